@@ -1,0 +1,217 @@
+/*
+ * The ground that every folder stands on: memory, text, names, source
+ * positions and diagnostics.  Nothing in here knows what a tensor is.
+ *
+ * Sections follow the .c file that defines them.
+ */
+#ifndef IR_BASE_H
+#define IR_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#if defined(__GNUC__)
+#define BASE_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define BASE_NORETURN __attribute__((noreturn))
+#else
+#define BASE_PRINTF(fmt, args)
+#define BASE_NORETURN
+#endif
+
+/* ---- mem.c: one gate for every allocation, and arenas behind it ------- */
+
+/*
+ * Every byte that the compiler allocates passes through `get`, so that a
+ * test can make the n-th request fail.  `oom` is called on failure and must
+ * not return: the driver prints one line and exits 1, a test longjmps.
+ */
+struct mem {
+	void *(*get)(void *user, size_t bytes);
+	void (*put)(void *user, void *p);
+	void (*oom)(void *user, size_t bytes);
+	void *user;
+};
+
+struct arena_chunk;
+
+/* Allocations that die together. There is no free of a single object. */
+struct arena {
+	struct mem *mem;
+	struct arena_chunk *chunks;	/* newest first */
+	char *next, *end;		/* free room in the newest chunk */
+	size_t total_bytes;		/* asked of the gate so far */
+};
+
+void mem_init(struct mem *m);	/* libc's malloc; oom prints and exits 1 */
+
+void arena_init(struct arena *a, struct mem *m);
+void arena_release(struct arena *a);
+void *arena_alloc(struct arena *a, size_t bytes);	/* zeroed, aligned 16 */
+void *arena_dup(struct arena *a, const void *p, size_t bytes);
+char *arena_strndup(struct arena *a, const char *s, size_t n);
+void *arena_grow(struct arena *a, void *p, size_t old_bytes, size_t bytes);
+char *arena_printf(struct arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
+
+/*
+ * A growable array in an arena: declare `VEC(type)` as a member, push with
+ * VEC_PUSH.  Growing copies; what it leaves behind dies with the arena.
+ */
+#define VEC(type) struct { type *at; uint32_t n, cap; }
+#define VEC_PUSH(arena, v, item) \
+	(((v)->n == (v)->cap ? vec_grow((arena), (void **)&(v)->at, \
+		&(v)->cap, sizeof *(v)->at) : (void)0), \
+	 (void)((v)->at[(v)->n++] = (item)))
+void vec_grow(struct arena *a, void **at, uint32_t *cap, size_t item_bytes);
+
+/* An invariant of ours is broken: says where, and aborts. Never for input. */
+void die_at(const char *file, int line, const char *fmt, ...)
+	BASE_PRINTF(3, 4) BASE_NORETURN;
+#define die(...) die_at(__FILE__, __LINE__, __VA_ARGS__)
+
+/* ---- buf.c: text that grows ------------------------------------------- */
+
+struct buf {
+	struct arena *arena;
+	char *at;	/* always NUL terminated once anything was added */
+	size_t n, cap;
+};
+
+void buf_init(struct buf *b, struct arena *a);
+void buf_add(struct buf *b, const char *s, size_t n);
+void buf_puts(struct buf *b, const char *s);
+void buf_putc(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) BASE_PRINTF(2, 3);
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
+/* The shortest decimal text that reads back as the same double. */
+void buf_double(struct buf *b, double v);
+/* A JSON string literal; bytes that are not UTF-8 become U+FFFD. */
+void buf_json(struct buf *b, const char *s, size_t n);
+/* 1234567 as "1,234,567". */
+void buf_grouped(struct buf *b, int64_t v);
+const char *buf_text(struct buf *b);
+
+/* ---- num.c: arithmetic that cannot wrap ------------------------------- */
+
+/* Each returns false, and leaves *out alone, if the result does not fit. */
+bool num_add(int64_t a, int64_t b, int64_t *out);
+bool num_mul(int64_t a, int64_t b, int64_t *out);
+/* Strict: the whole of s[0..n) is a decimal integer that fits. */
+bool num_parse_int(const char *s, size_t n, int64_t *out);
+/* Strict: the whole of s[0..n) is a finite decimal number. */
+bool num_parse_double(const char *s, size_t n, double *out);
+
+/* ---- intern.c: names as 32-bit ids ------------------------------------ */
+
+typedef uint32_t sym_t;		/* 0 is "no name" */
+
+struct intern {
+	struct arena *arena;
+	VEC(const char *) text;		/* by id */
+	VEC(uint32_t) len;
+	uint32_t *slots, nslots;	/* open addressing, id or 0 */
+};
+
+void intern_init(struct intern *t, struct arena *a);
+sym_t intern(struct intern *t, const char *s, size_t n);
+sym_t intern_str(struct intern *t, const char *s);
+const char *intern_text(const struct intern *t, sym_t id);
+
+/* ---- source.c: where text came from ----------------------------------- */
+
+/* Byte offsets into the source map; {0,0} is "nowhere". */
+struct span {
+	uint32_t lo, hi;
+};
+
+struct source_file {
+	const char *name;	/* as the user wrote it */
+	const char *text;	/* NUL terminated, may hold NULs */
+	uint32_t base, len;	/* its offsets are base .. base+len */
+	VEC(uint32_t) lines;	/* offset of each line; made on first use */
+};
+
+struct sources {
+	struct arena *arena;
+	VEC(struct source_file) files;
+	uint32_t next_base;
+};
+
+struct source_pos {
+	const struct source_file *file;
+	uint32_t line, col;	/* from 1; a column is a character */
+	uint32_t line_lo, line_hi;	/* the line's bytes in file->text */
+};
+
+void source_init(struct sources *s, struct arena *a);
+/* Takes text that outlives the map. False if the map would pass 2 GiB. */
+bool source_add(struct sources *s, const char *name, const char *text,
+		size_t len, uint32_t *base);
+/* Reads a file, "-" is stdin. On failure *why says why, for a message. */
+bool source_read(struct sources *s, const char *path, uint32_t *index,
+		 const char **why);
+bool source_locate(struct sources *s, uint32_t offset,
+		   struct source_pos *pos);
+struct span span_join(struct span a, struct span b);
+
+/* ---- diag.c: what the user is told ------------------------------------ */
+
+enum diag_warning {
+#define WARN(id, name, on, text) WARN_##id,
+#include "ir/warnings.def"
+#undef WARN
+	WARN_COUNT
+};
+
+enum diag_level { DIAG_ERROR, DIAG_WARNING, DIAG_NOTE };
+enum diag_format { DIAG_TEXT, DIAG_JSON };
+
+struct diag_record {
+	enum diag_level level;
+	int warning;		/* enum diag_warning, or -1 */
+	bool promoted;		/* a warning that -Werror made an error */
+	struct span span;
+	const char *text;
+};
+
+struct diags {
+	struct arena *arena;
+	struct sources *sources;
+	VEC(struct diag_record) records;	/* notes follow their parent */
+	uint32_t errors, warnings, dropped;
+	bool on[WARN_COUNT], fatal[WARN_COUNT];
+	bool muted;		/* notes of a dropped record are dropped too */
+	bool color;
+	enum diag_format format;
+};
+
+void diag_init(struct diags *d, struct arena *a, struct sources *s);
+void diag_error(struct diags *d, struct span at, const char *fmt, ...)
+	BASE_PRINTF(3, 4);
+void diag_warn(struct diags *d, enum diag_warning w, struct span at,
+	       const char *fmt, ...) BASE_PRINTF(4, 5);
+/* Belongs to the error or warning before it. */
+void diag_note(struct diags *d, struct span at, const char *fmt, ...)
+	BASE_PRINTF(3, 4);
+/* Applies one -W word ("name", "no-name", "error", "error=name"). */
+bool diag_warning_option(struct diags *d, const char *word);
+/* Prints all records since the last flush and forgets them. */
+void diag_flush(struct diags *d, FILE *out);
+
+/*
+ * The nearest of the names seen so far, for "did you mean".  A name further
+ * than a third of its length away is no suggestion.
+ */
+struct diag_near {
+	const char *want;
+	const char *best;
+	size_t best_distance;
+};
+void diag_near_init(struct diag_near *n, const char *want);
+void diag_near_try(struct diag_near *n, const char *candidate);
+/* " (did you mean `x`?)" or "", in the arena. */
+const char *diag_near_text(struct diag_near *n, struct arena *a);
+
+#endif

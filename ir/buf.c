@@ -1,0 +1,176 @@
+/*
+ * Text that grows, in an arena: every printer of the compiler fills one, and
+ * only the driver writes it out, so there is never a half-written output.
+ */
+#include "ir/base.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void
+buf_init(struct buf *b, struct arena *a)
+{
+	memset(b, 0, sizeof *b);
+	b->arena = a;
+}
+
+static void
+reserve(struct buf *b, size_t more)
+{
+	size_t cap = b->cap ? b->cap : 64;
+
+	while (cap < b->n + more + 1) {
+		cap *= 2;
+	}
+	if (cap != b->cap) {
+		b->at = arena_grow(b->arena, b->at, b->n, cap);
+		b->cap = cap;
+	}
+}
+
+void
+buf_add(struct buf *b, const char *s, size_t n)
+{
+	reserve(b, n);
+	if (n) {
+		memcpy(b->at + b->n, s, n);
+	}
+	b->n += n;
+	b->at[b->n] = '\0';
+}
+
+void
+buf_puts(struct buf *b, const char *s)
+{
+	buf_add(b, s, strlen(s));
+}
+
+void
+buf_putc(struct buf *b, char c)
+{
+	buf_add(b, &c, 1);
+}
+
+void
+buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+{
+	va_list again;
+	int n;
+
+	va_copy(again, ap);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	if (n < 0) {
+		die("bad format \"%s\"", fmt);
+	}
+	reserve(b, (size_t)n);
+	vsnprintf(b->at + b->n, (size_t)n + 1, fmt, again);
+	va_end(again);
+	b->n += (size_t)n;
+}
+
+void
+buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(b, fmt, ap);
+	va_end(ap);
+}
+
+void
+buf_double(struct buf *b, double v)
+{
+	char text[40], *e;
+	int digits, n = 0;
+
+	if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v &&
+	    (v != 0 || !signbit(v))) {
+		buf_printf(b, "%" PRId64, (int64_t)v);
+		return;
+	}
+	for (digits = 1; digits <= 17; digits++) {
+		n = snprintf(text, sizeof text, "%.*g", digits, v);
+		if (strtod(text, NULL) == v) {
+			break;
+		}
+	}
+	/* 1e-05 is longer than it need be, and libcs disagree on it */
+	e = strpbrk(text, "e");
+	buf_add(b, text, e ? (size_t)(e - text) : (size_t)n);
+	if (e) {
+		buf_printf(b, "e%d", (int)strtol(e + 1, NULL, 10));
+	}
+}
+
+/* Length of the well-formed UTF-8 sequence at s, or 0. */
+static size_t
+utf8_len(const unsigned char *s, size_t n)
+{
+	size_t k, i;
+
+	if (s[0] < 0x80) {
+		return 1;
+	}
+	k = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+	if (s[0] < 0xc2 || s[0] > 0xf4 || k > n) {
+		return 0;
+	}
+	for (i = 1; i < k; i++) {
+		if ((s[i] & 0xc0) != 0x80) {
+			return 0;
+		}
+	}
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) {
+		return 0;
+	}
+	return k;
+}
+
+void
+buf_json(struct buf *b, const char *s, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t i, k;
+
+	buf_putc(b, '"');
+	for (i = 0; i < n; i += k) {
+		k = utf8_len(p + i, n - i);
+		if (k == 0) {
+			buf_puts(b, "\xef\xbf\xbd");
+			k = 1;
+		} else if (p[i] == '"' || p[i] == '\\') {
+			buf_printf(b, "\\%c", p[i]);
+		} else if (p[i] == '\n') {
+			buf_puts(b, "\\n");
+		} else if (p[i] < 0x20) {
+			buf_printf(b, "\\u%04x", p[i]);
+		} else {
+			buf_add(b, s + i, k);
+		}
+	}
+	buf_putc(b, '"');
+}
+
+void
+buf_grouped(struct buf *b, int64_t v)
+{
+	char text[32];
+	int n = snprintf(text, sizeof text, "%" PRId64, v), i;
+
+	for (i = 0; i < n; i++) {
+		buf_putc(b, text[i]);
+		if (text[i] != '-' && i + 1 < n && (n - 1 - i) % 3 == 0) {
+			buf_putc(b, ',');
+		}
+	}
+}
+
+const char *
+buf_text(struct buf *b)
+{
+	return b->at ? b->at : "";
+}

@@ -1,0 +1,191 @@
+/*
+ * Memory: one gate to the system, and arenas.  A compiler run owns two
+ * arenas (perm, tmp); nothing is freed alone, so nothing is freed twice.
+ */
+#include "ir/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Under AddressSanitizer each object gets a chunk of its own, so that an
+ * overrun hits a redzone instead of its neighbour.
+ */
+#if defined(__SANITIZE_ADDRESS__)
+#define CHUNK_BYTES ((size_t)0)
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CHUNK_BYTES ((size_t)0)
+#endif
+#endif
+#ifndef CHUNK_BYTES
+#define CHUNK_BYTES ((size_t)64 * 1024)
+#endif
+
+struct arena_chunk {
+	struct arena_chunk *older;
+	size_t bytes;
+};
+
+#define HEADER_BYTES ((sizeof(struct arena_chunk) + 15) / 16 * 16)
+
+static void *
+libc_get(void *user, size_t bytes)
+{
+	(void)user;
+	return malloc(bytes);
+}
+
+static void
+libc_put(void *user, void *p)
+{
+	(void)user;
+	free(p);
+}
+
+static void
+exit_oom(void *user, size_t bytes)
+{
+	(void)user;
+	fprintf(stderr, "llmc: error: out of memory (%zu bytes asked for)\n",
+		bytes);
+	exit(1);
+}
+
+void
+mem_init(struct mem *m)
+{
+	m->get = libc_get;
+	m->put = libc_put;
+	m->oom = exit_oom;
+	m->user = NULL;
+}
+
+void
+arena_init(struct arena *a, struct mem *m)
+{
+	memset(a, 0, sizeof *a);
+	a->mem = m;
+}
+
+void
+arena_release(struct arena *a)
+{
+	while (a->chunks) {
+		struct arena_chunk *c = a->chunks;
+
+		a->chunks = c->older;
+		a->mem->put(a->mem->user, c);
+	}
+	a->next = a->end = NULL;
+	a->total_bytes = 0;
+}
+
+/* A new chunk; the caller has checked that bytes is sane. */
+static char *
+new_chunk(struct arena *a, size_t bytes)
+{
+	struct arena_chunk *c = a->mem->get(a->mem->user,
+					    HEADER_BYTES + bytes);
+
+	if (!c) {
+		a->mem->oom(a->mem->user, bytes);
+		die("the oom hook returned");
+	}
+	c->older = a->chunks;
+	c->bytes = bytes;
+	a->chunks = c;
+	a->total_bytes += HEADER_BYTES + bytes;
+	return (char *)c + HEADER_BYTES;
+}
+
+void *
+arena_alloc(struct arena *a, size_t bytes)
+{
+	char *p;
+
+	if (bytes > (size_t)1 << 40) {
+		a->mem->oom(a->mem->user, bytes);
+	}
+	bytes = bytes ? (bytes + 15) / 16 * 16 : 16;
+	if (bytes * 4 > CHUNK_BYTES) {
+		p = new_chunk(a, bytes);
+	} else {
+		if (!a->next || (size_t)(a->end - a->next) < bytes) {
+			a->next = new_chunk(a, CHUNK_BYTES);
+			a->end = a->next + CHUNK_BYTES;
+		}
+		p = a->next;
+		a->next += bytes;
+	}
+	return memset(p, 0, bytes);
+}
+
+void *
+arena_dup(struct arena *a, const void *p, size_t bytes)
+{
+	void *q = arena_alloc(a, bytes);
+
+	return bytes ? memcpy(q, p, bytes) : q;
+}
+
+char *
+arena_strndup(struct arena *a, const char *s, size_t n)
+{
+	char *p = arena_alloc(a, n + 1);
+
+	if (n) {
+		memcpy(p, s, n);
+	}
+	return p;
+}
+
+void *
+arena_grow(struct arena *a, void *p, size_t old_bytes, size_t bytes)
+{
+	void *q = arena_alloc(a, bytes);
+
+	if (old_bytes) {
+		memcpy(q, p, old_bytes < bytes ? old_bytes : bytes);
+	}
+	return q;
+}
+
+char *
+arena_printf(struct arena *a, const char *fmt, ...)
+{
+	struct buf b;
+	va_list ap;
+
+	buf_init(&b, a);
+	va_start(ap, fmt);
+	buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	return b.at;
+}
+
+void
+vec_grow(struct arena *a, void **at, uint32_t *cap, size_t item_bytes)
+{
+	uint32_t n = *cap ? *cap * 2 : 8;
+
+	if (n < *cap) {
+		a->mem->oom(a->mem->user, SIZE_MAX);
+	}
+	*at = arena_grow(a, *at, *cap * item_bytes, n * item_bytes);
+	*cap = n;
+}
+
+void
+die_at(const char *file, int line, const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fprintf(stderr, "llmc: %s:%d: internal error: ", file, line);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	abort();
+}

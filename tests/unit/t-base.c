@@ -1,0 +1,374 @@
+/* Arenas, text, numbers, names, source positions and diagnostics. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ir/base.h"
+
+static int
+setup(void **state)
+{
+	struct arena *a = malloc(sizeof *a);
+	struct mem *m = malloc(sizeof *m);
+
+	mem_init(m);
+	arena_init(a, m);
+	*state = a;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct arena *a = *state;
+	struct mem *m = a->mem;
+
+	arena_release(a);
+	free(m);
+	free(a);
+	return 0;
+}
+
+static void
+test_arena(void **state)
+{
+	struct arena *a = *state;
+	size_t i, n;
+
+	for (i = 0; i < 2000; i++) {
+		n = (i * 37) % 500 + (i % 97 == 0 ? 100000 : 0);
+		unsigned char *p = arena_alloc(a, n);
+
+		assert_int_equal((uintptr_t)p % 16, 0);
+		for (size_t k = 0; k < n; k++) {
+			assert_int_equal(p[k], 0);
+		}
+		memset(p, 0xff, n);
+	}
+	assert_string_equal(arena_printf(a, "%d-%s", 7, "x"), "7-x");
+	assert_string_equal(arena_strndup(a, "abcdef", 3), "abc");
+}
+
+static jmp_buf out_of_memory;
+static long allowed;
+
+static void *
+stingy_get(void *user, size_t bytes)
+{
+	(void)user;
+	return allowed-- > 0 ? malloc(bytes) : NULL;
+}
+
+static void
+jump(void *user, size_t bytes)
+{
+	(void)user;
+	(void)bytes;
+	longjmp(out_of_memory, 1);
+}
+
+/* Every allocation may fail; what was had before is still released. */
+static void
+test_arena_oom(void **state)
+{
+	struct mem m;
+	struct arena a;
+	volatile long n;
+	volatile bool done = false;
+
+	(void)state;
+	mem_init(&m);
+	m.get = stingy_get;
+	m.oom = jump;
+	for (n = 0; !done; n++) {
+		allowed = n;
+		arena_init(&a, &m);
+		if (setjmp(out_of_memory) == 0) {
+			struct intern t;
+			char name[16];
+
+			intern_init(&t, &a);
+			for (int i = 0; i < 500; i++) {
+				snprintf(name, sizeof name, "n%d", i);
+				intern_str(&t, name);
+			}
+			done = true;
+		}
+		arena_release(&a);
+	}
+	assert_true(n > 3);
+}
+
+static void
+test_vec(void **state)
+{
+	struct arena *a = *state;
+	VEC(int) v = { 0 };
+	int i;
+
+	for (i = 0; i < 10000; i++) {
+		VEC_PUSH(a, &v, i * 3);
+	}
+	assert_int_equal(v.n, 10000);
+	for (i = 0; i < 10000; i++) {
+		assert_int_equal(v.at[i], i * 3);
+	}
+}
+
+static const char *
+double_text(struct arena *a, double v)
+{
+	struct buf b;
+
+	buf_init(&b, a);
+	buf_double(&b, v);
+	assert_true(strtod(b.at, NULL) == v);
+	return b.at;
+}
+
+static void
+test_buf(void **state)
+{
+	struct arena *a = *state;
+	struct buf b;
+
+	assert_string_equal(double_text(a, 0.1), "0.1");
+	assert_string_equal(double_text(a, 1e-5), "1e-5");
+	assert_string_equal(double_text(a, 500000), "500000");
+	assert_string_equal(double_text(a, -2), "-2");
+	assert_string_equal(double_text(a, 1e300), "1e300");
+	assert_string_equal(double_text(a, 1.0 / 3), "0.3333333333333333");
+	double_text(a, 5e-324);
+	double_text(a, 1.7976931348623157e308);
+	buf_init(&b, a);
+	buf_grouped(&b, 124439808);
+	buf_putc(&b, ' ');
+	buf_grouped(&b, -1000);
+	buf_putc(&b, ' ');
+	buf_grouped(&b, 12);
+	assert_string_equal(buf_text(&b), "124,439,808 -1,000 12");
+	buf_init(&b, a);
+	buf_json(&b, "a\"b\\\n\x01\xff\xc3\xa9", 9);
+	assert_string_equal(buf_text(&b),
+			    "\"a\\\"b\\\\\\n\\u0001\xef\xbf\xbd\xc3\xa9\"");
+}
+
+static void
+test_num(void **state)
+{
+	int64_t v = 5;
+	double d = 0;
+
+	(void)state;
+	assert_false(num_mul(INT64_MAX, 2, &v));
+	assert_false(num_mul(INT64_MIN, -1, &v));
+	assert_false(num_add(INT64_MAX, 1, &v));
+	assert_int_equal(v, 5);
+	assert_true(num_mul(-3, 4, &v));
+	assert_int_equal(v, -12);
+	assert_true(num_parse_int("-9223372036854775808", 20, &v));
+	assert_true(v == INT64_MIN);
+	assert_false(num_parse_int("9223372036854775808", 19, &v));
+	assert_false(num_parse_int("", 0, &v));
+	assert_false(num_parse_int("-", 1, &v));
+	assert_false(num_parse_int("1e3", 3, &v));
+	assert_true(num_parse_double("1e-5", 4, &d));
+	assert_true(d == 1e-5);
+	assert_false(num_parse_double("1e999", 5, &d));
+	assert_false(num_parse_double("inf", 3, &d));
+	assert_false(num_parse_double("nan", 3, &d));
+	assert_false(num_parse_double("0x10", 4, &d));
+	assert_false(num_parse_double("1.2.3", 5, &d));
+}
+
+static void
+test_intern(void **state)
+{
+	struct arena *a = *state;
+	struct intern t;
+	char name[16];
+	sym_t first;
+	int i;
+
+	intern_init(&t, a);
+	assert_int_equal(intern_str(&t, ""), 0);
+	first = intern_str(&t, "n0");
+	for (i = 0; i < 5000; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		assert_int_equal(intern_str(&t, name), first + (sym_t)i);
+	}
+	assert_string_equal(intern_text(&t, first + 42), "n42");
+	assert_int_equal(intern(&t, "n42xyz", 3), first + 42);
+}
+
+static void
+test_source(void **state)
+{
+	struct arena *a = *state;
+	struct sources s;
+	struct source_pos p;
+	uint32_t one, two;
+
+	source_init(&s, a);
+	assert_true(source_add(&s, "one", "ab\ncd\n", 6, &one));
+	assert_true(source_add(&s, "two", "\xc3\xa9x", 3, &two));
+	assert_false(source_locate(&s, 0, &p));
+	assert_true(source_locate(&s, one + 4, &p));
+	assert_int_equal(p.line, 2);
+	assert_int_equal(p.col, 2);
+	assert_string_equal(p.file->name, "one");
+	assert_true(source_locate(&s, one + 6, &p));	/* end of file */
+	assert_int_equal(p.line, 3);
+	assert_true(source_locate(&s, two + 2, &p));
+	assert_int_equal(p.col, 2);	/* a column is a character */
+	assert_string_equal(p.file->name, "two");
+}
+
+static const char *
+flushed(struct arena *a, struct diags *d)
+{
+	FILE *f = tmpfile();
+	char *text = arena_alloc(a, 65536);
+
+	assert_non_null(f);
+	diag_flush(d, f);
+	rewind(f);
+	text[fread(text, 1, 65535, f)] = '\0';
+	fclose(f);
+	return text;
+}
+
+static void
+test_diag_text(void **state)
+{
+	struct arena *a = *state;
+	struct sources s;
+	struct diags d;
+	uint32_t at;
+
+	source_init(&s, a);
+	diag_init(&d, a, &s);
+	source_add(&s, "f", "\tdim x = 0;\n", 12, &at);
+	diag_error(&d, (struct span){ at + 9, at + 10 }, "x is %d", 0);
+	diag_note(&d, (struct span){ 0, 0 }, "legal is 1");
+	assert_string_equal(flushed(a, &d),
+			    "f:1:10: error: x is 0\n"
+			    "    1 | \tdim x = 0;\n"
+			    "      | \t        ^\n"
+			    "llmc: note: legal is 1\n");
+	assert_int_equal(d.errors, 1);
+	assert_string_equal(flushed(a, &d), "");
+}
+
+static void
+test_diag_long_line(void **state)
+{
+	struct arena *a = *state;
+	char *line = arena_alloc(a, 100001);
+	struct sources s;
+	struct diags d;
+	uint32_t at;
+	const char *text;
+
+	memset(line, 'x', 100000);
+	line[50000] = '!';
+	source_init(&s, a);
+	diag_init(&d, a, &s);
+	source_add(&s, "f", line, 100000, &at);
+	diag_error(&d, (struct span){ at + 50000, at + 50001 }, "no");
+	text = flushed(a, &d);
+	assert_true(strlen(text) < 400);
+	assert_non_null(strstr(text, "f:1:50001: error: no\n"));
+	assert_int_equal(strchr(strrchr(text, '|'), '^') -
+			 strrchr(text, '|'),
+			 strchr(text, '!') - strchr(text, '|'));
+}
+
+static void
+test_diag_warnings(void **state)
+{
+	struct arena *a = *state;
+	struct sources s;
+	struct diags d;
+
+	source_init(&s, a);
+	diag_init(&d, a, &s);
+	diag_warn(&d, WARN_UNUSED_DIM, (struct span){ 0, 0 }, "w");
+	assert_int_equal(d.warnings, 1);
+	assert_true(diag_warning_option(&d, "no-unused-dim"));
+	diag_warn(&d, WARN_UNUSED_DIM, (struct span){ 0, 0 }, "w");
+	diag_note(&d, (struct span){ 0, 0 }, "of a warning that is off");
+	assert_int_equal(d.warnings, 1);
+	assert_true(diag_warning_option(&d, "error=unused-dim"));
+	diag_warn(&d, WARN_UNUSED_DIM, (struct span){ 0, 0 }, "w");
+	assert_int_equal(d.errors, 1);
+	assert_string_equal(flushed(a, &d),
+			    "llmc: warning: w [-Wunused-dim]\n"
+			    "llmc: error: w [-Werror=unused-dim]\n");
+	assert_false(diag_warning_option(&d, "unused-dimm"));
+	assert_true(diag_warning_option(&d, "no-all"));
+	assert_true(diag_warning_option(&d, "error"));
+}
+
+static void
+test_diag_many(void **state)
+{
+	struct arena *a = *state;
+	struct sources s;
+	struct diags d;
+	int i;
+
+	source_init(&s, a);
+	diag_init(&d, a, &s);
+	for (i = 0; i < 1000; i++) {
+		diag_error(&d, (struct span){ 0, 0 }, "e%d", i);
+	}
+	assert_int_equal(d.errors, 1000);
+	assert_non_null(strstr(flushed(a, &d), "950 more errors"));
+}
+
+static void
+test_near(void **state)
+{
+	static const char *const cases[][3] = {
+		{ "hiden", "hidden", "hidden" },
+		{ "vcoab", "vocab", "vocab" },
+		{ "x", "y", NULL },
+		{ "expert", "vocab", NULL },
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct diag_near n;
+
+		diag_near_init(&n, cases[i][0]);
+		diag_near_try(&n, cases[i][1]);
+		if (cases[i][2]) {
+			assert_string_equal(n.best, cases[i][2]);
+		} else {
+			assert_null(n.best);
+		}
+	}
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_arena), TEST(test_arena_oom), TEST(test_vec),
+		TEST(test_buf), TEST(test_num), TEST(test_intern),
+		TEST(test_source), TEST(test_diag_text),
+		TEST(test_diag_long_line), TEST(test_diag_warnings),
+		TEST(test_diag_many), TEST(test_near),
+	};
+
+	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
