@@ -1,0 +1,178 @@
+/*
+ * What a node computes and moves, by the formulas of its row in ops.def.
+ * A formula is a sum of products; a product is tokens side by side: a whole
+ * number, `out`, `in0`.. (elements), `pairs`, or a factor of the op's rule
+ * (the product of its dims' sizes).  Doubles: 2^96 flops are no error, and
+ * all counts below 2^53 are exact.
+ */
+#include "ir/ir.h"
+
+#include <string.h>
+
+/* 1 + 2 + ... + n */
+static double
+triangle(double n)
+{
+	return n > 0 ? n * (n + 1) / 2 : 0;
+}
+
+/* The sum of min(c, w) over c = 1..n. */
+static double
+clipped(double n, double w)
+{
+	return n <= w ? triangle(n) : triangle(w) + (n - w) * w;
+}
+
+/*
+ * The last query stands beside the last key: query i sees the keys
+ * j <= i + T - S if causal, and j > i + T - S - window if windowed.
+ */
+double
+ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
+		   int64_t window)
+{
+	double s = (double)queries, t = (double)keys, w = (double)window;
+
+	if (causal) {
+		/* the counts are t-s+1 .. t, those above 0, clipped */
+		w = window > 0 ? w : t;
+		return clipped(t, w) - (t > s ? clipped(t - s, w) : 0);
+	}
+	if (window > 0) {
+		/* the keys that fall out: t-s-w+1 .. t-w, those above 0 */
+		return s * t - (triangle(t - w) - triangle(t - s - w));
+	}
+	return s * t;
+}
+
+/* One formula being evaluated. */
+struct formula {
+	struct ir_module *m;
+	const struct ir_node *n;
+	const struct ir_rule *r;
+	bool in_bytes;
+};
+
+static double
+elems(const struct ir_module *m, const struct ir_type *t)
+{
+	double v = 1;
+	uint8_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		v *= (double)ir_dim_size(m, t->dims[i]);
+	}
+	return v;
+}
+
+static double
+factor(const struct formula *f, const char *name)
+{
+	const struct ir_factor *x = ir_rule_factor(f->r, name);
+	double v = 1;
+	uint8_t i;
+
+	if (!x) {
+		die("%s has no factor `%s`", ir_ops[f->n->op].name, name);
+	}
+	for (i = 0; i < x->n; i++) {
+		v *= (double)ir_dim_size(f->m, x->dims[i]);
+	}
+	return v;
+}
+
+static double
+pairs(const struct formula *f)
+{
+	const struct ir_factor *s = ir_rule_factor(f->r, "s");
+	const struct ir_factor *t = ir_rule_factor(f->r, "t");
+
+	return factor(f, "B") * factor(f, "h") *
+	       ir_attention_pairs(ir_dim_size(f->m, s->dims[0]),
+				  ir_dim_size(f->m, t->dims[0]),
+				  ir_attr(f->m, f->n, IR_ATTR_CAUSAL),
+				  ir_attr_int(f->m, f->n, IR_ATTR_WINDOW, 0));
+}
+
+/* The value of one token; an operand's also sets the product's type. */
+static double
+token(const struct formula *f, const char *name, const struct ir_type **type)
+{
+	int64_t number;
+	uint32_t k;
+
+	if (num_parse_int(name, strlen(name), &number)) {
+		return (double)number;
+	}
+	if (strcmp(name, "out") == 0) {
+		return elems(f->m, ir_type(f->m, f->n->result));
+	}
+	if (strcmp(name, "pairs") == 0) {
+		return pairs(f);
+	}
+	for (k = 0; k < f->n->nargs && k < IR_MAX_OPERANDS; k++) {
+		if (strlen(name) == 3 && memcmp(name, "in", 2) == 0 &&
+		    name[2] == (char)('0' + k)) {
+			*type = ir_type(f->m, ir_args(f->m, f->n)[k]);
+			return elems(f->m, *type);
+		}
+	}
+	return factor(f, name);
+}
+
+static double
+product(const struct formula *f, const char *p, size_t n)
+{
+	const struct ir_type *type = ir_type(f->m, f->n->result);
+	double v = 1;
+	char name[16];
+	size_t k;
+
+	for (;; p += k, n -= k) {
+		while (n > 0 && *p == ' ') {
+			p++;
+			n--;
+		}
+		if (n == 0) {
+			break;
+		}
+		for (k = 0; k < n && p[k] != ' '; k++) {
+			if (k == sizeof name - 1) {
+				die("formula `%s`", p);
+			}
+			name[k] = p[k];
+		}
+		name[k] = '\0';
+		v *= token(f, name, &type);
+	}
+	return f->in_bytes ? v * ir_dtypes[type->dtype].bits / 8 : v;
+}
+
+static double
+evaluate(const struct formula *f, const char *p)
+{
+	double v = 0;
+
+	while (*p) {
+		size_t n = strcspn(p, "+");
+
+		v += product(f, p, n);
+		p += n + (p[n] == '+');
+	}
+	return v;
+}
+
+void
+ir_cost(struct ir_module *m, const struct ir_node *n, struct ir_cost *out)
+{
+	const struct ir_op_info *op = &ir_ops[n->op];
+	struct ir_rule r = { 0 };
+	struct formula f = { m, n, &r, false };
+
+	if (op->nargs > 0) {
+		ir_bind(m, n, &r);
+	}
+	out->flops = evaluate(&f, op->flops);
+	f.in_bytes = true;
+	out->bytes = evaluate(&f, op->bytes);
+}

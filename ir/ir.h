@@ -1,0 +1,430 @@
+/*
+ * The IR: an SSA graph of few ops over tensors whose dims have names, in
+ * regions.  Everything is an id into an array of the module; nothing is a
+ * pointer, so a pass may append while it walks.  docs/ir.md specifies the
+ * text form, which holds all of it but the spans.
+ */
+#ifndef IR_IR_H
+#define IR_IR_H
+
+#include "ir/base.h"
+
+/* Raised whenever a struct here or in passes/pass.h changes its meaning. */
+#define IR_ABI_VERSION 1
+
+enum ir_op {
+#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, help) \
+	IR_##id,
+#include "ir/ops.def"
+#undef OP
+	IR_OP_COUNT
+};
+
+enum ir_dtype {
+#define DTYPE(id, name, bits, is_float) IR_##id,
+#include "ir/dtypes.def"
+#undef DTYPE
+	IR_DTYPE_COUNT
+};
+
+enum ir_attr_kind {
+	ATTR_DIM, ATTR_DIMS, ATTR_INT, ATTR_NUM, ATTR_FLAG, ATTR_WORD,
+	ATTR_STR, ATTR_DTYPE
+};
+
+enum ir_attr_key {
+#define ATTR(id, name, kind, help) IR_ATTR_##id,
+#include "ir/attrs.def"
+#undef ATTR
+	IR_NATTRS
+};
+
+/* Facts of an op; a pass asks these, never for a name. */
+enum ir_flag {
+	IRF_SOURCE = 1 << 0,	/* no operands: it comes from somewhere */
+	IRF_UNIQUE = 1 << 1,	/* two equal nodes are still two things */
+	IRF_PARAM = 1 << 2,	/* trained */
+	IRF_MAP = 1 << 3,	/* element by element */
+	IRF_SPREAD = 1 << 4,	/* an operand may lack dims of another */
+	IRF_COMMUTES = 1 << 5,
+	IRF_ROWWISE = 1 << 6,	/* whole rows at a time */
+	IRF_MOVES = 1 << 7,	/* copies elements */
+	IRF_INDEXED = 1 << 8,	/* an operand's dim is looked up by index */
+	IRF_CONTRACTS = 1 << 9,	/* tensor-core work */
+	IRF_CACHED = 1 << 10,	/* decoding keeps operands per token */
+	IRF_REGION = 1 << 11,
+	IRF_CALLS = 1 << 12
+};
+
+enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };
+
+#define IR_MAX_DIMS 8
+#define IR_MAX_ARGS 64		/* carried values, layer operands */
+#define IR_MAX_SIZE ((int64_t)1 << 48)	/* of one dim */
+#define IR_MAX_DEPTH 200	/* regions in regions, exprs in exprs */
+
+/* 0 is "none" for each of these. */
+typedef uint32_t dim_id, expr_id, value_id, node_id, region_id, func_id;
+
+struct ir_type {
+	uint8_t dtype;		/* enum ir_dtype */
+	uint8_t ndims;
+	dim_id of;		/* IDX: the dim that it points into */
+	dim_id dims[IR_MAX_DIMS];	/* outermost first */
+};
+
+enum ir_expr_kind { EXPR_CONST, EXPR_DIM, EXPR_ADD, EXPR_SUB, EXPR_MUL,
+		    EXPR_DIV };
+
+/* Whole-number arithmetic over dims, as written. */
+struct ir_expr {
+	uint8_t kind;
+	uint8_t depth;
+	expr_id lhs, rhs;	/* operators */
+	dim_id dim;		/* EXPR_DIM */
+	int64_t value;		/* what it comes to, always */
+};
+
+struct ir_dim {
+	sym_t name;
+	int64_t size;
+	expr_id expr;		/* how size was written; 0: a plain number */
+	struct span span;
+};
+
+struct ir_attr {
+	uint8_t key;		/* enum ir_attr_key */
+	uint8_t ndims;
+	dim_id dims[IR_MAX_DIMS];	/* DIM, DIMS */
+	sym_t text;		/* WORD, STR */
+	int64_t i;		/* INT, DTYPE; FLAG is 1 */
+	double num;		/* NUM */
+	expr_id expr;		/* INT written as an expression */
+};
+
+struct ir_value {
+	struct ir_type type;
+	sym_t hint;		/* the user's name for it, or 0 */
+	node_id node;		/* its maker; 0 for a parameter */
+	uint32_t index;		/* which result, or which parameter */
+	region_id region;	/* parameter: of this region */
+};
+
+struct ir_node {
+	uint16_t op;
+	uint16_t nargs, nattrs, nresults;
+	uint32_t args;		/* index into module args */
+	uint32_t attrs;		/* index into module attrs */
+	value_id result;	/* first of its consecutive results */
+	region_id region;	/* REPEAT: the body */
+	func_id callee;		/* CALL */
+	struct span span;
+};
+
+/* A list of nodes in order; its parameters, and what it hands back. */
+struct ir_region {
+	node_id owner;		/* the repeat, or 0 for a layer's body */
+	VEC(node_id) nodes;
+	VEC(value_id) params;
+	VEC(value_id) results;
+};
+
+/* A layer, or the model itself (the last one). */
+struct ir_func {
+	sym_t name;
+	bool is_model;
+	region_id body;
+	struct span span;
+};
+
+enum ir_setting_kind { SET_NUM, SET_WORD, SET_STR };
+
+/* One `set key = value...` line: what train, serve, ... blocks said. */
+struct ir_setting {
+	sym_t key;		/* "train.batch" */
+	uint8_t kind;
+	uint8_t n;		/* numbers in a tuple; 1 otherwise */
+	double num[8];
+	sym_t text;
+	struct span span;
+};
+
+/* `hint shard ffn on tp`, `hint recompute attention`. */
+struct ir_hint {
+	sym_t verb, what, axis;
+	struct span span;
+};
+
+struct ir_module {
+	struct ir_ctx *ctx;
+	sym_t name;
+	/* by id; entry 0 of each is "none" */
+	VEC(struct ir_dim) dims;
+	VEC(struct ir_expr) exprs;
+	VEC(struct ir_value) values;
+	VEC(struct ir_node) nodes;
+	VEC(struct ir_region) regions;
+	VEC(struct ir_func) funcs;
+	/* pools that nodes point into */
+	VEC(value_id) args;
+	VEC(struct ir_attr) attrs;
+	VEC(struct ir_setting) settings;
+	VEC(struct ir_hint) hints;
+};
+
+/* What everything in a run shares. */
+struct ir_ctx {
+	struct mem mem;
+	struct arena perm;	/* as long as the run */
+	struct arena tmp;	/* as long as one pass */
+	struct intern syms;
+	struct sources sources;
+	struct diags diags;
+};
+
+void ir_ctx_init(struct ir_ctx *c, const struct mem *m);
+void ir_ctx_release(struct ir_ctx *c);
+const char *ir_text(const struct ir_ctx *c, sym_t s);
+
+/* ---- ops.c: the tables of ops.def, attrs.def, dtypes.def -------------- */
+
+struct ir_op_info {
+	const char *name;
+	int nargs;		/* -1: any number */
+	const char *rule, *dtypes, *attrs;
+	uint32_t flags;
+	const char *flops, *bytes;
+	enum ir_recompute recompute;
+	const char *help;
+};
+
+struct ir_attr_info {
+	const char *name;
+	enum ir_attr_kind kind;
+	const char *help;
+};
+
+struct ir_dtype_info {
+	const char *name;
+	int bits;
+	bool is_float;
+};
+
+extern const struct ir_op_info ir_ops[IR_OP_COUNT];
+extern const struct ir_attr_info ir_attrs[IR_NATTRS];
+extern const struct ir_dtype_info ir_dtypes[IR_DTYPE_COUNT];
+
+bool ir_find_op(const char *name, enum ir_op *op);
+bool ir_find_attr(const char *name, enum ir_attr_key *key);
+bool ir_find_dtype(const char *name, enum ir_dtype *dtype);
+static inline bool
+ir_is(enum ir_op op, uint32_t flag)
+{
+	return (ir_ops[op].flags & flag) != 0;
+}
+
+enum ir_takes { IR_TAKES_NOT, IR_TAKES_OPTION, IR_TAKES_MUST };
+/* Whether an op's row lists the attribute. */
+enum ir_takes ir_op_takes(enum ir_op op, enum ir_attr_key key);
+
+/* ---- rule.c: dimension rules ------------------------------------------ */
+
+#define IR_MAX_FACTORS 8
+#define IR_MAX_OPERANDS 3
+
+/* One letter or word of a rule, and, once bound, the dims it stands for. */
+struct ir_factor {
+	char name[8];
+	bool group;		/* upper case, or list by attribute */
+	bool by_attr;		/* dims named by the attribute `name` */
+	uint8_t in;		/* bit k: operand k has it */
+	bool out;		/* the result has it: else it is reduced */
+	bool bound;
+	uint8_t n;
+	dim_id dims[IR_MAX_DIMS];
+};
+
+struct ir_rule {
+	struct ir_factor f[IR_MAX_FACTORS];
+	uint8_t nf, nops;
+	uint8_t op[IR_MAX_OPERANDS][IR_MAX_FACTORS], nop[IR_MAX_OPERANDS];
+	uint8_t out[IR_MAX_FACTORS], nout;
+	const char *where;	/* conditions, or "" */
+};
+
+/* Reads the op's rule; nothing is bound yet. */
+void ir_rule_read(struct ir_rule *r, enum ir_op op);
+const struct ir_factor *ir_rule_factor(const struct ir_rule *r,
+				       const char *name);
+/*
+ * Binds the rule of a node to the dims of its operands.  On failure *why is
+ * a sentence (in ctx->tmp) that names the rule and the numbers.
+ */
+bool ir_rule_bind(struct ir_module *m, enum ir_op op,
+		  const struct ir_type *const *operands,
+		  const struct ir_attr *attrs, uint32_t nattrs,
+		  struct ir_rule *r, const char **why);
+/*
+ * The type of an op's result.  For ops whose dtype column says `t`, and for
+ * sources, *out holds the type as written on entry.
+ */
+bool ir_infer(struct ir_module *m, enum ir_op op,
+	      const struct ir_type *const *operands, uint32_t nargs,
+	      const struct ir_attr *attrs, uint32_t nattrs,
+	      struct ir_type *out, const char **why);
+
+/* ---- graph.c: building and changing ----------------------------------- */
+
+struct ir_module *ir_module_new(struct ir_ctx *c);
+dim_id ir_dim_add(struct ir_module *m, sym_t name, int64_t size,
+		  expr_id expr, struct span span);
+dim_id ir_dim_find(const struct ir_module *m, sym_t name);
+const char *ir_dim_name(const struct ir_module *m, dim_id d);
+int64_t ir_dim_size(const struct ir_module *m, dim_id d);
+
+expr_id ir_expr_const(struct ir_module *m, int64_t v);
+expr_id ir_expr_dim(struct ir_module *m, dim_id d);
+/* 0, and *why, if the result overflows, divides unevenly or by zero. */
+expr_id ir_expr_op(struct ir_module *m, enum ir_expr_kind kind, expr_id a,
+		   expr_id b, const char **why);
+
+func_id ir_func_add(struct ir_module *m, sym_t name, bool is_model,
+		    struct span span);
+func_id ir_func_find(const struct ir_module *m, sym_t name);
+func_id ir_model(const struct ir_module *m);	/* 0 if there is none */
+region_id ir_region_add(struct ir_module *m, node_id owner);
+value_id ir_param_add(struct ir_module *m, region_id r,
+		      const struct ir_type *type, sym_t hint);
+
+/* A node to be: filled in, then appended. */
+struct ir_new {
+	enum ir_op op;
+	value_id args[IR_MAX_ARGS];
+	uint32_t nargs;
+	struct ir_attr attrs[IR_NATTRS];
+	uint32_t nattrs;
+	struct ir_type types[IR_MAX_ARGS];	/* of the results */
+	uint32_t nresults;
+	region_id region;
+	func_id callee;
+	sym_t hint;
+	struct span span;
+};
+void ir_new_init(struct ir_new *n, enum ir_op op, struct span span);
+void ir_new_arg(struct ir_new *n, value_id v);
+struct ir_attr *ir_new_attr(struct ir_new *n, enum ir_attr_key key);
+void ir_new_dim(struct ir_new *n, enum ir_attr_key key, dim_id d);
+void ir_new_int(struct ir_new *n, enum ir_attr_key key, int64_t v);
+void ir_new_num(struct ir_new *n, enum ir_attr_key key, double v);
+void ir_new_text(struct ir_new *n, enum ir_attr_key key, sym_t s);
+/*
+ * Infers the result type, sorts the attributes into the row's order and
+ * appends to the region.  0, and *why, if the rule does not hold.
+ */
+value_id ir_append(struct ir_module *m, region_id r, struct ir_new *n,
+		   const char **why);
+
+static inline const struct ir_node *
+ir_node(const struct ir_module *m, node_id n)
+{
+	return &m->nodes.at[n];
+}
+static inline const struct ir_type *
+ir_type(const struct ir_module *m, value_id v)
+{
+	return &m->values.at[v].type;
+}
+static inline value_id *
+ir_args(const struct ir_module *m, const struct ir_node *n)
+{
+	return m->args.at ? m->args.at + n->args : NULL;
+}
+const struct ir_attr *ir_attr(const struct ir_module *m,
+			      const struct ir_node *n, enum ir_attr_key key);
+int64_t ir_attr_int(const struct ir_module *m, const struct ir_node *n,
+		    enum ir_attr_key key, int64_t absent);
+double ir_attr_num(const struct ir_module *m, const struct ir_node *n,
+		   enum ir_attr_key key, double absent);
+/* The node's rule, bound. Dies if it does not bind: verify first. */
+void ir_bind(struct ir_module *m, const struct ir_node *n,
+	     struct ir_rule *r);
+
+bool ir_type_equal(const struct ir_type *a, const struct ir_type *b);
+bool ir_type_has(const struct ir_type *t, dim_id d);
+/* Elements; false if they do not fit 63 bits. */
+bool ir_type_elems(const struct ir_module *m, const struct ir_type *t,
+		   int64_t *elems);
+const char *ir_type_text(const struct ir_module *m, const struct ir_type *t);
+
+/* Replaces uses: map[v] is the value to use for v, 0 for itself. */
+void ir_replace_uses(struct ir_module *m, const value_id *map);
+const struct ir_setting *ir_setting(const struct ir_module *m,
+				    const char *key);
+double ir_setting_num(const struct ir_module *m, const char *key,
+		      double absent);
+
+/* ---- cost.c: what a node computes and moves --------------------------- */
+
+struct ir_cost {
+	double flops, bytes;
+};
+/* One execution of the node, by its row's formulas; not its region. */
+void ir_cost(struct ir_module *m, const struct ir_node *n,
+	     struct ir_cost *out);
+/* (query, key) pairs one head of one sequence looks at. */
+double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
+			  int64_t window);
+
+/* ---- print.c, read.c, verify.c: text form and rules ------------------- */
+
+void ir_print(struct ir_module *m, struct buf *out);
+/* NULL after reporting at least one error. file is an index of sources. */
+struct ir_module *ir_read(struct ir_ctx *c, uint32_t file);
+/* Reports the first broken rule of each node; true if there is none. */
+bool ir_verify(struct ir_module *m);
+
+/* ---- rng.c: the counter-based generator ------------------------------- */
+
+/* Philox-4x32-10 under a 64-bit key; the counter's high half is 0. */
+void ir_philox(uint64_t key, uint64_t counter, uint32_t out[4]);
+/* The key of a tensor's stream: its name and the run's seed. */
+uint64_t ir_rng_key(const char *name, uint64_t seed);
+/* Element `index` of a standard normal stream; exact on every machine. */
+double ir_rng_normal(uint64_t key, uint64_t index);
+/* Element `index` of a stream of whole numbers below n. */
+int64_t ir_rng_below(uint64_t key, uint64_t index, int64_t n);
+
+/* ---- interp.c: the reference interpreter ------------------------------ */
+
+/* Where weights come from other than the generator. */
+struct ir_weights {
+	/* Fills out[0..elems) of one named tensor; false: it reported why. */
+	bool (*get)(void *user, const char *name, const struct ir_type *type,
+		    int64_t elems, double *out, struct span at);
+	void *user;
+};
+
+struct ir_eval {
+	uint64_t seed;
+	const struct ir_weights *weights;	/* NULL: the generator */
+	/* Called with each value that has a name; path is
+	 * "repeat[3]/block/q". May be NULL. */
+	void (*seen)(void *user, const char *path, const struct ir_type *type,
+		     const double *data, int64_t elems);
+	void *user;
+	int64_t max_bytes;	/* refuse to hold more than this; 0: no limit */
+};
+
+struct ir_eval_result {
+	struct ir_type type;
+	double *data;		/* in ctx->perm */
+	int64_t elems;
+};
+
+/* Runs the model. False after reporting. The first *n <= max results. */
+bool ir_eval(struct ir_module *m, const struct ir_eval *opt,
+	     struct ir_eval_result *results, uint32_t max, uint32_t *n);
+/* A checksum of the bits of a tensor, for --checksum. */
+uint64_t ir_checksum(const double *data, int64_t elems);
+
+#endif

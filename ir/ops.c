@@ -1,0 +1,103 @@
+/*
+ * The tables of ops.def, attrs.def and dtypes.def, and look-up by name.
+ */
+#include "ir/ir.h"
+
+#include <string.h>
+
+#define NEVER IR_RC_NEVER
+#define CHEAP IR_RC_CHEAP
+#define ROW IR_RC_ROW
+#define HEAVY IR_RC_HEAVY
+#define SOURCE IRF_SOURCE
+#define UNIQUE IRF_UNIQUE
+#define PARAM IRF_PARAM
+#define MAP IRF_MAP
+#define SPREAD IRF_SPREAD
+#define COMMUTES IRF_COMMUTES
+#define ROWWISE IRF_ROWWISE
+#define MOVES IRF_MOVES
+#define INDEXED IRF_INDEXED
+#define CONTRACTS IRF_CONTRACTS
+#define CACHED IRF_CACHED
+#define REGION IRF_REGION
+#define CALLS IRF_CALLS
+
+const struct ir_op_info ir_ops[IR_OP_COUNT] = {
+#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, help) \
+	{ #name, n, rule, dtypes, attrs, flags, flops, bytes, rc, help },
+#include "ir/ops.def"
+#undef OP
+};
+
+const struct ir_attr_info ir_attrs[IR_NATTRS] = {
+#define ATTR(id, name, kind, help) { name, ATTR_##kind, help },
+#include "ir/attrs.def"
+#undef ATTR
+};
+
+const struct ir_dtype_info ir_dtypes[IR_DTYPE_COUNT] = {
+#define DTYPE(id, name, bits, is_float) { name, bits, is_float },
+#include "ir/dtypes.def"
+#undef DTYPE
+};
+
+bool
+ir_find_op(const char *name, enum ir_op *op)
+{
+	int i;
+
+	for (i = 0; i < IR_OP_COUNT; i++) {
+		if (strcmp(ir_ops[i].name, name) == 0) {
+			*op = (enum ir_op)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+ir_find_attr(const char *name, enum ir_attr_key *key)
+{
+	int i;
+
+	for (i = 0; i < IR_NATTRS; i++) {
+		if (strcmp(ir_attrs[i].name, name) == 0) {
+			*key = (enum ir_attr_key)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+ir_find_dtype(const char *name, enum ir_dtype *dtype)
+{
+	int i;
+
+	for (i = 0; i < IR_DTYPE_COUNT; i++) {
+		if (strcmp(ir_dtypes[i].name, name) == 0) {
+			*dtype = (enum ir_dtype)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+enum ir_takes
+ir_op_takes(enum ir_op op, enum ir_attr_key key)
+{
+	const char *p = ir_ops[op].attrs, *name = ir_attrs[key].name;
+	size_t n;
+
+	while (*p) {
+		n = strcspn(p, " ?");
+		if (strlen(name) == n && strncmp(p, name, n) == 0) {
+			return p[n] == '?' ? IR_TAKES_OPTION
+					   : IR_TAKES_MUST;
+		}
+		p += n;
+		p += strspn(p, " ?");
+	}
+	return IR_TAKES_NOT;
+}
