@@ -1,0 +1,467 @@
+/*
+ * The verifier's rules for attributes.  They go by attribute, not by op: an
+ * op that takes `at` is cut by it, one that takes `groups` is ranked in them.
+ */
+#include "ir/verify.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* The least value that a number may have. */
+static const struct {
+	enum ir_attr_key key;
+	bool above;		/* must be more than it */
+	double least;
+} ranges[] = {
+	{ IR_ATTR_STD, false, 0 },
+	{ IR_ATTR_AT, false, 0 },
+	{ IR_ATTR_COUNT, false, 1 },
+	{ IR_ATTR_START, false, 0 },
+	{ IR_ATTR_EPS, true, 0 },
+	{ IR_ATTR_THETA, true, 0 },
+	{ IR_ATTR_FACTOR, true, 0 },
+	{ IR_ATTR_LOW, true, 0 },
+	{ IR_ATTR_HIGH, true, 0 },
+	{ IR_ATTR_ORIGINAL, false, 1 },
+	{ IR_ATTR_WINDOW, false, 1 },
+	{ IR_ATTR_GROUPS, false, 1 },
+	{ IR_ATTR_TOP_GROUPS, false, 1 }
+};
+
+/* Attributes that mean something only beside another. */
+static const struct {
+	enum ir_attr_key key, needs;
+} companions[] = {
+	{ IR_ATTR_LOW, IR_ATTR_FACTOR },
+	{ IR_ATTR_HIGH, IR_ATTR_FACTOR },
+	{ IR_ATTR_ORIGINAL, IR_ATTR_FACTOR },
+	{ IR_ATTR_TOP_GROUPS, IR_ATTR_GROUPS }
+};
+
+#define COUNT_OF(table) (sizeof(table) / sizeof(table)[0])
+
+/* ---- one attribute ---- */
+
+static bool
+check_dims(struct verifier *v, const struct ir_node *n,
+	   const struct ir_attr *a)
+{
+	const char *name = ir_attrs[a->key].name;
+	bool one = ir_attrs[a->key].kind == ATTR_DIM;
+	uint8_t i, j;
+
+	if (a->ndims < 1 || a->ndims > (one ? 1 : IR_MAX_DIMS)) {
+		return ver_broken(v, n, "expected %s in `%s`, found %d",
+				  one ? "1 dim" : "1 to 8 dims", name,
+				  a->ndims);
+	}
+	for (i = 0; i < a->ndims; i++) {
+		if (!a->dims[i] || a->dims[i] >= v->m->dims.n) {
+			return ver_broken(v, n, "expected a dim from 1 to %"
+					  PRIu32 " in `%s`, found %" PRIu32,
+					  v->m->dims.n - 1, name, a->dims[i]);
+		}
+		for (j = 0; j < i; j++) {
+			if (a->dims[i] == a->dims[j]) {
+				return ver_broken(v, n, "expected each dim "
+						  "once in `%s`, found `%s` "
+						  "twice", name,
+						  ver_dim(v, a->dims[i]));
+			}
+		}
+	}
+	return true;
+}
+
+static bool
+check_int(struct verifier *v, const struct ir_node *n,
+	  const struct ir_attr *a)
+{
+	const char *name = ir_attrs[a->key].name;
+
+	if (a->expr >= v->m->exprs.n) {
+		return ver_broken(v, n, "expected an expression below %"
+				  PRIu32 " in `%s`, found %" PRIu32,
+				  v->m->exprs.n, name, a->expr);
+	}
+	if (a->expr && v->m->exprs.at[a->expr].value != a->i) {
+		return ver_broken(v, n, "expected `%s` to be what its "
+				  "expression comes to, %" PRId64 ", found %"
+				  PRId64, name,
+				  v->m->exprs.at[a->expr].value, a->i);
+	}
+	if (a->i < 0 || a->i > IR_MAX_SIZE) {
+		return ver_broken(v, n, "expected `%s` from 0 to %" PRId64
+				  ", found %" PRId64, name, IR_MAX_SIZE,
+				  a->i);
+	}
+	return true;
+}
+
+static bool
+check_text(struct verifier *v, const struct ir_node *n,
+	   const struct ir_attr *a)
+{
+	const char *name = ir_attrs[a->key].name;
+
+	if (a->text >= v->ctx->syms.text.n) {
+		return ver_broken(v, n, "expected text in `%s`, found name %"
+				  PRIu32 ", which does not exist", name,
+				  a->text);
+	}
+	if (ir_attrs[a->key].kind == ATTR_WORD) {
+		return ver_is_name(v, a->text, false) ||
+		       ver_broken(v, n, "expected a word in `%s`, found "
+				  "\"%s\"", name, ir_text(v->ctx, a->text));
+	}
+	if (v->ctx->syms.len.at[a->text] > SCAN_MAX_STRING) {
+		return ver_broken(v, n, "expected at most %d bytes in `%s`, "
+				  "found %" PRIu32, SCAN_MAX_STRING, name,
+				  v->ctx->syms.len.at[a->text]);
+	}
+	return true;
+}
+
+static bool
+check_kind(struct verifier *v, const struct ir_node *n,
+	   const struct ir_attr *a)
+{
+	const char *name = ir_attrs[a->key].name;
+
+	switch (ir_attrs[a->key].kind) {
+	case ATTR_DIM:
+	case ATTR_DIMS:
+		return check_dims(v, n, a);
+	case ATTR_INT:
+		return check_int(v, n, a);
+	case ATTR_NUM:
+		return isfinite(a->num) ||
+		       ver_broken(v, n, "expected a finite `%s`, found %g",
+				  name, a->num);
+	case ATTR_FLAG:
+		return a->i == 1 ||
+		       ver_broken(v, n, "expected 1 in the flag `%s`, found %"
+				  PRId64, name, a->i);
+	case ATTR_DTYPE:
+		return (a->i >= 0 && a->i < IR_DTYPE_COUNT) ||
+		       ver_broken(v, n, "expected an element type from 0 to "
+				  "%d in `%s`, found %" PRId64,
+				  IR_DTYPE_COUNT - 1, name, a->i);
+	default:
+		return check_text(v, n, a);
+	}
+}
+
+static bool
+check_range(struct verifier *v, const struct ir_node *n,
+	    const struct ir_attr *a)
+{
+	double got = ir_attrs[a->key].kind == ATTR_NUM ? a->num
+						       : (double)a->i;
+	size_t i;
+
+	for (i = 0; i < COUNT_OF(ranges); i++) {
+		double least = ranges[i].least;
+
+		if (ranges[i].key != a->key ||
+		    (ranges[i].above ? got > least : got >= least)) {
+			continue;
+		}
+		return ver_broken(v, n, "expected `%s` %s %g, found %g",
+				  ir_attrs[a->key].name,
+				  ranges[i].above ? "above" : "of at least",
+				  least, got);
+	}
+	return true;
+}
+
+/* Where the op's row names the attribute, or -1. */
+static long
+place_in_row(enum ir_op op, enum ir_attr_key key)
+{
+	const char *row = ir_ops[op].attrs, *p = row;
+	const char *name = ir_attrs[key].name;
+
+	while (*p) {
+		size_t n = strcspn(p, " ?");
+
+		if (n == strlen(name) && strncmp(p, name, n) == 0) {
+			return p - row;
+		}
+		p += n;
+		p += strspn(p, " ?");
+	}
+	return -1;
+}
+
+/* Known to the op, once, and in the order of its row. */
+static bool
+check_key(struct verifier *v, const struct ir_node *n, uint32_t i)
+{
+	const struct ir_attr *a = &v->m->attrs.at[n->attrs + i];
+	long before, place;
+
+	if (a->key >= IR_NATTRS) {
+		return ver_broken(v, n, "expected an attribute from 0 to %d, "
+				  "found %d", IR_NATTRS - 1, a->key);
+	}
+	place = place_in_row((enum ir_op)n->op, (enum ir_attr_key)a->key);
+	if (place < 0) {
+		return ver_broken(v, n, "takes no attribute `%s`",
+				  ir_attrs[a->key].name);
+	}
+	if (i == 0) {
+		return true;
+	}
+	before = place_in_row((enum ir_op)n->op, (enum ir_attr_key)a[-1].key);
+	return before < place ||
+	       ver_broken(v, n, "expected the attributes once each and in "
+			  "the order of `%s`, found `%s` before `%s`",
+			  ir_ops[n->op].attrs, ir_attrs[a[-1].key].name,
+			  ir_attrs[a->key].name);
+}
+
+static bool
+check_required(struct verifier *v, const struct ir_node *n)
+{
+	int k;
+
+	for (k = 0; k < IR_NATTRS; k++) {
+		enum ir_attr_key key = (enum ir_attr_key)k;
+
+		if (ir_op_takes((enum ir_op)n->op, key) == IR_TAKES_MUST &&
+		    !ir_attr(v->m, n, key)) {
+			return ver_broken(v, n, "expected the attribute `%s`"
+					  ", found none", ir_attrs[k].name);
+		}
+	}
+	return true;
+}
+
+bool
+ver_attrs(struct verifier *v, const struct ir_node *n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->nattrs; i++) {
+		const struct ir_attr *a = &v->m->attrs.at[n->attrs + i];
+
+		if (!check_key(v, n, i) || !check_kind(v, n, a) ||
+		    !check_range(v, n, a)) {
+			return false;
+		}
+	}
+	return check_required(v, n);
+}
+
+/* ---- what attributes say together ---- */
+
+static bool
+check_companions(struct verifier *v, const struct ir_node *n)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT_OF(companions); i++) {
+		if (ir_attr(v->m, n, companions[i].key) &&
+		    !ir_attr(v->m, n, companions[i].needs)) {
+			return ver_broken(v, n, "expected `%s` beside `%s`, "
+					  "found none",
+					  ir_attrs[companions[i].needs].name,
+					  ir_attrs[companions[i].key].name);
+		}
+	}
+	return true;
+}
+
+static bool
+check_init(struct verifier *v, const struct ir_node *n)
+{
+	const struct ir_attr *a = ir_attr(v->m, n, IR_ATTR_INIT);
+	const char *init = a ? ir_text(v->ctx, a->text) : "normal";
+	bool normal = strcmp(init, "normal") == 0;
+
+	if (!normal && strcmp(init, "ones") != 0 &&
+	    strcmp(init, "zeros") != 0) {
+		return ver_broken(v, n, "expected init=normal, ones or zeros"
+				  ", found init=%s", init);
+	}
+	if (!normal && ir_attr(v->m, n, IR_ATTR_STD)) {
+		return ver_broken(v, n, "expected init=normal beside `std`, "
+				  "found init=%s", init);
+	}
+	return true;
+}
+
+/* The part of a dim that `at` cuts lies inside it. */
+static bool
+check_cut(struct verifier *v, const struct ir_node *n)
+{
+	const struct ir_attr *of = ir_attr(v->m, n, IR_ATTR_OF);
+	const struct ir_attr *to = ir_attr(v->m, n, IR_ATTR_TO);
+	int64_t at = ir_attr_int(v->m, n, IR_ATTR_AT, 0);
+	int64_t size, whole;
+
+	if (ir_op_takes((enum ir_op)n->op, IR_ATTR_AT) == IR_TAKES_NOT ||
+	    !of) {
+		return true;
+	}
+	whole = ir_dim_size(v->m, of->dims[0]);
+	size = to ? ir_dim_size(v->m, to->dims[0]) : 1;
+	return at + size <= whole ||
+	       ver_broken(v, n, "expected at + size of at most the %" PRId64
+			  " of `%s`, found %" PRId64 " + %" PRId64, whole,
+			  ver_dim(v, of->dims[0]), at, size);
+}
+
+static bool
+check_groups(struct verifier *v, const struct ir_node *n)
+{
+	const struct ir_attr *of = ir_attr(v->m, n, IR_ATTR_OF);
+	const struct ir_attr *to = ir_attr(v->m, n, IR_ATTR_TO);
+	int64_t groups = ir_attr_int(v->m, n, IR_ATTR_GROUPS, 0);
+	int64_t top = ir_attr_int(v->m, n, IR_ATTR_TOP_GROUPS, groups);
+	int64_t whole, room;
+
+	if (!groups || !of || !to) {
+		return true;
+	}
+	whole = ir_dim_size(v->m, of->dims[0]);
+	if (whole % groups != 0) {
+		return ver_broken(v, n, "expected groups that divide `%s` = %"
+				  PRId64 ", found %" PRId64,
+				  ver_dim(v, of->dims[0]), whole, groups);
+	}
+	if (top > groups) {
+		return ver_broken(v, n, "expected at most %" PRId64
+				  " top_groups, as there are groups, found %"
+				  PRId64, groups, top);
+	}
+	room = top * (whole / groups);
+	return ir_dim_size(v->m, to->dims[0]) <= room ||
+	       ver_broken(v, n, "expected `%s` of at most %" PRId64
+			  ", what %" PRId64 " of %" PRId64 " groups hold, "
+			  "found %" PRId64, ver_dim(v, to->dims[0]), room, top,
+			  groups, ir_dim_size(v->m, to->dims[0]));
+}
+
+/* Rotary: pairs need an even last dim; the extension's band is a band. */
+static bool
+check_rotary(struct verifier *v, const struct ir_node *n)
+{
+	const struct ir_type *t;
+	double low = ir_attr_num(v->m, n, IR_ATTR_LOW, 1);
+	double high = ir_attr_num(v->m, n, IR_ATTR_HIGH, 4);
+	dim_id last;
+
+	if (!ir_attr(v->m, n, IR_ATTR_THETA) || n->nargs == 0) {
+		return true;
+	}
+	t = ir_type(v->m, ir_args(v->m, n)[0]);
+	last = t->ndims ? t->dims[t->ndims - 1] : 0;
+	if (last && ir_dim_size(v->m, last) % 2 != 0) {
+		return ver_broken(v, n, "expected an even last dim, found "
+				  "`%s` = %" PRId64, ver_dim(v, last),
+				  ir_dim_size(v->m, last));
+	}
+	return low <= high ||
+	       ver_broken(v, n, "expected `low` of at most `high`, found %g "
+			  "and %g", low, high);
+}
+
+bool
+ver_relations(struct verifier *v, const struct ir_node *n)
+{
+	return check_companions(v, n) && check_init(v, n) &&
+	       check_cut(v, n) && check_groups(v, n) && check_rotary(v, n);
+}
+
+/* ---- name templates ---- */
+
+static bool
+is_word(const char *text, size_t len, const char *word)
+{
+	return strlen(word) == len && memcmp(word, text, len) == 0;
+}
+
+/* Whether {text} is the variable of a repeat around the node. */
+static bool
+is_variable(const struct verifier *v, const struct ir_node *n,
+	    const char *text, size_t len)
+{
+	const struct ir_attr *own = ir_attr(v->m, n, IR_ATTR_VAR);
+	uint32_t i;
+
+	for (i = 0; i < v->vars.n; i++) {
+		if (is_word(text, len, ir_text(v->ctx, v->vars.at[i]))) {
+			return true;
+		}
+	}
+	return own && is_word(text, len, ir_text(v->ctx, own->text));
+}
+
+/* The dim of a source's result that {text} is, or -1. */
+static int
+dim_place(const struct verifier *v, const struct ir_node *n,
+	  const char *text, size_t len)
+{
+	const struct ir_type *t = ir_type(v->m, n->result);
+	int i;
+
+	for (i = 0; ir_is((enum ir_op)n->op, IRF_SOURCE) && i < t->ndims;
+	     i++) {
+		if (is_word(text, len, ir_dim_name(v->m, t->dims[i]))) {
+			return i;
+		}
+	}
+	return -1;
+}
+
+/* {text} in the node's name; the dims met so far are marked in *dims. */
+static bool
+check_word(struct verifier *v, const struct ir_node *n, const char *text,
+	   size_t len, uint32_t *dims)
+{
+	int place;
+
+	if (is_variable(v, n, text, len)) {
+		return true;
+	}
+	place = dim_place(v, n, text, len);
+	if (place >= 0) {
+		*dims |= 1u << place;
+		return true;
+	}
+	return ver_broken(v, n, "expected a repeat variable in scope%s in the "
+			  "name, found `{%.*s}`",
+			  ir_is((enum ir_op)n->op, IRF_SOURCE)
+			  ? " or a dim of the result" : "", (int)len, text);
+}
+
+bool
+ver_template(struct verifier *v, const struct ir_node *n)
+{
+	const struct ir_attr *a = ir_attr(v->m, n, IR_ATTR_NAME);
+	const char *p = a ? ir_text(v->ctx, a->text) : "";
+	uint32_t dims = 0;
+
+	while (*(p += strcspn(p, "{}"))) {
+		size_t len = strcspn(p + 1, "{}");
+
+		if (*p == '}' || p[1 + len] != '}') {
+			return ver_broken(v, n, "expected `{` and `}` in "
+					  "pairs in the name, found \"%s\"",
+					  ir_text(v->ctx, a->text));
+		}
+		if (!check_word(v, n, p + 1, len, &dims)) {
+			return false;
+		}
+		p += len + 2;
+	}
+	/* each stored tensor is one piece of memory: 1, 11, 111, ... */
+	return (dims & (dims + 1)) == 0 ||
+	       ver_broken(v, n, "expected only outermost dims of %s in the "
+			  "name, found \"%s\"",
+			  ir_type_text(v->m, ir_type(v->m, n->result)),
+			  ir_text(v->ctx, a->text));
+}

@@ -1,0 +1,208 @@
+/*
+ * The text form: random sound modules print, read and print the same; every
+ * allocation of the reader may fail.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/t-ir.h"
+
+#define MODULES 2500
+
+/* ---- print, read, print ---- */
+
+static void
+expect_sound(struct ir_ctx *c, struct ir_module *m, uint64_t seed)
+{
+	if (!m || !ir_verify(m)) {
+		diag_flush(&c->diags, stderr);
+		fail_msg("seed %llu", (unsigned long long)seed);
+	}
+}
+
+static void
+round_trip(uint64_t seed, uint32_t *made)
+{
+	struct ir_ctx a, b;
+	struct ir_module *m;
+	struct buf first, second;
+	uint32_t base;
+
+	ir_ctx_init(&a, NULL);
+	ir_ctx_init(&b, NULL);
+	m = make_module(&a, seed, made);
+	expect_sound(&a, m, seed);
+	buf_init(&first, &a.perm);
+	ir_print(m, &first);
+	assert_true(source_add(&b.sources, "printed.ir", buf_text(&first),
+			       first.n, &base));
+	m = ir_read(&b, 0);
+	expect_sound(&b, m, seed);
+	buf_init(&second, &b.perm);
+	ir_print(m, &second);
+	if (second.n != first.n ||
+	    memcmp(buf_text(&first), buf_text(&second), first.n) != 0) {
+		fail_msg("seed %llu:\n%s\nand then:\n%s",
+			 (unsigned long long)seed, buf_text(&first),
+			 buf_text(&second));
+	}
+	ir_ctx_release(&a);
+	ir_ctx_release(&b);
+}
+
+static void
+random_modules(void **state)
+{
+	uint32_t made[IR_OP_COUNT] = { 0 };
+	uint64_t seed;
+	int op;
+
+	(void)state;
+	for (seed = 1; seed <= MODULES; seed++) {
+		round_trip(seed, made);
+	}
+	for (op = 0; op < IR_OP_COUNT; op++) {
+		if (made[op] < 20) {
+			fail_msg("%s was made only %u times", ir_ops[op].name,
+				 made[op]);
+		}
+	}
+}
+
+/* ---- spans ---- */
+
+static void
+spans(void **state)
+{
+	static const char text[] =
+		"llmc-ir 1\n"
+		"dim a = 2\n"
+		"model {\n"
+		"  %x.0 = input name=\"x\" : f32[a]  # why\n"
+		"  return %x.0\n"
+		"}";
+	static const char want[] = "%x.0 = input name=\"x\" : f32[a]";
+	struct ir_ctx c;
+	struct ir_module *m;
+	struct span at;
+	uint32_t base;
+
+	(void)state;
+	ir_ctx_init(&c, NULL);
+	assert_true(source_add(&c.sources, "t.ir", text, strlen(text),
+			       &base));
+	m = ir_read(&c, 0);
+	assert_non_null(m);
+	at = ir_node(m, m->nodes.n - 1)->span;
+	assert_int_equal(at.hi - at.lo, strlen(want));
+	assert_memory_equal(text + at.lo - base, want, strlen(want));
+	ir_ctx_release(&c);
+}
+
+/* ---- memory that runs out ---- */
+
+struct scarce {
+	long left;		/* requests until one fails */
+	long live;		/* blocks not given back */
+	jmp_buf out;
+};
+
+static void *
+scarce_get(void *user, size_t bytes)
+{
+	struct scarce *s = user;
+
+	if (s->left-- == 0) {
+		return NULL;
+	}
+	s->live++;
+	return malloc(bytes);
+}
+
+static void
+scarce_put(void *user, void *p)
+{
+	struct scarce *s = user;
+
+	s->live--;
+	free(p);
+}
+
+static void
+scarce_oom(void *user, size_t bytes)
+{
+	struct scarce *s = user;
+
+	(void)bytes;
+	longjmp(s->out, 1);
+}
+
+/* Reads with `left` requests granted; true if that was enough. */
+static bool
+read_with(const char *text, long left, long *live)
+{
+	static struct scarce s;
+	static struct ir_ctx c;
+	struct mem m = { scarce_get, scarce_put, scarce_oom, &s };
+	volatile bool done = false;
+	uint32_t base;
+
+	s.left = left;
+	s.live = 0;
+	if (setjmp(s.out) == 0) {
+		ir_ctx_init(&c, &m);
+		source_add(&c.sources, "t.ir", text, strlen(text), &base);
+		ir_read(&c, 0);
+		done = true;
+	}
+	ir_ctx_release(&c);
+	*live = s.live;
+	return done;
+}
+
+static void
+out_of_memory(void **state)
+{
+	struct ir_ctx c;
+	struct buf text;
+	uint32_t made[IR_OP_COUNT] = { 0 };
+	uint64_t seed;
+
+	(void)state;
+	ir_ctx_init(&c, NULL);
+	for (seed = 1; seed <= 3; seed++) {
+		struct ir_module *m = make_module(&c, seed * 40, made);
+		const char *whole;
+		long left, live;
+
+		buf_init(&text, &c.perm);
+		ir_print(m, &text);
+		whole = buf_text(&text);
+		if (seed == 3) {	/* and what ends in the middle */
+			whole = arena_strndup(&c.perm, whole, text.n / 2);
+		}
+		for (left = 0; !read_with(whole, left, &live); left++) {
+			assert_int_equal(live, 0);
+		}
+		assert_int_equal(live, 0);
+	}
+	ir_ctx_release(&c);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(random_modules),
+		cmocka_unit_test(spans),
+		cmocka_unit_test(out_of_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
