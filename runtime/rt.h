@@ -1,0 +1,210 @@
+/*
+ * rt.h - what runtime/ promises to whoever links it.
+ *
+ * The runtime never exits, never prints and keeps no global state: a
+ * function that can fail returns a status, and explains itself in a
+ * struct rt_error that the caller lends.  It includes nothing of the
+ * compiler, and this is the only header that others may include.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef RT_H
+#define RT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- errors and memory (error.c) ----------------------------------- */
+
+enum rt_status {
+	RT_OK,
+	RT_NOMEM, /* the allocator returned NULL */
+	RT_IO, /* the system refused, or the file changed meanwhile */
+	RT_FORMAT, /* the bytes break a rule of their format */
+	RT_RANGE, /* the caller asked for what is not there */
+};
+
+enum {
+	RT_ERROR_BYTES = 384, /* path, tensor name and sentence together */
+};
+
+/*
+ * Why a call failed.  Only a call that fails writes it.  `message` is one
+ * line of valid UTF-8, lower case, no full stop, with any path or tensor
+ * name in it shortened and cleared of control characters.
+ */
+struct rt_error {
+	enum rt_status status;
+	int64_t offset; /* in the file where it was found, or -1 */
+	char message[RT_ERROR_BYTES];
+};
+
+/*
+ * Where memory comes from.  `realloc` behaves as realloc(3) does, save
+ * that n = 0 always frees p and returns NULL.  The struct is copied by
+ * whoever keeps it; `user` must outlive what was made with it.
+ * Everywhere, a NULL struct rt_alloc means the C library.
+ */
+struct rt_alloc {
+	void *(*realloc)(void *user, void *p, size_t n);
+	void *user;
+};
+
+/* ---- weights on disk (safetensors.c, st-index.c, st-read.c) -------- */
+
+/*
+ * Element types, in the order and with the names of the format less the
+ * prefix.  E4M3 is the variant without infinities; FNUZ, E8M0 and all
+ * below one byte can be located and copied but not read as numbers.
+ */
+enum rt_dtype {
+	RT_BOOL,
+	RT_F4,
+	RT_F6_E2M3,
+	RT_F6_E3M2,
+	RT_U8,
+	RT_I8,
+	RT_F8_E5M2,
+	RT_F8_E4M3,
+	RT_F8_E8M0,
+	RT_F8_E4M3FNUZ,
+	RT_F8_E5M2FNUZ,
+	RT_I16,
+	RT_U16,
+	RT_F16,
+	RT_BF16,
+	RT_I32,
+	RT_U32,
+	RT_F32,
+	RT_C64,
+	RT_F64,
+	RT_I64,
+	RT_U64,
+	RT_DTYPE_COUNT,
+};
+
+enum {
+	RT_ST_MAX_DIMS = 16,
+	RT_ST_MAX_HEADER_BYTES = 100000000, /* the format's own limit */
+};
+
+/* One tensor of a checkpoint; belongs to the struct rt_st it came from. */
+struct rt_st_tensor {
+	const char *name; /* UTF-8, never holds a NUL */
+	enum rt_dtype dtype;
+	int ndim; /* 0 for a scalar */
+	int64_t shape[RT_ST_MAX_DIMS]; /* row-major; a size may be 0 */
+	int64_t begin; /* first byte, from the start of the data */
+	int64_t end; /* one past its last byte */
+	size_t shard; /* which file, see rt_st_path() */
+};
+
+/* An opened checkpoint: one file, or an index and the files it names. */
+struct rt_st;
+
+/* A pair of an index (tensor, file) or of __metadata__ (key, value). */
+struct rt_st_pair {
+	const char *key;
+	const char *value;
+};
+
+/* A parsed model.safetensors.index.json; no file it names was opened. */
+struct rt_st_index {
+	struct rt_st_pair *map; /* weight_map, in order of tensor name */
+	size_t n;
+	int64_t total_bytes; /* metadata.total_size, or -1 */
+	char *text; /* holds the strings */
+	struct rt_alloc alloc;
+};
+
+/*
+ * Opens one .safetensors file.  Every rule of the format is checked, so
+ * that each tensor lies inside the file and none overlaps another.  The
+ * file stays open until rt_st_free().  On failure *out is NULL.
+ */
+enum rt_status rt_st_open(struct rt_st **out, const char *path,
+			  const struct rt_alloc *alloc, struct rt_error *err);
+
+/*
+ * Opens an index and every file that it names, each of them relative to
+ * the folder of the index and never outside it.  The checkpoint consists
+ * of the tensors that the index names; what else is in the files is left
+ * out.  All files stay open until rt_st_free().
+ */
+enum rt_status rt_st_open_index(struct rt_st **out, const char *path,
+				const struct rt_alloc *alloc,
+				struct rt_error *err);
+
+/*
+ * Opens what the path stands for: an index (*.json), a folder that holds
+ * model.safetensors.index.json, else model.safetensors, else exactly one
+ * *.safetensors; or one .safetensors file.
+ */
+enum rt_status rt_st_open_any(struct rt_st **out, const char *path,
+			      const struct rt_alloc *alloc,
+			      struct rt_error *err);
+
+/*
+ * The same checks over the first `len` bytes of a file of `file_bytes`
+ * bytes, which must hold the header.  Borrows `buf`: the reading functions
+ * take the data from it, and fail with RT_RANGE past its end.
+ */
+enum rt_status rt_st_parse(struct rt_st **out, const void *buf, size_t len,
+			   int64_t file_bytes, const struct rt_alloc *alloc,
+			   struct rt_error *err);
+
+/* Parses the text of an index.  On failure nothing is left to release. */
+enum rt_status rt_st_index_parse(struct rt_st_index *ix, const void *buf,
+				 size_t len, const struct rt_alloc *alloc,
+				 struct rt_error *err);
+
+/* Frees what rt_st_index_parse() made. */
+void rt_st_index_release(struct rt_st_index *ix);
+
+/* Closes the files and frees all; NULL is allowed. */
+void rt_st_free(struct rt_st *st);
+
+/* How many tensors the checkpoint has. */
+size_t rt_st_count(const struct rt_st *st);
+
+/* The i-th tensor in byte order of the names, 0 <= i < rt_st_count(). */
+const struct rt_st_tensor *rt_st_at(const struct rt_st *st, size_t i);
+
+/* The tensor of that name, or NULL; costs a binary search. */
+const struct rt_st_tensor *rt_st_find(const struct rt_st *st, const char *name);
+
+/* A value of __metadata__, or NULL; an index has none. */
+const char *rt_st_metadata(const struct rt_st *st, const char *key);
+
+/* The file that the tensor lies in; NULL after rt_st_parse(). */
+const char *rt_st_path(const struct rt_st *st, const struct rt_st_tensor *t);
+
+/* The product of the shape, 1 for a scalar. */
+int64_t rt_st_elems(const struct rt_st_tensor *t);
+
+/*
+ * Copies n_bytes bytes of the tensor from its byte first_byte on, as they
+ * are in the file (little-endian).  Needs no extra memory.  Like
+ * rt_st_read_f64(), may run in several threads on one checkpoint.
+ */
+enum rt_status rt_st_read_raw(const struct rt_st *st,
+			      const struct rt_st_tensor *t, int64_t first_byte,
+			      int64_t n_bytes, void *out, struct rt_error *err);
+
+/*
+ * Reads n elements from element `first` on as doubles, exactly: a 64-bit
+ * integer that no double equals, or a BOOL that is neither 0 nor 1, is
+ * RT_FORMAT, as is a type that cannot be read as numbers.  Takes 32 KiB
+ * of stack whatever n is.  After a failure `out` holds nothing of use.
+ */
+enum rt_status rt_st_read_f64(const struct rt_st *st,
+			      const struct rt_st_tensor *t, int64_t first,
+			      int64_t n, double *out, struct rt_error *err);
+
+/* "BF16" for RT_BF16, as the format spells it. */
+const char *rt_dtype_name(enum rt_dtype dtype);
+
+/* Bits of one element, which need not be whole bytes. */
+int rt_dtype_bits(enum rt_dtype dtype);
+
+#endif
