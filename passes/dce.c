@@ -1,0 +1,213 @@
+/*
+ * dce: what nothing uses goes away: nodes, the carried values of a repeat,
+ * whole repeats, and layers that the model does not reach.  A carried value
+ * stays if its result is used after the repeat, or if its value at the start
+ * of a trip is used by something that stays.  The model's inputs stay in any
+ * case: they are what its caller must bring.
+ *
+ * It needs nothing and breaks nothing.  It stands last, to take away what
+ * the others leave behind; liveness starts from what is returned and every
+ * value begins as dead, so that one run finds all there is to find.
+ */
+#include "passes/pass.h"
+
+#include <string.h>
+
+struct moved {
+	value_id from, to;
+};
+
+struct dce {
+	struct ir_module *m;
+	struct arena *a;
+	bool *live;		/* by value */
+	VEC(value_id) todo;
+	VEC(struct moved) moved;
+	int64_t nodes, carried;
+};
+
+static void
+mark(struct dce *d, value_id v)
+{
+	if (!d->live[v]) {
+		d->live[v] = true;
+		VEC_PUSH(d->a, &d->todo, v);
+	}
+}
+
+static void
+mark_all(struct dce *d, const value_id *v, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		mark(d, v[i]);
+	}
+}
+
+/* Carried value k of a repeat: where it comes from at first, and later. */
+static void
+mark_carried(struct dce *d, const struct ir_node *repeat, uint32_t k)
+{
+	mark(d, ir_args(d->m, repeat)[k]);
+	mark(d, d->m->regions.at[repeat->region].results.at[k]);
+}
+
+static void
+mark_sources(struct dce *d)
+{
+	const struct ir_module *m = d->m;
+
+	while (d->todo.n) {
+		const struct ir_value *v =
+			&m->values.at[d->todo.at[--d->todo.n]];
+		node_id owner = v->node ? 0 : m->regions.at[v->region].owner;
+		const struct ir_node *n = ir_node(m, v->node);
+
+		if (owner) {
+			mark_carried(d, ir_node(m, owner), v->index);
+		} else if (v->node && ir_is(n->op, IRF_REGION)) {
+			mark_carried(d, n, v->index);
+		} else if (v->node) {
+			mark_all(d, ir_args(m, n), n->nargs);
+		}
+	}
+}
+
+static void
+mark_func(struct dce *d, const struct ir_func *f)
+{
+	const struct ir_region *body = &d->m->regions.at[f->body];
+	uint32_t i;
+
+	mark_all(d, body->results.at, body->results.n);
+	for (i = 0; f->is_model && i < body->nodes.n; i++) {
+		const struct ir_node *n = ir_node(d->m, body->nodes.at[i]);
+
+		if (ir_is(n->op, IRF_UNIQUE)) {
+			mark(d, n->result);
+		}
+	}
+	mark_sources(d);
+}
+
+/* New results for a repeat, without those that are not kept. */
+static void
+renumber_results(struct dce *d, struct ir_node *n, const bool *keep)
+{
+	struct ir_module *m = d->m;
+	value_id first = m->values.n;
+	uint32_t i, k = 0;
+
+	for (i = 0; i < n->nresults; i++) {
+		struct ir_value v = m->values.at[n->result + i];
+		struct moved move = { n->result + i, m->values.n };
+
+		if (keep[i]) {
+			v.index = k++;
+			VEC_PUSH(&m->ctx->perm, &m->values, v);
+			VEC_PUSH(d->a, &d->moved, move);
+		}
+	}
+	n->result = first;
+	n->nresults = (uint16_t)k;
+}
+
+static void
+drop_carried(struct dce *d, struct ir_node *n)
+{
+	struct ir_module *m = d->m;
+	struct ir_region *r = &m->regions.at[n->region];
+	value_id *args = ir_args(m, n);
+	bool keep[IR_MAX_ARGS];
+	uint32_t i, k = 0;
+
+	for (i = 0; i < n->nargs; i++) {
+		keep[i] = d->live[n->result + i] || d->live[r->params.at[i]];
+		k += keep[i];
+	}
+	if (k == n->nargs) {
+		return;
+	}
+	d->carried += n->nargs - k;
+	renumber_results(d, n, keep);
+	for (i = k = 0; i < n->nargs; i++) {
+		if (keep[i]) {
+			args[k] = args[i];
+			r->params.at[k] = r->params.at[i];
+			m->values.at[r->params.at[k]].index = k;
+			r->results.at[k] = r->results.at[i];
+			k++;
+		}
+	}
+	n->nargs = (uint16_t)k;
+	r->params.n = r->results.n = k;
+}
+
+static bool
+is_live(const struct dce *d, const struct ir_node *n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->nresults; i++) {
+		if (d->live[n->result + i]) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+sweep(struct dce *d, region_id id)
+{
+	struct ir_region *r = &d->m->regions.at[id];
+	uint32_t i, kept = 0;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		struct ir_node *n = &d->m->nodes.at[r->nodes.at[i]];
+
+		if (!is_live(d, n)) {
+			d->nodes++;
+			continue;
+		}
+		r->nodes.at[kept++] = r->nodes.at[i];
+		if (ir_is(n->op, IRF_REGION)) {
+			drop_carried(d, n);
+			sweep(d, n->region);
+		}
+	}
+	r->nodes.n = kept;
+}
+
+static void
+replace_moved(struct dce *d)
+{
+	value_id *map = arena_alloc(d->a, d->m->values.n * sizeof *map);
+	uint32_t i;
+
+	for (i = 0; i < d->moved.n; i++) {
+		map[d->moved.at[i].from] = d->moved.at[i].to;
+	}
+	ir_replace_uses(d->m, map);
+}
+
+bool
+pass_dce(struct pass_ctx *p, struct ir_module *m)
+{
+	struct dce d = { .m = m, .a = &p->ctx->tmp };
+	func_id f;
+
+	d.live = arena_alloc(d.a, m->values.n * sizeof *d.live);
+	for (f = 1; f < m->funcs.n; f++) {
+		mark_func(&d, &m->funcs.at[f]);
+	}
+	for (f = 1; f < m->funcs.n; f++) {
+		sweep(&d, m->funcs.at[f].body);
+	}
+	replace_moved(&d);
+	pass_count(p, "nodes removed", d.nodes);
+	pass_count(p, "carried values removed", d.carried);
+	pass_count(p, "layers removed",
+		   pass_drop_funcs(m, pass_live_funcs(m)));
+	return true;
+}

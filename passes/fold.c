@@ -1,0 +1,29 @@
+/*
+ * fold-dims: a dim that was written as `hidden = heads * hd`, and a whole
+ * number attribute that was written as an expression, become the number
+ * that they come to.  The reader and the front end have worked it out
+ * already, so nothing can fail here.
+ *
+ * It stands first, since no pass after it may depend on how a size was
+ * spelled.  It is a pass, and not done on reading, so that sizes may still
+ * be changed before it: an expression follows its dims, a number does not.
+ */
+#include "passes/pass.h"
+
+bool
+pass_fold_dims(struct pass_ctx *p, struct ir_module *m)
+{
+	uint32_t i, dims = 0, attrs = 0;
+
+	for (i = 1; i < m->dims.n; i++) {
+		dims += m->dims.at[i].expr != 0;
+		m->dims.at[i].expr = 0;
+	}
+	for (i = 0; i < m->attrs.n; i++) {
+		attrs += m->attrs.at[i].expr != 0;
+		m->attrs.at[i].expr = 0;
+	}
+	pass_count(p, "dims folded", dims);
+	pass_count(p, "attributes folded", attrs);
+	return true;
+}

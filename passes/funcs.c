@@ -1,0 +1,115 @@
+/*
+ * Layers and who calls them.  A layer calls only layers that stand before
+ * it (the verifier sees to that), so one walk in id order meets callees
+ * first, and no recursion over calls is needed.
+ */
+#include "passes/pass.h"
+
+#include <string.h>
+
+static void
+mark_callees(const struct ir_module *m, region_id r, bool *live)
+{
+	const struct ir_region *region = &m->regions.at[r];
+	uint32_t i;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, region->nodes.at[i]);
+
+		if (ir_is(n->op, IRF_CALLS)) {
+			live[n->callee] = true;
+		} else if (ir_is(n->op, IRF_REGION)) {
+			mark_callees(m, n->region, live);
+		}
+	}
+}
+
+bool *
+pass_live_funcs(const struct ir_module *m)
+{
+	bool *live = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *live);
+	func_id model = ir_model(m), f;
+
+	for (f = m->funcs.n; f-- > 1;) {
+		live[f] |= !model || f == model;
+		if (live[f]) {
+			mark_callees(m, m->funcs.at[f].body, live);
+		}
+	}
+	return live;
+}
+
+static void
+move_callees(struct ir_module *m, region_id r, const func_id *to)
+{
+	const struct ir_region *region = &m->regions.at[r];
+	uint32_t i;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		struct ir_node *n = &m->nodes.at[region->nodes.at[i]];
+
+		if (ir_is(n->op, IRF_CALLS)) {
+			n->callee = to[n->callee];
+		} else if (ir_is(n->op, IRF_REGION)) {
+			move_callees(m, n->region, to);
+		}
+	}
+}
+
+uint32_t
+pass_drop_funcs(struct ir_module *m, const bool *live)
+{
+	func_id *to = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *to);
+	uint32_t f, kept = 1, dropped;
+
+	for (f = 1; f < m->funcs.n; f++) {
+		if (live[f]) {
+			to[f] = kept;
+			m->funcs.at[kept++] = m->funcs.at[f];
+		}
+	}
+	dropped = m->funcs.n - kept;
+	m->funcs.n = kept;
+	for (f = 1; f < kept; f++) {
+		move_callees(m, m->funcs.at[f].body, to);
+	}
+	return dropped;
+}
+
+static struct pass_flat
+flat_region(const struct ir_module *m, region_id r,
+	    const struct pass_flat *known)
+{
+	const struct ir_region *region = &m->regions.at[r];
+	struct pass_flat sum = { 0, 0 };
+	uint32_t i;
+
+	for (i = 0; i < region->nodes.n && sum.nodes <= PASS_MAX_NODES; i++) {
+		const struct ir_node *n = ir_node(m, region->nodes.at[i]);
+		struct pass_flat one = { 1, 0 };
+
+		if (ir_is(n->op, IRF_CALLS)) {
+			one = known[n->callee];
+		} else if (ir_is(n->op, IRF_REGION)) {
+			one = flat_region(m, n->region, known);
+			one.nodes++;
+			one.depth++;
+		}
+		sum.nodes += one.nodes;
+		sum.depth = one.depth > sum.depth ? one.depth : sum.depth;
+	}
+	return sum;
+}
+
+struct pass_flat *
+pass_flat_sizes(const struct ir_module *m)
+{
+	struct pass_flat *known = arena_alloc(&m->ctx->tmp,
+					      m->funcs.n * sizeof *known);
+	func_id f;
+
+	for (f = 1; f < m->funcs.n; f++) {
+		known[f] = flat_region(m, m->funcs.at[f].body, known);
+	}
+	return known;
+}

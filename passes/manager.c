@@ -1,0 +1,338 @@
+/*
+ * Running a list of passes.  Only here is printed, timed and verified, and
+ * only here is what a crash needs made ready, so that a pass is nothing but
+ * its transformation.
+ */
+#include "passes/pass.h"
+
+#include <string.h>
+#include <time.h>
+
+static const struct span nowhere;
+
+void
+pass_manager_init(struct pass_manager *pm, struct pass_table *t)
+{
+	memset(pm, 0, sizeof *pm);
+	pm->table = t;
+	pm->options.limit = -1;
+	pm->options.log = stderr;
+	pm->stats.arena = &t->ctx->perm;
+	arena_init(&pm->text[0], &t->ctx->mem);
+	arena_init(&pm->text[1], &t->ctx->mem);
+}
+
+void
+pass_manager_release(struct pass_manager *pm)
+{
+	arena_release(&pm->text[0]);
+	arena_release(&pm->text[1]);
+}
+
+void
+pass_count(struct pass_ctx *p, const char *what, int64_t n)
+{
+	struct pass_stats *s = p->stats;
+	struct pass_count c = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < s->at.n; i++) {
+		if (strcmp(s->at.at[i].what, what) == 0 &&
+		    strcmp(s->at.at[i].pass, s->pass) == 0) {
+			s->at.at[i].n += n;
+			return;
+		}
+	}
+	/* copied: `what` may be built for the occasion, or in a plug-in */
+	c.what = arena_strndup(s->arena, what, strlen(what));
+	c.pass = s->pass;
+	c.n = n;
+	VEC_PUSH(s->arena, &s->at, c);
+}
+
+/* ---- sets of passes ---- */
+
+bool
+pass_set_parse(struct pass_table *t, struct pass_set *s, const char *text)
+{
+	char *word;
+
+	if (!text) {
+		s->all = true;
+		return true;
+	}
+	while (pass_words(&t->ctx->perm, &text, &word)) {
+		const struct pass_known *k;
+
+		if (strcmp(word, "all") == 0) {
+			s->all = true;
+			continue;
+		}
+		k = pass_want(t, word);
+		if (!k) {
+			return false;
+		}
+		VEC_PUSH(&t->ctx->perm, &s->at, &k->pass);
+	}
+	return true;
+}
+
+static bool
+set_has(const struct pass_set *s, const struct pass *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->at.n; i++) {
+		if (strcmp(s->at.at[i]->name, p->name) == 0) {
+			return true;
+		}
+	}
+	return s->all;
+}
+
+/* ---- one run of a list ---- */
+
+struct run {
+	struct pass_manager *pm;
+	struct ir_ctx *ctx;
+	struct ir_module *m;
+	struct buf now;		/* the module as it stands ... */
+	int current;		/* ... in pm->text[current] */
+};
+
+static double
+clock_us(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* Prints the module as it stands; true if it is not as it was. */
+static bool
+take_text(struct run *r)
+{
+	struct buf old = r->now;
+	int next = !r->current;
+
+	arena_release(&r->pm->text[next]);
+	buf_init(&r->now, &r->pm->text[next]);
+	ir_print(r->m, &r->now);
+	arena_release(&r->ctx->tmp);
+	r->current = next;
+	return old.n != r->now.n ||
+	       memcmp(buf_text(&old), buf_text(&r->now), old.n) != 0;
+}
+
+/* A comment, then the IR: what is cut out of the log reads again. */
+static void
+log_text(const struct run *r, const char *when, const struct pass *p)
+{
+	struct buf text = r->now;
+
+	fprintf(r->pm->options.log, "# %s %s\n%s", when, p->name,
+		buf_text(&text));
+}
+
+static void
+add_quoted(struct buf *b, const char *s)
+{
+	const char *safe = "abcdefghijklmnopqrstuvwxyz"
+			   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,=+:@%";
+
+	if (*s && strspn(s, safe) == strlen(s)) {
+		buf_puts(b, s);
+		return;
+	}
+	for (buf_putc(b, '\''); *s; s++) {
+		if (*s == '\'') {
+			buf_puts(b, "'\\''");
+		} else {
+			buf_putc(b, *s);
+		}
+	}
+	buf_putc(b, '\'');
+}
+
+/*
+ * Makes the reproducer ready.  `text` is set last: from then on a signal
+ * handler may look.
+ */
+static void
+arm(struct run *r, const struct pass *p)
+{
+	struct pass_crash *c = r->pm->crash;
+	struct arena *a = &r->pm->text[r->current];
+	const struct pass_known *k = pass_find(r->pm->table, p->name);
+	const char *file = r->pm->options.reproducer;
+	struct buf b;
+
+	if (!c) {
+		return;
+	}
+	c->file = file ? file : arena_printf(a, "llmc-repro-%s.ir", p->name);
+	buf_init(&b, a);
+	buf_printf(&b, "llmc: pass `%s` failed; the module before it is in "
+		   "%s\nllmc: to see it again: llmc opt --run-reproducer ",
+		   p->name, c->file);
+	add_quoted(&b, c->file);
+	buf_putc(&b, '\n');
+	c->message = buf_text(&b);
+	buf_init(&b, a);
+	buf_printf(&b, "# args: opt --passes=%s --verify-each", p->name);
+	if (k && k->file) {
+		buf_puts(&b, " --load-pass=");
+		add_quoted(&b, k->file);
+	}
+	buf_putc(&b, '\n');
+	buf_add(&b, buf_text(&r->now), r->now.n);
+	c->n = b.n;
+	c->text = buf_text(&b);
+}
+
+static void
+disarm(struct run *r)
+{
+	if (r->pm->crash) {
+		r->pm->crash->text = NULL;
+	}
+}
+
+/* The module is broken, and a pass of ours did it. */
+static void
+fail_verify(struct run *r, const struct pass *p)
+{
+	diag_flush(&r->ctx->diags, r->pm->options.log);
+	if (r->pm->crash) {
+		pass_crash_write(r->pm->crash);
+	}
+	die("pass `%s` left a module that breaks the rules above", p->name);
+}
+
+/* Numbers the run, and says whether the limit lets it happen. */
+static bool
+may_run(struct run *r, const struct pass *p)
+{
+	const struct pass_options *o = &r->pm->options;
+	int64_t n = ++r->pm->runs;
+	bool may = o->limit < 0 || n <= o->limit;
+
+	if (o->bisect) {
+		fprintf(o->log, "bisect: %s pass (%lld) %s on module %s\n",
+			may ? "running" : "not running", (long long)n,
+			p->name, r->m->name ? ir_text(r->ctx, r->m->name)
+					    : "(unnamed)");
+	}
+	return may;
+}
+
+static bool
+run_timed(struct run *r, const struct pass *p, struct pass_time *t)
+{
+	struct pass_ctx ctx = { r->ctx, &r->pm->stats };
+	size_t perm_bytes = r->ctx->perm.total_bytes;
+	uint32_t errors = r->ctx->diags.errors;
+	bool ok;
+
+	r->pm->stats.pass = p->name;
+	t->wall_us = -clock_us(CLOCK_MONOTONIC);
+	t->cpu_us = -clock_us(CLOCK_PROCESS_CPUTIME_ID);
+	ok = p->run(&ctx, r->m);
+	t->cpu_us += clock_us(CLOCK_PROCESS_CPUTIME_ID);
+	t->wall_us += clock_us(CLOCK_MONOTONIC);
+	t->peak_bytes = (int64_t)(r->ctx->perm.total_bytes - perm_bytes +
+				  r->ctx->tmp.total_bytes);
+	arena_release(&r->ctx->tmp);
+	if (!ok && r->ctx->diags.errors == errors) {
+		die("pass `%s` failed without saying why", p->name);
+	}
+	return r->ctx->diags.errors == errors;
+}
+
+static void
+log_after(struct run *r, const struct pass *p, bool changed)
+{
+	const struct pass_options *o = &r->pm->options;
+
+	if (set_has(&o->after, p) || (o->changed && changed)) {
+		log_text(r, "after", p);
+	} else if (o->changed) {
+		fprintf(o->log, "# after %s (unchanged)\n", p->name);
+	}
+}
+
+/* One pass; false: it reported errors. */
+static bool
+run_one(struct run *r, const struct pass *p)
+{
+	const struct pass_options *o = &r->pm->options;
+	struct pass_time t = { .pass = p };
+
+	if (!may_run(r, p)) {
+		t.skipped = true;
+		VEC_PUSH(&r->ctx->perm, &r->pm->times, t);
+		return true;
+	}
+	if (o->verbose) {
+		fprintf(o->log, "llmc: pass %s\n", p->name);
+	}
+	if (set_has(&o->before, p)) {
+		log_text(r, "before", p);
+	}
+	arm(r, p);
+	if (!run_timed(r, p, &t)) {
+		disarm(r);
+		return false;
+	}
+	t.changed = take_text(r);
+	if (o->verify && !ir_verify(r->m)) {
+		fail_verify(r, p);
+	}
+	disarm(r);
+	arena_release(&r->ctx->tmp);
+	log_after(r, p, t.changed);
+	VEC_PUSH(&r->ctx->perm, &r->pm->times, t);
+	return true;
+}
+
+static bool
+run_list(struct run *r, const struct pass_list *l)
+{
+	const struct pass *stop = r->pm->options.stop;
+	uint32_t i;
+
+	take_text(r);
+	for (i = 0; i < l->at.n; i++) {
+		if (!run_one(r, l->at.at[i])) {
+			return false;
+		}
+		if (stop && strcmp(stop->name, l->at.at[i]->name) == 0) {
+			break;
+		}
+	}
+	return true;
+}
+
+enum pass_result
+pass_run(struct pass_manager *pm, const struct pass_list *l,
+	 struct ir_module *m)
+{
+	struct ir_ctx *c = m->ctx;
+	struct run r = { .pm = pm, .ctx = c, .m = m };
+	struct buf why;
+	bool ok;
+
+	if (!ir_verify(m)) {
+		return PASS_BAD_INPUT;
+	}
+	buf_init(&why, &c->perm);
+	if (!pass_order(pm->table, l, pass_props(m), &why)) {
+		diag_error(&c->diags, nowhere, "%s", buf_text(&why));
+		return PASS_BAD_ORDER;
+	}
+	arena_release(&c->tmp);
+	ok = run_list(&r, l);
+	pass_manager_release(pm);
+	return ok ? PASS_OK : PASS_BAD_INPUT;
+}

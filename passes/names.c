@@ -1,0 +1,65 @@
+/*
+ * What tensors are called.  The full name of a weight is the names of the
+ * calls and repeats around it and its own, joined by dots.  In the whole of
+ * it, {i} stands for the trip of the nearest repeat around the weight whose
+ * variable is i, so names may be joined before anything in them is read.
+ */
+#include "passes/pass.h"
+
+#include <string.h>
+
+bool
+pass_names_tensors(const struct ir_node *n)
+{
+	return ir_is(n->op, IRF_CALLS) ||
+	       (ir_is(n->op, IRF_SOURCE) && !ir_is(n->op, IRF_UNIQUE) &&
+		ir_op_takes(n->op, IR_ATTR_NAME) != IR_TAKES_NOT);
+}
+
+/* The next {var} in the text, or NULL. */
+static const char *
+find_var(const char *text, const char *var)
+{
+	size_t n = strlen(var);
+
+	while ((text = strchr(text, '{'))) {
+		if (strncmp(text + 1, var, n) == 0 && text[n + 1] == '}') {
+			return text;
+		}
+		text++;
+	}
+	return NULL;
+}
+
+bool
+pass_mentions(const char *text, const char *var)
+{
+	return find_var(text, var) != NULL;
+}
+
+const char *
+pass_rename(struct arena *a, const char *text, const char *var,
+	    const char *by)
+{
+	const char *hit;
+	struct buf b;
+
+	buf_init(&b, a);
+	while ((hit = find_var(text, var))) {
+		buf_add(&b, text, (size_t)(hit - text));
+		buf_printf(&b, "{%s}", by);
+		text = hit + strlen(var) + 2;
+	}
+	buf_puts(&b, text);
+	return buf_text(&b);
+}
+
+const char *
+pass_join(struct arena *a, const char *prefix, const char *name)
+{
+	if (!prefix || !*prefix) {
+		return name ? name : "";
+	}
+	return name && *name ? arena_printf(a, "%s.%s", prefix, name)
+			     : prefix;
+}

@@ -1,0 +1,280 @@
+/*
+ * Passes: what one is, the table they stand in, and the manager that runs,
+ * times, prints and verifies them.  A pass itself never prints.
+ * docs/passes.md tells how to write one.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef PASSES_PASS_H
+#define PASSES_PASS_H
+
+#include "ir/ir.h"
+
+/* Properties of a module that a pass may need, give or kill. */
+enum pass_prop {
+	PROP_CALLS = 1 << 0,	/* layers may be called, not inlined */
+	PROP_FLAT = 1 << 1,	/* no calls are left */
+	PROP_FOLDED = 1 << 2	/* no dim is an expression */
+};
+#define PASS_NPROPS 3
+
+struct pass_stats;
+
+/* What a pass is handed besides the module. */
+struct pass_ctx {
+	struct ir_ctx *ctx;
+	struct pass_stats *stats;
+};
+
+/* False: it reported errors. It may use ctx->tmp, which is then reset. */
+typedef bool pass_fn(struct pass_ctx *p, struct ir_module *m);
+
+struct pass {
+	const char *name;
+	uint32_t needs, gives, kills;	/* enum pass_prop */
+	pass_fn *run;
+	const char *purpose;	/* one line */
+};
+
+/* The passes themselves, each in a file of its own. */
+#define PASS(id, name, needs, gives, kills, purpose) pass_fn pass_##id;
+#include "passes/passes.def"
+#undef PASS
+
+/* ---- table.c: which passes there are, and in which order they may run -- */
+
+/* passes.def, in running order. */
+extern const struct pass pass_builtin[];
+extern const uint32_t pass_nbuiltin;
+
+/* One pass that is known: built in, or out of a plug-in. */
+struct pass_known {
+	struct pass pass;
+	const char *file;	/* the plug-in, or NULL */
+};
+
+/* All known passes, and the plug-ins that must stay open for them. */
+struct pass_table {
+	struct ir_ctx *ctx;
+	VEC(struct pass_known) known;
+	VEC(void *) handles;
+};
+
+void pass_table_init(struct pass_table *t, struct ir_ctx *c);
+void pass_table_release(struct pass_table *t);
+const struct pass_known *pass_find(const struct pass_table *t,
+				   const char *name);
+/* The pass of that name, or NULL after an error that suggests one. */
+const struct pass_known *pass_want(struct pass_table *t, const char *name);
+
+/* "flat", or NULL past the last. */
+const char *pass_prop_name(uint32_t bit);
+/* What holds of a module as it stands. */
+uint32_t pass_props(const struct ir_module *m);
+
+/* Takes the next word off "a,b,c"; false at the end. */
+bool pass_words(struct arena *a, const char **text, char **word);
+
+/* Passes to run, in order. */
+struct pass_list {
+	VEC(const struct pass *) at;
+};
+
+/* Reads "a,b,c" or "default"; may be "". False after an error. */
+bool pass_list_parse(struct pass_table *t, struct pass_list *l,
+		     const char *text);
+/* Adds one pass by "name@after:pass" or "name@before:pass". */
+bool pass_list_insert(struct pass_table *t, struct pass_list *l,
+		      const char *text);
+/*
+ * Whether each pass finds what it needs, given `have` at the start.  If not,
+ * *why says which pass needs what, and which pass of the table gives it.
+ */
+bool pass_order(const struct pass_table *t, const struct pass_list *l,
+		uint32_t have, struct buf *why);
+
+/* ---- plugin.c: passes from shared objects ----------------------------- */
+
+/*
+ * What `llmc_pass_plugin` of a plug-in returns.  abi_version is first and
+ * stays first, so that any version can read it of any other.
+ */
+struct pass_plugin {
+	uint32_t abi_version;	/* IR_ABI_VERSION it was compiled with */
+	const char *name, *version;
+	const struct pass *passes;
+	uint32_t npasses;
+};
+typedef const struct pass_plugin *pass_plugin_fn(void);
+#define PASS_PLUGIN_SYMBOL "llmc_pass_plugin"
+
+/* For the plug-in itself: the one symbol llmc looks for. */
+const struct pass_plugin *llmc_pass_plugin(void);
+
+/* Loads a plug-in and adds its passes. False after an error. */
+bool pass_load(struct pass_table *t, const char *file);
+
+/* ---- crash.c: what is left behind when a pass dies -------------------- */
+
+/*
+ * The module before the running pass, ready to be written by a signal
+ * handler.  Whoever owns the process owns the one record and installs the
+ * handler; the manager fills it before a pass and empties it after.
+ */
+struct pass_crash {
+	const char *volatile text;	/* NULL: no pass is running */
+	size_t n;
+	const char *file;	/* where to write it */
+	const char *message;	/* for the user, once it is written */
+};
+
+/* Writes the record, once, by async-signal-safe calls only. */
+void pass_crash_write(struct pass_crash *c);
+
+/* ---- manager.c: running a list ---------------------------------------- */
+
+/* Which passes an option named. */
+struct pass_set {
+	bool all;
+	VEC(const struct pass *) at;
+};
+/* Adds the passes of "a,b"; NULL or "all" is all. False after an error. */
+bool pass_set_parse(struct pass_table *t, struct pass_set *s,
+		    const char *text);
+
+struct pass_options {
+	struct pass_set before, after;	/* print the IR there */
+	bool changed;		/* print it after each pass that changed it */
+	bool verify;		/* after each pass, not only before the first */
+	bool verbose;		/* say which pass runs */
+	const struct pass *stop;	/* the last to run, or NULL */
+	bool bisect;		/* number the runs, and say so */
+	int64_t limit;		/* skip all runs after this many; -1: none */
+	const char *reproducer;	/* file, or NULL: llmc-repro-NAME.ir */
+	FILE *log;
+};
+
+/* One run of one pass. */
+struct pass_time {
+	const struct pass *pass;
+	double wall_us, cpu_us;
+	int64_t peak_bytes;	/* asked of the arenas meanwhile */
+	bool changed, skipped;
+};
+
+/* What a pass counted. */
+struct pass_count {
+	const char *pass, *what;
+	int64_t n;
+};
+
+struct pass_stats {
+	struct arena *arena;
+	const char *pass;	/* the one that is running */
+	VEC(struct pass_count) at;
+};
+
+struct pass_manager {
+	struct pass_table *table;
+	struct pass_options options;
+	struct pass_crash *crash;	/* may be NULL */
+	struct pass_stats stats;
+	VEC(struct pass_time) times;
+	int64_t runs;		/* so far, for the bisect limit */
+	struct arena text[2];	/* the module before and after a pass */
+};
+
+/* All options off; the log is stderr. */
+void pass_manager_init(struct pass_manager *pm, struct pass_table *t);
+void pass_manager_release(struct pass_manager *pm);
+enum pass_result {
+	PASS_OK,
+	PASS_BAD_ORDER,		/* the list cannot run on this module */
+	PASS_BAD_INPUT		/* the module, or what a pass found in it */
+};
+/*
+ * Checks the order, verifies the module and runs the list on it.  Errors are
+ * reported.  A pass that leaves a broken module behind is our own fault: it
+ * does not return then, but writes the reproducer and aborts.
+ */
+enum pass_result pass_run(struct pass_manager *pm, const struct pass_list *l,
+			  struct ir_module *m);
+
+/* Counts something under a name, for --stats: "values merged". */
+void pass_count(struct pass_ctx *p, const char *what, int64_t n);
+
+/* ---- report.c: --time-passes, --stats, --list-passes ------------------ */
+
+void pass_print_times(const struct pass_manager *pm, struct buf *out);
+void pass_print_stats(const struct pass_manager *pm, struct buf *out);
+void pass_print_table(const struct pass_table *t, struct buf *out);
+
+/* ---- funcs.c: layers, and who calls them ------------------------------ */
+
+#define PASS_MAX_NODES ((int64_t)1 << 20)	/* of an inlined module */
+
+/* By func_id, in ctx->tmp: what the model reaches; all, if there is none. */
+bool *pass_live_funcs(const struct ir_module *m);
+/* Removes the functions that are not in `live`; how many. */
+uint32_t pass_drop_funcs(struct ir_module *m, const bool *live);
+/* A function once all calls in it are inlined. */
+struct pass_flat {
+	int64_t nodes;		/* counted up to a little over the maximum */
+	uint32_t depth;		/* of repeats in repeats */
+};
+/* By func_id, in ctx->tmp. */
+struct pass_flat *pass_flat_sizes(const struct ir_module *m);
+
+/* ---- names.c: what tensors are called --------------------------------- */
+
+/* Whether the node's name is a tensor's, or a part of tensors' names. */
+bool pass_names_tensors(const struct ir_node *n);
+/* Whether `text` mentions {var}. */
+bool pass_mentions(const char *text, const char *var);
+/* `text` with each {var} as {by}, in the arena. */
+const char *pass_rename(struct arena *a, const char *text, const char *var,
+			const char *by);
+/* prefix.name; either may be NULL or empty. */
+const char *pass_join(struct arena *a, const char *prefix, const char *name);
+
+/* ---- summary.c: what a model costs ------------------------------------ */
+
+/* Weights by what uses them; "other" is norms, biases, and the like. */
+enum pass_group {
+	GROUP_EMBEDDING, GROUP_ATTENTION, GROUP_MLP, GROUP_EXPERTS,
+	GROUP_HEAD, GROUP_OTHER, GROUP_COUNT
+};
+
+/* Decoding keeps so much per token, for the last `window` tokens. */
+struct pass_cache {
+	int64_t window;		/* 0: all tokens */
+	int64_t bytes;
+};
+
+#define PASS_MAX_CACHES 8
+
+struct pass_sums {
+	int64_t tokens;		/* of one step; 0: the model reads none */
+	int64_t total, active, group[GROUP_COUNT];	/* parameters */
+	int64_t state;		/* elements kept but not trained */
+	int64_t weight_bytes, gradient_bytes, optimizer_bytes, state_bytes;
+	const char *optimizer;	/* NULL: none is set */
+	bool optimizer_known;
+	/* per token, or per run if there are no tokens */
+	double contraction_flops, attention_flops, other_flops;
+	double backward_flops;
+	struct pass_cache cache[PASS_MAX_CACHES];
+	uint32_t ncaches;
+};
+
+/* Works on called and on inlined modules. False after an error. */
+bool pass_sum(struct ir_module *m, struct pass_sums *out);
+
+/* ---- summary_print.c: the same as text -------------------------------- */
+
+void pass_print_sums(const struct ir_module *m, const struct pass_sums *s,
+		     struct buf *out);
+void pass_print_sums_json(const struct ir_module *m,
+			  const struct pass_sums *s, struct buf *out);
+
+#endif

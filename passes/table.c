@@ -1,0 +1,275 @@
+/*
+ * Which passes there are and in which order they may run: passes.def, what
+ * plug-ins add to it, lists of passes as the user names them, and the check
+ * of a list against what each pass needs, gives and kills.
+ */
+#include "passes/pass.h"
+
+#include <string.h>
+
+const struct pass pass_builtin[] = {
+#define PASS(id, name, needs, gives, kills, purpose) \
+	{ name, needs, gives, kills, pass_##id, purpose },
+#include "passes/passes.def"
+#undef PASS
+};
+const uint32_t pass_nbuiltin = sizeof pass_builtin / sizeof *pass_builtin;
+
+static const char *const prop_names[PASS_NPROPS] = {
+	"calls", "flat", "folded"
+};
+
+const char *
+pass_prop_name(uint32_t bit)
+{
+	return bit < PASS_NPROPS ? prop_names[bit] : NULL;
+}
+
+/* ---- the table ---- */
+
+void
+pass_table_init(struct pass_table *t, struct ir_ctx *c)
+{
+	uint32_t i;
+
+	memset(t, 0, sizeof *t);
+	t->ctx = c;
+	for (i = 0; i < pass_nbuiltin; i++) {
+		struct pass_known k = { pass_builtin[i], NULL };
+
+		VEC_PUSH(&c->perm, &t->known, k);
+	}
+}
+
+const struct pass_known *
+pass_find(const struct pass_table *t, const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->known.n; i++) {
+		if (strcmp(t->known.at[i].pass.name, name) == 0) {
+			return &t->known.at[i];
+		}
+	}
+	return NULL;
+}
+
+const struct pass_known *
+pass_want(struct pass_table *t, const char *name)
+{
+	const struct pass_known *k = pass_find(t, name);
+	struct span nowhere = { 0, 0 };
+	struct diag_near near;
+	uint32_t i;
+
+	if (!k) {
+		diag_near_init(&near, name);
+		for (i = 0; i < t->known.n; i++) {
+			diag_near_try(&near, t->known.at[i].pass.name);
+		}
+		diag_error(&t->ctx->diags, nowhere,
+			   "there is no pass `%s`%s", name,
+			   diag_near_text(&near, &t->ctx->perm));
+	}
+	return k;
+}
+
+/* ---- lists ---- */
+
+bool
+pass_words(struct arena *a, const char **text, char **word)
+{
+	size_t n = strcspn(*text, ",");
+
+	if (!**text) {
+		return false;
+	}
+	*word = arena_strndup(a, *text, n);
+	*text += n + ((*text)[n] == ',');
+	return true;
+}
+
+bool
+pass_list_parse(struct pass_table *t, struct pass_list *l, const char *text)
+{
+	struct arena *a = &t->ctx->perm;
+	uint32_t i;
+	char *word;
+
+	while (pass_words(a, &text, &word)) {
+		const struct pass_known *k;
+
+		for (i = 0; i < pass_nbuiltin &&
+		     strcmp(word, "default") == 0; i++) {
+			VEC_PUSH(a, &l->at, &pass_builtin[i]);
+		}
+		if (i > 0) {
+			continue;
+		}
+		k = pass_want(t, word);
+		if (!k) {
+			return false;
+		}
+		VEC_PUSH(a, &l->at, &k->pass);
+	}
+	return true;
+}
+
+static void
+insert_at(struct pass_table *t, struct pass_list *l, uint32_t place,
+	  const struct pass *p)
+{
+	VEC_PUSH(&t->ctx->perm, &l->at, p);
+	memmove(&l->at.at[place + 1], &l->at.at[place],
+		(l->at.n - 1 - place) * sizeof *l->at.at);
+	l->at.at[place] = p;
+}
+
+/* "after:cse" or "before:cse", as an index of the list. */
+static bool
+find_place(struct pass_table *t, const struct pass_list *l,
+	   const char *text, uint32_t *place)
+{
+	bool after = strncmp(text, "after:", 6) == 0;
+	const struct pass_known *k;
+	struct span nowhere = { 0, 0 };
+	uint32_t i;
+
+	k = pass_want(t, text + (after ? 6 : 7));
+	if (!k) {
+		return false;
+	}
+	for (i = 0; i < l->at.n; i++) {
+		if (strcmp(l->at.at[i]->name, k->pass.name) == 0) {
+			*place = i + after;
+			return true;
+		}
+	}
+	diag_error(&t->ctx->diags, nowhere,
+		   "pass `%s` is not among those that run", k->pass.name);
+	return false;
+}
+
+bool
+pass_list_insert(struct pass_table *t, struct pass_list *l, const char *text)
+{
+	const char *at = strchr(text, '@');
+	const struct pass_known *k;
+	struct span nowhere = { 0, 0 };
+	uint32_t place;
+
+	if (!at || (strncmp(at, "@after:", 7) != 0 &&
+		    strncmp(at, "@before:", 8) != 0)) {
+		diag_error(&t->ctx->diags, nowhere, "found `%s`, and "
+			   "NAME@after:PASS or NAME@before:PASS is expected",
+			   text);
+		return false;
+	}
+	k = pass_want(t, arena_strndup(&t->ctx->perm, text,
+				       (size_t)(at - text)));
+	if (!k || !find_place(t, l, at + 1, &place)) {
+		return false;
+	}
+	insert_at(t, l, place, &k->pass);
+	return true;
+}
+
+/* ---- order ---- */
+
+static bool
+has_calls(const struct ir_module *m, region_id r)
+{
+	const struct ir_region *region = &m->regions.at[r];
+	uint32_t i;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, region->nodes.at[i]);
+
+		if (ir_is(n->op, IRF_CALLS) ||
+		    (ir_is(n->op, IRF_REGION) && has_calls(m, n->region))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * A module without calls may still be inlined, which does nothing: `calls`
+ * is only ever taken away by a pass.
+ */
+uint32_t
+pass_props(const struct ir_module *m)
+{
+	uint32_t props = PROP_CALLS | PROP_FLAT | PROP_FOLDED, i;
+
+	for (i = 1; i < m->funcs.n; i++) {
+		if (has_calls(m, m->funcs.at[i].body)) {
+			props &= ~(uint32_t)PROP_FLAT;
+		}
+	}
+	for (i = 1; i < m->dims.n; i++) {
+		if (m->dims.at[i].expr) {
+			props &= ~(uint32_t)PROP_FOLDED;
+		}
+	}
+	return props;
+}
+
+static uint32_t
+lowest_bit(uint32_t mask)
+{
+	uint32_t i = 0;
+
+	while (!(mask >> i & 1)) {
+		i++;
+	}
+	return i;
+}
+
+/* What pass k of the list lacks, and who would have helped. */
+static void
+explain(const struct pass_table *t, const struct pass_list *l, uint32_t k,
+	uint32_t lacks, struct buf *why)
+{
+	uint32_t bit = lowest_bit(lacks), mask = (uint32_t)1 << bit, i;
+	const char *giver = NULL;
+
+	buf_printf(why, "pass `%s` needs `%s`", l->at.at[k]->name,
+		   bit < PASS_NPROPS ? prop_names[bit] : "?");
+	for (i = k; i-- > 0;) {
+		if (l->at.at[i]->kills & mask) {
+			buf_printf(why, ", which `%s` before it takes away",
+				   l->at.at[i]->name);
+			break;
+		}
+	}
+	for (i = 0; i < t->known.n && !giver; i++) {
+		if (t->known.at[i].pass.gives & mask) {
+			giver = t->known.at[i].pass.name;
+		}
+	}
+	if (giver) {
+		buf_printf(why, "; `%s` gives it, and must run before it",
+			   giver);
+	} else {
+		buf_puts(why, "; no pass gives it");
+	}
+}
+
+bool
+pass_order(const struct pass_table *t, const struct pass_list *l,
+	   uint32_t have, struct buf *why)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct pass *p = l->at.at[i];
+
+		if (p->needs & ~have) {
+			explain(t, l, i, p->needs & ~have, why);
+			return false;
+		}
+		have = (have & ~p->kills) | p->gives;
+	}
+	return true;
+}
