@@ -345,7 +345,7 @@ push_node(struct ir_module *m, region_id r, const struct ir_new *n)
 	node.nresults = (uint16_t)n->nresults;
 	node.args = m->args.n;
 	node.attrs = m->attrs.n;
-	node.result = m->values.n;
+	node.result = n->nresults ? m->values.n : 0;
 	node.region = n->region;
 	node.callee = n->callee;
 	node.span = n->span;
@@ -370,9 +370,8 @@ push_node(struct ir_module *m, region_id r, const struct ir_new *n)
 	return node.result;
 }
 
-value_id
-ir_append(struct ir_module *m, region_id r, struct ir_new *n,
-	  const char **why)
+static bool
+infer_new(struct ir_module *m, struct ir_new *n, const char **why)
 {
 	const struct ir_type *types[IR_MAX_ARGS];
 	uint32_t i;
@@ -382,10 +381,34 @@ ir_append(struct ir_module *m, region_id r, struct ir_new *n,
 	}
 	if (!ir_infer(m, n->op, types, n->nargs, n->attrs, n->nattrs,
 		      &n->types[0], why)) {
-		return 0;
+		return false;
 	}
 	sort_attrs(n);
-	return push_node(m, r, n);
+	return true;
+}
+
+value_id
+ir_append(struct ir_module *m, region_id r, struct ir_new *n,
+	  const char **why)
+{
+	if (ir_is(n->op, IRF_SINK)) {
+		*why = arena_printf(&m->ctx->tmp, "%s has no result",
+				    ir_ops[n->op].name);
+		return 0;
+	}
+	return infer_new(m, n, why) ? push_node(m, r, n) : 0;
+}
+
+bool
+ir_append_sink(struct ir_module *m, region_id r, struct ir_new *n,
+	       const char **why)
+{
+	if (!infer_new(m, n, why)) {
+		return false;
+	}
+	n->nresults = 0;
+	push_node(m, r, n);
+	return true;
 }
 
 const struct ir_attr *

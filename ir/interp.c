@@ -16,7 +16,8 @@
 #include <string.h>
 
 static interp_fn *const eval_op[IR_OP_COUNT] = {
-#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, help) \
+#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, \
+	   help) \
 	ir_eval_##name,
 #include "ir/ops.def"
 #undef OP
@@ -314,13 +315,13 @@ stands_for(const struct interp *e, const char *dim)
 }
 
 /*
- * How many outermost dims of the node's result its full name stands for, as
+ * How many outermost dims of the tensor its full name stands for, as
  * {dim}: each of their indices is a stored tensor of its own.
  */
 static bool
-stacked_dims(const struct interp *e, const struct ir_node *n, uint8_t *count)
+stacked_dims(const struct interp *e, const struct ir_node *n,
+	     const struct ir_type *t, uint8_t *count)
 {
-	const struct ir_type *t = ir_type(e->m, n->result);
 	uint8_t i;
 
 	*count = 0;
@@ -432,9 +433,13 @@ ir_eval_input(struct interp *e, const struct ir_node *n, double *out)
 	bool labels = strcmp(name, "labels") == 0;
 	uint64_t key = ir_rng_key(labels ? "tokens" : name, e->opt->seed);
 	bool index = !ir_dtypes[t->dtype].is_float;
+	const struct ir_weights *w = e->opt->weights;
 	int64_t elems, i;
 
 	ir_type_elems(e->m, t, &elems);
+	if (w && w->input && w->input(w->user, name, t, elems, out)) {
+		return true;
+	}
 	if (index && t->ndims > 0 && (labels || strcmp(name, "tokens") == 0)) {
 		draw_tokens(key, labels,
 			    ir_dim_size(e->m, t->dims[t->ndims - 1]),
@@ -482,7 +487,7 @@ fill(struct interp *e, const struct ir_node *n, double *out)
 	int64_t pieces = 1, elems, i;
 	uint8_t stacked;
 
-	if (!stacked_dims(e, n, &stacked)) {
+	if (!stacked_dims(e, n, t, &stacked)) {
 		return false;
 	}
 	one.ndims = t->ndims - stacked;
@@ -494,8 +499,12 @@ fill(struct interp *e, const struct ir_node *n, double *out)
 	for (i = 0; i < pieces; i++, out += elems) {
 		const char *name = full_name(e, t, stacked, i);
 
-		if (!(w ? w->get(w->user, name, &one, elems, out, n->span) :
-			  generate(e, n, name, elems, out))) {
+		bool ours = w && w->get &&
+			    (!w->has || w->has(w->user, n->op, name));
+
+		if (!(ours ? w->get(w->user, n->op, name, &one, elems, out,
+				    n->span)
+			   : generate(e, n, name, elems, out))) {
 			return false;
 		}
 	}
@@ -516,6 +525,111 @@ bool
 ir_eval_state(struct interp *e, const struct ir_node *n, double *out)
 {
 	return ir_eval_weight(e, n, out);
+}
+
+bool
+ir_eval_gradient(struct interp *e, const struct ir_node *n, double *out)
+{
+	return ir_eval_weight(e, n, out);
+}
+
+/* ---- sinks ---- */
+
+/* One stored tensor after the other, as `fill` reads them. */
+static bool
+put_out(struct interp *e, const struct ir_node *n)
+{
+	const struct ir_weights *w = e->opt->weights;
+	value_id v = ir_args(e->m, n)[0];
+	const struct ir_type *t = ir_type(e->m, v);
+	const double *data = interp_arg(e, n, 0);
+	struct ir_type one = *t;
+	int64_t pieces = 1, elems, i;
+	uint8_t stacked;
+
+	if (!w || !w->put) {
+		return true;
+	}
+	if (!stacked_dims(e, n, t, &stacked)) {
+		return false;
+	}
+	one.ndims = t->ndims - stacked;
+	memcpy(one.dims, t->dims + stacked, one.ndims * sizeof *one.dims);
+	for (i = 0; i < stacked; i++) {
+		pieces *= ir_dim_size(e->m, t->dims[i]);
+	}
+	ir_type_elems(e->m, &one, &elems);
+	for (i = 0; i < pieces; i++, data += elems) {
+		if (!w->put(w->user, n->op, full_name(e, t, stacked, i),
+			    &one, elems, data, n->span)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool
+ir_eval_accumulate(struct interp *e, const struct ir_node *n, double *out)
+{
+	size_t length = enter_name(e, n);
+	bool ok = put_out(e, n);
+
+	(void)out;
+	leave(&e->name, length);
+	return ok;
+}
+
+bool
+ir_eval_store(struct interp *e, const struct ir_node *n, double *out)
+{
+	return ir_eval_accumulate(e, n, out);
+}
+
+/* Saves are few names at a time, and each is taken once: a list will do. */
+bool
+ir_eval_save(struct interp *e, const struct ir_node *n, double *out)
+{
+	struct interp_save s = { 0, NULL };
+	size_t length = enter_name(e, n);
+	value_id v = ir_args(e->m, n)[0];
+
+	(void)out;
+	s.name = intern_str(&e->m->ctx->syms,
+			    full_name(e, ir_type(e->m, v), 0, 0));
+	s.block = hold(e, v);
+	leave(&e->name, length);
+	VEC_PUSH(&e->own, &e->saves, s);
+	return true;
+}
+
+bool
+ir_eval_saved(struct interp *e, const struct ir_node *n, double *out)
+{
+	size_t length = enter_name(e, n);
+	const char *name = full_name(e, ir_type(e->m, n->result), 0, 0);
+	sym_t s = intern_str(&e->m->ctx->syms, name);
+	int64_t elems;
+	uint32_t i;
+
+	leave(&e->name, length);
+	ir_type_elems(e->m, ir_type(e->m, n->result), &elems);
+	for (i = e->saves.n; i-- > 0;) {	/* backward: the last first */
+		struct interp_block *b = e->saves.at[i].block;
+
+		if (e->saves.at[i].name != s) {
+			continue;
+		}
+		if (b->bytes != elems * (int64_t)sizeof *out) {
+			break;
+		}
+		memcpy(out, b->data, (size_t)b->bytes);
+		ir_interp_put(e, b);
+		e->saves.at[i] = e->saves.at[--e->saves.n];
+		return true;
+	}
+	diag_error(&e->m->ctx->diags, n->span, "nothing of this size is saved "
+		   "as `%s`", name);
+	return false;
 }
 
 bool
@@ -542,7 +656,7 @@ run_node(struct interp *e, node_id id)
 	uint32_t k;
 	value_id v;
 
-	if (!ir_is(n->op, IRF_REGION | IRF_CALLS)) {
+	if (!ir_is(n->op, IRF_REGION | IRF_CALLS | IRF_SINK)) {
 		if (!ir_type_elems(e->m, ir_type(e->m, n->result), &elems)) {
 			elems = INT64_MAX;
 		}
@@ -622,6 +736,7 @@ ir_eval_repeat(struct interp *e, const struct ir_node *n, double *out)
 	const struct ir_attr *var = ir_attr(e->m, n, IR_ATTR_VAR);
 	int64_t count = ir_attr_int(e->m, n, IR_ATTR_COUNT, 0), i;
 	int64_t start = ir_attr_int(e->m, n, IR_ATTR_START, 0);
+	bool reverse = ir_attr(e->m, n, IR_ATTR_REVERSE);
 	struct interp_trip trip = { var ? var->text : 0, start };
 	struct interp_block *vals[IR_MAX_ARGS];
 	size_t length = enter_name(e, n);
@@ -633,7 +748,8 @@ ir_eval_repeat(struct interp *e, const struct ir_node *n, double *out)
 		size_t path = enter(&e->path, '/', "repeat");
 
 		/* unsigned: the variable of an absurd start may wrap */
-		trip.value = (int64_t)((uint64_t)start + (uint64_t)i);
+		trip.value = (int64_t)((uint64_t)start + (uint64_t)
+				       (reverse ? count - 1 - i : i));
 		e->trips.at[e->trips.n - 1] = trip;
 		buf_printf(&e->path, "[%lld]", (long long)trip.value);
 		if (!run_region(e, n->region, vals)) {
@@ -705,8 +821,8 @@ run_model(struct interp *e, struct ir_eval_result *results, uint32_t max,
 	  uint32_t *n)
 {
 	const struct ir_module *m = e->m;
-	const struct ir_region *r = &m->regions.at[m->funcs.at
-						   [ir_model(m)].body];
+	func_id f = e->opt->func ? e->opt->func : ir_model(m);
+	const struct ir_region *r = &m->regions.at[m->funcs.at[f].body];
 	uint32_t i;
 
 	scan_lives(e);
@@ -730,7 +846,7 @@ ir_eval(struct ir_module *m, const struct ir_eval *opt,
 {
 	struct interp e = { .m = m, .opt = opt, .outer = m->ctx->mem };
 	struct mem gate = { gate_get, gate_put, gate_oom, &e };
-	func_id f = ir_model(m);
+	func_id f = opt->func ? opt->func : ir_model(m);
 	bool ok;
 
 	if (!f || m->regions.at[m->funcs.at[f].body].params.n > 0) {

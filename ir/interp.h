@@ -21,6 +21,12 @@ struct interp_trip {
 	int64_t value;		/* of the variable in this trip */
 };
 
+/* What a `save` keeps. */
+struct interp_save {
+	sym_t name;		/* full */
+	struct interp_block *block;
+};
+
 struct interp {
 	struct ir_module *m;
 	const struct ir_eval *opt;
@@ -32,6 +38,7 @@ struct interp {
 	region_id *home;	/* by value: the region it belongs to */
 	value_id *first_dead;	/* by node: what nobody uses after it ... */
 	value_id *next_dead;	/* ... linked by value */
+	VEC(struct interp_save) saves;
 	VEC(struct interp_trip) trips;	/* enclosing repeats, outermost first */
 	struct buf name;	/* enclosing `name` attributes, as written */
 	struct buf full;	/* a tensor's name with its {words} replaced */
@@ -43,7 +50,8 @@ struct interp {
 typedef bool interp_fn(struct interp *e, const struct ir_node *n,
 		       double *out);
 
-#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, help) \
+#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, \
+	   help) \
 	interp_fn ir_eval_##name;
 #include "ir/ops.def"
 #undef OP
@@ -79,6 +87,9 @@ struct nest {
 /* Loops over the dims of these factors, "A over", the last innermost. */
 void ir_nest(const struct interp *e, const struct ir_node *n,
 	     const struct ir_rule *r, struct nest *w, const char *factors);
+/* Adds a loop per dim of the factor, inside of those there are. */
+void ir_nest_add(const struct interp *e, const struct ir_node *n,
+		 struct nest *w, const struct ir_factor *f);
 /* The one loop of a factor that is a single dim. */
 void ir_nest_one(const struct interp *e, const struct ir_node *n,
 		 const struct ir_rule *r, struct nest *w, const char *name);

@@ -23,9 +23,8 @@ stride(const struct ir_module *m, const struct ir_type *t, dim_id d)
 	return 0;
 }
 
-/* Adds a loop per dim of the factor, inside of those there are. */
-static void
-add_loops(const struct interp *e, const struct ir_node *n, struct nest *w,
+void
+ir_nest_add(const struct interp *e, const struct ir_node *n, struct nest *w,
 	  const struct ir_factor *f)
 {
 	const struct ir_module *m = e->m;
@@ -65,7 +64,7 @@ ir_nest(const struct interp *e, const struct ir_node *n,
 		if (!f) {
 			die("%s has no factor `%s`", ir_ops[n->op].name, name);
 		}
-		add_loops(e, n, w, f);
+		ir_nest_add(e, n, w, f);
 		p += k + (p[k] == ' ');
 	}
 }

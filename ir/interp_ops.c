@@ -88,6 +88,9 @@ MAP1(sqrt, sqrt(x))
 MAP1(rsqrt, 1 / sqrt(x))
 MAP1(tanh, tanh(x))
 MAP1(sigmoid, 1 / (1 + exp(-x)))
+MAP1(cos, cos(x))
+MAP1(erf, erf(x))
+MAP1(step, x > 0)
 MAP1(relu, x < 0 ? 0 : x)
 MAP1(relu2, x < 0 ? 0 : x * x)
 MAP1(silu, x / (1 + exp(-x)))
@@ -97,6 +100,8 @@ MAP2(add, x + y)
 MAP2(sub, x - y)
 MAP2(mul, x * y)
 MAP2(div, x / y)
+MAP2(min, x < y ? x : y)
+MAP2(max, x > y ? x : y)
 
 /* ---- row-wise ---- */
 
@@ -301,6 +306,7 @@ bool
 ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 {
 	bool neighbours = ir_attr(e->m, n, IR_ATTR_INTERLEAVED);
+	double turn = ir_attr(e->m, n, IR_ATTR_INVERSE) ? -1 : 1;
 	struct nest o, w;
 	struct ir_rule r;
 	int64_t d, k;
@@ -320,7 +326,7 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 		double *y = out + o.out_off;
 
 		for (k = 0; k < d / 2; k++) {
-			double angle = (double)o.at[o.n - 1] *
+			double angle = turn * (double)o.at[o.n - 1] *
 				       rope_frequency(e, n, k, d);
 			int64_t p = neighbours ? 2 * k : k;
 			int64_t q = neighbours ? p + 1 : k + d / 2;

@@ -13,7 +13,8 @@
 #define IR_ABI_VERSION 1
 
 enum ir_op {
-#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, help) \
+#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, \
+	   help) \
 	IR_##id,
 #include "ir/ops.def"
 #undef OP
@@ -53,7 +54,10 @@ enum ir_flag {
 	IRF_CONTRACTS = 1 << 9,	/* tensor-core work */
 	IRF_CACHED = 1 << 10,	/* decoding keeps operands per token */
 	IRF_REGION = 1 << 11,
-	IRF_CALLS = 1 << 12
+	IRF_CALLS = 1 << 12,
+	IRF_SINK = 1 << 13,	/* no result: it puts its operand somewhere */
+	IRF_STORED = 1 << 14,	/* a tensor from outside the program */
+	IRF_STASH = 1 << 15	/* a sink, and the source of its name */
 };
 
 enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };
@@ -195,6 +199,7 @@ struct ir_op_info {
 	uint32_t flags;
 	const char *flops, *bytes;
 	enum ir_recompute recompute;
+	const char *grad;
 	const char *help;
 };
 
@@ -230,7 +235,7 @@ enum ir_takes ir_op_takes(enum ir_op op, enum ir_attr_key key);
 /* ---- rule.c: dimension rules ------------------------------------------ */
 
 #define IR_MAX_FACTORS 8
-#define IR_MAX_OPERANDS 3
+#define IR_MAX_OPERANDS 6
 
 /* One letter or word of a rule, and, once bound, the dims it stands for. */
 struct ir_factor {
@@ -324,6 +329,10 @@ void ir_new_text(struct ir_new *n, enum ir_attr_key key, sym_t s);
 value_id ir_append(struct ir_module *m, region_id r, struct ir_new *n,
 		   const char **why);
 
+/* The same for a sink, which has no result. */
+bool ir_append_sink(struct ir_module *m, region_id r, struct ir_new *n,
+		    const char **why);
+
 static inline const struct ir_node *
 ir_node(const struct ir_module *m, node_id n)
 {
@@ -396,16 +405,31 @@ int64_t ir_rng_below(uint64_t key, uint64_t index, int64_t n);
 
 /* ---- interp.c: the reference interpreter ------------------------------ */
 
-/* Where weights come from other than the generator. */
+/*
+ * Where tensors come from other than the generator, and where sinks put
+ * them.  op says which of the tensors of a name is meant: the weight, the
+ * state, its gradient.  A NULL function is one that does nothing.
+ */
 struct ir_weights {
-	/* Fills out[0..elems) of one named tensor; false: it reported why. */
-	bool (*get)(void *user, const char *name, const struct ir_type *type,
-		    int64_t elems, double *out, struct span at);
+	/* Fills out[0..elems) of one stored tensor; false: it reported why. */
+	bool (*get)(void *user, enum ir_op op, const char *name,
+		    const struct ir_type *type, int64_t elems, double *out,
+		    struct span at);
+	/* `accumulate` adds to what is there, `store` replaces it. */
+	bool (*put)(void *user, enum ir_op op, const char *name,
+		    const struct ir_type *type, int64_t elems,
+		    const double *data, struct span at);
+	/* False: get has none of that name, the generator makes it. */
+	bool (*has)(void *user, enum ir_op op, const char *name);
+	/* Fills an input; false: draw it. */
+	bool (*input)(void *user, const char *name,
+		      const struct ir_type *type, int64_t elems, double *out);
 	void *user;
 };
 
 struct ir_eval {
 	uint64_t seed;
+	func_id func;		/* to run: one without operands; 0: the model */
 	const struct ir_weights *weights;	/* NULL: the generator */
 	/* Called with each value that has a name; path is
 	 * "repeat[3]/block/q". May be NULL. */

@@ -22,10 +22,14 @@
 #define CACHED IRF_CACHED
 #define REGION IRF_REGION
 #define CALLS IRF_CALLS
+#define SINK IRF_SINK
+#define STORED IRF_STORED
+#define STASH IRF_STASH
 
 const struct ir_op_info ir_ops[IR_OP_COUNT] = {
-#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, help) \
-	{ #name, n, rule, dtypes, attrs, flags, flops, bytes, rc, help },
+#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, \
+	   help) \
+	{ #name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, help },
 #include "ir/ops.def"
 #undef OP
 };

@@ -409,7 +409,8 @@ print_node(struct printer *p, const struct ir_node *n, int depth)
 		buf_puts(p->out, i ? ", " : "");
 		print_definition(p, n->result + i);
 	}
-	buf_printf(p->out, " = %s", ir_ops[n->op].name);
+	buf_printf(p->out, "%s%s", n->nresults ? " = " : "",
+		   ir_ops[n->op].name);
 	print_operands(p, n);
 	for (i = 0; i < n->nattrs; i++) {
 		print_attr(p, &p->m->attrs.at[n->attrs + i]);
@@ -417,9 +418,8 @@ print_node(struct printer *p, const struct ir_node *n, int depth)
 	if (region && n->region && n->region < p->m->regions.n) {
 		print_carried(p, n);
 	}
-	buf_puts(p->out, " : ");
 	for (i = 0; i < n->nresults; i++) {
-		buf_puts(p->out, i ? ", " : "");
+		buf_puts(p->out, i ? ", " : " : ");
 		print_type(p, n->result + i);
 	}
 	buf_puts(p->out, region ? " {\n" : "\n");
@@ -451,7 +451,8 @@ print_region(struct printer *p, region_id id, int depth)
 		}
 	}
 	indent(p, depth);
-	buf_puts(p->out, depth > 1 ? "yield " : "return ");
+	buf_puts(p->out, depth > 1 ? "yield" : "return");
+	buf_puts(p->out, r->results.n ? " " : "");
 	print_values(p, r->results.at, r->results.n);
 	buf_putc(p->out, '\n');
 	indent(p, depth - 1);

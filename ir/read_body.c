@@ -119,9 +119,15 @@ append(struct reader *r, region_id region, struct ir_new *n,
 {
 	const char *why;
 	uint32_t i;
+	bool ok;
 
-	*first = ir_append(r->m, region, n, &why);
-	if (!*first) {
+	if (n->nresults) {
+		*first = ir_append(r->m, region, n, &why);
+		ok = *first != 0;
+	} else {
+		ok = ir_append_sink(r->m, region, n, &why);
+	}
+	if (!ok) {
 		return rd_fail(r, n->span, "%s", why);
 	}
 	for (i = 1; i < n->nresults; i++) {
@@ -262,6 +268,9 @@ read_carried(struct reader *r, struct ir_new *n, struct label *params)
 	if (!rd_sign(r, '(', "`(` and the values that the repeat carries")) {
 		return false;
 	}
+	if (n->nresults == 0) {
+		return rd_sign(r, ')', "`)`, since there are no results");
+	}
 	do {
 		if (n->nargs == IR_MAX_ARGS) {
 			return rd_fail(r, scan_span(&r->s, &r->s.t),
@@ -302,7 +311,7 @@ read_repeat_line(struct reader *r, struct ir_new *n, struct label *params,
 			       "values, found %" PRIu32 " and %" PRIu32,
 			       n->nresults, n->nargs);
 	}
-	if (!read_types(r, n, types)) {
+	if (n->nresults && !read_types(r, n, types)) {
 		return false;
 	}
 	for (i = 0; i < n->nargs; i++) {
@@ -377,6 +386,47 @@ read_op(struct reader *r, enum ir_op *op, struct span *at)
 		       diag_near_text(&near, &r->ctx->tmp));
 }
 
+/* `accumulate %a.1 name="..."`: an op without a result. */
+static bool
+read_sink(struct reader *r)
+{
+	struct span at[IR_MAX_ARGS], op = scan_span(&r->s, &r->s.t);
+	enum ir_op kind = IR_INPUT;
+	struct ir_new n;
+	const char *why;
+
+	if (!read_op(r, &kind, &op)) {
+		return false;
+	}
+	if (ir_is(kind, IRF_REGION)) {
+		struct label none = { .span = op };
+
+		new_node(&n, kind, &none, 0);
+		return read_repeat(r, &n, &none, op);
+	}
+	if (!ir_is(kind, IRF_SINK)) {
+		return rd_fail(r, op, "%s has a result: expected `%%N = %s`",
+			       ir_ops[kind].name, ir_ops[kind].name);
+	}
+	ir_new_init(&n, kind, op);
+	if ((r->s.t.kind == TOK_VALUE &&
+	     !read_uses(r, n.args, at, &n.nargs)) ||
+	    !operand_count(r, &n, op.lo - r->s.base)) {
+		return false;
+	}
+	while (r->s.t.kind == TOK_NAME) {
+		if (!rd_attr(r, &n)) {
+			return false;
+		}
+	}
+	if (!rd_attrs_complete(r, &n, op) || !rd_line_end(r, "the node")) {
+		return false;
+	}
+	n.span = rd_span_from(r, op.lo - r->s.base);
+	return ir_append_sink(r->m, top(r)->region, &n, &why) ||
+	       rd_fail(r, n.span, "%s", why);
+}
+
 /* `%a.1, %b.2 =` */
 static bool
 read_results(struct reader *r, struct label *results, uint32_t *n)
@@ -410,7 +460,10 @@ read_node(struct reader *r)
 	value_id first = 0;
 	bool ok = read_results(r, results, &nresults) && read_op(r, &op, &at);
 
-	if (ok) {
+	if (ok && ir_is(op, IRF_SINK)) {
+		ok = rd_fail(r, at, "%s has no result to name",
+			     ir_ops[op].name);
+	} else if (ok) {
 		new_node(&n, op, results, nresults);
 		if (ir_is(op, IRF_REGION)) {
 			ok = read_repeat(r, &n, results, at);
@@ -447,7 +500,10 @@ read_results_line(struct reader *r, const char *word)
 					       "and the model");
 	}
 	scan_next(&r->s);
-	if (!read_uses(r, v, at, &n) || !rd_line_end(r, "the values")) {
+	n = 0;
+	if (((repeat ? f->nresults > 0 : r->s.t.kind == TOK_VALUE) &&
+	     !read_uses(r, v, at, &n)) ||
+	    !rd_line_end(r, "the values")) {
 		return false;
 	}
 	if (repeat && n != f->nresults) {
@@ -548,6 +604,9 @@ rd_body_line(struct reader *r)
 	}
 	if (r->s.t.kind == TOK_VALUE) {
 		return read_node(r);
+	}
+	if (r->s.t.kind == TOK_NAME) {
+		return read_sink(r);
 	}
 	return rd_expected(r, "a value such as %x.3 to define, or `return`, "
 			   "`yield` or `}`");

@@ -298,6 +298,10 @@ attr_dims(struct reader *r, struct ir_attr *a)
 	if (list) {
 		scan_next(&r->s);
 	}
+	if (list && scan_is(&r->s, ')')) {
+		scan_next(&r->s);	/* none: an outer product, say */
+		return true;
+	}
 	do {
 		if (a->ndims == IR_MAX_DIMS) {
 			return rd_fail(r, scan_span(&r->s, &r->s.t),

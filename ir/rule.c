@@ -171,7 +171,7 @@ bind_attr(struct binding *b, struct ir_factor *f, const struct ir_attr *a)
 	uint8_t i, j;
 	int k;
 
-	if (!a || a->ndims == 0) {
+	if (!a || (a->ndims == 0 && !f->group)) {
 		return fail(b, "%s needs `%s=`", ir_ops[b->op].name, f->name);
 	}
 	f->n = a->ndims;
@@ -372,15 +372,39 @@ factor_size(struct binding *b, const char *name, size_t n, dim_id *d)
 	return ir_dim_size(b->m, *d);
 }
 
-/* One condition: x%y, x<=y or x+y=z. */
+/* A~over: the operand's dims and the attribute's, whatever their order. */
+static bool
+same_dims(struct binding *b)
+{
+	const struct ir_factor *a = ir_rule_factor(b->r, "A");
+	const struct ir_factor *over = ir_rule_factor(b->r, "over");
+	uint8_t i;
+
+	for (i = 0; i < over->n; i++) {
+		if (!ir_type_has(b->types[0], over->dims[i])) {
+			return fail(b, "%s is no dim of %s",
+				    dim_text(b, over->dims[i]),
+				    operand_text(b, 0));
+		}
+	}
+	return a->n == over->n ||
+	       fail(b, "%u of the %u dims of %s are named", over->n, a->n,
+		    operand_text(b, 0));
+}
+
+/* One condition: x%y, x<=y, x+y=z or A~over. */
 static bool
 condition(struct binding *b, const char *p)
 {
-	size_t n = strcspn(p, "%<+"), k;
+	size_t n = strcspn(p, "%<+~"), k;
 	const char *q = p + n + (p[n] == '<' ? 2 : 1);
 	dim_id dx, dy, dz;
-	int64_t x = factor_size(b, p, n, &dx), y, z, sum = INT64_MAX;
+	int64_t x, y, z, sum = INT64_MAX;
 
+	if (p[n] == '~') {
+		return same_dims(b);
+	}
+	x = factor_size(b, p, n, &dx);
 	k = strcspn(q, "= ");
 	y = factor_size(b, q, k, &dy);
 	if (p[n] == '%') {
@@ -461,7 +485,10 @@ same_shape_of_rule(const struct ir_rule *r)
 		return false;
 	}
 	for (i = 0; i < r->nout; i++) {
-		if (r->op[0][i] != r->out[i] && r->f[r->out[i]].in) {
+		const struct ir_factor *from = &r->f[r->op[0][i]];
+		const struct ir_factor *to = &r->f[r->out[i]];
+
+		if (from != to && (to->in || to->group || from->group)) {
 			return false;
 		}
 	}
@@ -547,6 +574,11 @@ check_dtypes(struct binding *b, const struct ir_type **first)
 				    ir_ops[b->op].name, operand_text(b, k),
 				    dim_text(b, index_dim(b->r)));
 		}
+		if (kind[k] == 'F' && t->dtype != IR_F32) {
+			return fail(b, "operand %d of %s is %s, and f32 is "
+				    "expected", k + 1, ir_ops[b->op].name,
+				    operand_text(b, k));
+		}
 		if (kind[k] == 'f' && !is_float) {
 			return fail(b, "operand %d of %s is %s, and numbers "
 				    "are expected", k + 1,
@@ -607,6 +639,7 @@ ir_infer(struct ir_module *m, enum ir_op op,
 	struct ir_rule r;
 	struct binding b = { .m = m, .op = op, .types = operands, .r = &r,
 			     .why = why };
+	const struct ir_type *first;
 	int64_t elems;
 
 	if (ir_ops[op].nargs >= 0 && (uint32_t)ir_ops[op].nargs != nargs) {
@@ -617,9 +650,13 @@ ir_infer(struct ir_module *m, enum ir_op op,
 	}
 	if (nargs > 0 && ir_ops[op].nargs > 0) {
 		if (!ir_rule_bind(m, op, operands, attrs, nattrs, &r, why) ||
-		    !result_type(&b, out)) {
+		    (ir_is(op, IRF_SINK) ? !check_dtypes(&b, &first)
+					 : !result_type(&b, out))) {
 			return false;
 		}
+	}
+	if (ir_is(op, IRF_SINK)) {
+		return true;
 	}
 	if (!ir_type_elems(m, out, &elems)) {
 		return fail(&b, "the result of %s, %s, has more elements than "

@@ -68,8 +68,9 @@ ver_broken(struct verifier *v, const struct ir_node *n, const char *fmt, ...)
 	va_start(ap, fmt);
 	buf_vprintf(&b, fmt, ap);
 	va_end(ap);
-	return ver_fail(v, n->span, "node %s (%s): %s",
-			ver_value(v, n->result),
+	return ver_fail(v, n->span, "node %s%s(%s): %s",
+			n->nresults ? ver_value(v, n->result) : "",
+			n->nresults ? " " : "",
 			n->op < IR_OP_COUNT ? ir_ops[n->op].name : "?",
 			buf_text(&b));
 }
@@ -202,7 +203,7 @@ check_node(struct verifier *v, node_id id, region_id region, int depth)
 	}
 	name = ir_attr(v->m, n, IR_ATTR_NAME);
 	if (ir_is(op, IRF_SOURCE) && name) {
-		struct named e = { region, name->text, id };
+		struct named e = { region, name->text, n->op, id };
 
 		VEC_PUSH(&v->ctx->tmp, &v->named, e);
 	}
@@ -349,6 +350,9 @@ check_func(struct verifier *v, func_id id, bool *seen)
 	}
 	walk_nodes(v, body, 1);
 	fault = ver_region_fault(v, body, &silent);
+	if (!fault && f->is_model && body->results.n == 0) {
+		fault = "expected a result, found none";
+	}
 	leave(v, body);
 	return !fault || silent || ver_fail(v, f->span, "%s: %s", what, fault);
 }
@@ -392,6 +396,9 @@ by_name(const void *a, const void *b)
 	if (x->name != y->name) {
 		return x->name < y->name ? -1 : 1;
 	}
+	if (x->op != y->op) {
+		return x->op < y->op ? -1 : 1;
+	}
 	return (x->node > y->node) - (x->node < y->node);
 }
 
@@ -412,7 +419,9 @@ check_named(struct verifier *v)
 
 		if (e[-1].region != e->region || e[-1].name != e->name ||
 		    (a->op == b->op && ir_type_equal(ir_type(m, a->result),
-						     ir_type(m, b->result)))) {
+						     ir_type(m, b->result))) ||
+		    (a->op != b->op && !(ir_is(a->op, IRF_STORED) &&
+					 ir_is(b->op, IRF_STORED)))) {
 			continue;
 		}
 		ver_broken(v, b, "expected one tensor named \"%s\", a %s of "

@@ -21,6 +21,7 @@ enum seen {
 struct named {
 	region_id region;
 	sym_t name;
+	uint16_t op;
 	node_id node;
 };
 

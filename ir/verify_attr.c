@@ -51,9 +51,9 @@ check_dims(struct verifier *v, const struct ir_node *n,
 	bool one = ir_attrs[a->key].kind == ATTR_DIM;
 	uint8_t i, j;
 
-	if (a->ndims < 1 || a->ndims > (one ? 1 : IR_MAX_DIMS)) {
+	if (a->ndims < one || a->ndims > (one ? 1 : IR_MAX_DIMS)) {
 		return ver_broken(v, n, "expected %s in `%s`, found %d",
-				  one ? "1 dim" : "1 to 8 dims", name,
+				  one ? "1 dim" : "at most 8 dims", name,
 				  a->ndims);
 	}
 	for (i = 0; i < a->ndims; i++) {
@@ -301,17 +301,25 @@ check_cut(struct verifier *v, const struct ir_node *n)
 	const struct ir_attr *to = ir_attr(v->m, n, IR_ATTR_TO);
 	int64_t at = ir_attr_int(v->m, n, IR_ATTR_AT, 0);
 	int64_t size, whole;
+	dim_id d;
 
 	if (ir_op_takes((enum ir_op)n->op, IR_ATTR_AT) == IR_TAKES_NOT ||
 	    !of) {
 		return true;
 	}
-	whole = ir_dim_size(v->m, of->dims[0]);
+	/* a cut or its reverse: the smaller dim lies in the larger one */
+	d = of->dims[0];
+	whole = ir_dim_size(v->m, d);
 	size = to ? ir_dim_size(v->m, to->dims[0]) : 1;
+	if (size > whole) {
+		d = to->dims[0];
+		size = whole;
+		whole = ir_dim_size(v->m, d);
+	}
 	return at + size <= whole ||
 	       ver_broken(v, n, "expected at + size of at most the %" PRId64
 			  " of `%s`, found %" PRId64 " + %" PRId64, whole,
-			  ver_dim(v, of->dims[0]), at, size);
+			  ver_dim(v, d), at, size);
 }
 
 static bool
@@ -400,16 +408,30 @@ is_variable(const struct verifier *v, const struct ir_node *n,
 	return own && is_word(text, len, ir_text(v->ctx, own->text));
 }
 
-/* The dim of a source's result that {text} is, or -1. */
+/* The type of the tensor that a source or a sink names. */
+static const struct ir_type *
+named_type(const struct verifier *v, const struct ir_node *n)
+{
+	return ir_type(v->m, n->nresults || !n->nargs ? n->result
+						      : ir_args(v->m, n)[0]);
+}
+
+/* Whether the name is one of a tensor, and may mention its dims. */
+static bool
+names_tensor(const struct ir_node *n)
+{
+	return ir_is((enum ir_op)n->op, IRF_SOURCE | IRF_SINK);
+}
+
+/* The dim of a named tensor that {text} is, or -1. */
 static int
 dim_place(const struct verifier *v, const struct ir_node *n,
 	  const char *text, size_t len)
 {
-	const struct ir_type *t = ir_type(v->m, n->result);
+	const struct ir_type *t = named_type(v, n);
 	int i;
 
-	for (i = 0; ir_is((enum ir_op)n->op, IRF_SOURCE) && i < t->ndims;
-	     i++) {
+	for (i = 0; names_tensor(n) && i < t->ndims; i++) {
 		if (is_word(text, len, ir_dim_name(v->m, t->dims[i]))) {
 			return i;
 		}
@@ -434,8 +456,8 @@ check_word(struct verifier *v, const struct ir_node *n, const char *text,
 	}
 	return ver_broken(v, n, "expected a repeat variable in scope%s in the "
 			  "name, found `{%.*s}`",
-			  ir_is((enum ir_op)n->op, IRF_SOURCE)
-			  ? " or a dim of the result" : "", (int)len, text);
+			  names_tensor(n) ? " or a dim of the result" : "",
+			  (int)len, text);
 }
 
 bool
@@ -462,6 +484,6 @@ ver_template(struct verifier *v, const struct ir_node *n)
 	return (dims & (dims + 1)) == 0 ||
 	       ver_broken(v, n, "expected only outermost dims of %s in the "
 			  "name, found \"%s\"",
-			  ir_type_text(v->m, ir_type(v->m, n->result)),
+			  ir_type_text(v->m, named_type(v, n)),
 			  ir_text(v->ctx, a->text));
 }

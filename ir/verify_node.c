@@ -96,6 +96,10 @@ ver_ids(struct verifier *v, const struct ir_node *n, node_id id)
 	const struct ir_module *m = v->m;
 	bool many = n->op < IR_OP_COUNT &&
 		    ir_is((enum ir_op)n->op, IRF_REGION | IRF_CALLS);
+	int least = n->op < IR_OP_COUNT &&
+		    ir_is((enum ir_op)n->op, IRF_REGION | IRF_SINK) ? 0 : 1;
+	int most = many ? IR_MAX_ARGS : n->op < IR_OP_COUNT &&
+		   ir_is((enum ir_op)n->op, IRF_SINK) ? 0 : 1;
 	uint32_t i;
 
 	if (n->op >= IR_OP_COUNT) {
@@ -111,12 +115,16 @@ ver_ids(struct verifier *v, const struct ir_node *n, node_id id)
 				  m->attrs.n, n->nargs, n->args, n->nattrs,
 				  n->attrs);
 	}
-	if (n->nresults < 1 || n->nresults > (many ? IR_MAX_ARGS : 1) ||
+	if (n->nresults < least || n->nresults > most ||
 	    n->nargs > IR_MAX_ARGS) {
-		return ver_broken(v, n, "expected 1 to %d results and at most "
-				  "%d operands, found %d and %d",
-				  many ? IR_MAX_ARGS : 1, IR_MAX_ARGS,
-				  n->nresults, n->nargs);
+		return ver_broken(v, n, "expected %d to %d results and at most "
+				  "%d operands, found %d and %d", least, most,
+				  IR_MAX_ARGS, n->nresults, n->nargs);
+	}
+	if (n->nresults == 0) {
+		return n->result == 0 ||
+		       ver_broken(v, n, "expected no result, found value %"
+				  PRIu32, n->result);
 	}
 	if (!n->result || n->result >= m->values.n ||
 	    n->nresults > m->values.n - n->result) {
@@ -269,8 +277,8 @@ ver_region_fault(struct verifier *v, const struct ir_region *r, bool *silent)
 	uint32_t i;
 
 	*silent = false;
-	if (r->results.n < 1 || r->results.n > IR_MAX_ARGS) {
-		return arena_printf(a, "expected 1 to %d results, found %"
+	if (r->results.n > IR_MAX_ARGS) {
+		return arena_printf(a, "expected at most %d results, found %"
 				    PRIu32, IR_MAX_ARGS, r->results.n);
 	}
 	for (i = 0; i < r->results.n; i++) {

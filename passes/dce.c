@@ -3,7 +3,8 @@
  * whole repeats, and layers that the model does not reach.  A carried value
  * stays if its result is used after the repeat, or if its value at the start
  * of a trip is used by something that stays.  The model's inputs stay in any
- * case: they are what its caller must bring.
+ * case: they are what its caller must bring; and so do sinks, but that a
+ * stash stays only if what it keeps is asked for.
  *
  * It needs nothing and breaks nothing.  It stands last, to take away what
  * the others leave behind; liveness starts from what is returned and every
@@ -21,7 +22,9 @@ struct dce {
 	struct ir_module *m;
 	struct arena *a;
 	bool *live;		/* by value */
+	bool *kept;		/* by node: a sink that stays */
 	VEC(value_id) todo;
+	VEC(node_id) stashes;	/* sinks that wait for their source */
 	VEC(struct moved) moved;
 	int64_t nodes, carried;
 };
@@ -53,6 +56,25 @@ mark_carried(struct dce *d, const struct ir_node *repeat, uint32_t k)
 	mark(d, d->m->regions.at[repeat->region].results.at[k]);
 }
 
+/* Someone asks for what these stashes keep. */
+static void
+mark_stashes(struct dce *d, const struct ir_node *source)
+{
+	const struct ir_module *m = d->m;
+	sym_t name = ir_attr(m, source, IR_ATTR_NAME)->text;
+	uint32_t i;
+
+	for (i = 0; i < d->stashes.n; i++) {
+		const struct ir_node *n = ir_node(m, d->stashes.at[i]);
+
+		if (!d->kept[d->stashes.at[i]] &&
+		    ir_attr(m, n, IR_ATTR_NAME)->text == name) {
+			d->kept[d->stashes.at[i]] = true;
+			mark_all(d, ir_args(m, n), n->nargs);
+		}
+	}
+}
+
 static void
 mark_sources(struct dce *d)
 {
@@ -68,8 +90,31 @@ mark_sources(struct dce *d)
 			mark_carried(d, ir_node(m, owner), v->index);
 		} else if (v->node && ir_is(n->op, IRF_REGION)) {
 			mark_carried(d, n, v->index);
+		} else if (v->node && ir_is(n->op, IRF_STASH)) {
+			mark_stashes(d, n);
 		} else if (v->node) {
 			mark_all(d, ir_args(m, n), n->nargs);
+		}
+	}
+}
+
+/* Sinks are what a program is run for, beside its results. */
+static void
+mark_sinks(struct dce *d, region_id id)
+{
+	const struct ir_region *r = &d->m->regions.at[id];
+	uint32_t i;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(d->m, r->nodes.at[i]);
+
+		if (n->region) {
+			mark_sinks(d, n->region);
+		} else if (ir_is(n->op, IRF_SINK) && ir_is(n->op, IRF_STASH)) {
+			VEC_PUSH(d->a, &d->stashes, r->nodes.at[i]);
+		} else if (ir_is(n->op, IRF_SINK)) {
+			d->kept[r->nodes.at[i]] = true;
+			mark_all(d, ir_args(d->m, n), n->nargs);
 		}
 	}
 }
@@ -80,11 +125,13 @@ mark_func(struct dce *d, const struct ir_func *f)
 	const struct ir_region *body = &d->m->regions.at[f->body];
 	uint32_t i;
 
+	d->stashes.n = 0;
+	mark_sinks(d, f->body);
 	mark_all(d, body->results.at, body->results.n);
 	for (i = 0; f->is_model && i < body->nodes.n; i++) {
 		const struct ir_node *n = ir_node(d->m, body->nodes.at[i]);
 
-		if (ir_is(n->op, IRF_UNIQUE)) {
+		if (ir_is(n->op, IRF_UNIQUE) && n->nresults) {
 			mark(d, n->result);
 		}
 	}
@@ -109,7 +156,7 @@ renumber_results(struct dce *d, struct ir_node *n, const bool *keep)
 			VEC_PUSH(d->a, &d->moved, move);
 		}
 	}
-	n->result = first;
+	n->result = k ? first : 0;
 	n->nresults = (uint16_t)k;
 }
 
@@ -145,8 +192,10 @@ drop_carried(struct dce *d, struct ir_node *n)
 }
 
 static bool
-is_live(const struct dce *d, const struct ir_node *n)
+is_live(const struct dce *d, node_id id)
 {
+	const struct ir_node *n = ir_node(d->m, id);
+	const struct ir_region *r = &d->m->regions.at[n->region];
 	uint32_t i;
 
 	for (i = 0; i < n->nresults; i++) {
@@ -154,7 +203,14 @@ is_live(const struct dce *d, const struct ir_node *n)
 			return true;
 		}
 	}
-	return false;
+	for (i = 0; n->region && i < r->nodes.n; i++) {
+		if (d->kept[r->nodes.at[i]] ||
+		    (ir_node(d->m, r->nodes.at[i])->region &&
+		     is_live(d, r->nodes.at[i]))) {
+			return true;
+		}
+	}
+	return d->kept[id];
 }
 
 static void
@@ -166,7 +222,7 @@ sweep(struct dce *d, region_id id)
 	for (i = 0; i < r->nodes.n; i++) {
 		struct ir_node *n = &d->m->nodes.at[r->nodes.at[i]];
 
-		if (!is_live(d, n)) {
+		if (!is_live(d, r->nodes.at[i])) {
 			d->nodes++;
 			continue;
 		}
@@ -198,6 +254,7 @@ pass_dce(struct pass_ctx *p, struct ir_module *m)
 	func_id f;
 
 	d.live = arena_alloc(d.a, m->values.n * sizeof *d.live);
+	d.kept = arena_alloc(d.a, m->nodes.n * sizeof *d.kept);
 	for (f = 1; f < m->funcs.n; f++) {
 		mark_func(&d, &m->funcs.at[f]);
 	}

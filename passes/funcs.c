@@ -31,7 +31,9 @@ pass_live_funcs(const struct ir_module *m)
 	func_id model = ir_model(m), f;
 
 	for (f = m->funcs.n; f-- > 1;) {
-		live[f] |= !model || f == model;
+		/* what returns nothing is run for its sinks */
+		live[f] |= !model || f == model ||
+			m->regions.at[m->funcs.at[f].body].results.n == 0;
 		if (live[f]) {
 			mark_callees(m, m->funcs.at[f].body, live);
 		}

@@ -14,9 +14,11 @@
 enum pass_prop {
 	PROP_CALLS = 1 << 0,	/* layers may be called, not inlined */
 	PROP_FLAT = 1 << 1,	/* no calls are left */
-	PROP_FOLDED = 1 << 2	/* no dim is an expression */
+	PROP_FOLDED = 1 << 2,	/* no dim is an expression */
+	PROP_BACKWARD = 1 << 3,	/* gradients are accumulated */
+	PROP_UPDATE = 1 << 4	/* there is a layer `update` */
 };
-#define PASS_NPROPS 3
+#define PASS_NPROPS 5
 
 struct pass_stats;
 
@@ -80,7 +82,10 @@ struct pass_list {
 	VEC(const struct pass *) at;
 };
 
-/* Reads "a,b,c" or "default"; may be "". False after an error. */
+/*
+ * Reads "a,b,c"; `train` stands for all built-in passes in order, `default`
+ * for those that keep a model as it is.  May be "".  False after an error.
+ */
 bool pass_list_parse(struct pass_table *t, struct pass_list *l,
 		     const char *text);
 /* Adds one pass by "name@after:pass" or "name@before:pass". */

@@ -15,8 +15,11 @@ const struct pass pass_builtin[] = {
 };
 const uint32_t pass_nbuiltin = sizeof pass_builtin / sizeof *pass_builtin;
 
+/* What makes another program of a model. */
+#define TRAINING (PROP_BACKWARD | PROP_UPDATE)
+
 static const char *const prop_names[PASS_NPROPS] = {
-	"calls", "flat", "folded"
+	"calls", "flat", "folded", "backward", "update"
 };
 
 const char *
@@ -99,9 +102,13 @@ pass_list_parse(struct pass_table *t, struct pass_list *l, const char *text)
 	while (pass_words(a, &text, &word)) {
 		const struct pass_known *k;
 
+		bool all = strcmp(word, "train") == 0;
+
 		for (i = 0; i < pass_nbuiltin &&
-		     strcmp(word, "default") == 0; i++) {
-			VEC_PUSH(a, &l->at, &pass_builtin[i]);
+		     (all || strcmp(word, "default") == 0); i++) {
+			if (all || !(pass_builtin[i].gives & TRAINING)) {
+				VEC_PUSH(a, &l->at, &pass_builtin[i]);
+			}
 		}
 		if (i > 0) {
 			continue;
@@ -197,6 +204,20 @@ has_calls(const struct ir_module *m, region_id r)
  * A module without calls may still be inlined, which does nothing: `calls`
  * is only ever taken away by a pass.
  */
+static bool
+has_sinks(const struct ir_module *m, region_id r)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->regions.at[r].nodes.n; i++) {
+		if (ir_is(ir_node(m, m->regions.at[r].nodes.at[i])->op,
+			  IRF_SINK)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 uint32_t
 pass_props(const struct ir_module *m)
 {
@@ -210,6 +231,14 @@ pass_props(const struct ir_module *m)
 	for (i = 1; i < m->dims.n; i++) {
 		if (m->dims.at[i].expr) {
 			props &= ~(uint32_t)PROP_FOLDED;
+		}
+	}
+	if (ir_func_find(m, intern_str(&m->ctx->syms, "update"))) {
+		props |= PROP_UPDATE;
+	}
+	for (i = 1; i < m->regions.n; i++) {
+		if (has_sinks(m, i)) {
+			props |= PROP_BACKWARD;
 		}
 	}
 	return props;

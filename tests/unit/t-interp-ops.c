@@ -39,6 +39,12 @@ f_map(enum ir_op op, double x)
 		return (exp(2 * x) - 1) / (exp(2 * x) + 1);
 	case IR_SIGMOID:
 		return f_sigmoid(x);
+	case IR_COS:
+		return 1 - 2 * pow(sin(x / 2), 2);
+	case IR_ERF:
+		return 1 - erfc(x);
+	case IR_STEP:
+		return fmax(x, 0) > 0;
 	case IR_RELU:
 		return fmax(x, 0);
 	case IR_RELU2:
@@ -89,15 +95,17 @@ test_map1(void **state)
 static void
 test_map2(void **state)
 {
-	static const enum ir_op op[] = { IR_ADD, IR_SUB, IR_MUL, IR_DIV };
+	static const enum ir_op op[] = {
+		IR_ADD, IR_SUB, IR_MUL, IR_DIV, IR_MIN, IR_MAX
+	};
 	int i;
 
 	(void)state;
-	for (i = 0; i < 4 * ROUNDS; i++) {
+	for (i = 0; i < 12 * ROUNDS; i++) {
+		bool turned = i / 6 % 2 == 1;
 		dim_id d[3];
 		uint8_t lack = (uint8_t)draw(0, 3);
 		value_id x, y;
-		double want;
 
 		open_module();
 		d[0] = dim("a", draw(1, 4));
@@ -105,16 +113,16 @@ test_map2(void **state)
 		d[2] = dim("c", draw(1, 4));
 		x = source("x", 0, true, 3, d);
 		y = source("y", 0, true, lack, d);
-		begin(op[i % 4], "z");
-		args(i & 4 ? x : y, i & 4 ? y : x, 0);
+		begin(op[i % 6], "z");
+		args(turned ? x : y, turned ? y : x, 0);
 		must_eval(done());
 		EACH(d[0]) EACH(d[1]) EACH(d[2]) {
-			double p = at(i & 4 ? "x" : "y");
-			double q = at(i & 4 ? "y" : "x");
+			double p = at(turned ? "x" : "y");
+			double q = at(turned ? "y" : "x");
+			double want[] = { p + q, p - q, p * q, p / q,
+					  fmin(p, q), fmax(p, q) };
 
-			want = i % 4 == 0 ? p + q : i % 4 == 1 ? p - q :
-			       i % 4 == 2 ? p * q : p / q;
-			near(at("z"), want);
+			near(at("z"), want[i % 6]);
 		}
 		close_module();
 	}
@@ -726,9 +734,11 @@ test_attention(void **state)
 /* ---- indices from outside ---- */
 
 static bool
-bad_index(void *user, const char *name, const struct ir_type *type,
-	  int64_t elems, double *out, struct span span)
+bad_index(void *user, enum ir_op op, const char *name,
+	  const struct ir_type *type, int64_t elems, double *out,
+	  struct span span)
 {
+	(void)op;
 	(void)name;
 	(void)type;
 	(void)elems;
@@ -741,7 +751,7 @@ static void
 test_bad_index(void **state)
 {
 	static double bad[] = { -1, 5, 0.5, NAN, INFINITY, 1e300 };
-	struct ir_weights from = { bad_index, NULL };
+	struct ir_weights from = { .get = bad_index, .user = NULL };
 	size_t i, op;
 
 	(void)state;

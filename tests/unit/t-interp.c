@@ -77,12 +77,13 @@ struct asked {
 };
 
 static bool
-ask(void *user, const char *name, const struct ir_type *type, int64_t elems,
-    double *out, struct span span)
+ask(void *user, enum ir_op op, const char *name, const struct ir_type *type,
+    int64_t elems, double *out, struct span span)
 {
 	struct asked *a = user;
 	int64_t i;
 
+	(void)op;
 	(void)span;
 	assert_true(strlen(a->text) + strlen(name) + 2 < sizeof a->text);
 	strcat(strcat(a->text, name), type->ndims == 1 ? "! " : " ");
@@ -97,7 +98,7 @@ static void
 test_stacked(void **state)
 {
 	struct asked asked = { "", 0 };
-	struct ir_weights from = { ask, &asked };
+	struct ir_weights from = { .get = ask, .user = &asked };
 	dim_id a, e;
 	value_id w;
 
@@ -131,7 +132,7 @@ static void
 test_stacked_twice(void **state)
 {
 	struct asked asked = { "", 0 };
-	struct ir_weights from = { ask, &asked };
+	struct ir_weights from = { .get = ask, .user = &asked };
 	dim_id a, e, f;
 
 	(void)state;
@@ -149,7 +150,7 @@ static void
 test_weights_missing(void **state)
 {
 	struct asked asked = { "", 0 };
-	struct ir_weights from = { ask, &asked };
+	struct ir_weights from = { .get = ask, .user = &asked };
 	dim_id a;
 
 	(void)state;
@@ -216,7 +217,7 @@ layer_body(value_id x, const char *name, dim_id a)
 static uint64_t
 layers(bool called, struct asked *asked)
 {
-	struct ir_weights from = { ask, asked };
+	struct ir_weights from = { .get = ask, .user = asked };
 	region_id model = t.r;
 	struct loop l;
 	value_id x, p;
@@ -293,7 +294,7 @@ static void
 test_nested(void **state)
 {
 	struct asked asked = { "", 0 };
-	struct ir_weights from = { ask, &asked };
+	struct ir_weights from = { .get = ask, .user = &asked };
 	struct loop outer, inner;
 	value_id x, v, p, q;
 	dim_id a;
@@ -330,7 +331,7 @@ static void
 test_shadowed(void **state)
 {
 	struct asked asked = { "", 0 };
-	struct ir_weights from = { ask, &asked };
+	struct ir_weights from = { .get = ask, .user = &asked };
 	struct loop outer, inner;
 	value_id p;
 	dim_id a;

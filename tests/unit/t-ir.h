@@ -165,8 +165,13 @@ static value_id
 append(struct maker *g, region_id r, struct ir_new *n)
 {
 	const char *why;
-	value_id v = ir_append(g->m, r, n, &why);
+	value_id v;
 
+	if (ir_is(n->op, IRF_SINK)) {
+		g->made[n->op] += ir_append_sink(g->m, r, n, &why);
+		return 0;
+	}
+	v = ir_append(g->m, r, n, &why);
 	if (v) {
 		g->made[n->op]++;
 		push(g, v);
@@ -244,6 +249,23 @@ fit_concat(struct maker *g, struct ir_rule *r)
 	}
 }
 
+/* A~over: the operand's dims, the first of them last. */
+static void
+fit_arrange(struct ir_rule *r)
+{
+	const struct ir_factor *a = ir_rule_factor(r, "A");
+	struct ir_factor *over = (struct ir_factor *)ir_rule_factor(r, "over");
+	uint8_t i;
+
+	if (!strchr(r->where, '~')) {
+		return;
+	}
+	over->n = a->n;
+	for (i = 0; i < a->n; i++) {
+		over->dims[i] = a->dims[(i + 1) % a->n];
+	}
+}
+
 static struct ir_type
 operand_type(struct maker *g, const struct ir_rule *r, int k,
 	     enum ir_op op, uint8_t dtype)
@@ -252,7 +274,7 @@ operand_type(struct maker *g, const struct ir_rule *r, int k,
 	struct ir_type t = { 0 };
 	uint8_t i, j;
 
-	t.dtype = dtype;
+	t.dtype = ir_ops[op].dtypes[k] == 'F' ? IR_F32 : dtype;
 	if (ir_ops[op].dtypes[k] == 'i' && of) {
 		t.dtype = IR_IDX;
 		t.of = of->dims[0];
@@ -386,6 +408,7 @@ make_plain(struct maker *g, region_id region, enum ir_op op)
 	ir_rule_read(&r, op);
 	draw_factors(g, &r);
 	fit_concat(g, &r);
+	fit_arrange(&r);
 	ir_new_init(&n, op, nowhere);
 	n.hint = hint(g);
 	n.types[0] = random_type(g);

@@ -165,7 +165,7 @@ DEF(model_params, "the model: expected no parameters, found 1", \
 DEF(region_shared, "expected a region of its own", \
     m->funcs.at[2].body = m->funcs.at[1].body) \
 DEF(region_owner, "expected a region of its own", inner(m)->owner = 1) \
-DEF(no_results, "layer `f`: expected 1 to 64 results, found 0", \
+DEF(no_results, "expected 1 operands and 0 results", \
     body(m, 1)->results.n = 0) \
 DEF(node_twice, "that no region has yet", \
     body(m, 3)->nodes.at[1] = body(m, 3)->nodes.at[0]) \
@@ -206,7 +206,7 @@ DEF(attr_order, "found `eps` before `over`", \
     a[0] = a[1]; a[1] = t) \
 DEF(attr_twice, "found `eps` before `eps`", \
     struct ir_attr *a = attr(m, IR_RMSNORM, IR_ATTR_OVER); a[0] = a[1]) \
-DEF(dims_none, "expected 1 to 8 dims in `over`, found 0", \
+DEF(dims_none, "expected a result of type f32[hidden, seq, vocab], found f32", \
     attr(m, IR_DOT, IR_ATTR_OVER)->ndims = 0) \
 DEF(dims_range, "expected a dim from 1 to 5 in `over`, found 99", \
     attr(m, IR_DOT, IR_ATTR_OVER)->dims[0] = 99) \
@@ -269,7 +269,7 @@ DEF(carried, "as many operands and parameters as results", \
     inner(m)->params.n = 0) \
 DEF(carried_type, "node %y.3 (repeat): operand 1: expected type", \
     *arg(m, IR_REPEAT, 0) = node(m, IR_INPUT)->result) \
-DEF(yield_none, "yield: expected 1 to 64 results, found 0", \
+DEF(yield_none, "yield: expected 1 values, found 0", \
     inner(m)->results.n = 0) \
 DEF(yield_type, "yield of value 1: expected type", \
     inner(m)->results.at[0] = node(m, IR_INPUT)->result) \

@@ -1,0 +1,490 @@
+/*
+ * optimize: adds the layer `update`, which makes one optimizer step of the
+ * gradients that a step has accumulated.
+ *
+ * Needs: the backward program, flat, and `set train.optimizer`.
+ * Gives: a layer without operands or results, run once after the last
+ * microbatch: the global gradient norm and its clipping, the learning rate
+ * of this step, then per weight its rule and a `store` of the weight and of
+ * what the rule keeps.  The repeats of the model are mirrored, so it is as
+ * long as the model is, not as deep.  It stands behind autodiff, which says
+ * what has a gradient.
+ *
+ * What is kept of a weight W is the state W.exp_avg, W.exp_avg_sq (AdamW) or
+ * W.momentum (SGD), and W.master in f32 where W is narrower: the 12 bytes a
+ * parameter that the summary counts.  AdamW is that of Loshchilov and Hutter
+ * 2019; weights that start as ones or zeros (norms, biases) do not decay.
+ */
+#include "passes/derive.h"
+
+#include <math.h>
+#include <string.h>
+
+struct optimizer {
+	struct pass_ctx *p;
+	struct ir_module *m;
+	region_id r;		/* where nodes go */
+	bool *done;		/* by name: this phase has had it */
+	struct span span;
+	bool adamw;
+	double beta1, beta2, eps, decay, momentum, clip;
+	/* numbers of this step, values of the update's own region */
+	value_id rate, scale, first, fix1, fix2;
+};
+
+/* ---- small nodes ---- */
+
+static value_id
+number(struct optimizer *o, double v)
+{
+	struct ir_type f32 = { .dtype = IR_F32 };
+
+	return derive_full(o->m, o->r, v, &f32, o->span);
+}
+
+static value_id
+op1(struct optimizer *o, enum ir_op op, value_id a)
+{
+	struct ir_new n;
+
+	ir_new_init(&n, op, o->span);
+	ir_new_arg(&n, a);
+	return derive_append(o->m, o->r, &n);
+}
+
+static value_id
+op2(struct optimizer *o, enum ir_op op, value_id a, value_id b)
+{
+	struct ir_new n;
+
+	ir_new_init(&n, op, o->span);
+	ir_new_arg(&n, a);
+	ir_new_arg(&n, b);
+	return derive_append(o->m, o->r, &n);
+}
+
+static value_id
+times(struct optimizer *o, value_id a, double by)
+{
+	return op2(o, IR_MUL, a, number(o, by));
+}
+
+static value_id
+cast(struct optimizer *o, value_id v, uint8_t dtype)
+{
+	struct ir_new n;
+
+	if (ir_type(o->m, v)->dtype == dtype) {
+		return v;
+	}
+	ir_new_init(&n, IR_CAST, o->span);
+	ir_new_arg(&n, v);
+	n.types[0].dtype = dtype;
+	return derive_append(o->m, o->r, &n);
+}
+
+static sym_t
+suffixed(struct optimizer *o, sym_t name, const char *suffix)
+{
+	struct ir_ctx *c = o->m->ctx;
+
+	return intern_str(&c->syms, arena_printf(&c->tmp, "%s%s",
+						 ir_text(c, name), suffix));
+}
+
+/* A tensor by name, of a weight's dims. */
+static value_id
+source(struct optimizer *o, enum ir_op op, sym_t name,
+       const struct ir_type *type, const char *init)
+{
+	struct ir_new n;
+
+	ir_new_init(&n, op, o->span);
+	n.types[0] = *type;
+	ir_new_text(&n, IR_ATTR_NAME, name);
+	if (init) {
+		ir_new_text(&n, IR_ATTR_INIT,
+			    intern_str(&o->m->ctx->syms, init));
+	}
+	return derive_append(o->m, o->r, &n);
+}
+
+static void
+store(struct optimizer *o, sym_t name, value_id v)
+{
+	struct ir_new n;
+
+	ir_new_init(&n, IR_STORE, o->span);
+	ir_new_arg(&n, v);
+	ir_new_text(&n, IR_ATTR_NAME, name);
+	derive_sink(o->m, o->r, &n);
+}
+
+/* ---- one weight ---- */
+
+struct weight {
+	sym_t name, init;
+	struct ir_type type, wide;	/* as stored, and in f32 */
+};
+
+static struct weight
+weight_of(struct optimizer *o, node_id id)
+{
+	const struct ir_node *n = ir_node(o->m, id);
+	const struct ir_attr *init = ir_attr(o->m, n, IR_ATTR_INIT);
+	struct weight w = { .type = *ir_type(o->m, n->result) };
+
+	w.name = ir_attr(o->m, n, IR_ATTR_NAME)->text;
+	w.init = init ? init->text : 0;
+	w.wide = w.type;
+	w.wide.dtype = IR_F32;
+	return w;
+}
+
+/* The weight itself: as the model reads it, to the last attribute. */
+static value_id
+read_weight(struct optimizer *o, node_id id)
+{
+	struct ir_node like = *ir_node(o->m, id);
+	struct ir_new n;
+	uint32_t i;
+
+	ir_new_init(&n, like.op, o->span);
+	for (i = 0; i < like.nattrs; i++) {
+		struct ir_attr a = o->m->attrs.at[like.attrs + i];
+
+		*ir_new_attr(&n, a.key) = a;
+	}
+	n.types[0] = *ir_type(o->m, like.result);
+	return derive_append(o->m, o->r, &n);
+}
+
+static value_id
+gradient(struct optimizer *o, const struct weight *w)
+{
+	return cast(o, source(o, IR_GRADIENT, w->name, &w->type, NULL),
+		    IR_F32);
+}
+
+/* old + (new - old) * by: a moment that forgets. */
+static value_id
+blend(struct optimizer *o, value_id old, value_id new, double by)
+{
+	return op2(o, IR_ADD, old,
+		   times(o, op2(o, IR_SUB, new, old), by));
+}
+
+static value_id
+adamw_step(struct optimizer *o, const struct weight *w, value_id g)
+{
+	sym_t first = suffixed(o, w->name, ".exp_avg");
+	sym_t second = suffixed(o, w->name, ".exp_avg_sq");
+	value_id m = source(o, IR_STATE, first, &w->wide, "zeros");
+	value_id v = source(o, IR_STATE, second, &w->wide, "zeros");
+
+	m = blend(o, m, g, 1 - o->beta1);
+	v = blend(o, v, op2(o, IR_MUL, g, g), 1 - o->beta2);
+	store(o, first, m);
+	store(o, second, v);
+	m = op2(o, IR_DIV, m, o->fix1);
+	v = op1(o, IR_SQRT, op2(o, IR_DIV, v, o->fix2));
+	return op2(o, IR_DIV, m, op2(o, IR_ADD, v, number(o, o->eps)));
+}
+
+static value_id
+sgd_step(struct optimizer *o, const struct weight *w, value_id g)
+{
+	sym_t name = suffixed(o, w->name, ".momentum");
+	value_id m;
+
+	if (o->momentum == 0) {
+		return g;
+	}
+	m = source(o, IR_STATE, name, &w->wide, "zeros");
+	m = op2(o, IR_ADD, times(o, m, o->momentum), g);
+	store(o, name, m);
+	return m;
+}
+
+static void
+update_weight(struct optimizer *o, node_id id)
+{
+	struct weight w = weight_of(o, id);
+	bool narrow = w.type.dtype != IR_F32 && w.type.dtype != IR_F64;
+	sym_t master = suffixed(o, w.name, ".master");
+	const char *init = w.init ? ir_text(o->m->ctx, w.init) : "normal";
+	value_id g, step, old;
+
+	old = cast(o, read_weight(o, id), IR_F32);
+	if (narrow) {	/* in the first step the master is the weight */
+		old = op2(o, IR_ADD,
+			  source(o, IR_STATE, master, &w.wide, "zeros"),
+			  op2(o, IR_MUL, old, o->first));
+	}
+	g = op2(o, IR_MUL, gradient(o, &w), o->scale);
+	step = o->adamw ? adamw_step(o, &w, g) : sgd_step(o, &w, g);
+	if (o->decay > 0 && strcmp(init, "normal") == 0) {
+		step = op2(o, IR_ADD, step, times(o, old, o->decay));
+	}
+	step = op2(o, IR_SUB, old, op2(o, IR_MUL, step, o->rate));
+	if (narrow) {
+		store(o, master, step);
+	}
+	store(o, w.name, cast(o, step, w.type.dtype));
+	pass_count(o->p, "weights updated", 1);
+}
+
+/* sum + the squares of one gradient */
+static value_id
+add_square(struct optimizer *o, node_id id, value_id sum)
+{
+	struct weight w = weight_of(o, id);
+	value_id g = gradient(o, &w);
+	struct ir_new n;
+	uint8_t i;
+
+	ir_new_init(&n, IR_SUM, o->span);
+	ir_new_arg(&n, op2(o, IR_MUL, g, g));
+	ir_new_attr(&n, IR_ATTR_OVER);
+	for (i = 0; i < w.type.ndims; i++) {
+		ir_new_dim(&n, IR_ATTR_OVER, w.type.dims[i]);
+	}
+	return op2(o, IR_ADD, sum, derive_append(o->m, o->r, &n));
+}
+
+/* ---- all weights, in the repeats that they stand in ---- */
+
+static bool
+is_new(struct optimizer *o, node_id id)
+{
+	const struct ir_node *n = ir_node(o->m, id);
+
+	return ir_is(n->op, IRF_PARAM) &&
+	       !o->done[ir_attr(o->m, n, IR_ATTR_NAME)->text];
+}
+
+static bool
+has_new(struct optimizer *o, region_id id)
+{
+	uint32_t i;
+
+	for (i = 0; i < o->m->regions.at[id].nodes.n; i++) {
+		node_id k = o->m->regions.at[id].nodes.at[i];
+
+		if (is_new(o, k) || (ir_node(o->m, k)->region &&
+				     has_new(o, ir_node(o->m, k)->region))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static value_id visit(struct optimizer *o, region_id from, value_id sum);
+
+/* A repeat like that of the model; it carries the sum, if there is one. */
+static value_id
+visit_repeat(struct optimizer *o, node_id id, value_id sum)
+{
+	struct ir_node like = *ir_node(o->m, id);
+	struct arena *perm = &o->m->ctx->perm;
+	region_id here = o->r;
+	struct ir_new n;
+	const char *why;
+	uint32_t i;
+	value_id v;
+
+	ir_new_init(&n, IR_REPEAT, like.span);
+	n.region = o->r = ir_region_add(o->m, 0);
+	for (i = 0; i < like.nattrs; i++) {
+		struct ir_attr a = o->m->attrs.at[like.attrs + i];
+
+		*ir_new_attr(&n, a.key) = a;
+	}
+	n.nresults = 0;
+	if (sum) {
+		ir_new_arg(&n, sum);
+		n.types[0] = *ir_type(o->m, sum);
+		n.nresults = 1;
+		v = ir_param_add(o->m, o->r, &n.types[0], 0);
+		v = visit(o, like.region, v);
+		VEC_PUSH(perm, &o->m->regions.at[o->r].results, v);
+	} else {
+		visit(o, like.region, 0);
+	}
+	o->r = here;
+	if (sum) {
+		return derive_append(o->m, here, &n);
+	}
+	if (!ir_append_sink(o->m, here, &n, &why)) {
+		die("a bad repeat: %s", why);
+	}
+	return 0;
+}
+
+/* Each weight once: adds its square to the sum, or updates it. */
+static value_id
+visit(struct optimizer *o, region_id from, value_id sum)
+{
+	uint32_t i;
+
+	for (i = 0; i < o->m->regions.at[from].nodes.n; i++) {
+		node_id id = o->m->regions.at[from].nodes.at[i];
+		region_id inner = ir_node(o->m, id)->region;
+
+		if (inner && has_new(o, inner)) {
+			sum = visit_repeat(o, id, sum);
+		} else if (is_new(o, id)) {
+			o->done[ir_attr(o->m, ir_node(o->m, id),
+					IR_ATTR_NAME)->text] = true;
+			if (sum) {
+				sum = add_square(o, id, sum);
+			} else {
+				update_weight(o, id);
+			}
+		}
+	}
+	return sum;
+}
+
+static value_id
+visit_all(struct optimizer *o, value_id sum)
+{
+	struct ir_module *m = o->m;
+
+	o->done = arena_alloc(&m->ctx->tmp,
+			      m->ctx->syms.text.n * sizeof *o->done);
+	return visit(o, m->funcs.at[ir_model(m)].body, sum);
+}
+
+/* ---- numbers of the step ---- */
+
+/* The norm's square root is kept away from 0, as PyTorch's clipping does. */
+static void
+clip(struct optimizer *o)
+{
+	value_id norm;
+
+	o->scale = number(o, 1);
+	if (o->clip > 0) {
+		norm = op1(o, IR_SQRT, visit_all(o, number(o, 0)));
+		norm = op2(o, IR_ADD, norm, number(o, 1e-6));
+		o->scale = op2(o, IR_MIN, number(o, 1),
+			       op2(o, IR_DIV, number(o, o->clip), norm));
+	}
+}
+
+/* 1 - beta^t */
+static value_id
+bias_fix(struct optimizer *o, value_id t, double beta)
+{
+	if (beta == 0) {
+		return number(o, 1);
+	}
+	return op2(o, IR_SUB, number(o, 1),
+		   op1(o, IR_EXP, times(o, t, log(beta))));
+}
+
+/*
+ * The rate of step t = 1, 2, ...: up to lr over `warmup` steps, then down to
+ * min_lr over `decay`: by half a cosine, in a line, or not at all.
+ */
+static value_id
+rate(struct optimizer *o, value_id t)
+{
+	struct ir_module *m = o->m;
+	const struct ir_setting *s = ir_setting(m, "train.schedule");
+	const char *kind = s && s->text ? ir_text(m->ctx, s->text)
+					: "constant";
+	double lr = ir_setting_num(m, "train.optimizer.lr", 1e-3);
+	double low = ir_setting_num(m, "train.schedule.min_lr", 0);
+	double warm = ir_setting_num(m, "train.schedule.warmup", 0);
+	double steps = ir_setting_num(m, "train.steps", 0);
+	double over = ir_setting_num(m, "train.schedule.decay",
+				     steps > warm ? steps - warm : 1);
+	double from = strcmp(kind, "wsd") == 0 && steps > over
+		? steps - over : warm;
+	value_id x, down = number(o, 1), up;
+
+	if (strcmp(kind, "constant") != 0) {
+		x = op2(o, IR_DIV, op2(o, IR_SUB, t, number(o, from)),
+			number(o, over));
+		x = op2(o, IR_MIN, number(o, 1),
+			op2(o, IR_MAX, number(o, 0), x));
+		down = op2(o, IR_SUB, number(o, 1), x);
+		if (strcmp(kind, "cosine") == 0) {
+			x = op1(o, IR_COS, times(o, x, acos(-1)));
+			down = times(o, op2(o, IR_ADD, x, number(o, 1)), 0.5);
+		}
+		down = op2(o, IR_ADD, times(o, down, 1 - low / lr),
+			   number(o, low / lr));
+	}
+	if (warm > 0) {
+		up = op2(o, IR_MIN, number(o, 1), times(o, t, 1 / warm));
+		down = op2(o, IR_MUL, down, up);
+	}
+	return times(o, down, lr);
+}
+
+static bool
+read_settings(struct optimizer *o)
+{
+	struct ir_module *m = o->m;
+	const struct ir_setting *s = ir_setting(m, "train.optimizer");
+	const struct ir_setting *betas =
+		ir_setting(m, "train.optimizer.betas");
+	const char *kind = s && s->text ? ir_text(m->ctx, s->text) : "";
+
+	if (strcmp(kind, "adamw") != 0 && strcmp(kind, "sgd") != 0) {
+		diag_error(&m->ctx->diags, s ? s->span
+			   : m->funcs.at[ir_model(m)].span,
+			   "to train, `train.optimizer` is adamw or sgd, and "
+			   "%s%s is set", *kind ? "" : "none", kind);
+		return false;
+	}
+	o->adamw = kind[0] == 'a';
+	o->beta1 = betas && betas->n == 2 ? betas->num[0] : 0.9;
+	o->beta2 = betas && betas->n == 2 ? betas->num[1] : 0.999;
+	o->eps = ir_setting_num(m, "train.optimizer.eps", 1e-8);
+	o->decay = ir_setting_num(m, "train.optimizer.weight_decay", 0);
+	o->momentum = ir_setting_num(m, "train.optimizer.momentum", 0);
+	o->clip = ir_setting_num(m, "train.clip", 0);
+	return true;
+}
+
+bool
+pass_optimize(struct pass_ctx *p, struct ir_module *m)
+{
+	struct optimizer o = { .p = p, .m = m };
+	struct ir_type f32 = { .dtype = IR_F32 };
+	sym_t name = intern_str(&m->ctx->syms, "update");
+	func_id f, model = ir_model(m);
+	struct ir_func last;
+	value_id t;
+
+	o.span = m->funcs.at[model].span;
+	if (ir_func_find(m, name)) {
+		diag_error(&m->ctx->diags, o.span,
+			   "this model has a layer `update` already");
+		return false;
+	}
+	if (!read_settings(&o)) {
+		return false;
+	}
+	f = ir_func_add(m, name, false, o.span);
+	/* the model stays the last function */
+	last = m->funcs.at[model];
+	m->funcs.at[model] = m->funcs.at[f];
+	m->funcs.at[f] = last;
+	o.r = m->funcs.at[model].body;
+	t = source(&o, IR_INPUT, intern_str(&m->ctx->syms, "step"), &f32,
+		   NULL);
+	o.rate = rate(&o, t);
+	o.first = op1(&o, IR_STEP, op2(&o, IR_SUB, number(&o, 1.5), t));
+	if (o.adamw) {
+		o.fix1 = bias_fix(&o, t, o.beta1);
+		o.fix2 = bias_fix(&o, t, o.beta2);
+	}
+	clip(&o);
+	visit_all(&o, 0);
+	return true;
+}

@@ -1,0 +1,253 @@
+/*
+ * The update program against the optimizers' textbook formulas, written a
+ * second time here in plain C: the loss is half the sum of squares, so the
+ * gradient of a weight is the weight.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "frontend/driver.h"
+
+#define N 6
+#define STEPS 12
+
+struct setup {
+	const char *settings, *dtype;
+	bool adamw;
+	double beta1, beta2, eps, decay, momentum, clip, lr, min_lr, warmup,
+	       over, from;
+	const char *schedule;
+};
+
+static const struct setup setups[] = {
+	{ "set train.optimizer = adamw\nset train.optimizer.lr = 0.01\n",
+	  "f32", true, 0.9, 0.999, 1e-8, 0, 0, 0, 0.01, 0, 0, 1, 0,
+	  "constant" },
+	{ "set train.optimizer = adamw\nset train.optimizer.lr = 0.02\n"
+	  "set train.optimizer.betas = (0.8, 0.95)\n"
+	  "set train.optimizer.eps = 0.001\n"
+	  "set train.optimizer.weight_decay = 0.1\nset train.clip = 0.3\n"
+	  "set train.schedule = cosine\nset train.schedule.warmup = 3\n"
+	  "set train.schedule.min_lr = 0.002\nset train.steps = 10\n",
+	  "bf16", true, 0.8, 0.95, 1e-3, 0.1, 0, 0.3, 0.02, 0.002, 3, 7, 3,
+	  "cosine" },
+	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
+	  "set train.optimizer.momentum = 0.9\n"
+	  "set train.schedule = linear\nset train.steps = 8\n",
+	  "f32", false, 0, 0, 0, 0, 0.9, 0, 0.05, 0, 0, 8, 0, "linear" },
+	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
+	  "set train.schedule = wsd\nset train.steps = 10\n"
+	  "set train.schedule.decay = 4\nset train.schedule.warmup = 2\n",
+	  "f32", false, 0, 0, 0, 0, 0, 0, 0.05, 0, 2, 4, 6, "wsd" },
+};
+
+static double
+rate(const struct setup *s, int t)
+{
+	double x = (t - s->from) / s->over, down = 1;
+
+	x = x < 0 ? 0 : x > 1 ? 1 : x;
+	if (strcmp(s->schedule, "cosine") == 0) {
+		down = 0.5 * (1 + cos(acos(-1) * x));
+	} else if (strcmp(s->schedule, "constant") != 0) {
+		down = 1 - x;
+	}
+	down = s->min_lr + (s->lr - s->min_lr) * down;
+	return s->warmup > 0 && t < s->warmup ? down * t / s->warmup : down;
+}
+
+struct plain {
+	double w[2 * N], m[2 * N], v[2 * N];
+};
+
+/* Elements 0..N start as normal and decay, N..2N start as ones. */
+static void
+plain_step(const struct setup *s, struct plain *p, int t)
+{
+	double norm = 0, scale = 1, step;
+	int i;
+
+	for (i = 0; i < 2 * N; i++) {
+		norm += p->w[i] * p->w[i];
+	}
+	norm = sqrt(norm);
+	if (s->clip > 0 && s->clip / (norm + 1e-6) < 1) {
+		scale = s->clip / (norm + 1e-6);
+	}
+	for (i = 0; i < 2 * N; i++) {
+		double g = p->w[i] * scale;
+
+		if (s->adamw) {
+			p->m[i] = s->beta1 * p->m[i] + (1 - s->beta1) * g;
+			p->v[i] = s->beta2 * p->v[i] +
+				  (1 - s->beta2) * g * g;
+			step = p->m[i] / (1 - pow(s->beta1, t)) /
+			       (sqrt(p->v[i] / (1 - pow(s->beta2, t))) +
+				s->eps);
+		} else {
+			p->m[i] = s->momentum * p->m[i] + g;
+			step = p->m[i];
+		}
+		if (i < N) {
+			step += s->decay * p->w[i];
+		}
+		p->w[i] -= rate(s, t) * step;
+	}
+}
+
+static double
+plain_loss(const struct plain *p)
+{
+	double sum = 0;
+	int i;
+
+	for (i = 0; i < 2 * N; i++) {
+		sum += p->w[i] * p->w[i] / 2;
+	}
+	return sum;
+}
+
+/* One weight per trip of a repeat, and one behind it. */
+static struct ir_module *
+read_model(struct ir_ctx *c, const struct setup *s)
+{
+	char *text = arena_printf(&c->perm,
+		"llmc-ir 1\nmodule t\ndim n = 3\ndim two = 2\n%s\nmodel {\n"
+		"  %%0 = const value=0 : %s[]\n"
+		"  %%1 = repeat count=2 var=i (%%2 = %%0) : %s[] {\n"
+		"    %%3 = weight name=\"a.{i}\" init=normal std=0.5 : %s[n]\n"
+		"    %%4 = mul %%3, %%3 : %s[n]\n"
+		"    %%5 = sum %%4 over=n : %s[]\n"
+		"    %%6 = add %%2, %%5 : %s[]\n    yield %%6\n  }\n"
+		"  %%7 = weight name=\"b\" init=ones : %s[two, n]\n"
+		"  %%8 = mul %%7, %%7 : %s[two, n]\n"
+		"  %%9 = sum %%8 over=(two, n) : %s[]\n"
+		"  %%10 = add %%1, %%9 : %s[]\n"
+		"  %%11 = const value=0.5 : %s[]\n"
+		"  %%12 = mul %%10, %%11 : %s[]\n  return %%12\n}\n",
+		s->settings, s->dtype, s->dtype, s->dtype, s->dtype, s->dtype,
+		s->dtype, s->dtype, s->dtype, s->dtype, s->dtype, s->dtype,
+		s->dtype);
+	uint32_t base;
+
+	assert_true(source_add(&c->sources, "t", text, strlen(text), &base));
+	return ir_read(c, c->sources.files.n - 1);
+}
+
+static void
+run_passes(struct ir_ctx *c, struct ir_module *m)
+{
+	struct pass_table table;
+	struct pass_list list = { 0 };
+	struct pass_manager pm;
+
+	pass_table_init(&table, c);
+	pass_manager_init(&pm, &table);
+	pm.options.verify = true;
+	assert_true(pass_list_parse(&table, &list, "train"));
+	assert_int_equal(pass_run(&pm, &list, m), PASS_OK);
+	pass_table_release(&table);
+}
+
+static void
+start(struct plain *p, uint64_t seed)
+{
+	int i;
+
+	memset(p, 0, sizeof *p);
+	for (i = 0; i < N; i++) {
+		uint64_t key = ir_rng_key(i < 3 ? "a.0" : "a.1", seed);
+
+		p->w[i] = 0.5 * ir_rng_normal(key, (uint64_t)i % 3);
+		p->w[N + i] = 1;
+	}
+}
+
+static void
+compare(const struct setup *s)
+{
+	struct ir_eval opt = { .seed = 9 };
+	struct ir_eval_result r[1];
+	struct drv_store *store;
+	struct ir_module *m;
+	struct ir_ctx c;
+	struct plain p;
+	uint32_t n;
+	int t;
+
+	ir_ctx_init(&c, NULL);
+	m = read_model(&c, s);
+	if (!m) {
+		diag_flush(&c.diags, stderr);
+		fail();
+	}
+	run_passes(&c, m);
+	store = drv_store_open(m, NULL);
+	opt.weights = drv_store_source(store);
+	start(&p, opt.seed);
+	for (t = 1; t <= STEPS; t++) {
+		double want = plain_loss(&p);
+
+		drv_store_begin(store, t);
+		opt.func = 0;
+		assert_true(ir_eval(m, &opt, r, 1, &n));
+		if (!(fabs(r[0].data[0] - want) <= 1e-12 * want)) {
+			fail_msg("step %d of %s %s: loss %.15g, and %.15g "
+				 "is expected", t, s->settings, s->dtype,
+				 r[0].data[0], want);
+		}
+		opt.func = drv_update(m);
+		assert_true(ir_eval(m, &opt, r, 1, &n));
+		drv_store_commit(store);
+		plain_step(s, &p, t);
+	}
+	ir_ctx_release(&c);
+}
+
+static void
+test_formulas(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof setups / sizeof *setups; i++) {
+		compare(&setups[i]);
+	}
+}
+
+static void
+test_refusals(void **state)
+{
+	static const struct setup none = { .settings = "", .dtype = "f32" };
+	struct pass_ctx p = { 0 };
+	struct ir_module *m;
+	struct ir_ctx c;
+
+	(void)state;
+	ir_ctx_init(&c, NULL);
+	p.ctx = &c;
+	m = read_model(&c, &none);
+	assert_false(pass_optimize(&p, m));
+	assert_non_null(strstr(c.diags.records.at[0].text,
+			       "is adamw or sgd, and none is set"));
+	ir_ctx_release(&c);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_formulas),
+		cmocka_unit_test(test_refusals),
+	};
+
+	return cmocka_run_group_tests_name("optimize", tests, NULL, NULL);
+}
