@@ -1,0 +1,31 @@
+/*
+ * From text to IR: the language of docs/language.md.  Only the driver calls
+ * these; the AST's structs are in frontend/ast.h, which no one else needs.
+ */
+#ifndef FRONTEND_FRONTEND_H
+#define FRONTEND_FRONTEND_H
+
+#include "ir/ir.h"
+
+struct ast_file;
+
+/* ---- parser.y, lexer.l ------------------------------------------------ */
+
+/* Reports every syntax error it can reach; NULL if there was one. */
+struct ast_file *fe_parse(struct ir_ctx *c, uint32_t file);
+
+/* ---- ast_print.c ------------------------------------------------------ */
+
+/* Canonical source text, which parses to the same tree. */
+void fe_print_ast(struct ir_ctx *c, const struct ast_file *f,
+		  struct buf *out);
+
+/* ---- lower.c ---------------------------------------------------------- */
+
+/* Names, dims and types checked, layers as functions; NULL if reported. */
+struct ir_module *fe_lower(struct ir_ctx *c, const struct ast_file *f);
+
+/* fe_parse, then fe_lower. */
+struct ir_module *fe_compile(struct ir_ctx *c, uint32_t file);
+
+#endif

@@ -1,0 +1,388 @@
+/*
+ * The blocks of `key = value;`: train, serve, target, plan.  settings.def
+ * has one row per key; nothing here knows what a key means, but for `batch`,
+ * which is a dim too.  And hints, which are settings about parts of a model.
+ */
+#include "frontend/lower.h"
+
+#include <math.h>
+#include <string.h>
+
+enum kind { KIND_INT, KIND_NUM, KIND_PAIR, KIND_WORD, KIND_TEXT };
+
+static const struct row {
+	const char *block, *key;
+	enum kind kind;
+	double lo, hi;
+	const char *words;
+} rows[] = {
+#define SETTING(block, key, kind, lo, hi, words, help) \
+	{ #block, key, KIND_##kind, lo, hi, words },
+#include "frontend/settings.def"
+#undef SETTING
+};
+#define NROWS (sizeof rows / sizeof *rows)
+
+static const struct row *
+find_row(const char *block, const char *key)
+{
+	size_t i;
+
+	for (i = 0; i < NROWS; i++) {
+		if (strcmp(rows[i].block, block) == 0 &&
+		    strcmp(rows[i].key, key) == 0) {
+			return &rows[i];
+		}
+	}
+	return NULL;
+}
+
+/* What may stand where an unknown key stands: keys of the same group. */
+static void
+unknown_key(struct lower *l, const char *block, const char *group,
+	    const char *key, struct span at)
+{
+	struct diag_near near;
+	struct buf legal;
+	size_t i, n = strlen(group);
+
+	buf_init(&legal, &l->ctx->tmp);
+	diag_near_init(&near, key);
+	for (i = 0; i < NROWS; i++) {
+		const char *k = rows[i].key;
+
+		if (strcmp(rows[i].block, block) == 0 &&
+		    strncmp(k, group, n) == 0 && !strchr(k + n, '.')) {
+			diag_near_try(&near, k + n);
+			buf_printf(&legal, "%s%s", legal.n ? " " : "", k + n);
+		}
+	}
+	if (!legal.n) {
+		diag_error(l->diags, at, "`%.*s` of a %s block takes nothing "
+			   "in parentheses", (int)n - 1, group, block);
+		return;
+	}
+	diag_error(l->diags, at, "%s%s%.*s%s has no `%s`%s: there are %s",
+		   n ? "`" : "a ", n ? "" : block, n ? (int)n - 1 : 0, group,
+		   n ? "`" : " block", key,
+		   diag_near_text(&near, &l->ctx->tmp),
+		   lower_words(l, buf_text(&legal), "and"));
+}
+
+/* ---- values ---- */
+
+/* Arithmetic between plain numbers; false, silent, if it is anything else. */
+static bool
+plain_number(const struct ast_expr *e, double *out)
+{
+	double a, b;
+
+	switch (e->kind) {
+	case AST_NUM:
+		*out = e->num;
+		return true;
+	case AST_NEG:
+		if (!plain_number(e->lhs, &a)) {
+			return false;
+		}
+		*out = -a;
+		return true;
+	case AST_BIN:
+		if (!plain_number(e->lhs, &a) || !plain_number(e->rhs, &b)) {
+			return false;
+		}
+		*out = e->op == '+' ? a + b : e->op == '-' ? a - b
+		     : e->op == '*' ? a * b : a / b;
+		return isfinite(*out);
+	default:
+		return false;
+	}
+}
+
+static bool
+number(struct lower *l, const struct row *r, const struct ast_expr *e,
+       double *out)
+{
+	const char *range = arena_printf(&l->ctx->tmp, "%s to %s",
+		lower_number_text(l, r->lo), lower_number_text(l, r->hi));
+
+	if (!plain_number(e, out)) {
+		diag_error(l->diags, e->span, "`%s` is a number from %s",
+			   r->key, range);
+		return false;
+	}
+	if (r->kind == KIND_INT && *out != floor(*out)) {
+		diag_error(l->diags, e->span, "`%s` is a whole number, and "
+			   "%s is none", r->key, lower_number_text(l, *out));
+		return false;
+	}
+	if (*out < r->lo || *out > r->hi) {
+		diag_error(l->diags, e->span, "`%s` is %s, and %s is legal",
+			   r->key, lower_number_text(l, *out), range);
+		return false;
+	}
+	return true;
+}
+
+static bool
+pair(struct lower *l, const struct row *r, const struct ast_expr *e,
+     struct ir_setting *s)
+{
+	const struct ast_arg *a = e->kind == AST_TUPLE ? e->args : NULL;
+
+	if (!a || !a->next || a->next->next) {
+		diag_error(l->diags, e->span,
+			   "`%s` is two numbers, as (0.9, 0.95)", r->key);
+		return false;
+	}
+	s->n = 2;
+	return number(l, r, a->expr, &s->num[0]) &&
+	       number(l, r, a->next->expr, &s->num[1]);
+}
+
+static bool
+word(struct lower *l, const struct row *r, const struct ast_expr *e,
+     struct ir_setting *s)
+{
+	bool named = e->kind == AST_NAME || e->kind == AST_STR ||
+		     e->kind == AST_CALL;
+	struct diag_near near;
+
+	if (named && (r->kind == KIND_TEXT ||
+		      lower_word(r->words, lower_text(l, e->sym)) >= 0)) {
+		s->kind = e->kind == AST_STR ? SET_STR : SET_WORD;
+		s->text = e->sym;
+		return true;
+	}
+	if (r->kind == KIND_TEXT) {
+		diag_error(l->diags, e->span, "`%s` is a name or a text",
+			   r->key);
+		return false;
+	}
+	diag_near_init(&near, named ? lower_text(l, e->sym) : "");
+	lower_near(l, &near, r->words);
+	diag_error(l->diags, e->kind == AST_CALL ? e->name_span : e->span,
+		   "`%s` is %s%s", r->key, lower_words(l, r->words, "or"),
+		   diag_near_text(&near, &l->ctx->tmp));
+	return false;
+}
+
+/* ---- keys ---- */
+
+static void
+set_key(struct lower *l, const char *block, const char *group,
+	const struct ast_name *key, const struct ast_expr *e);
+
+static void
+set_group(struct lower *l, const char *block, const char *group,
+	  const struct ast_expr *e)
+{
+	const struct ast_arg *a;
+
+	for (a = e->args; a; a = a->next) {
+		if (!a->name.sym) {
+			diag_error(l->diags, a->expr->span, "`key = value` "
+				   "is expected in these parentheses");
+			continue;
+		}
+		set_key(l, block, group, &a->name, a->expr);
+	}
+}
+
+static void
+set_key(struct lower *l, const char *block, const char *group,
+	const struct ast_name *key, const struct ast_expr *e)
+{
+	const char *name = lower_text(l, key->sym);
+	const char *full = arena_printf(&l->ctx->perm, "%s%s", group, name);
+	const struct row *r = find_row(block, full);
+	struct ir_setting s = { .kind = SET_NUM, .n = 1, .span = key->span };
+	const char *set = arena_printf(&l->ctx->perm, "%s.%s", block, full);
+	const struct ir_setting *old = ir_setting(l->m, set);
+	bool ok;
+
+	if (!r) {
+		unknown_key(l, block, group, name, key->span);
+		return;
+	}
+	if (old) {
+		diag_error(l->diags, key->span, "`%s` is set twice", full);
+		diag_note(l->diags, old->span, "it is set here first");
+		return;
+	}
+	s.key = intern_str(&l->ctx->syms, set);
+	if (e->kind == AST_CALL && (r->kind != KIND_WORD || e->has_arrow ||
+				    e->at)) {
+		diag_error(l->diags, e->span, r->kind != KIND_WORD
+			   ? "`%s` takes nothing in parentheses"
+			   : "`%s` takes `key = value` in parentheses, no "
+			   "`->` and no `@`", full);
+		return;
+	}
+	ok = r->kind == KIND_PAIR ? pair(l, r, e, &s)
+	   : r->kind >= KIND_WORD ? word(l, r, e, &s)
+	   : number(l, r, e, &s.num[0]);
+	if (!ok) {
+		return;
+	}
+	VEC_PUSH(&l->ctx->perm, &l->m->settings, s);
+	if (e->kind == AST_CALL) {
+		set_group(l, block, arena_printf(&l->ctx->perm, "%s.", full),
+			  e);
+	}
+}
+
+void
+lower_settings(struct lower *l, const struct ast_block *b)
+{
+	const struct ast_setting *s;
+
+	for (s = b->settings; s; s = s->next) {
+		set_key(l, lower_text(l, b->kind.sym), "", &s->key,
+			s->value);
+	}
+}
+
+/*
+ * `batch` need not be declared: a train or serve block says it.  One that is
+ * declared must say the same.
+ */
+void
+lower_declare_batch(struct lower *l, const struct ast_block *b)
+{
+	sym_t batch = intern_str(&l->ctx->syms, "batch");
+	const struct ast_stmt *s;
+	double n;
+
+	for (s = b->body; s; s = s->next) {
+		if (s->kind == AST_DIM && s->names->sym == batch) {
+			return;
+		}
+	}
+	n = ir_setting_num(l->m, "serve.batch", 1);
+	n = ir_setting_num(l->m, "train.batch", n);
+	lower_add_dim(l, batch, (int64_t)n, 0, (struct span){ 0, 0 });
+}
+
+void
+lower_check_batch(struct lower *l)
+{
+	dim_id d = lower_meaning(l, intern_str(&l->ctx->syms, "batch"))->dim;
+	const struct ir_setting *s = ir_setting(l->m, "train.batch");
+
+	if (d && s && l->m->dims.at[d].span.hi &&
+	    (double)ir_dim_size(l->m, d) != s->num[0]) {
+		diag_error(l->diags, s->span, "`batch` is %s here, and the "
+			   "model declares it as %lld",
+			   lower_number_text(l, s->num[0]),
+			   (long long)ir_dim_size(l->m, d));
+		diag_note(l->diags, l->m->dims.at[d].span,
+			  "it is declared here");
+	}
+}
+
+/* ---- hints ---- */
+
+static bool
+hint_word(struct lower *l, const struct ast_name *n, const char *legal)
+{
+	const char *text = lower_text(l, n->sym);
+
+	if (lower_word(legal, text) >= 0) {
+		return true;
+	}
+	diag_error(l->diags, n->span, "found `%s`, expected %s", text,
+		   lower_words(l, legal, "or"));
+	return false;
+}
+
+/* A second hint about the same thing would contradict or repeat the first. */
+static bool
+hint_is_new(struct lower *l, const struct ir_hint *h, struct span at)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->m->hints.n; i++) {
+		const struct ir_hint *old = &l->m->hints.at[i];
+
+		if (old->verb == h->verb && (!h->axis ||
+					     old->what == h->what)) {
+			diag_error(l->diags, at, "`%s%s%s` is said twice",
+				   lower_text(l, h->verb),
+				   h->axis ? " " : "",
+				   h->axis ? lower_text(l, h->what) : "");
+			diag_note(l->diags, old->span,
+				  "the first one is here");
+			return false;
+		}
+	}
+	return true;
+}
+
+void
+lower_hint(struct lower *l, const struct ast_stmt *s)
+{
+	const struct ast_name *verb = s->names, *what = verb->next;
+	const struct ast_name *axis = what->next;
+	struct ir_hint h = { verb->sym, what->sym, axis ? axis->sym : 0,
+			     s->span };
+
+	if (axis ? lower_dim(l, what->sym, what->span) != 0 &&
+		   hint_word(l, axis, "tp sp cp ep dp")
+		 : hint_word(l, what, "none attention full")) {
+		if (hint_is_new(l, &h, what->span)) {
+			VEC_PUSH(&l->ctx->perm, &l->m->hints, h);
+		}
+	}
+}
+
+static bool
+some_value_has(const struct ir_module *m, dim_id d)
+{
+	value_id v;
+
+	for (v = 1; v < m->values.n; v++) {
+		if (ir_type_has(ir_type(m, v), d)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+some_node_attends(const struct ir_module *m)
+{
+	node_id n;
+
+	for (n = 1; n < m->nodes.n; n++) {
+		enum ir_op op = (enum ir_op)ir_node(m, n)->op;
+
+		if (ir_is(op, IRF_CACHED) && ir_is(op, IRF_CONTRACTS)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+lower_unused_hints(struct lower *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->m->hints.n; i++) {
+		const struct ir_hint *h = &l->m->hints.at[i];
+		const char *what = lower_text(l, h->what);
+		dim_id d = h->axis ? lower_meaning(l, h->what)->dim : 0;
+
+		if (d && !some_value_has(l->m, d)) {
+			lower_warn(l, WARN_UNUSED_HINT, h->span, "no value "
+				   "has the dim `%s`, so nothing can be "
+				   "sharded by it", what);
+		} else if (strcmp(what, "attention") == 0 && !h->axis &&
+			   !some_node_attends(l->m)) {
+			lower_warn(l, WARN_UNUSED_HINT, h->span, "the model "
+				   "has no attention that could be "
+				   "recomputed");
+		}
+	}
+}

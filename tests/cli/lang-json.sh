@@ -1,0 +1,59 @@
+#!/bin/sh
+# --diagnostics=json is JSON whatever the text holds.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 99
+if ! command -v python3 >/dev/null 2>&1; then
+	echo 'no python3'
+	exit 77
+fi
+bad=0
+count=0
+
+# try WHAT: of in.llm, which has an error or a warning.
+try()
+{
+	count=$((count + 1))
+	"${LLMC:?}" --emit=ir --diagnostics=json in.llm >out \
+		2>"$count.json" </dev/null
+	got=$?
+	if test $got -gt 1 || ! test -s $count.json; then
+		echo "$1: status $got"
+		cat $count.json
+		bad=1
+	fi
+}
+
+printf 'model m {\n  dim a = 4;\n  logits = y;\n}\n' >in.llm
+try 'an error'
+printf 'model m {\n  dim a = 4, a = 5;\n  x = y;\n}\n' >in.llm
+try 'an error with a note'
+printf 'model m {\n  dim a = 4;\n  input x[batch];\n  logits = x;\n}\n' >in.llm
+try 'a warning'
+printf 'model "q\\\t\001\377\303" {\n  dim \303\244 = 1e999;\n' >in.llm
+try 'bytes of all kinds'
+printf '' >in.llm
+try 'an empty file'
+for test in "${top_srcdir:?}"/tests/lang/*.llm; do
+	case $test in
+	*/ok-*) continue ;;
+	*/warn-*) sed 1d "$test" >in.llm ;;
+	*) cat "$test" >in.llm ;;
+	esac
+	try "$test"
+done
+
+python3 - ./*.json <<'END' || bad=1
+import json
+import sys
+
+for path in sys.argv[1:]:
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    for record in json.loads(text):
+        assert record["level"] in ("error", "warning"), text
+        assert record["message"] and "notes" in record, text
+        assert record["length"] >= 0 and record["line"] >= 1, text
+END
+exit $bad
