@@ -1,0 +1,7 @@
+# The backends. Only this folder sees the headers of LLVM and NVRTC.
+noinst_LIBRARIES += %D%/libcodegen.a
+
+%C%_libcodegen_a_CPPFLAGS = $(AM_CPPFLAGS) $(LLVM_CFLAGS) $(NVRTC_CFLAGS)
+%C%_libcodegen_a_SOURCES = \
+	%D%/cg.h \
+	%D%/toolchain.c

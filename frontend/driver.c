@@ -1,0 +1,422 @@
+/*
+ * The course of a run: options, input, passes, output.  A phase that found
+ * errors ends it, so that nothing is ever written of a faulty input.
+ */
+#include "frontend/driver.h"
+
+#include "frontend/frontend.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct span nowhere;
+
+static const struct opt_value *
+given(const struct driver *d, enum opt_id id)
+{
+	return d->opts.at[id].given ? &d->opts.at[id] : NULL;
+}
+
+static const char *
+text_of(const struct driver *d, enum opt_id id)
+{
+	return d->opts.at[id].text;
+}
+
+static void
+chat(const struct driver *d, const char *what, const char *name)
+{
+	if (given(d, OPT_VERBOSE)) {
+		fprintf(stderr, "llmc: %s %s\n", what, name);
+	}
+}
+
+/* ---- messages ---- */
+
+/* The option, then NO_COLOR, then CLICOLOR_FORCE, then the terminal. */
+static bool
+want_color(const struct driver *d)
+{
+	const char *when = text_of(d, OPT_COLOR), *v;
+
+	if (when && strcmp(when, "auto") != 0) {
+		return strcmp(when, "always") == 0;
+	}
+	if ((v = getenv("NO_COLOR")) && *v) {
+		return false;
+	}
+	if ((v = getenv("CLICOLOR_FORCE")) && *v && strcmp(v, "0") != 0) {
+		return true;
+	}
+	v = getenv("TERM");
+	return isatty(STDERR_FILENO) && v && strcmp(v, "dumb") != 0;
+}
+
+/* `word` is not among the warnings: suggests one behind the same prefix. */
+static void
+unknown_warning(struct driver *d, const char *word)
+{
+	static const char *const prefixes[] = { "error=", "no-error=", "no-" };
+	const char *name = word;
+	struct diag_near near;
+	size_t i, n;
+
+	for (i = 0; i < 3 && name == word; i++) {
+		n = strlen(prefixes[i]);
+		name += strncmp(word, prefixes[i], n) == 0 ? n : 0;
+	}
+	diag_near_init(&near, name);
+#define WARN(id, text, on, help) diag_near_try(&near, text);
+#include "ir/warnings.def"
+#undef WARN
+	if (near.best) {
+		near.best = arena_printf(&d->ctx.perm, "%.*s%s",
+					 (int)(name - word), word, near.best);
+	}
+	diag_error(&d->ctx.diags, nowhere, "there is no warning `%s`%s", word,
+		   diag_near_text(&near, &d->ctx.perm));
+}
+
+static bool
+set_messages(struct driver *d)
+{
+	const struct opt_value *w = &d->opts.at[OPT_WARNING];
+	struct diags *diags = &d->ctx.diags;
+	const char *form = text_of(d, OPT_DIAGNOSTICS);
+	uint32_t i;
+
+	diags->color = want_color(d);
+	diags->format = form && strcmp(form, "json") == 0 ? DIAG_JSON
+							  : DIAG_TEXT;
+	for (i = 0; i < w->list.n; i++) {
+		if (!diag_warning_option(diags, w->list.at[i])) {
+			unknown_warning(d, w->list.at[i]);
+			return false;
+		}
+	}
+	for (i = 0; i < WARN_COUNT && given(d, OPT_NO_WARNINGS); i++) {
+		diags->on[i] = false;
+	}
+	return true;
+}
+
+/* ---- passes ---- */
+
+static bool
+load_plugins(struct driver *d)
+{
+	const struct opt_value *v = &d->opts.at[OPT_LOAD_PASS];
+	uint32_t i;
+
+	for (i = 0; i < v->list.n; i++) {
+		if (!pass_load(&d->table, v->list.at[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Which to run: --passes, and --insert into those or the default ones. */
+static bool
+list_passes(struct driver *d)
+{
+	const struct opt_value *insert = &d->opts.at[OPT_INSERT];
+	const char *text = text_of(d, OPT_PASSES);
+	uint32_t i;
+
+	if (!text) {
+		text = given(d, OPT_STEPS) ? "train" :
+		       insert->given ? "default" : "";
+	}
+	if (!pass_list_parse(&d->table, &d->passes, text)) {
+		return false;
+	}
+	for (i = 0; i < insert->list.n; i++) {
+		if (!pass_list_insert(&d->table, &d->passes,
+				      insert->list.at[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+set_stop(struct driver *d)
+{
+	const char *name = text_of(d, OPT_STOP_AFTER);
+	const struct pass_known *k;
+	uint32_t i;
+
+	if (!name) {
+		return true;
+	}
+	k = pass_want(&d->table, name);
+	if (!k) {
+		return false;
+	}
+	d->pm.options.stop = &k->pass;
+	for (i = 0; i < d->passes.at.n; i++) {
+		if (strcmp(d->passes.at.at[i]->name, name) == 0) {
+			return true;
+		}
+	}
+	diag_error(&d->ctx.diags, nowhere,
+		   "pass `%s` is not among those that run", name);
+	return false;
+}
+
+static bool
+set_manager(struct driver *d)
+{
+	struct pass_options *o = &d->pm.options;
+	const struct opt_value *before = given(d, OPT_PRINT_BEFORE);
+	const struct opt_value *after = given(d, OPT_PRINT_AFTER);
+	const struct opt_value *limit = given(d, OPT_BISECT_LIMIT);
+
+	o->changed = given(d, OPT_PRINT_CHANGED);
+	o->verify = given(d, OPT_VERIFY_EACH);
+	o->verbose = given(d, OPT_VERBOSE);
+	o->reproducer = text_of(d, OPT_REPRODUCER);
+	o->bisect = limit != NULL;
+	o->limit = limit ? limit->num : -1;
+	return (!before || pass_set_parse(&d->table, &o->before,
+					  before->text)) &&
+	       (!after || pass_set_parse(&d->table, &o->after,
+					 after->text)) &&
+	       list_passes(d) && set_stop(d);
+}
+
+/* ---- input ---- */
+
+/* Whether the first line that says anything is that of IR text. */
+static bool
+is_ir(const struct source_file *f)
+{
+	const char *p = f->text;
+
+	for (;;) {
+		p += strspn(p, " \t\r\n");
+		if (*p != '#') {
+			return strncmp(p, "llmc-ir", 7) == 0;
+		}
+		p += strcspn(p, "\n");
+	}
+}
+
+static bool
+wants(const struct driver *d, const char *what)
+{
+	const char *emit = text_of(d, OPT_EMIT);
+
+	if (!emit) {
+		emit = d->opts.command == OPT_OPT ? "ir" : "summary";
+	}
+	return strcmp(emit, what) == 0;
+}
+
+static bool
+read_source(struct driver *d, uint32_t *index)
+{
+	const char *path = d->opts.input, *why;
+
+	chat(d, "reading", path);
+	if (!source_read(&d->ctx.sources, path, index, &why)) {
+		diag_error(&d->ctx.diags, nowhere, "cannot read %s: %s",
+			   path, why);
+		return false;
+	}
+	return true;
+}
+
+/* The module, or NULL: it was reported, or the AST was all one wanted. */
+static struct ir_module *
+load(struct driver *d)
+{
+	const struct source_file *f;
+	struct diags *diags = &d->ctx.diags;
+	struct ast_file *ast;
+	uint32_t index;
+
+	if (!read_source(d, &index)) {
+		return NULL;
+	}
+	f = &d->ctx.sources.files.at[index];
+	if (is_ir(f) || d->opts.command == OPT_OPT) {
+		if (wants(d, "ast")) {
+			diag_error(diags, nowhere, "%s is to be a model, since "
+				   "IR text has no AST", f->name);
+			return NULL;
+		}
+		return ir_read(&d->ctx, index);
+	}
+	ast = fe_parse(&d->ctx, index);
+	if (ast && wants(d, "ast")) {
+		fe_print_ast(&d->ctx, ast, &d->out);
+		return NULL;
+	}
+	return ast ? fe_lower(&d->ctx, ast) : NULL;
+}
+
+/* ---- the run ---- */
+
+static bool
+emit(struct driver *d, struct ir_module *m)
+{
+	struct pass_sums sums;
+
+	if (d->opts.command == OPT_EVALUATE) {
+		return drv_eval(d, m);
+	}
+	if (wants(d, "ir")) {
+		ir_print(m, &d->out);
+		return true;
+	}
+	if (!pass_sum(m, &sums)) {
+		return false;
+	}
+	if (wants(d, "summary")) {
+		pass_print_sums(m, &sums, &d->out);
+	} else {
+		pass_print_sums_json(m, &sums, &d->out);
+	}
+	return true;
+}
+
+/* --time-passes and --stats, also of a run that failed. */
+static void
+report(struct driver *d)
+{
+	struct buf text;
+
+	buf_init(&text, &d->ctx.perm);
+	if (given(d, OPT_TIME_PASSES)) {
+		pass_print_times(&d->pm, &text);
+	}
+	if (given(d, OPT_STATS)) {
+		pass_print_stats(&d->pm, &text);
+	}
+	fputs(buf_text(&text), stderr);
+}
+
+static int
+run_passes(struct driver *d, struct ir_module *m)
+{
+	enum pass_result r = pass_run(&d->pm, &d->passes, m);
+
+	report(d);
+	return r == PASS_OK ? DRV_OK : r == PASS_BAD_ORDER ? DRV_BAD_USAGE
+							   : DRV_BAD_INPUT;
+}
+
+static int
+run_input(struct driver *d)
+{
+	const struct diags *diags = &d->ctx.diags;
+	struct ir_module *m;
+	int status;
+
+	if (!d->opts.input) {
+		diag_error(&d->ctx.diags, nowhere,
+			   "no input file (see llmc --help)");
+		return DRV_BAD_USAGE;
+	}
+	if (d->opts.dims.n) {
+		diag_error(&d->ctx.diags, nowhere,
+			   "`--dim` cannot be used yet");
+		return DRV_BAD_USAGE;
+	}
+	m = load(d);
+	if (m && diags->errors == 0) {
+		status = run_passes(d, m);
+		if (status != DRV_OK) {
+			return status;
+		}
+		emit(d, m);
+	}
+	return diags->errors ? DRV_BAD_INPUT : DRV_OK;
+}
+
+static int
+run(struct driver *d)
+{
+	int status;
+
+	if (!set_messages(d)) {
+		return DRV_BAD_USAGE;
+	}
+	if (!load_plugins(d)) {
+		return DRV_BAD_INPUT;
+	}
+	if (given(d, OPT_LIST_PASSES)) {
+		pass_print_table(&d->table, &d->out);
+	} else {
+		if (!set_manager(d)) {
+			return DRV_BAD_USAGE;
+		}
+		status = run_input(d);
+		if (status != DRV_OK) {
+			return status;
+		}
+	}
+	if (!drv_write(&d->ctx, text_of(d, OPT_OUTPUT), &d->out)) {
+		return DRV_BAD_INPUT;
+	}
+	chat(d, "wrote", text_of(d, OPT_OUTPUT) ? text_of(d, OPT_OUTPUT)
+						: "standard output");
+	return DRV_OK;
+}
+
+/* The built-in order is checked before anything can depend on it. */
+static void
+check_table(struct driver *d)
+{
+	struct pass_list all = { 0 };
+	struct buf why;
+
+	buf_init(&why, &d->ctx.perm);
+	pass_list_parse(&d->table, &all, "default");
+	if (!pass_order(&d->table, &all, PROP_CALLS, &why)) {
+		die("passes.def: %s", buf_text(&why));
+	}
+}
+
+static int
+parse_and_run(struct driver *d, int argc, char *const *argv)
+{
+	struct buf why;
+
+	buf_init(&why, &d->ctx.perm);
+	if (!opt_parse(&d->opts, argc, argv, &why) ||
+	    (given(d, OPT_RUN_REPRODUCER) && !drv_replay(d, &why))) {
+		d->ctx.diags.color = want_color(d);
+		diag_error(&d->ctx.diags, nowhere, "%s", buf_text(&why));
+		return DRV_BAD_USAGE;
+	}
+	if (drv_tell(d)) {
+		return drv_write(&d->ctx, text_of(d, OPT_OUTPUT), &d->out)
+			? DRV_OK : DRV_BAD_INPUT;
+	}
+	return run(d);
+}
+
+int
+drv_main(int argc, char *const *argv, struct pass_crash *crash)
+{
+	struct driver d = { 0 };
+	int status;
+
+	ir_ctx_init(&d.ctx, NULL);
+	opt_init(&d.opts, &d.ctx.perm);
+	buf_init(&d.out, &d.ctx.perm);
+	pass_table_init(&d.table, &d.ctx);
+	pass_manager_init(&d.pm, &d.table);
+	d.pm.crash = crash;
+	check_table(&d);
+	status = parse_and_run(&d, argc, argv);
+	diag_flush(&d.ctx.diags, stderr);
+	pass_manager_release(&d.pm);
+	pass_table_release(&d.table);
+	ir_ctx_release(&d.ctx);
+	return status;
+}

@@ -1,0 +1,74 @@
+/*
+ * Between main.c, the driver and its helpers; nobody else includes this.
+ */
+#ifndef FRONTEND_DRIVER_H
+#define FRONTEND_DRIVER_H
+
+#include "frontend/options.h"
+#include "passes/pass.h"
+
+/* Exit statuses; anything else is an abort, and our fault. */
+enum { DRV_OK = 0, DRV_BAD_INPUT = 1, DRV_BAD_USAGE = 2 };
+
+/* One run of llmc. */
+struct driver {
+	struct ir_ctx ctx;
+	struct options opts;
+	struct pass_table table;
+	struct pass_manager pm;
+	struct pass_list passes;
+	struct buf out;		/* the result; written once all went well */
+};
+
+/* ---- driver.c --------------------------------------------------------- */
+
+/* All of llmc but what must be global; `crash` is what handlers look at. */
+int drv_main(int argc, char *const *argv, struct pass_crash *crash);
+
+/* ---- reproducer.c ----------------------------------------------------- */
+
+/*
+ * Replaces the options by those in the first line of the file that
+ * --run-reproducer names. False: *why is one line for the user.
+ */
+bool drv_replay(struct driver *d, struct buf *why);
+
+/* ---- tell.c: what llmc says about itself ------------------------------ */
+
+/* --help, --version, --list-ops: true if one of them was asked for. */
+bool drv_tell(struct driver *d);
+
+/* ---- output.c --------------------------------------------------------- */
+
+/* Writes all of the text or nothing; NULL and "-" are standard output. */
+bool drv_write(struct ir_ctx *c, const char *path, const struct buf *text);
+
+/* ---- eval.c ----------------------------------------------------------- */
+
+/* Runs the model; results and checksums go to d->out. False if reported. */
+bool drv_eval(struct driver *d, struct ir_module *m);
+
+/* ---- weights.c -------------------------------------------------------- */
+
+struct drv_weights;
+/* NULL after an error. */
+struct drv_weights *drv_weights_open(struct ir_module *m, const char *path);
+const struct ir_weights *drv_weights_source(struct drv_weights *w);
+/* Warns of tensors that were never read, and closes the files. */
+void drv_weights_close(struct drv_weights *w);
+
+/* ---- store.c ---------------------------------------------------------- */
+
+struct drv_store;
+/* Tensors that last; what was never stored comes from behind (or NULL). */
+struct drv_store *drv_store_open(struct ir_module *m,
+				 const struct ir_weights *behind);
+const struct ir_weights *drv_store_source(struct drv_store *s);
+/* Step 1, 2, ...: what the input `step` is. */
+void drv_store_begin(struct drv_store *s, int64_t step);
+/* What the step stored counts from now on; gradients are zero again. */
+void drv_store_commit(struct drv_store *s);
+/* The layer that makes an optimizer step, or 0. */
+func_id drv_update(const struct ir_module *m);
+
+#endif

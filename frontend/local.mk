@@ -1,0 +1,57 @@
+# The language, and llmc's main.c.
+bin_PROGRAMS += llmc
+noinst_LIBRARIES += %D%/libfrontend.a
+EXTRA_LIBRARIES += %D%/libgrammar.a
+
+# The generated lexer and parser are compiled without our warnings. They are
+# a library of their own only for that; their objects go into libfrontend.a.
+AM_YFLAGS = -d -Werror -Wno-yacc
+# Automake looks for this name, whatever prefix the lexer chose.
+AM_LFLAGS = -olex.yy.c
+BUILT_SOURCES += %D%/parser.h
+%C%_libgrammar_a_CFLAGS = $(BASE_CFLAGS) $(SANITIZER_CFLAGS)
+%C%_libgrammar_a_SOURCES = %D%/lexer.l %D%/parser.y
+
+%C%_libfrontend_a_LIBADD = $(%C%_libgrammar_a_OBJECTS)
+%C%_libfrontend_a_DEPENDENCIES = $(%C%_libgrammar_a_OBJECTS)
+%C%_libfrontend_a_SOURCES = \
+	%D%/ast.c \
+	%D%/ast.h \
+	%D%/ast_print.c \
+	%D%/call.c \
+	%D%/call.h \
+	%D%/completion.c \
+	%D%/driver.c \
+	%D%/driver.h \
+	%D%/eval.c \
+	%D%/expr.c \
+	%D%/frontend.h \
+	%D%/functions.c \
+	%D%/help.c \
+	%D%/lower.c \
+	%D%/lower.h \
+	%D%/names.c \
+	%D%/options.c \
+	%D%/options.def \
+	%D%/options.h \
+	%D%/output.c \
+	%D%/reproducer.c \
+	%D%/settings.c \
+	%D%/settings.def \
+	%D%/store.c \
+	%D%/tell.c \
+	%D%/weights.c
+
+# A pass plug-in finds every function of ir/ and passes/ in llmc itself,
+# used by llmc or not: hence whole archives and exported names.
+llmc_SOURCES = %D%/main.c
+llmc_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
+llmc_LDADD = \
+	%D%/libfrontend.a \
+	codegen/libcodegen.a \
+	$(WHOLE_ARCHIVE) \
+	passes/libpasses.a \
+	ir/libir.a \
+	$(NO_WHOLE_ARCHIVE) \
+	runtime/librt_llmc.a \
+	$(external_libs)

@@ -1,0 +1,183 @@
+/* The command line, and that the table of options holds together. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "frontend/options.h"
+
+static struct {
+	struct mem mem;
+	struct arena a;
+	struct options o;
+	struct buf why;
+} t;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	mem_init(&t.mem);
+	arena_init(&t.a, &t.mem);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	arena_release(&t.a);
+	return 0;
+}
+
+/* Parses the words of a line. */
+static bool
+parse(const char *line)
+{
+	char *argv[32] = { arena_strndup(&t.a, "llmc", 4) };
+	char word[64];
+	int argc = 1;
+
+	while (opt_next_word(&line, word, sizeof word)) {
+		argv[argc++] = arena_strndup(&t.a, word, strlen(word));
+	}
+	opt_init(&t.o, &t.a);
+	buf_init(&t.why, &t.a);
+	return opt_parse(&t.o, argc, argv, &t.why);
+}
+
+static void
+parses(const char *line)
+{
+	if (!parse(line)) {
+		fail_msg("%s: %s", line, buf_text(&t.why));
+	}
+}
+
+static void
+fails(const char *line, const char *why)
+{
+	assert_false(parse(line));
+	assert_string_equal(buf_text(&t.why), why);
+}
+
+static void
+test_commands(void **state)
+{
+	(void)state;
+	parses("x.llm");
+	assert_int_equal(t.o.command, OPT_COMPILE);
+	assert_string_equal(t.o.input, "x.llm");
+	parses("opt -");
+	assert_int_equal(t.o.command, OPT_OPT);
+	assert_string_equal(t.o.input, "-");
+	parses("eval -- --seed");
+	assert_int_equal(t.o.command, OPT_EVALUATE);
+	assert_string_equal(t.o.input, "--seed");
+	parses("-- opt");
+	assert_int_equal(t.o.command, OPT_COMPILE);
+	assert_string_equal(t.o.input, "opt");
+	parses("");
+	assert_null(t.o.input);
+	fails("a b", "there is one input, and both `a` and `b` are given");
+	fails("otp b", "there is one input, and both `otp` and `b` are given "
+	      "(did you mean `opt`?)");
+}
+
+static void
+test_values(void **state)
+{
+	(void)state;
+	parses("opt --passes=a,b --passes c -o x --output=y f -ofar");
+	assert_string_equal(t.o.at[OPT_PASSES].text, "c");
+	assert_string_equal(t.o.at[OPT_OUTPUT].text, "far");
+	parses("opt --passes= f");
+	assert_true(t.o.at[OPT_PASSES].given);
+	assert_string_equal(t.o.at[OPT_PASSES].text, "");
+	parses("--print-after f --print-before=cse");
+	assert_true(t.o.at[OPT_PRINT_AFTER].given);
+	assert_null(t.o.at[OPT_PRINT_AFTER].text);
+	assert_string_equal(t.o.at[OPT_PRINT_BEFORE].text, "cse");
+	assert_string_equal(t.o.input, "f");
+	parses("--load-pass=a --load-pass b f");
+	assert_int_equal(t.o.at[OPT_LOAD_PASS].list.n, 2);
+	assert_string_equal(t.o.at[OPT_LOAD_PASS].list.at[1], "b");
+	parses("-wvWno-x f -W error");
+	assert_true(t.o.at[OPT_NO_WARNINGS].given);
+	assert_true(t.o.at[OPT_VERBOSE].given);
+	assert_string_equal(t.o.at[OPT_WARNING].list.at[0], "no-x");
+	assert_string_equal(t.o.at[OPT_WARNING].list.at[1], "error");
+	parses("--bisect-limit=-1 f");
+	assert_int_equal(t.o.at[OPT_BISECT_LIMIT].num, -1);
+	parses("--dim hidden=64 --dim=seq=1 f");
+	assert_int_equal(t.o.dims.n, 2);
+	assert_string_equal(t.o.dims.at[0].name, "hidden");
+	assert_int_equal(t.o.dims.at[0].size, 64);
+}
+
+static void
+test_mistakes(void **state)
+{
+	(void)state;
+	fails("--pases=x f", "there is no option `--pases` (did you mean "
+	      "`--passes`?)");
+	fails("--zzz f", "there is no option `--zzz`");
+	fails("-z f", "there is no option `-z`");
+	fails("f -o", "`-o` needs FILE");
+	fails("f --passes", "`--passes` needs P,..");
+	fails("--stats=1 f", "`--stats` takes no value");
+	fails("--emit=irr f", "`--emit` is one of ast, ir, summary, "
+	      "summary-json; found `irr` (did you mean `ir`?)");
+	fails("--help=html", "`--help` is one of man, bash, zsh, fish; found "
+	      "`html`");
+	fails("opt --seed=1 f", "`--seed` is for eval only");
+	fails("opt --dim a=1 f", "`--dim` is for compiling, eval only");
+	fails("eval --seed=-1 f",
+	      "`--seed` takes a whole number from 0 on; found `-1`");
+	fails("--bisect-limit=1x f", "`--bisect-limit` takes a whole number "
+	      "from -1 on; found `1x`");
+	fails("--dim=a f", "`--dim` takes NAME=N, N a whole number from 1 on; "
+	      "found `a`");
+	fails("--dim==1 f", "`--dim` takes NAME=N, N a whole number from 1 "
+	      "on; found `=1`");
+}
+
+static void
+test_table(void **state)
+{
+	int i, k;
+
+	(void)state;
+	for (i = 0; i < OPT_COUNT; i++) {
+		const struct opt_row *r = &opt_rows[i];
+
+		assert_true(strspn(r->name, "abcdefghijklmnopqrstuvwxyz-") ==
+			    strlen(r->name));
+		assert_true(strlen(r->help) > 0);
+		assert_int_equal(*r->arg == '\0', r->kind == OPT_FLAG);
+		assert_true(r->kind != OPT_WORD || *r->words);
+		for (k = 0; k < i; k++) {
+			assert_string_not_equal(r->name, opt_rows[k].name);
+			assert_true(!r->short_name ||
+				    r->short_name != opt_rows[k].short_name);
+		}
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(test_commands),
+		T(test_values),
+		T(test_mistakes),
+		T(test_table)
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
