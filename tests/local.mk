@@ -1,0 +1,133 @@
+# Four kinds of test, each reported by its own name:
+#   NAME.llm, NAME.ir  beside NAME.out or NAME.err     tests/run-pair
+#   page.md            whose examples must be true     tests/docs.sh
+#   *.sh               0 passes, 77 skips
+#   unit/t-*           cmocka programs
+# Scripts find LLMC (the built program), top_srcdir (absolute) and CC in the
+# environment. A sanitizer's exit status must not look like a user error.
+AM_TESTS_ENVIRONMENT = \
+	LLMC='$(abs_builddir)/llmc$(EXEEXT)'; export LLMC; \
+	top_srcdir='$(abs_srcdir)'; export top_srcdir; \
+	CC='$(CC)'; export CC; \
+	ASAN_OPTIONS=exitcode=99; export ASAN_OPTIONS; \
+	UBSAN_OPTIONS=exitcode=99:print_stacktrace=1; export UBSAN_OPTIONS;
+
+LLM_LOG_COMPILER = sh $(srcdir)/%D%/run-pair
+IR_LOG_COMPILER = sh $(srcdir)/%D%/run-pair
+MD_LOG_COMPILER = sh $(srcdir)/%D%/docs.sh
+SH_LOG_COMPILER = sh
+
+# pair_tests, pair_files, cli_tests and doc_pages.
+include %D%/pairs.mk
+
+script_tests = \
+	%D%/fuzz/replay.sh \
+	%D%/layering.sh \
+	%D%/pairs-listed.sh \
+	%D%/style.sh
+
+TESTS += $(script_tests) $(cli_tests) $(doc_pages) $(pair_tests)
+
+EXTRA_DIST += \
+	$(cli_tests) \
+	$(pair_files) \
+	$(script_tests) \
+	%D%/docs.sh \
+	%D%/fuzz/run.sh \
+	%D%/fuzz/seeds \
+	%D%/installcheck.sh \
+	%D%/list-pairs \
+	%D%/no-cmocka.sh \
+	%D%/run-pair \
+	%D%/unit/t-eval.h \
+	%D%/unit/t-ir.h \
+	%D%/unit/t-random-ir.h \
+	%D%/unit/t-safetensors.h \
+	%D%/unit/t-sched.h
+
+# A unit test is one file, %D%/unit/t-NAME.c, and one line here.
+unit_tests = \
+	%D%/unit/t-autodiff \
+	%D%/unit/t-base \
+	%D%/unit/t-cost \
+	%D%/unit/t-interp \
+	%D%/unit/t-interp-ops \
+	%D%/unit/t-ir \
+	%D%/unit/t-lang \
+	%D%/unit/t-ops \
+	%D%/unit/t-optimize \
+	%D%/unit/t-options \
+	%D%/unit/t-passes \
+	%D%/unit/t-rng \
+	%D%/unit/t-safetensors \
+	%D%/unit/t-sched \
+	%D%/unit/t-sched-csv \
+	%D%/unit/t-st-index \
+	%D%/unit/t-st-read \
+	%D%/unit/t-summary \
+	%D%/unit/t-verify
+
+if HAVE_CMOCKA
+check_PROGRAMS += $(unit_tests)
+TESTS += $(unit_tests)
+else
+TESTS += %D%/no-cmocka.sh
+endif
+
+# Each fuzzer exists twice: with replay.c as a check of the committed seeds,
+# which any compiler can build, and with clang's libFuzzer by `make fuzz'.
+check_PROGRAMS += \
+	%D%/fuzz/replay-dsl \
+	%D%/fuzz/replay-ir \
+	%D%/fuzz/replay-safetensors \
+	%D%/fuzz/replay-sched
+%C%_fuzz_replay_dsl_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-dsl.c
+%C%_fuzz_replay_ir_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-ir.c
+%C%_fuzz_replay_safetensors_SOURCES = \
+	%D%/fuzz/replay.c %D%/fuzz/fuzz-safetensors.c
+%C%_fuzz_replay_sched_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-sched.c
+
+fuzzers = \
+	%D%/fuzz/fuzz-dsl \
+	%D%/fuzz/fuzz-ir \
+	%D%/fuzz/fuzz-safetensors \
+	%D%/fuzz/fuzz-sched
+EXTRA_PROGRAMS += $(fuzzers)
+CLEANFILES += $(fuzzers)
+fuzzer_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
+%C%_fuzz_fuzz_dsl_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_ir_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_safetensors_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_sched_LDFLAGS = $(fuzzer_ldflags)
+
+# Built in two steps, since a fresh folder has no generated headers yet.
+fuzzers: $(BUILT_SOURCES)
+	$(MAKE) $(AM_MAKEFLAGS) $(fuzzers)
+
+# make fuzz [FUZZ_SECONDS=600] [FUZZ=dsl]
+fuzz:
+	top_srcdir='$(abs_srcdir)' FUZZ='$(FUZZ)' MAKE='$(MAKE)' \
+	FUZZ_SECONDS='$(FUZZ_SECONDS)' sh $(srcdir)/%D%/fuzz/run.sh
+
+# Rewrites what the pair tests expect, and the list of them. To be followed
+# by a look at the difference. make update-golden [PAIRS=tests/parse/x.llm]
+update-golden: llmc$(EXEEXT)
+	@$(AM_TESTS_ENVIRONMENT) status=0; UPDATE=1; export UPDATE; \
+	pairs='$(PAIRS)'; \
+	test -n "$$pairs" || \
+		pairs=`sh $(srcdir)/%D%/list-pairs --tests $(srcdir)`; \
+	for pair in $$pairs; do \
+		sh $(srcdir)/%D%/run-pair $(srcdir)/$$pair || status=1; \
+	done; \
+	sh $(srcdir)/%D%/list-pairs $(srcdir) >pairs.tmp && \
+	if cmp -s pairs.tmp $(srcdir)/%D%/pairs.mk; then rm pairs.tmp; \
+	else mv pairs.tmp $(srcdir)/%D%/pairs.mk; fi || status=1; \
+	exit $$status
+
+# The headers, the plug-in interface and the program, as a user finds them.
+installcheck-local:
+	DESTDIR='$(DESTDIR)' bindir='$(bindir)' includedir='$(includedir)' \
+	top_srcdir='$(abs_srcdir)' CC='$(CC)' \
+	sh $(srcdir)/%D%/installcheck.sh
+
+.PHONY: fuzz fuzzers update-golden
