@@ -236,13 +236,18 @@ load(struct driver *d)
 	const struct source_file *f;
 	struct diags *diags = &d->ctx.diags;
 	struct ast_file *ast;
-	uint32_t index;
+	uint32_t index, i;
 
 	if (!read_source(d, &index)) {
 		return NULL;
 	}
 	f = &d->ctx.sources.files.at[index];
 	if (is_ir(f) || d->opts.command == OPT_OPT) {
+		if (d->opts.dims.n) {
+			diag_error(diags, nowhere, "--dim goes with a model, "
+				   "and %s is IR text", f->name);
+			return NULL;
+		}
 		if (wants(d, "ast")) {
 			diag_error(diags, nowhere, "%s is to be a model, since "
 				   "IR text has no AST", f->name);
@@ -251,6 +256,12 @@ load(struct driver *d)
 		return ir_read(&d->ctx, index);
 	}
 	ast = fe_parse(&d->ctx, index);
+	for (i = 0; ast && i < d->opts.dims.n; i++) {
+		if (!fe_set_dim(&d->ctx, ast, d->opts.dims.at[i].name,
+				d->opts.dims.at[i].size)) {
+			return NULL;
+		}
+	}
 	if (ast && wants(d, "ast")) {
 		fe_print_ast(&d->ctx, ast, &d->out);
 		return NULL;
@@ -319,11 +330,6 @@ run_input(struct driver *d)
 	if (!d->opts.input) {
 		diag_error(&d->ctx.diags, nowhere,
 			   "no input file (see llmc --help)");
-		return DRV_BAD_USAGE;
-	}
-	if (d->opts.dims.n) {
-		diag_error(&d->ctx.diags, nowhere,
-			   "`--dim` cannot be used yet");
 		return DRV_BAD_USAGE;
 	}
 	m = load(d);

@@ -20,6 +20,12 @@ struct ast_file *fe_parse(struct ir_ctx *c, uint32_t file);
 void fe_print_ast(struct ir_ctx *c, const struct ast_file *f,
 		  struct buf *out);
 
+/* ---- override.c ------------------------------------------------------- */
+
+/* Gives a dim of the model another size. False after reporting. */
+bool fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
+		int64_t size);
+
 /* ---- lower.c ---------------------------------------------------------- */
 
 /* Names, dims and types checked, layers as functions; NULL if reported. */

@@ -35,6 +35,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/options.def \
 	%D%/options.h \
 	%D%/output.c \
+	%D%/override.c \
 	%D%/reproducer.c \
 	%D%/settings.c \
 	%D%/settings.def \

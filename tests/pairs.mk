@@ -1030,6 +1030,7 @@ pair_files = \
 cli_tests = \
 	tests/cli/color.sh \
 	tests/cli/depth.sh \
+	tests/cli/dim.sh \
 	tests/cli/eval.sh \
 	tests/cli/examples.sh \
 	tests/cli/exit-status.sh \

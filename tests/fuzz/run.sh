@@ -29,10 +29,13 @@ for what in ${FUZZ:-dsl ir safetensors sched}; do
 	corpus=corpus/$what
 	mkdir -p "$corpus"
 	cp "$top_srcdir/tests/fuzz/seeds/$what"/* "$corpus"
+	dict=
+	test ! -f "$top_srcdir/tests/fuzz/$what.dict" ||
+		dict=-dict=$top_srcdir/tests/fuzz/$what.dict
 	echo "fuzz: $what for ${FUZZ_SECONDS:=600} s"
 	"./tests/fuzz/fuzz-$what" -timeout=1 -rss_limit_mb=2048 \
 		-max_total_time="$FUZZ_SECONDS" -print_final_stats=1 \
-		-artifact_prefix="findings/$what-" "$corpus" \
+		-artifact_prefix="findings/$what-" ${dict:+"$dict"} "$corpus" \
 		>"$what.log" 2>&1 || {
 		tail -n 40 "$what.log"
 		echo "fuzz: $what: see $PWD/findings and $PWD/$what.log"
