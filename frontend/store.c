@@ -27,7 +27,7 @@ cell(struct drv_store *s, const char *name)
 	sym_t k = intern_str(&s->c->syms, name);
 
 	while (s->cells.n <= k) {
-		VEC_PUSH(&s->c->perm, &s->cells, (struct cell){ NULL });
+		VEC_PUSH(&s->c->perm, &s->cells, (struct cell){ 0 });
 	}
 	return &s->cells.at[k];
 }
