@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#define MAX_STEPS 1000000
 #define MAX_BYTES ((int64_t)16 << 30)	/* unless --max-bytes says more */
 
 /* One name of --checksum. */
@@ -156,6 +157,28 @@ evaluate(struct eval *e, struct ir_eval *opt)
 	return true;
 }
 
+static bool
+can_train(struct driver *d, const struct ir_module *m)
+{
+	const struct opt_value *at = d->opts.at;
+	struct diags *diags = &d->ctx.diags;
+	struct span nowhere = { 0, 0 };
+
+	if (at[OPT_STEPS].num < 1 || at[OPT_STEPS].num > MAX_STEPS) {
+		diag_error(diags, nowhere, "--steps is %lld, and 1 to %d is "
+			   "legal", (long long)at[OPT_STEPS].num, MAX_STEPS);
+	} else if (at[OPT_CHECKSUM].given) {
+		diag_error(diags, nowhere, "--checksum goes with one "
+			   "evaluation, and not with --steps");
+	} else if (!drv_update(m)) {
+		diag_error(diags, nowhere, "this module has no layer "
+			   "`update`: run --passes=train");
+	} else {
+		return true;
+	}
+	return false;
+}
+
 /* The losses of `steps` optimizer steps on one batch. */
 static bool
 train(struct eval *e, struct ir_eval *opt, int64_t steps)
@@ -192,10 +215,7 @@ drv_eval(struct driver *d, struct ir_module *m)
 	struct drv_weights *w = NULL;
 	bool ok;
 
-	if (at[OPT_STEPS].given && !drv_update(m)) {
-		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
-			   "this module has no layer `update`: run "
-			   "--passes=train");
+	if (at[OPT_STEPS].given && !can_train(d, m)) {
 		return false;
 	}
 	if (!ir_model(m)) {

@@ -1045,7 +1045,8 @@ cli_tests = \
 	tests/cli/output.sh \
 	tests/cli/plugin.sh \
 	tests/cli/print.sh \
-	tests/cli/reproducer.sh
+	tests/cli/reproducer.sh \
+	tests/cli/train.sh
 
 doc_pages = \
 	README.md \
