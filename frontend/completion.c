@@ -70,7 +70,8 @@ opt_bash(struct buf *out)
 	}
 	buf_puts(out, "\" -- \"$cur\"))\n"
 		 "\telif [[ $COMP_CWORD -eq 1 ]]; then\n"
-		 "\t\tCOMPREPLY=($(compgen -f -W \"opt eval\" -- \"$cur\"))\n"
+		 "\t\tCOMPREPLY=($(compgen -f -W \"opt eval schedule\" "
+		 "-- \"$cur\"))\n"
 		 "\telse\n\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n"
 		 "}\ncomplete -o filenames -F _llmc llmc\n");
 }

@@ -332,6 +332,9 @@ run_input(struct driver *d)
 			   "no input file (see llmc --help)");
 		return DRV_BAD_USAGE;
 	}
+	if (d->opts.command == OPT_SCHEDULE) {
+		return drv_schedule(d) ? DRV_OK : DRV_BAD_INPUT;
+	}
 	m = load(d);
 	if (m && diags->errors == 0) {
 		status = run_passes(d, m);
@@ -377,13 +380,18 @@ run(struct driver *d)
 static void
 check_table(struct driver *d)
 {
-	struct pass_list all = { 0 };
+	static const char *const lists[] = { "default", "train" };
 	struct buf why;
+	int i;
 
 	buf_init(&why, &d->ctx.perm);
-	pass_list_parse(&d->table, &all, "default");
-	if (!pass_order(&d->table, &all, PROP_CALLS, &why)) {
-		die("passes.def: %s", buf_text(&why));
+	for (i = 0; i < 2; i++) {
+		struct pass_list all = { 0 };
+
+		pass_list_parse(&d->table, &all, lists[i]);
+		if (!pass_order(&d->table, &all, PROP_CALLS, &why)) {
+			die("passes.def: %s", buf_text(&why));
+		}
 	}
 }
 

@@ -48,6 +48,11 @@ bool drv_write(struct ir_ctx *c, const char *path, const struct buf *text);
 /* Runs the model; results and checksums go to d->out. False if reported. */
 bool drv_eval(struct driver *d, struct ir_module *m);
 
+/* ---- schedule.c ------------------------------------------------------- */
+
+/* Makes or reads a pipeline schedule; d->out gets it. False if reported. */
+bool drv_schedule(struct driver *d);
+
 /* ---- weights.c -------------------------------------------------------- */
 
 struct drv_weights;

@@ -8,7 +8,8 @@
 static const char *const usage[] = {
 	"llmc [options] FILE", "compile a model",
 	"llmc opt [options] FILE.ir", "run passes on IR text",
-	"llmc eval [options] FILE", "compute a model's results in float64"
+	"llmc eval [options] FILE", "compute a model's results in float64",
+	"llmc schedule [options] NAME", "a pipeline schedule, or one of a CSV"
 };
 
 static const char about[] =
@@ -31,7 +32,7 @@ opt_group_name(enum opt_group g)
 {
 	static const char *const names[OPT_GROUPS] = {
 		"General", "Input and output", "Passes", "Evaluation",
-		"Messages"
+		"Schedules", "Messages"
 	};
 
 	return names[g];
@@ -40,13 +41,14 @@ opt_group_name(enum opt_group g)
 const char *
 opt_commands_text(const struct opt_row *row, struct arena *a)
 {
-	static const char *const names[] = { "compiling", "opt", "eval" };
-	const uint32_t all = OPT_COMPILE | OPT_OPT | OPT_EVALUATE;
+	static const char *const names[] = {
+		"compiling", "opt", "eval", "schedule"
+	};
 	struct buf b;
 	int i;
 
 	buf_init(&b, a);
-	for (i = 0; i < 3 && row->commands != all; i++) {
+	for (i = 0; i < 4 && row->commands != OPT_ALL; i++) {
 		if (row->commands >> i & 1) {
 			buf_printf(&b, "%s%s", b.n ? ", " : "", names[i]);
 		}

@@ -37,6 +37,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/output.c \
 	%D%/override.c \
 	%D%/reproducer.c \
+	%D%/schedule.c \
 	%D%/settings.c \
 	%D%/settings.def \
 	%D%/store.c \

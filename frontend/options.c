@@ -9,10 +9,13 @@
 #define C OPT_COMPILE
 #define O OPT_OPT
 #define E OPT_EVALUATE
+#define S OPT_SCHEDULE
+#define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
 #define OPT_GROUP_PASSES OPT_PASSES_GROUP
 #define OPT_GROUP_EVAL OPT_EVAL
+#define OPT_GROUP_SCHEDULE OPT_SCHEDULES
 #define OPT_GROUP_MESSAGES OPT_MESSAGES
 
 const struct opt_row opt_rows[OPT_COUNT] = {
@@ -26,12 +29,15 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef C
 #undef O
 #undef E
+#undef S
+#undef A
 
 static const struct {
 	const char *word;
 	enum opt_command command;
 } commands[] = {
-	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE }
+	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE },
+	{ "schedule", OPT_SCHEDULE }
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)

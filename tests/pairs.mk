@@ -1046,6 +1046,7 @@ cli_tests = \
 	tests/cli/plugin.sh \
 	tests/cli/print.sh \
 	tests/cli/reproducer.sh \
+	tests/cli/schedule.sh \
 	tests/cli/train.sh
 
 doc_pages = \
