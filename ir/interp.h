@@ -66,6 +66,16 @@ interp_arg(const struct interp *e, const struct ir_node *n, uint32_t k)
 struct interp_block *ir_interp_get(struct interp *e, const struct ir_node *n,
 				   int64_t elems);
 void ir_interp_put(struct interp *e, struct interp_block *b);
+/* A value's block, for one more who keeps it. */
+struct interp_block *ir_interp_hold(const struct interp *e, value_id v);
+
+/* ---- interp_io.c: names, sources, sinks ---- */
+
+/* Appends a part to a name or path; ir_interp_leave undoes it by the length. */
+size_t ir_interp_enter(struct buf *b, char separator, const char *part);
+void ir_interp_leave(struct buf *b, size_t length);
+/* The same for the node's `name`, behind the enclosing ones. */
+size_t ir_interp_enter_name(struct interp *e, const struct ir_node *n);
 
 /* ---- interp_nest.c: loops over dims by name ---- */
 

@@ -11,6 +11,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/interp.h \
 	%D%/interp_attention.c \
 	%D%/interp_grad.c \
+	%D%/interp_io.c \
 	%D%/interp_nest.c \
 	%D%/interp_ops.c \
 	%D%/mem.c \
