@@ -265,6 +265,8 @@ struct pass_sums {
 	int64_t weight_bytes, gradient_bytes, optimizer_bytes, state_bytes;
 	const char *optimizer;	/* NULL: none is set */
 	bool optimizer_known;
+	bool training;		/* the backward program is there */
+	int64_t saved_bytes;	/* that repeats keep for it, in a step */
 	/* per token, or per run if there are no tokens */
 	double contraction_flops, attention_flops, other_flops;
 	double backward_flops;

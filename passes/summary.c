@@ -162,7 +162,7 @@ add_flops(struct walk *w, const struct ir_node *n)
 	flops = cost.flops * (double)w->times / w->step_tokens;
 	if (!ir_is(n->op, IRF_CONTRACTS)) {
 		s->other_flops += flops;
-	} else if (ir_is(n->op, IRF_CACHED)) {
+	} else if (strstr(ir_ops[n->op].flops, "pairs")) {
 		s->attention_flops += flops;
 	} else {
 		s->contraction_flops += flops;
@@ -172,7 +172,19 @@ add_flops(struct walk *w, const struct ir_node *n)
 			back += ir_dtypes[ir_type(w->m, v)->dtype].is_float;
 		}
 	}
-	s->backward_flops += flops * (back > 0 ? back : 2);
+	if (!s->training) {	/* else it is there, and counted as it is */
+		s->backward_flops += flops * (back > 0 ? back : 2);
+	}
+}
+
+/* What a sink keeps from the forward for the backward program. */
+static void
+add_saved(struct walk *w, const struct ir_node *n)
+{
+	const struct ir_type *t = ir_type(w->m, ir_args(w->m, n)[0]);
+
+	add(w, &w->out->saved_bytes, product(w, elems(w, t), w->times),
+	    ir_dtypes[t->dtype].bits / 8);
 }
 
 /* Elements of a value that belong to one token. */
@@ -297,7 +309,9 @@ walk_node(struct walk *w, const struct ir_node *n, const char *prefix)
 	if (ir_is(n->op, IRF_CALLS)) {
 		return walk_call(w, n, name);
 	}
-	if (pass_names_tensors(n)) {
+	if (ir_is(n->op, IRF_SINK) && ir_is(n->op, IRF_STASH)) {
+		add_saved(w, n);
+	} else if (pass_names_tensors(n)) {
 		add_weight(w, n, name);
 	} else {
 		add_flops(w, n);
@@ -388,6 +402,7 @@ pass_sum(struct ir_module *m, struct pass_sums *out)
 	if (optimizer && optimizer->kind != SET_NUM) {
 		out->optimizer = ir_text(m->ctx, optimizer->text);
 	}
+	out->training = (pass_props(m) & PROP_BACKWARD) != 0;
 	intern_init(&w.seen, w.a);
 	find_tokens(&w, m->funcs.at[model].body);
 	w.uses = pass_uses(m, &w.tokens);

@@ -93,12 +93,16 @@ print_flops(const struct pass_sums *s, struct buf *out)
 		add_row(out, "tokens of a step", s->tokens, 1000,
 			count_units);
 	}
-	add_flops(out, s->tokens ? "forward, per token" : "forward, per run",
+	add_flops(out, s->training ? "training step, per token"
+		  : s->tokens ? "forward, per token" : "forward, per run",
 		  forward);
 	add_flops(out, "  contractions", s->contraction_flops);
 	add_flops(out, "  attention", s->attention_flops);
 	add_flops(out, "  all else", s->other_flops);
-	add_flops(out, "forward and backward", forward + s->backward_flops);
+	if (!s->training) {
+		add_flops(out, "forward and backward",
+			  forward + s->backward_flops);
+	}
 }
 
 static void
@@ -109,6 +113,10 @@ print_bytes(const struct pass_sums *s, struct buf *out)
 	add_row(out, "weights, bytes", s->weight_bytes, 1024, byte_units);
 	if (s->state) {
 		add_row(out, "kept state, bytes", s->state_bytes, 1024,
+			byte_units);
+	}
+	if (s->training) {
+		add_row(out, "saved by repeats, bytes", s->saved_bytes, 1024,
 			byte_units);
 	}
 	add_row(out, "gradients, bytes", s->gradient_bytes, 1024, byte_units);
@@ -237,6 +245,7 @@ pass_print_sums_json(const struct ir_module *m, const struct pass_sums *s,
 	json_int(out, "weight_bytes", s->weight_bytes);
 	json_int(out, "state_bytes", s->state_bytes);
 	json_int(out, "gradient_bytes", s->gradient_bytes);
+	json_int(out, "saved_bytes", s->saved_bytes);
 	json_optimizer(s, out);
 	json_caches(s, out);
 	buf_puts(out, "\n}\n");

@@ -61,6 +61,16 @@ attention=$(field "$tmp/flops" attention)
 near 'fwd-bwd-ratio' "$(calc "1 + $(field "$tmp/flops" backward) / ($contraction +
 	$attention + $(field "$tmp/flops" other))")" 3 0.1
 
+# The same of the backward program itself: three times the contractions, and
+# attention's two products forward, five backward (scores are rebuilt).
+summary --passes=train "$top_srcdir/examples/llama-2-70b.llm"
+grep '"flops_per_token"' "$tmp/s" >"$tmp/flops"
+near 'fwd-bwd-contractions' "$(calc "$(field "$tmp/flops" contraction) /
+	$contraction")" 3 0
+near 'fwd-bwd-attention' "$(calc "$(field "$tmp/flops" attention) /
+	$attention")" 3.5 0
+[ "$(field "$tmp/s" parameters)" = "$params" ] || fail=1
+
 # The same model with keys and values for every head.
 sed 's/kv = 8,/kv = 64,/' "$top_srcdir/examples/llama-2-70b.llm" \
 	>"$tmp/mha.llm"
