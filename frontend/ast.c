@@ -4,6 +4,8 @@
  */
 #include "frontend/ast.h"
 
+#include <string.h>
+
 struct ast_name *
 ast_name(struct fe_parser *p, sym_t s, struct span at)
 {
@@ -129,6 +131,44 @@ ast_arg(struct fe_parser *p, struct ast_name *name, struct ast_expr *e)
 	return a;
 }
 
+struct ast_expr *
+ast_arrow_call(struct fe_parser *p, struct ast_name *name,
+	       struct ast_arg *args, struct ast_arg *behind, struct span at)
+{
+	struct ast_arg *a, *rest, *named = NULL, **tail = &named;
+	struct ast_name *n, *arrow = NULL;
+	uint32_t errors = p->ctx->diags.errors;
+	struct ast_expr *e;
+
+	for (a = ast_args_reverse(behind); a; a = rest) {
+		rest = a->next;
+		if (a->name.sym) {
+			a->next = named;
+			named = a;
+		} else if (a->expr->kind == AST_NAME) {
+			n = ast_name(p, a->expr->sym, a->expr->span);
+			n->next = arrow;
+			arrow = n;
+		} else {
+			diag_error(&p->ctx->diags, a->expr->span,
+				   "the name of a dim is expected behind "
+				   "`->`");
+		}
+	}
+	if (!arrow && p->ctx->diags.errors == errors) {
+		diag_error(&p->ctx->diags, at,
+			   "no dim stands behind the `->` of this call");
+	}
+	while (*tail) {		/* both lists are newest first */
+		tail = &(*tail)->next;
+	}
+	*tail = args;
+	e = ast_call(p, name, ast_args_reverse(named), at);
+	e->arrow = ast_names_reverse(arrow);
+	e->has_arrow = true;
+	return e;
+}
+
 struct ast_stmt *
 ast_stmt(struct fe_parser *p, enum ast_stmt_kind kind, struct span at)
 {
@@ -137,6 +177,50 @@ ast_stmt(struct fe_parser *p, enum ast_stmt_kind kind, struct span at)
 	s->kind = kind;
 	s->span = at;
 	return s;
+}
+
+struct ast_stmt *
+ast_hint(struct fe_parser *p, const char *verb, struct ast_name *what,
+	 struct ast_name *axis, struct span at)
+{
+	struct ast_stmt *s = ast_stmt(p, AST_HINT, at);
+
+	s->names = ast_name(p, intern_str(&p->ctx->syms, verb), at);
+	s->names->next = what;
+	what->next = axis;
+	return s;
+}
+
+struct ast_stmt *
+ast_repeat(struct fe_parser *p, struct ast_expr *count, struct ast_name *var,
+	   struct ast_expr *from, struct span at)
+{
+	struct ast_stmt *s = ast_stmt(p, AST_REPEAT, at);
+
+	s->exprs = ast_arg(p, NULL, count);
+	if (from) {
+		s->exprs->next = ast_arg(p, NULL, from);
+	}
+	if (var) {
+		s->var = *var;
+	}
+	return s;
+}
+
+struct ast_block *
+ast_block(struct fe_parser *p, const char *kind, struct ast_name *name,
+	  struct span at)
+{
+	struct ast_block *b = arena_alloc(p->arena, sizeof *b);
+
+	b->kind.sym = intern_str(&p->ctx->syms, kind);
+	b->kind.span.lo = at.lo;
+	b->kind.span.hi = at.lo + (uint32_t)strlen(kind);
+	if (name) {
+		b->name = *name;
+	}
+	b->span = at;
+	return b;
 }
 
 #define REVERSE(name, type) \

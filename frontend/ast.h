@@ -158,10 +158,23 @@ struct ast_expr *ast_neg(struct fe_parser *p, struct ast_expr *a,
 			 struct span at);
 struct ast_expr *ast_call(struct fe_parser *p, struct ast_name *name,
 			  struct ast_arg *args, struct span at);
+/* name(args -> behind): dims, and among them named arguments. */
+struct ast_expr *ast_arrow_call(struct fe_parser *p, struct ast_name *name,
+				struct ast_arg *args, struct ast_arg *behind,
+				struct span at);
 struct ast_arg *ast_arg(struct fe_parser *p, struct ast_name *name,
 			struct ast_expr *e);
 struct ast_stmt *ast_stmt(struct fe_parser *p, enum ast_stmt_kind kind,
 			  struct span at);
+/* axis, var and from may be NULL, and a block's name. */
+struct ast_stmt *ast_hint(struct fe_parser *p, const char *verb,
+			  struct ast_name *what, struct ast_name *axis,
+			  struct span at);
+struct ast_stmt *ast_repeat(struct fe_parser *p, struct ast_expr *count,
+			    struct ast_name *var, struct ast_expr *from,
+			    struct span at);
+struct ast_block *ast_block(struct fe_parser *p, const char *kind,
+			    struct ast_name *name, struct span at);
 
 /* Lists are built newest first; these turn them round. */
 struct ast_name *ast_names_reverse(struct ast_name *n);

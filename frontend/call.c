@@ -1,7 +1,7 @@
 /*
- * Calls.  Any op of ir/ops.def can be called by its name, with its row's
- * attributes as named arguments; functions.c holds the few that are more
- * than an op; everything else is a layer.
+ * Calls: their arguments, sorted by what they are, and which of three things
+ * is called.  ops.c knows the ops, functions.c and linear.c what is more than
+ * an op; everything else is a layer.
  */
 #include "frontend/call.h"
 
@@ -116,18 +116,29 @@ take_flag(struct call *c, sym_t name, struct span at)
 	return true;
 }
 
+bool
+call_has_dim(const dim_id *list, uint32_t n, dim_id d)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if (list[i] == d) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool
 take_dim(struct call *c, dim_id d, struct span at, bool behind)
 {
 	dim_id *list = behind ? c->to : c->dims;
-	uint32_t *n = behind ? &c->nto : &c->ndims, i;
+	uint32_t *n = behind ? &c->nto : &c->ndims;
 
-	for (i = 0; !behind && i < *n; i++) {
-		if (list[i] == d) {
-			diag_error(c->l->diags, at, "`%s` is given twice",
-				   ir_dim_name(c->l->m, d));
-			return false;
-		}
+	if (!behind && call_has_dim(list, *n, d)) {
+		diag_error(c->l->diags, at, "`%s` is given twice",
+			   ir_dim_name(c->l->m, d));
+		return false;
 	}
 	if (*n == IR_MAX_DIMS) {
 		diag_error(c->l->diags, at, "a call takes at most %d dims, "
@@ -272,12 +283,13 @@ check_count(struct call *c, const char *what, const char *where, uint32_t n,
 	return false;
 }
 
-static bool
-check_counts(struct call *c, const struct call_takes *t)
+bool
+call_sort(struct call *c, const struct call_takes *t)
 {
 	const char *where = t->max_to ? " before `->`" : "";
 
-	return check_count(c, "operand", "", c->nargs, c->arg_at,
+	return sort_args(c) &&
+	       check_count(c, "operand", "", c->nargs, c->arg_at,
 			   t->min_args, t->max_args, t->usage) &&
 	       check_count(c, "dim", where, c->ndims, c->dim_at, t->min_dims,
 			   t->max_dims, t->usage) &&
@@ -290,7 +302,6 @@ call_dims(struct call *c, const struct ast_expr *e, dim_id *list, uint8_t *n)
 {
 	struct ast_arg one = { .expr = (struct ast_expr *)e };
 	const struct ast_arg *a = e->kind == AST_TUPLE ? e->args : &one;
-	uint8_t i;
 
 	for (*n = 0; a; a = a->next) {
 		dim_id d;
@@ -307,15 +318,13 @@ call_dims(struct call *c, const struct ast_expr *e, dim_id *list, uint8_t *n)
 			return false;
 		}
 		d = lower_dim(c->l, a->expr->sym, a->expr->span);
-		for (i = 0; d && i < *n; i++) {
-			if (list[i] == d) {
-				diag_error(c->l->diags, a->expr->span,
-					   "`%s` is given twice",
-					   ir_dim_name(c->l->m, d));
-				d = 0;
-			}
-		}
 		if (!d) {
+			return false;
+		}
+		if (call_has_dim(list, *n, d)) {
+			diag_error(c->l->diags, a->expr->span,
+				   "`%s` is given twice",
+				   ir_dim_name(c->l->m, d));
 			return false;
 		}
 		list[(*n)++] = d;
@@ -340,225 +349,7 @@ call_positive(struct call *c, const struct ast_expr *e, const char *what,
 	return true;
 }
 
-/* ---- ops by name ---- */
-
-static bool
-one_dim(struct call *c, const char *name, const struct ast_expr *e,
-	struct ir_attr *a)
-{
-	if (!call_dims(c, e, a->dims, &a->ndims)) {
-		return false;
-	}
-	if (a->ndims != 1) {
-		diag_error(c->l->diags, e->span, "`%s` is one dim, and %u are "
-			   "given", name, a->ndims);
-		return false;
-	}
-	return true;
-}
-
-static bool
-attr_arg(struct call *c, enum ir_attr_key key, const struct ast_expr *e,
-	 struct ir_new *n)
-{
-	struct ir_attr *a = ir_new_attr(n, key);
-	const char *name = ir_attrs[key].name;
-	const char *quoted = arena_printf(&c->l->ctx->tmp, "`%s`", name);
-
-	switch (ir_attrs[key].kind) {
-	case ATTR_DIM:
-		return one_dim(c, name, e, a);
-	case ATTR_DIMS:
-		return call_dims(c, e, a->dims, &a->ndims);
-	case ATTR_INT:
-		return lower_int(c->l, e, quoted, key == IR_ATTR_AT ? 0 : 1,
-				 IR_MAX_SIZE, &a->i, &a->expr);
-	case ATTR_NUM:
-		/* all others divide, or stand under a root */
-		return key == IR_ATTR_SCALE
-		       ? lower_number(c->l, e, quoted, &a->num)
-		       : call_positive(c, e, name, &a->num);
-	default:
-		diag_error(c->l->diags, e->span, "%s is no argument with a "
-			   "value", quoted);
-		return false;
-	}
-}
-
-/* Which attribute dims without a name are. */
-static enum ir_attr_key
-bare_key(enum ir_op op)
-{
-	return ir_op_takes(op, IR_ATTR_OF) != IR_TAKES_NOT ? IR_ATTR_OF
-	     : ir_op_takes(op, IR_ATTR_OVER) != IR_TAKES_NOT ? IR_ATTR_OVER
-							       : IR_ATTR_SEQ;
-}
-
-const struct ir_attr *
-call_attr(const struct ir_new *n, enum ir_attr_key key)
-{
-	uint32_t i;
-
-	for (i = 0; i < n->nattrs; i++) {
-		if (n->attrs[i].key == key) {
-			return &n->attrs[i];
-		}
-	}
-	return NULL;
-}
-
-/* What goes without saying: the last dim, `seq`, the index's own dim... */
-static void
-default_attr(struct call *c, enum ir_attr_key key, struct ir_new *n)
-{
-	const struct ir_type *x = ir_type(c->l->m, c->args[0]);
-	const struct ir_factor *over;
-	struct ir_rule r;
-	dim_id d = 0;
-
-	ir_rule_read(&r, n->op);
-	over = ir_rule_factor(&r, "over");
-	if (key == IR_ATTR_OVER && over && over->out && x->ndims) {
-		d = x->dims[x->ndims - 1];
-	} else if (key == IR_ATTR_SEQ) {
-		d = lower_find_dim(c->l, intern_str(&c->l->ctx->syms, "seq"));
-	} else if (key == IR_ATTR_OF && c->nargs > 1) {
-		d = ir_type(c->l->m, c->args[1])->of;
-	} else if (key == IR_ATTR_THETA) {
-		ir_new_num(n, key, 10000);
-	}
-	if (d) {
-		ir_new_dim(n, key, d);
-	}
-}
-
-static bool
-missing_attr(struct call *c, enum ir_attr_key key, const char *usage)
-{
-	if (key == IR_ATTR_TO || key == IR_ATTR_OF || key == IR_ATTR_OVER) {
-		diag_error(c->l->diags, c->e->span, "%s needs a dim%s: it is "
-			   "written %s", c->name, key == IR_ATTR_TO
-			   ? " behind `->`" : "", usage);
-	} else {
-		diag_error(c->l->diags, c->e->span, "%s needs `%s = ...`: %s",
-			   c->name, ir_attrs[key].name, ir_attrs[key].help);
-	}
-	return false;
-}
-
-static bool
-fill_attrs(struct call *c, struct ir_new *n, const char *usage)
-{
-	uint32_t i;
-	int k;
-
-	for (i = 0; i < c->ndims; i++) {
-		ir_new_dim(n, bare_key(n->op), c->dims[i]);
-	}
-	for (i = 0; i < c->nto; i++) {
-		ir_new_dim(n, IR_ATTR_TO, c->to[i]);
-	}
-	for (k = 0; k < IR_NATTRS; k++) {
-		enum ir_attr_key key = (enum ir_attr_key)k;
-		const struct ast_expr *e = call_named(c, ir_attrs[k].name);
-
-		if (e && call_attr(n, key)) {
-			diag_error(c->l->diags, e->span, "`%s` is given "
-				   "twice, once as a bare dim",
-				   ir_attrs[k].name);
-			return false;
-		}
-		if (e && !attr_arg(c, key, e, n)) {
-			return false;
-		}
-		if (call_has_flag(c, ir_attrs[k].name)) {
-			ir_new_attr(n, key);
-		}
-		if (ir_op_takes(n->op, key) != IR_TAKES_MUST ||
-		    call_attr(n, key)) {
-			continue;
-		}
-		default_attr(c, key, n);
-		if (!call_attr(n, key)) {
-			return missing_attr(c, key, usage);
-		}
-	}
-	return true;
-}
-
-/* The words of an op's row: attributes with a value, and flags. */
-static void
-op_words(struct call *c, enum ir_op op)
-{
-	struct buf words, flags;
-	int k;
-
-	buf_init(&words, &c->l->ctx->tmp);
-	buf_init(&flags, &c->l->ctx->tmp);
-	for (k = 0; k < IR_NATTRS; k++) {
-		struct buf *b = ir_attrs[k].kind == ATTR_FLAG ? &flags
-							      : &words;
-
-		if (ir_op_takes(op, (enum ir_attr_key)k) != IR_TAKES_NOT) {
-			buf_printf(b, "%s%s", b->n ? " " : "",
-				   ir_attrs[k].name);
-		}
-	}
-	c->named = buf_text(&words);
-	c->flags = buf_text(&flags);
-}
-
-/* What an op's row says that a call of it looks like. */
-static void
-op_takes(struct call *c, enum ir_op op, struct call_takes *t)
-{
-	enum ir_attr_key key = bare_key(op);
-	bool bare = ir_op_takes(op, key) != IR_TAKES_NOT;
-	bool to = ir_op_takes(op, IR_ATTR_TO) != IR_TAKES_NOT;
-	uint32_t n = (uint32_t)ir_ops[op].nargs;
-	struct buf b;
-
-	memset(t, 0, sizeof *t);
-	t->min_args = t->max_args = n;
-	t->max_dims = !bare ? 0 : ir_attrs[key].kind == ATTR_DIMS
-		      ? IR_MAX_DIMS : 1;
-	t->max_to = to ? 1 : 0;
-	buf_init(&b, &c->l->ctx->tmp);
-	buf_printf(&b, "%s(%s", c->name,
-		   n == 1 ? "x" : n == 2 ? "x, y" : "x, y, z");
-	if (bare && key != IR_ATTR_SEQ) {
-		buf_puts(&b, key == IR_ATTR_OF ? ", dim" : ", dim, ...");
-	}
-	buf_puts(&b, to ? " -> dim" : "");
-	if (ir_op_takes(op, IR_ATTR_AT) != IR_TAKES_NOT) {
-		buf_puts(&b, ", at = 0");
-	}
-	buf_putc(&b, ')');
-	t->usage = buf_text(&b);
-}
-
-static bool
-call_op(struct call *c, enum ir_op op, value_id *out)
-{
-	struct call_takes takes;
-	struct ir_new n;
-	uint32_t i;
-
-	op_words(c, op);
-	op_takes(c, op, &takes);
-	if (!sort_args(c) || !check_counts(c, &takes)) {
-		return false;
-	}
-	ir_new_init(&n, op, c->e->span);
-	for (i = 0; i < c->nargs; i++) {
-		ir_new_arg(&n, c->args[i]);
-	}
-	if (!fill_attrs(c, &n, takes.usage) || !call_check_op(c, &n)) {
-		return false;
-	}
-	*out = lower_append(c->l, &n, c->e);
-	return *out != 0;
-}
+/* ---- functions ---- */
 
 static bool
 call_function(struct call *c, const struct call_fn *f, uint32_t max,
@@ -566,7 +357,7 @@ call_function(struct call *c, const struct call_fn *f, uint32_t max,
 {
 	c->named = f->named;
 	c->flags = f->flags;
-	if (!sort_args(c) || !check_counts(c, &f->takes)) {
+	if (!call_sort(c, &f->takes)) {
 		return false;
 	}
 	*n = f->many ? c->nto : 1;
@@ -627,7 +418,7 @@ check_layer(struct call *c, func_id f, uint32_t max)
 	buf_putc(&b, ')');
 	takes.usage = buf_text(&b);
 	c->named = c->flags = "";
-	if (!sort_args(c) || !check_counts(c, &takes)) {
+	if (!call_sort(c, &takes)) {
 		return false;
 	}
 	if (r->results.n > max) {
@@ -641,22 +432,21 @@ check_layer(struct call *c, func_id f, uint32_t max)
 	return check_operands(c, f);
 }
 
+static bool
+has_none(const value_id *v, uint32_t n)
+{
+	while (n > 0 && v[n - 1]) {
+		n--;
+	}
+	return n > 0;
+}
+
 /* Whether a layer's head or results had errors: its calls stay silent. */
 static bool
 is_broken(const struct ir_region *r)
 {
-	uint32_t i;
-
-	for (i = 0; i < r->params.n && r->params.at[i]; i++) {
-		continue;
-	}
-	if (i < r->params.n) {
-		return true;
-	}
-	for (i = 0; i < r->results.n && r->results.at[i]; i++) {
-		continue;
-	}
-	return i < r->results.n || r->results.n == 0;
+	return r->results.n == 0 || has_none(r->params.at, r->params.n) ||
+	       has_none(r->results.at, r->results.n);
 }
 
 static bool
@@ -699,25 +489,13 @@ call_layer(struct call *c, func_id f, uint32_t max, value_id *out,
 
 /* ---- what is it that is called ---- */
 
-/* A layer further down, or the one that this stands in; NULL if neither. */
-static const struct ast_name *
-layer_below(const struct lower *l, sym_t name)
-{
-	const struct ast_stmt *s;
-
-	for (s = l->body; s; s = s->next) {
-		if (s->kind == AST_LAYER && s->names->sym == name) {
-			return s->names;
-		}
-	}
-	return NULL;
-}
-
 static bool
 unknown_call(struct call *c)
 {
 	struct lower *l = c->l;
-	const struct ast_name *below = layer_below(l, c->e->sym);
+	/* further down, or the one that this stands in */
+	const struct ast_name *below = lower_declared(l, AST_LAYER,
+						      c->e->sym);
 	const struct binding *b = lower_lookup(l, c->e->sym);
 	struct diag_near near;
 	func_id f;

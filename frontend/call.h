@@ -1,7 +1,7 @@
 /*
- * A call's arguments, sorted by what they are; shared by call.c, which sorts
- * them and knows ops and layers, and functions.c, which holds what is more
- * than an op: functions that make weights, or several nodes.
+ * A call's arguments, sorted by what they are.  call.c sorts them, ops.c knows
+ * the ops, functions.c and linear.c hold what is more than an op: functions
+ * that make weights, or several nodes.
  */
 #ifndef FRONTEND_CALL_H
 #define FRONTEND_CALL_H
@@ -41,21 +41,47 @@ struct call_fn {
 	bool (*run)(struct call *c, value_id *out);
 };
 
-extern const struct call_fn call_functions[];
-extern const size_t call_nfunctions;
+/* ---- call.c ----------------------------------------------------------- */
 
 bool call_has_flag(const struct call *c, const char *word);
 /* The argument `word = ...`, or NULL. */
 const struct ast_expr *call_named(const struct call *c, const char *word);
+bool call_has_dim(const dim_id *list, uint32_t n, dim_id d);
+/* Sorts the arguments by c->named and c->flags, and counts them. */
+bool call_sort(struct call *c, const struct call_takes *t);
 /* `dim` or `(dim, dim)`, each once; false after reporting. */
 bool call_dims(struct call *c, const struct ast_expr *e, dim_id *list,
 	       uint8_t *n);
-const struct ir_attr *call_attr(const struct ir_new *n,
-				enum ir_attr_key key);
-/* functions.c: what attributes of an op must be beside each other. */
-bool call_check_op(struct call *c, const struct ir_new *n);
 /* A number that must be above 0. */
 bool call_positive(struct call *c, const struct ast_expr *e,
 		   const char *what, double *out);
+
+/* ---- ops.c ------------------------------------------------------------ */
+
+bool call_op(struct call *c, enum ir_op op, value_id *out);
+
+/* ---- functions.c ------------------------------------------------------ */
+
+extern const struct call_fn call_functions[];
+extern const size_t call_nfunctions;
+
+/* The argument `dtype = ...`, if there is one; false after reporting. */
+bool call_dtype(struct call *c, enum ir_dtype *dtype);
+/*
+ * A weight (or state) node named by the call's @ and a suffix.  What the call
+ * says of its weight's start does not hold for the bias, which is zero.
+ */
+value_id call_weight(struct call *c, enum ir_op op, const char *suffix,
+		     const struct ir_type *type, const char *init);
+/* Appends dims to a weight's type, each of which it has once. */
+bool call_add_dims(struct call *c, struct ir_type *t, const dim_id *d,
+		   uint32_t n);
+value_id call_cast(struct call *c, value_id v, enum ir_dtype dtype);
+/* Says so if operand i is an index, where numbers are expected. */
+bool call_takes_number(struct call *c, uint32_t i);
+
+/* ---- linear.c --------------------------------------------------------- */
+
+bool call_linear(struct call *c, value_id *out);
 
 #endif

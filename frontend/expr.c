@@ -1,181 +1,11 @@
 /*
- * Expressions: variables, arithmetic between values and numbers, and the one
- * place that appends a node and, when its rule does not hold, explains it.
+ * Expressions: inputs, arithmetic between values and numbers, and what a name
+ * that is no value may be.
  */
 #include "frontend/lower.h"
 
 #include <math.h>
 #include <string.h>
-
-/* ---- variables ---- */
-
-struct binding *
-lower_lookup(struct lower *l, sym_t name)
-{
-	uint32_t i = lower_meaning(l, name)->var;
-
-	return i ? &l->vars.at[i - 1] : NULL;
-}
-
-void
-lower_push_var(struct lower *l, const struct ast_name *n, value_id v,
-	       bool used)
-{
-	struct meaning *means = lower_meaning(l, n->sym);
-	struct binding b = { n->sym, v, n->span, used, means->var };
-
-	VEC_PUSH(&l->ctx->perm, &l->vars, b);
-	means->var = l->vars.n;
-}
-
-void
-lower_pop_vars(struct lower *l)
-{
-	while (l->vars.n > l->scope->first) {
-		const struct binding *b = &l->vars.at[--l->vars.n];
-		struct meaning *means = lower_meaning(l, b->name);
-
-		means->var = b->hidden;
-		means->gone_in = l->scope->outer ? l->func : 0;
-		means->gone = b->span;
-	}
-}
-
-/* What a model is for counts as used, and so does what begins with _. */
-static bool
-is_result(struct lower *l, sym_t name)
-{
-	const char *s = lower_text(l, name);
-
-	return strcmp(s, "loss") == 0 || strcmp(s, "logits") == 0 ||
-	       s[0] == '_';
-}
-
-void
-lower_bind(struct lower *l, const struct ast_name *n, value_id v)
-{
-	struct binding *old = lower_lookup(l, n->sym);
-	dim_id d = lower_meaning(l, n->sym)->dim;
-	const char *name = lower_text(l, n->sym);
-
-	if (d && !old && lower_warn(l, WARN_SHADOW, n->span, "variable `%s` "
-				    "hides the dim of that name", name) &&
-	    l->m->dims.at[d].span.hi) {
-		diag_note(l->diags, l->m->dims.at[d].span,
-			  "the dim is declared here");
-	}
-	if (old && !old->used && lower_warn(l, WARN_UNUSED_VALUE, old->span,
-					    "the value of `%s` is never used",
-					    name)) {
-		diag_note(l->diags, n->span, "it is replaced here");
-	}
-	if (old && (size_t)(old - l->vars.at) >= l->scope->first) {
-		old->value = v;
-		old->span = n->span;
-		old->used = is_result(l, n->sym);
-	} else {
-		lower_push_var(l, n, v, is_result(l, n->sym));
-	}
-}
-
-const char *
-lower_type_text(struct lower *l, value_id v)
-{
-	return ir_type_text(l->m, ir_type(l->m, v));
-}
-
-const char *
-lower_number_text(struct lower *l, double v)
-{
-	struct buf b;
-
-	buf_init(&b, &l->ctx->tmp);
-	buf_double(&b, v);
-	return buf_text(&b);
-}
-
-/* ---- appending ---- */
-
-static void
-note_operand(struct lower *l, const struct ast_expr *e, value_id v)
-{
-	struct binding *b = e->kind == AST_NAME ? lower_lookup(l, e->sym)
-						: NULL;
-
-	if (b && b->value) {
-		diag_note(l->diags, b->span, "`%s` is %s",
-			  lower_text(l, b->name),
-			  lower_type_text(l, b->value));
-	} else if (v) {
-		diag_note(l->diags, e->span, "this is %s",
-			  lower_type_text(l, v));
-	}
-}
-
-/* Whether an argument before a has the same name: one note is enough. */
-static bool
-named_before(const struct ast_arg *args, const struct ast_arg *a)
-{
-	for (; args != a; args = args->next) {
-		if (a->expr->kind == AST_NAME &&
-		    args->expr->kind == AST_NAME &&
-		    args->expr->sym == a->expr->sym) {
-			return true;
-		}
-	}
-	return false;
-}
-
-value_id
-lower_append(struct lower *l, struct ir_new *n, const struct ast_expr *e)
-{
-	const char *why = NULL;
-	value_id v = ir_append(l->m, l->scope->region, n, &why);
-	const struct ast_arg *a = e->args;
-	uint32_t i;
-
-	if (v) {
-		return v;
-	}
-	diag_error(l->diags, e->span, "%s", why);
-	if (e->kind == AST_BIN && n->nargs == 2) {
-		note_operand(l, e->lhs, n->args[0]);
-		note_operand(l, e->rhs, n->args[1]);
-	}
-	for (i = 0; e->kind == AST_CALL && a && i < n->nargs; a = a->next) {
-		bool value = a->expr->kind == AST_CALL ||
-			     a->expr->kind == AST_BIN ||
-			     a->expr->kind == AST_NEG ||
-			     (a->expr->kind == AST_NAME &&
-			      lower_is_value(l, a->expr->sym));
-
-		if (!a->name.sym && value) {
-			if (!named_before(e->args, a)) {
-				note_operand(l, a->expr, n->args[i]);
-			}
-			i++;
-		}
-	}
-	return 0;
-}
-
-/* A constant beside `like`. */
-static value_id
-constant(struct lower *l, double v, value_id like, struct span at)
-{
-	struct ir_new n;
-	const char *why = NULL;
-	value_id r;
-
-	ir_new_init(&n, IR_CONST, at);
-	ir_new_num(&n, IR_ATTR_VALUE, v);
-	n.types[0].dtype = ir_type(l->m, like)->dtype;
-	r = ir_append(l->m, l->scope->region, &n, &why);
-	if (!r) {
-		die("a constant that is not legal: %s", why);
-	}
-	return r;
-}
 
 /* ---- inputs ---- */
 
@@ -210,7 +40,7 @@ implicit_type(struct lower *l, const struct ast_expr *e, struct ir_type *t)
 	for (i = 0; i < 3; i++) {
 		const char *name = lower_text(l, e->sym);
 
-		d[i] = lower_find_dim(l, intern_str(&l->ctx->syms, dims[i]));
+		d[i] = lower_find_dim(l, lower_sym(l, dims[i]));
 		if (!d[i]) {
 			diag_error(l->diags, e->span, "`%s` is idx<vocab>"
 				   "[batch, seq] unless declared by `input`, "
@@ -229,7 +59,6 @@ implicit_input(struct lower *l, const struct ast_expr *e)
 {
 	value_id *place = implicit_place(l, e->sym);
 	const struct scope *s = l->scope;
-	const char *why = NULL;
 	struct ir_new n;
 
 	if (*place) {
@@ -244,10 +73,7 @@ implicit_input(struct lower *l, const struct ast_expr *e)
 	while (s->outer) {
 		s = s->outer;
 	}
-	*place = ir_append(l->m, s->region, &n, &why);
-	if (!*place) {
-		diag_error(l->diags, e->span, "%s", why);
-	}
+	*place = lower_append_in(l, s->region, &n, e->span);
 	return *place;
 }
 
@@ -257,7 +83,6 @@ lower_input(struct lower *l, const struct ast_stmt *s)
 	const struct ast_name *name = &s->params->name;
 	const struct binding *old = lower_lookup(l, name->sym);
 	value_id *place = implicit_place(l, name->sym);
-	const char *why = NULL;
 	struct ir_new n;
 	value_id v = 0;
 
@@ -273,10 +98,7 @@ lower_input(struct lower *l, const struct ast_stmt *s)
 		return;
 	}
 	if (lower_type(l, s->params, &n.types[0])) {
-		v = ir_append(l->m, l->scope->region, &n, &why);
-	}
-	if (why) {
-		diag_error(l->diags, s->span, "%s", why);
+		v = lower_append_in(l, l->scope->region, &n, s->span);
 	}
 	lower_bind(l, name, v);
 }
@@ -288,14 +110,11 @@ static const char *
 other_meaning(struct lower *l, sym_t name)
 {
 	const char *text = lower_text(l, name);
-	const struct scope *s;
 	enum ir_op op;
 
-	for (s = l->scope; s->outer; s = s->outer) {
-		if (s->var == name) {
-			return "the variable of a repeat, which stands in the "
-			       "names of weights only";
-		}
+	if (lower_repeat_of(l, name)) {
+		return "the variable of a repeat, which stands in the names "
+		       "of weights only";
 	}
 	if (lower_meaning(l, name)->func || lower_is_function(text) ||
 	    (ir_find_op(text, &op) && ir_ops[op].nargs > 0)) {
@@ -348,7 +167,7 @@ lower_unknown_name(struct lower *l, const struct ast_expr *e,
 	diag_error(l->diags, e->span, "no value%s%s is named `%s`%s",
 		   *flags ? ", dim or flag of " : "", *flags ? function : "",
 		   text, diag_near_text(&near, &l->ctx->tmp));
-	b = near.best ? lower_lookup(l, intern_str(&l->ctx->syms, near.best))
+	b = near.best ? lower_lookup(l, lower_sym(l, near.best))
 		      : NULL;
 	if (b) {
 		diag_note(l->diags, b->span, "`%s` is declared here",
@@ -460,8 +279,8 @@ operands_fit(struct lower *l, const struct ast_expr *e, value_id a,
 	} else {
 		return true;
 	}
-	note_operand(l, e->lhs, a);
-	note_operand(l, e->rhs, b);
+	lower_note_operand(l, e->lhs, a);
+	lower_note_operand(l, e->rhs, b);
 	return false;
 }
 
@@ -484,10 +303,10 @@ bin_expr(struct lower *l, const struct ast_expr *e, struct operand *out)
 		return fold_numbers(l, e, a.num, b.num, &out->num);
 	}
 	if (!a.is_value) {
-		a.value = constant(l, a.num, b.value, e->lhs->span);
+		a.value = lower_constant(l, a.num, b.value, e->lhs->span);
 	}
 	if (!b.is_value) {
-		b.value = constant(l, b.num, a.value, e->rhs->span);
+		b.value = lower_constant(l, b.num, a.value, e->rhs->span);
 	}
 	if (!operands_fit(l, e, a.value, b.value)) {
 		return false;

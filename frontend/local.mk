@@ -15,6 +15,7 @@ BUILT_SOURCES += %D%/parser.h
 %C%_libfrontend_a_LIBADD = $(%C%_libgrammar_a_OBJECTS)
 %C%_libfrontend_a_DEPENDENCIES = $(%C%_libgrammar_a_OBJECTS)
 %C%_libfrontend_a_SOURCES = \
+	%D%/append.c \
 	%D%/ast.c \
 	%D%/ast.h \
 	%D%/ast_print.c \
@@ -28,21 +29,27 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/frontend.h \
 	%D%/functions.c \
 	%D%/help.c \
+	%D%/linear.c \
 	%D%/lower.c \
 	%D%/lower.h \
 	%D%/names.c \
+	%D%/ops.c \
 	%D%/options.c \
 	%D%/options.def \
 	%D%/options.h \
 	%D%/output.c \
 	%D%/override.c \
+	%D%/repeat.c \
 	%D%/reproducer.c \
 	%D%/schedule.c \
+	%D%/scope.c \
 	%D%/settings.c \
 	%D%/settings.def \
 	%D%/store.c \
 	%D%/tell.c \
-	%D%/weights.c
+	%D%/tensors.c \
+	%D%/weights.c \
+	%D%/words.c
 
 # A pass plug-in finds every function of ir/ and passes/ in llmc itself,
 # used by llmc or not: hence whole archives and exported names.

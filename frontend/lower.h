@@ -1,8 +1,9 @@
 /*
  * What the files that turn the tree into IR share.  lower.c walks blocks and
- * statements, expr.c expressions, call.c calls, functions.c what is more than
- * an op, names.c dims, types and tensor names, settings.c the blocks of
- * `key = value;` and hints.
+ * statements, repeat.c repeats, expr.c expressions, call.c and its own calls;
+ * settings.c the blocks of `key = value;` and hints.  names.c, tensors.c and
+ * scope.c know what names mean, append.c appends what comes of it all, and
+ * words.c puts messages together.
  */
 #ifndef FRONTEND_LOWER_H
 #define FRONTEND_LOWER_H
@@ -87,23 +88,31 @@ struct operand {
 	double num;
 };
 
+/* ---- words.c ---------------------------------------------------------- */
+
 /*
  * A warning, unless there were errors, which may have caused it, or enough
  * warnings already; false if it was not recorded, so that no note follows.
  */
 bool lower_warn(struct lower *l, enum diag_warning w, struct span at,
 		const char *fmt, ...) BASE_PRINTF(4, 5);
-
-/* ---- names.c ---------------------------------------------------------- */
-
 /* Place of a word in a space separated list, or -1. */
 int lower_word(const char *list, const char *word);
 /* "a, b or c" of such a list. */
 const char *lower_words(struct lower *l, const char *list, const char *last);
+void lower_add_word(struct buf *list, const char *word);
 /* Tries each word of such a list. */
 void lower_near(struct lower *l, struct diag_near *near, const char *list);
+const char *lower_type_text(struct lower *l, value_id v);
+/* The shortest text of a number, in the run's tmp. */
+const char *lower_number_text(struct lower *l, double v);
+
+/* ---- names.c ---------------------------------------------------------- */
 
 struct meaning *lower_meaning(struct lower *l, sym_t name);
+/* Where a dim or a layer of the model is declared, or NULL. */
+const struct ast_name *lower_declared(const struct lower *l,
+				      enum ast_stmt_kind kind, sym_t name);
 void lower_declare_dim(struct lower *l, const struct ast_stmt *s);
 dim_id lower_add_dim(struct lower *l, sym_t name, int64_t size, expr_id expr,
 		     struct span at);
@@ -123,6 +132,9 @@ bool lower_dtype(struct lower *l, sym_t name, struct span at,
 /* The type of a layer's operand or of an input. */
 bool lower_type(struct lower *l, const struct ast_param *p,
 		struct ir_type *t);
+
+/* ---- tensors.c -------------------------------------------------------- */
+
 /*
  * The tensor name `at` + suffix of a weight with these dims (none: a call).
  * Checks placeholders, makes up a name when there is none, and records it.
@@ -137,7 +149,7 @@ bool lower_add_tensor(struct lower *l, const struct tensor_name *t);
 sym_t lower_call_name(struct lower *l, const struct ast_expr *call,
 		      func_id callee);
 
-/* ---- expr.c ----------------------------------------------------------- */
+/* ---- scope.c ---------------------------------------------------------- */
 
 /* NULL if there is none.  Until the next variable is bound. */
 struct binding *lower_lookup(struct lower *l, sym_t name);
@@ -145,7 +157,33 @@ void lower_bind(struct lower *l, const struct ast_name *n, value_id v);
 /* A variable of this very scope, in front of what its name meant. */
 void lower_push_var(struct lower *l, const struct ast_name *n, value_id v,
 		    bool used);
-void lower_pop_vars(struct lower *l);	/* those of the scope */
+void lower_push_scope(struct lower *l, struct scope *s, region_id r,
+		      struct span at);
+/* Ends its variables too, and warns of those that nothing used. */
+void lower_pop_scope(struct lower *l);
+/* The repeat around this place whose variable has the name, or NULL. */
+const struct scope *lower_repeat_of(const struct lower *l, sym_t var);
+
+/* ---- append.c --------------------------------------------------------- */
+
+/*
+ * Appends to the current region; on failure reports the rule at e and shows
+ * the operands' types.
+ */
+value_id lower_append(struct lower *l, struct ir_new *n,
+		      const struct ast_expr *e);
+/* To this region; what is reported shows no operands. */
+value_id lower_append_in(struct lower *l, region_id r, struct ir_new *n,
+			 struct span at);
+/* A number as a value of the type of elements that `like` has. */
+value_id lower_constant(struct lower *l, double v, value_id like,
+			struct span at);
+/* Notes the type of an operand, where its variable got it. */
+void lower_note_operand(struct lower *l, const struct ast_expr *e,
+			value_id v);
+
+/* ---- expr.c ----------------------------------------------------------- */
+
 /* "no value is named `x`", with what is near; false. */
 bool lower_unknown_name(struct lower *l, const struct ast_expr *e,
 			const char *function, const char *flags);
@@ -160,15 +198,11 @@ bool lower_results(struct lower *l, const struct ast_expr *e, uint32_t max,
 void lower_input(struct lower *l, const struct ast_stmt *s);
 /* Whether a name is a value, or an implicit input that can become one. */
 bool lower_is_value(struct lower *l, sym_t name);
-/*
- * Appends to the current region; on failure reports the rule at e and shows
- * the operands' types.
- */
-value_id lower_append(struct lower *l, struct ir_new *n,
-		      const struct ast_expr *e);
-const char *lower_type_text(struct lower *l, value_id v);
-/* The shortest text of a number, in the run's tmp. */
-const char *lower_number_text(struct lower *l, double v);
+
+/* ---- lower.c, repeat.c ------------------------------------------------ */
+
+void lower_stmts(struct lower *l, const struct ast_stmt *s);
+void lower_repeat(struct lower *l, const struct ast_stmt *s);
 
 /* ---- call.c ----------------------------------------------------------- */
 
@@ -183,7 +217,7 @@ bool lower_is_flag(const char *word);
 
 void lower_settings(struct lower *l, const struct ast_block *b);
 /* The dim `batch`, unless the model declares it; after that: do both agree? */
-void lower_declare_batch(struct lower *l, const struct ast_block *model);
+void lower_declare_batch(struct lower *l);
 void lower_check_batch(struct lower *l);
 void lower_hint(struct lower *l, const struct ast_stmt *s);
 /* Warns about hints that nothing in the finished module answers to. */
@@ -193,6 +227,12 @@ static inline const char *
 lower_text(const struct lower *l, sym_t s)
 {
 	return ir_text(l->ctx, s);
+}
+
+static inline sym_t
+lower_sym(struct lower *l, const char *text)
+{
+	return intern_str(&l->ctx->syms, text);
 }
 
 #endif

@@ -20,18 +20,6 @@ struct yy_buffer_state *fe_yy_scan_buffer(char *text, size_t n,
 #define LIST(item, list) ((item)->next = (list), (item))
 
 static void yyerror(struct span *at, struct fe_parser *ps, const char *text);
-static struct ast_expr *arrow_call(struct fe_parser *ps,
-				   struct ast_name *name,
-				   struct ast_arg *args,
-				   struct ast_arg *behind, struct span at);
-static struct ast_stmt *hint(struct fe_parser *ps, const char *verb,
-			     struct ast_name *what, struct ast_name *axis,
-			     struct span at);
-static struct ast_stmt *repeat(struct fe_parser *ps, struct ast_expr *count,
-			       struct ast_name *var, struct ast_expr *from,
-			       struct span at);
-static struct ast_block *block(struct fe_parser *ps, const char *kind,
-			       struct ast_name *name, struct span at);
 }
 
 %require "3.7"
@@ -111,12 +99,12 @@ blocks: %empty		{ $$ = NULL; }
 
 block: "model" name '{' items '}'
 	{
-		$$ = block(ps, "model", $2, @$);
+		$$ = ast_block(ps, "model", $2, @$);
 		$$->body = ast_stmts_reverse($4);
 	}
 | settings_kind opt_name '{' settings '}'
 	{
-		$$ = block(ps, $1, $2, @$);
+		$$ = ast_block(ps, $1, $2, @$);
 		$$->settings = ast_settings_reverse($4);
 	}
 | "model" error '}'			{ $$ = NULL; }
@@ -236,7 +224,7 @@ statement: names '=' expr ';'
 	}
 | "repeat" expr opt_as opt_from '{' statements '}'
 	{
-		$$ = repeat(ps, $2, $3, $4, @$);
+		$$ = ast_repeat(ps, $2, $3, $4, @$);
 		$$->body = ast_stmts_reverse($6);
 	}
 | "return" exprs ';'
@@ -248,8 +236,10 @@ statement: names '=' expr ';'
 | error ';'		{ $$ = NULL; yyerrok; }
 ;
 
-hint: "shard" name "on" name ';'	{ $$ = hint(ps, "shard", $2, $4, @$); }
-| "recompute" name ';'		{ $$ = hint(ps, "recompute", $2, NULL, @$); }
+hint: "shard" name "on" name ';'
+	{ $$ = ast_hint(ps, "shard", $2, $4, @$); }
+| "recompute" name ';'
+	{ $$ = ast_hint(ps, "recompute", $2, NULL, @$); }
 ;
 
 opt_as: %empty		{ $$ = NULL; }
@@ -313,7 +303,7 @@ primary: NUMBER
 | name '(' args ')'
 	{ $$ = ast_call(ps, $1, ast_args_reverse($3), @$); }
 | name '(' args "->" arg_list ')'
-	{ $$ = arrow_call(ps, $1, $3, $5, @$); }
+	{ $$ = ast_arrow_call(ps, $1, $3, $5, @$); }
 | '(' expr ')'		{ $$ = $2; }
 | '(' expr ',' exprs ')'
 	{
@@ -339,87 +329,6 @@ arg: expr		{ $$ = ast_arg(ps, NULL, $1); }
 ;
 
 %%
-
-/* name(args -> behind): dims, and among them named arguments. */
-static struct ast_expr *
-arrow_call(struct fe_parser *ps, struct ast_name *name, struct ast_arg *args,
-	   struct ast_arg *behind, struct span at)
-{
-	struct ast_arg *a, *rest, *named = NULL, **tail = &named;
-	struct ast_name *n, *arrow = NULL;
-	uint32_t errors = ps->ctx->diags.errors;
-	struct ast_expr *e;
-
-	for (a = ast_args_reverse(behind); a; a = rest) {
-		rest = a->next;
-		if (a->name.sym) {
-			named = LIST(a, named);
-		} else if (a->expr->kind == AST_NAME) {
-			n = ast_name(ps, a->expr->sym, a->expr->span);
-			arrow = LIST(n, arrow);
-		} else {
-			diag_error(&ps->ctx->diags, a->expr->span,
-				   "the name of a dim is expected behind "
-				   "`->`");
-		}
-	}
-	if (!arrow && ps->ctx->diags.errors == errors) {
-		diag_error(&ps->ctx->diags, at,
-			   "no dim stands behind the `->` of this call");
-	}
-	while (*tail) {		/* both lists are newest first */
-		tail = &(*tail)->next;
-	}
-	*tail = args;
-	e = ast_call(ps, name, ast_args_reverse(named), at);
-	e->arrow = ast_names_reverse(arrow);
-	e->has_arrow = true;
-	return e;
-}
-
-static struct ast_stmt *
-hint(struct fe_parser *ps, const char *verb, struct ast_name *what,
-     struct ast_name *axis, struct span at)
-{
-	struct ast_stmt *s = ast_stmt(ps, AST_HINT, at);
-
-	s->names = ast_name(ps, intern_str(&ps->ctx->syms, verb), at);
-	s->names->next = what;
-	what->next = axis;
-	return s;
-}
-
-static struct ast_stmt *
-repeat(struct fe_parser *ps, struct ast_expr *count, struct ast_name *var,
-       struct ast_expr *from, struct span at)
-{
-	struct ast_stmt *s = ast_stmt(ps, AST_REPEAT, at);
-
-	s->exprs = ast_arg(ps, NULL, count);
-	if (from) {
-		s->exprs->next = ast_arg(ps, NULL, from);
-	}
-	if (var) {
-		s->var = *var;
-	}
-	return s;
-}
-
-static struct ast_block *
-block(struct fe_parser *ps, const char *kind, struct ast_name *name,
-      struct span at)
-{
-	struct ast_block *b = arena_alloc(ps->arena, sizeof *b);
-
-	b->kind.sym = intern_str(&ps->ctx->syms, kind);
-	b->kind.span.lo = at.lo;
-	b->kind.span.hi = at.lo + (uint32_t)strlen(kind);
-	if (name) {
-		b->name = *name;
-	}
-	b->span = at;
-	return b;
-}
 
 /* ---- messages ---- */
 

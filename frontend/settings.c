@@ -54,7 +54,7 @@ unknown_key(struct lower *l, const char *block, const char *group,
 		if (strcmp(rows[i].block, block) == 0 &&
 		    strncmp(k, group, n) == 0 && !strchr(k + n, '.')) {
 			diag_near_try(&near, k + n);
-			buf_printf(&legal, "%s%s", legal.n ? " " : "", k + n);
+			lower_add_word(&legal, k + n);
 		}
 	}
 	if (!legal.n) {
@@ -210,7 +210,7 @@ set_key(struct lower *l, const char *block, const char *group,
 		diag_note(l->diags, old->span, "it is set here first");
 		return;
 	}
-	s.key = intern_str(&l->ctx->syms, set);
+	s.key = lower_sym(l, set);
 	if (e->kind == AST_CALL && (r->kind != KIND_WORD || e->has_arrow ||
 				    e->at)) {
 		diag_error(l->diags, e->span, r->kind != KIND_WORD
@@ -248,16 +248,13 @@ lower_settings(struct lower *l, const struct ast_block *b)
  * declared must say the same.
  */
 void
-lower_declare_batch(struct lower *l, const struct ast_block *b)
+lower_declare_batch(struct lower *l)
 {
-	sym_t batch = intern_str(&l->ctx->syms, "batch");
-	const struct ast_stmt *s;
+	sym_t batch = lower_sym(l, "batch");
 	double n;
 
-	for (s = b->body; s; s = s->next) {
-		if (s->kind == AST_DIM && s->names->sym == batch) {
-			return;
-		}
+	if (lower_declared(l, AST_DIM, batch)) {
+		return;
 	}
 	n = ir_setting_num(l->m, "serve.batch", 1);
 	n = ir_setting_num(l->m, "train.batch", n);
@@ -267,7 +264,7 @@ lower_declare_batch(struct lower *l, const struct ast_block *b)
 void
 lower_check_batch(struct lower *l)
 {
-	dim_id d = lower_meaning(l, intern_str(&l->ctx->syms, "batch"))->dim;
+	dim_id d = lower_meaning(l, lower_sym(l, "batch"))->dim;
 	const struct ir_setting *s = ir_setting(l->m, "train.batch");
 
 	if (d && s && l->m->dims.at[d].span.hi &&
