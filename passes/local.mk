@@ -17,6 +17,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/names.c \
 	%D%/optimize.c \
 	%D%/plugin.c \
+	%D%/recompute.c \
 	%D%/report.c \
 	%D%/sched.c \
 	%D%/sched.h \

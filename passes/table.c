@@ -106,7 +106,8 @@ pass_list_parse(struct pass_table *t, struct pass_list *l, const char *text)
 
 		for (i = 0; i < pass_nbuiltin &&
 		     (all || strcmp(word, "default") == 0); i++) {
-			if (all || !(pass_builtin[i].gives & TRAINING)) {
+			if (all || !((pass_builtin[i].gives |
+				      pass_builtin[i].needs) & TRAINING)) {
 				VEC_PUSH(a, &l->at, &pass_builtin[i]);
 			}
 		}

@@ -25,6 +25,34 @@ for model in tiny-dense tiny-moe; do
 	[ "$(wc -l <"$tmp/b")" -eq 4 ] || exit 1
 done
 
+# What is rebuilt is what was saved, to the last bit, from fewer bytes: under
+# `full`, one activation a layer.
+saved()
+{
+	"$LLMC" --passes=train --verify-each --emit=summary-json "$1" |
+		sed -n 's/.*"saved_bytes": *\([0-9]*\).*/\1/p'
+}
+for model in tiny-dense tiny-moe; do
+	file=${top_srcdir:?}/examples/$model.llm
+	for what in none attention full; do
+		sed "s/^  dtype f32;/&\n  recompute $what;/" "$file" \
+			>"$tmp/$what.llm"
+		"$LLMC" eval "$tmp/$what.llm" --steps 3 >"$tmp/$what" || exit 1
+		cmp "$tmp/$what" "$tmp/none" || exit 1
+	done
+	none=$(saved "$tmp/none.llm")
+	attention=$(saved "$tmp/attention.llm")
+	full=$(saved "$tmp/full.llm")
+	# batch * seq * hidden * 4 bytes * 2 layers
+	hidden=$(sed -n 's/.*dim layers = 2, hidden = \([0-9]*\).*/\1/p' "$file")
+	if [ "$full" -ne $((4 * 16 * hidden * 4 * 2)) ] ||
+	   [ "$attention" -ge "$none" ] || [ "$full" -ge "$attention" ]; then
+		echo "$model: saved bytes none $none, attention $attention," \
+			"full $full"
+		exit 1
+	fi
+done
+
 # refused PATTERN ARGUMENTS...
 refused()
 {

@@ -180,13 +180,13 @@ compare(const char *what, const char *text, int most)
 			}
 		}
 	}
-	/* merging and removing what was made twice changes no gradient */
+	/* rebuilding, merging and removing change no gradient */
 	for (k = 0; k < s.n; k++) {
 		for (i = 0; i < s.at[k].n; i++) {
 			s.at[k].grad[i] = -s.at[k].grad[i];
 		}
 	}
-	run(m, "cse,dce");
+	run(m, "recompute,cse,dce");
 	assert_true(loss_of(m, true) == before);
 	for (k = 0; k < s.n; k++) {
 		for (i = 0; i < s.at[k].n; i++) {
@@ -403,11 +403,19 @@ static const char nested[] =
 static void
 test_nested(void **state)
 {
+	static const char *const hints[] = {
+		"", "hint recompute full\n", "hint recompute attention\n"
+	};
 	char text[2048];
+	int i;
 
 	(void)state;
-	snprintf(text, sizeof text, "%s%s", header, nested);
-	assert_int_equal(compare("nested", text, 1000), 8 + 8 + 3 * 4);
+	for (i = 0; i < 3; i++) {
+		snprintf(text, sizeof text, "%s%s%s", header, hints[i],
+			 nested);
+		assert_int_equal(compare("nested", text, 1000),
+				 8 + 8 + 3 * 4);
+	}
 }
 
 /* What every trip hands on is the same outer value. */
