@@ -425,6 +425,48 @@ rate(struct optimizer *o, value_id t)
 	return times(o, down, lr);
 }
 
+/*
+ * A model may have a tensor that is called as what is kept of a weight would
+ * be: two of one name, and no checkpoint could tell them apart.
+ */
+static bool
+names_are_free(struct optimizer *o)
+{
+	static const char *const suffixes[] = {
+		".exp_avg", ".exp_avg_sq", ".momentum", ".master"
+	};
+	struct ir_ctx *c = o->m->ctx;
+	bool *taken = arena_alloc(&c->tmp, c->syms.text.n * sizeof *taken);
+	uint32_t known = c->syms.text.n;
+	node_id n;
+	size_t i;
+
+	for (n = 1; n < o->m->nodes.n; n++) {
+		if (ir_is(ir_node(o->m, n)->op, IRF_STORED)) {
+			taken[ir_attr(o->m, ir_node(o->m, n),
+				      IR_ATTR_NAME)->text] = true;
+		}
+	}
+	for (n = 1; n < o->m->nodes.n; n++) {
+		const struct ir_node *w = ir_node(o->m, n);
+
+		for (i = 0; ir_is(w->op, IRF_PARAM) && i < 4; i++) {
+			sym_t name = suffixed(o, ir_attr(o->m, w,
+					      IR_ATTR_NAME)->text,
+					      suffixes[i]);
+
+			if (name < known && taken[name]) {
+				diag_error(&c->diags, w->span, "the optimizer "
+					   "would keep `%s` of this weight, "
+					   "and the model has a tensor of "
+					   "that name", ir_text(c, name));
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
 static bool
 read_settings(struct optimizer *o)
 {
@@ -467,7 +509,7 @@ pass_optimize(struct pass_ctx *p, struct ir_module *m)
 			   "this model has a layer `update` already");
 		return false;
 	}
-	if (!read_settings(&o)) {
+	if (!read_settings(&o) || !names_are_free(&o)) {
 		return false;
 	}
 	f = ir_func_add(m, name, false, o.span);

@@ -66,6 +66,7 @@ unit_tests = \
 	%D%/unit/t-st-index \
 	%D%/unit/t-st-read \
 	%D%/unit/t-summary \
+	%D%/unit/t-train-random \
 	%D%/unit/t-verify
 
 if HAVE_CMOCKA

@@ -230,6 +230,7 @@ test_refusals(void **state)
 	struct pass_ctx p = { 0 };
 	struct ir_module *m;
 	struct ir_ctx c;
+	node_id k;
 
 	(void)state;
 	ir_ctx_init(&c, NULL);
@@ -238,6 +239,20 @@ test_refusals(void **state)
 	assert_false(pass_optimize(&p, m));
 	assert_non_null(strstr(c.diags.records.at[0].text,
 			       "is adamw or sgd, and none is set"));
+	ir_ctx_release(&c);
+
+	/* a second tensor of the name that the optimizer would use */
+	ir_ctx_init(&c, NULL);
+	p.ctx = &c;
+	m = read_model(&c, &setups[0]);
+	for (k = m->nodes.n - 1; !ir_is(ir_node(m, k)->op, IRF_PARAM); k--) {
+		continue;
+	}
+	m->attrs.at[ir_node(m, k)->attrs].text =
+		intern_str(&c.syms, "a.{i}.exp_avg");
+	assert_false(pass_optimize(&p, m));
+	assert_non_null(strstr(c.diags.records.at[0].text,
+			       "would keep `a.{i}.exp_avg` of this weight"));
 	ir_ctx_release(&c);
 }
 
