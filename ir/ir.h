@@ -57,7 +57,8 @@ enum ir_flag {
 	IRF_CALLS = 1 << 12,
 	IRF_SINK = 1 << 13,	/* no result: it puts its operand somewhere */
 	IRF_STORED = 1 << 14,	/* a tensor from outside the program */
-	IRF_STASH = 1 << 15	/* a sink, and the source of its name */
+	IRF_STASH = 1 << 15,	/* a sink, and the source of its name */
+	IRF_PAIRS = 1 << 16	/* looks at pairs of a query and a key */
 };
 
 enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };

@@ -25,6 +25,7 @@
 #define SINK IRF_SINK
 #define STORED IRF_STORED
 #define STASH IRF_STASH
+#define PAIRS IRF_PAIRS
 
 const struct ir_op_info ir_ops[IR_OP_COUNT] = {
 #define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, \

@@ -141,24 +141,6 @@ save(struct autodiff *a, struct frame *f, value_id v)
 	return s;
 }
 
-/* A weight or constant is read again rather than kept. */
-static value_id
-read_again(struct autodiff *a, struct frame *f, const struct ir_node *n)
-{
-	struct ir_new copy;
-	uint32_t i;
-
-	ir_new_init(&copy, n->op, n->span);
-	for (i = 0; i < n->nattrs; i++) {
-		struct ir_attr attr = a->m->attrs.at[n->attrs + i];
-
-		*ir_new_attr(&copy, attr.key) = attr;
-	}
-	copy.types[0] = *ir_type(a->m, n->result);
-	copy.hint = a->m->values.at[n->result].hint;
-	return derive_append(a->m, f->backward, &copy);
-}
-
 static value_id
 local(void *user, value_id v)
 {
@@ -170,11 +152,13 @@ local(void *user, value_id v)
 		return v;
 	}
 	if (!f->local[v]) {
-		struct ir_node n = *ir_node(a->m, maker);
+		enum ir_op op = ir_node(a->m, maker)->op;
 
-		f->local[v] = maker && ir_is(n.op, IRF_SOURCE) &&
-			      !ir_is(n.op, IRF_UNIQUE)
-			      ? read_again(a, f, &n) : save(a, f, v);
+		/* a weight or constant is read again rather than kept */
+		f->local[v] = maker && ir_is(op, IRF_SOURCE) &&
+			      !ir_is(op, IRF_UNIQUE)
+			? derive_copy(a->m, f->backward, maker, NULL)
+			: save(a, f, v);
 	}
 	return f->local[v];
 }

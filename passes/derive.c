@@ -53,9 +53,9 @@ constant(struct ir_module *m, region_id r, double v, uint8_t dtype,
 	return derive_append(m, r, &n);
 }
 
-static value_id
-cast(struct ir_module *m, region_id r, value_id v, uint8_t dtype,
-     struct span span)
+value_id
+derive_cast(struct ir_module *m, region_id r, value_id v, uint8_t dtype,
+	    struct span span)
 {
 	struct ir_new n;
 
@@ -65,6 +65,28 @@ cast(struct ir_module *m, region_id r, value_id v, uint8_t dtype,
 	ir_new_init(&n, IR_CAST, span);
 	ir_new_arg(&n, v);
 	n.types[0].dtype = dtype;
+	return derive_append(m, r, &n);
+}
+
+value_id
+derive_copy(struct ir_module *m, region_id r, node_id id,
+	    const value_id *args)
+{
+	struct ir_node like = *ir_node(m, id);
+	struct ir_new n;
+	uint32_t i;
+
+	ir_new_init(&n, like.op, like.span);
+	for (i = 0; i < like.nargs; i++) {
+		ir_new_arg(&n, args[i]);
+	}
+	for (i = 0; i < like.nattrs; i++) {
+		struct ir_attr a = m->attrs.at[like.attrs + i];
+
+		*ir_new_attr(&n, a.key) = a;
+	}
+	n.types[0] = *ir_type(m, like.result);
+	n.hint = m->values.at[like.result].hint;
 	return derive_append(m, r, &n);
 }
 
@@ -117,7 +139,8 @@ derive_fit(struct ir_module *m, region_id r, value_id v,
 	v = over_missing(m, r, IR_SUM, v, &have, &want, span);
 	have = *ir_type(m, v);
 	v = over_missing(m, r, IR_EXPAND, v, &want, &have, span);
-	return cast(m, r, arrange(m, r, v, &want, span), want.dtype, span);
+	v = arrange(m, r, v, &want, span);
+	return derive_cast(m, r, v, want.dtype, span);
 }
 
 value_id
@@ -344,7 +367,7 @@ special_call(struct derive *d, const char *p, size_t n, struct term *t)
 	}
 	if (n == 3 && strncmp(p, "f32", 3) == 0) {
 		*t = expression(d);
-		t->value = cast(d->m, d->region, t->value, IR_F32,
+		t->value = derive_cast(d->m, d->region, t->value, IR_F32,
 				d->node.span);
 		expect(d, ')');
 		return true;

@@ -40,6 +40,15 @@ bool derive_has(enum ir_op op, uint32_t k);
 /* The gradient of operand k, of its type; 0 if it gets none. */
 value_id derive_operand(struct derive *d, uint32_t k);
 
+/* v in that element type. */
+value_id derive_cast(struct ir_module *m, region_id r, value_id v,
+		     uint8_t dtype, struct span span);
+/*
+ * The same op with the same attributes and result type, on these operands
+ * (as many as it has).  For nodes of one result.
+ */
+value_id derive_copy(struct ir_module *m, region_id r, node_id id,
+		     const value_id *args);
 /* v summed, spread, arranged and cast until it has this type. */
 value_id derive_fit(struct ir_module *m, region_id r, value_id v,
 		    const struct ir_type *type, struct span span);

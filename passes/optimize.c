@@ -69,20 +69,6 @@ times(struct optimizer *o, value_id a, double by)
 	return op2(o, IR_MUL, a, number(o, by));
 }
 
-static value_id
-cast(struct optimizer *o, value_id v, uint8_t dtype)
-{
-	struct ir_new n;
-
-	if (ir_type(o->m, v)->dtype == dtype) {
-		return v;
-	}
-	ir_new_init(&n, IR_CAST, o->span);
-	ir_new_arg(&n, v);
-	n.types[0].dtype = dtype;
-	return derive_append(o->m, o->r, &n);
-}
-
 static sym_t
 suffixed(struct optimizer *o, sym_t name, const char *suffix)
 {
@@ -141,29 +127,12 @@ weight_of(struct optimizer *o, node_id id)
 	return w;
 }
 
-/* The weight itself: as the model reads it, to the last attribute. */
-static value_id
-read_weight(struct optimizer *o, node_id id)
-{
-	struct ir_node like = *ir_node(o->m, id);
-	struct ir_new n;
-	uint32_t i;
-
-	ir_new_init(&n, like.op, o->span);
-	for (i = 0; i < like.nattrs; i++) {
-		struct ir_attr a = o->m->attrs.at[like.attrs + i];
-
-		*ir_new_attr(&n, a.key) = a;
-	}
-	n.types[0] = *ir_type(o->m, like.result);
-	return derive_append(o->m, o->r, &n);
-}
-
 static value_id
 gradient(struct optimizer *o, const struct weight *w)
 {
-	return cast(o, source(o, IR_GRADIENT, w->name, &w->type, NULL),
-		    IR_F32);
+	return derive_cast(o->m, o->r, source(o, IR_GRADIENT, w->name,
+					      &w->type, NULL),
+			   IR_F32, o->span);
 }
 
 /* old + (new - old) * by: a moment that forgets. */
@@ -215,7 +184,8 @@ update_weight(struct optimizer *o, node_id id)
 	const char *init = w.init ? ir_text(o->m->ctx, w.init) : "normal";
 	value_id g, step, old;
 
-	old = cast(o, read_weight(o, id), IR_F32);
+	old = derive_cast(o->m, o->r, derive_copy(o->m, o->r, id, NULL),
+			  IR_F32, o->span);
 	if (narrow) {	/* in the first step the master is the weight */
 		old = op2(o, IR_ADD,
 			  source(o, IR_STATE, master, &w.wide, "zeros"),
@@ -230,7 +200,8 @@ update_weight(struct optimizer *o, node_id id)
 	if (narrow) {
 		store(o, master, step);
 	}
-	store(o, w.name, cast(o, step, w.type.dtype));
+	store(o, w.name, derive_cast(o->m, o->r, step, w.type.dtype,
+				     o->span));
 	pass_count(o->p, "weights updated", 1);
 }
 

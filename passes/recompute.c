@@ -37,11 +37,10 @@ drops_all(const struct ir_node *n)
 	return true;
 }
 
-/* What looks at pairs of a query and a key. */
 static bool
 drops_attention(const struct ir_node *n)
 {
-	return strstr(ir_ops[n->op].flops, "pairs") != NULL;
+	return ir_is(n->op, IRF_PAIRS);
 }
 
 /* ---- what there is ---- */
@@ -129,24 +128,15 @@ static value_id rebuild(struct recompute *c, value_id v);
 static value_id
 clone(struct recompute *c, value_id v)
 {
-	struct ir_module *m = c->m;
-	struct ir_node like = *ir_node(m, m->values.at[v].node);
-	struct ir_new n;
+	node_id maker = c->m->values.at[v].node;
+	value_id args[IR_MAX_ARGS];
 	uint32_t i;
 
-	ir_new_init(&n, like.op, like.span);
-	for (i = 0; i < like.nargs; i++) {
-		ir_new_arg(&n, rebuild(c, ir_args(m, &like)[i]));
+	for (i = 0; i < ir_node(c->m, maker)->nargs; i++) {
+		args[i] = rebuild(c, ir_args(c->m, ir_node(c->m, maker))[i]);
 	}
-	for (i = 0; i < like.nattrs; i++) {
-		struct ir_attr a = m->attrs.at[like.attrs + i];
-
-		*ir_new_attr(&n, a.key) = a;
-	}
-	n.types[0] = *ir_type(m, v);
-	n.hint = m->values.at[v].hint;
-	pass_count(c->p, "nodes rebuilt", !ir_is(like.op, IRF_SOURCE));
-	return derive_append(m, c->to, &n);
+	pass_count(c->p, "nodes rebuilt", i > 0);
+	return derive_copy(c->m, c->to, maker, args);
 }
 
 /* v, a value of the forward trip or from around both, in the backward one. */

@@ -162,7 +162,7 @@ add_flops(struct walk *w, const struct ir_node *n)
 	flops = cost.flops * (double)w->times / w->step_tokens;
 	if (!ir_is(n->op, IRF_CONTRACTS)) {
 		s->other_flops += flops;
-	} else if (strstr(ir_ops[n->op].flops, "pairs")) {
+	} else if (ir_is(n->op, IRF_PAIRS)) {
 		s->attention_flops += flops;
 	} else {
 		s->contraction_flops += flops;
