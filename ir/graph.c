@@ -43,6 +43,7 @@ ir_module_new(struct ir_ctx *c)
 
 	m->ctx = c;
 	VEC_PUSH(a, &m->dims, (struct ir_dim){ 0 });
+	VEC_PUSH(a, &m->axes, (struct ir_axis){ 0 });
 	VEC_PUSH(a, &m->exprs, (struct ir_expr){ 0 });
 	VEC_PUSH(a, &m->values, (struct ir_value){ 0 });
 	VEC_PUSH(a, &m->nodes, (struct ir_node){ 0 });
@@ -462,11 +463,19 @@ ir_bind(struct ir_module *m, const struct ir_node *n, struct ir_rule *r)
 /* ---- types ---- */
 
 bool
-ir_type_equal(const struct ir_type *a, const struct ir_type *b)
+ir_type_same(const struct ir_type *a, const struct ir_type *b)
 {
 	return a->dtype == b->dtype && a->ndims == b->ndims &&
 	       a->of == b->of &&
 	       memcmp(a->dims, b->dims, a->ndims * sizeof a->dims[0]) == 0;
+}
+
+bool
+ir_type_equal(const struct ir_type *a, const struct ir_type *b)
+{
+	return ir_type_same(a, b) && a->sum == b->sum &&
+	       a->routed == b->routed &&
+	       memcmp(a->cut, b->cut, a->ndims * sizeof a->cut[0]) == 0;
 }
 
 bool
@@ -513,8 +522,10 @@ ir_type_text(const struct ir_module *m, const struct ir_type *t)
 	for (i = 0; i < t->ndims; i++) {
 		buf_printf(&b, "%s%s", i ? ", " : "",
 			   ir_dim_name(m, t->dims[i]));
+		ir_put_cut(m, t->cut[i], &b);
 	}
 	buf_putc(&b, ']');
+	ir_put_marks(m, t, &b);
 	return buf_text(&b);
 }
 

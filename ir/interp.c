@@ -16,8 +16,8 @@
 #include <string.h>
 
 static interp_fn *const eval_op[IR_OP_COUNT] = {
-#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, \
-	   help) \
+#define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
+	   grad, help) \
 	ir_eval_##name,
 #include "ir/ops.def"
 #undef OP

@@ -50,8 +50,8 @@ struct interp {
 typedef bool interp_fn(struct interp *e, const struct ir_node *n,
 		       double *out);
 
-#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, \
-	   help) \
+#define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
+	   grad, help) \
 	interp_fn ir_eval_##name;
 #include "ir/ops.def"
 #undef OP

@@ -398,3 +398,27 @@ ir_eval_const(struct interp *e, const struct ir_node *n, double *out)
 	}
 	return true;
 }
+
+/* ---- other stages ---- */
+
+static bool
+no_stage(const struct interp *e, const struct ir_node *n)
+{
+	diag_error(&e->m->ctx->diags, n->span, "%s needs another stage, and "
+		   "this runs alone", ir_ops[n->op].name);
+	return false;
+}
+
+bool
+ir_eval_send(struct interp *e, const struct ir_node *n, double *out)
+{
+	(void)out;
+	return no_stage(e, n);
+}
+
+bool
+ir_eval_recv(struct interp *e, const struct ir_node *n, double *out)
+{
+	(void)out;
+	return no_stage(e, n);
+}

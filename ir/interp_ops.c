@@ -82,6 +82,14 @@ gelu_tanh(double x)
 MAP1(cast, x)
 MAP1(cache, x)
 MAP1(neg, -x)
+/* whatever is split or summed up: here there is one rank */
+MAP1(all_reduce, x)
+MAP1(reduce_scatter, x)
+MAP1(all_gather, x)
+MAP1(all_to_all, x)
+MAP1(shard, x)
+MAP1(once, x)
+MAP1(share, x)
 MAP1(exp, exp(x))
 MAP1(log, log(x))
 MAP1(sqrt, sqrt(x))
@@ -102,6 +110,29 @@ MAP2(mul, x * y)
 MAP2(div, x / y)
 MAP2(min, x < y ? x : y)
 MAP2(max, x > y ? x : y)
+
+/* With one rank, every row is where it is wanted. */
+static bool
+stay(const struct interp *e, const struct ir_node *n, double *out)
+{
+	int64_t elems;
+
+	ir_type_elems(e->m, ir_type(e->m, n->result), &elems);
+	memcpy(out, interp_arg(e, n, 0), (size_t)elems * sizeof *out);
+	return true;
+}
+
+bool
+ir_eval_dispatch(struct interp *e, const struct ir_node *n, double *out)
+{
+	return stay(e, n, out);
+}
+
+bool
+ir_eval_combine(struct interp *e, const struct ir_node *n, double *out)
+{
+	return stay(e, n, out);
+}
 
 /* ---- row-wise ---- */
 

@@ -13,8 +13,8 @@
 #define IR_ABI_VERSION 1
 
 enum ir_op {
-#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, \
-	   help) \
+#define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
+	   grad, help) \
 	IR_##id,
 #include "ir/ops.def"
 #undef OP
@@ -30,7 +30,7 @@ enum ir_dtype {
 
 enum ir_attr_kind {
 	ATTR_DIM, ATTR_DIMS, ATTR_INT, ATTR_NUM, ATTR_FLAG, ATTR_WORD,
-	ATTR_STR, ATTR_DTYPE
+	ATTR_STR, ATTR_DTYPE, ATTR_AXES
 };
 
 enum ir_attr_key {
@@ -58,7 +58,10 @@ enum ir_flag {
 	IRF_SINK = 1 << 13,	/* no result: it puts its operand somewhere */
 	IRF_STORED = 1 << 14,	/* a tensor from outside the program */
 	IRF_STASH = 1 << 15,	/* a sink, and the source of its name */
-	IRF_PAIRS = 1 << 16	/* looks at pairs of a query and a key */
+	IRF_PAIRS = 1 << 16,	/* looks at pairs of a query and a key */
+	IRF_CONVERTS = 1 << 17,	/* changes how its operand is placed */
+	IRF_TALKS = 1 << 18,	/* ranks wait for each other in it */
+	IRF_PEER = 1 << 19	/* to or from one other stage */
 };
 
 enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };
@@ -68,14 +71,32 @@ enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };
 #define IR_MAX_SIZE ((int64_t)1 << 48)	/* of one dim */
 #define IR_MAX_DEPTH 200	/* regions in regions, exprs in exprs */
 
+#define IR_MAX_AXES 8		/* of a mesh */
+#define IR_MAX_AXIS (1 << 20)	/* ranks along one */
+
 /* 0 is "none" for each of these. */
 typedef uint32_t dim_id, expr_id, value_id, node_id, region_id, func_id;
+typedef uint32_t axis_id;	/* 1 .. IR_MAX_AXES */
 
+/* A value; along an axis of the mesh that it does not mention it is whole. */
 struct ir_type {
 	uint8_t dtype;		/* enum ir_dtype */
 	uint8_t ndims;
+	uint8_t sum;		/* axes, a bit each: parts of a sum */
+	uint8_t routed;		/* axes: rows stand where they are wanted */
 	dim_id of;		/* IDX: the dim that it points into */
 	dim_id dims[IR_MAX_DIMS];	/* outermost first */
+	uint32_t cut[IR_MAX_DIMS];	/* by dim: the axes that split it,
+					 * four bits each, outermost lowest */
+};
+
+/* One axis of the mesh of ranks. */
+struct ir_axis {
+	sym_t name;
+	int64_t size;
+	bool time;		/* microbatches, one after the other */
+	bool balanced;		/* each rank has a piece from either end */
+	struct span span;
 };
 
 enum ir_expr_kind { EXPR_CONST, EXPR_DIM, EXPR_ADD, EXPR_SUB, EXPR_MUL,
@@ -100,7 +121,7 @@ struct ir_dim {
 struct ir_attr {
 	uint8_t key;		/* enum ir_attr_key */
 	uint8_t ndims;
-	dim_id dims[IR_MAX_DIMS];	/* DIM, DIMS */
+	dim_id dims[IR_MAX_DIMS];	/* DIM, DIMS; AXES: axis_id */
 	sym_t text;		/* WORD, STR */
 	int64_t i;		/* INT, DTYPE; FLAG is 1 */
 	double num;		/* NUM */
@@ -165,6 +186,7 @@ struct ir_module {
 	sym_t name;
 	/* by id; entry 0 of each is "none" */
 	VEC(struct ir_dim) dims;
+	VEC(struct ir_axis) axes;	/* the mesh, outermost first */
 	VEC(struct ir_expr) exprs;
 	VEC(struct ir_value) values;
 	VEC(struct ir_node) nodes;
@@ -196,7 +218,7 @@ const char *ir_text(const struct ir_ctx *c, sym_t s);
 struct ir_op_info {
 	const char *name;
 	int nargs;		/* -1: any number */
-	const char *rule, *dtypes, *attrs;
+	const char *rule, *split, *dtypes, *attrs;
 	uint32_t flags;
 	const char *flops, *bytes;
 	enum ir_recompute recompute;
@@ -359,7 +381,9 @@ double ir_attr_num(const struct ir_module *m, const struct ir_node *n,
 void ir_bind(struct ir_module *m, const struct ir_node *n,
 	     struct ir_rule *r);
 
+/* Placements count; ir_type_same leaves them out. */
 bool ir_type_equal(const struct ir_type *a, const struct ir_type *b);
+bool ir_type_same(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_has(const struct ir_type *t, dim_id d);
 /* Elements; false if they do not fit 63 bits. */
 bool ir_type_elems(const struct ir_module *m, const struct ir_type *t,
@@ -372,6 +396,63 @@ const struct ir_setting *ir_setting(const struct ir_module *m,
 				    const char *key);
 double ir_setting_num(const struct ir_module *m, const char *key,
 		      double absent);
+
+/* ---- axes.c: the mesh, and how a value lies on it ---------------------- */
+
+axis_id ir_axis_add(struct ir_module *m, sym_t name, int64_t size,
+		    struct span span);
+axis_id ir_axis_find(const struct ir_module *m, sym_t name);
+const char *ir_axis_name(const struct ir_module *m, axis_id a);
+
+enum ir_how { IR_IS_WHOLE, IR_IS_PART, IR_IS_SPLIT, IR_IS_ROUTED };
+
+/* How a value stands along one axis. */
+struct ir_along {
+	enum ir_how how;
+	dim_id dim;		/* SPLIT: by this dim */
+};
+
+struct ir_along ir_along(const struct ir_type *t, axis_id a);
+bool ir_along_equal(struct ir_along a, struct ir_along b);
+/* A new split stands inside of those that the dim has. */
+void ir_set_along(struct ir_type *t, axis_id a, struct ir_along s);
+/* The axes that split dim i of the type, outermost first. How many. */
+uint32_t ir_cuts(const struct ir_type *t, uint32_t i,
+		 axis_id axes[IR_MAX_AXES]);
+/* "split by `heads`", for a message. */
+const char *ir_along_text(const struct ir_module *m, struct ir_along s);
+/* ":dp:tp" and "{+tp, @ep}", or nothing. */
+void ir_put_cut(const struct ir_module *m, uint32_t cut, struct buf *out);
+void ir_put_marks(const struct ir_module *m, const struct ir_type *t,
+		  struct buf *out);
+
+/* ---- ways.c: how an op may run along an axis --------------------------- */
+
+#define IR_MAX_WAYS 40
+
+/* Where its operands and its result are if it runs this way. */
+struct ir_way {
+	struct ir_along in[IR_MAX_OPERANDS], out;
+	bool talks;		/* the op must say `on=` the axis */
+};
+
+/*
+ * All ways of a node that is neither source, sink, region nor call, the one
+ * with everything whole first.  They come from the rule and the split column
+ * of its row alone.  How many.
+ */
+uint32_t ir_ways(struct ir_module *m, const struct ir_node *n, axis_id a,
+		 struct ir_way *ways);
+
+/* ---- place.c: whether placements compose ------------------------------- */
+
+/* The op that leads from one to the other in one step, if there is one. */
+bool ir_conversion(struct ir_along from, struct ir_along to, enum ir_op *op);
+/*
+ * NULL if placements of operands and result compose, else a sentence that
+ * names what does not fit and what is missing.
+ */
+const char *ir_place_fault(struct ir_module *m, const struct ir_node *n);
 
 /* ---- cost.c: what a node computes and moves --------------------------- */
 

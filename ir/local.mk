@@ -2,6 +2,7 @@
 noinst_LIBRARIES += %D%/libir.a
 
 %C%_libir_a_SOURCES = \
+	%D%/axes.c \
 	%D%/buf.c \
 	%D%/cost.c \
 	%D%/diag.c \
@@ -17,6 +18,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/mem.c \
 	%D%/num.c \
 	%D%/ops.c \
+	%D%/place.c \
 	%D%/print.c \
 	%D%/read.c \
 	%D%/read.h \
@@ -32,7 +34,8 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/verify.h \
 	%D%/verify_attr.c \
 	%D%/verify_head.c \
-	%D%/verify_node.c
+	%D%/verify_node.c \
+	%D%/ways.c
 
 # What a pass plug-in includes.
 irincludedir = $(includedir)/llmc/ir

@@ -26,11 +26,15 @@
 #define STORED IRF_STORED
 #define STASH IRF_STASH
 #define PAIRS IRF_PAIRS
+#define CONVERTS IRF_CONVERTS
+#define TALKS IRF_TALKS
+#define PEER IRF_PEER
 
 const struct ir_op_info ir_ops[IR_OP_COUNT] = {
-#define OP(id, name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, \
-	   help) \
-	{ #name, n, rule, dtypes, attrs, flags, flops, bytes, rc, grad, help },
+#define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
+	   grad, help) \
+	{ #name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
+	  grad, help },
 #include "ir/ops.def"
 #undef OP
 };

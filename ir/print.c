@@ -204,6 +204,14 @@ print_header(struct printer *p)
 		}
 		buf_putc(p->out, '\n');
 	}
+	for (i = 1; i < m->axes.n; i++) {
+		const struct ir_axis *a = &m->axes.at[i];
+
+		buf_printf(p->out, "axis %s = %" PRId64 "%s%s\n",
+			   text_of(p, a->name), a->size,
+			   a->time ? " time" : "",
+			   a->balanced ? " balanced" : "");
+	}
 	for (i = 0; i < m->settings.n; i++) {
 		print_setting(p, &m->settings.at[i]);
 	}
@@ -231,8 +239,10 @@ print_type(struct printer *p, value_id v)
 	for (i = 0; i < t->ndims && i < IR_MAX_DIMS; i++) {
 		buf_puts(p->out, i ? ", " : "");
 		print_dim_name(p, t->dims[i]);
+		ir_put_cut(p->m, t->cut[i], p->out);
 	}
 	buf_putc(p->out, ']');
+	ir_put_marks(p->m, t, p->out);
 }
 
 static void
@@ -284,6 +294,19 @@ print_dims(struct printer *p, const struct ir_attr *a)
 }
 
 static void
+print_axes(struct printer *p, const struct ir_attr *a)
+{
+	int i;
+
+	buf_puts(p->out, a->ndims == 1 ? "" : "(");
+	for (i = 0; i < a->ndims && i < IR_MAX_AXES; i++) {
+		buf_printf(p->out, "%s%s", i ? ", " : "",
+			   ir_axis_name(p->m, a->dims[i]));
+	}
+	buf_puts(p->out, a->ndims == 1 ? "" : ")");
+}
+
+static void
 print_int(struct printer *p, const struct ir_attr *a)
 {
 	const struct ir_module *m = p->m;
@@ -314,6 +337,9 @@ print_attr(struct printer *p, const struct ir_attr *a)
 	case ATTR_DIM:
 	case ATTR_DIMS:
 		print_dims(p, a);
+		break;
+	case ATTR_AXES:
+		print_axes(p, a);
 		break;
 	case ATTR_INT:
 		print_int(p, a);

@@ -186,6 +186,49 @@ read_dim(struct reader *r)
 	return ok;
 }
 
+/* `axis dp = 8 time`, or balanced */
+static bool
+read_axis(struct reader *r)
+{
+	struct span at, size_at;
+	struct ir_axis axis = { 0 };
+	axis_id a;
+
+	scan_next(&r->s);
+	if (!rd_name(r, "the axis's name", &axis.name, &at)) {
+		return false;
+	}
+	a = ir_axis_find(r->m, axis.name);
+	if (a) {
+		return fail_twice(r, at, r->m->axes.at[a].span, "axis",
+				  axis.name);
+	}
+	if (r->m->axes.n > IR_MAX_AXES) {
+		return rd_fail(r, at, "expected at most %d axes, found more",
+			       IR_MAX_AXES);
+	}
+	if (!rd_sign(r, '=', "`=` and the axis's size")) {
+		return false;
+	}
+	size_at = scan_span(&r->s, &r->s.t);
+	if (!rd_int(r, "the axis's size", &axis.size)) {
+		return false;
+	}
+	if (axis.size < 1 || axis.size > IR_MAX_AXIS) {
+		return rd_fail(r, size_at, "expected a size from 1 to %d, "
+			       "found %" PRId64, IR_MAX_AXIS, axis.size);
+	}
+	a = ir_axis_add(r->m, axis.name, axis.size, at);
+	if (scan_is_word(&r->s, "time")) {
+		r->m->axes.at[a].time = true;
+		scan_next(&r->s);
+	} else if (scan_is_word(&r->s, "balanced")) {
+		r->m->axes.at[a].balanced = true;
+		scan_next(&r->s);
+	}
+	return rd_line_end(r, "the axis's size, `time` or `balanced`");
+}
+
 /* `(1, 2)` or `1` */
 static bool
 read_numbers(struct reader *r, struct ir_setting *s)
@@ -294,7 +337,8 @@ static const struct {
 	const char *word;
 	line_fn *read;
 } lines[] = {
-	{ "module", read_module }, { "dim", read_dim }, { "set", read_set },
+	{ "module", read_module }, { "dim", read_dim },
+	{ "axis", read_axis }, { "set", read_set },
 	{ "hint", read_hint }, { "layer", read_layer },
 	{ "model", read_model }
 };
@@ -314,15 +358,15 @@ read_top_line(struct reader *r)
 	}
 	if (r->s.t.kind != TOK_NAME || r->s.t.dotted) {
 		return rd_expected(r, "a line that starts with module, dim, "
-				   "set, hint, layer or model");
+				   "axis, set, hint, layer or model");
 	}
 	diag_near_init(&near, ir_text(r->ctx, r->s.t.text));
 	for (i = 0; i < NLINES; i++) {
 		diag_near_try(&near, lines[i].word);
 	}
 	return rd_fail(r, scan_span(&r->s, &r->s.t), "expected a line that "
-		       "starts with module, dim, set, hint, layer or model, "
-		       "found %s%s", scan_found(&r->s),
+		       "starts with module, dim, axis, set, hint, layer or "
+		       "model, found %s%s", scan_found(&r->s),
 		       diag_near_text(&near, &r->ctx->tmp));
 }
 
@@ -399,7 +443,7 @@ read_file(struct reader *r)
 	if (r->depth) {
 		rd_missing_brace(r);
 	}
-	if (!r->model) {
+	if (!r->model && !(r->m->axes.n > 1 && r->m->funcs.n > 1)) {
 		rd_expected(r, "a model");
 	}
 }

@@ -87,6 +87,7 @@ bool rd_line_end(struct reader *r, const char *after);
 struct name *rd_meaning(struct reader *r, sym_t name);
 /* Takes the name of a dim that is known, or fails. */
 bool rd_dim(struct reader *r, dim_id *d);
+bool rd_axis(struct reader *r, axis_id *a, struct span *at);
 bool rd_layer(struct reader *r, func_id *f);
 
 /* Gives a value's number its meaning; 0 is a broken value. */

@@ -123,6 +123,28 @@ rd_dim(struct reader *r, dim_id *d)
 				 near_dim(r, text));
 }
 
+bool
+rd_axis(struct reader *r, axis_id *a, struct span *at)
+{
+	struct diag_near near;
+	sym_t name = 0;
+	axis_id i;
+
+	if (!rd_name(r, "an axis of the mesh", &name, at)) {
+		return false;
+	}
+	*a = ir_axis_find(r->m, name);
+	if (*a) {
+		return true;
+	}
+	diag_near_init(&near, ir_text(r->ctx, name));
+	for (i = 1; i < r->m->axes.n; i++) {
+		diag_near_try(&near, ir_axis_name(r->m, i));
+	}
+	return rd_fail(r, *at, "unknown axis `%s`%s", ir_text(r->ctx, name),
+		       diag_near_text(&near, &r->ctx->tmp));
+}
+
 static const char *
 near_layer(struct reader *r, const char *want)
 {

@@ -184,6 +184,35 @@ dtype(struct reader *r, enum ir_dtype *d)
 		       diag_near_text(&near, &r->ctx->tmp));
 }
 
+/* A value is on each axis in one way only. */
+static bool
+fresh_axis(struct reader *r, const struct ir_type *t, axis_id a,
+	   struct span at)
+{
+	return ir_along(t, a).how == IR_IS_WHOLE ||
+	       rd_fail(r, at, "expected each axis once in a type, found `%s` "
+		       "twice", ir_axis_name(r->m, a));
+}
+
+/* `:dp:tp` behind a dim of a type: the axes that split it. */
+static bool
+dim_cut(struct reader *r, struct ir_type *t)
+{
+	struct ir_along how = { IR_IS_SPLIT, t->dims[t->ndims - 1] };
+
+	while (scan_is(&r->s, ':')) {
+		struct span at;
+		axis_id a;
+
+		scan_next(&r->s);
+		if (!rd_axis(r, &a, &at) || !fresh_axis(r, t, a, at)) {
+			return false;
+		}
+		ir_set_along(t, a, how);
+	}
+	return true;
+}
+
 static bool
 type_dims(struct reader *r, struct ir_type *t)
 {
@@ -210,6 +239,46 @@ type_dims(struct reader *r, struct ir_type *t)
 				       "type, found more", IR_MAX_DIMS);
 		}
 		t->dims[t->ndims++] = d;
+		if (!dim_cut(r, t)) {
+			return false;
+		}
+	}
+	scan_next(&r->s);
+	return true;
+}
+
+/* `{` may also open a region, but then the line ends. */
+static bool
+has_marks(const struct reader *r)
+{
+	char next = r->s.text[r->s.t.hi];
+
+	return scan_is(&r->s, '{') && (next == '+' || next == '@');
+}
+
+/* `{+tp, @ep}` */
+static bool
+type_marks(struct reader *r, struct ir_type *t)
+{
+	while (!scan_is(&r->s, '}')) {
+		struct ir_along how = { IR_IS_PART, 0 };
+		struct span at;
+		axis_id a;
+
+		scan_next(&r->s);	/* `{` or `,` */
+		if (scan_is(&r->s, '@')) {
+			how.how = IR_IS_ROUTED;
+		} else if (!scan_is(&r->s, '+')) {
+			return rd_expected(r, "`+` or `@` and an axis");
+		}
+		scan_next(&r->s);
+		if (!rd_axis(r, &a, &at) || !fresh_axis(r, t, a, at)) {
+			return false;
+		}
+		ir_set_along(t, a, how);
+		if (!scan_is(&r->s, ',') && !scan_is(&r->s, '}')) {
+			return rd_expected(r, "`,` or `}`");
+		}
 	}
 	scan_next(&r->s);
 	return true;
@@ -235,7 +304,7 @@ rd_type(struct reader *r, struct ir_type *t, struct span *at)
 	if (!rd_sign(r, '[', "`[` and the type's dims")) {
 		return false;
 	}
-	if (!type_dims(r, t)) {
+	if (!type_dims(r, t) || (has_marks(r) && !type_marks(r, t))) {
 		return false;
 	}
 	at->hi = r->s.base + r->s.last_hi;
@@ -320,6 +389,35 @@ attr_dims(struct reader *r, struct ir_attr *a)
 }
 
 static bool
+attr_axes(struct reader *r, struct ir_attr *a)
+{
+	bool list = scan_is(&r->s, '(');
+	struct span at;
+	uint8_t i;
+
+	do {
+		if (a->ndims || list) {
+			scan_next(&r->s);
+		}
+		if (a->ndims == IR_MAX_AXES) {
+			return rd_expected(r, "at most 8 axes");
+		}
+		if (!rd_axis(r, &a->dims[a->ndims], &at)) {
+			return false;
+		}
+		for (i = 0; i < a->ndims; i++) {
+			if (a->dims[i] == a->dims[a->ndims]) {
+				return rd_fail(r, at, "expected each axis "
+					       "once, found `%s` twice",
+					       ir_axis_name(r->m, a->dims[i]));
+			}
+		}
+		a->ndims++;
+	} while (list && scan_is(&r->s, ','));
+	return !list || rd_sign(r, ')', "`,` or `)`");
+}
+
+static bool
 attr_int(struct reader *r, struct ir_attr *a)
 {
 	if (!scan_is(&r->s, '(')) {
@@ -362,6 +460,8 @@ attr_value(struct reader *r, struct ir_attr *a)
 		return rd_dim(r, &a->dims[0]);
 	case ATTR_DIMS:
 		return attr_dims(r, a);
+	case ATTR_AXES:
+		return attr_axes(r, a);
 	case ATTR_INT:
 		return attr_int(r, a);
 	case ATTR_NUM:

@@ -619,6 +619,10 @@ result_type(struct binding *b, struct ir_type *out)
 		t.dtype = IR_IDX;
 		t.of = index_dim(b->r);
 		break;
+	case 'x':
+		t.dtype = b->types[0]->dtype;
+		t.of = b->types[0]->of;
+		break;
 	default:		/* as written, a float */
 		if (!ir_dtypes[t.dtype].is_float) {
 			return fail(b, "%s makes numbers, not an index",

@@ -290,7 +290,7 @@ scan_sign(struct scan *s, char c)
 	s->t.hi = s->at = s->t.lo + 1;
 	s->t.kind = TOK_SIGN;
 	s->t.sign = c;
-	if (c <= ' ' || c > '~' || !strchr("=,:;()[]{}<>+-*/.", c)) {
+	if (c <= ' ' || c > '~' || !strchr("=,:;()[]{}<>+-*/.@", c)) {
 		bad(s, c > ' ' && c <= '~' ? "expected a name, a number, a "
 		    "value or text in quotes, found `%c`"
 		    : "expected text, found byte 0x%02x", (unsigned char)c);

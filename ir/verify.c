@@ -187,11 +187,16 @@ check_node(struct verifier *v, node_id id, region_id region, int depth)
 	const struct ir_node *n = ir_node(v->m, id);
 	enum ir_op op = (enum ir_op)n->op;
 	const struct ir_attr *name;
+	const char *fault;
 
 	if (!ver_attrs(v, n) || !ver_operands(v, n) ||
 	    !ver_rule(v, n) || !ver_relations(v, n) ||
 	    !ver_template(v, n)) {
 		return false;
+	}
+	fault = ir_place_fault(v->m, n);
+	if (fault) {
+		return ver_broken(v, n, "%s", fault);
 	}
 	if (!ir_is(op, IRF_REGION) && n->region) {
 		return ver_broken(v, n, "expected no region, found %" PRIu32,
@@ -326,7 +331,7 @@ check_func(struct verifier *v, func_id id, bool *seen)
 		return ver_fail(v, f->span, "%s: expected one layer of that "
 				"name, found a second", what);
 	}
-	if (f->is_model != (id == v->m->funcs.n - 1)) {
+	if (ir_model(v->m) && f->is_model != (id == v->m->funcs.n - 1)) {
 		return ver_fail(v, f->span, "%s: expected one model, after all "
 				"layers, found function %" PRIu32 " of %"
 				PRIu32, what, id, v->m->funcs.n - 1);
@@ -375,7 +380,7 @@ check_funcs(struct verifier *v)
 			return;
 		}
 	}
-	if (!ir_model(v->m)) {
+	if (!ir_model(v->m) && (v->m->axes.n <= 1 || v->m->funcs.n <= 1)) {
 		ver_fail(v, nowhere, "expected one model, found none");
 	}
 	for (f = 1; f < v->m->funcs.n && v->ok; f++) {

@@ -44,6 +44,31 @@ static const struct {
 /* ---- one attribute ---- */
 
 static bool
+check_axes(struct verifier *v, const struct ir_node *n,
+	   const struct ir_attr *a)
+{
+	uint32_t seen = 0;
+	uint8_t i;
+
+	if (a->ndims < 1 || a->ndims > IR_MAX_AXES) {
+		return ver_broken(v, n, "expected 1 to %d axes in `%s`, found "
+				  "%d", IR_MAX_AXES, ir_attrs[a->key].name,
+				  a->ndims);
+	}
+	for (i = 0; i < a->ndims; i++) {
+		axis_id x = a->dims[i];
+
+		if (!x || x >= v->m->axes.n || seen >> x & 1) {
+			return ver_broken(v, n, "expected axes of the mesh in "
+					  "`%s`, each once",
+					  ir_attrs[a->key].name);
+		}
+		seen |= 1u << x;
+	}
+	return true;
+}
+
+static bool
 check_dims(struct verifier *v, const struct ir_node *n,
 	   const struct ir_attr *a)
 {
@@ -133,6 +158,8 @@ check_kind(struct verifier *v, const struct ir_node *n,
 	case ATTR_DIM:
 	case ATTR_DIMS:
 		return check_dims(v, n, a);
+	case ATTR_AXES:
+		return check_axes(v, n, a);
 	case ATTR_INT:
 		return check_int(v, n, a);
 	case ATTR_NUM:

@@ -62,6 +62,41 @@ ver_first_time(bool *seen, sym_t name)
 	return first;
 }
 
+/* ---- the mesh ---- */
+
+static void
+check_axes(struct verifier *v)
+{
+	bool *seen = ver_no_names(v);
+	axis_id a;
+
+	if (v->m->axes.n > IR_MAX_AXES + 1) {
+		ver_fail(v, nowhere, "expected at most %d axes, found %" PRIu32,
+			 IR_MAX_AXES, v->m->axes.n - 1);
+		return;
+	}
+	for (a = 1; a < v->m->axes.n; a++) {
+		const struct ir_axis *x = &v->m->axes.at[a];
+
+		if (!ver_is_name(v, x->name, false)) {
+			ver_fail(v, x->span, "axis %" PRIu32 ": expected a "
+				 "name, found \"%s\"", a,
+				 ver_text(v, x->name));
+		} else if (!ver_first_time(seen, x->name)) {
+			ver_fail(v, x->span, "expected one axis `%s`, found a "
+				 "second", ver_text(v, x->name));
+		} else if (x->size < 1 || x->size > IR_MAX_AXIS) {
+			ver_fail(v, x->span, "axis `%s`: expected a size from "
+				 "1 to %d, found %" PRId64,
+				 ver_text(v, x->name), IR_MAX_AXIS, x->size);
+		} else if (x->time && x->balanced) {
+			ver_fail(v, x->span, "axis `%s`: expected time or "
+				 "balanced, found both",
+				 ver_text(v, x->name));
+		}
+	}
+}
+
 /* ---- dims and expressions ---- */
 
 static bool
@@ -259,6 +294,7 @@ ver_header(struct verifier *v)
 	for (i = 1; i < m->dims.n; i++) {
 		check_dim(v, i, seen);
 	}
+	check_axes(v);
 	seen = ver_no_names(v);
 	for (i = 0; i < m->settings.n; i++) {
 		check_setting(v, &m->settings.at[i], seen);

@@ -8,6 +8,30 @@
 
 /* ---- types and values ---- */
 
+/* Axes that exist, each in one place; nothing behind the last dim. */
+static const char *
+ver_placement_fault(struct verifier *v, const struct ir_type *t)
+{
+	uint32_t seen = (t->sum | t->routed) << 1, i, cut;
+
+	if ((t->sum & t->routed) || seen >> v->m->axes.n) {
+		return "expected each axis of the mesh once in a type";
+	}
+	for (i = 0; i < IR_MAX_DIMS; i++) {
+		for (cut = t->cut[i]; cut; cut >>= 4) {
+			axis_id a = cut & 15;
+
+			if (i >= t->ndims || !a || a >= v->m->axes.n ||
+			    seen >> a & 1) {
+				return "expected each axis of the mesh once "
+				       "in a type";
+			}
+			seen |= 1u << a;
+		}
+	}
+	return NULL;
+}
+
 const char *
 ver_type_fault(struct verifier *v, const struct ir_type *t)
 {
@@ -42,6 +66,9 @@ ver_type_fault(struct verifier *v, const struct ir_type *t)
 						    ver_dim(v, t->dims[i]));
 			}
 		}
+	}
+	if (ver_placement_fault(v, t)) {
+		return ver_placement_fault(v, t);
 	}
 	if (!ir_type_elems(v->m, t, &elems)) {
 		return arena_printf(a, "expected fewer than 2^63 elements, "

@@ -5,6 +5,7 @@ pair_tests = \
 	tests/ir/attribute-not-taken.ir \
 	tests/ir/attribute-twice.ir \
 	tests/ir/attributes-sorted.ir \
+	tests/ir/axis-size.ir \
 	tests/ir/bad-escape.ir \
 	tests/ir/bad-number.ir \
 	tests/ir/bad-value.ir \
@@ -36,6 +37,19 @@ pair_tests = \
 	tests/ir/odd-rotary.ir \
 	tests/ir/one-name.ir \
 	tests/ir/operand-count.ir \
+	tests/ir/placed-attention.ir \
+	tests/ir/placed-axis.ir \
+	tests/ir/placed-choose.ir \
+	tests/ir/placed-experts.ir \
+	tests/ir/placed-groups.ir \
+	tests/ir/placed-inner.ir \
+	tests/ir/placed-map.ir \
+	tests/ir/placed-order.ir \
+	tests/ir/placed-result.ir \
+	tests/ir/placed-ring-silent.ir \
+	tests/ir/placed-ring.ir \
+	tests/ir/placed-twice.ir \
+	tests/ir/placed-weight.ir \
 	tests/ir/recursion.ir \
 	tests/ir/region-open.ir \
 	tests/ir/renumbered.ir \
@@ -352,6 +366,8 @@ pair_files = \
 	tests/ir/attribute-twice.ir \
 	tests/ir/attributes-sorted.ir \
 	tests/ir/attributes-sorted.out \
+	tests/ir/axis-size.err \
+	tests/ir/axis-size.ir \
 	tests/ir/bad-escape.err \
 	tests/ir/bad-escape.ir \
 	tests/ir/bad-number.err \
@@ -414,6 +430,32 @@ pair_files = \
 	tests/ir/one-name.ir \
 	tests/ir/operand-count.err \
 	tests/ir/operand-count.ir \
+	tests/ir/placed-attention.ir \
+	tests/ir/placed-attention.out \
+	tests/ir/placed-axis.err \
+	tests/ir/placed-axis.ir \
+	tests/ir/placed-choose.err \
+	tests/ir/placed-choose.ir \
+	tests/ir/placed-experts.ir \
+	tests/ir/placed-experts.out \
+	tests/ir/placed-groups.err \
+	tests/ir/placed-groups.ir \
+	tests/ir/placed-inner.err \
+	tests/ir/placed-inner.ir \
+	tests/ir/placed-map.err \
+	tests/ir/placed-map.ir \
+	tests/ir/placed-order.err \
+	tests/ir/placed-order.ir \
+	tests/ir/placed-result.err \
+	tests/ir/placed-result.ir \
+	tests/ir/placed-ring-silent.err \
+	tests/ir/placed-ring-silent.ir \
+	tests/ir/placed-ring.ir \
+	tests/ir/placed-ring.out \
+	tests/ir/placed-twice.err \
+	tests/ir/placed-twice.ir \
+	tests/ir/placed-weight.err \
+	tests/ir/placed-weight.ir \
 	tests/ir/recursion.err \
 	tests/ir/recursion.ir \
 	tests/ir/region-open.err \

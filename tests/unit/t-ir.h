@@ -382,7 +382,8 @@ give_attrs(struct maker *g, struct ir_new *n, const struct ir_rule *r)
 		enum ir_takes takes = ir_op_takes(n->op, key);
 
 		if (takes == IR_TAKES_MUST ||
-		    (takes == IR_TAKES_OPTION && below(g, 2))) {
+		    (key != IR_ATTR_ON && takes == IR_TAKES_OPTION &&
+		     below(g, 2))) {
 			give_attr(g, n, key, r);
 		}
 	}
@@ -545,6 +546,9 @@ make_body(struct maker *g, region_id r, int depth)
 	for (i = 0; i < n; i++) {
 		enum ir_op op = (enum ir_op)below(g, IR_OP_COUNT);
 
+		if (ir_is(op, IRF_CONVERTS)) {
+			continue;	/* this module has no mesh */
+		}
 		if (ir_is(op, IRF_REGION)) {
 			make_repeat(g, r, depth);
 		} else if (ir_is(op, IRF_CALLS)) {

@@ -151,7 +151,8 @@ test_docs(void **state)
 {
 	static const char *const rc[] = { "never", "cheap", "row", "heavy" };
 	static const char *const kind[] = {
-		"dim", "dims", "int", "number", "flag", "word", "string"
+		"dim", "dims", "int", "number", "flag", "word", "string",
+		"element type", "axes"
 	};
 	const char *page = read_page("docs/ir.md"), *row;
 	int i;
@@ -160,10 +161,12 @@ test_docs(void **state)
 	for (i = 0; i < IR_OP_COUNT; i++) {
 		const struct ir_op_info *op = &ir_ops[i];
 		const char *tick = *op->rule ? "`" : "";
+		const char *code = *op->split ? "`" : "";
 
-		row = arena_printf(&ctx.tmp, "| `%s` | %s%s%s | %s | %s | "
-				   "%s |\n", op->name, tick, op->rule, tick,
-				   op->attrs, rc[op->recompute], op->help);
+		row = arena_printf(&ctx.tmp, "| `%s` | %s%s%s | %s%s%s | %s "
+				   "| %s | %s |\n", op->name, tick, op->rule,
+				   tick, code, op->split, code, op->attrs,
+				   rc[op->recompute], op->help);
 		if (op->nargs >= 0 && !strstr(page, row)) {
 			fail_msg("docs/ir.md lacks the row\n%s", row);
 		}
