@@ -25,6 +25,15 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sched_csv.c \
 	%D%/sched_make.c \
 	%D%/sched_run.c \
+	%D%/solve.c \
+	%D%/solve.h \
+	%D%/solve_bound.c \
+	%D%/solve_eliminate.c \
+	%D%/solve_net.c \
+	%D%/solve_net.h \
+	%D%/solve_plan.c \
+	%D%/solve_prune.c \
+	%D%/solve_search.c \
 	%D%/summary.c \
 	%D%/summary_print.c \
 	%D%/table.c

@@ -63,6 +63,7 @@ unit_tests = \
 	%D%/unit/t-safetensors \
 	%D%/unit/t-sched \
 	%D%/unit/t-sched-csv \
+	%D%/unit/t-solve \
 	%D%/unit/t-st-index \
 	%D%/unit/t-st-read \
 	%D%/unit/t-summary \

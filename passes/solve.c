@@ -1,0 +1,303 @@
+/*
+ * The solver from outside: problems are taken in, made small, and cut into
+ * parts that have nothing to do with each other.
+ */
+#include "passes/solve_net.h"
+
+#include <math.h>
+#include <string.h>
+
+struct solve *
+solve_new(struct arena *a)
+{
+	struct solve *s = arena_alloc(a, sizeof *s);
+
+	s->arena = a;
+	s->max_entries = 1 << 22;
+	s->max_nodes = 2000;
+	return s;
+}
+
+uint32_t
+solve_var(struct solve *s, uint32_t domain)
+{
+	if (domain > SOLVE_MAX_DOMAIN) {
+		die("a domain of %u values, at most %u", domain,
+		    SOLVE_MAX_DOMAIN);
+	}
+	VEC_PUSH(s->arena, &s->domain, domain);
+	return s->domain.n - 1;
+}
+
+/* vars[] sorted, each once. */
+static void
+set_scope(struct solve *s, struct solve_table *t, uint32_t nvars,
+	  const uint32_t *vars)
+{
+	uint32_t k, j;
+
+	t->vars = arena_alloc(s->arena, nvars * sizeof *t->vars);
+	t->n = 1;
+	for (k = 0; k < nvars; k++) {
+		if (vars[k] >= s->domain.n) {
+			die("a table over variable %u of %u", vars[k],
+			    s->domain.n);
+		}
+		for (j = t->nvars; j > 0 && t->vars[j - 1] > vars[k]; j--) {
+		}
+		if (j > 0 && t->vars[j - 1] == vars[k]) {
+			continue;
+		}
+		memmove(t->vars + j + 1, t->vars + j,
+			(t->nvars - j) * sizeof *t->vars);
+		t->vars[j] = vars[k];
+		t->nvars++;
+		t->n *= s->domain.at[vars[k]];
+	}
+}
+
+/* The user's stride of each variable: of all places where it stands. */
+static void
+sum_strides(struct solve *s, const struct solve_table *t, uint32_t nvars,
+	    const uint32_t *vars, size_t *stride)
+{
+	size_t step = 1;
+	uint32_t k, j;
+
+	for (k = nvars; k-- > 0; step *= s->domain.at[vars[k]]) {
+		for (j = 0; t->vars[j] != vars[k]; j++) {
+		}
+		stride[j] += step;
+	}
+}
+
+void
+solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
+	     const double *table)
+{
+	struct solve_table t = { .nvars = 0 };
+	size_t *stride, from = 0, i;
+	uint32_t *at, k;
+
+	set_scope(s, &t, nvars, vars);
+	t.cost = arena_alloc(s->arena, t.n * sizeof *t.cost);
+	stride = arena_alloc(s->arena, nvars * sizeof *stride);
+	at = arena_alloc(s->arena, nvars * sizeof *at);
+	sum_strides(s, &t, nvars, vars, stride);
+	for (i = 0; i < t.n; i++) {
+		t.cost[i] = table[from];
+		if (!(t.cost[i] > -INFINITY)) {
+			die("a cost that is no number or minus infinity");
+		}
+		for (k = t.nvars; k-- > 0;) {
+			from += stride[k];
+			if (++at[k] < s->domain.at[t.vars[k]]) {
+				break;
+			}
+			from -= stride[k] * at[k];
+			at[k] = 0;
+		}
+	}
+	VEC_PUSH(s->arena, &s->tables, t);
+}
+
+/* ---- solving ---- */
+
+/* All that was added, as a net; NULL if some variable has no value. */
+static struct solve_net *
+take_in(struct solve_run *r)
+{
+	struct solve *s = r->s;
+	struct solve_room room = { &r->pool, NULL };
+	struct solve_net raw = { .room = room, .nvars = s->domain.n,
+				 .tables = s->tables.at,
+				 .ntables = s->tables.n,
+				 .domain = s->domain.at };
+	uint8_t *values = solve_get(&raw.room, SOLVE_MAX_DOMAIN);
+	double *none = solve_zero(&raw.room, SOLVE_MAX_DOMAIN * sizeof *none);
+	struct solve_part all = solve_whole(&raw);
+	struct solve_net *net;
+	uint32_t v;
+
+	raw.id = solve_get(&raw.room, raw.nvars * sizeof *raw.id);
+	raw.value = solve_get(&raw.room, raw.nvars * sizeof *raw.value);
+	raw.unary = solve_get(&raw.room, raw.nvars * sizeof *raw.unary);
+	for (v = 0; v < SOLVE_MAX_DOMAIN; v++) {
+		values[v] = (uint8_t)v;
+	}
+	for (v = 0; v < raw.nvars; v++) {
+		raw.id[v] = v;
+		raw.value[v] = values;
+		raw.unary[v] = none;
+		if (raw.domain[v] == 0) {
+			r->result->bad_var = v;
+			return NULL;
+		}
+	}
+	/* what it drops is the variables of one value, which is 0 */
+	net = solve_restrict(&raw, &all, r->result->choice);
+	solve_leave(&raw.room);
+	return net;
+}
+
+/* All of the variable's part get its number. */
+static void
+mark_part(const struct solve_net *net, uint32_t *part, uint32_t number,
+	  uint32_t start, uint32_t *stack)
+{
+	uint32_t n = 0, k, j;
+
+	part[start] = number;
+	stack[n++] = start;
+	while (n) {
+		const struct solve_list *of = &net->of[stack[--n]];
+
+		for (k = 0; k < of->n; k++) {
+			const struct solve_table *t = &net->tables[of->at[k]];
+
+			for (j = 0; j < t->nvars; j++) {
+				if (part[t->vars[j]] == SOLVE_NO_VAR) {
+					part[t->vars[j]] = number;
+					stack[n++] = t->vars[j];
+				}
+			}
+		}
+	}
+}
+
+struct split {
+	uint32_t *part;		/* by variable */
+	struct solve_list *vars, *tables;	/* by part */
+	uint32_t n;
+};
+
+static void
+split(struct solve_net *net, struct split *s)
+{
+	uint32_t n = net->nvars, v, k;
+	uint32_t *stack = solve_get(&net->room, n * sizeof *stack);
+
+	s->n = 0;
+	s->part = solve_get(&net->room, n * sizeof *s->part);
+	memset(s->part, 0xff, n * sizeof *s->part);
+	for (v = 0; v < n; v++) {
+		if (s->part[v] == SOLVE_NO_VAR) {
+			mark_part(net, s->part, s->n++, v, stack);
+		}
+	}
+	s->vars = solve_zero(&net->room, s->n * sizeof *s->vars);
+	s->tables = solve_zero(&net->room, s->n * sizeof *s->tables);
+	for (v = 0; v < n; v++) {
+		solve_push(&net->room, &s->vars[s->part[v]], v);
+	}
+	for (k = 0; k < net->ntables; k++) {
+		solve_push(&net->room,
+			   &s->tables[s->part[net->tables[k].vars[0]]], k);
+	}
+}
+
+static bool
+solve_parts(struct solve_run *r, struct solve_net *net)
+{
+	struct split parts;
+	uint32_t k;
+
+	split(net, &parts);
+	for (k = 0; k < parts.n; k++) {
+		struct solve_part part = {
+			.vars = parts.vars[k].at, .nvars = parts.vars[k].n,
+			.tables = parts.tables[k].at,
+			.ntables = parts.tables[k].n
+		};
+
+		if (!solve_search(r, solve_restrict(net, &part, r->choice))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What the choice costs: an order of sums that elimination has no part in. */
+static double
+price(const struct solve *s, const struct solve_net *net,
+      const uint32_t *choice)
+{
+	double sum = net->base;
+	uint32_t v, k, j;
+
+	for (v = 0; v < net->nvars; v++) {
+		sum += net->unary[v][choice[net->id[v]]];
+	}
+	for (k = 0; k < net->ntables; k++) {
+		const struct solve_table *t = &net->tables[k];
+		size_t at = 0;
+
+		for (j = 0; j < t->nvars; j++) {
+			uint32_t id = net->id[t->vars[j]];
+
+			at = at * s->domain.at[id] + choice[id];
+		}
+		sum += t->cost[at];
+	}
+	return sum;
+}
+
+/* The lowest variable of a table that forbids everything. */
+static uint32_t
+forbidden_var(const struct solve *s)
+{
+	uint32_t k, bad = SOLVE_NO_VAR;
+	size_t i;
+
+	for (k = 0; k < s->tables.n; k++) {
+		const struct solve_table *t = &s->tables.at[k];
+
+		for (i = 0; i < t->n && !(t->cost[i] < INFINITY); i++) {
+		}
+		if (i == t->n && t->nvars && t->vars[0] < bad) {
+			bad = t->vars[0];
+		}
+	}
+	return bad;
+}
+
+/* Frees the net, which take_in made. */
+static bool
+solve_all(struct solve_run *r, struct solve_net *net)
+{
+	struct solve_part all = solve_whole(net);
+	struct solve_net *small;
+	bool ok = net->base < INFINITY;
+
+	if (!ok) {
+		r->result->bad_var = forbidden_var(r->s);
+	} else if ((ok = solve_prune(net, &r->result->bad_var))) {
+		small = solve_restrict(net, &all, r->result->choice);
+		solve_net_free(net);
+		net = small;
+		ok = solve_parts(r, net);
+	}
+	solve_net_free(net);
+	return ok;
+}
+
+struct solve_result
+solve_run(struct solve *s, struct arena *tmp)
+{
+	struct solve_result res = { .exact = true, .cost = INFINITY,
+				    .bad_var = SOLVE_NO_VAR };
+	size_t bytes = s->domain.n * sizeof *res.choice;
+	struct solve_run r = { .pool.arena = tmp, .s = s, .result = &res };
+	struct solve_net *net;
+
+	res.choice = arena_alloc(s->arena, bytes);
+	r.choice = arena_alloc(tmp, bytes);
+	r.best = arena_alloc(tmp, bytes);
+	net = take_in(&r);
+	if (net && solve_all(&r, net)) {
+		res.feasible = true;
+		res.bad_var = SOLVE_NO_VAR;
+		res.cost = price(s, take_in(&r), res.choice);
+	}
+	return res;
+}

@@ -1,0 +1,237 @@
+/*
+ * Values that no best answer needs: those that meet nothing but forbidden
+ * entries (arc consistency), and those that another value of the variable
+ * beats whatever its neighbours take (Goldstein's dead-end elimination,
+ * Biophys. J. 66, 1994).  Both go on until nothing more can be dropped.
+ */
+#include "passes/solve_net.h"
+
+#include <math.h>
+
+/* Variables to look at, each at most once; the first in is the first out. */
+struct queue {
+	uint32_t *var, head, n, cap;
+	bool *queued;
+};
+
+struct prune {
+	struct solve_net *net;
+	struct queue arcs, beaten;
+};
+
+static void
+enqueue(struct queue *q, uint32_t v)
+{
+	if (!q->queued[v]) {
+		q->queued[v] = true;
+		q->var[(q->head + q->n++) % q->cap] = v;
+	}
+}
+
+static bool
+dequeue(struct queue *q, uint32_t *v)
+{
+	if (q->n == 0) {
+		return false;
+	}
+	*v = q->var[q->head];
+	q->head = (q->head + 1) % q->cap;
+	q->n--;
+	q->queued[*v] = false;
+	return true;
+}
+
+static void
+queue_all(struct queue *q, struct solve_net *net)
+{
+	uint32_t v;
+
+	q->cap = net->nvars;
+	q->head = q->n = 0;
+	q->var = solve_get(&net->room, net->nvars * sizeof *q->var);
+	q->queued = solve_zero(&net->room, net->nvars * sizeof *q->queued);
+	for (v = 0; v < net->nvars; v++) {
+		enqueue(q, v);
+	}
+}
+
+/* The neighbours have fewer values to reckon with now. */
+static void
+wake(struct prune *p, uint32_t v)
+{
+	const struct solve_list *of = &p->net->of[v];
+	uint32_t k, j;
+
+	enqueue(&p->beaten, v);
+	for (k = 0; k < of->n; k++) {
+		const struct solve_table *t = &p->net->tables[of->at[k]];
+
+		for (j = 0; j < t->nvars; j++) {
+			if (t->vars[j] != v) {
+				enqueue(&p->arcs, t->vars[j]);
+				enqueue(&p->beaten, t->vars[j]);
+			}
+		}
+	}
+}
+
+static bool
+supported(const struct solve_net *net, uint32_t v, uint32_t a)
+{
+	uint32_t k;
+	size_t o, i;
+
+	for (k = 0; k < net->of[v].n; k++) {
+		const struct solve_table *t = &net->tables[net->of[v].at[k]];
+		struct solve_axis x = solve_axis(net, t, v);
+		bool found = false;
+
+		for (o = 0; o < x.outer && !found; o++) {
+			const double *c = t->cost +
+					  (o * x.domain + a) * x.inner;
+
+			for (i = 0; i < x.inner && !found; i++) {
+				found = c[i] < INFINITY;
+			}
+		}
+		if (!found) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* False if no value of v is left. */
+static bool
+check_arcs(struct prune *p, uint32_t v)
+{
+	const double *unary = p->net->unary[v];
+	uint32_t a, left = 0;
+	bool dropped = false;
+
+	for (a = 0; a < p->net->domain[v]; a++) {
+		if (unary[a] < INFINITY) {
+			if (supported(p->net, v, a)) {
+				left++;
+			} else {
+				solve_drop(p->net, v, a);
+				dropped = true;
+			}
+		}
+	}
+	if (dropped) {
+		wake(p, v);
+	}
+	return left > 0;
+}
+
+/* The least and the most that a costs above b, over all its neighbours. */
+static void
+compare_in(const double *a, const double *b, const struct solve_axis *x,
+	   double *least, double *most)
+{
+	size_t row = x->domain * x->inner, o, i;
+
+	*least = INFINITY;
+	*most = -INFINITY;
+	for (o = 0; o < x->outer; o++, a += row, b += row) {
+		for (i = 0; i < x->inner; i++) {
+			/*
+			 * Where both are forbidden this is no number, and
+			 * both comparisons are false.
+			 */
+			double d = a[i] - b[i];
+
+			*least = d < *least ? d : *least;
+			*most = d > *most ? d : *most;
+		}
+	}
+}
+
+/*
+ * Is b never better than a (1), or a never better than b (-1)?  If both,
+ * they are worth the same, and the higher value goes.
+ */
+static int
+beats(const struct solve_net *net, uint32_t v, uint32_t a, uint32_t b)
+{
+	double least = net->unary[v][b] - net->unary[v][a], most = least;
+	uint32_t k;
+
+	for (k = 0; k < net->of[v].n; k++) {
+		const struct solve_table *t = &net->tables[net->of[v].at[k]];
+		struct solve_axis x = solve_axis(net, t, v);
+		double lo, hi;
+
+		compare_in(t->cost + b * x.inner, t->cost + a * x.inner, &x,
+			   &lo, &hi);
+		/* what is out of the race stays so: no sum of opposites */
+		least = lo > -INFINITY ? least + lo : lo;
+		most = hi < INFINITY ? most + hi : hi;
+		if (!(least > -INFINITY) && !(most < INFINITY)) {
+			return 0;
+		}
+	}
+	return least >= 0 ? 1 : most <= 0 ? -1 : 0;
+}
+
+static void
+check_beaten(struct prune *p, uint32_t v)
+{
+	const double *unary = p->net->unary[v];
+	uint32_t n = p->net->domain[v], a, b;
+	bool dropped = false;
+
+	for (a = 0; a < n; a++) {
+		for (b = a + 1; b < n && unary[a] < INFINITY; b++) {
+			int who = unary[b] < INFINITY ?
+				beats(p->net, v, a, b) : 0;
+
+			if (who != 0) {
+				solve_drop(p->net, v, who > 0 ? b : a);
+				dropped = true;
+			}
+		}
+	}
+	if (dropped) {
+		wake(p, v);
+	}
+}
+
+/* What the variable's own costs forbid is to show in its tables too. */
+static void
+spread_forbidden(struct solve_net *net)
+{
+	uint32_t v, a;
+
+	for (v = 0; v < net->nvars; v++) {
+		for (a = 0; a < net->domain[v]; a++) {
+			if (!(net->unary[v][a] < INFINITY)) {
+				solve_drop(net, v, a);
+			}
+		}
+	}
+}
+
+bool
+solve_prune(struct solve_net *net, uint32_t *bad)
+{
+	struct prune p = { .net = net };
+	uint32_t v;
+
+	spread_forbidden(net);
+	queue_all(&p.arcs, net);
+	queue_all(&p.beaten, net);
+	for (;;) {
+		if (dequeue(&p.arcs, &v)) {
+			if (!check_arcs(&p, v)) {
+				*bad = net->id[v];
+				return false;
+			}
+		} else if (dequeue(&p.beaten, &v)) {
+			check_beaten(&p, v);
+		} else {
+			return true;
+		}
+	}
+}

@@ -1,0 +1,743 @@
+/*
+ * The solver against trying everything: thousands of small problems, the
+ * limits that make it search, conflicts, order of insertion, and a ladder
+ * far too large to try.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "passes/solve.h"
+
+#define MAX_VARS 64
+#define MAX_TABLES 160
+
+/* What the test remembers of a problem, as the user gave it. */
+struct table {
+	uint32_t nvars, vars[4];
+	double cost[4096];
+	uint32_t n;
+};
+
+static struct {
+	struct mem mem;
+	struct arena a;
+	uint64_t seed;
+	uint32_t nvars, domain[MAX_VARS];
+	struct table *tables;
+	uint32_t ntables;
+} t;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	mem_init(&t.mem);
+	arena_init(&t.a, &t.mem);
+	t.seed = 1;
+	t.tables = malloc(MAX_TABLES * sizeof *t.tables);
+	return t.tables ? 0 : -1;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	arena_release(&t.a);
+	free(t.tables);
+	return 0;
+}
+
+static uint32_t
+draw(uint32_t n)
+{
+	t.seed = t.seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(t.seed >> 33) % n;
+}
+
+/* ---- problems ---- */
+
+static void
+begin(uint32_t nvars, uint32_t most)
+{
+	uint32_t v;
+
+	arena_release(&t.a);
+	arena_init(&t.a, &t.mem);
+	t.nvars = nvars;
+	t.ntables = 0;
+	for (v = 0; v < nvars; v++) {
+		t.domain[v] = 1 + draw(most);
+	}
+}
+
+/* How the entries are drawn: whole numbers, and how many are forbidden. */
+struct style {
+	bool whole;
+	uint32_t forbidden;	/* percent */
+	uint32_t range;		/* few numbers make many ties */
+};
+
+static double
+entry(const struct style *style)
+{
+	if (draw(100) < style->forbidden) {
+		return INFINITY;
+	}
+	if (style->whole) {
+		return (double)draw(style->range) - style->range / 4;
+	}
+	return draw(1000000) / 1e5 - 3;
+}
+
+static struct table *
+add(uint32_t nvars, const uint32_t *vars, const struct style *style)
+{
+	struct table *b = &t.tables[t.ntables++];
+	uint32_t k;
+
+	assert_true(t.ntables <= MAX_TABLES);
+	b->nvars = nvars;
+	b->n = 1;
+	for (k = 0; k < nvars; k++) {
+		b->vars[k] = vars[k];
+		b->n *= t.domain[vars[k]];
+	}
+	for (k = 0; k < b->n; k++) {
+		b->cost[k] = entry(style);
+	}
+	return b;
+}
+
+static void
+add2(uint32_t u, uint32_t v, const struct style *style)
+{
+	add(2, (uint32_t[]){ u, v }, style);
+}
+
+static double
+cost_of(const uint32_t *choice)
+{
+	double sum = 0;
+	uint32_t k, j;
+
+	for (k = 0; k < t.ntables; k++) {
+		const struct table *b = &t.tables[k];
+		uint32_t at = 0;
+
+		for (j = 0; j < b->nvars; j++) {
+			at = at * t.domain[b->vars[j]] + choice[b->vars[j]];
+		}
+		sum += b->cost[at];
+	}
+	return sum;
+}
+
+static double
+try_all(void)
+{
+	uint32_t choice[MAX_VARS] = { 0 }, v;
+	double best = INFINITY;
+
+	for (;;) {
+		double cost = cost_of(choice);
+
+		best = cost < best ? cost : best;
+		for (v = 0; v < t.nvars && ++choice[v] == t.domain[v]; v++) {
+			choice[v] = 0;
+		}
+		if (v == t.nvars) {
+			return best;
+		}
+	}
+}
+
+/* The problem with its tables in that order; NULL: as they were added. */
+static struct solve *
+build(const uint32_t *order)
+{
+	struct solve *s = solve_new(&t.a);
+	uint32_t k;
+
+	for (k = 0; k < t.nvars; k++) {
+		assert_int_equal(solve_var(s, t.domain[k]), k);
+	}
+	for (k = 0; k < t.ntables; k++) {
+		const struct table *b = &t.tables[order ? order[k] : k];
+
+		solve_factor(s, b->nvars, b->vars, b->cost);
+	}
+	return s;
+}
+
+static struct solve_result
+run(struct solve *s)
+{
+	struct solve_result r;
+	struct arena tmp;
+
+	arena_init(&tmp, &t.mem);
+	r = solve_run(s, &tmp);
+	arena_release(&tmp);
+	return r;
+}
+
+static bool
+near(double a, double b)
+{
+	return fabs(a - b) <= 1e-12 * (1 + fabs(a) + fabs(b));
+}
+
+static void
+check_choice(const struct solve_result *r)
+{
+	uint32_t v;
+
+	assert_true(r->feasible);
+	for (v = 0; v < t.nvars; v++) {
+		assert_true(r->choice[v] < t.domain[v]);
+	}
+	assert_true(near(r->cost, cost_of(r->choice)));
+}
+
+static void
+check_best(const struct solve_result *r)
+{
+	double best = try_all();
+
+	assert_true(r->exact);
+	assert_int_equal(r->feasible, best < INFINITY);
+	if (r->feasible) {
+		check_choice(r);
+		if (!near(r->cost, best)) {
+			fail_msg("cost %.17g, best %.17g", r->cost, best);
+		}
+	} else {
+		assert_false(r->cost < INFINITY);
+	}
+}
+
+/* ---- shapes ---- */
+
+static void
+tree(const struct style *style)
+{
+	uint32_t v;
+
+	begin(2 + draw(6), 4);
+	for (v = 1; v < t.nvars; v++) {
+		add2(v, draw(v), style);
+	}
+}
+
+static void
+cycle(const struct style *style)
+{
+	uint32_t v;
+
+	begin(3 + draw(5), 4);
+	for (v = 0; v < t.nvars; v++) {
+		add2(v, (v + 1) % t.nvars, style);
+	}
+}
+
+static void
+grid(const struct style *style)
+{
+	uint32_t w = 2 + draw(2), h = 2 + draw(2), v;
+
+	begin(w * h, 3);
+	for (v = 0; v < w * h; v++) {
+		if (v % w + 1 < w) {
+			add2(v, v + 1, style);
+		}
+		if (v + w < w * h) {
+			add2(v + w, v, style);
+		}
+	}
+}
+
+/* Anything: scopes of 0 to 4, some twice, variables twice in one. */
+static void
+mess(const struct style *style)
+{
+	uint32_t n, k, j;
+
+	begin(1 + draw(7), 4);
+	n = draw(2 * t.nvars + 1);
+	for (k = 0; k < n; k++) {
+		uint32_t vars[4], nvars = draw(20) ? 1 + draw(3) : draw(5);
+
+		for (j = 0; j < nvars; j++) {
+			vars[j] = draw(t.nvars);
+		}
+		add(nvars, vars, style);
+		if (draw(4) == 0) {
+			add(nvars, vars, style);
+		}
+	}
+}
+
+/* Every pair: the bounds are bad, so that it takes many nodes. */
+static void
+dense(const struct style *style)
+{
+	uint32_t u, v;
+
+	begin(5 + draw(2), 4);
+	for (v = 0; v < t.nvars; v++) {
+		for (u = 0; u < v; u++) {
+			add2(u, v, style);
+		}
+	}
+}
+
+static void (*const shapes[])(const struct style *) = {
+	tree, cycle, grid, mess, dense
+};
+
+static const struct style styles[] = {
+	{ false, 0, 0 }, { true, 0, 20 }, { true, 0, 3 }, { false, 15, 0 },
+	{ true, 40, 5 }, { true, 70, 5 }
+};
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static void
+draw_problem(uint32_t i)
+{
+	shapes[i % COUNT(shapes)](&styles[i / COUNT(shapes) % COUNT(styles)]);
+}
+
+/* Is there a table over nothing that forbids?  Then no variable is to blame. */
+static bool
+no_scope(void)
+{
+	uint32_t k;
+
+	for (k = 0; k < t.ntables; k++) {
+		if (t.tables[k].nvars == 0 && isinf(t.tables[k].cost[0])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+against_all(void **state)
+{
+	uint32_t i, k, infeasible = 0;
+
+	(void)state;
+	for (i = 0; i < 6000; i++) {
+		struct solve_result r;
+
+		draw_problem(i);
+		for (k = draw(3); k > 0 && t.nvars; k--) {
+			add(1, (uint32_t[]){ draw(t.nvars) },
+			    &styles[i % COUNT(styles)]);
+		}
+		r = run(build(NULL));
+		check_best(&r);
+		assert_int_equal(r.nodes, 0);
+		infeasible += !r.feasible;
+		assert_true(r.feasible ? r.bad_var == SOLVE_NO_VAR
+				       : r.bad_var < t.nvars || no_scope());
+	}
+	assert_true(infeasible > 200 && infeasible < 3000);
+}
+
+/* Tables of at most so many entries: the rest is searched. */
+static void
+searching(void **state)
+{
+	static const double limits[] = { 0, 1, 2, 4, 9, 16 };
+	uint32_t i, nodes = 0;
+
+	(void)state;
+	for (i = 0; i < 6000; i++) {
+		struct solve_result r;
+		struct solve *s;
+
+		draw_problem(i);
+		s = build(NULL);
+		s->max_entries = limits[i / 30 % COUNT(limits)];
+		r = run(s);
+		check_best(&r);
+		nodes += r.nodes;
+	}
+	assert_true(nodes > 300);
+}
+
+/* Fewer than it takes: the best seen, and no claim that it is the best. */
+static void
+out_of_nodes(void **state)
+{
+	static const struct style style = { true, 0, 1000 };
+	uint32_t i, v, u, inexact = 0;
+
+	(void)state;
+	for (i = 0; i < 40; i++) {
+		struct solve_result r, all;
+		struct solve *s;
+
+		begin(9, 1);
+		for (v = 0; v < t.nvars; v++) {
+			t.domain[v] = 4;
+			for (u = 0; u < v; u++) {
+				add2(u, v, &style);
+			}
+		}
+		s = build(NULL);
+		all = run(s);
+		assert_true(all.exact);
+		check_choice(&all);
+		s->max_entries = 4;
+		s->max_nodes = 3;
+		r = run(s);
+		check_choice(&r);
+		assert_true(r.exact ? near(r.cost, all.cost)
+				    : r.cost >= all.cost);
+		assert_true(r.nodes <= 3);
+		inexact += !r.exact;
+		s->max_nodes = 100000;
+		r = run(s);
+		assert_true(r.exact && near(r.cost, all.cost));
+		check_choice(&r);
+	}
+	assert_true(inexact > 10);
+}
+
+/*
+ * The two want to be alike, or want not to be, whatever they are: the bounds
+ * see nothing in a cycle where not all can have their way.
+ */
+static void
+frustrate(struct table *b)
+{
+	double weight = 1 + draw(20);
+	uint32_t n = t.domain[b->vars[1]], k, sign = draw(2);
+
+	for (k = 0; k < b->n; k++) {
+		b->cost[k] = (k / n == k % n) == sign ? weight : 0;
+	}
+}
+
+/*
+ * Too many assignments to try, but few enough states to eliminate: searching
+ * in the core of a sparse graph must come to the same.
+ */
+static void
+searching_deep(void **state)
+{
+	uint32_t i, k, nodes = 0, infeasible = 0;
+
+	(void)state;
+	for (i = 0; i < 300; i++) {
+		struct solve_result r, all;
+		struct solve *s;
+
+		begin(12 + draw(8), 5);
+		for (k = 0; k < t.nvars && i % 2; k++) {
+			t.domain[k] = 2 + draw(2);
+		}
+		for (k = 0; k < (2 + i % 2) * t.nvars; k++) {
+			uint32_t u = draw(t.nvars);
+
+			add2(u, (u + 1 + draw(t.nvars - 1)) % t.nvars,
+			     &styles[i % 4]);
+			if (i % 2) {
+				frustrate(&t.tables[t.ntables - 1]);
+			}
+		}
+		s = build(NULL);
+		all = run(s);
+		assert_int_equal(all.nodes, 0);
+		s->max_entries = 5 << draw(4);
+		s->max_nodes = 100000;
+		r = run(s);
+		assert_true(r.exact);
+		assert_int_equal(r.feasible, all.feasible);
+		if (r.feasible) {
+			check_choice(&r);
+			check_choice(&all);
+			assert_true(near(r.cost, all.cost));
+		}
+		infeasible += !r.feasible;
+		nodes += r.nodes;
+	}
+	assert_true(infeasible < 100);
+	assert_true(nodes > 1000);
+}
+
+/* The order of the tables changes nothing, not even among equals. */
+static void
+any_order(void **state)
+{
+	uint32_t i, k, j, order[MAX_TABLES];
+
+	(void)state;
+	for (i = 0; i < 2000; i++) {
+		struct solve_result a, b;
+		struct solve *s;
+
+		draw_problem(i);
+		for (k = 0; k < t.ntables; k++) {
+			order[k] = k;
+		}
+		for (k = t.ntables; k > 1; k--) {
+			uint32_t o = order[k - 1];
+
+			j = draw(k);
+			order[k - 1] = order[j];
+			order[j] = o;
+		}
+		s = build(NULL);
+		s->max_entries = i % 3 ? s->max_entries : 2;
+		a = run(s);
+		s = build(order);
+		s->max_entries = i % 3 ? s->max_entries : 2;
+		b = run(s);
+		assert_int_equal(a.feasible, b.feasible);
+		assert_int_equal(a.bad_var, b.bad_var);
+		assert_true(!a.feasible || memcmp(&a.cost, &b.cost,
+						  sizeof a.cost) == 0);
+		if (a.feasible) {
+			assert_memory_equal(a.choice, b.choice, t.nvars *
+					    sizeof *a.choice);
+		}
+		b = run(s);
+		assert_memory_equal(a.choice, b.choice, t.nvars *
+				    sizeof *a.choice);
+	}
+}
+
+/* ---- single cases ---- */
+
+static void
+small_cases(void **state)
+{
+	static const double three[] = { 2, 1, 1 }, forbid[] = { INFINITY };
+	static const double same[] = { 0, -9, -9, 0 };
+	struct solve *s = solve_new(&t.a);
+	struct solve_result r;
+	uint32_t x[2];
+
+	(void)state;
+	r = run(s);
+	assert_true(r.feasible && r.exact && near(r.cost, 0));
+	assert_int_equal(r.bad_var, SOLVE_NO_VAR);
+	solve_factor(s, 0, NULL, (double[]){ 2.5 });
+	x[0] = solve_var(s, 3);
+	r = run(s);
+	assert_true(r.feasible && near(r.cost, 2.5));
+	assert_int_equal(r.choice[x[0]], 0);
+	solve_factor(s, 1, x, three);
+	r = run(s);
+	assert_true(r.feasible && near(r.cost, 3.5));
+	assert_int_equal(r.choice[x[0]], 1);
+	/* one variable twice: only where both agree, never the -9 */
+	x[0] = x[1] = solve_var(s, 2);
+	solve_factor(s, 2, x, same);
+	r = run(s);
+	assert_true(near(r.cost, 3.5));
+	x[0] = solve_var(s, 1);
+	solve_factor(s, 1, x, (double[]){ 1 });
+	r = run(s);
+	assert_true(near(r.cost, 4.5));
+	solve_factor(s, 1, x, forbid);
+	r = run(s);
+	assert_false(r.feasible);
+	assert_true(r.exact);
+	assert_int_equal(r.bad_var, x[0]);
+	s = solve_new(&t.a);
+	solve_var(s, 2);
+	x[0] = solve_var(s, 0);
+	r = run(s);
+	assert_false(r.feasible);
+	assert_int_equal(r.bad_var, x[0]);
+}
+
+/* A row of "equal to the next", its ends forced apart: somewhere on it. */
+static void
+conflict_is_named(void **state)
+{
+	static const double equal[] = { 0, INFINITY, INFINITY, 0 };
+	struct solve *s = solve_new(&t.a);
+	struct solve_result r;
+	uint32_t v, x[2];
+
+	(void)state;
+	for (v = 0; v < 30; v++) {
+		solve_var(s, 2);
+	}
+	for (v = 10; v < 19; v++) {
+		x[0] = v;
+		x[1] = v + 1;
+		solve_factor(s, 2, x, equal);
+	}
+	assert_true(run(s).feasible);
+	solve_factor(s, 1, (uint32_t[]){ 10 }, (double[]){ 0, INFINITY });
+	assert_true(run(s).feasible);
+	solve_factor(s, 1, (uint32_t[]){ 19 }, (double[]){ INFINITY, 0 });
+	r = run(s);
+	assert_false(r.feasible);
+	assert_true(r.exact);
+	assert_in_range(r.bad_var, 10, 19);
+}
+
+/* ---- large ---- */
+
+struct ladder {
+	uint32_t width, length, domain;
+	double *across;		/* by rung, by rail, from value, to value */
+	double *along;		/* by rung but the last, by rail */
+	double *unary;
+	struct solve *s;
+};
+
+/* Whole numbers, 0 on the diagonal if `moves`: staying is free. */
+static void
+ladder_table(struct ladder *l, double *c, uint32_t u, uint32_t v, bool moves)
+{
+	uint32_t n = l->domain, a, b;
+
+	for (a = 0; a < n; a++) {
+		for (b = 0; b < n; b++) {
+			c[a * n + b] = moves && a == b ? 0 :
+				       1 + draw(moves ? 100 : 50);
+		}
+	}
+	solve_factor(l->s, 2, (uint32_t[]){ u, v }, c);
+}
+
+static void
+make_ladder(struct ladder *l)
+{
+	uint32_t n = l->width * l->length, d = l->domain, v, a;
+	size_t bytes = (size_t)n * d * d * sizeof(double);
+
+	l->s = solve_new(&t.a);
+	l->across = arena_alloc(&t.a, bytes);
+	l->along = arena_alloc(&t.a, bytes);
+	l->unary = arena_alloc(&t.a, n * d * sizeof *l->unary);
+	for (v = 0; v < n; v++) {
+		solve_var(l->s, d);
+	}
+	for (v = 0; v < n; v++) {
+		for (a = 0; a < d; a++) {
+			l->unary[v * d + a] = draw(40);
+		}
+		solve_factor(l->s, 1, &v, l->unary + v * d);
+		if (v % l->width + 1 < l->width) {
+			ladder_table(l, l->across + v * d * d, v, v + 1,
+				     false);
+		}
+		if (v + l->width < n) {
+			ladder_table(l, l->along + v * d * d, v,
+				     v + l->width, true);
+		}
+	}
+}
+
+/*
+ * One rail after the other through all values of one rung: the cost of the
+ * best way to each of the width-tuples, in the plainest way.
+ */
+static double
+walk_ladder(const struct ladder *l)
+{
+	uint32_t d = l->domain, w = l->width, n = 1, v, i, a;
+	double *now, *next, best = INFINITY;
+
+	for (i = 0; i < w; i++) {
+		n *= d;
+	}
+	now = calloc(n, sizeof *now);
+	next = calloc(n, sizeof *next);
+	assert_true(now && next);
+	for (v = 0; v < w * l->length; v++) {
+		uint32_t rail = v % w, step = 1;
+		double *swap = now;
+
+		/* digit `rail` of i, counted from the fastest */
+		for (i = 0; i < rail; i++) {
+			step *= d;
+		}
+		for (i = 0; i < n; i++) {
+			uint32_t mine = i / step % d;
+			uint32_t left = i / (step / d + !(step / d)) % d;
+			double least = v < w ? now[i] : INFINITY;
+
+			for (a = 0; a < d && v >= w; a++) {
+				double c = now[i - mine * step + a * step] +
+					   l->along[(v - w) * d * d + a * d +
+						    mine];
+
+				least = c < least ? c : least;
+			}
+			next[i] = least + l->unary[v * d + mine];
+			if (rail > 0) {
+				next[i] += l->across[(v - 1) * d * d +
+						     left * d + mine];
+			}
+		}
+		now = next;
+		next = swap;
+	}
+	for (i = 0; i < n; i++) {
+		best = now[i] < best ? now[i] : best;
+	}
+	free(now);
+	free(next);
+	return best;
+}
+
+static void
+long_ladders(void **state)
+{
+	struct ladder ladders[] = {
+		{ .width = 2, .length = 1500, .domain = 12 },
+		{ .width = 3, .length = 1000, .domain = 8 },
+		{ .width = 5, .length = 600, .domain = 4 }
+	};
+	struct solve_result r;
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT(ladders); i++) {
+		arena_release(&t.a);
+		arena_init(&t.a, &t.mem);
+		make_ladder(&ladders[i]);
+		r = run(ladders[i].s);
+		assert_true(r.feasible && r.exact);
+		assert_true(near(r.cost, walk_ladder(&ladders[i])));
+		assert_int_equal(r.nodes, 0);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(against_all, setup, teardown),
+		cmocka_unit_test_setup_teardown(searching, setup, teardown),
+		cmocka_unit_test_setup_teardown(searching_deep, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(out_of_nodes, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(small_cases, setup, teardown),
+		cmocka_unit_test_setup_teardown(conflict_is_named, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(long_ladders, setup, teardown)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
