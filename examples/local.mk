@@ -1,6 +1,7 @@
 # Installed beside the documentation, under the same relative names.
 nobase_dist_doc_DATA += \
 	%D%/deepseek-v3.llm \
+	%D%/gpt-block.llm \
 	%D%/gpt2-124m.llm \
 	%D%/gpt2-xl.llm \
 	%D%/gpt3-175b.llm \

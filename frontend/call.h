@@ -80,6 +80,10 @@ value_id call_cast(struct call *c, value_id v, enum ir_dtype dtype);
 /* Says so if operand i is an index, where numbers are expected. */
 bool call_takes_number(struct call *c, uint32_t i);
 
+/* ---- dropout.c -------------------------------------------------------- */
+
+bool call_dropout(struct call *c, value_id *out);
+
 /* ---- linear.c --------------------------------------------------------- */
 
 bool call_linear(struct call *c, value_id *out);

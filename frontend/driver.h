@@ -71,9 +71,12 @@ struct drv_store *drv_store_open(struct ir_module *m,
 const struct ir_weights *drv_store_source(struct drv_store *s);
 /* Step 1, 2, ...: what the input `step` is. */
 void drv_store_begin(struct drv_store *s, int64_t step);
-/* What the step stored counts from now on; gradients are zero again. */
-void drv_store_commit(struct drv_store *s);
-/* The layer that makes an optimizer step, or 0. */
+/*
+ * Runs the layers that make an optimizer step, by these options.  What they
+ * store counts from now on; gradients are zero again.
+ */
+bool drv_store_end(struct drv_store *s, const struct ir_eval *opt);
+/* The layer that updates weights, or 0. */
 func_id drv_update(const struct ir_module *m);
 
 #endif

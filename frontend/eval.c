@@ -191,17 +191,14 @@ train(struct eval *e, struct ir_eval *opt, int64_t steps)
 	opt->weights = drv_store_source(store);
 	for (step = 1; step <= steps; step++) {
 		drv_store_begin(store, step);
-		opt->func = 0;
 		if (!ir_eval(e->m, opt, results, IR_MAX_ARGS, &n)) {
 			return false;
 		}
 		buf_printf(&e->d->out, "step %lld ", (long long)step);
 		add_result(e, 0, &results[0]);
-		opt->func = drv_update(e->m);
-		if (!ir_eval(e->m, opt, results, IR_MAX_ARGS, &n)) {
+		if (!drv_store_end(store, opt)) {
 			return false;
 		}
-		drv_store_commit(store);
 	}
 	return true;
 }

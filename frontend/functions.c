@@ -1,7 +1,7 @@
 /*
  * Functions that are more than one op: those that make weights, named by the
  * call's @, and those that make several nodes.  A new one is a row of the
- * table at the end; linear.c holds the largest.
+ * table at the end; linear.c and dropout.c hold two of them.
  */
 #include "frontend/call.h"
 
@@ -384,6 +384,9 @@ const struct call_fn call_functions[] = {
 	{ "layernorm",
 	  { 1, 1, NONE, NONE, "layernorm(x, eps = 1e-5, over = dim)" },
 	  true, false, "eps over", "", fn_layernorm },
+	{ "dropout",
+	  { 1, 1, NONE, NONE, "dropout(x, p = 0.1)" },
+	  true, false, "p", "", call_dropout },
 	{ "cast",
 	  { 1, 1, NONE, NONE, "cast(x, dtype = f32)" },
 	  false, false, "dtype", "", fn_cast },

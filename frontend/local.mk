@@ -24,6 +24,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/completion.c \
 	%D%/driver.c \
 	%D%/driver.h \
+	%D%/dropout.c \
 	%D%/eval.c \
 	%D%/expr.c \
 	%D%/frontend.h \

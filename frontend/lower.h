@@ -44,6 +44,7 @@ struct tensor_name {
 	value_id value;		/* weights of this function, for `tied` */
 	region_id region;	/* that the weight stands in */
 	sym_t written;		/* the @ as written, for `tied` */
+	bool drawn;		/* a mask: no checkpoint is to hold it */
 };
 
 /* What is known of a function besides its IR. */
@@ -143,6 +144,9 @@ bool lower_type(struct lower *l, const struct ast_param *p,
 sym_t lower_tensor_name(struct lower *l, const struct ast_expr *call,
 			const char *suffix, const struct ir_type *type,
 			struct tensor_name *out);
+/* The same for a dropout mask, which need not be named by the user. */
+sym_t lower_mask_name(struct lower *l, const struct ast_expr *call,
+		      struct tensor_name *out);
 /* Adds it to this function's tensors; false, reported, if it is there. */
 bool lower_add_tensor(struct lower *l, const struct tensor_name *t);
 /* The same for all tensors of a layer that is called. */

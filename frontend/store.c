@@ -14,6 +14,7 @@ struct cell {
 };
 
 struct drv_store {
+	struct ir_module *m;
 	struct ir_ctx *c;
 	const struct ir_weights *behind;	/* a checkpoint, or NULL */
 	VEC(struct cell) cells;		/* by sym_t */
@@ -107,6 +108,7 @@ drv_store_open(struct ir_module *m, const struct ir_weights *behind)
 {
 	struct drv_store *s = arena_alloc(&m->ctx->perm, sizeof *s);
 
+	s->m = m;
 	s->c = m->ctx;
 	s->behind = behind;
 	s->source = (struct ir_weights){ get, put, has, input, s };
@@ -125,8 +127,8 @@ drv_store_begin(struct drv_store *s, int64_t step)
 	s->step = (double)step;
 }
 
-void
-drv_store_commit(struct drv_store *s)
+static void
+commit(struct drv_store *s)
 {
 	struct cell *k = s->cells.at;
 	uint32_t i;
@@ -149,4 +151,25 @@ func_id
 drv_update(const struct ir_module *m)
 {
 	return ir_func_find(m, intern_str(&m->ctx->syms, "update"));
+}
+
+/* Runs a layer, if the module has it. */
+static bool
+run(struct ir_module *m, const char *layer, struct ir_eval opt)
+{
+	struct ir_eval_result none[1];
+	uint32_t n;
+
+	opt.func = ir_func_find(m, intern_str(&m->ctx->syms, layer));
+	return !opt.func || ir_eval(m, &opt, none, 1, &n);
+}
+
+bool
+drv_store_end(struct drv_store *s, const struct ir_eval *opt)
+{
+	if (!run(s->m, "norm", *opt) || !run(s->m, "update", *opt)) {
+		return false;
+	}
+	commit(s);
+	return true;
 }

@@ -96,9 +96,13 @@ names_all_trips(struct lower *l, const char *text, struct span at)
 	return true;
 }
 
-/* A name for what has none: unique in the function, one per trip. */
+/*
+ * A name for what has none: unique in the model, one per trip.  Drawn anew in
+ * each step, it is no loss to a checkpoint.
+ */
 static const char *
-made_up(struct lower *l, const struct ast_expr *call, struct span at)
+made_up(struct lower *l, const struct ast_expr *call, struct span at,
+	bool drawn)
 {
 	const char *what = lower_text(l, call->sym);
 	struct scope *s;
@@ -113,10 +117,31 @@ made_up(struct lower *l, const struct ast_expr *call, struct span at)
 		}
 		buf_printf(&b, ".{%s}", lower_text(l, s->var));
 	}
-	lower_warn(l, WARN_UNNAMED_WEIGHT, at, "no @ \"name\" follows %s, so "
-		   "no checkpoint holds its weights: they are named `%s`",
-		   what, buf_text(&b));
+	if (!drawn) {
+		lower_warn(l, WARN_UNNAMED_WEIGHT, at, "no @ \"name\" follows "
+			   "%s, so no checkpoint holds its weights: they are "
+			   "named `%s`", what, buf_text(&b));
+	}
 	return buf_text(&b);
+}
+
+static sym_t
+name_of(struct lower *l, const struct ast_expr *call, const char *suffix,
+	const struct ir_type *type, bool drawn, struct tensor_name *out)
+{
+	struct span at = call->at ? call->at_span : call->name_span;
+	const char *base = call->at ? lower_text(l, call->at)
+				    : made_up(l, call, at, drawn);
+	const char *text = arena_printf(&l->ctx->perm, "%s%s", base, suffix);
+
+	memset(out, 0, sizeof *out);
+	out->written = call->at;
+	out->drawn = drawn;
+	if (!template(l, text, at, type, out) ||
+	    !names_all_trips(l, text, at)) {
+		return 0;
+	}
+	return lower_sym(l, text);
 }
 
 sym_t
@@ -124,18 +149,14 @@ lower_tensor_name(struct lower *l, const struct ast_expr *call,
 		  const char *suffix, const struct ir_type *type,
 		  struct tensor_name *out)
 {
-	struct span at = call->at ? call->at_span : call->name_span;
-	const char *base = call->at ? lower_text(l, call->at)
-				    : made_up(l, call, at);
-	const char *text = arena_printf(&l->ctx->perm, "%s%s", base, suffix);
+	return name_of(l, call, suffix, type, false, out);
+}
 
-	memset(out, 0, sizeof *out);
-	out->written = call->at;
-	if (!template(l, text, at, type, out) ||
-	    !names_all_trips(l, text, at)) {
-		return 0;
-	}
-	return lower_sym(l, text);
+sym_t
+lower_mask_name(struct lower *l, const struct ast_expr *call,
+		struct tensor_name *out)
+{
+	return name_of(l, call, "", NULL, true, out);
 }
 
 /* One tensor name template while it is compared with another. */
@@ -248,9 +269,22 @@ in_repeat(const struct lower *l)
 	return false;
 }
 
+/* Whether all tensors of a layer are masks. */
+static bool
+only_drawn(const struct lower *l, func_id f)
+{
+	uint32_t i = 0, n = l->funcs.at[f].tensors.n;
+
+	while (i < n && l->funcs.at[f].tensors.at[i].drawn) {
+		i++;
+	}
+	return i == n;
+}
+
 sym_t
 lower_call_name(struct lower *l, const struct ast_expr *call, func_id callee)
 {
+	bool drawn = only_drawn(l, callee);
 	struct tensor_name prefix, t;
 	sym_t name;
 	uint32_t i, j;
@@ -266,8 +300,8 @@ lower_call_name(struct lower *l, const struct ast_expr *call, func_id callee)
 	memset(&prefix, 0, sizeof prefix);
 	prefix.span = call->name_span;
 	name = 0;
-	if (call->at || in_repeat(l)) {
-		name = lower_tensor_name(l, call, "", NULL, &prefix);
+	if (call->at || in_repeat(l) || drawn) {
+		name = name_of(l, call, "", NULL, drawn, &prefix);
 		if (!name) {
 			return 0;
 		}
@@ -293,6 +327,7 @@ lower_call_name(struct lower *l, const struct ast_expr *call, func_id callee)
 		}
 		t.written = 0;
 		t.value = 0;
+		t.drawn = in->drawn;
 		if (!lower_add_tensor(l, &t)) {
 			return 0;
 		}

@@ -296,6 +296,36 @@ ir_eval_gradient(struct interp *e, const struct ir_node *n, double *out)
 	return ir_eval_weight(e, n, out);
 }
 
+/* The optimizer step that this is part of, or 0. */
+static uint64_t
+step_of(const struct interp *e)
+{
+	const struct ir_weights *w = e->opt->weights;
+	struct ir_type f32 = { .dtype = IR_F32 };
+	double step = 0;
+
+	return w && w->input && w->input(w->user, "step", &f32, 1, &step)
+		? (uint64_t)step : 0;
+}
+
+bool
+ir_eval_dropout_mask(struct interp *e, const struct ir_node *n, double *out)
+{
+	const struct ir_type *t = ir_type(e->m, n->result);
+	double rate = ir_attr_num(e->m, n, IR_ATTR_RATE, 0);
+	size_t length = ir_interp_enter_name(e, n);
+	uint64_t key = ir_rng_key(full_name(e, t, 0, 0), e->opt->seed);
+	uint64_t step = step_of(e);
+	int64_t elems, i;
+
+	ir_interp_leave(&e->name, length);
+	ir_type_elems(e->m, t, &elems);
+	for (i = 0; i < elems; i++) {
+		out[i] = ir_rng_keeps(key, step, (uint64_t)i, rate);
+	}
+	return true;
+}
+
 /* ---- sinks ---- */
 
 static bool

@@ -482,6 +482,11 @@ void ir_philox(uint64_t key, uint64_t counter, uint32_t out[4]);
 uint64_t ir_rng_key(const char *name, uint64_t seed);
 /* Element `index` of a standard normal stream; exact on every machine. */
 double ir_rng_normal(uint64_t key, uint64_t index);
+/*
+ * Element `index` of a dropout mask in that optimizer step: false with the
+ * chance `rate`, from 0 to below 1.
+ */
+bool ir_rng_keeps(uint64_t key, uint64_t step, uint64_t index, double rate);
 /* Element `index` of a stream of whole numbers below n. */
 int64_t ir_rng_below(uint64_t key, uint64_t index, int64_t n);
 

@@ -17,11 +17,12 @@
 
 #define ROUNDS 10
 
-void
-ir_philox(uint64_t key, uint64_t counter, uint32_t out[4])
+static void
+philox(uint64_t key, uint64_t low, uint64_t high, uint32_t out[4])
 {
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-	uint32_t x[4] = { (uint32_t)counter, (uint32_t)(counter >> 32) };
+	uint32_t x[4] = { (uint32_t)low, (uint32_t)(low >> 32),
+			  (uint32_t)high, (uint32_t)(high >> 32) };
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
@@ -38,6 +39,12 @@ ir_philox(uint64_t key, uint64_t counter, uint32_t out[4])
 	for (i = 0; i < 4; i++) {
 		out[i] = x[i];
 	}
+}
+
+void
+ir_philox(uint64_t key, uint64_t counter, uint32_t out[4])
+{
+	philox(key, counter, 0, out);
 }
 
 /* The finaliser of SplitMix64: every bit in reaches every bit out. */
@@ -106,4 +113,18 @@ ir_rng_below(uint64_t key, uint64_t index, int64_t n)
 
 	ir_philox(key, index, x);
 	return (int64_t)mul_high((uint64_t)x[1] << 32 | x[0], (uint64_t)n);
+}
+
+/*
+ * The step is the counter's high half, so a mask needs no key of its own per
+ * step; a block of four words makes four neighbours.  The comparison is one
+ * of whole numbers: the chance is rate, rounded down to a multiple of 2^-32.
+ */
+bool
+ir_rng_keeps(uint64_t key, uint64_t step, uint64_t index, double rate)
+{
+	uint32_t x[4];
+
+	philox(key, index / 4, step, x);
+	return x[index % 4] >= (uint32_t)(rate * 0x1p32);
 }

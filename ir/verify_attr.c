@@ -26,7 +26,8 @@ static const struct {
 	{ IR_ATTR_ORIGINAL, false, 1 },
 	{ IR_ATTR_WINDOW, false, 1 },
 	{ IR_ATTR_GROUPS, false, 1 },
-	{ IR_ATTR_TOP_GROUPS, false, 1 }
+	{ IR_ATTR_TOP_GROUPS, false, 1 },
+	{ IR_ATTR_RATE, false, 0 }
 };
 
 /* Attributes that mean something only beside another. */
@@ -404,11 +405,21 @@ check_rotary(struct verifier *v, const struct ir_node *n)
 			  "and %g", low, high);
 }
 
+static bool
+check_rate(struct verifier *v, const struct ir_node *n)
+{
+	double rate = ir_attr_num(v->m, n, IR_ATTR_RATE, 0);
+
+	return rate < 1 ||
+	       ver_broken(v, n, "expected `rate` below 1, found %g", rate);
+}
+
 bool
 ver_relations(struct verifier *v, const struct ir_node *n)
 {
 	return check_companions(v, n) && check_init(v, n) &&
-	       check_cut(v, n) && check_groups(v, n) && check_rotary(v, n);
+	       check_rate(v, n) && check_cut(v, n) && check_groups(v, n) &&
+	       check_rotary(v, n);
 }
 
 /* ---- name templates ---- */

@@ -238,10 +238,11 @@ ver_rule(struct verifier *v, const struct ir_node *n)
 				  "%s", ir_type_text(v->m, &want),
 				  ir_type_text(v->m, found));
 	}
-	/* what is made of numbers is numbers: weights, states, constants */
+	/* what is made of numbers is numbers: weights, constants, masks */
 	if (!ir_dtypes[found->dtype].is_float &&
 	    (ir_op_takes((enum ir_op)n->op, IR_ATTR_INIT) ||
-	     ir_op_takes((enum ir_op)n->op, IR_ATTR_VALUE))) {
+	     ir_op_takes((enum ir_op)n->op, IR_ATTR_VALUE) ||
+	     ir_op_takes((enum ir_op)n->op, IR_ATTR_RATE))) {
 		return ver_broken(v, n, "expected a float type, found %s",
 				  ir_type_text(v->m, found));
 	}

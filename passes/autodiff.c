@@ -6,7 +6,8 @@
  * order, and an `accumulate` for every weight that the loss depends on.  A
  * repeat gets a second repeat that runs its trips backward and carries the
  * gradients; what that needs of the forward body crosses by `save` and
- * `saved`, so that recomputation is a matter of which saves there are.
+ * `saved`, so that recomputation is a matter of which saves there are.  What
+ * is only another view of something is made again from that.
  * It stands behind inline, since gradients are named as weights are, and
  * before cse and dce, which merge and drop what single rules made twice or
  * in vain.
@@ -14,6 +15,8 @@
 #include "passes/derive.h"
 
 #include <string.h>
+
+#define MAX_VIEWS 8	/* of views that backward makes again */
 
 /* A region and the one that its gradients are made in. */
 struct frame {
@@ -141,26 +144,87 @@ save(struct autodiff *a, struct frame *f, value_id v)
 	return s;
 }
 
-static value_id
-local(void *user, value_id v)
+/*
+ * Whether v is its maker's operand, only moved or in another type: backward
+ * can make it again without computing anything.
+ */
+static bool
+is_view(const struct autodiff *a, value_id v)
 {
-	struct autodiff *a = user;
+	const struct ir_node *n = ir_node(a->m, a->m->values.at[v].node);
+
+	return n->nargs == 1 && !n->region &&
+	       ir_ops[n->op].recompute == IR_RC_CHEAP &&
+	       *ir_ops[n->op].flops == '\0' && !ir_is(n->op, IRF_CACHED);
+}
+
+static int64_t
+bytes_of(const struct autodiff *a, value_id v)
+{
+	const struct ir_type *t = ir_type(a->m, v);
+	int64_t elems, bytes;
+
+	return ir_type_elems(a->m, t, &elems) &&
+	       num_mul(elems, ir_dtypes[t->dtype].bits / 8, &bytes)
+		? bytes : INT64_MAX;
+}
+
+/* How many bytes more are kept if backward asks for v. */
+static int64_t
+price(struct autodiff *a, value_id v, int views)
+{
+	const struct frame *f = frame_of(a, v);
+	node_id maker = a->m->values.at[v].node;
+	int64_t own, other;
+
+	if (f->forward == f->backward || f->local[v] ||
+	    (maker && derive_reads_again(ir_node(a->m, maker)->op))) {
+		return 0;
+	}
+	own = bytes_of(a, v);
+	if (views == MAX_VIEWS || !is_view(a, v)) {
+		return own;
+	}
+	other = price(a, ir_args(a->m, ir_node(a->m, maker))[0], views + 1);
+	return other < own ? other : own;
+}
+
+/*
+ * A weight or constant is read again rather than kept, and of a view its
+ * operand is kept where that takes less: a mask of bytes rather than its
+ * cast, what is saved anyway rather than a second arrangement of it.
+ */
+static value_id
+stand_in(struct autodiff *a, value_id v, int views)
+{
 	struct frame *f = frame_of(a, v);
 	node_id maker = a->m->values.at[v].node;
+	value_id from = 0;
 
 	if (f->forward == f->backward) {
 		return v;
 	}
-	if (!f->local[v]) {
-		enum ir_op op = ir_node(a->m, maker)->op;
-
-		/* a weight or constant is read again rather than kept */
-		f->local[v] = maker && ir_is(op, IRF_SOURCE) &&
-			      !ir_is(op, IRF_UNIQUE)
-			? derive_copy(a->m, f->backward, maker, NULL)
-			: save(a, f, v);
+	if (f->local[v]) {
+		return f->local[v];
+	}
+	if (views < MAX_VIEWS && is_view(a, v)) {
+		from = ir_args(a->m, ir_node(a->m, maker))[0];
+	}
+	if (from && price(a, from, views + 1) < bytes_of(a, v)) {
+		from = stand_in(a, from, views + 1);
+		f->local[v] = derive_copy(a->m, f->backward, maker, &from);
+	} else if (maker && derive_reads_again(ir_node(a->m, maker)->op)) {
+		f->local[v] = derive_copy(a->m, f->backward, maker, NULL);
+	} else {
+		f->local[v] = save(a, f, v);
 	}
 	return f->local[v];
+}
+
+static value_id
+local(void *user, value_id v)
+{
+	return stand_in(user, v, 0);
 }
 
 /* ---- adding up gradients ---- */

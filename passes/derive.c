@@ -90,6 +90,14 @@ derive_copy(struct ir_module *m, region_id r, node_id id,
 	return derive_append(m, r, &n);
 }
 
+bool
+derive_reads_again(enum ir_op op)
+{
+	return ir_is(op, IRF_SOURCE) && !ir_is(op, IRF_UNIQUE) &&
+	       (ir_is(op, IRF_STORED) ||
+		ir_ops[op].recompute == IR_RC_CHEAP);
+}
+
 /* The dims of `all` that `some` lacks, given to an op of that name. */
 static value_id
 over_missing(struct ir_module *m, region_id r, enum ir_op op, value_id v,

@@ -49,6 +49,8 @@ value_id derive_cast(struct ir_module *m, region_id r, value_id v,
  */
 value_id derive_copy(struct ir_module *m, region_id r, node_id id,
 		     const value_id *args);
+/* A source that backward reads once more, rather than having it saved. */
+bool derive_reads_again(enum ir_op op);
 /* v summed, spread, arranged and cast until it has this type. */
 value_id derive_fit(struct ir_module *m, region_id r, value_id v,
 		    const struct ir_type *type, struct span span);

@@ -1,14 +1,20 @@
 /*
  * optimize: adds the layer `update`, which makes one optimizer step of the
- * gradients that a step has accumulated.
+ * gradients that a step has accumulated, and `norm` before it, if gradients
+ * are clipped.
  *
  * Needs: the backward program, flat, and `set train.optimizer`.
- * Gives: a layer without operands or results, run once after the last
- * microbatch: the global gradient norm and its clipping, the learning rate
- * of this step, then per weight its rule and a `store` of the weight and of
- * what the rule keeps.  The repeats of the model are mirrored, so it is as
- * long as the model is, not as deep.  It stands behind autodiff, which says
- * what has a gradient.
+ * Gives: layers without operands or results, run once after the last
+ * microbatch.  `update`: the clipping of gradients, the learning rate of this
+ * step, then per weight its rule and a `store` of the weight and of what the
+ * rule keeps.  The repeats of the model are mirrored, so it is as long as the
+ * model is, not as deep.  It stands behind autodiff, which says what has a
+ * gradient.
+ *
+ * `norm` adds the squares of each gradient to one cell, an `accumulate` per
+ * weight, and `update` reads the cell.  No value passes from one weight to
+ * the next, so either layer may be cut anywhere and its parts run on ranks of
+ * their own, which then add up their cells: one all-reduce of one number.
  *
  * What is kept of a weight W is the state W.exp_avg, W.exp_avg_sq (AdamW) or
  * W.momentum (SGD), and W.master in f32 where W is narrower: the 12 bytes a
@@ -24,7 +30,9 @@ struct optimizer {
 	struct pass_ctx *p;
 	struct ir_module *m;
 	region_id r;		/* where nodes go */
-	bool *done;		/* by name: this phase has had it */
+	bool *done;		/* by name: this layer has had it */
+	/* what this layer does for each weight */
+	void (*each)(struct optimizer *o, node_id id);
 	struct span span;
 	bool adamw;
 	double beta1, beta2, eps, decay, momentum, clip;
@@ -96,14 +104,21 @@ source(struct optimizer *o, enum ir_op op, sym_t name,
 }
 
 static void
-store(struct optimizer *o, sym_t name, value_id v)
+sink(struct optimizer *o, enum ir_op op, sym_t name, value_id v)
 {
 	struct ir_new n;
 
-	ir_new_init(&n, IR_STORE, o->span);
+	ir_new_init(&n, op, o->span);
 	ir_new_arg(&n, v);
 	ir_new_text(&n, IR_ATTR_NAME, name);
 	derive_sink(o->m, o->r, &n);
+}
+
+/* The cell of the squared norm: a gradient that belongs to no weight. */
+static sym_t
+squared(struct optimizer *o)
+{
+	return intern_str(&o->m->ctx->syms, "gradient_norm.squared");
 }
 
 /* ---- one weight ---- */
@@ -153,8 +168,8 @@ adamw_step(struct optimizer *o, const struct weight *w, value_id g)
 
 	m = blend(o, m, g, 1 - o->beta1);
 	v = blend(o, v, op2(o, IR_MUL, g, g), 1 - o->beta2);
-	store(o, first, m);
-	store(o, second, v);
+	sink(o, IR_STORE, first, m);
+	sink(o, IR_STORE, second, v);
 	m = op2(o, IR_DIV, m, o->fix1);
 	v = op1(o, IR_SQRT, op2(o, IR_DIV, v, o->fix2));
 	return op2(o, IR_DIV, m, op2(o, IR_ADD, v, number(o, o->eps)));
@@ -171,7 +186,7 @@ sgd_step(struct optimizer *o, const struct weight *w, value_id g)
 	}
 	m = source(o, IR_STATE, name, &w->wide, "zeros");
 	m = op2(o, IR_ADD, times(o, m, o->momentum), g);
-	store(o, name, m);
+	sink(o, IR_STORE, name, m);
 	return m;
 }
 
@@ -198,16 +213,15 @@ update_weight(struct optimizer *o, node_id id)
 	}
 	step = op2(o, IR_SUB, old, op2(o, IR_MUL, step, o->rate));
 	if (narrow) {
-		store(o, master, step);
+		sink(o, IR_STORE, master, step);
 	}
-	store(o, w.name, derive_cast(o->m, o->r, step, w.type.dtype,
+	sink(o, IR_STORE, w.name, derive_cast(o->m, o->r, step, w.type.dtype,
 				     o->span));
 	pass_count(o->p, "weights updated", 1);
 }
 
-/* sum + the squares of one gradient */
-static value_id
-add_square(struct optimizer *o, node_id id, value_id sum)
+static void
+add_square(struct optimizer *o, node_id id)
 {
 	struct weight w = weight_of(o, id);
 	value_id g = gradient(o, &w);
@@ -220,7 +234,7 @@ add_square(struct optimizer *o, node_id id, value_id sum)
 	for (i = 0; i < w.type.ndims; i++) {
 		ir_new_dim(&n, IR_ATTR_OVER, w.type.dims[i]);
 	}
-	return op2(o, IR_ADD, sum, derive_append(o->m, o->r, &n));
+	sink(o, IR_ACCUMULATE, squared(o), derive_append(o->m, o->r, &n));
 }
 
 /* ---- all weights, in the repeats that they stand in ---- */
@@ -250,19 +264,16 @@ has_new(struct optimizer *o, region_id id)
 	return false;
 }
 
-static value_id visit(struct optimizer *o, region_id from, value_id sum);
+static void visit(struct optimizer *o, region_id from);
 
-/* A repeat like that of the model; it carries the sum, if there is one. */
-static value_id
-visit_repeat(struct optimizer *o, node_id id, value_id sum)
+/* A repeat like that of the model, which carries nothing. */
+static void
+visit_repeat(struct optimizer *o, node_id id)
 {
 	struct ir_node like = *ir_node(o->m, id);
-	struct arena *perm = &o->m->ctx->perm;
 	region_id here = o->r;
 	struct ir_new n;
-	const char *why;
 	uint32_t i;
-	value_id v;
 
 	ir_new_init(&n, IR_REPEAT, like.span);
 	n.region = o->r = ir_region_add(o->m, 0);
@@ -271,30 +282,14 @@ visit_repeat(struct optimizer *o, node_id id, value_id sum)
 
 		*ir_new_attr(&n, a.key) = a;
 	}
-	n.nresults = 0;
-	if (sum) {
-		ir_new_arg(&n, sum);
-		n.types[0] = *ir_type(o->m, sum);
-		n.nresults = 1;
-		v = ir_param_add(o->m, o->r, &n.types[0], 0);
-		v = visit(o, like.region, v);
-		VEC_PUSH(perm, &o->m->regions.at[o->r].results, v);
-	} else {
-		visit(o, like.region, 0);
-	}
+	visit(o, like.region);
 	o->r = here;
-	if (sum) {
-		return derive_append(o->m, here, &n);
-	}
-	if (!ir_append_sink(o->m, here, &n, &why)) {
-		die("a bad repeat: %s", why);
-	}
-	return 0;
+	derive_sink(o->m, here, &n);
 }
 
-/* Each weight once: adds its square to the sum, or updates it. */
-static value_id
-visit(struct optimizer *o, region_id from, value_id sum)
+/* Each weight once. */
+static void
+visit(struct optimizer *o, region_id from)
 {
 	uint32_t i;
 
@@ -303,28 +298,24 @@ visit(struct optimizer *o, region_id from, value_id sum)
 		region_id inner = ir_node(o->m, id)->region;
 
 		if (inner && has_new(o, inner)) {
-			sum = visit_repeat(o, id, sum);
+			visit_repeat(o, id);
 		} else if (is_new(o, id)) {
 			o->done[ir_attr(o->m, ir_node(o->m, id),
 					IR_ATTR_NAME)->text] = true;
-			if (sum) {
-				sum = add_square(o, id, sum);
-			} else {
-				update_weight(o, id);
-			}
+			o->each(o, id);
 		}
 	}
-	return sum;
 }
 
-static value_id
-visit_all(struct optimizer *o, value_id sum)
+static void
+visit_all(struct optimizer *o, void (*each)(struct optimizer *, node_id))
 {
 	struct ir_module *m = o->m;
 
+	o->each = each;
 	o->done = arena_alloc(&m->ctx->tmp,
 			      m->ctx->syms.text.n * sizeof *o->done);
-	return visit(o, m->funcs.at[ir_model(m)].body, sum);
+	visit(o, m->funcs.at[ir_model(m)].body);
 }
 
 /* ---- numbers of the step ---- */
@@ -333,11 +324,13 @@ visit_all(struct optimizer *o, value_id sum)
 static void
 clip(struct optimizer *o)
 {
+	struct ir_type f32 = { .dtype = IR_F32 };
 	value_id norm;
 
 	o->scale = number(o, 1);
 	if (o->clip > 0) {
-		norm = op1(o, IR_SQRT, visit_all(o, number(o, 0)));
+		norm = op1(o, IR_SQRT, source(o, IR_GRADIENT, squared(o),
+					      &f32, NULL));
 		norm = op2(o, IR_ADD, norm, number(o, 1e-6));
 		o->scale = op2(o, IR_MIN, number(o, 1),
 			       op2(o, IR_DIV, number(o, o->clip), norm));
@@ -421,6 +414,14 @@ names_are_free(struct optimizer *o)
 	for (n = 1; n < o->m->nodes.n; n++) {
 		const struct ir_node *w = ir_node(o->m, n);
 
+		if (o->clip > 0 && ir_is(w->op, IRF_PARAM) &&
+		    ir_attr(o->m, w, IR_ATTR_NAME)->text == squared(o)) {
+			diag_error(&c->diags, w->span, "clipping adds up the "
+				   "norm of all gradients as `%s`, and a "
+				   "weight has that name",
+				   ir_text(c, squared(o)));
+			return false;
+		}
 		for (i = 0; ir_is(w->op, IRF_PARAM) && i < 4; i++) {
 			sym_t name = suffixed(o, ir_attr(o->m, w,
 					      IR_ATTR_NAME)->text,
@@ -464,31 +465,47 @@ read_settings(struct optimizer *o)
 	return true;
 }
 
+/* An empty layer, whose body is filled next; the model stays the last. */
+static bool
+add_layer(struct optimizer *o, const char *text)
+{
+	struct ir_module *m = o->m;
+	sym_t name = intern_str(&m->ctx->syms, text);
+	func_id f, model = ir_model(m);
+	struct ir_func last = m->funcs.at[model];
+
+	if (ir_func_find(m, name)) {
+		diag_error(&m->ctx->diags, o->span,
+			   "this model has a layer `%s` already", text);
+		return false;
+	}
+	f = ir_func_add(m, name, false, o->span);
+	m->funcs.at[model] = m->funcs.at[f];
+	m->funcs.at[f] = last;
+	o->r = m->funcs.at[model].body;
+	return true;
+}
+
 bool
 pass_optimize(struct pass_ctx *p, struct ir_module *m)
 {
 	struct optimizer o = { .p = p, .m = m };
 	struct ir_type f32 = { .dtype = IR_F32 };
-	sym_t name = intern_str(&m->ctx->syms, "update");
-	func_id f, model = ir_model(m);
-	struct ir_func last;
 	value_id t;
 
-	o.span = m->funcs.at[model].span;
-	if (ir_func_find(m, name)) {
-		diag_error(&m->ctx->diags, o.span,
-			   "this model has a layer `update` already");
-		return false;
-	}
+	o.span = m->funcs.at[ir_model(m)].span;
 	if (!read_settings(&o) || !names_are_free(&o)) {
 		return false;
 	}
-	f = ir_func_add(m, name, false, o.span);
-	/* the model stays the last function */
-	last = m->funcs.at[model];
-	m->funcs.at[model] = m->funcs.at[f];
-	m->funcs.at[f] = last;
-	o.r = m->funcs.at[model].body;
+	if (o.clip > 0) {
+		if (!add_layer(&o, "norm")) {
+			return false;
+		}
+		visit_all(&o, add_square);
+	}
+	if (!add_layer(&o, "update")) {
+		return false;
+	}
 	t = source(&o, IR_INPUT, intern_str(&m->ctx->syms, "step"), &f32,
 		   NULL);
 	o.rate = rate(&o, t);
@@ -498,6 +515,6 @@ pass_optimize(struct pass_ctx *p, struct ir_module *m)
 		o.fix2 = bias_fix(&o, t, o.beta2);
 	}
 	clip(&o);
-	visit_all(&o, 0);
+	visit_all(&o, update_weight);
 	return true;
 }

@@ -120,7 +120,7 @@ can_rebuild(const struct recompute *c, value_id v)
 
 	return maker && !n->region && n->nresults == 1 &&
 	       !ir_is(n->op, IRF_UNIQUE) &&
-	       (ir_is(n->op, IRF_SOURCE) || c->drops(n));
+	       (derive_reads_again(n->op) || c->drops(n));
 }
 
 static value_id rebuild(struct recompute *c, value_id v);

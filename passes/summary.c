@@ -311,7 +311,7 @@ walk_node(struct walk *w, const struct ir_node *n, const char *prefix)
 	}
 	if (ir_is(n->op, IRF_SINK) && ir_is(n->op, IRF_STASH)) {
 		add_saved(w, n);
-	} else if (pass_names_tensors(n)) {
+	} else if (pass_names_tensors(n) && ir_is(n->op, IRF_STORED)) {
 		add_weight(w, n, name);
 	} else {
 		add_flops(w, n);

@@ -139,6 +139,16 @@ pair_tests = \
 	tests/lang/dim-unknown-far.llm \
 	tests/lang/dim-unknown.llm \
 	tests/lang/dim-zero.llm \
+	tests/lang/dropout-name-twice.llm \
+	tests/lang/dropout-name-without-i.llm \
+	tests/lang/dropout-of-index.llm \
+	tests/lang/dropout-p-negative.llm \
+	tests/lang/dropout-p-one.llm \
+	tests/lang/dropout-p-value.llm \
+	tests/lang/dropout-tied.llm \
+	tests/lang/dropout-two-operands.llm \
+	tests/lang/dropout-unknown-word.llm \
+	tests/lang/dropout-without-p.llm \
 	tests/lang/hint-recompute-twice.llm \
 	tests/lang/hint-twice.llm \
 	tests/lang/hint-unknown-dim.llm \
@@ -208,6 +218,7 @@ pair_tests = \
 	tests/lang/ok-cross-entropy.llm \
 	tests/lang/ok-dims.llm \
 	tests/lang/ok-dot-by-name.llm \
+	tests/lang/ok-dropout.llm \
 	tests/lang/ok-dtype.llm \
 	tests/lang/ok-embed-positions.llm \
 	tests/lang/ok-experts-grouped.llm \
@@ -345,6 +356,7 @@ pair_tests = \
 	tests/lang/warn-unused-recompute.llm \
 	tests/lang/warn-unused-result.llm \
 	tests/lang/warn-unused-value.llm \
+	tests/passes/autodiff-views.ir \
 	tests/passes/cse-merge.ir \
 	tests/passes/cse-scope.ir \
 	tests/passes/cse-trips.ir \
@@ -355,6 +367,9 @@ pair_tests = \
 	tests/passes/inline-dead-layer.ir \
 	tests/passes/inline-names.ir \
 	tests/passes/inline-repeat.ir \
+	tests/passes/optimize-layer.ir \
+	tests/passes/optimize-name.ir \
+	tests/passes/optimize-norm.ir \
 	tests/passes/summary-window.ir
 
 pair_files = \
@@ -634,6 +649,26 @@ pair_files = \
 	tests/lang/dim-unknown.llm \
 	tests/lang/dim-zero.err \
 	tests/lang/dim-zero.llm \
+	tests/lang/dropout-name-twice.err \
+	tests/lang/dropout-name-twice.llm \
+	tests/lang/dropout-name-without-i.err \
+	tests/lang/dropout-name-without-i.llm \
+	tests/lang/dropout-of-index.err \
+	tests/lang/dropout-of-index.llm \
+	tests/lang/dropout-p-negative.err \
+	tests/lang/dropout-p-negative.llm \
+	tests/lang/dropout-p-one.err \
+	tests/lang/dropout-p-one.llm \
+	tests/lang/dropout-p-value.err \
+	tests/lang/dropout-p-value.llm \
+	tests/lang/dropout-tied.err \
+	tests/lang/dropout-tied.llm \
+	tests/lang/dropout-two-operands.err \
+	tests/lang/dropout-two-operands.llm \
+	tests/lang/dropout-unknown-word.err \
+	tests/lang/dropout-unknown-word.llm \
+	tests/lang/dropout-without-p.err \
+	tests/lang/dropout-without-p.llm \
 	tests/lang/hint-recompute-twice.err \
 	tests/lang/hint-recompute-twice.llm \
 	tests/lang/hint-twice.err \
@@ -772,6 +807,8 @@ pair_files = \
 	tests/lang/ok-dims.out \
 	tests/lang/ok-dot-by-name.llm \
 	tests/lang/ok-dot-by-name.out \
+	tests/lang/ok-dropout.llm \
+	tests/lang/ok-dropout.out \
 	tests/lang/ok-dtype.llm \
 	tests/lang/ok-dtype.out \
 	tests/lang/ok-embed-positions.llm \
@@ -1046,6 +1083,8 @@ pair_files = \
 	tests/lang/warn-unused-result.llm \
 	tests/lang/warn-unused-value.err \
 	tests/lang/warn-unused-value.llm \
+	tests/passes/autodiff-views.ir \
+	tests/passes/autodiff-views.out \
 	tests/passes/cse-merge.ir \
 	tests/passes/cse-merge.out \
 	tests/passes/cse-scope.ir \
@@ -1066,13 +1105,21 @@ pair_files = \
 	tests/passes/inline-names.out \
 	tests/passes/inline-repeat.ir \
 	tests/passes/inline-repeat.out \
+	tests/passes/optimize-layer.err \
+	tests/passes/optimize-layer.ir \
+	tests/passes/optimize-name.err \
+	tests/passes/optimize-name.ir \
+	tests/passes/optimize-norm.ir \
+	tests/passes/optimize-norm.out \
 	tests/passes/summary-window.ir \
 	tests/passes/summary-window.out
 
 cli_tests = \
+	tests/cli/activations.sh \
 	tests/cli/color.sh \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
+	tests/cli/dropout.sh \
 	tests/cli/eval.sh \
 	tests/cli/examples.sh \
 	tests/cli/exit-status.sh \

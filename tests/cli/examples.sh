@@ -36,6 +36,7 @@ while read -r name total; do
 	"$LLMC" opt --emit=summary-json "$tmp/c.ir" | cmp - "$tmp/sum" ||
 		wrong "$name: passes change its summary"
 done <<'END'
+gpt-block 68544
 gpt2-124m 124439808
 gpt2-xl 1557611200
 gpt3-175b 174604259328

@@ -418,6 +418,47 @@ test_nested(void **state)
 	}
 }
 
+/* A mask per trip, and one outside that a trip sees through views. */
+static const char dropped[] =
+	"model {\n"
+	"  %0 = weight name=\"a\" : f32[b, h]\n"
+	"  %1 = dropout_mask name=\"o\" rate=0.4 : f8e4m3[h]\n"
+	"  %2 = repeat count=3 var=i (%3 = %0) : f32[b, h] {\n"
+	"    %4 = weight name=\"w.{i}\" : f32[h]\n"
+	"    %5 = mul %3, %4 : f32[b, h]\n"
+	"    %6 = dropout_mask name=\"m.{i}\" rate=0.5 : f8e4m3[b, h]\n"
+	"    %7 = cast %6 : f32[b, h]\n"
+	"    %8 = mul %5, %7 : f32[b, h]\n"
+	"    %9 = const value=2 : f32[]\n"
+	"    %10 = mul %8, %9 : f32[b, h]\n"
+	"    %11 = expand %1 over=b : f8e4m3[h, b]\n"
+	"    %12 = cast %11 : f32[h, b]\n"
+	"    %13 = mul %10, %12 : f32[b, h]\n"
+	"    %14 = add %13, %3 : f32[b, h]\n"
+	"    yield %14\n"
+	"  }\n"
+	"  %15 = mul %2, %2 : f32[b, h]\n"
+	"  %16 = sum %15 over=(b, h) : f32[]\n"
+	"  return %16\n"
+	"}\n";
+
+static void
+test_dropped(void **state)
+{
+	static const char *const hints[] = {
+		"", "hint recompute full\n", "hint recompute attention\n"
+	};
+	char text[2048];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		snprintf(text, sizeof text, "%s%s%s", header, hints[i],
+			 dropped);
+		assert_int_equal(compare("dropped", text, 1000), 8 + 3 * 4);
+	}
+}
+
 /* What every trip hands on is the same outer value. */
 static void
 test_yields_outer(void **state)
@@ -469,6 +510,7 @@ main(void)
 		cmocka_unit_test(test_each_op),
 		cmocka_unit_test(test_all_ops_are_cases),
 		cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_dropped),
 		cmocka_unit_test(test_yields_outer),
 		cmocka_unit_test(test_refusals),
 	};

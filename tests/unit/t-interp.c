@@ -70,6 +70,37 @@ test_init(void **state)
 	close_module();
 }
 
+/* 1 where the generator keeps; each trip draws under a name of its own. */
+static void
+test_masks(void **state)
+{
+	uint64_t key[2];
+	dim_id a, b;
+	int i, differ = 0;
+
+	(void)state;
+	open_module();
+	a = dim("a", 4);
+	b = dim("b", 25);
+	for (i = 0; i < 2; i++) {
+		begin(IR_DROPOUT_MASK, i ? "n" : "m");
+		ir_new_text(&t.n, IR_ATTR_NAME, sym(i ? "h.1" : "h.0"));
+		ir_new_num(&t.n, IR_ATTR_RATE, 0.25);
+		t.n.types[0] = make_type(IR_F8E4M3, 0, DIMS(a, b));
+		key[i] = ir_rng_key(i ? "h.1" : "h.0", 7);
+		must_eval(done());
+	}
+	EACH(a) EACH(b) {
+		uint64_t k = (uint64_t)(t.ix[a] * 25 + t.ix[b]);
+
+		near(at("m"), ir_rng_keeps(key[0], 0, k, 0.25));
+		near(at("n"), ir_rng_keeps(key[1], 0, k, 0.25));
+		differ += at("m") != at("n");
+	}
+	assert_true(differ > 0);
+	close_module();
+}
+
 /* Names asked for, in order; the elements are this count and up. */
 struct asked {
 	char text[512];
@@ -597,6 +628,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_init),
+		cmocka_unit_test(test_masks),
 		cmocka_unit_test(test_stacked),
 		cmocka_unit_test(test_stacked_twice),
 		cmocka_unit_test(test_weights_missing),

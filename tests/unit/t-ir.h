@@ -340,7 +340,8 @@ give_attr(struct maker *g, struct ir_new *n, enum ir_attr_key key,
 		break;
 	case ATTR_NUM:
 		ir_new_num(n, key, key == IR_ATTR_LOW ? 0.5
-			: key == IR_ATTR_HIGH ? 1e30 / 3 : positive(g));
+			: key == IR_ATTR_HIGH ? 1e30 / 3
+			: key == IR_ATTR_RATE ? 0.25 : positive(g));
 		break;
 	case ATTR_FLAG:
 		ir_new_attr(n, key);

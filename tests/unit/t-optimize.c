@@ -157,6 +157,24 @@ run_passes(struct ir_ctx *c, struct ir_module *m)
 	pass_table_release(&table);
 }
 
+/* With clipping there is `norm`, and no layer carries from trip to trip. */
+static void
+check_layers(struct ir_module *m, bool clip)
+{
+	func_id norm = ir_func_find(m, intern_str(&m->ctx->syms, "norm"));
+	func_id update = drv_update(m);
+	uint32_t i, repeats = 0;
+
+	assert_true(clip ? norm && norm < update : !norm);
+	assert_int_equal(update + 1, ir_model(m));
+	for (i = 1; i < m->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, i);
+
+		repeats += n->region && n->nargs == 0 && n->nresults == 0;
+	}
+	assert_int_equal(repeats, 1 + clip);
+}
+
 static void
 start(struct plain *p, uint64_t seed)
 {
@@ -190,6 +208,7 @@ compare(const struct setup *s)
 		fail();
 	}
 	run_passes(&c, m);
+	check_layers(m, s->clip > 0);
 	store = drv_store_open(m, NULL);
 	opt.weights = drv_store_source(store);
 	start(&p, opt.seed);
@@ -197,16 +216,13 @@ compare(const struct setup *s)
 		double want = plain_loss(&p);
 
 		drv_store_begin(store, t);
-		opt.func = 0;
 		assert_true(ir_eval(m, &opt, r, 1, &n));
 		if (!(fabs(r[0].data[0] - want) <= 1e-12 * want)) {
 			fail_msg("step %d of %s %s: loss %.15g, and %.15g "
 				 "is expected", t, s->settings, s->dtype,
 				 r[0].data[0], want);
 		}
-		opt.func = drv_update(m);
-		assert_true(ir_eval(m, &opt, r, 1, &n));
-		drv_store_commit(store);
+		assert_true(drv_store_end(store, &opt));
 		plain_step(s, &p, t);
 	}
 	ir_ctx_release(&c);
@@ -253,6 +269,18 @@ test_refusals(void **state)
 	assert_false(pass_optimize(&p, m));
 	assert_non_null(strstr(c.diags.records.at[0].text,
 			       "would keep `a.{i}.exp_avg` of this weight"));
+	ir_ctx_release(&c);
+
+	/* a weight of the name that the norm would use */
+	ir_ctx_init(&c, NULL);
+	p.ctx = &c;
+	m = read_model(&c, &setups[1]);
+	m->attrs.at[ir_node(m, k)->attrs].text =
+		intern_str(&c.syms, "gradient_norm.squared");
+	assert_false(pass_optimize(&p, m));
+	assert_non_null(strstr(c.diags.records.at[0].text,
+			       "norm of all gradients as "
+			       "`gradient_norm.squared`, and a weight has"));
 	ir_ctx_release(&c);
 }
 

@@ -82,6 +82,43 @@ test_rng_frozen(void **state)
 	assert_int_equal(ir_rng_below(a, 5, 50257), 30366);
 }
 
+/* Element k is word k % 4 of block (k / 4, step), against rate * 2^32. */
+static void
+test_keeps(void **state)
+{
+	uint64_t key = ir_rng_key("h.0.dropout0", 7), step = 1, k;
+	uint32_t w[4];
+	int i, kept = 0, same = 0;
+
+	(void)state;
+	for (i = 0; i < 1000; i++) {
+		k = (uint64_t)i * 0x9e3779b97f4a7c15u >> (i % 50);
+		w[0] = (uint32_t)(k / 4);
+		w[1] = (uint32_t)(k / 4 >> 32);
+		w[2] = (uint32_t)step;
+		w[3] = (uint32_t)(step >> 32);
+		philox_paper(w, (uint32_t)key, (uint32_t)(key >> 32));
+		assert_true(ir_rng_keeps(key, step, k, 0.3) ==
+			    (w[k % 4] >= 1288490188u));
+		step = step * 3 % 0x100000000fu;
+	}
+	for (i = 0; i < 100000; i++) {
+		bool a = ir_rng_keeps(key, 1, (uint64_t)i, 0.1);
+
+		kept += a;
+		same += a == ir_rng_keeps(key, 2, (uint64_t)i, 0.1);
+		assert_true(ir_rng_keeps(key, 1, (uint64_t)i, 0));
+	}
+	/* five standard errors; two steps agree in 0.81 + 0.01 of them */
+	assert_in_range(kept, 90000 - 475, 90000 + 475);
+	assert_in_range(same, 82000 - 610, 82000 + 610);
+	/* promised bits, as those above */
+	for (i = 0, k = 0; i < 64; i++) {
+		k |= (uint64_t)ir_rng_keeps(key, 5, (uint64_t)i, 0.5) << i;
+	}
+	assert_true(k == 0x4dda35a3e1e30b97u);
+}
+
 static void
 test_normal(void **state)
 {
@@ -145,6 +182,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_philox),
 		cmocka_unit_test(test_rng_frozen),
+		cmocka_unit_test(test_keeps),
 		cmocka_unit_test(test_normal),
 		cmocka_unit_test(test_below),
 	};

@@ -75,6 +75,17 @@ make_loss(struct ir_module *m)
 }
 
 static void
+set_clip(struct ir_ctx *c, struct ir_module *m)
+{
+	struct ir_setting s = { .kind = SET_NUM, .n = 1, .num = { 1 } };
+
+	s.key = intern_str(&c->syms, "train.clip");
+	if (!ir_setting(m, "train.clip")) {
+		VEC_PUSH(&c->perm, &m->settings, s);
+	}
+}
+
+static void
 set_optimizer(struct ir_ctx *c, struct ir_module *m)
 {
 	struct ir_setting s = { .kind = SET_WORD };
@@ -106,6 +117,9 @@ test_random(void **state)
 		make_trainable(m);
 		make_loss(m);
 		set_optimizer(&c, m);
+		if (seed % 2) {
+			set_clip(&c, m);
+		}
 		pass_table_init(&table, &c);
 		pass_manager_init(&pm, &table);
 		pm.options.verify = true;

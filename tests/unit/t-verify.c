@@ -51,6 +51,7 @@ static const char sound[] =
 	"  %k.8 = topk %r.6 of=hidden to=best groups=2 top_groups=1"
 	" : idx<hidden>[seq, best]\n"
 	"  %d.9 = dot %r.6, %e.1 over=hidden : f32[seq, vocab]\n"
+	"  %m.10 = dropout_mask name=\"m\" rate=0.5 : f8e4m3[seq]\n"
 	"  return %d.9, %c.7, %k.8\n"
 	"}\n";
 
@@ -254,6 +255,13 @@ DEF(type_index, "expected an index, and only that, to be into a dim", \
     type(m, IR_DOT)->of = 1) \
 DEF(weight_index, "expected a float type, found idx<vocab>", \
     type(m, IR_WEIGHT)->dtype = IR_IDX; type(m, IR_WEIGHT)->of = 4) \
+DEF(mask_index, "expected a float type, found idx<vocab>", \
+    type(m, IR_DROPOUT_MASK)->dtype = IR_IDX; \
+    type(m, IR_DROPOUT_MASK)->of = 4) \
+DEF(rate, "expected `rate` below 1, found 1", \
+    attr(m, IR_DROPOUT_MASK, IR_ATTR_RATE)->num = 1) \
+DEF(rate_negative, "expected `rate` of at least 0, found -0.5", \
+    attr(m, IR_DROPOUT_MASK, IR_ATTR_RATE)->num = -0.5) \
 DEF(hint_text, "expected a name as hint", \
     m->values.at[node(m, IR_DOT)->result].hint = word(m, "9")) \
 DEF(rule, "node %d.9 (dot): ", *arg(m, IR_DOT, 1) = *arg(m, IR_GATHER, 1)) \
