@@ -153,21 +153,15 @@ drv_update(const struct ir_module *m)
 	return ir_func_find(m, intern_str(&m->ctx->syms, "update"));
 }
 
-/* Runs a layer, if the module has it. */
-static bool
-run(struct ir_module *m, const char *layer, struct ir_eval opt)
-{
-	struct ir_eval_result none[1];
-	uint32_t n;
-
-	opt.func = ir_func_find(m, intern_str(&m->ctx->syms, layer));
-	return !opt.func || ir_eval(m, &opt, none, 1, &n);
-}
-
 bool
 drv_store_end(struct drv_store *s, const struct ir_eval *opt)
 {
-	if (!run(s->m, "norm", *opt) || !run(s->m, "update", *opt)) {
+	struct ir_eval update = *opt;
+	struct ir_eval_result none[1];
+	uint32_t n;
+
+	update.func = drv_update(s->m);
+	if (update.func && !ir_eval(s->m, &update, none, 1, &n)) {
 		return false;
 	}
 	commit(s);

@@ -1,20 +1,20 @@
 /*
  * optimize: adds the layer `update`, which makes one optimizer step of the
- * gradients that a step has accumulated, and `norm` before it, if gradients
- * are clipped.
+ * gradients that a step has accumulated.
  *
  * Needs: the backward program, flat, and `set train.optimizer`.
- * Gives: layers without operands or results, run once after the last
- * microbatch.  `update`: the clipping of gradients, the learning rate of this
- * step, then per weight its rule and a `store` of the weight and of what the
- * rule keeps.  The repeats of the model are mirrored, so it is as long as the
- * model is, not as deep.  It stands behind autodiff, which says what has a
- * gradient.
+ * Gives: a layer without operands or results, run once after the last
+ * microbatch: the clipping of gradients, the learning rate of this step, then
+ * per weight its rule and a `store` of the weight and of what the rule keeps.
+ * The repeats of the model are mirrored, so it is as long as the model is,
+ * not as deep.  It stands behind autodiff, which says what has a gradient.
  *
- * `norm` adds the squares of each gradient to one cell, an `accumulate` per
- * weight, and `update` reads the cell.  No value passes from one weight to
- * the next, so either layer may be cut anywhere and its parts run on ranks of
- * their own, which then add up their cells: one all-reduce of one number.
+ * To clip, all weights are visited twice.  First the squares of each gradient
+ * are added to one cell, an `accumulate` per weight, and the gradient is
+ * saved; then the cell is read, and each gradient taken again.  No value
+ * passes from one weight to the next, so the layer may be cut anywhere and
+ * its parts run on ranks of their own, which then add up their cells: one
+ * all-reduce of one number.  A gradient that ranks must add up is read once.
  *
  * What is kept of a weight W is the state W.exp_avg, W.exp_avg_sq (AdamW) or
  * W.momentum (SGD), and W.master in f32 where W is narrower: the 12 bytes a
@@ -142,12 +142,16 @@ weight_of(struct optimizer *o, node_id id)
 	return w;
 }
 
+/* Under clipping, what the norm saved. */
 static value_id
 gradient(struct optimizer *o, const struct weight *w)
 {
-	return derive_cast(o->m, o->r, source(o, IR_GRADIENT, w->name,
-					      &w->type, NULL),
-			   IR_F32, o->span);
+	value_id g = o->clip > 0
+		? source(o, IR_SAVED, suffixed(o, w->name, ".gradient"),
+			 &w->type, NULL)
+		: source(o, IR_GRADIENT, w->name, &w->type, NULL);
+
+	return derive_cast(o->m, o->r, g, IR_F32, o->span);
 }
 
 /* old + (new - old) * by: a moment that forgets. */
@@ -224,10 +228,12 @@ static void
 add_square(struct optimizer *o, node_id id)
 {
 	struct weight w = weight_of(o, id);
-	value_id g = gradient(o, &w);
+	value_id g = source(o, IR_GRADIENT, w.name, &w.type, NULL);
 	struct ir_new n;
 	uint8_t i;
 
+	sink(o, IR_SAVE, suffixed(o, w.name, ".gradient"), g);
+	g = derive_cast(o->m, o->r, g, IR_F32, o->span);
 	ir_new_init(&n, IR_SUM, o->span);
 	ir_new_arg(&n, op2(o, IR_MUL, g, g));
 	ir_new_attr(&n, IR_ATTR_OVER);
@@ -467,16 +473,16 @@ read_settings(struct optimizer *o)
 
 /* An empty layer, whose body is filled next; the model stays the last. */
 static bool
-add_layer(struct optimizer *o, const char *text)
+add_layer(struct optimizer *o)
 {
 	struct ir_module *m = o->m;
-	sym_t name = intern_str(&m->ctx->syms, text);
+	sym_t name = intern_str(&m->ctx->syms, "update");
 	func_id f, model = ir_model(m);
 	struct ir_func last = m->funcs.at[model];
 
 	if (ir_func_find(m, name)) {
 		diag_error(&m->ctx->diags, o->span,
-			   "this model has a layer `%s` already", text);
+			   "this model has a layer `update` already");
 		return false;
 	}
 	f = ir_func_add(m, name, false, o->span);
@@ -497,14 +503,11 @@ pass_optimize(struct pass_ctx *p, struct ir_module *m)
 	if (!read_settings(&o) || !names_are_free(&o)) {
 		return false;
 	}
-	if (o.clip > 0) {
-		if (!add_layer(&o, "norm")) {
-			return false;
-		}
-		visit_all(&o, add_square);
-	}
-	if (!add_layer(&o, "update")) {
+	if (!add_layer(&o)) {
 		return false;
+	}
+	if (o.clip > 0) {
+		visit_all(&o, add_square);
 	}
 	t = source(&o, IR_INPUT, intern_str(&m->ctx->syms, "step"), &f32,
 		   NULL);
