@@ -145,6 +145,16 @@ bool fe_starts_line(const struct fe_parser *p);
  */
 void fe_insert_semicolon(struct fe_parser *p);
 
+/* ---- settings.c ------------------------------------------------------- */
+
+/* Arithmetic between plain numbers; false, silent, if it is anything else. */
+bool fe_plain_number(const struct ast_expr *e, double *out);
+
+/* ---- plan.c ----------------------------------------------------------- */
+
+/* One `key = value;` of a plan block. Reports what is wrong with it. */
+void fe_set_plan_key(struct ir_module *m, const struct ast_setting *s);
+
 /* ---- ast.c: builders, called from the grammar's actions --------------- */
 
 struct ast_name *ast_name(struct fe_parser *p, sym_t s, struct span at);

@@ -5,6 +5,7 @@
 #include "frontend/driver.h"
 
 #include "frontend/frontend.h"
+#include "passes/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -216,9 +217,9 @@ wants(const struct driver *d, const char *what)
 }
 
 static bool
-read_source(struct driver *d, uint32_t *index)
+read_source(struct driver *d, const char *path, uint32_t *index)
 {
-	const char *path = d->opts.input, *why;
+	const char *why;
 
 	chat(d, "reading", path);
 	if (!source_read(&d->ctx.sources, path, index, &why)) {
@@ -238,7 +239,7 @@ load(struct driver *d)
 	struct ast_file *ast;
 	uint32_t index, i;
 
-	if (!read_source(d, &index)) {
+	if (!read_source(d, d->opts.input, &index)) {
 		return NULL;
 	}
 	f = &d->ctx.sources.files.at[index];
@@ -269,6 +270,42 @@ load(struct driver *d)
 	return ast ? fe_lower(&d->ctx, ast) : NULL;
 }
 
+/* ---- the plan ---- */
+
+/* --plan, then every --pin: settings of the module from here on. */
+static bool
+set_plan(struct driver *d, struct ir_module *m)
+{
+	const struct opt_value *pins = &d->opts.at[OPT_PIN];
+	const char *path = text_of(d, OPT_PLAN);
+	uint32_t file, i;
+
+	if (path && (!read_source(d, path, &file) ||
+		     !fe_read_plan(&d->ctx, m, file))) {
+		return false;
+	}
+	for (i = 0; i < pins->list.n; i++) {
+		if (!plan_pin(m, pins->list.at[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* All of it, as it was settled; a schedule that it names must be one. */
+static bool
+emit_plan(struct driver *d, struct ir_module *m)
+{
+	struct plan p;
+
+	if (!plan_read(m, &p) ||
+	    (p.schedule_file && !plan_schedule(m, &p, &d->ctx.tmp))) {
+		return false;
+	}
+	plan_print(m, &p, &d->out);
+	return true;
+}
+
 /* ---- the run ---- */
 
 static bool
@@ -282,6 +319,9 @@ emit(struct driver *d, struct ir_module *m)
 	if (wants(d, "ir")) {
 		ir_print(m, &d->out);
 		return true;
+	}
+	if (wants(d, "plan")) {
+		return emit_plan(d, m);
 	}
 	if (!pass_sum(m, &sums)) {
 		return false;
@@ -336,7 +376,7 @@ run_input(struct driver *d)
 		return drv_schedule(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
 	m = load(d);
-	if (m && diags->errors == 0) {
+	if (m && diags->errors == 0 && set_plan(d, m)) {
 		status = run_passes(d, m);
 		if (status != DRV_OK) {
 			return status;

@@ -26,6 +26,14 @@ void fe_print_ast(struct ir_ctx *c, const struct ast_file *f,
 bool fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
 		int64_t size);
 
+/* ---- plan.c ----------------------------------------------------------- */
+
+/*
+ * Reads a file that holds one plan block, and nothing else; it takes the
+ * place of the plan that the module has.  False after reporting.
+ */
+bool fe_read_plan(struct ir_ctx *c, struct ir_module *m, uint32_t file);
+
 /* ---- lower.c ---------------------------------------------------------- */
 
 /* Names, dims and types checked, layers as functions; NULL if reported. */

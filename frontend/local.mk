@@ -40,6 +40,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/options.h \
 	%D%/output.c \
 	%D%/override.c \
+	%D%/plan.c \
 	%D%/repeat.c \
 	%D%/reproducer.c \
 	%D%/schedule.c \

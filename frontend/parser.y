@@ -68,6 +68,7 @@ static void yyerror(struct span *at, struct fe_parser *ps, const char *text);
 }
 
 %token <sym> NAME "a name"
+%token <sym> DOTTED "a dotted name"
 %token <sym> STRING "a text"
 %token <expr> NUMBER "a number"
 %token ARROW "->"
@@ -83,7 +84,7 @@ static void yyerror(struct span *at, struct fe_parser *ps, const char *text);
 %type <name> name opt_name names key opt_as
 %type <param> params param_list param
 %type <type> opt_type
-%type <expr> expr term factor primary opt_from
+%type <expr> value expr term factor primary opt_from
 %type <arg> exprs args arg_list arg
 
 %%
@@ -121,7 +122,7 @@ settings: %empty	{ $$ = NULL; }
 | settings setting	{ $$ = $2 ? LIST($2, $1) : $1; }
 ;
 
-setting: key '=' expr ';'
+setting: key '=' value ';'
 	{
 		$$ = arena_alloc(ps->arena, sizeof *$$);
 		$$->key = *$1;
@@ -130,8 +131,13 @@ setting: key '=' expr ';'
 | error ';'		{ $$ = NULL; yyerrok; }
 ;
 
+value: expr
+| "on"			{ $$ = ast_leaf(ps, AST_NAME, $1, @$); }
+;
+
 /* words that mean something elsewhere may be keys */
 key: name
+| DOTTED		{ $$ = ast_name(ps, $1, @1); }
 | "recompute"		{ $$ = ast_name(ps, $1, @1); }
 | "dtype"		{ $$ = ast_name(ps, $1, @1); }
 | "shard"		{ $$ = ast_name(ps, $1, @1); }
@@ -380,8 +386,10 @@ static const struct {
 	{ "a block (model, train, serve, target or plan)", 6,
 	  { BLOCKS, TOK_YYEOF } },
 	{ "an argument", 6, { VALUES, TOK_DTYPE } },
+	{ "a value", 6, { VALUES, TOK_ON } },
 	{ "a value", 5, { VALUES } },
-	{ "a name", 4, { TOK_NAME, TOK_DTYPE, TOK_SHARD, TOK_RECOMPUTE } },
+	{ "a name", 5, { TOK_NAME, TOK_DOTTED, TOK_DTYPE, TOK_SHARD,
+			 TOK_RECOMPUTE } },
 	{ "an operator", 4, { '+', '-', '*', '/' } },
 	{ "a name", 1, { TOK_NAME } },
 	{ "a text", 1, { TOK_STRING } }

@@ -1,7 +1,7 @@
 /*
- * The blocks of `key = value;`: train, serve, target, plan.  settings.def
- * has one row per key; nothing here knows what a key means, but for `batch`,
- * which is a dim too.  And hints, which are settings about parts of a model.
+ * The blocks of `key = value;`: train, serve, target.  settings.def has one
+ * row per key; nothing here knows what a key means, but for `batch`, which is
+ * a dim too.  And hints, which are settings about parts of a model.
  */
 #include "frontend/lower.h"
 
@@ -71,9 +71,8 @@ unknown_key(struct lower *l, const char *block, const char *group,
 
 /* ---- values ---- */
 
-/* Arithmetic between plain numbers; false, silent, if it is anything else. */
-static bool
-plain_number(const struct ast_expr *e, double *out)
+bool
+fe_plain_number(const struct ast_expr *e, double *out)
 {
 	double a, b;
 
@@ -82,13 +81,14 @@ plain_number(const struct ast_expr *e, double *out)
 		*out = e->num;
 		return true;
 	case AST_NEG:
-		if (!plain_number(e->lhs, &a)) {
+		if (!fe_plain_number(e->lhs, &a)) {
 			return false;
 		}
 		*out = -a;
 		return true;
 	case AST_BIN:
-		if (!plain_number(e->lhs, &a) || !plain_number(e->rhs, &b)) {
+		if (!fe_plain_number(e->lhs, &a) ||
+		    !fe_plain_number(e->rhs, &b)) {
 			return false;
 		}
 		*out = e->op == '+' ? a + b : e->op == '-' ? a - b
@@ -106,7 +106,7 @@ number(struct lower *l, const struct row *r, const struct ast_expr *e,
 	const char *range = arena_printf(&l->ctx->tmp, "%s to %s",
 		lower_number_text(l, r->lo), lower_number_text(l, r->hi));
 
-	if (!plain_number(e, out)) {
+	if (!fe_plain_number(e, out)) {
 		diag_error(l->diags, e->span, "`%s` is a number from %s",
 			   r->key, range);
 		return false;
@@ -232,14 +232,32 @@ set_key(struct lower *l, const char *block, const char *group,
 	}
 }
 
+/* The grammar lets a key be dotted for the sake of plans. */
+static void
+dotted_key(struct lower *l, const struct ast_name *key)
+{
+	const char *name = lower_text(l, key->sym);
+	const char *point = strchr(name, '.');
+
+	diag_error(l->diags, key->span, "`%s` is written in parentheses, as "
+		   "`%.*s = word(%s = value)`", name, (int)(point - name),
+		   name, point + 1);
+}
+
 void
 lower_settings(struct lower *l, const struct ast_block *b)
 {
+	const char *block = lower_text(l, b->kind.sym);
 	const struct ast_setting *s;
 
 	for (s = b->settings; s; s = s->next) {
-		set_key(l, lower_text(l, b->kind.sym), "", &s->key,
-			s->value);
+		if (strcmp(block, "plan") == 0) {
+			fe_set_plan_key(l->m, s);
+		} else if (strchr(lower_text(l, s->key.sym), '.')) {
+			dotted_key(l, &s->key);
+		} else {
+			set_key(l, block, "", &s->key, s->value);
+		}
 	}
 }
 

@@ -16,11 +16,18 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/manager.c \
 	%D%/names.c \
 	%D%/optimize.c \
+	%D%/plan.c \
+	%D%/plan_check.c \
+	%D%/plan_facts.c \
+	%D%/plan_keys.c \
+	%D%/plan_keys.h \
+	%D%/plan_print.c \
+	%D%/plan_sched.c \
+	%D%/plan_text.c \
 	%D%/plugin.c \
 	%D%/recompute.c \
 	%D%/report.c \
 	%D%/sched.c \
-	%D%/sched.h \
 	%D%/sched_check.c \
 	%D%/sched_csv.c \
 	%D%/sched_make.c \
@@ -39,4 +46,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/table.c
 
 passesincludedir = $(includedir)/llmc/passes
-passesinclude_HEADERS = %D%/pass.h %D%/passes.def
+passesinclude_HEADERS = \
+	%D%/pass.h \
+	%D%/passes.def \
+	%D%/plan.def \
+	%D%/plan.h \
+	%D%/sched.h

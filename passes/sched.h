@@ -110,6 +110,9 @@ extern const uint32_t sched_ndefs;
 
 /* NULL if there is none of that name. */
 const struct sched_def *sched_find(const char *name);
+/* Why there is none of that name for these numbers, or NULL. */
+const char *sched_why_not(struct arena *a, const char *name, uint32_t nranks,
+			  uint32_t chunks, uint32_t nmicrobatches);
 /*
  * The named schedule; it always passes sched_check.  NULL if there is none
  * for these numbers: *why says so, and which numbers are legal.

@@ -259,11 +259,15 @@ no_such(struct arena *a, const char *name)
 	return buf_text(&b);
 }
 
-/* Why there is no such schedule of that many, or NULL. */
-static const char *
-bad_numbers(struct arena *a, const struct sched_def *def, uint32_t nranks,
-	    uint32_t chunks, uint32_t nmicrobatches)
+const char *
+sched_why_not(struct arena *a, const char *name, uint32_t nranks,
+	      uint32_t chunks, uint32_t nmicrobatches)
 {
+	const struct sched_def *def = sched_find(name);
+
+	if (!def) {
+		return no_such(a, name);
+	}
 	if (nranks < 1 || nranks > SCHED_MAX_RANKS) {
 		return arena_printf(a, "found %u ranks, expected 1 to %d",
 				    nranks, SCHED_MAX_RANKS);
@@ -303,8 +307,7 @@ sched_make(struct arena *a, const char *name, uint32_t nranks, uint32_t chunks,
 	struct sched *s;
 	uint32_t r, c;
 
-	*why = def ? bad_numbers(a, def, nranks, chunks, nmicrobatches)
-		   : no_such(a, name);
+	*why = sched_why_not(a, name, nranks, chunks, nmicrobatches);
 	if (*why) {
 		return NULL;
 	}

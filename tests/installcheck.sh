@@ -20,7 +20,7 @@ fail()
 }
 
 # Each installed header stands on its own.
-for header in ir/base.h ir/ir.h passes/pass.h; do
+for header in ir/base.h ir/ir.h passes/pass.h passes/plan.h passes/sched.h; do
 	echo "#include \"$header\"" >header.c
 	# shellcheck disable=SC2086 # CC may hold options
 	$CC -std=c11 -fsyntax-only "-I$include" header.c ||

@@ -255,6 +255,7 @@ pair_tests = \
 	tests/lang/set-arrow.llm \
 	tests/lang/set-betas-range.llm \
 	tests/lang/set-betas.llm \
+	tests/lang/set-dotted-key.llm \
 	tests/lang/set-fraction.llm \
 	tests/lang/set-key-of-other-block.llm \
 	tests/lang/set-negative.llm \
@@ -307,6 +308,7 @@ pair_tests = \
 	tests/lang/syn-brace-extra.llm \
 	tests/lang/syn-brace-missing-before-block.llm \
 	tests/lang/syn-dim-without-size.llm \
+	tests/lang/syn-dotted-name.llm \
 	tests/lang/syn-empty-file-of-comments.llm \
 	tests/lang/syn-hint-in-expression.llm \
 	tests/lang/syn-input-without-dims.llm \
@@ -370,7 +372,19 @@ pair_tests = \
 	tests/passes/optimize-layer.ir \
 	tests/passes/optimize-name.ir \
 	tests/passes/optimize-norm.ir \
-	tests/passes/summary-window.ir
+	tests/passes/summary-window.ir \
+	tests/plan/block.llm \
+	tests/plan/default.llm \
+	tests/plan/file-errors.llm \
+	tests/plan/from-file.llm \
+	tests/plan/key-errors.llm \
+	tests/plan/pin-errors.llm \
+	tests/plan/pin-schedule.llm \
+	tests/plan/pinned.llm \
+	tests/plan/several-errors.llm \
+	tests/plan/stages-count.llm \
+	tests/plan/stages-empty.llm \
+	tests/plan/stages-sum.llm
 
 pair_files = \
 	tests/ir/attribute-missing.err \
@@ -881,6 +895,8 @@ pair_files = \
 	tests/lang/set-betas-range.llm \
 	tests/lang/set-betas.err \
 	tests/lang/set-betas.llm \
+	tests/lang/set-dotted-key.err \
+	tests/lang/set-dotted-key.llm \
 	tests/lang/set-fraction.err \
 	tests/lang/set-fraction.llm \
 	tests/lang/set-key-of-other-block.err \
@@ -985,6 +1001,8 @@ pair_files = \
 	tests/lang/syn-brace-missing-before-block.llm \
 	tests/lang/syn-dim-without-size.err \
 	tests/lang/syn-dim-without-size.llm \
+	tests/lang/syn-dotted-name.err \
+	tests/lang/syn-dotted-name.llm \
 	tests/lang/syn-empty-file-of-comments.err \
 	tests/lang/syn-empty-file-of-comments.llm \
 	tests/lang/syn-hint-in-expression.err \
@@ -1112,7 +1130,33 @@ pair_files = \
 	tests/passes/optimize-norm.ir \
 	tests/passes/optimize-norm.out \
 	tests/passes/summary-window.ir \
-	tests/passes/summary-window.out
+	tests/passes/summary-window.out \
+	tests/plan/block.llm \
+	tests/plan/block.out \
+	tests/plan/default.llm \
+	tests/plan/default.out \
+	tests/plan/file-errors.err \
+	tests/plan/file-errors.llm \
+	tests/plan/from-file.llm \
+	tests/plan/from-file.out \
+	tests/plan/key-errors.err \
+	tests/plan/key-errors.llm \
+	tests/plan/pin-errors.err \
+	tests/plan/pin-errors.llm \
+	tests/plan/pin-schedule.err \
+	tests/plan/pin-schedule.llm \
+	tests/plan/pinned.llm \
+	tests/plan/pinned.out \
+	tests/plan/pipeline.llp \
+	tests/plan/several-errors.err \
+	tests/plan/several-errors.llm \
+	tests/plan/stages-count.err \
+	tests/plan/stages-count.llm \
+	tests/plan/stages-empty.err \
+	tests/plan/stages-empty.llm \
+	tests/plan/stages-sum.err \
+	tests/plan/stages-sum.llm \
+	tests/plan/wrong.llp
 
 cli_tests = \
 	tests/cli/activations.sh \
@@ -1132,6 +1176,7 @@ cli_tests = \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
 	tests/cli/output.sh \
+	tests/cli/plan.sh \
 	tests/cli/plugin.sh \
 	tests/cli/print.sh \
 	tests/cli/reproducer.sh \
@@ -1144,5 +1189,6 @@ doc_pages = \
 	docs/ir.md \
 	docs/language.md \
 	docs/passes.md \
+	docs/plan.md \
 	docs/schedule.md \
 	docs/testing.md

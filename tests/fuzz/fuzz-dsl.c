@@ -1,9 +1,11 @@
 /*
  * Any bytes as a text of the language.  What parses prints as a text that
- * parses to the same tree; what lowers is sound, and its IR reads back.
+ * parses to the same tree; what lowers is sound, and its IR reads back; a
+ * plan that is legal prints as one that reads back the same.
  *
  *	clang -g -O1 -I. -fsanitize=fuzzer,address,undefined \
- *		tests/fuzz/fuzz-dsl.c [frontend/ without the driver] ir/[*].c
+ *		tests/fuzz/fuzz-dsl.c [frontend/ without the driver] \
+ *		passes/[*].c ir/[*].c
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
+#include "passes/plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -78,6 +81,30 @@ check_ir(struct ir_ctx *c, struct ir_module *m)
 	      "the IR reads back as it was");
 }
 
+static void
+check_plan(struct ir_ctx *c, struct ir_module *m)
+{
+	struct buf text, second;
+	struct plan p;
+	bool ok = plan_read(m, &p);
+
+	check(ok == (c->diags.errors == 0), c,
+	      "no plan means an error, and only that");
+	if (!ok) {
+		return;
+	}
+	buf_init(&text, &c->perm);
+	plan_print(m, &p, &text);
+	check(fe_read_plan(c, m, add(c, buf_text(&text), text.n)) &&
+	      plan_read(m, &p), c, "the plan that is printed reads");
+	buf_init(&second, &c->perm);
+	plan_print(m, &p, &second);
+	check(text.n == second.n &&
+	      memcmp(text.at, second.at, text.n) == 0, c,
+	      "the plan reads back as it was");
+	check(ir_verify(m), c, "a plan leaves the module sound");
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -101,6 +128,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		      "no module means an error, and only that");
 		if (m) {
 			check_ir(&c, m);
+			check_plan(&c, m);
 		}
 	}
 	ir_ctx_release(&c);

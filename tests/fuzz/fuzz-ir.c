@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/ir.h"
+#include "passes/plan.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 
@@ -49,6 +49,30 @@ check_print(const struct ir_module *m, struct buf *once)
 	ir_ctx_release(&c);
 }
 
+/* A plan that is legal is written as settings that say the same. */
+static void
+check_plan(struct ir_module *m)
+{
+	struct diags *d = &m->ctx->diags;
+	struct buf once, twice;
+	struct plan p;
+	bool ok = plan_read(m, &p);
+
+	CHECK(ok == (d->errors == 0));
+	if (!ok) {
+		return;
+	}
+	buf_init(&once, &m->ctx->perm);
+	plan_print(m, &p, &once);
+	plan_write(m, &p);
+	CHECK(ir_verify(m));
+	CHECK(plan_read(m, &p));
+	buf_init(&twice, &m->ctx->perm);
+	plan_print(m, &p, &twice);
+	CHECK(twice.n == once.n);
+	CHECK(memcmp(buf_text(&twice), buf_text(&once), once.n) == 0);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -76,6 +100,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ir_print(m, &once);
 		if (sound) {
 			check_print(m, &once);
+			check_plan(m);
 		}
 	}
 	diag_flush(&c.diags, sink);

@@ -1,0 +1,114 @@
+/*
+ * The plan: how a model is split over ranks and in time.  It lives in the
+ * module as settings `plan.KEY`, so it prints and reads back as IR text and
+ * whatever runs, a plug-in too, can write it; struct plan is its decoded
+ * form.  docs/plan.md is the page about it.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef PASSES_PLAN_H
+#define PASSES_PLAN_H
+
+#include "ir/ir.h"
+
+#define PLAN_MAX_RANKS ((int64_t)1 << 20)
+#define PLAN_MAX_STAGES 16384	/* as many as a schedule may have */
+#define PLAN_MAX_LAYERS 1000000000000	/* 1e12 */
+
+enum plan_axis { PLAN_PP, PLAN_DP, PLAN_EP, PLAN_CP, PLAN_TP, PLAN_NAXES };
+
+/* Dims that an axis may split; n is 0 where nobody said so. */
+struct plan_split {
+	uint32_t n;
+	const dim_id *dims;
+};
+
+struct plan {
+	int64_t dp, ep, cp, tp, pp;	/* degrees */
+	enum plan_axis mesh[PLAN_NAXES];	/* outermost first */
+	int64_t microbatch;	/* sequences of one rank in one microbatch */
+	int64_t nmicrobatches;	/* of a step */
+	int64_t interleave;	/* stages that each pipeline rank holds */
+	const char *schedule;	/* of sched_defs, or "csv" with a file */
+	const char *schedule_file;	/* or NULL */
+	int zero;		/* 0..3 */
+	bool sequence;		/* tp may also split what cp splits */
+	bool ring;		/* keys and values go round, not gathered */
+	bool balanced;		/* a rank takes a head and a tail chunk */
+	const char *recompute;	/* "none", "attention", "full"; or "q k" */
+	uint32_t nstages;	/* pp * interleave */
+	int64_t *layers;	/* by stage */
+	struct plan_split split[PLAN_NAXES];	/* by axis; none of pp */
+	/* what it comes to for this model */
+	int64_t nlayers;	/* trips of its outermost repeats that carry */
+	int64_t batch;		/* sequences of a step */
+	int64_t nranks;		/* the product of the degrees */
+};
+
+/* ---- plan.c: the settings as a struct --------------------------------- */
+
+/*
+ * Decodes the module's settings, fills in what they do not say, and checks
+ * all of it against the model.  False after errors.  What *out points to is
+ * in ctx->tmp.  A module without any such setting has the plan of one rank.
+ */
+bool plan_read(struct ir_module *m, struct plan *out);
+
+/* "tp" */
+const char *plan_axis_name(enum plan_axis axis);
+int64_t plan_degree(const struct plan *p, enum plan_axis axis);
+/* Where a rank stands on each axis, and back: `mesh` as a mixed radix. */
+void plan_coords(const struct plan *p, int64_t rank, int64_t at[PLAN_NAXES]);
+int64_t plan_rank(const struct plan *p, const int64_t at[PLAN_NAXES]);
+/* Evenly; what is left over goes to the stages in the middle, one each. */
+void plan_spread(int64_t nlayers, uint32_t nstages, int64_t *layers);
+
+/* ---- plan_print.c: the struct as settings, and as text ---------------- */
+
+/* Replaces the plan that the module has. Derived fields are not looked at. */
+void plan_write(struct ir_module *m, const struct plan *p);
+/* A whole `plan { ... }` block, with every key. */
+void plan_print(const struct ir_module *m, const struct plan *p,
+		struct buf *out);
+
+/* ---- plan_sched.c: its schedule --------------------------------------- */
+
+struct sched;
+/*
+ * The schedule of a plan that was read: made by name, or read from its file
+ * and held against the plan and the checker.  NULL after errors.
+ */
+struct sched *plan_schedule(struct ir_module *m, const struct plan *p,
+			    struct arena *a);
+
+/* ---- plan_keys.c: one key at a time ----------------------------------- */
+
+/* One item of a value: a word, or a number, `times` over. */
+struct plan_item {
+	const char *word;	/* NULL: a number */
+	double num;
+	int64_t times;		/* 1, but for `5*16` */
+	struct span span;
+};
+
+struct plan_value {
+	VEC(struct plan_item) items;
+	struct span span;
+};
+
+/*
+ * Sets a key, if key and value are right as far as that can be told without
+ * a model; it replaces what another text said, and a second time in the same
+ * text is an error.  False after errors.
+ */
+bool plan_set(struct ir_module *m, const char *key, struct span key_at,
+	      const struct plan_value *v);
+/* Forgets the whole plan. */
+void plan_clear(struct ir_module *m);
+
+/* ---- plan_text.c: values as text -------------------------------------- */
+
+/* What `--pin tp=8,recompute=q+k` says. False after errors. */
+bool plan_pin(struct ir_module *m, const char *text);
+
+#endif

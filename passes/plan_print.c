@@ -1,0 +1,188 @@
+/*
+ * A plan as settings of the module, and as the text of docs/plan.md: both
+ * are the same values, every key of them, and so both read back the same.
+ */
+#include "passes/plan_keys.h"
+
+#include <string.h>
+
+static void
+add_number(struct ir_module *m, struct plan_value *v, int64_t n)
+{
+	struct plan_item it = { .num = (double)n, .times = 1 };
+
+	VEC_PUSH(&m->ctx->tmp, &v->items, it);
+}
+
+static void
+add_word(struct ir_module *m, struct plan_value *v, const char *word)
+{
+	struct plan_item it = { .word = word, .times = 1 };
+
+	VEC_PUSH(&m->ctx->tmp, &v->items, it);
+}
+
+/* Equal neighbours as one item. */
+static void
+add_stages(struct ir_module *m, struct plan_value *v, const struct plan *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nstages; i++) {
+		if (i > 0 && p->layers[i] == p->layers[i - 1]) {
+			v->items.at[v->items.n - 1].times++;
+		} else {
+			add_number(m, v, p->layers[i]);
+		}
+	}
+}
+
+static void
+add_split(struct ir_module *m, struct plan_value *v,
+	  const struct plan_split *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++) {
+		add_word(m, v, ir_dim_name(m, s->dims[i]));
+	}
+}
+
+/* What the plan says of a key; no items if nothing. */
+static void
+value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
+	 struct plan_value *v)
+{
+	const char *list = p->recompute, *word;
+	int i;
+
+	memset(v, 0, sizeof *v);
+	switch (key) {
+	case PLAN_KEY_MESH:
+		for (i = 0; i < PLAN_NAXES; i++) {
+			add_word(m, v, plan_axis_name(p->mesh[i]));
+		}
+		break;
+	case PLAN_KEY_PP:
+	case PLAN_KEY_DP:
+	case PLAN_KEY_EP:
+	case PLAN_KEY_CP:
+	case PLAN_KEY_TP:
+		add_number(m, v, plan_degree(p, (enum plan_axis)
+					     (key - PLAN_KEY_PP)));
+		break;
+	case PLAN_KEY_STAGES:
+		add_stages(m, v, p);
+		break;
+	case PLAN_KEY_INTERLEAVE:
+		add_number(m, v, p->interleave);
+		break;
+	case PLAN_KEY_SCHEDULE:
+		add_word(m, v, p->schedule_file ? p->schedule_file
+						: p->schedule);
+		break;
+	case PLAN_KEY_MICROBATCH:
+		add_number(m, v, p->microbatch);
+		break;
+	case PLAN_KEY_ZERO:
+		add_number(m, v, p->zero);
+		break;
+	case PLAN_KEY_SEQUENCE:
+		add_word(m, v, p->sequence ? "on" : "off");
+		break;
+	case PLAN_KEY_CONTEXT:
+		add_word(m, v, p->ring ? "ring" : "gather");
+		break;
+	case PLAN_KEY_BALANCED:
+		add_word(m, v, p->balanced ? "on" : "off");
+		break;
+	case PLAN_KEY_RECOMPUTE:
+		while (plan_next_word(&m->ctx->tmp, &list, &word)) {
+			add_word(m, v, word);
+		}
+		break;
+	default:
+		add_split(m, v, &p->split[PLAN_DP +
+					  (key - PLAN_KEY_SPLIT_DP)]);
+		break;
+	}
+}
+
+void
+plan_write(struct ir_module *m, const struct plan *p)
+{
+	struct plan_value v;
+	int key;
+
+	plan_clear(m);
+	for (key = 0; key < PLAN_NKEYS; key++) {
+		value_of(m, p, (enum plan_key)key, &v);
+		if (v.items.n) {
+			plan_store(m, &plan_rows[key], &v);
+		}
+	}
+}
+
+/* Words that the language keeps for itself, but for `on`: in quotes. */
+static bool
+is_reserved(struct arena *a, const char *text)
+{
+	const char *list = "as dim dtype from input layer model plan "
+		"recompute repeat return serve shard target train", *word;
+
+	while (plan_next_word(a, &list, &word)) {
+		if (strcmp(word, text) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+print_value(struct arena *a, const struct plan_value *v, struct buf *out)
+{
+	uint32_t i;
+
+	buf_puts(out, v->items.n > 1 ? "(" : "");
+	for (i = 0; i < v->items.n; i++) {
+		const struct plan_item *it = &v->items.at[i];
+
+		buf_puts(out, i ? ", " : "");
+		if (it->word) {
+			bool plain = plan_is_name(it->word) &&
+				     !is_reserved(a, it->word) &&
+				     (v->items.n == 1 ||
+				      strcmp(it->word, "on") != 0);
+
+			buf_printf(out, plain ? "%s" : "\"%s\"", it->word);
+		} else if (it->times > 1) {
+			buf_printf(out, "%s*%lld", plan_number(a, it->num),
+				   (long long)it->times);
+		} else {
+			buf_puts(out, plan_number(a, it->num));
+		}
+	}
+	buf_puts(out, v->items.n > 1 ? ")" : "");
+}
+
+void
+plan_print(const struct ir_module *m, const struct plan *p, struct buf *out)
+{
+	struct plan_value v;
+	int key;
+
+	buf_printf(out, "# ranks: %lld, stages: %u, microbatches: %lld, "
+		   "sequences in one: %lld\nplan {\n", (long long)p->nranks,
+		   p->nstages, (long long)p->nmicrobatches,
+		   (long long)(p->microbatch * p->dp * p->ep));
+	for (key = 0; key < PLAN_NKEYS; key++) {
+		/* nothing of the module is changed: only its arena is used */
+		value_of((struct ir_module *)m, p, (enum plan_key)key, &v);
+		if (v.items.n) {
+			buf_printf(out, "  %s = ", plan_rows[key].key);
+			print_value(&m->ctx->tmp, &v, out);
+			buf_puts(out, ";\n");
+		}
+	}
+	buf_puts(out, "}\n");
+}

@@ -1,0 +1,270 @@
+#!/bin/sh
+# Plans: --emit=plan prints one that reads back to the same text, whether it
+# came from a block, a file, pins or IR text; what is wrong is refused by a
+# message that says what would be right.
+# shellcheck disable=SC2016 # messages quote with back quotes
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 99
+bad=0
+
+cat >moe.llm <<'END'
+model moe {
+  dim seq = 8, hidden = 32, ffn = 48, expert = 4, choice = 2;
+  dim heads = 4, hd = 8, vocab = 100;
+  layer block(x[batch, seq, hidden]) {
+    q = linear(x -> heads, hd)              @ "q";
+    a = attention(q, q, q, causal);
+    x = x + linear(a -> hidden)             @ "o";
+    s = softmax(linear(x -> expert)         @ "gate");
+    e = topk(s, expert -> choice);
+    g = silu(linear(x, e -> ffn)            @ "experts.{expert}.w1");
+    y = linear(g, e -> hidden)              @ "experts.{expert}.w2";
+    return x + sum(y * gather(s, e), choice);
+  }
+  x = embed(tokens, vocab -> hidden)        @ "embed";
+  repeat 3 as i { x = block(x)              @ "first.{i}"; }
+  repeat 7 as i { x = block(x)              @ "then.{i}"; }
+  logits = linear(x -> vocab)               @ "head";
+  loss = cross_entropy(logits, labels);
+}
+train { batch = 10; optimizer = sgd; }
+END
+cat >plain.llm <<'END'
+model plain {
+  dim a = 4;
+  x = weight(a)                             @ "w";
+  logits = x * x;
+}
+END
+
+# same ARGUMENTS...: the plan prints, and reads back, as text and as IR.
+same()
+{
+	if ! "$LLMC" --emit=plan "$@" -o got.llp ||
+		! "$LLMC" --emit=plan --plan got.llp "$model" -o again.llp ||
+		! cmp got.llp again.llp ||
+		! "$LLMC" --emit=ir --plan got.llp "$model" -o got.ir ||
+		! "$LLMC" --emit=plan got.ir | cmp - got.llp ||
+		! "$LLMC" opt got.ir | cmp - got.ir ||
+		! "$LLMC" opt --emit=plan got.ir | cmp - got.llp; then
+		echo "$*: not the same again"
+		bad=1
+	fi
+}
+
+# has LINE: the plan that was printed last says so.
+has()
+{
+	grep -qxF -e "$1" got.llp || {
+		echo "expected: $1, in"
+		cat got.llp
+		bad=1
+	}
+}
+
+model=moe.llm
+same moe.llm
+has '  stages = 10;'
+has '  microbatch = 10;'
+same moe.llm --pin pp=4
+has '  stages = (2, 3*2, 2);'
+has '  schedule = "1f1b";'
+has '  microbatch = 1;'
+same moe.llm --pin 'pp = 4, interleave=2 ,stages = 0+1+2+1*4+3'
+has '  stages = (0, 1, 2, 1*4, 3);'
+has '  schedule = interleaved;'
+same moe.llm --pin pp=2,schedule=zbv
+has '  interleave = 2;'
+same moe.llm --pin pp=2,schedule=zero_bubble
+has '  schedule = zb_h1;'
+same moe.llm --pin 'mesh=tp+cp+ep+dp+pp,tp=2,cp=2,ep=2,dp=3'
+has '  mesh = (tp, cp, ep, dp, pp);'
+has '# ranks: 24, stages: 1, microbatches: 2, sequences in one: 6'
+same moe.llm --pin recompute=attention --pin zero=3 --pin recompute=full
+has '  recompute = full;'
+has '  zero = 3;'
+same moe.llm --pin 'recompute=(q, g, silu),split.tp=heads+ffn,split.dp=batch'
+has '  recompute = (q, g, silu);'
+has '  split.tp = (heads, ffn);'
+has '  split.dp = batch;'
+same moe.llm --pin sequence=on,context=gather,balanced=on,cp=4
+has '  context = gather;'
+
+# A file takes the place of the block, a pin of a key of either.
+cat >one.llp <<'END'
+# A plan has comments, and a name.
+plan one {
+  pp = 2;		// two stages
+  stages = (2 + 2, 6);
+  microbatch = 8 / 4;
+  sequence = on;
+}
+END
+{ cat moe.llm; echo 'plan { tp = 2; zero = 1; }'; } >block.llm
+same block.llm
+has '  tp = 2;'
+same block.llm --plan one.llp --pin zero=2
+has '  tp = 1;'
+has '  zero = 2;'
+has '  stages = (4, 6);'
+"$LLMC" --emit=ir --plan one.llp --pin tp=2 moe.llm |
+	grep -qxF 'set plan.stages = "4, 6"' || bad=1
+
+# More stages than one setting holds: they go on in others.
+sed 's/repeat 7 /repeat 24570 /; s/batch = 10/batch = 1/' moe.llm >deep.llm
+model=deep.llm
+same deep.llm --pin "pp=4096,interleave=4,stages=$(awk 'BEGIN {
+	for (i = 0; i < 16384; i++)
+		printf "%s%d", i ? "+" : "", i % 2 ? 1 : 2
+}' | sed 's/^2/0/; s/1$/0/')"
+grep -q '^set plan.stages.more8 = ' got.ir || bad=1
+model=moe.llm
+
+# A schedule of one's own.
+"$LLMC" schedule 1f1b --ranks 2 --microbatches 5 -o mine.csv || bad=1
+same moe.llm --pin pp=2,microbatch=2,schedule=mine.csv
+has '  schedule = "mine.csv";'
+
+# What does not plan takes no notice, what changes the program keeps it.
+"$LLMC" --pin tp=2 moe.llm >sum && "$LLMC" moe.llm | cmp - sum || bad=1
+"$LLMC" eval --pin tp=2 moe.llm >sum && "$LLMC" eval moe.llm | cmp - sum ||
+	bad=1
+"$LLMC" --emit=plan --pin recompute=q,pp=2 moe.llm >got.llp || bad=1
+"$LLMC" --emit=plan --passes=train --plan got.llp moe.llm | cmp - got.llp ||
+	bad=1
+
+# refused PATTERN ARGUMENTS...: status 1, no output, and the message.
+refused()
+{
+	pattern=$1
+	shift
+	"$LLMC" --emit=plan "$@" >out 2>err
+	status=$?
+	if [ $status -ne 1 ] || [ -s out ] || ! grep -qF -e "$pattern" err
+	then
+		echo "$*: exit $status, and \"$pattern\" is expected in:"
+		cat err
+		bad=1
+	fi
+}
+
+# pinned PIN PATTERN: the same of a pin, with a place in its text.
+pinned()
+{
+	refused "$2" moe.llm --pin "$1"
+	grep -q '^--pin:1:[0-9]*: error: ' err || {
+		echo "no place in:"
+		cat err
+		bad=1
+	}
+}
+
+pinned 'tpp=2' 'a plan has no `tpp` (did you mean'
+pinned 'tp=0' '`tp` is 0, and 1 to 1048576 is legal'
+pinned 'tp=2.5' '`tp` is a whole number, and 2.5 is none'
+pinned 'tp=two' '`tp` is a number from 1 to 1048576'
+pinned 'tp=2+2' '`tp` is a number from 1 to 1048576'
+pinned 'tp=2,pp=2,tp=4' '`tp` is set twice'
+pinned 'tp' 'found `tp`, expected KEY=VALUE'
+pinned 'tp=' 'found nothing more, expected a value'
+pinned '' 'found nothing more, expected KEY=VALUE'
+pinned 'tp=2,' 'found nothing more, expected KEY=VALUE'
+pinned 'tp=2 pp=2' 'found `p`, expected `,`'
+pinned 'stages=3,7' 'a list is written a+b'
+pinned 'stages=(3,7' 'expected `,` or `)`'
+pinned 'stages=3*x' 'expected how many times'
+pinned 'schedule="x' 'no closing'
+pinned 'zero=4' '`zero` is 4, and 0 to 3 is legal'
+pinned 'context=rign' '`context` is ring or gather (did you mean `ring`?)'
+pinned 'sequence=1' '`sequence` is on or off'
+pinned 'mesh=pp+dp+ep+cp' '`tp` is missing'
+pinned 'mesh=pp+dp+ep+cp+cp' '`cp` stands twice in `mesh`'
+pinned 'mesh=pp+dp+ep+cp+xp' 'a mesh has no axis `xp`'
+pinned 'tp=101' 'the longest dim of a weight is `vocab` = 100: 1 to 100 is'
+pinned 'ep=5' 'the experts are `expert` = 4: 1 to 4 is legal'
+pinned 'cp=9' 'attention runs along `seq` = 8: 1 to 8 is legal'
+pinned 'cp=5,balanced=on' '1 to 4 is legal'
+pinned 'dp=11' 'with ep = 1, 1 to 10 is legal'
+pinned 'dp=6,ep=2' 'with ep = 2, 1 to 5 is legal'
+pinned 'microbatch=11' '1 to 10 is legal'
+pinned 'dp=3,microbatch=5' '1 to 4 is legal'
+pinned 'dp=1000,tp=1000,pp=1000' 'makes 1000000000 ranks, and 1 to 1048576'
+pinned 'tp=1048576,dp=1048576,pp=1048576,cp=1048576' 'than can be counted'
+pinned 'pp=11' '`pp` from 1 to 10 is legal'
+pinned 'pp=3,interleave=4' 'with interleave = 4, `pp` from 1 to 2 is legal'
+pinned 'interleave=2' '`interleave` is 2, and `pp` is 1'
+pinned 'schedule=zbv' '`interleave` is 2, as for zbv, and `pp` is 1'
+pinned 'pp=2,schedule=1f1b,interleave=2' 'another schedule (interleaved or zbv)'
+pinned 'pp=2,schedule=zbv,interleave=3' 'zbv runs 2 stages per rank: 2 is legal'
+pinned 'schedule=1f1c' 'did you mean `1f1b`?'
+pinned 'schedule=1' 'zb_h2, zbv, or a CSV file'
+pinned 'pp=2,stages=10' '`stages` lists 1, and pp * interleave = 2 * 1'
+pinned 'pp=2,stages=5+6' '11 layers, and the model has 10: 1 too many'
+pinned 'pp=2,stages=5+3' '8 layers, and the model has 10: 2 too few'
+pinned 'pp=3,stages=5+0+5' 'stage 1 of 0 to 2 holds no layer'
+pinned 'stages=1*20000' '1 to 16384 is legal'
+pinned 'stages=evn' 'or `even`; found `evn`'
+pinned 'recompute=atention' 'no `atention` (did you mean `attention`?)'
+pinned 'recompute=full+q' '`full` is all that is said'
+pinned 'recompute=q+q' '`q` stands twice in `recompute`'
+pinned 'split.tp=heds' 'no dim is named `heds` (did you mean `heads`?)'
+pinned 'split.tp=4' '`split.tp` is a list of dims, and 4 is a number'
+pinned 'split.pp=heads' 'a plan has no `split.pp`'
+pinned 'schedule=none.csv' 'cannot read the schedule none.csv'
+pinned 'schedule=mine.csv' 'a schedule of 2 ranks, and the plan has 1'
+
+refused 'no contraction chooses its weights by index: 1 is legal' \
+	plain.llm --pin ep=2
+refused 'no attention' plain.llm --pin cp=2
+refused 'has a dim `batch`' plain.llm --pin dp=2
+refused 'has a dim `batch`' plain.llm --pin microbatch=2
+refused 'the longest dim of a weight is `a` = 4' plain.llm --pin tp=5
+refused 'and the model has 0' plain.llm --pin pp=2
+
+printf 'plan { tp = 2; }\nplan { pp = 2; }\n' >two.llp
+refused 'two.llp:2:1: error: a file of a plan holds one plan block' \
+	moe.llm --plan two.llp
+refused 'found a model block' moe.llm --plan moe.llm
+echo '# nothing' >empty.llp
+refused 'this file holds no `plan` block' moe.llm --plan empty.llp
+refused 'cannot read none.llp' moe.llm --plan none.llp
+echo 'plan { tp = 2; stages = (1, (2, 3)); tpp = 2; tp = 4; }' >wrong.llp
+refused 'wrong.llp:1:29: error: found a list in a list' \
+	moe.llm --plan wrong.llp
+refused 'wrong.llp:1:38: error: a plan has no `tpp`' moe.llm --plan wrong.llp
+refused 'wrong.llp:1:47: error: `tp` is set twice' moe.llm --plan wrong.llp
+echo 'plan { tp = 2 }' >short.llp
+refused 'expected `;`' moe.llm --plan short.llp
+
+# IR text is taken as it is, and looked at when the plan is wanted.
+"$LLMC" --emit=ir moe.llm >moe.ir || bad=1
+wrong_ir()
+{
+	{ echo 'llmc-ir 1'; echo "set plan.$1"; sed 1d moe.ir; } >wrong.ir
+	refused "$2" wrong.ir
+	grep -q '^wrong.ir:2:' err || bad=1
+}
+wrong_ir 'tpp = 2' 'a plan has no `tpp`'
+wrong_ir 'tp = 0' '1 to 1048576 is legal'
+wrong_ir 'tp = (1, 2)' '`tp` is a number'
+wrong_ir 'stages = "3, x"' 'found `x`'
+wrong_ir 'stages = ""' 'expected a value'
+wrong_ir 'mesh = "a\x00b"' 'byte 0'
+wrong_ir 'schedule = "a\x0a.csv"' 'the byte 0x0a'
+wrong_ir 'split.tp = "heads ffn"' 'expected `,`'
+
+# The two pages tell of every key.
+sed -n 's/^PLAN([A-Z_]*, "\([a-z.]*\)".*/\1/p' \
+	"${top_srcdir:?}/passes/plan.def" >keys
+for page in plan language; do
+	while read -r key; do
+		grep -q "^|.*\`$key\`.* |.*|" "$top_srcdir/docs/$page.md" || {
+			echo "docs/$page.md: no row for $key"
+			bad=1
+		}
+	done <keys
+done
+test "$(wc -l <keys)" -ge 19 || bad=1
+exit $bad
