@@ -167,10 +167,10 @@ link_same(struct choice *c, const struct thing *a, value_id v)
 
 /* What a microbatch adds to a gradient is a part of the sum over them. */
 static double
-add_over_time(const struct option *o)
+add_over_time(const struct place *p, const struct option *o)
 {
-	return o->at.how == IR_IS_PART ? 0
-		: o->at.how == IR_IS_WHOLE ? 1 : INFINITY;
+	return o->at.how == IR_IS_PART ||
+	       (o->at.how == IR_IS_WHOLE && p->ranks == 1) ? 0 : INFINITY;
 }
 
 /* Value v goes into a, a cell, converted if need be. */
@@ -186,7 +186,7 @@ link_into(struct choice *c, const struct thing *a, value_id v, bool sums)
 	for (i = 0; i < a->n; i++) {
 		for (j = 0; j < t->n; j++) {
 			table[i * t->n + j] = time
-				? add_over_time(&t->opt[j])
+				? add_over_time(c->p, &t->opt[j])
 				: c->times * reach(c, v, &t->opt[j],
 						   a->opt[i].at, false);
 		}
