@@ -18,8 +18,11 @@ const uint32_t pass_nbuiltin = sizeof pass_builtin / sizeof *pass_builtin;
 /* What makes another program of a model. */
 #define TRAINING (PROP_BACKWARD | PROP_UPDATE)
 
+/* What leaves no model: it needs a plan, and is asked for by name. */
+#define CUTTING PROP_STAGED
+
 static const char *const prop_names[PASS_NPROPS] = {
-	"calls", "flat", "folded", "backward", "update"
+	"calls", "flat", "folded", "backward", "update", "staged"
 };
 
 const char *
@@ -106,8 +109,10 @@ pass_list_parse(struct pass_table *t, struct pass_list *l, const char *text)
 
 		for (i = 0; i < pass_nbuiltin &&
 		     (all || strcmp(word, "default") == 0); i++) {
-			if (all || !((pass_builtin[i].gives |
-				      pass_builtin[i].needs) & TRAINING)) {
+			uint32_t props = pass_builtin[i].gives |
+					 pass_builtin[i].needs;
+
+			if (!(props & (all ? CUTTING : TRAINING))) {
 				VEC_PUSH(a, &l->at, &pass_builtin[i]);
 			}
 		}
@@ -233,6 +238,9 @@ pass_props(const struct ir_module *m)
 		if (m->dims.at[i].expr) {
 			props &= ~(uint32_t)PROP_FOLDED;
 		}
+	}
+	if (!ir_model(m)) {	/* what needs a model has none of these */
+		return (props & PROP_FOLDED) | PROP_STAGED;
 	}
 	if (ir_func_find(m, intern_str(&m->ctx->syms, "update"))) {
 		props |= PROP_UPDATE;
