@@ -458,7 +458,7 @@ named_type(const struct verifier *v, const struct ir_node *n)
 static bool
 names_tensor(const struct ir_node *n)
 {
-	return ir_is((enum ir_op)n->op, IRF_SOURCE | IRF_SINK);
+	return ir_is((enum ir_op)n->op, IRF_SOURCE | IRF_SINK | IRF_PEER);
 }
 
 /* The dim of a named tensor that {text} is, or -1. */

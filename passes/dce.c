@@ -18,13 +18,19 @@ struct moved {
 	value_id from, to;
 };
 
+struct stash {
+	node_id node;
+	uint32_t next;		/* of the same name, and 1 */
+};
+
 struct dce {
 	struct ir_module *m;
 	struct arena *a;
 	bool *live;		/* by value */
 	bool *kept;		/* by node: a sink that stays */
 	VEC(value_id) todo;
-	VEC(node_id) stashes;	/* sinks that wait for their source */
+	VEC(struct stash) stashes;	/* sinks that wait for their source */
+	uint32_t *stash;	/* by name: the last of them, and 1 */
 	VEC(struct moved) moved;
 	int64_t nodes, carried;
 };
@@ -56,22 +62,19 @@ mark_carried(struct dce *d, const struct ir_node *repeat, uint32_t k)
 	mark(d, d->m->regions.at[repeat->region].results.at[k]);
 }
 
-/* Someone asks for what these stashes keep. */
+/* Someone asks for what these stashes keep, in this function or another. */
 static void
 mark_stashes(struct dce *d, const struct ir_node *source)
 {
 	const struct ir_module *m = d->m;
 	sym_t name = ir_attr(m, source, IR_ATTR_NAME)->text;
-	uint32_t i;
+	uint32_t i = d->stash[name];
 
-	for (i = 0; i < d->stashes.n; i++) {
-		const struct ir_node *n = ir_node(m, d->stashes.at[i]);
+	for (d->stash[name] = 0; i; i = d->stashes.at[i - 1].next) {
+		node_id id = d->stashes.at[i - 1].node;
 
-		if (!d->kept[d->stashes.at[i]] &&
-		    ir_attr(m, n, IR_ATTR_NAME)->text == name) {
-			d->kept[d->stashes.at[i]] = true;
-			mark_all(d, ir_args(m, n), n->nargs);
-		}
+		d->kept[id] = true;
+		mark_all(d, ir_args(m, ir_node(m, id)), ir_node(m, id)->nargs);
 	}
 }
 
@@ -111,7 +114,11 @@ mark_sinks(struct dce *d, region_id id)
 		if (n->region) {
 			mark_sinks(d, n->region);
 		} else if (ir_is(n->op, IRF_SINK) && ir_is(n->op, IRF_STASH)) {
-			VEC_PUSH(d->a, &d->stashes, r->nodes.at[i]);
+			sym_t name = ir_attr(d->m, n, IR_ATTR_NAME)->text;
+			struct stash s = { r->nodes.at[i], d->stash[name] };
+
+			VEC_PUSH(d->a, &d->stashes, s);
+			d->stash[name] = d->stashes.n;
 		} else if (ir_is(n->op, IRF_SINK)) {
 			d->kept[r->nodes.at[i]] = true;
 			mark_all(d, ir_args(d->m, n), n->nargs);
@@ -125,7 +132,6 @@ mark_func(struct dce *d, const struct ir_func *f)
 	const struct ir_region *body = &d->m->regions.at[f->body];
 	uint32_t i;
 
-	d->stashes.n = 0;
 	mark_sinks(d, f->body);
 	mark_all(d, body->results.at, body->results.n);
 	for (i = 0; f->is_model && i < body->nodes.n; i++) {
@@ -135,7 +141,6 @@ mark_func(struct dce *d, const struct ir_func *f)
 			mark(d, n->result);
 		}
 	}
-	mark_sources(d);
 }
 
 /* New results for a repeat, without those that are not kept. */
@@ -255,9 +260,11 @@ pass_dce(struct pass_ctx *p, struct ir_module *m)
 
 	d.live = arena_alloc(d.a, m->values.n * sizeof *d.live);
 	d.kept = arena_alloc(d.a, m->nodes.n * sizeof *d.kept);
+	d.stash = arena_alloc(d.a, m->ctx->syms.text.n * sizeof *d.stash);
 	for (f = 1; f < m->funcs.n; f++) {
 		mark_func(&d, &m->funcs.at[f]);
 	}
+	mark_sources(&d);
 	for (f = 1; f < m->funcs.n; f++) {
 		sweep(&d, m->funcs.at[f].body);
 	}

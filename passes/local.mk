@@ -51,6 +51,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve_plan.c \
 	%D%/solve_prune.c \
 	%D%/solve_search.c \
+	%D%/stage.c \
+	%D%/stage.h \
+	%D%/stage_emit.c \
+	%D%/stage_split.c \
+	%D%/stage_sums.c \
+	%D%/stage_units.c \
+	%D%/stage_update.c \
 	%D%/summary.c \
 	%D%/summary_print.c \
 	%D%/table.c

@@ -17,9 +17,10 @@ enum pass_prop {
 	PROP_FOLDED = 1 << 2,	/* no dim is an expression */
 	PROP_BACKWARD = 1 << 3,	/* gradients are accumulated */
 	PROP_UPDATE = 1 << 4,	/* there is a layer `update` */
-	PROP_PLACED = 1 << 5	/* there is a mesh, and values lie on it */
+	PROP_PLACED = 1 << 5,	/* there is a mesh, and values lie on it */
+	PROP_STAGED = 1 << 6	/* rank programs, and no model */
 };
-#define PASS_NPROPS 6
+#define PASS_NPROPS 7
 
 struct pass_stats;
 

@@ -20,7 +20,7 @@ const uint32_t pass_nbuiltin = sizeof pass_builtin / sizeof *pass_builtin;
  * the lists of passes that leave some of it out, by the words for them.
  */
 #define TRAINING (PROP_BACKWARD | PROP_UPDATE)
-#define SPLIT PROP_PLACED
+#define SPLIT (PROP_PLACED | PROP_STAGED)
 
 static const struct {
 	const char *word;
@@ -30,7 +30,8 @@ static const struct {
 };
 
 static const char *const prop_names[PASS_NPROPS] = {
-	"calls", "flat", "folded", "backward", "update", "placed"
+	"calls", "flat", "folded", "backward", "update", "placed",
+	"staged"
 };
 
 const char *
@@ -258,6 +259,9 @@ pass_props(const struct ir_module *m)
 		if (m->dims.at[i].expr) {
 			props &= ~(uint32_t)PROP_FOLDED;
 		}
+	}
+	if (!ir_model(m)) {	/* what needs a model has none of these */
+		return (props & PROP_FOLDED) | PROP_STAGED;
 	}
 	if (ir_func_find(m, intern_str(&m->ctx->syms, "update"))) {
 		props |= PROP_UPDATE;

@@ -372,6 +372,11 @@ pair_tests = \
 	tests/passes/optimize-layer.ir \
 	tests/passes/optimize-name.ir \
 	tests/passes/optimize-norm.ir \
+	tests/passes/stage-cut.ir \
+	tests/passes/stage-layers.ir \
+	tests/passes/stage-split.ir \
+	tests/passes/stage-tied.ir \
+	tests/passes/stage-unmatched.ir \
 	tests/passes/summary-window.ir \
 	tests/plan/block.llm \
 	tests/plan/default.llm \
@@ -1129,6 +1134,16 @@ pair_files = \
 	tests/passes/optimize-name.ir \
 	tests/passes/optimize-norm.ir \
 	tests/passes/optimize-norm.out \
+	tests/passes/stage-cut.ir \
+	tests/passes/stage-cut.out \
+	tests/passes/stage-layers.err \
+	tests/passes/stage-layers.ir \
+	tests/passes/stage-split.ir \
+	tests/passes/stage-split.out \
+	tests/passes/stage-tied.ir \
+	tests/passes/stage-tied.out \
+	tests/passes/stage-unmatched.err \
+	tests/passes/stage-unmatched.ir \
 	tests/passes/summary-window.ir \
 	tests/passes/summary-window.out \
 	tests/plan/block.llm \
@@ -1191,5 +1206,6 @@ doc_pages = \
 	docs/language.md \
 	docs/passes.md \
 	docs/plan.md \
+	docs/ranks.md \
 	docs/schedule.md \
 	docs/testing.md

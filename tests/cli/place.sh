@@ -9,7 +9,7 @@ failed=0
 # place MODEL PINS: the placed program in $tmp/ir, its talk in $tmp/talk
 place()
 {
-	"$LLMC" --passes=split --verify-each --emit=ir --pin "$2" \
+	"$LLMC" --passes=train,place --verify-each --emit=ir --pin "$2" \
 		"${top_srcdir:?}/examples/$1.llm" >"$tmp/ir" || exit 1
 	"$LLMC" opt "$tmp/ir" | cmp - "$tmp/ir" || exit 1
 	awk '/^layer update/ { where = "update" }
