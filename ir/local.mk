@@ -18,6 +18,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/mem.c \
 	%D%/num.c \
 	%D%/ops.c \
+	%D%/pieces.c \
 	%D%/place.c \
 	%D%/print.c \
 	%D%/read.c \
