@@ -17,6 +17,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/names.c \
 	%D%/optimize.c \
 	%D%/plugin.c \
+	%D%/ranks.c \
+	%D%/ranks.h \
 	%D%/recompute.c \
 	%D%/report.c \
 	%D%/sched.c \
@@ -25,6 +27,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sched_csv.c \
 	%D%/sched_make.c \
 	%D%/sched_run.c \
+	%D%/sim.c \
+	%D%/sim.h \
+	%D%/sim_collect.c \
+	%D%/sim_fault.c \
+	%D%/sim_match.c \
+	%D%/sim_parts.h \
+	%D%/sim_store.c \
 	%D%/summary.c \
 	%D%/summary_print.c \
 	%D%/table.c
