@@ -255,3 +255,22 @@ ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
 	return find_axes(r, why) && agree(r, why) && find_funcs(r, why) &&
 	       without_operands(r, why);
 }
+
+bool
+ranks_shape(struct ir_module *m, uint32_t *pipes, uint32_t *stages,
+	    uint32_t *microbatches, const char **why)
+{
+	struct ranks r = { .m = m };
+
+	if (!find_axes(&r, why)) {
+		return false;
+	}
+	while (find(&r, "stage", r.nstages, "forward")) {
+		r.nstages++;
+	}
+	*pipes = r.npipes;
+	*stages = r.nstages;
+	*microbatches = r.time ? (uint32_t)m->axes.at[r.time].size : 1;
+	*why = "there is no layer `stage0_forward`";
+	return r.nstages > 0;
+}

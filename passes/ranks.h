@@ -24,6 +24,9 @@ struct ranks {
 	axis_id time, pp;	/* 0: the mesh has none */
 };
 
+/* How large a schedule the functions and the mesh ask for. */
+bool ranks_shape(struct ir_module *m, uint32_t *pipes, uint32_t *stages,
+		 uint32_t *microbatches, const char **why);
 /*
  * Finds the functions that the schedule runs.  False: *why says what module
  * and schedule do not agree on.
