@@ -67,6 +67,7 @@ unit_tests = \
 	%D%/unit/t-sched-csv \
 	%D%/unit/t-sim \
 	%D%/unit/t-sim-ops \
+	%D%/unit/t-sim-train \
 	%D%/unit/t-st-index \
 	%D%/unit/t-st-read \
 	%D%/unit/t-summary \
