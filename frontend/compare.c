@@ -158,11 +158,38 @@ drv_course_loss(const struct drv_course *k, uint32_t step)
 
 /* ---- what differs ---- */
 
-/* How far off, over the largest element: 0 is equal, INFINITY is missing. */
+/*
+ * What counts as nothing beside the largest number of a step.  AdamW divides
+ * rounding by rounding, so a weight whose gradient is 0 walks about.
+ */
+#define GRADIENT_FLOOR 1e-6
+#define STORED_FLOOR 1e-2
+
 static double
-distance(const struct tensor *want, const struct sim_tensor *got)
+largest(const struct tensor *at, uint32_t n)
 {
-	double most = 0, off = 0;
+	double most = 0;
+	int64_t k;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < at[i].elems; k++) {
+			most = fmax(most, fabs(at[i].data[k]));
+		}
+	}
+	return most;
+}
+
+/*
+ * How far off, over the largest element: 0 is equal, INFINITY is missing.
+ * A tensor may be 0 but for rounding, as the gradient of a bias of keys is:
+ * so it is measured by `least` at least.
+ */
+static double
+distance(const struct tensor *want, const struct sim_tensor *got,
+	 double least)
+{
+	double most = least, off = 0;
 	int64_t i;
 
 	if (!got || got->elems != want->elems) {
@@ -194,6 +221,9 @@ drv_course_hold(const struct drv_course *k, const struct sim_result *r,
 		struct drv_worst *w)
 {
 	const struct step *s = &k->steps.at[r->step - 1];
+	double gradients = GRADIENT_FLOOR *
+			   largest(s->gradients.at, s->gradients.n);
+	double stored = STORED_FLOOR * largest(s->stored.at, s->stored.n);
 	uint32_t i;
 
 	if (r->nresults == 0 || r->results[0].elems != 1) {
@@ -205,13 +235,13 @@ drv_course_hold(const struct drv_course *k, const struct sim_result *r,
 	for (i = 0; i < s->gradients.n; i++) {
 		const struct tensor *t = &s->gradients.at[i];
 
-		note(w, distance(t, sim_gradient(r, t->name)), r->step,
-		     "the gradient of", t->name);
+		note(w, distance(t, sim_gradient(r, t->name), gradients),
+		     r->step, "the gradient of", t->name);
 	}
 	for (i = 0; i < s->stored.n; i++) {
 		const struct tensor *t = &s->stored.at[i];
 
-		note(w, distance(t, sim_stored(r, t->name)), r->step,
+		note(w, distance(t, sim_stored(r, t->name), stored), r->step,
 		     "what is kept as", t->name);
 	}
 	w->tensors += s->gradients.n + s->stored.n;

@@ -12,11 +12,19 @@
 
 /* ---- maps ---- */
 
+/* Rows that are not here hold NaN; what is made of them is not here either. */
+static bool
+has_absent(const struct interp *e, const struct ir_node *n)
+{
+	return e->at && ir_type(e->m, n->result)->routed;
+}
+
 static bool
 map1(const struct interp *e, const struct ir_node *n, double *out,
      double (*f)(double x))
 {
 	const double *x = interp_arg(e, n, 0);
+	bool absent = has_absent(e, n);
 	struct ir_rule r;
 	struct nest o;
 	bool i;
@@ -25,6 +33,9 @@ map1(const struct interp *e, const struct ir_node *n, double *out,
 	ir_nest(e, n, &r, &o, "A");
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
 		out[o.out_off] = f(x[o.in_off[0]]);
+		if (absent && isnan(x[o.in_off[0]])) {
+			out[o.out_off] = NAN;
+		}
 	}
 	return true;
 }
@@ -34,6 +45,7 @@ map2(const struct interp *e, const struct ir_node *n, double *out,
      double (*f)(double x, double y))
 {
 	const double *x = interp_arg(e, n, 0), *y = interp_arg(e, n, 1);
+	bool absent = has_absent(e, n);
 	struct ir_rule r;
 	struct nest o;
 	bool i;
@@ -42,6 +54,9 @@ map2(const struct interp *e, const struct ir_node *n, double *out,
 	ir_nest(e, n, &r, &o, "A");
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
 		out[o.out_off] = f(x[o.in_off[0]], y[o.in_off[1]]);
+		if (absent && isnan(x[o.in_off[0]] + y[o.in_off[1]])) {
+			out[o.out_off] = NAN;
+		}
 	}
 	return true;
 }

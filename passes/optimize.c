@@ -26,11 +26,17 @@
 #include <math.h>
 #include <string.h>
 
+/* Of one name: in a repeat, one for each of its trips. */
+struct tensors {
+	sym_t name;
+	int64_t start, count;
+};
+
 struct optimizer {
 	struct pass_ctx *p;
 	struct ir_module *m;
 	region_id r;		/* where nodes go */
-	bool *done;		/* by name: this layer has had it */
+	VEC(struct tensors) done;	/* that this phase has had */
 	/* what this layer does for each weight */
 	void (*each)(struct optimizer *o, node_id id);
 	struct span span;
@@ -245,13 +251,44 @@ add_square(struct optimizer *o, node_id id)
 
 /* ---- all weights, in the repeats that they stand in ---- */
 
-static bool
-is_new(struct optimizer *o, node_id id)
+static struct tensors
+tensors_of(const struct optimizer *o, node_id id, region_id region)
 {
-	const struct ir_node *n = ir_node(o->m, id);
+	const struct ir_module *m = o->m;
+	struct tensors t = { .name = ir_attr(m, ir_node(m, id),
+					     IR_ATTR_NAME)->text };
+	node_id owner = m->regions.at[region].owner;
+	const struct ir_node *n = ir_node(m, owner);
+	const struct ir_attr *var = owner ? ir_attr(m, n, IR_ATTR_VAR) : NULL;
 
-	return ir_is(n->op, IRF_PARAM) &&
-	       !o->done[ir_attr(o->m, n, IR_ATTR_NAME)->text];
+	if (var && pass_mentions(ir_text(m->ctx, t.name),
+				 ir_text(m->ctx, var->text))) {
+		t.start = ir_attr_int(m, n, IR_ATTR_START, 0);
+		t.count = ir_attr_int(m, n, IR_ATTR_COUNT, 1);
+	}
+	return t;
+}
+
+/* A weight that this phase has not had; backward reads it once more. */
+static bool
+is_new(struct optimizer *o, node_id id, region_id region)
+{
+	struct tensors t;
+	uint32_t i;
+
+	if (!ir_is(ir_node(o->m, id)->op, IRF_PARAM)) {
+		return false;
+	}
+	t = tensors_of(o, id, region);
+	for (i = 0; i < o->done.n; i++) {
+		const struct tensors *d = &o->done.at[i];
+
+		if (d->name == t.name && d->start == t.start &&
+		    d->count == t.count) {
+			return false;
+		}
+	}
+	return true;
 }
 
 static bool
@@ -262,7 +299,7 @@ has_new(struct optimizer *o, region_id id)
 	for (i = 0; i < o->m->regions.at[id].nodes.n; i++) {
 		node_id k = o->m->regions.at[id].nodes.at[i];
 
-		if (is_new(o, k) || (ir_node(o->m, k)->region &&
+		if (is_new(o, k, id) || (ir_node(o->m, k)->region &&
 				     has_new(o, ir_node(o->m, k)->region))) {
 			return true;
 		}
@@ -305,9 +342,9 @@ visit(struct optimizer *o, region_id from)
 
 		if (inner && has_new(o, inner)) {
 			visit_repeat(o, id);
-		} else if (is_new(o, id)) {
-			o->done[ir_attr(o->m, ir_node(o->m, id),
-					IR_ATTR_NAME)->text] = true;
+		} else if (is_new(o, id, from)) {
+			VEC_PUSH(&o->m->ctx->tmp, &o->done,
+				 tensors_of(o, id, from));
 			o->each(o, id);
 		}
 	}
@@ -319,8 +356,7 @@ visit_all(struct optimizer *o, void (*each)(struct optimizer *, node_id))
 	struct ir_module *m = o->m;
 
 	o->each = each;
-	o->done = arena_alloc(&m->ctx->tmp,
-			      m->ctx->syms.text.n * sizeof *o->done);
+	o->done.n = 0;
 	visit(o, m->funcs.at[ir_model(m)].body);
 }
 

@@ -93,7 +93,7 @@ bool place_one_route(const struct place *p, const struct ir_node *n,
 
 /* ---- place_cost.c ------------------------------------------------------ */
 
-/* Bytes and operations; random ones if `plan.shuffle` is set. */
+/* Bytes and operations; random ones if `place.shuffle` is set. */
 void place_price_init(struct place *p);
 /* Of a value on one rank, were it whole along the axis at hand. */
 double place_bytes(const struct place *p, value_id v);

@@ -19,6 +19,7 @@ struct thing {
 	struct option *opt;	/* of a value, or a cell (never two) */
 	uint8_t *way;		/* of a node: indices of its ways */
 	bool made;
+	bool stands;		/* a node: in some region */
 };
 
 enum cell { CELL_STORED, CELL_GRADIENT, CELL_STASH, CELL_KINDS };

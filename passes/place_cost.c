@@ -90,7 +90,7 @@ void
 place_price_init(struct place *p)
 {
 	struct ir_module *m = p->m;
-	double seed = ir_setting_num(m, "plan.shuffle", 0);
+	double seed = ir_setting_num(m, "place.shuffle", 0);
 
 	p->price = (struct place_price){ bytes_convert, bytes_talk, bytes_run,
 					 0, NULL };

@@ -54,8 +54,7 @@ place_all_options(struct choice *c, struct thing *t, const struct ir_type *type)
 		return;
 	}
 	for (i = 0; i < type->ndims; i++) {
-		if (may[type->dims[i]] &&
-		    ir_dim_size(p->m, type->dims[i]) > 1) {
+		if (may[type->dims[i]]) {
 			place_add_option(c, t, along(IR_IS_SPLIT,
 						     type->dims[i]));
 		}
@@ -453,6 +452,7 @@ scan_region(struct choice *c, region_id r)
 		node_id id = c->p->m->regions.at[r].nodes.at[i];
 		const struct ir_node *n = ir_node(c->p->m, id);
 
+		c->node[id].stands = true;
 		if (ir_is(n->op, IRF_REGION)) {
 			repeat_node(c, id);
 		} else if (ir_is(n->op, IRF_SOURCE)) {

@@ -70,8 +70,10 @@ place_take(struct choice *c, const uint32_t *choice)
 	region_id body = p->m->funcs.at[p->model].body;
 	uint32_t i;
 
-	for (i = 1; i < p->nnodes; i++) {
-		write_node(c, i, choice);	/* before types change */
+	for (i = 1; i < p->nnodes; i++) {	/* before types change */
+		if (c->node[i].stands) {
+			write_node(c, i, choice);
+		}
 	}
 	for (i = 0; i < p->m->regions.at[body].results.n; i++) {
 		value_id v = p->m->regions.at[body].results.at[i];

@@ -69,6 +69,7 @@ unit_tests = \
 	%D%/unit/t-sched-csv \
 	%D%/unit/t-sim \
 	%D%/unit/t-sim-ops \
+	%D%/unit/t-sim-train \
 	%D%/unit/t-solve \
 	%D%/unit/t-split \
 	%D%/unit/t-st-index \

@@ -75,7 +75,7 @@ shuffle(struct run *r, struct ir_module *m)
 {
 	struct ir_setting s = { .kind = SET_NUM, .n = 1 };
 
-	s.key = intern_str(&r->c.syms, "plan.shuffle");
+	s.key = intern_str(&r->c.syms, "place.shuffle");
 	s.num[0] = r->p->n[NR_SHUFFLE];
 	if (r->p->n[NR_SHUFFLE] > 0) {
 		VEC_PUSH(&r->c.perm, &m->settings, s);
