@@ -125,7 +125,8 @@ reach(const struct choice *c, value_id v, const struct option *o,
 	double alone = place_convert(c->p, v, o->at, want, routable);
 	enum ir_op op;
 
-	if (o->two && ir_along_equal(o->also, want)) {
+	if (o->two && ir_along_equal(o->also, want) &&
+	    (routable || want.how != IR_IS_ROUTED)) {
 		return 0;
 	}
 	if (o->two && ir_conversion(o->also, want, &op) &&
