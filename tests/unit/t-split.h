@@ -99,6 +99,9 @@ random_pair(uint64_t seed)
 	if (draw(&state, 3)) {
 		p.n[NR_WINDOW] = 0;
 	}
+	if (draw(&state, 3)) {
+		p.n[NR_SHUFFLE] = 0;
+	}
 	make_sense(&p);
 	return p;
 }
