@@ -67,6 +67,7 @@ unit_tests = \
 	%D%/unit/t-solve \
 	%D%/unit/t-st-index \
 	%D%/unit/t-st-read \
+	%D%/unit/t-stage \
 	%D%/unit/t-summary \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify
