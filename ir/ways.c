@@ -153,7 +153,7 @@ split_dim(struct ways *w, const struct ir_factor *f, dim_id d)
 	const struct ir_factor *ring = partner(w, "=", w->split, f, true);
 	struct ir_way *way;
 
-	if (small && divides(w, small)) {
+	if (small && (small->dims[0] == d || divides(w, small))) {
 		way = add(w);
 		split_factor(w, way, f, d);
 		split_factor(w, way, small, small->dims[0]);

@@ -24,6 +24,16 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/plan_print.c \
 	%D%/plan_sched.c \
 	%D%/plan_text.c \
+	%D%/place.c \
+	%D%/place.h \
+	%D%/place_cells.c \
+	%D%/place_choice.h \
+	%D%/place_cost.c \
+	%D%/place_dims.c \
+	%D%/place_route.c \
+	%D%/place_solve.c \
+	%D%/place_take.c \
+	%D%/place_write.c \
 	%D%/plugin.c \
 	%D%/recompute.c \
 	%D%/report.c \

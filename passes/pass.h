@@ -17,9 +17,10 @@ enum pass_prop {
 	PROP_FOLDED = 1 << 2,	/* no dim is an expression */
 	PROP_BACKWARD = 1 << 3,	/* gradients are accumulated */
 	PROP_UPDATE = 1 << 4,	/* there is a layer `update` */
-	PROP_STAGED = 1 << 5	/* rank programs, and no model */
+	PROP_PLACED = 1 << 5,	/* there is a mesh, and values lie on it */
+	PROP_STAGED = 1 << 6	/* rank programs, and no model */
 };
-#define PASS_NPROPS 6
+#define PASS_NPROPS 7
 
 struct pass_stats;
 
@@ -84,9 +85,9 @@ struct pass_list {
 };
 
 /*
- * Reads "a,b,c"; `train` stands for all built-in passes in order that leave
- * a model, `default` for those that keep it as it is.  May be "".  False
- * after an error.
+ * Reads "a,b,c"; `split` stands for all built-in passes in order, `train` for
+ * those that need no plan, `default` for those that keep a model as it is.
+ * May be "".  False after an error.
  */
 bool pass_list_parse(struct pass_table *t, struct pass_list *l,
 		     const char *text);

@@ -15,14 +15,23 @@ const struct pass pass_builtin[] = {
 };
 const uint32_t pass_nbuiltin = sizeof pass_builtin / sizeof *pass_builtin;
 
-/* What makes another program of a model. */
+/*
+ * What makes another program of a model, and what splits that over ranks;
+ * the lists of passes that leave some of it out, by the words for them.
+ */
 #define TRAINING (PROP_BACKWARD | PROP_UPDATE)
+#define SPLIT (PROP_PLACED | PROP_STAGED)
 
-/* What leaves no model: it needs a plan, and is asked for by name. */
-#define CUTTING PROP_STAGED
+static const struct {
+	const char *word;
+	uint32_t without;
+} lists[] = {
+	{ "default", TRAINING | SPLIT }, { "train", SPLIT }, { "split", 0 }
+};
 
 static const char *const prop_names[PASS_NPROPS] = {
-	"calls", "flat", "folded", "backward", "update", "staged"
+	"calls", "flat", "folded", "backward", "update", "placed",
+	"staged"
 };
 
 const char *
@@ -95,28 +104,39 @@ pass_words(struct arena *a, const char **text, char **word)
 	return true;
 }
 
+/* All built-in passes in order but some, if the word stands for such. */
+static bool
+add_list(struct pass_list *l, struct arena *a, const char *word)
+{
+	size_t k;
+	uint32_t i;
+
+	for (k = 0; k < sizeof lists / sizeof lists[0]; k++) {
+		if (strcmp(word, lists[k].word) != 0) {
+			continue;
+		}
+		for (i = 0; i < pass_nbuiltin; i++) {
+			const struct pass *p = &pass_builtin[i];
+
+			if (!((p->gives | p->needs) & lists[k].without)) {
+				VEC_PUSH(a, &l->at, p);
+			}
+		}
+		return true;
+	}
+	return false;
+}
+
 bool
 pass_list_parse(struct pass_table *t, struct pass_list *l, const char *text)
 {
 	struct arena *a = &t->ctx->perm;
-	uint32_t i;
 	char *word;
 
 	while (pass_words(a, &text, &word)) {
 		const struct pass_known *k;
 
-		bool all = strcmp(word, "train") == 0;
-
-		for (i = 0; i < pass_nbuiltin &&
-		     (all || strcmp(word, "default") == 0); i++) {
-			uint32_t props = pass_builtin[i].gives |
-					 pass_builtin[i].needs;
-
-			if (!(props & (all ? CUTTING : TRAINING))) {
-				VEC_PUSH(a, &l->at, &pass_builtin[i]);
-			}
-		}
-		if (i > 0) {
+		if (add_list(l, a, word)) {
 			continue;
 		}
 		k = pass_want(t, word);
@@ -229,6 +249,7 @@ pass_props(const struct ir_module *m)
 {
 	uint32_t props = PROP_CALLS | PROP_FLAT | PROP_FOLDED, i;
 
+	props |= m->axes.n > 1 ? PROP_PLACED : 0;
 	for (i = 1; i < m->funcs.n; i++) {
 		if (has_calls(m, m->funcs.at[i].body)) {
 			props &= ~(uint32_t)PROP_FLAT;

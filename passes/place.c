@@ -1,0 +1,230 @@
+/*
+ * place: gives every value its place on the mesh, and puts the conversions
+ * between them: the collectives.
+ *
+ * Needs: a flat training program and a plan (settings `plan.*`).  Gives: the
+ * mesh, types with placements, and conversion ops.  What may be split along
+ * each axis follows from the plan and the ops' rows (place_dims.c); the
+ * cheapest choice along one axis is found exactly (place_solve.c), axis after
+ * axis: microbatches, data, experts, context, tensor.  Nothing in here knows
+ * what a transformer is.
+ *
+ * It stands behind all passes that change what is computed, and before
+ * `stage`, which only cuts.
+ */
+#include "passes/place.h"
+
+#include <string.h>
+
+/* ---- the mesh ---- */
+
+struct axes {
+	axis_id time, of[PLAN_NAXES], second;	/* 0: of size 1 */
+};
+
+static int64_t
+gcd(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t r = a % b;
+
+		a = b;
+		b = r;
+	}
+	return a;
+}
+
+/*
+ * Key heads are fewer than query heads.  Where their number does not divide
+ * by the tensor axis, it becomes two: the outer splits both, the inner only
+ * the queries, so that its ranks have the same keys.
+ */
+static int64_t
+outer_degree(const struct place *p)
+{
+	int64_t g = p->plan->tp;
+	dim_id d;
+
+	for (d = 1; d < p->m->dims.n; d++) {
+		if (p->grouped[d]) {
+			g = gcd(g, ir_dim_size(p->m, d));
+		}
+	}
+	return g > 1 ? g : p->plan->tp;
+}
+
+static axis_id
+add_axis(struct place *p, const char *name, int64_t size)
+{
+	struct span none = { 0, 0 };
+
+	return ir_axis_add(p->m, intern_str(&p->m->ctx->syms, name), size,
+			   none);
+}
+
+static void
+make_mesh(struct place *p, struct axes *x)
+{
+	int64_t outer = outer_degree(p);
+	int i;
+
+	memset(x, 0, sizeof *x);
+	x->time = add_axis(p, "mb", p->plan->nmicrobatches);
+	p->m->axes.at[x->time].time = true;
+	for (i = 0; i < PLAN_NAXES; i++) {
+		enum plan_axis a = p->plan->mesh[i];
+		int64_t size = plan_degree(p->plan, a);
+
+		if (size == 1) {
+			continue;
+		}
+		x->of[a] = add_axis(p, plan_axis_name(a),
+				    a == PLAN_TP ? outer : size);
+		if (a == PLAN_TP && outer < size) {
+			x->second = add_axis(p, "tpr", size / outer);
+		}
+	}
+	if (x->of[PLAN_CP]) {
+		p->m->axes.at[x->of[PLAN_CP]].balanced = p->plan->balanced;
+	}
+}
+
+/* ---- the choice ---- */
+
+static void
+choice_room(struct place *p)
+{
+	struct ir_module *m = p->m;
+	struct arena *a = &p->arena;
+	uint32_t i, k;
+
+	p->nnodes = m->nodes.n;
+	p->nvalues = m->values.n;
+	p->spread = arena_alloc(a, p->nvalues * sizeof *p->spread);
+	p->asked = arena_alloc(a, p->nvalues * sizeof *p->asked);
+	p->shared = arena_alloc(a, p->nnodes * sizeof *p->shared);
+	p->talks = arena_alloc(a, p->nnodes * sizeof *p->talks);
+	p->wants = arena_alloc(a, (m->args.n + 1) * sizeof *p->wants);
+	p->yields = arena_alloc(a, m->regions.n * sizeof *p->yields);
+	for (i = 0; i < p->nvalues; i++) {
+		p->spread[i] = p->asked[i] = 1;
+	}
+	for (i = 0; i < p->nnodes; i++) {
+		p->shared[i] = 1;
+	}
+	for (i = 0; i < m->args.n; i++) {
+		p->wants[i] = *ir_type(m, m->args.at[i]);
+	}
+	for (i = 1; i < m->regions.n; i++) {
+		const struct ir_region *r = &m->regions.at[i];
+
+		p->yields[i] = arena_alloc(a, (r->results.n + 1) *
+					   sizeof **p->yields);
+		for (k = 0; k < r->results.n; k++) {
+			p->yields[i][k] = *ir_type(m, r->results.at[k]);
+		}
+	}
+}
+
+static bool
+along(struct place *p, axis_id a, enum place_kind kind, bool second)
+{
+	if (!a) {
+		return true;
+	}
+	place_choose_axis(p, a, kind, second);
+	return place_solve(p);
+}
+
+/* ---- one order for all cuts ---- */
+
+/* Outermost first; ZeRO's cuts come off alone, so those axes are inside. */
+static void
+sort_cuts(struct ir_type *t, const axis_id order[IR_MAX_AXES], uint32_t n)
+{
+	struct ir_type from = *t;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		struct ir_along s = ir_along(&from, order[i]);
+
+		if (s.how == IR_IS_SPLIT) {
+			ir_set_along(t, order[i], s);
+		}
+	}
+}
+
+static void
+sort_all(struct place *p, const struct axes *x)
+{
+	const axis_id all[] = {
+		x->time, x->of[PLAN_CP], x->of[PLAN_TP], x->second,
+		x->of[PLAN_DP], x->of[PLAN_EP]
+	};
+	struct ir_module *m = p->m;
+	axis_id order[IR_MAX_AXES];
+	uint32_t n = 0, i, k;
+
+	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
+		if (all[i]) {
+			order[n++] = all[i];
+		}
+	}
+	for (i = 1; i < m->values.n; i++) {
+		sort_cuts(&m->values.at[i].type, order, n);
+	}
+	for (i = 0; i < m->args.n; i++) {
+		sort_cuts(&p->wants[i], order, n);
+	}
+	for (i = 1; i < m->regions.n; i++) {
+		for (k = 0; k < m->regions.at[i].results.n; k++) {
+			sort_cuts(&p->yields[i][k], order, n);
+		}
+	}
+}
+
+static bool
+place(struct place *p)
+{
+	struct axes x;
+
+	if (!place_find_dims(p)) {
+		return false;
+	}
+	place_find_routes(p);
+	make_mesh(p, &x);
+	choice_room(p);
+	if (!along(p, x.time, PLACE_TIME, false) ||
+	    !along(p, x.of[PLAN_DP], PLACE_DATA, false) ||
+	    !along(p, x.of[PLAN_EP], PLACE_EXPERT, false) ||
+	    !along(p, x.of[PLAN_CP], PLACE_CONTEXT, false) ||
+	    !along(p, x.of[PLAN_TP], PLACE_TENSOR, false) ||
+	    !along(p, x.second, PLACE_TENSOR, true)) {
+		return false;
+	}
+	sort_all(p, &x);
+	return place_write(p);
+}
+
+bool
+pass_place(struct pass_ctx *ctx, struct ir_module *m)
+{
+	struct place p = { .p = ctx, .m = m, .model = ir_model(m) };
+	struct plan plan;
+	bool ok;
+
+	if (m->axes.n > 1) {
+		diag_error(&m->ctx->diags, m->axes.at[1].span, "this module "
+			   "has a mesh: its values are placed already");
+		return false;
+	}
+	if (!plan_read(m, &plan)) {
+		return false;
+	}
+	p.plan = &plan;
+	arena_init(&p.arena, &m->ctx->mem);
+	place_price_init(&p);
+	ok = place(&p);
+	arena_release(&p.arena);
+	return ok;
+}

@@ -1,0 +1,115 @@
+/*
+ * Between place.c and its parts: place_dims.c (what an axis may split),
+ * place_solve.c (the choice along one axis), place_write.c (conversions).
+ * Nobody else includes this.
+ */
+#ifndef PASSES_PLACE_H
+#define PASSES_PLACE_H
+
+#include "passes/pass.h"
+#include "passes/plan.h"
+
+/*
+ * What things cost, in any one unit.  Bytes are those of one rank, of the
+ * value as it is whole along the axis; ranks is the size of the axis.
+ */
+struct place_price {
+	double (*convert)(const struct place_price *p, enum ir_op op,
+			  double bytes, int64_t ranks);
+	/* An op that exchanges so many bytes with each other rank. */
+	double (*talk)(const struct place_price *p, double bytes,
+		       int64_t ranks);
+	double (*run)(const struct place_price *p, double flops,
+		      double bytes);
+	uint64_t seed;		/* of prices drawn at random, for tests */
+	uint32_t *drawn;	/* how many so far */
+};
+
+/* What the choice along an axis is about. */
+enum place_kind {
+	PLACE_TIME, PLACE_CONTEXT, PLACE_TENSOR, PLACE_DATA, PLACE_EXPERT
+};
+
+/* A set of dims, one bit each would be too few: by dim_id. */
+typedef bool *dim_set;
+
+struct place {
+	struct pass_ctx *p;
+	struct ir_module *m;
+	const struct plan *plan;
+	struct place_price price;
+	struct arena arena;	/* lives as long as the pass */
+	func_id model;
+	uint32_t nnodes, nvalues;	/* before conversions are made */
+
+	/* place_dims.c */
+	dim_id batch;
+	dim_set context;	/* dims along which attention runs */
+	dim_set experts;	/* dims that an index picks weights from */
+	dim_set tensor;		/* dims that the tensor axis may split */
+	dim_set grouped;	/* k of h%k: not for the second tensor axis */
+	bool *picked;		/* by value: an index picks weights from it */
+	value_id *route;	/* by value: the index that may bring its rows
+				 * back, if it is at hand */
+	value_id *sent_by;	/* by value: the index, where it was made */
+
+	/* the axis at hand */
+	axis_id axis;
+	enum place_kind kind;
+	int64_t ranks;
+	bool strict;		/* split weights stay where they are */
+	dim_set may;		/* dims that it may split */
+	dim_set late;		/* the same, in layers that run once a step */
+
+	/* what has been chosen along the axes so far */
+	double *spread;		/* by value: ranks that share it */
+	double *asked;		/* by value: the same of what users want */
+	double *shared;		/* by node: ranks that share its work */
+	uint32_t *talks;	/* by node: axes along which it talks */
+	struct ir_type *wants;	/* by place in the pool of operands */
+	struct ir_type **yields;	/* by region: of what it hands back */
+};
+
+/* ---- place_dims.c ------------------------------------------------------ */
+
+/* False after an error. */
+bool place_find_dims(struct place *p);
+/* Sets axis, kind, ranks and may. */
+void place_choose_axis(struct place *p, axis_id a, enum place_kind kind,
+		       bool second);
+/* The dim along which ZeRO cuts a tensor that is placed so; 0: none. */
+dim_id place_zero_dim(const struct place *p, const struct ir_type *t);
+
+/* ---- place_route.c ----------------------------------------------------- */
+
+void place_find_routes(struct place *p);
+/* The operand that is an index of experts, or -1. */
+int place_index_operand(const struct ir_node *n);
+/* Whether each row of the value has one rank that it comes back from. */
+bool place_can_return(const struct place *p, value_id v);
+/* Whether all rows that meet in this way were sent by one index. */
+bool place_one_route(const struct place *p, const struct ir_node *n,
+		     const struct ir_way *w);
+
+/* ---- place_cost.c ------------------------------------------------------ */
+
+/* Bytes and operations; random ones if `plan.shuffle` is set. */
+void place_price_init(struct place *p);
+/* Of a value on one rank, were it whole along the axis at hand. */
+double place_bytes(const struct place *p, value_id v);
+/* INFINITY if no conversion leads there; routable: an index is at hand. */
+double place_convert(const struct place *p, value_id v, struct ir_along from,
+		     struct ir_along to, bool routable);
+double place_run(const struct place *p, node_id id, const struct ir_way *w);
+
+/* ---- place_solve.c ----------------------------------------------------- */
+
+/* Chooses along the axis at hand, and writes it into types and wants. */
+bool place_solve(struct place *p);
+
+/* ---- place_write.c ----------------------------------------------------- */
+
+/* Puts conversions where values and wants differ, and `on` where ops talk. */
+bool place_write(struct place *p);
+
+#endif

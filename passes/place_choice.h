@@ -1,0 +1,68 @@
+/*
+ * Between place_solve.c and its parts: place_cells.c (what outlasts a region)
+ * and place_take.c (what comes out).  Nobody else includes this.
+ */
+#ifndef PASSES_PLACE_CHOICE_H
+#define PASSES_PLACE_CHOICE_H
+
+#include "passes/place.h"
+#include "passes/solve.h"
+
+/* How a value is, and what copy of it there is beside. */
+struct option {
+	struct ir_along at, also;
+	bool two;
+};
+
+struct thing {
+	uint32_t var, n;
+	struct option *opt;	/* of a value, or a cell (never two) */
+	uint8_t *way;		/* of a node: indices of its ways */
+	bool made;
+};
+
+enum cell { CELL_STORED, CELL_GRADIENT, CELL_STASH, CELL_KINDS };
+
+struct choice {
+	struct place *p;
+	struct solve *s;
+	struct thing *value, *node;	/* by id */
+	struct thing *cell[CELL_KINDS];	/* by name */
+	struct thing *carried;	/* by result of a repeat */
+	struct thing *handed;	/* by value that the model returns */
+	const struct ir_type **weight_type;	/* by name */
+	bool *picked;		/* by name: an index picks weights from it */
+	uint32_t *uses;		/* by value */
+	bool *routable;		/* by value: someone can route it */
+	bool update;		/* in a layer that runs once a step */
+	double times;		/* that the region at hand runs */
+	VEC(node_id) owner;	/* by variable, for a message */
+};
+
+void place_new_var(struct choice *c, struct thing *t, node_id owner);
+void place_add_option(struct choice *c, struct thing *t,
+		      struct ir_along at);
+/* Every way a value of that type may be placed along the axis. */
+void place_all_options(struct choice *c, struct thing *t,
+		       const struct ir_type *type);
+static inline struct ir_along
+along(enum ir_how how, dim_id d)
+{
+	return (struct ir_along){ how, d };
+}
+
+/* ---- place_cells.c ----------------------------------------------------- */
+
+enum cell place_cell_kind(enum ir_op op);
+/* The variable of what the node reads or writes by name. */
+struct thing *place_cell(struct choice *c, node_id id,
+			 const struct ir_type *type);
+/* Weights first: what belongs to them lies as they do. */
+void place_find_weights(struct choice *c);
+
+/* ---- place_take.c ------------------------------------------------------ */
+
+/* Writes what was chosen into types, wants and yields. */
+void place_take(struct choice *c, const uint32_t *choice);
+
+#endif

@@ -1,0 +1,622 @@
+/*
+ * The choice along one axis: how every value is placed, and in which way
+ * every node runs, so that the sum of prices is least.  It is exact, since
+ * solve.c is: values, nodes and what outlasts a region (stored tensors,
+ * gradients, saves, carried values) are variables, and all prices are
+ * between two of them.
+ *
+ * A value that several nodes want converted is converted once: its variable
+ * says how it is made, and to what else it is converted for whoever asks.
+ */
+#include "passes/place_choice.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The rule of an optimizer is one kernel: its maps cost a part of theirs. */
+#define FUSED 0.1
+
+/* ---- variables ---- */
+
+void
+place_new_var(struct choice *c, struct thing *t, node_id owner)
+{
+	struct arena *a = &c->p->arena;
+
+	t->made = true;
+	t->var = solve_var(c->s, t->n);
+	VEC_PUSH(a, &c->owner, owner);
+}
+
+void
+place_add_option(struct choice *c, struct thing *t, struct ir_along at)
+{
+	struct option *grown = arena_alloc(&c->p->arena, (t->n + 1) *
+					   sizeof *grown);
+
+	if (t->n) {
+		memcpy(grown, t->opt, t->n * sizeof *grown);
+	}
+	grown[t->n++].at = at;
+	t->opt = grown;
+}
+
+void
+place_all_options(struct choice *c, struct thing *t, const struct ir_type *type)
+{
+	const struct place *p = c->p;
+	const bool *may = c->update ? p->late : p->may;
+	bool real = ir_dtypes[type->dtype].is_float;
+	uint32_t i;
+
+	place_add_option(c, t, along(IR_IS_WHOLE, 0));
+	if (c->update && p->kind == PLACE_TIME) {
+		return;
+	}
+	for (i = 0; i < type->ndims; i++) {
+		if (may[type->dims[i]] &&
+		    ir_dim_size(p->m, type->dims[i]) > 1) {
+			place_add_option(c, t, along(IR_IS_SPLIT,
+						     type->dims[i]));
+		}
+	}
+	if (real) {
+		place_add_option(c, t, along(IR_IS_PART, 0));
+	}
+	if (real && p->kind == PLACE_EXPERT && !c->update) {
+		place_add_option(c, t, along(IR_IS_ROUTED, 0));
+	}
+}
+
+/* ---- values ---- */
+
+/* What else a value may be converted to for those who share the copy. */
+static bool
+may_also(struct ir_along s)
+{
+	return s.how != IR_IS_PART;
+}
+
+/*
+ * Prices a value's options, once those of `at` are known: each alone, and if
+ * several nodes use it, each beside each copy that costs something.
+ */
+static void
+value_var(struct choice *c, value_id v, node_id owner)
+{
+	struct thing *t = &c->value[v], base = *t;
+	double price[256];
+	uint32_t i, j;
+
+	memset(price, 0, sizeof price);
+	for (i = 0; c->uses[v] > 1 && i < base.n; i++) {
+		for (j = 0; j < base.n; j++) {
+			struct ir_along to = base.opt[j].at;
+			double cost = place_convert(c->p, v, base.opt[i].at,
+						    to, c->routable[v]);
+
+			if (i == j || !may_also(to) || isinf(cost) ||
+			    t->n == 256) {
+				continue;
+			}
+			place_add_option(c, t, base.opt[i].at);
+			t->opt[t->n - 1].also = to;
+			t->opt[t->n - 1].two = true;
+			price[t->n - 1] = cost * c->times;
+		}
+	}
+	place_new_var(c, t, owner);
+	solve_factor(c->s, 1, &t->var, price);
+}
+
+static void
+value_of_type(struct choice *c, value_id v, node_id owner)
+{
+	place_all_options(c, &c->value[v], ir_type(c->p->m, v));
+	value_var(c, v, owner);
+}
+
+/* ---- links ---- */
+
+/* The price of having a value as `want`, given what there is of it. */
+static double
+reach(const struct choice *c, value_id v, const struct option *o,
+      struct ir_along want, bool routable)
+{
+	double alone = place_convert(c->p, v, o->at, want, routable);
+	enum ir_op op;
+
+	if (o->two && ir_along_equal(o->also, want)) {
+		return 0;
+	}
+	if (o->two && ir_conversion(o->also, want, &op) &&
+	    !ir_is(op, IRF_TALKS)) {
+		return fmin(alone, place_convert(c->p, v, o->also, want,
+						 routable));
+	}
+	return alone;
+}
+
+static void
+link(struct choice *c, const struct thing *a, const struct thing *b,
+     const double *table)
+{
+	uint32_t vars[2] = { a->var, b->var };
+
+	solve_factor(c->s, 2, vars, table);
+}
+
+/* a, a cell, is what value v was made as. */
+static void
+link_same(struct choice *c, const struct thing *a, value_id v)
+{
+	const struct thing *t = &c->value[v];
+	double *table = arena_alloc(&c->p->arena, (size_t)a->n * t->n *
+				    sizeof *table);
+	uint32_t i, j;
+
+	for (i = 0; i < a->n; i++) {
+		for (j = 0; j < t->n; j++) {
+			table[i * t->n + j] = ir_along_equal(a->opt[i].at,
+							     t->opt[j].at)
+				? 0 : INFINITY;
+		}
+	}
+	link(c, a, t, table);
+}
+
+/* What a microbatch adds to a gradient is a part of the sum over them. */
+static double
+add_over_time(const struct place *p, const struct option *o)
+{
+	return o->at.how == IR_IS_PART ||
+	       (o->at.how == IR_IS_WHOLE && p->ranks == 1) ? 0 : INFINITY;
+}
+
+/* Value v goes into a, a cell, converted if need be. */
+static void
+link_into(struct choice *c, const struct thing *a, value_id v, bool sums)
+{
+	const struct thing *t = &c->value[v];
+	double *table = arena_alloc(&c->p->arena, (size_t)a->n * t->n *
+				    sizeof *table);
+	bool time = sums && c->p->kind == PLACE_TIME && !c->update;
+	uint32_t i, j;
+
+	for (i = 0; i < a->n; i++) {
+		for (j = 0; j < t->n; j++) {
+			table[i * t->n + j] = time
+				? add_over_time(c->p, &t->opt[j])
+				: c->times * reach(c, v, &t->opt[j],
+						   a->opt[i].at, false);
+		}
+	}
+	link(c, a, t, table);
+}
+
+/* ---- nodes ---- */
+
+static bool
+may_split(const struct choice *c, struct ir_along s)
+{
+	return s.how != IR_IS_SPLIT ||
+	       (c->update ? c->p->late : c->p->may)[s.dim];
+}
+
+static bool
+is_whole(const struct ir_way *w, uint32_t nargs)
+{
+	bool whole = w->out.how == IR_IS_WHOLE;
+	uint32_t k;
+
+	for (k = 0; k < nargs; k++) {
+		whole = whole && w->in[k].how == IR_IS_WHOLE;
+	}
+	return whole;
+}
+
+static bool
+way_is_open(const struct choice *c, const struct ir_node *n,
+	    const struct ir_way *w)
+{
+	const struct place *p = c->p;
+	bool routed = w->out.how == IR_IS_ROUTED;
+	uint32_t k;
+
+	for (k = 0; k < n->nargs; k++) {
+		if (!may_split(c, w->in[k])) {
+			return false;
+		}
+		routed |= w->in[k].how == IR_IS_ROUTED;
+	}
+	if (!may_split(c, w->out) || (routed && p->kind != PLACE_EXPERT)) {
+		return false;
+	}
+	if (w->talks && p->kind == PLACE_TIME) {
+		return false;
+	}
+	if (routed && !place_one_route(p, n, w)) {
+		return false;
+	}
+	if (p->kind == PLACE_CONTEXT && ir_is(n->op, IRF_PAIRS)) {
+		return w->talks == p->plan->ring || is_whole(w, n->nargs);
+	}
+	return true;
+}
+
+/* Marks what may be routed: operands beside an index of experts. */
+static bool
+can_route(enum ir_op op, uint32_t k)
+{
+	return ir_is(op, IRF_INDEXED) && ir_is(op, IRF_CONTRACTS) &&
+	       ir_ops[op].dtypes[k] != 'i';
+}
+
+static void
+link_operand(struct choice *c, node_id id, uint32_t k,
+	     const struct ir_way *ways)
+{
+	const struct ir_node *n = ir_node(c->p->m, id);
+	value_id v = ir_args(c->p->m, n)[k];
+	const struct thing *a = &c->node[id], *t = &c->value[v];
+	double *table = arena_alloc(&c->p->arena, (size_t)a->n * t->n *
+				    sizeof *table);
+	bool routable = can_route((enum ir_op)n->op, k);
+	uint32_t i, j;
+
+	for (i = 0; i < a->n; i++) {
+		for (j = 0; j < t->n; j++) {
+			table[i * t->n + j] = c->times *
+				reach(c, v, &t->opt[j],
+				      ways[a->way[i]].in[k], routable);
+		}
+	}
+	link(c, a, t, table);
+}
+
+static void
+link_result(struct choice *c, node_id id, const struct ir_way *ways)
+{
+	const struct ir_node *n = ir_node(c->p->m, id);
+	const struct thing *a = &c->node[id], *t = &c->value[n->result];
+	double *table = arena_alloc(&c->p->arena, (size_t)a->n * t->n *
+				    sizeof *table);
+	uint32_t i, j;
+
+	for (i = 0; i < a->n; i++) {
+		for (j = 0; j < t->n; j++) {
+			table[i * t->n + j] =
+				ir_along_equal(ways[a->way[i]].out,
+					       t->opt[j].at) ? 0 : INFINITY;
+		}
+	}
+	link(c, a, t, table);
+}
+
+static void
+plain_node(struct choice *c, node_id id)
+{
+	struct place *p = c->p;
+	struct ir_node n = *ir_node(p->m, id);
+	struct ir_way ways[IR_MAX_WAYS];
+	uint32_t count = ir_ways(p->m, &n, p->axis, ways), i, k;
+	struct thing *t = &c->node[id];
+	double price[IR_MAX_WAYS];
+
+	t->way = arena_alloc(&p->arena, count);
+	for (i = 0; i < count; i++) {
+		if (way_is_open(c, &n, &ways[i])) {
+			price[t->n] = c->times * place_run(p, id, &ways[i]) *
+				      (c->update ? FUSED : 1);
+			t->way[t->n++] = (uint8_t)i;
+		}
+	}
+	value_of_type(c, n.result, id);
+	place_new_var(c, t, id);
+	solve_factor(c->s, 1, &t->var, price);
+	for (k = 0; k < n.nargs; k++) {
+		link_operand(c, id, k, ways);
+	}
+	link_result(c, id, ways);
+}
+
+/* ---- sources, sinks, repeats ---- */
+
+/* Data comes in split by what its axis is there for. */
+static void
+input_options(struct choice *c, struct thing *t, const struct ir_type *type)
+{
+	const struct place *p = c->p;
+	uint32_t i;
+
+	for (i = 0; i < type->ndims && !c->update; i++) {
+		dim_id d = type->dims[i];
+
+		if (p->may[d] && (d == p->batch ||
+				  p->kind == PLACE_CONTEXT)) {
+			place_add_option(c, t, along(IR_IS_SPLIT, d));
+		}
+	}
+	if (t->n == 0) {
+		place_add_option(c, t, along(IR_IS_WHOLE, 0));
+	}
+}
+
+/* What every rank can make for itself, all of it or a piece. */
+static void
+const_options(struct choice *c, struct thing *t, const struct ir_type *type)
+{
+	uint32_t i;
+
+	place_add_option(c, t, along(IR_IS_WHOLE, 0));
+	for (i = 0; i < type->ndims; i++) {
+		if (c->p->may[type->dims[i]]) {
+			place_add_option(c, t, along(IR_IS_SPLIT,
+						     type->dims[i]));
+		}
+	}
+}
+
+static void
+source_node(struct choice *c, node_id id)
+{
+	struct place *p = c->p;
+	const struct ir_node *n = ir_node(p->m, id);
+	const struct ir_type *type = ir_type(p->m, n->result);
+	struct thing *t = &c->value[n->result], *from = NULL;
+	uint32_t i;
+
+	if (n->op == IR_INPUT) {
+		input_options(c, t, type);
+	} else if (n->op != IR_GRADIENT &&
+		   !ir_is(n->op, IRF_STORED | IRF_STASH)) {
+		const_options(c, t, type);
+	} else {
+		from = place_cell(c, id, type);
+		for (i = 0; i < from->n; i++) {
+			place_add_option(c, t, from->opt[i].at);
+		}
+		/* what it may be converted to */
+		for (i = 0; i < t->n && t->opt[i].at.how; i++) {
+		}
+		if (i == t->n && c->uses[n->result] > 1) {
+			place_add_option(c, t, along(IR_IS_WHOLE, 0));
+		}
+	}
+	value_var(c, n->result, id);
+	if (from) {
+		link_same(c, from, n->result);
+	}
+}
+
+static void
+sink_node(struct choice *c, node_id id)
+{
+	const struct ir_node *n = ir_node(c->p->m, id);
+	value_id v = ir_args(c->p->m, n)[0];
+
+	link_into(c, place_cell(c, id, ir_type(c->p->m, v)), v,
+		  place_cell_kind((enum ir_op)n->op) == CELL_GRADIENT);
+}
+
+static void scan_region(struct choice *c, region_id r);
+
+/*
+ * Activations that go from trip to trip are no parts of a sum over tensor
+ * ranks: each would be rounded in every trip, and added up at the end.
+ */
+static void
+drop_parts(struct choice *c, struct thing *t, const struct ir_type *type)
+{
+	if (c->p->kind == PLACE_TENSOR && c->p->batch &&
+	    ir_type_has(type, c->p->batch)) {
+		t->n -= t->opt[t->n - 1].at.how == IR_IS_PART;
+	}
+}
+
+static void
+repeat_node(struct choice *c, node_id id)
+{
+	struct place *p = c->p;
+	struct ir_node n = *ir_node(p->m, id);
+	double outer = c->times;
+	uint32_t i;
+
+	for (i = 0; i < n.nresults; i++) {
+		value_id param = p->m->regions.at[n.region].params.at[i];
+		struct thing *t = &c->carried[n.result + i];
+
+		place_all_options(c, t, ir_type(p->m, param));
+		drop_parts(c, t, ir_type(p->m, param));
+		place_new_var(c, t, id);
+		link_into(c, t, ir_args(p->m, &n)[i], false);
+		value_of_type(c, param, id);
+		link_same(c, t, param);
+		value_of_type(c, n.result + i, id);
+		link_same(c, t, n.result + i);
+	}
+	c->times *= (double)ir_attr_int(p->m, &n, IR_ATTR_COUNT, 1);
+	scan_region(c, n.region);
+	for (i = 0; i < n.nresults; i++) {
+		link_into(c, &c->carried[n.result + i],
+			  p->m->regions.at[n.region].results.at[i], false);
+	}
+	c->times = outer;
+}
+
+static void
+scan_region(struct choice *c, region_id r)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->p->m->regions.at[r].nodes.n; i++) {
+		node_id id = c->p->m->regions.at[r].nodes.at[i];
+		const struct ir_node *n = ir_node(c->p->m, id);
+
+		if (ir_is(n->op, IRF_REGION)) {
+			repeat_node(c, id);
+		} else if (ir_is(n->op, IRF_SOURCE)) {
+			source_node(c, id);
+		} else if (ir_is(n->op, IRF_SINK)) {
+			sink_node(c, id);
+		} else {
+			plain_node(c, id);
+		}
+	}
+}
+
+/* What the model returns is whole, but for the sum over microbatches. */
+static void
+scan_results(struct choice *c, region_id body)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->p->m->regions.at[body].results.n; i++) {
+		value_id v = c->p->m->regions.at[body].results.at[i];
+		struct thing *t = &c->handed[v];
+
+		if (t->made) {
+			continue;
+		}
+		if (c->p->kind == PLACE_TIME) {
+			place_all_options(c, t, ir_type(c->p->m, v));
+		} else {
+			place_add_option(c, t, along(IR_IS_WHOLE, 0));
+		}
+		place_new_var(c, t, c->p->m->values.at[v].node);
+		link_into(c, t, v, false);
+	}
+}
+
+/* ---- what was there, and what comes out ---- */
+
+static void
+count_uses(struct choice *c)
+{
+	const struct ir_module *m = c->p->m;
+	uint32_t i, k;
+
+	for (i = 1; i < c->p->nnodes; i++) {
+		const struct ir_node *n = ir_node(m, i);
+
+		for (k = 0; k < n->nargs; k++) {
+			value_id v = ir_args(m, n)[k];
+
+			c->uses[v]++;
+			c->routable[v] |= can_route((enum ir_op)n->op, k);
+		}
+	}
+	for (i = 1; i < m->regions.n; i++) {
+		for (k = 0; k < m->regions.at[i].results.n; k++) {
+			c->uses[m->regions.at[i].results.at[k]]++;
+		}
+	}
+}
+
+/* Over how many ranks a value that is placed so is split. */
+static double
+ranks_of(const struct place *p, const struct ir_type *t)
+{
+	double n = 1;
+	axis_id a;
+
+	for (a = 1; a < p->m->axes.n; a++) {
+		n *= ir_along(t, a).how >= IR_IS_SPLIT
+			? (double)p->m->axes.at[a].size : 1;
+	}
+	return n;
+}
+
+static void
+find_asked(struct place *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->m->args.n; i++) {
+		value_id v = p->m->args.at[i];
+
+		p->asked[v] = fmax(p->asked[v], ranks_of(p, &p->wants[i]));
+	}
+}
+
+static void
+choice_init(struct choice *c, struct place *p)
+{
+	struct arena *a = &p->arena;
+	size_t names = p->m->ctx->syms.text.n + 1;
+	int k;
+
+	c->p = p;
+	c->s = solve_new(a);
+	c->value = arena_alloc(a, p->nvalues * sizeof *c->value);
+	c->carried = arena_alloc(a, p->nvalues * sizeof *c->carried);
+	c->handed = arena_alloc(a, p->nvalues * sizeof *c->handed);
+	c->node = arena_alloc(a, p->nnodes * sizeof *c->node);
+	c->uses = arena_alloc(a, p->nvalues * sizeof *c->uses);
+	c->routable = arena_alloc(a, p->nvalues);
+	c->weight_type = arena_alloc(a, names * sizeof *c->weight_type);
+	c->picked = arena_alloc(a, names);
+	for (k = 0; k < CELL_KINDS; k++) {
+		c->cell[k] = arena_alloc(a, names * sizeof *c->cell[k]);
+	}
+	count_uses(c);
+}
+
+static void
+scan_funcs(struct choice *c)
+{
+	const struct ir_module *m = c->p->m;
+	func_id f;
+
+	for (f = 1; f < m->funcs.n; f++) {
+		c->update = f != c->p->model;
+		c->times = c->update ? 1 : (double)c->p->plan->nmicrobatches;
+		scan_region(c, m->funcs.at[f].body);
+		if (!c->update) {
+			scan_results(c, m->funcs.at[f].body);
+		}
+	}
+}
+
+static bool
+complain(const struct choice *c, uint32_t var)
+{
+	const struct place *p = c->p;
+	const struct ir_module *m = p->m;
+	node_id id = var < c->owner.n ? c->owner.at[var] : 0;
+	const struct ir_node *n = ir_node(m, id);
+
+	diag_error(&m->ctx->diags, n->span, "nothing can be split along `%s` "
+		   "= %lld as the plan says: %s stands in the way",
+		   ir_axis_name(m, p->axis), (long long)p->ranks,
+		   id ? ir_ops[n->op].name : "the model");
+	return false;
+}
+
+bool
+place_solve(struct place *p)
+{
+	struct choice c = { 0 };
+	struct solve_result r;
+	struct arena tmp;
+	bool ok;
+
+	choice_init(&c, p);
+	find_asked(p);
+	c.times = 1;
+	place_find_weights(&c);
+	scan_funcs(&c);
+	arena_init(&tmp, &p->m->ctx->mem);
+	r = solve_run(c.s, &tmp);
+	ok = r.feasible;
+	if (ok) {
+		place_take(&c, r.choice);
+		pass_count(p->p, "placements chosen", c.s->domain.n);
+	}
+	arena_release(&tmp);
+	if (!ok && p->strict) {
+		p->strict = false;
+		return place_solve(p);
+	}
+	return ok || complain(&c, r.bad_var);
+}

@@ -1,0 +1,92 @@
+/*
+ * What was chosen along an axis, written into the types of values and into
+ * what each node and region wants of its operands.
+ */
+#include "passes/place_choice.h"
+
+static sym_t
+name_of(const struct place *p, const struct ir_node *n)
+{
+	return ir_attr(p->m, n, IR_ATTR_NAME)->text;
+}
+
+static struct ir_along
+chosen(const struct thing *t, const uint32_t *choice)
+{
+	return t->opt[choice[t->var]].at;
+}
+
+/* What a sink wants: its cell's placement; a part of the sum over time. */
+static struct ir_along
+sink_wants(struct choice *c, const struct ir_node *n, const uint32_t *choice)
+{
+	enum cell kind = place_cell_kind((enum ir_op)n->op);
+	value_id v = ir_args(c->p->m, n)[0];
+
+	if (c->p->kind == PLACE_TIME) {
+		return chosen(&c->value[v], choice);
+	}
+	return chosen(&c->cell[kind][name_of(c->p, n)], choice);
+}
+
+static void
+write_node(struct choice *c, node_id id, const uint32_t *choice)
+{
+	struct place *p = c->p;
+	const struct ir_node *n = ir_node(p->m, id);
+	struct ir_type *wants = &p->wants[n->args];
+	struct ir_way ways[IR_MAX_WAYS];
+	const struct ir_way *w;
+	bool split = false;
+	uint32_t k;
+
+	if (ir_is(n->op, IRF_SINK)) {
+		ir_set_along(wants, p->axis, sink_wants(c, n, choice));
+	}
+	for (k = 0; ir_is(n->op, IRF_REGION) && k < n->nargs; k++) {
+		struct ir_along s = chosen(&c->carried[n->result + k], choice);
+
+		ir_set_along(&wants[k], p->axis, s);
+		ir_set_along(&p->yields[n->region][k], p->axis, s);
+	}
+	if (!c->node[id].made) {
+		return;
+	}
+	ir_ways(p->m, n, p->axis, ways);
+	w = &ways[c->node[id].way[choice[c->node[id].var]]];
+	for (k = 0; k < n->nargs; k++) {
+		ir_set_along(&wants[k], p->axis, w->in[k]);
+		split |= w->in[k].how >= IR_IS_SPLIT;
+	}
+	split |= w->out.how >= IR_IS_SPLIT;
+	p->shared[id] *= split ? (double)p->ranks : 1;
+	p->talks[id] |= (uint32_t)w->talks << p->axis;
+}
+
+void
+place_take(struct choice *c, const uint32_t *choice)
+{
+	struct place *p = c->p;
+	region_id body = p->m->funcs.at[p->model].body;
+	uint32_t i;
+
+	for (i = 1; i < p->nnodes; i++) {
+		write_node(c, i, choice);	/* before types change */
+	}
+	for (i = 0; i < p->m->regions.at[body].results.n; i++) {
+		value_id v = p->m->regions.at[body].results.at[i];
+
+		ir_set_along(&p->yields[body][i], p->axis,
+			     chosen(&c->handed[v], choice));
+	}
+	for (i = 1; i < p->nvalues; i++) {
+		struct ir_along s;
+
+		if (c->value[i].made) {
+			s = chosen(&c->value[i], choice);
+			ir_set_along(&p->m->values.at[i].type, p->axis, s);
+			p->spread[i] *= s.how >= IR_IS_SPLIT
+				? (double)p->ranks : 1;
+		}
+	}
+}
