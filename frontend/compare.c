@@ -5,10 +5,12 @@
  * First the unsplit program runs in the plain interpreter and leaves what it
  * made; then all ranks run, and each step is held against that.
  */
-#include "frontend/driver.h"
+#include "frontend/compare.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "frontend/driver.h"
 
 /* ---- the unsplit program ---- */
 

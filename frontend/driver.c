@@ -118,6 +118,19 @@ load_plugins(struct driver *d)
 	return true;
 }
 
+/* Whether rank programs are wanted, not the model as it is. */
+static bool
+is_split(const struct driver *d)
+{
+	const char *emit = text_of(d, OPT_EMIT);
+
+	if (d->opts.command == OPT_EVALUATE) {
+		return given(d, OPT_PLAN) || given(d, OPT_PIN) ||
+		       given(d, OPT_COMPARE);
+	}
+	return emit && strcmp(emit, "ranks") == 0;
+}
+
 /* Which to run: --passes, and --insert into those or the default ones. */
 static bool
 list_passes(struct driver *d)
@@ -127,7 +140,8 @@ list_passes(struct driver *d)
 	uint32_t i;
 
 	if (!text) {
-		text = given(d, OPT_STEPS) ? "train" :
+		text = is_split(d) ? "split" :
+		       given(d, OPT_STEPS) ? "train" :
 		       insert->given ? "default" : "";
 	}
 	if (!pass_list_parse(&d->table, &d->passes, text)) {
@@ -314,7 +328,11 @@ emit(struct driver *d, struct ir_module *m)
 	struct pass_sums sums;
 
 	if (d->opts.command == OPT_EVALUATE) {
-		return drv_eval(d, m);
+		return ir_model(m) ? drv_eval(d, m)
+				   : drv_eval_split(d, m, d->unsplit);
+	}
+	if (wants(d, "ranks")) {
+		return drv_print_ranks(d, m);
 	}
 	if (wants(d, "ir")) {
 		ir_print(m, &d->out);
@@ -360,6 +378,25 @@ run_passes(struct driver *d, struct ir_module *m)
 							   : DRV_BAD_INPUT;
 }
 
+/* The same input once more, with its backward program and no more. */
+static bool
+load_unsplit(struct driver *d)
+{
+	struct pass_manager pm;
+	struct pass_list train = { 0 };
+	bool ok;
+
+	d->unsplit = load(d);
+	if (!d->unsplit || !set_plan(d, d->unsplit) ||
+	    !pass_list_parse(&d->table, &train, "train")) {
+		return false;
+	}
+	pass_manager_init(&pm, &d->table);
+	ok = pass_run(&pm, &train, d->unsplit) == PASS_OK;
+	pass_manager_release(&pm);
+	return ok;
+}
+
 static int
 run_input(struct driver *d)
 {
@@ -374,6 +411,9 @@ run_input(struct driver *d)
 	}
 	if (d->opts.command == OPT_SCHEDULE) {
 		return drv_schedule(d) ? DRV_OK : DRV_BAD_INPUT;
+	}
+	if (given(d, OPT_COMPARE) && !load_unsplit(d)) {
+		return DRV_BAD_INPUT;
 	}
 	m = load(d);
 	if (m && diags->errors == 0 && set_plan(d, m)) {

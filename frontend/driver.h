@@ -17,6 +17,7 @@ struct driver {
 	struct pass_table table;
 	struct pass_manager pm;
 	struct pass_list passes;
+	struct ir_module *unsplit;	/* for --compare, or NULL */
 	struct buf out;		/* the result; written once all went well */
 };
 
@@ -47,6 +48,20 @@ bool drv_write(struct ir_ctx *c, const char *path, const struct buf *text);
 
 /* Runs the model; results and checksums go to d->out. False if reported. */
 bool drv_eval(struct driver *d, struct ir_module *m);
+
+/* ---- split.c ---------------------------------------------------------- */
+
+struct sched;
+/* The schedule of rank programs, as their settings name it, or NULL. */
+struct sched *drv_schedule_of(struct driver *d, struct ir_module *m);
+/*
+ * Runs rank programs, and if `unsplit` is given holds them against it.  The
+ * losses go to d->out. False if reported.
+ */
+bool drv_eval_split(struct driver *d, struct ir_module *m,
+		    struct ir_module *unsplit);
+/* The programs as IR text, and in comments who runs them when. */
+bool drv_print_ranks(struct driver *d, struct ir_module *m);
 
 /* ---- schedule.c ------------------------------------------------------- */
 

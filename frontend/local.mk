@@ -21,6 +21,8 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/ast_print.c \
 	%D%/call.c \
 	%D%/call.h \
+	%D%/compare.c \
+	%D%/compare.h \
 	%D%/completion.c \
 	%D%/driver.c \
 	%D%/driver.h \
@@ -47,6 +49,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/scope.c \
 	%D%/settings.c \
 	%D%/settings.def \
+	%D%/split.c \
 	%D%/store.c \
 	%D%/tell.c \
 	%D%/tensors.c \

@@ -3,16 +3,15 @@
  * other, as slowly as that is.  What a compiled program computes is held
  * against it, so it shares no code with any backend.
  *
- * This file walks: regions, calls, repeats, and which value lives how long.
- * What tensors are called, where they come from and go is in interp_io.c,
- * what is computed of them in interp_ops.c and its neighbours.
- *
- * While it runs, the context's allocation gate is replaced by one that on
- * failure first releases everything the evaluation holds, then calls the
- * run's own hook: a hook that longjmps past ir_eval leaks nothing.
+ * This file walks: regions, calls, repeats.  The walk keeps its place in
+ * frames, not on C's stack, so that a rank can stand still in the middle
+ * while others go on.  What tensors are called, where they come from and go
+ * is in interp_io.c, what is computed of them in interp_ops.c and its
+ * neighbours, what ranks say to each other in interp_talk.c.
  */
 #include "ir/interp.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static interp_fn *const eval_op[IR_OP_COUNT] = {
@@ -23,124 +22,18 @@ static interp_fn *const eval_op[IR_OP_COUNT] = {
 #undef OP
 };
 
-/* ---- the gate ---- */
-
-static void *
-gate_get(void *user, size_t bytes)
-{
-	struct interp *e = user;
-
-	return e->outer.get(e->outer.user, bytes);
-}
-
-static void
-gate_put(void *user, void *p)
-{
-	struct interp *e = user;
-
-	e->outer.put(e->outer.user, p);
-}
-
-static void
-release(struct interp *e)
-{
-	e->m->ctx->mem = e->outer;
-	while (e->blocks) {
-		struct interp_block *b = e->blocks;
-
-		e->blocks = b->older;
-		e->outer.put(e->outer.user, b);
-	}
-	arena_release(&e->own);
-}
-
-static void
-gate_oom(void *user, size_t bytes)
-{
-	struct interp *e = user;
-	struct mem outer = e->outer;
-
-	release(e);
-	outer.oom(outer.user, bytes);
-}
-
-/* ---- blocks ---- */
-
-static bool
-has_room(struct interp *e, const struct ir_node *n, int64_t bytes)
-{
-	struct ir_ctx *c = e->m->ctx;
-	struct buf b;
-
-	/* past the 2^40 bytes that an arena takes there is no machine */
-	if (bytes >= 0 && bytes <= (int64_t)1 << 40 &&
-	    (e->opt->max_bytes <= 0 ||
-	     bytes <= e->opt->max_bytes - e->held_bytes)) {
-		return true;
-	}
-	buf_init(&b, &c->tmp);
-	buf_puts(&b, "evaluating this takes ");
-	if (bytes >= 0) {
-		buf_grouped(&b, bytes);
-	} else {
-		buf_puts(&b, "more than 2^63");
-	}
-	buf_puts(&b, " bytes more, ");
-	buf_grouped(&b, e->held_bytes);
-	buf_puts(&b, " are held, and the limit is ");
-	buf_grouped(&b, e->opt->max_bytes > 0 ? e->opt->max_bytes :
-						(int64_t)1 << 40);
-	diag_error(&c->diags, n->span, "%s", buf_text(&b));
-	return false;
-}
+/* ---- values ---- */
 
 struct interp_block *
 ir_interp_get(struct interp *e, const struct ir_node *n, int64_t elems)
 {
-	struct interp_block *b;
-	int64_t bytes;
-	size_t all;
-
-	if (!num_mul(elems, (int64_t)sizeof *b->data, &bytes)) {
-		bytes = -1;
-	}
-	if (!has_room(e, n, bytes)) {
-		return NULL;
-	}
-	all = sizeof *b + (size_t)bytes;
-	b = e->outer.get(e->outer.user, all);
-	if (!b) {
-		gate_oom(e, all);
-		die("the oom hook returned");
-	}
-	b->bytes = bytes;
-	b->refs = 1;
-	b->newer = NULL;
-	b->older = e->blocks;
-	if (b->older) {
-		b->older->newer = b;
-	}
-	e->blocks = b;
-	e->held_bytes += bytes;
-	return b;
+	return ir_pool_block(e->pool, n->span, elems);
 }
 
 void
 ir_interp_put(struct interp *e, struct interp_block *b)
 {
-	if (--b->refs > 0) {
-		return;
-	}
-	if (b->newer) {
-		b->newer->older = b->older;
-	} else {
-		e->blocks = b->older;
-	}
-	if (b->older) {
-		b->older->newer = b->newer;
-	}
-	e->held_bytes -= b->bytes;
-	e->outer.put(e->outer.user, b);
+	ir_pool_drop(e->pool, b);
 }
 
 struct interp_block *
@@ -159,93 +52,12 @@ drop(struct interp *e, value_id v)
 	}
 }
 
-/* ---- how long values live ---- */
-
-#define KEEP UINT32_MAX	/* as long as its region runs */
-
-/* The node being scanned, by region, and each value's last use so far. */
-struct lives {
-	node_id *now, *last;
-};
-
-/*
- * A use inside a repeat of a value from outside is a use by the repeat: the
- * next trip wants it again.
- */
-static void
-use(const struct interp *e, struct lives *l, value_id v)
-{
-	if (l->last[v] != KEEP) {
-		l->last[v] = l->now[e->home[v]];
-	}
-}
-
-static void
-scan_region(struct interp *e, struct lives *l, region_id id)
-{
-	const struct ir_region *r = &e->m->regions.at[id];
-	uint32_t i, k;
-
-	for (i = 0; i < r->params.n; i++) {
-		e->home[r->params.at[i]] = id;
-		l->last[r->params.at[i]] = 0;	/* until the region ends */
-	}
-	for (i = 0; i < r->nodes.n; i++) {
-		const struct ir_node *n = ir_node(e->m, r->nodes.at[i]);
-
-		l->now[id] = r->nodes.at[i];
-		for (k = 0; k < n->nargs; k++) {
-			use(e, l, ir_args(e->m, n)[k]);
-		}
-		if (n->region) {
-			scan_region(e, l, n->region);
-		}
-		for (k = 0; k < n->nresults; k++) {
-			e->home[n->result + k] = id;
-			use(e, l, n->result + k);
-		}
-	}
-	for (i = 0; i < r->results.n; i++) {
-		value_id v = r->results.at[i];
-
-		use(e, l, v);
-		if (e->home[v] == id) {
-			l->last[v] = KEEP;
-		}
-	}
-}
-
-static void
-scan_lives(struct interp *e)
-{
-	const struct ir_module *m = e->m;
-	struct arena *a = &e->own;
-	struct lives l;
-	uint32_t i;
-
-	e->slot = arena_alloc(a, m->values.n * sizeof *e->slot);
-	e->home = arena_alloc(a, m->values.n * sizeof *e->home);
-	e->next_dead = arena_alloc(a, m->values.n * sizeof *e->next_dead);
-	e->first_dead = arena_alloc(a, m->nodes.n * sizeof *e->first_dead);
-	l.last = arena_alloc(a, m->values.n * sizeof *l.last);
-	l.now = arena_alloc(a, m->regions.n * sizeof *l.now);
-	for (i = 1; i < m->funcs.n; i++) {
-		scan_region(e, &l, m->funcs.at[i].body);
-	}
-	for (i = 1; i < m->values.n; i++) {
-		if (l.last[i] && l.last[i] != KEEP) {
-			e->next_dead[i] = e->first_dead[l.last[i]];
-			e->first_dead[l.last[i]] = i;
-		}
-	}
-}
-
 /* ---- what is shown ---- */
 
 static void
-call_seen(struct interp *e, value_id v, const char *part)
+call_seen(struct interp *e, value_id v, const struct interp_block *b,
+	  const char *part)
 {
-	const struct interp_block *b = e->slot[v];
 	size_t length = ir_interp_enter(&e->path, '/', part);
 
 	e->opt->seen(e->opt->user, buf_text(&e->path), ir_type(e->m, v),
@@ -259,125 +71,98 @@ show(struct interp *e, value_id v)
 	sym_t hint = e->m->values.at[v].hint;
 
 	if (hint && e->opt->seen) {
-		call_seen(e, v, ir_text(e->m->ctx, hint));
+		call_seen(e, v, e->slot[v], ir_text(e->m->ctx, hint));
 	}
 }
 
-/* ---- the walk ---- */
+/* ---- regions ---- */
 
-static bool
-run_node(struct interp *e, node_id id)
+static struct interp_frame *
+top(struct interp *e)
 {
-	const struct ir_node *n = ir_node(e->m, id);
-	double *out = NULL;
-	int64_t elems;
-	uint32_t k;
-	value_id v;
-
-	if (!ir_is(n->op, IRF_REGION | IRF_CALLS | IRF_SINK)) {
-		if (!ir_type_elems(e->m, ir_type(e->m, n->result), &elems)) {
-			elems = INT64_MAX;
-		}
-		e->slot[n->result] = ir_interp_get(e, n, elems);
-		if (!e->slot[n->result]) {
-			return false;
-		}
-		out = e->slot[n->result]->data;
-	}
-	if (!eval_op[n->op](e, n, out)) {
-		return false;
-	}
-	for (k = 0; k < n->nresults; k++) {
-		show(e, n->result + k);
-	}
-	for (v = e->first_dead[id]; v; v = e->next_dead[v]) {
-		drop(e, v);
-	}
-	return true;
+	return &e->frames.at[e->frames.n - 1];
 }
 
-/* Hands vals to the parameters, and back come the results in them. */
-static bool
-run_region(struct interp *e, region_id id, struct interp_block **vals)
+/* Hands the frame's values to the parameters. */
+static void
+begin_region(struct interp *e, struct interp_frame *f)
 {
-	const struct ir_region *r = &e->m->regions.at[id];
+	const struct ir_region *r = &e->m->regions.at[f->region];
 	uint32_t i;
 
+	f->next = 0;
 	for (i = 0; i < r->params.n; i++) {
-		e->slot[r->params.at[i]] = vals[i];
+		e->slot[r->params.at[i]] = f->vals[i];
 		show(e, r->params.at[i]);
 	}
-	for (i = 0; i < r->nodes.n; i++) {
-		if (!run_node(e, r->nodes.at[i])) {
-			return false;
-		}
-	}
+}
+
+/* Back come the results in them. */
+static void
+end_region(struct interp *e, struct interp_frame *f)
+{
+	const struct ir_region *r = &e->m->regions.at[f->region];
+	uint32_t i;
+
 	for (i = 0; i < r->results.n; i++) {
-		vals[i] = ir_interp_hold(e, r->results.at[i]);
+		f->vals[i] = ir_interp_hold(e, r->results.at[i]);
 	}
 	for (i = 0; i < r->params.n; i++) {
 		drop(e, r->params.at[i]);
 	}
 	for (i = 0; i < r->results.n; i++) {
-		if (e->home[r->results.at[i]] == id) {
+		if (e->pool->home[r->results.at[i]] == f->region) {
 			drop(e, r->results.at[i]);
 		}
 	}
-	return true;
 }
 
 static void
-take_args(const struct interp *e, const struct ir_node *n,
-	  struct interp_block **vals)
+begin_trip(struct interp *e, struct interp_frame *f)
 {
-	uint32_t i;
+	const struct ir_node *n = ir_node(e->m, f->owner);
+	bool reverse = ir_attr(e->m, n, IR_ATTR_REVERSE);
+	int64_t value;
 
-	for (i = 0; i < n->nargs; i++) {
-		vals[i] = ir_interp_hold(e, ir_args(e->m, n)[i]);
-	}
+	value = ir_interp_variable(e, n, reverse ? f->trips - 1 - f->trip
+						 : f->trip);
+	e->trips.at[e->trips.n - 1].value = value;
+	ir_interp_enter(&e->path, '/', "repeat");
+	buf_printf(&e->path, "[%" PRId64 "]", value);
+	begin_region(e, f);
 }
 
-static void
-set_results(struct interp *e, const struct ir_node *n,
-	    struct interp_block *const *vals)
+static struct interp_frame *
+push(struct interp *e, const struct ir_node *n, region_id region)
 {
+	struct interp_frame f = { .region = region, .trips = 1 };
 	uint32_t i;
 
-	for (i = 0; i < n->nresults; i++) {
-		e->slot[n->result + i] = vals[i];
+	f.path = e->path.n;
+	f.name = n ? ir_interp_enter_name(e, n) : e->name.n;
+	if (n) {
+		f.owner = (node_id)(n - e->m->nodes.at);
+		for (i = 0; i < n->nargs; i++) {
+			f.vals[i] = ir_interp_hold(e, ir_args(e->m, n)[i]);
+		}
 	}
+	VEC_PUSH(&e->pool->own, &e->frames, f);
+	return top(e);
 }
 
 bool
 ir_eval_repeat(struct interp *e, const struct ir_node *n, double *out)
 {
 	const struct ir_attr *var = ir_attr(e->m, n, IR_ATTR_VAR);
-	int64_t count = ir_attr_int(e->m, n, IR_ATTR_COUNT, 0), i;
-	int64_t start = ir_attr_int(e->m, n, IR_ATTR_START, 0);
-	bool reverse = ir_attr(e->m, n, IR_ATTR_REVERSE);
-	struct interp_trip trip = { var ? var->text : 0, start };
-	struct interp_block *vals[IR_MAX_ARGS];
-	size_t length = ir_interp_enter_name(e, n);
+	struct interp_trip trip = { var ? var->text : 0, 0 };
+	struct interp_frame *f = push(e, n, n->region);
 
 	(void)out;
-	take_args(e, n, vals);
-	VEC_PUSH(&e->own, &e->trips, trip);
-	for (i = 0; i < count; i++) {
-		size_t path = ir_interp_enter(&e->path, '/', "repeat");
-
-		/* unsigned: the variable of an absurd start may wrap */
-		trip.value = (int64_t)((uint64_t)start + (uint64_t)
-				       (reverse ? count - 1 - i : i));
-		e->trips.at[e->trips.n - 1] = trip;
-		buf_printf(&e->path, "[%lld]", (long long)trip.value);
-		if (!run_region(e, n->region, vals)) {
-			return false;
-		}
-		ir_interp_leave(&e->path, path);
+	f->trips = ir_attr_int(e->m, n, IR_ATTR_COUNT, 0);
+	VEC_PUSH(&e->pool->own, &e->trips, trip);
+	if (f->trips > 0) {
+		begin_trip(e, f);
 	}
-	e->trips.n--;
-	ir_interp_leave(&e->name, length);
-	set_results(e, n, vals);
 	return true;
 }
 
@@ -385,8 +170,7 @@ bool
 ir_eval_call(struct interp *e, const struct ir_node *n, double *out)
 {
 	const struct ir_func *f = &e->m->funcs.at[n->callee];
-	struct interp_block *vals[IR_MAX_ARGS];
-	size_t name, path;
+	struct interp_frame *frame;
 
 	(void)out;
 	if (e->depth == IR_MAX_DEPTH) {
@@ -396,65 +180,230 @@ ir_eval_call(struct interp *e, const struct ir_node *n, double *out)
 		return false;
 	}
 	e->depth++;
-	name = ir_interp_enter_name(e, n);
-	path = ir_interp_enter(&e->path, '/', ir_text(e->m->ctx, f->name));
-	take_args(e, n, vals);
-	if (!run_region(e, f->body, vals)) {
-		return false;
-	}
-	ir_interp_leave(&e->path, path);
-	ir_interp_leave(&e->name, name);
-	e->depth--;
-	set_results(e, n, vals);
+	frame = push(e, n, f->body);
+	ir_interp_enter(&e->path, '/', ir_text(e->m->ctx, f->name));
+	begin_region(e, frame);
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the walk ---- */
+
+static void
+node_done(struct interp *e, node_id id)
+{
+	const struct ir_node *n = ir_node(e->m, id);
+	uint32_t k;
+	value_id v;
+
+	for (k = 0; k < n->nresults; k++) {
+		show(e, n->result + k);
+	}
+	for (v = e->pool->first_dead[id]; v; v = e->pool->next_dead[v]) {
+		drop(e, v);
+	}
+}
+
+/* The region has come to its end: another trip, or back to its owner. */
+static void
+leave(struct interp *e)
+{
+	struct interp_frame *f = top(e);
+	const struct ir_node *n = ir_node(e->m, f->owner);
+	node_id owner = f->owner;
+	uint32_t i;
+
+	if (f->trips > 0) {
+		end_region(e, f);
+		ir_interp_leave(&e->path, f->path);
+	}
+	if (++f->trip < f->trips) {
+		begin_trip(e, f);
+		return;
+	}
+	ir_interp_leave(&e->name, f->name);
+	if (owner) {
+		e->trips.n -= ir_is(n->op, IRF_REGION);
+		e->depth -= ir_is(n->op, IRF_CALLS);
+		for (i = 0; i < n->nresults; i++) {
+			e->slot[n->result + i] = f->vals[i];
+		}
+		e->frames.n--;
+		node_done(e, owner);
+		return;
+	}
+	e->nresults = e->m->regions.at[f->region].results.n;
+	memcpy(e->results, f->vals, sizeof e->results);
+	e->frames.n--;
+}
+
+/* What a node that came to its end was given, and gave. */
+static void
+forget_rounds(struct interp *e)
+{
+	if (e->posted) {
+		ir_interp_put(e, e->posted);
+		e->posted = NULL;
+	}
+	while (e->nrounds > 0) {
+		ir_interp_put(e, e->rounds.at[--e->nrounds].block);
+	}
+}
+
+/* What a node that waits made so far; it will make that again. */
+static void
+undo(struct interp *e, const struct interp_block *before)
+{
+	struct interp_block *b = e->pool->blocks;
+
+	while (b != before) {
+		struct interp_block *older = b->older;
+
+		if (b != e->posted) {
+			ir_interp_put(e, b);
+		}
+		b = older;
+	}
+}
+
+static enum ir_state
+run_node(struct interp *e, node_id id)
+{
+	const struct ir_node *n = ir_node(e->m, id);
+	bool structure = ir_is(n->op, IRF_REGION | IRF_CALLS);
+	struct interp_block *before = e->pool->blocks, *b = NULL;
+
+	if (!structure && !ir_is(n->op, IRF_SINK)) {
+		b = ir_interp_get(e, n, ir_interp_elems(e, n, INTERP_RESULT));
+		if (!b) {
+			return IR_FAILED;
+		}
+		e->slot[n->result] = b;
+	}
+	e->round = 0;
+	e->waits = false;
+	if (!eval_op[n->op](e, n, b ? b->data : NULL)) {
+		if (!e->waits) {
+			return IR_FAILED;
+		}
+		undo(e, before);
+		if (b) {
+			e->slot[n->result] = NULL;
+		}
+		return e->post.state;
+	}
+	forget_rounds(e);
+	if (!structure) {
+		node_done(e, id);
+	}
+	return IR_ENDED;
+}
+
+enum ir_state
+ir_machine_run(struct interp *e)
+{
+	while (e->frames.n > 0) {
+		uint32_t at = e->frames.n - 1;
+		const struct interp_frame *f = &e->frames.at[at];
+		const struct ir_region *r = &e->m->regions.at[f->region];
+		enum ir_state state;
+
+		if (f->trip == f->trips || f->next == r->nodes.n) {
+			leave(e);
+			continue;
+		}
+		state = run_node(e, r->nodes.at[f->next]);
+		if (state != IR_ENDED) {
+			return state;
+		}
+		e->frames.at[at].next++;
+	}
+	return IR_ENDED;
+}
+
+/* ---- machines ---- */
+
+struct interp *
+ir_machine_new(struct ir_pool *p, const struct ir_eval *opt,
+	       const struct ir_rank *rank)
+{
+	struct interp *e = arena_alloc(&p->own, sizeof *e);
+
+	e->m = p->m;
+	e->pool = p;
+	e->opt = opt;
+	e->rank = rank;
+	e->at = rank ? rank->at : NULL;
+	e->slot = arena_alloc(&p->own, p->m->values.n * sizeof *e->slot);
+	buf_init(&e->name, &p->own);
+	buf_init(&e->full, &p->own);
+	buf_init(&e->path, &p->own);
+	return e;
+}
+
+void
+ir_machine_start(struct interp *e, func_id f)
+{
+	while (e->nresults > 0) {
+		ir_interp_put(e, e->results[--e->nresults]);
+	}
+	e->func = f;
+	begin_region(e, push(e, NULL, e->m->funcs.at[f].body));
+}
+
+const char *
+ir_machine_where(struct interp *e)
+{
+	const char *path = buf_text(&e->path);
+
+	return arena_printf(&e->m->ctx->tmp, "%s%s%s",
+			    ir_text(e->m->ctx, e->m->funcs.at[e->func].name),
+			    *path ? "/" : "", path);
+}
+
+bool
+ir_machine_result(const struct interp *e, uint32_t k,
+		  struct ir_eval_result *out)
+{
+	const struct ir_func *f = &e->m->funcs.at[e->func];
+
+	if (k >= e->nresults) {
+		return false;
+	}
+	out->type = *ir_type(e->m, e->m->regions.at[f->body].results.at[k]);
+	out->data = e->results[k]->data;
+	out->elems = e->results[k]->bytes / (int64_t)sizeof *out->data;
+	return true;
+}
+
+const char *
+ir_machine_unused(const struct interp *e)
+{
+	return e->saves.n ? ir_text(e->m->ctx, e->saves.at[0].name) : NULL;
+}
+
+/* ---- a run alone ---- */
 
 /* A result outlives the evaluation; unnamed ones were not seen so far. */
 static bool
-keep_result(struct interp *e, value_id v, uint32_t k,
-	    struct ir_eval_result *out)
+keep_result(struct interp *e, uint32_t k, struct ir_eval_result *out)
 {
-	struct ir_ctx *c = e->m->ctx;
-	const struct interp_block *b = e->slot[v];
+	const struct ir_func *f = &e->m->funcs.at[e->func];
+	value_id v = e->m->regions.at[f->body].results.at[k];
+	const struct ir_value *val = &e->m->values.at[v];
+	const struct interp_block *b = e->results[k];
 	char part[32];
 
-	if (!e->m->values.at[v].hint && e->opt->seen) {
+	if (!val->hint && e->opt->seen) {
 		snprintf(part, sizeof part, "result[%u]", k);
-		call_seen(e, v, part);
+		call_seen(e, v, b, part);
 	}
-	if (!has_room(e, ir_node(e->m, e->m->values.at[v].node), b->bytes)) {
+	if (!ir_pool_has_room(e->pool, ir_node(e->m, val->node)->span,
+			      b->bytes)) {
 		return false;
 	}
-	e->held_bytes += b->bytes;
-	out->type = *ir_type(e->m, v);
-	out->elems = b->bytes / (int64_t)sizeof *b->data;
-	out->data = arena_dup(&c->perm, b->data, (size_t)b->bytes);
-	return true;
-}
-
-static bool
-run_model(struct interp *e, struct ir_eval_result *results, uint32_t max,
-	  uint32_t *n)
-{
-	const struct ir_module *m = e->m;
-	func_id f = e->opt->func ? e->opt->func : ir_model(m);
-	const struct ir_region *r = &m->regions.at[m->funcs.at[f].body];
-	uint32_t i;
-
-	scan_lives(e);
-	for (i = 0; i < r->nodes.n; i++) {
-		if (!run_node(e, r->nodes.at[i])) {
-			return false;
-		}
-	}
-	for (i = 0; i < r->results.n && i < max; i++) {
-		if (!keep_result(e, r->results.at[i], i, &results[i])) {
-			return false;
-		}
-	}
-	*n = i;
+	e->pool->held_bytes += b->bytes;
+	ir_machine_result(e, k, out);
+	out->data = arena_dup(&e->m->ctx->perm, b->data, (size_t)b->bytes);
 	return true;
 }
 
@@ -462,22 +411,25 @@ bool
 ir_eval(struct ir_module *m, const struct ir_eval *opt,
 	struct ir_eval_result *results, uint32_t max, uint32_t *n)
 {
-	struct interp e = { .m = m, .opt = opt, .outer = m->ctx->mem };
-	struct mem gate = { gate_get, gate_put, gate_oom, &e };
 	func_id f = opt->func ? opt->func : ir_model(m);
+	struct ir_pool pool;
+	struct interp *e;
+	uint32_t i;
 	bool ok;
 
 	if (!f || m->regions.at[m->funcs.at[f].body].params.n > 0) {
 		die("no model, or one with parameters: verify first");
 	}
 	*n = 0;
-	m->ctx->mem = gate;
-	arena_init(&e.own, &m->ctx->mem);
-	buf_init(&e.name, &e.own);
-	buf_init(&e.full, &e.own);
-	buf_init(&e.path, &e.own);
-	ok = run_model(&e, results, max, n);
-	release(&e);
+	ir_pool_open(&pool, m, opt->max_bytes);
+	e = ir_machine_new(&pool, opt, NULL);
+	ir_machine_start(e, f);
+	ok = ir_machine_run(e) == IR_ENDED;
+	for (i = 0; ok && i < e->nresults && i < max; i++) {
+		ok = keep_result(e, i, &results[i]);
+	}
+	*n = ok ? i : 0;
+	ir_pool_close(&pool);
 	return ok;
 }
 

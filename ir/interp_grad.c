@@ -4,15 +4,14 @@
  */
 #include "ir/interp.h"
 
+#include <math.h>
 #include <string.h>
 
 static void
 clear(const struct interp *e, const struct ir_node *n, double *out)
 {
-	int64_t elems;
-
-	ir_type_elems(e->m, ir_type(e->m, n->result), &elems);
-	memset(out, 0, (size_t)elems * sizeof *out);
+	memset(out, 0, (size_t)ir_interp_elems(e, n, INTERP_RESULT) *
+		       sizeof *out);
 }
 
 bool
@@ -110,6 +109,7 @@ bool
 ir_eval_scatter(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0), *index = interp_arg(e, n, 1);
+	struct interp_index here;
 	struct nest o, of;
 	struct ir_rule r;
 	int64_t k;
@@ -119,12 +119,14 @@ ir_eval_scatter(struct interp *e, const struct ir_node *n, double *out)
 	ir_nest(e, n, &r, &o, "A over N");
 	ir_nest_one(e, n, &r, &of, "of");
 	clear(e, n, out);
+	ir_interp_of(e, n, &r, &here);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		if (!ir_interp_index(e, n, index[o.in_off[1]],
-				     ir_rule_factor(&r, "of")->dims[0], &k)) {
+		if (!ir_interp_index(e, n, index[o.in_off[1]], &here, &k)) {
 			return false;
 		}
-		out[o.out_off + k * of.out[0]] += x[o.in_off[0]];
+		if (k >= 0) {
+			out[o.out_off + k * of.out[0]] += x[o.in_off[0]];
+		}
 	}
 	return true;
 }
@@ -133,6 +135,7 @@ bool
 ir_eval_onehot(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *index = interp_arg(e, n, 0);
+	struct interp_index here;
 	struct nest o, of;
 	struct ir_rule r;
 	int64_t k;
@@ -142,12 +145,14 @@ ir_eval_onehot(struct interp *e, const struct ir_node *n, double *out)
 	ir_nest(e, n, &r, &o, "A");
 	ir_nest_one(e, n, &r, &of, "of");
 	clear(e, n, out);
+	ir_interp_of(e, n, &r, &here);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		if (!ir_interp_index(e, n, index[o.in_off[0]],
-				     ir_rule_factor(&r, "of")->dims[0], &k)) {
+		if (!ir_interp_index(e, n, index[o.in_off[0]], &here, &k)) {
 			return false;
 		}
-		out[o.out_off + k * of.out[0]] = 1;
+		if (k >= 0) {
+			out[o.out_off + k * of.out[0]] = 1;
+		}
 	}
 	return true;
 }
@@ -156,7 +161,10 @@ bool
 ir_eval_dot_to(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0), *g = interp_arg(e, n, 1);
+	bool routed = e->at && (interp_type(e, n, 0)->routed |
+				interp_type(e, n, 1)->routed);
 	const double *index = interp_arg(e, n, 2);
+	struct interp_index here;
 	struct nest o, of;
 	struct ir_rule r;
 	int64_t k;
@@ -166,10 +174,16 @@ ir_eval_dot_to(struct interp *e, const struct ir_node *n, double *out)
 	ir_nest(e, n, &r, &o, "S C M N K");
 	ir_nest_one(e, n, &r, &of, "of");
 	clear(e, n, out);
+	ir_interp_of(e, n, &r, &here);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		if (!ir_interp_index(e, n, index[o.in_off[2]],
-				     ir_rule_factor(&r, "of")->dims[0], &k)) {
+		if (!ir_interp_index(e, n, index[o.in_off[2]], &here, &k)) {
 			return false;
+		}
+		if (k < 0) {	/* its expert is on another rank */
+			continue;
+		}
+		if (routed && isnan(x[o.in_off[0]] * g[o.in_off[1]])) {
+			return ir_interp_absent(e, n);
 		}
 		out[o.out_off + k * of.out[0]] +=
 			x[o.in_off[0]] * g[o.in_off[1]];

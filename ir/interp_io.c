@@ -111,25 +111,30 @@ stacked_dims(const struct interp *e, const struct ir_node *n,
 
 static bool
 stacked_index(const struct interp *e, const struct ir_type *t,
-	      uint8_t stacked, int64_t piece, const char *word, size_t n,
-	      int64_t *v)
+	      const struct ir_local *stack, int64_t piece, const char *word,
+	      size_t n, int64_t *v)
 {
-	while (stacked-- > 0) {
-		int64_t size = ir_dim_size(e->m, t->dims[stacked]);
+	uint32_t i = stack->ndims;
 
-		if (same_word(word, n, ir_dim_name(e->m, t->dims[stacked]))) {
-			*v = piece % size;
+	while (i-- > 0) {
+		const struct ir_pieces *p = &stack->dims[i];
+
+		if (same_word(word, n, ir_dim_name(e->m, t->dims[i]))) {
+			*v = ir_pieces_at(p, piece % p->total);
 			return true;
 		}
-		piece /= size;
+		piece /= p->total;
 	}
 	return false;
 }
 
-/* What stored tensor `piece` of a result is called, until the next call. */
+/*
+ * What stored tensor `piece` of a result is called, until the next call; of
+ * one that is not stacked, or with {dim} left in it, if stack is NULL.
+ */
 static const char *
-full_name(struct interp *e, const struct ir_type *t, uint8_t stacked,
-	  int64_t piece)
+full_name(struct interp *e, const struct ir_type *t,
+	  const struct ir_local *stack, int64_t piece)
 {
 	const char *p = buf_text(&e->name);
 
@@ -140,8 +145,8 @@ full_name(struct interp *e, const struct ir_type *t, uint8_t stacked,
 		int64_t v;
 
 		if (close && (trip_value(e, p + 1, n, &v) ||
-			      stacked_index(e, t, stacked, piece, p + 1, n,
-					    &v))) {
+			      (stack && stacked_index(e, t, stack, piece,
+						      p + 1, n, &v)))) {
 			buf_printf(&e->full, "%lld", (long long)v);
 			p = close + 1;
 		} else {
@@ -151,19 +156,122 @@ full_name(struct interp *e, const struct ir_type *t, uint8_t stacked,
 	return buf_text(&e->full);
 }
 
+const char *
+ir_interp_name(struct interp *e, const struct ir_node *n)
+{
+	size_t length = ir_interp_enter_name(e, n);
+	const char *name = full_name(e, NULL, NULL, 0);
+
+	ir_interp_leave(&e->name, length);
+	return name;
+}
+
+int64_t
+ir_interp_variable(const struct interp *e, const struct ir_node *n, int64_t i)
+{
+	/* unsigned: the variable of an absurd start may wrap */
+	return (int64_t)((uint64_t)ir_attr_int(e->m, n, IR_ATTR_START, 0) +
+			 (uint64_t)i);
+}
+
+/* ---- all names of a function ---- */
+
+struct each {
+	struct interp *e;
+	void (*fn)(void *user, const struct ir_node *n, const char *name);
+	void *user;
+};
+
+static void each_of(struct each *x, const struct ir_node *n);
+
+static void
+each_in(struct each *x, region_id id)
+{
+	const struct ir_region *r = &x->e->m->regions.at[id];
+	uint32_t i;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		each_of(x, ir_node(x->e->m, r->nodes.at[i]));
+	}
+}
+
+static void
+each_trip(struct each *x, const struct ir_node *n)
+{
+	const struct ir_attr *var = ir_attr(x->e->m, n, IR_ATTR_VAR);
+	int64_t count = ir_attr_int(x->e->m, n, IR_ATTR_COUNT, 0), i;
+	struct interp_trip trip = { var ? var->text : 0, 0 };
+	struct interp *e = x->e;
+
+	VEC_PUSH(&e->pool->own, &e->trips, trip);
+	for (i = 0; i < count; i++) {
+		e->trips.at[e->trips.n - 1].value =
+			ir_interp_variable(e, n, i);
+		each_in(x, n->region);
+	}
+	e->trips.n--;
+}
+
+static void
+each_of(struct each *x, const struct ir_node *n)
+{
+	size_t length;
+
+	if (!ir_is(n->op, IRF_REGION | IRF_CALLS)) {
+		if (ir_attr(x->e->m, n, IR_ATTR_NAME)) {
+			x->fn(x->user, n, ir_interp_name(x->e, n));
+		}
+		return;
+	}
+	length = ir_interp_enter_name(x->e, n);
+	if (ir_is(n->op, IRF_REGION)) {
+		each_trip(x, n);
+	} else {
+		each_in(x, x->e->m->funcs.at[n->callee].body);
+	}
+	ir_interp_leave(&x->e->name, length);
+}
+
+void
+ir_each_name(struct ir_pool *p, func_id f,
+	     void (*fn)(void *user, const struct ir_node *n,
+			const char *name), void *user)
+{
+	struct each x = { ir_machine_new(p, NULL, NULL), fn, user };
+
+	each_in(&x, p->m->funcs.at[f].body);
+}
+
 /* ---- sources ---- */
 
 /* Tokens and labels are one sequence of s + 1, seen from 0 and from 1. */
-static void
-draw_tokens(uint64_t key, bool labels, int64_t s, int64_t below,
-	    int64_t elems, double *out)
+static int64_t
+token_index(bool labels, int64_t s, int64_t i)
 {
-	int64_t i;
+	return i / s * (s + 1) + i % s + labels;
+}
 
-	for (i = 0; i < elems; i++) {
-		int64_t index = i / s * (s + 1) + i % s + labels;
+/* Element i of all is element i of a stream, whichever rank has it. */
+static void
+draw(const struct interp *e, const struct ir_type *t, const char *name,
+     double *out)
+{
+	bool labels = strcmp(name, "labels") == 0;
+	bool tokens = labels || strcmp(name, "tokens") == 0;
+	uint64_t key = ir_rng_key(labels ? "tokens" : name, e->opt->seed);
+	bool index = !ir_dtypes[t->dtype].is_float;
+	struct ir_local l;
+	int64_t i, at;
 
-		out[i] = (double)ir_rng_below(key, (uint64_t)index, below);
+	ir_local(e->m, t, e->at, &l);
+	for (i = 0; i < l.elems; i++) {
+		at = ir_local_at(&l, i);
+		if (index && tokens && t->ndims > 0) {
+			at = token_index(labels, l.whole[t->ndims - 1], at);
+		}
+		out[i] = index ? (double)ir_rng_below(key, (uint64_t)at,
+					ir_dim_size(e->m, t->of)) :
+				 ir_rng_normal(key, (uint64_t)at);
 	}
 }
 
@@ -174,33 +282,18 @@ ir_eval_input(struct interp *e, const struct ir_node *n, double *out)
 	const struct ir_type *t = ir_type(e->m, n->result);
 	const struct ir_attr *a = ir_attr(e->m, n, IR_ATTR_NAME);
 	const char *name = a ? ir_text(e->m->ctx, a->text) : "";
-	bool labels = strcmp(name, "labels") == 0;
-	uint64_t key = ir_rng_key(labels ? "tokens" : name, e->opt->seed);
-	bool index = !ir_dtypes[t->dtype].is_float;
 	const struct ir_weights *w = e->opt->weights;
-	int64_t elems, i;
+	int64_t elems = ir_interp_elems(e, n, INTERP_RESULT);
 
-	ir_type_elems(e->m, t, &elems);
-	if (w && w->input && w->input(w->user, name, t, elems, out)) {
-		return true;
-	}
-	if (index && t->ndims > 0 && (labels || strcmp(name, "tokens") == 0)) {
-		draw_tokens(key, labels,
-			    ir_dim_size(e->m, t->dims[t->ndims - 1]),
-			    ir_dim_size(e->m, t->of), elems, out);
-		return true;
-	}
-	for (i = 0; i < elems; i++) {
-		out[i] = index ? (double)ir_rng_below(key, (uint64_t)i,
-					ir_dim_size(e->m, t->of)) :
-				 ir_rng_normal(key, (uint64_t)i);
+	if (!(w && w->input && w->input(w->user, name, t, elems, out))) {
+		draw(e, t, name, out);
 	}
 	return true;
 }
 
 static bool
 generate(const struct interp *e, const struct ir_node *n, const char *name,
-	 int64_t elems, double *out)
+	 const struct ir_type *t, double *out)
 {
 	const struct ir_attr *init = ir_attr(e->m, n, IR_ATTR_INIT);
 	const char *how = init ? ir_text(e->m->ctx, init->text) : "normal";
@@ -208,6 +301,7 @@ generate(const struct interp *e, const struct ir_node *n, const char *name,
 	uint64_t key = ir_rng_key(name, e->opt->seed);
 	bool normal = strcmp(how, "normal") == 0;
 	double all = strcmp(how, "ones") == 0;
+	struct ir_local l;
 	int64_t i;
 
 	if (!normal && all == 0 && strcmp(how, "zeros") != 0) {
@@ -215,8 +309,11 @@ generate(const struct interp *e, const struct ir_node *n, const char *name,
 			   "and normal, ones or zeros is expected", name, how);
 		return false;
 	}
-	for (i = 0; i < elems; i++) {
-		out[i] = normal ? std * ir_rng_normal(key, (uint64_t)i) : all;
+	ir_local(e->m, t, e->at, &l);
+	for (i = 0; i < l.elems; i++) {
+		out[i] = normal ? std * ir_rng_normal(key, (uint64_t)
+						      ir_local_at(&l, i))
+				: all;
 	}
 	return true;
 }
@@ -224,28 +321,30 @@ generate(const struct interp *e, const struct ir_node *n, const char *name,
 /* A tensor as it is stored: one piece, unless its name has {dim}. */
 struct pieces {
 	struct ir_type one;	/* of a piece */
-	uint8_t stacked;	/* outermost dims that the name stands for */
-	int64_t n, elems;	/* of a piece */
+	struct ir_local stack;	/* outermost dims that the name stands for */
+	int64_t elems;		/* of a piece, those that are here */
 };
 
 static bool
 cut(const struct interp *e, const struct ir_node *n, const struct ir_type *t,
     struct pieces *p)
 {
-	uint8_t i;
+	struct ir_type outer = *t;
+	struct ir_local one;
+	uint8_t k;
 
-	if (!stacked_dims(e, n, t, &p->stacked)) {
+	if (!stacked_dims(e, n, t, &outer.ndims)) {
 		return false;
 	}
+	k = outer.ndims;
 	p->one = *t;
-	p->one.ndims = t->ndims - p->stacked;
-	memcpy(p->one.dims, t->dims + p->stacked,
-	       p->one.ndims * sizeof *p->one.dims);
-	p->n = 1;
-	for (i = 0; i < p->stacked; i++) {
-		p->n *= ir_dim_size(e->m, t->dims[i]);
-	}
-	ir_type_elems(e->m, &p->one, &p->elems);
+	p->one.ndims = t->ndims - k;
+	memcpy(p->one.dims, t->dims + k, p->one.ndims * sizeof *t->dims);
+	memset(p->one.cut, 0, sizeof p->one.cut);
+	memcpy(p->one.cut, t->cut + k, p->one.ndims * sizeof *t->cut);
+	ir_local(e->m, &outer, e->at, &p->stack);
+	ir_local(e->m, &p->one, e->at, &one);
+	p->elems = one.elems;
 	return true;
 }
 
@@ -260,14 +359,14 @@ fill(struct interp *e, const struct ir_node *n, double *out)
 	if (!cut(e, n, t, &p)) {
 		return false;
 	}
-	for (i = 0; i < p.n; i++, out += p.elems) {
-		const char *name = full_name(e, t, p.stacked, i);
+	for (i = 0; i < p.stack.elems; i++, out += p.elems) {
+		const char *name = full_name(e, t, &p.stack, i);
 		bool ours = w && w->get &&
 			    (!w->has || w->has(w->user, n->op, name));
 
 		if (!(ours ? w->get(w->user, n->op, name, &p.one, p.elems,
 				    out, n->span)
-			   : generate(e, n, name, p.elems, out))) {
+			   : generate(e, n, name, &p.one, out))) {
 			return false;
 		}
 	}
@@ -313,15 +412,15 @@ ir_eval_dropout_mask(struct interp *e, const struct ir_node *n, double *out)
 {
 	const struct ir_type *t = ir_type(e->m, n->result);
 	double rate = ir_attr_num(e->m, n, IR_ATTR_RATE, 0);
-	size_t length = ir_interp_enter_name(e, n);
-	uint64_t key = ir_rng_key(full_name(e, t, 0, 0), e->opt->seed);
+	uint64_t key = ir_rng_key(ir_interp_name(e, n), e->opt->seed);
 	uint64_t step = step_of(e);
-	int64_t elems, i;
+	struct ir_local l;
+	int64_t i;
 
-	ir_interp_leave(&e->name, length);
-	ir_type_elems(e->m, t, &elems);
-	for (i = 0; i < elems; i++) {
-		out[i] = ir_rng_keeps(key, step, (uint64_t)i, rate);
+	ir_local(e->m, t, e->at, &l);
+	for (i = 0; i < l.elems; i++) {
+		out[i] = ir_rng_keeps(key, step, (uint64_t)ir_local_at(&l, i),
+				      rate);
 	}
 	return true;
 }
@@ -343,8 +442,8 @@ put_out(struct interp *e, const struct ir_node *n)
 	if (!cut(e, n, t, &p)) {
 		return false;
 	}
-	for (i = 0; i < p.n; i++, data += p.elems) {
-		if (!w->put(w->user, n->op, full_name(e, t, p.stacked, i),
+	for (i = 0; i < p.stack.elems; i++, data += p.elems) {
+		if (!w->put(w->user, n->op, full_name(e, t, &p.stack, i),
 			    &p.one, p.elems, data, n->span)) {
 			return false;
 		}
@@ -373,82 +472,65 @@ ir_eval_store(struct interp *e, const struct ir_node *n, double *out)
 bool
 ir_eval_save(struct interp *e, const struct ir_node *n, double *out)
 {
-	struct interp_save s = { 0, NULL };
-	size_t length = ir_interp_enter_name(e, n);
 	value_id v = ir_args(e->m, n)[0];
+	struct interp_save s = { .type = *ir_type(e->m, v) };
 
 	(void)out;
-	s.name = intern_str(&e->m->ctx->syms,
-			    full_name(e, ir_type(e->m, v), 0, 0));
+	s.name = intern_str(&e->m->ctx->syms, ir_interp_name(e, n));
+	s.microbatch = e->rank ? e->rank->microbatch : 0;
 	s.block = ir_interp_hold(e, v);
-	ir_interp_leave(&e->name, length);
-	VEC_PUSH(&e->own, &e->saves, s);
+	VEC_PUSH(&e->pool->own, &e->saves, s);
 	return true;
+}
+
+/* The last of that name, as backward wants it first. */
+static struct interp_save *
+find_save(struct interp *e, const char *name)
+{
+	sym_t s = intern_str(&e->m->ctx->syms, name);
+	uint32_t microbatch = e->rank ? e->rank->microbatch : 0, i;
+
+	for (i = e->saves.n; i-- > 0; ) {
+		if (e->saves.at[i].name == s &&
+		    e->saves.at[i].microbatch == microbatch) {
+			return &e->saves.at[i];
+		}
+	}
+	return NULL;
 }
 
 bool
 ir_eval_saved(struct interp *e, const struct ir_node *n, double *out)
 {
-	size_t length = ir_interp_enter_name(e, n);
-	const char *name = full_name(e, ir_type(e->m, n->result), 0, 0);
-	sym_t s = intern_str(&e->m->ctx->syms, name);
-	int64_t elems;
-	uint32_t i;
+	const struct ir_type *t = ir_type(e->m, n->result);
+	const char *name = ir_interp_name(e, n);
+	struct interp_save *s = find_save(e, name);
+	struct diags *d = &e->m->ctx->diags;
 
-	ir_interp_leave(&e->name, length);
-	ir_type_elems(e->m, ir_type(e->m, n->result), &elems);
-	for (i = e->saves.n; i-- > 0;) {	/* backward: the last first */
-		struct interp_block *b = e->saves.at[i].block;
-
-		if (e->saves.at[i].name != s) {
-			continue;
-		}
-		if (b->bytes != elems * (int64_t)sizeof *out) {
-			break;
-		}
-		memcpy(out, b->data, (size_t)b->bytes);
-		ir_interp_put(e, b);
-		e->saves.at[i] = e->saves.at[--e->saves.n];
-		return true;
+	if (!s) {
+		diag_error(d, n->span, "nothing is saved as `%s`", name);
+		return false;
 	}
-	diag_error(&e->m->ctx->diags, n->span, "nothing of this size is saved "
-		   "as `%s`", name);
-	return false;
+	if (!ir_type_equal(&s->type, t)) {
+		diag_error(d, n->span, "`%s` was saved as %s, and is taken as "
+			   "%s", name, ir_type_text(e->m, &s->type),
+			   ir_type_text(e->m, t));
+		return false;
+	}
+	memcpy(out, s->block->data, (size_t)s->block->bytes);
+	ir_interp_put(e, s->block);
+	*s = e->saves.at[--e->saves.n];
+	return true;
 }
 
 bool
 ir_eval_const(struct interp *e, const struct ir_node *n, double *out)
 {
+	int64_t elems = ir_interp_elems(e, n, INTERP_RESULT), i;
 	double v = ir_attr_num(e->m, n, IR_ATTR_VALUE, 0);
-	int64_t elems, i;
 
-	ir_type_elems(e->m, ir_type(e->m, n->result), &elems);
 	for (i = 0; i < elems; i++) {
 		out[i] = v;
 	}
 	return true;
-}
-
-/* ---- other stages ---- */
-
-static bool
-no_stage(const struct interp *e, const struct ir_node *n)
-{
-	diag_error(&e->m->ctx->diags, n->span, "%s needs another stage, and "
-		   "this runs alone", ir_ops[n->op].name);
-	return false;
-}
-
-bool
-ir_eval_send(struct interp *e, const struct ir_node *n, double *out)
-{
-	(void)out;
-	return no_stage(e, n);
-}
-
-bool
-ir_eval_recv(struct interp *e, const struct ir_node *n, double *out)
-{
-	(void)out;
-	return no_stage(e, n);
 }

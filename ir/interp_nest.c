@@ -7,48 +7,122 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- what is here ---- */
+
+static const struct ir_type *
+type_of(const struct interp *e, const struct ir_node *n, uint32_t k)
+{
+	return k == INTERP_RESULT ? ir_type(e->m, n->result)
+				  : interp_type(e, n, k);
+}
+
+/* Of all the positions there are, if it runs alone. */
+static int64_t
+extent(const struct interp *e, uint32_t k, const struct ir_type *t,
+       uint32_t i)
+{
+	struct ir_pieces p;
+
+	if (!e->at || !t->cut[i]) {
+		return ir_dim_size(e->m, t->dims[i]);
+	}
+	ir_pieces(e->m, ir_dim_size(e->m, t->dims[i]), t->cut[i],
+		  e->away_set >> k & 1 ? e->away : e->at, &p);
+	return p.total;
+}
+
+void
+ir_interp_pieces(const struct interp *e, const struct ir_node *n, uint32_t k,
+		 dim_id d, struct ir_pieces *out)
+{
+	const struct ir_type *t = type_of(e, n, k);
+	uint32_t i, cut = 0;
+
+	for (i = 0; e->at && i < t->ndims; i++) {
+		if (t->dims[i] == d) {
+			cut = t->cut[i];
+		}
+	}
+	ir_pieces(e->m, ir_dim_size(e->m, d), cut,
+		  e->away_set >> k & 1 ? e->away : e->at, out);
+}
+
+int64_t
+ir_interp_elems(const struct interp *e, const struct ir_node *n, uint32_t k)
+{
+	const struct ir_type *t = type_of(e, n, k);
+	int64_t elems = 1;
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		if (!num_mul(elems, extent(e, k, t, i), &elems)) {
+			return INT64_MAX;
+		}
+	}
+	return elems;
+}
+
+/* ---- loops ---- */
+
 /* 0 if the tensor lacks the dim: it is the same all along it. */
 static int64_t
-stride(const struct ir_module *m, const struct ir_type *t, dim_id d)
+stride(const struct interp *e, const struct ir_node *n, uint32_t k, dim_id d,
+       int64_t *size)
 {
+	const struct ir_type *t = type_of(e, n, k);
 	int64_t s = 1;
-	int i;
+	uint32_t i;
 
-	for (i = t->ndims - 1; i >= 0; i--) {
+	for (i = t->ndims; i-- > 0; ) {
+		int64_t here = extent(e, k, t, i);
+
 		if (t->dims[i] == d) {
+			*size = here;
 			return s;
 		}
-		s *= ir_dim_size(m, t->dims[i]);
+		s *= here;
 	}
 	return 0;
 }
 
 void
 ir_nest_add(const struct interp *e, const struct ir_node *n, struct nest *w,
-	  const struct ir_factor *f)
+	    const struct ir_factor *f)
 {
-	const struct ir_module *m = e->m;
 	uint32_t i, k;
 
 	for (i = 0; i < f->n; i++, w->n++) {
+		int64_t *size = &w->size[w->n];
 		dim_id d = f->dims[i];
 
 		if (w->n == NEST_DIMS) {
 			die("more than %d loops", NEST_DIMS);
 		}
-		w->size[w->n] = ir_dim_size(m, d);
-		w->out[w->n] = f->out ? stride(m, ir_type(m, n->result), d) :
-					0;
+		*size = ir_dim_size(e->m, d);
+		w->out[w->n] = f->out ? stride(e, n, INTERP_RESULT, d, size)
+				      : 0;
 		for (k = 0; k < n->nargs && k < IR_MAX_OPERANDS; k++) {
 			w->in[k][w->n] = f->in >> k & 1 ?
-				stride(m, ir_type(m, ir_args(m, n)[k]), d) : 0;
+				stride(e, n, k, d, size) : 0;
 		}
 	}
 }
 
+int64_t
+ir_nest_elems(const struct nest *w)
+{
+	int64_t elems = 1;
+	int i;
+
+	for (i = 0; i < w->n; i++) {
+		elems *= w->size[i];
+	}
+	return elems;
+}
+
 void
 ir_nest(const struct interp *e, const struct ir_node *n,
-      const struct ir_rule *r, struct nest *w, const char *factors)
+	const struct ir_rule *r, struct nest *w, const char *factors)
 {
 	const char *p = factors;
 	char name[8];
@@ -108,7 +182,7 @@ ir_nest_next(struct nest *w)
 
 void
 ir_nest_one(const struct interp *e, const struct ir_node *n,
-     const struct ir_rule *r, struct nest *w, const char *name)
+	    const struct ir_rule *r, struct nest *w, const char *name)
 {
 	ir_nest(e, n, r, w, name);
 	if (w->n != 1) {
@@ -116,19 +190,36 @@ ir_nest_one(const struct interp *e, const struct ir_node *n,
 	}
 }
 
+/* ---- looking up ---- */
+
+void
+ir_interp_of(const struct interp *e, const struct ir_node *n,
+	     const struct ir_rule *r, struct interp_index *x)
+{
+	const struct ir_factor *of = ir_rule_factor(r, "of");
+	uint32_t k = 0;
+
+	while (k < n->nargs && !(of->in >> k & 1)) {
+		k++;
+	}
+	x->dim = of->dims[0];
+	ir_interp_pieces(e, n, k < n->nargs ? k : INTERP_RESULT, x->dim,
+			 &x->here);
+}
+
 bool
 ir_interp_index(const struct interp *e, const struct ir_node *n, double v,
-	 dim_id d, int64_t *index)
+		const struct interp_index *x, int64_t *index)
 {
-	int64_t size = ir_dim_size(e->m, d);
+	int64_t size = ir_dim_size(e->m, x->dim);
 
 	if (!(v >= 0 && v < (double)size) || v != floor(v)) {
 		diag_error(&e->m->ctx->diags, n->span, "%s by index %.15g, "
 			   "and the indices of `%s` are 0 to %lld",
-			   ir_ops[n->op].name, v, ir_dim_name(e->m, d),
+			   ir_ops[n->op].name, v, ir_dim_name(e->m, x->dim),
 			   (long long)size - 1);
 		return false;
 	}
-	*index = (int64_t)v;
+	*index = ir_pieces_find(&x->here, (int64_t)v);
 	return true;
 }

@@ -1,7 +1,7 @@
 /*
  * What each op computes, in plain loops: one function per row of ops.def.
- * Attention is in interp_attention.c, what only backward needs in
- * interp_grad.c.
+ * Sums and norms of rows are in interp_rows.c, attention is in
+ * interp_attention.c, what only backward needs in interp_grad.c.
  */
 #include "ir/interp.h"
 
@@ -82,14 +82,6 @@ gelu_tanh(double x)
 MAP1(cast, x)
 MAP1(cache, x)
 MAP1(neg, -x)
-/* whatever is split or summed up: here there is one rank */
-MAP1(all_reduce, x)
-MAP1(reduce_scatter, x)
-MAP1(all_gather, x)
-MAP1(all_to_all, x)
-MAP1(shard, x)
-MAP1(once, x)
-MAP1(share, x)
 MAP1(exp, exp(x))
 MAP1(log, log(x))
 MAP1(sqrt, sqrt(x))
@@ -111,198 +103,7 @@ MAP2(div, x / y)
 MAP2(min, x < y ? x : y)
 MAP2(max, x > y ? x : y)
 
-/* With one rank, every row is where it is wanted. */
-static bool
-stay(const struct interp *e, const struct ir_node *n, double *out)
-{
-	int64_t elems;
-
-	ir_type_elems(e->m, ir_type(e->m, n->result), &elems);
-	memcpy(out, interp_arg(e, n, 0), (size_t)elems * sizeof *out);
-	return true;
-}
-
-bool
-ir_eval_dispatch(struct interp *e, const struct ir_node *n, double *out)
-{
-	return stay(e, n, out);
-}
-
-bool
-ir_eval_combine(struct interp *e, const struct ir_node *n, double *out)
-{
-	return stay(e, n, out);
-}
-
-/* ---- row-wise ---- */
-
-static double
-row_sum(const double *x, struct nest *w)
-{
-	double sum = 0;
-	bool i;
-
-	for (i = ir_nest_start(w); i; i = ir_nest_next(w)) {
-		sum += x[w->in_off[0]];
-	}
-	return sum;
-}
-
-/* The mean of (x - from)^2. */
-static double
-row_square(const double *x, double from, struct nest *w)
-{
-	double sum = 0, count = 0;
-	bool i;
-
-	for (i = ir_nest_start(w); i; i = ir_nest_next(w), count++) {
-		sum += (x[w->in_off[0]] - from) * (x[w->in_off[0]] - from);
-	}
-	return sum / count;
-}
-
-static double
-row_size(const struct nest *w)
-{
-	double size = 1;
-	int i;
-
-	for (i = 0; i < w->n; i++) {
-		size *= (double)w->size[i];
-	}
-	return size;
-}
-
-bool
-ir_eval_sum(struct interp *e, const struct ir_node *n, double *out)
-{
-	const double *x = interp_arg(e, n, 0);
-	struct nest o, w;
-	struct ir_rule r;
-	bool i;
-
-	ir_bind(e->m, n, &r);
-	ir_nest(e, n, &r, &o, "A");
-	ir_nest(e, n, &r, &w, "over");
-	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		out[o.out_off] = row_sum(x + o.in_off[0], &w);
-	}
-	return true;
-}
-
-bool
-ir_eval_mean(struct interp *e, const struct ir_node *n, double *out)
-{
-	const double *x = interp_arg(e, n, 0);
-	struct nest o, w;
-	struct ir_rule r;
-	bool i;
-
-	ir_bind(e->m, n, &r);
-	ir_nest(e, n, &r, &o, "A");
-	ir_nest(e, n, &r, &w, "over");
-	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		out[o.out_off] = row_sum(x + o.in_off[0], &w) / row_size(&w);
-	}
-	return true;
-}
-
-static double
-row_max(const double *x, struct nest *w)
-{
-	double max = -INFINITY;
-	bool i;
-
-	for (i = ir_nest_start(w); i; i = ir_nest_next(w)) {
-		max = x[w->in_off[0]] > max ? x[w->in_off[0]] : max;
-	}
-	return max;
-}
-
-/* The sum of e^(x - max) over the row. */
-static double
-row_exp(const double *x, double max, struct nest *w)
-{
-	double sum = 0;
-	bool i;
-
-	for (i = ir_nest_start(w); i; i = ir_nest_next(w)) {
-		sum += exp(x[w->in_off[0]] - max);
-	}
-	return sum;
-}
-
-bool
-ir_eval_softmax(struct interp *e, const struct ir_node *n, double *out)
-{
-	struct nest o, w;
-	struct ir_rule r;
-	bool i, j;
-
-	ir_bind(e->m, n, &r);
-	ir_nest(e, n, &r, &o, "A");
-	ir_nest(e, n, &r, &w, "over");
-	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		const double *x = interp_arg(e, n, 0) + o.in_off[0];
-		double max = row_max(x, &w), sum = row_exp(x, max, &w);
-
-		for (j = ir_nest_start(&w); j; j = ir_nest_next(&w)) {
-			out[o.out_off + w.out_off] =
-				exp(x[w.in_off[0]] - max) / sum;
-		}
-	}
-	return true;
-}
-
-bool
-ir_eval_rmsnorm(struct interp *e, const struct ir_node *n, double *out)
-{
-	const double *g = interp_arg(e, n, 1);
-	double eps = ir_attr_num(e->m, n, IR_ATTR_EPS, 0);
-	struct nest o, w;
-	struct ir_rule r;
-	bool i, j;
-
-	ir_bind(e->m, n, &r);
-	ir_nest(e, n, &r, &o, "A");
-	ir_nest(e, n, &r, &w, "over");
-	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		const double *x = interp_arg(e, n, 0) + o.in_off[0];
-		double root = sqrt(row_square(x, 0, &w) + eps);
-
-		for (j = ir_nest_start(&w); j; j = ir_nest_next(&w)) {
-			out[o.out_off + w.out_off] =
-				x[w.in_off[0]] / root * g[w.in_off[1]];
-		}
-	}
-	return true;
-}
-
-bool
-ir_eval_layernorm(struct interp *e, const struct ir_node *n, double *out)
-{
-	const double *g = interp_arg(e, n, 1), *b = interp_arg(e, n, 2);
-	double eps = ir_attr_num(e->m, n, IR_ATTR_EPS, 0);
-	struct nest o, w;
-	struct ir_rule r;
-	bool i, j;
-
-	ir_bind(e->m, n, &r);
-	ir_nest(e, n, &r, &o, "A");
-	ir_nest(e, n, &r, &w, "over");
-	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		const double *x = interp_arg(e, n, 0) + o.in_off[0];
-		double mean = row_sum(x, &w) / row_size(&w);
-		double root = sqrt(row_square(x, mean, &w) + eps);
-
-		for (j = ir_nest_start(&w); j; j = ir_nest_next(&w)) {
-			out[o.out_off + w.out_off] =
-				(x[w.in_off[0]] - mean) / root *
-				g[w.in_off[1]] + b[w.in_off[2]];
-		}
-	}
-	return true;
-}
+/* ---- positions ---- */
 
 /*
  * Radians per position of pair i of d / 2.  With `factor`, frequencies whose
@@ -338,12 +139,14 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 {
 	bool neighbours = ir_attr(e->m, n, IR_ATTR_INTERLEAVED);
 	double turn = ir_attr(e->m, n, IR_ATTR_INVERSE) ? -1 : 1;
+	struct ir_pieces seq;
 	struct nest o, w;
 	struct ir_rule r;
 	int64_t d, k;
 	bool i;
 
 	ir_bind(e->m, n, &r);
+	ir_interp_pieces(e, n, 0, ir_rule_factor(&r, "seq")->dims[0], &seq);
 	ir_nest(e, n, &r, &o, "A seq");
 	ir_nest_one(e, n, &r, &w, "d");
 	d = w.size[0];
@@ -354,10 +157,11 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 	}
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
 		const double *x = interp_arg(e, n, 0) + o.in_off[0];
+		int64_t at = ir_pieces_at(&seq, o.at[o.n - 1]);
 		double *y = out + o.out_off;
 
 		for (k = 0; k < d / 2; k++) {
-			double angle = turn * (double)o.at[o.n - 1] *
+			double angle = turn * (double)at *
 				       rope_frequency(e, n, k, d);
 			int64_t p = neighbours ? 2 * k : k;
 			int64_t q = neighbours ? p + 1 : k + d / 2;
@@ -366,32 +170,6 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 			y[p * w.out[0]] = a * cos(angle) - b * sin(angle);
 			y[q * w.out[0]] = b * cos(angle) + a * sin(angle);
 		}
-	}
-	return true;
-}
-
-bool
-ir_eval_cross_entropy(struct interp *e, const struct ir_node *n, double *out)
-{
-	const double *label = interp_arg(e, n, 1);
-	struct nest o, w;
-	struct ir_rule r;
-	int64_t k;
-	bool i;
-
-	ir_bind(e->m, n, &r);
-	ir_nest(e, n, &r, &o, "A");
-	ir_nest_one(e, n, &r, &w, "of");
-	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		const double *x = interp_arg(e, n, 0) + o.in_off[0];
-		double max = row_max(x, &w);
-
-		if (!ir_interp_index(e, n, label[o.in_off[1]],
-			      ir_rule_factor(&r, "of")->dims[0], &k)) {
-			return false;
-		}
-		out[o.out_off] = max + log(row_exp(x, max, &w)) -
-				 x[k * w.in[0][0]];
 	}
 	return true;
 }
@@ -601,6 +379,7 @@ ir_eval_gather(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *table = interp_arg(e, n, 0);
 	const double *index = interp_arg(e, n, 1);
+	struct interp_index x;
 	struct nest o, of;
 	struct ir_rule r;
 	int64_t k;
@@ -609,12 +388,13 @@ ir_eval_gather(struct interp *e, const struct ir_node *n, double *out)
 	ir_bind(e->m, n, &r);
 	ir_nest(e, n, &r, &o, "A I N");
 	ir_nest_one(e, n, &r, &of, "of");
+	ir_interp_of(e, n, &r, &x);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		if (!ir_interp_index(e, n, index[o.in_off[1]],
-			      ir_rule_factor(&r, "of")->dims[0], &k)) {
+		if (!ir_interp_index(e, n, index[o.in_off[1]], &x, &k)) {
 			return false;
 		}
-		out[o.out_off] = table[o.in_off[0] + k * of.in[0][0]];
+		out[o.out_off] = k < 0 ? 0 : table[o.in_off[0] +
+						   k * of.in[0][0]];
 	}
 	return true;
 }
@@ -665,11 +445,40 @@ ir_eval_dot(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
+/* Experts whose rows are sent here: all, unless the result is routed. */
+static void
+wanted_experts(const struct interp *e, const struct ir_node *n, dim_id d,
+	       struct ir_pieces *out)
+{
+	const struct ir_type *t = interp_type(e, n, 2);
+	uint8_t routed = e->at ? ir_type(e->m, n->result)->routed : 0;
+	uint32_t cut = 0, at = 0, i, k, count;
+	axis_id axes[IR_MAX_AXES];
+
+	for (i = 0; i < t->ndims; i++) {
+		count = t->dims[i] == d ? ir_cuts(t, i, axes) : 0;
+		for (k = 0; k < count; k++) {
+			if (routed >> (axes[k] - 1) & 1) {
+				cut |= axes[k] << at;
+				at += 4;
+			}
+		}
+	}
+	ir_pieces(e->m, ir_dim_size(e->m, d), cut, e->at, out);
+}
+
+/*
+ * A row whose expert is on another rank is zero here, or, if rows are where
+ * their experts are, no number at all.
+ */
 bool
 ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0), *y = interp_arg(e, n, 2);
+	bool routed = e->at && ir_type(e->m, n->result)->routed;
 	const double *index = interp_arg(e, n, 1);
+	struct ir_pieces wanted;
+	struct interp_index experts;
 	struct nest o, w, of;
 	struct ir_rule r;
 	int64_t k;
@@ -679,14 +488,25 @@ ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)
 	ir_nest(e, n, &r, &o, "S C M N");
 	ir_nest(e, n, &r, &w, "over");
 	ir_nest_one(e, n, &r, &of, "of");
+	ir_interp_of(e, n, &r, &experts);
+	wanted_experts(e, n, experts.dim, &wanted);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		if (!ir_interp_index(e, n, index[o.in_off[1]],
-			      ir_rule_factor(&r, "of")->dims[0], &k)) {
+		if (!ir_interp_index(e, n, index[o.in_off[1]], &experts,
+				     &k)) {
 			return false;
+		}
+		if (k < 0) {
+			k = (int64_t)index[o.in_off[1]];
+			out[o.out_off] = ir_pieces_find(&wanted, k) < 0 ? NAN
+									: 0;
+			continue;
 		}
 		out[o.out_off] = sum_of_products(x + o.in_off[0],
 						 y + o.in_off[2] +
 						 k * of.in[2][0], &w, 2);
+		if (routed && isnan(out[o.out_off])) {
+			return ir_interp_absent(e, n);
+		}
 	}
 	return true;
 }

@@ -426,6 +426,45 @@ void ir_put_cut(const struct ir_module *m, uint32_t cut, struct buf *out);
 void ir_put_marks(const struct ir_module *m, const struct ir_type *t,
 		  struct buf *out);
 
+/* ---- pieces.c: which elements a rank has -------------------------------- */
+
+/* Positions of a dim in the order in which a rank has them. */
+struct ir_pieces {
+	uint32_t n;
+	int64_t total;		/* positions in all; there may be none */
+	struct {
+		int64_t start, count;
+	} at[IR_MAX_AXES + 1];	/* a balanced axis adds one at most */
+};
+
+/*
+ * Those of a dim of so many positions, cut as in ir_type.cut, on the rank
+ * whose coordinate on axis a is at[a].  This is the one place that knows how
+ * an axis cuts.
+ */
+void ir_pieces(const struct ir_module *m, int64_t size, uint32_t cut,
+	       const uint32_t *at, struct ir_pieces *out);
+/* The position in place i. */
+int64_t ir_pieces_at(const struct ir_pieces *p, int64_t i);
+/* The place of a position, or -1. */
+int64_t ir_pieces_find(const struct ir_pieces *p, int64_t position);
+
+/* A rank's elements of a tensor, row-major as those of the whole tensor. */
+struct ir_local {
+	uint32_t ndims;
+	struct ir_pieces dims[IR_MAX_DIMS];
+	int64_t whole[IR_MAX_DIMS];	/* sizes of the dims */
+	int64_t elems;
+};
+
+/* `at` NULL: there is one rank, which has all. */
+void ir_local(const struct ir_module *m, const struct ir_type *t,
+	      const uint32_t *at, struct ir_local *out);
+/* The index in the whole tensor of the rank's element i. */
+int64_t ir_local_at(const struct ir_local *l, int64_t i);
+/* The rank's element that has this index in the whole tensor, or -1. */
+int64_t ir_local_find(const struct ir_local *l, int64_t at);
+
 /* ---- ways.c: how an op may run along an axis --------------------------- */
 
 #define IR_MAX_WAYS 40

@@ -15,9 +15,14 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/interp_io.c \
 	%D%/interp_nest.c \
 	%D%/interp_ops.c \
+	%D%/interp_pool.c \
+	%D%/interp_rows.c \
+	%D%/interp_talk.c \
+	%D%/machine.h \
 	%D%/mem.c \
 	%D%/num.c \
 	%D%/ops.c \
+	%D%/pieces.c \
 	%D%/place.c \
 	%D%/print.c \
 	%D%/read.c \

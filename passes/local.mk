@@ -35,6 +35,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/place_take.c \
 	%D%/place_write.c \
 	%D%/plugin.c \
+	%D%/ranks.c \
+	%D%/ranks.h \
 	%D%/recompute.c \
 	%D%/report.c \
 	%D%/sched.c \
@@ -42,6 +44,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sched_csv.c \
 	%D%/sched_make.c \
 	%D%/sched_run.c \
+	%D%/sim.c \
+	%D%/sim.h \
+	%D%/sim_collect.c \
+	%D%/sim_fault.c \
+	%D%/sim_match.c \
+	%D%/sim_parts.h \
+	%D%/sim_store.c \
 	%D%/solve.c \
 	%D%/solve.h \
 	%D%/solve_bound.c \

@@ -44,7 +44,8 @@ EXTRA_DIST += \
 	%D%/unit/t-ir.h \
 	%D%/unit/t-random-ir.h \
 	%D%/unit/t-safetensors.h \
-	%D%/unit/t-sched.h
+	%D%/unit/t-sched.h \
+	%D%/unit/t-sim.h
 
 # A unit test is one file, %D%/unit/t-NAME.c, and one line here.
 unit_tests = \
@@ -64,6 +65,7 @@ unit_tests = \
 	%D%/unit/t-safetensors \
 	%D%/unit/t-sched \
 	%D%/unit/t-sched-csv \
+	%D%/unit/t-sim-ops \
 	%D%/unit/t-solve \
 	%D%/unit/t-st-index \
 	%D%/unit/t-st-read \

@@ -1,0 +1,183 @@
+/*
+ * llmc eval with a plan: all ranks of the split program run, and with
+ * --compare, beside them, the program that it came from.
+ */
+#include "frontend/driver.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "frontend/compare.h"
+#include "passes/plan.h"
+
+#define MAX_BYTES ((int64_t)16 << 30)	/* unless --max-bytes says more */
+#define CLOSE 1e-9	/* what --compare calls the same */
+
+struct split {
+	struct driver *d;
+	const struct drv_course *course;	/* or NULL */
+	struct drv_worst worst;
+};
+
+/* ---- the schedule ---- */
+
+/* Read from its file, which the settings name. */
+static struct sched *
+from_file(struct driver *d, const char *path)
+{
+	struct sources *files = &d->ctx.sources;
+	const char *why;
+	uint32_t file;
+
+	for (file = 0; file < files->files.n; file++) {
+		if (strcmp(files->files.at[file].name, path) == 0) {
+			break;
+		}
+	}
+	if (file == files->files.n &&
+	    !source_read(files, path, &file, &why)) {
+		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
+			   "cannot read %s: %s", path, why);
+		return NULL;
+	}
+	return sched_read(&d->ctx.perm, &d->ctx.diags, file, NULL);
+}
+
+struct sched *
+drv_schedule_of(struct driver *d, struct ir_module *m)
+{
+	const struct ir_setting *s = ir_setting(m, "plan.schedule");
+	const char *name = s && s->text ? ir_text(m->ctx, s->text) : NULL;
+	const char *why = "?";
+	uint32_t stages, pipes, microbatches;
+	struct sched *made;
+
+	if (name && strpbrk(name, "./")) {
+		return from_file(d, name);
+	}
+	if (!ranks_shape(m, &pipes, &stages, &microbatches, &why)) {
+		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
+			   "these are no rank programs: %s", why);
+		return NULL;
+	}
+	if (!name) {
+		name = stages > pipes ? "interleaved" : "1f1b";
+	} else if (strcmp(name, "zero_bubble") == 0) {
+		name = "zb_h1";
+	}
+	made = pipes && stages % pipes == 0
+		? sched_make(&d->ctx.perm, name, pipes, stages / pipes,
+			     microbatches, &why) : NULL;
+	if (!made) {
+		diag_error(&d->ctx.diags, s ? s->span : (struct span){ 0, 0 },
+			   "there is no schedule %s of %u stages on %u "
+			   "pipeline ranks: %s", name, stages, pipes, why);
+	}
+	return made;
+}
+
+/* ---- running ---- */
+
+static bool
+after(void *user, const struct sim_result *r)
+{
+	struct split *s = user;
+	struct buf *out = &s->d->out;
+	double loss = r->nresults && r->results[0].elems == 1
+		? r->results[0].data[0] : NAN;
+
+	buf_printf(out, "step %u loss ", r->step);
+	buf_double(out, loss);
+	if (s->course) {
+		buf_puts(out, " unsplit ");
+		buf_double(out, drv_course_loss(s->course, r->step));
+		drv_course_hold(s->course, r, &s->worst);
+	}
+	buf_putc(out, '\n');
+	return true;
+}
+
+/* How far the two are from each other, and whether that is rounding. */
+static bool
+verdict(struct split *s, uint32_t steps)
+{
+	const struct drv_worst *w = &s->worst;
+	struct buf *out = &s->d->out;
+
+	buf_printf(out, "compared %llu tensors over %u steps: ",
+		   (unsigned long long)w->tensors, steps);
+	if (w->off == 0) {
+		buf_puts(out, "equal to the last bit\n");
+		return true;
+	}
+	if (w->off <= CLOSE) {
+		buf_printf(out, "at most %.1e apart, in %s %s of step %u\n",
+			   w->off, w->kind, w->name, w->step);
+		return true;
+	}
+	diag_error(&s->d->ctx.diags, (struct span){ 0, 0 }, "the split program "
+		   "is another one: %s %s of step %u is %.1e apart", w->kind,
+		   w->name, w->step, w->off);
+	return false;
+}
+
+bool
+drv_eval_split(struct driver *d, struct ir_module *m,
+	       struct ir_module *unsplit)
+{
+	const struct opt_value *at = d->opts.at;
+	struct split s = { .d = d };
+	struct sim_options o = { .after = after, .user = &s };
+	struct ir_eval eval = { 0 };
+	struct sim_result result;
+	const char *why = "?";
+	struct sched *sched = drv_schedule_of(d, m);
+	struct ranks r;
+
+	if (!sched) {
+		return false;
+	}
+	if (!ranks_open(&r, m, sched, &why)) {
+		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
+			   "these rank programs cannot run: %s", why);
+		return false;
+	}
+	o.steps = at[OPT_STEPS].given ? (uint32_t)at[OPT_STEPS].num : 1;
+	o.seed = eval.seed = (uint64_t)at[OPT_SEED].num;
+	o.max_bytes = eval.max_bytes = at[OPT_MAX_BYTES].given
+		? at[OPT_MAX_BYTES].num : MAX_BYTES;
+	if (unsplit) {
+		s.course = drv_course_run(unsplit, &eval, o.steps);
+		if (!s.course) {
+			return false;
+		}
+	}
+	buf_printf(&d->out, "%u ranks, %u stages, %u microbatches\n",
+		   r.nranks, r.nstages, r.nmicrobatches);
+	return sim_run(&r, &o, &result) &&
+	       (!s.course || verdict(&s, o.steps));
+}
+
+/* ---- --emit=ranks ---- */
+
+bool
+drv_print_ranks(struct driver *d, struct ir_module *m)
+{
+	struct sched *s = drv_schedule_of(d, m);
+	uint32_t i, k;
+
+	if (!s) {
+		return false;
+	}
+	for (i = 0; i < s->nranks; i++) {
+		buf_printf(&d->out, "# pipe %u:", i);
+		for (k = 0; k < s->ranks[i].actions.n; k++) {
+			buf_printf(&d->out, " %s",
+				   sched_name(&d->ctx.tmp,
+					      &s->ranks[i].actions.at[k]));
+		}
+		buf_putc(&d->out, '\n');
+	}
+	ir_print(m, &d->out);
+	return true;
+}

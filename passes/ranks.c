@@ -1,0 +1,276 @@
+/*
+ * Ranks and their coordinates, and the functions that each of them runs.
+ */
+#include "passes/ranks.h"
+
+#include <string.h>
+
+/* ---- coordinates ---- */
+
+static bool
+is_place(const struct ranks *r, axis_id a)
+{
+	return a != r->time;
+}
+
+void
+ranks_at(const struct ranks *r, uint32_t rank, uint32_t at[IR_MAX_AXES + 1])
+{
+	axis_id a;
+
+	memset(at, 0, (IR_MAX_AXES + 1) * sizeof *at);
+	for (a = r->m->axes.n - 1; a > 0; a--) {
+		uint32_t size = (uint32_t)r->m->axes.at[a].size;
+
+		if (is_place(r, a)) {
+			at[a] = rank % size;
+			rank /= size;
+		}
+	}
+}
+
+uint32_t
+ranks_number(const struct ranks *r, const uint32_t at[IR_MAX_AXES + 1])
+{
+	uint32_t rank = 0;
+	axis_id a;
+
+	for (a = 1; a < r->m->axes.n; a++) {
+		if (is_place(r, a)) {
+			rank = rank * (uint32_t)r->m->axes.at[a].size + at[a];
+		}
+	}
+	return rank;
+}
+
+uint32_t
+ranks_pipe(const struct ranks *r, uint32_t rank)
+{
+	uint32_t at[IR_MAX_AXES + 1];
+
+	ranks_at(r, rank, at);
+	return r->pp ? at[r->pp] : 0;
+}
+
+uint32_t
+ranks_on_pipe(const struct ranks *r, uint32_t rank, uint32_t pipe)
+{
+	uint32_t at[IR_MAX_AXES + 1];
+
+	ranks_at(r, rank, at);
+	if (r->pp) {
+		at[r->pp] = pipe;
+	}
+	return ranks_number(r, at);
+}
+
+uint32_t
+ranks_group_size(const struct ranks *r, uint32_t axes)
+{
+	uint32_t n = 1;
+	axis_id a;
+
+	for (a = 1; a < r->m->axes.n; a++) {
+		if (is_place(r, a) && axes >> a & 1) {
+			n *= (uint32_t)r->m->axes.at[a].size;
+		}
+	}
+	return n;
+}
+
+void
+ranks_group(const struct ranks *r, uint32_t rank, uint32_t axes,
+	    uint32_t *members)
+{
+	uint32_t n = ranks_group_size(r, axes), i, left;
+	uint32_t at[IR_MAX_AXES + 1];
+	axis_id a;
+
+	ranks_at(r, rank, at);
+	for (i = 0; i < n; i++) {
+		left = i;
+		for (a = r->m->axes.n - 1; a > 0; a--) {
+			uint32_t size = (uint32_t)r->m->axes.at[a].size;
+
+			if (is_place(r, a) && axes >> a & 1) {
+				at[a] = left % size;
+				left /= size;
+			}
+		}
+		members[i] = ranks_number(r, at);
+	}
+}
+
+const char *
+ranks_text(const struct ranks *r, uint32_t rank)
+{
+	uint32_t at[IR_MAX_AXES + 1];
+	const char *before = " (";
+	struct buf b;
+	axis_id a;
+
+	ranks_at(r, rank, at);
+	buf_init(&b, &r->m->ctx->tmp);
+	buf_printf(&b, "rank %u", rank);
+	for (a = 1; a < r->m->axes.n; a++) {
+		if (is_place(r, a)) {
+			buf_printf(&b, "%s%s=%u", before,
+				   ir_axis_name(r->m, a), at[a]);
+			before = " ";
+		}
+	}
+	buf_puts(&b, before[1] == '(' ? "" : ")");
+	return buf_text(&b);
+}
+
+/* ---- functions ---- */
+
+static func_id
+find(const struct ranks *r, const char *stem, uint32_t i, const char *what)
+{
+	struct ir_ctx *c = r->m->ctx;
+
+	return ir_func_find(r->m, intern_str(&c->syms,
+		arena_printf(&c->tmp, "%s%u_%s", stem, i, what)));
+}
+
+static bool
+find_axes(struct ranks *r, const char **why)
+{
+	struct ir_module *m = r->m;
+	int64_t nranks = 1;
+	axis_id a;
+
+	r->pp = ir_axis_find(m, intern_str(&m->ctx->syms, "pp"));
+	for (a = 1; a < m->axes.n; a++) {
+		if (!m->axes.at[a].time) {
+			nranks *= m->axes.at[a].size;
+		} else if (r->time) {
+			*why = "the mesh has more than one axis of time";
+			return false;
+		} else {
+			r->time = a;
+		}
+		if (nranks > UINT32_MAX) {
+			*why = "the mesh has 2^32 ranks or more";
+			return false;
+		}
+	}
+	r->nranks = (uint32_t)nranks;
+	r->npipes = r->pp ? (uint32_t)m->axes.at[r->pp].size : 1;
+	return true;
+}
+
+/* Time is as long as there are microbatches; without, there is one. */
+static bool
+agree(const struct ranks *r, const char **why)
+{
+	int64_t time = r->time ? r->m->axes.at[r->time].size : 1;
+	struct arena *tmp = &r->m->ctx->tmp;
+
+	if (r->npipes != r->sched->nranks) {
+		*why = arena_printf(tmp, "the schedule is for %u ranks, and "
+				    "`pp` has %u", r->sched->nranks,
+				    r->npipes);
+		return false;
+	}
+	if (time != r->nmicrobatches) {
+		*why = arena_printf(tmp, "the schedule has %u microbatches, "
+				    "and the mesh has time for %lld",
+				    r->nmicrobatches, (long long)time);
+		return false;
+	}
+	return true;
+}
+
+static bool
+find_funcs(struct ranks *r, const char **why)
+{
+	static const char *const kinds[SCHED_NKINDS] = {
+		[SCHED_F] = "forward", [SCHED_B] = "backward",
+		[SCHED_I] = "input", [SCHED_W] = "weights"
+	};
+	struct arena *a = &r->m->ctx->perm;
+	uint32_t i, k;
+
+	r->of_stage = arena_alloc(a, r->nstages * sizeof *r->of_stage);
+	r->update = arena_alloc(a, r->npipes * sizeof *r->update);
+	for (i = 0; i < r->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			r->of_stage[i][k] = find(r, "stage", i, kinds[k]);
+		}
+	}
+	for (i = 0; i < r->npipes; i++) {
+		const struct sched_list *l = &r->sched->ranks[i];
+
+		r->update[i] = find(r, "pipe", i, "update");
+		for (k = 0; k < l->actions.n; k++) {
+			const struct sched_action *s = &l->actions.at[k];
+
+			if (!r->of_stage[s->stage][s->kind]) {
+				*why = arena_printf(&r->m->ctx->tmp, "the "
+					"schedule runs %s, and there is no "
+					"layer `stage%u_%s`",
+					sched_name(&r->m->ctx->tmp, s),
+					s->stage, kinds[s->kind]);
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+static bool
+without_operands(const struct ranks *r, const char **why)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < r->nstages * SCHED_NKINDS + r->npipes; i++) {
+		const struct ir_func *f;
+		func_id id;
+
+		k = i / SCHED_NKINDS;
+		id = k < r->nstages ? r->of_stage[k][i % SCHED_NKINDS]
+			: r->update[i - r->nstages * SCHED_NKINDS];
+		f = &r->m->funcs.at[id];
+		if (id && r->m->regions.at[f->body].params.n > 0) {
+			*why = arena_printf(&r->m->ctx->tmp, "layer `%s` has "
+				"operands, and nobody gives them",
+				ir_text(r->m->ctx, f->name));
+			return false;
+		}
+	}
+	return true;
+}
+
+bool
+ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
+	   const char **why)
+{
+	memset(r, 0, sizeof *r);
+	r->m = m;
+	r->sched = s;
+	r->nstages = s->nstages;
+	r->nmicrobatches = s->nmicrobatches;
+	return find_axes(r, why) && agree(r, why) && find_funcs(r, why) &&
+	       without_operands(r, why);
+}
+
+bool
+ranks_shape(struct ir_module *m, uint32_t *pipes, uint32_t *stages,
+	    uint32_t *microbatches, const char **why)
+{
+	struct ranks r = { .m = m };
+
+	if (!find_axes(&r, why)) {
+		return false;
+	}
+	while (find(&r, "stage", r.nstages, "forward")) {
+		r.nstages++;
+	}
+	*pipes = r.npipes;
+	*stages = r.nstages;
+	*microbatches = r.time ? (uint32_t)m->axes.at[r.time].size : 1;
+	*why = "there is no layer `stage0_forward`";
+	return r.nstages > 0;
+}

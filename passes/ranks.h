@@ -1,0 +1,53 @@
+/*
+ * Who runs what in a program for many ranks.  A staged module has no model
+ * but layers without operands: per stage `stage0_forward` and either
+ * `stage0_backward`, or `stage0_input` and `stage0_weights`; per rank of the
+ * pipeline `pipe0_update`, which is run after all microbatches.  A schedule
+ * tells which rank of the pipeline holds which stage, and in which order.
+ *
+ * A rank is one of the pipeline (its coordinate on the axis `pp`) and its
+ * coordinates on the other axes but time; its number counts them in the
+ * mesh's order, the last axis fastest.
+ */
+#ifndef PASSES_RANKS_H
+#define PASSES_RANKS_H
+
+#include "ir/ir.h"
+#include "passes/sched.h"
+
+struct ranks {
+	struct ir_module *m;
+	const struct sched *sched;
+	uint32_t npipes, nstages, nmicrobatches, nranks;
+	func_id (*of_stage)[SCHED_NKINDS];	/* 0: not run in this kind */
+	func_id *update;	/* by rank of the pipeline; 0: none */
+	axis_id time, pp;	/* 0: the mesh has none */
+};
+
+/* How large a schedule the functions and the mesh ask for. */
+bool ranks_shape(struct ir_module *m, uint32_t *pipes, uint32_t *stages,
+		 uint32_t *microbatches, const char **why);
+/*
+ * Finds the functions that the schedule runs.  False: *why says what module
+ * and schedule do not agree on.
+ */
+bool ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
+		const char **why);
+/* Coordinates by axis; 0 on time, and where there is no axis. */
+void ranks_at(const struct ranks *r, uint32_t rank,
+	      uint32_t at[IR_MAX_AXES + 1]);
+uint32_t ranks_number(const struct ranks *r,
+		      const uint32_t at[IR_MAX_AXES + 1]);
+/* Its place in the pipeline. */
+uint32_t ranks_pipe(const struct ranks *r, uint32_t rank);
+/* The rank with the same other coordinates there. */
+uint32_t ranks_on_pipe(const struct ranks *r, uint32_t rank, uint32_t pipe);
+/* How many ranks differ from one another only on these axes, bit a each. */
+uint32_t ranks_group_size(const struct ranks *r, uint32_t axes);
+/* Those that differ from the rank only there, itself too, in order. */
+void ranks_group(const struct ranks *r, uint32_t rank, uint32_t axes,
+		 uint32_t *members);
+/* "rank 3 (dp=0 tp=1)", in ctx->tmp. */
+const char *ranks_text(const struct ranks *r, uint32_t rank);
+
+#endif
