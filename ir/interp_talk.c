@@ -231,9 +231,10 @@ ir_eval_all_to_all(struct interp *e, const struct ir_node *n, double *out)
 bool
 ir_eval_shard(struct interp *e, const struct ir_node *n, double *out)
 {
-	struct ir_peer self = { e->at, interp_arg(e, n, 0), 0 };
+	struct ir_peer self = { .data = interp_arg(e, n, 0) };
 	struct ir_local to;
 
+	memcpy(self.at, e->at, sizeof self.at);
 	ir_local(e->m, ir_type(e->m, n->result), e->at, &to);
 	collect(e, n, &to, &self, false, out);
 	return true;

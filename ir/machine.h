@@ -73,7 +73,7 @@ struct ir_post {
 
 /* What a rank of the group posted; the ranks stand in their order. */
 struct ir_peer {
-	const uint32_t *at;	/* its coordinates */
+	uint32_t at[IR_MAX_AXES + 1];	/* its coordinates then */
 	const double *data;
 	int64_t elems;
 };

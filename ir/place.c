@@ -333,7 +333,7 @@ const char *
 ir_place_fault(struct ir_module *m, const struct ir_node *n)
 {
 	const char *fault = NULL;
-	uint32_t k;
+	uint32_t j, k;
 	axis_id a;
 
 	if (m->axes.n <= 1 || ir_is(n->op, IRF_SINK | IRF_REGION |
@@ -355,8 +355,13 @@ ir_place_fault(struct ir_module *m, const struct ir_node *n)
 		return conversion_fault(m, n);
 	}
 	for (k = 0; k < n->nargs && !fault; k++) {
-		fault = order_fault(m, n, ir_type(m, ir_args(m, n)[k]),
-				    ir_type(m, n->result));
+		const struct ir_type *t = ir_type(m, ir_args(m, n)[k]);
+
+		fault = order_fault(m, n, t, ir_type(m, n->result));
+		for (j = 0; j < k && !fault; j++) {
+			fault = order_fault(m, n, ir_type(m,
+						ir_args(m, n)[j]), t);
+		}
 	}
 	if (!fault && strchr(ir_ops[n->op].rule, '%')) {
 		fault = group_fault(m, n);

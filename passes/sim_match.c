@@ -65,7 +65,7 @@ give_all(struct sim *s, uint32_t n)
 		const struct sim_rank *k = &s->ranks[s->members[i]];
 		const struct ir_post *p = ir_machine_post(k->e);
 
-		peers[i].at = k->id.at;
+		memcpy(peers[i].at, k->id.at, sizeof peers[i].at);
 		peers[i].data = p->data;
 		peers[i].elems = p->elems;
 	}
@@ -212,7 +212,7 @@ match_message(struct sim *s, struct sim_rank *k, bool *on)
 		diag_note(s->diags, g->span, "it was sent here");
 		return false;
 	}
-	peer.at = s->ranks[g->from].id.at;
+	memcpy(peer.at, s->ranks[g->from].id.at, sizeof peer.at);
 	peer.data = g->data;
 	peer.elems = g->elems;
 	ok = ir_machine_give(k->e, &peer, 1, 0);

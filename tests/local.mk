@@ -60,11 +60,13 @@ unit_tests = \
 	%D%/unit/t-optimize \
 	%D%/unit/t-options \
 	%D%/unit/t-passes \
+	%D%/unit/t-pieces \
 	%D%/unit/t-plan \
 	%D%/unit/t-rng \
 	%D%/unit/t-safetensors \
 	%D%/unit/t-sched \
 	%D%/unit/t-sched-csv \
+	%D%/unit/t-sim \
 	%D%/unit/t-sim-ops \
 	%D%/unit/t-solve \
 	%D%/unit/t-st-index \

@@ -44,6 +44,7 @@ pair_tests = \
 	tests/ir/placed-groups.ir \
 	tests/ir/placed-inner.ir \
 	tests/ir/placed-map.ir \
+	tests/ir/placed-order-reduced.ir \
 	tests/ir/placed-order.ir \
 	tests/ir/placed-result.ir \
 	tests/ir/placed-ring-silent.ir \
@@ -478,6 +479,8 @@ pair_files = \
 	tests/ir/placed-inner.ir \
 	tests/ir/placed-map.err \
 	tests/ir/placed-map.ir \
+	tests/ir/placed-order-reduced.err \
+	tests/ir/placed-order-reduced.ir \
 	tests/ir/placed-order.err \
 	tests/ir/placed-order.ir \
 	tests/ir/placed-result.err \
