@@ -41,12 +41,22 @@ is_gradient(enum ir_op op)
 	return !ir_is(op, IRF_STORED) && op != IR_STORE;
 }
 
-/* The same dims in the same places, in whatever float type. */
+/*
+ * The same dims in the same places, in whatever float type.  Along the
+ * pipeline each rank adds to cells of its own; whoever reads one may know
+ * that others have the rest of the sum.
+ */
 static bool
-placed_alike(struct ir_type a, const struct ir_type *b)
+placed_alike(const struct sim *s, struct ir_type a, struct ir_type b)
 {
-	a.dtype = b->dtype;
-	return ir_type_equal(&a, b);
+	struct ir_along whole = { .how = IR_IS_WHOLE };
+
+	a.dtype = b.dtype;
+	if (s->r->pp) {
+		ir_set_along(&a, s->r->pp, whole);
+		ir_set_along(&b, s->r->pp, whole);
+	}
+	return ir_type_equal(&a, &b);
 }
 
 /* All nodes of a name place the tensor alike. */
@@ -60,7 +70,7 @@ same_place(struct sim_rank *k, const char *name, struct ir_type *have,
 		*have = *t;
 		*known = true;
 	}
-	if (placed_alike(*have, t)) {
+	if (placed_alike(s, *have, *t)) {
 		return true;
 	}
 	diag_error(s->diags, at, "`%s` is %s here, and was %s before", name,
@@ -174,7 +184,7 @@ add_up_time(struct sim_rank *k, const char *name, struct ir_type *t,
 	axis_id time = k->s->r->time;
 	struct ir_along along;
 
-	if (!time) {
+	if (!time || !k->action) {	/* an update is of no microbatch */
 		return true;
 	}
 	along = ir_along(t, time);
