@@ -42,14 +42,13 @@ is_gradient(enum ir_op op)
 }
 
 /*
- * The same dims in the same places, in whatever float type.  Along the
- * pipeline each rank adds to cells of its own; whoever reads one may know
- * that others have the rest of the sum.
+ * The same dims in the same places, in whatever float type.  That pipelines
+ * add to one cell shows where it is read only.
  */
 static bool
 placed_alike(const struct sim *s, struct ir_type a, struct ir_type b)
 {
-	struct ir_along whole = { .how = IR_IS_WHOLE };
+	const struct ir_along whole = { IR_IS_WHOLE, 0 };
 
 	a.dtype = b.dtype;
 	if (s->r->pp) {
@@ -184,7 +183,7 @@ add_up_time(struct sim_rank *k, const char *name, struct ir_type *t,
 	axis_id time = k->s->r->time;
 	struct ir_along along;
 
-	if (!time || !k->action) {	/* an update is of no microbatch */
+	if (!time || !k->action) {	/* an update runs once */
 		return true;
 	}
 	along = ir_along(t, time);

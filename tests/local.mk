@@ -45,6 +45,7 @@ EXTRA_DIST += \
 	%D%/unit/t-random-ir.h \
 	%D%/unit/t-safetensors.h \
 	%D%/unit/t-sched.h \
+	%D%/unit/t-split.h \
 	%D%/unit/t-sim.h
 
 # A unit test is one file, %D%/unit/t-NAME.c, and one line here.
@@ -69,6 +70,7 @@ unit_tests = \
 	%D%/unit/t-sim \
 	%D%/unit/t-sim-ops \
 	%D%/unit/t-solve \
+	%D%/unit/t-split \
 	%D%/unit/t-st-index \
 	%D%/unit/t-st-read \
 	%D%/unit/t-stage \
