@@ -74,6 +74,7 @@ unit_tests = \
 	%D%/unit/t-split \
 	%D%/unit/t-st-index \
 	%D%/unit/t-st-read \
+	%D%/unit/t-stage \
 	%D%/unit/t-summary \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify

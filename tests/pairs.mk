@@ -1194,6 +1194,7 @@ cli_tests = \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
 	tests/cli/output.sh \
+	tests/cli/pipeline.sh \
 	tests/cli/place.sh \
 	tests/cli/plan.sh \
 	tests/cli/plugin.sh \
