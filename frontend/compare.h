@@ -10,7 +10,7 @@ struct drv_course;
 
 /* What differs most, relative to the largest element of its tensor. */
 struct drv_worst {
-	double off;		/* INFINITY: something is missing, or no number */
+	double off;		/* INFINITY: something is missing */
 	uint32_t step;
 	const char *kind, *name;	/* "the gradient of", "h.0.w" */
 	uint64_t tensors;	/* that were looked at */

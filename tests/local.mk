@@ -121,6 +121,12 @@ fuzz:
 	top_srcdir='$(abs_srcdir)' FUZZ='$(FUZZ)' MAKE='$(MAKE)' \
 	FUZZ_SECONDS='$(FUZZ_SECONDS)' sh $(srcdir)/%D%/fuzz/run.sh
 
+# Random models under random plans for as long as asked, from a seed of the
+# day. make soak [SOAK_SECONDS=600] [SOAK_SEED=1]
+soak: %D%/unit/t-split$(EXEEXT)
+	SPLIT_SECONDS=$${SOAK_SECONDS:-600} \
+	SPLIT_SEED=$${SOAK_SEED:-`date +%Y%m%d`0000} %D%/unit/t-split$(EXEEXT)
+
 # Rewrites what the pair tests expect, and the list of them. To be followed
 # by a look at the difference. make update-golden [PAIRS=tests/parse/x.llm]
 update-golden: llmc$(EXEEXT)
@@ -142,4 +148,4 @@ installcheck-local:
 	top_srcdir='$(abs_srcdir)' CC='$(CC)' \
 	sh $(srcdir)/%D%/installcheck.sh
 
-.PHONY: fuzz fuzzers update-golden
+.PHONY: fuzz fuzzers soak update-golden

@@ -226,7 +226,8 @@ model_text(struct arena *a, const struct pair *p)
 	buf_printf(&b, "  repeat %d as i from %d { x = %s(x) @ \"h.{i}\"; }\n",
 		   n[NR_LAYERS], n[NR_FIRST],
 		   n[NR_EXPERTS] ? "moe" : "dense");
-	buf_printf(&b, "  x = %s(x) @ \"nf\";\n  logits = linear(x -> vocab%s;\n"
+	buf_printf(&b, "  x = %s(x) @ \"nf\";\n"
+		   "  logits = linear(x -> vocab%s;\n"
 		   "  loss = cross_entropy(logits, labels);\n}\n",
 		   n[NR_LAYERNORM] ? "layernorm" : "rmsnorm",
 		   n[NR_TIED] ? ", tied = \"wte\")" : ") @ \"head\"");
