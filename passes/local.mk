@@ -36,6 +36,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/place_write.c \
 	%D%/plugin.c \
 	%D%/recompute.c \
+	%D%/recompute.h \
+	%D%/recompute_set.c \
 	%D%/report.c \
 	%D%/sched.c \
 	%D%/sched_check.c \
