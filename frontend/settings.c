@@ -364,15 +364,23 @@ some_value_has(const struct ir_module *m, dim_id d)
 	return false;
 }
 
+/* A contraction without a weight may be a part of attention. */
 static bool
 some_node_attends(const struct ir_module *m)
 {
-	node_id n;
+	node_id id;
+	uint32_t k;
 
-	for (n = 1; n < m->nodes.n; n++) {
-		enum ir_op op = (enum ir_op)ir_node(m, n)->op;
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+		bool attends = ir_is(n->op, IRF_CONTRACTS);
 
-		if (ir_is(op, IRF_CACHED) && ir_is(op, IRF_CONTRACTS)) {
+		for (k = 0; attends && k < n->nargs; k++) {
+			node_id maker = m->values.at[ir_args(m, n)[k]].node;
+
+			attends = !ir_is(ir_node(m, maker)->op, IRF_PARAM);
+		}
+		if (attends) {
 			return true;
 		}
 	}

@@ -38,6 +38,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/ranks.c \
 	%D%/ranks.h \
 	%D%/recompute.c \
+	%D%/recompute.h \
+	%D%/recompute_set.c \
 	%D%/report.c \
 	%D%/sched.c \
 	%D%/sched_check.c \

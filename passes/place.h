@@ -21,6 +21,8 @@ struct place_price {
 		       int64_t ranks);
 	double (*run)(const struct place_price *p, double flops,
 		      double bytes);
+	/* Keeping them from the forward trip to the backward one. */
+	double (*held)(const struct place_price *p, double bytes);
 	uint64_t seed;		/* of prices drawn at random, for tests */
 	uint32_t *drawn;	/* how many so far */
 };
@@ -101,6 +103,8 @@ double place_bytes(const struct place *p, value_id v);
 double place_convert(const struct place *p, value_id v, struct ir_along from,
 		     struct ir_along to, bool routable);
 double place_run(const struct place *p, node_id id, const struct ir_way *w);
+/* Of a value that is saved so. */
+double place_held(const struct place *p, value_id v, struct ir_along s);
 
 /* ---- place_solve.c ----------------------------------------------------- */
 

@@ -135,6 +135,21 @@ gradient_options(struct choice *c, struct thing *t, sym_t name,
 	}
 }
 
+/* What is kept from forward to backward takes room meanwhile. */
+static void
+price_stash(struct choice *c, const struct thing *t, node_id id)
+{
+	const struct ir_node *n = ir_node(c->p->m, id);
+	value_id v = n->nargs ? ir_args(c->p->m, n)[0] : n->result;
+	double *price = arena_alloc(&c->p->arena, t->n * sizeof *price);
+	uint32_t i;
+
+	for (i = 0; i < t->n; i++) {
+		price[i] = c->times * place_held(c->p, v, t->opt[i].at);
+	}
+	solve_factor(c->s, 1, &t->var, price);
+}
+
 struct thing *
 place_cell(struct choice *c, node_id id, const struct ir_type *type)
 {
@@ -158,6 +173,9 @@ place_cell(struct choice *c, node_id id, const struct ir_type *type)
 		state_options(c, t, name, type);
 	}
 	place_new_var(c, t, id);
+	if (kind == CELL_STASH && !c->update && c->p->kind != PLACE_TIME) {
+		price_stash(c, t, id);
+	}
 	return t;
 }
 

@@ -11,6 +11,12 @@
 
 #define FLOPS_PER_LINK_BYTE 2198.0
 #define BYTES_PER_LINK_BYTE 7.4
+/*
+ * A byte that is kept from forward to backward, a bit more than its way over
+ * the link: rather a piece is kept and gathered again (Korthikanti et al.
+ * 2022, section 4.2.2), and of two placements at one price the smaller.
+ */
+#define LINK_BYTES_PER_HELD 1.01
 
 static double
 bytes_convert(const struct place_price *p, enum ir_op op, double bytes,
@@ -47,6 +53,13 @@ bytes_run(const struct place_price *p, double flops, double bytes)
 {
 	(void)p;
 	return flops / FLOPS_PER_LINK_BYTE + bytes / BYTES_PER_LINK_BYTE;
+}
+
+static double
+bytes_held(const struct place_price *p, double bytes)
+{
+	(void)p;
+	return bytes * LINK_BYTES_PER_HELD;
 }
 
 /* ---- prices drawn at random: any legal placement may come out ---- */
@@ -86,6 +99,13 @@ random_run(const struct place_price *p, double flops, double bytes)
 	return draw(p);
 }
 
+static double
+random_held(const struct place_price *p, double bytes)
+{
+	(void)bytes;
+	return draw(p);
+}
+
 void
 place_price_init(struct place *p)
 {
@@ -93,10 +113,11 @@ place_price_init(struct place *p)
 	double seed = ir_setting_num(m, "place.shuffle", 0);
 
 	p->price = (struct place_price){ bytes_convert, bytes_talk, bytes_run,
-					 0, NULL };
+					 bytes_held, 0, NULL };
 	if (seed > 0) {
 		p->price = (struct place_price){ random_convert, random_talk,
-						 random_run, (uint64_t)seed,
+						 random_run, random_held,
+						 (uint64_t)seed,
 						 arena_alloc(&p->arena,
 							     sizeof(uint32_t))
 		};
@@ -187,6 +208,12 @@ talk_bytes(const struct place *p, const struct ir_node *n,
 	bytes = 8 * place_bytes(p, args[0]);
 	bytes /= (double)ir_dim_size(p->m, w->in[0].dim);
 	return bytes / (double)p->ranks;
+}
+
+double
+place_held(const struct place *p, value_id v, struct ir_along s)
+{
+	return p->price.held(&p->price, place_bytes(p, v) * part(p, s));
 }
 
 double

@@ -419,7 +419,8 @@ repeat_node(struct choice *c, node_id id)
 {
 	struct place *p = c->p;
 	struct ir_node n = *ir_node(p->m, id);
-	double outer = c->times;
+	double outer = c->times, inner = outer * (double)
+		ir_attr_int(p->m, &n, IR_ATTR_COUNT, 1);
 	uint32_t i;
 
 	for (i = 0; i < n.nresults; i++) {
@@ -430,12 +431,14 @@ repeat_node(struct choice *c, node_id id)
 		drop_parts(c, t, ir_type(p->m, param));
 		place_new_var(c, t, id);
 		link_into(c, t, ir_args(p->m, &n)[i], false);
+		c->times = inner;	/* it is converted in each trip */
 		value_of_type(c, param, id);
+		c->times = outer;
 		link_same(c, t, param);
 		value_of_type(c, n.result + i, id);
 		link_same(c, t, n.result + i);
 	}
-	c->times *= (double)ir_attr_int(p->m, &n, IR_ATTR_COUNT, 1);
+	c->times = inner;
 	scan_region(c, n.region);
 	for (i = 0; i < n.nresults; i++) {
 		link_into(c, &c->carried[n.result + i],

@@ -29,6 +29,20 @@ sink_wants(struct choice *c, const struct ir_node *n, const uint32_t *choice)
 	return chosen(&c->cell[kind][name_of(c->p, n)], choice);
 }
 
+/* Nodes that dce took out of their region had no part in the choice. */
+static bool
+is_live(const struct choice *c, const struct ir_node *n)
+{
+	if (ir_is(n->op, IRF_SINK)) {
+		enum cell kind = place_cell_kind((enum ir_op)n->op);
+
+		return c->value[ir_args(c->p->m, n)[0]].made &&
+		       c->cell[kind][name_of(c->p, n)].made;
+	}
+	return !ir_is(n->op, IRF_REGION) || !n->nresults ||
+	       c->carried[n->result].made;
+}
+
 static void
 write_node(struct choice *c, node_id id, const uint32_t *choice)
 {
@@ -40,6 +54,9 @@ write_node(struct choice *c, node_id id, const uint32_t *choice)
 	bool split = false;
 	uint32_t k;
 
+	if (!is_live(c, n)) {
+		return;
+	}
 	if (ir_is(n->op, IRF_SINK)) {
 		ir_set_along(wants, p->axis, sink_wants(c, n, choice));
 	}

@@ -177,6 +177,21 @@ fill(const struct plan_reading *r)
 }
 
 bool
+plan_recompute(struct ir_module *m, const char **what)
+{
+	struct plan p;
+	struct plan_reading r = { .m = m, .p = &p };
+
+	if (!gather(&r)) {
+		return false;
+	}
+	r.facts.recompute = plan_recompute_hint(m);
+	fill_recompute(&r);
+	*what = p.recompute;
+	return true;
+}
+
+bool
 plan_read(struct ir_module *m, struct plan *out)
 {
 	struct plan_reading r = { .m = m, .p = out };

@@ -54,6 +54,13 @@ struct plan {
  */
 bool plan_read(struct ir_module *m, struct plan *out);
 
+/*
+ * What is built again, of a module that may have its backward program and
+ * need not be fit for the rest of its plan: the words of `recompute`, or what
+ * the model's hint says, or "none".  False after errors.
+ */
+bool plan_recompute(struct ir_module *m, const char **what);
+
 /* "tp" */
 const char *plan_axis_name(enum plan_axis axis);
 int64_t plan_degree(const struct plan *p, enum plan_axis axis);

@@ -116,8 +116,8 @@ count_layers(const struct look *l, region_id id)
 	return n;
 }
 
-static const char *
-recompute_hint(const struct ir_module *m)
+const char *
+plan_recompute_hint(const struct ir_module *m)
 {
 	const char *what = "none";
 	uint32_t i;
@@ -149,7 +149,7 @@ plan_facts(struct ir_module *m, struct plan_facts *out)
 		}
 	}
 	out->nlayers = l.layers[model];
-	out->recompute = recompute_hint(m);
+	out->recompute = plan_recompute_hint(m);
 }
 
 bool

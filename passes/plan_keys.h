@@ -63,6 +63,8 @@ struct plan_facts {
 	const char *recompute;	/* what the model's hint says */
 };
 void plan_facts(struct ir_module *m, struct plan_facts *out);
+/* What the model's hint says of recomputation, or "none". */
+const char *plan_recompute_hint(const struct ir_module *m);
 /* Whether a value or an op of the model is named so; else *near is one. */
 bool plan_can_rebuild(struct ir_module *m, const char *name,
 		      struct diag_near *near);

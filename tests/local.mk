@@ -63,6 +63,7 @@ unit_tests = \
 	%D%/unit/t-passes \
 	%D%/unit/t-pieces \
 	%D%/unit/t-plan \
+	%D%/unit/t-recompute \
 	%D%/unit/t-rng \
 	%D%/unit/t-safetensors \
 	%D%/unit/t-sched \

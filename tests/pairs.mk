@@ -1199,6 +1199,7 @@ cli_tests = \
 	tests/cli/plan.sh \
 	tests/cli/plugin.sh \
 	tests/cli/print.sh \
+	tests/cli/recompute.sh \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
 	tests/cli/train.sh

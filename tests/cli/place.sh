@@ -78,6 +78,25 @@ all_gather on=tp of=seq
 reduce_scatter on=tp of=seq
 END
 has 'over=hidden eps=1e-5 : bf16[batch:mb, seq:tp, hidden]'
+# what was gathered is kept as pieces, and gathered again
+want backward <<'END'
+all_gather on=tp of=seq
+all_gather on=tp of=seq
+reduce_scatter on=tp of=seq
+all_gather on=tp of=seq
+all_gather on=tp of=seq
+reduce_scatter on=tp of=seq
+END
+# rows are normalised by one rank each, before they are gathered
+if grep -q 'rmsnorm.* : bf16\[batch:mb, seq, hidden\]' "$tmp/ir"; then
+	echo "$what: rows are normalised on every rank"
+	failed=1
+fi
+
+# saves that recompute drops are no part of what is placed
+what='gpt-block, attention rebuilt'
+place gpt-block tp=2,recompute=attention
+has 'saved name="save6.{i}" : bf16[batch:mb, heads:tp, seq, hd]'
 
 what='llama-2-70b, more ranks than key heads'
 place llama-2-70b tp=16,microbatch=1
