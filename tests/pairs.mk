@@ -1213,4 +1213,5 @@ doc_pages = \
 	docs/plan.md \
 	docs/ranks.md \
 	docs/schedule.md \
-	docs/testing.md
+	docs/testing.md \
+	docs/walkthrough.md

@@ -28,7 +28,7 @@ while read -r model names; do
 			print out
 		}')
 		less=$(saved --pin "recompute=$some" "$@")
-		"$LLMC" eval --pin "recompute=$some" --steps 3 "$@" \
+		"$LLMC" eval --passes=train --pin "recompute=$some" --steps 3 "$@" \
 			>"$tmp/some" || exit 1
 		cmp "$tmp/some" "$tmp/none" || exit 1
 		if [ "$less" -ge "$none" ] &&
