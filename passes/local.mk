@@ -2,6 +2,8 @@
 noinst_LIBRARIES += %D%/libpasses.a
 
 %C%_libpasses_a_SOURCES = \
+	%D%/attention.c \
+	%D%/attention.h \
 	%D%/autodiff.c \
 	%D%/crash.c \
 	%D%/cse.c \
