@@ -14,6 +14,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/funcs.c \
 	%D%/groups.c \
 	%D%/groups.h \
+	%D%/holds.c \
+	%D%/holds_print.c \
 	%D%/inline.c \
 	%D%/manager.c \
 	%D%/names.c \

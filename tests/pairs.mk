@@ -1175,6 +1175,7 @@ cli_tests = \
 	tests/cli/lang-huge.sh \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
+	tests/cli/memory.sh \
 	tests/cli/output.sh \
 	tests/cli/place.sh \
 	tests/cli/plan.sh \

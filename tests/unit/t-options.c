@@ -129,7 +129,8 @@ test_mistakes(void **state)
 	fails("f -o", "`-o` needs FILE");
 	fails("f --passes", "`--passes` needs P,..");
 	fails("--stats=1 f", "`--stats` takes no value");
-	fails("--emit=irr f", "`--emit` is one of ast, ir, plan, summary, "
+	fails("--emit=irr f", "`--emit` is one of ast, ir, memory, "
+	      "memory-json, plan, summary, "
 	      "summary-json; found `irr` (did you mean `ir`?)");
 	fails("--help=html", "`--help` is one of man, bash, zsh, fish; found "
 	      "`html`");
