@@ -102,6 +102,25 @@ set_messages(struct driver *d)
 	return true;
 }
 
+static bool
+wants(const struct driver *d, const char *what)
+{
+	const char *emit = text_of(d, OPT_EMIT);
+
+	if (!emit) {
+		emit = d->opts.command == OPT_OPT ? "ir" : "summary";
+	}
+	return strcmp(emit, what) == 0;
+}
+
+/* What a rank holds shows once values are placed; opt says what runs. */
+static bool
+counts_memory(const struct driver *d)
+{
+	return d->opts.command == OPT_COMPILE &&
+	       (wants(d, "memory") || wants(d, "memory-json"));
+}
+
 /* ---- passes ---- */
 
 static bool
@@ -141,6 +160,7 @@ list_passes(struct driver *d)
 
 	if (!text) {
 		text = is_split(d) ? "split" :
+		       counts_memory(d) ? "train,place" :
 		       given(d, OPT_STEPS) ? "train" :
 		       insert->given ? "default" : "";
 	}
@@ -217,17 +237,6 @@ is_ir(const struct source_file *f)
 		}
 		p += strcspn(p, "\n");
 	}
-}
-
-static bool
-wants(const struct driver *d, const char *what)
-{
-	const char *emit = text_of(d, OPT_EMIT);
-
-	if (!emit) {
-		emit = d->opts.command == OPT_OPT ? "ir" : "summary";
-	}
-	return strcmp(emit, what) == 0;
 }
 
 static bool
@@ -323,6 +332,22 @@ emit_plan(struct driver *d, struct ir_module *m)
 /* ---- the run ---- */
 
 static bool
+emit_memory(struct driver *d, struct ir_module *m, bool json)
+{
+	struct pass_holds holds;
+
+	if (!pass_hold(m, &holds)) {
+		return false;
+	}
+	if (json) {
+		pass_print_holds_json(m, &holds, &d->out);
+	} else {
+		pass_print_holds(m, &holds, &d->out);
+	}
+	return true;
+}
+
+static bool
 emit(struct driver *d, struct ir_module *m)
 {
 	struct pass_sums sums;
@@ -340,6 +365,9 @@ emit(struct driver *d, struct ir_module *m)
 	}
 	if (wants(d, "plan")) {
 		return emit_plan(d, m);
+	}
+	if (wants(d, "memory") || wants(d, "memory-json")) {
+		return emit_memory(d, m, wants(d, "memory-json"));
 	}
 	if (!pass_sum(m, &sums)) {
 		return false;

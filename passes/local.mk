@@ -2,6 +2,8 @@
 noinst_LIBRARIES += %D%/libpasses.a
 
 %C%_libpasses_a_SOURCES = \
+	%D%/attention.c \
+	%D%/attention.h \
 	%D%/autodiff.c \
 	%D%/crash.c \
 	%D%/cse.c \
@@ -12,6 +14,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/funcs.c \
 	%D%/groups.c \
 	%D%/groups.h \
+	%D%/holds.c \
+	%D%/holds_print.c \
 	%D%/inline.c \
 	%D%/manager.c \
 	%D%/names.c \

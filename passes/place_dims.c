@@ -4,6 +4,7 @@
  * no op refuses to have split, other than those along which rows are
  * normalised with weights of their own, and those that other axes are for.
  */
+#include "passes/attention.h"
 #include "passes/place.h"
 
 #include <string.h>
@@ -71,6 +72,22 @@ add_grouped(struct place *p, const struct ir_rule *r)
 
 	if (h && k && h->dims[0] != k->dims[0]) {
 		add_factor(p->grouped, k);
+	}
+}
+
+/* Of attention that is written out: the dims of queries that keys lack. */
+static void
+add_queries(void *user, const struct attention *a)
+{
+	struct place *p = user;
+	int i;
+
+	for (i = 0; i < a->rule->nf; i++) {
+		const struct ir_factor *f = &a->rule->f[i];
+
+		if (f->out && f->in == 1u << a->operand) {
+			add_factor(p->context, f);
+		}
 	}
 }
 
@@ -147,6 +164,7 @@ place_find_dims(struct place *p)
 	for (id = 1; id < m->nodes.n; id++) {
 		scan_node(p, ir_node(m, id), blocked);
 	}
+	attention_each(m, add_queries, p);
 	for (d = 1; d < m->dims.n; d++) {
 		if (d == p->batch || p->context[d] || p->experts[d] ||
 		    blocked[d]) {

@@ -1,182 +1,45 @@
 /*
  * What recompute drops: which of the saved values the plan names.
- *
- * Attention may be one op, or written out.  Then it is what stands between
- * two contractions of activations, if a row-wise op between them keeps the
- * dims that the second contracts: scores, softmax and dropout, masks drawn
- * for it included.  No op is asked for by name.
  */
-#include "passes/recompute.h"
+#include "passes/attention.h"
 #include "passes/plan_keys.h"
+#include "passes/recompute.h"
 
 #include <string.h>
-
-/* What a value is to the contraction that it goes into. */
-enum {
-	DRAWN = 1 << 0,		/* made from nothing but numbers and masks */
-	SCORES = 1 << 1,	/* behind a contraction of activations */
-	NORMAL = 1 << 2		/* these, normalised along what is summed */
-};
 
 struct set {
 	struct ir_module *m;
 	uint32_t nvalues;
 	const bool *saved;
 	bool *drops;
-	/* of one walk */
-	const struct ir_rule *rule;	/* of the contraction */
-	uint32_t walk, *seen;	/* by value: the last walk that came by */
-	uint8_t *is;		/* by value, of that walk */
-	VEC(value_id) met;
 };
 
-/* ---- attention that is written out ---- */
+/* ---- attention ---- */
 
-/* A weight, whatever its type and arrangement. */
-static bool
-is_weight(const struct ir_module *m, value_id v)
-{
-	node_id maker = m->values.at[v].node;
-
-	while (maker && ir_node(m, maker)->nargs == 1 &&
-	       ir_is(ir_node(m, maker)->op, IRF_MAP | IRF_MOVES)) {
-		v = ir_args(m, ir_node(m, maker))[0];
-		maker = m->values.at[v].node;
-	}
-	return maker && ir_is(ir_node(m, maker)->op, IRF_PARAM);
-}
-
-static bool
-joins_activations(const struct ir_module *m, const struct ir_node *n)
-{
-	uint32_t k;
-
-	if (!ir_is(n->op, IRF_CONTRACTS) || ir_is(n->op, IRF_PAIRS)) {
-		return false;
-	}
-	for (k = 0; k < n->nargs; k++) {
-		if (is_weight(m, ir_args(m, n)[k])) {
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool
-is_reduced(const struct ir_rule *r, dim_id d)
-{
-	int i, k;
-
-	for (i = 0; i < r->nf; i++) {
-		for (k = 0; !r->f[i].out && k < r->f[i].n; k++) {
-			if (r->f[i].dims[k] == d) {
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
-/* Whether rows of n lie along what is summed, and stay as long. */
-static bool
-normalises(const struct set *s, const struct ir_node *n)
-{
-	const struct ir_attr *over = ir_attr(s->m, n, IR_ATTR_OVER);
-	uint8_t i;
-
-	for (i = 0; ir_is(n->op, IRF_ROWWISE) && over && i < over->ndims;
-	     i++) {
-		if (ir_type_has(ir_type(s->m, n->result), over->dims[i]) &&
-		    is_reduced(s->rule, over->dims[i])) {
-			return true;
-		}
-	}
-	return false;
-}
-
-static uint8_t look(struct set *s, value_id v);
-
-static uint8_t
-look_behind(struct set *s, const struct ir_node *n)
-{
-	uint8_t all = DRAWN, any = 0, is;
-	uint32_t k;
-
-	for (k = 0; k < n->nargs; k++) {
-		is = look(s, ir_args(s->m, n)[k]);
-		all &= is;
-		any |= is;
-	}
-	is = (uint8_t)((all & DRAWN) | (any & (SCORES | NORMAL)));
-	return is & SCORES && normalises(s, n) ? is | NORMAL : is;
-}
-
-static uint8_t
-look(struct set *s, value_id v)
-{
-	node_id maker = s->m->values.at[v].node;
-	struct ir_node n = *ir_node(s->m, maker);
-
-	if (s->seen[v] == s->walk) {
-		return s->is[v];
-	}
-	s->seen[v] = s->walk;
-	s->is[v] = 0;
-	VEC_PUSH(&s->m->ctx->tmp, &s->met, v);
-	if (!maker || n.nresults != 1) {
-		return 0;
-	}
-	if (ir_is(n.op, IRF_SOURCE)) {
-		s->is[v] = ir_is(n.op, IRF_UNIQUE | IRF_STORED) ? 0 : DRAWN;
-	} else if (ir_is(n.op, IRF_CONTRACTS)) {
-		s->is[v] = joins_activations(s->m, &n) ? SCORES : 0;
-	} else if (ir_is(n.op, IRF_MAP | IRF_ROWWISE | IRF_MOVES)) {
-		s->is[v] = look_behind(s, &n);
-	}
-	return s->is[v];
-}
-
-/* If operand v of a contraction is what attention weighs with: all of it. */
 static void
-add_scores(struct set *s, value_id v)
+add_inner(void *user, const struct attention *a)
 {
+	struct set *s = user;
 	uint32_t i;
 
-	s->walk++;
-	s->met.n = 0;
-	if (!(look(s, v) & NORMAL)) {
-		return;
-	}
-	for (i = 0; i < s->met.n; i++) {
-		value_id w = s->met.at[i];
-
-		s->drops[w] |= s->saved[w] && s->is[w];
+	for (i = 0; i < a->ninner; i++) {
+		s->drops[a->inner[i]] |= s->saved[a->inner[i]];
 	}
 }
 
+/* Of the one op its result, else all between its two products. */
 static void
 add_attention(struct set *s)
 {
-	struct arena *tmp = &s->m->ctx->tmp;
-	uint32_t nnodes = s->m->nodes.n, k;
-	node_id id;
+	value_id v;
 
-	s->seen = arena_alloc(tmp, s->nvalues * sizeof *s->seen);
-	s->is = arena_alloc(tmp, s->nvalues);
-	for (id = 1; id < nnodes; id++) {
-		struct ir_node n = *ir_node(s->m, id);
-		struct ir_rule r;
+	for (v = 1; v < s->nvalues; v++) {
+		node_id maker = s->m->values.at[v].node;
 
-		if (ir_is(n.op, IRF_PAIRS)) {
-			s->drops[n.result] |= s->saved[n.result];
-		} else if (joins_activations(s->m, &n)) {
-			ir_bind(s->m, &n, &r);
-			s->rule = &r;
-			for (k = 0; k < n.nargs; k++) {
-				add_scores(s, ir_args(s->m, &n)[k]);
-			}
-		}
+		s->drops[v] |= s->saved[v] && maker &&
+			       ir_is(ir_node(s->m, maker)->op, IRF_PAIRS);
 	}
+	attention_each(s->m, add_inner, s);
 }
 
 /* ---- names ---- */

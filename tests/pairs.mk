@@ -1193,6 +1193,7 @@ cli_tests = \
 	tests/cli/lang-huge.sh \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
+	tests/cli/memory.sh \
 	tests/cli/output.sh \
 	tests/cli/pipeline.sh \
 	tests/cli/place.sh \

@@ -98,6 +98,16 @@ what='gpt-block, attention rebuilt'
 place gpt-block tp=2,recompute=attention
 has 'saved name="save6.{i}" : bf16[batch:mb, heads:tp, seq, hd]'
 
+# the queries of attention that is written out are what the sequence is
+what='gpt-block, tensor and sequence'
+place gpt-block tp=2,sequence=on
+want forward <<'END'
+all_gather on=tp of=seq
+reduce_scatter on=tp of=seq
+all_gather on=tp of=seq
+reduce_scatter on=tp of=seq
+END
+
 what='llama-2-70b, more ranks than key heads'
 place llama-2-70b tp=16,microbatch=1
 has 'axis tp = 8'
