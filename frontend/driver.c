@@ -303,6 +303,11 @@ set_plan(struct driver *d, struct ir_module *m)
 	const char *path = text_of(d, OPT_PLAN);
 	uint32_t file, i;
 
+	if ((path || pins->list.n) && !ir_model(m)) {
+		diag_error(&d->ctx.diags, nowhere, "a plan goes with a model, "
+			   "and %s is rank programs", d->opts.input);
+		return false;
+	}
 	if (path && (!read_source(d, path, &file) ||
 		     !fe_read_plan(&d->ctx, m, file))) {
 		return false;
@@ -415,6 +420,12 @@ load_unsplit(struct driver *d)
 	bool ok;
 
 	d->unsplit = load(d);
+	if (d->unsplit && !ir_model(d->unsplit)) {
+		diag_error(&d->ctx.diags, nowhere, "--compare needs the model "
+			   "that was split, and %s is rank programs",
+			   d->opts.input);
+		return false;
+	}
 	if (!d->unsplit || !set_plan(d, d->unsplit) ||
 	    !pass_list_parse(&d->table, &train, "train")) {
 		return false;

@@ -11,6 +11,7 @@
 #include "passes/plan.h"
 
 #define MAX_BYTES ((int64_t)16 << 30)	/* unless --max-bytes says more */
+#define MAX_STEPS 1000000
 #define CLOSE 1e-9	/* what --compare calls the same */
 
 struct split {
@@ -121,41 +122,88 @@ verdict(struct split *s, uint32_t steps)
 	return false;
 }
 
+static bool
+can_run(struct driver *d, struct ir_module *m, struct ranks *r)
+{
+	const struct opt_value *at = d->opts.at;
+	struct sched *sched = drv_schedule_of(d, m);
+	const char *why = "?";
+
+	if (!sched) {
+		return false;
+	}
+	if (at[OPT_CHECKSUM].given) {
+		diag_error(&d->ctx.diags, (struct span){ 0, 0 }, "--checksum "
+			   "goes with the whole model, and these are rank "
+			   "programs");
+		return false;
+	}
+	if (at[OPT_STEPS].given && (at[OPT_STEPS].num < 1 ||
+				    at[OPT_STEPS].num > MAX_STEPS)) {
+		diag_error(&d->ctx.diags, (struct span){ 0, 0 }, "--steps is "
+			   "%lld, and 1 to %d is legal",
+			   (long long)at[OPT_STEPS].num, MAX_STEPS);
+		return false;
+	}
+	if (!ranks_open(r, m, sched, &why)) {
+		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
+			   "these rank programs cannot run: %s", why);
+		return false;
+	}
+	return true;
+}
+
+static bool
+run(struct split *s, const struct ranks *r, struct ir_eval *eval,
+    struct ir_module *unsplit)
+{
+	const struct opt_value *at = s->d->opts.at;
+	struct sim_options o = { .after = after, .user = s };
+	struct sim_result result;
+
+	o.steps = at[OPT_STEPS].given ? (uint32_t)at[OPT_STEPS].num : 1;
+	o.seed = eval->seed = (uint64_t)at[OPT_SEED].num;
+	o.max_bytes = eval->max_bytes = at[OPT_MAX_BYTES].given
+		? at[OPT_MAX_BYTES].num : MAX_BYTES;
+	o.weights = eval->weights;
+	if (unsplit) {
+		s->course = drv_course_run(unsplit, eval, o.steps);
+		if (!s->course) {
+			return false;
+		}
+	}
+	buf_printf(&s->d->out, "%u ranks, %u stages, %u microbatches\n",
+		   r->nranks, r->nstages, r->nmicrobatches);
+	return sim_run(r, &o, &result) &&
+	       (!s->course || verdict(s, o.steps));
+}
+
 bool
 drv_eval_split(struct driver *d, struct ir_module *m,
 	       struct ir_module *unsplit)
 {
 	const struct opt_value *at = d->opts.at;
 	struct split s = { .d = d };
-	struct sim_options o = { .after = after, .user = &s };
 	struct ir_eval eval = { 0 };
-	struct sim_result result;
-	const char *why = "?";
-	struct sched *sched = drv_schedule_of(d, m);
+	struct drv_weights *w = NULL;
 	struct ranks r;
+	bool ok;
 
-	if (!sched) {
+	if (!can_run(d, m, &r)) {
 		return false;
 	}
-	if (!ranks_open(&r, m, sched, &why)) {
-		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
-			   "these rank programs cannot run: %s", why);
-		return false;
-	}
-	o.steps = at[OPT_STEPS].given ? (uint32_t)at[OPT_STEPS].num : 1;
-	o.seed = eval.seed = (uint64_t)at[OPT_SEED].num;
-	o.max_bytes = eval.max_bytes = at[OPT_MAX_BYTES].given
-		? at[OPT_MAX_BYTES].num : MAX_BYTES;
-	if (unsplit) {
-		s.course = drv_course_run(unsplit, &eval, o.steps);
-		if (!s.course) {
+	if (at[OPT_WEIGHTS].given) {
+		w = drv_weights_open(m, at[OPT_WEIGHTS].text);
+		if (!w) {
 			return false;
 		}
+		eval.weights = drv_weights_source(w);
 	}
-	buf_printf(&d->out, "%u ranks, %u stages, %u microbatches\n",
-		   r.nranks, r.nstages, r.nmicrobatches);
-	return sim_run(&r, &o, &result) &&
-	       (!s.course || verdict(&s, o.steps));
+	ok = run(&s, &r, &eval, unsplit);
+	if (w) {
+		drv_weights_close(w);
+	}
+	return ok;
 }
 
 /* ---- --emit=ranks ---- */

@@ -649,7 +649,7 @@ check(struct ir_module *m, const struct plan *plan)
 	    (plan->nranks > 1 || plan->nmicrobatches > 1)) {
 		diag_error(d, span, "the plan has %lld ranks and %lld "
 			   "microbatches, and nothing is placed: run "
-			   "--passes=split", (long long)plan->nranks,
+			   "--passes=train,place", (long long)plan->nranks,
 			   (long long)plan->nmicrobatches);
 		return false;
 	}

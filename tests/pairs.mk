@@ -1203,6 +1203,7 @@ cli_tests = \
 	tests/cli/recompute.sh \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
+	tests/cli/split.sh \
 	tests/cli/train.sh
 
 doc_pages = \
