@@ -51,9 +51,6 @@ bool drv_eval(struct driver *d, struct ir_module *m);
 
 /* ---- split.c ---------------------------------------------------------- */
 
-struct sched;
-/* The schedule of rank programs, as their settings name it, or NULL. */
-struct sched *drv_schedule_of(struct driver *d, struct ir_module *m);
 /*
  * Runs rank programs, and if `unsplit` is given holds them against it.  The
  * losses go to d->out. False if reported.

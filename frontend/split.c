@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "frontend/compare.h"
-#include "passes/plan.h"
 
 #define MAX_BYTES ((int64_t)16 << 30)	/* unless --max-bytes says more */
 #define MAX_STEPS 1000000
@@ -19,63 +18,6 @@ struct split {
 	const struct drv_course *course;	/* or NULL */
 	struct drv_worst worst;
 };
-
-/* ---- the schedule ---- */
-
-/* Read from its file, which the settings name. */
-static struct sched *
-from_file(struct driver *d, const char *path)
-{
-	struct sources *files = &d->ctx.sources;
-	const char *why;
-	uint32_t file;
-
-	for (file = 0; file < files->files.n; file++) {
-		if (strcmp(files->files.at[file].name, path) == 0) {
-			break;
-		}
-	}
-	if (file == files->files.n &&
-	    !source_read(files, path, &file, &why)) {
-		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
-			   "cannot read %s: %s", path, why);
-		return NULL;
-	}
-	return sched_read(&d->ctx.perm, &d->ctx.diags, file, NULL);
-}
-
-struct sched *
-drv_schedule_of(struct driver *d, struct ir_module *m)
-{
-	const struct ir_setting *s = ir_setting(m, "plan.schedule");
-	const char *name = s && s->text ? ir_text(m->ctx, s->text) : NULL;
-	const char *why = "?";
-	uint32_t stages, pipes, microbatches;
-	struct sched *made;
-
-	if (name && strpbrk(name, "./")) {
-		return from_file(d, name);
-	}
-	if (!ranks_shape(m, &pipes, &stages, &microbatches, &why)) {
-		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
-			   "these are no rank programs: %s", why);
-		return NULL;
-	}
-	if (!name) {
-		name = stages > pipes ? "interleaved" : "1f1b";
-	} else if (strcmp(name, "zero_bubble") == 0) {
-		name = "zb_h1";
-	}
-	made = pipes && stages % pipes == 0
-		? sched_make(&d->ctx.perm, name, pipes, stages / pipes,
-			     microbatches, &why) : NULL;
-	if (!made) {
-		diag_error(&d->ctx.diags, s ? s->span : (struct span){ 0, 0 },
-			   "there is no schedule %s of %u stages on %u "
-			   "pipeline ranks: %s", name, stages, pipes, why);
-	}
-	return made;
-}
 
 /* ---- running ---- */
 
@@ -126,7 +68,7 @@ static bool
 can_run(struct driver *d, struct ir_module *m, struct ranks *r)
 {
 	const struct opt_value *at = d->opts.at;
-	struct sched *sched = drv_schedule_of(d, m);
+	struct sched *sched = ranks_schedule(m, &d->ctx.perm);
 	const char *why = "?";
 
 	if (!sched) {
@@ -211,7 +153,7 @@ drv_eval_split(struct driver *d, struct ir_module *m,
 bool
 drv_print_ranks(struct driver *d, struct ir_module *m)
 {
-	struct sched *s = drv_schedule_of(d, m);
+	struct sched *s = ranks_schedule(m, &d->ctx.perm);
 	uint32_t i, k;
 
 	if (!s) {

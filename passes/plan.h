@@ -74,6 +74,8 @@ void plan_spread(int64_t nlayers, uint32_t nstages, int64_t *layers);
 
 /* Replaces the plan that the module has. Derived fields are not looked at. */
 void plan_write(struct ir_module *m, const struct plan *p);
+/* Only how many layers each stage holds, which a model may leave open. */
+void plan_write_stages(struct ir_module *m, const struct plan *p);
 /* A whole `plan { ... }` block, with every key. */
 void plan_print(const struct ir_module *m, const struct plan *p,
 		struct buf *out);

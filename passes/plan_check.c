@@ -331,7 +331,8 @@ check_layers(struct plan_reading *r, struct span where)
 				    p->nstages - 1);
 		}
 	}
-	return sum == p->nlayers ||
+	/* rank programs are held against the plan, and not it against them */
+	return sum == p->nlayers || r->facts.staged ||
 	       fail(r, where, "the stages hold %lld layers, and the model has "
 		    "%lld: %lld too %s", (long long)sum,
 		    (long long)p->nlayers, (long long)(sum > p->nlayers
@@ -418,7 +419,7 @@ check_recompute(struct plan_reading *r)
 	bool ok = true;
 	uint32_t i;
 
-	if (pass_props(r->m) & PROP_BACKWARD) {
+	if (pass_props(r->m) & (PROP_BACKWARD | PROP_STAGED)) {
 		return true;
 	}
 	while (plan_next_word(a, &modes, &word)) {

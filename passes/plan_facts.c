@@ -1,7 +1,8 @@
 /*
  * What of a model a plan depends on: how many layers it has, and which dims
  * there are to split.  Works on called and on inlined modules, and where the
- * backward program stands behind the forward one.
+ * backward program stands behind the forward one; and on rank programs, whose
+ * layers are those of all stages.
  */
 #include "passes/plan_keys.h"
 #include "passes/pass.h"
@@ -116,6 +117,26 @@ count_layers(const struct look *l, region_id id)
 	return n;
 }
 
+/* The layers of all stages of a rank program, each in its forward. */
+static int64_t
+count_staged(const struct look *l)
+{
+	const struct ir_module *m = l->m;
+	int64_t n = 0;
+	func_id f;
+
+	for (f = 1; f < m->funcs.n; f++) {
+		const char *name = ir_text(m->ctx, m->funcs.at[f].name);
+		const char *end = strrchr(name, '_');
+
+		if (end && strcmp(end, "_forward") == 0 &&
+		    !num_add(n, l->layers[f], &n)) {
+			return INT64_MAX;
+		}
+	}
+	return n;
+}
+
 const char *
 plan_recompute_hint(const struct ir_module *m)
 {
@@ -148,7 +169,8 @@ plan_facts(struct ir_module *m, struct plan_facts *out)
 			see_region(&l, m->funcs.at[f].body);
 		}
 	}
-	out->nlayers = l.layers[model];
+	out->staged = !model;
+	out->nlayers = model ? l.layers[model] : count_staged(&l);
 	out->recompute = plan_recompute_hint(m);
 }
 

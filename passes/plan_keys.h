@@ -55,6 +55,7 @@ bool plan_fetch(struct ir_module *m, const struct plan_row *row,
 /* ---- plan_facts.c ----------------------------------------------------- */
 
 struct plan_facts {
+	bool staged;		/* rank programs, of a model that was */
 	int64_t nlayers;
 	dim_id batch;		/* 0: no value has it */
 	dim_id experts;		/* the shortest dim of experts, or 0 */

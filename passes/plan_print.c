@@ -123,6 +123,15 @@ plan_write(struct ir_module *m, const struct plan *p)
 	}
 }
 
+void
+plan_write_stages(struct ir_module *m, const struct plan *p)
+{
+	struct plan_value v;
+
+	value_of(m, p, PLAN_KEY_STAGES, &v);
+	plan_store(m, &plan_rows[PLAN_KEY_STAGES], &v);
+}
+
 /* Words that the language keeps for itself, but for `on`: in quotes. */
 static bool
 is_reserved(struct arena *a, const char *text)

@@ -274,3 +274,60 @@ ranks_shape(struct ir_module *m, uint32_t *pipes, uint32_t *stages,
 	*why = "there is no layer `stage0_forward`";
 	return r.nstages > 0;
 }
+
+/* ---- the schedule ---- */
+
+/* A file is read once in a run, however often it is asked for. */
+static struct sched *
+from_file(struct ir_module *m, const char *path, struct arena *a)
+{
+	struct sources *files = &m->ctx->sources;
+	const char *why;
+	uint32_t file;
+
+	for (file = 0; file < files->files.n; file++) {
+		if (strcmp(files->files.at[file].name, path) == 0) {
+			break;
+		}
+	}
+	if (file == files->files.n &&
+	    !source_read(files, path, &file, &why)) {
+		diag_error(&m->ctx->diags, (struct span){ 0, 0 },
+			   "cannot read %s: %s", path, why);
+		return NULL;
+	}
+	return sched_read(a, &m->ctx->diags, file, NULL);
+}
+
+struct sched *
+ranks_schedule(struct ir_module *m, struct arena *a)
+{
+	const struct ir_setting *s = ir_setting(m, "plan.schedule");
+	const char *name = s && s->text ? ir_text(m->ctx, s->text) : NULL;
+	const char *why = "?";
+	uint32_t stages, pipes, microbatches;
+	struct sched *made;
+
+	if (name && strpbrk(name, "./")) {
+		return from_file(m, name, a);
+	}
+	if (!ranks_shape(m, &pipes, &stages, &microbatches, &why)) {
+		diag_error(&m->ctx->diags, (struct span){ 0, 0 },
+			   "these are no rank programs: %s", why);
+		return NULL;
+	}
+	if (!name) {
+		name = stages > pipes ? "interleaved" : "1f1b";
+	} else if (strcmp(name, "zero_bubble") == 0) {
+		name = "zb_h1";
+	}
+	made = pipes && stages % pipes == 0
+		? sched_make(a, name, pipes, stages / pipes, microbatches,
+			     &why) : NULL;
+	if (!made) {
+		diag_error(&m->ctx->diags, s ? s->span : (struct span){ 0, 0 },
+			   "there is no schedule %s of %u stages on %u "
+			   "pipeline ranks: %s", name, stages, pipes, why);
+	}
+	return made;
+}

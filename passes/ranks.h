@@ -28,6 +28,11 @@ struct ranks {
 bool ranks_shape(struct ir_module *m, uint32_t *pipes, uint32_t *stages,
 		 uint32_t *microbatches, const char **why);
 /*
+ * The schedule of rank programs, as their settings name it: made, or read
+ * from its file and not checked.  NULL after an error.
+ */
+struct sched *ranks_schedule(struct ir_module *m, struct arena *a);
+/*
  * Finds the functions that the schedule runs.  False: *why says what module
  * and schedule do not agree on.
  */

@@ -133,6 +133,8 @@ pass_stage(struct pass_ctx *p, struct ir_module *m)
 		live[f] = true;
 	}
 	pass_drop_funcs(m, live);
+	/* the model is gone, which said how many layers there are */
+	plan_write_stages(m, &st.plan);
 	pass_count(p, "stages", st.nstages);
 	return pass_dce(p, m);
 }
