@@ -5,6 +5,7 @@
 #include "frontend/driver.h"
 
 #include "frontend/frontend.h"
+#include "frontend/target.h"
 #include "passes/plan.h"
 
 #include <stdlib.h>
@@ -306,6 +307,35 @@ emit_plan(struct driver *d, struct ir_module *m)
 	return true;
 }
 
+/* ---- the target ---- */
+
+static bool
+emit_target(struct driver *d, const char *name)
+{
+	struct target t;
+
+	if (!fe_target(&d->ctx, name, &t)) {
+		return false;
+	}
+	target_print(&t, &d->out);
+	return true;
+}
+
+/* What --target says holds, even if nothing asks for it yet. */
+static bool
+check_target(struct driver *d)
+{
+	const char *name = text_of(d, OPT_TARGET);
+	struct target t;
+
+	if (!name && wants(d, "target")) {
+		diag_error(&d->ctx.diags, nowhere,
+			   "--emit=target goes with --target");
+		return false;
+	}
+	return !name || fe_target(&d->ctx, name, &t);
+}
+
 /* ---- the run ---- */
 
 static bool
@@ -322,6 +352,9 @@ emit(struct driver *d, struct ir_module *m)
 	}
 	if (wants(d, "plan")) {
 		return emit_plan(d, m);
+	}
+	if (wants(d, "target")) {
+		return emit_target(d, text_of(d, OPT_TARGET));
 	}
 	if (!pass_sum(m, &sums)) {
 		return false;
@@ -375,7 +408,10 @@ run_input(struct driver *d)
 	if (d->opts.command == OPT_SCHEDULE) {
 		return drv_schedule(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
-	m = load(d);
+	if (d->opts.command == OPT_SHOW_TARGET) {
+		return emit_target(d, d->opts.input) ? DRV_OK : DRV_BAD_INPUT;
+	}
+	m = check_target(d) ? load(d) : NULL;
 	if (m && diags->errors == 0 && set_plan(d, m)) {
 		status = run_passes(d, m);
 		if (status != DRV_OK) {

@@ -9,7 +9,8 @@ static const char *const usage[] = {
 	"llmc [options] FILE", "compile a model",
 	"llmc opt [options] FILE.ir", "run passes on IR text",
 	"llmc eval [options] FILE", "compute a model's results in float64",
-	"llmc schedule [options] NAME", "a pipeline schedule, or one of a CSV"
+	"llmc schedule [options] NAME", "a pipeline schedule, or one of a CSV",
+	"llmc target TARGET", "a machine to plan for, in full"
 };
 
 static const char about[] =
@@ -42,13 +43,13 @@ const char *
 opt_commands_text(const struct opt_row *row, struct arena *a)
 {
 	static const char *const names[] = {
-		"compiling", "opt", "eval", "schedule"
+		"compiling", "opt", "eval", "schedule", "target"
 	};
 	struct buf b;
 	int i;
 
 	buf_init(&b, a);
-	for (i = 0; i < 4 && row->commands != OPT_ALL; i++) {
+	for (i = 0; i < 5 && row->commands != OPT_ALL; i++) {
 		if (row->commands >> i & 1) {
 			buf_printf(&b, "%s%s", b.n ? ", " : "", names[i]);
 		}

@@ -48,10 +48,14 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/settings.c \
 	%D%/settings.def \
 	%D%/store.c \
+	%D%/target.c \
+	%D%/target.h \
 	%D%/tell.c \
 	%D%/tensors.c \
 	%D%/weights.c \
 	%D%/words.c
+
+nodist_%C%_libfrontend_a_SOURCES = %D%/target_files.c
 
 # A pass plug-in finds every function of ir/ and passes/ in llmc itself,
 # used by llmc or not: hence whole archives and exported names.

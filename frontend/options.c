@@ -10,6 +10,7 @@
 #define O OPT_OPT
 #define E OPT_EVALUATE
 #define S OPT_SCHEDULE
+#define T OPT_SHOW_TARGET
 #define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
@@ -30,6 +31,7 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef O
 #undef E
 #undef S
+#undef T
 #undef A
 
 static const struct {
@@ -37,7 +39,7 @@ static const struct {
 	enum opt_command command;
 } commands[] = {
 	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE },
-	{ "schedule", OPT_SCHEDULE }
+	{ "schedule", OPT_SCHEDULE }, { "target", OPT_SHOW_TARGET }
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)

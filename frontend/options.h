@@ -23,8 +23,8 @@ enum opt_group { OPT_GENERAL, OPT_FILES, OPT_PASSES_GROUP, OPT_EVAL,
 /* What is to be done; each is a bit of opt_row.commands. */
 enum opt_command {
 	OPT_COMPILE = 1 << 0, OPT_OPT = 1 << 1, OPT_EVALUATE = 1 << 2,
-	OPT_SCHEDULE = 1 << 3,
-	OPT_ALL = (1 << 4) - 1
+	OPT_SCHEDULE = 1 << 3, OPT_SHOW_TARGET = 1 << 4,
+	OPT_ALL = (1 << 5) - 1
 };
 
 struct opt_row {

@@ -53,12 +53,17 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve_search.c \
 	%D%/summary.c \
 	%D%/summary_print.c \
-	%D%/table.c
+	%D%/table.c \
+	%D%/target.c \
+	%D%/target_print.c \
+	%D%/target_spec.c
 
 passesincludedir = $(includedir)/llmc/passes
 passesinclude_HEADERS = \
+	%D%/networks.def \
 	%D%/pass.h \
 	%D%/passes.def \
 	%D%/plan.def \
 	%D%/plan.h \
-	%D%/sched.h
+	%D%/sched.h \
+	%D%/target.h

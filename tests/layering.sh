@@ -9,7 +9,7 @@ export LC_ALL
 find ir passes frontend codegen runtime -type f \
 	\( -name '*.[chyl]' -o -name '*.def' \) \
 	! -path frontend/parser.c ! -path frontend/parser.h \
-	! -path frontend/lexer.c -print | sort |
+	! -path frontend/lexer.c ! -path frontend/target_files.c -print | sort |
 xargs grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' |
 sed 's/#[[:space:]]*include[[:space:]]*\(["<]\)\([^">]*\).*/\1\2/
 	s/:[[:space:]]*\(["<]\)/:\1/' |
@@ -30,7 +30,7 @@ function lone(what, home)
 }
 BEGIN {
 	n = split("ir/base.h ir/ir.h passes/pass.h passes/plan.h " \
-		"passes/sched.h codegen/cg.h runtime/rt.h", list, " ")
+		"passes/sched.h passes/target.h codegen/cg.h runtime/rt.h", list, " ")
 	for (i = 1; i <= n; i++)
 		public[list[i]] = 1
 	sees["passes"] = " ir "

@@ -68,6 +68,7 @@ unit_tests = \
 	%D%/unit/t-st-index \
 	%D%/unit/t-st-read \
 	%D%/unit/t-summary \
+	%D%/unit/t-target \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify
 
