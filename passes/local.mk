@@ -4,6 +4,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 %C%_libpasses_a_SOURCES = \
 	%D%/autodiff.c \
 	%D%/crash.c \
+	%D%/cost_collective.c \
+	%D%/cost_kernel.c \
 	%D%/cse.c \
 	%D%/dce.c \
 	%D%/derive.c \
@@ -60,6 +62,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 
 passesincludedir = $(includedir)/llmc/passes
 passesinclude_HEADERS = \
+	%D%/cost.h \
 	%D%/networks.def \
 	%D%/pass.h \
 	%D%/passes.def \

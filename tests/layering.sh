@@ -30,7 +30,7 @@ function lone(what, home)
 }
 BEGIN {
 	n = split("ir/base.h ir/ir.h passes/pass.h passes/plan.h " \
-		"passes/sched.h passes/target.h codegen/cg.h runtime/rt.h", list, " ")
+		"passes/cost.h passes/sched.h passes/target.h codegen/cg.h runtime/rt.h", list, " ")
 	for (i = 1; i <= n; i++)
 		public[list[i]] = 1
 	sees["passes"] = " ir "

@@ -60,6 +60,7 @@ unit_tests = \
 	%D%/unit/t-options \
 	%D%/unit/t-passes \
 	%D%/unit/t-plan \
+	%D%/unit/t-price \
 	%D%/unit/t-rng \
 	%D%/unit/t-safetensors \
 	%D%/unit/t-sched \
