@@ -5,7 +5,7 @@
 #include "frontend/driver.h"
 
 #include "frontend/frontend.h"
-#include "frontend/target.h"
+#include "frontend/validate.h"
 #include "passes/plan.h"
 
 #include <stdlib.h>
@@ -410,6 +410,9 @@ run_input(struct driver *d)
 	}
 	if (d->opts.command == OPT_SHOW_TARGET) {
 		return emit_target(d, d->opts.input) ? DRV_OK : DRV_BAD_INPUT;
+	}
+	if (d->opts.command == OPT_VALIDATE) {
+		return drv_validate(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
 	m = check_target(d) ? load(d) : NULL;
 	if (m && diags->errors == 0 && set_plan(d, m)) {

@@ -52,6 +52,14 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/target.h \
 	%D%/tell.c \
 	%D%/tensors.c \
+	%D%/tsv.c \
+	%D%/tsv.h \
+	%D%/validate.c \
+	%D%/validate.h \
+	%D%/validate_collectives.c \
+	%D%/validate_kernels.c \
+	%D%/validate_print.c \
+	%D%/validate_train.c \
 	%D%/weights.c \
 	%D%/words.c
 

@@ -433,6 +433,8 @@ pair_tests = \
 	tests/target/short-name.llm
 
 pair_files = \
+	tests/data/collectives.tsv \
+	tests/data/kernels.tsv \
 	tests/ir/attribute-missing.err \
 	tests/ir/attribute-missing.ir \
 	tests/ir/attribute-not-taken.err \
@@ -1320,10 +1322,12 @@ cli_tests = \
 	tests/cli/print.sh \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
-	tests/cli/train.sh
+	tests/cli/train.sh \
+	tests/cli/validate.sh
 
 doc_pages = \
 	README.md \
+	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \
 	docs/language.md \
