@@ -162,7 +162,8 @@ cost_contraction(const struct target_device *d,
  */
 #define QUERY_BLOCK 128
 
-/* exp: 16 a unit and cycle since sm_70 (CUDA Programming Guide, throughput).
+/*
+ * exp: 16 a unit and cycle since sm_70 (CUDA Programming Guide, throughput).
  * Half of it hides behind the other half's products (Shah et al.,
  * arXiv:2407.08608, section 3.1).
  */
