@@ -70,7 +70,8 @@ opt_bash(struct buf *out)
 	}
 	buf_puts(out, "\" -- \"$cur\"))\n"
 		 "\telif [[ $COMP_CWORD -eq 1 ]]; then\n"
-		 "\t\tCOMPREPLY=($(compgen -f -W \"opt eval schedule\" "
+		 "\t\tCOMPREPLY=($(compgen -f -W \"opt eval schedule "
+		 "target validate\" "
 		 "-- \"$cur\"))\n"
 		 "\telse\n\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n"
 		 "}\ncomplete -o filenames -F _llmc llmc\n");
@@ -127,7 +128,8 @@ opt_zsh(struct buf *out)
 	int i;
 
 	buf_puts(out, "#compdef llmc\n"
-		 "if [[ $words[2] == (opt|eval) ]]; then\n"
+		 "if [[ $words[2] == (opt|eval|schedule|target|validate) ]]; "
+		 "then\n"
 		 "\tshift words\n\t(( CURRENT-- ))\nfi\n"
 		 "_arguments -s \\\n");
 	for (i = 0; i < OPT_COUNT; i++) {
@@ -169,7 +171,13 @@ opt_fish(struct buf *out)
 	buf_puts(out, "complete -c llmc -n __fish_use_subcommand -a opt "
 		 "-d 'run passes on IR text'\n"
 		 "complete -c llmc -n __fish_use_subcommand -a eval "
-		 "-d 'compute the results of a model'\n");
+		 "-d 'compute the results of a model'\n"
+		 "complete -c llmc -n __fish_use_subcommand -a schedule "
+		 "-d 'a pipeline schedule'\n"
+		 "complete -c llmc -n __fish_use_subcommand -a target "
+		 "-d 'a machine to plan for'\n"
+		 "complete -c llmc -n __fish_use_subcommand -a validate "
+		 "-d 'the cost model beside measurements'\n");
 	for (i = 0; i < OPT_COUNT; i++) {
 		fish_option(out, &opt_rows[i]);
 	}

@@ -5,6 +5,7 @@
 #include "frontend/driver.h"
 
 #include "frontend/frontend.h"
+#include "frontend/validate.h"
 #include "passes/plan.h"
 
 #include <stdlib.h>
@@ -334,6 +335,35 @@ emit_plan(struct driver *d, struct ir_module *m)
 	return true;
 }
 
+/* ---- the target ---- */
+
+static bool
+emit_target(struct driver *d, const char *name)
+{
+	struct target t;
+
+	if (!fe_target(&d->ctx, name, &t)) {
+		return false;
+	}
+	target_print(&t, &d->out);
+	return true;
+}
+
+/* What --target says holds, even if nothing asks for it yet. */
+static bool
+check_target(struct driver *d)
+{
+	const char *name = text_of(d, OPT_TARGET);
+	struct target t;
+
+	if (!name && wants(d, "target")) {
+		diag_error(&d->ctx.diags, nowhere,
+			   "--emit=target goes with --target");
+		return false;
+	}
+	return !name || fe_target(&d->ctx, name, &t);
+}
+
 /* ---- the run ---- */
 
 static bool
@@ -373,6 +403,9 @@ emit(struct driver *d, struct ir_module *m)
 	}
 	if (wants(d, "memory") || wants(d, "memory-json")) {
 		return emit_memory(d, m, wants(d, "memory-json"));
+	}
+	if (wants(d, "target")) {
+		return emit_target(d, text_of(d, OPT_TARGET));
 	}
 	if (!pass_sum(m, &sums)) {
 		return false;
@@ -450,6 +483,15 @@ run_input(struct driver *d)
 	}
 	if (d->opts.command == OPT_SCHEDULE) {
 		return drv_schedule(d) ? DRV_OK : DRV_BAD_INPUT;
+	}
+	if (d->opts.command == OPT_SHOW_TARGET) {
+		return emit_target(d, d->opts.input) ? DRV_OK : DRV_BAD_INPUT;
+	}
+	if (d->opts.command == OPT_VALIDATE) {
+		return drv_validate(d) ? DRV_OK : DRV_BAD_INPUT;
+	}
+	if (!check_target(d)) {
+		return DRV_BAD_INPUT;
 	}
 	if (given(d, OPT_COMPARE) && !load_unsplit(d)) {
 		return DRV_BAD_INPUT;

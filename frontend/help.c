@@ -9,7 +9,9 @@ static const char *const usage[] = {
 	"llmc [options] FILE", "compile a model",
 	"llmc opt [options] FILE.ir", "run passes on IR text",
 	"llmc eval [options] FILE", "compute a model's results in float64",
-	"llmc schedule [options] NAME", "a pipeline schedule, or one of a CSV"
+	"llmc schedule [options] NAME", "a pipeline schedule, or one of a CSV",
+	"llmc target TARGET", "a machine to plan for, in full",
+	"llmc validate [options] FILE", "the cost model beside measurements"
 };
 
 static const char about[] =
@@ -32,7 +34,7 @@ opt_group_name(enum opt_group g)
 {
 	static const char *const names[OPT_GROUPS] = {
 		"General", "Input and output", "Passes", "Evaluation",
-		"Schedules", "Messages"
+		"Schedules", "Validation", "Messages"
 	};
 
 	return names[g];
@@ -42,13 +44,13 @@ const char *
 opt_commands_text(const struct opt_row *row, struct arena *a)
 {
 	static const char *const names[] = {
-		"compiling", "opt", "eval", "schedule"
+		"compiling", "opt", "eval", "schedule", "target", "validate"
 	};
 	struct buf b;
 	int i;
 
 	buf_init(&b, a);
-	for (i = 0; i < 4 && row->commands != OPT_ALL; i++) {
+	for (i = 0; i < 6 && row->commands != OPT_ALL; i++) {
 		if (row->commands >> i & 1) {
 			buf_printf(&b, "%s%s", b.n ? ", " : "", names[i]);
 		}

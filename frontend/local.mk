@@ -51,10 +51,22 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/settings.def \
 	%D%/split.c \
 	%D%/store.c \
+	%D%/target.c \
+	%D%/target.h \
 	%D%/tell.c \
 	%D%/tensors.c \
+	%D%/tsv.c \
+	%D%/tsv.h \
+	%D%/validate.c \
+	%D%/validate.h \
+	%D%/validate_collectives.c \
+	%D%/validate_kernels.c \
+	%D%/validate_print.c \
+	%D%/validate_train.c \
 	%D%/weights.c \
 	%D%/words.c
+
+nodist_%C%_libfrontend_a_SOURCES = %D%/target_files.c
 
 # A pass plug-in finds every function of ir/ and passes/ in llmc itself,
 # used by llmc or not: hence whole archives and exported names.

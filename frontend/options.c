@@ -10,12 +10,15 @@
 #define O OPT_OPT
 #define E OPT_EVALUATE
 #define S OPT_SCHEDULE
+#define T OPT_SHOW_TARGET
+#define V OPT_VALIDATE
 #define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
 #define OPT_GROUP_PASSES OPT_PASSES_GROUP
 #define OPT_GROUP_EVAL OPT_EVAL
 #define OPT_GROUP_SCHEDULE OPT_SCHEDULES
+#define OPT_GROUP_VALIDATE OPT_VALIDATION
 #define OPT_GROUP_MESSAGES OPT_MESSAGES
 
 const struct opt_row opt_rows[OPT_COUNT] = {
@@ -30,6 +33,8 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef O
 #undef E
 #undef S
+#undef T
+#undef V
 #undef A
 
 static const struct {
@@ -37,7 +42,8 @@ static const struct {
 	enum opt_command command;
 } commands[] = {
 	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE },
-	{ "schedule", OPT_SCHEDULE }
+	{ "schedule", OPT_SCHEDULE }, { "target", OPT_SHOW_TARGET },
+	{ "validate", OPT_VALIDATE }
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)

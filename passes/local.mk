@@ -18,6 +18,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/check_types.c \
 	%D%/check_updates.c \
 	%D%/crash.c \
+	%D%/cost_collective.c \
+	%D%/cost_kernel.c \
 	%D%/cse.c \
 	%D%/dce.c \
 	%D%/derive.c \
@@ -87,12 +89,18 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/stage_update.c \
 	%D%/summary.c \
 	%D%/summary_print.c \
-	%D%/table.c
+	%D%/table.c \
+	%D%/target.c \
+	%D%/target_print.c \
+	%D%/target_spec.c
 
 passesincludedir = $(includedir)/llmc/passes
 passesinclude_HEADERS = \
+	%D%/cost.h \
+	%D%/networks.def \
 	%D%/pass.h \
 	%D%/passes.def \
 	%D%/plan.def \
 	%D%/plan.h \
-	%D%/sched.h
+	%D%/sched.h \
+	%D%/target.h

@@ -63,6 +63,7 @@ unit_tests = \
 	%D%/unit/t-passes \
 	%D%/unit/t-pieces \
 	%D%/unit/t-plan \
+	%D%/unit/t-price \
 	%D%/unit/t-recompute \
 	%D%/unit/t-rng \
 	%D%/unit/t-safetensors \
@@ -77,6 +78,7 @@ unit_tests = \
 	%D%/unit/t-st-read \
 	%D%/unit/t-stage \
 	%D%/unit/t-summary \
+	%D%/unit/t-target \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify
 

@@ -390,9 +390,57 @@ pair_tests = \
 	tests/plan/several-errors.llm \
 	tests/plan/stages-count.llm \
 	tests/plan/stages-empty.llm \
-	tests/plan/stages-sum.llm
+	tests/plan/stages-sum.llm \
+	tests/target/bad-accelerator.llm \
+	tests/target/bad-at.llm \
+	tests/target/bad-block.llm \
+	tests/target/bad-bridge.llm \
+	tests/target/bad-devices.llm \
+	tests/target/bad-empty-number.llm \
+	tests/target/bad-fabric.llm \
+	tests/target/bad-fraction.llm \
+	tests/target/bad-huge.llm \
+	tests/target/bad-joined.llm \
+	tests/target/bad-key.llm \
+	tests/target/bad-lacks-constants.llm \
+	tests/target/bad-lacks.llm \
+	tests/target/bad-many-devices.llm \
+	tests/target/bad-many.llm \
+	tests/target/bad-missing-file.llm \
+	tests/target/bad-name.llm \
+	tests/target/bad-near-sxm.llm \
+	tests/target/bad-near.llm \
+	tests/target/bad-negative.llm \
+	tests/target/bad-network-near.llm \
+	tests/target/bad-network.llm \
+	tests/target/bad-no-name.llm \
+	tests/target/bad-no-target.llm \
+	tests/target/bad-node.llm \
+	tests/target/bad-nodes.llm \
+	tests/target/bad-none.llm \
+	tests/target/bad-one-node.llm \
+	tests/target/bad-range.llm \
+	tests/target/bad-sum.llm \
+	tests/target/bad-syntax.llm \
+	tests/target/bad-third.llm \
+	tests/target/bad-twice.llm \
+	tests/target/bad-two-ats.llm \
+	tests/target/bad-word.llm \
+	tests/target/changed.llm \
+	tests/target/cluster.llm \
+	tests/target/digits.llm \
+	tests/target/ends-in-x.llm \
+	tests/target/file.llm \
+	tests/target/large.llm \
+	tests/target/mixed.llm \
+	tests/target/name.llm \
+	tests/target/network.llm \
+	tests/target/own.llm \
+	tests/target/short-name.llm
 
 pair_files = \
+	tests/data/collectives.tsv \
+	tests/data/kernels.tsv \
 	tests/ir/attribute-missing.err \
 	tests/ir/attribute-missing.ir \
 	tests/ir/attribute-not-taken.err \
@@ -1174,7 +1222,99 @@ pair_files = \
 	tests/plan/stages-empty.llm \
 	tests/plan/stages-sum.err \
 	tests/plan/stages-sum.llm \
-	tests/plan/wrong.llp
+	tests/plan/wrong.llp \
+	tests/target/bad-accelerator.err \
+	tests/target/bad-accelerator.llm \
+	tests/target/bad-at.err \
+	tests/target/bad-at.llm \
+	tests/target/bad-block.err \
+	tests/target/bad-block.llm \
+	tests/target/bad-bridge.err \
+	tests/target/bad-bridge.llm \
+	tests/target/bad-devices.err \
+	tests/target/bad-devices.llm \
+	tests/target/bad-empty-number.err \
+	tests/target/bad-empty-number.llm \
+	tests/target/bad-fabric.err \
+	tests/target/bad-fabric.llm \
+	tests/target/bad-fraction.err \
+	tests/target/bad-fraction.llm \
+	tests/target/bad-huge.err \
+	tests/target/bad-huge.llm \
+	tests/target/bad-joined.err \
+	tests/target/bad-joined.llm \
+	tests/target/bad-key.err \
+	tests/target/bad-key.llm \
+	tests/target/bad-lacks-constants.err \
+	tests/target/bad-lacks-constants.llm \
+	tests/target/bad-lacks.err \
+	tests/target/bad-lacks.llm \
+	tests/target/bad-many-devices.err \
+	tests/target/bad-many-devices.llm \
+	tests/target/bad-many.err \
+	tests/target/bad-many.llm \
+	tests/target/bad-missing-file.err \
+	tests/target/bad-missing-file.llm \
+	tests/target/bad-name.err \
+	tests/target/bad-name.llm \
+	tests/target/bad-near-sxm.err \
+	tests/target/bad-near-sxm.llm \
+	tests/target/bad-near.err \
+	tests/target/bad-near.llm \
+	tests/target/bad-negative.err \
+	tests/target/bad-negative.llm \
+	tests/target/bad-network-near.err \
+	tests/target/bad-network-near.llm \
+	tests/target/bad-network.err \
+	tests/target/bad-network.llm \
+	tests/target/bad-no-name.err \
+	tests/target/bad-no-name.llm \
+	tests/target/bad-no-target.err \
+	tests/target/bad-no-target.llm \
+	tests/target/bad-node.err \
+	tests/target/bad-node.llm \
+	tests/target/bad-nodes.err \
+	tests/target/bad-nodes.llm \
+	tests/target/bad-none.err \
+	tests/target/bad-none.llm \
+	tests/target/bad-one-node.err \
+	tests/target/bad-one-node.llm \
+	tests/target/bad-range.err \
+	tests/target/bad-range.llm \
+	tests/target/bad-sum.err \
+	tests/target/bad-sum.llm \
+	tests/target/bad-syntax.err \
+	tests/target/bad-syntax.llm \
+	tests/target/bad-third.err \
+	tests/target/bad-third.llm \
+	tests/target/bad-twice.err \
+	tests/target/bad-twice.llm \
+	tests/target/bad-two-ats.err \
+	tests/target/bad-two-ats.llm \
+	tests/target/bad-word.err \
+	tests/target/bad-word.llm \
+	tests/target/changed.llm \
+	tests/target/changed.out \
+	tests/target/cluster.llm \
+	tests/target/cluster.out \
+	tests/target/digits.llm \
+	tests/target/digits.out \
+	tests/target/ends-in-x.llm \
+	tests/target/ends-in-x.out \
+	tests/target/file.llm \
+	tests/target/file.out \
+	tests/target/large.llm \
+	tests/target/large.out \
+	tests/target/mixed.llm \
+	tests/target/mixed.out \
+	tests/target/name.llm \
+	tests/target/name.out \
+	tests/target/network.llm \
+	tests/target/network.out \
+	tests/target/own.llm \
+	tests/target/own.out \
+	tests/target/short-name.llm \
+	tests/target/short-name.out
 
 cli_tests = \
 	tests/cli/activations.sh \
@@ -1204,10 +1344,12 @@ cli_tests = \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
 	tests/cli/split.sh \
-	tests/cli/train.sh
+	tests/cli/train.sh \
+	tests/cli/validate.sh
 
 doc_pages = \
 	README.md \
+	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \
 	docs/language.md \
@@ -1215,5 +1357,6 @@ doc_pages = \
 	docs/plan.md \
 	docs/ranks.md \
 	docs/schedule.md \
+	docs/target.md \
 	docs/testing.md \
 	docs/walkthrough.md

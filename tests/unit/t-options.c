@@ -130,8 +130,8 @@ test_mistakes(void **state)
 	fails("f --passes", "`--passes` needs P,..");
 	fails("--stats=1 f", "`--stats` takes no value");
 	fails("--emit=irr f", "`--emit` is one of ast, ir, memory, "
-	      "memory-json, plan, ranks, summary, summary-json; found `irr` "
-	      "(did you mean `ir`?)");
+	      "memory-json, plan, ranks, summary, summary-json, target; "
+	      "found `irr` (did you mean `ir`?)");
 	fails("--help=html", "`--help` is one of man, bash, zsh, fish; found "
 	      "`html`");
 	fails("opt --seed=1 f", "`--seed` is for eval only");

@@ -1,0 +1,34 @@
+/*
+ * Tables in text: tabs between cells, the first line names the columns.
+ */
+#ifndef FRONTEND_TSV_H
+#define FRONTEND_TSV_H
+
+#include "ir/base.h"
+
+struct tsv {
+	uint32_t ncols, nrows;
+	const char **names;	/* of columns */
+	const char **cells;	/* row by row */
+	struct span *spans;	/* by row */
+	struct span head;
+};
+
+/* ---- tsv.c ------------------------------------------------------------ */
+
+/* False after reporting rows that have more or fewer cells than names. */
+bool tsv_read(struct arena *a, struct diags *d, uint32_t file,
+	      struct tsv *out);
+/* The number of a column, or -1. */
+int tsv_column(const struct tsv *t, const char *name);
+const char *tsv_cell(const struct tsv *t, uint32_t row, int column);
+/*
+ * Finds columns by name: where[i] for the i-th of the words.  Reports all
+ * that are missing at once; `what` names the file's kind.
+ */
+bool tsv_columns(const struct tsv *t, struct diags *d, const char *what,
+		 const char *const *words, int n, int *where);
+/* A cell as a number; "-" and "" are none. */
+bool tsv_number(const struct tsv *t, uint32_t row, int column, double *out);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * The machine that a plan is for: devices, how many stand in a node, and
+ * what joins them.  Rates are in units of a microsecond, so that sizes over
+ * rates are times; docs/target.md has the keys that say them.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef PASSES_TARGET_H
+#define PASSES_TARGET_H
+
+#include "ir/ir.h"
+
+#define TARGET_MAX_DEVICES ((int64_t)1 << 20)	/* of a whole cluster */
+
+/* What a matrix unit multiplies; fp32 is the plain units. */
+enum target_rate { TARGET_FP32, TARGET_TF32, TARGET_BF16, TARGET_FP16,
+		   TARGET_FP8, TARGET_INT8, TARGET_NRATES };
+
+struct target_device {
+	const char *name;	/* of its file: "h100-sxm" */
+	const char *vendor, *arch, *link;	/* "" where nobody said so */
+	double flops_us[TARGET_NRATES];	/* dense; 0: it cannot */
+	double memory_bytes, memory_bytes_us;
+	int64_t units;		/* that a matrix tile runs on (SMs) */
+	double clock_mhz;
+	double link_bytes_us;	/* out of one device */
+	int64_t link_devices;	/* that the link joins; more meet by bridge */
+	double bridge_bytes_us;	/* of a node, shared by all; 0: none */
+	bool reduces;		/* the switch between links adds up */
+	double host_bytes_us;	/* between a device and its host, one way */
+	int64_t node_devices;	/* a node's most */
+	double price_usd_h;
+	double failures_year;	/* of one device, those that stop a run */
+	bool plan_only;		/* llmc emits no code for it */
+	/* the constants of its efficiency: see docs/cost.md */
+	double matrix_eff;	/* of the matrix rate, in a long contraction */
+	double matrix_fill;	/* of k, in elements of 2 bytes: one tile's */
+	double matrix_feed;	/* bytes that a unit can take in a cycle */
+	double launch_us;	/* of one kernel */
+	double memory_eff;	/* of the memory's bandwidth, in long maps */
+	double attention_eff;	/* of the matrix rate, in long attention */
+	double attention_fill;	/* keys: prologue of one block of queries */
+	double link_eff;	/* of the link's bandwidth, in a long ring */
+	double link_start_us;	/* of one collective */
+	double link_hop_us;	/* of one step of it */
+};
+
+struct target_network {
+	const char *name;	/* "ib400", or "" for plain numbers */
+	double bytes_us;	/* one port, one way */
+	double latency_us;	/* of one message */
+	int64_t ports;		/* of one node */
+};
+
+/* Nodes that are alike. */
+struct target_group {
+	struct target_device device;
+	int64_t devices, nodes;	/* devices in a node */
+	struct target_network network;
+	struct span span;
+};
+
+struct target {
+	const char *name;	/* as asked for: "h100x8x16" */
+	VEC(struct target_group) groups;
+};
+
+/* ---- target.c: settings as a group of nodes --------------------------- */
+
+extern const char *const target_rate_names[TARGET_NRATES];
+
+/*
+ * What the target settings of a module say is put over what *g holds, which
+ * may be zero.  False after errors.
+ */
+bool target_apply(struct ir_module *settings, struct target_group *g);
+/* Reports, at g->span, numbers that nobody gave and that do not agree. */
+bool target_check(struct ir_ctx *c, const struct target_group *g);
+/* Devices and nodes of all groups. */
+int64_t target_devices(const struct target *t);
+int64_t target_nodes(const struct target *t);
+/* A network by name. False: there is none, and `near` was tried with all. */
+bool target_network(const char *name, struct target_network *out,
+		    struct diag_near *near);
+/* "ib100, ib200, .. and roce400", in the arena. */
+const char *target_networks(struct arena *a);
+
+/* ---- target_spec.c: "h100x8x16@ib400" --------------------------------- */
+
+struct target_spec {
+	const char *device, *network;	/* network is NULL if none is named */
+	int64_t devices, nodes;		/* 0: not said */
+};
+
+/* Which devices there are: rtx4090 is one, and no `rt` in 4,090 pieces. */
+struct target_names {
+	bool (*has)(void *user, const char *name, size_t n);
+	void *user;
+};
+
+/* False after errors. What *out points to is in ctx->perm. */
+bool target_spec_read(struct ir_ctx *c, const char *text,
+		      const struct target_names *known,
+		      struct target_spec *out);
+
+/* ---- target_print.c --------------------------------------------------- */
+
+/* Target blocks that read back as the same. */
+void target_print(const struct target *t, struct buf *out);
+
+#endif

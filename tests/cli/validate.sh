@@ -1,0 +1,116 @@
+#!/bin/sh
+# llmc validate on the committed measurements: the marks of docs/cost.md are
+# kept, columns are found by name, and no row is lost without a word.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+data=${top_srcdir:?}/tests/data
+
+fail()
+{
+	echo "$*"
+	exit 1
+}
+
+# below FILE NAME MEDIAN P90: are the errors of that group at most these?
+below()
+{
+	awk -v name="$2" -v median="$3" -v p90="$4" '
+	index($0, "\"name\": \"" name "\"") { found = 1; next }
+	found == 1 {
+		split($0, part, /[:,]/)
+		found = 2
+		if (part[2] + 0 > median || part[4] + 0 > p90) {
+			print name ": " $0
+			exit 1
+		}
+	}
+	END { if (found != 2) { print "no group " name; exit 1 } }' "$1" ||
+		exit 1
+}
+
+"$LLMC" validate --json "$data/kernels.tsv" >"$tmp/kernels" || exit 1
+"$LLMC" validate --json "$data/collectives.tsv" >"$tmp/links" || exit 1
+below "$tmp/kernels" 'contractions with m >= 256, attention prefill' 0.08 0.2
+below "$tmp/kernels" 'contraction, m >= 256' 0.08 0.2
+below "$tmp/kernels" 'attention prefill' 0.08 0.2
+below "$tmp/links" '64 KB and more' 0.12 0.3
+
+# Every row is counted, predicted or not, and shown by --rows.
+for file in kernels collectives; do
+	n=$(($(wc -l <"$data/$file.tsv") - 1))
+	"$LLMC" validate --rows "$data/$file.tsv" >"$tmp/rows" || exit 1
+	shown=$(sed '/^$/q' "$tmp/rows" | grep -c '^ *[0-9]')
+	test "$shown" -eq "$n" || fail "$file: $shown of $n rows are shown"
+	grep -q "^$n rows of $file: " "$tmp/rows" || fail "$file: not $n rows"
+done
+
+# Rows between nodes are predicted once it is said what joins those.
+"$LLMC" validate --network=ib200 "$data/collectives.tsv" |
+	grep -q '^1659 rows of collectives: 1659 predicted, 0 not' ||
+	fail '--network does not help'
+
+# Columns go by name: turned round, and one more, all is the same.
+awk -F '\t' -v OFS='\t' '{
+	line = NR == 1 ? "more" : "x"
+	for (i = NF; i > 0; i--)
+		line = line OFS $i
+	print line
+}' "$data/kernels.tsv" >"$tmp/turned.tsv"
+"$LLMC" validate --json "$tmp/turned.tsv" | cmp - "$tmp/kernels" ||
+	fail 'the order of columns matters'
+
+# refused PATTERN FILE OPTIONS...
+refused()
+{
+	pattern=$1
+	shift
+	"$LLMC" validate "$@" >"$tmp/out" 2>"$tmp/err"
+	status=$?
+	test $status -eq 1 && test ! -s "$tmp/out" &&
+		grep -q -e "$pattern" "$tmp/err" || {
+		cat "$tmp/out" "$tmp/err"
+		fail "validate $*: status $status, no \`$pattern'"
+	}
+}
+
+cut -f 1-14,17,18 "$data/kernels.tsv" >"$tmp/cut.tsv"
+refused 'the columns `time_us`, `tflops`' "$tmp/cut.tsv"
+cut -f 2- "$data/kernels.tsv" >"$tmp/cut.tsv"
+refused 'none of these columns is `kernel`, `op` or `step_s`' "$tmp/cut.tsv"
+printf 'op\tgpu\nall_reduce\n' >"$tmp/short.tsv"
+refused ':2:1: error: this row has 1 cells, and there are 2' "$tmp/short.tsv"
+: >"$tmp/empty.tsv"
+refused 'this file is empty' "$tmp/empty.tsv"
+refused 'there is no network `ib40` (did you mean `ib400`?)' \
+	--network ib40 "$data/collectives.tsv"
+refused 'cannot read' "$tmp/none.tsv"
+
+# What cannot be priced is counted with its reason.
+{
+	head -n 1 "$data/collectives.tsv"
+	for row in 'all_reduce xpu 8 1' 'all_shuffle h100 8 1' \
+		'all_reduce h100 8 3' 'all_reduce h100 two 1'; do
+		# shellcheck disable=SC2086 # four words
+		printf '%s\t%s\t%s\t%s\tNVLink\t65536\tx\thalf\t9\tt\ts\n' $row
+	done
+} >"$tmp/odd.tsv"
+"$LLMC" validate "$tmp/odd.tsv" >"$tmp/out" || fail 'odd rows are refused'
+for why in '1 not: its gpu is no target' '1 not: no formula is for this op' \
+	'2 not: its size or its ranks'; do
+	grep -q "$why" "$tmp/out" || { cat "$tmp/out"; fail "no \`$why'"; }
+done
+
+# Runs are read, and it is said that they are not predicted.
+h='model layers hidden heads kv_heads ffn mlp vocab seq gpu gpus_per_node'
+h="$h n_gpus node_link_gb_s tp pp dp cp vpp mbs gbs sp recompute zero"
+h="$h precision step_s mem_gb mem_kind source traits"
+{
+	echo "$h"
+	echo m 1 8 1 1 8 gelu 8 8 a100 8 8 0 1 1 8 1 1 1 8 0 none 0 bf16 2 \
+		- - s -
+} | tr ' ' '\t' >"$tmp/train.tsv"
+"$LLMC" validate "$tmp/train.tsv" >"$tmp/out" || fail 'runs are not read'
+grep -q '1 not: the time of a whole step is not modelled yet' "$tmp/out" ||
+	fail 'runs seem to be predicted'
+exit 0

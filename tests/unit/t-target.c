@@ -1,0 +1,145 @@
+/*
+ * Targets: every one that is built in reads, prints and reads back the same;
+ * names with numbers in them; files of more than one kind of node.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "frontend/target.h"
+
+static struct ir_ctx ctx;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	ir_ctx_init(&ctx, NULL);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	ir_ctx_release(&ctx);
+	return 0;
+}
+
+static const struct target_group *
+target(const char *name)
+{
+	struct target *t = arena_alloc(&ctx.perm, sizeof *t);
+
+	assert_true(fe_target(&ctx, name, t));
+	return t->groups.at;
+}
+
+/* ---- targets ---- */
+
+static void
+test_builtin(void **state)
+{
+	size_t i;
+
+	(void)state;
+	assert_true(fe_target_nfiles >= 20);
+	for (i = 0; i < fe_target_nfiles; i++) {
+		const struct target_group *g = target(fe_target_files[i].name);
+
+		assert_string_equal(g->device.name, fe_target_files[i].name);
+		assert_true(g->device.memory_bytes >= 15e9);
+		assert_true(g->device.memory_bytes_us > 1e5);
+		assert_int_equal(g->devices, 1);
+	}
+}
+
+static void
+test_numbers(void **state)
+{
+	const struct target_group *g = target("rtx4090x4x3@roce100");
+
+	(void)state;
+	assert_string_equal(g->device.name, "rtx4090");
+	assert_int_equal(g->devices, 4);
+	assert_int_equal(g->nodes, 3);
+	assert_true(g->network.bytes_us == 12500);
+	g = target("h100x8");
+	assert_true(g->device.flops_us[TARGET_BF16] == 989e6);
+	assert_true(g->device.link_bytes_us == 450e3);
+	assert_true(g->device.memory_bytes == 80e9);
+	assert_true(g->network.bytes_us == 50e3 && g->network.ports == 8);
+}
+
+/* What is printed, as a file, prints the same. */
+static void
+test_print(void **state)
+{
+	struct target again;
+	struct buf first, second;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < fe_target_nfiles; i++) {
+		struct target t = { 0 };
+		char path[] = "/tmp/t-target.XXXXXX.target";
+		FILE *f;
+		int fd = mkstemps(path, 7);
+
+		assert_true(fd >= 0);
+		assert_true(fe_target(&ctx, fe_target_files[i].name, &t));
+		buf_init(&first, &ctx.perm);
+		target_print(&t, &first);
+		f = fdopen(fd, "w");
+		assert_non_null(f);
+		fputs(buf_text(&first), f);
+		fclose(f);
+		assert_true(fe_target(&ctx, path, &again));
+		unlink(path);
+		buf_init(&second, &ctx.perm);
+		target_print(&again, &second);
+		assert_string_equal(buf_text(&first), buf_text(&second));
+	}
+}
+
+/* A file of two kinds of node. */
+static void
+test_groups(void **state)
+{
+	const char *top = getenv("top_srcdir");
+	struct target t;
+
+	(void)state;
+	if (!top) {
+		skip();
+	}
+	assert_true(fe_target(&ctx, arena_printf(&ctx.perm,
+			"%s/tests/target/mixed.llm", top), &t));
+	assert_int_equal(t.groups.n, 2);
+	assert_int_equal(target_devices(&t), 4 * 8 + 16 * 8);
+	assert_int_equal(target_nodes(&t), 20);
+	assert_string_equal(t.groups.at[1].device.name, "a100-sxm");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_builtin, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_numbers, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_print, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_groups, setup,
+						teardown)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
