@@ -1,13 +1,15 @@
 /*
- * Rows of training runs: each is turned into a model in the language, which
- * is compiled, so that what is wrong with a shape shows; a step's time is not
- * predicted yet.
+ * Rows of training runs: each is turned into a model in the language and
+ * pins of a plan, goes through all passes, and its rank programs are priced
+ * on the row's cluster.  Traits say how the measured software executes.
  */
 #include "frontend/validate.h"
 
 #include <string.h>
 
 #include "frontend/frontend.h"
+#include "passes/plan.h"
+#include "passes/price.h"
 
 enum column { MODEL, LAYERS, HIDDEN, HEADS, KV_HEADS, FFN, MLP, VOCAB, SEQ,
 	      GPU, GPUS_PER_NODE, N_GPUS, NODE_LINK, TP, PP, DP, CP, VPP, MBS,
@@ -53,13 +55,15 @@ whole(const struct runs *x, enum column c, int64_t *out)
 
 /* The row's model; a table does not tell norms, biases or positions apart. */
 static const char *
-model_text(const struct runs *x, const char *mlp)
+model_text(struct arena *a, const struct runs *x, const char *mlp)
 {
-	return arena_printf(&x->v->d->ctx.perm,
+	bool half = strcmp(cell(x, PRECISION), "fp16") == 0;
+
+	return arena_printf(a,
 		"model run {\n"
 		"  dim hidden = %s, heads = %s, kv = %s, hd = hidden / heads,\n"
 		"      ffn = %s, vocab = %s, seq = %s, batch = %s;\n"
-		"  dtype bf16;\n"
+		"  dtype %s;\n"
 		"  x = embed(tokens, vocab -> hidden);\n"
 		"  repeat %s as i {\n"
 		"    n = rmsnorm(x, eps = 1e-5);\n"
@@ -73,9 +77,11 @@ model_text(const struct runs *x, const char *mlp)
 		"  }\n"
 		"  x = rmsnorm(x, eps = 1e-5);\n"
 		"  loss = cross_entropy(linear(x -> vocab), labels);\n"
-		"}\n", cell(x, HIDDEN), cell(x, HEADS), cell(x, KV_HEADS),
+		"}\n"
+		"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n",
+		cell(x, HIDDEN), cell(x, HEADS), cell(x, KV_HEADS),
 		cell(x, FFN), cell(x, VOCAB), cell(x, SEQ), cell(x, GBS),
-		cell(x, LAYERS), mlp);
+		half ? "f16" : "bf16", cell(x, LAYERS), mlp);
 }
 
 /* Its weights have no names, as no checkpoint is to hold them. */
@@ -115,12 +121,133 @@ bad_shape(const struct runs *x)
 	return NULL;
 }
 
+/* ---- the plan and the cluster ---- */
+
+/* A column that may say `-` or nothing. */
+static const char *
+or_one(const struct runs *x, enum column c)
+{
+	int64_t v;
+
+	return whole(x, c, &v) ? cell(x, c) : "1";
+}
+
+static const char *
+plan_text(struct arena *a, const struct runs *x)
+{
+	const char *rebuilt = cell(x, RECOMPUTE), *zero = cell(x, ZERO);
+	int64_t chunks = 1;
+
+	whole(x, VPP, &chunks);
+	return arena_printf(a, "tp=%s,pp=%s,dp=%s,cp=%s,microbatch=%s,"
+		"interleave=%lld,schedule=%s,sequence=%s,recompute=%s,zero=%s",
+		or_one(x, TP), or_one(x, PP), or_one(x, DP), or_one(x, CP),
+		or_one(x, MBS), (long long)chunks,
+		chunks > 1 ? "interleaved" : "1f1b",
+		strcmp(cell(x, SP), "1") == 0 ? "on" : "off",
+		strcmp(rebuilt, "selective") == 0 ? "attention"
+		: strcmp(rebuilt, "full") == 0 ? "full" : "none",
+		*zero >= '1' && *zero <= '3' ? zero : "0");
+}
+
+static bool
+has_trait(const struct runs *x, const char *word)
+{
+	return strstr(cell(x, TRAITS), word) != NULL;
+}
+
+/* The row's nodes; what leaves one leaves it by as many ports as devices. */
+static bool
+cluster(struct runs *x, struct target_group *g)
+{
+	const struct target_group *known = val_target(x->v, cell(x, GPU));
+	double link = 0;
+	int64_t devices, ranks;
+
+	if (!known || !whole(x, GPUS_PER_NODE, &devices) ||
+	    !whole(x, N_GPUS, &ranks)) {
+		return false;
+	}
+	*g = *known;
+	g->devices = devices < ranks ? devices : ranks;
+	g->nodes = (ranks + g->devices - 1) / g->devices;
+	tsv_number(&x->v->table, x->row, x->at[NODE_LINK], &link);
+	if (link > 0) {
+		g->network.ports = g->devices;
+		g->network.bytes_us = link * 1e3 / (double)g->devices;
+		g->network.latency_us = 5;
+	}
+	return true;
+}
+
+/* ---- the prediction ---- */
+
+static bool
+split(struct ir_ctx *c, struct ir_module *m)
+{
+	struct pass_list l = { 0 };
+	struct pass_table table;
+	struct pass_manager pm;
+	bool ok;
+
+	pass_table_init(&table, c);
+	pass_manager_init(&pm, &table);
+	ok = pass_list_parse(&table, &l, "split") &&
+	     pass_run(&pm, &l, m) == PASS_OK;
+	pass_manager_release(&pm);
+	pass_table_release(&table);
+	return ok;
+}
+
+static const char *
+first_error(struct runs *x, const struct ir_ctx *c)
+{
+	return c->diags.records.n ? arena_printf(&x->v->d->ctx.perm, "%s",
+						 c->diags.records.at[0].text)
+				  : "its plan does not fit it";
+}
+
+static const char *
+predict(struct runs *x, struct ir_ctx *c, const char *mlp,
+	struct val_row *r)
+{
+	struct price_traits traits = {
+		.unfused = has_trait(x, "attention=unfused"),
+		.overlap_data = has_trait(x, "dp_overlap=1"),
+		.overlap_tensor = has_trait(x, "tp_overlap=1")
+	};
+	struct ir_module *m = compile(c, model_text(&c->perm, x, mlp));
+	struct target_group g = { 0 };
+	const char *why = NULL;
+	struct sched *s;
+	struct ranks ranks;
+	struct price p;
+
+	if (!m || !plan_pin(m, plan_text(&c->perm, x)) || !split(c, m)) {
+		return first_error(x, c);
+	}
+	s = ranks_schedule(m, &c->perm);
+	if (!s || !ranks_open(&ranks, m, s, &why)) {
+		return why ? why : first_error(x, c);
+	}
+	if (!cluster(x, &g)) {
+		return "there is no target of that name";
+	}
+	if (!price_step(&ranks, &g, &traits, &c->perm, &p, &why)) {
+		return why;
+	}
+	r->predicted_us = p.step_us;
+	r->math_us = p.parts_us[PRICE_MATRIX] + p.parts_us[PRICE_ATTENTION];
+	r->memory_us = p.parts_us[PRICE_MAPS];
+	r->launch_us = p.parts_us[PRICE_TALK];
+	return NULL;
+}
+
 static const char *
 price(struct runs *x, struct val_row *r)
 {
 	const char *why = bad_shape(x);
-	struct ir_module *m;
-	struct pass_sums sums;
+	struct ir_ctx c;
 	double step_s;
 	size_t i;
 
@@ -137,15 +264,13 @@ price(struct runs *x, struct val_row *r)
 		return "step_s is no number";
 	}
 	r->measured_us = step_s * 1e6;
-	m = compile(&x->v->d->ctx, model_text(x, mlps[i].text));
-	if (!m || !pass_sum(m, &sums)) {
-		return "its model does not compile";
-	}
-	r->what = arena_printf(&x->v->d->ctx.perm, "%s, %lld parameters, on "
-			       "%s %s", cell(x, MODEL),
-			       (long long)sums.total, cell(x, N_GPUS),
-			       cell(x, GPU));
-	return "the time of a whole step is not modelled yet";
+	r->what = arena_printf(&x->v->d->ctx.perm, "%s on %s %s, %s",
+			       cell(x, MODEL), cell(x, N_GPUS), cell(x, GPU),
+			       plan_text(&x->v->d->ctx.perm, x));
+	ir_ctx_init(&c, NULL);
+	why = predict(x, &c, mlps[i].text, r);
+	ir_ctx_release(&c);
+	return why;
 }
 
 bool

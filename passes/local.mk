@@ -53,6 +53,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/place_take.c \
 	%D%/place_write.c \
 	%D%/plugin.c \
+	%D%/price.c \
+	%D%/price.h \
+	%D%/price_node.c \
 	%D%/ranks.c \
 	%D%/ranks.h \
 	%D%/recompute.c \

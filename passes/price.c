@@ -1,0 +1,257 @@
+/*
+ * A whole step: every function's nodes, times the trips of their repeats;
+ * then the schedule as it runs, action by action; then the update, with the
+ * reduction of gradients in it.
+ */
+#include "passes/price.h"
+
+#include <string.h>
+
+const char *const price_part_names[PRICE_NPARTS] = {
+	"contractions", "attention", "maps and rows", "collectives"
+};
+
+/* ---- what touches the memory ---- */
+
+/* Work on elements and rows, which runs in chains. */
+static bool
+chains(const struct ir_node *n)
+{
+	return ir_is(n->op, IRF_MAP | IRF_ROWWISE | IRF_MOVES);
+}
+
+/* Whether the node is no work at all, or wants its operand in memory. */
+static bool
+wants_memory(const struct ir_node *n)
+{
+	return !chains(n);
+}
+
+static void
+mark(struct pricing *p)
+{
+	struct ir_module *m = p->m;
+	node_id id;
+	uint32_t i, k;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		for (k = 0; k < n->nargs; k++) {
+			value_id v = ir_args(m, n)[k];
+			node_id maker = m->values.at[v].node;
+			const struct ir_node *from = ir_node(m, maker);
+			bool made = maker && chains(from);
+
+			/* a contraction's result is at hand in its epilogue */
+			if (chains(n) && !made &&
+			    !(maker && ir_is(from->op, IRF_CONTRACTS) &&
+			      !ir_is(from->op, IRF_PAIRS))) {
+				p->read[v] = true;
+			}
+			if (wants_memory(n) && made) {
+				p->escapes[v] = true;
+			}
+		}
+	}
+	for (i = 1; i < m->regions.n; i++) {
+		for (k = 0; k < m->regions.at[i].results.n; k++) {
+			p->escapes[m->regions.at[i].results.at[k]] = true;
+		}
+	}
+}
+
+/* ---- functions ---- */
+
+static void
+scale(struct price_func *to, const struct price_func *from, double times)
+{
+	int i;
+
+	for (i = 0; i < PRICE_NPARTS; i++) {
+		to->us[i] += times * from->us[i];
+	}
+	to->total_us += times * from->total_us;
+	to->kernels += (uint32_t)(times * from->kernels);
+}
+
+static void
+price_region(struct pricing *p, region_id r, struct price_func *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->m->regions.at[r].nodes.n; i++) {
+		const struct ir_node *n =
+			ir_node(p->m, p->m->regions.at[r].nodes.at[i]);
+		struct price_func inner = { 0 };
+
+		if (n->region) {
+			price_region(p, n->region, &inner);
+			scale(f, &inner, (double)ir_attr_int(p->m, n,
+				IR_ATTR_COUNT, 1));
+		} else {
+			price_node(p, n, f);
+		}
+	}
+}
+
+static void
+price_function(struct pricing *p, func_id id, struct price_func *f)
+{
+	if (id) {
+		price_region(p, p->m->funcs.at[id].body, f);
+	}
+}
+
+/* ---- the pipeline ---- */
+
+/* The largest value that one stage hands to the next. */
+static double
+sent_bytes(const struct pricing *p)
+{
+	double most = 0;
+	node_id id;
+
+	for (id = 1; id < p->m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(p->m, id);
+
+		if (ir_is(n->op, IRF_PEER) && ir_is(n->op, IRF_SINK)) {
+			double b = price_bytes(p->m, ir_args(p->m, n)[0]);
+
+			most = b > most ? b : most;
+		}
+	}
+	return most;
+}
+
+/* Neighbours in the pipeline, and how many such pairs share the links. */
+static double
+hop_us(const struct pricing *p)
+{
+	struct cost_group g = { 2, 1, 1, false };
+	double bytes = sent_bytes(p);
+
+	if (!p->r->pp || bytes == 0) {
+		return 0;
+	}
+	if (ranks_on_pipe(p->r, 0, 1) >= p->t->devices) {
+		g = (struct cost_group){ 1, 2, p->t->devices, false };
+	}
+	return cost_collective(p->t, COST_SEND, &g, bytes, NULL).us;
+}
+
+static bool
+run_schedule(const struct pricing *p, struct arena *a, struct price *out)
+{
+	const struct ranks *r = p->r;
+	struct sched_cost *costs = arena_alloc(a, r->nstages * sizeof *costs);
+	struct sched_timeline line;
+	uint32_t i, k;
+
+	for (i = 0; i < r->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			costs[i].us[k] = out->stage[i][k].total_us;
+		}
+		costs[i].hop_us = out->hop_us;
+	}
+	if (!sched_time(a, r->sched, costs, &line)) {
+		return false;
+	}
+	out->pipe_us = line.makespan_us;
+	for (i = 0; i < r->npipes; i++) {
+		if (line.busy_us[i] > out->busy_us) {
+			out->busy_us = line.busy_us[i];
+		}
+	}
+	return true;
+}
+
+/* ---- the whole ---- */
+
+/* What the busiest rank does, by kind, and the slowest update. */
+static void
+sum_parts(const struct pricing *p, struct price *out)
+{
+	const struct ranks *r = p->r;
+	double best = -1;
+	uint32_t i, k, q;
+
+	for (i = 0; i < r->npipes; i++) {
+		const struct sched_list *l = &r->sched->ranks[i];
+		struct price_func all = { 0 };
+
+		for (k = 0; k < l->actions.n; k++) {
+			const struct sched_action *s = &l->actions.at[k];
+
+			scale(&all, &out->stage[s->stage][s->kind], 1);
+		}
+		scale(&all, &out->update[i], 1);
+		if (all.total_us > best) {
+			best = all.total_us;
+			for (q = 0; q < PRICE_NPARTS; q++) {
+				out->parts_us[q] = all.us[q];
+			}
+		}
+	}
+}
+
+bool
+price_step(const struct ranks *r, const struct target_group *t,
+	   const struct price_traits *traits, struct arena *a,
+	   struct price *out, const char **why)
+{
+	struct pricing p = { .r = r, .m = r->m, .t = t, .traits = traits };
+	uint32_t i, k;
+
+	memset(out, 0, sizeof *out);
+	p.escapes = arena_alloc(a, p.m->values.n);
+	p.read = arena_alloc(a, p.m->values.n);
+	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
+	out->update = arena_alloc(a, r->npipes * sizeof *out->update);
+	mark(&p);
+	for (i = 0; i < r->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			price_function(&p, r->of_stage[i][k],
+				       &out->stage[i][k]);
+		}
+	}
+	for (i = 0; i < r->npipes; i++) {
+		price_function(&p, r->update[i], &out->update[i]);
+		if (out->update[i].total_us > out->update_us) {
+			out->update_us = out->update[i].total_us;
+		}
+	}
+	out->hop_us = hop_us(&p);
+	if (!run_schedule(&p, a, out)) {
+		*why = "the schedule stalls";
+		return false;
+	}
+	sum_parts(&p, out);
+	out->step_us = out->pipe_us + out->update_us;
+	*why = p.why;
+	return !p.why;
+}
+
+static void
+line(struct buf *out, const char *what, double us, double of)
+{
+	buf_printf(out, "%-28s %12.3f ms %5.1f%%\n", what, us / 1e3,
+		   of > 0 ? 100 * us / of : 0);
+}
+
+void
+price_print(const struct ranks *r, const struct price *p, struct buf *out)
+{
+	double busy = 0;
+	int i;
+
+	buf_printf(out, "%-28s %12.3f ms\n", "step", p->step_us / 1e3);
+	for (i = 0; i < PRICE_NPARTS; i++) {
+		line(out, price_part_names[i], p->parts_us[i], p->step_us);
+		busy += p->parts_us[i];
+	}
+	line(out, "waiting in the pipeline", p->step_us - busy, p->step_us);
+	buf_printf(out, "%u ranks, %u stages, %u microbatches; the update "
+		   "takes %.3f ms of it\n", r->nranks, r->nstages,
+		   r->nmicrobatches, p->update_us / 1e3);
+}
