@@ -213,6 +213,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 {
 	struct price_traits traits = {
 		.unfused = has_trait(x, "attention=unfused"),
+		.eager = true,	/* no framework does otherwise */
 		.overlap_data = has_trait(x, "dp_overlap=1"),
 		.overlap_tensor = has_trait(x, "tp_overlap=1")
 	};

@@ -20,13 +20,6 @@ chains(const struct ir_node *n)
 	return ir_is(n->op, IRF_MAP | IRF_ROWWISE | IRF_MOVES);
 }
 
-/* Whether the node is no work at all, or wants its operand in memory. */
-static bool
-wants_memory(const struct ir_node *n)
-{
-	return !chains(n);
-}
-
 static void
 mark(struct pricing *p)
 {
@@ -45,11 +38,11 @@ mark(struct pricing *p)
 
 			/* a contraction's result is at hand in its epilogue */
 			if (chains(n) && !made &&
-			    !(maker && ir_is(from->op, IRF_CONTRACTS) &&
+			    !(maker && !p->traits->eager && ir_is(from->op, IRF_CONTRACTS) &&
 			      !ir_is(from->op, IRF_PAIRS))) {
 				p->read[v] = true;
 			}
-			if (wants_memory(n) && made) {
+			if (!chains(n) && made) {
 				p->escapes[v] = true;
 			}
 		}

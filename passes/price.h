@@ -14,6 +14,7 @@
 /* How measured software runs, where that is not as llmc's code does. */
 struct price_traits {
 	bool unfused;		/* attention writes its scores to memory */
+	bool eager;		/* maps never ride on a contraction */
 	bool overlap_data;	/* gradients are reduced behind backward */
 	bool overlap_tensor;	/* tensor collectives run behind compute */
 };

@@ -348,7 +348,6 @@ chain(struct pricing *p, const struct ir_node *n, struct price_func *f)
 	if (n->nresults == 1 && p->escapes[n->result]) {
 		bytes += price_bytes(p->m, n->result);
 		f->kernels++;
-		bytes += 0;
 		add(f, PRICE_MAPS, p->t->device.launch_us);
 	}
 	if (bytes > 0) {
