@@ -3,6 +3,18 @@ noinst_LIBRARIES += %D%/libpasses.a
 
 %C%_libpasses_a_SOURCES = \
 	%D%/autodiff.c \
+	%D%/check.c \
+	%D%/check.h \
+	%D%/check_facts.c \
+	%D%/check_layers.c \
+	%D%/check_order.c \
+	%D%/check_runs.c \
+	%D%/check_saves.c \
+	%D%/check_sums.c \
+	%D%/check_talk.c \
+	%D%/check_tensors.c \
+	%D%/check_types.c \
+	%D%/check_updates.c \
 	%D%/crash.c \
 	%D%/cse.c \
 	%D%/dce.c \
