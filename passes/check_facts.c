@@ -310,6 +310,8 @@ check_facts(struct check *c)
 	intern_init(&c->keys, c->a);
 	c->reads = arena_alloc(c->a, c->m->values.n * sizeof *c->reads);
 	w->c = c;
+	/* without an optimizer a step may end with its gradients */
+	c->updates = ir_setting(c->m, "train.optimizer") != NULL;
 	for (i = 0; i < c->nfns; i++) {
 		w->fn = i;
 		w->at = 0;

@@ -13,6 +13,7 @@ struct piece {
 	node_id node;
 	uint32_t stage;
 	int64_t lo, hi;
+	bool later;		/* trips before it are on another stage */
 	sym_t sign;		/* a name of its trips that tells it, or 0 */
 	const struct check_use *use;	/* of that name */
 };
@@ -66,7 +67,7 @@ find_signs(struct layers *l, const struct check_fn *f, uint32_t from)
  * run twice or left out: each piece begins where the one before it ends.
  */
 static void
-trips_follow(struct layers *l, const struct piece *p)
+trips_follow(struct layers *l, struct piece *p)
 {
 	struct check *c = l->c;
 	const struct piece *before;
@@ -75,6 +76,7 @@ trips_follow(struct layers *l, const struct piece *p)
 		return;
 	}
 	before = l->last[p->sign] ? &l->at.at[l->last[p->sign] - 1] : NULL;
+	p->later = before != NULL;
 	if (before && before->hi != p->lo) {
 		diag_error(&c->m->ctx->diags, ir_node(c->m, p->node)->span,
 			   "stage %u, repeat with `%s`: found trips from "
@@ -84,6 +86,19 @@ trips_follow(struct layers *l, const struct piece *p)
 			   before->stage);
 	}
 	l->last[p->sign] = (uint32_t)(p - l->at.at) + 1;
+}
+
+static bool
+any_read(const struct check *c, const struct ir_node *n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->nresults; i++) {
+		if (c->reads[n->result + i]) {
+			return true;
+		}
+	}
+	return n->nresults == 0;
 }
 
 /* Each stage runs as many trips as the plan gives it. */
@@ -98,7 +113,8 @@ layers_of_stage(struct layers *l, const struct check_fn *f)
 
 	for (i = 0; i < r->nodes.n; i++) {
 		const struct ir_node *n = ir_node(c->m, r->nodes.at[i]);
-		struct piece p = { r->nodes.at[i], f->stage, 0, 0, 0, NULL };
+		struct piece p = { .node = r->nodes.at[i],
+				   .stage = f->stage };
 
 		if (!n->region || !n->nresults) {
 			continue;
@@ -113,6 +129,12 @@ layers_of_stage(struct layers *l, const struct check_fn *f)
 			sum = INT64_MAX;
 		}
 		VEC_PUSH(c->a, &l->at, p);
+		if (!any_read(c, n)) {
+			diag_error(&c->m->ctx->diags, n->span, "stage %u, "
+				   "forward: nothing uses what trip %lld "
+				   "hands on, expected a use", f->stage,
+				   (long long)(p.hi - 1));
+		}
 	}
 	if (sum != c->plan.layers[f->stage]) {
 		diag_error(&c->m->ctx->diags, span_of(c, f), "stage %u, "
@@ -155,10 +177,35 @@ mirrors(struct check *c, const struct check_use *take, node_id forward)
 	}
 }
 
-/* By stage: the repeat of forward that saves under the key; and 1. */
+/*
+ * Trips hand on what they made: forward to what follows, backward to the
+ * trips before.  Otherwise the model falls into two, of which one stands
+ * still.
+ */
 static void
-mirrors_all(struct check *c)
+hands_on(struct layers *l, node_id forward, node_id backward)
 {
+	struct check *c = l->c;
+	const struct piece *p = NULL;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n && !p; i++) {
+		p = l->at.at[i].node == forward ? &l->at.at[i] : NULL;
+	}
+	if (p && p->later && !any_read(c, ir_node(c->m, backward))) {
+		diag_error(&c->m->ctx->diags, ir_node(c->m, backward)->span,
+			   "stage %u, backward: nothing uses the gradient "
+			   "that comes out of trip %lld, expected trip %lld "
+			   "to", p->stage, (long long)p->lo,
+			   (long long)(p->lo - 1));
+	}
+}
+
+/* Each repeat of backward, and the one of forward whose saves it takes. */
+static void
+mirrors_all(struct layers *l)
+{
+	struct check *c = l->c;
 	node_id *saver = arena_alloc(c->a, c->nstages * sizeof *saver);
 	node_id *told = arena_alloc(c->a, c->m->nodes.n * sizeof *told);
 	uint32_t i;
@@ -181,6 +228,10 @@ mirrors_all(struct check *c)
 			} else if (saver[f->stage] && !told[u->repeat]) {
 				told[u->repeat] = 1;
 				mirrors(c, u, saver[f->stage]);
+				if (f->phase == CHECK_BACKWARD) {
+					hands_on(l, saver[f->stage],
+						 u->repeat);
+				}
 			}
 		}
 		for (i = c->key_begin[key]; i < c->key_begin[key + 1]; i++) {
@@ -204,7 +255,7 @@ check_layers(struct check *c)
 	for (s = 0; s < c->nstages; s++) {
 		layers_of_stage(&l, &c->fns[s]);
 	}
-	mirrors_all(c);
+	mirrors_all(&l);
 }
 
 /* ---- elements ---- */

@@ -18,12 +18,103 @@ struct holder {
 struct tensor {
 	struct check *c;
 	sym_t key;
+	const bool *derived;	/* by value */
 	bool weight;		/* trained, if anything is */
 	bool state;
 	struct check_runs held, read, added, stored, gradients;	/* by all */
 	struct check_runs several;	/* trips that more than one holds */
+	struct check_runs moved;	/* the loss says where to */
 	VEC(struct holder) holders;	/* by pipe, those that say the name */
 };
+
+/* ---- what has a gradient ---- */
+
+/* By value: some float that a forward hands on is derived from it. */
+struct derived {
+	struct check *c;
+	bool *by;
+	bool changed;
+};
+
+static void
+derive(struct derived *d, value_id v)
+{
+	if (!d->by[v] && ir_dtypes[ir_type(d->c->m, v)->dtype].is_float) {
+		d->by[v] = true;
+		d->changed = true;
+	}
+}
+
+static void derive_region(struct derived *d, region_id id);
+
+/* A repeat, as often as a trip finds that one more value of the next counts. */
+static void
+derive_repeat(struct derived *d, const struct ir_node *n)
+{
+	const struct ir_region *r = &d->c->m->regions.at[n->region];
+	bool changed = d->changed;
+	uint32_t k;
+
+	do {
+		d->changed = false;
+		for (k = 0; k < n->nresults; k++) {
+			if (d->by[n->result + k] || d->by[r->params.at[k]]) {
+				derive(d, r->results.at[k]);
+			}
+		}
+		derive_region(d, n->region);
+		for (k = 0; k < n->nresults; k++) {
+			if (d->by[r->params.at[k]]) {
+				derive(d, ir_args(d->c->m, n)[k]);
+			}
+		}
+		changed |= d->changed;
+	} while (d->changed);
+	d->changed = changed;
+}
+
+/* From the last node to the first; an op without derivatives ends it. */
+static void
+derive_region(struct derived *d, region_id id)
+{
+	const struct ir_module *m = d->c->m;
+	const struct ir_region *r = &m->regions.at[id];
+	uint32_t i, k;
+
+	for (i = r->nodes.n; i-- > 0;) {
+		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
+		bool hands_on = ir_is(n->op, IRF_PEER) ||
+			(n->nresults && !n->region && d->by[n->result] &&
+			 (*ir_ops[n->op].grad ||
+			  ir_is(n->op, IRF_CONVERTS)));
+
+		if (n->region) {
+			derive_repeat(d, n);
+		}
+		for (k = 0; hands_on && k < n->nargs; k++) {
+			derive(d, ir_args(m, n)[k]);
+		}
+	}
+}
+
+static bool *
+find_derived(struct check *c)
+{
+	struct derived d = { .c = c };
+	uint32_t s, k;
+
+	d.by = arena_alloc(c->a, c->m->values.n);
+	for (s = 0; s < c->nstages; s++) {
+		region_id body = c->m->funcs.at[c->fns[s].func].body;
+		const struct ir_region *r = &c->m->regions.at[body];
+
+		for (k = 0; k < r->results.n; k++) {
+			derive(&d, r->results.at[k]);
+		}
+		derive_region(&d, body);
+	}
+	return d.by;
+}
 
 /* ---- who says what ---- */
 
@@ -65,6 +156,9 @@ add_use(struct tensor *t, struct holder *h, uint32_t use)
 		check_run_add(c, &t->added, use);
 	} else if (ir_is(n->op, IRF_STORED) && !ir_is(n->op, IRF_UNIQUE)) {
 		t->weight |= ir_is(n->op, IRF_PARAM);
+		if (ir_is(n->op, IRF_PARAM) && t->derived[n->result]) {
+			check_run_add(c, &t->moved, use);
+		}
 		t->state |= !ir_is(n->op, IRF_PARAM);
 		check_run_add(c, update ? &h->read : &h->held, use);
 		check_run_add(c, update ? &t->read : &t->held, use);
@@ -168,6 +262,7 @@ gather(struct tensor *t, struct said *room)
 	check_run_sort(&t->held);
 	check_run_sort(&t->read);
 	check_run_sort(&t->added);
+	check_run_sort(&t->moved);
 	check_run_sort(&t->stored);
 	check_run_sort(&t->gradients);
 	find_several(t);
@@ -227,7 +322,7 @@ stored_by_holders(struct tensor *t, const struct holder *h)
 	struct check_runs may = { 0 };
 	uint32_t i;
 
-	if (t->stored.n || t->added.n || t->gradients.n) {
+	if (t->weight || t->stored.n || t->added.n) {
 		want_all(c, &h->held, &h->stored, h->pipe, "holds it and "
 			 "stores it not, expected a store in its update");
 	}
@@ -261,7 +356,7 @@ gradient_read(struct tensor *t, const struct holder *h)
 {
 	struct check *c = t->c;
 
-	if (t->added.n) {
+	if (t->weight || t->added.n) {
 		want_all(c, &h->held, &h->gradients, h->pipe, "holds it, "
 			 "expected a read of its gradient in the update");
 	}
@@ -271,18 +366,22 @@ gradient_read(struct tensor *t, const struct holder *h)
 }
 
 /*
- * What is trained has a gradient: each trip of a weight that some stage reads
- * is accumulated by some backward.
+ * A trip of a weight that the loss is derived from is accumulated by some
+ * backward, or it would stand still.  A weight that only makes choices, as of
+ * the best experts, has no gradient.
  */
 static void
 accumulated(struct tensor *t)
 {
-	if (t->added.n || t->gradients.n || (t->weight && t->stored.n)) {
-		want_all(t->c, &t->held, &t->added, check_fn_of(t->c,
-			 &t->c->uses.at[t->held.n ? t->held.at[0].use
-				: t->c->by_key[t->c->key_begin[t->key]]])
-			 ->pipe, "holds it, expected a backward that "
-			 "accumulates its gradient");
+	const struct check_use *u;
+	struct check_run gap;
+
+	if (check_run_lacks(t->added.n ? &t->held : &t->moved, &t->added,
+			    &gap)) {
+		u = &t->c->uses.at[gap.use];
+		check_fail(t->c, u, "no backward accumulates its gradient%s, "
+			   "expected one to", check_trips(t->c, u, gap.lo,
+							  gap.hi));
 	}
 }
 
@@ -370,11 +469,12 @@ check_tensors(struct check *c)
 {
 	struct said *room = arena_alloc(c->a, (c->uses.n + 1) * sizeof *room);
 	uint32_t *last = arena_alloc(c->a, c->m->values.n * sizeof *last);
+	const bool *derived = find_derived(c);
 	uint32_t i;
 	sym_t key;
 
 	for (key = 1; key < c->keys.text.n && c->updates; key++) {
-		struct tensor t = { .c = c, .key = key };
+		struct tensor t = { .c = c, .key = key, .derived = derived };
 
 		gather(&t, room);
 		if (!t.weight && !t.state && !t.added.n) {

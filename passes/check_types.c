@@ -164,9 +164,10 @@ want_cut(struct check *c, const struct check_use *u, const char *axis,
 	    is_cut(t, a, dims, &has) || !has) {
 		return;
 	}
-	check_fail(c, u, "%s is %s along `%s`, expected split by %s: its "
-		   "ranks would all do the same work", text_of(c, t),
-		   ir_along_text(c->m, ir_along(t, a)), axis, what);
+	check_fail(c, u, "%s is %s along `%s`, expected split by %s: the "
+		   "same work would be done %lld times", text_of(c, t),
+		   ir_along_text(c->m, ir_along(t, a)), axis, what,
+		   (long long)c->m->axes.at[a].size);
 }
 
 /* The dims that attention runs along, as `place` takes them. */

@@ -38,7 +38,8 @@ mark(struct pricing *p)
 
 			/* a contraction's result is at hand in its epilogue */
 			if (chains(n) && !made &&
-			    !(maker && !p->traits->eager && ir_is(from->op, IRF_CONTRACTS) &&
+			    !(maker && !p->traits->eager &&
+			      ir_is(from->op, IRF_CONTRACTS) &&
 			      !ir_is(from->op, IRF_PAIRS))) {
 				p->read[v] = true;
 			}

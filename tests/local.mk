@@ -40,6 +40,9 @@ EXTRA_DIST += \
 	%D%/list-pairs \
 	%D%/no-cmocka.sh \
 	%D%/run-pair \
+	%D%/unit/t-check.h \
+	%D%/unit/t-check-names.h \
+	%D%/unit/t-check-places.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
 	%D%/unit/t-random-ir.h \
@@ -52,6 +55,7 @@ EXTRA_DIST += \
 unit_tests = \
 	%D%/unit/t-autodiff \
 	%D%/unit/t-base \
+	%D%/unit/t-check \
 	%D%/unit/t-cost \
 	%D%/unit/t-interp \
 	%D%/unit/t-interp-ops \

@@ -360,6 +360,11 @@ pair_tests = \
 	tests/lang/warn-unused-result.llm \
 	tests/lang/warn-unused-value.llm \
 	tests/passes/autodiff-views.ir \
+	tests/passes/check-forgotten.ir \
+	tests/passes/check-lost.ir \
+	tests/passes/check-sound.ir \
+	tests/passes/check-time.ir \
+	tests/passes/check-transfer.ir \
 	tests/passes/cse-merge.ir \
 	tests/passes/cse-scope.ir \
 	tests/passes/cse-trips.ir \
@@ -1159,6 +1164,16 @@ pair_files = \
 	tests/lang/warn-unused-value.llm \
 	tests/passes/autodiff-views.ir \
 	tests/passes/autodiff-views.out \
+	tests/passes/check-forgotten.err \
+	tests/passes/check-forgotten.ir \
+	tests/passes/check-lost.err \
+	tests/passes/check-lost.ir \
+	tests/passes/check-sound.ir \
+	tests/passes/check-sound.out \
+	tests/passes/check-time.err \
+	tests/passes/check-time.ir \
+	tests/passes/check-transfer.err \
+	tests/passes/check-transfer.ir \
 	tests/passes/cse-merge.ir \
 	tests/passes/cse-merge.out \
 	tests/passes/cse-scope.ir \

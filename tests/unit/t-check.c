@@ -1,0 +1,519 @@
+/*
+ * check finds what is wrong with rank programs: of some pairs of a model and
+ * a plan, the programs are broken in many ways at many places.  Each broken
+ * one is reported by ir_verify or by check; or else all ranks run it and
+ * come to the losses, gradients and weights of the unsplit program, so that
+ * it was not broken.  And check has nothing to say about sound ones.
+ *
+ * CHECK_PLACES=N how many places of each kind and pair.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "frontend/compare.h"
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+#include "t-check-names.h"
+#include "t-split.h"
+
+#define PLACES 6
+#define DRAWS 200
+#define STEPS 2
+#define CLOSE 1e-9
+
+/* ---- pairs ---- */
+
+struct source {
+	const char *name, *model, *plan;
+};
+
+#define BLOCK(more) \
+	"model m { dim hidden = 4, heads = 2, hd = 2, ffn = 4;" \
+	" dim vocab = 6, seq = 4; dtype f32;" \
+	" layer block(x[batch, seq, hidden]) { n = rmsnorm(x) @ \"n1\";" \
+	" q = linear(n -> heads, hd) @ \"q\";" \
+	" k = linear(n -> heads, hd) @ \"k\";" \
+	" v = linear(n -> heads, hd, bias) @ \"v\";" \
+	" x = x + linear(attention(q, k, v, causal) -> hidden) @ \"o\";" \
+	" m = rmsnorm(x) @ \"n2\";" \
+	" return x + linear(silu(linear(m -> ffn) @ \"u\") -> hidden)" \
+	" @ \"d\"; } " more
+#define HEAD " x = rmsnorm(x) @ \"nf\";" \
+	" logits = linear(x -> vocab) @ \"head\";" \
+	" loss = cross_entropy(logits, labels); } "
+#define TIED " b = weight(hidden, std = 0.1) @ \"both\";" \
+	" x = embed(tokens, vocab -> hidden) @ \"wte\" + b;" \
+	" repeat 4 as i { x = block(x) @ \"h.{i}\"; }" \
+	" x = rmsnorm(x) @ \"nf\" * b;" \
+	" logits = linear(x -> vocab, tied = \"wte\");" \
+	" loss = cross_entropy(logits, labels); } "
+#define PLAIN(n) " x = embed(tokens, vocab -> hidden) @ \"wte\";" \
+	" repeat " n " as i { x = block(x) @ \"h.{i}\"; }" HEAD
+#define EXPERTS \
+	"model m { dim hidden = 4, heads = 2, hd = 2, ffn = 4;" \
+	" dim expert = 4, choice = 2, vocab = 6, seq = 4; dtype f32;" \
+	" layer dense(x[batch, seq, hidden]) { m = rmsnorm(x) @ \"n\";" \
+	" return x + linear(silu(linear(m -> ffn) @ \"u\") -> hidden)" \
+	" @ \"d\"; }" \
+	" layer moe(x[batch, seq, hidden]) { n = rmsnorm(x) @ \"n\";" \
+	" q = linear(n -> heads, hd) @ \"q\";" \
+	" x = x + linear(attention(q, q, q, causal) -> hidden) @ \"o\";" \
+	" s = softmax(linear(x -> expert) @ \"router\");" \
+	" e = topk(s, expert -> choice); w = gather(s, e);" \
+	" g = silu(linear(x, e -> ffn) @ \"experts.{expert}.w1\");" \
+	" y = linear(g, e -> hidden) @ \"experts.{expert}.w2\";" \
+	" return x + sum(y * w, choice); }" \
+	" x = embed(tokens, vocab -> hidden) @ \"wte\";" \
+	" repeat 2 as i { x = dense(x) @ \"h.{i}\"; }" \
+	" repeat 3 as i from 2 { x = moe(x) @ \"h.{i}\"; }" HEAD
+#define ADAM(batch) "train { batch = " batch "; clip = 0.5;" \
+	" optimizer = adamw(lr = 1e-2, weight_decay = 0.1); }\n"
+#define SGD(batch) "train { batch = " batch "; optimizer = sgd(lr = 0.5);" \
+	" }\n"
+
+static const struct source sources[] = {
+	{ "tensor and data", BLOCK(PLAIN("2")) ADAM("4"),
+	  "dp=2,tp=2,microbatch=1" },
+	{ "tied, 1f1b", BLOCK(TIED) ADAM("4"), "pp=2,dp=2,tp=2,microbatch=1,"
+	  "zero=1,stages=1+3" },
+	{ "tied, zb_h1, zero 3", BLOCK(TIED) ADAM("4"),
+	  "pp=2,dp=2,schedule=zb_h1,microbatch=1,zero=3" },
+	{ "interleaved, zero 2", BLOCK(PLAIN("4")) SGD("6"),
+	  "pp=2,interleave=2,dp=2,microbatch=1,zero=2" },
+	{ "zbv, recompute", BLOCK(TIED) SGD("4"),
+	  "pp=2,schedule=zbv,tp=2,microbatch=1,recompute=full" },
+	{ "context", BLOCK(PLAIN("2")) ADAM("4"),
+	  "pp=2,cp=2,dp=2,microbatch=1,balanced=on" },
+	{ "sequence", BLOCK(PLAIN("3")) SGD("4"),
+	  "pp=3,tp=2,cp=2,microbatch=2,sequence=on,context=gather" },
+	{ "experts", EXPERTS ADAM("4"), "pp=2,ep=2,dp=2,microbatch=1,"
+	  "stages=1+4" },
+	{ "experts, gpipe", EXPERTS SGD("4"), "pp=2,ep=2,tp=2,microbatch=1,"
+	  "schedule=gpipe,zero=1" },
+};
+#define NSOURCES (sizeof sources / sizeof sources[0])
+
+/* ---- kinds ---- */
+
+#define NODE(f) { #f, f, NULL, NULL }
+#define FUNC(f) { #f, NULL, f, NULL }
+#define PLACE(f) { #f, NULL, NULL, f }
+
+static const struct mutation kinds[] = {
+	NODE(drop_collective), NODE(drop_collective_and_lie),
+	NODE(swap_collectives), NODE(other_on), NODE(no_on),
+	NODE(wait_for_pipes), PLACE(axis_sizes_swapped), PLACE(axes_swapped),
+	PLACE(axis_size), PLACE(axis_balanced), FUNC(axis_forgotten),
+	PLACE(axis_forgotten_everywhere), PLACE(axis_forgotten_in_stages),
+	FUNC(axes_exchanged), FUNC(cuts_turned), NODE(source_whole),
+	NODE(source_cut), NODE(source_part), NODE(source_moved),
+	NODE(source_lies), NODE(recv_otherwise), NODE(saved_otherwise),
+	NODE(input_otherwise), NODE(gradient_otherwise),
+	NODE(weight_otherwise), NODE(state_otherwise),
+	NODE(starts_otherwise), NODE(start_later), NODE(start_earlier),
+	NODE(one_trip_more), NODE(one_trip_less), NODE(turned_round),
+	PLACE(layer_twice), PLACE(layer_left_out), PLACE(layers_shifted),
+	PLACE(layer_moved), NODE(drop_send), NODE(copy_send),
+	NODE(rename_send), NODE(other_send), NODE(drop_transfer),
+	NODE(drop_recv),
+	NODE(copy_recv), NODE(rename_recv), NODE(other_recv), NODE(peer_up),
+	NODE(peer_down), NODE(renamed_at_both_ends), NODE(drop_save),
+	NODE(copy_save), NODE(rename_save), NODE(other_save),
+	NODE(drop_saved), NODE(copy_saved), NODE(rename_saved),
+	NODE(other_saved), NODE(save_of_one_trip), NODE(save_late),
+	NODE(saved_early), NODE(drop_accumulate), NODE(copy_accumulate),
+	NODE(rename_accumulate), NODE(other_accumulate),
+	NODE(accumulate_weight), NODE(drop_gradient), NODE(copy_gradient),
+	NODE(rename_gradient), NODE(other_gradient), NODE(drop_store),
+	NODE(copy_store), NODE(rename_store), NODE(other_store),
+	NODE(store_another), NODE(copy_weight),
+	NODE(rename_weight), NODE(drop_share), PLACE(drop_all_shares),
+	NODE(rename_share), NODE(other_share), NODE(swap_shares),
+	NODE(put_share), NODE(past_share), NODE(pipes_not_added),
+	NODE(read_early),
+	NODE(counted_by_two), FUNC(empty_function), FUNC(rename_function),
+	FUNC(swap_functions), FUNC(no_result), PLACE(swap_actions),
+	PLACE(drop_action), PLACE(action_twice),
+	PLACE(action_of_another_rank), PLACE(stages_swapped),
+	PLACE(plan_number),
+};
+#define NKINDS (sizeof kinds / sizeof kinds[0])
+
+enum verdict { NOT_THERE, BY_VERIFY, BY_CHECK, EQUIVALENT, MISSED };
+
+static uint32_t tally[NKINDS][MISSED + 1];
+
+/* ---- the sound program ---- */
+
+struct subject {
+	struct ir_ctx c;
+	const struct source *of;
+	struct drv_course *course;
+	const struct sched *s;
+	const char *text;	/* of the rank programs */
+	size_t len;
+};
+
+static void
+tell(struct ir_ctx *c, const char *what)
+{
+	diag_flush(&c->diags, stderr);
+	fprintf(stderr, "%s\n", what);
+}
+
+static struct ir_module *
+compile(struct ir_ctx *c, const char *text)
+{
+	uint32_t base;
+	struct ir_module *m;
+
+	assert_true(source_add(&c->sources, "model", text, strlen(text),
+			       &base));
+	m = fe_compile(c, c->sources.files.n - 1);
+	if (!m) {
+		tell(c, text);
+		fail();
+	}
+	return m;
+}
+
+static bool
+apply(struct ir_ctx *c, struct ir_module *m, const char *list)
+{
+	struct pass_list l = { 0 };
+	struct pass_table table;
+	struct pass_manager pm;
+	bool ok;
+
+	pass_table_init(&table, c);
+	pass_manager_init(&pm, &table);
+	ok = pass_list_parse(&table, &l, list) &&
+	     pass_run(&pm, &l, m) == PASS_OK;
+	pass_manager_release(&pm);
+	pass_table_release(&table);
+	return ok;
+}
+
+static void
+open_subject(struct subject *b, const struct source *of)
+{
+	struct ir_eval eval = { .seed = 7 };
+	struct ir_module *whole, *m;
+	struct plan plan;
+	struct buf text;
+
+	memset(b, 0, sizeof *b);
+	b->of = of;
+	ir_ctx_init(&b->c, NULL);
+	whole = compile(&b->c, of->model);
+	m = compile(&b->c, of->model);
+	if (!apply(&b->c, whole, "train") || !plan_pin(m, of->plan) ||
+	    !plan_read(m, &plan) ||
+	    !(b->s = plan_schedule(m, &plan, &b->c.perm)) ||
+	    !apply(&b->c, m, "split")) {
+		tell(&b->c, of->name);
+		fail();
+	}
+	b->course = drv_course_run(whole, &eval, STEPS);
+	assert_non_null(b->course);
+	buf_init(&text, &b->c.perm);
+	ir_print(m, &text);
+	b->text = buf_text(&text);
+	b->len = text.n;
+}
+
+/* ---- one broken program ---- */
+
+static struct sched *
+copy_schedule(struct arena *a, const struct sched *s)
+{
+	struct sched *t = sched_new(a, s->nranks, s->nstages,
+				    s->nmicrobatches);
+	uint32_t i, k;
+
+	memcpy(t->rank_of, s->rank_of, s->nstages * sizeof *t->rank_of);
+	for (i = 0; i < s->nranks; i++) {
+		for (k = 0; k < s->ranks[i].actions.n; k++) {
+			sched_add(a, t, i, s->ranks[i].actions.at[k]);
+		}
+	}
+	return t;
+}
+
+struct run {
+	const struct subject *b;
+	struct drv_worst worst;
+};
+
+static bool
+after(void *user, const struct sim_result *result)
+{
+	struct run *r = user;
+
+	drv_course_hold(r->b->course, result, &r->worst);
+	return r->worst.off <= CLOSE;
+}
+
+/* What check accepts does what the model does. */
+static bool
+is_equivalent(const struct subject *b, struct mutant *k)
+{
+	struct run r = { .b = b };
+	struct sim_options o = { .seed = 7, .steps = STEPS, .after = after,
+				 .user = &r };
+	struct sim_result result;
+	struct ranks ranks;
+	const char *why;
+
+	return ranks_open(&ranks, k->m, k->s, &why) &&
+	       sim_run(&ranks, &o, &result) && r.worst.off <= CLOSE;
+}
+
+static bool
+mutate(struct mutant *k, const struct mutation *kind, uint32_t place)
+{
+	uint32_t nfuncs = k->m->funcs.n - 1;
+
+	if (kind->at_place) {
+		return kind->at_place(k, place);
+	}
+	if (kind->at_func) {
+		return kind->at_func(k, 1 + place % nfuncs, place / nfuncs);
+	}
+	return kind->at_node(k, &k->sites.at[place]);
+}
+
+/* How many places there may be. */
+static uint32_t
+count_places(const struct mutant *k, const struct mutation *kind)
+{
+	return kind->at_place ? 72 : kind->at_func ? 72 * (k->m->funcs.n - 1)
+						   : k->sites.n;
+}
+
+static enum verdict
+judge(const struct subject *b, struct mutant *k)
+{
+	struct ir_ctx *c = k->m->ctx;
+
+	if (!ir_verify(k->m)) {
+		return c->diags.errors ? BY_VERIFY : MISSED;
+	}
+	if (!check_ranks(k->m, k->s)) {
+		return c->diags.errors ? BY_CHECK : MISSED;
+	}
+	return is_equivalent(b, k) ? EQUIVALENT : MISSED;
+}
+
+static void
+open_mutant(struct mutant *k, struct ir_ctx *c, const struct subject *b)
+{
+	uint32_t base;
+	func_id f;
+
+	memset(k, 0, sizeof *k);
+	ir_ctx_init(c, NULL);
+	assert_true(source_add(&c->sources, "ranks", b->text, b->len, &base));
+	k->m = ir_read(c, c->sources.files.n - 1);
+	assert_non_null(k->m);
+	k->s = copy_schedule(&c->perm, b->s);
+	for (f = 1; f < k->m->funcs.n; f++) {
+		find_sites(k, f, k->m->funcs.at[f].body);
+	}
+}
+
+static void
+say_missed(const struct subject *b, const struct mutant *k, uint32_t kind,
+	   uint32_t place)
+{
+	struct buf text;
+
+	fprintf(stderr, "%s at %u of `%s` is not found:\n", kinds[kind].name,
+		place, b->of->name);
+	tell(k->m->ctx, b->of->plan);
+	if (getenv("CHECK_TELL")) {
+		buf_init(&text, &k->m->ctx->perm);
+		ir_print(k->m, &text);
+		fputs(buf_text(&text), stderr);
+	}
+}
+
+/* So many places of one kind, spread over all that there are. */
+static void
+damage(const struct subject *b, uint32_t kind, uint32_t places)
+{
+	struct mutant k;
+	struct ir_ctx c;
+	uint32_t i, most, place, done = 0;
+	enum verdict v;
+
+	open_mutant(&k, &c, b);
+	most = count_places(&k, &kinds[kind]);
+	for (i = 0; i < most && done < places; i++) {
+		place = (uint32_t)((i * (uint64_t)1000003 + 17) % most);
+		if (!mutate(&k, &kinds[kind], place)) {
+			continue;	/* and left it as it was */
+		}
+		v = judge(b, &k);
+		if (v == MISSED) {
+			say_missed(b, &k, kind, place);
+		}
+		tally[kind][v]++;
+		done++;
+		ir_ctx_release(&c);
+		open_mutant(&k, &c, b);
+	}
+	ir_ctx_release(&c);
+}
+
+static void
+print_tally(void)
+{
+	uint32_t k, v, n, all = 0, sum[MISSED + 1] = { 0 };
+
+	printf("%-28s %6s %7s %6s %11s %7s\n", "damage", "places", "verify",
+	       "check", "equivalent", "missed");
+	for (k = 0; k < NKINDS; k++) {
+		for (n = 0, v = BY_VERIFY; v <= MISSED; v++) {
+			n += tally[k][v];
+			sum[v] += tally[k][v];
+		}
+		all += n;
+		printf("%-28s %6u %7u %6u %11u %7u\n", kinds[k].name, n,
+		       tally[k][BY_VERIFY], tally[k][BY_CHECK],
+		       tally[k][EQUIVALENT], tally[k][MISSED]);
+	}
+	printf("%-28s %6u %7u %6u %11u %7u\n", "all", all, sum[BY_VERIFY],
+	       sum[BY_CHECK], sum[EQUIVALENT], sum[MISSED]);
+}
+
+static void
+test_damage(void **state)
+{
+	const char *env = getenv("CHECK_PLACES");
+	uint32_t places = env ? (uint32_t)atoi(env) : PLACES, i, k;
+	uint32_t missed = 0, tried = 0;
+	struct subject b;
+
+	(void)state;
+	for (i = 0; i < NSOURCES; i++) {
+		open_subject(&b, &sources[i]);
+		for (k = 0; k < NKINDS; k++) {
+			damage(&b, k, places);
+		}
+		ir_ctx_release(&b.c);
+	}
+	print_tally();
+	for (k = 0; k < NKINDS; k++) {
+		missed += tally[k][MISSED];
+		tried += tally[k][BY_CHECK] > 0;
+	}
+	assert_int_equal(missed, 0);
+	assert_true(tried >= 40);
+}
+
+/* ---- orders ---- */
+
+/* The last rule alone, on programs whose transfers are in pairs. */
+static bool
+comes_to_an_end(struct mutant *k)
+{
+	struct check c = { .m = k->m, .a = &k->m->ctx->tmp, .s = k->s };
+
+	c.nstages = k->s->nstages;
+	c.npipes = k->s->nranks;
+	assert_true(check_facts(&c));
+	check_talk(&c);
+	return k->m->ctx->diags.errors == 0;
+}
+
+/*
+ * What the functions wait for is what their actions need, but that a stage's
+ * own need not be waited for: so of two actions in the wrong order the rule
+ * finds nothing that the schedule's checker does not find too.
+ */
+static void
+test_order(void **state)
+{
+	uint32_t i, at, stalls = 0, fine = 0;
+
+	(void)state;
+	for (i = 0; i < NSOURCES; i++) {
+		struct subject b;
+
+		open_subject(&b, &sources[i]);
+		for (at = 0; at < 40; at++) {
+			struct sched_verdict v;
+			struct mutant k;
+			struct ir_ctx c;
+
+			open_mutant(&k, &c, &b);
+			if (swap_actions(&k, at)) {
+				bool ends = comes_to_an_end(&k);
+
+				assert_true(ends || !sched_check(&c.tmp, k.s,
+								 &v));
+				stalls += !ends;
+				fine += ends;
+			}
+			ir_ctx_release(&c);
+		}
+		ir_ctx_release(&b.c);
+	}
+	printf("%u orders stall, %u do not\n", stalls, fine);
+	assert_true(stalls > 0 && fine > 0);
+}
+
+/* ---- sound programs ---- */
+
+/* What can be placed and cut is accepted. */
+static void
+test_no_false_alarm(void **state)
+{
+	uint32_t accepted = 0;
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 100001; accepted < DRAWS; seed++) {
+		struct pair p = random_pair(seed);
+		const char *text, *pins;
+		struct ir_module *m;
+		struct ir_ctx c;
+		struct plan plan;
+
+		ir_ctx_init(&c, NULL);
+		text = model_text(&c.perm, &p);
+		pins = plan_text(&c.perm, &p);
+		m = compile(&c, text);
+		if (plan_pin(m, pins) && plan_read(m, &plan) &&
+		    plan_schedule(m, &plan, &c.perm) &&
+		    apply(&c, m, "train,place,stage")) {
+			if (!apply(&c, m, "check")) {
+				tell(&c, text);
+				tell(&c, pins);
+				fail_msg("seed %u", (uint32_t)seed);
+			}
+			accepted++;
+		}
+		ir_ctx_release(&c);
+	}
+	printf("%u programs of %u pairs are accepted\n", accepted,
+	       (uint32_t)(seed - 100001));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_false_alarm),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_damage),
+	};
+
+	return cmocka_run_group_tests_name("check", tests, NULL, NULL);
+}
