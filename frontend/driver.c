@@ -148,7 +148,8 @@ is_split(const struct driver *d)
 		return given(d, OPT_PLAN) || given(d, OPT_PIN) ||
 		       given(d, OPT_COMPARE);
 	}
-	return emit && strcmp(emit, "ranks") == 0;
+	return emit && (strcmp(emit, "ranks") == 0 ||
+			strcmp(emit, "cost") == 0);
 }
 
 /* Which to run: --passes, and --insert into those or the default ones. */
@@ -393,6 +394,9 @@ emit(struct driver *d, struct ir_module *m)
 	}
 	if (wants(d, "ranks")) {
 		return drv_print_ranks(d, m);
+	}
+	if (wants(d, "cost")) {
+		return drv_print_cost(d, m);
 	}
 	if (wants(d, "ir")) {
 		ir_print(m, &d->out);
