@@ -5,6 +5,7 @@
 #include "frontend/driver.h"
 
 #include "frontend/frontend.h"
+#include "passes/kernels.h"
 #include "passes/plan.h"
 
 #include <stdlib.h>
@@ -118,6 +119,17 @@ load_plugins(struct driver *d)
 	return true;
 }
 
+static bool
+wants(const struct driver *d, const char *what)
+{
+	const char *emit = text_of(d, OPT_EMIT);
+
+	if (!emit) {
+		emit = d->opts.command == OPT_OPT ? "ir" : "summary";
+	}
+	return strcmp(emit, what) == 0;
+}
+
 /* Whether rank programs are wanted, not the model as it is. */
 static bool
 is_split(const struct driver *d)
@@ -128,7 +140,9 @@ is_split(const struct driver *d)
 		return given(d, OPT_PLAN) || given(d, OPT_PIN) ||
 		       given(d, OPT_COMPARE);
 	}
-	return emit && strcmp(emit, "ranks") == 0;
+	return emit && (strcmp(emit, "ranks") == 0 ||
+			(strcmp(emit, "kernels") == 0 &&
+			 (given(d, OPT_PLAN) || given(d, OPT_PIN))));
 }
 
 /* Which to run: --passes, and --insert into those or the default ones. */
@@ -141,7 +155,7 @@ list_passes(struct driver *d)
 
 	if (!text) {
 		text = is_split(d) ? "split" :
-		       given(d, OPT_STEPS) ? "train" :
+		       given(d, OPT_STEPS) || wants(d, "kernels") ? "train" :
 		       insert->given ? "default" : "";
 	}
 	if (!pass_list_parse(&d->table, &d->passes, text)) {
@@ -217,17 +231,6 @@ is_ir(const struct source_file *f)
 		}
 		p += strcspn(p, "\n");
 	}
-}
-
-static bool
-wants(const struct driver *d, const char *what)
-{
-	const char *emit = text_of(d, OPT_EMIT);
-
-	if (!emit) {
-		emit = d->opts.command == OPT_OPT ? "ir" : "summary";
-	}
-	return strcmp(emit, what) == 0;
 }
 
 static bool
@@ -333,6 +336,10 @@ emit(struct driver *d, struct ir_module *m)
 	}
 	if (wants(d, "ranks")) {
 		return drv_print_ranks(d, m);
+	}
+	if (wants(d, "kernels")) {
+		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);
+		return true;
 	}
 	if (wants(d, "ir")) {
 		ir_print(m, &d->out);

@@ -29,8 +29,8 @@ function lone(what, home)
 	owner[what] = $1
 }
 BEGIN {
-	n = split("ir/base.h ir/ir.h ir/machine.h passes/pass.h " \
-		"passes/plan.h passes/ranks.h passes/sched.h passes/sim.h " \
+	n = split("ir/base.h ir/ir.h ir/machine.h passes/kernels.h " \
+		"passes/pass.h passes/plan.h passes/ranks.h passes/sched.h passes/sim.h " \
 		"codegen/cg.h runtime/rt.h", list, " ")
 	for (i = 1; i <= n; i++)
 		public[list[i]] = 1

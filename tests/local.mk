@@ -53,6 +53,7 @@ unit_tests = \
 	%D%/unit/t-autodiff \
 	%D%/unit/t-base \
 	%D%/unit/t-cost \
+	%D%/unit/t-fuse \
 	%D%/unit/t-interp \
 	%D%/unit/t-interp-ops \
 	%D%/unit/t-ir \

@@ -1207,6 +1207,7 @@ doc_pages = \
 	README.md \
 	docs/design.md \
 	docs/ir.md \
+	docs/kernels.md \
 	docs/language.md \
 	docs/passes.md \
 	docs/plan.md \
