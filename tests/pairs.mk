@@ -1368,6 +1368,7 @@ doc_pages = \
 	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \
+	docs/kernels.md \
 	docs/language.md \
 	docs/passes.md \
 	docs/plan.md \
