@@ -64,7 +64,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/plugin.c \
 	%D%/price.c \
 	%D%/price.h \
-	%D%/price_node.c \
+	%D%/price_kernel.c \
 	%D%/ranks.c \
 	%D%/ranks.h \
 	%D%/recompute.c \

@@ -1,5 +1,5 @@
 /*
- * A whole step: every function's nodes, times the trips of their repeats;
+ * A whole step: every function's kernels, times the trips of their repeats;
  * then the schedule as it runs, action by action; then the update, with the
  * reduction of gradients in it.
  */
@@ -10,50 +10,6 @@
 const char *const price_part_names[PRICE_NPARTS] = {
 	"contractions", "attention", "maps and rows", "collectives"
 };
-
-/* ---- what touches the memory ---- */
-
-/* Work on elements and rows, which runs in chains. */
-static bool
-chains(const struct ir_node *n)
-{
-	return ir_is(n->op, IRF_MAP | IRF_ROWWISE | IRF_MOVES);
-}
-
-static void
-mark(struct pricing *p)
-{
-	struct ir_module *m = p->m;
-	node_id id;
-	uint32_t i, k;
-
-	for (id = 1; id < m->nodes.n; id++) {
-		const struct ir_node *n = ir_node(m, id);
-
-		for (k = 0; k < n->nargs; k++) {
-			value_id v = ir_args(m, n)[k];
-			node_id maker = m->values.at[v].node;
-			const struct ir_node *from = ir_node(m, maker);
-			bool made = maker && chains(from);
-
-			/* a contraction's result is at hand in its epilogue */
-			if (chains(n) && !made &&
-			    !(maker && !p->traits->eager &&
-			      ir_is(from->op, IRF_CONTRACTS) &&
-			      !ir_is(from->op, IRF_PAIRS))) {
-				p->read[v] = true;
-			}
-			if (!chains(n) && made) {
-				p->escapes[v] = true;
-			}
-		}
-	}
-	for (i = 1; i < m->regions.n; i++) {
-		for (k = 0; k < m->regions.at[i].results.n; k++) {
-			p->escapes[m->regions.at[i].results.at[k]] = true;
-		}
-	}
-}
 
 /* ---- functions ---- */
 
@@ -70,30 +26,28 @@ scale(struct price_func *to, const struct price_func *from, double times)
 }
 
 static void
-price_region(struct pricing *p, region_id r, struct price_func *f)
+price_list(struct pricing *p, const struct kernel_list *l,
+	   struct price_func *f)
 {
+	struct price_func once = { 0 };
 	uint32_t i;
 
-	for (i = 0; i < p->m->regions.at[r].nodes.n; i++) {
-		const struct ir_node *n =
-			ir_node(p->m, p->m->regions.at[r].nodes.at[i]);
-		struct price_func inner = { 0 };
-
-		if (n->region) {
-			price_region(p, n->region, &inner);
-			scale(f, &inner, (double)ir_attr_int(p->m, n,
-				IR_ATTR_COUNT, 1));
+	for (i = 0; i < l->at.n; i++) {
+		if (l->at.at[i].body) {
+			price_list(p, l->at.at[i].body, &once);
 		} else {
-			price_node(p, n, f);
+			price_kernel(p, &l->at.at[i], &once);
 		}
 	}
+	scale(f, &once, (double)l->count);
 }
 
 static void
-price_function(struct pricing *p, func_id id, struct price_func *f)
+price_function(struct pricing *p, struct kernels *const *all, func_id id,
+	       struct price_func *f)
 {
-	if (id) {
-		price_region(p, p->m->funcs.at[id].body, f);
+	if (id && all[id]) {
+		price_list(p, all[id]->top, f);
 	}
 }
 
@@ -110,7 +64,7 @@ sent_bytes(const struct pricing *p)
 		const struct ir_node *n = ir_node(p->m, id);
 
 		if (ir_is(n->op, IRF_PEER) && ir_is(n->op, IRF_SINK)) {
-			double b = price_bytes(p->m, ir_args(p->m, n)[0]);
+			double b = kernel_bytes(p->m, ir_args(p->m, n)[0]);
 
 			most = b > most ? b : most;
 		}
@@ -195,22 +149,21 @@ price_step(const struct ranks *r, const struct target_group *t,
 	   struct price *out, const char **why)
 {
 	struct pricing p = { .r = r, .m = r->m, .t = t, .traits = traits };
+	struct kernels **all;
 	uint32_t i, k;
 
 	memset(out, 0, sizeof *out);
-	p.escapes = arena_alloc(a, p.m->values.n);
-	p.read = arena_alloc(a, p.m->values.n);
 	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
 	out->update = arena_alloc(a, r->npipes * sizeof *out->update);
-	mark(&p);
+	all = kernels_all(p.m, a);
 	for (i = 0; i < r->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			price_function(&p, r->of_stage[i][k],
+			price_function(&p, all, r->of_stage[i][k],
 				       &out->stage[i][k]);
 		}
 	}
 	for (i = 0; i < r->npipes; i++) {
-		price_function(&p, r->update[i], &out->update[i]);
+		price_function(&p, all, r->update[i], &out->update[i]);
 		if (out->update[i].total_us > out->update_us) {
 			out->update_us = out->update[i].total_us;
 		}
@@ -222,8 +175,7 @@ price_step(const struct ranks *r, const struct target_group *t,
 	}
 	sum_parts(&p, out);
 	out->step_us = out->pipe_us + out->update_us;
-	*why = p.why;
-	return !p.why;
+	return true;
 }
 
 static void

@@ -9,6 +9,7 @@
 #define PASSES_PRICE_H
 
 #include "passes/cost.h"
+#include "passes/kernels.h"
 #include "passes/ranks.h"
 
 /* How measured software runs, where that is not as llmc's code does. */
@@ -53,26 +54,18 @@ bool price_step(const struct ranks *r, const struct target_group *t,
 void price_print(const struct ranks *r, const struct price *p,
 		 struct buf *out);
 
-/* ---- price_node.c ----------------------------------------------------- */
+/* ---- price_kernel.c --------------------------------------------------- */
 
 struct pricing {
 	const struct ranks *r;
 	struct ir_module *m;
 	const struct target_group *t;
 	const struct price_traits *traits;
-	bool *escapes;		/* by value: some kernel has to write it */
-	bool *read;		/* by value: some chain of maps reads it */
-	const char *why;	/* it cannot be priced */
 };
 
-/* Positions of dim i of the type on the fullest rank. */
-int64_t price_local(const struct ir_module *m, const struct ir_type *t,
-		    uint32_t i);
-/* Bytes of a value there. */
-double price_bytes(const struct ir_module *m, value_id v);
-/* Adds one run of the node. */
-void price_node(struct pricing *p, const struct ir_node *n,
-		struct price_func *f);
+/* Adds one run of a kernel. */
+void price_kernel(struct pricing *p, const struct kernel *k,
+		  struct price_func *f);
 /* The group that differs along these axes, bit a each. */
 struct cost_group price_group(const struct ranks *r,
 			      const struct target_group *t, uint32_t axes);

@@ -1,0 +1,252 @@
+/*
+ * What one kernel of a rank program takes: its shape, as kernels.h has it,
+ * handed to the formulas of cost.h.
+ */
+#include "passes/price.h"
+
+#include <math.h>
+#include <string.h>
+
+static enum target_rate
+rate_of(uint8_t dtype)
+{
+	switch (dtype) {
+	case IR_BF16:
+		return TARGET_BF16;
+	case IR_F16:
+		return TARGET_FP16;
+	case IR_TF32:
+		return TARGET_TF32;
+	case IR_F8E4M3:
+	case IR_F8E5M2:
+		return TARGET_FP8;
+	default:
+		return TARGET_FP32;
+	}
+}
+
+static void
+add(struct price_func *f, enum price_part part, double us)
+{
+	f->us[part] += us;
+	f->total_us += us;
+}
+
+/* The first node of the kernel with that flag and without the other. */
+static const struct ir_node *
+main_node(const struct pricing *p, const struct kernel *k, uint32_t flag,
+	  uint32_t not)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
+
+		if (ir_is(n->op, flag) && !ir_is(n->op, not)) {
+			return n;
+		}
+	}
+	return ir_node(p->m, k->nodes.at[0]);
+}
+
+/* Bytes at the memory's rate, without a launch of their own. */
+static double
+bytes_us(const struct pricing *p, double bytes)
+{
+	struct cost c = cost_bytes(&p->t->device, COST_MAP, bytes);
+
+	return bytes > 0 ? c.us - c.launch_us : 0;
+}
+
+/* ---- contractions ---- */
+
+/* Rows that find their matrix by index are shared out among these. */
+static void
+share_rows(const struct pricing *p, const struct kernel *k,
+	   const struct ir_node *n, struct cost_contraction *x)
+{
+	const struct ir_factor *of;
+	struct ir_rule r;
+
+	ir_bind(p->m, n, &r);
+	of = ir_rule_factor(&r, "of");
+	if (of && of->out) {
+		x->k /= k->dot.groups;
+	} else {
+		x->m /= k->dot.groups;
+	}
+	x->batch *= k->dot.groups;
+}
+
+static bool
+has_maps(const struct pricing *p, const struct kernel *k)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
+
+		if (ir_is(n->op, IRF_MAP) && *ir_ops[n->op].flops) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
+	struct cost_contraction x = {
+		.m = k->dot.m, .n = k->dot.n, .k = k->dot.k,
+		.batch = k->dot.batch
+	};
+	double elem, own, more;
+
+	x.rate = rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
+	x.out_bytes = ir_dtypes[ir_type(p->m, n->result)->dtype].bits / 8.0;
+	if (k->dot.groups > 1) {
+		share_rows(p, k, n, &x);
+	}
+	x.m = fmax(x.m, 1);
+	x.k = fmax(x.k, 1);
+	add(f, PRICE_MATRIX, cost_contraction(&p->t->device, &x).us);
+	/* what the maps behind it read and write beside */
+	elem = cost_rate_bytes(x.rate);
+	own = x.batch * (x.m * x.k + x.k * x.n) * elem +
+	      x.batch * x.m * x.n * x.out_bytes;
+	more = k->read_bytes + k->write_bytes - own;
+	if (p->traits->eager && has_maps(p, k)) {
+		more = fmax(more, 0) + 2 * x.batch * x.m * x.n * x.out_bytes;
+		add(f, PRICE_MAPS, p->t->device.launch_us);
+	}
+	add(f, PRICE_MAPS, bytes_us(p, more));
+}
+
+/* ---- attention ---- */
+
+/*
+ * Scores in memory: two contractions a head, and a softmax with mask and
+ * dropout in one kernel each, so 2 + 2 + 2 + 1 bytes a score forward and as
+ * many back.
+ */
+static double
+unfused_us(const struct pricing *p, const struct cost_attention *a,
+	   double passes)
+{
+	struct cost_contraction x = {
+		.m = a->queries, .n = a->keys, .k = a->head_dim,
+		.batch = a->batch * a->heads, .rate = a->rate, .out_bytes = 2
+	};
+	struct cost_contraction y = x;
+	double scores = a->batch * a->heads * a->queries * a->keys;
+
+	y.n = a->head_dim;
+	y.k = a->keys;
+	return passes * (cost_contraction(&p->t->device, &x).us +
+			 cost_contraction(&p->t->device, &y).us +
+			 cost_bytes(&p->t->device, COST_MAP, 7 * scores).us);
+}
+
+static void
+attention(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	const struct ir_node *n = main_node(p, k, IRF_PAIRS, 0);
+	const struct kernel_attention *a = &k->attention;
+	struct cost_attention x = {
+		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
+		.head_dim = a->d, .queries = a->s, .keys = a->t,
+		.causal = a->causal, .window = (double)a->window,
+		.rate = rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype)
+	};
+	/* forward is the op that decoding calls */
+	bool forward = main_node(p, k, IRF_PAIRS, 0)->op == IR_ATTENTION;
+	axis_id i;
+
+	for (i = 1; i < p->m->axes.n; i++) {	/* the keys go round */
+		x.keys *= k->talk.axes >> i & 1
+			? (double)p->m->axes.at[i].size : 1;
+	}
+	if (p->traits->unfused) {
+		add(f, PRICE_ATTENTION, unfused_us(p, &x, forward ? 1 : 2));
+	} else {
+		add(f, PRICE_ATTENTION, forward
+			? cost_attention(&p->t->device, &x).us
+			: cost_attention_backward(&p->t->device, &x).us);
+	}
+}
+
+/* ---- collectives ---- */
+
+struct cost_group
+price_group(const struct ranks *r, const struct target_group *t,
+	    uint32_t axes)
+{
+	uint32_t n = ranks_group_size(r, axes), i;
+	uint32_t *members = arena_alloc(&r->m->ctx->tmp, n * sizeof *members);
+	struct cost_group g = { 0 };
+
+	ranks_group(r, 0, axes, members);
+	for (i = 0; i < n; i++) {
+		g.per_node += members[i] < t->devices;
+	}
+	g.nodes = n / g.per_node + (n % g.per_node != 0);
+	g.sharing = g.nodes > 1 ? t->devices / g.per_node : 1;
+	g.sharing = g.sharing > 0 ? g.sharing : 1;
+	return g;
+}
+
+/* A ring takes as long as gathering what goes round. */
+static void
+talk(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	static const struct {
+		enum ir_op op;
+		enum cost_op cost;
+	} kinds[] = {
+		{ IR_ALL_REDUCE, COST_ALL_REDUCE },
+		{ IR_REDUCE_SCATTER, COST_REDUCE_SCATTER },
+		{ IR_ALL_GATHER, COST_ALL_GATHER },
+		{ IR_ALL_TO_ALL, COST_ALL_TO_ALL },
+		{ IR_DISPATCH, COST_ALL_TO_ALL },
+		{ IR_COMBINE, COST_ALL_TO_ALL }
+	};
+	bool ring = k->kind == KERNEL_ATTENTION;
+	enum cost_op op = ring ? COST_ALL_GATHER : COST_ALL_REDUCE;
+	struct cost_group g = price_group(p->r, p->t, k->talk.axes);
+	double ranks = (double)(g.per_node * g.nodes);
+	size_t i;
+
+	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		op = kinds[i].op == k->talk.op ? kinds[i].cost : op;
+	}
+	if (ranks > 1) {
+		add(f, PRICE_TALK, cost_collective(p->t, op, &g,
+			k->talk.bytes * (ring ? ranks : 1), NULL).us);
+	}
+}
+
+void
+price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	double bytes = k->read_bytes + k->write_bytes;
+
+	f->kernels++;
+	switch (k->kind) {
+	case KERNEL_CONTRACTION:
+		contraction(p, k, f);
+		break;
+	case KERNEL_ATTENTION:
+		attention(p, k, f);
+		break;
+	case KERNEL_COLLECTIVE:	/* sends are priced with the schedule */
+		break;
+	default:
+		add(f, PRICE_MAPS, cost_bytes(&p->t->device, COST_MAP,
+					      bytes).us);
+		break;
+	}
+	if (k->talk.axes) {
+		talk(p, k, f);
+	}
+}
