@@ -478,17 +478,23 @@ ir_type_equal(const struct ir_type *a, const struct ir_type *b)
 	       memcmp(a->cut, b->cut, a->ndims * sizeof a->cut[0]) == 0;
 }
 
-bool
-ir_type_has(const struct ir_type *t, dim_id d)
+int
+ir_type_at(const struct ir_type *t, dim_id d)
 {
-	uint8_t i;
+	int i;
 
 	for (i = 0; i < t->ndims; i++) {
 		if (t->dims[i] == d) {
-			return true;
+			return i;
 		}
 	}
-	return false;
+	return -1;
+}
+
+bool
+ir_type_has(const struct ir_type *t, dim_id d)
+{
+	return ir_type_at(t, d) >= 0;
 }
 
 bool

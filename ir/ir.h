@@ -385,6 +385,8 @@ void ir_bind(struct ir_module *m, const struct ir_node *n,
 bool ir_type_equal(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_same(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_has(const struct ir_type *t, dim_id d);
+/* The place of a dim, or -1. */
+int ir_type_at(const struct ir_type *t, dim_id d);
 /* Elements; false if they do not fit 63 bits. */
 bool ir_type_elems(const struct ir_module *m, const struct ir_type *t,
 		   int64_t *elems);

@@ -191,19 +191,6 @@ axis_fault(struct ir_module *m, const struct ir_node *n, axis_id a)
 
 /* ---- along all axes at once ---- */
 
-static int
-dim_at(const struct ir_type *t, dim_id d)
-{
-	int i;
-
-	for (i = 0; i < t->ndims; i++) {
-		if (t->dims[i] == d) {
-			return i;
-		}
-	}
-	return -1;
-}
-
 /* Bit a: axis a is in the cut. */
 static uint32_t
 axes_in(uint32_t cut)
@@ -224,7 +211,7 @@ order_fault(struct ir_module *m, const struct ir_node *n,
 	int i, j;
 
 	for (i = 0; i < s->ndims; i++) {
-		j = dim_at(t, s->dims[i]);
+		j = ir_type_at(t, s->dims[i]);
 		if (j >= 0 && s->cut[i] != t->cut[j] &&
 		    axes_in(s->cut[i]) == axes_in(t->cut[j])) {
 			return arena_printf(&m->ctx->tmp, "the axes that split "
@@ -257,8 +244,8 @@ group_fault(struct ir_module *m, const struct ir_node *n)
 			if (!(h->in >> i & 1) || !(k->in >> j & 1)) {
 				continue;
 			}
-			outer = t->cut[dim_at(t, h->dims[0])];
-			inner = s->cut[dim_at(s, k->dims[0])];
+			outer = t->cut[ir_type_at(t, h->dims[0])];
+			inner = s->cut[ir_type_at(s, k->dims[0])];
 			for (; inner; inner >>= 4, outer >>= 4) {
 				if ((inner & 15) != (outer & 15)) {
 					return arena_printf(&m->ctx->tmp,
@@ -287,7 +274,7 @@ conversion_fault(struct ir_module *m, const struct ir_node *n)
 	for (i = on->ndims; i-- > 0; ) {
 		axis_id a = on->dims[i];
 		struct ir_along s = ir_along(&t, a);
-		int at = s.how == IR_IS_SPLIT ? dim_at(&t, s.dim) : -1;
+		int at = s.how == IR_IS_SPLIT ? ir_type_at(&t, s.dim) : -1;
 
 		if (at >= 0 && t.cut[at] >> 4) {
 			axis_id all[IR_MAX_AXES];

@@ -27,19 +27,6 @@ struct writer {
 	uint32_t count;
 };
 
-static int
-dim_at(const struct ir_type *t, dim_id d)
-{
-	int i;
-
-	for (i = 0; i < t->ndims; i++) {
-		if (t->dims[i] == d) {
-			return i;
-		}
-	}
-	return -1;
-}
-
 /* ---- one step ---- */
 
 /* A conversion to be: its op, axes and dims. */
@@ -151,7 +138,7 @@ step_off(const struct ir_type *t, const struct ir_type *want, struct step *s)
 			s->op = IR_DISPATCH;
 			s->end = end;
 		}
-		j = end.how == IR_IS_SPLIT ? dim_at(t, end.dim) : -1;
+		j = end.how == IR_IS_SPLIT ? ir_type_at(t, end.dim) : -1;
 		if (j >= 0 && j != i &&
 		    next_axis(t->cut[j], want->cut[j]) == a) {
 			s->op = IR_ALL_TO_ALL;
@@ -304,7 +291,7 @@ whole_index(struct writer *w, value_id index, value_id v, axis_id a)
 	int i, j;
 
 	for (i = 0; i < want.ndims; i++) {
-		j = dim_at(&t, want.dims[i]);
+		j = ir_type_at(&t, want.dims[i]);
 		want.cut[i] = j >= 0 ? t.cut[j] : 0;
 	}
 	ir_set_along(&want, a, (struct ir_along){ IR_IS_WHOLE, 0 });
