@@ -6,6 +6,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/validate.h"
+#include "passes/kernels.h"
 #include "passes/plan.h"
 
 #include <stdlib.h>
@@ -148,7 +149,10 @@ is_split(const struct driver *d)
 		return given(d, OPT_PLAN) || given(d, OPT_PIN) ||
 		       given(d, OPT_COMPARE);
 	}
-	return emit && strcmp(emit, "ranks") == 0;
+	return emit && (strcmp(emit, "ranks") == 0 ||
+			strcmp(emit, "cost") == 0 ||
+			(strcmp(emit, "kernels") == 0 &&
+			 (given(d, OPT_PLAN) || given(d, OPT_PIN))));
 }
 
 /* Which to run: --passes, and --insert into those or the default ones. */
@@ -162,7 +166,7 @@ list_passes(struct driver *d)
 	if (!text) {
 		text = is_split(d) ? "split" :
 		       counts_memory(d) ? "train,place" :
-		       given(d, OPT_STEPS) ? "train" :
+		       given(d, OPT_STEPS) || wants(d, "kernels") ? "train" :
 		       insert->given ? "default" : "";
 	}
 	if (!pass_list_parse(&d->table, &d->passes, text)) {
@@ -393,6 +397,13 @@ emit(struct driver *d, struct ir_module *m)
 	}
 	if (wants(d, "ranks")) {
 		return drv_print_ranks(d, m);
+	}
+	if (wants(d, "cost")) {
+		return drv_print_cost(d, m);
+	}
+	if (wants(d, "kernels")) {
+		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);
+		return true;
 	}
 	if (wants(d, "ir")) {
 		ir_print(m, &d->out);

@@ -80,24 +80,31 @@ add_wrapped(struct buf *out, const char *text, int column, int indent)
 	buf_putc(out, '\n');
 }
 
+/* The words with something between; long lists go to the help's text. */
+#define MANY_WORDS 48
+
 static const char *
-value_text(const struct opt_row *row, struct arena *a)
+words_text(const struct opt_row *row, struct arena *a, const char *between)
 {
 	struct buf b;
 	char word[32];
 	const char *p = row->words;
 
+	buf_init(&b, a);
+	while (opt_next_word(&p, word, sizeof word)) {
+		buf_printf(&b, "%s%s", b.n ? between : "", word);
+	}
+	return buf_text(&b);
+}
+
+static const char *
+value_text(const struct opt_row *row, struct arena *a)
+{
 	if (row->kind == OPT_FLAG) {
 		return "";
 	}
-	if (!*p) {
-		return row->arg;
-	}
-	buf_init(&b, a);
-	while (opt_next_word(&p, word, sizeof word)) {
-		buf_printf(&b, "%s%s", b.n ? "|" : "", word);
-	}
-	return buf_text(&b);
+	return *row->words && strlen(row->words) < MANY_WORDS
+		? words_text(row, a, "|") : row->arg;
 }
 
 /* "-o, --output=FILE" */
@@ -127,8 +134,11 @@ help_text(const struct opt_row *row, struct arena *a)
 {
 	const char *where = opt_commands_text(row, a);
 
-	return *where ? arena_printf(a, "%s [%s]", row->help, where)
-		      : row->help;
+	const char *help = strlen(row->words) < MANY_WORDS ? row->help
+		: arena_printf(a, "%s: %s", row->help,
+			       words_text(row, a, ", "));
+
+	return *where ? arena_printf(a, "%s [%s]", help, where) : help;
 }
 
 static void

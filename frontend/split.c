@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "frontend/compare.h"
+#include "frontend/target.h"
+#include "passes/price.h"
 
 #define MAX_BYTES ((int64_t)16 << 30)	/* unless --max-bytes says more */
 #define MAX_STEPS 1000000
@@ -169,5 +171,63 @@ drv_print_ranks(struct driver *d, struct ir_module *m)
 		buf_putc(&d->out, '\n');
 	}
 	ir_print(m, &d->out);
+	return true;
+}
+
+/* ---- --emit=cost ---- */
+
+/* One kind of node, with room for all ranks. */
+static const struct target_group *
+one_group(struct driver *d, const struct ranks *r, struct target *t)
+{
+	const char *name = d->opts.at[OPT_TARGET].text;
+	const struct span nowhere = { 0, 0 };
+
+	if (!name) {
+		diag_error(&d->ctx.diags, nowhere, "--emit=cost goes with "
+			   "--target, as h100x8");
+		return NULL;
+	}
+	if (!fe_target(&d->ctx, name, t)) {
+		return NULL;
+	}
+	if (t->groups.n != 1) {
+		diag_error(&d->ctx.diags, nowhere, "%s has %u kinds of node, "
+			   "and a step is priced on one kind", name,
+			   t->groups.n);
+		return NULL;
+	}
+	if (r->nranks > target_devices(t)) {
+		diag_error(&d->ctx.diags, nowhere, "the plan has %u ranks, and "
+			   "%s has %lld devices", r->nranks, name,
+			   (long long)target_devices(t));
+		return NULL;
+	}
+	return t->groups.at;
+}
+
+bool
+drv_print_cost(struct driver *d, struct ir_module *m)
+{
+	const struct price_traits traits = { 0 };
+	const struct target_group *g;
+	const char *why = "?";
+	struct target t;
+	struct ranks r;
+	struct price p;
+
+	if (!can_run(d, m, &r)) {
+		return false;
+	}
+	g = one_group(d, &r, &t);
+	if (!g) {
+		return false;
+	}
+	if (!price_step(&r, g, &traits, &d->ctx.perm, &p, &why)) {
+		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
+			   "this step has no price: %s", why);
+		return false;
+	}
+	price_print(&r, &p, &d->out);
 	return true;
 }

@@ -51,18 +51,51 @@ struct formula {
 	const struct ir_node *n;
 	const struct ir_rule *r;
 	bool in_bytes;
+	bool local;		/* of one rank's pieces */
 };
 
 static double
-elems(const struct ir_module *m, const struct ir_type *t)
+elems(const struct formula *f, const struct ir_type *t)
 {
 	double v = 1;
 	uint8_t i;
 
+	if (f->local) {
+		return ir_most_elems(f->m, t);
+	}
 	for (i = 0; i < t->ndims; i++) {
-		v *= (double)ir_dim_size(m, t->dims[i]);
+		v *= (double)ir_dim_size(f->m, t->dims[i]);
 	}
 	return v;
+}
+
+/* The axes that split a dim of a factor, as its first holder says. */
+static uint32_t
+cut_of(const struct formula *f, const struct ir_factor *x, dim_id d)
+{
+	const struct ir_type *t = ir_type(f->m, f->n->result);
+	uint32_t k, i;
+
+	for (k = 0; k < f->n->nargs && k < IR_MAX_OPERANDS; k++) {
+		if (x->in >> k & 1) {
+			t = ir_type(f->m, ir_args(f->m, f->n)[k]);
+			break;
+		}
+	}
+	for (i = 0; i < t->ndims; i++) {
+		if (t->dims[i] == d) {
+			return t->cut[i];
+		}
+	}
+	return 0;
+}
+
+static int64_t
+size_of(const struct formula *f, const struct ir_factor *x, dim_id d)
+{
+	int64_t size = ir_dim_size(f->m, d);
+
+	return f->local ? ir_most(f->m, size, cut_of(f, x, d)) : size;
 }
 
 static double
@@ -76,27 +109,67 @@ factor(const struct formula *f, const char *name)
 		die("%s has no factor `%s`", ir_ops[f->n->op].name, name);
 	}
 	for (i = 0; i < x->n; i++) {
-		v *= (double)ir_dim_size(f->m, x->dims[i]);
+		v *= (double)size_of(f, x, x->dims[i]);
 	}
 	return v;
 }
 
+static bool
+is_balanced(const struct ir_module *m, uint32_t cut)
+{
+	for (; cut; cut >>= 4) {
+		if (m->axes.at[cut & 15].balanced) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * A rank sees the keys of all, one after the other if they are split.  The
+ * last piece of the queries sees most, unless the axis is balanced.
+ */
 static double
 pairs(const struct formula *f)
 {
 	const struct ir_factor *s = ir_rule_factor(f->r, "s");
 	const struct ir_factor *t = ir_rule_factor(f->r, "t");
+	int64_t whole = ir_dim_size(f->m, s->dims[0]);
+	int64_t here = size_of(f, s, s->dims[0]);
+	double heads = factor(f, "B") * factor(f, "h");
 
-	return factor(f, "B") * factor(f, "h") *
-	       ir_attention_pairs(ir_dim_size(f->m, s->dims[0]),
-				  ir_dim_size(f->m, t->dims[0]),
+	if (here < whole && is_balanced(f->m, cut_of(f, s, s->dims[0]))) {
+		heads *= (double)here / (double)whole;
+		here = whole;
+	}
+	return heads *
+	       ir_attention_pairs(here, ir_dim_size(f->m, t->dims[0]),
 				  ir_attr(f->m, f->n, IR_ATTR_CAUSAL),
 				  ir_attr_int(f->m, f->n, IR_ATTR_WINDOW, 0));
 }
 
+/* A product of factors of routed rows is of all ranks' rows. */
+static double
+routed(const struct formula *f)
+{
+	uint8_t axes = 0;
+	double v = 1;
+	axis_id a;
+	uint32_t k;
+
+	for (k = 0; f->local && k < f->n->nargs; k++) {
+		axes |= ir_type(f->m, ir_args(f->m, f->n)[k])->routed;
+	}
+	for (a = 1; a < f->m->axes.n; a++) {
+		v *= axes >> (a - 1) & 1 ? (double)f->m->axes.at[a].size : 1;
+	}
+	return v;
+}
+
 /* The value of one token; an operand's also sets the product's type. */
 static double
-token(const struct formula *f, const char *name, const struct ir_type **type)
+token(const struct formula *f, const char *name, const struct ir_type **type,
+      bool *whole)
 {
 	int64_t number;
 	uint32_t k;
@@ -105,7 +178,8 @@ token(const struct formula *f, const char *name, const struct ir_type **type)
 		return (double)number;
 	}
 	if (strcmp(name, "out") == 0) {
-		return elems(f->m, ir_type(f->m, f->n->result));
+		*whole = false;
+		return elems(f, ir_type(f->m, f->n->result));
 	}
 	if (strcmp(name, "pairs") == 0) {
 		return pairs(f);
@@ -114,7 +188,8 @@ token(const struct formula *f, const char *name, const struct ir_type **type)
 		if (strlen(name) == 3 && memcmp(name, "in", 2) == 0 &&
 		    name[2] == (char)('0' + k)) {
 			*type = ir_type(f->m, ir_args(f->m, f->n)[k]);
-			return elems(f->m, *type);
+			*whole = false;
+			return elems(f, *type);
 		}
 	}
 	return factor(f, name);
@@ -124,6 +199,7 @@ static double
 product(const struct formula *f, const char *p, size_t n)
 {
 	const struct ir_type *type = ir_type(f->m, f->n->result);
+	bool whole = true;	/* nothing in it is of the pieces alone */
 	double v = 1;
 	char name[16];
 	size_t k;
@@ -143,8 +219,9 @@ product(const struct formula *f, const char *p, size_t n)
 			name[k] = p[k];
 		}
 		name[k] = '\0';
-		v *= token(f, name, &type);
+		v *= token(f, name, &type, &whole);
 	}
+	v = whole ? v / routed(f) : v;
 	return f->in_bytes ? v * ir_dtypes[type->dtype].bits / 8 : v;
 }
 
@@ -162,12 +239,13 @@ evaluate(const struct formula *f, const char *p)
 	return v;
 }
 
-void
-ir_cost(struct ir_module *m, const struct ir_node *n, struct ir_cost *out)
+static void
+cost(struct ir_module *m, const struct ir_node *n, bool local,
+     struct ir_cost *out)
 {
 	const struct ir_op_info *op = &ir_ops[n->op];
 	struct ir_rule r = { 0 };
-	struct formula f = { m, n, &r, false };
+	struct formula f = { m, n, &r, false, local };
 
 	if (op->nargs > 0) {
 		ir_bind(m, n, &r);
@@ -175,4 +253,17 @@ ir_cost(struct ir_module *m, const struct ir_node *n, struct ir_cost *out)
 	out->flops = evaluate(&f, op->flops);
 	f.in_bytes = true;
 	out->bytes = evaluate(&f, op->bytes);
+}
+
+void
+ir_cost(struct ir_module *m, const struct ir_node *n, struct ir_cost *out)
+{
+	cost(m, n, false, out);
+}
+
+void
+ir_cost_local(struct ir_module *m, const struct ir_node *n,
+	      struct ir_cost *out)
+{
+	cost(m, n, true, out);
 }

@@ -449,6 +449,14 @@ int64_t ir_pieces_at(const struct ir_pieces *p, int64_t i);
 /* The place of a position, or -1. */
 int64_t ir_pieces_find(const struct ir_pieces *p, int64_t position);
 
+/* The most positions of such a dim that any rank has. */
+int64_t ir_most(const struct ir_module *m, int64_t size, uint32_t cut);
+/*
+ * The most elements that any rank has; of routed rows its share, as if they
+ * went evenly to all.
+ */
+double ir_most_elems(const struct ir_module *m, const struct ir_type *t);
+
 /* A rank's elements of a tensor, row-major as those of the whole tensor. */
 struct ir_local {
 	uint32_t ndims;
@@ -501,6 +509,9 @@ struct ir_cost {
 /* One execution of the node, by its row's formulas; not its region. */
 void ir_cost(struct ir_module *m, const struct ir_node *n,
 	     struct ir_cost *out);
+/* The same of one rank's pieces, of the rank that has most to do. */
+void ir_cost_local(struct ir_module *m, const struct ir_node *n,
+		   struct ir_cost *out);
 /* (query, key) pairs one head of one sequence looks at. */
 double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 			  int64_t window);

@@ -5,6 +5,8 @@
  */
 #include "ir/ir.h"
 
+#include <math.h>
+
 /* Adds places lo .. hi-1 of a list to another one. */
 static void
 take(const struct ir_pieces *from, int64_t lo, int64_t hi,
@@ -59,6 +61,20 @@ ir_pieces(const struct ir_module *m, int64_t size, uint32_t cut,
 }
 
 int64_t
+ir_most(const struct ir_module *m, int64_t size, uint32_t cut)
+{
+	for (; cut; cut >>= 4) {
+		const struct ir_axis *a = &m->axes.at[cut & 15];
+		int64_t parts = a->balanced ? 2 * a->size : a->size;
+		int64_t c = (size + parts - 1) / parts;
+
+		c = a->balanced ? 2 * c : c;
+		size = c < size ? c : size;
+	}
+	return size;
+}
+
+int64_t
 ir_pieces_at(const struct ir_pieces *p, int64_t i)
 {
 	uint32_t k;
@@ -90,6 +106,25 @@ ir_pieces_find(const struct ir_pieces *p, int64_t position)
 }
 
 /* ---- a whole tensor ---- */
+
+double
+ir_most_elems(const struct ir_module *m, const struct ir_type *t)
+{
+	double v = 1;
+	axis_id a;
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		v *= (double)ir_most(m, ir_dim_size(m, t->dims[i]),
+				     t->cut[i]);
+	}
+	for (a = 1; a < m->axes.n; a++) {
+		if (t->routed >> (a - 1) & 1) {
+			v = ceil(v / (double)m->axes.at[a].size);
+		}
+	}
+	return v;
+}
 
 void
 ir_local(const struct ir_module *m, const struct ir_type *t,

@@ -26,11 +26,20 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/derive.h \
 	%D%/fold.c \
 	%D%/funcs.c \
+	%D%/fuse.c \
+	%D%/fuse.h \
+	%D%/fuse_count.c \
+	%D%/fuse_facts.c \
+	%D%/fuse_grow.c \
+	%D%/fuse_order.c \
+	%D%/fuse_sink.c \
 	%D%/groups.c \
 	%D%/groups.h \
 	%D%/holds.c \
 	%D%/holds_print.c \
 	%D%/inline.c \
+	%D%/kernels.h \
+	%D%/kernels_print.c \
 	%D%/manager.c \
 	%D%/names.c \
 	%D%/optimize.c \

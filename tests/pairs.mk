@@ -447,6 +447,7 @@ pair_tests = \
 pair_files = \
 	tests/data/collectives.tsv \
 	tests/data/kernels.tsv \
+	tests/data/train.tsv \
 	tests/ir/attribute-missing.err \
 	tests/ir/attribute-missing.ir \
 	tests/ir/attribute-not-taken.err \
@@ -1370,6 +1371,7 @@ doc_pages = \
 	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \
+	docs/kernels.md \
 	docs/language.md \
 	docs/passes.md \
 	docs/plan.md \

@@ -101,7 +101,7 @@ for why in '1 not: its gpu is no target' '1 not: no formula is for this op' \
 	grep -q "$why" "$tmp/out" || { cat "$tmp/out"; fail "no \`$why'"; }
 done
 
-# Runs are read, and it is said that they are not predicted.
+# Runs go through all passes; the parts that plans do not say have defaults.
 h='model layers hidden heads kv_heads ffn mlp vocab seq gpu gpus_per_node'
 h="$h n_gpus node_link_gb_s tp pp dp cp vpp mbs gbs sp recompute zero"
 h="$h precision step_s mem_gb mem_kind source traits"
@@ -111,6 +111,9 @@ h="$h precision step_s mem_gb mem_kind source traits"
 		- - s -
 } | tr ' ' '\t' >"$tmp/train.tsv"
 "$LLMC" validate "$tmp/train.tsv" >"$tmp/out" || fail 'runs are not read'
-grep -q '1 not: the time of a whole step is not modelled yet' "$tmp/out" ||
-	fail 'runs seem to be predicted'
+grep -q '1 predicted, 0 not' "$tmp/out" || fail 'a run is not predicted'
+sed 's/\ta100\t/\tz100\t/' "$tmp/train.tsv" >"$tmp/z.tsv"
+"$LLMC" validate "$tmp/z.tsv" >"$tmp/out" || fail 'odd runs are refused'
+grep -q '1 not: there is no target of that name' "$tmp/out" ||
+	fail 'a target of no name prices a run'
 exit 0

@@ -1,0 +1,183 @@
+/*
+ * fuse: which nodes become one kernel.  Region by region, outer ones first:
+ * each node has a class by the facts of its op, groups of nodes merge as
+ * long as no path leaves a group and comes back, and what is left crosses
+ * memory.  It is no pass of the table, since it changes nothing: it reads
+ * what any pass has left, and the same function gives the same kernels.
+ */
+#include "passes/fuse.h"
+
+const char *
+kernel_kind_name(enum kernel_kind kind)
+{
+	static const char *const names[KERNEL_NKINDS] = {
+		"map", "rowwise", "contraction", "attention", "move",
+		"optimizer", "collective", "repeat", "call"
+	};
+
+	return names[kind];
+}
+
+/* ---- uses ---- */
+
+static void
+add_link(struct fuse *f, value_id v, node_id user)
+{
+	struct fuse_link l = { user, f->uses[v] };
+
+	VEC_PUSH(&f->scratch, &f->links, l);
+	f->uses[v] = f->links.n;
+}
+
+static void
+find_uses(struct fuse *f, region_id r, bool *updates)
+{
+	const struct ir_region *region = &f->m->regions.at[r];
+	uint32_t i, k;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		node_id id = region->nodes.at[i];
+		const struct ir_node *n = ir_node(f->m, id);
+
+		*updates |= fuse_stores(n);
+		for (k = 0; k < n->nargs; k++) {
+			add_link(f, ir_args(f->m, n)[k], id);
+		}
+		if (n->region) {
+			find_uses(f, n->region, updates);
+		}
+	}
+	for (i = 0; i < region->results.n; i++) {
+		f->escapes[region->results.at[i]] = true;
+	}
+}
+
+/* ---- regions ---- */
+
+static struct kernel_list *find_region(struct fuse *f, region_id r);
+
+/* Groups in order; bodies come later, since they need the same scratch. */
+static void
+find_kernels(struct fuse *f, struct kernel_list *l)
+{
+	struct kernel none = { .kind = KERNEL_MAP };
+	uint32_t i;
+
+	for (i = 0; i < f->norder; i++) {
+		if (f->order[i] != FUSE_HOLE) {
+			VEC_PUSH(f->a, &l->at, none);
+			fuse_count(f, f->order[i], &l->at.at[l->at.n - 1]);
+		}
+	}
+	for (i = 0; i < f->n; i++) {
+		if (fuse_class(f, f->nodes[i]) == FUSE_FREE) {
+			VEC_PUSH(f->a, &l->free, f->nodes[i]);
+		}
+	}
+}
+
+static struct kernel_list *
+find_region(struct fuse *f, region_id r)
+{
+	struct kernel_list *l = arena_alloc(f->a, sizeof *l);
+	uint32_t i;
+
+	l->region = r;
+	l->count = 1;
+	fuse_open_region(f, r);
+	fuse_grow(f);
+	fuse_sink(f);
+	find_kernels(f, l);
+	for (i = 0; i < l->at.n; i++) {
+		struct kernel *k = &l->at.at[i];
+		const struct ir_node *n = ir_node(f->m, k->nodes.at[0]);
+
+		if (k->kind == KERNEL_REPEAT) {
+			k->body = find_region(f, n->region);
+			k->body->count = ir_attr_int(f->m, n, IR_ATTR_COUNT,
+						     1);
+		}
+	}
+	return l;
+}
+
+static void
+add_up(const struct kernel_list *l, double times, struct kernels *ks)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->kind == KERNEL_REPEAT) {
+			add_up(k->body, times * (double)k->body->count, ks);
+			continue;
+		}
+		ks->nkernels += times;
+		ks->flops += times * k->flops;
+		ks->read_bytes += times * k->read_bytes;
+		ks->write_bytes += times * k->write_bytes;
+	}
+}
+
+/* ---- functions ---- */
+
+static void
+open_scratch(struct fuse *f, struct ir_module *m, struct arena *a)
+{
+	uint32_t nv = m->values.n + 1, nn = m->nodes.n + 1;
+
+	*f = (struct fuse){ .m = m, .a = a };
+	arena_init(&f->scratch, &m->ctx->mem);
+	arena_init(&f->tmp, &m->ctx->mem);
+	f->uses = arena_alloc(&f->scratch, nv * sizeof *f->uses);
+	f->escapes = arena_alloc(&f->scratch, nv);
+	f->constant = arena_alloc(&f->scratch, nv);
+	f->class = arena_alloc(&f->scratch, nn);
+	f->place = arena_alloc(&f->scratch, nn * sizeof *f->place);
+	f->home = arena_alloc(&f->scratch, nn * sizeof *f->home);
+}
+
+static struct kernels *
+find(struct fuse *f, func_id id)
+{
+	region_id body = f->m->funcs.at[id].body;
+	struct kernels *ks = arena_alloc(f->a, sizeof *ks);
+
+	ks->func = id;
+	f->updates = false;
+	find_uses(f, body, &f->updates);
+	fuse_classify(f, body);
+	ks->top = find_region(f, body);
+	add_up(ks->top, 1, ks);
+	return ks;
+}
+
+struct kernels *
+kernels_find(struct ir_module *m, func_id func, struct arena *a)
+{
+	struct kernels *ks;
+	struct fuse f;
+
+	open_scratch(&f, m, a);
+	ks = find(&f, func);
+	arena_release(&f.tmp);
+	arena_release(&f.scratch);
+	return ks;
+}
+
+struct kernels **
+kernels_all(struct ir_module *m, struct arena *a)
+{
+	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
+	struct fuse f;
+	func_id i;
+
+	open_scratch(&f, m, a);
+	for (i = 1; i < m->funcs.n; i++) {
+		all[i] = find(&f, i);
+	}
+	arena_release(&f.tmp);
+	arena_release(&f.scratch);
+	return all;
+}

@@ -1,0 +1,153 @@
+/*
+ * Grouping nodes into kernels; between the fuse*.c files.
+ *
+ * The nodes of the region at hand are `places`, from 0.  At first each is a
+ * group of its own, in program order; groups merge, and their order stays
+ * one in which they can run.
+ */
+#ifndef PASSES_FUSE_H
+#define PASSES_FUSE_H
+
+#include "passes/kernels.h"
+
+enum fuse_class {
+	FUSE_FREE,		/* a source, a name or a view: no work */
+	FUSE_ELEM,		/* each element on its own */
+	FUSE_ROW,		/* sums over dims */
+	FUSE_SCATTER,		/* sums by index */
+	FUSE_DOT,
+	FUSE_PAIRS,
+	FUSE_SINK,		/* accumulate, store */
+	FUSE_TALK,		/* ranks wait for each other */
+	FUSE_REGION,
+	FUSE_CALL
+};
+
+#define FUSE_HOLE UINT32_MAX	/* in an order: a group that merged */
+
+/* One use of a value, by a node of any region. */
+struct fuse_link {
+	node_id user;
+	uint32_t next;		/* of the same value, and 1 */
+};
+
+struct fuse_group {
+	enum fuse_class head;	/* ELEM: of maps and rows alone */
+	bool dead;
+	bool reduced;		/* `space` is rows, not all it runs over */
+	bool late;		/* it ends in sums over its blocks */
+	struct ir_type space;
+	uint32_t at;		/* its place in `order` */
+	uint32_t mark;
+	VEC(uint32_t) places;	/* ascending */
+	VEC(uint32_t) copies;	/* places that are another group's too */
+};
+
+/* One name that a place reads or writes. */
+struct fuse_effect {
+	uint64_t key;
+	uint32_t place;
+	bool writes;
+};
+
+struct fuse {
+	struct ir_module *m;
+	struct arena *a;	/* of the result */
+	struct arena scratch;
+	/* by value */
+	uint32_t *uses;		/* its last link, and 1 */
+	VEC(struct fuse_link) links;
+	bool *escapes;		/* a region's result */
+	bool *constant;
+	/* by node */
+	uint8_t *class;		/* enum fuse_class */
+	uint32_t *place;	/* in its region, and 1 */
+	region_id *home;
+
+	/* the region at hand */
+	struct arena tmp;
+	region_id region;
+	bool updates;		/* its function stores */
+	uint32_t n;
+	const node_id *nodes;
+	uint32_t *group_of;	/* by place */
+	bool *late;		/* by place: known when all blocks are done */
+	VEC(uint32_t) *preds;	/* by place */
+	struct fuse_group *groups;
+	uint32_t *order;	/* groups, and holes */
+	uint32_t norder, mark;
+};
+
+/* ---- fuse_facts.c ---- */
+
+/* The class of each node of a region and those inside. */
+void fuse_classify(struct fuse *f, region_id r);
+/*
+ * What lies in memory behind views, or 0: a constant.  *moved: an element is
+ * not where it was.  `moved` may be NULL.
+ */
+value_id fuse_base(const struct fuse *f, value_id v, bool *moved);
+/* The same dims, cut alike, in any order. */
+bool fuse_same_space(const struct ir_type *a, const struct ir_type *b);
+/* Whether it has all the dims of those rows. */
+bool fuse_covers(const struct ir_type *t, const struct ir_type *rows);
+/* The rows of a node that sums over the others of its operand's dims. */
+struct ir_type fuse_rows(const struct fuse *f, const struct ir_node *n);
+/*
+ * Whether a sum is over all of its operand, or over the outer dims of it: it
+ * is known only when all blocks of a kernel are done.
+ */
+bool fuse_is_late(const struct fuse *f, const struct ir_node *n);
+bool fuse_indexed(const struct ir_node *n);
+/* Whether all that use the value, through views too, say yes. */
+bool fuse_all_uses(struct fuse *f, value_id v,
+		   bool (*yes)(struct fuse *f, node_id user, value_id v,
+			       void *user_data),
+		   void *user_data);
+static inline enum fuse_class
+fuse_class(const struct fuse *f, node_id n)
+{
+	return (enum fuse_class)f->class[n];
+}
+
+/* Where the maker of a value of this region stands. */
+static inline uint32_t
+fuse_place(const struct fuse *f, value_id v)
+{
+	return f->place[f->m->values.at[v].node] - 1;
+}
+
+/* ---- fuse_order.c ---- */
+
+/* Whether a sink puts its value in place of a tensor, not beside a sum. */
+bool fuse_stores(const struct ir_node *n);
+
+/* Places, what each comes behind, and a group for each. */
+void fuse_open_region(struct fuse *f, region_id r);
+/* The group that makes the value in this region, or UINT32_MAX. */
+uint32_t fuse_maker(const struct fuse *f, value_id base);
+/*
+ * Makes one group of two, the one that stands there in the end in *into, if
+ * no path leaves them and comes back.
+ */
+bool fuse_merge(struct fuse *f, uint32_t a, uint32_t b, uint32_t *into);
+
+/* ---- fuse_grow.c ---- */
+
+void fuse_grow(struct fuse *f);
+
+/* ---- fuse_sink.c ---- */
+
+/* Computes cheap values where they are used, not where they are written. */
+void fuse_sink(struct fuse *f);
+
+/* ---- fuse_count.c ---- */
+
+/* What a group reads, writes and computes. */
+void fuse_count(struct fuse *f, uint32_t group, struct kernel *k);
+/* Whether a value is made in the group, there or as a copy. */
+bool fuse_has(const struct fuse *f, uint32_t group, value_id base);
+/* Whether a value that the group makes is wanted outside of it. */
+bool fuse_is_wanted(struct fuse *f, uint32_t group, value_id v);
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * Kernel groups: which nodes of a function a back end emits as one kernel.
+ * This is an analysis; it changes nothing.  What a group computes and only
+ * uses itself never touches memory.  docs/kernels.md is the page about it.
+ *
+ * Sizes are those of one rank's pieces, of the rank that has most.
+ */
+#ifndef PASSES_KERNELS_H
+#define PASSES_KERNELS_H
+
+#include "ir/ir.h"
+
+enum kernel_kind {
+	KERNEL_MAP,		/* element by element, of one shape */
+	KERNEL_ROWWISE,		/* sums over rows, and maps around them */
+	KERNEL_CONTRACTION,	/* with the maps behind it */
+	KERNEL_ATTENTION,	/* forward, or all of backward */
+	KERNEL_MOVE,		/* gather, scatter, a copy */
+	KERNEL_OPTIMIZER,	/* a tensor's step, or its part of the norm */
+	KERNEL_COLLECTIVE,	/* ranks talk */
+	KERNEL_REPEAT,		/* no kernel: a loop of such */
+	KERNEL_CALL,		/* no kernel: another function's */
+	KERNEL_NKINDS
+};
+
+/* One value that a kernel reads from memory, or writes. */
+struct kernel_use {
+	value_id value;		/* what lies in memory, no view of it */
+	double bytes;		/* of it that are touched */
+};
+
+/* 2 * batch * groups' rows m * n * k flops. */
+struct kernel_dot {
+	double batch, m, n, k;
+	double groups;		/* matrices to choose from; 1: no choice */
+};
+
+struct kernel_attention {
+	double batch, heads, kv, s, t, d, v;
+	double pairs;		/* (query, key) pairs in all of it */
+	int64_t window;		/* 0: none */
+	bool causal;
+};
+
+struct kernel_talk {
+	uint32_t axes;		/* bit a: along axis a */
+	uint16_t op;		/* enum ir_op */
+	double bytes;		/* the larger of what goes in and comes out */
+};
+
+struct kernel_list;
+
+struct kernel {
+	enum kernel_kind kind;
+	VEC(node_id) nodes;	/* as they stand in the region */
+	uint32_t ncopies;	/* the first so many are another's too */
+	VEC(struct kernel_use) inputs, outputs;
+	double flops, read_bytes, write_bytes;
+	struct ir_type shape;	/* rows of ROWWISE, else what it runs over */
+	struct kernel_dot dot;
+	struct kernel_attention attention;
+	struct kernel_talk talk;	/* axes 0: it does not */
+	struct kernel_list *body;	/* REPEAT */
+};
+
+/* The kernels of one region in running order. */
+struct kernel_list {
+	region_id region;
+	int64_t count;		/* trips; 1 of a function's own */
+	VEC(struct kernel) at;
+	VEC(node_id) free;	/* nodes that need no kernel */
+};
+
+struct kernels {
+	func_id func;
+	struct kernel_list *top;
+	/* of one run, all trips */
+	double nkernels, flops, read_bytes, write_bytes;
+};
+
+/* ---- fuse.c ------------------------------------------------------------ */
+
+/* Of one function, called or inlined, placed or not. */
+struct kernels *kernels_find(struct ir_module *m, func_id f,
+			     struct arena *a);
+/* Of all functions, by func_id; quicker than one by one. */
+struct kernels **kernels_all(struct ir_module *m, struct arena *a);
+/* "rowwise" */
+const char *kernel_kind_name(enum kernel_kind kind);
+
+/* ---- fuse_facts.c ------------------------------------------------------ */
+
+/* Bytes of a value on the rank that has most of it. */
+double kernel_bytes(const struct ir_module *m, value_id v);
+
+/* ---- kernels_print.c --------------------------------------------------- */
+
+/* A table per function. */
+void kernels_print(struct ir_module *m, struct kernels *const *all,
+		   struct buf *out);
+
+#endif

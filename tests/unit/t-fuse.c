@@ -1,0 +1,309 @@
+/*
+ * Kernel groups of random modules and of random models under random plans:
+ * each node is in one group, groups can run in their order with nothing but
+ * what was written before, talk keeps its order, the work is that of all
+ * nodes, and no group touches more memory than its nodes would alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "frontend/frontend.h"
+#include "passes/kernels.h"
+#include "passes/pass.h"
+#include "passes/plan.h"
+#include "t-ir.h"
+#include "t-split.h"
+
+#define MODULES 400
+#define PAIRS 100
+
+struct look {
+	struct ir_module *m;
+	struct arena a;
+	uint8_t *seen;		/* by node: in so many groups */
+	bool *free;		/* by node */
+	bool *memory;		/* by value: it lies there by now */
+	uint32_t *kernel;	/* by node: the one at hand */
+	uint32_t nkernels;
+	double flops, nodes;	/* of kernels, of nodes */
+	uint64_t merged, copies;
+};
+
+static bool
+is_constant(struct look *l, value_id v)
+{
+	node_id id = l->m->values.at[v].node;
+	const struct ir_node *n = ir_node(l->m, id);
+	uint32_t i;
+
+	if (!id || n->nresults != 1 || n->op == IR_DROPOUT_MASK ||
+	    !(n->op == IR_CONST || n->nargs > 0) ||
+	    !(n->op == IR_CONST || ir_is(n->op, IRF_MAP | IRF_MOVES))) {
+		return false;
+	}
+	for (i = 0; i < n->nargs; i++) {
+		if (!is_constant(l, ir_args(l->m, n)[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What a node that needs no kernel stands for; 0: a constant. */
+static value_id
+base_of(struct look *l, value_id v)
+{
+	for (;;) {
+		node_id id = l->m->values.at[v].node;
+
+		if (!id || !l->free[id]) {
+			return v;
+		}
+		if (is_constant(l, v)) {
+			return 0;
+		}
+		if (ir_node(l->m, id)->nargs == 0) {
+			return v;
+		}
+		v = ir_args(l->m, ir_node(l->m, id))[0];
+	}
+}
+
+static bool
+available(struct look *l, value_id v, uint32_t kernel)
+{
+	value_id b = base_of(l, v);
+	node_id id = b ? l->m->values.at[b].node : 0;
+
+	return !b || !id || l->free[id] || l->memory[b] ||
+	       (kernel && l->kernel[id] == kernel);
+}
+
+/* Its nodes' operands are there, or made inside. */
+static void
+look_nodes(struct look *l, const struct kernel *k)
+{
+	double alone = 0, bytes;
+	struct ir_cost c;
+	uint32_t i, j;
+
+	l->nkernels++;
+	for (i = 0; i < k->nodes.n; i++) {
+		l->kernel[k->nodes.at[i]] = l->nkernels;
+		l->seen[k->nodes.at[i]] += i >= k->ncopies;
+	}
+	l->merged += k->nodes.n - 1;
+	l->copies += k->ncopies;
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(l->m, k->nodes.at[i]);
+
+		for (j = 0; j < n->nargs; j++) {
+			value_id v = ir_args(l->m, n)[j];
+
+			assert_true(available(l, v, l->nkernels));
+			alone += kernel_bytes(l->m, v);
+		}
+		alone += n->nresults ? kernel_bytes(l->m, n->result) : 0;
+		alone += ir_is(n->op, IRF_SINK) ? 2 * kernel_bytes(l->m,
+			ir_args(l->m, n)[0]) : 0;
+		if (!n->region && !n->callee) {
+			ir_cost_local(l->m, n, &c);
+			l->nodes += c.flops;
+		}
+	}
+	bytes = k->read_bytes + k->write_bytes;
+	assert_true(k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL ||
+		    bytes <= alone * (1 + 1e-12));
+	l->flops += k->flops;
+	if (k->kind == KERNEL_CONTRACTION) {
+		double dot = 2 * k->dot.batch * k->dot.m * k->dot.n *
+			     k->dot.k;
+
+		assert_true(dot <= k->flops * 1.01 + 1e6);
+	}
+	for (i = 0; i < k->outputs.n; i++) {
+		l->memory[k->outputs.at[i].value] = true;
+	}
+}
+
+static void
+look_inside(struct look *l, region_id r)
+{
+	const struct ir_region *region = &l->m->regions.at[r];
+	uint32_t i, k;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *n = ir_node(l->m, region->nodes.at[i]);
+
+		for (k = 0; k < n->nargs; k++) {
+			value_id v = ir_args(l->m, n)[k];
+			node_id id = l->m->values.at[v].node;
+
+			/* of a region around: it must have been written */
+			if (id && l->seen[id] && !l->free[id]) {
+				assert_true(l->memory[v]);
+			}
+		}
+		if (n->region) {
+			look_inside(l, n->region);
+		}
+	}
+}
+
+static uint32_t
+place_of(const struct ir_region *r, node_id id)
+{
+	uint32_t i;
+
+	for (i = 0; r->nodes.at[i] != id; i++) {
+	}
+	return i;
+}
+
+static void
+look_region(struct look *l, const struct kernel_list *list)
+{
+	const struct ir_region *r = &l->m->regions.at[list->region];
+	uint32_t i, k, talker = 0;
+
+	for (i = 0; i < list->free.n; i++) {
+		l->free[list->free.at[i]] = true;
+		l->seen[list->free.at[i]]++;
+	}
+	for (i = 0; i < list->at.n; i++) {
+		const struct kernel *x = &list->at.at[i];
+
+		look_nodes(l, x);
+		if (x->kind == KERNEL_REPEAT) {
+			assert_int_equal(x->nodes.n, 1);
+			look_inside(l, x->body->region);
+			look_region(l, x->body);
+		}
+		/* what talks does so as the program says */
+		for (k = 0; k < x->nodes.n; k++) {
+			node_id id = x->nodes.at[k];
+			uint32_t at = place_of(r, id);
+
+			if (!ir_is(ir_node(l->m, id)->op,
+				   IRF_TALKS | IRF_PEER)) {
+				continue;
+			}
+			assert_true(at >= talker);
+			talker = at + 1;
+		}
+	}
+	for (i = 0; i < r->nodes.n; i++) {
+		assert_int_equal(l->seen[r->nodes.at[i]], 1);
+	}
+	for (i = 0; i < r->results.n; i++) {
+		assert_true(available(l, r->results.at[i], 0));
+	}
+}
+
+static void
+look(struct ir_module *m, uint64_t *merged, uint64_t *copies)
+{
+	struct look l = { .m = m };
+	struct kernels **all;
+	struct buf b;
+	func_id f;
+
+	arena_init(&l.a, &m->ctx->mem);
+	l.seen = arena_alloc(&l.a, m->nodes.n);
+	l.free = arena_alloc(&l.a, m->nodes.n);
+	l.memory = arena_alloc(&l.a, m->values.n);
+	l.kernel = arena_alloc(&l.a, m->nodes.n * sizeof *l.kernel);
+	all = kernels_all(m, &l.a);
+	for (f = 1; f < m->funcs.n; f++) {
+		look_region(&l, all[f]->top);
+	}
+	assert_true(l.flops <= l.nodes * (1 + 1e-12) &&
+		    l.flops >= l.nodes * (1 - 1e-12));
+	buf_init(&b, &l.a);
+	kernels_print(m, all, &b);
+	*merged += l.merged;
+	*copies += l.copies;
+	arena_release(&l.a);
+}
+
+static void
+test_random(void **state)
+{
+	uint32_t made[IR_OP_COUNT] = { 0 };
+	uint64_t seed, merged = 0, copies = 0;
+
+	(void)state;
+	for (seed = 1; seed <= MODULES; seed++) {
+		struct ir_ctx c;
+		struct ir_module *m;
+
+		ir_ctx_init(&c, NULL);
+		m = make_module(&c, seed, made);
+		look(m, &merged, &copies);
+		ir_ctx_release(&c);
+	}
+	assert_true(merged > MODULES / 4);
+}
+
+static bool
+apply(struct ir_ctx *c, struct ir_module *m, const char *list)
+{
+	struct pass_list l = { 0 };
+	struct pass_table table;
+	struct pass_manager pm;
+	bool ok;
+
+	pass_table_init(&table, c);
+	pass_manager_init(&pm, &table);
+	ok = pass_list_parse(&table, &l, list) &&
+	     pass_run(&pm, &l, m) == PASS_OK;
+	pass_manager_release(&pm);
+	pass_table_release(&table);
+	return ok;
+}
+
+static void
+test_models(void **state)
+{
+	uint64_t merged = 0, copies = 0, done = 0, seed;
+
+	(void)state;
+	for (seed = 1; done < PAIRS; seed++) {
+		struct pair p = random_pair(seed);
+		struct ir_module *m;
+		const char *text;
+		struct ir_ctx c;
+		uint32_t base;
+
+		ir_ctx_init(&c, NULL);
+		text = model_text(&c.perm, &p);
+		assert_true(source_add(&c.sources, "model", text,
+				       strlen(text), &base));
+		m = fe_compile(&c, c.sources.files.n - 1);
+		assert_non_null(m);
+		if (seed % 3 == 0 ? apply(&c, m, "train")
+		    : plan_pin(m, plan_text(&c.perm, &p)) &&
+		      apply(&c, m, "split")) {
+			look(m, &merged, &copies);
+			done++;
+		}
+		ir_ctx_release(&c);
+	}
+	assert_true(merged > 100 * PAIRS);
+	assert_true(seed < 2 * PAIRS);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_models)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
