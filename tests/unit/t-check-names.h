@@ -74,7 +74,7 @@ whole_stage(struct mutant *k, uint32_t stage, int64_t start, int64_t count)
 	char stem[32];
 	uint32_t i, changed = 0;
 
-	for (i = 0; i < k->sites.n; i++) {
+	for (i = 0; stage < k->s->nstages && i < k->sites.n; i++) {
 		const struct site *x = &k->sites.at[i];
 
 		if (!is_repeat(k, x)) {
@@ -84,8 +84,7 @@ whole_stage(struct mutant *k, uint32_t stage, int64_t start, int64_t count)
 		snprintf(stem, sizeof stem, "stage%u_", stage);
 		if (strncmp(name, stem, strlen(stem)) != 0) {
 			snprintf(stem, sizeof stem, "pipe%u_",
-				 stage < k->s->nstages ? k->s->rank_of[stage]
-				 : 0);
+				 k->s->rank_of[stage]);
 			if (k->s->nstages > k->s->nranks ||
 			    strncmp(name, stem, strlen(stem)) != 0) {
 				continue;
