@@ -306,7 +306,8 @@ source_fault(struct ir_module *m, const struct ir_node *n)
 {
 	const struct ir_type *t = ir_type(m, n->result);
 	bool fixed = ir_is(n->op, IRF_STORED) ||
-		     ir_op_takes(n->op, IR_ATTR_VALUE) != IR_TAKES_NOT;
+		     ir_op_takes(n->op, IR_ATTR_VALUE) != IR_TAKES_NOT ||
+		     ir_op_takes(n->op, IR_ATTR_RATE) != IR_TAKES_NOT;
 
 	if (fixed && (t->sum || t->routed)) {
 		return arena_printf(&m->ctx->tmp, "expected %s to be whole or "

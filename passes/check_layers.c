@@ -245,6 +245,40 @@ mirrors_all(struct layers *l)
 	}
 }
 
+/* ---- what comes from later stages ---- */
+
+static bool
+has_use(const struct check *c, const struct check_fn *f, enum ir_op op)
+{
+	uint32_t i;
+
+	for (i = f->first; i < f->first + f->n; i++) {
+		if (check_node(c, &c->uses.at[i])->op == op) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * The loss is the last stage's, so that a stage before it has gradients only
+ * of what it receives: without, they are made of nothing.
+ */
+static void
+gradients_come(struct check *c, uint32_t s)
+{
+	const struct check_fn *b = &c->fns[CHECK_BACKWARD * c->nstages + s];
+	const struct check_fn *w = &c->fns[CHECK_WEIGHTS * c->nstages + s];
+
+	if (s + 1 < c->nstages && !has_use(c, b, IR_RECV) &&
+	    (has_use(c, b, IR_ACCUMULATE) || has_use(c, w, IR_ACCUMULATE) ||
+	     has_use(c, b, IR_SEND))) {
+		diag_error(&c->m->ctx->diags, span_of(c, b), "stage %u, "
+			   "backward: it makes gradients and receives none, "
+			   "expected a recv from a later stage", s);
+	}
+}
+
 void
 check_layers(struct check *c)
 {
@@ -254,6 +288,7 @@ check_layers(struct check *c)
 	l.last = arena_alloc(c->a, (c->keys.text.n + 1) * sizeof *l.last);
 	for (s = 0; s < c->nstages; s++) {
 		layers_of_stage(&l, &c->fns[s]);
+		gradients_come(c, s);
 	}
 	mirrors_all(&l);
 }

@@ -385,6 +385,68 @@ accumulated(struct tensor *t)
 	}
 }
 
+/* Whether backward of the stage sends what has no `batch`: no activation. */
+static bool
+sends_gradient(const struct check *c, uint32_t stage)
+{
+	dim_id batch = ir_dim_find(c->m, intern_str(&c->m->ctx->syms,
+						    "batch"));
+	const struct check_fn *f = &c->fns[CHECK_BACKWARD * c->nstages +
+					   stage];
+	uint32_t i;
+
+	for (i = f->first; i < f->first + f->n; i++) {
+		const struct check_use *u = &c->uses.at[i];
+
+		if (check_node(c, u)->op == IR_SEND &&
+		    (!batch || !ir_type_has(check_type(c, u), batch))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * A stage that derives something from a tensor accumulates its part of the
+ * gradient, though others accumulate theirs; or it sends it to one of them.
+ */
+static void
+each_adds_its_part(struct tensor *t, uint32_t *first, uint32_t *next)
+{
+	struct check *c = t->c;
+	uint32_t i, k;
+
+	/* added up by a stage: its first such use and 1, and those behind */
+	for (i = t->added.n; i-- > 0;) {
+		uint32_t use = t->added.at[i].use;
+		uint32_t s = check_fn_of(c, &c->uses.at[use])->stage;
+
+		next[use] = first[s];
+		first[s] = use + 1;
+	}
+	for (i = 0; i < t->moved.n && t->added.n; i++) {
+		const struct check_use *u = &c->uses.at[t->moved.at[i].use];
+		struct check_runs one = { &t->moved.at[i], 1, 1 }, has = { 0 };
+		uint32_t s = check_fn_of(c, u)->stage;
+		struct check_run gap;
+
+		for (k = first[s]; k; k = next[k - 1]) {
+			check_run_add(c, &has, k - 1);
+		}
+		if (check_run_lacks(&one, &has, &gap) &&
+		    !sends_gradient(c, s)) {
+			check_fail(c, u, "backward of this stage does not "
+				   "accumulate its part of the gradient%s, "
+				   "expected it to", check_trips(c, u, gap.lo,
+								 gap.hi));
+		}
+	}
+	for (i = 0; i < t->added.n; i++) {
+		first[check_fn_of(c, &c->uses.at[t->added.at[i].use])->stage] =
+			0;
+	}
+}
+
 /* The trips of one that are also in the other. */
 static void
 both(struct check *c, const struct check_runs *x, const struct check_runs *y,
@@ -469,6 +531,8 @@ check_tensors(struct check *c)
 {
 	struct said *room = arena_alloc(c->a, (c->uses.n + 1) * sizeof *room);
 	uint32_t *last = arena_alloc(c->a, c->m->values.n * sizeof *last);
+	uint32_t *first = arena_alloc(c->a, c->nstages * sizeof *first);
+	uint32_t *next = arena_alloc(c->a, (c->uses.n + 1) * sizeof *next);
 	const bool *derived = find_derived(c);
 	uint32_t i;
 	sym_t key;
@@ -481,6 +545,7 @@ check_tensors(struct check *c)
 			continue;
 		}
 		accumulated(&t);
+		each_adds_its_part(&t, first, next);
 		for (i = 0; i < t.holders.n; i++) {
 			stored_by_holders(&t, &t.holders.at[i]);
 			gradient_read(&t, &t.holders.at[i]);

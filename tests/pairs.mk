@@ -44,6 +44,7 @@ pair_tests = \
 	tests/ir/placed-groups.ir \
 	tests/ir/placed-inner.ir \
 	tests/ir/placed-map.ir \
+	tests/ir/placed-mask.ir \
 	tests/ir/placed-order-reduced.ir \
 	tests/ir/placed-order.ir \
 	tests/ir/placed-result.ir \
@@ -533,6 +534,8 @@ pair_files = \
 	tests/ir/placed-inner.ir \
 	tests/ir/placed-map.err \
 	tests/ir/placed-map.ir \
+	tests/ir/placed-mask.err \
+	tests/ir/placed-mask.ir \
 	tests/ir/placed-order-reduced.err \
 	tests/ir/placed-order-reduced.ir \
 	tests/ir/placed-order.err \

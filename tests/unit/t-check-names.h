@@ -74,7 +74,7 @@ whole_stage(struct mutant *k, uint32_t stage, int64_t start, int64_t count)
 	char stem[32];
 	uint32_t i, changed = 0;
 
-	for (i = 0; i < k->sites.n; i++) {
+	for (i = 0; stage < k->s->nstages && i < k->sites.n; i++) {
 		const struct site *x = &k->sites.at[i];
 
 		if (!is_repeat(k, x)) {
@@ -84,8 +84,7 @@ whole_stage(struct mutant *k, uint32_t stage, int64_t start, int64_t count)
 		snprintf(stem, sizeof stem, "stage%u_", stage);
 		if (strncmp(name, stem, strlen(stem)) != 0) {
 			snprintf(stem, sizeof stem, "pipe%u_",
-				 stage < k->s->nstages ? k->s->rank_of[stage]
-				 : 0);
+				 k->s->rank_of[stage]);
 			if (k->s->nstages > k->s->nranks ||
 			    strncmp(name, stem, strlen(stem)) != 0) {
 				continue;
@@ -96,6 +95,43 @@ whole_stage(struct mutant *k, uint32_t stage, int64_t start, int64_t count)
 		changed++;
 	}
 	return changed > 0;
+}
+
+/* What a stage's forward saves of a trip first; 0 if nothing. */
+static sym_t
+first_save(const struct mutant *k, uint32_t stage)
+{
+	const char *forward = arena_printf(&k->m->ctx->tmp,
+					   "stage%u_forward", stage);
+	uint32_t i;
+
+	for (i = 0; i < k->sites.n; i++) {
+		const struct site *x = &k->sites.at[i];
+		const struct ir_attr *name = ir_attr(k->m, node_at(k, x),
+						     IR_ATTR_NAME);
+
+		if (is_op(k, x, IR_SAVE) && strchr(ir_text(k->m->ctx,
+		    name->text), '{') && strcmp(ir_text(k->m->ctx,
+		    k->m->funcs.at[x->func].name), forward) == 0) {
+			return name->text;
+		}
+	}
+	return 0;
+}
+
+/* Whether another stage has trips of the same repeat. */
+static bool
+others_have_trips(const struct mutant *k, uint32_t stage)
+{
+	sym_t save = first_save(k, stage);
+	uint32_t s;
+
+	for (s = 0; s < k->s->nstages; s++) {
+		if (save && s != stage && first_save(k, s) == save) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool
@@ -110,10 +146,12 @@ layer_left_out(struct mutant *k, uint32_t i)
 	return whole_stage(k, i, 0, -1);
 }
 
+/* Beside others: of all trips, it would be another model's names. */
 static bool
 layers_shifted(struct mutant *k, uint32_t i)
 {
-	return whole_stage(k, i, 1, 0);
+	return k->s->nstages > 1 && i < k->s->nstages &&
+	       others_have_trips(k, i) && whole_stage(k, i, 1, 0);
 }
 
 static bool

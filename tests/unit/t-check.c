@@ -5,7 +5,9 @@
  * come to the losses, gradients and weights of the unsplit program, so that
  * it was not broken.  And check has nothing to say about sound ones.
  *
- * CHECK_PLACES=N how many places of each kind and pair.
+ * CHECK_PLACES=N how many places of each kind and pair, CHECK_RANDOM=N so many
+ * random pairs besides, CHECK_PAIRS=N how many sound ones, CHECK_SEED=S from
+ * which seed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +24,8 @@
 #include "t-split.h"
 
 #define PLACES 6
-#define DRAWS 200
+#define PAIRS 200
+#define SEED 100001
 #define STEPS 2
 #define CLOSE 1e-9
 
@@ -30,6 +33,7 @@
 
 struct source {
 	const char *name, *model, *plan;
+	int shuffle;		/* 0: prices are what they are */
 };
 
 #define BLOCK(more) \
@@ -78,23 +82,23 @@ struct source {
 
 static const struct source sources[] = {
 	{ "tensor and data", BLOCK(PLAIN("2")) ADAM("4"),
-	  "dp=2,tp=2,microbatch=1" },
+	  "dp=2,tp=2,microbatch=1", 0 },
 	{ "tied, 1f1b", BLOCK(TIED) ADAM("4"), "pp=2,dp=2,tp=2,microbatch=1,"
-	  "zero=1,stages=1+3" },
+	  "zero=1,stages=1+3", 0 },
 	{ "tied, zb_h1, zero 3", BLOCK(TIED) ADAM("4"),
-	  "pp=2,dp=2,schedule=zb_h1,microbatch=1,zero=3" },
+	  "pp=2,dp=2,schedule=zb_h1,microbatch=1,zero=3", 0 },
 	{ "interleaved, zero 2", BLOCK(PLAIN("4")) SGD("6"),
-	  "pp=2,interleave=2,dp=2,microbatch=1,zero=2" },
+	  "pp=2,interleave=2,dp=2,microbatch=1,zero=2", 0 },
 	{ "zbv, recompute", BLOCK(TIED) SGD("4"),
-	  "pp=2,schedule=zbv,tp=2,microbatch=1,recompute=full" },
+	  "pp=2,schedule=zbv,tp=2,microbatch=1,recompute=full", 0 },
 	{ "context", BLOCK(PLAIN("2")) ADAM("4"),
-	  "pp=2,cp=2,dp=2,microbatch=1,balanced=on" },
+	  "pp=2,cp=2,dp=2,microbatch=1,balanced=on", 0 },
 	{ "sequence", BLOCK(PLAIN("3")) SGD("4"),
-	  "pp=3,tp=2,cp=2,microbatch=2,sequence=on,context=gather" },
+	  "pp=3,tp=2,cp=2,microbatch=2,sequence=on,context=gather", 0 },
 	{ "experts", EXPERTS ADAM("4"), "pp=2,ep=2,dp=2,microbatch=1,"
-	  "stages=1+4" },
+	  "stages=1+4", 0 },
 	{ "experts, gpipe", EXPERTS SGD("4"), "pp=2,ep=2,tp=2,microbatch=1,"
-	  "schedule=gpipe,zero=1" },
+	  "schedule=gpipe,zero=1", 0 },
 };
 #define NSOURCES (sizeof sources / sizeof sources[0])
 
@@ -199,7 +203,21 @@ apply(struct ir_ctx *c, struct ir_module *m, const char *list)
 	return ok;
 }
 
+/* Prices that say nothing: any legal placement may come out. */
 static void
+shuffle(struct ir_ctx *c, struct ir_module *m, int seed)
+{
+	struct ir_setting s = { .kind = SET_NUM, .n = 1 };
+
+	s.key = intern_str(&c->syms, "place.shuffle");
+	s.num[0] = seed;
+	if (seed > 0) {
+		VEC_PUSH(&c->perm, &m->settings, s);
+	}
+}
+
+/* False: there is no such program, as the plan does not fit the model. */
+static bool
 open_subject(struct subject *b, const struct source *of)
 {
 	struct ir_eval eval = { .seed = 7 };
@@ -212,12 +230,12 @@ open_subject(struct subject *b, const struct source *of)
 	ir_ctx_init(&b->c, NULL);
 	whole = compile(&b->c, of->model);
 	m = compile(&b->c, of->model);
+	shuffle(&b->c, m, of->shuffle);
 	if (!apply(&b->c, whole, "train") || !plan_pin(m, of->plan) ||
 	    !plan_read(m, &plan) ||
 	    !(b->s = plan_schedule(m, &plan, &b->c.perm)) ||
 	    !apply(&b->c, m, "split")) {
-		tell(&b->c, of->name);
-		fail();
+		return false;
 	}
 	b->course = drv_course_run(whole, &eval, STEPS);
 	assert_non_null(b->course);
@@ -225,6 +243,7 @@ open_subject(struct subject *b, const struct source *of)
 	ir_print(m, &text);
 	b->text = buf_text(&text);
 	b->len = text.n;
+	return true;
 }
 
 /* ---- one broken program ---- */
@@ -335,6 +354,16 @@ say_missed(const struct subject *b, const struct mutant *k, uint32_t kind,
 
 	fprintf(stderr, "%s at %u of `%s` is not found:\n", kinds[kind].name,
 		place, b->of->name);
+	if (kinds[kind].at_node) {
+		const struct site *x = &k->sites.at[place];
+		const struct ir_attr *name = attr_of((struct mutant *)k,
+						     x->node, IR_ATTR_NAME);
+
+		fprintf(stderr, "%s: %s %s\n", ir_text(k->m->ctx,
+			k->m->funcs.at[x->func].name),
+			ir_ops[node_at(k, x)->op].name,
+			name ? ir_text(k->m->ctx, name->text) : "");
+	}
 	tell(k->m->ctx, b->of->plan);
 	if (getenv("CHECK_TELL")) {
 		buf_init(&text, &k->m->ctx->perm);
@@ -392,22 +421,57 @@ print_tally(void)
 	       sum[BY_CHECK], sum[EQUIVALENT], sum[MISSED]);
 }
 
+static uint32_t
+from_env(const char *name, uint32_t absent)
+{
+	const char *s = getenv(name);
+
+	return s && *s ? (uint32_t)atoi(s) : absent;
+}
+
+static bool
+damage_all(const struct source *of)
+{
+	uint32_t places = from_env("CHECK_PLACES", PLACES), k;
+	struct subject b;
+	bool ok = open_subject(&b, of);
+
+	for (k = 0; k < NKINDS && ok; k++) {
+		damage(&b, k, places);
+	}
+	ir_ctx_release(&b.c);
+	return ok;
+}
+
+static struct source
+random_source(struct arena *a, uint32_t seed)
+{
+	struct pair p = random_pair(seed);
+	struct source of = { "random", model_text(a, &p), plan_text(a, &p),
+			     p.n[NR_SHUFFLE] };
+
+	return of;
+}
+
 static void
 test_damage(void **state)
 {
-	const char *env = getenv("CHECK_PLACES");
-	uint32_t places = env ? (uint32_t)atoi(env) : PLACES, i, k;
+	uint32_t more = from_env("CHECK_RANDOM", 0), i, k;
+	uint32_t seed = from_env("CHECK_SEED", SEED);
 	uint32_t missed = 0, tried = 0;
-	struct subject b;
+	struct ir_ctx c;
 
 	(void)state;
 	for (i = 0; i < NSOURCES; i++) {
-		open_subject(&b, &sources[i]);
-		for (k = 0; k < NKINDS; k++) {
-			damage(&b, k, places);
-		}
-		ir_ctx_release(&b.c);
+		assert_true(damage_all(&sources[i]));
 	}
+	ir_ctx_init(&c, NULL);
+	for (i = 0; i < more; i++) {
+		struct source of = random_source(&c.perm, seed + i);
+
+		damage_all(&of);
+	}
+	ir_ctx_release(&c);
 	print_tally();
 	for (k = 0; k < NKINDS; k++) {
 		missed += tally[k][MISSED];
@@ -446,7 +510,7 @@ test_order(void **state)
 	for (i = 0; i < NSOURCES; i++) {
 		struct subject b;
 
-		open_subject(&b, &sources[i]);
+		assert_true(open_subject(&b, &sources[i]));
 		for (at = 0; at < 40; at++) {
 			struct sched_verdict v;
 			struct mutant k;
@@ -475,35 +539,34 @@ test_order(void **state)
 static void
 test_no_false_alarm(void **state)
 {
-	uint32_t accepted = 0;
-	uint64_t seed;
+	uint32_t want = from_env("CHECK_PAIRS", PAIRS), accepted = 0;
+	uint32_t first = from_env("CHECK_SEED", SEED), seed;
 
 	(void)state;
-	for (seed = 100001; accepted < DRAWS; seed++) {
-		struct pair p = random_pair(seed);
-		const char *text, *pins;
+	for (seed = first; accepted < want; seed++) {
 		struct ir_module *m;
+		struct source of;
 		struct ir_ctx c;
 		struct plan plan;
 
 		ir_ctx_init(&c, NULL);
-		text = model_text(&c.perm, &p);
-		pins = plan_text(&c.perm, &p);
-		m = compile(&c, text);
-		if (plan_pin(m, pins) && plan_read(m, &plan) &&
+		of = random_source(&c.perm, seed);
+		m = compile(&c, of.model);
+		shuffle(&c, m, of.shuffle);
+		if (plan_pin(m, of.plan) && plan_read(m, &plan) &&
 		    plan_schedule(m, &plan, &c.perm) &&
 		    apply(&c, m, "train,place,stage")) {
 			if (!apply(&c, m, "check")) {
-				tell(&c, text);
-				tell(&c, pins);
-				fail_msg("seed %u", (uint32_t)seed);
+				tell(&c, of.model);
+				tell(&c, of.plan);
+				fail_msg("seed %u", seed);
 			}
 			accepted++;
 		}
 		ir_ctx_release(&c);
 	}
 	printf("%u programs of %u pairs are accepted\n", accepted,
-	       (uint32_t)(seed - 100001));
+	       seed - first);
 }
 
 int
