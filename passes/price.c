@@ -5,6 +5,7 @@
  */
 #include "passes/price.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const price_part_names[PRICE_NPARTS] = {
@@ -89,24 +90,23 @@ hop_us(const struct pricing *p)
 }
 
 static bool
-run_schedule(const struct pricing *p, struct arena *a, struct price *out)
+run_schedule(const struct sched *s, struct arena *a, struct price *out)
 {
-	const struct ranks *r = p->r;
-	struct sched_cost *costs = arena_alloc(a, r->nstages * sizeof *costs);
+	struct sched_cost *costs = arena_alloc(a, s->nstages * sizeof *costs);
 	struct sched_timeline line;
 	uint32_t i, k;
 
-	for (i = 0; i < r->nstages; i++) {
+	for (i = 0; i < s->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			costs[i].us[k] = out->stage[i][k].total_us;
 		}
 		costs[i].hop_us = out->hop_us;
 	}
-	if (!sched_time(a, r->sched, costs, &line)) {
+	if (!sched_time(a, s, costs, &line)) {
 		return false;
 	}
 	out->pipe_us = line.makespan_us;
-	for (i = 0; i < r->npipes; i++) {
+	for (i = 0; i < s->nranks; i++) {
 		if (line.busy_us[i] > out->busy_us) {
 			out->busy_us = line.busy_us[i];
 		}
@@ -118,22 +118,22 @@ run_schedule(const struct pricing *p, struct arena *a, struct price *out)
 
 /* What the busiest rank does, by kind, and the slowest update. */
 static void
-sum_parts(const struct pricing *p, struct price *out)
+sum_parts(const struct sched *s, struct price *out)
 {
-	const struct ranks *r = p->r;
 	double best = -1;
 	uint32_t i, k, q;
 
-	for (i = 0; i < r->npipes; i++) {
-		const struct sched_list *l = &r->sched->ranks[i];
+	for (i = 0; i < s->nranks; i++) {
+		const struct sched_list *l = &s->ranks[i];
 		struct price_func all = { 0 };
 
 		for (k = 0; k < l->actions.n; k++) {
-			const struct sched_action *s = &l->actions.at[k];
+			const struct sched_action *x = &l->actions.at[k];
 
-			scale(&all, &out->stage[s->stage][s->kind], 1);
+			scale(&all, &out->stage[x->stage][x->kind], 1);
 		}
 		scale(&all, &out->update[i], 1);
+		out->update_us = fmax(out->update_us, out->update[i].total_us);
 		if (all.total_us > best) {
 			best = all.total_us;
 			for (q = 0; q < PRICE_NPARTS; q++) {
@@ -143,10 +143,10 @@ sum_parts(const struct pricing *p, struct price *out)
 	}
 }
 
-bool
-price_step(const struct ranks *r, const struct target_group *t,
-	   const struct price_traits *traits, struct arena *a,
-	   struct price *out, const char **why)
+void
+price_functions(const struct ranks *r, const struct target_group *t,
+		const struct price_traits *traits, struct arena *a,
+		struct price *out)
 {
 	struct pricing p = { .r = r, .m = r->m, .t = t, .traits = traits };
 	struct kernels **all;
@@ -164,17 +164,33 @@ price_step(const struct ranks *r, const struct target_group *t,
 	}
 	for (i = 0; i < r->npipes; i++) {
 		price_function(&p, all, r->update[i], &out->update[i]);
-		if (out->update[i].total_us > out->update_us) {
-			out->update_us = out->update[i].total_us;
-		}
 	}
 	out->hop_us = hop_us(&p);
-	if (!run_schedule(&p, a, out)) {
+}
+
+bool
+price_pipeline(const struct sched *s, const struct price_traits *traits,
+	       struct arena *a, struct price *out)
+{
+	(void)traits;
+	if (!run_schedule(s, a, out)) {
+		return false;
+	}
+	sum_parts(s, out);
+	out->step_us = out->pipe_us + out->update_us;
+	return true;
+}
+
+bool
+price_step(const struct ranks *r, const struct target_group *t,
+	   const struct price_traits *traits, struct arena *a,
+	   struct price *out, const char **why)
+{
+	price_functions(r, t, traits, a, out);
+	if (!price_pipeline(r->sched, traits, a, out)) {
 		*why = "the schedule stalls";
 		return false;
 	}
-	sum_parts(&p, out);
-	out->step_us = out->pipe_us + out->update_us;
 	return true;
 }
 

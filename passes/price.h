@@ -47,7 +47,17 @@ struct price {
 
 /* ---- price.c ---------------------------------------------------------- */
 
-/* In arena a. False: *why says what is not priced. */
+/* Every function, run once, in arena a; the rest of *out is 0. */
+void price_functions(const struct ranks *r, const struct target_group *t,
+		     const struct price_traits *traits, struct arena *a,
+		     struct price *out);
+/*
+ * From the times of functions to that of a step: `stage`, `update` and
+ * `hop_us` are read, all else is written.  False: the schedule stalls.
+ */
+bool price_pipeline(const struct sched *s, const struct price_traits *traits,
+		    struct arena *a, struct price *out);
+/* Both, in arena a. False: *why says what is not priced. */
 bool price_step(const struct ranks *r, const struct target_group *t,
 		const struct price_traits *traits, struct arena *a,
 		struct price *out, const char **why);
