@@ -399,6 +399,22 @@ const struct ir_setting *ir_setting(const struct ir_module *m,
 double ir_setting_num(const struct ir_module *m, const char *key,
 		      double absent);
 
+/* ---- copy.c: a context beside another, a module in it ------------------ */
+
+/*
+ * A context for one trial: it knows the parent's names and sources and its
+ * settings of warnings, and starts without errors.  What is added to it,
+ * names and errors too, dies with it and is not seen in the parent, which
+ * must outlive it.  Like every context it stays where it was made.
+ */
+void ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent);
+/*
+ * The same module in c, with the same ids; the two share nothing that either
+ * may change.  c is m's context, or a child of it that was made after the
+ * last name of m.
+ */
+struct ir_module *ir_copy(const struct ir_module *m, struct ir_ctx *c);
+
 /* ---- axes.c: the mesh, and how a value lies on it ---------------------- */
 
 axis_id ir_axis_add(struct ir_module *m, sym_t name, int64_t size,

@@ -4,6 +4,7 @@ noinst_LIBRARIES += %D%/libir.a
 %C%_libir_a_SOURCES = \
 	%D%/axes.c \
 	%D%/buf.c \
+	%D%/copy.c \
 	%D%/cost.c \
 	%D%/diag.c \
 	%D%/graph.c \

@@ -56,6 +56,7 @@ unit_tests = \
 	%D%/unit/t-autodiff \
 	%D%/unit/t-base \
 	%D%/unit/t-check \
+	%D%/unit/t-copy \
 	%D%/unit/t-cost \
 	%D%/unit/t-fuse \
 	%D%/unit/t-interp \

@@ -1,0 +1,93 @@
+/*
+ * Copies: a context beside another, and a module in it.  A search tries many
+ * plans on one program: each in a context of its own, which is released as a
+ * whole, errors included, and leaves the program and its context alone.
+ */
+#include "ir/ir.h"
+
+#include <string.h>
+
+/* ---- contexts ---- */
+
+/* Of an array in the parent's arena, one in ours, which may grow. */
+#define COPY_VEC(arena, v) \
+	((v)->cap = (v)->n, \
+	 (void)((v)->at = (v)->n ? arena_dup((arena), (v)->at, \
+		(v)->n * sizeof *(v)->at) : NULL))
+
+/* The texts stay where they are: they live as long as the parent. */
+static void
+copy_names(struct intern *t, struct arena *a)
+{
+	t->arena = a;
+	COPY_VEC(a, &t->text);
+	COPY_VEC(a, &t->len);
+	t->slots = arena_dup(a, t->slots, t->nslots * sizeof *t->slots);
+}
+
+static void
+copy_settings(struct diags *d, const struct diags *from)
+{
+	memcpy(d->on, from->on, sizeof d->on);
+	memcpy(d->fatal, from->fatal, sizeof d->fatal);
+	d->color = from->color;
+	d->format = from->format;
+}
+
+void
+ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent)
+{
+	memset(c, 0, sizeof *c);
+	c->mem = parent->mem;
+	arena_init(&c->perm, &c->mem);
+	arena_init(&c->tmp, &c->mem);
+	c->syms = parent->syms;
+	copy_names(&c->syms, &c->perm);
+	c->sources = parent->sources;
+	c->sources.arena = &c->perm;
+	COPY_VEC(&c->perm, &c->sources.files);
+	diag_init(&c->diags, &c->perm, &c->sources);
+	copy_settings(&c->diags, &parent->diags);
+}
+
+/* ---- modules ---- */
+
+/* Whether each name of the one is the same name in the other. */
+static bool
+knows_names(const struct ir_ctx *c, const struct ir_ctx *of)
+{
+	uint32_t n = of->syms.text.n;
+
+	return c->syms.text.n >= n &&
+	       c->syms.text.at[n - 1] == of->syms.text.at[n - 1];
+}
+
+struct ir_module *
+ir_copy(const struct ir_module *m, struct ir_ctx *c)
+{
+	struct arena *a = &c->perm;
+	struct ir_module *to = arena_dup(a, m, sizeof *m);
+	region_id r;
+
+	if (!knows_names(c, m->ctx)) {
+		die("a module is copied to a context without its names");
+	}
+	to->ctx = c;
+	COPY_VEC(a, &to->dims);
+	COPY_VEC(a, &to->axes);
+	COPY_VEC(a, &to->exprs);
+	COPY_VEC(a, &to->values);
+	COPY_VEC(a, &to->nodes);
+	COPY_VEC(a, &to->regions);
+	COPY_VEC(a, &to->funcs);
+	COPY_VEC(a, &to->args);
+	COPY_VEC(a, &to->attrs);
+	COPY_VEC(a, &to->settings);
+	COPY_VEC(a, &to->hints);
+	for (r = 0; r < to->regions.n; r++) {
+		COPY_VEC(a, &to->regions.at[r].nodes);
+		COPY_VEC(a, &to->regions.at[r].params);
+		COPY_VEC(a, &to->regions.at[r].results);
+	}
+	return to;
+}
