@@ -14,8 +14,8 @@ const char *const price_part_names[PRICE_NPARTS] = {
 
 /* ---- functions ---- */
 
-static void
-scale(struct price_func *to, const struct price_func *from, double times)
+void
+price_add(struct price_func *to, const struct price_func *from, double times)
 {
 	int i;
 
@@ -23,10 +23,10 @@ scale(struct price_func *to, const struct price_func *from, double times)
 		to->us[i] += times * from->us[i];
 	}
 	to->total_us += times * from->total_us;
-	to->kernels += (uint32_t)(times * from->kernels);
+	to->kernels += times * from->kernels;
 }
 
-static void
+void
 price_list(struct pricing *p, const struct kernel_list *l,
 	   struct price_func *f)
 {
@@ -40,7 +40,7 @@ price_list(struct pricing *p, const struct kernel_list *l,
 			price_kernel(p, &l->at.at[i], &once);
 		}
 	}
-	scale(f, &once, (double)l->count);
+	price_add(f, &once, (double)l->count);
 }
 
 static void
@@ -74,8 +74,8 @@ sent_bytes(const struct pricing *p)
 }
 
 /* Neighbours in the pipeline, and how many such pairs share the links. */
-static double
-hop_us(const struct pricing *p)
+double
+price_hop(const struct pricing *p)
 {
 	struct cost_group g = { 2, 1, 1, false };
 	double bytes = sent_bytes(p);
@@ -130,9 +130,9 @@ sum_parts(const struct sched *s, struct price *out)
 		for (k = 0; k < l->actions.n; k++) {
 			const struct sched_action *x = &l->actions.at[k];
 
-			scale(&all, &out->stage[x->stage][x->kind], 1);
+			price_add(&all, &out->stage[x->stage][x->kind], 1);
 		}
-		scale(&all, &out->update[i], 1);
+		price_add(&all, &out->update[i], 1);
 		out->update_us = fmax(out->update_us, out->update[i].total_us);
 		if (all.total_us > best) {
 			best = all.total_us;
@@ -165,7 +165,7 @@ price_functions(const struct ranks *r, const struct target_group *t,
 	for (i = 0; i < r->npipes; i++) {
 		price_function(&p, all, r->update[i], &out->update[i]);
 	}
-	out->hop_us = hop_us(&p);
+	out->hop_us = price_hop(&p);
 }
 
 bool

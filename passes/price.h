@@ -31,7 +31,7 @@ extern const char *const price_part_names[PRICE_NPARTS];
 struct price_func {
 	double us[PRICE_NPARTS];
 	double total_us;
-	uint32_t kernels;	/* about so many are launched */
+	double kernels;		/* about so many are launched */
 };
 
 struct price {
@@ -64,6 +64,10 @@ bool price_step(const struct ranks *r, const struct target_group *t,
 void price_print(const struct ranks *r, const struct price *p,
 		 struct buf *out);
 
+/* Adds so many runs of it. */
+void price_add(struct price_func *to, const struct price_func *from,
+	       double times);
+
 /* ---- price_kernel.c --------------------------------------------------- */
 
 struct pricing {
@@ -73,6 +77,11 @@ struct pricing {
 	const struct price_traits *traits;
 };
 
+/* Adds a list's kernels, times its trips. */
+void price_list(struct pricing *p, const struct kernel_list *l,
+		struct price_func *f);
+/* What goes from a stage to the next, in microseconds. */
+double price_hop(const struct pricing *p);
 /* Adds one run of a kernel. */
 void price_kernel(struct pricing *p, const struct kernel *k,
 		  struct price_func *f);
