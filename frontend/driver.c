@@ -166,7 +166,8 @@ list_passes(struct driver *d)
 	if (!text) {
 		text = is_split(d) ? "split" :
 		       counts_memory(d) ? "train,place" :
-		       given(d, OPT_STEPS) || wants(d, "kernels") ? "train" :
+		       given(d, OPT_STEPS) || wants(d, "kernels") ||
+		       (wants(d, "plan") && given(d, OPT_TARGET)) ? "train" :
 		       insert->given ? "default" : "";
 	}
 	if (!pass_list_parse(&d->table, &d->passes, text)) {
@@ -508,7 +509,8 @@ run_input(struct driver *d)
 		return DRV_BAD_INPUT;
 	}
 	m = load(d);
-	if (m && diags->errors == 0 && set_plan(d, m)) {
+	if (m && diags->errors == 0 && drv_set_search(d, m) &&
+	    set_plan(d, m)) {
 		status = run_passes(d, m);
 		if (status != DRV_OK) {
 			return status;

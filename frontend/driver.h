@@ -39,6 +39,15 @@ bool drv_replay(struct driver *d, struct buf *why);
 /* --help, --version, --list-ops: true if one of them was asked for. */
 bool drv_tell(struct driver *d);
 
+/* ---- search.c: --target, and what it searches for ---------------------- */
+
+/*
+ * Lets pass `search` choose what nobody has: with --target, for a model
+ * without a plan of its own or by --plan.  To be called before pins are set.
+ * False after errors.
+ */
+bool drv_set_search(struct driver *d, struct ir_module *m);
+
 /* ---- output.c --------------------------------------------------------- */
 
 /* Writes all of the text or nothing; NULL and "-" are standard output. */

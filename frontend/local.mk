@@ -47,6 +47,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/reproducer.c \
 	%D%/schedule.c \
 	%D%/scope.c \
+	%D%/search.c \
 	%D%/settings.c \
 	%D%/settings.def \
 	%D%/split.c \

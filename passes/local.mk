@@ -83,6 +83,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sim_match.c \
 	%D%/sim_parts.h \
 	%D%/sim_store.c \
+	%D%/search.c \
+	%D%/search.h \
+	%D%/search_parts.h \
+	%D%/search_space.c \
+	%D%/search_stages.c \
+	%D%/search_try.c \
+	%D%/search_width.c \
 	%D%/solve.c \
 	%D%/solve.h \
 	%D%/solve_bound.c \

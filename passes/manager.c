@@ -230,7 +230,7 @@ may_run(struct run *r, const struct pass *p)
 static bool
 run_timed(struct run *r, const struct pass *p, struct pass_time *t)
 {
-	struct pass_ctx ctx = { r->ctx, &r->pm->stats };
+	struct pass_ctx ctx = { r->ctx, &r->pm->stats, r->pm->search };
 	size_t perm_bytes = r->ctx->perm.total_bytes;
 	uint32_t errors = r->ctx->diags.errors;
 	bool ok;

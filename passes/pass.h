@@ -23,11 +23,13 @@ enum pass_prop {
 #define PASS_NPROPS 7
 
 struct pass_stats;
+struct search_options;
 
 /* What a pass is handed besides the module. */
 struct pass_ctx {
 	struct ir_ctx *ctx;
 	struct pass_stats *stats;
+	const struct search_options *search;	/* NULL: there is no target */
 };
 
 /* False: it reported errors. It may use ctx->tmp, which is then reset. */
@@ -186,6 +188,7 @@ struct pass_manager {
 	struct pass_table *table;
 	struct pass_options options;
 	struct pass_crash *crash;	/* may be NULL */
+	const struct search_options *search;	/* may be NULL */
 	struct pass_stats stats;
 	VEC(struct pass_time) times;
 	int64_t runs;		/* so far, for the bisect limit */

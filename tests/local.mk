@@ -75,6 +75,7 @@ unit_tests = \
 	%D%/unit/t-safetensors \
 	%D%/unit/t-sched \
 	%D%/unit/t-sched-csv \
+	%D%/unit/t-search \
 	%D%/unit/t-sim \
 	%D%/unit/t-sim-ops \
 	%D%/unit/t-sim-train \

@@ -1,0 +1,53 @@
+/*
+ * --target: whether a plan is searched for, and on what.
+ */
+#include "frontend/driver.h"
+
+#include <string.h>
+
+#include "frontend/target.h"
+#include "passes/search.h"
+
+static const struct span nowhere;
+
+static bool
+has_plan(const struct ir_module *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->settings.n; i++) {
+		if (strncmp(ir_text(m->ctx, m->settings.at[i].key), "plan.",
+			    5) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+drv_set_search(struct driver *d, struct ir_module *m)
+{
+	const char *name = d->opts.at[OPT_TARGET].text;
+	struct search_options *o;
+	struct target *t;
+
+	if (!name || d->opts.at[OPT_PLAN].given || has_plan(m) ||
+	    !ir_model(m)) {
+		return true;
+	}
+	t = arena_alloc(&d->ctx.perm, sizeof *t);
+	o = arena_alloc(&d->ctx.perm, sizeof *o);
+	if (!fe_target(&d->ctx, name, t)) {
+		return false;
+	}
+	if (t->groups.n != 1) {
+		diag_error(&d->ctx.diags, nowhere, "%s has %u kinds of node, "
+			   "and a plan is searched for on one kind", name,
+			   t->groups.n);
+		return false;
+	}
+	o->target = t;
+	o->top = 1;
+	d->pm.search = o;
+	return true;
+}

@@ -1,0 +1,122 @@
+/*
+ * search: fills in what a plan leaves open, for a target.
+ *
+ * Needs: a flat training program.  Gives: settings `plan.*`, all of them.
+ * Without a target it does nothing.  It stands before `recompute`, the first
+ * pass that looks at the plan; whoever replaces it fills in the same
+ * settings, and nothing behind it knows the difference.
+ */
+#include "passes/search_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+static void
+add_variant(struct search *s, const char *recompute)
+{
+	struct search_variant *v = arena_alloc(&s->keep, sizeof *v);
+
+	v->recompute = recompute;
+	VEC_PUSH(&s->keep, &s->variants, v);
+}
+
+/* In the order of what they cost. */
+static void
+add_variants(struct search *s)
+{
+	if (s->pinned[PIN_RECOMPUTE]) {
+		add_variant(s, s->base.recompute);
+		return;
+	}
+	add_variant(s, "none");
+	add_variant(s, "attention");
+	add_variant(s, "full");
+}
+
+/* What an axis may split beside is for the placement to decide. */
+static void
+set_base(struct search *s)
+{
+	if (!s->pinned[PIN_SEQUENCE]) {
+		s->base.sequence = true;
+	}
+	if (!s->pinned[PIN_BALANCED]) {
+		s->base.balanced = true;
+	}
+}
+
+static void
+look(struct search *s)
+{
+	uint32_t i;
+
+	s->worst_us = INFINITY;
+	search_groups(s);
+	s->out->groups = s->groups.n;
+	for (i = 0; i < s->groups.n; i++) {
+		if (s->groups.at[i].bound_us >= s->worst_us) {
+			break;
+		}
+		search_each(s, &s->groups.at[i], search_one);
+	}
+	s->out->bound_us = s->out->found.n ? s->out->found.at[0].step_us : 0;
+}
+
+bool
+search_run(struct ir_module *m, const struct search_options *o,
+	   struct arena *a, struct search_report *out)
+{
+	struct search s = { .m = m, .o = o, .t = o->target->groups.at,
+			    .a = a, .out = out };
+	bool ok;
+
+	memset(out, 0, sizeof *out);
+	out->memory_bytes = (int64_t)s.t->device.memory_bytes -
+			    o->reserve_bytes;
+	arena_init(&s.keep, &m->ctx->mem);
+	arena_init(&s.tmp, &m->ctx->mem);
+	s.stats.arena = &s.keep;
+	s.stats.pass = "search";
+	ok = plan_read(m, &s.base) && search_open(&s);
+	if (ok) {
+		set_base(&s);
+		add_variants(&s);
+		look(&s);
+	}
+	search_release(&s);
+	return ok;
+}
+
+static bool
+nothing_fits(struct ir_module *m, const struct search_report *r)
+{
+	diag_error(&m->ctx->diags, (struct span){ 0, 0 }, "no plan fits: the "
+		   "smallest needs %lld bytes of %lld", r->any_near
+		   ? (long long)r->least.bytes : 0,
+		   (long long)r->memory_bytes);
+	return false;
+}
+
+bool
+pass_search(struct pass_ctx *p, struct ir_module *m)
+{
+	struct search_report r;
+
+	if (!p->search || !p->search->target) {
+		return true;
+	}
+	if (!search_run(m, p->search, &m->ctx->perm, &r)) {
+		return false;
+	}
+	if (!r.found.n) {
+		return nothing_fits(m, &r);
+	}
+	pass_count(p, "plans in the space", (int64_t)r.space);
+	pass_count(p, "placements", (int64_t)r.widths);
+	pass_count(p, "plans priced", (int64_t)r.priced);
+	pass_count(p, "schedules run", (int64_t)r.run);
+	pass_count(p, "microseconds of the step",
+		   (int64_t)r.found.at[0].step_us);
+	plan_write(m, &r.found.at[0].plan);
+	return true;
+}

@@ -1,0 +1,439 @@
+/*
+ * What may be chosen: degrees, microbatches, schedules.  A degree divides
+ * the number of devices, or is pinned.  Tensors are split over two nodes at
+ * the most; a context is split where sequences are long, or too few to keep
+ * all devices busy; a rank gets more stages as long as that makes them
+ * smaller.
+ */
+#include "passes/search_parts.h"
+#include "passes/plan_keys.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONG_CONTEXT 8192	/* positions; below, cp only adds talk */
+/*
+ * Plans that leave less of the memory to activations are looked at last:
+ * only a guess, so that a good plan is found soon and bounds cut more.
+ */
+#define ROOM 0.6
+#define CONTEXT_PIECE 1024	/* positions that a rank has at the least */
+
+/* ---- facts ---- */
+
+static void
+find_pins(struct search *s)
+{
+	static const char *const keys[PIN_NPINS] = {
+		"plan.pp", "plan.dp", "plan.ep", "plan.cp", "plan.tp",
+		"plan.microbatch", "plan.interleave", "plan.schedule",
+		"plan.zero", "plan.sequence", "plan.context",
+		"plan.balanced", "plan.recompute", "plan.stages"
+	};
+	const struct ir_setting *even;
+	int i;
+
+	for (i = 0; i < PIN_NPINS; i++) {
+		s->pinned[i] = ir_setting(s->m, keys[i]) != NULL;
+	}
+	even = ir_setting(s->m, "plan.stages");
+	s->even = even && even->text &&
+		  strcmp(ir_text(s->m->ctx, even->text), "even") == 0;
+	s->pinned[PIN_STAGES] &= !s->even;
+	s->pinned[PIN_RECOMPUTE] |= strcmp(plan_recompute_hint(s->m),
+					   "none") != 0;
+}
+
+/* Outermost repeats that carry values forward: the layers. */
+static bool
+find_kinds(struct search *s)
+{
+	const struct ir_module *m = s->m;
+	const struct ir_region *r =
+		&m->regions.at[m->funcs.at[ir_model(m)].body];
+	uint32_t i;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
+		struct search_kind *k = &s->kinds[s->nkinds];
+
+		if (!ir_is(n->op, IRF_REGION) || !n->nresults ||
+		    ir_attr(m, n, IR_ATTR_REVERSE)) {
+			continue;
+		}
+		if (s->nkinds == SEARCH_MAX_KINDS) {
+			diag_error(&m->ctx->diags, n->span, "the search knows "
+				   "%d repeats of layers, and this is one "
+				   "more: give the whole plan with --plan",
+				   SEARCH_MAX_KINDS);
+			return false;
+		}
+		k->first = s->nlayers;
+		k->trips = ir_attr_int(m, n, IR_ATTR_COUNT, 1);
+		s->nlayers += k->trips;
+		s->nkinds++;
+	}
+	return true;
+}
+
+/* The quickest rate that any operand of the model could run at. */
+static double
+best_rate(const struct search *s)
+{
+	const struct target_device *d = &s->t->device;
+	double best = 0;
+	int i;
+
+	for (i = 0; i < TARGET_NRATES; i++) {
+		best = i == TARGET_INT8 || i == TARGET_FP8 ? best
+			: fmax(best, d->flops_us[i]);
+	}
+	return best * fmax(d->matrix_eff, d->attention_eff);
+}
+
+/*
+ * Half of attention is left out of a causal one, and what is not a
+ * contraction is left out here: this is a bound.
+ */
+static bool
+find_work(struct search *s)
+{
+	struct pass_sums sums;
+	double tokens, flops;
+
+	if (!pass_sum(s->m, &sums)) {
+		return false;
+	}
+	tokens = sums.tokens ? (double)sums.tokens : 1;
+	flops = sums.contraction_flops + sums.attention_flops / 2;
+	s->flops_us = flops * tokens / best_rate(s);
+	s->static_bytes[0] = (double)sums.weight_bytes;
+	s->static_bytes[1] = (double)sums.gradient_bytes;
+	s->static_bytes[2] = (double)sums.optimizer_bytes;
+	s->expert_part = sums.total
+		? (double)sums.group[GROUP_EXPERTS] / (double)sums.total : 0;
+	return true;
+}
+
+bool
+search_open(struct search *s)
+{
+	struct plan_facts f;
+
+	find_pins(s);
+	if (s->pinned[PIN_SCHEDULE] && s->base.schedule_file) {
+		diag_error(&s->m->ctx->diags, (struct span){ 0, 0 },
+			   "a search makes its own schedules, and `schedule` "
+			   "is a file: give the whole plan with --plan");
+		return false;
+	}
+	plan_facts(s->m, &f);
+	s->batch = s->base.batch;
+	s->experts = f.experts ? ir_dim_size(s->m, f.experts) : 1;
+	s->tensor_most = f.longest ? ir_dim_size(s->m, f.longest) : 1;
+	s->context_most = f.seq ? ir_dim_size(s->m, f.seq) : 1;
+	return find_kinds(s) && find_work(s);
+}
+
+/* ---- degrees ---- */
+
+static int64_t
+ceil_div(int64_t n, int64_t p)
+{
+	return n / p + (n % p != 0);
+}
+
+/* What a degree may be, ascending. */
+struct degrees {
+	VEC(int64_t) at;
+};
+
+static void
+fill(struct search *s, struct degrees *d, bool pinned, int64_t pin,
+     int64_t most)
+{
+	int64_t n = (int64_t)s->t->devices * s->t->nodes, i;
+
+	memset(d, 0, sizeof *d);
+	for (i = 1; i <= n && !pinned; i++) {
+		if (n % i == 0 && i <= most) {
+			VEC_PUSH(&s->keep, &d->at, i);
+		}
+	}
+	if (pinned) {
+		VEC_PUSH(&s->keep, &d->at, pin);
+	}
+}
+
+static int64_t
+context_limit(const struct search *s)
+{
+	int64_t n = s->t->devices * s->t->nodes;
+
+	return s->context_most > LONG_CONTEXT || s->batch < n
+		? s->context_most / CONTEXT_PIECE : 1;
+}
+
+/* What every rank must hold at the least, whatever else is chosen. */
+static double
+least_bytes(const struct search *s, const struct search_group *g, int zero)
+{
+	const double *all = s->static_bytes;
+	double cut = (double)(g->tp * g->pp), part, least = 0;
+	int i;
+
+	part = (1 - s->expert_part) / cut +
+	       s->expert_part / (cut * (double)g->ep);
+	for (i = 0; i < 3; i++) {	/* ZeRO cuts states first */
+		least += all[i] * part /
+			 (zero >= 3 - i ? (double)g->dp : 1);
+	}
+	return least;
+}
+
+static void
+add_group(struct search *s, struct search_group *g)
+{
+	int64_t ranks = g->dp * g->ep, share = ceil_div(s->batch, ranks);
+
+	g->used = g->tp * g->cp * g->ep * g->pp * g->dp;
+	if (g->used > s->t->devices * s->t->nodes || ranks > s->batch) {
+		return;
+	}
+	g->bound_us = s->flops_us / (double)g->used *
+		      ((double)(share * ranks) / (double)s->batch);
+	g->tight = least_bytes(s, g, 1) > ROOM * (double)s->out->memory_bytes;
+	VEC_PUSH(&s->keep, &s->groups, *g);
+}
+
+static int
+by_bound(const void *a, const void *b)
+{
+	const struct search_group *x = a, *y = b;
+	int64_t p = x->tp * x->cp * x->pp, q = y->tp * y->cp * y->pp;
+
+	if (x->bound_us != y->bound_us) {
+		return x->bound_us < y->bound_us ? -1 : 1;
+	}
+	if (x->tight != y->tight) {
+		return x->tight ? 1 : -1;
+	}
+	if (p != q) {	/* less to talk about, less to wait for */
+		return p < q ? -1 : 1;
+	}
+	if (x->tp != y->tp) {
+		return x->tp < y->tp ? -1 : 1;
+	}
+	if (x->cp != y->cp) {
+		return x->cp < y->cp ? -1 : 1;
+	}
+	if (x->pp != y->pp) {
+		return x->pp < y->pp ? -1 : 1;
+	}
+	return x->ep < y->ep ? -1 : x->ep > y->ep ? 1
+		: x->dp < y->dp ? -1 : x->dp > y->dp;
+}
+
+static void
+with_tensor(struct search *s, const struct degrees d[PLAN_NAXES],
+	    struct search_group *g)
+{
+	uint32_t c, e, p, q;
+
+	for (c = 0; c < d[PLAN_CP].at.n; c++) {
+		g->cp = d[PLAN_CP].at.at[c];
+		for (e = 0; e < d[PLAN_EP].at.n; e++) {
+			g->ep = d[PLAN_EP].at.at[e];
+			for (p = 0; p < d[PLAN_PP].at.n; p++) {
+				g->pp = d[PLAN_PP].at.at[p];
+				for (q = 0; q < d[PLAN_DP].at.n; q++) {
+					g->dp = d[PLAN_DP].at.at[q];
+					add_group(s, g);
+				}
+			}
+		}
+	}
+}
+
+void
+search_groups(struct search *s)
+{
+	const struct plan *b = &s->base;
+	struct degrees d[PLAN_NAXES];
+	struct search_group g;
+	uint32_t i;
+
+	fill(s, &d[PLAN_TP], s->pinned[PIN_TP], b->tp,
+	     s->tensor_most < 2 * s->t->devices ? s->tensor_most
+						: 2 * s->t->devices);
+	fill(s, &d[PLAN_CP], s->pinned[PIN_CP], b->cp, context_limit(s));
+	fill(s, &d[PLAN_EP], s->pinned[PIN_EP], b->ep, s->experts);
+	fill(s, &d[PLAN_PP], s->pinned[PIN_PP], b->pp,
+	     s->nlayers > 1 ? s->nlayers : 1);
+	fill(s, &d[PLAN_DP], s->pinned[PIN_DP], b->dp, s->batch);
+	for (i = 0; i < d[PLAN_TP].at.n; i++) {
+		g.tp = d[PLAN_TP].at.at[i];
+		with_tensor(s, d, &g);
+	}
+	if (s->groups.n) {
+		qsort(s->groups.at, s->groups.n, sizeof *s->groups.at,
+		      by_bound);
+	}
+}
+
+/* ---- what a group leaves open ---- */
+
+typedef void each_fn(struct search *s, const struct search_try *t);
+
+/*
+ * Microbatches of each stage between its forward and its last backward, at
+ * most.  That stops growing once the pipeline is full, so a longer schedule
+ * is not made for it.
+ */
+struct search_slots {
+	const struct sched_def *def;
+	int64_t pp, chunks, nmicrobatches;
+	uint32_t *most;		/* by stage; NULL: there is no such schedule */
+};
+
+static uint32_t *
+count_slots(struct search *s, const struct search_slots *k)
+{
+	uint32_t n = (uint32_t)(k->pp * k->chunks), i, j;
+	uint32_t *most = arena_alloc(&s->keep, n * sizeof *most), *now;
+	uint8_t *done;
+	const char *why;
+	struct sched *x = sched_make(&s->tmp, k->def->name, (uint32_t)k->pp,
+				     (uint32_t)k->chunks,
+				     (uint32_t)k->nmicrobatches, &why);
+
+	if (!x) {
+		return NULL;
+	}
+	now = arena_alloc(&s->tmp, n * sizeof *now);
+	done = arena_alloc(&s->tmp, (size_t)n * x->nmicrobatches);
+	for (i = 0; i < x->nranks; i++) {
+		for (j = 0; j < x->ranks[i].actions.n; j++) {
+			const struct sched_action *a =
+				&x->ranks[i].actions.at[j];
+			uint8_t *d = &done[(size_t)a->stage *
+					   x->nmicrobatches + a->microbatch];
+
+			now[a->stage] += !*d;
+			*d |= sched_kinds[a->kind].does;
+			most[a->stage] = now[a->stage] > most[a->stage]
+				? now[a->stage] : most[a->stage];
+			now[a->stage] -= *d == SCHED_ALL;
+		}
+	}
+	return most;
+}
+
+static const uint32_t *
+slots_of(struct search *s, const struct sched_def *def, int64_t pp,
+	 int64_t chunks, int64_t nmicrobatches)
+{
+	int64_t full = 4 * pp * chunks;
+	struct search_slots *k;
+	uint32_t i;
+
+	if (strcmp(def->name, "gpipe") != 0 && nmicrobatches > full) {
+		nmicrobatches = full + nmicrobatches % pp;
+	}
+	for (i = 0; i < s->slots.n; i++) {
+		k = s->slots.at[i];
+		if (k->def == def && k->pp == pp && k->chunks == chunks &&
+		    k->nmicrobatches == nmicrobatches) {
+			return k->most;
+		}
+	}
+	k = arena_alloc(&s->keep, sizeof *k);
+	*k = (struct search_slots){ def, pp, chunks, nmicrobatches, NULL };
+	k->most = count_slots(s, k);
+	VEC_PUSH(&s->keep, &s->slots, k);
+	return k->most;
+}
+
+static void
+one(struct search *s, struct search_try *t, const struct sched_def *def,
+    int64_t chunks, each_fn *f)
+{
+	if (sched_why_not(&s->tmp, def->name, (uint32_t)t->g->pp,
+			  (uint32_t)chunks, (uint32_t)t->nmicrobatches) ||
+	    t->g->pp * chunks > s->nlayers + (s->nlayers == 0)) {
+		return;
+	}
+	s->out->space++;
+	t->sched = def;
+	t->chunks = chunks;
+	t->slots = slots_of(s, def, t->g->pp, chunks, t->nmicrobatches);
+	if (t->slots) {
+		f(s, t);
+	}
+	arena_release(&s->tmp);
+}
+
+static void
+each_chunks(struct search *s, struct search_try *t,
+	    const struct sched_def *def, each_fn *f)
+{
+	int64_t most = s->nlayers / t->g->pp, v, size = 0;
+
+	most = def->max_chunks && def->max_chunks < most
+		? def->max_chunks : most;
+	if (s->pinned[PIN_INTERLEAVE]) {
+		one(s, t, def, s->base.interleave, f);
+		return;
+	}
+	for (v = def->min_chunks; v <= most || v == def->min_chunks; v++) {
+		int64_t now = ceil_div(s->nlayers, t->g->pp * v);
+
+		/* one stage a rank is 1f1b's */
+		if (now != size && (v > 1 || def->max_chunks == 1)) {
+			one(s, t, def, v, f);
+		}
+		size = now;
+	}
+}
+
+static void
+each_schedule(struct search *s, struct search_try *t, each_fn *f)
+{
+	const char *pin = s->pinned[PIN_SCHEDULE] ? s->base.schedule : NULL;
+	uint32_t i;
+
+	if (t->g->pp == 1 && !pin) {	/* there is nothing to order */
+		one(s, t, sched_find("1f1b"), 1, f);
+		return;
+	}
+	for (i = 0; i < sched_ndefs; i++) {
+		if (!pin || strcmp(pin, sched_defs[i].name) == 0) {
+			each_chunks(s, t, &sched_defs[i], f);
+		}
+	}
+}
+
+void
+search_each(struct search *s, const struct search_group *g, each_fn *f)
+{
+	int64_t share = ceil_div(s->batch, g->dp * g->ep), mb;
+	struct search_try t = { .g = g };
+
+	if (least_bytes(s, g, s->pinned[PIN_ZERO] ? s->base.zero : 3) >
+	    (double)s->out->memory_bytes) {
+		s->out->full++;
+		return;
+	}
+	for (mb = 1; mb <= share; mb++) {
+		bool fits = s->pinned[PIN_MICROBATCH]
+			? mb == s->base.microbatch : share % mb == 0;
+
+		if (fits) {
+			t.microbatch = mb;
+			t.nmicrobatches = ceil_div(s->batch,
+						   mb * g->dp * g->ep);
+			each_schedule(s, &t, f);
+		}
+	}
+}

@@ -1,0 +1,188 @@
+/*
+ * Stages out of pieces: what any run of layers costs and holds, and the
+ * layers by stage for which the slowest is quickest.
+ */
+#include "passes/search_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* How often each piece is in layers [lo, hi). */
+static void
+count(const struct search *s, int64_t lo, int64_t hi, double n[PIECE_MAX])
+{
+	bool first = lo == 0, last = hi == s->nlayers;
+	uint32_t k;
+
+	memset(n, 0, PIECE_MAX * sizeof *n);
+	n[PIECE_FIRST] = first;
+	n[PIECE_LAST] = last;
+	/* both bring what every function has */
+	n[PIECE_TOP] = 1 - (int)first - (int)last;
+	for (k = 0; k < s->nkinds; k++) {
+		int64_t from = s->kinds[k].first, to = from + s->kinds[k].trips;
+
+		from = from > lo ? from : lo;
+		to = to < hi ? to : hi;
+		n[PIECE_BODY + k] = to > from ? (double)(to - from) : 0;
+	}
+	if (s->nkinds > 0) {	/* they have a layer in them */
+		n[PIECE_BODY] -= first;
+		n[PIECE_BODY + s->nkinds - 1] -= last;
+	}
+}
+
+void
+search_stage_price(const struct search *s, const struct search_cost *c,
+		   int64_t lo, int64_t hi, struct price_func out[SCHED_NKINDS])
+{
+	double n[PIECE_MAX];
+	int i, k;
+
+	count(s, lo, hi, n);
+	memset(out, 0, SCHED_NKINDS * sizeof *out);
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
+			price_add(&out[k], &c->fn[i][k], n[i]);
+		}
+	}
+}
+
+void
+search_update_price(const struct search *s, const struct search_update *u,
+		    int64_t lo, int64_t hi, struct price_func *out)
+{
+	double n[PIECE_MAX];
+	int i;
+
+	count(s, lo, hi, n);
+	n[PIECE_TOP]--;		/* once a rank, not once a stage */
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		if (n[i] != 0) {
+			price_add(out, &u->fn[i], n[i]);
+		}
+	}
+}
+
+static double
+sum(const struct search *s, const double piece[PIECE_MAX], int64_t lo,
+    int64_t hi)
+{
+	double n[PIECE_MAX], all = 0;
+	int i;
+
+	count(s, lo, hi, n);
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		all += n[i] * piece[i];
+	}
+	return all;
+}
+
+double
+search_fixed_bytes(const struct search *s, const struct search_update *u,
+		   int64_t lo, int64_t hi)
+{
+	return sum(s, u->fixed, lo, hi);
+}
+
+double
+search_whole_bytes(const struct search *s, const struct search_update *u,
+		   int64_t lo, int64_t hi)
+{
+	return sum(s, u->whole, lo, hi);
+}
+
+void
+search_stage_bytes(const struct search *s, const struct search_cost *c,
+		   int64_t lo, int64_t hi, struct search_bytes *out)
+{
+	double n[PIECE_MAX];
+	int i;
+
+	count(s, lo, hi, n);
+	memset(out, 0, sizeof *out);
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		out->slot += n[i] * c->bytes[i].slot;
+		if (n[i] > 0) {
+			out->temp = fmax(out->temp, c->bytes[i].temp);
+		}
+	}
+}
+
+/* ---- layers by stage ---- */
+
+static double
+piece_us(const struct search_cost *c, int piece)
+{
+	double us = 0;
+	int k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		us += c->fn[piece][k].total_us;
+	}
+	return us;
+}
+
+/*
+ * From the last stage to the first, which holds more microbatches and so
+ * gets what is left: as many layers as can be run in time.  True if that is
+ * all layers.
+ */
+static bool
+fill(const double *layer_us, double top_us, double before_us, double after_us,
+     int64_t nlayers, uint32_t nstages, double limit, int64_t *layers)
+{
+	int64_t left = nlayers;
+	uint32_t i;
+
+	for (i = nstages; i-- > 0;) {
+		double us = top_us + (i == 0 ? before_us : 0) +
+			    (i + 1 == nstages ? after_us : 0);
+		int64_t n = 0;
+
+		while (left > (int64_t)i &&
+		       (n == 0 || us + layer_us[left - 1] <= limit)) {
+			us += layer_us[--left];
+			n++;
+		}
+		if (us > limit) {
+			return false;
+		}
+		layers[i] = n;
+	}
+	return left == 0;
+}
+
+void
+search_balance(const struct search *s, const struct search_cost *c,
+	       uint32_t nstages, int64_t *layers)
+{
+	double *us = arena_alloc((struct arena *)&s->tmp,
+				 (size_t)s->nlayers * sizeof *us);
+	double top = piece_us(c, PIECE_TOP), lo = 0, hi = 0, body[2];
+	int64_t i;
+	uint32_t k;
+	int step;
+
+	for (k = 0; k < s->nkinds; k++) {
+		for (i = 0; i < s->kinds[k].trips; i++) {
+			us[s->kinds[k].first + i] =
+				piece_us(c, PIECE_BODY + (int)k);
+			hi += us[s->kinds[k].first + i];
+		}
+	}
+	body[0] = piece_us(c, PIECE_FIRST) - top - us[0];
+	body[1] = piece_us(c, PIECE_LAST) - top - us[s->nlayers - 1];
+	hi += top + fabs(body[0]) + fabs(body[1]);
+	for (step = 0; step < 50; step++) {
+		double mid = (lo + hi) / 2;
+
+		if (fill(us, top, body[0], body[1], s->nlayers, nstages, mid,
+			 layers)) {
+			hi = mid;
+		} else {
+			lo = mid;
+		}
+	}
+	fill(us, top, body[0], body[1], s->nlayers, nstages, hi, layers);
+}

@@ -1,0 +1,420 @@
+/*
+ * One plan: what is settled last (ZeRO, stages, recomputation), whether it
+ * fits, and how long its step is.  Bounds come first: the schedule is run
+ * only if the sum of its parts may still win.
+ */
+#include "passes/search_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One plan on its way to a price. */
+struct trial {
+	struct search *s;
+	const struct search_try *t;
+	struct search_key key;
+	uint32_t nstages;
+	int64_t *layers;
+	uint32_t *variant;	/* by stage */
+	const struct search_cost **cost;	/* by variant; NULL: not yet */
+	const struct search_update *update;	/* NULL: not yet */
+	uint32_t *rank_of;	/* by stage */
+	struct price p;
+};
+
+static const struct search_cost *
+cost_of(struct trial *x, uint32_t variant)
+{
+	struct search_key key = x->key;
+
+	if (!x->cost[variant]) {
+		key.variant = variant;
+		x->cost[variant] = search_cost_of(x->s, &key, x->t);
+	}
+	return x->cost[variant];
+}
+
+/* ---- time ---- */
+
+static double
+stage_us(const struct trial *x, uint32_t stage)
+{
+	double us = 0;
+	int k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		us += x->p.stage[stage][k].total_us;
+	}
+	return us;
+}
+
+/*
+ * What a rank waits before its first forward and behind its last backward:
+ * others must have had the microbatch first, and have it last.  With a split
+ * backward, weights may fill the end.
+ */
+static double
+bound_us(const struct trial *x)
+{
+	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
+	double around = 0, most = 0, *busy;
+	uint32_t i;
+
+	busy = arena_alloc(&x->s->tmp, (size_t)pp * sizeof *busy);
+	for (i = 0; i < x->nstages; i++) {
+		busy[x->rank_of[i]] += stage_us(x, i) * (double)m;
+	}
+	for (r = 0; r < pp; r++) {
+		most = fmax(most, busy[r] + around);
+		around += x->p.stage[r][SCHED_F].total_us +
+			  x->p.stage[r][SCHED_B].total_us + x->p.hop_us *
+			  (x->t->sched->split ? 1 : 2);
+	}
+	return most;
+}
+
+/* By stage, in the order in which schedules hand them to ranks. */
+static void
+rank_stages(struct trial *x)
+{
+	uint32_t pp = (uint32_t)x->t->g->pp, i;
+
+	x->rank_of = arena_alloc(&x->s->tmp, x->nstages * sizeof(uint32_t));
+	for (i = 0; i < x->nstages; i++) {
+		x->rank_of[i] = x->t->sched->vshape && i / pp % 2
+			? pp - 1 - i % pp : i % pp;
+	}
+}
+
+static void
+compose(struct trial *x)
+{
+	struct search *s = x->s;
+	int64_t lo = 0;
+	uint32_t i;
+
+	if (!x->p.stage) {
+		x->p.stage = arena_alloc(&s->tmp,
+					 x->nstages * sizeof *x->p.stage);
+		x->p.hop_us = search_hop(s, &x->key, x->t);
+	}
+	for (i = 0; i < x->nstages; i++) {
+		search_stage_price(s, cost_of(x, x->variant[i]), lo,
+				   lo + x->layers[i], x->p.stage[i]);
+		lo += x->layers[i];
+	}
+}
+
+static const struct search_update *
+update_of(struct trial *x)
+{
+	if (!x->update) {
+		x->update = search_update_of(x->s, &x->key, x->t);
+	}
+	return x->update;
+}
+
+static void
+compose_update(struct trial *x)
+{
+	uint32_t i, pp = (uint32_t)x->t->g->pp;
+	int64_t lo = 0;
+
+	x->p.update = arena_alloc(&x->s->tmp, pp * sizeof *x->p.update);
+	for (i = 0; i < pp; i++) {
+		x->p.update[i] = update_of(x)->fn[PIECE_TOP];
+	}
+	for (i = 0; i < x->nstages; i++) {
+		search_update_price(x->s, update_of(x), lo, lo + x->layers[i],
+				    &x->p.update[x->rank_of[i]]);
+		lo += x->layers[i];
+	}
+}
+
+static bool
+run(struct trial *x)
+{
+	const struct search_try *t = x->t;
+	struct sched *sched;
+	const char *why;
+
+	compose_update(x);
+	sched = sched_make(&x->s->tmp, t->sched->name, (uint32_t)t->g->pp,
+			   (uint32_t)t->chunks, (uint32_t)t->nmicrobatches,
+			   &why);
+	x->s->out->run++;
+	return sched && price_pipeline(sched, &x->s->o->traits, &x->s->tmp,
+				       &x->p);
+}
+
+/* ---- memory ---- */
+
+struct fit {
+	double most;		/* bytes of the fullest rank */
+	uint32_t fullest;
+};
+
+static double
+rank_bytes(struct trial *x, uint32_t rank)
+{
+	double bytes = 0, temp = 0;
+	int64_t lo = 0;
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
+		struct search_bytes b;
+
+		if (x->rank_of[i] != rank) {
+			continue;
+		}
+		search_stage_bytes(x->s, cost_of(x, x->variant[i]), lo,
+				   lo + x->layers[i], &b);
+		bytes += b.slot * x->t->slots[i] +
+			 search_fixed_bytes(x->s, update_of(x), lo,
+					    lo + x->layers[i]);
+		temp = fmax(temp, b.temp);
+	}
+	return bytes + temp;
+}
+
+/*
+ * The mildest way of recomputing with which the rank fits; false: none does.
+ * A step is no shorter for more of it, on any rank.
+ */
+static bool
+fit_rank(struct trial *x, uint32_t rank, struct fit *f)
+{
+	double bytes = INFINITY, least = INFINITY;
+	uint32_t v, i;
+
+	for (v = 0; v < x->s->variants.n; v++) {
+		if (!cost_of(x, v)) {
+			continue;
+		}
+		for (i = 0; i < x->nstages; i++) {
+			if (x->rank_of[i] == rank) {
+				x->variant[i] = v;
+			}
+		}
+		bytes = rank_bytes(x, rank);
+		least = fmin(least, bytes);
+		if (bytes <= (double)x->s->out->memory_bytes) {
+			break;
+		}
+	}
+	if (least > f->most || bytes > f->most) {
+		f->most = v < x->s->variants.n ? bytes : least;
+		f->fullest = rank;
+	}
+	return v < x->s->variants.n;
+}
+
+/* One way for all: that of the rank that needs it most. */
+static void
+same_everywhere(struct trial *x)
+{
+	uint32_t i, most = 0;
+
+	for (i = 0; i < x->nstages; i++) {
+		most = x->variant[i] > most ? x->variant[i] : most;
+	}
+	for (i = 0; i < x->nstages; i++) {
+		x->variant[i] = most;
+	}
+}
+
+static void
+as_plan(const struct trial *x, struct plan *p)
+{
+	const struct search *s = x->s;
+	const struct search_group *g = x->t->g;
+
+	*p = s->base;
+	p->tp = g->tp;
+	p->cp = g->cp;
+	p->ep = g->ep;
+	p->dp = g->dp;
+	p->pp = g->pp;
+	p->microbatch = x->t->microbatch;
+	p->nmicrobatches = x->t->nmicrobatches;
+	p->interleave = x->t->chunks;
+	p->schedule = x->t->sched->name;
+	p->zero = x->key.zero;
+	p->recompute = s->variants.at[x->variant[0]]->recompute;
+	p->nstages = x->nstages;
+	p->nranks = g->used;
+	p->layers = arena_dup(s->a, x->layers, x->nstages *
+			      sizeof *x->layers);
+}
+
+static bool
+fits(struct trial *x, struct fit *f)
+{
+	struct search_report *out = x->s->out;
+	bool ok = true;
+	uint32_t r;
+
+	*f = (struct fit){ 0 };
+	for (r = 0; r < (uint32_t)x->t->g->pp; r++) {
+		ok &= fit_rank(x, r, f);
+	}
+	same_everywhere(x);
+	if (!ok) {
+		out->full++;
+		if (!out->any_near || f->most < (double)out->least.bytes) {
+			out->any_near = true;
+			out->least.bytes = (int64_t)f->most;
+			out->least.fullest = f->fullest;
+			as_plan(x, &out->least.plan);
+		}
+	}
+	return ok;
+}
+
+/* ---- the best so far ---- */
+
+static void
+take(struct trial *x, const struct fit *f)
+{
+	struct search_report *out = x->s->out;
+	uint32_t top = x->s->o->top ? x->s->o->top : 1, i;
+	struct search_found e = {
+		.step_us = x->p.step_us, .bytes = (int64_t)f->most,
+		.fullest = f->fullest
+	};
+
+	if (e.step_us >= x->s->worst_us) {
+		return;
+	}
+	as_plan(x, &e.plan);
+	if (out->found.n < top) {
+		VEC_PUSH(x->s->a, &out->found, e);
+	}
+	for (i = out->found.n - 1; i > 0 &&
+	     out->found.at[i - 1].step_us > e.step_us; i--) {
+		out->found.at[i] = out->found.at[i - 1];
+	}
+	out->found.at[i] = e;
+	if (out->found.n == top) {
+		x->s->worst_us = out->found.at[top - 1].step_us;
+	}
+}
+
+/* What became of a plan: the worst of several, in this order. */
+enum fate {
+	CUT,		/* its bound is above what was found */
+	FITS,
+	TIGHT		/* it does not fit, or by recomputing only */
+};
+
+/* With ZeRO and layers chosen. */
+static enum fate
+with_layers(struct trial *x)
+{
+	bool as_is;
+	struct fit f;
+	uint32_t i;
+
+	x->s->out->priced++;
+	memset(x->variant, 0, x->nstages * sizeof *x->variant);
+	compose(x);
+	if (bound_us(x) >= x->s->worst_us) {
+		x->s->out->cut++;
+		return CUT;
+	}
+	if (!fits(x, &f)) {
+		return TIGHT;
+	}
+	for (as_is = true, i = 0; i < x->nstages; i++) {
+		as_is &= x->variant[i] == 0;
+	}
+	if (!as_is) {
+		compose(x);
+	}
+	if (bound_us(x) < x->s->worst_us && run(x)) {
+		take(x, &f);
+	}
+	return as_is ? FITS : TIGHT;
+}
+
+static enum fate
+with_zero(struct trial *x, int zero)
+{
+	const struct search *s = x->s;
+	int64_t *even = arena_alloc(&x->s->tmp, x->nstages * sizeof *even);
+	size_t bytes = x->nstages * sizeof *even;
+	enum fate fate, other;
+
+	x->key.zero = zero;
+	x->update = NULL;
+	memset(&x->p, 0, sizeof x->p);
+	x->cost = arena_alloc(&x->s->tmp, s->variants.n * sizeof *x->cost);
+	if (!cost_of(x, 0)) {
+		return CUT;
+	}
+	plan_spread(s->nlayers, x->nstages, even);
+	x->layers = s->pinned[PIN_STAGES] &&
+		    s->base.nstages == x->nstages ? s->base.layers : even;
+	fate = with_layers(x);
+	if (x->t->chunks == 1 && x->nstages > 1 && !s->even &&
+	    !s->pinned[PIN_STAGES]) {
+		x->layers = arena_alloc(&x->s->tmp, bytes);
+		search_balance(s, x->cost[0], x->nstages, x->layers);
+		if (memcmp(x->layers, even, bytes) != 0) {
+			other = with_layers(x);
+			fate = other > fate ? other : fate;
+		}
+	}
+	return fate;
+}
+
+/* What the fullest rank has at the least if dp cuts nothing. */
+static double
+least_all(struct trial *x)
+{
+	double most = 0;
+	int64_t lo = 0;
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
+		most = fmax(most, search_whole_bytes(x->s, update_of(x), lo,
+						     lo + x->layers[i]));
+	}
+	return most;
+}
+
+void
+search_one(struct search *s, const struct search_try *t)
+{
+	const struct search_group *g = t->g;
+	struct trial x = {
+		.s = s, .t = t, .nstages = (uint32_t)(g->pp * t->chunks),
+		.key = { .tp = g->tp, .cp = g->cp, .ep = g->ep,
+			 .data = g->dp > 1, .split = t->sched->split,
+			 .solo = s->nlayers < 3 && g->pp * t->chunks == 1 }
+	};
+
+	if (g->bound_us >= s->worst_us ||
+	    (s->pinned[PIN_STAGES] && s->base.nstages != x.nstages)) {
+		return;
+	}
+	rank_stages(&x);
+	x.variant = arena_alloc(&s->tmp, x.nstages * sizeof *x.variant);
+	if (s->pinned[PIN_ZERO] || g->dp == 1) {
+		with_zero(&x, s->pinned[PIN_ZERO] ? s->base.zero : 0);
+		return;
+	}
+	switch (with_zero(&x, 1)) {
+	case CUT:
+		break;
+	case FITS:		/* what all keep needs no gathering */
+		if (least_all(&x) <= (double)s->out->memory_bytes) {
+			with_zero(&x, 0);
+		}
+		break;
+	case TIGHT:		/* further only where memory asks for it */
+		with_zero(&x, 2);
+		with_zero(&x, 3);
+		break;
+	}
+}

@@ -1,0 +1,373 @@
+/*
+ * The search against what it stands for: a plan composed of pieces has the
+ * price of its rank programs, and of all plans of a small space, each made
+ * and priced for itself, none is quicker than what was found.
+ *
+ * SEARCH_PLANS=N draws more plans, SEARCH_SEED=S others.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "frontend/frontend.h"
+#include "frontend/target.h"
+#include "passes/pass.h"
+#include "passes/search.h"
+
+static const char dense[] =
+	"model m {\n"
+	"  dim hidden = 256, heads = 8, kv = 4, hd = hidden / heads,\n"
+	"      ffn = 512, vocab = 1024, seq = 128, batch = %d;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat %d as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    q = linear(n -> heads, hd);\n"
+	"    k = linear(n -> kv, hd);\n"
+	"    v = linear(n -> kv, hd);\n"
+	"    a = attention(rope(q), rope(k), v, causal);\n"
+	"    x = x + linear(a -> hidden);\n"
+	"    n = rmsnorm(x);\n"
+	"    x = x + linear(silu(linear(n -> ffn)) * linear(n -> ffn)\n"
+	"                   -> hidden);\n"
+	"  }\n"
+	"  x = rmsnorm(x);\n"
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n";
+
+/* Two kinds of layer, the second with experts. */
+static const char experts[] =
+	"model m {\n"
+	"  dim hidden = 128, heads = 4, hd = hidden / heads, ffn = 256,\n"
+	"      expert = 4, choice = 2, vocab = 512, seq = 64,\n"
+	"      batch = %d;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 2 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    q = linear(n -> heads, hd);\n"
+	"    a = attention(q, q, q, causal);\n"
+	"    x = x + linear(a -> hidden);\n"
+	"    n = rmsnorm(x);\n"
+	"    x = x + linear(gelu(linear(n -> ffn)) -> hidden);\n"
+	"  }\n"
+	"  repeat %d as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    s = softmax(linear(n -> expert));\n"
+	"    e = topk(s, expert -> choice);\n"
+	"    w = gather(s, e);\n"
+	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n"
+	"    x = x + sum(y * w, choice);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
+static uint64_t seed, drawn;
+
+static uint32_t
+draw(uint32_t n)
+{
+	uint32_t out[4];
+
+	ir_philox(seed, drawn++, out);
+	return out[0] % n;
+}
+
+static int64_t
+env(const char *name, int64_t absent)
+{
+	const char *s = getenv(name);
+
+	return s ? atoll(s) : absent;
+}
+
+static struct ir_module *
+compile(struct ir_ctx *c, const char *text)
+{
+	struct ir_module *m = NULL;
+	uint32_t base;
+
+	c->diags.on[WARN_UNNAMED_WEIGHT] = false;
+	assert_true(source_add(&c->sources, "<model>", text, strlen(text),
+			       &base));
+	m = fe_compile(c, c->sources.files.n - 1);
+	diag_flush(&c->diags, stderr);
+	assert_non_null(m);
+	return m;
+}
+
+static bool
+run(struct ir_module *m, const char *passes)
+{
+	struct pass_list l = { 0 };
+	struct pass_table table;
+	struct pass_manager pm;
+	bool ok;
+
+	pass_table_init(&table, m->ctx);
+	pass_manager_init(&pm, &table);
+	ok = pass_list_parse(&table, &l, passes) &&
+	     pass_run(&pm, &l, m) == PASS_OK;
+	pass_manager_release(&pm);
+	pass_table_release(&table);
+	return ok;
+}
+
+/* The model up to where the search stands. */
+static struct ir_module *
+trained(struct ir_ctx *c, const char *text)
+{
+	struct ir_module *m = compile(c, text);
+
+	assert_true(run(m, "fold-dims,inline,autodiff"));
+	return m;
+}
+
+static struct target
+target(struct ir_ctx *c, const char *name)
+{
+	struct target t;
+
+	assert_true(fe_target(c, name, &t));
+	return t;
+}
+
+/* What the rank programs of that plan take; 0: there are none. */
+static double
+price_of(const struct ir_module *base, const struct target *t,
+	 const char *pins)
+{
+	const struct price_traits traits = { 0 };
+	struct ir_module *m;
+	struct ir_ctx c;
+	struct ranks r;
+	struct price p = { 0 };
+	struct sched *s;
+	const char *why;
+
+	ir_ctx_child(&c, base->ctx);
+	m = ir_copy(base, &c);
+	if (plan_pin(m, pins) &&
+	    run(m, "recompute,optimize,cse,dce,place,stage")) {
+		s = ranks_schedule(m, &c.perm);
+		assert_non_null(s);
+		assert_true(ranks_open(&r, m, s, &why));
+		assert_true(price_step(&r, t->groups.at, &traits, &c.perm,
+				       &p, &why));
+	}
+	ir_ctx_release(&c);
+	return p.step_us;
+}
+
+/* What the search says with these pins; 0: nothing. */
+static double
+found(const struct ir_module *base, const struct target *t, const char *pins)
+{
+	struct search_options o = { .target = t };
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	double us = 0;
+
+	ir_ctx_child(&c, base->ctx);
+	m = ir_copy(base, &c);
+	if ((!*pins || plan_pin(m, pins)) &&
+	    search_run(m, &o, &c.perm, &r) && r.found.n) {
+		us = r.found.at[0].step_us;
+	}
+	ir_ctx_release(&c);
+	return us;
+}
+
+static void
+assert_near(double a, double b, const char *what)
+{
+	if (fabs(a - b) > 1e-9 * fmax(a, b)) {
+		print_message("%s: %.6f and %.6f\n", what, a, b);
+		fail();
+	}
+}
+
+/* ---- composed of pieces ---- */
+
+static const char *const schedules[] = { "gpipe", "1f1b", "interleaved",
+					 "zb_h1", "zb_h2", "zbv" };
+
+/* A plan for up to 16 ranks, which may be illegal. */
+static const char *
+random_plan(struct arena *a, bool moe)
+{
+	uint32_t pp = 1u << draw(3);
+	const char *sched = pp == 1 ? "1f1b" : schedules[draw(6)];
+	int v = strcmp(sched, "zbv") == 0 ? 2
+		: strcmp(sched, "interleaved") == 0 ? 2 : 1;
+
+	return arena_printf(a, "pp=%u,tp=%u,dp=%u,cp=%u,ep=%u,microbatch=%u,"
+		"schedule=%s,interleave=%d,zero=%u,recompute=%s,sequence=%s,"
+		"context=ring,balanced=on,stages=even", pp, 1u << draw(3),
+		1u << draw(2), 1u << (draw(4) == 0), moe ? 1u << draw(2) : 1,
+		1u << draw(2), sched, v, draw(4),
+		draw(3) ? "none" : draw(2) ? "full" : "attention",
+		draw(2) ? "on" : "off");
+}
+
+static void
+compare(const char *text, bool moe, int64_t plans)
+{
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	int64_t i, legal = 0;
+
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = target(&c, "h100x4x32");
+	for (i = 0; i < plans; i++) {
+		const char *pins = random_plan(&c.perm, moe);
+		double us = price_of(m, &t, pins);
+
+		if (us > 0) {
+			assert_near(found(m, &t, pins), us, pins);
+			legal++;
+		}
+	}
+	assert_true(legal > plans / 4);
+	ir_ctx_release(&c);
+}
+
+static void
+test_composed(void **state)
+{
+	int64_t n = env("SEARCH_PLANS", 60);
+	char text[4096];
+
+	(void)state;
+	print_message("SEARCH_SEED=%llu\n", (unsigned long long)seed);
+	snprintf(text, sizeof text, dense, 16, 8);
+	compare(text, false, n);
+	snprintf(text, sizeof text, dense, 8, 3);
+	compare(text, false, n / 2);
+	snprintf(text, sizeof text, experts, 16, 6);
+	compare(text, true, n);
+}
+
+/* ---- all plans of a small space ---- */
+
+struct brute {
+	const struct ir_module *m;
+	const struct target *t;
+	double best;
+	const char *pins;
+	int64_t plans;
+};
+
+static void
+try(struct brute *b, const char *pins)
+{
+	double us = price_of(b->m, b->t, pins);
+
+	b->plans += us > 0;
+	if (us > 0 && (b->best == 0 || us < b->best)) {
+		b->best = us;
+		b->pins = pins;
+	}
+}
+
+/* With memory for all, nothing is rebuilt and ZeRO goes no further than 1. */
+static void
+try_schedules(struct brute *b, int pp, int dp, int ep, int tp, int mb)
+{
+	struct arena *a = &b->m->ctx->perm;
+	size_t i;
+	int v, zero;
+
+	for (i = 0; i < sizeof schedules / sizeof *schedules; i++) {
+		bool many = strcmp(schedules[i], "interleaved") == 0;
+
+		if (pp == 1 && strcmp(schedules[i], "1f1b") != 0) {
+			continue;
+		}
+		for (v = many ? 2 : 1; v <= (many ? 4 : 1); v++) {
+			for (zero = 0; zero < 2; zero++) {
+				try(b, arena_printf(a, "pp=%d,dp=%d,ep=%d,"
+					"tp=%d,microbatch=%d,schedule=%s,"
+					"interleave=%d,zero=%d,sequence=on,"
+					"recompute=none,stages=even", pp, dp,
+					ep, tp, mb, schedules[i],
+					strcmp(schedules[i], "zbv") == 0
+					? 2 : v, zero));
+			}
+		}
+	}
+}
+
+static void
+all_plans(struct brute *b, int ranks, int batch, bool moe)
+{
+	int pp, dp, ep, tp, mb;
+
+	for (pp = 1; pp <= ranks; pp *= 2) {
+	for (dp = 1; pp * dp <= ranks; dp *= 2) {
+	for (ep = 1; pp * dp * ep <= ranks && (moe || ep == 1); ep *= 2) {
+	for (tp = 1; pp * dp * ep * tp <= ranks; tp *= 2) {
+	for (mb = 1; mb * dp * ep <= batch; mb *= 2) {
+		try_schedules(b, pp, dp, ep, tp, mb);
+	}}}}}
+}
+
+static void
+brute(const char *text, const char *cluster, int ranks, int batch, bool moe)
+{
+	struct brute b = { 0 };
+	struct target t;
+	struct ir_ctx c;
+	double us;
+
+	ir_ctx_init(&c, NULL);
+	b.m = trained(&c, text);
+	t = target(&c, cluster);
+	b.t = &t;
+	all_plans(&b, ranks, batch, moe);
+	assert_true(b.plans > 20);
+	us = found(b.m, &t, "stages=even");
+	print_message("%s: %lld plans, best %s\n", cluster,
+		      (long long)b.plans, b.pins);
+	assert_near(us, b.best, b.pins);
+	/* layers that need not be even are no worse */
+	assert_true(found(b.m, &t, "") <= us);
+	ir_ctx_release(&c);
+}
+
+static void
+test_brute_force(void **state)
+{
+	char text[4096];
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 8, 4);
+	brute(text, "h100x2", 2, 8, false);
+	brute(text, "rtx4090x4", 4, 8, false);
+	snprintf(text, sizeof text, experts, 4, 2);
+	brute(text, "h100x2x2", 4, 4, true);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_composed),
+		cmocka_unit_test(test_brute_force)
+	};
+
+	seed = (uint64_t)env("SEARCH_SEED", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
