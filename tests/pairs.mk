@@ -446,6 +446,7 @@ pair_tests = \
 
 pair_files = \
 	tests/data/collectives.tsv \
+	tests/data/first-principles.tsv \
 	tests/data/kernels.tsv \
 	tests/data/train.tsv \
 	tests/ir/attribute-missing.err \
