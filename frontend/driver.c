@@ -104,15 +104,28 @@ set_messages(struct driver *d)
 	return true;
 }
 
+/* A plan and a machine ask for the answer, unless passes are named. */
+static const char *
+default_emit(const struct driver *d)
+{
+	return d->opts.command == OPT_OPT ? "ir" :
+	       given(d, OPT_TARGET) && !given(d, OPT_PASSES) ? "answer"
+							     : "summary";
+}
+
 static bool
 wants(const struct driver *d, const char *what)
 {
 	const char *emit = text_of(d, OPT_EMIT);
 
-	if (!emit) {
-		emit = d->opts.command == OPT_OPT ? "ir" : "summary";
-	}
-	return strcmp(emit, what) == 0;
+	return strcmp(emit ? emit : default_emit(d), what) == 0;
+}
+
+static bool
+wants_answer(const struct driver *d)
+{
+	return d->opts.command != OPT_EVALUATE &&
+	       (wants(d, "answer") || wants(d, "answer-json"));
 }
 
 /* What a rank holds shows once values are placed; opt says what runs. */
@@ -148,6 +161,9 @@ is_split(const struct driver *d)
 	if (d->opts.command == OPT_EVALUATE) {
 		return given(d, OPT_PLAN) || given(d, OPT_PIN) ||
 		       given(d, OPT_COMPARE);
+	}
+	if (d->opts.command == OPT_DIFF || wants_answer(d)) {
+		return true;
 	}
 	return emit && (strcmp(emit, "ranks") == 0 ||
 			strcmp(emit, "cost") == 0 ||
@@ -245,8 +261,8 @@ is_ir(const struct source_file *f)
 	}
 }
 
-static bool
-read_source(struct driver *d, const char *path, uint32_t *index)
+bool
+drv_read_source(struct driver *d, const char *path, uint32_t *index)
 {
 	const char *why;
 
@@ -260,15 +276,15 @@ read_source(struct driver *d, const char *path, uint32_t *index)
 }
 
 /* The module, or NULL: it was reported, or the AST was all one wanted. */
-static struct ir_module *
-load(struct driver *d)
+struct ir_module *
+drv_load(struct driver *d, const char *path)
 {
 	const struct source_file *f;
 	struct diags *diags = &d->ctx.diags;
 	struct ast_file *ast;
 	uint32_t index, i;
 
-	if (!read_source(d, d->opts.input, &index)) {
+	if (!drv_read_source(d, path, &index)) {
 		return NULL;
 	}
 	f = &d->ctx.sources.files.at[index];
@@ -314,7 +330,7 @@ set_plan(struct driver *d, struct ir_module *m)
 			   "and %s is rank programs", d->opts.input);
 		return false;
 	}
-	if (path && (!read_source(d, path, &file) ||
+	if (path && (!drv_read_source(d, path, &file) ||
 		     !fe_read_plan(&d->ctx, m, file))) {
 		return false;
 	}
@@ -396,6 +412,9 @@ emit(struct driver *d, struct ir_module *m)
 		return ir_model(m) ? drv_eval(d, m)
 				   : drv_eval_split(d, m, d->unsplit);
 	}
+	if (wants_answer(d)) {
+		return drv_print_answer(d, m, wants(d, "answer-json"));
+	}
 	if (wants(d, "ranks")) {
 		return drv_print_ranks(d, m);
 	}
@@ -449,7 +468,9 @@ report(struct driver *d)
 static int
 run_passes(struct driver *d, struct ir_module *m)
 {
-	enum pass_result r = pass_run(&d->pm, &d->passes, m);
+	enum pass_result r = wants_answer(d)
+		? drv_run_for_answer(d, m)
+		: pass_run(&d->pm, &d->passes, m);
 
 	report(d);
 	return r == PASS_OK ? DRV_OK : r == PASS_BAD_ORDER ? DRV_BAD_USAGE
@@ -464,7 +485,7 @@ load_unsplit(struct driver *d)
 	struct pass_list train = { 0 };
 	bool ok;
 
-	d->unsplit = load(d);
+	d->unsplit = drv_load(d, d->opts.input);
 	if (d->unsplit && !ir_model(d->unsplit)) {
 		diag_error(&d->ctx.diags, nowhere, "--compare needs the model "
 			   "that was split, and %s is rank programs",
@@ -493,11 +514,19 @@ run_input(struct driver *d)
 			   "no input file (see llmc --help)");
 		return DRV_BAD_USAGE;
 	}
+	if (d->opts.command == OPT_DIFF && d->opts.more.n < 1) {
+		diag_error(&d->ctx.diags, nowhere, "`llmc diff` takes two "
+			   "plans, and there is only %s", d->opts.input);
+		return DRV_BAD_USAGE;
+	}
 	if (d->opts.command == OPT_SCHEDULE) {
 		return drv_schedule(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
 	if (d->opts.command == OPT_SHOW_TARGET) {
 		return emit_target(d, d->opts.input) ? DRV_OK : DRV_BAD_INPUT;
+	}
+	if (d->opts.command == OPT_DIFF) {
+		return drv_diff(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
 	if (d->opts.command == OPT_VALIDATE) {
 		return drv_validate(d) ? DRV_OK : DRV_BAD_INPUT;
@@ -508,7 +537,7 @@ run_input(struct driver *d)
 	if (given(d, OPT_COMPARE) && !load_unsplit(d)) {
 		return DRV_BAD_INPUT;
 	}
-	m = load(d);
+	m = drv_load(d, d->opts.input);
 	if (m && diags->errors == 0 && drv_set_search(d, m) &&
 	    set_plan(d, m)) {
 		status = run_passes(d, m);

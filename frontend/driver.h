@@ -10,6 +10,8 @@
 /* Exit statuses; anything else is an abort, and our fault. */
 enum { DRV_OK = 0, DRV_BAD_INPUT = 1, DRV_BAD_USAGE = 2 };
 
+struct drv_facts;
+
 /* One run of llmc. */
 struct driver {
 	struct ir_ctx ctx;
@@ -18,6 +20,7 @@ struct driver {
 	struct pass_manager pm;
 	struct pass_list passes;
 	struct ir_module *unsplit;	/* for --compare, or NULL */
+	struct drv_facts *facts;	/* for the answer: see answer.h */
 	struct buf out;		/* the result; written once all went well */
 };
 
@@ -25,6 +28,9 @@ struct driver {
 
 /* All of llmc but what must be global; `crash` is what handlers look at. */
 int drv_main(int argc, char *const *argv, struct pass_crash *crash);
+/* What an input file holds, or NULL: it was reported. */
+struct ir_module *drv_load(struct driver *d, const char *path);
+bool drv_read_source(struct driver *d, const char *path, uint32_t *index);
 
 /* ---- reproducer.c ----------------------------------------------------- */
 
@@ -70,6 +76,18 @@ bool drv_eval_split(struct driver *d, struct ir_module *m,
 bool drv_print_cost(struct driver *d, struct ir_module *m);
 /* The programs as IR text, and in comments who runs them when. */
 bool drv_print_ranks(struct driver *d, struct ir_module *m);
+
+/* ---- answer.c --------------------------------------------------------- */
+
+/* As pass_run of d->passes, and d->facts is filled on the way. */
+enum pass_result drv_run_for_answer(struct driver *d, struct ir_module *m);
+/* Of rank programs made so, on --target, to d->out. False if reported. */
+bool drv_print_answer(struct driver *d, struct ir_module *m, bool json);
+
+/* ---- plan_diff.c ------------------------------------------------------ */
+
+/* Two plans beside each other; false if reported. */
+bool drv_diff(struct driver *d);
 
 /* ---- schedule.c ------------------------------------------------------- */
 

@@ -15,6 +15,8 @@ BUILT_SOURCES += %D%/parser.h
 %C%_libfrontend_a_LIBADD = $(%C%_libgrammar_a_OBJECTS)
 %C%_libfrontend_a_DEPENDENCIES = $(%C%_libgrammar_a_OBJECTS)
 %C%_libfrontend_a_SOURCES = \
+	%D%/answer.c \
+	%D%/answer.h \
 	%D%/append.c \
 	%D%/ast.c \
 	%D%/ast.h \
@@ -43,6 +45,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/output.c \
 	%D%/override.c \
 	%D%/plan.c \
+	%D%/plan_diff.c \
 	%D%/repeat.c \
 	%D%/reproducer.c \
 	%D%/schedule.c \

@@ -12,6 +12,7 @@
 #define S OPT_SCHEDULE
 #define T OPT_SHOW_TARGET
 #define V OPT_VALIDATE
+#define D OPT_DIFF
 #define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
@@ -35,6 +36,7 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef S
 #undef T
 #undef V
+#undef D
 #undef A
 
 static const struct {
@@ -43,7 +45,7 @@ static const struct {
 } commands[] = {
 	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE },
 	{ "schedule", OPT_SCHEDULE }, { "target", OPT_SHOW_TARGET },
-	{ "validate", OPT_VALIDATE }
+	{ "validate", OPT_VALIDATE }, { "diff", OPT_DIFF }
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)
@@ -279,6 +281,14 @@ add_input(struct options *o, const char *word, struct buf *why)
 
 	if (!o->input) {
 		o->input = word;
+		return true;
+	}
+	if (o->command == OPT_DIFF) {
+		if (o->more.n == 2) {
+			return fail(why, "`llmc diff` takes two plans and a "
+				    "model, and `%s` is one too many", word);
+		}
+		VEC_PUSH(o->arena, &o->more, word);
 		return true;
 	}
 	diag_near_init(&near, o->input);

@@ -24,8 +24,8 @@ enum opt_group { OPT_GENERAL, OPT_FILES, OPT_PASSES_GROUP, OPT_EVAL,
 enum opt_command {
 	OPT_COMPILE = 1 << 0, OPT_OPT = 1 << 1, OPT_EVALUATE = 1 << 2,
 	OPT_SCHEDULE = 1 << 3, OPT_SHOW_TARGET = 1 << 4,
-	OPT_VALIDATE = 1 << 5,
-	OPT_ALL = (1 << 6) - 1
+	OPT_VALIDATE = 1 << 5, OPT_DIFF = 1 << 6,
+	OPT_ALL = (1 << 7) - 1
 };
 
 struct opt_row {
@@ -58,6 +58,7 @@ struct options {
 	struct arena *arena;
 	enum opt_command command;
 	const char *input;	/* NULL: none was given */
+	VEC(const char *) more;	/* of a command that takes several */
 	struct opt_value at[OPT_COUNT];
 	VEC(struct opt_dim) dims;
 };

@@ -2,14 +2,12 @@
  * llmc eval with a plan: all ranks of the split program run, and with
  * --compare, beside them, the program that it came from.
  */
-#include "frontend/driver.h"
+#include "frontend/answer.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "frontend/compare.h"
-#include "frontend/target.h"
-#include "passes/price.h"
 
 #define MAX_BYTES ((int64_t)16 << 30)	/* unless --max-bytes says more */
 #define MAX_STEPS 1000000
@@ -184,8 +182,8 @@ one_group(struct driver *d, const struct ranks *r, struct target *t)
 	const struct span nowhere = { 0, 0 };
 
 	if (!name) {
-		diag_error(&d->ctx.diags, nowhere, "--emit=cost goes with "
-			   "--target, as h100x8");
+		diag_error(&d->ctx.diags, nowhere, "--emit=%s goes with "
+			   "--target, as h100x8", d->opts.at[OPT_EMIT].text);
 		return NULL;
 	}
 	if (!fe_target(&d->ctx, name, t)) {
@@ -203,29 +201,47 @@ one_group(struct driver *d, const struct ranks *r, struct target *t)
 			   (long long)target_devices(t));
 		return NULL;
 	}
+	if (r->nranks < target_devices(t)) {
+		diag_warn(&d->ctx.diags, WARN_IDLE_DEVICES, nowhere, "the plan "
+			  "has %u ranks, and %lld of the %lld devices of %s "
+			  "stay idle", r->nranks, (long long)
+			  (target_devices(t) - r->nranks),
+			  (long long)target_devices(t), name);
+	}
 	return t->groups.at;
+}
+
+bool
+drv_price(struct driver *d, struct ir_module *m, struct target *t,
+	  struct ranks *r, struct price *p)
+{
+	const struct price_traits traits = { 0 };
+	const struct target_group *g;
+	const char *why = "?";
+
+	if (!can_run(d, m, r)) {
+		return false;
+	}
+	g = one_group(d, r, t);
+	if (!g) {
+		return false;
+	}
+	if (!price_step(r, g, &traits, &d->ctx.perm, p, &why)) {
+		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
+			   "this step has no price: %s", why);
+		return false;
+	}
+	return true;
 }
 
 bool
 drv_print_cost(struct driver *d, struct ir_module *m)
 {
-	const struct price_traits traits = { 0 };
-	const struct target_group *g;
-	const char *why = "?";
 	struct target t;
 	struct ranks r;
 	struct price p;
 
-	if (!can_run(d, m, &r)) {
-		return false;
-	}
-	g = one_group(d, &r, &t);
-	if (!g) {
-		return false;
-	}
-	if (!price_step(&r, g, &traits, &d->ctx.perm, &p, &why)) {
-		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
-			   "this step has no price: %s", why);
+	if (!drv_price(d, m, &t, &r, &p)) {
 		return false;
 	}
 	price_print(&r, &p, &d->out);

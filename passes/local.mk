@@ -2,6 +2,13 @@
 noinst_LIBRARIES += %D%/libpasses.a
 
 %C%_libpasses_a_SOURCES = \
+	%D%/answer.c \
+	%D%/answer.h \
+	%D%/answer_faults.c \
+	%D%/answer_json.c \
+	%D%/answer_memory.c \
+	%D%/answer_print.c \
+	%D%/answer_time.c \
 	%D%/attention.c \
 	%D%/attention.h \
 	%D%/autodiff.c \

@@ -80,6 +80,13 @@ void plan_write_stages(struct ir_module *m, const struct plan *p);
 void plan_print(const struct ir_module *m, const struct plan *p,
 		struct buf *out);
 
+/*
+ * What it prints of the n-th key, in ctx->tmp: "" if nothing, NULL past the
+ * last key.  Without a plan, what the settings say, right or not.
+ */
+const char *plan_key_text(struct ir_module *m, const struct plan *p, int n,
+			  const char **key);
+
 /* ---- plan_sched.c: its schedule --------------------------------------- */
 
 struct sched;

@@ -195,3 +195,28 @@ plan_print(const struct ir_module *m, const struct plan *p, struct buf *out)
 	}
 	buf_puts(out, "}\n");
 }
+
+const char *
+plan_key_text(struct ir_module *m, const struct plan *p, int n,
+	      const char **key)
+{
+	const struct ir_setting *s;
+	struct plan_value v = { 0 };
+	struct buf b;
+
+	if (n >= PLAN_NKEYS) {
+		return NULL;
+	}
+	*key = plan_rows[n].key;
+	s = ir_setting(m, arena_printf(&m->ctx->tmp, "plan.%s", *key));
+	if (p) {
+		value_of(m, p, (enum plan_key)n, &v);
+	} else if (s && !plan_fetch(m, &plan_rows[n], s, &v)) {
+		return "";
+	}
+	buf_init(&b, &m->ctx->tmp);
+	if (v.items.n) {
+		print_value(&m->ctx->tmp, &v, &b);
+	}
+	return buf_text(&b);
+}

@@ -53,6 +53,7 @@ EXTRA_DIST += \
 
 # A unit test is one file, %D%/unit/t-NAME.c, and one line here.
 unit_tests = \
+	%D%/unit/t-answer \
 	%D%/unit/t-autodiff \
 	%D%/unit/t-base \
 	%D%/unit/t-check \

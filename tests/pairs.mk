@@ -446,6 +446,7 @@ pair_tests = \
 
 pair_files = \
 	tests/data/collectives.tsv \
+	tests/data/first-principles.tsv \
 	tests/data/kernels.tsv \
 	tests/data/train.tsv \
 	tests/ir/attribute-missing.err \
@@ -1235,12 +1236,14 @@ pair_files = \
 	tests/plan/pipeline.llp \
 	tests/plan/several-errors.err \
 	tests/plan/several-errors.llm \
+	tests/plan/sharded.llp \
 	tests/plan/stages-count.err \
 	tests/plan/stages-count.llm \
 	tests/plan/stages-empty.err \
 	tests/plan/stages-empty.llm \
 	tests/plan/stages-sum.err \
 	tests/plan/stages-sum.llm \
+	tests/plan/two-stages.llp \
 	tests/plan/wrong.llp \
 	tests/target/bad-accelerator.err \
 	tests/target/bad-accelerator.llm \
@@ -1337,6 +1340,7 @@ pair_files = \
 
 cli_tests = \
 	tests/cli/activations.sh \
+	tests/cli/answer.sh \
 	tests/cli/color.sh \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
@@ -1368,6 +1372,7 @@ cli_tests = \
 
 doc_pages = \
 	README.md \
+	docs/answer.md \
 	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \

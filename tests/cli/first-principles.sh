@@ -1,6 +1,9 @@
 #!/bin/sh
 # Figures that anyone can work out on paper for a model, and that published
-# articles print: each is derived from the summary and held to a tolerance.
+# articles print: the rows of tests/data/first-principles.tsv, each computed by
+# llmc and held to the row's tolerance.  Where an article assumes something
+# else, its figure must come out under its assumption, and both are printed.
+# Rows without a test are told, with the reason, in docs/testing.md.
 set -u
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
@@ -10,6 +13,38 @@ fail=0
 field()
 {
 	sed -n "s/.*\"$2\": *\\([0-9.e+]*\\).*/\\1/p" "$1" | head -n 1
+}
+
+rows=${top_srcdir:?}/tests/data/first-principles.tsv
+examples=$top_srcdir/examples
+
+# column ID N: of the row, whose first column is its id
+column()
+{
+	awk -F'\t' -v id="$1" -v n="$2" '$1 == id { print $n }' "$rows"
+}
+
+# row ID HAVE: held to the row's value and tolerance
+row()
+{
+	echo "$1" >>"$tmp/covered"
+	near "$1" "$2" "$(column "$1" 6)" "$(column "$1" 8 | tr -d %)"
+}
+
+# differs ID HAVE UNDER WHY: what llmc counts is another number, and UNDER
+# the article's assumption it is the article's
+differs()
+{
+	row "$1" "$3"
+	echo "     $1: $2 without its assumption: $4"
+	awk -v have="$2" -v want="$(column "$1" 6)" \
+		-v percent="$(column "$1" 8 | tr -d %)" 'BEGIN {
+		off = (have - want) / want * 100
+		exit have != "" && (off > percent || -off > percent) ? 0 : 1
+	}' || {
+		echo "FAIL $1: it does not differ"
+		fail=1
+	}
 }
 
 # near WHAT HAVE WANT PERCENT
@@ -34,26 +69,30 @@ summary()
 	"$LLMC" --emit=summary-json "$@" >"$tmp/s" || exit 1
 }
 
-summary "${top_srcdir:?}/examples/llama-2-70b.llm"
+summary "$examples/llama-2-70b.llm"
 params=$(field "$tmp/s" parameters)
-near 'train-flops' "$(calc "6 * $params * 2.0e12")" 8.3e23 3
-near 'weights-bf16' "$(field "$tmp/s" weight_bytes)" 140e9 3
-near 'grads-bf16' "$(field "$tmp/s" gradient_bytes)" 140e9 3
-near 'adam-states' "$(field "$tmp/s" optimizer_bytes)" 840e9 3
-near 'adam-per-param' "$(calc "($(field "$tmp/s" weight_bytes) +
+row train-flops "$(calc "6 * $params * 2.0e12")"
+weights=$(field "$tmp/s" weight_bytes)
+gradients=$(field "$tmp/s" gradient_bytes)
+optimizer=$(field "$tmp/s" optimizer_bytes)
+row weights-bf16 "$weights"
+row grads-bf16 "$gradients"
+row adam-states "$optimizer"
+row adam-per-param "$(calc "($(field "$tmp/s" weight_bytes) +
 	$(field "$tmp/s" gradient_bytes) +
-	$(field "$tmp/s" optimizer_bytes)) / $params")" 16 0
+	$(field "$tmp/s" optimizer_bytes)) / $params")"
 # One layer is what two models differ by whose depths differ by one.
-sed 's/layers = 80/layers = 81/' "$top_srcdir/examples/llama-2-70b.llm" \
+sed 's/layers = 80/layers = 81/' "$examples/llama-2-70b.llm" \
 	>"$tmp/deeper.llm"
 "$LLMC" --emit=summary-json "$tmp/deeper.llm" >"$tmp/d" || exit 1
 layer=$(calc "$(field "$tmp/d" parameters) - $params")
-near 'dp-grad-bytes' "$(calc "4 * $layer")" 4e9 20
-near 'dp-layer-flops' "$(calc "6 * $layer * 8 * 4096")" 196e12 20
-near 'kv-cache-gqa' "$(calc "8 * 4096 * $(sed -n \
-	's/.*"kv_cache": \[{"bytes": \([0-9]*\).*/\1/p' "$tmp/s")")" 10.7e9 1
+row dp-grad-bytes "$(calc "4 * $layer")"
+row dp-layer-flops "$(calc "6 * $layer * 8 * 4096")"
+row kv-cache-gqa "$(calc "8 * 4096 * $(sed -n \
+	's/.*"kv_cache": \[{"bytes": \([0-9]*\).*/\1/p' "$tmp/s")")"
 grep '"flops_per_token"' "$tmp/s" >"$tmp/flops"
 contraction=$(field "$tmp/flops" contraction)
+echo matmul-flops >>"$tmp/covered"
 near 'matmul-flops' "$contraction" \
 	"$(calc "2 * ($params - 32000 * 8192 - 161 * 8192)")" 0
 # Without recomputation, training is three forward passes of matmul work.
@@ -63,7 +102,7 @@ near 'fwd-bwd-ratio' "$(calc "1 + $(field "$tmp/flops" backward) / ($contraction
 
 # The same of the backward program itself: three times the contractions, and
 # attention's two products forward, five backward (scores are rebuilt).
-summary --passes=train "$top_srcdir/examples/llama-2-70b.llm"
+summary --passes=train "$examples/llama-2-70b.llm"
 grep '"flops_per_token"' "$tmp/s" >"$tmp/flops"
 near 'fwd-bwd-contractions' "$(calc "$(field "$tmp/flops" contraction) /
 	$contraction")" 3 0
@@ -72,20 +111,140 @@ near 'fwd-bwd-attention' "$(calc "$(field "$tmp/flops" attention) /
 [ "$(field "$tmp/s" parameters)" = "$params" ] || fail=1
 
 # The same model with keys and values for every head.
-sed 's/kv = 8,/kv = 64,/' "$top_srcdir/examples/llama-2-70b.llm" \
+sed 's/kv = 8,/kv = 64,/' "$examples/llama-2-70b.llm" \
 	>"$tmp/mha.llm"
 summary "$tmp/mha.llm"
-near 'kv-cache-mha' "$(calc "8 * 4096 * $(sed -n \
-	's/.*"kv_cache": \[{"bytes": \([0-9]*\).*/\1/p' "$tmp/s")")" 80e9 8
+cache=$(calc "8 * 4096 * $(sed -n \
+	's/.*"kv_cache": \[{"bytes": \([0-9]*\).*/\1/p' "$tmp/s")")
+row kv-cache-mha "$cache"
+row serve-h100-min "$(calc "int(($weights + $cache) / 80e9) + 1")"
 
 # All of it in fp32.
-sed 's/dtype bf16/dtype f32/' "$top_srcdir/examples/llama-2-70b.llm" \
+sed 's/dtype bf16/dtype f32/' "$examples/llama-2-70b.llm" \
 	>"$tmp/f32.llm"
 summary "$tmp/f32.llm"
-near 'fp32-per-param' "$(calc "($(field "$tmp/s" weight_bytes) +
+row fp32-per-param "$(calc "($(field "$tmp/s" weight_bytes) +
 	$(field "$tmp/s" gradient_bytes) +
-	$(field "$tmp/s" optimizer_bytes)) / $params")" 16 0
+	$(field "$tmp/s" optimizer_bytes)) / $params")"
 
-summary "$top_srcdir/examples/deepseek-v3.llm"
-near 'r1-bytes' "$(field "$tmp/s" weight_bytes)" 1342e9 1
+summary "$examples/deepseek-v3.llm"
+row r1-bytes "$(field "$tmp/s" weight_bytes)"
+
+# ---- recomputation: what is done again is what backward needs
+
+summary --passes=train --pin recompute=full "$examples/llama-2-70b.llm"
+again=$(calc "$(sed -n 's/.*"contraction": \([0-9]*\).*/\1/p' "$tmp/s") /
+	$contraction")
+# the last contraction of a block and the head feed no gradient: not again
+last=$(calc "2 * (80 * (8192 * 28672) + 32000 * 8192) / $contraction")
+differs fwd-bwd-ratio "$again" "$(calc "$again + $last")" \
+	'a whole forward pass again, also what backward does not ask for'
+
+# ---- activations, and GPUs that hold all of it
+
+"$LLMC" --emit=memory-json --dim hidden=8192 --dim heads=64 --dim layers=80 \
+	--dim seq=4096 --dim batch=8 --pin recompute=attention \
+	"$examples/gpt-block.llm" >"$tmp/m" || exit 1
+saved=$(sed -n 's/.*"stage": 0, .*"saved_bytes": \([0-9]*\).*/\1/p' "$tmp/m")
+row act-formula "$saved"
+# Of four terms, each rounded in the article.
+exact=$(calc "$weights + $gradients + $optimizer + $saved")
+round=$(calc "16 * 70e9 + $saved")
+differs train-total-gpus-80 "$(calc "int($exact / 80e9) + 1")" \
+	"$(calc "int($round / 80e9) + 1")" '70e9 parameters, not 69.0e9'
+differs train-total-gpus-24 "$(calc "int($exact / 24e9) + 1")" \
+	"$(calc "int($round / 24e9) + 1")" '70e9 parameters, not 69.0e9'
+
+# The row's value is N, for every N.
+echo pp-in-flight >>"$tmp/covered"
+for n in 2 4 8 16; do
+	near "pp-in-flight, $n stages" "$("$LLMC" schedule 1f1b --ranks=$n \
+		--microbatches=64 --summary | sed -n \
+		's/^rank 0: .*holds at most \([0-9]*\) .*/\1/p')" $n 0
+done
+
+# ---- rates of a target, as it prints them
+
+# rate TARGET KEY
+rate()
+{
+	"$LLMC" target "$1" | sed -n "s/^ *$2 = \([0-9.]*\);/\1/p"
+}
+
+# bound TARGET: the degree at which a block of attention's products, 2 * 3 *
+# hidden / t / 2 per byte, take as long as their exchange over the link, one way
+bound()
+{
+	calc "2 * 3 * 8192 / 2 * $(rate "$1" link_bandwidth) / 2 * 1e9 /
+		($(rate "$1" fp16) * 1e12)"
+}
+
+# other NAME TARGET SETTINGS: another rate for the same machine
+other()
+{
+	echo "target { accelerator = $2; $3 }" >"$tmp/$1.target"
+}
+
+other sparse-h100 h100 'fp16 = 1979;'
+other sparse-h800 h800 'fp16 = 1979;'
+other half-4090 rtx4090 'fp16 = 330;'
+differs tp-bound-4090 "$(bound rtx4090)" "$(bound "$tmp/half-4090.target")" \
+	'sums in 16 bits, at twice the rate of sums in 32'
+differs tp-bound-h100-sparse "$(bound h100)" \
+	"$(bound "$tmp/sparse-h100.target")" 'the rate of sparse matrices'
+differs tp-bound-h800-sparse "$(bound h800)" \
+	"$(bound "$tmp/sparse-h800.target")" 'the rate of sparse matrices'
+row decode-balance-h100 "$(calc "$(rate h100 fp16) / $(rate h100 bandwidth)")"
+differs decode-balance-4090 \
+	"$(calc "$(rate rtx4090 fp16) / $(rate rtx4090 bandwidth)")" \
+	"$(calc "$(rate "$tmp/half-4090.target" fp16) /
+		$(rate rtx4090 bandwidth)")" \
+	'sums in 16 bits, at twice the rate of sums in 32'
+
+# ---- the answer: hours, dollars, failures
+
+# answer ARGUMENTS..: plan.json into $tmp/a
+answer()
+{
+	"$LLMC" --emit=answer-json "$@" >"$tmp/a" || exit 1
+}
+
+answer --target a100x8x256 --pin tp=8,pp=4,dp=64,microbatch=1,zero=1 \
+	--tokens=2.0e12 "$examples/llama-2-70b.llm"
+grep -q '"fits": true' "$tmp/a" || fail=1
+row train-gpu-hours "$(calc "$(field "$tmp/a" days) * 24 *
+	$(field "$tmp/a" used)")"
+
+# tokens a dollar of what so many tokens a second cost, as the answer counts:
+# the rate is the article's own, of serving, and is scaled to
+dollars()
+{
+	other priced "$1" "devices = 8; price = $(calc "$2 / 8");"
+	answer --target "$tmp/priced.target" --pin tp=8,microbatch=1 \
+		"$examples/llama-2-7b.llm"
+	calc "1e6 / ($(field "$tmp/a" usd_mtoken) *
+		$(field "$tmp/a" tokens_s) / $3)"
+}
+row dollars-4090x8 "$(dollars rtx4090 2.02 12.2e3)"
+row dollars-h100x8 "$(dollars h100 12.4 113e3)"
+
+other monthly h100 'devices = 8; nodes = 256; failures = 12;'
+answer --target "$tmp/monthly.target" --restart=10 \
+	--pin tp=8,pp=4,dp=64,microbatch=1,zero=1 "$examples/llama-2-70b.llm"
+row failures-2048 "$(calc "$(field "$tmp/a" mtbf_s) / 60")"
+near '  its time that is not lost: about half' "$(field "$tmp/a" goodput)" \
+	0.5 20
+
+# ---- all rows
+
+tail -n +2 "$rows" | cut -f1 | sort >"$tmp/all"
+sort -u "$tmp/covered" >"$tmp/done"
+comm -23 "$tmp/done" "$tmp/all" | sed 's/^/FAIL no such row: /' >"$tmp/odd"
+sed -n '/^## First principles/,/^## /s/`/\
+/gp' "$top_srcdir/docs/testing.md" | grep -Fx -f "$tmp/all" | sort >"$tmp/told"
+comm -23 "$tmp/all" "$tmp/done" >"$tmp/left"
+comm -3 "$tmp/left" "$tmp/told" |
+	sed 's/^/FAIL without a test, or told to be so: /' >>"$tmp/odd"
+cat "$tmp/odd"
+[ ! -s "$tmp/odd" ] || fail=1
 exit $fail

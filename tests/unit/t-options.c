@@ -82,6 +82,14 @@ test_commands(void **state)
 	assert_string_equal(t.o.input, "opt");
 	parses("");
 	assert_null(t.o.input);
+	parses("diff a b --target=t c");
+	assert_int_equal(t.o.command, OPT_DIFF);
+	assert_string_equal(t.o.input, "a");
+	assert_int_equal(t.o.more.n, 2);
+	assert_string_equal(t.o.more.at[0], "b");
+	assert_string_equal(t.o.more.at[1], "c");
+	fails("diff a b c d", "`llmc diff` takes two plans and a model, and "
+	      "`d` is one too many");
 	fails("a b", "there is one input, and both `a` and `b` are given");
 	fails("otp b", "there is one input, and both `otp` and `b` are given "
 	      "(did you mean `opt`?)");
@@ -129,13 +137,14 @@ test_mistakes(void **state)
 	fails("f -o", "`-o` needs FILE");
 	fails("f --passes", "`--passes` needs P,..");
 	fails("--stats=1 f", "`--stats` takes no value");
-	fails("--emit=irr f", "`--emit` is one of ast, cost, ir, kernels, "
-	      "memory, memory-json, plan, ranks, summary, summary-json, "
-	      "target; found `irr` (did you mean `ir`?)");
+	fails("--emit=irr f", "`--emit` is one of answer, answer-json, ast, "
+	      "cost, ir, kernels, memory, memory-json, plan, ranks, summary, "
+	      "summary-json, target; found `irr` (did you mean `ir`?)");
 	fails("--help=html", "`--help` is one of man, bash, zsh, fish; found "
 	      "`html`");
 	fails("opt --seed=1 f", "`--seed` is for eval only");
-	fails("opt --dim a=1 f", "`--dim` is for compiling, eval only");
+	fails("opt --dim a=1 f", "`--dim` is for compiling, eval, diff "
+	      "only");
 	fails("eval --seed=-1 f",
 	      "`--seed` takes a whole number from 0 on; found `-1`");
 	fails("--bisect-limit=1x f", "`--bisect-limit` takes a whole number "

@@ -1,0 +1,206 @@
+/*
+ * --emit=answer: passes, price and the facts that are gone once a model is
+ * cut into stages, and what the options ask beside the step.
+ */
+#include "frontend/answer.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct span nowhere;
+
+/* ---- what is asked ---- */
+
+/*
+ * A number with K, M, B or T behind it, or an exponent: `2e12`, `2T`, `300B`.
+ * False: it is none from `least` to `most`.
+ */
+static bool
+read_number(const char *text, double least, double most, double *out)
+{
+	static const char units[] = "KMBT";
+	size_t n = strlen(text);
+	const char *u = n ? strchr(units, text[n - 1]) : NULL;
+
+	if (!num_parse_double(text, u ? n - 1 : n, out)) {
+		return false;
+	}
+	*out *= u ? pow(1000, (double)(u - units + 1)) : 1;
+	return *out >= least && *out <= most;
+}
+
+static bool
+option(struct driver *d, enum opt_id id, double least, double most,
+       const char *legal, double *out)
+{
+	const struct opt_value *v = &d->opts.at[id];
+
+	if (!v->given || read_number(v->text, least, most, out)) {
+		return true;
+	}
+	diag_error(&d->ctx.diags, nowhere, "--%s takes %s, found `%s`",
+		   opt_rows[id].name, legal, v->text);
+	return false;
+}
+
+static bool
+read_asked(struct driver *d, const struct ir_module *m, int64_t step_tokens,
+	   struct answer_asked *out)
+{
+	const struct ir_setting *tokens = ir_setting(m, "train.tokens");
+	const struct ir_setting *steps = ir_setting(m, "train.steps");
+	double storage = ANSWER_STORAGE_GB_S;
+	double restart = ANSWER_RESTART_MINUTES;
+	bool ok;
+
+	out->tokens = tokens ? tokens->num[0] :
+		      steps ? steps->num[0] * (double)step_tokens : 0;
+	ok = option(d, OPT_TOKENS, 1, 1e18, "a number of tokens from 1 to "
+		    "1e18, as 2e12, 2T or 300B", &out->tokens);
+	ok &= option(d, OPT_STORAGE, 1e-6, 1e6, "GB/s of one node from 1e-6 "
+		     "to 1e6, as 2.5", &storage);
+	ok &= option(d, OPT_RESTART, 0, 1e6, "minutes from 0 to 1e6, as 10",
+		     &restart);
+	out->storage_bytes_us = storage * 1e3;
+	out->restart_s = restart * 60;
+	return ok;
+}
+
+/* ---- facts on the way ---- */
+
+/* Of the one kind of node; an odd target is reported when it is priced. */
+static bool
+target_device(struct driver *d, struct target_device *out)
+{
+	const char *name = d->opts.at[OPT_TARGET].text;
+	struct target t;
+
+	if (!name) {
+		diag_error(&d->ctx.diags, nowhere, "--emit=%s goes with "
+			   "--target, as h100x8", d->opts.at[OPT_EMIT].text);
+		return false;
+	}
+	if (!fe_target(&d->ctx, name, &t)) {
+		return false;
+	}
+	*out = t.groups.at[0].device;
+	return true;
+}
+
+static bool
+take_facts(struct driver *d, struct ir_module *m,
+	   const struct pass_sums *before)
+{
+	struct target_device device;
+	struct pass_sums behind;
+
+	if (!target_device(d, &device) || !pass_sum(m, &behind)) {
+		return false;
+	}
+	d->facts = arena_alloc(&d->ctx.perm, sizeof *d->facts);
+	answer_model(m, before, &behind, answer_square(m), &d->facts->model);
+	return answer_hold(m, &device, &d->facts->memory);
+}
+
+/* The passes up to the one that cuts into stages, and the rest. */
+static bool
+cut_list(const struct driver *d, struct pass_list *head,
+	 struct pass_list *tail)
+{
+	const struct pass *stop = d->pm.options.stop;
+	struct arena *a = d->opts.arena;
+	bool stopped = false;
+	uint32_t i;
+
+	for (i = 0; i < d->passes.at.n; i++) {
+		const struct pass *p = d->passes.at.at[i];
+
+		if (tail->at.n || (p->gives & PROP_STAGED)) {
+			VEC_PUSH(a, &tail->at, p);
+		} else {
+			VEC_PUSH(a, &head->at, p);
+			stopped |= stop && strcmp(stop->name, p->name) == 0;
+		}
+	}
+	return tail->at.n && !stopped;
+}
+
+enum pass_result
+drv_run_for_answer(struct driver *d, struct ir_module *m)
+{
+	struct pass_list head = { 0 }, tail = { 0 };
+	struct pass_sums before;
+	enum pass_result r;
+
+	if (!ir_model(m)) {
+		diag_error(&d->ctx.diags, nowhere, "the answer goes with a "
+			   "model, and %s is rank programs", d->opts.input);
+		return PASS_BAD_INPUT;
+	}
+	if (!cut_list(d, &head, &tail)) {
+		diag_error(&d->ctx.diags, nowhere, "the answer needs the pass "
+			   "`stage`, which is not among those that run");
+		return PASS_BAD_INPUT;
+	}
+	if (!pass_sum(m, &before)) {
+		return PASS_BAD_INPUT;
+	}
+	r = pass_run(&d->pm, &head, m);
+	if (r != PASS_OK) {
+		return r;
+	}
+	return take_facts(d, m, &before) ? pass_run(&d->pm, &tail, m)
+					 : PASS_BAD_INPUT;
+}
+
+/* ---- the answer ---- */
+
+bool
+drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
+{
+	struct arena *a = &d->ctx.perm;
+	struct target *t = arena_alloc(a, sizeof *t);
+	struct plan *plan = arena_alloc(a, sizeof *plan);
+	struct answer_input in = { .target = d->opts.at[OPT_TARGET].text,
+				   .plan = plan };
+	struct ranks r;
+	struct price p;
+	struct buf text;
+
+	*out = (struct answer){ .model = d->facts->model,
+				.memory = d->facts->memory };
+	if (!read_asked(d, m, out->model.tokens, &out->asked) ||
+	    !drv_price(d, m, t, &r, &p) || !plan_read(m, plan)) {
+		return false;
+	}
+	buf_init(&text, a);
+	plan_print(m, plan, &text);
+	in.plan_text = buf_text(&text);
+	in.group = t->groups.at;
+	in.ranks = &r;
+	in.price = &p;
+	/* one by name is of no file that the user wrote */
+	in.file = in.group->span.hi
+		? in.target
+		: arena_printf(a, "targets/%s.target", in.group->device.name);
+	if (!answer_make(&in, a, out)) {
+		die("a schedule that was priced stalls");
+	}
+	return true;
+}
+
+bool
+drv_print_answer(struct driver *d, struct ir_module *m, bool json)
+{
+	struct answer x;
+
+	if (!drv_answer(d, m, &x)) {
+		return false;
+	}
+	if (json) {
+		answer_print_json(&x, &d->out);
+	} else {
+		answer_print(&x, &d->out);
+	}
+	return true;
+}

@@ -1,0 +1,141 @@
+/*
+ * llmc diff: which keys of two plans differ, and with a model and a target,
+ * what each of the two costs on it.
+ */
+#include "frontend/answer.h"
+
+#include <string.h>
+
+#include "frontend/frontend.h"
+
+#define COLUMN 16	/* as wide as that of a price, at least */
+
+static const struct span nowhere;
+
+/* One of the two. */
+struct side {
+	const char *path;
+	struct ir_module *m;
+	VEC(const char *) text;	/* by key */
+	struct answer answer;
+};
+
+/* Every key's text now, since it lies in an arena that is soon reset. */
+static void
+take_texts(struct driver *d, struct side *s, const struct plan *p)
+{
+	const char *text, *key;
+	int i;
+
+	for (i = 0; (text = plan_key_text(s->m, p, i, &key)); i++) {
+		text = arena_strndup(&d->ctx.perm, text, strlen(text));
+		VEC_PUSH(&d->ctx.perm, &s->text, text);
+	}
+}
+
+static bool
+read_side(struct driver *d, const char *model, struct side *s)
+{
+	struct plan plan;
+	uint32_t file;
+
+	s->m = model ? drv_load(d, model) : ir_module_new(&d->ctx);
+	if (!s->m) {
+		return false;
+	}
+	if (model && !ir_model(s->m)) {
+		diag_error(&d->ctx.diags, nowhere, "a plan goes with a model, "
+			   "and %s is rank programs", model);
+		return false;
+	}
+	if (!drv_read_source(d, s->path, &file) ||
+	    !fe_read_plan(&d->ctx, s->m, file)) {
+		return false;
+	}
+	if (model && !plan_read(s->m, &plan)) {
+		return false;
+	}
+	take_texts(d, s, model ? &plan : NULL);
+	return true;
+}
+
+/* ---- keys ---- */
+
+/* As wide as the widest of the texts that are shown. */
+static int
+width_of(const struct side *a, const struct side *b, const struct side *of)
+{
+	size_t most = strlen(of->path);
+	uint32_t i;
+
+	for (i = 0; i < a->text.n; i++) {
+		size_t n = strlen(of->text.at[i]);
+
+		if (strcmp(a->text.at[i], b->text.at[i]) != 0 && n > most) {
+			most = n;
+		}
+	}
+	return most < COLUMN ? COLUMN : (int)most;
+}
+
+static void
+print_keys(struct side *a, struct side *b, struct buf *out)
+{
+	int left = width_of(a, b, a), right = width_of(a, b, b);
+	const char *key = "";
+	uint32_t i, shown = 0;
+
+	buf_printf(out, "%-24s %*s %*s\n", "", left, a->path, right,
+		   b->path);
+	for (i = 0; i < a->text.n; i++) {
+		const char *x = a->text.at[i], *y = b->text.at[i];
+
+		if (strcmp(x, y) != 0) {
+			plan_key_text(a->m, NULL, (int)i, &key);
+			buf_printf(out, "%-24s %*s %*s\n", key, left,
+				   *x ? x : "-", right, *y ? y : "-");
+			shown++;
+		}
+	}
+	if (!shown) {
+		buf_puts(out, "no key differs\n");
+	}
+}
+
+/* ---- prices ---- */
+
+static bool
+price_side(struct driver *d, struct side *s)
+{
+	return drv_run_for_answer(d, s->m) == PASS_OK &&
+	       drv_answer(d, s->m, &s->answer);
+}
+
+bool
+drv_diff(struct driver *d)
+{
+	const char *model = d->opts.more.n > 1 ? d->opts.more.at[1] : NULL;
+	struct side *s = arena_alloc(&d->ctx.perm, 2 * sizeof *s);
+	bool priced = d->opts.at[OPT_TARGET].given;
+
+	if (priced && !model) {
+		diag_error(&d->ctx.diags, nowhere, "--target goes with a "
+			   "model: llmc diff A.llp B.llp MODEL --target ..");
+		return false;
+	}
+	s[0].path = d->opts.input;
+	s[1].path = d->opts.more.at[0];
+	if (!read_side(d, model, &s[0]) || !read_side(d, model, &s[1])) {
+		return false;
+	}
+	print_keys(&s[0], &s[1], &d->out);
+	if (!priced) {
+		return true;
+	}
+	if (!price_side(d, &s[0]) || !price_side(d, &s[1])) {
+		return false;
+	}
+	buf_putc(&d->out, '\n');
+	answer_print_both(&s[0].answer, &s[1].answer, &d->out);
+	return true;
+}

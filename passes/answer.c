@@ -1,0 +1,232 @@
+/*
+ * From a priced step to what it means: rates, MFU, money, failures.  The
+ * definitions and where they come from stand in docs/answer.md.
+ */
+#include "passes/answer.h"
+
+#include <math.h>
+#include <string.h>
+
+#define HOUR_S 3600.0
+#define DAY_S (24 * HOUR_S)
+
+/* ---- the model ---- */
+
+/* Pairs of an op if every query saw every key, for one that it sees. */
+static void
+add_square(struct ir_module *m, const struct ir_node *n, double times,
+	   double *seen, double *all)
+{
+	struct ir_rule r;
+	struct ir_cost c;
+	double pairs, queries, keys;
+
+	ir_cost(m, n, &c);
+	ir_bind(m, n, &r);
+	queries = (double)ir_dim_size(m, ir_rule_factor(&r, "s")->dims[0]);
+	keys = (double)ir_dim_size(m, ir_rule_factor(&r, "t")->dims[0]);
+	pairs = ir_attention_pairs((int64_t)queries, (int64_t)keys,
+				   ir_attr(m, n, IR_ATTR_CAUSAL) != NULL,
+				   ir_attr_int(m, n, IR_ATTR_WINDOW, 0));
+	*seen += times * c.flops;
+	*all += times * c.flops * (pairs > 0 ? queries * keys / pairs : 1);
+}
+
+static void
+walk_square(struct ir_module *m, region_id r, double times, double *seen,
+	    double *all)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->regions.at[r].nodes.n; i++) {
+		const struct ir_node *n = ir_node(m,
+						  m->regions.at[r].nodes.at[i]);
+		double trips = (double)ir_attr_int(m, n, IR_ATTR_COUNT, 1);
+
+		if (n->region) {
+			walk_square(m, n->region, times * trips, seen, all);
+		} else if (n->op == IR_ATTENTION) {
+			add_square(m, n, times, seen, all);
+		}
+	}
+}
+
+double
+answer_square(struct ir_module *m)
+{
+	double seen = 0, all = 0;
+	func_id model = ir_model(m);
+
+	if (model) {
+		walk_square(m, m->funcs.at[model].body, 1, &seen, &all);
+	}
+	return seen > 0 ? all / seen : 1;
+}
+
+/* PaLM, appendix B; Korthikanti et al., section 6: backward is twice it. */
+void
+answer_model(const struct ir_module *m, const struct pass_sums *before,
+	     const struct pass_sums *behind, double square,
+	     struct answer_model *out)
+{
+	*out = (struct answer_model){
+		.name = m->name ? ir_text(m->ctx, m->name) : "model",
+		.parameters = before->total, .active = before->active,
+		.tokens = before->tokens,
+		.flops = 3 * (before->contraction_flops +
+			      square * before->attention_flops),
+		.flops_seen = 3 * (before->contraction_flops +
+				   before->attention_flops),
+		.flops_6n = 6 * (double)before->active,
+		.flops_run = behind->contraction_flops +
+			     square * behind->attention_flops,
+		.checkpoint_bytes = before->weight_bytes +
+				    before->optimizer_bytes +
+				    before->state_bytes
+	};
+}
+
+/* ---- links ---- */
+
+static enum answer_link
+link_of(const struct answer_input *in, enum plan_axis axis)
+{
+	struct ir_module *m = in->ranks->m;
+	axis_id a = ir_axis_find(m, intern_str(&m->ctx->syms,
+					       plan_axis_name(axis)));
+	struct cost_group g;
+
+	if (plan_degree(in->plan, axis) == 1 || !a) {
+		return ANSWER_NO_LINK;
+	}
+	g = price_group(in->ranks, in->group, (uint32_t)1 << a);
+	return g.nodes == 1 ? ANSWER_IN_NODE :
+	       g.per_node == 1 ? ANSWER_ACROSS : ANSWER_BOTH;
+}
+
+/* ---- rates ---- */
+
+/* Of what contractions multiply most: a dense rate. */
+static double
+peak_flops_us(const struct answer_input *in)
+{
+	static const struct {
+		uint8_t dtype;
+		enum target_rate rate;
+	} rates[] = {
+		{ IR_BF16, TARGET_BF16 }, { IR_F16, TARGET_FP16 },
+		{ IR_TF32, TARGET_TF32 }, { IR_F8E4M3, TARGET_FP8 },
+		{ IR_F8E5M2, TARGET_FP8 }
+	};
+	const struct ir_module *m = in->ranks->m;
+	uint32_t uses[IR_DTYPE_COUNT] = { 0 }, best = IR_F32;
+	enum target_rate rate = TARGET_FP32;
+	node_id id;
+	size_t i;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		if (ir_is(n->op, IRF_CONTRACTS) && n->nargs) {
+			uses[ir_type(m, ir_args(m, n)[0])->dtype]++;
+		}
+	}
+	for (i = 0; i < IR_DTYPE_COUNT; i++) {
+		best = uses[i] > uses[best] ? (uint32_t)i : best;
+	}
+	for (i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+		rate = rates[i].dtype == best ? rates[i].rate : rate;
+	}
+	return cost_flops_us(&in->group->device, rate);
+}
+
+static void
+set_rates(const struct answer_input *in, struct answer *out)
+{
+	double tokens_us = (double)out->model.tokens / out->step_us;
+	double peak_us = peak_flops_us(in) * (double)out->used;
+
+	out->tokens_s = tokens_us * 1e6;
+	out->flops_s = tokens_us * out->model.flops * 1e6;
+	out->mfu = tokens_us * out->model.flops / peak_us;
+	out->mfu_seen = tokens_us * out->model.flops_seen / peak_us;
+	out->hfu = tokens_us * out->model.flops_run / peak_us;
+}
+
+/* ---- money and failures ---- */
+
+static struct answer_run
+run_of(const struct answer *x, double goodput)
+{
+	struct answer_run r = { NAN, NAN };
+
+	if (x->asked.tokens > 0 && x->tokens_s > 0 && goodput > 0) {
+		r.days = x->asked.tokens / x->tokens_s / goodput / DAY_S;
+		r.usd = r.days * 24 * x->usd_h;
+	}
+	return r;
+}
+
+/* All devices of the cluster are paid for, used or not. */
+static void
+set_money(const struct target_device *d, struct answer *out)
+{
+	out->usd_h = d->price_usd_h > 0
+		? d->price_usd_h * (double)out->devices : NAN;
+	out->usd_mtoken = out->tokens_s > 0
+		? out->usd_h / HOUR_S / out->tokens_s * 1e6 : NAN;
+}
+
+static void
+set_faults(const struct answer_input *in, struct answer *out)
+{
+	const struct target_device *d = &in->group->device;
+	double nodes = (double)((out->used + in->group->devices - 1) /
+				in->group->devices);
+
+	out->checkpoint_s = (double)out->model.checkpoint_bytes /
+			    (nodes * out->asked.storage_bytes_us) / 1e6;
+	out->mtbf_s = out->interval_s = out->goodput = NAN;
+	if (d->failures_year > 0) {
+		out->mtbf_s = answer_mtbf_s(d->failures_year,
+					    (double)out->used);
+		out->interval_s = answer_interval_s(out->checkpoint_s,
+						    out->mtbf_s);
+		out->goodput = answer_goodput(out->interval_s,
+					      out->checkpoint_s,
+					      out->asked.restart_s,
+					      out->mtbf_s);
+	}
+}
+
+/* ---- the whole ---- */
+
+bool
+answer_make(const struct answer_input *in, struct arena *a,
+	    struct answer *out)
+{
+	int i;
+
+	out->target = in->target;
+	out->file = in->file;
+	out->device = in->group->device.name;
+	out->devices = in->group->devices * in->group->nodes;
+	out->nodes = in->group->nodes;
+	out->used = in->ranks->nranks;
+	out->plan = in->plan;
+	out->plan_text = in->plan_text;
+	out->model.sequences = in->plan->batch;
+	for (i = 0; i < PLAN_NAXES; i++) {
+		out->link[i] = link_of(in, (enum plan_axis)i);
+	}
+	out->step_us = in->price->step_us;
+	if (!answer_split_time(in->ranks, in->group, in->price, a, out->us)) {
+		return false;
+	}
+	set_rates(in, out);
+	set_money(&in->group->device, out);
+	set_faults(in, out);
+	out->plain = run_of(out, 1);
+	out->faulty = run_of(out, out->goodput);
+	return true;
+}

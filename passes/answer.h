@@ -1,0 +1,181 @@
+/*
+ * The answer to `how long, how much memory, how much money': a priced plan
+ * as a cluster engineer asks for it, on one screen and as plan.json.
+ * docs/answer.md is the page about it, with a source for every definition.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef PASSES_ANSWER_H
+#define PASSES_ANSWER_H
+
+#include "passes/pass.h"
+#include "passes/plan.h"
+#include "passes/price.h"
+
+#define ANSWER_VERSION 1	/* of plan.json */
+/* What the driver, the code of kernels and communicators take: assumed. */
+#define ANSWER_RESERVE_BYTES ((int64_t)2 << 30)
+/*
+ * Written to storage by each node: 2 TB/s held by 2,000 nodes (The Llama 3
+ * Herd of Models, arXiv:2407.21783, 3.1).
+ */
+#define ANSWER_STORAGE_GB_S 1.0
+#define ANSWER_RESTART_MINUTES 10.0	/* from a failure to the next step */
+
+/*
+ * TIME(id, key, what it is): where a step's time goes.  Collectives are told
+ * apart by the axis of the mesh along which they run.
+ */
+#define ANSWER_TIMES(TIME) \
+	TIME(MATRIX, "contractions", "contractions") \
+	TIME(ATTENTION, "attention", "attention") \
+	TIME(MAPS, "maps", "maps and rows") \
+	TIME(RECOMPUTE, "recomputation", "recomputation") \
+	TIME(LAUNCH, "launches", "launches") \
+	TIME(TENSOR, "tensor", "talk: tensor") \
+	TIME(SEQUENCE, "sequence", "talk: sequence") \
+	TIME(CONTEXT, "context", "talk: context") \
+	TIME(EXPERT, "expert", "talk: expert") \
+	TIME(DATA, "data", "talk: data, ZeRO") \
+	TIME(PIPELINE, "pipeline", "talk: pipeline") \
+	TIME(OPTIMIZER, "optimizer", "optimizer") \
+	TIME(BUBBLE, "bubble", "waiting (bubble)")
+
+enum answer_time {
+#define TIME(id, key, what) ANSWER_##id,
+	ANSWER_TIMES(TIME)
+#undef TIME
+	ANSWER_NTIMES
+};
+
+struct answer_time_row {
+	const char *key, *what;
+};
+
+/* Bytes of one rank of the pipeline; -1: nobody knows. */
+struct answer_rank {
+	uint32_t stages;
+	int64_t weights, gradients, optimizer, saved, temps, reserve;
+	int64_t total;		/* of what is known */
+};
+
+struct answer_memory {
+	struct answer_rank *rank;
+	uint32_t nranks, fullest;
+	const char *peak_op;	/* where most is alive; NULL: not known */
+	int64_t device_bytes;
+	int64_t left_bytes;	/* on the fullest; negative: too little */
+};
+
+/* What is asked beside the step; 0 where nobody said so. */
+struct answer_asked {
+	double tokens;		/* of the run */
+	double storage_bytes_us;	/* of one node */
+	double restart_s;
+};
+
+struct answer_model {
+	const char *name;
+	int64_t parameters, active;
+	int64_t sequences, tokens;	/* of a step */
+	/* of one token, forward and backward */
+	double flops;		/* all pairs of attention: what MFU counts */
+	double flops_seen;	/* only pairs that the mask leaves */
+	double flops_6n;	/* 6 times active parameters */
+	double flops_run;	/* as `flops`, with what is computed again */
+	int64_t checkpoint_bytes;	/* weights and optimizer state */
+};
+
+enum answer_link { ANSWER_NO_LINK, ANSWER_IN_NODE, ANSWER_ACROSS,
+		   ANSWER_BOTH };
+
+/* Of a run of `tokens`. */
+struct answer_run {
+	double days, usd;	/* NAN: not known */
+};
+
+struct answer {
+	struct answer_model model;
+	struct answer_asked asked;
+	const char *target;	/* as it was named */
+	const char *file;	/* where its facts stand */
+	const char *device;	/* "h100-sxm" */
+	int64_t devices, nodes, used;	/* `used` devices have a rank */
+	const struct plan *plan;
+	const char *plan_text;	/* with every key */
+	enum answer_link link[PLAN_NAXES];
+	double step_us, us[ANSWER_NTIMES];	/* which add up to the step */
+	struct answer_memory memory;
+	/* a second, and a step; all devices that are used */
+	double tokens_s, flops_s, mfu, mfu_seen, hfu;
+	/* NAN where the target does not say enough */
+	double usd_h, usd_mtoken;
+	double mtbf_s, checkpoint_s, interval_s, goodput;
+	struct answer_run plain, faulty;	/* without failures, and with */
+};
+
+/* ---- answer.c ---------------------------------------------------------- */
+
+struct answer_input {
+	const char *target, *file;	/* as in struct answer */
+	const struct target_group *group;
+	const struct plan *plan;
+	const char *plan_text;
+	const struct ranks *ranks;
+	const struct price *price;
+};
+
+/*
+ * Of the model as it is (`before`) and of its training program (`behind`);
+ * `square` is how many pairs attention has for one that the mask leaves.
+ */
+void answer_model(const struct ir_module *m, const struct pass_sums *before,
+		  const struct pass_sums *behind, double square,
+		  struct answer_model *out);
+/* That of a flat model. */
+double answer_square(struct ir_module *m);
+/* From model, memory and asked, which *out has, all else; in arena a. */
+bool answer_make(const struct answer_input *in, struct arena *a,
+		 struct answer *out);
+
+/* ---- answer_faults.c ---------------------------------------------------- */
+
+/* Between failures of n devices, each with so many a year; INFINITY: none. */
+double answer_mtbf_s(double failures_year, double n);
+/* From the end of a checkpoint to the start of the next (Daly 2006). */
+double answer_interval_s(double write_s, double mtbf_s);
+/* Part of the time that goes into steps that last, 0 .. 1. */
+double answer_goodput(double interval_s, double write_s, double restart_s,
+		      double mtbf_s);
+
+/* ---- answer_time.c ------------------------------------------------------ */
+
+extern const struct answer_time_row answer_times[ANSWER_NTIMES];
+
+/*
+ * Where the priced step's time goes, by kernels of the busiest rank: us adds
+ * up to p->step_us.  False: the schedule stalls.
+ */
+bool answer_split_time(const struct ranks *r, const struct target_group *t,
+		       const struct price *p, struct arena *a,
+		       double us[ANSWER_NTIMES]);
+
+/* ---- answer_memory.c: the one place that knows where bytes come from ---- */
+
+/* Of a flat training program, as pass_hold; in ctx->perm. */
+bool answer_hold(struct ir_module *m, const struct target_device *d,
+		 struct answer_memory *out);
+
+/* ---- answer_print.c ----------------------------------------------------- */
+
+/* One screen: at most 40 lines of 80 columns. */
+void answer_print(const struct answer *x, struct buf *out);
+/* Two plans of one model on one target, beside each other. */
+void answer_print_both(const struct answer *x, const struct answer *y,
+		       struct buf *out);
+
+/* ---- answer_json.c ------------------------------------------------------ */
+
+void answer_print_json(const struct answer *x, struct buf *out);
+
+#endif

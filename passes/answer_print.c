@@ -1,0 +1,406 @@
+/*
+ * The answer on one screen: what was asked, the split, the step's time by
+ * what it goes to, memory, money, failures.  What is not known is said so,
+ * with what would have to be said where.
+ */
+#include "passes/answer.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_ROWS 4	/* ranks of the pipeline that are shown */
+#define WIDTH 80
+#define NAME 28		/* of a longer one the beginning is shown */
+#define INDENT 11	/* of what stands behind a label */
+
+static const double gib = 1073741824.0;
+
+/* ---- small texts ---- */
+
+/* Three digits and a unit: 68.98 B. */
+static void
+add_short(struct buf *out, double v)
+{
+	static const char *const units[] = { "", " K", " M", " B", " T" };
+	int i = 0;
+
+	while (v >= 999.5 && i < 4) {
+		v /= 1000;
+		i++;
+	}
+	buf_printf(out, "%.4g%s", v, units[i]);
+}
+
+static void
+add_span(struct buf *out, double s)
+{
+	if (s < 120) {
+		buf_printf(out, "%.1f s", s);
+	} else if (s < 2 * 3600) {
+		buf_printf(out, "%.1f minutes", s / 60);
+	} else if (s < 48 * 3600) {
+		buf_printf(out, "%.1f hours", s / 3600);
+	} else {
+		buf_printf(out, "%.1f days", s / (24 * 3600));
+	}
+}
+
+/* Dollars: cents where they count, else whole ones in groups. */
+static void
+add_usd(struct buf *out, double usd)
+{
+	if (usd < 1000 || usd > 9e15) {
+		buf_printf(out, usd < 1000 ? "%.2f USD" : "%.3g USD", usd);
+	} else {
+		buf_grouped(out, (int64_t)(usd + 0.5));
+		buf_puts(out, " USD");
+	}
+}
+
+static void
+add_label(struct buf *out, const char *label)
+{
+	buf_printf(out, "%-*s", INDENT, label);
+}
+
+/* Items behind a label, on as many lines as they need. */
+struct list {
+	struct buf *out;
+	size_t column;
+};
+
+static void
+list_begin(struct list *l, struct buf *out, const char *label)
+{
+	l->out = out;
+	l->column = 0;
+	add_label(out, label);
+}
+
+static void
+list_add(struct list *l, const char *item)
+{
+	size_t n = strlen(item);
+
+	if (l->column && l->column + 2 + n >= WIDTH - INDENT) {
+		buf_printf(l->out, ",\n%*s", INDENT, "");
+		l->column = 0;
+	} else if (l->column) {
+		buf_puts(l->out, ", ");
+		l->column += 2;
+	}
+	buf_puts(l->out, item);
+	l->column += n;
+}
+
+static void
+list_end(struct list *l)
+{
+	buf_puts(l->out, l->column ? "\n" : "none\n");
+}
+
+/* ---- what was asked ---- */
+
+static void
+print_head(const struct answer *x, struct buf *out)
+{
+	const struct answer_model *m = &x->model;
+
+	buf_printf(out, "%.*s: ", NAME, m->name);
+	add_short(out, (double)m->parameters);
+	buf_puts(out, " parameters");
+	if (m->active != m->parameters) {
+		buf_puts(out, ", ");
+		add_short(out, (double)m->active);
+		buf_puts(out, " for a token");
+	}
+	buf_putc(out, '\n');
+	add_label(out, "batch");
+	buf_printf(out, "%lld sequence%s, ", (long long)m->sequences,
+		   m->sequences == 1 ? "" : "s");
+	buf_grouped(out, m->tokens);
+	buf_puts(out, " tokens a step\n");
+	add_label(out, "target");
+	buf_printf(out, "%.*s: %lld of %lld devices (%.20s) in %lld node%s\n",
+		   NAME, x->target, (long long)x->used,
+		   (long long)x->devices, x->device, (long long)x->nodes,
+		   x->nodes == 1 ? "" : "s");
+}
+
+/* ---- the split ---- */
+
+static void
+add_recompute(struct list *l, const struct plan *p, struct arena *a)
+{
+	char word[24];
+	size_t n = strlen(p->recompute);
+
+	snprintf(word, sizeof word, "%s", p->recompute);
+	list_add(l, n < sizeof word
+		 ? arena_printf(a, "recompute %s", word)
+		 : "recompute some values");
+}
+
+static void
+print_split(const struct answer *x, struct buf *out)
+{
+	static const char *const where[] = {
+		"", "in the node", "across nodes", "in and across nodes"
+	};
+	const struct plan *p = x->plan;
+	struct arena *a = out->arena;
+	struct list l;
+	int i;
+
+	list_begin(&l, out, "split");
+	for (i = 0; i < PLAN_NAXES; i++) {
+		enum plan_axis axis = p->mesh[i];
+
+		if (plan_degree(p, axis) > 1) {
+			list_add(&l, arena_printf(a, "%s=%lld %s",
+				plan_axis_name(axis),
+				(long long)plan_degree(p, axis),
+				where[x->link[axis]]));
+		}
+	}
+	list_end(&l);
+	list_begin(&l, out, "");
+	list_add(&l, arena_printf(a, "%lld microbatch%s of %lld",
+				  (long long)p->nmicrobatches,
+				  p->nmicrobatches == 1 ? "" : "es",
+				  (long long)p->microbatch));
+	if (p->pp > 1) {
+		list_add(&l, strlen(p->schedule) < WIDTH / 2 ? p->schedule
+							      : "a schedule");
+	}
+	if (p->interleave > 1) {
+		list_add(&l, arena_printf(a, "interleave %lld",
+					  (long long)p->interleave));
+	}
+	list_add(&l, arena_printf(a, "zero %d", p->zero));
+	add_recompute(&l, p, a);
+	if (p->tp > 1) {
+		list_add(&l, p->sequence ? "sequence on" : "sequence off");
+	}
+	list_end(&l);
+}
+
+/* ---- time ---- */
+
+static void
+print_time(const struct answer *x, struct buf *out)
+{
+	int i;
+
+	buf_printf(out, "\n%-24s %14.3f ms\n", "step", x->step_us / 1e3);
+	for (i = 0; i < ANSWER_NTIMES; i++) {
+		if (x->us[i] != 0) {
+			buf_printf(out, "  %-22s %14.3f ms %5.1f%%\n",
+				   answer_times[i].what, x->us[i] / 1e3,
+				   100 * x->us[i] / x->step_us);
+		}
+	}
+}
+
+/* ---- memory ---- */
+
+static void
+add_gib(struct buf *out, int64_t bytes)
+{
+	if (bytes < 0) {
+		buf_printf(out, " %9s", "-");
+	} else {
+		buf_printf(out, " %9.2f", (double)bytes / gib);
+	}
+}
+
+static void
+print_rank(const struct answer_memory *m, uint32_t i, struct buf *out)
+{
+	const struct answer_rank *r = &m->rank[i];
+
+	buf_printf(out, "  %-8u", i);
+	add_gib(out, r->weights);
+	add_gib(out, r->gradients);
+	add_gib(out, r->optimizer);
+	add_gib(out, r->saved);
+	add_gib(out, r->temps);
+	add_gib(out, r->total);
+	buf_puts(out, i == m->fullest ? " fullest\n" : "\n");
+}
+
+static void
+print_memory(const struct answer *x, struct buf *out)
+{
+	const struct answer_memory *m = &x->memory;
+	uint32_t i, shown = 0;
+
+	buf_printf(out, "\n%-10s %9s %9s %9s %9s %9s %9s\n", "GiB on pp",
+		   "weights", "gradients", "optimizer", "saved", "temps",
+		   "total");
+	for (i = 0; i < m->nranks && i < MAX_ROWS; i++, shown++) {
+		/* the fullest is one of them */
+		print_rank(m, i == MAX_ROWS - 1 && m->fullest > i
+			   ? m->fullest : i, out);
+	}
+	if (m->nranks > shown) {
+		buf_printf(out, "  and %u more ranks of the pipeline\n",
+			   m->nranks - shown);
+	}
+	buf_printf(out, "  a device has %.2f GiB; total has %.2f of reserve; ",
+		   (double)m->device_bytes / gib,
+		   (double)m->rank[m->fullest].reserve / gib);
+	buf_printf(out, m->left_bytes < 0 ? "%.2f GiB TOO LITTLE\n"
+					  : "%.2f left\n",
+		   fabs((double)m->left_bytes) / gib);
+	if (m->peak_op) {
+		buf_printf(out, "  most is alive at %.50s\n", m->peak_op);
+	}
+}
+
+/* ---- rates, money, failures ---- */
+
+static void
+print_rates(const struct answer *x, struct buf *out)
+{
+	buf_printf(out, "\nrate       %.0f tokens/s, %.1f a device; %.1f "
+		   "TFLOP/s a device\n", x->tokens_s,
+		   x->tokens_s / (double)x->used,
+		   x->flops_s / (double)x->used / 1e12);
+	buf_printf(out, "           MFU %.1f%% (%.1f%% by unmasked pairs "
+		   "alone), HFU %.1f%%\n", 100 * x->mfu, 100 * x->mfu_seen,
+		   100 * x->hfu);
+}
+
+static void
+print_money(const struct answer *x, struct buf *out)
+{
+	add_label(out, "cost");
+	if (isnan(x->usd_h)) {
+		buf_printf(out, "not known: %.*s has no price\n", 2 * NAME,
+			   x->file);
+		return;
+	}
+	add_usd(out, x->usd_h);
+	buf_puts(out, " an hour, ");
+	buf_printf(out, "%.4g USD for a million tokens\n", x->usd_mtoken);
+}
+
+static void
+add_run(const struct answer_run *r, struct buf *out)
+{
+	if (isnan(r->days)) {
+		buf_puts(out, "never ends");
+		return;
+	}
+	buf_printf(out, r->days < 1e6 ? "%.1f days" : "%.2e days", r->days);
+	if (!isnan(r->usd)) {
+		buf_puts(out, ", ");
+		add_usd(out, r->usd);
+	}
+}
+
+static void
+print_run(const struct answer *x, struct buf *out)
+{
+	add_label(out, "run");
+	if (x->asked.tokens <= 0) {
+		buf_puts(out, "not known: neither train.tokens nor --tokens "
+			 "is given\n");
+		return;
+	}
+	add_short(out, x->asked.tokens);
+	buf_puts(out, " tokens: ");
+	add_run(&x->plain, out);
+	if (!isnan(x->goodput)) {
+		buf_printf(out, "\n%*swith failures: ", INDENT, "");
+		add_run(&x->faulty, out);
+	}
+	buf_putc(out, '\n');
+}
+
+static void
+print_faults(const struct answer *x, struct buf *out)
+{
+	add_label(out, "failures");
+	if (isnan(x->mtbf_s)) {
+		buf_printf(out, "not known: %.*s has no failures\n", 2 * NAME,
+			   x->file);
+		return;
+	}
+	buf_puts(out, "one in ");
+	add_span(out, x->mtbf_s);
+	buf_printf(out, "; a checkpoint of %.0f GB takes ",
+		   (double)x->model.checkpoint_bytes / 1e9);
+	add_span(out, x->checkpoint_s);
+	buf_printf(out, ",\n%*swritten every ", INDENT, "");
+	add_span(out, x->interval_s);
+	buf_printf(out, "; goodput %.1f%%\n", 100 * x->goodput);
+	buf_printf(out, "%*sassumed: %.3g GB/s of storage a node, %.3g minutes "
+		   "to restart\n", INDENT, "",
+		   x->asked.storage_bytes_us / 1e3,
+		   x->asked.restart_s / 60);
+}
+
+void
+answer_print(const struct answer *x, struct buf *out)
+{
+	print_head(x, out);
+	print_split(x, out);
+	print_time(x, out);
+	print_memory(x, out);
+	print_rates(x, out);
+	print_money(x, out);
+	print_run(x, out);
+	print_faults(x, out);
+}
+
+/* ---- two plans ---- */
+
+static void
+both(struct buf *out, const char *what, double a, double b, const char *fmt)
+{
+	double more = a > 0 && b > 0 ? 100 * (b - a) / a : 0;
+	char x[40], y[40];
+
+	snprintf(x, sizeof x, fmt, a);
+	snprintf(y, sizeof y, fmt, b);
+	buf_printf(out, "%-24s %16s %16s", what, x, y);
+	if (a > 0 && b > 0) {
+		buf_printf(out, " %+9.1f%%", fabs(more) < 0.05 ? 0 : more);
+	}
+	buf_putc(out, '\n');
+}
+
+void
+answer_print_both(const struct answer *x, const struct answer *y,
+		  struct buf *out)
+{
+	const struct answer_rank *a = &x->memory.rank[x->memory.fullest];
+	const struct answer_rank *b = &y->memory.rank[y->memory.fullest];
+	int i;
+
+	both(out, "devices", (double)x->used, (double)y->used, "%.0f");
+	both(out, "step, ms", x->step_us / 1e3, y->step_us / 1e3, "%.3f");
+	for (i = 0; i < ANSWER_NTIMES; i++) {
+		if (x->us[i] != 0 || y->us[i] != 0) {
+			both(out, arena_printf(out->arena, "  %s",
+					       answer_times[i].what),
+			     x->us[i] / 1e3, y->us[i] / 1e3, "%.3f");
+		}
+	}
+	both(out, "tokens/s", x->tokens_s, y->tokens_s, "%.0f");
+	both(out, "MFU, %", 100 * x->mfu, 100 * y->mfu, "%.1f");
+	both(out, "fullest rank, GiB", (double)a->total / gib,
+	     (double)b->total / gib, "%.2f");
+	both(out, "  weights", (double)a->weights / gib,
+	     (double)b->weights / gib, "%.2f");
+	both(out, "  gradients", (double)a->gradients / gib,
+	     (double)b->gradients / gib, "%.2f");
+	both(out, "  optimizer", (double)a->optimizer / gib,
+	     (double)b->optimizer / gib, "%.2f");
+	both(out, "  saved", (double)a->saved / gib,
+	     (double)b->saved / gib, "%.2f");
+	both(out, "left on a device, GiB", (double)x->memory.left_bytes / gib,
+	     (double)y->memory.left_bytes / gib, "%.2f");
+}
