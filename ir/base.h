@@ -35,6 +35,20 @@ struct mem {
 	void *user;
 };
 
+#define MEM_POOL_SIZES 65
+
+struct mem_block;
+
+/*
+ * What goes back through its gate, and is neither small nor huge, waits here
+ * for the next request of the size: fresh pages cost more than what most
+ * passes do with them.
+ */
+struct mem_pool {
+	struct mem under;	/* where it has them from */
+	struct mem_block *waiting[MEM_POOL_SIZES];	/* by size */
+};
+
 struct arena_chunk;
 
 /* Allocations that die together. There is no free of a single object. */
@@ -46,6 +60,10 @@ struct arena {
 };
 
 void mem_init(struct mem *m);	/* libc's malloc; oom prints and exits 1 */
+/* *gate is good while the pool stays where it is, and is released last. */
+void mem_pool_init(struct mem_pool *p, const struct mem *under,
+		   struct mem *gate);
+void mem_pool_release(struct mem_pool *p);
 
 void arena_init(struct arena *a, struct mem *m);
 void arena_release(struct arena *a);

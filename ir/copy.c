@@ -48,6 +48,7 @@ ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent)
 	COPY_VEC(&c->perm, &c->sources.files);
 	diag_init(&c->diags, &c->perm, &c->sources);
 	copy_settings(&c->diags, &parent->diags);
+	memcpy(c->rules, parent->rules, sizeof c->rules);
 }
 
 /* ---- modules ---- */

@@ -9,12 +9,11 @@
 void
 ir_ctx_init(struct ir_ctx *c, const struct mem *m)
 {
+	struct mem libc;
+
 	memset(c, 0, sizeof *c);
-	if (m) {
-		c->mem = *m;
-	} else {
-		mem_init(&c->mem);
-	}
+	mem_init(&libc);
+	mem_pool_init(&c->pool, m ? m : &libc, &c->mem);
 	arena_init(&c->perm, &c->mem);
 	arena_init(&c->tmp, &c->mem);
 	intern_init(&c->syms, &c->perm);
@@ -27,6 +26,7 @@ ir_ctx_release(struct ir_ctx *c)
 {
 	arena_release(&c->tmp);
 	arena_release(&c->perm);
+	mem_pool_release(&c->pool);
 }
 
 const char *

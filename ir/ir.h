@@ -201,12 +201,14 @@ struct ir_module {
 
 /* What everything in a run shares. */
 struct ir_ctx {
-	struct mem mem;
+	struct mem_pool pool;	/* empty in a child: it uses its parent's */
+	struct mem mem;		/* its gate */
 	struct arena perm;	/* as long as the run */
 	struct arena tmp;	/* as long as one pass */
 	struct intern syms;
 	struct sources sources;
 	struct diags diags;
+	const struct ir_rule *rules[IR_OP_COUNT];	/* read so far */
 };
 
 void ir_ctx_init(struct ir_ctx *c, const struct mem *m);
@@ -265,6 +267,7 @@ struct ir_factor {
 	char name[8];
 	bool group;		/* upper case, or list by attribute */
 	bool by_attr;		/* dims named by the attribute `name` */
+	uint8_t key;		/* that attribute: enum ir_attr_key */
 	uint8_t in;		/* bit k: operand k has it */
 	bool out;		/* the result has it: else it is reduced */
 	bool bound;

@@ -61,6 +61,91 @@ mem_init(struct mem *m)
 	m->user = NULL;
 }
 
+/* ---- pools ---- */
+
+#define POOL_STEP ((size_t)16 * 1024)
+#define POOL_EXTRA ((size_t)64)	/* so that a chunk and its header is 4 steps */
+
+struct mem_block {
+	struct mem_block *next;
+	size_t size;		/* steps; 0: it does not wait */
+};
+
+static void *
+pool_get(void *user, size_t bytes)
+{
+	struct mem_pool *p = user;
+	size_t size = bytes > POOL_EXTRA
+		? (bytes - POOL_EXTRA + POOL_STEP - 1) / POOL_STEP : 0;
+	struct mem_block *b;
+
+	/* where each object has its chunk, it shall not come back */
+	if (size >= MEM_POOL_SIZES || bytes < POOL_STEP || !CHUNK_BYTES) {
+		size = 0;
+	}
+	b = p->waiting[size];
+	if (b) {
+		p->waiting[size] = b->next;
+		return b + 1;
+	}
+	b = p->under.get(p->under.user, sizeof *b + (size ? size * POOL_STEP +
+						     POOL_EXTRA : bytes));
+	if (b) {
+		b->size = size;
+	}
+	return b ? b + 1 : NULL;
+}
+
+static void
+pool_put(void *user, void *at)
+{
+	struct mem_pool *p = user;
+	struct mem_block *b = (struct mem_block *)at - 1;
+
+	if (!at) {
+		return;
+	}
+	if (b->size) {
+		b->next = p->waiting[b->size];
+		p->waiting[b->size] = b;
+	} else {
+		p->under.put(p->under.user, b);
+	}
+}
+
+static void
+pool_oom(void *user, size_t bytes)
+{
+	struct mem_pool *p = user;
+
+	p->under.oom(p->under.user, bytes);
+}
+
+void
+mem_pool_init(struct mem_pool *p, const struct mem *under, struct mem *gate)
+{
+	memset(p, 0, sizeof *p);
+	p->under = *under;
+	*gate = (struct mem){ pool_get, pool_put, pool_oom, p };
+}
+
+void
+mem_pool_release(struct mem_pool *p)
+{
+	size_t i;
+
+	for (i = 0; i < MEM_POOL_SIZES; i++) {
+		while (p->waiting[i]) {
+			struct mem_block *b = p->waiting[i];
+
+			p->waiting[i] = b->next;
+			p->under.put(p->under.user, b);
+		}
+	}
+}
+
+/* ---- arenas ---- */
+
 void
 arena_init(struct arena *a, struct mem *m)
 {

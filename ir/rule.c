@@ -36,6 +36,7 @@ factor_index(struct ir_rule *r, const char *name, size_t n, enum ir_op op)
 	memcpy(f->name, name, n);
 	f->by_attr = ir_find_attr(f->name, &key) &&
 		     ir_op_takes(op, key) != IR_TAKES_NOT;
+	f->key = f->by_attr ? (uint8_t)key : 0;
 	f->group = isupper((unsigned char)name[0]);
 	return r->nf++;
 }
@@ -79,6 +80,19 @@ ir_rule_read(struct ir_rule *r, enum ir_op op)
 		}
 		p += *p != '\0';
 	}
+}
+
+/* Nodes are bound over and over, and there are few ops: each is read once. */
+static const struct ir_rule *
+rule_of(struct ir_ctx *c, enum ir_op op)
+{
+	struct ir_rule r;
+
+	if (!c->rules[op]) {
+		ir_rule_read(&r, op);
+		c->rules[op] = arena_dup(&c->perm, &r, sizeof r);
+	}
+	return c->rules[op];
 }
 
 const struct ir_factor *
@@ -153,12 +167,12 @@ take(struct binding *b, int k, dim_id d)
 }
 
 static const struct ir_attr *
-find_attr(const struct ir_attr *attrs, uint32_t n, const char *name)
+find_attr(const struct ir_attr *attrs, uint32_t n, uint8_t key)
 {
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		if (strcmp(ir_attrs[attrs[i].key].name, name) == 0) {
+		if (attrs[i].key == key) {
 			return &attrs[i];
 		}
 	}
@@ -452,7 +466,7 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 	uint8_t i;
 	int k;
 
-	ir_rule_read(r, op);
+	*r = *rule_of(m->ctx, op);
 	for (k = 0; k < r->nops; k++) {
 		b.left[k].n = operands[k]->ndims;
 		memcpy(b.left[k].dims, operands[k]->dims,
@@ -461,7 +475,7 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 	for (i = 0; i < r->nf; i++) {
 		if (r->f[i].by_attr &&
 		    !bind_attr(&b, &r->f[i],
-			       find_attr(attrs, nattrs, r->f[i].name))) {
+			       find_attr(attrs, nattrs, r->f[i].key))) {
 			return false;
 		}
 	}

@@ -64,6 +64,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/place_choice.h \
 	%D%/place_cost.c \
 	%D%/place_dims.c \
+	%D%/place_link.c \
 	%D%/place_route.c \
 	%D%/place_solve.c \
 	%D%/place_take.c \

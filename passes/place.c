@@ -100,6 +100,7 @@ choice_room(struct place *p)
 
 	p->nnodes = m->nodes.n;
 	p->nvalues = m->values.n;
+	place_cost_init(p);
 	p->spread = arena_alloc(a, p->nvalues * sizeof *p->spread);
 	p->asked = arena_alloc(a, p->nvalues * sizeof *p->asked);
 	p->shared = arena_alloc(a, p->nnodes * sizeof *p->shared);
@@ -223,8 +224,10 @@ pass_place(struct pass_ctx *ctx, struct ir_module *m)
 	}
 	p.plan = &plan;
 	arena_init(&p.arena, &m->ctx->mem);
+	arena_init(&p.scratch, &m->ctx->mem);
 	place_price_init(&p);
 	ok = place(&p);
+	arena_release(&p.scratch);
 	arena_release(&p.arena);
 	return ok;
 }

@@ -41,8 +41,13 @@ struct place {
 	const struct plan *plan;
 	struct place_price price;
 	struct arena arena;	/* lives as long as the pass */
+	struct arena scratch;	/* for one axis */
 	func_id model;
 	uint32_t nnodes, nvalues;	/* before conversions are made */
+	double *bytes;		/* by value: of all of it */
+	double *flops;		/* by node, of all of it; < 0: not yet known */
+	/* by enum ir_how of either side: the conversion; < 0: none */
+	int16_t leads[IR_IS_ROUTED + 1][IR_IS_ROUTED + 1];
 
 	/* place_dims.c */
 	dim_id batch;
@@ -97,8 +102,13 @@ bool place_one_route(const struct place *p, const struct ir_node *n,
 
 /* Bytes and operations; random ones if `place.shuffle` is set. */
 void place_price_init(struct place *p);
+/* What does not depend on axes: bytes, conversions. Once nvalues is known. */
+void place_cost_init(struct place *p);
 /* Of a value on one rank, were it whole along the axis at hand. */
 double place_bytes(const struct place *p, value_id v);
+/* What converts the one into the other, if anything does in one step. */
+bool place_conversion(const struct place *p, struct ir_along from,
+		      struct ir_along to, enum ir_op *op);
 /* INFINITY if no conversion leads there; routable: an index is at hand. */
 double place_convert(const struct place *p, value_id v, struct ir_along from,
 		     struct ir_along to, bool routable);

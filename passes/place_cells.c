@@ -141,7 +141,7 @@ price_stash(struct choice *c, const struct thing *t, node_id id)
 {
 	const struct ir_node *n = ir_node(c->p->m, id);
 	value_id v = n->nargs ? ir_args(c->p->m, n)[0] : n->result;
-	double *price = arena_alloc(&c->p->arena, t->n * sizeof *price);
+	double *price = arena_alloc(&c->p->scratch, t->n * sizeof *price);
 	uint32_t i;
 
 	for (i = 0; i < t->n; i++) {

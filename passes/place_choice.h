@@ -1,6 +1,7 @@
 /*
- * Between place_solve.c and its parts: place_cells.c (what outlasts a region)
- * and place_take.c (what comes out).  Nobody else includes this.
+ * Between place_solve.c and its parts: place_link.c (prices between two),
+ * place_cells.c (what outlasts a region) and place_take.c (what comes out).
+ * Nobody else includes this.
  */
 #ifndef PASSES_PLACE_CHOICE_H
 #define PASSES_PLACE_CHOICE_H
@@ -15,9 +16,9 @@ struct option {
 };
 
 struct thing {
-	uint32_t var, n;
+	uint32_t var, n, cap;
 	struct option *opt;	/* of a value, or a cell (never two) */
-	uint8_t *way;		/* of a node: indices of its ways */
+	struct ir_way *way;	/* of a node: those that are open */
 	bool made;
 	bool stands;		/* a node: in some region */
 };
@@ -38,7 +39,11 @@ struct choice {
 	bool update;		/* in a layer that runs once a step */
 	double times;		/* that the region at hand runs */
 	VEC(node_id) owner;	/* by variable, for a message */
+	double *table;		/* the one that is being filled */
+	size_t table_cap;
 };
+
+/* ---- place_link.c ------------------------------------------------------ */
 
 void place_new_var(struct choice *c, struct thing *t, node_id owner);
 void place_add_option(struct choice *c, struct thing *t,
@@ -51,6 +56,23 @@ along(enum ir_how how, dim_id d)
 {
 	return (struct ir_along){ how, d };
 }
+
+/*
+ * Prices a value's options, once those of `at` are known: each alone, and if
+ * several nodes use it, each beside each copy that costs something.
+ */
+void place_value_var(struct choice *c, value_id v, node_id owner);
+/* A value that may be placed in every way. */
+void place_value(struct choice *c, value_id v, node_id owner);
+/* a, a cell, is what value v was made as. */
+void place_link_same(struct choice *c, const struct thing *a, value_id v);
+/* Value v goes into a, a cell, converted if need be. */
+void place_link_into(struct choice *c, const struct thing *a, value_id v,
+		     bool sums);
+/* Marks what may be routed: operands beside an index of experts. */
+bool place_can_route(enum ir_op op, uint32_t k);
+void place_link_operand(struct choice *c, node_id id, uint32_t k);
+void place_link_result(struct choice *c, node_id id);
 
 /* ---- place_cells.c ----------------------------------------------------- */
 

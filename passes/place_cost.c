@@ -126,14 +126,67 @@ place_price_init(struct place *p)
 
 /* ---- values ---- */
 
+static double
+whole_bytes(const struct ir_module *m, const struct ir_type *t)
+{
+	int64_t elems = 0;
+
+	ir_type_elems(m, t, &elems);
+	return (double)elems * ir_dtypes[t->dtype].bits / 8;
+}
+
+/* A conversion is known by how its two sides are, whatever the dims. */
+static void
+find_conversions(struct place *p)
+{
+	struct ir_along from = { IR_IS_WHOLE, 0 }, to = from;
+	int i, k;
+
+	for (i = 0; i <= IR_IS_ROUTED; i++) {
+		for (k = 0; k <= IR_IS_ROUTED; k++) {
+			enum ir_op op;
+
+			from.how = (enum ir_how)i;
+			to.how = (enum ir_how)k;
+			p->leads[i][k] = ir_conversion(from, to, &op)
+				? (int16_t)op : -1;
+		}
+	}
+}
+
+void
+place_cost_init(struct place *p)
+{
+	uint32_t i;
+
+	p->bytes = arena_alloc(&p->arena, p->nvalues * sizeof *p->bytes);
+	p->flops = arena_alloc(&p->arena, p->nnodes * sizeof *p->flops);
+	for (i = 1; i < p->nvalues; i++) {
+		p->bytes[i] = whole_bytes(p->m, ir_type(p->m, i));
+	}
+	for (i = 0; i < p->nnodes; i++) {
+		p->flops[i] = -1;
+	}
+	find_conversions(p);
+}
+
 double
 place_bytes(const struct place *p, value_id v)
 {
-	const struct ir_type *t = ir_type(p->m, v);
-	int64_t elems = 0;
+	return p->bytes[v] / p->spread[v];
+}
 
-	ir_type_elems(p->m, t, &elems);
-	return (double)elems * ir_dtypes[t->dtype].bits / 8 / p->spread[v];
+bool
+place_conversion(const struct place *p, struct ir_along from,
+		 struct ir_along to, enum ir_op *op)
+{
+	int16_t leads = p->leads[from.how][to.how];
+
+	if (leads < 0) {
+		return false;
+	}
+	*op = (enum ir_op)leads;
+	return true;
 }
 
 /*
@@ -162,7 +215,7 @@ place_convert(const struct place *p, value_id v, struct ir_along from,
 	if (ir_along_equal(from, to)) {
 		return 0;
 	}
-	if (p->kind == PLACE_TIME || !ir_conversion(from, to, &op)) {
+	if (p->kind == PLACE_TIME || !place_conversion(p, from, to, &op)) {
 		return INFINITY;
 	}
 	if (must_stay(p, v, from)) {
@@ -216,13 +269,25 @@ place_held(const struct place *p, value_id v, struct ir_along s)
 	return p->price.held(&p->price, place_bytes(p, v) * part(p, s));
 }
 
+/* Of the node as it is without a mesh: no axis changes that. */
+static double
+whole_flops(const struct place *p, node_id id)
+{
+	struct ir_cost cost;
+
+	if (p->flops[id] < 0) {
+		ir_cost(p->m, ir_node(p->m, id), &cost);
+		p->flops[id] = cost.flops;
+	}
+	return p->flops[id];
+}
+
 double
 place_run(const struct place *p, node_id id, const struct ir_way *w)
 {
 	const struct ir_node *n = ir_node(p->m, id);
 	const value_id *args = ir_args(p->m, n);
 	double bytes, share = part(p, w->out), price;
-	struct ir_cost cost;
 	uint32_t k;
 
 	bytes = place_bytes(p, n->result) * part(p, w->out);
@@ -230,9 +295,8 @@ place_run(const struct place *p, node_id id, const struct ir_way *w)
 		bytes += place_bytes(p, args[k]) * part(p, w->in[k]);
 		share = fmin(share, part(p, w->in[k]));
 	}
-	ir_cost(p->m, n, &cost);
-	price = p->price.run(&p->price, cost.flops * share / p->shared[id],
-			     bytes);
+	price = p->price.run(&p->price, whole_flops(p, id) * share /
+			     p->shared[id], bytes);
 	return price + (w->talks ? p->price.talk(&p->price,
 						 talk_bytes(p, n, w),
 						 p->ranks) : 0);

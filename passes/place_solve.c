@@ -11,188 +11,9 @@
 #include "passes/place_choice.h"
 
 #include <math.h>
-#include <string.h>
 
 /* The rule of an optimizer is one kernel: its maps cost a part of theirs. */
 #define FUSED 0.1
-
-/* ---- variables ---- */
-
-void
-place_new_var(struct choice *c, struct thing *t, node_id owner)
-{
-	struct arena *a = &c->p->arena;
-
-	t->made = true;
-	t->var = solve_var(c->s, t->n);
-	VEC_PUSH(a, &c->owner, owner);
-}
-
-void
-place_add_option(struct choice *c, struct thing *t, struct ir_along at)
-{
-	struct option *grown = arena_alloc(&c->p->arena, (t->n + 1) *
-					   sizeof *grown);
-
-	if (t->n) {
-		memcpy(grown, t->opt, t->n * sizeof *grown);
-	}
-	grown[t->n++].at = at;
-	t->opt = grown;
-}
-
-void
-place_all_options(struct choice *c, struct thing *t, const struct ir_type *type)
-{
-	const struct place *p = c->p;
-	const bool *may = c->update ? p->late : p->may;
-	bool real = ir_dtypes[type->dtype].is_float;
-	uint32_t i;
-
-	place_add_option(c, t, along(IR_IS_WHOLE, 0));
-	if (c->update && p->kind == PLACE_TIME) {
-		return;
-	}
-	for (i = 0; i < type->ndims; i++) {
-		if (may[type->dims[i]]) {
-			place_add_option(c, t, along(IR_IS_SPLIT,
-						     type->dims[i]));
-		}
-	}
-	if (real) {
-		place_add_option(c, t, along(IR_IS_PART, 0));
-	}
-	if (real && p->kind == PLACE_EXPERT && !c->update) {
-		place_add_option(c, t, along(IR_IS_ROUTED, 0));
-	}
-}
-
-/* ---- values ---- */
-
-/* What else a value may be converted to for those who share the copy. */
-static bool
-may_also(struct ir_along s)
-{
-	return s.how != IR_IS_PART;
-}
-
-/*
- * Prices a value's options, once those of `at` are known: each alone, and if
- * several nodes use it, each beside each copy that costs something.
- */
-static void
-value_var(struct choice *c, value_id v, node_id owner)
-{
-	struct thing *t = &c->value[v], base = *t;
-	double price[256];
-	uint32_t i, j;
-
-	memset(price, 0, sizeof price);
-	for (i = 0; c->uses[v] > 1 && i < base.n; i++) {
-		for (j = 0; j < base.n; j++) {
-			struct ir_along to = base.opt[j].at;
-			double cost = place_convert(c->p, v, base.opt[i].at,
-						    to, c->routable[v]);
-
-			if (i == j || !may_also(to) || isinf(cost) ||
-			    t->n == 256) {
-				continue;
-			}
-			place_add_option(c, t, base.opt[i].at);
-			t->opt[t->n - 1].also = to;
-			t->opt[t->n - 1].two = true;
-			price[t->n - 1] = cost * c->times;
-		}
-	}
-	place_new_var(c, t, owner);
-	solve_factor(c->s, 1, &t->var, price);
-}
-
-static void
-value_of_type(struct choice *c, value_id v, node_id owner)
-{
-	place_all_options(c, &c->value[v], ir_type(c->p->m, v));
-	value_var(c, v, owner);
-}
-
-/* ---- links ---- */
-
-/* The price of having a value as `want`, given what there is of it. */
-static double
-reach(const struct choice *c, value_id v, const struct option *o,
-      struct ir_along want, bool routable)
-{
-	double alone = place_convert(c->p, v, o->at, want, routable);
-	enum ir_op op;
-
-	if (o->two && ir_along_equal(o->also, want) &&
-	    (routable || want.how != IR_IS_ROUTED)) {
-		return 0;
-	}
-	if (o->two && ir_conversion(o->also, want, &op) &&
-	    !ir_is(op, IRF_TALKS)) {
-		return fmin(alone, place_convert(c->p, v, o->also, want,
-						 routable));
-	}
-	return alone;
-}
-
-static void
-link(struct choice *c, const struct thing *a, const struct thing *b,
-     const double *table)
-{
-	uint32_t vars[2] = { a->var, b->var };
-
-	solve_factor(c->s, 2, vars, table);
-}
-
-/* a, a cell, is what value v was made as. */
-static void
-link_same(struct choice *c, const struct thing *a, value_id v)
-{
-	const struct thing *t = &c->value[v];
-	double *table = arena_alloc(&c->p->arena, (size_t)a->n * t->n *
-				    sizeof *table);
-	uint32_t i, j;
-
-	for (i = 0; i < a->n; i++) {
-		for (j = 0; j < t->n; j++) {
-			table[i * t->n + j] = ir_along_equal(a->opt[i].at,
-							     t->opt[j].at)
-				? 0 : INFINITY;
-		}
-	}
-	link(c, a, t, table);
-}
-
-/* What a microbatch adds to a gradient is a part of the sum over them. */
-static double
-add_over_time(const struct place *p, const struct option *o)
-{
-	return o->at.how == IR_IS_PART ||
-	       (o->at.how == IR_IS_WHOLE && p->ranks == 1) ? 0 : INFINITY;
-}
-
-/* Value v goes into a, a cell, converted if need be. */
-static void
-link_into(struct choice *c, const struct thing *a, value_id v, bool sums)
-{
-	const struct thing *t = &c->value[v];
-	double *table = arena_alloc(&c->p->arena, (size_t)a->n * t->n *
-				    sizeof *table);
-	bool time = sums && c->p->kind == PLACE_TIME && !c->update;
-	uint32_t i, j;
-
-	for (i = 0; i < a->n; i++) {
-		for (j = 0; j < t->n; j++) {
-			table[i * t->n + j] = time
-				? add_over_time(c->p, &t->opt[j])
-				: c->times * reach(c, v, &t->opt[j],
-						   a->opt[i].at, false);
-		}
-	}
-	link(c, a, t, table);
-}
 
 /* ---- nodes ---- */
 
@@ -244,55 +65,6 @@ way_is_open(const struct choice *c, const struct ir_node *n,
 	return true;
 }
 
-/* Marks what may be routed: operands beside an index of experts. */
-static bool
-can_route(enum ir_op op, uint32_t k)
-{
-	return ir_is(op, IRF_INDEXED) && ir_is(op, IRF_CONTRACTS) &&
-	       ir_ops[op].dtypes[k] != 'i';
-}
-
-static void
-link_operand(struct choice *c, node_id id, uint32_t k,
-	     const struct ir_way *ways)
-{
-	const struct ir_node *n = ir_node(c->p->m, id);
-	value_id v = ir_args(c->p->m, n)[k];
-	const struct thing *a = &c->node[id], *t = &c->value[v];
-	double *table = arena_alloc(&c->p->arena, (size_t)a->n * t->n *
-				    sizeof *table);
-	bool routable = can_route((enum ir_op)n->op, k);
-	uint32_t i, j;
-
-	for (i = 0; i < a->n; i++) {
-		for (j = 0; j < t->n; j++) {
-			table[i * t->n + j] = c->times *
-				reach(c, v, &t->opt[j],
-				      ways[a->way[i]].in[k], routable);
-		}
-	}
-	link(c, a, t, table);
-}
-
-static void
-link_result(struct choice *c, node_id id, const struct ir_way *ways)
-{
-	const struct ir_node *n = ir_node(c->p->m, id);
-	const struct thing *a = &c->node[id], *t = &c->value[n->result];
-	double *table = arena_alloc(&c->p->arena, (size_t)a->n * t->n *
-				    sizeof *table);
-	uint32_t i, j;
-
-	for (i = 0; i < a->n; i++) {
-		for (j = 0; j < t->n; j++) {
-			table[i * t->n + j] =
-				ir_along_equal(ways[a->way[i]].out,
-					       t->opt[j].at) ? 0 : INFINITY;
-		}
-	}
-	link(c, a, t, table);
-}
-
 static void
 plain_node(struct choice *c, node_id id)
 {
@@ -303,21 +75,21 @@ plain_node(struct choice *c, node_id id)
 	struct thing *t = &c->node[id];
 	double price[IR_MAX_WAYS];
 
-	t->way = arena_alloc(&p->arena, count);
 	for (i = 0; i < count; i++) {
 		if (way_is_open(c, &n, &ways[i])) {
 			price[t->n] = c->times * place_run(p, id, &ways[i]) *
 				      (c->update ? FUSED : 1);
-			t->way[t->n++] = (uint8_t)i;
+			ways[t->n++] = ways[i];
 		}
 	}
-	value_of_type(c, n.result, id);
+	t->way = arena_dup(&p->scratch, ways, t->n * sizeof *ways);
+	place_value(c, n.result, id);
 	place_new_var(c, t, id);
 	solve_factor(c->s, 1, &t->var, price);
 	for (k = 0; k < n.nargs; k++) {
-		link_operand(c, id, k, ways);
+		place_link_operand(c, id, k);
 	}
-	link_result(c, id, ways);
+	place_link_result(c, id);
 }
 
 /* ---- sources, sinks, repeats ---- */
@@ -383,9 +155,9 @@ source_node(struct choice *c, node_id id)
 			place_add_option(c, t, along(IR_IS_WHOLE, 0));
 		}
 	}
-	value_var(c, n->result, id);
+	place_value_var(c, n->result, id);
 	if (from) {
-		link_same(c, from, n->result);
+		place_link_same(c, from, n->result);
 	}
 }
 
@@ -395,7 +167,7 @@ sink_node(struct choice *c, node_id id)
 	const struct ir_node *n = ir_node(c->p->m, id);
 	value_id v = ir_args(c->p->m, n)[0];
 
-	link_into(c, place_cell(c, id, ir_type(c->p->m, v)), v,
+	place_link_into(c, place_cell(c, id, ir_type(c->p->m, v)), v,
 		  place_cell_kind((enum ir_op)n->op) == CELL_GRADIENT);
 }
 
@@ -430,18 +202,18 @@ repeat_node(struct choice *c, node_id id)
 		place_all_options(c, t, ir_type(p->m, param));
 		drop_parts(c, t, ir_type(p->m, param));
 		place_new_var(c, t, id);
-		link_into(c, t, ir_args(p->m, &n)[i], false);
+		place_link_into(c, t, ir_args(p->m, &n)[i], false);
 		c->times = inner;	/* it is converted in each trip */
-		value_of_type(c, param, id);
+		place_value(c, param, id);
 		c->times = outer;
-		link_same(c, t, param);
-		value_of_type(c, n.result + i, id);
-		link_same(c, t, n.result + i);
+		place_link_same(c, t, param);
+		place_value(c, n.result + i, id);
+		place_link_same(c, t, n.result + i);
 	}
 	c->times = inner;
 	scan_region(c, n.region);
 	for (i = 0; i < n.nresults; i++) {
-		link_into(c, &c->carried[n.result + i],
+		place_link_into(c, &c->carried[n.result + i],
 			  p->m->regions.at[n.region].results.at[i], false);
 	}
 	c->times = outer;
@@ -488,7 +260,7 @@ scan_results(struct choice *c, region_id body)
 			place_add_option(c, t, along(IR_IS_WHOLE, 0));
 		}
 		place_new_var(c, t, c->p->m->values.at[v].node);
-		link_into(c, t, v, false);
+		place_link_into(c, t, v, false);
 	}
 }
 
@@ -507,7 +279,7 @@ count_uses(struct choice *c)
 			value_id v = ir_args(m, n)[k];
 
 			c->uses[v]++;
-			c->routable[v] |= can_route((enum ir_op)n->op, k);
+			c->routable[v] |= place_can_route((enum ir_op)n->op, k);
 		}
 	}
 	for (i = 1; i < m->regions.n; i++) {
@@ -546,7 +318,7 @@ find_asked(struct place *p)
 static void
 choice_init(struct choice *c, struct place *p)
 {
-	struct arena *a = &p->arena;
+	struct arena *a = &p->scratch;
 	size_t names = p->m->ctx->syms.text.n + 1;
 	int k;
 
@@ -605,6 +377,7 @@ place_solve(struct place *p)
 	struct arena tmp;
 	bool ok;
 
+	arena_release(&p->scratch);
 	choice_init(&c, p);
 	find_asked(p);
 	c.times = 1;

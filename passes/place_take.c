@@ -49,7 +49,6 @@ write_node(struct choice *c, node_id id, const uint32_t *choice)
 	struct place *p = c->p;
 	const struct ir_node *n = ir_node(p->m, id);
 	struct ir_type *wants = &p->wants[n->args];
-	struct ir_way ways[IR_MAX_WAYS];
 	const struct ir_way *w;
 	bool split = false;
 	uint32_t k;
@@ -69,8 +68,7 @@ write_node(struct choice *c, node_id id, const uint32_t *choice)
 	if (!c->node[id].made) {
 		return;
 	}
-	ir_ways(p->m, n, p->axis, ways);
-	w = &ways[c->node[id].way[choice[c->node[id].var]]];
+	w = &c->node[id].way[choice[c->node[id].var]];
 	for (k = 0; k < n->nargs; k++) {
 		ir_set_along(&wants[k], p->axis, w->in[k]);
 		split |= w->in[k].how >= IR_IS_SPLIT;

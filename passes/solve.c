@@ -71,31 +71,47 @@ sum_strides(struct solve *s, const struct solve_table *t, uint32_t nvars,
 	}
 }
 
+/* Takes the entries in the order of the table's own variables. */
+static void
+turn(struct solve *s, struct solve_table *t, uint32_t nvars,
+     const uint32_t *vars, const double *table)
+{
+	size_t *stride = arena_alloc(s->arena, nvars * sizeof *stride);
+	uint32_t *at = arena_alloc(s->arena, nvars * sizeof *at), k;
+	size_t from = 0, i;
+
+	sum_strides(s, t, nvars, vars, stride);
+	for (i = 0; i < t->n; i++) {
+		t->cost[i] = table[from];
+		for (k = t->nvars; k-- > 0;) {
+			from += stride[k];
+			if (++at[k] < s->domain.at[t->vars[k]]) {
+				break;
+			}
+			from -= stride[k] * at[k];
+			at[k] = 0;
+		}
+	}
+}
+
 void
 solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
 	     const double *table)
 {
 	struct solve_table t = { .nvars = 0 };
-	size_t *stride, from = 0, i;
-	uint32_t *at, k;
+	size_t i;
 
 	set_scope(s, &t, nvars, vars);
-	t.cost = arena_alloc(s->arena, t.n * sizeof *t.cost);
-	stride = arena_alloc(s->arena, nvars * sizeof *stride);
-	at = arena_alloc(s->arena, nvars * sizeof *at);
-	sum_strides(s, &t, nvars, vars, stride);
+	if (t.nvars == nvars &&
+	    memcmp(t.vars, vars, nvars * sizeof *vars) == 0) {
+		t.cost = arena_dup(s->arena, table, t.n * sizeof *t.cost);
+	} else {
+		t.cost = arena_alloc(s->arena, t.n * sizeof *t.cost);
+		turn(s, &t, nvars, vars, table);
+	}
 	for (i = 0; i < t.n; i++) {
-		t.cost[i] = table[from];
 		if (!(t.cost[i] > -INFINITY)) {
 			die("a cost that is no number or minus infinity");
-		}
-		for (k = t.nvars; k-- > 0;) {
-			from += stride[k];
-			if (++at[k] < s->domain.at[t.vars[k]]) {
-				break;
-			}
-			from -= stride[k] * at[k];
-			at[k] = 0;
 		}
 	}
 	VEC_PUSH(s->arena, &s->tables, t);
@@ -217,7 +233,10 @@ solve_parts(struct solve_run *r, struct solve_net *net)
 	return true;
 }
 
-/* What the choice costs: an order of sums that elimination has no part in. */
+/*
+ * What the choice costs, of the net as it was taken in: an order of sums that
+ * elimination has no part in.  What pruning forbade there is not chosen.
+ */
 static double
 price(const struct solve *s, const struct solve_net *net,
       const uint32_t *choice)
@@ -261,23 +280,23 @@ forbidden_var(const struct solve *s)
 	return bad;
 }
 
-/* Frees the net, which take_in made. */
 static bool
 solve_all(struct solve_run *r, struct solve_net *net)
 {
 	struct solve_part all = solve_whole(net);
 	struct solve_net *small;
-	bool ok = net->base < INFINITY;
+	bool ok;
 
-	if (!ok) {
+	if (!(net->base < INFINITY)) {
 		r->result->bad_var = forbidden_var(r->s);
-	} else if ((ok = solve_prune(net, &r->result->bad_var))) {
-		small = solve_restrict(net, &all, r->result->choice);
-		solve_net_free(net);
-		net = small;
-		ok = solve_parts(r, net);
+		return false;
 	}
-	solve_net_free(net);
+	if (!solve_prune(net, &r->result->bad_var)) {
+		return false;
+	}
+	small = solve_restrict(net, &all, r->result->choice);
+	ok = solve_parts(r, small);
+	solve_net_free(small);
 	return ok;
 }
 
@@ -297,7 +316,7 @@ solve_run(struct solve *s, struct arena *tmp)
 	if (net && solve_all(&r, net)) {
 		res.feasible = true;
 		res.bad_var = SOLVE_NO_VAR;
-		res.cost = price(s, take_in(&r), res.choice);
+		res.cost = price(s, net, res.choice);
 	}
 	return res;
 }

@@ -8,13 +8,21 @@
 #include <math.h>
 #include <string.h>
 
+/* Entries of the new table that are made at once; their sums stay in cache. */
+#define BLOCK 256
+
 /* One of the tables that are summed, and how it follows the assignment. */
 struct term {
-	const double *at;	/* the entry at the assignment so far */
-	size_t of_var, of_last;	/* strides; 0 if it does not vary */
-	size_t *of_scope;	/* by place in the scope, but the last */
+	const double *at;	/* the entry at the block's first assignment */
+	size_t of_var;		/* stride; 0 if it does not vary */
+	size_t *of_scope;	/* the same by place in the scope */
+	uint32_t *offset;	/* by place in the block */
 };
 
+/*
+ * The scope's assignments run like a counter, the last variable fastest.
+ * Those of its last few variables are a block.
+ */
 struct bucket {
 	struct solve_net *net;
 	struct solve_room room;	/* for one elimination */
@@ -22,10 +30,11 @@ struct bucket {
 	uint32_t *scope, nscope;
 	struct term *terms;
 	uint32_t nterms;
-	uint32_t nfixed;	/* the first do not vary with the last */
-	size_t last;		/* domain of the scope's last; 1 if empty */
-	double *row;		/* by value of the last */
-	uint32_t *at;		/* odometer over the scope but the last */
+	uint32_t nfixed;	/* the first do not vary within a block */
+	uint32_t outer;		/* places of the scope outside of blocks */
+	size_t block;		/* assignments in one */
+	double *row;		/* sums, by place in the block */
+	uint32_t *at;		/* the counter, but for the blocks */
 };
 
 static size_t
@@ -79,21 +88,90 @@ add_terms(struct bucket *b, bool fixed)
 	for (k = 0; k < of->n; k++) {
 		const struct solve_table *t = &b->net->tables[of->at[k]];
 		struct term *e = &b->terms[b->nterms];
-
-		e->at = t->cost;
-		e->of_last = b->nscope && t->cost ?
+		size_t last = b->nscope && t->cost ?
 			stride_in(b->net, t, b->scope[b->nscope - 1]) : 0;
-		if (!t->cost || (e->of_last == 0) != fixed) {
+
+		if (!t->cost || (last == 0) != fixed) {
 			continue;
 		}
 		b->nterms++;
+		e->at = t->cost;
 		e->of_var = stride_in(b->net, t, b->var);
-		e->of_scope = solve_get(&b->room, b->nscope *
-					sizeof *e->of_scope);
 		for (j = 0; j < b->nscope; j++) {
 			e->of_scope[j] = stride_in(b->net, t, b->scope[j]);
 		}
 	}
+}
+
+/* As many of the scope's last variables as make no more than a block. */
+static void
+choose_block(struct bucket *b)
+{
+	b->outer = b->nscope;
+	b->block = 1;
+	while (b->outer > 0) {
+		size_t n = b->net->domain[b->scope[b->outer - 1]];
+
+		if (b->block * n > BLOCK) {
+			return;
+		}
+		b->block *= n;
+		b->outer--;
+	}
+}
+
+/* Where a term's entries stand in a block, from its first. */
+static void
+find_offsets(struct bucket *b, struct term *e)
+{
+	size_t n = 1, a, i;
+	uint32_t k;
+
+	e->offset[0] = 0;
+	for (k = b->nscope; k-- > b->outer;) {
+		size_t domain = b->net->domain[b->scope[k]];
+
+		for (a = 1; a < domain; a++) {
+			for (i = 0; i < n; i++) {
+				e->offset[a * n + i] = (uint32_t)
+					(e->offset[i] + a * e->of_scope[k]);
+			}
+		}
+		n *= domain;
+	}
+}
+
+static bool
+is_fixed(const struct bucket *b, const struct term *e)
+{
+	uint32_t k;
+
+	for (k = b->outer; k < b->nscope; k++) {
+		if (e->of_scope[k]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+make_room(struct bucket *b)
+{
+	const struct solve_list *of = &b->net->of[b->var];
+	size_t *strides = solve_get(&b->room, of->n * b->nscope *
+				    sizeof *strides);
+	uint32_t *offsets = solve_get(&b->room, of->n * b->block *
+				      sizeof *offsets);
+	uint32_t k;
+
+	/* one more: where the one that is left out was tried */
+	b->terms = solve_get(&b->room, (of->n + 1) * sizeof *b->terms);
+	for (k = 0; k < of->n; k++) {
+		b->terms[k].of_scope = strides + k * b->nscope;
+		b->terms[k].offset = offsets + k * b->block;
+	}
+	b->at = solve_zero(&b->room, b->nscope * sizeof *b->at);
+	b->row = solve_get(&b->room, b->block * sizeof *b->row);
 }
 
 static void
@@ -106,38 +184,58 @@ open_bucket(struct bucket *b, struct solve_net *net, uint32_t var)
 	b->net = net;
 	b->room.pool = net->room.pool;
 	b->var = var;
-	/* one more: where the one that is left out was tried */
-	b->terms = solve_get(&b->room, (of->n + 1) * sizeof *b->terms);
 	for (k = 0; k < of->n; k++) {
 		if (net->tables[of->at[k]].cost) {
 			add_to_scope(b, &net->tables[of->at[k]]);
 		}
 	}
-	b->last = b->nscope ? net->domain[b->scope[b->nscope - 1]] : 1;
-	b->at = solve_zero(&b->room, b->nscope * sizeof *b->at);
-	b->row = solve_get(&b->room, b->last * sizeof *b->row);
+	choose_block(b);
+	make_room(b);
+	/* in this order sums have always been made: ties hang on it */
 	add_terms(b, true);
-	b->nfixed = b->nterms;
 	add_terms(b, false);
+	while (b->nfixed < b->nterms &&
+	       is_fixed(b, &b->terms[b->nfixed])) {
+		b->nfixed++;
+	}
+	for (k = b->nfixed; k < b->nterms; k++) {
+		find_offsets(b, &b->terms[k]);
+	}
 }
 
-/* Adds a row of a term; the plain cases are apart to become vectors. */
+/* The sums of a block's terms, for value a of the variable. */
 static void
-add_row(double *sum, size_t n, const double *c, size_t stride)
+sum_terms(const struct bucket *b, uint32_t a, double *row)
 {
+	const struct term *e = b->terms;
+	double fixed = b->net->unary[b->var][a];
+	uint32_t k;
 	size_t i;
 
-	if (stride == 0) {
-		for (i = 0; i < n; i++) {
-			sum[i] += *c;
+	for (k = 0; k < b->nfixed; k++, e++) {
+		fixed += e->at[a * e->of_var];
+	}
+	if (k + 1 < b->nterms) {	/* two at once, as most have two */
+		const double *c = e[0].at + a * e[0].of_var;
+		const double *d = e[1].at + a * e[1].of_var;
+		const uint32_t *at = e[0].offset, *to = e[1].offset;
+
+		for (i = 0; i < b->block; i++) {
+			row[i] = fixed + c[at[i]] + d[to[i]];
 		}
-	} else if (stride == 1) {
-		for (i = 0; i < n; i++) {
-			sum[i] += c[i];
-		}
+		k += 2;
+		e += 2;
 	} else {
-		for (i = 0; i < n; i++) {
-			sum[i] += c[i * stride];
+		for (i = 0; i < b->block; i++) {
+			row[i] = fixed;
+		}
+	}
+	for (; k < b->nterms; k++, e++) {
+		const double *c = e->at + a * e->of_var;
+		const uint32_t *at = e->offset;
+
+		for (i = 0; i < b->block; i++) {
+			row[i] += c[at[i]];
 		}
 	}
 }
@@ -158,42 +256,24 @@ keep_best(const double *row, size_t n, uint32_t a, double *cost,
 	}
 }
 
-/* All values of the scope's last variable, for the assignment so far. */
 static void
-fill_row(struct bucket *b, double *cost, uint8_t *best)
+fill_block(const struct bucket *b, double *cost, uint8_t *best)
 {
-	uint32_t values = b->net->domain[b->var], a, k;
-	size_t i;
+	uint32_t values = b->net->domain[b->var], a;
 
-	for (a = 0; a < values; a++) {
-		double *row = a ? b->row : cost;
-		double fixed = b->net->unary[b->var][a];
-
-		for (k = 0; k < b->nfixed; k++) {
-			fixed += b->terms[k].at[a * b->terms[k].of_var];
-		}
-		for (i = 0; i < b->last; i++) {
-			row[i] = fixed;
-		}
-		for (; k < b->nterms; k++) {
-			const struct term *e = &b->terms[k];
-
-			add_row(row, b->last, e->at + a * e->of_var,
-				e->of_last);
-		}
-		if (a == 0) {
-			memset(best, 0, b->last);
-		} else {
-			keep_best(row, b->last, a, cost, best);
-		}
+	sum_terms(b, 0, cost);
+	memset(best, 0, b->block);
+	for (a = 1; a < values; a++) {
+		sum_terms(b, a, b->row);
+		keep_best(b->row, b->block, a, cost, best);
 	}
 }
 
-/* On to the next assignment of the scope, but for its last variable. */
+/* On to the next block. */
 static void
 advance(struct bucket *b)
 {
-	uint32_t k = b->nscope - 1, i;
+	uint32_t k = b->outer, i;
 
 	while (k-- > 0) {
 		uint32_t n = b->net->domain[b->scope[k]];
@@ -220,11 +300,9 @@ fill(struct bucket *b, double *cost, uint8_t *best, size_t n)
 {
 	size_t done;
 
-	for (done = 0; done < n; done += b->last) {
-		fill_row(b, cost + done, best + done);
-		if (b->nscope > 1) {
-			advance(b);
-		}
+	for (done = 0; done < n; done += b->block) {
+		fill_block(b, cost + done, best + done);
+		advance(b);
 	}
 }
 
@@ -248,6 +326,7 @@ deliver(struct bucket *b, double *cost, size_t n)
 	struct solve_net *net = b->net;
 	struct solve_table t = { .nvars = b->nscope, .n = n, .cost = cost };
 	uint32_t k;
+	size_t i;
 
 	if (b->nscope == 0) {
 		net->base += cost[0];
@@ -256,7 +335,9 @@ deliver(struct bucket *b, double *cost, size_t n)
 	if (b->nscope == 1) {
 		double *unary = net->unary[b->scope[0]];
 
-		add_row(unary, n, cost, 1);
+		for (i = 0; i < n; i++) {
+			unary[i] += cost[i];
+		}
 		return !all_forbidden(unary, n);
 	}
 	t.vars = solve_get(&net->room, t.nvars * sizeof *t.vars);

@@ -172,16 +172,70 @@ add_to(double *sum, const double *more, size_t n)
 	}
 }
 
+/* In the order of compare_tables: by first variable, then those few. */
+static void
+sort_tables(struct solve_net *net)
+{
+	struct solve_room *room = &net->room;
+	struct solve_table *old = net->tables, *sorted;
+	uint32_t *next = solve_zero(room, (net->nvars + 2) * sizeof *next);
+	uint32_t k, v, from = 0;
+
+	sorted = solve_get(room, net->cap * sizeof *sorted);
+	for (k = 0; k < net->ntables; k++) {
+		next[old[k].nvars ? old[k].vars[0] + 2 : 1]++;
+	}
+	for (v = 0; v <= net->nvars; v++) {
+		next[v + 1] += next[v];
+	}
+	for (k = 0; k < net->ntables; k++) {
+		sorted[next[old[k].nvars ? old[k].vars[0] + 1 : 0]++] = old[k];
+	}
+	for (v = 0; v <= net->nvars; from = next[v++]) {
+		if (next[v] - from > 1) {
+			qsort(sorted + from, next[v] - from, sizeof *sorted,
+			      compare_tables);
+		}
+	}
+	net->tables = sorted;
+	solve_put(room, old);
+	solve_put(room, next);
+}
+
+/* Each variable's tables, with room for no more. */
+static void
+list_tables(struct solve_net *net)
+{
+	uint32_t k, v, all = 0, *at;
+
+	net->of = solve_zero(&net->room, net->nvars * sizeof *net->of);
+	for (k = 0; k < net->ntables; k++) {
+		for (v = 0; v < net->tables[k].nvars; v++) {
+			net->of[net->tables[k].vars[v]].cap++;
+			all++;
+		}
+	}
+	at = solve_get(&net->room, all * sizeof *at);
+	for (v = 0; v < net->nvars; at += net->of[v++].cap) {
+		net->of[v].at = at;
+	}
+	for (k = 0; k < net->ntables; k++) {
+		for (v = 0; v < net->tables[k].nvars; v++) {
+			struct solve_list *l =
+				&net->of[net->tables[k].vars[v]];
+
+			l->at[l->n++] = k;
+		}
+	}
+}
+
 /* Sorts and merges; those of fewer than two variables go where they belong. */
 static void
 settle_tables(struct solve_net *net)
 {
-	uint32_t k, v, n = 0;
+	uint32_t k, n = 0;
 
-	if (net->ntables) {
-		qsort(net->tables, net->ntables, sizeof *net->tables,
-		      compare_tables);
-	}
+	sort_tables(net);
 	for (k = 0; k < net->ntables; k++) {
 		struct solve_table *t = &net->tables[k];
 
@@ -196,13 +250,7 @@ settle_tables(struct solve_net *net)
 		}
 	}
 	net->ntables = n;
-	net->of = solve_zero(&net->room, net->nvars * sizeof *net->of);
-	for (k = 0; k < n; k++) {
-		for (v = 0; v < net->tables[k].nvars; v++) {
-			solve_push(&net->room,
-				   &net->of[net->tables[k].vars[v]], k);
-		}
-	}
+	list_tables(net);
 }
 
 /* ---- the smaller net ---- */
@@ -213,6 +261,7 @@ struct lens {
 	struct solve_net *out;
 	uint32_t *to;		/* its number there; SOLVE_NO_VAR: one value */
 	uint8_t **left;		/* old values that are left */
+	uint32_t *nleft;
 };
 
 static void
@@ -220,7 +269,7 @@ see_variable(struct lens *l, uint32_t v, uint32_t *choice)
 {
 	const struct solve_net *in = l->in;
 	struct solve_net *out = l->out;
-	uint8_t *left = solve_get(&out->room, in->domain[v] + 1);
+	uint8_t *left = l->left[v];
 	uint32_t a, n = 0, k = out->nvars;
 
 	for (a = 0; a < in->domain[v]; a++) {
@@ -228,7 +277,7 @@ see_variable(struct lens *l, uint32_t v, uint32_t *choice)
 			left[n++] = (uint8_t)a;
 		}
 	}
-	l->left[v] = left;
+	l->nleft[v] = n;
 	if (n == 0) {
 		die("variable %u has no value", in->id[v]);
 	}
@@ -242,12 +291,93 @@ see_variable(struct lens *l, uint32_t v, uint32_t *choice)
 	out->nvars++;
 	out->id[k] = in->id[v];
 	out->domain[k] = n;
-	out->value[k] = solve_get(&out->room, n);
-	out->unary[k] = solve_get(&out->room, n * sizeof **out->unary);
 	for (a = 0; a < n; a++) {
 		out->value[k][a] = in->value[v][left[a]];
 		out->unary[k][a] = in->unary[v][left[a]];
 	}
+	out->value[k + 1] = out->value[k] + n;
+	out->unary[k + 1] = out->unary[k] + n;
+}
+
+/* The arrays by variable; their rows stand behind each other in one block. */
+static void
+see_variables(struct lens *l, const struct solve_part *part,
+	      uint32_t *choice)
+{
+	struct solve_net *out = l->out;
+	struct solve_room *room = &out->room;
+	uint32_t n = part->nvars, k;
+	size_t all = 1;
+	uint8_t *left;
+
+	out->id = solve_get(room, n * sizeof *out->id);
+	out->domain = solve_get(room, n * sizeof *out->domain);
+	out->value = solve_get(room, (n + 1) * sizeof *out->value);
+	out->unary = solve_get(room, (n + 1) * sizeof *out->unary);
+	l->to = solve_get(room, l->in->nvars * sizeof *l->to);
+	l->left = solve_get(room, l->in->nvars * sizeof *l->left);
+	l->nleft = solve_get(room, l->in->nvars * sizeof *l->nleft);
+	for (k = 0; k < n; k++) {
+		all += l->in->domain[part->vars[k]];
+	}
+	left = solve_get(room, all);
+	out->value[0] = solve_get(room, all);
+	out->unary[0] = solve_get(room, all * sizeof **out->unary);
+	for (k = 0; k < n; k++) {
+		uint32_t v = part->vars[k];
+
+		l->left[v] = left;
+		left += l->in->domain[v];
+		see_variable(l, v, choice);
+	}
+}
+
+/* The entries of a table of two, row by row. */
+static void
+see_pair(struct lens *l, const struct solve_table *t, double *cost)
+{
+	uint32_t v = t->vars[0], w = t->vars[1], i, k;
+	const uint8_t *a = l->left[v], *b = l->left[w];
+
+	for (i = 0; i < l->nleft[v]; i++) {
+		const double *row = t->cost + a[i] * l->in->domain[w];
+
+		for (k = 0; k < l->nleft[w]; k++) {
+			*cost++ = row[b[k]];
+		}
+	}
+}
+
+/* Those of any: the variables turn like the wheels of a counter. */
+static void
+see_entries(struct lens *l, const struct solve_table *t, double *cost,
+	    size_t n)
+{
+	struct solve_room *room = &l->out->room;
+	uint32_t *at = solve_zero(room, t->nvars * sizeof *at), k;
+	size_t *stride = solve_get(room, t->nvars * sizeof *stride);
+	size_t from = 0, step = 1, i;
+
+	for (k = t->nvars; k-- > 0; step *= l->in->domain[t->vars[k]]) {
+		stride[k] = step;
+		from += step * l->left[t->vars[k]][0];
+	}
+	for (i = 0; i < n; i++) {
+		cost[i] = t->cost[from];
+		for (k = t->nvars; k-- > 0;) {
+			const uint8_t *left = l->left[t->vars[k]];
+
+			from -= stride[k] * left[at[k]];
+			if (++at[k] < l->nleft[t->vars[k]]) {
+				from += stride[k] * left[at[k]];
+				break;
+			}
+			at[k] = 0;
+			from += stride[k] * left[0];
+		}
+	}
+	solve_put(room, stride);
+	solve_put(room, at);
 }
 
 /* What is left of a table: its entries at what is left of its variables. */
@@ -256,48 +386,23 @@ see_table(struct lens *l, const struct solve_table *t)
 {
 	struct solve_net *out = l->out;
 	struct solve_table *u = &out->tables[out->ntables++];
-	struct solve_room *room = &out->room;
-	size_t *stride = solve_get(room, t->nvars * sizeof *stride);
-	uint32_t *old = solve_get(room, t->nvars * sizeof *old);
-	uint32_t *at = solve_zero(room, t->nvars * sizeof *at);
-	size_t base = 0, step = 1, i;
 	uint32_t k;
 
-	u->vars = solve_get(room, t->nvars * sizeof *u->vars);
+	u->vars = solve_get(&out->room, t->nvars * sizeof *u->vars);
 	u->nvars = 0;
 	u->n = 1;
-	for (k = t->nvars; k-- > 0; step *= l->in->domain[t->vars[k]]) {
-		uint32_t v = t->vars[k];
-
-		base += step * l->left[v][0];
-		if (l->to[v] != SOLVE_NO_VAR) {
-			old[u->nvars] = v;
-			stride[u->nvars++] = step;
-			u->n *= out->domain[l->to[v]];
+	for (k = 0; k < t->nvars; k++) {
+		u->n *= l->nleft[t->vars[k]];
+		if (l->to[t->vars[k]] != SOLVE_NO_VAR) {
+			u->vars[u->nvars++] = l->to[t->vars[k]];
 		}
 	}
-	for (k = 0; k < u->nvars; k++) {
-		u->vars[k] = l->to[old[u->nvars - 1 - k]];
+	u->cost = solve_get(&out->room, u->n * sizeof *u->cost);
+	if (t->nvars == 2) {
+		see_pair(l, t, u->cost);
+	} else {
+		see_entries(l, t, u->cost, u->n);
 	}
-	u->cost = solve_get(room, u->n * sizeof *u->cost);
-	for (i = 0; i < u->n; i++) {
-		u->cost[i] = t->cost[base];
-		/* old[] and stride[] begin with the fastest */
-		for (k = 0; k < u->nvars; k++) {
-			const uint8_t *left = l->left[old[k]];
-
-			base -= stride[k] * left[at[k]];
-			if (++at[k] < out->domain[l->to[old[k]]]) {
-				base += stride[k] * left[at[k]];
-				break;
-			}
-			at[k] = 0;
-			base += stride[k] * left[0];
-		}
-	}
-	solve_put(room, stride);
-	solve_put(room, old);
-	solve_put(room, at);
 }
 
 struct solve_net *
@@ -311,26 +416,16 @@ solve_restrict(const struct solve_net *in, const struct solve_part *part,
 
 	out->room = room;
 	out->base = in->base;
-	l.to = solve_get(&out->room, in->nvars * sizeof *l.to);
-	l.left = solve_get(&out->room, in->nvars * sizeof *l.left);
-	out->id = solve_get(&out->room, part->nvars * sizeof *out->id);
-	out->domain = solve_get(&out->room, part->nvars * sizeof *out->domain);
-	out->value = solve_get(&out->room, part->nvars * sizeof *out->value);
-	out->unary = solve_get(&out->room, part->nvars * sizeof *out->unary);
+	see_variables(&l, part, choice);
 	out->cap = part->ntables;
 	out->tables = solve_get(&out->room, out->cap * sizeof *out->tables);
-	for (k = 0; k < part->nvars; k++) {
-		see_variable(&l, part->vars[k], choice);
-	}
 	for (k = 0; k < part->ntables; k++) {
 		see_table(&l, &in->tables[part->tables[k]]);
 	}
 	settle_tables(out);
-	for (k = 0; k < part->nvars; k++) {
-		solve_put(&out->room, l.left[part->vars[k]]);
-	}
 	solve_put(&out->room, l.to);
 	solve_put(&out->room, l.left);
+	solve_put(&out->room, l.nleft);
 	return out;
 }
 
