@@ -70,6 +70,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/recompute.c \
 	%D%/recompute.h \
 	%D%/recompute_set.c \
+	%D%/recompute_split.c \
 	%D%/report.c \
 	%D%/sched.c \
 	%D%/sched_check.c \

@@ -14,9 +14,11 @@
  * starts from, and what comes out of a repeat in it.  That is then kept, so
  * a value may cost more bytes dropped than saved.  Repeats in repeats are
  * like others: what is of the outer trip is rebuilt there.
+ *
+ * Where the stages of the plan drop different sets, repeats are first cut
+ * between them (recompute_split.c).
  */
 #include "passes/derive.h"
-#include "passes/plan.h"
 #include "passes/recompute.h"
 
 #include <string.h>
@@ -296,23 +298,70 @@ recompute_init(struct recompute *c, struct pass_ctx *p, struct ir_module *m)
 	c->map = arena_alloc(tmp, c->nvalues * sizeof *c->map);
 }
 
+/* The repeat of the model's body that the region is of, or is in. */
+static region_id
+outermost(const struct recompute *c, region_id r)
+{
+	while (c->parent[r] && c->parent[r] != c->body) {
+		r = c->parent[r];
+	}
+	return r;
+}
+
+/* Each set on its own, of what the repeats save that drop it. */
+static bool
+find_drops(struct recompute *c, const char *const *what)
+{
+	struct arena *tmp = &c->m->ctx->tmp;
+	bool *saved = arena_alloc(tmp, c->nvalues * sizeof *saved);
+	bool *done = arena_alloc(tmp, c->nregions * sizeof *done), ok = true;
+	region_id r, k;
+	value_id v;
+
+	for (r = 1; r < c->nregions; r++) {
+		if (!what[r] || done[r]) {
+			continue;
+		}
+		for (k = r; k < c->nregions; k++) {
+			done[k] |= what[k] && strcmp(what[k], what[r]) == 0;
+		}
+		for (v = 1; v < c->nvalues; v++) {
+			const char *is = c->saved[v]
+				? what[outermost(c, c->home[v])] : NULL;
+
+			saved[v] = is && strcmp(is, what[r]) == 0;
+		}
+		ok &= recompute_set(c->m, what[r], " of its stages",
+				    c->nvalues, saved, c->drops);
+	}
+	return ok;
+}
+
 bool
 pass_recompute(struct pass_ctx *p, struct ir_module *m)
 {
+	const char *all, **what = NULL;
 	struct recompute c;
-	const char *what;
+	struct plan plan;
 	region_id r;
 
-	if (!plan_recompute(m, &what)) {
+	if (!plan_recompute(m, &all) || (!all && !plan_read(m, &plan))) {
 		return false;
 	}
-	if (strcmp(what, "none") == 0) {
+	if (!all && !plan.recompute_of) {
+		all = plan.recompute;
+	}
+	if (all && strcmp(all, "none") == 0) {
 		return true;
+	}
+	if (!all && !(what = recompute_split(p, m, &plan))) {
+		return false;
 	}
 	recompute_init(&c, p, m);
 	find_values(&c, c.body);
 	find_saved(&c);
-	if (!recompute_set(m, what, c.nvalues, c.saved, c.drops)) {
+	if (all ? !recompute_set(m, all, "", c.nvalues, c.saved, c.drops)
+		: !find_drops(&c, what)) {
 		return false;
 	}
 	replace(&c);
