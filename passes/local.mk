@@ -26,6 +26,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/derive.h \
 	%D%/fold.c \
 	%D%/funcs.c \
+	%D%/front.c \
+	%D%/front.h \
 	%D%/fuse.c \
 	%D%/fuse.h \
 	%D%/fuse_count.c \
@@ -69,6 +71,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/ranks.h \
 	%D%/recompute.c \
 	%D%/recompute.h \
+	%D%/recompute_find.c \
 	%D%/recompute_set.c \
 	%D%/recompute_split.c \
 	%D%/report.c \

@@ -43,6 +43,16 @@ add_attention(struct set *s)
 	attention_each(s->m, add_inner, s);
 }
 
+void
+recompute_attention(struct ir_module *m, uint32_t nvalues, const bool *saved,
+		    bool *drops)
+{
+	struct set s = { .m = m, .nvalues = nvalues, .saved = saved,
+			 .drops = drops };
+
+	add_attention(&s);
+}
+
 /* ---- names ---- */
 
 /* What one would call a saved value: its name, else the op that makes it. */

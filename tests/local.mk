@@ -57,6 +57,7 @@ unit_tests = \
 	%D%/unit/t-base \
 	%D%/unit/t-check \
 	%D%/unit/t-cost \
+	%D%/unit/t-front \
 	%D%/unit/t-fuse \
 	%D%/unit/t-interp \
 	%D%/unit/t-interp-ops \
