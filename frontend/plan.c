@@ -9,46 +9,104 @@
 
 #include "passes/plan.h"
 
+/* What a key takes besides plain words and numbers. */
+struct taken {
+	struct ir_ctx *c;
+	struct plan_value *v;
+	bool runs;		/* `5*16` */
+	bool sets;		/* `(q+k)*4`, of words */
+};
+
+/* How often, of the N in `x*N`; what cannot be is refused as such. */
+static int64_t
+times_of(double n)
+{
+	return n < 1 || n > PLAN_MAX_STAGES || n != (double)(int64_t)n
+		? PLAN_MAX_STAGES + 1 : (int64_t)n;
+}
+
 /* `5*16`: five, sixteen times; other arithmetic is a number. */
 static bool
-add_number(struct ir_ctx *c, const struct ast_expr *e, bool runs,
-	   struct plan_value *v)
+add_number(const struct taken *t, const struct ast_expr *e)
 {
 	struct plan_item it = { .times = 1, .span = e->span };
 	double times = 1;
 
-	if (runs && e->kind == AST_BIN && e->op == '*') {
+	if (t->runs && e->kind == AST_BIN && e->op == '*') {
 		if (!fe_plain_number(e->lhs, &it.num) ||
 		    !fe_plain_number(e->rhs, &times)) {
 			return false;
 		}
-		if (times < 1 || times > PLAN_MAX_STAGES ||
-		    times != (double)(int64_t)times) {
-			times = PLAN_MAX_STAGES + 1;	/* refused as such */
-		}
-		it.times = (int64_t)times;
+		it.times = times_of(times);
 	} else if (!fe_plain_number(e, &it.num)) {
 		return false;
 	}
-	VEC_PUSH(&c->tmp, &v->items, it);
+	VEC_PUSH(&t->c->tmp, &t->v->items, it);
 	return true;
 }
 
 static bool
-add_item(struct ir_ctx *c, const struct ast_expr *e, bool runs,
-	 struct plan_value *v)
+add_word(const struct taken *t, const struct ast_expr *e)
 {
 	struct plan_item it = { .times = 1, .span = e->span };
 
-	if (e->kind == AST_NAME || e->kind == AST_STR) {
-		it.word = ir_text(c, e->sym);
-		VEC_PUSH(&c->tmp, &v->items, it);
+	if (e->kind != AST_NAME && e->kind != AST_STR) {
+		return false;
+	}
+	it.word = ir_text(t->c, e->sym);
+	VEC_PUSH(&t->c->tmp, &t->v->items, it);
+	return true;
+}
+
+/* The words of `q + k + silu`, or of `(q, k, silu)`. */
+static bool
+add_words(const struct taken *t, const struct ast_expr *e)
+{
+	const struct ast_arg *a;
+
+	if (e->kind == AST_BIN && e->op == '+') {
+		return add_words(t, e->lhs) && add_word(t, e->rhs);
+	}
+	if (e->kind != AST_TUPLE) {
+		return add_word(t, e);
+	}
+	for (a = e->args; a; a = a->next) {
+		if (!add_word(t, a->expr)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* `full*2`, `(q+k)*4`; in a list, also a set without a number. */
+static bool
+add_set(const struct taken *t, const struct ast_expr *e, bool in_list)
+{
+	bool run = e->kind == AST_BIN && e->op == '*';
+	uint32_t from = t->v->items.n, i;
+	double times = 1;
+
+	if (e->kind == AST_NAME || e->kind == AST_STR || !t->sets ||
+	    (run && !fe_plain_number(e->rhs, &times)) ||
+	    !add_words(t, run ? e->lhs : e)) {
+		t->v->items.n = from;
+		return false;
+	}
+	for (i = from; (run || in_list) && i < t->v->items.n; i++) {
+		t->v->items.at[i].more = i + 1 < t->v->items.n;
+		t->v->items.at[i].run = !t->v->items.at[i].more;
+	}
+	t->v->items.at[t->v->items.n - 1].times = times_of(times);
+	return true;
+}
+
+static bool
+add_item(const struct taken *t, const struct ast_expr *e, bool in_list)
+{
+	if (add_word(t, e) || add_set(t, e, in_list) || add_number(t, e)) {
 		return true;
 	}
-	if (add_number(c, e, runs, v)) {
-		return true;
-	}
-	diag_error(&c->diags, e->span, e->kind == AST_CALL
+	diag_error(&t->c->diags, e->span, e->kind == AST_CALL
 		   ? "a value of a plan takes nothing in parentheses"
 		   : "found %s, expected a word, a number or a list of them",
 		   e->kind == AST_TUPLE ? "a list in a list"
@@ -61,17 +119,19 @@ fe_set_plan_key(struct ir_module *m, const struct ast_setting *s)
 {
 	const char *key = ir_text(m->ctx, s->key.sym);
 	struct plan_value v = { .span = s->value->span };
-	bool runs = strcmp(key, "stages") == 0;
+	struct taken t = { .c = m->ctx, .v = &v };
 	const struct ast_arg *a;
 
+	t.runs = strcmp(key, "stages") == 0;
+	t.sets = strcmp(key, "recompute") == 0;
 	if (s->value->kind != AST_TUPLE) {
-		if (add_item(m->ctx, s->value, runs, &v)) {
+		if (add_item(&t, s->value, false)) {
 			plan_set(m, key, s->key.span, &v);
 		}
 		return;
 	}
 	for (a = s->value->args; a; a = a->next) {
-		if (!add_item(m->ctx, a->expr, runs, &v)) {
+		if (!add_item(&t, a->expr, true)) {
 			return;
 		}
 	}

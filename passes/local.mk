@@ -33,6 +33,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/derive.h \
 	%D%/fold.c \
 	%D%/funcs.c \
+	%D%/front.c \
+	%D%/front.h \
 	%D%/fuse.c \
 	%D%/fuse.h \
 	%D%/fuse_count.c \
@@ -77,7 +79,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/ranks.h \
 	%D%/recompute.c \
 	%D%/recompute.h \
+	%D%/recompute_find.c \
 	%D%/recompute_set.c \
+	%D%/recompute_split.c \
 	%D%/report.c \
 	%D%/sched.c \
 	%D%/sched_check.c \

@@ -140,16 +140,19 @@ fill_mesh(const struct plan_reading *r)
 	}
 }
 
+/* The words; of a list by stage the text, which nothing but people reads. */
 static void
 fill_recompute(const struct plan_reading *r)
 {
 	const struct plan_value *v = &r->said[PLAN_KEY_RECOMPUTE];
+	struct arena *a = &r->m->ctx->tmp;
 	struct buf b;
 	uint32_t i;
 
-	buf_init(&b, &r->m->ctx->tmp);
+	buf_init(&b, a);
 	for (i = 0; i < v->items.n; i++) {
-		buf_printf(&b, "%s%s", i ? " " : "", v->items.at[i].word);
+		buf_puts(&b, i ? plan_by_stage(v) ? ", " : " " : "");
+		buf_puts(&b, plan_item_text(a, v, &i, NULL));
 	}
 	r->p->recompute = v->items.n ? buf_text(&b) : r->facts.recompute;
 }
@@ -187,8 +190,15 @@ plan_recompute(struct ir_module *m, const char **what)
 	}
 	r.facts.recompute = plan_recompute_hint(m);
 	fill_recompute(&r);
-	*what = p.recompute;
+	*what = plan_by_stage(&r.said[PLAN_KEY_RECOMPUTE]) ? NULL
+							 : p.recompute;
 	return true;
+}
+
+const char *
+plan_recompute_of(const struct plan *p, uint32_t stage)
+{
+	return p->recompute_of ? p->recompute_of[stage] : p->recompute;
 }
 
 bool

@@ -36,6 +36,8 @@ struct plan {
 	bool ring;		/* keys and values go round, not gathered */
 	bool balanced;		/* a rank takes a head and a tail chunk */
 	const char *recompute;	/* "none", "attention", "full"; or "q k" */
+	/* the same by stage; NULL: alike, else the above is only text */
+	const char **recompute_of;
 	uint32_t nstages;	/* pp * interleave */
 	int64_t *layers;	/* by stage */
 	struct plan_split split[PLAN_NAXES];	/* by axis; none of pp */
@@ -57,9 +59,12 @@ bool plan_read(struct ir_module *m, struct plan *out);
 /*
  * What is built again, of a module that may have its backward program and
  * need not be fit for the rest of its plan: the words of `recompute`, or what
- * the model's hint says, or "none".  False after errors.
+ * the model's hint says, or "none".  NULL if stages differ, or may: plan_read
+ * tells.  False after errors.
  */
 bool plan_recompute(struct ir_module *m, const char **what);
+/* What one stage builds again, of a plan that was read. */
+const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 
 /* "tp" */
 const char *plan_axis_name(enum plan_axis axis);
@@ -99,12 +104,17 @@ struct sched *plan_schedule(struct ir_module *m, const struct plan *p,
 
 /* ---- plan_keys.c: one key at a time ----------------------------------- */
 
-/* One item of a value: a word, or a number, `times` over. */
+/*
+ * One item of a value: a word, or a number, `times` over.  In `recompute` a
+ * set of words is an item each, and the last of them says how many times.
+ */
 struct plan_item {
 	const char *word;	/* NULL: a number */
 	double num;
 	int64_t times;		/* 1, but for `5*16` */
 	struct span span;
+	bool more;		/* of one set with the next: q of (q+k)*2 */
+	bool run;		/* a word with a `*`, or the last of a set */
 };
 
 struct plan_value {

@@ -408,12 +408,28 @@ find_dims(struct plan_reading *r, enum plan_axis axis, enum plan_key key)
 	return ok;
 }
 
+/* Whether item i says all of its set by itself, as `full` does. */
+static bool
+is_mode(const struct plan_reading *r, const struct plan_value *v, uint32_t i)
+{
+	const char *modes = plan_rows[PLAN_KEY_RECOMPUTE].words, *word;
+	bool alone = plan_by_stage(v) ? !v->items.at[i].more &&
+		(i == 0 || !v->items.at[i - 1].more) : v->items.n == 1;
+
+	while (alone && plan_next_word(&r->m->ctx->tmp, &modes, &word)) {
+		if (strcmp(v->items.at[i].word, word) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Names may go away when passes rewrite the program; it asks the user's. */
 static bool
 check_recompute(struct plan_reading *r)
 {
 	const struct plan_value *v = &r->said[PLAN_KEY_RECOMPUTE];
-	const char *modes = plan_rows[PLAN_KEY_RECOMPUTE].words, *word;
+	const char *modes, *word;
 	struct arena *a = &r->m->ctx->tmp;
 	struct diag_near near;
 	bool ok = true;
@@ -422,15 +438,11 @@ check_recompute(struct plan_reading *r)
 	if (pass_props(r->m) & (PROP_BACKWARD | PROP_STAGED)) {
 		return true;
 	}
-	while (plan_next_word(a, &modes, &word)) {
-		if (strcmp(r->p->recompute, word) == 0) {
-			return true;
-		}
-	}
 	for (i = 0; i < v->items.n; i++) {
 		const struct plan_item *it = &v->items.at[i];
 
-		if (plan_can_rebuild(r->m, it->word, &near)) {
+		if (is_mode(r, v, i) ||
+		    plan_can_rebuild(r->m, it->word, &near)) {
 			continue;
 		}
 		modes = plan_rows[PLAN_KEY_RECOMPUTE].words;
@@ -442,6 +454,66 @@ check_recompute(struct plan_reading *r)
 			  "`%s`%s", it->word, diag_near_text(&near, a));
 	}
 	return ok;
+}
+
+/* The sets of a list by stage, one after the other; returns how many. */
+static int64_t
+list_recompute(struct plan_reading *r, const struct plan_value *v,
+	       const char **of)
+{
+	struct arena *a = &r->m->ctx->tmp;
+	int64_t n = 0, k;
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, a);
+	for (i = 0; i < v->items.n; i++) {
+		const struct plan_item *it = &v->items.at[i];
+
+		buf_printf(&b, "%s%s", b.n ? " " : "", it->word);
+		if (it->more) {
+			continue;
+		}
+		for (k = 0; k < it->times; k++, n++) {
+			if (n < r->p->nstages) {
+				of[n] = buf_text(&b);
+			}
+		}
+		buf_init(&b, a);
+	}
+	return n;
+}
+
+static bool
+settle_recompute(struct plan_reading *r)
+{
+	const struct plan_value *v = &r->said[PLAN_KEY_RECOMPUTE];
+	struct plan *p = r->p;
+	const char **of;
+	int64_t n;
+	uint32_t s;
+
+	if (!plan_by_stage(v)) {
+		return true;
+	}
+	of = arena_alloc(&r->m->ctx->tmp, p->nstages * sizeof *of);
+	n = list_recompute(r, v, of);
+	if (n != 1 && n != p->nstages) {
+		return fail(r, v->span, "`recompute` lists %lld, and pp * "
+			    "interleave = %lld * %lld makes %u: so many are "
+			    "legal, or one for all", (long long)n,
+			    (long long)p->pp, (long long)p->interleave,
+			    p->nstages);
+	}
+	for (s = 1; s < n && strcmp(of[s], of[0]) == 0; s++) {
+		;
+	}
+	if (s < n) {
+		p->recompute_of = of;
+	} else {
+		p->recompute = of[0];
+	}
+	return true;
 }
 
 static bool
@@ -464,5 +536,5 @@ plan_settle(struct plan_reading *r)
 	ok &= check_axes(r);
 	ok &= check_names(r);
 	return ok && settle_batch(r) && settle_schedule(r) &&
-	       settle_stages(r);
+	       settle_stages(r) && settle_recompute(r);
 }

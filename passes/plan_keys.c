@@ -299,24 +299,81 @@ check_stages(const struct check *c)
 	return true;
 }
 
+/* The words of one set, `n` of them from `from` on. */
 static bool
-check_recompute(const struct check *c)
+check_set(const struct check *c, uint32_t from, uint32_t n)
+{
+	const struct plan_item *it = &c->v->items.at[from];
+	size_t bytes = 0;
+	uint32_t i, j;
+
+	for (i = 0; i < n; i++) {
+		if (!it[i].word) {
+			return fail(c, span_of(c, from + i), "`%s` is a word "
+				    "or a list of names, and %s is a number",
+				    c->row->key, plan_number(c->a, it[i].num));
+		}
+		for (j = 0; j < i; j++) {
+			if (strcmp(it[i].word, it[j].word) == 0) {
+				return fail(c, span_of(c, from + i), "`%s` "
+					    "stands twice in `%s`",
+					    it[i].word, c->row->key);
+			}
+		}
+		if (n > 1 && (strcmp(it[i].word, "none") == 0 ||
+			      strcmp(it[i].word, "full") == 0)) {
+			return fail(c, span_of(c, from + i), "`%s` is all "
+				    "that is said, or is not among other "
+				    "names; stage by stage it is written "
+				    "(full*2, (q+k)*1, none*1)", it[i].word);
+		}
+		bytes += strlen(it[i].word) + 3;
+	}
+	return bytes <= MAX_PIECE - 64 || !it[n - 1].run ||
+	       fail(c, span_of(c, from), "the names of a stage have %zu "
+		    "bytes, and %d is the limit", bytes, MAX_PIECE - 64);
+}
+
+bool
+plan_by_stage(const struct plan_value *v)
 {
 	uint32_t i;
 
-	if (!check_list(c, "a word or a list of names")) {
-		return false;
-	}
-	for (i = 0; i < c->v->items.n && c->v->items.n > 1; i++) {
-		const char *word = c->v->items.at[i].word;
-
-		if (strcmp(word, "none") == 0 || strcmp(word, "full") == 0) {
-			return fail(c, span_of(c, i), "`%s` is all that is "
-				    "said, or is not among other names",
-				    word);
+	for (i = 0; i < v->items.n; i++) {
+		if (v->items.at[i].run) {
+			return true;
 		}
 	}
-	return true;
+	return false;
+}
+
+/* One set for all stages, or a list of them with how many stages each. */
+static bool
+check_recompute(const struct check *c)
+{
+	bool by_stage = plan_by_stage(c->v);
+	uint32_t i, from = 0;
+	double n = 0;
+
+	for (i = 0; by_stage && i < c->v->items.n; i++) {
+		const struct plan_item *it = &c->v->items.at[i];
+
+		if (it->more) {
+			continue;
+		}
+		n += (double)it->times;
+		if (it->times < 1 || n > PLAN_MAX_STAGES) {
+			return fail(c, span_of(c, i), "`%s` lists %s stages "
+				    "up to here, and 1 to %d is legal",
+				    c->row->key, plan_number(c->a, n),
+				    PLAN_MAX_STAGES);
+		}
+		if (!check_set(c, from, i + 1 - from)) {
+			return false;
+		}
+		from = i + 1;
+	}
+	return by_stage || check_set(c, 0, c->v->items.n);
 }
 
 const char *
@@ -453,13 +510,40 @@ push_text(struct ir_module *m, const char *key, const char *text,
 	VEC_PUSH(&m->ctx->perm, &m->settings, s);
 }
 
-static const char *
-item_text(struct arena *a, const struct plan_item *it)
+const char *
+plan_item_text(struct arena *a, const struct plan_value *v, uint32_t *i,
+	       bool (*plain)(struct arena *a, const char *word))
 {
-	const char *num = it->word ? it->word : plan_number(a, it->num);
+	const struct plan_item *it = &v->items.at[*i];
+	bool set = it->more;
+	struct buf b;
 
-	return it->times == 1 ? num
-		: arena_printf(a, "%s*%lld", num, (long long)it->times);
+	buf_init(&b, a);
+	buf_puts(&b, set ? "(" : "");
+	for (;; it++, ++*i) {
+		bool bare = !it->word || !plain || plain(a, it->word);
+
+		buf_printf(&b, bare ? "%s" : "\"%s\"", it->word ? it->word
+			   : plan_number(a, it->num));
+		if (!it->more) {
+			break;
+		}
+		buf_putc(&b, '+');
+	}
+	buf_puts(&b, set ? ")" : "");
+	if (it->run || it->times != 1) {
+		buf_printf(&b, "*%lld", (long long)it->times);
+	}
+	return buf_text(&b);
+}
+
+/* What a text of items takes for one word; a file's name is all its text. */
+static bool
+is_one_word(struct arena *a, const char *word)
+{
+	(void)a;
+	return *word && (strpbrk(word, "./") ||
+			 !strpbrk(word, " \t\r\n,+*()"));
 }
 
 static void
@@ -472,7 +556,7 @@ push_list(struct ir_module *m, const char *key, const struct plan_value *v)
 
 	buf_init(&b, a);
 	for (i = 0; i < v->items.n; i++) {
-		const char *text = item_text(a, &v->items.at[i]);
+		const char *text = plan_item_text(a, v, &i, is_one_word);
 
 		if (b.n + strlen(text) + 2 > MAX_PIECE) {
 			push_text(m, name, buf_text(&b), v->span);

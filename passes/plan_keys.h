@@ -42,6 +42,15 @@ const char *plan_words(struct arena *a, const char *list, const char *last);
 /* Takes the next word off "a b c", into the arena; false at the end. */
 bool plan_next_word(struct arena *a, const char **list, const char **word);
 const char *plan_number(struct arena *a, double v);
+/* Whether `recompute` is said stage by stage: some item is a run. */
+bool plan_by_stage(const struct plan_value *v);
+/*
+ * Item *i and all of its set as text, "(q+k)*2" or "5*16"; *i becomes the
+ * last one.  Words that `plain` (NULL: all are) does not like stand in quotes.
+ */
+const char *plan_item_text(struct arena *a, const struct plan_value *v,
+			   uint32_t *i,
+			   bool (*plain)(struct arena *a, const char *word));
 bool plan_is_name(const char *text);
 /* The name behind an alias of docs/plan.md, or the word itself. */
 const char *plan_alias(const char *schedule);

@@ -38,6 +38,45 @@ add_stages(struct ir_module *m, struct plan_value *v, const struct plan *p)
 }
 
 static void
+add_words(struct ir_module *m, struct plan_value *v, const char *list)
+{
+	const char *word;
+
+	while (plan_next_word(&m->ctx->tmp, &list, &word)) {
+		add_word(m, v, word);
+	}
+}
+
+/* The set of all stages; or each stage's, equal neighbours as one. */
+static void
+add_recompute(struct ir_module *m, struct plan_value *v, const struct plan *p)
+{
+	uint32_t s = 1, i, from = 0;
+
+	while (p->recompute_of && s < p->nstages && strcmp(p->recompute_of[s],
+						p->recompute_of[0]) == 0) {
+		s++;
+	}
+	if (!p->recompute_of || s == p->nstages) {
+		add_words(m, v, plan_recompute_of(p, 0));
+		return;
+	}
+	for (s = 0; s < p->nstages; s++) {
+		if (s > 0 && strcmp(p->recompute_of[s],
+				    p->recompute_of[s - 1]) == 0) {
+			v->items.at[v->items.n - 1].times++;
+			continue;
+		}
+		add_words(m, v, p->recompute_of[s]);
+		for (i = from; i < v->items.n; i++) {
+			v->items.at[i].more = i + 1 < v->items.n;
+		}
+		from = v->items.n;
+		v->items.at[from - 1].run = true;
+	}
+}
+
+static void
 add_split(struct ir_module *m, struct plan_value *v,
 	  const struct plan_split *s)
 {
@@ -53,7 +92,6 @@ static void
 value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 	 struct plan_value *v)
 {
-	const char *list = p->recompute, *word;
 	int i;
 
 	memset(v, 0, sizeof *v);
@@ -97,9 +135,7 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 		add_word(m, v, p->balanced ? "on" : "off");
 		break;
 	case PLAN_KEY_RECOMPUTE:
-		while (plan_next_word(&m->ctx->tmp, &list, &word)) {
-			add_word(m, v, word);
-		}
+		add_recompute(m, v, p);
 		break;
 	default:
 		add_split(m, v, &p->split[PLAN_DP +
@@ -147,31 +183,32 @@ is_reserved(struct arena *a, const char *text)
 	return false;
 }
 
+/* Alone, the language knows `on` where a value is expected. */
+static bool
+is_plain_alone(struct arena *a, const char *word)
+{
+	return plan_is_name(word) && !is_reserved(a, word);
+}
+
+static bool
+is_plain(struct arena *a, const char *word)
+{
+	return is_plain_alone(a, word) && strcmp(word, "on") != 0;
+}
+
 static void
 print_value(struct arena *a, const struct plan_value *v, struct buf *out)
 {
+	bool list = v->items.n > 1;
 	uint32_t i;
 
-	buf_puts(out, v->items.n > 1 ? "(" : "");
+	buf_puts(out, list ? "(" : "");
 	for (i = 0; i < v->items.n; i++) {
-		const struct plan_item *it = &v->items.at[i];
-
 		buf_puts(out, i ? ", " : "");
-		if (it->word) {
-			bool plain = plan_is_name(it->word) &&
-				     !is_reserved(a, it->word) &&
-				     (v->items.n == 1 ||
-				      strcmp(it->word, "on") != 0);
-
-			buf_printf(out, plain ? "%s" : "\"%s\"", it->word);
-		} else if (it->times > 1) {
-			buf_printf(out, "%s*%lld", plan_number(a, it->num),
-				   (long long)it->times);
-		} else {
-			buf_puts(out, plan_number(a, it->num));
-		}
+		buf_puts(out, plan_item_text(a, v, &i, list ? is_plain
+							: is_plain_alone));
 	}
-	buf_puts(out, v->items.n > 1 ? ")" : "");
+	buf_puts(out, list ? ")" : "");
 }
 
 void

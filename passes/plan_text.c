@@ -1,7 +1,8 @@
 /*
  * Values of a plan as text: what a setting holds, as "5*16, 4", and what
  * --pin says, as tp=8,recompute=q+k.  The items of a list stand between `+`
- * or, where no key can follow, commas.
+ * or, where no key can follow, commas.  Words of `recompute` may be a set in
+ * parentheses, and stand several times, as (q+k)*4.
  *
  * The text of --pin is a source like a file, so messages point into it.
  */
@@ -15,6 +16,7 @@ struct text {
 	uint32_t at;
 	uint32_t base;		/* source offset of s; 0: it has none */
 	struct span whole;	/* if so */
+	bool sets;		/* words may be sets, and be repeated */
 };
 
 static struct span
@@ -93,7 +95,8 @@ times(struct text *t, struct plan_item *it)
 		return true;
 	}
 	diag_error(&t->m->ctx->diags, span_from(t, lo), "found `%s`, expected "
-		   "how many times the number stands there, from 1 on", w);
+		   "how many times %s stands there, from 1 on", w,
+		   t->sets ? "it" : "the number");
 	return false;
 }
 
@@ -103,9 +106,8 @@ item(struct text *t, struct plan_item *it)
 	uint32_t lo;
 	const char *w;
 
-	it->word = NULL;
+	memset(it, 0, sizeof *it);
 	it->times = 1;
-	it->num = 0;
 	if (peek(t) == '"') {
 		lo = t->at;
 		if (!quoted(t, it)) {
@@ -124,31 +126,128 @@ item(struct text *t, struct plan_item *it)
 		}
 	}
 	it->span = span_from(t, lo);
+	if (it->word && t->sets && peek(t) == '*') {
+		it->run = true;
+		return times(t, it);
+	}
 	return true;
 }
 
+/* Whether one more item follows; the byte between is taken. */
 static bool
-items(struct text *t, bool commas, struct plan_value *v)
+more(struct text *t, bool commas)
 {
-	bool list = peek(t) == '(';
-	uint32_t lo = t->at;
-	struct plan_item it;
-	char c;
+	char c = peek(t);
+	bool yes = c == '+' || (c == ',' && commas);
 
-	t->at += list;
-	do {
+	t->at += yes;
+	return yes;
+}
+
+/* Behind the `)` of a set that began with item `from`: its `*`, if any. */
+static bool
+close_set(struct text *t, struct plan_value *v, uint32_t from)
+{
+	struct plan_item *last = &v->items.at[v->items.n - 1];
+	uint32_t i;
+
+	for (i = from; i < v->items.n; i++) {
+		if (v->items.at[i].run || v->items.at[i].more) {
+			diag_error(&t->m->ctx->diags, v->items.at[i].span,
+				   "a set in parentheses holds names alone");
+			return false;
+		}
+		v->items.at[i].more = i + 1 < v->items.n;
+	}
+	last->run = true;
+	return peek(t) != '*' || times(t, last);
+}
+
+static bool in_parentheses(struct text *t, struct plan_value *v);
+
+/* `(q+k)*4` in a list of its like, or a word, or a number. */
+static bool
+entry(struct text *t, struct plan_value *v)
+{
+	uint32_t from = v->items.n;
+	struct plan_item it;
+
+	if (!t->sets || peek(t) != '(') {
 		if (!item(t, &it)) {
 			return false;
 		}
 		VEC_PUSH(&t->m->ctx->tmp, &v->items, it);
-		v->span = span_from(t, lo);
-		c = peek(t);
-		t->at += c == '+' || (c == ',' && (list || commas));
-	} while (c == '+' || (c == ',' && (list || commas)));
-	if (list && c != ')') {
+		return true;
+	}
+	t->at++;
+	t->sets = false;	/* and none in it */
+	if (!in_parentheses(t, v)) {
+		return false;
+	}
+	t->sets = true;
+	return close_set(t, v, from);
+}
+
+/* Items up to the `)` whose `(` has been taken. */
+static bool
+in_parentheses(struct text *t, struct plan_value *v)
+{
+	char between = 0;
+
+	do {
+		if (!entry(t, v)) {
+			return false;
+		}
+		/* a file takes `q+k, x` for a set and x: not q, k and x */
+		if (between && t->sets && peek(t) != between &&
+		    peek(t) != ')') {
+			return expected(t, between == ',' ? "`,` or `)`"
+					: "`+` or `)`");
+		}
+		between = peek(t);
+	} while (more(t, true));
+	if (peek(t) != ')') {
 		return expected(t, "`,` or `)`");
 	}
-	t->at += list;
+	t->at++;
+	return true;
+}
+
+/*
+ * A list, in parentheses or without.  What is in parentheses is a set, and
+ * not all of the list, if something is behind it.
+ */
+static bool
+items(struct text *t, bool commas, struct plan_value *v)
+{
+	uint32_t lo, from;
+	bool first = true;
+
+	peek(t);
+	lo = t->at;
+	do {
+		from = v->items.n;
+		if (!first || peek(t) != '(') {
+			if (!entry(t, v)) {
+				return false;
+			}
+		} else {
+			t->at++;
+			if (!in_parentheses(t, v)) {
+				return false;
+			}
+			v->span = span_from(t, lo);
+			if (!t->sets || (peek(t) != '*' && peek(t) != '+' &&
+					 !(peek(t) == ',' && commas))) {
+				return true;
+			}
+			if (!close_set(t, v, from)) {
+				return false;
+			}
+		}
+		v->span = span_from(t, lo);
+		first = false;
+	} while (more(t, commas));
 	return true;
 }
 
@@ -158,8 +257,9 @@ static bool
 fetch_text(struct ir_module *m, const struct plan_row *row,
 	   const struct ir_setting *s, struct plan_value *v)
 {
-	struct text t = { m, ir_text(m->ctx, s->text), 0, 0, s->span };
-	struct plan_item one = { t.s, 0, 1, s->span };
+	struct text t = { m, ir_text(m->ctx, s->text), 0, 0, s->span,
+			  row->kind == PLAN_RECOMPUTE };
+	struct plan_item one = { .word = t.s, .times = 1, .span = s->span };
 
 	if (strlen(t.s) != m->ctx->syms.len.at[s->text]) {
 		diag_error(&m->ctx->diags, s->span, "`%s` of a plan holds a "
@@ -206,9 +306,11 @@ static bool
 pin(struct text *t)
 {
 	struct plan_value v = { 0 };
+	const struct plan_row *row;
 	const char *key;
 	struct span at;
 	uint32_t lo;
+	bool rest;
 
 	peek(t);
 	lo = t->at;
@@ -223,6 +325,8 @@ pin(struct text *t)
 		return false;
 	}
 	t->at++;
+	row = plan_find(key, &rest);
+	t->sets = row && row->kind == PLAN_RECOMPUTE;
 	if (!items(t, false, &v)) {
 		return false;
 	}

@@ -10,6 +10,7 @@
 struct set {
 	struct ir_module *m;
 	uint32_t nvalues;
+	const char *where;	/* in a warning, behind "no repeat" */
 	const bool *saved;
 	bool *drops;
 };
@@ -40,6 +41,16 @@ add_attention(struct set *s)
 			       ir_is(ir_node(s->m, maker)->op, IRF_PAIRS);
 	}
 	attention_each(s->m, add_inner, s);
+}
+
+void
+recompute_attention(struct ir_module *m, uint32_t nvalues, const bool *saved,
+		    bool *drops)
+{
+	struct set s = { .m = m, .nvalues = nvalues, .saved = saved,
+			 .drops = drops };
+
+	add_attention(&s);
 }
 
 /* ---- names ---- */
@@ -84,9 +95,9 @@ complain(const struct set *s, const char *name)
 	struct diag_near near;
 
 	if (plan_can_rebuild(s->m, name, &near)) {
-		diag_warn(d, WARN_UNUSED_HINT, span, "`recompute`: no repeat "
-			  "keeps `%s` for backward; kept are %s", name,
-			  what_is_saved(s));
+		diag_warn(d, WARN_UNUSED_HINT, span, "`recompute`: no "
+			  "repeat%s keeps `%s` for backward; kept are %s",
+			  s->where, name, what_is_saved(s));
 		return true;
 	}
 	diag_error(d, span, "`recompute`: the model has no `%s`%s; kept for "
@@ -115,16 +126,21 @@ add_name(struct set *s, const char *name)
 }
 
 bool
-recompute_set(struct ir_module *m, const char *what, uint32_t nvalues,
-	      const bool *saved, bool *drops)
+recompute_set(struct ir_module *m, const char *what, const char *where,
+	      uint32_t nvalues, const bool *saved, bool *drops)
 {
-	struct set s = { .m = m, .nvalues = nvalues, .saved = saved,
-			 .drops = drops };
+	struct set s = { .m = m, .nvalues = nvalues, .where = where,
+			 .saved = saved, .drops = drops };
 	const char *word;
 	bool ok = true;
+	value_id v;
 
-	if (strcmp(what, "full") == 0) {
-		memcpy(drops, saved, nvalues * sizeof *drops);
+	if (strcmp(what, "none") == 0) {
+		return true;
+	} else if (strcmp(what, "full") == 0) {
+		for (v = 1; v < nvalues; v++) {
+			drops[v] |= saved[v];
+		}
 	} else if (strcmp(what, "attention") == 0) {
 		add_attention(&s);
 	} else {

@@ -59,6 +59,7 @@ unit_tests = \
 	%D%/unit/t-check \
 	%D%/unit/t-copy \
 	%D%/unit/t-cost \
+	%D%/unit/t-front \
 	%D%/unit/t-fuse \
 	%D%/unit/t-interp \
 	%D%/unit/t-interp-ops \

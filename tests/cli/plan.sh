@@ -89,6 +89,15 @@ same moe.llm --pin 'recompute=(q, g, silu),split.tp=heads+ffn,split.dp=batch'
 has '  recompute = (q, g, silu);'
 has '  split.tp = (heads, ffn);'
 has '  split.dp = batch;'
+same moe.llm --pin 'pp=4,recompute=(full*2,(q+g)*1,none)'
+has '  recompute = (full*2, (q+g)*1, none*1);'
+grep -qxF 'set plan.recompute = "full*2, (q+g)*1, none*1"' got.ir || bad=1
+same moe.llm --pin 'pp=2,interleave=2,recompute=(q+g)*3+attention'
+has '  recompute = ((q+g)*3, attention*1);'
+same moe.llm --pin 'pp=3,recompute=((q,g)*2,(q+g))'
+has '  recompute = (q, g);'
+same moe.llm --pin 'pp=3,recompute=full*1'
+has '  recompute = full;'
 same moe.llm --pin sequence=on,context=gather,balanced=on,cp=4
 has '  context = gather;'
 
@@ -206,6 +215,18 @@ pinned 'stages=1*20000' '1 to 16384 is legal'
 pinned 'stages=evn' 'or `even`; found `evn`'
 pinned 'recompute=atention' 'no `atention` (did you mean `attention`?)'
 pinned 'recompute=full+q' '`full` is all that is said'
+pinned 'pp=2,recompute=full+none' 'it is written (full*2, (q+k)*1, none*1)'
+pinned 'pp=2,recompute=(full+q)*1+none*1' '`full` is all that is said'
+pinned 'pp=2,recompute=full*3' 'lists 3, and pp * interleave = 2 * 1 makes 2'
+pinned 'recompute=full*20000' 'lists 20000 stages up to here, and 1 to 16384'
+pinned 'recompute=full*0' 'found `0`, expected how many times it stands'
+pinned 'pp=2,recompute=(q+g,full*1)' 'found `,`, expected `+` or `)`'
+pinned 'pp=2,recompute=(full*1,q+g)' 'found `+`, expected `,` or `)`'
+pinned 'recompute=(q*2)*2' 'a set in parentheses holds names alone'
+pinned 'recompute=((q*2))' 'found `*`, expected `,` or `)`'
+pinned 'recompute=(q+4)*2' 'a list of names, and 4 is a number'
+pinned 'pp=2,recompute=q*1+atention*1' 'did you mean `attention`?'
+pinned 'pp=2,recompute=q*1+(g+g)*1' '`g` stands twice in `recompute`'
 pinned 'recompute=q+q' '`q` stands twice in `recompute`'
 pinned 'split.tp=heds' 'no dim is named `heds` (did you mean `heads`?)'
 pinned 'split.tp=4' '`split.tp` is a list of dims, and 4 is a number'
@@ -232,6 +253,12 @@ echo 'plan { tp = 2; stages = (1, (2, 3)); tpp = 2; tp = 4; }' >wrong.llp
 refused 'wrong.llp:1:29: error: found a list in a list' \
 	moe.llm --plan wrong.llp
 refused 'wrong.llp:1:38: error: a plan has no `tpp`' moe.llm --plan wrong.llp
+echo 'plan { pp = 3; recompute = (q + g, full * 1, -q); }' >sets.llp
+refused 'sets.llp:1:46: error: found arithmetic with words' \
+	moe.llm --plan sets.llp
+echo 'plan { pp = 3; recompute = (q + g, full * 1, (q, 3) * 1); }' >sets.llp
+refused 'sets.llp:1:46: error: found arithmetic with words' \
+	moe.llm --plan sets.llp
 refused 'wrong.llp:1:47: error: `tp` is set twice' moe.llm --plan wrong.llp
 echo 'plan { tp = 2 }' >short.llp
 refused 'expected `;`' moe.llm --plan short.llp

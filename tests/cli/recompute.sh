@@ -53,6 +53,39 @@ sed 's/^  dtype bf16;/&\n  recompute attention;/' "$top/gpt-block.llm" \
 	>"$tmp/hint.llm"
 [ "$(saved -Werror "$tmp/hint.llm")" = "$a" ] || exit 1
 
+# Stage by stage: in all orders of four sets the ranks do what one does, and a
+# stage holds what it holds if all drop its set.
+held()
+{
+	"$LLMC" --emit=memory-json --dim layers=4 "$top/tiny-dense.llm" --pin \
+		"pp=2,microbatch=1,stages=1+3,recompute=$1" |
+		sed -n 's/.*"stage": \([0-9]*\),.*"saved_bytes": \([0-9]*\),.*/\1 \2/p'
+}
+for first in none attention full '(n+silu)'; do
+	for last in none attention full '(n+silu)'; do
+		pins=pp=2,microbatch=1,stages=1+3,recompute=$first*1+$last*1
+		"$LLMC" eval --compare --steps 2 --dim layers=4 --pin "$pins" \
+			"$top/tiny-dense.llm" >"$tmp/o" || exit 1
+		held "$first*1+$last*1" >"$tmp/both"
+		{
+			held "$first*2" | sed -n 1p
+			held "$last*2" | sed -n 2p
+		} >"$tmp/each"
+		[ "$(wc -l <"$tmp/both")" -eq 2 ] || exit 1
+		cmp "$tmp/both" "$tmp/each" || exit 1
+	done
+done
+# The numbers are those of all that is kept, bit by bit; neighbours that drop
+# the same share one repeat.
+set -- --dim layers=4 --pin pp=4,microbatch=1 "$top/tiny-dense.llm"
+"$LLMC" eval --steps 3 "$@" >"$tmp/none" || exit 1
+"$LLMC" eval --steps 3 --pin 'recompute=full*1+g*2+none*1' "$@" |
+	cmp - "$tmp/none" || exit 1
+"$LLMC" --emit=ir --passes=train --pin 'recompute=full*1+g*2+none*1' "$@" \
+	>"$tmp/ir" || exit 1
+grep -c '= repeat count=2 start=1 ' "$tmp/ir" | grep -qx 2 || exit 1
+grep -c '= repeat ' "$tmp/ir" | grep -qx 6 || exit 1
+
 # What is not kept anyway is said, with what is; a slip is refused.
 "$LLMC" --passes=train -o "$tmp/o" --pin recompute=q "$top/tiny-dense.llm" \
 	2>"$tmp/err" || exit 1

@@ -91,6 +91,8 @@ static const struct source sources[] = {
 	  "pp=2,interleave=2,dp=2,microbatch=1,zero=2", 0 },
 	{ "zbv, recompute", BLOCK(TIED) SGD("4"),
 	  "pp=2,schedule=zbv,tp=2,microbatch=1,recompute=full", 0 },
+	{ "recompute by stage", BLOCK(PLAIN("4")) ADAM("4"),
+	  "pp=2,dp=2,microbatch=1,stages=1+3,recompute=full*1+(n+q)*1", 0 },
 	{ "context", BLOCK(PLAIN("2")) ADAM("4"),
 	  "pp=2,cp=2,dp=2,microbatch=1,balanced=on", 0 },
 	{ "sequence", BLOCK(PLAIN("3")) SGD("4"),

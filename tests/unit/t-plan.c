@@ -184,14 +184,30 @@ below(uint64_t *rng, uint32_t n)
 	return (uint32_t)(*rng >> 33) % n;
 }
 
+/* One set for all stages, or one for each. */
+static void
+draw_recompute(uint64_t *rng, struct plan *p)
+{
+	static const char *const sets[] = {
+		"none", "attention", "full", "q", "a q dot"
+	};
+	uint32_t s;
+
+	p->recompute = sets[below(rng, 5)];
+	if (p->nstages > 1 && below(rng, 2)) {
+		p->recompute_of = arena_alloc(&ctx.perm, p->nstages *
+					      sizeof *p->recompute_of);
+		for (s = 0; s < p->nstages; s++) {
+			p->recompute_of[s] = sets[below(rng, 5)];
+		}
+	}
+}
+
 /* Fields that one would fill in, drawn so that most of them are legal. */
 static void
 draw(struct ir_module *m, uint64_t *rng, struct plan *p)
 {
 	static const dim_id dims[3] = { 1, 2, 3 };
-	static const char *const recompute[] = {
-		"none", "attention", "full", "q", "a q dot"
-	};
 	uint32_t i, j;
 
 	memset(p, 0, sizeof *p);
@@ -207,8 +223,8 @@ draw(struct ir_module *m, uint64_t *rng, struct plan *p)
 	p->zero = (int)below(rng, 4);
 	p->sequence = below(rng, 2);
 	p->ring = below(rng, 2);
-	p->recompute = recompute[below(rng, 5)];
 	p->nstages = (uint32_t)(p->pp * p->interleave);
+	draw_recompute(rng, p);
 	p->layers = arena_alloc(&ctx.perm, p->nstages * sizeof *p->layers);
 	plan_spread(13, p->nstages, p->layers);
 	if (p->nstages > 2 && p->layers[0] > 0) {
@@ -229,6 +245,21 @@ draw(struct ir_module *m, uint64_t *rng, struct plan *p)
 	p->split[PLAN_TP].dims = dims;
 	p->split[PLAN_EP].n = below(rng, 2);
 	p->split[PLAN_EP].dims = dims + m->dims.n % 2;
+}
+
+static void
+same_recompute(const struct plan *p, const struct plan *q)
+{
+	bool differ = false;
+	uint32_t s;
+
+	for (s = 0; s < p->nstages; s++) {
+		assert_string_equal(plan_recompute_of(p, s),
+				    plan_recompute_of(q, s));
+		differ |= strcmp(plan_recompute_of(p, s),
+				 plan_recompute_of(p, 0)) != 0;
+	}
+	assert_true(differ == (p->recompute_of != NULL));
 }
 
 /*
@@ -258,7 +289,7 @@ test_round_trip(void **state)
 		assert_int_equal(q.sequence, p.sequence);
 		assert_int_equal(q.ring, p.ring);
 		assert_string_equal(q.schedule, p.schedule);
-		assert_string_equal(q.recompute, p.recompute);
+		same_recompute(&q, &p);
 		assert_memory_equal(q.mesh, p.mesh, sizeof p.mesh);
 		assert_memory_equal(q.layers, p.layers,
 				    p.nstages * sizeof *p.layers);

@@ -18,7 +18,7 @@
 	N(DP, 1, 4) N(EP, 1, 4) N(CP, 1, 4) N(TP, 1, 6) N(PP, 1, 4) \
 	N(MICRO, 1, 3) N(ZERO, 0, 3) N(SEQUENCE, 0, 1) N(GATHER, 0, 1) \
 	N(BALANCED, 0, 1) N(SCHEDULE, 0, 5) N(CHUNKS, 1, 3) \
-	N(RECOMPUTE, 0, 2) N(SHUFFLE, 0, 9) N(MESH, 0, 3) N(UNEVEN, 0, 1)
+	N(RECOMPUTE, 0, 5) N(SHUFFLE, 0, 9) N(MESH, 0, 3) N(UNEVEN, 0, 1)
 
 enum number {
 #define N(id, low, high) NR_##id,
@@ -259,14 +259,31 @@ put_stages(struct buf *b, const struct pair *p)
 	}
 }
 
+/* One of the words for all, or above 2 a set of its own for each stage. */
+static void
+put_recompute(struct buf *b, const int *n)
+{
+	static const char *const sets[] = {
+		"none", "attention", "full", "(n+a)", "(q+v+x)", "m", "none"
+	};
+	uint64_t state = (uint64_t)(n[NR_RECOMPUTE] * 64 + n[NR_VOCAB]);
+	int i;
+
+	buf_puts(b, ",recompute=");
+	if (n[NR_RECOMPUTE] < 3) {
+		buf_puts(b, sets[n[NR_RECOMPUTE]]);
+		return;
+	}
+	for (i = 0; i < n[NR_PP] * n[NR_CHUNKS]; i++) {
+		buf_printf(b, "%s%s*1", i ? "+" : "", sets[draw(&state, 7)]);
+	}
+}
+
 static const char *
 plan_text(struct arena *a, const struct pair *p)
 {
 	static const char *const schedules[] = {
 		"1f1b", "gpipe", "zb_h1", "zb_h2", "interleaved", "zbv"
-	};
-	static const char *const recompute[] = {
-		"none", "attention", "full"
 	};
 	static const char *const meshes[] = {
 		"pp+dp+ep+cp+tp", "tp+cp+ep+dp+pp", "dp+pp+tp+ep+cp",
@@ -282,12 +299,13 @@ plan_text(struct arena *a, const struct pair *p)
 	buf_init(&b, a);
 	buf_printf(&b, "dp=%d,ep=%d,cp=%d,tp=%d,pp=%d,microbatch=%d,zero=%d,"
 		   "sequence=%s,context=%s,balanced=%s,schedule=%s,"
-		   "interleave=%d,recompute=%s,mesh=%s", n[NR_DP], n[NR_EP],
+		   "interleave=%d,mesh=%s", n[NR_DP], n[NR_EP],
 		   n[NR_CP], n[NR_TP], n[NR_PP],
 		   n[NR_MICRO] < share ? n[NR_MICRO] : share, n[NR_ZERO],
 		   n[NR_SEQUENCE] ? "on" : "off", n[NR_GATHER] ? "gather"
 		   : "ring", n[NR_BALANCED] ? "on" : "off", s, chunks,
-		   recompute[n[NR_RECOMPUTE]], meshes[n[NR_MESH]]);
+		   meshes[n[NR_MESH]]);
+	put_recompute(&b, n);
 	if (n[NR_UNEVEN] && n[NR_PP] > 1) {
 		put_stages(&b, p);
 	}

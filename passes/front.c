@@ -1,0 +1,631 @@
+/*
+ * The front of bytes kept and time paid for one block.
+ *
+ * What building a dropped value again takes does not depend on what else is
+ * dropped: the pass goes back from it to values that are saved or cannot be
+ * built, and a saved one that is dropped too pays for itself.  So each dropped
+ * value stands for a fixed set of nodes, and for values that have to be kept
+ * in addition; the price of a choice is that of the union.  Nodes of several
+ * values count once.
+ *
+ * A plan drops by words, so words are what is chosen.  All that belongs to
+ * the same words is one class, paid when the first of them is chosen.  Words
+ * are decided one after the other; of partial choices that agree on which
+ * classes of undecided words are paid for, those that another beats in bytes
+ * and time can lead to nothing better, and go (Nemhauser and Ullmann 1969).
+ * Numbers are whole, so that equal sums are equal.
+ */
+#include "passes/front.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "passes/kernels.h"
+#include "passes/plan_keys.h"
+#include "passes/recompute.h"
+
+#define MAX_WORDS 63
+#define MAX_STATES 8192		/* partial choices that go on */
+#define MAX_NUMBER 1e15		/* of one price: sums stay in 63 bits */
+
+struct amount {
+	int64_t bytes, ps;
+};
+
+/* What is paid as soon as one of these words is chosen. */
+struct class {
+	uint64_t words;
+	struct amount a;
+};
+
+struct state {
+	uint64_t chosen, key;
+	struct amount a;
+};
+
+struct state_list {
+	struct state *at;
+	uint32_t n;
+};
+
+struct finder {
+	struct recompute_saves s;
+	struct ir_module *m;
+	struct arena *tmp;
+	const struct front_prices *p;
+	region_id block;
+	VEC(value_id) can;	/* saved, and gone if somebody says so */
+	VEC(uint64_t) named;	/* by place in `can`: words that name it */
+	VEC(const char *) words;
+	VEC(struct class) classes;
+	uint64_t *by;		/* by value: words that have it built or kept */
+	bool *drops;		/* by value: of front_at */
+	uint32_t *seen;		/* by value: the walk that was there */
+	uint32_t walk;
+	bool exact;
+};
+
+/* ---- prices ---- */
+
+static int64_t
+whole(double v)
+{
+	return v > 0 ? (int64_t)llround(v < MAX_NUMBER ? v : MAX_NUMBER) : 0;
+}
+
+/* Trips of the repeats around a value, inside of one of the block. */
+static double
+inner_trips(const struct finder *f, value_id v)
+{
+	region_id r = f->s.home[v];
+	double n = 1;
+
+	for (; r && r != f->block; r = f->s.parent[r]) {
+		n *= (double)ir_attr_int(f->m, ir_node(f->m,
+			f->m->regions.at[r].owner), IR_ATTR_COUNT, 1);
+	}
+	return n;
+}
+
+static int64_t
+bytes_of(const struct finder *f, value_id v)
+{
+	double b = f->p->bytes ? f->p->bytes(f->p->user, v)
+			       : kernel_bytes(f->m, v);
+
+	return whole(b * inner_trips(f, v));
+}
+
+/* To make v once more; a weight is read again by whoever uses it. */
+static int64_t
+ps_of(const struct finder *f, value_id v)
+{
+	node_id maker = f->m->values.at[v].node;
+
+	return ir_node(f->m, maker)->nargs == 0 ? 0
+		: whole(1e6 * f->p->us(f->p->user, maker) * inner_trips(f, v));
+}
+
+/* ---- what a value is made from ---- */
+
+static bool
+is_saved(const struct finder *f, value_id v)
+{
+	return f->s.saved[v] && recompute_block(&f->s, v) == f->block;
+}
+
+/* Calls see for all that v needs and that is neither saved nor around. */
+static void
+walk_back(struct finder *f, value_id v,
+	  void (*see)(struct finder *f, value_id u, uint64_t words),
+	  uint64_t words)
+{
+	const struct ir_node *n = ir_node(f->m, f->m->values.at[v].node);
+	uint32_t i;
+
+	for (i = 0; i < n->nargs; i++) {
+		value_id u = ir_args(f->m, n)[i];
+
+		if (f->seen[u] == f->walk || !f->s.back[f->s.home[u]] ||
+		    f->s.saved[u]) {
+			continue;
+		}
+		f->seen[u] = f->walk;
+		see(f, u, words);
+		if (recompute_can(&f->s, u)) {
+			walk_back(f, u, see, words);
+		}
+	}
+}
+
+/* ---- words ---- */
+
+/* The value that was computed, which `place` may have converted. */
+static value_id
+root(const struct finder *f, value_id v)
+{
+	node_id n = f->m->values.at[v].node;
+
+	while (n && ir_is(ir_node(f->m, n)->op, IRF_CONVERTS)) {
+		v = ir_args(f->m, ir_node(f->m, n))[0];
+		n = f->m->values.at[v].node;
+	}
+	return v;
+}
+
+/* The same rule as recompute_set.c has for names. */
+static bool
+is_called(const struct finder *f, value_id v, const char *word)
+{
+	const struct ir_value *x = &f->m->values.at[root(f, v)];
+
+	return (x->hint && strcmp(ir_text(f->m->ctx, x->hint), word) == 0) ||
+	       (x->node && strcmp(ir_ops[ir_node(f->m, x->node)->op].name,
+				  word) == 0);
+}
+
+/* What means something else where it stands alone, or a list cannot hold. */
+static bool
+is_word(const char *word)
+{
+	return strcmp(word, "none") != 0 && strcmp(word, "full") != 0 &&
+	       strcmp(word, "attention") != 0 && plan_is_name(word);
+}
+
+/* Whether a word before this one names the same values. */
+static bool
+says_nothing_new(const struct finder *f, const char *word)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < f->words.n; i++) {
+		for (k = 0; k < f->can.n; k++) {
+			value_id v = f->can.at[k];
+
+			if (is_called(f, v, word) !=
+			    is_called(f, v, f->words.at[i])) {
+				break;
+			}
+		}
+		if (k == f->can.n) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+add_word(struct finder *f, const char *word)
+{
+	if (!is_word(word) || says_nothing_new(f, word)) {
+		return;
+	}
+	if (f->words.n < MAX_WORDS) {
+		VEC_PUSH(f->tmp, &f->words, word);
+	} else {
+		f->exact = false;
+	}
+}
+
+/* By value: its own name first, then the op's, which may name others too. */
+static void
+find_words(struct finder *f)
+{
+	uint32_t i, k;
+	uint64_t words;
+
+	for (k = 0; k < f->can.n; k++) {
+		const struct ir_value *x =
+			&f->m->values.at[root(f, f->can.at[k])];
+		const struct ir_op_info *op = x->node
+			? &ir_ops[ir_node(f->m, x->node)->op] : NULL;
+
+		if (x->hint) {
+			add_word(f, ir_text(f->m->ctx, x->hint));
+		}
+		if (op && op->recompute != IR_RC_NEVER) {
+			add_word(f, op->name);
+		}
+	}
+	for (k = 0; k < f->can.n; k++) {
+		for (words = 0, i = 0; i < f->words.n; i++) {
+			words |= (uint64_t)is_called(f, f->can.at[k],
+						     f->words.at[i]) << i;
+		}
+		VEC_PUSH(f->tmp, &f->named, words);
+	}
+}
+
+/* ---- classes ---- */
+
+static void
+pay(struct finder *f, uint64_t words, int64_t bytes, int64_t ps)
+{
+	struct class c = { words, { bytes, ps } };
+	uint32_t i;
+
+	for (i = 0; i < f->classes.n; i++) {
+		if (f->classes.at[i].words == words) {
+			f->classes.at[i].a.bytes += bytes;
+			f->classes.at[i].a.ps += ps;
+			return;
+		}
+	}
+	VEC_PUSH(f->tmp, &f->classes, c);
+}
+
+static void
+see_needed(struct finder *f, value_id u, uint64_t words)
+{
+	f->by[u] |= words;
+}
+
+static void
+find_classes(struct finder *f)
+{
+	uint32_t k;
+	value_id v;
+
+	for (k = 0; k < f->can.n; k++) {
+		v = f->can.at[k];
+		if (f->named.at[k]) {
+			pay(f, f->named.at[k], -bytes_of(f, v), ps_of(f, v));
+			f->walk++;
+			walk_back(f, v, see_needed, f->named.at[k]);
+		}
+	}
+	for (v = 1; v < f->s.nvalues; v++) {
+		if (f->by[v] && recompute_can(&f->s, v)) {
+			pay(f, f->by[v], 0, ps_of(f, v));
+		} else if (f->by[v]) {
+			pay(f, f->by[v], bytes_of(f, v), 0);
+		}
+	}
+}
+
+/* ---- choices ---- */
+
+static int
+compare(const struct state *a, const struct state *b)
+{
+	if (a->key != b->key) {
+		return a->key < b->key ? -1 : 1;
+	}
+	if (a->a.bytes != b->a.bytes) {
+		return a->a.bytes < b->a.bytes ? -1 : 1;
+	}
+	if (a->a.ps != b->a.ps) {
+		return a->a.ps < b->a.ps ? -1 : 1;
+	}
+	return (a->chosen > b->chosen) - (a->chosen < b->chosen);
+}
+
+/* Merges runs in pairs until there is one; what grew in order is one run. */
+static void
+sort(struct state_list *l, struct state *room)
+{
+	struct state *from = l->at, *to = room, *was;
+	uint32_t i, j, k, out, mid, end, runs;
+
+	do {
+		for (i = out = runs = 0; i < l->n; i = end, runs++) {
+			for (mid = i + 1; mid < l->n && compare(&from[mid - 1],
+						&from[mid]) <= 0; mid++) {
+				;
+			}
+			for (end = mid < l->n ? mid + 1 : mid; end < l->n &&
+			     compare(&from[end - 1], &from[end]) <= 0; end++) {
+				;
+			}
+			for (j = i, k = mid; j < mid || k < end;) {
+				bool first = k == end || (j < mid &&
+					compare(&from[j], &from[k]) <= 0);
+
+				to[out++] = from[first ? j++ : k++];
+			}
+		}
+		was = from;
+		from = to;
+		to = was;
+	} while (runs > 1);
+	memcpy(l->at, from, from == l->at ? 0 : l->n * sizeof *l->at);
+}
+
+/* Drops what another of its key beats, or comes within `close` bytes of. */
+static uint32_t
+prune(struct state_list *l, int64_t close)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < l->n; i++) {
+		const struct state *s = &l->at[i];
+		const struct state *last = n ? &l->at[n - 1] : NULL;
+		bool same = last && last->key == s->key;
+		bool ends = i + 1 == l->n || l->at[i + 1].key != s->key;
+
+		if (same && (s->a.ps >= last->a.ps || (!ends &&
+		    s->a.bytes - last->a.bytes < close))) {
+			continue;
+		}
+		l->at[n++] = *s;
+	}
+	return n;
+}
+
+/* Which classes of words behind this one are paid for. */
+static uint64_t
+key_of(const struct finder *f, uint64_t chosen, uint32_t word)
+{
+	uint64_t done = (UINT64_C(2) << word) - 1, key = 0;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < f->classes.n; i++) {
+		uint64_t words = f->classes.at[i].words;
+
+		if ((words & done) && (words & ~done)) {
+			if (n == 64) {
+				return chosen;	/* too many: all differ */
+			}
+			key |= (uint64_t)((words & chosen) != 0) << n++;
+		}
+	}
+	return key;
+}
+
+static struct state
+choose(const struct finder *f, const struct state *s, uint32_t word)
+{
+	struct state t = *s;
+	uint32_t i;
+
+	t.chosen |= UINT64_C(1) << word;
+	for (i = 0; i < f->classes.n; i++) {
+		const struct class *c = &f->classes.at[i];
+
+		if ((c->words & t.chosen) && !(c->words & s->chosen)) {
+			t.a.bytes += c->a.bytes;
+			t.a.ps += c->a.ps;
+		}
+	}
+	return t;
+}
+
+/* All choices that no other beats, from `kept` bytes on. */
+static struct state_list
+choices(struct finder *f, int64_t kept)
+{
+	size_t size = 2 * MAX_STATES * sizeof(struct state);
+	struct state_list l = { arena_alloc(f->tmp, size), 1 };
+	struct state *room = arena_alloc(f->tmp, size);
+	uint32_t w, i;
+
+	l.at[0].a.bytes = kept;
+	for (w = 0; w < f->words.n; w++) {
+		int64_t close = kept / (4 * MAX_STATES) + 1;
+
+		for (i = 0; i < l.n; i++) {
+			l.at[l.n + i] = choose(f, &l.at[i], w);
+		}
+		l.n *= 2;
+		for (i = 0; i < l.n; i++) {
+			l.at[i].key = key_of(f, l.at[i].chosen, w);
+		}
+		sort(&l, room);
+		l.n = prune(&l, 0);
+		for (; l.n > MAX_STATES; close *= 2) {
+			uint32_t before = l.n;
+
+			f->exact = false;
+			l.n = prune(&l, close);
+			if (l.n == before && close > kept) {
+				l.n = MAX_STATES;	/* keys alone */
+			}
+		}
+	}
+	return l;
+}
+
+/* ---- the front ---- */
+
+static void
+open_block(struct finder *f, struct ir_module *m, node_id block,
+	   const struct front_prices *p)
+{
+	value_id v;
+
+	memset(f, 0, sizeof *f);
+	f->m = m;
+	f->tmp = &m->ctx->tmp;
+	f->p = p;
+	f->exact = true;
+	f->block = ir_node(m, block)->region;
+	recompute_find(m, &f->s);
+	f->seen = arena_alloc(f->tmp, f->s.nvalues * sizeof *f->seen);
+	f->by = arena_alloc(f->tmp, f->s.nvalues * sizeof *f->by);
+	f->drops = arena_alloc(f->tmp, f->s.nvalues * sizeof *f->drops);
+	for (v = 1; v < f->s.nvalues; v++) {
+		if (is_saved(f, v) && recompute_can(&f->s, v)) {
+			VEC_PUSH(f->tmp, &f->can, v);
+		}
+	}
+}
+
+static bool
+drops_all(const struct finder *f, uint64_t chosen)
+{
+	uint32_t k;
+
+	for (k = 0; k < f->can.n; k++) {
+		if (!(f->named.at[k] & chosen)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static const char *
+text_of(const struct finder *f, uint64_t chosen, struct arena *a)
+{
+	struct buf b;
+	uint32_t i;
+
+	if (!chosen || drops_all(f, chosen)) {
+		return chosen ? "full" : "none";
+	}
+	buf_init(&b, a);
+	for (i = 0; i < f->words.n; i++) {
+		if (chosen >> i & 1) {
+			buf_printf(&b, "%s%s", b.n ? " " : "", f->words.at[i]);
+		}
+	}
+	return buf_text(&b);
+}
+
+static void
+see_at(struct finder *f, value_id u, uint64_t words)
+{
+	f->by[u] = words;
+}
+
+/* Of the values in drops. */
+static struct amount
+amount_of(struct finder *f)
+{
+	struct amount sum = { 0, 0 };
+	value_id v;
+
+	f->walk++;
+	memset(f->by, 0, f->s.nvalues * sizeof *f->by);
+	for (v = 1; v < f->s.nvalues; v++) {
+		if (is_saved(f, v) && f->drops[v] && recompute_can(&f->s, v)) {
+			sum.ps += ps_of(f, v);
+			walk_back(f, v, see_at, 1);
+		} else if (is_saved(f, v)) {
+			sum.bytes += bytes_of(f, v);
+		}
+	}
+	for (v = 1; v < f->s.nvalues; v++) {
+		if (f->by[v] && recompute_can(&f->s, v)) {
+			sum.ps += ps_of(f, v);
+		} else if (f->by[v]) {
+			sum.bytes += bytes_of(f, v);
+		}
+	}
+	return sum;
+}
+
+static struct amount
+amount_at(struct finder *f, const char *words)
+{
+	const char *word, *rest = words;
+	value_id v;
+
+	memset(f->drops, 0, f->s.nvalues * sizeof *f->drops);
+	if (strcmp(words, "attention") == 0) {
+		recompute_attention(f->m, f->s.nvalues, f->s.saved, f->drops);
+		return amount_of(f);
+	}
+	while (plan_next_word(f->tmp, &rest, &word)) {
+		for (v = 1; v < f->s.nvalues; v++) {
+			f->drops[v] |= strcmp(words, "full") == 0 ||
+				(strcmp(words, "none") != 0 &&
+				 is_called(f, v, word));
+		}
+	}
+	return amount_of(f);
+}
+
+/* One more candidate, in its place; what it beats goes. */
+static void
+add_point(struct front *out, struct arena *a, const char *words,
+	  struct amount x)
+{
+	struct front_point p = { words, (double)x.bytes, (double)x.ps / 1e6 };
+	struct front_point *at;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < out->at.n; i++) {
+		if (out->at.at[i].bytes <= p.bytes &&
+		    out->at.at[i].extra_us <= p.extra_us) {
+			return;
+		}
+	}
+	VEC_PUSH(a, &out->at, p);
+	at = out->at.at;
+	for (i = 0; i + 1 < out->at.n; i++) {
+		if (at[i].bytes < p.bytes || at[i].extra_us < p.extra_us) {
+			at[n++] = at[i];
+		}
+	}
+	for (i = n; i > 0 && at[i - 1].bytes > p.bytes; i--) {
+		at[i] = at[i - 1];
+	}
+	at[i] = p;
+	out->at.n = n + 1;
+}
+
+void
+front_find(struct ir_module *m, node_id block, const struct front_prices *p,
+	   struct arena *a, struct front *out)
+{
+	struct finder f;
+	struct state_list l;
+	uint32_t i;
+
+	memset(out, 0, sizeof *out);
+	open_block(&f, m, block, p);
+	find_words(&f);
+	find_classes(&f);
+	l = choices(&f, amount_at(&f, "none").bytes);
+	for (i = 0; i < l.n; i++) {
+		const struct state *s = &l.at[i];
+		struct front_point x = { NULL, (double)s->a.bytes,
+					 (double)s->a.ps / 1e6 };
+
+		x.recompute = text_of(&f, s->chosen, a);
+		VEC_PUSH(a, &out->at, x);
+	}
+	/* sets that words need not make up, or that were left out */
+	add_point(out, a, "none", amount_at(&f, "none"));
+	add_point(out, a, "full", amount_at(&f, "full"));
+	add_point(out, a, "attention", amount_at(&f, "attention"));
+	out->exact = f.exact;
+}
+
+void
+front_at(struct ir_module *m, node_id block, const struct front_prices *p,
+	 const char *words, struct front_point *out)
+{
+	struct finder f;
+	struct amount x;
+
+	open_block(&f, m, block, p);
+	x = amount_at(&f, words);
+	out->recompute = words;
+	out->bytes = (double)x.bytes;
+	out->extra_us = (double)x.ps / 1e6;
+}
+
+uint32_t
+front_blocks(struct ir_module *m, struct arena *a, node_id **out)
+{
+	struct recompute_saves s;
+	const struct ir_region *r;
+	uint32_t i, n = 0;
+	value_id v;
+
+	recompute_find(m, &s);
+	r = &m->regions.at[s.body];
+	*out = arena_alloc(a, (r->nodes.n + 1) * sizeof **out);
+	for (i = 0; i < r->nodes.n; i++) {
+		region_id block = ir_node(m, r->nodes.at[i])->region;
+
+		for (v = 1; block && v < s.nvalues; v++) {
+			if (s.saved[v] && recompute_block(&s, v) == block) {
+				(*out)[n++] = r->nodes.at[i];
+				break;
+			}
+		}
+	}
+	return n;
+}
