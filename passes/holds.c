@@ -430,6 +430,8 @@ add_kept(struct holds *h, region_id r, bool model)
 			add_held(h, of, bytes_of(h, sums ? ir_args(m, n)[0]
 						 : n->result), sums
 				 ? offsetof(struct pass_stage, gradients)
+				 : h->plan->offload
+				 ? offsetof(struct pass_stage, host)
 				 : offsetof(struct pass_stage, optimizer));
 		}
 	}
@@ -574,6 +576,7 @@ add_ranks(struct holds *h)
 		add(h, &to->weights, from->weights);
 		add(h, &to->gradients, from->gradients);
 		add(h, &to->optimizer, from->optimizer);
+		add(h, &to->host, from->host);
 	}
 	for (i = 0; i < s->nranks; i++) {
 		struct pass_rank *to = &out->rank[i];

@@ -60,6 +60,9 @@ pass_print_holds(const struct ir_module *m, const struct pass_holds *h,
 	add_row(out, "optimizer", r->optimizer);
 	add_row(out, "activations", r->activations);
 	add_row(out, "total", r->total);
+	if (r->host) {
+		add_row(out, "on the host, optimizer", r->host);
+	}
 }
 
 /* ---- for programs ---- */
@@ -81,6 +84,7 @@ json_stage(const struct pass_holds *h, uint32_t i, struct buf *out)
 	json_int(out, "weight_bytes", s->weights);
 	json_int(out, "gradient_bytes", s->gradients);
 	json_int(out, "optimizer_bytes", s->optimizer);
+	json_int(out, "host_bytes", s->host);
 	json_int(out, "layer_saved_bytes", s->layer);
 	json_int(out, "saved_bytes", s->saved);
 	json_int(out, "around_bytes", s->around);
@@ -98,6 +102,7 @@ json_rank(const struct pass_holds *h, uint32_t i, struct buf *out)
 	json_int(out, "weight_bytes", r->weights);
 	json_int(out, "gradient_bytes", r->gradients);
 	json_int(out, "optimizer_bytes", r->optimizer);
+	json_int(out, "host_bytes", r->host);
 	json_int(out, "activation_bytes", r->activations);
 	json_int(out, "total_bytes", r->total);
 	buf_putc(out, '}');

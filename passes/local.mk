@@ -75,6 +75,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price.c \
 	%D%/price.h \
 	%D%/price_kernel.c \
+	%D%/price_offload.c \
 	%D%/ranks.c \
 	%D%/ranks.h \
 	%D%/recompute.c \

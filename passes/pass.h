@@ -290,6 +290,7 @@ struct pass_stage {
 	uint32_t rank;		/* of the pipeline */
 	int64_t layers;
 	int64_t weights, gradients, optimizer;
+	int64_t host;		/* what the optimizer keeps in its memory */
 	int64_t layer;		/* that one layer saves, the largest */
 	int64_t saved;		/* by all its layers, for one microbatch */
 	int64_t around;		/* outside of layers, read by backward */
@@ -300,6 +301,7 @@ struct pass_stage {
 struct pass_rank {
 	uint32_t nstages;
 	int64_t weights, gradients, optimizer;
+	int64_t host;		/* no part of the total */
 	int64_t activations;	/* at most, over its schedule */
 	int64_t total;
 };

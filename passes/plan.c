@@ -173,6 +173,7 @@ fill(const struct plan_reading *r)
 	p->sequence = is_word(r, PLAN_KEY_SEQUENCE, "on");
 	p->ring = !is_word(r, PLAN_KEY_CONTEXT, "gather");
 	p->balanced = is_word(r, PLAN_KEY_BALANCED, "on");
+	p->offload = is_word(r, PLAN_KEY_OFFLOAD, "optimizer");
 	p->nlayers = r->facts.nlayers;
 	p->batch = r->facts.batch ? ir_dim_size(r->m, r->facts.batch) : 1;
 	fill_mesh(r);
@@ -193,6 +194,15 @@ plan_recompute(struct ir_module *m, const char **what)
 	*what = plan_by_stage(&r.said[PLAN_KEY_RECOMPUTE]) ? NULL
 							 : p.recompute;
 	return true;
+}
+
+bool
+plan_offload(const struct ir_module *m)
+{
+	const struct ir_setting *s = ir_setting(m, "plan.offload");
+
+	return s && s->kind != SET_NUM &&
+	       strcmp(ir_text(m->ctx, s->text), "optimizer") == 0;
 }
 
 const char *

@@ -38,6 +38,7 @@ struct plan {
 	const char *recompute;	/* "none", "attention", "full"; or "q k" */
 	/* the same by stage; NULL: alike, else the above is only text */
 	const char **recompute_of;
+	bool offload;		/* the optimizer's state lies on the host */
 	uint32_t nstages;	/* pp * interleave */
 	int64_t *layers;	/* by stage */
 	struct plan_split split[PLAN_NAXES];	/* by axis; none of pp */
@@ -66,6 +67,8 @@ bool plan_recompute(struct ir_module *m, const char **what);
 /* What one stage builds again, of a plan that was read. */
 const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 
+/* Whether the plan, or that of rank programs, offloads; no other is read. */
+bool plan_offload(const struct ir_module *m);
 /* "tp" */
 const char *plan_axis_name(enum plan_axis axis);
 int64_t plan_degree(const struct plan *p, enum plan_axis axis);

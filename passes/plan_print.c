@@ -137,6 +137,9 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 	case PLAN_KEY_RECOMPUTE:
 		add_recompute(m, v, p);
 		break;
+	case PLAN_KEY_OFFLOAD:
+		add_word(m, v, p->offload ? "optimizer" : "none");
+		break;
 	default:
 		add_split(m, v, &p->split[PLAN_DP +
 					  (key - PLAN_KEY_SPLIT_DP)]);

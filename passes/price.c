@@ -5,6 +5,8 @@
  */
 #include "passes/price.h"
 
+#include "passes/plan.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -186,6 +188,11 @@ price_step(const struct ranks *r, const struct target_group *t,
 	   const struct price_traits *traits, struct arena *a,
 	   struct price *out, const char **why)
 {
+	if (plan_offload(r->m) && t->device.host_bytes_us <= 0) {
+		*why = "the plan keeps the optimizer's state on the host, and "
+		       "the target has no link to it: `host` is 0";
+		return false;
+	}
 	price_functions(r, t, traits, a, out);
 	if (!price_pipeline(r->sched, traits, a, out)) {
 		*why = "the schedule stalls";

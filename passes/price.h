@@ -89,4 +89,9 @@ void price_kernel(struct pricing *p, const struct kernel *k,
 struct cost_group price_group(const struct ranks *r,
 			      const struct target_group *t, uint32_t axes);
 
+/* ---- price_offload.c -------------------------------------------------- */
+
+/* What the kernel waits for its host; 0, if nothing of it is there. */
+double price_host_us(const struct pricing *p, const struct kernel *k);
+
 #endif

@@ -242,8 +242,9 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 	case KERNEL_COLLECTIVE:	/* sends are priced with the schedule */
 		break;
 	default:
-		add(f, PRICE_MAPS, cost_bytes(&p->t->device, COST_MAP,
-					      bytes).us);
+		add(f, PRICE_MAPS, fmax(cost_bytes(&p->t->device, COST_MAP,
+						   bytes).us,
+					price_host_us(p, k)));
 		break;
 	}
 	if (k->talk.axes) {

@@ -1357,6 +1357,7 @@ cli_tests = \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
 	tests/cli/memory.sh \
+	tests/cli/offload.sh \
 	tests/cli/output.sh \
 	tests/cli/pipeline.sh \
 	tests/cli/place.sh \

@@ -98,6 +98,8 @@ same moe.llm --pin 'pp=3,recompute=((q,g)*2,(q+g))'
 has '  recompute = (q, g);'
 same moe.llm --pin 'pp=3,recompute=full*1'
 has '  recompute = full;'
+same moe.llm --pin offload=optimizer
+has '  offload = optimizer;'
 same moe.llm --pin sequence=on,context=gather,balanced=on,cp=4
 has '  context = gather;'
 
@@ -185,6 +187,7 @@ pinned 'stages=3*x' 'expected how many times'
 pinned 'schedule="x' 'no closing'
 pinned 'zero=4' '`zero` is 4, and 0 to 3 is legal'
 pinned 'context=rign' '`context` is ring or gather (did you mean `ring`?)'
+pinned 'offload=optimiser' '(did you mean `optimizer`?)'
 pinned 'sequence=1' '`sequence` is on or off'
 pinned 'mesh=pp+dp+ep+cp' '`tp` is missing'
 pinned 'mesh=pp+dp+ep+cp+cp' '`cp` stands twice in `mesh`'
@@ -291,5 +294,5 @@ for page in plan language; do
 		}
 	done <keys
 done
-test "$(wc -l <keys)" -ge 19 || bad=1
+test "$(wc -l <keys)" -ge 20 || bad=1
 exit $bad

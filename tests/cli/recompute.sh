@@ -63,7 +63,7 @@ held()
 }
 for first in none attention full '(n+silu)'; do
 	for last in none attention full '(n+silu)'; do
-		pins=pp=2,microbatch=1,stages=1+3,recompute=$first*1+$last*1
+		pins="pp=2,microbatch=1,stages=1+3,recompute=$first*1+$last*1"
 		"$LLMC" eval --compare --steps 2 --dim layers=4 --pin "$pins" \
 			"$top/tiny-dense.llm" >"$tmp/o" || exit 1
 		held "$first*1+$last*1" >"$tmp/both"

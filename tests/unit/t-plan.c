@@ -222,6 +222,7 @@ draw(struct ir_module *m, uint64_t *rng, struct plan *p)
 		: sched_defs[below(rng, 5)].name;
 	p->zero = (int)below(rng, 4);
 	p->sequence = below(rng, 2);
+	p->offload = below(rng, 2);
 	p->ring = below(rng, 2);
 	p->nstages = (uint32_t)(p->pp * p->interleave);
 	draw_recompute(rng, p);
@@ -287,6 +288,7 @@ test_round_trip(void **state)
 		assert_int_equal(q.interleave, p.interleave);
 		assert_int_equal(q.zero, p.zero);
 		assert_int_equal(q.sequence, p.sequence);
+		assert_int_equal(q.offload, p.offload);
 		assert_int_equal(q.ring, p.ring);
 		assert_string_equal(q.schedule, p.schedule);
 		same_recompute(&q, &p);
