@@ -1337,6 +1337,7 @@ pair_files = \
 
 cli_tests = \
 	tests/cli/activations.sh \
+	tests/cli/arena.sh \
 	tests/cli/color.sh \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
@@ -1373,6 +1374,7 @@ doc_pages = \
 	docs/ir.md \
 	docs/kernels.md \
 	docs/language.md \
+	docs/memory.md \
 	docs/passes.md \
 	docs/plan.md \
 	docs/ranks.md \
