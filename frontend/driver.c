@@ -167,6 +167,8 @@ is_split(const struct driver *d)
 	}
 	return emit && (strcmp(emit, "ranks") == 0 ||
 			strcmp(emit, "cost") == 0 ||
+			strcmp(emit, "arena") == 0 ||
+			strcmp(emit, "arena-json") == 0 ||
 			(strcmp(emit, "kernels") == 0 &&
 			 (given(d, OPT_PLAN) || given(d, OPT_PIN))));
 }
@@ -420,6 +422,9 @@ emit(struct driver *d, struct ir_module *m)
 	}
 	if (wants(d, "cost")) {
 		return drv_print_cost(d, m);
+	}
+	if (wants(d, "arena") || wants(d, "arena-json")) {
+		return drv_print_arena(d, m, wants(d, "arena-json"));
 	}
 	if (wants(d, "kernels")) {
 		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);

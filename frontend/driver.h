@@ -74,6 +74,8 @@ bool drv_eval_split(struct driver *d, struct ir_module *m,
 		    struct ir_module *unsplit);
 /* What a step of them takes on the target of --target. */
 bool drv_print_cost(struct driver *d, struct ir_module *m);
+/* Where everything lies in each rank's memory. */
+bool drv_print_arena(struct driver *d, struct ir_module *m, bool json);
 /* The programs as IR text, and in comments who runs them when. */
 bool drv_print_ranks(struct driver *d, struct ir_module *m);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "frontend/compare.h"
+#include "passes/memory.h"
 
 #define MAX_BYTES ((int64_t)16 << 30)	/* unless --max-bytes says more */
 #define MAX_STEPS 1000000
@@ -245,5 +246,47 @@ drv_print_cost(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	price_print(&r, &p, &d->out);
+	return true;
+}
+
+/* ---- --emit=arena ---- */
+
+bool
+drv_print_arena(struct driver *d, struct ir_module *m, bool json)
+{
+	const struct span nowhere = { 0, 0 };
+	const struct target_device *device = NULL;
+	const char *why = "?";
+	struct memory mem;
+	struct target t;
+	struct ranks r;
+
+	if (!can_run(d, m, &r)) {
+		return false;
+	}
+	if (d->opts.at[OPT_TARGET].given) {
+		const struct target_group *g = one_group(d, &r, &t);
+
+		if (!g) {
+			return false;
+		}
+		device = &g->device;
+	}
+	if (!memory_plan(&r, NULL, device ? (int64_t)device->reserve_bytes : 0,
+			 &d->ctx.perm, &mem, &why)) {
+		diag_error(&d->ctx.diags, nowhere, "these rank programs have "
+			   "no arena: %s", why);
+		return false;
+	}
+	if (d->opts.at[OPT_VERIFY_EACH].given &&
+	    (why = memory_check(&r, &mem))) {
+		die("the arena is wrong: %s", why);
+	}
+	if (json) {
+		memory_print_json(&r, &mem, &d->out);
+	} else {
+		memory_print(&r, &mem, device ? device->memory_bytes : 0,
+			     &d->out);
+	}
 	return true;
 }

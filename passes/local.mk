@@ -50,6 +50,18 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels.h \
 	%D%/kernels_print.c \
 	%D%/manager.c \
+	%D%/memory.c \
+	%D%/memory_carry.c \
+	%D%/memory_check.c \
+	%D%/memory_pack.c \
+	%D%/memory_parts.h \
+	%D%/memory_print.c \
+	%D%/memory_saves.c \
+	%D%/memory_slots.c \
+	%D%/memory_temps.c \
+	%D%/memory_tensors.c \
+	%D%/memory_wait.c \
+	%D%/memory_where.c \
 	%D%/names.c \
 	%D%/optimize.c \
 	%D%/plan.c \

@@ -33,6 +33,7 @@ static const struct field {
 	{ "fp8", NUM, DEVICE(flops_us[TARGET_FP8]), 1e6 },
 	{ "int8", NUM, DEVICE(flops_us[TARGET_INT8]), 1e6 },
 	{ "memory", NUM, DEVICE(memory_bytes), 1e9 },
+	{ "reserve", NUM, DEVICE(reserve_bytes), 1e9 },
 	{ "bandwidth", NUM, DEVICE(memory_bytes_us), 1e6 },
 	{ "units", INT, DEVICE(units), 0 },
 	{ "clock", NUM, DEVICE(clock_mhz), 1e3 },

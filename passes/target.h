@@ -21,6 +21,7 @@ struct target_device {
 	const char *vendor, *arch, *link;	/* "" where nobody said so */
 	double flops_us[TARGET_NRATES];	/* dense; 0: it cannot */
 	double memory_bytes, memory_bytes_us;
+	double reserve_bytes;	/* of it that are not the plan's */
 	int64_t units;		/* that a matrix tile runs on (SMs) */
 	double clock_mhz;
 	double link_bytes_us;	/* out of one device */

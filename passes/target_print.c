@@ -47,6 +47,7 @@ print_device(struct buf *out, const struct target_device *d)
 		num(out, target_rate_names[i], d->flops_us[i], 1e6);
 	}
 	num(out, "memory", d->memory_bytes, 1e9);
+	num(out, "reserve", d->reserve_bytes, 1e9);
 	num(out, "bandwidth", d->memory_bytes_us, 1e6);
 	num(out, "units", (double)d->units, 1);
 	num(out, "clock", d->clock_mhz, 1e3);

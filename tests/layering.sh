@@ -31,7 +31,7 @@ function lone(what, home)
 BEGIN {
 	n = split("ir/base.h ir/ir.h ir/machine.h passes/answer.h " \
 		"passes/cost.h " \
-		"passes/kernels.h passes/pass.h passes/plan.h " \
+		"passes/kernels.h passes/memory.h passes/pass.h passes/plan.h " \
 		"passes/price.h passes/ranks.h passes/sched.h " \
 		"passes/search.h passes/sim.h " \
 		"passes/target.h codegen/cg.h runtime/rt.h", list, " ")

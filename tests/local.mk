@@ -66,6 +66,7 @@ unit_tests = \
 	%D%/unit/t-ir \
 	%D%/unit/t-lang \
 	%D%/unit/t-ops \
+	%D%/unit/t-memory \
 	%D%/unit/t-optimize \
 	%D%/unit/t-options \
 	%D%/unit/t-passes \

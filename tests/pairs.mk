@@ -1341,6 +1341,7 @@ pair_files = \
 cli_tests = \
 	tests/cli/activations.sh \
 	tests/cli/answer.sh \
+	tests/cli/arena.sh \
 	tests/cli/color.sh \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
@@ -1379,10 +1380,12 @@ doc_pages = \
 	docs/ir.md \
 	docs/kernels.md \
 	docs/language.md \
+	docs/memory.md \
 	docs/passes.md \
 	docs/plan.md \
 	docs/ranks.md \
 	docs/schedule.md \
+	docs/search.md \
 	docs/target.md \
 	docs/testing.md \
 	docs/walkthrough.md

@@ -137,9 +137,9 @@ test_mistakes(void **state)
 	fails("f -o", "`-o` needs FILE");
 	fails("f --passes", "`--passes` needs P,..");
 	fails("--stats=1 f", "`--stats` takes no value");
-	fails("--emit=irr f", "`--emit` is one of answer, answer-json, ast, "
-	      "cost, ir, kernels, memory, memory-json, plan, ranks, summary, "
-	      "summary-json, target; found `irr` (did you mean `ir`?)");
+	fails("--emit=irr f", "`--emit` is one of answer, answer-json, "
+	      "arena, arena-json, ast, cost, ir, kernels, memory, "
+	      "memory-json, plan, ranks, summary, summary-json, target; found `irr` (did you mean `ir`?)");
 	fails("--help=html", "`--help` is one of man, bash, zsh, fish; found "
 	      "`html`");
 	fails("opt --seed=1 f", "`--seed` is for eval only");

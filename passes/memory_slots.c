@@ -1,0 +1,217 @@
+/*
+ * A slot holds all that one microbatch of one stage keeps.  There are as many
+ * as microbatches that keep something at once, by the schedule.  Stages of a
+ * rank whose slots are alike, as those of an interleaved schedule, share one
+ * pool: they do not all need their most at the same time.
+ */
+#include "passes/memory_parts.h"
+
+#include <stdlib.h>
+
+/* Which part of the work takes a slot, and which gives it back. */
+const struct memory_hold memory_holds[MEMORY_NSPANS] = {
+	[MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
+	[MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
+	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS },
+	[MEMORY_TOP + MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
+	[MEMORY_TOP + MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
+	[MEMORY_TOP + MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
+};
+
+/* Stages of one rank, those of the largest slots first. */
+struct slots {
+	struct memory_work *w;
+	const struct sched_list *list;
+	enum memory_span span;
+	uint32_t *stages, n;
+	uint32_t *group;	/* by stage, from 1; 0: another rank's */
+	uint32_t ngroups;
+	int64_t *bytes;		/* by group: of its largest slot */
+};
+
+static int64_t
+bytes_of(const struct slots *s, uint32_t stage)
+{
+	return s->w->out->stage[stage].saves[s->span].bytes;
+}
+
+/* Slots that the groups `a` and `b` need together, at most. */
+static uint32_t
+most(const struct slots *s, uint32_t a, uint32_t b)
+{
+	uint32_t now = 0, peak = 0, i;
+
+	for (i = 0; i < s->list->actions.n; i++) {
+		const struct sched_action *x = &s->list->actions.at[i];
+		uint8_t does = sched_kinds[x->kind].does;
+		uint32_t g = s->group[x->stage];
+
+		if (g == 0 || (g != a && g != b)) {
+			continue;
+		}
+		now += (does & memory_holds[s->span].from) != 0;
+		peak = now > peak ? now : peak;
+		now -= (does & memory_holds[s->span].to) != 0;
+	}
+	return peak;
+}
+
+/* Alike ones together, and others where that takes less. */
+static void
+find_groups(struct slots *s)
+{
+	uint32_t i, k, g;
+
+	for (i = 0; i < s->n; i++) {
+		int64_t bytes = bytes_of(s, s->stages[i]);
+
+		if (i == 0 || bytes != s->bytes[s->ngroups]) {
+			s->bytes[++s->ngroups] = bytes;
+		}
+		s->group[s->stages[i]] = s->ngroups;
+	}
+	for (g = 1, k = 2; k <= s->ngroups; k++) {
+		if (s->bytes[g] * most(s, g, k) >
+		    s->bytes[g] * most(s, g, g) +
+		    s->bytes[k] * most(s, k, k)) {
+			g = k;
+			continue;
+		}
+		for (i = 0; i < s->n; i++) {
+			if (s->group[s->stages[i]] == k) {
+				s->group[s->stages[i]] = g;
+			}
+		}
+	}
+}
+
+static uint32_t
+take_slot(struct slots *s, bool **used, uint32_t *n)
+{
+	uint32_t i;
+
+	for (i = 0; i < *n && (*used)[i]; i++) {
+	}
+	if (i == *n) {
+		*used = arena_grow(&s->w->tmp, *used, *n, *n + 1);
+		++*n;
+	}
+	(*used)[i] = true;
+	return i;
+}
+
+static void
+give_slots(struct slots *s, uint32_t group, struct memory_pool *pool)
+{
+	bool *used = NULL;
+	uint32_t i;
+
+	for (i = 0; i < s->list->actions.n; i++) {
+		const struct sched_action *x = &s->list->actions.at[i];
+		uint8_t does = sched_kinds[x->kind].does;
+		uint32_t *slot;
+
+		if (s->group[x->stage] != group) {
+			continue;
+		}
+		slot = &s->w->out->stage[x->stage].slot[s->span]
+			[x->microbatch];
+		if (does & memory_holds[s->span].from) {
+			*slot = take_slot(s, &used, &pool->slots);
+		}
+		if (does & memory_holds[s->span].to) {
+			used[*slot] = false;
+		}
+	}
+}
+
+static void
+make_pool(struct slots *s, uint32_t rank, uint32_t group)
+{
+	struct memory *out = s->w->out;
+	struct memory_pool pool = { .rank = rank, .span = s->span,
+				    .bytes = s->bytes[group] };
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++) {
+		uint32_t stage = s->stages[i];
+
+		if (s->group[stage] == group) {
+			out->stage[stage].saves[s->span].pool = out->pools.n;
+			out->stage[stage].slot[s->span] = arena_alloc(s->w->a,
+				s->w->r->nmicrobatches * sizeof(uint32_t));
+		}
+	}
+	give_slots(s, group, &pool);
+	VEC_PUSH(s->w->a, &out->pools, pool);
+}
+
+/* Sorted by bytes, in place; there are few. */
+static void
+add_stage(struct slots *s, uint32_t stage)
+{
+	uint32_t i = s->n++;
+
+	for (; i > 0 && bytes_of(s, s->stages[i - 1]) < bytes_of(s, stage);
+	     i--) {
+		s->stages[i] = s->stages[i - 1];
+	}
+	s->stages[i] = stage;
+}
+
+static void
+pool_rank(struct memory_work *w, uint32_t rank, enum memory_span span)
+{
+	uint32_t n = w->out->nstages, i;
+	struct slots s = { .w = w, .span = span,
+			   .list = &w->r->sched->ranks[rank] };
+
+	s.stages = arena_alloc(&w->tmp, n * sizeof *s.stages);
+	s.group = arena_alloc(&w->tmp, n * sizeof *s.group);
+	s.bytes = arena_alloc(&w->tmp, (n + 1) * sizeof *s.bytes);
+	for (i = 0; i < n; i++) {
+		if (w->out->stage[i].rank == rank && bytes_of(&s, i)) {
+			add_stage(&s, i);
+		}
+	}
+	if (s.n == 0) {
+		return;
+	}
+	find_groups(&s);
+	for (i = 0; i < s.n; i++) {
+		uint32_t g = s.group[s.stages[i]];
+
+		if (i == 0 || g != s.group[s.stages[i - 1]]) {
+			make_pool(&s, rank, g);
+		}
+	}
+	/* what each would need alone */
+	for (i = 0; i < s.n; i++) {
+		s.group[s.stages[i]] = i + 1;
+	}
+	for (i = 0; i < s.n; i++) {
+		w->out->stage[s.stages[i]].saves[span].slots =
+			most(&s, i + 1, i + 1);
+	}
+}
+
+void
+memory_slots(struct memory_work *w)
+{
+	struct memory *out = w->out;
+	uint32_t i, k;
+
+	for (i = 0; i < out->buffers.n; i++) {
+		struct memory_buffer *b = memory_at(w, i);
+
+		if (b->kind == MEMORY_SAVES) {
+			out->stage[b->stage].saves[b->span].bytes +=
+				b->bytes * b->trips;
+		}
+	}
+	for (i = 0; i < out->nranks; i++) {
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			pool_rank(w, i, (enum memory_span)k);
+		}
+	}
+}

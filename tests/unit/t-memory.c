@@ -1,0 +1,452 @@
+/*
+ * Arenas: the packer against a checker of its own, and against the smallest
+ * packing where one can be found; arenas of random models under random plans
+ * against memory_check, which runs all ranks on a memory of stamps; and that
+ * check against arenas that were broken.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "frontend/frontend.h"
+#include "passes/memory.h"
+#include "passes/pass.h"
+#include "passes/plan.h"
+#include "t-split.h"
+
+#define PAIRS 150
+
+/* ---- the packer ---- */
+
+/* All pairs: no two that meet in time meet in space. */
+static void
+assert_packed(const struct memory_block *b, uint32_t n, int64_t bytes)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < n; i++) {
+		assert_true(b[i].offset >= 0);
+		assert_true(b[i].offset % MEMORY_ALIGN == 0);
+		assert_true(b[i].offset + b[i].bytes <= bytes);
+		for (k = 0; k < i; k++) {
+			assert_true(b[i].to < b[k].from ||
+				    b[k].to < b[i].from ||
+				    b[i].offset + b[i].bytes <= b[k].offset ||
+				    b[k].offset + b[k].bytes <= b[i].offset);
+		}
+	}
+}
+
+/* The bound once more, step by step. */
+static int64_t
+most_at_once(const struct memory_block *b, uint32_t n)
+{
+	int64_t most = 0, now;
+	uint32_t step, i;
+
+	for (step = 0; step < 400; step++) {
+		for (now = 0, i = 0; i < n; i++) {
+			now += b[i].from <= step && step <= b[i].to
+				? b[i].bytes : 0;
+		}
+		most = now > most ? now : most;
+	}
+	return most;
+}
+
+static void
+test_pack_random(void **state)
+{
+	uint64_t seed, s;
+	double gaps = 0, worst = 0;
+	uint32_t rounds = 300;
+
+	(void)state;
+	for (seed = 1; seed <= rounds; seed++) {
+		struct memory_block b[120], again[120];
+		uint32_t n, i, step;
+		int64_t bytes, bound;
+		struct arena a;
+		struct mem mem;
+
+		mem_init(&mem);
+		arena_init(&a, &mem);
+		s = seed;
+		n = 1 + draw(&s, 120);
+		for (i = 0; i < n; i++) {
+			uint32_t life = draw(&s, 8) ? draw(&s, 6)
+						    : draw(&s, 150);
+
+			b[i].bytes = MEMORY_ALIGN * (1 + (int64_t)
+				(draw(&s, 3) ? draw(&s, 40)
+					     : 4u << draw(&s, 5)));
+			b[i].from = draw(&s, 200);
+			b[i].to = b[i].from + life;
+			again[i] = b[i];
+		}
+		bytes = memory_pack(&a, b, n);
+		bound = memory_bound(&a, b, n, &step);
+		assert_int_equal(bound, most_at_once(b, n));
+		assert_true(bytes >= bound);
+		assert_packed(b, n, bytes);
+		assert_int_equal(memory_pack(&a, again, n), bytes);
+		for (i = 0; i < n; i++) {
+			assert_int_equal(again[i].offset, b[i].offset);
+		}
+		gaps += (double)(bytes - bound) / (double)bound;
+		worst = (double)(bytes - bound) / (double)bound > worst
+			? (double)(bytes - bound) / (double)bound : worst;
+		arena_release(&a);
+	}
+	print_message("packed: %.2f%% above the bound, at most %.1f%%\n",
+		      100 * gaps / rounds, 100 * worst);
+	assert_true(gaps / rounds < 0.03);
+	assert_true(worst < 0.25);
+}
+
+static int64_t
+pack(struct memory_block *b, uint32_t n)
+{
+	struct arena a;
+	struct mem mem;
+	int64_t bytes;
+
+	mem_init(&mem);
+	arena_init(&a, &mem);
+	bytes = memory_pack(&a, b, n);
+	arena_release(&a);
+	assert_packed(b, n, bytes);
+	return bytes;
+}
+
+/* Cases whose smallest packing is known. */
+static void
+test_pack_known(void **state)
+{
+	/* one after the other */
+	struct memory_block row[] = {
+		{ 512, 0, 0, 0 }, { 256, 1, 1, 0 }, { 1024, 2, 5, 0 }
+	};
+	/* each next to its neighbours: a in and b out, by turns */
+	struct memory_block chain[] = {
+		{ 256, 0, 1, 0 }, { 1024, 1, 2, 0 }, { 256, 2, 3, 0 },
+		{ 1024, 3, 4, 0 }, { 256, 4, 5, 0 }
+	};
+	/* small ones placed first in the middle would leave gaps too small */
+	struct memory_block teeth[] = {
+		{ 256, 0, 3, 0 }, { 256, 0, 1, 0 }, { 256, 0, 3, 0 },
+		{ 256, 0, 1, 0 }, { 512, 2, 3, 0 }
+	};
+	/* two large ones around a long small one */
+	struct memory_block around[] = {
+		{ 256, 0, 9, 0 }, { 2048, 0, 4, 0 }, { 2048, 5, 9, 0 }
+	};
+	struct arena a;
+	struct mem mem;
+	uint32_t step;
+
+	(void)state;
+	assert_int_equal(pack(row, 3), 1024);
+	assert_int_equal(pack(chain, 5), 1280);
+	assert_int_equal(pack(teeth, 5), 1024);
+	assert_int_equal(pack(around, 3), 2304);
+	assert_int_equal(pack(row, 0), 0);
+	mem_init(&mem);
+	arena_init(&a, &mem);
+	assert_int_equal(memory_bound(&a, chain, 5, &step), 1280);
+	assert_int_equal(step, 1);
+	arena_release(&a);
+}
+
+/* ---- arenas of random programs ---- */
+
+struct look {
+	struct ir_ctx c;
+	struct arena a;
+	struct ir_module *m;
+	struct ranks r;
+	struct memory mem;
+};
+
+static bool
+apply(struct ir_ctx *c, struct ir_module *m, const char *list)
+{
+	struct pass_list l = { 0 };
+	struct pass_table table;
+	struct pass_manager pm;
+	bool ok;
+
+	pass_table_init(&table, c);
+	pass_manager_init(&pm, &table);
+	ok = pass_list_parse(&table, &l, list) &&
+	     pass_run(&pm, &l, m) == PASS_OK;
+	pass_manager_release(&pm);
+	pass_table_release(&table);
+	return ok;
+}
+
+static struct ir_module *
+compile(struct ir_ctx *c, const struct pair *p)
+{
+	const char *text = model_text(&c->perm, p);
+	uint32_t base;
+
+	assert_true(source_add(&c->sources, "model", text, strlen(text),
+			       &base));
+	return fe_compile(c, c->sources.files.n - 1);
+}
+
+/* False: the plan is not legal for the model. */
+static bool
+look_open(struct look *l, uint64_t seed)
+{
+	struct pair p = random_pair(seed);
+	const char *why = "?";
+	struct sched *s;
+
+	memset(l, 0, sizeof *l);
+	ir_ctx_init(&l->c, NULL);
+	arena_init(&l->a, &l->c.mem);
+	l->m = compile(&l->c, &p);
+	assert_non_null(l->m);
+	if (!plan_pin(l->m, plan_text(&l->c.perm, &p)) ||
+	    !apply(&l->c, l->m, "split")) {
+		return false;
+	}
+	s = ranks_schedule(l->m, &l->c.perm);
+	assert_non_null(s);
+	assert_true(ranks_open(&l->r, l->m, s, &why));
+	if (!memory_plan(&l->r, NULL, 1 << 20, &l->a, &l->mem, &why)) {
+		fail_msg("seed %llu: %s", (unsigned long long)seed, why);
+	}
+	return true;
+}
+
+static void
+look_close(struct look *l)
+{
+	arena_release(&l->a);
+	ir_ctx_release(&l->c);
+}
+
+/* Sums of the parts, and the bound below the total. */
+static void
+assert_sums(const struct look *l)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < l->mem.nranks; i++) {
+		const struct memory_rank *r = &l->mem.rank[i];
+		int64_t sum = r->reserve, saves = 0;
+
+		for (k = 0; k < MEMORY_NKINDS; k++) {
+			sum += r->by[k];
+		}
+		for (k = 0; k < l->mem.pools.n; k++) {
+			saves += l->mem.pools.at[k].rank == i
+				? l->mem.pools.at[k].bytes *
+				  l->mem.pools.at[k].slots : 0;
+		}
+		assert_int_equal(r->reserve, 1 << 20);
+		assert_int_equal(sum, r->total);
+		assert_int_equal(saves, r->by[MEMORY_SAVES]);
+		assert_true(r->bound <= r->total);
+		assert_true(r->total <= l->mem.rank[l->mem.fullest].total);
+	}
+}
+
+/* Pools are never larger than slots of each stage alone. */
+static void
+assert_pools(const struct look *l)
+{
+	int64_t alone[64] = { 0 };
+	uint32_t i, k;
+
+	for (i = 0; i < l->mem.nstages; i++) {
+		const struct memory_stage *s = &l->mem.stage[i];
+
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			alone[s->rank] += s->saves[k].bytes *
+					  s->saves[k].slots;
+		}
+	}
+	for (i = 0; i < l->mem.nranks; i++) {
+		assert_true(l->mem.rank[i].by[MEMORY_SAVES] <= alone[i]);
+	}
+}
+
+static void
+test_arenas(void **state)
+{
+	const char *many = getenv("MEMORY_PAIRS");
+	const char *first = getenv("MEMORY_SEED");
+	uint64_t seed = first ? strtoull(first, NULL, 10) : 1, done = 0;
+	uint64_t pairs = many ? strtoull(many, NULL, 10) : PAIRS;
+	double gap = 0, worst = 0;
+	const char *why;
+	struct look l;
+
+	(void)state;
+	for (; done < pairs; seed++) {
+		if (look_open(&l, seed)) {
+			const struct memory_rank *r =
+				&l.mem.rank[l.mem.fullest];
+			double off = (double)(r->total - r->bound) /
+				     (double)(r->bound - r->reserve);
+
+			why = memory_check(&l.r, &l.mem);
+			if (why) {
+				fail_msg("seed %llu: %s",
+					 (unsigned long long)seed, why);
+			}
+			assert_sums(&l);
+			assert_pools(&l);
+			gap += off;
+			worst = off > worst ? off : worst;
+			done++;
+		}
+		look_close(&l);
+	}
+	print_message("%llu arenas: %.2f%% above the bound, at most %.1f%%\n",
+		      (unsigned long long)done, 100 * gap / (double)done,
+		      100 * worst);
+	assert_true(gap / (double)done < 0.03);
+}
+
+/* ---- broken arenas ---- */
+
+/* Two temps of a function that live at once, on the same bytes. */
+static bool
+damage_temps(struct look *l, uint64_t *state)
+{
+	struct memory *mem = &l->mem;
+	uint32_t n = mem->buffers.n, tries, i, k;
+
+	for (tries = 0; tries < 200; tries++) {
+		struct memory_buffer *a, *b;
+
+		i = draw(state, n);
+		k = draw(state, n);
+		a = &mem->buffers.at[i];
+		b = &mem->buffers.at[k];
+		if (i != k && a->kind == MEMORY_TEMPS && b->kind == a->kind &&
+		    a->func == b->func && a->from < b->from &&
+		    b->from < a->to && a->offset != b->offset) {
+			b->offset = a->offset;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* All microbatches in one slot. */
+static bool
+damage_slots(struct look *l, uint64_t *state)
+{
+	uint32_t stage = draw(state, l->mem.nstages), k, i;
+	struct memory_stage *s = &l->mem.stage[stage];
+
+	for (k = 0; k < MEMORY_NSPANS; k++) {
+		if (s->saves[k].slots > 1) {
+			for (i = 0; i < l->r.nmicrobatches; i++) {
+				s->slot[k][i] = 0;
+			}
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A tensor on another one. */
+static bool
+damage_tensors(struct look *l, uint64_t *state)
+{
+	struct memory *mem = &l->mem;
+	uint32_t i, tries;
+
+	for (tries = 0; tries < 100; tries++) {
+		i = 1 + draw(state, mem->buffers.n - 1);
+		if (mem->buffers.at[i].kind == MEMORY_WEIGHTS &&
+		    mem->buffers.at[i - 1].kind == MEMORY_WEIGHTS &&
+		    mem->buffers.at[i - 1].pipe == mem->buffers.at[i].pipe) {
+			mem->buffers.at[i].offset =
+				mem->buffers.at[i - 1].offset;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Saves that lie on what else is saved. */
+static bool
+damage_saves(struct look *l, uint64_t *state)
+{
+	struct memory *mem = &l->mem;
+	uint32_t i, tries;
+
+	for (tries = 0; tries < 100; tries++) {
+		i = 1 + draw(state, mem->buffers.n - 1);
+		if (mem->buffers.at[i].kind == MEMORY_SAVES &&
+		    mem->buffers.at[i].offset >= MEMORY_ALIGN) {
+			mem->buffers.at[i].offset -= MEMORY_ALIGN;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+test_broken(void **state)
+{
+	static const struct {
+		const char *what;
+		bool (*damage)(struct look *l, uint64_t *state);
+		double least;	/* part that must be found */
+	} ways[] = {
+		/* a value that is carried does not live in all of its steps */
+		{ "temps", damage_temps, 0.8 },
+		{ "slots", damage_slots, 1 },
+		{ "tensors", damage_tensors, 1 },
+		/* what lies in front may be the last to be used */
+		{ "saves", damage_saves, 0.7 }
+	};
+	uint32_t w, done, found;
+	uint64_t seed, s;
+
+	(void)state;
+	for (w = 0; w < sizeof ways / sizeof *ways; w++) {
+		done = found = 0;
+		for (seed = 1; done < 30; seed++) {
+			struct look l;
+
+			s = seed;
+			if (look_open(&l, seed) && ways[w].damage(&l, &s)) {
+				done++;
+				found += memory_check(&l.r, &l.mem) != NULL;
+			}
+			look_close(&l);
+		}
+		print_message("%s: %u of %u found\n", ways[w].what, found,
+			      done);
+		assert_true(found >= ways[w].least * done);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pack_random),
+		cmocka_unit_test(test_pack_known),
+		cmocka_unit_test(test_arenas),
+		cmocka_unit_test(test_broken)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
