@@ -62,6 +62,12 @@ bool drv_print_cost(struct driver *d, struct ir_module *m);
 /* The programs as IR text, and in comments who runs them when. */
 bool drv_print_ranks(struct driver *d, struct ir_module *m);
 
+/* ---- assume.c --------------------------------------------------------- */
+
+struct price_traits;
+/* Sets the traits that --assume names; false after errors. */
+bool drv_assume(struct driver *d, struct price_traits *traits);
+
 /* ---- schedule.c ------------------------------------------------------- */
 
 /* Makes or reads a pipeline schedule; d->out gets it. False if reported. */

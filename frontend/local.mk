@@ -16,6 +16,7 @@ BUILT_SOURCES += %D%/parser.h
 %C%_libfrontend_a_DEPENDENCIES = $(%C%_libgrammar_a_OBJECTS)
 %C%_libfrontend_a_SOURCES = \
 	%D%/append.c \
+	%D%/assume.c \
 	%D%/ast.c \
 	%D%/ast.h \
 	%D%/ast_print.c \

@@ -209,14 +209,14 @@ one_group(struct driver *d, const struct ranks *r, struct target *t)
 bool
 drv_print_cost(struct driver *d, struct ir_module *m)
 {
-	const struct price_traits traits = { 0 };
+	struct price_traits traits = { 0 };
 	const struct target_group *g;
 	const char *why = "?";
 	struct target t;
 	struct ranks r;
 	struct price p;
 
-	if (!can_run(d, m, &r)) {
+	if (!drv_assume(d, &traits) || !can_run(d, m, &r)) {
 		return false;
 	}
 	g = one_group(d, &r, &t);
