@@ -90,6 +90,11 @@ bool drv_print_answer(struct driver *d, struct ir_module *m, bool json);
 
 /* Two plans beside each other; false if reported. */
 bool drv_diff(struct driver *d);
+/* ---- assume.c --------------------------------------------------------- */
+
+struct price_traits;
+/* Sets the traits that --assume names; false after errors. */
+bool drv_assume(struct driver *d, struct price_traits *traits);
 
 /* ---- schedule.c ------------------------------------------------------- */
 

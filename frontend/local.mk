@@ -18,6 +18,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/answer.c \
 	%D%/answer.h \
 	%D%/append.c \
+	%D%/assume.c \
 	%D%/ast.c \
 	%D%/ast.h \
 	%D%/ast_print.c \

@@ -216,11 +216,11 @@ bool
 drv_price(struct driver *d, struct ir_module *m, struct target *t,
 	  struct ranks *r, struct price *p)
 {
-	const struct price_traits traits = { 0 };
+	struct price_traits traits = { 0 };
 	const struct target_group *g;
 	const char *why = "?";
 
-	if (!can_run(d, m, r)) {
+	if (!drv_assume(d, &traits) || !can_run(d, m, r)) {
 		return false;
 	}
 	g = one_group(d, r, t);

@@ -132,6 +132,18 @@ or_one(const struct runs *x, enum column c)
 	return whole(x, c, &v) ? cell(x, c) : "1";
 }
 
+/*
+ * What overlaps tensor exchange splits by sequence, even if the row does not
+ * say so: all-reduce is not cut into pieces.
+ */
+static bool
+by_sequence(const struct runs *x)
+{
+	return strcmp(cell(x, SP), "1") == 0 ||
+	       (strcmp(cell(x, SP), "0") != 0 &&
+		strstr(cell(x, TRAITS), "tp_overlap=1") != NULL);
+}
+
 static const char *
 plan_text(struct arena *a, const struct runs *x)
 {
@@ -144,16 +156,10 @@ plan_text(struct arena *a, const struct runs *x)
 		or_one(x, TP), or_one(x, PP), or_one(x, DP), or_one(x, CP),
 		or_one(x, MBS), (long long)chunks,
 		chunks > 1 ? "interleaved" : "1f1b",
-		strcmp(cell(x, SP), "1") == 0 ? "on" : "off",
+		by_sequence(x) ? "on" : "off",
 		strcmp(rebuilt, "selective") == 0 ? "attention"
 		: strcmp(rebuilt, "full") == 0 ? "full" : "none",
 		*zero >= '1' && *zero <= '3' ? zero : "0");
-}
-
-static bool
-has_trait(const struct runs *x, const char *word)
-{
-	return strstr(cell(x, TRAITS), word) != NULL;
 }
 
 /* The row's nodes; what leaves one leaves it by as many ports as devices. */
@@ -207,16 +213,36 @@ first_error(struct runs *x, const struct ir_ctx *c)
 				  : "its plan does not fit it";
 }
 
+/*
+ * How published frameworks run, and what the row says on top.  Two traits
+ * follow from others, until a table has a word for them: flash attention on
+ * what came before sm_90 is of before FlashAttention-2, as it was in all such
+ * runs that we know of; and who overlaps tensor exchange overlaps sends.
+ */
+static const char *
+find_traits(struct runs *x, const struct target_group *g,
+	    struct price_traits *t)
+{
+	struct arena *a = &x->v->d->ctx.perm;
+	struct price_fault fault;
+
+	*t = (struct price_traits){
+		.lone_maps = true, .wide_logits = true, .whole_layers = true,
+		.lone_sums = true, .eager = true,
+		.first_flash = strncmp(g->device.arch, "sm_8", 4) == 0,
+		.blocking = strstr(cell(x, TRAITS), "tp_overlap=1") == NULL
+	};
+	if (!price_traits_parse(t, cell(x, TRAITS), true, a, &fault)) {
+		return fault.why;
+	}
+	return drv_assume(x->v->d, t) ? NULL : "--assume is wrong";
+}
+
 static const char *
 predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	struct val_row *r)
 {
-	struct price_traits traits = {
-		.unfused = has_trait(x, "attention=unfused"),
-		.eager = true,	/* no framework does otherwise */
-		.overlap_data = has_trait(x, "dp_overlap=1"),
-		.overlap_tensor = has_trait(x, "tp_overlap=1")
-	};
+	struct price_traits traits;
 	struct ir_module *m = compile(c, model_text(&c->perm, x, mlp));
 	struct target_group g = { 0 };
 	const char *why = NULL;
@@ -233,6 +259,10 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	}
 	if (!cluster(x, &g)) {
 		return "there is no target of that name";
+	}
+	why = find_traits(x, &g, &traits);
+	if (why) {
+		return why;
 	}
 	if (!price_step(&ranks, &g, &traits, &c->perm, &p, &why)) {
 		return why;
@@ -280,6 +310,9 @@ val_train(struct val *v)
 	struct runs x = { .v = v };
 
 	v->marks = "";
+	if (!drv_assume(v->d, &(struct price_traits){ 0 })) {
+		return false;
+	}
 	if (!tsv_columns(&v->table, &v->d->ctx.diags, "training runs",
 			 columns, NCOLUMNS, x.at)) {
 		return false;

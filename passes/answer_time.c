@@ -160,7 +160,8 @@ static enum answer_time
 plain_time(enum price_part part)
 {
 	return part == PRICE_MATRIX ? ANSWER_MATRIX :
-	       part == PRICE_ATTENTION ? ANSWER_ATTENTION : ANSWER_MAPS;
+	       part == PRICE_ATTENTION ? ANSWER_ATTENTION :
+	       part == PRICE_HOST ? ANSWER_LAUNCH : ANSWER_MAPS;
 }
 
 static void
@@ -276,12 +277,11 @@ static bool
 hops_us(const struct ranks *r, const struct price *p, struct arena *a,
 	double *us)
 {
-	const struct price_traits traits = { 0 };
 	struct price quick = *p;
 
 	quick.hop_us = 0;
 	quick.busy_us = quick.update_us = 0;
-	if (!price_pipeline(r->sched, &traits, a, &quick)) {
+	if (!price_pipeline(r->sched, &p->traits, a, &quick)) {
 		return false;
 	}
 	*us = fmax(0, p->step_us - quick.step_us);
@@ -317,14 +317,14 @@ mark_sequence(struct split_time *x)
 
 static void
 init(struct split_time *x, const struct ranks *r,
-     const struct target_group *t, struct arena *a)
+     const struct target_group *t, const struct price_traits *traits,
+     struct arena *a)
 {
-	static const struct price_traits traits;
 	struct ir_module *m = r->m;
 	uint32_t i;
 
 	memset(x, 0, sizeof *x);
-	x->p = (struct pricing){ .r = r, .m = m, .t = t, .traits = &traits };
+	x->p = (struct pricing){ .r = r, .m = m, .t = t, .traits = traits };
 	x->all = kernels_all(m, a);
 	for (i = 0; i < PLAN_NAXES; i++) {
 		x->axis[i] = ir_axis_find(m, intern_str(&m->ctx->syms,
@@ -408,7 +408,7 @@ answer_split_time(const struct ranks *r, const struct target_group *t,
 	if (!hops_us(r, p, a, &hops)) {
 		return false;
 	}
-	init(&x, r, t, a);
+	init(&x, r, t, &p->traits, a);
 	share_rank(&x, r, busiest(r, p), &s);
 	idle = p->step_us - share_parts(&s, p->parts_us, us);
 	if (fabs(idle) < 1e-9 * p->step_us) {

@@ -86,8 +86,12 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/plugin.c \
 	%D%/price.c \
 	%D%/price.h \
+	%D%/price_again.c \
 	%D%/price_kernel.c \
+	%D%/price_maps.c \
 	%D%/price_offload.c \
+	%D%/price_run.c \
+	%D%/price_traits.c \
 	%D%/ranks.c \
 	%D%/ranks.h \
 	%D%/recompute.c \

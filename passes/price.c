@@ -11,7 +11,8 @@
 #include <string.h>
 
 const char *const price_part_names[PRICE_NPARTS] = {
-	"contractions", "attention", "maps and rows", "collectives"
+	"contractions", "attention", "maps and rows", "collectives",
+	"waiting for the host"
 };
 
 /* ---- functions ---- */
@@ -25,6 +26,8 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 		to->us[i] += times * from->us[i];
 	}
 	to->total_us += times * from->total_us;
+	to->data_us += times * from->data_us;
+	to->tensor_us += times * from->tensor_us;
 	to->kernels += times * from->kernels;
 }
 
@@ -41,6 +44,9 @@ price_list(struct pricing *p, const struct kernel_list *l,
 		} else {
 			price_kernel(p, &l->at.at[i], &once);
 		}
+	}
+	if (p->maps) {
+		price_maps(p, l, &once);
 	}
 	price_add(f, &once, (double)l->count);
 }
@@ -75,12 +81,17 @@ sent_bytes(const struct pricing *p)
 	return most;
 }
 
-/* Neighbours in the pipeline, and how many such pairs share the links. */
+/*
+ * Neighbours in the pipeline, and how many such pairs share the links.  Who
+ * blocks, sends each tensor rank's part between nodes and gathers them there
+ * (Narayanan et al., arXiv:2104.04473, section 4.1).
+ */
 double
 price_hop(const struct pricing *p)
 {
+	axis_id tp = ir_axis_find(p->m, intern_str(&p->m->ctx->syms, "tp"));
 	struct cost_group g = { 2, 1, 1, false };
-	double bytes = sent_bytes(p);
+	double bytes = sent_bytes(p), parts = 1, us = 0;
 
 	if (!p->r->pp || bytes == 0) {
 		return 0;
@@ -88,11 +99,20 @@ price_hop(const struct pricing *p)
 	if (ranks_on_pipe(p->r, 0, 1) >= p->t->devices) {
 		g = (struct cost_group){ 1, 2, p->t->devices, false };
 	}
-	return cost_collective(p->t, COST_SEND, &g, bytes, NULL).us;
+	if (p->traits->blocking && tp && p->m->axes.at[tp].size > 1) {
+		struct cost_group in = price_group(p->r, p->t, 1u << tp);
+
+		parts = (double)p->m->axes.at[tp].size;
+		us = cost_collective(p->t, COST_ALL_GATHER, &in, bytes,
+				     NULL).us;
+	}
+	return us + cost_collective(p->t, COST_SEND, &g, bytes / parts,
+				    NULL).us;
 }
 
 static bool
-run_schedule(const struct sched *s, struct arena *a, struct price *out)
+run_schedule(const struct sched *s, const struct price_traits *traits,
+	     struct arena *a, struct price *out)
 {
 	struct sched_cost *costs = arena_alloc(a, s->nstages * sizeof *costs);
 	struct sched_timeline line;
@@ -100,9 +120,9 @@ run_schedule(const struct sched *s, struct arena *a, struct price *out)
 
 	for (i = 0; i < s->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			costs[i].us[k] = out->stage[i][k].total_us;
+			costs[i].us[k] = out->run[i][k].total_us;
 		}
-		costs[i].hop_us = out->hop_us;
+		costs[i].hop_us = traits->blocking ? 0 : out->hop_us;
 	}
 	if (!sched_time(a, s, costs, &line)) {
 		return false;
@@ -127,20 +147,36 @@ sum_parts(const struct sched *s, struct price *out)
 
 	for (i = 0; i < s->nranks; i++) {
 		const struct sched_list *l = &s->ranks[i];
-		struct price_func all = { 0 };
+		struct price_func all = out->updated[i];
 
+		out->update_us = fmax(out->update_us, all.total_us);
 		for (k = 0; k < l->actions.n; k++) {
 			const struct sched_action *x = &l->actions.at[k];
 
-			price_add(&all, &out->stage[x->stage][x->kind], 1);
+			price_add(&all, &out->run[x->stage][x->kind], 1);
 		}
-		price_add(&all, &out->update[i], 1);
-		out->update_us = fmax(out->update_us, out->update[i].total_us);
 		if (all.total_us > best) {
 			best = all.total_us;
 			for (q = 0; q < PRICE_NPARTS; q++) {
 				out->parts_us[q] = all.us[q];
 			}
+		}
+	}
+}
+
+/* One stage, in all kinds that it has. */
+static void
+price_stage(struct pricing *p, struct kernels **all, uint32_t stage,
+	    struct price_func f[SCHED_NKINDS])
+{
+	const func_id *of = p->r->of_stage[stage];
+	uint32_t k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		price_function(p, all, of[k], &f[k]);
+		if (p->traits->whole_layers && of[k] && of[SCHED_F] &&
+		    sched_kinds[k].does & SCHED_INPUT) {
+			price_again(p, all[of[SCHED_F]], of[k], &f[k]);
 		}
 	}
 }
@@ -152,18 +188,20 @@ price_functions(const struct ranks *r, const struct target_group *t,
 {
 	struct pricing p = { .r = r, .m = r->m, .t = t, .traits = traits };
 	struct kernels **all;
-	uint32_t i, k;
+	uint32_t i;
 
 	memset(out, 0, sizeof *out);
+	out->traits = *traits;
 	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
 	out->update = arena_alloc(a, r->npipes * sizeof *out->update);
 	all = kernels_all(p.m, a);
-	for (i = 0; i < r->nstages; i++) {
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			price_function(&p, all, r->of_stage[i][k],
-				       &out->stage[i][k]);
-		}
+	if (traits->lone_maps) {
+		price_maps_open(&p);
 	}
+	for (i = 0; i < r->nstages; i++) {
+		price_stage(&p, all, i, out->stage[i]);
+	}
+	p.maps = NULL;
 	for (i = 0; i < r->npipes; i++) {
 		price_function(&p, all, r->update[i], &out->update[i]);
 	}
@@ -174,8 +212,8 @@ bool
 price_pipeline(const struct sched *s, const struct price_traits *traits,
 	       struct arena *a, struct price *out)
 {
-	(void)traits;
-	if (!run_schedule(s, a, out)) {
+	price_run(s, traits, a, out);
+	if (!run_schedule(s, traits, a, out)) {
 		return false;
 	}
 	sum_parts(s, out);
@@ -216,6 +254,9 @@ price_print(const struct ranks *r, const struct price *p, struct buf *out)
 
 	buf_printf(out, "%-28s %12.3f ms\n", "step", p->step_us / 1e3);
 	for (i = 0; i < PRICE_NPARTS; i++) {
+		if (i == PRICE_HOST && p->parts_us[i] == 0) {
+			continue;
+		}
 		line(out, price_part_names[i], p->parts_us[i], p->step_us);
 		busy += p->parts_us[i];
 	}

@@ -12,17 +12,50 @@
 #include "passes/kernels.h"
 #include "passes/ranks.h"
 
-/* How measured software runs, where that is not as llmc's code does. */
+/*
+ * TRAIT(field, name, word of false, word of true, what true means): how
+ * software runs a step, where that may differ from how llmc's code does,
+ * which has none of these.  A new trait is a row.
+ */
+#define PRICE_TRAITS(TRAIT) \
+	TRAIT(unfused, "attention", "flash", "unfused", \
+	      "attention writes its scores to memory") \
+	TRAIT(first_flash, "flash", "2", "1", \
+	      "flash attention is that of before FlashAttention-2") \
+	TRAIT(overlap_data, "dp_overlap", "0", "1", \
+	      "what data parallel ranks exchange goes on behind compute") \
+	TRAIT(overlap_tensor, "tp_overlap", "0", "1", \
+	      "what tensor ranks exchange goes on behind contractions") \
+	TRAIT(lone_maps, "maps", "fused", "alone", \
+	      "no map rides on a contraction") \
+	TRAIT(wide_logits, "logits", "fused", "fp32", \
+	      "the loss goes over fp32 logits, kernel by kernel") \
+	TRAIT(whole_layers, "rebuild", "needed", "whole", \
+	      "a layer that is built again runs to its end") \
+	TRAIT(lone_sums, "gradients", "fused", "alone", \
+	      "kernels of their own add up gradients, those of bf16 in fp32") \
+	TRAIT(blocking, "sends", "async", "blocking", \
+	      "a rank waits until what it sends has come in") \
+	TRAIT(eager, "launches", "native", "eager", \
+	      "a framework's host decides on each kernel as it runs")
+
 struct price_traits {
-	bool unfused;		/* attention writes its scores to memory */
-	bool eager;		/* maps never ride on a contraction */
-	bool overlap_data;	/* gradients are reduced behind backward */
-	bool overlap_tensor;	/* tensor collectives run behind compute */
+#define TRAIT(field, name, no, yes, what) bool field;
+	PRICE_TRAITS(TRAIT)
+#undef TRAIT
 };
+
+struct price_trait {
+	const char *name, *words[2], *what;
+	size_t at;		/* of its bool in struct price_traits */
+};
+
+extern const struct price_trait price_traits_table[];
+extern const uint32_t price_ntraits;
 
 enum price_part {
 	PRICE_MATRIX, PRICE_ATTENTION, PRICE_MAPS, PRICE_TALK,
-	PRICE_NPARTS
+	PRICE_HOST, PRICE_NPARTS
 };
 
 extern const char *const price_part_names[PRICE_NPARTS];
@@ -31,12 +64,16 @@ extern const char *const price_part_names[PRICE_NPARTS];
 struct price_func {
 	double us[PRICE_NPARTS];
 	double total_us;
+	double data_us, tensor_us;	/* of its collectives: along dp, tp */
 	double kernels;		/* about so many are launched */
 };
 
 struct price {
+	struct price_traits traits;
 	struct price_func (*stage)[SCHED_NKINDS];	/* by stage */
 	struct price_func *update;	/* by rank of the pipeline */
+	struct price_func (*run)[SCHED_NKINDS];	/* as a rank runs them */
+	struct price_func *updated;	/* the same of `update` */
 	double pipe_us;		/* from the first forward to the last one */
 	double update_us;	/* of the slowest */
 	double step_us;
@@ -57,6 +94,9 @@ void price_functions(const struct ranks *r, const struct target_group *t,
  */
 bool price_pipeline(const struct sched *s, const struct price_traits *traits,
 		    struct arena *a, struct price *out);
+/* So many runs of `from` more. */
+void price_add(struct price_func *to, const struct price_func *from,
+	       double times);
 /* Both, in arena a. False: *why says what is not priced. */
 bool price_step(const struct ranks *r, const struct target_group *t,
 		const struct price_traits *traits, struct arena *a,
@@ -64,9 +104,30 @@ bool price_step(const struct ranks *r, const struct target_group *t,
 void price_print(const struct ranks *r, const struct price *p,
 		 struct buf *out);
 
-/* Adds so many runs of it. */
-void price_add(struct price_func *to, const struct price_func *from,
-	       double times);
+/* ---- price_traits.c --------------------------------------------------- */
+
+/* What is wrong with a text, and the bytes of it that are. */
+struct price_fault {
+	const char *why;
+	uint32_t lo, hi;
+};
+
+/*
+ * Sets what a text says: NAME=WORD, some of them, with commas or blanks
+ * between.  Words without a `=` and names that there are not are passed over,
+ * if `lax`.  False: *fault is the first that is wrong, in arena a.
+ */
+bool price_traits_parse(struct price_traits *t, const char *text, bool lax,
+			struct arena *a, struct price_fault *fault);
+
+/* ---- price_run.c ------------------------------------------------------ */
+
+/*
+ * Functions and updates as they go on a rank: what hides behind other work
+ * taken off, what waits added.  Fills p->run and p->updated.
+ */
+void price_run(const struct sched *s, const struct price_traits *traits,
+	       struct arena *a, struct price *p);
 
 /* ---- price_kernel.c --------------------------------------------------- */
 
@@ -75,6 +136,7 @@ struct pricing {
 	struct ir_module *m;
 	const struct target_group *t;
 	const struct price_traits *traits;
+	struct price_maps *maps;	/* of price_maps.c, or NULL */
 };
 
 /* Adds a list's kernels, times its trips. */
@@ -85,6 +147,11 @@ double price_hop(const struct pricing *p);
 /* Adds one run of a kernel. */
 void price_kernel(struct pricing *p, const struct kernel *k,
 		  struct price_func *f);
+/* n kernels of that kind that move so many bytes together. */
+void price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
+		 uint32_t n, struct price_func *f);
+/* Of an element of the sum of gradients of that type. */
+double price_sum_bytes(const struct pricing *p, enum target_rate rate);
 /* The group that differs along these axes, bit a each. */
 struct cost_group price_group(const struct ranks *r,
 			      const struct target_group *t, uint32_t axes);
@@ -93,5 +160,22 @@ struct cost_group price_group(const struct ranks *r,
 
 /* What the kernel waits for its host; 0, if nothing of it is there. */
 double price_host_us(const struct pricing *p, const struct kernel *k);
+
+/* ---- price_maps.c ----------------------------------------------------- */
+
+/*
+ * From here on the maps of kernels are priced by price_maps, op by op; not
+ * those of updates, which are fused anywhere.
+ */
+void price_maps_open(struct pricing *p);
+/* Adds those of one run of a region, its repeats' not. */
+void price_maps(struct pricing *p, const struct kernel_list *l,
+		struct price_func *f);
+
+/* ---- price_again.c ---------------------------------------------------- */
+
+/* What traits->whole_layers adds to the backward function of a stage. */
+void price_again(struct pricing *p, const struct kernels *forward,
+		 func_id back, struct price_func *f);
 
 #endif

@@ -79,18 +79,35 @@ share_rows(const struct pricing *p, const struct kernel *k,
 }
 
 static bool
-has_maps(const struct pricing *p, const struct kernel *k)
+has_sum(const struct pricing *p, const struct kernel *k)
 {
 	uint32_t i;
 
 	for (i = 0; i < k->nodes.n; i++) {
-		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
-
-		if (ir_is(n->op, IRF_MAP) && *ir_ops[n->op].flops) {
+		if (ir_node(p->m, k->nodes.at[i])->op == IR_ACCUMULATE) {
 			return true;
 		}
 	}
 	return false;
+}
+
+/* What else a contraction's kernel moves, beside operands and result. */
+static void
+beside(struct pricing *p, const struct kernel *k,
+       const struct cost_contraction *x, struct price_func *f)
+{
+	double out = x->batch * x->m * x->n;
+	double own = x->batch * (x->m * x->k + x->k * x->n) *
+		     cost_rate_bytes(x->rate) + out * x->out_bytes;
+	double more = k->read_bytes + k->write_bytes - own;
+
+	if (p->traits->lone_sums && has_sum(p, k)) {
+		/* the result once more, and a sum of 4 bytes for bf16 */
+		price_bytes(p, COST_MAP, out * (x->out_bytes + 2 *
+			    price_sum_bytes(p, x->rate)), 1, f);
+	} else if (!p->maps || has_sum(p, k)) {
+		add(f, PRICE_MAPS, bytes_us(p, more));
+	}
 }
 
 static void
@@ -101,7 +118,6 @@ contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
 		.m = k->dot.m, .n = k->dot.n, .k = k->dot.k,
 		.batch = k->dot.batch
 	};
-	double elem, own, more;
 
 	x.rate = rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
 	x.out_bytes = ir_dtypes[ir_type(p->m, n->result)->dtype].bits / 8.0;
@@ -111,42 +127,46 @@ contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
 	x.m = fmax(x.m, 1);
 	x.k = fmax(x.k, 1);
 	add(f, PRICE_MATRIX, cost_contraction(&p->t->device, &x).us);
-	/* what the maps behind it read and write beside */
-	elem = cost_rate_bytes(x.rate);
-	own = x.batch * (x.m * x.k + x.k * x.n) * elem +
-	      x.batch * x.m * x.n * x.out_bytes;
-	more = k->read_bytes + k->write_bytes - own;
-	if (p->traits->eager && has_maps(p, k)) {
-		more = fmax(more, 0) + 2 * x.batch * x.m * x.n * x.out_bytes;
-		add(f, PRICE_MAPS, p->t->device.launch_us);
-	}
-	add(f, PRICE_MAPS, bytes_us(p, more));
+	beside(p, k, &x, f);
 }
 
 /* ---- attention ---- */
 
 /*
- * Scores in memory: two contractions a head, and a softmax with mask and
- * dropout in one kernel each, so 2 + 2 + 2 + 1 bytes a score forward and as
- * many back.
+ * Scores in memory, in 16 bits: two contractions a head, and what comes
+ * between them a score.  Forward softmax with scale and mask (2 + 2 bytes),
+ * dropout (2 + 2, its mask 1); backward dropout (2 + 1 + 2), softmax (2 + 2 +
+ * 2), and four contractions.
  */
-static double
-unfused_us(const struct pricing *p, const struct cost_attention *a,
-	   double passes)
+static void
+unfused(const struct pricing *p, const struct cost_attention *a, bool forward,
+	struct price_func *f)
 {
+	double scores = a->batch * a->heads * a->queries * a->keys;
+	double passes = forward ? 1 : 2, bytes = forward ? 9 : 11;
 	struct cost_contraction x = {
 		.m = a->queries, .n = a->keys, .k = a->head_dim,
 		.batch = a->batch * a->heads, .rate = a->rate, .out_bytes = 2
 	};
 	struct cost_contraction y = x;
-	double scores = a->batch * a->heads * a->queries * a->keys;
 
 	y.n = a->head_dim;
 	y.k = a->keys;
-	return passes * (cost_contraction(&p->t->device, &x).us +
-			 cost_contraction(&p->t->device, &y).us +
-			 cost_bytes(&p->t->device, COST_MAP, 7 * scores).us);
+	add(f, PRICE_ATTENTION, passes *
+	    (cost_contraction(&p->t->device, &x).us +
+	     cost_contraction(&p->t->device, &y).us) +
+	    cost_bytes(&p->t->device, COST_MAP, bytes * scores).us +
+	    p->t->device.launch_us);
+	f->kernels += forward ? 4 : 6;
 }
+
+/*
+ * What FlashAttention-2 gained over the first one as Triton has it: "1.3-1.5x
+ * in the forward pass and around 2x in the backward pass" (Dao,
+ * arXiv:2307.08691, section 4.1, on A100).
+ */
+#define FIRST_FORWARD 1.4
+#define FIRST_BACKWARD 2.0
 
 static void
 attention(struct pricing *p, const struct kernel *k, struct price_func *f)
@@ -168,11 +188,14 @@ attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 			? (double)p->m->axes.at[i].size : 1;
 	}
 	if (p->traits->unfused) {
-		add(f, PRICE_ATTENTION, unfused_us(p, &x, forward ? 1 : 2));
+		unfused(p, &x, forward, f);
+	} else if (forward) {
+		add(f, PRICE_ATTENTION, cost_attention(&p->t->device, &x).us *
+		    (p->traits->first_flash ? FIRST_FORWARD : 1));
 	} else {
-		add(f, PRICE_ATTENTION, forward
-			? cost_attention(&p->t->device, &x).us
-			: cost_attention_backward(&p->t->device, &x).us);
+		add(f, PRICE_ATTENTION,
+		    cost_attention_backward(&p->t->device, &x).us *
+		    (p->traits->first_flash ? FIRST_BACKWARD : 1));
 	}
 }
 
@@ -196,6 +219,29 @@ price_group(const struct ranks *r, const struct target_group *t,
 	return g;
 }
 
+static bool
+along(const struct pricing *p, const struct kernel *k, const char *axis)
+{
+	axis_id a = ir_axis_find(p->m, intern_str(&p->m->ctx->syms, axis));
+
+	return a && k->talk.axes >> a & 1;
+}
+
+/* What is summed along dp are gradients, in the type of their sums. */
+static double
+talk_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
+{
+	value_id v = ir_node(p->m, k->nodes.at[0])->result;
+
+	if (!p->traits->lone_sums || !v || !along(p, k, "dp") ||
+	    (op != COST_ALL_REDUCE && op != COST_REDUCE_SCATTER)) {
+		return k->talk.bytes;
+	}
+	return k->talk.bytes *
+	       price_sum_bytes(p, rate_of(ir_type(p->m, v)->dtype)) * 8 /
+	       ir_dtypes[ir_type(p->m, v)->dtype].bits;
+}
+
 /* A ring takes as long as gathering what goes round. */
 static void
 talk(struct pricing *p, const struct kernel *k, struct price_func *f)
@@ -214,37 +260,74 @@ talk(struct pricing *p, const struct kernel *k, struct price_func *f)
 	bool ring = k->kind == KERNEL_ATTENTION;
 	enum cost_op op = ring ? COST_ALL_GATHER : COST_ALL_REDUCE;
 	struct cost_group g = price_group(p->r, p->t, k->talk.axes);
-	double ranks = (double)(g.per_node * g.nodes);
+	double ranks = (double)(g.per_node * g.nodes), us;
 	size_t i;
 
 	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		op = kinds[i].op == k->talk.op ? kinds[i].cost : op;
 	}
-	if (ranks > 1) {
-		add(f, PRICE_TALK, cost_collective(p->t, op, &g,
-			k->talk.bytes * (ring ? ranks : 1), NULL).us);
+	if (ranks <= 1) {
+		return;
 	}
+	us = cost_collective(p->t, op, &g, talk_bytes(p, k, op) *
+			     (ring ? ranks : 1), NULL).us;
+	add(f, PRICE_TALK, us);
+	if (along(p, k, "dp")) {
+		f->data_us += us;
+	} else if (along(p, k, "tp")) {
+		f->tensor_us += us;
+	}
+}
+
+/* ---- all kinds ---- */
+
+double
+price_sum_bytes(const struct pricing *p, enum target_rate rate)
+{
+	return p->traits->lone_sums && rate == TARGET_BF16
+		? 4 : cost_rate_bytes(rate);
+}
+
+void
+price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
+	    uint32_t n, struct price_func *f)
+{
+	add(f, PRICE_MAPS, cost_bytes(&p->t->device, kind, bytes).us +
+			   (n - 1) * p->t->device.launch_us);
+	f->kernels += n;
+}
+
+/* What it reads and writes; and what comes from the host, if that is more. */
+static void
+bytes_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	double us = f->total_us;
+
+	price_bytes(p, COST_MAP, k->read_bytes + k->write_bytes, 1, f);
+	us = f->total_us - us;
+	add(f, PRICE_MAPS, fmax(price_host_us(p, k) - us, 0));
 }
 
 void
 price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
-	double bytes = k->read_bytes + k->write_bytes;
+	bool maps = k->kind == KERNEL_MAP || k->kind == KERNEL_ROWWISE;
 
-	f->kernels++;
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
+		f->kernels++;
 		contraction(p, k, f);
 		break;
 	case KERNEL_ATTENTION:
+		f->kernels++;
 		attention(p, k, f);
 		break;
 	case KERNEL_COLLECTIVE:	/* sends are priced with the schedule */
 		break;
-	default:
-		add(f, PRICE_MAPS, fmax(cost_bytes(&p->t->device, COST_MAP,
-						   bytes).us,
-					price_host_us(p, k)));
+	default:	/* price_maps has those that are alone */
+		if (!maps || !p->maps) {
+			bytes_kernel(p, k, f);
+		}
 		break;
 	}
 	if (k->talk.axes) {

@@ -73,6 +73,7 @@ unit_tests = \
 	%D%/unit/t-pieces \
 	%D%/unit/t-plan \
 	%D%/unit/t-price \
+	%D%/unit/t-price-run \
 	%D%/unit/t-recompute \
 	%D%/unit/t-rng \
 	%D%/unit/t-safetensors \

@@ -36,6 +36,17 @@ below "$tmp/kernels" 'contraction, m >= 256' 0.08 0.2
 below "$tmp/kernels" 'attention prefill' 0.08 0.2
 below "$tmp/links" '64 KB and more' 0.12 0.3
 
+# Whole steps, and the sources that have many rows or that models are held to.
+"$LLMC" validate --json "$data/train.tsv" >"$tmp/steps" || exit 1
+below "$tmp/steps" '' 0.05 0.15
+for mark in 'Korthikanti et al. arXiv:2205.05198 Tables 3+5/0.04/0.055' \
+	'VIA-Research/vTrain data/ground_truth_single.csv/0.08/0.14' \
+	'mosaicml/llm-foundry scripts/train/benchmarking/README.md/0.04/0.07'
+do
+	p90=${mark##*/} mark=${mark%/*}
+	below "$tmp/steps" "${mark%/*}" "${mark##*/}" "$p90"
+done
+
 # Every row is counted, predicted or not, and shown by --rows.
 for file in kernels collectives; do
 	n=$(($(wc -l <"$data/$file.tsv") - 1))
@@ -116,4 +127,23 @@ sed 's/\ta100\t/\tz100\t/' "$tmp/train.tsv" >"$tmp/z.tsv"
 "$LLMC" validate "$tmp/z.tsv" >"$tmp/out" || fail 'odd runs are refused'
 grep -q '1 not: there is no target of that name' "$tmp/out" ||
 	fail 'a target of no name prices a run'
+
+# --assume counts more than the row, and is looked at before any row.
+seconds()
+{
+	"$LLMC" validate --rows "$@" "$tmp/train.tsv" |
+		awk '$1 == 2 { print $3 }'
+}
+test "$(seconds --assume launches=native)" != "$(seconds)" ||
+	fail 'the host of a small model costs nothing'
+test "$(seconds --assume maps=alone,launches=eager)" = "$(seconds)" ||
+	fail '--assume of what is so anyway changes a price'
+refused '--assume:1:13: error: `maps` is fused or alone' \
+	--assume flash=2 --assume 'sends=async maps=lon' "$tmp/train.tsv"
+refused 'there is no trait `map` (did you mean `maps`?)' \
+	--assume map=alone "$tmp/train.tsv"
+sed 's/-$/attention=fast/' "$tmp/train.tsv" >"$tmp/fast.tsv"
+"$LLMC" validate "$tmp/fast.tsv" >"$tmp/out" || fail 'odd traits are refused'
+grep -q '1 not: `attention` is flash or unfused' "$tmp/out" ||
+	fail 'a trait of no such word prices a run'
 exit 0
