@@ -32,7 +32,8 @@ BEGIN {
 	n = split("ir/base.h ir/ir.h ir/machine.h passes/cost.h " \
 		"passes/kernels.h passes/pass.h passes/plan.h " \
 		"passes/price.h passes/ranks.h passes/sched.h passes/sim.h " \
-		"passes/target.h codegen/cg.h runtime/rt.h", list, " ")
+		"passes/target.h codegen/cg.h runtime/measure.h " \
+		"runtime/rt.h", list, " ")
 	for (i = 1; i <= n; i++)
 		public[list[i]] = 1
 	sees["passes"] = " ir "
