@@ -11,7 +11,8 @@ static const char *const usage[] = {
 	"llmc eval [options] FILE", "compute a model's results in float64",
 	"llmc schedule [options] NAME", "a pipeline schedule, or one of a CSV",
 	"llmc target TARGET", "a machine to plan for, in full",
-	"llmc validate [options] FILE", "the cost model beside measurements"
+	"llmc validate [options] FILE", "the cost model beside measurements",
+	"llmc calibrate [options]", "measure this machine, as a target"
 };
 
 static const char about[] =
@@ -34,7 +35,7 @@ opt_group_name(enum opt_group g)
 {
 	static const char *const names[OPT_GROUPS] = {
 		"General", "Input and output", "Passes", "Evaluation",
-		"Schedules", "Validation", "Messages"
+		"Schedules", "Validation", "Calibration", "Messages"
 	};
 
 	return names[g];
@@ -44,13 +45,14 @@ const char *
 opt_commands_text(const struct opt_row *row, struct arena *a)
 {
 	static const char *const names[] = {
-		"compiling", "opt", "eval", "schedule", "target", "validate"
+		"compiling", "opt", "eval", "schedule", "target", "validate",
+		"calibrate"
 	};
 	struct buf b;
 	int i;
 
 	buf_init(&b, a);
-	for (i = 0; i < 6 && row->commands != OPT_ALL; i++) {
+	for (i = 0; i < 7 && row->commands != OPT_ALL; i++) {
 		if (row->commands >> i & 1) {
 			buf_printf(&b, "%s%s", b.n ? ", " : "", names[i]);
 		}

@@ -12,6 +12,7 @@
 #define S OPT_SCHEDULE
 #define T OPT_SHOW_TARGET
 #define V OPT_VALIDATE
+#define M OPT_CALIBRATE
 #define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
@@ -19,6 +20,7 @@
 #define OPT_GROUP_EVAL OPT_EVAL
 #define OPT_GROUP_SCHEDULE OPT_SCHEDULES
 #define OPT_GROUP_VALIDATE OPT_VALIDATION
+#define OPT_GROUP_CALIBRATE OPT_CALIBRATION
 #define OPT_GROUP_MESSAGES OPT_MESSAGES
 
 const struct opt_row opt_rows[OPT_COUNT] = {
@@ -35,6 +37,7 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef S
 #undef T
 #undef V
+#undef M
 #undef A
 
 static const struct {
@@ -43,7 +46,7 @@ static const struct {
 } commands[] = {
 	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE },
 	{ "schedule", OPT_SCHEDULE }, { "target", OPT_SHOW_TARGET },
-	{ "validate", OPT_VALIDATE }
+	{ "validate", OPT_VALIDATE }, { "calibrate", OPT_CALIBRATE }
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)

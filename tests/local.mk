@@ -33,6 +33,7 @@ EXTRA_DIST += \
 	$(pair_files) \
 	$(script_tests) \
 	%D%/docs.sh \
+	%D%/fake-cuda.c \
 	%D%/fuzz/dsl.dict \
 	%D%/fuzz/run.sh \
 	%D%/fuzz/seeds \

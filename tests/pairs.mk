@@ -445,6 +445,10 @@ pair_tests = \
 	tests/target/short-name.llm
 
 pair_files = \
+	tests/data/calibrate-four.target \
+	tests/data/calibrate-four.txt \
+	tests/data/calibrate-one.target \
+	tests/data/calibrate-one.txt \
 	tests/data/collectives.tsv \
 	tests/data/kernels.tsv \
 	tests/data/train.tsv \
@@ -1337,6 +1341,7 @@ pair_files = \
 
 cli_tests = \
 	tests/cli/activations.sh \
+	tests/cli/calibrate.sh \
 	tests/cli/color.sh \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
@@ -1368,6 +1373,7 @@ cli_tests = \
 
 doc_pages = \
 	README.md \
+	docs/calibrate.md \
 	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \
