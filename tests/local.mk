@@ -56,6 +56,7 @@ EXTRA_DIST += \
 unit_tests = \
 	%D%/unit/t-autodiff \
 	%D%/unit/t-base \
+	%D%/unit/t-calibrate \
 	%D%/unit/t-check \
 	%D%/unit/t-cost \
 	%D%/unit/t-fuse \
@@ -64,6 +65,7 @@ unit_tests = \
 	%D%/unit/t-ir \
 	%D%/unit/t-lang \
 	%D%/unit/t-ops \
+	%D%/unit/t-measure \
 	%D%/unit/t-optimize \
 	%D%/unit/t-options \
 	%D%/unit/t-passes \
