@@ -507,6 +507,19 @@ load_unsplit(struct driver *d)
 	return ok;
 }
 
+/* Its input is the machine. */
+static int
+calibrate(struct driver *d)
+{
+	if (d->opts.input) {
+		diag_error(&d->ctx.diags, nowhere, "calibrate takes no file, "
+			   "found `%s`: -o says where the target goes",
+			   d->opts.input);
+		return DRV_BAD_USAGE;
+	}
+	return drv_calibrate(d) ? DRV_OK : DRV_BAD_INPUT;
+}
+
 static int
 run_input(struct driver *d)
 {
@@ -514,6 +527,9 @@ run_input(struct driver *d)
 	struct ir_module *m;
 	int status;
 
+	if (d->opts.command == OPT_CALIBRATE) {
+		return calibrate(d);
+	}
 	if (!d->opts.input) {
 		diag_error(&d->ctx.diags, nowhere,
 			   "no input file (see llmc --help)");

@@ -101,6 +101,11 @@ bool drv_assume(struct driver *d, struct price_traits *traits);
 /* Makes or reads a pipeline schedule; d->out gets it. False if reported. */
 bool drv_schedule(struct driver *d);
 
+/* ---- calibrate.c ------------------------------------------------------ */
+
+/* Measures this machine; d->out gets it as a target. False if reported. */
+bool drv_calibrate(struct driver *d);
+
 /* ---- weights.c -------------------------------------------------------- */
 
 struct drv_weights;

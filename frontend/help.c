@@ -12,7 +12,8 @@ static const char *const usage[] = {
 	"llmc schedule [options] NAME", "a pipeline schedule, or one of a CSV",
 	"llmc target TARGET", "a machine to plan for, in full",
 	"llmc validate [options] FILE", "the cost model beside measurements",
-	"llmc diff A.llp B.llp [MODEL]", "two plans, and what they cost"
+	"llmc diff A.llp B.llp [MODEL]", "two plans, and what they cost",
+	"llmc calibrate [options]", "measure this machine, as a target"
 };
 
 static const char about[] =
@@ -35,7 +36,7 @@ opt_group_name(enum opt_group g)
 {
 	static const char *const names[OPT_GROUPS] = {
 		"General", "Input and output", "Passes", "Evaluation",
-		"Schedules", "Validation", "Messages"
+		"Schedules", "Validation", "Calibration", "Messages"
 	};
 
 	return names[g];
@@ -46,13 +47,13 @@ opt_commands_text(const struct opt_row *row, struct arena *a)
 {
 	static const char *const names[] = {
 		"compiling", "opt", "eval", "schedule", "target", "validate",
-		"diff"
+		"diff", "calibrate"
 	};
 	struct buf b;
 	int i;
 
 	buf_init(&b, a);
-	for (i = 0; i < 7 && row->commands != OPT_ALL; i++) {
+	for (i = 0; i < 8 && row->commands != OPT_ALL; i++) {
 		if (row->commands >> i & 1) {
 			buf_printf(&b, "%s%s", b.n ? ", " : "", names[i]);
 		}

@@ -22,6 +22,10 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/ast.c \
 	%D%/ast.h \
 	%D%/ast_print.c \
+	%D%/calibrate.c \
+	%D%/calibrate.h \
+	%D%/calibrate_fit.c \
+	%D%/calibrate_print.c \
 	%D%/call.c \
 	%D%/call.h \
 	%D%/compare.c \

@@ -13,6 +13,7 @@
 #define T OPT_SHOW_TARGET
 #define V OPT_VALIDATE
 #define D OPT_DIFF
+#define M OPT_CALIBRATE
 #define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
@@ -20,6 +21,7 @@
 #define OPT_GROUP_EVAL OPT_EVAL
 #define OPT_GROUP_SCHEDULE OPT_SCHEDULES
 #define OPT_GROUP_VALIDATE OPT_VALIDATION
+#define OPT_GROUP_CALIBRATE OPT_CALIBRATION
 #define OPT_GROUP_MESSAGES OPT_MESSAGES
 
 const struct opt_row opt_rows[OPT_COUNT] = {
@@ -37,6 +39,7 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef T
 #undef V
 #undef D
+#undef M
 #undef A
 
 static const struct {
@@ -45,7 +48,8 @@ static const struct {
 } commands[] = {
 	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE },
 	{ "schedule", OPT_SCHEDULE }, { "target", OPT_SHOW_TARGET },
-	{ "validate", OPT_VALIDATE }, { "diff", OPT_DIFF }
+	{ "validate", OPT_VALIDATE }, { "diff", OPT_DIFF },
+	{ "calibrate", OPT_CALIBRATE }
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)

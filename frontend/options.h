@@ -18,14 +18,15 @@ enum opt_id {
 enum opt_kind { OPT_FLAG, OPT_MAYBE, OPT_TEXT, OPT_LIST, OPT_WORD, OPT_INT };
 
 enum opt_group { OPT_GENERAL, OPT_FILES, OPT_PASSES_GROUP, OPT_EVAL,
-		 OPT_SCHEDULES, OPT_VALIDATION, OPT_MESSAGES, OPT_GROUPS };
+		 OPT_SCHEDULES, OPT_VALIDATION, OPT_CALIBRATION,
+		 OPT_MESSAGES, OPT_GROUPS };
 
 /* What is to be done; each is a bit of opt_row.commands. */
 enum opt_command {
 	OPT_COMPILE = 1 << 0, OPT_OPT = 1 << 1, OPT_EVALUATE = 1 << 2,
 	OPT_SCHEDULE = 1 << 3, OPT_SHOW_TARGET = 1 << 4,
-	OPT_VALIDATE = 1 << 5, OPT_DIFF = 1 << 6,
-	OPT_ALL = (1 << 7) - 1
+	OPT_VALIDATE = 1 << 5, OPT_DIFF = 1 << 6, OPT_CALIBRATE = 1 << 7,
+	OPT_ALL = (1 << 8) - 1
 };
 
 struct opt_row {

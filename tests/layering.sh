@@ -34,7 +34,8 @@ BEGIN {
 		"passes/kernels.h passes/memory.h passes/pass.h passes/plan.h " \
 		"passes/price.h passes/ranks.h passes/sched.h " \
 		"passes/search.h passes/sim.h " \
-		"passes/target.h codegen/cg.h runtime/rt.h", list, " ")
+		"passes/target.h codegen/cg.h runtime/measure.h " \
+		"runtime/rt.h", list, " ")
 	for (i = 1; i <= n; i++)
 		public[list[i]] = 1
 	sees["passes"] = " ir "

@@ -33,6 +33,7 @@ EXTRA_DIST += \
 	$(pair_files) \
 	$(script_tests) \
 	%D%/docs.sh \
+	%D%/fake-cuda.c \
 	%D%/fuzz/dsl.dict \
 	%D%/fuzz/run.sh \
 	%D%/fuzz/seeds \
@@ -56,6 +57,7 @@ unit_tests = \
 	%D%/unit/t-answer \
 	%D%/unit/t-autodiff \
 	%D%/unit/t-base \
+	%D%/unit/t-calibrate \
 	%D%/unit/t-check \
 	%D%/unit/t-copy \
 	%D%/unit/t-cost \
@@ -67,6 +69,7 @@ unit_tests = \
 	%D%/unit/t-lang \
 	%D%/unit/t-ops \
 	%D%/unit/t-memory \
+	%D%/unit/t-measure \
 	%D%/unit/t-optimize \
 	%D%/unit/t-options \
 	%D%/unit/t-passes \

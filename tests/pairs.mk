@@ -445,6 +445,10 @@ pair_tests = \
 	tests/target/short-name.llm
 
 pair_files = \
+	tests/data/calibrate-four.target \
+	tests/data/calibrate-four.txt \
+	tests/data/calibrate-one.target \
+	tests/data/calibrate-one.txt \
 	tests/data/collectives.tsv \
 	tests/data/first-principles.tsv \
 	tests/data/kernels.tsv \
@@ -1342,6 +1346,7 @@ cli_tests = \
 	tests/cli/activations.sh \
 	tests/cli/answer.sh \
 	tests/cli/arena.sh \
+	tests/cli/calibrate.sh \
 	tests/cli/color.sh \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
@@ -1375,6 +1380,7 @@ cli_tests = \
 doc_pages = \
 	README.md \
 	docs/answer.md \
+	docs/calibrate.md \
 	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \

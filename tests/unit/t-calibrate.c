@@ -1,0 +1,196 @@
+/* The fit: points that a known target made give its constants back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "frontend/calibrate.h"
+#include "frontend/target.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static struct driver drv;
+
+static int
+open_context(void **state)
+{
+	(void)state;
+	ir_ctx_init(&drv.ctx, NULL);
+	return 0;
+}
+
+static int
+close_context(void **state)
+{
+	(void)state;
+	ir_ctx_release(&drv.ctx);
+	return 0;
+}
+
+/* What this target would have measured. */
+static void
+add(struct cal *c, const struct target_group *t, struct cal_point p,
+    double work)
+{
+	p.what = "made";
+	p.work = work;
+	p.s.low_us = p.s.median_us = p.s.high_us = cal_predict(t, &p);
+	p.s.reps = p.s.kept = 1;
+	VEC_PUSH(&drv.ctx.perm, &c->points, p);
+}
+
+static void
+add_kernels(struct cal *c, const struct target_group *t)
+{
+	static const double sides[] = { 128, 512, 1024, 3000, 8192 };
+	int i, j, k;
+
+	for (i = 0; i < 5; i++) {
+		for (j = 0; j < 5; j++) {
+			struct cal_point p = { .group = CAL_ATTEND };
+
+			p.attend = (struct cost_attention){
+				1, 8 * (i + 1), 8, i % 2 ? 64 : 128, sides[j],
+				sides[j], i > 2, 0, TARGET_BF16, false
+			};
+			add(c, t, p, 1);
+			for (k = 0; k < 5; k++) {
+				p.group = CAL_MATMUL;
+				p.matmul = (struct cost_contraction){
+					i ? sides[i] : 8, sides[j], sides[k],
+					1, TARGET_BF16, 2, false
+				};
+				add(c, t, p, 2 * p.matmul.m * p.matmul.n *
+				    p.matmul.k);
+			}
+		}
+	}
+}
+
+static void
+add_rest(struct cal *c, const struct target_group *t)
+{
+	struct cal_point p = { .group = CAL_STREAM, .bytes = 1e9 };
+	double bytes;
+	int op, ranks;
+
+	add(c, t, p, p.bytes);
+	p.group = CAL_LAUNCH;
+	add(c, t, p, 0);
+	p.group = CAL_TALK;
+	for (ranks = 2; ranks <= 8; ranks *= 2) {
+		for (op = 0; op <= COST_REDUCE_SCATTER; op++) {
+			for (bytes = 4096; bytes < 1e9; bytes *= 8) {
+				p.talk.op = (enum cost_op)op;
+				p.talk.ranks = ranks;
+				p.talk.bytes = bytes;
+				add(c, t, p, bytes);
+			}
+		}
+	}
+}
+
+static void
+near(const char *what, double got, double want, double part)
+{
+	if (fabs(got / want - 1) > part) {
+		fail_msg("%s: %g, not %g", what, got, want);
+	}
+}
+
+/* An efficiency counts with its rate only: the best rate is a guess. */
+static void
+check(const struct target_device *d, const struct target_device *want)
+{
+	enum target_rate r = TARGET_BF16;
+
+	near("matrix", d->matrix_eff * d->flops_us[r],
+	     want->matrix_eff * want->flops_us[r], 0.02);
+	near("matrix_fill", d->matrix_fill, want->matrix_fill, 0.1);
+	near("matrix_feed", d->matrix_feed, want->matrix_feed, 0.05);
+	near("memory", d->memory_eff * d->memory_bytes_us,
+	     want->memory_eff * want->memory_bytes_us, 0.02);
+	near("launch", d->launch_us, want->launch_us, 1e-9);
+	near("attention", d->attention_eff * d->flops_us[r],
+	     want->attention_eff * want->flops_us[r], 0.02);
+	near("attention_fill", d->attention_fill, want->attention_fill, 0.1);
+	near("link", d->link_eff * d->link_bytes_us,
+	     want->link_eff * want->link_bytes_us, 0.02);
+	near("link_start", d->link_start_us, want->link_start_us, 0.1);
+	near("link_hop", d->link_hop_us, want->link_hop_us, 0.1);
+}
+
+static void
+test_known(void **state)
+{
+	static const char *const names[] = { "a100", "h100", "l40s" };
+	int i, g;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		struct cal c = { .d = &drv };
+		struct target_group *t;
+		struct target known;
+
+		assert_true(fe_target(&drv.ctx, names[i], &known));
+		t = known.groups.at;
+		/* what the fit does not know of */
+		t->device.reduces = false;
+		t->device.bridge_bytes_us = 0;
+		t->device.link_devices = 8;
+		c.meter.facts.units = t->device.units;
+		c.meter.facts.clock_mhz = t->device.clock_mhz;
+		c.meter.facts.memory_bytes = t->device.memory_bytes;
+		add_kernels(&c, t);
+		add_rest(&c, t);
+		cal_fit(&c);
+		check(&c.fitted.device, &t->device);
+		for (g = 0; g < CAL_GROUPS; g++) {
+			assert_true(c.errors[g].n > 0);
+			assert_true(c.errors[g].median < 0.01);
+		}
+	}
+}
+
+/* Twice the same, and what was not measured is an A100's. */
+static void
+test_again(void **state)
+{
+	struct target_device first = { 0 };
+	struct target a100;
+	int turn;
+
+	(void)state;
+	assert_true(fe_target(&drv.ctx, "a100", &a100));
+	for (turn = 0; turn < 2; turn++) {
+		struct cal c = { .d = &drv };
+		struct cal_point p = { .group = CAL_STREAM, .bytes = 1e9 };
+		struct target_device *d = &c.fitted.device;
+
+		c.meter.facts.units = 108;
+		c.meter.facts.clock_mhz = 1410;
+		add(&c, a100.groups.at, p, p.bytes);
+		cal_fit(&c);
+		assert_true(d->link_hop_us ==
+			    a100.groups.at[0].device.link_hop_us);
+		assert_true(d->attention_eff ==
+			    a100.groups.at[0].device.attention_eff);
+		assert_int_equal(c.errors[CAL_TALK].n, 0);
+		assert_true(turn == 0 || (d->memory_eff == first.memory_eff &&
+			    d->memory_bytes_us == first.memory_bytes_us));
+		first = *d;
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_known),
+		cmocka_unit_test(test_again),
+	};
+
+	return cmocka_run_group_tests(tests, open_context, close_context);
+}
