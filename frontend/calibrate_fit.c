@@ -279,7 +279,9 @@ take_rates(struct cal *c)
 			to = &d->link_bytes_us;
 			break;
 		case CAL_LAUNCH:
-			d->launch_us = fmax(p->s.low_us, 0.01);
+			/* more is a wait for a core; a file has 0.01 on */
+			d->launch_us = fmin(fmax(p->s.low_us, 0.01),
+					    1000);
 			continue;
 		default:
 			continue;
@@ -319,6 +321,8 @@ settle_all(struct target_device *d)
 	}
 	settle(&d->memory_eff, &d->memory_bytes_us, NULL);
 	settle(&d->link_eff, &d->link_bytes_us, NULL);
+	/* the least that a file may say: a machine at a standstill */
+	d->memory_bytes_us = fmax(d->memory_bytes_us, 1000);
 }
 
 /* ---- how well it holds ---- */

@@ -220,10 +220,10 @@ origin(struct buf *out, const struct cal_point *p)
 {
 	const struct rt_sample *s = &p->s;
 
-	buf_printf(out, "  # %s: %d repetitions of %d, %d kept, %.5g us, "
-		   "median %.5g, spread %.1f%%%s.\n", p->what, s->reps,
-		   s->runs, s->kept, s->low_us, s->median_us,
-		   100 * spread(s), !s->disturbed ? "" : s->by_cpu
+	buf_printf(out, "  # %s: %.5g us, median %.5g, spread %.1f%%,\n"
+		   "  # %d repetitions of %d runs, %d kept%s.\n", p->what,
+		   s->low_us, s->median_us, 100 * spread(s), s->reps, s->runs,
+		   s->kept, !s->disturbed ? "" : s->by_cpu
 		   ? "; disturbed, by cpu time" : "; disturbed");
 }
 
@@ -269,8 +269,8 @@ print_rates(const struct cal *c, struct buf *out)
 	int r;
 
 	buf_puts(out, "  # Rates are the best of all shapes, launches taken "
-		 "off; if the formulas fit better\n  # with more than these at "
-		 "an efficiency of 1, they are that.\n");
+		 "off, or what the formulas\n  # fit best with, if that is "
+		 "more.\n");
 	for (r = 0; r < RT_RATES; r++) {
 		enum target_rate rate = cal_rate((enum rt_rate)r);
 

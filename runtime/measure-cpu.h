@@ -40,6 +40,8 @@ void rt_cores_pin(const struct rt_cores *c, int i);
 double rt_wall_us(void);
 /* Of all threads of this process. */
 double rt_cpu_us(void);
+/* Of the caller. */
+double rt_thread_us(void);
 /* Lets another thread of the core go ahead, and from time to time anybody. */
 void rt_spin(unsigned *spins);
 

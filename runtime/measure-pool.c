@@ -37,6 +37,12 @@ rt_cpu_us(void)
 	return clock_us(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+double
+rt_thread_us(void)
+{
+	return clock_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* So many spins take longer than any wait between threads that all run. */
 #define SPINS_AT_ONCE 512
 
@@ -227,10 +233,10 @@ static void
 timed_work(void *user, int i, int n)
 {
 	struct timed *t = user;
-	double us = clock_us(CLOCK_THREAD_CPUTIME_ID);
+	double us = rt_thread_us();
 
 	t->work(t->user, i, n);
-	t->pool->workers[i].busy_us = clock_us(CLOCK_THREAD_CPUTIME_ID) - us;
+	t->pool->workers[i].busy_us = rt_thread_us() - us;
 }
 
 void

@@ -191,6 +191,7 @@ static enum rt_status
 run_launch(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 {
 	double wall_us = rt_wall_us(), cpu_us = rt_cpu_us();
+	double busy_us = rt_thread_us();
 
 	(void)err;
 	for (; runs > 0; runs--) {
@@ -198,6 +199,7 @@ run_launch(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 	}
 	out->wall_us = rt_wall_us() - wall_us;
 	out->cpu_us = rt_cpu_us() - cpu_us;
+	out->busy_us = rt_thread_us() - busy_us;
 	return RT_OK;
 }
 
