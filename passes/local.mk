@@ -114,7 +114,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sim_store.c \
 	%D%/search.c \
 	%D%/search.h \
+	%D%/search_front.c \
 	%D%/search_parts.h \
+	%D%/search_settle.c \
 	%D%/search_space.c \
 	%D%/search_stages.c \
 	%D%/search_try.c \

@@ -11,28 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-static void
-add_variant(struct search *s, const char *recompute)
-{
-	struct search_variant *v = arena_alloc(&s->keep, sizeof *v);
-
-	v->recompute = recompute;
-	VEC_PUSH(&s->keep, &s->variants, v);
-}
-
-/* In the order of what they cost. */
-static void
-add_variants(struct search *s)
-{
-	if (s->pinned[PIN_RECOMPUTE]) {
-		add_variant(s, s->base.recompute);
-		return;
-	}
-	add_variant(s, "none");
-	add_variant(s, "attention");
-	add_variant(s, "full");
-}
-
 /* What an axis may split beside is for the placement to decide. */
 static void
 set_base(struct search *s)
@@ -45,19 +23,42 @@ set_base(struct search *s)
 	}
 }
 
+#define KEPT 8		/* plans that are settled, if one is asked for */
+#define ROUNDS 6	/* of searches with less memory, for gaps of arenas */
+
+uint32_t
+search_top(const struct search *s)
+{
+	return (s->o->top ? s->o->top : 1) + KEPT;
+}
+
 static void
 look(struct search *s)
 {
 	uint32_t i;
 
 	s->worst_us = INFINITY;
-	search_groups(s);
-	s->out->groups = s->groups.n;
+	s->out->found.n = 0;
 	for (i = 0; i < s->groups.n; i++) {
 		if (s->groups.at[i].bound_us >= s->worst_us) {
 			break;
 		}
 		search_each(s, &s->groups.at[i], search_one);
+	}
+}
+
+static void
+look_and_settle(struct search *s)
+{
+	int round;
+
+	search_groups(s);
+	s->out->groups = s->groups.n;
+	for (round = 0; round < ROUNDS; round++) {
+		look(s);
+		if (search_settle(s)) {
+			break;
+		}
 	}
 	s->out->bound_us = s->out->found.n ? s->out->found.at[0].step_us : 0;
 }
@@ -71,8 +72,8 @@ search_run(struct ir_module *m, const struct search_options *o,
 	bool ok;
 
 	memset(out, 0, sizeof *out);
-	out->memory_bytes = (int64_t)s.t->device.memory_bytes -
-			    o->reserve_bytes;
+	out->memory_bytes = (int64_t)(s.t->device.memory_bytes -
+				      s.t->device.reserve_bytes);
 	arena_init(&s.keep, &m->ctx->mem);
 	arena_init(&s.tmp, &m->ctx->mem);
 	s.stats.arena = &s.keep;
@@ -80,8 +81,7 @@ search_run(struct ir_module *m, const struct search_options *o,
 	ok = plan_read(m, &s.base) && search_open(&s);
 	if (ok) {
 		set_base(&s);
-		add_variants(&s);
-		look(&s);
+		look_and_settle(&s);
 	}
 	search_release(&s);
 	return ok;

@@ -19,7 +19,6 @@ struct search_options {
 	const struct target *target;	/* NULL: it does nothing */
 	struct price_traits traits;
 	uint32_t top;		/* plans to report, the best first; 0 is 1 */
-	int64_t reserve_bytes;	/* of each device, that no plan may use */
 };
 
 /* A plan that was found, with all that the search knows of it. */

@@ -10,6 +10,7 @@
 #ifndef PASSES_SEARCH_PARTS_H
 #define PASSES_SEARCH_PARTS_H
 
+#include "passes/memory.h"
 #include "passes/pass.h"
 #include "passes/search.h"
 
@@ -20,22 +21,15 @@ struct search_kind {
 	int64_t first, trips;
 };
 
-/* The training program with one way to recompute. */
-struct search_variant {
-	const char *recompute;
-	struct ir_ctx ctx;
-	struct ir_module *m;	/* NULL: not made yet */
-	bool bad;		/* the passes refused it */
-};
-
 /* What placements depend on. */
 struct search_key {
 	int64_t tp, cp, ep;
 	int zero;
 	bool data;		/* dp is above 1 */
-	bool split;		/* backward in two functions */
 	bool solo;		/* one stage: the model is too short to cut */
-	uint32_t variant;
+	/* these change what is made of a placement, not the placement */
+	bool split;		/* backward in two functions */
+	bool offload;		/* the optimizer's state is on the host */
 };
 
 enum {
@@ -44,10 +38,17 @@ enum {
 	PIECE_MAX = PIECE_BODY + SEARCH_MAX_KINDS
 };
 
-/* Bytes of one rank. */
+/* Bytes of one rank, but for tensors. */
 struct search_bytes {
-	double slot;		/* of one microbatch, until its backward */
+	double slot[MEMORY_NSPANS];	/* of one microbatch */
 	double temp;		/* while a function runs */
+};
+
+/* A way to recompute: one trip's share, by kind of layer. */
+struct search_choice {
+	const char *words;	/* of the plan */
+	double extra_us[SEARCH_MAX_KINDS];
+	double less[SEARCH_MAX_KINDS];	/* bytes of a slot */
 };
 
 /* Kernels of a width, of the sizes they have at one microbatch or dp. */
@@ -61,7 +62,8 @@ struct search_kernels {
 struct search_cost {
 	int64_t microbatch, dp;
 	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
-	struct search_bytes bytes[PIECE_MAX];	/* but for `fixed` */
+	struct search_bytes bytes[PIECE_MAX];
+	VEC(struct search_choice) choices;	/* none until asked for */
 	struct search_cost *next;
 };
 
@@ -71,20 +73,21 @@ struct search_update {
 	struct price_func fn[PIECE_MAX];
 	double fixed[PIECE_MAX];	/* bytes */
 	double whole[PIECE_MAX];	/* bytes, if ZeRO cut nothing */
+	double temp;		/* bytes, of the largest */
 	struct search_update *next;
 };
 
 /* A width before it is cut into functions, which may be two or three. */
 struct search_placed {
-	struct search_key key;	/* `split` is false */
+	struct search_key key;	/* `split` and `offload` are false */
 	struct ir_ctx ctx;
 	struct ir_module *m;
-	int64_t dp, microbatch;	/* where it was placed */
+	int64_t dp, microbatch, nmicrobatches;	/* where it was placed */
 	uint32_t nstages;
 	uint32_t piece_of[SEARCH_MAX_KINDS + 2];	/* by stage */
 	int64_t trips[SEARCH_MAX_KINDS + 2];	/* by stage */
-	double slot[PIECE_MAX], optimizer[PIECE_MAX], gradients[PIECE_MAX],
-	       weights[PIECE_MAX];
+	VEC(struct search_choice) choices;	/* there */
+	bool chosen;
 	bool bad;
 };
 
@@ -95,6 +98,9 @@ struct search_width {
 	struct ir_module *m;
 	struct ranks r;
 	struct search_kernels *by_microbatch, *by_dp;
+	struct search_bytes bytes[PIECE_MAX];	/* where it was placed */
+	double fixed[PIECE_MAX][MEMORY_PIPELINE];	/* there */
+	double update_temp;	/* there */
 	bool bad;
 	struct search_cost *costs;
 	struct search_update *updates;
@@ -113,7 +119,19 @@ struct search_try {
 	const struct search_group *g;
 	int64_t microbatch, nmicrobatches, chunks;
 	const struct sched_def *sched;
-	const uint32_t *slots;	/* by stage: microbatches it holds at most */
+	const struct search_slots *slots;
+};
+
+/*
+ * Microbatches that are held at most.  That stops growing once the pipeline is
+ * full, so a longer schedule is not made for it.
+ */
+struct search_slots {
+	const struct sched_def *def;
+	int64_t pp, chunks, nmicrobatches;
+	bool none;		/* there is no such schedule */
+	uint32_t *stage[MEMORY_NSPANS];	/* by stage */
+	uint32_t *rank[MEMORY_NSPANS];	/* by rank: of all its stages */
 };
 
 struct search {
@@ -130,7 +148,10 @@ struct search {
 	struct search_kind kinds[SEARCH_MAX_KINDS];
 	uint32_t nkinds;
 	int64_t nlayers, batch, experts, tensor_most, context_most;
-	VEC(struct search_variant *) variants;
+	struct ir_ctx ready_ctx;
+	struct ir_module *ready;	/* m, as it is placed; NULL: not yet */
+	bool ready_bad;		/* the passes refused it */
+	double margin;		/* bytes that arenas took more than thought */
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
 	VEC(struct search_group) groups;
@@ -144,7 +165,7 @@ struct search {
 enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
 		  PIN_INTERLEAVE, PIN_SCHEDULE, PIN_ZERO, PIN_SEQUENCE,
 		  PIN_CONTEXT, PIN_BALANCED, PIN_RECOMPUTE, PIN_STAGES,
-		  PIN_NPINS };
+		  PIN_OFFLOAD, PIN_NPINS };
 
 /* ---- search_space.c --------------------------------------------------- */
 
@@ -159,17 +180,25 @@ void search_each(struct search *s, const struct search_group *g,
 /* ---- search_width.c --------------------------------------------------- */
 
 /* The prices of a width's pieces; NULL: there is no such placement. */
-const struct search_cost *search_cost_of(struct search *s,
-					 const struct search_key *key,
-					 const struct search_try *t);
+struct search_cost *search_cost_of(struct search *s,
+				   const struct search_key *key,
+				   const struct search_try *t);
 /* Of a key that has costs. */
 const struct search_update *search_update_of(struct search *s,
 					     const struct search_key *key,
 					     const struct search_try *t);
+/* Ways to recompute, the mildest first; the first is as it is placed. */
+void search_choices(struct search *s, const struct search_key *key,
+		    const struct search_try *t, struct search_cost *c);
 /* From a stage to the next. */
 double search_hop(struct search *s, const struct search_key *key,
 		  const struct search_try *t);
 void search_release(struct search *s);
+
+/* ---- search_front.c --------------------------------------------------- */
+
+/* Ways to recompute at the microbatch that a width was placed with. */
+void search_front(struct search *s, struct search_placed *w);
 
 /* ---- search_stages.c -------------------------------------------------- */
 
@@ -179,6 +208,11 @@ void search_stage_price(const struct search *s, const struct search_cost *c,
 			struct price_func out[SCHED_NKINDS]);
 void search_stage_bytes(const struct search *s, const struct search_cost *c,
 			int64_t lo, int64_t hi, struct search_bytes *out);
+/* Of layers [lo, hi), in microseconds and bytes of a slot. */
+double search_extra_us(const struct search *s, const struct search_choice *c,
+		       int64_t lo, int64_t hi);
+double search_less(const struct search *s, const struct search_choice *c,
+		   int64_t lo, int64_t hi);
 /* Adds what the update of a stage's tensors takes, but for PIECE_TOP. */
 void search_update_price(const struct search *s,
 			 const struct search_update *u,
@@ -197,5 +231,17 @@ void search_balance(const struct search *s, const struct search_cost *c,
 
 /* Looks at one plan, with all that is settled last. */
 void search_one(struct search *s, const struct search_try *t);
+
+/* How many plans are kept until the end. */
+uint32_t search_top(const struct search *s);
+
+/* ---- search_settle.c -------------------------------------------------- */
+
+/*
+ * Makes the rank programs of the best plans, and takes their price and arena
+ * for what was composed.  False: none of them fits after all; s->margin is
+ * more then.
+ */
+bool search_settle(struct search *s);
 
 #endif

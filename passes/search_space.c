@@ -29,7 +29,8 @@ find_pins(struct search *s)
 		"plan.pp", "plan.dp", "plan.ep", "plan.cp", "plan.tp",
 		"plan.microbatch", "plan.interleave", "plan.schedule",
 		"plan.zero", "plan.sequence", "plan.context",
-		"plan.balanced", "plan.recompute", "plan.stages"
+		"plan.balanced", "plan.recompute", "plan.stages",
+		"plan.offload"
 	};
 	const struct ir_setting *even;
 	int i;
@@ -286,51 +287,70 @@ search_groups(struct search *s)
 
 typedef void each_fn(struct search *s, const struct search_try *t);
 
-/*
- * Microbatches of each stage between its forward and its last backward, at
- * most.  That stops growing once the pipeline is full, so a longer schedule
- * is not made for it.
- */
-struct search_slots {
-	const struct sched_def *def;
-	int64_t pp, chunks, nmicrobatches;
-	uint32_t *most;		/* by stage; NULL: there is no such schedule */
+/* From which part of a microbatch to which a slot is held. */
+static const struct { uint8_t from, to; } spans[MEMORY_NSPANS] = {
+	[MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
+	[MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
+	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
 };
 
-static uint32_t *
-count_slots(struct search *s, const struct search_slots *k)
+static uint32_t
+more(uint32_t *now, uint32_t *most)
 {
-	uint32_t n = (uint32_t)(k->pp * k->chunks), i, j;
-	uint32_t *most = arena_alloc(&s->keep, n * sizeof *most), *now;
-	uint8_t *done;
+	*now += 1;
+	*most = *now > *most ? *now : *most;
+	return *now;
+}
+
+/* Along one rank's list: what begins there is held until it ends. */
+static void
+count_rank(struct search_slots *k, const struct sched *x, uint32_t rank,
+	   uint32_t *now)
+{
+	uint32_t all[MEMORY_NSPANS] = { 0 }, j;
+	int i;
+
+	for (j = 0; j < x->ranks[rank].actions.n; j++) {
+		const struct sched_action *a = &x->ranks[rank].actions.at[j];
+		uint8_t does = sched_kinds[a->kind].does;
+
+		for (i = 0; i < MEMORY_NSPANS; i++) {
+			uint32_t *n = &now[a->stage * MEMORY_NSPANS +
+					   (uint32_t)i];
+
+			if (does & spans[i].from) {
+				more(n, &k->stage[i][a->stage]);
+				more(&all[i], &k->rank[i][rank]);
+			}
+			if (does & spans[i].to) {
+				*n -= 1;
+				all[i]--;
+			}
+		}
+	}
+}
+
+static void
+count_slots(struct search *s, struct search_slots *k)
+{
+	uint32_t n = (uint32_t)(k->pp * k->chunks), *now, i;
 	const char *why;
 	struct sched *x = sched_make(&s->tmp, k->def->name, (uint32_t)k->pp,
 				     (uint32_t)k->chunks,
 				     (uint32_t)k->nmicrobatches, &why);
 
-	if (!x) {
-		return NULL;
+	k->none = !x;
+	for (i = 0; i < MEMORY_NSPANS; i++) {
+		k->stage[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
+		k->rank[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 	}
-	now = arena_alloc(&s->tmp, n * sizeof *now);
-	done = arena_alloc(&s->tmp, (size_t)n * x->nmicrobatches);
-	for (i = 0; i < x->nranks; i++) {
-		for (j = 0; j < x->ranks[i].actions.n; j++) {
-			const struct sched_action *a =
-				&x->ranks[i].actions.at[j];
-			uint8_t *d = &done[(size_t)a->stage *
-					   x->nmicrobatches + a->microbatch];
-
-			now[a->stage] += !*d;
-			*d |= sched_kinds[a->kind].does;
-			most[a->stage] = now[a->stage] > most[a->stage]
-				? now[a->stage] : most[a->stage];
-			now[a->stage] -= *d == SCHED_ALL;
-		}
+	now = arena_alloc(&s->tmp, n * MEMORY_NSPANS * sizeof *now);
+	for (i = 0; x && i < x->nranks; i++) {
+		count_rank(k, x, i, now);
 	}
-	return most;
 }
 
-static const uint32_t *
+static const struct search_slots *
 slots_of(struct search *s, const struct sched_def *def, int64_t pp,
 	 int64_t chunks, int64_t nmicrobatches)
 {
@@ -345,14 +365,15 @@ slots_of(struct search *s, const struct sched_def *def, int64_t pp,
 		k = s->slots.at[i];
 		if (k->def == def && k->pp == pp && k->chunks == chunks &&
 		    k->nmicrobatches == nmicrobatches) {
-			return k->most;
+			return k;
 		}
 	}
 	k = arena_alloc(&s->keep, sizeof *k);
-	*k = (struct search_slots){ def, pp, chunks, nmicrobatches, NULL };
-	k->most = count_slots(s, k);
+	*k = (struct search_slots){ .def = def, .pp = pp, .chunks = chunks,
+				    .nmicrobatches = nmicrobatches };
+	count_slots(s, k);
 	VEC_PUSH(&s->keep, &s->slots, k);
-	return k->most;
+	return k;
 }
 
 static void
@@ -368,7 +389,7 @@ one(struct search *s, struct search_try *t, const struct sched_def *def,
 	t->sched = def;
 	t->chunks = chunks;
 	t->slots = slots_of(s, def, t->g->pp, chunks, t->nmicrobatches);
-	if (t->slots) {
+	if (!t->slots->none) {
 		f(s, t);
 	}
 	arena_release(&s->tmp);

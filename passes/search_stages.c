@@ -97,16 +97,49 @@ search_stage_bytes(const struct search *s, const struct search_cost *c,
 		   int64_t lo, int64_t hi, struct search_bytes *out)
 {
 	double n[PIECE_MAX];
-	int i;
+	int i, k;
 
 	count(s, lo, hi, n);
 	memset(out, 0, sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
-		out->slot += n[i] * c->bytes[i].slot;
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			out->slot[k] += n[i] * c->bytes[i].slot[k];
+		}
 		if (n[i] > 0) {
 			out->temp = fmax(out->temp, c->bytes[i].temp);
 		}
 	}
+}
+
+static double
+per_layer(const struct search *s, const double each[SEARCH_MAX_KINDS],
+	  int64_t lo, int64_t hi)
+{
+	double all = 0;
+	uint32_t k;
+
+	for (k = 0; k < s->nkinds; k++) {
+		int64_t from = s->kinds[k].first, to = from + s->kinds[k].trips;
+
+		from = from > lo ? from : lo;
+		to = to < hi ? to : hi;
+		all += to > from ? (double)(to - from) * each[k] : 0;
+	}
+	return all;
+}
+
+double
+search_extra_us(const struct search *s, const struct search_choice *c,
+		int64_t lo, int64_t hi)
+{
+	return per_layer(s, c->extra_us, lo, hi);
+}
+
+double
+search_less(const struct search *s, const struct search_choice *c, int64_t lo,
+	    int64_t hi)
+{
+	return per_layer(s, c->less, lo, hi);
 }
 
 /* ---- layers by stage ---- */

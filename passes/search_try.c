@@ -15,24 +15,12 @@ struct trial {
 	struct search_key key;
 	uint32_t nstages;
 	int64_t *layers;
-	uint32_t *variant;	/* by stage */
-	const struct search_cost **cost;	/* by variant; NULL: not yet */
+	uint32_t *choice;	/* by stage: how it recomputes */
+	struct search_cost *cost;
 	const struct search_update *update;	/* NULL: not yet */
 	uint32_t *rank_of;	/* by stage */
 	struct price p;
 };
-
-static const struct search_cost *
-cost_of(struct trial *x, uint32_t variant)
-{
-	struct search_key key = x->key;
-
-	if (!x->cost[variant]) {
-		key.variant = variant;
-		x->cost[variant] = search_cost_of(x->s, &key, x->t);
-	}
-	return x->cost[variant];
-}
 
 /* ---- time ---- */
 
@@ -86,9 +74,11 @@ rank_stages(struct trial *x)
 	}
 }
 
+/* What is built again, is so where gradients of inputs are made. */
 static void
 compose(struct trial *x)
 {
+	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
 	struct search *s = x->s;
 	int64_t lo = 0;
 	uint32_t i;
@@ -99,8 +89,16 @@ compose(struct trial *x)
 		x->p.hop_us = search_hop(s, &x->key, x->t);
 	}
 	for (i = 0; i < x->nstages; i++) {
-		search_stage_price(s, cost_of(x, x->variant[i]), lo,
-				   lo + x->layers[i], x->p.stage[i]);
+		struct price_func extra = { 0 };
+
+		search_stage_price(s, x->cost, lo, lo + x->layers[i],
+				   x->p.stage[i]);
+		if (x->choice[i]) {
+			extra.total_us = extra.us[PRICE_MATRIX] =
+				search_extra_us(s, &x->cost->choices.at[
+					x->choice[i]], lo, lo + x->layers[i]);
+			price_add(&x->p.stage[i][back], &extra, 1);
+		}
 		lo += x->layers[i];
 	}
 }
@@ -154,12 +152,34 @@ struct fit {
 	uint32_t fullest;
 };
 
+/* What does not change with how it recomputes. */
 static double
-rank_bytes(struct trial *x, uint32_t rank)
+fixed_bytes(struct trial *x, uint32_t rank)
 {
-	double bytes = 0, temp = 0;
+	double bytes = 0;
 	int64_t lo = 0;
 	uint32_t i;
+
+	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
+		bytes += x->rank_of[i] == rank
+			? search_fixed_bytes(x->s, update_of(x), lo,
+					     lo + x->layers[i]) : 0;
+	}
+	return bytes;
+}
+
+/*
+ * Slots of a rank's stages are shared where they are of one size: no more of
+ * them than are held at once, of the largest.
+ */
+static double
+moving_bytes(struct trial *x, uint32_t rank)
+{
+	const struct search_slots *slots = x->t->slots;
+	double each[MEMORY_NSPANS] = { 0 }, most[MEMORY_NSPANS] = { 0 };
+	double temp = 0, bytes = 0;
+	int64_t lo = 0;
+	uint32_t i, k;
 
 	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
 		struct search_bytes b;
@@ -167,59 +187,94 @@ rank_bytes(struct trial *x, uint32_t rank)
 		if (x->rank_of[i] != rank) {
 			continue;
 		}
-		search_stage_bytes(x->s, cost_of(x, x->variant[i]), lo,
-				   lo + x->layers[i], &b);
-		bytes += b.slot * x->t->slots[i] +
-			 search_fixed_bytes(x->s, update_of(x), lo,
-					    lo + x->layers[i]);
+		search_stage_bytes(x->s, x->cost, lo, lo + x->layers[i], &b);
+		if (x->choice[i]) {
+			b.slot[MEMORY_TO_INPUT] -= search_less(x->s,
+				&x->cost->choices.at[x->choice[i]], lo,
+				lo + x->layers[i]);
+		}
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			b.slot[k] = fmax(b.slot[k], 0);
+			each[k] += b.slot[k] * slots->stage[k][i];
+			most[k] = fmax(most[k], b.slot[k]);
+		}
 		temp = fmax(temp, b.temp);
 	}
-	return bytes + temp;
+	for (k = 0; k < MEMORY_NSPANS; k++) {
+		bytes += fmin(each[k], most[k] * slots->rank[k][rank]);
+	}
+	return fmax(bytes + temp, update_of(x)->temp);
 }
 
-/*
- * The mildest way of recomputing with which the rank fits; false: none does.
- * A step is no shorter for more of it, on any rank.
- */
+/* The mildest choice with which the rank fits, all its stages alike. */
+static bool
+fit_alike(struct trial *x, uint32_t rank, double room, double *bytes)
+{
+	double least = INFINITY;
+	uint32_t c = 0, i;
+
+	do {
+		for (i = 0; i < x->nstages; i++) {
+			x->choice[i] = x->rank_of[i] == rank ? c
+							     : x->choice[i];
+		}
+		*bytes = moving_bytes(x, rank);
+		least = fmin(least, *bytes);
+		if (*bytes <= room) {
+			return true;
+		}
+		search_choices(x->s, &x->key, x->t, x->cost);
+	} while (++c < x->cost->choices.n);
+	*bytes = least;
+	return false;
+}
+
+/* Then stages one by one, the last first, are made milder if that fits too. */
 static bool
 fit_rank(struct trial *x, uint32_t rank, struct fit *f)
 {
-	double bytes = INFINITY, least = INFINITY;
-	uint32_t v, i;
+	double room, bytes, fixed = fixed_bytes(x, rank);
+	bool ok;
+	uint32_t i;
 
-	for (v = 0; v < x->s->variants.n; v++) {
-		if (!cost_of(x, v)) {
+	room = (double)x->s->out->memory_bytes - x->s->margin - fixed;
+	ok = fit_alike(x, rank, room, &bytes);
+	for (i = x->nstages; ok && x->t->chunks > 1 && i-- > 0;) {
+		uint32_t was = x->choice[i];
+
+		if (x->rank_of[i] != rank) {
 			continue;
 		}
-		for (i = 0; i < x->nstages; i++) {
-			if (x->rank_of[i] == rank) {
-				x->variant[i] = v;
-			}
+		for (x->choice[i] = 0; x->choice[i] < was &&
+		     moving_bytes(x, rank) > room; x->choice[i]++) {
 		}
-		bytes = rank_bytes(x, rank);
-		least = fmin(least, bytes);
-		if (bytes <= (double)x->s->out->memory_bytes) {
-			break;
-		}
+		bytes = moving_bytes(x, rank);
 	}
-	if (least > f->most || bytes > f->most) {
-		f->most = v < x->s->variants.n ? bytes : least;
+	if (fixed + bytes > f->most) {
+		f->most = fixed + bytes;
 		f->fullest = rank;
 	}
-	return v < x->s->variants.n;
+	return ok;
 }
 
-/* One way for all: that of the rank that needs it most. */
+/* A list by stage, if they differ. */
 static void
-same_everywhere(struct trial *x)
+set_recompute(const struct trial *x, struct plan *p)
 {
-	uint32_t i, most = 0;
+	bool alike = true;
+	uint32_t i;
 
-	for (i = 0; i < x->nstages; i++) {
-		most = x->variant[i] > most ? x->variant[i] : most;
+	if (!x->cost->choices.n) {
+		return;
 	}
-	for (i = 0; i < x->nstages; i++) {
-		x->variant[i] = most;
+	for (i = 1; i < x->nstages; i++) {
+		alike &= x->choice[i] == x->choice[0];
+	}
+	p->recompute = x->cost->choices.at[x->choice[0]].words;
+	p->recompute_of = alike ? NULL
+		: arena_alloc(x->s->a, x->nstages * sizeof *p->recompute_of);
+	for (i = 0; !alike && i < x->nstages; i++) {
+		p->recompute_of[i] = x->cost->choices.at[x->choice[i]].words;
 	}
 }
 
@@ -240,11 +295,12 @@ as_plan(const struct trial *x, struct plan *p)
 	p->interleave = x->t->chunks;
 	p->schedule = x->t->sched->name;
 	p->zero = x->key.zero;
-	p->recompute = s->variants.at[x->variant[0]]->recompute;
+	p->offload = x->key.offload;
 	p->nstages = x->nstages;
 	p->nranks = g->used;
 	p->layers = arena_dup(s->a, x->layers, x->nstages *
 			      sizeof *x->layers);
+	set_recompute(x, p);
 }
 
 static bool
@@ -258,7 +314,6 @@ fits(struct trial *x, struct fit *f)
 	for (r = 0; r < (uint32_t)x->t->g->pp; r++) {
 		ok &= fit_rank(x, r, f);
 	}
-	same_everywhere(x);
 	if (!ok) {
 		out->full++;
 		if (!out->any_near || f->most < (double)out->least.bytes) {
@@ -277,7 +332,7 @@ static void
 take(struct trial *x, const struct fit *f)
 {
 	struct search_report *out = x->s->out;
-	uint32_t top = x->s->o->top ? x->s->o->top : 1, i;
+	uint32_t top = search_top(x->s), i;
 	struct search_found e = {
 		.step_us = x->p.step_us, .bytes = (int64_t)f->most,
 		.fullest = f->fullest
@@ -287,7 +342,7 @@ take(struct trial *x, const struct fit *f)
 		return;
 	}
 	as_plan(x, &e.plan);
-	if (out->found.n < top) {
+	if (out->found.n < top) {	/* else the last one goes */
 		VEC_PUSH(x->s->a, &out->found, e);
 	}
 	for (i = out->found.n - 1; i > 0 &&
@@ -304,29 +359,30 @@ take(struct trial *x, const struct fit *f)
 enum fate {
 	CUT,		/* its bound is above what was found */
 	FITS,
-	TIGHT		/* it does not fit, or by recomputing only */
+	TIGHT,		/* by recomputing only */
+	FULL		/* it does not fit */
 };
 
 /* With ZeRO and layers chosen. */
 static enum fate
 with_layers(struct trial *x)
 {
-	bool as_is;
+	bool as_is = true;
 	struct fit f;
 	uint32_t i;
 
 	x->s->out->priced++;
-	memset(x->variant, 0, x->nstages * sizeof *x->variant);
+	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	compose(x);
 	if (bound_us(x) >= x->s->worst_us) {
 		x->s->out->cut++;
 		return CUT;
 	}
 	if (!fits(x, &f)) {
-		return TIGHT;
+		return FULL;
 	}
-	for (as_is = true, i = 0; i < x->nstages; i++) {
-		as_is &= x->variant[i] == 0;
+	for (i = 0; i < x->nstages; i++) {
+		as_is &= x->choice[i] == 0;
 	}
 	if (!as_is) {
 		compose(x);
@@ -338,18 +394,19 @@ with_layers(struct trial *x)
 }
 
 static enum fate
-with_zero(struct trial *x, int zero)
+with_zero(struct trial *x, int zero, bool offload)
 {
-	const struct search *s = x->s;
-	int64_t *even = arena_alloc(&x->s->tmp, x->nstages * sizeof *even);
+	struct search *s = x->s;
+	int64_t *even = arena_alloc(&s->tmp, x->nstages * sizeof *even);
 	size_t bytes = x->nstages * sizeof *even;
 	enum fate fate, other;
 
 	x->key.zero = zero;
+	x->key.offload = offload;
 	x->update = NULL;
 	memset(&x->p, 0, sizeof x->p);
-	x->cost = arena_alloc(&x->s->tmp, s->variants.n * sizeof *x->cost);
-	if (!cost_of(x, 0)) {
+	x->cost = search_cost_of(s, &x->key, x->t);
+	if (!x->cost) {
 		return CUT;
 	}
 	plan_spread(s->nlayers, x->nstages, even);
@@ -358,8 +415,8 @@ with_zero(struct trial *x, int zero)
 	fate = with_layers(x);
 	if (x->t->chunks == 1 && x->nstages > 1 && !s->even &&
 	    !s->pinned[PIN_STAGES]) {
-		x->layers = arena_alloc(&x->s->tmp, bytes);
-		search_balance(s, x->cost[0], x->nstages, x->layers);
+		x->layers = arena_alloc(&s->tmp, bytes);
+		search_balance(s, x->cost, x->nstages, x->layers);
 		if (memcmp(x->layers, even, bytes) != 0) {
 			other = with_layers(x);
 			fate = other > fate ? other : fate;
@@ -383,6 +440,37 @@ least_all(struct trial *x)
 	return most;
 }
 
+/* What costs time to save memory only where memory asks for it. */
+static void
+with_all(struct trial *x)
+{
+	const struct search *s = x->s;
+	bool data = x->t->g->dp > 1, host = s->t->device.host_bytes_us > 0;
+	int zero = s->pinned[PIN_ZERO] ? s->base.zero : data;
+	enum fate fate;
+
+	if (s->pinned[PIN_OFFLOAD]) {
+		fate = with_zero(x, zero, s->base.offload);
+		host = false;
+	} else {
+		fate = with_zero(x, zero, false);
+	}
+	if (fate == FITS && data && !s->pinned[PIN_ZERO] &&
+	    least_all(x) <= (double)s->out->memory_bytes) {
+		with_zero(x, 0, x->key.offload);
+	}
+	if (fate < TIGHT) {
+		return;
+	}
+	if (data && !s->pinned[PIN_ZERO]) {
+		with_zero(x, 2, x->key.offload);
+		with_zero(x, 3, x->key.offload);
+	}
+	if (host) {
+		with_zero(x, zero, true);
+	}
+}
+
 void
 search_one(struct search *s, const struct search_try *t)
 {
@@ -399,22 +487,6 @@ search_one(struct search *s, const struct search_try *t)
 		return;
 	}
 	rank_stages(&x);
-	x.variant = arena_alloc(&s->tmp, x.nstages * sizeof *x.variant);
-	if (s->pinned[PIN_ZERO] || g->dp == 1) {
-		with_zero(&x, s->pinned[PIN_ZERO] ? s->base.zero : 0);
-		return;
-	}
-	switch (with_zero(&x, 1)) {
-	case CUT:
-		break;
-	case FITS:		/* what all keep needs no gathering */
-		if (least_all(&x) <= (double)s->out->memory_bytes) {
-			with_zero(&x, 0);
-		}
-		break;
-	case TIGHT:		/* further only where memory asks for it */
-		with_zero(&x, 2);
-		with_zero(&x, 3);
-		break;
-	}
+	x.choice = arena_alloc(&s->tmp, x.nstages * sizeof *x.choice);
+	with_all(&x);
 }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- variants ---- */
+/* ---- the program ---- */
 
 static bool
 run(struct search *s, struct ir_ctx *c, struct ir_module *m, pass_fn *pass)
@@ -18,26 +18,24 @@ run(struct search *s, struct ir_ctx *c, struct ir_module *m, pass_fn *pass)
 	return pass(&p, m) && c->diags.errors == 0;
 }
 
-/* The program with what is to be rebuilt taken out of its saves. */
-static struct search_variant *
-variant(struct search *s, uint32_t i)
+/* The program as it is placed: what a pin says is rebuilt, and no more. */
+static struct ir_module *
+ready(struct search *s)
 {
-	struct search_variant *v = s->variants.at[i];
-	struct plan plan = s->base;
+	struct ir_ctx *c = &s->ready_ctx;
+	struct ir_module *m;
 
-	if (v->m || v->bad) {
-		return v;
+	if (s->ready) {
+		return s->ready;
 	}
-	ir_ctx_child(&v->ctx, s->m->ctx);
-	v->m = ir_copy(s->m, &v->ctx);
-	plan.recompute = v->recompute;
-	plan_write(v->m, &plan);
-	v->bad = !run(s, &v->ctx, v->m, pass_recompute) ||
-		 !run(s, &v->ctx, v->m, pass_optimize) ||
-		 !run(s, &v->ctx, v->m, pass_cse) ||
-		 !run(s, &v->ctx, v->m, pass_dce);
-	arena_release(&v->ctx.tmp);
-	return v;
+	ir_ctx_child(c, s->m->ctx);
+	s->ready = m = ir_copy(s->m, c);
+	plan_write(m, &s->base);
+	s->ready_bad = !run(s, c, m, pass_recompute) ||
+		       !run(s, c, m, pass_optimize) ||
+		       !run(s, c, m, pass_cse) || !run(s, c, m, pass_dce);
+	arena_release(&c->tmp);
+	return m;
 }
 
 /* ---- the pipeline of pieces ---- */
@@ -72,8 +70,8 @@ cut(const struct search *s, struct search_placed *w)
 
 /* A plan of that width: as many stages as pieces. */
 static void
-write_plan(struct search *s, const struct search_placed *w, bool split,
-	   struct ir_module *m)
+write_plan(struct search *s, const struct search_placed *w,
+	   const struct search_key *key, struct ir_module *m)
 {
 	struct plan p = s->base;
 
@@ -84,52 +82,29 @@ write_plan(struct search *s, const struct search_placed *w, bool split,
 	p.pp = w->nstages;
 	p.microbatch = w->microbatch;
 	p.interleave = 1;
-	p.schedule = split ? "zb_h1" : "1f1b";
+	p.schedule = key->split ? "zb_h1" : "1f1b";
 	p.schedule_file = NULL;
 	p.zero = w->key.zero;
-	p.recompute = s->variants.at[w->key.variant]->recompute;
+	p.offload = key->offload;
 	p.nstages = w->nstages;
 	p.layers = (int64_t *)w->trips;
 	plan_write(m, &p);
 }
 
-/* What a piece holds, where it was placed. */
-static bool
-hold(struct search_placed *w)
-{
-	struct pass_holds h;
-	uint32_t i;
-
-	if (!pass_hold(w->m, &h)) {
-		return false;
-	}
-	for (i = 0; i < w->nstages; i++) {
-		const struct pass_stage *x = &h.stage[i];
-		uint32_t p = w->piece_of[i];
-		double n = p >= PIECE_BODY ? (double)w->trips[i] : 1;
-
-		w->weights[p] = (double)x->weights / n;
-		w->gradients[p] = (double)x->gradients / n;
-		w->optimizer[p] = (double)x->optimizer / n;
-		w->slot[p] = (double)(x->saved + x->around) / n;
-	}
-	return true;
-}
-
 static bool
 place(struct search *s, struct search_placed *w)
 {
-	struct search_variant *v = variant(s, w->key.variant);
+	struct ir_module *m = ready(s);
 	bool ok;
 
-	if (v->bad) {
+	if (s->ready_bad) {
 		return false;
 	}
-	ir_ctx_child(&w->ctx, &v->ctx);
-	w->m = ir_copy(v->m, &w->ctx);
+	ir_ctx_child(&w->ctx, m->ctx);
+	w->m = ir_copy(m, &w->ctx);
 	cut(s, w);
-	write_plan(s, w, false, w->m);
-	ok = run(s, &w->ctx, w->m, pass_place) && hold(w);
+	write_plan(s, w, &w->key, w->m);
+	ok = run(s, &w->ctx, w->m, pass_place);
 	arena_release(&w->ctx.tmp);
 	s->out->widths++;
 	return ok;
@@ -141,7 +116,7 @@ same_key(const struct search_key *a, const struct search_key *b)
 	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
 	       a->zero == b->zero && a->data == b->data &&
 	       a->split == b->split && a->solo == b->solo &&
-	       a->variant == b->variant;
+	       a->offload == b->offload;
 }
 
 static struct search_placed *
@@ -152,7 +127,7 @@ placed(struct search *s, const struct search_key *key,
 	struct search_placed *w;
 	uint32_t i;
 
-	whole.split = false;
+	whole.split = whole.offload = false;
 	for (i = 0; i < s->placed.n; i++) {
 		if (same_key(&s->placed.at[i]->key, &whole)) {
 			return s->placed.at[i];
@@ -162,9 +137,42 @@ placed(struct search *s, const struct search_key *key,
 	w->key = whole;
 	w->dp = t->g->dp;
 	w->microbatch = t->microbatch;
+	w->nmicrobatches = t->nmicrobatches;
 	VEC_PUSH(&s->keep, &s->placed, w);
 	w->bad = !place(s, w);
 	return w;
+}
+
+/* What pieces take, where the width was placed. */
+static bool
+measure(struct search_width *w)
+{
+	struct memory mem;
+	const char *why;
+	uint32_t i, k;
+
+	if (!memory_plan(&w->r, NULL, 0, &w->ctx.tmp, &mem, &why)) {
+		return false;
+	}
+	for (i = 0; i < w->on->nstages; i++) {
+		const struct memory_stage *x = &mem.stage[i];
+		uint32_t p = w->on->piece_of[i];
+		double n = p >= PIECE_BODY ? (double)w->on->trips[i] : 1;
+
+		for (k = 0; k < MEMORY_PIPELINE; k++) {
+			w->fixed[p][k] = (double)x->fixed[k] / n;
+		}
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			w->bytes[p].slot[k] = (double)x->saves[k].bytes / n;
+		}
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			w->bytes[p].temp = fmax(w->bytes[p].temp,
+						(double)x->func[k].bytes);
+		}
+		w->update_temp = fmax(w->update_temp,
+				      (double)mem.rank[i].update.bytes);
+	}
+	return true;
 }
 
 static bool
@@ -172,19 +180,22 @@ stage(struct search *s, struct search_width *w)
 {
 	struct sched *x;
 	const char *why;
+	bool ok;
 
 	if (w->on->bad) {
 		return false;
 	}
 	ir_ctx_child(&w->ctx, &w->on->ctx);
 	w->m = ir_copy(w->on->m, &w->ctx);
-	write_plan(s, w->on, w->key.split, w->m);
+	write_plan(s, w->on, &w->key, w->m);
 	if (!run(s, &w->ctx, w->m, pass_stage)) {
 		return false;
 	}
 	arena_release(&w->ctx.tmp);
 	x = ranks_schedule(w->m, &w->ctx.perm);
-	return x && ranks_open(&w->r, w->m, x, &why);
+	ok = x && ranks_open(&w->r, w->m, x, &why) && measure(w);
+	arena_release(&w->ctx.tmp);
+	return ok;
 }
 
 static struct search_width *
@@ -355,35 +366,67 @@ price_updates(struct search *s, struct search_width *w,
 
 /* From where it was placed to this dp. */
 static void
-scale_fixed(const struct search_placed *w, struct search_update *u)
+scale_fixed(const struct search_width *w, struct search_update *u)
 {
+	double placed = (double)w->on->dp, dp = placed / (double)u->dp;
 	int i, zero = w->key.zero;
 
 	for (i = 0; i < PIECE_MAX; i++) {
-		double dp = (double)w->dp / (double)u->dp;
+		const double *f = w->fixed[i];
 
-		u->fixed[i] = w->weights[i] * (zero > 2 ? dp : 1) +
-			      w->gradients[i] * (zero > 1 ? dp : 1) +
-			      w->optimizer[i] * (zero > 0 ? dp : 1);
-		dp = (double)w->dp;
-		u->whole[i] = w->weights[i] * (zero > 2 ? dp : 1) +
-			      w->gradients[i] * (zero > 1 ? dp : 1) +
-			      w->optimizer[i] * (zero > 0 ? dp : 1);
+		u->fixed[i] = f[MEMORY_WEIGHTS] * (zero > 2 ? dp : 1) +
+			      f[MEMORY_GRADIENTS] * (zero > 1 ? dp : 1) +
+			      f[MEMORY_OPTIMIZER] * (zero > 0 ? dp : 1) +
+			      f[MEMORY_OTHER];
+		u->whole[i] = f[MEMORY_WEIGHTS] * (zero > 2 ? placed : 1) +
+			      f[MEMORY_GRADIENTS] * (zero > 1 ? placed : 1) +
+			      f[MEMORY_OPTIMIZER] * (zero > 0 ? placed : 1) +
+			      f[MEMORY_OTHER];
 	}
+	u->temp = w->update_temp * (zero > 0 ? dp : 1);
 }
 
 static void
-scale_slots(const struct search_placed *w, struct search_cost *c)
+scale_slots(const struct search_width *w, struct search_cost *c)
 {
-	int i;
+	double more = (double)c->microbatch / (double)w->on->microbatch;
+	int i, k;
 
 	for (i = 0; i < PIECE_MAX; i++) {
-		c->bytes[i].slot = w->slot[i] * (double)c->microbatch /
-				   (double)w->microbatch;
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			c->bytes[i].slot[k] = w->bytes[i].slot[k] * more;
+		}
+		c->bytes[i].temp = w->bytes[i].temp * more;
 	}
 }
 
-const struct search_cost *
+void
+search_choices(struct search *s, const struct search_key *key,
+	       const struct search_try *t, struct search_cost *c)
+{
+	struct search_placed *w = width(s, key, t)->on;
+	double more = (double)c->microbatch / (double)w->microbatch;
+	uint32_t i, k;
+
+	if (c->choices.n) {
+		return;
+	}
+	if (!w->chosen) {
+		w->chosen = true;
+		search_front(s, w);
+	}
+	for (i = 0; i < w->choices.n; i++) {
+		struct search_choice x = w->choices.at[i];
+
+		for (k = 0; k < s->nkinds; k++) {
+			x.extra_us[k] *= more;
+			x.less[k] *= more;
+		}
+		VEC_PUSH(&s->keep, &c->choices, x);
+	}
+}
+
+struct search_cost *
 search_cost_of(struct search *s, const struct search_key *key,
 	       const struct search_try *t)
 {
@@ -405,7 +448,7 @@ search_cost_of(struct search *s, const struct search_key *key,
 	w->costs = c;
 	set_axes(s, w, t);
 	price_stages(s, w, c);
-	scale_slots(w->on, c);
+	scale_slots(w, c);
 	return c;
 }
 
@@ -428,7 +471,7 @@ search_update_of(struct search *s, const struct search_key *key,
 	w->updates = u;
 	set_axes(s, w, t);
 	price_updates(s, w, u);
-	scale_fixed(w->on, u);
+	scale_fixed(w, u);
 	return u;
 }
 
@@ -460,10 +503,8 @@ search_release(struct search *s)
 			ir_ctx_release(&s->placed.at[i]->ctx);
 		}
 	}
-	for (i = 0; i < s->variants.n; i++) {
-		if (s->variants.at[i]->m) {
-			ir_ctx_release(&s->variants.at[i]->ctx);
-		}
+	if (s->ready) {
+		ir_ctx_release(&s->ready_ctx);
 	}
 	arena_release(&s->keep);
 	arena_release(&s->tmp);

@@ -1,0 +1,171 @@
+/*
+ * Ways to recompute, from the front of each kind of layer (front.h): each
+ * point of any of them is a choice for a stage, priced for all kinds that the
+ * stage may hold.
+ */
+#include "passes/search_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/front.h"
+
+#define MOST_CHOICES 24		/* of a width; evenly spread over a front */
+
+struct fronts {
+	struct search *s;
+	struct search_placed *w;
+	struct front_prices prices;
+	double *us;		/* by node: run once more */
+	node_id *blocks;
+	uint32_t n;
+};
+
+/* ---- what a node takes ---- */
+
+static const struct ir_node *
+node(const struct fronts *f, const struct kernel *k, uint32_t i)
+{
+	return ir_node(f->w->m, k->nodes.at[i]);
+}
+
+/* The contraction has what the matrix units take, all else shares the rest. */
+static void
+share(struct fronts *f, const struct kernel *k, const struct price_func *p)
+{
+	double own = p->us[PRICE_MATRIX] + p->us[PRICE_ATTENTION];
+	double rest = p->total_us - own;
+	uint32_t i, others = 0;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		others += !ir_is(node(f, k, i)->op, IRF_CONTRACTS);
+	}
+	for (i = 0; i < k->nodes.n; i++) {
+		f->us[k->nodes.at[i]] =
+			ir_is(node(f, k, i)->op, IRF_CONTRACTS)
+			? own + (others ? 0 : rest) : rest / others;
+	}
+}
+
+static void
+price_nodes(struct fronts *f, struct pricing *p, const struct kernel_list *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+		struct price_func once = { 0 };
+
+		if (k->body) {
+			price_nodes(f, p, k->body);
+		} else {
+			price_kernel(p, k, &once);
+			share(f, k, &once);
+		}
+	}
+}
+
+static double
+node_us(void *user, node_id n)
+{
+	const struct fronts *f = user;
+
+	return f->us[n];
+}
+
+/* ---- choices ---- */
+
+static void
+add(struct fronts *f, const char *words)
+{
+	struct search_choice c = { .words = words };
+	uint32_t i, k;
+
+	for (i = 0; i < f->w->choices.n; i++) {
+		if (strcmp(f->w->choices.at[i].words, words) == 0) {
+			return;
+		}
+	}
+	for (k = 0; k < f->n; k++) {
+		struct front_point none, p;
+
+		front_at(f->w->m, f->blocks[k], &f->prices, "none", &none);
+		front_at(f->w->m, f->blocks[k], &f->prices, words, &p);
+		c.extra_us[k] = p.extra_us;
+		c.less[k] = none.bytes - p.bytes;
+	}
+	c.words = arena_strndup(f->s->a, words, strlen(words));
+	VEC_PUSH(&f->s->keep, &f->w->choices, c);
+}
+
+static void
+add_front(struct fronts *f, uint32_t block)
+{
+	struct front x;
+	uint32_t most = MOST_CHOICES / (f->n ? f->n : 1), i;
+
+	front_find(f->w->m, f->blocks[block], &f->prices, &f->w->ctx.tmp, &x);
+	for (i = 0; i < most && i < x.at.n; i++) {
+		uint32_t at = x.at.n <= most ? i
+			: i * (x.at.n - 1) / (most - 1);
+
+		add(f, x.at.at[at].recompute);
+	}
+}
+
+static double
+extra(const struct search_choice *c)
+{
+	double us = 0;
+	int k;
+
+	for (k = 0; k < SEARCH_MAX_KINDS; k++) {
+		us += c->extra_us[k];
+	}
+	return us;
+}
+
+static int
+by_extra(const void *a, const void *b)
+{
+	double x = extra(a), y = extra(b);
+
+	return x != y ? (x < y ? -1 : 1)
+		: strcmp(((const struct search_choice *)a)->words,
+			 ((const struct search_choice *)b)->words);
+}
+
+void
+search_front(struct search *s, struct search_placed *w)
+{
+	struct search_choice as_is = { .words = s->base.recompute };
+	struct fronts f = { .s = s, .w = w };
+	struct ir_module *m = w->m;
+	struct ranks r = { .m = m };
+	struct pricing p = {
+		.r = &r, .m = m, .t = s->t, .traits = &s->o->traits
+	};
+	axis_id a;
+	uint32_t i;
+
+	VEC_PUSH(&s->keep, &w->choices, as_is);
+	if (s->pinned[PIN_RECOMPUTE]) {
+		return;
+	}
+	for (a = 1; a < m->axes.n; a++) {
+		r.time = m->axes.at[a].time ? a : r.time;
+	}
+	f.us = arena_alloc(&w->ctx.tmp, m->nodes.n * sizeof *f.us);
+	price_nodes(&f, &p, kernels_find(m, ir_model(m),
+					 &w->ctx.tmp)->top);
+	f.prices = (struct front_prices){ node_us, NULL, &f };
+	f.n = front_blocks(m, &w->ctx.tmp, &f.blocks);
+	if (f.n == s->nkinds) {	/* else nobody knows whose is whose */
+		for (i = 0; i < f.n; i++) {
+			add_front(&f, i);
+		}
+	}
+	qsort(w->choices.at + 1, w->choices.n - 1, sizeof *w->choices.at,
+	      by_extra);
+	arena_release(&w->ctx.tmp);
+}
