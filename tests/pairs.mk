@@ -447,6 +447,7 @@ pair_tests = \
 pair_files = \
 	tests/data/collectives.tsv \
 	tests/data/kernels.tsv \
+	tests/data/train-memory.tsv \
 	tests/data/train.tsv \
 	tests/ir/attribute-missing.err \
 	tests/ir/attribute-missing.ir \
