@@ -15,6 +15,7 @@
 struct val_row {
 	double measured_us, predicted_us;
 	double math_us, memory_us, launch_us;	/* parts of the prediction */
+	double arena_gib, measured_gib;	/* of the fullest device; 0: unknown */
 	const char *why;	/* it is not predicted, or NULL */
 	const char *source, *kind, *device;	/* that it is counted under */
 	const char *what;	/* the row in a few words */

@@ -228,6 +228,47 @@ count_reason(const struct val *v, uint32_t i)
 	return n;
 }
 
+/* The fullest device's memory, of rows that say it. */
+static void
+print_memory(const struct val *v, struct buf *out)
+{
+	double *errors = arena_alloc(&v->d->ctx.tmp, (v->rows.n + 1) *
+				     sizeof *errors), sum = 0;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < v->rows.n; i++) {
+		const struct val_row *r = &v->rows.at[i];
+
+		if (!r->why && r->measured_gib > 0 && r->arena_gib > 0) {
+			double off = r->arena_gib / r->measured_gib - 1;
+
+			sum += off;
+			errors[n++] = fabs(off);
+		}
+	}
+	if (n > 0) {
+		qsort(errors, n, sizeof *errors, by_value);
+		buf_printf(out, "\nmemory of the fullest device\n%7u %7.1f%% "
+			   "%7.1f%% %7.1f%%          all that say it, on "
+			   "average %+.1f%%\n", n,
+			   100 * quantile(errors, n, 0.5),
+			   100 * quantile(errors, n, 0.9),
+			   100 * errors[n - 1], 100 * sum / n);
+	}
+}
+
+static void
+put_arena(struct buf *out, const struct val_row *r)
+{
+	if (r->arena_gib > 0) {
+		buf_printf(out, ", %.1f GiB", r->arena_gib);
+	}
+	if (r->measured_gib > 0) {
+		buf_printf(out, " of %.1f measured", r->measured_gib);
+	}
+	buf_putc(out, '\n');
+}
+
 void
 val_print(const struct val *v, struct buf *out)
 {
@@ -256,6 +297,7 @@ val_print(const struct val *v, struct buf *out)
 	for (by = BY_KIND; by < NBYS; by++) {
 		print_groups(v, out, (enum by)by);
 	}
+	print_memory(v, out);
 }
 
 void
@@ -277,9 +319,10 @@ val_print_rows(const struct val *v, struct buf *out)
 			continue;
 		}
 		buf_printf(out, "%6u %10.1f %10.1f %6.1f%% %10.1f %10.1f "
-			   "%9.1f  %s\n", pos.line, r->measured_us,
+			   "%9.1f  %s", pos.line, r->measured_us,
 			   r->predicted_us, 100 * error_of(r), r->math_us,
 			   r->memory_us, r->launch_us, r->what);
+		put_arena(out, r);
 	}
 	buf_putc(out, '\n');
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
+#include "passes/memory.h"
 #include "passes/plan.h"
 #include "passes/price.h"
 
@@ -246,6 +247,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	struct ir_module *m = compile(c, model_text(&c->perm, x, mlp));
 	struct target_group g = { 0 };
 	const char *why = NULL;
+	struct memory mem;
 	struct sched *s;
 	struct ranks ranks;
 	struct price p;
@@ -266,6 +268,16 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	}
 	if (!price_step(&ranks, &g, &traits, &c->perm, &p, &why)) {
 		return why;
+	}
+	tsv_number(&x->v->table, x->row, x->at[MEM_GB], &r->measured_gib);
+	if (r->measured_gib > 0 || x->v->d->opts.at[OPT_ROWS].given) {
+		if (!memory_plan(&ranks, NULL,
+				 (int64_t)g.device.reserve_bytes, &c->perm,
+				 &mem, &why)) {
+			return why;
+		}
+		r->arena_gib = (double)mem.rank[mem.fullest].total /
+			       (1 << 30);
 	}
 	r->predicted_us = p.step_us;
 	r->math_us = p.parts_us[PRICE_MATRIX] + p.parts_us[PRICE_ATTENTION];

@@ -452,6 +452,7 @@ pair_files = \
 	tests/data/collectives.tsv \
 	tests/data/first-principles.tsv \
 	tests/data/kernels.tsv \
+	tests/data/train-memory.tsv \
 	tests/data/train.tsv \
 	tests/ir/attribute-missing.err \
 	tests/ir/attribute-missing.ir \
