@@ -171,10 +171,11 @@ static double
 token(const struct formula *f, const char *name, const struct ir_type **type,
       bool *whole)
 {
+	bool digit = *name >= '0' && *name <= '9';
 	int64_t number;
 	uint32_t k;
 
-	if (num_parse_int(name, strlen(name), &number)) {
+	if (digit && num_parse_int(name, strlen(name), &number)) {
 		return (double)number;
 	}
 	if (strcmp(name, "out") == 0) {
@@ -184,13 +185,12 @@ token(const struct formula *f, const char *name, const struct ir_type **type,
 	if (strcmp(name, "pairs") == 0) {
 		return pairs(f);
 	}
-	for (k = 0; k < f->n->nargs && k < IR_MAX_OPERANDS; k++) {
-		if (strlen(name) == 3 && memcmp(name, "in", 2) == 0 &&
-		    name[2] == (char)('0' + k)) {
-			*type = ir_type(f->m, ir_args(f->m, f->n)[k]);
-			*whole = false;
-			return elems(f, *type);
-		}
+	k = name[0] == 'i' && name[1] == 'n' && name[2] && !name[3]
+		? (uint32_t)(name[2] - '0') : UINT32_MAX;
+	if (k < f->n->nargs && k < IR_MAX_OPERANDS) {
+		*type = ir_type(f->m, ir_args(f->m, f->n)[k]);
+		*whole = false;
+		return elems(f, *type);
 	}
 	return factor(f, name);
 }

@@ -231,10 +231,15 @@ ir_param_add(struct ir_module *m, region_id r, const struct ir_type *type,
 void
 ir_new_init(struct ir_new *n, enum ir_op op, struct span span)
 {
-	memset(n, 0, sizeof *n);
+	/* most of its 8 KiB is room for what few nodes have */
+	memset(n->types, 0, sizeof n->types[0]);
 	n->op = op;
-	n->span = span;
+	n->nargs = n->nattrs = 0;
 	n->nresults = 1;
+	n->region = 0;
+	n->callee = 0;
+	n->hint = 0;
+	n->span = span;
 }
 
 void
@@ -255,6 +260,7 @@ ir_new_attr(struct ir_new *n, enum ir_attr_key key)
 		die("more than %d attributes", IR_NATTRS);
 	}
 	a = &n->attrs[n->nattrs++];
+	memset(a, 0, sizeof *a);
 	a->key = (uint8_t)key;
 	if (ir_attrs[key].kind == ATTR_FLAG) {
 		a->i = 1;

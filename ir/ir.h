@@ -327,7 +327,10 @@ region_id ir_region_add(struct ir_module *m, node_id owner);
 value_id ir_param_add(struct ir_module *m, region_id r,
 		      const struct ir_type *type, sym_t hint);
 
-/* A node to be: filled in, then appended. */
+/*
+ * A node to be: filled in, then appended.  Of the types, the first is empty
+ * at first; those behind it are written whole.
+ */
 struct ir_new {
 	enum ir_op op;
 	value_id args[IR_MAX_ARGS];

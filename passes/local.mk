@@ -129,6 +129,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve_net.h \
 	%D%/solve_plan.c \
 	%D%/solve_prune.c \
+	%D%/solve_reduce.c \
 	%D%/solve_search.c \
 	%D%/stage.c \
 	%D%/stage.h \

@@ -291,7 +291,7 @@ solve_all(struct solve_run *r, struct solve_net *net)
 		r->result->bad_var = forbidden_var(r->s);
 		return false;
 	}
-	if (!solve_prune(net, &r->result->bad_var)) {
+	if (!solve_prune(net, 0, &r->result->bad_var)) {
 		return false;
 	}
 	small = solve_restrict(net, &all, r->result->choice);

@@ -108,6 +108,20 @@ copy_net(struct bounding *b)
 				    sizeof *b->out->values);
 }
 
+/* Of a variable that runs fastest: its values lie side by side. */
+static void
+least_columns(const struct solve_axis *x, const double *c, double *least)
+{
+	size_t o;
+	uint32_t a;
+
+	for (o = 0; o < x->outer; o++, c += x->domain) {
+		for (a = 0; a < x->domain; a++) {
+			least[a] = c[a] < least[a] ? c[a] : least[a];
+		}
+	}
+}
+
 /* least[]: what each value of v must pay in that table. */
 static void
 least_rows(struct bounding *b, const struct solve_table *t, uint32_t v)
@@ -119,6 +133,10 @@ least_rows(struct bounding *b, const struct solve_table *t, uint32_t v)
 
 	for (a = 0; a < x.domain; a++) {
 		b->least[a] = INFINITY;
+	}
+	if (x.inner == 1) {
+		least_columns(&x, c, b->least);
+		return;
 	}
 	for (o = 0; o < x.outer; o++) {
 		for (a = 0; a < x.domain; a++, c += x.inner) {
@@ -132,28 +150,42 @@ least_rows(struct bounding *b, const struct solve_table *t, uint32_t v)
 	}
 }
 
+/* Adds to each entry what there is for its value of the variable. */
+static void
+add_by_value(const struct solve_axis *x, double *c, const double *more)
+{
+	size_t o, i;
+	uint32_t a;
+
+	for (o = 0; x->inner == 1 && o < x->outer; o++, c += x->domain) {
+		for (a = 0; a < x->domain; a++) {
+			c[a] += more[a];
+		}
+	}
+	for (o = 0; x->inner > 1 && o < x->outer; o++) {
+		for (a = 0; a < x->domain; a++, c += x->inner) {
+			for (i = 0; i < x->inner; i++) {
+				c[i] += more[a];
+			}
+		}
+	}
+}
+
 /* Moves that from the table to the variable. */
 static void
 collect(struct bounding *b, struct solve_table *t, uint32_t v)
 {
 	struct solve_axis x = solve_axis(&b->rest, t, v);
-	double *unary = b->rest.unary[v], *c = t->cost;
-	size_t o, i;
+	double *unary = b->rest.unary[v], *least = b->least;
 	uint32_t a;
 
 	least_rows(b, t, v);
 	for (a = 0; a < x.domain; a++) {
-		unary[a] += b->least[a];
+		unary[a] += least[a];
 		/* nothing to take from a row that is all forbidden */
-		b->least[a] = b->least[a] < INFINITY ? b->least[a] : 0;
+		least[a] = least[a] < INFINITY ? -least[a] : 0;
 	}
-	for (o = 0; o < x.outer; o++) {
-		for (a = 0; a < x.domain; a++, c += x.inner) {
-			for (i = 0; i < x.inner; i++) {
-				c[i] -= b->least[a];
-			}
-		}
-	}
+	add_by_value(&x, t->cost, least);
 }
 
 /* Puts a part of the variable's costs into the table. */
@@ -161,20 +193,12 @@ static void
 hand_out(struct bounding *b, struct solve_table *t, uint32_t v, double part)
 {
 	struct solve_axis x = solve_axis(&b->rest, t, v);
-	const double *unary = b->rest.unary[v];
-	double *c = t->cost;
-	size_t o, i;
 	uint32_t a;
 
-	for (o = 0; o < x.outer; o++) {
-		for (a = 0; a < x.domain; a++, c += x.inner) {
-			double more = unary[a] * part;
-
-			for (i = 0; i < x.inner; i++) {
-				c[i] += more;
-			}
-		}
+	for (a = 0; a < x.domain; a++) {
+		b->least[a] = b->rest.unary[v][a] * part;
 	}
+	add_by_value(&x, t->cost, b->least);
 }
 
 /* Values that cost too much, now that the variable has all that is its. */

@@ -34,6 +34,7 @@ struct bucket {
 	uint32_t outer;		/* places of the scope outside of blocks */
 	size_t block;		/* assignments in one */
 	double *row;		/* sums, by place in the block */
+	double near;		/* what is close to the best; 0: not asked */
 	uint32_t *at;		/* the counter, but for the blocks */
 };
 
@@ -171,11 +172,13 @@ make_room(struct bucket *b)
 		b->terms[k].offset = offsets + k * b->block;
 	}
 	b->at = solve_zero(&b->room, b->nscope * sizeof *b->at);
-	b->row = solve_get(&b->room, b->block * sizeof *b->row);
+	b->row = solve_get(&b->room, b->block * sizeof *b->row *
+			   (b->near > 0 ? b->net->domain[b->var] : 1));
 }
 
 static void
-open_bucket(struct bucket *b, struct solve_net *net, uint32_t var)
+open_bucket(struct bucket *b, struct solve_net *net, uint32_t var,
+	    double near)
 {
 	const struct solve_list *of = &net->of[var];
 	uint32_t k;
@@ -184,6 +187,7 @@ open_bucket(struct bucket *b, struct solve_net *net, uint32_t var)
 	b->net = net;
 	b->room.pool = net->room.pool;
 	b->var = var;
+	b->near = near;
 	for (k = 0; k < of->n; k++) {
 		if (net->tables[of->at[k]].cost) {
 			add_to_scope(b, &net->tables[of->at[k]]);
@@ -269,6 +273,34 @@ fill_block(const struct bucket *b, double *cost, uint8_t *best)
 	}
 }
 
+/* The same, and which values come close to it; past the 31st all do. */
+static void
+fill_close(const struct bucket *b, double *cost, uint8_t *best,
+	   uint32_t *close)
+{
+	uint32_t values = b->net->domain[b->var], a;
+	double *row = b->row;
+	size_t i;
+
+	for (a = 0; a < values; a++, row += b->block) {
+		sum_terms(b, a, row);
+		if (a == 0) {
+			memcpy(cost, row, b->block * sizeof *row);
+			memset(best, 0, b->block);
+		} else {
+			keep_best(row, b->block, a, cost, best);
+		}
+	}
+	memset(close, values > 32 ? 0xff : 0, b->block * sizeof *close);
+	row = b->row;
+	for (a = 0; a < values && values <= 32; a++, row += b->block) {
+		for (i = 0; i < b->block; i++) {
+			close[i] |= (uint32_t)!(row[i] - cost[i] > b->near)
+				<< a;
+		}
+	}
+}
+
 /* On to the next block. */
 static void
 advance(struct bucket *b)
@@ -296,12 +328,17 @@ advance(struct bucket *b)
 }
 
 static void
-fill(struct bucket *b, double *cost, uint8_t *best, size_t n)
+fill(struct bucket *b, double *cost, struct solve_step *step, size_t n)
 {
 	size_t done;
 
 	for (done = 0; done < n; done += b->block) {
-		fill_block(b, cost + done, best + done);
+		if (step->close) {
+			fill_close(b, cost + done, step->best + done,
+				   step->close + done);
+		} else {
+			fill_block(b, cost + done, step->best + done);
+		}
 		advance(b);
 	}
 }
@@ -357,7 +394,8 @@ deliver(struct bucket *b, double *cost, size_t n)
 }
 
 static bool
-eliminate(struct solve_net *net, uint32_t var, struct solve_step *step)
+eliminate(struct solve_net *net, uint32_t var, double near,
+	  struct solve_step *step)
 {
 	struct bucket b;
 	double *cost;
@@ -365,7 +403,7 @@ eliminate(struct solve_net *net, uint32_t var, struct solve_step *step)
 	uint32_t k;
 	bool ok;
 
-	open_bucket(&b, net, var);
+	open_bucket(&b, net, var, near);
 	for (k = 0; k < b.nscope; k++) {
 		n *= net->domain[b.scope[k]];
 	}
@@ -376,8 +414,10 @@ eliminate(struct solve_net *net, uint32_t var, struct solve_step *step)
 		memcpy(step->scope, b.scope, b.nscope * sizeof *b.scope);
 	}
 	step->best = solve_get(&net->room, n);
+	step->close = near > 0 ? solve_get(&net->room, n *
+					   sizeof *step->close) : NULL;
 	cost = solve_get(&net->room, n * sizeof *cost);
-	fill(&b, cost, step->best, n);
+	fill(&b, cost, step, n);
 	ok = deliver(&b, cost, n);
 	if (b.nscope < 2) {
 		solve_put(&net->room, cost);
@@ -403,7 +443,8 @@ solve_eliminate(struct solve_net *net, const struct solve_plan *p,
 	steps->n = p->n;
 	steps->at = solve_zero(&net->room, p->n * sizeof *steps->at);
 	for (k = 0; k < p->n; k++) {
-		if (!eliminate(net, p->order[k], &steps->at[k])) {
+		if (!eliminate(net, p->order[k], steps->near,
+			       &steps->at[k])) {
 			*bad = net->id[p->order[k]];
 			return false;
 		}

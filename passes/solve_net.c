@@ -281,7 +281,7 @@ see_variable(struct lens *l, uint32_t v, uint32_t *choice)
 	if (n == 0) {
 		die("variable %u has no value", in->id[v]);
 	}
-	if (n == 1) {
+	if (n == 1 && choice) {
 		l->to[v] = SOLVE_NO_VAR;
 		choice[in->id[v]] = in->value[v][left[0]];
 		out->base += in->unary[v][left[0]];

@@ -62,7 +62,8 @@ struct solve_part {
  * That part of the net without dropped values and without the variables
  * that are left with one, whose values go to choice[].  Tables over the same
  * variables become one, summed in an order that depends on nothing but their
- * entries.  Every variable must have a value.  The old net stays.
+ * entries.  Every variable must have a value.  The old net stays.  Without
+ * choice[], variables of one value stay too.
  */
 struct solve_net *solve_restrict(const struct solve_net *in,
 				 const struct solve_part *part,
@@ -83,8 +84,11 @@ void solve_drop(struct solve_net *net, uint32_t var, uint32_t value);
 
 /* ---- solve_prune.c: values that no best answer needs ------------------- */
 
-/* False if a variable has no value left: it is *bad. */
-bool solve_prune(struct solve_net *net, uint32_t *bad);
+/*
+ * Drops what another value beats by `margin` or more; 0: also what is worth
+ * the same.  False if a variable has no value left: it is *bad.
+ */
+bool solve_prune(struct solve_net *net, double margin, uint32_t *bad);
 
 /* ---- solve_bound.c: from below and from above -------------------------- */
 
@@ -122,11 +126,14 @@ void solve_plan(struct solve_net *net, double max_entries,
 struct solve_step {
 	uint32_t var, nscope, *scope;
 	uint8_t *best;		/* by values of the scope, the last fastest */
+	/* the same: bit a, value a is nearly as good; or NULL */
+	uint32_t *close;
 };
 
 struct solve_steps {
 	struct solve_step *at;
 	uint32_t n;
+	double near;		/* what is nearly as good; 0: is not noted */
 };
 
 /* False if a conflict showed, at variable *bad; the net is then of no use. */
@@ -135,6 +142,17 @@ bool solve_eliminate(struct solve_net *net, const struct solve_plan *p,
 /* Chooses for the steps' variables, those of the core being chosen. */
 void solve_back(const struct solve_net *net, const struct solve_steps *steps,
 		uint32_t *choice);
+
+/* ---- solve_reduce.c: eliminating and pruning in turns ------------------ */
+
+struct solve_run;
+
+/*
+ * The net without values that no best choice needs, those that are nearly as
+ * good being kept; its variables and tables are the same, of fewer entries.
+ * NULL if that is too much work, or there is no choice.  The old net stays.
+ */
+struct solve_net *solve_reduce(struct solve_run *run, struct solve_net *net);
 
 /* ---- solve_search.c: trying values where eliminating is too much ------- */
 

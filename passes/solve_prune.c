@@ -17,6 +17,7 @@ struct queue {
 struct prune {
 	struct solve_net *net;
 	struct queue arcs, beaten;
+	double margin;
 };
 
 static void
@@ -149,12 +150,14 @@ compare_in(const double *a, const double *b, const struct solve_axis *x,
 }
 
 /*
- * Is b never better than a (1), or a never better than b (-1)?  If both,
- * they are worth the same, and the higher value goes.
+ * Is b never better than a (1), or a never better than b (-1), but always
+ * worse by the margin?  If both, they are worth the same, and the higher
+ * value goes.
  */
 static int
-beats(const struct solve_net *net, uint32_t v, uint32_t a, uint32_t b)
+beats(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
 {
+	const struct solve_net *net = p->net;
 	double least = net->unary[v][b] - net->unary[v][a], most = least;
 	uint32_t k;
 
@@ -172,7 +175,7 @@ beats(const struct solve_net *net, uint32_t v, uint32_t a, uint32_t b)
 			return 0;
 		}
 	}
-	return least >= 0 ? 1 : most <= 0 ? -1 : 0;
+	return least >= p->margin ? 1 : most <= -p->margin ? -1 : 0;
 }
 
 static void
@@ -185,7 +188,7 @@ check_beaten(struct prune *p, uint32_t v)
 	for (a = 0; a < n; a++) {
 		for (b = a + 1; b < n && unary[a] < INFINITY; b++) {
 			int who = unary[b] < INFINITY ?
-				beats(p->net, v, a, b) : 0;
+				beats(p, v, a, b) : 0;
 
 			if (who != 0) {
 				solve_drop(p->net, v, who > 0 ? b : a);
@@ -214,9 +217,9 @@ spread_forbidden(struct solve_net *net)
 }
 
 bool
-solve_prune(struct solve_net *net, uint32_t *bad)
+solve_prune(struct solve_net *net, double margin, uint32_t *bad)
 {
-	struct prune p = { .net = net };
+	struct prune p = { .net = net, .margin = margin };
 	uint32_t v;
 
 	spread_forbidden(net);

@@ -11,6 +11,8 @@
 
 /* Eliminations of fewer states are not worth looking for bounds. */
 #define CHEAP_STATES (1 << 24)
+/* Of fewer, pruning in between takes longer than they do. */
+#define MANY_STATES (1 << 18)
 #define MAX_ROUNDS 6	/* of looking for bounds, at one level */
 
 /* One variable whose values are tried. */
@@ -84,7 +86,7 @@ tighten(struct search *s, struct solve_net *net, bool *dropped)
 	}
 	*dropped = b.dropped;
 	if (left && b.low < s->run->best_cost - s->run->slack &&
-	    (!b.dropped || solve_prune(net, &bad))) {
+	    (!b.dropped || solve_prune(net, 0, &bad))) {
 		return b.dropped ? shrink(s, net) : net;
 	}
 	solve_net_free(net);
@@ -136,6 +138,43 @@ open_level(struct search *s, struct solve_net *net,
 	VEC_PUSH(s->run->pool.arena, &s->levels, l);
 }
 
+static bool
+has_choice(const struct solve_net *net)
+{
+	uint32_t v;
+
+	for (v = 0; v < net->nvars; v++) {
+		if (net->domain[v] > 1) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * A smaller net that is eliminated by the same plan to the same choice, or
+ * the net itself.  It stays, as the plan is in its room.
+ */
+static struct solve_net *
+reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
+{
+	bool plain = !plan->ncore && plan->states <= CHEAP_STATES;
+	struct solve_net *small;
+
+	if (s->levels.n || s->run->s->max_entries < MANY_STATES ||
+	    (plain && plan->states < MANY_STATES)) {
+		return net;
+	}
+	small = solve_reduce(s->run, net);
+	if (small && !has_choice(small)) {
+		solve_plan(small, s->run->s->max_entries, plan);
+	} else if (!small || !plain) {
+		return net;
+	}
+	plan->states = 0;	/* next to those that reducing looked at */
+	return small;
+}
+
 /*
  * Goes into a net, which has been pruned and shrunk: solves and frees it, or
  * opens a level for what is left of it.
@@ -144,12 +183,13 @@ static void
 enter(struct search *s, struct solve_net *net)
 {
 	struct solve_result *res = s->run->result;
-	struct solve_steps steps;
+	struct solve_steps steps = { .near = 0 };
 	struct solve_plan plan;
 	bool dropped = true;
 	uint32_t round, bad;
 
 	solve_plan(net, s->run->s->max_entries, &plan);
+	net = reduce(s, net, &plan);
 	for (round = 0; round < MAX_ROUNDS && dropped &&
 	     (plan.ncore || plan.states > CHEAP_STATES); round++) {
 		net = tighten(s, net, &dropped);
@@ -189,7 +229,7 @@ try_next(struct search *s)
 	unary[a] = l->cost[a];
 	net = solve_restrict(l->net, &l->core, s->run->choice);
 	unary[a] = INFINITY;
-	if (net->base < INFINITY && solve_prune(net, &bad)) {
+	if (net->base < INFINITY && solve_prune(net, 0, &bad)) {
 		enter(s, shrink(s, net));
 	} else {
 		note_conflict(s, bad);

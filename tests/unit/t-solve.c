@@ -596,6 +596,8 @@ conflict_is_named(void **state)
 
 struct ladder {
 	uint32_t width, length, domain;
+	uint32_t few;		/* prices are below it; 0: any */
+	uint32_t own;		/* times so much for a value alone; 0: 1 */
 	double *across;		/* by rung, by rail, from value, to value */
 	double *along;		/* by rung but the last, by rail */
 	double *unary;
@@ -611,7 +613,8 @@ ladder_table(struct ladder *l, double *c, uint32_t u, uint32_t v, bool moves)
 	for (a = 0; a < n; a++) {
 		for (b = 0; b < n; b++) {
 			c[a * n + b] = moves && a == b ? 0 :
-				       1 + draw(moves ? 100 : 50);
+				       1 + draw(l->few ? l->few : moves
+						? 100 : 50);
 		}
 	}
 	solve_factor(l->s, 2, (uint32_t[]){ u, v }, c);
@@ -632,7 +635,8 @@ make_ladder(struct ladder *l)
 	}
 	for (v = 0; v < n; v++) {
 		for (a = 0; a < d; a++) {
-			l->unary[v * d + a] = draw(40);
+			l->unary[v * d + a] = draw(l->few ? l->few : 40) *
+					 (l->own ? l->own : 1);
 		}
 		solve_factor(l->s, 1, &v, l->unary + v * d);
 		if (v % l->width + 1 < l->width) {
@@ -722,6 +726,39 @@ long_ladders(void **state)
 	}
 }
 
+/*
+ * Below so many entries nothing is reduced before it is eliminated, which
+ * must not show: not in the choice either, of the many that cost the same.
+ */
+static void
+reduced_or_not(void **state)
+{
+	static const uint32_t few[] = { 2, 3, 9, 0 };
+	uint32_t i, fewer = 0;
+
+	(void)state;
+	for (i = 0; i < 24; i++) {
+		struct ladder l = { .width = 4 + i % 2, .length = 120 + i,
+				    .domain = 5 - i % 2,
+				    .few = few[i / 2 % COUNT(few)],
+				    .own = 1 + i % 3 };
+		struct solve_result r, plain;
+		size_t bytes = l.width * l.length * sizeof *r.choice;
+
+		arena_release(&t.a);
+		arena_init(&t.a, &t.mem);
+		make_ladder(&l);
+		r = run(l.s);
+		l.s->max_entries = (1 << 18) - 1;
+		plain = run(l.s);
+		assert_true(r.feasible && r.exact && plain.exact);
+		assert_true(near(r.cost, walk_ladder(&l)));
+		assert_memory_equal(r.choice, plain.choice, bytes);
+		fewer += r.states < plain.states / 2;
+	}
+	assert_true(fewer > 0);
+}
+
 int
 main(void)
 {
@@ -736,7 +773,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(small_cases, setup, teardown),
 		cmocka_unit_test_setup_teardown(conflict_is_named, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(long_ladders, setup, teardown)
+		cmocka_unit_test_setup_teardown(long_ladders, setup, teardown),
+		cmocka_unit_test_setup_teardown(reduced_or_not, setup,
+						teardown)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
