@@ -183,7 +183,7 @@ list_passes(struct driver *d)
 
 	if (!text) {
 		text = is_split(d) ? "split" :
-		       counts_memory(d) ? "train,place" :
+		       counts_memory(d) ? "placed" :
 		       given(d, OPT_STEPS) || wants(d, "kernels") ||
 		       (wants(d, "plan") && given(d, OPT_TARGET)) ? "train" :
 		       insert->given ? "default" : "";

@@ -23,7 +23,7 @@ set_base(struct search *s)
 	}
 }
 
-#define KEPT 8		/* plans that are settled, if one is asked for */
+#define KEPT 3		/* plans more than asked for, if some do not fit */
 #define ROUNDS 6	/* of searches with less memory, for gaps of arenas */
 
 uint32_t

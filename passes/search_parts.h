@@ -30,6 +30,7 @@ struct search_key {
 	/* these change what is made of a placement, not the placement */
 	bool split;		/* backward in two functions */
 	bool offload;		/* the optimizer's state is on the host */
+	uint32_t choice;	/* of search_placed: how it recomputes */
 };
 
 enum {
@@ -44,7 +45,10 @@ struct search_bytes {
 	double temp;		/* while a function runs */
 };
 
-/* A way to recompute: one trip's share, by kind of layer. */
+/*
+ * A way to recompute: one trip's share, by kind of layer.  These choose; what
+ * was chosen is made and priced.
+ */
 struct search_choice {
 	const char *words;	/* of the plan */
 	double extra_us[SEARCH_MAX_KINDS];
@@ -79,7 +83,7 @@ struct search_update {
 
 /* A width before it is cut into functions, which may be two or three. */
 struct search_placed {
-	struct search_key key;	/* `split` and `offload` are false */
+	struct search_key key;	/* without what is made of it */
 	struct ir_ctx ctx;
 	struct ir_module *m;
 	int64_t dp, microbatch, nmicrobatches;	/* where it was placed */
@@ -98,7 +102,8 @@ struct search_width {
 	struct ir_module *m;
 	struct ranks r;
 	struct search_kernels *by_microbatch, *by_dp;
-	struct search_bytes bytes[PIECE_MAX];	/* where it was placed */
+	int64_t dp, microbatch;	/* where it was staged */
+	struct search_bytes bytes[PIECE_MAX];	/* there */
 	double fixed[PIECE_MAX][MEMORY_PIPELINE];	/* there */
 	double update_temp;	/* there */
 	bool bad;

@@ -1,16 +1,16 @@
 /*
  * The end of a search: rank programs are made of the best plans, and have the
  * last word.  What was composed of pieces is their price to the last digit,
- * but where something is recomputed: then it is a little off, and a placement
- * may turn out otherwise; and an arena has gaps that pieces do not show.
+ * but an arena may be larger: it has gaps, and values wait in it that pieces
+ * do not show.
  */
 #include "passes/search_parts.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Composed prices are taken to be this near to those of the programs. */
-#define NEAR 0.01
+/* Composed prices are this near to those of the programs. */
+#define NEAR 1e-6
 
 static bool
 run(struct search *s, struct ir_module *m, pass_fn *pass)
@@ -24,8 +24,8 @@ static bool
 make(struct search *s, struct ir_module *m)
 {
 	static pass_fn *const passes[] = {
-		pass_recompute, pass_optimize, pass_cse, pass_dce,
-		pass_place, pass_stage
+		pass_optimize, pass_cse, pass_dce, pass_place,
+		pass_recompute, pass_stage
 	};
 	size_t i;
 

@@ -74,11 +74,20 @@ rank_stages(struct trial *x)
 	}
 }
 
-/* What is built again, is so where gradients of inputs are made. */
-static void
+/* Of the programs that recompute so; NULL: there are none. */
+static struct search_cost *
+cost_of(struct trial *x, uint32_t choice)
+{
+	struct search_key key = x->key;
+
+	key.choice = choice;
+	return choice ? search_cost_of(x->s, &key, x->t) : x->cost;
+}
+
+/* The stages, as they recompute. False: a choice cannot be made. */
+static bool
 compose(struct trial *x)
 {
-	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
 	struct search *s = x->s;
 	int64_t lo = 0;
 	uint32_t i;
@@ -89,18 +98,16 @@ compose(struct trial *x)
 		x->p.hop_us = search_hop(s, &x->key, x->t);
 	}
 	for (i = 0; i < x->nstages; i++) {
-		struct price_func extra = { 0 };
+		const struct search_cost *c = cost_of(x, x->choice[i]);
 
-		search_stage_price(s, x->cost, lo, lo + x->layers[i],
-				   x->p.stage[i]);
-		if (x->choice[i]) {
-			extra.total_us = extra.us[PRICE_MATRIX] =
-				search_extra_us(s, &x->cost->choices.at[
-					x->choice[i]], lo, lo + x->layers[i]);
-			price_add(&x->p.stage[i][back], &extra, 1);
+		if (!c) {
+			return false;
 		}
+		search_stage_price(s, c, lo, lo + x->layers[i],
+				   x->p.stage[i]);
 		lo += x->layers[i];
 	}
+	return true;
 }
 
 static const struct search_update *
@@ -168,12 +175,31 @@ fixed_bytes(struct trial *x, uint32_t rank)
 	return bytes;
 }
 
+/* Of one stage, as it recomputes; guessed, or as its programs have it. */
+static void
+stage_bytes(struct trial *x, uint32_t stage, int64_t lo, bool guess,
+	    struct search_bytes *b)
+{
+	uint32_t choice = x->choice[stage], k;
+	int64_t hi = lo + x->layers[stage];
+	struct search_cost *c = guess ? x->cost : cost_of(x, choice);
+
+	search_stage_bytes(x->s, c ? c : x->cost, lo, hi, b);
+	if (guess && choice) {
+		b->slot[MEMORY_TO_INPUT] -= search_less(x->s,
+			&x->cost->choices.at[choice], lo, hi);
+	}
+	for (k = 0; k < MEMORY_NSPANS; k++) {
+		b->slot[k] = fmax(b->slot[k], 0);
+	}
+}
+
 /*
  * Slots of a rank's stages are shared where they are of one size: no more of
  * them than are held at once, of the largest.
  */
 static double
-moving_bytes(struct trial *x, uint32_t rank)
+moving_bytes(struct trial *x, uint32_t rank, bool guess)
 {
 	const struct search_slots *slots = x->t->slots;
 	double each[MEMORY_NSPANS] = { 0 }, most[MEMORY_NSPANS] = { 0 };
@@ -187,14 +213,8 @@ moving_bytes(struct trial *x, uint32_t rank)
 		if (x->rank_of[i] != rank) {
 			continue;
 		}
-		search_stage_bytes(x->s, x->cost, lo, lo + x->layers[i], &b);
-		if (x->choice[i]) {
-			b.slot[MEMORY_TO_INPUT] -= search_less(x->s,
-				&x->cost->choices.at[x->choice[i]], lo,
-				lo + x->layers[i]);
-		}
+		stage_bytes(x, i, lo, guess, &b);
 		for (k = 0; k < MEMORY_NSPANS; k++) {
-			b.slot[k] = fmax(b.slot[k], 0);
 			each[k] += b.slot[k] * slots->stage[k][i];
 			most[k] = fmax(most[k], b.slot[k]);
 		}
@@ -204,6 +224,17 @@ moving_bytes(struct trial *x, uint32_t rank)
 		bytes += fmin(each[k], most[k] * slots->rank[k][rank]);
 	}
 	return fmax(bytes + temp, update_of(x)->temp);
+}
+
+/* What is guessed to fit, is looked at. */
+static bool
+fits_in(struct trial *x, uint32_t rank, double room, double *bytes)
+{
+	*bytes = moving_bytes(x, rank, true);
+	if (*bytes <= room) {
+		*bytes = moving_bytes(x, rank, false);
+	}
+	return *bytes <= room;
 }
 
 /* The mildest choice with which the rank fits, all its stages alike. */
@@ -218,11 +249,10 @@ fit_alike(struct trial *x, uint32_t rank, double room, double *bytes)
 			x->choice[i] = x->rank_of[i] == rank ? c
 							     : x->choice[i];
 		}
-		*bytes = moving_bytes(x, rank);
-		least = fmin(least, *bytes);
-		if (*bytes <= room) {
+		if (fits_in(x, rank, room, bytes)) {
 			return true;
 		}
+		least = fmin(least, *bytes);
 		search_choices(x->s, &x->key, x->t, x->cost);
 	} while (++c < x->cost->choices.n);
 	*bytes = least;
@@ -246,9 +276,9 @@ fit_rank(struct trial *x, uint32_t rank, struct fit *f)
 			continue;
 		}
 		for (x->choice[i] = 0; x->choice[i] < was &&
-		     moving_bytes(x, rank) > room; x->choice[i]++) {
+		     !fits_in(x, rank, room, &bytes); x->choice[i]++) {
 		}
-		bytes = moving_bytes(x, rank);
+		bytes = moving_bytes(x, rank, false);
 	}
 	if (fixed + bytes > f->most) {
 		f->most = fixed + bytes;
@@ -373,8 +403,7 @@ with_layers(struct trial *x)
 
 	x->s->out->priced++;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
-	compose(x);
-	if (bound_us(x) >= x->s->worst_us) {
+	if (!compose(x) || bound_us(x) >= x->s->worst_us) {
 		x->s->out->cut++;
 		return CUT;
 	}
@@ -384,8 +413,8 @@ with_layers(struct trial *x)
 	for (i = 0; i < x->nstages; i++) {
 		as_is &= x->choice[i] == 0;
 	}
-	if (!as_is) {
-		compose(x);
+	if (!as_is && !compose(x)) {
+		return FULL;
 	}
 	if (bound_us(x) < x->s->worst_us && run(x)) {
 		take(x, &f);

@@ -18,7 +18,7 @@ run(struct search *s, struct ir_ctx *c, struct ir_module *m, pass_fn *pass)
 	return pass(&p, m) && c->diags.errors == 0;
 }
 
-/* The program as it is placed: what a pin says is rebuilt, and no more. */
+/* The program as it is placed. */
 static struct ir_module *
 ready(struct search *s)
 {
@@ -31,8 +31,7 @@ ready(struct search *s)
 	ir_ctx_child(c, s->m->ctx);
 	s->ready = m = ir_copy(s->m, c);
 	plan_write(m, &s->base);
-	s->ready_bad = !run(s, c, m, pass_recompute) ||
-		       !run(s, c, m, pass_optimize) ||
+	s->ready_bad = !run(s, c, m, pass_optimize) ||
 		       !run(s, c, m, pass_cse) || !run(s, c, m, pass_dce);
 	arena_release(&c->tmp);
 	return m;
@@ -71,28 +70,31 @@ cut(const struct search *s, struct search_placed *w)
 /* A plan of that width: as many stages as pieces. */
 static void
 write_plan(struct search *s, const struct search_placed *w,
-	   const struct search_key *key, struct ir_module *m)
+	   const struct search_key *key, const struct search_try *t,
+	   struct ir_module *m)
 {
 	struct plan p = s->base;
 
 	p.tp = w->key.tp;
 	p.cp = w->key.cp;
 	p.ep = w->key.ep;
-	p.dp = w->dp;
+	p.dp = t->g->dp;
 	p.pp = w->nstages;
-	p.microbatch = w->microbatch;
+	p.microbatch = t->microbatch;
 	p.interleave = 1;
 	p.schedule = key->split ? "zb_h1" : "1f1b";
 	p.schedule_file = NULL;
 	p.zero = w->key.zero;
 	p.offload = key->offload;
+	p.recompute = key->choice ? w->choices.at[key->choice].words
+				  : s->base.recompute;
 	p.nstages = w->nstages;
 	p.layers = (int64_t *)w->trips;
 	plan_write(m, &p);
 }
 
 static bool
-place(struct search *s, struct search_placed *w)
+place(struct search *s, struct search_placed *w, const struct search_try *t)
 {
 	struct ir_module *m = ready(s);
 	bool ok;
@@ -103,7 +105,7 @@ place(struct search *s, struct search_placed *w)
 	ir_ctx_child(&w->ctx, m->ctx);
 	w->m = ir_copy(m, &w->ctx);
 	cut(s, w);
-	write_plan(s, w, &w->key, w->m);
+	write_plan(s, w, &w->key, t, w->m);
 	ok = run(s, &w->ctx, w->m, pass_place);
 	arena_release(&w->ctx.tmp);
 	s->out->widths++;
@@ -116,7 +118,7 @@ same_key(const struct search_key *a, const struct search_key *b)
 	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
 	       a->zero == b->zero && a->data == b->data &&
 	       a->split == b->split && a->solo == b->solo &&
-	       a->offload == b->offload;
+	       a->offload == b->offload && a->choice == b->choice;
 }
 
 static struct search_placed *
@@ -128,6 +130,7 @@ placed(struct search *s, const struct search_key *key,
 	uint32_t i;
 
 	whole.split = whole.offload = false;
+	whole.choice = 0;
 	for (i = 0; i < s->placed.n; i++) {
 		if (same_key(&s->placed.at[i]->key, &whole)) {
 			return s->placed.at[i];
@@ -139,19 +142,85 @@ placed(struct search *s, const struct search_key *key,
 	w->microbatch = t->microbatch;
 	w->nmicrobatches = t->nmicrobatches;
 	VEC_PUSH(&s->keep, &s->placed, w);
-	w->bad = !place(s, w);
+	w->bad = !place(s, w, t);
 	return w;
 }
 
-/* What pieces take, where the width was placed. */
-static bool
-measure(struct search_width *w)
+/* The mesh is made as long as the plan has it. */
+static void
+set_axes(struct ir_module *m, const struct search_try *t)
 {
+	axis_id a;
+
+	for (a = 1; a < m->axes.n; a++) {
+		struct ir_axis *x = &m->axes.at[a];
+
+		if (x->time) {
+			x->size = t->nmicrobatches;
+		} else if (strcmp(ir_axis_name(m, a), "dp") == 0) {
+			x->size = t->g->dp;
+		}
+	}
+}
+
+static void
+set_pipeline(struct ir_module *m, int64_t pp)
+{
+	axis_id a = ir_axis_find(m, intern_str(&m->ctx->syms, "pp"));
+
+	if (a) {
+		m->axes.at[a].size = pp;
+	}
+}
+
+/* Of a width that was staged. */
+static void
+set_mesh(struct search_width *w, const struct search_try *t)
+{
+	set_axes(w->m, t);
+	set_pipeline(w->m, t->g->pp);
+	w->r.nmicrobatches = (uint32_t)t->nmicrobatches;
+	w->r.nranks = (uint32_t)(w->key.tp * w->key.cp * w->key.ep *
+				 t->g->dp * t->g->pp);
+}
+
+/*
+ * Sizes of kernels follow from the microbatch, those of an update's from dp;
+ * finding them takes far longer than to price them for another dp or pp.
+ */
+static struct search_kernels *
+kernels_at(struct search *s, const struct search_width *w,
+	   struct search_kernels **list, int64_t size)
+{
+	struct search_kernels *k;
+
+	for (k = *list; k; k = k->next) {
+		if (k->size == size) {
+			return k;
+		}
+	}
+	k = arena_alloc(&s->keep, sizeof *k);
+	k->size = size;
+	k->of = arena_alloc(&s->keep, w->m->funcs.n * sizeof *k->of);
+	k->next = *list;
+	*list = k;
+	return k;
+}
+
+/* What pieces take, where the width was staged. */
+static bool
+measure(struct search *s, struct search_width *w)
+{
+	struct kernels **all = kernels_all(w->m, &w->ctx.perm);
+	size_t bytes = w->m->funcs.n * sizeof *all;
 	struct memory mem;
 	const char *why;
 	uint32_t i, k;
 
-	if (!memory_plan(&w->r, NULL, 0, &w->ctx.tmp, &mem, &why)) {
+	memcpy(kernels_at(s, w, &w->by_microbatch, w->microbatch)->of, all,
+	       bytes);
+	memcpy(kernels_at(s, w, &w->by_dp, w->dp)->of, all, bytes);
+	if (!memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
 		return false;
 	}
 	for (i = 0; i < w->on->nstages; i++) {
@@ -169,6 +238,7 @@ measure(struct search_width *w)
 			w->bytes[p].temp = fmax(w->bytes[p].temp,
 						(double)x->func[k].bytes);
 		}
+		w->bytes[p].temp += (double)x->pipeline;
 		w->update_temp = fmax(w->update_temp,
 				      (double)mem.rank[i].update.bytes);
 	}
@@ -176,7 +246,7 @@ measure(struct search_width *w)
 }
 
 static bool
-stage(struct search *s, struct search_width *w)
+stage(struct search *s, struct search_width *w, const struct search_try *t)
 {
 	struct sched *x;
 	const char *why;
@@ -187,13 +257,19 @@ stage(struct search *s, struct search_width *w)
 	}
 	ir_ctx_child(&w->ctx, &w->on->ctx);
 	w->m = ir_copy(w->on->m, &w->ctx);
-	write_plan(s, w->on, &w->key, w->m);
-	if (!run(s, &w->ctx, w->m, pass_stage)) {
+	write_plan(s, w->on, &w->key, t, w->m);
+	set_axes(w->m, t);
+	w->dp = t->g->dp;
+	w->microbatch = t->microbatch;
+	ok = run(s, &w->ctx, w->m, pass_recompute);
+	arena_release(&w->ctx.tmp);
+	ok = ok && run(s, &w->ctx, w->m, pass_stage);
+	arena_release(&w->ctx.tmp);
+	if (!ok) {
 		return false;
 	}
-	arena_release(&w->ctx.tmp);
 	x = ranks_schedule(w->m, &w->ctx.perm);
-	ok = x && ranks_open(&w->r, w->m, x, &why) && measure(w);
+	ok = x && ranks_open(&w->r, w->m, x, &why) && measure(s, w);
 	arena_release(&w->ctx.tmp);
 	return ok;
 }
@@ -214,35 +290,11 @@ width(struct search *s, const struct search_key *key,
 	w->key = *key;
 	w->on = placed(s, key, t);
 	VEC_PUSH(&s->keep, &s->widths, w);
-	w->bad = !stage(s, w);
+	w->bad = !stage(s, w, t);
 	return w;
 }
 
 /* ---- prices ---- */
-
-/* The mesh is made as long as the plan has it. */
-static void
-set_axes(struct search *s, struct search_width *w, const struct search_try *t)
-{
-	struct ir_module *m = w->m;
-	axis_id a;
-
-	(void)s;
-	for (a = 1; a < m->axes.n; a++) {
-		struct ir_axis *x = &m->axes.at[a];
-
-		if (x->time) {
-			x->size = t->nmicrobatches;
-		} else if (strcmp(ir_axis_name(m, a), "dp") == 0) {
-			x->size = t->g->dp;
-		} else if (strcmp(ir_axis_name(m, a), "pp") == 0) {
-			x->size = t->g->pp;
-		}
-	}
-	w->r.nmicrobatches = (uint32_t)t->nmicrobatches;
-	w->r.nranks = (uint32_t)(w->key.tp * w->key.cp * w->key.ep *
-				 t->g->dp * t->g->pp);
-}
 
 /*
  * Prices a function: of a piece that is layers only, apart what stands
@@ -289,29 +341,6 @@ go(const struct search_width *w, uint32_t stage, struct price_func *first,
 	to->body = layers ? first + piece * step : NULL;
 	to->top = !layers ? first + piece * step
 		: again ? &to->spare : first + PIECE_TOP * step;
-}
-
-/*
- * Sizes of kernels follow from the microbatch, those of an update's from dp;
- * finding them takes far longer than to price them for another dp or pp.
- */
-static struct search_kernels *
-kernels_at(struct search *s, const struct search_width *w,
-	   struct search_kernels **list, int64_t size)
-{
-	struct search_kernels *k;
-
-	for (k = *list; k; k = k->next) {
-		if (k->size == size) {
-			return k;
-		}
-	}
-	k = arena_alloc(&s->keep, sizeof *k);
-	k->size = size;
-	k->of = arena_alloc(&s->keep, w->m->funcs.n * sizeof *k->of);
-	k->next = *list;
-	*list = k;
-	return k;
 }
 
 static void
@@ -368,7 +397,7 @@ price_updates(struct search *s, struct search_width *w,
 static void
 scale_fixed(const struct search_width *w, struct search_update *u)
 {
-	double placed = (double)w->on->dp, dp = placed / (double)u->dp;
+	double placed = (double)w->dp, dp = placed / (double)u->dp;
 	int i, zero = w->key.zero;
 
 	for (i = 0; i < PIECE_MAX; i++) {
@@ -389,7 +418,7 @@ scale_fixed(const struct search_width *w, struct search_update *u)
 static void
 scale_slots(const struct search_width *w, struct search_cost *c)
 {
-	double more = (double)c->microbatch / (double)w->on->microbatch;
+	double more = (double)c->microbatch / (double)w->microbatch;
 	int i, k;
 
 	for (i = 0; i < PIECE_MAX; i++) {
@@ -446,7 +475,7 @@ search_cost_of(struct search *s, const struct search_key *key,
 	c->dp = t->g->dp;
 	c->next = w->costs;
 	w->costs = c;
-	set_axes(s, w, t);
+	set_mesh(w, t);
 	price_stages(s, w, c);
 	scale_slots(w, c);
 	return c;
@@ -469,7 +498,7 @@ search_update_of(struct search *s, const struct search_key *key,
 	u->pp = t->g->pp;
 	u->next = w->updates;
 	w->updates = u;
-	set_axes(s, w, t);
+	set_mesh(w, t);
 	price_updates(s, w, u);
 	scale_fixed(w, u);
 	return u;
@@ -484,7 +513,7 @@ search_hop(struct search *s, const struct search_key *key,
 		.r = &w->r, .m = w->m, .t = s->t, .traits = &s->o->traits
 	};
 
-	set_axes(s, w, t);
+	set_mesh(w, t);
 	return t->g->pp > 1 ? price_hop(&p) : 0;
 }
 

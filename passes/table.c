@@ -26,7 +26,8 @@ static const struct {
 	const char *word;
 	uint32_t without;
 } lists[] = {
-	{ "default", TRAINING | SPLIT }, { "train", SPLIT }, { "split", 0 }
+	{ "default", TRAINING | SPLIT }, { "train", SPLIT },
+	{ "placed", PROP_STAGED }, { "split", 0 }
 };
 
 static const char *const prop_names[PASS_NPROPS] = {

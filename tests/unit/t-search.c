@@ -157,7 +157,7 @@ price_of(const struct ir_module *base, const struct target *t,
 	ir_ctx_child(&c, base->ctx);
 	m = ir_copy(base, &c);
 	if (plan_pin(m, pins) &&
-	    run(m, "recompute,optimize,cse,dce,place,stage")) {
+	    run(m, "optimize,cse,dce,place,recompute,stage")) {
 		s = ranks_schedule(m, &c.perm);
 		assert_non_null(s);
 		assert_true(ranks_open(&r, m, s, &why));
