@@ -24,6 +24,7 @@ set_base(struct search *s)
 }
 
 #define KEPT 3		/* plans more than asked for, if some do not fit */
+#define SLACK 1.03	/* of a guess */
 #define ROUNDS 6	/* of searches with less memory, for gaps of arenas */
 
 uint32_t
@@ -33,17 +34,34 @@ search_top(const struct search *s)
 }
 
 static void
-look(struct search *s)
+walk(struct search *s, double worst_us, bool guessing)
 {
 	uint32_t i;
 
-	s->worst_us = INFINITY;
+	s->worst_us = worst_us;
+	s->guessing = guessing;
 	s->out->found.n = 0;
+	s->out->space = s->out->full = s->out->priced = s->out->cut = 0;
 	for (i = 0; i < s->groups.n; i++) {
 		if (s->groups.at[i].bound_us >= s->worst_us) {
 			break;
 		}
 		search_each(s, &s->groups.at[i], search_one);
+	}
+}
+
+/* Nothing much above a guess is looked at; unless that was no good guess. */
+static void
+look(struct search *s)
+{
+	uint32_t top = search_top(s);
+
+	walk(s, INFINITY, true);
+	if (s->out->found.n == top) {
+		walk(s, s->worst_us * SLACK, false);
+	}
+	if (s->out->found.n < top) {
+		walk(s, INFINITY, false);
 	}
 }
 

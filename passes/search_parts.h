@@ -65,6 +65,7 @@ struct search_kernels {
 /* Forward and backward of a width at one microbatch. */
 struct search_cost {
 	int64_t microbatch, dp;
+	bool priced;		/* bytes come first, and may be enough */
 	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
 	struct search_bytes bytes[PIECE_MAX];
 	VEC(struct search_choice) choices;	/* none until asked for */
@@ -165,6 +166,7 @@ struct search {
 	double static_bytes[3];	/* weights, gradients, states of all */
 	double expert_part;	/* of these, what ep splits */
 	double worst_us;	/* nothing above it is of interest */
+	bool guessing;		/* ways to recompute are not made yet */
 };
 
 enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
@@ -180,14 +182,17 @@ bool search_open(struct search *s);
 void search_groups(struct search *s);
 /* Calls f with each microbatch, schedule and chunks of a group. */
 void search_each(struct search *s, const struct search_group *g,
-		 void (*f)(struct search *s, const struct search_try *t));
+		 bool (*f)(struct search *s, const struct search_try *t));
 
 /* ---- search_width.c --------------------------------------------------- */
 
-/* The prices of a width's pieces; NULL: there is no such placement. */
+/* Of a width's pieces, not priced; NULL: there is no such placement. */
 struct search_cost *search_cost_of(struct search *s,
 				   const struct search_key *key,
 				   const struct search_try *t);
+/* Prices them, if nobody has. */
+void search_price(struct search *s, const struct search_key *key,
+		  const struct search_try *t, struct search_cost *c);
 /* Of a key that has costs. */
 const struct search_update *search_update_of(struct search *s,
 					     const struct search_key *key,
@@ -234,8 +239,8 @@ void search_balance(const struct search *s, const struct search_cost *c,
 
 /* ---- search_try.c ----------------------------------------------------- */
 
-/* Looks at one plan, with all that is settled last. */
-void search_one(struct search *s, const struct search_try *t);
+/* Looks at one plan, with all that is settled last. False: it cannot fit. */
+bool search_one(struct search *s, const struct search_try *t);
 
 /* How many plans are kept until the end. */
 uint32_t search_top(const struct search *s);

@@ -285,7 +285,30 @@ search_groups(struct search *s)
 
 /* ---- what a group leaves open ---- */
 
-typedef void each_fn(struct search *s, const struct search_try *t);
+typedef bool each_fn(struct search *s, const struct search_try *t);
+
+struct search_chunks {
+	const struct sched_def *def;
+	int64_t chunks;
+};
+
+/* A group's schedules that had no room with a smaller microbatch. */
+struct full {
+	VEC(struct search_chunks) at;
+};
+
+static bool
+is_full(const struct full *f, const struct sched_def *def, int64_t chunks)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->at.n; i++) {
+		if (f->at.at[i].def == def && f->at.at[i].chunks == chunks) {
+			return true;
+		}
+	}
+	return false;
+}
 
 /* From which part of a microbatch to which a slot is held. */
 static const struct { uint8_t from, to; } spans[MEMORY_NSPANS] = {
@@ -377,8 +400,8 @@ slots_of(struct search *s, const struct sched_def *def, int64_t pp,
 }
 
 static void
-one(struct search *s, struct search_try *t, const struct sched_def *def,
-    int64_t chunks, each_fn *f)
+one(struct search *s, struct search_try *t, struct full *full,
+    const struct sched_def *def, int64_t chunks, each_fn *f)
 {
 	if (sched_why_not(&s->tmp, def->name, (uint32_t)t->g->pp,
 			  (uint32_t)chunks, (uint32_t)t->nmicrobatches) ||
@@ -386,17 +409,22 @@ one(struct search *s, struct search_try *t, const struct sched_def *def,
 		return;
 	}
 	s->out->space++;
+	if (is_full(full, def, chunks)) {	/* what is held only grows */
+		s->out->full++;
+		return;
+	}
 	t->sched = def;
 	t->chunks = chunks;
 	t->slots = slots_of(s, def, t->g->pp, chunks, t->nmicrobatches);
-	if (!t->slots->none) {
-		f(s, t);
+	if (!t->slots->none && !f(s, t)) {
+		VEC_PUSH(&s->keep, &full->at, ((struct search_chunks){
+			 def, chunks }));
 	}
 	arena_release(&s->tmp);
 }
 
 static void
-each_chunks(struct search *s, struct search_try *t,
+each_chunks(struct search *s, struct search_try *t, struct full *full,
 	    const struct sched_def *def, each_fn *f)
 {
 	int64_t most = s->nlayers / t->g->pp, v, size = 0;
@@ -404,7 +432,7 @@ each_chunks(struct search *s, struct search_try *t,
 	most = def->max_chunks && def->max_chunks < most
 		? def->max_chunks : most;
 	if (s->pinned[PIN_INTERLEAVE]) {
-		one(s, t, def, s->base.interleave, f);
+		one(s, t, full, def, s->base.interleave, f);
 		return;
 	}
 	for (v = def->min_chunks; v <= most || v == def->min_chunks; v++) {
@@ -412,25 +440,26 @@ each_chunks(struct search *s, struct search_try *t,
 
 		/* one stage a rank is 1f1b's */
 		if (now != size && (v > 1 || def->max_chunks == 1)) {
-			one(s, t, def, v, f);
+			one(s, t, full, def, v, f);
 		}
 		size = now;
 	}
 }
 
 static void
-each_schedule(struct search *s, struct search_try *t, each_fn *f)
+each_schedule(struct search *s, struct search_try *t, struct full *full,
+	      each_fn *f)
 {
 	const char *pin = s->pinned[PIN_SCHEDULE] ? s->base.schedule : NULL;
 	uint32_t i;
 
 	if (t->g->pp == 1 && !pin) {	/* there is nothing to order */
-		one(s, t, sched_find("1f1b"), 1, f);
+		one(s, t, full, sched_find("1f1b"), 1, f);
 		return;
 	}
 	for (i = 0; i < sched_ndefs; i++) {
 		if (!pin || strcmp(pin, sched_defs[i].name) == 0) {
-			each_chunks(s, t, &sched_defs[i], f);
+			each_chunks(s, t, full, &sched_defs[i], f);
 		}
 	}
 }
@@ -440,6 +469,7 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 {
 	int64_t share = ceil_div(s->batch, g->dp * g->ep), mb;
 	struct search_try t = { .g = g };
+	struct full full = { 0 };
 
 	if (least_bytes(s, g, s->pinned[PIN_ZERO] ? s->base.zero : 3) >
 	    (double)s->out->memory_bytes) {
@@ -454,7 +484,7 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 			t.microbatch = mb;
 			t.nmicrobatches = ceil_div(s->batch,
 						   mb * g->dp * g->ep);
-			each_schedule(s, &t, f);
+			each_schedule(s, &t, &full, f);
 		}
 	}
 }

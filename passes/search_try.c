@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Of what recomputing is guessed to take, so much is sure. */
+#define GUESS 0.9
+
 /* One plan on its way to a price. */
 struct trial {
 	struct search *s;
@@ -16,6 +19,7 @@ struct trial {
 	uint32_t nstages;
 	int64_t *layers;
 	uint32_t *choice;	/* by stage: how it recomputes */
+	bool guess;		/* what that takes, instead of making it */
 	struct search_cost *cost;
 	const struct search_update *update;	/* NULL: not yet */
 	uint32_t *rank_of;	/* by stage */
@@ -84,6 +88,18 @@ cost_of(struct trial *x, uint32_t choice)
 	return choice ? search_cost_of(x->s, &key, x->t) : x->cost;
 }
 
+/* Adds what a choice is guessed to take to a stage of layers [lo, hi). */
+static void
+add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
+{
+	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
+	struct price_func extra = { 0 };
+
+	extra.total_us = (x->s->guessing ? 1 : GUESS) * search_extra_us(x->s,
+		&x->cost->choices.at[x->choice[stage]], lo, hi);
+	price_add(&x->p.stage[stage][back], &extra, 1);
+}
+
 /* The stages, as they recompute. False: a choice cannot be made. */
 static bool
 compose(struct trial *x)
@@ -98,13 +114,20 @@ compose(struct trial *x)
 		x->p.hop_us = search_hop(s, &x->key, x->t);
 	}
 	for (i = 0; i < x->nstages; i++) {
-		const struct search_cost *c = cost_of(x, x->choice[i]);
+		struct search_key key = x->key;
+		struct search_cost *c;
 
+		key.choice = x->guess ? 0 : x->choice[i];
+		c = cost_of(x, key.choice);
 		if (!c) {
 			return false;
 		}
+		search_price(s, &key, x->t, c);
 		search_stage_price(s, c, lo, lo + x->layers[i],
 				   x->p.stage[i]);
+		if (x->guess && x->choice[i]) {
+			add_guess(x, i, lo, lo + x->layers[i]);
+		}
 		lo += x->layers[i];
 	}
 	return true;
@@ -231,7 +254,7 @@ static bool
 fits_in(struct trial *x, uint32_t rank, double room, double *bytes)
 {
 	*bytes = moving_bytes(x, rank, true);
-	if (*bytes <= room) {
+	if (*bytes <= room && !x->guess) {
 		*bytes = moving_bytes(x, rank, false);
 	}
 	return *bytes <= room;
@@ -278,7 +301,7 @@ fit_rank(struct trial *x, uint32_t rank, struct fit *f)
 		for (x->choice[i] = 0; x->choice[i] < was &&
 		     !fits_in(x, rank, room, &bytes); x->choice[i]++) {
 		}
-		bytes = moving_bytes(x, rank, false);
+		bytes = moving_bytes(x, rank, x->guess);
 	}
 	if (fixed + bytes > f->most) {
 		f->most = fixed + bytes;
@@ -389,37 +412,76 @@ take(struct trial *x, const struct fit *f)
 enum fate {
 	CUT,		/* its bound is above what was found */
 	FITS,
-	TIGHT,		/* by recomputing only */
+	CUT_TIGHT,	/* the same, by what it has to recompute */
+	TIGHT,		/* it fits by recomputing only */
 	FULL		/* it does not fit */
 };
+
+static bool
+is_cut(struct trial *x)
+{
+	return !compose(x) || bound_us(x) >= x->s->worst_us;
+}
+
+/* As if nothing were built again. */
+static bool
+is_plain_cut(struct trial *x)
+{
+	uint32_t *choice = x->choice;
+	bool cut;
+
+	x->choice = arena_alloc(&x->s->tmp, x->nstages * sizeof *choice);
+	cut = is_cut(x);
+	x->choice = choice;
+	return cut;
+}
+
+/*
+ * How it recomputes is guessed first, since making that takes longer; and
+ * nothing else, on the first way through the space, which finds out what a
+ * step takes about.
+ */
+static enum fate
+recomputed(struct trial *x, struct fit *f)
+{
+	enum fate fate = FITS;
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; i++) {
+		fate = x->choice[i] ? TIGHT : fate;
+	}
+	if (fate == TIGHT && is_cut(x)) {
+		return CUT_TIGHT;
+	}
+	if (x->s->guessing) {
+		return fate;
+	}
+	x->guess = false;
+	return !fits(x, f) ? FULL : is_cut(x) ? CUT_TIGHT : fate;
+}
 
 /* With ZeRO and layers chosen. */
 static enum fate
 with_layers(struct trial *x)
 {
-	bool as_is = true;
+	enum fate fate;
 	struct fit f;
-	uint32_t i;
 
 	x->s->out->priced++;
-	memset(x->choice, 0, x->nstages * sizeof *x->choice);
-	if (!compose(x) || bound_us(x) >= x->s->worst_us) {
+	x->guess = false;
+	if (is_plain_cut(x)) {
 		x->s->out->cut++;
 		return CUT;
 	}
+	x->guess = true;
 	if (!fits(x, &f)) {
 		return FULL;
 	}
-	for (i = 0; i < x->nstages; i++) {
-		as_is &= x->choice[i] == 0;
-	}
-	if (!as_is && !compose(x)) {
-		return FULL;
-	}
-	if (bound_us(x) < x->s->worst_us && run(x)) {
+	fate = recomputed(x, &f);
+	if ((fate == FITS || fate == TIGHT) && run(x)) {
 		take(x, &f);
 	}
-	return as_is ? FITS : TIGHT;
+	return fate;
 }
 
 static enum fate
@@ -470,13 +532,13 @@ least_all(struct trial *x)
 }
 
 /* What costs time to save memory only where memory asks for it. */
-static void
+static bool
 with_all(struct trial *x)
 {
 	const struct search *s = x->s;
 	bool data = x->t->g->dp > 1, host = s->t->device.host_bytes_us > 0;
 	int zero = s->pinned[PIN_ZERO] ? s->base.zero : data;
-	enum fate fate;
+	enum fate fate, best;
 
 	if (s->pinned[PIN_OFFLOAD]) {
 		fate = with_zero(x, zero, s->base.offload);
@@ -488,19 +550,24 @@ with_all(struct trial *x)
 	    least_all(x) <= (double)s->out->memory_bytes) {
 		with_zero(x, 0, x->key.offload);
 	}
-	if (fate < TIGHT) {
-		return;
+	if (fate < CUT_TIGHT) {
+		return true;
 	}
+	best = fate;
 	if (data && !s->pinned[PIN_ZERO]) {
-		with_zero(x, 2, x->key.offload);
-		with_zero(x, 3, x->key.offload);
+		fate = with_zero(x, 2, x->key.offload);
+		best = fate < best ? fate : best;
+		fate = with_zero(x, 3, x->key.offload);
+		best = fate < best ? fate : best;
 	}
 	if (host) {
-		with_zero(x, zero, true);
+		fate = with_zero(x, zero, true);
+		best = fate < best ? fate : best;
 	}
+	return best != FULL;
 }
 
-void
+bool
 search_one(struct search *s, const struct search_try *t)
 {
 	const struct search_group *g = t->g;
@@ -513,9 +580,9 @@ search_one(struct search *s, const struct search_try *t)
 
 	if (g->bound_us >= s->worst_us ||
 	    (s->pinned[PIN_STAGES] && s->base.nstages != x.nstages)) {
-		return;
+		return true;
 	}
 	rank_stages(&x);
 	x.choice = arena_alloc(&s->tmp, x.nstages * sizeof *x.choice);
-	with_all(&x);
+	return with_all(&x);
 }

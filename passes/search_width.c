@@ -475,10 +475,22 @@ search_cost_of(struct search *s, const struct search_key *key,
 	c->dp = t->g->dp;
 	c->next = w->costs;
 	w->costs = c;
-	set_mesh(w, t);
-	price_stages(s, w, c);
 	scale_slots(w, c);
 	return c;
+}
+
+void
+search_price(struct search *s, const struct search_key *key,
+	     const struct search_try *t, struct search_cost *c)
+{
+	struct search_width *w;
+
+	if (!c->priced) {
+		w = width(s, key, t);
+		set_mesh(w, t);
+		price_stages(s, w, c);
+		c->priced = true;
+	}
 }
 
 const struct search_update *
