@@ -114,6 +114,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sim_store.c \
 	%D%/search.c \
 	%D%/search.h \
+	%D%/search_floor.c \
 	%D%/search_front.c \
 	%D%/search_parts.h \
 	%D%/search_settle.c \

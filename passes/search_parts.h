@@ -75,6 +75,7 @@ struct search_cost {
 /* The update of a width, and what all of a step is there. */
 struct search_update {
 	int64_t dp, pp;
+	bool priced;
 	struct price_func fn[PIECE_MAX];
 	double fixed[PIECE_MAX];	/* bytes */
 	double whole[PIECE_MAX];	/* bytes, if ZeRO cut nothing */
@@ -110,6 +111,12 @@ struct search_width {
 	bool bad;
 	struct search_cost *costs;
 	struct search_update *updates;
+};
+
+/* Of one sequence, all ranks of a pipeline together. */
+struct search_floor {
+	int64_t tp, cp, ep;
+	double all_us, layer_us;	/* forward and backward */
 };
 
 /* What can be said of many plans at once. */
@@ -160,6 +167,7 @@ struct search {
 	double margin;		/* bytes that arenas took more than thought */
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
+	VEC(struct search_floor *) floors;
 	VEC(struct search_group) groups;
 	VEC(struct search_slots *) slots;
 	double flops_us;	/* that all devices need for a step's math */
@@ -193,10 +201,12 @@ struct search_cost *search_cost_of(struct search *s,
 /* Prices them, if nobody has. */
 void search_price(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c);
-/* Of a key that has costs. */
-const struct search_update *search_update_of(struct search *s,
-					     const struct search_key *key,
-					     const struct search_try *t);
+/* Of a key that has costs; not priced. */
+struct search_update *search_update_of(struct search *s,
+				       const struct search_key *key,
+				       const struct search_try *t);
+void search_price_update(struct search *s, const struct search_key *key,
+			 const struct search_try *t, struct search_update *u);
 /* Ways to recompute, the mildest first; the first is as it is placed. */
 void search_choices(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_cost *c);
@@ -204,6 +214,15 @@ void search_choices(struct search *s, const struct search_key *key,
 double search_hop(struct search *s, const struct search_key *key,
 		  const struct search_try *t);
 void search_release(struct search *s);
+
+/* ---- search_floor.c --------------------------------------------------- */
+
+/* Of a width whose kernels are known. */
+void search_add_floor(struct search *s, const struct search_width *w,
+		      const struct search_kernels *kernels);
+/* No plan of these degrees is below it; 0: nothing is known. */
+double search_floor_us(const struct search *s, const struct search_key *key,
+		       const struct search_try *t);
 
 /* ---- search_front.c --------------------------------------------------- */
 

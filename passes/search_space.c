@@ -467,7 +467,7 @@ each_schedule(struct search *s, struct search_try *t, struct full *full,
 void
 search_each(struct search *s, const struct search_group *g, each_fn *f)
 {
-	int64_t share = ceil_div(s->batch, g->dp * g->ep), mb;
+	int64_t share = ceil_div(s->batch, g->dp * g->ep), last = 0, mb;
 	struct search_try t = { .g = g };
 	struct full full = { 0 };
 
@@ -478,9 +478,11 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 	}
 	for (mb = 1; mb <= share; mb++) {
 		bool fits = s->pinned[PIN_MICROBATCH]
-			? mb == s->base.microbatch : share % mb == 0;
+			? mb == s->base.microbatch
+			: share % mb == 0 && 2 * mb >= 3 * last;
 
 		if (fits) {
+			last = mb;
 			t.microbatch = mb;
 			t.nmicrobatches = ceil_div(s->batch,
 						   mb * g->dp * g->ep);

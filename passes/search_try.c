@@ -21,8 +21,10 @@ struct trial {
 	uint32_t *choice;	/* by stage: how it recomputes */
 	bool guess;		/* what that takes, instead of making it */
 	struct search_cost *cost;
-	const struct search_update *update;	/* NULL: not yet */
+	struct search_update *update;	/* NULL: not yet */
 	uint32_t *rank_of;	/* by stage */
+	uint32_t *stages;	/* by rank: `chunks` each */
+	int64_t *first;		/* by stage: its first layer */
 	struct price p;
 };
 
@@ -69,12 +71,28 @@ bound_us(const struct trial *x)
 static void
 rank_stages(struct trial *x)
 {
-	uint32_t pp = (uint32_t)x->t->g->pp, i;
+	uint32_t pp = (uint32_t)x->t->g->pp, chunks = (uint32_t)x->t->chunks;
+	struct arena *a = &x->s->tmp;
+	uint32_t i;
 
-	x->rank_of = arena_alloc(&x->s->tmp, x->nstages * sizeof(uint32_t));
+	x->rank_of = arena_alloc(a, x->nstages * sizeof *x->rank_of);
+	x->stages = arena_alloc(a, x->nstages * sizeof *x->stages);
+	x->first = arena_alloc(a, x->nstages * sizeof *x->first);
 	for (i = 0; i < x->nstages; i++) {
 		x->rank_of[i] = x->t->sched->vshape && i / pp % 2
 			? pp - 1 - i % pp : i % pp;
+		x->stages[x->rank_of[i] * chunks + i / pp] = i;
+	}
+}
+
+static void
+set_layers(struct trial *x, int64_t *layers)
+{
+	uint32_t i;
+
+	x->layers = layers;
+	for (i = 1; i < x->nstages; i++) {
+		x->first[i] = x->first[i - 1] + layers[i - 1];
 	}
 }
 
@@ -133,7 +151,7 @@ compose(struct trial *x)
 	return true;
 }
 
-static const struct search_update *
+static struct search_update *
 update_of(struct trial *x)
 {
 	if (!x->update) {
@@ -148,6 +166,7 @@ compose_update(struct trial *x)
 	uint32_t i, pp = (uint32_t)x->t->g->pp;
 	int64_t lo = 0;
 
+	search_price_update(x->s, &x->key, x->t, update_of(x));
 	x->p.update = arena_alloc(&x->s->tmp, pp * sizeof *x->p.update);
 	for (i = 0; i < pp; i++) {
 		x->p.update[i] = update_of(x)->fn[PIECE_TOP];
@@ -186,25 +205,23 @@ struct fit {
 static double
 fixed_bytes(struct trial *x, uint32_t rank)
 {
+	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i;
 	double bytes = 0;
-	int64_t lo = 0;
-	uint32_t i;
 
-	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
-		bytes += x->rank_of[i] == rank
-			? search_fixed_bytes(x->s, update_of(x), lo,
-					     lo + x->layers[i]) : 0;
+	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
+		bytes += search_fixed_bytes(x->s, update_of(x),
+			x->first[of[i]], x->first[of[i]] + x->layers[of[i]]);
 	}
 	return bytes;
 }
 
 /* Of one stage, as it recomputes; guessed, or as its programs have it. */
 static void
-stage_bytes(struct trial *x, uint32_t stage, int64_t lo, bool guess,
+stage_bytes(struct trial *x, uint32_t stage, bool guess,
 	    struct search_bytes *b)
 {
 	uint32_t choice = x->choice[stage], k;
-	int64_t hi = lo + x->layers[stage];
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
 	struct search_cost *c = guess ? x->cost : cost_of(x, choice);
 
 	search_stage_bytes(x->s, c ? c : x->cost, lo, hi, b);
@@ -226,19 +243,15 @@ moving_bytes(struct trial *x, uint32_t rank, bool guess)
 {
 	const struct search_slots *slots = x->t->slots;
 	double each[MEMORY_NSPANS] = { 0 }, most[MEMORY_NSPANS] = { 0 };
+	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i, k;
 	double temp = 0, bytes = 0;
-	int64_t lo = 0;
-	uint32_t i, k;
 
-	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
+	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
 		struct search_bytes b;
 
-		if (x->rank_of[i] != rank) {
-			continue;
-		}
-		stage_bytes(x, i, lo, guess, &b);
+		stage_bytes(x, of[i], guess, &b);
 		for (k = 0; k < MEMORY_NSPANS; k++) {
-			each[k] += b.slot[k] * slots->stage[k][i];
+			each[k] += b.slot[k] * slots->stage[k][of[i]];
 			most[k] = fmax(most[k], b.slot[k]);
 		}
 		temp = fmax(temp, b.temp);
@@ -264,13 +277,12 @@ fits_in(struct trial *x, uint32_t rank, double room, double *bytes)
 static bool
 fit_alike(struct trial *x, uint32_t rank, double room, double *bytes)
 {
+	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], c = 0, i;
 	double least = INFINITY;
-	uint32_t c = 0, i;
 
 	do {
-		for (i = 0; i < x->nstages; i++) {
-			x->choice[i] = x->rank_of[i] == rank ? c
-							     : x->choice[i];
+		for (i = 0; i < (uint32_t)x->t->chunks; i++) {
+			x->choice[of[i]] = c;
 		}
 		if (fits_in(x, rank, room, bytes)) {
 			return true;
@@ -288,16 +300,15 @@ fit_rank(struct trial *x, uint32_t rank, struct fit *f)
 {
 	double room, bytes, fixed = fixed_bytes(x, rank);
 	bool ok;
-	uint32_t i;
+	uint32_t n;
 
 	room = (double)x->s->out->memory_bytes - x->s->margin - fixed;
 	ok = fit_alike(x, rank, room, &bytes);
-	for (i = x->nstages; ok && x->t->chunks > 1 && i-- > 0;) {
+	n = x->t->chunks > 1 ? (uint32_t)x->t->chunks : 0;
+	while (ok && n-- > 0) {
+		uint32_t i = x->stages[rank * (uint32_t)x->t->chunks + n];
 		uint32_t was = x->choice[i];
 
-		if (x->rank_of[i] != rank) {
-			continue;
-		}
 		for (x->choice[i] = 0; x->choice[i] < was &&
 		     !fits_in(x, rank, room, &bytes); x->choice[i]++) {
 		}
@@ -496,19 +507,25 @@ with_zero(struct trial *x, int zero, bool offload)
 	x->key.offload = offload;
 	x->update = NULL;
 	memset(&x->p, 0, sizeof x->p);
+	if (search_floor_us(s, &x->key, x->t) >= s->worst_us) {
+		s->out->cut++;
+		return CUT;
+	}
 	x->cost = search_cost_of(s, &x->key, x->t);
 	if (!x->cost) {
 		return CUT;
 	}
 	plan_spread(s->nlayers, x->nstages, even);
-	x->layers = s->pinned[PIN_STAGES] &&
-		    s->base.nstages == x->nstages ? s->base.layers : even;
+	set_layers(x, s->pinned[PIN_STAGES] &&
+		   s->base.nstages == x->nstages ? s->base.layers : even);
 	fate = with_layers(x);
 	if (x->t->chunks == 1 && x->nstages > 1 && !s->even &&
 	    !s->pinned[PIN_STAGES]) {
-		x->layers = arena_alloc(&s->tmp, bytes);
-		search_balance(s, x->cost, x->nstages, x->layers);
-		if (memcmp(x->layers, even, bytes) != 0) {
+		int64_t *layers = arena_alloc(&s->tmp, bytes);
+
+		search_balance(s, x->cost, x->nstages, layers);
+		set_layers(x, layers);
+		if (memcmp(layers, even, bytes) != 0) {
 			other = with_layers(x);
 			fate = other > fate ? other : fate;
 		}

@@ -373,6 +373,7 @@ price_stages(struct search *s, struct search_width *w, struct search_cost *c)
 			price_function(s, w, list, w->r.of_stage[i][k], &to);
 		}
 	}
+	search_add_floor(s, w, list);
 	arena_release(&w->ctx.tmp);
 }
 
@@ -493,7 +494,7 @@ search_price(struct search *s, const struct search_key *key,
 	}
 }
 
-const struct search_update *
+struct search_update *
 search_update_of(struct search *s, const struct search_key *key,
 		 const struct search_try *t)
 {
@@ -510,10 +511,22 @@ search_update_of(struct search *s, const struct search_key *key,
 	u->pp = t->g->pp;
 	u->next = w->updates;
 	w->updates = u;
-	set_mesh(w, t);
-	price_updates(s, w, u);
 	scale_fixed(w, u);
 	return u;
+}
+
+void
+search_price_update(struct search *s, const struct search_key *key,
+		    const struct search_try *t, struct search_update *u)
+{
+	struct search_width *w;
+
+	if (!u->priced) {
+		w = width(s, key, t);
+		set_mesh(w, t);
+		price_updates(s, w, u);
+		u->priced = true;
+	}
 }
 
 double
