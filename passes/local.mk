@@ -97,7 +97,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sim_store.c \
 	%D%/search.c \
 	%D%/search.h \
+	%D%/search_advice.c \
 	%D%/search_parts.h \
+	%D%/search_print.c \
 	%D%/search_space.c \
 	%D%/search_stages.c \
 	%D%/search_try.c \

@@ -1357,6 +1357,7 @@ cli_tests = \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
 	tests/cli/memory.sh \
+	tests/cli/nothing-fits.sh \
 	tests/cli/output.sh \
 	tests/cli/pipeline.sh \
 	tests/cli/place.sh \
@@ -1382,6 +1383,7 @@ doc_pages = \
 	docs/plan.md \
 	docs/ranks.md \
 	docs/schedule.md \
+	docs/search.md \
 	docs/target.md \
 	docs/testing.md \
 	docs/walkthrough.md
