@@ -99,6 +99,7 @@ take_facts(struct driver *d, struct ir_module *m,
 	}
 	d->facts = arena_alloc(&d->ctx.perm, sizeof *d->facts);
 	answer_model(m, before, &behind, answer_square(m), &d->facts->model);
+	drv_keep_memory(d, m);
 	return answer_hold(m, &device, &d->facts->memory);
 }
 
@@ -176,6 +177,9 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	buf_init(&text, a);
 	plan_print(m, plan, &text);
 	in.plan_text = buf_text(&text);
+	if (d->pm.search && d->pm.search->report->found.n) {
+		out->search = d->pm.search->report;
+	}
 	in.group = t->groups.at;
 	in.ranks = &r;
 	in.price = &p;
@@ -199,8 +203,8 @@ drv_print_answer(struct driver *d, struct ir_module *m, bool json)
 	}
 	if (json) {
 		answer_print_json(&x, &d->out);
-	} else {
-		answer_print(&x, &d->out);
+		return true;
 	}
-	return true;
+	answer_print(&x, &d->out);
+	return drv_explain(d, m, &x);
 }

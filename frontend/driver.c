@@ -183,6 +183,7 @@ list_passes(struct driver *d)
 		text = is_split(d) ? "split" :
 		       counts_memory(d) ? "train,place" :
 		       given(d, OPT_STEPS) || wants(d, "kernels") ||
+		       wants(d, "plans") ||
 		       (wants(d, "plan") && given(d, OPT_TARGET)) ? "train" :
 		       insert->given ? "default" : "";
 	}
@@ -415,6 +416,9 @@ emit(struct driver *d, struct ir_module *m)
 	if (wants_answer(d)) {
 		return drv_print_answer(d, m, wants(d, "answer-json"));
 	}
+	if (wants(d, "plans")) {
+		return drv_print_plans(d);
+	}
 	if (wants(d, "ranks")) {
 		return drv_print_ranks(d, m);
 	}
@@ -539,7 +543,7 @@ run_input(struct driver *d)
 	}
 	m = drv_load(d, d->opts.input);
 	if (m && diags->errors == 0 && drv_set_search(d, m) &&
-	    set_plan(d, m)) {
+	    set_plan(d, m) && drv_set_explain(d, m)) {
 		status = run_passes(d, m);
 		if (status != DRV_OK) {
 			return status;

@@ -21,6 +21,7 @@ struct driver {
 	struct pass_list passes;
 	struct ir_module *unsplit;	/* for --compare, or NULL */
 	struct drv_facts *facts;	/* for the answer: see answer.h */
+	struct ir_module *other;	/* for --why-not, or NULL */
 	struct buf out;		/* the result; written once all went well */
 };
 
@@ -83,6 +84,17 @@ bool drv_print_ranks(struct driver *d, struct ir_module *m);
 enum pass_result drv_run_for_answer(struct driver *d, struct ir_module *m);
 /* Of rank programs made so, on --target, to d->out. False if reported. */
 bool drv_print_answer(struct driver *d, struct ir_module *m, bool json);
+
+/* ---- explain.c: what is asked beside the answer ------------------------ */
+
+/*
+ * Whether --top, --why-not and --explain go with all else that is given, and
+ * takes a copy of the model for them; to be called once the plan is set.
+ * False after errors.
+ */
+bool drv_set_explain(struct driver *d, struct ir_module *m);
+/* --emit=plans. */
+bool drv_print_plans(struct driver *d);
 
 /* ---- plan_diff.c ------------------------------------------------------ */
 

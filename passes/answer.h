@@ -11,6 +11,7 @@
 #include "passes/pass.h"
 #include "passes/plan.h"
 #include "passes/price.h"
+#include "passes/search.h"
 
 #define ANSWER_VERSION 1	/* of plan.json */
 /* What the driver, the code of kernels and communicators take: assumed. */
@@ -103,6 +104,7 @@ struct answer {
 	int64_t devices, nodes, used;	/* `used` devices have a rank */
 	const struct plan *plan;
 	const char *plan_text;	/* with every key */
+	const struct search_report *search;	/* NULL: there was none */
 	enum answer_link link[PLAN_NAXES];
 	double step_us, us[ANSWER_NTIMES];	/* which add up to the step */
 	struct answer_memory memory;

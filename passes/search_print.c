@@ -21,10 +21,10 @@ print_plan(const struct search_found *f, uint32_t rank, double best_us,
 	if (strlen(p->recompute) > WIDTH) {
 		memcpy(again + WIDTH - 2, "..", 2);
 	}
-	buf_printf(out, "%4" PRIu32 " %14.3f %6.2f%% %7.2f", rank,
+	buf_printf(out, "%4" PRIu32 " %12.3f %6.2f%% %6.2f", rank,
 		   f->step_us / 1e3, 100 * (f->step_us / best_us - 1),
 		   (double)f->bytes / gib);
-	buf_printf(out, " %4lld %4lld %3lld %3lld %3lld %5lld",
+	buf_printf(out, " %4lld %4lld %3lld %3lld %3lld %3lld",
 		   (long long)p->pp, (long long)p->dp, (long long)p->ep,
 		   (long long)p->cp, (long long)p->tp,
 		   (long long)p->microbatch);
@@ -40,9 +40,9 @@ search_print_top(const struct search_report *r, struct buf *out)
 {
 	uint32_t i;
 
-	buf_printf(out, "%4s %14s %7s %7s %4s %4s %3s %3s %3s %5s %4s  %s\n",
+	buf_printf(out, "%4s %12s %7s %6s %4s %4s %3s %3s %3s %3s %4s  %s\n",
 		   "rank", "step ms", "over", "GiB", "pp", "dp", "ep", "cp",
-		   "tp", "batch", "zero", "schedule, recompute");
+		   "tp", "mb", "zero", "schedule, recompute");
 	for (i = 0; i < r->found.n; i++) {
 		print_plan(&r->found.at[i], i + 1, r->found.at[0].step_us,
 			   out);
