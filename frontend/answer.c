@@ -187,6 +187,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	in.file = in.group->span.hi
 		? in.target
 		: arena_printf(a, "targets/%s.target", in.group->device.name);
+	drv_keep_kernels(d, &r, t->groups.at, &p);
 	if (!answer_make(&in, a, out)) {
 		die("a schedule that was priced stalls");
 	}

@@ -13,6 +13,7 @@ struct drv_facts {
 	struct answer_model model;
 	struct answer_memory memory;
 	const char *holds;	/* as text, if --explain=memory asks for it */
+	const char *kernels;	/* the same, of --explain=cost */
 };
 
 /* One of two plans beside each other. */
@@ -45,6 +46,9 @@ bool drv_explain(struct driver *d, struct ir_module *m,
 bool drv_explains(const struct driver *d, const char *what);
 /* Of a flat training program, if --explain=memory asks for it. */
 void drv_keep_memory(struct driver *d, struct ir_module *m);
+/* Of a priced step, if --explain=cost asks for it. */
+void drv_keep_kernels(struct driver *d, const struct ranks *r,
+		      const struct target_group *t, const struct price *p);
 
 /* ---- why_not.c --------------------------------------------------------- */
 

@@ -8,6 +8,8 @@
 
 #include "passes/search.h"
 
+#define MOST_KERNELS 20		/* of --explain=cost */
+
 static const struct span nowhere;
 
 /* ---- what is asked ---- */
@@ -145,6 +147,21 @@ drv_keep_memory(struct driver *d, struct ir_module *m)
 	}
 }
 
+void
+drv_keep_kernels(struct driver *d, const struct ranks *r,
+		 const struct target_group *t, const struct price *p)
+{
+	struct answer_kernels all;
+	struct buf text;
+
+	if (drv_explains(d, "cost")) {
+		buf_init(&text, &d->ctx.perm);
+		answer_find_kernels(r, t, p, &d->ctx.perm, &all);
+		answer_print_kernels(&all, p->step_us, MOST_KERNELS, &text);
+		d->facts->kernels = buf_text(&text);
+	}
+}
+
 bool
 drv_explain(struct driver *d, struct ir_module *m, const struct answer *x)
 {
@@ -157,6 +174,9 @@ drv_explain(struct driver *d, struct ir_module *m, const struct answer *x)
 	if (at[OPT_TOP].given) {
 		buf_putc(&d->out, '\n');
 		search_print_top(x->search, &d->out);
+	}
+	if (drv_explains(d, "cost")) {
+		buf_printf(&d->out, "\n%s", d->facts->kernels);
 	}
 	if (drv_explains(d, "search")) {
 		buf_putc(&d->out, '\n');

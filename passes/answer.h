@@ -162,6 +162,31 @@ bool answer_split_time(const struct ranks *r, const struct target_group *t,
 		       const struct price *p, struct arena *a,
 		       double us[ANSWER_NTIMES]);
 
+/* The rank of the pipeline with most to do. */
+uint32_t answer_busiest(const struct ranks *r, const struct price *p);
+
+/* ---- answer_kernels.c --------------------------------------------------- */
+
+/* Kernels of a step that are alike, on one rank. */
+struct answer_kernel {
+	const char *what;	/* kind, shape, ops */
+	double count, us;	/* of a step; of all of them */
+	double flops, bytes;	/* of one; what a collective holds */
+};
+
+struct answer_kernels {
+	uint32_t rank;		/* of the pipeline: the busiest */
+	double count;		/* of a step */
+	VEC(struct answer_kernel) at;	/* what takes most time first */
+};
+
+void answer_find_kernels(const struct ranks *r, const struct target_group *t,
+			 const struct price *p, struct arena *a,
+			 struct answer_kernels *out);
+/* The first `most`, beside what their step takes. */
+void answer_print_kernels(const struct answer_kernels *x, double step_us,
+			  uint32_t most, struct buf *out);
+
 /* ---- answer_memory.c: the one place that knows where bytes come from ---- */
 
 /* Of a flat training program, as pass_hold; in ctx->perm. */

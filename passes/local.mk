@@ -6,6 +6,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/answer.h \
 	%D%/answer_faults.c \
 	%D%/answer_json.c \
+	%D%/answer_kernels.c \
 	%D%/answer_memory.c \
 	%D%/answer_print.c \
 	%D%/answer_time.c \

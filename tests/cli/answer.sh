@@ -69,6 +69,36 @@ cp "$tmp/out" "$tmp/default"
 answer --emit=answer --target h100x8x8 --pin "$plan" "$model"
 cmp -s "$tmp/out" "$tmp/default" || bad 'the default is another text'
 
+# ---- kernels: 40 layers of 256 microbatches on a rank, flops by shape, and
+# all of them are what the rank does not wait
+
+answer --target h100x8x8 --plan "$top/tests/plan/two-stages.llp" \
+	--explain=cost "$model"
+awk '
+	/talk: pipeline|waiting/ { sum += $(NF) }
+	/^kernels of rank/ { on = 1; next }
+	!on || /achieved/ { next }
+	{ sum += $1 }
+	/more$/ && $2 == "of" { next }
+	{
+		rows++
+		if ($1 + 0 > last && rows > 1)
+			bad = "not sorted"
+		last = $1 + 0.1
+	}
+	$6 == "contraction" {
+		split($7, n, "x")
+		flops = 2 * n[1] * n[2] * n[3] / $3 / 1e6
+		if ($2 != 10240 || flops / $4 > 1.02 || flops / $4 < 0.98)
+			bad = $0
+	}
+	END {
+		if (rows != 20 || sum < 98.9 || sum > 101.1 || bad != "") {
+			print rows " rows, " sum "%: " bad
+			exit 1
+		}
+	}' "$tmp/out" || bad '--explain=cost'
+
 # ---- plan.json
 
 json()
