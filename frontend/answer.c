@@ -207,5 +207,9 @@ drv_print_answer(struct driver *d, struct ir_module *m, bool json)
 		return true;
 	}
 	answer_print(&x, &d->out);
+	buf_init(&d->json, &d->ctx.perm);
+	buf_init(&d->plan, &d->ctx.perm);
+	answer_print_json(&x, &d->json);
+	buf_puts(&d->plan, x.plan_text);
 	return drv_explain(d, m, &x);
 }

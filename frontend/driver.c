@@ -128,6 +128,16 @@ wants_answer(const struct driver *d)
 	       (wants(d, "answer") || wants(d, "answer-json"));
 }
 
+/* -o names a folder for the plan, and the answer is on standard output. */
+static bool
+wants_folder(const struct driver *d)
+{
+	const char *path = text_of(d, OPT_OUTPUT);
+
+	return path && strcmp(path, "-") != 0 && !given(d, OPT_EMIT) &&
+	       wants_answer(d) && d->opts.command == OPT_COMPILE;
+}
+
 /* What a rank holds shows once values are placed; opt says what runs. */
 static bool
 counts_memory(const struct driver *d)
@@ -553,6 +563,20 @@ run_input(struct driver *d)
 	return diags->errors ? DRV_BAD_INPUT : DRV_OK;
 }
 
+static bool
+write_output(struct driver *d)
+{
+	const struct drv_file files[] = { { "plan.json", &d->json },
+					  { "plan.llp", &d->plan } };
+	const char *path = text_of(d, OPT_OUTPUT);
+
+	if (given(d, OPT_LIST_PASSES) || !wants_folder(d)) {
+		return drv_write(&d->ctx, path, &d->out);
+	}
+	return drv_write_folder(&d->ctx, path, files, 2) &&
+	       drv_write(&d->ctx, NULL, &d->out);
+}
+
 static int
 run(struct driver *d)
 {
@@ -575,7 +599,7 @@ run(struct driver *d)
 			return status;
 		}
 	}
-	if (!drv_write(&d->ctx, text_of(d, OPT_OUTPUT), &d->out)) {
+	if (!write_output(d)) {
 		return DRV_BAD_INPUT;
 	}
 	chat(d, "wrote", text_of(d, OPT_OUTPUT) ? text_of(d, OPT_OUTPUT)

@@ -23,6 +23,7 @@ struct driver {
 	struct drv_facts *facts;	/* for the answer: see answer.h */
 	struct ir_module *other;	/* for --why-not, or NULL */
 	struct buf out;		/* the result; written once all went well */
+	struct buf json, plan;	/* beside an answer: plan.json and plan.llp */
 };
 
 /* ---- driver.c --------------------------------------------------------- */
@@ -59,6 +60,18 @@ bool drv_set_search(struct driver *d, struct ir_module *m);
 
 /* Writes all of the text or nothing; NULL and "-" are standard output. */
 bool drv_write(struct ir_ctx *c, const char *path, const struct buf *text);
+
+#define DRV_MAX_FILES 4		/* of one folder */
+
+/* A file of a folder. */
+struct drv_file {
+	const char *name;
+	const struct buf *text;
+};
+
+/* All of these files or, in a folder that is new, none of it. */
+bool drv_write_folder(struct ir_ctx *c, const char *path,
+		      const struct drv_file *files, int n);
 
 /* ---- eval.c ----------------------------------------------------------- */
 

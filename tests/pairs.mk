@@ -1349,6 +1349,7 @@ cli_tests = \
 	tests/cli/examples.sh \
 	tests/cli/exit-status.sh \
 	tests/cli/first-principles.sh \
+	tests/cli/folder.sh \
 	tests/cli/help.sh \
 	tests/cli/lang-depth.sh \
 	tests/cli/lang-errors.sh \
