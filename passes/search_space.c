@@ -171,7 +171,8 @@ context_limit(const struct search *s)
 {
 	int64_t n = s->t->devices * s->t->nodes;
 
-	return s->context_most > LONG_CONTEXT || s->batch < n
+	return (s->context_most > LONG_CONTEXT || s->batch < n) &&
+	       s->context_most > CONTEXT_PIECE
 		? s->context_most / CONTEXT_PIECE : 1;
 }
 

@@ -1363,6 +1363,7 @@ cli_tests = \
 	tests/cli/pipeline.sh \
 	tests/cli/place.sh \
 	tests/cli/plan.sh \
+	tests/cli/plugin-plan.sh \
 	tests/cli/plugin.sh \
 	tests/cli/print.sh \
 	tests/cli/recompute.sh \
