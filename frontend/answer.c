@@ -99,8 +99,11 @@ take_facts(struct driver *d, struct ir_module *m,
 	}
 	d->facts = arena_alloc(&d->ctx.perm, sizeof *d->facts);
 	answer_model(m, before, &behind, answer_square(m), &d->facts->model);
+	if (!answer_hold(m, &device, &d->facts->memory)) {
+		return false;
+	}
 	drv_keep_memory(d, m);
-	return answer_hold(m, &device, &d->facts->memory);
+	return true;
 }
 
 /* The passes up to the one that cuts into stages, and the rest. */

@@ -194,6 +194,9 @@ nothing_fits(struct ir_module *m, const struct search_options *o,
 		diag_note(&m->ctx->diags, nowhere, "one fits %s",
 			  search_advice_text(&x.advice.at[i], a));
 	}
+	if (x.never) {
+		diag_note(&m->ctx->diags, nowhere, "%s", x.never);
+	}
 	return false;
 }
 

@@ -88,6 +88,7 @@ struct search_advice {
 
 struct search_misfit {
 	const char *why;	/* in one line */
+	const char *never;	/* how small it gets, if nothing helps; NULL */
 	VEC(struct search_advice) advice;
 };
 

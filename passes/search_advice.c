@@ -21,6 +21,8 @@ struct advising {
 	const struct search_options *o;
 	struct arena *a;
 	struct search_misfit *out;
+	/* of all numbers of devices that were tried */
+	int64_t least, devices;
 };
 
 /* ---- what binds ---- */
@@ -213,13 +215,14 @@ grow(struct target_group *g)
 }
 
 static void
-more_devices(const struct advising *x, int64_t bytes)
+more_devices(struct advising *x, int64_t bytes)
 {
 	struct target_group g = x->o->target->groups.at[0];
 	struct target t = *x->o->target;
 	struct search_report r;
 	struct ir_module *m;
 	struct ir_ctx c;
+	int64_t least = bytes;
 	bool found = false;
 	int i, idle = 0;
 
@@ -234,7 +237,10 @@ more_devices(const struct advising *x, int64_t bytes)
 		idle = bytes && (double)smallest(&r) > SHRINKS * (double)bytes
 			? idle + 1 : 0;
 		bytes = smallest(&r);
+		least = bytes && bytes < least ? bytes : least;
 	}
+	x->least = least;
+	x->devices = g.devices * g.nodes;
 	if (found) {
 		tell(x, arena_printf(x->a, "on %lld node%s of %lld device%s",
 				     (long long)g.nodes,
@@ -283,12 +289,25 @@ smaller_batch(const struct advising *x)
 
 /* ---- all of it ---- */
 
+static const char *
+never(const struct advising *x)
+{
+	struct buf b;
+
+	buf_init(&b, x->a);
+	buf_printf(&b, "none fits either on up to %lld devices, where the "
+		   "smallest needs ", (long long)x->devices);
+	buf_grouped(&b, x->least);
+	buf_puts(&b, " bytes of one");
+	return buf_text(&b);
+}
+
 void
 search_misfit(const struct ir_module *m, const struct search_options *o,
 	      const struct search_report *r, struct arena *a,
 	      struct search_misfit *out)
 {
-	struct advising x = { m, o, a, out };
+	struct advising x = { .m = m, .o = o, .a = a, .out = out };
 
 	memset(out, 0, sizeof *out);
 	out->why = why(&x, r);
@@ -297,6 +316,10 @@ search_misfit(const struct ir_module *m, const struct search_options *o,
 	more_devices(&x, smallest(r));
 	if (r->any_near) {	/* else not even what no batch changes fits */
 		smaller_batch(&x);
+	}
+	if (!out->advice.n && x.least &&
+	    x.devices > target_devices(o->target)) {
+		out->never = never(&x);
 	}
 }
 

@@ -75,4 +75,17 @@ keeps 'with recompute=full for what the model says' --target h100x8x2 \
 	s/node_devices = .*/node_devices = 1;/' >"$tmp/alone.target"
 refused 'optimizer state alone need' --target "$tmp/alone.target" "$large"
 grep -q 'one fits' "$tmp/err" && bad 'nodes that cannot be joined'
+# Devices of a megabyte, and no number of them is enough.
+"$LLMC" target h100x8 | sed 's/ memory = .*/ memory = 0.001;/' \
+	>"$tmp/small.target"
+refused 'no plan fits' --target "$tmp/small.target" "$small"
+tail -n 1 "$tmp/err" | awk '
+	{
+		gsub(/,/, "")
+		for (i = 1; i < NF; i++)
+			if ($i == "needs")
+				bytes = $(i + 1)
+	}
+	!/none fits either on up to/ || bytes <= 1000000 { print; exit 1 }' ||
+	bad 'does not say that nothing helps'
 exit $fail
