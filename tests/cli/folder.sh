@@ -1,6 +1,7 @@
 #!/bin/sh
 # An answer kept in a folder: both files, whole or not at all, and a plan that
 # gives the same answer.
+# shellcheck disable=SC2012 # the names are our own
 set -u
 tmp=$(mktemp -d) || exit 99
 trap 'chmod -R u+w "$tmp"; rm -rf "$tmp"' EXIT

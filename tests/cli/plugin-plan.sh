@@ -2,6 +2,7 @@
 # Plug-ins that choose the plan: a key in front of the search, all of them in
 # front of it, and one in its place; each up to an answer, and run against the
 # model that was not split.
+# shellcheck disable=SC2016 # messages quote with back quotes
 set -u
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
@@ -97,10 +98,16 @@ refused 1 'the pass `search` is not among those that run' --top=3 \
 # The rule needs 8 ranks, whoever looks.
 "$LLMC" --load-pass=./always.so --target h100x4 \
 	--insert=rule-of-eight@for:search "$model" >out 2>err
-[ $? -eq 1 ] && grep -q 'has 8 ranks, and h100x4 has 4 devices' err ||
+status=$?
+if [ $status -ne 1 ] ||
+	! grep -q 'has 8 ranks, and h100x4 has 4 devices' err; then
 	bad 'more ranks than devices'
+fi
 "$LLMC" --load-pass=./always.so --target h100x4 \
 	--insert=always-tp8@before:search "$model" >out 2>err
-[ $? -eq 1 ] && grep -q 'tp=8 are 8 ranks, and there are 4 devices' err ||
+status=$?
+if [ $status -ne 1 ] ||
+	! grep -q 'tp=8 are 8 ranks, and there are 4 devices' err; then
 	bad 'a pin that does not fit'
+fi
 exit $fail

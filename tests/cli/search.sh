@@ -1,6 +1,7 @@
 #!/bin/sh
 # What the search says of itself: the best plans, why not another, how it
 # went; and what is refused.
+# shellcheck disable=SC2016 # messages quote with back quotes
 set -u
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
