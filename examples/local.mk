@@ -16,5 +16,7 @@ nobase_dist_doc_DATA += \
 	%D%/mixtral-8x7b.llm \
 	%D%/tiny-dense.llm \
 	%D%/tiny-moe.llm \
+	%D%/pass-always-tp8/README.md \
+	%D%/pass-always-tp8/always-tp8.c \
 	%D%/pass-plugin/README.md \
 	%D%/pass-plugin/count-ops.c

@@ -99,7 +99,11 @@ take_facts(struct driver *d, struct ir_module *m,
 	}
 	d->facts = arena_alloc(&d->ctx.perm, sizeof *d->facts);
 	answer_model(m, before, &behind, answer_square(m), &d->facts->model);
-	return answer_hold(m, &device, &d->facts->memory);
+	if (!answer_hold(m, &device, &d->facts->memory)) {
+		return false;
+	}
+	drv_keep_memory(d, m);
+	return true;
 }
 
 /* The passes up to the one that cuts into stages, and the rest. */
@@ -176,6 +180,9 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	buf_init(&text, a);
 	plan_print(m, plan, &text);
 	in.plan_text = buf_text(&text);
+	if (d->pm.search && d->pm.search->report->found.n) {
+		out->search = d->pm.search->report;
+	}
 	in.group = t->groups.at;
 	in.ranks = &r;
 	in.price = &p;
@@ -183,6 +190,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	in.file = in.group->span.hi
 		? in.target
 		: arena_printf(a, "targets/%s.target", in.group->device.name);
+	drv_keep_kernels(d, &r, t->groups.at, &p);
 	if (!answer_make(&in, a, out)) {
 		die("a schedule that was priced stalls");
 	}
@@ -199,8 +207,12 @@ drv_print_answer(struct driver *d, struct ir_module *m, bool json)
 	}
 	if (json) {
 		answer_print_json(&x, &d->out);
-	} else {
-		answer_print(&x, &d->out);
+		return true;
 	}
-	return true;
+	answer_print(&x, &d->out);
+	buf_init(&d->json, &d->ctx.perm);
+	buf_init(&d->plan, &d->ctx.perm);
+	answer_print_json(&x, &d->json);
+	buf_puts(&d->plan, x.plan_text);
+	return drv_explain(d, m, &x);
 }

@@ -12,6 +12,16 @@
 struct drv_facts {
 	struct answer_model model;
 	struct answer_memory memory;
+	const char *holds;	/* as text, if --explain=memory asks for it */
+	const char *kernels;	/* the same, of --explain=cost */
+};
+
+/* One of two plans beside each other. */
+struct drv_side {
+	const char *path;	/* what its column is called */
+	struct ir_module *m;
+	VEC(const char *) text;	/* by key */
+	struct answer answer;
 };
 
 /* ---- answer.c --------------------------------------------------------- */
@@ -27,5 +37,31 @@ bool drv_answer(struct driver *d, struct ir_module *m, struct answer *out);
  */
 bool drv_price(struct driver *d, struct ir_module *m, struct target *t,
 	       struct ranks *r, struct price *p);
+
+/* ---- explain.c --------------------------------------------------------- */
+
+/* Behind an answer what else is asked of it. False if reported. */
+bool drv_explain(struct driver *d, struct ir_module *m,
+		 const struct answer *x);
+bool drv_explains(const struct driver *d, const char *what);
+/* Of a flat training program, if --explain=memory asks for it. */
+void drv_keep_memory(struct driver *d, struct ir_module *m);
+/* Of a priced step, if --explain=cost asks for it. */
+void drv_keep_kernels(struct driver *d, const struct ranks *r,
+		      const struct target_group *t, const struct price *p);
+
+/* ---- why_not.c --------------------------------------------------------- */
+
+/* The best plan beside the best of d->other. False if reported. */
+bool drv_why_not(struct driver *d, struct ir_module *m,
+		 const struct answer *best);
+
+/* ---- plan_diff.c ------------------------------------------------------- */
+
+/* Every key's text now; of a plan, or NULL: what the settings say. */
+void drv_take_keys(struct driver *d, struct drv_side *s,
+		   const struct plan *p);
+/* Those that differ, a line each. */
+void drv_print_keys(struct drv_side *a, struct drv_side *b, struct buf *out);
 
 #endif

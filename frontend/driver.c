@@ -128,6 +128,16 @@ wants_answer(const struct driver *d)
 	       (wants(d, "answer") || wants(d, "answer-json"));
 }
 
+/* -o names a folder for the plan, and the answer is on standard output. */
+static bool
+wants_folder(const struct driver *d)
+{
+	const char *path = text_of(d, OPT_OUTPUT);
+
+	return path && strcmp(path, "-") != 0 && !given(d, OPT_EMIT) &&
+	       wants_answer(d) && d->opts.command == OPT_COMPILE;
+}
+
 /* What a rank holds shows once values are placed; opt says what runs. */
 static bool
 counts_memory(const struct driver *d)
@@ -185,6 +195,7 @@ list_passes(struct driver *d)
 		text = is_split(d) ? "split" :
 		       counts_memory(d) ? "placed" :
 		       given(d, OPT_STEPS) || wants(d, "kernels") ||
+		       wants(d, "plans") ||
 		       (wants(d, "plan") && given(d, OPT_TARGET)) ? "train" :
 		       insert->given ? "default" : "";
 	}
@@ -417,6 +428,9 @@ emit(struct driver *d, struct ir_module *m)
 	if (wants_answer(d)) {
 		return drv_print_answer(d, m, wants(d, "answer-json"));
 	}
+	if (wants(d, "plans")) {
+		return drv_print_plans(d);
+	}
 	if (wants(d, "ranks")) {
 		return drv_print_ranks(d, m);
 	}
@@ -560,7 +574,7 @@ run_input(struct driver *d)
 	}
 	m = drv_load(d, d->opts.input);
 	if (m && diags->errors == 0 && drv_set_search(d, m) &&
-	    set_plan(d, m)) {
+	    set_plan(d, m) && drv_set_explain(d, m)) {
 		status = run_passes(d, m);
 		if (status != DRV_OK) {
 			return status;
@@ -568,6 +582,20 @@ run_input(struct driver *d)
 		emit(d, m);
 	}
 	return diags->errors ? DRV_BAD_INPUT : DRV_OK;
+}
+
+static bool
+write_output(struct driver *d)
+{
+	const struct drv_file files[] = { { "plan.json", &d->json },
+					  { "plan.llp", &d->plan } };
+	const char *path = text_of(d, OPT_OUTPUT);
+
+	if (given(d, OPT_LIST_PASSES) || !wants_folder(d)) {
+		return drv_write(&d->ctx, path, &d->out);
+	}
+	return drv_write_folder(&d->ctx, path, files, 2) &&
+	       drv_write(&d->ctx, NULL, &d->out);
 }
 
 static int
@@ -592,7 +620,7 @@ run(struct driver *d)
 			return status;
 		}
 	}
-	if (!drv_write(&d->ctx, text_of(d, OPT_OUTPUT), &d->out)) {
+	if (!write_output(d)) {
 		return DRV_BAD_INPUT;
 	}
 	chat(d, "wrote", text_of(d, OPT_OUTPUT) ? text_of(d, OPT_OUTPUT)

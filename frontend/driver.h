@@ -21,7 +21,9 @@ struct driver {
 	struct pass_list passes;
 	struct ir_module *unsplit;	/* for --compare, or NULL */
 	struct drv_facts *facts;	/* for the answer: see answer.h */
+	struct ir_module *other;	/* for --why-not, or NULL */
 	struct buf out;		/* the result; written once all went well */
+	struct buf json, plan;	/* beside an answer: plan.json and plan.llp */
 };
 
 /* ---- driver.c --------------------------------------------------------- */
@@ -59,6 +61,18 @@ bool drv_set_search(struct driver *d, struct ir_module *m);
 /* Writes all of the text or nothing; NULL and "-" are standard output. */
 bool drv_write(struct ir_ctx *c, const char *path, const struct buf *text);
 
+#define DRV_MAX_FILES 4		/* of one folder */
+
+/* A file of a folder. */
+struct drv_file {
+	const char *name;
+	const struct buf *text;
+};
+
+/* All of these files or, in a folder that is new, none of it. */
+bool drv_write_folder(struct ir_ctx *c, const char *path,
+		      const struct drv_file *files, int n);
+
 /* ---- eval.c ----------------------------------------------------------- */
 
 /* Runs the model; results and checksums go to d->out. False if reported. */
@@ -85,6 +99,17 @@ bool drv_print_ranks(struct driver *d, struct ir_module *m);
 enum pass_result drv_run_for_answer(struct driver *d, struct ir_module *m);
 /* Of rank programs made so, on --target, to d->out. False if reported. */
 bool drv_print_answer(struct driver *d, struct ir_module *m, bool json);
+
+/* ---- explain.c: what is asked beside the answer ------------------------ */
+
+/*
+ * Whether --top, --why-not and --explain go with all else that is given, and
+ * takes a copy of the model for them; to be called once the plan is set.
+ * False after errors.
+ */
+bool drv_set_explain(struct driver *d, struct ir_module *m);
+/* --emit=plans. */
+bool drv_print_plans(struct driver *d);
 
 /* ---- plan_diff.c ------------------------------------------------------ */
 

@@ -35,6 +35,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/driver.h \
 	%D%/dropout.c \
 	%D%/eval.c \
+	%D%/explain.c \
 	%D%/expr.c \
 	%D%/frontend.h \
 	%D%/functions.c \
@@ -73,6 +74,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/validate_print.c \
 	%D%/validate_train.c \
 	%D%/weights.c \
+	%D%/why_not.c \
 	%D%/words.c
 
 nodist_%C%_libfrontend_a_SOURCES = %D%/target_files.c

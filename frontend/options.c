@@ -130,14 +130,41 @@ add_dim(struct options *o, const char *value, struct buf *why)
 	return true;
 }
 
+/* Each of "a,b" is a word and counts. */
+static bool
+add_words(struct options *o, enum opt_id id, const char *value,
+	  struct buf *why)
+{
+	size_t n;
+
+	do {
+		const char *word;
+
+		n = strcspn(value, ",");
+		word = arena_strndup(o->arena, value, n);
+		if (!check_word(o, &opt_rows[id], word, why)) {
+			return false;
+		}
+		VEC_PUSH(o->arena, &o->at[id].list, word);
+		value += n + 1;
+	} while (value[-1]);
+	return true;
+}
+
 static bool
 check_int(const struct opt_row *row, const char *value, int64_t *num,
 	  struct buf *why)
 {
 	int64_t least = row == &opt_rows[OPT_BISECT_LIMIT] ? -1 : 0;
+	bool top = row == &opt_rows[OPT_TOP];
 
-	if (num_parse_int(value, strlen(value), num) && *num >= least) {
+	if (num_parse_int(value, strlen(value), num) &&
+	    *num >= (top ? 1 : least) && (!top || *num <= OPT_MAX_TOP)) {
 		return true;
+	}
+	if (top) {
+		return fail(why, "`--top` takes a whole number from 1 to %d; "
+			    "found `%s`", OPT_MAX_TOP, value);
 	}
 	return fail(why, "`--%s` takes a whole number from %d on; found `%s`",
 		    row->name, (int)least, value);
@@ -152,6 +179,9 @@ set_option(struct options *o, enum opt_id id, const char *value,
 
 	v->given = true;
 	v->text = value;
+	if (row->kind == OPT_WORDS) {
+		return add_words(o, id, value, why);
+	}
 	if (value && *row->words && !check_word(o, row, value, why)) {
 		return false;
 	}

@@ -15,7 +15,8 @@ enum opt_id {
 	OPT_COUNT
 };
 
-enum opt_kind { OPT_FLAG, OPT_MAYBE, OPT_TEXT, OPT_LIST, OPT_WORD, OPT_INT };
+enum opt_kind { OPT_FLAG, OPT_MAYBE, OPT_TEXT, OPT_LIST, OPT_WORD, OPT_WORDS,
+		OPT_INT };
 
 enum opt_group { OPT_GENERAL, OPT_FILES, OPT_PASSES_GROUP, OPT_EVAL,
 		 OPT_SCHEDULES, OPT_VALIDATION, OPT_CALIBRATION,
@@ -28,6 +29,8 @@ enum opt_command {
 	OPT_VALIDATE = 1 << 5, OPT_DIFF = 1 << 6, OPT_CALIBRATE = 1 << 7,
 	OPT_ALL = (1 << 8) - 1
 };
+
+#define OPT_MAX_TOP 1000	/* plans in one table */
 
 struct opt_row {
 	const char *name;
@@ -52,7 +55,7 @@ struct opt_value {
 	bool given;
 	const char *text;	/* the last one; NULL: MAYBE without one */
 	int64_t num;		/* INT */
-	VEC(const char *) list;	/* LIST: all of them */
+	VEC(const char *) list;	/* LIST, WORDS: all of them */
 };
 
 struct options {

@@ -12,17 +12,9 @@
 
 static const struct span nowhere;
 
-/* One of the two. */
-struct side {
-	const char *path;
-	struct ir_module *m;
-	VEC(const char *) text;	/* by key */
-	struct answer answer;
-};
-
 /* Every key's text now, since it lies in an arena that is soon reset. */
-static void
-take_texts(struct driver *d, struct side *s, const struct plan *p)
+void
+drv_take_keys(struct driver *d, struct drv_side *s, const struct plan *p)
 {
 	const char *text, *key;
 	int i;
@@ -34,7 +26,7 @@ take_texts(struct driver *d, struct side *s, const struct plan *p)
 }
 
 static bool
-read_side(struct driver *d, const char *model, struct side *s)
+read_side(struct driver *d, const char *model, struct drv_side *s)
 {
 	struct plan plan;
 	uint32_t file;
@@ -55,7 +47,7 @@ read_side(struct driver *d, const char *model, struct side *s)
 	if (model && !plan_read(s->m, &plan)) {
 		return false;
 	}
-	take_texts(d, s, model ? &plan : NULL);
+	drv_take_keys(d, s, model ? &plan : NULL);
 	return true;
 }
 
@@ -63,7 +55,8 @@ read_side(struct driver *d, const char *model, struct side *s)
 
 /* As wide as the widest of the texts that are shown. */
 static int
-width_of(const struct side *a, const struct side *b, const struct side *of)
+width_of(const struct drv_side *a, const struct drv_side *b,
+	 const struct drv_side *of)
 {
 	size_t most = strlen(of->path);
 	uint32_t i;
@@ -78,8 +71,8 @@ width_of(const struct side *a, const struct side *b, const struct side *of)
 	return most < COLUMN ? COLUMN : (int)most;
 }
 
-static void
-print_keys(struct side *a, struct side *b, struct buf *out)
+void
+drv_print_keys(struct drv_side *a, struct drv_side *b, struct buf *out)
 {
 	int left = width_of(a, b, a), right = width_of(a, b, b);
 	const char *key = "";
@@ -105,7 +98,7 @@ print_keys(struct side *a, struct side *b, struct buf *out)
 /* ---- prices ---- */
 
 static bool
-price_side(struct driver *d, struct side *s)
+price_side(struct driver *d, struct drv_side *s)
 {
 	return drv_run_for_answer(d, s->m) == PASS_OK &&
 	       drv_answer(d, s->m, &s->answer);
@@ -115,7 +108,7 @@ bool
 drv_diff(struct driver *d)
 {
 	const char *model = d->opts.more.n > 1 ? d->opts.more.at[1] : NULL;
-	struct side *s = arena_alloc(&d->ctx.perm, 2 * sizeof *s);
+	struct drv_side *s = arena_alloc(&d->ctx.perm, 2 * sizeof *s);
 	bool priced = d->opts.at[OPT_TARGET].given;
 
 	if (priced && !model) {
@@ -128,7 +121,7 @@ drv_diff(struct driver *d)
 	if (!read_side(d, model, &s[0]) || !read_side(d, model, &s[1])) {
 		return false;
 	}
-	print_keys(&s[0], &s[1], &d->out);
+	drv_print_keys(&s[0], &s[1], &d->out);
 	if (!priced) {
 		return true;
 	}

@@ -24,6 +24,17 @@ has_plan(const struct ir_module *m)
 	return false;
 }
 
+/* --emit=plans without a number: what one screen holds. */
+static uint32_t
+top(const struct driver *d)
+{
+	const char *emit = d->opts.at[OPT_EMIT].text;
+
+	return d->opts.at[OPT_TOP].given
+		? (uint32_t)d->opts.at[OPT_TOP].num
+		: emit && strcmp(emit, "plans") == 0 ? 10 : 1;
+}
+
 bool
 drv_set_search(struct driver *d, struct ir_module *m)
 {
@@ -47,7 +58,8 @@ drv_set_search(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	o->target = t;
-	o->top = 1;
+	o->top = top(d);
+	o->report = arena_alloc(&d->ctx.perm, sizeof *o->report);
 	d->pm.search = o;
 	return true;
 }

@@ -11,6 +11,7 @@
 #include "passes/pass.h"
 #include "passes/plan.h"
 #include "passes/price.h"
+#include "passes/search.h"
 
 #define ANSWER_VERSION 1	/* of plan.json */
 /* What the driver, the code of kernels and communicators take: assumed. */
@@ -103,6 +104,7 @@ struct answer {
 	int64_t devices, nodes, used;	/* `used` devices have a rank */
 	const struct plan *plan;
 	const char *plan_text;	/* with every key */
+	const struct search_report *search;	/* NULL: there was none */
 	enum answer_link link[PLAN_NAXES];
 	double step_us, us[ANSWER_NTIMES];	/* which add up to the step */
 	struct answer_memory memory;
@@ -159,6 +161,31 @@ extern const struct answer_time_row answer_times[ANSWER_NTIMES];
 bool answer_split_time(const struct ranks *r, const struct target_group *t,
 		       const struct price *p, struct arena *a,
 		       double us[ANSWER_NTIMES]);
+
+/* The rank of the pipeline with most to do. */
+uint32_t answer_busiest(const struct ranks *r, const struct price *p);
+
+/* ---- answer_kernels.c --------------------------------------------------- */
+
+/* Kernels of a step that are alike, on one rank. */
+struct answer_kernel {
+	const char *what;	/* kind, shape, ops */
+	double count, us;	/* of a step; of all of them */
+	double flops, bytes;	/* of one; what a collective holds */
+};
+
+struct answer_kernels {
+	uint32_t rank;		/* of the pipeline: the busiest */
+	double count;		/* of a step */
+	VEC(struct answer_kernel) at;	/* what takes most time first */
+};
+
+void answer_find_kernels(const struct ranks *r, const struct target_group *t,
+			 const struct price *p, struct arena *a,
+			 struct answer_kernels *out);
+/* The first `most`, beside what their step takes. */
+void answer_print_kernels(const struct answer_kernels *x, double step_us,
+			  uint32_t most, struct buf *out);
 
 /* ---- answer_memory.c: the one place that knows where bytes come from ---- */
 

@@ -154,6 +154,27 @@ add_plan(struct json *j, const struct answer *x)
 }
 
 static void
+add_search(struct json *j, const struct search_report *r)
+{
+	double best = r->found.at[0].step_us;
+
+	begin(j, "search", '{');
+	add_text(j, "pins", r->pins);
+	add_num(j, "space", r->space);
+	add_int(j, "degrees", (int64_t)r->groups);
+	add_int(j, "degrees_cut", (int64_t)r->groups_cut);
+	add_int(j, "degrees_too_large", (int64_t)r->groups_full);
+	add_int(j, "placements", (int64_t)r->widths);
+	add_int(j, "priced", (int64_t)r->priced);
+	add_int(j, "cut", (int64_t)r->cut);
+	add_int(j, "too_large", (int64_t)r->full);
+	add_int(j, "schedules", (int64_t)r->run);
+	add_num(j, "bound_us", r->bound_us);
+	add_num(j, "gap", best / r->bound_us - 1);
+	end(j, '}');
+}
+
+static void
 add_step(struct json *j, const struct answer *x)
 {
 	int i;
@@ -244,6 +265,9 @@ answer_print_json(const struct answer *x, struct buf *out)
 	add_int(&j, "version", ANSWER_VERSION);
 	add_model(&j, x);
 	add_plan(&j, x);
+	if (x->search) {
+		add_search(&j, x->search);
+	}
 	add_step(&j, x);
 	add_memory(&j, &x->memory);
 	add_run(&j, x);

@@ -223,8 +223,8 @@ share_function(struct split_time *x, func_id id, enum use use, double times,
 /* ---- the busiest rank ---- */
 
 /* As price.c finds it. */
-static uint32_t
-busiest(const struct ranks *r, const struct price *p)
+uint32_t
+answer_busiest(const struct ranks *r, const struct price *p)
 {
 	double best = -1;
 	uint32_t i, k, at = 0;
@@ -409,7 +409,7 @@ answer_split_time(const struct ranks *r, const struct target_group *t,
 		return false;
 	}
 	init(&x, r, t, &p->traits, a);
-	share_rank(&x, r, busiest(r, p), &s);
+	share_rank(&x, r, answer_busiest(r, p), &s);
 	idle = p->step_us - share_parts(&s, p->parts_us, us);
 	if (fabs(idle) < 1e-9 * p->step_us) {
 		idle = 0;	/* not a tiny thing below it */

@@ -95,6 +95,9 @@ double kernel_bytes(const struct ir_module *m, value_id v);
 
 /* ---- kernels_print.c --------------------------------------------------- */
 
+/* "contraction 4096x128x8192 dot: v by v_proj", the columns of one kernel. */
+void kernel_print(const struct ir_module *m, const struct kernel *k,
+		  struct buf *out);
 /* A table per function. */
 void kernels_print(struct ir_module *m, struct kernels *const *all,
 		   struct buf *out);

@@ -149,6 +149,17 @@ put_names(const struct ir_module *m, const struct kernel *k, struct buf *out)
 
 /* ---- tables ---- */
 
+void
+kernel_print(const struct ir_module *m, const struct kernel *k,
+	     struct buf *out)
+{
+	buf_printf(out, "%-11s", kernel_kind_name(k->kind));
+	put_shape(m, k, out);
+	buf_puts(out, "  ");
+	put_ops(m, k, out);
+	put_names(m, k, out);
+}
+
 static void
 put_list(const struct ir_module *m, const struct kernel_list *l,
 	 uint32_t depth, struct buf *out)

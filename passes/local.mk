@@ -6,6 +6,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/answer.h \
 	%D%/answer_faults.c \
 	%D%/answer_json.c \
+	%D%/answer_kernels.c \
 	%D%/answer_memory.c \
 	%D%/answer_print.c \
 	%D%/answer_time.c \
@@ -114,9 +115,11 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sim_store.c \
 	%D%/search.c \
 	%D%/search.h \
+	%D%/search_advice.c \
 	%D%/search_floor.c \
 	%D%/search_front.c \
 	%D%/search_parts.h \
+	%D%/search_print.c \
 	%D%/search_settle.c \
 	%D%/search_space.c \
 	%D%/search_stages.c \

@@ -93,7 +93,10 @@ struct pass_list {
  */
 bool pass_list_parse(struct pass_table *t, struct pass_list *l,
 		     const char *text);
-/* Adds one pass by "name@after:pass" or "name@before:pass". */
+/*
+ * Adds one pass by "name@after:pass" or "name@before:pass"; "name@for:pass"
+ * takes that one's place.
+ */
 bool pass_list_insert(struct pass_table *t, struct pass_list *l,
 		      const char *text);
 /*

@@ -139,5 +139,7 @@ void plan_clear(struct ir_module *m);
 
 /* What `--pin tp=8,recompute=q+k` says. False after errors. */
 bool plan_pin(struct ir_module *m, const char *text);
+/* The same of another option, "--why-not", which messages then name. */
+bool plan_pin_of(struct ir_module *m, const char *option, const char *text);
 
 #endif

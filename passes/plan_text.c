@@ -336,14 +336,20 @@ pin(struct text *t)
 bool
 plan_pin(struct ir_module *m, const char *text)
 {
+	return plan_pin_of(m, "--pin", text);
+}
+
+bool
+plan_pin_of(struct ir_module *m, const char *option, const char *text)
+{
 	struct ir_ctx *c = m->ctx;
 	struct text t = { .m = m };
 	size_t n = strlen(text);
 
 	t.s = arena_strndup(&c->perm, text, n);
-	if (!source_add(&c->sources, "--pin", t.s, n, &t.base)) {
-		diag_error(&c->diags, t.whole, "--pin: this is one text too "
-			   "many: 2 GiB of text in one run");
+	if (!source_add(&c->sources, option, t.s, n, &t.base)) {
+		diag_error(&c->diags, t.whole, "%s: this is one text too "
+			   "many: 2 GiB of text in one run", option);
 		return false;
 	}
 	do {

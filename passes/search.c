@@ -41,12 +41,17 @@ walk(struct search *s, double worst_us, bool guessing)
 	s->worst_us = worst_us;
 	s->guessing = guessing;
 	s->out->found.n = 0;
-	s->out->space = s->out->full = s->out->priced = s->out->cut = 0;
+	s->out->space = 0;
+	s->out->full = s->out->priced = s->out->cut = s->out->groups_full = 0;
 	for (i = 0; i < s->groups.n; i++) {
 		if (s->groups.at[i].bound_us >= s->worst_us) {
 			break;
 		}
 		search_each(s, &s->groups.at[i], search_one);
+	}
+	s->out->groups_cut = s->groups.n - i;
+	for (; !guessing && i < s->groups.n; i++) {	/* only counted */
+		search_each(s, &s->groups.at[i], NULL);
 	}
 }
 
@@ -81,6 +86,91 @@ look_and_settle(struct search *s)
 	s->out->bound_us = s->out->found.n ? s->out->found.at[0].step_us : 0;
 }
 
+/* ---- the report ---- */
+
+static const char *
+copy(struct arena *a, const char *text)
+{
+	return text ? arena_strndup(a, text, strlen(text)) : NULL;
+}
+
+/* What a plan points to outlives the search. */
+static void
+keep(struct arena *a, struct plan *p)
+{
+	uint32_t i;
+
+	p->recompute = copy(a, p->recompute);
+	p->schedule = copy(a, p->schedule);
+	p->schedule_file = copy(a, p->schedule_file);
+	for (i = 0; i < PLAN_NAXES; i++) {
+		struct plan_split *x = &p->split[i];
+
+		if (x->n) {
+			x->dims = arena_dup(a, x->dims,
+					    x->n * sizeof *x->dims);
+		}
+	}
+	if (p->recompute_of) {
+		p->recompute_of = arena_dup(a, p->recompute_of, p->nstages *
+					    sizeof *p->recompute_of);
+		for (i = 0; i < p->nstages; i++) {
+			p->recompute_of[i] = copy(a, p->recompute_of[i]);
+		}
+	}
+}
+
+static void
+keep_report(struct arena *a, struct search_report *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->found.n; i++) {
+		keep(a, &r->found.at[i].plan);
+	}
+	keep(a, &r->least.plan);
+	keep(a, &r->bare.plan);
+}
+
+/* Keys that somebody has set. */
+static const char *
+pins_text(const struct ir_module *m, struct arena *a)
+{
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, a);
+	for (i = 0; i < m->settings.n; i++) {
+		const char *key = ir_text(m->ctx, m->settings.at[i].key);
+
+		if (strncmp(key, "plan.", 5) == 0 && !strchr(key + 5, '.')) {
+			buf_printf(&b, "%s%s", b.n ? ", " : "", key + 5);
+		}
+	}
+	return buf_text(&b);
+}
+
+const char *
+search_degrees(const struct plan *p, struct arena *a)
+{
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, a);
+	for (i = 0; i < PLAN_NAXES; i++) {
+		enum plan_axis x = (enum plan_axis)i;
+
+		if (plan_degree(p, x) > 1) {
+			buf_printf(&b, "%s%s=%lld", b.n ? " " : "",
+				   plan_axis_name(x),
+				   (long long)plan_degree(p, x));
+		}
+	}
+	return b.n ? buf_text(&b) : "one rank";
+}
+
+/* ---- the search ---- */
+
 bool
 search_run(struct ir_module *m, const struct search_options *o,
 	   struct arena *a, struct search_report *out)
@@ -92,6 +182,7 @@ search_run(struct ir_module *m, const struct search_options *o,
 	memset(out, 0, sizeof *out);
 	out->memory_bytes = (int64_t)(s.t->device.memory_bytes -
 				      s.t->device.reserve_bytes);
+	out->pins = pins_text(m, a);
 	arena_init(&s.keep, &m->ctx->mem);
 	arena_init(&s.tmp, &m->ctx->mem);
 	s.stats.arena = &s.keep;
@@ -100,41 +191,55 @@ search_run(struct ir_module *m, const struct search_options *o,
 	if (ok) {
 		set_base(&s);
 		look_and_settle(&s);
+		keep_report(a, out);
 	}
 	search_release(&s);
 	return ok;
 }
 
 static bool
-nothing_fits(struct ir_module *m, const struct search_report *r)
+nothing_fits(struct ir_module *m, const struct search_options *o,
+	     const struct search_report *r)
 {
-	diag_error(&m->ctx->diags, (struct span){ 0, 0 }, "no plan fits: the "
-		   "smallest needs %lld bytes of %lld", r->any_near
-		   ? (long long)r->least.bytes : 0,
-		   (long long)r->memory_bytes);
+	struct arena *a = &m->ctx->perm;
+	const struct span nowhere = { 0, 0 };
+	struct search_misfit x;
+	uint32_t i;
+
+	search_misfit(m, o, r, a, &x);
+	diag_error(&m->ctx->diags, nowhere, "no plan fits %s: %s",
+		   o->target->name, x.why);
+	for (i = 0; i < x.advice.n; i++) {
+		diag_note(&m->ctx->diags, nowhere, "one fits %s",
+			  search_advice_text(&x.advice.at[i], a));
+	}
+	if (x.never) {
+		diag_note(&m->ctx->diags, nowhere, "%s", x.never);
+	}
 	return false;
 }
 
 bool
 pass_search(struct pass_ctx *p, struct ir_module *m)
 {
-	struct search_report r;
+	struct search_report own, *r = &own;
 
 	if (!p->search || !p->search->target) {
 		return true;
 	}
-	if (!search_run(m, p->search, &m->ctx->perm, &r)) {
+	r = p->search->report ? p->search->report : r;
+	if (!search_run(m, p->search, &m->ctx->perm, r)) {
 		return false;
 	}
-	if (!r.found.n) {
-		return nothing_fits(m, &r);
+	if (!r->found.n) {
+		return nothing_fits(m, p->search, r);
 	}
-	pass_count(p, "plans in the space", (int64_t)r.space);
-	pass_count(p, "placements", (int64_t)r.widths);
-	pass_count(p, "plans priced", (int64_t)r.priced);
-	pass_count(p, "schedules run", (int64_t)r.run);
+	pass_count(p, "plans in the space", (int64_t)r->space);
+	pass_count(p, "placements", (int64_t)r->widths);
+	pass_count(p, "plans priced", (int64_t)r->priced);
+	pass_count(p, "schedules run", (int64_t)r->run);
 	pass_count(p, "microseconds of the step",
-		   (int64_t)r.found.at[0].step_us);
-	plan_write(m, &r.found.at[0].plan);
+		   (int64_t)r->found.at[0].step_us);
+	plan_write(m, &r->found.at[0].plan);
 	return true;
 }

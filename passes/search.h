@@ -14,11 +14,14 @@
 #include "passes/plan.h"
 #include "passes/price.h"
 
+struct search_report;
+
 /* What pass `search` is asked; the driver owns it. */
 struct search_options {
 	const struct target *target;	/* NULL: it does nothing */
 	struct price_traits traits;
 	uint32_t top;		/* plans to report, the best first; 0 is 1 */
+	struct search_report *report;	/* filled in too, or NULL */
 };
 
 /* A plan that was found, with all that the search knows of it. */
@@ -41,11 +44,21 @@ struct search_report {
 	VEC(struct search_found) found;	/* the best first */
 	struct search_near least;	/* of all looked at, the smallest */
 	bool any_near;
+	/*
+	 * Of degrees that were never placed, the smallest: no more than its
+	 * weights, gradients and states, spread evenly.
+	 */
+	struct search_near bare;
+	bool any_bare;
+	const char *pins;	/* "tp, zero", or "" */
 	double bound_us;	/* no plan of the space is below it */
 	int64_t memory_bytes;	/* of a device, less the reserve */
 	/* how the space shrank */
 	double space;		/* plans in it */
-	uint64_t groups, cut;	/* degrees; those that a bound cut off */
+	uint64_t groups;	/* degrees */
+	uint64_t groups_cut;	/* not looked at: bounds were above */
+	uint64_t groups_full;	/* their states alone do not fit */
+	uint64_t cut;		/* plans whose bound was above what was found */
 	uint64_t widths;	/* placements that were made */
 	uint64_t priced;	/* plans composed of prices */
 	uint64_t full;		/* of these, did not fit */
@@ -61,5 +74,39 @@ struct search_report {
  */
 bool search_run(struct ir_module *m, const struct search_options *o,
 		struct arena *a, struct search_report *out);
+/* "pp=4 dp=2 tp=8", what is above 1; in the arena. */
+const char *search_degrees(const struct plan *p, struct arena *a);
+
+/* ---- search_advice.c --------------------------------------------------- */
+
+/* A change with which a plan is found, and the best one then. */
+struct search_advice {
+	const char *what;	/* "on 2 nodes of 8 devices" */
+	struct search_found best;
+};
+
+struct search_misfit {
+	const char *why;	/* in one line */
+	const char *never;	/* how small it gets, if nothing helps; NULL */
+	VEC(struct search_advice) advice;
+};
+
+/*
+ * Why search_run found nothing with these options, and the nearest changes
+ * with which it does, each by a search of its own; the module stays as it is.
+ */
+void search_misfit(const struct ir_module *m, const struct search_options *o,
+		   const struct search_report *r, struct arena *a,
+		   struct search_misfit *out);
+/* "on 2 nodes of 8 devices: a step of 3.2 ms, 60.3 GiB on the fullest rank" */
+const char *search_advice_text(const struct search_advice *x,
+			       struct arena *a);
+
+/* ---- search_print.c ---------------------------------------------------- */
+
+/* The best plans as a table, a line each. */
+void search_print_top(const struct search_report *r, struct buf *out);
+/* How large the space was, and what became of it. */
+void search_print_report(const struct search_report *r, struct buf *out);
 
 #endif

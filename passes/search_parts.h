@@ -188,7 +188,7 @@ enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
 bool search_open(struct search *s);
 /* All degrees that are legal, sorted by their bounds. */
 void search_groups(struct search *s);
-/* Calls f with each microbatch, schedule and chunks of a group. */
+/* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
 void search_each(struct search *s, const struct search_group *g,
 		 bool (*f)(struct search *s, const struct search_try *t));
 

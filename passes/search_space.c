@@ -172,7 +172,8 @@ context_limit(const struct search *s)
 {
 	int64_t n = s->t->devices * s->t->nodes;
 
-	return s->context_most > LONG_CONTEXT || s->batch < n
+	return (s->context_most > LONG_CONTEXT || s->batch < n) &&
+	       s->context_most > CONTEXT_PIECE
 		? s->context_most / CONTEXT_PIECE : 1;
 }
 
@@ -409,6 +410,9 @@ one(struct search *s, struct search_try *t, struct full *full,
 		return;
 	}
 	s->out->space++;
+	if (!f) {
+		return;
+	}
 	if (is_full(full, def, chunks)) {	/* what is held only grows */
 		s->out->full++;
 		return;
@@ -464,17 +468,41 @@ each_schedule(struct search *s, struct search_try *t, struct full *full,
 	}
 }
 
+/* Notes degrees of which not even the states fit. */
+static void
+too_large(struct search *s, const struct search_group *g, int zero,
+	  double bytes)
+{
+	struct search_near *n = &s->out->bare;
+	struct plan *p = &n->plan;
+
+	s->out->groups_full++;
+	if (s->out->any_bare && bytes >= (double)n->bytes) {
+		return;
+	}
+	s->out->any_bare = true;
+	*p = s->base;
+	p->tp = g->tp;
+	p->cp = g->cp;
+	p->ep = g->ep;
+	p->dp = g->dp;
+	p->pp = g->pp;
+	p->zero = g->dp > 1 ? zero : 0;
+	n->bytes = (int64_t)bytes;
+}
+
 void
 search_each(struct search *s, const struct search_group *g, each_fn *f)
 {
 	int64_t share = ceil_div(s->batch, g->dp * g->ep), last = 0, mb;
 	struct search_try t = { .g = g };
 	struct full full = { 0 };
+	int zero = s->pinned[PIN_ZERO] ? s->base.zero : 3;
+	double bytes = least_bytes(s, g, zero);
 
-	if (least_bytes(s, g, s->pinned[PIN_ZERO] ? s->base.zero : 3) >
-	    (double)s->out->memory_bytes) {
-		s->out->full++;
-		return;
+	if (f && bytes > (double)s->out->memory_bytes) {
+		too_large(s, g, zero, bytes);
+		f = NULL;
 	}
 	for (mb = 1; mb <= share; mb++) {
 		bool fits = s->pinned[PIN_MICROBATCH]

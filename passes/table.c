@@ -159,23 +159,21 @@ insert_at(struct pass_table *t, struct pass_list *l, uint32_t place,
 	l->at.at[place] = p;
 }
 
-/* "after:cse" or "before:cse", as an index of the list. */
+/* The index of a pass in the list. */
 static bool
 find_place(struct pass_table *t, const struct pass_list *l,
-	   const char *text, uint32_t *place)
+	   const char *name, uint32_t *place)
 {
-	bool after = strncmp(text, "after:", 6) == 0;
-	const struct pass_known *k;
+	const struct pass_known *k = pass_want(t, name);
 	struct span nowhere = { 0, 0 };
 	uint32_t i;
 
-	k = pass_want(t, text + (after ? 6 : 7));
 	if (!k) {
 		return false;
 	}
 	for (i = 0; i < l->at.n; i++) {
 		if (strcmp(l->at.at[i]->name, k->pass.name) == 0) {
-			*place = i + after;
+			*place = i;
 			return true;
 		}
 	}
@@ -187,24 +185,34 @@ find_place(struct pass_table *t, const struct pass_list *l,
 bool
 pass_list_insert(struct pass_table *t, struct pass_list *l, const char *text)
 {
+	static const char *const words[] = { "@after:", "@before:", "@for:" };
 	const char *at = strchr(text, '@');
 	const struct pass_known *k;
 	struct span nowhere = { 0, 0 };
+	enum { AFTER, BEFORE, FOR, NWORDS } how;
 	uint32_t place;
 
-	if (!at || (strncmp(at, "@after:", 7) != 0 &&
-		    strncmp(at, "@before:", 8) != 0)) {
+	for (how = AFTER; at && how < NWORDS; how++) {
+		if (strncmp(at, words[how], strlen(words[how])) == 0) {
+			break;
+		}
+	}
+	if (!at || how == NWORDS) {
 		diag_error(&t->ctx->diags, nowhere, "found `%s`, and "
-			   "NAME@after:PASS or NAME@before:PASS is expected",
-			   text);
+			   "NAME@after:PASS, NAME@before:PASS or "
+			   "NAME@for:PASS is expected", text);
 		return false;
 	}
 	k = pass_want(t, arena_strndup(&t->ctx->perm, text,
 				       (size_t)(at - text)));
-	if (!k || !find_place(t, l, at + 1, &place)) {
+	if (!k || !find_place(t, l, at + strlen(words[how]), &place)) {
 		return false;
 	}
-	insert_at(t, l, place, &k->pass);
+	if (how == FOR) {
+		l->at.at[place] = &k->pass;
+	} else {
+		insert_at(t, l, place + (how == AFTER), &k->pass);
+	}
 	return true;
 }
 

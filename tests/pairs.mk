@@ -1356,6 +1356,7 @@ cli_tests = \
 	tests/cli/examples.sh \
 	tests/cli/exit-status.sh \
 	tests/cli/first-principles.sh \
+	tests/cli/folder.sh \
 	tests/cli/help.sh \
 	tests/cli/lang-depth.sh \
 	tests/cli/lang-errors.sh \
@@ -1364,16 +1365,19 @@ cli_tests = \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
 	tests/cli/memory.sh \
+	tests/cli/nothing-fits.sh \
 	tests/cli/offload.sh \
 	tests/cli/output.sh \
 	tests/cli/pipeline.sh \
 	tests/cli/place.sh \
 	tests/cli/plan.sh \
+	tests/cli/plugin-plan.sh \
 	tests/cli/plugin.sh \
 	tests/cli/print.sh \
 	tests/cli/recompute.sh \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
+	tests/cli/search.sh \
 	tests/cli/split.sh \
 	tests/cli/train.sh \
 	tests/cli/validate.sh

@@ -69,6 +69,36 @@ cp "$tmp/out" "$tmp/default"
 answer --emit=answer --target h100x8x8 --pin "$plan" "$model"
 cmp -s "$tmp/out" "$tmp/default" || bad 'the default is another text'
 
+# ---- kernels: 40 layers of 256 microbatches on a rank, flops by shape, and
+# all of them are what the rank does not wait
+
+answer --target h100x8x8 --plan "$top/tests/plan/two-stages.llp" \
+	--explain=cost "$model"
+awk '
+	/talk: pipeline|waiting/ { sum += $(NF) }
+	/^kernels of rank/ { on = 1; next }
+	!on || /achieved/ { next }
+	{ sum += $1 }
+	/more$/ && $2 == "of" { next }
+	{
+		rows++
+		if ($1 + 0 > last && rows > 1)
+			bad = "not sorted"
+		last = $1 + 0.1
+	}
+	$6 == "contraction" {
+		split($7, n, "x")
+		flops = 2 * n[1] * n[2] * n[3] / $3 / 1e6
+		if ($2 != 10240 || flops / $4 > 1.02 || flops / $4 < 0.98)
+			bad = $0
+	}
+	END {
+		if (rows != 20 || sum < 98.9 || sum > 101.1 || bad != "") {
+			print rows " rows, " sum "%: " bad
+			exit 1
+		}
+	}' "$tmp/out" || bad '--explain=cost'
+
 # ---- plan.json
 
 json()
@@ -122,10 +152,18 @@ paths()
 
 sed -n 's/^| `\([a-z0-9_.]*\(\[\]\)*[a-z0-9_.]*\)` |.*/\1/p' \
 	"$top/docs/answer.md" | sort >"$tmp/documented"
-while read -r target pins; do
-	json --target "$target" --pin "$pins" "$model"
+while read -r how target pins; do
+	if [ "$how" = search ]; then
+		json --target "$target" --pin "$pins" "$model"
+		cp "$tmp/documented" "$tmp/expected"
+	else
+		# a whole plan: nothing is searched, whether it fits or not
+		echo "plan { $pins; }" | tr ',' ';' >"$tmp/whole.llp"
+		json --target "$target" --plan "$tmp/whole.llp" "$model"
+		grep -v '^search\.' "$tmp/documented" >"$tmp/expected"
+	fi
 	paths >"$tmp/emitted"
-	diff "$tmp/documented" "$tmp/emitted" ||
+	diff "$tmp/expected" "$tmp/emitted" ||
 		bad 'fields and docs/answer.md differ'
 	if command -v python3 >/dev/null; then
 		python3 -m json.tool "$tmp/json" >/dev/null ||
@@ -142,10 +180,11 @@ while read -r target pins; do
 			}
 		}' || bad "the parts of $pins do not add up"
 done <<'END'
-h100x8x8 tp=8,pp=2,dp=4,microbatch=1,zero=1
-h100x8x8 tp=8,pp=8,dp=1,microbatch=1,schedule=zb_h1,recompute=full,sequence=on
-a100x8x4 tp=4,cp=2,dp=4,microbatch=1,zero=3,recompute=attention
-rtx4090x2 microbatch=4,dp=2
+search h100x8x8 tp=8,pp=2,dp=4,microbatch=1,zero=1
+search h100x8x8 tp=8,pp=8,dp=1,microbatch=1,schedule=zb_h1,recompute=full,sequence=on
+search a100x8x8 tp=4,cp=2,dp=4,microbatch=1,zero=3,recompute=attention
+plan rtx4090x2 microbatch=4,dp=2
+plan a100x8x4 tp=4,cp=2,dp=4,microbatch=1,zero=3,recompute=attention
 END
 
 # Its plan reads back, and gives the same answer.
@@ -153,7 +192,7 @@ json --target h100x8x8 --pin "$plan" "$model"
 sed -n 's/^ *"text": "\(.*\)",$/\1/p' "$tmp/json" |
 	awk '{ gsub(/\\n/, "\n"); gsub(/\\"/, "\""); printf "%s", $0 }' \
 	>"$tmp/again.llp"
-cp "$tmp/json" "$tmp/first"
+sed '/^  "search": {$/,/^  },$/d' "$tmp/json" >"$tmp/first"
 json --target h100x8x8 --plan "$tmp/again.llp" "$model"
 cmp "$tmp/first" "$tmp/json" || bad 'the plan in plan.json is another one'
 
@@ -205,8 +244,9 @@ done
 refused 'takes GB/s' --target h100x8x8 --pin "$plan" --storage=0 "$model"
 refused 'takes minutes' --target h100x8x8 --pin "$plan" --restart=- "$model"
 refused 'goes with --target' --emit=answer --pin "$plan" "$model"
+echo "plan { $plan; }" | tr ',' ';' >"$tmp/plan.llp"
 refused 'has 64 ranks, and h100x8x4 has 32 devices' --target h100x8x4 \
-	--pin "$plan" "$model"
+	--plan "$tmp/plan.llp" "$model"
 {
 	"$LLMC" target h100x8x4
 	"$LLMC" target a100x8x4

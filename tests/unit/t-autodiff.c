@@ -482,7 +482,7 @@ test_yields_outer(void **state)
 static void
 test_refusals(void **state)
 {
-	struct pass_ctx p = { &s.c, NULL };
+	struct pass_ctx p = { .ctx = &s.c };
 	char text[2048];
 
 	(void)state;

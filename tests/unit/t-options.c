@@ -139,7 +139,14 @@ test_mistakes(void **state)
 	fails("--stats=1 f", "`--stats` takes no value");
 	fails("--emit=irr f", "`--emit` is one of answer, answer-json, "
 	      "arena, arena-json, ast, cost, ir, kernels, memory, "
-	      "memory-json, plan, ranks, summary, summary-json, target; found `irr` (did you mean `ir`?)");
+	      "memory-json, plan, plans, ranks, summary, summary-json, "
+	      "target; found `irr` (did you mean `ir`?)");
+	fails("--explain=cost,serch f", "`--explain` is one of cost, memory, "
+	      "search; found `serch` (did you mean `search`?)");
+	fails("--explain= f", "`--explain` is one of cost, memory, search; "
+	      "found ``");
+	fails("--top=0 f", "`--top` takes a whole number from 1 to 1000; "
+	      "found `0`");
 	fails("--help=html", "`--help` is one of man, bash, zsh, fish; found "
 	      "`html`");
 	fails("opt --seed=1 f", "`--seed` is for eval only");

@@ -203,9 +203,20 @@ test_lists(void **state)
 	assert_int_equal(l.at.n, 4);
 	assert_string_equal(l.at.at[1]->name, "inline");
 	assert_string_equal(l.at.at[3]->name, "dce");
+	assert_true(pass_list_insert(&t.table, &l, "fold-dims@for:inline"));
+	assert_int_equal(l.at.n, 4);
+	assert_string_equal(l.at.at[1]->name, "fold-dims");
+	assert_false(pass_list_insert(&t.table, &l, "cse@for:inline"));
+	assert_string_equal(last_error(), "pass `inline` is not among those "
+			    "that run");
+	assert_false(pass_list_insert(&t.table, &l, "cse@for:inlin"));
+	assert_false(pass_list_insert(&t.table, &l, "cse@form:dce"));
+	assert_string_equal(last_error(), "found `cse@form:dce`, and "
+			    "NAME@after:PASS, NAME@before:PASS or "
+			    "NAME@for:PASS is expected");
 	assert_false(pass_list_insert(&t.table, &l, "cse@inline"));
-	assert_false(pass_list_insert(&t.table, &l, "cse@after:fold-dims"));
-	assert_string_equal(last_error(), "pass `fold-dims` is not among "
+	assert_false(pass_list_insert(&t.table, &l, "cse@after:place"));
+	assert_string_equal(last_error(), "pass `place` is not among "
 			    "those that run");
 	assert_false(pass_list_parse(&t.table, &l, "cse,inlin"));
 	assert_string_equal(last_error(), "there is no pass `inlin` (did you "

@@ -1,0 +1,165 @@
+/*
+ * Which kernels a step is spent on: those of the busiest rank, by what they
+ * are, over all microbatches, stages and trips of a step.  Kernels that read
+ * the same as text and have the same work are one line.
+ */
+#include "passes/answer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct finding {
+	struct pricing p;
+	struct kernels **all;
+	struct arena *a;
+	struct answer_kernels *out;
+};
+
+static void
+add(struct finding *x, const struct answer_kernel *e)
+{
+	struct answer_kernels *out = x->out;
+	uint32_t i;
+
+	out->count += e->count;
+	for (i = 0; i < out->at.n; i++) {
+		struct answer_kernel *k = &out->at.at[i];
+
+		if (strcmp(k->what, e->what) == 0 && k->flops == e->flops &&
+		    k->bytes == e->bytes) {
+			k->count += e->count;
+			k->us += e->us;
+			return;
+		}
+	}
+	VEC_PUSH(x->a, &out->at, *e);
+}
+
+static void
+add_kernel(struct finding *x, const struct kernel *k, double times)
+{
+	struct answer_kernel e = {
+		.count = times, .flops = k->flops,
+		.bytes = k->kind == KERNEL_COLLECTIVE
+			? k->talk.bytes : k->read_bytes + k->write_bytes
+	};
+	struct price_func f = { 0 };
+	struct buf what;
+
+	price_kernel(&x->p, k, &f);
+	e.us = times * f.total_us;
+	if (e.us > 0) {		/* sends are of the pipeline's schedule */
+		buf_init(&what, x->a);
+		kernel_print(x->p.m, k, &what);
+		e.what = buf_text(&what);
+		add(x, &e);
+	}
+}
+
+static void
+add_list(struct finding *x, const struct kernel_list *l, double times)
+{
+	uint32_t i;
+
+	times *= (double)l->count;
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body) {
+			add_list(x, k->body, times);
+		} else {
+			add_kernel(x, k, times);
+		}
+	}
+}
+
+static void
+add_function(struct finding *x, func_id f, double times)
+{
+	if (f && x->all[f]) {
+		add_list(x, x->all[f]->top, times);
+	}
+}
+
+static int
+by_time(const void *a, const void *b)
+{
+	const struct answer_kernel *x = a, *y = b;
+
+	return x->us != y->us ? (x->us > y->us ? -1 : 1)
+			      : strcmp(x->what, y->what);
+}
+
+void
+answer_find_kernels(const struct ranks *r, const struct target_group *t,
+		    const struct price *p, struct arena *a,
+		    struct answer_kernels *out)
+{
+	static const struct price_traits traits;
+	struct finding x = {
+		.p = { .r = r, .m = r->m, .t = t, .traits = &traits },
+		.all = kernels_all(r->m, a), .a = a, .out = out
+	};
+	const struct sched_list *l;
+	uint32_t i, s, k;
+
+	memset(out, 0, sizeof *out);
+	out->rank = answer_busiest(r, p);
+	l = &r->sched->ranks[out->rank];
+	for (s = 0; s < r->nstages; s++) {
+		double times[SCHED_NKINDS] = { 0 };
+
+		for (i = 0; i < l->actions.n; i++) {
+			times[l->actions.at[i].kind] +=
+				l->actions.at[i].stage == s;
+		}
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			if (times[k] > 0) {
+				add_function(&x, r->of_stage[s][k], times[k]);
+			}
+		}
+	}
+	add_function(&x, r->update[out->rank], 1);
+	if (out->at.n) {
+		qsort(out->at.at, out->at.n, sizeof *out->at.at, by_time);
+	}
+}
+
+/* Work over time: flops of what multiplies, bytes of all else. */
+static void
+print_kernel(const struct answer_kernel *k, double step_us, struct buf *out)
+{
+	bool multiplies = strncmp(k->what, "contraction", 11) == 0 ||
+			  strncmp(k->what, "attention", 9) == 0;
+	double each = k->us / k->count;
+
+	buf_printf(out, "%5.1f%% %10.0f %10.3f", 100 * k->us / step_us,
+		   k->count, each);
+	buf_printf(out, multiplies ? " %8.1f TFLOP/s" : " %8.1f GB/s   ",
+		   multiplies ? k->flops / each / 1e6 : k->bytes / each / 1e3);
+	buf_printf(out, "  %s\n", k->what);
+}
+
+void
+answer_print_kernels(const struct answer_kernels *x, double step_us,
+		     uint32_t most, struct buf *out)
+{
+	double rest = 0;
+	uint32_t i;
+
+	buf_printf(out, "kernels of rank %u of the pipeline, the busiest: %.0f "
+		   "in a step, of %u kinds\n", x->rank, x->count, x->at.n);
+	buf_printf(out, "%6s %10s %10s %16s  %s\n", "step", "count", "us each",
+		   "achieved", "kernel");
+	for (i = 0; i < x->at.n; i++) {
+		if (i < most) {
+			print_kernel(&x->at.at[i], step_us, out);
+		} else {
+			rest += x->at.at[i].us;
+		}
+	}
+	if (i > most) {
+		buf_printf(out, "%5.1f%%  of %u kinds more\n",
+			   100 * rest / step_us, i - most);
+	}
+}

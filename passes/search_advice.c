@@ -1,0 +1,333 @@
+/*
+ * When nothing fits: what binds, and what would help.  A change is only told
+ * of if a search with it finds a plan: one pin less, more devices, and behind
+ * all of these a smaller batch, which is another training run.
+ *
+ * Devices double, first in the node and then by nodes, until a plan fits; as
+ * soon as that no longer makes the smallest plan smaller, no more are tried.
+ */
+#include "passes/plan_keys.h"
+#include "passes/search.h"
+
+#include <string.h>
+
+#define MAX_DOUBLINGS 16
+#define SHRINKS 0.99		/* of what it was: doubling devices helps */
+
+static const double gib = 1024.0 * 1024 * 1024;
+
+struct advising {
+	const struct ir_module *m;
+	const struct search_options *o;
+	struct arena *a;
+	struct search_misfit *out;
+	/* of all numbers of devices that were tried */
+	int64_t least, devices;
+};
+
+/* ---- what binds ---- */
+
+static int64_t
+smallest(const struct search_report *r)
+{
+	return r->any_near ? r->least.bytes : r->any_bare ? r->bare.bytes : 0;
+}
+
+static void
+put_near(struct buf *b, const struct search_report *r, struct arena *a)
+{
+	const struct plan *p = &r->least.plan;
+
+	buf_puts(b, "the smallest plan needs ");
+	buf_grouped(b, r->least.bytes);
+	buf_puts(b, " bytes of ");
+	buf_grouped(b, r->memory_bytes);
+	buf_printf(b, " on rank %u of the pipeline (%s, microbatch %lld, zero "
+		   "%d, recompute %s)", r->least.fullest,
+		   search_degrees(p, a), (long long)p->microbatch, p->zero,
+		   p->recompute);
+}
+
+static void
+put_bare(struct buf *b, const struct search_report *r, struct arena *a)
+{
+	const struct plan *p = &r->bare.plan;
+
+	buf_puts(b, "weights, gradients and optimizer state alone need ");
+	buf_grouped(b, r->bare.bytes);
+	buf_puts(b, " bytes of ");
+	buf_grouped(b, r->memory_bytes);
+	buf_printf(b, " on each device (%s, zero %d)", search_degrees(p, a),
+		   p->zero);
+}
+
+/* The pins alone rule all out. */
+static void
+put_pins(struct buf *b, const struct advising *x, const struct search_report *r)
+{
+	int64_t devices = target_devices(x->o->target);
+	struct plan p = { 0 };
+	struct ir_module *m;
+	struct ir_ctx c;
+
+	ir_ctx_child(&c, x->m->ctx);
+	m = ir_copy(x->m, &c);
+	if (plan_read(m, &p) && p.nranks > devices) {
+		buf_printf(b, "%s are %lld ranks, and there are %lld devices",
+			   search_degrees(&p, x->a), (long long)p.nranks,
+			   (long long)devices);
+	} else {
+		buf_printf(b, "none has these pins: %s",
+			   *r->pins ? r->pins : "none");
+	}
+	ir_ctx_release(&c);
+}
+
+static const char *
+why(const struct advising *x, const struct search_report *r)
+{
+	struct buf b;
+
+	buf_init(&b, x->a);
+	if (r->any_near) {
+		put_near(&b, r, x->a);
+	} else if (r->any_bare) {
+		put_bare(&b, r, x->a);
+	} else {
+		put_pins(&b, x, r);
+	}
+	return buf_text(&b);
+}
+
+/* ---- changes ---- */
+
+/* Searches a changed copy, for a target; whether something was found. */
+static bool
+look(const struct advising *x, struct ir_module *m, const struct target *t,
+     struct search_report *r)
+{
+	struct search_options o = *x->o;
+
+	o.target = t;
+	o.top = 1;
+	o.report = NULL;
+	return search_run(m, &o, x->a, r) && r->found.n > 0;
+}
+
+static void
+tell(const struct advising *x, const char *what,
+     const struct search_report *r)
+{
+	struct search_advice e = { what, r->found.at[0] };
+
+	VEC_PUSH(x->a, &x->out->advice, e);
+}
+
+/* Also what stands in further settings, since one holds only so much. */
+static void
+forget(struct ir_module *m, const char *key)
+{
+	size_t n = strlen(key);
+	uint32_t i, left = 0;
+
+	for (i = 0; i < m->settings.n; i++) {
+		const char *k = ir_text(m->ctx, m->settings.at[i].key);
+
+		if (strncmp(k, key, n) != 0 || (k[n] && k[n] != '.')) {
+			m->settings.at[left++] = m->settings.at[i];
+		}
+	}
+	m->settings.n = left;
+}
+
+static void
+without(const struct advising *x, const char *key)
+{
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	const char *text = "", *name = "";
+	int i;
+
+	ir_ctx_child(&c, x->m->ctx);
+	m = ir_copy(x->m, &c);
+	for (i = 0; strcmp(name, key + 5) != 0; i++) {
+		text = plan_key_text(m, NULL, i, &name);
+	}
+	text = arena_printf(x->a, "without %s=%s", key + 5, text);
+	forget(m, key);
+	if (look(x, m, x->o->target, &r)) {
+		tell(x, text, &r);
+	}
+	ir_ctx_release(&c);
+}
+
+static void
+release_pins(const struct advising *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->m->settings.n; i++) {
+		const char *key = ir_text(x->m->ctx,
+					  x->m->settings.at[i].key);
+		bool more;
+
+		if (strncmp(key, "plan.", 5) == 0 &&
+		    plan_find(key + 5, &more)) {
+			without(x, key);
+		}
+	}
+}
+
+/* What the model asks for itself is a pin, too. */
+static void
+release_hint(const struct advising *x)
+{
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+
+	if (strcmp(plan_recompute_hint(x->m), "none") == 0 ||
+	    ir_setting(x->m, "plan.recompute")) {
+		return;
+	}
+	ir_ctx_child(&c, x->m->ctx);
+	m = ir_copy(x->m, &c);
+	if (plan_pin(m, "recompute=full") && look(x, m, x->o->target, &r)) {
+		tell(x, "with recompute=full for what the model says", &r);
+	}
+	ir_ctx_release(&c);
+}
+
+static bool
+grow(struct target_group *g)
+{
+	if (2 * g->devices <= g->device.node_devices) {
+		g->devices *= 2;
+		return true;
+	}
+	if (g->network.bytes_us <= 0 ||
+	    2 * g->devices * g->nodes > TARGET_MAX_DEVICES) {
+		return false;
+	}
+	g->nodes *= 2;
+	return true;
+}
+
+static void
+more_devices(struct advising *x, int64_t bytes)
+{
+	struct target_group g = x->o->target->groups.at[0];
+	struct target t = *x->o->target;
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	int64_t least = bytes;
+	bool found = false;
+	int i, idle = 0;
+
+	t.groups.at = &g;
+	for (i = 0; i < MAX_DOUBLINGS && !found && idle < 2 && grow(&g);
+	     i++) {
+		ir_ctx_child(&c, x->m->ctx);
+		m = ir_copy(x->m, &c);
+		found = look(x, m, &t, &r);
+		ir_ctx_release(&c);
+		/* one step may be idle: what is split may not divide yet */
+		idle = bytes && (double)smallest(&r) > SHRINKS * (double)bytes
+			? idle + 1 : 0;
+		bytes = smallest(&r);
+		least = bytes && bytes < least ? bytes : least;
+	}
+	x->least = least;
+	x->devices = g.devices * g.nodes;
+	if (found) {
+		tell(x, arena_printf(x->a, "on %lld node%s of %lld device%s",
+				     (long long)g.nodes,
+				     g.nodes == 1 ? "" : "s",
+				     (long long)g.devices,
+				     g.devices == 1 ? "" : "s"), &r);
+	}
+}
+
+/* Halves the sequences of a step; whether there is such a number. */
+static bool
+halve(struct ir_module *m, int64_t *batch)
+{
+	dim_id d = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
+
+	if (!d || *batch < 2) {
+		return false;
+	}
+	*batch /= 2;
+	m->dims.at[d].size = *batch;
+	return true;
+}
+
+static void
+smaller_batch(const struct advising *x)
+{
+	dim_id d = ir_dim_find(x->m, intern_str(&x->m->ctx->syms, "batch"));
+	int64_t batch = d ? ir_dim_size(x->m, d) : 0;
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	bool found = false, more = true;
+
+	while (!found && more) {
+		ir_ctx_child(&c, x->m->ctx);
+		m = ir_copy(x->m, &c);
+		more = halve(m, &batch);
+		found = more && look(x, m, x->o->target, &r);
+		ir_ctx_release(&c);
+	}
+	if (found) {
+		tell(x, arena_printf(x->a, "with batch %lld, which is another "
+				     "training run", (long long)batch), &r);
+	}
+}
+
+/* ---- all of it ---- */
+
+static const char *
+never(const struct advising *x)
+{
+	struct buf b;
+
+	buf_init(&b, x->a);
+	buf_printf(&b, "none fits either on up to %lld devices, where the "
+		   "smallest needs ", (long long)x->devices);
+	buf_grouped(&b, x->least);
+	buf_puts(&b, " bytes of one");
+	return buf_text(&b);
+}
+
+void
+search_misfit(const struct ir_module *m, const struct search_options *o,
+	      const struct search_report *r, struct arena *a,
+	      struct search_misfit *out)
+{
+	struct advising x = { .m = m, .o = o, .a = a, .out = out };
+
+	memset(out, 0, sizeof *out);
+	out->why = why(&x, r);
+	release_pins(&x);
+	release_hint(&x);
+	more_devices(&x, smallest(r));
+	if (r->any_near) {	/* else not even what no batch changes fits */
+		smaller_batch(&x);
+	}
+	if (!out->advice.n && x.least &&
+	    x.devices > target_devices(o->target)) {
+		out->never = never(&x);
+	}
+}
+
+const char *
+search_advice_text(const struct search_advice *x, struct arena *a)
+{
+	return arena_printf(a, "%s: a step of %.3f ms, %.2f GiB on the fullest "
+			    "rank (%s)", x->what, x->best.step_us / 1e3,
+			    (double)x->best.bytes / gib,
+			    search_degrees(&x->best.plan, a));
+}

@@ -1,0 +1,82 @@
+/*
+ * What the search found and how it got there, as text.
+ */
+#include "passes/search.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define WIDTH 18		/* of what is rebuilt; a longer text is cut */
+
+static const double gib = 1024.0 * 1024 * 1024;
+
+static void
+print_plan(const struct search_found *f, uint32_t rank, double best_us,
+	   struct buf *out)
+{
+	const struct plan *p = &f->plan;
+	char again[WIDTH + 1];
+
+	snprintf(again, sizeof again, "%s", p->recompute);
+	if (strlen(p->recompute) > WIDTH) {
+		memcpy(again + WIDTH - 2, "..", 2);
+	}
+	buf_printf(out, "%4" PRIu32 " %12.3f %6.2f%% %6.2f", rank,
+		   f->step_us / 1e3, 100 * (f->step_us / best_us - 1),
+		   (double)f->bytes / gib);
+	buf_printf(out, " %4lld %4lld %3lld %3lld %3lld %3lld",
+		   (long long)p->pp, (long long)p->dp, (long long)p->ep,
+		   (long long)p->cp, (long long)p->tp,
+		   (long long)p->microbatch);
+	buf_printf(out, " %4d  %s", p->zero, p->schedule);
+	if (p->interleave > 1) {
+		buf_printf(out, "*%lld", (long long)p->interleave);
+	}
+	buf_printf(out, ", %s\n", again);
+}
+
+void
+search_print_top(const struct search_report *r, struct buf *out)
+{
+	uint32_t i;
+
+	buf_printf(out, "%4s %12s %7s %6s %4s %4s %3s %3s %3s %3s %4s  %s\n",
+		   "rank", "step ms", "over", "GiB", "pp", "dp", "ep", "cp",
+		   "tp", "mb", "zero", "schedule, recompute");
+	for (i = 0; i < r->found.n; i++) {
+		print_plan(&r->found.at[i], i + 1, r->found.at[0].step_us,
+			   out);
+	}
+	if (i < 2) {
+		buf_puts(out, "no other plan of the space fits\n");
+	}
+}
+
+static void
+line(struct buf *out, const char *what, double n)
+{
+	buf_printf(out, "  %-42s %14.0f\n", what, n);
+}
+
+void
+search_print_report(const struct search_report *r, struct buf *out)
+{
+	double best = r->found.n ? r->found.at[0].step_us : 0;
+
+	buf_printf(out, "search: pinned are %s\n", *r->pins ? r->pins
+							   : "no keys");
+	line(out, "plans in the space", r->space);
+	line(out, "degrees", (double)r->groups);
+	line(out, "  not looked at: their bound is above", (double)
+	     r->groups_cut);
+	line(out, "  too large by their states alone", (double)
+	     r->groups_full);
+	line(out, "placements made", (double)r->widths);
+	line(out, "plans priced, with ZeRO and stages", (double)r->priced);
+	line(out, "  cut, their bound is above", (double)r->cut);
+	line(out, "  did not fit", (double)r->full);
+	line(out, "  run as a schedule", (double)r->run);
+	buf_printf(out, "  step %.3f ms, no plan of the space below %.3f ms: "
+		   "a gap of %.1f%%\n", best / 1e3, r->bound_us / 1e3,
+		   best > 0 ? 100 * (best / r->bound_us - 1) : 0);
+}

@@ -1,0 +1,113 @@
+#!/bin/sh
+# Plug-ins that choose the plan: a key in front of the search, all of them in
+# front of it, and one in its place; each up to an answer, and run against the
+# model that was not split.
+# shellcheck disable=SC2016 # messages quote with back quotes
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+top=${top_srcdir:?}
+model=$top/examples/tiny-dense.llm
+cd "$tmp" || exit 99
+fail=0
+
+echo 'int x;' >x.c
+# shellcheck disable=SC2086 # CC may hold options
+${CC:-cc} -std=c11 -shared -fPIC -o x.so x.c 2>/dev/null || {
+	echo 'no compiler'
+	exit 77
+}
+
+bad()
+{
+	echo "FAIL $*"
+	fail=1
+}
+
+# shellcheck disable=SC2086
+${CC:-cc} -std=c11 -shared -fPIC -I"$top" -Wall -Wextra -Wpedantic -Werror \
+	-o always.so "$top/examples/pass-always-tp8/always-tp8.c" ||
+	bad 'does not build'
+
+run()
+{
+	"$LLMC" "$@" >out 2>err || {
+		cat err
+		bad "$@"
+	}
+}
+
+answer()
+{
+	run --load-pass=./always.so --target h100x8 "$@" "$model"
+}
+
+# The same as a pin: the rest is searched.
+run --target h100x8 --pin tp=8 --explain=search "$model"
+cp out pinned
+answer --insert=always-tp8@before:search --explain=search
+cmp out pinned || bad 'set in front of the search, a key is no pin'
+grep -q '^search: pinned are tp$' out || bad 'nothing is pinned'
+
+# A whole plan: one is left, and it is that of the rule, searched or not.
+answer --insert=rule-of-eight@before:search --explain=search
+grep -q '^  plans in the space  *1$' out || bad 'something is left to search'
+answer --insert=rule-of-eight@before:search
+cp out before
+answer --insert=rule-of-eight@for:search
+cmp out before || bad 'the search changed a whole plan'
+grep -q '1 microbatch of 4, zero 0, recompute none, sequence on' out ||
+	bad 'another plan'
+answer --insert=rule-of-eight@for:search --pin microbatch=2
+grep -q '2 microbatches of 2, zero 0' out || bad 'a pin is lost'
+answer --insert=rule-of-eight@for:search --emit=answer-json
+grep -q '"search"' out && bad 'a search that did not run has numbers'
+
+# The ranks compute what the model does.
+for how in always-tp8@before:search always-tp8@for:search \
+	rule-of-eight@for:search; do
+	run eval --compare --steps 2 --load-pass=./always.so --insert=$how \
+		"$model"
+	grep -q '^8 ranks, 1 stages, ' out || bad "$how: not eight ranks"
+	grep -q '^compared .* tensors over 2 steps: ' out ||
+		bad "$how: is not compared"
+done
+
+# refused STATUS WORDS ARGUMENTS..
+refused()
+{
+	want=$1
+	words=$2
+	shift 2
+	"$LLMC" --load-pass=./always.so --target h100x8 "$@" "$model" >out \
+		2>err
+	status=$?
+	if [ $status -ne "$want" ] || [ -s out ] ||
+		! grep -qF -e "$words" err; then
+		cat err
+		bad "$* exits with $status, not: $words"
+	fi
+}
+refused 2 'NAME@for:PASS is expected' --insert=always-tp8@instead:search
+refused 2 'did you mean `search`?' --insert=always-tp8@for:serch
+refused 2 'did you mean `always-tp8`?' --insert=always-tp9@for:search
+refused 2 'pass `search` is not among those that run' --passes=inline \
+	--insert=always-tp8@for:search
+refused 1 'the pass `search` is not among those that run' --top=3 \
+	--insert=always-tp8@for:search
+# The rule needs 8 ranks, whoever looks.
+"$LLMC" --load-pass=./always.so --target h100x4 \
+	--insert=rule-of-eight@for:search "$model" >out 2>err
+status=$?
+if [ $status -ne 1 ] ||
+	! grep -q 'has 8 ranks, and h100x4 has 4 devices' err; then
+	bad 'more ranks than devices'
+fi
+"$LLMC" --load-pass=./always.so --target h100x4 \
+	--insert=always-tp8@before:search "$model" >out 2>err
+status=$?
+if [ $status -ne 1 ] ||
+	! grep -q 'tp=8 are 8 ranks, and there are 4 devices' err; then
+	bad 'a pin that does not fit'
+fi
+exit $fail

@@ -1,0 +1,177 @@
+#!/bin/sh
+# What the search says of itself: the best plans, why not another, how it
+# went; and what is refused.
+# shellcheck disable=SC2016 # messages quote with back quotes
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+top=${top_srcdir:?}
+model=$top/examples/llama-2-7b.llm
+fail=0
+
+bad()
+{
+	echo "FAIL $*"
+	fail=1
+}
+
+run()
+{
+	"$LLMC" -w "$@" >"$tmp/out" 2>"$tmp/err" || {
+		cat "$tmp/err"
+		bad "$@"
+	}
+}
+
+# refused STATUS WORDS ARGUMENTS..: nothing printed, the words in the error
+refused()
+{
+	want=$1
+	words=$2
+	shift 2
+	"$LLMC" -w "$@" >"$tmp/out" 2>"$tmp/err"
+	status=$?
+	if [ $status -ne "$want" ] || [ -s "$tmp/out" ] ||
+		! grep -qF -e "$words" "$tmp/err"; then
+		cat "$tmp/err"
+		bad "$* exits with $status, not: $words"
+	fi
+}
+
+step()
+{
+	sed -n 's/^step *\([0-9.]*\) ms$/\1/p' "$1"
+}
+
+run --target h100x8 "$model"
+cp "$tmp/out" "$tmp/answer"
+
+# ---- the best plans
+
+run --target h100x8 --emit=plans "$model"
+cp "$tmp/out" "$tmp/plans"
+[ "$(wc -l <"$tmp/plans")" -eq 11 ] || bad 'not ten plans'
+run --target h100x8 --top=10 "$model"
+cat "$tmp/answer" - "$tmp/plans" <<'END' | cmp - "$tmp/out" ||
+
+END
+	bad '--top is not the answer and --emit=plans'
+awk -v best="$(step "$tmp/answer")" '
+	NR == 1 { next }
+	$1 != NR - 1 || $2 < last || (NR == 2 && $2 != best) ||
+	(100 * ($2 / best - 1) - $3) ^ 2 > 0.01 {
+		print
+		bad = 1
+	}
+	{ last = $2 }
+	END { exit bad }' "$tmp/plans" || bad 'no table of the best plans'
+
+# What a line says gives its step.
+head -n 4 "$tmp/plans" | tail -n 3 | tr -d ',' >"$tmp/some"
+while read -r _ us _ _ pp dp ep cp tp mb zero sched again; do
+	chunks=${sched#*\*}
+	[ "$chunks" != "$sched" ] || chunks=1
+	pins=pp=$pp,dp=$dp,ep=$ep,cp=$cp,tp=$tp,microbatch=$mb,zero=$zero
+	pins=$pins,schedule=${sched%\**},interleave=$chunks,recompute=$again
+	run --target h100x8 --pin "$pins" "$model"
+	[ "$(step "$tmp/out")" = "$us" ] || bad "$pins takes not $us ms"
+done <"$tmp/some"
+
+# ---- why not
+
+keys=tp=4,microbatch=4
+run --target h100x8 --pin $keys "$model"
+pinned=$(step "$tmp/out")
+run --target h100x8 --why-not $keys "$model"
+head -n "$(wc -l <"$tmp/answer")" "$tmp/out" | cmp - "$tmp/answer" ||
+	bad 'the answer is another one with --why-not'
+grep -q "^why not $keys?\$" "$tmp/out" || bad 'no heading'
+grep -q '^tp  *1  *4$' "$tmp/out" || bad 'the keys are not there'
+sed -n '/^why not/,$p' "$tmp/out" | awk -v a="$(step "$tmp/answer")" \
+	-v b="$pinned" '
+	/^step, ms/ && ($3 != a || $4 != b) { print; bad = 1 }
+	/^step, ms/ { whole = $5; times = 1 }
+	/^fullest/ { times = 0 }
+	/^  / && times { sum += $(NF - 1); parts++ }
+	END {
+		off = sum - whole
+		if (parts < 5 || off > 0.02 || off < -0.02) {
+			print parts " parts of " sum ", not " whole
+			bad = 1
+		}
+		exit bad
+	}' || bad 'the parts are not what it costs more'
+# The plan that is best anyway costs nothing more.
+run --target h100x8 --why-not pp=1 "$model"
+grep -q '^no key differs$' "$tmp/out" || bad 'the best is not itself'
+# Pins hold on both sides.
+run --target h100x8 --pin tp=2 --why-not zero=3 "$model"
+grep -q '^tp ' "$tmp/out" && bad 'a pin is lost'
+run --target h100x8 --why-not microbatch=1024 "$model"
+grep -q '^no plan fits: the smallest plan needs .* on rank 0' "$tmp/out" ||
+	bad 'does not say why it does not fit'
+grep -q '^one fits without microbatch=1024: a step of ' "$tmp/out" ||
+	bad 'does not say what would'
+refused 1 '--why-not:1:6: error: `zero` is 7, and 0 to 3 is legal' \
+	--target h100x8 --why-not zero=7 "$model"
+refused 1 '--why-not:1:1: error: found `nonsense`, expected KEY=VALUE' \
+	--target h100x8 --why-not nonsense "$model"
+refused 1 '--why-not:1:1: error: ' --target h100x8 --why-not tq=4 "$model"
+refused 1 '--why-not:1:1: error: ' --target h100x8 --why-not '' "$model"
+
+# ---- how it went
+
+run --target h100x8 --explain=search --pin tp=2,zero=1 "$model"
+grep -q '^search: pinned are tp, zero$' "$tmp/out" || bad 'pins'
+grep -q ": a gap of 0.0%\$" "$tmp/out" || bad 'gap'
+run --target h100x8 --explain=search "$model"
+grep -q '^search: pinned are no keys$' "$tmp/out" || bad 'no pins'
+# Degrees by hand: dp, pp, tp divide 8 and their product is at most 8.
+grep -q '^  degrees  *20$' "$tmp/out" || bad 'degrees'
+run --target h100x8 --emit=plan "$model"
+cp "$tmp/out" "$tmp/best.llp"
+run --plan "$tmp/best.llp" --emit=memory "$model"
+cp "$tmp/out" "$tmp/memory"
+run --target h100x8 --explain=memory "$model"
+tail -n "$(wc -l <"$tmp/memory")" "$tmp/out" | cmp - "$tmp/memory" ||
+	bad '--explain=memory is not --emit=memory'
+run --target h100x8 --explain=memory,search --top=2 "$model"
+cp "$tmp/out" "$tmp/once"
+run --target h100x8 --explain=search --top=2 --explain=memory "$model"
+cmp "$tmp/out" "$tmp/once" || bad 'two options are not a list'
+
+# ---- what is refused
+
+refused 2 '`--top` takes a whole number from 1 to 1000; found `0`' \
+	--target h100x8 --top=0 "$model"
+refused 2 'from 1 to 1000; found `1001`' --target h100x8 --top=1001 "$model"
+refused 2 'from 1 to 1000; found `x`' --target h100x8 --top=x "$model"
+refused 2 'found `serch` (did you mean `search`?)' --target h100x8 \
+	--explain=cost,serch "$model"
+refused 2 'is one of cost, memory, search; found ``' --target h100x8 \
+	--explain=cost, "$model"
+for asked in --top=3 --why-not=tp=2 --explain=search --explain=cost \
+	--emit=plans; do
+	refused 1 'goes with --target' $asked "$model"
+done
+{
+	cat "$model"
+	echo 'plan { tp = 2; microbatch = 1; }'
+} >"$tmp/whole.llm"
+for asked in --top=3 --why-not=tp=2 --explain=search --emit=plans; do
+	refused 1 '--plan gives the whole plan' --target h100x8 \
+		--plan "$tmp/best.llp" $asked "$model"
+	refused 1 'the model has a plan of its own' --target h100x8 $asked \
+		"$tmp/whole.llm"
+done
+refused 1 'the pass `search` is not among those that run' --target h100x8 \
+	--emit=plans --passes=default "$model"
+refused 1 'the pass `search` did not run' --target h100x8 --emit=plans \
+	--bisect-limit=0 "$model"
+for asked in --why-not=tp=2 --explain=search --explain=memory; do
+	refused 1 'stands behind the answer' --target h100x8 --emit=plans \
+		$asked "$model"
+done
+refused 1 'stands behind the answer' --target h100x8 --top=3 \
+	--emit=answer-json "$model"
+exit $fail
