@@ -52,6 +52,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels_print.c \
 	%D%/manager.c \
 	%D%/memory.c \
+	%D%/memory.h \
 	%D%/memory_carry.c \
 	%D%/memory_check.c \
 	%D%/memory_pack.c \

@@ -25,7 +25,7 @@ set_base(struct search *s)
 
 #define KEPT 3		/* plans more than asked for: some may not fit */
 #define SLACK 1.03	/* of a guess */
-#define ROUNDS 6	/* of searches with less memory, for gaps of arenas */
+#define ROUNDS 64	/* of walks that know more of too large arenas */
 
 uint32_t
 search_top(const struct search *s)
@@ -57,13 +57,13 @@ walk(struct search *s, double worst_us, bool guessing)
 
 /* Nothing much above a guess is looked at; unless that was no good guess. */
 static void
-look(struct search *s)
+look(struct search *s, double guess_us)
 {
 	uint32_t top = search_top(s);
 
-	walk(s, INFINITY, true);
-	if (s->out->found.n == top) {
-		walk(s, s->worst_us * SLACK, false);
+	s->out->found.n = 0;
+	if (isfinite(guess_us)) {
+		walk(s, guess_us * SLACK, false);
 	}
 	if (s->out->found.n < top) {
 		walk(s, INFINITY, false);
@@ -73,12 +73,15 @@ look(struct search *s)
 static void
 look_and_settle(struct search *s)
 {
+	double guess_us;
 	int round;
 
 	search_groups(s);
 	s->out->groups = s->groups.n;
+	walk(s, INFINITY, true);
+	guess_us = s->out->found.n == search_top(s) ? s->worst_us : INFINITY;
 	for (round = 0; round < ROUNDS; round++) {
-		look(s);
+		look(s, guess_us);
 		if (search_settle(s)) {
 			break;
 		}

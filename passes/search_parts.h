@@ -150,6 +150,13 @@ struct search_slots {
 	uint32_t *rank[MEMORY_NSPANS];	/* by rank: of all its stages */
 };
 
+/* A plan whose arenas turned out larger than the sum of its pieces. */
+struct search_lesson {
+	struct plan plan;
+	uint32_t rank;		/* of the pipeline */
+	double bytes;		/* so much, all in all */
+};
+
 struct search {
 	struct ir_module *m;
 	const struct search_options *o;
@@ -167,7 +174,7 @@ struct search {
 	struct ir_ctx ready_ctx;
 	struct ir_module *ready;	/* m, as it is placed; NULL: not yet */
 	bool ready_bad;		/* the passes refused it */
-	double margin;		/* bytes that arenas took more than thought */
+	VEC(struct search_lesson) lessons;
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
 	VEC(struct search_floor *) floors;
@@ -264,6 +271,9 @@ void search_balance(const struct search *s, const struct search_cost *c,
 /* Looks at one plan, with all that is settled last. False: it cannot fit. */
 bool search_one(struct search *s, const struct search_try *t);
 
+/* What was learnt of a rank of plans of these degrees, in bytes. */
+double search_lesson(const struct search *s, const struct plan *p,
+		     uint32_t rank);
 /* How many plans are kept until the end. */
 uint32_t search_top(const struct search *s);
 
@@ -271,8 +281,8 @@ uint32_t search_top(const struct search *s);
 
 /*
  * Makes the rank programs of the best plans, and takes their price and arena
- * for what was composed.  False: none of them fits after all; s->margin is
- * more then.
+ * for what was composed.  False: the best does not fit after all; then that
+ * is a lesson.
  */
 bool search_settle(struct search *s);
 

@@ -12,8 +12,6 @@
 /* Composed prices are this near to those of the programs. */
 #define NEAR 1e-6
 
-#define STEP 0.004	/* of the memory: left free for gaps, if too full */
-
 static bool
 run(struct search *s, struct ir_module *m, pass_fn *pass)
 {
@@ -60,10 +58,64 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 	return true;
 }
 
+/* ---- lessons ---- */
+
+/* Whether all is alike but for stages and what they rebuild. */
+static bool
+same_plan(const struct plan *a, const struct plan *b)
+{
+	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
+	       a->pp == b->pp && a->dp == b->dp && a->zero == b->zero &&
+	       a->microbatch == b->microbatch &&
+	       a->interleave == b->interleave &&
+	       a->sequence == b->sequence && a->offload == b->offload &&
+	       strcmp(a->schedule, b->schedule) == 0;
+}
+
+static struct search_lesson *
+find(const struct search *s, const struct plan *p, uint32_t rank)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->lessons.n; i++) {
+		if (s->lessons.at[i].rank == rank &&
+		    same_plan(&s->lessons.at[i].plan, p)) {
+			return &s->lessons.at[i];
+		}
+	}
+	return NULL;
+}
+
+double
+search_lesson(const struct search *s, const struct plan *p, uint32_t rank)
+{
+	const struct search_lesson *x = find(s, p, rank);
+
+	return x ? x->bytes : 0;
+}
+
+/* A lesson that was not enough grows. */
+static void
+learn(struct search *s, const struct search_found *f, double bytes)
+{
+	struct search_lesson *old = find(s, &f->plan, f->fullest);
+	double over = (double)(f->bytes - s->out->memory_bytes) + 1;
+	struct search_lesson x = { f->plan, f->fullest, bytes };
+
+	if (!old) {
+		VEC_PUSH(&s->keep, &s->lessons, x);
+	} else {
+		old->bytes = bytes > old->bytes ? bytes : old->bytes + over;
+	}
+}
+
+/* ---- settling ---- */
+
 /* False: its programs cannot be made, or do not fit. */
 static bool
-settle(struct search *s, struct search_found *f, double *over)
+settle(struct search *s, struct search_found *f)
 {
+	int64_t thought = f->bytes;
 	struct ir_ctx c;
 	struct ir_module *m;
 	bool ok;
@@ -73,9 +125,10 @@ settle(struct search *s, struct search_found *f, double *over)
 	plan_write(m, &f->plan);
 	ok = make(s, m) && weigh(s, m, f);
 	ir_ctx_release(&c);
-	if (ok && f->bytes > s->out->memory_bytes) {
-		*over = fmin(*over,
-			     (double)(f->bytes - s->out->memory_bytes));
+	if (!ok) {
+		learn(s, f, INFINITY);
+	} else if (f->bytes > s->out->memory_bytes) {
+		learn(s, f, (double)(f->bytes - thought) + 1);
 		ok = false;
 	}
 	return ok;
@@ -97,7 +150,7 @@ search_settle(struct search *s)
 	struct search_report *out = s->out;
 	uint32_t want = s->o->top ? s->o->top : 1, n = 0, i;
 	struct search_found *at = out->found.at;
-	double over = INFINITY;
+	bool good = true;
 
 	for (i = 0; i < out->found.n; i++) {
 		struct search_found f = at[i];
@@ -106,15 +159,12 @@ search_settle(struct search *s)
 				 at[want - 1].step_us) {
 			break;
 		}
-		if (settle(s, &f, &over)) {
+		if (settle(s, &f)) {
 			insert(at, n++, f);
+		} else {	/* it may fit with other things rebuilt */
+			good = false;
 		}
 	}
 	out->found.n = n < want ? n : want;
-	if (n == 0 && isfinite(over)) {
-		s->margin += fmax(over + 1, STEP *
-				  (double)out->memory_bytes);
-		return false;
-	}
-	return true;
+	return good;
 }

@@ -6,6 +6,7 @@
 #include "passes/search_parts.h"
 
 #include <math.h>
+
 #include <string.h>
 
 /* Of what recomputing is guessed to take, so much is sure. */
@@ -274,25 +275,72 @@ fits_in(struct trial *x, uint32_t rank, double room, double *bytes)
 	return *bytes <= room;
 }
 
-/* The mildest choice with which the rank fits, all its stages alike. */
+static void
+choose(struct trial *x, uint32_t rank, uint32_t choice)
+{
+	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i;
+
+	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
+		x->choice[of[i]] = choice;
+	}
+}
+
+/*
+ * The mildest choice with which the rank fits, all its stages alike.  Before
+ * it is said that none does, the one that keeps least is not guessed.
+ */
 static bool
 fit_alike(struct trial *x, uint32_t rank, double room, double *bytes)
 {
-	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], c = 0, i;
 	double least = INFINITY;
+	uint32_t c = 0, best = 0;
 
 	do {
-		for (i = 0; i < (uint32_t)x->t->chunks; i++) {
-			x->choice[of[i]] = c;
-		}
+		choose(x, rank, c);
 		if (fits_in(x, rank, room, bytes)) {
 			return true;
 		}
-		least = fmin(least, *bytes);
+		if (*bytes < least) {
+			least = *bytes;
+			best = c;
+		}
 		search_choices(x->s, &x->key, x->t, x->cost);
 	} while (++c < x->cost->choices.n);
-	*bytes = least;
-	return false;
+	choose(x, rank, best);
+	*bytes = moving_bytes(x, rank, false);
+	return *bytes <= room;
+}
+
+static void
+set_degrees(const struct trial *x, struct plan *p)
+{
+	const struct search_group *g = x->t->g;
+
+	*p = x->s->base;
+	p->tp = g->tp;
+	p->cp = g->cp;
+	p->ep = g->ep;
+	p->dp = g->dp;
+	p->pp = g->pp;
+	p->microbatch = x->t->microbatch;
+	p->nmicrobatches = x->t->nmicrobatches;
+	p->interleave = x->t->chunks;
+	p->schedule = x->t->sched->name;
+	p->zero = x->key.zero;
+	p->sequence = x->key.sequence;
+	p->offload = x->key.offload;
+}
+
+static double
+lesson(const struct trial *x, uint32_t rank)
+{
+	struct plan p;
+
+	if (!x->s->lessons.n) {
+		return 0;
+	}
+	set_degrees(x, &p);
+	return search_lesson(x->s, &p, rank);
 }
 
 /* Then stages one by one, the last first, are made milder if that fits too. */
@@ -303,7 +351,7 @@ fit_rank(struct trial *x, uint32_t rank, struct fit *f)
 	bool ok;
 	uint32_t n;
 
-	room = (double)x->s->out->memory_bytes - x->s->margin - fixed;
+	room = (double)x->s->out->memory_bytes - lesson(x, rank) - fixed;
 	ok = fit_alike(x, rank, room, &bytes);
 	n = x->t->chunks > 1 ? (uint32_t)x->t->chunks : 0;
 	while (ok && n-- > 0) {
@@ -349,19 +397,7 @@ as_plan(const struct trial *x, struct plan *p)
 	const struct search *s = x->s;
 	const struct search_group *g = x->t->g;
 
-	*p = s->base;
-	p->tp = g->tp;
-	p->cp = g->cp;
-	p->ep = g->ep;
-	p->dp = g->dp;
-	p->pp = g->pp;
-	p->microbatch = x->t->microbatch;
-	p->nmicrobatches = x->t->nmicrobatches;
-	p->interleave = x->t->chunks;
-	p->schedule = x->t->sched->name;
-	p->zero = x->key.zero;
-	p->sequence = x->key.sequence;
-	p->offload = x->key.offload;
+	set_degrees(x, p);
 	p->nstages = x->nstages;
 	p->nranks = g->used;
 	p->layers = arena_dup(s->a, x->layers, x->nstages *

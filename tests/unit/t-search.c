@@ -18,6 +18,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/target.h"
+#include "passes/memory.h"
 #include "passes/pass.h"
 #include "passes/search.h"
 
@@ -141,11 +142,12 @@ target(struct ir_ctx *c, const char *name)
 	return t;
 }
 
-/* What the rank programs of that plan take; 0: there are none. */
+/* What the rank programs of that plan take, and hold; 0: there are none. */
 static double
-price_of(const struct ir_module *base, const struct target *t,
-	 const char *pins)
+weigh(const struct ir_module *base, const struct target *t,
+      const char *pins, int64_t *bytes)
 {
+	struct memory mem;
 	const struct price_traits traits = { 0 };
 	struct ir_module *m;
 	struct ir_ctx c;
@@ -163,9 +165,20 @@ price_of(const struct ir_module *base, const struct target *t,
 		assert_true(ranks_open(&r, m, s, &why));
 		assert_true(price_step(&r, t->groups.at, &traits, &c.perm,
 				       &p, &why));
+		assert_true(memory_plan(&r, NULL, 0, &c.perm, &mem, &why));
+		*bytes = mem.rank[mem.fullest].total;
 	}
 	ir_ctx_release(&c);
 	return p.step_us;
+}
+
+static double
+price_of(const struct ir_module *base, const struct target *t,
+	 const char *pins)
+{
+	int64_t bytes;
+
+	return weigh(base, t, pins, &bytes);
 }
 
 /* What the search says with these pins; 0: nothing. */
@@ -360,12 +373,86 @@ test_brute_force(void **state)
 	brute(text, "h100x2x2", 4, 4, true);
 }
 
+/* ---- too little memory for the best plan ---- */
+
+/* The best of all that fit, each key of which is one of a few. */
+static void
+try_tight(struct brute *b, int64_t room, const char *degrees, int mb)
+{
+	static const char *const again[] = { "none", "attention", "full" };
+	struct arena *a = &b->m->ctx->perm;
+	int64_t bytes;
+	int i, zero, schedule;
+
+	for (i = 0; i < 24; i++) {
+		const char *pins;
+		double us;
+
+		zero = i / 3 % 4;
+		schedule = i / 12;
+		pins = arena_printf(a, "%s,microbatch=%d,zero=%d,"
+			"schedule=%s,recompute=%s,sequence=on,stages=even",
+			degrees, mb, zero, schedule ? "gpipe" : "1f1b",
+			again[i % 3]);
+		us = weigh(b->m, b->t, pins, &bytes);
+
+		if (us > 0 && bytes <= room) {
+			b->plans++;
+			if (b->best == 0 || us < b->best) {
+				b->best = us;
+				b->pins = pins;
+			}
+		}
+	}
+}
+
+static void
+test_tight(void **state)
+{
+	static const char *const degrees[] = {
+		"pp=1,dp=1,tp=1", "pp=2,dp=1,tp=1", "pp=1,dp=2,tp=1",
+		"pp=1,dp=1,tp=2"
+	};
+	struct brute b = { 0 };
+	struct target t;
+	struct ir_ctx c;
+	char text[4096];
+	double free_us, us;
+	int i, mb;
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 8, 6);
+	ir_ctx_init(&c, NULL);
+	b.m = trained(&c, text);
+	t = target(&c, "h100x2");
+	b.t = &t;
+	free_us = found(b.m, &t, "stages=even");
+	/* weights, gradients, states of all: 16 bytes of 3.9 million */
+	t.groups.at[0].device.memory_bytes = 40e6;
+	t.groups.at[0].device.reserve_bytes = 0;
+	t.groups.at[0].device.host_bytes_us = 0;
+	for (i = 0; i < 4; i++) {
+		for (mb = 1; mb <= 8; mb *= 2) {
+			try_tight(&b, (int64_t)40e6, degrees[i], mb);
+		}
+	}
+	assert_true(b.plans > 5);
+	us = found(b.m, &t, "stages=even");
+	print_message("%lld plans fit, best %s\n", (long long)b.plans,
+		      b.pins);
+	print_message("free %.3f tight %.3f brute %.3f\n", free_us, us,
+		      b.best);
+	assert_true(us > free_us && us <= b.best * (1 + 1e-9));
+	ir_ctx_release(&c);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_composed),
-		cmocka_unit_test(test_brute_force)
+		cmocka_unit_test(test_brute_force),
+		cmocka_unit_test(test_tight)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
