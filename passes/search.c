@@ -25,7 +25,7 @@ set_base(struct search *s)
 
 #define KEPT 3		/* plans more than asked for, if some do not fit */
 #define SLACK 1.03	/* of a guess */
-#define ROUNDS 6	/* of searches with less memory, for gaps of arenas */
+#define ROUNDS 8	/* of searches with less memory, for gaps of arenas */
 
 uint32_t
 search_top(const struct search *s)

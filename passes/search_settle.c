@@ -110,7 +110,8 @@ search_settle(struct search *s)
 	}
 	out->found.n = n < want ? n : want;
 	if (n == 0 && isfinite(over)) {
-		s->margin += over + 1;
+		/* doubled: the next way to recompute may save much more */
+		s->margin = 2 * s->margin + over + 1;
 		return false;
 	}
 	return true;
