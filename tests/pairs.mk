@@ -1377,6 +1377,7 @@ cli_tests = \
 	tests/cli/recompute.sh \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
+	tests/cli/search-runs.sh \
 	tests/cli/search.sh \
 	tests/cli/split.sh \
 	tests/cli/train.sh \
