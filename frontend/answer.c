@@ -68,41 +68,22 @@ read_asked(struct driver *d, const struct ir_module *m, int64_t step_tokens,
 
 /* ---- facts on the way ---- */
 
-/* Of the one kind of node; an odd target is reported when it is priced. */
-static bool
-target_device(struct driver *d, struct target_device *out)
-{
-	const char *name = d->opts.at[OPT_TARGET].text;
-	struct target t;
-
-	if (!name) {
-		diag_error(&d->ctx.diags, nowhere, "--emit=%s goes with "
-			   "--target, as h100x8", d->opts.at[OPT_EMIT].text);
-		return false;
-	}
-	if (!fe_target(&d->ctx, name, &t)) {
-		return false;
-	}
-	*out = t.groups.at[0].device;
-	return true;
-}
-
 static bool
 take_facts(struct driver *d, struct ir_module *m,
 	   const struct pass_sums *before)
 {
-	struct target_device device;
 	struct pass_sums behind;
 
-	if (!target_device(d, &device) || !pass_sum(m, &behind)) {
+	if (!d->opts.at[OPT_TARGET].given) {
+		diag_error(&d->ctx.diags, nowhere, "--emit=%s goes with "
+			   "--target, as h100x8", d->opts.at[OPT_EMIT].text);
+		return false;
+	}
+	if (!pass_sum(m, &behind)) {
 		return false;
 	}
 	d->facts = arena_alloc(&d->ctx.perm, sizeof *d->facts);
 	answer_model(m, before, &behind, answer_square(m), &d->facts->model);
-	if (!answer_hold(m, &device, &d->facts->memory)) {
-		return false;
-	}
-	drv_keep_memory(d, m);
 	return true;
 }
 
@@ -171,8 +152,9 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	struct price p;
 	struct buf text;
 
-	*out = (struct answer){ .model = d->facts->model,
-				.memory = d->facts->memory };
+	const char *why = "?";
+
+	*out = (struct answer){ .model = d->facts->model };
 	if (!read_asked(d, m, out->model.tokens, &out->asked) ||
 	    !drv_price(d, m, t, &r, &p) || !plan_read(m, plan)) {
 		return false;
@@ -190,6 +172,12 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	in.file = in.group->span.hi
 		? in.target
 		: arena_printf(a, "targets/%s.target", in.group->device.name);
+	if (!answer_arena(&r, &t->groups.at->device, a, &out->memory, &why)) {
+		diag_error(&d->ctx.diags, nowhere,
+			   "these programs have no place: %s", why);
+		return false;
+	}
+	drv_keep_memory(d, &r, &t->groups.at->device);
 	drv_keep_kernels(d, &r, t->groups.at, &p);
 	if (!answer_make(&in, a, out)) {
 		die("a schedule that was priced stalls");

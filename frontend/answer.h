@@ -11,8 +11,7 @@
 /* What is known of a model only before it is cut into stages. */
 struct drv_facts {
 	struct answer_model model;
-	struct answer_memory memory;
-	const char *holds;	/* as text, if --explain=memory asks for it */
+	const char *arenas;	/* as text, if --explain=memory asks for it */
 	const char *kernels;	/* the same, of --explain=cost */
 };
 
@@ -44,8 +43,9 @@ bool drv_price(struct driver *d, struct ir_module *m, struct target *t,
 bool drv_explain(struct driver *d, struct ir_module *m,
 		 const struct answer *x);
 bool drv_explains(const struct driver *d, const char *what);
-/* Of a flat training program, if --explain=memory asks for it. */
-void drv_keep_memory(struct driver *d, struct ir_module *m);
+/* If --explain=memory asks for it. */
+void drv_keep_memory(struct driver *d, const struct ranks *r,
+		     const struct target_device *device);
 /* Of a priced step, if --explain=cost asks for it. */
 void drv_keep_kernels(struct driver *d, const struct ranks *r,
 		      const struct target_group *t, const struct price *p);

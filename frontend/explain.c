@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "passes/memory.h"
 #include "passes/search.h"
 
 #define MOST_KERNELS 20		/* of --explain=cost */
@@ -135,15 +136,19 @@ drv_print_plans(struct driver *d)
 }
 
 void
-drv_keep_memory(struct driver *d, struct ir_module *m)
+drv_keep_memory(struct driver *d, const struct ranks *r,
+		const struct target_device *device)
 {
-	struct pass_holds h;
+	struct memory mem;
 	struct buf text;
+	const char *why;
 
-	if (drv_explains(d, "memory") && pass_hold(m, &h)) {
+	if (drv_explains(d, "memory") &&
+	    memory_plan(r, NULL, (int64_t)device->reserve_bytes,
+			&d->ctx.perm, &mem, &why)) {
 		buf_init(&text, &d->ctx.perm);
-		pass_print_holds(m, &h, &text);
-		d->facts->holds = buf_text(&text);
+		memory_print(r, &mem, device->memory_bytes, &text);
+		d->facts->arenas = buf_text(&text);
 	}
 }
 
@@ -183,7 +188,7 @@ drv_explain(struct driver *d, struct ir_module *m, const struct answer *x)
 		search_print_report(x->search, &d->out);
 	}
 	if (drv_explains(d, "memory")) {
-		buf_printf(&d->out, "\n%s", d->facts->holds);
+		buf_printf(&d->out, "\n%s", d->facts->arenas);
 	}
 	return !at[OPT_WHY_NOT].given || drv_why_not(d, m, x);
 }

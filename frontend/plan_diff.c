@@ -8,6 +8,7 @@
 
 #include "frontend/frontend.h"
 
+#define WIDE 24	/* of a text beside its key */
 #define COLUMN 16	/* as wide as that of a price, at least */
 
 static const struct span nowhere;
@@ -53,7 +54,14 @@ read_side(struct driver *d, const char *model, struct drv_side *s)
 
 /* ---- keys ---- */
 
-/* As wide as the widest of the texts that are shown. */
+/* Whether both texts have room beside the key. */
+static bool
+is_short(const char *x, const char *y)
+{
+	return strlen(x) <= WIDE && strlen(y) <= WIDE;
+}
+
+/* As wide as the widest of the texts that stand in a column. */
 static int
 width_of(const struct drv_side *a, const struct drv_side *b,
 	 const struct drv_side *of)
@@ -62,9 +70,10 @@ width_of(const struct drv_side *a, const struct drv_side *b,
 	uint32_t i;
 
 	for (i = 0; i < a->text.n; i++) {
+		const char *x = a->text.at[i], *y = b->text.at[i];
 		size_t n = strlen(of->text.at[i]);
 
-		if (strcmp(a->text.at[i], b->text.at[i]) != 0 && n > most) {
+		if (strcmp(x, y) != 0 && is_short(x, y) && n > most) {
 			most = n;
 		}
 	}
@@ -83,12 +92,19 @@ drv_print_keys(struct drv_side *a, struct drv_side *b, struct buf *out)
 	for (i = 0; i < a->text.n; i++) {
 		const char *x = a->text.at[i], *y = b->text.at[i];
 
-		if (strcmp(x, y) != 0) {
-			plan_key_text(a->m, NULL, (int)i, &key);
-			buf_printf(out, "%-24s %*s %*s\n", key, left,
-				   *x ? x : "-", right, *y ? y : "-");
-			shown++;
+		if (strcmp(x, y) == 0) {
+			continue;
 		}
+		plan_key_text(a->m, NULL, (int)i, &key);
+		x = *x ? x : "-";
+		y = *y ? y : "-";
+		if (is_short(x, y)) {
+			buf_printf(out, "%-24s %*s %*s\n", key, left, x,
+				   right, y);
+		} else {	/* one below the other */
+			buf_printf(out, "%s\n  %s\n  %s\n", key, x, y);
+		}
+		shown++;
 	}
 	if (!shown) {
 		buf_puts(out, "no key differs\n");

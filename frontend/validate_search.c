@@ -141,7 +141,8 @@ search(struct val *v, const struct val_run *run, const char *fixed,
        const struct price_traits *traits, struct val_searched *out)
 {
 	struct target t = { .name = "row" };
-	struct search_options o = { .target = &t, .traits = *traits };
+	struct search_options o = { .target = &t, .traits = *traits,
+				    .top = 1 };
 	struct search_report found;
 	struct ir_module *m;
 	struct ir_ctx c;

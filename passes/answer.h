@@ -14,8 +14,6 @@
 #include "passes/search.h"
 
 #define ANSWER_VERSION 1	/* of plan.json */
-/* What the driver, the code of kernels and communicators take: assumed. */
-#define ANSWER_RESERVE_BYTES ((int64_t)2 << 30)
 /*
  * Written to storage by each node: 2 TB/s held by 2,000 nodes (The Llama 3
  * Herd of Models, arXiv:2407.21783, 3.1).
@@ -53,11 +51,12 @@ struct answer_time_row {
 	const char *key, *what;
 };
 
-/* Bytes of one rank of the pipeline; -1: nobody knows. */
+/* Bytes of one rank of the pipeline. */
 struct answer_rank {
 	uint32_t stages;
-	int64_t weights, gradients, optimizer, saved, temps, reserve;
-	int64_t total;		/* of what is known */
+	int64_t weights, gradients, optimizer, saved, reserve;
+	int64_t temps;		/* and inputs, and values that wait */
+	int64_t total;
 };
 
 struct answer_memory {
@@ -187,11 +186,12 @@ void answer_find_kernels(const struct ranks *r, const struct target_group *t,
 void answer_print_kernels(const struct answer_kernels *x, double step_us,
 			  uint32_t most, struct buf *out);
 
-/* ---- answer_memory.c: the one place that knows where bytes come from ---- */
+/* ---- answer_memory.c --------------------------------------------------- */
 
-/* Of a flat training program, as pass_hold; in ctx->perm. */
-bool answer_hold(struct ir_module *m, const struct target_device *d,
-		 struct answer_memory *out);
+/* In arena a. False: *why says what has no place. */
+bool answer_arena(const struct ranks *r, const struct target_device *d,
+		  struct arena *a, struct answer_memory *out,
+		  const char **why);
 
 /* ---- answer_print.c ----------------------------------------------------- */
 

@@ -1,37 +1,52 @@
 /*
- * Memory of the answer.  Where bytes come from is known here and nowhere
- * else: today from pass_hold, which counts what outlives a trip, so that
- * temporaries and the op at the peak are not known.
+ * Memory of the answer: the arenas that will be allocated.
  */
 #include "passes/answer.h"
+#include "passes/memory.h"
+
+static const char *
+func_name(const struct ir_module *m, func_id f)
+{
+	return ir_text(m->ctx, m->funcs.at[f].name);
+}
 
 bool
-answer_hold(struct ir_module *m, const struct target_device *d,
-	    struct answer_memory *out)
+answer_arena(const struct ranks *r, const struct target_device *d,
+	     struct arena *a, struct answer_memory *out, const char **why)
 {
-	struct pass_holds h;
+	struct memory mem;
 	uint32_t i;
 
 	*out = (struct answer_memory){ 0 };
-	if (!pass_hold(m, &h)) {
+	if (!memory_plan(r, NULL, (int64_t)d->reserve_bytes, a, &mem, why)) {
 		return false;
 	}
-	out->nranks = h.nranks;
-	out->fullest = h.fullest;
-	out->rank = arena_alloc(&m->ctx->perm, h.nranks * sizeof *out->rank);
-	for (i = 0; i < h.nranks; i++) {
-		const struct pass_rank *from = &h.rank[i];
+	out->nranks = mem.nranks;
+	out->fullest = mem.fullest;
+	out->rank = arena_alloc(a, mem.nranks * sizeof *out->rank);
+	for (i = 0; i < mem.nstages; i++) {
+		out->rank[mem.stage[i].rank].stages++;
+	}
+	for (i = 0; i < mem.nranks; i++) {
+		const struct memory_rank *x = &mem.rank[i];
+		struct answer_rank *to = &out->rank[i];
 
-		out->rank[i] = (struct answer_rank){
-			.stages = from->nstages, .weights = from->weights,
-			.gradients = from->gradients,
-			.optimizer = from->optimizer,
-			.saved = from->activations, .temps = -1,
-			.reserve = ANSWER_RESERVE_BYTES,
-			.total = from->total + ANSWER_RESERVE_BYTES
-		};
+		to->weights = x->by[MEMORY_WEIGHTS];
+		to->gradients = x->by[MEMORY_GRADIENTS];
+		to->optimizer = x->by[MEMORY_OPTIMIZER] - x->host;
+		to->saved = x->by[MEMORY_SAVES];
+		to->temps = x->by[MEMORY_TEMPS] + x->by[MEMORY_PIPELINE] +
+			    x->by[MEMORY_OTHER];
+		to->reserve = x->reserve;
+		to->total = x->total;
+	}
+	if (mem.rank[mem.fullest].peak.func) {
+		out->peak_op = arena_printf(a, "%s, %s",
+			func_name(r->m, mem.rank[mem.fullest].peak.func),
+			ir_ops[ir_node(r->m, mem.rank[mem.fullest].peak
+				       .at_node)->op].name);
 	}
 	out->device_bytes = (int64_t)d->memory_bytes;
-	out->left_bytes = out->device_bytes - out->rank[h.fullest].total;
+	out->left_bytes = out->device_bytes - out->rank[out->fullest].total;
 	return true;
 }

@@ -5,6 +5,7 @@
  * update runs nothing is saved any more: its temps lie on the slots.
  */
 #include "passes/memory_parts.h"
+#include "passes/plan.h"
 
 #include <string.h>
 
@@ -124,7 +125,13 @@ place_all(struct memory_work *w)
 	for (i = 0; i < out->nranks; i++) {
 		add_temps(&out->rank[i]);
 		for (k = 1; k < MEMORY_NKINDS; k++) {
-			base[i][k] = base[i][k - 1] + out->rank[i].by[k - 1];
+			base[i][k] = base[i][k - 1] +
+				     (k - 1 == out->on_host ? 0
+				      : out->rank[i].by[k - 1]);
+		}
+		if (out->on_host < MEMORY_NKINDS) {	/* behind all */
+			base[i][out->on_host] = base[i][MEMORY_TEMPS] +
+				out->rank[i].by[MEMORY_TEMPS];
 		}
 	}
 	for (i = 0; i < out->buffers.n; i++) {
@@ -204,6 +211,10 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 		x->bound += reserve;
 		x->reserve = x->total = reserve;
 		for (k = 0; k < MEMORY_NKINDS; k++) {
+			if (k == out->on_host) {
+				x->host = x->by[k];
+				continue;
+			}
 			x->total += x->by[k];
 			x->bound += k <= MEMORY_PIPELINE ? x->by[k] : 0;
 		}
@@ -287,6 +298,7 @@ memory_plan(const struct ranks *r, struct kernels *const *all,
 	out->kernels = all ? all : kernels_all(r->m, a);
 	out->nstages = r->nstages;
 	out->nranks = r->npipes;
+	out->on_host = plan_offload(r->m) ? MEMORY_OPTIMIZER : MEMORY_NKINDS;
 	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
 	out->rank = arena_alloc(a, r->npipes * sizeof *out->rank);
 	work_init(&w);

@@ -127,6 +127,7 @@ struct memory_pool {
 struct memory_rank {
 	int64_t by[MEMORY_NKINDS];
 	int64_t reserve, total;
+	int64_t host;		/* of `by`, those that are not on the device */
 	int64_t bound;		/* the most that lives at once, and reserve */
 	struct memory_func update;
 	struct memory_func peak;	/* the function that asks for most */
@@ -136,6 +137,7 @@ struct memory {
 	struct memory_stage *stage;
 	struct memory_rank *rank;	/* of the pipeline */
 	uint32_t nstages, nranks, fullest;
+	uint32_t on_host;	/* the kind that is; MEMORY_NKINDS: none */
 	VEC(struct memory_buffer) buffers;
 	struct memory_value *value;	/* by value */
 	uint32_t *tensor;	/* by node that names one: buffer, and 1 */

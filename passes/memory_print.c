@@ -67,6 +67,10 @@ put_ranks(const struct memory *mem, struct buf *out)
 		buf_printf(out, " %9s", memory_kind_names[k]);
 	}
 	buf_puts(out, "   reserve     total     bound   gap\n");
+	if (mem->on_host < MEMORY_NKINDS) {
+		buf_printf(out, "# %s lies on the host, and is not in total\n",
+			   memory_kind_names[mem->on_host]);
+	}
 	for (i = 0; i < mem->nranks; i++) {
 		const struct memory_rank *r = &mem->rank[i];
 

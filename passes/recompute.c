@@ -5,8 +5,9 @@
  * Needs: the backward program.  Gives: the same gradients from fewer saved
  * bytes and more computation.  Which values go is said by the plan, or else
  * by the model's hint (recompute_set.c); nothing else does.  It stands behind
- * autodiff, whose saves it takes away, and before dce, which removes the
- * saves that nobody asks for any more.
+ * autodiff, whose saves it takes away, and behind place: what is rebuilt lies
+ * where it lay, and collectives on the way run again, so that nothing is
+ * placed twice however much stages differ in what they rebuild.
  *
  * Rebuilt values stand at the head of the backward trip, as the forward trip
  * made them; nothing is rebuilt twice in a trip.  What a value is rebuilt
@@ -260,5 +261,5 @@ pass_recompute(struct pass_ctx *p, struct ir_module *m)
 			move_up(&c, c.s.back[r]);
 		}
 	}
-	return true;
+	return pass_dce(p, m);	/* saves that nobody asks for any more */
 }

@@ -2,9 +2,9 @@
  * search: fills in what a plan leaves open, for a target.
  *
  * Needs: a flat training program.  Gives: settings `plan.*`, all of them.
- * Without a target it does nothing.  It stands before `recompute`, the first
- * pass that looks at the plan; whoever replaces it fills in the same
- * settings, and nothing behind it knows the difference.
+ * Without a target it does nothing.  It stands before the first pass
+ * that looks at the plan; whoever replaces it fills in the same settings, and
+ * nothing behind it knows the difference.
  */
 #include "passes/search_parts.h"
 
@@ -23,14 +23,14 @@ set_base(struct search *s)
 	}
 }
 
-#define KEPT 3		/* plans more than asked for, if some do not fit */
+#define KEPT 3		/* plans more than asked for: some may not fit */
 #define SLACK 1.03	/* of a guess */
 #define ROUNDS 8	/* of searches with less memory, for gaps of arenas */
 
 uint32_t
 search_top(const struct search *s)
 {
-	return (s->o->top ? s->o->top : 1) + KEPT;
+	return 2 * s->o->top + KEPT;
 }
 
 static void
@@ -180,8 +180,8 @@ search_run(struct ir_module *m, const struct search_options *o,
 	bool ok;
 
 	memset(out, 0, sizeof *out);
-	out->memory_bytes = (int64_t)(s.t->device.memory_bytes -
-				      s.t->device.reserve_bytes);
+	out->memory_bytes = (int64_t)fmax(s.t->device.memory_bytes -
+					  s.t->device.reserve_bytes, 0);
 	out->pins = pins_text(m, a);
 	arena_init(&s.keep, &m->ctx->mem);
 	arena_init(&s.tmp, &m->ctx->mem);

@@ -53,7 +53,8 @@ put_bare(struct buf *b, const struct search_report *r, struct arena *a)
 {
 	const struct plan *p = &r->bare.plan;
 
-	buf_puts(b, "weights, gradients and optimizer state alone need ");
+	buf_puts(b, p->offload ? "weights and gradients alone need "
+		 : "weights, gradients and optimizer state alone need ");
 	buf_grouped(b, r->bare.bytes);
 	buf_puts(b, " bytes of ");
 	buf_grouped(b, r->memory_bytes);

@@ -92,7 +92,7 @@ find(const struct search *s, const struct search_key *key)
 		struct search_floor *f = s->floors.at[i];
 
 		if (f->tp == key->tp && f->cp == key->cp &&
-		    f->ep == key->ep) {
+		    f->ep == key->ep && f->sequence == key->sequence) {
 			return f;
 		}
 	}
@@ -116,6 +116,7 @@ search_add_floor(struct search *s, const struct search_width *w,
 	f->tp = w->key.tp;
 	f->cp = w->key.cp;
 	f->ep = w->key.ep;
+	f->sequence = w->key.sequence;
 	for (i = 0; i < w->on->nstages; i++) {
 		double us = 0;
 

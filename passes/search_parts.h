@@ -26,6 +26,7 @@ struct search_key {
 	int64_t tp, cp, ep;
 	int zero;
 	bool data;		/* dp is above 1 */
+	bool sequence;		/* tp may split it */
 	bool solo;		/* one stage: the model is too short to cut */
 	/* these change what is made of a placement, not the placement */
 	bool split;		/* backward in two functions */
@@ -43,6 +44,7 @@ enum {
 struct search_bytes {
 	double slot[MEMORY_NSPANS];	/* of one microbatch */
 	double temp;		/* while a function runs */
+	double waits;		/* on its way to other stages */
 };
 
 /*
@@ -116,6 +118,7 @@ struct search_width {
 /* Of one sequence, all ranks of a pipeline together. */
 struct search_floor {
 	int64_t tp, cp, ep;
+	bool sequence;
 	double all_us, layer_us;	/* forward and backward */
 };
 

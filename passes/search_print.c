@@ -17,8 +17,12 @@ print_plan(const struct search_found *f, uint32_t rank, double best_us,
 	const struct plan *p = &f->plan;
 	char again[WIDTH + 1];
 
-	snprintf(again, sizeof again, "%s", p->recompute);
-	if (strlen(p->recompute) > WIDTH) {
+	if (p->recompute_of) {
+		snprintf(again, sizeof again, "by stage ..");
+	} else {
+		snprintf(again, sizeof again, "%s", p->recompute);
+	}
+	if (!p->recompute_of && strlen(p->recompute) > WIDTH) {
 		memcpy(again + WIDTH - 2, "..", 2);
 	}
 	buf_printf(out, "%4" PRIu32 " %12.3f %6.2f%% %6.2f", rank,

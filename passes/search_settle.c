@@ -12,6 +12,8 @@
 /* Composed prices are this near to those of the programs. */
 #define NEAR 1e-6
 
+#define STEP 0.004	/* of the memory: left free for gaps, if too full */
+
 static bool
 run(struct search *s, struct ir_module *m, pass_fn *pass)
 {
@@ -111,7 +113,8 @@ search_settle(struct search *s)
 	out->found.n = n < want ? n : want;
 	if (n == 0 && isfinite(over)) {
 		/* doubled: the next way to recompute may save much more */
-		s->margin = 2 * s->margin + over + 1;
+		s->margin = 2 * s->margin +
+			    fmax(over + 1, STEP * (double)out->memory_bytes);
 		return false;
 	}
 	return true;

@@ -177,9 +177,17 @@ context_limit(const struct search *s)
 		? s->context_most / CONTEXT_PIECE : 1;
 }
 
+static bool
+may_offload(const struct search *s)
+{
+	return s->pinned[PIN_OFFLOAD] ? s->base.offload
+		: s->t->device.host_bytes_us > 0;
+}
+
 /* What every rank must hold at the least, whatever else is chosen. */
 static double
-least_bytes(const struct search *s, const struct search_group *g, int zero)
+least_bytes(const struct search *s, const struct search_group *g, int zero,
+	    bool offload)
 {
 	const double *all = s->static_bytes;
 	double cut = (double)(g->tp * g->pp), part, least = 0;
@@ -187,7 +195,7 @@ least_bytes(const struct search *s, const struct search_group *g, int zero)
 
 	part = (1 - s->expert_part) / cut +
 	       s->expert_part / (cut * (double)g->ep);
-	for (i = 0; i < 3; i++) {	/* ZeRO cuts states first */
+	for (i = 0; i < (offload ? 2 : 3); i++) {	/* states first */
 		least += all[i] * part /
 			 (zero >= 3 - i ? (double)g->dp : 1);
 	}
@@ -205,7 +213,8 @@ add_group(struct search *s, struct search_group *g)
 	}
 	g->bound_us = s->flops_us / (double)g->used *
 		      ((double)(share * ranks) / (double)s->batch);
-	g->tight = least_bytes(s, g, 1) > ROOM * (double)s->out->memory_bytes;
+	g->tight = least_bytes(s, g, 1, false) >
+		   ROOM * (double)s->out->memory_bytes;
 	VEC_PUSH(&s->keep, &s->groups, *g);
 }
 
@@ -488,6 +497,7 @@ too_large(struct search *s, const struct search_group *g, int zero,
 	p->dp = g->dp;
 	p->pp = g->pp;
 	p->zero = g->dp > 1 ? zero : 0;
+	p->offload = may_offload(s);
 	n->bytes = (int64_t)bytes;
 }
 
@@ -498,7 +508,7 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 	struct search_try t = { .g = g };
 	struct full full = { 0 };
 	int zero = s->pinned[PIN_ZERO] ? s->base.zero : 3;
-	double bytes = least_bytes(s, g, zero);
+	double bytes = least_bytes(s, g, zero, may_offload(s));
 
 	if (f && bytes > (double)s->out->memory_bytes) {
 		too_large(s, g, zero, bytes);

@@ -107,6 +107,7 @@ search_stage_bytes(const struct search *s, const struct search_cost *c,
 		}
 		if (n[i] > 0) {
 			out->temp = fmax(out->temp, c->bytes[i].temp);
+			out->waits = fmax(out->waits, c->bytes[i].waits);
 		}
 	}
 }

@@ -255,6 +255,7 @@ moving_bytes(struct trial *x, uint32_t rank, bool guess)
 			most[k] = fmax(most[k], b.slot[k]);
 		}
 		temp = fmax(temp, b.temp);
+		bytes += x->nstages > 1 ? b.waits : 0;
 	}
 	for (k = 0; k < MEMORY_NSPANS; k++) {
 		bytes += fmin(each[k], most[k] * slots->rank[k][rank]);
@@ -359,6 +360,7 @@ as_plan(const struct trial *x, struct plan *p)
 	p->interleave = x->t->chunks;
 	p->schedule = x->t->sched->name;
 	p->zero = x->key.zero;
+	p->sequence = x->key.sequence;
 	p->offload = x->key.offload;
 	p->nstages = x->nstages;
 	p->nranks = g->used;
@@ -591,9 +593,12 @@ search_one(struct search *s, const struct search_try *t)
 	struct trial x = {
 		.s = s, .t = t, .nstages = (uint32_t)(g->pp * t->chunks),
 		.key = { .tp = g->tp, .cp = g->cp, .ep = g->ep,
-			 .data = g->dp > 1, .split = t->sched->split,
+			 .data = g->dp > 1, .sequence = s->base.sequence,
+			 .split = t->sched->split,
 			 .solo = s->nlayers < 3 && g->pp * t->chunks == 1 }
 	};
+
+	bool fits;
 
 	if (g->bound_us >= s->worst_us ||
 	    (s->pinned[PIN_STAGES] && s->base.nstages != x.nstages)) {
@@ -601,5 +606,11 @@ search_one(struct search *s, const struct search_try *t)
 	}
 	rank_stages(&x);
 	x.choice = arena_alloc(&s->tmp, x.nstages * sizeof *x.choice);
-	return with_all(&x);
+	fits = with_all(&x);
+	if (g->tp > 1 && !s->pinned[PIN_SEQUENCE]) {
+		x.key.sequence = false;
+		x.key.offload = false;
+		fits |= with_all(&x);
+	}
+	return fits;
 }

@@ -78,6 +78,7 @@ write_plan(struct search *s, const struct search_placed *w,
 	p.tp = w->key.tp;
 	p.cp = w->key.cp;
 	p.ep = w->key.ep;
+	p.sequence = w->key.sequence;
 	p.dp = t->g->dp;
 	p.pp = w->nstages;
 	p.microbatch = t->microbatch;
@@ -117,6 +118,7 @@ same_key(const struct search_key *a, const struct search_key *b)
 {
 	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
 	       a->zero == b->zero && a->data == b->data &&
+	       a->sequence == b->sequence &&
 	       a->split == b->split && a->solo == b->solo &&
 	       a->offload == b->offload && a->choice == b->choice;
 }
@@ -229,7 +231,8 @@ measure(struct search *s, struct search_width *w)
 		double n = p >= PIECE_BODY ? (double)w->on->trips[i] : 1;
 
 		for (k = 0; k < MEMORY_PIPELINE; k++) {
-			w->fixed[p][k] = (double)x->fixed[k] / n;
+			w->fixed[p][k] = k == mem.on_host ? 0
+				: (double)x->fixed[k] / n;
 		}
 		for (k = 0; k < MEMORY_NSPANS; k++) {
 			w->bytes[p].slot[k] = (double)x->saves[k].bytes / n;
@@ -238,7 +241,7 @@ measure(struct search *s, struct search_width *w)
 			w->bytes[p].temp = fmax(w->bytes[p].temp,
 						(double)x->func[k].bytes);
 		}
-		w->bytes[p].temp += (double)x->pipeline;
+		w->bytes[p].waits = (double)x->pipeline;
 		w->update_temp = fmax(w->update_temp,
 				      (double)mem.rank[i].update.bytes);
 	}
@@ -427,6 +430,7 @@ scale_slots(const struct search_width *w, struct search_cost *c)
 			c->bytes[i].slot[k] = w->bytes[i].slot[k] * more;
 		}
 		c->bytes[i].temp = w->bytes[i].temp * more;
+		c->bytes[i].waits = w->bytes[i].waits * more;
 	}
 }
 

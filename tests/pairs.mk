@@ -1228,6 +1228,7 @@ pair_files = \
 	tests/plan/default.out \
 	tests/plan/file-errors.err \
 	tests/plan/file-errors.llm \
+	tests/plan/four-stages.llp \
 	tests/plan/from-file.llm \
 	tests/plan/from-file.out \
 	tests/plan/key-errors.err \

@@ -111,14 +111,16 @@ grep -q '"kind": "pipeline".*"copies": 4' "$tmp/a" || {
 }
 
 # What is not ours counts, and what does not fit is said.
-"$LLMC" --emit=arena --target a100-40g --pin microbatch=1 \
+echo 'plan { microbatch = 1; }' >"$tmp/one.llp"
+echo 'plan { dp = 4; }' >"$tmp/four.llp"
+"$LLMC" --emit=arena --target a100-40g --plan "$tmp/one.llp" \
 	"$top/llama-2-7b.llm" >"$tmp/a" || fail=1
 grep -q 'too much by' "$tmp/a" || {
 	echo 'FAIL 7B on 40 GB'
 	fail=1
 }
-"$LLMC" --emit=arena --target h100x2 --pin dp=4 "$top/tiny-dense.llm" \
-	>"$tmp/a" 2>"$tmp/e"
+"$LLMC" --emit=arena --target h100x2 --plan "$tmp/four.llp" \
+	"$top/tiny-dense.llm" >"$tmp/a" 2>"$tmp/e"
 [ $? = 1 ] && [ ! -s "$tmp/a" ] && grep -q 'the plan has 4 ranks' "$tmp/e" || {
 	echo 'FAIL too few devices'
 	fail=1

@@ -51,7 +51,8 @@ kept=$(field "$tmp/none.json" optimizer_bytes)
 # update TARGET PINS: milliseconds of it
 update()
 {
-	"$LLMC" --emit=cost --target "$1" --pin "microbatch=1,$2" "$model" |
+	printf 'plan { microbatch = 1; %s; }\n' "$2" | tr , ';' >"$tmp/p.llp"
+	"$LLMC" --emit=cost --target "$1" --plan "$tmp/p.llp" "$model" |
 		sed -n 's/.*the update takes \([0-9.]*\) ms.*/\1/p'
 }
 
@@ -77,7 +78,7 @@ if [ -z "$plain" ] || [ "$moved" != "$plain" ]; then
 	wrong 'a fast link is waited for'
 fi
 "$LLMC" --emit=cost --target "$tmp/u.target" \
-	--pin microbatch=1,offload=optimizer "$model" \
+	--plan "$tmp/p.llp" "$model" \
 	>"$tmp/out" 2>"$tmp/err"
 status=$?
 if [ $status -ne 1 ] || [ -s "$tmp/out" ] ||

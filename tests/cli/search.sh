@@ -72,7 +72,9 @@ while read -r _ us _ _ pp dp ep cp tp mb zero sched again; do
 	chunks=${sched#*\*}
 	[ "$chunks" != "$sched" ] || chunks=1
 	pins=pp=$pp,dp=$dp,ep=$ep,cp=$cp,tp=$tp,microbatch=$mb,zero=$zero
-	pins=$pins,schedule=${sched%\**},interleave=$chunks,recompute=$again
+	case $again in *..*) continue ;; esac	# it does not say all
+	pins=$pins,schedule=${sched%\**},interleave=$chunks
+	pins=$pins,recompute=$(echo "$again" | tr ' ' '+')
 	run --target h100x8 --pin "$pins" "$model"
 	[ "$(step "$tmp/out")" = "$us" ] || bad "$pins takes not $us ms"
 done <"$tmp/some"
@@ -102,7 +104,7 @@ sed -n '/^why not/,$p' "$tmp/out" | awk -v a="$(step "$tmp/answer")" \
 		exit bad
 	}' || bad 'the parts are not what it costs more'
 # The plan that is best anyway costs nothing more.
-run --target h100x8 --why-not pp=1 "$model"
+run --target h100x8 --why-not pp=2 "$model"
 grep -q '^no key differs$' "$tmp/out" || bad 'the best is not itself'
 # Pins hold on both sides.
 run --target h100x8 --pin tp=2 --why-not zero=3 "$model"
@@ -130,11 +132,11 @@ grep -q '^search: pinned are no keys$' "$tmp/out" || bad 'no pins'
 grep -q '^  degrees  *20$' "$tmp/out" || bad 'degrees'
 run --target h100x8 --emit=plan "$model"
 cp "$tmp/out" "$tmp/best.llp"
-run --plan "$tmp/best.llp" --emit=memory "$model"
+run --target h100x8 --plan "$tmp/best.llp" --emit=arena "$model"
 cp "$tmp/out" "$tmp/memory"
 run --target h100x8 --explain=memory "$model"
 tail -n "$(wc -l <"$tmp/memory")" "$tmp/out" | cmp - "$tmp/memory" ||
-	bad '--explain=memory is not --emit=memory'
+	bad '--explain=memory is not --emit=arena'
 run --target h100x8 --explain=memory,search --top=2 "$model"
 cp "$tmp/out" "$tmp/once"
 run --target h100x8 --explain=search --top=2 --explain=memory "$model"
