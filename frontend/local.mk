@@ -72,6 +72,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/validate_collectives.c \
 	%D%/validate_kernels.c \
 	%D%/validate_print.c \
+	%D%/validate_search.c \
 	%D%/validate_train.c \
 	%D%/weights.c \
 	%D%/why_not.c \

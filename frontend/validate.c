@@ -54,6 +54,7 @@ bool
 drv_validate(struct driver *d)
 {
 	struct diags *diags = &d->ctx.diags;
+	bool searches = d->opts.at[OPT_SEARCH].given;
 	struct val v = { .d = d };
 	const char *why;
 	uint32_t file;
@@ -79,8 +80,18 @@ drv_validate(struct driver *d)
 		return false;
 	}
 	v.what = readers[i].what;
-	if (!readers[i].read(&v)) {
+	if (searches && readers[i].read != val_train) {
+		diag_error(diags, v.table.head, "--search is for training "
+			   "runs, and this is a table of %s", v.what);
 		return false;
+	}
+	if ((searches && !val_search_keys(&v)) || !readers[i].read(&v)) {
+		return false;
+	}
+	if (searches) {
+		(d->opts.at[OPT_JSON].given ? val_print_search_json
+					    : val_print_search)(&v, &d->out);
+		return true;
 	}
 	if (d->opts.at[OPT_JSON].given) {
 		val_print_json(&v, &d->out);

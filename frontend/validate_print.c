@@ -30,9 +30,8 @@ by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Linear between neighbours, as most programs have it. */
-static double
-quantile(const double *sorted, uint32_t n, double q)
+double
+val_quantile(const double *sorted, uint32_t n, double q)
 {
 	double at = q * (n - 1);
 	uint32_t lo = (uint32_t)at;
@@ -139,8 +138,8 @@ sum(const struct val *v, enum by by, const char *key)
 	s.n = n;
 	if (n > 0) {
 		qsort(errors, n, sizeof *errors, by_value);
-		s.median = quantile(errors, n, 0.5);
-		s.p90 = quantile(errors, n, 0.9);
+		s.median = val_quantile(errors, n, 0.5);
+		s.p90 = val_quantile(errors, n, 0.9);
 		s.most = errors[n - 1];
 		ranks(want, n, x);
 		ranks(got, n, y);
@@ -251,8 +250,8 @@ print_memory(const struct val *v, struct buf *out)
 		buf_printf(out, "\nmemory of the fullest device\n%7u %7.1f%% "
 			   "%7.1f%% %7.1f%%          all that say it, on "
 			   "average %+.1f%%\n", n,
-			   100 * quantile(errors, n, 0.5),
-			   100 * quantile(errors, n, 0.9),
+			   100 * val_quantile(errors, n, 0.5),
+			   100 * val_quantile(errors, n, 0.9),
 			   100 * errors[n - 1], 100 * sum / n);
 	}
 }
@@ -270,14 +269,10 @@ put_arena(struct buf *out, const struct val_row *r)
 }
 
 void
-val_print(const struct val *v, struct buf *out)
+val_print_reasons(const struct val *v, struct buf *out)
 {
-	uint32_t n = predicted(v), i;
-	struct sums s;
-	int by;
+	uint32_t i;
 
-	buf_printf(out, "%u rows of %s: %u predicted, %u not\n", v->rows.n,
-		   v->what, n, v->rows.n - n);
 	for (i = 0; i < v->rows.n; i++) {
 		uint32_t k = count_reason(v, i);
 
@@ -286,6 +281,18 @@ val_print(const struct val *v, struct buf *out)
 				   v->rows.at[i].why);
 		}
 	}
+}
+
+void
+val_print(const struct val *v, struct buf *out)
+{
+	uint32_t n = predicted(v);
+	struct sums s;
+	int by;
+
+	buf_printf(out, "%u rows of %s: %u predicted, %u not\n", v->rows.n,
+		   v->what, n, v->rows.n - n);
+	val_print_reasons(v, out);
 	if (n == 0) {
 		return;
 	}

@@ -86,8 +86,8 @@ model_text(struct arena *a, const struct runs *x, const char *mlp)
 }
 
 /* Its weights have no names, as no checkpoint is to hold them. */
-static struct ir_module *
-compile(struct ir_ctx *c, const char *text)
+struct ir_module *
+val_compile(struct ir_ctx *c, const char *text)
 {
 	bool on = c->diags.on[WARN_UNNAMED_WEIGHT];
 	struct ir_module *m = NULL;
@@ -189,8 +189,8 @@ cluster(struct runs *x, struct target_group *g)
 
 /* ---- the prediction ---- */
 
-static bool
-split(struct ir_ctx *c, struct ir_module *m)
+bool
+val_passes(struct ir_ctx *c, struct ir_module *m, const char *passes)
 {
 	struct pass_list l = { 0 };
 	struct pass_table table;
@@ -199,17 +199,17 @@ split(struct ir_ctx *c, struct ir_module *m)
 
 	pass_table_init(&table, c);
 	pass_manager_init(&pm, &table);
-	ok = pass_list_parse(&table, &l, "split") &&
+	ok = pass_list_parse(&table, &l, passes) &&
 	     pass_run(&pm, &l, m) == PASS_OK;
 	pass_manager_release(&pm);
 	pass_table_release(&table);
 	return ok;
 }
 
-static const char *
-first_error(struct runs *x, const struct ir_ctx *c)
+const char *
+val_first_error(struct val *v, const struct ir_ctx *c)
 {
-	return c->diags.records.n ? arena_printf(&x->v->d->ctx.perm, "%s",
+	return c->diags.records.n ? arena_printf(&v->d->ctx.perm, "%s",
 						 c->diags.records.at[0].text)
 				  : "its plan does not fit it";
 }
@@ -244,7 +244,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	struct val_row *r)
 {
 	struct price_traits traits;
-	struct ir_module *m = compile(c, model_text(&c->perm, x, mlp));
+	struct ir_module *m = val_compile(c, model_text(&c->perm, x, mlp));
 	struct target_group g = { 0 };
 	const char *why = NULL;
 	struct memory mem;
@@ -252,12 +252,13 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	struct ranks ranks;
 	struct price p;
 
-	if (!m || !plan_pin(m, plan_text(&c->perm, x)) || !split(c, m)) {
-		return first_error(x, c);
+	if (!m || !plan_pin(m, plan_text(&c->perm, x)) ||
+	    !val_passes(c, m, "split")) {
+		return val_first_error(x->v, c);
 	}
 	s = ranks_schedule(m, &c->perm);
 	if (!s || !ranks_open(&ranks, m, s, &why)) {
-		return why ? why : first_error(x, c);
+		return why ? why : val_first_error(x->v, c);
 	}
 	if (!cluster(x, &g)) {
 		return "there is no target of that name";
@@ -286,6 +287,18 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	return NULL;
 }
 
+/* Its plan beside the one that the search finds in its place. */
+static const char *
+search(struct runs *x, const char *mlp, struct val_row *r)
+{
+	struct arena *a = &x->v->d->ctx.perm;
+	struct val_run run = { .model = model_text(a, x, mlp),
+			       .pins = plan_text(a, x) };
+
+	return cluster(x, &run.group) ? val_search(x->v, &run, r)
+				      : "there is no target of that name";
+}
+
 static const char *
 price(struct runs *x, struct val_row *r)
 {
@@ -310,6 +323,9 @@ price(struct runs *x, struct val_row *r)
 	r->what = arena_printf(&x->v->d->ctx.perm, "%s on %s %s, %s",
 			       cell(x, MODEL), cell(x, N_GPUS), cell(x, GPU),
 			       plan_text(&x->v->d->ctx.perm, x));
+	if (x->v->d->opts.at[OPT_SEARCH].given) {
+		return search(x, mlps[i].text, r);
+	}
 	ir_ctx_init(&c, NULL);
 	why = predict(x, &c, mlps[i].text, r);
 	ir_ctx_release(&c);

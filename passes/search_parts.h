@@ -81,7 +81,7 @@ struct search_update {
 	struct price_func fn[PIECE_MAX];
 	double fixed[PIECE_MAX];	/* bytes */
 	double whole[PIECE_MAX];	/* bytes, if ZeRO cut nothing */
-	double temp;		/* bytes, of the largest */
+	double temp[PIECE_MAX];	/* bytes, while it runs */
 	struct search_update *next;
 };
 
@@ -109,7 +109,7 @@ struct search_width {
 	int64_t dp, microbatch;	/* where it was staged */
 	struct search_bytes bytes[PIECE_MAX];	/* there */
 	double fixed[PIECE_MAX][MEMORY_PIPELINE];	/* there */
-	double update_temp;	/* there */
+	double update_temp[PIECE_MAX];	/* there */
 	bool bad;
 	struct search_cost *costs;
 	struct search_update *updates;
@@ -260,6 +260,10 @@ double search_fixed_bytes(const struct search *s,
 			  const struct search_update *u,
 			  int64_t lo, int64_t hi);
 double search_whole_bytes(const struct search *s,
+			  const struct search_update *u,
+			  int64_t lo, int64_t hi);
+/* What the update of layers [lo, hi) holds while it runs. */
+double search_update_temp(const struct search *s,
 			  const struct search_update *u,
 			  int64_t lo, int64_t hi);
 /* Layers by stage such that the slowest is the quickest it can be. */

@@ -92,6 +92,24 @@ search_whole_bytes(const struct search *s, const struct search_update *u,
 	return sum(s, u->whole, lo, hi);
 }
 
+/*
+ * Layers of a repeat are updated together; other pieces one behind another,
+ * or so it is hoped: the arena of the plan itself has the last word.
+ */
+double
+search_update_temp(const struct search *s, const struct search_update *u,
+		   int64_t lo, int64_t hi)
+{
+	double n[PIECE_MAX], most = 0;
+	int i;
+
+	count(s, lo, hi, n);
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		most = fmax(most, n[i] * u->temp[i]);
+	}
+	return most;
+}
+
 void
 search_stage_bytes(const struct search *s, const struct search_cost *c,
 		   int64_t lo, int64_t hi, struct search_bytes *out)

@@ -245,7 +245,7 @@ moving_bytes(struct trial *x, uint32_t rank, bool guess)
 	const struct search_slots *slots = x->t->slots;
 	double each[MEMORY_NSPANS] = { 0 }, most[MEMORY_NSPANS] = { 0 };
 	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i, k;
-	double temp = 0, bytes = 0;
+	double temp = 0, update = 0, bytes = 0;
 
 	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
 		struct search_bytes b;
@@ -257,11 +257,14 @@ moving_bytes(struct trial *x, uint32_t rank, bool guess)
 		}
 		temp = fmax(temp, b.temp);
 		bytes += x->nstages > 1 ? b.waits : 0;
+		update = fmax(update, search_update_temp(x->s, update_of(x),
+				x->first[of[i]],
+				x->first[of[i]] + x->layers[of[i]]));
 	}
 	for (k = 0; k < MEMORY_NSPANS; k++) {
 		bytes += fmin(each[k], most[k] * slots->rank[k][rank]);
 	}
-	return fmax(bytes + temp, update_of(x)->temp);
+	return fmax(bytes + temp, update);
 }
 
 /* What is guessed to fit, is looked at. */

@@ -242,8 +242,7 @@ measure(struct search *s, struct search_width *w)
 						(double)x->func[k].bytes);
 		}
 		w->bytes[p].waits = (double)x->pipeline;
-		w->update_temp = fmax(w->update_temp,
-				      (double)mem.rank[i].update.bytes);
+		w->update_temp[p] = (double)mem.rank[i].update.bytes / n;
 	}
 	return true;
 }
@@ -415,8 +414,8 @@ scale_fixed(const struct search_width *w, struct search_update *u)
 			      f[MEMORY_GRADIENTS] * (zero > 1 ? placed : 1) +
 			      f[MEMORY_OPTIMIZER] * (zero > 0 ? placed : 1) +
 			      f[MEMORY_OTHER];
+		u->temp[i] = w->update_temp[i] * (zero > 0 ? dp : 1);
 	}
-	u->temp = w->update_temp * (zero > 0 ? dp : 1);
 }
 
 static void

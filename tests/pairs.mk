@@ -1378,6 +1378,8 @@ cli_tests = \
 	tests/cli/recompute.sh \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
+	tests/cli/search-plans.sh \
+	tests/cli/search-runs.sh \
 	tests/cli/search.sh \
 	tests/cli/split.sh \
 	tests/cli/train.sh \

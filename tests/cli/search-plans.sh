@@ -1,0 +1,109 @@
+#!/bin/sh
+# Plans that are found, looked at from outside: tensors stay in a node where
+# the network is slow, a plan reads back at its price, twice the same text,
+# it fits by its arena, pins are honoured, and it computes the unsplit model.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+examples=${top_srcdir:?}/examples
+fail=0
+
+bad()
+{
+	echo "FAIL $*"
+	fail=1
+}
+
+run()
+{
+	"$LLMC" -w "$@" >"$tmp/out" 2>"$tmp/err" || {
+		cat "$tmp/err"
+		bad "$@"
+	}
+}
+
+# key KEY: of the plan in $tmp/plan
+key()
+{
+	sed -n "s/^ *$1 = \([^;]*\);.*/\1/p" "$tmp/plan"
+}
+
+# search TARGET MODEL [PINS]: $tmp/answer, its step, and $tmp/plan
+search()
+{
+	run --target "$1" ${3:+--pin "$3"} -o "$tmp/all" "$2"
+	cp "$tmp/all/plan.json" "$tmp/answer" &&
+		cp "$tmp/all/plan.llp" "$tmp/plan" || bad "$1 $2: no plan"
+	rm -rf "$tmp/all"
+	step=$(sed -n '/"step"/,/}/s/^ *"us": \([0-9.e+]*\),.*/\1/p' \
+		"$tmp/answer")
+}
+
+# ---- a slow network: no tensor goes over it
+
+for model in llama-2-70b gpt3-175b; do
+	search h100x8x16@eth25 "$examples/$model.llm" zero=1
+	awk -v tp="$(key tp)" '
+		/"links"/ { links = 1 }
+		links && /"tp"/ { found = 1; split($0, part, "\""); at = part[4] }
+		END { exit !(found && (tp == 1 ? at == "" : at == "node")) }' \
+		"$tmp/answer" || {
+		grep -A 7 '"links"' "$tmp/answer"
+		bad "$model: tp=$(key tp) is not in the node"
+	}
+	[ $(($(key pp) * $(key dp))) -ge 16 ] ||
+		bad "$model: neither stages nor data between the nodes"
+done
+
+# ---- read back, twice the same, within the arena
+
+for model in llama-2-7b llama-2-70b gpt2-xl tiny-dense tiny-moe; do
+	file=$examples/$model.llm
+	search h100x8x128 "$file"
+	found=$step
+	run --target h100x8x128 --plan "$tmp/plan" --emit=answer-json "$file"
+	again=$(sed -n '/"step"/,/}/s/^ *"us": \([0-9.e+]*\),.*/\1/p' \
+		"$tmp/out")
+	[ -n "$found" ] && [ "$again" = "$found" ] ||
+		bad "$model: $found us are $again when it is read back"
+	run --plan "$tmp/plan" --emit=arena "$file"
+	fullest=$(sed -n 's/^fullest is .*, \([0-9]*\) bytes$/\1/p' "$tmp/out")
+	# 80 GB, of which 1.6 are kept back
+	[ "${fullest:-99999999999}" -le 78400000000 ] ||
+		bad "$model: $fullest bytes are no plan's for 78400000000"
+done
+for model in llama-2-70b tiny-moe; do
+	run --target h100x8x8 "$examples/$model.llm"
+	cp "$tmp/out" "$tmp/once"
+	run --target h100x8x8 "$examples/$model.llm"
+	cmp "$tmp/out" "$tmp/once" || bad "$model: two runs differ"
+done
+
+# ---- pins
+
+for pins in tp=4 pp=4,schedule=zb_h1 dp=16,zero=2 microbatch=2,recompute=full \
+	tp=2,pp=2,dp=16,interleave=4; do
+	search h100x8x8 "$examples/llama-2-7b.llm" "$pins"
+	echo "$pins" | tr , '\n' >"$tmp/pins"
+	while IFS='=' read -r k v; do
+		[ "$(key "$k" | tr -d '"')" = "$v" ] ||
+			bad "--pin $pins: $k is $(key "$k")"
+	done <"$tmp/pins"
+done
+
+# ---- it is the unsplit program
+
+for model in tiny-dense tiny-moe; do
+	for at in h100x2: h100x4:tp=2 h100x4:dp=2 h100x2x2:pp=2,tp=2 \
+		h100x2x2:dp=2,zero=1; do
+		pins=${at#*:}
+		search "${at%%:*}" "$examples/$model.llm" "$pins"
+		"$LLMC" eval --compare --plan "$tmp/plan" \
+			"$examples/$model.llm" >"$tmp/out" 2>&1 &&
+			grep -q '^compared ' "$tmp/out" || {
+			cat "$tmp/out"
+			bad "$model on $at differs"
+		}
+	done
+done
+exit $fail
