@@ -104,7 +104,9 @@ sed -n '/^why not/,$p' "$tmp/out" | awk -v a="$(step "$tmp/answer")" \
 		exit bad
 	}' || bad 'the parts are not what it costs more'
 # The plan that is best anyway costs nothing more.
-run --target h100x8 --why-not pp=2 "$model"
+pp=$("$LLMC" -w --target h100x8 --emit=plan "$model" |
+	sed -n 's/^  pp = \(.*\);/\1/p')
+run --target h100x8 --why-not "pp=$pp" "$model"
 grep -q '^no key differs$' "$tmp/out" || bad 'the best is not itself'
 # Pins hold on both sides.
 run --target h100x8 --pin tp=2 --why-not zero=3 "$model"
