@@ -43,10 +43,9 @@ walk(struct search *s, double worst_us, bool guessing)
 	s->out->found.n = 0;
 	s->out->space = s->out->full = s->out->priced = s->out->cut = 0;
 	for (i = 0; i < s->groups.n; i++) {
-		if (s->groups.at[i].bound_us >= s->worst_us) {
-			break;
+		if (s->groups.at[i].bound_us < s->worst_us) {
+			search_each(s, &s->groups.at[i], search_one);
 		}
-		search_each(s, &s->groups.at[i], search_one);
 	}
 }
 

@@ -495,6 +495,19 @@ with_layers(struct trial *x)
 	return fate;
 }
 
+/* Its floor is no less than what was found. */
+static bool
+is_below(const struct trial *x)
+{
+	struct search *s = x->s;
+
+	if (search_floor_us(s, &x->key, x->t) >= s->worst_us) {
+		return true;
+	}
+	search_foresee(s, &x->key, x->t);
+	return search_floor_us(s, &x->key, x->t) >= s->worst_us;
+}
+
 static enum fate
 with_zero(struct trial *x, int zero, bool offload)
 {
@@ -507,7 +520,7 @@ with_zero(struct trial *x, int zero, bool offload)
 	x->key.offload = offload;
 	x->update = NULL;
 	memset(&x->p, 0, sizeof x->p);
-	if (search_floor_us(s, &x->key, x->t) >= s->worst_us) {
+	if (is_below(x)) {
 		s->out->cut++;
 		return CUT;
 	}
