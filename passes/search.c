@@ -24,8 +24,9 @@ set_base(struct search *s)
 }
 
 #define KEPT 3		/* plans more than asked for, if some do not fit */
-#define SLACK 1.03	/* of a guess */
-#define ROUNDS 6	/* of searches with less memory, for gaps of arenas */
+#define SLACK 1.01	/* of a guess */
+#define ROUNDS 8	/* of searches with less memory, for gaps of arenas */
+#define ALONE 2		/* of these, only for plans that had gaps */
 
 uint32_t
 search_top(const struct search *s)
@@ -49,14 +50,19 @@ walk(struct search *s, double worst_us, bool guessing)
 	}
 }
 
-/* Nothing much above a guess is looked at; unless that was no good guess. */
+/*
+ * Nothing much above a guess is looked at; unless that was no good guess.
+ * With a little less memory, what was found before is one.
+ */
 static void
-look(struct search *s)
+look(struct search *s, bool again)
 {
 	uint32_t top = search_top(s);
 
-	walk(s, INFINITY, true);
-	if (s->out->found.n == top) {
+	if (!again || !isfinite(s->worst_us)) {
+		walk(s, INFINITY, true);
+	}
+	if (isfinite(s->worst_us)) {
 		walk(s, s->worst_us * SLACK, false);
 	}
 	if (s->out->found.n < top) {
@@ -72,8 +78,8 @@ look_and_settle(struct search *s)
 	search_groups(s);
 	s->out->groups = s->groups.n;
 	for (round = 0; round < ROUNDS; round++) {
-		look(s);
-		if (search_settle(s)) {
+		look(s, round > 0);
+		if (search_settle(s, round >= ALONE)) {
 			break;
 		}
 	}

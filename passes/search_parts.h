@@ -157,6 +157,12 @@ struct search_slots {
 	uint32_t *rank[MEMORY_NSPANS];	/* by rank: of all its stages */
 };
 
+/* Bytes that the arenas of a plan took more than what was composed. */
+struct search_margin {
+	struct plan plan;
+	double bytes;
+};
+
 struct search {
 	struct ir_module *m;
 	const struct search_options *o;
@@ -174,7 +180,8 @@ struct search {
 	struct ir_ctx ready_ctx;
 	struct ir_module *ready;	/* m, as it is placed; NULL: not yet */
 	bool ready_bad;		/* the passes refused it */
-	double margin;		/* bytes that arenas took more than thought */
+	VEC(struct search_margin) margins;
+	double margin;		/* of all plans */
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
 	VEC(struct search_floor *) floors;
@@ -290,9 +297,11 @@ uint32_t search_top(const struct search *s);
 
 /*
  * Makes the rank programs of the best plans, and takes their price and arena
- * for what was composed.  False: none of them fits after all; s->margin is
- * more then.
+ * for what was composed.  False: none of them fits after all; their margins
+ * are more then, and those of all plans if `wider`.
  */
-bool search_settle(struct search *s);
+bool search_settle(struct search *s, bool wider);
+/* Of plans that are the same but for layers by stage and recomputation. */
+double search_margin(const struct search *s, const struct plan *p);
 
 #endif

@@ -38,24 +38,74 @@ make(struct search *s, struct ir_module *m)
 	return true;
 }
 
+/* What does not fit is not priced. */
 static bool
 weigh(struct search *s, struct ir_module *m, struct search_found *f)
 {
-	struct sched *x = ranks_schedule(m, &m->ctx->perm);
+	struct arena *a = &m->ctx->perm;
+	struct sched *x = ranks_schedule(m, a);
 	struct memory mem;
 	struct price p;
 	struct ranks r;
 	const char *why;
 
-	if (!x || !ranks_open(&r, m, x, &why) ||
-	    !price_step(&r, s->t, &s->o->traits, &m->ctx->perm, &p, &why) ||
-	    !memory_plan(&r, NULL, 0, &m->ctx->perm, &mem, &why)) {
+	if ((f->plan.offload && s->t->device.host_bytes_us <= 0) || !x ||
+	    !ranks_open(&r, m, x, &why) ||
+	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
+		return false;
+	}
+	f->bytes = mem.rank[mem.fullest].total;
+	f->fullest = mem.fullest;
+	if (f->bytes > s->out->memory_bytes) {
+		return true;
+	}
+	price_functions(&r, mem.kernels, s->t, &s->o->traits, a, &p);
+	if (!price_pipeline(x, &s->o->traits, a, &p)) {
 		return false;
 	}
 	f->step_us = p.step_us;
-	f->bytes = mem.rank[mem.fullest].total;
-	f->fullest = mem.fullest;
 	return true;
+}
+
+/* ---- margins ---- */
+
+static bool
+alike(const struct plan *a, const struct plan *b)
+{
+	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
+	       a->dp == b->dp && a->pp == b->pp && a->zero == b->zero &&
+	       a->microbatch == b->microbatch && a->offload == b->offload &&
+	       a->interleave == b->interleave &&
+	       strcmp(a->schedule, b->schedule) == 0;
+}
+
+double
+search_margin(const struct search *s, const struct plan *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->margins.n; i++) {
+		if (alike(&s->margins.at[i].plan, p)) {
+			return s->margins.at[i].bytes + s->margin;
+		}
+	}
+	return s->margin;
+}
+
+static void
+add_margin(struct search *s, const struct plan *p, double bytes)
+{
+	struct search_margin m = { *p, bytes };
+	uint32_t i;
+
+	for (i = 0; i < s->margins.n; i++) {
+		if (alike(&s->margins.at[i].plan, p)) {
+			s->margins.at[i].bytes =
+				fmax(s->margins.at[i].bytes, bytes);
+			return;
+		}
+	}
+	VEC_PUSH(&s->keep, &s->margins, m);
 }
 
 /* False: its programs cannot be made, or do not fit. */
@@ -64,6 +114,7 @@ settle(struct search *s, struct search_found *f, double *over)
 {
 	struct ir_ctx c;
 	struct ir_module *m;
+	int64_t composed = f->bytes;
 	bool ok;
 
 	ir_ctx_child(&c, s->m->ctx);
@@ -72,6 +123,7 @@ settle(struct search *s, struct search_found *f, double *over)
 	ok = make(s, m) && weigh(s, m, f);
 	ir_ctx_release(&c);
 	if (ok && f->bytes > s->out->memory_bytes) {
+		add_margin(s, &f->plan, (double)(f->bytes - composed) + 1);
 		*over = fmin(*over,
 			     (double)(f->bytes - s->out->memory_bytes));
 		ok = false;
@@ -90,7 +142,7 @@ insert(struct search_found *at, uint32_t n, struct search_found f)
 }
 
 bool
-search_settle(struct search *s)
+search_settle(struct search *s, bool wider)
 {
 	struct search_report *out = s->out;
 	uint32_t want = s->o->top ? s->o->top : 1, n = 0, i;
@@ -110,7 +162,7 @@ search_settle(struct search *s)
 	}
 	out->found.n = n < want ? n : want;
 	if (n == 0 && isfinite(over)) {
-		s->margin += over + 1;
+		s->margin += wider ? over + 1 : 0;
 		return false;
 	}
 	return true;
