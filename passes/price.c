@@ -166,7 +166,7 @@ sum_parts(const struct sched *s, struct price *out)
 
 /* One stage, in all kinds that it has. */
 static void
-price_stage(struct pricing *p, struct kernels **all, uint32_t stage,
+price_stage(struct pricing *p, struct kernels *const *all, uint32_t stage,
 	    struct price_func f[SCHED_NKINDS])
 {
 	const func_id *of = p->r->of_stage[stage];
@@ -182,19 +182,19 @@ price_stage(struct pricing *p, struct kernels **all, uint32_t stage,
 }
 
 void
-price_functions(const struct ranks *r, const struct target_group *t,
+price_functions(const struct ranks *r, struct kernels *const *all,
+		const struct target_group *t,
 		const struct price_traits *traits, struct arena *a,
 		struct price *out)
 {
 	struct pricing p = { .r = r, .m = r->m, .t = t, .traits = traits };
-	struct kernels **all;
 	uint32_t i;
 
 	memset(out, 0, sizeof *out);
 	out->traits = *traits;
 	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
 	out->update = arena_alloc(a, r->npipes * sizeof *out->update);
-	all = kernels_all(p.m, a);
+	all = all ? all : kernels_all(p.m, a);
 	if (traits->lone_maps) {
 		price_maps_open(&p);
 	}
@@ -231,7 +231,7 @@ price_step(const struct ranks *r, const struct target_group *t,
 		       "the target has no link to it: `host` is 0";
 		return false;
 	}
-	price_functions(r, t, traits, a, out);
+	price_functions(r, NULL, t, traits, a, out);
 	if (!price_pipeline(r->sched, traits, a, out)) {
 		*why = "the schedule stalls";
 		return false;

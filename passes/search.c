@@ -24,7 +24,7 @@ set_base(struct search *s)
 }
 
 #define KEPT 3		/* plans more than asked for: some may not fit */
-#define SLACK 1.03	/* of a guess */
+#define SLACK 1.01	/* of a guess */
 #define ROUNDS 64	/* of walks that know more of too large arenas */
 
 uint32_t
@@ -44,10 +44,9 @@ walk(struct search *s, double worst_us, bool guessing)
 	s->out->space = 0;
 	s->out->full = s->out->priced = s->out->cut = s->out->groups_full = 0;
 	for (i = 0; i < s->groups.n; i++) {
-		if (s->groups.at[i].bound_us >= s->worst_us) {
-			break;
+		if (s->groups.at[i].bound_us < s->worst_us) {
+			search_each(s, &s->groups.at[i], search_one);
 		}
-		search_each(s, &s->groups.at[i], search_one);
 	}
 	s->out->groups_cut = s->groups.n - i;
 	for (; !guessing && i < s->groups.n; i++) {	/* only counted */

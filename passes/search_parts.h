@@ -122,12 +122,22 @@ struct search_floor {
 	double all_us, layer_us;	/* forward and backward */
 };
 
+/*
+ * The same at one microbatch and as it was priced, but for what data ranks
+ * exchange.
+ */
+struct search_known {
+	int64_t tp, cp, ep, microbatch;
+	double all_us, layer_us, tensor_us;
+};
+
 /* What can be said of many plans at once. */
 struct search_group {
 	int64_t used;		/* devices */
 	int64_t tp, cp, ep, pp, dp;
 	double bound_us;
-	bool tight;		/* for memory: looked at later */
+	double sum_us, gather_us;	/* of data ranks' weights, at least */
+	double guess_us;	/* the order in which they are looked at */
 };
 
 /* One plan, but for what is settled last: zero, recompute, stages. */
@@ -178,6 +188,7 @@ struct search {
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
 	VEC(struct search_floor *) floors;
+	VEC(struct search_known) known;
 	VEC(struct search_group) groups;
 	VEC(struct search_slots *) slots;
 	double flops_us;	/* that all devices need for a step's math */
@@ -196,7 +207,7 @@ enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
 
 /* The model's facts and the pins. False after errors. */
 bool search_open(struct search *s);
-/* All degrees that are legal, sorted by their bounds. */
+/* All degrees that are legal, sorted by what they are guessed to take. */
 void search_groups(struct search *s);
 /* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
 void search_each(struct search *s, const struct search_group *g,
@@ -223,6 +234,12 @@ void search_choices(struct search *s, const struct search_key *key,
 /* From a stage to the next. */
 double search_hop(struct search *s, const struct search_key *key,
 		  const struct search_try *t);
+/*
+ * If that width is still to be made: prices one that is no wider at that
+ * microbatch, which gives a floor under it.
+ */
+void search_foresee(struct search *s, const struct search_key *key,
+		    const struct search_try *t);
 void search_release(struct search *s);
 
 /* ---- search_floor.c --------------------------------------------------- */
@@ -230,7 +247,12 @@ void search_release(struct search *s);
 /* Of a width whose kernels are known. */
 void search_add_floor(struct search *s, const struct search_width *w,
 		      const struct search_kernels *kernels);
-/* No plan of these degrees is below it; 0: nothing is known. */
+/* Of a width that was priced. */
+void search_add_known(struct search *s, const struct search_width *w,
+		      const struct search_cost *c);
+/* Sets what data ranks exchange of a rank's weights, once a step at least. */
+void search_set_exchange(const struct search *s, struct search_group *g);
+/* No plan of these degrees is below it. */
 double search_floor_us(const struct search *s, const struct search_key *key,
 		       const struct search_try *t);
 

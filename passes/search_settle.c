@@ -38,23 +38,32 @@ make(struct search *s, struct ir_module *m)
 	return true;
 }
 
+/* What does not fit is not priced. */
 static bool
 weigh(struct search *s, struct ir_module *m, struct search_found *f)
 {
-	struct sched *x = ranks_schedule(m, &m->ctx->perm);
+	struct arena *a = &m->ctx->perm;
+	struct sched *x = ranks_schedule(m, a);
 	struct memory mem;
 	struct price p;
 	struct ranks r;
 	const char *why;
 
-	if (!x || !ranks_open(&r, m, x, &why) ||
-	    !price_step(&r, s->t, &s->o->traits, &m->ctx->perm, &p, &why) ||
-	    !memory_plan(&r, NULL, 0, &m->ctx->perm, &mem, &why)) {
+	if ((f->plan.offload && s->t->device.host_bytes_us <= 0) || !x ||
+	    !ranks_open(&r, m, x, &why) ||
+	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
+		return false;
+	}
+	f->bytes = mem.rank[mem.fullest].total;
+	f->fullest = mem.fullest;
+	if (f->bytes > s->out->memory_bytes) {
+		return true;
+	}
+	price_functions(&r, mem.kernels, s->t, &s->o->traits, a, &p);
+	if (!price_pipeline(x, &s->o->traits, a, &p)) {
 		return false;
 	}
 	f->step_us = p.step_us;
-	f->bytes = mem.rank[mem.fullest].total;
-	f->fullest = mem.fullest;
 	return true;
 }
 

@@ -18,6 +18,9 @@
  * only a guess, so that a good plan is found soon and bounds cut more.
  */
 #define ROOM 0.6
+#define TIGHT 1.5
+#define TENSOR 0.1		/* a guess, too: for each halving */
+#define CONTEXT 0.05
 #define CONTEXT_PIECE 1024	/* positions that a rank has at the least */
 
 /* ---- facts ---- */
@@ -202,6 +205,24 @@ least_bytes(const struct search *s, const struct search_group *g, int zero,
 	return least;
 }
 
+/*
+ * A pipeline waits for its first microbatch, with as many stages a rank as
+ * there are layers for; splitting tensors or contexts has its price.
+ */
+static double
+guess_us(const struct search *s, const struct search_group *g, int64_t share)
+{
+	int64_t v = g->pp < s->nlayers ? s->nlayers / g->pp : 1;
+	double data_us = g->sum_us + g->gather_us;
+	double us = g->bound_us - data_us;
+
+	us *= 1 + (double)(g->pp - 1) / (double)(v * share);
+	us *= 1 + TENSOR * log2((double)g->tp) + CONTEXT * log2((double)g->cp);
+	us += data_us;
+	return least_bytes(s, g, 1, false) > ROOM * (double)s->out->memory_bytes
+		? us * TIGHT : us;
+}
+
 static void
 add_group(struct search *s, struct search_group *g)
 {
@@ -213,22 +234,20 @@ add_group(struct search *s, struct search_group *g)
 	}
 	g->bound_us = s->flops_us / (double)g->used *
 		      ((double)(share * ranks) / (double)s->batch);
-	g->tight = least_bytes(s, g, 1, false) >
-		   ROOM * (double)s->out->memory_bytes;
+	search_set_exchange(s, g);
+	g->bound_us += g->sum_us + g->gather_us;
+	g->guess_us = guess_us(s, g, share);
 	VEC_PUSH(&s->keep, &s->groups, *g);
 }
 
 static int
-by_bound(const void *a, const void *b)
+by_guess(const void *a, const void *b)
 {
 	const struct search_group *x = a, *y = b;
 	int64_t p = x->tp * x->cp * x->pp, q = y->tp * y->cp * y->pp;
 
-	if (x->bound_us != y->bound_us) {
-		return x->bound_us < y->bound_us ? -1 : 1;
-	}
-	if (x->tight != y->tight) {
-		return x->tight ? 1 : -1;
+	if (x->guess_us != y->guess_us) {
+		return x->guess_us < y->guess_us ? -1 : 1;
 	}
 	if (p != q) {	/* less to talk about, less to wait for */
 		return p < q ? -1 : 1;
@@ -289,7 +308,7 @@ search_groups(struct search *s)
 	}
 	if (s->groups.n) {
 		qsort(s->groups.at, s->groups.n, sizeof *s->groups.at,
-		      by_bound);
+		      by_guess);
 	}
 }
 

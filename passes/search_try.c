@@ -11,6 +11,10 @@
 
 /* Of what recomputing is guessed to take, so much is sure. */
 #define GUESS 0.9
+/* Beyond so much of the room, what is guessed to be held surely is. */
+#define HOPELESS 1.25
+/* A step that is guessed this far above the best is not made. */
+#define NO_MORE 1.02
 
 /* One plan on its way to a price. */
 struct trial {
@@ -22,7 +26,10 @@ struct trial {
 	uint32_t *choice;	/* by stage: how it recomputes */
 	bool guess;		/* what that takes, instead of making it */
 	struct search_cost *cost;
+	struct search_cost **made;	/* by choice; NULL: not yet */
+	struct search_bytes *plain;	/* by stage: as it is placed */
 	struct search_update *update;	/* NULL: not yet */
+	const struct search_choice *ideal;	/* instead of all, or NULL */
 	uint32_t *rank_of;	/* by stage */
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
@@ -103,8 +110,18 @@ cost_of(struct trial *x, uint32_t choice)
 {
 	struct search_key key = x->key;
 
-	key.choice = choice;
-	return choice ? search_cost_of(x->s, &key, x->t) : x->cost;
+	if (!choice) {
+		return x->cost;
+	}
+	if (!x->made) {
+		x->made = arena_alloc(&x->s->tmp, x->cost->choices.n *
+				      sizeof *x->made);
+	}
+	if (!x->made[choice]) {
+		key.choice = choice;
+		x->made[choice] = search_cost_of(x->s, &key, x->t);
+	}
+	return x->made[choice];
 }
 
 /* Adds what a choice is guessed to take to a stage of layers [lo, hi). */
@@ -191,6 +208,7 @@ run(struct trial *x)
 			   (uint32_t)t->chunks, (uint32_t)t->nmicrobatches,
 			   &why);
 	x->s->out->run++;
+	x->p.update_us = x->p.busy_us = 0;	/* the most of another run */
 	return sched && price_pipeline(sched, &x->s->o->traits, &x->s->tmp,
 				       &x->p);
 }
@@ -225,8 +243,13 @@ stage_bytes(struct trial *x, uint32_t stage, bool guess,
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
 	struct search_cost *c = guess ? x->cost : cost_of(x, choice);
 
-	search_stage_bytes(x->s, c ? c : x->cost, lo, hi, b);
-	if (guess && choice) {
+	*b = x->plain[stage];
+	if (c && c != x->cost) {
+		search_stage_bytes(x->s, c, lo, hi, b);
+	} else if (x->ideal) {
+		b->slot[MEMORY_TO_INPUT] -= search_less(x->s, x->ideal, lo,
+							hi);
+	} else if (guess && choice) {
 		b->slot[MEMORY_TO_INPUT] -= search_less(x->s,
 			&x->cost->choices.at[choice], lo, hi);
 	}
@@ -278,6 +301,26 @@ fits_in(struct trial *x, uint32_t rank, double room, double *bytes)
 	return *bytes <= room;
 }
 
+/* It would not fit if it kept what no choice keeps. */
+static bool
+is_hopeless(struct trial *x, uint32_t rank, double room)
+{
+	struct search_choice all = { 0 };
+	double bytes;
+	uint32_t i, k;
+
+	for (i = 0; i < x->cost->choices.n; i++) {
+		for (k = 0; k < x->s->nkinds; k++) {
+			all.less[k] = fmax(all.less[k],
+					   x->cost->choices.at[i].less[k]);
+		}
+	}
+	x->ideal = &all;
+	bytes = moving_bytes(x, rank, true);
+	x->ideal = NULL;
+	return bytes > HOPELESS * room;
+}
+
 static void
 choose(struct trial *x, uint32_t rank, uint32_t choice)
 {
@@ -308,6 +351,10 @@ fit_alike(struct trial *x, uint32_t rank, double room, double *bytes)
 			best = c;
 		}
 		search_choices(x->s, &x->key, x->t, x->cost);
+		if (c == 0 && isfinite(x->s->worst_us) &&
+		    is_hopeless(x, rank, room)) {
+			return false;
+		}
 	} while (++c < x->cost->choices.n);
 	choose(x, rank, best);
 	*bytes = moving_bytes(x, rank, false);
@@ -397,30 +444,43 @@ set_recompute(const struct trial *x, struct plan *p)
 static void
 as_plan(const struct trial *x, struct plan *p)
 {
-	const struct search *s = x->s;
-	const struct search_group *g = x->t->g;
-
 	set_degrees(x, p);
 	p->nstages = x->nstages;
-	p->nranks = g->used;
-	p->layers = arena_dup(s->a, x->layers, x->nstages *
+	p->nranks = x->t->g->used;
+	p->layers = arena_dup(x->s->a, x->layers, x->nstages *
 			      sizeof *x->layers);
 	set_recompute(x, p);
+}
+
+static void
+set_plain(struct trial *x)
+{
+	uint32_t i;
+
+	x->plain = arena_alloc(&x->s->tmp, x->nstages * sizeof *x->plain);
+	for (i = 0; i < x->nstages; i++) {
+		search_stage_bytes(x->s, x->cost, x->first[i],
+				   x->first[i] + x->layers[i], &x->plain[i]);
+	}
 }
 
 static bool
 fits(struct trial *x, struct fit *f)
 {
 	struct search_report *out = x->s->out;
-	bool ok = true;
+	bool enough = isfinite(x->s->worst_us), ok = true;
 	uint32_t r;
 
 	*f = (struct fit){ 0 };
-	for (r = 0; r < (uint32_t)x->t->g->pp; r++) {
+	set_plain(x);
+	for (r = 0; r < (uint32_t)x->t->g->pp && (ok || !enough); r++) {
 		ok &= fit_rank(x, r, f);
 	}
 	if (!ok) {
 		out->full++;
+		if (enough) {	/* nobody asks what it would take */
+			return false;
+		}
 		if (!out->any_near || f->most < (double)out->least.bytes) {
 			out->any_near = true;
 			out->least.bytes = (int64_t)f->most;
@@ -508,6 +568,10 @@ recomputed(struct trial *x, struct fit *f)
 	if (x->s->guessing) {
 		return fate;
 	}
+	if (fate == TIGHT && (!run(x) ||
+	    x->p.step_us >= x->s->worst_us * NO_MORE)) {
+		return CUT_TIGHT;
+	}
 	x->guess = false;
 	return !fits(x, f) ? FULL : is_cut(x) ? CUT_TIGHT : fate;
 }
@@ -536,6 +600,19 @@ with_layers(struct trial *x)
 	return fate;
 }
 
+/* Its floor is no less than what was found. */
+static bool
+is_below(const struct trial *x)
+{
+	struct search *s = x->s;
+
+	if (search_floor_us(s, &x->key, x->t) >= s->worst_us) {
+		return true;
+	}
+	search_foresee(s, &x->key, x->t);
+	return search_floor_us(s, &x->key, x->t) >= s->worst_us;
+}
+
 static enum fate
 with_zero(struct trial *x, int zero, bool offload)
 {
@@ -547,8 +624,9 @@ with_zero(struct trial *x, int zero, bool offload)
 	x->key.zero = zero;
 	x->key.offload = offload;
 	x->update = NULL;
+	x->made = NULL;
 	memset(&x->p, 0, sizeof x->p);
-	if (search_floor_us(s, &x->key, x->t) >= s->worst_us) {
+	if (is_below(x)) {
 		s->out->cut++;
 		return CUT;
 	}

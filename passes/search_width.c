@@ -376,6 +376,7 @@ price_stages(struct search *s, struct search_width *w, struct search_cost *c)
 		}
 	}
 	search_add_floor(s, w, list);
+	search_add_known(s, w, c);
 	arena_release(&w->ctx.tmp);
 }
 
@@ -543,6 +544,39 @@ search_hop(struct search *s, const struct search_key *key,
 
 	set_mesh(w, t);
 	return t->g->pp > 1 ? price_hop(&p) : 0;
+}
+
+static bool
+is_no_wider(const struct search_key *a, const struct search_key *b)
+{
+	return a->ep == b->ep && b->tp % a->tp == 0 && b->cp % a->cp == 0 &&
+	       a->data >= b->data && !a->choice && !a->split && !a->offload;
+}
+
+void
+search_foresee(struct search *s, const struct search_key *key,
+	       const struct search_try *t)
+{
+	const struct search_width *best = NULL;
+	struct search_cost *c;
+	uint32_t i;
+
+	for (i = 0; i < s->widths.n; i++) {
+		const struct search_width *w = s->widths.at[i];
+
+		if (same_key(&w->key, key)) {
+			return;
+		}
+		if (!w->bad && is_no_wider(&w->key, key) &&
+		    (!best || w->key.tp * w->key.cp >
+			      best->key.tp * best->key.cp)) {
+			best = w;
+		}
+	}
+	c = best ? search_cost_of(s, &best->key, t) : NULL;
+	if (c) {
+		search_price(s, &best->key, t, c);
+	}
 }
 
 void
