@@ -117,6 +117,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search.c \
 	%D%/search.h \
 	%D%/search_advice.c \
+	%D%/search_fit.c \
 	%D%/search_floor.c \
 	%D%/search_front.c \
 	%D%/search_parts.h \
@@ -124,6 +125,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search_settle.c \
 	%D%/search_space.c \
 	%D%/search_stages.c \
+	%D%/search_trial.h \
 	%D%/search_try.c \
 	%D%/search_width.c \
 	%D%/solve.c \

@@ -3,38 +3,15 @@
  * fits, and how long its step is.  Bounds come first: the schedule is run
  * only if the sum of its parts may still win.
  */
-#include "passes/search_parts.h"
+#include "passes/search_trial.h"
 
 #include <math.h>
-
 #include <string.h>
 
 /* Of what recomputing is guessed to take, so much is sure. */
 #define GUESS 0.9
-/* Beyond so much of the room, what is guessed to be held surely is. */
-#define HOPELESS 1.25
 /* A step that is guessed this far above the best is not made. */
 #define NO_MORE 1.02
-
-/* One plan on its way to a price. */
-struct trial {
-	struct search *s;
-	const struct search_try *t;
-	struct search_key key;
-	uint32_t nstages;
-	int64_t *layers;
-	uint32_t *choice;	/* by stage: how it recomputes */
-	bool guess;		/* what that takes, instead of making it */
-	struct search_cost *cost;
-	struct search_cost **made;	/* by choice; NULL: not yet */
-	struct search_bytes *plain;	/* by stage: as it is placed */
-	struct search_update *update;	/* NULL: not yet */
-	const struct search_choice *ideal;	/* instead of all, or NULL */
-	uint32_t *rank_of;	/* by stage */
-	uint32_t *stages;	/* by rank: `chunks` each */
-	int64_t *first;		/* by stage: its first layer */
-	struct price p;
-};
 
 /* ---- time ---- */
 
@@ -104,9 +81,8 @@ set_layers(struct trial *x, int64_t *layers)
 	}
 }
 
-/* Of the programs that recompute so; NULL: there are none. */
-static struct search_cost *
-cost_of(struct trial *x, uint32_t choice)
+struct search_cost *
+trial_cost(struct trial *x, uint32_t choice)
 {
 	struct search_key key = x->key;
 
@@ -154,7 +130,7 @@ compose(struct trial *x)
 		struct search_cost *c;
 
 		key.choice = x->guess ? 0 : x->choice[i];
-		c = cost_of(x, key.choice);
+		c = trial_cost(x, key.choice);
 		if (!c) {
 			return false;
 		}
@@ -169,8 +145,8 @@ compose(struct trial *x)
 	return true;
 }
 
-static struct search_update *
-update_of(struct trial *x)
+struct search_update *
+trial_update(struct trial *x)
 {
 	if (!x->update) {
 		x->update = search_update_of(x->s, &x->key, x->t);
@@ -184,13 +160,14 @@ compose_update(struct trial *x)
 	uint32_t i, pp = (uint32_t)x->t->g->pp;
 	int64_t lo = 0;
 
-	search_price_update(x->s, &x->key, x->t, update_of(x));
+	search_price_update(x->s, &x->key, x->t, trial_update(x));
 	x->p.update = arena_alloc(&x->s->tmp, pp * sizeof *x->p.update);
 	for (i = 0; i < pp; i++) {
-		x->p.update[i] = update_of(x)->fn[PIECE_TOP];
+		x->p.update[i] = trial_update(x)->fn[PIECE_TOP];
 	}
 	for (i = 0; i < x->nstages; i++) {
-		search_update_price(x->s, update_of(x), lo, lo + x->layers[i],
+		search_update_price(x->s, trial_update(x), lo,
+				    lo + x->layers[i],
 				    &x->p.update[x->rank_of[i]]);
 		lo += x->layers[i];
 	}
@@ -213,288 +190,10 @@ run(struct trial *x)
 				       &x->p);
 }
 
-/* ---- memory ---- */
-
-struct fit {
-	double most;		/* bytes of the fullest rank */
-	uint32_t fullest;
-};
-
-/* What does not change with how it recomputes. */
-static double
-fixed_bytes(struct trial *x, uint32_t rank)
-{
-	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i;
-	double bytes = 0;
-
-	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
-		bytes += search_fixed_bytes(x->s, update_of(x),
-			x->first[of[i]], x->first[of[i]] + x->layers[of[i]]);
-	}
-	return bytes;
-}
-
-/* Of one stage, as it recomputes; guessed, or as its programs have it. */
-static void
-stage_bytes(struct trial *x, uint32_t stage, bool guess,
-	    struct search_bytes *b)
-{
-	uint32_t choice = x->choice[stage], k;
-	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
-	struct search_cost *c = guess ? x->cost : cost_of(x, choice);
-
-	*b = x->plain[stage];
-	if (c && c != x->cost) {
-		search_stage_bytes(x->s, c, lo, hi, b);
-	} else if (x->ideal) {
-		b->slot[MEMORY_TO_INPUT] -= search_less(x->s, x->ideal, lo,
-							hi);
-	} else if (guess && choice) {
-		b->slot[MEMORY_TO_INPUT] -= search_less(x->s,
-			&x->cost->choices.at[choice], lo, hi);
-	}
-	for (k = 0; k < MEMORY_NSPANS; k++) {
-		b->slot[k] = fmax(b->slot[k], 0);
-	}
-}
-
-/*
- * Slots of a rank's stages are shared where they are of one size: no more of
- * them than are held at once, of the largest.
- */
-static double
-moving_bytes(struct trial *x, uint32_t rank, bool guess)
-{
-	const struct search_slots *slots = x->t->slots;
-	double each[MEMORY_NSPANS] = { 0 }, most[MEMORY_NSPANS] = { 0 };
-	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i, k;
-	double temp = 0, update = 0, bytes = 0;
-
-	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
-		struct search_bytes b;
-
-		stage_bytes(x, of[i], guess, &b);
-		for (k = 0; k < MEMORY_NSPANS; k++) {
-			each[k] += b.slot[k] * slots->stage[k][of[i]];
-			most[k] = fmax(most[k], b.slot[k]);
-		}
-		temp = fmax(temp, b.temp);
-		bytes += x->nstages > 1 ? b.waits : 0;
-		update = fmax(update, search_update_temp(x->s, update_of(x),
-				x->first[of[i]],
-				x->first[of[i]] + x->layers[of[i]]));
-	}
-	for (k = 0; k < MEMORY_NSPANS; k++) {
-		bytes += fmin(each[k], most[k] * slots->rank[k][rank]);
-	}
-	return fmax(bytes + temp, update);
-}
-
-/* What is guessed to fit, is looked at. */
-static bool
-fits_in(struct trial *x, uint32_t rank, double room, double *bytes)
-{
-	*bytes = moving_bytes(x, rank, true);
-	if (*bytes <= room && !x->guess) {
-		*bytes = moving_bytes(x, rank, false);
-	}
-	return *bytes <= room;
-}
-
-/* It would not fit if it kept what no choice keeps. */
-static bool
-is_hopeless(struct trial *x, uint32_t rank, double room)
-{
-	struct search_choice all = { 0 };
-	double bytes;
-	uint32_t i, k;
-
-	for (i = 0; i < x->cost->choices.n; i++) {
-		for (k = 0; k < x->s->nkinds; k++) {
-			all.less[k] = fmax(all.less[k],
-					   x->cost->choices.at[i].less[k]);
-		}
-	}
-	x->ideal = &all;
-	bytes = moving_bytes(x, rank, true);
-	x->ideal = NULL;
-	return bytes > HOPELESS * room;
-}
-
-static void
-choose(struct trial *x, uint32_t rank, uint32_t choice)
-{
-	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i;
-
-	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
-		x->choice[of[i]] = choice;
-	}
-}
-
-/*
- * The mildest choice with which the rank fits, all its stages alike.  Before
- * it is said that none does, the one that keeps least is not guessed.
- */
-static bool
-fit_alike(struct trial *x, uint32_t rank, double room, double *bytes)
-{
-	double least = INFINITY;
-	uint32_t c = 0, best = 0;
-
-	do {
-		choose(x, rank, c);
-		if (fits_in(x, rank, room, bytes)) {
-			return true;
-		}
-		if (*bytes < least) {
-			least = *bytes;
-			best = c;
-		}
-		search_choices(x->s, &x->key, x->t, x->cost);
-		if (c == 0 && isfinite(x->s->worst_us) &&
-		    is_hopeless(x, rank, room)) {
-			return false;
-		}
-	} while (++c < x->cost->choices.n);
-	choose(x, rank, best);
-	*bytes = moving_bytes(x, rank, false);
-	return *bytes <= room;
-}
-
-static void
-set_degrees(const struct trial *x, struct plan *p)
-{
-	const struct search_group *g = x->t->g;
-
-	*p = x->s->base;
-	p->tp = g->tp;
-	p->cp = g->cp;
-	p->ep = g->ep;
-	p->dp = g->dp;
-	p->pp = g->pp;
-	p->microbatch = x->t->microbatch;
-	p->nmicrobatches = x->t->nmicrobatches;
-	p->interleave = x->t->chunks;
-	p->schedule = x->t->sched->name;
-	p->zero = x->key.zero;
-	p->sequence = x->key.sequence;
-	p->offload = x->key.offload;
-}
-
-static double
-lesson(const struct trial *x, uint32_t rank)
-{
-	struct plan p;
-
-	if (!x->s->lessons.n) {
-		return 0;
-	}
-	set_degrees(x, &p);
-	return search_lesson(x->s, &p, rank);
-}
-
-/* Then stages one by one, the last first, are made milder if that fits too. */
-static bool
-fit_rank(struct trial *x, uint32_t rank, struct fit *f)
-{
-	double room, bytes, fixed = fixed_bytes(x, rank);
-	bool ok;
-	uint32_t n;
-
-	room = (double)x->s->out->memory_bytes - lesson(x, rank) - fixed;
-	ok = fit_alike(x, rank, room, &bytes);
-	n = x->t->chunks > 1 ? (uint32_t)x->t->chunks : 0;
-	while (ok && n-- > 0) {
-		uint32_t i = x->stages[rank * (uint32_t)x->t->chunks + n];
-		uint32_t was = x->choice[i];
-
-		for (x->choice[i] = 0; x->choice[i] < was &&
-		     !fits_in(x, rank, room, &bytes); x->choice[i]++) {
-		}
-		bytes = moving_bytes(x, rank, x->guess);
-	}
-	if (fixed + bytes > f->most) {
-		f->most = fixed + bytes;
-		f->fullest = rank;
-	}
-	return ok;
-}
-
-/* A list by stage, if they differ. */
-static void
-set_recompute(const struct trial *x, struct plan *p)
-{
-	bool alike = true;
-	uint32_t i;
-
-	if (!x->cost->choices.n) {
-		return;
-	}
-	for (i = 1; i < x->nstages; i++) {
-		alike &= x->choice[i] == x->choice[0];
-	}
-	p->recompute = x->cost->choices.at[x->choice[0]].words;
-	p->recompute_of = alike ? NULL
-		: arena_alloc(x->s->a, x->nstages * sizeof *p->recompute_of);
-	for (i = 0; !alike && i < x->nstages; i++) {
-		p->recompute_of[i] = x->cost->choices.at[x->choice[i]].words;
-	}
-}
-
-static void
-as_plan(const struct trial *x, struct plan *p)
-{
-	set_degrees(x, p);
-	p->nstages = x->nstages;
-	p->nranks = x->t->g->used;
-	p->layers = arena_dup(x->s->a, x->layers, x->nstages *
-			      sizeof *x->layers);
-	set_recompute(x, p);
-}
-
-static void
-set_plain(struct trial *x)
-{
-	uint32_t i;
-
-	x->plain = arena_alloc(&x->s->tmp, x->nstages * sizeof *x->plain);
-	for (i = 0; i < x->nstages; i++) {
-		search_stage_bytes(x->s, x->cost, x->first[i],
-				   x->first[i] + x->layers[i], &x->plain[i]);
-	}
-}
-
-static bool
-fits(struct trial *x, struct fit *f)
-{
-	struct search_report *out = x->s->out;
-	bool enough = isfinite(x->s->worst_us), ok = true;
-	uint32_t r;
-
-	*f = (struct fit){ 0 };
-	set_plain(x);
-	for (r = 0; r < (uint32_t)x->t->g->pp && (ok || !enough); r++) {
-		ok &= fit_rank(x, r, f);
-	}
-	if (!ok) {
-		out->full++;
-		if (enough) {	/* nobody asks what it would take */
-			return false;
-		}
-		if (!out->any_near || f->most < (double)out->least.bytes) {
-			out->any_near = true;
-			out->least.bytes = (int64_t)f->most;
-			out->least.fullest = f->fullest;
-			as_plan(x, &out->least.plan);
-		}
-	}
-	return ok;
-}
-
 /* ---- the best so far ---- */
 
 static void
-take(struct trial *x, const struct fit *f)
+take(struct trial *x, const struct trial_fit *f)
 {
 	struct search_report *out = x->s->out;
 	uint32_t top = search_top(x->s), i;
@@ -506,7 +205,7 @@ take(struct trial *x, const struct fit *f)
 	if (e.step_us >= x->s->worst_us) {
 		return;
 	}
-	as_plan(x, &e.plan);
+	trial_plan(x, &e.plan);
 	if (out->found.n < top) {	/* else the last one goes */
 		VEC_PUSH(x->s->a, &out->found, e);
 	}
@@ -554,7 +253,7 @@ is_plain_cut(struct trial *x)
  * step takes about.
  */
 static enum fate
-recomputed(struct trial *x, struct fit *f)
+recomputed(struct trial *x, struct trial_fit *f)
 {
 	enum fate fate = FITS;
 	uint32_t i;
@@ -573,7 +272,7 @@ recomputed(struct trial *x, struct fit *f)
 		return CUT_TIGHT;
 	}
 	x->guess = false;
-	return !fits(x, f) ? FULL : is_cut(x) ? CUT_TIGHT : fate;
+	return !trial_fits(x, f) ? FULL : is_cut(x) ? CUT_TIGHT : fate;
 }
 
 /* With ZeRO and layers chosen. */
@@ -581,7 +280,7 @@ static enum fate
 with_layers(struct trial *x)
 {
 	enum fate fate;
-	struct fit f;
+	struct trial_fit f;
 
 	x->s->out->priced++;
 	x->guess = false;
@@ -590,7 +289,7 @@ with_layers(struct trial *x)
 		return CUT;
 	}
 	x->guess = true;
-	if (!fits(x, &f)) {
+	if (!trial_fits(x, &f)) {
 		return FULL;
 	}
 	fate = recomputed(x, &f);
@@ -661,7 +360,7 @@ least_all(struct trial *x)
 	uint32_t i;
 
 	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
-		most = fmax(most, search_whole_bytes(x->s, update_of(x), lo,
+		most = fmax(most, search_whole_bytes(x->s, trial_update(x), lo,
 						     lo + x->layers[i]));
 	}
 	return most;

@@ -1,0 +1,281 @@
+/*
+ * Whether a plan fits: what each rank of its pipeline holds, and how its
+ * stages recompute so that it does.
+ */
+#include "passes/search_trial.h"
+
+#include <math.h>
+
+/* Beyond so much of the room, what is guessed to be held surely is. */
+#define HOPELESS 1.25
+
+/* What does not change with how it recomputes. */
+static double
+fixed_bytes(struct trial *x, uint32_t rank)
+{
+	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i;
+	double bytes = 0;
+
+	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
+		bytes += search_fixed_bytes(x->s, trial_update(x),
+			x->first[of[i]], x->first[of[i]] + x->layers[of[i]]);
+	}
+	return bytes;
+}
+
+/* Of one stage, as it recomputes; guessed, or as its programs have it. */
+static void
+stage_bytes(struct trial *x, uint32_t stage, bool guess,
+	    struct search_bytes *b)
+{
+	uint32_t choice = x->choice[stage], k;
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	struct search_cost *c = guess ? x->cost : trial_cost(x, choice);
+
+	*b = x->plain[stage];
+	if (c && c != x->cost) {
+		search_stage_bytes(x->s, c, lo, hi, b);
+	} else if (x->ideal) {
+		b->slot[MEMORY_TO_INPUT] -= search_less(x->s, x->ideal, lo,
+							hi);
+	} else if (guess && choice) {
+		b->slot[MEMORY_TO_INPUT] -= search_less(x->s,
+			&x->cost->choices.at[choice], lo, hi);
+	}
+	for (k = 0; k < MEMORY_NSPANS; k++) {
+		b->slot[k] = fmax(b->slot[k], 0);
+	}
+}
+
+/*
+ * Slots of a rank's stages are shared where they are of one size: no more of
+ * them than are held at once, of the largest.
+ */
+static double
+moving_bytes(struct trial *x, uint32_t rank, bool guess)
+{
+	const struct search_slots *slots = x->t->slots;
+	double each[MEMORY_NSPANS] = { 0 }, most[MEMORY_NSPANS] = { 0 };
+	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i, k;
+	double temp = 0, update = 0, bytes = 0;
+
+	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
+		struct search_bytes b;
+
+		stage_bytes(x, of[i], guess, &b);
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			each[k] += b.slot[k] * slots->stage[k][of[i]];
+			most[k] = fmax(most[k], b.slot[k]);
+		}
+		temp = fmax(temp, b.temp);
+		bytes += x->nstages > 1 ? b.waits : 0;
+		update = fmax(update, search_update_temp(x->s, trial_update(x),
+				x->first[of[i]],
+				x->first[of[i]] + x->layers[of[i]]));
+	}
+	for (k = 0; k < MEMORY_NSPANS; k++) {
+		bytes += fmin(each[k], most[k] * slots->rank[k][rank]);
+	}
+	return fmax(bytes + temp, update);
+}
+
+/* What is guessed to fit, is looked at. */
+static bool
+fits_in(struct trial *x, uint32_t rank, double room, double *bytes)
+{
+	*bytes = moving_bytes(x, rank, true);
+	if (*bytes <= room && !x->guess) {
+		*bytes = moving_bytes(x, rank, false);
+	}
+	return *bytes <= room;
+}
+
+/* It would not fit if it kept what no choice keeps. */
+static bool
+is_hopeless(struct trial *x, uint32_t rank, double room)
+{
+	struct search_choice all = { 0 };
+	double bytes;
+	uint32_t i, k;
+
+	for (i = 0; i < x->cost->choices.n; i++) {
+		for (k = 0; k < x->s->nkinds; k++) {
+			all.less[k] = fmax(all.less[k],
+					   x->cost->choices.at[i].less[k]);
+		}
+	}
+	x->ideal = &all;
+	bytes = moving_bytes(x, rank, true);
+	x->ideal = NULL;
+	return bytes > HOPELESS * room;
+}
+
+static void
+choose(struct trial *x, uint32_t rank, uint32_t choice)
+{
+	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i;
+
+	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
+		x->choice[of[i]] = choice;
+	}
+}
+
+/*
+ * The mildest choice with which the rank fits, all its stages alike.  Before
+ * it is said that none does, the one that keeps least is not guessed.
+ */
+static bool
+fit_alike(struct trial *x, uint32_t rank, double room, double *bytes)
+{
+	double least = INFINITY;
+	uint32_t c = 0, best = 0;
+
+	do {
+		choose(x, rank, c);
+		if (fits_in(x, rank, room, bytes)) {
+			return true;
+		}
+		if (*bytes < least) {
+			least = *bytes;
+			best = c;
+		}
+		search_choices(x->s, &x->key, x->t, x->cost);
+		if (c == 0 && isfinite(x->s->worst_us) &&
+		    is_hopeless(x, rank, room)) {
+			return false;
+		}
+	} while (++c < x->cost->choices.n);
+	choose(x, rank, best);
+	*bytes = moving_bytes(x, rank, false);
+	return *bytes <= room;
+}
+
+static void
+set_degrees(const struct trial *x, struct plan *p)
+{
+	const struct search_group *g = x->t->g;
+
+	*p = x->s->base;
+	p->tp = g->tp;
+	p->cp = g->cp;
+	p->ep = g->ep;
+	p->dp = g->dp;
+	p->pp = g->pp;
+	p->microbatch = x->t->microbatch;
+	p->nmicrobatches = x->t->nmicrobatches;
+	p->interleave = x->t->chunks;
+	p->schedule = x->t->sched->name;
+	p->zero = x->key.zero;
+	p->sequence = x->key.sequence;
+	p->offload = x->key.offload;
+}
+
+static double
+lesson(const struct trial *x, uint32_t rank)
+{
+	struct plan p;
+
+	if (!x->s->lessons.n) {
+		return 0;
+	}
+	set_degrees(x, &p);
+	return search_lesson(x->s, &p, rank);
+}
+
+/* Then stages one by one, the last first, are made milder if that fits too. */
+static bool
+fit_rank(struct trial *x, uint32_t rank, struct trial_fit *f)
+{
+	double room, bytes, fixed = fixed_bytes(x, rank);
+	bool ok;
+	uint32_t n;
+
+	room = (double)x->s->out->memory_bytes - lesson(x, rank) - fixed;
+	ok = fit_alike(x, rank, room, &bytes);
+	n = x->t->chunks > 1 ? (uint32_t)x->t->chunks : 0;
+	while (ok && n-- > 0) {
+		uint32_t i = x->stages[rank * (uint32_t)x->t->chunks + n];
+		uint32_t was = x->choice[i];
+
+		for (x->choice[i] = 0; x->choice[i] < was &&
+		     !fits_in(x, rank, room, &bytes); x->choice[i]++) {
+		}
+		bytes = moving_bytes(x, rank, x->guess);
+	}
+	if (fixed + bytes > f->most) {
+		f->most = fixed + bytes;
+		f->fullest = rank;
+	}
+	return ok;
+}
+
+/* A list by stage, if they differ. */
+static void
+set_recompute(const struct trial *x, struct plan *p)
+{
+	bool alike = true;
+	uint32_t i;
+
+	if (!x->cost->choices.n) {
+		return;
+	}
+	for (i = 1; i < x->nstages; i++) {
+		alike &= x->choice[i] == x->choice[0];
+	}
+	p->recompute = x->cost->choices.at[x->choice[0]].words;
+	p->recompute_of = alike ? NULL
+		: arena_alloc(x->s->a, x->nstages * sizeof *p->recompute_of);
+	for (i = 0; !alike && i < x->nstages; i++) {
+		p->recompute_of[i] = x->cost->choices.at[x->choice[i]].words;
+	}
+}
+
+void
+trial_plan(const struct trial *x, struct plan *p)
+{
+	set_degrees(x, p);
+	p->nstages = x->nstages;
+	p->nranks = x->t->g->used;
+	p->layers = arena_dup(x->s->a, x->layers, x->nstages *
+			      sizeof *x->layers);
+	set_recompute(x, p);
+}
+
+static void
+set_plain(struct trial *x)
+{
+	uint32_t i;
+
+	x->plain = arena_alloc(&x->s->tmp, x->nstages * sizeof *x->plain);
+	for (i = 0; i < x->nstages; i++) {
+		search_stage_bytes(x->s, x->cost, x->first[i],
+				   x->first[i] + x->layers[i], &x->plain[i]);
+	}
+}
+
+bool
+trial_fits(struct trial *x, struct trial_fit *f)
+{
+	struct search_report *out = x->s->out;
+	bool enough = isfinite(x->s->worst_us), ok = true;
+	uint32_t r;
+
+	*f = (struct trial_fit){ 0 };
+	set_plain(x);
+	for (r = 0; r < (uint32_t)x->t->g->pp && (ok || !enough); r++) {
+		ok &= fit_rank(x, r, f);
+	}
+	if (!ok) {
+		out->full++;
+		if (enough) {	/* nobody asks what it would take */
+			return false;
+		}
+		if (!out->any_near || f->most < (double)out->least.bytes) {
+			out->any_near = true;
+			out->least.bytes = (int64_t)f->most;
+			out->least.fullest = f->fullest;
+			trial_plan(x, &out->least.plan);
+		}
+	}
+	return ok;
+}

@@ -1,0 +1,47 @@
+/*
+ * Between search_try.c (when) and search_fit.c (whether it fits).
+ */
+#ifndef PASSES_SEARCH_TRIAL_H
+#define PASSES_SEARCH_TRIAL_H
+
+#include "passes/search_parts.h"
+
+/* One plan on its way to a price. */
+struct trial {
+	struct search *s;
+	const struct search_try *t;
+	struct search_key key;
+	uint32_t nstages;
+	int64_t *layers;
+	uint32_t *choice;	/* by stage: how it recomputes */
+	bool guess;		/* what that takes, instead of making it */
+	struct search_cost *cost;
+	struct search_cost **made;	/* by choice; NULL: not yet */
+	struct search_bytes *plain;	/* by stage: as it is placed */
+	struct search_update *update;	/* NULL: not yet */
+	const struct search_choice *ideal;	/* instead of all, or NULL */
+	uint32_t *rank_of;	/* by stage */
+	uint32_t *stages;	/* by rank: `chunks` each */
+	int64_t *first;		/* by stage: its first layer */
+	struct price p;
+};
+
+struct trial_fit {
+	double most;		/* bytes of the fullest rank */
+	uint32_t fullest;
+};
+
+/* ---- search_try.c ----------------------------------------------------- */
+
+/* Of the programs that recompute so; NULL: there are none. */
+struct search_cost *trial_cost(struct trial *x, uint32_t choice);
+struct search_update *trial_update(struct trial *x);
+
+/* ---- search_fit.c ----------------------------------------------------- */
+
+/* Sets how stages recompute so that all ranks have room; false: none does. */
+bool trial_fits(struct trial *x, struct trial_fit *f);
+/* The whole plan, in the report's arena. */
+void trial_plan(const struct trial *x, struct plan *p);
+
+#endif
