@@ -120,6 +120,14 @@ find_work(struct search *s)
 	return true;
 }
 
+static struct span
+span_of(const struct search *s, const char *key)
+{
+	const struct ir_setting *x = ir_setting(s->m, key);
+
+	return x ? x->span : (struct span){ 0, 0 };
+}
+
 bool
 search_open(struct search *s)
 {
@@ -127,9 +135,16 @@ search_open(struct search *s)
 
 	find_pins(s);
 	if (s->pinned[PIN_SCHEDULE] && s->base.schedule_file) {
-		diag_error(&s->m->ctx->diags, (struct span){ 0, 0 },
+		diag_error(&s->m->ctx->diags, span_of(s, "plan.schedule"),
 			   "a search makes its own schedules, and `schedule` "
 			   "is a file: give the whole plan with --plan");
+		return false;
+	}
+	if (s->base.recompute_of) {
+		diag_error(&s->m->ctx->diags, span_of(s, "plan.recompute"),
+			   "a search takes one set of `recompute` for all "
+			   "stages, or none and chooses, and this is a list "
+			   "by stage: give the whole plan with --plan");
 		return false;
 	}
 	plan_facts(s->m, &f);

@@ -154,6 +154,10 @@ refused 2 'found `serch` (did you mean `search`?)' --target h100x8 \
 	--explain=cost,serch "$model"
 refused 2 'is one of cost, memory, search; found ``' --target h100x8 \
 	--explain=cost, "$model"
+refused 1 '--pin:1:6: error: a search takes one set of `recompute`' \
+	--target h100x8 --pin 'pp=2,recompute=(q+k)*1+none*1' "$model"
+refused 1 '--pin:1:1: error: a search makes its own schedules' \
+	--target h100x8 --pin schedule=x.csv "$model"
 for asked in --top=3 --why-not=tp=2 --explain=search --explain=cost \
 	--emit=plans; do
 	refused 1 'goes with --target' $asked "$model"
