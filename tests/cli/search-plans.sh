@@ -3,6 +3,7 @@
 # the network is slow, a plan reads back at its price, twice the same text,
 # it fits by its arena, pins are honoured, and it computes the unsplit model.
 set -u
+[ "${SLOW_TESTS-}" = skip ] && exit 77
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 examples=${top_srcdir:?}/examples

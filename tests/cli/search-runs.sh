@@ -7,6 +7,7 @@
 #   llmc validate --search [--rows] tests/data/train.tsv
 # shellcheck disable=SC2016 # messages quote with back quotes
 set -u
+[ "${SLOW_TESTS-}" = skip ] && exit 77
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 data=${top_srcdir:?}/tests/data/train.tsv

@@ -2,6 +2,7 @@
 # llmc validate on the committed measurements: the marks of docs/cost.md are
 # kept, columns are found by name, and no row is lost without a word.
 set -u
+[ "${SLOW_TESTS-}" = skip ] && exit 77
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 data=${top_srcdir:?}/tests/data
