@@ -102,8 +102,8 @@ solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
 	size_t i;
 
 	set_scope(s, &t, nvars, vars);
-	if (t.nvars == nvars &&
-	    memcmp(t.vars, vars, nvars * sizeof *vars) == 0) {
+	if (t.nvars == nvars && (nvars == 0 ||
+	    memcmp(t.vars, vars, nvars * sizeof *vars) == 0)) {
 		t.cost = arena_dup(s->arena, table, t.n * sizeof *t.cost);
 	} else {
 		t.cost = arena_alloc(s->arena, t.n * sizeof *t.cost);
