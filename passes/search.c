@@ -43,14 +43,18 @@ walk(struct search *s, double worst_us, bool guessing)
 	s->out->found.n = 0;
 	s->out->space = 0;
 	s->out->full = s->out->priced = s->out->cut = s->out->groups_full = 0;
+	s->out->groups_cut = 0;
 	for (i = 0; i < s->groups.n; i++) {
-		if (s->groups.at[i].bound_us < s->worst_us) {
-			search_each(s, &s->groups.at[i], search_one);
+		const struct search_group *g = &s->groups.at[i];
+
+		if (g->bound_us < s->worst_us) {
+			search_each(s, g, search_one);
+			continue;
 		}
-	}
-	s->out->groups_cut = s->groups.n - i;
-	for (; !guessing && i < s->groups.n; i++) {	/* only counted */
-		search_each(s, &s->groups.at[i], NULL);
+		s->out->groups_cut++;
+		if (!guessing) {	/* only counted */
+			search_each(s, g, NULL);
+		}
 	}
 }
 
