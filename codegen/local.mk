@@ -4,4 +4,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_CPPFLAGS = $(AM_CPPFLAGS) $(LLVM_CFLAGS) $(NVRTC_CFLAGS)
 %C%_libcodegen_a_SOURCES = \
 	%D%/cg.h \
+	%D%/cpu/cpu.h \
+	%D%/ll.h \
 	%D%/toolchain.c

@@ -2,6 +2,7 @@
 noinst_LIBRARIES += %D%/librt_llmc.a
 
 %C%_librt_llmc_a_SOURCES = \
+	%D%/abi.h \
 	%D%/error.c \
 	%D%/error.h \
 	%D%/json.c \

@@ -34,12 +34,12 @@ BEGIN {
 		"passes/kernels.h passes/memory.h passes/pass.h passes/plan.h " \
 		"passes/price.h passes/ranks.h passes/sched.h " \
 		"passes/search.h passes/sim.h " \
-		"passes/target.h codegen/cg.h runtime/measure.h " \
-		"runtime/rt.h", list, " ")
+		"passes/target.h codegen/cg.h runtime/abi.h " \
+		"runtime/measure.h runtime/rt.h", list, " ")
 	for (i = 1; i <= n; i++)
 		public[list[i]] = 1
 	sees["passes"] = " ir "
-	sees["codegen"] = " ir passes "
+	sees["codegen"] = " ir passes runtime "
 	sees["frontend"] = " ir passes codegen runtime "
 }
 {
@@ -68,6 +68,9 @@ name ~ /^\./ { bad("name it from the top of the sources"); next }
 		next
 	if (index(sees[folder], " " to " ") == 0)
 		bad(folder "/ must not know " to "/")
+	else if (folder == "codegen" && to == "runtime" &&
+		 name != "runtime/abi.h")
+		bad("of runtime/ a plan knows abi.h only")
 	else if (!(name in public) && name !~ /^(ir|passes)\/[a-z]*\.def$/)
 		bad("it is private to " to "/")
 }

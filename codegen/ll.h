@@ -1,0 +1,200 @@
+/*
+ * LLVM, as far as we need it: ll.c is the one file that sees its headers, and
+ * loads the library when code is generated.  Types are small structs, values
+ * are opaque; every function below appends at the builder's place.
+ */
+#ifndef CODEGEN_LL_H
+#define CODEGEN_LL_H
+
+#include "ir/base.h"
+
+enum ll_base {
+	LL_VOID, LL_I1, LL_I8, LL_I16, LL_I32, LL_I64,
+	LL_F16, LL_BF16, LL_F32, LL_F64, LL_PTR
+};
+
+/* A number, or a vector of `lanes` > 1 of them. */
+struct ll_type {
+	uint8_t base;		/* enum ll_base */
+	uint16_t lanes;		/* 1: no vector */
+};
+
+static inline struct ll_type
+ll_type(enum ll_base base, uint32_t lanes)
+{
+	return (struct ll_type){ (uint8_t)base, (uint16_t)lanes };
+}
+
+struct ll;			/* a module being built, and its builder */
+struct ll_value;		/* a number, a pointer, a function, data */
+struct ll_block;
+
+/* ---- modules ---- */
+
+/* For that CPU ("native", "x86-64-v3", ...). NULL: *why. */
+struct ll *ll_new(struct arena *a, const char *cpu, const char **why);
+void ll_free(struct ll *l);
+/* What the CPU is and has, as LLVM says: "znver4", "+avx512f,+avx2,...". */
+const char *ll_cpu(const struct ll *l);
+const char *ll_features(const struct ll *l);
+bool ll_has(const struct ll *l, const char *feature);	/* "avx512f" */
+/* Numbers of that base in the widest register. */
+uint32_t ll_lanes(const struct ll *l, enum ll_base base);
+/* Text, for --emit=llvm; unoptimised before ll_optimize. */
+void ll_print(struct ll *l, struct buf *out);
+/* False: *why; our bug. */
+bool ll_verify(struct ll *l, const char **why);
+bool ll_optimize(struct ll *l, const char **why);
+/* The object file. */
+bool ll_object(struct ll *l, struct buf *out, const char **why);
+
+/* ---- functions ---- */
+
+/* Internal unless `shown`. */
+struct ll_value *ll_func(struct ll *l, const char *name, struct ll_type ret,
+			 const struct ll_type *params, uint32_t n, bool shown);
+struct ll_value *ll_param(struct ll_value *func, uint32_t i);
+/* A function of the C library, or the runtime. */
+struct ll_value *ll_extern(struct ll *l, const char *name, struct ll_type ret,
+			   const struct ll_type *params, uint32_t n);
+/* What is never null, aliased, or read twice: as on `restrict`. */
+void ll_noalias(struct ll *l, struct ll_value *func, uint32_t param);
+/* A new block of the function whose block is being filled, or of func. */
+struct ll_block *ll_block(struct ll *l, struct ll_value *func,
+			  const char *name);
+void ll_at(struct ll *l, struct ll_block *b);
+struct ll_block *ll_here(struct ll *l);
+
+void ll_jump(struct ll *l, struct ll_block *to);
+void ll_branch(struct ll *l, struct ll_value *cond, struct ll_block *yes,
+	       struct ll_block *no);
+void ll_return(struct ll *l, struct ll_value *v);	/* NULL: nothing */
+/* Operands must be added once the blocks they come from end. */
+struct ll_value *ll_phi(struct ll *l, struct ll_type t);
+void ll_phi_add(struct ll *l, struct ll_value *phi, struct ll_value *v,
+		struct ll_block *from);
+struct ll_value *ll_call(struct ll *l, struct ll_value *func,
+			 struct ll_value *const *args, uint32_t n);
+/* Of a pointer to such a function. */
+struct ll_value *ll_call_ptr(struct ll *l, struct ll_value *ptr,
+			     struct ll_type ret, const struct ll_type *params,
+			     struct ll_value *const *args, uint32_t n);
+
+/*
+ * for (i = from; i < to; i += step), all i64; carries up to LL_CARRY values.
+ *	ll_loop(l, &k, from, to, 1, init, n);   body: k.i, k.at[0] ...
+ *	ll_loop_end(l, &k, next);               then: k.at[0] .. are the last
+ * The body may be empty of trips.
+ */
+#define LL_CARRY 64
+struct ll_loop {
+	struct ll_value *i;
+	struct ll_value *at[LL_CARRY];
+	uint32_t n;
+	/* ll.c's own */
+	struct ll_value *to;
+	int64_t step;
+	struct ll_block *head, *after;
+};
+void ll_loop(struct ll *l, struct ll_loop *k, struct ll_value *from,
+	     struct ll_value *to, int64_t step,
+	     struct ll_value *const *init, uint32_t n);
+void ll_loop_end(struct ll *l, struct ll_loop *k,
+		 struct ll_value *const *next);
+
+/* ---- constants and data ---- */
+
+struct ll_value *ll_int(struct ll *l, struct ll_type t, int64_t v);	/* splat */
+struct ll_value *ll_num(struct ll *l, struct ll_type t, double v);	/* splat */
+struct ll_value *ll_i64(struct ll *l, int64_t v);
+struct ll_value *ll_null(struct ll *l);	/* a pointer */
+struct ll_value *ll_zero(struct ll *l, struct ll_type t);
+struct ll_value *ll_undef(struct ll *l, struct ll_type t);
+/* <0, 1, 2, ...> */
+struct ll_value *ll_iota(struct ll *l, struct ll_type t);
+/* Data of i64, double and pointers side by side; `name` NULL: internal. */
+struct ll_value *ll_data(struct ll *l, const char *name,
+			 struct ll_value *const *words, uint32_t n);
+/* The same, declared before it is known; n words. */
+struct ll_value *ll_data_later(struct ll *l, uint32_t n);
+void ll_data_set(struct ll *l, struct ll_value *data,
+		 struct ll_value *const *words, uint32_t n);
+/* The place of word i of data, as a constant pointer. */
+struct ll_value *ll_data_at(struct ll *l, struct ll_value *data, uint32_t i);
+/* n i64 */
+struct ll_value *ll_table(struct ll *l, const int64_t *at, uint32_t n);
+/* A string with its NUL; equal ones are one. */
+struct ll_value *ll_text(struct ll *l, const char *s);
+struct ll_value *ll_bytes(struct ll *l, const void *at, size_t n);
+
+/* ---- arithmetic; operands of one type ---- */
+
+enum ll_op {
+	LL_ADD, LL_SUB, LL_MUL, LL_DIV, LL_REM,	/* of floats, or signed */
+	LL_UDIV, LL_UREM, LL_AND, LL_OR, LL_XOR, LL_SHL, LL_LSHR, LL_ASHR
+};
+enum ll_test { LL_EQ, LL_NE, LL_LT, LL_LE, LL_GT, LL_GE, LL_ULT };
+
+struct ll_type ll_typeof(struct ll *l, struct ll_value *v);
+struct ll_value *ll_bin(struct ll *l, enum ll_op op, struct ll_value *a,
+			struct ll_value *b);
+struct ll_value *ll_neg(struct ll *l, struct ll_value *a);
+/* Of floats: ordered; NE: true of NaN. Result i1. */
+struct ll_value *ll_test(struct ll *l, enum ll_test t, struct ll_value *a,
+			 struct ll_value *b);
+struct ll_value *ll_select(struct ll *l, struct ll_value *cond,
+			   struct ll_value *yes, struct ll_value *no);
+/* To another base, the same lanes; ints are signed, i1 is 0 or 1. */
+struct ll_value *ll_cast(struct ll *l, struct ll_value *v, enum ll_base to);
+/* The same bits. */
+struct ll_value *ll_bits(struct ll *l, struct ll_value *v, struct ll_type to);
+struct ll_value *ll_fma(struct ll *l, struct ll_value *a, struct ll_value *b,
+			struct ll_value *c);
+/* llvm.NAME of one to three operands of one type: "sqrt", "fabs", "floor",
+ * "maxnum", "minnum", "roundeven". */
+struct ll_value *ll_math(struct ll *l, const char *name,
+			 struct ll_value *const *args, uint32_t n);
+/* Any intrinsic by its full name, with that type of call. */
+struct ll_value *ll_intrinsic(struct ll *l, const char *name,
+			      struct ll_type ret,
+			      struct ll_value *const *args, uint32_t n);
+
+/* ---- vectors ---- */
+
+struct ll_value *ll_splat(struct ll *l, struct ll_value *v, uint32_t lanes);
+struct ll_value *ll_lane(struct ll *l, struct ll_value *v, uint32_t i);
+struct ll_value *ll_set_lane(struct ll *l, struct ll_value *v,
+			     struct ll_value *x, uint32_t i);
+/* n lanes of a and b, which count on from a's; -1: any. */
+struct ll_value *ll_shuffle(struct ll *l, struct ll_value *a,
+			    struct ll_value *b, const int *pick, uint32_t n);
+/* Over the lanes, as a tree: any order. */
+struct ll_value *ll_sum(struct ll *l, struct ll_value *v);
+struct ll_value *ll_max(struct ll *l, struct ll_value *v);
+/* The first n lanes: i < n, n an i64. */
+struct ll_value *ll_mask(struct ll *l, struct ll_value *n, uint32_t lanes);
+
+/* ---- memory ---- */
+
+/* Alignment is that of an element. */
+struct ll_value *ll_load(struct ll *l, struct ll_type t, struct ll_value *ptr);
+void ll_store(struct ll *l, struct ll_value *v, struct ll_value *ptr);
+/* Lanes whose bit is not set are 0, and not touched. */
+struct ll_value *ll_load_if(struct ll *l, struct ll_type t,
+			    struct ll_value *ptr, struct ll_value *mask);
+void ll_store_if(struct ll *l, struct ll_value *v, struct ll_value *ptr,
+		 struct ll_value *mask);
+/* From base + 8-bit offsets, an i64 each; mask NULL: all. */
+struct ll_value *ll_gather(struct ll *l, struct ll_type t,
+			   struct ll_value *base, struct ll_value *offsets,
+			   struct ll_value *mask);
+struct ll_value *ll_plus(struct ll *l, struct ll_value *ptr,
+			 struct ll_value *bytes);
+struct ll_value *ll_plus_n(struct ll *l, struct ll_value *ptr, int64_t bytes);
+/* Room on the stack, in the function's entry; aligned to 64. */
+struct ll_value *ll_room(struct ll *l, struct ll_type t, int64_t n);
+void ll_copy(struct ll *l, struct ll_value *to, struct ll_value *from,
+	     struct ll_value *bytes);
+void ll_prefetch(struct ll *l, struct ll_value *ptr);
+
+#endif

@@ -1,0 +1,247 @@
+/*
+ * abi.h - what a compiled plan and the runtime know of each other.
+ *
+ * The compiler writes one `const struct rt_plan llmc_plan` with all that hangs
+ * on it; the runtime reads it and calls its functions.  Every field is eight
+ * bytes wide, an int64_t, a double or a pointer, so that both sides agree on
+ * where it lies without asking a C compiler.  This is the one header of
+ * runtime/ that codegen/ includes; a change of meaning raises RT_ABI_VERSION.
+ *
+ * Counts come before the arrays that they count.  Axes are numbered from 1,
+ * as in the IR; a set of axes has bit a for axis a.
+ */
+#ifndef RT_ABI_H
+#define RT_ABI_H
+
+#include <stdint.h>
+
+#define RT_ABI_VERSION 1
+#define RT_MAX_AXES 8
+#define RT_MAX_PIECES 9
+#define RT_MAX_DIMS 8
+
+/* An element, in memory. */
+enum rt_elem {
+	RT_ELEM_F64, RT_ELEM_F32, RT_ELEM_BF16, RT_ELEM_F16, RT_ELEM_I32
+};
+
+/* ---- who has what ------------------------------------------------------ */
+
+/* Positions of a dim, in the order in which a rank has them. */
+struct rt_pieces {
+	int64_t n, total;
+	struct {
+		int64_t start, count;
+	} at[RT_MAX_PIECES];
+};
+
+/* How ranks, and microbatches, share the positions of a dim. */
+struct rt_spread {
+	int64_t size;		/* positions in all */
+	int64_t by_time;	/* 1: microbatches have different ones */
+	/* by rank; if by_time: [rank * microbatches + microbatch] */
+	const struct rt_pieces *at;
+};
+
+/* An axis of the mesh; ranks count its axes but time, the last fastest. */
+struct rt_axis {
+	const char *name;
+	int64_t size;
+	int64_t time;		/* 1: microbatches, one after the other */
+};
+
+/* ---- kernels ----------------------------------------------------------- */
+
+/* What a kernel is called with. */
+struct rt_call {
+	char *const *at;	/* its operands */
+	const struct rt_pieces *const *pieces;	/* of the dims it asks about */
+	const int64_t *num;	/* other numbers: keys, the step */
+	char *shared;		/* room that all workers share */
+};
+
+/*
+ * Elements of a value that ranks exchange.  Each rank of the group has the
+ * pieces `in` of each dim; what it gets is, of the pieces `out`, the sum over
+ * all ranks that have an element, or the element of the one that has it.
+ * Of a send and its recv in and out are the same.
+ */
+enum rt_talk_op {
+	RT_TALK_SUM,		/* all-reduce, reduce-scatter */
+	RT_TALK_MAX,
+	RT_TALK_COPY,		/* all-gather, all-to-all */
+	RT_TALK_SEND,		/* to the rank of another stage */
+	RT_TALK_RECV,
+	RT_TALK_FREE		/* waits until what was sent may be overwritten */
+};
+
+struct rt_talk {
+	const char *what;	/* "all_reduce x on tp", for messages */
+	int64_t op;		/* enum rt_talk_op */
+	int64_t axes;		/* the group: ranks that differ there only */
+	int64_t elem;		/* enum rt_elem */
+	int64_t ndims;
+	const struct rt_spread *const *in, *const *out;	/* by dim */
+	/* SEND, RECV, FREE */
+	int64_t channel;	/* the same number at both ends, from 0 */
+	int64_t peer;		/* the other end's place in the pipeline */
+	int64_t copies;		/* FREE: places by turns */
+};
+
+/*
+ * One part of a kernel: a function over items in any order by any workers, or
+ * a talk about what lies in shared room.  A part begins when the one before
+ * has ended on all workers.
+ */
+struct rt_step {
+	/* items from .. to - 1; `own` is the worker's room */
+	void (*run)(const struct rt_call *c, char *own, int64_t from,
+		    int64_t to);
+	int64_t items;
+	const struct rt_talk *talk;	/* if run is NULL */
+	int64_t in, out;	/* of the talk: bytes into shared room */
+};
+
+struct rt_kernel {
+	const char *what;	/* "contraction 256x768x768 dot+add" */
+	int64_t nsteps;
+	const struct rt_step *steps;
+	double flops, bytes;
+	double us;		/* as predicted; 0: not */
+};
+
+/* ---- programs ---------------------------------------------------------- */
+
+/*
+ * What the runtime lends to a program's functions; the first member of its
+ * own state.  launch and talk return 0, or what the function returns at once.
+ * `trip` is the number of the layer, -1: outside of any.
+ */
+struct rt_env {
+	char *arena;
+	/* by spread of the plan: this rank's, in this microbatch */
+	const struct rt_pieces *const *pieces;
+	int64_t step;		/* of the optimizer, from 1 */
+	int64_t seed;
+	int64_t (*launch)(struct rt_env *env, const struct rt_kernel *k,
+			  const struct rt_call *c, int64_t trip);
+	/* at[0]: where it comes from, at[1]: where it goes to */
+	int64_t (*talk)(struct rt_env *env, const struct rt_talk *t,
+			char *const *at, int64_t trip);
+};
+
+/* A phase of a stage, or an update, or the start. */
+struct rt_func {
+	const char *name;	/* "stage0_forward" */
+	int64_t stage;		/* -1: of the whole rank */
+	int64_t kind;		/* of its action: 'F', 'B', 'I', 'W', or 0 */
+	int64_t (*run)(struct rt_env *env, int64_t microbatch);
+	double us;		/* as predicted; 0: not */
+};
+
+struct rt_action {
+	const struct rt_func *func;
+	int64_t microbatch;
+};
+
+/* A tensor that lasts from step to step, whole, as checkpoints know it. */
+struct rt_tensor {
+	const char *name;	/* repeats' variables are replaced */
+	int64_t trained;	/* 1: a weight; 0: a state of the optimizer */
+	int64_t elem;		/* enum rt_elem, in the arena */
+	int64_t ndims;
+	const char *const *dims;	/* names */
+	const int64_t *sizes;
+	/* so many outermost dims are {dim} in the name: a tensor for each */
+	int64_t stacked;
+};
+
+/* What a rank has of one. */
+struct rt_hold {
+	const struct rt_tensor *tensor;
+	int64_t offset;		/* in the arena, row-major without gaps */
+	const struct rt_spread *const *dims;
+	int64_t writes;		/* 1: this place of the pipeline saves it */
+};
+
+/* Data from outside, or a result: one for each microbatch. */
+struct rt_port {
+	const char *name;	/* "tokens" */
+	int64_t elem;		/* enum rt_elem; inputs: RT_ELEM_I32 */
+	int64_t offset, apart;	/* of microbatch 0, and from one to the next */
+	int64_t below;		/* inputs: numbers are less than this */
+	int64_t ndims;
+	const char *const *names;	/* of the dims */
+	const struct rt_spread *const *dims;
+	/* results: parts of a sum over these axes, time too */
+	int64_t sum;
+};
+
+struct rt_range {
+	int64_t offset, bytes;
+};
+
+/* A number of the update that is worth a log: the gradient's norm. */
+struct rt_watch {
+	const char *name;
+	int64_t elem;
+	int64_t offset;
+};
+
+/* What ranks of one place in the pipeline run, all of whose sizes agree. */
+struct rt_program {
+	int64_t pipe;
+	int64_t arena_bytes;	/* all of it, to the byte */
+	int64_t work_offset, shared_bytes, own_bytes;	/* own: a worker's */
+	/* fills weights and states as a new run has them; may be NULL */
+	const struct rt_func *start;
+	const struct rt_func *update;
+	/* fills inputs with drawn numbers; may be NULL */
+	const struct rt_func *draw;
+	int64_t nactions;
+	const struct rt_action *actions;	/* of one step */
+	int64_t nholds;
+	const struct rt_hold *holds;
+	int64_t ninputs;
+	const struct rt_port *inputs;
+	int64_t nresults;
+	const struct rt_port *results;
+	int64_t nzero;
+	const struct rt_range *zero;	/* before each step */
+	int64_t nwatch;
+	const struct rt_watch *watch;
+};
+
+struct rt_plan {
+	int64_t abi;		/* RT_ABI_VERSION */
+	const char *compiler;	/* "llmc 0.1.0" */
+	const char *model, *target;
+	const char *cpu;	/* "x86-64-v4" */
+	int64_t nfeatures;
+	const char *const *features;	/* that it needs: "avx512f" */
+	int64_t naxes;
+	const struct rt_axis *axes;	/* by number; [0] is none */
+	int64_t pp, time;	/* axes; 0: none */
+	int64_t nranks, npipes, nstages, nmicrobatches;
+	int64_t workers;	/* at most, on a rank */
+	int64_t nspreads;
+	const struct rt_spread *spreads;
+	int64_t ngroups;
+	const int64_t *groups;	/* sets of axes, in the order of making them */
+	int64_t nchannels;
+	const int64_t *program_of;	/* by rank */
+	int64_t nprograms;
+	const struct rt_program *programs;
+	int64_t ntensors;
+	const struct rt_tensor *tensors;	/* by name */
+	int64_t batch, tokens;	/* of one step: sequences, tokens */
+	double step_us;		/* as predicted */
+	double flops;		/* of one step, for MFU */
+	double peak;		/* FLOP/s of all ranks */
+	const char *json, *llp;	/* plan.json, plan.llp */
+};
+
+/* In the object that the compiler writes. */
+extern const struct rt_plan llmc_plan;
+
+#endif
