@@ -3,6 +3,8 @@ noinst_LIBRARIES += %D%/librt_llmc.a
 
 %C%_librt_llmc_a_SOURCES = \
 	%D%/abi.h \
+	%D%/comm.h \
+	%D%/data.h \
 	%D%/error.c \
 	%D%/error.h \
 	%D%/json.c \

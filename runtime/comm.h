@@ -1,0 +1,109 @@
+/*
+ * comm.h - ranks and how they reach each other.  Behind a small table of
+ * functions stand transports: shared memory between processes of one host,
+ * MPI between hosts; a rank that is alone needs none.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef RT_COMM_H
+#define RT_COMM_H
+
+#include <stdbool.h>
+
+#include "runtime/abi.h"
+#include "runtime/rt.h"
+
+/* ---- which rank this is (world.c) ----------------------------------- */
+
+struct rt_world {
+	int64_t rank, size;
+	int64_t local_rank, local_size;	/* on this host */
+	const char *how;	/* "torchrun", "Open MPI", "local", "alone" */
+	char job[64];		/* the same on all ranks, no other job's */
+};
+
+/*
+ * Reads the environment by the caller's getenv: torchrun's variables, then
+ * Open MPI's, PMIx's, Slurm's; without any it is alone, rank 0 of 1.
+ * Variables that contradict each other are RT_FORMAT.
+ */
+enum rt_status rt_world_find(struct rt_world *w,
+			     const char *(*get)(void *user, const char *name),
+			     void *user, struct rt_error *err);
+
+/* ---- starting all ranks on this host (local.c) ----------------------- */
+
+/*
+ * Forks a process for each rank and waits for them.  In a child it returns
+ * RT_OK with *child set and *w filled; in the parent, once all have ended,
+ * with *status to exit with: that of the first that failed.  When one dies
+ * the others are told who did, and after `grace_s` they are killed.  Signals
+ * that ask to end are passed on.
+ */
+enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
+			      bool *child, int *status, struct rt_error *err);
+
+/* ---- talking (comm.c, shm.c, mpi.c) ---------------------------------- */
+
+struct rt_comm;
+
+struct rt_comm_options {
+	const struct rt_plan *plan;
+	struct rt_world world;
+	double timeout_s;	/* of a talk, until the watchdog speaks */
+	/* written when a talk fails or hangs: which rank, what, since when */
+	int report_fd;
+};
+
+/*
+ * Meets the other ranks, maps an arena of `arena_bytes` that starts as zeros,
+ * and makes the plan's groups in their order.  All ranks must come; who does
+ * not is named.  A rank that runs another plan is refused.
+ */
+enum rt_status rt_comm_open(struct rt_comm **out,
+			    const struct rt_comm_options *o,
+			    int64_t arena_bytes, struct rt_error *err);
+void rt_comm_free(struct rt_comm *c);
+char *rt_comm_arena(struct rt_comm *c);
+
+/*
+ * A talk of the plan in this microbatch; in and out lie in the arena.  Sums
+ * are added in the order of ranks, in f32 or wider, so that all ranks of a
+ * group have the same bits.  On failure err says which rank of which group,
+ * in which talk, in which layer, and for whom it waited.
+ */
+enum rt_status rt_comm_talk(struct rt_comm *c, const struct rt_talk *t,
+			    int64_t microbatch, char *in, char *out,
+			    int64_t trip, struct rt_error *err);
+
+/* Numbers of the host's own business, over ranks that differ on the axes. */
+enum rt_status rt_comm_sum_f64(struct rt_comm *c, int64_t axes, double *at,
+			       int64_t n, struct rt_error *err);
+/* Over all ranks; the sum wraps. */
+enum rt_status rt_comm_sum_u64(struct rt_comm *c, uint64_t *at, int64_t n,
+			       struct rt_error *err);
+enum rt_status rt_comm_max_i64(struct rt_comm *c, int64_t *at, int64_t n,
+			       struct rt_error *err);
+enum rt_status rt_comm_barrier(struct rt_comm *c, const char *what,
+			       struct rt_error *err);
+/* Tells all others that this rank gives up, and why; they fail soon. */
+void rt_comm_abort(struct rt_comm *c, const char *why);
+
+/* ---- ranks and axes (mesh.c) ----------------------------------------- */
+
+/* Coordinates by axis; 0 on time. */
+void rt_mesh_at(const struct rt_plan *p, int64_t rank,
+		int64_t at[RT_MAX_AXES + 1]);
+int64_t rt_mesh_number(const struct rt_plan *p,
+		       const int64_t at[RT_MAX_AXES + 1]);
+/* "rank 3 (dp=0 tp=1)" */
+void rt_mesh_text(const struct rt_plan *p, int64_t rank, char *out,
+		  size_t room);
+/* The pieces of a dim on a rank in a microbatch. */
+const struct rt_pieces *rt_pieces_of(const struct rt_plan *p,
+				     const struct rt_spread *s, int64_t rank,
+				     int64_t microbatch);
+/* Bytes of an element. */
+int64_t rt_elem_bytes(enum rt_elem e);
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * data.h - token files, and weights and states on disk.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef RT_DATA_H
+#define RT_DATA_H
+
+#include "runtime/comm.h"
+
+/* ---- token files (tokens.c) ------------------------------------------ */
+
+struct rt_tokens;
+
+struct rt_tokens_options {
+	const char *const *paths;	/* files, in order */
+	int64_t npaths;
+	int64_t length;		/* of a sequence; one more token is read */
+	int64_t below;		/* tokens must be less: the vocabulary */
+	uint64_t seed;
+	bool in_order;		/* not shuffled: evaluation */
+};
+
+/*
+ * llm.c's .bin (magic 20240520, u16), Megatron's .bin beside its .idx, or
+ * raw u16 without a header.  Sequences do not overlap; an epoch is a
+ * permutation of them that the seed and the epoch's number give, so that any
+ * number of ranks sees the same order.  Files are mapped, never read whole.
+ */
+enum rt_status rt_tokens_open(struct rt_tokens **out,
+			      const struct rt_tokens_options *o,
+			      struct rt_error *err);
+void rt_tokens_free(struct rt_tokens *t);
+int64_t rt_tokens_sequences(const struct rt_tokens *t);	/* of an epoch */
+int64_t rt_tokens_total(const struct rt_tokens *t);
+/*
+ * Sequence `index` since the start of training, of any epoch: its tokens from
+ * position `from`, n of them, for from + n <= length + 1.  RT_FORMAT: one is
+ * not below the limit; err names file and position.
+ */
+enum rt_status rt_tokens_get(const struct rt_tokens *t, int64_t index,
+			     int64_t from, int64_t n, int32_t *out,
+			     struct rt_error *err);
+
+/* ---- checkpoints (checkpoint.c, st-write.c, ...) ---------------------- */
+
+/* What a run knows besides its tensors. */
+struct rt_progress {
+	int64_t step;		/* done */
+	int64_t sequences;	/* taken from the data */
+	uint64_t seed;
+};
+
+/* All that saving and loading look at. */
+struct rt_store {
+	const struct rt_plan *plan;
+	const struct rt_program *program;
+	int64_t rank;
+	char *arena;
+	struct rt_comm *comm;
+};
+
+/*
+ * Saves into folder/step-N: model.safetensors (weights) and
+ * state.safetensors (states of the optimizer), whole tensors under the names
+ * and shapes that the model has, whatever the plan.  Every rank writes its
+ * own pieces.  Sums over the bytes, the step and the data's place stand in a
+ * file that appears last, so what is there is complete.  After a success all
+ * but the newest `keep` are removed.  All ranks call it.
+ */
+enum rt_status rt_checkpoint_save(const struct rt_store *s,
+				  const struct rt_progress *p,
+				  const char *folder, int64_t keep,
+				  struct rt_error *err);
+/*
+ * Loads the newest complete one of the folder, or one that is named itself;
+ * nothing is left half loaded: RT_FORMAT says what is wrong with which file.
+ * RT_RANGE: there is none.
+ */
+enum rt_status rt_checkpoint_load(const struct rt_store *s, const char *path,
+				  struct rt_progress *p,
+				  struct rt_error *err);
+/*
+ * Weights alone, from Hugging Face's files, by name; shapes may have dims
+ * joined.  Pieces are read straight to where they lie: no tensor is ever held
+ * whole.  A tensor that is missing, or has another shape, is an error with
+ * its name, both shapes and the nearest name; what is not used is counted.
+ */
+enum rt_status rt_weights_load(const struct rt_store *s, const char *path,
+			       int64_t *unused, struct rt_error *err);
+
+#endif
