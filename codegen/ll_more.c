@@ -176,9 +176,10 @@ ll_i64(struct ll *l, int64_t v)
 struct ll_value *
 ll_table(struct ll *l, const int64_t *at, uint32_t n)
 {
-	struct ll_value **words = arena_alloc(ll_arena(l), (n + 1) * sizeof *words);
+	struct ll_value **words;
 	uint32_t i;
 
+	words = arena_alloc(ll_arena(l), (n + 1) * sizeof *words);
 	for (i = 0; i < n; i++) {
 		words[i] = ll_i64(l, at[i]);
 	}
