@@ -1,14 +1,41 @@
-# What is linked into every plan. Knows nothing of the compiler.
+# What is linked into every plan. Knows nothing of the compiler.  The same
+# without main, and with what measures machines, is linked into llmc.
 noinst_LIBRARIES += %D%/librt_llmc.a
+pkglib_LIBRARIES += %D%/librank.a
 
-%C%_librt_llmc_a_SOURCES = \
+rank_sources = \
 	%D%/abi.h \
+	%D%/bench.c \
 	%D%/comm.h \
+	%D%/cpuid.c \
 	%D%/data.h \
 	%D%/error.c \
 	%D%/error.h \
+	%D%/feed.c \
+	%D%/inspect.c \
 	%D%/json.c \
 	%D%/json.h \
+	%D%/log.c \
+	%D%/machine.c \
+	%D%/options.c \
+	%D%/pool.c \
+	%D%/pool.h \
+	%D%/rank.h \
+	%D%/rt.h \
+	%D%/run.c \
+	%D%/safetensors.c \
+	%D%/sample.c \
+	%D%/st-index.c \
+	%D%/st-read.c \
+	%D%/st.h \
+	%D%/tensorboard.c \
+	%D%/train.c \
+	%D%/verify.c
+
+%C%_librank_a_SOURCES = $(rank_sources) %D%/rank-main.c
+
+%C%_librt_llmc_a_SOURCES = \
+	$(rank_sources) \
 	%D%/measure.c \
 	%D%/measure.h \
 	%D%/measure-attend.c \
@@ -22,9 +49,4 @@ noinst_LIBRARIES += %D%/librt_llmc.a
 	%D%/measure-pool.c \
 	%D%/measure-stream.c \
 	%D%/measure-talk.c \
-	%D%/measure-tile.c \
-	%D%/rt.h \
-	%D%/safetensors.c \
-	%D%/st-index.c \
-	%D%/st-read.c \
-	%D%/st.h
+	%D%/measure-tile.c
