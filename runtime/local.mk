@@ -23,8 +23,10 @@ noinst_LIBRARIES += %D%/librt_llmc.a
 	%D%/measure-stream.c \
 	%D%/measure-talk.c \
 	%D%/measure-tile.c \
+	%D%/mesh.c \
 	%D%/rt.h \
 	%D%/safetensors.c \
 	%D%/st-index.c \
 	%D%/st-read.c \
-	%D%/st.h
+	%D%/st.h \
+	%D%/world.c

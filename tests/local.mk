@@ -94,7 +94,8 @@ unit_tests = \
 	%D%/unit/t-summary \
 	%D%/unit/t-target \
 	%D%/unit/t-train-random \
-	%D%/unit/t-verify
+	%D%/unit/t-verify \
+	%D%/unit/t-world
 
 if HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
