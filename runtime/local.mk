@@ -17,6 +17,7 @@ rank_sources = \
 	%D%/json.h \
 	%D%/log.c \
 	%D%/machine.c \
+	%D%/mesh.c \
 	%D%/options.c \
 	%D%/pool.c \
 	%D%/pool.h \
@@ -30,7 +31,8 @@ rank_sources = \
 	%D%/st.h \
 	%D%/tensorboard.c \
 	%D%/train.c \
-	%D%/verify.c
+	%D%/verify.c \
+	%D%/world.c
 
 %C%_librank_a_SOURCES = $(rank_sources) %D%/rank-main.c
 

@@ -95,7 +95,8 @@ unit_tests = \
 	%D%/unit/t-summary \
 	%D%/unit/t-target \
 	%D%/unit/t-train-random \
-	%D%/unit/t-verify
+	%D%/unit/t-verify \
+	%D%/unit/t-world
 
 if HAVE_CMOCKA
 # Of generated code.
