@@ -173,6 +173,7 @@ next_word(struct reader *r)
 static enum rt_status
 read_number(struct reader *r, const struct row *w, const char *s)
 {
+	int digits = w->kind == INT ? 0 : 1;
 	char *end;
 	double v;
 
@@ -180,10 +181,10 @@ read_number(struct reader *r, const struct row *w, const char *s)
 	v = strtod(s, &end);
 	if (end == s || *end || errno != 0 || !(v >= w->least) ||
 	    !(v <= w->most) || (w->kind == INT && v != floor(v))) {
-		return WRONG(r, "--%s takes a %snumber from %.15g to %.15g, "
+		return WRONG(r, "--%s takes a %snumber from %.*f to %.*f, "
 			     "not '%s'", w->name,
-			     w->kind == INT ? "whole " : "", w->least,
-			     w->most, rt_show_name(s).text);
+			     w->kind == INT ? "whole " : "", digits, w->least,
+			     digits, w->most, rt_show_name(s).text);
 	}
 	if (w->kind == INT) {
 		*(int64_t *)(void *)((char *)r->o + w->at) = (int64_t)v;

@@ -51,7 +51,8 @@ EXTRA_DIST += \
 	%D%/unit/t-safetensors.h \
 	%D%/unit/t-sched.h \
 	%D%/unit/t-split.h \
-	%D%/unit/t-sim.h
+	%D%/unit/t-sim.h \
+	%D%/unit/t-toy.h
 
 # A unit test is one file, %D%/unit/t-NAME.c, and one line here.
 unit_tests = \
@@ -80,6 +81,7 @@ unit_tests = \
 	%D%/unit/t-price-run \
 	%D%/unit/t-recompute \
 	%D%/unit/t-rng \
+	%D%/unit/t-run \
 	%D%/unit/t-safetensors \
 	%D%/unit/t-sched \
 	%D%/unit/t-sched-csv \
@@ -97,6 +99,10 @@ unit_tests = \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify \
 	%D%/unit/t-world
+
+# What a plan links, and nothing of the compiler.
+rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
+%C%_unit_t_run_LDADD = $(rank_ldadd)
 
 if HAVE_CMOCKA
 # Of generated code.
