@@ -1398,6 +1398,7 @@ doc_pages = \
 	docs/passes.md \
 	docs/plan.md \
 	docs/ranks.md \
+	docs/running.md \
 	docs/schedule.md \
 	docs/search.md \
 	docs/target.md \

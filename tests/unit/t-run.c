@@ -13,6 +13,7 @@
 #include "runtime/rank.h"
 #include "t-toy.h"
 
+#include <dirent.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -681,6 +682,70 @@ test_crc(void **state)
 	assert_int_equal(rt_crc32c(b, 32), 0x62a8ab43u);
 }
 
+/* A record as TFRecord frames it; *at moves behind it. */
+static const unsigned char *
+record(const unsigned char *text, size_t *at, uint64_t *n)
+{
+	uint32_t sums[2], crc[2];
+	const unsigned char *s = text + *at;
+	int i;
+
+	memcpy(n, s, 8);
+	memcpy(&sums[0], s + 8, 4);
+	memcpy(&sums[1], s + 12 + *n, 4);
+	crc[0] = rt_crc32c(s, 8);
+	crc[1] = rt_crc32c(s + 12, *n);
+	for (i = 0; i < 2; i++) {
+		crc[i] = (crc[i] >> 15 | crc[i] << 17) + 0xa282ead8u;
+		assert_int_equal(sums[i], crc[i]);
+	}
+	*at += 16 + *n;
+	return s + 12;
+}
+
+static void
+test_events(void **state)
+{
+	/* a step 300, as a varint; a summary of one value: tag, float */
+	static const unsigned char scalar[] = {
+		0x10, 0xac, 0x02, 0x2a, 13, 0x0a, 11, 0x0a, 4, 'l', 'o', 's',
+		's', 0x15, 0, 0, 0x40, 0x40
+	};
+	char folder[] = "/tmp/t-run-XXXXXX", path[1024];
+	const unsigned char *s;
+	struct rt_events *e;
+	struct rt_error err;
+	struct dirent *d;
+	uint64_t n;
+	size_t at = 0;
+	char *text;
+	DIR *dir;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(rt_events_open(&e, folder, &err), RT_OK);
+	assert_int_equal(rt_events_scalar(e, "loss", 300, 3, &err), RT_OK);
+	rt_events_close(e);
+	dir = opendir(folder);
+	while ((d = readdir(dir)) && d->d_name[0] == '.') {
+	}
+	assert_non_null(strstr(d->d_name, "events.out.tfevents."));
+	snprintf(path, sizeof path, "%s/%s", folder, d->d_name);
+	closedir(dir);
+	text = file_text(path);
+	s = record((unsigned char *)text, &at, &n);
+	assert_int_equal(n, 9 + 2 + 13);
+	assert_memory_equal(s + 9, "\x1a\x0d" "brain.Event:2", 15);
+	s = record((unsigned char *)text, &at, &n);
+	assert_int_equal(n, 9 + sizeof scalar);
+	assert_int_equal(s[0], 0x09);
+	assert_memory_equal(s + 9, scalar, sizeof scalar);
+	free(text);
+	unlink(path);
+	rmdir(folder);
+	assert_int_equal(rt_events_open(&e, "/dev/null/x", &err), RT_IO);
+}
+
 /* ---- bench, verify, inspect, sample ---- */
 
 static void
@@ -980,6 +1045,7 @@ main(void)
 		cmocka_unit_test(test_log),
 		cmocka_unit_test(test_json_text),
 		cmocka_unit_test(test_crc),
+		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_bench),
 		cmocka_unit_test(test_verify),
 		cmocka_unit_test(test_verify_finds),
