@@ -48,6 +48,7 @@ EXTRA_DIST += \
 	%D%/unit/t-ir.h \
 	%D%/unit/t-object.h \
 	%D%/unit/t-random-ir.h \
+	%D%/unit/t-rank.h \
 	%D%/unit/t-safetensors.h \
 	%D%/unit/t-sched.h \
 	%D%/unit/t-split.h \
@@ -79,6 +80,7 @@ unit_tests = \
 	%D%/unit/t-plan \
 	%D%/unit/t-price \
 	%D%/unit/t-price-run \
+	%D%/unit/t-rank \
 	%D%/unit/t-recompute \
 	%D%/unit/t-rng \
 	%D%/unit/t-run \
@@ -102,6 +104,7 @@ unit_tests = \
 
 # What a plan links, and nothing of the compiler.
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
+%C%_unit_t_rank_LDADD = $(rank_ldadd)
 %C%_unit_t_run_LDADD = $(rank_ldadd)
 
 if HAVE_CMOCKA
