@@ -185,7 +185,7 @@ struct report {
 	struct records all;
 	int64_t steps;
 	double step_ms;		/* the median */
-	struct rt_times times;	/* mean */
+	struct rt_times times;	/* of that step, mean over the ranks */
 };
 
 static int
@@ -324,30 +324,26 @@ show_json(const struct report *p, FILE *out)
 
 /* ---- running ---- */
 
+struct timed {
+	double step_ms;
+	struct rt_times times;
+};
+
 static int
-by_value(const void *a, const void *b)
+by_time(const void *a, const void *b)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	double x = ((const struct timed *)a)->step_ms;
+	double y = ((const struct timed *)b)->step_ms;
 
 	return x < y ? -1 : x > y;
-}
-
-static void
-add_times(struct rt_times *to, const struct rt_times *t, double n)
-{
-	to->data += t->data / n;
-	to->compute += t->compute / n;
-	to->talk += t->talk / n;
-	to->waiting += t->waiting / n;
-	to->update += t->update / n;
 }
 
 static enum rt_status
 run_steps(struct rt_run *r, struct rt_tally *tally, struct report *p,
 	  struct rt_error *err)
 {
-	double *ms = calloc((size_t)p->steps, sizeof *ms);
-	enum rt_status status = ms ? RT_OK : rt_no_memory(err, NULL);
+	struct timed *t = calloc((size_t)p->steps, sizeof *t);
+	enum rt_status status = t ? RT_OK : rt_no_memory(err, NULL);
 	struct rt_outcome c;
 	int64_t i;
 
@@ -356,16 +352,16 @@ run_steps(struct rt_run *r, struct rt_tally *tally, struct report *p,
 		status = rt_run_step(r, i + WARM_STEPS + 1, NULL, true, false,
 				     &c, err);
 		if (status == RT_OK && i >= 0) {
-			ms[i] = c.step_ms;
-			add_times(&p->times, &c.times, (double)p->steps);
+			t[i] = (struct timed){ c.step_ms, c.times };
 		}
 	}
 	r->tally = NULL;
 	if (status == RT_OK) {
-		qsort(ms, (size_t)p->steps, sizeof *ms, by_value);
-		p->step_ms = ms[p->steps / 2];
+		qsort(t, (size_t)p->steps, sizeof *t, by_time);
+		p->step_ms = t[p->steps / 2].step_ms;
+		p->times = t[p->steps / 2].times;
 	}
-	free(ms);
+	free(t);
 	return status;
 }
 

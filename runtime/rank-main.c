@@ -58,6 +58,12 @@ get_variable(void *user, const char *name)
 	return getenv(name);
 }
 
+static bool
+wrote_all(void)
+{
+	return fflush(stdout) == 0 && !ferror(stdout);
+}
+
 /* ---- is this the right place? ---- */
 
 static enum rt_status
@@ -174,7 +180,7 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 	if (status == RT_OK) {
 		status = rt_comm_barrier(comm, "the end", err);
 	}
-	if (status == RT_OK && fflush(stdout) != 0) {
+	if (status == RT_OK && !wrote_all()) {
 		status = rt_fail(err, RT_IO, RT_NOWHERE, "standard output "
 				 "cannot be written");
 	}
@@ -311,7 +317,7 @@ main(int argc, char **argv)
 		status = run(p, &o);
 	}
 	rt_options_release(&o);
-	if (fflush(stdout) != 0 && status == EXIT_SUCCESS) {
+	if (!wrote_all() && status == EXIT_SUCCESS) {
 		rt_fail(&err, RT_IO, RT_NOWHERE,
 			"standard output cannot be written");
 		status = say(&err, EXIT_FAILURE);

@@ -404,8 +404,9 @@ rt_run_start(struct rt_run *r, struct rt_error *err)
 struct rt_store
 rt_run_store(const struct rt_run *r)
 {
-	return (struct rt_store){ r->plan, r->program, r->rank, r->env.arena,
-				  r->comm };
+	return (struct rt_store){ .plan = r->plan, .program = r->program,
+				  .rank = r->rank, .arena = r->env.arena,
+				  .comm = r->comm };
 }
 
 /* ---- life ---- */
