@@ -5,33 +5,44 @@ pkglib_LIBRARIES += %D%/librank.a
 
 rank_sources = \
 	%D%/abi.h \
+	%D%/bell.c \
 	%D%/bench.c \
+	%D%/comm.c \
 	%D%/comm.h \
 	%D%/cpuid.c \
 	%D%/data.h \
 	%D%/error.c \
 	%D%/error.h \
 	%D%/feed.c \
+	%D%/hall.c \
 	%D%/inspect.c \
 	%D%/json.c \
 	%D%/json.h \
+	%D%/local.c \
 	%D%/log.c \
 	%D%/machine.c \
 	%D%/mesh.c \
+	%D%/move.c \
 	%D%/options.c \
 	%D%/pool.c \
 	%D%/pool.h \
 	%D%/rank.h \
+	%D%/reduce.c \
 	%D%/rt.h \
 	%D%/run.c \
 	%D%/safetensors.c \
 	%D%/sample.c \
+	%D%/shm-meet.c \
+	%D%/shm.c \
+	%D%/shm.h \
 	%D%/st-index.c \
 	%D%/st-read.c \
 	%D%/st.h \
 	%D%/tensorboard.c \
 	%D%/train.c \
+	%D%/transport.h \
 	%D%/verify.c \
+	%D%/watch.c \
 	%D%/world.c
 
 %C%_librank_a_SOURCES = $(rank_sources) %D%/rank-main.c

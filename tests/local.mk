@@ -44,6 +44,7 @@ EXTRA_DIST += \
 	%D%/unit/t-check.h \
 	%D%/unit/t-check-names.h \
 	%D%/unit/t-check-places.h \
+	%D%/unit/t-comm.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
 	%D%/unit/t-object.h \
@@ -62,6 +63,7 @@ unit_tests = \
 	%D%/unit/t-base \
 	%D%/unit/t-calibrate \
 	%D%/unit/t-check \
+	%D%/unit/t-comm \
 	%D%/unit/t-copy \
 	%D%/unit/t-cost \
 	%D%/unit/t-front \
