@@ -22,10 +22,12 @@ struct rt_tokens_options {
 };
 
 /*
- * llm.c's .bin (magic 20240520, u16), Megatron's .bin beside its .idx, or
- * raw u16 without a header.  Sequences do not overlap; an epoch is a
- * permutation of them that the seed and the epoch's number give, so that any
- * number of ranks sees the same order.  Files are mapped, never read whole.
+ * llm.c's .bin (magic 20240520, u16, or 20240801, u32), Megatron's .bin beside
+ * its .idx, or raw u16 without a header.  Sequences do not overlap, and none
+ * spans two files; an epoch is a permutation of them that the seed and the
+ * epoch's number give, so that any number of ranks sees the same order.
+ * Files are never read whole, nor mapped: one that is cut short while it is
+ * open is RT_IO.  Several threads may read at once.
  */
 enum rt_status rt_tokens_open(struct rt_tokens **out,
 			      const struct rt_tokens_options *o,

@@ -27,4 +27,7 @@ noinst_LIBRARIES += %D%/librt_llmc.a
 	%D%/safetensors.c \
 	%D%/st-index.c \
 	%D%/st-read.c \
-	%D%/st.h
+	%D%/st.h \
+	%D%/tokens.c \
+	%D%/tokens.h \
+	%D%/tokens-file.c

@@ -93,6 +93,7 @@ unit_tests = \
 	%D%/unit/t-stage \
 	%D%/unit/t-summary \
 	%D%/unit/t-target \
+	%D%/unit/t-tokens \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify
 
@@ -109,18 +110,21 @@ check_PROGRAMS += \
 	%D%/fuzz/replay-dsl \
 	%D%/fuzz/replay-ir \
 	%D%/fuzz/replay-safetensors \
-	%D%/fuzz/replay-sched
+	%D%/fuzz/replay-sched \
+	%D%/fuzz/replay-tokens
 %C%_fuzz_replay_dsl_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-dsl.c
 %C%_fuzz_replay_ir_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-ir.c
 %C%_fuzz_replay_safetensors_SOURCES = \
 	%D%/fuzz/replay.c %D%/fuzz/fuzz-safetensors.c
 %C%_fuzz_replay_sched_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-sched.c
+%C%_fuzz_replay_tokens_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-tokens.c
 
 fuzzers = \
 	%D%/fuzz/fuzz-dsl \
 	%D%/fuzz/fuzz-ir \
 	%D%/fuzz/fuzz-safetensors \
-	%D%/fuzz/fuzz-sched
+	%D%/fuzz/fuzz-sched \
+	%D%/fuzz/fuzz-tokens
 EXTRA_PROGRAMS += $(fuzzers)
 CLEANFILES += $(fuzzers)
 fuzzer_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
@@ -128,6 +132,7 @@ fuzzer_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
 %C%_fuzz_fuzz_ir_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_safetensors_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_sched_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_tokens_LDFLAGS = $(fuzzer_ldflags)
 
 # Built in two steps, since a fresh folder has no generated headers yet.
 fuzzers: $(BUILT_SOURCES)
