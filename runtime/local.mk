@@ -3,10 +3,19 @@ noinst_LIBRARIES += %D%/librt_llmc.a
 
 %C%_librt_llmc_a_SOURCES = \
 	%D%/abi.h \
+	%D%/checkpoint.c \
+	%D%/checkpoint.h \
+	%D%/checkpoint-list.c \
+	%D%/checkpoint-load.c \
+	%D%/checkpoint-mark.c \
 	%D%/comm.h \
 	%D%/data.h \
+	%D%/elems.c \
+	%D%/elems.h \
 	%D%/error.c \
 	%D%/error.h \
+	%D%/files.c \
+	%D%/files.h \
 	%D%/json.c \
 	%D%/json.h \
 	%D%/measure.c \
@@ -27,7 +36,13 @@ noinst_LIBRARIES += %D%/librt_llmc.a
 	%D%/safetensors.c \
 	%D%/st-index.c \
 	%D%/st-read.c \
+	%D%/st-write.c \
+	%D%/st-write.h \
 	%D%/st.h \
+	%D%/store.c \
+	%D%/store.h \
+	%D%/store-read.c \
 	%D%/tokens.c \
 	%D%/tokens.h \
-	%D%/tokens-file.c
+	%D%/tokens-file.c \
+	%D%/weights.c

@@ -51,6 +51,7 @@ EXTRA_DIST += \
 	%D%/unit/t-safetensors.h \
 	%D%/unit/t-sched.h \
 	%D%/unit/t-split.h \
+	%D%/unit/t-store.h \
 	%D%/unit/t-sim.h
 
 # A unit test is one file, %D%/unit/t-NAME.c, and one line here.
@@ -60,6 +61,7 @@ unit_tests = \
 	%D%/unit/t-base \
 	%D%/unit/t-calibrate \
 	%D%/unit/t-check \
+	%D%/unit/t-checkpoint \
 	%D%/unit/t-copy \
 	%D%/unit/t-cost \
 	%D%/unit/t-front \
