@@ -27,6 +27,13 @@ enum {
 	MAX_BYTES = 1 << 28,
 };
 
+const char *
+rt_stored_file(int file)
+{
+	return file == RT_STORED_MODEL ? "model.safetensors" :
+					 "state.safetensors";
+}
+
 /* ---- writing ------------------------------------------------------- */
 
 static int
@@ -197,6 +204,15 @@ parse_tensors(struct rt_json *j, struct rt_mark *m)
 	}
 	if (m->n > 0) {
 		qsort(m->tensors, m->n, sizeof(*m->tensors), by_name);
+	}
+	for (i = 1; i < m->n; i++) {
+		t = &m->tensors[i];
+		if (strcmp(t[-1].name, t->name) == 0) {
+			return rt_json_fail(j, RT_FORMAT, t->name,
+					    "found tensor '%s' twice, expected "
+					    "it once",
+					    rt_show_name(t->name).text);
+		}
 	}
 	return j->status == RT_OK;
 }

@@ -12,6 +12,9 @@ enum {
 
 /* ---- checkpoint-mark.c: checkpoint.json ------------------------------ */
 
+/* "model.safetensors" */
+const char *rt_stored_file(int file);
+
 struct rt_mark_tensor {
 	const char *name;
 	int64_t bytes;

@@ -42,6 +42,8 @@ noinst_LIBRARIES += %D%/librt_llmc.a
 	%D%/store.c \
 	%D%/store.h \
 	%D%/store-read.c \
+	%D%/text.c \
+	%D%/text.h \
 	%D%/tokens.c \
 	%D%/tokens.h \
 	%D%/tokens-file.c \

@@ -7,19 +7,7 @@
 
 #include "runtime/files.h"
 #include "runtime/store.h"
-
-/* Text that grows.  Once memory is out it stays `failed` and as it is. */
-struct rt_text {
-	struct rt_alloc alloc;
-	char *at;
-	size_t n, room;
-	bool failed;
-};
-
-void rt_text_add(struct rt_text *t, const char *fmt, ...) RT_PRINTF(2, 3);
-/* A string of JSON, with its quotes. */
-void rt_text_string(struct rt_text *t, const char *s);
-void rt_text_release(struct rt_text *t);
+#include "runtime/text.h"
 
 enum {
 	RT_STORED_MODEL, /* model.safetensors: weights */
@@ -51,9 +39,6 @@ struct rt_layout {
 		int64_t bytes; /* of the file */
 	} files[RT_STORED_FILES];
 };
-
-/* "model.safetensors" */
-const char *rt_stored_file(int file);
 
 /* Release it also after a failure. */
 enum rt_status rt_layout_init(struct rt_layout *l, const struct rt_plan *p,

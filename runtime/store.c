@@ -34,7 +34,7 @@ rt_part_elems(const struct rt_tensor *t)
 
 /*
  * The stacked dim that stands in braces at the start of `text`; of several of
- * one name the first that was not named yet.  -1: none.
+ * one name the first that was not named yet, else the last.  -1: none.
  */
 static int64_t
 dim_in_braces(const struct rt_tensor *t, const char *text, unsigned used)

@@ -98,7 +98,8 @@ unit_tests = \
 	%D%/unit/t-target \
 	%D%/unit/t-tokens \
 	%D%/unit/t-train-random \
-	%D%/unit/t-verify
+	%D%/unit/t-verify \
+	%D%/unit/t-weights
 
 if HAVE_CMOCKA
 # Of generated code.
@@ -118,11 +119,13 @@ endif
 check_PROGRAMS += \
 	%D%/fuzz/replay-dsl \
 	%D%/fuzz/replay-ir \
+	%D%/fuzz/replay-mark \
 	%D%/fuzz/replay-safetensors \
 	%D%/fuzz/replay-sched \
 	%D%/fuzz/replay-tokens
 %C%_fuzz_replay_dsl_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-dsl.c
 %C%_fuzz_replay_ir_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-ir.c
+%C%_fuzz_replay_mark_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-mark.c
 %C%_fuzz_replay_safetensors_SOURCES = \
 	%D%/fuzz/replay.c %D%/fuzz/fuzz-safetensors.c
 %C%_fuzz_replay_sched_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-sched.c
@@ -131,6 +134,7 @@ check_PROGRAMS += \
 fuzzers = \
 	%D%/fuzz/fuzz-dsl \
 	%D%/fuzz/fuzz-ir \
+	%D%/fuzz/fuzz-mark \
 	%D%/fuzz/fuzz-safetensors \
 	%D%/fuzz/fuzz-sched \
 	%D%/fuzz/fuzz-tokens
@@ -139,6 +143,7 @@ CLEANFILES += $(fuzzers)
 fuzzer_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
 %C%_fuzz_fuzz_dsl_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_ir_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_mark_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_safetensors_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_sched_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_tokens_LDFLAGS = $(fuzzer_ldflags)
