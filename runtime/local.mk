@@ -7,13 +7,22 @@ rank_sources = \
 	%D%/abi.h \
 	%D%/bell.c \
 	%D%/bench.c \
+	%D%/checkpoint-list.c \
+	%D%/checkpoint-load.c \
+	%D%/checkpoint-mark.c \
+	%D%/checkpoint.c \
+	%D%/checkpoint.h \
 	%D%/comm.c \
 	%D%/comm.h \
 	%D%/cpuid.c \
 	%D%/data.h \
+	%D%/elems.c \
+	%D%/elems.h \
 	%D%/error.c \
 	%D%/error.h \
 	%D%/feed.c \
+	%D%/files.c \
+	%D%/files.h \
 	%D%/hall.c \
 	%D%/inspect.c \
 	%D%/json.c \
@@ -37,12 +46,23 @@ rank_sources = \
 	%D%/shm.h \
 	%D%/st-index.c \
 	%D%/st-read.c \
+	%D%/st-write.c \
+	%D%/st-write.h \
 	%D%/st.h \
+	%D%/store-read.c \
+	%D%/store.c \
+	%D%/store.h \
 	%D%/tensorboard.c \
+	%D%/text.c \
+	%D%/text.h \
+	%D%/tokens-file.c \
+	%D%/tokens.c \
+	%D%/tokens.h \
 	%D%/train.c \
 	%D%/transport.h \
 	%D%/verify.c \
 	%D%/watch.c \
+	%D%/weights.c \
 	%D%/world.c
 
 %C%_librank_a_SOURCES = $(rank_sources) %D%/rank-main.c

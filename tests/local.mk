@@ -53,6 +53,7 @@ EXTRA_DIST += \
 	%D%/unit/t-safetensors.h \
 	%D%/unit/t-sched.h \
 	%D%/unit/t-split.h \
+	%D%/unit/t-store.h \
 	%D%/unit/t-sim.h \
 	%D%/unit/t-toy.h
 
@@ -63,6 +64,7 @@ unit_tests = \
 	%D%/unit/t-base \
 	%D%/unit/t-calibrate \
 	%D%/unit/t-check \
+	%D%/unit/t-checkpoint \
 	%D%/unit/t-comm \
 	%D%/unit/t-copy \
 	%D%/unit/t-cost \
@@ -100,8 +102,10 @@ unit_tests = \
 	%D%/unit/t-stage \
 	%D%/unit/t-summary \
 	%D%/unit/t-target \
+	%D%/unit/t-tokens \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify \
+	%D%/unit/t-weights \
 	%D%/unit/t-world
 
 # What a plan links, and nothing of the compiler.
@@ -127,26 +131,34 @@ endif
 check_PROGRAMS += \
 	%D%/fuzz/replay-dsl \
 	%D%/fuzz/replay-ir \
+	%D%/fuzz/replay-mark \
 	%D%/fuzz/replay-safetensors \
-	%D%/fuzz/replay-sched
+	%D%/fuzz/replay-sched \
+	%D%/fuzz/replay-tokens
 %C%_fuzz_replay_dsl_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-dsl.c
 %C%_fuzz_replay_ir_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-ir.c
+%C%_fuzz_replay_mark_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-mark.c
 %C%_fuzz_replay_safetensors_SOURCES = \
 	%D%/fuzz/replay.c %D%/fuzz/fuzz-safetensors.c
 %C%_fuzz_replay_sched_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-sched.c
+%C%_fuzz_replay_tokens_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-tokens.c
 
 fuzzers = \
 	%D%/fuzz/fuzz-dsl \
 	%D%/fuzz/fuzz-ir \
+	%D%/fuzz/fuzz-mark \
 	%D%/fuzz/fuzz-safetensors \
-	%D%/fuzz/fuzz-sched
+	%D%/fuzz/fuzz-sched \
+	%D%/fuzz/fuzz-tokens
 EXTRA_PROGRAMS += $(fuzzers)
 CLEANFILES += $(fuzzers)
 fuzzer_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
 %C%_fuzz_fuzz_dsl_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_ir_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_mark_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_safetensors_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_sched_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_tokens_LDFLAGS = $(fuzzer_ldflags)
 
 # Built in two steps, since a fresh folder has no generated headers yet.
 fuzzers: $(BUILT_SOURCES)
