@@ -109,6 +109,8 @@ unit_tests = \
 	%D%/unit/t-world
 
 # What a plan links, and nothing of the compiler.
+check_PROGRAMS += %D%/unit/toy-rank
+%C%_unit_toy_rank_LDADD = runtime/librank.a $(external_libs)
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_unit_t_rank_LDADD = $(rank_ldadd)
 %C%_unit_t_run_LDADD = $(rank_ldadd)

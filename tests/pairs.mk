@@ -1375,6 +1375,7 @@ cli_tests = \
 	tests/cli/plugin-plan.sh \
 	tests/cli/plugin.sh \
 	tests/cli/print.sh \
+	tests/cli/rank.sh \
 	tests/cli/recompute.sh \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
