@@ -79,6 +79,25 @@ do_work(void *user, int64_t worker, int64_t from, int64_t to)
 	w->run(w->call, w->own + worker * w->own_bytes, from, to);
 }
 
+/* Of the plan's talks; its time is talk, or waiting for another stage. */
+static enum rt_status
+do_talk(struct rt_run *r, const struct rt_talk *t, char *in, char *out,
+	int64_t trip)
+{
+	bool waits = t->op == RT_TALK_RECV || t->op == RT_TALK_FREE;
+	double ms = rt_now_ms();
+	enum rt_status status;
+
+	status = rt_comm_talk(r->comm, t, r->microbatch, in, out, trip,
+			      &r->err);
+	ms = rt_now_ms() - ms;
+	*(waits ? &r->times.waiting : &r->times.talk) += ms;
+	if (r->tally) {
+		rt_tally_add(r->tally, RT_TALLY_TALK, t, t->what, ms, 0, 0, 0);
+	}
+	return status;
+}
+
 /* The steps of a kernel, one after the other. */
 static enum rt_status
 run_steps(struct rt_run *r, const struct rt_kernel *k,
@@ -97,10 +116,8 @@ run_steps(struct rt_run *r, const struct rt_kernel *k,
 			w.run = s->run;
 			rt_workers_run(r->workers, do_work, &w, s->items);
 		} else {
-			status = rt_comm_talk(r->comm, s->talk, r->microbatch,
-					      c->shared + s->in,
-					      c->shared + s->out, trip,
-					      &r->err);
+			status = do_talk(r, s->talk, c->shared + s->in,
+					 c->shared + s->out, trip);
 		}
 	}
 	return status;
@@ -112,12 +129,13 @@ launch(struct rt_env *env, const struct rt_kernel *k, const struct rt_call *c,
 {
 	struct rt_run *r = (struct rt_run *)env;
 	struct rt_call call = *c;
-	double ms = rt_now_ms();
+	double ms = rt_now_ms(), talked = r->times.talk;
 	enum rt_status status;
 
 	call.shared = env->arena + r->program->work_offset;
+	rt_comm_note(r->comm, k->what, trip, r->microbatch);
 	status = run_steps(r, k, &call, trip);
-	ms = rt_now_ms() - ms;
+	ms = rt_now_ms() - ms - (r->times.talk - talked);
 	r->times.compute += ms;
 	if (r->tally) {
 		rt_tally_add(r->tally, RT_TALLY_KERNEL, k, k->what, ms, k->us,
@@ -130,19 +148,7 @@ static int64_t
 talk(struct rt_env *env, const struct rt_talk *t, char *const *at,
      int64_t trip)
 {
-	struct rt_run *r = (struct rt_run *)env;
-	bool waits = t->op == RT_TALK_RECV || t->op == RT_TALK_FREE;
-	double ms = rt_now_ms();
-	enum rt_status status;
-
-	status = rt_comm_talk(r->comm, t, r->microbatch, at[0], at[1], trip,
-			      &r->err);
-	ms = rt_now_ms() - ms;
-	*(waits ? &r->times.waiting : &r->times.talk) += ms;
-	if (r->tally) {
-		rt_tally_add(r->tally, RT_TALLY_TALK, t, t->what, ms, 0, 0, 0);
-	}
-	return status;
+	return do_talk((struct rt_run *)env, t, at[0], at[1], trip);
 }
 
 static void

@@ -142,7 +142,12 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	t->steps = o->steps ? o->steps :
 		rt_tokens_sequences(t->tokens) / t->r->plan->batch;
 	t->saved = t->evaluated = resumed ? t->at.step : -1;
-	return say_start(t, resumed, err);
+	if (resumed && t->at.remark[0]) {
+		status = rt_log_event(t->log, "remark", t->at.remark, err,
+				      "\"step\": %lld",
+				      (long long)t->at.step);
+	}
+	return status == RT_OK ? say_start(t, resumed, err) : status;
 }
 
 /* ---- what comes between steps ---- */
