@@ -237,7 +237,7 @@ show_record(const struct report *p, const struct record *r, FILE *out)
 {
 	struct line l = line_of(p, r);
 
-	fprintf(out, "%-32.32s %7.4g %9.3f", r->what, l.calls, l.ms);
+	fprintf(out, "%7.4g %9.3f", l.calls, l.ms);
 	if (r->kind != RT_TALLY_TALK) {
 		show_number(out, l.predicted_ms, 9, 3);
 		show_number(out, l.ratio, 6, 2);
@@ -246,22 +246,17 @@ show_record(const struct report *p, const struct record *r, FILE *out)
 		show_number(out, l.gflops, 8, 1);
 		show_number(out, l.gbs, 6, 1);
 	}
-	putc('\n', out);
-	if (strlen(r->what) > 32) {
-		fprintf(out, "  %s\n", r->what + 32);
-	}
+	fprintf(out, "  %s\n", r->what);
 }
 
 static void
 show_text(const struct report *p, FILE *out)
 {
 	static const char *const heads[] = {
-		[RT_TALLY_PHASE] = "phase                              calls"
-			"        ms predicted  ratio",
-		[RT_TALLY_KERNEL] = "kernel                             calls"
-			"        ms predicted  ratio  GFLOP/s   GB/s",
-		[RT_TALLY_TALK] = "talk                               calls"
-			"        ms"
+		[RT_TALLY_PHASE] = "  calls        ms predicted  ratio  phase",
+		[RT_TALLY_KERNEL] = "  calls        ms predicted  ratio  GFLOP/s"
+			"   GB/s  kernel",
+		[RT_TALLY_TALK] = "  calls        ms  talk"
 	};
 	double predicted_ms = p->plan->step_us * 1e-3;
 	double second = p->step_ms * 1e-3;
