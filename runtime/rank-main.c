@@ -40,6 +40,7 @@ on_signal(int number)
 	}
 }
 
+/* Who no longer reads what a run prints does not end it. */
 static void
 take_signals(bool handle)
 {
@@ -49,6 +50,8 @@ take_signals(bool handle)
 	sigemptyset(&a.sa_mask);
 	sigaction(SIGTERM, &a, NULL);
 	sigaction(SIGINT, &a, NULL);
+	a.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &a, NULL);
 }
 
 static const char *
