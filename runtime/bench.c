@@ -253,7 +253,8 @@ static void
 show_text(const struct report *p, FILE *out)
 {
 	static const char *const heads[] = {
-		[RT_TALLY_PHASE] = "  calls        ms predicted  ratio  phase",
+		[RT_TALLY_PHASE] = "  calls        ms predicted  ratio  "
+			"phase",
 		[RT_TALLY_KERNEL] = "  calls        ms predicted  ratio  GFLOP/s"
 			"   GB/s  kernel",
 		[RT_TALLY_TALK] = "  calls        ms  talk"
