@@ -255,8 +255,8 @@ show_text(const struct report *p, FILE *out)
 	static const char *const heads[] = {
 		[RT_TALLY_PHASE] = "  calls        ms predicted  ratio  "
 			"phase",
-		[RT_TALLY_KERNEL] = "  calls        ms predicted  ratio  GFLOP/s"
-			"   GB/s  kernel",
+		[RT_TALLY_KERNEL] = "  calls        ms predicted  ratio  "
+			"GFLOP/s   GB/s  kernel",
 		[RT_TALLY_TALK] = "  calls        ms  talk"
 	};
 	double predicted_ms = p->plan->step_us * 1e-3;
