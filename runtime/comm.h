@@ -36,10 +36,10 @@ enum rt_status rt_world_find(struct rt_world *w,
 /*
  * Forks a process for each rank and waits for them.  In a child it returns
  * RT_OK with *child set and *w filled; in the parent, once all have ended,
- * with *status to exit with: that of the first that failed; if a signal killed
- * that one, RT_IO and err says so.  The others see who died while they talk;
- * what is left `grace_s` later is killed.  Signals that ask to end are passed
- * on.
+ * with *status to exit with: that of the first that failed, or of the first
+ * that a signal killed, which is RT_IO with err.  The others see who died while
+ * they talk; what is left `grace_s` later is killed.  Signals that ask to end
+ * are passed on.
  */
 enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
 			      bool *child, int *status, struct rt_error *err);

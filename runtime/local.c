@@ -35,6 +35,7 @@ struct brood {
 	int status;		/* to exit with */
 	int killed_by;		/* a signal; 0: it exited */
 	double kill_at_s;	/* what is left then; 0: never */
+	bool ended;		/* it was */
 };
 
 static const int passed_on[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
@@ -128,18 +129,29 @@ fork_all(struct brood *f, int64_t *rank, struct rt_error *err)
 
 /* ---- the parent ---- */
 
+/*
+ * Who fails because another was killed may be seen to end before it: so one
+ * that was killed, but not by us, comes before those that just failed.
+ */
 static void
 note_end(struct brood *f, int64_t rank, int how, double grace_s)
 {
+	int sig = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
+
 	f->pids[rank] = 0;
 	f->left--;
-	if (f->failed >= 0 || (WIFEXITED(how) && WEXITSTATUS(how) == 0)) {
+	if (WIFEXITED(how) && WEXITSTATUS(how) == 0) {
 		return;
 	}
+	if (f->failed >= 0 && (!sig || f->killed_by || f->ended)) {
+		return;
+	}
+	if (f->failed < 0) {
+		f->kill_at_s = now_s() + grace_s;
+	}
 	f->failed = rank;
-	f->killed_by = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
-	f->status = f->killed_by ? 128 + f->killed_by : WEXITSTATUS(how);
-	f->kill_at_s = now_s() + grace_s;
+	f->killed_by = sig;
+	f->status = sig ? 128 + sig : WEXITSTATUS(how);
 }
 
 static void
@@ -178,6 +190,7 @@ wait_for_all(struct brood *f, double grace_s)
 
 		if (f->kill_at_s > 0 && left_s <= 0) {
 			signal_all(f, SIGKILL);
+			f->ended = true;
 		}
 		/* not only by signals: one may have been lost to another */
 		poll(&p, 1, f->kill_at_s <= 0 || left_s > 0.5 ? 500 :
@@ -233,6 +246,7 @@ rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 	}
 	if (s != RT_OK) {
 		signal_all(&f, SIGKILL);
+		f.ended = true;
 	}
 	wait_for_all(&f, grace_s);
 	close(f.fd);

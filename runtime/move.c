@@ -79,14 +79,15 @@ max(int64_t a, int64_t b)
 static void
 add_run(struct walk *w, int64_t d, struct run r)
 {
-	struct run *last = &w->runs[d][w->nruns[d] - 1];
+	struct run *end = w->runs[d] + w->nruns[d];
 
-	if (w->nruns[d] > 0 && last->in + last->n == r.in &&
-	    last->out + last->n == r.out) {
-		last->n += r.n;
+	if (w->nruns[d] > 0 && end[-1].in + end[-1].n == r.in &&
+	    end[-1].out + end[-1].n == r.out) {
+		end[-1].n += r.n;
 		return;
 	}
-	w->runs[d][w->nruns[d]++] = r;
+	*end = r;
+	w->nruns[d]++;
 }
 
 /* Positions of the box's dim that the part has; how many. */

@@ -25,7 +25,9 @@ enum {
 	MOST = 240,		/* the kernel passes 253 files at once */
 	/* what the first rank says may come a little after its deadline */
 	SLACK_US = 2000000,
-	HELLO_US = 2000000
+	HELLO_US = 2000000,
+	/* how long it tells why it ends here to those who come late */
+	FAREWELL_US = 1000000
 };
 
 #define MAGIC 0x6c6c6d632d686921u
@@ -50,6 +52,7 @@ struct meeting {
 	int fds[MOST + 1];	/* of the hall, of arenas by number here; -1 */
 	/* the first rank's */
 	int listener, socks[MOST];
+	int64_t turned_away;
 	/* the others' */
 	int sock;
 	struct answer answer;
@@ -228,11 +231,12 @@ map_all(struct meeting *m, struct rt_error *err)
 
 /* ---- the first rank ---- */
 
-/* All that have come hear why it ends here. */
+/* All hear why it ends here, those too that come a little later. */
 static enum rt_status
 send_home(struct meeting *m, struct rt_error *why)
 {
-	int64_t i;
+	double until = rt_now_us() + FAREWELL_US;
+	int64_t n = m->turned_away, i;
 
 	m->answer.ok = 0;
 	snprintf(m->answer.why, sizeof(m->answer.why), "%s", why->message);
@@ -240,7 +244,20 @@ send_home(struct meeting *m, struct rt_error *why)
 		if (m->socks[i] >= 0) {
 			tell(m->socks[i], &m->answer, sizeof(m->answer), NULL,
 			     0);
+			n++;
 		}
+	}
+	while (m->listener >= 0 && n < m->c->shm->n - 1 &&
+	       can_read(m->listener, until)) {
+		int sock = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
+		struct hello h;
+		int none;
+
+		/* what nobody reads would cut off the answer */
+		hear(sock, until, &h, sizeof(h), &none, 0, &none);
+		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		close(sock);
+		n++;
 	}
 	return why->status;
 }
@@ -339,6 +356,7 @@ welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
 		close(sock);
 		close(fd);
+		m->turned_away++;
 		return s;
 	}
 	m->socks[h.local_rank] = sock;
@@ -375,7 +393,7 @@ say_missing(struct meeting *m, int64_t come, struct rt_error *err)
 	}
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%lld of this host's %lld ranks have come within "
-		       "%.0f s; missing, by their numbers on this host: %s%s",
+		       "%g s; missing, by their numbers on this host: %s%s",
 		       (long long)come, (long long)m->c->shm->n,
 		       m->c->timeout_us * 1e-6, list, n > 8 ? " ..." : "");
 }
@@ -482,7 +500,7 @@ come_to(struct meeting *m, struct rt_error *err)
 		if (rt_now_us() > m->until_us) {
 			return rt_fail(err, RT_IO, RT_NOWHERE,
 				       "the first rank of this host has not "
-				       "come within %.0f s (job %s)",
+				       "come within %g s (job %s)",
 				       m->c->timeout_us * 1e-6,
 				       rt_show_name(m->c->world.job).text);
 		}
@@ -522,9 +540,8 @@ visit(struct meeting *m, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
-	if (!tell(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1)) {
-		return first_ended(err);
-	}
+	/* if it does not listen any more, it has said why */
+	tell(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
 	close(m->fds[s->me + 1]);
 	m->fds[s->me + 1] = -1;
 	if (hear(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
@@ -538,9 +555,7 @@ visit(struct meeting *m, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
-	if (!tell(m->sock, &byte, 1, NULL, 0)) {
-		return first_ended(err);
-	}
+	tell(m->sock, &byte, 1, NULL, 0);
 	/* a byte says go; an answer, why not */
 	n = hear(m->sock, until, &m->answer, sizeof(m->answer), &none, 0,
 		 &none);

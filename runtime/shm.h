@@ -49,6 +49,7 @@ enum { RT_AWAY, RT_HERE, RT_LEFT };
 struct rt_desk {
 	_Alignas(64) atomic_int state;
 	atomic_uint nevents;	/* ever; event i lies at i % RT_EVENTS */
+	_Atomic int64_t waits_for;	/* a rank + 1; 0: it does not */
 	struct rt_event events[RT_EVENTS];
 };
 

@@ -161,15 +161,11 @@ say_given_up(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 {
 	struct rt_hall *h = c->shm->hall;
 
-	if (atomic_load(&h->given_up) == 2 && h->dead >= 0) {
+	if (h->dead >= 0) {
 		return say_died(c, w, h->dead, err);
 	}
-	if (atomic_load(&h->given_up) == 2) {
-		return rt_fail(err, RT_IO, RT_NOWHERE, "%s gave up: %s",
-			       rt_rank_text(c, h->who).text, h->why);
-	}
-	return rt_fail(err, RT_IO, RT_NOWHERE, "another rank gave up, and "
-		       "could not say why");
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s gave up: %s",
+		       rt_rank_text(c, h->who).text, h->why);
 }
 
 enum rt_status
@@ -263,25 +259,47 @@ add_event(struct text *t, const struct rt_event *e, double now)
 	    event_text(e).text, (now - e->at_us) * 1e-6);
 }
 
-/* The first that has not come, and what it does instead. */
+/* For whom that rank waits, and whom that one waits for, to the end. */
+static int64_t
+follow(const struct rt_comm *c, int64_t rank)
+{
+	int64_t i, next;
+
+	for (i = 0; i < c->shm->n; i++) {
+		next = atomic_load(&rt_hall_desk(c->shm,
+			c->shm->local_of[rank])->waits_for) - 1;
+		if (next < 0) {
+			break;
+		}
+		rank = next;
+	}
+	return rank;
+}
+
+/* The first that has not come, or whom it waits for, and what that does. */
 static void
 add_first(struct text *t, const struct rt_comm *c, const struct rt_wait *w,
 	  double now)
 {
-	int64_t n = w->group ? w->group->n : 1, i;
+	int64_t r = w->rank, i, root;
 	struct rt_event e;
 
-	for (i = 0; i < n; i++) {
-		int64_t r = w->group ? w->group->ranks[i] : w->rank;
-
-		if (has_come(c, w, r)) {
-			continue;
+	for (i = 0; w->group && i < w->group->n; i++) {
+		r = w->group->ranks[i];
+		if (!has_come(c, w, r)) {
+			break;
 		}
-		if (event_of(c, c->shm->local_of[r], 0, &e)) {
-			add(t, "; %s is in ", rt_rank_text(c, r).text);
-			add_event(t, &e, now);
-		}
-		return;
+	}
+	root = follow(c, r);
+	add(t, "; %s ", rt_rank_text(c, r).text);
+	if (root != r) {
+		add(t, "waits for %s, which ", rt_rank_text(c, root).text);
+	}
+	if (event_of(c, c->shm->local_of[root], 0, &e)) {
+		add(t, "is in ");
+		add_event(t, &e, now);
+	} else {
+		add(t, "has done nothing yet");
 	}
 }
 
@@ -323,8 +341,7 @@ say_late(struct rt_comm *c, const struct rt_wait *w, double since,
 	double now = rt_now_us();
 	struct text t = { "", 0 };
 
-	add(&t, "%s waited %.1f s in %s%s: come: ",
-	    rt_rank_text(c, c->world.rank).text, (now - since) * 1e-6,
+	add(&t, "waited %.1f s in %s%s: come: ", (now - since) * 1e-6,
 	    rt_show_name(w->scene->what).text, rt_scene_text(w->scene).text);
 	add_ranks(&t, c, w, true);
 	add(&t, "; missing: ");
@@ -342,7 +359,8 @@ look_around(struct rt_comm *c, const struct rt_wait *w, double since,
 	int64_t local = c->shm->local_of[w->rank], dead;
 	enum rt_status s;
 
-	if (atomic_load(&c->shm->hall->given_up)) {
+	/* whoever is about to say why, and dies, is found dead */
+	if (atomic_load(&c->shm->hall->given_up) == 2) {
 		return say_given_up(c, w, err);
 	}
 	dead = find_dead(c);
@@ -372,18 +390,19 @@ enum rt_status
 rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
 	      struct rt_error *err)
 {
+	struct rt_desk *d = rt_hall_desk(c->shm, c->shm->me);
+	enum rt_status s = RT_OK;
 	double since;
-	enum rt_status s;
 
 	if (rt_bell_await(w->bell, w->want, c->shm->patience)) {
 		return RT_OK;
 	}
 	since = rt_now_us();
+	atomic_store(&d->waits_for, w->rank + 1);
 	do {
 		s = look_around(c, w, since, err);
-		if (s != RT_OK) {
-			return s;
-		}
-	} while (!rt_bell_await(w->bell, w->want, c->shm->patience));
-	return RT_OK;
+	} while (s == RT_OK &&
+		 !rt_bell_await(w->bell, w->want, c->shm->patience));
+	atomic_store(&d->waits_for, 0);
+	return s;
 }

@@ -68,6 +68,7 @@ unit_tests = \
 	%D%/unit/t-comm \
 	%D%/unit/t-copy \
 	%D%/unit/t-cost \
+	%D%/unit/t-faults \
 	%D%/unit/t-front \
 	%D%/unit/t-fuse \
 	%D%/unit/t-interp \
@@ -75,6 +76,7 @@ unit_tests = \
 	%D%/unit/t-ir \
 	%D%/unit/t-lang \
 	%D%/unit/t-ops \
+	%D%/unit/t-local \
 	%D%/unit/t-memory \
 	%D%/unit/t-measure \
 	%D%/unit/t-optimize \

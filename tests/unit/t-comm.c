@@ -212,7 +212,8 @@ fill_spread(const struct rt_plan *p, struct spread *s, int64_t size,
 
 		for (i = 0; i < size; i++) {
 			keep[i] = who == ALL || owner[i] == m ||
-				(who == SOME && i / 7 % 3 == m % 3 && size < 60);
+				(who == SOME && size < 60 &&
+				 i / 7 % 3 == m % 3);
 		}
 		/* equal pieces must be in one order everywhere */
 		pieces_of_set(keep, size, seed, &one);
