@@ -101,6 +101,9 @@ unit_tests = \
 	%D%/unit/t-verify \
 	%D%/unit/t-weights
 
+# Memory that runs out where the test says so.
+%C%_unit_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
+
 if HAVE_CMOCKA
 # Of generated code.
 if HAVE_LLVM
