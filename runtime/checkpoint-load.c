@@ -66,9 +66,13 @@ newest(const struct rt_list *l, const char *folder, int64_t *number,
 			*passed = i;
 			return RT_OK;
 		}
-		if (i == 0) {
+		if (i == 0 || status == RT_NOMEM) {
 			*err = why;
 			first = status;
+		}
+		/* That says nothing of what is on the disk. */
+		if (status == RT_NOMEM) {
+			break;
 		}
 	}
 	return first;

@@ -185,9 +185,7 @@ mix(uint64_t bits, uint64_t number)
 
 	x ^= x >> 32;
 	x *= 0xd6e8feb86659fd93u;
-	x ^= x >> 29;
-	x *= 0x94d049bb133111ebu;
-	return x ^ x >> 32;
+	return x ^ x >> 29;
 }
 
 #define EACH(type)                                               \

@@ -188,8 +188,8 @@ rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
 	const struct rt_hold *h;
 	const struct rt_stored *stored;
 	enum rt_status status = RT_OK;
-	struct rt_runs runs;
-	struct rt_run run;
+	struct rt_spans spans;
+	struct rt_span span;
 	int64_t bytes;
 	char *from;
 	size_t k;
@@ -201,20 +201,20 @@ rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
 			continue;
 		}
 		bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
-		rt_runs_begin(&runs, s->plan, h, s->rank);
-		while (status == RT_OK && rt_runs_next(&runs, &run)) {
+		rt_spans_begin(&spans, s->plan, h, s->rank);
+		while (status == RT_OK && rt_spans_next(&spans, &span)) {
 			k = l->place[rt_layout_first(l, s->plan, h->tensor) +
-				     (size_t)run.part];
+				     (size_t)span.part];
 			stored = &l->at[k];
-			from = s->arena + h->offset + run.local * bytes;
+			from = s->arena + h->offset + span.local * bytes;
 			status = rt_files_write(
-				f, fd, path, from, run.n * bytes,
+				f, fd, path, from, span.n * bytes,
 				(int64_t)l->files[file].header.n +
-					stored->begin + run.at * bytes,
+					stored->begin + span.at * bytes,
 				err);
-			sums[k] += rt_elems_sum((int)bytes, from, run.at,
-						run.n);
-			elems[k] += (uint64_t)run.n;
+			sums[k] += rt_elems_sum((int)bytes, from, span.at,
+						span.n);
+			elems[k] += (uint64_t)span.n;
 		}
 	}
 	return status;

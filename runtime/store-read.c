@@ -1,7 +1,7 @@
 /*
  * store-read.c - from tensors in files to what a rank has of them.
  *
- * Long runs are read to where they belong.  Short ones that lie close to each
+ * Long spans are read to where they belong.  Short ones that lie close to each
  * other are taken out of a window, so that a matrix whose columns are split
  * does not cost a system call for each of its rows.
  */
@@ -192,35 +192,35 @@ fetch(struct reader *r, int64_t at, int64_t n, const unsigned char **out,
 	return RT_OK;
 }
 
-/* One run; *sum: over what was read. */
+/* One span; *sum: over what was read. */
 static enum rt_status
-read_run(struct reader *r, const struct rt_run *run, char *out, uint64_t *sum,
-	 struct rt_error *err)
+read_span(struct reader *r, const struct rt_span *span, char *out,
+	  uint64_t *sum, struct rt_error *err)
 {
 	bool same = r->stored->dtype == rt_elem_dtype(r->elem);
 	int64_t bytes = rt_elem_bytes(r->elem), i, n;
 	const unsigned char *from = NULL;
 	enum rt_status status;
 
-	if (same && run->n * bytes >= RT_WINDOW_BYTES / 2) {
-		status = rt_st_read_raw(r->st, r->stored, run->at * bytes,
-					run->n * bytes, out, err);
+	if (same && span->n * bytes >= RT_WINDOW_BYTES / 2) {
+		status = rt_st_read_raw(r->st, r->stored, span->at * bytes,
+					span->n * bytes, out, err);
 		if (status == RT_OK && sum) {
-			*sum += rt_elems_sum(r->bytes, out, run->at, run->n);
+			*sum += rt_elems_sum(r->bytes, out, span->at, span->n);
 		}
 		return status;
 	}
-	for (i = 0; i < run->n; i += n) {
-		n = run->n - i;
+	for (i = 0; i < span->n; i += n) {
+		n = span->n - i;
 		if (n > RT_WINDOW_BYTES / r->bytes) {
 			n = RT_WINDOW_BYTES / r->bytes;
 		}
-		status = fetch(r, run->at + i, n, &from, err);
+		status = fetch(r, span->at + i, n, &from, err);
 		if (status != RT_OK) {
 			return status;
 		}
 		if (sum) {
-			*sum += rt_elems_sum(r->bytes, from, run->at + i, n);
+			*sum += rt_elems_sum(r->bytes, from, span->at + i, n);
 		}
 		rt_elems_convert(r->stored->dtype, from, r->elem,
 				 out + i * bytes, n);
@@ -253,23 +253,23 @@ rt_store_read(const struct rt_store *s, const struct rt_st *st,
 	int64_t bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
 	enum rt_status status = RT_OK;
 	int64_t part = -1;
-	struct rt_runs runs;
-	struct rt_run run;
+	struct rt_spans spans;
+	struct rt_span span;
 	struct reader r;
 
 	r.st = st;
 	r.elem = (enum rt_elem)h->tensor->elem;
-	rt_runs_begin(&runs, s->plan, h, s->rank);
-	r.dense = runs.dense;
-	while (status == RT_OK && rt_runs_next(&runs, &run)) {
-		if (run.part != part) {
-			part = run.part;
+	rt_spans_begin(&spans, s->plan, h, s->rank);
+	r.dense = spans.dense;
+	while (status == RT_OK && rt_spans_next(&spans, &span)) {
+		if (span.part != part) {
+			part = span.part;
 			status = turn_to(&r, h->tensor, part, err);
 		}
 		if (status == RT_OK) {
-			status = read_run(&r, &run,
+			status = read_span(&r, &span,
 					  s->arena + h->offset +
-						  run.local * bytes,
+						  span.local * bytes,
 					  sums ? &sums[part] : NULL, err);
 		}
 	}

@@ -97,7 +97,7 @@ rt_part_name(const struct rt_tensor *t, int64_t part, char out[RT_NAME_BYTES],
 	return RT_OK;
 }
 
-/* ---- runs ---------------------------------------------------------- */
+/* ---- spans ---------------------------------------------------------- */
 
 static bool
 is_whole(const struct rt_pieces *p, int64_t size)
@@ -116,7 +116,7 @@ next_piece(const struct rt_pieces *p, int64_t i)
 }
 
 void
-rt_runs_begin(struct rt_runs *r, const struct rt_plan *p,
+rt_spans_begin(struct rt_spans *r, const struct rt_plan *p,
 	      const struct rt_hold *h, int64_t rank)
 {
 	const struct rt_tensor *t = h->tensor;
@@ -147,7 +147,7 @@ rt_runs_begin(struct rt_runs *r, const struct rt_plan *p,
 
 /* Goes on along dim d; false: it is at its start again. */
 static bool
-step_dim(struct rt_runs *r, int64_t d)
+step_dim(struct rt_spans *r, int64_t d)
 {
 	const struct rt_pieces *p = r->pieces[d];
 	bool whole_piece = r->by_piece && d == r->ndims - 1;
@@ -165,25 +165,25 @@ step_dim(struct rt_runs *r, int64_t d)
 }
 
 bool
-rt_runs_next(struct rt_runs *r, struct rt_run *run)
+rt_spans_next(struct rt_spans *r, struct rt_span *span)
 {
 	int64_t d, at;
 
 	if (r->done) {
 		return false;
 	}
-	memset(run, 0, sizeof(*run));
-	run->n = r->inner;
+	memset(span, 0, sizeof(*span));
+	span->n = r->inner;
 	for (d = 0; d < r->ndims; d++) {
 		at = r->pieces[d]->at[r->piece[d]].start + r->pos[d];
-		*(d < r->tensor->stacked ? &run->part : &run->at) +=
+		*(d < r->tensor->stacked ? &span->part : &span->at) +=
 			at * r->stride[d];
 	}
 	if (r->by_piece) {
-		run->n *= r->pieces[d - 1]->at[r->piece[d - 1]].count;
+		span->n *= r->pieces[d - 1]->at[r->piece[d - 1]].count;
 	}
-	run->local = r->local;
-	r->local += run->n;
+	span->local = r->local;
+	r->local += span->n;
 	while (d > 0 && !step_dim(r, d - 1)) {
 		d--;
 	}

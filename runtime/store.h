@@ -24,15 +24,15 @@ enum rt_status rt_part_name(const struct rt_tensor *t, int64_t part,
 			    char out[RT_NAME_BYTES], struct rt_error *err);
 
 /* Elements that lie side by side in a part and in memory. */
-struct rt_run {
+struct rt_span {
 	int64_t part;
 	int64_t at; /* its first element, by number in the part */
 	int64_t local; /* by number in what the rank has */
 	int64_t n;
 };
 
-/* All runs of what a rank holds of a tensor, in the order of memory. */
-struct rt_runs {
+/* All spans of what a rank holds of a tensor, in the order of memory. */
+struct rt_spans {
 	const struct rt_tensor *tensor;
 	const struct rt_pieces *pieces[RT_MAX_DIMS];
 	int64_t stride[RT_MAX_DIMS]; /* in elements, of parts if stacked */
@@ -41,13 +41,13 @@ struct rt_runs {
 	int64_t inner; /* elements of those behind */
 	int64_t local;
 	bool by_piece; /* the last walked dim, else by position */
-	bool dense; /* most of what lies between runs is wanted too */
+	bool dense; /* most of what lies between them is wanted too */
 	bool done;
 };
 
-void rt_runs_begin(struct rt_runs *r, const struct rt_plan *p,
+void rt_spans_begin(struct rt_spans *r, const struct rt_plan *p,
 		   const struct rt_hold *h, int64_t rank);
-bool rt_runs_next(struct rt_runs *r, struct rt_run *run);
+bool rt_spans_next(struct rt_spans *r, struct rt_span *span);
 
 /* Is it this rank that saves what it holds, of all that have the same? */
 bool rt_store_writes(const struct rt_store *s, const struct rt_hold *h);

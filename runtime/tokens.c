@@ -162,7 +162,8 @@ rt_tokens_open(struct rt_tokens **out, const struct rt_tokens_options *o,
 	int64_t i;
 
 	*out = NULL;
-	if (o->npaths < 1 || o->length < 1 || o->below < 1) {
+	if (o->npaths < 1 || o->length < 1 || o->length == INT64_MAX ||
+	    o->below < 1) {
 		return rt_fail(err, RT_RANGE, nowhere,
 			       "found %" PRId64 " token files, sequences of "
 			       "%" PRId64 " and a vocabulary of %" PRId64

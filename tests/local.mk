@@ -117,6 +117,9 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_unit_t_rank_LDADD = $(rank_ldadd)
 %C%_unit_t_run_LDADD = $(rank_ldadd)
 
+# Memory that runs out where the test says so.
+%C%_unit_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
+
 if HAVE_CMOCKA
 # Of generated code.
 if HAVE_LLVM

@@ -115,9 +115,14 @@ test_any_plan_loads_any_other(void **state)
 
 	(void)state;
 	for (i = 0; i < NSPECS; i++) {
+		struct run r;
+
 		plans[i] = make_plan(specs[i]);
 		dirs[i] = make_dir();
-		must_save(plans[i], dirs[i], 42, 2);
+		run_all(&r, plans[i], SAVE, dirs[i], 42, 2,
+			rt_files_or_system(NULL));
+		assert_string_equal(r.message, "");
+		run_free(&r);
 	}
 	for (i = 0; i < NSPECS; i++) {
 		same_files(dirs[0], dirs[i], 42);
@@ -249,7 +254,8 @@ sick_fsync(int fd)
 {
 	enum harm now = turn();
 
-	return now == NO_SPACE || now == INTERRUPT ? -1 : fsync(fd);
+	(void)fd;
+	return now == NO_SPACE || now == INTERRUPT ? -1 : 0;
 }
 
 static int
@@ -435,6 +441,69 @@ test_short_and_interrupted(void **state)
 	free(t);
 }
 
+/* ---- memory that runs out ------------------------------------------ */
+
+static struct {
+	pthread_mutex_t lock;
+	int left; /* requests until one fails; < 0: none does */
+} memory = { .lock = PTHREAD_MUTEX_INITIALIZER, .left = -1 };
+
+/* The linker puts it in the place of realloc(). */
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+
+void *
+__wrap_realloc(void *p, size_t n)
+{
+	bool fail;
+
+	pthread_mutex_lock(&memory.lock);
+	fail = memory.left == 0;
+	memory.left -= memory.left >= 0;
+	pthread_mutex_unlock(&memory.lock);
+	return fail ? NULL : __real_realloc(p, n);
+}
+
+/* Nothing leaks, nothing is lost, and no older one is taken for it. */
+static void
+test_no_memory_at_every_request(void **state)
+{
+	static const enum what whats[] = { SAVE, LOAD };
+	struct test_plan *t = make_plan(specs[1]);
+	char *dir = make_dir();
+	int64_t left, i;
+	struct run r;
+	size_t k;
+	int at;
+
+	(void)state;
+	must_save(t, dir, 9, 2);
+	must_save(t, dir, 10, 2);
+	for (k = 0; k < 2; k++) {
+		for (at = 0, left = -1; left < 0; at++) {
+			memory.left = at;
+			run_all(&r, t, whats[k], dir, 11, 2, NULL);
+			left = memory.left;
+			memory.left = -1;
+			if (r.status != RT_OK) {
+				assert_int_equal(r.status, RT_NOMEM);
+				assert_non_null(strstr(r.message,
+						       "out of memory"));
+			}
+			for (i = 0; whats[k] == LOAD && r.status == RT_OK &&
+				    i < t->plan.nranks; i++) {
+				assert_int_equal(r.jobs[i].progress.step, 11);
+			}
+			run_free(&r);
+			assert_true(loads(t, dir) >= 10);
+		}
+		assert_true(at > 50);
+	}
+	assert_int_equal(loads(t, dir), 11);
+	remove_all(dir);
+	free(t);
+}
+
 /* Which rank it was, and the same text everywhere. */
 static void
 test_who_failed_is_named(void **state)
@@ -480,6 +549,18 @@ refused(const struct test_plan *t, const char *dir, const char *file,
 	run_free(&r);
 }
 
+/* Changes one bit of a byte, in place: it is back after the second time. */
+static void
+flip(const char *path, const struct bytes *b, size_t i)
+{
+	int fd = open(path, O_WRONLY);
+
+	assert_true(fd >= 0);
+	b->at[i] ^= (unsigned char)(1u << i % 8);
+	assert_int_equal(pwrite(fd, b->at + i, 1, (off_t)i), 1);
+	close(fd);
+}
+
 /* Every byte of every file, in turn, with one bit flipped. */
 static void
 test_every_bit_flip_is_found(void **state)
@@ -496,14 +577,12 @@ test_every_bit_flip_is_found(void **state)
 		path = step_file(dir, 7, file_names[k]);
 		b = slurp(path);
 		for (i = 0; i < b.n; i++) {
-			b.at[i] ^= (unsigned char)(1u << i % 8);
-			spill(path, b);
-			b.at[i] ^= (unsigned char)(1u << i % 8);
+			flip(path, &b, i);
 			run_all(&r, t, LOAD, dir, 0, 0, NULL);
 			assert_int_equal(r.status, RT_FORMAT);
 			run_free(&r);
+			flip(path, &b, i);
 		}
-		spill(path, b);
 		free(b.at);
 		free(path);
 	}
@@ -777,6 +856,7 @@ main(void)
 		cmocka_unit_test(test_kill_at_every_call),
 		cmocka_unit_test(test_full_disk_at_every_call),
 		cmocka_unit_test(test_short_and_interrupted),
+		cmocka_unit_test(test_no_memory_at_every_request),
 		cmocka_unit_test(test_who_failed_is_named),
 		cmocka_unit_test(test_every_bit_flip_is_found),
 		cmocka_unit_test(test_flip_names_the_tensor),
