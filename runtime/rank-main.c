@@ -172,6 +172,8 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 	if (status != RT_OK) {
 		return status;
 	}
+	/* from here on there are steps to finish */
+	take_signals(o->command == RT_TRAIN);
 	status = start_workers(&workers, p, w, o, m, err);
 	if (status == RT_OK) {
 		status = rt_run_open(&r, p, w->rank, comm, workers,
@@ -212,7 +214,7 @@ be_rank(const struct rt_plan *p, const struct rt_world *w,
 {
 	struct rt_error err = { .status = RT_OK };
 
-	take_signals(o->command == RT_TRAIN);
+	take_signals(false);
 	return run_rank(p, w, o, m, &err) == RT_OK ? EXIT_SUCCESS
 						    : say_rank(p, w->rank,
 							       &err);
