@@ -80,6 +80,7 @@ echo 3 9 >prompt
 wants 0 '10 11 12 13 14 15 0 1 2' sample --local --checkpoint parts \
 	--prompt-file prompt --tokens 9 --temperature 0
 
+wants 0 'step 1 loss 0.2402 norm 0.2345 ' train --local --data draw --steps 1
 wants 0 'replicas   2 that another rank has too' verify --local
 wants 0 'all_reduce gradients on dp' bench --local --steps 3
 wants 0 '"kind": "kernel"' bench --local --steps 3 --json

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 static const struct rt_plan toy = TOY_PLAN(1);
+static const struct rt_plan two = TOY_PLAN(2);
 
 /* ---- stand-ins: one rank, a file of 40 sequences that count ---- */
 
@@ -302,6 +303,9 @@ test_evaluation_step(void **state)
 	assert_int_equal(rt_run_step(b.r, 1, NULL, true, false, &with,
 				     &b.err), RT_OK);
 	assert_true(with.at[0] == without.at[0]);
+	/* what tests/cli/rank.sh has of two ranks */
+	assert_true(fabs(with.at[0] - 0.2402) < 5e-5);
+	assert_true(fabs(with.watch[0] - 0.2345) < 5e-5);
 	assert_memory_not_equal(before, b.comm.arena, 64);
 	assert_true(with.times.compute > 0 && with.times.update > 0);
 	close_plan(&b);
@@ -616,6 +620,24 @@ test_verify_finds(void **state)
 	close_plan(&b);
 }
 
+/* Rank 0 of two, where the other says nothing: its sums are zeros. */
+static void
+test_verify_compares(void **state)
+{
+	struct rt_options o = options("verify");
+	FILE *f = tmpfile();
+	struct bed b;
+
+	(void)state;
+	open_plan(&b, &two, 1);
+	assert_int_equal(rt_verify(b.r, &o, f, &b.err), RT_FORMAT);
+	assert_string_equal(b.err.message, "tensor 'w': rank 0 (dp=0) and "
+			    "rank 1 (dp=1) have other bits of it after the "
+			    "first step");
+	fclose(f);
+	close_plan(&b);
+}
+
 static void
 test_inspect(void **state)
 {
@@ -687,6 +709,7 @@ main(void)
 		cmocka_unit_test(test_bench),
 		cmocka_unit_test(test_verify),
 		cmocka_unit_test(test_verify_finds),
+		cmocka_unit_test(test_verify_compares),
 		cmocka_unit_test(test_inspect),
 		cmocka_unit_test(test_sample),
 	};
