@@ -5,5 +5,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_SOURCES = \
 	%D%/cg.h \
 	%D%/cpu/cpu.h \
+	%D%/cpu/math.c \
+	%D%/cpu/rng.c \
 	%D%/ll.h \
 	%D%/toolchain.c
