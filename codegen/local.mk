@@ -5,8 +5,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_SOURCES = \
 	%D%/cg.h \
 	%D%/cpu/cpu.h \
-	%D%/cpu/math.c \
-	%D%/cpu/rng.c \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \
@@ -16,6 +14,8 @@ noinst_LIBRARIES += %D%/libcodegen.a
 # say what is missing.
 if HAVE_LLVM
 %C%_libcodegen_a_SOURCES += \
+	%D%/cpu/math.c \
+	%D%/cpu/rng.c \
 	%D%/ll.c \
 	%D%/ll_more.c
 endif
