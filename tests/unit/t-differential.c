@@ -2,8 +2,9 @@
  * Binaries compute what the model means: random small models under random
  * plans over up to 8 ranks are compiled for the CPU and run as processes.
  * The losses of five steps are those of the one-rank binary and of the
- * float64 interpreter, and the same plan twice gives the same bits, losses
- * and checkpoint, with other numbers of threads too.
+ * float64 interpreter.  The same plan twice gives the same bits, losses and
+ * checkpoint, whatever the number of threads, and so does a run that stops
+ * and resumes.
  *
  * DIFF_PAIRS=N how many, DIFF_SEED=S from which seed, DIFF_SECONDS=T goes on
  * for so long instead, DIFF_JOBS=J so many at a time, DIFF_TELL=1 says what
@@ -27,6 +28,7 @@
 
 #define PAIRS 12
 #define STEPS 5
+#define ALL "--steps 5"
 /* Plans of one model: the model's other two runs are shared. */
 #define PLANS 4
 #define JOBS 2
@@ -169,17 +171,16 @@ build(struct run *r, const char *name, const char *pins, int ranks)
 	return SAME;
 }
 
-/* Trains from the start; the log and the checkpoint are named for `as`. */
+/* Trains on what is drawn; the log and the checkpoint are named for `as`. */
 static bool
-train(struct run *r, const char *name, const char *as, int threads,
+train(struct run *r, const char *name, const char *as, const char *options,
       struct losses *out)
 {
 	const char *log = text(r, "%s.jsonl", as);
 
 	if (!run_in(r, "out", text(r, "timeout 60 %s/rank train --local "
-				   "--threads %d --steps %d --data draw "
-				   "--seed 7 --checkpoint %s.ck --log %s",
-				   name, threads, STEPS, as, log))) {
+				   "--data draw --seed 7 --checkpoint %s.ck "
+				   "--log %s %s", name, as, log, options))) {
 		r->why = text(r, "%s does not run", name);
 		return false;
 	}
@@ -205,7 +206,7 @@ run_model(struct run *r, const struct pair *p)
 		r->why = r->why ? r->why : "one rank is refused";
 		return DIFFERENT;
 	}
-	if (!train(r, "one", "one", 1, &r->one)) {
+	if (!train(r, "one", "one", ALL " --threads 1", &r->one)) {
 		return DIFFERENT;
 	}
 	return hold(r, &r->one, &r->f64, r->bf16 ? CLOSE_BF16 : CLOSE_F64,
@@ -222,18 +223,22 @@ run_plan(struct run *r, const struct pair *p)
 	if (o != SAME) {
 		return o;
 	}
-	if (!train(r, "split", "first", 1, &first) ||
-	    !train(r, "split", "again", 3, &again) ||
+	if (!train(r, "split", "first", ALL " --threads 1", &first) ||
+	    !train(r, "split", "again", ALL " --threads 3", &again) ||
 	    !hold(r, &first, &r->one, close, "split beside one rank") ||
-	    !hold(r, &again, &first, 0, "the same once more")) {
+	    !hold(r, &again, &first, 0, "the same once more") ||
+	    !train(r, "split", "part", "--steps 2", &again) ||
+	    !train(r, "split", "part", ALL " --resume", &again) ||
+	    !hold(r, &again, &first, 0, "stopped and resumed")) {
 		return DIFFERENT;
 	}
-	if (!run_in(r, "out", "diff -r first.ck again.ck")) {
-		r->why = "the same once more: checkpoints differ";
+	if (!run_in(r, "out", "diff -r first.ck again.ck") ||
+	    !run_in(r, "out", "diff -r first.ck/*5 part.ck/*5")) {
+		r->why = "checkpoints differ";
 		return DIFFERENT;
 	}
 	/* folders of the next plan */
-	run_in(r, "out", "rm -rf split first.ck again.ck");
+	run_in(r, "out", "rm -rf split first.* again.* part.*");
 	return SAME;
 }
 
