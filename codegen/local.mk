@@ -5,5 +5,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_SOURCES = \
 	%D%/cg.h \
 	%D%/cpu/cpu.h \
+	%D%/cpu/group.c \
+	%D%/cpu/kernel.c \
 	%D%/ll.h \
 	%D%/toolchain.c
