@@ -53,7 +53,7 @@ bool ll_object(struct ll *l, struct buf *out, const char **why);
 /* Internal unless `shown`. */
 struct ll_value *ll_func(struct ll *l, const char *name, struct ll_type ret,
 			 const struct ll_type *params, uint32_t n, bool shown);
-struct ll_value *ll_param(struct ll_value *func, uint32_t i);
+struct ll_value *ll_param(struct ll *l, struct ll_value *func, uint32_t i);
 /* A function of the C library, or the runtime. */
 struct ll_value *ll_extern(struct ll *l, const char *name, struct ll_type ret,
 			   const struct ll_type *params, uint32_t n);
@@ -104,8 +104,9 @@ void ll_loop_end(struct ll *l, struct ll_loop *k,
 
 /* ---- constants and data ---- */
 
-struct ll_value *ll_int(struct ll *l, struct ll_type t, int64_t v);	/* splat */
-struct ll_value *ll_num(struct ll *l, struct ll_type t, double v);	/* splat */
+/* In all lanes. */
+struct ll_value *ll_int(struct ll *l, struct ll_type t, int64_t v);
+struct ll_value *ll_num(struct ll *l, struct ll_type t, double v);
 struct ll_value *ll_i64(struct ll *l, int64_t v);
 struct ll_value *ll_null(struct ll *l);	/* a pointer */
 struct ll_value *ll_zero(struct ll *l, struct ll_type t);
@@ -150,11 +151,17 @@ struct ll_value *ll_cast(struct ll *l, struct ll_value *v, enum ll_base to);
 struct ll_value *ll_bits(struct ll *l, struct ll_value *v, struct ll_type to);
 struct ll_value *ll_fma(struct ll *l, struct ll_value *a, struct ll_value *b,
 			struct ll_value *c);
-/* llvm.NAME of one to three operands of one type: "sqrt", "fabs", "floor",
- * "maxnum", "minnum", "roundeven". */
+/*
+ * llvm.NAME of one to three operands of one type: "sqrt", "fabs", "floor",
+ * "maxnum", "minnum", "roundeven".
+ */
 struct ll_value *ll_math(struct ll *l, const char *name,
 			 struct ll_value *const *args, uint32_t n);
-/* Any intrinsic by its full name, with that type of call. */
+/* An intrinsic by its full name; the types that it is overloaded for. */
+struct ll_value *ll_overloaded(struct ll *l, const char *name,
+			       const struct ll_type *over, uint32_t nover,
+			       struct ll_value *const *args, uint32_t n);
+/* One without overloads, or for the type of its result. */
 struct ll_value *ll_intrinsic(struct ll *l, const char *name,
 			      struct ll_type ret,
 			      struct ll_value *const *args, uint32_t n);

@@ -8,4 +8,14 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/group.c \
 	%D%/cpu/kernel.c \
 	%D%/ll.h \
+	%D%/ll_cpu.c \
+	%D%/ll_cpu.h \
 	%D%/toolchain.c
+
+# What calls LLVM is built where its headers are; without, cg.h's functions
+# say what is missing.
+if HAVE_LLVM
+%C%_libcodegen_a_SOURCES += \
+	%D%/ll.c \
+	%D%/ll_more.c
+endif

@@ -72,7 +72,7 @@ enum rt_talk_op {
 	RT_TALK_COPY,		/* all-gather, all-to-all */
 	RT_TALK_SEND,		/* to the rank of another stage */
 	RT_TALK_RECV,
-	RT_TALK_FREE		/* waits until what was sent may be overwritten */
+	RT_TALK_FREE		/* until what was sent may be overwritten */
 };
 
 struct rt_talk {

@@ -46,6 +46,7 @@ EXTRA_DIST += \
 	%D%/unit/t-check-places.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
+	%D%/unit/t-object.h \
 	%D%/unit/t-random-ir.h \
 	%D%/unit/t-safetensors.h \
 	%D%/unit/t-sched.h \
@@ -97,6 +98,12 @@ unit_tests = \
 	%D%/unit/t-verify
 
 if HAVE_CMOCKA
+# Of generated code.
+if HAVE_LLVM
+unit_tests += \
+	%D%/unit/t-ll
+endif
+
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 else

@@ -157,7 +157,7 @@ struct ll_value *cg_rng_key(struct ll *l, struct ll_value *hash,
 struct ll_value *cg_rng_normal(struct ll *l, struct ll_value *key,
 			       struct ll_value *index);	/* f64 */
 struct ll_value *cg_rng_below(struct ll *l, struct ll_value *key,
-			      struct ll_value *index, int64_t n);	/* i64 */
+			      struct ll_value *index, int64_t n); /* i64 */
 struct ll_value *cg_rng_keeps(struct ll *l, struct ll_value *key,
 			      struct ll_value *step, struct ll_value *index,
 			      double rate);	/* i1 */

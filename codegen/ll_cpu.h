@@ -1,0 +1,24 @@
+/*
+ * Names of CPUs, and what else the files ll*.c have in common.
+ */
+#ifndef CODEGEN_LL_CPU_H
+#define CODEGEN_LL_CPU_H
+
+#include "codegen/ll.h"
+
+struct ll_cpu_row {
+	const char *name;	/* as LLVM calls it */
+	const char *features;	/* with spaces between */
+};
+
+const struct ll_cpu_row *ll_cpu_rows(uint32_t *n);
+const struct ll_cpu_row *ll_cpu_find(const char *name);
+/* Whether a list has one; "+a,-b" as LLVM writes it, or "a b". */
+bool ll_cpu_has(const char *features, const char *feature);
+
+struct arena *ll_arena(struct ll *l);
+/* ll.c's casts of vectors of any lanes; ll_more.c has them. */
+struct ll_value *ll_from_bf16(struct ll *l, struct ll_value *v);
+struct ll_value *ll_to_bf16(struct ll *l, struct ll_value *v);
+
+#endif
