@@ -153,7 +153,7 @@ nest_build(struct nest *n, const struct nest_ask *ask, const char **why)
 	n->wide = !ask->box && ask->k->kind == KERNEL_MAP &&
 		  ask->k->shape.ndims == 0;
 	VEC_PUSH(ask->a, &n->exprs, none);
-	if (!add_roots(n)) {
+	if (!ask->bare && !add_roots(n)) {
 		*why = n->why ? n->why : "no kernel can do this";
 		return false;
 	}
