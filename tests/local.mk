@@ -47,6 +47,7 @@ EXTRA_DIST += \
 	%D%/unit/t-comm.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
+	%D%/unit/t-kernels.h \
 	%D%/unit/t-object.h \
 	%D%/unit/t-random-ir.h \
 	%D%/unit/t-rank.h \
@@ -125,7 +126,8 @@ if HAVE_CMOCKA
 if HAVE_LLVM
 unit_tests += \
 	%D%/unit/t-cg-math \
-	%D%/unit/t-ll
+	%D%/unit/t-ll \
+	%D%/unit/t-nest
 endif
 
 check_PROGRAMS += $(unit_tests)

@@ -1391,6 +1391,7 @@ doc_pages = \
 	docs/answer.md \
 	docs/calibrate.md \
 	docs/checkpoints.md \
+	docs/codegen.md \
 	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \
