@@ -136,6 +136,12 @@ bool cg_nest_box(struct cg_cpu *c, struct cg_kernel *out,
 		 struct ll_value *step, const struct cg_nest *n,
 		 const char **why);
 
+/* A step that leaves a value in shared room, from *shared on: f32, row-major
+ * over what the rank has. */
+bool cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
+		   const struct cg_nest *n, value_id value, int64_t *shared,
+		   const char **why);
+
 /* ---- math.c: functions of vectors -------------------------------------- */
 
 /* f32 of any lanes; within 2 units in the last place where it says so. */
