@@ -20,9 +20,19 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/cpu.h \
 	%D%/cpu/group.c \
 	%D%/cpu/kernel.c \
+	%D%/cpu/nest.c \
+	%D%/cpu/nest.h \
+	%D%/cpu/nest_expr.c \
+	%D%/cpu/nest_rows.c \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \
+	%D%/nest.c \
+	%D%/nest.h \
+	%D%/nest_plan.c \
+	%D%/nest_pull.c \
+	%D%/nest_rows.c \
+	%D%/nest_topk.c \
 	%D%/toolchain.c
 
 # What calls LLVM is built where its headers are; without, cg.h's functions

@@ -29,7 +29,8 @@ struct cg_spread {
 
 enum cg_num_kind {
 	CG_STEP,		/* rt_env.step */
-	CG_KEY			/* of the node's name, in this trip, and seed */
+	CG_KEY,			/* of the node's name, in this trip, and seed */
+	CG_AT			/* the rank's coordinate on axis `node` */
 };
 
 struct cg_num {
@@ -136,10 +137,12 @@ bool cg_nest_box(struct cg_cpu *c, struct cg_kernel *out,
 		 struct ll_value *step, const struct cg_nest *n,
 		 const char **why);
 
-/* A step that leaves a value in shared room, from *shared on: f32, row-major
- * over what the rank has. */
+/*
+ * Steps that put a value which the nest's nodes make into shared room, as f32
+ * and row-major, for later steps of the kernel: at *offset.
+ */
 bool cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
-		   const struct cg_nest *n, value_id value, int64_t *shared,
+		   const struct cg_nest *n, value_id value, int64_t *offset,
 		   const char **why);
 
 /* ---- math.c: functions of vectors -------------------------------------- */
