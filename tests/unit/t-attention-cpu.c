@@ -94,11 +94,13 @@ open_text(const char *text, const char *passes)
 	struct pass_list list = { 0 };
 	struct pass_table table;
 	struct pass_manager pm;
+	uint32_t base;
 
 	s.text = text;
 	ir_ctx_init(&s.c, NULL);
-	s.m = ir_read(&s.c, source_add(&s.c.sources, "text", text,
-				       strlen(text)));
+	assert_true(source_add(&s.c.sources, "text", text, strlen(text),
+			       &base));
+	s.m = ir_read(&s.c, s.c.sources.files.n - 1);
 	if (!s.m || !ir_verify(s.m)) {
 		fail_msg("%s\n%s", s.c.diags.records.at[0].text, text);
 	}
@@ -186,8 +188,9 @@ emit(const char *cpu)
 		c->ll = s.object->l;
 		c->nfuncs = 1000 * r;
 		for (i = 0; i < s.nkernels; i++) {
-			if (!cg_cpu_kernel(c, s.kernels[i], &s.ranks[r].k[i],
-					   &why)) {
+			s.ranks[r].k[i] = (struct cg_kernel){ 0 };
+			if (!cg_attention_steps(c, &s.ranks[r].k[i],
+						s.kernels[i], &why)) {
 				fail_msg("%s\n%s", why, s.text);
 			}
 			show_steps(c->ll, &s.ranks[r].k[i], i, r);
