@@ -68,7 +68,7 @@ att_batch(struct att *t, struct ll_value *b, struct att_index *i)
 	uint32_t k;
 
 	for (k = t->nbatch; k-- > 0; ) {
-		size = ll_i64(t->l, t->batch_size[k] ? t->batch_size[k] : 1);
+		size = ll_i64(t->l, att_some(t->batch_size[k]));
 		i->batch[k] = ll_bin(t->l, LL_REM, b, size);
 		b = ll_bin(t->l, LL_DIV, b, size);
 	}

@@ -80,6 +80,13 @@ att_whole(int64_t n, int64_t to)
 	return (n + to - 1) / to * to;
 }
 
+/* To divide by: of nothing there are no items, so nobody does. */
+static inline int64_t
+att_some(int64_t n)
+{
+	return n > 0 ? n : 1;
+}
+
 /* if (cond) ...; att_if, then att_end. */
 struct att_if {
 	struct ll_block *after;

@@ -183,9 +183,9 @@ follow(struct att_group *g, const struct att_after *after)
 	count = att_local(g, &made->type, made->pos_at);
 	heads = att_local(g, &made->type, made->head_at);
 	blocks = (count + BOX_ROWS - 1) / BOX_ROWS;
-	blocks = blocks ? blocks : 1;
-	heads = heads ? heads : 1;
 	att_step(t, "attention_after", t->batches * heads * blocks);
+	blocks = att_some(blocks);
+	heads = att_some(heads);
 	room = cg_cpu_shared(g->c, t->step);
 	ll_loop(t->l, &loop, ll_param(t->l, t->step, 2), ll_param(t->l, t->step, 3), 1,
 		NULL, 0);

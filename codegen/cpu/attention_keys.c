@@ -336,7 +336,8 @@ open_item(struct by_keys *s, struct ll_value *item)
 {
 	struct att *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *kv = ll_i64(l, t->kv), *all = ll_i64(l, t->batches);
+	struct ll_value *kv = ll_i64(l, att_some(t->kv));
+	struct ll_value *all = ll_i64(l, att_some(t->batches));
 
 	s->at.head = ll_bin(l, LL_REM, item, kv);
 	item = ll_bin(l, LL_DIV, item, kv);

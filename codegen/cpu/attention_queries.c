@@ -13,7 +13,16 @@
 int64_t
 att_keys_block(int64_t keys)
 {
-	return keys <= KEYS_ALONE ? keys : KEYS_BLOCK;
+	return keys > KEYS_ALONE ? KEYS_BLOCK : keys > 0 ? keys : 1;
+}
+
+/* Blocks of queries on the rank, of which there may be none: still one. */
+static int64_t
+all_blocks(const struct att *t)
+{
+	int64_t nq = 2 * (int64_t)t->lanes;
+
+	return t->queries > 0 ? (t->queries + nq - 1) / nq : 1;
 }
 
 /* ---- what the items of a step share ---- */
@@ -34,11 +43,10 @@ struct queries {
 static void
 open_queries(struct queries *s, struct att *t, bool back)
 {
-	int64_t count, wide, n;
+	int64_t count = all_blocks(t), wide, n;
 
 	*s = (struct queries){ .t = t, .back = back };
 	att_block_room(t, &s->b, att_keys_block(t->keys));
-	count = att_whole(t->queries, s->b.nq) / s->b.nq;
 	s->together = count < MOST_TOGETHER ? count : MOST_TOGETHER;
 	s->blocks = (count + s->together - 1) / s->together;
 	wide = s->b.dp > s->b.vp ? s->b.dp : s->b.vp;
@@ -59,8 +67,8 @@ open_item(struct queries *s, struct ll_value *item)
 {
 	struct att *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *heads = ll_i64(l, t->heads);
-	struct ll_value *all = ll_i64(l, t->batches), *b;
+	struct ll_value *heads = ll_i64(l, att_some(t->heads));
+	struct ll_value *all = ll_i64(l, att_some(t->batches)), *b;
 	int64_t size = s->together * s->b.nq;
 
 	s->at.head = ll_bin(l, LL_REM, item, heads);
@@ -287,8 +295,7 @@ step(struct att *t, bool back)
 	struct ll *l = t->l;
 	struct queries s;
 	struct ll_loop item;
-	int64_t nq = 2 * (int64_t)t->lanes;
-	int64_t count = att_whole(t->queries, nq) / nq;
+	int64_t count = all_blocks(t);
 	bool ok;
 
 	count = (count + MOST_TOGETHER - 1) / MOST_TOGETHER;

@@ -48,9 +48,9 @@ copy_rows(struct att *t, const struct att_view *from,
 	room = att_own(t, COPY_ROWS * wide);
 	ll_loop(l, &item, ll_param(l, t->step, 2), ll_param(l, t->step, 3), 1,
 		NULL, 0);
-	i.head = ll_bin(l, LL_REM, item.i, ll_i64(l, heads ? heads : 1));
+	i.head = ll_bin(l, LL_REM, item.i, ll_i64(l, att_some(heads)));
 	att_batch(t, ll_bin(l, LL_DIV, item.i,
-			    ll_i64(l, heads ? heads : 1)), &i);
+			    ll_i64(l, att_some(heads))), &i);
 	ll_loop(l, &row, ll_i64(l, 0), ll_i64(l, count), COPY_ROWS, NULL, 0);
 	i.pos = row.i;
 	a.live = b.live = att_min(l, ll_i64(l, COPY_ROWS),
