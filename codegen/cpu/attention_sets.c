@@ -302,9 +302,8 @@ made_by(const struct att_group *g, value_id v)
 	return 0;
 }
 
-/* The results that a value is made of, through views too. */
-static att_bits
-needs(const struct att_group *g, value_id v)
+att_bits
+att_needs(const struct att_group *g, value_id v)
 {
 	node_id id = g->c->m->values.at[v].node;
 	const struct ir_node *n = ir_node(g->c->m, id);
@@ -325,7 +324,7 @@ needs(const struct att_group *g, value_id v)
 		}
 	}
 	for (i = 0; i < n->nargs; i++) {
-		bits |= needs(g, ir_args(g->c->m, n)[i]);
+		bits |= att_needs(g, ir_args(g->c->m, n)[i]);
 	}
 	return bits;
 }
@@ -362,7 +361,7 @@ att_find_after(struct att_group *g)
 			continue;
 		}
 		for (k = 0; k < n->nargs; k++) {
-			g->from[i] |= needs(g, ir_args(g->c->m, n)[k]);
+			g->from[i] |= att_needs(g, ir_args(g->c->m, n)[k]);
 		}
 		if (g->from[i]) {
 			join(g, g->from[i]);
