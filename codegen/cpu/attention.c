@@ -46,6 +46,13 @@ att_step_end(struct att *t)
 	}
 }
 
+void
+att_items(struct att *t, struct ll_loop *item)
+{
+	ll_loop(t->l, item, ll_param(t->l, t->step, 2),
+		ll_param(t->l, t->step, 3), 1, NULL, 0);
+}
+
 int64_t
 att_own(struct att *t, int64_t floats)
 {
@@ -88,6 +95,15 @@ att_ptr(struct att *t, const struct att_view *v, const struct att_index *i)
 	at = att_add(l, at, att_mul(l, i->head, v->head));
 	at = att_add(l, at, att_mul(l, i->pos, v->pos));
 	return att_at(l, v->at, at, bytes);
+}
+
+struct att_rows
+att_rows_at(struct att *t, const struct att_view *v,
+	    const struct att_index *i, struct ll_value *live, int64_t cols)
+{
+	return (struct att_rows){ .at = att_ptr(t, v, i), .elem = v->elem,
+				  .row = v->pos, .col = v->col,
+				  .live = live, .cols = cols };
 }
 
 /* ---- nodes ---- */

@@ -105,6 +105,26 @@ has_kv(const struct att_group *g, const struct att *t, uint32_t cut_h,
 	return true;
 }
 
+/* The keys of all ranks, where they talk: they come together first. */
+static bool
+all_keys(struct att_group *g, struct att *t, uint32_t *cut)
+{
+	uint32_t i;
+
+	for (i = *cut; t->axes && i; i >>= 4) {
+		if (!(t->axes >> (i & 15) & 1)) {
+			*g->why = "attention whose keys are split along an "
+				  "axis that it does not talk on";
+			return false;
+		}
+	}
+	if (t->axes) {
+		*cut = 0;
+		t->keys = ir_dim_size(g->c->m, t->dim[ATT_KEYS]);
+	}
+	return true;
+}
+
 static bool
 set_dims(struct att_group *g, struct att *t, const struct ir_node *n,
 	 const struct ir_rule *r)
@@ -122,17 +142,8 @@ set_dims(struct att_group *g, struct att *t, const struct ir_node *n,
 		    ir_dim_size(g->c->m, t->dim[ATT_KV]);
 	t->shift = ir_dim_size(g->c->m, t->dim[ATT_KEYS]) -
 		   ir_dim_size(g->c->m, t->dim[ATT_QUERIES]);
-	if (t->axes) {
-		for (i = cut[ATT_KEYS]; i; i >>= 4) {
-			if (!(t->axes >> (i & 15) & 1)) {
-				*g->why = "attention whose keys are split "
-					  "along an axis that it does not "
-					  "talk on";
-				return false;
-			}
-		}
-		cut[ATT_KEYS] = 0;
-		t->keys = ir_dim_size(g->c->m, t->dim[ATT_KEYS]);
+	if (!all_keys(g, t, &cut[ATT_KEYS])) {
+		return false;
 	}
 	t->heads_together = cut[ATT_HEADS] == cut[ATT_KV] &&
 			    !is_balanced(g, cut[ATT_HEADS]) &&

@@ -492,8 +492,8 @@ compare(struct rank *r, uint32_t kernel, uint32_t operand)
 		if (!(fabs(got - want[place]) <= s.bound * most)) {
 			fail_msg("element %lld of %%%u is %.9g, and %.9g is "
 				 "expected (of at most %.3g)\n%s",
-				 (long long)place, value_of(o), got, want[place],
-				 most, s.text);
+				 (long long)place, value_of(o), got,
+				 want[place], most, s.text);
 		}
 	}
 }
