@@ -239,6 +239,7 @@ make_value(struct att_group *g, value_id v, int64_t *at)
 	struct cg_nest n = { .space = *ir_type(g->c->m, v) };
 	bool *in = arena_alloc(g->c->a, g->k->nodes.n + 1);
 	struct att_brought made = { .value = v };
+	struct kernel *like;
 
 	if (had) {
 		*at = had->at;
@@ -251,6 +252,9 @@ make_value(struct att_group *g, value_id v, int64_t *at)
 		return false;
 	}
 	att_take(g, in, &n);
+	like = arena_dup(g->c->a, g->k, sizeof *like);
+	like->shape = n.space;	/* its rows, not those of attention */
+	n.k = like;
 	if (!cg_nest_value(g->c, g->out, &n, v, at, g->why)) {
 		return false;
 	}
