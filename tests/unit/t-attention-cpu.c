@@ -3,7 +3,8 @@
  * split, forward and backward.  The interpreter knows what each value of the
  * whole program is; each rank is given its pieces of the operands, runs the
  * kernel's steps in turn with the others, and must write its pieces of the
- * results.
+ * results.  T_TIMES=N tries more, T_CPU=NAME another CPU, T_ONLY='*apart' some
+ * of the tests.
  */
 #include "tests/unit/t-object.h"
 
@@ -684,7 +685,7 @@ alone(void **state)
 	int i;
 
 	(void)state;
-	for (i = 0; i < times(8); i++) {
+	for (i = 0; i < times(4); i++) {
 		x = random_shape();
 		put_forward(&x);
 		check(text, NULL, 1e-5);
@@ -700,7 +701,7 @@ half_as_wide(void **state)
 	int i;
 
 	(void)state;
-	for (i = 0; i < times(3); i++) {
+	for (i = 0; i < times(2); i++) {
 		x = random_shape();
 		x.dtype = "bf16";
 		put_forward(&x);
