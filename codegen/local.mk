@@ -18,13 +18,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/attention_view.c \
 	%D%/cpu/attention_where.c \
 	%D%/cpu/cpu.h \
-	%D%/cpu/group.c \
-	%D%/cpu/kernel.c \
-	%D%/cpu/nest.c \
-	%D%/cpu/nest.h \
-	%D%/cpu/nest_expr.c \
-	%D%/cpu/nest_rows.c \
-	%D%/cpu/nest_scatter.c \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \
@@ -40,7 +33,14 @@ noinst_LIBRARIES += %D%/libcodegen.a
 # say what is missing.
 if HAVE_LLVM
 %C%_libcodegen_a_SOURCES += \
+	%D%/cpu/group.c \
+	%D%/cpu/kernel.c \
 	%D%/cpu/math.c \
+	%D%/cpu/nest.c \
+	%D%/cpu/nest.h \
+	%D%/cpu/nest_expr.c \
+	%D%/cpu/nest_rows.c \
+	%D%/cpu/nest_scatter.c \
 	%D%/cpu/rng.c \
 	%D%/ll.c \
 	%D%/ll_more.c
