@@ -125,6 +125,7 @@ if HAVE_CMOCKA
 # Of generated code.
 if HAVE_LLVM
 unit_tests += \
+	%D%/unit/t-attention-cpu \
 	%D%/unit/t-cg-math \
 	%D%/unit/t-ll \
 	%D%/unit/t-nest
