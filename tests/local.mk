@@ -41,6 +41,7 @@ EXTRA_DIST += \
 	%D%/list-pairs \
 	%D%/no-cmocka.sh \
 	%D%/run-pair \
+	%D%/unit/t-amx.h \
 	%D%/unit/t-check.h \
 	%D%/unit/t-check-names.h \
 	%D%/unit/t-check-places.h \
