@@ -298,6 +298,48 @@ test_large(void **state)
 	}
 }
 
+/*
+ * What an epilogue may ask of the blocks: whole last dims, boxes of several
+ * dims, sums that wait in shared room until the last stretch of k.
+ */
+static void
+test_boxes(void **state)
+{
+	static const char *const texts[] = {
+		"llmc-ir 1\ndim b = 3\ndim s = 70\ndim h = 5\ndim d = 24\n"
+		"dim k = 90\nmodel {\n"
+		"  %0 = weight name=\"a\" : f32[b, s, k]\n"
+		"  %1 = weight name=\"b\" : f32[h, d, k]\n"
+		"  %2 = dot %0, %1 over=k : f32[b, s, h, d]\n"
+		"  %3 = rope %2 seq=s theta=10000 : f32[b, s, h, d]\n"
+		"  return %3\n}\n",
+		"llmc-ir 1\ndim b = 2\ndim s = 33\ndim d = 400\ndim k = 50\n"
+		"model {\n"
+		"  %0 = weight name=\"a\" : f32[b, s, k]\n"
+		"  %1 = weight name=\"b\" : f32[k, d]\n"
+		"  %2 = dot %0, %1 over=k : f32[b, s, d]\n"
+		"  %3 = rope %2 seq=s theta=10000 interleaved : f32[b, s, d]\n"
+		"  return %3\n}\n",
+		"llmc-ir 1\ndim m = 300\ndim n = 40\ndim k = 9001\nmodel {\n"
+		"  %0 = weight name=\"a\" : f32[m, k]\n"
+		"  %1 = weight name=\"b\" : f32[n, k]\n"
+		"  %2 = dot %0, %1 over=k : f32[m, n]\n"
+		"  %3 = weight name=\"c\" : f32[n]\n"
+		"  %4 = add %2, %3 : f32[m, n]\n"
+		"  return %4\n}\n",
+	};
+	uint32_t i, c;
+
+	(void)state;
+	for (i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+		for (c = 0; c < 3; c++) {
+			if (can_run(cpus[c])) {
+				run(texts[i], cpus[c], i, 1e-5);
+			}
+		}
+	}
+}
+
 /* Every order of dims; LLVM has no need of 16-bit numbers one by one then. */
 static const char *
 amx_text(struct arena *a, uint32_t i)
@@ -349,6 +391,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_boxes),
 		cmocka_unit_test(test_amx),
 	};
 
