@@ -18,6 +18,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/nest.h \
 	%D%/cpu/nest_expr.c \
 	%D%/cpu/nest_rows.c \
+	%D%/cpu/nest_scatter.c \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \

@@ -1389,6 +1389,7 @@ doc_pages = \
 	README.md \
 	docs/answer.md \
 	docs/calibrate.md \
+	docs/codegen.md \
 	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \
