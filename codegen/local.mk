@@ -18,6 +18,20 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/attention_view.c \
 	%D%/cpu/attention_where.c \
 	%D%/cpu/cpu.h \
+	%D%/cpu/dot.c \
+	%D%/cpu/dot.h \
+	%D%/cpu/dot_pack.c \
+	%D%/cpu/dot_plan.c \
+	%D%/cpu/dot_steps.c \
+	%D%/cpu/dot_tile.c \
+	%D%/cpu/dot_view.c \
+	%D%/cpu/group.c \
+	%D%/cpu/kernel.c \
+	%D%/cpu/nest.c \
+	%D%/cpu/nest.h \
+	%D%/cpu/nest_expr.c \
+	%D%/cpu/nest_rows.c \
+	%D%/cpu/nest_scatter.c \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \

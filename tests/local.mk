@@ -41,12 +41,14 @@ EXTRA_DIST += \
 	%D%/list-pairs \
 	%D%/no-cmocka.sh \
 	%D%/run-pair \
+	%D%/unit/t-amx.h \
 	%D%/unit/t-check.h \
 	%D%/unit/t-check-names.h \
 	%D%/unit/t-check-places.h \
 	%D%/unit/t-comm.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
+	%D%/unit/t-dot.h \
 	%D%/unit/t-kernels.h \
 	%D%/unit/t-object.h \
 	%D%/unit/t-random-ir.h \
@@ -127,6 +129,7 @@ if HAVE_LLVM
 unit_tests += \
 	%D%/unit/t-attention-cpu \
 	%D%/unit/t-cg-math \
+	%D%/unit/t-dot \
 	%D%/unit/t-ll \
 	%D%/unit/t-nest
 endif
