@@ -16,6 +16,8 @@ noinst_LIBRARIES += %D%/libcodegen.a
 # say what is missing.
 if HAVE_LLVM
 %C%_libcodegen_a_SOURCES += \
+	%D%/cpu/math.c \
+	%D%/cpu/rng.c \
 	%D%/ll.c \
 	%D%/ll_more.c
 endif

@@ -86,6 +86,8 @@ struct rt_talk {
 	int64_t channel;	/* the same number at both ends, from 0 */
 	int64_t peer;		/* the other end's place in the pipeline */
 	int64_t copies;		/* FREE: places by turns */
+	/* of the group, by bits, places in the pipeline that take part; 0: all */
+	int64_t holders;
 };
 
 /*
@@ -222,7 +224,7 @@ struct rt_plan {
 	const char *cpu;	/* "x86-64-v4" */
 	int64_t nfeatures;
 	const char *const *features;	/* that it needs: "avx512f" */
-	int64_t naxes;
+	int64_t naxes;		/* with [0] */
 	const struct rt_axis *axes;	/* by number; [0] is none */
 	int64_t pp, time;	/* axes; 0: none */
 	int64_t nranks, npipes, nstages, nmicrobatches;

@@ -101,6 +101,7 @@ if HAVE_CMOCKA
 # Of generated code.
 if HAVE_LLVM
 unit_tests += \
+	%D%/unit/t-cg-math \
 	%D%/unit/t-ll
 endif
 

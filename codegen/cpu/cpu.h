@@ -29,7 +29,8 @@ struct cg_spread {
 
 enum cg_num_kind {
 	CG_STEP,		/* rt_env.step */
-	CG_KEY			/* of the node's name, in this trip, and seed */
+	CG_KEY,			/* of the node's name, in this trip, and seed */
+	CG_AT			/* the rank's coordinate on axis `node` */
 };
 
 struct cg_num {
@@ -147,6 +148,13 @@ struct ll_value *cg_erf(struct ll *l, struct ll_value *x);	/* 1e-7 */
 /* Angles up to 2^24, as of rotary positions: 4e-7. */
 void cg_sincos(struct ll *l, struct ll_value *x, struct ll_value **sin,
 	       struct ll_value **cos);
+/*
+ * f32 of whole turns in f64, any lanes: for rotary positions, position *
+ * (frequency / 2 pi), where the quotient is a constant.  2e-7 up to 2^24 turns,
+ * of which f64 has enough bits and f32 has not.
+ */
+void cg_sincos_turns(struct ll *l, struct ll_value *turns,
+		     struct ll_value **sin, struct ll_value **cos);
 
 /* ---- rng.c: ir_rng_* in vectors; key i64, index i64 of any lanes -------- */
 
