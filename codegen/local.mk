@@ -5,8 +5,9 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_SOURCES = \
 	%D%/cg.h \
 	%D%/cpu/cpu.h \
-	%D%/cpu/group.c \
-	%D%/cpu/kernel.c \
+	%D%/cpu_names.c \
+	%D%/host/host.h \
+	%D%/link.c \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \
@@ -16,8 +17,24 @@ noinst_LIBRARIES += %D%/libcodegen.a
 # say what is missing.
 if HAVE_LLVM
 %C%_libcodegen_a_SOURCES += \
+	%D%/cpu/group.c \
+	%D%/cpu/kernel.c \
 	%D%/cpu/math.c \
 	%D%/cpu/rng.c \
+	%D%/host/canon.c \
+	%D%/host/code.c \
+	%D%/host/data.c \
+	%D%/host/fit.c \
+	%D%/host/func.c \
+	%D%/host/place.c \
+	%D%/host/port.c \
+	%D%/host/program.c \
+	%D%/host/spread.c \
+	%D%/host/start.c \
+	%D%/host/talk.c \
+	%D%/host/tensor.c \
 	%D%/ll.c \
 	%D%/ll_more.c
+else
+%C%_libcodegen_a_SOURCES += %D%/none.c
 endif
