@@ -5,12 +5,19 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_SOURCES = \
 	%D%/cg.h \
 	%D%/cpu/cpu.h \
+	%D%/cpu/nest.h \
 	%D%/cpu_names.c \
 	%D%/host/host.h \
 	%D%/link.c \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \
+	%D%/nest.c \
+	%D%/nest.h \
+	%D%/nest_plan.c \
+	%D%/nest_pull.c \
+	%D%/nest_rows.c \
+	%D%/nest_topk.c \
 	%D%/toolchain.c
 
 # What calls LLVM is built where its headers are; without, cg.h's functions
@@ -20,6 +27,9 @@ if HAVE_LLVM
 	%D%/cpu/group.c \
 	%D%/cpu/kernel.c \
 	%D%/cpu/math.c \
+	%D%/cpu/nest.c \
+	%D%/cpu/nest_expr.c \
+	%D%/cpu/nest_rows.c \
 	%D%/cpu/rng.c \
 	%D%/host/canon.c \
 	%D%/host/code.c \

@@ -137,6 +137,14 @@ bool cg_nest_box(struct cg_cpu *c, struct cg_kernel *out,
 		 struct ll_value *step, const struct cg_nest *n,
 		 const char **why);
 
+/*
+ * Steps that put a value which the nest's nodes make into shared room, as f32
+ * and row-major, for later steps of the kernel: at *offset.
+ */
+bool cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
+		   const struct cg_nest *n, value_id value, int64_t *offset,
+		   const char **why);
+
 /* ---- math.c: functions of vectors -------------------------------------- */
 
 /* f32 of any lanes; within 2 units in the last place where it says so. */
