@@ -274,13 +274,14 @@ cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
 {
 	struct asker a = { c, out };
 	struct nest *n = build(&a, x, NULL, value, why);
+	const struct nest_root *root;
 
 	if (!n) {
 		return false;
 	}
 	all_steps(&a, n);
-	*offset = n->temps.at[n->memory.at[n->roots.at[n->roots.n - 1]
-					   .memory].i].offset;
+	root = &n->roots.at[n->roots.n - 1];
+	*offset = n->temps.at[n->memory.at[root->memory].i].offset;
 	return true;
 }
 
