@@ -5,6 +5,8 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_SOURCES = \
 	%D%/cg.h \
 	%D%/cpu/cpu.h \
+	%D%/cpu/group.c \
+	%D%/cpu/kernel.c \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \

@@ -29,7 +29,8 @@ struct cg_spread {
 
 enum cg_num_kind {
 	CG_STEP,		/* rt_env.step */
-	CG_KEY			/* of the node's name, in this trip, and seed */
+	CG_KEY,			/* of the node's name, in this trip, and seed */
+	CG_AT			/* the rank's coordinate on axis `node` */
 };
 
 struct cg_num {
