@@ -5,6 +5,13 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_SOURCES = \
 	%D%/cg.h \
 	%D%/cpu/cpu.h \
+	%D%/cpu/dot.c \
+	%D%/cpu/dot.h \
+	%D%/cpu/dot_pack.c \
+	%D%/cpu/dot_plan.c \
+	%D%/cpu/dot_steps.c \
+	%D%/cpu/dot_tile.c \
+	%D%/cpu/dot_view.c \
 	%D%/cpu/group.c \
 	%D%/cpu/kernel.c \
 	%D%/ll.h \

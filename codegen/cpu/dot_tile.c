@@ -158,8 +158,7 @@ amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
 		args[n++] = at;
 		args[n++] = apart;
 	}
-	ll_intrinsic(l, arena_printf(c->a, "llvm.x86.%s", name),
-		     ll_type(LL_VOID, 1), args, n);
+	ll_intrinsic(l, name, ll_type(LL_VOID, 1), args, n);
 }
 
 static struct ll_value *
@@ -199,29 +198,29 @@ in_tiles(const struct tile *t)
 
 	ll_branch(l, ll_test(l, LL_NE, t->add, ll_i64(l, 0)), more, fresh);
 	ll_at(l, more);
-	each_sum(t, "tileloadd64", true);
+	each_sum(t, "llvm.x86.tileloadd64", true);
 	ll_jump(l, sums);
 	ll_at(l, fresh);
-	each_sum(t, "tilezero", false);
+	each_sum(t, "llvm.x86.tilezero", false);
 	ll_jump(l, sums);
 	ll_at(l, sums);
 	ll_loop(l, &k, ll_i64(l, 0), t->words, 16, NULL, 0);
 	a = ll_plus(l, t->a, dot_mul(l, k.i, 4 * t->u->mr));
 	b = ll_plus(l, t->b, dot_mul(l, k.i, 4 * dot_nr(t->u)));
 	for (v = 0; v < (int)t->nv; v++) {
-		amx(l, "tileloadd64", (int[]){ 6 + v }, 1,
+		amx(l, "llvm.x86.tileloadd64", (int[]){ 6 + v }, 1,
 		    ll_plus_n(l, b, 64 * v), ll_i64(l, 4 * dot_nr(t->u)));
 	}
 	for (r = 0; r < 2; r++) {
-		amx(l, "tileloadd64", (int[]){ 4 + r }, 1,
+		amx(l, "llvm.x86.tileloadd64", (int[]){ 4 + r }, 1,
 		    ll_plus_n(l, a, 1024 * r), ll_i64(l, 64));
 		for (v = 0; v < (int)t->nv; v++) {
-			amx(l, "tdpbf16ps", (int[]){ 2 * r + v, 4 + r, 6 + v },
+			amx(l, "llvm.x86.tdpbf16ps", (int[]){ 2 * r + v, 4 + r, 6 + v },
 			    3, NULL, NULL);
 		}
 	}
 	ll_loop_end(l, &k, NULL);
-	each_sum(t, "tilestored64", true);
+	each_sum(t, "llvm.x86.tilestored64", true);
 	ll_return(l, NULL);
 }
 

@@ -82,7 +82,6 @@ cg_cpu_step(struct cg_cpu *c, struct cg_kernel *k, const char *what,
 	s.func = ll_func(c->ll, arena_printf(c->a, "%s%u", what, c->nfuncs),
 			 ll_type(LL_VOID, 1), params, 4, false);
 	c->nfuncs++;
-	ll_at(c->ll, ll_block(c->ll, s.func, "entry"));
 	VEC_PUSH(c->a, &k->steps, s);
 	return s.func;
 }
@@ -92,7 +91,7 @@ static struct ll_value *
 word_of(struct cg_cpu *c, struct ll_value *step, size_t offset, uint32_t i,
 	enum ll_base base)
 {
-	struct ll_value *at = ll_plus_n(c->ll, ll_param(step, 0),
+	struct ll_value *at = ll_plus_n(c->ll, ll_param(c->ll, step, 0),
 					(int64_t)offset);
 
 	at = ll_load(c->ll, ll_type(LL_PTR, 1), at);
@@ -124,6 +123,6 @@ struct ll_value *
 cg_cpu_shared(struct cg_cpu *c, struct ll_value *step)
 {
 	return ll_load(c->ll, ll_type(LL_PTR, 1),
-		       ll_plus_n(c->ll, ll_param(step, 0),
+		       ll_plus_n(c->ll, ll_param(c->ll, step, 0),
 				 (int64_t)offsetof(struct rt_call, shared)));
 }
