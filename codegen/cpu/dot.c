@@ -65,8 +65,8 @@ find_result(struct dot *d, node_id head)
 		d->whole_last |= ir_is(n->op, IRF_ROWWISE);
 	}
 	d->result = DOT_BOX;
-	if (f32 && stays && d->behind.n == 0) {
-		d->result = DOT_STORE;
+	if (stays && d->behind.n == 0) {
+		d->result = f32 ? DOT_STORE : DOT_ROUND;
 		d->target = cg_operand(d->c, d->out, d->value, 0, true);
 	} else if (f32 && !stays && d->behind.n == 1 &&
 		   n->op == IR_ACCUMULATE && ir_args(m, n)[0] == d->value) {

@@ -88,7 +88,7 @@ static int64_t
 tile_bytes(const struct dot *d, const struct dot_split *rows,
 	   const struct dot_split *cols)
 {
-	if (d->result != DOT_BOX) {
+	if (!dot_in_room(d)) {
 		return 0;
 	}
 	return 4 * dot_up(rows->most, d->unit.mr) *

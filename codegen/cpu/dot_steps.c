@@ -267,7 +267,7 @@ multiply(const struct body *b, const struct item *t, struct ll_value *a,
 	args[5] = add;
 	args[6] = dot_sub(l, t->m.live, r.i);
 	args[7] = dot_sub(l, t->n.live, c.i);
-	if (d->result == DOT_BOX) {	/* there is room for whole tiles */
+	if (dot_in_room(d)) {	/* there is room for whole tiles */
 		int64_t lanes = d->unit.lanes;
 
 		args[6] = ll_i64(l, d->unit.mr);
@@ -318,27 +318,61 @@ all_depths(const struct body *b, const struct item *t)
 	ll_loop_end(l, &q, NULL);
 }
 
+/* Where the item begins in the result. */
+static struct ll_value *
+target_at(const struct body *b, const struct item *t, int64_t bytes)
+{
+	const struct dot *d = b->d;
+	struct ll_value *at = dot_mul(b->l, t->batch, d->m.size);
+
+	at = dot_mul(b->l, dot_add(b->l, at, t->m.start), d->n.size);
+	at = dot_add(b->l, at, t->n.start);
+	return ll_plus(b->l, cg_cpu_at(d->c, b->func, d->target),
+		       dot_mul(b->l, at, bytes));
+}
+
 static void
 put_target(const struct body *b, struct item *t)
 {
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
-	struct ll_value *at;
 	int64_t tile = 4 * d->tile_ld * dot_up(d->rows.most, d->unit.mr);
 
 	t->ld = ll_i64(l, 4 * d->tile_ld);
-	if (d->result != DOT_BOX) {
+	if (!dot_in_room(d)) {
 		t->ld = ll_i64(l, 4 * d->n.size);
-		at = dot_add(l, dot_mul(l, t->batch, d->m.size), t->m.start);
-		at = dot_add(l, dot_mul(l, at, d->n.size), t->n.start);
-		t->to = ll_plus(l, cg_cpu_at(d->c, b->func, d->target),
-				dot_mul(l, at, 4));
+		t->to = target_at(b, t, 4);
 	} else if (d->shared_c >= 0) {
 		t->to = ll_plus_n(l, t->shared, d->shared_c);
 		t->to = ll_plus(l, t->to, dot_mul(l, t->i, dot_up(tile, 64)));
 	} else {
 		t->to = ll_plus_n(l, t->own, d->own_c);
 	}
+}
+
+/* A tile as it is, but for its type. */
+static void
+round_tile(const struct body *b, const struct item *t)
+{
+	const struct dot *d = b->d;
+	struct ll *l = b->l;
+	enum ll_base base = ir_type(d->c->m, d->value)->dtype == IR_F16
+		? LL_F16 : LL_BF16;
+	uint32_t lanes = d->unit.lanes;
+	struct ll_value *to = target_at(b, t, 2), *from, *at, *x, *mask;
+	struct ll_loop r, c;
+
+	ll_loop(l, &r, ll_i64(l, 0), t->m.live, 1, NULL, 0);
+	ll_loop(l, &c, ll_i64(l, 0), t->n.live, lanes, NULL, 0);
+	from = ll_plus(l, t->to, ll_bin(l, LL_MUL, r.i, t->ld));
+	from = ll_plus(l, from, dot_mul(l, c.i, 4));
+	x = ll_cast(l, ll_load(l, ll_type(LL_F32, lanes), from), base);
+	mask = ll_mask(l, dot_sub(l, t->n.live, c.i), lanes);
+	at = dot_add(l, dot_mul(l, r.i, d->n.size), c.i);
+	ll_store_if(l, ll_bits(l, x, ll_type(LL_I16, lanes)),
+		    ll_plus(l, to, dot_mul(l, at, 2)), mask);
+	ll_loop_end(l, &c, NULL);
+	ll_loop_end(l, &r, NULL);
 }
 
 /* The epilogue, when the sum over k is complete. */
@@ -348,9 +382,9 @@ finish(const struct body *b, const struct item *t, const char **why)
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
 	struct ll_block *yes, *no;
-	bool done;
+	bool done = true;
 
-	if (d->result != DOT_BOX) {
+	if (!dot_in_room(d)) {
 		return true;
 	}
 	yes = ll_block(l, NULL, "complete");
@@ -358,7 +392,11 @@ finish(const struct body *b, const struct item *t, const char **why)
 	ll_branch(l, ll_test(l, LL_EQ, b->end_depth, ll_i64(l, d->ndepth)),
 		  yes, no);
 	ll_at(l, yes);
-	done = behind(b, t->to, t->batch, &t->m, &t->n, why);
+	if (d->result == DOT_ROUND) {
+		round_tile(b, t);
+	} else {
+		done = behind(b, t->to, t->batch, &t->m, &t->n, why);
+	}
 	ll_jump(l, no);
 	ll_at(l, no);
 	return done;
