@@ -1,8 +1,8 @@
 /*
  * The driver of bench/cpu-gemm: contractions as the compiler makes them
- * beside those of libraries, in turn, on two threads.
+ * beside those of libraries, in turn, on one thread or two.
  *
- *	gemm [-n ROUNDS] [-d DTYPE] [-c CPU] [M N K LAYOUT]...
+ *	gemm [-n ROUNDS] [-d DTYPE] [-c CPU] [-t THREADS] [M N K LAYOUT]...
  *
  * LAYOUT is of A and B: "kk" if k is the last dim of both, as in forward;
  * "kn": B is k by n, as for gradients of inputs; "mn": A is k by m as well, as
@@ -21,7 +21,7 @@
 
 #include "codegen/cpu/cpu.h"
 
-#define WORKERS 2
+#define WORKERS 2	/* at most */
 #define MAX_ROUNDS 200
 
 struct shape {
@@ -36,6 +36,7 @@ struct pool {
 	const struct rt_call *call;
 	char *own[WORKERS];
 	atomic_long next, begun, ended;
+	bool alone;		/* no second one */
 	atomic_bool quit;
 	pthread_t thread;
 };
@@ -78,7 +79,7 @@ run_step(struct pool *p, const struct rt_step *s, const struct rt_call *call)
 	atomic_store(&p->next, 0);
 	atomic_fetch_add(&p->begun, 1);
 	work(p, 0);
-	while (atomic_load(&p->ended) == before) {
+	while (!p->alone && atomic_load(&p->ended) == before) {
 	}
 }
 
@@ -138,7 +139,7 @@ static void *
 load_object(struct ll *l, struct arena *a)
 {
 	char path[] = "/tmp/gemm-XXXXXX";
-	const char *why, *keep = getenv("GEMM_KEEP");
+	const char *why;
 	struct buf b;
 	void *lib;
 	FILE *f;
@@ -157,11 +158,10 @@ load_object(struct ll *l, struct arena *a)
 		fail("cannot link");
 	}
 	lib = dlopen(arena_printf(a, "%s.so", path), RTLD_NOW);
-	if (keep) {
-		rename(path, keep);
-	}
 	unlink(path);
-	unlink(arena_printf(a, "%s.so", path));
+	if (!getenv("GEMM_KEEP")) {	/* a profiler wants to see it */
+		unlink(arena_printf(a, "%s.so", path));
+	}
 	return lib;
 }
 
@@ -354,7 +354,8 @@ timed(struct bench *b, int who, struct times *t, int again)
 	double wall, cpu;
 	int i;
 
-	if (who == 0) {
+	usleep(20000);		/* until the last one's threads sleep */
+	if (who == 0 && !b->ours.pool.alone) {
 		atomic_store(&b->ours.pool.quit, false);
 		atomic_store(&b->ours.pool.begun, 0);
 		pthread_create(&b->ours.pool.thread, NULL, worker,
@@ -369,7 +370,7 @@ timed(struct bench *b, int who, struct times *t, int again)
 	cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	wall = now(CLOCK_MONOTONIC) - wall;
 	add_time(t, wall / again, cpu / again);
-	if (who == 0) {
+	if (who == 0 && !b->ours.pool.alone) {
 		atomic_store(&b->ours.pool.quit, true);
 		pthread_join(b->ours.pool.thread, NULL);
 	}
@@ -415,7 +416,8 @@ check(const struct bench *b)
 }
 
 static void
-bench(const struct shape *s, const char *dtype, const char *cpu, int rounds)
+bench(const struct shape *s, const char *dtype, const char *cpu, int rounds,
+      int threads)
 {
 	static const char *const who[] = { "llmc", "OpenBLAS",
 					   "oneDNN plain", "oneDNN blocked" };
@@ -435,6 +437,7 @@ bench(const struct shape *s, const char *dtype, const char *cpu, int rounds)
 	fill(b.data[0], (int64_t)s->m * s->k, bf16);
 	fill(b.data[1], (int64_t)s->n * s->k, bf16);
 	open_ours(&b.ours, &c, s, dtype, cpu, b.data);
+	b.ours.pool.alone = threads == 1;
 	for (i = 0; i < 2 && b.peers.dnnl_open; i++) {
 		b.dnnl[i] = b.peers.dnnl_open(s->m, s->n, s->k, s->layout,
 					      bf16, i, b.data[0], b.data[1],
@@ -480,16 +483,18 @@ main(int argc, char **argv)
 		{ 3072, 768, 256, "mn" },
 	};
 	const char *dtype = "f32", *cpu = "native";
-	int rounds = 7, opt;
+	int rounds = 7, threads = 2, opt;
 	size_t i;
 
-	while ((opt = getopt(argc, argv, "n:d:c:")) != -1) {
+	while ((opt = getopt(argc, argv, "n:d:c:t:")) != -1) {
 		if (opt == 'n') {
 			rounds = atoi(optarg);
 		} else if (opt == 'd') {
 			dtype = optarg;
 		} else if (opt == 'c') {
 			cpu = optarg;
+		} else if (opt == 't') {
+			threads = atoi(optarg);
 		} else {
 			return 2;
 		}
@@ -501,12 +506,12 @@ main(int argc, char **argv)
 					   atoi(argv[optind + 2]),
 					   argv[optind + 3] };
 
-			bench(&s, dtype, cpu, rounds);
+			bench(&s, dtype, cpu, rounds, threads);
 		}
 		return 0;
 	}
 	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
-		bench(&all[i], dtype, cpu, rounds);
+		bench(&all[i], dtype, cpu, rounds, threads);
 	}
 	return 0;
 }

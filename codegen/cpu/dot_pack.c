@@ -9,6 +9,8 @@
 #include "codegen/cpu/dot.h"
 
 #define MAX_LANES 16
+#define SPAN 64		/* rows that are read side by side, at least */
+#define AHEAD 8		/* along k, of what is asked for in advance */
 
 /* What the functions below emit into. */
 struct packer {
@@ -24,6 +26,7 @@ struct packer {
 	struct ll_value *to;	/* word 0 of its first row */
 	struct ll_value *first, *live;	/* row; rows that there are */
 	struct ll_value *row_at[MAX_LANES];
+	int64_t skip;			/* rows, all of them dense */
 };
 
 int64_t
@@ -91,15 +94,24 @@ load_along_k(const struct packer *b, uint32_t i, struct ll_value *k, bool part)
 	return as_words(b, load_elems(b, at, n, mask));
 }
 
+/* Where element k of the first row is. */
+static struct ll_value *
+at_k(const struct packer *b, struct ll_value *k)
+{
+	struct ll_value *at = dot_factor_at(b->l, b->p->k, b->p->which,
+					    dot_add(b->l, b->k, k),
+					    b->elem_bytes);
+
+	return ll_plus(b->l, b->row_at[0], at);
+}
+
 /* Element k of the block's rows. */
 static struct ll_value *
 load_rows(const struct packer *b, struct ll_value *k, bool part)
 {
-	struct ll_value *at, *n, *mask = NULL;
+	struct ll_value *at = at_k(b, k), *n, *mask = NULL;
 
-	at = dot_factor_at(b->l, b->p->k, b->p->which,
-			   dot_add(b->l, b->k, k), b->elem_bytes);
-	at = ll_plus(b->l, b->row_at[0], at);
+	at = ll_plus_n(b->l, at, b->skip * b->elem_bytes);
 	if (part) {
 		n = ll_select(b->l, ll_test(b->l, LL_LT, k, b->kn), b->live,
 			      ll_i64(b->l, 0));
@@ -352,6 +364,63 @@ one_by_one(const struct packer *b)
 	ll_loop_end(l, &k, NULL);
 }
 
+/* ---- many rows side by side ---- */
+
+/* Word k of a span of rows, which are those of several panels. */
+static void
+span_word(struct packer *b, struct ll_value *k, int64_t span, bool part)
+{
+	struct ll *l = b->l;
+	struct ll_value *to = b->to, *ahead;
+	int64_t per_line = 64 / b->elem_bytes, w = b->p->width;
+
+	ahead = at_k(b, dot_add(l, k, ll_i64(l, AHEAD * b->u->per_word)));
+	for (b->skip = 0; !part && b->skip < span; b->skip += per_line) {
+		ll_prefetch(l, ll_plus_n(l, ahead, b->skip * b->elem_bytes));
+	}
+	for (b->skip = 0; b->skip < span; b->skip += b->g) {
+		b->to = ll_plus(l, to, dot_mul(l, b->words,
+					       4 * (b->skip / w * w)));
+		b->to = ll_plus_n(l, b->to, 4 * (b->skip % w));
+		ll_store(l, load_along_rows(b, k, part), place(b, k, 0));
+	}
+	b->skip = 0;
+	b->to = to;
+}
+
+/* Whole spans of rows. How many rows these are. */
+static struct ll_value *
+all_spans(struct packer *b, struct ll_value *dst)
+{
+	struct ll *l = b->l;
+	int64_t span = dot_up(b->p->width < SPAN ? SPAN : b->p->width,
+			      b->p->width);
+	int64_t step = b->u->per_word;
+	struct ll_value *all, *whole, *at;
+	struct ll_loop s, k;
+
+	if (b->p->width > SPAN / 2) {
+		span = b->p->width;
+	}
+	all = dot_mul(l, dot_div(l, b->rows, span), span);
+	ll_loop(l, &s, ll_i64(l, 0), all, span, NULL, 0);
+	b->to = ll_plus(l, dst, dot_mul(l, ll_bin(l, LL_MUL, s.i, b->words),
+					4));
+	at = dot_factor_at(l, b->p->rows, b->p->which,
+			   dot_add(l, b->row, s.i), b->elem_bytes);
+	b->row_at[0] = ll_plus(l, b->src, at);
+	b->live = ll_i64(l, span);
+	whole = dot_mul(l, dot_div(l, b->kn, step), step);
+	ll_loop(l, &k, ll_i64(l, 0), whole, step, NULL, 0);
+	span_word(b, k.i, span, false);
+	ll_loop_end(l, &k, NULL);
+	ll_loop(l, &k, whole, dot_mul(l, b->words, step), step, NULL, 0);
+	span_word(b, k.i, span, true);
+	ll_loop_end(l, &k, NULL);
+	ll_loop_end(l, &s, NULL);
+	return all;
+}
+
 /* ---- the function ---- */
 
 static void
@@ -359,10 +428,13 @@ all_panels(struct packer *b, struct ll_value *dst, bool dense)
 {
 	struct ll *l = b->l;
 	int64_t row_bytes = b->p->tiles ? 64 : 4;
-	struct ll_value *left;
+	struct ll_value *left, *first = ll_i64(l, 0);
 	struct ll_loop panel, group;
 
-	ll_loop(l, &panel, ll_i64(l, 0), b->rows, b->p->width, NULL, 0);
+	if (dense && !b->along_k && !b->p->tiles) {
+		first = all_spans(b, dst);
+	}
+	ll_loop(l, &panel, first, b->rows, b->p->width, NULL, 0);
 	left = dot_sub(l, b->rows, panel.i);
 	left = b->p->tiles ? ll_i64(l, b->p->width)
 			   : dot_min(l, left, ll_i64(l, b->p->width));

@@ -61,7 +61,7 @@ item_cycles(const struct dot *d, const struct dot_split *rows,
 	       (double)d->ndepth * (0.3 * m * n / 4 + 600);
 }
 
-/* Of so many items, of one to eight workers; by items, not by all. */
+/* Of one to eight workers, a part of an item of each of whom is idle at the end. */
 static double
 all_cycles(const struct dot *d, const struct dot_split *rows,
 	   const struct dot_split *cols)
@@ -71,7 +71,8 @@ all_cycles(const struct dot *d, const struct dot_split *rows,
 	int64_t w;
 
 	for (w = 1; w <= 8; w *= 2) {
-		sum += (double)((items + w - 1) / w * w) * one;
+		sum += ((double)((items + w - 1) / w * w) + 0.25 * (double)w) *
+		       one;
 	}
 	return sum;
 }
