@@ -14,15 +14,27 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/dot_view.c \
 	%D%/cpu/group.c \
 	%D%/cpu/kernel.c \
+	%D%/cpu/nest.c \
+	%D%/cpu/nest.h \
+	%D%/cpu/nest_expr.c \
+	%D%/cpu/nest_rows.c \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \
+	%D%/nest.c \
+	%D%/nest.h \
+	%D%/nest_plan.c \
+	%D%/nest_pull.c \
+	%D%/nest_rows.c \
+	%D%/nest_topk.c \
 	%D%/toolchain.c
 
 # What calls LLVM is built where its headers are; without, cg.h's functions
 # say what is missing.
 if HAVE_LLVM
 %C%_libcodegen_a_SOURCES += \
+	%D%/cpu/math.c \
+	%D%/cpu/rng.c \
 	%D%/ll.c \
 	%D%/ll_more.c
 endif

@@ -46,6 +46,7 @@ EXTRA_DIST += \
 	%D%/unit/t-check-places.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
+	%D%/unit/t-kernels.h \
 	%D%/unit/t-object.h \
 	%D%/unit/t-random-ir.h \
 	%D%/unit/t-safetensors.h \
@@ -101,7 +102,9 @@ if HAVE_CMOCKA
 # Of generated code.
 if HAVE_LLVM
 unit_tests += \
-	%D%/unit/t-ll
+	%D%/unit/t-cg-math \
+	%D%/unit/t-ll \
+	%D%/unit/t-nest
 endif
 
 check_PROGRAMS += $(unit_tests)
