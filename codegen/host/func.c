@@ -49,7 +49,6 @@ host_func_begin(struct cg_code *c, struct host_class *k, const char *name,
 	f->func = ll_func(c->ll, name, i64, params, 2, false);
 	f->env = ll_param(c->ll, f->func, 0);
 	f->microbatch = ll_param(c->ll, f->func, 1);
-	ll_at(c->ll, ll_block(c->ll, f->func, "entry"));
 	f->at = ll_room(c->ll, i64, c->most[0] + 2);
 	f->pieces = ll_room(c->ll, i64, c->most[1] + IR_MAX_DIMS);
 	f->num = ll_room(c->ll, i64, c->most[2] + 2);
@@ -167,7 +166,6 @@ copy_step(struct cg_code *c)
 	struct ll_value *at, *from, *to, *bytes, *lo, *hi;
 	struct ll *l = c->ll;
 
-	ll_at(l, ll_block(l, f, "entry"));
 	at = ll_load(l, ptr, ll_plus_n(l, ll_param(l, f, 0), (int64_t)
 				       offsetof(struct rt_call, at)));
 	from = ll_load(l, ptr, at);

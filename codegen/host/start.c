@@ -62,11 +62,10 @@ place_func(struct cg_code *c)
 	const struct ll_type params[] = { ll_type(LL_PTR, 1), i64 };
 	struct ll_value *f = ll_func(c->ll, "place", i64, params, 2, false);
 	struct ll_value *p = ll_param(c->ll, f, 0), *i, *start, *count;
-	struct ll_block *here = ll_here(c->ll), *yes, *no;
+	struct ll_block *yes, *no;
 	struct ll *l = c->ll;
 	struct ll_loop k;
 
-	ll_at(l, ll_block(l, f, "entry"));
 	i = ll_param(l, f, 1);
 	ll_loop(l, &k, ll_i64(l, 0), word(l, p, 0, LL_I64), 1, &i, 1);
 	start = ll_plus(l, p, ll_bin(l, LL_MUL, k.i, ll_i64(l, 16)));
@@ -81,7 +80,6 @@ place_func(struct cg_code *c)
 	i = ll_bin(l, LL_SUB, k.at[0], count);
 	ll_loop_end(l, &k, &i);
 	ll_return(l, ll_i64(l, 0));
-	ll_at(l, here);
 	return f;
 }
 
@@ -221,7 +219,6 @@ fill_step(struct filler *f, int64_t rows)
 	struct ll *l = f->l;
 
 	f->func = ll_func(l, "fill", ll_type(LL_VOID, 1), params, 4, false);
-	ll_at(l, ll_block(l, f->func, "entry"));
 	call = ll_param(l, f->func, 0);
 	at = word(l, call, offsetof(struct rt_call, at) / 8, LL_PTR);
 	f->at = word(l, at, 0, LL_PTR);
