@@ -196,8 +196,8 @@ open_ours(struct ours *o, struct ir_ctx *c, const struct shape *s,
 		fail(why);
 	}
 	list = kernels_find(cg.m, 1, &c->perm)->top;
-	if (!cg_cpu_kernel(&cg, &list->at.at[0], &o->made, &why)) {
-		fail(why);
+	if (!cg_dot_steps(&cg, &o->made, &list->at.at[0], &why)) {
+		fail(why ? why : "no kernel");
 	}
 	export_kernel(cg.ll, &o->made, &c->perm);
 	lib = load_object(cg.ll, &c->perm);

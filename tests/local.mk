@@ -46,6 +46,7 @@ EXTRA_DIST += \
 	%D%/unit/t-check-places.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
+	%D%/unit/t-dot.h \
 	%D%/unit/t-kernels.h \
 	%D%/unit/t-object.h \
 	%D%/unit/t-random-ir.h \
@@ -104,6 +105,7 @@ if HAVE_LLVM
 unit_tests += \
 	%D%/unit/t-attention-cpu \
 	%D%/unit/t-cg-math \
+	%D%/unit/t-dot \
 	%D%/unit/t-ll \
 	%D%/unit/t-nest
 endif

@@ -54,24 +54,25 @@ find_result(struct dot *d, node_id head)
 	const struct ir_module *m = d->c->m;
 	bool f32 = ir_type(m, d->value)->dtype == IR_F32, stays = is_output(d);
 	const struct ir_node *n = NULL;
+	node_id last = 0;
 	uint32_t i;
 
 	for (i = 0; i < d->k->nodes.n; i++) {
-		if (d->k->nodes.at[i] == head) {
-			continue;
+		VEC_PUSH(d->c->a, &d->nodes, d->k->nodes.at[i]);
+		if (d->k->nodes.at[i] != head) {
+			last = d->k->nodes.at[i];
+			n = ir_node(m, last);
+			d->whole_last |= ir_is(n->op, IRF_ROWWISE);
 		}
-		n = ir_node(m, d->k->nodes.at[i]);
-		VEC_PUSH(d->c->a, &d->behind, d->k->nodes.at[i]);
-		d->whole_last |= ir_is(n->op, IRF_ROWWISE);
 	}
 	d->result = DOT_BOX;
-	if (stays && d->behind.n == 0) {
-		d->result = f32 ? DOT_STORE : DOT_ROUND;
+	if (f32 && stays && d->nodes.n == 1) {
+		d->result = DOT_STORE;
 		d->target = cg_operand(d->c, d->out, d->value, 0, true);
-	} else if (f32 && !stays && d->behind.n == 1 &&
+	} else if (f32 && !stays && d->nodes.n == 2 &&
 		   n->op == IR_ACCUMULATE && ir_args(m, n)[0] == d->value) {
 		d->result = DOT_ADD;
-		d->target = cg_operand(d->c, d->out, 0, d->behind.at[0],
+		d->target = cg_operand(d->c, d->out, 0, last,
 				       true);
 	}
 }

@@ -128,7 +128,6 @@ struct dot_split {
 
 enum dot_result {
 	DOT_BOX,		/* nodes behind it make something of a tile */
-	DOT_ROUND,		/* a tile is rounded to the result's type */
 	DOT_STORE,		/* f32, as it is */
 	DOT_ADD			/* on top of what is there, f32 */
 };
@@ -145,7 +144,7 @@ struct dot {
 	enum dot_result result;
 	uint32_t target;	/* STORE, ADD: operand */
 	bool whole_last;	/* the epilogue wants whole last dims */
-	VEC(node_id) behind;	/* nodes of the epilogue */
+	VEC(node_id) nodes;	/* of the group */
 	/* the plan */
 	struct dot_split rows, cols;
 	int64_t depth, ndepth;	/* along k, of a block of both operands */
@@ -158,12 +157,6 @@ struct dot {
 
 /* False: another way is better, or the only one. */
 bool dot_plan(struct dot *d);
-/* Whether sums are kept in a tile of a room until they are complete. */
-static inline bool
-dot_in_room(const struct dot *d)
-{
-	return d->result == DOT_BOX || d->result == DOT_ROUND;
-}
 bool dot_emit(struct dot *d, const char **why);
 static inline int64_t
 dot_up(int64_t n, int64_t to)

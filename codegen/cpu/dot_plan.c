@@ -61,7 +61,7 @@ item_cycles(const struct dot *d, const struct dot_split *rows,
 	       (double)d->ndepth * (0.3 * m * n / 4 + 600);
 }
 
-/* Of one to eight workers, a part of an item of each of whom is idle at the end. */
+/* Of one to eight workers, each of whom is idle at the end for a while. */
 static double
 all_cycles(const struct dot *d, const struct dot_split *rows,
 	   const struct dot_split *cols)
@@ -89,7 +89,7 @@ static int64_t
 tile_bytes(const struct dot *d, const struct dot_split *rows,
 	   const struct dot_split *cols)
 {
-	if (!dot_in_room(d)) {
+	if (d->result != DOT_BOX) {
 		return 0;
 	}
 	return 4 * dot_up(rows->most, d->unit.mr) *

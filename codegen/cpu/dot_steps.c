@@ -122,9 +122,10 @@ static struct ll_value *
 in_batch(const struct body *b, int which, struct ll_value *at,
 	 struct ll_value *batch)
 {
+	int64_t bytes = elem_bytes(&b->d->source[which]);
+
 	return ll_plus(b->l, at, dot_factor_at(b->l, &b->d->batch, which,
-					       batch,
-					       elem_bytes(&b->d->source[which])));
+					       batch, bytes));
 }
 
 static void
@@ -220,8 +221,8 @@ behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
 	uint32_t i;
 
 	nest.space = *ir_type(d->c->m, d->value);
-	for (i = 0; i < d->behind.n; i++) {
-		VEC_PUSH(d->c->a, &nest.nodes, d->behind.at[i]);
+	for (i = 0; i < d->nodes.n; i++) {
+		VEC_PUSH(d->c->a, &nest.nodes, d->nodes.at[i]);
 	}
 	put_place(b->l, &nest, &leaf, &d->dims[0], &one, &p, 0);
 	put_place(b->l, &nest, &leaf, &d->dims[1], &d->rows, m, d->tile_ld);
@@ -267,7 +268,7 @@ multiply(const struct body *b, const struct item *t, struct ll_value *a,
 	args[5] = add;
 	args[6] = dot_sub(l, t->m.live, r.i);
 	args[7] = dot_sub(l, t->n.live, c.i);
-	if (dot_in_room(d)) {	/* there is room for whole tiles */
+	if (d->result == DOT_BOX) {	/* there is room for whole tiles */
 		int64_t lanes = d->unit.lanes;
 
 		args[6] = ll_i64(l, d->unit.mr);
@@ -318,61 +319,27 @@ all_depths(const struct body *b, const struct item *t)
 	ll_loop_end(l, &q, NULL);
 }
 
-/* Where the item begins in the result. */
-static struct ll_value *
-target_at(const struct body *b, const struct item *t, int64_t bytes)
-{
-	const struct dot *d = b->d;
-	struct ll_value *at = dot_mul(b->l, t->batch, d->m.size);
-
-	at = dot_mul(b->l, dot_add(b->l, at, t->m.start), d->n.size);
-	at = dot_add(b->l, at, t->n.start);
-	return ll_plus(b->l, cg_cpu_at(d->c, b->func, d->target),
-		       dot_mul(b->l, at, bytes));
-}
-
 static void
 put_target(const struct body *b, struct item *t)
 {
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
 	int64_t tile = 4 * d->tile_ld * dot_up(d->rows.most, d->unit.mr);
+	struct ll_value *at;
 
 	t->ld = ll_i64(l, 4 * d->tile_ld);
-	if (!dot_in_room(d)) {
+	if (d->result != DOT_BOX) {
 		t->ld = ll_i64(l, 4 * d->n.size);
-		t->to = target_at(b, t, 4);
+		at = dot_mul(l, t->batch, d->m.size);
+		at = dot_mul(l, dot_add(l, at, t->m.start), d->n.size);
+		at = dot_mul(l, dot_add(l, at, t->n.start), 4);
+		t->to = ll_plus(l, cg_cpu_at(d->c, b->func, d->target), at);
 	} else if (d->shared_c >= 0) {
 		t->to = ll_plus_n(l, t->shared, d->shared_c);
 		t->to = ll_plus(l, t->to, dot_mul(l, t->i, dot_up(tile, 64)));
 	} else {
 		t->to = ll_plus_n(l, t->own, d->own_c);
 	}
-}
-
-/* A tile as it is, but for its type. */
-static void
-round_tile(const struct body *b, const struct item *t)
-{
-	const struct dot *d = b->d;
-	struct ll *l = b->l;
-	enum ll_base base = ir_type(d->c->m, d->value)->dtype == IR_F16
-		? LL_F16 : LL_BF16;
-	uint32_t lanes = d->unit.lanes;
-	struct ll_value *to = target_at(b, t, 2), *from, *at, *x, *mask;
-	struct ll_loop r, c;
-
-	ll_loop(l, &r, ll_i64(l, 0), t->m.live, 1, NULL, 0);
-	ll_loop(l, &c, ll_i64(l, 0), t->n.live, lanes, NULL, 0);
-	from = ll_plus(l, t->to, ll_bin(l, LL_MUL, r.i, t->ld));
-	from = ll_plus(l, from, dot_mul(l, c.i, 4));
-	x = ll_cast(l, ll_load(l, ll_type(LL_F32, lanes), from), base);
-	mask = ll_mask(l, dot_sub(l, t->n.live, c.i), lanes);
-	at = dot_add(l, dot_mul(l, r.i, d->n.size), c.i);
-	ll_store_if(l, ll_bits(l, x, ll_type(LL_I16, lanes)),
-		    ll_plus(l, to, dot_mul(l, at, 2)), mask);
-	ll_loop_end(l, &c, NULL);
-	ll_loop_end(l, &r, NULL);
 }
 
 /* The epilogue, when the sum over k is complete. */
@@ -382,9 +349,9 @@ finish(const struct body *b, const struct item *t, const char **why)
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
 	struct ll_block *yes, *no;
-	bool done = true;
+	bool done;
 
-	if (!dot_in_room(d)) {
+	if (d->result != DOT_BOX) {
 		return true;
 	}
 	yes = ll_block(l, NULL, "complete");
@@ -392,11 +359,7 @@ finish(const struct body *b, const struct item *t, const char **why)
 	ll_branch(l, ll_test(l, LL_EQ, b->end_depth, ll_i64(l, d->ndepth)),
 		  yes, no);
 	ll_at(l, yes);
-	if (d->result == DOT_ROUND) {
-		round_tile(b, t);
-	} else {
-		done = behind(b, t->to, t->batch, &t->m, &t->n, why);
-	}
+	done = behind(b, t->to, t->batch, &t->m, &t->n, why);
 	ll_jump(l, no);
 	ll_at(l, no);
 	return done;

@@ -215,8 +215,9 @@ in_tiles(const struct tile *t)
 		amx(l, "llvm.x86.tileloadd64", (int[]){ 4 + r }, 1,
 		    ll_plus_n(l, a, 1024 * r), ll_i64(l, 64));
 		for (v = 0; v < (int)t->nv; v++) {
-			amx(l, "llvm.x86.tdpbf16ps", (int[]){ 2 * r + v, 4 + r, 6 + v },
-			    3, NULL, NULL);
+			const int tiles[] = { 2 * r + v, 4 + r, 6 + v };
+
+			amx(l, "llvm.x86.tdpbf16ps", tiles, 3, NULL, NULL);
 		}
 	}
 	ll_loop_end(l, &k, NULL);

@@ -206,8 +206,8 @@ one_step(struct asker *a, struct nest *n, const struct nest_step *s)
 
 	e.step = cg_cpu_step(a->c, a->out, "nest", s->nitems);
 	open_step(&e, s);
-	ll_loop(e.l, &k, ll_param(e.l, e.step, 2), ll_param(e.l, e.step, 3), 1, NULL,
-		0);
+	ll_loop(e.l, &k, ll_param(e.l, e.step, 2), ll_param(e.l, e.step, 3),
+		1, NULL, 0);
 	e.item = k.i;
 	from = ll_bin(e.l, LL_MUL, k.i, ll_i64(e.l, s->per));
 	to = ll_bin(e.l, LL_ADD, from, ll_i64(e.l, s->per));

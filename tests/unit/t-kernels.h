@@ -88,6 +88,13 @@ tk_messages(struct tk *t)
 
 /* ---- the interpreter ---- */
 
+/* Of microbatches it is always the first. */
+static inline uint32_t
+tk_size(const struct tk *t, axis_id a)
+{
+	return t->m->axes.at[a].time ? 1 : (uint32_t)t->m->axes.at[a].size;
+}
+
 static inline void
 tk_mesh(struct tk *t)
 {
@@ -95,13 +102,13 @@ tk_mesh(struct tk *t)
 
 	t->nranks = 1;
 	for (a = 1; a < t->m->axes.n; a++) {
-		t->nranks *= (uint32_t)t->m->axes.at[a].size;
+		t->nranks *= tk_size(t, a);
 	}
 	assert_true(t->nranks <= TK_RANKS);
 	for (r = 0; r < t->nranks; r++) {
 		for (left = r, a = t->m->axes.n; a-- > 1; ) {
-			t->at[r][a] = left % t->m->axes.at[a].size;
-			left /= (uint32_t)t->m->axes.at[a].size;
+			t->at[r][a] = left % tk_size(t, a);
+			left /= tk_size(t, a);
 		}
 		t->seen[r] = arena_alloc(&t->c.perm, t->m->values.n *
 					 sizeof *t->seen[r]);
@@ -145,40 +152,52 @@ tk_exchange(struct tk *t, struct interp **e, enum ir_state *state)
 	assert_true(ok);
 }
 
-static inline void
-tk_interpret(struct tk *t, func_id f)
-{
-	struct ir_weights from = { .input = tk_step };
+struct tk_machines {
+	struct ir_weights from;
 	struct ir_eval opt[TK_RANKS];
 	struct tk_rank user[TK_RANKS];
 	struct ir_rank rank[TK_RANKS];
 	struct interp *e[TK_RANKS];
-	enum ir_state state[TK_RANKS];
 	struct ir_pool pool;
+};
+
+static inline void
+tk_start(struct tk *t, struct tk_machines *x)
+{
 	uint32_t r;
 
-	ir_pool_open(&pool, t->m, 0);
-	memset(rank, 0, sizeof rank);
+	memset(x, 0, sizeof *x);
+	x->from.input = tk_step;
+	ir_pool_open(&x->pool, t->m, 0);
 	for (r = 0; r < t->nranks; r++) {
-		user[r] = (struct tk_rank){ t, r };
-		opt[r] = (struct ir_eval){ .seed = TK_SEED, .func = f,
-			.weights = &from, .seen = tk_note,
-			.user = &user[r] };
-		memcpy(rank[r].at, t->at[r], sizeof rank[r].at);
-		e[r] = ir_machine_new(&pool, &opt[r], &rank[r]);
-		ir_machine_start(e[r], f);
-		state[r] = ir_machine_run(e[r]);
+		x->user[r] = (struct tk_rank){ t, r };
+		x->opt[r] = (struct ir_eval){ .seed = TK_SEED,
+			.weights = &x->from, .seen = tk_note,
+			.user = &x->user[r] };
+		memcpy(x->rank[r].at, t->at[r], sizeof x->rank[r].at);
+		x->e[r] = ir_machine_new(&x->pool, &x->opt[r], &x->rank[r]);
+	}
+}
+
+static inline void
+tk_interpret(struct tk *t, struct tk_machines *x, func_id f)
+{
+	enum ir_state state[TK_RANKS];
+	uint32_t r;
+
+	for (r = 0; r < t->nranks; r++) {
+		ir_machine_start(x->e[r], f);
+		state[r] = ir_machine_run(x->e[r]);
 	}
 	while (state[0] != IR_ENDED) {
 		if (state[0] == IR_FAILED) {
 			fail_msg("%s", tk_messages(t));
 		}
-		tk_exchange(t, e, state);
+		tk_exchange(t, x->e, state);
 		for (r = 0; r < t->nranks; r++) {
-			state[r] = ir_machine_run(e[r]);
+			state[r] = ir_machine_run(x->e[r]);
 		}
 	}
-	ir_pool_close(&pool);
 }
 
 /* ---- emitting ---- */
@@ -215,6 +234,13 @@ tk_emit(struct tk *t, struct cg_cpu *cpu, const struct kernel *k,
 	ok = cg_nest_steps(cpu, out, &n, &why);
 	assert_true(ok || (why && *why));
 	t->refused += !ok;
+	if (!ok && getenv("T_NEST_SHOW")) {
+		struct buf b;
+
+		buf_init(&b, &t->c.perm);
+		kernel_print(t->m, k, &b);
+		printf("refused: %s %s\n", buf_text(&b), why);
+	}
 	return ok;
 }
 
@@ -544,25 +570,25 @@ static inline void
 tk_check(struct tk *t, double most)
 {
 	struct cg_cpu cpu = { .m = t->m, .a = &t->c.perm };
+	struct tk_machines x;
 	struct kernels *k;
-	uint32_t r;
 	func_id f;
 
 	tk_name_values(t);
 	tk_mesh(t);
+	tk_start(t, &x);
 	t->o = t_object_begin(&t->c.perm, "native");
 	cpu.ll = t->o->l;
-	for (r = 0; r < t->nranks; r++) {
-		cpu.nranks_most = 3;
-	}
+	cpu.nranks_most = 3;
 	for (f = 1; f < t->m->funcs.n; f++) {
 		if (t->m->regions.at[t->m->funcs.at[f].body].params.n > 0) {
 			continue;
 		}
-		tk_interpret(t, f);
+		tk_interpret(t, &x, f);
 		k = kernels_find(t->m, f, &t->c.perm);
 		tk_emit_list(t, &cpu, k->top);
 	}
+	ir_pool_close(&x.pool);
 	t_object_end(t->o);
 	tk_run_all(t, most);
 	t_object_close(t->o);

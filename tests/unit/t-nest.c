@@ -1,6 +1,12 @@
 /* Nests of scalar expressions, as machine code, against the interpreter. */
 #include "tests/unit/t-kernels.h"
 
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+#include "passes/plan.h"
+#define MOST_RANKS 8
+#include "tests/unit/t-split.h"
+
 /* Dims of all bodies; X stands for the element type. */
 #define HEAD \
 	"llmc-ir 1\n%s" \
@@ -242,6 +248,83 @@ test_sinks(void **state)
 		  "accumulate %4 name=\"norm\"\nreturn %0\n");
 }
 
+/* ---- whole models ---- */
+
+static bool
+apply(struct ir_ctx *c, struct ir_module *m, const char *list)
+{
+	struct pass_list l = { 0 };
+	struct pass_table table;
+	struct pass_manager pm;
+	bool ok;
+
+	pass_table_init(&table, c);
+	pass_manager_init(&pm, &table);
+	ok = pass_list_parse(&table, &l, list) &&
+	     pass_run(&pm, &l, m) == PASS_OK;
+	pass_manager_release(&pm);
+	pass_table_release(&table);
+	return ok;
+}
+
+/* Forward, backward and update; with a plan, those of all ranks. */
+static bool
+model(uint64_t seed, bool split)
+{
+	struct pair p = random_pair(seed);
+	uint32_t base;
+	const char *text;
+	struct tk t;
+	bool ok;
+
+	memset(&t, 0, sizeof t);
+	p.n[NR_PP] = p.n[NR_CHUNKS] = 1;
+	ir_ctx_init(&t.c, NULL);
+	text = model_text(&t.c.perm, &p);
+	source_add(&t.c.sources, "model", text, strlen(text), &base);
+	t.m = fe_compile(&t.c, t.c.sources.files.n - 1);
+	assert_non_null(t.m);
+	ok = split ? plan_pin(t.m, plan_text(&t.c.perm, &p)) &&
+		     apply(&t.c, t.m, "split") : apply(&t.c, t.m, "train");
+	if (ok) {
+		if (getenv("T_NEST_SHOW")) {
+			printf("%s%s\n", text, plan_text(&t.c.perm, &p));
+		}
+		tk_check(&t, p.n[NR_BF16] ? 0x1p-6 : 2e-5);
+		if (getenv("T_NEST_SHOW")) {
+			printf("seed %d: %u ranks, %u kernels, %.1e, %u refused\n",
+			       (int)seed, t.nranks, t.ran, t.worst,
+			       t.refused);
+		}
+		assert_true(t.ran > 0);
+	}
+	ir_ctx_release(&t.c);
+	return ok;
+}
+
+static void
+test_models(void **state)
+{
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 1; seed <= 8; seed++) {
+		assert_true(model(seed, false));
+	}
+}
+
+static void
+test_split_models(void **state)
+{
+	uint32_t done = 0;
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 1; done < 8; seed++) {
+		done += model(seed, true);
+	}
+}
+
 int
 main(void)
 {
@@ -252,6 +335,8 @@ main(void)
 		cmocka_unit_test(test_moves),
 		cmocka_unit_test(test_sums_of_products),
 		cmocka_unit_test(test_sinks),
+		cmocka_unit_test(test_models),
+		cmocka_unit_test(test_split_models),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
