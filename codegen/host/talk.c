@@ -398,6 +398,53 @@ exchange(struct host_func *f, const struct ir_node *n)
 	return x;
 }
 
+/* The first tensor that the result is put into, as its buffer, and 1. */
+static uint32_t
+tensor_of(const struct host_func *f, const struct kernel *x)
+{
+	uint32_t i;
+
+	for (i = 1; i < x->nodes.n; i++) {
+		if (f->c->mem.tensor[x->nodes.at[i]]) {
+			return f->c->mem.tensor[x->nodes.at[i]];
+		}
+	}
+	return 0;
+}
+
+/* What is stored, and nobody else reads, is received in its place. */
+static struct ll_value *
+result_at(struct host_func *f, const struct kernel *x, value_id v)
+{
+	const struct memory_value *at = &f->c->mem.value[v];
+
+	return at->buffer || at->carry || !tensor_of(f, x)
+		? host_where(f, v) : host_item(f, tensor_of(f, x) - 1);
+}
+
+/* Into all the tensors it is put into, where it is not already. */
+static void
+put_result(struct host_func *f, const struct kernel *x, value_id v,
+	   struct ll_value *at)
+{
+	struct cg_code *c = f->c;
+	uint32_t i;
+
+	for (i = 1; i < x->nodes.n; i++) {
+		const struct ir_node *n = ir_node(c->m, x->nodes.at[i]);
+		uint32_t b = c->mem.tensor[x->nodes.at[i]];
+
+		if (n->op != IR_STORE || ir_args(c->m, n)[0] != v) {
+			diag_error(&c->m->ctx->diags, n->span, "`%s` of what "
+				   "ranks exchange is not compiled yet",
+				   ir_ops[n->op].name);
+		} else if (b != c->mem.value[v].buffer) {
+			host_copy(f, at, host_item(f, b - 1),
+				  host_bytes(f->k, v));
+		}
+	}
+}
+
 void
 host_collective(struct host_func *f, const struct kernel *x)
 {
@@ -415,11 +462,12 @@ host_collective(struct host_func *f, const struct kernel *x)
 		return;
 	}
 	from = host_view(f, ir_args(c->m, n)[0], x->inputs.at[0].value);
-	to = host_where(f, n->result);
+	to = result_at(f, x, n->result);
 	t = n->op == IR_SHARE ? share_of(f, n) : exchange(f, n);
 	if (ranks_group_size(c->r, t.axes) == 1) {
 		host_copy(f, from, to, host_bytes(f->k, n->result));
 	} else {
 		host_talk(f, talk_data(c, &t), from, to);
 	}
+	put_result(f, x, n->result, to);
 }
