@@ -9,9 +9,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/cpu.h \
 	%D%/cpu/dot.h \
 	%D%/cpu/nest.h \
-	%D%/cpu/nest_expr.c \
-	%D%/cpu/nest_rows.c \
-	%D%/cpu/nest_scatter.c \
 	%D%/cpu_names.c \
 	%D%/host/host.h \
 	%D%/link.c \
@@ -51,12 +48,9 @@ if HAVE_LLVM
 	%D%/cpu/kernel.c \
 	%D%/cpu/math.c \
 	%D%/cpu/nest.c \
-	%D%/cpu/nest.h \
 	%D%/cpu/nest_expr.c \
 	%D%/cpu/nest_rows.c \
 	%D%/cpu/nest_scatter.c \
-	%D%/cpu/nest_expr.c \
-	%D%/cpu/nest_rows.c \
 	%D%/cpu/rng.c \
 	%D%/host/canon.c \
 	%D%/host/code.c \
