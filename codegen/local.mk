@@ -4,19 +4,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_CPPFLAGS = $(AM_CPPFLAGS) $(LLVM_CFLAGS) $(NVRTC_CFLAGS)
 %C%_libcodegen_a_SOURCES = \
 	%D%/cg.h \
-	%D%/cpu/attention.c \
-	%D%/cpu/attention.h \
-	%D%/cpu/attention_after.c \
-	%D%/cpu/attention_block.c \
-	%D%/cpu/attention_group.h \
-	%D%/cpu/attention_keys.c \
-	%D%/cpu/attention_put.c \
-	%D%/cpu/attention_queries.c \
-	%D%/cpu/attention_sets.c \
-	%D%/cpu/attention_talk.c \
-	%D%/cpu/attention_tile.c \
-	%D%/cpu/attention_view.c \
-	%D%/cpu/attention_where.c \
 	%D%/cpu/cpu.h \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
@@ -33,6 +20,19 @@ noinst_LIBRARIES += %D%/libcodegen.a
 # say what is missing.
 if HAVE_LLVM
 %C%_libcodegen_a_SOURCES += \
+	%D%/cpu/attention.c \
+	%D%/cpu/attention.h \
+	%D%/cpu/attention_after.c \
+	%D%/cpu/attention_block.c \
+	%D%/cpu/attention_group.h \
+	%D%/cpu/attention_keys.c \
+	%D%/cpu/attention_put.c \
+	%D%/cpu/attention_queries.c \
+	%D%/cpu/attention_sets.c \
+	%D%/cpu/attention_talk.c \
+	%D%/cpu/attention_tile.c \
+	%D%/cpu/attention_view.c \
+	%D%/cpu/attention_where.c \
 	%D%/cpu/group.c \
 	%D%/cpu/kernel.c \
 	%D%/cpu/math.c \
