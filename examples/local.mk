@@ -2,6 +2,7 @@
 nobase_dist_doc_DATA += \
 	%D%/deepseek-v3.llm \
 	%D%/gpt-block.llm \
+	%D%/gpt-bytes.llm \
 	%D%/gpt2-124m.llm \
 	%D%/gpt2-xl.llm \
 	%D%/gpt3-175b.llm \

@@ -29,7 +29,8 @@ struct cg_spread {
 
 enum cg_num_kind {
 	CG_STEP,		/* rt_env.step */
-	CG_KEY			/* of the node's name, in this trip, and seed */
+	CG_KEY,			/* of the node's name, in this trip, and seed */
+	CG_AT			/* the rank's coordinate on axis `node` */
 };
 
 struct cg_num {
@@ -67,6 +68,7 @@ struct cg_cpu {
 	uint32_t at[IR_MAX_AXES + 1];	/* a rank that has these sizes */
 	uint32_t nranks_most;	/* pieces of a dim on any rank, at most */
 	uint32_t nfuncs;	/* emitted so far: for names */
+	struct ll_value *dot[9];	/* what all contractions share */
 };
 
 /* ---- kernel.c ---------------------------------------------------------- */
@@ -135,6 +137,14 @@ bool cg_nest_steps(struct cg_cpu *c, struct cg_kernel *out,
 bool cg_nest_box(struct cg_cpu *c, struct cg_kernel *out,
 		 struct ll_value *step, const struct cg_nest *n,
 		 const char **why);
+
+/*
+ * Steps that put a value which the nest's nodes make into shared room, as f32
+ * and row-major, for later steps of the kernel: at *offset.
+ */
+bool cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
+		   const struct cg_nest *n, value_id value, int64_t *offset,
+		   const char **why);
 
 /* ---- math.c: functions of vectors -------------------------------------- */
 

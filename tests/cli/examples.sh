@@ -50,6 +50,7 @@ llama-3-70b 70553706496
 llama-3.1-405b 405853388800
 mixtral-8x7b 46702792704
 deepseek-v3 671026404352
+gpt-bytes 858880
 tiny-dense 119104
 tiny-moe 53664
 END
