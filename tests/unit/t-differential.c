@@ -152,8 +152,8 @@ hold(struct run *r, const struct losses *got, const struct losses *want,
 }
 
 /*
- * `name`.llp from pins, and from that the folder of a binary.  Refusals of
- * the plan end with status 1 and a message.
+ * `name`.llp from pins, and from that the folder of a binary.  What the plan
+ * asks of the model may be refused, and what is not compiled yet.
  */
 static enum outcome
 build(struct run *r, const char *name, const char *pins, int ranks)
@@ -165,6 +165,9 @@ build(struct run *r, const char *name, const char *pins, int ranks)
 	if (!run_in(r, "answer", text(r, "$LLMC --target cpux%d --plan %s.llp "
 				      "-o %s model.llm", ranks, name,
 				      name))) {
+		if (strstr(slurp(r, "err"), "not compiled yet")) {
+			return REFUSED;
+		}
 		r->why = "no binary";
 		return DIFFERENT;
 	}
@@ -257,6 +260,15 @@ pair_of(uint64_t seed, uint64_t plan)
 	}
 	p.n[NR_EP] = 1;
 	make_sense(&p);
+	/* microbatches of different sizes are not compiled */
+	while (p.n[NR_MICRO] > 1 && p.n[NR_BATCH] / p.n[NR_DP] %
+				    p.n[NR_MICRO] != 0) {
+		p.n[NR_MICRO]--;
+	}
+	/* steps that overshoot make any rounding large */
+	if (p.n[NR_BF16] && p.n[NR_OPTIMIZER] == 2) {
+		p.n[NR_OPTIMIZER] = 1;
+	}
 	p.n[NR_HIDDEN] *= scale;
 	p.n[NR_FFN] *= scale;
 	p.n[NR_VOCAB] *= scale;
