@@ -106,6 +106,7 @@ if HAVE_LLVM
 unit_tests += \
 	%D%/unit/t-cg-math \
 	%D%/unit/t-dot \
+	%D%/unit/t-dot-models \
 	%D%/unit/t-ll \
 	%D%/unit/t-nest
 endif
