@@ -86,6 +86,8 @@ struct rt_talk {
 	int64_t channel;	/* the same number at both ends, from 0 */
 	int64_t peer;		/* the other end's place in the pipeline */
 	int64_t copies;		/* FREE: places by turns */
+	/* places in the pipeline that take part, by bits; 0: all */
+	int64_t holders;
 };
 
 /*
@@ -210,6 +212,9 @@ struct rt_program {
 	const struct rt_range *zero;	/* before each step */
 	int64_t nwatch;
 	const struct rt_watch *watch;
+	/* what labels are compared with, batch, seq, vocab; whole when the
+	 * last stage's forward of a microbatch has returned; may be NULL */
+	const struct rt_port *logits;
 };
 
 struct rt_plan {
@@ -219,7 +224,7 @@ struct rt_plan {
 	const char *cpu;	/* "x86-64-v4" */
 	int64_t nfeatures;
 	const char *const *features;	/* that it needs: "avx512f" */
-	int64_t naxes;
+	int64_t naxes;		/* with [0] */
 	const struct rt_axis *axes;	/* by number; [0] is none */
 	int64_t pp, time;	/* axes; 0: none */
 	int64_t nranks, npipes, nstages, nmicrobatches;

@@ -302,8 +302,8 @@ model(uint64_t seed, bool split)
 		tk_check(&t, p.n[NR_BF16] ? 0x1p-6 : 2e-5);
 		if (getenv("T_NEST_SHOW")) {
 			printf("seed %d: %u ranks, %u kernels, %.1e, "
-			       "%u refused\n", (int)seed, t.nranks, t.ran, t.worst,
-			       t.refused);
+			       "%u refused\n", (int)seed, t.nranks,
+			       t.ran, t.worst, t.refused);
 		}
 		assert_true(t.ran > 0);
 	}
