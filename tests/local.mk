@@ -130,6 +130,7 @@ unit_tests += \
 	%D%/unit/t-attention-cpu \
 	%D%/unit/t-cg-math \
 	%D%/unit/t-dot \
+	%D%/unit/t-dot-models \
 	%D%/unit/t-ll \
 	%D%/unit/t-nest
 endif

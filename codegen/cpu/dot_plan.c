@@ -44,8 +44,8 @@ split(const struct dot_dims *d, int64_t want, int64_t unit)
 /* ---- what a choice costs ---- */
 
 /*
- * Cycles of an item, roughly: a multiplication a vector, and what packing
- * and adding to tiles take; measured on Zen 4.
+ * Cycles of an item, roughly: a multiplication a vector, and what packing B,
+ * reading A from far and adding to tiles take; measured on Zen 4.
  */
 static double
 item_cycles(const struct dot *d, const struct dot_split *rows,
@@ -58,8 +58,8 @@ item_cycles(const struct dot *d, const struct dot_split *rows,
 	if (d->unit.kind == DOT_TILES) {
 		m /= 8;		/* 16 rows at once */
 	}
-	return m * n * k / d->unit.lanes + 0.4 * n * k +
-	       (d->pack_own ? 0.4 * m * k : 0) +
+	return m * n * k / d->unit.lanes + 0.6 * n * k +
+	       (d->pack_own ? 0.6 : 0.2) * m * k +
 	       (double)d->ndepth * (0.3 * m * n / 4 + 600);
 }
 
@@ -73,7 +73,7 @@ all_cycles(const struct dot *d, const struct dot_split *rows,
 	int64_t w;
 
 	for (w = 1; w <= 8; w *= 2) {
-		sum += ((double)((items + w - 1) / w * w) + 0.25 * (double)w) *
+		sum += ((double)((items + w - 1) / w * w) + 0.05 * (double)w) *
 		       one;
 	}
 	return sum;

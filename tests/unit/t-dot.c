@@ -27,7 +27,9 @@ can_run(const char *cpu)
 	return true;
 }
 
-static const char *const cpus[] = { "native", "x86-64-v4", "x86-64-v3" };
+static const char *const cpus[] = { "native", "x86-64-v4", "x86-64-v3",
+				    "x86-64-v2" };
+#define NCPUS (sizeof cpus / sizeof cpus[0])
 
 /* ---- random texts ---- */
 
@@ -269,7 +271,7 @@ test_random(void **state)
 
 	for (i = 0; i < rounds; i++, seed++) {
 		const char *text = random_text(*state, seed, 7);
-		const char *cpu = cpus[i % 3];
+		const char *cpu = cpus[i % NCPUS];
 
 		if (can_run(cpu)) {
 			run(text, cpu, seed, most_of(text));
@@ -332,7 +334,7 @@ test_boxes(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-		for (c = 0; c < 3; c++) {
+		for (c = 0; c < NCPUS; c++) {
 			if (can_run(cpus[c])) {
 				run(texts[i], cpus[c], i, 1e-5);
 			}

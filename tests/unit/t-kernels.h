@@ -34,6 +34,8 @@ struct tk {
 	int64_t *elems[TK_RANKS];
 	VEC(struct tk_kernel) kernels;
 	uint32_t refused, ran;
+	bool dots;		/* contractions alone, by cg_dot_steps */
+	uint32_t dotted;
 	bool attention;		/* kernels of attention too */
 	double worst;
 	const char **name;	/* by node: in full, in its first trip */
@@ -250,6 +252,22 @@ tk_table(struct tk *t, struct cg_kernel *k, const char *name)
 	ll_data(t->o->l, name, words, k->steps.n + 1);
 }
 
+/* Of experts: by index. */
+static inline bool
+tk_chooses(const struct tk *t, const struct kernel *k)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		uint32_t op = ir_node(t->m, k->nodes.at[i])->op;
+
+		if (ir_is(op, IRF_CONTRACTS) && ir_is(op, IRF_INDEXED)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static inline bool
 tk_emit(struct tk *t, struct cg_cpu *cpu, const struct kernel *k,
 	struct cg_kernel *out)
@@ -260,6 +278,21 @@ tk_emit(struct tk *t, struct cg_cpu *cpu, const struct kernel *k,
 	uint32_t i;
 
 	*out = (struct cg_kernel){ .what = kernel_kind_name(k->kind) };
+	if (t->dots) {
+		if (cg_dot_steps(cpu, out, k, &why)) {
+			t->dotted++;
+			return true;
+		}
+		assert_int_equal(out->steps.n, 0);
+		if (t->nranks == 1 && !tk_chooses(t, k)) {
+			struct buf b;
+
+			buf_init(&b, &t->c.perm);
+			kernel_print(t->m, k, &b);
+			fail_msg("no dot: %s", buf_text(&b));
+		}
+		*out = (struct cg_kernel){ .what = out->what };
+	}
 	for (i = 0; i < k->nodes.n; i++) {
 		VEC_PUSH(&t->c.perm, &n.nodes, k->nodes.at[i]);
 	}
@@ -291,7 +324,8 @@ tk_emit_list(struct tk *t, struct cg_cpu *cpu, const struct kernel_list *list)
 		}
 		if (k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL ||
 		    k->kind == KERNEL_COLLECTIVE ||
-		    k->kind == KERNEL_ATTENTION) {
+		    k->kind == KERNEL_ATTENTION ||
+		    (t->dots && k->kind != KERNEL_CONTRACTION)) {
 			continue;
 		}
 		memset(&x, 0, sizeof x);

@@ -1,0 +1,82 @@
+/*
+ * Contractions of whole models, on one rank and on all ranks of a plan, each
+ * kernel against the interpreter.
+ */
+#include "tests/unit/t-kernels.h"
+
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+#include "passes/plan.h"
+#include "tests/unit/t-split.h"
+
+static bool
+apply(struct ir_ctx *c, struct ir_module *m, const char *list)
+{
+	struct pass_list l = { 0 };
+	struct pass_table table;
+	struct pass_manager pm;
+	bool ok;
+
+	pass_table_init(&table, c);
+	pass_manager_init(&pm, &table);
+	ok = pass_list_parse(&table, &l, list) &&
+	     pass_run(&pm, &l, m) == PASS_OK;
+	pass_manager_release(&pm);
+	pass_table_release(&table);
+	return ok;
+}
+
+/* Forward, backward and update; with a plan, those of all ranks. */
+static bool
+model(uint64_t seed, const char *passes, uint32_t *dotted)
+{
+	struct pair p = random_pair(seed);
+	const char *text;
+	struct tk t;
+	bool ok;
+	uint32_t base;
+
+	memset(&t, 0, sizeof t);
+	t.dots = true;
+	p.n[NR_PP] = p.n[NR_CHUNKS] = 1;
+	ir_ctx_init(&t.c, NULL);
+	text = model_text(&t.c.perm, &p);
+	source_add(&t.c.sources, "model", text, strlen(text), &base);
+	t.m = fe_compile(&t.c, t.c.sources.files.n - 1);
+	assert_non_null(t.m);
+	ok = (strcmp(passes, "split") != 0 ||
+	      plan_pin(t.m, plan_text(&t.c.perm, &p))) &&
+	     apply(&t.c, t.m, passes);
+	if (ok) {
+		tk_check(&t, p.n[NR_BF16] ? 0x1p-6 : 2e-5);
+		*dotted += t.dotted;
+	}
+	ir_ctx_release(&t.c);
+	return ok;
+}
+
+static void
+test_models(void **state)
+{
+	uint32_t dotted = 0, split = 0, done = 0;
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 1; seed <= 2; seed++) {
+		assert_true(model(seed, "train", &dotted));
+	}
+	for (seed = 1; done < 3; seed++) {
+		done += model(seed, "split", &split);
+	}
+	assert_true(dotted > 10 && split > 10);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_models),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
