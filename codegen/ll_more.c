@@ -243,32 +243,44 @@ alignment(struct ll *l, struct ll_type t)
 	return i32_of(l, bytes[t.base]);
 }
 
+/* Moved as whole numbers: LLVM takes bf16 apart, and rounds each lane. */
+static struct ll_type
+as_moved(struct ll_type t)
+{
+	return ll_type(t.base == LL_BF16 ? LL_I16 : (enum ll_base)t.base,
+		       t.lanes);
+}
+
 struct ll_value *
-ll_load_if(struct ll *l, struct ll_type t, struct ll_value *ptr,
+ll_load_if(struct ll *l, struct ll_type as, struct ll_value *ptr,
 	   struct ll_value *mask)
 {
+	struct ll_type t = as_moved(as);
 	struct ll_value *args[] = { ptr, alignment(l, t), mask,
 				    ll_zero(l, t) };
 	struct ll_type over[] = { t, ll_type(LL_PTR, 1) };
 
-	return ll_overloaded(l, "llvm.masked.load", over, 2, args, 4);
+	return ll_bits(l, ll_overloaded(l, "llvm.masked.load", over, 2, args,
+					4), as);
 }
 
 void
 ll_store_if(struct ll *l, struct ll_value *v, struct ll_value *ptr,
 	    struct ll_value *mask)
 {
-	struct ll_type t = ll_typeof(l, v);
-	struct ll_value *args[] = { v, ptr, alignment(l, t), mask };
+	struct ll_type t = as_moved(ll_typeof(l, v));
+	struct ll_value *args[] = { ll_bits(l, v, t), ptr, alignment(l, t),
+				    mask };
 	struct ll_type over[] = { t, ll_type(LL_PTR, 1) };
 
 	ll_overloaded(l, "llvm.masked.store", over, 2, args, 4);
 }
 
 struct ll_value *
-ll_gather(struct ll *l, struct ll_type t, struct ll_value *base,
+ll_gather(struct ll *l, struct ll_type as, struct ll_value *base,
 	  struct ll_value *offsets, struct ll_value *mask)
 {
+	struct ll_type t = as_moved(as);
 	struct ll_value *ptrs = ll_plus(l, base, offsets);
 	struct ll_value *args[] = { ptrs, alignment(l, t), mask,
 				    ll_zero(l, t) };
@@ -277,7 +289,8 @@ ll_gather(struct ll *l, struct ll_type t, struct ll_value *base,
 	if (!mask) {
 		args[2] = ll_int(l, ll_type(LL_I1, t.lanes), 1);
 	}
-	return ll_overloaded(l, "llvm.masked.gather", over, 2, args, 4);
+	return ll_bits(l, ll_overloaded(l, "llvm.masked.gather", over, 2,
+					args, 4), as);
 }
 
 void
