@@ -106,6 +106,7 @@ unit_tests += \
 	%D%/unit/t-attention-cpu \
 	%D%/unit/t-cg-math \
 	%D%/unit/t-dot \
+	%D%/unit/t-host \
 	%D%/unit/t-ll \
 	%D%/unit/t-nest
 endif
