@@ -50,6 +50,7 @@ if HAVE_LLVM
 	%D%/cpu/nest.c \
 	%D%/cpu/nest_expr.c \
 	%D%/cpu/nest_rows.c \
+	%D%/cpu/nest_scatter.c \
 	%D%/cpu/rng.c \
 	%D%/host/canon.c \
 	%D%/host/code.c \

@@ -143,6 +143,7 @@ struct nest_ask {
 	const uint32_t *at;	/* a rank that has these sizes */
 	uint32_t most;		/* pieces of a dim on any rank, at most */
 	value_id only;		/* put this into a temp, and no more */
+	bool bare;		/* no roots: the caller pulls */
 	/* what the kernel is called with */
 	uint32_t (*pieces)(void *user, int64_t size, uint32_t cut);
 	uint32_t (*number)(void *user, enum nest_number kind, uint32_t node);

@@ -153,7 +153,7 @@ nest_build(struct nest *n, const struct nest_ask *ask, const char **why)
 	n->wide = !ask->box && ask->k->kind == KERNEL_MAP &&
 		  ask->k->shape.ndims == 0;
 	VEC_PUSH(ask->a, &n->exprs, none);
-	if (!add_roots(n)) {
+	if (!ask->bare && !add_roots(n)) {
 		*why = n->why ? n->why : "no kernel can do this";
 		return false;
 	}
@@ -436,13 +436,11 @@ collapse(struct nest_step *s, const struct walk *w)
 
 /* Bytes that one row, or lane, reads and writes. */
 static double
-row_bytes(const struct nest *n, const struct nest_step *s,
-	  const struct walk *w, uint64_t rows)
+row_bytes(const struct nest *n, const struct walk *w, uint64_t rows)
 {
 	double sum = 1, v;
 	uint32_t i, k;
 
-	(void)s;
 	for (i = 0; i < w->places.n; i++) {
 		const struct nest_affine *a = &w->places.at[i];
 
@@ -462,20 +460,22 @@ share_rows(const struct nest *n, struct nest_step *s, const struct walk *w)
 {
 	bool flat = s->row_lanes && s->nrows == 1;
 	uint32_t count = s->nrows - (s->row_lanes && !flat), i;
-	uint64_t rows = 0;
+	uint64_t rows = n->roots.at[s->roots.at[0]].row_mask;
 	double per;
 
 	s->nrow = 1;
 	for (i = 0; i < count; i++) {
 		s->nrow *= s->size[i];
-		rows |= (uint64_t)1 << s->rows[i];
+	}
+	if (count < s->nrows) {
+		rows &= ~((uint64_t)1 << s->rows[count]);
 	}
 	if (s->parts) {
 		s->nitems = nest_parts(s->nrow);
 		s->per = (s->nrow + s->nitems - 1) / s->nitems;
 		return;
 	}
-	per = ITEM_BYTES / row_bytes(n, s, w, rows);
+	per = ITEM_BYTES / row_bytes(n, w, rows);
 	s->per = per < 1 ? 1 : (int64_t)per;
 	s->per = flat ? (s->per + 255) / 256 * 256 : s->per;
 	s->nitems = (s->nrow + s->per - 1) / s->per;

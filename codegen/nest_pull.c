@@ -650,11 +650,6 @@ make_value(struct nest *n, value_id v, const nest_id *at)
 			 "kernel yet; plan without ep";
 		return 0;
 	}
-	if (ir_dtypes[t->dtype].bits == 8) {
-		n->why = arena_printf(n->ask.a, "values of %s have no kernel "
-				      "on a CPU", ir_dtypes[t->dtype].name);
-		return 0;
-	}
 	for (i = 0; i < n->ask.nleaves; i++) {
 		if (n->ask.leaves[i].value == v) {
 			return from_leaf(n, i, at);

@@ -86,7 +86,7 @@ struct rt_talk {
 	int64_t channel;	/* the same number at both ends, from 0 */
 	int64_t peer;		/* the other end's place in the pipeline */
 	int64_t copies;		/* FREE: places by turns */
-	/* of the group, by bits, places in the pipeline that take part; 0: all */
+	/* places in the pipeline that take part, by bits; 0: all */
 	int64_t holders;
 };
 

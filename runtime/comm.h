@@ -36,9 +36,10 @@ enum rt_status rt_world_find(struct rt_world *w,
 /*
  * Forks a process for each rank and waits for them.  In a child it returns
  * RT_OK with *child set and *w filled; in the parent, once all have ended,
- * with *status to exit with: that of the first that failed.  When one dies
- * the others are told who did, and after `grace_s` they are killed.  Signals
- * that ask to end are passed on.
+ * with *status to exit with: that of the first that failed, or of the first
+ * that a signal killed, which is RT_IO with err.  The others see who died while
+ * they talk; what is left `grace_s` later is killed.  Signals that ask to end
+ * are passed on.
  */
 enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
 			      bool *child, int *status, struct rt_error *err);
@@ -86,6 +87,12 @@ enum rt_status rt_comm_max_i64(struct rt_comm *c, int64_t *at, int64_t n,
 			       struct rt_error *err);
 enum rt_status rt_comm_barrier(struct rt_comm *c, const char *what,
 			       struct rt_error *err);
+/*
+ * What this rank begins to do, for those who wait for it: a kernel's name,
+ * say.  Talks note themselves.  Costs some ten nanoseconds.
+ */
+void rt_comm_note(struct rt_comm *c, const char *what, int64_t trip,
+		  int64_t microbatch);
 /* Tells all others that this rank gives up, and why; they fail soon. */
 void rt_comm_abort(struct rt_comm *c, const char *why);
 

@@ -46,6 +46,13 @@ att_step_end(struct att *t)
 	}
 }
 
+void
+att_items(struct att *t, struct ll_loop *item)
+{
+	ll_loop(t->l, item, ll_param(t->l, t->step, 2),
+		ll_param(t->l, t->step, 3), 1, NULL, 0);
+}
+
 int64_t
 att_own(struct att *t, int64_t floats)
 {
@@ -88,6 +95,15 @@ att_ptr(struct att *t, const struct att_view *v, const struct att_index *i)
 	at = att_add(l, at, att_mul(l, i->head, v->head));
 	at = att_add(l, at, att_mul(l, i->pos, v->pos));
 	return att_at(l, v->at, at, bytes);
+}
+
+struct att_rows
+att_rows_at(struct att *t, const struct att_view *v,
+	    const struct att_index *i, struct ll_value *live, int64_t cols)
+{
+	return (struct att_rows){ .at = att_ptr(t, v, i), .elem = v->elem,
+				  .row = v->pos, .col = v->col,
+				  .live = live, .cols = cols };
 }
 
 /* ---- nodes ---- */
@@ -223,21 +239,22 @@ make_value(struct att_group *g, value_id v, int64_t *at)
 	struct cg_nest n = { .space = *ir_type(g->c->m, v) };
 	bool *in = arena_alloc(g->c->a, g->k->nodes.n + 1);
 	struct att_brought made = { .value = v };
-	uint32_t i;
+	struct kernel *like;
 
 	if (had) {
 		*at = had->at;
 		return true;
 	}
 	att_closure(g, v, in);
-	for (i = 0; i < g->k->nodes.n; i++) {
-		if (in[i] && g->from[i]) {
-			*g->why = "attention of values that the same kernel "
-				  "makes by attention";
-			return false;
-		}
+	if (att_needs(g, v)) {
+		*g->why = "attention of what the same kernel makes of "
+			  "attention's results";
+		return false;
 	}
 	att_take(g, in, &n);
+	like = arena_dup(g->c->a, g->k, sizeof *like);
+	like->shape = n.space;	/* its rows, not those of attention */
+	n.k = like;
 	if (!cg_nest_value(g->c, g->out, &n, v, at, g->why)) {
 		return false;
 	}
@@ -246,29 +263,35 @@ make_value(struct att_group *g, value_id v, int64_t *at)
 	return true;
 }
 
-/* Where an lse that the group makes is. */
+/* Where a result of a set before this one is, or NULL. */
 static const struct att_view *
-lse_of(const struct att_group *g, value_id v)
+made_before(const struct att_group *g, const struct att *t, value_id v)
 {
-	uint32_t i;
+	uint32_t i, r;
 
-	for (i = 0; i < g->nsets; i++) {
-		if (g->sets[i].made[ATT_LSE].value == v &&
-		    !g->folded[i]) {
-			return &g->sets[i].made[ATT_LSE].room;
+	for (i = 0; &g->sets[i] != t; i++) {
+		for (r = 0; r < ATT_NRESULTS; r++) {
+			if (g->sets[i].made[r].value == v &&
+			    !g->folded[i]) {
+				return &g->sets[i].made[r].room;
+			}
 		}
 	}
 	return NULL;
 }
 
-/* Whether attention of this group makes it. */
+/* Whether the set that asks for an lse makes it by the way. */
 static bool
-is_made(const struct att_group *g, value_id v)
+lse_is_folded(const struct att_group *g, value_id v)
 {
-	node_id maker = g->c->m->values.at[v].node;
+	uint32_t i;
 
-	return att_has(g, maker) &&
-	       ir_is(ir_node(g->c->m, maker)->op, IRF_PAIRS);
+	for (i = 0; i < g->nsets; i++) {
+		if (g->folded[i] && g->sets[i].made[ATT_LSE].value == v) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool
@@ -276,14 +299,16 @@ find_input(struct att_group *g, struct att *t, uint32_t i)
 {
 	bool keys = i == ATT_K || i == ATT_V;
 	value_id v = t->values[i];
-	const struct att_view *lse = lse_of(g, v);
+	const struct att_view *made;
 	int64_t at;
 
-	if (i == ATT_L && lse) {
-		t->in[i] = *lse;
+	if (!v || (i == ATT_L && lse_is_folded(g, v))) {
 		return true;
 	}
-	if (!v || (i == ATT_L && is_made(g, v))) {
+	made = made_before(g, t, v);
+	if (made) {
+		att_view_shared(g, t, ir_type(g->c->m, v), 0, keys,
+				made->shared, &t->in[i]);
 		return true;
 	}
 	if (att_view_memory(g, t, v, keys, false, &t->in[i])) {

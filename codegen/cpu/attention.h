@@ -165,6 +165,8 @@ struct att {
 /* Begins a step: finds all views and pieces that it may ask for. */
 void att_step(struct att *t, const char *what, int64_t items);
 void att_step_end(struct att *t);
+/* The loop over the items that the step is called with. */
+void att_items(struct att *t, struct ll_loop *item);
 /* Room of the worker's own, of floats; in bytes from its beginning. */
 int64_t att_own(struct att *t, int64_t floats);
 struct ll_value *att_own_at(struct att *t, int64_t at);
@@ -179,6 +181,10 @@ struct att_index {
 void att_batch(struct att *t, struct ll_value *b, struct att_index *i);
 struct ll_value *att_ptr(struct att *t, const struct att_view *v,
 			 const struct att_index *i);
+/* Rows from there on, one for each position. */
+struct att_rows att_rows_at(struct att *t, const struct att_view *v,
+			    const struct att_index *i, struct ll_value *live,
+			    int64_t cols);
 
 /* ---- attention_where.c: positions --------------------------------------- */
 

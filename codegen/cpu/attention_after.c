@@ -166,47 +166,58 @@ first_of(struct att_group *g, const struct att_after *after, struct att **set,
 	die("a step behind nothing");
 }
 
+/* The block of an item: some rows of one head. */
+static void
+open_block(struct att_group *g, struct att *t, const struct att_made *made,
+	   struct ll_value *item, struct cg_nest *n)
+{
+	int64_t count = att_local(g, &made->type, made->pos_at);
+	int64_t heads = att_local(g, &made->type, made->head_at);
+	struct ll *l = t->l;
+	struct ll_value *size;
+	struct att_index i;
+	uint32_t k;
+
+	size = ll_i64(l, att_some((count + BOX_ROWS - 1) / BOX_ROWS));
+	i.pos = att_mul(l, ll_bin(l, LL_REM, item, size), BOX_ROWS);
+	item = ll_bin(l, LL_DIV, item, size);
+	size = ll_i64(l, att_some(heads));
+	i.head = ll_bin(l, LL_REM, item, size);
+	att_batch(t, ll_bin(l, LL_DIV, item, size), &i);
+	n->space = made->type;
+	att_index_of(t, made, &i, n->from);
+	for (k = 0; k < made->type.ndims; k++) {
+		n->count[k] = k == made->col_at ? 0 : 1;
+	}
+	n->count[made->pos_at] = BOX_ROWS;
+	n->live[made->pos_at] = att_min(l, ll_i64(l, BOX_ROWS),
+		ll_bin(l, LL_SUB, ll_i64(l, count), i.pos));
+}
+
 static bool
 follow(struct att_group *g, const struct att_after *after)
 {
 	struct cg_nest n = { 0 };
 	struct att_made *made = NULL;
 	struct att *t = NULL;
-	int64_t count, blocks, heads;
-	struct ll_value *item, *at, *room;
-	struct att_index i;
-	struct ll_loop loop;
-	uint32_t k;
+	struct ll_value *shared;
+	struct ll_loop item;
+	int64_t count;
 	bool ok;
 
 	first_of(g, after, &t, &made);
 	count = att_local(g, &made->type, made->pos_at);
-	heads = att_local(g, &made->type, made->head_at);
-	blocks = (count + BOX_ROWS - 1) / BOX_ROWS;
-	att_step(t, "attention_after", t->batches * heads * blocks);
-	blocks = att_some(blocks);
-	heads = att_some(heads);
-	room = cg_cpu_shared(g->c, t->step);
-	ll_loop(t->l, &loop, ll_param(t->l, t->step, 2), ll_param(t->l, t->step, 3), 1,
-		NULL, 0);
-	item = loop.i;
-	at = ll_bin(t->l, LL_REM, item, ll_i64(t->l, blocks));
-	item = ll_bin(t->l, LL_DIV, item, ll_i64(t->l, blocks));
-	i.pos = att_mul(t->l, at, BOX_ROWS);
-	i.head = ll_bin(t->l, LL_REM, item, ll_i64(t->l, heads));
-	att_batch(t, ll_bin(t->l, LL_DIV, item, ll_i64(t->l, heads)), &i);
+	count = (count + BOX_ROWS - 1) / BOX_ROWS;
+	att_step(t, "attention_after",
+		 t->batches * att_local(g, &made->type, made->head_at) *
+		 count);
+	shared = cg_cpu_shared(g->c, t->step);
 	nodes_behind(g, after->from, &n);
-	add_leaves(g, after, room, &n);
-	n.space = made->type;
-	att_index_of(t, made, &i, n.from);
-	for (k = 0; k < made->type.ndims; k++) {
-		n.count[k] = k == made->col_at ? 0 : 1;
-	}
-	n.count[made->pos_at] = BOX_ROWS;
-	n.live[made->pos_at] = att_min(t->l, ll_i64(t->l, BOX_ROWS),
-		ll_bin(t->l, LL_SUB, ll_i64(t->l, count), i.pos));
+	add_leaves(g, after, shared, &n);
+	att_items(t, &item);
+	open_block(g, t, made, item.i, &n);
 	ok = cg_nest_box(g->c, g->out, t->step, &n, g->why);
-	ll_loop_end(t->l, &loop, NULL);
+	ll_loop_end(t->l, &item, NULL);
 	att_step_end(t);
 	return ok;
 }

@@ -55,7 +55,8 @@ att_read_positions(struct att *t, const struct att_block *b,
 		   struct ll_value *to)
 {
 	if (hides(t)) {
-		positions(t, t->pieces[ATT_QUERIES], query, live, b->nq, t->shift, to);
+		positions(t, t->pieces[ATT_QUERIES], query, live, b->nq,
+			  t->shift, to);
 	}
 }
 
@@ -77,17 +78,11 @@ void
 att_read_keys(struct att *t, const struct att_block *b,
 	      const struct att_index *i, struct ll_value *live, bool with_v)
 {
-	struct att_rows rows = { .live = live, .elem = t->in[ATT_K].elem,
-				 .row = t->in[ATT_K].pos, .col = t->in[ATT_K].col,
-				 .cols = t->d };
+	struct att_rows rows = att_rows_at(t, &t->in[ATT_K], i, live, t->d);
 
-	rows.at = att_ptr(t, &t->in[ATT_K], i);
 	att_read(t->l, &rows, att_own_at(t, b->key), b->dp, b->nk, NULL);
 	if (with_v) {
-		rows = (struct att_rows){ .live = live, .elem = t->in[ATT_V].elem,
-					  .row = t->in[ATT_V].pos, .col = t->in[ATT_V].col,
-					  .cols = t->dv };
-		rows.at = att_ptr(t, &t->in[ATT_V], i);
+		rows = att_rows_at(t, &t->in[ATT_V], i, live, t->dv);
 		att_read(t->l, &rows, att_own_at(t, b->v), b->vp, b->nk,
 			 NULL);
 	}

@@ -76,6 +76,8 @@ att_bit(uint32_t set, uint32_t result)
 
 /* Finds sets and what each of them is; then what follows. False: *why. */
 bool att_find_sets(struct att_group *g);
+/* The results that a value is made of, through views too. */
+att_bits att_needs(const struct att_group *g, value_id v);
 void att_find_after(struct att_group *g);
 
 /* ---- attention_view.c ---- */

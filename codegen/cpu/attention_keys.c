@@ -81,14 +81,12 @@ read_matrix(struct by_keys *s, const struct att_view *v,
 	struct att *t = s->t;
 	struct ll *l = t->l;
 	int64_t wide = att_whole(cols, t->lanes);
-	struct att_rows rows = { .elem = v->elem, .row = v->pos,
-				 .col = v->col, .live = q->live,
-				 .cols = cols };
 	struct att_index i = s->at;
+	struct att_rows rows;
 
 	i.head = q->head;
 	i.pos = q->first;
-	rows.at = att_ptr(t, v, &i);
+	rows = att_rows_at(t, v, &i, q->live, cols);
 	att_read(l, &rows, att_own_at(t, to), wide, s->b.nq,
 		 by == 1 ? NULL : ll_num(l, ll_type(LL_F32, 1), by));
 	att_turn(l, att_own_at(t, to), wide, att_own_at(t, turned), s->b.nq,
@@ -358,8 +356,7 @@ att_dkv(struct att *t)
 
 	att_step(t, "attention", blocks * t->batches * t->kv);
 	open_keys(&s, t);
-	ll_loop(l, &item, ll_param(l, t->step, 2), ll_param(l, t->step, 3), 1, NULL,
-		0);
+	att_items(t, &item);
 	key0 = open_item(&s, item.i);
 	if (s.joint) {
 		att_fill(l, att_own_at(t, s.dq), s.b.nq * s.b.dp * s.blocks *

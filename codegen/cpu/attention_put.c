@@ -8,14 +8,10 @@ static struct att_rows
 rows_of(struct att *t, const struct att_view *v, enum att_result r,
 	const struct att_index *i, struct ll_value *live)
 {
-	struct att_rows rows = { .elem = v->elem, .row = v->pos,
-				 .col = v->col, .live = live, .cols = 1 };
+	int64_t cols = r == ATT_LSE ? 1
+		: r == ATT_OUT || r == ATT_DV ? t->dv : t->d;
 
-	if (r != ATT_LSE) {
-		rows.cols = r == ATT_OUT || r == ATT_DV ? t->dv : t->d;
-	}
-	rows.at = att_ptr(t, v, i);
-	return rows;
+	return att_rows_at(t, v, i, live, cols);
 }
 
 void

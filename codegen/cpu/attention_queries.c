@@ -119,13 +119,11 @@ read_turned(struct queries *s, const struct att_view *v,
 	struct att *t = s->t;
 	struct ll *l = t->l;
 	int64_t wide = att_whole(cols, t->lanes);
-	struct att_rows rows = { .elem = v->elem, .row = v->pos,
-				 .col = v->col, .live = x->live,
-				 .cols = cols };
 	struct att_index i = s->at;
+	struct att_rows rows;
 
 	i.pos = x->query;
-	rows.at = att_ptr(t, v, &i);
+	rows = att_rows_at(t, v, &i, x->live, cols);
 	att_read(l, &rows, att_own_at(t, s->row), wide, s->b.nq,
 		 by == 1 ? NULL : ll_num(l, ll_type(LL_F32, 1), by));
 	att_turn(l, att_own_at(t, s->row), wide, to, s->b.nq, s->b.nq, wide,
@@ -301,8 +299,7 @@ step(struct att *t, bool back)
 	count = (count + MOST_TOGETHER - 1) / MOST_TOGETHER;
 	att_step(t, "attention", count * t->batches * t->heads);
 	open_queries(&s, t, back);
-	ll_loop(l, &item, ll_param(l, t->step, 2), ll_param(l, t->step, 3), 1, NULL,
-		0);
+	att_items(t, &item);
 	open_item(&s, item.i);
 	read_queries(&s);
 	each_keys(&s);

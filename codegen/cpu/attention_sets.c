@@ -105,6 +105,26 @@ has_kv(const struct att_group *g, const struct att *t, uint32_t cut_h,
 	return true;
 }
 
+/* The keys of all ranks, where they talk: they come together first. */
+static bool
+all_keys(struct att_group *g, struct att *t, uint32_t *cut)
+{
+	uint32_t i;
+
+	for (i = *cut; t->axes && i; i >>= 4) {
+		if (!(t->axes >> (i & 15) & 1)) {
+			*g->why = "attention whose keys are split along an "
+				  "axis that it does not talk on";
+			return false;
+		}
+	}
+	if (t->axes) {
+		*cut = 0;
+		t->keys = ir_dim_size(g->c->m, t->dim[ATT_KEYS]);
+	}
+	return true;
+}
+
 static bool
 set_dims(struct att_group *g, struct att *t, const struct ir_node *n,
 	 const struct ir_rule *r)
@@ -122,17 +142,8 @@ set_dims(struct att_group *g, struct att *t, const struct ir_node *n,
 		    ir_dim_size(g->c->m, t->dim[ATT_KV]);
 	t->shift = ir_dim_size(g->c->m, t->dim[ATT_KEYS]) -
 		   ir_dim_size(g->c->m, t->dim[ATT_QUERIES]);
-	if (t->axes) {
-		for (i = cut[ATT_KEYS]; i; i >>= 4) {
-			if (!(t->axes >> (i & 15) & 1)) {
-				*g->why = "attention whose keys are split "
-					  "along an axis that it does not "
-					  "talk on";
-				return false;
-			}
-		}
-		cut[ATT_KEYS] = 0;
-		t->keys = ir_dim_size(g->c->m, t->dim[ATT_KEYS]);
+	if (!all_keys(g, t, &cut[ATT_KEYS])) {
+		return false;
 	}
 	t->heads_together = cut[ATT_HEADS] == cut[ATT_KV] &&
 			    !is_balanced(g, cut[ATT_HEADS]) &&
@@ -302,9 +313,8 @@ made_by(const struct att_group *g, value_id v)
 	return 0;
 }
 
-/* The results that a value is made of, through views too. */
-static att_bits
-needs(const struct att_group *g, value_id v)
+att_bits
+att_needs(const struct att_group *g, value_id v)
 {
 	node_id id = g->c->m->values.at[v].node;
 	const struct ir_node *n = ir_node(g->c->m, id);
@@ -325,7 +335,7 @@ needs(const struct att_group *g, value_id v)
 		}
 	}
 	for (i = 0; i < n->nargs; i++) {
-		bits |= needs(g, ir_args(g->c->m, n)[i]);
+		bits |= att_needs(g, ir_args(g->c->m, n)[i]);
 	}
 	return bits;
 }
@@ -362,7 +372,7 @@ att_find_after(struct att_group *g)
 			continue;
 		}
 		for (k = 0; k < n->nargs; k++) {
-			g->from[i] |= needs(g, ir_args(g->c->m, n)[k]);
+			g->from[i] |= att_needs(g, ir_args(g->c->m, n)[k]);
 		}
 		if (g->from[i]) {
 			join(g, g->from[i]);

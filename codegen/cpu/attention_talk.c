@@ -38,26 +38,22 @@ copy_rows(struct att *t, const struct att_view *from,
 {
 	struct ll *l = t->l;
 	int64_t wide = att_whole(cols, t->lanes), room;
-	struct att_rows a = { .elem = from->elem, .row = from->pos,
-			      .col = from->col, .cols = cols };
-	struct att_rows b = { .elem = to->elem, .row = to->pos,
-			      .col = to->col, .cols = cols };
-	struct att_index i;
 	struct ll_loop item, row;
+	struct ll_value *live;
+	struct att_rows a, b;
+	struct att_index i;
 
 	room = att_own(t, COPY_ROWS * wide);
-	ll_loop(l, &item, ll_param(l, t->step, 2), ll_param(l, t->step, 3), 1,
-		NULL, 0);
+	att_items(t, &item);
 	i.head = ll_bin(l, LL_REM, item.i, ll_i64(l, att_some(heads)));
 	att_batch(t, ll_bin(l, LL_DIV, item.i,
 			    ll_i64(l, att_some(heads))), &i);
 	ll_loop(l, &row, ll_i64(l, 0), ll_i64(l, count), COPY_ROWS, NULL, 0);
 	i.pos = row.i;
-	a.live = b.live = att_min(l, ll_i64(l, COPY_ROWS),
-				  ll_bin(l, LL_SUB, ll_i64(l, count),
-					 row.i));
-	a.at = att_ptr(t, from, &i);
-	b.at = att_ptr(t, to, &i);
+	live = att_min(l, ll_i64(l, COPY_ROWS),
+		       ll_bin(l, LL_SUB, ll_i64(l, count), row.i));
+	a = att_rows_at(t, from, &i, live, cols);
+	b = att_rows_at(t, to, &i, live, cols);
 	att_read(l, &a, att_own_at(t, room), wide, COPY_ROWS, NULL);
 	att_write(l, &b, att_own_at(t, room), wide);
 	ll_loop_end(l, &row, NULL);

@@ -68,7 +68,7 @@ struct cg_cpu {
 	uint32_t at[IR_MAX_AXES + 1];	/* a rank that has these sizes */
 	uint32_t nranks_most;	/* pieces of a dim on any rank, at most */
 	uint32_t nfuncs;	/* emitted so far: for names */
-	struct ll_value *tile[3];	/* dot.c's microkernels, by kind */
+	struct ll_value *dot[9];	/* what all contractions share */
 };
 
 /* ---- kernel.c ---------------------------------------------------------- */

@@ -22,6 +22,8 @@ struct packer {
 	int64_t elem_bytes;
 	struct ll_value *src, *row, *rows, *k, *kn;	/* rows, k from where */
 	struct ll_value *words;
+	struct ll_value *turn, *turn_words;	/* of elements, of words */
+	struct ll_value *room, *turned;	/* a block on the stack, twice */
 	/* of the block at hand */
 	struct ll_value *to;	/* word 0 of its first row */
 	struct ll_value *first, *live;	/* row; rows that there are */
@@ -172,70 +174,142 @@ transpose(struct ll *l, struct ll_value **v, uint32_t n)
 	}
 }
 
+/*
+ * void (from, bytes from row to row, to, bytes from word to word): `g` rows
+ * of as many words as a vector has become words of g rows.  Many shuffles, for
+ * which LLVM takes its time: once for all kernels.
+ */
+static struct ll_value *
+emit_turn(struct cg_cpu *c, const char *name, enum ll_base base, uint32_t g,
+	  uint32_t lanes)
+{
+	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
+	const struct ll_type types[] = { p, n, p, n };
+	struct ll *l = c->ll;
+	struct ll_value *f = ll_func(l, name, ll_type(LL_VOID, 1), types, 4,
+				     false);
+	struct ll_value *v[MAX_LANES] = { NULL }, *at;
+	int pick[MAX_LANES];
+	uint32_t i, j;
+
+	ll_noalias(l, f, 2);
+	for (i = 0; i < g; i++) {
+		at = ll_plus(l, ll_param(l, f, 0),
+			     dot_mul(l, ll_param(l, f, 1), i));
+		v[i] = ll_cast(l, ll_load(l, ll_type(base, lanes), at),
+			       LL_F32);
+	}
+	transpose(l, v, g);
+	for (i = 0; i < lanes; i++) {
+		for (j = 0; j < g; j++) {
+			pick[j] = (int)(i / g * g + j);
+		}
+		at = ll_plus(l, ll_param(l, f, 2),
+			     dot_mul(l, ll_param(l, f, 3), i));
+		ll_store(l, g == lanes ? v[i]
+				       : ll_shuffle(l, v[i % g], v[i % g],
+						    pick, g), at);
+	}
+	ll_return(l, NULL);
+	return f;
+}
+
+/* For rows of elements of that type; LL_F32: of whole words. */
+static struct ll_value *
+turn_of(struct cg_cpu *c, const struct dot_unit *u, enum ll_base base,
+	uint32_t g)
+{
+	uint32_t kind = base == LL_F32 ? 0 : base == LL_BF16 ? 1 : 2;
+	uint32_t at = DOT_NKINDS + 2 * kind + (g == u->lanes);
+
+	if (!c->dot[at]) {
+		c->dot[at] = emit_turn(c, arena_printf(c->a, "turn%u", at),
+				       base, g, u->lanes);
+	}
+	return c->dot[at];
+}
+
+static void
+call_turn(const struct packer *b, struct ll_value *turn, struct ll_value *from,
+	  int64_t apart, struct ll_value *to, int64_t to_apart)
+{
+	struct ll_value *args[] = { from, ll_i64(b->l, apart), to,
+				    ll_i64(b->l, to_apart) };
+
+	ll_call(b->l, turn, args, 4);
+}
+
 /* ---- storing ---- */
 
-/* Where word `i` of the block's rows begins, at word k. */
+/* Where the word of the block's rows at k begins. */
 static struct ll_value *
-place(const struct packer *b, struct ll_value *k, uint32_t i)
+place(const struct packer *b, struct ll_value *k)
 {
 	struct ll_value *word = dot_div(b->l, k, b->u->per_word);
 
-	word = dot_add(b->l, word, ll_i64(b->l, i));
 	return ll_plus(b->l, b->to, dot_mul(b->l, word, 4 * b->p->width));
 }
 
-/* Stores word i of the block's rows: g lanes of v, from lane `from` on. */
+/*
+ * A block in which rows or words are missing: loaded one row at a time, and
+ * words behind the last are not stored.
+ */
 static void
-store_word(const struct packer *b, struct ll_value *v, uint32_t from,
-	   struct ll_value *k, uint32_t i)
+turn_part(const struct packer *b, struct ll_value *k)
 {
-	int pick[MAX_LANES];
-	uint32_t j;
-
-	if (ll_typeof(b->l, v).lanes > b->g) {
-		for (j = 0; j < b->g; j++) {
-			pick[j] = (int)(from + j);
-		}
-		v = ll_shuffle(b->l, v, v, pick, b->g);
-	}
-	ll_store(b->l, v, place(b, k, i));
-}
-
-/* A block that was loaded along k; words behind the last are not stored. */
-static void
-store_turned(const struct packer *b, struct ll_value **v, struct ll_value *k,
-	     bool part)
-{
-	struct ll_block *done = part ? ll_block(b->l, NULL, "done") : NULL;
-	struct ll_value *word = dot_div(b->l, k, b->u->per_word);
+	struct ll *l = b->l;
+	int64_t apart = 4 * b->u->lanes, to_apart = 4 * b->g;
+	struct ll_value *left;
+	struct ll_loop j;
 	uint32_t i;
 
-	transpose(b->l, v, b->g);
-	for (i = 0; i < b->u->lanes; i++) {
-		if (part && i > 0 && i % b->u->words == 0) {
-			struct ll_block *more = ll_block(b->l, NULL, "more");
-			struct ll_value *at = dot_add(b->l, word,
-						      ll_i64(b->l, i));
+	for (i = 0; i < b->g; i++) {
+		ll_store(l, load_along_k(b, i, k, true),
+			 ll_plus_n(l, b->room, i * apart));
+	}
+	call_turn(b, b->turn_words, b->room, apart, b->turned, to_apart);
+	left = dot_sub(l, b->words, dot_div(l, k, b->u->per_word));
+	ll_loop(l, &j, ll_i64(l, 0), dot_min(l, left, ll_i64(l, b->u->lanes)),
+		1, NULL, 0);
+	ll_store(l, ll_load(l, ll_type(LL_F32, b->g),
+			    ll_plus(l, b->turned,
+				    dot_mul(l, j.i, to_apart))),
+		 ll_plus(l, place(b, k),
+			 dot_mul(l, j.i, 4 * b->p->width)));
+	ll_loop_end(l, &j, NULL);
+}
 
-			ll_branch(b->l, ll_test(b->l, LL_LT, at, b->words),
-				  more, done);
-			ll_at(b->l, more);
-		}
-		store_word(b, v[i % b->g], i / b->g * b->g, k, i);
+/* A whole one, if its rows are one distance apart. */
+static void
+turn_whole(const struct packer *b, struct ll_value *k)
+{
+	const struct dot_factor *r = b->p->rows;
+	int64_t apart = r->n ? r->at[0].stride[b->p->which] : 0;
+	struct ll_value *at;
+
+	if (r->n > 1) {
+		turn_part(b, k);
+		return;
 	}
-	if (part) {
-		ll_jump(b->l, done);
-		ll_at(b->l, done);
-	}
+	at = dot_factor_at(b->l, b->p->k, b->p->which,
+			   dot_add(b->l, b->k, k), b->elem_bytes);
+	call_turn(b, b->turn, ll_plus(b->l, b->row_at[0], at),
+		  apart * b->elem_bytes, place(b, k), 4 * b->p->width);
 }
 
 /* AMX has rows of 16 words one after the other, 16 of them in a tile. */
+static struct ll_value *
+tile_at(const struct packer *b, struct ll_value *k)
+{
+	return ll_plus(b->l, b->to,
+		       dot_mul(b->l, dot_div(b->l, k, b->u->per_word),
+			       4 * b->p->width));
+}
+
 static void
 store_tile(const struct packer *b, struct ll_value **v, struct ll_value *k)
 {
-	struct ll_value *at = ll_plus(b->l, b->to,
-		dot_mul(b->l, dot_div(b->l, k, b->u->per_word),
-			4 * b->p->width));
+	struct ll_value *at = tile_at(b, k);
 	uint32_t i;
 
 	for (i = 0; i < 16; i++) {
@@ -257,29 +331,30 @@ static void
 one_block(const struct packer *b, struct ll_value *k, bool part)
 {
 	struct ll_value *v[MAX_LANES];
+	struct ll *l = b->l;
 	uint32_t i;
 
 	if (!b->along_k && !b->p->tiles) {
-		ll_store(b->l, load_along_rows(b, k, part), place(b, k, 0));
-		return;
-	}
-	if (!b->along_k) {
+		ll_store(l, load_along_rows(b, k, part), place(b, k));
+	} else if (!b->along_k) {
 		for (i = 0; i < b->u->lanes; i++) {
-			struct ll_value *at = ll_i64(b->l, i * b->u->per_word);
+			struct ll_value *at = ll_i64(l, i * b->u->per_word);
 
-			v[i] = load_along_rows(b, dot_add(b->l, k, at), part);
+			ll_store(l, load_along_rows(b, dot_add(l, k, at),
+						    part),
+				 ll_plus_n(l, b->room, 4 * i * b->g));
 		}
-		transpose(b->l, v, b->u->lanes);
+		call_turn(b, b->turn_words, b->room, 4 * b->g, tile_at(b, k),
+			  64);
+	} else if (b->p->tiles) {
+		for (i = 0; i < b->g; i++) {
+			v[i] = load_along_k(b, i, k, part);
+		}
 		store_tile(b, v, k);
-		return;
-	}
-	for (i = 0; i < b->g; i++) {
-		v[i] = load_along_k(b, i, k, part);
-	}
-	if (b->p->tiles) {
-		store_tile(b, v, k);
+	} else if (part) {
+		turn_part(b, k);
 	} else {
-		store_turned(b, v, k, part);
+		turn_whole(b, k);
 	}
 }
 
@@ -382,7 +457,7 @@ span_word(struct packer *b, struct ll_value *k, int64_t span, bool part)
 		b->to = ll_plus(l, to, dot_mul(l, b->words,
 					       4 * (b->skip / w * w)));
 		b->to = ll_plus_n(l, b->to, 4 * (b->skip % w));
-		ll_store(l, load_along_rows(b, k, part), place(b, k, 0));
+		ll_store(l, load_along_rows(b, k, part), place(b, k));
 	}
 	b->skip = 0;
 	b->to = to;
@@ -462,7 +537,16 @@ dot_packer(struct cg_cpu *c, const struct dot_pack *p)
 	const struct ll_type types[] = { ptr, ptr, n, n, n, n };
 	struct packer b = { .l = c->ll, .p = p, .u = p->unit };
 	struct ll_value *f;
+	bool dense;
 
+	b.along_k = dot_factor_dense(p->k, p->which);
+	b.g = p->width < b.u->lanes ? (uint32_t)p->width : b.u->lanes;
+	dense = b.along_k || dot_factor_dense(p->rows, p->which);
+	if (dense && b.along_k != p->tiles) {
+		b.turn_words = turn_of(c, b.u, LL_F32, b.g);
+		b.turn = b.u->per_word == 2 ? b.turn_words
+					    : turn_of(c, b.u, p->base, b.g);
+	}
 	f = ll_func(c->ll, arena_printf(c->a, "pack%u", c->nfuncs++),
 		    ll_type(LL_VOID, 1), types, 6, false);
 	ll_noalias(c->ll, f, 0);
@@ -473,9 +557,11 @@ dot_packer(struct cg_cpu *c, const struct dot_pack *p)
 	b.kn = ll_param(c->ll, f, 5);
 	b.words = dot_words(c->ll, p->unit, b.kn);
 	b.elem_bytes = p->base == LL_F32 ? 4 : 2;
-	b.along_k = dot_factor_dense(p->k, p->which);
-	b.g = p->width < b.u->lanes ? (uint32_t)p->width : b.u->lanes;
-	all_panels(&b, ll_param(c->ll, f, 0),
-		   b.along_k || dot_factor_dense(p->rows, p->which));
+	if (b.turn) {
+		b.room = ll_room(c->ll, ll_type(LL_F32, 1), b.g * b.u->lanes);
+		b.turned = ll_room(c->ll, ll_type(LL_F32, 1),
+				   b.g * b.u->lanes);
+	}
+	all_panels(&b, ll_param(c->ll, f, 0), dense);
 	return f;
 }

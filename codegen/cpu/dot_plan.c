@@ -8,6 +8,8 @@
 #define ROOM ((int64_t)8 << 20)	/* bytes of A packed at a time; of tiles */
 #define OWN ((int64_t)960 << 10)	/* below 1 MiB: a worker's L2 */
 
+#define MOST_ROUNDS 32	/* each is two functions of its own */
+
 /* ---- blocks that are boxes ---- */
 
 /* Blocks of about `want` positions, at least one and whole units of them. */
@@ -77,7 +79,14 @@ all_cycles(const struct dot *d, const struct dot_split *rows,
 	return sum;
 }
 
-/* Bytes of a block of B, and of a tile, in a worker's room. */
+/* Bytes of a block of A, of one of B, and of a tile. */
+static int64_t
+a_bytes(const struct dot *d, const struct dot_split *rows)
+{
+	return 4 * dot_words_of(&d->unit, d->depth) *
+	       dot_up(rows->most, d->unit.mr);
+}
+
 static int64_t
 b_bytes(const struct dot *d, const struct dot_split *cols)
 {
@@ -105,7 +114,8 @@ fits(const struct dot *d, const struct dot_split *rows,
 	if (d->whole_last && cols->cut == n->n - 1 && cols->chunks > 1) {
 		return false;
 	}
-	return b_bytes(d, cols) + tile_bytes(d, rows, cols) <= OWN;
+	return b_bytes(d, cols) + tile_bytes(d, rows, cols) +
+	       (d->pack_own ? a_bytes(d, rows) : 0) <= OWN;
 }
 
 static bool
@@ -153,10 +163,10 @@ flatten(struct dot_dims *d)
 
 /* How many blocks of rows, and of k, are packed at a time. */
 static void
-choose_chunks(struct dot *d, int64_t a_bytes, int64_t c_bytes)
+choose_chunks(struct dot *d, int64_t a, int64_t c)
 {
 	int64_t rows = d->batch.size * d->rows.blocks;
-	int64_t fit = ROOM / a_bytes;	/* blocks of rows and of k */
+	int64_t fit = ROOM / a;	/* blocks of rows and of k */
 
 	d->shared_c = -1;
 	d->chunk_depth = d->ndepth;
@@ -164,7 +174,7 @@ choose_chunks(struct dot *d, int64_t a_bytes, int64_t c_bytes)
 	if (d->chunk_rows == 0) {
 		d->chunk_rows = fit < 4 ? fit : 4;
 		while (d->chunk_rows > 1 &&
-		       d->chunk_rows * d->cols.blocks * c_bytes > ROOM) {
+		       d->chunk_rows * d->cols.blocks * c > ROOM) {
 			d->chunk_rows--;
 		}
 		d->chunk_rows = d->chunk_rows < 1 ? 1 : d->chunk_rows;
@@ -174,16 +184,15 @@ choose_chunks(struct dot *d, int64_t a_bytes, int64_t c_bytes)
 	if (d->chunk_rows > rows) {
 		d->chunk_rows = rows;
 	}
-	if (d->chunk_depth < d->ndepth && c_bytes > 0) {
-		d->shared_c = d->chunk_rows * d->chunk_depth * a_bytes;
+	if (d->chunk_depth < d->ndepth && c > 0) {
+		d->shared_c = d->chunk_rows * d->chunk_depth * a;
 	}
 }
 
 static void
 choose_rooms(struct dot *d)
 {
-	int64_t words = dot_words_of(&d->unit, d->depth);
-	int64_t a = 4 * words * dot_up(d->rows.most, d->unit.mr);
+	int64_t a = a_bytes(d, &d->rows);
 	int64_t c = dot_up(tile_bytes(d, &d->rows, &d->cols), 64);
 
 	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
@@ -204,6 +213,16 @@ choose_rooms(struct dot *d)
 	if (d->shared_c >= 0) {
 		d->out->shared_bytes += d->chunk_rows * d->cols.blocks * c;
 	}
+}
+
+/* How often rows are packed and multiplied. */
+static int64_t
+rounds(const struct dot *d)
+{
+	int64_t rows = d->batch.size * d->rows.blocks;
+
+	return (rows + d->chunk_rows - 1) / d->chunk_rows *
+	       ((d->ndepth + d->chunk_depth - 1) / d->chunk_depth);
 }
 
 bool
@@ -231,9 +250,18 @@ dot_plan(struct dot *d)
 	if (!choose_blocks(d)) {
 		return false;
 	}
-	if (d->rows.blocks * d->cols.blocks * d->batch.size == 1) {
-		d->pack_own = flops < 1 << 22;
+	if (d->rows.blocks * d->cols.blocks * d->batch.size == 1 &&
+	    !d->pack_own) {
+		d->pack_own = true;
+		d->pack_own = fits(d, &d->rows, &d->cols);
 	}
 	choose_rooms(d);
+	if (rounds(d) > MOST_ROUNDS) {
+		d->pack_own = true;
+		if (!choose_blocks(d)) {
+			return false;
+		}
+		choose_rooms(d);
+	}
 	return d->out->own_bytes <= (int64_t)1 << 20;
 }

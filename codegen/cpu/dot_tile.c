@@ -369,7 +369,7 @@ dot_tile(struct cg_cpu *c, const struct dot_unit *u)
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
 	const struct ll_type types[] = { p, p, p, n, n, n, n, n };
 	struct ends e = { .l = c->ll, .u = u };
-	struct ll_value *f = c->tile[u->kind];
+	struct ll_value *f = c->dot[u->kind];
 	uint32_t i;
 
 	if (f) {
@@ -386,6 +386,6 @@ dot_tile(struct cg_cpu *c, const struct dot_unit *u)
 	e.rows = ll_param(c->ll, f, 6);
 	e.cols = ll_param(c->ll, f, 7);
 	emit_ends(&e);
-	c->tile[u->kind] = f;
+	c->dot[u->kind] = f;
 	return f;
 }

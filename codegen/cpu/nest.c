@@ -8,11 +8,6 @@
 
 /* ---- what a nest asks of the kernel ---- */
 
-struct asker {
-	struct cg_cpu *c;
-	struct cg_kernel *out;
-};
-
 static uint32_t
 ask_pieces(void *user, int64_t size, uint32_t cut)
 {
@@ -33,17 +28,18 @@ ask_number(void *user, enum nest_number kind, uint32_t node)
 	return cg_num(a->c, a->out, of[kind], node);
 }
 
-static struct nest *
-build(struct asker *a, const struct cg_nest *x, const struct ir_type *box,
-      value_id only, const char **why)
+struct nest *
+emit_build(struct asker *a, const struct cg_nest *x,
+	   const struct nest_ask *like, const char **why)
 {
 	struct cg_cpu *c = a->c;
 	struct nest *n = arena_alloc(c->a, sizeof *n);
+	const struct ir_type *box = like->box;
 	struct nest_ask ask = { .m = c->m, .a = c->a, .k = x->k,
 		.nodes = x->nodes.at, .nnodes = x->nodes.n, .box = box,
 		.at = c->at, .most = c->nranks_most ? c->nranks_most : 1,
-		.only = only, .pieces = ask_pieces, .number = ask_number,
-		.user = a };
+		.only = like->only, .bare = like->bare,
+		.pieces = ask_pieces, .number = ask_number, .user = a };
 	struct nest_leaf *leaves = arena_alloc(c->a, sizeof *leaves *
 					       (x->leaves.n + 1));
 	uint32_t i, k;
@@ -144,25 +140,30 @@ mark_used(const struct nest *n, nest_id id, bool *used, bool *seen)
 	mark_used(n, x->c, used, seen);
 }
 
-static void
-open_step(struct emit *e, const struct nest_step *s)
+void
+emit_open(struct emit *e, const struct nest_step *s)
 {
+	static const struct nest_step none;
 	struct nest *n = e->n;
 	bool *used = arena_alloc(e->c->a, n->memory.n + 1);
 	bool *seen = arena_alloc(e->c->a, n->exprs.n);
 	uint32_t i;
 
-	e->s = s;
+	e->s = s ? s : &none;
 	e->lanes = 1;
 	e->val = arena_alloc(e->c->a, sizeof *e->val * n->exprs.n);
 	e->sum = arena_alloc(e->c->a, sizeof *e->sum * n->exprs.n);
 	e->seen = arena_alloc(e->c->a, sizeof *e->seen * n->exprs.n);
-	for (i = 0; i < s->roots.n; i++) {
-		const struct nest_root *r = &n->roots.at[s->roots.at[i]];
+	for (i = 0; i < e->s->roots.n; i++) {
+		const struct nest_root *r =
+			&n->roots.at[e->s->roots.at[i]];
 
 		used[r->memory] = true;
 		mark_used(n, r->value, used, seen);
 		mark_used(n, r->place, used, seen);
+	}
+	for (i = 0; !s && i < n->memory.n; i++) {
+		used[i] = true;
 	}
 	find_memory(e, used);
 }
@@ -205,7 +206,7 @@ one_step(struct asker *a, struct nest *n, const struct nest_step *s)
 	struct ll_loop k;
 
 	e.step = cg_cpu_step(a->c, a->out, "nest", s->nitems);
-	open_step(&e, s);
+	emit_open(&e, s);
 	ll_loop(e.l, &k, ll_param(e.l, e.step, 2), ll_param(e.l, e.step, 3),
 		1, NULL, 0);
 	e.item = k.i;
@@ -257,9 +258,14 @@ bool
 cg_nest_steps(struct cg_cpu *c, struct cg_kernel *out,
 	      const struct cg_nest *x, const char **why)
 {
+	const struct nest_ask like = { 0 };
 	struct asker a = { c, out };
-	struct nest *n = build(&a, x, NULL, 0, why);
+	struct nest *n;
 
+	if (emit_is_scatter(c, x)) {
+		return emit_scatter(&a, x, why);
+	}
+	n = emit_build(&a, x, &like, why);
 	if (!n) {
 		return false;
 	}
@@ -272,8 +278,9 @@ cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
 	      const struct cg_nest *x, value_id value, int64_t *offset,
 	      const char **why)
 {
+	const struct nest_ask like = { .only = value };
 	struct asker a = { c, out };
-	struct nest *n = build(&a, x, NULL, value, why);
+	struct nest *n = emit_build(&a, x, &like, why);
 	const struct nest_root *root;
 
 	if (!n) {
@@ -289,8 +296,9 @@ bool
 cg_nest_box(struct cg_cpu *c, struct cg_kernel *out, struct ll_value *step,
 	    const struct cg_nest *x, const char **why)
 {
+	const struct nest_ask like = { .box = &x->space };
 	struct asker a = { c, out };
-	struct nest *n = build(&a, x, &x->space, 0, why);
+	struct nest *n = emit_build(&a, x, &like, why);
 	struct nest_steps steps;
 	uint32_t i;
 
@@ -302,7 +310,7 @@ cg_nest_box(struct cg_cpu *c, struct cg_kernel *out, struct ll_value *step,
 		struct emit e = { .c = c, .l = c->ll, .out = out, .n = n,
 				  .box = x, .step = step };
 
-		open_step(&e, &steps.at.at[i]);
+		emit_open(&e, &steps.at.at[i]);
 		emit_box(&e);
 	}
 	return true;

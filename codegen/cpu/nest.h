@@ -30,6 +30,27 @@ struct emit {
 	uint32_t *seen, stamp;		/* of hoisting */
 };
 
+/* What a nest asks of its kernel. */
+struct asker {
+	struct cg_cpu *c;
+	struct cg_kernel *out;
+};
+
+/* ---- nest.c ---- */
+
+/* NULL: *why. */
+struct nest *emit_build(struct asker *a, const struct cg_nest *x,
+			const struct nest_ask *like, const char **why);
+/* Ready to emit the step at hand; s NULL: all memory is used. */
+void emit_open(struct emit *e, const struct nest_step *s);
+
+/* ---- nest_scatter.c ---- */
+
+/* Whether it is one sum by index, over a dim that is not short. */
+bool emit_is_scatter(struct cg_cpu *c, const struct cg_nest *x);
+bool emit_scatter(struct asker *a, const struct cg_nest *x,
+		  const char **why);
+
 /* ---- nest_expr.c ---- */
 
 /* The value of an expression here; kept until the scope ends. */
@@ -47,6 +68,11 @@ uint32_t emit_lanes_of(struct emit *e, struct ll_value *v);
 /* Bytes from one element to the next, as stored. */
 int64_t emit_bytes(uint8_t dtype);
 enum ll_base emit_stored(uint8_t dtype);
+/* Between an element and what is computed with: I64, F64, F32. */
+struct ll_value *emit_widen(struct emit *e, struct ll_value *v,
+			    uint8_t dtype);
+struct ll_value *emit_narrow(struct emit *e, struct ll_value *v,
+			     uint8_t dtype);
 /* Of a place: the pointer to it, or to its first lane. *step: how far apart
  * lanes are, in elements; lanes whose places are numbers: in *places. */
 struct ll_value *emit_place(struct emit *e, nest_id place, uint32_t memory,
@@ -57,6 +83,13 @@ struct ll_value *emit_load(struct emit *e, const struct nest_expr *x);
 
 /* Rows from .. to - 1 of the step's. */
 void emit_rows(struct emit *e, struct ll_value *from, struct ll_value *to);
+/* Runs body for lanes of a loop from lo to hi; fixed: hi - lo, or -1. */
+void emit_along(struct emit *e, uint32_t loop, struct ll_value *lo,
+		struct ll_value *hi, int64_t fixed, uint32_t unroll,
+		void (*body)(struct emit *e, uint32_t u, void *user),
+		void *user);
+/* Puts a value away where the root says. */
+void emit_put(struct emit *e, const struct nest_root *r, struct ll_value *v);
 /* All rows of the box. */
 void emit_box(struct emit *e);
 

@@ -28,6 +28,9 @@ emit_stored(uint8_t dtype)
 		return LL_F16;
 	case IR_IDX:
 		return LL_I32;
+	case IR_F8E4M3:
+	case IR_F8E5M2:
+		return LL_I8;
 	default:
 		return LL_F32;
 	}
@@ -55,6 +58,88 @@ emit_alike(struct emit *e, struct ll_value **a, struct ll_value **b)
 	} else if (y < x) {
 		*b = ll_splat(e->l, *b, x);
 	}
+}
+
+/* ---- eight bits ---- */
+
+/*
+ * The bits of an f8 at the place where f32 has them are the number less the
+ * difference of the two biases, subnormal ones too.
+ */
+struct f8 {
+	int shift, bias;	/* of bits; a power of two */
+	int nan;		/* without the sign; what is above is none */
+};
+
+static struct f8
+f8_of(uint8_t dtype)
+{
+	return dtype == IR_F8E4M3 ? (struct f8){ 20, 120, 0x7f }
+				  : (struct f8){ 21, 112, 0x7d };
+}
+
+static struct ll_value *
+bits(struct emit *e, enum ll_op op, struct ll_value *v, int64_t with)
+{
+	return ll_bin(e->l, op, v, ll_int(e->l, ll_typeof(e->l, v), with));
+}
+
+static struct ll_value *
+from_f8(struct emit *e, struct ll_value *v, uint8_t dtype)
+{
+	struct f8 f = f8_of(dtype);
+	struct ll_type t = ll_type(LL_F32, emit_lanes_of(e, v));
+	struct ll_value *x, *size, *none;
+
+	x = ll_cast(e->l, v, LL_I32);
+	size = bits(e, LL_AND, x, 0x7f);
+	none = ll_test(e->l, LL_GE, size, ll_int(e->l, ll_typeof(e->l, x),
+						 f.nan));
+	size = ll_bits(e->l, bits(e, LL_SHL, size, f.shift), t);
+	size = ll_bin(e->l, LL_MUL, size, ll_num(e->l, t, ldexp(1, f.bias)));
+	size = ll_select(e->l, none, ll_num(e->l, t, NAN), size);
+	x = ll_test(e->l, LL_LT, x, ll_zero(e->l, ll_typeof(e->l, x)));
+	return ll_select(e->l, x, ll_neg(e->l, size), size);
+}
+
+/* To the nearest, of two the even one; at most the largest there is. */
+static struct ll_value *
+to_f8(struct emit *e, struct ll_value *v, uint8_t dtype)
+{
+	struct f8 f = f8_of(dtype);
+	struct ll_type i32 = ll_type(LL_I32, emit_lanes_of(e, v));
+	struct ll_type t = ll_type(LL_F32, i32.lanes);
+	struct ll_value *most, *x, *even, *none, *sign;
+
+	most = ll_num(e->l, t, dtype == IR_F8E4M3 ? 448 : 57344);
+	none = ll_test(e->l, LL_NE, v, v);
+	sign = bits(e, LL_LSHR, ll_bits(e->l, v, i32), 24);
+	v = ll_math(e->l, "fabs", &v, 1);
+	v = ll_select(e->l, ll_test(e->l, LL_GT, v, most), most, v);
+	v = ll_bin(e->l, LL_MUL, v, ll_num(e->l, t, ldexp(1, -f.bias)));
+	x = ll_bits(e->l, v, i32);
+	even = bits(e, LL_AND, bits(e, LL_LSHR, x, f.shift), 1);
+	x = bits(e, LL_ADD, x, ((int64_t)1 << (f.shift - 1)) - 1);
+	x = bits(e, LL_LSHR, ll_bin(e->l, LL_ADD, x, even), f.shift);
+	x = ll_select(e->l, none, ll_int(e->l, i32, f.nan), x);
+	x = ll_bin(e->l, LL_OR, x, bits(e, LL_AND, sign, 0x80));
+	return ll_cast(e->l, x, LL_I8);
+}
+
+struct ll_value *
+emit_widen(struct emit *e, struct ll_value *v, uint8_t dtype)
+{
+	return ir_dtypes[dtype].bits == 8 ? from_f8(e, v, dtype)
+		: ll_cast(e->l, v, dtype == IR_IDX ? LL_I64
+			  : dtype == IR_F64 ? LL_F64 : LL_F32);
+}
+
+struct ll_value *
+emit_narrow(struct emit *e, struct ll_value *v, uint8_t dtype)
+{
+	return ir_dtypes[dtype].bits == 8
+		? to_f8(e, ll_cast(e->l, v, LL_F32), dtype)
+		: ll_cast(e->l, v, emit_stored(dtype));
 }
 
 /* ---- scopes ---- */
@@ -186,8 +271,7 @@ emit_load(struct emit *e, const struct nest_expr *x)
 		v = ll_gather(e->l, ll_type(base, e->lanes), at,
 			      scaled(e, places, emit_bytes(dtype)), e->mask);
 	}
-	return ll_cast(e->l, v, dtype == IR_IDX ? LL_I64
-		       : dtype == IR_F64 ? LL_F64 : LL_F32);
+	return emit_widen(e, v, dtype);
 }
 
 /* ---- functions ---- */

@@ -75,8 +75,7 @@ rest(struct emit *e, const struct along *a, struct ll_value *lo,
 	}
 }
 
-/* Runs body for lanes of a loop from lo to hi; fixed: hi - lo, or -1. */
-static void
+void
 emit_along(struct emit *e, uint32_t loop, struct ll_value *lo,
 	   struct ll_value *hi, int64_t fixed, uint32_t unroll,
 	   void (*body)(struct emit *e, uint32_t u, void *user), void *user)
@@ -273,7 +272,8 @@ store_apart(struct emit *e, struct ll_value *v, struct ll_value *at,
 	ll_store(e->l, v, room);
 	n = e->live ? e->live : ll_i64(e->l, t.lanes);
 	size = ll_i64(e->l, t.base == LL_F64 ? 8
-		      : t.base == LL_F32 || t.base == LL_I32 ? 4 : 2);
+		      : t.base == LL_F32 || t.base == LL_I32 ? 4
+		      : t.base == LL_I8 ? 1 : 2);
 	ll_loop(e->l, &k, ll_i64(e->l, 0), n, 1, NULL, 0);
 	i = ll_bin(e->l, LL_MUL, k.i, size);
 	v = ll_load(e->l, ll_type(t.base, 1), ll_plus(e->l, room, i));
@@ -301,8 +301,8 @@ old_value(struct emit *e, const struct nest_root *r, struct ll_value *at,
 	return ll_gather(e->l, t, at, places, e->mask);
 }
 
-static void
-put(struct emit *e, const struct nest_root *r, struct ll_value *v)
+void
+emit_put(struct emit *e, const struct nest_root *r, struct ll_value *v)
 {
 	const struct nest_memory *m = &e->n->memory.at[r->memory];
 	struct ll_value *places, *at, *old;
@@ -316,15 +316,15 @@ put(struct emit *e, const struct nest_root *r, struct ll_value *v)
 					      ll_i64(e->l, bytes)));
 	}
 	if (r->add) {
-		old = ll_cast(e->l, old_value(e, r, at, step),
-			      ll_typeof(e->l, v).base);
+		old = emit_widen(e, old_value(e, r, at, step), m->dtype);
+		old = ll_cast(e->l, old, ll_typeof(e->l, v).base);
 		emit_alike(e, &v, &old);
 		v = ll_bin(e->l, LL_ADD, old, v);
 	}
 	if (emit_lanes_of(e, v) == 1 && step != 0) {
 		v = ll_splat(e->l, v, e->lanes);
 	}
-	v = ll_cast(e->l, v, emit_stored(m->dtype));
+	v = emit_narrow(e, v, m->dtype);
 	if (step > 1 || step < 0) {
 		store_apart(e, v, at, step * emit_bytes(m->dtype));
 	} else if (e->mask && step) {
@@ -346,7 +346,7 @@ put_roots(struct emit *e, const struct nest_pass *p)
 	for (i = 0; i < p->roots.n; i++) {
 		const struct nest_root *r = &e->n->roots.at[p->roots.at[i]];
 
-		put(e, r, emit_expr(e, r->value));
+		emit_put(e, r, emit_expr(e, r->value));
 	}
 }
 

@@ -3,6 +3,8 @@
  * and epilogues, for every kind of CPU that this one can stand for, against
  * the reference interpreter.
  */
+#define _GNU_SOURCE		/* t-amx.h's names of registers */
+#include "tests/unit/t-amx.h"
 #include "tests/unit/t-dot.h"
 
 #define ROUNDS 60
@@ -296,12 +298,101 @@ test_large(void **state)
 	}
 }
 
+/*
+ * What an epilogue may ask of the blocks: whole last dims, boxes of several
+ * dims, sums that wait in shared room until the last stretch of k.
+ */
+static void
+test_boxes(void **state)
+{
+	static const char *const texts[] = {
+		"llmc-ir 1\ndim b = 3\ndim s = 70\ndim h = 5\ndim d = 24\n"
+		"dim k = 90\nmodel {\n"
+		"  %0 = weight name=\"a\" : f32[b, s, k]\n"
+		"  %1 = weight name=\"b\" : f32[h, d, k]\n"
+		"  %2 = dot %0, %1 over=k : f32[b, s, h, d]\n"
+		"  %3 = rope %2 seq=s theta=10000 : f32[b, s, h, d]\n"
+		"  return %3\n}\n",
+		"llmc-ir 1\ndim b = 2\ndim s = 33\ndim d = 400\ndim k = 50\n"
+		"model {\n"
+		"  %0 = weight name=\"a\" : f32[b, s, k]\n"
+		"  %1 = weight name=\"b\" : f32[k, d]\n"
+		"  %2 = dot %0, %1 over=k : f32[b, s, d]\n"
+		"  %3 = rope %2 seq=s theta=10000 interleaved : f32[b, s, d]\n"
+		"  return %3\n}\n",
+		"llmc-ir 1\ndim m = 300\ndim n = 40\ndim k = 9001\nmodel {\n"
+		"  %0 = weight name=\"a\" : f32[m, k]\n"
+		"  %1 = weight name=\"b\" : f32[n, k]\n"
+		"  %2 = dot %0, %1 over=k : f32[m, n]\n"
+		"  %3 = weight name=\"c\" : f32[n]\n"
+		"  %4 = add %2, %3 : f32[m, n]\n"
+		"  return %4\n}\n",
+	};
+	uint32_t i, c;
+
+	(void)state;
+	for (i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+		for (c = 0; c < 3; c++) {
+			if (can_run(cpus[c])) {
+				run(texts[i], cpus[c], i, 1e-5);
+			}
+		}
+	}
+}
+
+/* Every order of dims; LLVM has no need of 16-bit numbers one by one then. */
+static const char *
+amx_text(struct arena *a, uint32_t i)
+{
+	static const int sizes[][3] = { { 40, 70, 100 }, { 32, 32, 32 },
+					{ 33, 16, 31 }, { 7, 100, 1201 } };
+	const int *s = sizes[i / 4 % 4];
+
+	return arena_printf(a, "llmc-ir 1\ndim m = %d\ndim n = %d\n"
+		"dim k = %d\nmodel {\n"
+		"  %%0 = weight name=\"a\" : bf16[%s]\n"
+		"  %%1 = weight name=\"b\" : bf16[%s]\n"
+		"  %%2 = dot %%0, %%1 over=k : bf16[m, n]\n"
+		"  %%3 = weight name=\"c\" : bf16[m, n]\n"
+		"  %%4 = add %%2, %%3 : bf16[m, n]\n  return %%%d\n}\n",
+		s[0], s[1], s[2], i & 1 ? "k, m" : "m, k",
+		i & 2 ? "k, n" : "n, k", i & 16 ? 4 : 2);
+}
+
+/*
+ * Code for AMX, whose instructions a handler stands in for.  The rest of that
+ * code must be what this CPU can run.
+ */
+static void
+test_amx(void **state)
+{
+	struct sigaction before;
+	uint64_t products = 0;
+	uint32_t i;
+
+	__builtin_cpu_init();
+	if (!can_run("x86-64-v4") || !__builtin_cpu_supports("avx512vbmi2") ||
+	    !__builtin_cpu_supports("avx512bf16")) {
+		skip();
+	}
+	for (i = 0; i < 32; i++) {
+		amx_begin(&before);
+		run(amx_text(*state, i), "sapphirerapids", i, 0.02);
+		assert_false(amx.configured);
+		amx_end(&before);
+		products += amx.products;
+	}
+	assert_true(products > 1000);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_large),
+		cmocka_unit_test(test_boxes),
+		cmocka_unit_test(test_amx),
 	};
 
 	return cmocka_run_group_tests(tests, t_object_setup,

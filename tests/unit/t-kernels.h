@@ -36,6 +36,7 @@ struct tk {
 	uint32_t refused, ran;
 	bool attention;		/* kernels of attention too */
 	double worst;
+	const char **name;	/* by node: in full, in its first trip */
 };
 
 struct tk_rank {
@@ -161,6 +162,37 @@ struct tk_machines {
 	struct ir_pool pool;
 };
 
+/* Whether the trips around a node run from the last to the first. */
+static inline bool
+tk_reversed(const struct tk *t, node_id id)
+{
+	node_id i;
+	uint32_t k;
+
+	for (i = 1; i < t->m->nodes.n; i++) {
+		const struct ir_node *x = ir_node(t->m, i);
+		const struct ir_region *r = &t->m->regions.at[x->region];
+
+		for (k = 0; x->region && k < r->nodes.n; k++) {
+			if (r->nodes.at[k] == id) {
+				return ir_attr(t->m, x, IR_ATTR_REVERSE);
+			}
+		}
+	}
+	return false;
+}
+
+static inline void
+tk_note_name(void *user, const struct ir_node *n, const char *name)
+{
+	struct tk *t = user;
+	node_id id = (node_id)(n - t->m->nodes.at);
+
+	if (!t->name[id] || tk_reversed(t, id)) {
+		t->name[id] = arena_strndup(&t->c.perm, name, strlen(name));
+	}
+}
+
 static inline void
 tk_start(struct tk *t, struct tk_machines *x)
 {
@@ -281,6 +313,32 @@ tk_emit_list(struct tk *t, struct cg_cpu *cpu, const struct kernel_list *list)
 
 /* ---- memory ---- */
 
+static inline double
+tk_from_f8(char c)
+{
+	int e = c >> 3 & 15, m = c & 7;
+	double v = e ? ldexp(1 + m / 8.0, e - 7) : ldexp(m, -9);
+
+	return (c & 0x7f) == 0x7f ? (double)NAN : c & 0x80 ? -v : v;
+}
+
+/* The nearest, of two the even one, by trying all. */
+static inline char
+tk_to_f8(float f)
+{
+	double best = INFINITY, off;
+	int c, at = 0;
+
+	for (c = 0; c < 256; c++) {
+		off = fabs(tk_from_f8((char)c) - (double)f);
+		if (off < best || (off == best && !(c & 1))) {
+			best = off;
+			at = c;
+		}
+	}
+	return (char)at;
+}
+
 static inline void
 tk_put(uint8_t dtype, char *to, int64_t i, double v)
 {
@@ -297,6 +355,9 @@ tk_put(uint8_t dtype, char *to, int64_t i, double v)
 		u += 0x7fff + (u >> 16 & 1);
 		u >>= 16;
 		memcpy(to + 2 * i, &u, 2);
+		break;
+	case IR_F8E4M3:
+		to[i] = tk_to_f8(f);
 		break;
 	case IR_IDX:
 		memcpy(to + 4 * i, &n, 4);
@@ -323,6 +384,8 @@ tk_get(uint8_t dtype, const char *from, int64_t i)
 		u <<= 16;
 		memcpy(&f, &u, 4);
 		return (double)f;
+	case IR_F8E4M3:
+		return tk_from_f8(from[i]);
 	case IR_IDX:
 		memcpy(&n, from + 4 * i, 4);
 		return n;
@@ -400,14 +463,10 @@ tk_numbers(struct tk *t, uint32_t r, struct tk_run *x)
 	}
 	for (i = 0; i < x->k->nums.n; i++) {
 		const struct cg_num *n = &x->k->nums.at[i];
-		const struct ir_attr *a = n->kind == CG_KEY
-			? ir_attr(t->m, ir_node(t->m, n->node), IR_ATTR_NAME)
-			: NULL;
 
 		x->num[i] = n->kind == CG_STEP ? TK_STEP
 			: n->kind == CG_AT ? (int64_t)t->at[r][n->node]
-			: (int64_t)ir_rng_key(ir_text(&t->c, a->text),
-					      TK_SEED);
+			: (int64_t)ir_rng_key(t->name[n->node], TK_SEED);
 	}
 }
 
@@ -576,6 +635,7 @@ tk_check(struct tk *t, double most)
 
 	tk_name_values(t);
 	tk_mesh(t);
+	t->name = arena_alloc(&t->c.perm, t->m->nodes.n * sizeof *t->name);
 	tk_start(t, &x);
 	t->o = t_object_begin(&t->c.perm, "native");
 	cpu.ll = t->o->l;
@@ -584,6 +644,7 @@ tk_check(struct tk *t, double most)
 		if (t->m->regions.at[t->m->funcs.at[f].body].params.n > 0) {
 			continue;
 		}
+		ir_each_name(&x.pool, f, tk_note_name, t);
 		tk_interpret(t, &x, f);
 		k = kernels_find(t->m, f, &t->c.perm);
 		tk_emit_list(t, &cpu, k->top);

@@ -1,0 +1,89 @@
+/* All-reduces of processes on this host; see bench/comm. */
+#include "runtime/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "bench/comm.h"
+
+static double
+now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static void
+or_die(enum rt_status s, const struct rt_error *err)
+{
+	if (s != RT_OK) {
+		fprintf(stderr, "%s\n", err->message);
+		exit(1);
+	}
+}
+
+static void
+measure(struct rt_comm *c, int64_t rank, int64_t bytes, int64_t ranks)
+{
+	struct rt_pieces *at = calloc((size_t)ranks, sizeof(*at));
+	struct rt_spread s = { bytes / 4, 0, at };
+	const struct rt_spread *dims[] = { &s };
+	struct rt_talk t = { .what = "all_reduce", .op = RT_TALK_SUM,
+		.axes = 2, .elem = RT_ELEM_F32, .ndims = 1, .in = dims,
+		.out = dims };
+	char *x = rt_comm_arena(c);
+	double us[ROUNDS];
+	struct rt_error err;
+	int64_t i;
+	int r;
+
+	for (i = 0; i < ranks; i++) {
+		at[i].n = 1;
+		at[i].total = at[i].at[0].count = bytes / 4;
+	}
+	for (r = -1; r < ROUNDS; r++) {
+		double start;
+
+		or_die(rt_comm_barrier(c, "a round", &err), &err);
+		start = now_us();
+		for (i = 0; i < times(bytes); i++) {
+			or_die(rt_comm_talk(c, &t, 0, x, x, -1, &err), &err);
+		}
+		if (r >= 0) {
+			us[r] = (now_us() - start) / (double)times(bytes);
+		}
+	}
+	if (rank == 0) {
+		tell("llmc", ranks, bytes, us);
+	}
+	free(at);
+}
+
+int
+main(int argc, char **argv)
+{
+	int64_t ranks = argc > 1 ? atoi(argv[1]) : 2, bytes;
+	struct rt_axis axes[] = { { NULL, 0, 0 }, { "tp", ranks, 0 } };
+	struct rt_plan p = { .abi = RT_ABI_VERSION, .naxes = 2, .axes = axes,
+		.nranks = ranks, .npipes = 1, .nmicrobatches = 1 };
+	struct rt_comm_options o = { &p, { 0 }, 60, 2 };
+	struct rt_error err;
+	struct rt_comm *c;
+	bool child;
+	int status;
+
+	or_die(rt_local_start(ranks, 1, &o.world, &child, &status, &err),
+	       &err);
+	if (!child) {
+		return status;
+	}
+	or_die(rt_comm_open(&c, &o, MOST_BYTES, &err), &err);
+	for (bytes = LEAST_BYTES; bytes <= MOST_BYTES; bytes *= 4) {
+		measure(c, o.world.rank, bytes, ranks);
+	}
+	rt_comm_free(c);
+	return 0;
+}

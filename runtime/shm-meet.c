@@ -1,0 +1,668 @@
+/*
+ * shm-meet.c - how the ranks of a host find each other.
+ *
+ * The first of them listens on a socket that is named for the job; the others
+ * bring it their arenas, files in memory, and get all others' and the hall.
+ * Then each takes its place, and the first lets all go.  Whoever ends before
+ * that closes its socket, so nobody waits for it.
+ */
+#define _GNU_SOURCE	/* memfd_create, struct ucred */
+
+#include "runtime/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+	MOST = 240,		/* the kernel passes 253 files at once */
+	/* what the first rank says may come a little after its deadline */
+	SLACK_US = 2000000,
+	HELLO_US = 2000000,
+	/* how long it tells why it ends here to those who come late */
+	FAREWELL_US = 1000000
+};
+
+#define MAGIC 0x6c6c6d632d686921u
+
+/* What a rank brings, with its arena's file. */
+struct hello {
+	uint64_t magic, plan;
+	int64_t abi, rank, size, local_rank, local_size, arena_bytes;
+};
+
+/* What it gets, with the files of the hall and of all arenas; or why not. */
+struct answer {
+	int64_t ok;
+	int64_t ranks[MOST], arena_bytes[MOST];
+	char why[RT_ERROR_BYTES];
+};
+
+struct meeting {
+	struct rt_comm *c;
+	double until_us;
+	struct hello own;
+	int fds[MOST + 1];	/* of the hall, of arenas by number here; -1 */
+	/* the first rank's */
+	int listener, socks[MOST];
+	int64_t turned_away;
+	/* the others' */
+	int sock;
+	struct answer answer;
+};
+
+/* ---- messages with files ---- */
+
+static int
+left_ms(double until_us)
+{
+	double left = (until_us - rt_now_us()) * 1e-3;
+
+	return left < 0 ? 0 : left > 1e9 ? 1000000000 : (int)left + 1;
+}
+
+static bool
+can_read(int fd, double until_us)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	int n;
+
+	do {
+		n = poll(&p, 1, left_ms(until_us));
+	} while (n < 0 && errno == EINTR);
+	return n > 0;
+}
+
+static bool
+tell(int sock, const void *at, size_t bytes, const int *fds, int nfds)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
+		struct cmsghdr align;
+	} room;
+	struct iovec v = { (void *)(uintptr_t)at, bytes };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	if (nfds > 0) {
+		struct cmsghdr *h;
+
+		memset(&room, 0, sizeof(room));
+		m.msg_control = room.bytes;
+		m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)nfds);
+		h = CMSG_FIRSTHDR(&m);
+		h->cmsg_level = SOL_SOCKET;
+		h->cmsg_type = SCM_RIGHTS;
+		h->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)nfds);
+		memcpy(CMSG_DATA(h), fds, sizeof(int) * (size_t)nfds);
+	}
+	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)bytes;
+}
+
+/* A message's bytes and its files, `most` of them; -1: none came. */
+static ssize_t
+hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
+     int *nfds)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
+		struct cmsghdr align;
+	} room;
+	struct iovec v = { at, bytes };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1,
+		.msg_control = room.bytes, .msg_controllen = sizeof(room) };
+	struct cmsghdr *h;
+	ssize_t n;
+	int i;
+
+	*nfds = 0;
+	if (!can_read(sock, until_us)) {
+		return -1;
+	}
+	n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+	if (n < 0) {
+		return -1;
+	}
+	for (h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+		int got[MOST + 1], ngot;
+
+		if (h->cmsg_type != SCM_RIGHTS) {
+			continue;
+		}
+		ngot = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(got, CMSG_DATA(h), sizeof(int) * (size_t)ngot);
+		for (i = 0; i < ngot; i++) {
+			if (*nfds < most) {
+				fds[(*nfds)++] = got[i];
+			} else {
+				close(got[i]);
+			}
+		}
+	}
+	return n;
+}
+
+/* A name that no file has, so that nothing is left behind. */
+static socklen_t
+name_of(const struct rt_comm *c, struct sockaddr_un *a)
+{
+	int n;
+
+	memset(a, 0, sizeof(*a));
+	a->sun_family = AF_UNIX;
+	n = snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, "llmc-%ld-%s",
+		     (long)geteuid(), c->world.job);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			   (size_t)n);
+}
+
+/* ---- pages ---- */
+
+static enum rt_status
+refused(struct rt_error *err, const char *what)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
+		       strerror(errno));
+}
+
+static int
+new_file(const char *name, int64_t bytes)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC);
+
+	if (fd >= 0 && ftruncate(fd, bytes) != 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static void *
+map(int fd, int64_t bytes, int how)
+{
+	void *p = mmap(NULL, bytes ? (size_t)bytes : 1, how, MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Whoever has the hall's file by another way would share its locks. */
+static int
+open_again(int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static enum rt_status
+map_all(struct meeting *m, struct rt_error *err)
+{
+	struct rt_shm *s = m->c->shm;
+	int64_t i;
+
+	s->hall = map(m->fds[0], (int64_t)s->hall_bytes,
+		      PROT_READ | PROT_WRITE);
+	if (!s->hall) {
+		return refused(err, "map pages that all ranks share");
+	}
+	s->lock_fd = open_again(m->fds[0]);
+	if (s->lock_fd < 0) {
+		return refused(err, "open /proc/self/fd");
+	}
+	for (i = 0; i < s->n; i++) {
+		s->rank_of[i] = m->answer.ranks[i];
+		s->local_of[s->rank_of[i]] = i;
+		s->arena_bytes[i] = m->answer.arena_bytes[i];
+		s->arenas[i] = i == s->me ? m->c->arena :
+			map(m->fds[i + 1], s->arena_bytes[i], PROT_READ);
+		if (!s->arenas[i]) {
+			return refused(err, "map another rank's arena");
+		}
+	}
+	return rt_watch_enter(m->c, err);
+}
+
+/* ---- the first rank ---- */
+
+/* All hear why it ends here, those too that come a little later. */
+static enum rt_status
+send_home(struct meeting *m, struct rt_error *why)
+{
+	double until = rt_now_us() + FAREWELL_US;
+	int64_t n = m->turned_away, i;
+
+	m->answer.ok = 0;
+	snprintf(m->answer.why, sizeof(m->answer.why), "%s", why->message);
+	for (i = 1; i < m->c->shm->n; i++) {
+		if (m->socks[i] >= 0) {
+			tell(m->socks[i], &m->answer, sizeof(m->answer), NULL,
+			     0);
+			n++;
+		}
+	}
+	while (m->listener >= 0 && n < m->c->shm->n - 1 &&
+	       can_read(m->listener, until)) {
+		int sock = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
+		struct hello h;
+		int none;
+
+		/* what nobody reads would cut off the answer */
+		hear(sock, until, &h, sizeof(h), &none, 0, &none);
+		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		close(sock);
+		n++;
+	}
+	return why->status;
+}
+
+static enum rt_status
+listen_for(struct meeting *m, struct rt_error *err)
+{
+	struct sockaddr_un a;
+	socklen_t n = name_of(m->c, &a);
+
+	m->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (m->listener < 0) {
+		return refused(err, "open a socket");
+	}
+	if (bind(m->listener, (void *)&a, n) != 0) {
+		return rt_fail(err, RT_IO, RT_NOWHERE,
+			       "the first rank of job %s is here already: %s",
+			       rt_show_name(m->c->world.job).text,
+			       strerror(errno));
+	}
+	if (listen(m->listener, MOST) != 0) {
+		return refused(err, "listen on a socket");
+	}
+	return RT_OK;
+}
+
+/* Is what a rank brings what the first one has? */
+static enum rt_status
+judge(struct meeting *m, const struct hello *h, struct rt_error *err)
+{
+	const struct rt_world *w = &m->c->world;
+
+	if (h->magic != MAGIC || h->abi != m->own.abi ||
+	    h->plan != m->own.plan) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+			       "rank %lld runs another plan than rank %lld: "
+			       "start the same plan on all ranks",
+			       h->magic == MAGIC ? (long long)h->rank : -1,
+			       (long long)w->rank);
+	}
+	if (h->rank < 0 || h->rank >= w->size || h->size != w->size ||
+	    h->local_size != w->local_size || h->local_rank < 1 ||
+	    h->local_rank >= w->local_size) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+			       "rank %lld says that it is %lld of %lld on its "
+			       "host and of %lld in all, rank %lld that there "
+			       "are %lld and %lld",
+			       (long long)h->rank, (long long)h->local_rank,
+			       (long long)h->local_size, (long long)h->size,
+			       (long long)w->rank, (long long)w->local_size,
+			       (long long)w->size);
+	}
+	if (m->socks[h->local_rank] >= 0 ||
+	    m->c->shm->local_of[h->rank] >= 0) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+			       "two processes say that they are rank %lld, or "
+			       "%lld on this host",
+			       (long long)h->rank, (long long)h->local_rank);
+	}
+	return RT_OK;
+}
+
+/* Lets one in.  Strangers are turned away without a word. */
+static enum rt_status
+welcome(struct meeting *m, int64_t *come, struct rt_error *err)
+{
+	int sock = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
+	struct ucred who;
+	socklen_t n = sizeof(who);
+	struct hello h;
+	int fd = -1, nfds;
+	enum rt_status s;
+
+	if (sock < 0) {
+		return RT_OK;
+	}
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0 ||
+	    who.uid != geteuid()) {
+		close(sock);
+		return RT_OK;
+	}
+	if (hear(sock, rt_now_us() + HELLO_US, &h, sizeof(h), &fd, 1,
+		 &nfds) != (ssize_t)sizeof(h) || nfds != 1) {
+		close(sock);
+		if (nfds == 1) {
+			close(fd);
+		}
+		return rt_fail(err, RT_IO, RT_NOWHERE,
+			       "a rank ended before all had met");
+	}
+	s = judge(m, &h, err);
+	if (s != RT_OK) {
+		m->answer.ok = 0;
+		snprintf(m->answer.why, sizeof(m->answer.why), "%s",
+			 err->message);
+		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		close(sock);
+		close(fd);
+		m->turned_away++;
+		return s;
+	}
+	m->socks[h.local_rank] = sock;
+	m->fds[h.local_rank + 1] = fd;
+	m->answer.ranks[h.local_rank] = h.rank;
+	m->answer.arena_bytes[h.local_rank] = h.arena_bytes;
+	m->c->shm->local_of[h.rank] = h.local_rank;
+	(*come)++;
+	return RT_OK;
+}
+
+static enum rt_status
+say_ended(struct meeting *m, int64_t local, struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%s ended before all ranks had met",
+		       rt_rank_text(m->c, m->answer.ranks[local]).text);
+}
+
+/* Of a host's ranks only those that came have said which they are. */
+static enum rt_status
+say_missing(struct meeting *m, int64_t come, struct rt_error *err)
+{
+	char list[64] = "";
+	int64_t i, n = 0;
+
+	for (i = 1; i < m->c->shm->n; i++) {
+		if (m->socks[i] < 0 && n++ < 8) {
+			size_t at = strlen(list);
+
+			snprintf(list + at, sizeof(list) - at, "%s%lld",
+				 at ? ", " : "", (long long)i);
+		}
+	}
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%lld of this host's %lld ranks have come within "
+		       "%g s; missing, by their numbers on this host: %s%s",
+		       (long long)come, (long long)m->c->shm->n,
+		       m->c->timeout_us * 1e-6, list, n > 8 ? " ..." : "");
+}
+
+static enum rt_status
+gather(struct meeting *m, struct rt_error *err)
+{
+	int64_t n = m->c->shm->n, come = 1, i;
+
+	while (come < n) {
+		struct pollfd p[MOST];
+		enum rt_status s;
+
+		p[0] = (struct pollfd){ m->listener, POLLIN, 0 };
+		for (i = 1; i < n; i++) {
+			p[i] = (struct pollfd){ m->socks[i], POLLIN, 0 };
+		}
+		if (poll(p, (nfds_t)n, left_ms(m->until_us)) == 0) {
+			return say_missing(m, come, err);
+		}
+		for (i = 1; i < n; i++) {
+			/* nobody speaks twice before the answer */
+			if (m->socks[i] >= 0 && p[i].revents) {
+				return say_ended(m, i, err);
+			}
+		}
+		if (p[0].revents) {
+			s = welcome(m, &come, err);
+			if (s != RT_OK) {
+				return s;
+			}
+		}
+	}
+	return RT_OK;
+}
+
+/* A byte from each of the others, then a byte to each. */
+static enum rt_status
+start_all(struct meeting *m, struct rt_error *err)
+{
+	int64_t i;
+	char byte = 0;
+	int none;
+
+	for (i = 1; i < m->c->shm->n; i++) {
+		if (hear(m->socks[i], m->until_us, &byte, 1, &none, 0,
+			 &none) != 1) {
+			return say_ended(m, i, err);
+		}
+	}
+	for (i = 1; i < m->c->shm->n; i++) {
+		tell(m->socks[i], &byte, 1, NULL, 0);
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+host_ranks(struct meeting *m, struct rt_error *err)
+{
+	struct rt_shm *s = m->c->shm;
+	enum rt_status status;
+	int64_t i;
+
+	m->fds[0] = new_file("llmc-hall", (int64_t)s->hall_bytes);
+	if (m->fds[0] < 0) {
+		return refused(err, "make pages that all ranks share");
+	}
+	m->answer.ranks[0] = m->own.rank;
+	m->answer.arena_bytes[0] = m->own.arena_bytes;
+	s->local_of[m->own.rank] = 0;
+	status = listen_for(m, err);
+	if (status == RT_OK) {
+		status = gather(m, err);
+	}
+	if (status == RT_OK) {
+		m->answer.ok = 1;
+		status = map_all(m, err);
+	}
+	for (i = 1; i < s->n && status == RT_OK; i++) {
+		if (!tell(m->socks[i], &m->answer, sizeof(m->answer), m->fds,
+			  (int)s->n + 1)) {
+			status = say_ended(m, i, err);
+		}
+	}
+	if (status == RT_OK) {
+		status = start_all(m, err);
+	}
+	return status == RT_OK ? RT_OK : send_home(m, err);
+}
+
+/* ---- the others ---- */
+
+static enum rt_status
+come_to(struct meeting *m, struct rt_error *err)
+{
+	struct sockaddr_un a;
+	socklen_t n = name_of(m->c, &a);
+
+	m->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (m->sock < 0) {
+		return refused(err, "open a socket");
+	}
+	while (connect(m->sock, (void *)&a, n) != 0) {
+		if (rt_now_us() > m->until_us) {
+			return rt_fail(err, RT_IO, RT_NOWHERE,
+				       "the first rank of this host has not "
+				       "come within %g s (job %s)",
+				       m->c->timeout_us * 1e-6,
+				       rt_show_name(m->c->world.job).text);
+		}
+		poll(NULL, 0, 5);
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+first_ended(struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "the first rank of this host "
+		       "ended, or is stuck, before all ranks had met");
+}
+
+/* What it says instead of what was expected. */
+static enum rt_status
+hear_why(struct meeting *m, struct rt_error *err)
+{
+	if (m->answer.ok || !memchr(m->answer.why, '\0',
+				    sizeof(m->answer.why))) {
+		return first_ended(err);
+	}
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", m->answer.why);
+}
+
+static enum rt_status
+visit(struct meeting *m, struct rt_error *err)
+{
+	struct rt_shm *s = m->c->shm;
+	double until = m->until_us + SLACK_US;
+	enum rt_status status = come_to(m, err);
+	char byte = 0;
+	int nfds, none;
+	ssize_t n;
+
+	if (status != RT_OK) {
+		return status;
+	}
+	/* if it does not listen any more, it has said why */
+	tell(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
+	close(m->fds[s->me + 1]);
+	m->fds[s->me + 1] = -1;
+	if (hear(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
+		 MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
+		return first_ended(err);
+	}
+	if (!m->answer.ok || nfds != s->n + 1) {
+		return hear_why(m, err);
+	}
+	status = map_all(m, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	tell(m->sock, &byte, 1, NULL, 0);
+	/* a byte says go; an answer, why not */
+	n = hear(m->sock, until, &m->answer, sizeof(m->answer), &none, 0,
+		 &none);
+	if (n == (ssize_t)sizeof(m->answer)) {
+		return hear_why(m, err);
+	}
+	return n == 1 ? RT_OK : first_ended(err);
+}
+
+/* ---- both ---- */
+
+static uint64_t
+hash_text(uint64_t h, const char *s)
+{
+	for (; s && *s; s++) {
+		h = (h ^ (unsigned char)*s) * 1099511628211u;
+	}
+	return (h ^ 0xff) * 1099511628211u;
+}
+
+static uint64_t
+hash_plan(const struct rt_plan *p)
+{
+	uint64_t h = 14695981039346656037u;
+
+	h = hash_text(h, p->compiler);
+	h = hash_text(h, p->model);
+	h = hash_text(h, p->target);
+	h = hash_text(h, p->json);
+	h = hash_text(h, p->llp);
+	h = (h ^ (uint64_t)p->nranks) * 1099511628211u;
+	return (h ^ (uint64_t)p->nmicrobatches) * 1099511628211u;
+}
+
+static void
+close_all(struct meeting *m)
+{
+	int i;
+
+	for (i = 0; i <= MOST; i++) {
+		if (m->fds[i] >= 0) {
+			close(m->fds[i]);
+		}
+		if (i < MOST && m->socks[i] >= 0) {
+			close(m->socks[i]);
+		}
+	}
+	if (m->listener >= 0) {
+		close(m->listener);
+	}
+	if (m->sock >= 0) {
+		close(m->sock);
+	}
+}
+
+static enum rt_status
+make_arena(struct meeting *m, struct rt_error *err)
+{
+	struct rt_comm *c = m->c;
+	int fd = new_file("llmc-arena", c->arena_bytes);
+
+	if (fd < 0) {
+		return refused(err, "make the arena");
+	}
+	m->fds[c->shm->me + 1] = fd;
+	c->arena = map(fd, c->arena_bytes, PROT_READ | PROT_WRITE);
+	if (!c->arena) {
+		return refused(err, "map the arena");
+	}
+	madvise(c->arena, (size_t)c->arena_bytes, MADV_HUGEPAGE);
+	return RT_OK;
+}
+
+enum rt_status
+rt_shm_meet(struct rt_comm *c, struct rt_error *err)
+{
+	const struct rt_world *w = &c->world;
+	struct rt_error own;
+	struct meeting *m;
+	enum rt_status s;
+
+	if (c->shm->n > MOST) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE,
+			       "%lld ranks on this host, at most %d",
+			       (long long)c->shm->n, (int)MOST);
+	}
+	m = malloc(sizeof(*m));
+	if (!m) {
+		return rt_no_memory(err, NULL);
+	}
+	memset(m, 0, sizeof(*m));
+	memset(m->fds, -1, sizeof(m->fds));
+	memset(m->socks, -1, sizeof(m->socks));
+	m->listener = m->sock = -1;
+	m->c = c;
+	m->until_us = rt_now_us() + c->timeout_us;
+	m->own = (struct hello){ MAGIC, hash_plan(c->plan), c->plan->abi,
+		w->rank, w->size, w->local_rank, w->local_size,
+		c->arena_bytes };
+	s = make_arena(m, &own);
+	if (s == RT_OK) {
+		s = w->local_rank == 0 ? host_ranks(m, &own) : visit(m, &own);
+	}
+	if (s != RT_OK && err) {
+		*err = own;
+	}
+	close_all(m);
+	free(m);
+	return s;
+}

@@ -1,0 +1,620 @@
+/*
+ * shm.c - talks between processes of one host.  Each rank reads from the
+ * others' arenas what it needs: nothing is packed, and nothing is copied
+ * twice.  What is small goes through mail boxes, which takes one barrier.
+ */
+#define _GNU_SOURCE	/* MAP_ANONYMOUS, MADV_HUGEPAGE */
+
+#include "runtime/shm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+	/* Of a large sum so much at once: what one rank has added the others
+	 * find in the cache that they share. */
+	CHUNK_BYTES = 4 << 20,
+	LINE = 64,
+	/* peers' pages that we may hold, as part of what is resident here */
+	HELD_BYTES = 8 << 20
+};
+
+/* ---- groups meet ---- */
+
+static struct rt_ticket *
+ticket_of(struct rt_comm *c, const struct rt_group *g, int64_t member)
+{
+	struct rt_shm *s = c->shm;
+
+	return &rt_hall_seat(s, g->row, s->local_of[g->ranks[member]])
+			->tickets[g->met & 1];
+}
+
+/*
+ * Returns once all members have come.  What each wrote before that, the
+ * others may read; a rank that is at something else is found here.
+ */
+static enum rt_status
+barrier(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
+	int64_t in, int64_t out, struct rt_error *err)
+{
+	struct rt_wait w = { NULL, ++g->met, 0, scene, g };
+	struct rt_shm *s = c->shm;
+	int64_t i;
+
+	*ticket_of(c, g, g->me) = (struct rt_ticket){ scene->id, in, out };
+	rt_bell_ring(&rt_hall_seat(s, g->row, s->me)->bell);
+	for (i = 0; i < g->n; i++) {
+		w.rank = g->ranks[i];
+		w.bell = &rt_hall_seat(s, g->row, s->local_of[w.rank])->bell;
+		if (!rt_bell_rung(w.bell, w.want)) {
+			enum rt_status status = rt_watch_wait(c, &w, err);
+
+			if (status != RT_OK) {
+				return status;
+			}
+		}
+		if (ticket_of(c, g, i)->id != scene->id) {
+			return rt_watch_differ(c, scene, w.rank, err);
+		}
+	}
+	return RT_OK;
+}
+
+/* Pages that were only read count as ours, as long as they are mapped. */
+static void
+has_read(struct rt_comm *c, int64_t bytes)
+{
+	struct rt_shm *s = c->shm;
+	int64_t i;
+
+	s->unread_bytes += bytes;
+	if (s->unread_bytes < HELD_BYTES) {
+		return;
+	}
+	s->unread_bytes = 0;
+	for (i = 0; i < s->n; i++) {
+		if (i != s->me) {
+			madvise((void *)(uintptr_t)s->arenas[i],
+				(size_t)s->arena_bytes[i], MADV_DONTNEED);
+		}
+	}
+}
+
+static enum rt_status
+show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
+     const void *mine, int64_t bytes, const char **theirs,
+     struct rt_error *err)
+{
+	struct rt_shm *s = c->shm;
+	unsigned turn = g->met + 1;
+	enum rt_status status;
+	int64_t i;
+
+	memcpy(rt_hall_mail(s, g->row, s->me, turn), mine, (size_t)bytes);
+	status = barrier(c, g, scene, 0, 0, err);
+	for (i = 0; i < g->n; i++) {
+		theirs[i] = rt_hall_mail(s, g->row, s->local_of[g->ranks[i]],
+					 turn);
+	}
+	return status;
+}
+
+/* ---- what a talk is about ---- */
+
+static void
+pieces_of(const struct rt_comm *c, const struct rt_meeting *m,
+	  const struct rt_spread *const *spreads, int64_t rank,
+	  const struct rt_pieces **out)
+{
+	int64_t microbatch = m->scene.microbatch, d;
+
+	for (d = 0; d < m->talk->ndims; d++) {
+		out[d] = rt_pieces_of(c->plan, spreads[d], rank, microbatch);
+	}
+}
+
+static int64_t
+bytes_in(const struct rt_comm *c, const struct rt_meeting *m, int64_t rank)
+{
+	const struct rt_pieces *dims[RT_MAX_DIMS];
+
+	pieces_of(c, m, m->talk->in, rank, dims);
+	return rt_pieces_elems(dims, m->talk->ndims) *
+	       rt_elem_bytes((enum rt_elem)m->talk->elem);
+}
+
+/* Do all members bring and want the same pieces? */
+static bool
+all_equal(const struct rt_comm *c, const struct rt_meeting *m)
+{
+	const struct rt_pieces *first[RT_MAX_DIMS], *dims[RT_MAX_DIMS];
+	int64_t i, d;
+
+	pieces_of(c, m, m->talk->in, m->group->ranks[0], first);
+	for (i = 0; i < 2 * m->group->n; i++) {
+		pieces_of(c, m, i & 1 ? m->talk->in : m->talk->out,
+			  m->group->ranks[i / 2], dims);
+		for (d = 0; d < m->talk->ndims; d++) {
+			if (!rt_pieces_equal(first[d], dims[d])) {
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+/* Room for each member of a group, for a talk's time. */
+static struct rt_part *
+new_parts(const struct rt_meeting *m, struct rt_error *err)
+{
+	struct rt_part *p = malloc((size_t)m->group->n * sizeof(*p));
+
+	if (!p) {
+		rt_no_memory(err, NULL);
+	}
+	return p;
+}
+
+/* ---- small ones ---- */
+
+static enum rt_status
+meet_small(struct rt_comm *c, const struct rt_meeting *m,
+	   struct rt_part *parts, struct rt_error *err)
+{
+	const struct rt_pieces *want[RT_MAX_DIMS];
+	struct rt_group *g = m->group;
+	enum rt_status s;
+	int64_t i;
+
+	s = show(c, g, &m->scene, m->in, bytes_in(c, m, c->world.rank),
+		 c->theirs, err);
+	if (s != RT_OK) {
+		return s;
+	}
+	for (i = 0; i < g->n; i++) {
+		pieces_of(c, m, m->talk->in, g->ranks[i], parts[i].dims);
+		parts[i].at = c->theirs[i];
+	}
+	pieces_of(c, m, m->talk->out, c->world.rank, want);
+	rt_gather_parts(parts, g->n, want, m->talk->ndims,
+			(enum rt_elem)m->talk->elem,
+			(enum rt_talk_op)m->talk->op, m->out, c->shm->acc);
+	return RT_OK;
+}
+
+/* ---- large sums of the same pieces ---- */
+
+/* Where the slice of a member begins, in elements of a chunk of n. */
+static int64_t
+slice_at(int64_t member, int64_t members, int64_t n)
+{
+	int64_t lines = (n + LINE - 1) / LINE;
+	int64_t at = lines * member / members * LINE;
+
+	return at < n ? at : n;
+}
+
+struct reduction {
+	struct rt_comm *c;
+	const struct rt_meeting *m;
+	struct rt_part *ins;	/* members' in, as one row */
+	const char **outs;	/* members' out */
+	int64_t bytes;		/* of an element */
+};
+
+/* This rank's slice of a chunk, of all members. */
+static void
+sum_slice(const struct reduction *r, int64_t from, int64_t n)
+{
+	const struct rt_group *g = r->m->group;
+	int64_t lo = slice_at(g->me, g->n, n), i;
+	int64_t hi = slice_at(g->me + 1, g->n, n);
+	struct rt_pieces row = { .n = 1, .total = hi - lo };
+	const struct rt_pieces *dims[1] = { &row };
+	int64_t at = (from + lo) * r->bytes;
+
+	row.at[0].start = 0;
+	row.at[0].count = hi - lo;
+	for (i = 0; i < g->n; i++) {
+		r->ins[i].dims[0] = &row;
+		r->ins[i].at += at;
+	}
+	rt_gather_parts(r->ins, g->n, dims, 1,
+			(enum rt_elem)r->m->talk->elem,
+			(enum rt_talk_op)r->m->talk->op, r->m->out + at,
+			r->c->shm->acc);
+	for (i = 0; i < g->n; i++) {
+		r->ins[i].at -= at;
+	}
+	has_read(r->c, (hi - lo) * r->bytes * (g->n - 1));
+}
+
+/* The others' slices, which they have summed. */
+static void
+copy_slices(const struct reduction *r, int64_t from, int64_t n)
+{
+	const struct rt_group *g = r->m->group;
+	int64_t i;
+
+	for (i = 1; i < g->n; i++) {
+		/* not all from the same one at once */
+		int64_t who = (g->me + i) % g->n;
+		int64_t lo = slice_at(who, g->n, n);
+		int64_t at = (from + lo) * r->bytes;
+		int64_t len = (slice_at(who + 1, g->n, n) - lo) * r->bytes;
+
+		memcpy(r->m->out + at, r->outs[who] + at, (size_t)len);
+		has_read(r->c, len);
+	}
+}
+
+/*
+ * A chunk is summed, slice by slice, while the one before is copied; so one
+ * barrier for each is enough.  In place is right: of what a rank sums it
+ * alone reads the others' elements, and writes its own.
+ */
+static enum rt_status
+sum_chunks(const struct reduction *r, int64_t elems, struct rt_error *err)
+{
+	int64_t most = CHUNK_BYTES / r->bytes, done = 0, before = -1;
+	enum rt_status s = RT_OK;
+
+	while (s == RT_OK && (done < elems || before >= 0)) {
+		int64_t n = elems - done < most ? elems - done : most;
+
+		if (before >= 0) {
+			copy_slices(r, before, done - before);
+		}
+		before = -1;
+		if (n > 0) {
+			sum_slice(r, done, n);
+			before = done;
+			done += n;
+		}
+		s = barrier(r->c, r->m->group, &r->m->scene, 0, 0, err);
+	}
+	return s;
+}
+
+static int64_t
+offset(const struct rt_comm *c, const char *at)
+{
+	return at - c->arena;
+}
+
+static enum rt_status
+meet_to_sum(struct rt_comm *c, const struct rt_meeting *m,
+	    struct rt_part *parts, struct rt_error *err)
+{
+	struct reduction r = { c, m, parts, c->theirs,
+		rt_elem_bytes((enum rt_elem)m->talk->elem) };
+	int64_t bytes = bytes_in(c, m, c->world.rank), i;
+	enum rt_status s;
+
+	s = barrier(c, m->group, &m->scene, offset(c, m->in),
+		    offset(c, m->out), err);
+	if (s != RT_OK) {
+		return s;
+	}
+	for (i = 0; i < m->group->n; i++) {
+		const struct rt_ticket *t = ticket_of(c, m->group, i);
+		int64_t local = c->shm->local_of[m->group->ranks[i]];
+
+		parts[i].at = c->shm->arenas[local] + t->in;
+		r.outs[i] = c->shm->arenas[local] + t->out;
+	}
+	return sum_chunks(&r, bytes / r.bytes, err);
+}
+
+/* ---- all others ---- */
+
+static bool
+overlap(const char *a, int64_t na, const char *b, int64_t nb)
+{
+	return a < b + nb && b < a + na;
+}
+
+/* What is wanted where it was brought waits aside until all have read. */
+static enum rt_status
+meet_any(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
+	 struct rt_error *err)
+{
+	const struct rt_pieces *want[RT_MAX_DIMS];
+	int64_t n = bytes_in(c, m, c->world.rank), bytes, i;
+	char *out = m->out;
+	enum rt_status s;
+
+	pieces_of(c, m, m->talk->out, c->world.rank, want);
+	bytes = rt_pieces_elems(want, m->talk->ndims) *
+		rt_elem_bytes((enum rt_elem)m->talk->elem);
+	if (overlap(m->in, n, m->out, bytes)) {
+		out = malloc((size_t)bytes);
+		if (!out) {
+			return rt_no_memory(err, NULL);
+		}
+	}
+	s = barrier(c, m->group, &m->scene, offset(c, m->in), 0, err);
+	for (i = 0; i < m->group->n && s == RT_OK; i++) {
+		int64_t rank = m->group->ranks[i];
+
+		pieces_of(c, m, m->talk->in, rank, parts[i].dims);
+		parts[i].at = c->shm->arenas[c->shm->local_of[rank]] +
+			      ticket_of(c, m->group, i)->in;
+	}
+	if (s == RT_OK) {
+		rt_gather_parts(parts, m->group->n, want, m->talk->ndims,
+				(enum rt_elem)m->talk->elem,
+				(enum rt_talk_op)m->talk->op, out,
+				c->shm->acc);
+		has_read(c, bytes * (m->talk->op == RT_TALK_COPY ? 1 :
+				     m->group->n - 1));
+		s = barrier(c, m->group, &m->scene, 0, 0, err);
+	}
+	if (out != m->out) {
+		if (s == RT_OK) {
+			memcpy(m->out, out, (size_t)bytes);
+		}
+		free(out);
+	}
+	return s;
+}
+
+static enum rt_status
+meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
+{
+	struct rt_part *parts;
+	int64_t most = 0, i;
+	enum rt_status s;
+
+	if (m->group->n == 1 && m->in == m->out && all_equal(c, m)) {
+		return RT_OK;
+	}
+	parts = new_parts(m, err);
+	if (!parts) {
+		return RT_NOMEM;
+	}
+	for (i = 0; i < m->group->n; i++) {
+		int64_t n = bytes_in(c, m, m->group->ranks[i]);
+
+		most = n > most ? n : most;
+	}
+	if (most <= RT_MAIL_BYTES) {
+		s = meet_small(c, m, parts, err);
+	} else if (m->talk->op != RT_TALK_COPY && all_equal(c, m)) {
+		s = meet_to_sum(c, m, parts, err);
+	} else {
+		s = meet_any(c, m, parts, err);
+	}
+	free(parts);
+	return s;
+}
+
+/* ---- one to another ---- */
+
+static enum rt_status
+send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
+     int64_t rank, struct rt_error *err)
+{
+	struct rt_sent *sent = &c->shm->sent[m->talk->channel];
+	int64_t last = sent->n % c->plan->nmicrobatches;
+	struct rt_post *p = rt_hall_post(c->shm, c->plan, m->talk->channel,
+					 c->shm->me, m->scene.microbatch);
+	/* that of the last step has been taken, or this one would replace it */
+	struct rt_wait w = { &p->taken, atomic_load(&p->sent.count), rank,
+		&m->scene, NULL };
+
+	if (!rt_bell_rung(w.bell, w.want)) {
+		enum rt_status s = rt_watch_wait(c, &w, err);
+
+		if (s != RT_OK) {
+			return s;
+		}
+	}
+	p->at = offset(c, m->in);
+	p->bytes = bytes;
+	rt_bell_ring(&p->sent);
+	sent->at[last].post = p;
+	sent->at[last].want = w.want + 1;
+	sent->n++;
+	return RT_OK;
+}
+
+static enum rt_status
+recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
+     int64_t rank, struct rt_error *err)
+{
+	int64_t local = c->shm->local_of[rank];
+	struct rt_post *p = rt_hall_post(c->shm, c->plan, m->talk->channel,
+					 local, m->scene.microbatch);
+	struct rt_wait w = { &p->sent, atomic_load(&p->taken.count) + 1, rank,
+		&m->scene, NULL };
+
+	if (!rt_bell_rung(w.bell, w.want)) {
+		enum rt_status s = rt_watch_wait(c, &w, err);
+
+		if (s != RT_OK) {
+			return s;
+		}
+	}
+	if (p->bytes != bytes) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+			       "%s sends %lld bytes, rank %lld expects %lld in "
+			       "%s%s", rt_rank_text(c, rank).text,
+			       (long long)p->bytes, (long long)c->world.rank,
+			       (long long)bytes,
+			       rt_show_name(m->scene.what).text,
+			       rt_scene_text(&m->scene).text);
+	}
+	memmove(m->out, c->shm->arenas[local] + p->at, (size_t)bytes);
+	rt_bell_ring(&p->taken);
+	has_read(c, bytes);
+	return RT_OK;
+}
+
+static enum rt_status
+settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
+{
+	struct rt_sent *sent = &c->shm->sent[m->talk->channel];
+	int64_t most = c->plan->nmicrobatches;
+	int64_t rank = rt_rank_at_pipe(c->plan, c->world.rank, m->talk->peer);
+
+	/* older ones were taken, or they could not have been sent again */
+	if (sent->settled < sent->n - most) {
+		sent->settled = sent->n - most;
+	}
+	for (; sent->settled < sent->n - (m->talk->copies - 1);
+	     sent->settled++) {
+		struct rt_wait w = {
+			&sent->at[sent->settled % most].post->taken,
+			sent->at[sent->settled % most].want, rank, &m->scene,
+			NULL
+		};
+
+		if (!rt_bell_rung(w.bell, w.want)) {
+			enum rt_status s = rt_watch_wait(c, &w, err);
+
+			if (s != RT_OK) {
+				return s;
+			}
+		}
+	}
+	return RT_OK;
+}
+
+/* ---- coming and going ---- */
+
+static enum rt_status
+make_tables(struct rt_comm *c, struct rt_error *err)
+{
+	size_t n = (size_t)c->world.local_size;
+	struct rt_shm *s = calloc(1, sizeof(*s));
+	int64_t i;
+
+	c->shm = s;
+	if (!s) {
+		return rt_no_memory(err, NULL);
+	}
+	s->n = (int64_t)n;
+	s->me = c->world.local_rank;
+	s->lock_fd = -1;
+	s->patience = rt_patience_of(s->n);
+	s->rank_of = calloc(n, sizeof(*s->rank_of));
+	s->local_of = calloc((size_t)c->world.size, sizeof(*s->local_of));
+	s->arenas = calloc(n, sizeof(*s->arenas));
+	s->arena_bytes = calloc(n, sizeof(*s->arena_bytes));
+	s->sent = calloc((size_t)c->plan->nchannels + 1, sizeof(*s->sent));
+	s->acc = aligned_alloc(LINE, RT_ACC_BYTES);
+	if (!s->rank_of || !s->local_of || !s->arenas || !s->arena_bytes ||
+	    !s->sent || !s->acc) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < c->world.size; i++) {
+		s->local_of[i] = -1;
+	}
+	for (i = 0; i < c->plan->nchannels; i++) {
+		s->sent[i].at = calloc((size_t)c->plan->nmicrobatches,
+				       sizeof(*s->sent[i].at));
+		if (!s->sent[i].at) {
+			return rt_no_memory(err, NULL);
+		}
+	}
+	rt_hall_lay_out(s, c->plan);
+	return RT_OK;
+}
+
+static void *
+private_pages(size_t bytes)
+{
+	void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* A rank that is alone talks to itself in pages of its own. */
+static enum rt_status
+be_alone(struct rt_comm *c, struct rt_error *err)
+{
+	struct rt_shm *s = c->shm;
+
+	s->hall = private_pages(s->hall_bytes);
+	c->arena = private_pages((size_t)c->arena_bytes);
+	if (!s->hall || !c->arena) {
+		return rt_fail(err, RT_NOMEM, RT_NOWHERE,
+			       "cannot map %lld bytes for the arena: %s",
+			       (long long)c->arena_bytes, strerror(errno));
+	}
+	madvise(c->arena, (size_t)c->arena_bytes, MADV_HUGEPAGE);
+	s->rank_of[0] = c->world.rank;
+	s->local_of[c->world.rank] = 0;
+	s->arenas[0] = c->arena;
+	s->arena_bytes[0] = c->arena_bytes;
+	return rt_watch_enter(c, err);
+}
+
+static enum rt_status
+open_shm(struct rt_comm *c, struct rt_error *err)
+{
+	enum rt_status s = make_tables(c, err);
+
+	if (s != RT_OK) {
+		return s;
+	}
+	return c->shm->n == 1 ? be_alone(c, err) : rt_shm_meet(c, err);
+}
+
+static void
+unmap(const void *p, int64_t bytes)
+{
+	if (p) {
+		munmap((void *)(uintptr_t)p, bytes ? (size_t)bytes : 1);
+	}
+}
+
+static void
+close_shm(struct rt_comm *c)
+{
+	struct rt_shm *s = c->shm;
+	int64_t i;
+
+	if (!s) {
+		return;
+	}
+	if (s->hall) {
+		atomic_store(&rt_hall_desk(s, s->me)->state, RT_LEFT);
+	}
+	for (i = 0; s->arenas && i < s->n; i++) {
+		if (i != s->me) {
+			unmap(s->arenas[i], s->arena_bytes[i]);
+		}
+	}
+	unmap(c->arena, c->arena_bytes);
+	unmap(s->hall, (int64_t)s->hall_bytes);
+	if (s->lock_fd >= 0) {
+		close(s->lock_fd);
+	}
+	for (i = 0; s->sent && i < c->plan->nchannels; i++) {
+		free(s->sent[i].at);
+	}
+	free(s->sent);
+	free(s->acc);
+	free(s->rank_of);
+	free(s->local_of);
+	free(s->arenas);
+	free(s->arena_bytes);
+	free(s);
+	c->shm = NULL;
+}
+
+static void
+give_up(struct rt_comm *c, const char *why)
+{
+	rt_watch_give_up(c, -1, why);
+}
+
+const struct rt_transport rt_shm = { "shared memory", open_shm, close_shm,
+	show, meet, send, recv, settle, give_up };
