@@ -94,6 +94,9 @@ refused 'there is no CPU `x86-64-v5` (did you mean `x86-64-v' \
 refused 'there is no CPU `natve` (did you mean `native`?)' \
 	--target cpux1 --cpu natve
 refused '--cpu goes with a CPU as target' --target rtx4090x1 --cpu native
+"$LLMC" -w --target cpux1 --cpu native "$model" >out 2>err &&
+	bad '--cpu without code'
+grep -qF -e '--cpu goes with what has code in it' err || bad '--cpu alone'
 LLMC_LINKER=/nowhere/cc
 export LLMC_LINKER
 refused 'the linker `/nowhere/cc` cannot be run' --target cpux1
