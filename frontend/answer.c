@@ -194,6 +194,11 @@ drv_print_answer(struct driver *d, struct ir_module *m,
 	struct answer x;
 	bool ok;
 
+	if (!code && d->opts.at[OPT_CPU].given) {
+		diag_error(&d->ctx.diags, nowhere, "--cpu goes with what has "
+			   "code in it: -o FOLDER, or --emit=llvm");
+		return false;
+	}
 	d->wants_code = code;
 	ok = drv_answer(d, m, &x);
 	d->wants_code = false;

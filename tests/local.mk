@@ -131,6 +131,7 @@ unit_tests += \
 	%D%/unit/t-cg-math \
 	%D%/unit/t-dot \
 	%D%/unit/t-dot-models \
+	%D%/unit/t-host \
 	%D%/unit/t-ll \
 	%D%/unit/t-nest
 endif

@@ -1350,6 +1350,7 @@ cli_tests = \
 	tests/cli/arena.sh \
 	tests/cli/calibrate.sh \
 	tests/cli/color.sh \
+	tests/cli/cpu-build.sh \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
 	tests/cli/dropout.sh \
@@ -1389,6 +1390,7 @@ cli_tests = \
 doc_pages = \
 	README.md \
 	docs/answer.md \
+	docs/binary.md \
 	docs/calibrate.md \
 	docs/checkpoints.md \
 	docs/codegen.md \

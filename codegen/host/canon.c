@@ -273,6 +273,31 @@ host_use(struct cg_code *c, struct host_class *k, const struct kernel *x,
 
 /* ---- as data ---- */
 
+/* Columns are for a screen; here one blank will do. */
+static const char *
+squeezed(struct cg_code *c, const char *p)
+{
+	struct buf out;
+
+	buf_init(&out, c->a);
+	for (; *p; p++) {
+		if (*p != ' ' || (p[1] && p[1] != ' ')) {
+			buf_putc(&out, *p);
+		}
+	}
+	return buf_text(&out);
+}
+
+static const char *
+what_of(struct cg_code *c, const struct kernel *x)
+{
+	struct buf wide;
+
+	buf_init(&wide, c->a);
+	kernel_print(c->m, x, &wide);
+	return squeezed(c, buf_text(&wide));
+}
+
 static struct ll_value *
 steps_data(struct cg_code *c, const struct cg_kernel *k)
 {
@@ -289,7 +314,7 @@ steps_data(struct cg_code *c, const struct cg_kernel *k)
 			continue;
 		}
 		HOST_SET(x, struct rt_step, talk,
-			 host_step_talk(c, s, k->what));
+			 host_step_talk(c, s, squeezed(c, k->what)));
 		HOST_SET(x, struct rt_step, in, ll_i64(c->ll, s->in));
 		HOST_SET(x, struct rt_step, out, ll_i64(c->ll, s->out));
 	}
@@ -309,24 +334,6 @@ kernel_data(struct cg_code *c, const char *what, uint32_t nsteps,
 	HOST_SET(w, struct rt_kernel, bytes, host_double(c, bytes));
 	HOST_SET(w, struct rt_kernel, us, host_double(c, us));
 	return host_data(c, w, HOST_WORDS(struct rt_kernel));
-}
-
-/* Columns are for a screen; here one blank will do. */
-static const char *
-what_of(struct cg_code *c, const struct kernel *x)
-{
-	struct buf wide, out;
-	const char *p;
-
-	buf_init(&wide, c->a);
-	buf_init(&out, c->a);
-	kernel_print(c->m, x, &wide);
-	for (p = buf_text(&wide); *p; p++) {
-		if (*p != ' ' || (p[1] && p[1] != ' ')) {
-			buf_putc(&out, *p);
-		}
-	}
-	return buf_text(&out);
 }
 
 struct ll_value *

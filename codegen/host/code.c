@@ -21,11 +21,27 @@ is_routed(const struct cg_code *c, const struct ir_node *n)
 	return n->op == IR_DISPATCH || n->op == IR_COMBINE;
 }
 
+/* What ranks keep or exchange; of all else a kernel says what it can. */
+static bool
+can_hold(struct cg_code *c, const struct ir_node *n)
+{
+	enum ir_dtype t = n->nresults
+		? (enum ir_dtype)ir_type(c->m, n->result)->dtype : IR_F32;
+
+	if (!ir_is(n->op, IRF_STORED | IRF_TALKS | IRF_PEER) ||
+	    host_elem(t) >= 0) {
+		return true;
+	}
+	diag_error(&c->m->ctx->diags, n->span, "numbers of type %s are not "
+		   "kept or exchanged by CPUs", ir_dtypes[t].name);
+	return false;
+}
+
 static bool
 can_do(struct cg_code *c, region_id id)
 {
 	const struct ir_region *r = &c->m->regions.at[id];
-	uint32_t i, k;
+	uint32_t i;
 
 	for (i = 0; i < r->nodes.n; i++) {
 		const struct ir_node *n = ir_node(c->m, r->nodes.at[i]);
@@ -36,17 +52,8 @@ can_do(struct cg_code *c, region_id id)
 				   "not compiled yet; --pin ep=1");
 			return false;
 		}
-		for (k = 0; k < n->nresults; k++) {
-			enum ir_dtype t = (enum ir_dtype)ir_type(c->m,
-						n->result + k)->dtype;
-
-			if (host_elem(t) < 0) {
-				diag_error(&c->m->ctx->diags, n->span,
-					   "numbers of type %s are not "
-					   "compiled for a CPU",
-					   ir_dtypes[t].name);
-				return false;
-			}
+		if (!can_hold(c, n)) {
+			return false;
 		}
 		if (n->region && !can_do(c, n->region)) {
 			return false;

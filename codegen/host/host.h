@@ -16,7 +16,7 @@
 #define HOST_WORKERS 8		/* on a rank, at most */
 #define HOST_ALIGN 256		/* of rooms: as of the arena */
 
-/* ---- fit.c ------------------------------------------------------------- */
+/* ---- fit.c --------------------------------------------------------------- */
 
 /*
  * A function of a few counters, as simply as it can be computed: a sum of
@@ -45,7 +45,7 @@ int64_t host_fit_at(const struct host_fit *f, const uint32_t *at);
 struct ll_value *host_fit_value(struct ll *l, const struct host_fit *f,
 				struct ll_value *const *at);
 
-/* ---- the plan being compiled ------------------------------------------- */
+/* ---- the plan being compiled --------------------------------------------- */
 
 /* How ranks share a dim. */
 struct host_spread {
@@ -118,7 +118,7 @@ struct cg_code {
 	VEC(uint64_t) holders;	/* by shared name, a bit each */
 };
 
-/* ---- data.c: words of structs of abi.h ---------------------------------- */
+/* ---- data.c: words of structs of abi.h ----------------------------------- */
 
 #define HOST_WORDS(type) (sizeof(type) / 8)
 #define HOST_SET(words, type, member, value) \
@@ -147,7 +147,7 @@ void host_spread_data(struct cg_code *c);
 /* False if ranks cannot be told into classes: reported. */
 bool host_classes(struct cg_code *c);
 
-/* ---- canon.c ---------------------------------------------------------------- */
+/* ---- canon.c ------------------------------------------------------------- */
 
 /* Emits the kernel, unless one like it was. False: reported. */
 bool host_kernel(struct cg_code *c, struct host_class *k,
@@ -163,7 +163,7 @@ struct ll_value *host_kernel_data(struct cg_code *c,
 struct ll_value *host_own_kernel(struct cg_code *c, const struct cg_kernel *k,
 				 double bytes);
 
-/* ---- func.c ------------------------------------------------------------------ */
+/* ---- func.c -------------------------------------------------------------- */
 
 /* A repeat that is being emitted. */
 struct host_scope {
@@ -213,7 +213,7 @@ struct ll_value *host_stage(struct cg_code *c, struct host_class *k,
 			    uint32_t stage, uint32_t kind);
 struct ll_value *host_update(struct cg_code *c, struct host_class *k);
 
-/* ---- place.c --------------------------------------------------------------- */
+/* ---- place.c ------------------------------------------------------------- */
 
 /* A number of each trip and microbatch. */
 typedef int64_t host_sampler(void *user, const struct memory_run *run,
@@ -237,7 +237,7 @@ const char *host_name(struct arena *a, struct ir_module *m, sym_t name,
 void host_hand_on(struct host_func *f, uint32_t carry, bool first,
 		  value_id v);
 
-/* ---- talk.c ------------------------------------------------------------------- */
+/* ---- talk.c -------------------------------------------------------------- */
 
 /* A kernel that only talks. */
 void host_collective(struct host_func *f, const struct kernel *x);
@@ -249,7 +249,7 @@ struct ll_value *host_step_talk(struct cg_code *c, const struct cg_step *s,
 /* Finds who holds what updates share. */
 void host_find_shares(struct cg_code *c);
 
-/* ---- tensor.c ---------------------------------------------------------- */
+/* ---- tensor.c ------------------------------------------------------------ */
 
 /* Finds what lasts from step to step, and on which places of the pipeline. */
 void host_tensors(struct cg_code *c);
@@ -273,7 +273,7 @@ void host_ports(struct cg_code *c, const struct host_class *k,
 struct ll_value *host_start(struct cg_code *c, struct host_class *k);
 struct ll_value *host_draw(struct cg_code *c, struct host_class *k);
 
-/* ---- program.c ------------------------------------------------------------ */
+/* ---- program.c ----------------------------------------------------------- */
 
 /* All rt_funcs, rt_programs and llmc_plan. False: reported. */
 bool host_program(struct cg_code *c, const struct cg_facts *facts);

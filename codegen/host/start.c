@@ -113,18 +113,15 @@ fill_run(struct filler *f, struct ll_value *to, struct ll_value *key,
 	 struct ll_value *index, struct ll_value *count)
 {
 	int64_t bytes = ir_dtypes[f->x->type.dtype].bits / 8;
-	struct ll_value *left, *at, *v;
+	struct ll_value *left, *at;
 	struct ll *l = f->l;
 	struct ll_loop k;
 
 	ll_loop(l, &k, ll_i64(l, 0), count, LANES, NULL, 0);
 	left = ll_bin(l, LL_SUB, count, k.i);
 	at = ll_plus(l, to, ll_bin(l, LL_MUL, k.i, ll_i64(l, bytes)));
-	v = numbers(f, key, ll_bin(l, LL_ADD, index, k.i));
-	if (bytes == 2) {	/* LLVM has no stores of some of them */
-		v = ll_bits(l, v, ll_type(LL_I16, LANES));
-	}
-	ll_store_if(l, v, at, ll_mask(l, left, LANES));
+	ll_store_if(l, numbers(f, key, ll_bin(l, LL_ADD, index, k.i)), at,
+		    ll_mask(l, left, LANES));
 	ll_loop_end(l, &k, NULL);
 }
 

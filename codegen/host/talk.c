@@ -262,7 +262,8 @@ message(struct cg_code *c, uint32_t channel, enum rt_talk_op op,
 	};
 
 	x.what = arena_printf(c->a, "%s %s",
-			      op == RT_TALK_RECV ? "recv" : "send",
+			      op == RT_TALK_RECV ? "recv" :
+			      op == RT_TALK_FREE ? "room for" : "send",
 			      ir_text(c->m->ctx, ir_attr(c->m, n,
 						IR_ATTR_NAME)->text));
 	x.in = x.out = host_spreads_of(c, t);

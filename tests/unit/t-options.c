@@ -138,9 +138,10 @@ test_mistakes(void **state)
 	fails("f --passes", "`--passes` needs P,..");
 	fails("--stats=1 f", "`--stats` takes no value");
 	fails("--emit=irr f", "`--emit` is one of answer, answer-json, "
-	      "arena, arena-json, ast, cost, ir, kernels, memory, "
-	      "memory-json, plan, plans, ranks, summary, summary-json, "
-	      "target; found `irr` (did you mean `ir`?)");
+	      "arena, arena-json, ast, cost, ir, kernels, llvm, "
+	      "memory, memory-json, plan, plans, ranks, summary, "
+	      "summary-json, target; found `irr` (did you mean "
+	      "`ir`?)");
 	fails("--explain=cost,serch f", "`--explain` is one of cost, memory, "
 	      "search; found `serch` (did you mean `search`?)");
 	fails("--explain= f", "`--explain` is one of cost, memory, search; "
