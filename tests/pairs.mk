@@ -1400,6 +1400,7 @@ doc_pages = \
 	docs/ranks.md \
 	docs/schedule.md \
 	docs/search.md \
+	docs/talk.md \
 	docs/target.md \
 	docs/testing.md \
 	docs/walkthrough.md
