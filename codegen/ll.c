@@ -938,18 +938,23 @@ ll_shuffle(struct ll *l, struct ll_value *a, struct ll_value *b,
 struct ll_value *
 ll_load(struct ll *l, struct ll_type t, struct ll_value *ptr)
 {
-	LLVMValueRef v = l->f.BuildLoad2(l->b, type_of(l, t), in(ptr), "");
+	struct ll_type as = t.base == LL_BF16 ? ll_type(LL_I16, t.lanes) : t;
+	LLVMValueRef v = l->f.BuildLoad2(l->b, type_of(l, as), in(ptr), "");
 
 	l->f.SetAlignment(v, bits_of((enum ll_base)t.base) < 8 ? 1
 			  : bits_of((enum ll_base)t.base) / 8);
-	return out(v);
+	return ll_bits(l, out(v), t);
 }
 
 void
 ll_store(struct ll *l, struct ll_value *v, struct ll_value *ptr)
 {
-	uint32_t bits = bits_of((enum ll_base)ll_typeof(l, v).base);
+	struct ll_type t = ll_typeof(l, v);
+	uint32_t bits = bits_of((enum ll_base)t.base);
 
+	if (t.base == LL_BF16) {
+		v = ll_bits(l, v, ll_type(LL_I16, t.lanes));
+	}
 	l->f.SetAlignment(l->f.BuildStore(l->b, in(v), in(ptr)),
 			  bits < 8 ? 1 : bits / 8);
 }

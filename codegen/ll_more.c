@@ -243,24 +243,37 @@ alignment(struct ll *l, struct ll_type t)
 	return i32_of(l, bytes[t.base]);
 }
 
+/*
+ * bf16 goes to and from memory as whole numbers: of masked lanes LLVM makes
+ * scalars, and of a scalar bf16 a call of compiler-rt, which nobody links.
+ */
+static struct ll_type
+in_memory(struct ll_type t)
+{
+	return t.base == LL_BF16 ? ll_type(LL_I16, t.lanes) : t;
+}
+
 struct ll_value *
 ll_load_if(struct ll *l, struct ll_type t, struct ll_value *ptr,
 	   struct ll_value *mask)
 {
+	struct ll_type as = in_memory(t);
 	struct ll_value *args[] = { ptr, alignment(l, t), mask,
-				    ll_zero(l, t) };
-	struct ll_type over[] = { t, ll_type(LL_PTR, 1) };
+				    ll_zero(l, as) };
+	struct ll_type over[] = { as, ll_type(LL_PTR, 1) };
 
-	return ll_overloaded(l, "llvm.masked.load", over, 2, args, 4);
+	return ll_bits(l, ll_overloaded(l, "llvm.masked.load", over, 2, args,
+					4), t);
 }
 
 void
 ll_store_if(struct ll *l, struct ll_value *v, struct ll_value *ptr,
 	    struct ll_value *mask)
 {
-	struct ll_type t = ll_typeof(l, v);
-	struct ll_value *args[] = { v, ptr, alignment(l, t), mask };
-	struct ll_type over[] = { t, ll_type(LL_PTR, 1) };
+	struct ll_type as = in_memory(ll_typeof(l, v));
+	struct ll_value *args[] = { ll_bits(l, v, as), ptr,
+				    alignment(l, as), mask };
+	struct ll_type over[] = { as, ll_type(LL_PTR, 1) };
 
 	ll_overloaded(l, "llvm.masked.store", over, 2, args, 4);
 }
@@ -269,15 +282,17 @@ struct ll_value *
 ll_gather(struct ll *l, struct ll_type t, struct ll_value *base,
 	  struct ll_value *offsets, struct ll_value *mask)
 {
+	struct ll_type as = in_memory(t);
 	struct ll_value *ptrs = ll_plus(l, base, offsets);
 	struct ll_value *args[] = { ptrs, alignment(l, t), mask,
-				    ll_zero(l, t) };
-	struct ll_type over[] = { t, ll_type(LL_PTR, t.lanes) };
+				    ll_zero(l, as) };
+	struct ll_type over[] = { as, ll_type(LL_PTR, t.lanes) };
 
 	if (!mask) {
 		args[2] = ll_int(l, ll_type(LL_I1, t.lanes), 1);
 	}
-	return ll_overloaded(l, "llvm.masked.gather", over, 2, args, 4);
+	return ll_bits(l, ll_overloaded(l, "llvm.masked.gather", over, 2,
+					args, 4), t);
 }
 
 void

@@ -148,15 +148,14 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	struct plan *plan = arena_alloc(a, sizeof *plan);
 	struct answer_input in = { .target = d->opts.at[OPT_TARGET].text,
 				   .plan = plan };
-	struct ranks r;
-	struct price p;
+	struct ranks *r = arena_alloc(a, sizeof *r);
+	struct price *p = arena_alloc(a, sizeof *p);
 	struct buf text;
-
 	const char *why = "?";
 
 	*out = (struct answer){ .model = d->facts->model };
 	if (!read_asked(d, m, out->model.tokens, &out->asked) ||
-	    !drv_price(d, m, t, &r, &p) || !plan_read(m, plan)) {
+	    !drv_price(d, m, t, r, p) || !plan_read(m, plan)) {
 		return false;
 	}
 	buf_init(&text, a);
@@ -166,19 +165,22 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 		out->search = d->pm.search->report;
 	}
 	in.group = t->groups.at;
-	in.ranks = &r;
-	in.price = &p;
+	in.ranks = r;
+	in.price = p;
 	/* one by name is of no file that the user wrote */
 	in.file = in.group->span.hi
 		? in.target
 		: arena_printf(a, "targets/%s.target", in.group->device.name);
-	if (!answer_arena(&r, &t->groups.at->device, a, &out->memory, &why)) {
+	if (d->wants_code && !drv_code_begin(d, r, t->groups.at, p)) {
+		return false;
+	}
+	if (!answer_arena(r, &t->groups.at->device, a, &out->memory, &why)) {
 		diag_error(&d->ctx.diags, nowhere,
 			   "these programs have no place: %s", why);
 		return false;
 	}
-	drv_keep_memory(d, &r, &t->groups.at->device);
-	drv_keep_kernels(d, &r, t->groups.at, &p);
+	drv_keep_memory(d, r, &t->groups.at->device);
+	drv_keep_kernels(d, r, t->groups.at, p);
 	if (!answer_make(&in, a, out)) {
 		die("a schedule that was priced stalls");
 	}
@@ -186,21 +188,28 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 }
 
 bool
-drv_print_answer(struct driver *d, struct ir_module *m, bool json)
+drv_print_answer(struct driver *d, struct ir_module *m,
+		 enum drv_answer_form form, bool code)
 {
 	struct answer x;
+	bool ok;
 
-	if (!drv_answer(d, m, &x)) {
-		return false;
-	}
-	if (json) {
+	d->wants_code = code;
+	ok = drv_answer(d, m, &x);
+	d->wants_code = false;
+	if (ok && form == DRV_ANSWER_JSON) {
 		answer_print_json(&x, &d->out);
-		return true;
 	}
-	answer_print(&x, &d->out);
+	if (!ok || form == DRV_ANSWER_JSON) {
+		return ok;
+	}
 	buf_init(&d->json, &d->ctx.perm);
 	buf_init(&d->plan, &d->ctx.perm);
 	answer_print_json(&x, &d->json);
 	buf_puts(&d->plan, x.plan_text);
-	return drv_explain(d, m, &x);
+	if (form == DRV_ANSWER_CODE) {
+		return drv_code_text(d, &x);
+	}
+	answer_print(&x, &d->out);
+	return drv_explain(d, m, &x) && (!code || drv_code_end(d, &x));
 }

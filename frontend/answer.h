@@ -37,6 +37,18 @@ bool drv_answer(struct driver *d, struct ir_module *m, struct answer *out);
 bool drv_price(struct driver *d, struct ir_module *m, struct target *t,
 	       struct ranks *r, struct price *p);
 
+/* ---- emit.c ------------------------------------------------------------ */
+
+/*
+ * Kernels of rank programs, if the target is a CPU; their rooms raise what
+ * the device keeps for itself.  False if reported.
+ */
+bool drv_code_begin(struct driver *d, const struct ranks *r,
+		    struct target_group *t, const struct price *p);
+/* What was begun: LLVM's text to d->out, or the program to d->program. */
+bool drv_code_text(struct driver *d, const struct answer *x);
+bool drv_code_end(struct driver *d, const struct answer *x);
+
 /* ---- explain.c --------------------------------------------------------- */
 
 /* Behind an answer what else is asked of it. False if reported. */

@@ -125,7 +125,8 @@ static bool
 wants_answer(const struct driver *d)
 {
 	return d->opts.command != OPT_EVALUATE &&
-	       (wants(d, "answer") || wants(d, "answer-json"));
+	       (wants(d, "answer") || wants(d, "answer-json") ||
+		wants(d, "llvm"));
 }
 
 /* -o names a folder for the plan, and the answer is on standard output. */
@@ -426,7 +427,10 @@ emit(struct driver *d, struct ir_module *m)
 				   : drv_eval_split(d, m, d->unsplit);
 	}
 	if (wants_answer(d)) {
-		return drv_print_answer(d, m, wants(d, "answer-json"));
+		return drv_print_answer(d, m, wants(d, "llvm")
+			? DRV_ANSWER_CODE : wants(d, "answer-json")
+			? DRV_ANSWER_JSON : DRV_ANSWER_TEXT,
+			wants_folder(d) || wants(d, "llvm"));
 	}
 	if (wants(d, "plans")) {
 		return drv_print_plans(d);
@@ -587,14 +591,15 @@ run_input(struct driver *d)
 static bool
 write_output(struct driver *d)
 {
-	const struct drv_file files[] = { { "plan.json", &d->json },
-					  { "plan.llp", &d->plan } };
+	const struct drv_file files[] = { { "plan.json", &d->json, false },
+					  { "plan.llp", &d->plan, false },
+					  { "rank", &d->program, true } };
 	const char *path = text_of(d, OPT_OUTPUT);
 
 	if (given(d, OPT_LIST_PASSES) || !wants_folder(d)) {
 		return drv_write(&d->ctx, path, &d->out);
 	}
-	return drv_write_folder(&d->ctx, path, files, 2) &&
+	return drv_write_folder(&d->ctx, path, files, d->program.n ? 3 : 2) &&
 	       drv_write(&d->ctx, NULL, &d->out);
 }
 

@@ -11,6 +11,7 @@
 enum { DRV_OK = 0, DRV_BAD_INPUT = 1, DRV_BAD_USAGE = 2 };
 
 struct drv_facts;
+struct cg_code;
 
 /* One run of llmc. */
 struct driver {
@@ -24,6 +25,10 @@ struct driver {
 	struct ir_module *other;	/* for --why-not, or NULL */
 	struct buf out;		/* the result; written once all went well */
 	struct buf json, plan;	/* beside an answer: plan.json and plan.llp */
+	struct buf program;	/* and `rank`; empty: none */
+	struct cg_code *code;	/* that is being compiled, or NULL */
+	bool wants_code;
+	int64_t reserve_bytes;	/* of each rank's arena, with its rooms */
 };
 
 /* ---- driver.c --------------------------------------------------------- */
@@ -67,6 +72,7 @@ bool drv_write(struct ir_ctx *c, const char *path, const struct buf *text);
 struct drv_file {
 	const char *name;
 	const struct buf *text;
+	bool runs;		/* it is a program */
 };
 
 /* All of these files or, in a folder that is new, none of it. */
@@ -97,8 +103,13 @@ bool drv_print_ranks(struct driver *d, struct ir_module *m);
 
 /* As pass_run of d->passes, and d->facts is filled on the way. */
 enum pass_result drv_run_for_answer(struct driver *d, struct ir_module *m);
-/* Of rank programs made so, on --target, to d->out. False if reported. */
-bool drv_print_answer(struct driver *d, struct ir_module *m, bool json);
+enum drv_answer_form { DRV_ANSWER_TEXT, DRV_ANSWER_JSON, DRV_ANSWER_CODE };
+/*
+ * Of rank programs made so, on --target, to d->out; with `code` they are
+ * compiled, if the target is a CPU.  False if reported.
+ */
+bool drv_print_answer(struct driver *d, struct ir_module *m,
+		      enum drv_answer_form form, bool code);
 
 /* ---- explain.c: what is asked beside the answer ------------------------ */
 

@@ -34,6 +34,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/driver.c \
 	%D%/driver.h \
 	%D%/dropout.c \
+	%D%/emit.c \
 	%D%/eval.c \
 	%D%/explain.c \
 	%D%/expr.c \

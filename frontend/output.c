@@ -66,6 +66,13 @@ mode_of(const struct stat *old)
 	return old ? old->st_mode & 0777 : 0666 & ~mask;
 }
 
+/* Whoever may read it may run it. */
+static mode_t
+runs_too(mode_t mode)
+{
+	return mode | (mode & 0444) >> 2;
+}
+
 static void
 drop(const char *path)
 {
@@ -78,7 +85,7 @@ drop(const char *path)
 /* The text under another name beside it; NULL, and errno says why. */
 static const char *
 write_beside(struct ir_ctx *c, const char *path, const struct stat *old,
-	     const struct buf *text)
+	     bool runs, const struct buf *text)
 {
 	char *tmp = arena_printf(&c->perm, "%s.XXXXXX", path);
 	int fd = mkstemp(tmp);
@@ -89,7 +96,8 @@ write_beside(struct ir_ctx *c, const char *path, const struct stat *old,
 		return NULL;
 	}
 	f = fdopen(fd, "wb");
-	ok = f && fchmod(fd, mode_of(old)) == 0 && write_text(f, text);
+	ok = f && fchmod(fd, runs ? runs_too(mode_of(old))
+			 : mode_of(old)) == 0 && write_text(f, text);
 	ok &= (f ? fclose(f) : close(fd)) == 0;
 	if (!ok) {
 		drop(tmp);
@@ -101,7 +109,7 @@ static bool
 write_renamed(struct ir_ctx *c, const char *path, const struct stat *old,
 	      const struct buf *text)
 {
-	const char *tmp = write_beside(c, path, old, text);
+	const char *tmp = write_beside(c, path, old, false, text);
 
 	if (tmp && rename(tmp, path) == 0) {
 		return true;
@@ -147,10 +155,13 @@ write_new_folder(struct ir_ctx *c, const char *path,
 	if (!ok) {
 		return fail(c, path);
 	}
-	ok = chmod(tmp, mode_of(NULL) | ((mode_of(NULL) & 0444) >> 2)) == 0;
+	ok = chmod(tmp, runs_too(mode_of(NULL))) == 0;
 	for (i = 0; ok && i < n; i++) {
-		ok = write_in_place(c, inside(c, tmp, files[i].name),
-				    files[i].text);
+		const char *to = inside(c, tmp, files[i].name);
+
+		ok = write_in_place(c, to, files[i].text) &&
+		     (!files[i].runs ||
+		      chmod(to, runs_too(mode_of(NULL))) == 0);
 	}
 	if (ok && rename(tmp, path) == 0) {
 		return true;
@@ -190,7 +201,8 @@ write_into_folder(struct ir_ctx *c, const char *path,
 
 		ok = can_replace(c, to);
 		if (ok) {
-			tmp[i] = write_beside(c, to, NULL, files[i].text);
+			tmp[i] = write_beside(c, to, NULL, files[i].runs,
+					      files[i].text);
 			ok = tmp[i] || fail(c, to);
 		}
 	}

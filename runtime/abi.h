@@ -212,6 +212,9 @@ struct rt_program {
 	const struct rt_range *zero;	/* before each step */
 	int64_t nwatch;
 	const struct rt_watch *watch;
+	/* what labels are compared with, batch, seq, vocab; whole when the
+	 * last stage's forward of a microbatch has returned; may be NULL */
+	const struct rt_port *logits;
 };
 
 struct rt_plan {

@@ -22,10 +22,12 @@ struct rt_tokens_options {
 };
 
 /*
- * llm.c's .bin (magic 20240520, u16), Megatron's .bin beside its .idx, or
- * raw u16 without a header.  Sequences do not overlap; an epoch is a
- * permutation of them that the seed and the epoch's number give, so that any
- * number of ranks sees the same order.  Files are mapped, never read whole.
+ * llm.c's .bin (magic 20240520, u16, or 20240801, u32), Megatron's .bin beside
+ * its .idx, or raw u16 without a header.  Sequences do not overlap, and none
+ * spans two files; an epoch is a permutation of them that the seed and the
+ * epoch's number give, so that any number of ranks sees the same order.
+ * Files are never read whole, nor mapped: one that is cut short while it is
+ * open is RT_IO.  Several threads may read at once.
  */
 enum rt_status rt_tokens_open(struct rt_tokens **out,
 			      const struct rt_tokens_options *o,
@@ -49,7 +51,11 @@ struct rt_progress {
 	int64_t step;		/* done */
 	int64_t sequences;	/* taken from the data */
 	uint64_t seed;
+	/* after loading, on rank 0: which were passed over, and why, or "" */
+	char remark[RT_ERROR_BYTES];
 };
+
+struct rt_files;
 
 /* All that saving and loading look at. */
 struct rt_store {
@@ -58,24 +64,30 @@ struct rt_store {
 	int64_t rank;
 	char *arena;
 	struct rt_comm *comm;
+	/* calls that change files, for tests; NULL: the system's */
+	const struct rt_files *files;
 };
 
 /*
  * Saves into folder/step-N: model.safetensors (weights) and
  * state.safetensors (states of the optimizer), whole tensors under the names
  * and shapes that the model has, whatever the plan.  Every rank writes its
- * own pieces.  Sums over the bytes, the step and the data's place stand in a
- * file that appears last, so what is there is complete.  After a success all
- * but the newest `keep` are removed.  All ranks call it.
+ * own pieces.  Sums over the bytes, the step and the data's place stand in
+ * checkpoint.json; the folder gets its name when all of it is on the disk, so
+ * what is there is complete.  After a success all older ones but the newest
+ * are removed, so that `keep` are left (0: all stay).  All ranks call it; it
+ * fails on all or on none, and then what was there before is there still.
  */
 enum rt_status rt_checkpoint_save(const struct rt_store *s,
 				  const struct rt_progress *p,
 				  const char *folder, int64_t keep,
 				  struct rt_error *err);
 /*
- * Loads the newest complete one of the folder, or one that is named itself;
- * nothing is left half loaded: RT_FORMAT says what is wrong with which file.
- * RT_RANGE: there is none.
+ * Loads the newest complete one of the folder, or one that is named itself.
+ * What can be told from names, shapes and sizes is told before the arena is
+ * touched; sums are compared when all is read.  After a failure the arena has
+ * garbage, and the run must end.  RT_FORMAT says what is wrong with which
+ * file; RT_RANGE: there is none.  All ranks call it; it fails on all or none.
  */
 enum rt_status rt_checkpoint_load(const struct rt_store *s, const char *path,
 				  struct rt_progress *p,

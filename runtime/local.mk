@@ -1,17 +1,74 @@
-# What is linked into every plan. Knows nothing of the compiler.
+# What is linked into every plan. Knows nothing of the compiler.  The same
+# without main, and with what measures machines, is linked into llmc.
 noinst_LIBRARIES += %D%/librt_llmc.a
+pkglib_LIBRARIES += %D%/librank.a
 
-%C%_librt_llmc_a_SOURCES = \
+rank_sources = \
 	%D%/abi.h \
 	%D%/bell.c \
+	%D%/bench.c \
+	%D%/checkpoint-list.c \
+	%D%/checkpoint-load.c \
+	%D%/checkpoint-mark.c \
+	%D%/checkpoint.c \
+	%D%/checkpoint.h \
 	%D%/comm.c \
 	%D%/comm.h \
+	%D%/cpuid.c \
 	%D%/data.h \
+	%D%/elems.c \
+	%D%/elems.h \
 	%D%/error.c \
 	%D%/error.h \
+	%D%/feed.c \
+	%D%/files.c \
+	%D%/files.h \
 	%D%/hall.c \
+	%D%/inspect.c \
 	%D%/json.c \
 	%D%/json.h \
+	%D%/local.c \
+	%D%/log.c \
+	%D%/machine.c \
+	%D%/mesh.c \
+	%D%/move.c \
+	%D%/options.c \
+	%D%/pool.c \
+	%D%/pool.h \
+	%D%/rank.h \
+	%D%/reduce.c \
+	%D%/rt.h \
+	%D%/run.c \
+	%D%/safetensors.c \
+	%D%/sample.c \
+	%D%/shm-meet.c \
+	%D%/shm.c \
+	%D%/shm.h \
+	%D%/st-index.c \
+	%D%/st-read.c \
+	%D%/st-write.c \
+	%D%/st-write.h \
+	%D%/st.h \
+	%D%/store-read.c \
+	%D%/store.c \
+	%D%/store.h \
+	%D%/tensorboard.c \
+	%D%/text.c \
+	%D%/text.h \
+	%D%/tokens-file.c \
+	%D%/tokens.c \
+	%D%/tokens.h \
+	%D%/train.c \
+	%D%/transport.h \
+	%D%/verify.c \
+	%D%/watch.c \
+	%D%/weights.c \
+	%D%/world.c
+
+%C%_librank_a_SOURCES = $(rank_sources) %D%/rank-main.c
+
+%C%_librt_llmc_a_SOURCES = \
+	$(rank_sources) \
 	%D%/measure.c \
 	%D%/measure.h \
 	%D%/measure-attend.c \
@@ -25,19 +82,4 @@ noinst_LIBRARIES += %D%/librt_llmc.a
 	%D%/measure-pool.c \
 	%D%/measure-stream.c \
 	%D%/measure-talk.c \
-	%D%/measure-tile.c \
-	%D%/local.c \
-	%D%/mesh.c \
-	%D%/move.c \
-	%D%/reduce.c \
-	%D%/rt.h \
-	%D%/safetensors.c \
-	%D%/shm.c \
-	%D%/shm.h \
-	%D%/shm-meet.c \
-	%D%/st-index.c \
-	%D%/st-read.c \
-	%D%/st.h \
-	%D%/transport.h \
-	%D%/watch.c \
-	%D%/world.c
+	%D%/measure-tile.c

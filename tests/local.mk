@@ -41,18 +41,24 @@ EXTRA_DIST += \
 	%D%/list-pairs \
 	%D%/no-cmocka.sh \
 	%D%/run-pair \
+	%D%/unit/t-amx.h \
 	%D%/unit/t-check.h \
 	%D%/unit/t-check-names.h \
 	%D%/unit/t-check-places.h \
 	%D%/unit/t-comm.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
+	%D%/unit/t-dot.h \
+	%D%/unit/t-kernels.h \
 	%D%/unit/t-object.h \
 	%D%/unit/t-random-ir.h \
+	%D%/unit/t-rank.h \
 	%D%/unit/t-safetensors.h \
 	%D%/unit/t-sched.h \
 	%D%/unit/t-split.h \
-	%D%/unit/t-sim.h
+	%D%/unit/t-store.h \
+	%D%/unit/t-sim.h \
+	%D%/unit/t-toy.h
 
 # A unit test is one file, %D%/unit/t-NAME.c, and one line here.
 unit_tests = \
@@ -61,6 +67,7 @@ unit_tests = \
 	%D%/unit/t-base \
 	%D%/unit/t-calibrate \
 	%D%/unit/t-check \
+	%D%/unit/t-checkpoint \
 	%D%/unit/t-comm \
 	%D%/unit/t-copy \
 	%D%/unit/t-cost \
@@ -82,8 +89,10 @@ unit_tests = \
 	%D%/unit/t-plan \
 	%D%/unit/t-price \
 	%D%/unit/t-price-run \
+	%D%/unit/t-rank \
 	%D%/unit/t-recompute \
 	%D%/unit/t-rng \
+	%D%/unit/t-run \
 	%D%/unit/t-safetensors \
 	%D%/unit/t-sched \
 	%D%/unit/t-sched-csv \
@@ -98,15 +107,31 @@ unit_tests = \
 	%D%/unit/t-stage \
 	%D%/unit/t-summary \
 	%D%/unit/t-target \
+	%D%/unit/t-tokens \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify \
+	%D%/unit/t-weights \
 	%D%/unit/t-world
+
+# What a plan links, and nothing of the compiler.
+check_PROGRAMS += %D%/unit/toy-rank
+%C%_unit_toy_rank_LDADD = runtime/librank.a $(external_libs)
+rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
+%C%_unit_t_rank_LDADD = $(rank_ldadd)
+%C%_unit_t_run_LDADD = $(rank_ldadd)
+
+# Memory that runs out where the test says so.
+%C%_unit_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
 
 if HAVE_CMOCKA
 # Of generated code.
 if HAVE_LLVM
 unit_tests += \
-	%D%/unit/t-ll
+	%D%/unit/t-attention-cpu \
+	%D%/unit/t-cg-math \
+	%D%/unit/t-dot \
+	%D%/unit/t-ll \
+	%D%/unit/t-nest
 endif
 
 check_PROGRAMS += $(unit_tests)
@@ -120,26 +145,34 @@ endif
 check_PROGRAMS += \
 	%D%/fuzz/replay-dsl \
 	%D%/fuzz/replay-ir \
+	%D%/fuzz/replay-mark \
 	%D%/fuzz/replay-safetensors \
-	%D%/fuzz/replay-sched
+	%D%/fuzz/replay-sched \
+	%D%/fuzz/replay-tokens
 %C%_fuzz_replay_dsl_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-dsl.c
 %C%_fuzz_replay_ir_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-ir.c
+%C%_fuzz_replay_mark_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-mark.c
 %C%_fuzz_replay_safetensors_SOURCES = \
 	%D%/fuzz/replay.c %D%/fuzz/fuzz-safetensors.c
 %C%_fuzz_replay_sched_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-sched.c
+%C%_fuzz_replay_tokens_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-tokens.c
 
 fuzzers = \
 	%D%/fuzz/fuzz-dsl \
 	%D%/fuzz/fuzz-ir \
+	%D%/fuzz/fuzz-mark \
 	%D%/fuzz/fuzz-safetensors \
-	%D%/fuzz/fuzz-sched
+	%D%/fuzz/fuzz-sched \
+	%D%/fuzz/fuzz-tokens
 EXTRA_PROGRAMS += $(fuzzers)
 CLEANFILES += $(fuzzers)
 fuzzer_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
 %C%_fuzz_fuzz_dsl_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_ir_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_mark_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_safetensors_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_fuzz_sched_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_tokens_LDFLAGS = $(fuzzer_ldflags)
 
 # Built in two steps, since a fresh folder has no generated headers yet.
 fuzzers: $(BUILT_SOURCES)

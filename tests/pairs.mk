@@ -1375,6 +1375,7 @@ cli_tests = \
 	tests/cli/plugin-plan.sh \
 	tests/cli/plugin.sh \
 	tests/cli/print.sh \
+	tests/cli/rank.sh \
 	tests/cli/recompute.sh \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
@@ -1389,6 +1390,8 @@ doc_pages = \
 	README.md \
 	docs/answer.md \
 	docs/calibrate.md \
+	docs/checkpoints.md \
+	docs/codegen.md \
 	docs/cost.md \
 	docs/design.md \
 	docs/ir.md \
@@ -1398,6 +1401,7 @@ doc_pages = \
 	docs/passes.md \
 	docs/plan.md \
 	docs/ranks.md \
+	docs/running.md \
 	docs/schedule.md \
 	docs/search.md \
 	docs/talk.md \

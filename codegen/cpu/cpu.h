@@ -29,7 +29,8 @@ struct cg_spread {
 
 enum cg_num_kind {
 	CG_STEP,		/* rt_env.step */
-	CG_KEY			/* of the node's name, in this trip, and seed */
+	CG_KEY,			/* of the node's name, in this trip, and seed */
+	CG_AT			/* the rank's coordinate on axis `node` */
 };
 
 struct cg_num {
@@ -67,6 +68,7 @@ struct cg_cpu {
 	uint32_t at[IR_MAX_AXES + 1];	/* a rank that has these sizes */
 	uint32_t nranks_most;	/* pieces of a dim on any rank, at most */
 	uint32_t nfuncs;	/* emitted so far: for names */
+	struct ll_value *dot[9];	/* what all contractions share */
 };
 
 /* ---- kernel.c ---------------------------------------------------------- */
@@ -136,6 +138,14 @@ bool cg_nest_box(struct cg_cpu *c, struct cg_kernel *out,
 		 struct ll_value *step, const struct cg_nest *n,
 		 const char **why);
 
+/*
+ * Steps that put a value which the nest's nodes make into shared room, as f32
+ * and row-major, for later steps of the kernel: at *offset.
+ */
+bool cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
+		   const struct cg_nest *n, value_id value, int64_t *offset,
+		   const char **why);
+
 /* ---- math.c: functions of vectors -------------------------------------- */
 
 /* f32 of any lanes; within 2 units in the last place where it says so. */
@@ -147,6 +157,13 @@ struct ll_value *cg_erf(struct ll *l, struct ll_value *x);	/* 1e-7 */
 /* Angles up to 2^24, as of rotary positions: 4e-7. */
 void cg_sincos(struct ll *l, struct ll_value *x, struct ll_value **sin,
 	       struct ll_value **cos);
+/*
+ * f32 of whole turns in f64, any lanes: for rotary positions, position *
+ * (frequency / 2 pi), where the quotient is a constant.  2e-7 up to 2^24 turns,
+ * of which f64 has enough bits and f32 has not.
+ */
+void cg_sincos_turns(struct ll *l, struct ll_value *turns,
+		     struct ll_value **sin, struct ll_value **cos);
 
 /* ---- rng.c: ir_rng_* in vectors; key i64, index i64 of any lanes -------- */
 

@@ -25,7 +25,7 @@ $MAKE -s fuzzers
 
 mkdir -p findings
 status=0
-for what in ${FUZZ:-dsl ir safetensors sched}; do
+for what in ${FUZZ:-dsl ir mark safetensors sched tokens}; do
 	corpus=corpus/$what
 	mkdir -p "$corpus"
 	cp "$top_srcdir/tests/fuzz/seeds/$what"/* "$corpus"

@@ -40,6 +40,10 @@ struct pair {
 	int n[NR_COUNT];
 };
 
+#ifndef MOST_RANKS
+#define MOST_RANKS 16
+#endif
+
 static uint32_t
 draw(uint64_t *state, uint32_t below)
 {
@@ -75,7 +79,7 @@ make_sense(struct pair *p)
 	while (n[NR_PP] * n[NR_CHUNKS] > n[NR_LAYERS] + n[NR_FIRST]) {
 		n[n[NR_CHUNKS] > 1 ? NR_CHUNKS : NR_PP]--;
 	}
-	while (ranks_of(p) > 16) {
+	while (ranks_of(p) > MOST_RANKS) {
 		n[n[NR_TP] > 2 ? NR_TP : n[NR_PP] > 2 ? NR_PP
 			: n[NR_DP] > 1 ? NR_DP : n[NR_CP] > 1 ? NR_CP
 			: NR_TP]--;

@@ -1,0 +1,205 @@
+/*
+ * Contractions on a CPU, between the files of dot*.c.
+ *
+ * Both operands are packed into panels of 4-byte words: a word is a float, or
+ * two bf16 that stand side by side along k.  A panel of A has `mr` rows, one
+ * of B `nr` columns; the microkernel makes mr x nr floats of two panels.
+ */
+#ifndef CODEGEN_CPU_DOT_H
+#define CODEGEN_CPU_DOT_H
+
+#include "codegen/cpu/cpu.h"
+
+/* ---- dot_view.c: where operands lie ------------------------------------ */
+
+/* Positions at one distance, in elements of each operand. */
+struct dot_run {
+	int64_t size, stride[2];
+};
+
+/* A factor of the rule: all of its dims, outermost first, as few runs. */
+struct dot_factor {
+	struct dot_run at[IR_MAX_DIMS];
+	uint32_t n;
+	int64_t size;
+};
+
+/* An operand as it lies in memory, through views. */
+struct dot_source {
+	uint32_t operand;
+	enum ll_base base;
+	int64_t offset;			/* in elements */
+	int64_t stride[IR_MAX_DIMS];	/* by dim of the operand's type */
+	uint32_t nmoved;		/* offsets by this rank's pieces */
+	struct {
+		uint32_t spread;
+		int64_t stride;
+	} moved[IR_MAX_DIMS];
+};
+
+/* False: it is no such view. */
+bool dot_source(struct cg_cpu *c, struct cg_kernel *out,
+		const struct kernel *k, value_id v, struct dot_source *s);
+/* The first element, in the step at hand. */
+struct ll_value *dot_source_at(struct cg_cpu *c, struct ll_value *step,
+			       const struct dot_source *s);
+/* Appends a dim inside of the others. */
+void dot_factor_add(struct dot_factor *f, int64_t size, int64_t stride0,
+		    int64_t stride1);
+/* Whether the operand's elements lie side by side along all of it. */
+bool dot_factor_dense(const struct dot_factor *f, int which);
+/* Bytes from position 0 to position i; `bytes` of an element. */
+struct ll_value *dot_factor_at(struct ll *l, const struct dot_factor *f,
+			       int which, struct ll_value *i, int64_t bytes);
+
+/* ---- dot_tile.c: the microkernel --------------------------------------- */
+
+enum dot_kind {
+	DOT_FMA,		/* words are f32 */
+	DOT_PAIRS,		/* two bf16; AVX-512 BF16 */
+	DOT_TILES,		/* two bf16; AMX */
+	DOT_NKINDS
+};
+
+struct dot_unit {
+	enum dot_kind kind;
+	uint32_t lanes;		/* floats of a vector */
+	uint32_t mr, nv;	/* rows; vectors in a row */
+	uint32_t per_word;	/* elements along k */
+	uint32_t words;		/* k is padded to so many words */
+};
+
+/* For operands of that dtype on the module's CPU. */
+struct dot_unit dot_unit(struct cg_cpu *c, enum ir_dtype dtype);
+static inline int64_t
+dot_nr(const struct dot_unit *u)
+{
+	return (int64_t)u->nv * u->lanes;
+}
+/*
+ * void (a, b, c, words, ldc in bytes, add, rows, cols): c[rows][cols] is the
+ * product of two panels, plus what is there if `add`.  Emitted once.
+ */
+struct ll_value *dot_tile(struct cg_cpu *c, const struct dot_unit *u);
+/* What a worker must do before and behind tiles of a step. */
+void dot_tiles_begin(struct cg_cpu *c, const struct dot_unit *u);
+void dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u);
+
+/* ---- dot_pack.c: panels ------------------------------------------------ */
+
+struct dot_pack {
+	const struct dot_unit *unit;
+	enum ll_base base;	/* of what is read */
+	const struct dot_factor *rows, *k;
+	int which;		/* of their strides */
+	int64_t width;		/* rows of a panel */
+	bool tiles;		/* 16 words of a row, then the next row */
+};
+
+/* Words that kn elements along k become. */
+struct ll_value *dot_words(struct ll *l, const struct dot_unit *u,
+			   struct ll_value *kn);
+int64_t dot_words_of(const struct dot_unit *u, int64_t kn);
+/*
+ * void (dst, src, row, rows, k, kn): panels of those rows, with zeros up to
+ * a whole panel and up to whole words.
+ */
+struct ll_value *dot_packer(struct cg_cpu *c, const struct dot_pack *p);
+
+/* ---- dot.c, dot_plan.c, dot_steps.c: a contraction as steps ------------- */
+
+/* The dims of a factor in the result, outermost first; one at least. */
+struct dot_dims {
+	uint32_t n;
+	int64_t size[IR_MAX_DIMS];
+	int at[IR_MAX_DIMS];	/* place in the result's type, or -1 */
+};
+
+/*
+ * Blocks of a factor's positions that are boxes of its dims: those before
+ * `cut` one by one, that one in so many chunks, those behind it whole.
+ */
+struct dot_split {
+	uint32_t cut;
+	int64_t step, chunks, inner;
+	int64_t blocks;
+	int64_t most;		/* positions of a block */
+};
+
+enum dot_result {
+	DOT_BOX,		/* nodes behind it make something of a tile */
+	DOT_STORE,		/* f32, as it is */
+	DOT_ADD			/* on top of what is there, f32 */
+};
+
+struct dot {
+	struct cg_cpu *c;
+	struct cg_kernel *out;
+	const struct kernel *k;
+	value_id value;		/* the contraction's result */
+	struct dot_unit unit;
+	struct dot_source source[2];
+	struct dot_factor batch, m, n, over;
+	struct dot_dims dims[3];	/* of batch, m, n */
+	enum dot_result result;
+	uint32_t target;	/* STORE, ADD: operand */
+	bool whole_last;	/* the epilogue wants whole last dims */
+	VEC(node_id) nodes;	/* of the group */
+	/* the plan */
+	struct dot_split rows, cols;
+	int64_t depth, ndepth;	/* along k, of a block of both operands */
+	int64_t tile_ld;	/* floats of a row of a tile in a room */
+	int64_t chunk_rows, chunk_depth;	/* blocks packed at a time */
+	bool pack_own;		/* each item packs its rows of A */
+	int64_t own_b, own_c, own_a;	/* offsets in a worker's room */
+	int64_t shared_c;	/* offset of tiles that wait, or -1 */
+};
+
+/* False: another way is better, or the only one. */
+bool dot_plan(struct dot *d);
+bool dot_emit(struct dot *d, const char **why);
+static inline int64_t
+dot_up(int64_t n, int64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+/* ---- small arithmetic -------------------------------------------------- */
+
+static inline struct ll_value *
+dot_add(struct ll *l, struct ll_value *a, struct ll_value *b)
+{
+	return ll_bin(l, LL_ADD, a, b);
+}
+
+static inline struct ll_value *
+dot_sub(struct ll *l, struct ll_value *a, struct ll_value *b)
+{
+	return ll_bin(l, LL_SUB, a, b);
+}
+
+static inline struct ll_value *
+dot_mul(struct ll *l, struct ll_value *a, int64_t n)
+{
+	return n == 1 ? a : ll_bin(l, LL_MUL, a, ll_i64(l, n));
+}
+
+static inline struct ll_value *
+dot_div(struct ll *l, struct ll_value *a, int64_t n)
+{
+	return n == 1 ? a : ll_bin(l, LL_UDIV, a, ll_i64(l, n));
+}
+
+static inline struct ll_value *
+dot_rem(struct ll *l, struct ll_value *a, int64_t n)
+{
+	return n == 1 ? ll_i64(l, 0) : ll_bin(l, LL_UREM, a, ll_i64(l, n));
+}
+
+static inline struct ll_value *
+dot_min(struct ll *l, struct ll_value *a, struct ll_value *b)
+{
+	return ll_select(l, ll_test(l, LL_LT, a, b), a, b);
+}
+
+#endif

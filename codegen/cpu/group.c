@@ -1,0 +1,48 @@
+/*
+ * Which emitter a kernel group goes to.  A nest of loops can do what the
+ * emitters of contractions and attention leave.
+ */
+#include "codegen/cpu/cpu.h"
+
+static bool
+all_as_nest(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
+	    const char **why)
+{
+	struct cg_nest n = { .k = k, .space = k->shape };
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		VEC_PUSH(c->a, &n.nodes, k->nodes.at[i]);
+	}
+	out->operands.n = out->spreads.n = out->nums.n = 0;
+	out->shared_bytes = out->own_bytes = 0;
+	return cg_nest_steps(c, out, &n, why);
+}
+
+bool
+cg_cpu_kernel(struct cg_cpu *c, const struct kernel *k, struct cg_kernel *out,
+	      const char **why)
+{
+	struct buf what;
+
+	*out = (struct cg_kernel){ 0 };
+	buf_init(&what, c->a);
+	kernel_print(c->m, k, &what);
+	out->what = buf_text(&what);
+	switch (k->kind) {
+	case KERNEL_CONTRACTION:
+		if (cg_dot_steps(c, out, k, why)) {
+			return true;
+		}
+		break;
+	case KERNEL_ATTENTION:
+		return cg_attention_steps(c, out, k, why);
+	case KERNEL_COLLECTIVE:
+	case KERNEL_REPEAT:
+	case KERNEL_CALL:
+		die("%s is no kernel to emit", kernel_kind_name(k->kind));
+	default:
+		break;
+	}
+	return out->steps.n == 0 && all_as_nest(c, out, k, why);
+}

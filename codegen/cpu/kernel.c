@@ -1,0 +1,128 @@
+/*
+ * What all emitters of kernels share: the lists of what a kernel is called
+ * with, and how a step's function gets at it.
+ */
+#include "codegen/cpu/cpu.h"
+
+#include <stddef.h>
+
+/* ---- what a kernel is called with ---- */
+
+int64_t
+cg_cpu_local(const struct cg_cpu *c, dim_id d, uint32_t cut)
+{
+	struct ir_pieces p;
+
+	ir_pieces(c->m, ir_dim_size(c->m, d), cut, c->at, &p);
+	return p.total;
+}
+
+uint32_t
+cg_operand(struct cg_cpu *c, struct cg_kernel *k, value_id value,
+	   node_id sink, bool written)
+{
+	struct cg_operand o = { value, sink, written };
+	uint32_t i;
+
+	for (i = 0; i < k->operands.n; i++) {
+		struct cg_operand *had = &k->operands.at[i];
+
+		if (had->value == value && had->sink == sink) {
+			had->written |= written;
+			return i;
+		}
+	}
+	VEC_PUSH(c->a, &k->operands, o);
+	return i;
+}
+
+uint32_t
+cg_spread(struct cg_cpu *c, struct cg_kernel *k, int64_t size, uint32_t cut)
+{
+	struct cg_spread s = { size, cut };
+	uint32_t i;
+
+	for (i = 0; i < k->spreads.n; i++) {
+		if (k->spreads.at[i].size == size &&
+		    k->spreads.at[i].cut == cut) {
+			return i;
+		}
+	}
+	VEC_PUSH(c->a, &k->spreads, s);
+	return i;
+}
+
+uint32_t
+cg_num(struct cg_cpu *c, struct cg_kernel *k, enum cg_num_kind kind,
+       node_id node)
+{
+	struct cg_num x = { kind, node };
+	uint32_t i;
+
+	for (i = 0; i < k->nums.n; i++) {
+		if (k->nums.at[i].kind == kind && k->nums.at[i].node == node) {
+			return i;
+		}
+	}
+	VEC_PUSH(c->a, &k->nums, x);
+	return i;
+}
+
+/* ---- steps ---- */
+
+struct ll_value *
+cg_cpu_step(struct cg_cpu *c, struct cg_kernel *k, const char *what,
+	    int64_t items)
+{
+	const struct ll_type ptr = ll_type(LL_PTR, 1);
+	const struct ll_type i64 = ll_type(LL_I64, 1);
+	const struct ll_type params[] = { ptr, ptr, i64, i64 };
+	struct cg_step s = { .items = items };
+
+	s.func = ll_func(c->ll, arena_printf(c->a, "%s%u", what, c->nfuncs),
+			 ll_type(LL_VOID, 1), params, 4, false);
+	c->nfuncs++;
+	VEC_PUSH(c->a, &k->steps, s);
+	return s.func;
+}
+
+/* Word `i` of what the member at `offset` of the call points to. */
+static struct ll_value *
+word_of(struct cg_cpu *c, struct ll_value *step, size_t offset, uint32_t i,
+	enum ll_base base)
+{
+	struct ll_value *at = ll_plus_n(c->ll, ll_param(c->ll, step, 0),
+					(int64_t)offset);
+
+	at = ll_load(c->ll, ll_type(LL_PTR, 1), at);
+	return ll_load(c->ll, ll_type(base, 1),
+		       ll_plus_n(c->ll, at, 8 * (int64_t)i));
+}
+
+struct ll_value *
+cg_cpu_at(struct cg_cpu *c, struct ll_value *step, uint32_t operand)
+{
+	return word_of(c, step, offsetof(struct rt_call, at), operand,
+		       LL_PTR);
+}
+
+struct ll_value *
+cg_cpu_pieces(struct cg_cpu *c, struct ll_value *step, uint32_t spread)
+{
+	return word_of(c, step, offsetof(struct rt_call, pieces), spread,
+		       LL_PTR);
+}
+
+struct ll_value *
+cg_cpu_num(struct cg_cpu *c, struct ll_value *step, uint32_t num)
+{
+	return word_of(c, step, offsetof(struct rt_call, num), num, LL_I64);
+}
+
+struct ll_value *
+cg_cpu_shared(struct cg_cpu *c, struct ll_value *step)
+{
+	return ll_load(c->ll, ll_type(LL_PTR, 1),
+		       ll_plus_n(c->ll, ll_param(c->ll, step, 0),
+				 (int64_t)offsetof(struct rt_call, shared)));
+}

@@ -1,0 +1,32 @@
+/*
+ * CPUs by name, for who asks before LLVM is loaded.
+ */
+#include "codegen/cg.h"
+#include "codegen/ll_cpu.h"
+
+#include <string.h>
+
+bool
+cg_cpu_known(const char *name, struct arena *a, const char **why)
+{
+	uint32_t n, i;
+	const struct ll_cpu_row *rows = ll_cpu_rows(&n);
+	struct diag_near near;
+	struct buf all;
+
+	if (strcmp(name, "native") == 0 || ll_cpu_find(name)) {
+		return true;
+	}
+	diag_near_init(&near, name);
+	diag_near_try(&near, "native");
+	buf_init(&all, a);
+	buf_puts(&all, "native");
+	for (i = 0; i < n; i++) {
+		diag_near_try(&near, rows[i].name);
+		buf_printf(&all, "%s%s", i + 1 < n ? ", " : " and ",
+			   rows[i].name);
+	}
+	*why = arena_printf(a, "there is no CPU `%s`%s: there are %s", name,
+			    diag_near_text(&near, a), buf_text(&all));
+	return false;
+}

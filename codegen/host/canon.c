@@ -1,0 +1,352 @@
+/*
+ * Kernels that compute the same are emitted once.  A kernel is written down
+ * with its values, dims and nodes numbered as they come, without names; two
+ * with one text have one function.  What else tells them apart, as where
+ * their operands lie, a launch says.
+ */
+#include "codegen/host/host.h"
+
+struct canon {
+	struct cg_code *c;
+	const struct host_class *k;
+	const struct kernel *x;
+	struct buf text;
+	VEC(value_id) values;
+	VEC(node_id) nodes;
+	VEC(dim_id) dims;
+};
+
+static uint32_t
+place_of(const uint32_t *at, uint32_t n, uint32_t x)
+{
+	uint32_t i;
+
+	for (i = 0; i < n && at[i] != x; i++) {
+	}
+	return i;
+}
+
+static void
+put_dim(struct canon *w, dim_id d)
+{
+	uint32_t i = place_of(w->dims.at, w->dims.n, d);
+
+	buf_printf(&w->text, "d%u", i);
+	if (i == w->dims.n) {
+		VEC_PUSH(w->c->a, &w->dims, d);
+		buf_printf(&w->text, "=%lld",
+			   (long long)ir_dim_size(w->c->m, d));
+	}
+}
+
+static void
+put_type(struct canon *w, const struct ir_type *t)
+{
+	uint32_t i;
+
+	buf_printf(&w->text, ":%u+%x[", t->dtype, t->sum);
+	for (i = 0; i < t->ndims; i++) {
+		put_dim(w, t->dims[i]);
+		buf_printf(&w->text, "/%x/%lld ", t->cut[i], (long long)
+			   cg_cpu_local(&w->k->cpu, t->dims[i], t->cut[i]));
+	}
+	buf_putc(&w->text, ']');
+	if (t->of) {
+		put_dim(w, t->of);
+	}
+}
+
+/* Names tell what to launch it with; init and std what was before. */
+static bool
+tells(const struct ir_attr *a)
+{
+	return a->key != IR_ATTR_NAME && a->key != IR_ATTR_INIT &&
+	       a->key != IR_ATTR_STD && a->key != IR_ATTR_VAR &&
+	       a->key != IR_ATTR_STAGE;
+}
+
+static void
+put_attrs(struct canon *w, const struct ir_node *n)
+{
+	const struct ir_attr *a = w->c->m->attrs.at + n->attrs;
+	uint32_t i, k;
+
+	for (i = 0; i < n->nattrs; i++, a++) {
+		if (!tells(a)) {
+			continue;
+		}
+		buf_printf(&w->text, " %u=%lld,%a", a->key, (long long)a->i,
+			   a->num);
+		for (k = 0; k < a->ndims; k++) {
+			if (ir_attrs[a->key].kind == ATTR_AXES) {
+				buf_printf(&w->text, "a%u", a->dims[k]);
+			} else {
+				put_dim(w, a->dims[k]);
+			}
+		}
+		if (ir_attrs[a->key].kind == ATTR_WORD) {
+			buf_puts(&w->text, ir_text(w->c->m->ctx, a->text));
+		}
+	}
+}
+
+static void put_node(struct canon *w, node_id id);
+
+static bool
+is_input(const struct canon *w, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->x->inputs.n; i++) {
+		if (w->x->inputs.at[i].value == v) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What lies in memory is only a number; a view, or a constant, is not. */
+static void
+put_value(struct canon *w, value_id v)
+{
+	uint32_t i = place_of(w->values.at, w->values.n, v);
+	node_id maker = w->c->m->values.at[v].node;
+
+	if (i == w->values.n && maker && !is_input(w, v) &&
+	    ir_node(w->c->m, maker)->nresults == 1) {
+		put_node(w, maker);
+		i = place_of(w->values.at, w->values.n, v);
+	}
+	buf_printf(&w->text, " v%u", i);
+	if (i == w->values.n) {
+		VEC_PUSH(w->c->a, &w->values, v);
+		put_type(w, ir_type(w->c->m, v));
+	}
+}
+
+static void
+put_node(struct canon *w, node_id id)
+{
+	const struct ir_node *n = ir_node(w->c->m, id);
+	uint32_t i;
+
+	buf_putc(&w->text, '(');
+	for (i = 0; i < n->nargs; i++) {
+		put_value(w, ir_args(w->c->m, n)[i]);
+	}
+	buf_printf(&w->text, " %s", ir_ops[n->op].name);
+	put_attrs(w, n);
+	VEC_PUSH(w->c->a, &w->nodes, id);
+	for (i = 0; i < n->nresults; i++) {
+		VEC_PUSH(w->c->a, &w->values, n->result + i);
+		put_type(w, ir_type(w->c->m, n->result + i));
+	}
+	buf_putc(&w->text, ')');
+}
+
+static void
+write_down(struct cg_code *c, struct host_class *k, const struct kernel *x,
+	   struct canon *w)
+{
+	uint32_t i;
+
+	*w = (struct canon){ .c = c, .k = k, .x = x };
+	buf_init(&w->text, c->a);
+	buf_printf(&w->text, "%u %u", x->kind, x->ncopies);
+	for (i = 0; i < x->nodes.n; i++) {
+		buf_printf(&w->text, " n%u",
+			   place_of(w->nodes.at, w->nodes.n, x->nodes.at[i]));
+		if (place_of(w->nodes.at, w->nodes.n, x->nodes.at[i]) ==
+		    w->nodes.n) {
+			put_node(w, x->nodes.at[i]);
+		}
+	}
+	buf_puts(&w->text, " in");
+	for (i = 0; i < x->inputs.n; i++) {
+		put_value(w, x->inputs.at[i].value);
+	}
+	buf_puts(&w->text, " out");
+	for (i = 0; i < x->outputs.n; i++) {
+		put_value(w, x->outputs.at[i].value);
+	}
+	put_type(w, &x->shape);
+}
+
+static sym_t
+key_of(struct cg_code *c, struct canon *w)
+{
+	sym_t s = intern_str(&c->keys, buf_text(&w->text));
+
+	while (c->kernels.n <= s) {
+		VEC_PUSH(c->a, &c->kernels, NULL);
+	}
+	return s;
+}
+
+static void
+keep_rooms(struct cg_code *c, struct host_class *k,
+	   const struct cg_kernel *x)
+{
+	const uint32_t n[] = { x->operands.n, x->spreads.n, x->nums.n };
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		c->most[i] = n[i] > c->most[i] ? n[i] : c->most[i];
+	}
+	k->shared_bytes = x->shared_bytes > k->shared_bytes
+		? x->shared_bytes : k->shared_bytes;
+	k->own_bytes = x->own_bytes > k->own_bytes ? x->own_bytes
+						   : k->own_bytes;
+}
+
+static void
+keep_spreads(struct cg_code *c, const struct cg_kernel *x)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < x->spreads.n; i++) {
+		host_spread(c, x->spreads.at[i].size, x->spreads.at[i].cut);
+	}
+	for (i = 0; i < x->nums.n; i++) {
+		if (x->nums.at[i].kind == CG_AT) {
+			host_coordinate(c, x->nums.at[i].node);
+		}
+	}
+	for (i = 0; i < x->steps.n; i++) {
+		const struct cg_step *s = &x->steps.at[i];
+
+		if (!s->func && !s->ndims) {
+			host_spread(c, s->elems, 0);
+		}
+		for (k = 0; !s->func && k < s->ndims; k++) {
+			host_spread(c, s->from[k].size, s->from[k].cut);
+			host_spread(c, s->to[k].size, s->to[k].cut);
+		}
+	}
+}
+
+bool
+host_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x)
+{
+	const char *why = "this kernel is not compiled yet";
+	struct host_kernel *h;
+	struct canon w;
+	sym_t key;
+
+	write_down(c, k, x, &w);
+	key = key_of(c, &w);
+	if (c->kernels.at[key]) {
+		keep_rooms(c, k, &c->kernels.at[key]->k);
+		return true;
+	}
+	h = arena_alloc(c->a, sizeof *h);
+	k->cpu.nfuncs = c->nfuncs;
+	if (!cg_cpu_kernel(&k->cpu, x, &h->k, &why)) {
+		diag_error(&c->m->ctx->diags,
+			   ir_node(c->m, x->nodes.at[0])->span, "%s", why);
+		return false;
+	}
+	c->nfuncs = k->cpu.nfuncs;
+	h->values.at = w.values.at;
+	h->values.n = w.values.n;
+	h->nodes.at = w.nodes.at;
+	h->nodes.n = w.nodes.n;
+	c->kernels.at[key] = h;
+	keep_rooms(c, k, &h->k);
+	keep_spreads(c, &h->k);
+	return true;
+}
+
+void
+host_use(struct cg_code *c, struct host_class *k, const struct kernel *x,
+	 struct host_use *out)
+{
+	struct canon w;
+
+	write_down(c, k, x, &w);
+	out->kernel = c->kernels.at[key_of(c, &w)];
+	out->values.at = w.values.at;
+	out->values.n = w.values.n;
+	out->nodes.at = w.nodes.at;
+	out->nodes.n = w.nodes.n;
+}
+
+/* ---- as data ---- */
+
+static struct ll_value *
+steps_data(struct cg_code *c, const struct cg_kernel *k)
+{
+	size_t size = HOST_WORDS(struct rt_step);
+	struct ll_value **w = host_words(c, k->steps.n * size), **x = w;
+	uint32_t i;
+
+	for (i = 0; i < k->steps.n; i++, x += size) {
+		const struct cg_step *s = &k->steps.at[i];
+
+		HOST_SET(x, struct rt_step, items, ll_i64(c->ll, s->items));
+		if (s->func) {
+			HOST_SET(x, struct rt_step, run, s->func);
+			continue;
+		}
+		HOST_SET(x, struct rt_step, talk,
+			 host_step_talk(c, s, k->what));
+		HOST_SET(x, struct rt_step, in, ll_i64(c->ll, s->in));
+		HOST_SET(x, struct rt_step, out, ll_i64(c->ll, s->out));
+	}
+	return host_data(c, w, k->steps.n * size);
+}
+
+static struct ll_value *
+kernel_data(struct cg_code *c, const char *what, uint32_t nsteps,
+	    struct ll_value *steps, double flops, double bytes, double us)
+{
+	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_kernel));
+
+	HOST_SET(w, struct rt_kernel, what, ll_text(c->ll, what));
+	HOST_SET(w, struct rt_kernel, nsteps, ll_i64(c->ll, nsteps));
+	HOST_SET(w, struct rt_kernel, steps, steps);
+	HOST_SET(w, struct rt_kernel, flops, host_double(c, flops));
+	HOST_SET(w, struct rt_kernel, bytes, host_double(c, bytes));
+	HOST_SET(w, struct rt_kernel, us, host_double(c, us));
+	return host_data(c, w, HOST_WORDS(struct rt_kernel));
+}
+
+/* Columns are for a screen; here one blank will do. */
+static const char *
+what_of(struct cg_code *c, const struct kernel *x)
+{
+	struct buf wide, out;
+	const char *p;
+
+	buf_init(&wide, c->a);
+	buf_init(&out, c->a);
+	kernel_print(c->m, x, &wide);
+	for (p = buf_text(&wide); *p; p++) {
+		if (*p != ' ' || (p[1] && p[1] != ' ')) {
+			buf_putc(&out, *p);
+		}
+	}
+	return buf_text(&out);
+}
+
+struct ll_value *
+host_kernel_data(struct cg_code *c, struct host_kernel *h,
+		 const struct kernel *x)
+{
+	struct price_func f = { 0 };
+
+	if (!h->steps) {
+		h->steps = steps_data(c, &h->k);
+	}
+	price_kernel(&c->pricing, x, &f);
+	return kernel_data(c, what_of(c, x), h->k.steps.n, h->steps,
+			   x->flops, x->read_bytes + x->write_bytes,
+			   f.total_us);
+}
+
+struct ll_value *
+host_own_kernel(struct cg_code *c, const struct cg_kernel *k, double bytes)
+{
+	return kernel_data(c, k->what, k->steps.n, steps_data(c, k), 0, bytes,
+			   0);
+}

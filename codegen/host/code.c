@@ -1,0 +1,255 @@
+/*
+ * A plan from its rank programs to an object file: the kernels of all ranks,
+ * then, as soon as it is known what they need beside the arena, the rest.
+ */
+#include "codegen/host/host.h"
+
+static const struct span nowhere;
+
+/* ---- what is refused ---- */
+
+static bool
+is_routed(const struct cg_code *c, const struct ir_node *n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->nresults; i++) {
+		if (ir_type(c->m, n->result + i)->routed) {
+			return true;
+		}
+	}
+	return n->op == IR_DISPATCH || n->op == IR_COMBINE;
+}
+
+static bool
+can_do(struct cg_code *c, region_id id)
+{
+	const struct ir_region *r = &c->m->regions.at[id];
+	uint32_t i, k;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(c->m, r->nodes.at[i]);
+
+		if (is_routed(c, n)) {
+			diag_error(&c->m->ctx->diags, n->span, "rows that "
+				   "are routed between ranks (ep > 1) are "
+				   "not compiled yet; --pin ep=1");
+			return false;
+		}
+		for (k = 0; k < n->nresults; k++) {
+			enum ir_dtype t = (enum ir_dtype)ir_type(c->m,
+						n->result + k)->dtype;
+
+			if (host_elem(t) < 0) {
+				diag_error(&c->m->ctx->diags, n->span,
+					   "numbers of type %s are not "
+					   "compiled for a CPU",
+					   ir_dtypes[t].name);
+				return false;
+			}
+		}
+		if (n->region && !can_do(c, n->region)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- kernels ---- */
+
+static bool
+kernels_of(struct cg_code *c, struct host_class *k,
+	   const struct kernel_list *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *x = &l->at.at[i];
+		bool ok = x->body ? kernels_of(c, k, x->body)
+			: x->kind == KERNEL_COLLECTIVE ||
+			  host_kernel(c, k, x);
+
+		if (!ok) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+func_kernels(struct cg_code *c, struct host_class *k, func_id f)
+{
+	return !f || (can_do(c, c->m->funcs.at[f].body) &&
+		      kernels_of(c, k, c->all[f]->top));
+}
+
+static bool
+class_kernels(struct cg_code *c, struct host_class *k)
+{
+	uint32_t i, kind;
+
+	for (i = 0; i < c->r->nstages; i++) {
+		for (kind = 0; kind < SCHED_NKINDS; kind++) {
+			if (c->r->sched->rank_of[i] == k->pipe &&
+			    !func_kernels(c, k, c->r->of_stage[i][kind])) {
+				return false;
+			}
+		}
+	}
+	return func_kernels(c, k, c->r->update[k->pipe]);
+}
+
+static int64_t
+aligned(int64_t bytes)
+{
+	return (bytes + HOST_ALIGN - 1) / HOST_ALIGN * HOST_ALIGN;
+}
+
+static void
+round_rooms(struct cg_code *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->classes.n; i++) {
+		struct host_class *k = &c->classes.at[i];
+
+		k->shared_bytes = aligned(k->shared_bytes);
+		k->own_bytes = aligned(k->own_bytes);
+	}
+}
+
+static bool
+find_kernels(struct cg_code *c)
+{
+	uint32_t i;
+
+	if (!host_classes(c)) {
+		return false;
+	}
+	for (i = 0; i < c->classes.n; i++) {
+		if (!class_kernels(c, &c->classes.at[i])) {
+			return false;
+		}
+	}
+	round_rooms(c);
+	return true;
+}
+
+struct cg_code *
+cg_code_new(struct arena *a, const struct cg_input *in)
+{
+	struct cg_code *c = arena_alloc(a, sizeof *c);
+	static const struct price_traits plain;
+	const char *why = "?";
+
+	c->in = *in;
+	c->r = in->ranks;
+	c->m = in->ranks->m;
+	c->a = a;
+	c->pricing = (struct pricing){ .r = c->r, .m = c->m,
+				       .t = in->target, .traits = &plain };
+	c->ll = ll_new(a, in->cpu, &why);
+	if (!c->ll) {
+		diag_error(&c->m->ctx->diags, nowhere, "%s", why);
+		return NULL;
+	}
+	intern_init(&c->keys, a);
+	c->all = kernels_all(c->m, a);
+	if (!find_kernels(c)) {
+		cg_code_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+int64_t
+cg_code_reserve(const struct cg_code *c)
+{
+	int64_t most = 0;
+	uint32_t i;
+
+	for (i = 0; i < c->classes.n; i++) {
+		const struct host_class *k = &c->classes.at[i];
+		int64_t bytes = k->shared_bytes +
+				k->own_bytes * HOST_WORKERS + HOST_ALIGN;
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+/* ---- the rest ---- */
+
+static void
+place_rooms(struct cg_code *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->classes.n; i++) {
+		struct host_class *k = &c->classes.at[i];
+		const struct memory_rank *x = &c->mem.rank[k->pipe];
+
+		/* a CPU's own memory is the host's */
+		k->arena_bytes = x->total + x->host;
+		k->work_offset = k->arena_bytes - x->reserve;
+		k->watch_offset = k->work_offset + k->shared_bytes +
+				  k->own_bytes * HOST_WORKERS;
+	}
+}
+
+bool
+cg_code_finish(struct cg_code *c, int64_t reserve,
+	       const struct cg_facts *facts)
+{
+	struct diags *d = &c->m->ctx->diags;
+	const char *why = "?";
+
+	if (reserve < cg_code_reserve(c)) {
+		die("rooms of %lld bytes in %lld",
+		    (long long)cg_code_reserve(c), (long long)reserve);
+	}
+	if (!memory_plan(c->r, c->all, reserve, c->a, &c->mem, &why)) {
+		diag_error(d, nowhere, "these programs have no place: %s",
+			   why);
+		return false;
+	}
+	place_rooms(c);
+	host_find_shares(c);
+	host_spread_data(c);
+	host_tensors(c);
+	if (!host_program(c, facts)) {
+		return false;
+	}
+	if (!ll_verify(c->ll, &why)) {
+		die("LLVM refuses what was made for it: %s", why);
+	}
+	if (!ll_optimize(c->ll, &why)) {
+		diag_error(d, nowhere, "LLVM: %s", why);
+		return false;
+	}
+	return true;
+}
+
+void
+cg_code_text(struct cg_code *c, struct buf *out)
+{
+	ll_print(c->ll, out);
+}
+
+bool
+cg_code_object(struct cg_code *c, struct buf *out)
+{
+	const char *why = "?";
+
+	if (!ll_object(c->ll, out, &why)) {
+		diag_error(&c->m->ctx->diags, nowhere, "LLVM: %s", why);
+		return false;
+	}
+	return true;
+}
+
+void
+cg_code_free(struct cg_code *c)
+{
+	ll_free(c->ll);
+}

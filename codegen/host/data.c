@@ -1,0 +1,63 @@
+/*
+ * Structs of abi.h as words: members are set by name, so that a new one is 0
+ * until somebody fills it.
+ */
+#include "codegen/host/host.h"
+
+struct ll_value **
+host_words(struct cg_code *c, size_t n)
+{
+	struct ll_value **w = arena_alloc(c->a, (n + 1) * sizeof *w);
+	struct ll_value *zero = ll_i64(c->ll, 0);
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		w[i] = zero;
+	}
+	return w;
+}
+
+struct ll_value *
+host_data(struct cg_code *c, struct ll_value *const *words, size_t n)
+{
+	return n ? ll_data(c->ll, NULL, words, (uint32_t)n) : ll_null(c->ll);
+}
+
+struct ll_value *
+host_double(struct cg_code *c, double v)
+{
+	return ll_num(c->ll, ll_type(LL_F64, 1), v);
+}
+
+int
+host_elem(enum ir_dtype t)
+{
+	switch (t) {
+	case IR_F64:
+		return RT_ELEM_F64;
+	case IR_F32:
+	case IR_TF32:
+		return RT_ELEM_F32;
+	case IR_BF16:
+		return RT_ELEM_BF16;
+	case IR_F16:
+		return RT_ELEM_F16;
+	case IR_IDX:
+		return RT_ELEM_I32;
+	default:
+		return -1;
+	}
+}
+
+int64_t
+host_bytes(const struct host_class *k, value_id v)
+{
+	const struct ir_type *t = ir_type(k->cpu.m, v);
+	int64_t n = ir_dtypes[t->dtype].bits / 8;
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		n *= cg_cpu_local(&k->cpu, t->dims[i], t->cut[i]);
+	}
+	return n;
+}

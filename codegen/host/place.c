@@ -1,0 +1,314 @@
+/*
+ * Where things lie in the scope at hand: memory_where, asked for each trip
+ * and microbatch, and fitted.
+ */
+#include "codegen/host/host.h"
+
+#include <string.h>
+
+/* ---- sampling ---- */
+
+struct samples {
+	struct host_func *f;
+	host_sampler *fn;
+	void *user;
+	const struct host_scope *scope[HOST_MAX_VARS];	/* outermost first */
+	uint32_t nscopes, times;
+	struct memory_run run;
+	int64_t *at;
+	uint64_t n;
+};
+
+static void
+sample_time(struct samples *s, const struct memory_trips *at)
+{
+	const struct host_func *f = s->f;
+	uint32_t i;
+
+	for (i = 0; i < s->times; i++) {
+		s->run.microbatch = i;
+		s->run.turn[0] = f->turn[0] ? f->turn[0][i] : 0;
+		s->run.turn[1] = f->turn[1] ? f->turn[1][i] : 0;
+		s->at[s->n++] = s->fn(s->user, &s->run, at);
+	}
+}
+
+static void
+sample_trips(struct samples *s, uint32_t depth,
+	     const struct memory_trips *outer)
+{
+	struct memory_trips at = { NULL, 0, outer };
+
+	if (depth == s->nscopes) {
+		sample_time(s, outer);
+		return;
+	}
+	at.repeat = s->scope[depth]->repeat;
+	for (; at.trip < s->scope[depth]->count; at.trip++) {
+		sample_trips(s, depth + 1, &at);
+	}
+}
+
+/* All samples, the microbatch fastest; counts as host_fit wants them. */
+static void
+sample_all(struct host_func *f, host_sampler *fn, void *user,
+	   struct samples *s, uint32_t counts[HOST_MAX_VARS])
+{
+	const struct host_scope *x;
+	uint64_t total;
+	uint32_t i;
+
+	*s = (struct samples){ .f = f, .fn = fn, .user = user,
+			       .run = f->run };
+	for (x = f->scope; x; x = x->outer) {
+		s->nscopes++;
+	}
+	if (s->nscopes + 1 > HOST_MAX_VARS) {
+		die("repeats %u deep", s->nscopes);
+	}
+	for (x = f->scope, i = s->nscopes; x; x = x->outer) {
+		s->scope[--i] = x;
+	}
+	s->times = f->run.stage == UINT32_MAX ? 1 : f->c->r->nmicrobatches;
+	total = counts[s->nscopes] = s->times;
+	for (i = 0; i < s->nscopes; i++) {
+		counts[i] = s->scope[i]->count;
+		total *= counts[i];
+	}
+	s->at = arena_alloc(f->c->a, total * sizeof *s->at);
+	sample_trips(s, 0, NULL);
+}
+
+void
+host_sample(struct host_func *f, host_sampler *fn, void *user,
+	    struct host_fit *out)
+{
+	uint32_t counts[HOST_MAX_VARS];
+	struct samples s;
+
+	sample_all(f, fn, user, &s, counts);
+	host_fit(f->c->a, counts, s.nscopes + 1, s.at, out);
+}
+
+struct ll_value *
+host_sampled(struct host_func *f, host_sampler *fn, void *user)
+{
+	struct ll_value *at[HOST_MAX_VARS];
+	const struct host_scope *x;
+	struct host_fit fit;
+	uint32_t i;
+
+	host_sample(f, fn, user, &fit);
+	i = fit.n - 1;
+	at[i] = f->microbatch;
+	for (x = f->scope; x; x = x->outer) {
+		at[--i] = x->i;
+	}
+	return host_fit_value(f->c->ll, &fit, at);
+}
+
+/* ---- values and buffers ---- */
+
+static int64_t
+where(void *user, const struct memory_run *run, const struct memory_trips *at)
+{
+	const value_id *v = user;
+	struct memory_spot spot;
+
+	if (!memory_where(run, *v, at, &spot)) {
+		die("value %u has no place", *v);
+	}
+	return spot.offset;
+}
+
+static int64_t
+item(void *user, const struct memory_run *run, const struct memory_trips *at)
+{
+	const uint32_t *buffer = user;
+
+	return memory_item(run, *buffer, at).offset;
+}
+
+static struct ll_value *
+in_arena(struct host_func *f, struct ll_value *offset)
+{
+	return ll_plus(f->c->ll, f->arena, offset);
+}
+
+struct ll_value *
+host_where(struct host_func *f, value_id v)
+{
+	return in_arena(f, host_sampled(f, where, &v));
+}
+
+struct ll_value *
+host_item(struct host_func *f, uint32_t buffer)
+{
+	return in_arena(f, host_sampled(f, item, &buffer));
+}
+
+/* ---- views that talks take ---- */
+
+static int64_t
+inner_bytes(const struct host_func *f, const struct ir_type *t)
+{
+	int64_t n = ir_dtypes[t->dtype].bits / 8;
+	uint32_t i;
+
+	for (i = 1; i < t->ndims; i++) {
+		n *= cg_cpu_local(&f->k->cpu, t->dims[i], t->cut[i]);
+	}
+	return n;
+}
+
+/* The first position of this rank's piece of the outermost dim. */
+static struct ll_value *
+first_position(struct host_func *f, const struct ir_type *t)
+{
+	return host_first(f, host_spread(f->c, ir_dim_size(f->c->m,
+					 t->dims[0]), t->cut[0]));
+}
+
+/* A piece of what is here: it begins where the rank's positions do. */
+static struct ll_value *
+piece(struct host_func *f, const struct ir_type *in,
+      const struct ir_type *out, struct ll_value *at)
+{
+	struct ll *l = f->c->ll;
+	struct ll_value *by;
+
+	if (in->ndims == 0 || in->cut[0] == out->cut[0]) {
+		return at;
+	}
+	by = ll_bin(l, LL_SUB, first_position(f, out), first_position(f, in));
+	return ll_plus(l, at, ll_bin(l, LL_MUL, by,
+				     ll_i64(l, inner_bytes(f, in))));
+}
+
+struct ll_value *
+host_view(struct host_func *f, value_id v, value_id base)
+{
+	const struct ir_module *m = f->c->m;
+	const struct ir_node *n = ir_node(m, m->values.at[v].node);
+	const struct ir_type *in;
+	struct ll_value *at;
+
+	if (v == base) {
+		return host_where(f, base);
+	}
+	if (!m->values.at[v].node || n->nargs != 1) {
+		die("value %u is no view of %u", v, base);
+	}
+	at = host_view(f, ir_args(m, n)[0], base);
+	in = ir_type(m, ir_args(m, n)[0]);
+	if (ir_is(n->op, IRF_CONVERTS)) {
+		return piece(f, in, ir_type(m, v), at);
+	}
+	/* along the outermost dim, or not at all */
+	return ll_plus_n(f->c->ll, at, inner_bytes(f, in) *
+			 ir_attr_int(m, n, IR_ATTR_AT, 0));
+}
+
+/* ---- names ---- */
+
+static int64_t
+variable(const struct ir_module *m, const struct memory_trips *at)
+{
+	int64_t i = ir_attr(m, at->repeat, IR_ATTR_REVERSE)
+		? ir_attr_int(m, at->repeat, IR_ATTR_COUNT, 1) - 1 - at->trip
+		: at->trip;
+
+	return ir_attr_int(m, at->repeat, IR_ATTR_START, 0) + i;
+}
+
+/* The innermost repeat of that variable. */
+static const struct memory_trips *
+trip_of(const struct ir_module *m, const char *word, size_t n,
+	const struct memory_trips *at)
+{
+	for (; at; at = at->outer) {
+		const struct ir_attr *a = ir_attr(m, at->repeat, IR_ATTR_VAR);
+		const char *var = a ? ir_text(m->ctx, a->text) : "";
+
+		if (strlen(var) == n && memcmp(var, word, n) == 0) {
+			break;
+		}
+	}
+	return at;
+}
+
+const char *
+host_name(struct arena *a, struct ir_module *m, sym_t name,
+	  const struct memory_trips *at)
+{
+	const char *p = ir_text(m->ctx, name);
+	struct buf b;
+
+	buf_init(&b, a);
+	while (*p) {
+		const char *close = *p == '{' ? strchr(p, '}') : NULL;
+		const struct memory_trips *t = close
+			? trip_of(m, p + 1, (size_t)(close - p) - 1, at)
+			: NULL;
+
+		if (t) {
+			buf_printf(&b, "%lld", (long long)variable(m, t));
+			p = close + 1;
+		} else {
+			buf_putc(&b, *p++);
+		}
+	}
+	return buf_text(&b);
+}
+
+/* ---- what repeats carry ---- */
+
+struct handing {
+	uint32_t carry;
+	value_id v;
+	bool first;	/* into the first trip; else behind each */
+};
+
+/* Where it has to be. */
+static int64_t
+handed_to(const struct handing *h, const struct memory_run *run,
+	  const struct memory_trips *at)
+{
+	struct memory_spot spot;
+
+	if (!memory_carried(run, h->carry, h->first ? 0 : at->trip + 1,
+			    h->first ? at : at->outer, &spot)) {
+		die("carried to no place");
+	}
+	return spot.offset;
+}
+
+static int64_t
+hand_to(void *user, const struct memory_run *run,
+	const struct memory_trips *at)
+{
+	return handed_to(user, run, at);
+}
+
+static int64_t
+is_elsewhere(void *user, const struct memory_run *run,
+	     const struct memory_trips *at)
+{
+	struct handing *h = user;
+
+	return handed_to(h, run, at) != where(&h->v, run, at);
+}
+
+void
+host_hand_on(struct host_func *f, uint32_t carry, bool first, value_id v)
+{
+	struct handing h = { carry, v, first };
+	int64_t bytes = host_bytes(f->k, v);
+	struct host_fit copies;
+
+	host_sample(f, is_elsewhere, &h, &copies);
+	if (bytes && (copies.base || !host_fit_constant(&copies))) {
+		host_copy(f, host_where(f, v), in_arena(f,
+			  host_sampled(f, hand_to, &h)), bytes);
+	}
+}

@@ -1,0 +1,293 @@
+/*
+ * What a program takes from outside and what it returns, what is to be zero
+ * before a step, and what is worth a log.
+ */
+#include "codegen/host/host.h"
+
+#include <string.h>
+
+/* ---- inputs ---- */
+
+static const char *
+name_of(const struct cg_code *c, const struct ir_node *n)
+{
+	return ir_text(c->m->ctx, ir_attr(c->m, n, IR_ATTR_NAME)->text);
+}
+
+static void
+find_inputs(const struct cg_code *c, region_id id, struct host_inputs *out)
+{
+	const struct ir_region *r = &c->m->regions.at[id];
+	uint32_t i, k;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(c->m, r->nodes.at[i]);
+		struct host_input x = { .node = r->nodes.at[i] };
+
+		if (n->region) {
+			find_inputs(c, n->region, out);
+		}
+		/* the runtime counts steps itself */
+		if (n->op != IR_INPUT || strcmp(name_of(c, n), "step") == 0) {
+			continue;
+		}
+		x.name = ir_attr(c->m, n, IR_ATTR_NAME)->text;
+		for (k = 0; k < out->at.n && out->at.at[k].name != x.name;
+		     k++) {
+		}
+		if (k == out->at.n) {
+			VEC_PUSH(c->a, &out->at, x);
+		}
+	}
+}
+
+void
+host_inputs(const struct cg_code *c, uint32_t pipe, struct host_inputs *out)
+{
+	const struct ranks *r = c->r;
+	uint32_t i, k;
+
+	memset(out, 0, sizeof *out);
+	for (i = 0; i < r->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			func_id f = r->of_stage[i][k];
+
+			if (f && r->sched->rank_of[i] == pipe) {
+				find_inputs(c, c->m->funcs.at[f].body, out);
+			}
+		}
+	}
+}
+
+/* ---- ports ---- */
+
+static void
+put_port(struct cg_code *c, const char *name, const struct ir_type *t,
+	 int64_t offset, int64_t apart, struct ll_value **w)
+{
+	struct ll_value **names = host_words(c, t->ndims);
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		names[i] = ll_text(c->ll, ir_dim_name(c->m, t->dims[i]));
+	}
+	HOST_SET(w, struct rt_port, name, ll_text(c->ll, name));
+	HOST_SET(w, struct rt_port, elem,
+		 ll_i64(c->ll, host_elem((enum ir_dtype)t->dtype)));
+	HOST_SET(w, struct rt_port, offset, ll_i64(c->ll, offset));
+	HOST_SET(w, struct rt_port, apart, ll_i64(c->ll, apart));
+	HOST_SET(w, struct rt_port, below, ll_i64(c->ll, t->of ?
+		 ir_dim_size(c->m, t->of) : 0));
+	HOST_SET(w, struct rt_port, ndims, ll_i64(c->ll, t->ndims));
+	HOST_SET(w, struct rt_port, names, host_data(c, names, t->ndims));
+	HOST_SET(w, struct rt_port, dims, host_spreads_of(c, t));
+	HOST_SET(w, struct rt_port, sum, ll_i64(c->ll, (int64_t)t->sum << 1));
+}
+
+static void
+put_inputs(struct cg_code *c, const struct host_class *k,
+	   struct ll_value **program)
+{
+	size_t size = HOST_WORDS(struct rt_port);
+	struct host_inputs in;
+	struct ll_value **w;
+	uint32_t i;
+
+	host_inputs(c, k->pipe, &in);
+	w = host_words(c, in.at.n * size);
+	for (i = 0; i < in.at.n; i++) {
+		const struct ir_node *n = ir_node(c->m, in.at.at[i].node);
+		const struct memory_buffer *b = &c->mem.buffers.at[
+			c->mem.tensor[in.at.at[i].node] - 1];
+
+		put_port(c, name_of(c, n), ir_type(c->m, n->result),
+			 b->offset, b->copies > 1 ? b->apart : 0,
+			 w + i * size);
+	}
+	HOST_SET(program, struct rt_program, ninputs,
+		 ll_i64(c->ll, in.at.n));
+	HOST_SET(program, struct rt_program, inputs,
+		 host_data(c, w, in.at.n * size));
+}
+
+/* Buffers of what a function returns stand in the order of that. */
+static void
+put_results(struct cg_code *c, const struct host_class *k,
+	    struct ll_value **program)
+{
+	uint32_t stage = c->r->nstages - 1, i, n = 0;
+	func_id f = c->r->of_stage[stage][SCHED_F];
+	size_t size = HOST_WORDS(struct rt_port);
+	const struct ir_region *r =
+		&c->m->regions.at[c->m->funcs.at[f].body];
+	struct ll_value **w = host_words(c, r->results.n * size);
+
+	for (i = 0; i < c->mem.buffers.n && n < r->results.n; i++) {
+		const struct memory_buffer *b = &c->mem.buffers.at[i];
+		sym_t hint;
+
+		if (b->func != f || b->kind != MEMORY_OTHER ||
+		    b->pipe != k->pipe) {
+			continue;
+		}
+		hint = c->m->values.at[b->value].hint;
+		put_port(c, hint ? ir_text(c->m->ctx, hint) : "result",
+			 ir_type(c->m, b->value), b->offset,
+			 b->copies > 1 ? b->apart : 0, w + n++ * size);
+	}
+	HOST_SET(program, struct rt_program, nresults, ll_i64(c->ll, n));
+	HOST_SET(program, struct rt_program, results,
+		 host_data(c, w, n * size));
+}
+
+/* ---- logits ---- */
+
+static int64_t
+where(void *user, const struct memory_run *run, const struct memory_trips *at)
+{
+	const value_id *v = user;
+	struct memory_spot spot;
+
+	memory_where(run, *v, at, &spot);
+	return spot.offset;
+}
+
+/* What labels are compared with, if it is kept until backward. */
+static value_id
+find_logits(const struct cg_code *c, region_id id)
+{
+	const struct ir_region *r = &c->m->regions.at[id];
+	value_id v = 0;
+	uint32_t i, b;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(c->m, r->nodes.at[i]);
+
+		v = n->op == IR_CROSS_ENTROPY ? ir_args(c->m, n)[0] : v;
+	}
+	/* through a change of its type, say */
+	while (v && !c->mem.value[v].buffer) {
+		const struct ir_node *n = ir_node(c->m,
+						  c->m->values.at[v].node);
+
+		v = n->nargs == 1 && ir_is(n->op, IRF_MAP)
+			? ir_args(c->m, n)[0] : 0;
+	}
+	b = v ? c->mem.value[v].buffer : 0;
+	return b && c->mem.buffers.at[b - 1].kind == MEMORY_SAVES ? v : 0;
+}
+
+static void
+put_logits(struct cg_code *c, const struct host_class *k,
+	   struct ll_value **program)
+{
+	uint32_t stage = c->r->nstages - 1;
+	func_id id = c->r->of_stage[stage][SCHED_F];
+	struct host_func f = { .c = c, .kind = SCHED_F };
+	value_id v = find_logits(c, c->m->funcs.at[id].body);
+	struct ll_value **w;
+	struct host_fit fit;
+
+	if (!v) {
+		return;
+	}
+	f.k = (struct host_class *)k;
+	f.run = (struct memory_run){ .m = c->m, .mem = &c->mem,
+				     .stage = stage };
+	host_turns(&f);
+	host_sample(&f, where, &v, &fit);
+	if (fit.all || fit.by[0].table) {	/* slots in no order */
+		return;
+	}
+	w = host_words(c, HOST_WORDS(struct rt_port));
+	put_port(c, "logits", ir_type(c->m, v), fit.base, fit.by[0].stride,
+		 w);
+	HOST_SET(program, struct rt_program, logits,
+		 host_data(c, w, HOST_WORDS(struct rt_port)));
+}
+
+/* ---- sums ---- */
+
+/* Buffers that functions add to. */
+static bool *
+find_sums(const struct cg_code *c)
+{
+	bool *is_sum = arena_alloc(c->a, c->mem.buffers.n + 1);
+	node_id id;
+
+	for (id = 1; id < c->m->nodes.n; id++) {
+		enum ir_op op = (enum ir_op)ir_node(c->m, id)->op;
+
+		if (c->mem.tensor[id] &&
+		    (op == IR_ACCUMULATE || op == IR_GRADIENT)) {
+			is_sum[c->mem.tensor[id] - 1] = true;
+		}
+	}
+	return is_sum;
+}
+
+static void
+put_zero(struct cg_code *c, const struct host_class *k,
+	 struct ll_value **program)
+{
+	size_t size = HOST_WORDS(struct rt_range);
+	bool *is_sum = find_sums(c);
+	VEC(struct rt_range) all = { 0 };
+	struct ll_value **w;
+	uint32_t i;
+
+	for (i = 0; i < c->mem.buffers.n; i++) {
+		const struct memory_buffer *b = &c->mem.buffers.at[i];
+		struct rt_range x = { b->offset,
+				      b->bytes * b->trips * b->copies };
+
+		if (!is_sum[i] || b->pipe != k->pipe) {
+			continue;
+		}
+		if (all.n && all.at[all.n - 1].offset +
+			     all.at[all.n - 1].bytes == x.offset) {
+			all.at[all.n - 1].bytes += x.bytes;
+		} else {
+			VEC_PUSH(c->a, &all, x);
+		}
+	}
+	w = host_words(c, all.n * size);
+	for (i = 0; i < all.n; i++) {
+		w[i * size] = ll_i64(c->ll, all.at[i].offset);
+		w[i * size + 1] = ll_i64(c->ll, all.at[i].bytes);
+	}
+	HOST_SET(program, struct rt_program, nzero, ll_i64(c->ll, all.n));
+	HOST_SET(program, struct rt_program, zero,
+		 host_data(c, w, all.n * size));
+}
+
+static void
+put_watch(struct cg_code *c, const struct host_class *k,
+	  struct ll_value **program)
+{
+	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_watch));
+
+	if (!k->watches) {
+		return;
+	}
+	HOST_SET(w, struct rt_watch, name, ll_text(c->ll, "gradient_norm"));
+	HOST_SET(w, struct rt_watch, elem, ll_i64(c->ll, RT_ELEM_F32));
+	HOST_SET(w, struct rt_watch, offset,
+		 ll_i64(c->ll, k->watch_offset));
+	HOST_SET(program, struct rt_program, nwatch, ll_i64(c->ll, 1));
+	HOST_SET(program, struct rt_program, watch,
+		 host_data(c, w, HOST_WORDS(struct rt_watch)));
+}
+
+void
+host_ports(struct cg_code *c, const struct host_class *k,
+	   struct ll_value **program)
+{
+	put_inputs(c, k, program);
+	if (c->r->sched->rank_of[c->r->nstages - 1] == k->pipe) {
+		put_results(c, k, program);
+		put_logits(c, k, program);
+	}
+	put_zero(c, k, program);
+	put_watch(c, k, program);
+}

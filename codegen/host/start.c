@@ -1,0 +1,420 @@
+/*
+ * Numbers that are drawn: weights as a new run has them, and inputs without
+ * data.  Each element is that of its place in the whole tensor, so that all
+ * plans start alike, and as the interpreter does.
+ */
+#include "codegen/host/host.h"
+
+#include <string.h>
+
+#define LANES 8
+#define ITEM 16384		/* elements that a worker fills at once */
+
+/* What fills a tensor. */
+struct fill {
+	struct ir_type type;
+	uint32_t stacked;	/* dims that are in its name */
+	char how;		/* 'n'ormal, '0', '1', 'b'elow */
+	double std;
+	int64_t below;
+	int64_t more, shift;	/* elements between rows, and before them */
+};
+
+/* A step being emitted; a row is all along the last dim. */
+struct filler {
+	struct cg_code *c;
+	const struct fill *x;
+	struct ll *l;
+	struct ll_value *func, *at, *table, *pieces, *seed;
+	uint32_t nouter;	/* dims around a row */
+	int64_t row, nrows;
+	int64_t local[IR_MAX_DIMS], whole[IR_MAX_DIMS];
+};
+
+static enum ll_base
+base_of(enum ir_dtype t)
+{
+	switch (host_elem(t)) {
+	case RT_ELEM_F64:
+		return LL_F64;
+	case RT_ELEM_BF16:
+		return LL_BF16;
+	case RT_ELEM_F16:
+		return LL_F16;
+	case RT_ELEM_I32:
+		return LL_I32;
+	default:
+		return LL_F32;
+	}
+}
+
+static struct ll_value *
+word(struct ll *l, struct ll_value *at, int64_t i, enum ll_base base)
+{
+	return ll_load(l, ll_type(base, 1), ll_plus_n(l, at, 8 * i));
+}
+
+/* `i64 place(pieces, i)`: the position in place i. */
+static struct ll_value *
+place_func(struct cg_code *c)
+{
+	const struct ll_type i64 = ll_type(LL_I64, 1);
+	const struct ll_type params[] = { ll_type(LL_PTR, 1), i64 };
+	struct ll_value *f = ll_func(c->ll, "place", i64, params, 2, false);
+	struct ll_value *p = ll_param(c->ll, f, 0), *i, *start, *count;
+	struct ll_block *yes, *no;
+	struct ll *l = c->ll;
+	struct ll_loop k;
+
+	i = ll_param(l, f, 1);
+	ll_loop(l, &k, ll_i64(l, 0), word(l, p, 0, LL_I64), 1, &i, 1);
+	start = ll_plus(l, p, ll_bin(l, LL_MUL, k.i, ll_i64(l, 16)));
+	count = word(l, start, 3, LL_I64);
+	start = word(l, start, 2, LL_I64);
+	yes = ll_block(l, f, "here");
+	no = ll_block(l, f, "behind");
+	ll_branch(l, ll_test(l, LL_LT, k.at[0], count), yes, no);
+	ll_at(l, yes);
+	ll_return(l, ll_bin(l, LL_ADD, start, k.at[0]));
+	ll_at(l, no);
+	i = ll_bin(l, LL_SUB, k.at[0], count);
+	ll_loop_end(l, &k, &i);
+	ll_return(l, ll_i64(l, 0));
+	return f;
+}
+
+/* One vector of the row's numbers; `index` of the first. */
+static struct ll_value *
+numbers(struct filler *f, struct ll_value *key, struct ll_value *index)
+{
+	const struct ll_type i64 = ll_type(LL_I64, LANES);
+	const struct ll_type f64 = ll_type(LL_F64, LANES);
+	enum ll_base base = base_of((enum ir_dtype)f->x->type.dtype);
+	struct ll *l = f->l;
+	struct ll_value *at;
+
+	if (f->x->how == '0' || f->x->how == '1') {
+		return ll_cast(l, ll_num(l, ll_type(LL_F32, LANES),
+					 f->x->how - '0'), base);
+	}
+	at = ll_bin(l, LL_ADD, ll_splat(l, index, LANES), ll_iota(l, i64));
+	if (f->x->how == 'b') {
+		return ll_cast(l, cg_rng_below(l, key, at, f->x->below),
+			       base);
+	}
+	at = cg_rng_normal(l, key, at);
+	return ll_cast(l, ll_bin(l, LL_MUL, at, ll_num(l, f64, f->x->std)),
+		       base);
+}
+
+/* `count` elements at `to`, whose first is element `index`. */
+static void
+fill_run(struct filler *f, struct ll_value *to, struct ll_value *key,
+	 struct ll_value *index, struct ll_value *count)
+{
+	int64_t bytes = ir_dtypes[f->x->type.dtype].bits / 8;
+	struct ll_value *left, *at, *v;
+	struct ll *l = f->l;
+	struct ll_loop k;
+
+	ll_loop(l, &k, ll_i64(l, 0), count, LANES, NULL, 0);
+	left = ll_bin(l, LL_SUB, count, k.i);
+	at = ll_plus(l, to, ll_bin(l, LL_MUL, k.i, ll_i64(l, bytes)));
+	v = numbers(f, key, ll_bin(l, LL_ADD, index, k.i));
+	if (bytes == 2) {	/* LLVM has no stores of some of them */
+		v = ll_bits(l, v, ll_type(LL_I16, LANES));
+	}
+	ll_store_if(l, v, at, ll_mask(l, left, LANES));
+	ll_loop_end(l, &k, NULL);
+}
+
+/* Pieces of the last dim, one behind the other. */
+static void
+fill_row(struct filler *f, struct ll_value *to, struct ll_value *key,
+	 struct ll_value *index)
+{
+	int64_t bytes = ir_dtypes[f->x->type.dtype].bits / 8;
+	struct ll_value *p, *at, *start, *count;
+	struct ll *l = f->l;
+	struct ll_loop k;
+
+	if (f->nouter == f->x->type.ndims) {
+		fill_run(f, to, key, index, ll_i64(l, 1));
+		return;
+	}
+	p = word(l, f->pieces, f->nouter, LL_PTR);
+	ll_loop(l, &k, ll_i64(l, 0), word(l, p, 0, LL_I64), 1, &to, 1);
+	at = ll_plus(l, p, ll_bin(l, LL_MUL, k.i, ll_i64(l, 16)));
+	start = word(l, at, 2, LL_I64);
+	count = word(l, at, 3, LL_I64);
+	fill_run(f, k.at[0], key, ll_bin(l, LL_ADD, index, start), count);
+	to = ll_plus(l, k.at[0], ll_bin(l, LL_MUL, count, ll_i64(l, bytes)));
+	ll_loop_end(l, &k, &to);
+}
+
+/* Which stored tensor a row is of, and its first element's index there. */
+static void
+find_row(struct filler *f, struct ll_value *row, struct ll_value **slice,
+	 struct ll_value **index)
+{
+	bool inner = f->nouter < f->x->type.ndims;
+	int64_t step = inner ? f->whole[f->nouter] + f->x->more : 1, many = 1;
+	struct ll *l = f->l;
+	uint32_t i;
+
+	*slice = ll_i64(l, 0);
+	*index = ll_i64(l, f->x->shift);
+	for (i = f->nouter; i-- > 0; ) {
+		struct ll_value *n = ll_i64(l, f->local[i]), *at, **to;
+		struct ll_value *args[] = { word(l, f->pieces, i, LL_PTR),
+					    ll_bin(l, LL_REM, row, n) };
+		int64_t *by = i < f->x->stacked ? &many : &step;
+
+		row = ll_bin(l, LL_DIV, row, n);
+		at = ll_call(l, f->c->place, args, 2);
+		to = i < f->x->stacked ? slice : index;
+		*to = ll_bin(l, LL_ADD, *to,
+			     ll_bin(l, LL_MUL, at, ll_i64(l, *by)));
+		*by *= f->whole[i];
+	}
+}
+
+static void
+fill_rows(struct filler *f, struct ll_value *from, struct ll_value *to)
+{
+	int64_t bytes = ir_dtypes[f->x->type.dtype].bits / 8;
+	struct ll_value *slice, *index, *key, *at;
+	struct ll *l = f->l;
+	struct ll_loop k;
+
+	ll_loop(l, &k, from, to, 1, NULL, 0);
+	find_row(f, k.i, &slice, &index);
+	at = ll_plus(l, f->table, ll_bin(l, LL_MUL, slice, ll_i64(l, 8)));
+	key = cg_rng_key(l, ll_load(l, ll_type(LL_I64, 1), at), f->seed);
+	at = ll_plus(l, f->at, ll_bin(l, LL_MUL, k.i,
+				      ll_i64(l, f->row * bytes)));
+	fill_row(f, at, key, index);
+	ll_loop_end(l, &k, NULL);
+}
+
+static void
+measure(struct filler *f, const struct host_class *k)
+{
+	const struct ir_type *t = &f->x->type;
+	uint32_t i;
+
+	f->nouter = f->x->stacked < t->ndims ? t->ndims - 1u : t->ndims;
+	f->nrows = 1;
+	f->row = 1;
+	for (i = 0; i < t->ndims; i++) {
+		f->local[i] = cg_cpu_local(&k->cpu, t->dims[i], t->cut[i]);
+		f->whole[i] = ir_dim_size(f->c->m, t->dims[i]);
+		*(i < f->nouter ? &f->nrows : &f->row) *= f->local[i];
+	}
+}
+
+static struct ll_value *
+fill_step(struct filler *f, int64_t rows)
+{
+	const struct ll_type ptr = ll_type(LL_PTR, 1), i64 = ll_type(LL_I64, 1);
+	const struct ll_type params[] = { ptr, ptr, i64, i64 };
+	struct ll_value *call, *at, *lo, *hi, *most;
+	struct ll *l = f->l;
+
+	f->func = ll_func(l, "fill", ll_type(LL_VOID, 1), params, 4, false);
+	call = ll_param(l, f->func, 0);
+	at = word(l, call, offsetof(struct rt_call, at) / 8, LL_PTR);
+	f->at = word(l, at, 0, LL_PTR);
+	f->table = word(l, at, 1, LL_PTR);
+	f->pieces = word(l, call, offsetof(struct rt_call, pieces) / 8,
+			 LL_PTR);
+	at = word(l, call, offsetof(struct rt_call, num) / 8, LL_PTR);
+	f->seed = word(l, at, 0, LL_I64);
+	most = ll_i64(l, f->nrows);
+	lo = ll_bin(l, LL_MUL, ll_param(l, f->func, 2), ll_i64(l, rows));
+	hi = ll_bin(l, LL_MUL, ll_param(l, f->func, 3), ll_i64(l, rows));
+	hi = ll_select(l, ll_test(l, LL_LT, hi, most), hi, most);
+	fill_rows(f, lo, hi);
+	ll_return(l, NULL);
+	return f->func;
+}
+
+/* The kernel; those alike are one. */
+static struct ll_value *
+fill_kernel(struct host_func *h, const struct fill *x)
+{
+	struct cg_code *c = h->c;
+	struct filler f = { .c = c, .x = x, .l = c->ll };
+	struct ll_block *here = ll_here(c->ll);
+	struct cg_kernel k = { 0 };
+	struct cg_step s = { 0 };
+	int64_t rows;
+	sym_t key;
+
+	measure(&f, h->k);
+	key = intern(&c->keys, (const char *)&f.local, sizeof f.local);
+	k.what = arena_printf(c->a, "fill %u %u %c %a %lld %lld %lld %u",
+			      x->type.dtype, x->type.ndims, x->how, x->std,
+			      (long long)x->below, (long long)x->more,
+			      (long long)x->shift, x->stacked * 65536 + key);
+	key = intern(&c->keys, (const char *)&f.whole, sizeof f.whole);
+	key = intern_str(&c->keys, arena_printf(c->a, "%s %u", k.what, key));
+	while (c->fills.n <= key) {
+		VEC_PUSH(c->a, &c->fills, NULL);
+	}
+	if (c->fills.at[key] || f.nrows * f.row == 0) {
+		return c->fills.at[key];
+	}
+	if (!c->place) {
+		c->place = place_func(c);
+	}
+	k.what = x->how == 'b' ? "draw" : "fill";
+	rows = f.row < ITEM ? ITEM / f.row : 1;
+	s.func = fill_step(&f, rows);
+	s.items = (f.nrows + rows - 1) / rows;
+	VEC_PUSH(c->a, &k.steps, s);
+	ll_at(c->ll, here);
+	c->fills.at[key] = host_own_kernel(c, &k, (double)(f.nrows * f.row *
+				ir_dtypes[x->type.dtype].bits / 8));
+	return c->fills.at[key];
+}
+
+/* Hashes are of the names, one for each stacked tensor. */
+static void
+fill(struct host_func *f, const struct fill *x, const int64_t *hashes,
+     uint32_t n, struct ll_value *to)
+{
+	struct ll_value *kernel = fill_kernel(f, x);
+	uint32_t i;
+
+	if (!kernel) {
+		return;
+	}
+	host_put(f, f->at, 0, to);
+	host_put(f, f->at, 1, ll_table(f->c->ll, hashes, n));
+	host_put(f, f->num, 0, host_env(f, offsetof(struct rt_env, seed),
+					LL_I64));
+	for (i = 0; i < x->type.ndims; i++) {
+		host_put(f, f->pieces, i, host_pieces(f, host_spread(f->c,
+			 ir_dim_size(f->c->m, x->type.dims[i]),
+			 x->type.cut[i])));
+	}
+	host_launch(f, kernel);
+}
+
+/* ---- weights ---- */
+
+/* The name of stored tensor i: {dim} is its place in each stacked dim. */
+static const char *
+stacked_name(struct cg_code *c, const struct host_tensor *t,
+	     const struct fill *x, int64_t i)
+{
+	const char *name = t->name;
+	uint32_t k;
+
+	for (k = x->stacked; k-- > 0; ) {
+		int64_t n = ir_dim_size(c->m, x->type.dims[k]);
+		const char *dim = arena_printf(c->a, "{%s}", ir_dim_name(c->m,
+						x->type.dims[k]));
+		const char *p;
+		struct buf b;
+
+		buf_init(&b, c->a);
+		for (; (p = strstr(name, dim)) != NULL;
+		     name = p + strlen(dim)) {
+			buf_add(&b, name, (size_t)(p - name));
+			buf_printf(&b, "%lld", (long long)(i % n));
+		}
+		buf_puts(&b, name);
+		name = buf_text(&b);
+		i /= n;
+	}
+	return name;
+}
+
+static void
+start_hold(struct host_func *f, const struct host_hold *h)
+{
+	struct cg_code *c = f->c;
+	const struct host_tensor *t = &c->tensors.at[h->tensor];
+	const struct ir_node *n = ir_node(c->m, t->node);
+	const struct ir_attr *init = ir_attr(c->m, n, IR_ATTR_INIT);
+	const char *how = init ? ir_text(c->m->ctx, init->text) : "normal";
+	struct fill x = { .type = *ir_type(c->m, n->result), .how = 'n' };
+	int64_t many = 1, i, *hashes;
+
+	x.how = strcmp(how, "ones") == 0 ? '1'
+		: strcmp(how, "zeros") == 0 ? '0' : 'n';
+	if (x.how == 'n') {
+		x.std = ir_attr_num(c->m, n, IR_ATTR_STD, 0.02);
+		x.stacked = host_stacked(c->m, &x.type, t->name);
+	}
+	for (i = 0; i < x.stacked; i++) {
+		many *= ir_dim_size(c->m, x.type.dims[i]);
+	}
+	hashes = arena_alloc(c->a, (size_t)many * sizeof *hashes);
+	for (i = 0; i < many; i++) {
+		hashes[i] = (int64_t)cg_rng_hash(stacked_name(c, t, &x, i));
+	}
+	fill(f, &x, hashes, (uint32_t)many,
+	     ll_plus_n(c->ll, f->arena, h->offset));
+}
+
+struct ll_value *
+host_start(struct cg_code *c, struct host_class *k)
+{
+	struct host_func f;
+	uint32_t i;
+
+	host_func_begin(c, k, arena_printf(c->a, "pipe%u_start", k->pipe),
+			&f);
+	for (i = 0; i < c->holds.n; i++) {
+		if (c->holds.at[i].pipe == k->pipe) {
+			start_hold(&f, &c->holds.at[i]);
+		}
+	}
+	host_func_end(&f);
+	return f.func;
+}
+
+/* ---- inputs ---- */
+
+/* Tokens and labels are one sequence, seen from 0 and from 1. */
+static void
+draw_input(struct host_func *f, const struct host_input *in)
+{
+	struct cg_code *c = f->c;
+	const struct ir_node *n = ir_node(c->m, in->node);
+	const char *name = ir_text(c->m->ctx, in->name);
+	bool labels = strcmp(name, "labels") == 0;
+	bool pairs = labels || strcmp(name, "tokens") == 0;
+	struct fill x = { .type = *ir_type(c->m, n->result), .how = 'n',
+			  .std = 1 };
+	int64_t hash = (int64_t)cg_rng_hash(labels ? "tokens" : name);
+
+	if (!ir_dtypes[x.type.dtype].is_float) {
+		x.how = 'b';
+		x.below = ir_dim_size(c->m, x.type.of);
+		x.more = pairs && x.type.ndims;
+		x.shift = labels && x.type.ndims;
+	}
+	fill(f, &x, &hash, 1, host_item(f, c->mem.tensor[in->node] - 1));
+}
+
+struct ll_value *
+host_draw(struct cg_code *c, struct host_class *k)
+{
+	struct host_inputs in;
+	struct host_func f;
+	uint32_t i;
+
+	host_func_begin(c, k, arena_printf(c->a, "pipe%u_draw", k->pipe), &f);
+	/* microbatches have inputs of their own */
+	f.run.stage = 0;
+	host_inputs(c, k->pipe, &in);
+	for (i = 0; i < in.at.n; i++) {
+		draw_input(&f, &in.at.at[i]);
+	}
+	host_func_end(&f);
+	return f.func;
+}

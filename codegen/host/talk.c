@@ -1,0 +1,473 @@
+/*
+ * What ranks exchange: collectives, what goes from stage to stage, and what
+ * kernels exchange on their way.
+ */
+#include "codegen/host/host.h"
+
+#include <string.h>
+
+/* An rt_talk before it is data. */
+struct talk {
+	const char *what;
+	enum rt_talk_op op;
+	uint32_t axes;
+	int elem;
+	uint32_t ndims;
+	struct ll_value *in, *out;
+	uint32_t channel, peer, copies;
+	int64_t holders;
+};
+
+static struct ll_value *
+talk_data(struct cg_code *c, const struct talk *t)
+{
+	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_talk));
+	uint32_t i;
+
+	for (i = 0; i < c->groups.n && c->groups.at[i] != t->axes; i++) {
+	}
+	if (t->axes && i == c->groups.n) {
+		VEC_PUSH(c->a, &c->groups, t->axes);
+	}
+	HOST_SET(w, struct rt_talk, what, ll_text(c->ll, t->what));
+	HOST_SET(w, struct rt_talk, op, ll_i64(c->ll, t->op));
+	HOST_SET(w, struct rt_talk, axes, ll_i64(c->ll, t->axes));
+	HOST_SET(w, struct rt_talk, elem, ll_i64(c->ll, t->elem));
+	HOST_SET(w, struct rt_talk, ndims, ll_i64(c->ll, t->ndims));
+	HOST_SET(w, struct rt_talk, in, t->in);
+	HOST_SET(w, struct rt_talk, out, t->out);
+	HOST_SET(w, struct rt_talk, channel, ll_i64(c->ll, t->channel));
+	HOST_SET(w, struct rt_talk, peer, ll_i64(c->ll, t->peer));
+	HOST_SET(w, struct rt_talk, copies, ll_i64(c->ll, t->copies));
+	HOST_SET(w, struct rt_talk, holders, ll_i64(c->ll, t->holders));
+	return host_data(c, w, HOST_WORDS(struct rt_talk));
+}
+
+/* "all_reduce x on tp" */
+static const char *
+what_of(struct cg_code *c, const struct ir_node *n, value_id v,
+	uint32_t axes)
+{
+	const struct ir_attr *name = ir_attr(c->m, n, IR_ATTR_NAME);
+	sym_t hint = c->m->values.at[v].hint;
+	const char *before = " on ";
+	struct buf b;
+	axis_id a;
+
+	buf_init(&b, c->a);
+	buf_puts(&b, ir_ops[n->op].name);
+	if (name || hint) {
+		buf_printf(&b, " %s", ir_text(c->m->ctx, name ? name->text
+							      : hint));
+	}
+	for (a = 1; a < c->m->axes.n; a++) {
+		if (axes >> a & 1) {
+			buf_printf(&b, "%s%s", before, ir_axis_name(c->m, a));
+			before = "+";
+		}
+	}
+	return buf_text(&b);
+}
+
+/* ---- inside of kernels ---- */
+
+static struct ll_value *
+some_spreads(struct cg_code *c, const struct cg_spread *s, uint32_t n)
+{
+	struct ll_value **w = host_words(c, n);
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		w[i] = host_spread_at(c, host_spread(c, s[i].size,
+						     s[i].cut));
+	}
+	return host_data(c, w, n);
+}
+
+struct ll_value *
+host_step_talk(struct cg_code *c, const struct cg_step *s, const char *what)
+{
+	struct cg_spread alike = { s->elems, 0 };
+	struct talk t = { .what = what, .op = s->op, .axes = s->axes,
+			  .elem = RT_ELEM_F32, .ndims = 1 };
+
+	if (s->ndims) {
+		t.ndims = s->ndims;
+		t.in = some_spreads(c, s->from, s->ndims);
+		t.out = some_spreads(c, s->to, s->ndims);
+	} else {
+		t.in = t.out = some_spreads(c, &alike, 1);
+	}
+	return talk_data(c, &t);
+}
+
+/* ---- shares ---- */
+
+static uint32_t
+axes_of(const struct cg_code *c, const struct ir_node *n)
+{
+	const struct ir_attr *on = ir_attr(c->m, n, IR_ATTR_ON);
+	uint32_t axes = 0, i;
+
+	for (i = 0; on && i < on->ndims; i++) {
+		axes |= (uint32_t)1 << on->dims[i];
+	}
+	return n->op == IR_SHARE ? (uint32_t)1 << c->r->pp : axes;
+}
+
+static const char *
+name_of(struct cg_code *c, const struct ir_node *n,
+	const struct memory_trips *at)
+{
+	return host_name(c->a, c->m, ir_attr(c->m, n, IR_ATTR_NAME)->text,
+			 at);
+}
+
+static uint64_t *
+holders_of(struct cg_code *c, const char *name)
+{
+	sym_t s = intern_str(&c->shared_names, name);
+
+	while (c->holders.n <= s) {
+		VEC_PUSH(c->a, &c->holders, 0);
+	}
+	return &c->holders.at[s];
+}
+
+static void
+note_shares(struct cg_code *c, const struct kernel_list *l, uint32_t pipe,
+	    const struct memory_trips *outer)
+{
+	struct memory_trips at = { NULL, 0, outer };
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *x = &l->at.at[i];
+		const struct ir_node *n = ir_node(c->m, x->nodes.at[0]);
+
+		if (n->op == IR_SHARE) {
+			*holders_of(c, name_of(c, n, outer)) |=
+				(uint64_t)1 << pipe;
+		}
+		at.repeat = n;
+		for (at.trip = 0; x->body && at.trip < x->body->count;
+		     at.trip++) {
+			note_shares(c, x->body, pipe, &at);
+		}
+	}
+}
+
+void
+host_find_shares(struct cg_code *c)
+{
+	uint32_t p;
+
+	intern_init(&c->shared_names, c->a);
+	for (p = 0; p < c->r->npipes && p < 64; p++) {
+		func_id f = c->r->update[p];
+
+		if (f) {
+			note_shares(c, c->all[f]->top, p, NULL);
+		}
+	}
+}
+
+struct sharing {
+	struct cg_code *c;
+	const struct ir_node *n;
+};
+
+static int64_t
+holders_at(void *user, const struct memory_run *run,
+	   const struct memory_trips *at)
+{
+	const struct sharing *s = user;
+
+	(void)run;
+	return (int64_t)*holders_of(s->c, name_of(s->c, s->n, at));
+}
+
+static struct talk
+share_of(struct host_func *f, const struct ir_node *n)
+{
+	struct cg_code *c = f->c;
+	const struct ir_type *t = ir_type(c->m, n->result);
+	struct talk x = { .op = RT_TALK_SUM, .axes = axes_of(c, n),
+			  .elem = host_elem((enum ir_dtype)t->dtype),
+			  .ndims = t->ndims };
+	uint64_t all = ((uint64_t)2 << (c->r->npipes - 1)) - 1;
+	struct sharing s = { c, n };
+	struct host_fit fit;
+
+	x.what = what_of(c, n, n->result, 0);
+	x.in = x.out = host_spreads_of(c, t);
+	if (c->r->npipes > 63) {
+		diag_error(&c->m->ctx->diags, n->span, "code for tensors "
+			   "that several of more than 63 places of a pipeline "
+			   "hold is not compiled yet, found %u places",
+			   c->r->npipes);
+		return x;
+	}
+	host_sample(f, holders_at, &s, &fit);
+	if (!host_fit_constant(&fit)) {
+		diag_error(&c->m->ctx->diags, n->span, "code for layers' "
+			   "tensors that different places of the pipeline "
+			   "hold is not compiled yet");
+	}
+	x.holders = (uint64_t)fit.base == all ? 0 : fit.base;
+	return x;
+}
+
+/* ---- from stage to stage ---- */
+
+static uint32_t
+send_of(const struct cg_code *c, const struct ir_node *n, bool is_send,
+	uint32_t stage)
+{
+	sym_t name = ir_attr(c->m, n, IR_ATTR_NAME)->text;
+	uint32_t other = (uint32_t)ir_attr_int(c->m, n, IR_ATTR_STAGE, 0), i;
+
+	for (i = 0; i < c->mem.sends.n; i++) {
+		const struct memory_send *s = &c->mem.sends.at[i];
+		const struct ir_node *o = ir_node(c->m, s->node);
+
+		if (s->stage == (is_send ? stage : other) &&
+		    s->to == (is_send ? other : stage) &&
+		    ir_attr(c->m, o, IR_ATTR_NAME)->text == name) {
+			return i;
+		}
+	}
+	die("`%s` is not sent", ir_text(c->m->ctx, name));
+}
+
+/* Both ends are on one rank. */
+static bool
+stays(const struct cg_code *c, const struct memory_send *s)
+{
+	return c->r->sched->rank_of[s->stage] == c->r->sched->rank_of[s->to];
+}
+
+static struct talk
+message(struct cg_code *c, uint32_t channel, enum rt_talk_op op,
+	uint32_t peer)
+{
+	const struct memory_send *s = &c->mem.sends.at[channel];
+	const struct ir_node *n = ir_node(c->m, s->node);
+	value_id v = ir_args(c->m, n)[0];
+	const struct ir_type *t = ir_type(c->m, v);
+	struct talk x = {
+		.op = op, .elem = host_elem((enum ir_dtype)t->dtype),
+		.ndims = t->ndims, .channel = channel,
+		.peer = c->r->sched->rank_of[peer]
+	};
+
+	x.what = arena_printf(c->a, "%s %s",
+			      op == RT_TALK_RECV ? "recv" : "send",
+			      ir_text(c->m->ctx, ir_attr(c->m, n,
+						IR_ATTR_NAME)->text));
+	x.in = x.out = host_spreads_of(c, t);
+	return x;
+}
+
+static void
+send(struct host_func *f, const struct kernel *x)
+{
+	const struct ir_node *n = ir_node(f->c->m, x->nodes.at[0]);
+	uint32_t channel = send_of(f->c, n, true, f->run.stage);
+	const struct memory_send *s = &f->c->mem.sends.at[channel];
+	value_id v = ir_args(f->c->m, n)[0];
+	struct ll_value *at = host_view(f, v, s->value);
+	struct talk t;
+
+	if (s->staged) {
+		struct ll_value *to = host_item(f, s->buffer - 1);
+
+		host_copy(f, at, to, host_bytes(f->k, v));
+		at = to;
+	}
+	if (!stays(f->c, s)) {
+		t = message(f->c, channel, RT_TALK_SEND, s->to);
+		host_talk(f, talk_data(f->c, &t), at, at);
+	}
+}
+
+/* Where the sender put it, in the receiver's order of microbatches. */
+struct sent {
+	const struct memory_send *s;
+	uint32_t *turn[2];
+};
+
+static int64_t
+sent_at(void *user, const struct memory_run *run,
+	const struct memory_trips *at)
+{
+	const struct sent *x = user;
+	struct memory_run sender = *run;
+	struct memory_spot spot;
+
+	sender.stage = x->s->stage;
+	sender.turn[0] = x->turn[0][run->microbatch];
+	sender.turn[1] = x->turn[1][run->microbatch];
+	if (x->s->staged) {
+		return memory_item(&sender, x->s->buffer - 1, at).offset;
+	}
+	if (!memory_where(&sender, x->s->value, at, &spot)) {
+		die("what is sent has no place");
+	}
+	return spot.offset;
+}
+
+static void
+recv(struct host_func *f, const struct kernel *x)
+{
+	const struct ir_node *n = ir_node(f->c->m, x->nodes.at[0]);
+	uint32_t channel = send_of(f->c, n, false, f->run.stage);
+	const struct memory_send *s = &f->c->mem.sends.at[channel];
+	struct ll_value *to = host_where(f, n->result);
+	struct host_func sender;
+	struct sent from = { .s = s };
+	struct talk t;
+
+	if (!stays(f->c, s)) {
+		t = message(f->c, channel, RT_TALK_RECV, s->stage);
+		host_talk(f, talk_data(f->c, &t), to, to);
+		return;
+	}
+	sender = *f;
+	sender.run.stage = s->stage;
+	host_turns(&sender);
+	from.turn[0] = sender.turn[0];
+	from.turn[1] = sender.turn[1];
+	host_copy(f, ll_plus(f->c->ll, f->arena,
+			     host_sampled(f, sent_at, &from)),
+		  to, host_bytes(f->k, n->result));
+}
+
+void
+host_free_sends(struct host_func *f)
+{
+	const struct memory *mem = &f->c->mem;
+	uint32_t i;
+
+	for (i = 0; i < mem->sends.n; i++) {
+		const struct memory_send *s = &mem->sends.at[i];
+		const struct memory_buffer *b;
+		struct talk t;
+
+		uint32_t at = s->buffer ? s->buffer
+			: mem->value[s->value].buffer;
+
+		if (s->stage != f->run.stage || !at || stays(f->c, s)) {
+			continue;
+		}
+		/* in two places at most, one of several that get it waits */
+		b = &mem->buffers.at[at - 1];
+		if (b->kind != MEMORY_PIPELINE || b->func != f->id) {
+			continue;
+		}
+		t = message(f->c, i, RT_TALK_FREE, s->to);
+		t.copies = b->copies;
+		host_talk(f, talk_data(f->c, &t), f->arena, f->arena);
+	}
+}
+
+/* ---- collectives ---- */
+
+/* Adds up what is a part of a sum along one of the axes. */
+static enum rt_talk_op
+op_of(const struct cg_code *c, const struct ir_node *n, uint32_t axes)
+{
+	const struct ir_type *t = ir_type(c->m, ir_args(c->m, n)[0]);
+
+	return (uint32_t)t->sum << 1 & axes ? RT_TALK_SUM : RT_TALK_COPY;
+}
+
+static struct talk
+exchange(struct host_func *f, const struct ir_node *n)
+{
+	struct cg_code *c = f->c;
+	value_id v = ir_args(c->m, n)[0];
+	const struct ir_type *t = ir_type(c->m, v);
+	struct talk x = { .axes = axes_of(c, n), .ndims = t->ndims,
+			  .elem = host_elem((enum ir_dtype)t->dtype) };
+
+	x.op = op_of(c, n, x.axes);
+	x.what = what_of(c, n, n->result, x.axes);
+	x.in = host_spreads_of(c, t);
+	x.out = host_spreads_of(c, ir_type(c->m, n->result));
+	return x;
+}
+
+/* The first tensor that the result is put into, as its buffer, and 1. */
+static uint32_t
+tensor_of(const struct host_func *f, const struct kernel *x)
+{
+	uint32_t i;
+
+	for (i = 1; i < x->nodes.n; i++) {
+		if (f->c->mem.tensor[x->nodes.at[i]]) {
+			return f->c->mem.tensor[x->nodes.at[i]];
+		}
+	}
+	return 0;
+}
+
+/* What is stored, and nobody else reads, is received in its place. */
+static struct ll_value *
+result_at(struct host_func *f, const struct kernel *x, value_id v)
+{
+	const struct memory_value *at = &f->c->mem.value[v];
+
+	return at->buffer || at->carry || !tensor_of(f, x)
+		? host_where(f, v) : host_item(f, tensor_of(f, x) - 1);
+}
+
+/* Into all the tensors it is put into, where it is not already. */
+static void
+put_result(struct host_func *f, const struct kernel *x, value_id v,
+	   struct ll_value *at)
+{
+	struct cg_code *c = f->c;
+	uint32_t i;
+
+	for (i = 1; i < x->nodes.n; i++) {
+		const struct ir_node *n = ir_node(c->m, x->nodes.at[i]);
+		uint32_t b = c->mem.tensor[x->nodes.at[i]];
+
+		if (n->op != IR_STORE || ir_args(c->m, n)[0] != v) {
+			diag_error(&c->m->ctx->diags, n->span, "`%s` of what "
+				   "ranks exchange is not compiled yet",
+				   ir_ops[n->op].name);
+		} else if (b != c->mem.value[v].buffer) {
+			host_copy(f, at, host_item(f, b - 1),
+				  host_bytes(f->k, v));
+		}
+	}
+}
+
+void
+host_collective(struct host_func *f, const struct kernel *x)
+{
+	struct cg_code *c = f->c;
+	const struct ir_node *n = ir_node(c->m, x->nodes.at[0]);
+	struct ll_value *from, *to;
+	struct talk t;
+
+	if (n->op == IR_SEND) {
+		send(f, x);
+		return;
+	}
+	if (n->op == IR_RECV) {
+		recv(f, x);
+		return;
+	}
+	from = host_view(f, ir_args(c->m, n)[0], x->inputs.at[0].value);
+	to = result_at(f, x, n->result);
+	t = n->op == IR_SHARE ? share_of(f, n) : exchange(f, n);
+	if (ranks_group_size(c->r, t.axes) == 1) {
+		host_copy(f, from, to, host_bytes(f->k, n->result));
+	} else {
+		host_talk(f, talk_data(c, &t), from, to);
+	}
+	put_result(f, x, n->result, to);
+}

@@ -1,0 +1,196 @@
+/*
+ * From an object to a program: the C compiler that configure found links it
+ * with the runtime, which lies where llmc does.
+ */
+#include "config.h"
+
+#include "codegen/cg.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_WORDS 64
+
+extern char **environ;
+
+static const struct span nowhere;
+
+static bool
+fail(struct ir_ctx *c, const char *what, const char *path)
+{
+	diag_error(&c->diags, nowhere, "cannot %s %s: %s", what, path,
+		   strerror(errno));
+	return false;
+}
+
+/* ---- the runtime ---- */
+
+/* Beside an installed llmc, or in the folder that it was built in. */
+static const char *
+find_runtime(struct ir_ctx *c)
+{
+	static const char *const places[] = { "../lib/llmc/librank.a",
+					      "runtime/librank.a" };
+	char self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	const char *path;
+	char *slash;
+	size_t i;
+
+	self[n > 0 ? n : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (slash) {
+		slash[1] = '\0';
+	}
+	for (i = 0; i < sizeof places / sizeof places[0]; i++) {
+		path = arena_printf(&c->perm, "%s%s", self, places[i]);
+		if (access(path, R_OK) == 0) {
+			return path;
+		}
+	}
+	diag_error(&c->diags, nowhere, "the runtime, librank.a, is neither "
+		   "in %s../lib/llmc nor in %sruntime: make install puts it "
+		   "there", self, self);
+	return NULL;
+}
+
+/* ---- the linker ---- */
+
+struct command {
+	char *words[MAX_WORDS + 1];
+	uint32_t n;
+};
+
+/* Words as a shell would take them that knows no quotes. */
+static void
+add_words(struct ir_ctx *c, struct command *x, const char *text)
+{
+	while (x->n < MAX_WORDS && *(text += strspn(text, " \t"))) {
+		size_t n = strcspn(text, " \t");
+
+		x->words[x->n++] = arena_strndup(&c->perm, text, n);
+		text += n;
+	}
+}
+
+static void
+add_word(struct ir_ctx *c, struct command *x, const char *word)
+{
+	if (x->n < MAX_WORDS) {
+		x->words[x->n++] = arena_printf(&c->perm, "%s", word);
+	}
+}
+
+static bool
+run(struct ir_ctx *c, struct command *x)
+{
+	int status, error;
+	pid_t pid;
+
+	error = posix_spawnp(&pid, x->words[0], NULL, NULL, x->words,
+			     environ);
+	if (error) {
+		diag_error(&c->diags, nowhere, "the linker `%s` cannot be "
+			   "run: %s; LLMC_LINKER names another C compiler",
+			   x->words[0], strerror(error));
+		return false;
+	}
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR) {
+			return fail(c, "wait for", x->words[0]);
+		}
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+		diag_error(&c->diags, nowhere, "the linker `%s` failed: what "
+			   "it says stands above; LLMC_LINKER names another "
+			   "C compiler", x->words[0]);
+		return false;
+	}
+	return true;
+}
+
+/* ---- files ---- */
+
+static bool
+write_file(struct ir_ctx *c, const char *path, const struct buf *text)
+{
+	FILE *f = fopen(path, "wb");
+	bool ok;
+
+	if (!f) {
+		return fail(c, "write", path);
+	}
+	ok = fwrite(text->at, 1, text->n, f) == text->n;
+	ok &= fclose(f) == 0;
+	return ok || fail(c, "write", path);
+}
+
+static bool
+read_file(struct ir_ctx *c, const char *path, struct buf *out)
+{
+	FILE *f = fopen(path, "rb");
+	char some[65536];
+	size_t n;
+	bool ok;
+
+	if (!f) {
+		return fail(c, "read", path);
+	}
+	while ((n = fread(some, 1, sizeof some, f)) > 0) {
+		buf_add(out, some, n);
+	}
+	ok = !ferror(f);
+	fclose(f);
+	return ok || fail(c, "read", path);
+}
+
+/* ---- all of it ---- */
+
+/* Neither an id, nor paths or times of who linked it. */
+static bool
+link_in(struct ir_ctx *c, const char *folder, const char *runtime,
+	const struct buf *object, struct buf *out)
+{
+	const char *from = arena_printf(&c->perm, "%s/plan.o", folder);
+	const char *to = arena_printf(&c->perm, "%s/rank", folder);
+	const char *linker = getenv("LLMC_LINKER");
+	struct command x = { .n = 0 };
+	bool ok;
+
+	add_words(c, &x, linker && *linker ? linker : CONFIG_LINKER);
+	add_words(c, &x, CONFIG_LINKER_FLAGS);
+	add_words(c, &x, "-pie -s -Wl,--build-id=none -Wl,-z,noexecstack -o");
+	add_word(c, &x, to);
+	add_word(c, &x, from);
+	add_word(c, &x, runtime);
+	add_words(c, &x, "-lm -lpthread -ldl");
+	ok = write_file(c, from, object) && run(c, &x) &&
+	     read_file(c, to, out);
+	unlink(from);
+	unlink(to);
+	return ok;
+}
+
+bool
+cg_link(struct ir_ctx *ctx, const struct buf *object, struct buf *out)
+{
+	const char *runtime = find_runtime(ctx), *tmp = getenv("TMPDIR");
+	char *folder = arena_printf(&ctx->perm, "%s/llmc-XXXXXX",
+				    tmp && *tmp ? tmp : "/tmp");
+	bool ok;
+
+	if (!runtime) {
+		return false;
+	}
+	if (!mkdtemp(folder)) {
+		return fail(ctx, "make", folder);
+	}
+	ok = link_in(ctx, folder, runtime, object, out);
+	rmdir(folder);
+	return ok;
+}

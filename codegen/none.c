@@ -1,0 +1,52 @@
+/*
+ * What stands for the back ends where LLVM's headers were not found.
+ */
+#include "codegen/cg.h"
+
+struct cg_code *
+cg_code_new(struct arena *a, const struct cg_input *in)
+{
+	(void)a;
+	diag_error(&in->ranks->m->ctx->diags, (struct span){ 0, 0 },
+		   "code for a CPU needs LLVM, and this llmc was built "
+		   "without it (llvm-19-dev); --emit=answer goes without");
+	return NULL;
+}
+
+int64_t
+cg_code_reserve(const struct cg_code *c)
+{
+	(void)c;
+	return 0;
+}
+
+bool
+cg_code_finish(struct cg_code *c, int64_t reserve,
+	       const struct cg_facts *facts)
+{
+	(void)c;
+	(void)reserve;
+	(void)facts;
+	return false;
+}
+
+void
+cg_code_text(struct cg_code *c, struct buf *out)
+{
+	(void)c;
+	(void)out;
+}
+
+bool
+cg_code_object(struct cg_code *c, struct buf *out)
+{
+	(void)c;
+	(void)out;
+	return false;
+}
+
+void
+cg_code_free(struct cg_code *c)
+{
+	(void)c;
+}

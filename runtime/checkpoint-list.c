@@ -1,0 +1,268 @@
+/*
+ * checkpoint-list.c - folders of checkpoints: which there are, which are
+ * complete, which may go.
+ *
+ * What the names mean:
+ *
+ *	step-00000042			a checkpoint
+ *	step-00000042.old		one that is being replaced by that
+ *	step-00000042.tmp-1f		one that is being written, or never was
+ */
+#include "runtime/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/st.h"
+
+#define PREFIX "step-"
+
+/* ---- names --------------------------------------------------------- */
+
+char *
+rt_path_in(const struct rt_alloc *a, const char *dir, const char *name)
+{
+	char *with_slash = rt_join(a, dir, strlen(dir), "/"), *path;
+
+	if (!with_slash) {
+		return NULL;
+	}
+	path = rt_join(a, with_slash, strlen(with_slash), name);
+	rt_release(a, with_slash);
+	return path;
+}
+
+char *
+rt_step_path(const struct rt_alloc *a, const char *folder, int64_t step,
+	     const char *tail)
+{
+	char name[80];
+
+	snprintf(name, sizeof(name), PREFIX "%08" PRId64 "%s", step, tail);
+	return rt_path_in(a, folder, name);
+}
+
+/* What stands behind the number of a step; NULL: it is no such name. */
+static const char *
+step_name(const char *name, int64_t *step)
+{
+	const char *p = name + strlen(PREFIX);
+	int64_t v = 0;
+
+	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0 || *p < '0' ||
+	    *p > '9') {
+		return NULL;
+	}
+	for (; *p >= '0' && *p <= '9'; p++) {
+		if (v > (INT64_MAX - 9) / 10) {
+			return NULL;
+		}
+		v = v * 10 + (*p - '0');
+	}
+	*step = v;
+	return p;
+}
+
+/* ---- the list ------------------------------------------------------ */
+
+static int
+newest_first(const void *a, const void *b)
+{
+	const struct rt_found *p = a, *q = b;
+
+	if (p->step != q->step) {
+		return p->step < q->step ? 1 : -1;
+	}
+	return (int)p->old - (int)q->old;
+}
+
+/* Appends; false: no memory. */
+static bool
+list_add(struct rt_list *l, int64_t step, bool old)
+{
+	size_t room = l->room ? l->room * 2 : 16;
+	struct rt_found *p;
+
+	if (l->n == l->room) {
+		p = rt_resize(&l->alloc, l->at, room, sizeof(*p));
+		if (!p) {
+			return false;
+		}
+		l->at = p;
+		l->room = room;
+	}
+	l->at[l->n].step = step;
+	l->at[l->n++].old = old;
+	return true;
+}
+
+enum rt_status
+rt_list_read(struct rt_list *l, const char *folder, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	struct dirent *entry;
+	const char *tail;
+	int64_t step;
+	bool old;
+	DIR *d;
+
+	memset(l, 0, sizeof(*l));
+	l->alloc = rt_alloc_or_libc(NULL);
+	d = opendir(folder);
+	if (!d) {
+		return errno == ENOENT ? RT_OK :
+		       rt_files_fail(err, folder, "open", errno);
+	}
+	while (status == RT_OK && (entry = readdir(d)) != NULL) {
+		tail = step_name(entry->d_name, &step);
+		old = tail && strcmp(tail, ".old") == 0;
+		if (tail && (old || !*tail) && !list_add(l, step, old)) {
+			status = rt_no_memory(err, folder);
+		}
+	}
+	closedir(d);
+	if (status != RT_OK) {
+		rt_list_release(l);
+	} else if (l->n > 0) {
+		qsort(l->at, l->n, sizeof(*l->at), newest_first);
+	}
+	return status;
+}
+
+void
+rt_list_release(struct rt_list *l)
+{
+	rt_release(&l->alloc, l->at);
+	l->at = NULL;
+	l->n = l->room = 0;
+}
+
+/* ---- is it all there ----------------------------------------------- */
+
+enum rt_status
+rt_check_complete(const struct rt_alloc *a, const char *dir,
+		  struct rt_error *err)
+{
+	struct rt_where where = { NULL, NULL, -1 };
+	enum rt_status status;
+	struct rt_mark m;
+	struct stat sb;
+	char *path;
+	int i;
+
+	path = rt_path_in(a, dir, "checkpoint.json");
+	if (!path) {
+		return rt_no_memory(err, dir);
+	}
+	status = rt_mark_read(&m, path, err);
+	rt_release(a, path);
+	for (i = 0; i < RT_STORED_FILES && status == RT_OK; i++) {
+		path = rt_path_in(a, dir, rt_stored_file(i));
+		if (!path) {
+			status = rt_no_memory(err, dir);
+			break;
+		}
+		where.path = path;
+		if (stat(path, &sb) != 0) {
+			status = rt_files_fail(err, path, "open", errno);
+		} else if (sb.st_size != m.files[i].bytes) {
+			status = rt_fail(err, RT_FORMAT, where,
+					 "found %lld bytes, expected %" PRId64
+					 " by checkpoint.json",
+					 (long long)sb.st_size,
+					 m.files[i].bytes);
+		}
+		rt_release(a, path);
+	}
+	rt_mark_release(&m);
+	return status;
+}
+
+/* ---- removing ------------------------------------------------------ */
+
+void
+rt_remove_checkpoint(const struct rt_alloc *a, const struct rt_files *f,
+		     const char *dir)
+{
+	static const char *const names[] = { "checkpoint.json",
+					     "model.safetensors",
+					     "state.safetensors" };
+	char *path;
+	size_t i;
+
+	/* Without its mark it is none, should this come to no end. */
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		path = rt_path_in(a, dir, names[i]);
+		if (path) {
+			f->unlink(path);
+			rt_release(a, path);
+		}
+	}
+	f->rmdir(dir);
+}
+
+void
+rt_remove_leftovers(const struct rt_alloc *a, const struct rt_files *f,
+		    const char *folder)
+{
+	struct dirent *entry;
+	const char *tail;
+	int64_t step;
+	char *path;
+	DIR *d;
+
+	d = opendir(folder);
+	while (d && (entry = readdir(d)) != NULL) {
+		tail = step_name(entry->d_name, &step);
+		if (!tail || strncmp(tail, ".tmp-", 5) != 0) {
+			continue;
+		}
+		path = rt_path_in(a, folder, entry->d_name);
+		if (path) {
+			rt_remove_checkpoint(a, f, path);
+			rt_release(a, path);
+		}
+	}
+	if (d) {
+		closedir(d);
+	}
+}
+
+void
+rt_keep(const struct rt_alloc *a, const struct rt_files *f, const char *folder,
+	int64_t step, int64_t keep)
+{
+	struct rt_list l;
+	int64_t left = keep - 1;
+	char *path;
+	size_t i;
+
+	if (rt_list_read(&l, folder, NULL) != RT_OK) {
+		return;
+	}
+	for (i = 0; i < l.n; i++) {
+		if (l.at[i].step > step ||
+		    (l.at[i].step == step && !l.at[i].old)) {
+			continue;
+		}
+		path = rt_step_path(a, folder, l.at[i].step,
+				    l.at[i].old ? ".old" : "");
+		if (!path) {
+			break;
+		}
+		if (l.at[i].step == step) {
+			rt_remove_checkpoint(a, f, path);
+		} else if (keep > 0 &&
+			   rt_check_complete(a, path, NULL) == RT_OK &&
+			   left-- <= 0) {
+			rt_remove_checkpoint(a, f, path);
+		}
+		rt_release(a, path);
+	}
+	rt_list_release(&l);
+}

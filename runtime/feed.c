@@ -1,0 +1,117 @@
+/*
+ * feed.c - from sequences of tokens to the inputs of a microbatch: the
+ * positions that this rank has of `tokens`, and of `labels`, which are the
+ * same sequences seen one token later.
+ */
+#include "runtime/rank.h"
+
+#include <string.h>
+
+struct filler {
+	const struct rt_feed *feed;
+	int64_t later;		/* 1: labels */
+	int32_t *to;
+};
+
+/* The positions of one sequence. */
+static enum rt_status
+fill_row(struct filler *f, int64_t sequence, const struct rt_pieces *seq,
+	 struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < seq->n && status == RT_OK; i++) {
+		status = f->feed->get(f->feed, sequence,
+				      seq->at[i].start + f->later,
+				      seq->at[i].count, f->to, err);
+		f->to += seq->at[i].count;
+	}
+	return status;
+}
+
+static enum rt_status
+fill_port(struct rt_run *r, const struct rt_port *p,
+	  const struct rt_feed *feed, struct rt_error *err)
+{
+	struct filler f = { feed, strcmp(p->name, "labels") == 0, NULL };
+	const struct rt_pieces *batch, *seq;
+	enum rt_status status = RT_OK;
+	int64_t i, j;
+
+	if ((!f.later && strcmp(p->name, "tokens") != 0) || p->ndims != 2 ||
+	    p->elem != RT_ELEM_I32) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the input `%s` is "
+			"neither tokens nor labels, and cannot be read from "
+			"token files: --data draw draws it",
+			rt_show_name(p->name).text);
+	}
+	f.to = (int32_t *)(void *)(r->env.arena + p->offset +
+				   r->microbatch * p->apart);
+	batch = rt_pieces_of(r->plan, p->dims[0], r->rank, r->microbatch);
+	seq = rt_pieces_of(r->plan, p->dims[1], r->rank, r->microbatch);
+	for (i = 0; i < batch->n; i++) {
+		for (j = 0; j < batch->at[i].count && status == RT_OK; j++) {
+			status = fill_row(&f, feed->first +
+					  batch->at[i].start + j, seq, err);
+		}
+	}
+	return status;
+}
+
+enum rt_status
+rt_feed_inputs(struct rt_run *r, const struct rt_feed *feed,
+	       struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < r->program->ninputs && status == RT_OK; i++) {
+		status = fill_port(r, &r->program->inputs[i], feed, err);
+	}
+	return status;
+}
+
+static enum rt_status
+get_tokens(const struct rt_feed *f, int64_t sequence, int64_t from, int64_t n,
+	   int32_t *out, struct rt_error *err)
+{
+	return rt_tokens_get(f->user, sequence, from, n, out, err);
+}
+
+struct rt_feed
+rt_feed_tokens(struct rt_tokens *t, int64_t first)
+{
+	return (struct rt_feed){ get_tokens, t, first };
+}
+
+const struct rt_port *
+rt_input(const struct rt_program *p, const char *name)
+{
+	int64_t i;
+
+	for (i = 0; i < p->ninputs; i++) {
+		if (strcmp(p->inputs[i].name, name) == 0) {
+			return &p->inputs[i];
+		}
+	}
+	return NULL;
+}
+
+int64_t
+rt_plan_length(const struct rt_plan *p, int64_t *below)
+{
+	int64_t i;
+
+	for (i = 0; i < p->nprograms; i++) {
+		const struct rt_port *t = rt_input(&p->programs[i], "tokens");
+
+		t = t ? t : rt_input(&p->programs[i], "labels");
+		if (t && t->ndims == 2) {
+			*below = t->below;
+			return t->dims[1]->size;
+		}
+	}
+	*below = 0;
+	return 0;
+}

@@ -1,0 +1,168 @@
+/*
+ * files.c - changing files so that it holds; see files.h.
+ */
+#include "runtime/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* open(2) takes its mode as a variable argument. */
+static int
+system_open(const char *path, int flags, mode_t mode)
+{
+	return open(path, flags, mode);
+}
+
+static int
+system_reserve(int fd, int64_t bytes)
+{
+	return posix_fallocate(fd, 0, (off_t)bytes);
+}
+
+const struct rt_files *
+rt_files_or_system(const struct rt_files *f)
+{
+	static const struct rt_files system = {
+		mkdir, system_open, system_reserve, pwrite, fsync,
+		close, rename, unlink, rmdir,
+	};
+
+	return f ? f : &system;
+}
+
+enum rt_status
+rt_files_fail(struct rt_error *err, const char *path, const char *what,
+	      int number)
+{
+	struct rt_where where = { path, NULL, -1 };
+
+	return rt_fail(err, RT_IO, where, "cannot %s: %s", what,
+		       strerror(number));
+}
+
+int
+rt_files_create(const struct rt_files *f, const char *path, int64_t bytes,
+		struct rt_error *err)
+{
+	struct rt_where where = { path, NULL, -1 };
+	int fd, number = 0;
+
+	fd = f->open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		rt_files_fail(err, path, "create", errno);
+		return -1;
+	}
+	/* It refuses 0 bytes; every file here has some. */
+	do {
+		number = f->reserve(fd, bytes);
+	} while (number == EINTR);
+	if (number != 0) {
+		rt_fail(err, RT_IO, where,
+			"cannot get room for its %lld bytes: %s",
+			(long long)bytes, strerror(number));
+		f->close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+enum rt_status
+rt_files_write(const struct rt_files *f, int fd, const char *path,
+	       const void *p, int64_t n, int64_t at, struct rt_error *err)
+{
+	const unsigned char *from = p;
+	ssize_t done;
+
+	while (n > 0) {
+		done = f->pwrite(fd, from, (size_t)n, (off_t)at);
+		if (done < 0 && errno == EINTR) {
+			continue;
+		}
+		if (done <= 0) {
+			/* Nothing written and no reason: no room is the only
+			 * one that POSIX leaves. */
+			return rt_files_fail(err, path, "write",
+					     done < 0 ? errno : ENOSPC);
+		}
+		from += done;
+		n -= done;
+		at += done;
+	}
+	return RT_OK;
+}
+
+enum rt_status
+rt_files_finish(const struct rt_files *f, int fd, const char *path,
+		struct rt_error *err)
+{
+	int failed;
+
+	do {
+		failed = f->fsync(fd);
+	} while (failed && errno == EINTR);
+	if (failed) {
+		rt_files_fail(err, path, "write to disk", errno);
+		f->close(fd);
+		return RT_IO;
+	}
+	/* After EINTR the descriptor is gone all the same. */
+	if (f->close(fd) != 0 && errno != EINTR) {
+		return rt_files_fail(err, path, "close", errno);
+	}
+	return RT_OK;
+}
+
+enum rt_status
+rt_files_sync_dir(const struct rt_files *f, const char *path,
+		  struct rt_error *err)
+{
+	int fd = f->open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+
+	if (fd < 0) {
+		return rt_files_fail(err, path, "open", errno);
+	}
+	return rt_files_finish(f, fd, path, err);
+}
+
+/* A new folder is there after a crash only if its parent knows of it. */
+static enum rt_status
+sync_parent(const struct rt_files *f, const char *path, struct rt_error *err)
+{
+	struct rt_alloc a = rt_alloc_or_libc(NULL);
+	size_t n = strlen(path);
+	enum rt_status status;
+	char *parent;
+
+	while (n > 0 && path[n - 1] == '/') {
+		n--;
+	}
+	while (n > 0 && path[n - 1] != '/') {
+		n--;
+	}
+	parent = rt_join(&a, path, n, n ? "" : ".");
+	if (!parent) {
+		return rt_no_memory(err, path);
+	}
+	status = rt_files_sync_dir(f, parent, err);
+	rt_release(&a, parent);
+	return status;
+}
+
+enum rt_status
+rt_files_make_dir(const struct rt_files *f, const char *path,
+		  struct rt_error *err)
+{
+	struct stat sb;
+
+	if (f->mkdir(path, 0777) == 0) {
+		return sync_parent(f, path, err);
+	}
+	if (errno == EEXIST && stat(path, &sb) == 0 && S_ISDIR(sb.st_mode)) {
+		return RT_OK;
+	}
+	return rt_files_fail(err, path, "make the folder", errno);
+}

@@ -1,0 +1,51 @@
+/*
+ * files.h - private to runtime/: the system calls that change files.
+ *
+ * They stand in a table so that tests can let any of them fail, or the process
+ * end at it.  Each behaves as its namesake does; `reserve` is
+ * posix_fallocate(3) and returns an error number.
+ */
+#ifndef RT_FILES_H
+#define RT_FILES_H
+
+#include <sys/types.h>
+
+#include "runtime/error.h"
+
+struct rt_files {
+	int (*mkdir)(const char *path, mode_t mode);
+	int (*open)(const char *path, int flags, mode_t mode);
+	int (*reserve)(int fd, int64_t bytes);
+	ssize_t (*pwrite)(int fd, const void *p, size_t n, off_t at);
+	int (*fsync)(int fd);
+	int (*close)(int fd);
+	int (*rename)(const char *from, const char *to);
+	int (*unlink)(const char *path);
+	int (*rmdir)(const char *path);
+};
+
+/* The table itself, or the system's calls for NULL. */
+const struct rt_files *rt_files_or_system(const struct rt_files *f);
+
+/* A new file of so many bytes, for which there is room; -1: failed. */
+int rt_files_create(const struct rt_files *f, const char *path, int64_t bytes,
+		    struct rt_error *err);
+/* All n bytes at `at`. */
+enum rt_status rt_files_write(const struct rt_files *f, int fd,
+			      const char *path, const void *p, int64_t n,
+			      int64_t at, struct rt_error *err);
+/* What was written is on the disk; closes fd in any case. */
+enum rt_status rt_files_finish(const struct rt_files *f, int fd,
+			       const char *path, struct rt_error *err);
+/* The same for the entries of a folder. */
+enum rt_status rt_files_sync_dir(const struct rt_files *f, const char *path,
+				 struct rt_error *err);
+/* A folder, which may be there already. */
+enum rt_status rt_files_make_dir(const struct rt_files *f, const char *path,
+				 struct rt_error *err);
+
+/* "cannot WHAT: " and what errno says. */
+enum rt_status rt_files_fail(struct rt_error *err, const char *path,
+			     const char *what, int number);
+
+#endif

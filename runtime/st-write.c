@@ -1,0 +1,221 @@
+/*
+ * st-write.c - .safetensors files that many ranks write together; see
+ * st-write.h.
+ *
+ * In a file come wide elements before narrow ones, and those of one width by
+ * name: so each begins at a multiple of its element's bytes, as other readers
+ * want it who map the file.
+ */
+#include "runtime/st-write.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/elems.h"
+
+/* ---- the layout ---------------------------------------------------- */
+
+static int
+by_place(const void *a, const void *b)
+{
+	const struct rt_stored *s = a, *t = b;
+	int64_t width;
+
+	if (s->file != t->file) {
+		return s->file - t->file;
+	}
+	width = rt_elem_bytes((enum rt_elem)t->tensor->elem) -
+		rt_elem_bytes((enum rt_elem)s->tensor->elem);
+	if (width != 0) {
+		return width > 0 ? 1 : -1;
+	}
+	return strcmp(s->name, t->name);
+}
+
+/* All parts of a tensor. */
+static enum rt_status
+add_parts(struct rt_layout *l, const struct rt_tensor *t, struct rt_error *err)
+{
+	int64_t parts = rt_tensor_parts(t), part;
+	char name[RT_NAME_BYTES];
+	struct rt_stored *s;
+	enum rt_status status;
+
+	for (part = 0; part < parts; part++) {
+		status = rt_part_name(t, part, name, err);
+		if (status != RT_OK) {
+			return status;
+		}
+		s = &l->at[l->n];
+		memset(s, 0, sizeof(*s));
+		s->name = rt_join(&l->alloc, name, strlen(name), "");
+		if (!s->name) {
+			return rt_no_memory(err, NULL);
+		}
+		s->tensor = t;
+		s->part = part;
+		s->file = t->trained ? RT_STORED_MODEL : RT_STORED_STATE;
+		s->bytes = rt_part_elems(t) *
+			   rt_elem_bytes((enum rt_elem)t->elem);
+		l->n++;
+	}
+	return RT_OK;
+}
+
+/* The header of a file, padded so that the data begins at 8 k. */
+static enum rt_status
+make_header(struct rt_layout *l, int file, struct rt_error *err)
+{
+	struct rt_text *h = &l->files[file].header;
+	const struct rt_tensor *t;
+	struct rt_stored *s;
+	int64_t at = 0, d;
+	uint64_t length;
+	size_t i;
+
+	h->alloc = l->alloc;
+	/* Other readers ask for this entry before they read weights. */
+	rt_text_add(h, "%8s{\"__metadata__\":{\"format\":\"pt\"}", "");
+	for (i = 0; i < l->n; i++) {
+		s = &l->at[i];
+		t = s->tensor;
+		if (s->file != file) {
+			continue;
+		}
+		rt_text_add(h, ",");
+		rt_text_string(h, s->name);
+		rt_text_add(h, ":{\"dtype\":\"%s\",\"shape\":[",
+			    rt_dtype_name(rt_elem_dtype(
+				    (enum rt_elem)t->elem)));
+		for (d = t->stacked; d < t->ndims; d++) {
+			rt_text_add(h, "%s%" PRId64,
+				    d > t->stacked ? "," : "", t->sizes[d]);
+		}
+		s->begin = at;
+		at += s->bytes;
+		rt_text_add(h, "],\"data_offsets\":[%" PRId64 ",%" PRId64
+			    "]}", s->begin, at);
+	}
+	rt_text_add(h, "}");
+	while (h->n % 8 != 0 && !h->failed) {
+		rt_text_add(h, " ");
+	}
+	if (h->failed) {
+		return rt_no_memory(err, NULL);
+	}
+	length = h->n - 8;
+	memcpy(h->at, &length, 8);
+	l->files[file].bytes = (int64_t)h->n + at;
+	return RT_OK;
+}
+
+enum rt_status
+rt_layout_init(struct rt_layout *l, const struct rt_plan *p,
+	       struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	size_t n = 0, k;
+	int64_t i;
+	int file;
+
+	memset(l, 0, sizeof(*l));
+	l->alloc = rt_alloc_or_libc(NULL);
+	l->first = rt_resize(&l->alloc, NULL, (size_t)p->ntensors,
+			     sizeof(*l->first));
+	if (!l->first) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < p->ntensors; i++) {
+		l->first[i] = n;
+		n += (size_t)rt_tensor_parts(&p->tensors[i]);
+	}
+	l->at = rt_resize(&l->alloc, NULL, n, sizeof(*l->at));
+	l->place = rt_resize(&l->alloc, NULL, n, sizeof(*l->place));
+	if (!l->at || !l->place) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < p->ntensors && status == RT_OK; i++) {
+		status = add_parts(l, &p->tensors[i], err);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	qsort(l->at, l->n, sizeof(*l->at), by_place);
+	for (k = 0; k < l->n; k++) {
+		l->place[rt_layout_first(l, p, l->at[k].tensor) +
+			 (size_t)l->at[k].part] = k;
+	}
+	for (file = 0; file < RT_STORED_FILES && status == RT_OK; file++) {
+		status = make_header(l, file, err);
+	}
+	return status;
+}
+
+void
+rt_layout_release(struct rt_layout *l)
+{
+	size_t i;
+	int file;
+
+	for (i = 0; i < l->n; i++) {
+		rt_release(&l->alloc, l->at[i].name);
+	}
+	for (file = 0; file < RT_STORED_FILES; file++) {
+		rt_text_release(&l->files[file].header);
+	}
+	rt_release(&l->alloc, l->at);
+	rt_release(&l->alloc, l->place);
+	rt_release(&l->alloc, l->first);
+}
+
+size_t
+rt_layout_first(const struct rt_layout *l, const struct rt_plan *p,
+		const struct rt_tensor *t)
+{
+	return l->first[t - p->tensors];
+}
+
+/* ---- writing ------------------------------------------------------- */
+
+enum rt_status
+rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
+		int fd, const char *path, uint64_t *sums, uint64_t *elems,
+		struct rt_error *err)
+{
+	const struct rt_files *f = rt_files_or_system(s->files);
+	const struct rt_program *g = s->program;
+	const struct rt_hold *h;
+	const struct rt_stored *stored;
+	enum rt_status status = RT_OK;
+	struct rt_spans spans;
+	struct rt_span span;
+	int64_t bytes;
+	char *from;
+	size_t k;
+
+	for (h = g->holds; h < g->holds + g->nholds; h++) {
+		if ((h->tensor->trained ? RT_STORED_MODEL :
+					  RT_STORED_STATE) != file ||
+		    !rt_store_writes(s, h)) {
+			continue;
+		}
+		bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
+		rt_spans_begin(&spans, s->plan, h, s->rank);
+		while (status == RT_OK && rt_spans_next(&spans, &span)) {
+			k = l->place[rt_layout_first(l, s->plan, h->tensor) +
+				     (size_t)span.part];
+			stored = &l->at[k];
+			from = s->arena + h->offset + span.local * bytes;
+			status = rt_files_write(
+				f, fd, path, from, span.n * bytes,
+				(int64_t)l->files[file].header.n +
+					stored->begin + span.at * bytes,
+				err);
+			sums[k] += rt_elems_sum((int)bytes, from, span.at,
+						span.n);
+			elems[k] += (uint64_t)span.n;
+		}
+	}
+	return status;
+}

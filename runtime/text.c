@@ -1,0 +1,67 @@
+/*
+ * text.c - text that grows; see text.h.
+ */
+#include "runtime/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Room for n more bytes and a NUL. */
+static bool
+reserve(struct rt_text *t, size_t n)
+{
+	size_t room = t->room ? t->room : 256;
+	char *p;
+
+	while (room - t->n <= n) {
+		room *= 2;
+	}
+	if (room > t->room && !t->failed) {
+		p = rt_resize(&t->alloc, t->at, room, 1);
+		t->failed = !p;
+		t->at = p ? p : t->at;
+		t->room = p ? room : t->room;
+	}
+	return !t->failed;
+}
+
+void
+rt_text_add(struct rt_text *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0 || !reserve(t, (size_t)n)) {
+		return;
+	}
+	va_start(ap, fmt);
+	vsnprintf(t->at + t->n, t->room - t->n, fmt, ap);
+	va_end(ap);
+	t->n += (size_t)n;
+}
+
+void
+rt_text_string(struct rt_text *t, const char *s)
+{
+	rt_text_add(t, "\"");
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\') {
+			rt_text_add(t, "\\%c", *s);
+		} else if ((unsigned char)*s < 0x20) {
+			rt_text_add(t, "\\u%04x", (unsigned)*s);
+		} else {
+			rt_text_add(t, "%c", *s);
+		}
+	}
+	rt_text_add(t, "\"");
+}
+
+void
+rt_text_release(struct rt_text *t)
+{
+	rt_release(&t->alloc, t->at);
+	t->at = NULL;
+}

@@ -1,0 +1,305 @@
+/*
+ * train.c - the loop: steps, evaluations, checkpoints, until the last step
+ * or until one rank is told to end.  All ranks go the same way: whatever
+ * decides about it is a number that a step added up.
+ */
+#include "runtime/rank.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+struct train {
+	struct rt_run *r;
+	const struct rt_options *o;
+	const volatile sig_atomic_t *told;	/* a signal's number, or 0 */
+	struct rt_log *log;	/* NULL but on rank 0 */
+	struct rt_tokens *tokens, *eval;	/* NULL: drawn, none */
+	struct rt_progress at;
+	int64_t steps;		/* in all */
+	int64_t saved, evaluated;	/* last step that was */
+	double checkpoint_ms;	/* since the last line */
+	bool stop;
+};
+
+/* ---- how it begins ---- */
+
+/* Weights that are read, where some are missing, are not made up. */
+enum rt_status
+rt_begin(struct rt_run *r, const struct rt_options *o, struct rt_progress *p,
+	 struct rt_error *err)
+{
+	struct rt_store store = rt_run_store(r);
+	enum rt_status status;
+	int64_t unused;
+
+	*p = (struct rt_progress){ .seed = o->seed < 0 ? 0
+						: (uint64_t)o->seed };
+	r->env.seed = (int64_t)p->seed;
+	status = rt_run_start(r, err);
+	if (status == RT_OK && o->weights) {
+		status = rt_weights_load(&store, o->weights, &unused, err);
+	}
+	return status;
+}
+
+static bool
+is_drawn(const struct rt_options *o)
+{
+	return o->data.n == 1 && strcmp(o->data.at[0], "draw") == 0;
+}
+
+static enum rt_status
+open_tokens(struct train *t, struct rt_tokens **out,
+	    const struct rt_list *files, bool in_order, struct rt_error *err)
+{
+	const struct rt_plan *p = t->r->plan;
+	struct rt_tokens_options o = { .paths = files->at, .npaths = files->n,
+				       .seed = t->at.seed,
+				       .in_order = in_order };
+
+	o.length = rt_plan_length(p, &o.below);
+	if (o.length == 0) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this model reads "
+			       "no tokens: --data draw draws what it reads");
+	}
+	return rt_tokens_open(out, &o, err);
+}
+
+/* Goes on from a checkpoint; false: there is none, and none was named. */
+static enum rt_status
+resume(struct train *t, bool *found, struct rt_error *err)
+{
+	const struct rt_options *o = t->o;
+	const char *path = o->resume_path ? o->resume_path : o->checkpoint;
+	struct rt_store store = rt_run_store(t->r);
+	enum rt_status status = rt_checkpoint_load(&store, path, &t->at, err);
+
+	*found = status == RT_OK;
+	if (status == RT_RANGE && !o->resume_path) {
+		return RT_OK;
+	}
+	if (status == RT_OK && o->seed >= 0 &&
+	    (uint64_t)o->seed != t->at.seed) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the checkpoint is "
+			"of a run of seed %llu, and --seed says %lld: leave "
+			"it out", (unsigned long long)t->at.seed,
+			(long long)o->seed);
+	}
+	if (status == RT_OK) {
+		t->r->env.seed = (int64_t)t->at.seed;
+	}
+	return status;
+}
+
+static enum rt_status
+say_start(struct train *t, bool resumed, struct rt_error *err)
+{
+	const struct rt_plan *p = t->r->plan;
+	char line[256];
+
+	snprintf(line, sizeof line, "%s: %lld rank%s of %lld thread%s, %s %lld",
+		 rt_show_name(p->model).text, (long long)p->nranks,
+		 p->nranks == 1 ? "" : "s",
+		 (long long)rt_workers_count(t->r->workers),
+		 rt_workers_count(t->r->workers) == 1 ? "" : "s",
+		 resumed ? "resumed at step" : "seed",
+		 resumed ? (long long)t->at.step : (long long)t->at.seed);
+	return rt_log_event(t->log, resumed ? "resume" : "start", line, err,
+		"\"step\": %lld, \"sequences\": %lld, \"seed\": %llu, "
+		"\"ranks\": %lld, \"threads\": %lld, \"steps\": %lld",
+		(long long)t->at.step, (long long)t->at.sequences,
+		(unsigned long long)t->at.seed, (long long)p->nranks,
+		(long long)rt_workers_count(t->r->workers),
+		(long long)t->steps);
+}
+
+static enum rt_status
+open_all(struct train *t, FILE *screen, struct rt_error *err)
+{
+	const struct rt_options *o = t->o;
+	struct rt_log_options lo = { o->log, o->tensorboard, screen,
+				     isatty(fileno(screen)), t->r->plan };
+	enum rt_status status;
+	bool resumed = false;
+
+	status = t->r->rank == 0 ? rt_log_open(&t->log, &lo, err) : RT_OK;
+	if (status == RT_OK && o->resume) {
+		status = resume(t, &resumed, err);
+	}
+	if (status == RT_OK && !resumed) {
+		status = rt_begin(t->r, o, &t->at, err);
+	}
+	if (status == RT_OK && !is_drawn(o)) {
+		status = open_tokens(t, &t->tokens, &o->data, false, err);
+	}
+	if (status == RT_OK && o->eval_data.n > 0) {
+		status = open_tokens(t, &t->eval, &o->eval_data, true, err);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	t->steps = o->steps ? o->steps :
+		rt_tokens_sequences(t->tokens) / t->r->plan->batch;
+	t->saved = t->evaluated = resumed ? t->at.step : -1;
+	if (resumed && t->at.remark[0]) {
+		status = rt_log_event(t->log, "remark", t->at.remark, err,
+				      "\"step\": %lld",
+				      (long long)t->at.step);
+	}
+	return status == RT_OK ? say_start(t, resumed, err) : status;
+}
+
+/* ---- what comes between steps ---- */
+
+static enum rt_status
+evaluate(struct train *t, struct rt_error *err)
+{
+	const struct rt_plan *p = t->r->plan;
+	int64_t all = rt_tokens_sequences(t->eval) / p->batch, i;
+	int64_t n = t->o->eval_steps ? t->o->eval_steps : all;
+	enum rt_status status = RT_OK;
+	struct rt_outcome c;
+	double sum = 0;
+	char line[128], loss[32];
+
+	if (n < 1) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "--eval-data has "
+			"%lld sequences, and a batch takes %lld",
+			(long long)rt_tokens_sequences(t->eval),
+			(long long)p->batch);
+	}
+	for (i = 0; i < n && !t->stop; i++) {
+		struct rt_feed feed = rt_feed_tokens(t->eval, i * p->batch);
+
+		status = rt_run_step(t->r, t->at.step, &feed, false, *t->told,
+				     &c, err);
+		if (status != RT_OK) {
+			return status;
+		}
+		t->stop = c.stop;
+		sum += c.n > 0 ? c.at[0] : NAN;
+	}
+	t->evaluated = t->at.step;
+	sum /= (double)i;
+	snprintf(line, sizeof line, "evaluation at step %lld: loss %.4f over "
+		 "%lld batches", (long long)t->at.step, sum, (long long)i);
+	snprintf(loss, sizeof loss, isfinite(sum) ? "%.17g" : "null", sum);
+	status = rt_log_event(t->log, "evaluation", line, err, "\"step\": "
+			      "%lld, \"batches\": %lld, \"loss\": %s",
+			      (long long)t->at.step, (long long)i, loss);
+	return status != RT_OK ? status :
+		rt_log_scalar(t->log, "evaluation_loss", t->at.step, sum, err);
+}
+
+static enum rt_status
+save(struct train *t, struct rt_error *err)
+{
+	struct rt_store store = rt_run_store(t->r);
+	double ms = rt_now_ms();
+	enum rt_status status;
+	char line[160];
+
+	status = rt_checkpoint_save(&store, &t->at, t->o->checkpoint,
+				    t->o->keep, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	ms = rt_now_ms() - ms;
+	t->checkpoint_ms += ms;
+	t->saved = t->at.step;
+	snprintf(line, sizeof line, "checkpoint of step %lld in %s, %.1f ms",
+		 (long long)t->at.step, rt_show_path(t->o->checkpoint).text,
+		 ms);
+	return rt_log_event(t->log, "checkpoint", line, err,
+			    "\"step\": %lld, \"checkpoint_ms\": %.17g",
+			    (long long)t->at.step, ms);
+}
+
+static enum rt_status
+one_step(struct train *t, struct rt_error *err)
+{
+	double ms = rt_now_ms();
+	struct rt_feed feed = { 0 };
+	struct rt_outcome c;
+	struct rt_log_step s = { .step = t->at.step + 1, .steps = t->steps,
+				 .outcome = &c };
+	enum rt_status status;
+
+	if (t->tokens) {
+		feed = rt_feed_tokens(t->tokens, t->at.sequences);
+	}
+	status = rt_run_step(t->r, s.step, t->tokens ? &feed : NULL, true,
+			     *t->told, &c, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	t->at.step++;
+	t->at.sequences += t->r->plan->batch;
+	t->stop = c.stop;
+	s.step_ms = rt_now_ms() - ms;
+	s.checkpoint_ms = t->checkpoint_ms;
+	t->checkpoint_ms = 0;
+	return rt_log_step(t->log, &s, err);
+}
+
+static bool
+is_due(int64_t step, int64_t every)
+{
+	return every > 0 && step % every == 0;
+}
+
+static enum rt_status
+run_all(struct train *t, struct rt_error *err)
+{
+	const struct rt_options *o = t->o;
+	enum rt_status status = RT_OK;
+
+	while (status == RT_OK && !t->stop && t->at.step < t->steps) {
+		status = one_step(t, err);
+		if (status == RT_OK && !t->stop && t->eval &&
+		    is_due(t->at.step, o->eval_every)) {
+			status = evaluate(t, err);
+		}
+		if (status == RT_OK && is_due(t->at.step, o->every)) {
+			status = save(t, err);
+		}
+	}
+	if (status == RT_OK && t->eval && !t->stop &&
+	    t->evaluated != t->at.step) {
+		status = evaluate(t, err);
+	}
+	if (status == RT_OK && t->stop) {
+		status = rt_log_event(t->log, "signal", "told to end", err,
+				      "\"step\": %lld, \"signal\": %d",
+				      (long long)t->at.step, (int)*t->told);
+	}
+	if (status == RT_OK && o->checkpoint && t->saved != t->at.step) {
+		status = save(t, err);
+	}
+	return status;
+}
+
+enum rt_status
+rt_train(struct rt_run *r, const struct rt_options *o,
+	 const volatile sig_atomic_t *told, FILE *screen,
+	 struct rt_error *err)
+{
+	struct train t = { .r = r, .o = o, .told = told };
+	enum rt_status status = open_all(&t, screen, err);
+	char line[64];
+
+	if (status == RT_OK) {
+		status = run_all(&t, err);
+	}
+	if (status == RT_OK) {
+		snprintf(line, sizeof line, "ended at step %lld",
+			 (long long)t.at.step);
+		status = rt_log_event(t.log, "end", line, err, "\"step\": %lld",
+				      (long long)t.at.step);
+	}
+	rt_log_close(t.log);
+	rt_tokens_free(t.tokens);
+	rt_tokens_free(t.eval);
+	return status;
+}

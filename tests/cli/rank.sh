@@ -1,0 +1,146 @@
+#!/bin/sh
+# The program of a rank, of a plan by hand for two ranks: trains, stops,
+# resumes, is killed, and says what is wrong.
+set -u
+
+rank=${LLMC%/*}/tests/unit/toy-rank
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 99' HUP INT TERM
+cd "$tmp" || exit 99
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+status=0
+
+fail()
+{
+	echo "$*"
+	status=1
+}
+
+# wants STATUS TEXT ARGUMENTS..: that exit status, and that among what is said
+wants()
+{
+	wanted=$1 text=$2
+	shift 2
+	"$rank" "$@" >out 2>err
+	got=$?
+	test $got = "$wanted" ||
+		fail "rank $*: exit status $got, not $wanted: $(cat err)"
+	grep -qF -- "$text" out err ||
+		fail "rank $*: '$text' is not in: $(cat out err)"
+}
+
+# Tokens that count, as raw u16.
+i=0
+while test $i -lt 401; do
+	printf "\\$(printf %03o $((i % 16)))\\000"
+	i=$((i + 1))
+done >count.bin
+
+# ---- what it says of itself ----
+
+"$rank" --help | sed -n 's/^  --\([a-z-]*\).*/\1/p' | sort -u >named
+test "$(wc -l <named)" -gt 20 || fail "--help names few options"
+while read -r name; do
+	grep -q -- "--$name" "${top_srcdir:?}/docs/running.md" ||
+		fail "docs/running.md says nothing of --$name"
+done <named
+wants 0 'rank of toy for cpux2, by llmc' --version
+wants 0 'mesh       dp=2: 2 ranks, 1 stage, 2 microbatches' inspect
+wants 0 '{}' inspect --json
+wants 0 'plan {}' inspect --llp
+wants 2 'there is no option --stpes; the nearest is --steps' train --stpes 3
+wants 2 'the nearest is inspect' inspct
+wants 2 'a command is missing'
+
+# ---- train, stop, go on: the same bits ----
+
+wants 0 'ended at step 9' train --local --data count.bin --steps 9 --seed 3 \
+	--checkpoint whole
+wants 0 'ended at step 4' train --local --data count.bin --steps 4 --seed 3 \
+	--checkpoint parts --log log
+wants 0 'resumed at step 4' train --local --data count.bin --steps 9 \
+	--checkpoint parts --resume --threads 2 --bind no --log log
+for file in model state; do
+	cmp whole/step-00000009/$file.safetensors \
+		parts/step-00000009/$file.safetensors ||
+		fail "$file of a resumed run differs"
+done
+test "$(grep -c '^{"step": [0-9]*, "loss": [0-9]' log)" = 9 ||
+	fail "the log has not nine steps: $(cat log)"
+test "$(grep -c '"event": "resume"' log)" = 1 || fail "no resume in the log"
+
+# Loss falls; sampling then counts on.
+wants 0 'ended at step 300' train --local --data count.bin --steps 300 \
+	--checkpoint parts --resume --eval-data count.bin --tensorboard events
+grep -q '^evaluation at step 300: loss 0.0000 over 12 batches$' out ||
+	fail "no evaluation, or a loss that did not fall: $(tail -3 out)"
+ls events/events.out.tfevents.* >/dev/null || fail "no event file"
+echo 3 9 >prompt
+wants 0 '10 11 12 13 14 15 0 1 2' sample --local --checkpoint parts \
+	--prompt-file prompt --tokens 9 --temperature 0
+
+wants 0 'step 1 loss 0.2402 norm 0.2345 ' train --local --data draw --steps 1
+wants 0 'replicas   2 that another rank has too' verify --local
+wants 0 'all_reduce gradients on dp' bench --local --steps 3
+wants 0 '"kind": "kernel"' bench --local --steps 3 --json
+
+# ---- refusals ----
+
+wants 1 'the plan is for 2 ranks, and nobody started others: --local' bench
+RANK=0 WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3
+export RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+wants 1 'the plan is for 2 ranks, torchrun started 3' bench
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+wants 1 'nofile' train --local --data nofile
+wants 1 'nowhere' train --local --data draw --steps 3 --resume nowhere
+wants 1 'cannot be opened to write' train --local --data draw --steps 3 \
+	--log no/log
+if test -w /dev/full; then
+	"$rank" train --local --data draw --steps 3 >/dev/full 2>err
+	test $? = 1 || fail "a full disk went unnoticed"
+	grep -q 'standard output cannot be written' err || fail "$(cat err)"
+fi
+
+# ---- signals and sudden death ----
+
+# begins ARGUMENTS..: in the background, until it has trained a step
+begins()
+{
+	rm -f log
+	"$rank" train --local --data draw --steps 1000000000000 \
+		--checkpoint parts --resume --log log "$@" >out 2>err &
+	pid=$!
+	i=0
+	while ! grep -q '^{"step": ' log 2>/dev/null; do
+		i=$((i + 1))
+		test $i -lt 300 || {
+			fail "no step in 30 s: $(cat err)"
+			break
+		}
+		sleep 0.1
+	done
+}
+
+begins --every 100
+kill -TERM $pid
+wait $pid || fail "SIGTERM: exit status $?: $(cat err)"
+grep -q '^told to end$' out || fail "nobody was told to end: $(tail -2 out)"
+last=$(sed -n 's/^ended at step //p' out)
+test -f "parts/step-$(printf %08d "$last")/checkpoint.json" ||
+	fail "no checkpoint of step $last"
+
+begins --every 100
+child=$(sed 's/ .*//' /proc/$pid/task/$pid/children 2>/dev/null)
+if test -n "$child"; then
+	kill -KILL "$child"
+	wait $pid
+	test $? = 1 || fail "a rank was killed, and the exit status is not 1"
+	grep -q 'rank 0 (dp=0) died' err || fail "nobody names it: $(cat err)"
+	wants 0 'resumed at step' train --local --data draw --checkpoint parts \
+		--resume --steps 1
+else
+	kill -TERM $pid
+	wait $pid
+fi
+exit $status
