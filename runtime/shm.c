@@ -370,7 +370,7 @@ meet_any(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
 	pieces_of(c, m, m->talk->out, c->world.rank, want);
 	bytes = rt_pieces_elems(want, m->talk->ndims) *
 		rt_elem_bytes((enum rt_elem)m->talk->elem);
-	if (overlap(m->in, n, m->out, bytes)) {
+	if (bytes > 0 && overlap(m->in, n, m->out, bytes)) {
 		out = malloc((size_t)bytes);
 		if (!out) {
 			return rt_no_memory(err, NULL);

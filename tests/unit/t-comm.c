@@ -641,6 +641,90 @@ test_numbers(void **state)
 	ranks_run(&p, run_numbers, NULL);
 }
 
+/* ---- what is resident ---- */
+
+enum { LONG = 12 << 20, LONG_ROOM = 2 * LONG * 4 };
+
+static int64_t
+shared_kib(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[256];
+	long n = -1;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "RssShmem: %ld", &n) == 1) {
+			break;
+		}
+	}
+	if (f) {
+		fclose(f);
+	}
+	return n;
+}
+
+/* A sum, its halves, and both halves again, of 48 MiB. */
+static int
+run_resident(const struct rt_comm_options *o, void *user)
+{
+	struct row all, half;
+	struct rt_talk t = talk_of_row(&all, LONG, "x", RT_TALK_SUM);
+	int64_t rank = o->world.rank, i;
+	struct rt_error err;
+	struct rt_comm *c;
+	float *x, *y;
+
+	(void)user;
+	talk_of_row(&half, LONG / 2, "y", RT_TALK_SUM);
+	for (i = 0; i < 2; i++) {
+		half.at[i].at[0].start = i * (LONG / 2);
+	}
+	if (rt_comm_open(&c, o, LONG_ROOM, &err) != RT_OK) {
+		return gave_up(NULL, &err);
+	}
+	x = (void *)rt_comm_arena(c);
+	y = x + LONG;
+	for (i = 0; i < LONG; i++) {
+		x[i] = (float)(i % 1000 + rank);
+		y[i] = 0;
+	}
+	if (rt_comm_talk(c, &t, 0, (char *)x, (char *)x, -1, &err) != RT_OK) {
+		return gave_up(c, &err);
+	}
+	t.out = half.dims;
+	if (rt_comm_talk(c, &t, 0, (char *)x, (char *)y, -1, &err) != RT_OK) {
+		return gave_up(c, &err);
+	}
+	t.in = half.dims;
+	t.out = all.dims;
+	t.op = RT_TALK_COPY;
+	if (rt_comm_talk(c, &t, 0, (char *)y, (char *)x, -1, &err) != RT_OK) {
+		return gave_up(c, &err);
+	}
+	for (i = 0; i < LONG; i++) {
+		if (x[i] != (float)(2 * (2 * (i % 1000) + 1))) {
+			fprintf(stderr, "element %d\n", (int)i);
+			return WRONG;
+		}
+	}
+	i = shared_kib() - LONG_ROOM / 1024;
+	if (i > 17 * 1024) {
+		fprintf(stderr, "%d KiB more than the arena\n", (int)i);
+		return WRONG;
+	}
+	rt_comm_free(c);
+	return 0;
+}
+
+static void
+test_resident(void **state)
+{
+	struct rt_plan p = plan_of(two, 2);
+
+	(void)state;
+	ranks_run(&p, run_resident, NULL);
+}
+
 /* ---- from stage to stage ---- */
 
 enum { LEN = 3000, STEPS = 4, MICROBATCHES = 6, COPIES = 2 };
@@ -886,6 +970,7 @@ main(void)
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_resident),
 		cmocka_unit_test(test_pipeline),
 		cmocka_unit_test(test_holders)
 	};
