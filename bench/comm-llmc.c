@@ -1,9 +1,13 @@
 /* All-reduces of processes on this host; see bench/comm. */
+#define _GNU_SOURCE	/* sched_setaffinity */
+
 #include "runtime/comm.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bench/comm.h"
 
@@ -62,6 +66,17 @@ measure(struct rt_comm *c, int64_t rank, int64_t bytes, int64_t ranks)
 	free(at);
 }
 
+static void
+bind_to(int64_t core)
+{
+	cpu_set_t set;
+	int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+
+	CPU_ZERO(&set);
+	CPU_SET((int)core % n, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -80,6 +95,8 @@ main(int argc, char **argv)
 	if (!child) {
 		return status;
 	}
+	/* as mpirun does it */
+	bind_to(o.world.local_rank);
 	or_die(rt_comm_open(&c, &o, MOST_BYTES, &err), &err);
 	for (bytes = LEAST_BYTES; bytes <= MOST_BYTES; bytes *= 4) {
 		measure(c, o.world.rank, bytes, ranks);

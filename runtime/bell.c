@@ -8,6 +8,7 @@
 
 #include <linux/futex.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,20 +25,37 @@ rt_now_us(void)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
+void
+rt_cores_of(struct rt_core_set *c)
+{
+	cpu_set_t set;
+
+	_Static_assert(sizeof(set) == sizeof(c->bytes), "1024 cores");
+	CPU_ZERO(&set);
+	sched_getaffinity(0, sizeof(set), &set);
+	memcpy(c->bytes, &set, sizeof(set));
+}
+
 /* With more ranks than cores, to spin is to keep out whom one waits for. */
 struct rt_patience
-rt_patience_of(int64_t local_size)
+rt_patience_of(const struct rt_core_set *const *sets, int64_t n)
 {
 	static const struct rt_patience roomy = { 4000, 50 };
 	static const struct rt_patience crowded = { 100, 20 };
-	cpu_set_t set;
-	int cores = 1;
+	int64_t cores = 0, i;
+	size_t b;
 
-	CPU_ZERO(&set);
-	if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-		cores = CPU_COUNT(&set);
+	for (b = 0; b < sizeof(sets[0]->bytes); b++) {
+		unsigned any = 0;
+
+		for (i = 0; i < n; i++) {
+			any |= sets[i]->bytes[b];
+		}
+		for (; any; any &= any - 1) {
+			cores++;
+		}
 	}
-	return local_size > cores ? crowded : roomy;
+	return n > cores ? crowded : roomy;
 }
 
 bool

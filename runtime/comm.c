@@ -115,10 +115,9 @@ make_group(struct rt_comm *c, int64_t axes, int64_t holders,
 	return RT_OK;
 }
 
-/* That of this rank; made when it is first asked for. */
-static enum rt_status
-find_group(struct rt_comm *c, int64_t axes, int64_t holders,
-	   struct rt_group **out, struct rt_error *err)
+enum rt_status
+rt_group_find(struct rt_comm *c, int64_t axes, int64_t holders,
+	      struct rt_group **out, struct rt_error *err)
 {
 	enum rt_status s;
 	int64_t i;
@@ -246,7 +245,7 @@ carry_out(struct rt_comm *c, struct rt_meeting *m, struct rt_error *err)
 	case RT_TALK_FREE:
 		return c->via->settle(c, m, err);
 	default:
-		s = find_group(c, t->axes, t->holders, &m->group, err);
+		s = rt_group_find(c, t->axes, t->holders, &m->group, err);
 		return s == RT_OK ? c->via->meet(c, m, err) : s;
 	}
 }
@@ -308,7 +307,7 @@ combine(struct rt_comm *c, int64_t axes, enum number kind, const char *what,
 		add_number(add_number(of_text(what), n), kind) };
 	const int64_t most = RT_MAIL_BYTES / 8;
 	struct rt_group *g;
-	enum rt_status s = find_group(c, axes, 0, &g, err);
+	enum rt_status s = rt_group_find(c, axes, 0, &g, err);
 	int64_t done, i, r;
 
 	rt_comm_note(c, what, -1, -1);
@@ -385,9 +384,9 @@ open_groups(struct rt_comm *c, struct rt_error *err)
 	int64_t i;
 
 	for (i = 0; i < c->plan->ngroups && s == RT_OK; i++) {
-		s = find_group(c, c->plan->groups[i], 0, &g, err);
+		s = rt_group_find(c, c->plan->groups[i], 0, &g, err);
 	}
-	return s == RT_OK ? find_group(c, -1, 0, &g, err) : s;
+	return s == RT_OK ? rt_group_find(c, -1, 0, &g, err) : s;
 }
 
 enum rt_status

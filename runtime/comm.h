@@ -1,7 +1,7 @@
 /*
  * comm.h - ranks and how they reach each other.  Behind a small table of
- * functions stand transports: shared memory between processes of one host,
- * MPI between hosts; a rank that is alone needs none.
+ * functions stand transports: so far shared memory between processes of one
+ * host.
  *
  * Sections are named for the .c that defines them.
  */
@@ -44,7 +44,7 @@ enum rt_status rt_world_find(struct rt_world *w,
 enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
 			      bool *child, int *status, struct rt_error *err);
 
-/* ---- talking (comm.c, shm.c, mpi.c) ---------------------------------- */
+/* ---- talking (comm.c, shm.c) ---------------------------------- */
 
 struct rt_comm;
 

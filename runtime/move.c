@@ -6,7 +6,11 @@
 
 #include <string.h>
 
-enum { MAX_DIMS = RT_MAX_DIMS + 1, MAX_RUNS = RT_MAX_PIECES * RT_MAX_PIECES };
+enum {
+	MAX_DIMS = RT_MAX_DIMS + 1,
+	MAX_RUNS = RT_MAX_PIECES * RT_MAX_PIECES,
+	COPY_BYTES = 4 << 20
+};
 
 /* Local positions of a dim, there and in the box here. */
 struct run {
@@ -26,7 +30,7 @@ struct walk {
 	struct run runs[MAX_DIMS][MAX_RUNS];
 	int64_t nruns[MAX_DIMS];
 	int64_t sizes[MAX_DIMS];	/* of the part */
-	const char *at;
+	const struct rt_part *part;
 	char *to;		/* the box; of sums in wide elements */
 	bool first;		/* to be set, not added to */
 };
@@ -123,13 +127,29 @@ find_runs(struct walk *w, int64_t d, const struct rt_pieces *in)
 
 /* ---- one part ---- */
 
+void
+rt_copy_part(const struct rt_part *p, char *to, const char *from,
+	     int64_t bytes)
+{
+	int64_t done, n;
+
+	for (done = 0; done < bytes; done += n) {
+		n = min(bytes - done, COPY_BYTES);
+		memmove(to + done, from + done, (size_t)n);
+		if (p->read) {
+			p->read(p->user, from + done, n);
+		}
+	}
+}
+
 static void
 take(const struct walk *w, int64_t in, int64_t out, int64_t n)
 {
-	const char *from = w->at + in * w->bytes;
+	const char *from = w->part->at + in * w->bytes;
 
 	if (w->op == RT_TALK_COPY) {
-		memcpy(w->to + out * w->bytes, from, (size_t)(n * w->bytes));
+		rt_copy_part(w->part, w->to + out * w->bytes, from,
+			     n * w->bytes);
 		return;
 	}
 	out *= rt_acc_bytes(w->elem);
@@ -137,6 +157,9 @@ take(const struct walk *w, int64_t in, int64_t out, int64_t n)
 		rt_widen(w->elem, w->to + out, from, n);
 	} else {
 		rt_fold(w->elem, w->op, w->to + out, from, n);
+	}
+	if (w->part->read) {
+		w->part->read(w->part->user, from, n * w->bytes);
 	}
 }
 
@@ -173,7 +196,7 @@ look_at(struct walk *w, const struct rt_part *part)
 		w->sizes[d] = in->total;
 		n *= find_runs(w, d, in);
 	}
-	w->at = part->at;
+	w->part = part;
 	return n;
 }
 

@@ -27,7 +27,8 @@ enum {
 	SLACK_US = 2000000,
 	HELLO_US = 2000000,
 	/* how long it tells why it ends here to those who come late */
-	FAREWELL_US = 1000000
+	FAREWELL_US = 1000000,
+	HUGE_BYTES = 2 << 20
 };
 
 #define MAGIC 0x6c6c6d632d686921u
@@ -183,12 +184,35 @@ new_file(const char *name, int64_t bytes)
 	return fd;
 }
 
+/*
+ * Where a file and an address are both at the start of a huge page, all
+ * processes map it as one; so the address is chosen here, in a stretch that
+ * was big enough.
+ */
 static void *
 map(int fd, int64_t bytes, int how)
 {
-	void *p = mmap(NULL, bytes ? (size_t)bytes : 1, how, MAP_SHARED, fd, 0);
+	size_t n = bytes ? (size_t)bytes : 1, front;
+	char *room = mmap(NULL, n + HUGE_BYTES, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p;
 
-	return p == MAP_FAILED ? NULL : p;
+	if (room == MAP_FAILED) {
+		return NULL;
+	}
+	front = (HUGE_BYTES - (uintptr_t)room % HUGE_BYTES) % HUGE_BYTES;
+	p = mmap(room + front, n, how, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (p == MAP_FAILED) {
+		munmap(room, n + HUGE_BYTES);
+		return NULL;
+	}
+	if (front > 0) {
+		munmap(room, front);
+	}
+	n = (n + 4095) / 4096 * 4096;
+	munmap(room + front + n, HUGE_BYTES - front);
+	madvise(p, n, MADV_HUGEPAGE);
+	return p;
 }
 
 /* Whoever has the hall's file by another way would share its locks. */
@@ -219,10 +243,11 @@ map_all(struct meeting *m, struct rt_error *err)
 	for (i = 0; i < s->n; i++) {
 		s->rank_of[i] = m->answer.ranks[i];
 		s->local_of[s->rank_of[i]] = i;
-		s->arena_bytes[i] = m->answer.arena_bytes[i];
-		s->arenas[i] = i == s->me ? m->c->arena :
-			map(m->fds[i + 1], s->arena_bytes[i], PROT_READ);
-		if (!s->arenas[i]) {
+		s->peers[i].arena_bytes = m->answer.arena_bytes[i];
+		s->peers[i].arena = i == s->me ? m->c->arena :
+			map(m->fds[i + 1], m->answer.arena_bytes[i],
+			    PROT_READ);
+		if (!s->peers[i].arena) {
 			return refused(err, "map another rank's arena");
 		}
 	}
@@ -625,7 +650,6 @@ make_arena(struct meeting *m, struct rt_error *err)
 	if (!c->arena) {
 		return refused(err, "map the arena");
 	}
-	madvise(c->arena, (size_t)c->arena_bytes, MADV_HUGEPAGE);
 	return RT_OK;
 }
 

@@ -18,11 +18,17 @@ enum {
 	 * find in the cache that they share. */
 	CHUNK_BYTES = 4 << 20,
 	LINE = 64,
-	/* peers' pages that we may hold, as part of what is resident here */
-	HELD_BYTES = 8 << 20
+	STRETCH_BYTES = 256 << 10,
+	HELD_BYTES = 16 << 20
 };
 
 /* ---- groups meet ---- */
+
+static size_t
+held_bits(int64_t bytes)
+{
+	return (size_t)(bytes / STRETCH_BYTES / 8 + 1);
+}
 
 static struct rt_ticket *
 ticket_of(struct rt_comm *c, const struct rt_group *g, int64_t member)
@@ -64,24 +70,56 @@ barrier(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	return RT_OK;
 }
 
-/* Pages that were only read count as ours, as long as they are mapped. */
+/* All stretches that were read are given back. */
 static void
-has_read(struct rt_comm *c, int64_t bytes)
+let_go(struct rt_shm *s)
 {
-	struct rt_shm *s = c->shm;
 	int64_t i;
 
-	s->unread_bytes += bytes;
-	if (s->unread_bytes < HELD_BYTES) {
-		return;
-	}
-	s->unread_bytes = 0;
+	s->held_bytes = 0;
 	for (i = 0; i < s->n; i++) {
+		struct rt_peer *p = &s->peers[i];
+
 		if (i != s->me) {
-			madvise((void *)(uintptr_t)s->arenas[i],
-				(size_t)s->arena_bytes[i], MADV_DONTNEED);
+			madvise((void *)(uintptr_t)p->arena,
+				(size_t)p->arena_bytes, MADV_DONTNEED);
+			memset(p->held, 0, held_bits(p->arena_bytes));
 		}
 	}
+}
+
+/*
+ * A peer's pages that were read count as resident here too, and so are let go
+ * when they become many.  To come by them again takes as long as to copy half
+ * of them, so what talks read each time stays.
+ */
+static void
+has_read(void *user, const char *at, int64_t bytes)
+{
+	struct rt_peer *p = user;
+	int64_t from = (at - p->arena) / STRETCH_BYTES;
+	int64_t to = (at - p->arena + bytes - 1) / STRETCH_BYTES, i;
+
+	for (i = from; i <= to; i++) {
+		if (!(p->held[i / 8] >> i % 8 & 1)) {
+			p->held[i / 8] |= (unsigned char)(1 << i % 8);
+			p->shm->held_bytes += STRETCH_BYTES;
+		}
+	}
+	if (p->shm->held_bytes > HELD_BYTES) {
+		let_go(p->shm);
+	}
+}
+
+/* A member's part that lies at that place of its arena. */
+static void
+look_into(struct rt_comm *c, struct rt_part *part, int64_t rank, int64_t at)
+{
+	struct rt_peer *p = &c->shm->peers[c->shm->local_of[rank]];
+
+	part->at = p->arena + at;
+	part->read = rank == c->world.rank ? NULL : has_read;
+	part->user = p;
 }
 
 static enum rt_status
@@ -178,6 +216,7 @@ meet_small(struct rt_comm *c, const struct rt_meeting *m,
 	for (i = 0; i < g->n; i++) {
 		pieces_of(c, m, m->talk->in, g->ranks[i], parts[i].dims);
 		parts[i].at = c->theirs[i];
+		parts[i].read = NULL;
 	}
 	pieces_of(c, m, m->talk->out, c->world.rank, want);
 	rt_gather_parts(parts, g->n, want, m->talk->ndims,
@@ -230,7 +269,6 @@ sum_slice(const struct reduction *r, int64_t from, int64_t n)
 	for (i = 0; i < g->n; i++) {
 		r->ins[i].at -= at;
 	}
-	has_read(r->c, (hi - lo) * r->bytes * (g->n - 1));
 }
 
 /* The others' slices, which they have summed. */
@@ -247,8 +285,8 @@ copy_slices(const struct reduction *r, int64_t from, int64_t n)
 		int64_t at = (from + lo) * r->bytes;
 		int64_t len = (slice_at(who + 1, g->n, n) - lo) * r->bytes;
 
-		memcpy(r->m->out + at, r->outs[who] + at, (size_t)len);
-		has_read(r->c, len);
+		rt_copy_part(&r->ins[who], r->m->out + at, r->outs[who] + at,
+			     len);
 	}
 }
 
@@ -302,10 +340,11 @@ meet_to_sum(struct rt_comm *c, const struct rt_meeting *m,
 	}
 	for (i = 0; i < m->group->n; i++) {
 		const struct rt_ticket *t = ticket_of(c, m->group, i);
-		int64_t local = c->shm->local_of[m->group->ranks[i]];
+		int64_t rank = m->group->ranks[i];
 
-		parts[i].at = c->shm->arenas[local] + t->in;
-		r.outs[i] = c->shm->arenas[local] + t->out;
+		look_into(c, &parts[i], rank, t->in);
+		r.outs[i] = c->shm->peers[c->shm->local_of[rank]].arena +
+			    t->out;
 	}
 	return sum_chunks(&r, bytes / r.bytes, err);
 }
@@ -331,7 +370,7 @@ meet_any(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
 	pieces_of(c, m, m->talk->out, c->world.rank, want);
 	bytes = rt_pieces_elems(want, m->talk->ndims) *
 		rt_elem_bytes((enum rt_elem)m->talk->elem);
-	if (overlap(m->in, n, m->out, bytes)) {
+	if (bytes > 0 && overlap(m->in, n, m->out, bytes)) {
 		out = malloc((size_t)bytes);
 		if (!out) {
 			return rt_no_memory(err, NULL);
@@ -342,16 +381,13 @@ meet_any(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
 		int64_t rank = m->group->ranks[i];
 
 		pieces_of(c, m, m->talk->in, rank, parts[i].dims);
-		parts[i].at = c->shm->arenas[c->shm->local_of[rank]] +
-			      ticket_of(c, m->group, i)->in;
+		look_into(c, &parts[i], rank, ticket_of(c, m->group, i)->in);
 	}
 	if (s == RT_OK) {
 		rt_gather_parts(parts, m->group->n, want, m->talk->ndims,
 				(enum rt_elem)m->talk->elem,
 				(enum rt_talk_op)m->talk->op, out,
 				c->shm->acc);
-		has_read(c, bytes * (m->talk->op == RT_TALK_COPY ? 1 :
-				     m->group->n - 1));
 		s = barrier(c, m->group, &m->scene, 0, 0, err);
 	}
 	if (out != m->out) {
@@ -432,6 +468,7 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 					 local, m->scene.microbatch);
 	struct rt_wait w = { &p->sent, atomic_load(&p->taken.count) + 1, rank,
 		&m->scene, NULL };
+	struct rt_part part;
 
 	if (!rt_bell_rung(w.bell, w.want)) {
 		enum rt_status s = rt_watch_wait(c, &w, err);
@@ -449,9 +486,9 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 			       rt_show_name(m->scene.what).text,
 			       rt_scene_text(&m->scene).text);
 	}
-	memmove(m->out, c->shm->arenas[local] + p->at, (size_t)bytes);
+	look_into(c, &part, rank, p->at);
+	rt_copy_part(&part, m->out, part.at, bytes);
 	rt_bell_ring(&p->taken);
-	has_read(c, bytes);
 	return RT_OK;
 }
 
@@ -501,15 +538,12 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 	s->n = (int64_t)n;
 	s->me = c->world.local_rank;
 	s->lock_fd = -1;
-	s->patience = rt_patience_of(s->n);
 	s->rank_of = calloc(n, sizeof(*s->rank_of));
 	s->local_of = calloc((size_t)c->world.size, sizeof(*s->local_of));
-	s->arenas = calloc(n, sizeof(*s->arenas));
-	s->arena_bytes = calloc(n, sizeof(*s->arena_bytes));
+	s->peers = calloc(n, sizeof(*s->peers));
 	s->sent = calloc((size_t)c->plan->nchannels + 1, sizeof(*s->sent));
 	s->acc = aligned_alloc(LINE, RT_ACC_BYTES);
-	if (!s->rank_of || !s->local_of || !s->arenas || !s->arena_bytes ||
-	    !s->sent || !s->acc) {
+	if (!s->rank_of || !s->local_of || !s->peers || !s->sent || !s->acc) {
 		return rt_no_memory(err, NULL);
 	}
 	for (i = 0; i < c->world.size; i++) {
@@ -551,20 +585,49 @@ be_alone(struct rt_comm *c, struct rt_error *err)
 	madvise(c->arena, (size_t)c->arena_bytes, MADV_HUGEPAGE);
 	s->rank_of[0] = c->world.rank;
 	s->local_of[c->world.rank] = 0;
-	s->arenas[0] = c->arena;
-	s->arena_bytes[0] = c->arena_bytes;
+	s->peers[0].arena = c->arena;
+	s->peers[0].arena_bytes = c->arena_bytes;
 	return rt_watch_enter(c, err);
+}
+
+/* Ranks may be bound, each to its own: what counts is what all have. */
+static enum rt_status
+count_cores(struct rt_comm *c, struct rt_error *err)
+{
+	struct rt_scene scene = { "the start", -1, -1, 0 };
+	struct rt_core_set own;
+	struct rt_group *g;
+	enum rt_status s = rt_group_find(c, -1, 0, &g, err);
+
+	rt_cores_of(&own);
+	if (s == RT_OK) {
+		s = show(c, g, &scene, &own, sizeof(own), c->theirs, err);
+	}
+	if (s == RT_OK) {
+		c->shm->patience = rt_patience_of(
+			(const void *)c->theirs, g->n);
+	}
+	return s;
 }
 
 static enum rt_status
 open_shm(struct rt_comm *c, struct rt_error *err)
 {
 	enum rt_status s = make_tables(c, err);
+	int64_t i;
 
 	if (s != RT_OK) {
 		return s;
 	}
-	return c->shm->n == 1 ? be_alone(c, err) : rt_shm_meet(c, err);
+	s = c->shm->n == 1 ? be_alone(c, err) : rt_shm_meet(c, err);
+	for (i = 0; i < c->shm->n && s == RT_OK; i++) {
+		struct rt_peer *p = &c->shm->peers[i];
+
+		p->shm = c->shm;
+		p->held = calloc(held_bits(p->arena_bytes), 1);
+		s = p->held ? RT_OK : rt_no_memory(err, NULL);
+	}
+	return s == RT_OK ? count_cores(c, err) : s;
 }
 
 static void
@@ -587,10 +650,11 @@ close_shm(struct rt_comm *c)
 	if (s->hall) {
 		atomic_store(&rt_hall_desk(s, s->me)->state, RT_LEFT);
 	}
-	for (i = 0; s->arenas && i < s->n; i++) {
+	for (i = 0; s->peers && i < s->n; i++) {
 		if (i != s->me) {
-			unmap(s->arenas[i], s->arena_bytes[i]);
+			unmap(s->peers[i].arena, s->peers[i].arena_bytes);
 		}
+		free(s->peers[i].held);
 	}
 	unmap(c->arena, c->arena_bytes);
 	unmap(s->hall, (int64_t)s->hall_bytes);
@@ -604,8 +668,7 @@ close_shm(struct rt_comm *c)
 	free(s->acc);
 	free(s->rank_of);
 	free(s->local_of);
-	free(s->arenas);
-	free(s->arena_bytes);
+	free(s->peers);
 	free(s);
 	c->shm = NULL;
 }

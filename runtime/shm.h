@@ -22,7 +22,15 @@ struct rt_patience {
 	unsigned spins, yields;
 };
 
-struct rt_patience rt_patience_of(int64_t local_size);
+/* Cores that a rank may run on, a bit each. */
+struct rt_core_set {
+	unsigned char bytes[128];
+};
+
+void rt_cores_of(struct rt_core_set *c);
+/* For ranks that may run on these. */
+struct rt_patience rt_patience_of(const struct rt_core_set *const *sets,
+				  int64_t n);
 bool rt_bell_rung(struct rt_bell *b, unsigned want);
 void rt_bell_ring(struct rt_bell *b);
 /* Until it has rung, or some time; whether it has. */
@@ -91,18 +99,25 @@ struct rt_sent {
 	} *at;			/* the last nmicrobatches, by turns */
 };
 
+/* Another rank of this host, or this one. */
+struct rt_peer {
+	struct rt_shm *shm;
+	const char *arena;
+	int64_t arena_bytes;
+	unsigned char *held;	/* a bit for each stretch that was read */
+};
+
 struct rt_shm {
 	struct rt_hall *hall;
 	size_t hall_bytes, desks, seats, mail, posts;	/* offsets in it */
 	int64_t n, me;		/* ranks of this host */
 	int64_t *rank_of;	/* by number on this host */
 	int64_t *local_of;	/* by rank; -1: another host's */
-	const char **arenas;
-	int64_t *arena_bytes;
+	struct rt_peer *peers;	/* by number on this host */
 	int lock_fd;		/* -1: alone */
 	struct rt_patience patience;
 	struct rt_sent *sent;	/* by channel */
-	int64_t unread_bytes;	/* of peers' pages that we may hold */
+	int64_t held_bytes;	/* of peers' pages, at most */
 	char *acc;
 };
 

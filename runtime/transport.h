@@ -23,6 +23,10 @@ struct rt_group {
 	uint32_t met;		/* how often */
 };
 
+/* That of this rank; made when it is first asked for. */
+enum rt_status rt_group_find(struct rt_comm *c, int64_t axes, int64_t holders,
+			     struct rt_group **out, struct rt_error *err);
+
 /* What a rank is about: for messages, and to see that all are at one thing. */
 struct rt_scene {
 	const char *what;
@@ -101,10 +105,15 @@ int64_t rt_rank_at_pipe(const struct rt_plan *p, int64_t rank, int64_t pipe);
 
 /* ---- pieces (move.c) ------------------------------------------------- */
 
-/* What a member has of each dim, and where that lies. */
+/*
+ * What a member has of each dim, and where that lies.  `read`, if any, hears
+ * what has been read of it, by and by.
+ */
 struct rt_part {
 	const struct rt_pieces *dims[RT_MAX_DIMS];
 	const char *at;
+	void (*read)(void *user, const char *at, int64_t bytes);
+	void *user;
 };
 
 /*
@@ -117,6 +126,9 @@ void rt_gather_parts(const struct rt_part *parts, int64_t n,
 		     const struct rt_pieces *const *dims, int64_t ndims,
 		     enum rt_elem elem, enum rt_talk_op op, char *out,
 		     char *acc);
+/* Bytes of a part, whose reader hears of it. */
+void rt_copy_part(const struct rt_part *p, char *to, const char *from,
+		  int64_t bytes);
 int64_t rt_pieces_elems(const struct rt_pieces *const *dims, int64_t ndims);
 bool rt_pieces_equal(const struct rt_pieces *a, const struct rt_pieces *b);
 

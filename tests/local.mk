@@ -106,6 +106,7 @@ unit_tests = \
 	%D%/unit/t-st-read \
 	%D%/unit/t-stage \
 	%D%/unit/t-summary \
+	%D%/unit/t-talk \
 	%D%/unit/t-target \
 	%D%/unit/t-tokens \
 	%D%/unit/t-train-random \

@@ -1406,6 +1406,7 @@ doc_pages = \
 	docs/running.md \
 	docs/schedule.md \
 	docs/search.md \
+	docs/talk.md \
 	docs/target.md \
 	docs/testing.md \
 	docs/walkthrough.md

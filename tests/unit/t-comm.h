@@ -160,6 +160,25 @@ gave_up(struct rt_comm *c, const struct rt_error *err)
 	return GAVE_UP;
 }
 
+/* ---- plans that only have ranks ---- */
+
+enum { PLAN_MICROBATCHES = 3 };
+
+/* Of the first naxes, the none in front counted. */
+static inline struct rt_plan
+plan_of(const struct rt_axis *axes, int64_t naxes)
+{
+	struct rt_plan p = { .abi = RT_ABI_VERSION, .naxes = naxes,
+		.axes = axes, .nranks = 1, .npipes = 1,
+		.nmicrobatches = PLAN_MICROBATCHES, .model = "t" };
+	int64_t a;
+
+	for (a = 1; a < naxes; a++) {
+		p.nranks *= axes[a].time ? 1 : axes[a].size;
+	}
+	return p;
+}
+
 /* ---- numbers at random, the same on all ranks ---- */
 
 static inline uint64_t
