@@ -31,8 +31,6 @@ if HAVE_LLVM
 	%D%/cpu/attention_after.c \
 	%D%/cpu/attention_block.c \
 	%D%/cpu/attention.h \
-	%D%/cpu/attention_after.c \
-	%D%/cpu/attention_block.c \
 	%D%/cpu/attention_group.h \
 	%D%/cpu/attention_keys.c \
 	%D%/cpu/attention_put.c \
