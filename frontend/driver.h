@@ -30,7 +30,7 @@ struct driver {
 	struct buf program;	/* and `rank`; empty: none */
 	struct cg_code *code;	/* that is being compiled, or NULL */
 	const struct cg_input *code_in;	/* and of what */
-	struct drv_whole *whole;	/* the model before it is split, or NULL */
+	struct drv_whole *whole;	/* the model unsplit, or NULL */
 	bool wants_code;
 	int64_t reserve_bytes;	/* of each rank's arena, with its rooms */
 };

@@ -128,6 +128,9 @@ struct rt_run {
 	int64_t first_watch;	/* lowest rank whose program watches */
 	struct rt_times times;	/* of the step so far */
 	struct rt_tally *tally;	/* or NULL */
+	/* called after each kernel, where others wait for this run; or NULL */
+	enum rt_status (*pulse)(void *user, struct rt_error *err);
+	void *pulse_user;
 	struct rt_error err;	/* of what the program's function met */
 };
 

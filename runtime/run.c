@@ -141,7 +141,8 @@ launch(struct rt_env *env, const struct rt_kernel *k, const struct rt_call *c,
 		rt_tally_add(r->tally, RT_TALLY_KERNEL, k, k->what, ms, k->us,
 			     k->flops, k->bytes);
 	}
-	return status;
+	return status == RT_OK && r->pulse ? r->pulse(r->pulse_user, &r->err)
+					   : status;
 }
 
 static int64_t

@@ -25,8 +25,13 @@
  */
 #define FLOOR 1e-2
 
-/* Rounding, as a part of a tensor's largest element. */
+/* So often rank 0 tells the others that it is at work. */
+#define PULSE_MS 1000
+
+/* What is rounding. */
 struct bounds {
+	double number;		/* of the loss and the norm */
+	/* of an element, as a part of the largest; bf16's adds up by layer */
 	double off;
 	/*
 	 * A gradient has a sign if it is so many times what may be its error.
@@ -36,7 +41,8 @@ struct bounds {
 	double sure;
 };
 
-static const struct bounds wide = { 1e-5, 300 }, narrow = { 2e-2, 2 };
+static const struct bounds wide = { 1e-5, 1e-5, 300 },
+	narrow = { 2e-2, 5e-2, 1 };
 
 enum kind { GRADIENTS, SQUARES, WEIGHTS, NKINDS };
 
@@ -61,6 +67,7 @@ struct whole {
 	/* on rank 0 */
 	struct rt_comm *comm;
 	struct rt_run *run;
+	double told_ms;		/* when the others heard of it */
 	/* by tensor of the plan: the largest element */
 	double *most;
 	double most_of[NKINDS];
@@ -166,6 +173,21 @@ check_tables(const struct rt_plan *p, const struct rt_plan *w,
 
 /* ---- rank 0 runs it ---- */
 
+/* Who waits does so for this long at most, not for a whole step. */
+static enum rt_status
+pulse(void *user, struct rt_error *err)
+{
+	struct whole *w = user;
+	double now_ms = rt_now_ms();
+	int64_t more = 1;
+
+	if (now_ms - w->told_ms < PULSE_MS) {
+		return RT_OK;
+	}
+	w->told_ms = now_ms;
+	return rt_comm_spread(w->r->comm, 0, &more, sizeof more, err);
+}
+
 static enum rt_status
 open_whole(struct whole *w, struct rt_error *err)
 {
@@ -177,9 +199,32 @@ open_whole(struct whole *w, struct rt_error *err)
 	snprintf(o.world.job, sizeof o.world.job, "whole-%ld", (long)getpid());
 	status = rt_comm_open(&w->comm, &o, w->plan->programs[0].arena_bytes,
 			      err);
-	return status == RT_OK ?
-		rt_run_open(&w->run, w->plan, 0, w->comm, w->r->workers,
-			    w->r->env.seed, err) : status;
+	if (status == RT_OK) {
+		status = rt_run_open(&w->run, w->plan, 0, w->comm,
+				     w->r->workers, w->r->env.seed, err);
+	}
+	if (status == RT_OK) {
+		w->run->pulse = pulse;
+		w->run->pulse_user = w;
+	}
+	return status;
+}
+
+static enum rt_status
+run_on_rank_0(struct whole *w, const struct rt_options *o, int64_t step,
+	      struct rt_outcome *c, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	struct rt_progress p;
+
+	if (step == 1) {
+		status = open_whole(w, err);
+	}
+	if (status == RT_OK && step == 1) {
+		status = rt_begin(w->run, o, &p, err);
+	}
+	return status == RT_OK ? rt_run_step(w->run, step, NULL, true, false,
+					     c, err) : status;
 }
 
 /* A step of it; all ranks have its numbers then. */
@@ -188,21 +233,21 @@ run_whole(struct whole *w, const struct rt_options *o, int64_t step,
 	  struct rt_outcome *c, struct rt_error *err)
 {
 	struct rt_store store = rt_run_store(w->r);
-	enum rt_status status = RT_OK;
-	struct rt_progress p;
+	enum rt_status status = RT_OK, told;
+	struct rt_error other;
+	int64_t more = 0;
 
+	w->told_ms = rt_now_ms();
 	if (w->r->rank == 0) {
 		rt_comm_note(w->r->comm, "a step of the unsplit plan", -1, -1);
-		if (step == 1) {
-			status = open_whole(w, err);
-		}
-		if (status == RT_OK && step == 1) {
-			status = rt_begin(w->run, o, &p, err);
-		}
-		if (status == RT_OK) {
-			status = rt_run_step(w->run, step, NULL, true, false,
-					     c, err);
-		}
+		status = run_on_rank_0(w, o, step, c, err);
+	}
+	do {
+		told = rt_comm_spread(w->r->comm, 0, &more, sizeof more,
+				      status == RT_OK ? err : &other);
+	} while (told == RT_OK && more);
+	if (told != RT_OK) {
+		return status == RT_OK ? told : status;
 	}
 	status = rt_store_agree(&store, status, err);
 	return status == RT_OK ? rt_comm_spread(w->r->comm, 0, c, sizeof *c,
@@ -227,19 +272,20 @@ compare_numbers(const struct whole *w, int64_t step,
 	double loss = a->n > 0 && b->n > 0 ? apart(a->at[0], b->at[0]) : 0;
 	double norm = a->nwatch > 0 && b->nwatch > 0
 		? apart(a->watch[0], b->watch[0]) : 0;
-	const char *what = loss > w->bounds->off ? "loss" : "gradient norm";
-	bool is_loss = loss > w->bounds->off;
+	double most = w->bounds->number;
+	bool is_loss = loss > most;
 
 	*off = fmax(*off, fmax(loss, norm));
-	if (loss <= w->bounds->off && norm <= w->bounds->off) {
+	if (loss <= most && norm <= most) {
 		return RT_OK;
 	}
 	return rt_fail(err, RT_FORMAT, RT_NOWHERE, "the %s of step %lld is "
 		"%.9g, and %.9g if nothing is split: %.1e apart, and up to "
-		"%.0e is rounding", what, (long long)step,
+		"%.0e is rounding", is_loss ? "loss" : "gradient norm",
+		(long long)step,
 		is_loss ? a->at[0] : a->watch[0],
 		is_loss ? b->at[0] : b->watch[0], is_loss ? loss : norm,
-		w->bounds->off);
+		most);
 }
 
 /* ---- tensors of rank 0, on all ranks ---- */

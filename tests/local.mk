@@ -34,6 +34,7 @@ EXTRA_DIST += \
 	$(script_tests) \
 	%D%/docs.sh \
 	%D%/fake-cuda.c \
+	%D%/verify-wrong.c \
 	%D%/fuzz/dsl.dict \
 	%D%/fuzz/run.sh \
 	%D%/fuzz/seeds \

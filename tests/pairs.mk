@@ -1385,7 +1385,8 @@ cli_tests = \
 	tests/cli/search.sh \
 	tests/cli/split.sh \
 	tests/cli/train.sh \
-	tests/cli/validate.sh
+	tests/cli/validate.sh \
+	tests/cli/verify.sh
 
 doc_pages = \
 	README.md \

@@ -87,6 +87,41 @@ rt_comm_max_i64(struct rt_comm *c, int64_t *at, int64_t n,
 	return RT_OK;
 }
 
+enum rt_status
+rt_comm_spread(struct rt_comm *c, int64_t from, void *at, int64_t bytes,
+	       struct rt_error *err)
+{
+	(void)c;
+	(void)at;
+	(void)bytes;
+	(void)err;
+	assert_int_equal(from, 0);
+	return RT_OK;
+}
+
+/* Of the unsplit plan, that verify runs. */
+enum rt_status
+rt_comm_open(struct rt_comm **out, const struct rt_comm_options *o,
+	     int64_t arena_bytes, struct rt_error *err)
+{
+	(void)err;
+	assert_int_equal(o->world.size, 1);
+	assert_int_equal(arena_bytes, TOY_ARENA);
+	*out = malloc(sizeof **out);
+	(*out)->arena = aligned_alloc(64, (TOY_ARENA + 63) / 64 * 64);
+	memset((*out)->arena, 0, TOY_ARENA);
+	return RT_OK;
+}
+
+void
+rt_comm_free(struct rt_comm *c)
+{
+	if (c) {
+		free(c->arena);
+		free(c);
+	}
+}
+
 #define SEQUENCES 40
 
 enum rt_status
@@ -620,6 +655,50 @@ test_verify_finds(void **state)
 	close_plan(&b);
 }
 
+/* Of the plan that is looked at, not of the unsplit one. */
+static int64_t
+wrong_start(struct rt_env *e, int64_t mb)
+{
+	float *w = (void *)(e->arena + TOY_W);
+	int64_t status = toy_start(e, mb);
+
+	w[11] += 0.01f;
+	return status;
+}
+
+static void
+test_verify_whole(void **state)
+{
+	static const struct rt_func start = { "start", -1, 0, wrong_start, 0 };
+	struct rt_options o = options("verify");
+	struct rt_program g = toy_program1;
+	struct rt_plan p = toy;
+	FILE *f = tmpfile();
+	struct bed b;
+	char *s;
+
+	(void)state;
+	p.whole = &toy;
+	o.steps = 3;
+	open_plan(&b, &p, 2);
+	assert_int_equal(rt_verify(b.r, &o, f, &b.err), RT_OK);
+	s = text_of(f);
+	assert_non_null(strstr(s, "loss and norm of 3 steps are at most 0.0"));
+	assert_non_null(strstr(s, "unsplit    weights have the same bits"));
+	free(s);
+	close_plan(&b);
+
+	g.start = &start;
+	p.programs = &g;
+	open_plan(&b, &p, 1);
+	assert_int_equal(rt_verify(b.r, &o, f, &b.err), RT_FORMAT);
+	assert_non_null(strstr(b.err.message, "tensor 'w.momentum': after the "
+			       "first step rank 0 "));
+	assert_non_null(strstr(b.err.message, " at [11], and it is "));
+	fclose(f);
+	close_plan(&b);
+}
+
 /* Rank 0 of two, where the other says nothing: its sums are zeros. */
 static void
 test_verify_compares(void **state)
@@ -710,6 +789,7 @@ main(void)
 		cmocka_unit_test(test_verify),
 		cmocka_unit_test(test_verify_finds),
 		cmocka_unit_test(test_verify_compares),
+		cmocka_unit_test(test_verify_whole),
 		cmocka_unit_test(test_inspect),
 		cmocka_unit_test(test_sample),
 	};

@@ -1,0 +1,113 @@
+#!/bin/sh
+# rank verify holds a split program to the unsplit one: it agrees for real
+# plans, and finds what is made wrong in them.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+examples=${top_srcdir:?}/examples
+cd "$tmp" || exit 99
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+fail=0
+
+bad()
+{
+	echo "FAIL $*"
+	fail=1
+}
+
+"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
+cc=${LLMC_LINKER:-${CC:-cc}}
+$cc --version >/dev/null 2>&1 || exit 77
+
+# agrees MODEL PINS: in five steps' numbers, and every tensor after the first
+agrees()
+{
+	"$LLMC" -w --target cpux4 --pin "$2" -o plan "$1" >out 2>err || {
+		cat err
+		bad "$1 $2: no plan"
+		return
+	}
+	if ! plan/rank verify --local --steps 5 >out 2>err; then
+		if grep -q 'this CPU' err; then
+			echo "not run: $(cat err)"
+			exit 77
+		fi
+		cat err
+		bad "$1 $2: verify"
+	fi
+	for line in 'loss and norm of 5 steps are at most' 'gradients ' \
+		'their squares ' 'weights '; do
+		grep -q "^unsplit    $line" out || bad "$1 $2: no '$line'"
+	done
+}
+
+agrees "$examples/tiny-dense.llm" tp=2,pp=2
+agrees "$examples/tiny-dense.llm" dp=2,zero=1,pp=2
+agrees "$examples/tiny-moe.llm" tp=2,pp=2
+agrees "$examples/tiny-moe.llm" dp=2,zero=1,tp=2
+sed 's/dtype f32/dtype bf16/; s/^  optimizer/  clip = 1;\n&/' \
+	"$examples/tiny-dense.llm" >narrow.llm
+grep -q 'dtype bf16' narrow.llm || bad 'no bf16'
+agrees narrow.llm tp=2,pp=2
+grep -q '^norm ' out || bad 'clipping computes no norm'
+sed 's/optimizer = .*/optimizer = sgd(lr = 0.1);/' \
+	"$examples/tiny-dense.llm" >sgd.llm
+"$LLMC" -w --target cpux4 --pin tp=2,pp=2 -o plan sgd.llm >out || bad sgd
+plan/rank verify --local >out 2>err || bad "sgd: $(cat err)"
+grep -q "^unsplit    100.0% of the weights' elements" out ||
+	bad "sgd: $(cat out)"
+
+# ---- what is wrong is found ----
+
+# links FLAG PINS: a plan with tests/verify-wrong.c in it
+links()
+{
+	flag=$1 pins=$2
+	$cc -std=c11 "$flag" -I "$top_srcdir" -c -o wrong.o \
+		"$top_srcdir/tests/verify-wrong.c" || {
+		bad "$flag: not compiled"
+		return
+	}
+	wraps=-Wl,--wrap=rt_run_start,--wrap=rt_comm_talk
+	LLMC_LINKER="$cc $wraps $tmp/wrong.o" "$LLMC" -w --target cpux4 \
+		--pin "$pins" -o plan "$examples/tiny-dense.llm" >out 2>err || {
+		cat err
+		bad "$flag: no plan"
+	}
+}
+
+# wrong FLAG PINS WORDS..: verify fails, and says all of these
+wrong()
+{
+	links "$1" "$2"
+	shift 2
+	plan/rank verify --local >out 2>err
+	status=$?
+	[ $status -eq 1 ] || bad "$flag: verify exits with $status"
+	for words in "$@"; do
+		grep -qF -e "$words" err || bad "$flag: no '$words': $(cat err)"
+	done
+}
+
+# Else the others prove nothing.
+links -DRIGHT tp=2,pp=2
+plan/rank verify --local >out 2>err || bad "nothing is wrong: $(cat err)"
+
+wrong -DWRONG_WEIGHT='"o_proj"' tp=2,pp=2 \
+	'if nothing is split' 'of the largest element apart' \
+	'tensor ' 'rank 1 (pp=0 tp=1) has '
+wrong -DWRONG_WEIGHT='"down_proj"' dp=2,zero=3,pp=2 'if nothing is split'
+wrong -DWRONG_DATA tp=2,pp=2 'if nothing is split'
+wrong -DWRONG_SUM tp=2,pp=2 'if nothing is split'
+
+# ---- nothing to compare with ----
+
+"$LLMC" -w --target cpux1 -o one "$examples/tiny-dense.llm" >out || bad one
+one/rank verify >out 2>err || bad "one: $(cat err)"
+grep -qx 'unsplit    not compared: the plan is of one rank' out ||
+	bad "one rank: $(cat out)"
+"$LLMC" -w --target cpux4 --pin tp=4,microbatch=1 --dim vocab=4000000 -o big \
+	"$examples/tiny-dense.llm" >out 2>err || bad "big: $(cat err)"
+grep -aq 'one rank would need [0-9.]* GiB, and it is compiled for up to' \
+	big/rank || bad 'a whole plan that is too large'
+exit $fail
