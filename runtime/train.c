@@ -3,6 +3,7 @@
  * or until one rank is told to end.  All ranks go the same way: whatever
  * decides about it is a number that a step added up.
  */
+#include "runtime/files.h"
 #include "runtime/rank.h"
 
 #include <math.h>
@@ -19,6 +20,7 @@ struct train {
 	int64_t steps;		/* in all */
 	int64_t saved, evaluated;	/* last step that was */
 	double checkpoint_ms;	/* since the last line */
+	int claim;		/* on the folder of checkpoints; or -1 */
 	bool stop;
 };
 
@@ -135,6 +137,10 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	}
 	if (status == RT_OK && o->eval_data.n > 0) {
 		status = open_tokens(t, &t->eval, &o->eval_data, true, err);
+	}
+	if (status == RT_OK && o->checkpoint && t->r->rank == 0) {
+		t->claim = rt_files_claim(o->checkpoint, err);
+		status = t->claim < 0 ? RT_IO : RT_OK;
 	}
 	if (status != RT_OK) {
 		return status;
@@ -285,7 +291,7 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 	 const volatile sig_atomic_t *told, FILE *screen,
 	 struct rt_error *err)
 {
-	struct train t = { .r = r, .o = o, .told = told };
+	struct train t = { .r = r, .o = o, .told = told, .claim = -1 };
 	enum rt_status status = open_all(&t, screen, err);
 	char line[64];
 
@@ -297,6 +303,9 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 			 (long long)t.at.step);
 		status = rt_log_event(t.log, "end", line, err, "\"step\": %lld",
 				      (long long)t.at.step);
+	}
+	if (t.claim >= 0) {
+		close(t.claim);
 	}
 	rt_log_close(t.log);
 	rt_tokens_free(t.tokens);
