@@ -20,7 +20,7 @@ struct rt_world {
 	int64_t local_rank, local_size;	/* on this host */
 	const char *how;	/* "torchrun", "Open MPI", "local", "alone" */
 	char job[64];		/* the same on all ranks, no other job's */
-	/* a pipe that gives a struct rt_news if a rank ends too early; 0: none */
+	/* a pipe: a struct rt_news if a rank ends too early; 0: none */
 	int news;
 };
 

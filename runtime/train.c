@@ -147,7 +147,8 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	}
 	t->steps = o->steps ? o->steps :
 		rt_tokens_sequences(t->tokens) / t->r->plan->batch;
-	t->saved = t->evaluated = resumed ? t->at.step : -1;
+	t->evaluated = resumed ? t->at.step : -1;
+	t->saved = o->resume_path ? -1 : t->evaluated;
 	if (resumed && t->at.remark[0]) {
 		status = rt_log_event(t->log, "remark", t->at.remark, err,
 				      "\"step\": %lld",

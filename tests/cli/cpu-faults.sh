@@ -140,4 +140,155 @@ for plan in tp dp; do
 		same $plan ck "$what"
 	done
 done
+# ---- one that is stopped, and a parent that is killed ----
+
+starts tp stopped --steps 100000000 --timeout 1
+sleep 0.3
+read -r a b c d <"/proc/$pid/task/$pid/children"
+kill -STOP "$c"
+wait $job
+test $? = 1 || fail "stopped: exit status $?"
+grep -q '^rank [013] .*: waited 1\.[0-9] s in .*: come: .*; missing: .*rank 2 (pp=1 tp=0) \(is in\|has done\)' err ||
+	fail "stopped: nobody says that rank 2 has not come: $(cat err)"
+kill -0 "$c" 2>/dev/null && fail 'stopped: it is left behind'
+
+starts tp orphans --steps 100000000
+sleep 0.2
+read -r a b c d <"/proc/$pid/task/$pid/children"
+kill -KILL "$pid"
+wait $job
+i=0
+while grep -s '^State:' /proc/"$a"/status /proc/"$b"/status \
+	/proc/"$c"/status /proc/"$d"/status | grep -qv Z; do
+	i=$((i + 1))
+	test $i -lt 100 || {
+		fail 'orphans: ranks outlive the one who started them'
+		break
+	}
+	sleep 0.1
+done
+
+# ---- told to end: with a checkpoint, and the same bits later ----
+
+# told NAME SIGNAL TO: to a process, or to -PID, all of its group
+told()
+{
+	rm -rf ck
+	starts tp ck
+	sleep 0.1
+	test "$2" = all && pid=-$(ps -o pgid= -p "$pid" | tr -d ' ')
+	kill -s "$1" -- "$pid"
+	wait $job || fail "$1 to $2: exit status $?: $(cat err)"
+	last=$(sed -n 's/^ended at step //p' out)
+	test -f "ck/step-$(printf %08d "$last")/checkpoint.json" ||
+		fail "$1 to $2: no checkpoint of step $last"
+	same tp ck "$1 to $2"
+}
+
+told TERM one
+told INT all
+
+# ---- a full disk ----
+
+cat >full.c <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int
+full(const char *call)
+{
+	const char *which = getenv("FULL");
+
+	return which && strcmp(which, call) == 0;
+}
+
+int
+posix_fallocate(int fd, off_t at, off_t n)
+{
+	return full("room") ? ENOSPC : ftruncate(fd, at + n) ? errno : 0;
+}
+
+ssize_t
+pwrite(int fd, const void *p, size_t n, off_t at)
+{
+	ssize_t (*real)(int, const void *, size_t, off_t);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "pwrite");
+	if (full("write") && n > 4096) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return real(fd, p, n, at);
+}
+
+int
+fsync(int fd)
+{
+	errno = EIO;
+	return full("sync") ? -1 : fd < 0;
+}
+END
+# disk WHAT TEXT: a save fails, and what was there stays and is gone on with
+disk()
+{
+	rm -rf ck
+	tp/rank train --local --data text.bin --steps 6 --checkpoint ck \
+		>out 2>err || fail "disk: $(cat err)"
+	LD_PRELOAD="$PWD/full.so" FULL=$1 tp/rank train --local \
+		--data text.bin --steps 40 --every 3 --checkpoint ck \
+		--resume >out 2>err
+	test $? = 1 || fail "disk: $1: exit status $?"
+	grep -q "$2" err || fail "disk: $1: no '$2' in: $(cat err)"
+	test "$(ls ck)" = step-00000006 || fail "disk: $1: $(ls ck)"
+	same tp ck "disk: $1"
+}
+
+if ${CC:-cc} -shared -fPIC -o full.so full.c -ldl 2>cc.err; then
+	disk room 'model.safetensors: cannot get room for its [0-9]* bytes: No space'
+	disk write 'cannot write: No space left on device'
+	disk sync 'cannot write to disk: Input/output error'
+fi
+if mkdir small && mount -t tmpfs -o size=4m none small 2>/dev/null; then
+	tp/rank train --local --data text.bin --steps 40 --every 3 --keep 9 \
+		--checkpoint small/ck >out 2>err
+	test $? = 1 || fail "a small disk: exit status $?"
+	grep -q 'cannot get room for its .* bytes: No space left' err ||
+		fail "a small disk: $(cat err)"
+	cp -r small/ck ck.small
+	umount small
+	same tp ck.small 'a small disk'
+fi
+
+# ---- two runs in one folder ----
+
+starts tp shared --steps 100000000
+until test -d shared; do
+	sleep 0.01
+done
+sleep 0.1
+tp/rank train --local --data text.bin --steps 3 --checkpoint shared \
+	>out2 2>err2 && fail 'two runs in one folder'
+grep -q '^rank 0 (pp=0 tp=0): shared: another run saves into this folder' \
+	err2 || fail "two runs: $(cat err2)"
+kill -TERM "$pid"
+wait $job || fail "two runs: the first: $(cat err)"
+
+# ---- through another plan and back: the same bytes ----
+
+cp -r tp.whole there
+for plan in dp tp; do
+	mv there here
+	"$plan/rank" train --local --data text.bin --steps 40 --resume here \
+		--checkpoint there >out 2>err || fail "there: $(cat err)"
+	for file in model.safetensors state.safetensors checkpoint.json; do
+		cmp "tp.whole/step-00000040/$file" \
+			"there/step-00000040/$file" ||
+			fail "through $plan: $file differs"
+	done
+	rm -rf here
+done
 exit $status
