@@ -20,6 +20,14 @@ struct rt_world {
 	int64_t local_rank, local_size;	/* on this host */
 	const char *how;	/* "torchrun", "Open MPI", "local", "alone" */
 	char job[64];		/* the same on all ranks, no other job's */
+	/* a pipe: a struct rt_news if a rank ends too early; 0: none */
+	int news;
+};
+
+/* From the one who started the ranks. */
+struct rt_news {
+	int64_t rank;		/* that has failed */
+	int64_t signal;		/* 0: by itself */
 };
 
 /*
