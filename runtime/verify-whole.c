@@ -35,8 +35,8 @@ struct bounds {
 	double off;
 	/*
 	 * A gradient has a sign if it is so many times what may be its error.
-	 * A weight then moves by at most lr / (4 * sure) more or less: that is
-	 * worst for a gradient as small as AdamW's eps.
+	 * A weight then moves by lr at most more or less, by lr / (4 * sure)
+	 * where that is many: worst for a gradient as small as AdamW's eps.
 	 */
 	double sure;
 };
