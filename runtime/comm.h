@@ -93,6 +93,9 @@ enum rt_status rt_comm_sum_u64(struct rt_comm *c, uint64_t *at, int64_t n,
 			       struct rt_error *err);
 enum rt_status rt_comm_max_i64(struct rt_comm *c, int64_t *at, int64_t n,
 			       struct rt_error *err);
+/* Bytes as rank `from` has them, to all ranks. */
+enum rt_status rt_comm_spread(struct rt_comm *c, int64_t from, void *at,
+			      int64_t bytes, struct rt_error *err);
 enum rt_status rt_comm_barrier(struct rt_comm *c, const char *what,
 			       struct rt_error *err);
 /*
