@@ -2,7 +2,7 @@
  * comm.c - talks as the plan has them: who takes part, whether it can be
  * right, and numbers of the host's own.
  */
-#include "runtime/shm.h"
+#include "runtime/transport.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ make_group(struct rt_comm *c, int64_t axes, int64_t holders,
 			g.ranks[g.n++] = r;
 		}
 	}
-	g.row = rt_hall_row(c->shm, axes, holders);
+	g.row = c->via->row(c, axes, holders);
 	if (g.me < 0 || g.row < 0) {
 		free(g.ranks);
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, g.me < 0 ?
@@ -269,7 +269,7 @@ void
 rt_comm_note(struct rt_comm *c, const char *what, int64_t trip,
 	     int64_t microbatch)
 {
-	rt_watch_note(c, what, trip, microbatch);
+	c->via->note(c, what, trip, microbatch);
 }
 
 /* ---- numbers of the host's own ---- */

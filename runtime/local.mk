@@ -30,6 +30,7 @@ rank_sources = \
 	%D%/local.c \
 	%D%/log.c \
 	%D%/machine.c \
+	%D%/meeting.c \
 	%D%/mesh.c \
 	%D%/move.c \
 	%D%/options.c \
