@@ -60,7 +60,7 @@ uint64_t rt_plan_sum(const struct rt_plan *p);
 /* Zeros; NULL and errno if there are none. */
 void *rt_private_pages(size_t bytes);
 
-/* ---- transports (shm.c) ---------------------------------------------- */
+/* ---- transports (shm.c, mpi-talk.c) -------------------------------------- */
 
 enum { RT_MAIL_BYTES = 16384 };
 
@@ -98,19 +98,22 @@ struct rt_transport {
 	void (*abort)(struct rt_comm *c, const char *why);
 };
 
-extern const struct rt_transport rt_shm;
+extern const struct rt_transport rt_shm, rt_by_mpi;
 
 struct rt_shm;
+struct rt_mpi;
 
 struct rt_comm {
 	const struct rt_plan *plan;
 	struct rt_world world;
 	double timeout_us;
 	int report_fd;
+	const volatile sig_atomic_t *told;
 	char *arena;
 	int64_t arena_bytes;
 	const struct rt_transport *via;
 	struct rt_shm *shm;
+	struct rt_mpi *mpi;
 	struct rt_group *groups;
 	int64_t ngroups;
 	const char **theirs;	/* room for what a group shows */
