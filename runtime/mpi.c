@@ -26,7 +26,7 @@
 	X(MPI_Datatype, byte, "ompi_mpi_byte", NULL) \
 	X(MPI_Errhandler, returns, "ompi_mpi_errors_return", NULL)
 #else
-#define IMPLEMENTATION "MPICH"
+#define IMPLEMENTATION "MPICH or its like"
 #define FILES "libmpi.so.12", "libmpich.so.12", "libmpi.so"
 #define FOR_HANDLES(X) \
 	X(MPI_Comm, world, NULL, MPI_COMM_WORLD) \
@@ -50,6 +50,9 @@
 	X(MPI_Isend, int, (const void *, int, MPI_Datatype, int, int, \
 			   MPI_Comm, MPI_Request *)) \
 	X(MPI_Test, int, (MPI_Request *, int *, MPI_Status *))
+
+/* Of any implementation, as it may be another's than the header's. */
+enum { VERSION_BYTES = 16384 };
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a handle's room");
 
@@ -89,24 +92,28 @@ static const struct symbol handles[] = {
 
 /* ---- loading ---- */
 
-/* Of another implementation's library all addresses may be there but these. */
+/* MPI's functions have the same names everywhere, handles have not. */
 static enum rt_status
-is_another(struct rt_mpi_lib *l, const char *missing, struct rt_error *err)
+is_another(struct rt_mpi_lib *l, struct rt_error *err)
 {
 	int (*version)(char *, int *) = NULL;
 	void *f = dlsym(l->file, "MPI_Get_library_version");
-	char text[MPI_MAX_LIBRARY_VERSION_STRING] = "one without a name";
+	char text[VERSION_BYTES] = "one without a name", *tab = NULL;
 	int n;
 
 	if (f) {
 		memcpy(&version, &f, sizeof(f));
 		version(text, &n);
 		text[strcspn(text, ",\n")] = '\0';
+		tab = strchr(text, '\t');
+	}
+	if (tab) {
+		*tab = ' ';
 	}
 	return rt_fail(err, RT_RANGE, RT_NOWHERE,
-		       "the MPI library here is %s, and lacks %s: this "
-		       "program was built for " IMPLEMENTATION,
-		       rt_show_name(text).text, missing);
+		       "the MPI library here is %s, and this program was built "
+		       "for " IMPLEMENTATION ": start it with that one's "
+		       "mpirun and library", rt_show_name(text).text);
 }
 
 static enum rt_status
@@ -119,7 +126,7 @@ find(struct rt_mpi_lib *l, const struct symbol *list, size_t n,
 		void *f = list[i].name ? dlsym(l->file, list[i].name) : NULL;
 
 		if (list[i].name && !f) {
-			return is_another(l, list[i].name, err);
+			return is_another(l, err);
 		}
 		if (f) {
 			/* POSIX lets a data pointer hold a function's */
@@ -134,7 +141,7 @@ static enum rt_status
 load(struct rt_mpi_lib *l, struct rt_error *err)
 {
 	static const char *const files[] = { FILES };
-	char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+	char text[VERSION_BYTES] = "";
 	enum rt_status s;
 	size_t i;
 	int n;
@@ -161,7 +168,7 @@ load(struct rt_mpi_lib *l, struct rt_error *err)
 	/* others are made to be used in MPICH's place, and say so */
 	if (s == RT_OK && strncmp(text, "Open MPI", 8) == 0 &&
 	    strcmp(IMPLEMENTATION, "Open MPI") != 0) {
-		s = is_another(l, "its numbers", err);
+		s = is_another(l, err);
 	}
 	return s;
 }
