@@ -98,7 +98,7 @@ ranks_start(struct ranks *r, const struct rt_plan *p, double timeout_s,
 		assert_true(r->pids[i] >= 0);
 		if (r->pids[i] == 0) {
 			struct rt_comm_options o = { .plan = p,
-				.world = { i, r->n, i, r->n, "test", "" },
+				.world = { i, r->n, i, r->n, "test", "", 0 },
 				.timeout_s = timeout_s, .report_fd = -1 };
 
 			close(ends[0]);

@@ -411,7 +411,7 @@ test_alone(void **state)
 {
 	struct rt_plan p = plan_of(no_axis, 1);
 	struct rt_comm_options o = { .plan = &p, .timeout_s = 1,
-		.world = { 0, 1, 0, 1, "alone", "" }, .report_fd = -1 };
+		.world = { 0, 1, 0, 1, "alone", "", 0 }, .report_fd = -1 };
 	struct rt_talk t;
 	struct rt_error err;
 	struct rt_comm *c;
