@@ -1,4 +1,4 @@
-/* All-reduces of processes on this host; see bench/comm. */
+/* All-reduces of processes on this host, or by MPI; see bench/comm. */
 #define _GNU_SOURCE	/* sched_setaffinity */
 
 #include "runtime/comm.h"
@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ or_die(enum rt_status s, const struct rt_error *err)
 }
 
 static void
-measure(struct rt_comm *c, int64_t rank, int64_t bytes, int64_t ranks)
+measure(struct rt_comm *c, const char *who, int64_t rank, int64_t bytes,
+	int64_t ranks)
 {
 	struct rt_pieces *at = calloc((size_t)ranks, sizeof(*at));
 	struct rt_spread s = { bytes / 4, 0, at };
@@ -61,9 +63,16 @@ measure(struct rt_comm *c, int64_t rank, int64_t bytes, int64_t ranks)
 		}
 	}
 	if (rank == 0) {
-		tell("llmc", ranks, bytes, us);
+		tell(who, ranks, bytes, us);
 	}
 	free(at);
+}
+
+static const char *
+get_variable(void *user, const char *name)
+{
+	(void)user;
+	return getenv(name);
 }
 
 static void
@@ -84,22 +93,31 @@ main(int argc, char **argv)
 	struct rt_axis axes[] = { { NULL, 0, 0 }, { "tp", ranks, 0 } };
 	struct rt_plan p = { .abi = RT_ABI_VERSION, .naxes = 2, .axes = axes,
 		.nranks = ranks, .npipes = 1, .nmicrobatches = 1 };
-	struct rt_comm_options o = { &p, { 0 }, 60, 2 };
+	struct rt_comm_options o = { .plan = &p, .timeout_s = 60,
+		.report_fd = 2 };
+	bool mpi = argc > 2 && strcmp(argv[2], "mpi") == 0;
 	struct rt_error err;
 	struct rt_comm *c;
 	bool child;
 	int status;
 
-	or_die(rt_local_start(ranks, 1, &o.world, &child, &status, &err),
-	       &err);
-	if (!child) {
-		return status;
+	if (mpi) {
+		or_die(rt_world_find(&o.world, get_variable, NULL, &err),
+		       &err);
+		o.via = RT_VIA_MPI;
+	} else {
+		or_die(rt_local_start(ranks, 1, &o.world, &child, &status,
+				      &err), &err);
+		if (!child) {
+			return status;
+		}
+		/* as mpirun does it */
+		bind_to(o.world.local_rank);
 	}
-	/* as mpirun does it */
-	bind_to(o.world.local_rank);
 	or_die(rt_comm_open(&c, &o, MOST_BYTES, &err), &err);
 	for (bytes = LEAST_BYTES; bytes <= MOST_BYTES; bytes *= 4) {
-		measure(c, o.world.rank, bytes, ranks);
+		measure(c, mpi ? "by-mpi" : "llmc", o.world.rank, bytes,
+			ranks);
 	}
 	rt_comm_free(c);
 	return 0;

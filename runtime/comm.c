@@ -2,7 +2,7 @@
  * comm.c - talks as the plan has them: who takes part, whether it can be
  * right, and numbers of the host's own.
  */
-#include "runtime/shm.h"
+#include "runtime/transport.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ make_group(struct rt_comm *c, int64_t axes, int64_t holders,
 			g.ranks[g.n++] = r;
 		}
 	}
-	g.row = rt_hall_row(c->shm, axes, holders);
+	g.row = c->via->row(c, axes, holders);
 	if (g.me < 0 || g.row < 0) {
 		free(g.ranks);
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, g.me < 0 ?
@@ -269,7 +269,7 @@ void
 rt_comm_note(struct rt_comm *c, const char *what, int64_t trip,
 	     int64_t microbatch)
 {
-	rt_watch_note(c, what, trip, microbatch);
+	c->via->note(c, what, trip, microbatch);
 }
 
 /* ---- numbers of the host's own ---- */
@@ -393,13 +393,32 @@ check_world(const struct rt_comm_options *o, struct rt_error *err)
 			       "(%s)", (long long)o->plan->nranks,
 			       (long long)w->size, w->how);
 	}
-	if (w->local_size != w->size) {
+	return RT_OK;
+}
+
+/* A rank that is alone has nobody to find by MPI. */
+static enum rt_status
+choose(const struct rt_comm_options *o, const struct rt_transport **via,
+       struct rt_error *err)
+{
+	const struct rt_world *w = &o->world;
+	bool several = w->local_size != w->size;
+
+	if (several && o->via == RT_VIA_SHM) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE,
-			       "%lld of %lld ranks are on this host: ranks of "
-			       "several hosts cannot talk yet, start all on "
-			       "one", (long long)w->local_size,
-			       (long long)w->size);
+			       "%lld of %lld ranks are on this host: shared "
+			       "memory does not reach the others, MPI does",
+			       (long long)w->local_size, (long long)w->size);
 	}
+	if (several && strcmp(w->how, "torchrun") == 0) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE,
+			       "%lld of %lld ranks are on this host, and "
+			       "torchrun does not start MPI, by which hosts "
+			       "talk: start them with mpirun or srun",
+			       (long long)w->local_size, (long long)w->size);
+	}
+	*via = w->size > 1 && (several || o->via == RT_VIA_MPI) ? &rt_by_mpi
+								: &rt_shm;
 	return RT_OK;
 }
 
@@ -420,10 +439,14 @@ enum rt_status
 rt_comm_open(struct rt_comm **out, const struct rt_comm_options *o,
 	     int64_t arena_bytes, struct rt_error *err)
 {
+	const struct rt_transport *via = NULL;
 	enum rt_status s = check_world(o, err);
 	struct rt_comm *c;
 
 	*out = NULL;
+	if (s == RT_OK) {
+		s = choose(o, &via, err);
+	}
 	if (s != RT_OK) {
 		return s;
 	}
@@ -435,8 +458,9 @@ rt_comm_open(struct rt_comm **out, const struct rt_comm_options *o,
 	c->world = o->world;
 	c->timeout_us = o->timeout_s * 1e6;
 	c->report_fd = o->report_fd;
+	c->told = o->told;
 	c->arena_bytes = arena_bytes;
-	c->via = &rt_shm;
+	c->via = via;
 	c->theirs = calloc((size_t)o->world.size, sizeof(*c->theirs));
 	s = c->theirs ? c->via->open(c, err) : rt_no_memory(err, NULL);
 	if (s == RT_OK) {

@@ -1,13 +1,14 @@
 /*
  * comm.h - ranks and how they reach each other.  Behind a small table of
- * functions stand transports: so far shared memory between processes of one
- * host.
+ * functions stand transports: shared memory between processes of one host, and
+ * MPI between hosts.
  *
  * Sections are named for the .c that defines them.
  */
 #ifndef RT_COMM_H
 #define RT_COMM_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 #include "runtime/abi.h"
@@ -52,9 +53,12 @@ enum rt_status rt_world_find(struct rt_world *w,
 enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
 			      bool *child, int *status, struct rt_error *err);
 
-/* ---- talking (comm.c, shm.c) ---------------------------------- */
+/* ---- talking (comm.c, shm.c, mpi-talk.c) ---------------------- */
 
 struct rt_comm;
+
+/* By what ranks talk; AUTO: MPI if they are on several hosts. */
+enum rt_via { RT_VIA_AUTO, RT_VIA_SHM, RT_VIA_MPI };
 
 struct rt_comm_options {
 	const struct rt_plan *plan;
@@ -62,6 +66,9 @@ struct rt_comm_options {
 	double timeout_s;	/* of a talk, until the watchdog speaks */
 	/* written when a talk fails or hangs: which rank, what, since when */
 	int report_fd;
+	enum rt_via via;
+	/* not 0 once this process is told to end; or NULL */
+	const volatile sig_atomic_t *told;
 };
 
 /*

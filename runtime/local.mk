@@ -3,10 +3,19 @@
 noinst_LIBRARIES += %D%/librt_llmc.a
 pkglib_LIBRARIES += %D%/librank.a
 
+# The one file that knows MPI's header, or what stands in for it.
+if HAVE_MPI
+mpi_sources = %D%/mpi.c
+else
+mpi_sources = %D%/mpi-none.c
+endif
+
 rank_sources = \
+	$(mpi_sources) \
 	%D%/abi.h \
 	%D%/bell.c \
 	%D%/bench.c \
+	%D%/by-mpi.h \
 	%D%/checkpoint-list.c \
 	%D%/checkpoint-load.c \
 	%D%/checkpoint-mark.c \
@@ -30,8 +39,12 @@ rank_sources = \
 	%D%/local.c \
 	%D%/log.c \
 	%D%/machine.c \
+	%D%/meeting.c \
 	%D%/mesh.c \
 	%D%/move.c \
+	%D%/mpi-move.c \
+	%D%/mpi-talk.c \
+	%D%/mpi-wait.c \
 	%D%/options.c \
 	%D%/pool.c \
 	%D%/pool.h \

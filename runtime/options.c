@@ -38,6 +38,9 @@ static const struct row {
 	  "of each rank (default: its share of the cores)" },
 	{ "bind", RUNS, WORD, AT(bind), 0, 0, 0, "cores|no",
 	  "keep each thread on a core, if there are enough (default: cores)" },
+	{ "transport", RUNS, WORD, AT(transport), 0, 0, 0, "auto|shm|mpi",
+	  "how ranks talk: by shared memory, or MPI (default: LLMC_TRANSPORT, "
+	  "or auto: MPI if they are on several hosts)" },
 	{ "timeout", RUNS, NUM, AT(timeout_s), 0, 0.1, 1e6, "S",
 	  "seconds that a rank waits for others (default: 300)" },
 	{ "seed", RUNS, INT, AT(seed), 0, 0, 9e15, "N",

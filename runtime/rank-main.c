@@ -159,18 +159,45 @@ start_workers(struct rt_workers **out, const struct rt_plan *p,
 	return rt_workers_start(out, &wo, err);
 }
 
+/* The option, or the variable, or what fits where the ranks are. */
+static enum rt_status
+choose_via(const struct rt_options *o, enum rt_via *via, struct rt_error *err)
+{
+	static const char *const words[] = { "auto", "shm", "mpi" };
+	const char *s = o->transport;
+	size_t i;
+
+	if (!s) {
+		s = getenv("LLMC_TRANSPORT");
+	}
+	for (i = 0; i < 3; i++) {
+		if (!s || !*s || strcmp(s, words[i]) == 0) {
+			*via = (enum rt_via)i;
+			return RT_OK;
+		}
+	}
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
+		       "LLMC_TRANSPORT is '%s', expected auto, shm or mpi",
+		       rt_show_name(s).text);
+}
+
 /* All that a rank does; whoever fails tells the others why. */
 static enum rt_status
 run_rank(const struct rt_plan *p, const struct rt_world *w,
 	 const struct rt_options *o, const struct rt_machine *m,
 	 struct rt_error *err)
 {
-	struct rt_comm_options co = { p, *w, o->timeout_s, STDERR_FILENO };
+	struct rt_comm_options co = { .plan = p, .world = *w, .told = &told,
+		.timeout_s = o->timeout_s, .report_fd = STDERR_FILENO };
 	struct rt_workers *workers = NULL;
 	struct rt_comm *comm = NULL;
 	struct rt_run *r = NULL;
 	enum rt_status status;
 
+	status = choose_via(o, &co.via, err);
+	if (status != RT_OK) {
+		return status;
+	}
 	status = rt_comm_open(&comm, &co,
 			p->programs[p->program_of[w->rank]].arena_bytes, err);
 	if (status != RT_OK) {
@@ -241,11 +268,21 @@ start_all(const struct rt_plan *p, struct rt_world *w,
 	struct rt_error err = { .status = RT_OK };
 	bool child = false;
 	int status = EXIT_FAILURE;
+	enum rt_via via;
 
 	if (w->size > 1) {
 		rt_fail(&err, RT_RANGE, RT_NOWHERE, "--local starts all "
 			"ranks, and %s has started %lld already: leave it out",
 			w->how, (long long)w->size);
+		return say(&err, EXIT_FAILURE);
+	}
+	if (choose_via(o, &via, &err) != RT_OK) {
+		return say(&err, EXIT_FAILURE);
+	}
+	if (via == RT_VIA_MPI) {
+		rt_fail(&err, RT_RANGE, RT_NOWHERE, "ranks that --local "
+			"starts talk by shared memory: leave out --transport "
+			"mpi and LLMC_TRANSPORT, or start them with mpirun");
 		return say(&err, EXIT_FAILURE);
 	}
 	if (check_memory(p, m, 0, p->nranks, &err) != RT_OK) {

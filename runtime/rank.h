@@ -37,7 +37,7 @@ struct rt_options {
 	int64_t seed;		/* -1: not given */
 	double timeout_s, temperature;
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;
-	const char *prompt, *bind;
+	const char *prompt, *bind, *transport;
 	struct rt_list data, eval_data;
 };
 

@@ -623,29 +623,6 @@ visit(struct meeting *m, struct rt_error *err)
 
 /* ---- both ---- */
 
-static uint64_t
-hash_text(uint64_t h, const char *s)
-{
-	for (; s && *s; s++) {
-		h = (h ^ (unsigned char)*s) * 1099511628211u;
-	}
-	return (h ^ 0xff) * 1099511628211u;
-}
-
-static uint64_t
-hash_plan(const struct rt_plan *p)
-{
-	uint64_t h = 14695981039346656037u;
-
-	h = hash_text(h, p->compiler);
-	h = hash_text(h, p->model);
-	h = hash_text(h, p->target);
-	h = hash_text(h, p->json);
-	h = hash_text(h, p->llp);
-	h = (h ^ (uint64_t)p->nranks) * 1099511628211u;
-	return (h ^ (uint64_t)p->nmicrobatches) * 1099511628211u;
-}
-
 static void
 close_all(struct meeting *m)
 {
@@ -707,7 +684,7 @@ rt_shm_meet(struct rt_comm *c, struct rt_error *err)
 	m->listener = m->sock = -1;
 	m->c = c;
 	m->until_us = rt_now_us() + c->timeout_us;
-	m->own = (struct hello){ MAGIC, hash_plan(c->plan), c->plan->abi,
+	m->own = (struct hello){ MAGIC, rt_plan_sum(c->plan), c->plan->abi,
 		w->rank, w->size, w->local_rank, w->local_size,
 		c->arena_bytes };
 	s = make_arena(m, &own);

@@ -141,50 +141,6 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	return status;
 }
 
-/* ---- what a talk is about ---- */
-
-static void
-pieces_of(const struct rt_comm *c, const struct rt_meeting *m,
-	  const struct rt_spread *const *spreads, int64_t rank,
-	  const struct rt_pieces **out)
-{
-	int64_t microbatch = m->scene.microbatch, d;
-
-	for (d = 0; d < m->talk->ndims; d++) {
-		out[d] = rt_pieces_of(c->plan, spreads[d], rank, microbatch);
-	}
-}
-
-static int64_t
-bytes_in(const struct rt_comm *c, const struct rt_meeting *m, int64_t rank)
-{
-	const struct rt_pieces *dims[RT_MAX_DIMS];
-
-	pieces_of(c, m, m->talk->in, rank, dims);
-	return rt_pieces_elems(dims, m->talk->ndims) *
-	       rt_elem_bytes((enum rt_elem)m->talk->elem);
-}
-
-/* Do all members bring and want the same pieces? */
-static bool
-all_equal(const struct rt_comm *c, const struct rt_meeting *m)
-{
-	const struct rt_pieces *first[RT_MAX_DIMS], *dims[RT_MAX_DIMS];
-	int64_t i, d;
-
-	pieces_of(c, m, m->talk->in, m->group->ranks[0], first);
-	for (i = 0; i < 2 * m->group->n; i++) {
-		pieces_of(c, m, i & 1 ? m->talk->in : m->talk->out,
-			  m->group->ranks[i / 2], dims);
-		for (d = 0; d < m->talk->ndims; d++) {
-			if (!rt_pieces_equal(first[d], dims[d])) {
-				return false;
-			}
-		}
-	}
-	return true;
-}
-
 /* Room for each member of a group, for a talk's time. */
 static struct rt_part *
 new_parts(const struct rt_meeting *m, struct rt_error *err)
@@ -208,17 +164,18 @@ meet_small(struct rt_comm *c, const struct rt_meeting *m,
 	enum rt_status s;
 	int64_t i;
 
-	s = show(c, g, &m->scene, m->in, bytes_in(c, m, c->world.rank),
+	s = show(c, g, &m->scene, m->in, rt_meeting_bytes(c, m, c->world.rank),
 		 c->theirs, err);
 	if (s != RT_OK) {
 		return s;
 	}
 	for (i = 0; i < g->n; i++) {
-		pieces_of(c, m, m->talk->in, g->ranks[i], parts[i].dims);
+		rt_meeting_pieces(c, m, m->talk->in, g->ranks[i],
+				  parts[i].dims);
 		parts[i].at = c->theirs[i];
 		parts[i].read = NULL;
 	}
-	pieces_of(c, m, m->talk->out, c->world.rank, want);
+	rt_meeting_pieces(c, m, m->talk->out, c->world.rank, want);
 	rt_gather_parts(parts, g->n, want, m->talk->ndims,
 			(enum rt_elem)m->talk->elem,
 			(enum rt_talk_op)m->talk->op, m->out, c->shm->acc);
@@ -226,16 +183,6 @@ meet_small(struct rt_comm *c, const struct rt_meeting *m,
 }
 
 /* ---- large sums of the same pieces ---- */
-
-/* Where the slice of a member begins, in elements of a chunk of n. */
-static int64_t
-slice_at(int64_t member, int64_t members, int64_t n)
-{
-	int64_t lines = (n + LINE - 1) / LINE;
-	int64_t at = lines * member / members * LINE;
-
-	return at < n ? at : n;
-}
 
 struct reduction {
 	struct rt_comm *c;
@@ -250,8 +197,8 @@ static void
 sum_slice(const struct reduction *r, int64_t from, int64_t n)
 {
 	const struct rt_group *g = r->m->group;
-	int64_t lo = slice_at(g->me, g->n, n), i;
-	int64_t hi = slice_at(g->me + 1, g->n, n);
+	int64_t lo = rt_slice_at(g->me, g->n, n), i;
+	int64_t hi = rt_slice_at(g->me + 1, g->n, n);
 	struct rt_pieces row = { .n = 1, .total = hi - lo };
 	const struct rt_pieces *dims[1] = { &row };
 	int64_t at = (from + lo) * r->bytes;
@@ -281,9 +228,9 @@ copy_slices(const struct reduction *r, int64_t from, int64_t n)
 	for (i = 1; i < g->n; i++) {
 		/* not all from the same one at once */
 		int64_t who = (g->me + i) % g->n;
-		int64_t lo = slice_at(who, g->n, n);
+		int64_t lo = rt_slice_at(who, g->n, n);
 		int64_t at = (from + lo) * r->bytes;
-		int64_t len = (slice_at(who + 1, g->n, n) - lo) * r->bytes;
+		int64_t len = (rt_slice_at(who + 1, g->n, n) - lo) * r->bytes;
 
 		rt_copy_part(&r->ins[who], r->m->out + at, r->outs[who] + at,
 			     len);
@@ -330,7 +277,7 @@ meet_to_sum(struct rt_comm *c, const struct rt_meeting *m,
 {
 	struct reduction r = { c, m, parts, c->theirs,
 		rt_elem_bytes((enum rt_elem)m->talk->elem) };
-	int64_t bytes = bytes_in(c, m, c->world.rank), i;
+	int64_t bytes = rt_meeting_bytes(c, m, c->world.rank), i;
 	enum rt_status s;
 
 	s = barrier(c, m->group, &m->scene, offset(c, m->in),
@@ -363,11 +310,11 @@ meet_any(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
 	 struct rt_error *err)
 {
 	const struct rt_pieces *want[RT_MAX_DIMS];
-	int64_t n = bytes_in(c, m, c->world.rank), bytes, i;
+	int64_t n = rt_meeting_bytes(c, m, c->world.rank), bytes, i;
 	char *out = m->out;
 	enum rt_status s;
 
-	pieces_of(c, m, m->talk->out, c->world.rank, want);
+	rt_meeting_pieces(c, m, m->talk->out, c->world.rank, want);
 	bytes = rt_pieces_elems(want, m->talk->ndims) *
 		rt_elem_bytes((enum rt_elem)m->talk->elem);
 	if (bytes > 0 && overlap(m->in, n, m->out, bytes)) {
@@ -380,7 +327,7 @@ meet_any(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
 	for (i = 0; i < m->group->n && s == RT_OK; i++) {
 		int64_t rank = m->group->ranks[i];
 
-		pieces_of(c, m, m->talk->in, rank, parts[i].dims);
+		rt_meeting_pieces(c, m, m->talk->in, rank, parts[i].dims);
 		look_into(c, &parts[i], rank, ticket_of(c, m->group, i)->in);
 	}
 	if (s == RT_OK) {
@@ -406,7 +353,7 @@ meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	int64_t most = 0, i;
 	enum rt_status s;
 
-	if (m->group->n == 1 && m->in == m->out && all_equal(c, m)) {
+	if (m->group->n == 1 && m->in == m->out && rt_meeting_equal(c, m)) {
 		return RT_OK;
 	}
 	parts = new_parts(m, err);
@@ -414,13 +361,13 @@ meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 		return RT_NOMEM;
 	}
 	for (i = 0; i < m->group->n; i++) {
-		int64_t n = bytes_in(c, m, m->group->ranks[i]);
+		int64_t n = rt_meeting_bytes(c, m, m->group->ranks[i]);
 
 		most = n > most ? n : most;
 	}
 	if (most <= RT_MAIL_BYTES) {
 		s = meet_small(c, m, parts, err);
-	} else if (m->talk->op != RT_TALK_COPY && all_equal(c, m)) {
+	} else if (m->talk->op != RT_TALK_COPY && rt_meeting_equal(c, m)) {
 		s = meet_to_sum(c, m, parts, err);
 	} else {
 		s = meet_any(c, m, parts, err);
@@ -560,23 +507,14 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 	return RT_OK;
 }
 
-static void *
-private_pages(size_t bytes)
-{
-	void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 /* A rank that is alone talks to itself in pages of its own. */
 static enum rt_status
 be_alone(struct rt_comm *c, struct rt_error *err)
 {
 	struct rt_shm *s = c->shm;
 
-	s->hall = private_pages(s->hall_bytes);
-	c->arena = private_pages((size_t)c->arena_bytes);
+	s->hall = rt_private_pages(s->hall_bytes);
+	c->arena = rt_private_pages((size_t)c->arena_bytes);
 	if (!s->hall || !c->arena) {
 		return rt_fail(err, RT_NOMEM, RT_NOWHERE,
 			       "cannot map %lld bytes for the arena: %s",
@@ -679,5 +617,11 @@ give_up(struct rt_comm *c, const char *why)
 	rt_watch_give_up(c, -1, why);
 }
 
+static int64_t
+row(struct rt_comm *c, int64_t axes, int64_t holders)
+{
+	return rt_hall_row(c->shm, axes, holders);
+}
+
 const struct rt_transport rt_shm = { "shared memory", open_shm, close_shm,
-	show, meet, send, recv, settle, give_up };
+	row, rt_watch_note, show, meet, send, recv, settle, give_up };

@@ -19,7 +19,7 @@ struct rt_group {
 	int64_t axes, holders;
 	int64_t n, me;		/* members, which of them this rank is */
 	int64_t *ranks;		/* ascending */
-	int64_t row;		/* shm: its seats */
+	int64_t row;		/* its kind, as the transport counts */
 	uint32_t met;		/* how often */
 };
 
@@ -42,7 +42,25 @@ struct rt_meeting {
 	char *in, *out;
 };
 
-/* ---- transports (shm.c) ---------------------------------------------- */
+/* ---- what a talk is about (meeting.c) -------------------------------- */
+
+/* What that rank brings, or wants, of each dim. */
+void rt_meeting_pieces(const struct rt_comm *c, const struct rt_meeting *m,
+		       const struct rt_spread *const *spreads, int64_t rank,
+		       const struct rt_pieces **out);
+/* What that rank brings. */
+int64_t rt_meeting_bytes(const struct rt_comm *c, const struct rt_meeting *m,
+			 int64_t rank);
+/* Do all members bring and want the same pieces? */
+bool rt_meeting_equal(const struct rt_comm *c, const struct rt_meeting *m);
+/* Where the slice of a member begins, in elements of a chunk of n. */
+int64_t rt_slice_at(int64_t member, int64_t members, int64_t n);
+/* The same for the same plan, and hardly for another. */
+uint64_t rt_plan_sum(const struct rt_plan *p);
+/* Zeros; NULL and errno if there are none. */
+void *rt_private_pages(size_t bytes);
+
+/* ---- transports (shm.c, mpi-talk.c) -------------------------------------- */
 
 enum { RT_MAIL_BYTES = 16384 };
 
@@ -51,6 +69,11 @@ struct rt_transport {
 	/* Maps the arena and meets the other ranks. */
 	enum rt_status (*open)(struct rt_comm *c, struct rt_error *err);
 	void (*close)(struct rt_comm *c);
+	/* A number for groups of that kind; -1: no more of them. */
+	int64_t (*row)(struct rt_comm *c, int64_t axes, int64_t holders);
+	/* What this rank begins to do. */
+	void (*note)(struct rt_comm *c, const char *what, int64_t trip,
+		     int64_t microbatch);
 	/*
 	 * Each member shows `bytes` up to RT_MAIL_BYTES and sees what the
 	 * others show, at theirs[member], until the group meets again.
@@ -75,19 +98,22 @@ struct rt_transport {
 	void (*abort)(struct rt_comm *c, const char *why);
 };
 
-extern const struct rt_transport rt_shm;
+extern const struct rt_transport rt_shm, rt_by_mpi;
 
 struct rt_shm;
+struct rt_mpi;
 
 struct rt_comm {
 	const struct rt_plan *plan;
 	struct rt_world world;
 	double timeout_us;
 	int report_fd;
+	const volatile sig_atomic_t *told;
 	char *arena;
 	int64_t arena_bytes;
 	const struct rt_transport *via;
 	struct rt_shm *shm;
+	struct rt_mpi *mpi;
 	struct rt_group *groups;
 	int64_t ngroups;
 	const char **theirs;	/* room for what a group shows */

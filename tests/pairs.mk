@@ -1370,6 +1370,7 @@ cli_tests = \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
 	tests/cli/memory.sh \
+	tests/cli/mpi.sh \
 	tests/cli/nothing-fits.sh \
 	tests/cli/offload.sh \
 	tests/cli/output.sh \

@@ -506,9 +506,9 @@ test_random(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_random) };
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return ranks_main(argc, argv, tests, sizeof(tests) / sizeof(*tests));
 }

@@ -45,6 +45,36 @@ struct ranks {
 	double ended_s[MOST_RANKS];
 };
 
+/*
+ * One test by its name, whose ranks mpirun has started and MPI connects: its
+ * first ranks_start with as many never returns.
+ */
+static bool ranks_by_mpi;
+
+static inline const char *
+ranks_variable(void *user, const char *name)
+{
+	(void)user;
+	return getenv(name);
+}
+
+static inline void
+ranks_be_one(const struct rt_plan *p, double timeout_s, rank_main *body,
+	     void *user)
+{
+	struct rt_comm_options o = { .plan = p, .timeout_s = timeout_s,
+		.report_fd = -1, .via = RT_VIA_MPI };
+	struct rt_error err;
+
+	if (rt_world_find(&o.world, ranks_variable, NULL, &err) != RT_OK) {
+		fprintf(stderr, "%s\n", err.message);
+		exit(WRONG);
+	}
+	if (o.world.size == p->nranks) {
+		exit(body(&o, user));
+	}
+}
+
 /* Ranks without talk of their own: o->world and o->report_fd are set. */
 static inline void
 ranks_start(struct ranks *r, const struct rt_plan *p, double timeout_s,
@@ -55,6 +85,10 @@ ranks_start(struct ranks *r, const struct rt_plan *p, double timeout_s,
 
 	r->n = p->nranks;
 	jobs++;
+	if (ranks_by_mpi) {
+		ranks_be_one(p, timeout_s, body, user);
+		r->n = 0;
+	}
 	for (i = 0; i < r->n; i++) {
 		int ends[2];
 		pid_t parent = getpid();
@@ -63,9 +97,9 @@ ranks_start(struct ranks *r, const struct rt_plan *p, double timeout_s,
 		r->pids[i] = fork();
 		assert_true(r->pids[i] >= 0);
 		if (r->pids[i] == 0) {
-			struct rt_comm_options o = { p,
-				{ i, r->n, i, r->n, "test", "", 0 }, timeout_s,
-				-1 };
+			struct rt_comm_options o = { .plan = p,
+				.world = { i, r->n, i, r->n, "test", "", 0 },
+				.timeout_s = timeout_s, .report_fd = -1 };
 
 			close(ends[0]);
 			dup2(ends[1], 2);
@@ -146,6 +180,26 @@ ranks_run(const struct rt_plan *p, rank_main *body, void *user)
 				 (int)r.n, r.exits[i], r.said[i]);
 		}
 	}
+}
+
+/* All tests, or in a rank of MPI the one that is named. */
+static inline int
+ranks_main(int argc, char **argv, const struct CMUnitTest *tests, size_t n)
+{
+	void *state = NULL;
+	size_t i;
+
+	if (argc < 2) {
+		return _cmocka_run_group_tests("tests", tests, n, NULL, NULL);
+	}
+	ranks_by_mpi = true;
+	for (i = 0; i < n; i++) {
+		if (strcmp(tests[i].name, argv[1]) == 0) {
+			tests[i].test_func(&state);
+		}
+	}
+	fprintf(stderr, "%s is no test for so many ranks\n", argv[1]);
+	return WRONG;
 }
 
 /* In a rank: says why, on its pipe. */

@@ -333,7 +333,7 @@ test_missing(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_killed),
@@ -345,5 +345,5 @@ main(void)
 		cmocka_unit_test(test_missing)
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return ranks_main(argc, argv, tests, sizeof(tests) / sizeof(*tests));
 }

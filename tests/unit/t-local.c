@@ -200,7 +200,8 @@ meet_and_die(const struct rt_world *w)
 		{ "tp", 4, 0 } };
 	struct rt_plan p = { .abi = RT_ABI_VERSION, .naxes = 2, .axes = axes,
 		.nranks = 4, .npipes = 1, .nmicrobatches = 1, .model = "t" };
-	struct rt_comm_options o = { &p, *w, 30, -1 };
+	struct rt_comm_options o = { .plan = &p, .world = *w, .timeout_s = 30,
+		.report_fd = -1 };
 	struct rt_error err;
 	struct rt_comm *c;
 

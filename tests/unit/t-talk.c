@@ -410,8 +410,8 @@ static void
 test_alone(void **state)
 {
 	struct rt_plan p = plan_of(no_axis, 1);
-	struct rt_comm_options o = { &p, { 0, 1, 0, 1, "alone", "", 0 }, 1,
-		-1 };
+	struct rt_comm_options o = { .plan = &p, .timeout_s = 1,
+		.world = { 0, 1, 0, 1, "alone", "", 0 }, .report_fd = -1 };
 	struct rt_talk t;
 	struct rt_error err;
 	struct rt_comm *c;
@@ -453,7 +453,7 @@ test_alone(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_alone),
@@ -464,5 +464,5 @@ main(void)
 		cmocka_unit_test(test_holders)
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return ranks_main(argc, argv, tests, sizeof(tests) / sizeof(*tests));
 }

@@ -1,0 +1,94 @@
+/*
+ * meeting.c - what a talk is about, for all transports: who brings what, who
+ * sums which slice, and whether all have the same plan.
+ */
+#define _GNU_SOURCE	/* MAP_ANONYMOUS */
+
+#include "runtime/transport.h"
+
+#include <sys/mman.h>
+
+enum { LINE = 64 };
+
+void
+rt_meeting_pieces(const struct rt_comm *c, const struct rt_meeting *m,
+		  const struct rt_spread *const *spreads, int64_t rank,
+		  const struct rt_pieces **out)
+{
+	int64_t microbatch = m->scene.microbatch, d;
+
+	for (d = 0; d < m->talk->ndims; d++) {
+		out[d] = rt_pieces_of(c->plan, spreads[d], rank, microbatch);
+	}
+}
+
+int64_t
+rt_meeting_bytes(const struct rt_comm *c, const struct rt_meeting *m,
+		 int64_t rank)
+{
+	const struct rt_pieces *dims[RT_MAX_DIMS];
+
+	rt_meeting_pieces(c, m, m->talk->in, rank, dims);
+	return rt_pieces_elems(dims, m->talk->ndims) *
+	       rt_elem_bytes((enum rt_elem)m->talk->elem);
+}
+
+bool
+rt_meeting_equal(const struct rt_comm *c, const struct rt_meeting *m)
+{
+	const struct rt_pieces *first[RT_MAX_DIMS], *dims[RT_MAX_DIMS];
+	int64_t i, d;
+
+	rt_meeting_pieces(c, m, m->talk->in, m->group->ranks[0], first);
+	for (i = 0; i < 2 * m->group->n; i++) {
+		rt_meeting_pieces(c, m, i & 1 ? m->talk->in : m->talk->out,
+				  m->group->ranks[i / 2], dims);
+		for (d = 0; d < m->talk->ndims; d++) {
+			if (!rt_pieces_equal(first[d], dims[d])) {
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+int64_t
+rt_slice_at(int64_t member, int64_t members, int64_t n)
+{
+	int64_t lines = (n + LINE - 1) / LINE;
+	int64_t at = lines * member / members * LINE;
+
+	return at < n ? at : n;
+}
+
+static uint64_t
+hash_text(uint64_t h, const char *s)
+{
+	for (; s && *s; s++) {
+		h = (h ^ (unsigned char)*s) * 1099511628211u;
+	}
+	return (h ^ 0xff) * 1099511628211u;
+}
+
+uint64_t
+rt_plan_sum(const struct rt_plan *p)
+{
+	uint64_t h = 14695981039346656037u;
+
+	h = hash_text(h, p->compiler);
+	h = hash_text(h, p->model);
+	h = hash_text(h, p->target);
+	h = hash_text(h, p->json);
+	h = hash_text(h, p->llp);
+	h = (h ^ (uint64_t)p->nranks) * 1099511628211u;
+	return (h ^ (uint64_t)p->nmicrobatches) * 1099511628211u;
+}
+
+void *
+rt_private_pages(size_t bytes)
+{
+	void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}

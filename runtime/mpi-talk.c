@@ -1,0 +1,406 @@
+/*
+ * mpi-talk.c - talks of ranks on several hosts.  Members of a group write
+ * each other letters: what each is about, and what is small.  What is large
+ * follows, in an order that all know from the plan.
+ */
+#define _GNU_SOURCE	/* MADV_HUGEPAGE */
+
+#include "runtime/by-mpi.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	LINE = 64,
+	ROOM_BYTES = 4 << 20,
+	LEAST_BOX = 4096	/* of one of very many members */
+};
+
+/* ---- letters ---- */
+
+static enum rt_status
+check_letter(struct rt_comm *c, const struct rt_group *g, int64_t i,
+	     const struct rt_scene *scene, struct rt_error *err)
+{
+	const struct rt_letter *l = &c->mpi->letters[i];
+
+	return l->id == scene->id ? RT_OK :
+		rt_mpi_differ(c, scene, &l->about, g->ranks[i], err);
+}
+
+static enum rt_status
+show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
+     const void *mine, int64_t bytes, const char **theirs,
+     struct rt_error *err)
+{
+	struct rt_mpi *m = c->mpi;
+	int64_t head = offsetof(struct rt_letter, mail), i;
+	enum rt_status s = RT_OK;
+
+	m->own.id = scene->id;
+	m->own.about = rt_mpi_event(c);
+	memcpy(m->own.mail, mine, (size_t)bytes);
+	rt_mpi_begin(c);
+	for (i = 0; i < g->n && s == RT_OK; i++) {
+		theirs[i] = i == g->me ? m->own.mail : m->letters[i].mail;
+		if (i != g->me) {
+			s = rt_mpi_get(c, &m->letters[i],
+				       sizeof(m->letters[i]), g->ranks[i],
+				       RT_TAG_LETTER, err);
+		}
+	}
+	for (i = 1; i < g->n && s == RT_OK; i++) {
+		s = rt_mpi_put(c, &m->own, head + bytes,
+			       g->ranks[(g->me + i) % g->n], RT_TAG_LETTER,
+			       err);
+	}
+	if (s == RT_OK) {
+		s = rt_mpi_end(c, scene, g, err);
+	}
+	for (i = 0; i < g->n && s == RT_OK; i++) {
+		s = i == g->me ? RT_OK : check_letter(c, g, i, scene, err);
+	}
+	return s;
+}
+
+/* ---- talks ---- */
+
+static enum rt_status
+meet_small(struct rt_comm *c, const struct rt_meeting *m,
+	   struct rt_part *parts, struct rt_error *err)
+{
+	const struct rt_pieces *want[RT_MAX_DIMS];
+	struct rt_group *g = m->group;
+	enum rt_status s;
+	int64_t i;
+
+	s = show(c, g, &m->scene, m->in,
+		 rt_meeting_bytes(c, m, c->world.rank), c->theirs, err);
+	if (s != RT_OK) {
+		return s;
+	}
+	for (i = 0; i < g->n; i++) {
+		parts[i] = (struct rt_part){ .at = c->theirs[i] };
+		rt_meeting_pieces(c, m, m->talk->in, g->ranks[i],
+				  parts[i].dims);
+	}
+	rt_meeting_pieces(c, m, m->talk->out, c->world.rank, want);
+	rt_gather_parts(parts, g->n, want, m->talk->ndims,
+			(enum rt_elem)m->talk->elem,
+			(enum rt_talk_op)m->talk->op, m->out, c->mpi->acc);
+	return RT_OK;
+}
+
+static enum rt_status
+meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
+{
+	struct rt_part *parts;
+	int64_t most = 0, i;
+	enum rt_status s;
+
+	if (m->group->n == 1 && m->in == m->out && rt_meeting_equal(c, m)) {
+		return RT_OK;
+	}
+	for (i = 0; i < m->group->n; i++) {
+		int64_t n = rt_meeting_bytes(c, m, m->group->ranks[i]);
+
+		most = n > most ? n : most;
+	}
+	if (most > RT_MAIL_BYTES) {
+		s = show(c, m->group, &m->scene, "", 0, c->theirs, err);
+		return s == RT_OK ? rt_mpi_move(c, m, err) : s;
+	}
+	parts = malloc((size_t)m->group->n * sizeof(*parts));
+	if (!parts) {
+		return rt_no_memory(err, NULL);
+	}
+	s = meet_small(c, m, parts, err);
+	free(parts);
+	return s;
+}
+
+/* ---- one to another ---- */
+
+static int64_t
+tag_of(const struct rt_comm *c, const struct rt_meeting *m)
+{
+	return RT_TAG_SENT + m->talk->channel * c->plan->nmicrobatches +
+	       m->scene.microbatch;
+}
+
+static int64_t
+part_of(int64_t bytes, int64_t from)
+{
+	return bytes - from < RT_MPI_MOST ? bytes - from : RT_MPI_MOST;
+}
+
+/* All sends of the channel before that one have been taken. */
+static enum rt_status
+settle_until(struct rt_comm *c, const struct rt_meeting *m, int64_t until,
+	     struct rt_error *err)
+{
+	struct rt_mpi_sent *sent = &c->mpi->sent[m->talk->channel];
+	int64_t most = c->plan->nmicrobatches;
+	enum rt_status s = RT_OK;
+
+	for (; sent->settled < until && s == RT_OK; sent->settled++) {
+		int64_t i = sent->settled % most;
+
+		s = rt_mpi_await(c, sent->at[i].parts, sent->at[i].nparts,
+				 &m->scene, NULL, err);
+		c->mpi->under_way--;
+	}
+	return s;
+}
+
+static enum rt_status
+send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
+     int64_t rank, struct rt_error *err)
+{
+	struct rt_mpi *mpi = c->mpi;
+	struct rt_mpi_sent *sent = &mpi->sent[m->talk->channel];
+	int64_t last = sent->n % c->plan->nmicrobatches, from = 0;
+	int64_t parts = bytes / RT_MPI_MOST + 1, i = 0;
+	struct rt_mpi_post *more;
+	enum rt_status s;
+
+	s = settle_until(c, m, sent->n - c->plan->nmicrobatches + 1, err);
+	if (s != RT_OK) {
+		return s;
+	}
+	more = realloc(sent->at[last].parts, (size_t)parts * sizeof(*more));
+	if (!more) {
+		return rt_no_memory(err, NULL);
+	}
+	sent->at[last].parts = more;
+	sent->at[last].nparts = 0;
+	for (; i < parts && s == RT_OK; i++, from += RT_MPI_MOST) {
+		s = mpi->calls->send(mpi->lib, m->in + from,
+				     part_of(bytes, from), rank,
+				     tag_of(c, m), &more[i], err);
+		sent->at[last].nparts += s == RT_OK;
+	}
+	sent->n++;
+	mpi->under_way++;
+	return s;
+}
+
+static enum rt_status
+recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
+     int64_t rank, struct rt_error *err)
+{
+	int64_t parts = bytes / RT_MPI_MOST + 1, from = 0, i = 0;
+	enum rt_status s = RT_OK;
+
+	for (; i < parts && s == RT_OK; i++, from += RT_MPI_MOST) {
+		int64_t n = part_of(bytes, from);
+
+		rt_mpi_begin(c);
+		s = rt_mpi_get(c, m->out + from, n, rank, tag_of(c, m), err);
+		if (s == RT_OK) {
+			s = rt_mpi_end(c, &m->scene, NULL, err);
+		}
+		if (s == RT_OK && c->mpi->posts[0].bytes != n) {
+			return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+				"%s sends %lld bytes, rank %lld expects %lld "
+				"in %s%s", rt_rank_text(c, rank).text,
+				(long long)(from + c->mpi->posts[0].bytes),
+				(long long)c->world.rank, (long long)bytes,
+				rt_show_name(m->scene.what).text,
+				rt_scene_text(&m->scene).text);
+		}
+	}
+	return s;
+}
+
+static enum rt_status
+settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
+{
+	return settle_until(c, m, c->mpi->sent[m->talk->channel].n -
+			    (m->talk->copies - 1), err);
+}
+
+/* ---- coming and going ---- */
+
+static enum rt_status
+make_tables(struct rt_comm *c, struct rt_error *err)
+{
+	size_t n = (size_t)c->world.size;
+	struct rt_mpi *m = calloc(1, sizeof(*m));
+	int64_t i;
+
+	c->mpi = m;
+	if (!m) {
+		return rt_no_memory(err, NULL);
+	}
+	m->room_bytes = (2 * c->world.size + 1) * LEAST_BOX;
+	m->room_bytes = m->room_bytes < ROOM_BYTES ? ROOM_BYTES :
+		m->room_bytes;
+	/* slices are whole lines, so they may be a little more */
+	m->room = malloc((size_t)m->room_bytes + n * LINE * 8);
+	m->letters = calloc(n, sizeof(*m->letters));
+	m->posts = calloc(2 * n, sizeof(*m->posts));
+	m->sent = calloc((size_t)c->plan->nchannels + 1, sizeof(*m->sent));
+	m->acc = aligned_alloc(LINE, RT_ACC_BYTES);
+	c->arena = rt_private_pages((size_t)c->arena_bytes);
+	if (!m->room || !m->letters || !m->posts || !m->sent || !m->acc ||
+	    !c->arena) {
+		return rt_no_memory(err, NULL);
+	}
+	madvise(c->arena, (size_t)c->arena_bytes, MADV_HUGEPAGE);
+	for (i = 0; i < c->plan->nchannels; i++) {
+		m->sent[i].at = calloc((size_t)c->plan->nmicrobatches,
+				       sizeof(*m->sent[i].at));
+		if (!m->sent[i].at) {
+			return rt_no_memory(err, NULL);
+		}
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+check_self(const struct rt_comm *c, const struct rt_mpi_self *self,
+	   struct rt_error *err)
+{
+	int64_t tags = RT_TAG_SENT +
+		       c->plan->nchannels * c->plan->nmicrobatches;
+
+	if (self->size != c->world.size || self->rank != c->world.rank) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE,
+			       "%s says that this is rank %lld of %lld, MPI "
+			       "that it is %lld of %lld: start it by mpirun "
+			       "of the same MPI, or srun --mpi=pmix",
+			       c->world.how, (long long)c->world.rank,
+			       (long long)c->world.size,
+			       (long long)self->rank,
+			       (long long)self->size);
+	}
+	if (tags - 1 > self->most_tag) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE,
+			       "the plan has %lld channels times microbatches, "
+			       "and this MPI tells %lld apart: compile it with "
+			       "fewer microbatches",
+			       (long long)(tags - RT_TAG_SENT),
+			       (long long)(self->most_tag + 1 - RT_TAG_SENT));
+	}
+	return RT_OK;
+}
+
+/* The first rank's plan is everybody's. */
+static enum rt_status
+check_plans(struct rt_comm *c, struct rt_error *err)
+{
+	struct rt_scene scene = { "the start", -1, -1, 0 };
+	uint64_t own = rt_plan_sum(c->plan), theirs;
+	struct rt_group *g;
+	enum rt_status s = rt_group_find(c, -1, 0, &g, err);
+	int64_t i;
+
+	if (s == RT_OK) {
+		s = show(c, g, &scene, &own, sizeof(own), c->theirs, err);
+	}
+	for (i = 0; i < c->world.size && s == RT_OK; i++) {
+		uint64_t first;
+
+		memcpy(&first, c->theirs[0], sizeof(first));
+		memcpy(&theirs, c->theirs[i], sizeof(theirs));
+		if (theirs != first) {
+			s = rt_fail(err, RT_FORMAT, RT_NOWHERE,
+				    "rank %lld runs another plan than rank "
+				    "0: start the same plan on all ranks",
+				    (long long)i);
+		}
+	}
+	return s;
+}
+
+static enum rt_status
+open_mpi(struct rt_comm *c, struct rt_error *err)
+{
+	struct rt_mpi_self self;
+	enum rt_status s = make_tables(c, err);
+	struct rt_mpi *m = c->mpi;
+
+	if (s == RT_OK) {
+		s = rt_mpi_calls_find(&m->calls, err);
+	}
+	if (s == RT_OK) {
+		s = m->calls->start(&m->lib, c->timeout_us, &self, err);
+	}
+	if (s == RT_OK) {
+		s = check_self(c, &self, err);
+	}
+	if (s == RT_OK) {
+		m->started = true;
+		s = check_plans(c, err);
+	}
+	m->over |= s != RT_OK && m->lib;
+	return s;
+}
+
+static void
+release(struct rt_comm *c)
+{
+	struct rt_mpi *m = c->mpi;
+	int64_t i, j;
+
+	for (i = 0; m->sent && i < c->plan->nchannels; i++) {
+		for (j = 0; m->sent[i].at && j < c->plan->nmicrobatches; j++) {
+			free(m->sent[i].at[j].parts);
+		}
+		free(m->sent[i].at);
+	}
+	if (c->arena) {
+		munmap(c->arena, c->arena_bytes ? (size_t)c->arena_bytes : 1);
+	}
+	free(m->sent);
+	free(m->room);
+	free(m->letters);
+	free(m->posts);
+	free(m->acc);
+	free(m);
+}
+
+/*
+ * Once somebody gave up, messages may be under way whose room must stay, and
+ * nobody is waited for: what there is ends with the process.
+ */
+static void
+close_mpi(struct rt_comm *c)
+{
+	struct rt_meeting end = { .scene = { "the end", -1, -1, 0 } };
+	struct rt_mpi *m = c->mpi;
+	bool all = true;
+	int64_t i;
+
+	if (!m) {
+		return;
+	}
+	for (i = 0; m->started && !m->over && i < c->plan->nchannels; i++) {
+		struct rt_talk t = { .what = "the end", .channel = i };
+
+		end.talk = &t;
+		all &= settle_until(c, &end, m->sent[i].n, NULL) == RT_OK;
+	}
+	if (m->over || !all) {
+		return;
+	}
+	if (!m->lib || m->calls->stop(m->lib, c->timeout_us)) {
+		release(c);
+	}
+	c->mpi = NULL;
+}
+
+static int64_t
+row(struct rt_comm *c, int64_t axes, int64_t holders)
+{
+	(void)axes;
+	(void)holders;
+	return c->ngroups;
+}
+
+const struct rt_transport rt_by_mpi = { "MPI", open_mpi, close_mpi, row,
+	rt_mpi_note, show, meet, send, recv, settle, rt_mpi_give_up };
