@@ -62,6 +62,7 @@ if HAVE_LLVM
 	%D%/host/place.c \
 	%D%/host/port.c \
 	%D%/host/program.c \
+	%D%/host/route.c \
 	%D%/host/spread.c \
 	%D%/host/start.c \
 	%D%/host/talk.c \

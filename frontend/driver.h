@@ -28,6 +28,7 @@ struct driver {
 	struct buf program;	/* and `rank`; empty: none */
 	struct cg_code *code;	/* that is being compiled, or NULL */
 	bool wants_code;
+	bool for_cpus;		/* the target's devices are CPUs */
 	int64_t reserve_bytes;	/* of each rank's arena, with its rooms */
 };
 
@@ -60,6 +61,11 @@ bool drv_tell(struct driver *d);
  * False after errors.
  */
 bool drv_set_search(struct driver *d, struct ir_module *m);
+
+/* ---- emit.c ------------------------------------------------------------ */
+
+/* Whether a target's `arch` is a CPU that there is code for. */
+bool drv_is_cpu(struct driver *d, const char *name);
 
 /* ---- output.c --------------------------------------------------------- */
 
