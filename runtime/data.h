@@ -23,9 +23,10 @@ struct rt_tokens_options {
 
 /*
  * llm.c's .bin (magic 20240520, u16, or 20240801, u32), Megatron's .bin beside
- * its .idx, or raw u16 without a header.  Sequences do not overlap, and none
- * spans two files; an epoch is a permutation of them that the seed and the
- * epoch's number give, so that any number of ranks sees the same order.
+ * its .idx, the bytes of a .txt or .md, or raw u16 without a header.
+ * Sequences do not overlap, and none spans two files; an epoch is a
+ * permutation of them that the seed and the epoch's number give, so that any
+ * number of ranks sees the same order.
  * Files are never read whole, nor mapped: one that is cut short while it is
  * open is RT_IO.  Several threads may read at once.
  */

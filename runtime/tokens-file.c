@@ -1,5 +1,5 @@
 /*
- * tokens-file.c - what a token file is: llm.c's, Megatron's, or raw.
+ * tokens-file.c - what a token file is: llm.c's, Megatron's, raw, or text.
  *
  * llm.c: 256 little-endian i32, of which the first are a magic number, a
  * version and the number of tokens; then the tokens.
@@ -11,6 +11,7 @@
  * and perhaps i8 modes[sequences].  Its sequences are a document or a part of
  * one; here they are read as one stream, in the order that they lie in.
  * Raw, as nanoGPT writes it: u16 after u16.
+ * Text, which is what NAME.txt and NAME.md hold: a byte is a token.
  */
 #include "runtime/tokens.h"
 
@@ -298,6 +299,24 @@ read_megatron(struct rt_token_file *f, const struct rt_shard *idx,
 	return RT_OK;
 }
 
+/* ---- text ---------------------------------------------------------- */
+
+static bool
+is_text(const char *path)
+{
+	const char *dot = path ? strrchr(path, '.') : NULL;
+
+	return dot && (strcmp(dot, ".txt") == 0 || strcmp(dot, ".md") == 0);
+}
+
+static void
+read_text(struct rt_token_file *f)
+{
+	f->type = RT_TOKEN_U8;
+	f->data_at = 0;
+	f->count = f->bin.file_bytes;
+}
+
 /* ---- whatever it is ------------------------------------------------ */
 
 enum rt_status
@@ -314,6 +333,10 @@ rt_token_file_read(struct rt_token_file *f, const struct rt_shard *idx,
 	}
 	if (idx) {
 		return read_megatron(f, idx, err);
+	}
+	if (is_text(f->bin.path)) {
+		read_text(f);
+		return RT_OK;
 	}
 	if (f->bin.file_bytes < (int64_t)sizeof(head)) {
 		return read_raw(f, err);

@@ -130,6 +130,7 @@ if HAVE_LLVM
 unit_tests += \
 	%D%/unit/t-attention-cpu \
 	%D%/unit/t-cg-math \
+	%D%/unit/t-differential \
 	%D%/unit/t-dot \
 	%D%/unit/t-dot-models \
 	%D%/unit/t-host \

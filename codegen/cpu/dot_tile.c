@@ -108,6 +108,23 @@ put_sums(const struct tile *t, struct ll_value *const *sum, bool add)
 	}
 }
 
+/* The result may be far away: it comes while the loop runs. */
+static void
+ask_for_result(const struct tile *t)
+{
+	uint32_t r, v;
+
+	for (r = 0; r < t->u->mr; r++) {
+		struct ll_value *row = ll_plus(t->l, t->c,
+					       dot_mul(t->l, t->ldc, r));
+
+		for (v = 0; v < t->nv; v++) {
+			ll_prefetch(t->l, ll_plus_n(t->l, row, 4 * v *
+						    t->u->lanes));
+		}
+	}
+}
+
 static void
 in_vectors(const struct tile *t)
 {
@@ -121,6 +138,7 @@ in_vectors(const struct tile *t)
 	for (i = 0; i < n; i++) {
 		sum[i] = ll_zero(l, ll_type(LL_F32, u->lanes));
 	}
+	ask_for_result(t);
 	ll_loop(l, &k, ll_i64(l, 0), t->words, u->words, sum, n);
 	a = ll_plus(l, t->a, dot_mul(l, k.i, 4 * u->mr));
 	b = ll_plus(l, t->b, dot_mul(l, k.i, 4 * dot_nr(u)));

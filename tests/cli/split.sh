@@ -48,7 +48,7 @@ for pins in tp=8,pp=2,dp=4,microbatch=1,zero=1 \
 	for file in "$examples"/*.llm; do
 		layers=
 		case $file in
-		*tiny* | *gpt-block*) continue ;;
+		*tiny* | *gpt-b*) continue ;;
 		*22b*) layers='--dim batch=8' ;;
 		esac
 		# shellcheck disable=SC2086

@@ -264,9 +264,11 @@ pair_of(uint64_t seed, uint64_t plan)
 		p.n[NR_MICRO]--;
 	}
 	/* steps that overshoot make any rounding large */
-	if (p.n[NR_BF16] && p.n[NR_OPTIMIZER] == 2) {
-		p.n[NR_OPTIMIZER] = 1;
+	if (p.n[NR_BF16]) {
+		p.n[NR_OPTIMIZER] = 0;
 	}
+	/* nor are masks that are kept in 8 bits */
+	p.n[NR_DROP] = 0;
 	p.n[NR_HIDDEN] *= scale;
 	p.n[NR_FFN] *= scale;
 	p.n[NR_VOCAB] *= scale;

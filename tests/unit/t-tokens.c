@@ -143,6 +143,28 @@ test_raw(void **state)
 	remove_dir(dir, names);
 }
 
+/* Bytes, if the name says so; the same file under another name is u16. */
+static void
+test_text(void **state)
+{
+	static const char *const names[] = { "a.md", "a.txt", "a", NULL };
+	char *dir = make_dir();
+	struct rt_tokens *t;
+	int i;
+
+	(void)state;
+	for (i = 0; names[i]; i++) {
+		put_bytes(dir, names[i], numbers(0, 1, 42, 'A'));
+		t = opened(path_in(dir, names[i]), 10);
+		assert_int_equal(rt_tokens_total(t), i < 2 ? 42 : 21);
+		if (i < 2) {
+			expect(t, 3, 11, 'A' + 30);
+		}
+		rt_tokens_free(t);
+	}
+	remove_dir(dir, names);
+}
+
 static void
 test_llmc(void **state)
 {
@@ -510,6 +532,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_raw),
+		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_llmc),
 		cmocka_unit_test(test_megatron),
 		cmocka_unit_test(test_many_files),
