@@ -37,6 +37,11 @@ struct cg_facts {
 	double step_us;			/* as predicted */
 	double flops, peak;		/* of a step; a second, all ranks */
 	const char *json, *llp;
+	/* it is what a split plan is held against */
+	bool is_whole;
+	/* an object with such a plan is linked too; else why none is */
+	bool has_whole;
+	const char *whole_why;
 };
 
 /* Emits all kernels. NULL after errors. */
@@ -56,10 +61,13 @@ void cg_code_free(struct cg_code *c);
 
 /* ---- link.c ------------------------------------------------------------- */
 
+#define CG_MAX_OBJECTS 2	/* a plan's, and that of the whole */
+
 /*
- * The program that ranks run, of an object and the runtime: byte for byte
+ * The program that ranks run, of objects and the runtime: byte for byte
  * the same wherever and whenever it is linked.  False after errors.
  */
-bool cg_link(struct ir_ctx *ctx, const struct buf *object, struct buf *out);
+bool cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
+	     struct buf *out);
 
 #endif

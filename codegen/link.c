@@ -151,46 +151,75 @@ read_file(struct ir_ctx *c, const char *path, struct buf *out)
 
 /* ---- all of it ---- */
 
+struct linking {
+	struct ir_ctx *c;
+	const char *folder, *runtime;
+	const char *from[CG_MAX_OBJECTS];	/* as files */
+	uint32_t n;
+};
+
 /* Neither an id, nor paths or times of who linked it. */
 static bool
-link_in(struct ir_ctx *c, const char *folder, const char *runtime,
-	const struct buf *object, struct buf *out)
+link_files(const struct linking *x, struct buf *out)
 {
-	const char *from = arena_printf(&c->perm, "%s/plan.o", folder);
-	const char *to = arena_printf(&c->perm, "%s/rank", folder);
+	const char *to = arena_printf(&x->c->perm, "%s/rank", x->folder);
 	const char *linker = getenv("LLMC_LINKER");
-	struct command x = { .n = 0 };
+	struct command k = { .n = 0 };
+	uint32_t i;
 	bool ok;
 
-	add_words(c, &x, linker && *linker ? linker : CONFIG_LINKER);
-	add_words(c, &x, CONFIG_LINKER_FLAGS);
-	add_words(c, &x, "-pie -s -Wl,--build-id=none -Wl,-z,noexecstack -o");
-	add_word(c, &x, to);
-	add_word(c, &x, from);
-	add_word(c, &x, runtime);
-	add_words(c, &x, "-lm -lpthread -ldl");
-	ok = write_file(c, from, object) && run(c, &x) &&
-	     read_file(c, to, out);
-	unlink(from);
+	add_words(x->c, &k, linker && *linker ? linker : CONFIG_LINKER);
+	add_words(x->c, &k, CONFIG_LINKER_FLAGS);
+	add_words(x->c, &k,
+		  "-pie -s -Wl,--build-id=none -Wl,-z,noexecstack -o");
+	add_word(x->c, &k, to);
+	for (i = 0; i < x->n; i++) {
+		add_word(x->c, &k, x->from[i]);
+	}
+	add_word(x->c, &k, x->runtime);
+	add_words(x->c, &k, "-lm -lpthread -ldl");
+	ok = run(x->c, &k) && read_file(x->c, to, out);
 	unlink(to);
 	return ok;
 }
 
-bool
-cg_link(struct ir_ctx *ctx, const struct buf *object, struct buf *out)
+static bool
+link_in(struct linking *x, const struct buf *objects, struct buf *out)
 {
-	const char *runtime = find_runtime(ctx), *tmp = getenv("TMPDIR");
+	static const char *const names[CG_MAX_OBJECTS] = { "plan.o",
+							   "whole.o" };
+	bool ok = true;
+	uint32_t i;
+
+	for (i = 0; i < x->n; i++) {
+		x->from[i] = arena_printf(&x->c->perm, "%s/%s", x->folder,
+					  names[i]);
+		ok = ok && write_file(x->c, x->from[i], &objects[i]);
+	}
+	ok = ok && link_files(x, out);
+	for (i = 0; i < x->n; i++) {
+		unlink(x->from[i]);
+	}
+	return ok;
+}
+
+bool
+cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
+	struct buf *out)
+{
+	const char *tmp = getenv("TMPDIR");
 	char *folder = arena_printf(&ctx->perm, "%s/llmc-XXXXXX",
 				    tmp && *tmp ? tmp : "/tmp");
+	struct linking x = { ctx, folder, find_runtime(ctx), { NULL }, n };
 	bool ok;
 
-	if (!runtime) {
+	if (!x.runtime) {
 		return false;
 	}
 	if (!mkdtemp(folder)) {
 		return fail(ctx, "make", folder);
 	}
-	ok = link_in(ctx, folder, runtime, object, out);
+	ok = link_in(&x, objects, out);
 	rmdir(folder);
 	return ok;
 }

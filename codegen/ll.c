@@ -686,7 +686,9 @@ ll_data(struct ll *l, const char *name, struct ll_value *const *words,
 {
 	struct ll_value *data = out(new_data(l, name, words_type(l, n)));
 
-	ll_data_set(l, data, words, n);
+	if (words) {
+		ll_data_set(l, data, words, n);
+	}
 	return data;
 }
 

@@ -113,7 +113,10 @@ struct ll_value *ll_zero(struct ll *l, struct ll_type t);
 struct ll_value *ll_undef(struct ll *l, struct ll_type t);
 /* <0, 1, 2, ...> */
 struct ll_value *ll_iota(struct ll *l, struct ll_type t);
-/* Data of i64, double and pointers side by side; `name` NULL: internal. */
+/*
+ * Data of i64, double and pointers side by side; `name` NULL: internal.
+ * `words` NULL: it lies in another object.
+ */
 struct ll_value *ll_data(struct ll *l, const char *name,
 			 struct ll_value *const *words, uint32_t n);
 /* The same, declared before it is known; n words. */

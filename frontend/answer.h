@@ -8,6 +8,8 @@
 #include "frontend/target.h"
 #include "passes/answer.h"
 
+struct cg_facts;
+
 /* What is known of a model only before it is cut into stages. */
 struct drv_facts {
 	struct answer_model model;
@@ -48,6 +50,16 @@ bool drv_code_begin(struct driver *d, const struct ranks *r,
 /* What was begun: LLVM's text to d->out, or the program to d->program. */
 bool drv_code_text(struct driver *d, const struct answer *x);
 bool drv_code_end(struct driver *d, const struct answer *x);
+
+/* ---- whole.c ------------------------------------------------------------ */
+
+/*
+ * The object of the model that was taken, unsplit, beside a plan of these
+ * facts for d->code_in.  False: there is none, and *why says why; that is no
+ * error.
+ */
+bool drv_whole_object(struct driver *d, const struct cg_facts *f,
+		      struct buf *out, const char **why);
 
 /* ---- explain.c --------------------------------------------------------- */
 

@@ -602,6 +602,9 @@ run_input(struct driver *d)
 	}
 	if (m && diags->errors == 0 && drv_set_search(d, m) &&
 	    set_plan(d, m) && drv_set_explain(d, m)) {
+		if (wants_folder(d)) {
+			drv_whole_take(d, m);
+		}
 		status = run_passes(d, m);
 		if (status != DRV_OK) {
 			return status;
@@ -709,6 +712,7 @@ drv_main(int argc, char *const *argv, struct pass_crash *crash)
 	check_table(&d);
 	status = parse_and_run(&d, argc, argv);
 	diag_flush(&d.ctx.diags, stderr);
+	drv_whole_release(&d);
 	pass_manager_release(&d.pm);
 	pass_table_release(&d.table);
 	ir_ctx_release(&d.ctx);

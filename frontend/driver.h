@@ -11,7 +11,9 @@
 enum { DRV_OK = 0, DRV_BAD_INPUT = 1, DRV_BAD_USAGE = 2 };
 
 struct drv_facts;
+struct drv_whole;
 struct cg_code;
+struct cg_input;
 
 /* One run of llmc. */
 struct driver {
@@ -27,6 +29,8 @@ struct driver {
 	struct buf json, plan;	/* beside an answer: plan.json and plan.llp */
 	struct buf program;	/* and `rank`; empty: none */
 	struct cg_code *code;	/* that is being compiled, or NULL */
+	const struct cg_input *code_in;	/* and of what */
+	struct drv_whole *whole;	/* the model before it is split, or NULL */
 	bool wants_code;
 	bool for_cpus;		/* the target's devices are CPUs */
 	int64_t reserve_bytes;	/* of each rank's arena, with its rooms */
@@ -127,6 +131,12 @@ bool drv_print_answer(struct driver *d, struct ir_module *m,
 bool drv_set_explain(struct driver *d, struct ir_module *m);
 /* --emit=plans. */
 bool drv_print_plans(struct driver *d);
+
+/* ---- whole.c: the unsplit plan that goes with a split one --------------- */
+
+/* Keeps a copy of the model, for drv_whole_object; before any pass. */
+void drv_whole_take(struct driver *d, const struct ir_module *m);
+void drv_whole_release(struct driver *d);
 
 /* ---- plan_diff.c ------------------------------------------------------ */
 

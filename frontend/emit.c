@@ -60,16 +60,19 @@ bool
 drv_code_begin(struct driver *d, const struct ranks *r,
 	       struct target_group *t, const struct price *p)
 {
-	struct cg_input in = { r, t, p, cpu_of(d, &t->device) };
+	struct cg_input *in = arena_alloc(&d->ctx.perm, sizeof *in);
 	double rooms;
+
+	*in = (struct cg_input){ r, t, p, cpu_of(d, &t->device) };
+	d->code_in = in;
 
 	if (d->ctx.diags.errors) {
 		return false;
 	}
-	if (!in.cpu) {
+	if (!in->cpu) {
 		return tell_none(d, &t->device);
 	}
-	d->code = cg_code_new(&d->ctx.perm, &in);
+	d->code = cg_code_new(&d->ctx.perm, in);
 	if (!d->code) {
 		return false;
 	}
@@ -81,10 +84,10 @@ drv_code_begin(struct driver *d, const struct ranks *r,
 	return true;
 }
 
-static bool
-finish(struct driver *d, const struct answer *x)
+static struct cg_facts
+facts_of(struct driver *d, const struct answer *x)
 {
-	struct cg_facts f = {
+	return (struct cg_facts){
 		.compiler = "llmc " PACKAGE_VERSION,
 		.model = x->model.name, .target = x->target,
 		.batch = x->model.sequences, .tokens = x->model.tokens,
@@ -93,14 +96,13 @@ finish(struct driver *d, const struct answer *x)
 		.peak = x->mfu > 0 ? x->flops_s / x->mfu : 0,
 		.json = buf_text(&d->json), .llp = buf_text(&d->plan)
 	};
-
-	return cg_code_finish(d->code, d->reserve_bytes, &f);
 }
 
 bool
 drv_code_text(struct driver *d, const struct answer *x)
 {
-	bool ok = finish(d, x);
+	struct cg_facts f = facts_of(d, x);
+	bool ok = cg_code_finish(d->code, d->reserve_bytes, &f);
 
 	if (ok) {
 		cg_code_text(d->code, &d->out);
@@ -112,15 +114,21 @@ drv_code_text(struct driver *d, const struct answer *x)
 bool
 drv_code_end(struct driver *d, const struct answer *x)
 {
-	struct buf object;
+	struct cg_facts f;
+	struct buf objects[CG_MAX_OBJECTS];
 	bool ok;
 
 	if (!d->code) {
 		return true;
 	}
-	buf_init(&object, &d->ctx.perm);
+	f = facts_of(d, x);
+	buf_init(&objects[0], &d->ctx.perm);
+	buf_init(&objects[1], &d->ctx.perm);
 	buf_init(&d->program, &d->ctx.perm);
-	ok = finish(d, x) && cg_code_object(d->code, &object);
+	f.has_whole = drv_whole_object(d, &f, &objects[1], &f.whole_why);
+	ok = cg_code_finish(d->code, d->reserve_bytes, &f) &&
+	     cg_code_object(d->code, &objects[0]);
 	cg_code_free(d->code);
-	return ok && cg_link(&d->ctx, &object, &d->program);
+	return ok && cg_link(&d->ctx, objects, f.has_whole ? 2 : 1,
+			     &d->program);
 }

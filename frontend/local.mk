@@ -76,6 +76,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/validate_search.c \
 	%D%/validate_train.c \
 	%D%/weights.c \
+	%D%/whole.c \
 	%D%/why_not.c \
 	%D%/words.c
 

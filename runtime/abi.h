@@ -244,6 +244,12 @@ struct rt_plan {
 	double flops;		/* of one step, for MFU */
 	double peak;		/* FLOP/s of all ranks */
 	const char *json, *llp;	/* plan.json, plan.llp */
+	/*
+	 * The same model and step on one rank, not split, which verify holds
+	 * the ranks against.  NULL: there is none, and whole_why says why.
+	 */
+	const struct rt_plan *whole;
+	const char *whole_why;
 };
 
 /* In the object that the compiler writes. */

@@ -348,6 +348,33 @@ rt_comm_max_i64(struct rt_comm *c, int64_t *at, int64_t n,
 }
 
 enum rt_status
+rt_comm_spread(struct rt_comm *c, int64_t from, void *at, int64_t bytes,
+	       struct rt_error *err)
+{
+	static const char what[] = "bytes of one rank for all";
+	struct rt_scene scene = { what, -1, -1,
+		add_number(add_number(of_text(what), bytes), from) };
+	bool mine = c->world.rank == from;
+	struct rt_group *g;
+	enum rt_status s = rt_group_find(c, -1, 0, &g, err);
+	int64_t done, part;
+
+	rt_comm_note(c, what, -1, -1);
+	for (done = 0; s == RT_OK && done < bytes; done += part) {
+		char *to = (char *)at + done;
+
+		part = bytes - done < RT_MAIL_BYTES ? bytes - done
+						    : RT_MAIL_BYTES;
+		s = c->via->show(c, g, &scene, to, mine ? part : 0, c->theirs,
+				 err);
+		if (s == RT_OK && !mine) {
+			memcpy(to, c->theirs[from], (size_t)part);
+		}
+	}
+	return s;
+}
+
+enum rt_status
 rt_comm_barrier(struct rt_comm *c, const char *what, struct rt_error *err)
 {
 	return combine(c, -1, MAX_I64, what, NULL, 0, err);

@@ -20,6 +20,14 @@ struct rt_world {
 	int64_t local_rank, local_size;	/* on this host */
 	const char *how;	/* "torchrun", "Open MPI", "local", "alone" */
 	char job[64];		/* the same on all ranks, no other job's */
+	/* a pipe: a struct rt_news if a rank ends too early; 0: none */
+	int news;
+};
+
+/* From the one who started the ranks. */
+struct rt_news {
+	int64_t rank;		/* that has failed */
+	int64_t signal;		/* 0: by itself */
 };
 
 /*
@@ -85,6 +93,9 @@ enum rt_status rt_comm_sum_u64(struct rt_comm *c, uint64_t *at, int64_t n,
 			       struct rt_error *err);
 enum rt_status rt_comm_max_i64(struct rt_comm *c, int64_t *at, int64_t n,
 			       struct rt_error *err);
+/* Bytes as rank `from` has them, to all ranks. */
+enum rt_status rt_comm_spread(struct rt_comm *c, int64_t from, void *at,
+			      int64_t bytes, struct rt_error *err);
 enum rt_status rt_comm_barrier(struct rt_comm *c, const char *what,
 			       struct rt_error *err);
 /*

@@ -1,12 +1,15 @@
 /*
  * files.c - changing files so that it holds; see files.h.
  */
+#define _GNU_SOURCE	/* flock */
+
 #include "runtime/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -156,13 +159,44 @@ enum rt_status
 rt_files_make_dir(const struct rt_files *f, const char *path,
 		  struct rt_error *err)
 {
+	struct rt_where where = { path, NULL, -1 };
 	struct stat sb;
 
 	if (f->mkdir(path, 0777) == 0) {
 		return sync_parent(f, path, err);
 	}
-	if (errno == EEXIST && stat(path, &sb) == 0 && S_ISDIR(sb.st_mode)) {
-		return RT_OK;
+	if (errno != EEXIST || stat(path, &sb) != 0) {
+		return rt_files_fail(err, path, "make the folder", errno);
 	}
-	return rt_files_fail(err, path, "make the folder", errno);
+	return S_ISDIR(sb.st_mode) ? RT_OK :
+		rt_fail(err, RT_IO, where, "found a file, expected a folder, "
+			"or nothing yet");
+}
+
+int
+rt_files_claim(const char *path, struct rt_error *err)
+{
+	struct rt_where where = { path, NULL, -1 };
+	int fd;
+
+	if (rt_files_make_dir(rt_files_or_system(NULL), path, err) != RT_OK) {
+		return -1;
+	}
+	if (access(path, W_OK | X_OK) != 0) {
+		rt_files_fail(err, path, "write into the folder", errno);
+		return -1;
+	}
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0) {
+		rt_files_fail(err, path, "open", errno);
+		return -1;
+	}
+	/* a file system without locks does not say EWOULDBLOCK */
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+		rt_fail(err, RT_IO, where, "another run saves into this "
+			"folder: wait for its end, or take another folder");
+		close(fd);
+		return -1;
+	}
+	return fd;
 }

@@ -43,6 +43,11 @@ enum rt_status rt_files_sync_dir(const struct rt_files *f, const char *path,
 /* A folder, which may be there already. */
 enum rt_status rt_files_make_dir(const struct rt_files *f, const char *path,
 				 struct rt_error *err);
+/*
+ * A folder that can be written into, and into which no other process writes
+ * that asks for it so, until what is returned is closed; -1: failed.
+ */
+int rt_files_claim(const char *path, struct rt_error *err);
 
 /* "cannot WHAT: " and what errno says. */
 enum rt_status rt_files_fail(struct rt_error *err, const char *path,

@@ -5,13 +5,14 @@
  * Children have process groups of their own, so that each signal reaches
  * them once, through the parent, whoever it was sent to.
  */
-#define _GNU_SOURCE	/* signalfd */
+#define _GNU_SOURCE	/* signalfd, pipe2 */
 
 #include "runtime/comm.h"
 
 #include "runtime/error.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ struct brood {
 	int64_t n, left;	/* children, and those that still run */
 	pid_t *pids;		/* by rank; 0: ended */
 	int fd;			/* signals come here */
+	int news[2];		/* a pipe: struct rt_news for each child */
 	sigset_t before;
 	/* the first that failed */
 	int64_t failed;		/* -1: none */
@@ -72,6 +74,7 @@ become(const struct brood *f, pid_t parent)
 		_exit(1);
 	}
 	close(f->fd);
+	close(f->news[1]);
 	sigprocmask(SIG_SETMASK, &f->before, NULL);
 }
 
@@ -129,6 +132,20 @@ fork_all(struct brood *f, int64_t *rank, struct rt_error *err)
 
 /* ---- the parent ---- */
 
+/* Who waits for it to come looks there; later the hall knows. */
+static void
+tell_news(const struct brood *f, int64_t rank, int sig)
+{
+	struct rt_news news = { rank, sig };
+	int64_t i;
+
+	for (i = 0; i < f->n; i++) {
+		if (write(f->news[1], &news, sizeof(news)) < 0) {
+			break;
+		}
+	}
+}
+
 /*
  * Who fails because another was killed may be seen to end before it: so one
  * that was killed, but not by us, comes before those that just failed.
@@ -148,6 +165,7 @@ note_end(struct brood *f, int64_t rank, int how, double grace_s)
 	}
 	if (f->failed < 0) {
 		f->kill_at_s = now_s() + grace_s;
+		tell_news(f, rank, sig);
 	}
 	f->failed = rank;
 	f->killed_by = sig;
@@ -213,6 +231,13 @@ say_who(const struct brood *f, struct rt_error *err)
 		       f->n > 1 ? "; the others were told" : "");
 }
 
+static void
+close_news(const struct brood *f)
+{
+	close(f->news[0]);
+	close(f->news[1]);
+}
+
 enum rt_status
 rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 	       int *status, struct rt_error *err)
@@ -229,8 +254,14 @@ rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 	if (!f.pids) {
 		return rt_no_memory(err, NULL);
 	}
+	if (pipe2(f.news, O_CLOEXEC | O_NONBLOCK) != 0) {
+		free(f.pids);
+		return rt_fail(err, RT_IO, NOWHERE, "cannot make a pipe: %s",
+			       strerror(errno));
+	}
 	s = catch_signals(&f, err);
 	if (s != RT_OK) {
+		close_news(&f);
 		free(f.pids);
 		return s;
 	}
@@ -238,7 +269,8 @@ rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 	if (rank >= 0) {
 		free(f.pids);
 		*child = true;
-		*w = (struct rt_world){ rank, n, rank, n, "local", "" };
+		*w = (struct rt_world){ rank, n, rank, n, "local", "",
+			f.news[0] };
 		/* a number of a process comes again, but not at this time */
 		snprintf(w->job, sizeof(w->job), "local-%ld-%.6f",
 			 (long)parent, start_s);
@@ -250,6 +282,7 @@ rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 	}
 	wait_for_all(&f, grace_s);
 	close(f.fd);
+	close_news(&f);
 	sigprocmask(SIG_SETMASK, &f.before, NULL);
 	free(f.pids);
 	*status = f.status;

@@ -60,6 +60,7 @@ rank_sources = \
 	%D%/tokens.h \
 	%D%/train.c \
 	%D%/transport.h \
+	%D%/verify-whole.c \
 	%D%/verify.c \
 	%D%/watch.c \
 	%D%/weights.c \

@@ -44,9 +44,9 @@ static const struct row {
 	  "of weights, of the order of data, of samples (default: 0)" },
 	{ "weights", T | V | S, TEXT, AT(weights), 0, 0, 0, "PATH",
 	  "begin with these: safetensors, an index or a folder" },
-	{ "steps", T | B, INT, AT(steps), 0, 1, 1e15, "N",
+	{ "steps", T | B | V, INT, AT(steps), 0, 1, 1e15, "N",
 	  "train: in all, resumed ones too (default: the data once); "
-	  "bench: measured (default: 5)" },
+	  "bench: measured (default: 5); verify: compared (default: 1)" },
 	{ "data", T, LIST, AT(data), 0, 0, 0, "FILE..|draw",
 	  "token files to train on, or drawn tokens" },
 	{ "eval-data", T, LIST, AT(eval_data), 0, 0, 0, "FILE..",

@@ -40,7 +40,10 @@ on_signal(int number)
 	}
 }
 
-/* Who no longer reads what a run prints does not end it. */
+/*
+ * Who no longer reads what a run prints does not end it, and a file that may
+ * not grow is an error of the call that wrote.
+ */
 static void
 take_signals(bool handle)
 {
@@ -52,6 +55,7 @@ take_signals(bool handle)
 	sigaction(SIGINT, &a, NULL);
 	a.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &a, NULL);
+	sigaction(SIGXFSZ, &a, NULL);
 }
 
 static const char *

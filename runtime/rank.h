@@ -224,6 +224,13 @@ enum rt_status rt_train(struct rt_run *r, const struct rt_options *o,
 void rt_inspect(const struct rt_plan *p, FILE *out);
 enum rt_status rt_verify(struct rt_run *r, const struct rt_options *o,
 			 FILE *out, struct rt_error *err);
+/*
+ * verify-whole.c: holds what the ranks have after the first step, whose
+ * numbers `first` is, against one rank's program; then further steps' numbers.
+ */
+enum rt_status rt_verify_whole(struct rt_run *r, const struct rt_options *o,
+			       const struct rt_outcome *first, FILE *out,
+			       struct rt_error *err);
 enum rt_status rt_sample(struct rt_run *r, const struct rt_options *o,
 			 FILE *out, struct rt_error *err);
 /* Loads what train, verify and sample are told to begin with. */

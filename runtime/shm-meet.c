@@ -345,6 +345,26 @@ judge(struct meeting *m, const struct hello *h, struct rt_error *err)
 	return RT_OK;
 }
 
+/* Has a rank ended of which nobody would hear otherwise? */
+static enum rt_status
+read_news(const struct meeting *m, struct rt_error *err)
+{
+	int fd = m->c->world.news;
+	struct rt_news n;
+	char how[48] = "ended";
+
+	if (fd <= 0 || read(fd, &n, sizeof(n)) != (ssize_t)sizeof(n)) {
+		return RT_OK;
+	}
+	if (n.signal) {
+		snprintf(how, sizeof(how), "was killed by signal %lld",
+			 (long long)n.signal);
+	}
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%s %s before all ranks had met",
+		       rt_rank_text(m->c, n.rank).text, how);
+}
+
 /* Lets one in.  Strangers are turned away without a word. */
 static enum rt_status
 welcome(struct meeting *m, int64_t *come, struct rt_error *err)
@@ -427,16 +447,18 @@ static enum rt_status
 gather(struct meeting *m, struct rt_error *err)
 {
 	int64_t n = m->c->shm->n, come = 1, i;
+	int news = m->c->world.news;
 
 	while (come < n) {
-		struct pollfd p[MOST];
+		struct pollfd p[MOST + 1];
 		enum rt_status s;
 
 		p[0] = (struct pollfd){ m->listener, POLLIN, 0 };
 		for (i = 1; i < n; i++) {
 			p[i] = (struct pollfd){ m->socks[i], POLLIN, 0 };
 		}
-		if (poll(p, (nfds_t)n, left_ms(m->until_us)) == 0) {
+		p[n] = (struct pollfd){ news > 0 ? news : -1, POLLIN, 0 };
+		if (poll(p, (nfds_t)n + 1, left_ms(m->until_us)) == 0) {
 			return say_missing(m, come, err);
 		}
 		for (i = 1; i < n; i++) {
@@ -445,11 +467,12 @@ gather(struct meeting *m, struct rt_error *err)
 				return say_ended(m, i, err);
 			}
 		}
-		if (p[0].revents) {
+		s = read_news(m, err);
+		if (s == RT_OK && p[0].revents) {
 			s = welcome(m, &come, err);
-			if (s != RT_OK) {
-				return s;
-			}
+		}
+		if (s != RT_OK) {
+			return s;
 		}
 	}
 	return RT_OK;
@@ -529,16 +552,24 @@ come_to(struct meeting *m, struct rt_error *err)
 				       m->c->timeout_us * 1e-6,
 				       rt_show_name(m->c->world.job).text);
 		}
+		if (read_news(m, err) != RT_OK) {
+			return RT_IO;
+		}
 		poll(NULL, 0, 5);
 	}
 	return RT_OK;
 }
 
+/* It is rank 0 where all are on this host. */
 static enum rt_status
-first_ended(struct rt_error *err)
+first_ended(const struct meeting *m, struct rt_error *err)
 {
-	return rt_fail(err, RT_IO, RT_NOWHERE, "the first rank of this host "
-		       "ended, or is stuck, before all ranks had met");
+	const struct rt_world *w = &m->c->world;
+
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s ended, or is stuck, before "
+		       "all ranks had met", w->local_size == w->size ?
+		       rt_rank_text(m->c, 0).text :
+		       "the first rank of this host");
 }
 
 /* What it says instead of what was expected. */
@@ -547,7 +578,7 @@ hear_why(struct meeting *m, struct rt_error *err)
 {
 	if (m->answer.ok || !memchr(m->answer.why, '\0',
 				    sizeof(m->answer.why))) {
-		return first_ended(err);
+		return first_ended(m, err);
 	}
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", m->answer.why);
 }
@@ -571,7 +602,7 @@ visit(struct meeting *m, struct rt_error *err)
 	m->fds[s->me + 1] = -1;
 	if (hear(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
 		 MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
-		return first_ended(err);
+		return first_ended(m, err);
 	}
 	if (!m->answer.ok || nfds != s->n + 1) {
 		return hear_why(m, err);
@@ -587,7 +618,7 @@ visit(struct meeting *m, struct rt_error *err)
 	if (n == (ssize_t)sizeof(m->answer)) {
 		return hear_why(m, err);
 	}
-	return n == 1 ? RT_OK : first_ended(err);
+	return n == 1 ? RT_OK : first_ended(m, err);
 }
 
 /* ---- both ---- */

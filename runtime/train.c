@@ -3,6 +3,7 @@
  * or until one rank is told to end.  All ranks go the same way: whatever
  * decides about it is a number that a step added up.
  */
+#include "runtime/files.h"
 #include "runtime/rank.h"
 
 #include <math.h>
@@ -19,6 +20,7 @@ struct train {
 	int64_t steps;		/* in all */
 	int64_t saved, evaluated;	/* last step that was */
 	double checkpoint_ms;	/* since the last line */
+	int claim;		/* on the folder of checkpoints; or -1 */
 	bool stop;
 };
 
@@ -136,12 +138,17 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	if (status == RT_OK && o->eval_data.n > 0) {
 		status = open_tokens(t, &t->eval, &o->eval_data, true, err);
 	}
+	if (status == RT_OK && o->checkpoint && t->r->rank == 0) {
+		t->claim = rt_files_claim(o->checkpoint, err);
+		status = t->claim < 0 ? RT_IO : RT_OK;
+	}
 	if (status != RT_OK) {
 		return status;
 	}
 	t->steps = o->steps ? o->steps :
 		rt_tokens_sequences(t->tokens) / t->r->plan->batch;
-	t->saved = t->evaluated = resumed ? t->at.step : -1;
+	t->evaluated = resumed ? t->at.step : -1;
+	t->saved = o->resume_path ? -1 : t->evaluated;
 	if (resumed && t->at.remark[0]) {
 		status = rt_log_event(t->log, "remark", t->at.remark, err,
 				      "\"step\": %lld",
@@ -285,7 +292,7 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 	 const volatile sig_atomic_t *told, FILE *screen,
 	 struct rt_error *err)
 {
-	struct train t = { .r = r, .o = o, .told = told };
+	struct train t = { .r = r, .o = o, .told = told, .claim = -1 };
 	enum rt_status status = open_all(&t, screen, err);
 	char line[64];
 
@@ -297,6 +304,9 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 			 (long long)t.at.step);
 		status = rt_log_event(t.log, "end", line, err, "\"step\": %lld",
 				      (long long)t.at.step);
+	}
+	if (t.claim >= 0) {
+		close(t.claim);
 	}
 	rt_log_close(t.log);
 	rt_tokens_free(t.tokens);

@@ -4,6 +4,7 @@
  * The step is run twice from the same start: all bits must be the same.
  * Where several ranks have the same elements of a weight or of a state of
  * the optimizer, they must have the same bits.  And the loss is a number.
+ * What it must be but for rounding, verify-whole.c says.
  */
 #include "runtime/rank.h"
 
@@ -274,6 +275,9 @@ rt_verify(struct rt_run *r, const struct rt_options *o, FILE *out,
 	}
 	if (status == RT_OK && r->rank == 0) {
 		show(&v, &a, out);
+	}
+	if (status == RT_OK) {
+		status = rt_verify_whole(r, o, &a, out, err);
 	}
 	free(v.once.at);
 	free(v.again.at);

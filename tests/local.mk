@@ -188,10 +188,19 @@ fuzz:
 	FUZZ_SECONDS='$(FUZZ_SECONDS)' sh $(srcdir)/%D%/fuzz/run.sh
 
 # Random models under random plans for as long as asked, from a seed of the
-# day. make soak [SOAK_SECONDS=600] [SOAK_SEED=1]
-soak: %D%/unit/t-split$(EXEEXT)
-	SPLIT_SECONDS=$${SOAK_SECONDS:-600} \
-	SPLIT_SEED=$${SOAK_SEED:-`date +%Y%m%d`0000} %D%/unit/t-split$(EXEEXT)
+# day: in float64, then as binaries; then ranks that die at random moments.
+# make soak [SOAK_SECONDS=600] [SOAK_SEED=1]
+soak: llmc$(EXEEXT) runtime/librank.a %D%/unit/t-split$(EXEEXT)
+	@$(AM_TESTS_ENVIRONMENT) \
+	seed=$${SOAK_SEED:-`date +%Y%m%d`0000}; \
+	SPLIT_SECONDS=$${SOAK_SECONDS:-600} SPLIT_SEED=$$seed \
+		%D%/unit/t-split$(EXEEXT) && \
+	if test -n '$(HAVE_LLVM_TRUE)'; then exit 0; fi && \
+	$(MAKE) $(AM_MAKEFLAGS) %D%/unit/t-differential$(EXEEXT) && \
+	DIFF_SECONDS=$${SOAK_SECONDS:-600} DIFF_SEED=$$seed \
+		%D%/unit/t-differential$(EXEEXT) && \
+	FAULT_MOMENTS=200 FAULT_SEED=$$seed \
+		sh $(srcdir)/%D%/cli/cpu-faults.sh
 
 # Rewrites what the pair tests expect, and the list of them. To be followed
 # by a look at the difference. make update-golden [PAIRS=tests/parse/x.llm]

@@ -1351,6 +1351,9 @@ cli_tests = \
 	tests/cli/calibrate.sh \
 	tests/cli/color.sh \
 	tests/cli/cpu-build.sh \
+	tests/cli/cpu-faults.sh \
+	tests/cli/cpu-refusals.sh \
+	tests/cli/cpu-resident.sh \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
 	tests/cli/dropout.sh \

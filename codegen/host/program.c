@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+/* What the object of a split plan refers to in another. */
+#define WHOLE "llmc_whole"
+
 /* What code may use beyond plain x86-64, as LLVM calls it. */
 static const char *const features[] = {
 	"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "bmi",
@@ -195,6 +198,13 @@ put_facts(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 	HOST_SET(w, struct rt_plan, peak, host_double(c, f->peak));
 	HOST_SET(w, struct rt_plan, json, ll_text(c->ll, f->json));
 	HOST_SET(w, struct rt_plan, llp, ll_text(c->ll, f->llp));
+	if (f->has_whole) {
+		HOST_SET(w, struct rt_plan, whole,
+			 ll_data(c->ll, WHOLE, NULL, 1));
+	} else if (f->whole_why) {
+		HOST_SET(w, struct rt_plan, whole_why,
+			 ll_text(c->ll, f->whole_why));
+	}
 }
 
 bool
@@ -216,6 +226,7 @@ host_program(struct cg_code *c, const struct cg_facts *facts)
 	HOST_SET(w, struct rt_plan, groups,
 		 ll_table(c->ll, c->groups.at, c->groups.n));
 	HOST_SET(w, struct rt_plan, nchannels, number(c, c->mem.sends.n));
-	ll_data(c->ll, "llmc_plan", w, (uint32_t)HOST_WORDS(struct rt_plan));
+	ll_data(c->ll, facts->is_whole ? WHOLE : "llmc_plan", w,
+		(uint32_t)HOST_WORDS(struct rt_plan));
 	return c->m->ctx->diags.errors == errors;
 }

@@ -517,7 +517,7 @@ test_who_failed_is_named(void **state)
 	run_all(&r, t, SAVE, path_in(dir, "file"), 1, 1, NULL);
 	assert_int_equal(r.status, RT_IO);
 	assert_string_equal(after_path(r.message, "/file"),
-			    "cannot make the folder: File exists");
+			    "found a file, expected a folder, or nothing yet");
 	run_free(&r);
 	free(t);
 	t = make_plan(specs[1]);

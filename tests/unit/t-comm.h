@@ -64,7 +64,7 @@ ranks_start(struct ranks *r, const struct rt_plan *p, double timeout_s,
 		assert_true(r->pids[i] >= 0);
 		if (r->pids[i] == 0) {
 			struct rt_comm_options o = { p,
-				{ i, r->n, i, r->n, "test", "" }, timeout_s,
+				{ i, r->n, i, r->n, "test", "", 0 }, timeout_s,
 				-1 };
 
 			close(ends[0]);

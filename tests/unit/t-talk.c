@@ -410,7 +410,8 @@ static void
 test_alone(void **state)
 {
 	struct rt_plan p = plan_of(no_axis, 1);
-	struct rt_comm_options o = { &p, { 0, 1, 0, 1, "alone", "" }, 1, -1 };
+	struct rt_comm_options o = { &p, { 0, 1, 0, 1, "alone", "", 0 }, 1,
+		-1 };
 	struct rt_talk t;
 	struct rt_error err;
 	struct rt_comm *c;
