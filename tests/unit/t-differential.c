@@ -263,6 +263,9 @@ pair_of(uint64_t seed, uint64_t plan)
 	}
 	make_sense(&p);
 	/* microbatches of different sizes are not compiled */
+	if (p.n[NR_BATCH] % (p.n[NR_DP] * p.n[NR_EP]) != 0) {
+		p.n[NR_EP] = 1;
+	}
 	while (p.n[NR_MICRO] > 1 &&
 	       p.n[NR_BATCH] / (p.n[NR_DP] * p.n[NR_EP]) % p.n[NR_MICRO]) {
 		p.n[NR_MICRO]--;
