@@ -8,6 +8,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/attention_group.h \
 	%D%/cpu/cpu.h \
 	%D%/cpu/dot.h \
+	%D%/cpu/experts.h \
 	%D%/cpu/nest.h \
 	%D%/cpu_names.c \
 	%D%/host/host.h \
@@ -46,6 +47,9 @@ if HAVE_LLVM
 	%D%/cpu/dot_steps.c \
 	%D%/cpu/dot_tile.c \
 	%D%/cpu/dot_view.c \
+	%D%/cpu/experts.c \
+	%D%/cpu/experts_at.c \
+	%D%/cpu/experts_to.c \
 	%D%/cpu/group.c \
 	%D%/cpu/kernel.c \
 	%D%/cpu/math.c \
@@ -62,6 +66,7 @@ if HAVE_LLVM
 	%D%/host/place.c \
 	%D%/host/port.c \
 	%D%/host/program.c \
+	%D%/host/route.c \
 	%D%/host/spread.c \
 	%D%/host/start.c \
 	%D%/host/talk.c \

@@ -642,14 +642,8 @@ is_there(const struct nest *n, value_id v)
 static nest_id
 make_value(struct nest *n, value_id v, const nest_id *at)
 {
-	const struct ir_type *t = ir_type(n->ask.m, v);
 	uint32_t i;
 
-	if (t->routed) {
-		n->why = "rows that stand where their experts are have no "
-			 "kernel yet; plan without ep";
-		return 0;
-	}
 	for (i = 0; i < n->ask.nleaves; i++) {
 		if (n->ask.leaves[i].value == v) {
 			return from_leaf(n, i, at);

@@ -396,7 +396,27 @@ check_target(struct driver *d)
 			   "--emit=target goes with --target");
 		return false;
 	}
-	return !name || fe_target(&d->ctx, name, &t);
+	if (name && !fe_target(&d->ctx, name, &t)) {
+		return false;
+	}
+	d->for_cpus = name && drv_is_cpu(d, t.groups.at->device.arch);
+	return true;
+}
+
+/*
+ * Our code for CPUs gives values that are routed room for all rows, and so
+ * has to count who plans memory for it.
+ */
+static void
+set_rooms(struct driver *d, struct ir_module *m)
+{
+	struct ir_setting s = { .kind = SET_WORD, .n = 1 };
+
+	if (d->for_cpus && !ir_setting(m, "memory.routed")) {
+		s.key = intern_str(&d->ctx.syms, "memory.routed");
+		s.text = intern_str(&d->ctx.syms, "all");
+		VEC_PUSH(&d->ctx.perm, &m->settings, s);
+	}
 }
 
 /* ---- the run ---- */
@@ -577,6 +597,9 @@ run_input(struct driver *d)
 		return DRV_BAD_INPUT;
 	}
 	m = drv_load(d, d->opts.input);
+	if (m) {
+		set_rooms(d, m);
+	}
 	if (m && diags->errors == 0 && drv_set_search(d, m) &&
 	    set_plan(d, m) && drv_set_explain(d, m)) {
 		if (wants_folder(d)) {

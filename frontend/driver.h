@@ -32,6 +32,7 @@ struct driver {
 	const struct cg_input *code_in;	/* and of what */
 	struct drv_whole *whole;	/* the model unsplit, or NULL */
 	bool wants_code;
+	bool for_cpus;		/* the target's devices are CPUs */
 	int64_t reserve_bytes;	/* of each rank's arena, with its rooms */
 };
 
@@ -64,6 +65,11 @@ bool drv_tell(struct driver *d);
  * False after errors.
  */
 bool drv_set_search(struct driver *d, struct ir_module *m);
+
+/* ---- emit.c ------------------------------------------------------------ */
+
+/* Whether a target's `arch` is a CPU that there is code for. */
+bool drv_is_cpu(struct driver *d, const char *name);
 
 /* ---- output.c --------------------------------------------------------- */
 

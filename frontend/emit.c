@@ -9,8 +9,8 @@
 
 static const struct span nowhere;
 
-static bool
-is_cpu(struct driver *d, const char *name)
+bool
+drv_is_cpu(struct driver *d, const char *name)
 {
 	const char *why;
 
@@ -24,7 +24,7 @@ cpu_of(struct driver *d, const struct target_device *device)
 	const struct opt_value *v = &d->opts.at[OPT_CPU];
 	const char *why = "?";
 
-	if (!is_cpu(d, device->arch)) {
+	if (!drv_is_cpu(d, device->arch)) {
 		if (v->given) {
 			diag_error(&d->ctx.diags, nowhere, "--cpu goes with a "
 				   "CPU as target, as cpux4, and %s is none",

@@ -91,7 +91,7 @@ static int64_t
 bytes_of(const struct finder *f, value_id v)
 {
 	double b = f->p->bytes ? f->p->bytes(f->p->user, v)
-			       : kernel_bytes(f->m, v);
+			       : kernel_room(f->m, v);
 
 	return whole(b * inner_trips(f, v));
 }

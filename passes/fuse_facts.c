@@ -13,6 +13,26 @@ kernel_bytes(const struct ir_module *m, value_id v)
 	return ir_most_elems(m, t) * ir_dtypes[t->dtype].bits / 8;
 }
 
+static bool
+has_room_for_all(const struct ir_module *m)
+{
+	const struct ir_setting *s = ir_setting(m, "memory.routed");
+
+	return s && s->kind == SET_WORD &&
+	       strcmp(ir_text(m->ctx, s->text), "all") == 0;
+}
+
+double
+kernel_room(const struct ir_module *m, value_id v)
+{
+	struct ir_type t = *ir_type(m, v);
+
+	if (t.routed && has_room_for_all(m)) {
+		t.routed = 0;
+	}
+	return ir_most_elems(m, &t) * ir_dtypes[t.dtype].bits / 8;
+}
+
 /* ---- spaces ---- */
 
 bool

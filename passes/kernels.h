@@ -92,6 +92,11 @@ const char *kernel_kind_name(enum kernel_kind kind);
 
 /* Bytes of a value on the rank that has most of it. */
 double kernel_bytes(const struct ir_module *m, value_id v);
+/*
+ * What has to be kept free for it: the same, but of rows that are routed
+ * those of all ranks, where the module's setting `memory.routed` is `all`.
+ */
+double kernel_room(const struct ir_module *m, value_id v);
 
 /* ---- kernels_print.c --------------------------------------------------- */
 

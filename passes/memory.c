@@ -31,7 +31,7 @@ memory_count(const struct ir_module *m, const struct ir_node *repeat)
 int64_t
 memory_bytes(const struct memory_work *w, value_id v)
 {
-	double bytes = kernel_bytes(w->m, v);
+	double bytes = kernel_room(w->m, v);
 	int64_t n = bytes < MOST ? (int64_t)bytes : (int64_t)MOST;
 
 	n = (n + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;

@@ -146,7 +146,7 @@ spot_of(struct checker *c, value_id v, const struct memory_trips *at,
 	struct memory_spot *spot)
 {
 	const struct memory_rank *r = &c->mem->rank[c->pipe];
-	double bytes = kernel_bytes(c->m, v);
+	double bytes = kernel_room(c->m, v);
 
 	if (!memory_where(&c->run, v, at, spot)) {
 		fail(c, v, "has no place");
@@ -168,7 +168,7 @@ spot_of(struct checker *c, value_id v, const struct memory_trips *at,
 static int64_t
 size_of(const struct checker *c, value_id v)
 {
-	return (int64_t)kernel_bytes(c->m, v);
+	return (int64_t)kernel_room(c->m, v);
 }
 
 static void

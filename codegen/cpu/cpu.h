@@ -185,6 +185,12 @@ struct ll_value *cg_rng_keeps(struct ll *l, struct ll_value *key,
 bool cg_dot_steps(struct cg_cpu *c, struct cg_kernel *out,
 		  const struct kernel *k, const char **why);
 
+/* ---- experts.c --------------------------------------------------------- */
+
+/* The same, of matrices that an index chooses: dot_at, dot_to. */
+bool cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
+		      const struct kernel *k, const char **why);
+
 /* ---- attention.c ------------------------------------------------------- */
 
 bool cg_attention_steps(struct cg_cpu *c, struct cg_kernel *out,

@@ -98,9 +98,10 @@ sort_dims(const struct dot *d, const struct ir_type *t, int by, dim_id *dims,
 	}
 }
 
-static void
-add_factor(struct dot *d, const struct ir_factor *f, dim_id *dims,
-	   const struct ir_type *const *types, struct dot_factor *to)
+void
+dot_add_factor(const struct dot *d, const struct ir_factor *f,
+	       const dim_id *dims, const struct ir_type *const *types,
+	       struct dot_factor *to)
 {
 	int64_t stride[2], size = 0;
 	uint32_t i, k;
@@ -120,8 +121,9 @@ add_factor(struct dot *d, const struct ir_factor *f, dim_id *dims,
 	}
 }
 
-static void
-add_dims(struct dot *d, const struct ir_factor *f, struct dot_dims *to)
+void
+dot_add_dims(const struct dot *d, const struct ir_factor *f,
+	     struct dot_dims *to)
 {
 	const struct ir_type *t = ir_type(d->c->m, d->value);
 	uint32_t i;
@@ -157,13 +159,13 @@ find_factors(struct dot *d, const struct ir_node *n)
 	f[3] = ir_rule_factor(&r, "over");
 	memcpy(over, f[3]->dims, sizeof over);
 	sort_dims(d, types[0], 0, over, f[3]->n);
-	add_factor(d, f[0], r.f[f[0] - r.f].dims, types, &d->batch);
-	add_factor(d, f[1], r.f[f[1] - r.f].dims, types, &d->m);
-	add_factor(d, f[2], r.f[f[2] - r.f].dims, types, &d->n);
-	add_factor(d, f[3], over, types, &d->over);
-	add_dims(d, f[0], &d->dims[0]);
-	add_dims(d, f[1], &d->dims[1]);
-	add_dims(d, f[2], &d->dims[2]);
+	dot_add_factor(d, f[0], r.f[f[0] - r.f].dims, types, &d->batch);
+	dot_add_factor(d, f[1], r.f[f[1] - r.f].dims, types, &d->m);
+	dot_add_factor(d, f[2], r.f[f[2] - r.f].dims, types, &d->n);
+	dot_add_factor(d, f[3], over, types, &d->over);
+	dot_add_dims(d, f[0], &d->dims[0]);
+	dot_add_dims(d, f[1], &d->dims[1]);
+	dot_add_dims(d, f[2], &d->dims[2]);
 }
 
 bool

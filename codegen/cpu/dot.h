@@ -164,6 +164,32 @@ dot_up(int64_t n, int64_t to)
 	return (n + to - 1) / to * to;
 }
 
+/* ---- for experts, which are contractions as well ----------------------- */
+
+/* Dims of a factor, in the order of `dims`, as they lie in both sources. */
+void dot_add_factor(const struct dot *d, const struct ir_factor *f,
+		    const dim_id *dims, const struct ir_type *const *types,
+		    struct dot_factor *to);
+/* Where they are in the result. */
+void dot_add_dims(const struct dot *d, const struct ir_factor *f,
+		  struct dot_dims *to);
+/* Blocks of about `want` positions, at least one and whole units of them. */
+struct dot_split dot_split(const struct dot_dims *d, int64_t want,
+			   int64_t unit);
+
+/* A block, and what a nest has to know of it. */
+struct dot_place {
+	struct ll_value *outer, *chunk;	/* of the split */
+	struct ll_value *start, *live;	/* positions */
+};
+
+struct dot_place dot_place(struct ll *l, const struct dot_dims *d,
+			   const struct dot_split *s,
+			   struct ll_value *block);
+void dot_put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
+		   const struct dot_dims *d, const struct dot_split *s,
+		   const struct dot_place *p, int64_t stride);
+
 /* ---- small arithmetic -------------------------------------------------- */
 
 static inline struct ll_value *

@@ -12,9 +12,8 @@
 
 /* ---- blocks that are boxes ---- */
 
-/* Blocks of about `want` positions, at least one and whole units of them. */
-static struct dot_split
-split(const struct dot_dims *d, int64_t want, int64_t unit)
+struct dot_split
+dot_split(const struct dot_dims *d, int64_t want, int64_t unit)
 {
 	struct dot_split s = { .cut = d->n - 1, .inner = 1 };
 	uint32_t i;
@@ -126,12 +125,12 @@ choose_blocks(struct dot *d)
 	double best = 0;
 
 	for (i = 0; i < (int64_t)(sizeof tall / sizeof tall[0]); i++) {
-		struct dot_split rows = split(&d->dims[1], 8 * tall[i],
+		struct dot_split rows = dot_split(&d->dims[1], 8 * tall[i],
 					      d->unit.mr);
 
 		for (j = 0; j <= 8; j++) {
 			int64_t want = j ? j * dot_nr(&d->unit) : last;
-			struct dot_split cols = split(&d->dims[2], want,
+			struct dot_split cols = dot_split(&d->dims[2], want,
 						      dot_nr(&d->unit));
 			double cycles;
 

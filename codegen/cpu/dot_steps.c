@@ -8,17 +8,12 @@
 
 /* ---- positions of a block ---- */
 
-struct place {
-	struct ll_value *outer, *chunk;	/* of the split */
-	struct ll_value *start, *live;	/* positions */
-};
-
-static struct place
-place_of(struct ll *l, const struct dot_dims *d, const struct dot_split *s,
+struct dot_place
+dot_place(struct ll *l, const struct dot_dims *d, const struct dot_split *s,
 	 struct ll_value *block)
 {
 	int64_t size = d->size[s->cut];
-	struct place p;
+	struct dot_place p;
 	struct ll_value *first;
 
 	p.outer = dot_div(l, block, s->chunks);
@@ -135,7 +130,7 @@ pack_body(struct body *b)
 	struct ll *l = b->l;
 	struct ll_value *src, *shared, *group, *row, *depth, *to, *at, *args[6];
 	struct stretch k;
-	struct place m;
+	struct dot_place m;
 	struct ll_loop i;
 
 	open_body(b, "pack_rows");
@@ -151,7 +146,7 @@ pack_body(struct body *b)
 	to = ll_plus(l, shared, packed_at(l, d, row, depth));
 	row = dot_add(l, row, b->first_row);
 	k = stretch_of(l, d, dot_add(l, depth, b->first_depth));
-	m = place_of(l, &d->dims[1], &d->rows, dot_rem(l, row,
+	m = dot_place(l, &d->dims[1], &d->rows, dot_rem(l, row,
 						       d->rows.blocks));
 	group = dot_mul(l, group, PACKED_ROWS);
 	args[0] = ll_plus(l, to, dot_mul(l, ll_bin(l, LL_MUL, group, k.words),
@@ -169,11 +164,10 @@ pack_body(struct body *b)
 
 /* ---- what stands behind ---- */
 
-/* The block's place in the dims of one factor. */
-static void
-put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
+void
+dot_put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
 	  const struct dot_dims *d, const struct dot_split *s,
-	  const struct place *p, int64_t stride)
+	  const struct dot_place *p, int64_t stride)
 {
 	struct ll_value *outer = p->outer;
 	uint32_t i;
@@ -209,13 +203,13 @@ put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
 
 static bool
 behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
-       const struct place *m, const struct place *n, const char **why)
+       const struct dot_place *m, const struct dot_place *n, const char **why)
 {
 	const struct dot *d = b->d;
 	struct dot_split one = { .cut = d->dims[0].n - 1, .step = 1,
 				 .chunks = d->dims[0].size[d->dims[0].n - 1],
 				 .inner = 1 };
-	struct place p = place_of(b->l, &d->dims[0], &one, batch);
+	struct dot_place p = dot_place(b->l, &d->dims[0], &one, batch);
 	struct cg_nest nest = { .k = d->k };
 	struct cg_leaf leaf = { .value = d->value, .at = tile };
 	uint32_t i;
@@ -224,9 +218,9 @@ behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
 	for (i = 0; i < d->nodes.n; i++) {
 		VEC_PUSH(d->c->a, &nest.nodes, d->nodes.at[i]);
 	}
-	put_place(b->l, &nest, &leaf, &d->dims[0], &one, &p, 0);
-	put_place(b->l, &nest, &leaf, &d->dims[1], &d->rows, m, d->tile_ld);
-	put_place(b->l, &nest, &leaf, &d->dims[2], &d->cols, n, 1);
+	dot_put_place(b->l, &nest, &leaf, &d->dims[0], &one, &p, 0);
+	dot_put_place(b->l, &nest, &leaf, &d->dims[1], &d->rows, m, d->tile_ld);
+	dot_put_place(b->l, &nest, &leaf, &d->dims[2], &d->cols, n, 1);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		leaf.from[i] = nest.from[i];
 	}
@@ -239,7 +233,7 @@ behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
 /* One item. */
 struct item {
 	struct ll_value *i, *row, *batch;	/* row: of those in the chunk */
-	struct place m, n;
+	struct dot_place m, n;
 	struct ll_value *to, *ld;	/* the tile; bytes of a row */
 	struct ll_value *a, *b;		/* sources */
 	struct ll_value *own, *shared;
@@ -387,9 +381,9 @@ multiply_body(struct body *b, const char **why)
 	t.row = dot_div(l, i.i, d->cols.blocks);
 	row = dot_add(l, t.row, b->first_row);
 	t.batch = dot_div(l, row, d->rows.blocks);
-	t.m = place_of(l, &d->dims[1], &d->rows,
+	t.m = dot_place(l, &d->dims[1], &d->rows,
 		       dot_rem(l, row, d->rows.blocks));
-	t.n = place_of(l, &d->dims[2], &d->cols,
+	t.n = dot_place(l, &d->dims[2], &d->cols,
 		       dot_rem(l, i.i, d->cols.blocks));
 	put_target(b, &t);
 	all_depths(b, &t);

@@ -4,6 +4,14 @@
  */
 #include "codegen/cpu/cpu.h"
 
+/* What an emitter asked for that then could not do it. */
+static void
+forget(struct cg_kernel *out)
+{
+	out->operands.n = out->spreads.n = out->nums.n = 0;
+	out->shared_bytes = out->own_bytes = 0;
+}
+
 static bool
 all_as_nest(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	    const char **why)
@@ -14,8 +22,7 @@ all_as_nest(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	for (i = 0; i < k->nodes.n; i++) {
 		VEC_PUSH(c->a, &n.nodes, k->nodes.at[i]);
 	}
-	out->operands.n = out->spreads.n = out->nums.n = 0;
-	out->shared_bytes = out->own_bytes = 0;
+	forget(out);
 	return cg_nest_steps(c, out, &n, why);
 }
 
@@ -32,6 +39,10 @@ cg_cpu_kernel(struct cg_cpu *c, const struct kernel *k, struct cg_kernel *out,
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
 		if (cg_dot_steps(c, out, k, why)) {
+			return true;
+		}
+		forget(out);
+		if (out->steps.n == 0 && cg_experts_steps(c, out, k, why)) {
 			return true;
 		}
 		break;

@@ -8,19 +8,6 @@ static const struct span nowhere;
 
 /* ---- what is refused ---- */
 
-static bool
-is_routed(const struct cg_code *c, const struct ir_node *n)
-{
-	uint32_t i;
-
-	for (i = 0; i < n->nresults; i++) {
-		if (ir_type(c->m, n->result + i)->routed) {
-			return true;
-		}
-	}
-	return n->op == IR_DISPATCH || n->op == IR_COMBINE;
-}
-
 /* What ranks keep or exchange; of all else a kernel says what it can. */
 static bool
 can_hold(struct cg_code *c, const struct ir_node *n)
@@ -46,12 +33,6 @@ can_do(struct cg_code *c, region_id id)
 	for (i = 0; i < r->nodes.n; i++) {
 		const struct ir_node *n = ir_node(c->m, r->nodes.at[i]);
 
-		if (is_routed(c, n)) {
-			diag_error(&c->m->ctx->diags, n->span, "rows that "
-				   "are routed between ranks (ep > 1) are "
-				   "not compiled yet; --pin ep=1");
-			return false;
-		}
 		if (!can_hold(c, n)) {
 			return false;
 		}

@@ -249,6 +249,17 @@ struct ll_value *host_step_talk(struct cg_code *c, const struct cg_step *s,
 /* Finds who holds what updates share. */
 void host_find_shares(struct cg_code *c);
 
+/* ---- route.c ------------------------------------------------------------- */
+
+/* The experts that a rank of a node's group has, as a cut of their dim. */
+uint32_t host_experts(const struct ir_module *m, const struct ir_node *n);
+/*
+ * Before combine `n`: what lies at `rows` is made 0 where the expert that
+ * `index` names is on another rank.
+ */
+void host_keep_own(struct host_func *f, const struct ir_node *n,
+		   struct ll_value *rows, struct ll_value *index);
+
 /* ---- tensor.c ------------------------------------------------------------ */
 
 /* Finds what lasts from step to step, and on which places of the pipeline. */

@@ -103,6 +103,19 @@ pieces_data(struct cg_code *c, const struct host_spread *s)
 	return ll_table(c->ll, w, (uint32_t)(c->r->nranks * times * size));
 }
 
+static void
+find_experts(struct cg_code *c, value_id v)
+{
+	const struct ir_node *n = ir_node(c->m, c->m->values.at[v].node);
+	const struct ir_type *index;
+
+	if (c->m->values.at[v].node && n->op == IR_COMBINE) {
+		index = ir_type(c->m, ir_args(c->m, n)[1]);
+		host_spread(c, ir_dim_size(c->m, index->of),
+			    host_experts(c->m, n));
+	}
+}
+
 /* Those of all types that anything of the program may ask for. */
 static void
 find_all(struct cg_code *c)
@@ -117,6 +130,7 @@ find_all(struct cg_code *c)
 			host_spread(c, ir_dim_size(c->m, t->dims[i]),
 				    t->cut[i]);
 		}
+		find_experts(c, v);
 	}
 }
 

@@ -380,7 +380,9 @@ op_of(const struct cg_code *c, const struct ir_node *n, uint32_t axes)
 {
 	const struct ir_type *t = ir_type(c->m, ir_args(c->m, n)[0]);
 
-	return (uint32_t)t->sum << 1 & axes ? RT_TALK_SUM : RT_TALK_COPY;
+	/* each row has one expert, and is 0 on all ranks but that one's */
+	return (uint32_t)t->sum << 1 & axes || n->op == IR_COMBINE
+		? RT_TALK_SUM : RT_TALK_COPY;
 }
 
 static struct talk
@@ -446,6 +448,25 @@ put_result(struct host_func *f, const struct kernel *x, value_id v,
 	}
 }
 
+/* The experts of rows, or a view of what the kernel reads. */
+static struct ll_value *
+index_of(struct host_func *f, const struct kernel *x,
+	 const struct ir_node *n)
+{
+	const struct ir_module *m = f->c->m;
+	value_id v = ir_args(m, n)[1], base = v;
+	uint32_t i = 0;
+
+	while (i < x->inputs.n && x->inputs.at[i].value != base) {
+		if (++i == x->inputs.n && m->values.at[base].node) {
+			base = ir_args(m, ir_node(m,
+				m->values.at[base].node))[0];
+			i = 0;
+		}
+	}
+	return host_view(f, v, base);
+}
+
 void
 host_collective(struct host_func *f, const struct kernel *x)
 {
@@ -468,6 +489,9 @@ host_collective(struct host_func *f, const struct kernel *x)
 	if (ranks_group_size(c->r, t.axes) == 1) {
 		host_copy(f, from, to, host_bytes(f->k, n->result));
 	} else {
+		if (n->op == IR_COMBINE) {
+			host_keep_own(f, n, from, index_of(f, x, n));
+		}
 		host_talk(f, talk_data(c, &t), from, to);
 	}
 	put_result(f, x, n->result, to);

@@ -245,8 +245,7 @@ run_plan(struct run *r, const struct pair *p)
 	return SAME;
 }
 
-/* Rows that are routed between ranks are not compiled, and most vectors are
- * longer than those of the smallest models. */
+/* Most vectors are longer than those of the smallest models. */
 static struct pair
 pair_of(uint64_t seed, uint64_t plan)
 {
@@ -258,15 +257,17 @@ pair_of(uint64_t seed, uint64_t plan)
 	for (i = NR_DP; i < NR_COUNT; i++) {
 		p.n[i] = q.n[i];
 	}
-	p.n[NR_EP] = 1;
 	/* a rounding that chooses another expert is no error, nor bounded */
 	if (p.n[NR_BF16]) {
 		p.n[NR_EXPERTS] = 0;
 	}
 	make_sense(&p);
 	/* microbatches of different sizes are not compiled */
-	while (p.n[NR_MICRO] > 1 && p.n[NR_BATCH] / p.n[NR_DP] %
-				    p.n[NR_MICRO] != 0) {
+	if (p.n[NR_BATCH] % (p.n[NR_DP] * p.n[NR_EP]) != 0) {
+		p.n[NR_EP] = 1;
+	}
+	while (p.n[NR_MICRO] > 1 &&
+	       p.n[NR_BATCH] / (p.n[NR_DP] * p.n[NR_EP]) % p.n[NR_MICRO]) {
 		p.n[NR_MICRO]--;
 	}
 	/* large steps make any rounding large */

@@ -28,7 +28,7 @@ apply(struct ir_ctx *c, struct ir_module *m, const char *list)
 
 /* Forward, backward and update; with a plan, those of all ranks. */
 static bool
-model(uint64_t seed, const char *passes, uint32_t *dotted)
+model(uint64_t seed, const char *passes, uint32_t *dotted, uint32_t *chosen)
 {
 	struct pair p = random_pair(seed);
 	const char *text;
@@ -48,8 +48,11 @@ model(uint64_t seed, const char *passes, uint32_t *dotted)
 	      plan_pin(t.m, plan_text(&t.c.perm, &p))) &&
 	     apply(&t.c, t.m, passes);
 	if (ok) {
-		tk_check(&t, p.n[NR_BF16] ? 0x1p-6 : 2e-5);
+		/* of few rows of an expert the largest sum may be one that
+		 * cancels */
+		tk_check(&t, p.n[NR_BF16] ? 0x1p-6 : 1e-4);
 		*dotted += t.dotted;
+		*chosen += t.chosen;
 	}
 	ir_ctx_release(&t.c);
 	return ok;
@@ -58,17 +61,19 @@ model(uint64_t seed, const char *passes, uint32_t *dotted)
 static void
 test_models(void **state)
 {
-	uint32_t dotted = 0, split = 0, done = 0;
+	uint32_t dotted = 0, split = 0, chosen = 0, routed = 0, done = 0;
 	uint64_t seed;
 
 	(void)state;
 	for (seed = 1; seed <= 2; seed++) {
-		assert_true(model(seed, "train", &dotted));
+		assert_true(model(seed, "train", &dotted, &chosen));
 	}
 	for (seed = 1; done < 3; seed++) {
-		done += model(seed, "split", &split);
+		done += model(seed, "split", &split, &routed);
 	}
-	assert_true(dotted > 10 && split > 10);
+	printf("%u and %u contractions, %u and %u with experts\n", dotted,
+	       split, chosen, routed);
+	assert_true(dotted > 10 && split > 10 && chosen > 5 && routed > 5);
 }
 
 int

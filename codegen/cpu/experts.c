@@ -1,0 +1,465 @@
+/*
+ * Contractions with experts: whose they are, the step that sorts, and what
+ * forward and gradients share.
+ *
+ * Sorting keeps the order of pairs, and blocks depend on counts alone, so
+ * sums do not depend on the number of workers.
+ */
+#include "codegen/cpu/experts.h"
+
+#include <string.h>
+
+/* ---- dims ---- */
+
+static int64_t
+stride_in(const struct cg_cpu *c, const struct ir_type *t, dim_id d)
+{
+	int64_t n = 1;
+	uint32_t i;
+
+	for (i = t->ndims; i-- > 0 && t->dims[i] != d; ) {
+		n *= cg_cpu_local(c, t->dims[i], t->cut[i]);
+	}
+	return i < t->ndims ? n : 0;
+}
+
+void
+experts_add(struct experts *x, const char *factor, struct experts_dims *to)
+{
+	const struct ir_factor *f = ir_rule_factor(&x->rule, factor);
+	struct cg_cpu *c = x->dot.c;
+	const struct ir_type *out = ir_type(c->m, x->node->result);
+	uint32_t i, k;
+
+	for (i = 0; i < f->n; i++) {
+		dim_id d = f->dims[i];
+		int at = ir_type_at(x->chosen, d);
+
+		to->at[to->n].index = stride_in(c, x->chosen, d);
+		to->at[to->n].at = ir_type_at(out, d);
+		if (at >= 0) {
+			to->at[to->n].size = cg_cpu_local(c, d,
+							  x->chosen->cut[at]);
+		}
+		for (k = 0; k < 2; k++) {
+			at = ir_type_at(x->types[k], d);
+			to->at[to->n].stride[k] = at < 0 ? 0
+				: x->dot.source[k].stride[at];
+			if (at >= 0) {
+				to->at[to->n].size = cg_cpu_local(c, d,
+					x->types[k]->cut[at]);
+			}
+		}
+		to->size *= to->at[to->n++].size;
+	}
+}
+
+void
+experts_coords(struct ll *l, const struct experts_dims *d, struct ll_value *i,
+	       struct ll_value **out)
+{
+	uint32_t k;
+
+	for (k = d->n; k-- > 0; ) {
+		out[k] = k ? dot_rem(l, i, d->at[k].size) : i;
+		i = dot_div(l, i, d->at[k].size);
+	}
+}
+
+/* ---- lists in shared room ---- */
+
+static struct ll_value *
+word_at(struct experts_step *s, int64_t list, struct ll_value *i)
+{
+	return ll_plus(s->l, ll_plus_n(s->l, s->shared, list),
+		       dot_mul(s->l, i, 4));
+}
+
+struct ll_value *
+experts_word(struct experts_step *s, int64_t list, struct ll_value *i)
+{
+	return ll_cast(s->l, ll_load(s->l, ll_type(LL_I32, 1),
+				     word_at(s, list, i)), LL_I64);
+}
+
+static void
+put_word(struct experts_step *s, int64_t list, struct ll_value *i,
+	 struct ll_value *v)
+{
+	ll_store(s->l, ll_cast(s->l, v, LL_I32), word_at(s, list, i));
+}
+
+/* ---- sorting ---- */
+
+/* An expert's place among those here; their number: it is elsewhere. */
+static struct ll_value *
+place_of(struct experts_step *s, struct ll_value *expert)
+{
+	const struct ll_type i64 = ll_type(LL_I64, 1);
+	struct experts *x = s->x;
+	struct ll *l = s->l;
+	struct ll_value *pieces, *at, *i, *n, *carry[2];
+	struct ll_loop k;
+
+	if (!x->cut) {
+		return expert;
+	}
+	pieces = cg_cpu_pieces(x->dot.c, s->func, x->spread);
+	carry[0] = ll_i64(l, x->n);
+	carry[1] = ll_i64(l, 0);
+	ll_loop(l, &k, ll_i64(l, 0), ll_load(l, i64, pieces), 1, carry, 2);
+	at = ll_plus(l, pieces, dot_mul(l, k.i, 16));
+	i = dot_sub(l, expert, ll_load(l, i64, ll_plus_n(l, at, (int64_t)
+				offsetof(struct rt_pieces, at[0].start))));
+	n = ll_load(l, i64, ll_plus_n(l, at, (int64_t)
+				offsetof(struct rt_pieces, at[0].count)));
+	carry[0] = ll_select(l, ll_test(l, LL_ULT, i, n),
+			     dot_add(l, k.at[1], i), k.at[0]);
+	carry[1] = dot_add(l, k.at[1], n);
+	ll_loop_end(l, &k, carry);
+	return k.at[0];
+}
+
+static struct ll_value *
+expert_of(struct experts_step *s, struct ll_value *pair)
+{
+	const struct experts_dims *d = &s->x->pairs;
+	struct ll_value *coords[IR_MAX_DIMS], *at;
+	uint32_t i;
+
+	at = cg_cpu_at(s->x->dot.c, s->func, s->x->index);
+	experts_coords(s->l, d, pair, coords);
+	for (i = 0; i < d->n; i++) {
+		at = ll_plus(s->l, at, dot_mul(s->l, coords[i],
+					       4 * d->at[i].index));
+	}
+	return place_of(s, ll_cast(s->l, ll_load(s->l, ll_type(LL_I32, 1),
+						 at), LL_I64));
+}
+
+/* From how many pairs experts have to where these and their blocks begin. */
+static void
+add_up(struct experts_step *s)
+{
+	struct experts *x = s->x;
+	struct ll *l = s->l;
+	struct ll_value *carry[2] = { ll_i64(l, 0), ll_i64(l, 0) }, *n, *rows;
+	struct ll_loop k;
+
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->n + 1), 1, carry, 2);
+	n = experts_word(s, x->fill, k.i);
+	put_word(s, x->first, k.i, k.at[0]);
+	put_word(s, x->fill, k.i, k.at[0]);
+	put_word(s, x->block, k.i, k.at[1]);
+	carry[0] = dot_add(l, k.at[0], n);
+	rows = dot_add(l, dot_mul(l, n, x->rows.size),
+		       ll_i64(l, x->most - 1));
+	rows = dot_div(l, rows, x->most);
+	if (!x->others) {
+		rows = ll_select(l, ll_test(l, LL_LT, k.i, ll_i64(l, x->n)),
+				 rows, ll_i64(l, 0));
+	}
+	carry[1] = dot_add(l, k.at[1], rows);
+	ll_loop_end(l, &k, carry);
+	put_word(s, x->first, ll_i64(l, x->n + 1), k.at[0]);
+	put_word(s, x->block, ll_i64(l, x->n + 1), k.at[1]);
+}
+
+static void
+sort(struct experts *x)
+{
+	struct experts_step s;
+	struct ll_value *e, *at;
+	struct ll_loop all, k;
+	struct ll *l;
+
+	experts_begin(&s, x, "experts", 1);
+	l = s.l;
+	ll_loop(l, &all, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
+		NULL, 0);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->n + 1), 1, NULL, 0);
+	put_word(&s, x->fill, k.i, ll_i64(l, 0));
+	ll_loop_end(l, &k, NULL);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->pairs.size), 1, NULL, 0);
+	e = expert_of(&s, k.i);
+	at = experts_word(&s, x->fill, e);
+	put_word(&s, x->fill, e, dot_add(l, at, ll_i64(l, 1)));
+	ll_loop_end(l, &k, NULL);
+	add_up(&s);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->pairs.size), 1, NULL, 0);
+	e = expert_of(&s, k.i);
+	at = experts_word(&s, x->fill, e);
+	put_word(&s, x->order, at, k.i);
+	put_word(&s, x->fill, e, dot_add(l, at, ll_i64(l, 1)));
+	ll_loop_end(l, &k, NULL);
+	ll_loop_end(l, &all, NULL);
+	ll_return(l, NULL);
+}
+
+/* ---- rows ---- */
+
+void
+experts_row(struct experts_step *s, struct ll_value *first,
+	    struct ll_value *j, struct ll_value *offset[2],
+	    struct ll_value **at)
+{
+	const struct experts_dims *d = &s->x->pairs;
+	struct ll_value *coords[IR_MAX_DIMS], *i;
+	struct ll *l = s->l;
+	uint32_t k, round;
+
+	offset[0] = offset[1] = ll_i64(l, 0);
+	i = dot_add(l, first, dot_div(l, j, s->x->rows.size));
+	i = experts_word(s, s->x->order, i);
+	for (round = 0; round < 2; round++) {
+		experts_coords(l, d, i, coords);
+		for (k = 0; k < d->n; k++) {
+			offset[0] = dot_add(l, offset[0], dot_mul(l,
+					coords[k], d->at[k].stride[0]));
+			offset[1] = dot_add(l, offset[1], dot_mul(l,
+					coords[k], d->at[k].stride[1]));
+			if (at && d->at[k].at >= 0) {
+				at[d->at[k].at] = coords[k];
+			}
+		}
+		d = &s->x->rows;
+		i = dot_rem(l, j, d->size);
+	}
+}
+
+int64_t
+experts_bytes(const struct experts *x, int which)
+{
+	return x->dot.source[which].base == LL_F32 ? 4 : 2;
+}
+
+void
+experts_copy(struct experts_step *s, int which, const struct dot_factor *f,
+	     struct ll_value *row, struct ll_value *from,
+	     struct ll_value *live, struct ll_value *to)
+{
+	int64_t bytes = experts_bytes(s->x, which);
+	const struct ll_type t = ll_type(bytes == 4 ? LL_I32 : LL_I16, 1);
+	struct ll_value *src = ll_plus(s->l, s->source[which],
+				       dot_mul(s->l, row, bytes)), *at;
+	struct ll *l = s->l;
+	struct ll_loop k;
+
+	if (dot_factor_dense(f, which)) {
+		ll_copy(l, to, ll_plus(l, src, dot_mul(l, from, bytes)),
+			dot_mul(l, live, bytes));
+		return;
+	}
+	ll_loop(l, &k, ll_i64(l, 0), live, 1, NULL, 0);
+	at = dot_factor_at(l, f, which, dot_add(l, from, k.i), bytes);
+	ll_store(l, ll_load(l, t, ll_plus(l, src, at)),
+		 ll_plus(l, to, dot_mul(l, k.i, bytes)));
+	ll_loop_end(l, &k, NULL);
+}
+
+/* ---- tiles ---- */
+
+/* There is room for whole panels. */
+void
+experts_multiply(struct experts_step *s, struct ll_value *rows,
+		 struct ll_value *cols, struct ll_value *words,
+		 struct ll_value *add)
+{
+	const struct dot *d = &s->x->dot;
+	int64_t lanes = d->unit.lanes;
+	struct ll *l = s->l;
+	struct ll_value *args[8], *to = ll_plus_n(l, s->own, d->own_c);
+	struct ll_loop r, c;
+
+	ll_loop(l, &r, ll_i64(l, 0), s->live[0], d->unit.mr, NULL, 0);
+	ll_loop(l, &c, ll_i64(l, 0), s->live[1], dot_nr(&d->unit), NULL, 0);
+	args[0] = ll_plus(l, rows, dot_mul(l, ll_bin(l, LL_MUL, r.i, words),
+					   4));
+	args[1] = ll_plus(l, cols, dot_mul(l, ll_bin(l, LL_MUL, c.i, words),
+					   4));
+	args[2] = ll_plus(l, to, dot_mul(l, r.i, 4 * d->tile_ld));
+	args[2] = ll_plus(l, args[2], dot_mul(l, c.i, 4));
+	args[3] = words;
+	args[4] = ll_i64(l, 4 * d->tile_ld);
+	args[5] = add;
+	args[6] = ll_i64(l, d->unit.mr);
+	args[7] = dot_add(l, dot_sub(l, s->live[1], c.i),
+			  ll_i64(l, lanes - 1));
+	args[7] = dot_mul(l, dot_div(l, args[7], lanes), lanes);
+	ll_call(l, s->tile, args, 8);
+	ll_loop_end(l, &c, NULL);
+	ll_loop_end(l, &r, NULL);
+}
+
+void
+experts_clear(struct experts_step *s, struct ll_value *cond)
+{
+	const struct dot *d = &s->x->dot;
+	struct ll_block *yes = ll_block(s->l, NULL, "clear");
+	struct ll_block *no = ll_block(s->l, NULL, "next");
+	struct ll_value *at = ll_plus_n(s->l, s->own, d->own_c);
+	struct ll_loop k;
+
+	ll_branch(s->l, cond, yes, no);
+	ll_at(s->l, yes);
+	ll_loop(s->l, &k, ll_i64(s->l, 0), ll_i64(s->l, d->tile_ld *
+		dot_up(d->rows.most, d->unit.mr)), 1, NULL, 0);
+	ll_store(s->l, ll_zero(s->l, ll_type(LL_F32, 1)),
+		 ll_plus(s->l, at, dot_mul(s->l, k.i, 4)));
+	ll_loop_end(s->l, &k, NULL);
+	ll_jump(s->l, no);
+	ll_at(s->l, no);
+}
+
+void
+experts_begin(struct experts_step *s, struct experts *x, const char *what,
+	      int64_t items)
+{
+	struct dot *d = &x->dot;
+	int k;
+
+	s->x = x;
+	s->l = d->c->ll;
+	s->func = cg_cpu_step(d->c, d->out, what, items);
+	s->own = ll_param(s->l, s->func, 1);
+	s->shared = cg_cpu_shared(d->c, s->func);
+	for (k = 0; k < 2; k++) {
+		s->source[k] = dot_source_at(d->c, s->func, &d->source[k]);
+	}
+}
+
+struct ll_value *
+experts_packer(struct experts *x, int which, const struct dot_factor *rows,
+	       const struct dot_factor *k)
+{
+	struct dot *d = &x->dot;
+	struct dot_pack p = {
+		.unit = &d->unit, .base = d->source[which].base,
+		.rows = rows, .k = k, .which = which,
+		.width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
+		.tiles = d->unit.kind == DOT_TILES && which == 0
+	};
+
+	return dot_packer(d->c, &p);
+}
+
+/* ---- which ---- */
+
+static node_id
+head_of(const struct ir_module *m, const struct kernel *k)
+{
+	node_id head = 0;
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
+
+		if (!ir_is(n->op, IRF_CONTRACTS)) {
+			continue;
+		}
+		if (head || (n->op != IR_DOT_AT && n->op != IR_DOT_TO)) {
+			return 0;
+		}
+		head = k->nodes.at[i];
+	}
+	return head;
+}
+
+static void
+find_nodes(struct experts *x, node_id head)
+{
+	struct dot *d = &x->dot;
+	uint32_t i;
+
+	for (i = 0; i < d->k->nodes.n; i++) {
+		node_id id = d->k->nodes.at[i];
+
+		VEC_PUSH(d->c->a, &d->nodes, id);
+		d->whole_last |= id != head &&
+			ir_is(ir_node(d->c->m, id)->op, IRF_ROWWISE);
+	}
+	d->result = DOT_BOX;
+}
+
+/* Where the index and experts lie. */
+static bool
+find_index(struct experts *x, value_id index, const struct ir_type *has)
+{
+	struct dot *d = &x->dot;
+	uint32_t i;
+
+	for (i = 0; i < d->k->inputs.n &&
+	     d->k->inputs.at[i].value != index; i++) {
+	}
+	if (i == d->k->inputs.n) {
+		return false;
+	}
+	x->index = cg_operand(d->c, d->out, index, 0, false);
+	x->chosen = ir_type(d->c->m, index);
+	x->of = ir_rule_factor(&x->rule, "of")->dims[0];
+	x->cut = has->cut[ir_type_at(has, x->of)];
+	x->n = cg_cpu_local(d->c, x->of, x->cut);
+	x->spread = cg_spread(d->c, d->out, ir_dim_size(d->c->m, x->of),
+			      x->cut);
+	x->others = x->cut && !ir_type(d->c->m, x->node->result)->routed;
+	return true;
+}
+
+static void
+place_lists(struct experts *x)
+{
+	x->first = x->dot.out->shared_bytes;
+	x->block = x->first + 4 * (x->n + 2);
+	x->fill = x->block + 4 * (x->n + 2);
+	x->order = x->fill + 4 * (x->n + 2);
+	x->dot.out->shared_bytes = x->order + 4 * x->pairs.size;
+}
+
+bool
+cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
+		 const struct kernel *k, const char **why)
+{
+	struct experts x = { .dot = { .c = c, .out = out, .k = k } };
+	node_id head = head_of(c->m, k);
+	const value_id *args;
+	value_id from[2];
+	bool to;
+	int i;
+
+	*why = NULL;
+	if (!head) {
+		return false;
+	}
+	x.node = ir_node(c->m, head);
+	to = x.node->op == IR_DOT_TO;
+	args = ir_args(c->m, x.node);
+	ir_bind(c->m, x.node, &x.rule);
+	from[0] = args[to ? 1 : 0];
+	from[1] = args[to ? 0 : 2];
+	for (i = 0; i < 2; i++) {
+		x.types[i] = ir_type(c->m, from[i]);
+		if (!dot_source(c, out, k, from[i], &x.dot.source[i])) {
+			return false;
+		}
+	}
+	if (x.dot.source[0].base != x.dot.source[1].base ||
+	    !find_index(&x, args[to ? 2 : 1],
+			to ? ir_type(c->m, x.node->result) : x.types[1])) {
+		return false;
+	}
+	x.dot.value = x.node->result;
+	x.dot.unit = dot_unit(c, x.types[0]->dtype);
+	x.pairs.size = x.rows.size = 1;
+	experts_add(&x, "S", &x.pairs);
+	experts_add(&x, "C", &x.pairs);
+	experts_add(&x, "M", &x.rows);
+	find_nodes(&x, head);
+	if (x.pairs.size * x.rows.size == 0 || x.n == 0 ||
+	    x.pairs.size * x.rows.size > INT32_MAX ||
+	    !(to ? experts_plan_to(&x) : experts_plan_at(&x))) {
+		return false;
+	}
+	place_lists(&x);
+	sort(&x);
+	return to ? experts_to(&x, why) : experts_at(&x, why);
+}
