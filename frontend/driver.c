@@ -602,7 +602,7 @@ run_input(struct driver *d)
 	}
 	if (m && diags->errors == 0 && drv_set_search(d, m) &&
 	    set_plan(d, m) && drv_set_explain(d, m)) {
-		if (wants_folder(d)) {
+		if (wants_folder(d) && !given(d, OPT_NO_WHOLE)) {
 			drv_whole_take(d, m);
 		}
 		status = run_passes(d, m);

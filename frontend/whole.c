@@ -174,6 +174,7 @@ drv_whole_object(struct driver *d, const struct cg_facts *f, struct buf *out,
 		return false;
 	}
 	if (!d->whole) {
+		*why = "it was compiled with --no-whole";
 		return false;
 	}
 	t.c = &d->whole->ctx;

@@ -162,9 +162,9 @@ build(struct run *r, const char *name, const char *pins, int ranks)
 		    text(r, "$LLMC --emit=plan --pin '%s' model.llm", pins))) {
 		return REFUSED;
 	}
-	if (!run_in(r, "answer", text(r, "$LLMC --target cpux%d --plan %s.llp "
-				      "-o %s model.llm", ranks, name,
-				      name))) {
+	if (!run_in(r, "answer", text(r, "$LLMC --no-whole --target cpux%d "
+				      "--plan %s.llp -o %s model.llm",
+				      ranks, name, name))) {
 		if (strstr(slurp(r, "err"), "not compiled yet")) {
 			return REFUSED;
 		}
