@@ -271,9 +271,7 @@ pair_of(uint64_t seed, uint64_t plan)
 		p.n[NR_MICRO]--;
 	}
 	/* large steps make any rounding large */
-	if (p.n[NR_BF16]) {
-		p.n[NR_OPTIMIZER] = 3;
-	}
+	p.n[NR_OPTIMIZER] = p.n[NR_BF16] ? 3 : p.n[NR_OPTIMIZER] + 3;
 	p.n[NR_HIDDEN] *= scale;
 	p.n[NR_FFN] *= scale;
 	p.n[NR_VOCAB] *= scale;

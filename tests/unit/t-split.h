@@ -188,7 +188,9 @@ put_train(struct buf *b, const int *n)
 	static const char *const rule[] = {
 		"adamw(lr = 1e-2, weight_decay = 0.1)", "sgd(lr = 0.5)",
 		"sgd(lr = 0.5, momentum = 0.9)",
-		"adamw(lr = 1e-3, weight_decay = 0.1)"	/* never drawn */
+		/* never drawn: the same with small steps */
+		"adamw(lr = 1e-3, weight_decay = 0.1)", "sgd(lr = 0.05)",
+		"sgd(lr = 0.05, momentum = 0.9)"
 	};
 
 	buf_printf(b, "train {\n  batch = %d;\n  optimizer = %s;\n",
