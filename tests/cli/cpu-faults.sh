@@ -4,6 +4,7 @@
 # What is lost must be nothing, and who is to blame must be said.
 #	FAULT_MOMENTS=200 FAULT_SEED=7 sh tests/cli/cpu-faults.sh
 set -u
+[ "${BINARY_TESTS-}" = skip ] && exit 77
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 99' HUP INT TERM

@@ -3,6 +3,7 @@
 # do not belong together, machines that do not fit.  Each is refused in a line
 # that says what is wrong, and nothing is written.
 set -u
+[ "${BINARY_TESTS-}" = skip ] && exit 77
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 99' HUP INT TERM

@@ -2,6 +2,7 @@
 # Ranks that talk by MPI: the same bits as by shared memory, whatever carries
 # the messages; and what is said of ranks that are lost, and of what cannot be.
 set -u
+[ "${BINARY_TESTS-}" = skip ] && exit 77
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 99' HUP INT TERM

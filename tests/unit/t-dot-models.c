@@ -83,5 +83,8 @@ main(void)
 		cmocka_unit_test(test_models),
 	};
 
+	if (getenv("BINARY_TESTS")) {	/* a release is not about these */
+		return 77;
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
