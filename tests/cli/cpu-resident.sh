@@ -14,6 +14,8 @@ status=0
 ${LLMC_LINKER:-${CC:-cc}} --version >/dev/null 2>&1 || exit 77
 test -r "/proc/$$/task/$$/children" || exit 77
 grep -q VmHWM /proc/self/status || exit 77
+# a sanitizer's shadow is resident too
+! grep -q __asan_init "$LLMC" || exit 77
 
 fail()
 {
