@@ -56,8 +56,10 @@ tk_note(void *user, const char *path, const struct ir_type *type,
 
 	(void)type;
 	if (!x->t->seen[x->r][id]) {
-		x->t->seen[x->r][id] = arena_dup(&x->t->c.perm, data,
-			(size_t)(elems ? elems : 1) * sizeof *data);
+		x->t->seen[x->r][id] = elems
+			? arena_dup(&x->t->c.perm, data,
+				    (size_t)elems * sizeof *data)
+			: arena_alloc(&x->t->c.perm, sizeof *data);
 		x->t->elems[x->r][id] = elems;
 	}
 }
