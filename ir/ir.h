@@ -468,6 +468,8 @@ struct ir_pieces {
  */
 void ir_pieces(const struct ir_module *m, int64_t size, uint32_t cut,
 	       const uint32_t *at, struct ir_pieces *out);
+/* Pieces of a dim cut so, at most, on any rank. */
+uint32_t ir_pieces_most(const struct ir_module *m, uint32_t cut);
 /* The position in place i. */
 int64_t ir_pieces_at(const struct ir_pieces *p, int64_t i);
 /* The place of a position, or -1. */

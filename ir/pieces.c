@@ -74,6 +74,17 @@ ir_most(const struct ir_module *m, int64_t size, uint32_t cut)
 	return size;
 }
 
+uint32_t
+ir_pieces_most(const struct ir_module *m, uint32_t cut)
+{
+	uint32_t n = 1;
+
+	for (; cut; cut >>= 4) {
+		n += m->axes.at[cut & 15].balanced;
+	}
+	return n;
+}
+
 int64_t
 ir_pieces_at(const struct ir_pieces *p, int64_t i)
 {

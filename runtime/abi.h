@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#define RT_ABI_VERSION 1
+#define RT_ABI_VERSION 2
 #define RT_MAX_AXES 8
 #define RT_MAX_PIECES 9
 #define RT_MAX_DIMS 8
@@ -58,6 +58,8 @@ struct rt_call {
 	const struct rt_pieces *const *pieces;	/* of the dims it asks about */
 	const int64_t *num;	/* other numbers: keys, the step */
 	char *shared;		/* room that all workers share */
+	/* of a GPU: [0] is the step, where kernels can read it */
+	const int64_t *live;
 };
 
 /*
@@ -90,17 +92,65 @@ struct rt_talk {
 	int64_t holders;
 };
 
+/* ---- functions of a GPU ------------------------------------------------ */
+
+/* One source file and what NVRTC made of it. */
+struct rt_image {
+	const char *name;	/* "dot12" */
+	const char *source;	/* CUDA C; for the emulator, and to be read */
+	const char *cubin;	/* for the plan's arch; NULL: none */
+	int64_t cubin_bytes;
+	const char *ptx;	/* for devices that came later; NULL: none */
+};
+
+/* In an object of their own: `llmc_images`. */
+struct rt_images {
+	int64_t n;
+	const struct rt_image *at;
+	int64_t ntexts;		/* files that sources include */
+	const struct {
+		const char *name, *text;
+	} *texts;
+	const char *made_by;	/* "NVRTC 13.0, sm_90a"; NULL: not yet */
+};
+
+/* Boxes of an operand that the copying unit moves (cuTensorMapEncodeTiled). */
+struct rt_map {
+	int64_t operand, offset;	/* number; bytes to element 0 */
+	int64_t elem;		/* enum rt_elem */
+	int64_t ndims;		/* dim 0 is the innermost, dense */
+	int64_t size[5], stride[5];	/* elements; bytes, from dim 1 on */
+	int64_t box[5];
+	int64_t swizzle;	/* bytes: 0, 32, 64, 128 */
+};
+
 /*
- * One part of a kernel: a function over items in any order by any workers, or
- * a talk about what lies in shared room.  A part begins when the one before
- * has ended on all workers.
+ * A function and its grid.  It takes one struct by value: the operands of the
+ * call, its pieces, its numbers, the shared room, `live`, each of them 8
+ * bytes, and on the next 64 bytes the maps, 128 bytes each.
+ */
+struct rt_grid {
+	int64_t image;		/* number of it */
+	const char *func;
+	int64_t blocks[3], threads;
+	int64_t cluster;	/* blocks along x that are one; 1: none */
+	int64_t smem_bytes;
+	int64_t nmaps;
+	const struct rt_map *maps;
+};
+
+/*
+ * One part of a kernel: a function over items in any order by any workers, a
+ * grid of a GPU, or a talk about what lies in shared room.  A part begins when
+ * the one before has ended on all workers.
  */
 struct rt_step {
 	/* items from .. to - 1; `own` is the worker's room */
 	void (*run)(const struct rt_call *c, char *own, int64_t from,
 		    int64_t to);
 	int64_t items;
-	const struct rt_talk *talk;	/* if run is NULL */
+	const struct rt_grid *grid;	/* if run is NULL */
+	const struct rt_talk *talk;	/* if grid is NULL too */
 	int64_t in, out;	/* of the talk: bytes into shared room */
 };
 
@@ -108,8 +158,12 @@ struct rt_kernel {
 	const char *what;	/* "contraction 256x768x768 dot+add" */
 	int64_t nsteps;
 	const struct rt_step *steps;
+	int64_t nat, npieces, nnum;	/* of a call; grids get them all */
 	double flops, bytes;
 	double us;		/* as predicted; 0: not */
+	/* bytes of each operand, -1: unknown; NULL: of none.  For the order
+	 * of kernels and talks. */
+	const int64_t *at_bytes;
 };
 
 /* ---- programs ---------------------------------------------------------- */
@@ -195,6 +249,14 @@ struct rt_program {
 	int64_t pipe;
 	int64_t arena_bytes;	/* all of it, to the byte */
 	int64_t work_offset, shared_bytes, own_bytes;	/* own: a worker's */
+	/*
+	 * Of a GPU: where talks pack what they send and get.  If in and out
+	 * differ, it has room for all parts that this rank has of what any
+	 * rank wants and that do not lie side by side in `in`, and for all
+	 * that it wants of what any rank has and that do not in `out`, or
+	 * are added up; each on the next 256 bytes.
+	 */
+	int64_t talk_offset, talk_bytes;
 	/* fills weights and states as a new run has them; may be NULL */
 	const struct rt_func *start;
 	const struct rt_func *update;
@@ -221,7 +283,9 @@ struct rt_plan {
 	int64_t abi;		/* RT_ABI_VERSION */
 	const char *compiler;	/* "llmc 0.1.0" */
 	const char *model, *target;
-	const char *cpu;	/* "x86-64-v4" */
+	const char *cpu;	/* "x86-64-v4"; of the host, beside a GPU */
+	const char *arch;	/* "sm_90a"; NULL: kernels are the CPU's */
+	const struct rt_images *images;
 	int64_t nfeatures;
 	const char *const *features;	/* that it needs: "avx512f" */
 	int64_t naxes;		/* with [0] */

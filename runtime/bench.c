@@ -11,6 +11,8 @@
 
 /* Steps that meet cold pages and caches, and are not counted. */
 #define WARM_STEPS 1
+/* One by one, and captured as a graph. */
+#define WARM_ON_DEVICE 3
 #define DEFAULT_STEPS 5
 
 /* As it travels: 8-byte words, no pointers. */
@@ -178,6 +180,21 @@ all_records(struct rt_run *r, const struct records *own, struct records *all,
 	return status;
 }
 
+/* What kernels of a step took, by rank; 0 where there are none. */
+static enum rt_status
+own_time(struct rt_run *r, const struct records *own, int64_t steps,
+	 double *at, struct rt_error *err)
+{
+	size_t i;
+
+	for (i = 0; i < own->n; i++) {
+		if (own->at[i].kind == RT_TALLY_KERNEL) {
+			at[r->rank] += own->at[i].ms / (double)steps;
+		}
+	}
+	return rt_comm_sum_f64(r->comm, r->axes, at, r->plan->nranks, err);
+}
+
 /* ---- showing ---- */
 
 struct report {
@@ -186,6 +203,9 @@ struct report {
 	int64_t steps;
 	double step_ms;		/* the median */
 	struct rt_times times;	/* of that step, mean over the ranks */
+	/* of a step: the ranks whose kernels took longest and shortest */
+	int64_t slow, fast;
+	double slow_ms, fast_ms;
 };
 
 static int
@@ -278,6 +298,11 @@ show_text(const struct report *p, FILE *out)
 		p->times.compute, "talk", p->times.talk, "waiting",
 		p->times.waiting, "update", p->times.update, "data",
 		p->times.data);
+	if (p->slow_ms > p->fast_ms) {
+		fprintf(out, "%-10s %9.3f ms on rank %lld, %.3f ms on rank "
+			"%lld\n", "kernels", p->slow_ms, (long long)p->slow,
+			p->fast_ms, (long long)p->fast);
+	}
 	for (i = 0; i < p->all.n; i++) {
 		if (p->all.at[i].kind != kind) {
 			kind = p->all.at[i].kind;
@@ -297,11 +322,14 @@ show_json(const struct report *p, FILE *out)
 		"  \"steps\": %lld,\n  \"tokens_per_s\": %.17g,\n"
 		"  \"compute_ms\": %.17g,\n  \"talk_ms\": %.17g,\n"
 		"  \"waiting_ms\": %.17g,\n  \"update_ms\": %.17g,\n"
-		"  \"data_ms\": %.17g,\n  \"parts\": [", p->step_ms,
+		"  \"data_ms\": %.17g,\n  \"slowest_rank\": %lld,\n"
+		"  \"slowest_ms\": %.17g,\n  \"fastest_rank\": %lld,\n"
+		"  \"fastest_ms\": %.17g,\n  \"parts\": [", p->step_ms,
 		p->plan->step_us * 1e-3, (long long)p->steps,
 		(double)p->plan->tokens / (p->step_ms * 1e-3),
 		p->times.compute, p->times.talk, p->times.waiting,
-		p->times.update, p->times.data);
+		p->times.update, p->times.data, (long long)p->slow,
+		p->slow_ms, (long long)p->fast, p->fast_ms);
 	for (i = 0; i < p->all.n; i++) {
 		const struct record *r = &p->all.at[i];
 		struct line l = line_of(p, r);
@@ -334,19 +362,44 @@ by_time(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/*
+ * A device that runs on its own tells what a kernel took only if it is waited
+ * for: so whole steps are measured first, and their parts in further steps.
+ */
+static enum rt_status
+run_parts(struct rt_run *r, struct rt_tally *tally, const struct report *p,
+	  struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	struct rt_outcome c;
+	int64_t i;
+
+	r->tally = tally;
+	r->device->timed = true;
+	for (i = 0; i < p->steps && status == RT_OK; i++) {
+		status = rt_run_step(r, p->steps + WARM_ON_DEVICE + 1 + i, NULL,
+				     true, false, &c, err);
+	}
+	r->device->timed = false;
+	r->tally = NULL;
+	return status;
+}
+
 static enum rt_status
 run_steps(struct rt_run *r, struct rt_tally *tally, struct report *p,
 	  struct rt_error *err)
 {
+	bool apart = r->device->kind->last_ms != NULL;
+	int64_t warm = apart ? WARM_ON_DEVICE : WARM_STEPS;
 	struct timed *t = calloc((size_t)p->steps, sizeof *t);
 	enum rt_status status = t ? RT_OK : rt_no_memory(err, NULL);
 	struct rt_outcome c;
 	int64_t i;
 
-	for (i = -WARM_STEPS; i < p->steps && status == RT_OK; i++) {
-		r->tally = i < 0 ? NULL : tally;
-		status = rt_run_step(r, i + WARM_STEPS + 1, NULL, true, false,
-				     &c, err);
+	for (i = -warm; i < p->steps && status == RT_OK; i++) {
+		r->tally = i < 0 || apart ? NULL : tally;
+		status = rt_run_step(r, i + warm + 1, NULL, true, false, &c,
+				     err);
 		if (status == RT_OK && i >= 0) {
 			t[i] = (struct timed){ c.step_ms, c.times };
 		}
@@ -358,6 +411,28 @@ run_steps(struct rt_run *r, struct rt_tally *tally, struct report *p,
 		p->times = t[p->steps / 2].times;
 	}
 	free(t);
+	return status == RT_OK && apart ? run_parts(r, tally, p, err)
+					: status;
+}
+
+static enum rt_status
+find_stragglers(struct rt_run *r, const struct records *own, struct report *p,
+		struct rt_error *err)
+{
+	double *at = calloc((size_t)r->plan->nranks, sizeof *at);
+	enum rt_status status = at ? own_time(r, own, p->steps, at, err)
+				   : rt_no_memory(err, NULL);
+	int64_t i;
+
+	for (i = 1; i < r->plan->nranks && status == RT_OK; i++) {
+		p->slow = at[i] > at[p->slow] ? i : p->slow;
+		p->fast = at[i] < at[p->fast] ? i : p->fast;
+	}
+	if (status == RT_OK) {
+		p->slow_ms = at[p->slow];
+		p->fast_ms = at[p->fast];
+	}
+	free(at);
 	return status;
 }
 
@@ -376,6 +451,9 @@ rt_bench(struct rt_run *r, int64_t steps, bool json, FILE *out,
 	}
 	if (status == RT_OK) {
 		status = own_records(&tally, &own, err);
+	}
+	if (status == RT_OK) {
+		status = find_stragglers(r, &own, &p, err);
 	}
 	if (status == RT_OK) {
 		status = all_records(r, &own, &p.all, err);

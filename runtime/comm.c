@@ -375,6 +375,27 @@ rt_comm_spread(struct rt_comm *c, int64_t from, void *at, int64_t bytes,
 }
 
 enum rt_status
+rt_comm_show_first(struct rt_comm *c, const struct rt_group *g, void *at,
+		   int64_t bytes, struct rt_error *err)
+{
+	static const char what[] = "bytes of one rank for its group";
+	struct rt_scene scene = { what, -1, -1,
+		add_number(of_text(what), bytes) };
+	struct rt_group *mine;
+	enum rt_status s = rt_group_find(c, g->axes, g->holders, &mine, err);
+
+	rt_comm_note(c, what, -1, -1);
+	if (s == RT_OK) {
+		s = c->via->show(c, mine, &scene, at, g->me == 0 ? bytes : 0,
+				 c->theirs, err);
+	}
+	if (s == RT_OK && g->me != 0) {
+		memcpy(at, c->theirs[0], (size_t)bytes);
+	}
+	return s;
+}
+
+enum rt_status
 rt_comm_barrier(struct rt_comm *c, const char *what, struct rt_error *err)
 {
 	return combine(c, -1, MAX_I64, what, NULL, 0, err);

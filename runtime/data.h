@@ -57,13 +57,15 @@ struct rt_progress {
 };
 
 struct rt_files;
+struct rt_device;
 
 /* All that saving and loading look at. */
 struct rt_store {
 	const struct rt_plan *plan;
 	const struct rt_program *program;
 	int64_t rank;
-	char *arena;
+	char *arena;		/* NULL: only the device reaches it */
+	struct rt_device *device;	/* NULL: the host */
 	struct rt_comm *comm;
 	/* calls that change files, for tests; NULL: the system's */
 	const struct rt_files *files;

@@ -5,6 +5,7 @@
  */
 #include "runtime/rank.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct filler {
@@ -30,6 +31,29 @@ fill_row(struct filler *f, int64_t sequence, const struct rt_pieces *seq,
 	return status;
 }
 
+/* Where they are put together: in place if the host can. */
+static enum rt_status
+find_room(struct rt_run *r, int64_t offset, int64_t bytes, int32_t **out,
+	  struct rt_error *err)
+{
+	char *more;
+
+	if (r->device->host) {
+		*out = (int32_t *)(void *)(r->device->host + offset);
+		return RT_OK;
+	}
+	if (bytes > r->room_bytes) {
+		more = realloc(r->room, (size_t)bytes);
+		if (!more) {
+			return rt_no_memory(err, NULL);
+		}
+		r->room = more;
+		r->room_bytes = bytes;
+	}
+	*out = (int32_t *)(void *)r->room;
+	return RT_OK;
+}
+
 static enum rt_status
 fill_port(struct rt_run *r, const struct rt_port *p,
 	  const struct rt_feed *feed, struct rt_error *err)
@@ -37,7 +61,7 @@ fill_port(struct rt_run *r, const struct rt_port *p,
 	struct filler f = { feed, strcmp(p->name, "labels") == 0, NULL };
 	const struct rt_pieces *batch, *seq;
 	enum rt_status status = RT_OK;
-	int64_t i, j;
+	int64_t offset = p->offset + r->microbatch * p->apart, bytes, i, j;
 
 	if ((!f.later && strcmp(p->name, "tokens") != 0) || p->ndims != 2 ||
 	    p->elem != RT_ELEM_I32) {
@@ -46,17 +70,19 @@ fill_port(struct rt_run *r, const struct rt_port *p,
 			"token files: --data draw draws it",
 			rt_show_name(p->name).text);
 	}
-	f.to = (int32_t *)(void *)(r->env.arena + p->offset +
-				   r->microbatch * p->apart);
 	batch = rt_pieces_of(r->plan, p->dims[0], r->rank, r->microbatch);
 	seq = rt_pieces_of(r->plan, p->dims[1], r->rank, r->microbatch);
+	bytes = batch->total * seq->total * (int64_t)sizeof *f.to;
+	status = find_room(r, offset, bytes, &f.to, err);
 	for (i = 0; i < batch->n; i++) {
 		for (j = 0; j < batch->at[i].count && status == RT_OK; j++) {
 			status = fill_row(&f, feed->first +
 					  batch->at[i].start + j, seq, err);
 		}
 	}
-	return status;
+	return status != RT_OK || r->device->host ? status
+		: r->device->kind->write(r->device, offset, r->room, bytes,
+					 err);
 }
 
 enum rt_status

@@ -37,6 +37,20 @@ show_features(const struct rt_plan *p, FILE *out)
 	putc('\n', out);
 }
 
+static void
+show_gpu(const struct rt_plan *p, FILE *out)
+{
+	const struct rt_images *m = p->images;
+
+	if (!p->arch) {
+		return;
+	}
+	fprintf(out, "%-10s %s: %lld sources of kernels, %s%s\n", "gpu",
+		p->arch, m ? (long long)m->n : 0,
+		m && m->made_by ? "compiled by " : "not compiled yet",
+		m && m->made_by ? m->made_by : "");
+}
+
 /* On that rank, which runs the program. */
 static int64_t
 bytes_of(const struct rt_plan *p, int64_t rank, bool trained)
@@ -77,6 +91,10 @@ show_sizes(const struct rt_plan *p, int64_t rank, FILE *out)
 	fprintf(out, "  %-18s %14lld bytes, %lld shared, %lld a worker\n",
 		"rooms of kernels", (long long)room,
 		(long long)g->shared_bytes, (long long)g->own_bytes);
+	if (p->arch) {
+		fprintf(out, "  %-18s %14lld bytes\n", "room of talks",
+			(long long)g->talk_bytes);
+	}
 }
 
 static void
@@ -153,6 +171,7 @@ rt_inspect(const struct rt_plan *p, FILE *out)
 	fprintf(out, "%-10s %s\n%-10s %s\n%-10s %s\n", "model", p->model,
 		"target", p->target, "compiler", p->compiler);
 	show_features(p, out);
+	show_gpu(p, out);
 	show_mesh(p, out);
 	fprintf(out, "%-10s %lld sequences, %lld tokens, %.4g GFLOP\n",
 		"step", (long long)p->batch, (long long)p->tokens,

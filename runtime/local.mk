@@ -25,8 +25,38 @@ rank_sources = \
 	%D%/comm.h \
 	%D%/cpuid.c \
 	%D%/data.h \
+	%D%/cuda.c \
+	%D%/cuda.h \
+	%D%/cuda-image.c \
+	%D%/cuda-load.c \
+	%D%/cuda-look.c \
+	%D%/cuda-probe.c \
+	%D%/cuda-talk.c \
+	%D%/device-emulate.c \
+	%D%/device-open.c \
+	%D%/device-window.c \
+	%D%/device.c \
+	%D%/device.h \
+	%D%/grid.c \
 	%D%/elems.c \
 	%D%/elems.h \
+	%D%/emulate-build.c \
+	%D%/emulate-call.h \
+	%D%/emulate-check.c \
+	%D%/emulate-copy.c \
+	%D%/emulate-fiber.c \
+	%D%/emulate-inner.h \
+	%D%/emulate-mbar.c \
+	%D%/emulate-mma.c \
+	%D%/emulate-past.c \
+	%D%/emulate-shadow.h \
+	%D%/emulate-switch.c \
+	%D%/emulate-switch.h \
+	%D%/emulate-sync.c \
+	%D%/emulate-tma.c \
+	%D%/emulate-wgmma.c \
+	%D%/emulate.c \
+	%D%/emulate.h \
 	%D%/error.c \
 	%D%/error.h \
 	%D%/feed.c \
@@ -42,6 +72,7 @@ rank_sources = \
 	%D%/meeting.c \
 	%D%/mesh.c \
 	%D%/move.c \
+	%D%/nccl.c \
 	%D%/mpi-move.c \
 	%D%/mpi-talk.c \
 	%D%/mpi-wait.c \
@@ -49,6 +80,7 @@ rank_sources = \
 	%D%/pool.c \
 	%D%/pool.h \
 	%D%/rank.h \
+	%D%/preflight.c \
 	%D%/reduce.c \
 	%D%/rt.h \
 	%D%/run.c \

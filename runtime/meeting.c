@@ -52,6 +52,25 @@ rt_meeting_equal(const struct rt_comm *c, const struct rt_meeting *m)
 	return true;
 }
 
+void
+rt_meeting_gather(struct rt_comm *c, const struct rt_meeting *m,
+		  struct rt_part *parts, char *acc)
+{
+	const struct rt_pieces *want[RT_MAX_DIMS];
+	const struct rt_group *g = m->group;
+	int64_t i;
+
+	for (i = 0; i < g->n; i++) {
+		parts[i] = (struct rt_part){ .at = c->theirs[i] };
+		rt_meeting_pieces(c, m, m->talk->in, g->ranks[i],
+				  parts[i].dims);
+	}
+	rt_meeting_pieces(c, m, m->talk->out, c->world.rank, want);
+	rt_gather_parts(parts, g->n, want, m->talk->ndims,
+			(enum rt_elem)m->talk->elem,
+			(enum rt_talk_op)m->talk->op, m->out, acc);
+}
+
 int64_t
 rt_slice_at(int64_t member, int64_t members, int64_t n)
 {

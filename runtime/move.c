@@ -163,18 +163,34 @@ take(const struct walk *w, int64_t in, int64_t out, int64_t n)
 	}
 }
 
+/* Whether positions of the last cut dim lie side by side at both ends. */
+static bool
+is_dense(const struct walk *w)
+{
+	int64_t d = w->ndims - 1;
+
+	return w->nruns[d] == 1 && w->runs[d][0].n == w->sizes[d] &&
+	       w->runs[d][0].n == w->count[d];
+}
+
 static void
 visit(const struct walk *w, int64_t d, int64_t in, int64_t out)
 {
-	int64_t r, i;
+	int64_t last = w->ndims - 1, r, i;
 
 	for (r = 0; r < w->nruns[d]; r++) {
 		const struct run *run = &w->runs[d][r];
 		int64_t a = in * w->sizes[d] + run->in;
 		int64_t b = out * w->count[d] + run->out;
 
-		if (d == w->ndims - 1) {
+		if (d == last) {
 			take(w, a, b, run->n);
+			continue;
+		}
+		/* else a dim cut inside is moved element by element */
+		if (d == last - 1 && is_dense(w)) {
+			take(w, a * w->sizes[last], b * w->sizes[last],
+			     run->n * w->sizes[last]);
 			continue;
 		}
 		for (i = 0; i < run->n; i++) {

@@ -17,7 +17,8 @@ enum kind { FLAG, INT, NUM, TEXT, MAYBE, LIST, WORD };
 #define I RT_INSPECT
 #define V RT_VERIFY
 #define S RT_SAMPLE
-#define RUNS (T | B | V | S)
+#define P RT_PREFLIGHT
+#define RUNS (T | B | V | S | P)
 
 static const struct row {
 	const char *name;
@@ -38,6 +39,11 @@ static const struct row {
 	  "of each rank (default: its share of the cores)" },
 	{ "bind", RUNS, WORD, AT(bind), 0, 0, 0, "cores|no",
 	  "keep each thread on a core, if there are enough (default: cores)" },
+	{ "device", RUNS, WORD, AT(device), 0, 0, 0, "auto|cuda|emulate|cpu",
+	  "what runs kernels (default: auto, what they are compiled for; "
+	  "emulate: a GPU's, by this host's CPU, exactly and slowly)" },
+	{ "no-graph", RUNS, FLAG, AT(no_graph), 0, 0, 0, "",
+	  "of a GPU: call each kernel of each step, keep no graph of them" },
 	{ "transport", RUNS, WORD, AT(transport), 0, 0, 0, "auto|shm|mpi",
 	  "how ranks talk: by shared memory, or MPI (default: LLMC_TRANSPORT, "
 	  "or auto: MPI if they are on several hosts)" },
@@ -95,6 +101,7 @@ static const struct command {
 	{ "inspect", I, "says what is in this program" },
 	{ "verify", V, "runs the first step twice and compares all ranks" },
 	{ "sample", S, "continues a text" },
+	{ "preflight", P, "says what ranks run on, and how fast they talk" },
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)
@@ -319,7 +326,7 @@ check(struct reader *r)
 	}
 	if (!o->command) {
 		return WRONG(r, "a command is missing: train, bench, inspect, "
-			     "verify or sample; --help says more");
+			     "verify, sample or preflight; --help says more");
 	}
 	if (o->command == T && o->data.n == 0) {
 		return WRONG(r, "there is nothing to train on: give --data "
@@ -359,7 +366,7 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 
 	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
 				  .timeout_s = 300, .temperature = 1,
-				  .bind = "cores" };
+				  .bind = "cores", .device = "auto" };
 	if (argc > 1 && argv[1][0] != '-') {
 		r.at = 2;
 		status = read_command(&r, argv[1]);

@@ -141,6 +141,8 @@ run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 		return rt_verify(r, o, stdout, err);
 	case RT_SAMPLE:
 		return rt_sample(r, o, stdout, err);
+	case RT_PREFLIGHT:
+		return rt_preflight(r, stdout, err);
 	case RT_INSPECT:
 		break;
 	}
@@ -181,6 +183,18 @@ choose_via(const struct rt_options *o, enum rt_via *via, struct rt_error *err)
 		       rt_show_name(s).text);
 }
 
+static struct rt_device_options
+device_options(const struct rt_options *o)
+{
+	const char *check = getenv("LLMC_EMULATE_CHECK");
+
+	return (struct rt_device_options){ .no_graph = o->no_graph,
+		.timeout_s = o->timeout_s,
+		.check = check && strcmp(check, "1") == 0,
+		.libcuda = getenv("LLMC_LIBCUDA"),
+		.libnccl = getenv("LLMC_LIBNCCL") };
+}
+
 /* All that a rank does; whoever fails tells the others why. */
 static enum rt_status
 run_rank(const struct rt_plan *p, const struct rt_world *w,
@@ -189,12 +203,18 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 {
 	struct rt_comm_options co = { .plan = p, .world = *w, .told = &told,
 		.timeout_s = o->timeout_s, .report_fd = STDERR_FILENO };
+	struct rt_device_options dopt = device_options(o);
 	struct rt_workers *workers = NULL;
+	struct rt_device device = { 0 };
 	struct rt_comm *comm = NULL;
 	struct rt_run *r = NULL;
 	enum rt_status status;
+	enum rt_on on;
 
-	status = choose_via(o, &co.via, err);
+	status = rt_device_choose(p, o->device, &on, err);
+	if (status == RT_OK) {
+		status = choose_via(o, &co.via, err);
+	}
 	if (status != RT_OK) {
 		return status;
 	}
@@ -207,7 +227,11 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 	take_signals(o->command == RT_TRAIN);
 	status = start_workers(&workers, p, w, o, m, err);
 	if (status == RT_OK) {
-		status = rt_run_open(&r, p, w->rank, comm, workers,
+		status = rt_device_open(&device, on, p, w->rank, comm, workers,
+					&dopt, err);
+	}
+	if (status == RT_OK) {
+		status = rt_run_open(&r, p, w->rank, &device,
 				     o->seed < 0 ? 0 : o->seed, err);
 	}
 	if (status == RT_OK) {
@@ -224,6 +248,8 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 		rt_comm_abort(comm, err->message);
 	}
 	rt_run_free(r);
+	device.failed = status != RT_OK;
+	rt_device_close(&device);
 	rt_workers_stop(workers);
 	rt_comm_free(comm);
 	return status;
@@ -269,6 +295,7 @@ start_all(const struct rt_plan *p, struct rt_world *w,
 	bool child = false;
 	int status = EXIT_FAILURE;
 	enum rt_via via;
+	enum rt_on on;
 
 	if (w->size > 1) {
 		rt_fail(&err, RT_RANGE, RT_NOWHERE, "--local starts all "
@@ -285,7 +312,9 @@ start_all(const struct rt_plan *p, struct rt_world *w,
 			"mpi and LLMC_TRANSPORT, or start them with mpirun");
 		return say(&err, EXIT_FAILURE);
 	}
-	if (check_memory(p, m, 0, p->nranks, &err) != RT_OK) {
+	if (rt_device_choose(p, o->device, &on, &err) != RT_OK ||
+	    (on != RT_ON_CUDA &&
+	     check_memory(p, m, 0, p->nranks, &err) != RT_OK)) {
 		return say(&err, EXIT_FAILURE);
 	}
 	if (rt_local_start(p->nranks, GRACE_S, w, &child, &status, &err) !=
@@ -301,11 +330,20 @@ run(const struct rt_plan *p, const struct rt_options *o)
 	struct rt_error err = { .status = RT_OK };
 	struct rt_machine m;
 	struct rt_world w;
+	enum rt_on on;
 	int64_t from;
 
 	if (check_abi(p, &err) != RT_OK || rt_cpu_check(p, &err) != RT_OK ||
+	    rt_device_choose(p, o->device, &on, &err) != RT_OK ||
 	    rt_world_find(&w, get_variable, NULL, &err) != RT_OK) {
 		return say(&err, EXIT_FAILURE);
+	}
+	if (on == RT_ON_CUDA && rt_gpu_probe(p, o->local ? p->nranks
+				: w.local_size, getenv("LLMC_LIBCUDA"),
+				&err) != RT_OK) {
+		/* once a host, not once a rank */
+		return w.local_rank == 0 ? say(&err, EXIT_FAILURE)
+					 : EXIT_FAILURE;
 	}
 	rt_machine_look(&m);
 	if (o->local && p->nranks > 1) {
@@ -313,10 +351,10 @@ run(const struct rt_plan *p, const struct rt_options *o)
 	}
 	from = w.rank - w.local_rank;
 	if (check_world(p, &w, &err) != RT_OK ||
-	    check_memory(p, &m, from < 0 ? 0 : from,
-			 from + w.local_size < p->nranks ?
-			 from + w.local_size : p->nranks, &err) != RT_OK) {
-		/* once a host, not once a rank */
+	    (on != RT_ON_CUDA &&
+	     check_memory(p, &m, from < 0 ? 0 : from,
+			  from + w.local_size < p->nranks ?
+			  from + w.local_size : p->nranks, &err) != RT_OK)) {
 		return w.local_rank == 0 ? say(&err, EXIT_FAILURE)
 					 : EXIT_FAILURE;
 	}

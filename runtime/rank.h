@@ -13,6 +13,7 @@
 
 #include "runtime/comm.h"
 #include "runtime/data.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/pool.h"
 
@@ -22,7 +23,7 @@
 
 enum rt_command {
 	RT_TRAIN = 1, RT_BENCH = 2, RT_INSPECT = 4, RT_VERIFY = 8,
-	RT_SAMPLE = 16
+	RT_SAMPLE = 16, RT_PREFLIGHT = 32
 };
 
 struct rt_list {
@@ -32,12 +33,12 @@ struct rt_list {
 
 struct rt_options {
 	int64_t command;	/* enum rt_command; 0: --help, --version */
-	bool help, version, local, json, llp, resume;
+	bool help, version, local, json, llp, resume, no_graph;
 	int64_t steps, eval_every, eval_steps, every, keep, threads, tokens;
 	int64_t seed;		/* -1: not given */
 	double timeout_s, temperature;
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;
-	const char *prompt, *bind, *transport;
+	const char *prompt, *bind, *transport, *device;
 	struct rt_list data, eval_data;
 };
 
@@ -121,13 +122,18 @@ struct rt_run {
 	const struct rt_program *program;
 	struct rt_comm *comm;
 	struct rt_workers *workers;
+	struct rt_device *device;
 	int64_t rank, microbatch;
 	int64_t axes;		/* all but time */
 	const struct rt_pieces **pieces;	/* [microbatch][spread] */
+	/* inputs on their way to where the host cannot write */
+	char *room;
+	int64_t room_bytes;
 	const struct rt_program *shows;	/* one that has results */
 	int64_t first_watch;	/* lowest rank whose program watches */
 	struct rt_times times;	/* of the step so far */
 	struct rt_tally *tally;	/* or NULL */
+	double lost_ms;		/* launching, where kernels tell their own */
 	/* called after each kernel, where others wait for this run; or NULL */
 	enum rt_status (*pulse)(void *user, struct rt_error *err);
 	void *pulse_user;
@@ -135,9 +141,8 @@ struct rt_run {
 };
 
 enum rt_status rt_run_open(struct rt_run **out, const struct rt_plan *plan,
-			   int64_t rank, struct rt_comm *comm,
-			   struct rt_workers *workers, int64_t seed,
-			   struct rt_error *err);
+			   int64_t rank, struct rt_device *device,
+			   int64_t seed, struct rt_error *err);
 void rt_run_free(struct rt_run *r);
 /* Weights and states as a new run has them. */
 enum rt_status rt_run_start(struct rt_run *r, struct rt_error *err);
@@ -219,7 +224,7 @@ enum rt_status rt_events_scalar(struct rt_events *e, const char *tag,
 void rt_events_close(struct rt_events *e);
 uint32_t rt_crc32c(const void *at, size_t n);
 
-/* ---- commands (train.c, inspect.c, verify.c, sample.c) ----------------- */
+/* ---- commands (train.c, inspect.c, verify.c, sample.c, preflight.c) ----- */
 
 enum rt_status rt_train(struct rt_run *r, const struct rt_options *o,
 			const volatile sig_atomic_t *told, FILE *screen,
@@ -236,6 +241,14 @@ enum rt_status rt_verify_whole(struct rt_run *r, const struct rt_options *o,
 			       struct rt_error *err);
 enum rt_status rt_sample(struct rt_run *r, const struct rt_options *o,
 			 FILE *out, struct rt_error *err);
+/* What ranks run on, and how fast they reach each other. */
+enum rt_status rt_preflight(struct rt_run *r, FILE *out, struct rt_error *err);
+/*
+ * Before ranks are started: would `n` of them find their GPUs on this host?
+ * Asks in a process of its own, as who starts others must not have asked.
+ */
+enum rt_status rt_gpu_probe(const struct rt_plan *p, int64_t n,
+			    const char *libcuda, struct rt_error *err);
 /* Loads what train, verify and sample are told to begin with. */
 enum rt_status rt_begin(struct rt_run *r, const struct rt_options *o,
 			struct rt_progress *p, struct rt_error *err);

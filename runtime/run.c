@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Zeroed by one worker at a time. */
-#define ZERO_BYTES (1 << 20)
-
 /* ---- numbers ---- */
 
 static double
@@ -63,20 +60,11 @@ rt_number(const char *at, int64_t elem, int64_t i)
 
 /* ---- what programs are lent ---- */
 
-struct work {
-	void (*run)(const struct rt_call *c, char *own, int64_t from,
-		    int64_t to);
-	const struct rt_call *call;
-	char *own;
-	int64_t own_bytes;
-};
-
-static void
-do_work(void *user, int64_t worker, int64_t from, int64_t to)
+/* Of this host, less what it took to launch kernels that tell their own. */
+static double
+clock_ms(const struct rt_run *r)
 {
-	const struct work *w = user;
-
-	w->run(w->call, w->own + worker * w->own_bytes, from, to);
+	return rt_now_ms() - r->lost_ms;
 }
 
 /* Of the plan's talks; its time is talk, or waiting for another stage. */
@@ -85,11 +73,14 @@ do_talk(struct rt_run *r, const struct rt_talk *t, char *in, char *out,
 	int64_t trip)
 {
 	bool waits = t->op == RT_TALK_RECV || t->op == RT_TALK_FREE;
+	struct rt_place at = { trip, r->microbatch };
+	struct rt_device *d = r->device;
 	double ms = rt_now_ms();
 	enum rt_status status;
 
-	status = rt_comm_talk(r->comm, t, r->microbatch, in, out, trip,
-			      &r->err);
+	status = d->kind->talk ? d->kind->talk(d, t, in, out, &at, &r->err)
+		: rt_comm_talk(r->comm, t, r->microbatch, in, out, trip,
+			       &r->err);
 	ms = rt_now_ms() - ms;
 	*(waits ? &r->times.waiting : &r->times.talk) += ms;
 	if (r->tally) {
@@ -98,23 +89,40 @@ do_talk(struct rt_run *r, const struct rt_talk *t, char *in, char *out,
 	return status;
 }
 
+static enum rt_status
+run_step(struct rt_run *r, const struct rt_kernel *k, const struct rt_step *s,
+	 const struct rt_call *c, int64_t trip)
+{
+	struct rt_place at = { trip, r->microbatch };
+	struct rt_device *d = r->device;
+	double start_ms, ms = 0;
+	enum rt_status status;
+
+	if (!d->timed) {
+		return d->kind->step(d, k, s, c, &at, &r->err);
+	}
+	start_ms = rt_now_ms();
+	status = d->kind->step(d, k, s, c, &at, &r->err);
+	if (status == RT_OK) {
+		status = d->kind->last_ms(d, &ms, &r->err);
+	}
+	r->lost_ms += rt_now_ms() - start_ms - ms;
+	return status;
+}
+
 /* The steps of a kernel, one after the other. */
 static enum rt_status
 run_steps(struct rt_run *r, const struct rt_kernel *k,
 	  const struct rt_call *c, int64_t trip)
 {
-	struct work w = { .call = c,
-			  .own = c->shared + r->program->shared_bytes,
-			  .own_bytes = r->program->own_bytes };
 	enum rt_status status = RT_OK;
 	int64_t i;
 
 	for (i = 0; i < k->nsteps && status == RT_OK; i++) {
 		const struct rt_step *s = &k->steps[i];
 
-		if (s->run) {
-			w.run = s->run;
-			rt_workers_run(r->workers, do_work, &w, s->items);
+		if (s->run || s->grid) {
+			status = run_step(r, k, s, c, trip);
 		} else {
 			status = do_talk(r, s->talk, c->shared + s->in,
 					 c->shared + s->out, trip);
@@ -129,13 +137,13 @@ launch(struct rt_env *env, const struct rt_kernel *k, const struct rt_call *c,
 {
 	struct rt_run *r = (struct rt_run *)env;
 	struct rt_call call = *c;
-	double ms = rt_now_ms(), talked = r->times.talk;
+	double ms = clock_ms(r), talked = r->times.talk;
 	enum rt_status status;
 
 	call.shared = env->arena + r->program->work_offset;
 	rt_comm_note(r->comm, k->what, trip, r->microbatch);
 	status = run_steps(r, k, &call, trip);
-	ms = rt_now_ms() - ms - (r->times.talk - talked);
+	ms = clock_ms(r) - ms - (r->times.talk - talked);
 	r->times.compute += ms;
 	if (r->tally) {
 		rt_tally_add(r->tally, RT_TALLY_KERNEL, k, k->what, ms, k->us,
@@ -164,7 +172,7 @@ static enum rt_status
 call(struct rt_run *r, const struct rt_func *f, int64_t microbatch,
      struct rt_error *err)
 {
-	double ms = rt_now_ms(), waited = r->times.waiting;
+	double ms = clock_ms(r), waited = r->times.waiting;
 	int64_t status;
 
 	go_to(r, microbatch);
@@ -178,7 +186,7 @@ call(struct rt_run *r, const struct rt_func *f, int64_t microbatch,
 				f->name, (long long)status);
 	}
 	if (r->tally) {
-		ms = rt_now_ms() - ms - (r->times.waiting - waited);
+		ms = clock_ms(r) - ms - (r->times.waiting - waited);
 		rt_tally_add(r->tally, RT_TALLY_PHASE, f, f->name, ms, f->us,
 			     0, 0);
 	}
@@ -187,35 +195,18 @@ call(struct rt_run *r, const struct rt_func *f, int64_t microbatch,
 
 /* ---- before and after the actions ---- */
 
-struct zero {
-	char *at;
-	int64_t bytes;
-};
-
-static void
-zero_some(void *user, int64_t worker, int64_t from, int64_t to)
-{
-	const struct zero *z = user;
-	int64_t lo = from * ZERO_BYTES, hi = to * ZERO_BYTES;
-
-	(void)worker;
-	hi = hi < z->bytes ? hi : z->bytes;
-	memset(z->at + lo, 0, (size_t)(hi - lo));
-}
-
-static void
-zero_ranges(struct rt_run *r)
+static enum rt_status
+zero_ranges(struct rt_run *r, struct rt_error *err)
 {
 	const struct rt_program *p = r->program;
+	enum rt_status status = RT_OK;
 	int64_t i;
 
-	for (i = 0; i < p->nzero; i++) {
-		struct zero z = { r->env.arena + p->zero[i].offset,
-				  p->zero[i].bytes };
-
-		rt_workers_run(r->workers, zero_some, &z,
-			       (z.bytes + ZERO_BYTES - 1) / ZERO_BYTES);
+	for (i = 0; i < p->nzero && status == RT_OK; i++) {
+		status = r->device->kind->zero(r->device, p->zero[i].offset,
+					       p->zero[i].bytes, err);
 	}
+	return status;
 }
 
 static enum rt_status
@@ -255,18 +246,21 @@ speaks(const struct rt_run *r, const struct rt_port *p)
 	return true;
 }
 
-static double
-sum_result(const struct rt_run *r, const struct rt_port *p)
+static enum rt_status
+sum_result(const struct rt_run *r, const struct rt_port *p, double *sum,
+	   struct rt_error *err)
 {
 	bool by_time = r->plan->time && p->sum >> r->plan->time & 1;
 	int64_t n = by_time ? r->plan->nmicrobatches : 1, mb;
-	double sum = 0;
+	enum rt_status status = RT_OK;
+	double v = 0;
 
-	for (mb = 0; mb < n; mb++) {
-		sum += rt_number(r->env.arena + p->offset + mb * p->apart,
-				 p->elem, 0);
+	for (mb = 0; mb < n && status == RT_OK; mb++) {
+		status = rt_device_number(r->device, p->offset +
+					  mb * p->apart, p->elem, 0, &v, err);
+		*sum += v;
 	}
-	return sum;
+	return status;
 }
 
 /*
@@ -276,23 +270,27 @@ sum_result(const struct rt_run *r, const struct rt_port *p)
 #define NTIMES 5
 #define NSUMS (2 * RT_MAX_NUMBERS + NTIMES + 1)
 
-static void
-own_part(const struct rt_run *r, bool stop, double sums[NSUMS])
+static enum rt_status
+own_part(const struct rt_run *r, bool stop, double sums[NSUMS],
+	 struct rt_error *err)
 {
 	const struct rt_program *p = r->program;
 	const struct rt_times *t = &r->times;
+	enum rt_status status = RT_OK;
 	int64_t i;
 
 	memset(sums, 0, NSUMS * sizeof *sums);
-	for (i = 0; i < p->nresults && i < RT_MAX_NUMBERS; i++) {
+	for (i = 0; i < p->nresults && i < RT_MAX_NUMBERS &&
+	     status == RT_OK; i++) {
 		if (p->results[i].ndims == 0 && speaks(r, &p->results[i])) {
-			sums[i] = sum_result(r, &p->results[i]);
+			status = sum_result(r, &p->results[i], &sums[i], err);
 		}
 	}
 	for (i = 0; i < p->nwatch && i < RT_MAX_NUMBERS &&
-	     r->rank == r->first_watch; i++) {
-		sums[RT_MAX_NUMBERS + i] = rt_number(r->env.arena +
-			p->watch[i].offset, p->watch[i].elem, 0);
+	     r->rank == r->first_watch && status == RT_OK; i++) {
+		status = rt_device_number(r->device, p->watch[i].offset,
+					  p->watch[i].elem, 0,
+					  &sums[RT_MAX_NUMBERS + i], err);
 	}
 	sums += 2 * RT_MAX_NUMBERS;
 	sums[0] = t->data;
@@ -301,6 +299,7 @@ own_part(const struct rt_run *r, bool stop, double sums[NSUMS])
 	sums[3] = t->waiting;
 	sums[4] = t->update;
 	sums[NTIMES] = stop;
+	return status;
 }
 
 static enum rt_status
@@ -312,8 +311,10 @@ add_up(struct rt_run *r, bool stop, struct rt_outcome *out,
 	enum rt_status status;
 	int64_t i;
 
-	own_part(r, stop, sums);
-	status = rt_comm_sum_f64(r->comm, r->axes, sums, NSUMS, err);
+	status = own_part(r, stop, sums, err);
+	if (status == RT_OK) {
+		status = rt_comm_sum_f64(r->comm, r->axes, sums, NSUMS, err);
+	}
 	if (status != RT_OK) {
 		return status;
 	}
@@ -349,29 +350,75 @@ run_update(struct rt_run *r, struct rt_error *err)
 	return status;
 }
 
+static enum rt_status
+set_step(struct rt_run *r, int64_t step, struct rt_error *err)
+{
+	r->env.step = step;
+	return r->device->kind->set_step
+		? r->device->kind->set_step(r->device, step, err) : RT_OK;
+}
+
+static enum rt_status
+run_actions(struct rt_run *r, bool update, struct rt_error *err)
+{
+	const struct rt_program *p = r->program;
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < p->nactions && status == RT_OK; i++) {
+		status = call(r, p->actions[i].func, p->actions[i].microbatch,
+			      err);
+	}
+	return status == RT_OK && update && p->update ? run_update(r, err)
+						      : status;
+}
+
+/* What runs behind the host's back is all compute: how long it takes to be
+ * begun says nothing. */
+static enum rt_status
+compute(struct rt_run *r, bool update, struct rt_error *err)
+{
+	const struct rt_device_kind *k = r->device->kind;
+	double ms = rt_now_ms(), data = r->times.data;
+	enum rt_status status;
+	bool done = false;
+
+	if (!k->begin) {
+		return run_actions(r, update, err);
+	}
+	status = k->begin(r->device, update, &done, err);
+	if (status == RT_OK && !done) {
+		status = run_actions(r, update, err);
+	}
+	if (status == RT_OK) {
+		status = k->end(r->device, err);
+	}
+	r->times = (struct rt_times){ .data = data,
+				      .compute = rt_now_ms() - ms };
+	return status;
+}
+
 enum rt_status
 rt_run_step(struct rt_run *r, int64_t step, const struct rt_feed *feed,
 	    bool update, bool stop, struct rt_outcome *out,
 	    struct rt_error *err)
 {
-	const struct rt_program *p = r->program;
 	double ms = rt_now_ms();
 	enum rt_status status;
-	int64_t i;
 
 	memset(out, 0, sizeof *out);
 	memset(&r->times, 0, sizeof r->times);
-	r->env.step = step;
-	zero_ranges(r);
-	status = fill_inputs(r, feed, err);
+	status = set_step(r, step, err);
+	if (status == RT_OK) {
+		status = zero_ranges(r, err);
+	}
+	if (status == RT_OK) {
+		status = fill_inputs(r, feed, err);
+	}
 	/* what drew them did not compute */
 	r->times = (struct rt_times){ .data = rt_now_ms() - ms };
-	for (i = 0; i < p->nactions && status == RT_OK; i++) {
-		status = call(r, p->actions[i].func, p->actions[i].microbatch,
-			      err);
-	}
-	if (status == RT_OK && update && p->update) {
-		status = run_update(r, err);
+	if (status == RT_OK) {
+		status = compute(r, update, err);
 	}
 	if (status == RT_OK) {
 		status = add_up(r, stop, out, err);
@@ -388,9 +435,11 @@ rt_run_forward(struct rt_run *r, const struct rt_feed *feed,
 	enum rt_status status;
 	int64_t i;
 
-	r->env.step = 1;
+	status = set_step(r, 1, err);
 	go_to(r, 0);
-	status = rt_feed_inputs(r, feed, err);
+	if (status == RT_OK) {
+		status = rt_feed_inputs(r, feed, err);
+	}
 	for (i = 0; i < p->nactions && status == RT_OK; i++) {
 		const struct rt_action *a = &p->actions[i];
 
@@ -404,16 +453,18 @@ rt_run_forward(struct rt_run *r, const struct rt_feed *feed,
 enum rt_status
 rt_run_start(struct rt_run *r, struct rt_error *err)
 {
-	r->env.step = 0;
-	return r->program->start ? call(r, r->program->start, 0, err) : RT_OK;
+	enum rt_status status = set_step(r, 0, err);
+
+	return status == RT_OK && r->program->start
+		? call(r, r->program->start, 0, err) : status;
 }
 
 struct rt_store
 rt_run_store(const struct rt_run *r)
 {
 	return (struct rt_store){ .plan = r->plan, .program = r->program,
-				  .rank = r->rank, .arena = r->env.arena,
-				  .comm = r->comm };
+				  .rank = r->rank, .arena = r->device->host,
+				  .device = r->device, .comm = r->comm };
 }
 
 /* ---- life ---- */
@@ -441,11 +492,11 @@ look_around(struct rt_run *r)
 
 enum rt_status
 rt_run_open(struct rt_run **out, const struct rt_plan *plan, int64_t rank,
-	    struct rt_comm *comm, struct rt_workers *workers, int64_t seed,
-	    struct rt_error *err)
+	    struct rt_device *device, int64_t seed, struct rt_error *err)
 {
 	struct rt_run *r = calloc(1, sizeof *r);
 	int64_t n = plan->nspreads, mb, i;
+	enum rt_status status = RT_OK;
 
 	*out = NULL;
 	if (!r || !(r->pieces = calloc((size_t)(plan->nmicrobatches * n + 1),
@@ -453,12 +504,13 @@ rt_run_open(struct rt_run **out, const struct rt_plan *plan, int64_t rank,
 		free(r);
 		return rt_no_memory(err, NULL);
 	}
-	r->env = (struct rt_env){ .arena = rt_comm_arena(comm), .seed = seed,
+	r->env = (struct rt_env){ .arena = device->arena, .seed = seed,
 				  .launch = launch, .talk = talk };
 	r->plan = plan;
 	r->program = &plan->programs[plan->program_of[rank]];
-	r->comm = comm;
-	r->workers = workers;
+	r->comm = device->comm;
+	r->workers = device->workers;
+	r->device = device;
 	r->rank = rank;
 	for (mb = 0; mb < plan->nmicrobatches; mb++) {
 		for (i = 0; i < n; i++) {
@@ -468,6 +520,14 @@ rt_run_open(struct rt_run **out, const struct rt_plan *plan, int64_t rank,
 	}
 	look_around(r);
 	go_to(r, 0);
+	if (device->kind->pieces) {
+		status = device->kind->pieces(device, r->pieces,
+					      plan->nmicrobatches * n, err);
+	}
+	if (status != RT_OK) {
+		rt_run_free(r);
+		return status;
+	}
 	*out = r;
 	return RT_OK;
 }
@@ -476,6 +536,7 @@ void
 rt_run_free(struct rt_run *r)
 {
 	if (r) {
+		free(r->room);
 		free(r->pieces);
 		free(r);
 	}

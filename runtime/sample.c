@@ -24,6 +24,7 @@ struct sample {
 	int32_t *window;	/* `length` at most, and `n` so far */
 	int64_t n;
 	double *logits;
+	char *row;		/* of logits, as the device has them */
 };
 
 /* ---- the prompt ---- */
@@ -171,30 +172,39 @@ gives(const struct sample *s, int64_t row, int64_t v)
 	return true;
 }
 
-static void
-own_logits(struct sample *s, int64_t row)
+static enum rt_status
+own_logits(struct sample *s, int64_t row, struct rt_error *err)
 {
 	const struct rt_plan *p = s->r->plan;
 	const struct rt_port *l = s->port;
 	const struct rt_pieces *vocab;
-	int64_t i, j, at;
+	const char *values;
+	enum rt_status status;
+	int64_t bytes, i, j, at;
 
 	if (!l || !has_entry(p, l, s->r->rank, row, -1)) {
-		return;
+		return RT_OK;
 	}
 	vocab = rt_pieces_of(p, l->dims[2], s->r->rank, 0);
 	at = place_in(rt_pieces_of(p, l->dims[1], s->r->rank, 0), row) *
 	     vocab->total;
+	bytes = rt_elem_bytes((enum rt_elem)l->elem);
+	status = rt_device_view(s->r->device, l->offset + at * bytes,
+				vocab->total * bytes, s->row, &values, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	at = 0;
 	for (i = 0; i < vocab->n; i++) {
 		for (j = 0; j < vocab->at[i].count; j++, at++) {
 			int64_t v = vocab->at[i].start + j;
 
 			if (gives(s, row, v)) {
-				s->logits[v] = rt_number(s->r->env.arena +
-					l->offset, l->elem, at);
+				s->logits[v] = rt_number(values, l->elem, at);
 			}
 		}
 	}
+	return RT_OK;
 }
 
 static enum rt_status
@@ -205,7 +215,9 @@ find_logits(struct sample *s, struct rt_error *err)
 
 	memset(s->logits, 0, (size_t)s->below * sizeof *s->logits);
 	if (status == RT_OK) {
-		own_logits(s, s->n - 1);
+		status = own_logits(s, s->n - 1, err);
+	}
+	if (status == RT_OK) {
 		status = rt_comm_sum_f64(s->r->comm, s->r->axes, s->logits,
 					 s->below, err);
 	}
@@ -325,7 +337,8 @@ prepare(struct sample *s, struct rt_error *err)
 	}
 	s->window = calloc((size_t)s->length, sizeof *s->window);
 	s->logits = calloc((size_t)s->below, sizeof *s->logits);
-	if (!s->window || !s->logits) {
+	s->row = calloc((size_t)s->below, sizeof(double));
+	if (!s->window || !s->logits || !s->row) {
 		return rt_no_memory(err, NULL);
 	}
 	if (s->o->weights) {
@@ -352,5 +365,6 @@ rt_sample(struct rt_run *r, const struct rt_options *o, FILE *out,
 	}
 	free(s.window);
 	free(s.logits);
+	free(s.row);
 	return status;
 }

@@ -159,27 +159,14 @@ static enum rt_status
 meet_small(struct rt_comm *c, const struct rt_meeting *m,
 	   struct rt_part *parts, struct rt_error *err)
 {
-	const struct rt_pieces *want[RT_MAX_DIMS];
-	struct rt_group *g = m->group;
-	enum rt_status s;
-	int64_t i;
+	enum rt_status s = show(c, m->group, &m->scene, m->in,
+				rt_meeting_bytes(c, m, c->world.rank),
+				c->theirs, err);
 
-	s = show(c, g, &m->scene, m->in, rt_meeting_bytes(c, m, c->world.rank),
-		 c->theirs, err);
-	if (s != RT_OK) {
-		return s;
+	if (s == RT_OK) {
+		rt_meeting_gather(c, m, parts, c->shm->acc);
 	}
-	for (i = 0; i < g->n; i++) {
-		rt_meeting_pieces(c, m, m->talk->in, g->ranks[i],
-				  parts[i].dims);
-		parts[i].at = c->theirs[i];
-		parts[i].read = NULL;
-	}
-	rt_meeting_pieces(c, m, m->talk->out, c->world.rank, want);
-	rt_gather_parts(parts, g->n, want, m->talk->ndims,
-			(enum rt_elem)m->talk->elem,
-			(enum rt_talk_op)m->talk->op, m->out, c->shm->acc);
-	return RT_OK;
+	return s;
 }
 
 /* ---- large sums of the same pieces ---- */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/device.h"
 #include "runtime/elems.h"
 
 /* ---- the layout ---------------------------------------------------- */
@@ -178,21 +179,71 @@ rt_layout_first(const struct rt_layout *l, const struct rt_plan *p,
 
 /* ---- writing ------------------------------------------------------- */
 
+struct writer {
+	const struct rt_layout *layout;
+	const struct rt_store *store;
+	struct rt_window window;
+	int file, fd;
+	const char *path;
+	uint64_t *sums, *elems;
+};
+
+/* What follows a span in memory is most likely the next to be written. */
+static enum rt_status
+write_span(struct writer *x, const struct rt_hold *h,
+	   const struct rt_span *span, int64_t left, struct rt_error *err)
+{
+	const struct rt_layout *l = x->layout;
+	int64_t bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
+	int64_t most = rt_window_most(&x->window) / bytes, i, n;
+	size_t k = l->place[rt_layout_first(l, x->store->plan, h->tensor) +
+			    (size_t)span->part];
+	enum rt_status status = RT_OK;
+	char *from;
+
+	for (i = 0; i < span->n && status == RT_OK; i += n) {
+		n = span->n - i < most ? span->n - i : most;
+		status = rt_window_read(&x->window, h->offset +
+					(span->local + i) * bytes, n * bytes,
+					(left - i) * bytes, &from, err);
+		if (status != RT_OK) {
+			break;
+		}
+		status = rt_files_write(
+			rt_files_or_system(x->store->files), x->fd, x->path,
+			from, n * bytes, (int64_t)l->files[x->file].header.n +
+				l->at[k].begin + (span->at + i) * bytes, err);
+		x->sums[k] += rt_elems_sum((int)bytes, from, span->at + i, n);
+	}
+	x->elems[k] += (uint64_t)span->n;
+	return status;
+}
+
+/* Elements of a tensor that a rank has. */
+static int64_t
+elems_of(const struct rt_store *s, const struct rt_hold *h)
+{
+	int64_t n = 1, d;
+
+	for (d = 0; d < h->tensor->ndims; d++) {
+		n *= rt_pieces_of(s->plan, h->dims[d], s->rank, 0)->total;
+	}
+	return n;
+}
+
 enum rt_status
 rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
 		int fd, const char *path, uint64_t *sums, uint64_t *elems,
 		struct rt_error *err)
 {
-	const struct rt_files *f = rt_files_or_system(s->files);
+	struct writer x = { .layout = l, .store = s, .file = file, .fd = fd,
+			    .path = path, .sums = sums, .elems = elems };
 	const struct rt_program *g = s->program;
 	const struct rt_hold *h;
-	const struct rt_stored *stored;
-	enum rt_status status = RT_OK;
+	enum rt_status status = rt_window_open(&x.window, s->device, s->arena,
+					       err);
 	struct rt_spans spans;
 	struct rt_span span;
-	int64_t bytes;
-	char *from;
-	size_t k;
 
 	for (h = g->holds; h < g->holds + g->nholds; h++) {
 		if ((h->tensor->trained ? RT_STORED_MODEL :
@@ -200,22 +251,11 @@ rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
 		    !rt_store_writes(s, h)) {
 			continue;
 		}
-		bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
 		rt_spans_begin(&spans, s->plan, h, s->rank);
 		while (status == RT_OK && rt_spans_next(&spans, &span)) {
-			k = l->place[rt_layout_first(l, s->plan, h->tensor) +
-				     (size_t)span.part];
-			stored = &l->at[k];
-			from = s->arena + h->offset + span.local * bytes;
-			status = rt_files_write(
-				f, fd, path, from, span.n * bytes,
-				(int64_t)l->files[file].header.n +
-					stored->begin + span.at * bytes,
-				err);
-			sums[k] += rt_elems_sum((int)bytes, from, span.at,
-						span.n);
-			elems[k] += (uint64_t)span.n;
+			status = write_span(&x, h, &span, elems_of(s, h) -
+					    span.local, err);
 		}
 	}
-	return status;
+	return rt_window_close(&x.window, status, err);
 }

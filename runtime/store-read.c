@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/device.h"
 #include "runtime/elems.h"
 #include "runtime/st.h"
 
@@ -246,14 +247,41 @@ turn_to(struct reader *r, const struct rt_tensor *t, int64_t part,
 	return RT_OK;
 }
 
+/* Longer ones than a window takes are cut. */
+static enum rt_status
+store_span(struct reader *r, struct rt_window *w, const struct rt_hold *h,
+	   const struct rt_span *span, uint64_t *sum, struct rt_error *err)
+{
+	int64_t bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
+	int64_t most = rt_window_most(w) / bytes, i;
+	enum rt_status status = RT_OK;
+	char *to;
+
+	for (i = 0; i < span->n && status == RT_OK; i += most) {
+		struct rt_span s = { span->part, span->at + i,
+				     span->local + i, span->n - i };
+
+		s.n = s.n < most ? s.n : most;
+		status = rt_window_write(w, h->offset + s.local * bytes,
+					 s.n * bytes, &to, err);
+		if (status == RT_OK) {
+			status = read_span(r, &s, to, sum, err);
+		}
+		if (most > span->n - i) {
+			break;
+		}
+	}
+	return status;
+}
+
 enum rt_status
 rt_store_read(const struct rt_store *s, const struct rt_st *st,
 	      const struct rt_hold *h, uint64_t *sums, struct rt_error *err)
 {
-	int64_t bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
-	enum rt_status status = RT_OK;
 	int64_t part = -1;
+	enum rt_status status;
 	struct rt_spans spans;
+	struct rt_window w;
 	struct rt_span span;
 	struct reader r;
 
@@ -261,17 +289,16 @@ rt_store_read(const struct rt_store *s, const struct rt_st *st,
 	r.elem = (enum rt_elem)h->tensor->elem;
 	rt_spans_begin(&spans, s->plan, h, s->rank);
 	r.dense = spans.dense;
+	status = rt_window_open(&w, s->device, s->arena, err);
 	while (status == RT_OK && rt_spans_next(&spans, &span)) {
 		if (span.part != part) {
 			part = span.part;
 			status = turn_to(&r, h->tensor, part, err);
 		}
 		if (status == RT_OK) {
-			status = read_span(&r, &span,
-					  s->arena + h->offset +
-						  span.local * bytes,
-					  sums ? &sums[part] : NULL, err);
+			status = store_span(&r, &w, h, &span,
+					    sums ? &sums[part] : NULL, err);
 		}
 	}
-	return status;
+	return rt_window_close(&w, status, err);
 }

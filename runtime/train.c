@@ -154,6 +154,11 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 				      "\"step\": %lld",
 				      (long long)t->at.step);
 	}
+	if (status == RT_OK && t->r->device->remark) {
+		status = rt_log_event(t->log, "remark", t->r->device->remark,
+				      err, "\"step\": %lld",
+				      (long long)t->at.step);
+	}
 	return status == RT_OK ? say_start(t, resumed, err) : status;
 }
 

@@ -27,6 +27,11 @@ struct rt_group {
 enum rt_status rt_group_find(struct rt_comm *c, int64_t axes, int64_t holders,
 			     struct rt_group **out, struct rt_error *err);
 
+/* Bytes as the first member of a group has them, to all members. */
+enum rt_status rt_comm_show_first(struct rt_comm *c, const struct rt_group *g,
+				  void *at, int64_t bytes,
+				  struct rt_error *err);
+
 /* What a rank is about: for messages, and to see that all are at one thing. */
 struct rt_scene {
 	const char *what;
@@ -53,6 +58,10 @@ int64_t rt_meeting_bytes(const struct rt_comm *c, const struct rt_meeting *m,
 			 int64_t rank);
 /* Do all members bring and want the same pieces? */
 bool rt_meeting_equal(const struct rt_comm *c, const struct rt_meeting *m);
+struct rt_part;
+/* All members' `in` lie where c->theirs says: makes this rank's `out`. */
+void rt_meeting_gather(struct rt_comm *c, const struct rt_meeting *m,
+		       struct rt_part *parts, char *acc);
 /* Where the slice of a member begins, in elements of a chunk of n. */
 int64_t rt_slice_at(int64_t member, int64_t members, int64_t n);
 /* The same for the same plan, and hardly for another. */

@@ -66,12 +66,15 @@ struct whole {
 	const struct bounds *bounds;
 	/* on rank 0 */
 	struct rt_comm *comm;
+	struct rt_device device;
 	struct rt_run *run;
 	double told_ms;		/* when the others heard of it */
 	/* by tensor of the plan: the largest element */
 	double *most;
 	double most_of[NKINDS];
-	char *room[2];		/* a tensor each, where no arena has it */
+	/* a tensor each, where no arena that the host reaches has it: two of
+	 * the unsplit plan's, and this rank's part */
+	char *room[3];
 	struct found *found;	/* [rank][kind] */
 	int64_t counts[2];	/* weights' elements: compared, all */
 };
@@ -200,8 +203,13 @@ open_whole(struct whole *w, struct rt_error *err)
 	status = rt_comm_open(&w->comm, &o, w->plan->programs[0].arena_bytes,
 			      err);
 	if (status == RT_OK) {
-		status = rt_run_open(&w->run, w->plan, 0, w->comm,
-				     w->r->workers, w->r->env.seed, err);
+		status = rt_device_open(&w->device, w->r->device->on, w->plan,
+					0, w->comm, w->r->workers,
+					w->r->device->options, err);
+	}
+	if (status == RT_OK) {
+		status = rt_run_open(&w->run, w->plan, 0, &w->device,
+				     w->r->env.seed, err);
 	}
 	if (status == RT_OK) {
 		w->run->pulse = pulse;
@@ -290,25 +298,37 @@ compare_numbers(const struct whole *w, int64_t step,
 
 /* ---- tensors of rank 0, on all ranks ---- */
 
+/* As rank 0 has it. */
+static enum rt_status
+view_whole(struct whole *w, int64_t i, char *room, const char **at,
+	   struct rt_error *err)
+{
+	return rt_device_view(&w->device,
+			      hold_of(w->plan, w->plan->programs, i)->offset,
+			      bytes_of(&w->plan->tensors[i]), room, at, err);
+}
+
 static enum rt_status
 find_most(struct whole *w, struct rt_error *err)
 {
 	const struct rt_plan *p = w->plan;
-	enum rt_status status;
+	enum rt_status status = RT_OK;
 	int64_t i, k;
 
-	for (i = 0; i < p->ntensors && w->run; i++) {
+	for (i = 0; i < p->ntensors && w->run && status == RT_OK; i++) {
 		const struct rt_tensor *t = &p->tensors[i];
-		const char *at = w->run->env.arena +
-				 hold_of(p, p->programs, i)->offset;
+		const char *at;
 
-		for (k = elems_of(t); k-- > 0; ) {
+		status = view_whole(w, i, w->room[0], &at, err);
+		for (k = elems_of(t); k-- > 0 && status == RT_OK; ) {
 			w->most[i] = fmax(w->most[i],
 					  fabs(rt_number(at, t->elem, k)));
 		}
 	}
-	status = rt_comm_spread(w->r->comm, 0, w->most,
-				p->ntensors * (int64_t)sizeof *w->most, err);
+	if (status == RT_OK) {
+		status = rt_comm_spread(w->r->comm, 0, w->most, p->ntensors *
+					(int64_t)sizeof *w->most, err);
+	}
 	for (i = 0; i < p->ntensors && status == RT_OK; i++) {
 		enum kind kind = kind_of(&p->tensors[i]);
 
@@ -331,30 +351,38 @@ static enum rt_status
 get_tensor(struct whole *w, int64_t i, char *room, const char **at,
 	   struct rt_error *err)
 {
-	char *to = w->run ? w->run->env.arena +
-		hold_of(w->plan, w->plan->programs, i)->offset : room;
+	enum rt_status status = RT_OK;
 
-	*at = to;
-	return rt_comm_spread(w->r->comm, 0, to,
-			      bytes_of(&w->plan->tensors[i]), err);
+	*at = room;
+	if (w->run) {
+		status = view_whole(w, i, room, at, err);
+	}
+	/* rank 0 only shows it */
+	return status != RT_OK ? status :
+		rt_comm_spread(w->r->comm, 0, (void *)(uintptr_t)*at,
+			       bytes_of(&w->plan->tensors[i]), err);
 }
 
 static enum rt_status
 get_rooms(struct whole *w, struct rt_error *err)
 {
+	bool here = w->run && w->device.host, own = w->r->device->host;
 	const struct rt_plan *p = w->plan;
 	int64_t most = 1, ranks = w->r->plan->nranks, i;
 
 	w->most = calloc((size_t)p->ntensors + 1, sizeof *w->most);
 	w->found = calloc((size_t)ranks * NKINDS, sizeof *w->found);
-	for (i = 0; i < p->ntensors && !w->run; i++) {
+	for (i = 0; i < p->ntensors; i++) {
 		most = bytes_of(&p->tensors[i]) > most
 			? bytes_of(&p->tensors[i]) : most;
 	}
-	w->room[0] = malloc((size_t)most);
-	w->room[1] = malloc((size_t)most);
-	return w->most && w->found && w->room[0] && w->room[1] ? RT_OK
-		: rt_no_memory(err, NULL);
+	for (i = 0; i < 3; i++) {
+		w->room[i] = malloc((i < 2 ? here : own) ? 1 : (size_t)most);
+		if (!w->room[i]) {
+			return rt_no_memory(err, NULL);
+		}
+	}
+	return w->most && w->found ? RT_OK : rt_no_memory(err, NULL);
 }
 
 /* ---- this rank's pieces ---- */
@@ -404,6 +432,20 @@ compare_span(struct pair *x, const struct rt_span *s)
 	}
 }
 
+static enum rt_status
+view_own(struct whole *w, const struct rt_hold *h, const char **at,
+	 struct rt_error *err)
+{
+	int64_t n = rt_elem_bytes((enum rt_elem)h->tensor->elem), d;
+
+	for (d = 0; d < h->tensor->ndims; d++) {
+		n *= rt_pieces_of(w->r->plan, h->dims[d], w->r->rank,
+				  0)->total;
+	}
+	return rt_device_view(w->r->device, h->offset, n, w->room[2], at,
+			      err);
+}
+
 /*
  * Squares: where a gradient g may be off by d, its square is by 2gd + dd,
  * which is under three times the same part of the largest square.
@@ -426,10 +468,12 @@ compare_tensor(struct whole *w, int64_t i, struct rt_error *err)
 		x.moments_elem = w->plan->tensors[m].elem;
 		x.sure = w->bounds->sure * w->bounds->off * scale_of(w, m);
 	}
+	if (status == RT_OK && h) {
+		status = view_own(w, h, &x.here, err);
+	}
 	if (status != RT_OK || !h) {
 		return status;
 	}
-	x.here = w->r->env.arena + h->offset;
 	x.worst = &w->found[w->r->rank * NKINDS + kind];
 	x.counts = kind == WEIGHTS ? w->counts : NULL;
 	rt_spans_begin(&spans, p, h, w->r->rank);
@@ -606,6 +650,9 @@ look_for_room(struct whole *w, char why[160], struct rt_error *err)
 	}
 	rt_machine_look(&m);
 	bytes = p->whole->programs[0].arena_bytes;
+	if (w->r->device->free_bytes >= 0) {
+		m.free_bytes = w->r->device->free_bytes;
+	}
 	if (m.free_bytes >= 0 && bytes > m.free_bytes) {
 		snprintf(why, 160, "one rank's arena needs %.2f GiB more, and "
 			 "%.2f GiB are free", (double)bytes / (1 << 30),
@@ -641,10 +688,12 @@ rt_verify_whole(struct rt_run *r, const struct rt_options *o,
 		status = compare(&w, o, first, out, err);
 	}
 	rt_run_free(w.run);
+	rt_device_close(&w.device);
 	rt_comm_free(w.comm);
 	free(w.most);
 	free(w.found);
-	free(w.room[0]);
-	free(w.room[1]);
+	for (i = 0; i < 3; i++) {
+		free(w.room[i]);
+	}
 	return status;
 }

@@ -41,9 +41,9 @@ bytes_of(const struct rt_run *r, const struct rt_hold *h)
 
 /* Any one bit that differs, or a word at another place, changes it. */
 static uint64_t
-sum_of(const char *at, int64_t bytes)
+sum_more(uint64_t sum, const char *at, int64_t bytes)
 {
-	uint64_t sum = 0x9e3779b97f4a7c15u, word;
+	uint64_t word;
 
 	for (; bytes > 0; at += 8, bytes -= 8) {
 		word = 0;
@@ -55,9 +55,46 @@ sum_of(const char *at, int64_t bytes)
 }
 
 static enum rt_status
+sum_of(struct rt_window *w, int64_t offset, int64_t bytes, uint64_t *sum,
+       struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t n;
+	char *at;
+
+	*sum = 0x9e3779b97f4a7c15u;
+	for (; bytes > 0 && status == RT_OK; offset += n, bytes -= n) {
+		n = rt_window_most(w);
+		n = bytes < n ? bytes : n;
+		status = rt_window_read(w, offset, n, n, &at, err);
+		if (status == RT_OK) {
+			*sum = sum_more(*sum, at, n);
+		}
+	}
+	return status;
+}
+
+static enum rt_status
+own_sums(const struct rt_run *r, uint64_t *own, struct rt_error *err)
+{
+	struct rt_window w;
+	enum rt_status status = rt_window_open(&w, r->device, r->env.arena,
+					       err);
+	int64_t i;
+
+	for (i = 0; i < r->program->nholds && status == RT_OK; i++) {
+		const struct rt_hold *h = &r->program->holds[i];
+
+		status = sum_of(&w, h->offset, bytes_of(r, h), &own[i], err);
+	}
+	return rt_window_close(&w, status, err);
+}
+
+static enum rt_status
 take_sums(const struct rt_run *r, struct sums *s, struct rt_error *err)
 {
 	const struct rt_plan *p = r->plan;
+	enum rt_status status;
 	uint64_t *own;
 	int64_t i;
 
@@ -71,12 +108,9 @@ take_sums(const struct rt_run *r, struct sums *s, struct rt_error *err)
 		return rt_no_memory(err, NULL);
 	}
 	own = s->at + r->rank * s->nholds;
-	for (i = 0; i < r->program->nholds; i++) {
-		const struct rt_hold *h = &r->program->holds[i];
-
-		own[i] = sum_of(r->env.arena + h->offset, bytes_of(r, h));
-	}
-	return rt_comm_sum_u64(r->comm, s->at, p->nranks * s->nholds, err);
+	status = own_sums(r, own, err);
+	return status != RT_OK ? status :
+		rt_comm_sum_u64(r->comm, s->at, p->nranks * s->nholds, err);
 }
 
 static enum rt_status

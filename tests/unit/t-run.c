@@ -164,6 +164,18 @@ rt_tokens_get(const struct rt_tokens *t, int64_t index, int64_t from,
 	return RT_OK;
 }
 
+enum rt_status
+rt_device_open(struct rt_device *d, enum rt_on on, const struct rt_plan *plan,
+	       int64_t rank, struct rt_comm *comm, struct rt_workers *workers,
+	       const struct rt_device_options *options, struct rt_error *err)
+{
+	(void)on;
+	(void)options;
+	(void)err;
+	rt_device_cpu(d, plan, rank, comm, workers);
+	return RT_OK;
+}
+
 /* The last checkpoint, in memory. */
 static struct {
 	bool there;
@@ -219,6 +231,7 @@ rt_weights_load(const struct rt_store *s, const char *path, int64_t *unused,
 struct bed {
 	struct rt_comm comm;
 	struct rt_workers *workers;
+	struct rt_device device;
 	struct rt_run *r;
 	struct rt_error err;
 };
@@ -232,8 +245,9 @@ open_plan(struct bed *b, const struct rt_plan *p, int64_t threads)
 	b->comm.arena = aligned_alloc(64, (TOY_ARENA + 63) / 64 * 64);
 	memset(b->comm.arena, 0, TOY_ARENA);
 	assert_int_equal(rt_workers_start(&b->workers, &o, &b->err), RT_OK);
-	assert_int_equal(rt_run_open(&b->r, p, 0, &b->comm, b->workers, 0,
-				     &b->err), RT_OK);
+	rt_device_cpu(&b->device, p, 0, &b->comm, b->workers);
+	assert_int_equal(rt_run_open(&b->r, p, 0, &b->device, 0, &b->err),
+			 RT_OK);
 }
 
 static void

@@ -187,7 +187,8 @@ static const struct rt_step toy_backward_steps[] = {
 	{ .run = toy_backward_words, .items = TOY_VOCAB }
 };
 static const struct rt_kernel toy_backward_kernel = {
-	"gather gradients 16", 1, toy_backward_steps, 96, 512, 3
+	.what = "gather gradients 16", .nsteps = 1,
+	.steps = toy_backward_steps, .flops = 96, .bytes = 512, .us = 3
 };
 static const struct rt_step toy_update_steps[] = {
 	{ .run = toy_count, .items = 1 },
@@ -196,7 +197,8 @@ static const struct rt_step toy_update_steps[] = {
 	{ .run = toy_norm, .items = 1 }
 };
 static const struct rt_kernel toy_update_kernel = {
-	"momentum 16", 4, toy_update_steps, 80, 256, 0
+	.what = "momentum 16", .nsteps = 4, .steps = toy_update_steps,
+	.flops = 80, .bytes = 256
 };
 
 /* ---- programs ---- */
@@ -210,13 +212,15 @@ toy_forward(struct rt_env *e, int64_t mb)
 		{ .run = toy_forward_rows, .items = e->pieces[0]->total },
 		{ .run = toy_forward_sum, .items = 1 }
 	};
-	static const struct rt_kernel first = { "squares", 2, NULL, 0, 0, 5 };
+	static const struct rt_kernel first = {
+		.what = "squares", .nsteps = 2, .us = 5
+	};
 	struct rt_kernel k = first;
 	char *at[] = { e->arena + TOY_W, e->arena + TOY_IN + 64 * mb,
 		       e->arena + TOY_LABELS + 64 * mb,
 		       e->arena + TOY_LOSS + 4 * mb,
 		       e->arena + TOY_LOGITS + TOY_LOGITS_APART * mb };
-	struct rt_call c = { at, &e->pieces[0], NULL, NULL };
+	struct rt_call c = { at, &e->pieces[0], NULL, NULL, NULL };
 
 	k.steps = steps;
 	return e->launch(e, &k, &c, -1);
@@ -227,7 +231,7 @@ toy_backward(struct rt_env *e, int64_t mb)
 {
 	char *at[] = { e->arena + TOY_W, e->arena + TOY_IN + 64 * mb,
 		       e->arena + TOY_LABELS + 64 * mb, e->arena + TOY_G };
-	struct rt_call c = { at, &e->pieces[0], NULL, NULL };
+	struct rt_call c = { at, &e->pieces[0], NULL, NULL, NULL };
 
 	return e->launch(e, &toy_backward_kernel, &c, -1);
 }
@@ -238,7 +242,7 @@ toy_update(struct rt_env *e, int64_t mb)
 	char *g[] = { e->arena + TOY_G, e->arena + TOY_G };
 	char *at[] = { e->arena + TOY_W, e->arena + TOY_M, e->arena + TOY_G,
 		       e->arena + TOY_NORM };
-	struct rt_call c = { at, &e->pieces[0], NULL, NULL };
+	struct rt_call c = { at, &e->pieces[0], NULL, NULL, NULL };
 	int64_t status = e->talk(e, &toy_add_g, g, -1);
 
 	(void)mb;
@@ -264,7 +268,8 @@ toy_draw(struct rt_env *e, int64_t mb)
 {
 	int32_t *tokens = (void *)(e->arena + TOY_IN + 64 * mb);
 	int32_t *labels = (void *)(e->arena + TOY_LABELS + 64 * mb);
-	struct rt_call c = { NULL, &e->pieces[0], NULL, NULL };
+	struct rt_call c = { NULL, &e->pieces[0], NULL, NULL,
+			     NULL };
 	int64_t i, s;
 
 	for (i = 0; i < e->pieces[0]->total; i++) {

@@ -1,0 +1,138 @@
+/*
+ * device-emulate.c - an emulated GPU as a device.  Its memory is the host's,
+ * and so the arena is the one that ranks of a host share: they talk as they
+ * do without a GPU.
+ */
+#include "runtime/device.h"
+
+#include <stdio.h>
+
+#include "runtime/emulate.h"
+#include "runtime/rank.h"
+
+static enum rt_status
+put_maps(const struct rt_kernel *k, const struct rt_grid *g,
+	 const struct rt_call *c, char *args, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < g->nmaps && status == RT_OK; i++) {
+		status = rt_emu_map(args + rt_args_maps(k) + i * RT_MAP_BYTES,
+				    &g->maps[i], c->at[g->maps[i].operand],
+				    err);
+	}
+	return status;
+}
+
+static enum rt_status
+launch(struct rt_device *d, const struct rt_kernel *k,
+       const struct rt_grid *g, const struct rt_call *c, struct rt_error *err)
+{
+	_Alignas(RT_MAP_ALIGN) char args[RT_ARGS_BYTES];
+	int64_t bytes = rt_args_bytes(k, g);
+	int64_t want = rt_emu_args(d->self, g->image, g->func);
+	struct rt_call call = *c;
+	enum rt_status status;
+
+	if (want != bytes) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE, want < 0
+			? "there is no such function in its source (%lld)"
+			: "its source takes %lld bytes of arguments, and the "
+			"plan gives %lld", (long long)want, (long long)bytes);
+	}
+	call.live = d->live;
+	status = rt_args_words(k, g, &call, args, err);
+	if (status == RT_OK) {
+		status = put_maps(k, g, c, args, err);
+	}
+	return status == RT_OK ? rt_emu_launch(d->self, g, args, err) : status;
+}
+
+static enum rt_status
+emulated_step(struct rt_device *d, const struct rt_kernel *k,
+	      const struct rt_step *s, const struct rt_call *c,
+	      const struct rt_place *at, struct rt_error *err)
+{
+	enum rt_status status;
+	struct rt_error why;
+
+	if (!s->grid) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is a kernel for "
+			"a CPU, and this device emulates a GPU",
+			rt_show_name(k->what).text);
+	}
+	status = launch(d, k, s->grid, c, &why);
+	return status == RT_OK ? RT_OK :
+		rt_fail(err, status, RT_NOWHERE, "%s (%s)%s: %s",
+			s->grid->func, rt_show_name(k->what).text,
+			rt_place_text(at).text, why.message);
+}
+
+static enum rt_status
+emulated_set_step(struct rt_device *d, int64_t step, struct rt_error *err)
+{
+	(void)err;
+	d->live[0] = step;
+	return RT_OK;
+}
+
+static void
+emulated_close(struct rt_device *d)
+{
+	rt_emu_close(d->self);
+}
+
+static const struct rt_device_kind emulated = {
+	.name = "emulate", .step = emulated_step, .read = rt_host_read,
+	.write = rt_host_write, .zero = rt_host_zero,
+	.set_step = emulated_set_step, .close = emulated_close
+};
+
+/* Checked kernels may touch the arena, pieces, and `live`: not what else
+ * this process has. */
+static enum rt_status
+allow(struct rt_device *d, struct rt_error *err)
+{
+	enum rt_status status = rt_emu_allow(d->self, d->arena,
+					     d->program->arena_bytes, err);
+	int64_t i, n;
+
+	if (status == RT_OK) {
+		status = rt_emu_allow(d->self, d->live, sizeof d->live, err);
+	}
+	for (i = 0; i < d->plan->nspreads && status == RT_OK; i++) {
+		const struct rt_spread *s = &d->plan->spreads[i];
+
+		n = d->plan->nranks * (s->by_time ? d->plan->nmicrobatches
+						  : 1);
+		status = rt_emu_allow(d->self, s->at, n *
+				      (int64_t)sizeof *s->at, err);
+	}
+	return status;
+}
+
+enum rt_status
+rt_device_emulate(struct rt_device *d, struct rt_error *err)
+{
+	bool check = d->options && d->options->check;
+	struct rt_emu *emu = NULL;
+	enum rt_status status;
+
+	if (!d->plan->images) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "there are no "
+			       "kernels of a GPU in this plan");
+	}
+	status = rt_emu_open(&emu, d->plan->images, check ? RT_EMU_CHECK : 0,
+			     err);
+	if (status != RT_OK) {
+		return status;
+	}
+	d->kind = &emulated;
+	d->self = emu;
+	status = check ? allow(d, err) : RT_OK;
+	if (status != RT_OK) {
+		rt_device_close(d);
+	}
+	return status;
+}
