@@ -149,7 +149,8 @@ read -r a b c d <"/proc/$pid/task/$pid/children"
 kill -STOP "$c"
 wait $job
 test $? = 1 || fail "stopped: exit status $?"
-grep -q '^rank [013] .*: waited 1\.[0-9] s in .*: come: .*; missing: .*rank 2 (pp=1 tp=0) \(is in\|has done\)' err ||
+# Whom rank 2 keeps waiting, or one who waits for those, is the first to say it.
+grep -q '^rank [013] .*: waited 1\.[0-9] s in .*: come: .*; missing: .*rank 2 (pp=1 tp=0),\? \(which is in\|is in\|has done\)' err ||
 	fail "stopped: nobody says that rank 2 has not come: $(cat err)"
 kill -0 "$c" 2>/dev/null && fail 'stopped: it is left behind'
 
