@@ -18,6 +18,11 @@ void cg_toolchain(struct buf *out);
 /* False: *why, with the nearest name and all of them, in the arena. */
 bool cg_cpu_known(const char *name, struct arena *a, const char **why);
 
+/* ---- cuda/arch.c -------------------------------------------------------- */
+
+/* Of kernels, "sm_90a". False: *why, as of CPUs. */
+bool cg_arch_known(const char *name, struct arena *a, const char **why);
+
 /* ---- host/code.c; none.c without LLVM ---------------------------------- */
 
 /* A plan being compiled. */
@@ -28,6 +33,8 @@ struct cg_input {
 	const struct target_group *target;
 	const struct price *price;
 	const char *cpu;		/* "native", "x86-64-v4" */
+	/* "sm_90a": kernels are a GPU's, and `cpu` is its host's; or NULL */
+	const char *arch;
 };
 
 /* What is known once the plan was answered. */
@@ -44,13 +51,23 @@ struct cg_facts {
 	const char *whole_why;
 };
 
+/* A file of functions of a GPU. */
+struct cg_source {
+	const char *name, *text;
+};
+
 /* Emits all kernels. NULL after errors. */
 struct cg_code *cg_code_new(struct arena *a, const struct cg_input *in);
+/* Of a GPU: its image i is made of source i.  How many there are; 0: of a
+ * CPU. */
+uint32_t cg_code_sources(const struct cg_code *c,
+			 const struct cg_source **out);
 /* Bytes that they need on each rank, beside what is planned. */
 int64_t cg_code_reserve(const struct cg_code *c);
 /*
- * Plans memory with that much reserve, or more, and emits all else.  False
- * after errors.
+ * Plans memory with that much reserve, or more, and emits all else.  What is
+ * more is a part of a CPU's arena, too; of a GPU's it is not, but room for
+ * what its driver and libraries keep.  False after errors.
  */
 bool cg_code_finish(struct cg_code *c, int64_t reserve,
 		    const struct cg_facts *facts);
@@ -59,9 +76,64 @@ void cg_code_text(struct cg_code *c, struct buf *out);
 bool cg_code_object(struct cg_code *c, struct buf *out);
 void cg_code_free(struct cg_code *c);
 
+/* ---- images.c ------------------------------------------------------------ */
+
+/* What to compile, and for what. */
+struct cg_make {
+	const struct cg_source *sources;
+	uint32_t nsources;
+	const struct cg_source *texts;	/* that sources include */
+	uint32_t ntexts;
+	const char *arch;
+	bool no_cache;
+	uint32_t threads;		/* 0: as many as cores */
+};
+
+/* What a function takes of a multiprocessor. */
+struct cg_func {
+	const char *name;
+	int64_t registers;		/* of a thread */
+	int64_t stack_bytes, spill_bytes;	/* spills: stores and loads */
+	int64_t smem_bytes;		/* beside what a launch asks for */
+};
+
+/* What became of one source. */
+struct cg_image {
+	const char *cubin;
+	int64_t cubin_bytes;
+	const char *ptx;		/* NULL: none */
+	VEC(struct cg_func) funcs;	/* by name */
+	VEC(const char *) slow;		/* what the assembler warns of */
+};
+
+struct cg_images {
+	struct cg_make make;
+	struct cg_image *at;		/* by source; NULL: not compiled */
+	const char *made_by;		/* "NVRTC 13.0, sm_90a"; NULL: not */
+	const char *missing;		/* then why, for a note */
+	uint32_t ncached;		/* that were compiled before */
+};
+
+/* The files that all kernels include. */
+const struct cg_source *cg_prelude(struct arena *a, uint32_t *n);
+/*
+ * Compiles all sources, and warns of what is slow.  Where NVRTC is missing
+ * out->made_by is NULL, which is no error.  False after errors.
+ */
+bool cg_images(struct ir_ctx *ctx, const struct cg_make *make,
+	       struct cg_images *out);
+/* 32 digits that tell bytes from others: for caches, and files of a plan. */
+const char *cg_sum(struct arena *a, const void *at, size_t n);
+/* An object with a struct rt_images of that name: "llmc_images". */
+void cg_images_object(const struct cg_images *x, const char *name,
+		      struct buf *out);
+
 /* ---- link.c ------------------------------------------------------------- */
 
-#define CG_MAX_OBJECTS 2	/* a plan's, and that of the whole */
+#define CG_MAX_OBJECTS 4	/* a plan's, that of the whole, both images */
+/* What plans call their images: that of the whole has its own. */
+#define CG_IMAGES "llmc_images"
+#define CG_WHOLE_IMAGES "llmc_whole_images"
 
 /*
  * The program that ranks run, of objects and the runtime: byte for byte

@@ -186,14 +186,12 @@ link_files(const struct linking *x, struct buf *out)
 static bool
 link_in(struct linking *x, const struct buf *objects, struct buf *out)
 {
-	static const char *const names[CG_MAX_OBJECTS] = { "plan.o",
-							   "whole.o" };
 	bool ok = true;
 	uint32_t i;
 
 	for (i = 0; i < x->n; i++) {
-		x->from[i] = arena_printf(&x->c->perm, "%s/%s", x->folder,
-					  names[i]);
+		x->from[i] = arena_printf(&x->c->perm, "%s/part%u.o",
+					  x->folder, i);
 		ok = ok && write_file(x->c, x->from[i], &objects[i]);
 	}
 	ok = ok && link_files(x, out);

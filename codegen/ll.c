@@ -289,12 +289,8 @@ ll_verify(struct ll *l, const char **why)
 	return !bad;
 }
 
-/*
- * Loops are vectorised and unrolled where they are emitted, and LLVM doing it
- * once more costs time and code.
- */
 bool
-ll_optimize(struct ll *l, const char **why)
+ll_passes(struct ll *l, const char *passes, const char **why)
 {
 	LLVMPassBuilderOptionsRef o = l->f.CreatePassBuilderOptions();
 	LLVMErrorRef error;
@@ -302,7 +298,7 @@ ll_optimize(struct ll *l, const char **why)
 	l->f.PassBuilderOptionsSetLoopVectorization(o, 0);
 	l->f.PassBuilderOptionsSetSLPVectorization(o, 0);
 	l->f.PassBuilderOptionsSetLoopUnrolling(o, 0);
-	error = l->f.RunPasses(l->m, "default<O2>", l->tm, o);
+	error = l->f.RunPasses(l->m, passes, l->tm, o);
 	l->f.DisposePassBuilderOptions(o);
 	if (error) {
 		char *text = l->f.GetErrorMessage(error);

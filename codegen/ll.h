@@ -45,6 +45,8 @@ void ll_print(struct ll *l, struct buf *out);
 /* False: *why; our bug. */
 bool ll_verify(struct ll *l, const char **why);
 bool ll_optimize(struct ll *l, const char **why);
+/* Much less of that, of code that only launches kernels. */
+bool ll_tidy(struct ll *l, const char **why);
 /* The object file. */
 bool ll_object(struct ll *l, struct buf *out, const char **why);
 

@@ -17,6 +17,8 @@ const struct ll_cpu_row *ll_cpu_find(const char *name);
 bool ll_cpu_has(const char *features, const char *feature);
 
 struct arena *ll_arena(struct ll *l);
+/* Of LLVM, by their names. False: *why. */
+bool ll_passes(struct ll *l, const char *passes, const char **why);
 /* ll.c's casts of vectors of any lanes; ll_more.c has them. */
 struct ll_value *ll_from_bf16(struct ll *l, struct ll_value *v);
 struct ll_value *ll_to_bf16(struct ll *l, struct ll_value *v);

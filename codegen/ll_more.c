@@ -6,6 +6,29 @@
 
 #include <string.h>
 
+/* ---- modules ---- */
+
+/*
+ * Loops are vectorised and unrolled where they are emitted, and LLVM doing it
+ * once more costs time and code.
+ */
+bool
+ll_optimize(struct ll *l, const char **why)
+{
+	return ll_passes(l, "default<O2>", why);
+}
+
+/*
+ * InstCombine looks at all stores to a room whenever it looks at one, which
+ * took 15 s of the launches of GPT-2.
+ */
+bool
+ll_tidy(struct ll *l, const char **why)
+{
+	return ll_passes(l, "function(early-cse,simplifycfg),globaldce",
+			 why);
+}
+
 /* ---- loops ---- */
 
 void

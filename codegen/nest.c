@@ -484,7 +484,7 @@ word(struct nest *n, uint32_t spread, int64_t i)
 nest_id
 nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place)
 {
-	uint32_t s, k;
+	uint32_t most = ir_pieces_most(n->ask.m, cut), s, k;
 	nest_id at, before;
 
 	if (!cut) {
@@ -493,7 +493,7 @@ nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place)
 	s = n->ask.pieces(n->ask.user, ir_dim_size(n->ask.m, d), cut);
 	at = nest_two(n, NEST_ADD, place, word(n, s, START(0)));
 	before = word(n, s, COUNT(0));
-	for (k = 1; k < n->ask.most; k++) {
+	for (k = 1; k < most; k++) {
 		nest_id here = nest_two(n, NEST_AND,
 			nest_two(n, NEST_LE, before, place),
 			nest_two(n, NEST_LT, nest_int(n, k), word(n, s, 0)));
@@ -509,14 +509,14 @@ nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place)
 nest_id
 nest_place(struct nest *n, dim_id d, uint32_t cut, nest_id position)
 {
+	uint32_t most = ir_pieces_most(n->ask.m, cut), s, k;
 	nest_id at = nest_int(n, -1), before = nest_int(n, 0);
-	uint32_t s, k;
 
 	if (!cut) {
 		return position;
 	}
 	s = n->ask.pieces(n->ask.user, ir_dim_size(n->ask.m, d), cut);
-	for (k = 0; k < n->ask.most; k++) {
+	for (k = 0; k < most; k++) {
 		nest_id i = nest_two(n, NEST_SUB, position,
 				     word(n, s, START(k)));
 		nest_id here = nest_two(n, NEST_AND,

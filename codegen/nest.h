@@ -141,9 +141,9 @@ struct nest_ask {
 	const struct ir_type *box;	/* NULL: whole steps */
 	bool moves[IR_MAX_DIMS];	/* the box may begin elsewhere */
 	const uint32_t *at;	/* a rank that has these sizes */
-	uint32_t most;		/* pieces of a dim on any rank, at most */
 	value_id only;		/* put this into a temp, and no more */
 	bool bare;		/* no roots: the caller pulls */
+	int64_t parts;		/* of sums over rows, at most; 0: a CPU's */
 	/* what the kernel is called with */
 	uint32_t (*pieces)(void *user, int64_t size, uint32_t cut);
 	uint32_t (*number)(void *user, enum nest_number kind, uint32_t node);
@@ -263,6 +263,25 @@ nest_id nest_topk(struct nest *n, const struct ir_node *node,
 		  const struct nest_env *env, const struct ir_rule *r,
 		  nest_id which);
 
+/* ---- nest_scatter.c ---- */
+
+/* A sum of rows by index: row by row, column by column, to places. */
+struct nest_scatter {
+	struct nest *n;		/* its roots: where a sum is put */
+	const struct ir_node *node;
+	int64_t rows, places, cols;
+	uint32_t row, place;	/* loops */
+	uint32_t col[NEST_LOOPS], ncols;
+	nest_id x, to;		/* an element; the place it goes to, or -1 */
+	bool all;		/* every place is written */
+};
+
+/* Whether it is one such sum, over a dim that is not short, and its sinks. */
+bool nest_is_scatter(struct ir_module *m, const node_id *nodes,
+		     uint32_t nnodes);
+/* Of a nest that was built bare.  False: n->why. */
+bool nest_scatter(struct nest *n, struct nest_scatter *s);
+
 /* ---- nest_plan.c ---- */
 
 /* False: *why. */
@@ -278,7 +297,7 @@ void nest_plan(struct nest *n, struct nest_steps *out);
 /* Loops of the type's dims in order. */
 uint32_t nest_type_loops(struct nest *n, const struct ir_type *t,
 			 uint32_t *loops);
-/* How many parts sums over so many rows have. */
-int64_t nest_parts(int64_t rows);
+/* How many parts sums over so many rows have; as nest_ask.parts. */
+int64_t nest_parts(int64_t rows, int64_t most);
 
 #endif

@@ -471,7 +471,7 @@ share_rows(const struct nest *n, struct nest_step *s, const struct walk *w)
 		rows &= ~((uint64_t)1 << s->rows[count]);
 	}
 	if (s->parts) {
-		s->nitems = nest_parts(s->nrow);
+		s->nitems = nest_parts(s->nrow, n->ask.parts);
 		s->per = (s->nrow + s->nitems - 1) / s->nitems;
 		return;
 	}

@@ -33,9 +33,10 @@ nest_is_rowwise(const struct ir_node *node)
 }
 
 int64_t
-nest_parts(int64_t rows)
+nest_parts(int64_t rows, int64_t most)
 {
-	int64_t per = (rows + PARTS - 1) / PARTS;
+	int64_t parts = most ? most : PARTS;
+	int64_t per = (rows + parts - 1) / parts;
 
 	return rows < 1 ? 1 : (rows + per - 1) / per;
 }
@@ -481,7 +482,7 @@ sum_parts(struct rows *s, const struct ir_type *rows,
 		return false;
 	}
 	temp.elems = row_count(n, &s->rows);
-	temp.parts = nest_parts(all);
+	temp.parts = nest_parts(all, n->ask.parts);
 	*memory = put_away(s, 0, &root, temp);
 	return true;
 }

@@ -187,6 +187,24 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	return true;
 }
 
+/* Whether nothing is asked of code, if there is none. */
+static bool
+no_code_options(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_CPU, OPT_ARCH, OPT_NO_CACHE };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
+				   "what has code in it: -o FOLDER, or "
+				   "--emit=llvm", opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
 bool
 drv_print_answer(struct driver *d, struct ir_module *m,
 		 enum drv_answer_form form, bool code)
@@ -194,9 +212,7 @@ drv_print_answer(struct driver *d, struct ir_module *m,
 	struct answer x;
 	bool ok;
 
-	if (!code && d->opts.at[OPT_CPU].given) {
-		diag_error(&d->ctx.diags, nowhere, "--cpu goes with what has "
-			   "code in it: -o FOLDER, or --emit=llvm");
+	if (!code && !no_code_options(d)) {
 		return false;
 	}
 	d->wants_code = code;

@@ -47,8 +47,9 @@ static const struct attention_shape quick_attention[] = {
 };
 
 static const struct attention_shape attention[] = {
+	{ 32, 64, 64, true }, { 16, 64, 128, true }, { 16, 128, 64, true },
 	{ 8, 256, 64, false }, { 8, 512, 64, true }, { 8, 1024, 64, true },
-	{ 8, 256, 128, true }, { 8, 512, 128, false },
+	{ 8, 128, 128, true }, { 8, 256, 128, true }, { 8, 512, 128, false },
 	{ 8, 1024, 128, true }, { 4, 2048, 128, true }
 };
 

@@ -71,7 +71,7 @@ opt_bash(struct buf *out)
 	buf_puts(out, "\" -- \"$cur\"))\n"
 		 "\telif [[ $COMP_CWORD -eq 1 ]]; then\n"
 		 "\t\tCOMPREPLY=($(compgen -f -W \"opt eval schedule "
-		 "target validate diff calibrate\" "
+		 "target validate diff calibrate finish\" "
 		 "-- \"$cur\"))\n"
 		 "\telse\n\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n"
 		 "}\ncomplete -o filenames -F _llmc llmc\n");
@@ -129,7 +129,7 @@ opt_zsh(struct buf *out)
 
 	buf_puts(out, "#compdef llmc\n"
 		 "if [[ $words[2] == (opt|eval|schedule|target|validate|diff|"
-		 "calibrate) ]]; then\n"
+		 "calibrate|finish) ]]; then\n"
 		 "\tshift words\n\t(( CURRENT-- ))\nfi\n"
 		 "_arguments -s \\\n");
 	for (i = 0; i < OPT_COUNT; i++) {
@@ -181,7 +181,9 @@ opt_fish(struct buf *out)
 		 "complete -c llmc -n __fish_use_subcommand -a diff "
 		 "-d 'two plans, and what they cost'\n"
 		 "complete -c llmc -n __fish_use_subcommand -a calibrate "
-		 "-d 'measure this machine'\n");
+		 "-d 'measure this machine'\n"
+		 "complete -c llmc -n __fish_use_subcommand -a finish "
+		 "-d 'compile the kernels of a plan'\n");
 	for (i = 0; i < OPT_COUNT; i++) {
 		fish_option(out, &opt_rows[i]);
 	}

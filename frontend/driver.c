@@ -126,7 +126,7 @@ wants_answer(const struct driver *d)
 {
 	return d->opts.command != OPT_EVALUATE &&
 	       (wants(d, "answer") || wants(d, "answer-json") ||
-		wants(d, "llvm"));
+		wants(d, "llvm") || wants(d, "cuda"));
 }
 
 /* -o names a folder for the plan, and the answer is on standard output. */
@@ -137,6 +137,14 @@ wants_folder(const struct driver *d)
 
 	return path && strcmp(path, "-") != 0 && !given(d, OPT_EMIT) &&
 	       wants_answer(d) && d->opts.command == OPT_COMPILE;
+}
+
+/* Text of what else would be in it. */
+static bool
+wants_code(const struct driver *d)
+{
+	return d->opts.command == OPT_COMPILE &&
+	       (wants(d, "llvm") || wants(d, "cuda"));
 }
 
 /* What a rank holds shows once values are placed; opt says what runs. */
@@ -353,7 +361,9 @@ set_plan(struct driver *d, struct ir_module *m)
 			return false;
 		}
 	}
-	return true;
+	/* no code moves states between a GPU and its host: see codegen/host */
+	return !d->for_gpu || !ir_model(m) || ir_setting(m, "plan.offload") ||
+	       plan_pin(m, "offload=none");
 }
 
 /* All of it, as it was settled; a schedule that it names must be one. */
@@ -399,20 +409,23 @@ check_target(struct driver *d)
 	if (name && !fe_target(&d->ctx, name, &t)) {
 		return false;
 	}
-	d->for_cpus = name && drv_is_cpu(d, t.groups.at->device.arch);
+	d->for_gpu = name && (wants_folder(d) || wants_code(d)) &&
+		     drv_has_kernels(d, t.groups.at->device.arch);
+	d->for_code = d->for_gpu ||
+		      (name && drv_is_cpu(d, t.groups.at->device.arch));
 	return true;
 }
 
 /*
- * Our code for CPUs gives values that are routed room for all rows, and so
- * has to count who plans memory for it.
+ * Our code gives values that are routed room for all rows, and so has to count
+ * who plans memory for it.
  */
 static void
 set_rooms(struct driver *d, struct ir_module *m)
 {
 	struct ir_setting s = { .kind = SET_WORD, .n = 1 };
 
-	if (d->for_cpus && !ir_setting(m, "memory.routed")) {
+	if (d->for_code && !ir_setting(m, "memory.routed")) {
 		s.key = intern_str(&d->ctx.syms, "memory.routed");
 		s.text = intern_str(&d->ctx.syms, "all");
 		VEC_PUSH(&d->ctx.perm, &m->settings, s);
@@ -447,10 +460,11 @@ emit(struct driver *d, struct ir_module *m)
 				   : drv_eval_split(d, m, d->unsplit);
 	}
 	if (wants_answer(d)) {
-		return drv_print_answer(d, m, wants(d, "llvm")
-			? DRV_ANSWER_CODE : wants(d, "answer-json")
-			? DRV_ANSWER_JSON : DRV_ANSWER_TEXT,
-			wants_folder(d) || wants(d, "llvm"));
+		bool text = wants(d, "llvm") || wants(d, "cuda");
+
+		return drv_print_answer(d, m, text ? DRV_ANSWER_CODE
+			: wants(d, "answer-json") ? DRV_ANSWER_JSON
+			: DRV_ANSWER_TEXT, wants_folder(d) || text);
 	}
 	if (wants(d, "plans")) {
 		return drv_print_plans(d);
@@ -590,6 +604,9 @@ run_input(struct driver *d)
 	if (d->opts.command == OPT_VALIDATE) {
 		return drv_validate(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
+	if (d->opts.command == OPT_FINISH) {
+		return drv_finish(d) ? DRV_OK : DRV_BAD_INPUT;
+	}
 	if (!check_target(d)) {
 		return DRV_BAD_INPUT;
 	}
@@ -614,19 +631,37 @@ run_input(struct driver *d)
 	return diags->errors ? DRV_BAD_INPUT : DRV_OK;
 }
 
+static void
+add_file(struct driver *d, const char *name, const struct buf *text,
+	 bool runs)
+{
+	struct drv_file f = { name, text, runs };
+
+	VEC_PUSH(&d->ctx.perm, &d->files, f);
+}
+
+bool
+drv_write_plan(struct driver *d, const char *path)
+{
+	add_file(d, "plan.json", &d->json, false);
+	if (d->plan.n) {
+		add_file(d, "plan.llp", &d->plan, false);
+	}
+	if (d->program.n) {
+		add_file(d, "rank", &d->program, true);
+	}
+	return drv_write_folder(&d->ctx, path, &d->files);
+}
+
 static bool
 write_output(struct driver *d)
 {
-	const struct drv_file files[] = { { "plan.json", &d->json, false },
-					  { "plan.llp", &d->plan, false },
-					  { "rank", &d->program, true } };
 	const char *path = text_of(d, OPT_OUTPUT);
 
 	if (given(d, OPT_LIST_PASSES) || !wants_folder(d)) {
 		return drv_write(&d->ctx, path, &d->out);
 	}
-	return drv_write_folder(&d->ctx, path, files, d->program.n ? 3 : 2) &&
-	       drv_write(&d->ctx, NULL, &d->out);
+	return drv_write_plan(d, path) && drv_write(&d->ctx, NULL, &d->out);
 }
 
 static int

@@ -11,9 +11,24 @@
 enum { DRV_OK = 0, DRV_BAD_INPUT = 1, DRV_BAD_USAGE = 2 };
 
 struct drv_facts;
+struct drv_kernels;
 struct drv_whole;
 struct cg_code;
 struct cg_input;
+
+#define DRV_SUBFOLDERS 2	/* of a plan's folder: see output.c */
+
+/* A file of a folder. */
+struct drv_file {
+	const char *name;	/* "plan.json", "kernels/dot12.cu" */
+	const struct buf *text;
+	bool runs;		/* it is a program */
+};
+
+struct drv_files {
+	struct drv_file *at;
+	uint32_t n, cap;
+};
 
 /* One run of llmc. */
 struct driver {
@@ -28,11 +43,14 @@ struct driver {
 	struct buf out;		/* the result; written once all went well */
 	struct buf json, plan;	/* beside an answer: plan.json and plan.llp */
 	struct buf program;	/* and `rank`; empty: none */
+	struct drv_files files;	/* and all of them, and of kernels */
 	struct cg_code *code;	/* that is being compiled, or NULL */
 	const struct cg_input *code_in;	/* and of what */
+	struct drv_kernels *kernels;	/* what is linked, or NULL */
 	struct drv_whole *whole;	/* the model unsplit, or NULL */
 	bool wants_code;
-	bool for_cpus;		/* the target's devices are CPUs */
+	bool for_gpu;		/* code for the target's GPUs is wanted */
+	bool for_code;		/* so it is, or they are CPUs */
 	int64_t reserve_bytes;	/* of each rank's arena, with its rooms */
 };
 
@@ -43,6 +61,8 @@ int drv_main(int argc, char *const *argv, struct pass_crash *crash);
 /* What an input file holds, or NULL: it was reported. */
 struct ir_module *drv_load(struct driver *d, const char *path);
 bool drv_read_source(struct driver *d, const char *path, uint32_t *index);
+/* All that was made of a plan, into its folder. False if reported. */
+bool drv_write_plan(struct driver *d, const char *path);
 
 /* ---- reproducer.c ----------------------------------------------------- */
 
@@ -70,24 +90,20 @@ bool drv_set_search(struct driver *d, struct ir_module *m);
 
 /* Whether a target's `arch` is a CPU that there is code for. */
 bool drv_is_cpu(struct driver *d, const char *name);
+/* There are kernels for devices of that architecture, or for --arch. */
+bool drv_has_kernels(struct driver *d, const char *arch);
 
 /* ---- output.c --------------------------------------------------------- */
 
 /* Writes all of the text or nothing; NULL and "-" are standard output. */
 bool drv_write(struct ir_ctx *c, const char *path, const struct buf *text);
 
-#define DRV_MAX_FILES 4		/* of one folder */
-
-/* A file of a folder. */
-struct drv_file {
-	const char *name;
-	const struct buf *text;
-	bool runs;		/* it is a program */
-};
-
-/* All of these files or, in a folder that is new, none of it. */
+/*
+ * All of these files or, in a folder that is new, none of it.  What a former
+ * plan left there and this one has not, a program or kernels, goes.
+ */
 bool drv_write_folder(struct ir_ctx *c, const char *path,
-		      const struct drv_file *files, int n);
+		      const struct drv_files *files);
 
 /* ---- eval.c ----------------------------------------------------------- */
 
@@ -137,6 +153,11 @@ bool drv_print_plans(struct driver *d);
 /* Keeps a copy of the model, for drv_whole_object; before any pass. */
 void drv_whole_take(struct driver *d, const struct ir_module *m);
 void drv_whole_release(struct driver *d);
+
+/* ---- finish.c: a plan whose kernels were not compiled ------------------- */
+
+/* The folder that is the input, written anew. False if reported. */
+bool drv_finish(struct driver *d);
 
 /* ---- plan_diff.c ------------------------------------------------------ */
 

@@ -1,11 +1,23 @@
 /*
- * Behind an answer: code of the plan, for a CPU.
+ * Behind an answer: code of the plan, for CPUs or for GPUs and their hosts.
  */
 #include "config.h"
 
 #include "frontend/answer.h"
 
+#include <string.h>
+
 #include "codegen/cg.h"
+#include "frontend/kernels.h"
+
+/* What any host of a GPU has had for ten years, unless --cpu says more. */
+#define HOST_CPU "x86-64-v3"
+
+#ifdef HAVE_LLVM
+#define HAS_LLVM true
+#else
+#define HAS_LLVM false
+#endif
 
 static const struct span nowhere;
 
@@ -17,42 +29,98 @@ drv_is_cpu(struct driver *d, const char *name)
 	return cg_cpu_known(name, &d->ctx.tmp, &why);
 }
 
-/* The target's, or what --cpu says instead. */
-static const char *
-cpu_of(struct driver *d, const struct target_device *device)
+bool
+drv_has_kernels(struct driver *d, const char *arch)
+{
+	const char *why;
+
+	return HAS_LLVM && (d->opts.at[OPT_ARCH].given ||
+			    cg_arch_known(arch, &d->ctx.tmp, &why));
+}
+
+/* What code is for. */
+struct code_for {
+	const char *cpu;	/* of kernels, or of the GPU's host */
+	const char *arch;	/* of a GPU's kernels; NULL: none */
+};
+
+static bool
+refuse(struct driver *d, const char *option, const char *what,
+       const struct target_device *device)
+{
+	diag_error(&d->ctx.diags, nowhere, "--%s goes with %s, and %s is "
+		   "none", option, what, device->name);
+	return false;
+}
+
+/* The target's architecture, or what --arch says instead; NULL: none. */
+static bool
+find_arch(struct driver *d, const struct target_device *device,
+	  const char **arch)
+{
+	const struct opt_value *v = &d->opts.at[OPT_ARCH];
+	const char *why = "?";
+
+	*arch = cg_arch_known(device->arch, &d->ctx.tmp, &why) ? device->arch
+							       : NULL;
+	if (!v->given) {
+		return true;
+	}
+	if (strncmp(device->arch, "sm_", 3) != 0) {
+		return refuse(d, "arch", "a GPU of NVIDIA as target, as "
+			      "h100x8", device);
+	}
+	*arch = v->text;
+	if (!cg_arch_known(*arch, &d->ctx.perm, &why)) {
+		diag_error(&d->ctx.diags, nowhere, "--arch: %s", why);
+		return false;
+	}
+	return true;
+}
+
+/* The target's, or a GPU's host's, or what --cpu says instead. */
+static bool
+find_cpu(struct driver *d, const struct target_device *device,
+	 struct code_for *x)
 {
 	const struct opt_value *v = &d->opts.at[OPT_CPU];
 	const char *why = "?";
 
-	if (!drv_is_cpu(d, device->arch)) {
-		if (v->given) {
-			diag_error(&d->ctx.diags, nowhere, "--cpu goes with a "
-				   "CPU as target, as cpux4, and %s is none",
-				   device->name);
-		}
-		return NULL;
+	x->cpu = drv_is_cpu(d, device->arch) ? device->arch
+		: x->arch ? HOST_CPU : NULL;
+	if (!v->given) {
+		return true;
 	}
-	if (v->given && !cg_cpu_known(v->text, &d->ctx.perm, &why)) {
+	if (!x->cpu) {
+		return refuse(d, "cpu", "a target that there is code for, as "
+			      "cpux4 or h100x8", device);
+	}
+	x->cpu = v->text;
+	if (!cg_cpu_known(v->text, &d->ctx.perm, &why)) {
 		diag_error(&d->ctx.diags, nowhere, "--cpu: %s", why);
-		return NULL;
+		return false;
 	}
-	return v->given ? v->text : device->arch;
+	return true;
 }
 
-/* So far llmc has code for CPUs alone. */
+/* No code: then the plan alone, unless it is code that was asked for. */
 static bool
 tell_none(struct driver *d, const struct target_device *device)
 {
 	const char *what = device->arch[0] ? device->arch : device->name;
+	const struct opt_value *emit = &d->opts.at[OPT_EMIT];
+	const char *why = "code of a GPU's host needs LLVM, and this llmc was "
+			  "built without it (llvm-19-dev)";
 
-	if (d->opts.at[OPT_EMIT].given) {
-		diag_error(&d->ctx.diags, nowhere, "--emit=llvm goes with a "
-			   "CPU as target, as cpux4, and %s is none",
-			   device->name);
-		return false;
+	if (emit->given) {
+		return refuse(d, arena_printf(&d->ctx.perm, "emit=%s",
+			emit->text), "a target that there is code for, as "
+			"cpux4 or h100x8", device);
 	}
-	fprintf(stderr, "llmc: note: code for %s is not generated yet; "
-		"plan.json and plan.llp are written\n", what);
+	if (!cg_arch_known(what, &d->ctx.perm, &why) || !HAS_LLVM) {
+		fprintf(stderr, "llmc: note: %s; plan.json and plan.llp are "
+			"written\n", why);
+	}
 	return true;
 }
 
@@ -61,15 +129,17 @@ drv_code_begin(struct driver *d, const struct ranks *r,
 	       struct target_group *t, const struct price *p)
 {
 	struct cg_input *in = arena_alloc(&d->ctx.perm, sizeof *in);
+	struct code_for x = { NULL, NULL };
 	double rooms;
 
-	*in = (struct cg_input){ r, t, p, cpu_of(d, &t->device) };
-	d->code_in = in;
-
-	if (d->ctx.diags.errors) {
+	if (!find_arch(d, &t->device, &x.arch) ||
+	    !find_cpu(d, &t->device, &x)) {
 		return false;
 	}
-	if (!in->cpu) {
+	*in = (struct cg_input){ .ranks = r, .target = t, .price = p,
+				 .cpu = x.cpu, .arch = x.arch };
+	d->code_in = in;
+	if (!x.cpu || (x.arch && !HAS_LLVM)) {
 		return tell_none(d, &t->device);
 	}
 	d->code = cg_code_new(&d->ctx.perm, in);
@@ -77,7 +147,9 @@ drv_code_begin(struct driver *d, const struct ranks *r,
 		return false;
 	}
 	rooms = (double)cg_code_reserve(d->code);
-	if (rooms > t->device.reserve_bytes) {
+	if (x.arch) {		/* beside what its driver keeps */
+		t->device.reserve_bytes += rooms;
+	} else if (rooms > t->device.reserve_bytes) {
 		t->device.reserve_bytes = rooms;
 	}
 	d->reserve_bytes = (int64_t)t->device.reserve_bytes;
@@ -98,37 +170,81 @@ facts_of(struct driver *d, const struct answer *x)
 	};
 }
 
+/* Of a GPU's kernels the sources, one behind the other. */
+static bool
+print_sources(struct driver *d)
+{
+	const struct cg_source *at;
+	uint32_t n = cg_code_sources(d->code, &at), i;
+
+	if (!d->code_in->arch) {
+		return refuse(d, "emit=cuda", "a GPU as target, as h100x8",
+			      &d->code_in->target->device);
+	}
+	for (i = 0; i < n; i++) {
+		buf_printf(&d->out, "%s/* ---- %s.cu ---- */\n",
+			   i ? "\n" : "", at[i].name);
+		buf_puts(&d->out, at[i].text);
+	}
+	return true;
+}
+
 bool
 drv_code_text(struct driver *d, const struct answer *x)
 {
-	struct cg_facts f = facts_of(d, x);
-	bool ok = cg_code_finish(d->code, d->reserve_bytes, &f);
+	struct cg_facts f;
+	bool ok;
 
-	if (ok) {
-		cg_code_text(d->code, &d->out);
+	if (!d->code) {
+		return false;
+	}
+	if (strcmp(d->opts.at[OPT_EMIT].text, "cuda") == 0) {
+		ok = print_sources(d);
+	} else {
+		f = facts_of(d, x);
+		ok = cg_code_finish(d->code, d->reserve_bytes, &f);
+		if (ok) {
+			cg_code_text(d->code, &d->out);
+		}
 	}
 	cg_code_free(d->code);
 	return ok;
 }
 
+static bool
+make_kernels(struct driver *d, struct drv_kernels *k)
+{
+	const struct cg_source *at;
+	uint32_t n = cg_code_sources(d->code, &at);
+
+	return !d->code_in->arch ||
+	       drv_kernels_make(d, &d->ctx, at, n, &k->plan);
+}
+
 bool
 drv_code_end(struct driver *d, const struct answer *x)
 {
+	struct drv_kernels *k;
 	struct cg_facts f;
-	struct buf objects[CG_MAX_OBJECTS];
 	bool ok;
 
 	if (!d->code) {
 		return true;
 	}
-	f = facts_of(d, x);
-	buf_init(&objects[0], &d->ctx.perm);
-	buf_init(&objects[1], &d->ctx.perm);
+	k = arena_alloc(&d->ctx.perm, sizeof *k);
+	d->kernels = k;
+	buf_init(&k->plan_object, &d->ctx.perm);
+	buf_init(&k->whole_object, &d->ctx.perm);
 	buf_init(&d->program, &d->ctx.perm);
-	f.has_whole = drv_whole_object(d, &f, &objects[1], &f.whole_why);
-	ok = cg_code_finish(d->code, d->reserve_bytes, &f) &&
-	     cg_code_object(d->code, &objects[0]);
+	ok = make_kernels(d, k);
+	f = facts_of(d, x);
+	if (ok) {
+		k->has_whole = drv_whole_object(d, &f, &k->whole_object,
+						&f.whole_why);
+		f.has_whole = k->has_whole;
+	}
+	ok = ok && cg_code_finish(d->code, d->reserve_bytes, &f) &&
+	     cg_code_object(d->code, &k->plan_object);
 	cg_code_free(d->code);
-	return ok && cg_link(&d->ctx, objects, f.has_whole ? 2 : 1,
-			     &d->program);
+	return ok && drv_kernels_end(d, k);
 }

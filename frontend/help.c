@@ -13,7 +13,8 @@ static const char *const usage[] = {
 	"llmc target TARGET", "a machine to plan for, in full",
 	"llmc validate [options] FILE", "the cost model beside measurements",
 	"llmc diff A.llp B.llp [MODEL]", "two plans, and what they cost",
-	"llmc calibrate [options]", "measure this machine, as a target"
+	"llmc calibrate [options]", "measure this machine, as a target",
+	"llmc finish PLAN", "compile a plan's kernels where NVRTC is"
 };
 
 static const char about[] =
@@ -47,13 +48,13 @@ opt_commands_text(const struct opt_row *row, struct arena *a)
 {
 	static const char *const names[] = {
 		"compiling", "opt", "eval", "schedule", "target", "validate",
-		"diff", "calibrate"
+		"diff", "calibrate", "finish"
 	};
 	struct buf b;
 	int i;
 
 	buf_init(&b, a);
-	for (i = 0; i < 8 && row->commands != OPT_ALL; i++) {
+	for (i = 0; i < 9 && row->commands != OPT_ALL; i++) {
 		if (row->commands >> i & 1) {
 			buf_printf(&b, "%s%s", b.n ? ", " : "", names[i]);
 		}

@@ -38,9 +38,12 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/eval.c \
 	%D%/explain.c \
 	%D%/expr.c \
+	%D%/finish.c \
 	%D%/frontend.h \
 	%D%/functions.c \
 	%D%/help.c \
+	%D%/kernels.c \
+	%D%/kernels.h \
 	%D%/linear.c \
 	%D%/lower.c \
 	%D%/lower.h \

@@ -14,6 +14,7 @@
 #define V OPT_VALIDATE
 #define D OPT_DIFF
 #define M OPT_CALIBRATE
+#define F OPT_FINISH
 #define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
@@ -40,6 +41,7 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef V
 #undef D
 #undef M
+#undef F
 #undef A
 
 static const struct {
@@ -49,7 +51,7 @@ static const struct {
 	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE },
 	{ "schedule", OPT_SCHEDULE }, { "target", OPT_SHOW_TARGET },
 	{ "validate", OPT_VALIDATE }, { "diff", OPT_DIFF },
-	{ "calibrate", OPT_CALIBRATE }
+	{ "calibrate", OPT_CALIBRATE }, { "finish", OPT_FINISH }
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)

@@ -27,7 +27,8 @@ enum opt_command {
 	OPT_COMPILE = 1 << 0, OPT_OPT = 1 << 1, OPT_EVALUATE = 1 << 2,
 	OPT_SCHEDULE = 1 << 3, OPT_SHOW_TARGET = 1 << 4,
 	OPT_VALIDATE = 1 << 5, OPT_DIFF = 1 << 6, OPT_CALIBRATE = 1 << 7,
-	OPT_ALL = (1 << 8) - 1
+	OPT_FINISH = 1 << 8,
+	OPT_ALL = (1 << 9) - 1
 };
 
 #define OPT_MAX_TOP 1000	/* plans in one table */

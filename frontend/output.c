@@ -7,6 +7,7 @@
  */
 #include "frontend/driver.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,42 +139,129 @@ drv_write(struct ir_ctx *c, const char *path, const struct buf *text)
 
 /* ---- folders ---- */
 
+/*
+ * What is in a plan's folder by a name of ours, and is gone with the plan that
+ * it was of: folders, and what such a folder may hold.
+ */
+static const struct {
+	const char *name;
+	const char *ends[4];
+} subfolders[DRV_SUBFOLDERS] = {
+	{ "kernels", { ".cu", ".cubin", ".h", NULL } },
+	{ "unfinished", { ".o", ".json", "list", NULL } }
+};
+
+static const char program[] = "rank";
+
 static const char *
 inside(struct ir_ctx *c, const char *folder, const char *name)
 {
 	return arena_printf(&c->perm, "%s/%s", folder, name);
 }
 
+/* The name in the subfolder, or NULL; DRV_SUBFOLDERS: in the folder itself. */
+static const char *
+name_in(const struct drv_file *f, uint32_t sub)
+{
+	const char *slash = strchr(f->name, '/');
+	size_t n;
+
+	if (sub == DRV_SUBFOLDERS) {
+		return slash ? NULL : f->name;
+	}
+	n = strlen(subfolders[sub].name);
+	return slash && (size_t)(slash - f->name) == n &&
+	       strncmp(f->name, subfolders[sub].name, n) == 0 ? slash + 1
+							       : NULL;
+}
+
+static bool
+has_any(const struct drv_files *x, uint32_t sub)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->n; i++) {
+		if (name_in(&x->at[i], sub)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A folder of ours and all files in it; errno stays. */
+static void
+drop_folder(const char *path)
+{
+	int saved = errno;
+	DIR *d = opendir(path);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d)) != NULL) {
+		unlinkat(dirfd(d), e->d_name, 0);
+	}
+	if (d) {
+		closedir(d);
+	}
+	rmdir(path);
+	errno = saved;
+}
+
+/* Those of a subfolder, into a folder that is there. */
+static bool
+write_sub(struct ir_ctx *c, const char *path, const struct drv_files *x,
+	  uint32_t sub)
+{
+	bool ok = true;
+	uint32_t i;
+
+	for (i = 0; ok && i < x->n; i++) {
+		const char *name = name_in(&x->at[i], sub);
+		const char *to = name ? inside(c, path, name) : NULL;
+
+		ok = !name || (write_in_place(c, to, x->at[i].text) &&
+			       (!x->at[i].runs ||
+				chmod(to, runs_too(mode_of(NULL))) == 0));
+	}
+	return ok;
+}
+
+static bool
+write_all(struct ir_ctx *c, const char *path, const struct drv_files *x)
+{
+	bool ok = write_sub(c, path, x, DRV_SUBFOLDERS);
+	uint32_t i;
+
+	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+		const char *sub = inside(c, path, subfolders[i].name);
+
+		ok = !has_any(x, i) ||
+		     (mkdir(sub, 0777) == 0 && write_sub(c, sub, x, i));
+	}
+	return ok;
+}
+
 static bool
 write_new_folder(struct ir_ctx *c, const char *path,
-		 const struct drv_file *files, int n)
+		 const struct drv_files *x)
 {
 	char *tmp = arena_printf(&c->perm, "%s.XXXXXX", path);
-	bool ok = mkdtemp(tmp) != NULL;
-	int i, saved;
+	uint32_t i;
 
-	if (!ok) {
+	if (!mkdtemp(tmp)) {
 		return fail(c, path);
 	}
-	ok = chmod(tmp, runs_too(mode_of(NULL))) == 0;
-	for (i = 0; ok && i < n; i++) {
-		const char *to = inside(c, tmp, files[i].name);
-
-		ok = write_in_place(c, to, files[i].text) &&
-		     (!files[i].runs ||
-		      chmod(to, runs_too(mode_of(NULL))) == 0);
-	}
-	if (ok && rename(tmp, path) == 0) {
+	if (chmod(tmp, runs_too(mode_of(NULL))) == 0 &&
+	    write_all(c, tmp, x) && rename(tmp, path) == 0) {
 		return true;
 	}
-	saved = errno;
-	while (i-- > 0) {
-		unlink(inside(c, tmp, files[i].name));
+	for (i = 0; i < DRV_SUBFOLDERS; i++) {
+		drop_folder(inside(c, tmp, subfolders[i].name));
 	}
-	rmdir(tmp);
-	errno = saved;
+	drop_folder(tmp);
 	return c->diags.errors > 0 ? false : fail(c, path);
 }
+
+/* ---- a folder that is there ---- */
 
 /* What a rename could not replace is found before the first of them. */
 static bool
@@ -189,32 +277,178 @@ can_replace(struct ir_ctx *c, const char *path)
 }
 
 static bool
-write_into_folder(struct ir_ctx *c, const char *path,
-		  const struct drv_file *files, int n)
+is_ours(uint32_t sub, const char *name)
 {
-	const char *tmp[DRV_MAX_FILES] = { NULL };
-	bool ok = true;
-	int i;
+	size_t n = strlen(name), len;
+	uint32_t i;
 
-	for (i = 0; ok && i < n; i++) {
-		const char *to = inside(c, path, files[i].name);
-
-		ok = can_replace(c, to);
-		if (ok) {
-			tmp[i] = write_beside(c, to, NULL, files[i].runs,
-					      files[i].text);
-			ok = tmp[i] || fail(c, to);
+	for (i = 0; subfolders[sub].ends[i]; i++) {
+		len = strlen(subfolders[sub].ends[i]);
+		if (n >= len &&
+		    strcmp(name + n - len, subfolders[sub].ends[i]) == 0) {
+			return true;
 		}
 	}
-	for (i = 0; ok && i < n; i++) {
-		const char *to = inside(c, path, files[i].name);
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
 
-		ok = rename(tmp[i], to) == 0 || fail(c, to);
-		tmp[i] = ok ? NULL : tmp[i];
+/* A file that the user put there is not thrown away. */
+static bool
+can_drop(struct ir_ctx *c, const char *path, uint32_t sub, bool was_plan)
+{
+	const struct dirent *e;
+	const char *other = NULL;
+	struct stat old;
+	DIR *d;
+
+	if (lstat(path, &old) != 0) {
+		return true;
 	}
-	for (i = 0; i < n; i++) {
-		if (tmp[i]) {
-			drop(tmp[i]);
+	d = was_plan && S_ISDIR(old.st_mode) ? opendir(path) : NULL;
+	if (!d) {
+		diag_error(&c->diags, nowhere, "%s is no folder that llmc "
+			   "wrote, and it would be replaced", path);
+		return false;
+	}
+	while ((e = readdir(d)) != NULL) {
+		if (!is_ours(sub, e->d_name)) {
+			other = arena_printf(&c->perm, "%s", e->d_name);
+		}
+	}
+	closedir(d);
+	if (other) {
+		diag_error(&c->diags, nowhere, "%s/%s is not of llmc, and %s "
+			   "would be replaced: move it away", path, other,
+			   path);
+	}
+	return !other;
+}
+
+/* What is written under other names first. */
+struct beside {
+	const char **file;
+	const char *sub[DRV_SUBFOLDERS];
+	bool was_plan;		/* the folder was of a plan before */
+};
+
+static bool
+check_old(struct ir_ctx *c, const char *path, const struct drv_files *x,
+	  struct beside *b)
+{
+	bool ok = true;
+	uint32_t i;
+
+	b->was_plan = access(inside(c, path, "plan.json"), F_OK) == 0;
+	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+		ok = (!b->was_plan && !has_any(x, i)) ||
+		     can_drop(c, inside(c, path, subfolders[i].name), i,
+			      b->was_plan);
+	}
+	for (i = 0; ok && i < x->n; i++) {
+		ok = !name_in(&x->at[i], DRV_SUBFOLDERS) ||
+		     can_replace(c, inside(c, path, x->at[i].name));
+	}
+	return ok;
+}
+
+static bool
+write_all_beside(struct ir_ctx *c, const char *path,
+		 const struct drv_files *x, struct beside *b)
+{
+	bool ok = true;
+	uint32_t i;
+
+	for (i = 0; ok && i < x->n; i++) {
+		const char *to = inside(c, path, x->at[i].name);
+
+		if (name_in(&x->at[i], DRV_SUBFOLDERS)) {
+			b->file[i] = write_beside(c, to, NULL, x->at[i].runs,
+						  x->at[i].text);
+			ok = b->file[i] || fail(c, to);
+		}
+	}
+	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+		char *tmp = arena_printf(&c->perm, "%s/%s.XXXXXX", path,
+					 subfolders[i].name);
+
+		if (has_any(x, i)) {
+			b->sub[i] = mkdtemp(tmp);
+			ok = b->sub[i] ? chmod(tmp, runs_too(mode_of(NULL)))
+				== 0 && write_sub(c, tmp, x, i)
+				: fail(c, tmp);
+		}
+	}
+	return ok;
+}
+
+/* The old one goes, and the new one, if there is one, comes. */
+static bool
+swap_sub(struct ir_ctx *c, const char *path, uint32_t sub,
+	 struct beside *b)
+{
+	const char *to = inside(c, path, subfolders[sub].name);
+	char *away = arena_printf(&c->perm, "%s.XXXXXX", to);
+	struct stat old;
+
+	if (b->was_plan && lstat(to, &old) == 0) {
+		if (!mkdtemp(away) || rename(to, away) != 0) {
+			return fail(c, to);
+		}
+		drop_folder(away);
+	}
+	if (b->sub[sub]) {
+		if (rename(b->sub[sub], to) != 0) {
+			return fail(c, to);
+		}
+		b->sub[sub] = NULL;
+	}
+	return true;
+}
+
+static bool
+swap_all(struct ir_ctx *c, const char *path, const struct drv_files *x,
+	 struct beside *b)
+{
+	bool ok = true, runs = false;
+	uint32_t i;
+
+	for (i = 0; ok && i < x->n; i++) {
+		const char *to = inside(c, path, x->at[i].name);
+
+		runs |= strcmp(x->at[i].name, program) == 0;
+		if (b->file[i]) {
+			ok = rename(b->file[i], to) == 0 || fail(c, to);
+			b->file[i] = ok ? NULL : b->file[i];
+		}
+	}
+	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+		ok = swap_sub(c, path, i, b);
+	}
+	if (ok && !runs && b->was_plan) {
+		drop(inside(c, path, program));
+	}
+	return ok;
+}
+
+static bool
+write_into_folder(struct ir_ctx *c, const char *path,
+		  const struct drv_files *x)
+{
+	struct beside b = { .file = arena_alloc(&c->perm,
+		sizeof *b.file * (x->n + 1)) };
+	bool ok = check_old(c, path, x, &b) &&
+		  write_all_beside(c, path, x, &b) &&
+		  swap_all(c, path, x, &b);
+	uint32_t i;
+
+	for (i = 0; i < x->n; i++) {
+		if (b.file[i]) {
+			drop(b.file[i]);
+		}
+	}
+	for (i = 0; i < DRV_SUBFOLDERS; i++) {
+		if (b.sub[i]) {
+			drop_folder(b.sub[i]);
 		}
 	}
 	return ok;
@@ -222,7 +456,7 @@ write_into_folder(struct ir_ctx *c, const char *path,
 
 bool
 drv_write_folder(struct ir_ctx *c, const char *path,
-		 const struct drv_file *files, int n)
+		 const struct drv_files *x)
 {
 	size_t len = strlen(path);
 	struct stat old;
@@ -232,7 +466,7 @@ drv_write_folder(struct ir_ctx *c, const char *path,
 	}
 	path = arena_strndup(&c->perm, path, len);
 	if (stat(path, &old) != 0) {
-		return write_new_folder(c, path, files, n);
+		return write_new_folder(c, path, x);
 	}
 	if (!S_ISDIR(old.st_mode)) {
 		diag_error(&c->diags, nowhere, "%s is no folder, and the plan "
@@ -240,5 +474,5 @@ drv_write_folder(struct ir_ctx *c, const char *path,
 			   "answer to a file", path);
 		return false;
 	}
-	return write_into_folder(c, path, files, n);
+	return write_into_folder(c, path, x);
 }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "codegen/cg.h"
+#include "frontend/kernels.h"
 #include "passes/memory.h"
 #include "passes/plan.h"
 
@@ -129,18 +129,24 @@ static bool
 compile(struct making *t, const struct cg_facts *facts, struct buf *out)
 {
 	struct cg_input in = { &t->r, t->d->code_in->target, &t->price,
-			       t->d->code_in->cpu };
+			       t->d->code_in->cpu,
+			       t->d->code_in->arch };
 	struct cg_code *code = cg_code_new(&t->c->perm, &in);
 	struct cg_facts f = *facts;
+	const struct cg_source *at;
+	uint32_t n;
 	bool ok;
 
 	if (!code) {
 		return false;
 	}
+	n = cg_code_sources(code, &at);
 	f.is_whole = true;
 	f.step_us = t->price.step_us;
 	f.json = f.llp = "";
-	ok = cg_code_finish(code, cg_code_reserve(code), &f) &&
+	ok = (n == 0 || drv_kernels_make(t->d, t->c, at, n,
+					 &t->d->kernels->whole)) &&
+	     cg_code_finish(code, cg_code_reserve(code), &f) &&
 	     cg_code_object(code, out);
 	cg_code_free(code);
 	return ok;
@@ -181,6 +187,7 @@ drv_whole_object(struct driver *d, const struct cg_facts *f, struct buf *out,
 	if (make_to_fit(&t) && compile(&t, f, out)) {
 		return true;
 	}
+	d->kernels->whole = (struct cg_images){ 0 };
 	*why = t.why ? arena_printf(&d->ctx.perm, "%s", t.why)
 		     : first_error(&t);
 	return false;

@@ -11,9 +11,16 @@ AM_TESTS_ENVIRONMENT = \
 	LLMC='$(abs_builddir)/llmc$(EXEEXT)'; export LLMC; \
 	top_srcdir='$(abs_srcdir)'; export top_srcdir; \
 	CC='$(CC)'; export CC; \
+	LLMC_CACHE='$(abs_builddir)/tests/cache'; export LLMC_CACHE; \
 	ASAN_OPTIONS=exitcode=99:intercept_tls_get_addr=0; \
 	export ASAN_OPTIONS; \
 	UBSAN_OPTIONS=exitcode=99:print_stacktrace=1; export UBSAN_OPTIONS;
+
+# What kernels were compiled to: for NVRTC, and by the emulator.
+clean-local: clean-cache
+clean-cache:
+	rm -rf tests/cache
+.PHONY: clean-cache
 
 LLM_LOG_COMPILER = sh $(srcdir)/%D%/run-pair
 IR_LOG_COMPILER = sh $(srcdir)/%D%/run-pair
@@ -37,6 +44,16 @@ EXTRA_DIST += \
 	$(script_tests) \
 	%D%/docs.sh \
 	%D%/fake-cuda.c \
+	%D%/fake-device.c \
+	%D%/fake-driver.c \
+	%D%/fake-driver.h \
+	%D%/fake-memory.c \
+	%D%/fake-nccl.c \
+	%D%/gpu/clean.cu \
+	%D%/gpu/every-80.cu \
+	%D%/gpu/every-90.cu \
+	%D%/gpu/faults.cu \
+	%D%/gpu/run \
 	%D%/verify-wrong.c \
 	%D%/fuzz/dsl.dict \
 	%D%/fuzz/run.sh \
@@ -46,14 +63,21 @@ EXTRA_DIST += \
 	%D%/no-cmocka.sh \
 	%D%/run-pair \
 	%D%/unit/t-amx.h \
+	%D%/unit/t-attention.h \
 	%D%/unit/t-check.h \
 	%D%/unit/t-check-names.h \
 	%D%/unit/t-check-places.h \
 	%D%/unit/t-comm.h \
+	%D%/unit/t-emulate.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
+	%D%/unit/t-dot-text.h \
 	%D%/unit/t-dot.h \
+	%D%/unit/t-cuda.h \
 	%D%/unit/t-kernels.h \
+	%D%/unit/t-models.h \
+	%D%/unit/t-nest-bodies.h \
+	%D%/unit/t-ranks.h \
 	%D%/unit/t-object.h \
 	%D%/unit/t-random-ir.h \
 	%D%/unit/t-rank.h \
@@ -62,6 +86,7 @@ EXTRA_DIST += \
 	%D%/unit/t-split.h \
 	%D%/unit/t-store.h \
 	%D%/unit/t-sim.h \
+	%D%/unit/t-toy-gpu.h \
 	%D%/unit/t-toy.h
 
 # A unit test is one file, %D%/unit/t-NAME.c, and one line here.
@@ -75,9 +100,15 @@ unit_tests = \
 	%D%/unit/t-comm \
 	%D%/unit/t-copy \
 	%D%/unit/t-cost \
+	%D%/unit/t-cuda-attention \
+	%D%/unit/t-cuda-dot \
+	%D%/unit/t-cuda-dot90 \
+	%D%/unit/t-cuda-nest \
+	%D%/unit/t-emulate \
 	%D%/unit/t-faults \
 	%D%/unit/t-front \
 	%D%/unit/t-fuse \
+	%D%/unit/t-images \
 	%D%/unit/t-interp \
 	%D%/unit/t-interp-ops \
 	%D%/unit/t-ir \
@@ -91,6 +122,7 @@ unit_tests = \
 	%D%/unit/t-passes \
 	%D%/unit/t-pieces \
 	%D%/unit/t-plan \
+	%D%/unit/t-prelude \
 	%D%/unit/t-price \
 	%D%/unit/t-price-run \
 	%D%/unit/t-rank \
@@ -121,6 +153,11 @@ unit_tests = \
 # What a plan links, and nothing of the compiler.
 check_PROGRAMS += %D%/unit/toy-rank
 %C%_unit_toy_rank_LDADD = runtime/librank.a $(external_libs)
+# The same with kernels of a GPU; a driver of the tests finds what runs them.
+check_PROGRAMS += %D%/unit/toy-gpu
+%C%_unit_toy_gpu_LDADD = runtime/librank.a codegen/libcodegen.a \
+	$(external_libs)
+%C%_unit_toy_gpu_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_unit_t_rank_LDADD = $(rank_ldadd)
 %C%_unit_t_run_LDADD = $(rank_ldadd)
@@ -139,7 +176,8 @@ unit_tests += \
 	%D%/unit/t-dot-models \
 	%D%/unit/t-host \
 	%D%/unit/t-ll \
-	%D%/unit/t-nest
+	%D%/unit/t-nest \
+	%D%/unit/t-room
 endif
 
 check_PROGRAMS += $(unit_tests)

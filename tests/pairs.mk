@@ -454,6 +454,14 @@ pair_files = \
 	tests/data/kernels.tsv \
 	tests/data/train-memory.tsv \
 	tests/data/train.tsv \
+	tests/gpu/clean.cu \
+	tests/gpu/every-80.cu \
+	tests/gpu/every-90.cu \
+	tests/gpu/faults.cu \
+	tests/gpu/primitives.cu \
+	tests/gpu/primitives.h \
+	tests/gpu/primitives.out \
+	tests/gpu/run \
 	tests/ir/attribute-missing.err \
 	tests/ir/attribute-missing.ir \
 	tests/ir/attribute-not-taken.err \
@@ -1354,6 +1362,9 @@ cli_tests = \
 	tests/cli/cpu-faults.sh \
 	tests/cli/cpu-refusals.sh \
 	tests/cli/cpu-resident.sh \
+	tests/cli/cuda-build.sh \
+	tests/cli/cuda-pairs.sh \
+	tests/cli/cuda-train.sh \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
 	tests/cli/dropout.sh \
@@ -1362,6 +1373,8 @@ cli_tests = \
 	tests/cli/exit-status.sh \
 	tests/cli/first-principles.sh \
 	tests/cli/folder.sh \
+	tests/cli/gpu-run.sh \
+	tests/cli/gpu.sh \
 	tests/cli/help.sh \
 	tests/cli/lang-depth.sh \
 	tests/cli/lang-errors.sh \
@@ -1400,7 +1413,9 @@ doc_pages = \
 	docs/checkpoints.md \
 	docs/codegen.md \
 	docs/cost.md \
+	docs/cuda.md \
 	docs/design.md \
+	docs/gpu.md \
 	docs/ir.md \
 	docs/kernels.md \
 	docs/language.md \

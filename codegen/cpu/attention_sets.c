@@ -71,7 +71,7 @@ here(struct att_group *g, const struct ir_node *n, uint32_t k, dim_id d,
 static uint32_t
 spread(struct att_group *g, dim_id d, uint32_t cut)
 {
-	return cut ? cg_spread(g->c, g->out, ir_dim_size(g->c->m, d), cut)
+	return cut ? cg_spread(g->c->a, g->out, ir_dim_size(g->c->m, d), cut)
 		   : UINT32_MAX;
 }
 

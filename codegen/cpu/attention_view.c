@@ -217,7 +217,7 @@ att_view_memory(const struct att_group *g, const struct att *t, value_id v,
 		*g->why = NULL;
 		return false;
 	}
-	out->operand = cg_operand(g->c, g->out, l.base, 0, written);
+	out->operand = cg_operand(g->c->a, g->out, l.base, 0, written);
 	strides(t, &l, pos, head, type->ndims > t->nbatch + 2
 				  ? type->dims[type->ndims - 1] : 0, out);
 	return true;

@@ -2,63 +2,12 @@
  * Kernels for a CPU: from a kernel group to functions over items, which the
  * runtime hands out to its workers.  Between the files of codegen/cpu/ and
  * those of codegen/host/.
- *
- * All sizes are constants: those of one rank's pieces.  Which positions of a
- * whole dim these are the kernel is told when it runs (rt_call.pieces), and
- * only if it asks.
  */
 #ifndef CODEGEN_CPU_CPU_H
 #define CODEGEN_CPU_CPU_H
 
 #include "codegen/ll.h"
-#include "passes/kernels.h"
-#include "runtime/abi.h"
-
-/* A place in memory that the kernel is called with. */
-struct cg_operand {
-	value_id value;		/* what lies there, no view of it; or 0: */
-	node_id sink;		/* the tensor that this one names */
-	bool written;
-};
-
-/* The positions of a dim that a rank has. */
-struct cg_spread {
-	int64_t size;
-	uint32_t cut;		/* as in ir_type.cut */
-};
-
-enum cg_num_kind {
-	CG_STEP,		/* rt_env.step */
-	CG_KEY,			/* of the node's name, in this trip, and seed */
-	CG_AT			/* the rank's coordinate on axis `node` */
-};
-
-struct cg_num {
-	enum cg_num_kind kind;
-	node_id node;
-};
-
-struct cg_step {
-	struct ll_value *func;	/* NULL: ranks talk */
-	int64_t items;
-	/* a talk of f32 in shared room */
-	enum rt_talk_op op;
-	uint32_t axes;
-	int64_t elems, in, out;
-	/* if its elements are not alike on all ranks: by dim */
-	uint32_t ndims;
-	struct cg_spread from[IR_MAX_DIMS], to[IR_MAX_DIMS];
-};
-
-/* A kernel as it is called. */
-struct cg_kernel {
-	const char *what;
-	VEC(struct cg_operand) operands;	/* rt_call.at */
-	VEC(struct cg_spread) spreads;		/* rt_call.pieces */
-	VEC(struct cg_num) nums;		/* rt_call.num */
-	VEC(struct cg_step) steps;
-	int64_t shared_bytes, own_bytes;	/* rooms; own: each worker's */
-};
+#include "codegen/kernel.h"
 
 /* All kernels of one module for ranks at one place of the mesh. */
 struct cg_cpu {
@@ -66,7 +15,6 @@ struct cg_cpu {
 	struct ll *ll;
 	struct arena *a;	/* of what is returned */
 	uint32_t at[IR_MAX_AXES + 1];	/* a rank that has these sizes */
-	uint32_t nranks_most;	/* pieces of a dim on any rank, at most */
 	uint32_t nfuncs;	/* emitted so far: for names */
 	struct ll_value *dot[9];	/* what all contractions share */
 };
@@ -81,13 +29,6 @@ bool cg_cpu_kernel(struct cg_cpu *c, const struct kernel *k,
 		   struct cg_kernel *out, const char **why);
 /* Positions of a dim on this rank. */
 int64_t cg_cpu_local(const struct cg_cpu *c, dim_id d, uint32_t cut);
-/* The number of an operand, a spread or a number of the kernel; added. */
-uint32_t cg_operand(struct cg_cpu *c, struct cg_kernel *k, value_id value,
-		    node_id sink, bool written);
-uint32_t cg_spread(struct cg_cpu *c, struct cg_kernel *k, int64_t size,
-		   uint32_t cut);
-uint32_t cg_num(struct cg_cpu *c, struct cg_kernel *k, enum cg_num_kind kind,
-		node_id node);
 /* A new step function `void (rt_call *, char *own, i64 from, i64 to)`; the
  * builder stands in its entry. */
 struct ll_value *cg_cpu_step(struct cg_cpu *c, struct cg_kernel *k,

@@ -68,11 +68,11 @@ find_result(struct dot *d, node_id head)
 	d->result = DOT_BOX;
 	if (f32 && stays && d->nodes.n == 1) {
 		d->result = DOT_STORE;
-		d->target = cg_operand(d->c, d->out, d->value, 0, true);
+		d->target = cg_operand(d->c->a, d->out, d->value, 0, true);
 	} else if (f32 && !stays && d->nodes.n == 2 &&
 		   n->op == IR_ACCUMULATE && ir_args(m, n)[0] == d->value) {
 		d->result = DOT_ADD;
-		d->target = cg_operand(d->c, d->out, 0, last,
+		d->target = cg_operand(d->c->a, d->out, 0, last,
 				       true);
 	}
 }
@@ -84,7 +84,7 @@ static void
 sort_dims(const struct dot *d, const struct ir_type *t, int by, dim_id *dims,
 	  uint32_t n)
 {
-	const int64_t *stride = d->source[by].stride;
+	const int64_t *stride = d->source[by].view.stride;
 	uint32_t i, j;
 
 	for (i = 1; i < n; i++) {
@@ -111,7 +111,7 @@ dot_add_factor(const struct dot *d, const struct ir_factor *f,
 		for (k = 0; k < 2; k++) {
 			int at = ir_type_at(types[k], dims[i]);
 
-			stride[k] = at < 0 ? 0 : d->source[k].stride[at];
+			stride[k] = at < 0 ? 0 : d->source[k].view.stride[at];
 			if (at >= 0) {
 				size = cg_cpu_local(d->c, dims[i],
 						    types[k]->cut[at]);

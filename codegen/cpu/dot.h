@@ -26,15 +26,8 @@ struct dot_factor {
 
 /* An operand as it lies in memory, through views. */
 struct dot_source {
-	uint32_t operand;
+	struct cg_view view;
 	enum ll_base base;
-	int64_t offset;			/* in elements */
-	int64_t stride[IR_MAX_DIMS];	/* by dim of the operand's type */
-	uint32_t nmoved;		/* offsets by this rank's pieces */
-	struct {
-		uint32_t spread;
-		int64_t stride;
-	} moved[IR_MAX_DIMS];
 };
 
 /* False: it is no such view. */

@@ -9,113 +9,6 @@
 
 /* ---- views ---- */
 
-/* What the operand's dims are in the value at hand, on the way to memory. */
-struct walk {
-	struct cg_cpu *c;
-	struct cg_kernel *out;
-	uint8_t ndims;
-	dim_id dims[IR_MAX_DIMS];	/* 0: the same element all along */
-	struct {
-		dim_id dim;
-		int64_t at;
-		bool piece;		/* `at` is a spread's first position */
-	} fixed[4 * IR_MAX_DIMS];
-	uint32_t nfixed;
-};
-
-static bool
-fix(struct walk *w, dim_id d, int64_t at, bool piece)
-{
-	if (w->nfixed == sizeof w->fixed / sizeof w->fixed[0]) {
-		return false;
-	}
-	w->fixed[w->nfixed].dim = d;
-	w->fixed[w->nfixed].piece = piece;
-	w->fixed[w->nfixed++].at = at;
-	return true;
-}
-
-static void
-rename_dim(struct walk *w, dim_id from, dim_id to)
-{
-	uint32_t i;
-
-	for (i = 0; i < w->ndims; i++) {
-		w->dims[i] = w->dims[i] == from ? to : w->dims[i];
-	}
-	for (i = 0; i < w->nfixed; i++) {
-		if (w->fixed[i].dim == from) {
-			w->fixed[i].dim = to;
-		}
-	}
-}
-
-/* A piece of a whole dim begins where this rank's positions do. */
-static bool
-through_shard(struct walk *w, const struct ir_node *n, dim_id d)
-{
-	const struct ir_module *m = w->c->m;
-	const struct ir_type *in = ir_type(m, ir_args(m, n)[0]);
-	const struct ir_type *to = ir_type(m, n->result);
-	uint32_t cut = to->cut[ir_type_at(to, d)], left;
-
-	if (in->cut[ir_type_at(in, d)] != 0) {
-		return false;
-	}
-	for (left = cut; left; left >>= 4) {
-		if (m->axes.at[left & 15].balanced) {
-			return false;
-		}
-	}
-	return fix(w, d, cg_spread(w->c, w->out, ir_dim_size(m, d), cut),
-		   true);
-}
-
-static bool
-through(struct walk *w, const struct ir_node *n)
-{
-	const struct ir_module *m = w->c->m;
-	const struct ir_attr *of = ir_attr(m, n, IR_ATTR_OF);
-	const struct ir_attr *to = ir_attr(m, n, IR_ATTR_TO);
-	const struct ir_attr *over = ir_attr(m, n, IR_ATTR_OVER);
-	uint32_t i;
-
-	switch (n->op) {
-	case IR_CACHE:
-	case IR_ARRANGE:
-		return true;
-	case IR_SLICE:
-		rename_dim(w, to->dims[0], of->dims[0]);
-		return fix(w, of->dims[0],
-			   ir_attr_int(m, n, IR_ATTR_AT, 0), false);
-	case IR_SELECT:
-		return fix(w, of->dims[0],
-			   ir_attr_int(m, n, IR_ATTR_AT, 0), false);
-	case IR_EXPAND:
-		for (i = 0; i < over->ndims; i++) {
-			rename_dim(w, over->dims[i], 0);
-		}
-		return true;
-	case IR_SHARD:
-		return through_shard(w, n, of->dims[0]);
-	default:
-		return false;
-	}
-}
-
-static bool
-in_memory(const struct kernel *k, value_id v)
-{
-	uint32_t i;
-
-	for (i = 0; i < k->inputs.n; i++) {
-		if (k->inputs.at[i].value == v) {
-			return true;
-		}
-	}
-	return false;
-}
-
 static bool
 base_of(enum ir_dtype d, enum ll_base *base)
 {
@@ -135,85 +28,34 @@ base_of(enum ir_dtype d, enum ll_base *base)
 	}
 }
 
-/* Distances in what lies in memory. */
-static bool
-settle(struct walk *w, value_id v, struct dot_source *s)
-{
-	const struct ir_type *t = ir_type(w->c->m, v);
-	int64_t stride = 1;
-	uint32_t i, j;
-
-	for (i = t->ndims; i-- > 0;) {
-		for (j = 0; j < w->ndims; j++) {
-			if (w->dims[j] == t->dims[i]) {
-				s->stride[j] = stride;
-			}
-		}
-		for (j = 0; j < w->nfixed; j++) {
-			if (w->fixed[j].dim != t->dims[i]) {
-				continue;
-			}
-			if (!w->fixed[j].piece) {
-				s->offset += stride * w->fixed[j].at;
-				continue;
-			}
-			if (s->nmoved == IR_MAX_DIMS) {
-				return false;
-			}
-			s->moved[s->nmoved].spread =
-				(uint32_t)w->fixed[j].at;
-			s->moved[s->nmoved++].stride = stride;
-		}
-		stride *= cg_cpu_local(w->c, t->dims[i], t->cut[i]);
-	}
-	return true;
-}
-
 bool
 dot_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	   value_id v, struct dot_source *s)
 {
-	struct walk w = { .c = c, .out = out };
-	const struct ir_type *t = ir_type(c->m, v);
-	uint32_t i;
+	const struct cg_site site = { c->m, c->a, c->at, out };
 
-	*s = (struct dot_source){ 0 };
-	w.ndims = t->ndims;
-	for (i = 0; i < t->ndims; i++) {
-		w.dims[i] = t->dims[i];
-	}
-	if (!base_of(t->dtype, &s->base)) {
-		return false;
-	}
-	while (!in_memory(k, v)) {
-		node_id id = c->m->values.at[v].node;
-
-		if (!id || !through(&w, ir_node(c->m, id))) {
-			return false;
-		}
-		v = ir_args(c->m, ir_node(c->m, id))[0];
-	}
-	s->operand = cg_operand(c, out, v, 0, false);
-	return settle(&w, v, s);
+	return base_of((enum ir_dtype)ir_type(c->m, v)->dtype, &s->base) &&
+	       cg_view(&site, k, v, &s->view);
 }
 
 struct ll_value *
 dot_source_at(struct cg_cpu *c, struct ll_value *step,
 	      const struct dot_source *s)
 {
+	const struct cg_view *v = &s->view;
 	int64_t bytes = s->base == LL_F32 ? 4 : 2;
-	struct ll_value *at = ll_plus_n(c->ll, cg_cpu_at(c, step, s->operand),
-					s->offset * bytes);
+	struct ll_value *at = ll_plus_n(c->ll, cg_cpu_at(c, step, v->operand),
+					v->offset * bytes);
 	uint32_t i;
 
-	for (i = 0; i < s->nmoved; i++) {
+	for (i = 0; i < v->nmoved; i++) {
 		struct ll_value *p = cg_cpu_pieces(c, step,
-						   s->moved[i].spread);
+						   v->moved[i].spread);
 
 		p = ll_plus_n(c->ll, p,
 			      (int64_t)offsetof(struct rt_pieces, at));
 		p = ll_load(c->ll, ll_type(LL_I64, 1), p);
-		at = ll_plus(c->ll, at, dot_mul(c->ll, p, s->moved[i].stride *
+		at = ll_plus(c->ll, at, dot_mul(c->ll, p, v->moved[i].stride *
 							  bytes));
 	}
 	return at;

@@ -44,7 +44,7 @@ experts_add(struct experts *x, const char *factor, struct experts_dims *to)
 		for (k = 0; k < 2; k++) {
 			at = ir_type_at(x->types[k], d);
 			to->at[to->n].stride[k] = at < 0 ? 0
-				: x->dot.source[k].stride[at];
+				: x->dot.source[k].view.stride[at];
 			if (at >= 0) {
 				to->at[to->n].size = cg_cpu_local(c, d,
 					x->types[k]->cut[at]);
@@ -394,12 +394,12 @@ find_index(struct experts *x, value_id index, const struct ir_type *has)
 	if (i == d->k->inputs.n) {
 		return false;
 	}
-	x->index = cg_operand(d->c, d->out, index, 0, false);
+	x->index = cg_operand(d->c->a, d->out, index, 0, false);
 	x->chosen = ir_type(d->c->m, index);
 	x->of = ir_rule_factor(&x->rule, "of")->dims[0];
 	x->cut = has->cut[ir_type_at(has, x->of)];
 	x->n = cg_cpu_local(d->c, x->of, x->cut);
-	x->spread = cg_spread(d->c, d->out, ir_dim_size(d->c->m, x->of),
+	x->spread = cg_spread(d->c->a, d->out, ir_dim_size(d->c->m, x->of),
 			      x->cut);
 	x->others = x->cut && !ir_type(d->c->m, x->node->result)->routed;
 	return true;

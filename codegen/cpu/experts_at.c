@@ -155,7 +155,7 @@ all_depths(struct block *b)
 	/* pairs of experts elsewhere come to zeros */
 	none = ll_test(l, LL_EQ, b->expert, ll_i64(l, s->x->n));
 	experts_clear(s, none);
-	matrix = dot_mul(l, b->expert, d->source[1].stride[at] *
+	matrix = dot_mul(l, b->expert, d->source[1].view.stride[at] *
 				       experts_bytes(s->x, 1));
 	matrix = ll_plus(l, s->source[1], matrix);
 	ll_loop(l, &q, ll_i64(l, 0), ll_select(l, none, ll_i64(l, 0),

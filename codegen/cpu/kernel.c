@@ -1,71 +1,17 @@
 /*
- * What all emitters of kernels share: the lists of what a kernel is called
- * with, and how a step's function gets at it.
+ * What all emitters for a CPU share: how a step's function gets at what its
+ * kernel is called with.
  */
 #include "codegen/cpu/cpu.h"
 
 #include <stddef.h>
 
-/* ---- what a kernel is called with ---- */
+/* ---- sizes ---- */
 
 int64_t
 cg_cpu_local(const struct cg_cpu *c, dim_id d, uint32_t cut)
 {
-	struct ir_pieces p;
-
-	ir_pieces(c->m, ir_dim_size(c->m, d), cut, c->at, &p);
-	return p.total;
-}
-
-uint32_t
-cg_operand(struct cg_cpu *c, struct cg_kernel *k, value_id value,
-	   node_id sink, bool written)
-{
-	struct cg_operand o = { value, sink, written };
-	uint32_t i;
-
-	for (i = 0; i < k->operands.n; i++) {
-		struct cg_operand *had = &k->operands.at[i];
-
-		if (had->value == value && had->sink == sink) {
-			had->written |= written;
-			return i;
-		}
-	}
-	VEC_PUSH(c->a, &k->operands, o);
-	return i;
-}
-
-uint32_t
-cg_spread(struct cg_cpu *c, struct cg_kernel *k, int64_t size, uint32_t cut)
-{
-	struct cg_spread s = { size, cut };
-	uint32_t i;
-
-	for (i = 0; i < k->spreads.n; i++) {
-		if (k->spreads.at[i].size == size &&
-		    k->spreads.at[i].cut == cut) {
-			return i;
-		}
-	}
-	VEC_PUSH(c->a, &k->spreads, s);
-	return i;
-}
-
-uint32_t
-cg_num(struct cg_cpu *c, struct cg_kernel *k, enum cg_num_kind kind,
-       node_id node)
-{
-	struct cg_num x = { kind, node };
-	uint32_t i;
-
-	for (i = 0; i < k->nums.n; i++) {
-		if (k->nums.at[i].kind == kind && k->nums.at[i].node == node) {
-			return i;
-		}
-	}
-	VEC_PUSH(c->a, &k->nums, x);
-	return i;
+	return cg_local(c->m, c->at, d, cut);
 }
 
 /* ---- steps ---- */

@@ -13,7 +13,7 @@ ask_pieces(void *user, int64_t size, uint32_t cut)
 {
 	struct asker *a = user;
 
-	return cg_spread(a->c, a->out, size, cut);
+	return cg_spread(a->c->a, a->out, size, cut);
 }
 
 static uint32_t
@@ -25,7 +25,7 @@ ask_number(void *user, enum nest_number kind, uint32_t node)
 	};
 	struct asker *a = user;
 
-	return cg_num(a->c, a->out, of[kind], node);
+	return cg_num(a->c->a, a->out, of[kind], node);
 }
 
 struct nest *
@@ -37,7 +37,7 @@ emit_build(struct asker *a, const struct cg_nest *x,
 	const struct ir_type *box = like->box;
 	struct nest_ask ask = { .m = c->m, .a = c->a, .k = x->k,
 		.nodes = x->nodes.at, .nnodes = x->nodes.n, .box = box,
-		.at = c->at, .most = c->nranks_most ? c->nranks_most : 1,
+		.at = c->at,
 		.only = like->only, .bare = like->bare,
 		.pieces = ask_pieces, .number = ask_number, .user = a };
 	struct nest_leaf *leaves = arena_alloc(c->a, sizeof *leaves *
@@ -104,7 +104,7 @@ find_memory(struct emit *e, const bool *used)
 		}
 		switch (m->where) {
 		case NEST_OPERAND:
-			e->at[i] = cg_cpu_at(e->c, e->step, cg_operand(e->c,
+			e->at[i] = cg_cpu_at(e->c, e->step, cg_operand(e->c->a,
 				e->out, m->value, m->sink, m->written));
 			break;
 		case NEST_TEMP:

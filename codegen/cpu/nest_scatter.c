@@ -7,168 +7,20 @@
  */
 #include "codegen/cpu/nest.h"
 
-#define SHORT 64	/* places: each may as well look at all rows */
 #define ITEM_BYTES 32768
-
-static const struct ir_node *
-first_node(struct cg_cpu *c, const struct cg_nest *x)
-{
-	return ir_node(c->m, x->nodes.at[0]);
-}
 
 bool
 emit_is_scatter(struct cg_cpu *c, const struct cg_nest *x)
 {
-	const struct ir_node *n;
-	struct ir_rule r;
-	uint32_t i;
-
-	if (x->nodes.n == 0 || first_node(c, x)->op != IR_SCATTER) {
-		return false;
-	}
-	n = first_node(c, x);
-	for (i = 1; i < x->nodes.n; i++) {
-		const struct ir_node *sink = ir_node(c->m, x->nodes.at[i]);
-
-		if (!ir_is(sink->op, IRF_SINK) ||
-		    ir_args(c->m, sink)[0] != n->result) {
-			return false;
-		}
-	}
-	ir_bind(c->m, n, &r);
-	return ir_rule_factor(&r, "A")->n == 0 &&
-	       ir_rule_factor(&r, "N")->n > 0 &&
-	       ir_dim_size(c->m, ir_rule_factor(&r, "of")->dims[0]) > SHORT;
+	return nest_is_scatter(c->m, x->nodes.at, x->nodes.n);
 }
 
 struct scatter {
 	struct asker *a;
 	struct nest *n;
-	const struct ir_node *node;
-	int64_t rows, places, cols;
-	uint32_t row, place;	/* loops */
-	uint32_t col[NEST_LOOPS], ncols;
-	nest_id x, to;		/* an element; the place it goes to, or -1 */
+	struct nest_scatter of;
 	int64_t head, next;	/* in shared room: i32 by place, by row */
-	bool all;		/* every place is written */
-	VEC(struct nest_root) roots;
 };
-
-/* ---- expressions ---- */
-
-static nest_id
-index_of(struct nest *n, uint32_t loop)
-{
-	return nest_make(n, (struct nest_expr){
-		.op = NEST_LOOP, .kind = NEST_INT, .i = loop });
-}
-
-/* Rows are counted by one loop, whatever dims they have. */
-static void
-bind_rows(struct scatter *s, const struct ir_factor *over,
-	  const struct ir_type *t, struct nest_env *env)
-{
-	struct nest *n = s->n;
-	int64_t stride = 1, size;
-	uint32_t i;
-
-	s->rows = 1;
-	for (i = 0; i < over->n; i++) {
-		s->rows *= nest_local(n, over->dims[i],
-			t->cut[ir_type_at(t, over->dims[i])]);
-	}
-	s->row = nest_loop(n, s->rows, -1);
-	for (i = over->n; i-- > 0; ) {
-		nest_id at = index_of(n, s->row);
-
-		size = nest_local(n, over->dims[i],
-				  t->cut[ir_type_at(t, over->dims[i])]);
-		at = nest_two(n, NEST_DIV, at, nest_int(n, stride));
-		if (i > 0) {
-			at = nest_two(n, NEST_REM, at, nest_int(n, size));
-		}
-		nest_bind(env, over->dims[i], at);
-		stride *= size > 0 ? size : 1;
-	}
-}
-
-static void
-bind_columns(struct scatter *s, dim_id of, struct nest_env *env)
-{
-	struct nest *n = s->n;
-	const struct ir_type *t = ir_type(n->ask.m, s->node->result);
-	uint32_t i, k;
-
-	s->cols = 1;
-	for (i = 0; i < t->ndims; i++) {
-		struct nest_dim d = *nest_dim(n, t->dims[i], t->cut[i]);
-
-		nest_bind(env, t->dims[i], d.index);
-		if (t->dims[i] == of) {
-			s->places = nest_local(n, of, t->cut[i]);
-			s->place = d.loop[0];
-			continue;
-		}
-		s->cols *= nest_local(n, t->dims[i], t->cut[i]);
-		for (k = 0; k < d.n; k++) {
-			s->col[s->ncols++] = d.loop[k];
-		}
-	}
-}
-
-static void
-add_root(struct scatter *s, node_id sink, const struct nest_env *env)
-{
-	struct nest *n = s->n;
-	value_id v = s->node->result;
-	const struct ir_type *t = ir_type(n->ask.m, v);
-	struct nest_memory m = { .where = NEST_OPERAND, .dtype = t->dtype,
-		.written = true, .value = sink ? 0 : v, .sink = sink };
-	struct nest_root root = { 0 };
-	nest_id at[IR_MAX_DIMS];
-	uint32_t i, k;
-
-	for (i = 0; i < t->ndims; i++) {
-		for (k = 0; env->dim[k] != t->dims[i]; k++) {
-		}
-		at[i] = env->at[k];
-	}
-	root.add = sink && ir_node(n->ask.m, sink)->op == IR_ACCUMULATE;
-	root.memory = nest_memory(n, m);
-	root.place = nest_offset(n, t, at);
-	s->all |= !root.add;
-	VEC_PUSH(n->ask.a, &s->roots, root);
-}
-
-static bool
-pull(struct scatter *s, const struct cg_nest *x)
-{
-	struct nest *n = s->n;
-	const struct ir_type *t = ir_type(n->ask.m,
-					  ir_args(n->ask.m, s->node)[1]);
-	const struct ir_type *out = ir_type(n->ask.m, s->node->result);
-	struct nest_env env = { 0 };
-	struct ir_rule r;
-	uint32_t i;
-	dim_id of;
-
-	ir_bind(n->ask.m, s->node, &r);
-	of = ir_rule_factor(&r, "of")->dims[0];
-	bind_columns(s, of, &env);
-	bind_rows(s, ir_rule_factor(&r, "over"), t, &env);
-	s->x = nest_arg(n, s->node, 0, &env);
-	s->to = nest_place(n, of, out->cut[ir_type_at(out, of)],
-			   nest_arg(n, s->node, 1, &env));
-	for (i = 0; i < x->k->outputs.n; i++) {
-		if (x->k->outputs.at[i].value == s->node->result) {
-			add_root(s, 0, &env);
-		}
-	}
-	for (i = 1; i < x->nodes.n; i++) {
-		add_root(s, x->nodes.at[i], &env);
-	}
-	return s->x && s->to;
-}
 
 /* ---- the first step ---- */
 
@@ -209,13 +61,13 @@ link_rows(struct scatter *s)
 	begin(s, &e, 1);
 	ll_loop(e.l, &all, ll_param(e.l, e.step, 2),
 		ll_param(e.l, e.step, 3), 1, NULL, 0);
-	ll_loop(e.l, &k, ll_i64(e.l, 0), ll_i64(e.l, s->places), 1, NULL, 0);
+	ll_loop(e.l, &k, ll_i64(e.l, 0), ll_i64(e.l, s->of.places), 1, NULL, 0);
 	ll_store(e.l, ll_int(e.l, i32, -1), word_at(&e, s->head, k.i));
 	ll_loop_end(e.l, &k, NULL);
-	ll_loop(e.l, &k, ll_i64(e.l, 0), ll_i64(e.l, s->rows), 1, NULL, 0);
-	row = ll_bin(e.l, LL_SUB, ll_i64(e.l, s->rows - 1), k.i);
-	e.index[s->row] = row;
-	to = emit_expr(&e, s->to);
+	ll_loop(e.l, &k, ll_i64(e.l, 0), ll_i64(e.l, s->of.rows), 1, NULL, 0);
+	row = ll_bin(e.l, LL_SUB, ll_i64(e.l, s->of.rows - 1), k.i);
+	e.index[s->of.row] = row;
+	to = emit_expr(&e, s->of.to);
 	yes = ll_block(e.l, NULL, "");
 	no = ll_block(e.l, NULL, "");
 	ll_branch(e.l, ll_test(e.l, LL_LE, ll_i64(e.l, 0), to), yes, no);
@@ -243,7 +95,7 @@ add_chain(struct emit *e, uint32_t u, void *user)
 {
 	const struct chain *c = user;
 	struct scatter *s = c->s;
-	struct ll_type t = ll_type(emit_base(nest_at(s->n, s->x)->kind),
+	struct ll_type t = ll_type(emit_base(nest_at(s->n, s->of.x)->kind),
 				   e->lanes);
 	struct ll_value *sum = ll_room(e->l, t, 1), *v;
 	struct ll_value *at = ll_room(e->l, ll_type(LL_I64, 1), 1);
@@ -259,23 +111,23 @@ add_chain(struct emit *e, uint32_t u, void *user)
 	ll_jump(e->l, head);
 	ll_at(e->l, head);
 	v = ll_load(e->l, ll_type(LL_I64, 1), at);
-	e->index[s->row] = v;
+	e->index[s->of.row] = v;
 	ll_branch(e->l, ll_test(e->l, LL_LE, ll_i64(e->l, 0), v), body,
 		  after);
 	ll_at(e->l, body);
-	v = emit_expr(e, s->x);
+	v = emit_expr(e, s->of.x);
 	if (e->lanes > emit_lanes_of(e, v)) {
 		v = ll_splat(e->l, v, e->lanes);
 	}
 	ll_store(e->l, ll_bin(e->l, LL_ADD, ll_load(e->l, t, sum), v), sum);
-	ll_store(e->l, load_word(e, s->next, e->index[s->row]), at);
+	ll_store(e->l, load_word(e, s->next, e->index[s->of.row]), at);
 	ll_jump(e->l, head);
 	ll_at(e->l, after);
 	emit_forget(e, since);
-	e->index[s->row] = NULL;
+	e->index[s->of.row] = NULL;
 	v = ll_load(e->l, t, sum);
-	for (i = 0; i < s->roots.n; i++) {
-		emit_put(e, &s->roots.at[i], v);
+	for (i = 0; i < s->n->roots.n; i++) {
+		emit_put(e, &s->n->roots.at[i], v);
 	}
 }
 
@@ -283,11 +135,11 @@ static void
 columns(struct emit *e, struct chain *c, uint32_t first)
 {
 	struct scatter *s = c->s;
-	uint32_t loop = s->col[first];
+	uint32_t loop = s->of.col[first];
 	int64_t size = s->n->loops.at[loop].size;
 	struct ll_loop k;
 
-	if (first + 1 == s->ncols) {
+	if (first + 1 == s->of.ncols) {
 		emit_along(e, loop, ll_i64(e->l, 0), ll_i64(e->l, size),
 			   size, 1, add_chain, c);
 		return;
@@ -308,9 +160,9 @@ from_row(struct scatter *s, struct emit *e, struct ll_value *row)
 	uint32_t since = e->done.n;
 	struct ll_value *to;
 
-	e->index[s->row] = row;
-	to = emit_expr(e, s->to);
-	e->index[s->row] = NULL;
+	e->index[s->of.row] = row;
+	to = emit_expr(e, s->of.to);
+	e->index[s->of.row] = NULL;
 	emit_forget(e, since);
 	yes = ll_block(e->l, NULL, "");
 	first = ll_block(e->l, NULL, "");
@@ -320,9 +172,9 @@ from_row(struct scatter *s, struct emit *e, struct ll_value *row)
 	ll_branch(e->l, ll_test(e->l, LL_EQ, load_word(e, s->head, to), row),
 		  first, no);
 	ll_at(e->l, first);
-	e->index[s->place] = to;
+	e->index[s->of.place] = to;
 	columns(e, &c, 0);
-	e->index[s->place] = NULL;
+	e->index[s->of.place] = NULL;
 	ll_jump(e->l, no);
 	ll_at(e->l, no);
 }
@@ -330,13 +182,13 @@ from_row(struct scatter *s, struct emit *e, struct ll_value *row)
 static void
 add_up(struct scatter *s)
 {
-	int64_t count = s->all ? s->places : s->rows, per, items;
+	int64_t count = s->of.all ? s->of.places : s->of.rows, per, items;
 	struct ll_value *from, *to, *most;
 	struct ll_loop all, k;
 	struct chain c = { .s = s };
 	struct emit e;
 
-	per = ITEM_BYTES / (8 * (s->cols > 0 ? s->cols : 1));
+	per = ITEM_BYTES / (8 * (s->of.cols > 0 ? s->of.cols : 1));
 	per = per < 1 ? 1 : per;
 	items = (count + per - 1) / per;
 	begin(s, &e, items < 1 ? 1 : items);
@@ -347,8 +199,8 @@ add_up(struct scatter *s)
 	most = ll_i64(e.l, count);
 	to = ll_select(e.l, ll_test(e.l, LL_LT, to, most), to, most);
 	ll_loop(e.l, &k, from, to, 1, NULL, 0);
-	if (s->all) {
-		e.index[s->place] = k.i;
+	if (s->of.all) {
+		e.index[s->of.place] = k.i;
 		c.first = load_word(&e, s->head, k.i);
 		columns(&e, &c, 0);
 	} else {
@@ -363,16 +215,16 @@ bool
 emit_scatter(struct asker *a, const struct cg_nest *x, const char **why)
 {
 	const struct nest_ask like = { .bare = true };
-	struct scatter s = { .a = a, .node = first_node(a->c, x) };
+	struct scatter s = { .a = a };
 
 	s.n = emit_build(a, x, &like, why);
-	if (!s.n || !pull(&s, x)) {
+	if (!s.n || !nest_scatter(s.n, &s.of)) {
 		*why = s.n && s.n->why ? s.n->why : *why;
 		return false;
 	}
 	s.head = (a->out->shared_bytes + 63) / 64 * 64;
-	s.next = s.head + 4 * s.places;
-	a->out->shared_bytes = s.next + 4 * s.rows;
+	s.next = s.head + 4 * s.of.places;
+	a->out->shared_bytes = s.next + 4 * s.of.rows;
 	link_rows(&s);
 	add_up(&s);
 	return true;

@@ -6,6 +6,8 @@
  */
 #include "codegen/host/host.h"
 
+#include <string.h>
+
 struct canon {
 	struct cg_code *c;
 	const struct host_class *k;
@@ -48,7 +50,7 @@ put_type(struct canon *w, const struct ir_type *t)
 	for (i = 0; i < t->ndims; i++) {
 		put_dim(w, t->dims[i]);
 		buf_printf(&w->text, "/%x/%lld ", t->cut[i], (long long)
-			   cg_cpu_local(&w->k->cpu, t->dims[i], t->cut[i]));
+			   host_local(w->k, t->dims[i], t->cut[i]));
 	}
 	buf_putc(&w->text, ']');
 	if (t->of) {
@@ -215,20 +217,92 @@ keep_spreads(struct cg_code *c, const struct cg_kernel *x)
 	for (i = 0; i < x->steps.n; i++) {
 		const struct cg_step *s = &x->steps.at[i];
 
-		if (!s->func && !s->ndims) {
+		if (s->func || s->grid) {
+			continue;
+		}
+		if (!s->ndims) {
 			host_spread(c, s->elems, 0);
 		}
-		for (k = 0; !s->func && k < s->ndims; k++) {
+		for (k = 0; k < s->ndims; k++) {
 			host_spread(c, s->from[k].size, s->from[k].cut);
 			host_spread(c, s->to[k].size, s->to[k].cut);
 		}
 	}
 }
 
+/* Ranks that talk in a kernel, in f32. */
+static void
+keep_talks(struct host_class *k, const struct cg_kernel *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->steps.n; i++) {
+		const struct cg_step *s = &x->steps.at[i];
+		struct host_talk t = { .axes = s->axes, .elem_bytes = 4,
+				       .sums = s->op != RT_TALK_COPY,
+				       .ndims = s->ndims };
+
+		if (s->func || s->grid) {
+			continue;
+		}
+		memcpy(t.in, s->from, sizeof t.in);
+		memcpy(t.out, s->to, sizeof t.out);
+		host_room(k, &t);
+	}
+}
+
+/* What its operands take on a GPU, where talks go on beside kernels. */
+static void
+keep_bytes(struct cg_code *c, struct host_class *k, struct host_kernel *h)
+{
+	uint32_t i;
+
+	if (!c->arch) {
+		return;
+	}
+	h->at_bytes = arena_alloc(c->a, (h->k.operands.n + 1) *
+				  sizeof *h->at_bytes);
+	for (i = 0; i < h->k.operands.n; i++) {
+		const struct cg_operand *o = &h->k.operands.at[i];
+
+		h->at_bytes[i] = host_bytes(k, o->value ? o->value
+			: ir_args(c->m, ir_node(c->m, o->sink))[0]);
+	}
+}
+
+/* The image that its functions will be in. */
+static void
+keep_source(struct cg_code *c, struct host_kernel *h)
+{
+	struct cg_source s = { h->k.name, h->k.source };
+
+	h->image = c->sources.n;
+	if (c->arch) {
+		VEC_PUSH(c->a, &c->sources, s);
+	}
+}
+
+static bool
+emit(struct cg_code *c, struct host_class *k, const struct kernel *x,
+     struct cg_kernel *out)
+{
+	const char *why = "this kernel is not compiled yet";
+	bool ok;
+
+	k->cpu.nfuncs = k->cuda.nfuncs = c->nfuncs;
+	ok = c->arch ? cg_cuda_kernel(&k->cuda, x, out, &why)
+		     : cg_cpu_kernel(&k->cpu, x, out, &why);
+	c->nfuncs = c->arch ? k->cuda.nfuncs : k->cpu.nfuncs;
+	if (!ok) {
+		diag_error(&c->m->ctx->diags,
+			   ir_node(c->m, x->nodes.at[0])->span, "%s", why);
+	}
+	return ok;
+}
+
 bool
 host_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x)
 {
-	const char *why = "this kernel is not compiled yet";
 	struct host_kernel *h;
 	struct canon w;
 	sym_t key;
@@ -237,23 +311,23 @@ host_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x)
 	key = key_of(c, &w);
 	if (c->kernels.at[key]) {
 		keep_rooms(c, k, &c->kernels.at[key]->k);
+		keep_talks(k, &c->kernels.at[key]->k);
 		return true;
 	}
 	h = arena_alloc(c->a, sizeof *h);
-	k->cpu.nfuncs = c->nfuncs;
-	if (!cg_cpu_kernel(&k->cpu, x, &h->k, &why)) {
-		diag_error(&c->m->ctx->diags,
-			   ir_node(c->m, x->nodes.at[0])->span, "%s", why);
+	if (!emit(c, k, x, &h->k)) {
 		return false;
 	}
-	c->nfuncs = k->cpu.nfuncs;
 	h->values.at = w.values.at;
 	h->values.n = w.values.n;
 	h->nodes.at = w.nodes.at;
 	h->nodes.n = w.nodes.n;
 	c->kernels.at[key] = h;
 	keep_rooms(c, k, &h->k);
+	keep_talks(k, &h->k);
 	keep_spreads(c, &h->k);
+	keep_bytes(c, k, h);
+	keep_source(c, h);
 	return true;
 }
 
@@ -298,8 +372,57 @@ what_of(struct cg_code *c, const struct kernel *x)
 	return squeezed(c, buf_text(&wide));
 }
 
+/* Words of an array inside of a struct. */
+static void
+put_all(struct cg_code *c, struct ll_value **w, size_t offset,
+	const int64_t *at, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		w[offset / 8 + i] = ll_i64(c->ll, at[i]);
+	}
+}
+
+static void
+put_map(struct cg_code *c, const struct cg_map *m, struct ll_value **w)
+{
+	HOST_SET(w, struct rt_map, operand, ll_i64(c->ll, m->operand));
+	HOST_SET(w, struct rt_map, offset, ll_i64(c->ll, m->offset));
+	HOST_SET(w, struct rt_map, elem, ll_i64(c->ll, m->elem));
+	HOST_SET(w, struct rt_map, ndims, ll_i64(c->ll, m->ndims));
+	put_all(c, w, offsetof(struct rt_map, size), m->size, m->ndims);
+	put_all(c, w, offsetof(struct rt_map, stride), m->stride, m->ndims);
+	put_all(c, w, offsetof(struct rt_map, box), m->box, m->ndims);
+	HOST_SET(w, struct rt_map, swizzle, ll_i64(c->ll, m->swizzle));
+}
+
 static struct ll_value *
-steps_data(struct cg_code *c, const struct cg_kernel *k)
+grid_data(struct cg_code *c, const struct cg_grid *g, uint32_t image)
+{
+	size_t size = HOST_WORDS(struct rt_map);
+	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_grid));
+	struct ll_value **maps = host_words(c, g->maps.n * size);
+	uint32_t i;
+
+	for (i = 0; i < g->maps.n; i++) {
+		put_map(c, &g->maps.at[i], maps + i * size);
+	}
+	HOST_SET(w, struct rt_grid, image, ll_i64(c->ll, image));
+	HOST_SET(w, struct rt_grid, func, ll_text(c->ll, g->func));
+	put_all(c, w, offsetof(struct rt_grid, blocks), g->blocks, 3);
+	HOST_SET(w, struct rt_grid, threads, ll_i64(c->ll, g->threads));
+	HOST_SET(w, struct rt_grid, cluster, ll_i64(c->ll, g->cluster));
+	HOST_SET(w, struct rt_grid, smem_bytes,
+		 ll_i64(c->ll, g->smem_bytes));
+	HOST_SET(w, struct rt_grid, nmaps, ll_i64(c->ll, g->maps.n));
+	HOST_SET(w, struct rt_grid, maps,
+		 host_data(c, maps, g->maps.n * size));
+	return host_data(c, w, HOST_WORDS(struct rt_grid));
+}
+
+static struct ll_value *
+steps_data(struct cg_code *c, const struct cg_kernel *k, uint32_t image)
 {
 	size_t size = HOST_WORDS(struct rt_step);
 	struct ll_value **w = host_words(c, k->steps.n * size), **x = w;
@@ -313,6 +436,11 @@ steps_data(struct cg_code *c, const struct cg_kernel *k)
 			HOST_SET(x, struct rt_step, run, s->func);
 			continue;
 		}
+		if (s->grid) {
+			HOST_SET(x, struct rt_step, grid,
+				 grid_data(c, s->grid, image));
+			continue;
+		}
 		HOST_SET(x, struct rt_step, talk,
 			 host_step_talk(c, s, squeezed(c, k->what)));
 		HOST_SET(x, struct rt_step, in, ll_i64(c->ll, s->in));
@@ -322,17 +450,25 @@ steps_data(struct cg_code *c, const struct cg_kernel *k)
 }
 
 static struct ll_value *
-kernel_data(struct cg_code *c, const char *what, uint32_t nsteps,
-	    struct ll_value *steps, double flops, double bytes, double us)
+kernel_data(struct cg_code *c, const char *what, const struct cg_kernel *k,
+	    struct ll_value *steps, const int64_t *at_bytes, double flops,
+	    double bytes, double us)
 {
 	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_kernel));
 
 	HOST_SET(w, struct rt_kernel, what, ll_text(c->ll, what));
-	HOST_SET(w, struct rt_kernel, nsteps, ll_i64(c->ll, nsteps));
+	HOST_SET(w, struct rt_kernel, nsteps, ll_i64(c->ll, k->steps.n));
 	HOST_SET(w, struct rt_kernel, steps, steps);
+	HOST_SET(w, struct rt_kernel, nat, ll_i64(c->ll, k->operands.n));
+	HOST_SET(w, struct rt_kernel, npieces, ll_i64(c->ll, k->spreads.n));
+	HOST_SET(w, struct rt_kernel, nnum, ll_i64(c->ll, k->nums.n));
 	HOST_SET(w, struct rt_kernel, flops, host_double(c, flops));
 	HOST_SET(w, struct rt_kernel, bytes, host_double(c, bytes));
 	HOST_SET(w, struct rt_kernel, us, host_double(c, us));
+	if (at_bytes && k->operands.n) {
+		HOST_SET(w, struct rt_kernel, at_bytes,
+			 ll_table(c->ll, at_bytes, k->operands.n));
+	}
 	return host_data(c, w, HOST_WORDS(struct rt_kernel));
 }
 
@@ -343,17 +479,20 @@ host_kernel_data(struct cg_code *c, struct host_kernel *h,
 	struct price_func f = { 0 };
 
 	if (!h->steps) {
-		h->steps = steps_data(c, &h->k);
+		h->steps = steps_data(c, &h->k, h->image);
 	}
 	price_kernel(&c->pricing, x, &f);
-	return kernel_data(c, what_of(c, x), h->k.steps.n, h->steps,
-			   x->flops, x->read_bytes + x->write_bytes,
+	return kernel_data(c, what_of(c, x), &h->k, h->steps,
+			   h->at_bytes, x->flops,
+			   x->read_bytes + x->write_bytes,
 			   f.total_us);
 }
 
 struct ll_value *
-host_own_kernel(struct cg_code *c, const struct cg_kernel *k, double bytes)
+host_own_kernel(struct cg_code *c, const struct cg_kernel *k,
+		const int64_t *at_bytes, double bytes)
 {
-	return kernel_data(c, k->what, k->steps.n, steps_data(c, k), 0, bytes,
-			   0);
+	/* services are the image behind those of kernels */
+	return kernel_data(c, k->what, k, steps_data(c, k, c->sources.n - 1),
+			   at_bytes, 0, bytes, 0);
 }

@@ -20,7 +20,8 @@ can_hold(struct cg_code *c, const struct ir_node *n)
 		return true;
 	}
 	diag_error(&c->m->ctx->diags, n->span, "numbers of type %s are not "
-		   "kept or exchanged by CPUs", ir_dtypes[t].name);
+		   "kept or exchanged by %s", ir_dtypes[t].name,
+		   c->arch ? "ranks" : "CPUs");
 	return false;
 }
 
@@ -53,10 +54,15 @@ kernels_of(struct cg_code *c, struct host_class *k,
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *x = &l->at.at[i];
-		bool ok = x->body ? kernels_of(c, k, x->body)
-			: x->kind == KERNEL_COLLECTIVE ||
-			  host_kernel(c, k, x);
+		bool ok = true;
 
+		if (x->body) {
+			ok = kernels_of(c, k, x->body);
+		} else if (x->kind == KERNEL_COLLECTIVE) {
+			host_collective_room(k, x);
+		} else {
+			ok = host_kernel(c, k, x);
+		}
 		if (!ok) {
 			return false;
 		}
@@ -103,12 +109,14 @@ round_rooms(struct cg_code *c)
 
 		k->shared_bytes = aligned(k->shared_bytes);
 		k->own_bytes = aligned(k->own_bytes);
+		k->talk_bytes = aligned(k->talk_bytes);
 	}
 }
 
 static bool
 find_kernels(struct cg_code *c)
 {
+	static const struct cg_source services = { "services", cu_services };
 	uint32_t i;
 
 	if (!host_classes(c)) {
@@ -120,6 +128,9 @@ find_kernels(struct cg_code *c)
 		}
 	}
 	round_rooms(c);
+	if (c->arch) {
+		VEC_PUSH(c->a, &c->sources, services);
+	}
 	return true;
 }
 
@@ -136,6 +147,10 @@ cg_code_new(struct arena *a, const struct cg_input *in)
 	c->a = a;
 	c->pricing = (struct pricing){ .r = c->r, .m = c->m,
 				       .t = in->target, .traits = &plain };
+	c->arch = in->arch ? cu_arch_find(in->arch) : NULL;
+	if (in->arch && !c->arch) {
+		die("no kernels for %s", in->arch);
+	}
 	c->ll = ll_new(a, in->cpu, &why);
 	if (!c->ll) {
 		diag_error(&c->m->ctx->diags, nowhere, "%s", why);
@@ -150,17 +165,29 @@ cg_code_new(struct arena *a, const struct cg_input *in)
 	return c;
 }
 
+uint32_t
+cg_code_sources(const struct cg_code *c, const struct cg_source **out)
+{
+	*out = c->sources.at;
+	return c->sources.n;
+}
+
+/* The kernel's, each worker's, what is watched, talks'. */
+static int64_t
+rooms_of(const struct host_class *k)
+{
+	return k->shared_bytes + k->own_bytes * HOST_WORKERS + HOST_ALIGN +
+	       k->talk_bytes;
+}
+
 int64_t
 cg_code_reserve(const struct cg_code *c)
 {
-	int64_t most = 0;
+	int64_t most = 0, bytes;
 	uint32_t i;
 
 	for (i = 0; i < c->classes.n; i++) {
-		const struct host_class *k = &c->classes.at[i];
-		int64_t bytes = k->shared_bytes +
-				k->own_bytes * HOST_WORKERS + HOST_ALIGN;
-
+		bytes = rooms_of(&c->classes.at[i]);
 		most = bytes > most ? bytes : most;
 	}
 	return most;
@@ -171,6 +198,7 @@ cg_code_reserve(const struct cg_code *c)
 static void
 place_rooms(struct cg_code *c)
 {
+	int64_t rooms = cg_code_reserve(c);
 	uint32_t i;
 
 	for (i = 0; i < c->classes.n; i++) {
@@ -178,11 +206,32 @@ place_rooms(struct cg_code *c)
 		const struct memory_rank *x = &c->mem.rank[k->pipe];
 
 		/* a CPU's own memory is the host's */
-		k->arena_bytes = x->total + x->host;
-		k->work_offset = k->arena_bytes - x->reserve;
+		k->work_offset = x->total + x->host - x->reserve;
+		k->arena_bytes = k->work_offset +
+				 (c->arch ? rooms : x->reserve);
 		k->watch_offset = k->work_offset + k->shared_bytes +
 				  k->own_bytes * HOST_WORKERS;
+		k->talk_offset = k->watch_offset + HOST_ALIGN;
 	}
+}
+
+/* What a plan keeps in the host's memory needs copies that nobody makes. */
+static bool
+is_resident(const struct cg_code *c)
+{
+	uint32_t i;
+
+	for (i = 0; c->arch && i < c->r->npipes; i++) {
+		if (c->mem.rank[i].host > 0) {
+			diag_error(&c->m->ctx->diags, nowhere, "this plan "
+				   "keeps %lld bytes in the memory of a GPU's "
+				   "host, and code for that is not compiled "
+				   "yet: a plan with offload = none is",
+				   (long long)c->mem.rank[i].host);
+			return false;
+		}
+	}
+	return true;
 }
 
 bool
@@ -201,6 +250,9 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 			   why);
 		return false;
 	}
+	if (!is_resident(c)) {
+		return false;
+	}
 	place_rooms(c);
 	host_find_shares(c);
 	host_spread_data(c);
@@ -211,7 +263,7 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 	if (!ll_verify(c->ll, &why)) {
 		die("LLVM refuses what was made for it: %s", why);
 	}
-	if (!ll_optimize(c->ll, &why)) {
+	if (!(c->arch ? ll_tidy : ll_optimize)(c->ll, &why)) {
 		diag_error(d, nowhere, "LLVM: %s", why);
 		return false;
 	}

@@ -50,14 +50,20 @@ host_elem(enum ir_dtype t)
 }
 
 int64_t
+host_local(const struct host_class *k, dim_id d, uint32_t cut)
+{
+	return cg_local(k->c->m, k->at, d, cut);
+}
+
+int64_t
 host_bytes(const struct host_class *k, value_id v)
 {
-	const struct ir_type *t = ir_type(k->cpu.m, v);
+	const struct ir_type *t = ir_type(k->c->m, v);
 	int64_t n = ir_dtypes[t->dtype].bits / 8;
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
-		n *= cg_cpu_local(&k->cpu, t->dims[i], t->cut[i]);
+		n *= host_local(k, t->dims[i], t->cut[i]);
 	}
 	return n;
 }

@@ -51,7 +51,7 @@ host_func_begin(struct cg_code *c, struct host_class *k, const char *name,
 	f->microbatch = ll_param(c->ll, f->func, 1);
 	f->at = ll_room(c->ll, i64, c->most[0] + 2);
 	f->pieces = ll_room(c->ll, i64, c->most[1] + IR_MAX_DIMS);
-	f->num = ll_room(c->ll, i64, c->most[2] + 2);
+	f->num = ll_room(c->ll, i64, c->most[2] + HOST_NUMS);
 	f->call = ll_room(c->ll, i64, HOST_WORDS(struct rt_call));
 	f->arena = host_env(f, offsetof(struct rt_env, arena), LL_PTR);
 	f->all_pieces = host_env(f, offsetof(struct rt_env, pieces), LL_PTR);
@@ -196,7 +196,7 @@ copy_kernel(struct cg_code *c, int64_t bytes)
 	}
 	s.func = c->copy;
 	VEC_PUSH(c->a, &k.steps, s);
-	return host_own_kernel(c, &k, 2 * (double)bytes);
+	return host_own_kernel(c, &k, NULL, 2 * (double)bytes);
 }
 
 void
@@ -209,10 +209,14 @@ host_copy(struct host_func *f, struct ll_value *from, struct ll_value *to,
 
 	ll_branch(l, ll_test(l, LL_NE, from, to), yes, no);
 	ll_at(l, yes);
-	host_put(f, f->at, 0, from);
-	host_put(f, f->at, 1, to);
-	host_put(f, f->num, 0, ll_i64(l, bytes));
-	host_launch(f, copy_kernel(f->c, bytes));
+	if (f->c->arch) {
+		host_service_copy(f, from, to, bytes);
+	} else {
+		host_put(f, f->at, 0, from);
+		host_put(f, f->at, 1, to);
+		host_put(f, f->num, 0, ll_i64(l, bytes));
+		host_launch(f, copy_kernel(f->c, bytes));
+	}
 	ll_jump(l, no);
 	ll_at(l, no);
 }
@@ -321,17 +325,30 @@ is_squares(const struct ir_module *m, value_id v)
 		      "gradient_norm.squared") == 0;
 }
 
+static void
+put_root(struct host_func *f, struct ll_value *squares)
+{
+	struct ll *l = f->c->ll;
+	struct ll_value *to = ll_plus_n(l, f->arena, f->k->watch_offset), *v;
+
+	f->k->watches = true;
+	if (f->c->arch) {
+		host_service_root(f, squares, to);
+		return;
+	}
+	v = ll_load(l, ll_type(LL_F32, 1), squares);
+	ll_store(l, ll_math(l, "sqrt", &v, 1), to);
+}
+
 /* Before a kernel that reads it: where it lies may be others' later. */
 static void
 watch(struct host_func *f, const struct kernel *x)
 {
 	const struct ir_module *m = f->c->m;
-	struct ll *l = f->c->ll;
 	uint32_t i;
 
 	for (i = 0; i < x->nodes.n; i++) {
 		const struct ir_node *n = ir_node(m, x->nodes.at[i]);
-		struct ll_value *v;
 		value_id of;
 
 		if (n->op != IR_SQRT) {
@@ -339,10 +356,7 @@ watch(struct host_func *f, const struct kernel *x)
 		}
 		of = ir_args(m, n)[0];
 		if (is_squares(m, of) && ir_type(m, of)->dtype == IR_F32) {
-			v = ll_load(l, ll_type(LL_F32, 1), host_where(f, of));
-			ll_store(l, ll_math(l, "sqrt", &v, 1),
-				 ll_plus_n(l, f->arena, f->k->watch_offset));
-			f->k->watches = true;
+			put_root(f, host_where(f, of));
 		}
 	}
 }
@@ -412,28 +426,36 @@ list(struct host_func *f, const struct kernel_list *x)
 
 /* ---- the step's number ---- */
 
+static void
+store_step(struct host_func *f, struct ll_value *to)
+{
+	struct ll *l = f->c->ll;
+
+	if (f->c->arch) {
+		host_service_step(f, to);
+		return;
+	}
+	ll_store(l, ll_cast(l, host_env(f, offsetof(struct rt_env, step),
+					LL_I64), LL_F32), to);
+}
+
 /* An input of that name is the optimizer's step, as in the interpreter. */
 static void
 put_step(struct host_func *f, region_id id)
 {
 	const struct ir_module *m = f->c->m;
 	const struct ir_region *r = &m->regions.at[id];
-	struct ll *l = f->c->ll;
 	uint32_t i;
 
 	for (i = 0; i < r->nodes.n; i++) {
 		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
-		struct ll_value *v;
 
 		if (n->region) {
 			put_step(f, n->region);
 		} else if (n->op == IR_INPUT && strcmp("step",
 				ir_text(m->ctx, ir_attr(m, n, IR_ATTR_NAME)
 					->text)) == 0) {
-			v = host_env(f, offsetof(struct rt_env, step),
-				     LL_I64);
-			ll_store(l, ll_cast(l, v, LL_F32),
-				 host_where(f, n->result));
+			store_step(f, host_where(f, n->result));
 		}
 	}
 }

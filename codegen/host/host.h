@@ -9,12 +9,14 @@
 
 #include "codegen/cg.h"
 #include "codegen/cpu/cpu.h"
+#include "codegen/cuda/cuda.h"
 #include "passes/memory.h"
 #include "passes/price.h"
 
 #define HOST_MAX_VARS 8		/* repeats around a launch, and time */
 #define HOST_WORKERS 8		/* on a rank, at most */
 #define HOST_ALIGN 256		/* of rooms: as of the arena */
+#define HOST_NUMS 24		/* that a service takes, at most */
 
 /* ---- fit.c --------------------------------------------------------------- */
 
@@ -54,12 +56,23 @@ struct host_spread {
 	bool by_time;
 };
 
+/* What ranks exchange, as far as its room depends on it. */
+struct host_talk {
+	uint32_t class, axes;
+	int64_t elem_bytes;
+	bool sums;		/* what comes is added up */
+	uint32_t ndims;
+	struct cg_spread in[IR_MAX_DIMS], out[IR_MAX_DIMS];
+};
+
 /* Kernels that are alike share their steps. */
 struct host_kernel {
 	struct cg_kernel k;
 	VEC(value_id) values;	/* of the first, as they were numbered */
 	VEC(node_id) nodes;
 	struct ll_value *steps;
+	uint32_t image;		/* of a GPU: its number */
+	int64_t *at_bytes;	/* of operands */
 };
 
 /* What a launch needs of a kernel: its own values in the same order. */
@@ -71,8 +84,12 @@ struct host_use {
 
 /* Ranks at one place of the pipeline whose sizes all agree. */
 struct host_class {
+	struct cg_code *c;
 	uint32_t pipe, number;	/* among those there */
-	struct cg_cpu cpu;
+	uint32_t at[IR_MAX_AXES + 1];	/* one of them */
+	struct cg_cpu cpu;	/* unless kernels are a GPU's: */
+	struct cg_cuda cuda;
+	int64_t talk_bytes, talk_offset;	/* of a GPU, see room.c */
 	int64_t shared_bytes, own_bytes, work_offset, watch_offset;
 	int64_t arena_bytes;
 	bool watches;		/* the update computes a norm */
@@ -108,6 +125,9 @@ struct cg_code {
 	VEC(int64_t) groups;
 	uint32_t most[3];	/* operands, spreads, numbers of a kernel */
 	uint32_t nfuncs;	/* of kernels, for names */
+	const struct cu_arch *arch;	/* NULL: kernels are the host's */
+	VEC(struct cg_source) sources;	/* of a GPU: by image */
+	VEC(struct host_talk) talks;	/* whose rooms are known, room.c */
 	struct pricing pricing;
 	struct ll_value *copy, *place;	/* functions, once they are needed */
 	VEC(struct ll_value *) fills;	/* by key, see start.c */
@@ -131,6 +151,8 @@ struct ll_value *host_data(struct cg_code *c, struct ll_value *const *words,
 struct ll_value *host_double(struct cg_code *c, double v);
 /* RT_ELEM_*, or -1 if there is none. */
 int host_elem(enum ir_dtype t);
+/* Positions of a dim on a rank of the class; bytes of a value. */
+int64_t host_local(const struct host_class *k, dim_id d, uint32_t cut);
 int64_t host_bytes(const struct host_class *k, value_id v);
 
 /* ---- spread.c ------------------------------------------------------------ */
@@ -159,9 +181,14 @@ void host_use(struct cg_code *c, struct host_class *k,
 struct ll_value *host_kernel_data(struct cg_code *c,
 				  struct host_kernel *h,
 				  const struct kernel *x);
-/* One of the host's own, not shared. */
+/* One of the host's own, not shared; of a GPU with bytes of operands. */
 struct ll_value *host_own_kernel(struct cg_code *c, const struct cg_kernel *k,
-				 double bytes);
+				 const int64_t *at_bytes, double bytes);
+
+/* ---- room.c: what talks of a GPU need beside their operands ------------- */
+
+/* One more talk of the class. */
+void host_room(struct host_class *k, struct host_talk *t);
 
 /* ---- func.c -------------------------------------------------------------- */
 
@@ -213,6 +240,43 @@ struct ll_value *host_stage(struct cg_code *c, struct host_class *k,
 			    uint32_t stage, uint32_t kind);
 struct ll_value *host_update(struct cg_code *c, struct host_class *k);
 
+/* ---- service.c: what the host program launches on a GPU ------------------ */
+
+/*
+ * Functions of codegen/cuda/prelude/services.cu; each fills f->at, f->num
+ * and f->pieces as that file wants them.
+ */
+void host_service_copy(struct host_func *f, struct ll_value *from,
+		       struct ll_value *to, int64_t bytes);
+/* The step's number as f32; the root of one f32. */
+void host_service_step(struct host_func *f, struct ll_value *to);
+void host_service_root(struct host_func *f, struct ll_value *from,
+		       struct ll_value *to);
+
+/* Rows of routed values, as route.c finds them. */
+struct host_rows {
+	int64_t n, bytes, per;		/* rows, of one, in an item */
+	uint32_t ndims;
+	int64_t size[IR_MAX_DIMS];	/* of all dims that choose one */
+	int64_t apart[IR_MAX_DIMS];	/* in the index; 0: not of it */
+};
+
+/* What fills a tensor. */
+struct host_fill {
+	struct ir_type type;
+	uint32_t stacked;	/* dims that are in its name */
+	char how;		/* 'n'ormal, '0', '1', 'b'elow */
+	double std;
+	int64_t below;
+	int64_t more, shift;	/* elements between rows, and before them */
+};
+
+/* One of the stacked tensors, at `to`; all dims, if none is stacked. */
+void host_service_fill(struct host_func *f, const struct host_fill *x,
+		       struct ll_value *key, struct ll_value *to);
+/* With f->at and f->pieces as route.c fills them. */
+void host_service_keep_own(struct host_func *f, const struct host_rows *x);
+
 /* ---- place.c ------------------------------------------------------------- */
 
 /* A number of each trip and microbatch. */
@@ -241,6 +305,8 @@ void host_hand_on(struct host_func *f, uint32_t carry, bool first,
 
 /* A kernel that only talks. */
 void host_collective(struct host_func *f, const struct kernel *x);
+/* Ahead of that: the room that it needs. */
+void host_collective_room(struct host_class *k, const struct kernel *x);
 /* What this function sends over may be overwritten from here on. */
 void host_free_sends(struct host_func *f);
 /* Of a step that talks. */

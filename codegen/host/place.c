@@ -156,7 +156,7 @@ inner_bytes(const struct host_func *f, const struct ir_type *t)
 	uint32_t i;
 
 	for (i = 1; i < t->ndims; i++) {
-		n *= cg_cpu_local(&f->k->cpu, t->dims[i], t->cut[i]);
+		n *= host_local(f->k, t->dims[i], t->cut[i]);
 	}
 	return n;
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What the object of a split plan refers to in another. */
+/* What the object of a split plan refers to in others. */
 #define WHOLE "llmc_whole"
 
 /* What code may use beyond plain x86-64, as LLVM calls it. */
@@ -110,6 +110,12 @@ put_program(struct cg_code *c, struct host_class *k, struct ll_value **w)
 	HOST_SET(w, struct rt_program, shared_bytes,
 		 number(c, k->shared_bytes));
 	HOST_SET(w, struct rt_program, own_bytes, number(c, k->own_bytes));
+	if (c->arch) {
+		HOST_SET(w, struct rt_program, talk_offset,
+			 number(c, k->talk_offset));
+		HOST_SET(w, struct rt_program, talk_bytes,
+			 number(c, k->talk_bytes));
+	}
 	put_funcs(c, k, w);
 	host_holds(c, k, w);
 	host_ports(c, k, w);
@@ -164,6 +170,19 @@ put_cpu(struct cg_code *c, struct ll_value **w)
 	HOST_SET(w, struct rt_plan, features, host_data(c, names, n));
 }
 
+/* Images are an object of their own, made without LLVM's knowing them. */
+static void
+put_arch(struct cg_code *c, bool is_whole, struct ll_value **w)
+{
+	if (c->arch) {
+		HOST_SET(w, struct rt_plan, arch,
+			 ll_text(c->ll, c->arch->name));
+		HOST_SET(w, struct rt_plan, images,
+			 ll_data(c->ll, is_whole ? CG_WHOLE_IMAGES
+				 : CG_IMAGES, NULL, 1));
+	}
+}
+
 static void
 put_programs(struct cg_code *c, struct ll_value **w)
 {
@@ -215,6 +234,7 @@ host_program(struct cg_code *c, const struct cg_facts *facts)
 
 	put_mesh(c, w);
 	put_cpu(c, w);
+	put_arch(c, facts->is_whole, w);
 	put_facts(c, facts, w);
 	put_programs(c, w);
 	host_plan_tensors(c, w);

@@ -10,14 +10,6 @@
 
 #define ITEM_BYTES 65536	/* of rows that a worker looks at */
 
-/* Rows and how they lie: counts and distances of all dims that choose one. */
-struct rows {
-	int64_t n, bytes, per;		/* rows, of one, in an item */
-	uint32_t ndims;
-	int64_t size[IR_MAX_DIMS];
-	int64_t apart[IR_MAX_DIMS];	/* in the index; 0: not of it */
-};
-
 uint32_t
 host_experts(const struct ir_module *m, const struct ir_node *n)
 {
@@ -31,35 +23,35 @@ host_experts(const struct ir_module *m, const struct ir_node *n)
 }
 
 static int64_t
-apart(const struct cg_cpu *c, const struct ir_type *index, dim_id d)
+apart(const struct host_class *k, const struct ir_type *index, dim_id d)
 {
 	int64_t n = 1;
 	uint32_t i;
 
 	for (i = index->ndims; i-- > 0 && index->dims[i] != d; ) {
-		n *= cg_cpu_local(c, index->dims[i], index->cut[i]);
+		n *= host_local(k, index->dims[i], index->cut[i]);
 	}
 	return i < index->ndims ? n : 0;
 }
 
 /* What stands behind the last dim of the index is one row. */
 static void
-find_rows(const struct cg_cpu *c, const struct ir_type *t,
-	  const struct ir_type *index, struct rows *out)
+find_rows(const struct host_class *k, const struct ir_type *t,
+	  const struct ir_type *index, struct host_rows *out)
 {
-	uint32_t i = t->ndims, k;
+	uint32_t i = t->ndims, d;
 
-	*out = (struct rows){ .n = 1,
+	*out = (struct host_rows){ .n = 1,
 			      .bytes = ir_dtypes[t->dtype].bits / 8 };
 	while (i > 0 && !ir_type_has(index, t->dims[i - 1])) {
 		i--;
-		out->bytes *= cg_cpu_local(c, t->dims[i], t->cut[i]);
+		out->bytes *= host_local(k, t->dims[i], t->cut[i]);
 	}
 	out->ndims = i;
-	for (k = 0; k < i; k++) {
-		out->size[k] = cg_cpu_local(c, t->dims[k], t->cut[k]);
-		out->apart[k] = apart(c, index, t->dims[k]);
-		out->n *= out->size[k];
+	for (d = 0; d < i; d++) {
+		out->size[d] = host_local(k, t->dims[d], t->cut[d]);
+		out->apart[d] = apart(k, index, t->dims[d]);
+		out->n *= out->size[d];
 	}
 	out->per = out->bytes > 0 && out->bytes < ITEM_BYTES
 		? ITEM_BYTES / out->bytes : 1;
@@ -76,7 +68,7 @@ word(struct ll *l, struct ll_value *step, size_t member)
 
 /* The expert of a row. */
 static struct ll_value *
-expert_of(struct ll *l, const struct rows *r, struct ll_value *index,
+expert_of(struct ll *l, const struct host_rows *r, struct ll_value *index,
 	  struct ll_value *row)
 {
 	struct ll_value *at = ll_i64(l, 0), *i;
@@ -131,7 +123,7 @@ clear(struct ll *l, struct ll_value *at, int64_t bytes)
 
 /* at[0]: rows, at[1]: their experts, pieces[0]: those of this rank. */
 static struct ll_value *
-keep_step(struct ll *l, const char *name, const struct rows *r)
+keep_step(struct ll *l, const char *name, const struct host_rows *r)
 {
 	const struct ll_type ptr = ll_type(LL_PTR, 1), i64 = ll_type(LL_I64, 1);
 	const struct ll_type params[] = { ptr, ptr, i64, i64 };
@@ -174,20 +166,25 @@ host_keep_own(struct host_func *f, const struct ir_node *n,
 	struct ll_block *here = ll_here(c->ll);
 	struct cg_kernel k = { .what = "rows of experts elsewhere" };
 	struct cg_step s = { 0 };
-	struct rows r;
+	struct host_rows r;
 
-	find_rows(&f->k->cpu, t, at, &r);
+	find_rows(f->k, t, at, &r);
 	s.items = (r.n + r.per - 1) / r.per;
 	if (r.bytes == 0 || s.items == 0) {
+		return;
+	}
+	host_put(f, f->at, 0, rows);
+	host_put(f, f->at, 1, index);
+	host_put(f, f->pieces, 0, host_pieces(f, host_spread(c,
+		ir_dim_size(c->m, at->of), host_experts(c->m, n))));
+	if (c->arch) {
+		host_service_keep_own(f, &r);
 		return;
 	}
 	s.func = keep_step(c->ll, arena_printf(c->a, "keep%u", c->nfuncs++),
 			   &r);
 	ll_at(c->ll, here);
 	VEC_PUSH(c->a, &k.steps, s);
-	host_put(f, f->at, 0, rows);
-	host_put(f, f->at, 1, index);
-	host_put(f, f->pieces, 0, host_pieces(f, host_spread(c,
-		ir_dim_size(c->m, at->of), host_experts(c->m, n))));
-	host_launch(f, host_own_kernel(c, &k, (double)(r.n * r.bytes)));
+	host_launch(f, host_own_kernel(c, &k, NULL,
+				       (double)(r.n * r.bytes)));
 }

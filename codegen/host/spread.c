@@ -285,13 +285,13 @@ static void
 new_class(struct cg_code *c, uint32_t pipe, uint32_t number,
 	  const uint32_t *at)
 {
-	struct host_class k = { .pipe = pipe, .number = number };
+	struct host_class k = { .c = c, .pipe = pipe, .number = number };
 
-	k.cpu.m = c->m;
-	k.cpu.ll = c->ll;
-	k.cpu.a = c->a;
+	memcpy(k.at, at, sizeof k.at);
+	k.cpu = (struct cg_cpu){ .m = c->m, .ll = c->ll, .a = c->a };
 	memcpy(k.cpu.at, at, sizeof k.cpu.at);
-	k.cpu.nranks_most = IR_MAX_AXES + 1;
+	k.cuda = (struct cg_cuda){ .m = c->m, .a = c->a, .arch = c->arch };
+	memcpy(k.cuda.at, at, sizeof k.cuda.at);
 	VEC_PUSH(c->a, &c->classes, k);
 }
 
@@ -311,7 +311,7 @@ classes_of(struct cg_code *c, uint32_t pipe)
 			return false;
 		}
 		for (k = first; k < c->classes.n; k++) {
-			if (alike(&s, at, c->classes.at[k].cpu.at)) {
+			if (alike(&s, at, c->classes.at[k].at)) {
 				break;
 			}
 		}

@@ -10,20 +10,10 @@
 #define LANES 8
 #define ITEM 16384		/* elements that a worker fills at once */
 
-/* What fills a tensor. */
-struct fill {
-	struct ir_type type;
-	uint32_t stacked;	/* dims that are in its name */
-	char how;		/* 'n'ormal, '0', '1', 'b'elow */
-	double std;
-	int64_t below;
-	int64_t more, shift;	/* elements between rows, and before them */
-};
-
 /* A step being emitted; a row is all along the last dim. */
 struct filler {
 	struct cg_code *c;
-	const struct fill *x;
+	const struct host_fill *x;
 	struct ll *l;
 	struct ll_value *func, *at, *table, *pieces, *seed;
 	uint32_t nouter;	/* dims around a row */
@@ -204,7 +194,7 @@ measure(struct filler *f, const struct host_class *k)
 	f->nrows = 1;
 	f->row = 1;
 	for (i = 0; i < t->ndims; i++) {
-		f->local[i] = cg_cpu_local(&k->cpu, t->dims[i], t->cut[i]);
+		f->local[i] = host_local(k, t->dims[i], t->cut[i]);
 		f->whole[i] = ir_dim_size(f->c->m, t->dims[i]);
 		*(i < f->nouter ? &f->nrows : &f->row) *= f->local[i];
 	}
@@ -238,7 +228,7 @@ fill_step(struct filler *f, int64_t rows)
 
 /* The kernel; those alike are one. */
 static struct ll_value *
-fill_kernel(struct host_func *h, const struct fill *x)
+fill_kernel(struct host_func *h, const struct host_fill *x)
 {
 	struct cg_code *c = h->c;
 	struct filler f = { .c = c, .x = x, .l = c->ll };
@@ -271,19 +261,88 @@ fill_kernel(struct host_func *h, const struct fill *x)
 	s.items = (f.nrows + rows - 1) / rows;
 	VEC_PUSH(c->a, &k.steps, s);
 	ll_at(c->ll, here);
-	c->fills.at[key] = host_own_kernel(c, &k, (double)(f.nrows * f.row *
-				ir_dtypes[x->type.dtype].bits / 8));
+	c->fills.at[key] = host_own_kernel(c, &k, NULL, (double)(f.nrows *
+				f.row * ir_dtypes[x->type.dtype].bits / 8));
 	return c->fills.at[key];
 }
 
+/* ---- the same on a GPU ---- */
+
+/* Which of the stacked tensors local slice i is: the place of each dim. */
+static struct ll_value *
+slice_of(struct host_func *f, const struct host_fill *x, struct ll_value *i)
+{
+	struct cg_code *c = f->c;
+	struct ll_value *slice = ll_i64(c->ll, 0);
+	int64_t many = 1;
+	uint32_t k;
+
+	for (k = x->stacked; k-- > 0; ) {
+		dim_id d = x->type.dims[k];
+		int64_t size = ir_dim_size(c->m, d);
+		struct ll_value *n = ll_i64(c->ll,
+				host_local(f->k, d, x->type.cut[k]));
+		struct ll_value *args[] = {
+			host_pieces(f, host_spread(c, size, x->type.cut[k])),
+			ll_bin(c->ll, LL_REM, i, n)
+		};
+		struct ll_value *at = ll_call(c->ll, c->place, args, 2);
+
+		i = ll_bin(c->ll, LL_DIV, i, n);
+		slice = ll_bin(c->ll, LL_ADD, slice,
+			       ll_bin(c->ll, LL_MUL, at,
+				      ll_i64(c->ll, many)));
+		many *= size;
+	}
+	return slice;
+}
+
+/* A launch for each stacked tensor of which the rank has something. */
+static void
+fill_slices(struct host_func *f, const struct host_fill *x,
+	    const int64_t *hashes, uint32_t n, struct ll_value *to)
+{
+	int64_t bytes = ir_dtypes[x->type.dtype].bits / 8, many = 1;
+	struct ll_value *table = ll_table(f->c->ll, hashes, n), *key, *at;
+	struct ll_block *here = ll_here(f->c->ll);
+	struct ll *l = f->c->ll;
+	struct ll_loop i;
+	uint32_t k;
+
+	if (!f->c->place) {
+		f->c->place = place_func(f->c);
+		ll_at(l, here);
+	}
+	for (k = 0; k < x->type.ndims; k++) {
+		*(k < x->stacked ? &many : &bytes) *=
+			host_local(f->k, x->type.dims[k], x->type.cut[k]);
+	}
+	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, bytes ? many : 0), 1, NULL,
+		0);
+	at = ll_bin(l, LL_MUL, slice_of(f, x, i.i), ll_i64(l, 8));
+	key = cg_rng_key(l, ll_load(l, ll_type(LL_I64, 1),
+				    ll_plus(l, table, at)),
+			 host_env(f, offsetof(struct rt_env, seed), LL_I64));
+	host_service_fill(f, x, key, ll_plus(l, to, ll_bin(l, LL_MUL, i.i,
+						ll_i64(l, bytes))));
+	ll_loop_end(l, &i, NULL);
+}
+
+/* ---- tensors ---- */
+
 /* Hashes are of the names, one for each stacked tensor. */
 static void
-fill(struct host_func *f, const struct fill *x, const int64_t *hashes,
+fill(struct host_func *f, const struct host_fill *x, const int64_t *hashes,
      uint32_t n, struct ll_value *to)
 {
-	struct ll_value *kernel = fill_kernel(f, x);
+	struct ll_value *kernel;
 	uint32_t i;
 
+	if (f->c->arch) {
+		fill_slices(f, x, hashes, n, to);
+		return;
+	}
+	kernel = fill_kernel(f, x);
 	if (!kernel) {
 		return;
 	}
@@ -304,7 +363,7 @@ fill(struct host_func *f, const struct fill *x, const int64_t *hashes,
 /* The name of stored tensor i: {dim} is its place in each stacked dim. */
 static const char *
 stacked_name(struct cg_code *c, const struct host_tensor *t,
-	     const struct fill *x, int64_t i)
+	     const struct host_fill *x, int64_t i)
 {
 	const char *name = t->name;
 	uint32_t k;
@@ -337,7 +396,7 @@ start_hold(struct host_func *f, const struct host_hold *h)
 	const struct ir_node *n = ir_node(c->m, t->node);
 	const struct ir_attr *init = ir_attr(c->m, n, IR_ATTR_INIT);
 	const char *how = init ? ir_text(c->m->ctx, init->text) : "normal";
-	struct fill x = { .type = *ir_type(c->m, n->result), .how = 'n' };
+	struct host_fill x = { .type = *ir_type(c->m, n->result), .how = 'n' };
 	int64_t many = 1, i, *hashes;
 
 	x.how = strcmp(how, "ones") == 0 ? '1'
@@ -385,7 +444,7 @@ draw_input(struct host_func *f, const struct host_input *in)
 	const char *name = ir_text(c->m->ctx, in->name);
 	bool labels = strcmp(name, "labels") == 0;
 	bool pairs = labels || strcmp(name, "tokens") == 0;
-	struct fill x = { .type = *ir_type(c->m, n->result), .how = 'n',
+	struct host_fill x = { .type = *ir_type(c->m, n->result), .how = 'n',
 			  .std = 1 };
 	int64_t hash = (int64_t)cg_rng_hash(labels ? "tokens" : name);
 

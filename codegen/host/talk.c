@@ -401,6 +401,40 @@ exchange(struct host_func *f, const struct ir_node *n)
 	return x;
 }
 
+static void
+spreads_of(const struct ir_module *m, const struct ir_type *t,
+	   struct cg_spread *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		out[i].size = ir_dim_size(m, t->dims[i]);
+		out[i].cut = t->cut[i];
+	}
+}
+
+/* What goes from stage to stage, or is shared, has no parts. */
+void
+host_collective_room(struct host_class *k, const struct kernel *x)
+{
+	const struct ir_module *m = k->c->m;
+	const struct ir_node *n = ir_node(m, x->nodes.at[0]);
+	const struct ir_type *in;
+	struct host_talk t = { 0 };
+
+	if (ir_is(n->op, IRF_PEER) || n->op == IR_SHARE) {
+		return;
+	}
+	in = ir_type(m, ir_args(m, n)[0]);
+	t.axes = axes_of(k->c, n);
+	t.elem_bytes = ir_dtypes[in->dtype].bits / 8;
+	t.sums = op_of(k->c, n, t.axes) != RT_TALK_COPY;
+	t.ndims = in->ndims;
+	spreads_of(m, in, t.in);
+	spreads_of(m, ir_type(m, n->result), t.out);
+	host_room(k, &t);
+}
+
 /* The first tensor that the result is put into, as its buffer, and 1. */
 static uint32_t
 tensor_of(const struct host_func *f, const struct kernel *x)

@@ -151,7 +151,7 @@ paths()
 }
 
 sed -n 's/^| `\([a-z0-9_.]*\(\[\]\)*[a-z0-9_.]*\)` |.*/\1/p' \
-	"$top/docs/answer.md" | sort >"$tmp/documented"
+	"$top/docs/answer.md" | grep -v '^kernels\.' | sort >"$tmp/documented"
 while read -r how target pins; do
 	if [ "$how" = search ]; then
 		json --target "$target" --pin "$pins" "$model"

@@ -93,7 +93,15 @@ refused 'there is no CPU `x86-64-v5` (did you mean `x86-64-v' \
 	--target cpux1 --cpu x86-64-v5
 refused 'there is no CPU `natve` (did you mean `native`?)' \
 	--target cpux1 --cpu natve
-refused '--cpu goes with a CPU as target' --target rtx4090x1 --cpu native
+refused '--cpu goes with a target that there is code for' --target mi250x1 \
+	--cpu native
+refused '--arch goes with a GPU of NVIDIA' --target cpux1 --arch sm_80
+refused '--arch goes with a GPU of NVIDIA' --target mi250x1 --arch sm_80
+refused 'there are no kernels for `sm_91` (did you mean `sm_' \
+	--target rtx4090x1 --arch sm_91
+refused '--emit=cuda goes with a GPU' --target cpux1 --emit=cuda
+refused '--emit=cuda goes with a target that there is code for' \
+	--target mi250x1 --emit=cuda
 "$LLMC" -w --target cpux1 --cpu native "$model" >out 2>err &&
 	bad '--cpu without code'
 grep -qF -e '--cpu goes with what has code in it' err || bad '--cpu alone'
@@ -118,8 +126,16 @@ fi
 "$LLMC" -w --target cpux1 -o nowhere/plan "$model" >out 2>err
 grep -qF 'cannot write nowhere/plan' err || bad 'nowhere'
 
-# A GPU's plan says that it has no code yet, and is written.
-"$LLMC" -w --target rtx4090x1 -o gpu "$model" >out 2>err || bad gpu
-grep -q 'code for sm_89 is not generated yet' err || bad 'no note'
+# Without kernels for it a plan says so, and is written; an old program goes.
+mkdir gpu
+echo old >gpu/rank
+cp gpu/rank mine
+"$LLMC" -w --target mi250x1 -o gpu "$model" >out 2>err || bad gpu
+grep -q 'there are no kernels for `gfx90a`: there are for sm_80' err ||
+	bad 'no note'
+cmp gpu/rank mine || bad 'a file that was there before a plan is gone'
+"$LLMC" -w --target mi250x1 -o gpu "$model" >out 2>err || bad 'gpu, again'
 [ ! -e gpu/rank ] || bad 'a program for a GPU'
+"$LLMC" finish gpu >out 2>err && bad 'finished without code'
+grep -q 'gpu has nothing to finish' err || bad 'finish: no reason'
 exit $fail

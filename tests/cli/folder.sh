@@ -17,7 +17,7 @@ bad()
 
 keep()
 {
-	"$LLMC" --target rtx4090x2 "$@" "$model" >answer 2>err || {
+	"$LLMC" --target mi250x2 "$@" "$model" >answer 2>err || {
 		cat err
 		bad "$@"
 	}
@@ -29,7 +29,7 @@ refused()
 	words=$1
 	shift
 	ls -R . >before
-	"$LLMC" --target rtx4090x2 "$@" "$model" >none 2>err
+	"$LLMC" --target mi250x2 "$@" "$model" >none 2>err
 	status=$?
 	ls -R . | sed '/^none$/d;/^err$/d' >after
 	sed '/^none$/d;/^err$/d' before >want
@@ -51,7 +51,7 @@ plan.llp" ] || bad 'the folder holds something else'
 [ "$(ls -ld out | cut -c1-10)" = drwxr-x--- ] || bad 'mode of the folder'
 [ "$(ls -l out/plan.json | cut -c1-10)" = -rw-r----- ] ||
 	bad 'mode of a file'
-"$LLMC" --target rtx4090x2 --emit=answer-json "$model" | cmp - out/plan.json ||
+"$LLMC" --target mi250x2 --emit=answer-json "$model" | cmp - out/plan.json ||
 	bad 'plan.json is not the answer'
 
 # The plan reads back, and gives the same answer, without a search.

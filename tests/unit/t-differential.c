@@ -6,6 +6,10 @@
  * checkpoint, whatever the number of threads, and so does a run that stops
  * and resumes.
  *
+ * DIFF_DEVICE=emulate compiles plans for a GPU instead, and emulates it: the
+ * losses are those of the one-rank binary for the CPU, and either goes on from
+ * a checkpoint of the other.
+ *
  * DIFF_PAIRS=N how many, DIFF_SEED=S from which seed, DIFF_SECONDS=T goes on
  * for so long instead, DIFF_JOBS=J so many at a time, DIFF_TELL=1 says what
  * was refused.  What fails is left in its folder, and the commands printed.
@@ -31,6 +35,7 @@
 #define ALL "--steps 5"
 /* Plans of one model: the model's other two runs are shared. */
 #define PLANS 4
+#define EMULATED_PLANS 2
 #define JOBS 2
 /* Of the first loss, or of this one if that is more. */
 #define CLOSE_RANKS 1e-5
@@ -51,6 +56,7 @@ struct run {
 	const char *dir;
 	uint64_t seed;
 	bool bf16;
+	const char *arch;	/* of a GPU; NULL: the CPU */
 	struct losses f64, one;
 	struct buf said;	/* commands, to be repeated by hand */
 	const char *why;
@@ -156,15 +162,15 @@ hold(struct run *r, const struct losses *got, const struct losses *want,
  * asks of the model may be refused, and what is not compiled yet.
  */
 static enum outcome
-build(struct run *r, const char *name, const char *pins, int ranks)
+build(struct run *r, const char *name, const char *pins, const char *target)
 {
 	if (!run_in(r, text(r, "%s.llp", name),
 		    text(r, "$LLMC --emit=plan --pin '%s' model.llm", pins))) {
 		return REFUSED;
 	}
-	if (!run_in(r, "answer", text(r, "$LLMC --no-whole --target cpux%d "
+	if (!run_in(r, "answer", text(r, "$LLMC --no-whole --target %s "
 				      "--plan %s.llp -o %s model.llm",
-				      ranks, name, name))) {
+				      target, name, name))) {
 		if (strstr(slurp(r, "err"), "not compiled yet")) {
 			return REFUSED;
 		}
@@ -181,9 +187,10 @@ train(struct run *r, const char *name, const char *as, const char *options,
 {
 	const char *log = text(r, "%s.jsonl", as);
 
-	if (!run_in(r, "out", text(r, "timeout 60 %s/rank train --local "
+	if (!run_in(r, "out", text(r, "timeout %d %s/rank train --local "
 				   "--data draw --seed 7 --checkpoint %s.ck "
-				   "--log %s %s", name, as, log, options))) {
+				   "--log %s %s", r->arch ? 900 : 60, name,
+				   as, log, options))) {
 		r->why = text(r, "%s does not run", name);
 		return false;
 	}
@@ -204,7 +211,7 @@ run_model(struct run *r, const struct pair *p)
 		return DIFFERENT;
 	}
 	read_losses(slurp(r, "f64"), "step ", "loss ", &r->f64);
-	o = build(r, "one", "pp=1", 1);
+	o = build(r, "one", "pp=1", "cpux1");
 	if (o != SAME) {
 		r->why = r->why ? r->why : "one rank is refused";
 		return DIFFERENT;
@@ -221,7 +228,8 @@ run_plan(struct run *r, const struct pair *p)
 {
 	double close = r->bf16 ? CLOSE_BF16 : CLOSE_RANKS;
 	struct losses first, again;
-	enum outcome o = build(r, "split", plan_text(&r->a, p), ranks_of(p));
+	enum outcome o = build(r, "split", plan_text(&r->a, p),
+			       text(r, "cpux%d", ranks_of(p)));
 
 	if (o != SAME) {
 		return o;
@@ -242,6 +250,43 @@ run_plan(struct run *r, const struct pair *p)
 	}
 	/* folders of the next plan */
 	run_in(r, "out", "rm -rf split first.* again.* part.*");
+	return SAME;
+}
+
+/* What stopped in one binary goes on in another. */
+static bool
+goes_on(struct run *r, const char *from, const char *to, const char *as,
+	const char *options, struct losses *out)
+{
+	const char *emulate = "--steps 2 --device emulate";
+	bool starts = strcmp(from, "split") == 0;
+
+	return train(r, from, as, starts ? emulate : "--steps 2", out) &&
+	       train(r, to, as, options, out);
+}
+
+static enum outcome
+run_emulated(struct run *r, const struct pair *p)
+{
+	double close = r->bf16 ? CLOSE_BF16 : CLOSE_RANKS;
+	enum outcome o = build(r, "split", plan_text(&r->a, p),
+			       text(r, "h100x%d --arch %s", ranks_of(p),
+				    r->arch));
+	struct losses got;
+
+	if (o != SAME) {
+		return o;
+	}
+	if (!train(r, "split", "all", ALL " --device emulate", &got) ||
+	    !hold(r, &got, &r->one, close, "emulated beside the CPU") ||
+	    !goes_on(r, "split", "one", "there", ALL " --resume", &got) ||
+	    !hold(r, &got, &r->one, close, "from the GPU to the CPU") ||
+	    !goes_on(r, "one", "split", "back",
+		     ALL " --resume --device emulate", &got) ||
+	    !hold(r, &got, &r->one, close, "from the CPU to the GPU")) {
+		return DIFFERENT;
+	}
+	run_in(r, "out", "rm -rf split all.* there.* back.*");
 	return SAME;
 }
 
@@ -288,6 +333,14 @@ tell(struct run *r, const char *what, uint64_t plan)
 		(unsigned long long)r->seed, (unsigned long long)plan + 1);
 }
 
+static bool
+emulates(void)
+{
+	const char *s = getenv("DIFF_DEVICE");
+
+	return s && strcmp(s, "emulate") == 0;
+}
+
 /* Up to `plans` plans of one model; adds up what came of them. */
 static enum outcome
 run_seed(uint64_t seed, uint64_t plans, const char *tmp, uint64_t *done)
@@ -303,6 +356,9 @@ run_seed(uint64_t seed, uint64_t plans, const char *tmp, uint64_t *done)
 	buf_init(&r.said, &r.a);
 	r.dir = text(&r, "%s/%llu", tmp, (unsigned long long)seed);
 	r.bf16 = p.n[NR_BF16] != 0;
+	if (emulates()) {
+		r.arch = seed % 2 ? "sm_80" : "sm_90a";
+	}
 	if (system(text(&r, "mkdir %s", r.dir)) != 0) {
 		return DIFFERENT;
 	}
@@ -311,7 +367,7 @@ run_seed(uint64_t seed, uint64_t plans, const char *tmp, uint64_t *done)
 	for (i = 0; i < plans && o != DIFFERENT; i++) {
 		r.said.n = model;
 		p = pair_of(seed, i);
-		o = run_plan(&r, &p);
+		o = r.arch ? run_emulated(&r, &p) : run_plan(&r, &p);
 		if (o == REFUSED && getenv("DIFF_TELL")) {
 			tell(&r, "refused", i);
 		}
@@ -341,15 +397,16 @@ work(uint64_t job, uint64_t jobs, const char *tmp, int to)
 	uint64_t seed = from_env("DIFF_SEED", 1), done[OUTCOMES] = { 0 };
 	uint64_t seconds = from_env("DIFF_SECONDS", 0);
 	uint64_t pairs = from_env("DIFF_PAIRS", PAIRS), i, left;
+	uint64_t plans = emulates() ? EMULATED_PLANS : PLANS;
 	time_t start = time(NULL);
 	bool bad = false;
 
-	for (i = job; seconds || i * PLANS < pairs; i += jobs) {
+	for (i = job; seconds || i * plans < pairs; i += jobs) {
 		if (seconds && (uint64_t)(time(NULL) - start) >= seconds) {
 			break;
 		}
-		left = seconds || pairs - i * PLANS > PLANS ? PLANS
-			: pairs - i * PLANS;
+		left = seconds || pairs - i * plans > plans ? plans
+			: pairs - i * plans;
 		bad = run_seed(seed + i, left, tmp, done) == DIFFERENT;
 		if (bad) {
 			break;

@@ -108,21 +108,28 @@ t_words(struct t_kernels *t, const struct cg_kernel *k,
 	struct ll_value **words)
 {
 	struct ll *l = t->cpu.ll;
-	uint32_t n = sizeof(struct rt_step) / 8, i, j = 0;
+	uint32_t n = sizeof(struct rt_step) / 8, i, j;
 	struct ll_value **steps = arena_alloc(&t->c.perm, (k->steps.n * n + 1) *
 							  sizeof *steps);
 
-	for (i = 0; i < k->steps.n; i++) {
-		steps[j++] = k->steps.at[i].func;
-		steps[j++] = ll_i64(l, k->steps.at[i].items);
-		steps[j++] = ll_null(l);
-		steps[j++] = ll_i64(l, 0);
-		steps[j++] = ll_i64(l, 0);
+	for (i = 0; i < k->steps.n * n; i++) {
+		steps[i] = ll_i64(l, 0);
 	}
-	words[0] = ll_null(l);
-	words[1] = ll_i64(l, k->steps.n);
-	words[2] = j ? ll_data(l, NULL, steps, j) : ll_null(l);
-	words[3] = words[4] = words[5] = ll_i64(l, 0);
+	for (i = 0; i < k->steps.n; i++) {
+		j = i * n;
+		steps[j + offsetof(struct rt_step, run) / 8] =
+			k->steps.at[i].func;
+		steps[j + offsetof(struct rt_step, items) / 8] =
+			ll_i64(l, k->steps.at[i].items);
+	}
+	for (i = 0; i < sizeof(struct rt_kernel) / 8; i++) {
+		words[i] = ll_i64(l, 0);
+	}
+	words[offsetof(struct rt_kernel, nsteps) / 8] = ll_i64(l, k->steps.n);
+	if (k->steps.n > 0) {
+		words[offsetof(struct rt_kernel, steps) / 8] =
+			ll_data(l, NULL, steps, k->steps.n * n);
+	}
 }
 
 /* A contraction as such if it can be, else as a nest. */
@@ -156,8 +163,7 @@ t_emit(struct t_kernels *t, const char *cpu, const char **why)
 	struct ll_value **words;
 
 	t->o = t_object_begin(&t->c.perm, cpu);
-	t->cpu = (struct cg_cpu){ .m = t->m, .ll = t->o->l, .a = &t->c.perm,
-				  .nranks_most = 1 };
+	t->cpu = (struct cg_cpu){ .m = t->m, .ll = t->o->l, .a = &t->c.perm };
 	t->list = kernels_find(t->m, 1, &t->c.perm)->top;
 	t->made = arena_alloc(&t->c.perm,
 			      (t->list->at.n + 1) * sizeof *t->made);

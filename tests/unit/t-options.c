@@ -138,7 +138,7 @@ test_mistakes(void **state)
 	fails("f --passes", "`--passes` needs P,..");
 	fails("--stats=1 f", "`--stats` takes no value");
 	fails("--emit=irr f", "`--emit` is one of answer, answer-json, "
-	      "arena, arena-json, ast, cost, ir, kernels, llvm, "
+	      "arena, arena-json, ast, cost, cuda, ir, kernels, llvm, "
 	      "memory, memory-json, plan, plans, ranks, summary, "
 	      "summary-json, target; found `irr` (did you mean "
 	      "`ir`?)");

@@ -1,0 +1,57 @@
+/*
+ * The architectures that llmc has kernels for, and what they offer.
+ */
+#include "codegen/cg.h"
+#include "codegen/cuda/cuda.h"
+
+#include <string.h>
+
+/*
+ * Shared memory that a block may have, with the driver's own 1 KiB taken off:
+ * CUDA C++ Programming Guide, "Technical Specifications per Compute
+ * Capability".
+ */
+static const struct cu_arch archs[] = {
+	{ "sm_80", "compute_80", 8, 0, 163 << 10, 65536, false, false },
+	{ "sm_86", "compute_86", 8, 6, 99 << 10, 65536, false, false },
+	{ "sm_89", "compute_89", 8, 9, 99 << 10, 65536, false, true },
+	{ "sm_90a", "", 9, 0, 227 << 10, 65536, true, true }
+};
+
+const struct cu_arch *
+cu_arch_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+		if (strcmp(archs[i].name, name) == 0) {
+			return &archs[i];
+		}
+	}
+	return NULL;
+}
+
+bool
+cg_arch_known(const char *name, struct arena *a, const char **why)
+{
+	const size_t n = sizeof archs / sizeof archs[0];
+	struct diag_near near;
+	struct buf all;
+	size_t i;
+
+	if (cu_arch_find(name)) {
+		return true;
+	}
+	diag_near_init(&near, name);
+	buf_init(&all, a);
+	for (i = 0; i < n; i++) {
+		diag_near_try(&near, archs[i].name);
+		buf_printf(&all, "%s%s", i == 0 ? "" : i + 1 < n ? ", "
+			   : " and ", archs[i].name);
+	}
+	*why = arena_printf(a, "there are no kernels for `%s`%s: there are "
+			    "for %s", name, strncmp(name, "sm_", 3) == 0
+			    ? diag_near_text(&near, a) : "",
+			    buf_text(&all));
+	return false;
+}

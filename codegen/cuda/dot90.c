@@ -1,0 +1,316 @@
+/*
+ * Contractions with wgmma and TMA: what they can do, and how large tiles are.
+ */
+#include "codegen/cuda/dot90.h"
+
+#define RESERVE 1024		/* barriers, and what aligns them */
+#define MOST_STAGES 6
+#define MOST_SPLITS 16
+#define MOST_PARTS ((int64_t)64 << 20)	/* bytes of sums that wait */
+#define SUM_COLS 128		/* of a block that adds them up */
+
+/* Tiles, best for large contractions first. */
+static const struct {
+	int64_t rows, cols, teams, groups;
+} shapes[] = {
+	{ 128, 256, 1, 2 }, { 128, 128, 2, 1 }, { 128, 128, 1, 2 },
+	{ 64, 256, 2, 1 }, { 128, 64, 2, 1 }, { 64, 128, 2, 1 },
+	{ 64, 64, 2, 1 }, { 128, 32, 2, 1 }
+};
+
+/* ---- blocks ---- */
+
+/* Whether blocks of that many positions, one after another, are boxes. */
+static bool
+uniform(const int64_t *size, uint32_t n, int64_t block)
+{
+	while (n-- > 1) {
+		if (block % size[n] != 0) {
+			return size[n] % block == 0;
+		}
+		block /= size[n];
+	}
+	return true;
+}
+
+/* The positions of a factor in as few dims as operands allow. */
+static void
+as_runs(struct cu_dims *d, const struct cu_factor *f)
+{
+	uint32_t i;
+
+	cu_dims_flatten(d);
+	for (i = 0; f->n > 1 && i < f->n; i++) {
+		d->size[i] = f->at[i].size;
+		d->at[i] = -1;
+		d->n = i + 1;
+	}
+}
+
+static bool
+uniform_runs(const struct cu_factor *f, int64_t block)
+{
+	int64_t size[IR_MAX_DIMS];
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		size[i] = f->at[i].size;
+	}
+	return uniform(size, f->n, block);
+}
+
+/* Whether columns of what is behind can be made so many at a time. */
+static bool
+part_suits(const struct cu_dot *d, int64_t cols, int64_t part)
+{
+	const struct cu_dims *n = &d->dims[2];
+	int64_t last = n->size[n->n - 1];
+
+	if (cols % part != 0) {
+		return false;
+	}
+	return d->result != CU_DOT_BOX ||
+	       (uniform(n->size, n->n, part) &&
+		(!d->whole_last || part % last == 0 ||
+		 (n->n == 1 && last <= part)));
+}
+
+/* What all starts of blocks of rows are multiples of. */
+static int64_t
+step_of(const struct cu_dims *d, const struct cu_split *s)
+{
+	int64_t step = s->step * s->inner;
+
+	return s->cut > 0 && s->chunks > 1 && d->size[s->cut] * s->inner %
+	       64 != 0 ? 1 : step;
+}
+
+/* ---- what a choice costs ---- */
+
+/*
+ * Cycles, roughly.  A multiprocessor makes 2048 products of bf16 a cycle, if
+ * wgmma has 256 columns (of 128, 64 and less it reaches 90, 75, 55%), and
+ * gets some 34 bytes a cycle from the L2.
+ */
+static double
+cycles(const struct dot90 *p, int64_t units)
+{
+	double tile = (double)p->rows * (double)p->cols;
+	double eff = p->cols >= 256 ? 0.95 : p->cols >= 128 ? 0.9
+		: p->cols >= 64 ? 0.75 : 0.55;
+	double mul = tile * DOT90_K / 2048 / eff;
+	double load = ((double)p->rows + (double)p->cols /
+		       (double)p->cluster) * 128 / 34;
+	double sums = (double)p->steps * (mul > load ? mul : load);
+	double put = tile / (p->part ? 8 : 16);
+	double waves = (double)((p->tiles + units - 1) / units);
+	double fixed = 1500;
+
+	if (p->splits > 1) {
+		fixed += 6000 + 8 * (double)p->splits * (double)p->d->m.size *
+			 (double)p->d->n.size * (double)p->d->batch.size /
+			 (16 * (double)units);
+	}
+	if (p->teams == 1) {
+		return waves * (sums + put) + fixed;
+	}
+	return waves * (sums > put ? sums : put) + put + fixed;
+}
+
+/* Stages that there is room for beside leaves of so many columns. */
+static int64_t
+ring_of(struct dot90 *p, int64_t part)
+{
+	int64_t room, n;
+
+	p->part = part;
+	room = p->d->k->c->arch->smem_bytes - RESERVE -
+	       p->teams * dot90_leaf_bytes(p);
+	n = room / dot90_stage_bytes(p);
+	return n < MOST_STAGES ? n : MOST_STAGES;
+}
+
+/* Columns that go through shared memory at a time, few rather than few
+ * stages. */
+static bool
+fits(struct dot90 *p)
+{
+	static const int64_t parts[] = { 64, 32, 128, 256, 16 };
+	const struct cu_dot *d = p->d;
+	int64_t best = 0;
+	size_t i;
+
+	p->ring = 0;
+	if (p->splits > 1 || (d->result != CU_DOT_BOX && d->dtype == IR_F32)) {
+		p->ring = ring_of(p, 0);
+		return p->ring >= 3;
+	}
+	for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+		int64_t n = part_suits(d, p->cols, parts[i])
+			? ring_of(p, parts[i]) : 0;
+
+		if (n > p->ring && p->ring < 4) {
+			p->ring = n;
+			best = parts[i];
+		}
+	}
+	p->part = best;
+	return p->ring >= 3;
+}
+
+static bool
+try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
+{
+	struct cu_dot *d = p->d;
+	int64_t stages = dot90_stages(d);
+
+	p->rows = shapes[i].rows;
+	p->cols = shapes[i].cols;
+	p->teams = shapes[i].teams;
+	p->groups = shapes[i].groups;
+	p->split = cu_split(&d->dims[1], p->rows, 64);
+	p->row_blocks = p->split.blocks;
+	p->col_blocks = (d->n.size + p->cols - 1) / p->cols;
+	p->cluster = multi ? 2 : 1;
+	p->steps = (stages + splits - 1) / splits;
+	p->splits = (stages + p->steps - 1) / p->steps;
+	p->tiles = p->row_blocks * p->col_blocks * d->batch.size * p->splits;
+	return (!multi || (p->row_blocks % 2 == 0 && p->blocks > 1)) &&
+	       p->splits == splits && p->tiles < INT32_MAX &&
+	       uniform_runs(&d->n, p->cols) &&
+	       dot90_side(d, 0, p->rows, step_of(&d->dims[1], &p->split),
+			  false, &p->side[0]) &&
+	       dot90_side(d, 1, p->cols, p->cols, multi, &p->side[1]) &&
+	       fits(p);
+}
+
+/* Of k in parts, whose sums a step behind this one adds up: at most. */
+static int64_t
+most_splits(const struct cu_dot *d)
+{
+	const struct cu_dims *n = &d->dims[2];
+	struct cu_split cols = cu_split(n, SUM_COLS, 16);
+	int64_t bytes = 4 * d->batch.size * d->m.size * d->n.size, most;
+
+	if (d->whole_last && cols.cut == n->n - 1 && cols.chunks > 1) {
+		return 1;
+	}
+	most = dot90_stages(d) / 4;
+	most = most < MOST_PARTS / bytes ? most : MOST_PARTS / bytes;
+	return most < 1 ? 1 : most < MOST_SPLITS ? most : MOST_SPLITS;
+}
+
+static bool
+choose(struct dot90 *best, int64_t splits)
+{
+	struct dot90 p = *best;
+	double least = 0, now;
+	int64_t n;
+	size_t i;
+
+	for (i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
+		for (n = 1; n <= splits; n++) {
+			if (!try_shape(&p, i / 2, i % 2 != 0, n)) {
+				continue;
+			}
+			now = cycles(&p, p.blocks);
+			if (least == 0 || now < least) {
+				least = now;
+				*best = p;
+			}
+		}
+	}
+	return least > 0;
+}
+
+/* Whether little of what is copied and multiplied would be nothing. */
+static bool
+is_dense(const struct cu_dot *d)
+{
+	return d->m.size >= 16 && d->n.size >= 16 && d->over.size >= 16 &&
+	       2 * d->over.size >= dot90_stages(d) * DOT90_K;
+}
+
+/* A 16-bit gradient that grows by the product alone; 0: it is no such. */
+static node_id
+grows(const struct cu_dot *d)
+{
+	const struct ir_module *m = d->k->c->m;
+	uint32_t i;
+
+	for (i = 0; i < d->x->outputs.n; i++) {
+		if (d->x->outputs.at[i].value == d->value) {
+			return 0;
+		}
+	}
+	for (i = 0; d->nodes.n == 2 && i < 2; i++) {
+		const struct ir_node *n = ir_node(m, d->nodes.at[i]);
+
+		if (n->op == IR_ACCUMULATE && ir_args(m, n)[0] == d->value) {
+			return d->nodes.at[i];
+		}
+	}
+	return 0;
+}
+
+/* 16-bit results in rows of 16 bytes are written without a nest. */
+static void
+find_rounded(struct cu_dot *d)
+{
+	bool half = d->dtype == IR_BF16 || d->dtype == IR_F16;
+	node_id grown = grows(d);
+
+	if (d->result == CU_DOT_STORE && d->dtype != IR_F32 &&
+	    !(half && d->n.size % 8 == 0)) {
+		d->result = CU_DOT_BOX;
+	}
+	if (d->result == CU_DOT_BOX && half && d->n.size % 8 == 0 && grown) {
+		d->result = CU_DOT_ADD;
+		d->target = cg_operand(d->k->c->a, d->k->out, 0, grown, true);
+	}
+}
+
+/* Parts of sums lie in shared room; the step behind this one reads them. */
+static void
+put_parts(struct cu_dot *d, int64_t splits)
+{
+	d->splits = splits;
+	if (splits > 1) {
+		d->parts = (d->k->out->shared_bytes + 255) / 256 * 256;
+		d->k->out->shared_bytes = d->parts + 4 * splits *
+			d->batch.size * d->m.size * d->n.size;
+	}
+}
+
+bool
+cu_dot90_steps(const struct cu_dot *dot)
+{
+	struct cu_dot d = *dot, sum = *dot;
+	struct dot90 p = { .d = &d, .blocks = d.k->c->units };
+
+	if (!d.k->c->arch->wgmma ||
+	    (d.unit != CU_DOT_BF16 && d.unit != CU_DOT_F16) ||
+	    d.m.n == 0 || d.n.n == 0 || d.over.n == 0 || !is_dense(&d)) {
+		return false;
+	}
+	find_rounded(&d);
+	if (d.result != CU_DOT_BOX) {
+		as_runs(&d.dims[1], &d.m);
+		cu_dims_flatten(&d.dims[2]);
+	}
+	if (p.blocks == 0) {
+		p.blocks = 132;
+	}
+	if (!choose(&p, most_splits(dot))) {
+		return false;
+	}
+	put_parts(&d, p.splits);
+	d.rows = p.split;
+	if (!dot90_emit(&p)) {
+		return false;
+	}
+	sum.splits = d.splits;
+	sum.parts = d.parts;
+	sum.cols = cu_split(&sum.dims[2], SUM_COLS, 16);
+	return sum.splits == 1 || cu_dot_sum(&sum);
+}

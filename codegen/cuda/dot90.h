@@ -1,0 +1,116 @@
+/*
+ * Contractions with wgmma and TMA (sm_90a), between the files of dot90*.c.
+ *
+ * A block of threads is one warpgroup that orders copies of tiles of both
+ * operands into a ring in shared memory, and teams of warpgroups that
+ * multiply.  A team makes a tile of the result.  One team of two warpgroups
+ * makes larger tiles; two teams of one each work on different tiles, so that
+ * one multiplies while the other writes.
+ */
+#ifndef CODEGEN_CUDA_DOT90_H
+#define CODEGEN_CUDA_DOT90_H
+
+#include "codegen/cuda/dot.h"
+
+#define DOT90_K 64		/* of a stage: rows of 128 bytes, swizzled */
+
+/* ---- dot90_map.c: operands as the copying unit sees them ----------------- */
+
+enum dot90_factor {
+	DOT90_X,		/* m or n */
+	DOT90_OVER,
+	DOT90_BATCH
+};
+
+/* An operand in global memory, and a stage of it in shared memory. */
+struct dot90_side {
+	const struct cu_factor *x;
+	int which;		/* operand */
+	bool by_k;		/* rows of 64 k; else of 64 positions */
+	struct cg_map map;
+	/* what coordinate each dim of the map is */
+	struct {
+		enum dot90_factor factor;
+		uint32_t run;
+	} dim[5];
+	int64_t loads, bytes;	/* of a stage */
+	bool halves;		/* a stage divides into two of as many loads */
+};
+
+/*
+ * Whether tiles of `rows` positions of operand `which` can be copied, where
+ * blocks begin at any multiple of `step`; `multi`: by two blocks, half each.
+ */
+bool dot90_side(const struct cu_dot *d, int which, int64_t rows,
+		int64_t step, bool multi, struct dot90_side *s);
+/*
+ * The copies of stage `k` (its number, an int variable) to `to` (bytes), in
+ * block `half` of two, or all of them if half is NULL.
+ */
+void dot90_load(struct cu_func *f, const struct cu_dot *d,
+		const struct dot90_side *s, const char *start,
+		const char *batch, const char *to, const char *half);
+/* Stages that all of k takes. */
+int64_t dot90_stages(const struct cu_dot *d);
+
+/* ---- dot90.c: tiles ------------------------------------------------------ */
+
+struct dot90 {
+	struct cu_dot *d;
+	int64_t rows, cols;	/* of a tile */
+	int64_t teams, groups;	/* warpgroups of a team */
+	int64_t ring;		/* stages of it */
+	int64_t cluster;	/* blocks that share columns */
+	int64_t part;		/* columns that are written at a time */
+	int64_t splits, steps;	/* parts of k; stages of a tile */
+	int64_t row_blocks, col_blocks, tiles;
+	int64_t blocks;		/* that run at a time */
+	struct cu_split split;	/* of rows */
+	struct dot90_side side[2];
+};
+
+static inline int64_t
+dot90_team_threads(const struct dot90 *p)
+{
+	return p->groups * 128;
+}
+/* Rows of a tile that one warpgroup has. */
+static inline int64_t
+dot90_group_rows(const struct dot90 *p)
+{
+	return p->rows / p->groups;
+}
+/* Floats of a row of the leaf: threads that write it meet no bank twice. */
+static inline int64_t
+dot90_leaf_ld(const struct dot90 *p)
+{
+	return (p->part + 31) / 32 * 32 + 8;
+}
+static inline int64_t
+dot90_leaf_bytes(const struct dot90 *p)
+{
+	return p->part ? p->rows * dot90_leaf_ld(p) * 4 : 0;
+}
+/* In shared memory: the ring, then barriers, then leaves. */
+static inline int64_t
+dot90_stage_bytes(const struct dot90 *p)
+{
+	return p->side[0].bytes + p->side[1].bytes;
+}
+static inline int64_t
+dot90_leaf_at(const struct dot90 *p)
+{
+	return p->ring * dot90_stage_bytes(p) + 256;
+}
+
+/* ---- dot90_text.c: the kernel -------------------------------------------- */
+
+bool dot90_emit(struct dot90 *p);
+
+/* ---- dot90_put.c: what becomes of sums ----------------------------------  */
+
+/* In the loop over tiles, with sums in `d`; rows are at m. */
+bool dot90_put(struct cu_func *f, const struct dot90 *p,
+	       const struct cu_place *m);
+
+#endif

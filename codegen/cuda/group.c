@@ -1,0 +1,37 @@
+/*
+ * Which emitter a kernel group goes to.  A nest of loops can do what the
+ * emitters of contractions leave.
+ */
+#include "codegen/cuda/cuda.h"
+
+static bool
+emit(struct cu_kernel *k, const struct kernel *x)
+{
+	switch (x->kind) {
+	case KERNEL_CONTRACTION:
+		if (cu_dot_steps(k, x)) {
+			return true;
+		}
+		cu_forget_steps(k);
+		if (cu_experts_steps(k, x)) {
+			return true;
+		}
+		break;
+	case KERNEL_ATTENTION:
+		return cu_attention_steps(k, x);
+	case KERNEL_COLLECTIVE:
+	case KERNEL_REPEAT:
+	case KERNEL_CALL:
+		die("%s is no kernel to emit", kernel_kind_name(x->kind));
+	default:
+		break;
+	}
+	return cu_all_as_nest(k, x);
+}
+
+bool
+cg_cuda_kernel(struct cg_cuda *c, const struct kernel *x,
+	       struct cg_kernel *out, const char **why)
+{
+	return cg_cuda_kernel_by(c, x, emit, out, why);
+}

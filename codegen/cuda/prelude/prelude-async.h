@@ -1,0 +1,265 @@
+/*
+ * prelude-async.h - sm_90: mbarriers, the copying unit (TMA), clusters and
+ * registers.  Numbers of sections are those of the PTX ISA.
+ */
+#if __CUDA_ARCH__ >= 900
+
+/* ---- mbarriers (9.7.13.15) ---------------------------------------------- */
+
+FN void
+mbar_init(u32 bar, int count)
+{
+	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+		     :: "r"(bar), "r"(count) : "memory");
+}
+
+/* Makes those that were initialised known to the copying unit, and to the
+ * other blocks of the cluster; a barrier of the threads follows. */
+FN void
+fence_mbar_init(void)
+{
+	asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+	asm volatile("fence.proxy.async;" ::: "memory");
+}
+
+FN void
+mbar_arrive(u32 bar)
+{
+	asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+		     :: "r"(bar) : "memory");
+}
+
+/* Of another block of the cluster, at the same place of its memory. */
+FN void
+mbar_arrive_cta(u32 bar, int cta)
+{
+	asm volatile("{\n\t"
+		     ".reg .b32 there;\n\t"
+		     "mapa.shared::cluster.u32 there, %0, %1;\n\t"
+		     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, "
+		     "[there];\n\t"
+		     "}" :: "r"(bar), "r"(cta) : "memory");
+}
+
+FN void
+mbar_expect(u32 bar, int bytes)
+{
+	asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+		     :: "r"(bar), "r"(bytes) : "memory");
+}
+
+/*
+ * Until the phase of this parity is over.  try_wait sleeps for a time that
+ * the machine chooses, and lanes may wake one by one; what others of the
+ * cluster did before they arrived is seen behind it.
+ */
+FN void
+mbar_wait(u32 bar, int parity)
+{
+	asm volatile("{\n\t"
+		     ".reg .pred done;\n\t"
+		     "again:\n\t"
+		     "mbarrier.try_wait.parity.acquire.cluster"
+		     ".shared::cta.b64 done, [%0], %1;\n\t"
+		     "@done bra over;\n\t"
+		     "bra again;\n\t"
+		     "over:\n\t"
+		     "}" :: "r"(bar), "r"(parity) : "memory");
+}
+
+/* Plain writes of shared memory come before what the copying unit and wgmma
+ * read of it; by the thread that wrote, before the barrier (8.6.3). */
+FN void
+fence_async(void)
+{
+	asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* ---- boxes of a tensor (9.7.9.25) --------------------------------------- */
+
+#define LLMC_LOAD(n) \
+	"cp.async.bulk.tensor." #n "d.shared::cluster.global.tile" \
+	".mbarrier::complete_tx::bytes "
+#define LLMC_LOAD_MULTI(n) \
+	"cp.async.bulk.tensor." #n "d.shared::cluster.global.tile" \
+	".mbarrier::complete_tx::bytes.multicast::cluster "
+#define LLMC_STORE(n) \
+	"cp.async.bulk.tensor." #n "d.global.shared::cta.tile.bulk_group "
+#define LLMC_ADD(n) \
+	"cp.reduce.async.bulk.tensor." #n "d.global.shared::cta.add.tile" \
+	".bulk_group "
+
+FN void
+tma_load2(u32 to, const tensor_map *m, u32 bar, int x, int y)
+{
+	asm volatile(LLMC_LOAD(2) "[%0], [%1, {%3, %4}], [%2];"
+		     :: "r"(to), "l"(m), "r"(bar), "r"(x), "r"(y)
+		     : "memory");
+}
+
+FN void
+tma_load3(u32 to, const tensor_map *m, u32 bar, int x, int y, int z)
+{
+	asm volatile(LLMC_LOAD(3) "[%0], [%1, {%3, %4, %5}], [%2];"
+		     :: "r"(to), "l"(m), "r"(bar), "r"(x), "r"(y), "r"(z)
+		     : "memory");
+}
+
+FN void
+tma_load4(u32 to, const tensor_map *m, u32 bar, int x, int y, int z, int u)
+{
+	asm volatile(LLMC_LOAD(4) "[%0], [%1, {%3, %4, %5, %6}], [%2];"
+		     :: "r"(to), "l"(m), "r"(bar), "r"(x), "r"(y), "r"(z),
+		     "r"(u) : "memory");
+}
+
+FN void
+tma_load5(u32 to, const tensor_map *m, u32 bar, int x, int y, int z, int u,
+	  int v)
+{
+	asm volatile(LLMC_LOAD(5) "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
+		     :: "r"(to), "l"(m), "r"(bar), "r"(x), "r"(y), "r"(z),
+		     "r"(u), "r"(v) : "memory");
+}
+
+/* To the same place in each block whose bit is set; each one's mbarrier
+ * counts what it got. */
+FN void
+tma_load2_multi(u32 to, const tensor_map *m, u32 bar, int x, int y, int mask)
+{
+	asm volatile(LLMC_LOAD_MULTI(2) "[%0], [%1, {%3, %4}], [%2], %5;"
+		     :: "r"(to), "l"(m), "r"(bar), "r"(x), "r"(y),
+		     "h"((u16)mask) : "memory");
+}
+
+FN void
+tma_load3_multi(u32 to, const tensor_map *m, u32 bar, int x, int y, int z,
+		int mask)
+{
+	asm volatile(LLMC_LOAD_MULTI(3) "[%0], [%1, {%3, %4, %5}], [%2], "
+		     "%6;" :: "r"(to), "l"(m), "r"(bar), "r"(x), "r"(y),
+		     "r"(z), "h"((u16)mask) : "memory");
+}
+
+FN void
+tma_load4_multi(u32 to, const tensor_map *m, u32 bar, int x, int y, int z,
+		int u, int mask)
+{
+	asm volatile(LLMC_LOAD_MULTI(4) "[%0], [%1, {%3, %4, %5, %6}], "
+		     "[%2], %7;" :: "r"(to), "l"(m), "r"(bar), "r"(x),
+		     "r"(y), "r"(z), "r"(u), "h"((u16)mask) : "memory");
+}
+
+FN void
+tma_load5_multi(u32 to, const tensor_map *m, u32 bar, int x, int y, int z,
+		int u, int v, int mask)
+{
+	asm volatile(LLMC_LOAD_MULTI(5) "[%0], [%1, {%3, %4, %5, %6, %7}], "
+		     "[%2], %8;" :: "r"(to), "l"(m), "r"(bar), "r"(x),
+		     "r"(y), "r"(z), "r"(u), "r"(v), "h"((u16)mask)
+		     : "memory");
+}
+
+#define LLMC_PUT2(name, what) \
+	FN void name(const tensor_map *m, u32 from, int x, int y) \
+	{ \
+		asm volatile(what(2) "[%0, {%2, %3}], [%1];" \
+			     :: "l"(m), "r"(from), "r"(x), "r"(y) \
+			     : "memory"); \
+	}
+#define LLMC_PUT3(name, what) \
+	FN void name(const tensor_map *m, u32 from, int x, int y, int z) \
+	{ \
+		asm volatile(what(3) "[%0, {%2, %3, %4}], [%1];" \
+			     :: "l"(m), "r"(from), "r"(x), "r"(y), "r"(z) \
+			     : "memory"); \
+	}
+#define LLMC_PUT4(name, what) \
+	FN void name(const tensor_map *m, u32 from, int x, int y, int z, \
+		     int u) \
+	{ \
+		asm volatile(what(4) "[%0, {%2, %3, %4, %5}], [%1];" \
+			     :: "l"(m), "r"(from), "r"(x), "r"(y), "r"(z), \
+			     "r"(u) : "memory"); \
+	}
+#define LLMC_PUT5(name, what) \
+	FN void name(const tensor_map *m, u32 from, int x, int y, int z, \
+		     int u, int v) \
+	{ \
+		asm volatile(what(5) "[%0, {%2, %3, %4, %5, %6}], [%1];" \
+			     :: "l"(m), "r"(from), "r"(x), "r"(y), "r"(z), \
+			     "r"(u), "r"(v) : "memory"); \
+	}
+
+LLMC_PUT2(tma_store2, LLMC_STORE)
+LLMC_PUT3(tma_store3, LLMC_STORE)
+LLMC_PUT4(tma_store4, LLMC_STORE)
+LLMC_PUT5(tma_store5, LLMC_STORE)
+LLMC_PUT2(tma_add2, LLMC_ADD)
+LLMC_PUT3(tma_add3, LLMC_ADD)
+LLMC_PUT4(tma_add4, LLMC_ADD)
+LLMC_PUT5(tma_add5, LLMC_ADD)
+
+FN void
+tma_commit(void)
+{
+	asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+#define tma_wait(n) \
+	asm volatile("cp.async.bulk.wait_group %0;" :: "n"(n) : "memory")
+#define tma_wait_read(n) \
+	asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(n) \
+		     : "memory")
+
+FN void
+tma_prefetch(const tensor_map *m)
+{
+	asm volatile("prefetch.tensormap [%0];" :: "l"(m) : "memory");
+}
+
+/* ---- registers, clusters ------------------------------------------------ */
+
+#define regs_more(n) \
+	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n))
+#define regs_fewer(n) \
+	asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
+
+FN int
+cluster_rank(void)
+{
+	u32 r;
+
+	asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+	return (int)r;
+}
+
+FN void
+cluster_arrive(void)
+{
+	asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+FN void
+cluster_wait(void)
+{
+	asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+FN void
+cluster_sync(void)
+{
+	cluster_arrive();
+	cluster_wait();
+}
+
+FN u32
+map_cta(u32 at, int cta)
+{
+	u32 r;
+
+	asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+		     : "=r"(r) : "r"(at), "r"(cta));
+	return r;
+}
+#endif

@@ -1,0 +1,205 @@
+/*
+ * prelude-common.h - what is the same arithmetic everywhere: the generator of
+ * random numbers, and sums over a warp.
+ */
+
+/* ---- 16 bytes ----------------------------------------------------------- */
+
+FN u32x4
+u32x4_of(u32 x, u32 y, u32 z, u32 w)
+{
+	u32x4 r;
+
+	r.x = x;
+	r.y = y;
+	r.z = z;
+	r.w = w;
+	return r;
+}
+
+FN f32x4
+f32x4_of(f32 x, f32 y, f32 z, f32 w)
+{
+	f32x4 r;
+
+	r.x = x;
+	r.y = y;
+	r.z = z;
+	r.w = w;
+	return r;
+}
+
+FN u32x2
+u32x2_of(u32 x, u32 y)
+{
+	u32x2 r;
+
+	r.x = x;
+	r.y = y;
+	return r;
+}
+
+/* ---- over a warp, the same tree on all lanes ---------------------------- */
+
+FN f32
+warp_sum_f32(f32 x)
+{
+	x += shfl_xor_f32(x, 16);
+	x += shfl_xor_f32(x, 8);
+	x += shfl_xor_f32(x, 4);
+	x += shfl_xor_f32(x, 2);
+	return x + shfl_xor_f32(x, 1);
+}
+
+FN f32
+warp_max_f32(f32 x)
+{
+	x = f_max(x, shfl_xor_f32(x, 16));
+	x = f_max(x, shfl_xor_f32(x, 8));
+	x = f_max(x, shfl_xor_f32(x, 4));
+	x = f_max(x, shfl_xor_f32(x, 2));
+	return f_max(x, shfl_xor_f32(x, 1));
+}
+
+/* ---- elements of 8 bits, where the machine has no instruction ----------- */
+
+/* An exponent that is too small by 120, made right by a product. */
+FN f32
+e4m3_f32(e4m3 x)
+{
+	u32 m = x & 0x7fu;
+	f32 r = bits_f32(m << 20) * 0x1p120f;
+
+	r = m == 0x7f ? bits_f32(0x7fc00000u) : r;
+	return x & 0x80 ? -r : r;
+}
+
+FN f32
+e5m2_f32(e5m2 x)
+{
+	return f16_f32((f16)(x << 8));
+}
+
+/* Small ones get their last bit by adding what has it as its own last bit. */
+FN u8
+llmc_to_e4m3(f32 v)
+{
+	u32 x = f32_bits(v), s = x >> 24 & 0x80, r;
+
+	x &= 0x7fffffffu;
+	if (x > 0x7f800000u) {
+		return (u8)(s | 0x7f);
+	}
+	if (x < 0x3c800000u) {
+		r = f32_bits(bits_f32(x) + 0x1p14f) - 0x46800000u;
+	} else {
+		r = (x + 0x7ffff + (x >> 20 & 1) - (120u << 23)) >> 20;
+	}
+	return (u8)(s | (r > 0x7e ? 0x7e : r));
+}
+
+FN u8
+llmc_to_e5m2(f32 v)
+{
+	u32 x = f32_bits(v), s = x >> 24 & 0x80, r;
+
+	x &= 0x7fffffffu;
+	if (x > 0x7f800000u) {
+		return (u8)(s | 0x7f);
+	}
+	if (x < 0x38800000u) {
+		r = f32_bits(bits_f32(x) + 0x1p7f) - 0x43000000u;
+	} else {
+		r = (x + 0xfffff + (x >> 21 & 1) - (112u << 23)) >> 21;
+	}
+	return (u8)(s | (r > 0x7b ? 0x7b : r));
+}
+
+#ifndef LLMC_HAS_F8
+FN e4m3
+f32_e4m3(f32 v)
+{
+	return llmc_to_e4m3(v);
+}
+
+FN e5m2
+f32_e5m2(f32 v)
+{
+	return llmc_to_e5m2(v);
+}
+#endif
+
+/* ---- random numbers: Philox-4x32-10, as ir/rng.c ------------------------ */
+
+FN void
+rng_philox(u64 key, u64 low, u64 high, u32 out[4])
+{
+	u32 k0 = (u32)key, k1 = (u32)(key >> 32);
+	u32 x0 = (u32)low, x1 = (u32)(low >> 32);
+	u32 x2 = (u32)high, x3 = (u32)(high >> 32);
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		u64 a = (u64)0xd2511f53u * x0;
+		u64 b = (u64)0xcd9e8d57u * x2;
+
+		x0 = (u32)(b >> 32) ^ x1 ^ k0;
+		x1 = (u32)b;
+		x2 = (u32)(a >> 32) ^ x3 ^ k1;
+		x3 = (u32)a;
+		k0 += 0x9e3779b9u;
+		k1 += 0xbb67ae85u;
+	}
+	out[0] = x0;
+	out[1] = x1;
+	out[2] = x2;
+	out[3] = x3;
+}
+
+FN u64
+rng_mix(u64 z)
+{
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+/* Of the hash of a name, and the run's seed. */
+FN u64
+rng_key(u64 hash, u64 seed)
+{
+	return rng_mix(hash ^ rng_mix(seed + 0x9e3779b97f4a7c15ull));
+}
+
+FN f64
+rng_normal(u64 key, i64 index)
+{
+	i32 sum = -8 * 65535 / 2;
+	u32 x[4];
+	int i;
+
+	rng_philox(key, (u64)index, 0, x);
+	for (i = 0; i < 4; i++) {
+		sum += (i32)(x[i] & 0xffff) + (i32)(x[i] >> 16);
+	}
+	return sum / 0x1.a20bd6fff1bdfp+15;
+}
+
+FN i64
+rng_below(u64 key, i64 index, i64 n)
+{
+	u32 x[4];
+
+	rng_philox(key, (u64)index, 0, x);
+	return (i64)mul_high((u64)x[1] << 32 | x[0], (u64)n);
+}
+
+FN int
+rng_keeps(u64 key, u64 step, u64 index, f64 rate)
+{
+	u32 x[4], y;
+
+	rng_philox(key, index >> 2, step, x);
+	y = index & 1 ? index & 2 ? x[3] : x[1] : index & 2 ? x[2] : x[0];
+	return y >= (u32)(rate * 0x1p32);
+}

@@ -1,0 +1,33 @@
+/*
+ * Operands that are views of what lies in memory, as C text.
+ */
+#include "codegen/cuda/cuda.h"
+
+bool
+cu_view(struct cu_kernel *k, const struct kernel *x, value_id v,
+	struct cg_view *out)
+{
+	const struct cg_site s = { k->c->m, k->c->a, k->c->at, k->out };
+
+	return cg_view(&s, x, v, out);
+}
+
+const char *
+cu_view_at(struct cu_func *f, const struct cg_view *v)
+{
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, f->k->c->a);
+	buf_printf(&b, "((%s *)%s", cu_type(v->dtype), cu_at(f, v->operand));
+	if (v->offset != 0) {
+		buf_printf(&b, " + %lld", (long long)v->offset);
+	}
+	for (i = 0; i < v->nmoved; i++) {
+		buf_printf(&b, " + %s->at[0].start * %lld",
+			   cu_pieces(f, v->moved[i].spread),
+			   (long long)v->moved[i].stride);
+	}
+	buf_puts(&b, ")");
+	return buf_text(&b);
+}

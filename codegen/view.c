@@ -1,0 +1,175 @@
+/*
+ * Operands that are views of what lies in memory: if elements along each dim
+ * are a fixed distance apart, a kernel reads through the view.
+ */
+#include "codegen/kernel.h"
+
+/* What the operand's dims are in the value at hand, on the way to memory. */
+struct walk {
+	const struct cg_site *s;
+	uint8_t ndims;
+	dim_id dims[IR_MAX_DIMS];	/* 0: the same element all along */
+	struct {
+		dim_id dim;
+		int64_t at;
+		bool piece;		/* `at` is a spread's first position */
+	} fixed[4 * IR_MAX_DIMS];
+	uint32_t nfixed;
+};
+
+static bool
+fix(struct walk *w, dim_id d, int64_t at, bool piece)
+{
+	if (w->nfixed == sizeof w->fixed / sizeof w->fixed[0]) {
+		return false;
+	}
+	w->fixed[w->nfixed].dim = d;
+	w->fixed[w->nfixed].piece = piece;
+	w->fixed[w->nfixed++].at = at;
+	return true;
+}
+
+static void
+rename_dim(struct walk *w, dim_id from, dim_id to)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->ndims; i++) {
+		w->dims[i] = w->dims[i] == from ? to : w->dims[i];
+	}
+	for (i = 0; i < w->nfixed; i++) {
+		if (w->fixed[i].dim == from) {
+			w->fixed[i].dim = to;
+		}
+	}
+}
+
+/* A piece of a whole dim begins where this rank's positions do. */
+static bool
+through_shard(struct walk *w, const struct ir_node *n, dim_id d)
+{
+	const struct ir_module *m = w->s->m;
+	const struct ir_type *in = ir_type(m, ir_args(m, n)[0]);
+	const struct ir_type *to = ir_type(m, n->result);
+	uint32_t cut = to->cut[ir_type_at(to, d)], left;
+
+	if (in->cut[ir_type_at(in, d)] != 0) {
+		return false;
+	}
+	for (left = cut; left; left >>= 4) {
+		if (m->axes.at[left & 15].balanced) {
+			return false;
+		}
+	}
+	return fix(w, d, cg_spread(w->s->a, w->s->out,
+				ir_dim_size(m, d), cut),
+		   true);
+}
+
+static bool
+through(struct walk *w, const struct ir_node *n)
+{
+	const struct ir_module *m = w->s->m;
+	const struct ir_attr *of = ir_attr(m, n, IR_ATTR_OF);
+	const struct ir_attr *to = ir_attr(m, n, IR_ATTR_TO);
+	const struct ir_attr *over = ir_attr(m, n, IR_ATTR_OVER);
+	uint32_t i;
+
+	switch (n->op) {
+	case IR_CACHE:
+	case IR_ARRANGE:
+		return true;
+	case IR_SLICE:
+		rename_dim(w, to->dims[0], of->dims[0]);
+		return fix(w, of->dims[0],
+			   ir_attr_int(m, n, IR_ATTR_AT, 0), false);
+	case IR_SELECT:
+		return fix(w, of->dims[0],
+			   ir_attr_int(m, n, IR_ATTR_AT, 0), false);
+	case IR_EXPAND:
+		for (i = 0; i < over->ndims; i++) {
+			rename_dim(w, over->dims[i], 0);
+		}
+		return true;
+	case IR_SHARD:
+		return through_shard(w, n, of->dims[0]);
+	default:
+		return false;
+	}
+}
+
+static bool
+in_memory(const struct kernel *k, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->inputs.n; i++) {
+		if (k->inputs.at[i].value == v) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Distances in what lies in memory; false: too many pieces. */
+static bool
+settle(struct walk *w, value_id v, struct cg_view *out)
+{
+	const struct ir_type *t = ir_type(w->s->m, v);
+	int64_t stride = 1;
+	uint32_t i, j;
+
+	for (i = t->ndims; i-- > 0;) {
+		for (j = 0; j < w->ndims; j++) {
+			if (w->dims[j] == t->dims[i]) {
+				out->stride[j] = stride;
+			}
+		}
+		for (j = 0; j < w->nfixed; j++) {
+			if (w->fixed[j].dim != t->dims[i]) {
+				continue;
+			}
+			if (!w->fixed[j].piece) {
+				out->offset += stride * w->fixed[j].at;
+				continue;
+			}
+			if (out->nmoved == IR_MAX_DIMS) {
+				return false;
+			}
+			out->moved[out->nmoved].spread =
+				(uint32_t)w->fixed[j].at;
+			out->moved[out->nmoved++].stride = stride;
+		}
+		stride *= cg_local(w->s->m, w->s->at, t->dims[i], t->cut[i]);
+	}
+	return true;
+}
+
+bool
+cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
+	struct cg_view *out)
+{
+	struct ir_module *m = s->m;
+	const struct ir_type *t = ir_type(m, v);
+	struct walk w = { .s = s, .ndims = t->ndims };
+	uint32_t i;
+
+	*out = (struct cg_view){ .dtype = (enum ir_dtype)t->dtype };
+	for (i = 0; i < t->ndims; i++) {
+		w.dims[i] = t->dims[i];
+		out->size[i] = cg_local(m, s->at, t->dims[i], t->cut[i]);
+	}
+	while (!in_memory(x, v)) {
+		node_id id = m->values.at[v].node;
+
+		if (!id || !through(&w, ir_node(m, id))) {
+			return false;
+		}
+		v = ir_args(m, ir_node(m, id))[0];
+	}
+	if (ir_type(m, v)->dtype != t->dtype) {
+		return false;
+	}
+	out->operand = cg_operand(s->a, s->out, v, 0, false);
+	return settle(&w, v, out);
+}

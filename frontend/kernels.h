@@ -1,0 +1,35 @@
+/*
+ * Kernels of a GPU in a plan's folder: between emit.c, whole.c, kernels.c and
+ * finish.c.
+ */
+#ifndef FRONTEND_KERNELS_H
+#define FRONTEND_KERNELS_H
+
+#include "codegen/cg.h"
+#include "frontend/driver.h"
+
+/* What a program is linked of; of a CPU there are no images. */
+struct drv_kernels {
+	struct buf plan_object, whole_object;
+	bool has_whole;
+	struct cg_images plan, whole;	/* no sources: none */
+};
+
+/* Files of unfinished/, and what a line of its list begins with. */
+#define DRV_LIST "llmc-unfinished 1"
+#define DRV_COMPILER "llmc " PACKAGE_VERSION
+
+/* ---- kernels.c ----------------------------------------------------------- */
+
+/* As cg_images; messages go to `c`.  False after errors. */
+bool drv_kernels_make(struct driver *d, struct ir_ctx *c,
+		      const struct cg_source *at, uint32_t n,
+		      struct cg_images *out);
+/*
+ * Links the program and adds what of the kernels the folder gets, and to
+ * d->json a table of them; where NVRTC is missing what `llmc finish` needs.
+ * False after errors.
+ */
+bool drv_kernels_end(struct driver *d, const struct drv_kernels *k);
+
+#endif

@@ -1,0 +1,198 @@
+#!/bin/sh
+# Plans for GPUs: their kernels compile without a spill or a warning, give the
+# same bytes cached or not, and are finished where NVRTC was missing.
+# CUDA_MODELS="a b" and CUDA_TARGETS="x y" name other examples and targets.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+examples=${top_srcdir:?}/examples
+cd "$tmp" || exit 99
+fail=0
+
+bad()
+{
+	echo "FAIL $*"
+	fail=1
+}
+
+"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
+"$LLMC" --version | grep -q '^cuda: NVRTC' || exit 77
+cc=${LLMC_LINKER:-${CC:-cc}}
+$cc --version >/dev/null 2>&1 || exit 77
+LLMC_CACHE=$tmp/cache
+export LLMC_CACHE
+unset LLMC_NVRTC
+
+# plan FOLDER ARGUMENTS..: of the model
+plan()
+{
+	folder=$1
+	shift
+	"$LLMC" -w -Werror=slow-kernel "$@" -o "$folder" "$model" >out 2>err || {
+		cat err
+		bad "$folder: llmc $*"
+	}
+}
+
+# same FOLDER FOLDER
+same()
+{
+	diff -r "$1" "$2" >differ 2>&1 || {
+		head -5 differ
+		bad "$1 and $2 differ"
+	}
+}
+
+# ---- kernels of examples compile ----
+
+for name in ${CUDA_MODELS:-tiny-dense}; do
+	for target in ${CUDA_TARGETS:-h100x1 a100-sxmx1}; do
+		model=$examples/$name.llm
+		rm -rf sample
+		plan sample --no-whole --target "$target"
+		for source in sample/kernels/*.cu; do
+			[ -s "${source}bin" ] ||
+				bad "$name $target: no ${source}bin"
+		done
+		if grep -q '"spill_bytes": [1-9]' sample/plan.json; then
+			bad "$name $target: a spill"
+		fi
+	done
+done
+
+# ---- the same bytes: compiled, from the cache, and from one that is broken ----
+
+# Few kernels, which are quickly compiled.
+cat >small.llm <<'EOF'
+model small {
+  dim hidden = 64, ffn = 160, vocab = 256, seq = 16;
+  dtype f32;
+  x = embed(tokens, vocab -> hidden)        @ "embed";
+  m = rmsnorm(x)                            @ "norm";
+  x = x + linear(silu(linear(m -> ffn) @ "up") -> hidden) @ "down";
+  logits = linear(x -> vocab)               @ "head";
+  loss = cross_entropy(logits, labels);
+}
+train { batch = 4; optimizer = adamw(lr = 1e-3); }
+EOF
+model=small.llm
+
+plan first --target h100x2 --pin tp=2
+plan cached --target h100x2 --pin tp=2
+same first cached
+for entry in cache/*.image; do
+	printf x | dd of="$entry" bs=1 seek=200 conv=notrunc 2>/dev/null
+done
+plan broken --target h100x2 --pin tp=2
+same first broken
+plan alone --target h100x2 --pin tp=2 --no-cache --no-whole
+plan alone2 --target h100x2 --pin tp=2 --no-whole
+same alone alone2
+grep -qF "$tmp" first/rank && bad 'paths in the program'
+if python3 -c '' 2>/dev/null; then
+	python3 -m json.tool first/plan.json >/dev/null || bad 'no JSON'
+fi
+grep -q '"made_by": "NVRTC [0-9.]*, sm_90a"' first/plan.json ||
+	bad 'plan.json does not say what made it'
+grep -q '"name": "dot[0-9]*", "threads": [1-9][0-9]*, .*"registers": [1-9]' \
+	first/plan.json || bad 'no registers in plan.json'
+"$LLMC" -w --target h100x2 --pin tp=2 --emit=cuda "$model" >text ||
+	bad --emit=cuda
+for source in first/kernels/[a-vx-z]*.cu; do
+	name=$(basename "$source")
+	sed -n "\,^/\* ---- $name ---- \*/\$,,\,^/\* ---- ,p" text | tail -n +2 |
+		cmp -s -n 200 - "$source" || bad "--emit=cuda has no $name"
+done
+
+# ---- where NVRTC is missing ----
+
+LLMC_NVRTC=/nonexistent
+export LLMC_NVRTC
+plan later --target h100x2 --pin tp=2
+grep -q 'kernels are not compiled: NVRTC cannot be loaded: /nonexistent' err ||
+	bad 'no note of what is missing'
+grep -q 'llmc finish later' err || bad 'no note of how to finish'
+cmp -s later/rank first/rank && bad 'compiled all the same'
+later/rank inspect >out 2>err || bad 'what is unfinished cannot be inspected'
+grep -q '"made_by": null' later/plan.json || bad 'unfinished, and made'
+cmp later/plan.llp first/plan.llp || bad 'the plan is another one'
+
+# refused WORDS: finishing `work` fails, and changes nothing
+refused()
+{
+	cp -R work before
+	"$LLMC" finish work >out 2>err
+	status=$?
+	if [ $status -ne 1 ] || ! grep -qF -e "$1" err; then
+		cat err
+		bad "finish: exit $status where it should say $1"
+	fi
+	same before work
+	rm -rf before work
+	cp -R later work
+}
+
+cp -R later work
+refused 'work cannot be finished here: NVRTC cannot be loaded'
+unset LLMC_NVRTC
+source=$(cd later/kernels && echo rowwise*.cu | sed 's/ .*//')
+echo >>work/kernels/"$source"
+refused "work/kernels/$source is not as it was written"
+rm work/kernels/"$source"
+refused "cannot read work/kernels/$source: No such file"
+rm work/kernels/prelude.h
+refused 'cannot read work/kernels/prelude.h'
+echo >>work/unfinished/plan.o
+refused 'work/unfinished/plan.o is not as it was written'
+echo '{' >work/unfinished/answer.json
+refused 'work/unfinished/answer.json is not as it was written'
+rm work/unfinished/whole.o
+refused 'cannot read work/unfinished/whole.o'
+sed -i 's/^compiler .*/compiler llmc 9.9/' work/unfinished/list
+refused 'work was written by llmc 9.9 (ABI'
+sed -i 's/^abi .*/abi 1/' work/unfinished/list
+refused 'ABI 1), and this is llmc'
+sed -i 's/^arch .*/arch sm_1/' work/unfinished/list
+refused 'work/unfinished/list:4:1: error: found `sm_1`'
+sed -i '1s/.*/hello/' work/unfinished/list
+refused 'work/unfinished/list:1:1: error: found `hello`'
+sed -i '7s/.*/plan ..\/x 00000000000000000000000000000000/' \
+	work/unfinished/list
+refused 'work/unfinished/list:7:1: error: found `plan ../x'
+sed -i '/^object/d' work/unfinished/list
+refused 'work/unfinished/list ends too early'
+sed -i '/^answer/d' work/unfinished/list
+refused 'work/unfinished/list ends too early'
+: >work/unfinished/list
+refused 'list:1:1: error: found ``'
+head -c 3000 /dev/urandom >work/unfinished/list
+refused 'error: found `'
+echo mine >work/kernels/notes.txt
+refused 'work/kernels/notes.txt is not of llmc'
+
+"$LLMC" finish later >out 2>err || {
+	cat err
+	bad finish
+}
+same first later
+"$LLMC" finish later 2>err || bad 'finished, and then not'
+grep -q 'later is finished' err || bad 'finished, and it says nothing'
+"$LLMC" finish nowhere 2>err && bad 'nowhere is finished'
+grep -q 'cannot read nowhere: No such file' err || bad nowhere
+mkdir empty
+"$LLMC" finish empty 2>err && bad 'an empty folder is finished'
+grep -q 'empty is no plan.s folder' err || bad empty
+
+# ---- into a folder that is there ----
+
+plan over --target a100-sxmx2 --pin tp=2 --no-whole
+echo old >later/kernels/old.cu
+plan later --target a100-sxmx2 --pin tp=2 --no-whole
+same later over
+echo mine >later/kernels/notes.txt
+cp -R later before
+"$LLMC" -w --target h100x2 --pin tp=2 -o later "$model" >out 2>err &&
+	bad 'a file of the user is thrown away'
+grep -q 'later/kernels/notes.txt is not of llmc' err || bad 'no word of notes'
+same before later
+exit $fail

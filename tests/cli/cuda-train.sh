@@ -1,0 +1,84 @@
+#!/bin/sh
+# Plans for GPUs train on emulated ones with the CPU's losses: the tiny models
+# on 1, 2 and 4 ranks, split in each way there is.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 99' HUP INT TERM
+examples=${top_srcdir:?}/examples
+cd "$tmp" || exit 99
+fail=0
+
+"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
+cc=${LLMC_LINKER:-${CC:-cc}}
+$cc --version >/dev/null 2>&1 || exit 77
+# the emulator asks for no images
+export LLMC_NVRTC=/nonexistent
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+
+# built FOLDER ARGUMENTS..
+built()
+{
+	folder=$1
+	shift
+	"$LLMC" -w --no-whole "$@" -o "$folder" "$model.llm" >out 2>err || {
+		echo "FAIL llmc $*"
+		cat err
+		fail=1
+		return 1
+	}
+}
+
+# losses NAME FOLDER OPTIONS..: of three steps, to NAME
+losses()
+{
+	name=$1 folder=$2
+	shift 2
+	rm -f log
+	"$folder/rank" train --local --data draw --seed 5 --steps 3 \
+		--log log "$@" >out 2>err || {
+		echo "FAIL $model $folder $*"
+		cat out err
+		fail=1
+		return 1
+	}
+	sed -n 's/^{"step": [0-9]*, "loss": \([^,]*\).*/\1/p' log >"$name"
+}
+
+# on TARGET PINS CLOSE [ARCH]: as the CPU's within that part of them
+on()
+{
+	rm -rf gpu
+	built gpu --target "$1" --pin "$2" --arch "${4:-sm_80}" &&
+		losses got gpu --device emulate &&
+		paste want got | awk -v most="$3" '
+			{ d = $1 - $2; d = d < 0 ? -d : d }
+			NF != 2 || d > $1 * most { bad = 1 }
+			END { exit bad || NR != 3 }' || {
+		echo "FAIL $model on $1, $2: the CPU's losses and these:"
+		paste want got
+		fail=1
+	}
+}
+
+# model NAME [EDIT]: and the CPU's losses
+begin()
+{
+	model=$1
+	sed "${2-}" "$examples/$model.llm" >"$model.llm"
+	rm -rf cpu
+	built cpu --target cpux1 && losses want cpu || exit 1
+}
+
+begin tiny-dense
+on h100x1 pp=1 1e-5 sm_90a
+on h100x2 dp=2,zero=1 1e-5
+on h100x4 pp=2,dp=2,zero=2 1e-5 sm_90a
+on h100x4 tp=2,cp=2 1e-5
+on h100x2 dp=2,zero=3 1e-5
+begin tiny-dense 's/dtype f32/dtype bf16/'
+on h100x2 tp=2 2e-2 sm_90a
+begin tiny-moe
+on h100x1 pp=1 1e-5
+on h100x4 ep=2,tp=2 1e-5
+exit $fail

@@ -1,0 +1,55 @@
+#!/bin/sh
+# The scripts that are for a GPU are right, as far as that can be told without
+# one: plans are prepared, run on the emulator, and on the driver and the NCCL
+# of the tests, which find every kernel and map of a plan for sm_90a.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+top=${top_srcdir:?}
+cd "$tmp" || exit 99
+
+"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
+"$LLMC" --version | grep -q '^cuda: NVRTC' || exit 77
+
+fail()
+{
+	echo "$*"
+	cat out err 2>/dev/null
+	exit 1
+}
+
+cc="${LLMC_LINKER:-${CC:-cc}}"
+fake()
+{
+	# shellcheck disable=SC2086 # CC may hold options
+	${CC:-cc} -std=gnu11 -O1 -shared -fPIC -I"$top" -o "$@" -ldl 2>err
+}
+fake driver.so "$top/tests/fake-driver.c" "$top/tests/fake-device.c" \
+	"$top/tests/fake-memory.c" &&
+	fake nccl.so "$top/tests/fake-nccl.c" || { cat err; exit 77; }
+
+# What is exported lends its emulator to the driver.
+CASES=pipe LLMC_LINKER="$cc -Wl,-E" "$top/tests/gpu/run" prepare plans \
+	>out 2>err || fail prepare
+"$top/tests/gpu/run" plans emulate >out 2>err || fail emulate
+grep -q '^PASS pipe : losses are' out || fail 'nothing was compared'
+export LLMC_LIBCUDA="$tmp/driver.so" LLMC_LIBNCCL="$tmp/nccl.so"
+export FAKE_NCCL_DIR="$tmp" FAKE_NCCL_LOG="$tmp/talks"
+for devices in 1 2; do
+	FAKE_DEVICES=$devices "$top/tests/gpu/run" plans >out 2>err ||
+		fail "the driver of the tests, $devices devices"
+	[ "$(grep -c ^PASS out)" -eq 3 ] || fail "not three: $devices"
+done
+grep -q 'send [1-9].* left 0 0' talks || fail 'nothing went by NCCL'
+
+# Losses that are not the CPU's are seen.
+sed '2s/[1-9]/0/' plans/pipe/losses >wrong && mv wrong plans/pipe/losses
+"$top/tests/gpu/run" plans emulate >out 2>err && fail 'wrong losses pass'
+grep -q '^FAIL pipe' out || fail 'wrong losses are not told'
+
+CASES=tiny LLMC_LINKER="$cc -Wl,-E" "$top/bench/gpu/run" prepare bench \
+	>out 2>err || fail 'prepare bench'
+CASES=tiny STEPS=2 "$top/bench/gpu/run" bench emulate >out 2>err ||
+	fail 'bench emulate'
+grep -q 'predicted' out || fail 'nothing was measured'
+exit 0

@@ -1,0 +1,170 @@
+#!/bin/sh
+# A plan with kernels of a GPU, by hand: emulated, on a driver of the tests
+# whose ranks share a GPU, and on two GPUs that talk by an NCCL of the tests.
+# All train alike; what is missing is said in a line; whatever call fails, all
+# ranks end, say so and leave nothing behind.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+rank=$PWD/tests/unit/toy-gpu
+[ -x "$rank" ] || { echo 'no toy-gpu'; exit 77; }
+cd "$tmp" || exit 99
+
+build()
+{
+	# shellcheck disable=SC2086 # CC may hold options
+	${CC:-cc} -std=gnu11 -O1 -shared -fPIC -I"${top_srcdir:?}" \
+		-o "$@" -ldl 2>build.log
+}
+dir=${top_srcdir:?}/tests
+echo 'int f(void);' >none.c
+build none.so none.c || { echo 'no shared objects here'; exit 77; }
+build driver.so "$dir/fake-driver.c" "$dir/fake-device.c" \
+	"$dir/fake-memory.c" &&
+	build nccl.so "$dir/fake-nccl.c" ||
+	{ cat build.log; exit 1; }
+LLMC_LIBCUDA=$tmp/driver.so
+LLMC_LIBNCCL=$tmp/nccl.so
+FAKE_NCCL_DIR=$tmp
+XDG_CACHE_HOME=$tmp
+ASAN_OPTIONS=${ASAN_OPTIONS:-}:handle_segv=0
+export LLMC_LIBCUDA LLMC_LIBNCCL FAKE_NCCL_DIR XDG_CACHE_HOME ASAN_OPTIONS
+
+fail()
+{
+	echo "$*"
+	cat out err 2>/dev/null
+	exit 1
+}
+
+# run NAME [variables] [arguments]: a training run; its losses go to NAME
+run()
+{
+	name=$1
+	shift
+	env "$@" >out 2>err || fail "$name: exit $?"
+	grep '^step' out | sed 's/ [0-9.]* tokens.*//' >"$name"
+	! grep -q leaks err || fail "$name leaks"
+}
+
+train="$rank train --local --data draw --steps 6"
+# shellcheck disable=SC2086 # words
+{
+run emulated $train --device emulate
+run checked LLMC_EMULATE_CHECK=1 $train --device emulate
+run shared $train
+grep -q 'ranks share a GPU' out || fail 'nobody says that a GPU is shared'
+run alone FAKE_DEVICES=2 FAKE_LOG=log FAKE_NCCL_LOG=talks $train
+run nograph FAKE_DEVICES=2 FAKE_LOG=log2 $train --no-graph
+}
+[ "$(wc -l <emulated)" -eq 6 ] || fail 'there are not 6 steps'
+for other in checked shared alone nograph; do
+	cmp emulated "$other" || fail "$other is not as emulated"
+done
+
+# One step by one, one is captured, and five are graphs; nothing is left over.
+[ "$(grep -c 'graphs 5 leaks 0' log)" -eq 2 ] || fail "graphs: $(cat log)"
+[ "$(grep -c 'graphs 0 leaks 0' log2)" -eq 2 ] || fail "log2: $(cat log2)"
+[ "$(grep -c 'reduce 4 .* left 0 0' talks)" -eq 2 ] ||
+	fail "talks: $(cat talks)"
+
+# Evaluation is a graph of its own, and tokens come from the host.
+i=0
+while [ $i -lt 100 ]; do
+	printf '\001\0\002\0\005\0\017\0\003\0\011\0\013\0\007\0'
+	i=$((i + 1))
+done >t.bin
+for d in 'emulate FAKE_DEVICES=1' 'cuda FAKE_DEVICES=2'; do
+	# shellcheck disable=SC2086 # words
+	env ${d#* } "$rank" train --local --device "${d% *}" --data t.bin \
+		--steps 6 --eval-data t.bin --eval-every 2 --eval-steps 2 \
+		>out 2>err || fail "train on ${d% *}"
+	grep -E '^(step|eval)' out | sed 's/ [0-9.]* tokens.*//' \
+		>"fed-${d% *}"
+done
+[ "$(wc -l <fed-emulate)" -ge 9 ] || fail 'nothing was evaluated'
+cmp fed-emulate fed-cuda || fail 'tokens are fed in another way'
+
+# A checkpoint of one is one of the other.
+run first FAKE_DEVICES=2 $rank train --local --data draw --steps 3 \
+	--checkpoint ck
+run second $rank train --local --device emulate --data draw --steps 6 \
+	--checkpoint ck --resume
+cat first second | cmp - emulated || fail 'resumed on the emulator'
+rm -r ck
+run first $rank train --local --device emulate --data draw --steps 3 \
+	--checkpoint ck
+run second FAKE_DEVICES=2 $rank train --local --data draw --steps 6 \
+	--checkpoint ck --resume
+cat first second | cmp - emulated || fail 'resumed on the driver'
+
+printf '1 2 3' >prompt
+for d in emulate cuda; do
+	FAKE_DEVICES=2 "$rank" sample --local --device $d --checkpoint ck \
+		--prompt-file prompt --tokens 9 >sample-$d 2>err ||
+		fail "sample on $d"
+	FAKE_DEVICES=2 "$rank" verify --local --device $d >verify-$d 2>err ||
+		fail "verify on $d"
+done
+cmp sample-emulate sample-cuda || fail 'samples differ'
+grep -q 'have the same bits' verify-cuda || fail 'verify said nothing'
+
+FAKE_DEVICES=2 "$rank" bench --local --steps 3 >out 2>err || fail bench
+for want in 'squares' 'all_reduce count on dp' 'stage0_backward' \
+		'on rank'; do
+	grep -q "$want" out || fail "bench has no $want"
+done
+FAKE_DEVICES=2 "$rank" preflight --local >out 2>err || fail preflight
+for want in 'driver     CUDA 13.0; kernels are of NVRTC 13.0, sm_90a' \
+		'rank 1 (dp=1) Fake 1, sm_90: arena' 'NCCL       2.28.9' \
+		'dp         2 ranks'; do
+	grep -qF "$want" out || fail "preflight has no $want"
+done
+
+# refused TEXT [variables]: exit 1, the text, nothing on stdout
+refused()
+{
+	want=$1
+	shift
+	env "$@" timeout 60 "$rank" train --local --data draw --steps 3 \
+		--timeout 1 >out 2>err
+	status=$?
+	[ $status -eq 1 ] || fail "exit $status, not 1: $want"
+	grep -qF -e "$want" err || fail "nobody says: $want"
+	! grep -q leaks err || fail "leaks: $want"
+}
+# once TEXT [variables]: and in one line
+once()
+{
+	refused "$@"
+	[ "$(wc -l <err)" -eq 1 ] || fail "more than a line: $1"
+}
+once 'is missing, which comes with NVIDIA'"'"'s driver; --device emulate' \
+	LLMC_LIBCUDA=/nonexistent.so
+once 'no CUDA-capable device is detected (100); --device emulate' \
+	FAKE_DEVICES=0
+once 'driver is for CUDA 11.4, and CUDA 12.0 or later' FAKE_VERSION=11040
+once 'the plan'"'"'s kernels are for sm_90a, and this GPU is an sm_80' \
+	FAKE_ARCH=80
+refused 'of the GPU, and' FAKE_MEMORY=1000
+refused 'by which GPUs talk: install NCCL' FAKE_DEVICES=2 \
+	LLMC_LIBNCCL=/nonexistent.so
+refused 'is NCCL 2.17.5, and 2.18 or later' FAKE_DEVICES=2 \
+	FAKE_NCCL_VERSION=21705
+refused 'has not ended in 1 s' FAKE_DEVICES=2 FAKE_NCCL_SILENT=1
+
+# Whatever call fails. All of them if there is time.
+each=17
+[ "${SLOW_TESTS-}" != 1 ] || each=1
+n=2
+while [ $n -lt 105 ]; do
+	refused 'a failure that was asked for' FAKE_DEVICES=$((n % 2 + 1)) \
+		FAKE_FAIL=$n
+	n=$((n + each))
+done
+n=1
+while [ $n -lt 10 ]; do
+	refused 'a failure that was asked for' FAKE_DEVICES=2 FAKE_NCCL_FAIL=$n
+	n=$((n + (each + 3) / 4))
+done
+exit 0

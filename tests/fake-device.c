@@ -1,0 +1,75 @@
+/*
+ * Devices of the driver of the tests, as its environment says.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "fake-driver.h"
+
+static int
+init(unsigned flags)
+{
+	(void)flags;
+	ENTER;
+	return fake_number("FAKE_DEVICES", 1) == 0 ? 100 : 0;
+}
+
+static int
+driver_version(int *out)
+{
+	*out = (int)fake_number("FAKE_VERSION", 13000);
+	return 0;
+}
+
+static int
+device_count(int *out)
+{
+	ENTER;
+	*out = (int)fake_number("FAKE_DEVICES", 1);
+	return 0;
+}
+
+static int
+device_get(int *out, int ordinal)
+{
+	ENTER;
+	*out = ordinal;
+	return 0;
+}
+
+static int
+device_name(char *out, int room, int dev)
+{
+	ENTER;
+	snprintf(out, (size_t)room, "Fake %d", dev);
+	return 0;
+}
+
+static int
+device_uuid(void *out, int dev)
+{
+	ENTER;
+	memset(out, 'a' + dev, 16);
+	return 0;
+}
+
+static int
+device_attribute(int *out, int what, int dev)
+{
+	long arch = fake_number("FAKE_ARCH", 90);
+
+	(void)dev;
+	ENTER;
+	*out = what == 75 ? (int)arch / 10 : what == 76 ? (int)arch % 10
+		: what == 97 ? 227 << 10 : what == 16 ? 132 : 0;
+	return 0;
+}
+
+const struct fake_name fake_device_names[] = {
+	{ "cuInit", init }, { "cuDriverGetVersion", driver_version },
+	{ "cuDeviceGetCount", device_count }, { "cuDeviceGet", device_get },
+	{ "cuDeviceGetName", device_name },
+	{ "cuDeviceGetUuid", device_uuid },
+	{ "cuDeviceGetAttribute", device_attribute },
+	{ NULL, NULL }
+};

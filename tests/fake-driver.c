@@ -1,0 +1,929 @@
+/*
+ * A libcuda.so.1 of the tests.  Its memory cannot be touched but by its own
+ * calls and kernels; work on a stream is done as late as is legal, when
+ * somebody asks whether it is done; kernels are run by the emulator of the
+ * program that loaded it, which exports it (-Wl,-E).  What a real driver would
+ * not accept is an error here.
+ *
+ * FAKE_DEVICES=N         devices (1); process i of a host gets device i % N
+ * FAKE_MEMORY=BYTES      of each (1 GiB)
+ * FAKE_ARCH=80           9.0 else
+ * FAKE_VERSION=11040     13000 else
+ * FAKE_FAIL=N            the N-th call fails
+ * FAKE_LOG=FILE          a line at the end: calls, launches, graphs, leaks
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake-driver.h"
+#include "runtime/emulate.h"
+
+enum {
+	INVALID = 1, NO_MEMORY = 2, NO_IMAGE = 209, NOT_READY = 600,
+	LAUNCH_FAILED = 719, UNJOINED = 904, INJECTED = 999
+};
+enum { PARAMS = 1, PARAM_BYTES = 2 };
+
+struct event {
+	uint64_t asked, done;	/* records */
+	double ms;
+	struct fake_stream *captured;	/* recorded while that was */
+};
+
+struct fake_stream {
+	struct fake_op *head, **tail;
+	struct graph *graph;	/* it is being captured */
+	struct fake_stream *shadow;	/* while a graph is launched */
+	int busy;
+};
+
+struct graph {
+	struct fake_op *head, **tail;
+	struct fake_stream *origin;
+};
+
+struct module {
+	int image;
+};
+
+struct function {
+	const struct module *module;
+	int smem_most;
+	char name[64];
+};
+
+enum { MOST = 4096 };
+
+static struct {
+	int calls, launches, graphs, bad;
+	int live[8];
+	struct fake_stream *streams[MOST];
+	int nstreams;
+	char why[384];
+} fake;
+
+enum { CONTEXT, MEMORY, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC };
+
+long
+fake_number(const char *name, long otherwise)
+{
+	const char *s = getenv(name);
+
+	return s && *s ? atol(s) : otherwise;
+}
+
+/* Every call comes by here. */
+int
+fake_enter(void)
+{
+	return ++fake.calls == fake_number("FAKE_FAIL", 0) ? INJECTED : 0;
+}
+
+__attribute__((destructor)) static void
+leave(void)
+{
+	const char *path = getenv("FAKE_LOG");
+	FILE *f = path ? fopen(path, "a") : NULL;
+	int i, leaks = 0;
+
+	for (i = 0; i < 8; i++) {
+		leaks += fake.live[i];
+	}
+	if (f) {
+		fprintf(f, "calls %d launches %d graphs %d leaks %d\n",
+			fake.calls, fake.launches, fake.graphs, leaks);
+		fclose(f);
+	}
+	if (leaks) {
+		fprintf(stderr, "fake driver: leaks of contexts %d, memory %d, "
+			"pinned %d, streams %d, events %d, modules %d, graphs "
+			"%d, %d\n", fake.live[0], fake.live[1], fake.live[2],
+			fake.live[3], fake.live[4], fake.live[5],
+			fake.live[6], fake.live[7]);
+	}
+}
+
+/* ---- streams ---- */
+
+static double
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+struct fake_op *
+fake_op(int (*run)(struct fake_op *), size_t bytes)
+{
+	struct fake_op *op = calloc(1, sizeof *op + bytes);
+
+	op->run = run;
+	op->bytes = bytes;
+	return op;
+}
+
+void
+fake_queue(struct fake_stream *s, struct fake_op *op)
+{
+	op->stream = s;
+	op->next = NULL;
+	if (s->graph) {
+		*s->graph->tail = op;
+		s->graph->tail = &op->next;
+	} else {
+		*s->tail = op;
+		s->tail = &op->next;
+	}
+}
+
+static int
+run_record(struct fake_op *op)
+{
+	struct event *e = op->event;
+
+	if (op->version > e->done) {
+		e->done = op->version;
+	}
+	e->ms = now_ms();
+	return FAKE_DONE;
+}
+
+static int
+run_wait(struct fake_op *op)
+{
+	return ((struct event *)op->event)->done >= op->version
+		? FAKE_DONE : FAKE_LATER;
+}
+
+/* Until it is through, or waits; true if anything was done. */
+static int
+advance(struct fake_stream *s)
+{
+	struct fake_op *op;
+	int any = 0, r;
+
+	if (s->busy) {
+		return 0;
+	}
+	s->busy = 1;
+	while ((op = s->head) != NULL && !fake.bad) {
+		r = op->run(op);
+		if (r == FAKE_LATER) {
+			break;
+		}
+		any = 1;
+		if (r != FAKE_DONE) {
+			fake.bad = r;
+		}
+		s->head = op->next;
+		if (!s->head) {
+			s->tail = &s->head;
+		}
+		free(op);
+	}
+	s->busy = 0;
+	return any;
+}
+
+/* Others move only if this one cannot: as late as is legal. */
+static int
+ask(struct fake_stream *s)
+{
+	int i, any;
+
+	do {
+		any = advance(s);
+		for (i = 0; s->head && !any && i < fake.nstreams; i++) {
+			any = fake.streams[i] != s &&
+			      advance(fake.streams[i]);
+		}
+	} while (s->head && any && !fake.bad);
+	return fake.bad ? fake.bad : s->head ? NOT_READY : 0;
+}
+
+static struct fake_stream *
+new_stream(void)
+{
+	struct fake_stream *s = calloc(1, sizeof *s);
+
+	s->tail = &s->head;
+	if (fake.nstreams < MOST) {
+		fake.streams[fake.nstreams++] = s;
+	}
+	return s;
+}
+
+static void
+free_ops(struct fake_op *op)
+{
+	while (op) {
+		struct fake_op *next = op->next;
+
+		free(op);
+		op = next;
+	}
+}
+
+static void
+free_stream(struct fake_stream *s)
+{
+	int i;
+
+	for (i = 0; i < fake.nstreams && fake.streams[i] != s; i++) {
+	}
+	if (i < fake.nstreams) {
+		fake.streams[i] = fake.streams[--fake.nstreams];
+	}
+	free_ops(s->head);
+	free(s);
+}
+
+static int
+stream_create(void **out, unsigned flags)
+{
+	(void)flags;
+	ENTER;
+	*out = new_stream();
+	fake.live[STREAM]++;
+	return 0;
+}
+
+static int
+stream_destroy(void *stream)
+{
+	ask(stream);
+	free_stream(stream);
+	fake.live[STREAM]--;
+	return 0;
+}
+
+static int
+stream_query(void *stream)
+{
+	struct fake_stream *s = stream;
+
+	ENTER;
+	return s->graph ? INVALID : ask(s);
+}
+
+/* ---- events ---- */
+
+static int
+event_create(void **out, unsigned flags)
+{
+	(void)flags;
+	ENTER;
+	*out = calloc(1, sizeof(struct event));
+	fake.live[EVENT]++;
+	return 0;
+}
+
+static int
+event_destroy(void *event)
+{
+	int i;
+	struct fake_op *op;
+
+	/* what still waits for it does not any more */
+	for (i = 0; i < fake.nstreams; i++) {
+		for (op = fake.streams[i]->head; op; op = op->next) {
+			if (op->event == event) {
+				ask(fake.streams[i]);
+				break;
+			}
+		}
+	}
+	free(event);
+	fake.live[EVENT]--;
+	return 0;
+}
+
+static int
+event_record(void *event, void *stream)
+{
+	struct fake_stream *s = stream;
+	struct event *e = event;
+	struct fake_op *op;
+
+	ENTER;
+	op = fake_op(run_record, 0);
+	op->event = e;
+	op->version = ++e->asked;
+	e->captured = s->graph ? s : NULL;
+	fake_queue(s, op);
+	return 0;
+}
+
+static int
+stream_wait(void *stream, void *event, unsigned flags)
+{
+	struct fake_stream *s = stream;
+	struct event *e = event;
+	struct fake_op *op;
+
+	(void)flags;
+	ENTER;
+	op = fake_op(run_wait, 0);
+	if (e->captured && !s->graph) {
+		/* it joins what is being captured */
+		s->graph = e->captured->graph;
+	}
+	op->event = e;
+	op->version = e->asked;
+	fake_queue(s, op);
+	return 0;
+}
+
+static int
+event_query(void *event)
+{
+	struct event *e = event;
+
+	ENTER;
+	return e->captured ? INVALID : e->done >= e->asked ? 0 : NOT_READY;
+}
+
+static int
+event_elapsed(float *ms, void *from, void *to)
+{
+	struct event *a = from, *b = to;
+
+	ENTER;
+	if (a->done < a->asked || b->done < b->asked) {
+		return NOT_READY;
+	}
+	*ms = (float)(b->ms - a->ms);
+	return 0;
+}
+
+/* ---- graphs ---- */
+
+static int
+capture(void *stream, int mode)
+{
+	struct fake_stream *s = stream;
+	struct graph *g = calloc(1, sizeof *g);
+
+	(void)mode;
+	ENTER;
+	g->tail = &g->head;
+	g->origin = s;
+	s->graph = g;
+	fake.live[GRAPH]++;
+	return 0;
+}
+
+/* Each other stream must have ended in an event that the first waits for. */
+static int
+joined(const struct graph *g)
+{
+	const struct fake_op *op, *other, *last;
+
+	for (op = g->head; op; op = op->next) {
+		int waited = op->stream == g->origin;
+
+		for (last = op, other = op->next; other; other = other->next) {
+			if (other->stream == op->stream) {
+				last = other;
+			}
+			if (other->stream == g->origin &&
+			    other->run == run_wait && last->event &&
+			    other->event == last->event) {
+				waited = 1;
+			}
+		}
+		if (!waited) {
+			return 0;
+		}
+	}
+	return 1;
+}
+
+static int
+end_capture(void *stream, void **out)
+{
+	struct fake_stream *s = stream;
+	struct graph *g = s->graph;
+	struct fake_op *op;
+	int i;
+
+	if (!g) {
+		return INVALID;
+	}
+	for (op = g->head; op; op = op->next) {
+		if (op->event) {
+			((struct event *)op->event)->captured = NULL;
+		}
+	}
+	for (i = 0; i < fake.nstreams; i++) {
+		if (fake.streams[i]->graph == g) {
+			fake.streams[i]->graph = NULL;
+		}
+	}
+	*out = g;
+	/* events of the capture never happened */
+	for (op = g->head; op; op = op->next) {
+		if (op->event) {
+			((struct event *)op->event)->done =
+				((struct event *)op->event)->asked;
+		}
+	}
+	ENTER;
+	return joined(g) ? 0 : UNJOINED;
+}
+
+static struct fake_op *
+copy_of(const struct fake_op *op)
+{
+	struct fake_op *c = fake_op(op->run, op->bytes);
+
+	memcpy(c, op, sizeof *op + op->bytes);
+	c->next = NULL;
+	return c;
+}
+
+static int
+instantiate(void **out, void *graph, unsigned long long flags)
+{
+	struct graph *g = graph, *e = calloc(1, sizeof *e);
+	struct fake_op *op;
+
+	(void)flags;
+	ENTER;
+	e->tail = &e->head;
+	e->origin = g->origin;
+	for (op = g->head; op; op = op->next) {
+		*e->tail = copy_of(op);
+		e->tail = &(*e->tail)->next;
+	}
+	*out = e;
+	fake.live[EXEC]++;
+	return 0;
+}
+
+static int
+graph_destroy(void *graph)
+{
+	free_ops(((struct graph *)graph)->head);
+	free(graph);
+	fake.live[GRAPH]--;
+	return 0;
+}
+
+static int
+exec_destroy(void *exec)
+{
+	free_ops(((struct graph *)exec)->head);
+	free(exec);
+	fake.live[EXEC]--;
+	return 0;
+}
+
+/* The streams of the graph are used again, and events are recorded anew. */
+static int
+graph_launch(void *exec, void *stream)
+{
+	struct graph *g = exec;
+	struct fake_op *op, *c;
+
+	ENTER;
+	fake.graphs++;
+	if (stream != g->origin) {
+		return INVALID;
+	}
+	for (op = g->head; op; op = op->next) {
+		struct event *e = op->event;
+
+		c = copy_of(op);
+		if (e && op->run == run_record) {
+			c->version = ++e->asked;
+		} else if (e) {
+			c->version = e->asked;
+		}
+		fake_queue(op->stream, c);
+	}
+	return 0;
+}
+
+/* ---- copies ---- */
+
+struct copy {
+	uint64_t to, from;
+	size_t bytes;
+	int value;
+};
+
+static int
+run_copy(struct fake_op *op)
+{
+	struct copy *c = (void *)op->data;
+
+	fake_open_memory(1);
+	if (c->value >= 0) {
+		memset((void *)(uintptr_t)c->to, c->value, c->bytes);
+	} else {
+		memmove((void *)(uintptr_t)c->to,
+			(void *)(uintptr_t)c->from, c->bytes);
+	}
+	fake_open_memory(0);
+	return FAKE_DONE;
+}
+
+static int
+queue_copy(uint64_t to, int to_host, uint64_t from, int from_host,
+	   size_t bytes, int value, void *stream)
+{
+	struct copy c = { to, from, bytes, value };
+	struct fake_op *op;
+
+	ENTER;
+	if (!fake_holds(to, bytes, to_host) ||
+	    (value < 0 && !fake_holds(from, bytes, from_host))) {
+		return INVALID;
+	}
+	op = fake_op(run_copy, sizeof c);
+	memcpy(op->data, &c, sizeof c);
+	fake_queue(stream, op);
+	return 0;
+}
+
+static int
+to_device(uint64_t to, const void *from, size_t bytes, void *stream)
+{
+	return queue_copy(to, 0, (uint64_t)(uintptr_t)from, 1, bytes, -1,
+			  stream);
+}
+
+static int
+to_host(void *to, uint64_t from, size_t bytes, void *stream)
+{
+	return queue_copy((uint64_t)(uintptr_t)to, 1, from, 0, bytes, -1,
+			  stream);
+}
+
+static int
+copy(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+	return queue_copy(to, 0, from, 0, bytes, -1, stream);
+}
+
+static int
+set(uint64_t to, unsigned char value, size_t bytes, void *stream)
+{
+	return queue_copy(to, 0, 0, 0, bytes, value, stream);
+}
+
+static int
+alloc(uint64_t *out, size_t bytes)
+{
+	int r;
+
+	ENTER;
+	r = fake_allocate(bytes, 0, out);
+	fake.live[MEMORY] += r == 0;
+	return r;
+}
+
+static int
+release(uint64_t at)
+{
+	int r = fake_deallocate(at, 0);
+
+	fake.live[MEMORY] -= r == 0;
+	return r;
+}
+
+static int
+pin(void **out, size_t bytes, unsigned flags)
+{
+	uint64_t at = 0;
+	int r;
+
+	(void)flags;
+	ENTER;
+	r = fake_allocate(bytes, 1, &at);
+	*out = (void *)(uintptr_t)at;
+	fake.live[PINNED] += r == 0;
+	return r;
+}
+
+static int
+unpin(void *at)
+{
+	int r = fake_deallocate((uint64_t)(uintptr_t)at, 1);
+
+	fake.live[PINNED] -= r == 0;
+	return r;
+}
+
+/* ---- kernels ---- */
+
+struct launch {
+	const struct function *f;
+	unsigned blocks[3], threads, smem, cluster;
+	size_t bytes;
+	_Alignas(64) char args[];
+};
+
+/* The emulator of the program that loaded this, and its plan. */
+static struct {
+	const struct rt_plan *plan;
+	struct rt_emu *emu;
+	enum rt_status (*open)(struct rt_emu **, const struct rt_images *,
+			       int, struct rt_error *);
+	int64_t (*args)(const struct rt_emu *, int64_t, const char *);
+	enum rt_status (*launch)(struct rt_emu *, const struct rt_grid *,
+				 const void *, struct rt_error *);
+	enum rt_status (*map)(void *, const struct rt_map *, char *,
+			      struct rt_error *);
+	void (*close)(struct rt_emu *);
+} host;
+
+static void
+find_host(const char *name, void *to)
+{
+	void *f = dlsym(RTLD_DEFAULT, name);
+
+	if (!f) {
+		fprintf(stderr, "fake driver: the program has no %s\n", name);
+		_exit(99);
+	}
+	memcpy(to, &f, sizeof f);
+}
+
+static const struct rt_plan *
+plan(void)
+{
+	if (!host.plan) {
+		find_host("llmc_plan", &host.plan);
+		find_host("rt_emu_open", &host.open);
+		find_host("rt_emu_args", &host.args);
+		find_host("rt_emu_launch", &host.launch);
+		find_host("rt_emu_map", &host.map);
+		find_host("rt_emu_close", &host.close);
+	}
+	return host.plan;
+}
+
+/* When it is unloaded: a program that looks for leaks finds none. */
+__attribute__((destructor)) static void
+give_back(void)
+{
+	if (host.emu) {
+		host.close(host.emu);
+		host.emu = NULL;
+	}
+}
+
+static int
+run_kernel(struct fake_op *op)
+{
+	struct launch *l = (void *)op->data;
+	_Alignas(64) char args[4096];
+	struct rt_error err = { .status = RT_OK };
+	struct rt_grid g = { .image = l->f->module->image,
+		.func = l->f->name, .blocks = { l->blocks[0], l->blocks[1],
+						l->blocks[2] },
+		.threads = l->threads, .cluster = l->cluster,
+		.smem_bytes = l->smem };
+
+	if (!host.emu && host.open(&host.emu, plan()->images, 0, &err)) {
+		snprintf(fake.why, sizeof fake.why, "%s", err.message);
+		return LAUNCH_FAILED;
+	}
+	if (host.args(host.emu, g.image, g.func) != (int64_t)l->bytes) {
+		snprintf(fake.why, sizeof fake.why, "%zu bytes of arguments",
+			 l->bytes);
+		return LAUNCH_FAILED;
+	}
+	memcpy(args, l->args, l->bytes);
+	fake_open_memory(1);
+	host.launch(host.emu, &g, args, &err);
+	fake_open_memory(0);
+	snprintf(fake.why, sizeof fake.why, "%s", err.message);
+	return err.status ? LAUNCH_FAILED : FAKE_DONE;
+}
+
+static int
+launch(const struct fake_config *c, void *function, void **params,
+       void **extra)
+{
+	const struct function *f = function;
+	struct fake_op *op;
+	struct launch *l;
+	size_t bytes;
+
+	ENTER;
+	if (params || extra[0] != (void *)PARAMS ||
+	    extra[2] != (void *)PARAM_BYTES || extra[4] ||
+	    (uintptr_t)extra[1] % 64 != 0 || c->blocks[0] < 1 ||
+	    c->threads[0] < 1 || c->threads[0] > 1024 ||
+	    (int)c->smem_bytes > f->smem_most) {
+		return INVALID;
+	}
+	bytes = *(size_t *)extra[3];
+	op = fake_op(run_kernel, sizeof *l + bytes);
+	l = (void *)op->data;
+	l->f = f;
+	memcpy(l->blocks, c->blocks, sizeof l->blocks);
+	l->threads = c->threads[0];
+	l->smem = c->smem_bytes;
+	l->cluster = c->nattributes ? ((unsigned *)c->attributes)[2] : 1;
+	l->bytes = bytes;
+	memcpy(l->args, extra[1], bytes);
+	fake.launches++;
+	fake_queue(c->stream, op);
+	return 0;
+}
+
+static int
+module_load(void **out, const void *image)
+{
+	struct module *m;
+
+	int64_t i = 0, n = plan()->images->n;
+
+	ENTER;
+	while (i < n && plan()->images->at[i].cubin != image) {
+		i++;
+	}
+	if (i == n) {
+		return NO_IMAGE;
+	}
+	m = calloc(1, sizeof *m);
+	m->image = (int)i;
+	*out = m;
+	fake.live[MODULE]++;
+	return 0;
+}
+
+static int
+module_unload(void *module)
+{
+	free(module);
+	fake.live[MODULE]--;
+	return 0;
+}
+
+static int
+module_function(void **out, void *module, const char *name)
+{
+	static struct function functions[MOST];
+	static int n;
+
+	ENTER;
+	functions[n].module = module;
+	functions[n].smem_most = 48 << 10;
+	snprintf(functions[n].name, sizeof functions[n].name, "%s", name);
+	*out = &functions[n++];
+	return 0;
+}
+
+static int
+function_set(void *function, int what, int value)
+{
+	ENTER;
+	if (what == 8) {
+		((struct function *)function)->smem_most = value;
+	}
+	return 0;
+}
+
+static int
+encode(void *out, int type, unsigned rank, void *at, const uint64_t *size,
+       const uint64_t *stride, const unsigned *box, const unsigned *apart,
+       int interleave, int swizzle, int promotion, int fill)
+{
+	static const enum rt_elem elems[] = {
+		[3] = RT_ELEM_I32, [6] = RT_ELEM_F16, [7] = RT_ELEM_F32,
+		[8] = RT_ELEM_F64, [9] = RT_ELEM_BF16
+	};
+	struct rt_map m = { .elem = elems[type], .ndims = rank,
+			    .swizzle = swizzle ? 16 << swizzle : 0 };
+	struct rt_error err = { .status = RT_OK };
+	unsigned i;
+
+	(void)apart, (void)interleave, (void)promotion, (void)fill;
+	ENTER;
+	for (i = 0; i < rank; i++) {
+		m.size[i] = (int64_t)size[i];
+		m.box[i] = box[i];
+		m.stride[i] = i > 0 ? (int64_t)stride[i - 1] : 0;
+	}
+	plan();
+	host.map(out, &m, at, &err);
+	snprintf(fake.why, sizeof fake.why, "%s", err.message);
+	return err.status || (uintptr_t)out % 64 ? INVALID : 0;
+}
+
+/* ---- contexts ---- */
+
+static int
+error_string(int r, const char **out)
+{
+	*out = r == INJECTED ? "a failure that was asked for"
+		: r == NO_MEMORY ? "out of memory"
+		: r == INVALID ? "invalid argument"
+		: r == NO_IMAGE ? "no kernel image is available"
+		: r == 100 ? "no CUDA-capable device is detected"
+		: r == UNJOINED ? "a stream of the capture was not joined"
+		: r == LAUNCH_FAILED ? fake.why : NULL;
+	return 0;
+}
+
+static int
+context_retain(void **out, int dev)
+{
+	(void)dev;
+	ENTER;
+	*out = &fake;
+	fake.live[CONTEXT]++;
+	return 0;
+}
+
+static int
+context_release(int dev)
+{
+	(void)dev;
+	fake.live[CONTEXT]--;
+	return 0;
+}
+
+static int
+context_set(void *context)
+{
+	ENTER;
+	return context == &fake ? 0 : INVALID;
+}
+
+static int
+memory(size_t *free_bytes, size_t *total)
+{
+	ENTER;
+	*total = (size_t)fake_number("FAKE_MEMORY", 1l << 30);
+	*free_bytes = *total - fake_used();
+	return 0;
+}
+
+static const struct fake_name names[] = {
+	{ "cuGetErrorString", error_string },
+	{ "cuDevicePrimaryCtxRetain", context_retain },
+	{ "cuDevicePrimaryCtxRelease", context_release },
+	{ "cuCtxSetCurrent", context_set }, { "cuMemGetInfo", memory },
+	{ "cuMemAlloc", alloc }, { "cuMemFree", release },
+	{ "cuMemHostAlloc", pin }, { "cuMemFreeHost", unpin },
+	{ "cuMemcpyHtoDAsync", to_device }, { "cuMemcpyDtoHAsync", to_host },
+	{ "cuMemcpyDtoDAsync", copy }, { "cuMemsetD8Async", set },
+	{ "cuStreamCreate", stream_create },
+	{ "cuStreamDestroy", stream_destroy },
+	{ "cuStreamQuery", stream_query },
+	{ "cuStreamWaitEvent", stream_wait },
+	{ "cuStreamBeginCapture", capture },
+	{ "cuStreamEndCapture", end_capture },
+	{ "cuGraphInstantiateWithFlags", instantiate },
+	{ "cuGraphLaunch", graph_launch },
+	{ "cuGraphDestroy", graph_destroy },
+	{ "cuGraphExecDestroy", exec_destroy },
+	{ "cuEventCreate", event_create },
+	{ "cuEventDestroy", event_destroy },
+	{ "cuEventRecord", event_record }, { "cuEventQuery", event_query },
+	{ "cuEventElapsedTime", event_elapsed },
+	{ "cuModuleLoadData", module_load },
+	{ "cuModuleUnload", module_unload },
+	{ "cuModuleGetFunction", module_function },
+	{ "cuFuncSetAttribute", function_set },
+	{ "cuLaunchKernelEx", launch }, { "cuTensorMapEncodeTiled", encode }
+};
+
+int
+cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags,
+		    int *found)
+{
+	size_t i;
+
+	(void)version;
+	(void)flags;
+	*found = 0;
+	for (i = 0; i < sizeof names / sizeof *names; i++) {
+		if (strcmp(names[i].name, name) == 0) {
+			*out = names[i].f;
+			return 0;
+		}
+	}
+	for (i = 0; fake_device_names[i].name; i++) {
+		if (strcmp(fake_device_names[i].name, name) == 0) {
+			*out = fake_device_names[i].f;
+			return 0;
+		}
+	}
+	*found = 1;
+	return 500;
+}

@@ -1,0 +1,62 @@
+/*
+ * What the driver of the tests and their NCCL know of each other.
+ */
+#ifndef FAKE_DRIVER_H
+#define FAKE_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct fake_stream;
+
+/* Other results are errors of the driver. */
+enum { FAKE_DONE = 0, FAKE_LATER = -1 };
+
+/* Work on a stream. */
+struct fake_op {
+	int (*run)(struct fake_op *op);
+	struct fake_op *next;
+	struct fake_stream *stream;
+	void *event;
+	uint64_t version;	/* of the event */
+	size_t bytes;
+	_Alignas(64) char data[];
+};
+
+struct fake_config {		/* CUlaunchConfig */
+	unsigned blocks[3], threads[3], smem_bytes;
+	void *stream, *attributes;
+	unsigned nattributes;
+};
+
+/* A function that the driver is asked for. */
+struct fake_name {
+	const char *name;
+	void *f;
+};
+
+/* fake-device.c; the last has no name. */
+extern const struct fake_name fake_device_names[];
+
+long fake_number(const char *name, long otherwise);
+/* Every call comes by here: 0, or what it is to return. */
+int fake_enter(void);
+#define ENTER do { int bad_ = fake_enter(); if (bad_) return bad_; } while (0)
+
+/* fake-memory.c; pinned: the host's.  0, or why not. */
+int fake_allocate(size_t bytes, int pinned, uint64_t *out);
+int fake_deallocate(uint64_t at, int pinned);
+int fake_holds(uint64_t at, size_t bytes, int pinned);
+size_t fake_used(void);
+/* Its memory, for as long as it works in it. */
+void fake_open_memory(int open);
+/* Is all of it memory of a device? */
+int fake_has(const void *at, size_t bytes);
+
+struct fake_op *fake_op(int (*run)(struct fake_op *), size_t bytes);
+void fake_queue(struct fake_stream *s, struct fake_op *op);
+
+int cuGetProcAddress_v2(const char *name, void **out, int version,
+			uint64_t flags, int *found);
+
+#endif

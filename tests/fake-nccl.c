@@ -1,0 +1,506 @@
+/*
+ * A libnccl.so.2 of the tests, over files that ranks of a host map: what is
+ * called is work on a stream of the driver of the tests, done when that does
+ * it, in captured graphs too.  Sends wait for nobody; all else does.
+ *
+ * FAKE_NCCL_DIR=FOLDER   where ranks meet
+ * FAKE_NCCL_VERSION=N    22809 else
+ * FAKE_NCCL_FAIL=N       the N-th call fails
+ * FAKE_NCCL_SILENT=N     from the N-th talk on this rank's are not done
+ * FAKE_NCCL_LOG=FILE     a line at the end: calls by kind, what is left over
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake-driver.h"
+
+enum { RANKS = 16, SLOTS = 8, SLOT_BYTES = 1 << 16 };
+enum { OK = 0, SYSTEM = 2, INTERNAL = 3, ARGUMENT = 4, IN_PROGRESS = 7 };
+
+struct room {
+	_Atomic uint64_t here;
+	_Atomic uint64_t posted[RANKS], taken[RANKS];
+	char data[RANKS][SLOTS][SLOT_BYTES];
+};
+
+struct comm {
+	struct room *room;
+	int n, rank, registered, dead;
+	uint64_t op;		/* of this rank, so far */
+	struct comm *next;	/* made before it; dead ones stay */
+};
+
+static struct comm *comms;
+
+__attribute__((destructor)) static void
+forget_comms(void)
+{
+	while (comms) {
+		struct comm *next = comms->next;
+
+		free(comms);
+		comms = next;
+	}
+}
+
+struct id {
+	char bytes[128];
+};
+
+struct config {
+	size_t size;
+	unsigned magic, version;
+	int blocking;
+};
+
+enum kind { REDUCE, GATHER, SCATTER, SEND, RECV, KINDS };
+
+struct work {
+	struct comm *comm;
+	enum kind kind;
+	const char *in;
+	char *out;
+	size_t n;
+	int type, fold, done;
+	uint64_t op;
+};
+
+static struct {
+	int calls, comms, registered, talks, by[KINDS];
+	const struct driver {
+		struct fake_op *(*op)(int (*)(struct fake_op *), size_t);
+		void (*queue)(struct fake_stream *, struct fake_op *);
+		void (*open)(int);
+		int (*has)(const void *, size_t);
+	} *driver;
+	struct driver found;
+} fake;
+
+static long
+number(const char *name, long otherwise)
+{
+	const char *s = getenv(name);
+
+	return s && *s ? atol(s) : otherwise;
+}
+
+#define COUNT do { \
+	if (++fake.calls == number("FAKE_NCCL_FAIL", 0)) return SYSTEM; \
+	} while (0)
+
+static void *
+look_up(void *lib, const char *name)
+{
+	void *f = lib ? dlsym(lib, name) : NULL;
+
+	if (!f) {
+		fprintf(stderr, "fake NCCL: no %s\n", name);
+		exit(99);
+	}
+	return f;
+}
+
+static const struct driver *
+driver(void)
+{
+	struct driver *d = &fake.found;
+	void *lib, *f;
+
+	if (fake.driver) {
+		return fake.driver;
+	}
+	lib = dlopen(getenv("LLMC_LIBCUDA"), RTLD_NOW | RTLD_NOLOAD);
+	f = look_up(lib, "fake_op");
+	memcpy(&d->op, &f, sizeof f);
+	f = look_up(lib, "fake_queue");
+	memcpy(&d->queue, &f, sizeof f);
+	f = look_up(lib, "fake_open_memory");
+	memcpy(&d->open, &f, sizeof f);
+	f = look_up(lib, "fake_has");
+	memcpy(&d->has, &f, sizeof f);
+	dlclose(lib);
+	return fake.driver = d;
+}
+
+__attribute__((destructor)) static void
+leave(void)
+{
+	const char *path = getenv("FAKE_NCCL_LOG");
+	FILE *f = path ? fopen(path, "a") : NULL;
+
+	if (f) {
+		fprintf(f, "calls %d reduce %d gather %d scatter %d send %d "
+			"recv %d left %d %d\n", fake.calls, fake.by[REDUCE],
+			fake.by[GATHER], fake.by[SCATTER], fake.by[SEND],
+			fake.by[RECV], fake.comms, fake.registered);
+		fclose(f);
+	}
+}
+
+/* ---- numbers ---- */
+
+static size_t
+bytes_of(int type)
+{
+	return type == 8 ? 8 : type == 6 || type == 9 ? 2 : 4;
+}
+
+static double
+get(const char *at, int type)
+{
+	uint16_t h;
+	uint32_t w;
+	int32_t i;
+	double d;
+	float f;
+
+	switch (type) {
+	case 2:
+		memcpy(&i, at, 4);
+		return i;
+	case 8:
+		memcpy(&d, at, 8);
+		return d;
+	case 9:
+		memcpy(&h, at, 2);
+		w = (uint32_t)h << 16;
+		memcpy(&f, &w, 4);
+		return (double)f;
+	default:
+		memcpy(&f, at, 4);
+		return (double)f;
+	}
+}
+
+static void
+put(char *at, int type, double v)
+{
+	int32_t i = (int32_t)v;
+	float f = (float)v;
+	uint32_t w;
+	uint16_t h;
+
+	switch (type) {
+	case 2:
+		memcpy(at, &i, 4);
+		break;
+	case 8:
+		memcpy(at, &v, 8);
+		break;
+	case 9:
+		memcpy(&w, &f, 4);
+		h = (uint16_t)((w + 0x7fff + (w >> 16 & 1)) >> 16);
+		memcpy(at, &h, 2);
+		break;
+	default:
+		memcpy(at, &f, 4);
+	}
+}
+
+/* ---- work ---- */
+
+static int
+all_at(const struct comm *c, _Atomic uint64_t *counts, uint64_t least)
+{
+	int i;
+
+	for (i = 0; i < c->n; i++) {
+		if (atomic_load(&counts[i]) < least) {
+			return 0;
+		}
+	}
+	return 1;
+}
+
+static void
+finish(const struct work *w)
+{
+	struct comm *c = w->comm;
+	size_t size = bytes_of(w->type), from = 0, i;
+	uint64_t slot = w->op % SLOTS;
+	double sum, v;
+	int r;
+
+	if (w->kind == GATHER) {
+		for (r = 0; r < c->n; r++) {
+			memcpy(w->out + (size_t)r * w->n * size,
+			       c->room->data[r][slot], w->n * size);
+		}
+		return;
+	}
+	if (w->kind == RECV) {
+		memcpy(w->out, c->room->data[1 - c->rank][slot], w->n * size);
+		return;
+	}
+	from = w->kind == SCATTER ? (size_t)c->rank * w->n : 0;
+	for (i = 0; i < w->n; i++) {
+		sum = get(c->room->data[0][slot] + (from + i) * size, w->type);
+		for (r = 1; r < c->n; r++) {
+			v = get(c->room->data[r][slot] + (from + i) * size,
+				w->type);
+			sum = w->fold == 2 ? (v > sum ? v : sum) : sum + v;
+		}
+		put(w->out + i * size, w->type, sum);
+	}
+}
+
+/* A rank posts what it has, and ends when all have. */
+static int
+run_work(struct fake_op *op)
+{
+	struct work *w = (void *)op->data;
+	struct comm *c = w->comm;
+	struct room *room = c->room;
+	size_t size = bytes_of(w->type) * w->n *
+		      (size_t)(w->kind == SCATTER ? c->n : 1);
+	long silent = number("FAKE_NCCL_SILENT", 0);
+	struct timespec t = { 0, 20000 };
+
+	if (c->dead) {
+		return FAKE_DONE;
+	}
+	if (!w->done) {
+		w->op = c->op;
+		if (silent && fake.talks >= silent) {
+			return FAKE_LATER;
+		}
+		if (w->kind != RECV && w->op >= SLOTS &&
+		    !all_at(c, room->taken, w->op - SLOTS + 1)) {
+			return FAKE_LATER;
+		}
+		fake.talks++;
+		c->op++;
+		w->done = 1;
+		if (w->kind != RECV) {
+			driver()->open(1);
+			memcpy(room->data[c->rank][w->op % SLOTS], w->in,
+			       size);
+			driver()->open(0);
+			atomic_store(&room->posted[c->rank], w->op + 1);
+		}
+	}
+	if (w->kind == SEND) {
+		atomic_store(&room->taken[c->rank], w->op + 1);
+		return FAKE_DONE;
+	}
+	if (w->kind == RECV
+	    ? atomic_load(&room->posted[1 - c->rank]) < w->op + 1
+	    : !all_at(c, room->posted, w->op + 1)) {
+		nanosleep(&t, NULL);
+		return FAKE_LATER;
+	}
+	driver()->open(1);
+	finish(w);
+	driver()->open(0);
+	atomic_store(&room->taken[c->rank], w->op + 1);
+	return FAKE_DONE;
+}
+
+static int
+queue(enum kind kind, const void *in, void *out, size_t n, int type, int fold,
+      struct comm *c, void *stream)
+{
+	size_t size = bytes_of(type) * n, most;
+	struct work w = { .comm = c, .kind = kind, .in = in, .out = out,
+			  .n = n, .type = type, .fold = fold };
+	struct fake_op *op;
+
+	COUNT;
+	most = size * (size_t)(kind == GATHER || kind == SCATTER ? c->n : 1);
+	if (most > SLOT_BYTES ||
+	    (in && !driver()->has(in, kind == SCATTER ? most : size)) ||
+	    (out && !driver()->has(out, kind == GATHER ? most : size))) {
+		return ARGUMENT;
+	}
+	op = driver()->op(run_work, sizeof w);
+	memcpy(op->data, &w, sizeof w);
+	fake.by[kind]++;
+	driver()->queue(stream, op);
+	return IN_PROGRESS;
+}
+
+/* ---- what it exports ---- */
+
+int ncclGetVersion(int *);
+const char *ncclGetErrorString(int);
+const char *ncclGetLastError(void *);
+int ncclGetUniqueId(struct id *);
+int ncclCommInitRankConfig(void **, int, struct id, int, struct config *);
+int ncclCommGetAsyncError(void *, int *);
+int ncclCommFinalize(void *);
+int ncclCommDestroy(void *);
+int ncclCommAbort(void *);
+int ncclCommRegister(void *, void *, size_t, void **);
+int ncclCommDeregister(void *, void *);
+int ncclAllReduce(const void *, void *, size_t, int, int, void *, void *);
+int ncclAllGather(const void *, void *, size_t, int, void *, void *);
+int ncclReduceScatter(const void *, void *, size_t, int, int, void *, void *);
+int ncclSend(const void *, size_t, int, int, void *, void *);
+int ncclRecv(void *, size_t, int, int, void *, void *);
+
+int
+ncclGetVersion(int *out)
+{
+	*out = (int)number("FAKE_NCCL_VERSION", 22809);
+	return OK;
+}
+
+const char *
+ncclGetErrorString(int r)
+{
+	return r == SYSTEM ? "a failure that was asked for"
+		: r == ARGUMENT ? "invalid argument" : "internal error";
+}
+
+const char *
+ncclGetLastError(void *comm)
+{
+	(void)comm;
+	return "";
+}
+
+int
+ncclGetUniqueId(struct id *id)
+{
+	static int n;
+
+	COUNT;
+	memset(id, 0, sizeof *id);
+	snprintf(id->bytes, sizeof id->bytes, "%s/room-%d-%d",
+		 getenv("FAKE_NCCL_DIR"), (int)getpid(), n++);
+	return OK;
+}
+
+/* Those who are missing are waited for by who asks (blocking is 0). */
+int
+ncclCommInitRankConfig(void **out, int n, struct id id, int rank,
+		       struct config *config)
+{
+	struct comm *c;
+	int fd;
+
+	COUNT;
+	if (n > RANKS || config->magic != 0xcafebeef || config->blocking) {
+		return ARGUMENT;
+	}
+	c = calloc(1, sizeof *c);
+	if (!c) {
+		return SYSTEM;
+	}
+	fd = open(id.bytes, O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || ftruncate(fd, sizeof *c->room) != 0) {
+		free(c);
+		return SYSTEM;
+	}
+	c->room = mmap(NULL, sizeof *c->room, PROT_READ | PROT_WRITE,
+		       MAP_SHARED, fd, 0);
+	close(fd);
+	c->n = n;
+	c->rank = rank;
+	c->next = comms;
+	comms = c;
+	atomic_fetch_add(&c->room->here, 1);
+	fake.comms++;
+	*out = c;
+	return IN_PROGRESS;
+}
+
+int
+ncclCommGetAsyncError(void *comm, int *r)
+{
+	struct comm *c = comm;
+
+	COUNT;
+	*r = atomic_load(&c->room->here) < (uint64_t)c->n ? IN_PROGRESS : OK;
+	return OK;
+}
+
+int
+ncclCommFinalize(void *comm)
+{
+	(void)comm;
+	return OK;
+}
+
+int
+ncclCommDestroy(void *comm)
+{
+	struct comm *c = comm;
+
+	/* what is still queued finds it dead */
+	munmap(c->room, sizeof *c->room);
+	c->dead = 1;
+	fake.comms--;
+	fake.registered -= c->registered;
+	return OK;
+}
+
+int
+ncclCommAbort(void *comm)
+{
+	return ncclCommDestroy(comm);
+}
+
+int
+ncclCommRegister(void *comm, void *at, size_t bytes, void **handle)
+{
+	COUNT;
+	if (!driver()->has(at, bytes)) {
+		return ARGUMENT;
+	}
+	((struct comm *)comm)->registered++;
+	fake.registered++;
+	*handle = comm;
+	return OK;
+}
+
+int
+ncclCommDeregister(void *comm, void *handle)
+{
+	((struct comm *)comm)->registered--;
+	fake.registered--;
+	return comm == handle ? OK : ARGUMENT;
+}
+
+int
+ncclAllReduce(const void *in, void *out, size_t n, int type, int op, void *c,
+	      void *stream)
+{
+	return queue(REDUCE, in, out, n, type, op, c, stream);
+}
+
+int
+ncclAllGather(const void *in, void *out, size_t n, int type, void *c,
+	      void *stream)
+{
+	return queue(GATHER, in, out, n, type, 0, c, stream);
+}
+
+int
+ncclReduceScatter(const void *in, void *out, size_t n, int type, int op,
+		  void *c, void *stream)
+{
+	return queue(SCATTER, in, out, n, type, op, c, stream);
+}
+
+int
+ncclSend(const void *in, size_t n, int type, int peer, void *c, void *stream)
+{
+	(void)peer;
+	return queue(SEND, in, NULL, n, type, 0, c, stream);
+}
+
+int
+ncclRecv(void *out, size_t n, int type, int peer, void *c, void *stream)
+{
+	(void)peer;
+	return queue(RECV, NULL, out, n, type, 0, c, stream);
+}

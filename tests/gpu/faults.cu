@@ -1,0 +1,532 @@
+/*
+ * Kernels with one mistake each, for t-emulate.c to see it reported.  All are
+ * legal C; what is wrong is said above each.
+ */
+#include "prelude.h"
+
+struct fault_args {
+	char *at[2];
+	i64 num[1];
+	char *shared;
+	const i64 *live;
+	tensor_map map[2];
+};
+
+/* ---- plain loads and stores ---- */
+
+/* No barrier between a write and a read by another warp. */
+KERNEL(write_read, 64, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM;
+
+	s[TID] = (f32)TID;
+	((f32 *)a.at[0])[TID] = s[63 - TID];
+}
+
+/* No barrier between a read and a write by another warp. */
+KERNEL(read_write, 64, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM, x;
+
+	s[TID] = (f32)TID;
+	sync_block();
+	x = s[63 - TID];
+	s[TID] = x;
+}
+
+KERNEL(write_write, 64, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM;
+
+	s[TID % 32] = (f32)TID;
+}
+
+/* Lanes of a warp do not run in step. */
+KERNEL(lanes, 32, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM;
+
+	s[TID] = (f32)TID;
+	((f32 *)a.at[0])[TID] = s[TID ^ 1];
+}
+
+/* The barrier is one of a warp, the reader in another. */
+KERNEL(too_small, 64, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM;
+
+	s[TID] = (f32)TID;
+	sync_warp();
+	((f32 *)a.at[0])[TID] = s[TID ^ 32];
+}
+
+/* Half of a word is written by a neighbour without harm, then read by him. */
+KERNEL(halves, 32, 1, struct fault_args)
+{
+	bf16 *s = (bf16 *)SMEM;
+
+	s[TID] = (bf16)TID;
+	((bf16 *)a.at[0])[TID] = s[TID ^ 1];
+}
+
+KERNEL(nobody_wrote, 32, 1, struct fault_args)
+{
+	((f32 *)a.at[0])[TID] = ((f32 *)SMEM)[TID];
+}
+
+KERNEL(past_shared, 32, 1, struct fault_args)
+{
+	((f32 *)SMEM)[TID + 5000] = 0;
+}
+
+KERNEL(past_global, 32, 1, struct fault_args)
+{
+	((f32 *)a.at[0])[TID + a.num[0]] = 0;
+}
+
+/* An atomic beside a plain write. */
+KERNEL(half_atomic, 64, 1, struct fault_args)
+{
+	i32 *s = (i32 *)SMEM;
+
+	if (TID == 0) {
+		s[0] = 0;
+	}
+	atomic_add_i32(s, 1);
+}
+
+/* ---- threads that meet ---- */
+
+KERNEL(missing_warp, 64, 1, struct fault_args)
+{
+	if (WARP == 0) {
+		sync_block();
+	}
+}
+
+KERNEL(two_counts, 96, 1, struct fault_args)
+{
+	sync_named(1, WARP == 0 ? 64 : 96);
+}
+
+KERNEL(half_a_warp, 32, 1, struct fault_args)
+{
+	if (LANE < 16) {
+		shfl_f32(1.0f, 0);
+	} else {
+		ballot(1);
+	}
+}
+
+KERNEL(some_lanes, 32, 1, struct fault_args)
+{
+	if (LANE < 16) {
+		shfl_f32(1.0f, 0);
+	}
+}
+
+/* ---- cp.async, ldmatrix ---- */
+
+KERNEL(not_waited, 32, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM;
+
+	cp_async4(smem_addr(s + TID), a.at[0] + 4 * TID, 4);
+	cp_async_commit();
+	cp_async_wait(1);
+	((f32 *)a.at[1])[TID] = s[TID];
+}
+
+/* Each thread has waited for its own copies only. */
+KERNEL(waited_alone, 64, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM;
+
+	cp_async4(smem_addr(s + TID), a.at[0] + 4 * TID, 4);
+	cp_async_commit();
+	cp_async_wait(0);
+	((f32 *)a.at[1])[TID] = s[63 - TID];
+}
+
+/* A stage is filled again while others may still read it. */
+KERNEL(filled_again, 64, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		cp_async4(smem_addr(s + TID), a.at[0] + 4 * TID, 4);
+		cp_async_commit();
+		cp_async_wait(0);
+		sync_block();
+		((f32 *)a.at[1])[TID] = s[63 - TID];
+	}
+}
+
+KERNEL(copy_misaligned, 32, 1, struct fault_args)
+{
+	cp_async16(smem_addr(SMEM + 16 * TID), a.at[0] + 8 * TID, 16);
+}
+
+KERNEL(matrix_misaligned, 32, 1, struct fault_args)
+{
+	u32 r[4];
+
+	ldsm4(r, smem_addr(SMEM + 8 * TID));
+	((u32 *)a.at[0])[TID] = r[0];
+}
+
+/* Rows of a matrix that other warps wrote. */
+KERNEL(matrix_race, 64, 1, struct fault_args)
+{
+	u32 r[4];
+
+	sts16(SMEM + 16 * TID, u32x4_of(1, 2, 3, 4));
+	ldsm4(r, smem_addr(SMEM + 16 * (TID ^ 32)));
+	((u32 *)a.at[0])[TID] = r[0];
+}
+
+/* ---- mbarriers ---- */
+
+KERNEL(no_mbarrier, 32, 1, struct fault_args)
+{
+	((u32 *)SMEM)[TID] = 0;
+	sync_warp();
+	mbar_arrive(smem_addr(SMEM));
+}
+
+KERNEL(mbarrier_unseen, 64, 1, struct fault_args)
+{
+	if (TID == 0) {
+		mbar_init(smem_addr(SMEM), 64);
+	}
+	if (TID >= 32) {
+		mbar_arrive(smem_addr(SMEM));
+	}
+}
+
+KERNEL(mbarrier_written, 32, 1, struct fault_args)
+{
+	if (TID == 0) {
+		mbar_init(smem_addr(SMEM), 32);
+		((u32 *)SMEM)[0] = 0;
+	}
+	sync_block();
+	mbar_arrive(smem_addr(SMEM));
+}
+
+KERNEL(wrong_parity, 32, 1, struct fault_args)
+{
+	if (TID == 0) {
+		mbar_init(smem_addr(SMEM), 32);
+	}
+	sync_block();
+	mbar_arrive(smem_addr(SMEM));
+	mbar_wait(smem_addr(SMEM), 1);
+}
+
+/* What is read was written behind the arrival. */
+KERNEL(arrived_early, 64, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM);
+	f32 *s = (f32 *)(SMEM + 16);
+
+	if (TID == 0) {
+		mbar_init(bar, 32);
+	}
+	sync_block();
+	if (WARP == 0) {
+		mbar_arrive(bar);
+		s[TID] = 1;
+	} else {
+		mbar_wait(bar, 0);
+		((f32 *)a.at[0])[TID] = s[TID - 32];
+	}
+}
+
+/* ---- the copying unit: maps of 32 x 16 and 64 x 16 elements of 16 bits --- */
+
+FN void
+start(u32 bar, int fence)
+{
+	if (TID == 0) {
+		mbar_init(bar, 1);
+		if (fence) {
+			fence_mbar_init();
+		}
+	}
+	sync_block();
+}
+
+KERNEL(no_mbar_fence, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 8192);
+
+	start(bar, 0);
+	if (TID == 0) {
+		mbar_expect(bar, 1024);
+		tma_load2(smem_addr(SMEM), &a.map[0], bar, 0, 0);
+	}
+	mbar_wait(bar, 0);
+}
+
+KERNEL(box_misplaced, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 8192);
+
+	start(bar, 1);
+	if (TID == 0) {
+		mbar_expect(bar, 2048);
+		tma_load2(smem_addr(SMEM + 512), &a.map[1], bar, 0, 0);
+	}
+	mbar_wait(bar, 0);
+}
+
+KERNEL(box_not_waited, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 8192);
+
+	start(bar, 1);
+	if (TID == 0) {
+		mbar_expect(bar, 1024);
+		tma_load2(smem_addr(SMEM), &a.map[0], bar, 0, 0);
+	}
+	sync_block();
+	((u32 *)a.at[1])[TID] = ((u32 *)SMEM)[TID];
+	mbar_wait(bar, 0);
+}
+
+KERNEL(box_forgotten, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 8192);
+
+	start(bar, 1);
+	if (TID == 0) {
+		mbar_expect(bar, 1024);
+		tma_load2(smem_addr(SMEM), &a.map[0], bar, 0, 0);
+	}
+}
+
+/* Fewer bytes are announced than come. */
+KERNEL(too_few_bytes, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 8192);
+
+	start(bar, 1);
+	if (TID == 0) {
+		mbar_expect(bar, 512);
+		tma_load2(smem_addr(SMEM), &a.map[0], bar, 0, 0);
+	}
+	mbar_wait(bar, 0);
+}
+
+/* The next box comes while somebody may still read the one before. */
+KERNEL(box_again, 64, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 8192);
+	int i;
+
+	start(bar, 1);
+	for (i = 0; i < 2; i++) {
+		if (TID == 0) {
+			mbar_expect(bar, 1024);
+			tma_load2(smem_addr(SMEM), &a.map[0], bar, 0, 0);
+		}
+		mbar_wait(bar, i);
+		((u32 *)a.at[1])[TID] = ((u32 *)SMEM)[TID];
+	}
+}
+
+FN void
+fill(int bytes, int fence)
+{
+	int i;
+
+	for (i = TID * 4; i < bytes; i += NTHREADS * 4) {
+		*(u32 *)(SMEM + i) = 0;
+	}
+	if (fence) {
+		fence_async();
+	}
+	sync_block();
+}
+
+KERNEL(store_unfenced, 32, 1, struct fault_args)
+{
+	fill(1024, 0);
+	if (TID == 0) {
+		tma_store2(&a.map[0], smem_addr(SMEM), 0, 0);
+		tma_commit();
+		tma_wait(0);
+	}
+}
+
+/* Only one thread has a fence behind what all wrote. */
+KERNEL(store_fenced_by_one, 32, 1, struct fault_args)
+{
+	fill(1024, 0);
+	if (TID == 0) {
+		fence_async();
+		tma_store2(&a.map[0], smem_addr(SMEM), 0, 0);
+		tma_commit();
+		tma_wait(0);
+	}
+}
+
+KERNEL(store_written, 32, 1, struct fault_args)
+{
+	fill(1024, 1);
+	if (TID == 0) {
+		tma_store2(&a.map[0], smem_addr(SMEM), 0, 0);
+		tma_commit();
+	}
+	sync_block();
+	((u32 *)SMEM)[TID] = 1;
+	if (TID == 0) {
+		tma_wait(0);
+	}
+}
+
+KERNEL(store_forgotten, 32, 1, struct fault_args)
+{
+	fill(1024, 1);
+	if (TID == 0) {
+		tma_store2(&a.map[0], smem_addr(SMEM), 0, 0);
+		tma_commit();
+	}
+}
+
+/* ---- wgmma: 64 x 8 from 128 rows of 128 bytes ---- */
+
+FN u64
+descriptor(int at)
+{
+	return wg_desc(smem_addr(SMEM + at), 16, 1024, 128);
+}
+
+KERNEL(wg_unfenced, 128, 1, struct fault_args)
+{
+	f32 d[4] = { 0 };
+
+	fill(16384, 1);
+	wg_bf16_64x8(d, descriptor(0), descriptor(8192), 1, 0, 0);
+	wg_commit();
+	wg_wait(0);
+	((f32 *)a.at[0])[TID] = d[0];
+}
+
+KERNEL(wg_not_waited, 128, 1, struct fault_args)
+{
+	f32 d[4] = { 0 };
+
+	fill(16384, 1);
+	wg_fence();
+	wg_bf16_64x8(d, descriptor(0), descriptor(8192), 1, 0, 0);
+	wg_commit();
+	wg_wait(1);
+	((f32 *)a.at[0])[TID] = d[0];
+	wg_wait(0);
+}
+
+KERNEL(wg_plain_writes, 128, 1, struct fault_args)
+{
+	f32 d[4] = { 0 };
+
+	fill(16384, 0);
+	wg_fence();
+	wg_bf16_64x8(d, descriptor(0), descriptor(8192), 1, 0, 0);
+	wg_commit();
+	wg_wait(0);
+	((f32 *)a.at[0])[TID] = d[0];
+}
+
+KERNEL(wg_operand_written, 128, 1, struct fault_args)
+{
+	f32 d[4] = { 0 };
+
+	fill(16384, 1);
+	wg_fence();
+	wg_bf16_64x8(d, descriptor(0), descriptor(8192), 1, 0, 0);
+	wg_commit();
+	sync_block();
+	((u32 *)SMEM)[TID] = 1;
+	wg_wait(0);
+	((f32 *)a.at[0])[TID] = d[0];
+}
+
+/* Sums are changed between two products without a fence. */
+KERNEL(wg_sums_written, 128, 1, struct fault_args)
+{
+	f32 d[4] = { 0 };
+	int i;
+
+	fill(16384, 1);
+	wg_fence();
+	for (i = 0; i < 2; i++) {
+		wg_bf16_64x8(d, descriptor(0), descriptor(8192), 1, 0, 0);
+		wg_commit();
+		wg_wait(0);
+		d[0] *= 2;
+	}
+	((f32 *)a.at[0])[TID] = d[0];
+}
+
+KERNEL(wg_forgotten, 128, 1, struct fault_args)
+{
+	f32 d[4] = { 0 };
+
+	fill(16384, 1);
+	wg_fence();
+	wg_bf16_64x8(d, descriptor(0), descriptor(8192), 1, 0, 0);
+	wg_commit();
+	((f32 *)a.at[0])[TID] = 0;
+}
+
+KERNEL(wg_three_warps, 128, 1, struct fault_args)
+{
+	f32 d[4] = { 0 };
+
+	fill(16384, 1);
+	if (WARP < 3) {
+		wg_fence();
+		wg_bf16_64x8(d, descriptor(0), descriptor(8192), 1, 0, 0);
+		wg_commit();
+		wg_wait(0);
+	}
+	((f32 *)a.at[0])[TID] = d[0];
+}
+
+KERNEL(registers, 128, 1, struct fault_args)
+{
+	regs_more(250);
+}
+
+/* ---- clusters of 2 ---- */
+
+KERNEL(no_such_block, 32, 1, struct fault_args)
+{
+	((u32 *)a.at[0])[TID] = map_cta(smem_addr(SMEM), 2);
+}
+
+/* The other block may not have come to its mbar_init yet. */
+KERNEL(other_not_ready, 32, 1, struct fault_args)
+{
+	if (TID == 0) {
+		mbar_init(smem_addr(SMEM), 1);
+		fence_mbar_init();
+		mbar_arrive_cta(smem_addr(SMEM), cluster_rank() ^ 1);
+	}
+	cluster_sync();
+}
+
+/* Another block is gone when its memory is filled. */
+KERNEL(one_is_gone, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 8192);
+
+	start(bar, 1);
+	if (cluster_rank() == 0) {
+		return;
+	}
+	cluster_sync();
+}

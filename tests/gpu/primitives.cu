@@ -1,0 +1,293 @@
+/*
+ * What instructions do with their operands, dumped: run by the emulator and by
+ * a GPU, which must agree bit by bit.  Sums are of few small numbers, so that
+ * they are exact in any order.
+ *
+ * at[0]: 64 KiB each of bf16, of f16, of e4m3 and of f32 elements; at[1]: the
+ * words that come out.  map[0], [1]: bf16 as 64 columns and 64 rows, in boxes
+ * of all of it with and without swizzle; [2]: as 128 columns and 64 rows, in
+ * boxes of 64 columns; [3]: f32, what comes out as 32 columns and 64 rows.
+ */
+#include "prelude.h"
+
+struct primitive_args {
+	char *at[2];
+	char *shared;
+	const i64 *live;
+	tensor_map map[4];
+};
+
+FN void
+put(const struct primitive_args *a, int i, u32 x)
+{
+	((u32 *)a->at[1])[i * NTHREADS + TID] = x;
+}
+
+FN u32
+word(const struct primitive_args *a, int kind, int i)
+{
+	return ((const u32 *)(a->at[0] + kind * 65536))[i];
+}
+
+FN void
+fill_words(const struct primitive_args *a, int n)
+{
+	int i;
+
+	for (i = TID; i < n; i += NTHREADS) {
+		((u32 *)SMEM)[i] = word(a, 0, i);
+	}
+	sync_block();
+}
+
+/* ---- a warp's matrices ---- */
+
+KERNEL(ldmatrix4, 32, 1, struct primitive_args)
+{
+	u32 r[4];
+	int i;
+
+	fill_words(&a, 128);
+	ldsm4(r, smem_addr(SMEM + 16 * (LANE ^ 5)));
+	for (i = 0; i < 4; i++) {
+		put(&a, i, r[i]);
+	}
+	ldsm4_t(r, smem_addr(SMEM + 16 * (LANE ^ 9)));
+	for (i = 0; i < 4; i++) {
+		put(&a, 4 + i, r[i]);
+	}
+}
+
+KERNEL(ldmatrix2, 32, 1, struct primitive_args)
+{
+	u32 r[2];
+
+	fill_words(&a, 128);
+	ldsm2(r, smem_addr(SMEM + 16 * (LANE & 15)));
+	put(&a, 0, r[0]);
+	put(&a, 1, r[1]);
+	ldsm2_t(r, smem_addr(SMEM + 16 * (LANE & 15)));
+	put(&a, 2, r[0]);
+	put(&a, 3, r[1]);
+}
+
+KERNEL(stmatrix, 32, 1, struct primitive_args)
+{
+	u32 r[4];
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		r[i] = word(&a, 0, 32 * i + LANE);
+	}
+	stsm4(smem_addr(SMEM + 16 * LANE), r);
+	stsm4_t(smem_addr(SMEM + 512 + 16 * LANE), r);
+	sync_block();
+	for (i = 0; i < 8; i++) {
+		put(&a, i, ((u32 *)SMEM)[32 * i + LANE]);
+	}
+}
+
+#define MMA_KERNEL(name, mma, kind) \
+	KERNEL(name, 32, 1, struct primitive_args) \
+	{ \
+		u32 x[4], y[2]; \
+		f32 c[4]; \
+		int i; \
+		for (i = 0; i < 4; i++) { \
+			x[i] = word(&a, kind, 32 * i + LANE); \
+			c[i] = (f32)(LANE * 4 + i); \
+		} \
+		y[0] = word(&a, kind, 128 + LANE); \
+		y[1] = word(&a, kind, 160 + LANE); \
+		mma(c, x, y); \
+		for (i = 0; i < 4; i++) { \
+			put(&a, i, f32_bits(c[i])); \
+		} \
+	}
+
+MMA_KERNEL(product_bf16, mma_bf16, 0)
+MMA_KERNEL(product_f16, mma_f16, 1)
+MMA_KERNEL(product_e4m3, mma_e4m3, 2)
+MMA_KERNEL(product_tf32, mma_tf32, 3)
+
+/* ---- the copying unit ---- */
+
+FN void
+load_box(const struct primitive_args *a, int map, int at, int x, int y,
+	 int bytes)
+{
+	u32 bar = smem_addr(SMEM + 40960);
+
+	if (TID == 0) {
+		mbar_init(bar, 1);
+		fence_mbar_init();
+	}
+	sync_block();
+	if (TID == 0) {
+		mbar_expect(bar, bytes);
+		tma_load2(smem_addr(SMEM + at), &a->map[map], bar, x, y);
+	}
+	mbar_wait(bar, 0);
+	sync_block();
+}
+
+FN void
+dump(const struct primitive_args *a, int n)
+{
+	int i;
+
+	for (i = 0; i < n / NTHREADS; i++) {
+		put(a, i, ((u32 *)SMEM)[i * NTHREADS + TID]);
+	}
+}
+
+KERNEL(box_swizzled, 128, 1, struct primitive_args)
+{
+	load_box(&a, 0, 0, 0, 0, 8192);
+	dump(&a, 2048);
+}
+
+/* A part of it lies outside, and is 0. */
+KERNEL(box_outside, 128, 1, struct primitive_args)
+{
+	load_box(&a, 0, 0, 8, -3, 8192);
+	dump(&a, 2048);
+}
+
+KERNEL(box_plain, 128, 1, struct primitive_args)
+{
+	load_box(&a, 1, 0, 0, 5, 8192);
+	dump(&a, 2048);
+}
+
+KERNEL(box_stored, 128, 1, struct primitive_args)
+{
+	fill_words(&a, 2048);
+	fence_async();
+	sync_block();
+	if (TID == 0) {
+		tma_store2(&a.map[3], smem_addr(SMEM), 0, 0);
+		tma_commit();
+		tma_wait(0);
+	}
+}
+
+/* ---- wgmma: rows of 128 bytes, along k and along m and n ---- */
+
+FN void
+put_sums(const struct primitive_args *a, const f32 *d, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		put(a, i, f32_bits(d[i]));
+	}
+}
+
+KERNEL(wgmma_along_k, 128, 1, struct primitive_args)
+{
+	u32 at = smem_addr(SMEM);
+	f32 d[32];
+	int k;
+
+	load_box(&a, 0, 0, 0, 0, 8192);
+	wg_fence();
+	for (k = 0; k < 4; k++) {
+		u64 x = wg_desc(at + 32 * (u32)k, 16, 1024, 128);
+
+		wg_bf16_64x64(d, x, x, k, 0, 0);
+	}
+	wg_commit();
+	wg_wait(0);
+	wg_sums(d, 32);
+	put_sums(&a, d, 32);
+}
+
+KERNEL(wgmma_along_mn, 128, 1, struct primitive_args)
+{
+	u32 at = smem_addr(SMEM), bar = smem_addr(SMEM + 40960);
+	f32 d[64];
+	int k;
+
+	if (TID == 0) {
+		mbar_init(bar, 1);
+		fence_mbar_init();
+	}
+	sync_block();
+	if (TID == 0) {
+		mbar_expect(bar, 3 * 8192);
+		tma_load2(at, &a.map[0], bar, 0, 0);
+		tma_load2(at + 8192, &a.map[2], bar, 0, 0);
+		tma_load2(at + 16384, &a.map[2], bar, 64, 0);
+	}
+	mbar_wait(bar, 0);
+	wg_fence();
+	for (k = 0; k < 4; k++) {
+		wg_bf16_64x128(d, wg_desc(at + 2048 * (u32)k, 8192, 1024,
+					  128),
+			       wg_desc(at + 8192 + 2048 * (u32)k, 8192, 1024,
+				       128), k, 1, 1);
+	}
+	wg_commit();
+	wg_wait(0);
+	wg_sums(d, 64);
+	put_sums(&a, d, 64);
+}
+
+KERNEL(wgmma_registers, 128, 1, struct primitive_args)
+{
+	u32 at = smem_addr(SMEM), x[4][4];
+	f32 d[32];
+	int i, k;
+
+	for (i = 0; i < 16; i++) {
+		x[i / 4][i % 4] = word(&a, 0, 4096 + 128 * i + TID);
+	}
+	load_box(&a, 0, 0, 0, 0, 8192);
+	wg_fence();
+	for (k = 0; k < 4; k++) {
+		wg_bf16_rs_64x64(d, x[k], wg_desc(at + 32 * (u32)k, 16, 1024,
+						  128), k, 0);
+	}
+	wg_commit();
+	wg_wait(0);
+	wg_sums(d, 32);
+	put_sums(&a, d, 32);
+}
+
+/* Without swizzle: cores of 8 rows by 16 bytes, one after the other; along k
+ * the next one is 128 bytes on, the next 8 rows 256. */
+KERNEL(wgmma_cores, 128, 1, struct primitive_args)
+{
+	u64 x = wg_desc(smem_addr(SMEM), 128, 256, 0);
+	f32 d[16];
+
+	fill_words(&a, 1024);
+	fence_async();
+	sync_block();
+	wg_fence();
+	wg_bf16_64x32(d, x, x, 0, 0, 0);
+	wg_commit();
+	wg_wait(0);
+	wg_sums(d, 16);
+	put_sums(&a, d, 16);
+}
+
+KERNEL(wgmma_e4m3, 128, 1, struct primitive_args)
+{
+	u64 x = wg_desc(smem_addr(SMEM), 16, 1024, 128);
+	f32 d[16];
+	int i;
+
+	for (i = TID; i < 2048; i += NTHREADS) {
+		((u32 *)SMEM)[i] = word(&a, 2, i);
+	}
+	fence_async();
+	sync_block();
+	wg_fence();
+	wg_e4m3_64x32(d, x, x, 0);
+	wg_commit();
+	wg_wait(0);
+	wg_sums(d, 16);
+	put_sums(&a, d, 16);
+}

@@ -1,0 +1,58 @@
+/*
+ * Random models, and random plans for them, for tests of kernels.
+ */
+#ifndef T_MODELS_H
+#define T_MODELS_H
+
+#include "tests/unit/t-ranks.h"
+
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+#include "passes/plan.h"
+#define MOST_RANKS 8
+#include "tests/unit/t-split.h"
+
+static inline bool
+apply(struct ir_ctx *c, struct ir_module *m, const char *list)
+{
+	struct pass_list l = { 0 };
+	struct pass_table table;
+	struct pass_manager pm;
+	bool ok;
+
+	pass_table_init(&table, c);
+	pass_manager_init(&pm, &table);
+	ok = pass_list_parse(&table, &l, list) &&
+	     pass_run(&pm, &l, m) == PASS_OK;
+	pass_manager_release(&pm);
+	pass_table_release(&table);
+	return ok;
+}
+
+/* Forward, backward and update; with a plan, those of all ranks.  False: the
+ * plan is none for the model. */
+static inline bool
+model_open(struct tk *t, uint64_t seed, bool split, double *most)
+{
+	struct pair p = random_pair(seed);
+	uint32_t base;
+	const char *text;
+	bool ok;
+
+	memset(t, 0, sizeof *t);
+	p.n[NR_PP] = p.n[NR_CHUNKS] = 1;
+	ir_ctx_init(&t->c, NULL);
+	text = model_text(&t->c.perm, &p);
+	source_add(&t->c.sources, "model", text, strlen(text), &base);
+	t->m = fe_compile(&t->c, t->c.sources.files.n - 1);
+	assert_non_null(t->m);
+	*most = p.n[NR_BF16] ? 0x1p-6 : 2e-5;
+	ok = split ? plan_pin(t->m, plan_text(&t->c.perm, &p)) &&
+		     apply(&t->c, t->m, "split") : apply(&t->c, t->m, "train");
+	if (ok && getenv("T_NEST_SHOW")) {
+		printf("%s%s\n", text, plan_text(&t->c.perm, &p));
+	}
+	return ok;
+}
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * Every function of the prelude, by NVRTC for each architecture and by the C
+ * compiler; and what is arithmetic in it against the compiler's own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "codegen/cg.h"
+
+#include "t-emulate.h"
+#include "tests/gpu/primitives.h"
+
+/* ---- NVRTC ---- */
+
+static bool no_nvrtc;
+
+static void
+check_image(const char *arch, const struct cg_image *x)
+{
+	size_t i;
+
+	assert_true(x->cubin_bytes > 0);
+	assert_true(x->funcs.n > 0);
+	assert_int_equal(x->slow.n, 0);
+	for (i = 0; i < x->funcs.n; i++) {
+		if (x->funcs.at[i].spill_bytes) {
+			fail_msg("%s for %s spills %lld bytes",
+				 x->funcs.at[i].name, arch,
+				 (long long)x->funcs.at[i].spill_bytes);
+		}
+	}
+}
+
+static void
+compile(const char *file, const char *arch)
+{
+	struct cg_source source = { file, NULL };
+	struct cg_images out = { .made_by = NULL };
+	char *text = t_source(file);
+	struct cg_make make = { .sources = &source, .nsources = 1,
+				.arch = arch, .no_cache = true,
+				.threads = 1 };
+	struct ir_ctx ctx;
+
+	source.text = text;
+	ir_ctx_init(&ctx, NULL);
+	make.texts = cg_prelude(&ctx.perm, &make.ntexts);
+	assert_true(cg_images(&ctx, &make, &out));
+	if (out.made_by) {
+		check_image(arch, &out.at[0]);
+	} else {
+		no_nvrtc = true;
+	}
+	ir_ctx_release(&ctx);
+	free(text);
+}
+
+static void
+test_nvrtc(void **state)
+{
+	static const char *const archs[] = { "sm_80", "sm_86", "sm_89",
+					     "sm_90a" };
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+		compile("tests/gpu/every-80.cu", archs[i]);
+	}
+	compile("tests/gpu/every-90.cu", "sm_90a");
+	compile("tests/gpu/primitives.cu", "sm_90a");
+	if (no_nvrtc) {
+		skip();
+	}
+}
+
+/* ---- what instructions do, by the emulator ---- */
+
+struct primitive_args {
+	char *at[2];
+	char *shared;
+	const int64_t *live;
+	_Alignas(64) char map[PRIMITIVE_MAPS][128];
+};
+
+struct bench {
+	struct rt_emu *e;
+	struct primitive_args a;
+};
+
+static void
+bench_init(struct bench *b)
+{
+	char *text = t_source("tests/gpu/primitives.cu");
+	struct rt_error err;
+	struct t_images x;
+	struct rt_map m;
+	int i;
+
+	memset(b, 0, sizeof *b);
+	t_images_init(&x);
+	t_images_add(&x, "primitives.cu", text);
+	if (rt_emu_open(&b->e, &x.all, RT_EMU_CHECK, &err) != RT_OK) {
+		fail_msg("%s", err.message);
+	}
+	free(text);
+	b->a.at[0] = aligned_alloc(64, PRIMITIVE_IN_BYTES);
+	b->a.at[1] = aligned_alloc(64, PRIMITIVE_OUT_BYTES);
+	primitive_fill(b->a.at[0]);
+	for (i = 0; i < PRIMITIVE_MAPS; i++) {
+		primitive_map(i, &m);
+		if (rt_emu_map(b->a.map[i], &m, b->a.at[m.operand], &err) !=
+		    RT_OK) {
+			fail_msg("%s", err.message);
+		}
+	}
+	rt_emu_allow(b->e, b->a.at[0], PRIMITIVE_IN_BYTES, &err);
+	rt_emu_allow(b->e, b->a.at[1], PRIMITIVE_OUT_BYTES, &err);
+}
+
+static void
+bench_free(struct bench *b)
+{
+	rt_emu_close(b->e);
+	free(b->a.at[0]);
+	free(b->a.at[1]);
+}
+
+static void
+run(struct bench *b, const struct primitive *p)
+{
+	struct rt_grid g = { .func = p->func, .blocks = { 1, 1, 1 },
+			     .threads = p->threads, .cluster = 1,
+			     .smem_bytes = PRIMITIVE_SMEM_BYTES };
+	struct rt_error err;
+
+	memset(b->a.at[1], 0, PRIMITIVE_OUT_BYTES);
+	if (rt_emu_launch(b->e, &g, &b->a, &err) != RT_OK) {
+		fail_msg("%s", err.message);
+	}
+}
+
+/* tests/gpu/primitives.out: what a GPU must print too. */
+static void
+test_golden(void **state)
+{
+	char *golden = t_source("tests/gpu/primitives.out");
+	char line[256];
+	struct bench b;
+	int i, wrong = 0;
+
+	(void)state;
+	bench_init(&b);
+	for (i = 0; i < PRIMITIVES; i++) {
+		run(&b, &primitives[i]);
+		primitive_line(&primitives[i],
+			       (const uint32_t *)(void *)b.a.at[1], line,
+			       sizeof line - 1);
+		if (!strstr(golden, line)) {
+			print_error("%s\n", line);
+			wrong++;
+		}
+	}
+	assert_int_equal(wrong, 0);
+	bench_free(&b);
+	free(golden);
+}
+
+static float
+bf16_at(const char *p, int64_t i)
+{
+	uint32_t u = 0;
+	float f;
+
+	memcpy((char *)&u + 2, p + 2 * i, 2);
+	memcpy(&f, &u, sizeof f);
+	return f;
+}
+
+/* Sums of wgmma, as lanes have them: row and column of word i of thread t. */
+static void
+place(int t, int i, int *row, int *col)
+{
+	*row = t / 32 * 16 + t % 32 / 4 + i % 4 / 2 * 8;
+	*col = i / 4 * 8 + t % 4 * 2 + i % 2;
+}
+
+/* Element (m, k) is at m * by_m + k * by_k, and so on; 64 deep. */
+static void
+check_sums(const struct bench *b, int n, int by_m, int by_k, int by_n,
+	   int by_k2)
+{
+	const float *out = (const float *)(void *)b->a.at[1];
+	int t, i, k, row, col;
+	float sum;
+
+	for (t = 0; t < 128; t++) {
+		for (i = 0; i < n / 2; i++) {
+			place(t, i, &row, &col);
+			for (k = 0, sum = 0; k < 64; k++) {
+				sum += bf16_at(b->a.at[0], row * by_m +
+					       k * by_k) *
+					bf16_at(b->a.at[0], col * by_n +
+						k * by_k2);
+			}
+			if (out[i * 128 + t] != sum) {
+				fail_msg("row %d, column %d: %g, not %g", row,
+					 col, out[i * 128 + t], sum);
+			}
+		}
+	}
+}
+
+/* Operands come by the copying unit, along k and along m and n: a layout that
+ * only one of both knew would make other sums. */
+static void
+test_wgmma(void **state)
+{
+	struct bench b;
+	int i;
+
+	(void)state;
+	bench_init(&b);
+	for (i = 0; i < PRIMITIVES; i++) {
+		if (strcmp(primitives[i].func, "wgmma_along_k") == 0) {
+			run(&b, &primitives[i]);
+			check_sums(&b, 64, 64, 1, 64, 1);
+		} else if (strcmp(primitives[i].func, "wgmma_along_mn") == 0) {
+			run(&b, &primitives[i]);
+			check_sums(&b, 128, 1, 64, 1, 128);
+		}
+	}
+	bench_free(&b);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_wgmma),
+		cmocka_unit_test(test_nvrtc),
+	};
+
+	if (!rt_emu_possible()) {
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

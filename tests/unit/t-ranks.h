@@ -1,0 +1,564 @@
+/*
+ * For tests of kernels: a module on all ranks of its mesh, as the interpreter
+ * computes it; operands of a kernel as they lie in memory, and what it wrote
+ * held against what the interpreter made.
+ */
+#ifndef T_RANKS_H
+#define T_RANKS_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codegen/kernel.h"
+#include "ir/machine.h"
+
+struct t_object;
+
+#define TK_RANKS 8
+#define TK_SEED 7
+#define TK_STEP 3
+
+struct tk_kernel {
+	const struct kernel *k;
+	struct cg_kernel made[TK_RANKS];
+	const char *table[TK_RANKS];
+};
+
+struct tk {
+	struct ir_ctx c;
+	struct ir_module *m;
+	struct t_object *o;
+	uint32_t nranks;
+	uint32_t at[TK_RANKS][IR_MAX_AXES + 1];
+	/* by rank and value */
+	double **seen[TK_RANKS];
+	int64_t *elems[TK_RANKS];
+	VEC(struct tk_kernel) kernels;
+	uint32_t refused, ran;
+	bool dots;		/* contractions alone, by cg_dot_steps */
+	uint32_t dotted, chosen;
+	bool attention;		/* kernels of attention too */
+	double worst;
+	const char **name;	/* by node: in full, in its first trip */
+};
+
+struct tk_rank {
+	struct tk *t;
+	uint32_t r;
+};
+
+static inline void
+tk_note(void *user, const char *path, const struct ir_type *type,
+	const double *data, int64_t elems)
+{
+	struct tk_rank *x = user;
+	const char *v = strrchr(path, '/');
+	uint32_t id = (uint32_t)atoi((v ? v + 1 : path) + 1);
+
+	(void)type;
+	if (!x->t->seen[x->r][id]) {
+		x->t->seen[x->r][id] = elems
+			? arena_dup(&x->t->c.perm, data,
+				    (size_t)elems * sizeof *data)
+			: arena_alloc(&x->t->c.perm, sizeof *data);
+		x->t->elems[x->r][id] = elems;
+	}
+}
+
+static inline bool
+tk_step(void *user, const char *name, const struct ir_type *type,
+	int64_t elems, double *out)
+{
+	(void)user;
+	(void)type;
+	(void)elems;
+	if (strcmp(name, "step") != 0) {
+		return false;
+	}
+	*out = TK_STEP;
+	return true;
+}
+
+static inline const char *
+tk_messages(struct tk *t)
+{
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, &t->c.perm);
+	for (i = 0; i < t->c.diags.records.n; i++) {
+		buf_printf(&b, "%s\n", t->c.diags.records.at[i].text);
+	}
+	return buf_text(&b);
+}
+
+/* ---- the interpreter ---- */
+
+/* Of microbatches it is always the first. */
+static inline uint32_t
+tk_size(const struct tk *t, axis_id a)
+{
+	return t->m->axes.at[a].time ? 1 : (uint32_t)t->m->axes.at[a].size;
+}
+
+static inline void
+tk_mesh(struct tk *t)
+{
+	uint32_t r, a, left;
+
+	t->nranks = 1;
+	for (a = 1; a < t->m->axes.n; a++) {
+		t->nranks *= tk_size(t, a);
+	}
+	assert_true(t->nranks <= TK_RANKS);
+	for (r = 0; r < t->nranks; r++) {
+		for (left = r, a = t->m->axes.n; a-- > 1; ) {
+			t->at[r][a] = left % tk_size(t, a);
+			left /= tk_size(t, a);
+		}
+		t->seen[r] = arena_alloc(&t->c.perm, t->m->values.n *
+					 sizeof *t->seen[r]);
+		t->elems[r] = arena_alloc(&t->c.perm, t->m->values.n *
+					  sizeof *t->elems[r]);
+	}
+}
+
+/* All machines of the group give what they posted. */
+static inline void
+tk_exchange(struct tk *t, struct interp **e, enum ir_state *state)
+{
+	struct ir_peer peers[TK_RANKS];
+	uint32_t r, k, a, n, me;
+	bool ok = true;
+
+	for (r = 0; r < t->nranks; r++) {
+		assert_int_equal(state[r], IR_EXCHANGES);
+	}
+	for (r = 0; r < t->nranks; r++) {
+		uint32_t axes = ir_machine_post(e[r])->axes;
+
+		for (n = me = k = 0; k < t->nranks; k++) {
+			const struct ir_post *p = ir_machine_post(e[k]);
+			bool group = true;
+
+			for (a = 1; a < t->m->axes.n; a++) {
+				group &= (axes >> a & 1) ||
+					 t->at[r][a] == t->at[k][a];
+			}
+			if (!group) {
+				continue;
+			}
+			me = k == r ? n : me;
+			memcpy(peers[n].at, t->at[k], sizeof peers[n].at);
+			peers[n].data = p->data;
+			peers[n++].elems = p->elems;
+		}
+		ok &= ir_machine_give(e[r], peers, n, me);
+	}
+	assert_true(ok);
+}
+
+struct tk_machines {
+	struct ir_weights from;
+	struct ir_eval opt[TK_RANKS];
+	struct tk_rank user[TK_RANKS];
+	struct ir_rank rank[TK_RANKS];
+	struct interp *e[TK_RANKS];
+	struct ir_pool pool;
+};
+
+/* Whether the trips around a node run from the last to the first. */
+static inline bool
+tk_reversed(const struct tk *t, node_id id)
+{
+	node_id i;
+	uint32_t k;
+
+	for (i = 1; i < t->m->nodes.n; i++) {
+		const struct ir_node *x = ir_node(t->m, i);
+		const struct ir_region *r = &t->m->regions.at[x->region];
+
+		for (k = 0; x->region && k < r->nodes.n; k++) {
+			if (r->nodes.at[k] == id) {
+				return ir_attr(t->m, x, IR_ATTR_REVERSE);
+			}
+		}
+	}
+	return false;
+}
+
+static inline void
+tk_note_name(void *user, const struct ir_node *n, const char *name)
+{
+	struct tk *t = user;
+	node_id id = (node_id)(n - t->m->nodes.at);
+
+	if (!t->name[id] || tk_reversed(t, id)) {
+		t->name[id] = arena_strndup(&t->c.perm, name, strlen(name));
+	}
+}
+
+static inline void
+tk_start(struct tk *t, struct tk_machines *x)
+{
+	uint32_t r;
+
+	memset(x, 0, sizeof *x);
+	x->from.input = tk_step;
+	ir_pool_open(&x->pool, t->m, 0);
+	for (r = 0; r < t->nranks; r++) {
+		x->user[r] = (struct tk_rank){ t, r };
+		x->opt[r] = (struct ir_eval){ .seed = TK_SEED,
+			.weights = &x->from, .seen = tk_note,
+			.user = &x->user[r] };
+		memcpy(x->rank[r].at, t->at[r], sizeof x->rank[r].at);
+		x->e[r] = ir_machine_new(&x->pool, &x->opt[r], &x->rank[r]);
+	}
+}
+
+static inline void
+tk_interpret(struct tk *t, struct tk_machines *x, func_id f)
+{
+	enum ir_state state[TK_RANKS];
+	uint32_t r;
+
+	for (r = 0; r < t->nranks; r++) {
+		ir_machine_start(x->e[r], f);
+		state[r] = ir_machine_run(x->e[r]);
+	}
+	while (state[0] != IR_ENDED) {
+		if (state[0] == IR_FAILED) {
+			fail_msg("%s", tk_messages(t));
+		}
+		tk_exchange(t, x->e, state);
+		for (r = 0; r < t->nranks; r++) {
+			state[r] = ir_machine_run(x->e[r]);
+		}
+	}
+}
+
+/* ---- memory ---- */
+
+static inline double
+tk_from_f8(char c)
+{
+	int e = c >> 3 & 15, m = c & 7;
+	double v = e ? ldexp(1 + m / 8.0, e - 7) : ldexp(m, -9);
+
+	return (c & 0x7f) == 0x7f ? (double)NAN : c & 0x80 ? -v : v;
+}
+
+/* The nearest, of two the even one, by trying all. */
+static inline char
+tk_to_f8(float f)
+{
+	double best = INFINITY, off;
+	int c, at = 0;
+
+	for (c = 0; c < 256; c++) {
+		off = fabs(tk_from_f8((char)c) - (double)f);
+		if (off < best || (off == best && !(c & 1))) {
+			best = off;
+			at = c;
+		}
+	}
+	return (char)at;
+}
+
+static inline double
+tk_from_f16(uint16_t u)
+{
+	return (u & 0x8000 ? -1 : 1) *
+	       ldexp((u & 0x3ff) | (u & 0x7c00 ? 0x400 : 0),
+		     (u & 0x7c00 ? u >> 10 & 31 : 1) - 25);
+}
+
+/* To the nearest; of what f16 has room for. */
+static inline uint16_t
+tk_to_f16(double v)
+{
+	int e = v == 0 || ilogb(v) < -14 ? -14 : ilogb(v);
+	double n = nearbyint(ldexp(fabs(v), 10 - e));
+
+	/* 2048 is the next exponent, 1024 the first normal number */
+	return (uint16_t)((v < 0 ? 0x8000 : 0) +
+			  ((e + 14) << 10) + (int)n);
+}
+
+static inline void
+tk_put(uint8_t dtype, char *to, int64_t i, double v)
+{
+	float f = (float)v;
+	uint32_t u;
+	int32_t n = (int32_t)v;
+
+	memcpy(&u, &f, sizeof u);
+	switch (dtype) {
+	case IR_F64:
+		memcpy(to + 8 * i, &v, 8);
+		break;
+	case IR_BF16:
+		u += 0x7fff + (u >> 16 & 1);
+		u >>= 16;
+		memcpy(to + 2 * i, &u, 2);
+		break;
+	case IR_F16:
+		u = tk_to_f16(v);
+		memcpy(to + 2 * i, &u, 2);
+		break;
+	case IR_F8E4M3:
+		to[i] = tk_to_f8(f);
+		break;
+	case IR_IDX:
+		memcpy(to + 4 * i, &n, 4);
+		break;
+	default:
+		memcpy(to + 4 * i, &f, 4);
+	}
+}
+
+static inline double
+tk_get(uint8_t dtype, const char *from, int64_t i)
+{
+	float f;
+	double v;
+	uint32_t u = 0;
+	int32_t n;
+
+	switch (dtype) {
+	case IR_F64:
+		memcpy(&v, from + 8 * i, 8);
+		return v;
+	case IR_BF16:
+		memcpy(&u, from + 2 * i, 2);
+		u <<= 16;
+		memcpy(&f, &u, 4);
+		return (double)f;
+	case IR_F16:
+		memcpy(&u, from + 2 * i, 2);
+		return tk_from_f16((uint16_t)u);
+	case IR_F8E4M3:
+		return tk_from_f8(from[i]);
+	case IR_IDX:
+		memcpy(&n, from + 4 * i, 4);
+		return n;
+	default:
+		memcpy(&f, from + 4 * i, 4);
+		return (double)f;
+	}
+}
+
+/* ---- running ---- */
+
+struct tk_run {
+	const struct cg_kernel *k;
+	char **at;
+	double **old;
+	const struct rt_pieces **pieces;
+	int64_t *num;
+	char *shared, *own;
+	void *const *steps;
+};
+
+static inline value_id
+tk_value(const struct tk *t, const struct cg_operand *o)
+{
+	return o->sink ? ir_args(t->m, ir_node(t->m, o->sink))[0] : o->value;
+}
+
+static inline void
+tk_operands(struct tk *t, uint32_t r, struct tk_run *x)
+{
+	uint32_t i;
+	int64_t j;
+
+	for (i = 0; i < x->k->operands.n; i++) {
+		const struct cg_operand *o = &x->k->operands.at[i];
+		value_id v = tk_value(t, o);
+		uint8_t dtype = ir_type(t->m, v)->dtype;
+		int64_t elems = t->elems[r][v];
+
+		x->at[i] = malloc((size_t)elems * 8 + 64);
+		memset(x->at[i], 0xa5, (size_t)elems * 8 + 64);
+		x->old[i] = arena_alloc(&t->c.perm, (size_t)(elems + 1) * 8);
+		assert_non_null(t->seen[r][v]);
+		for (j = 0; j < elems; j++) {
+			double old = o->sink ? (double)(j % 13) / 16 - 0.3
+					     : t->seen[r][v][j];
+
+			if (o->sink || !o->written) {
+				tk_put(dtype, x->at[i], j, old);
+				x->old[i][j] = tk_get(dtype, x->at[i], j);
+			}
+		}
+	}
+}
+
+static inline void
+tk_numbers(struct tk *t, uint32_t r, struct tk_run *x)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < x->k->spreads.n; i++) {
+		struct rt_pieces *p = arena_alloc(&t->c.perm, sizeof *p);
+		struct ir_pieces q;
+
+		ir_pieces(t->m, x->k->spreads.at[i].size,
+			  x->k->spreads.at[i].cut, t->at[r], &q);
+		memset(p, 0x7f, sizeof *p);
+		p->n = q.n;
+		p->total = q.total;
+		for (k = 0; k < q.n; k++) {
+			p->at[k].start = q.at[k].start;
+			p->at[k].count = q.at[k].count;
+		}
+		x->pieces[i] = p;
+	}
+	for (i = 0; i < x->k->nums.n; i++) {
+		const struct cg_num *n = &x->k->nums.at[i];
+
+		x->num[i] = n->kind == CG_STEP ? TK_STEP
+			: n->kind == CG_AT ? (int64_t)t->at[r][n->node]
+			: (int64_t)ir_rng_key(t->name[n->node], TK_SEED);
+	}
+}
+
+static inline void
+tk_rooms(struct tk *t, const struct tk_kernel *k, uint32_t r,
+	 struct tk_run *x)
+{
+	x->k = &k->made[r];
+	x->at = arena_alloc(&t->c.perm, (x->k->operands.n + 1) * 8);
+	x->old = arena_alloc(&t->c.perm, (x->k->operands.n + 1) * 8);
+	x->pieces = arena_alloc(&t->c.perm, (x->k->spreads.n + 1) * 8);
+	x->num = arena_alloc(&t->c.perm, (x->k->nums.n + 1) * 8);
+	x->shared = malloc((size_t)x->k->shared_bytes + 64);
+	memset(x->shared, 0xa5, (size_t)x->k->shared_bytes + 64);
+	x->own = malloc((size_t)x->k->own_bytes + 64);
+	memset(x->own, 0xa5, (size_t)x->k->own_bytes + 64);
+	tk_operands(t, r, x);
+	tk_numbers(t, r, x);
+}
+
+static inline void
+tk_talk(struct tk *t, struct tk_run *x, uint32_t s)
+{
+	const struct cg_step *step = &x[0].k->steps.at[s];
+	float *sum = malloc((size_t)step->elems * 4 * TK_RANKS + 4);
+	uint32_t r, k, a;
+	int64_t i;
+
+	for (r = 0; r < t->nranks; r++) {
+		for (i = 0; i < step->elems; i++) {
+			float v = step->op == RT_TALK_MAX ? -INFINITY : 0, y;
+
+			for (k = 0; k < t->nranks; k++) {
+				bool group = true;
+
+				for (a = 1; a < t->m->axes.n; a++) {
+					group &= (step->axes >> a & 1) ||
+						 t->at[r][a] == t->at[k][a];
+				}
+				memcpy(&y, x[k].shared + step->in + 4 * i, 4);
+				v = !group ? v : step->op == RT_TALK_MAX
+					? fmaxf(v, y) : v + y;
+			}
+			sum[r * step->elems + i] = v;
+		}
+	}
+	for (r = 0; r < t->nranks; r++) {
+		memcpy(x[r].shared + step->out, sum + r * step->elems,
+		       (size_t)step->elems * 4);
+	}
+	free(sum);
+}
+
+static inline void
+tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
+	   const struct tk_run *x, double most)
+{
+	uint32_t i;
+	int64_t j;
+
+	for (i = 0; i < x->k->operands.n; i++) {
+		const struct cg_operand *o = &x->k->operands.at[i];
+		value_id v = tk_value(t, o);
+		uint8_t dtype = ir_type(t->m, v)->dtype;
+		const double *want = t->seen[r][v];
+		double scale = 1e-30, more, got, off;
+
+		for (j = 0; j < t->elems[r][v]; j++) {
+			scale = fmax(scale, fabs(want[j]));
+		}
+		for (j = 0; o->written && j < t->elems[r][v]; j++) {
+			more = o->sink && ir_node(t->m, o->sink)->op ==
+			       IR_ACCUMULATE ? x->old[i][j] : 0;
+			scale = fmax(scale, fabs(more));
+			got = tk_get(dtype, x->at[i], j);
+			off = fabs(got - want[j] - more) / scale;
+			/* a row that is not here means nothing */
+			if (isnan(want[j]) && ir_type(t->m, v)->routed) {
+				continue;
+			}
+			if (!(off <= most)) {
+				struct buf b;
+
+				buf_init(&b, &t->c.perm);
+				kernel_print(t->m, k->k, &b);
+				fail_msg("%srank %u %%%u [%lld]: got %.9g, "
+					 "expected %.9g (of %.3g)",
+					 buf_text(&b), r, v, (long long)j,
+					 got, want[j] + more, scale);
+			}
+			t->worst = fmax(t->worst, off);
+		}
+		/* nothing behind the end */
+		got = 0;
+		for (j = 0; j < 64; j++) {
+			got += (unsigned char)x->at[i][t->elems[r][v] *
+				ir_dtypes[dtype].bits / 8 + j] != 0xa5;
+		}
+		assert_true(got == 0);
+		free(x->at[i]);
+	}
+	free(x->shared);
+	free(x->own);
+}
+
+/* ---- all of it ---- */
+
+/* Every value gets a name, so that the interpreter shows it. */
+static inline void
+tk_name_values(struct tk *t)
+{
+	value_id v;
+
+	for (v = 1; v < t->m->values.n; v++) {
+		t->m->values.at[v].hint = intern_str(&t->c.syms,
+			arena_printf(&t->c.perm, "v%u", v));
+	}
+}
+
+static inline void
+tk_open_text(struct tk *t, const struct mem *mem, const char *text)
+{
+	uint32_t base;
+
+	memset(t, 0, sizeof *t);
+	ir_ctx_init(&t->c, mem);
+	source_add(&t->c.sources, "t.ir", text, strlen(text), &base);
+	t->m = ir_read(&t->c, t->c.sources.files.n - 1);
+	if (!t->m || !ir_verify(t->m)) {
+		fail_msg("%s\n%s", tk_messages(t), text);
+	}
+}
+
+#endif
