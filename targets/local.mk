@@ -9,6 +9,7 @@ dist_targets_DATA = \
 	%D%/a100-sxm.target \
 	%D%/a800-sxm.target \
 	%D%/b200.target \
+	%D%/cpu-avx512.target \
 	%D%/cpu.target \
 	%D%/gb200.target \
 	%D%/gh200-141.target \
