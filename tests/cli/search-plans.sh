@@ -32,10 +32,10 @@ key()
 # search TARGET MODEL [PINS]: $tmp/answer, its step, and $tmp/plan
 search()
 {
-	run --target "$1" ${3:+--pin "$3"} -o "$tmp/all" "$2"
-	cp "$tmp/all/plan.json" "$tmp/answer" &&
-		cp "$tmp/all/plan.llp" "$tmp/plan" || bad "$1 $2: no plan"
-	rm -rf "$tmp/all"
+	run --target "$1" ${3:+--pin "$3"} --emit=answer-json "$2"
+	mv "$tmp/out" "$tmp/answer"
+	run --target "$1" ${3:+--pin "$3"} --emit=plan "$2"
+	mv "$tmp/out" "$tmp/plan"
 	step=$(sed -n '/"step"/,/}/s/^ *"us": \([0-9.e+]*\),.*/\1/p' \
 		"$tmp/answer")
 }

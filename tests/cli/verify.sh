@@ -20,15 +20,39 @@ bad()
 cc=${LLMC_LINKER:-${CC:-cc}}
 $cc --version >/dev/null 2>&1 || exit 77
 
+# What llmc links is kept, and linked again with each mistake.
+cat >keep <<'END'
+#!/bin/sh
+kept=$KEPT
+mkdir "$kept" || exit 1
+for word; do
+	case $word in
+	*.o)
+		cp "$word" "$kept" || exit 1
+		word=$kept/${word##*/}
+		;;
+	esac
+	echo "$word"
+done >"$kept/words"
+exec $KEPT_CC "$@"
+END
+
+# planned MODEL PINS: in plan.PINS; what was linked lies in linked.PINS
+planned()
+{
+	KEPT="$tmp/linked.$2" KEPT_CC="$cc" LLMC_LINKER="sh $tmp/keep" \
+		"$LLMC" -w --target cpux4 --pin "$2" -o "plan.$2" "$1" \
+		>out 2>err || {
+		cat err
+		bad "$1 $2: no plan"
+	}
+}
+
 # agrees MODEL PINS: in five steps' numbers, and every tensor after the first
 agrees()
 {
-	"$LLMC" -w --target cpux4 --pin "$2" -o plan "$1" >out 2>err || {
-		cat err
-		bad "$1 $2: no plan"
-		return
-	}
-	if ! plan/rank verify --local --steps 5 >out 2>err; then
+	planned "$1" "$2"
+	if ! "plan.$2/rank" verify --local --steps 5 >out 2>err; then
 		if grep -q 'this CPU' err; then
 			echo "not run: $(cat err)"
 			exit 77
@@ -43,13 +67,13 @@ agrees()
 }
 
 agrees "$examples/tiny-dense.llm" tp=2,pp=2
-agrees "$examples/tiny-dense.llm" dp=2,zero=1,pp=2
-agrees "$examples/tiny-moe.llm" tp=2,pp=2
+agrees "$examples/tiny-dense.llm" dp=2,zero=3,pp=2
+agrees "$examples/tiny-moe.llm" ep=2,pp=2
 agrees "$examples/tiny-moe.llm" dp=2,zero=1,tp=2
 sed 's/dtype f32/dtype bf16/; s/^  optimizer/  clip = 1;\n&/' \
 	"$examples/tiny-dense.llm" >narrow.llm
 grep -q 'dtype bf16' narrow.llm || bad 'no bf16'
-agrees narrow.llm tp=2,pp=2
+agrees narrow.llm tp=4
 grep -q '^norm ' out || bad 'clipping computes no norm'
 sed 's/optimizer = .*/optimizer = sgd(lr = 0.1);/' \
 	"$examples/tiny-dense.llm" >sgd.llm
@@ -60,7 +84,7 @@ grep -q "^unsplit    100.0% of the weights' elements" out ||
 
 # ---- what is wrong is found ----
 
-# links FLAG PINS: a plan with tests/verify-wrong.c in it
+# links FLAG PINS: the plan of above with tests/verify-wrong.c in it
 links()
 {
 	flag=$1 pins=$2
@@ -69,12 +93,12 @@ links()
 		bad "$flag: not compiled"
 		return
 	}
-	wraps=-Wl,--wrap=rt_run_start,--wrap=rt_comm_talk
-	LLMC_LINKER="$cc $wraps $tmp/wrong.o" "$LLMC" -w --target cpux4 \
-		--pin "$pins" -o plan "$examples/tiny-dense.llm" >out 2>err || {
-		cat err
-		bad "$flag: no plan"
-	}
+	rm -rf plan
+	cp -r "plan.$pins" plan
+	# The word after -o is where it was linked to.
+	sed '/^-o$/{n;s|.*|plan/rank|;}' "linked.$pins/words" |
+		xargs $cc -Wl,--wrap=rt_run_start,--wrap=rt_comm_talk wrong.o ||
+		bad "$flag: not linked"
 }
 
 # wrong FLAG PINS WORDS..: verify fails, and says all of these
