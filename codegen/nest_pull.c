@@ -213,6 +213,7 @@ map_two(struct nest *n, enum ir_op op, nest_id x, nest_id y)
 	static const uint8_t of[][2] = {
 		{ IR_ADD, NEST_ADD }, { IR_SUB, NEST_SUB },
 		{ IR_MUL, NEST_MUL }, { IR_DIV, NEST_DIV },
+		{ IR_QUANTIZE, NEST_DIV }, { IR_RESCALE, NEST_MUL },
 		{ IR_MIN, NEST_MIN }, { IR_MAX, NEST_MAX }
 	};
 	size_t i;

@@ -18,11 +18,13 @@ nest_is_rowwise(const struct ir_node *node)
 	switch (node->op) {
 	case IR_SUM:
 	case IR_MEAN:
+	case IR_AMAX:
 	case IR_SOFTMAX:
 	case IR_RMSNORM:
 	case IR_LAYERNORM:
 	case IR_CROSS_ENTROPY:
 	case IR_DOT:
+	case IR_DOT_F32:
 	case IR_DOT_AT:
 	case IR_DOT_TO:
 	case IR_SCATTER:
@@ -211,6 +213,7 @@ element(struct rows *s, uint32_t part, const struct nest_env *env)
 
 	switch (s->node->op) {
 	case IR_DOT:
+	case IR_DOT_F32:
 		return nest_two(n, NEST_MUL, nest_arg(n, s->node, 0, env),
 				nest_arg(n, s->node, 1, env));
 	case IR_DOT_AT:
@@ -226,6 +229,9 @@ element(struct rows *s, uint32_t part, const struct nest_env *env)
 	}
 	x = nest_arg(n, s->node, 0, env);
 	switch (s->node->op) {
+	case IR_AMAX:
+		return nest_two(n, NEST_MAX, x,
+				nest_two(n, NEST_SUB, nest_num(n, 0), x));
 	case IR_RMSNORM:
 		return square(n, x);
 	case IR_LAYERNORM:
@@ -243,7 +249,8 @@ element(struct rows *s, uint32_t part, const struct nest_env *env)
 static bool
 takes_most(const struct rows *s, uint32_t part)
 {
-	return part == 0 && (s->node->op == IR_SOFTMAX ||
+	return part == 0 && (s->node->op == IR_AMAX ||
+			     s->node->op == IR_SOFTMAX ||
 			     s->node->op == IR_CROSS_ENTROPY);
 }
 
@@ -397,7 +404,8 @@ from_temp(struct rows *s, uint32_t part, const struct nest_env *env)
 
 /* ---- sums over the rows themselves ---- */
 
-/* The kernel's rows that are summed over, and dims inside of them. */
+/* The kernel's rows that are summed over, and dims inside of them; parts are
+ * added up, so that nothing but a sum is taken in parts. */
 static bool
 is_late(struct rows *s, struct ir_type *rows, struct ir_type *inside)
 {
@@ -408,7 +416,7 @@ is_late(struct rows *s, struct ir_type *rows, struct ir_type *inside)
 	uint32_t i;
 
 	*rows = *inside = (struct ir_type){ 0 };
-	if (n->ask.box || s->node->nargs != 1 ||
+	if (n->ask.box || s->node->nargs != 1 || takes_most(s, 0) ||
 	    row_count(n, &s->rows) > LATE_ELEMS) {
 		return false;
 	}

@@ -394,6 +394,8 @@ call_op(struct call *c, enum ir_op op, value_id *out)
 		return false;
 	}
 	ir_new_init(&n, op, c->e->span);
+	/* where the row leaves it open */
+	n.types[0].dtype = (uint8_t)c->l->dtype;
 	for (i = 0; i < c->nargs; i++) {
 		ir_new_arg(&n, c->args[i]);
 	}

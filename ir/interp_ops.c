@@ -115,6 +115,8 @@ MAP2(add, x + y)
 MAP2(sub, x - y)
 MAP2(mul, x * y)
 MAP2(div, x / y)
+MAP2(quantize, x / y)
+MAP2(rescale, x * y)
 MAP2(min, x < y ? x : y)
 MAP2(max, x > y ? x : y)
 
@@ -458,6 +460,12 @@ ir_eval_dot(struct interp *e, const struct ir_node *n, double *out)
 						 y + o.in_off[1], &w, 1);
 	}
 	return true;
+}
+
+bool
+ir_eval_dot_f32(struct interp *e, const struct ir_node *n, double *out)
+{
+	return ir_eval_dot(e, n, out);
 }
 
 /* Experts whose rows are sent here: all, unless the result is routed. */

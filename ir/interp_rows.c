@@ -1,7 +1,7 @@
 /*
- * Ops on rows: sums, means, norms, cross entropy.  A row may be split over
- * ranks; then each finds out what it can of its part, and the group adds
- * that up, or takes the largest, before the next step.
+ * Ops on rows: sums, means, the largest, norms, cross entropy.  A row may be
+ * split over ranks; then each finds out what it can of its part, and the group
+ * adds that up, or takes the largest, before the next step.
  */
 #include "ir/interp.h"
 
@@ -43,6 +43,20 @@ row_max(const double *x, double from, struct nest *w)
 		max = x[w->in_off[0]] > max ? x[w->in_off[0]] : max;
 	}
 	return max;
+}
+
+static double
+row_largest(const double *x, double from, struct nest *w)
+{
+	double most = 0, v;
+	bool i;
+
+	(void)from;
+	for (i = ir_nest_start(w); i; i = ir_nest_next(w)) {
+		v = fabs(x[w->in_off[0]]);
+		most = v > most ? v : most;
+	}
+	return most;
 }
 
 /* The sum of e^(x - max) over the row. */
@@ -176,6 +190,26 @@ release_rows(struct rows *s)
 	while (s->nknown > 0) {
 		ir_interp_put(s->e, s->known[--s->nknown]);
 	}
+}
+
+bool
+ir_eval_amax(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *most;
+	struct rows s;
+	int64_t row = 0;
+	bool i;
+
+	bind_rows(&s, e, n, "over");
+	most = learn(&s, INTERP_MAX, row_largest);
+	if (!most) {
+		return false;
+	}
+	for (i = ir_nest_start(&s.o); i; i = ir_nest_next(&s.o), row++) {
+		out[s.o.out_off] = most[row];
+	}
+	release_rows(&s);
+	return true;
 }
 
 bool

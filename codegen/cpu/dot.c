@@ -26,7 +26,7 @@ head_of(const struct ir_module *m, const struct kernel *k)
 		if (!ir_is(n->op, IRF_CONTRACTS)) {
 			continue;
 		}
-		if (head || n->op != IR_DOT) {
+		if (head || (n->op != IR_DOT && n->op != IR_DOT_F32)) {
 			return 0;
 		}
 		head = k->nodes.at[i];

@@ -271,6 +271,8 @@ static const struct op_case cases[] = {
 	  false },
 	{ "dot", " over=(b, h)", "f32[]", { "f32[b, h]", "f32[h, b]" },
 	  false },
+	{ "dot_f32", " over=h", "f32[b, s, d]", { "f32[b, s, h]",
+	  "f32[d, h]" }, false },
 	{ "gather", " of=e", "f32[b]", { "f32[b, e]", "i idx<e>[b]" },
 	  false },
 	{ "dot_at", " over=h of=e", "f32[b, c, d]", { "f32[b, h]",

@@ -96,13 +96,14 @@ static void
 test_map2(void **state)
 {
 	static const enum ir_op op[] = {
-		IR_ADD, IR_SUB, IR_MUL, IR_DIV, IR_MIN, IR_MAX
+		IR_ADD, IR_SUB, IR_MUL, IR_DIV, IR_MIN, IR_MAX,
+		IR_QUANTIZE, IR_RESCALE
 	};
 	int i;
 
 	(void)state;
-	for (i = 0; i < 12 * ROUNDS; i++) {
-		bool turned = i / 6 % 2 == 1;
+	for (i = 0; i < 16 * ROUNDS; i++) {
+		bool turned = i / 8 % 2 == 1;
 		dim_id d[3];
 		uint8_t lack = (uint8_t)draw(0, 3);
 		value_id x, y;
@@ -113,16 +114,17 @@ test_map2(void **state)
 		d[2] = dim("c", draw(1, 4));
 		x = source("x", 0, true, 3, d);
 		y = source("y", 0, true, lack, d);
-		begin(op[i % 6], "z");
+		begin(op[i % 8], "z");
 		args(turned ? x : y, turned ? y : x, 0);
 		must_eval(done());
 		EACH(d[0]) EACH(d[1]) EACH(d[2]) {
 			double p = at(turned ? "x" : "y");
 			double q = at(turned ? "y" : "x");
 			double want[] = { p + q, p - q, p * q, p / q,
-					  fmin(p, q), fmax(p, q) };
+					  fmin(p, q), fmax(p, q), p / q,
+					  p * q };
 
-			near(at("z"), want[i % 6]);
+			near(at("z"), want[i % 8]);
 		}
 		close_module();
 	}
@@ -133,12 +135,14 @@ test_map2(void **state)
 static void
 check_row(enum ir_op op, dim_id a, dim_id b, dim_id c)
 {
-	double sum = 0, square = 0, total = 0, count = 0, mean, var, rms;
+	double sum = 0, square = 0, total = 0, count = 0, most = 0;
+	double mean, var, rms;
 
 	EACH(b) EACH(c) {
 		sum += at("x");
 		square += at("x") * at("x");
 		total += exp(at("x"));
+		most = fmax(most, fabs(at("x")));
 		count++;
 	}
 	mean = sum / count;
@@ -150,6 +154,8 @@ check_row(enum ir_op op, dim_id a, dim_id b, dim_id c)
 
 		if (op == IR_SUM || op == IR_MEAN) {
 			near(at("y"), op == IR_SUM ? sum : mean);
+		} else if (op == IR_AMAX) {
+			near(at("y"), most);
 		} else if (op == IR_SOFTMAX) {
 			near(at("y"), exp(x) / total);
 		} else if (op == IR_RMSNORM) {
@@ -165,14 +171,15 @@ static void
 test_rows(void **state)
 {
 	static const enum ir_op op[] = { IR_SUM, IR_MEAN, IR_SOFTMAX,
-					 IR_RMSNORM, IR_LAYERNORM };
+					 IR_RMSNORM, IR_LAYERNORM,
+					 IR_AMAX };
 	int i;
 
 	(void)state;
-	for (i = 0; i < 5 * ROUNDS; i++) {
+	for (i = 0; i < 6 * ROUNDS; i++) {
 		dim_id a, b, c;
 		value_id x, g, o;
-		enum ir_op which = op[i % 5];
+		enum ir_op which = op[i % 6];
 
 		open_module();
 		a = dim("a", draw(1, 4));

@@ -92,6 +92,14 @@ test_maps(void **state)
 		      "%2 = sum %1 over=c : f8e4m3[a, b]\n"
 		      "return %1, %2\n", "f32", sizes[i], 0x1p-4, 0);
 	}
+	for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		check("", X1 "%1 = amax %0 over=c : f32[a, b]\n"
+		      "%2 = const value=0.0022321428571428570 : f32[]\n"
+		      "%3 = mul %1, %2 : f32[a, b]\n"
+		      "%4 = quantize %0, %3 : f8e4m3[a, b, c]\n"
+		      "%5 = rescale %0, %1 : bf16[a, b, c]\n"
+		      "return %3, %4, %5\n", "f32", sizes[i], 0x1p-4, 0);
+	}
 	check_all("%0 = dropout_mask name=\"drop\" rate=0.25 : X[a, b, c]\n"
 		  "%1 = input name=\"x\" : X[a, b, c]\n%2 = mul %0, %1 : " ALL
 		  "return %2\n");
@@ -107,6 +115,10 @@ test_rows(void **state)
 	check_all(X1 "%1 = sum %0 over=(a, b) : X[c]\nreturn %1\n");
 	check_all(X1 "%1 = mean %0 over=(a, b, c) : X[]\nreturn %1\n");
 	check_all(X1 "%1 = mean %0 over=(a, c) : X[b]\nreturn %1\n");
+	check_all(X1 "%1 = amax %0 over=c : f32[a, b]\nreturn %1\n");
+	check_all(X1 "%1 = amax %0 over=a : f32[b, c]\nreturn %1\n");
+	check_all(X1 "%1 = amax %0 over=(a, b) : f32[c]\nreturn %1\n");
+	check_all(X1 "%1 = amax %0 over=(a, b, c) : f32[]\nreturn %1\n");
 	check_all(X1 "%1 = softmax %0 over=c : " ALL "return %1\n");
 	check_all(X1 "%1 = softmax %0 over=b : " ALL "return %1\n");
 	check_all(X1 "%1 = softmax %0 over=(b, c) : " ALL "return %1\n");

@@ -175,10 +175,13 @@ test_vocab(void **state)
 		"  %5 = input name=\"labels\" : idx<vocab>[batch:dp, seq]\n"
 		"  %6 = cross_entropy %4, %5 on=tp : f32[batch:dp, seq]\n"
 		"  %7 = mean %6 over=(batch, seq) : f32[]{+dp}\n"
+		"  %10 = amax %4 over=vocab on=tp : f32[batch:dp, seq]\n"
+		"  %11 = quantize %4, %10"
+		" : f8e4m3[batch:dp, seq, vocab:tp]\n"
 		"  %8 = onehot %5 of=vocab : f32[batch:dp, seq, vocab:tp]\n"
 		"  %9 = scatter %3, %0 of=vocab over=(batch, seq)"
 		" : f32[vocab:tp, hidden]{+dp}\n"
-		"  return %2, %4, %6, %7, %8, %9\n";
+		"  return %2, %4, %6, %7, %8, %9, %10, %11\n";
 
 	(void)state;
 	same(DIMS "axis dp = 2\naxis tp = 3\n", body);
