@@ -22,7 +22,8 @@
 
 /* An element, in memory. */
 enum rt_elem {
-	RT_ELEM_F64, RT_ELEM_F32, RT_ELEM_BF16, RT_ELEM_F16, RT_ELEM_I32
+	RT_ELEM_F64, RT_ELEM_F32, RT_ELEM_BF16, RT_ELEM_F16, RT_ELEM_I32,
+	RT_ELEM_U8		/* of 8 bits: only moved, never summed */
 };
 
 /* ---- who has what ------------------------------------------------------ */

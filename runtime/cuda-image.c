@@ -205,9 +205,11 @@ type_of(int64_t elem)
 	case RT_ELEM_F16:
 		return 6;
 	case RT_ELEM_I32:
+		return 3;
+	case RT_ELEM_U8:
 		break;
 	}
-	return 3;
+	return 0;
 }
 
 /* Rows of 256 bytes come from L2 together; what is outside reads as 0. */

@@ -14,7 +14,7 @@
 
 #define MAGIC 0x7a
 
-static const int elem_bytes[] = { 8, 4, 2, 2, 4 };
+static const int elem_bytes[] = { 8, 4, 2, 2, 4, 1 };
 
 /* ---- maps ---- */
 
@@ -26,7 +26,7 @@ map_wrong(const struct rt_map *m, const char *base)
 	if (m->ndims < 2 || m->ndims > 5) {
 		return "it has 2 to 5 dims";
 	}
-	if (m->elem < 0 || m->elem > RT_ELEM_I32) {
+	if (m->elem < 0 || m->elem > RT_ELEM_U8) {
 		return "it has no such elements";
 	}
 	if ((uintptr_t)base % 16) {

@@ -81,7 +81,16 @@ static float
 element(int kind, const char *p)
 {
 	uint16_t x;
+	uint32_t u;
+	float f;
 
+	if (kind == EMU_TF32) {
+		/* the unit does not look at the last 13 bits */
+		memcpy(&u, p, sizeof u);
+		u &= 0xffffe000;
+		memcpy(&f, &u, sizeof f);
+		return f;
+	}
 	if (kind == EMU_E4M3 || kind == EMU_E5M2) {
 		return kind == EMU_E4M3 ? emu_e4m3(*(const uint8_t *)p)
 			: emu_e5m2(*(const uint8_t *)p);
@@ -134,7 +143,8 @@ enum {
 static int
 depth_of(int kind)
 {
-	return kind == EMU_E4M3 || kind == EMU_E5M2 ? 32 : 16;
+	return kind == EMU_E4M3 || kind == EMU_E5M2 ? 32
+		: kind == EMU_TF32 ? 8 : 16;
 }
 
 /* Registers of the four lanes of a row, as mma has them. */

@@ -76,6 +76,8 @@ rt_elem_bytes(enum rt_elem e)
 	case RT_ELEM_BF16:
 	case RT_ELEM_F16:
 		return 2;
+	case RT_ELEM_U8:
+		return 1;
 	default:
 		return 4;
 	}

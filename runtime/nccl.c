@@ -26,7 +26,7 @@ enum { LEAST = 21800, ID_BYTES = 128 };
 enum { DONE = 0, IN_PROGRESS = 7 };
 /* nccl.h: ncclRedOp_t, ncclDataType_t. */
 enum { SUM = 0, MAX = 2 };
-enum { I32 = 2, F16 = 6, F32 = 7, F64 = 8, BF16 = 9 };
+enum { U8 = 1, I32 = 2, F16 = 6, F32 = 7, F64 = 8, BF16 = 9 };
 enum { NON_BLOCKING = 1 };
 
 struct id {
@@ -455,7 +455,7 @@ type_of(int64_t elem)
 	static const int types[] = {
 		[RT_ELEM_F64] = F64, [RT_ELEM_F32] = F32,
 		[RT_ELEM_BF16] = BF16, [RT_ELEM_F16] = F16,
-		[RT_ELEM_I32] = I32
+		[RT_ELEM_I32] = I32,	  [RT_ELEM_U8] = U8
 	};
 
 	return types[elem];

@@ -143,6 +143,8 @@ OF_TYPE(i32, int32_t, int32_t, SAME, SAME, SUM_OF_INT)
 	case RT_ELEM_I32:                                                   \
 		call##_i32(to, from, n);                                    \
 		break;                                                      \
+	case RT_ELEM_U8:	/* is never summed */                       \
+		break;                                                      \
 	}
 
 void

@@ -54,6 +54,8 @@ rt_number(const char *at, int64_t elem, int64_t i)
 	case RT_ELEM_I32:
 		memcpy(&n, at, sizeof n);
 		return n;
+	case RT_ELEM_U8:	/* no port is of these */
+		break;
 	}
 	return 0;
 }

@@ -803,8 +803,8 @@ encode(void *out, int type, unsigned rank, void *at, const uint64_t *size,
        int interleave, int swizzle, int promotion, int fill)
 {
 	static const enum rt_elem elems[] = {
-		[3] = RT_ELEM_I32, [6] = RT_ELEM_F16, [7] = RT_ELEM_F32,
-		[8] = RT_ELEM_F64, [9] = RT_ELEM_BF16
+		[0] = RT_ELEM_U8, [3] = RT_ELEM_I32, [6] = RT_ELEM_F16,
+		[7] = RT_ELEM_F32, [8] = RT_ELEM_F64, [9] = RT_ELEM_BF16
 	};
 	struct rt_map m = { .elem = elems[type], .ndims = rank,
 			    .swizzle = swizzle ? 16 << swizzle : 0 };

@@ -88,9 +88,10 @@ step_of(const struct cu_dims *d, const struct cu_split *s)
 /* ---- what a choice costs ---- */
 
 /*
- * Cycles, roughly.  A multiprocessor makes 2048 products of bf16 a cycle, if
- * wgmma has 256 columns (of 128, 64 and less it reaches 90, 75, 55%), and
- * gets some 34 bytes a cycle from the L2.
+ * Cycles, roughly.  A multiprocessor takes 4096 bytes of a row and a column
+ * of k in a cycle, which is 2048 products of bf16, if wgmma has 256 columns
+ * (of 128, 64 and less it reaches 90, 75, 55%), and gets some 34 bytes a cycle
+ * from the L2.
  */
 static double
 cycles(const struct dot90 *p, int64_t units)
@@ -98,7 +99,7 @@ cycles(const struct dot90 *p, int64_t units)
 	double tile = (double)p->rows * (double)p->cols;
 	double eff = p->cols >= 256 ? 0.95 : p->cols >= 128 ? 0.9
 		: p->cols >= 64 ? 0.75 : 0.55;
-	double mul = tile * DOT90_K / 2048 / eff;
+	double mul = tile * DOT90_ROW / 4096 / eff;
 	double load = ((double)p->rows + (double)p->cols /
 		       (double)p->cluster) * 128 / 34;
 	double sums = (double)p->steps * (mul > load ? mul : load);
@@ -228,7 +229,7 @@ static bool
 is_dense(const struct cu_dot *d)
 {
 	return d->m.size >= 16 && d->n.size >= 16 && d->over.size >= 16 &&
-	       2 * d->over.size >= dot90_stages(d) * DOT90_K;
+	       2 * d->over.size >= dot90_stages(d) * dot90_k(d);
 }
 
 /* A 16-bit gradient that grows by the product alone; 0: it is no such. */
@@ -288,11 +289,12 @@ cu_dot90_steps(const struct cu_dot *dot)
 	struct cu_dot d = *dot, sum = *dot;
 	struct dot90 p = { .d = &d, .blocks = d.k->c->units };
 
-	if (!d.k->c->arch->wgmma ||
-	    (d.unit != CU_DOT_BF16 && d.unit != CU_DOT_F16) ||
-	    d.m.n == 0 || d.n.n == 0 || d.over.n == 0 || !is_dense(&d)) {
+	if (!d.k->c->arch->wgmma || d.unit == CU_DOT_FMA ||
+	    d.unit == CU_DOT_E5M2 || d.m.n == 0 || d.n.n == 0 ||
+	    d.over.n == 0 || !is_dense(&d)) {
 		return false;
 	}
+	d.dtype = d.dtype == IR_TF32 ? IR_F32 : d.dtype;
 	find_rounded(&d);
 	if (d.result != CU_DOT_BOX) {
 		as_runs(&d.dims[1], &d.m);

@@ -12,7 +12,7 @@
 
 #include "codegen/cuda/dot.h"
 
-#define DOT90_K 64		/* of a stage: rows of 128 bytes, swizzled */
+#define DOT90_ROW 128		/* bytes along k of a stage, swizzled */
 
 /* ---- dot90_map.c: operands as the copying unit sees them ----------------- */
 
@@ -26,7 +26,8 @@ enum dot90_factor {
 struct dot90_side {
 	const struct cu_factor *x;
 	int which;		/* operand */
-	bool by_k;		/* rows of 64 k; else of 64 positions */
+	enum ir_dtype dtype;
+	bool by_k;		/* rows along k; else of 64 positions */
 	struct cg_map map;
 	/* what coordinate each dim of the map is */
 	struct {
@@ -50,6 +51,12 @@ bool dot90_side(const struct cu_dot *d, int which, int64_t rows,
 void dot90_load(struct cu_func *f, const struct cu_dot *d,
 		const struct dot90_side *s, const char *start,
 		const char *batch, const char *to, const char *half);
+/* Elements of k in a stage. */
+static inline int64_t
+dot90_k(const struct cu_dot *d)
+{
+	return DOT90_ROW / cu_unit_bytes(d->unit);
+}
 /* Stages that all of k takes. */
 int64_t dot90_stages(const struct cu_dot *d);
 

@@ -1,15 +1,14 @@
 /*
  * Operands of a contraction as boxes that the copying unit moves.
  *
- * A stage has 64 positions of k.  In shared memory a row is 128 bytes, and
- * its 16-byte pieces are swizzled by the row's number modulo 8: that is how
- * wgmma wants them (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared
- * Memory Layout").  If k is what lies side by side, a row is one position of
- * m or n; else a row is one position of k, and a box 64 of m or n.
+ * A stage has 128 bytes of k.  In shared memory a row is 128 bytes, and its
+ * 16-byte pieces are swizzled by the row's number modulo 8: that is how wgmma
+ * wants them (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory
+ * Layout").  If k is what lies side by side, a row is one position of m or n;
+ * else, which wgmma can turn if elements have 16 bits, a row is one position
+ * of k, and a box 64 of m or n.
  */
 #include "codegen/cuda/dot90.h"
-
-#define BOX_BYTES (DOT90_K * 128)	/* of 64 rows */
 
 /* ---- maps ---- */
 
@@ -18,19 +17,20 @@ put_dim(struct dot90_side *s, enum dot90_factor factor, uint32_t run,
 	int64_t size, int64_t stride, int64_t box)
 {
 	struct cg_map *m = &s->map;
+	int64_t bytes = cu_bytes(s->dtype);
 
 	if (m->ndims > 0 && stride == 0 && box == 1) {
 		return true;
 	}
 	if (m->ndims == 5 || box > 256 || box < 1 || size > UINT32_MAX ||
-	    (m->ndims > 0 && (stride % 8 != 0 || stride <= 0)) ||
+	    (m->ndims > 0 && (stride * bytes % 16 != 0 || stride <= 0)) ||
 	    (m->ndims == 0 && stride != 1)) {
 		return false;
 	}
 	s->dim[m->ndims].factor = factor;
 	s->dim[m->ndims].run = run;
 	m->size[m->ndims] = size;
-	m->stride[m->ndims] = 2 * stride;
+	m->stride[m->ndims] = bytes * stride;
 	m->box[m->ndims++] = box;
 	return true;
 }
@@ -57,7 +57,7 @@ map_by_k(struct dot90_side *s, const struct cu_dot *d, int64_t rows)
 	uint32_t n = x->n, last = k->n - 1;
 
 	if (!put_dim(s, DOT90_OVER, last, k->at[last].size,
-		     k->at[last].stride[s->which], DOT90_K)) {
+		     k->at[last].stride[s->which], dot90_k(d))) {
 		return false;
 	}
 	while (n > 0 && rows > 1) {
@@ -87,7 +87,7 @@ map_by_x(struct dot90_side *s, const struct cu_dot *d, int64_t step)
 	return put_dim(s, DOT90_X, n, x->at[n].size,
 		       x->at[n].stride[s->which], 64) &&
 	       put_dim(s, DOT90_OVER, last, k->at[last].size,
-		       k->at[last].stride[s->which], DOT90_K) &&
+		       k->at[last].stride[s->which], dot90_k(d)) &&
 	       put_rest(s, DOT90_X, x, n) &&
 	       put_rest(s, DOT90_OVER, k, last);
 }
@@ -96,9 +96,11 @@ map_by_x(struct dot90_side *s, const struct cu_dot *d, int64_t step)
 static bool
 at_least_two(struct dot90_side *s)
 {
+	int64_t unit = 16 / cu_bytes(s->dtype);
+
 	return s->map.ndims >= 2 ||
 	       put_dim(s, DOT90_BATCH, IR_MAX_DIMS, 1,
-		       (s->map.size[0] + 7) / 8 * 8, 1);
+		       (s->map.size[0] + unit - 1) / unit * unit, 1);
 }
 
 /*
@@ -116,7 +118,23 @@ is_aligned(const struct cu_dot *d, const struct cg_view *v)
 	for (i = 0; i < t->ndims; i++) {
 		bytes *= cu_local(d->k->c, t->dims[i], t->cut[i]);
 	}
-	return bytes % 16 == 0 && v->offset * 2 % 16 == 0 && v->nmoved == 0;
+	return bytes % 16 == 0 && v->offset * cu_bytes(v->dtype) % 16 == 0 &&
+	       v->nmoved == 0;
+}
+
+static enum rt_elem
+elem_of(enum ir_dtype t)
+{
+	switch (t) {
+	case IR_BF16:
+		return RT_ELEM_BF16;
+	case IR_F16:
+		return RT_ELEM_F16;
+	case IR_F8E4M3:
+		return RT_ELEM_U8;
+	default:
+		return RT_ELEM_F32;
+	}
 }
 
 bool
@@ -127,20 +145,20 @@ dot90_side(const struct cu_dot *d, int which, int64_t rows, int64_t step,
 	bool two;
 
 	*s = (struct dot90_side){ .x = which ? &d->n : &d->m,
-				  .which = which };
+				  .which = which, .dtype = v->dtype };
 	s->map.operand = v->operand;
-	s->map.elem = v->dtype == IR_F16 ? RT_ELEM_F16 : RT_ELEM_BF16;
-	s->map.offset = v->offset * 2;
-	s->map.swizzle = 128;
-	if ((v->dtype != IR_BF16 && v->dtype != IR_F16) ||
-	    d->over.n == 0 || !is_aligned(d, v)) {
+	s->map.elem = elem_of(v->dtype);
+	s->map.offset = v->offset * cu_bytes(v->dtype);
+	s->map.swizzle = DOT90_ROW;
+	if (!cu_unit_is(d->unit, v->dtype) || d->over.n == 0 ||
+	    !is_aligned(d, v)) {
 		return false;
 	}
 	two = multi && rows % 128 == 0;
 	s->by_k = cu_factor_dense(&d->over, which);
 	s->loads = s->by_k ? two ? 2 : 1 : rows / 64;
 	s->halves = two && s->loads % 2 == 0 && (!s->by_k || s->x->n <= 1);
-	s->bytes = rows * DOT90_K * 2;
+	s->bytes = rows * DOT90_ROW;
 	if (s->loads == 0 || (multi && !s->halves)) {
 		return false;
 	}
@@ -149,7 +167,8 @@ dot90_side(const struct cu_dot *d, int which, int64_t rows, int64_t step,
 		       put_rest(s, DOT90_BATCH, &d->batch, d->batch.n) &&
 		       at_least_two(s);
 	}
-	return cu_factor_dense(s->x, which) && map_by_x(s, d, step) &&
+	return cu_unit_bytes(d->unit) == 2 &&
+	       cu_factor_dense(s->x, which) && map_by_x(s, d, step) &&
 	       put_rest(s, DOT90_BATCH, &d->batch, d->batch.n);
 }
 
@@ -159,7 +178,7 @@ int64_t
 dot90_stages(const struct cu_dot *d)
 {
 	const struct cu_run *last = &d->over.at[d->over.n - 1];
-	int64_t inner = (last->size + DOT90_K - 1) / DOT90_K;
+	int64_t inner = (last->size + dot90_k(d) - 1) / dot90_k(d);
 
 	return d->over.size / last->size * inner;
 }
@@ -183,18 +202,19 @@ in_run(struct arena *a, const struct cu_factor *f, uint32_t run,
 		: "(%s) %% %lld", at, (long long)f->at[run].size);
 }
 
-/* Of stage `k`: its last run is cut into 64s. */
+/* Of stage `k`: its last run is cut into so many at a time. */
 static const char *
-in_over(struct arena *a, const struct cu_factor *f, uint32_t run)
+in_over(struct arena *a, const struct cu_factor *f, uint32_t run,
+	int64_t each)
 {
-	int64_t inner = (f->at[f->n - 1].size + DOT90_K - 1) / DOT90_K;
+	int64_t inner = (f->at[f->n - 1].size + each - 1) / each;
 	struct cu_factor chunks = *f;
 
 	chunks.at[f->n - 1].size = inner;
 	return run + 1 < f->n ? in_run(a, &chunks, run, "k")
-		: arena_printf(a, "%s * %d", f->n == 1 ? "k"
+		: arena_printf(a, "%s * %lld", f->n == 1 ? "k"
 			: arena_printf(a, "k %% %lld", (long long)inner),
-			DOT90_K);
+			(long long)each);
 }
 
 static const char *
@@ -211,7 +231,7 @@ coordinate(struct arena *a, const struct cu_dot *d,
 	case DOT90_X:
 		return in_run(a, s->x, run, start);
 	case DOT90_OVER:
-		return in_over(a, &d->over, run);
+		return in_over(a, &d->over, run, dot90_k(d));
 	default:
 		return in_run(a, &d->batch, run, batch);
 	}
@@ -224,7 +244,7 @@ dot90_load(struct cu_func *f, const struct cu_dot *d,
 {
 	struct arena *a = f->k->c->a;
 	int64_t n = half ? s->loads / 2 : s->loads, i;
-	int64_t rows = s->bytes / 128 / s->loads;
+	int64_t rows = s->bytes / DOT90_ROW / s->loads;
 	struct buf b;
 	uint32_t dim;
 

@@ -145,11 +145,18 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 static void
 put_products(struct cu_func *f, const struct dot90 *p, bool first)
 {
+	static const char *const types[CU_DOT_NUNITS] = {
+		[CU_DOT_TF32] = "tf32", [CU_DOT_BF16] = "bf16",
+		[CU_DOT_F16] = "f16", [CU_DOT_E4M3] = "e4m3"
+	};
 	const struct dot90_side *s = p->side;
-	const char *type = p->d->unit == CU_DOT_F16 ? "f16" : "bf16";
 	long long cols = (long long)p->cols;
 	/* of descriptors, which count 16 bytes */
 	int x = s[0].by_k ? 2 : 128, y = s[1].by_k ? 2 : 128, k, i;
+	/* other elements than those of 16 bits are never turned */
+	const char *turns = cu_unit_bytes(p->d->unit) != 2 ? ""
+		: arena_printf(f->k->c->a, ", %d, %d", !s[0].by_k,
+			       !s[1].by_k);
 
 	cu_line(f, "const u64 x = wg_desc(ring + %lld * stage + %lld * group, "
 		"%d, 1024, 128);", (long long)dot90_stage_bytes(p),
@@ -158,12 +165,12 @@ put_products(struct cu_func *f, const struct dot90 *p, bool first)
 		"1024, 128);", (long long)dot90_stage_bytes(p),
 		(long long)s[0].bytes, s[1].by_k ? 16 : 8192);
 	cu_line(f, "wg_fence();");
-	for (k = 0; k < DOT90_K / 16; k++) {
+	for (k = 0; k < DOT90_ROW / 32; k++) {
 		for (i = 0; i < dot90_group_rows(p) / 64; i++) {
 			cu_line(f, "wg_%s_64x%lld(d + %lld, x + %d, y + %d, "
-				"%d, %d, %d);", type, cols, i * cols / 2,
-				x * k + 512 * i, y * k, !first || k > 0,
-				!s[0].by_k, !s[1].by_k);
+				"%d%s);", types[p->d->unit], cols,
+				i * cols / 2, x * k + 512 * i, y * k,
+				!first || k > 0, turns);
 		}
 	}
 	cu_line(f, "wg_commit();");
@@ -305,9 +312,10 @@ put_words(struct cu_func *f, const struct dot90 *p)
 	       (long long)d->batch.size,
 	       p->side[0].by_k ? "k dense" : "m dense",
 	       p->side[1].by_k ? "k dense" : "n dense");
-	cu_say(f, "%lld tiles of %lld x %lld, %lld stages of 64 of k, %lld "
+	cu_say(f, "%lld tiles of %lld x %lld, %lld stages of %lld of k, %lld "
 	       "of them in the ring", (long long)p->tiles, (long long)p->rows,
-	       (long long)p->cols, (long long)p->steps, (long long)p->ring);
+	       (long long)p->cols, (long long)p->steps,
+	       (long long)dot90_k(d), (long long)p->ring);
 }
 
 bool

@@ -76,6 +76,7 @@ KERNEL(wg8, 128, 1, struct every_args)
 	wg_f16_64x8(d, k, mn, 1, 0, 1);
 	wg_f16_rs_64x8(d, ra, k, 1, 0);
 	wg_e4m3_64x8(d, k, k, 1);
+	wg_tf32_64x8(d, k, k, 1);
 	wg_commit();
 	wg_wait(0);
 	wg_sums(d, 4);
@@ -98,6 +99,7 @@ KERNEL(wg16, 128, 1, struct every_args)
 	wg_f16_64x16(d, k, mn, 1, 0, 1);
 	wg_f16_rs_64x16(d, ra, k, 1, 0);
 	wg_e4m3_64x16(d, k, k, 1);
+	wg_tf32_64x16(d, k, k, 1);
 	wg_commit();
 	wg_wait(0);
 	wg_sums(d, 8);
@@ -120,6 +122,7 @@ KERNEL(wg32, 128, 1, struct every_args)
 	wg_f16_64x32(d, k, mn, 1, 0, 1);
 	wg_f16_rs_64x32(d, ra, k, 1, 0);
 	wg_e4m3_64x32(d, k, k, 1);
+	wg_tf32_64x32(d, k, k, 1);
 	wg_commit();
 	wg_wait(0);
 	wg_sums(d, 16);
@@ -142,6 +145,7 @@ KERNEL(wg64, 128, 1, struct every_args)
 	wg_f16_64x64(d, k, mn, 1, 0, 1);
 	wg_f16_rs_64x64(d, ra, k, 1, 0);
 	wg_e4m3_64x64(d, k, k, 1);
+	wg_tf32_64x64(d, k, k, 1);
 	wg_commit();
 	wg_wait(0);
 	wg_sums(d, 32);
@@ -164,6 +168,7 @@ KERNEL(wg96, 128, 1, struct every_args)
 	wg_f16_64x96(d, k, mn, 1, 0, 1);
 	wg_f16_rs_64x96(d, ra, k, 1, 0);
 	wg_e4m3_64x96(d, k, k, 1);
+	wg_tf32_64x96(d, k, k, 1);
 	wg_commit();
 	wg_wait(0);
 	wg_sums(d, 48);
@@ -186,6 +191,7 @@ KERNEL(wg128, 128, 1, struct every_args)
 	wg_f16_64x128(d, k, mn, 1, 0, 1);
 	wg_f16_rs_64x128(d, ra, k, 1, 0);
 	wg_e4m3_64x128(d, k, k, 1);
+	wg_tf32_64x128(d, k, k, 1);
 	wg_commit();
 	wg_wait(0);
 	wg_sums(d, 64);
@@ -208,6 +214,7 @@ KERNEL(wg192, 128, 1, struct every_args)
 	wg_f16_64x192(d, k, mn, 1, 0, 1);
 	wg_f16_rs_64x192(d, ra, k, 1, 0);
 	wg_e4m3_64x192(d, k, k, 1);
+	wg_tf32_64x192(d, k, k, 1);
 	wg_commit();
 	wg_wait(0);
 	wg_sums(d, 96);
@@ -230,6 +237,7 @@ KERNEL(wg256, 128, 1, struct every_args)
 	wg_f16_64x256(d, k, mn, 1, 0, 1);
 	wg_f16_rs_64x256(d, ra, k, 1, 0);
 	wg_e4m3_64x256(d, k, k, 1);
+	wg_tf32_64x256(d, k, k, 1);
 	wg_commit();
 	wg_wait(0);
 	wg_sums(d, 128);

@@ -291,3 +291,22 @@ KERNEL(wgmma_e4m3, 128, 1, struct primitive_args)
 	wg_sums(d, 16);
 	put_sums(&a, d, 16);
 }
+
+KERNEL(wgmma_tf32, 128, 1, struct primitive_args)
+{
+	u64 x = wg_desc(smem_addr(SMEM), 16, 1024, 128);
+	f32 d[16];
+	int i;
+
+	for (i = TID; i < 2048; i += NTHREADS) {
+		((u32 *)SMEM)[i] = word(&a, 3, i);
+	}
+	fence_async();
+	sync_block();
+	wg_fence();
+	wg_tf32_64x32(d, x, x, 0);
+	wg_commit();
+	wg_wait(0);
+	wg_sums(d, 16);
+	put_sums(&a, d, 16);
+}

@@ -86,7 +86,9 @@ dot_text(struct arena *a, uint64_t seed)
 static double
 most_of(const char *text)
 {
-	return strstr(text, "bf16") ? 0.016 : 0.004;
+	/* what is f8 has 3 bits behind the point */
+	return strstr(text, "f8") ? 0x1p-3 : strstr(text, "bf16") ? 0.016
+		: 0.004;
 }
 
 /* Kernels with wgmma, of those emitted. */
@@ -160,22 +162,28 @@ test_checked(void **state)
 
 /* ---- shapes that are chosen ---- */
 
-/* m, n, k; rows of A, of B are along k; what is behind. */
+/* Elements; m, n, k; rows of A, of B are along k; what is behind. */
 static const char *
-plain(struct arena *a, int64_t m, int64_t n, int64_t k, const char *ab,
-      const char *behind)
+plain(struct arena *a, const char *type, int64_t m, int64_t n, int64_t k,
+      const char *ab, const char *behind)
 {
 	return arena_printf(a, "llmc-ir 1\ndim m = %lld\ndim n = %lld\n"
 		"dim k = %lld\nmodel {\n"
-		"  %%0 = weight name=\"a\" : bf16[%s]\n"
-		"  %%1 = weight name=\"b\" : bf16[%s]\n"
-		"  %%2 = dot %%0, %%1 over=k : bf16[m, n]\n%s",
+		"  %%0 = weight name=\"a\" : %s[%s]\n"
+		"  %%1 = weight name=\"b\" : %s[%s]\n"
+		"  %%2 = dot%s %%0, %%1 over=k : %s[m, n]\n%s",
 		(long long)m, (long long)n, (long long)k,
-		ab[0] == 'k' ? "m, k" : "k, m", ab[1] == 'k' ? "n, k" : "k, n",
-		behind);
+		type, ab[0] == 'k' ? "m, k" : "k, m",
+		type, ab[1] == 'k' ? "n, k" : "k, n",
+		strcmp(type, "f8e4m3") == 0 ? "_f32" : "",
+		strcmp(type, "f8e4m3") == 0 ? "f32" : type, behind);
 }
 
 #define STORE "  return %2\n}\n"
+#define SCALED \
+	"  %3 = weight name=\"s\" : f32[m]\n" \
+	"  %4 = mul %2, %3 : f32[m, n]\n" \
+	"  %5 = cast %4 : bf16[m, n]\n  return %5\n}\n"
 #define GROW "  accumulate %2 name=\"g\"\n  return %0\n}\n"
 
 /* Both teams, one team of two, clusters, parts of k; for NVRTC too. */
@@ -190,13 +198,41 @@ test_tiles(void **state)
 	tc_open(&c, NULL, "sm_90a");
 	c.c.units = 4;
 	for (i = 0; i < 4; i++) {
-		tc_text(&c, plain(&c.a, 512, 512, 256, orders[i], STORE),
-			0.016);
-		tc_text(&c, plain(&c.a, 136, 520, 1032, orders[i], GROW),
-			0.016);
+		tc_text(&c, plain(&c.a, "bf16", 512, 512, 256, orders[i],
+				  STORE), 0.016);
+		tc_text(&c, plain(&c.a, "bf16", 136, 520, 1032, orders[i],
+				  GROW), 0.016);
 	}
 	assert_int_equal(with_wgmma(&c), 8);
 	tc_run(&c, 0);
+	tc_close(&c);
+}
+
+/*
+ * Elements of 32 and of 8 bits, which wgmma takes along k alone: the other
+ * orders are made by the kernels for sm_80.
+ */
+static void
+test_units(void **state)
+{
+	static const char *const types[] = { "tf32", "f8e4m3" };
+	static const char *const orders[] = { "kk", "kn", "mk" };
+	struct tc c;
+	uint32_t i;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 4;
+	for (i = 0; i < 6; i++) {
+		const char *t = types[i / 3], *o = orders[i % 3];
+
+		tc_text(&c, plain(&c.a, t, 256, 256, 256, o, STORE),
+			i < 3 ? 0x1p-9 : 0x1p-3);
+		tc_text(&c, plain(&c.a, t, 72, 264, 656, o, i < 3 ? GROW
+				  : SCALED), i < 3 ? 0x1p-9 : 0x1p-3);
+	}
+	assert_int_equal(with_wgmma(&c), 4);
+	tc_run(&c, RT_EMU_CHECK);
 	tc_close(&c);
 }
 
@@ -235,6 +271,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tiles),
+		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_heads),
 		cmocka_unit_test(test_wide),
 		cmocka_unit_test(test_narrow),

@@ -415,6 +415,8 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	EMU_WG(8, EMU_F16, d, ra, 0, b, add, 0, tb)
 #define wg_e4m3_64x8(d, a, b, add) \
 	EMU_WG(8, EMU_E4M3, d, 0, a, b, add, 0, 0)
+#define wg_tf32_64x8(d, a, b, add) \
+	EMU_WG(8, EMU_TF32, d, 0, a, b, add, 0, 0)
 #define wg_bf16_64x16(d, a, b, add, ta, tb) \
 	EMU_WG(16, EMU_BF16, d, 0, a, b, add, ta, tb)
 #define wg_bf16_rs_64x16(d, ra, b, add, tb) \
@@ -425,6 +427,8 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	EMU_WG(16, EMU_F16, d, ra, 0, b, add, 0, tb)
 #define wg_e4m3_64x16(d, a, b, add) \
 	EMU_WG(16, EMU_E4M3, d, 0, a, b, add, 0, 0)
+#define wg_tf32_64x16(d, a, b, add) \
+	EMU_WG(16, EMU_TF32, d, 0, a, b, add, 0, 0)
 #define wg_bf16_64x32(d, a, b, add, ta, tb) \
 	EMU_WG(32, EMU_BF16, d, 0, a, b, add, ta, tb)
 #define wg_bf16_rs_64x32(d, ra, b, add, tb) \
@@ -435,6 +439,8 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	EMU_WG(32, EMU_F16, d, ra, 0, b, add, 0, tb)
 #define wg_e4m3_64x32(d, a, b, add) \
 	EMU_WG(32, EMU_E4M3, d, 0, a, b, add, 0, 0)
+#define wg_tf32_64x32(d, a, b, add) \
+	EMU_WG(32, EMU_TF32, d, 0, a, b, add, 0, 0)
 #define wg_bf16_64x64(d, a, b, add, ta, tb) \
 	EMU_WG(64, EMU_BF16, d, 0, a, b, add, ta, tb)
 #define wg_bf16_rs_64x64(d, ra, b, add, tb) \
@@ -445,6 +451,8 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	EMU_WG(64, EMU_F16, d, ra, 0, b, add, 0, tb)
 #define wg_e4m3_64x64(d, a, b, add) \
 	EMU_WG(64, EMU_E4M3, d, 0, a, b, add, 0, 0)
+#define wg_tf32_64x64(d, a, b, add) \
+	EMU_WG(64, EMU_TF32, d, 0, a, b, add, 0, 0)
 #define wg_bf16_64x96(d, a, b, add, ta, tb) \
 	EMU_WG(96, EMU_BF16, d, 0, a, b, add, ta, tb)
 #define wg_bf16_rs_64x96(d, ra, b, add, tb) \
@@ -455,6 +463,8 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	EMU_WG(96, EMU_F16, d, ra, 0, b, add, 0, tb)
 #define wg_e4m3_64x96(d, a, b, add) \
 	EMU_WG(96, EMU_E4M3, d, 0, a, b, add, 0, 0)
+#define wg_tf32_64x96(d, a, b, add) \
+	EMU_WG(96, EMU_TF32, d, 0, a, b, add, 0, 0)
 #define wg_bf16_64x128(d, a, b, add, ta, tb) \
 	EMU_WG(128, EMU_BF16, d, 0, a, b, add, ta, tb)
 #define wg_bf16_rs_64x128(d, ra, b, add, tb) \
@@ -465,6 +475,8 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	EMU_WG(128, EMU_F16, d, ra, 0, b, add, 0, tb)
 #define wg_e4m3_64x128(d, a, b, add) \
 	EMU_WG(128, EMU_E4M3, d, 0, a, b, add, 0, 0)
+#define wg_tf32_64x128(d, a, b, add) \
+	EMU_WG(128, EMU_TF32, d, 0, a, b, add, 0, 0)
 #define wg_bf16_64x192(d, a, b, add, ta, tb) \
 	EMU_WG(192, EMU_BF16, d, 0, a, b, add, ta, tb)
 #define wg_bf16_rs_64x192(d, ra, b, add, tb) \
@@ -475,6 +487,8 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	EMU_WG(192, EMU_F16, d, ra, 0, b, add, 0, tb)
 #define wg_e4m3_64x192(d, a, b, add) \
 	EMU_WG(192, EMU_E4M3, d, 0, a, b, add, 0, 0)
+#define wg_tf32_64x192(d, a, b, add) \
+	EMU_WG(192, EMU_TF32, d, 0, a, b, add, 0, 0)
 #define wg_bf16_64x256(d, a, b, add, ta, tb) \
 	EMU_WG(256, EMU_BF16, d, 0, a, b, add, ta, tb)
 #define wg_bf16_rs_64x256(d, ra, b, add, tb) \
@@ -485,3 +499,5 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	EMU_WG(256, EMU_F16, d, ra, 0, b, add, 0, tb)
 #define wg_e4m3_64x256(d, a, b, add) \
 	EMU_WG(256, EMU_E4M3, d, 0, a, b, add, 0, 0)
+#define wg_tf32_64x256(d, a, b, add) \
+	EMU_WG(256, EMU_TF32, d, 0, a, b, add, 0, 0)

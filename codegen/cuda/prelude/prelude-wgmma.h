@@ -136,6 +136,8 @@ wg_commit(void)
 		 4, 5, 6, 7, 8, 9, 10)
 #define wg_e4m3_64x8(d, a, b, add) \
 	LLMC_WG(8, 4, 32, "e4m3.e4m3", d, a, b, add, 4, 5, 6, "", )
+#define wg_tf32_64x8(d, a, b, add) \
+	LLMC_WG(8, 4, 8, "tf32.tf32", d, a, b, add, 4, 5, 6, "", )
 #define wg_bf16_64x16(d, a, b, add, ta, tb) \
 	LLMC_WG16(16, 8, "bf16.bf16", d, a, b, add, ta, tb, \
 		  8, 9, 10, 11, 12)
@@ -150,6 +152,8 @@ wg_commit(void)
 		 8, 9, 10, 11, 12, 13, 14)
 #define wg_e4m3_64x16(d, a, b, add) \
 	LLMC_WG(16, 8, 32, "e4m3.e4m3", d, a, b, add, 8, 9, 10, "", )
+#define wg_tf32_64x16(d, a, b, add) \
+	LLMC_WG(16, 8, 8, "tf32.tf32", d, a, b, add, 8, 9, 10, "", )
 #define wg_bf16_64x32(d, a, b, add, ta, tb) \
 	LLMC_WG16(32, 16, "bf16.bf16", d, a, b, add, ta, tb, \
 		  16, 17, 18, 19, 20)
@@ -164,6 +168,8 @@ wg_commit(void)
 		 16, 17, 18, 19, 20, 21, 22)
 #define wg_e4m3_64x32(d, a, b, add) \
 	LLMC_WG(32, 16, 32, "e4m3.e4m3", d, a, b, add, 16, 17, 18, "", )
+#define wg_tf32_64x32(d, a, b, add) \
+	LLMC_WG(32, 16, 8, "tf32.tf32", d, a, b, add, 16, 17, 18, "", )
 #define wg_bf16_64x64(d, a, b, add, ta, tb) \
 	LLMC_WG16(64, 32, "bf16.bf16", d, a, b, add, ta, tb, \
 		  32, 33, 34, 35, 36)
@@ -178,6 +184,8 @@ wg_commit(void)
 		 32, 33, 34, 35, 36, 37, 38)
 #define wg_e4m3_64x64(d, a, b, add) \
 	LLMC_WG(64, 32, 32, "e4m3.e4m3", d, a, b, add, 32, 33, 34, "", )
+#define wg_tf32_64x64(d, a, b, add) \
+	LLMC_WG(64, 32, 8, "tf32.tf32", d, a, b, add, 32, 33, 34, "", )
 #define wg_bf16_64x96(d, a, b, add, ta, tb) \
 	LLMC_WG16(96, 48, "bf16.bf16", d, a, b, add, ta, tb, \
 		  48, 49, 50, 51, 52)
@@ -192,6 +200,8 @@ wg_commit(void)
 		 48, 49, 50, 51, 52, 53, 54)
 #define wg_e4m3_64x96(d, a, b, add) \
 	LLMC_WG(96, 48, 32, "e4m3.e4m3", d, a, b, add, 48, 49, 50, "", )
+#define wg_tf32_64x96(d, a, b, add) \
+	LLMC_WG(96, 48, 8, "tf32.tf32", d, a, b, add, 48, 49, 50, "", )
 #define wg_bf16_64x128(d, a, b, add, ta, tb) \
 	LLMC_WG16(128, 64, "bf16.bf16", d, a, b, add, ta, tb, \
 		  64, 65, 66, 67, 68)
@@ -206,6 +216,8 @@ wg_commit(void)
 		 64, 65, 66, 67, 68, 69, 70)
 #define wg_e4m3_64x128(d, a, b, add) \
 	LLMC_WG(128, 64, 32, "e4m3.e4m3", d, a, b, add, 64, 65, 66, "", )
+#define wg_tf32_64x128(d, a, b, add) \
+	LLMC_WG(128, 64, 8, "tf32.tf32", d, a, b, add, 64, 65, 66, "", )
 #define wg_bf16_64x192(d, a, b, add, ta, tb) \
 	LLMC_WG16(192, 96, "bf16.bf16", d, a, b, add, ta, tb, \
 		  96, 97, 98, 99, 100)
@@ -220,6 +232,8 @@ wg_commit(void)
 		 96, 97, 98, 99, 100, 101, 102)
 #define wg_e4m3_64x192(d, a, b, add) \
 	LLMC_WG(192, 96, 32, "e4m3.e4m3", d, a, b, add, 96, 97, 98, "", )
+#define wg_tf32_64x192(d, a, b, add) \
+	LLMC_WG(192, 96, 8, "tf32.tf32", d, a, b, add, 96, 97, 98, "", )
 #define wg_bf16_64x256(d, a, b, add, ta, tb) \
 	LLMC_WG16(256, 128, "bf16.bf16", d, a, b, add, ta, tb, \
 		  128, 129, 130, 131, 132)
@@ -234,4 +248,6 @@ wg_commit(void)
 		 128, 129, 130, 131, 132, 133, 134)
 #define wg_e4m3_64x256(d, a, b, add) \
 	LLMC_WG(256, 128, 32, "e4m3.e4m3", d, a, b, add, 128, 129, 130, "", )
+#define wg_tf32_64x256(d, a, b, add) \
+	LLMC_WG(256, 128, 8, "tf32.tf32", d, a, b, add, 128, 129, 130, "", )
 #endif
