@@ -8,6 +8,15 @@ static const struct span nowhere;
 
 /* ---- what is refused ---- */
 
+/* Ranks hand on elements of 8 bits, and add up none. */
+static bool
+only_moves(struct cg_code *c, const struct ir_node *n)
+{
+	return !ir_is(n->op, IRF_STORED) && n->op != IR_COMBINE &&
+	       n->op != IR_SHARE &&
+	       (n->nargs == 0 || !ir_type(c->m, ir_args(c->m, n)[0])->sum);
+}
+
 /* What ranks keep or exchange; of all else a kernel says what it can. */
 static bool
 can_hold(struct cg_code *c, const struct ir_node *n)
@@ -16,7 +25,8 @@ can_hold(struct cg_code *c, const struct ir_node *n)
 		? (enum ir_dtype)ir_type(c->m, n->result)->dtype : IR_F32;
 
 	if (!ir_is(n->op, IRF_STORED | IRF_TALKS | IRF_PEER) ||
-	    host_elem(t) >= 0) {
+	    host_elem(t) >= 0 ||
+	    (host_talk_elem(t) >= 0 && only_moves(c, n))) {
 		return true;
 	}
 	diag_error(&c->m->ctx->diags, n->span, "numbers of type %s are not "

@@ -49,6 +49,12 @@ host_elem(enum ir_dtype t)
 	}
 }
 
+int
+host_talk_elem(enum ir_dtype t)
+{
+	return ir_dtypes[t].bits == 8 ? RT_ELEM_U8 : host_elem(t);
+}
+
 int64_t
 host_local(const struct host_class *k, dim_id d, uint32_t cut)
 {

@@ -151,6 +151,8 @@ struct ll_value *host_data(struct cg_code *c, struct ll_value *const *words,
 struct ll_value *host_double(struct cg_code *c, double v);
 /* RT_ELEM_*, or -1 if there is none. */
 int host_elem(enum ir_dtype t);
+/* The same of what is only moved: 8 bits, too. */
+int host_talk_elem(enum ir_dtype t);
 /* Positions of a dim on a rank of the class; bytes of a value. */
 int64_t host_local(const struct host_class *k, dim_id d, uint32_t cut);
 int64_t host_bytes(const struct host_class *k, value_id v);

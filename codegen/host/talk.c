@@ -193,7 +193,7 @@ share_of(struct host_func *f, const struct ir_node *n)
 	struct cg_code *c = f->c;
 	const struct ir_type *t = ir_type(c->m, n->result);
 	struct talk x = { .op = RT_TALK_SUM, .axes = axes_of(c, n),
-			  .elem = host_elem((enum ir_dtype)t->dtype),
+			  .elem = host_talk_elem((enum ir_dtype)t->dtype),
 			  .ndims = t->ndims };
 	uint64_t all = ((uint64_t)2 << (c->r->npipes - 1)) - 1;
 	struct sharing s = { c, n };
@@ -256,7 +256,7 @@ message(struct cg_code *c, uint32_t channel, enum rt_talk_op op,
 	value_id v = ir_args(c->m, n)[0];
 	const struct ir_type *t = ir_type(c->m, v);
 	struct talk x = {
-		.op = op, .elem = host_elem((enum ir_dtype)t->dtype),
+		.op = op, .elem = host_talk_elem((enum ir_dtype)t->dtype),
 		.ndims = t->ndims, .channel = channel,
 		.peer = c->r->sched->rank_of[peer]
 	};
@@ -392,7 +392,7 @@ exchange(struct host_func *f, const struct ir_node *n)
 	value_id v = ir_args(c->m, n)[0];
 	const struct ir_type *t = ir_type(c->m, v);
 	struct talk x = { .axes = axes_of(c, n), .ndims = t->ndims,
-			  .elem = host_elem((enum ir_dtype)t->dtype) };
+			  .elem = host_talk_elem((enum ir_dtype)t->dtype) };
 
 	x.op = op_of(c, n, x.axes);
 	x.what = what_of(c, n, n->result, x.axes);
