@@ -22,20 +22,6 @@ struct search {
 	VEC(value_id) met;
 };
 
-/* A weight, whatever its type and arrangement. */
-static bool
-is_weight(const struct ir_module *m, value_id v)
-{
-	node_id maker = m->values.at[v].node;
-
-	while (maker && ir_node(m, maker)->nargs == 1 &&
-	       ir_is(ir_node(m, maker)->op, IRF_MAP | IRF_MOVES)) {
-		v = ir_args(m, ir_node(m, maker))[0];
-		maker = m->values.at[v].node;
-	}
-	return maker && ir_is(ir_node(m, maker)->op, IRF_PARAM);
-}
-
 static bool
 joins_activations(const struct ir_module *m, const struct ir_node *n)
 {
@@ -45,7 +31,7 @@ joins_activations(const struct ir_module *m, const struct ir_node *n)
 		return false;
 	}
 	for (k = 0; k < n->nargs; k++) {
-		if (is_weight(m, ir_args(m, n)[k])) {
+		if (pass_is_weight(m, ir_args(m, n)[k])) {
 			return false;
 		}
 	}

@@ -150,7 +150,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/table.c \
 	%D%/target.c \
 	%D%/target_print.c \
-	%D%/target_spec.c
+	%D%/target_spec.c \
+	%D%/weights.c
 
 passesincludedir = $(includedir)/llmc/passes
 passesinclude_HEADERS = \

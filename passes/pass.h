@@ -251,6 +251,11 @@ const char *pass_rename(struct arena *a, const char *text, const char *var,
 /* prefix.name; either may be NULL or empty. */
 const char *pass_join(struct arena *a, const char *prefix, const char *name);
 
+/* ---- weights.c: what is made of weights ------------------------------- */
+
+/* Whether v is a weight, or is made of weights and numbers alone. */
+bool pass_is_weight(const struct ir_module *m, value_id v);
+
 /* ---- summary.c: what a model costs ------------------------------------ */
 
 /* Weights by what uses them; "other" is norms, biases, and the like. */

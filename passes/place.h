@@ -46,6 +46,7 @@ struct place {
 	uint32_t nnodes, nvalues;	/* before conversions are made */
 	double *bytes;		/* by value: of all of it */
 	double *flops;		/* by node, of all of it; < 0: not yet known */
+	bool *weight;		/* by value: made of weights alone */
 	/* by enum ir_how of either side: the conversion; < 0: none */
 	int16_t leads[IR_IS_ROUTED + 1][IR_IS_ROUTED + 1];
 

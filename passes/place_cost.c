@@ -161,8 +161,10 @@ place_cost_init(struct place *p)
 
 	p->bytes = arena_alloc(&p->arena, p->nvalues * sizeof *p->bytes);
 	p->flops = arena_alloc(&p->arena, p->nnodes * sizeof *p->flops);
+	p->weight = arena_alloc(&p->arena, p->nvalues);
 	for (i = 1; i < p->nvalues; i++) {
 		p->bytes[i] = whole_bytes(p->m, ir_type(p->m, i));
+		p->weight[i] = pass_is_weight(p->m, i);
 	}
 	for (i = 0; i < p->nnodes; i++) {
 		p->flops[i] = -1;
@@ -190,16 +192,14 @@ place_conversion(const struct place *p, struct ir_along from,
 }
 
 /*
- * Experts stay, tokens come to them; and weights that the tensor axis splits
- * are gathered only if nothing else will do: that is what ZeRO is for.
+ * Experts stay, tokens come to them; and weights that the tensor axis splits,
+ * in whatever type and scale, are gathered only if nothing else will do: that
+ * is what ZeRO is for.
  */
 static bool
 must_stay(const struct place *p, value_id v, struct ir_along from)
 {
-	node_id maker = p->m->values.at[v].node;
-
-	if (from.how != IR_IS_SPLIT || !maker ||
-	    !ir_is(ir_node(p->m, maker)->op, IRF_PARAM)) {
+	if (from.how != IR_IS_SPLIT || !p->weight[v]) {
 		return false;
 	}
 	return p->kind == PLACE_EXPERT ? p->picked[v] && p->experts[from.dim]
