@@ -65,6 +65,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/memory_wait.c \
 	%D%/memory_where.c \
 	%D%/names.c \
+	%D%/narrow.c \
 	%D%/optimize.c \
 	%D%/plan.c \
 	%D%/plan_check.c \

@@ -110,6 +110,32 @@ beside(struct pricing *p, const struct kernel *k,
 	}
 }
 
+static double
+elem_bytes(const struct pricing *p, value_id v)
+{
+	return ir_dtypes[ir_type(p->m, v)->dtype].bits / 8.0;
+}
+
+/* Of an element of the result as it leaves the kernel: sums in f32 of less
+ * than that are rounded by what stands behind. */
+static double
+out_bytes(const struct pricing *p, const struct kernel *k,
+	  const struct ir_node *n)
+{
+	double own = elem_bytes(p, n->result), most = 0;
+	uint32_t i;
+
+	if (elem_bytes(p, ir_args(p->m, n)[0]) >= own) {
+		return own;
+	}
+	for (i = 0; i < k->outputs.n; i++) {
+		value_id v = k->outputs.at[i].value;
+
+		most = v ? fmax(most, elem_bytes(p, v)) : own;
+	}
+	return most > 0 ? fmin(most, own) : own;
+}
+
 static void
 contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
@@ -120,7 +146,7 @@ contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
 	};
 
 	x.rate = rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
-	x.out_bytes = ir_dtypes[ir_type(p->m, n->result)->dtype].bits / 8.0;
+	x.out_bytes = out_bytes(p, k, n);
 	if (k->dot.groups > 1) {
 		share_rows(p, k, n, &x);
 	}

@@ -376,6 +376,10 @@ pair_tests = \
 	tests/passes/inline-dead-layer.ir \
 	tests/passes/inline-names.ir \
 	tests/passes/inline-repeat.ir \
+	tests/passes/narrow-none.ir \
+	tests/passes/narrow-target.llm \
+	tests/passes/narrow-word.ir \
+	tests/passes/narrow.ir \
 	tests/passes/optimize-layer.ir \
 	tests/passes/optimize-name.ir \
 	tests/passes/optimize-norm.ir \
@@ -1212,6 +1216,14 @@ pair_files = \
 	tests/passes/inline-names.out \
 	tests/passes/inline-repeat.ir \
 	tests/passes/inline-repeat.out \
+	tests/passes/narrow-none.err \
+	tests/passes/narrow-none.ir \
+	tests/passes/narrow-target.err \
+	tests/passes/narrow-target.llm \
+	tests/passes/narrow-word.err \
+	tests/passes/narrow-word.ir \
+	tests/passes/narrow.ir \
+	tests/passes/narrow.out \
 	tests/passes/optimize-layer.err \
 	tests/passes/optimize-layer.ir \
 	tests/passes/optimize-name.err \
@@ -1384,6 +1396,7 @@ cli_tests = \
 	tests/cli/lang-text.sh \
 	tests/cli/memory.sh \
 	tests/cli/mpi.sh \
+	tests/cli/narrow.sh \
 	tests/cli/nothing-fits.sh \
 	tests/cli/offload.sh \
 	tests/cli/output.sh \

@@ -341,5 +341,8 @@ main(void)
 	if (getenv("BINARY_TESTS") || !rt_emu_possible()) {
 		return 77;
 	}
+	if (getenv("T_CUDA_ONLY")) {
+		cmocka_set_test_filter(getenv("T_CUDA_ONLY"));
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,274 @@
+/*
+ * narrow: forward contractions of layers in 8 bits, where `train.matmul`
+ * asks for them.
+ *
+ * Needs: a flat training program.  Gives: in place of each contraction of a
+ * weight inside of a repeat the same of two operands in f8e4m3,
+ *
+ *	s = max(amax(x, over), tiny) / 448      a number for each row
+ *	y = rescale(dot_f32(quantize(x, s), quantize(w, t)) * s, t)
+ *
+ * where t is s of the weight.  Scales are of this step's numbers, a number
+ * for each row of what is contracted: so they depend neither on how batch and
+ * sequence are split, nor on the size of microbatches, and only where k is
+ * split ranks agree about a row's largest.  All of it is ordinary ops, which
+ * place, fuse and the back ends know.
+ *
+ * What backward multiplies stays as it is: gradients have a wider range than
+ * 8 bits, and this pass stands behind autodiff, so they are those of the
+ * contraction that the model says.  So stay what is wider than 16 bits,
+ * which the model says with `dtype = f32`; what chooses experts, since a
+ * choice is no small change; and what is outside of repeats, as the logits.
+ * It stands before the search, which prices what it makes.
+ */
+#include "passes/derive.h"
+#include "passes/search.h"
+
+#include <string.h>
+
+#define TINY 1e-30	/* of rows that are all 0 */
+#define MOST_E4M3 448	/* what f8e4m3 ends with: OCP FP8, table 1 */
+
+struct narrow {
+	struct pass_ctx *p;
+	struct ir_module *m;
+	region_id r;		/* whose nodes are written */
+	bool *chooses;		/* by value: an index is made of it */
+	struct span span;
+	VEC(value_id) from, to;
+};
+
+/* ---- which contractions ---- */
+
+static bool
+is_wanted(const struct narrow *x, const struct ir_node *n)
+{
+	const value_id *args = ir_args(x->m, n);
+
+	return n->op == IR_DOT && !x->chooses[n->result] &&
+	       ir_dtypes[ir_type(x->m, n->result)->dtype].bits == 16 &&
+	       pass_is_weight(x->m, args[0]) != pass_is_weight(x->m, args[1]);
+}
+
+/* Behind what a node makes of its operands, up to the last contraction. */
+static void
+find_choices(struct narrow *x, const struct ir_region *r)
+{
+	uint32_t i, k;
+
+	for (i = r->nodes.n; i-- > 0;) {
+		const struct ir_node *n = ir_node(x->m, r->nodes.at[i]);
+
+		if (n->nresults != 1 || ir_is(n->op, IRF_CONTRACTS) ||
+		    (!x->chooses[n->result] &&
+		     ir_type(x->m, n->result)->dtype != IR_IDX)) {
+			continue;
+		}
+		for (k = 0; k < n->nargs; k++) {
+			x->chooses[ir_args(x->m, n)[k]] = true;
+		}
+	}
+}
+
+/* ---- what takes their place ---- */
+
+static value_id
+op2(struct narrow *x, enum ir_op op, value_id a, value_id b,
+    enum ir_dtype dtype)
+{
+	struct ir_new n;
+
+	ir_new_init(&n, op, x->span);
+	ir_new_arg(&n, a);
+	ir_new_arg(&n, b);
+	n.types[0].dtype = (uint8_t)dtype;
+	return derive_append(x->m, x->r, &n);
+}
+
+static value_id
+number(struct narrow *x, double v)
+{
+	struct ir_type f32 = { .dtype = IR_F32 };
+
+	return derive_full(x->m, x->r, v, &f32, x->span);
+}
+
+static bool
+in_attr(const struct ir_attr *over, dim_id d)
+{
+	uint32_t i;
+
+	for (i = 0; i < over->ndims && over->dims[i] != d; i++) {
+	}
+	return i < over->ndims;
+}
+
+/* v with what is contracted behind all else: how matrix units take 8 bits. */
+static value_id
+along_k(struct narrow *x, value_id v, const struct ir_attr *over)
+{
+	const struct ir_type t = *ir_type(x->m, v);
+	struct ir_type want = t;
+	uint8_t n = 0, i;
+
+	for (i = 0; i < t.ndims; i++) {
+		if (!in_attr(over, t.dims[i])) {
+			want.dims[n++] = t.dims[i];
+		}
+	}
+	for (i = 0; i < t.ndims; i++) {
+		if (in_attr(over, t.dims[i])) {
+			want.dims[n++] = t.dims[i];
+		}
+	}
+	return derive_fit(x->m, x->r, v, &want, x->span);
+}
+
+/* v in 8 bits, and *scale, by which it is to be multiplied. */
+static value_id
+quantized(struct narrow *x, value_id v, const struct ir_attr *over,
+	  value_id *scale)
+{
+	struct ir_new n;
+
+	v = along_k(x, v, over);
+	ir_new_init(&n, IR_AMAX, x->span);
+	ir_new_arg(&n, v);
+	*ir_new_attr(&n, IR_ATTR_OVER) = *over;
+	*scale = derive_append(x->m, x->r, &n);
+	*scale = op2(x, IR_MAX, *scale, number(x, TINY), IR_F32);
+	*scale = op2(x, IR_MUL, *scale, number(x, 1.0 / MOST_E4M3), IR_F32);
+	return op2(x, IR_QUANTIZE, v, *scale, IR_F8E4M3);
+}
+
+static void
+narrowed(struct narrow *x, node_id id)
+{
+	const struct ir_node dot = *ir_node(x->m, id);
+	const struct ir_attr over = *ir_attr(x->m, &dot, IR_ATTR_OVER);
+	value_id a[2], scale[2], y;
+	struct ir_new n;
+	int i;
+
+	x->span = dot.span;
+	for (i = 0; i < 2; i++) {
+		a[i] = quantized(x, ir_args(x->m, &dot)[i], &over, &scale[i]);
+	}
+	ir_new_init(&n, IR_DOT_F32, x->span);
+	ir_new_arg(&n, a[0]);
+	ir_new_arg(&n, a[1]);
+	*ir_new_attr(&n, IR_ATTR_OVER) = over;
+	y = derive_append(x->m, x->r, &n);
+	y = op2(x, IR_MUL, y, scale[0], IR_F32);
+	y = op2(x, IR_RESCALE, y, scale[1],
+		(enum ir_dtype)ir_type(x->m, dot.result)->dtype);
+	y = derive_fit(x->m, x->r, y, ir_type(x->m, dot.result), x->span);
+	x->m->values.at[y].hint = x->m->values.at[dot.result].hint;
+	VEC_PUSH(&x->m->ctx->tmp, &x->from, dot.result);
+	VEC_PUSH(&x->m->ctx->tmp, &x->to, y);
+}
+
+/* Nodes of a repeat's body, and of those in it. */
+static void
+rewrite(struct narrow *x, region_id r, bool layers)
+{
+	struct ir_module *m = x->m;
+	uint32_t n = m->regions.at[r].nodes.n, i;
+	node_id *old = arena_dup(&m->ctx->tmp, m->regions.at[r].nodes.at,
+				 n * sizeof *old);
+
+	find_choices(x, &m->regions.at[r]);
+	m->regions.at[r].nodes.n = 0;
+	for (i = 0; i < n; i++) {
+		const struct ir_node *k = ir_node(m, old[i]);
+
+		if (k->region && !ir_attr(m, k, IR_ATTR_REVERSE)) {
+			rewrite(x, k->region, true);
+		}
+		x->r = r;
+		if (layers && is_wanted(x, ir_node(m, old[i]))) {
+			narrowed(x, old[i]);
+		} else {
+			VEC_PUSH(&m->ctx->perm, &m->regions.at[r].nodes,
+				 old[i]);
+		}
+	}
+}
+
+/* ---- what a target has ---- */
+
+/* CPUs multiply what they have widened, and are there to try it out. */
+static bool
+lacks_it(const struct target_device *d)
+{
+	return d->flops_us[TARGET_FP8] <= 0 &&
+	       (d->plan_only || strncmp(d->arch, "sm_", 3) == 0);
+}
+
+static bool
+check_target(struct narrow *x, const struct ir_setting *s)
+{
+	const struct target *t = x->p->search ? x->p->search->target : NULL;
+	uint32_t i;
+
+	for (i = 0; t && i < t->groups.n; i++) {
+		const struct target_device *d = &t->groups.at[i].device;
+
+		if (!lacks_it(d)) {
+			continue;
+		}
+		diag_error(&x->m->ctx->diags, s->span, "`matmul` is f8e4m3, "
+			   "and %s (%s) has no contractions of 8 bits: leave "
+			   "it out, or plan for a target with a rate `fp8`, "
+			   "as h100 or l40s", d->name, d->arch);
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_word(struct narrow *x, const struct ir_setting *s)
+{
+	const char *found = s->kind == SET_WORD ? ir_text(x->m->ctx, s->text)
+						: "";
+
+	if (strcmp(found, "f8e4m3") == 0) {
+		return true;
+	}
+	diag_error(&x->m->ctx->diags, s->span, "`train.matmul` is f8e4m3%s%s",
+		   *found ? ", and found is " : "", found);
+	return false;
+}
+
+bool
+pass_narrow(struct pass_ctx *p, struct ir_module *m)
+{
+	const struct ir_setting *s = ir_setting(m, "train.matmul");
+	struct narrow x = { .p = p, .m = m };
+	value_id *map;
+	uint32_t i;
+
+	if (!s) {
+		return true;
+	}
+	if (!check_word(&x, s) || !check_target(&x, s)) {
+		return false;
+	}
+	x.chooses = arena_alloc(&m->ctx->tmp,
+				m->values.n * sizeof *x.chooses);
+	rewrite(&x, m->funcs.at[ir_model(m)].body, false);
+	if (x.from.n == 0) {
+		diag_error(&m->ctx->diags, s->span, "`matmul` is f8e4m3, and "
+			   "there is nothing to do in it: expected is a "
+			   "contraction of a weight in bf16 or f16 inside of "
+			   "a repeat");
+		return false;
+	}
+	map = arena_alloc(&m->ctx->tmp, m->values.n * sizeof *map);
+	for (i = 0; i < x.from.n; i++) {
+		map[x.from.at[i]] = x.to.at[i];
+	}
+	ir_replace_uses(m, map);
+	pass_count(p, "contractions narrowed", x.from.n);
+	return true;
+}
