@@ -299,7 +299,7 @@ move_pieces(const struct rt_gpu *g, const struct rt_kernel *k,
 enum rt_status
 rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 	      const struct rt_grid *grid, const struct rt_call *c,
-	      struct rt_error *err)
+	      void *stream, struct rt_error *err)
 {
 	_Alignas(RT_MAP_ALIGN) char args[RT_ARGS_BYTES];
 	struct rt_gpu_attribute cluster = { .id = CLUSTER };
@@ -334,7 +334,7 @@ rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 		cluster.value[i] = i == 0 ? (unsigned)grid->cluster : 1;
 	}
 	config.smem_bytes = (unsigned)grid->smem_bytes;
-	config.stream = g->stream;
+	config.stream = stream;
 	config.nattributes = grid->cluster > 1;
 	return GPU(&g->api, launch, &config, f->f, NULL, extra);
 }

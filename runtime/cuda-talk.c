@@ -2,17 +2,18 @@
  * cuda-talk.c - talks between GPUs.
  *
  * All-reduce, reduce-scatter and all-gather of equal parts are NCCL's own;
- * so are sends along the pipeline.  They run on streams beside the kernels':
- * a talk waits for all kernels that were launched before it, and a kernel
- * waits for those talks that touch what it touches, as far as its operands'
- * sizes are known, else for all.  So gradients are reduced behind the
- * backward of other layers.  What was sent along the pipeline is waited for
- * where the plan says that its place is used again: a kernel that waited
- * earlier could wait for a rank that waits for this one.
+ * so are sends along the pipeline.  Others are done by parts (cuda-parts.c).
+ * They run on streams beside the kernels': a talk waits for all kernels that
+ * were launched before it, and a kernel waits for those talks that touch what
+ * it touches, as far as its operands' sizes are known, else for all.  So
+ * gradients are reduced behind the backward of other layers.  What was sent
+ * along the pipeline is waited for where the plan says that its place is used
+ * again: a kernel that waited earlier could wait for a rank that waits for
+ * this one.
  *
- * All other talks, and those of ranks that share a GPU, go through the host:
- * what is sent is copied to the same offset of the host's arena, the host's
- * transport talks, and what came is copied back.
+ * Talks of a group that has no communicator, and those of ranks that share a
+ * GPU, go through the host: what is sent is copied to the same offset of the
+ * host's arena, the host's transport talks, and what came is copied back.
  */
 #include "runtime/cuda.h"
 
@@ -192,11 +193,17 @@ is_slab(const struct rt_device *d, const struct rt_talk *t,
 	return found;
 }
 
-/* False: NCCL has no call for it. */
-static bool
-find_call(const struct rt_device *d, const struct rt_talk *t,
-	  const struct rt_group *g, int64_t mb, enum rt_nccl_op *op,
-	  int64_t *n)
+/* How a talk is done, by which call. */
+struct way {
+	enum rt_gpu_way way;
+	enum rt_nccl_op op;
+	int64_t n;
+	const struct rt_group *group;	/* NULL: along the pipeline */
+};
+
+static void
+find_way(const struct rt_device *d, const struct rt_talk *t,
+	 const struct rt_group *g, int64_t mb, struct way *out_way)
 {
 	bool in = true, out = true, gather = t->op == RT_TALK_COPY;
 	bool scatter = t->op == RT_TALK_SUM, reduce = !gather;
@@ -213,10 +220,13 @@ find_call(const struct rt_device *d, const struct rt_talk *t,
 					     mb);
 	}
 	reduce = reduce && in && out && same(d, t, t->in, me, t->out, me, mb);
-	*op = reduce ? RT_NCCL_REDUCE : gather ? RT_NCCL_GATHER
+	out_way->group = g;
+	out_way->op = reduce ? RT_NCCL_REDUCE : gather ? RT_NCCL_GATHER
 		: RT_NCCL_SCATTER;
-	*n = elems_of(d, t, *op == RT_NCCL_SCATTER ? t->out : t->in, me, mb);
-	return reduce || (gather && out) || (scatter && in);
+	out_way->n = elems_of(d, t, out_way->op == RT_NCCL_SCATTER ? t->out
+			      : t->in, me, mb);
+	out_way->way = reduce || (gather && out) || (scatter && in)
+		? RT_GPU_CALL : rt_gpu_parts_way(d, t, g, mb);
 }
 
 /* ---- through the host ---- */
@@ -297,14 +307,29 @@ wait_for_kernels(struct rt_device *d, const struct rt_nccl_comm *c,
 				     0) : status;
 }
 
+/* What it reads and writes, as far as that is on this side. */
+static void
+remember(const struct rt_device *d, const struct rt_talk *t, const char *in,
+	 const char *out, const struct rt_place *at, struct rt_gpu_sent *s)
+{
+	int64_t bytes = rt_elem_bytes((enum rt_elem)t->elem);
+	int64_t me = d->comm->world.rank, mb = at->microbatch;
+
+	s->talk = t;
+	s->place = *at;
+	s->lo[0] = t->op == RT_TALK_RECV ? NULL : in;
+	s->hi[0] = s->lo[0] ? in + bytes * elems_of(d, t, t->in, me, mb)
+			    : NULL;
+	s->lo[1] = t->op == RT_TALK_SEND ? NULL : out;
+	s->hi[1] = s->lo[1] ? out + bytes * elems_of(d, t, t->out, me, mb)
+			    : NULL;
+}
+
 static enum rt_status
-queue(struct rt_device *d, const struct rt_nccl_comm *c, enum rt_nccl_op op,
-      const struct rt_talk *t, char *in, char *out, int64_t n,
+queue(struct rt_device *d, const struct rt_nccl_comm *c, const struct way *w,
+      const struct rt_talk *t, char *in, char *out,
       const struct rt_place *at, struct rt_error *err)
 {
-	int64_t bytes = rt_elem_bytes((enum rt_elem)t->elem) * n;
-	int64_t more = op == RT_NCCL_GATHER ? c->n : 1;
-	int64_t less = op == RT_NCCL_SCATTER ? c->n : 1;
 	struct rt_gpu *g = d->self;
 	struct rt_gpu_sent *s;
 	enum rt_status status = next_sent(d, &s, err);
@@ -312,15 +337,13 @@ queue(struct rt_device *d, const struct rt_nccl_comm *c, enum rt_nccl_op op,
 	if (status != RT_OK) {
 		return status;
 	}
-	s->talk = t;
-	s->place = *at;
-	s->lo[0] = op == RT_NCCL_RECV ? NULL : in;
-	s->hi[0] = op == RT_NCCL_RECV ? NULL : in + bytes * less;
-	s->lo[1] = op == RT_NCCL_SEND ? NULL : out;
-	s->hi[1] = op == RT_NCCL_SEND ? NULL : out + bytes * more;
+	remember(d, t, in, out, at, s);
 	status = wait_for_kernels(d, c, s, err);
 	if (status == RT_OK) {
-		status = rt_nccl_call(d, c, op, t, in, out, n, err);
+		status = w->way == RT_GPU_CALL
+			? rt_nccl_call(d, c, w->op, t, in, out, w->n, err)
+			: rt_gpu_parts(d, c, w->group, w->way, t, in, out,
+				       at->microbatch, err);
 	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, event_record, s->event, c->stream);
@@ -328,7 +351,7 @@ queue(struct rt_device *d, const struct rt_nccl_comm *c, enum rt_nccl_op op,
 	s->open = status == RT_OK;
 	g->nsent += s->open;
 	/* a send may wait for who waits for this rank's next one */
-	if (status == RT_OK && op != RT_NCCL_SEND && !g->capturing &&
+	if (status == RT_OK && w->op != RT_NCCL_SEND && !g->capturing &&
 	    (g->eager || d->timed)) {
 		status = settle(g, s, err);
 		status = status == RT_OK ? rt_gpu_wait(d, err) : status;
@@ -341,6 +364,8 @@ along_pipeline(struct rt_device *d, const struct rt_talk *t, char *in,
 	       char *out, const struct rt_place *at, struct rt_error *err)
 {
 	bool send = t->op == RT_TALK_SEND;
+	struct way w = { RT_GPU_CALL, send ? RT_NCCL_SEND : RT_NCCL_RECV, 0,
+			 NULL };
 	int64_t mine[RT_MAX_AXES + 1], rank = d->comm->world.rank, here;
 	const struct rt_nccl_comm *c;
 
@@ -355,9 +380,8 @@ along_pipeline(struct rt_device *d, const struct rt_talk *t, char *in,
 			"for places %lld and %lld of the pipeline",
 			(long long)here, (long long)t->peer);
 	}
-	return queue(d, c, send ? RT_NCCL_SEND : RT_NCCL_RECV, t, in, out,
-		     elems_of(d, t, send ? t->in : t->out, rank,
-			      at->microbatch), at, err);
+	w.n = elems_of(d, t, send ? t->in : t->out, rank, at->microbatch);
+	return queue(d, c, &w, t, in, out, at, err);
 }
 
 static enum rt_status
@@ -367,9 +391,8 @@ talk(struct rt_device *d, const struct rt_talk *t, char *in, char *out,
 	struct rt_gpu *g = d->self;
 	const struct rt_nccl_comm *c;
 	struct rt_group *group;
-	enum rt_nccl_op op;
 	enum rt_status status;
-	int64_t n;
+	struct way w;
 
 	if (!g->nccl) {
 		return carry(d, t, in, out, at, err);
@@ -383,8 +406,11 @@ talk(struct rt_device *d, const struct rt_talk *t, char *in, char *out,
 		return status;
 	}
 	c = rt_nccl_group(d, group);
-	if (c && find_call(d, t, group, at->microbatch, &op, &n)) {
-		return queue(d, c, op, t, in, out, n, at, err);
+	if (c) {
+		find_way(d, t, group, at->microbatch, &w);
+		if (w.way != RT_GPU_HOST) {
+			return queue(d, c, &w, t, in, out, at, err);
+		}
 	}
 	if (g->capturing) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "goes through the "

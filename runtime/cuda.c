@@ -229,7 +229,7 @@ gpu_step(struct rt_device *d, const struct rt_kernel *k,
 	}
 	if (status == RT_OK) {
 		g->last = k->what;
-		status = rt_gpu_launch(d, k, s->grid, c, &why);
+		status = rt_gpu_launch(d, k, s->grid, c, g->stream, &why);
 	}
 	if (status == RT_OK && (g->eager || d->timed)) {
 		if (d->timed) {

@@ -172,6 +172,7 @@ struct rt_gpu {
 	struct rt_nccl *nccl;	/* NULL: alone, or staged */
 	bool hosted;		/* some talk is not one of NCCL's */
 	void *ready;		/* what a talk waits for */
+	struct rt_grid move, fold;	/* of services.cu */
 	struct rt_gpu_sent sent[RT_GPU_SENT];	/* by turns */
 	int64_t nsent;
 	const char *last;	/* kernel that was launched */
@@ -184,7 +185,8 @@ enum rt_status rt_gpu_images(struct rt_device *d, struct rt_error *err);
 void rt_gpu_images_free(struct rt_gpu *g);
 enum rt_status rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 			     const struct rt_grid *grid,
-			     const struct rt_call *c, struct rt_error *err);
+			     const struct rt_call *c, void *stream,
+			     struct rt_error *err);
 
 enum rt_status rt_gpu_talk(struct rt_device *d, const struct rt_talk *t,
 			   char *in, char *out, const struct rt_place *at,
@@ -195,6 +197,31 @@ enum rt_status rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
 enum rt_status rt_gpu_settle_all(struct rt_device *d, struct rt_error *err);
 /* The first talk that has not ended; NULL: none, or it is in a graph. */
 const struct rt_gpu_sent *rt_gpu_hanging(const struct rt_gpu *g);
+
+/* ---- talks by parts (cuda-parts.c) --------------------------------------- */
+
+/*
+ * Which parts of what it has a rank of the group sends to which others.  All
+ * members come to the same answer.
+ */
+enum rt_gpu_way {
+	RT_GPU_HOST,		/* NCCL does not do it */
+	RT_GPU_CALL,		/* one call of NCCL's */
+	RT_GPU_UNPACK,		/* an all-gather, and then into place */
+	RT_GPU_PACK,		/* side by side, and then a reduce-scatter */
+	RT_GPU_PARTS		/* each part for itself */
+};
+
+struct rt_nccl_comm;
+/* Of a talk that is no single call. */
+enum rt_gpu_way rt_gpu_parts_way(const struct rt_device *d,
+				 const struct rt_talk *t,
+				 const struct rt_group *g, int64_t mb);
+/* All of it on the communicator's stream. */
+enum rt_status rt_gpu_parts(struct rt_device *d, const struct rt_nccl_comm *c,
+			    const struct rt_group *g, enum rt_gpu_way way,
+			    const struct rt_talk *t, char *in, char *out,
+			    int64_t mb, struct rt_error *err);
 
 /* ---- NCCL (nccl.c) ------------------------------------------------------- */
 
@@ -230,5 +257,18 @@ enum rt_status rt_nccl_call(struct rt_device *d,
 			    const struct rt_nccl_comm *c, enum rt_nccl_op op,
 			    const struct rt_talk *t, char *in, char *out,
 			    int64_t n, struct rt_error *err);
+
+/* Of an exchange: so many elements to, or from, a member of the group. */
+struct rt_nccl_part {
+	int64_t peer, n;
+	char *at;
+	bool send;
+};
+
+/* All of them at once. */
+enum rt_status rt_nccl_exchange(struct rt_device *d,
+				const struct rt_nccl_comm *c, int64_t elem,
+				const struct rt_nccl_part *parts, int64_t n,
+				struct rt_error *err);
 
 #endif

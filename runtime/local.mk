@@ -31,6 +31,7 @@ rank_sources = \
 	%D%/cuda-load.c \
 	%D%/cuda-look.c \
 	%D%/cuda-probe.c \
+	%D%/cuda-parts.c \
 	%D%/cuda-talk.c \
 	%D%/device-emulate.c \
 	%D%/device-open.c \

@@ -64,7 +64,9 @@ struct config {
 	N(send, "ncclSend", \
 	  (const void *, size_t, int type, int peer, void *, void *)) \
 	N(recv, "ncclRecv", \
-	  (void *, size_t, int type, int peer, void *, void *))
+	  (void *, size_t, int type, int peer, void *, void *)) \
+	N(group_start, "ncclGroupStart", (void)) \
+	N(group_end, "ncclGroupEnd", (void))
 
 /* The two that return text are called through text(). */
 struct api {
@@ -490,5 +492,28 @@ rt_nccl_call(struct rt_device *d, const struct rt_nccl_comm *c,
 		r = api->recv(out, n, type, other, c->comm, c->stream);
 		break;
 	}
+	return finish(d, c->comm, r, "it", err);
+}
+
+enum rt_status
+rt_nccl_exchange(struct rt_device *d, const struct rt_nccl_comm *c,
+		 int64_t elem, const struct rt_nccl_part *parts, int64_t n,
+		 struct rt_error *err)
+{
+	const struct api *api = &((struct rt_gpu *)d->self)->nccl->api;
+	int type = type_of(elem), r = api->group_start(), last;
+	int64_t i;
+
+	for (i = 0; i < n && (r == DONE || r == IN_PROGRESS); i++) {
+		const struct rt_nccl_part *p = &parts[i];
+
+		r = p->send ? api->send(p->at, (size_t)p->n, type,
+					(int)p->peer, c->comm, c->stream)
+			: api->recv(p->at, (size_t)p->n, type, (int)p->peer,
+				    c->comm, c->stream);
+	}
+	/* also where one was refused: nothing stays open */
+	last = api->group_end();
+	r = r == DONE || r == IN_PROGRESS ? last : r;
 	return finish(d, c->comm, r, "it", err);
 }

@@ -22,7 +22,8 @@
 
 #include "fake-driver.h"
 
-enum { RANKS = 16, SLOTS = 8, SLOT_BYTES = 1 << 16 };
+enum { RANKS = 16, SLOTS = 8, SLOT_BYTES = 1 << 18 };
+enum { PARTS = 2 * RANKS };
 enum { OK = 0, SYSTEM = 2, INTERNAL = 3, ARGUMENT = 4, IN_PROGRESS = 7 };
 
 struct room {
@@ -61,7 +62,15 @@ struct config {
 	int blocking;
 };
 
-enum kind { REDUCE, GATHER, SCATTER, SEND, RECV, KINDS };
+enum kind { REDUCE, GATHER, SCATTER, SEND, RECV, EXCHANGE, KINDS };
+
+/* Of an exchange. */
+struct part {
+	enum kind kind;
+	int peer;
+	char *at;
+	size_t bytes;
+};
 
 struct work {
 	struct comm *comm;
@@ -71,6 +80,8 @@ struct work {
 	size_t n;
 	int type, fold, done;
 	uint64_t op;
+	int nparts;
+	struct part parts[PARTS];
 };
 
 static struct {
@@ -82,6 +93,9 @@ static struct {
 		int (*has)(const void *, size_t);
 	} *driver;
 	struct driver found;
+	int grouped;		/* a group is open */
+	struct work group;
+	void *group_stream;
 } fake;
 
 static long
@@ -138,9 +152,10 @@ leave(void)
 
 	if (f) {
 		fprintf(f, "calls %d reduce %d gather %d scatter %d send %d "
-			"recv %d left %d %d\n", fake.calls, fake.by[REDUCE],
-			fake.by[GATHER], fake.by[SCATTER], fake.by[SEND],
-			fake.by[RECV], fake.comms, fake.registered);
+			"recv %d exchange %d left %d %d\n", fake.calls,
+			fake.by[REDUCE], fake.by[GATHER], fake.by[SCATTER],
+			fake.by[SEND], fake.by[RECV], fake.by[EXCHANGE],
+			fake.comms, fake.registered);
 		fclose(f);
 	}
 }
@@ -252,6 +267,57 @@ finish(const struct work *w)
 	}
 }
 
+/* ---- exchanges ---- */
+
+/* A slot begins with where each peer's part is, and how long. */
+struct posted {
+	size_t at[RANKS], bytes[RANKS];
+};
+
+static void
+post_parts(const struct work *w, char *slot)
+{
+	struct posted p = { { 0 }, { 0 } };
+	size_t at = sizeof p;
+	int i;
+
+	for (i = 0; i < w->nparts; i++) {
+		const struct part *x = &w->parts[i];
+
+		if (x->kind == SEND) {
+			memcpy(slot + at, x->at, x->bytes);
+			p.at[x->peer] = at;
+			p.bytes[x->peer] = x->bytes;
+			at += x->bytes;
+		}
+	}
+	memcpy(slot, &p, sizeof p);
+}
+
+/* What a peer sends must be what is awaited of it. */
+static int
+take_parts(const struct work *w)
+{
+	const struct comm *c = w->comm;
+	struct posted p;
+	int i;
+
+	for (i = 0; i < w->nparts; i++) {
+		const struct part *x = &w->parts[i];
+		const char *slot = c->room->data[x->peer][w->op % SLOTS];
+
+		if (x->kind != RECV) {
+			continue;
+		}
+		memcpy(&p, slot, sizeof p);
+		if (p.bytes[c->rank] != x->bytes) {
+			return INTERNAL;
+		}
+		memcpy(x->at, slot + p.at[c->rank], x->bytes);
+	}
+	return FAKE_DONE;
+}
+
 /* A rank posts what it has, and ends when all have. */
 static int
 run_work(struct fake_op *op)
@@ -263,6 +329,7 @@ run_work(struct fake_op *op)
 		      (size_t)(w->kind == SCATTER ? c->n : 1);
 	long silent = number("FAKE_NCCL_SILENT", 0);
 	struct timespec t = { 0, 20000 };
+	int r = FAKE_DONE;
 
 	if (c->dead) {
 		return FAKE_DONE;
@@ -280,9 +347,14 @@ run_work(struct fake_op *op)
 		c->op++;
 		w->done = 1;
 		if (w->kind != RECV) {
+			char *slot = room->data[c->rank][w->op % SLOTS];
+
 			driver()->open(1);
-			memcpy(room->data[c->rank][w->op % SLOTS], w->in,
-			       size);
+			if (w->kind == EXCHANGE) {
+				post_parts(w, slot);
+			} else {
+				memcpy(slot, w->in, size);
+			}
 			driver()->open(0);
 			atomic_store(&room->posted[c->rank], w->op + 1);
 		}
@@ -298,10 +370,14 @@ run_work(struct fake_op *op)
 		return FAKE_LATER;
 	}
 	driver()->open(1);
-	finish(w);
+	if (w->kind == EXCHANGE) {
+		r = take_parts(w);
+	} else {
+		finish(w);
+	}
 	driver()->open(0);
 	atomic_store(&room->taken[c->rank], w->op + 1);
-	return FAKE_DONE;
+	return r;
 }
 
 static int
@@ -327,6 +403,27 @@ queue(enum kind kind, const void *in, void *out, size_t n, int type, int fold,
 	return IN_PROGRESS;
 }
 
+/* One that is part of a group waits for its end. */
+static int
+part_of_group(enum kind kind, void *at, size_t n, int type, int peer,
+	      struct comm *c, void *stream)
+{
+	struct work *w = &fake.group;
+	size_t bytes = n * bytes_of(type);
+
+	COUNT;
+	if (w->nparts == PARTS || peer < 0 || peer >= c->n ||
+	    peer == c->rank || !driver()->has(at, bytes) ||
+	    (w->nparts && (w->comm != c || fake.group_stream != stream))) {
+		return ARGUMENT;
+	}
+	w->comm = c;
+	w->kind = EXCHANGE;
+	fake.group_stream = stream;
+	w->parts[w->nparts++] = (struct part){ kind, peer, at, bytes };
+	return OK;
+}
+
 /* ---- what it exports ---- */
 
 int ncclGetVersion(int *);
@@ -345,6 +442,8 @@ int ncclAllGather(const void *, void *, size_t, int, void *, void *);
 int ncclReduceScatter(const void *, void *, size_t, int, int, void *, void *);
 int ncclSend(const void *, size_t, int, int, void *, void *);
 int ncclRecv(void *, size_t, int, int, void *, void *);
+int ncclGroupStart(void);
+int ncclGroupEnd(void);
 
 int
 ncclGetVersion(int *out)
@@ -494,13 +593,50 @@ ncclReduceScatter(const void *in, void *out, size_t n, int type, int op,
 int
 ncclSend(const void *in, size_t n, int type, int peer, void *c, void *stream)
 {
-	(void)peer;
-	return queue(SEND, in, NULL, n, type, 0, c, stream);
+	return fake.grouped
+		? part_of_group(SEND, (void *)in, n, type, peer, c, stream)
+		: queue(SEND, in, NULL, n, type, 0, c, stream);
 }
 
 int
 ncclRecv(void *out, size_t n, int type, int peer, void *c, void *stream)
 {
-	(void)peer;
-	return queue(RECV, NULL, out, n, type, 0, c, stream);
+	return fake.grouped
+		? part_of_group(RECV, out, n, type, peer, c, stream)
+		: queue(RECV, NULL, out, n, type, 0, c, stream);
+}
+
+int
+ncclGroupStart(void)
+{
+	COUNT;
+	if (fake.grouped) {
+		return ARGUMENT;
+	}
+	memset(&fake.group, 0, sizeof fake.group);
+	fake.grouped = 1;
+	return OK;
+}
+
+int
+ncclGroupEnd(void)
+{
+	struct work *w = &fake.group;
+	struct fake_op *op;
+	size_t bytes = sizeof(struct posted);
+	int i;
+
+	fake.grouped = 0;
+	COUNT;
+	for (i = 0; i < w->nparts; i++) {
+		bytes += w->parts[i].kind == SEND ? w->parts[i].bytes : 0;
+	}
+	if (w->nparts == 0 || bytes > SLOT_BYTES) {
+		return w->nparts == 0 ? OK : ARGUMENT;
+	}
+	op = driver()->op(run_work, sizeof *w);
+	memcpy(op->data, w, sizeof *w);
+	fake.by[EXCHANGE]++;
+	driver()->queue(fake.group_stream, op);
+	return IN_PROGRESS;
 }

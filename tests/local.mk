@@ -104,6 +104,7 @@ unit_tests = \
 	%D%/unit/t-cuda-dot \
 	%D%/unit/t-cuda-dot90 \
 	%D%/unit/t-cuda-nest \
+	%D%/unit/t-cuda-parts \
 	%D%/unit/t-emulate \
 	%D%/unit/t-faults \
 	%D%/unit/t-front \
@@ -161,6 +162,10 @@ check_PROGRAMS += %D%/unit/toy-gpu
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_unit_t_rank_LDADD = $(rank_ldadd)
 %C%_unit_t_run_LDADD = $(rank_ldadd)
+
+# What launches, and what carries, are the test's.
+%C%_unit_t_cuda_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_gpu_launch \
+	-Wl,--wrap=rt_nccl_call -Wl,--wrap=rt_nccl_exchange
 
 # Memory that runs out where the test says so.
 %C%_unit_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc

@@ -8,6 +8,8 @@
  *	root		of the f32 at at[0], to at[1]
  *	fill		see struct fill_args
  *	keep_own	see struct keep_args
+ *	move		see struct move_args
+ *	fold		see struct fold_args
  */
 #include "prelude.h"
 
@@ -235,6 +237,146 @@ KERNEL(keep_own, 256, 0, struct keep_args)
 		}
 		for (i = 2 * (i64)LANE; i < bytes; i += 64) {
 			*(u16 *)(a.at[0] + row * bytes + i) = 0;
+		}
+	}
+}
+
+/* ---- parts of what ranks exchange ---- */
+
+/*
+ * Boxes from at[0] to at[1].  The runtime calls both of these (cuda-parts.c),
+ * and has their numbers' places.
+ */
+struct move_args {
+	char *at[2];
+	/* bytes moved at once, dims, boxes; bytes from place to place of each
+	 * of 8 dims, in at[0] and in at[1]; of each box the bytes to its first
+	 * place in both, and its sizes */
+	i64 num[179];
+	char *shared;
+	const i64 *live;
+};
+
+FN void
+move_unit(char *to, const char *from, i64 bytes)
+{
+	switch ((int)bytes) {
+	case 16:
+		st16(to, ld16(from));
+		break;
+	case 8:
+		*(u64 *)to = *(const u64 *)from;
+		break;
+	case 4:
+		*(u32 *)to = *(const u32 *)from;
+		break;
+	default:
+		*(u16 *)to = *(const u16 *)from;
+	}
+}
+
+KERNEL(move, 256, 0, struct move_args)
+{
+	i64 ndims = a.num[1], box, i, d;
+
+	for (box = 0; box < a.num[2]; box++) {
+		i64 x = 19 + 10 * box, n = 1;
+
+		for (d = 0; d < ndims; d++) {
+			n *= a.num[x + 2 + d];
+		}
+		for (i = first_of(); i < n; i += step_of()) {
+			i64 left = i, from = a.num[x], to = a.num[x + 1];
+
+			for (d = ndims - 1; d >= 0; d--) {
+				i64 size = a.num[x + 2 + d];
+
+				from += left % size * a.num[3 + d];
+				to += left % size * a.num[11 + d];
+				left /= size;
+			}
+			move_unit(a.at[1] + to, a.at[0] + from, a.num[0]);
+		}
+	}
+}
+
+/*
+ * The sum or maximum of parts, in their order, to at[0]: as ranks of CPUs add
+ * up, what is short in f32.
+ */
+struct fold_args {
+	char *at[1];
+	/* ELEM_*, 1 for the maximum, elements, parts, where each is */
+	i64 num[132];
+	char *shared;
+	const i64 *live;
+};
+
+FN f64
+folded_f64(f64 x, f64 y, i64 is_max)
+{
+	return is_max ? (y > x || y != y ? y : x) : x + y;
+}
+
+FN f32
+folded_f32(f32 x, f32 y, i64 is_max)
+{
+	return is_max ? (y > x || y != y ? y : x) : x + y;
+}
+
+FN i32
+folded_i32(i32 x, i32 y, i64 is_max)
+{
+	return is_max ? (y > x ? y : x) : (i32)((u32)x + (u32)y);
+}
+
+FN f32
+short_at(const char *at, i64 elem, i64 i)
+{
+	return elem == ELEM_F32 ? ((const f32 *)at)[i]
+		: elem == ELEM_BF16 ? bf16_f32(((const bf16 *)at)[i])
+		: f16_f32(((const f16 *)at)[i]);
+}
+
+KERNEL(fold, 256, 0, struct fold_args)
+{
+	i64 elem = a.num[0], i, k;
+
+	for (i = first_of(); i < a.num[2]; i += step_of()) {
+		const char *at = (const char *)a.num[4];
+		f64 d = elem == ELEM_F64 ? ((const f64 *)at)[i] : 0;
+		i32 n = elem == ELEM_I32 ? ((const i32 *)at)[i] : 0;
+		f32 f = elem == ELEM_F64 || elem == ELEM_I32 ? 0
+			: short_at(at, elem, i);
+
+		for (k = 1; k < a.num[3]; k++) {
+			at = (const char *)a.num[4 + k];
+			if (elem == ELEM_F64) {
+				d = folded_f64(d, ((const f64 *)at)[i],
+					       a.num[1]);
+			} else if (elem == ELEM_I32) {
+				n = folded_i32(n, ((const i32 *)at)[i],
+					       a.num[1]);
+			} else {
+				f = folded_f32(f, short_at(at, elem, i),
+					       a.num[1]);
+			}
+		}
+		switch ((int)elem) {
+		case ELEM_F64:
+			((f64 *)a.at[0])[i] = d;
+			break;
+		case ELEM_F32:
+			((f32 *)a.at[0])[i] = f;
+			break;
+		case ELEM_BF16:
+			((bf16 *)a.at[0])[i] = f32_bf16(f);
+			break;
+		case ELEM_F16:
+			((f16 *)a.at[0])[i] = f32_f16(f);
+			break;
+		default:
+			((i32 *)a.at[0])[i] = n;
 		}
 	}
 }

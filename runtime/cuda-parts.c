@@ -1,0 +1,608 @@
+/*
+ * cuda-parts.c - talks for which NCCL has no call of its own, as all-to-alls
+ * and pieces that are uneven, or do not lie side by side.
+ *
+ * A part is what one rank has of what another one wants, in the order in
+ * which that one has it.  What lies side by side is sent from where it is;
+ * all else is packed in the plan's room for talks before it, or unpacked
+ * behind it, by two functions of services.cu, on the stream of the talk.  So
+ * the room is one talk's at a time.  codegen/host/room.c counts the same.
+ *
+ * Where all parts are alike it is NCCL's all-gather or reduce-scatter between
+ * packed ones; else each goes to whom wants it, and sums are taken here, in
+ * the order of ranks.
+ */
+#include "runtime/cuda.h"
+
+#include <string.h>
+
+#include "runtime/rank.h"
+
+enum { IN, PACKED, OUT, LAYOUTS };
+enum { MAX_RUNS = RT_MAX_PIECES * RT_MAX_PIECES };
+/* Of services.cu. */
+enum { MOVE_BOXES = 16, MOVE_NUMS = 179, FOLD_PARTS = 128, FOLD_NUMS = 132 };
+enum { THREADS = 256, MOST_BLOCKS = 1024, ALIGN = 256 };
+
+/* Positions of a dim, in each layout. */
+struct run {
+	int64_t at[LAYOUTS], n;
+};
+
+struct part {
+	int64_t elems, ndims;
+	int64_t size[RT_MAX_DIMS][LAYOUTS];
+	int64_t nruns[RT_MAX_DIMS];
+	struct run runs[RT_MAX_DIMS][MAX_RUNS];
+	bool dense[LAYOUTS];	/* side by side there */
+};
+
+/* A talk that is under way. */
+struct talking {
+	struct rt_device *d;
+	const struct rt_nccl_comm *c;
+	const struct rt_group *g;
+	const struct rt_talk *t;
+	char *in, *out;
+	int64_t mb, bytes;	/* of an element */
+	int64_t used;		/* of the room */
+	struct part part;	/* the one at hand */
+};
+
+/* ---- parts ---- */
+
+static void
+find_runs(const struct rt_pieces *in, const struct rt_pieces *out,
+	  struct part *x, int64_t dim)
+{
+	struct run *runs = x->runs[dim], r;
+	int64_t at[2], i, k, lo, hi, n = 0;
+
+	x->size[dim][PACKED] = 0;
+	for (i = 0, at[1] = 0; i < out->n; at[1] += out->at[i++].count) {
+		for (k = 0, at[0] = 0; k < in->n; at[0] += in->at[k++].count) {
+			int64_t a = in->at[k].start, b = out->at[i].start;
+
+			lo = a > b ? a : b;
+			hi = a + in->at[k].count;
+			hi = hi < b + out->at[i].count ? hi
+				: b + out->at[i].count;
+			if (hi <= lo) {
+				continue;
+			}
+			r.at[IN] = at[0] + lo - a;
+			r.at[PACKED] = x->size[dim][PACKED];
+			r.at[OUT] = at[1] + lo - b;
+			r.n = hi - lo;
+			x->size[dim][PACKED] += r.n;
+			runs[n++] = r;
+		}
+	}
+	x->nruns[dim] = n;
+	x->size[dim][IN] = in->total;
+	x->size[dim][OUT] = out->total;
+}
+
+static bool
+one_run(const struct part *x, int64_t dim, int layout)
+{
+	const struct run *r = x->runs[dim];
+	int64_t i;
+
+	for (i = 1; i < x->nruns[dim]; i++) {
+		if (r[i].at[layout] != r[i - 1].at[layout] + r[i - 1].n) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* It is dense if all dims behind the first of several positions are whole. */
+static void
+find_part(const struct rt_device *d, const struct rt_talk *t, int64_t from,
+	  int64_t to, int64_t mb, struct part *x)
+{
+	bool single = true;
+	int64_t i, n;
+	int k;
+
+	x->elems = 1;
+	x->ndims = t->ndims;
+	x->dense[IN] = x->dense[PACKED] = x->dense[OUT] = true;
+	for (i = 0; i < t->ndims; i++) {
+		find_runs(rt_pieces_of(d->plan, t->in[i], from, mb),
+			  rt_pieces_of(d->plan, t->out[i], to, mb), x, i);
+		n = x->size[i][PACKED];
+		x->elems *= n;
+		for (k = 0; k < LAYOUTS; k++) {
+			x->dense[k] = x->dense[k] && one_run(x, i, k) &&
+				      (single || n == x->size[i][k]);
+		}
+		single = single && n == 1;
+	}
+}
+
+static int64_t
+whole(const struct part *x, int layout)
+{
+	int64_t n = 1, i;
+
+	for (i = 0; i < x->ndims; i++) {
+		n *= x->size[i][layout];
+	}
+	return n;
+}
+
+/* Elements to where a dense part begins. */
+static int64_t
+begin(const struct part *x, int layout)
+{
+	int64_t at = 0, i;
+
+	for (i = 0; i < x->ndims; i++) {
+		at = at * x->size[i][layout] + x->runs[i][0].at[layout];
+	}
+	return at;
+}
+
+/* ---- boxes ---- */
+
+/* Dims from the outermost; those that are whole at both ends are one. */
+struct boxes {
+	int64_t ndims, nruns[RT_MAX_DIMS], stride[RT_MAX_DIMS][2];
+	struct run runs[RT_MAX_DIMS][MAX_RUNS];
+};
+
+static void
+add_dim(struct boxes *b, const struct part *x, int64_t dim,
+	const int64_t stride[2], int64_t unit)
+{
+	int64_t at = RT_MAX_DIMS - ++b->ndims, i;
+	int k;
+
+	b->nruns[at] = x->nruns[dim];
+	for (i = 0; i < x->nruns[dim]; i++) {
+		struct run *r = &b->runs[at][i];
+
+		*r = x->runs[dim][i];
+		for (k = 0; k < LAYOUTS; k++) {
+			r->at[k] *= unit;
+		}
+		r->n *= unit;
+	}
+	memcpy(b->stride[at], stride, sizeof b->stride[at]);
+}
+
+/* From one layout to another; the last dims of `b` are in use. */
+static void
+find_boxes(const struct part *x, int from, int to, int64_t bytes,
+	   struct boxes *b)
+{
+	int64_t stride[2] = { bytes, bytes }, unit = 1, d;
+
+	b->ndims = 0;
+	for (d = x->ndims - 1; d >= 0; d--) {
+		const int64_t *size = x->size[d];
+
+		if (d > 0 && x->nruns[d] == 1 && size[from] == size[PACKED] &&
+		    size[to] == size[PACKED]) {
+			unit *= size[PACKED];
+			continue;
+		}
+		add_dim(b, x, d, stride, unit);
+		stride[0] *= size[from] * unit;
+		stride[1] *= size[to] * unit;
+		unit = 1;
+	}
+	if (x->ndims == 0) {
+		static const struct part one = {
+			.nruns = { 1 }, .runs = { { { { 0, 0, 0 }, 1 } } }
+		};
+
+		add_dim(b, &one, 0, stride, 1);
+	}
+}
+
+/* The largest unit that divides all that is moved, and where it lies. */
+static int64_t
+unit_of(const struct boxes *b, const char *from, const char *to, int i,
+	int j, int64_t bytes)
+{
+	uint64_t all = (uintptr_t)from | (uintptr_t)to | 16;
+	int64_t d, k;
+
+	for (d = RT_MAX_DIMS - b->ndims; d < RT_MAX_DIMS; d++) {
+		bool last = d == RT_MAX_DIMS - 1;
+
+		for (k = 0; k < b->nruns[d]; k++) {
+			const struct run *r = &b->runs[d][k];
+
+			all |= (uint64_t)(r->at[i] * b->stride[d][0]);
+			all |= (uint64_t)(r->at[j] * b->stride[d][1]);
+			all |= (uint64_t)(last ? r->n * bytes : 0);
+		}
+		all |= (uint64_t)(last ? 0 : b->stride[d][0] | b->stride[d][1]);
+	}
+	return (int64_t)(all & -all);
+}
+
+/* ---- the two functions ---- */
+
+/* Those that have the services are the last image of a plan. */
+static void
+make_grid(const struct rt_device *d, const char *func, struct rt_grid *out)
+{
+	*out = (struct rt_grid){ .image = d->plan->images->n - 1,
+		.func = func, .blocks = { 1, 1, 1 }, .threads = THREADS,
+		.cluster = 1 };
+}
+
+static enum rt_status
+launch(struct talking *x, struct rt_grid *grid, const char *func, char **at,
+       int64_t nat, const int64_t *num, int64_t nnum, int64_t threads,
+       struct rt_error *err)
+{
+	struct rt_kernel k = { .what = func, .nat = nat, .nnum = nnum };
+	struct rt_call c = { .at = at, .num = num };
+	int64_t blocks = (threads + THREADS - 1) / THREADS;
+
+	if (!grid->func) {
+		make_grid(x->d, func, grid);
+	}
+	grid->blocks[0] = blocks > MOST_BLOCKS ? MOST_BLOCKS : blocks;
+	return rt_gpu_launch(x->d, &k, grid, &c, x->c->stream, err);
+}
+
+struct moving {
+	struct boxes b;
+	int64_t num[MOVE_NUMS], threads, unit;
+	char *at[2];
+};
+
+static enum rt_status
+move_some(struct talking *x, struct moving *m, struct rt_error *err)
+{
+	struct rt_gpu *g = x->d->self;
+	enum rt_status status;
+
+	if (m->num[2] == 0) {
+		return RT_OK;
+	}
+	status = launch(x, &g->move, "move", m->at, 2, m->num, MOVE_NUMS,
+			m->threads, err);
+	m->num[2] = m->threads = 0;
+	return status;
+}
+
+/* The k-th of all boxes, in the order of their runs. */
+static int64_t
+put_box(struct moving *m, int64_t k, int from, int to, int64_t bytes)
+{
+	const struct boxes *b = &m->b;
+	int64_t *w = &m->num[19 + 10 * m->num[2]++], d, n = 1;
+
+	w[0] = w[1] = 0;
+	for (d = b->ndims - 1; d >= 0; d--) {
+		int64_t at = RT_MAX_DIMS - b->ndims + d;
+		const struct run *r = &b->runs[at][k % b->nruns[at]];
+
+		k /= b->nruns[at];
+		w[0] += r->at[from] * b->stride[at][0];
+		w[1] += r->at[to] * b->stride[at][1];
+		w[2 + d] = d == b->ndims - 1 ? r->n * bytes / m->unit : r->n;
+		n *= w[2 + d];
+	}
+	return n;
+}
+
+/* The part at hand from one layout to another, which begin at these. */
+static enum rt_status
+move(struct talking *x, int from, int to, char *a, char *b,
+     struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	struct moving m = { .at = { a, b } };
+	int64_t n = 1, k, d, work;
+
+	find_boxes(&x->part, from, to, x->bytes, &m.b);
+	m.unit = unit_of(&m.b, a, b, from, to, x->bytes);
+	m.num[0] = m.unit;
+	m.num[1] = m.b.ndims;
+	for (d = 0; d < m.b.ndims; d++) {
+		int64_t at = RT_MAX_DIMS - m.b.ndims + d;
+		bool last = d == m.b.ndims - 1;
+
+		n *= m.b.nruns[at];
+		m.num[3 + d] = last ? m.unit : m.b.stride[at][0];
+		m.num[11 + d] = last ? m.unit : m.b.stride[at][1];
+	}
+	for (k = 0; k < n && status == RT_OK; k++) {
+		work = put_box(&m, k, from, to, x->bytes);
+		m.threads = work > m.threads ? work : m.threads;
+		if (m.num[2] == MOVE_BOXES) {
+			status = move_some(x, &m, err);
+		}
+	}
+	return status == RT_OK ? move_some(x, &m, err) : status;
+}
+
+static enum rt_status
+fold(struct talking *x, char *const *parts, int64_t elems,
+     struct rt_error *err)
+{
+	int64_t num[FOLD_NUMS] = { x->t->elem, x->t->op == RT_TALK_MAX, elems,
+				   x->g->n }, i;
+	struct rt_gpu *g = x->d->self;
+
+	for (i = 0; i < x->g->n; i++) {
+		num[4 + i] = (int64_t)(uintptr_t)parts[i];
+	}
+	return launch(x, &g->fold, "fold", &x->out, 1, num, FOLD_NUMS, elems,
+		      err);
+}
+
+/* ---- which way ---- */
+
+/*
+ * Of an all-gather all want the same, and of a reduce-scatter all have the
+ * same: so what one member finds, all find.
+ */
+static bool
+are_alike(const struct rt_device *d, const struct rt_talk *t,
+	  const struct rt_group *g, int64_t mb, bool gather)
+{
+	int64_t me = d->comm->world.rank, bytes, first = 0, i, k;
+	const struct rt_spread *const *s = gather ? t->out : t->in;
+	int own = gather ? IN : OUT, other = gather ? OUT : IN;
+	struct part x;
+
+	for (i = 0; i < g->n; i++) {
+		for (k = 0; k < t->ndims; k++) {
+			if (!rt_pieces_equal(
+				rt_pieces_of(d->plan, s[k], me, mb),
+				rt_pieces_of(d->plan, s[k], g->ranks[i], mb))) {
+				return false;
+			}
+		}
+		find_part(d, t, gather ? g->ranks[i] : me,
+			  gather ? me : g->ranks[i], mb, &x);
+		first = i == 0 ? x.elems : first;
+		bytes = x.elems * rt_elem_bytes((enum rt_elem)t->elem);
+		if (x.elems != first || x.elems != whole(&x, own) ||
+		    !x.dense[own] || x.dense[other] || bytes % ALIGN != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What is added up is whole in each part, so that the order is known. */
+static bool
+sums_are_whole(const struct rt_device *d, const struct rt_talk *t,
+	       const struct rt_group *g, int64_t mb)
+{
+	int64_t i, k;
+	struct part x;
+
+	for (i = 0; i < g->n; i++) {
+		for (k = 0; k < t->ndims; k++) {
+			if (!rt_pieces_equal(
+				rt_pieces_of(d->plan, t->in[k], g->ranks[0],
+					     mb),
+				rt_pieces_of(d->plan, t->in[k], g->ranks[i],
+					     mb))) {
+				return false;
+			}
+		}
+		find_part(d, t, g->ranks[0], g->ranks[i], mb, &x);
+		if (x.elems != whole(&x, OUT)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+enum rt_gpu_way
+rt_gpu_parts_way(const struct rt_device *d, const struct rt_talk *t,
+		 const struct rt_group *g, int64_t mb)
+{
+	bool copies = t->op == RT_TALK_COPY;
+
+	if (g->n > FOLD_PARTS) {
+		return RT_GPU_HOST;
+	}
+	if (copies && are_alike(d, t, g, mb, true)) {
+		return RT_GPU_UNPACK;
+	}
+	if (t->op == RT_TALK_SUM && are_alike(d, t, g, mb, false)) {
+		return RT_GPU_PACK;
+	}
+	return copies || sums_are_whole(d, t, g, mb) ? RT_GPU_PARTS
+						     : RT_GPU_HOST;
+}
+
+/* ---- talking ---- */
+
+static enum rt_status
+take_room(struct talking *x, char **out, struct rt_error *err)
+{
+	const struct rt_program *p = x->d->program;
+	int64_t bytes = x->part.elems * x->bytes;
+
+	*out = x->d->arena + p->talk_offset + x->used;
+	x->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+	return x->used <= p->talk_bytes ? RT_OK
+		: rt_fail(err, RT_RANGE, RT_NOWHERE, "it needs more than the "
+			  "%lld bytes that the plan has for parts",
+			  (long long)p->talk_bytes);
+}
+
+static void
+look_at(struct talking *x, int64_t from, int64_t to)
+{
+	find_part(x->d, x->t, x->g->ranks[from], x->g->ranks[to], x->mb,
+		  &x->part);
+}
+
+/* Where what goes to a member lies; packed, if it has to be. */
+static enum rt_status
+pack(struct talking *x, int64_t to, char **at, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+
+	look_at(x, x->g->me, to);
+	*at = x->in + begin(&x->part, IN) * x->bytes;
+	if (x->part.elems > 0 && !x->part.dense[IN]) {
+		status = take_room(x, at, err);
+		if (status == RT_OK) {
+			status = move(x, IN, PACKED, x->in, *at, err);
+		}
+	}
+	return status;
+}
+
+/* Where the part at hand goes, which comes from another rank. */
+static enum rt_status
+make_place(struct talking *x, char **at, struct rt_error *err)
+{
+	int64_t bytes = x->part.elems * x->bytes, i;
+	int64_t had = x->bytes;
+
+	*at = x->out + begin(&x->part, OUT) * x->bytes;
+	if (x->part.elems == 0) {
+		return RT_OK;
+	}
+	if (x->t->op != RT_TALK_COPY || !x->part.dense[OUT]) {
+		return take_room(x, at, err);
+	}
+	for (i = 0; i < x->t->ndims; i++) {
+		had *= rt_pieces_of(x->d->plan, x->t->in[i],
+				    x->g->ranks[x->g->me], x->mb)->total;
+	}
+	return *at >= x->in + had || *at + bytes <= x->in ? RT_OK
+		: rt_fail(err, RT_RANGE, RT_NOWHERE, "what comes would lie on "
+			  "what is sent");
+}
+
+/* Packs what goes out, and lists all that is sent and got. */
+static enum rt_status
+prepare(struct talking *x, char **from, struct rt_nccl_part *list, int64_t *n,
+	struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	char *at = NULL;
+	int64_t i;
+
+	*n = 0;
+	for (i = 0; i < x->g->n && status == RT_OK; i++) {
+		bool me = i == x->g->me;
+
+		if (me && x->t->op == RT_TALK_COPY) {
+			continue;
+		}
+		status = pack(x, i, &at, err);
+		from[i] = at;
+		if (status != RT_OK || me) {
+			continue;
+		}
+		if (x->part.elems > 0) {
+			list[(*n)++] = (struct rt_nccl_part){
+				i, x->part.elems, at, true };
+		}
+		look_at(x, i, x->g->me);
+		status = make_place(x, &from[i], err);
+		if (x->part.elems > 0) {
+			list[(*n)++] = (struct rt_nccl_part){
+				i, x->part.elems, from[i], false };
+		}
+	}
+	return status;
+}
+
+/* What came, to where it is wanted. */
+static enum rt_status
+put_parts(struct talking *x, char *const *from, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	if (x->t->op != RT_TALK_COPY) {
+		look_at(x, x->g->me, x->g->me);
+		return x->part.elems > 0 ? fold(x, from, x->part.elems, err)
+					 : RT_OK;
+	}
+	for (i = 0; i < x->g->n && status == RT_OK; i++) {
+		look_at(x, i, x->g->me);
+		if (x->part.elems == 0) {
+			continue;
+		}
+		if (i != x->g->me) {
+			status = x->part.dense[OUT] ? RT_OK
+				: move(x, PACKED, OUT, from[i], x->out, err);
+		} else if (x->in + begin(&x->part, IN) * x->bytes !=
+			   x->out + begin(&x->part, OUT) * x->bytes ||
+			   !x->part.dense[IN] || !x->part.dense[OUT]) {
+			status = move(x, IN, OUT, x->in, x->out, err);
+		}
+	}
+	return status;
+}
+
+static enum rt_status
+each_part(struct talking *x, struct rt_error *err)
+{
+	struct rt_nccl_part list[2 * FOLD_PARTS];
+	char *from[FOLD_PARTS] = { NULL };
+	int64_t n = 0;
+	enum rt_status status = prepare(x, from, list, &n, err);
+
+	if (status == RT_OK && n > 0) {
+		status = rt_nccl_exchange(x->d, x->c, x->t->elem, list, n,
+					  err);
+	}
+	return status == RT_OK ? put_parts(x, from, err) : status;
+}
+
+/* By one call, from or to parts that lie one behind the other in the room. */
+static enum rt_status
+one_call(struct talking *x, enum rt_gpu_way way, struct rt_error *err)
+{
+	bool gather = way == RT_GPU_UNPACK;
+	enum rt_status status = RT_OK;
+	char *at[FOLD_PARTS];
+	int64_t i;
+
+	for (i = 0; i < x->g->n && status == RT_OK; i++) {
+		look_at(x, gather ? i : x->g->me, gather ? x->g->me : i);
+		status = take_room(x, &at[i], err);
+		if (status == RT_OK && !gather) {
+			status = move(x, IN, PACKED, x->in, at[i], err);
+		}
+	}
+	if (status == RT_OK) {
+		status = rt_nccl_call(x->d, x->c, gather ? RT_NCCL_GATHER
+				      : RT_NCCL_SCATTER, x->t,
+				      gather ? x->in : at[0],
+				      gather ? at[0] : x->out, x->part.elems,
+				      err);
+	}
+	for (i = 0; i < x->g->n && status == RT_OK && gather; i++) {
+		look_at(x, i, x->g->me);
+		status = move(x, PACKED, OUT, at[i], x->out, err);
+	}
+	return status;
+}
+
+enum rt_status
+rt_gpu_parts(struct rt_device *d, const struct rt_nccl_comm *c,
+	     const struct rt_group *g, enum rt_gpu_way way,
+	     const struct rt_talk *t, char *in, char *out, int64_t mb,
+	     struct rt_error *err)
+{
+	struct talking x = { .d = d, .c = c, .g = g, .t = t, .in = in,
+			     .out = out, .mb = mb };
+
+	x.bytes = rt_elem_bytes((enum rt_elem)t->elem);
+	return way == RT_GPU_PARTS ? each_part(&x, err)
+				   : one_call(&x, way, err);
+}
