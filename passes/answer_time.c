@@ -192,6 +192,29 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 	}
 }
 
+/* What of a trip's talk goes on beside its kernels is data ranks'. */
+static void
+share_beside(struct split_time *x, const struct kernel_list *l, double times,
+	     struct share *to)
+{
+	struct price_func *each = arena_alloc(&x->p.m->ctx->tmp,
+					      (l->at.n + 1) * sizeof *each);
+	uint32_t i;
+
+	if (x->depth == 0 || x->p.traits->overlap_data) {
+		return;
+	}
+	for (i = 0; i < l->at.n; i++) {
+		if (l->at.at[i].body) {
+			price_list(&x->p, l->at.at[i].body, &each[i]);
+		} else {
+			price_kernel(&x->p, &l->at.at[i], &each[i]);
+		}
+	}
+	to->us[PRICE_TALK][ANSWER_DATA] -= times * (1 - PRICE_SLOWED) *
+					   price_beside(&x->p, l, each);
+}
+
 static void
 share_list(struct split_time *x, const struct kernel_list *l, double times,
 	   struct share *to)
@@ -208,6 +231,7 @@ share_list(struct split_time *x, const struct kernel_list *l, double times,
 			share_kernel(x, &l->at.at[i], times, to);
 		}
 	}
+	share_beside(x, l, times, to);
 }
 
 static void

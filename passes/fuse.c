@@ -98,6 +98,7 @@ find_region(struct fuse *f, region_id r)
 						     1);
 		}
 	}
+	fuse_spread_talk(f, l);
 	return l;
 }
 

@@ -150,4 +150,9 @@ bool fuse_has(const struct fuse *f, uint32_t group, value_id base);
 /* Whether a value that the group makes is wanted outside of it. */
 bool fuse_is_wanted(struct fuse *f, uint32_t group, value_id v);
 
+/* ---- fuse_talk.c ---- */
+
+/* Puts talk where it can go on beside kernels. */
+void fuse_spread_talk(struct fuse *f, struct kernel_list *l);
+
 #endif

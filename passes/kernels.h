@@ -60,6 +60,9 @@ struct kernel {
 	struct kernel_dot dot;
 	struct kernel_attention attention;
 	struct kernel_talk talk;	/* axes 0: it does not */
+	/* COLLECTIVE: it goes on beside others, and the one of that place in
+	 * the list waits for it; 0: the next one may */
+	uint32_t until;
 	struct kernel_list *body;	/* REPEAT */
 };
 

@@ -43,6 +43,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/fuse_grow.c \
 	%D%/fuse_order.c \
 	%D%/fuse_sink.c \
+	%D%/fuse_talk.c \
 	%D%/groups.c \
 	%D%/groups.h \
 	%D%/holds.c \

@@ -563,6 +563,22 @@ run_kernel(struct checker *c, const struct kernel *x,
 	}
 }
 
+/* What goes on beside kernels reads its operands until it is waited for. */
+static void
+end_talks(struct checker *c, const struct kernel_list *l, uint32_t place,
+	  const struct memory_trips *at)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < place && !c->why; i++) {
+		const struct kernel *x = &l->at.at[i];
+
+		for (k = 0; x->until == place && k < x->inputs.n; k++) {
+			read_value(c, x->inputs.at[k].value, at);
+		}
+	}
+}
+
 static void
 run_list(struct checker *c, const struct kernel_list *l,
 	 const struct memory_trips *at)
@@ -571,6 +587,7 @@ run_list(struct checker *c, const struct kernel_list *l,
 
 	remember_saves(c, &c->m->regions.at[l->region], at, true);
 	for (i = 0; i < l->at.n && !c->why; i++) {
+		end_talks(c, l, i, at);
 		if (l->at.at[i].body) {
 			run_repeat(c, &l->at.at[i], at);
 		} else {

@@ -104,7 +104,8 @@ find_reads(struct memory_work *w, const struct memory_frame *f)
 		const struct kernel *x = &f->list->at.at[i];
 
 		for (k = 0; k < x->inputs.n; k++) {
-			read_at(w, x->inputs.at[k].value, f->step[i], f);
+			read_at(w, x->inputs.at[k].value,
+				f->step[x->until ? x->until : i], f);
 		}
 		if (f->inner[i]) {
 			find_reads(w, f->inner[i]);

@@ -28,27 +28,44 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 	to->total_us += times * from->total_us;
 	to->data_us += times * from->data_us;
 	to->tensor_us += times * from->tensor_us;
+	to->beside_us += times * from->beside_us;
 	to->kernels += times * from->kernels;
+}
+
+/*
+ * What stands outside of repeats is the same talk once for all layers: the
+ * search prices that kernel by kernel, so nothing of it hides.
+ */
+static void
+add_list(struct pricing *p, const struct kernel_list *l, bool repeats,
+	 struct price_func *f)
+{
+	struct price_func once = { 0 }, *each;
+	uint32_t i;
+
+	each = arena_alloc(&p->m->ctx->tmp, (l->at.n + 1) * sizeof *each);
+	for (i = 0; i < l->at.n; i++) {
+		if (l->at.at[i].body) {
+			add_list(p, l->at.at[i].body, true, &each[i]);
+		} else {
+			price_kernel(p, &l->at.at[i], &each[i]);
+		}
+		price_add(&once, &each[i], 1);
+	}
+	if (p->maps) {
+		price_maps(p, l, &once);
+	}
+	if (repeats) {
+		once.beside_us += price_beside(p, l, each);
+	}
+	price_add(f, &once, (double)l->count);
 }
 
 void
 price_list(struct pricing *p, const struct kernel_list *l,
 	   struct price_func *f)
 {
-	struct price_func once = { 0 };
-	uint32_t i;
-
-	for (i = 0; i < l->at.n; i++) {
-		if (l->at.at[i].body) {
-			price_list(p, l->at.at[i].body, &once);
-		} else {
-			price_kernel(p, &l->at.at[i], &once);
-		}
-	}
-	if (p->maps) {
-		price_maps(p, l, &once);
-	}
-	price_add(f, &once, (double)l->count);
+	add_list(p, l, true, f);
 }
 
 static void
@@ -56,7 +73,7 @@ price_function(struct pricing *p, struct kernels *const *all, func_id id,
 	       struct price_func *f)
 {
 	if (id && all[id]) {
-		price_list(p, all[id]->top, f);
+		add_list(p, all[id]->top, false, f);
 	}
 }
 

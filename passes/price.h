@@ -53,6 +53,12 @@ struct price_trait {
 extern const struct price_trait price_traits_table[];
 extern const uint32_t price_ntraits;
 
+/*
+ * A device that also exchanges computes slower, as NCCL holds some units: so
+ * much shows of what goes on beside kernels.  Fitted to mosaicml's runs.
+ */
+#define PRICE_SLOWED 0.4
+
 enum price_part {
 	PRICE_MATRIX, PRICE_ATTENTION, PRICE_MAPS, PRICE_TALK,
 	PRICE_HOST, PRICE_NPARTS
@@ -65,6 +71,7 @@ struct price_func {
 	double us[PRICE_NPARTS];
 	double total_us;
 	double data_us, tensor_us;	/* of its collectives: along dp, tp */
+	double beside_us;	/* of those, what goes on beside kernels */
 	double kernels;		/* about so many are launched */
 };
 
@@ -143,7 +150,7 @@ struct pricing {
 	struct price_maps *maps;	/* of price_maps.c, or NULL */
 };
 
-/* Adds a list's kernels, times its trips. */
+/* Adds the kernels of a repeat, times its trips. */
 void price_list(struct pricing *p, const struct kernel_list *l,
 		struct price_func *f);
 /* What goes from a stage to the next, in microseconds. */
@@ -159,6 +166,15 @@ double price_sum_bytes(const struct pricing *p, enum target_rate rate);
 /* The group that differs along these axes, bit a each. */
 struct cost_group price_group(const struct ranks *r,
 			      const struct target_group *t, uint32_t axes);
+
+/* ---- price_run.c ------------------------------------------------------ */
+
+/*
+ * Of talks that go on beside a list's kernels, what these have room for; by
+ * kernel, what one takes.
+ */
+double price_beside(const struct pricing *p, const struct kernel_list *l,
+		    const struct price_func *each);
 
 /* ---- price_offload.c -------------------------------------------------- */
 

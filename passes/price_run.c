@@ -1,12 +1,14 @@
 /*
  * From what a function's work is to how long it takes on a rank: exchange
  * that goes on behind other work, a host that is slower than its device, and
- * sends that are waited for.  All of it is what price_traits says; without
- * traits a function takes the sum of its kernels.
+ * sends that are waited for.  Most of it is what price_traits says; without
+ * traits a function takes the sum of its kernels, but for talk that stands
+ * where it goes on beside them (fuse_talk.c).
  */
 #include "passes/price.h"
 
 #include <math.h>
+#include <string.h>
 
 /*
  * What a framework's host takes for one kernel of ours: it runs about three
@@ -23,11 +25,46 @@
  */
 #define HOST_POWER 3
 
-/* A device that also exchanges computes slower: NCCL holds some units. */
-#define SLOWED 0.4
-
 /* Tensor ranks exchange in pieces behind a contraction; the first shows. */
 #define PIECES 4
+
+/*
+ * Two clocks, as the runtime has them: a talk begins when the kernels before
+ * it are done and so is the talk before it; one that goes on beside kernels
+ * is waited for where it says so, any other at once, and all at the end.  A
+ * CPU does one thing at a time.
+ */
+double
+price_beside(const struct pricing *p, const struct kernel_list *l,
+	     const struct price_func *each)
+{
+	double *end = arena_alloc(&p->m->ctx->tmp, (l->at.n + 1) *
+				  sizeof *end);
+	double now = 0, talk = 0, sum = 0;
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+		double us = each[i].total_us;
+
+		any |= k->until != 0;
+		sum += us;
+		now = fmax(now, end[i]);
+		if (k->kind != KERNEL_COLLECTIVE) {
+			now += us;
+			continue;
+		}
+		talk = fmax(now, talk) + us;
+		if (k->until) {
+			end[k->until] = fmax(end[k->until], talk);
+		} else {
+			now = talk;
+		}
+	}
+	return any && strncmp(p->t->device.arch, "x86", 3) != 0
+		? sum - fmax(now, talk) : 0;
+}
 
 static void
 hide(struct price_func *f, double us)
@@ -48,7 +85,9 @@ overlap(const struct price_traits *traits, struct price_func *f)
 	}
 	if (traits->overlap_data) {
 		rest = f->total_us - f->data_us;
-		hide(f, fmin(f->data_us, rest) * (1 - SLOWED));
+		hide(f, fmin(f->data_us, rest) * (1 - PRICE_SLOWED));
+	} else {
+		hide(f, f->beside_us * (1 - PRICE_SLOWED));
 	}
 }
 
@@ -115,7 +154,7 @@ updated(const struct sched *s, const struct price_traits *traits,
 		}
 	}
 	if (traits->overlap_data) {
-		hide(&f, fmin(f.data_us, behind) * (1 - SLOWED));
+		hide(&f, fmin(f.data_us, behind) * (1 - PRICE_SLOWED));
 	}
 	return f;
 }

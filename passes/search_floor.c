@@ -292,14 +292,17 @@ search_set_exchange(const struct search *s, struct search_group *g)
 	}
 }
 
-/* ZeRO cuts gradients in every microbatch, and gathers weights in each. */
+/*
+ * ZeRO cuts gradients in every microbatch, and gathers weights in each: that
+ * may go on beside kernels, all but what shows of it.
+ */
 static double
 data_us(const struct search_key *key, const struct search_try *t)
 {
-	double again = (double)(t->nmicrobatches - 1);
+	double n = (double)t->nmicrobatches * PRICE_SLOWED;
 
-	return t->g->sum_us * (1 + (key->zero > 1 ? again : 0)) +
-	       t->g->gather_us * (1 + (key->zero > 2 ? again : 0));
+	return t->g->sum_us * (key->zero > 1 ? n : 1) +
+	       t->g->gather_us * (key->zero > 2 ? n : 1);
 }
 
 /*

@@ -401,6 +401,7 @@ pair_tests = \
 	tests/plan/stages-count.llm \
 	tests/plan/stages-empty.llm \
 	tests/plan/stages-sum.llm \
+	tests/plan/zero3-kernels.llm \
 	tests/target/bad-accelerator.llm \
 	tests/target/bad-at.llm \
 	tests/target/bad-block.llm \
@@ -1271,6 +1272,8 @@ pair_files = \
 	tests/plan/stages-sum.llm \
 	tests/plan/two-stages.llp \
 	tests/plan/wrong.llp \
+	tests/plan/zero3-kernels.llm \
+	tests/plan/zero3-kernels.out \
 	tests/target/bad-accelerator.err \
 	tests/target/bad-accelerator.llm \
 	tests/target/bad-at.err \

@@ -164,6 +164,40 @@ place_of(const struct ir_region *r, node_id id)
 	return i;
 }
 
+/* A weight, which may be gathered anywhere. */
+static bool
+is_weight(const struct look *l, const struct ir_node *n)
+{
+	node_id of = n->nargs ? l->m->values.at[ir_args(l->m, n)[0]].node : 0;
+
+	return n->op == IR_ALL_GATHER && of &&
+	       ir_is(ir_node(l->m, of)->op, IRF_PARAM);
+}
+
+/* What goes on beside kernels is waited for by the first that reads it. */
+static void
+look_until(const struct kernel_list *list, uint32_t at)
+{
+	const struct kernel *x = &list->at.at[at];
+	uint32_t i, k;
+
+	if (!x->until) {
+		return;
+	}
+	assert_int_equal(x->kind, KERNEL_COLLECTIVE);
+	assert_true(x->until > at + 1 && x->until < list->at.n);
+	for (i = at + 1; i <= x->until; i++) {
+		const struct kernel *y = &list->at.at[i];
+		bool is = false;
+
+		for (k = 0; k < y->inputs.n; k++) {
+			is |= y->inputs.at[k].value ==
+			      x->outputs.at[0].value;
+		}
+		assert_int_equal(is, i == x->until);
+	}
+}
+
 static void
 look_region(struct look *l, const struct kernel_list *list)
 {
@@ -178,6 +212,7 @@ look_region(struct look *l, const struct kernel_list *list)
 		const struct kernel *x = &list->at.at[i];
 
 		look_nodes(l, x);
+		look_until(list, i);
 		if (x->kind == KERNEL_REPEAT) {
 			assert_int_equal(x->nodes.n, 1);
 			look_inside(l, x->body->region);
@@ -189,7 +224,8 @@ look_region(struct look *l, const struct kernel_list *list)
 			uint32_t at = place_of(r, id);
 
 			if (!ir_is(ir_node(l->m, id)->op,
-				   IRF_TALKS | IRF_PEER)) {
+				   IRF_TALKS | IRF_PEER) ||
+			    is_weight(l, ir_node(l->m, id))) {
 				continue;
 			}
 			assert_true(at >= talker);
