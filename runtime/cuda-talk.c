@@ -11,9 +11,9 @@
  * again: a kernel that waited earlier could wait for a rank that waits for
  * this one.
  *
- * Talks of a group that has no communicator, and those of ranks that share a
- * GPU, go through the host: what is sent is copied to the same offset of the
- * host's arena, the host's transport talks, and what came is copied back.
+ * Talks by parts among very many, and all talks of ranks that share a GPU, go
+ * through the host: what is sent is copied to the same offset of the host's
+ * arena, the host's transport talks, and what came is copied back.
  */
 #include "runtime/cuda.h"
 
@@ -384,6 +384,19 @@ along_pipeline(struct rt_device *d, const struct rt_talk *t, char *in,
 	return queue(d, c, &w, t, in, out, at, err);
 }
 
+/* Others may wait for what is under way, and come only then. */
+static enum rt_status
+join(struct rt_device *d, const struct rt_group *group,
+     const struct rt_nccl_comm **c, struct rt_error *err)
+{
+	enum rt_status status = rt_gpu_settle_all(d, err);
+
+	if (status == RT_OK) {
+		status = rt_gpu_wait(d, err);
+	}
+	return status == RT_OK ? rt_nccl_join(d, group, c, err) : status;
+}
+
 static enum rt_status
 talk(struct rt_device *d, const struct rt_talk *t, char *in, char *out,
      const struct rt_place *at, struct rt_error *err)
@@ -406,6 +419,12 @@ talk(struct rt_device *d, const struct rt_talk *t, char *in, char *out,
 		return status;
 	}
 	c = rt_nccl_group(d, group);
+	if (!c && group->n > 1 && !g->capturing) {
+		status = join(d, group, &c, err);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
 	if (c) {
 		find_way(d, t, group, at->microbatch, &w);
 		if (w.way != RT_GPU_HOST) {

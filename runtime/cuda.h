@@ -250,6 +250,10 @@ enum rt_nccl_op {
 /* NULL: there is none for it. */
 const struct rt_nccl_comm *rt_nccl_group(const struct rt_device *d,
 					 const struct rt_group *g);
+/* Makes it; all members call. */
+enum rt_status rt_nccl_join(struct rt_device *d, const struct rt_group *g,
+			    const struct rt_nccl_comm **out,
+			    struct rt_error *err);
 const struct rt_nccl_comm *rt_nccl_edge(const struct rt_device *d,
 					int64_t from, int64_t to);
 /* n elements of each member; queued on the communicator's stream. */

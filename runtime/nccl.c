@@ -7,7 +7,8 @@
  * for each direction, each with a stream of its own: so what goes forward
  * never waits for what goes back.  The id of each goes over the transport
  * that the ranks met by.  All talks of groups share one stream: they begin in
- * the same order on all ranks, as NCCL wants it.
+ * the same order on all ranks, as NCCL wants it.  What only some places of the
+ * pipeline share has a communicator from its first talk on.
  *
  * Communicators do not block: what takes too long is given up.
  */
@@ -323,6 +324,41 @@ rt_nccl_edge(const struct rt_device *d, int64_t from, int64_t to)
 		}
 	}
 	return NULL;
+}
+
+/* What it takes to hold one more. */
+static enum rt_status
+grow(struct rt_nccl *n, struct rt_error *err)
+{
+	size_t most = (size_t)n->n + 1;
+	struct rt_nccl_comm *comms = realloc(n->comms, most * sizeof *comms);
+	void **handles;
+
+	if (!comms) {
+		return rt_no_memory(err, NULL);
+	}
+	n->comms = comms;
+	handles = realloc(n->handles, most * sizeof *handles);
+	if (!handles) {
+		return rt_no_memory(err, NULL);
+	}
+	n->handles = handles;
+	handles[n->n] = NULL;
+	return RT_OK;
+}
+
+enum rt_status
+rt_nccl_join(struct rt_device *d, const struct rt_group *g,
+	     const struct rt_nccl_comm **out, struct rt_error *err)
+{
+	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
+	enum rt_status status = grow(n, err);
+
+	if (status == RT_OK) {
+		status = make_comm(d, g, n->stream, -1, -1, err);
+	}
+	*out = status == RT_OK ? rt_nccl_group(d, g) : NULL;
+	return status;
 }
 
 enum rt_status
