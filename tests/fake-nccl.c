@@ -165,7 +165,7 @@ leave(void)
 static size_t
 bytes_of(int type)
 {
-	return type == 8 ? 8 : type == 6 || type == 9 ? 2 : 4;
+	return type <= 1 ? 1 : type == 8 ? 8 : type == 6 || type == 9 ? 2 : 4;
 }
 
 static double

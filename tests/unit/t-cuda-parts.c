@@ -200,6 +200,9 @@ draw_talk(void)
 	t.plan.nranks = t.group.n;
 	t.talk = (struct rt_talk){ .op = ops[below(4)], .elem = below(5),
 		.ndims = 1 + below(DIMS), .in = t.ins, .out = t.outs };
+	if (t.talk.op == RT_TALK_COPY && below(4) == 0) {
+		t.talk.elem = RT_ELEM_U8;
+	}
 	from = t.talk.op == RT_TALK_COPY ? below(t.talk.ndims) : -1;
 	to = below(t.talk.ndims + 1);
 	for (d = 0; d < t.talk.ndims; d++) {
@@ -224,7 +227,9 @@ fill(char *in, int64_t rank)
 	for (i = 0; i < ROOM / size; i++) {
 		v = (i * 7 + rank * 3) % 64;
 		f = (float)v;
-		if (t.talk.elem == RT_ELEM_F64) {
+		if (t.talk.elem == RT_ELEM_U8) {
+			in[i] = (char)v;
+		} else if (t.talk.elem == RT_ELEM_F64) {
 			((double *)(void *)in)[i] = (double)v;
 		} else if (t.talk.elem == RT_ELEM_F32) {
 			((float *)(void *)in)[i] = f;

@@ -270,8 +270,11 @@ move_unit(char *to, const char *from, i64 bytes)
 	case 4:
 		*(u32 *)to = *(const u32 *)from;
 		break;
-	default:
+	case 2:
 		*(u16 *)to = *(const u16 *)from;
+		break;
+	default:
+		*to = *from;
 	}
 }
 
