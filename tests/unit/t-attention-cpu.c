@@ -86,39 +86,6 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 	run(&call, r->own, 0, half);
 }
 
-static void
-alone(void **state)
-{
-	struct shape x;
-	int i;
-
-	(void)state;
-	for (i = 0; i < times(4); i++) {
-		x = random_shape();
-		put_forward(&x);
-		check(text, NULL, 1e-5);
-		put_backward(&x);
-		check(text, NULL, 1e-5);
-	}
-}
-
-static void
-half_as_wide(void **state)
-{
-	struct shape x;
-	int i;
-
-	(void)state;
-	for (i = 0; i < times(2); i++) {
-		x = random_shape();
-		x.dtype = "bf16";
-		put_forward(&x);
-		check(text, NULL, 2e-2);
-		put_backward(&x);
-		check(text, NULL, 2e-2);
-	}
-}
-
 /* More keys than one block has, and more queries than an item. */
 static void
 long_ones(void **state)
@@ -138,97 +105,7 @@ long_ones(void **state)
 		x.h = x.k * (i + 1);
 		x.d = 24;
 		x.v = 16;
-		put_forward(&x);
-		check(text, NULL, 1e-5);
-		put_backward(&x);
-		check(text, NULL, 1e-5);
-	}
-}
-
-/* ---- over ranks ---- */
-
-static void
-heads_apart(void **state)
-{
-	struct shape x = random_shape();
-
-	(void)state;
-	x.axes = "axis tp = 2";
-	x.cut_h = x.cut_k = ":tp";
-	x.k = 2;
-	x.h = 6;
-	both(&x, 1e-5);
-	x.cut_k = "";		/* more ranks than kv heads */
-	x.k = 1;
-	x.h = 4;
-	x.sum = "{+tp}";
-	both(&x, 1e-5);
-	x.k = 3;		/* a rank has some heads of the second */
-	x.h = 6;
-	both(&x, 1e-5);
-}
-
-/* Queries and keys by ring: along one axis or two, balanced or not. */
-static void
-sequences_apart(void **state)
-{
-	static const char *const axes[] = {
-		"axis cp = 2", "axis cp = 2 balanced",
-		"axis cp = 3\naxis tp = 2", "axis cp = 3 balanced"
-	};
-	struct shape x;
-	int i, k;
-
-	(void)state;
-	for (i = 0; i < 4; i++) {
-		for (k = 0; k < times(1); k++) {
-			x = random_shape();
-			x.t = x.s = draw(1, 100);
-			x.keys = "s";
-			x.axes = axes[i];
-			x.cut_s = x.cut_t = ":cp";
-			x.on = " on=cp";
-			x.dtype = k % 3 == 2 ? "bf16" : "f32";
-			if (i == 2) {
-				x.cut_h = x.cut_k = ":tp";
-				x.k = 2;
-				x.h = 4;
-			}
-			both(&x, k % 3 == 2 ? 2e-2 : 1e-5);
-		}
-	}
-}
-
-/* Queries are split, and all keys are on each rank. */
-static void
-queries_apart(void **state)
-{
-	struct shape x = random_shape();
-
-	(void)state;
-	x.axes = "axis cp = 2 balanced";
-	x.cut_s = ":cp";
-	x.sum = "{+cp}";
-	x.how = " causal";
-	x.s = x.t = 45;
-	both(&x, 1e-5);
-}
-
-static void
-with_neighbours(void **state)
-{
-	struct shape x;
-	int i;
-
-	(void)state;
-	for (i = 0; i < times(2); i++) {
-		x = random_shape();
-		x.d = 2 * draw(1, 32);
-		x.t = x.s;
-		x.keys = "s";
-		x.dtype = i % 2 ? "bf16" : "f32";
-		around(&x);
-		check(text, "autodiff,cse,dce", i % 2 ? 3e-2 : 1e-5);
+		both(&x, 1e-5);
 	}
 }
 

@@ -173,33 +173,6 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 
 /* ---- tests ---- */
 
-static void
-alone(void **state)
-{
-	struct shape x;
-	int i;
-
-	(void)state;
-	for (i = 0; i < times(2); i++) {
-		x = random_shape();
-		both(&x, 1e-5);
-	}
-}
-
-static void
-half_as_wide(void **state)
-{
-	struct shape x;
-	int i;
-
-	(void)state;
-	for (i = 0; i < times(3); i++) {
-		x = random_shape();
-		x.dtype = "bf16";
-		both(&x, 2e-2);
-	}
-}
-
 /* More keys than a tile has, and more queries than a block. */
 static void
 long_ones(void **state)
@@ -243,8 +216,6 @@ wide_heads(void **state)
 	}
 }
 
-/* ---- over ranks ---- */
-
 static void
 f16_and_scales(void **state)
 {
@@ -263,89 +234,6 @@ f16_and_scales(void **state)
 		x.how = how[i % 3];
 		x.dtype = i == 1 ? "bf16" : "f16";
 		both(&x, i == 1 ? 2e-2 : 4e-3);
-	}
-}
-
-static void
-heads_apart(void **state)
-{
-	struct shape x = random_shape();
-
-	(void)state;
-	x.axes = "axis tp = 2";
-	x.cut_h = x.cut_k = ":tp";
-	x.k = 2;
-	x.h = 6;
-	both(&x, 1e-5);
-	x.cut_k = "";		/* more ranks than kv heads */
-	x.k = 1;
-	x.h = 4;
-	x.sum = "{+tp}";
-	both(&x, 1e-5);
-	x.k = 3;		/* a rank has some heads of the second */
-	x.h = 6;
-	both(&x, 1e-5);
-}
-
-/* Queries and keys by ring: along one axis or two, balanced or not. */
-static void
-sequences_apart(void **state)
-{
-	static const char *const axes[] = {
-		"axis cp = 2", "axis cp = 2 balanced",
-		"axis cp = 3\naxis tp = 2", "axis cp = 3 balanced"
-	};
-	struct shape x;
-	int i;
-
-	(void)state;
-	for (i = 0; i < 4; i++) {
-		x = random_shape();
-		x.t = x.s = draw(1, 100);
-		x.keys = "s";
-		x.axes = axes[i];
-		x.cut_s = x.cut_t = ":cp";
-		x.on = " on=cp";
-		x.dtype = i % 2 ? "bf16" : "f32";
-		if (i == 2) {
-			x.cut_h = x.cut_k = ":tp";
-			x.k = 2;
-			x.h = 4;
-		}
-		both(&x, i % 2 ? 2e-2 : 1e-5);
-	}
-}
-
-/* Queries are split, and all keys are on each rank. */
-static void
-queries_apart(void **state)
-{
-	struct shape x = random_shape();
-
-	(void)state;
-	x.axes = "axis cp = 2 balanced";
-	x.cut_s = ":cp";
-	x.sum = "{+cp}";
-	x.how = " causal";
-	x.s = x.t = 45;
-	both(&x, 1e-5);
-}
-
-static void
-with_neighbours(void **state)
-{
-	struct shape x;
-	int i;
-
-	(void)state;
-	for (i = 0; i < times(2); i++) {
-		x = random_shape();
-		x.d = 2 * draw(1, 32);
-		x.t = x.s;
-		x.keys = "s";
-		x.dtype = i % 2 ? "bf16" : "f32";
-		around(&x);
-		check(text, "autodiff,cse,dce", i % 2 ? 3e-2 : 1e-5);
 	}
 }
 
