@@ -3,10 +3,15 @@ noinst_LIBRARIES += %D%/libcodegen.a
 
 %C%_libcodegen_a_CPPFLAGS = $(AM_CPPFLAGS) $(LLVM_CFLAGS) $(NVRTC_CFLAGS)
 %C%_libcodegen_a_SOURCES = \
+	%D%/attention.c \
+	%D%/attention.h \
+	%D%/attention_after.c \
+	%D%/attention_sets.c \
+	%D%/attention_talk.c \
+	%D%/attention_view.c \
 	%D%/cache.c \
 	%D%/cg.h \
 	%D%/cpu/attention.h \
-	%D%/cpu/attention_group.h \
 	%D%/cpu/cpu.h \
 	%D%/cpu/dot.h \
 	%D%/cpu/experts.h \
@@ -18,8 +23,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention_after.c \
 	%D%/cuda/attention_back.c \
 	%D%/cuda/attention_forward.c \
-	%D%/cuda/attention_sets.c \
-	%D%/cuda/attention_talk.c \
 	%D%/cuda/attention_tile.c \
 	%D%/cuda/attention_view.c \
 	%D%/cuda/attention_where.c \
@@ -81,17 +84,12 @@ noinst_LIBRARIES += %D%/libcodegen.a
 if HAVE_LLVM
 %C%_libcodegen_a_SOURCES += \
 	%D%/cpu/attention.c \
-	%D%/cpu/attention_after.c \
 	%D%/cpu/attention_block.c \
 	%D%/cpu/attention.h \
-	%D%/cpu/attention_group.h \
 	%D%/cpu/attention_keys.c \
 	%D%/cpu/attention_put.c \
 	%D%/cpu/attention_queries.c \
-	%D%/cpu/attention_sets.c \
-	%D%/cpu/attention_talk.c \
 	%D%/cpu/attention_tile.c \
-	%D%/cpu/attention_view.c \
 	%D%/cpu/attention_where.c \
 	%D%/cpu/dot.c \
 	%D%/cpu/dot_pack.c \

@@ -9,9 +9,8 @@
 #ifndef CODEGEN_CPU_ATTENTION_H
 #define CODEGEN_CPU_ATTENTION_H
 
+#include "codegen/attention.h"
 #include "codegen/cpu/cpu.h"
-
-#define ATT_BATCH IR_MAX_DIMS
 
 /* ---- attention_tile.c: products and copies in a worker's room ----------- */
 
@@ -74,19 +73,6 @@ struct ll_value *att_up(struct ll *l, struct ll_value *a, int64_t to);
 struct ll_value *att_at(struct ll *l, struct ll_value *base,
 			struct ll_value *i, int64_t bytes);
 
-static inline int64_t
-att_whole(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
-/* To divide by: of nothing there are no items, so nobody does. */
-static inline int64_t
-att_some(int64_t n)
-{
-	return n > 0 ? n : 1;
-}
-
 /* if (cond) ...; att_if, then att_end. */
 struct att_if {
 	struct ll_block *after;
@@ -94,95 +80,36 @@ struct att_if {
 void att_if(struct ll *l, struct att_if *f, struct ll_value *cond);
 void att_end(struct ll *l, struct att_if *f);
 
-/* ---- attention.c: what a group is --------------------------------------- */
+/* ---- attention.c: steps ------------------------------------------------- */
 
-enum att_place { ATT_NONE, ATT_OPERAND, ATT_SHARED };
-
-/* Where a tensor lies, and how its elements are apart. */
-struct att_view {
-	enum att_place place;
-	value_id value;
-	uint32_t operand;
-	int64_t shared;			/* where it begins there */
-	enum ll_base elem;
-	int64_t offset;			/* of its first element, elements */
-	int64_t batch[ATT_BATCH];
-	int64_t head, pos, col;
-	struct ll_value *at;		/* in the step at hand */
-};
-
-/* What attention makes. */
-enum att_result { ATT_OUT, ATT_LSE, ATT_DQ, ATT_DK, ATT_DV, ATT_NRESULTS };
-
-enum { ATT_QUERIES, ATT_KEYS, ATT_HEADS, ATT_KV };
-
-/* What attention reads. */
-enum att_input {
-	ATT_Q, ATT_K, ATT_V, ATT_G, ATT_L, ATT_DELTA, ATT_NINPUTS
-};
-
-struct att_made {
-	value_id value;			/* 0: not made */
-	struct ir_type type;
-	uint32_t batch_at[ATT_BATCH];	/* its dims by number; col_at: none */
-	uint32_t pos_at, head_at, col_at;
-	bool apart;			/* ranks have parts of it */
-	struct att_view memory;		/* if others read it there */
-	struct att_view room;		/* f32 for later steps, if they do */
-	bool has_box;			/* these nodes follow in the block */
-	struct cg_nest box;
-};
-
-/* Nodes that look at the same pairs of the same values. */
-struct att {
-	struct cg_cpu *c;
-	struct cg_kernel *out;
-	const struct kernel *k;
-	struct ll *l;
-	const char **why;
-	uint32_t lanes;
-	value_id values[ATT_NINPUTS];
-	struct att_view in[ATT_NINPUTS];
-	struct att_made made[ATT_NRESULTS];
-	/* dims: of sequences; of queries, keys, heads, kv heads */
-	uint32_t nbatch;
-	dim_id batch[ATT_BATCH], dim[4];
-	int64_t batch_size[ATT_BATCH], batches;
-	int64_t queries, keys, heads, kv, d, dv;	/* on this rank */
-	int64_t shift, window, shared;
-	bool causal;
-	double scale;
-	uint32_t axes;			/* along which keys are apart */
-	/* of queries, keys, heads, kv heads; UINT32_MAX: all in order */
-	uint32_t spread[4];
-	bool heads_together;	/* a kv head's heads are its neighbours */
-	/* in the step at hand */
-	struct ll_value *step;
-	struct ll_value *pieces[4];
-	int64_t own;			/* bytes of the worker's room */
-};
-
+/* How an element lies in memory; false: attention does not take it. */
+bool att_elem(enum ir_dtype dtype, enum ll_base *elem);
+/* The nest of such nodes; results that they follow are its leaves. */
+void att_nest(struct attn *t, const struct attn_nest *from,
+	      struct cg_nest *n);
 /* Begins a step: finds all views and pieces that it may ask for. */
-void att_step(struct att *t, const char *what, int64_t items);
-void att_step_end(struct att *t);
+void att_step(struct attn *t, const char *what, int64_t items);
+void att_step_end(struct attn *t);
+/* Where a view's first element is, but for an offset that is a constant. */
+struct ll_value *att_begin(struct attn *t, const struct attn_view *v);
 /* The loop over the items that the step is called with. */
-void att_items(struct att *t, struct ll_loop *item);
+void att_items(struct attn *t, struct ll_loop *item);
 /* Room of the worker's own, of floats; in bytes from its beginning. */
-int64_t att_own(struct att *t, int64_t floats);
-struct ll_value *att_own_at(struct att *t, int64_t at);
+int64_t att_own(struct attn *t, int64_t floats);
+struct ll_value *att_own_at(struct attn *t, int64_t at);
 
 /* Which elements of a tensor are meant. */
 struct att_index {
-	struct ll_value *batch[ATT_BATCH];
+	struct ll_value *batch[ATTN_BATCH];
 	struct ll_value *head;
 	struct ll_value *pos;
 };
 
-void att_batch(struct att *t, struct ll_value *b, struct att_index *i);
-struct ll_value *att_ptr(struct att *t, const struct att_view *v,
+void att_batch(struct attn *t, struct ll_value *b, struct att_index *i);
+struct ll_value *att_ptr(struct attn *t, const struct attn_view *v,
 			 const struct att_index *i);
 /* Rows from there on, one for each position. */
-struct att_rows att_rows_at(struct att *t, const struct att_view *v,
+struct att_rows att_rows_at(struct attn *t, const struct attn_view *v,
 			    const struct att_index *i, struct ll_value *live,
 			    int64_t cols);
 
@@ -195,9 +122,9 @@ struct ll_value *att_position(struct ll *l, struct ll_value *pieces,
 struct ll_value *att_below(struct ll *l, struct ll_value *pieces, int64_t n,
 			   struct ll_value *position);
 /* The kv head's place that a head's place looks at. */
-struct ll_value *att_kv(struct att *t, struct ll_value *head);
+struct ll_value *att_kv(struct attn *t, struct ll_value *head);
 /* The keys that a query sees: from *first to before *last. */
-void att_keys(struct att *t, struct ll_value *query, struct ll_value **first,
+void att_keys(struct attn *t, struct ll_value *query, struct ll_value **first,
 	      struct ll_value **last);
 
 /* ---- attention_block.c: a block of queries and keys --------------------- */
@@ -222,46 +149,46 @@ struct att_tile {
 	struct ll_value *masked;	/* whether some see less; NULL: no */
 };
 
-void att_block_room(struct att *t, struct att_block *b, int64_t nk);
+void att_block_room(struct attn *t, struct att_block *b, int64_t nk);
 /* Keys (and values, if with_v) of a block, and their positions. */
-void att_read_keys(struct att *t, const struct att_block *b,
+void att_read_keys(struct attn *t, const struct att_block *b,
 		   const struct att_index *i, struct ll_value *live,
 		   bool with_v);
 /* A number for each of `count` queries from i on, and `rest` behind the live
  * ones. */
 #define ATT_FAR 1e30			/* an lse that makes all weights 0 */
-void att_read_row(struct att *t, const struct att_view *v,
+void att_read_row(struct attn *t, const struct attn_view *v,
 		  const struct att_index *i, struct ll_value *live,
 		  int64_t count, double rest, struct ll_value *to);
 /* Positions of a block's queries, the last one's for those behind it. */
-void att_read_positions(struct att *t, const struct att_block *b,
+void att_read_positions(struct attn *t, const struct att_block *b,
 			struct ll_value *query, struct ll_value *live,
 			struct ll_value *to);
 /* Sets first, last and masked; query: the block's first of so many live. */
-void att_see(struct att *t, struct att_tile *x, struct ll_value *query,
+void att_see(struct attn *t, struct att_tile *x, struct ll_value *query,
 	     struct ll_value *live);
-void att_scores(struct att *t, const struct att_tile *x);
+void att_scores(struct attn *t, const struct att_tile *x);
 /* Before the first keys: max and sum of so many queries. */
-void att_weigh_begin(struct att *t, int64_t count, struct ll_value *max,
+void att_weigh_begin(struct attn *t, int64_t count, struct ll_value *max,
 		     struct ll_value *sum);
 /* Scores become weights e^(score - max) of all keys so far; max and sum, a
  * vector pair in room each, go on; *alpha: what was made before counts so
  * much less. */
-void att_weigh_on(struct att *t, const struct att_tile *x,
+void att_weigh_on(struct attn *t, const struct att_tile *x,
 		  struct ll_value *max, struct ll_value *sum,
 		  struct ll_value *alpha[2]);
 /* Scores become weights, by lse. */
-void att_weigh(struct att *t, const struct att_tile *x,
+void att_weigh(struct attn *t, const struct att_tile *x,
 	       struct ll_value *lse);
 /* What flows back into the scores, from weights and `delta`; v is read. */
-void att_slopes(struct att *t, const struct att_tile *x,
+void att_slopes(struct attn *t, const struct att_tile *x,
 		struct ll_value *delta);
 
 /* Logs of the sums, of so many queries; 0 of one that saw no key. */
-void att_lse(struct att *t, int64_t count, struct ll_value *max,
+void att_lse(struct attn *t, int64_t count, struct ll_value *max,
 	     struct ll_value *sum, struct ll_value *to);
 /* Rows of a block's queries over their sums; 0 of one that saw no key. */
-void att_divide(struct att *t, struct ll_value *acc, int64_t nq,
+void att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
 		struct ll_value *rows_from, struct ll_value *rows_to,
 		struct ll_value *sum);
 
@@ -270,25 +197,29 @@ void att_divide(struct att *t, struct ll_value *acc, int64_t nq,
 /* Keys of a block. */
 int64_t att_keys_block(int64_t keys);
 /* Items are blocks of queries: OUT and LSE, or DQ. False: *why. */
-bool att_forward(struct att *t);
-bool att_dq(struct att *t);
+bool att_forward(struct attn *t);
+bool att_dq(struct attn *t);
 /*
  * Items are blocks of keys, for DK and DV.  If att_joint, an item has all
  * keys of a kv head, and makes DQ too; if there is no lse, that as well.
  */
-bool att_dkv(struct att *t);
+bool att_dkv(struct attn *t);
 /* Whether DQ comes out of att_dkv. */
-bool att_joint(const struct att *t);
+bool att_joint(const struct attn *t);
 
 /* ---- attention_put.c: results ------------------------------------------- */
 
-/* An index by the dims of a result. */
-void att_index_of(const struct att *t, const struct att_made *made,
-		  const struct att_index *i,
-		  struct ll_value *from[IR_MAX_DIMS]);
 /* Rows of f32 in the worker's room, from i->pos on, are the result's. */
-bool att_put(struct att *t, enum att_result r, const struct att_index *i,
+bool att_put(struct attn *t, enum attn_result r, const struct att_index *i,
 	     struct ll_value *rows, int64_t stride, int64_t count,
 	     struct ll_value *live);
+/* The step of nodes behind results that lie in shared room. */
+bool att_follow(struct attn *t, const struct attn_made *made,
+		const struct attn_nest *from);
+/* A step that copies rows of each sequence and head; `to` is a view of the
+ * set, or in shared room. */
+void att_copy(struct attn *t, const struct attn_view *from,
+	      const struct attn_view *to, int64_t heads, int64_t count,
+	      int64_t cols);
 
 #endif

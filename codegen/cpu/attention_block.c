@@ -12,12 +12,12 @@
 /* ---- rooms ---- */
 
 void
-att_block_room(struct att *t, struct att_block *b, int64_t nk)
+att_block_room(struct attn *t, struct att_block *b, int64_t nk)
 {
 	b->nq = 2 * (int64_t)t->lanes;
-	b->nk = att_whole(nk, att_rows(t->l));
-	b->dp = att_whole(t->d, t->lanes);
-	b->vp = att_whole(t->dv, t->lanes);
+	b->nk = attn_whole(nk, att_rows(t->l));
+	b->dp = attn_whole(t->d, t->lanes);
+	b->vp = attn_whole(t->dv, t->lanes);
 	b->key = att_own(t, b->nk * b->dp);
 	b->v = att_own(t, b->nk * b->vp);
 	b->key_pos = att_own(t, b->nk);
@@ -26,14 +26,14 @@ att_block_room(struct att *t, struct att_block *b, int64_t nk)
 }
 
 static bool
-hides(const struct att *t)
+hides(const struct attn *t)
 {
 	return t->causal || t->window > 0;
 }
 
 /* i32 positions of places from `first` on, the last live one's behind it. */
 static void
-positions(struct att *t, struct ll_value *pieces, struct ll_value *first,
+positions(struct attn *t, struct ll_value *pieces, struct ll_value *first,
 	  struct ll_value *live, int64_t count, int64_t more,
 	  struct ll_value *to)
 {
@@ -50,19 +50,19 @@ positions(struct att *t, struct ll_value *pieces, struct ll_value *first,
 }
 
 void
-att_read_positions(struct att *t, const struct att_block *b,
+att_read_positions(struct attn *t, const struct att_block *b,
 		   struct ll_value *query, struct ll_value *live,
 		   struct ll_value *to)
 {
 	if (hides(t)) {
-		positions(t, t->pieces[ATT_QUERIES], query, live, b->nq,
+		positions(t, t->pieces[ATTN_QUERIES], query, live, b->nq,
 			  t->shift, to);
 	}
 }
 
 /* Keys that are not there are nowhere: no query is so far. */
 static void
-hide_rest(struct att *t, const struct att_block *b, struct ll_value *live)
+hide_rest(struct attn *t, const struct att_block *b, struct ll_value *live)
 {
 	struct ll *l = t->l;
 	struct ll_value *to = att_own_at(t, b->key_pos);
@@ -75,26 +75,26 @@ hide_rest(struct att *t, const struct att_block *b, struct ll_value *live)
 }
 
 void
-att_read_keys(struct att *t, const struct att_block *b,
+att_read_keys(struct attn *t, const struct att_block *b,
 	      const struct att_index *i, struct ll_value *live, bool with_v)
 {
-	struct att_rows rows = att_rows_at(t, &t->in[ATT_K], i, live, t->d);
+	struct att_rows rows = att_rows_at(t, &t->in[ATTN_K], i, live, t->d);
 
 	att_read(t->l, &rows, att_own_at(t, b->key), b->dp, b->nk, NULL);
 	if (with_v) {
-		rows = att_rows_at(t, &t->in[ATT_V], i, live, t->dv);
+		rows = att_rows_at(t, &t->in[ATTN_V], i, live, t->dv);
 		att_read(t->l, &rows, att_own_at(t, b->v), b->vp, b->nk,
 			 NULL);
 	}
 	if (hides(t)) {
-		positions(t, t->pieces[ATT_KEYS], i->pos, live, b->nk, 0,
+		positions(t, t->pieces[ATTN_KEYS], i->pos, live, b->nk, 0,
 			  att_own_at(t, b->key_pos));
 		hide_rest(t, b, live);
 	}
 }
 
 void
-att_read_row(struct att *t, const struct att_view *v,
+att_read_row(struct attn *t, const struct attn_view *v,
 	     const struct att_index *i, struct ll_value *live, int64_t count,
 	     double rest, struct ll_value *to)
 {
@@ -123,7 +123,7 @@ in_block(struct ll *l, struct ll_value *key, const struct att_tile *x)
 }
 
 void
-att_see(struct att *t, struct att_tile *x, struct ll_value *query,
+att_see(struct attn *t, struct att_tile *x, struct ll_value *query,
 	struct ll_value *live)
 {
 	struct ll *l = t->l;
@@ -149,7 +149,7 @@ att_see(struct att *t, struct att_tile *x, struct ll_value *query,
 
 /* Which of a vector of queries see the key in row j. */
 static struct ll_value *
-seen(struct att *t, const struct att_tile *x, struct ll_value *j, uint32_t v)
+seen(struct attn *t, const struct att_tile *x, struct ll_value *j, uint32_t v)
 {
 	struct ll *l = t->l;
 	const struct ll_type i32 = ll_type(LL_I32, 1);
@@ -176,7 +176,7 @@ seen(struct att *t, const struct att_tile *x, struct ll_value *j, uint32_t v)
 /* ---- scores ---- */
 
 static struct ll_value *
-row_at(struct att *t, const struct att_tile *x, int64_t room,
+row_at(struct attn *t, const struct att_tile *x, int64_t room,
        struct ll_value *j, uint32_t v)
 {
 	struct ll_value *at = att_at(t->l, att_own_at(t, room), j,
@@ -186,19 +186,19 @@ row_at(struct att *t, const struct att_tile *x, int64_t room,
 }
 
 static struct ll_type
-vector(const struct att *t)
+vector(const struct attn *t)
 {
 	return ll_type(LL_F32, t->lanes);
 }
 
 static struct ll_value *
-vector_at(struct att *t, struct ll_value *pair, uint32_t v)
+vector_at(struct attn *t, struct ll_value *pair, uint32_t v)
 {
 	return ll_plus_n(t->l, pair, 4 * (int64_t)v * t->lanes);
 }
 
 static void
-rows_of(struct att *t, const struct att_tile *x, int64_t keys, int64_t stride,
+rows_of(struct attn *t, const struct att_tile *x, int64_t keys, int64_t stride,
 	int64_t cols, struct ll_value *b, int64_t to)
 {
 	struct ll *l = t->l;
@@ -216,7 +216,7 @@ rows_of(struct att *t, const struct att_tile *x, int64_t keys, int64_t stride,
 }
 
 void
-att_scores(struct att *t, const struct att_tile *x)
+att_scores(struct attn *t, const struct att_tile *x)
 {
 	rows_of(t, x, x->b->key, x->b->dp, t->d, x->qt, x->b->score);
 }
@@ -225,7 +225,7 @@ att_scores(struct att *t, const struct att_tile *x)
 
 /* The largest scores so far; scores of keys not seen become -inf. */
 static void
-largest(struct att *t, const struct att_tile *x, struct ll_value *max,
+largest(struct attn *t, const struct att_tile *x, struct ll_value *max,
 	bool masked)
 {
 	struct ll *l = t->l;
@@ -256,8 +256,8 @@ largest(struct att *t, const struct att_tile *x, struct ll_value *max,
 
 /* Either way, as it is known when the program runs. */
 static void
-either(struct att *t, const struct att_tile *x, struct ll_value *with,
-       void (*emit)(struct att *t, const struct att_tile *x,
+either(struct attn *t, const struct att_tile *x, struct ll_value *with,
+       void (*emit)(struct attn *t, const struct att_tile *x,
 		    struct ll_value *with, bool masked))
 {
 	struct ll *l = t->l;
@@ -281,7 +281,7 @@ either(struct att *t, const struct att_tile *x, struct ll_value *with,
 }
 
 void
-att_weigh_on(struct att *t, const struct att_tile *x, struct ll_value *max,
+att_weigh_on(struct attn *t, const struct att_tile *x, struct ll_value *max,
 	     struct ll_value *sum, struct ll_value *alpha[2])
 {
 	struct ll *l = t->l;
@@ -315,7 +315,7 @@ att_weigh_on(struct att *t, const struct att_tile *x, struct ll_value *max,
 }
 
 void
-att_weigh_begin(struct att *t, int64_t count, struct ll_value *max,
+att_weigh_begin(struct attn *t, int64_t count, struct ll_value *max,
 		struct ll_value *sum)
 {
 	att_fill(t->l, max, count, LEAST);
@@ -324,13 +324,13 @@ att_weigh_begin(struct att *t, int64_t count, struct ll_value *max,
 
 /* Vector i of a row of queries. */
 static struct ll_value *
-vector_of(struct att *t, struct ll_value *at, struct ll_value *i)
+vector_of(struct attn *t, struct ll_value *at, struct ll_value *i)
 {
 	return ll_load(t->l, vector(t), att_at(t->l, at, i, 4));
 }
 
 void
-att_lse(struct att *t, int64_t count, struct ll_value *max,
+att_lse(struct attn *t, int64_t count, struct ll_value *max,
 	struct ll_value *sum, struct ll_value *to)
 {
 	struct ll *l = t->l;
@@ -346,7 +346,7 @@ att_lse(struct att *t, int64_t count, struct ll_value *max,
 }
 
 void
-att_divide(struct att *t, struct ll_value *acc, int64_t nq,
+att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
 	   struct ll_value *rows_from, struct ll_value *rows_to,
 	   struct ll_value *sum)
 {
@@ -374,7 +374,7 @@ att_divide(struct att *t, struct ll_value *acc, int64_t nq,
 /* ---- weights, when the sums are known ---- */
 
 static void
-weigh(struct att *t, const struct att_tile *x, struct ll_value *lse,
+weigh(struct attn *t, const struct att_tile *x, struct ll_value *lse,
       bool masked)
 {
 	struct ll *l = t->l;
@@ -403,7 +403,7 @@ weigh(struct att *t, const struct att_tile *x, struct ll_value *lse,
 }
 
 void
-att_weigh(struct att *t, const struct att_tile *x, struct ll_value *lse)
+att_weigh(struct attn *t, const struct att_tile *x, struct ll_value *lse)
 {
 	either(t, x, lse, weigh);
 }
@@ -411,7 +411,7 @@ att_weigh(struct att *t, const struct att_tile *x, struct ll_value *lse)
 /* ---- what flows back ---- */
 
 void
-att_slopes(struct att *t, const struct att_tile *x, struct ll_value *delta)
+att_slopes(struct attn *t, const struct att_tile *x, struct ll_value *delta)
 {
 	struct ll *l = t->l;
 	int64_t rows = att_rows(l);

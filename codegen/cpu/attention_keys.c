@@ -14,7 +14,7 @@
 #define FEW_KEYS 256
 
 struct by_keys {
-	struct att *t;
+	struct attn *t;
 	struct att_block b;
 	bool joint, alone;	/* alone: no lse; an item has all keys */
 	int64_t blocks;		/* of queries */
@@ -31,30 +31,30 @@ struct queries {
 };
 
 static int64_t
-query_blocks(const struct att *t)
+query_blocks(const struct attn *t)
 {
 	return (t->queries + 2 * t->lanes - 1) / (2 * t->lanes);
 }
 
 bool
-att_joint(const struct att *t)
+att_joint(const struct attn *t)
 {
-	int64_t room = att_whole(t->d, t->lanes) * 2 * t->lanes * 4 *
+	int64_t room = attn_whole(t->d, t->lanes) * 2 * t->lanes * 4 *
 		       query_blocks(t) * t->shared;
 
-	return t->made[ATT_DQ].value && t->heads_together &&
-	       (t->made[ATT_DK].value || t->made[ATT_DV].value) &&
+	return t->made[ATTN_DQ].value && t->heads_together &&
+	       (t->made[ATTN_DK].value || t->made[ATTN_DV].value) &&
 	       room <= JOINT_BYTES &&
 	       (t->batches * t->kv >= JOINT_ITEMS || t->keys <= FEW_KEYS);
 }
 
 static void
-open_keys(struct by_keys *s, struct att *t)
+open_keys(struct by_keys *s, struct attn *t)
 {
 	int64_t nq;
 
 	*s = (struct by_keys){ .t = t, .joint = att_joint(t),
-			       .alone = t->in[ATT_L].place == ATT_NONE,
+			       .alone = t->in[ATTN_L].place == ATTN_NONE,
 			       .blocks = query_blocks(t) };
 	att_block_room(t, &s->b, att_keys_block(t->keys));
 	nq = s->b.nq;
@@ -74,13 +74,13 @@ open_keys(struct by_keys *s, struct att *t)
 /* ---- queries ---- */
 
 static void
-read_matrix(struct by_keys *s, const struct att_view *v,
+read_matrix(struct by_keys *s, const struct attn_view *v,
 	    const struct queries *q, int64_t cols, double by, int64_t to,
 	    int64_t turned)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
-	int64_t wide = att_whole(cols, t->lanes);
+	int64_t wide = attn_whole(cols, t->lanes);
 	struct att_index i = s->at;
 	struct att_rows rows;
 
@@ -96,18 +96,18 @@ read_matrix(struct by_keys *s, const struct att_view *v,
 static void
 read_block(struct by_keys *s, const struct queries *q)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct att_index i = s->at;
 
 	i.head = q->head;
 	i.pos = q->first;
-	read_matrix(s, &t->in[ATT_Q], q, t->d, t->scale, s->q, s->qt);
-	read_matrix(s, &t->in[ATT_G], q, t->dv, 1, s->g, s->gt);
+	read_matrix(s, &t->in[ATTN_Q], q, t->d, t->scale, s->q, s->qt);
+	read_matrix(s, &t->in[ATTN_G], q, t->dv, 1, s->g, s->gt);
 	if (s->alone) {
 		att_weigh_begin(t, s->b.nq, att_own_at(t, s->max),
 				att_own_at(t, s->sum));
 	} else {
-		att_read_row(t, &t->in[ATT_L], &i, q->live, s->b.nq, ATT_FAR,
+		att_read_row(t, &t->in[ATTN_L], &i, q->live, s->b.nq, ATT_FAR,
 			     att_own_at(t, s->max));
 	}
 	att_read_positions(t, &s->b, q->first, q->live,
@@ -121,7 +121,7 @@ static void
 add_keys(struct by_keys *s, const struct att_tile *x, int64_t weights,
 	 int64_t rows, int64_t wide, int64_t to)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct att_product p = { .a_row = s->b.nq, .a_col = 1, .b_row = wide,
 				 .c_row = wide, .n = wide, .add = true };
@@ -139,7 +139,7 @@ add_keys(struct by_keys *s, const struct att_tile *x, int64_t weights,
 static void
 add_queries(struct by_keys *s, const struct att_tile *x, struct ll_value *to)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct att_product p = { .a_row = 1, .a_col = s->b.dp,
 				 .b_row = s->b.nq, .c = to,
 				 .c_row = s->b.nq, .n = s->b.nq,
@@ -148,7 +148,7 @@ add_queries(struct by_keys *s, const struct att_tile *x, struct ll_value *to)
 	p.a = att_own_at(t, s->b.key);
 	p.b = att_own_at(t, s->b.slope);
 	p.m_from = ll_i64(t->l, 0);
-	p.m_to = ll_i64(t->l, att_whole(t->d, att_rows(t->l)));
+	p.m_to = ll_i64(t->l, attn_whole(t->d, att_rows(t->l)));
 	p.k_from = x->first;
 	p.k_to = x->last;
 	att_product(t->l, &p);
@@ -171,7 +171,7 @@ clear_between(struct by_keys *s, struct ll_value *from, struct ll_value *to)
 static void
 weigh_alone(struct by_keys *s, const struct queries *q)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
 	const struct att_tile *x = &q->x;
 	struct ll_value *max = att_own_at(t, s->max), *unused[2];
@@ -188,7 +188,7 @@ weigh_alone(struct by_keys *s, const struct queries *q)
 static void
 with_tile(struct by_keys *s, const struct queries *q)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	const struct att_tile *x = &q->x;
 	struct ll_value *delta = att_own_at(t, s->sum);
 	struct att_index i = s->at;
@@ -199,17 +199,17 @@ with_tile(struct by_keys *s, const struct queries *q)
 	} else {
 		att_weigh(t, x, att_own_at(t, s->max));
 	}
-	if (t->made[ATT_DV].value) {
+	if (t->made[ATTN_DV].value) {
 		add_keys(s, x, s->b.score, s->g, s->b.vp, s->dv);
 	}
-	if (!t->made[ATT_DK].value && !s->joint) {
+	if (!t->made[ATTN_DK].value && !s->joint) {
 		return;
 	}
 	i.head = q->head;
 	i.pos = q->first;
-	att_read_row(t, &t->in[ATT_DELTA], &i, q->live, s->b.nq, 0, delta);
+	att_read_row(t, &t->in[ATTN_DELTA], &i, q->live, s->b.nq, 0, delta);
 	att_slopes(t, x, delta);
-	if (t->made[ATT_DK].value) {
+	if (t->made[ATTN_DK].value) {
 		add_keys(s, x, s->b.slope, s->q, s->b.dp, s->dk);
 	}
 	if (s->joint) {
@@ -223,7 +223,7 @@ static void
 each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	     struct ll_value *nth)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct queries q = { .head = head };
 	struct att_if some;
@@ -253,7 +253,7 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 static void
 each_head(struct by_keys *s, struct ll_value *key0)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct ll_value *head;
 	struct ll_loop h;
@@ -277,7 +277,7 @@ each_head(struct by_keys *s, struct ll_value *key0)
 static bool
 keys_block(struct by_keys *s, struct ll_value *key0)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct att_index i = s->at;
 	bool ok = true;
@@ -285,16 +285,16 @@ keys_block(struct by_keys *s, struct ll_value *key0)
 	i.pos = key0;
 	s->live = att_min(l, ll_i64(l, s->b.nk),
 			  ll_bin(l, LL_SUB, ll_i64(l, t->keys), key0));
-	att_read_keys(t, &s->b, &i, s->live, t->in[ATT_V].place != ATT_NONE);
+	att_read_keys(t, &s->b, &i, s->live, t->in[ATTN_V].place != ATTN_NONE);
 	att_fill(l, att_own_at(t, s->dk), s->b.nk * s->b.dp, 0);
 	att_fill(l, att_own_at(t, s->dv), s->b.nk * s->b.vp, 0);
 	each_head(s, key0);
-	if (t->made[ATT_DK].value) {
-		ok = att_put(t, ATT_DK, &i, att_own_at(t, s->dk), s->b.dp,
+	if (t->made[ATTN_DK].value) {
+		ok = att_put(t, ATTN_DK, &i, att_own_at(t, s->dk), s->b.dp,
 			     s->b.nk, s->live);
 	}
-	if (ok && t->made[ATT_DV].value) {
-		ok = att_put(t, ATT_DV, &i, att_own_at(t, s->dv), s->b.vp,
+	if (ok && t->made[ATTN_DV].value) {
+		ok = att_put(t, ATTN_DV, &i, att_own_at(t, s->dv), s->b.vp,
 			     s->b.nk, s->live);
 	}
 	return ok;
@@ -304,7 +304,7 @@ keys_block(struct by_keys *s, struct ll_value *key0)
 static bool
 put_queries(struct by_keys *s)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct ll_value *row = att_own_at(t, s->q), *from, *live;
 	struct ll_value *by = ll_num(l, ll_type(LL_F32, 1), t->scale);
@@ -322,7 +322,7 @@ put_queries(struct by_keys *s)
 	att_turn(l, from, s->b.nq, row, s->b.dp, s->b.dp, s->b.nq, by);
 	live = att_min(l, ll_i64(l, s->b.nq),
 		       ll_bin(l, LL_SUB, ll_i64(l, t->queries), q.i));
-	ok = att_put(t, ATT_DQ, &i, row, s->b.dp, s->b.nq, live);
+	ok = att_put(t, ATTN_DQ, &i, row, s->b.dp, s->b.nq, live);
 	ll_loop_end(l, &q, NULL);
 	ll_loop_end(l, &h, NULL);
 	return ok;
@@ -332,10 +332,10 @@ put_queries(struct by_keys *s)
 static struct ll_value *
 open_item(struct by_keys *s, struct ll_value *item)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *kv = ll_i64(l, att_some(t->kv));
-	struct ll_value *all = ll_i64(l, att_some(t->batches));
+	struct ll_value *kv = ll_i64(l, attn_some(t->kv));
+	struct ll_value *all = ll_i64(l, attn_some(t->batches));
 
 	s->at.head = ll_bin(l, LL_REM, item, kv);
 	item = ll_bin(l, LL_DIV, item, kv);
@@ -344,10 +344,10 @@ open_item(struct by_keys *s, struct ll_value *item)
 }
 
 bool
-att_dkv(struct att *t)
+att_dkv(struct attn *t)
 {
 	struct ll *l = t->l;
-	int64_t nk = att_whole(att_keys_block(t->keys), att_rows(l));
+	int64_t nk = attn_whole(att_keys_block(t->keys), att_rows(l));
 	int64_t blocks = att_joint(t) ? 1 : (t->keys + nk - 1) / nk;
 	struct ll_loop item, key;
 	struct ll_value *key0;

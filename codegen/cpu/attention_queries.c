@@ -18,7 +18,7 @@ att_keys_block(int64_t keys)
 
 /* Blocks of queries on the rank, of which there may be none: still one. */
 static int64_t
-all_blocks(const struct att *t)
+all_blocks(const struct attn *t)
 {
 	int64_t nq = 2 * (int64_t)t->lanes;
 
@@ -28,7 +28,7 @@ all_blocks(const struct att *t)
 /* ---- what the items of a step share ---- */
 
 struct queries {
-	struct att *t;
+	struct attn *t;
 	struct att_block b;
 	bool back;		/* DQ */
 	int64_t together, blocks;	/* of queries; items of a head */
@@ -41,7 +41,7 @@ struct queries {
 };
 
 static void
-open_queries(struct queries *s, struct att *t, bool back)
+open_queries(struct queries *s, struct attn *t, bool back)
 {
 	int64_t count = all_blocks(t), wide, n;
 
@@ -65,10 +65,10 @@ open_queries(struct queries *s, struct att *t, bool back)
 static void
 open_item(struct queries *s, struct ll_value *item)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *heads = ll_i64(l, att_some(t->heads));
-	struct ll_value *all = ll_i64(l, att_some(t->batches)), *b;
+	struct ll_value *heads = ll_i64(l, attn_some(t->heads));
+	struct ll_value *all = ll_i64(l, attn_some(t->batches)), *b;
 	int64_t size = s->together * s->b.nq;
 
 	s->at.head = ll_bin(l, LL_REM, item, heads);
@@ -112,13 +112,13 @@ part(struct queries *s, int64_t room, const struct block *x, int64_t floats)
 
 /* q or dout of a block, turned. */
 static void
-read_turned(struct queries *s, const struct att_view *v,
+read_turned(struct queries *s, const struct attn_view *v,
 	    const struct block *x, int64_t cols, double by,
 	    struct ll_value *to)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
-	int64_t wide = att_whole(cols, t->lanes);
+	int64_t wide = attn_whole(cols, t->lanes);
 	struct att_index i = s->at;
 	struct att_rows rows;
 
@@ -133,13 +133,13 @@ read_turned(struct queries *s, const struct att_view *v,
 static void
 read_queries(struct queries *s)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll_loop loop;
 	struct att_index i;
 	struct block x;
 
 	open_block(s, &loop, &x);
-	read_turned(s, &t->in[ATT_Q], &x, t->d, t->scale,
+	read_turned(s, &t->in[ATTN_Q], &x, t->d, t->scale,
 		    part(s, s->qt, &x, s->b.dp));
 	att_read_positions(t, &s->b, x.query, x.live, part(s, s->pos, &x, 1));
 	att_fill(t->l, part(s, s->acc, &x, s->acc_cols),
@@ -147,11 +147,11 @@ read_queries(struct queries *s)
 	if (s->back) {
 		i = s->at;
 		i.pos = x.query;
-		read_turned(s, &t->in[ATT_G], &x, t->dv, 1,
+		read_turned(s, &t->in[ATTN_G], &x, t->dv, 1,
 			    part(s, s->gt, &x, s->b.vp));
-		att_read_row(t, &t->in[ATT_L], &i, x.live, s->b.nq, ATT_FAR,
+		att_read_row(t, &t->in[ATTN_L], &i, x.live, s->b.nq, ATT_FAR,
 			     part(s, s->max, &x, 1));
-		att_read_row(t, &t->in[ATT_DELTA], &i, x.live, s->b.nq, 0,
+		att_read_row(t, &t->in[ATTN_DELTA], &i, x.live, s->b.nq, 0,
 			     part(s, s->sum, &x, 1));
 	} else {
 		att_weigh_begin(t, s->b.nq, part(s, s->max, &x, 1),
@@ -167,7 +167,7 @@ static void
 add_up(struct queries *s, const struct att_tile *x, struct ll_value *acc,
        struct ll_value *const *by)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct att_product p = { .a_row = 1, .b_row = s->b.nq, .c = acc,
 				 .c_row = s->b.nq, .n = s->b.nq, .add = true,
 				 .by = by };
@@ -176,7 +176,7 @@ add_up(struct queries *s, const struct att_tile *x, struct ll_value *acc,
 	p.a_col = s->back ? s->b.dp : s->b.vp;
 	p.b = att_own_at(t, s->back ? s->b.slope : s->b.score);
 	p.m_from = ll_i64(t->l, 0);
-	p.m_to = ll_i64(t->l, att_whole(s->back ? t->d : t->dv,
+	p.m_to = ll_i64(t->l, attn_whole(s->back ? t->d : t->dv,
 					att_rows(t->l)));
 	p.k_from = x->first;
 	p.k_to = x->last;
@@ -186,7 +186,7 @@ add_up(struct queries *s, const struct att_tile *x, struct ll_value *acc,
 static void
 with_keys(struct queries *s, struct ll_value *key0)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct att_tile x = { .b = &s->b, .key0 = key0 };
 	struct ll_value *max, *sum, *alpha[2];
@@ -209,7 +209,7 @@ with_keys(struct queries *s, struct ll_value *key0)
 		add_up(s, &x, part(s, s->acc, &q, s->acc_cols), NULL);
 	} else {
 		att_weigh_on(t, &x, max, sum, alpha);
-		if (t->made[ATT_OUT].value) {
+		if (t->made[ATTN_OUT].value) {
 			add_up(s, &x, part(s, s->acc, &q, s->acc_cols),
 			       alpha);
 		}
@@ -222,7 +222,7 @@ with_keys(struct queries *s, struct ll_value *key0)
 static void
 each_keys(struct queries *s)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct ll_value *end = att_add(l, s->at.pos, s->live);
 	struct ll_value *first, *last, *unused;
@@ -237,7 +237,7 @@ each_keys(struct queries *s)
 	att_read_keys(t, &s->b, &i,
 		      att_min(l, ll_i64(l, s->b.nk),
 			      ll_bin(l, LL_SUB, ll_i64(l, t->keys), k.i)),
-		      s->back || t->made[ATT_OUT].value);
+		      s->back || t->made[ATTN_OUT].value);
 	with_keys(s, k.i);
 	ll_loop_end(l, &k, NULL);
 }
@@ -247,19 +247,19 @@ each_keys(struct queries *s)
 static void
 put_lse(struct queries *s, const struct block *x, struct att_index *i)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll_value *to = att_own_at(t, s->row);
 
 	att_lse(t, s->b.nq, part(s, s->max, x, 1), part(s, s->sum, x, 1), to);
-	att_put(t, ATT_LSE, i, to, 1, s->b.nq, x->live);
+	att_put(t, ATTN_LSE, i, to, 1, s->b.nq, x->live);
 }
 
 static bool
 put_item(struct queries *s)
 {
-	struct att *t = s->t;
+	struct attn *t = s->t;
 	struct ll *l = t->l;
-	enum att_result r = s->back ? ATT_DQ : ATT_OUT;
+	enum attn_result r = s->back ? ATTN_DQ : ATTN_OUT;
 	struct ll_value *acc, *row = att_own_at(t, s->row);
 	struct ll_value *by = ll_num(l, ll_type(LL_F32, 1), t->scale);
 	struct att_index i = s->at;
@@ -280,7 +280,7 @@ put_item(struct queries *s)
 			 s->b.nq, s->back ? by : NULL);
 		ok = att_put(t, r, &i, row, s->acc_cols, s->b.nq, x.live);
 	}
-	if (!s->back && t->made[ATT_LSE].value) {
+	if (!s->back && t->made[ATTN_LSE].value) {
 		put_lse(s, &x, &i);
 	}
 	ll_loop_end(l, &loop, NULL);
@@ -288,7 +288,7 @@ put_item(struct queries *s)
 }
 
 static bool
-step(struct att *t, bool back)
+step(struct attn *t, bool back)
 {
 	struct ll *l = t->l;
 	struct queries s;
@@ -310,13 +310,13 @@ step(struct att *t, bool back)
 }
 
 bool
-att_forward(struct att *t)
+att_forward(struct attn *t)
 {
 	return step(t, false);
 }
 
 bool
-att_dq(struct att *t)
+att_dq(struct attn *t)
 {
 	return step(t, true);
 }

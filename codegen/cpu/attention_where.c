@@ -113,33 +113,33 @@ att_below(struct ll *l, struct ll_value *pieces, int64_t n,
 /* ---- heads, and who sees what ---- */
 
 struct ll_value *
-att_kv(struct att *t, struct ll_value *head)
+att_kv(struct attn *t, struct ll_value *head)
 {
 	struct ll *l = t->l;
 
 	if (t->heads_together) {
 		return ll_bin(l, LL_DIV, head, ll_i64(l, t->shared));
 	}
-	head = att_position(l, t->pieces[ATT_HEADS], head);
-	return place_of(l, t->pieces[ATT_KV],
+	head = att_position(l, t->pieces[ATTN_HEADS], head);
+	return place_of(l, t->pieces[ATTN_KV],
 			ll_bin(l, LL_DIV, head, ll_i64(l, t->shared)));
 }
 
 void
-att_keys(struct att *t, struct ll_value *query, struct ll_value **first,
+att_keys(struct attn *t, struct ll_value *query, struct ll_value **first,
 	 struct ll_value **last)
 {
 	struct ll *l = t->l;
-	struct ll_value *at = att_position(l, t->pieces[ATT_QUERIES], query);
+	struct ll_value *at = att_position(l, t->pieces[ATTN_QUERIES], query);
 
 	at = att_add(l, at, ll_i64(l, t->shift + 1));
 	*first = ll_i64(l, 0);
 	*last = ll_i64(l, t->keys);
 	if (t->causal) {
-		*last = att_below(l, t->pieces[ATT_KEYS], t->keys, at);
+		*last = att_below(l, t->pieces[ATTN_KEYS], t->keys, at);
 	}
 	if (t->window > 0) {
 		at = ll_bin(l, LL_SUB, at, ll_i64(l, t->window));
-		*first = att_below(l, t->pieces[ATT_KEYS], t->keys, at);
+		*first = att_below(l, t->pieces[ATTN_KEYS], t->keys, at);
 	}
 }

@@ -17,107 +17,15 @@
 #ifndef CODEGEN_CUDA_ATTENTION_H
 #define CODEGEN_CUDA_ATTENTION_H
 
+#include "codegen/attention.h"
 #include "codegen/cuda/cuda.h"
 
-#define CA_BATCH IR_MAX_DIMS
 /* Columns c and c + 1 of each tile are this thread's. */
 #define CA_COLUMNS "const int c = LANE % 4 * 2;"
 #define CA_LOG2E 1.4426950408889634
 #define CA_LN2 0.6931471805599453
 #define CA_LEAST "-1e38f"	/* a score that is not there */
 #define CA_MOST_OUT 128		/* columns of results that a block makes */
-#define CA_SETS 12		/* 5 results each: bits of 64 */
-
-/* Results of sets, a bit each. */
-typedef uint64_t ca_bits;
-
-/* What attention makes. */
-enum ca_result { CA_OUT, CA_LSE, CA_DQ, CA_DK, CA_DV, CA_NRESULTS };
-
-enum { CA_QUERIES, CA_KEYS, CA_HEADS, CA_KV };
-
-/* What attention reads. */
-enum ca_input {
-	CA_Q, CA_K, CA_V, CA_G, CA_L, CA_DELTA, CA_NINPUTS
-};
-
-enum ca_place { CA_NONE, CA_OPERAND, CA_SHARED };
-
-/* Where a tensor lies, and how far apart its elements are. */
-struct ca_view {
-	enum ca_place place;
-	struct cg_view memory;		/* of an operand: where it begins */
-	int64_t shared;			/* bytes; where it begins there */
-	enum ir_dtype dtype;
-	int64_t batch[CA_BATCH];	/* elements */
-	int64_t head, pos, col;
-};
-
-struct ca_made {
-	value_id value;			/* 0: not made */
-	struct ir_type type;
-	uint32_t batch_at[CA_BATCH];	/* its dims by number; col_at: none */
-	uint32_t pos_at, head_at, col_at;
-	bool apart;			/* ranks have parts of it */
-	struct ca_view memory;		/* if others read it there */
-	struct ca_view room;		/* f32 for later steps, if they do */
-	bool has_box;			/* these nodes follow in the block */
-	struct cu_nest box;
-};
-
-struct ca_group;
-
-/* Nodes that look at the same pairs of the same values. */
-struct ca {
-	struct ca_group *g;
-	struct cu_kernel *k;
-	value_id values[CA_NINPUTS];
-	struct ca_view in[CA_NINPUTS];
-	struct ca_made made[CA_NRESULTS];
-	/* dims: of sequences; of queries, keys, heads, kv heads */
-	uint32_t nbatch;
-	dim_id batch[CA_BATCH], dim[4];
-	int64_t batch_size[CA_BATCH], batches;
-	int64_t queries, keys, heads, kv, d, dv;	/* on this rank */
-	int64_t shift, window, shared;
-	bool causal;
-	double scale;
-	uint32_t axes;			/* along which keys are apart */
-	/* of queries, keys, heads, kv heads; UINT32_MAX: all in order */
-	uint32_t spread[4];
-	bool heads_together;	/* a kv head's heads are its neighbours */
-	enum ir_dtype tile;	/* elements in shared memory: 16 bits, f32 */
-};
-
-/* Nodes that follow some results, with all that they need of the group. */
-struct ca_after {
-	ca_bits from;
-	bool later;		/* in a step of their own */
-};
-
-/* What is in shared room; whole: with the keys of all ranks. */
-struct ca_brought {
-	value_id value;
-	bool whole;
-	enum ir_dtype dtype;
-	int64_t at;
-};
-
-struct ca_group {
-	struct cu_kernel *k;
-	const struct kernel *x;
-	struct ca sets[CA_SETS];
-	uint32_t nsets;
-	ca_bits *from;		/* by node of the kernel: results it needs */
-	VEC(struct ca_after) after;
-	VEC(struct ca_brought) brought;
-};
-
-static inline int64_t
-ca_whole(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
 
 static inline int64_t
 ca_parts(int64_t n, int64_t of)
@@ -125,119 +33,65 @@ ca_parts(int64_t n, int64_t of)
 	return n > 0 ? (n + of - 1) / of : 1;
 }
 
-/* To divide by: of nothing there is one part, and it is empty. */
-static inline int64_t
-ca_some(int64_t n)
-{
-	return n > 0 ? n : 1;
-}
-
-static inline ca_bits
-ca_bit(uint32_t set, uint32_t result)
-{
-	return (ca_bits)1 << (set * CA_NRESULTS + result);
-}
-
-static inline bool
-ca_is_keys(uint32_t result)
-{
-	return result == CA_DK || result == CA_DV;
-}
-
 /* ---- attention.c -------------------------------------------------------- */
 
-/* So many bytes of shared room. */
-int64_t ca_shared(struct ca_group *g, int64_t bytes);
-/* All nodes but attention's own that a value needs, and the node itself. */
-void ca_closure(struct ca_group *g, value_id v, bool *in);
-/* Those marked. */
-void ca_take(struct ca_group *g, const bool *in, struct cu_nest *n);
-bool ca_is_output(const struct ca_group *g, value_id v);
-struct ca_brought *ca_find_brought(struct ca_group *g, value_id v,
-				     bool whole);
-
-/* ---- attention_sets.c --------------------------------------------------- */
-
-/* Finds sets and what each of them is; then what follows. */
-bool ca_find_sets(struct ca_group *g);
-/* The results that a value is made of, through views too. */
-ca_bits ca_needs(const struct ca_group *g, value_id v);
-void ca_find_after(struct ca_group *g);
+/* The nest of such nodes; results that they follow are its leaves. */
+void ca_nest(const struct attn_group *g, const struct attn_nest *from,
+	     struct cu_nest *n);
 
 /* ---- attention_view.c --------------------------------------------------- */
 
-/* Positions of a type's dim that the rank has. */
-int64_t ca_local(const struct ca_group *g, const struct ir_type *type,
-		  uint32_t i);
-/* Elements that the rank has, if it had all of the dim `whole`. */
-int64_t ca_elems(const struct ca_group *g, const struct ir_type *type,
-		  dim_id whole);
-/* Row-major in shared room; `keys`: with dims of keys and kv heads. */
-void ca_view_shared(const struct ca_group *g, const struct ca *t,
-		     const struct ir_type *type, dim_id whole, bool keys,
-		     int64_t at, enum ir_dtype dtype, struct ca_view *out);
-/* False: it is no such view. */
-bool ca_view_memory(struct ca_group *g, const struct ca *t, value_id v,
-		     bool keys, bool written, struct ca_view *out);
 /* C text: a pointer to its first element, of its type. */
-const char *ca_at(struct cu_func *f, const struct ca_view *v);
+const char *ca_at(struct cu_func *f, const struct attn_view *v);
 /* Declares `type *name`: of a sequence `bat` and a head (C text). */
-void ca_pointer(struct cu_func *f, const struct ca *t,
-		 const struct ca_view *v, const char *name,
+void ca_pointer(struct cu_func *f, const struct attn *t,
+		 const struct attn_view *v, const char *name,
 		 const char *head);
-
-/* ---- attention_talk.c --------------------------------------------------- */
-
 /* A step that copies from one view to another, with other types. */
-void ca_copy(struct ca *t, const struct ca_view *from,
-	      const struct ca_view *to, int64_t heads, int64_t count,
-	      int64_t cols);
-/* Keys, or values, of all ranks. */
-void ca_gather(struct ca *t, uint32_t input);
-/* The sum over ranks, of the keys that are here. */
-void ca_bring_home(struct ca *t, enum ca_result r);
+void ca_copy(struct attn *t, const struct attn_view *from,
+	     const struct attn_view *to, int64_t heads, int64_t count,
+	     int64_t cols);
 
 /* ---- attention_after.c -------------------------------------------------- */
 
-/* Where each result of a set goes; `whole`: a block has all columns. */
-bool ca_place_results(struct ca *t, uint32_t set, bool whole);
-/* Steps behind all others. */
-bool ca_finish(struct ca_group *g);
+/* The step of nodes behind results that lie in shared room. */
+bool ca_follow(struct attn *t, const struct attn_made *made,
+	       const struct attn_nest *from);
 /* A block's rows of result r, f32 in shared memory at byte `at` of it and
  * `pitch` elements apart, go to where they belong: columns `from` (C text)
  * on, `cols` of them at most, of rows `row` .. `row` + `live` - 1. */
 struct ca_put {
-	enum ca_result r;
+	enum attn_result r;
 	int64_t at, pitch;
 	int64_t rows, cols;
 	const char *from;
 	const char *row, *live, *head;	/* C text */
 	int64_t threads;
 };
-bool ca_put(struct cu_func *f, struct ca *t, const struct ca_put *p);
+bool ca_put(struct cu_func *f, struct attn *t, const struct ca_put *p);
 
 /* ---- attention_where.c -------------------------------------------------- */
 
 /* Puts functions that the text calls ahead of it. */
 void ca_helpers(struct cu_kernel *k);
 /* C text: the keys that a query's place sees, from .. to before. */
-const char *ca_from(struct cu_func *f, const struct ca *t,
+const char *ca_from(struct cu_func *f, const struct attn *t,
 		     const char *query);
-const char *ca_to(struct cu_func *f, const struct ca *t,
+const char *ca_to(struct cu_func *f, const struct attn *t,
 		   const char *query);
 /* C text: the queries that see any of the keys' places. */
-const char *ca_seen_from(struct cu_func *f, const struct ca *t,
+const char *ca_seen_from(struct cu_func *f, const struct attn *t,
 			  const char *first_key);
-const char *ca_seen_to(struct cu_func *f, const struct ca *t,
+const char *ca_seen_to(struct cu_func *f, const struct attn *t,
 			const char *last_key);
 /* C text: the kv head's place that a head's place looks at; the first head's
  * place that looks at one, and the one behind the last. */
-const char *ca_kv(struct cu_func *f, const struct ca *t, const char *head);
-const char *ca_heads(struct cu_func *f, const struct ca *t, const char *kv,
+const char *ca_kv(struct cu_func *f, const struct attn *t, const char *head);
+const char *ca_heads(struct cu_func *f, const struct attn *t, const char *kv,
 		      bool behind);
 /* Whether any query does not see all keys. */
 static inline bool
-ca_is_masked(const struct ca *t)
+ca_is_masked(const struct attn *t)
 {
 	return t->causal || t->window > 0;
 }
@@ -255,7 +109,7 @@ struct ca_sees {
 	/* C text, if columns are queries: what each sees, by `at` */
 	const char *from, *to;
 };
-void ca_mask(struct cu_func *f, const struct ca *t,
+void ca_mask(struct cu_func *f, const struct attn *t,
 	     const struct ca_form *form, const struct ca_sees *x);
 
 /* ---- attention_tile.c: matrices in shared memory ------------------------ */
@@ -278,14 +132,14 @@ struct ca_tile {
 };
 
 /* Takes room at *smem, where t's kind of numbers is in tiles. */
-struct ca_tile ca_tile(const struct ca *t, int64_t *smem, int64_t rows,
+struct ca_tile ca_tile(const struct attn *t, int64_t *smem, int64_t rows,
 		       int64_t cols);
 /* Bytes in which exact weights pass from product to product; else 0. */
-int64_t ca_pass_bytes(const struct ca *t, const struct ca_form *form);
+int64_t ca_pass_bytes(const struct attn *t, const struct ca_form *form);
 
 /* What one load brings. */
 struct ca_load {
-	const struct ca_view *from;
+	const struct attn_view *from;
 	const struct ca_tile *to;
 	const char *base;	/* pointer to row 0, column 0 */
 	const char *stage;	/* bytes added to where it goes; NULL: 0 */
@@ -295,7 +149,7 @@ struct ca_load {
 	int64_t threads;
 };
 /* All threads; whoever calls commits, and waits. */
-void ca_load(struct cu_func *f, const struct ca *t, const struct ca_load *l);
+void ca_load(struct cu_func *f, const struct attn *t, const struct ca_load *l);
 
 /*
  * `sum` is an array [mt][n / 8][4].  ca_product: sum += a b^T, where a has
@@ -311,9 +165,9 @@ struct ca_product {
 	int64_t n, k;		/* whole 16s */
 	int64_t pass;		/* where exact weights pass */
 };
-void ca_product(struct cu_func *f, const struct ca *t,
+void ca_product(struct cu_func *f, const struct attn *t,
 		const struct ca_form *form, const struct ca_product *p);
-void ca_product_on(struct cu_func *f, const struct ca *t,
+void ca_product_on(struct cu_func *f, const struct attn *t,
 		   const struct ca_form *form, const struct ca_product *p);
 /* What the text of products and of stages asks for: declare it first. */
 void ca_lanes(struct cu_func *f, const struct ca_form *form);
@@ -335,9 +189,9 @@ void ca_stage(struct cu_func *f, const struct ca_form *form,
 /* C text of a number, f32. */
 const char *ca_f32(struct cu_func *f, double x);
 /* "p = 2^(s by - less)"; quickly, of numbers of 16 bits. */
-const char *ca_exp2(const struct ca *t);
+const char *ca_exp2(const struct attn *t);
 /* A step of what has no rows: ranks have the same steps. */
-void ca_nothing(struct ca *t);
+void ca_nothing(struct attn *t);
 /* Results of `cols` columns in blocks of at most CA_MOST_OUT. */
 static inline int64_t
 ca_out_blocks(int64_t cols)
@@ -348,16 +202,16 @@ ca_out_blocks(int64_t cols)
 static inline int64_t
 ca_out(int64_t cols)
 {
-	return ca_whole(ca_parts(cols, ca_out_blocks(cols)), 16);
+	return attn_whole(ca_parts(cols, ca_out_blocks(cols)), 16);
 }
 
 /* ---- attention_forward.c, attention_back.c: steps ------------------------ */
 
 /* OUT and LSE; whole: a block makes all columns. */
-bool ca_forward(struct ca *t);
-bool ca_forward_is_whole(const struct ca *t);
+bool ca_forward(struct attn *t);
+bool ca_forward_is_whole(const struct attn *t);
 /* DQ; and DK, DV, or both. */
-bool ca_back(struct ca *t);
-bool ca_back_is_whole(const struct ca *t);
+bool ca_back(struct attn *t);
+bool ca_back_is_whole(const struct attn *t);
 
 #endif

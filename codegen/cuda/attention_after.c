@@ -1,116 +1,14 @@
 /*
- * Where results go.  Nodes behind one result run on each of its blocks as it
- * is made; nodes behind several, behind sums over ranks, or behind blocks
- * that do not have all columns, in a step of their own, from shared room.
+ * Where a block's rows go: to memory as they are, to shared room for a later
+ * step, and through the nodes that follow; and such a later step.
  */
 #include "codegen/cuda/attention.h"
-
-/* Nodes behind some results, with what else these nodes need. */
-static void
-nodes_behind(struct ca_group *g, ca_bits from, struct cu_nest *n)
-{
-	bool *in = arena_alloc(g->k->c->a, g->x->nodes.n + 1);
-	uint32_t i, k;
-
-	for (i = 0; i < g->x->nodes.n; i++) {
-		const struct ir_node *node = ir_node(g->k->c->m,
-						     g->x->nodes.at[i]);
-
-		if (!(g->from[i] & from)) {
-			continue;
-		}
-		in[i] = true;
-		for (k = 0; k < node->nargs; k++) {
-			ca_closure(g, ir_args(g->k->c->m, node)[k], in);
-		}
-	}
-	ca_take(g, in, n);
-}
-
-/* Whether ranks have parts of it, to be summed up. */
-static bool
-is_apart(const struct ca *t, uint32_t r)
-{
-	return t->axes && ca_is_keys(r);
-}
-
-/* What follows the result, or NULL. */
-static struct ca_after *
-after_of(struct ca_group *g, ca_bits bit)
-{
-	uint32_t i;
-
-	for (i = 0; i < g->after.n; i++) {
-		if (g->after.at[i].from & bit) {
-			return &g->after.at[i];
-		}
-	}
-	return NULL;
-}
-
-static bool
-is_read(const struct ca_group *g, value_id v)
-{
-	uint32_t i, k;
-
-	for (i = 0; i < g->nsets; i++) {
-		for (k = 0; k < CA_NINPUTS; k++) {
-			if (g->sets[i].values[k] == v) {
-				return true;
-			}
-		}
-	}
-	return false;
-}
-
-static bool
-place_result(struct ca *t, uint32_t set, uint32_t r, bool whole)
-{
-	struct ca_group *g = t->g;
-	struct ca_made *made = &t->made[r];
-	ca_bits bit = ca_bit(set, r);
-	struct ca_after *after = after_of(g, bit);
-	dim_id keys = is_apart(t, r) ? t->dim[CA_KEYS] : 0;
-
-	made->apart = is_apart(t, r);
-	if (after) {
-		after->later |= is_apart(t, r) || !whole ||
-				(after->from & ~bit) != 0;
-		made->has_box = !after->later;
-	}
-	if (made->has_box) {
-		nodes_behind(g, bit, &made->box);
-	}
-	if (is_apart(t, r) || is_read(g, made->value) ||
-	    (after && after->later)) {
-		int64_t n = ca_elems(g, &made->type, keys);
-
-		ca_view_shared(g, t, &made->type, keys, ca_is_keys(r),
-			       ca_shared(g, 4 * n), IR_F32, &made->room);
-	}
-	return !ca_is_output(g, made->value) ||
-	       ca_view_memory(g, t, made->value, ca_is_keys(r), true,
-			      &made->memory);
-}
-
-bool
-ca_place_results(struct ca *t, uint32_t set, bool whole)
-{
-	uint32_t r;
-
-	for (r = 0; r < CA_NRESULTS; r++) {
-		if (t->made[r].value && !place_result(t, set, r, whole)) {
-			return false;
-		}
-	}
-	return true;
-}
 
 /* ---- a block's rows ---- */
 
 /* Whether rows can be written 16 bytes at once. */
 static bool
-is_wide(const struct ca *t, const struct ca_view *v, int64_t cols,
+is_wide(const struct attn *t, const struct attn_view *v, int64_t cols,
 	int64_t chunk)
 {
 	int64_t n = 16 / cu_bytes(v->dtype);
@@ -147,8 +45,8 @@ put_wide(struct cu_func *f, enum ir_dtype dtype)
 }
 
 static void
-put_rows(struct cu_func *f, struct ca *t, const struct ca_put *p,
-	 const struct ca_view *v, int64_t cols)
+put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p,
+	 const struct attn_view *v, int64_t cols)
 {
 	bool wide = is_wide(t, v, cols, p->cols);
 	int64_t n = wide ? 16 / cu_bytes(v->dtype) : 1;
@@ -180,7 +78,7 @@ put_rows(struct cu_func *f, struct ca *t, const struct ca_put *p,
 
 /* The index of a block's first element by the dims of a result. */
 static void
-index_of(struct cu_func *f, const struct ca *t, const struct ca_made *made,
+index_of(struct cu_func *f, const struct attn *t, const struct attn_made *made,
 	 const char *row, const char *head, const char *from[IR_MAX_DIMS])
 {
 	int64_t apart = 1;
@@ -190,21 +88,22 @@ index_of(struct cu_func *f, const struct ca *t, const struct ca_made *made,
 		from[made->batch_at[k]] =
 			arena_printf(f->k->c->a, "(bat / %lld %% %lld)",
 				     (long long)apart,
-				     (long long)ca_some(t->batch_size[k]));
-		apart *= ca_some(t->batch_size[k]);
+				     (long long)attn_some(t->batch_size[k]));
+		apart *= attn_some(t->batch_size[k]);
 	}
 	from[made->pos_at] = row;
 	from[made->head_at] = head;
 }
 
 static bool
-put_box(struct cu_func *f, struct ca *t, const struct ca_put *p)
+put_box(struct cu_func *f, struct attn *t, const struct ca_put *p)
 {
-	const struct ca_made *made = &t->made[p->r];
-	struct cu_nest n = made->box;
+	const struct attn_made *made = &t->made[p->r];
 	struct cu_leaf leaf = { .value = made->value };
+	struct cu_nest n;
 	uint32_t k;
 
+	ca_nest(t->g, &made->box, &n);
 	leaf.at = arena_printf(f->k->c->a, "((f32 *)(SMEM + %lld))",
 			       (long long)p->at);
 	index_of(f, t, made, p->row, p->head, leaf.from);
@@ -212,7 +111,6 @@ put_box(struct cu_func *f, struct ca *t, const struct ca_put *p)
 	if (made->col_at < made->type.ndims) {
 		leaf.stride[made->col_at] = 1;
 	}
-	n.space = made->type;
 	index_of(f, t, made, p->row, p->head, n.from);
 	for (k = 0; k < made->type.ndims; k++) {
 		n.count[k] = k == made->col_at ? 0 : 1;
@@ -224,16 +122,15 @@ put_box(struct cu_func *f, struct ca *t, const struct ca_put *p)
 }
 
 bool
-ca_put(struct cu_func *f, struct ca *t, const struct ca_put *p)
+ca_put(struct cu_func *f, struct attn *t, const struct ca_put *p)
 {
-	const struct ca_made *made = &t->made[p->r];
-	int64_t cols = p->r == CA_LSE ? 1
-		: p->r == CA_OUT || p->r == CA_DV ? t->dv : t->d;
+	const struct attn_made *made = &t->made[p->r];
+	int64_t cols = attn_cols(t, p->r);
 
-	if (made->memory.place != CA_NONE && !made->apart) {
+	if (made->memory.place != ATTN_NONE && !made->apart) {
 		put_rows(f, t, p, &made->memory, cols);
 	}
-	if (made->room.place != CA_NONE) {
+	if (made->room.place != ATTN_NONE) {
 		put_rows(f, t, p, &made->room, cols);
 	}
 	return !made->has_box || put_box(f, t, p);
@@ -244,80 +141,26 @@ ca_put(struct cu_func *f, struct ca *t, const struct ca_put *p)
 #define BOX_ROWS 16
 #define THREADS 256
 
-/* The results that the nodes follow, as they lie in shared room. */
-static void
-add_leaves(struct ca_group *g, const struct ca_after *after,
-	   struct cu_nest *n)
-{
-	uint32_t i, r, k;
-
-	for (i = 0; i < g->nsets; i++) {
-		struct ca *t = &g->sets[i];
-
-		for (r = 0; r < CA_NRESULTS; r++) {
-			struct ca_made *made = &t->made[r];
-			struct cu_leaf leaf = { .value = made->value };
-
-			if (!(after->from & ca_bit(i, r))) {
-				continue;
-			}
-			leaf.at = arena_printf(g->k->c->a,
-				"((f32 *)(a.shared + %lld))",
-				(long long)made->room.shared);
-			for (k = 0; k < t->nbatch; k++) {
-				leaf.stride[made->batch_at[k]] =
-					made->room.batch[k];
-			}
-			leaf.stride[made->pos_at] = made->room.pos;
-			leaf.stride[made->head_at] = made->room.head;
-			if (made->col_at < made->type.ndims) {
-				leaf.stride[made->col_at] = made->room.col;
-			}
-			VEC_PUSH(g->k->c->a, &n->leaves, leaf);
-		}
-	}
-}
-
-/* The first of the results: its dims are what the step runs over. */
-static void
-first_of(struct ca_group *g, const struct ca_after *after, struct ca **set,
-	 struct ca_made **made)
-{
-	uint32_t i, r;
-
-	for (i = 0; i < g->nsets; i++) {
-		for (r = 0; r < CA_NRESULTS; r++) {
-			if (after->from & ca_bit(i, r)) {
-				*set = &g->sets[i];
-				*made = &g->sets[i].made[r];
-				return;
-			}
-		}
-	}
-	die("a step behind nothing");
-}
-
 /* The block of a box: some rows of one head. */
 static void
-open_block(struct cu_func *f, struct ca *t, const struct ca_made *made,
+open_block(struct cu_func *f, struct attn *t, const struct attn_made *made,
 	   struct cu_nest *n)
 {
-	int64_t count = ca_local(t->g, &made->type, made->pos_at);
-	int64_t heads = ca_local(t->g, &made->type, made->head_at);
+	int64_t count = attn_local(t->g, &made->type, made->pos_at);
+	int64_t heads = attn_local(t->g, &made->type, made->head_at);
 	int64_t blocks = ca_parts(count, BOX_ROWS);
 	uint32_t k;
 
-	f->grid->blocks[0] = ca_some(t->batches * heads) * blocks;
+	f->grid->blocks[0] = attn_some(t->batches * heads) * blocks;
 	f->grid->threads = THREADS;
 	cu_line(f, "const int head = BLOCK_X %% %lld;",
-		(long long)ca_some(heads));
+		(long long)attn_some(heads));
 	cu_line(f, "const int row0 = BLOCK_X / %lld %% %lld * %d;",
-		(long long)ca_some(heads), (long long)blocks, BOX_ROWS);
+		(long long)attn_some(heads), (long long)blocks, BOX_ROWS);
 	cu_line(f, "const int bat = BLOCK_X / %lld;",
-		(long long)(ca_some(heads) * blocks));
+		(long long)(attn_some(heads) * blocks));
 	cu_line(f, "const int live = ca_min(%d, %lld - row0);", BOX_ROWS,
 		(long long)count);
-	n->space = made->type;
 	index_of(f, t, made, "row0", "head", n->from);
 	for (k = 0; k < made->type.ndims; k++) {
 		n->count[k] = k == made->col_at ? 0 : 1;
@@ -326,46 +169,22 @@ open_block(struct cu_func *f, struct ca *t, const struct ca_made *made,
 	n->live[made->pos_at] = "live";
 }
 
-static bool
-follow(struct ca_group *g, const struct ca_after *after)
+bool
+ca_follow(struct attn *t, const struct attn_made *made,
+	  const struct attn_nest *from)
 {
-	struct cu_nest n = { 0 };
-	struct ca_made *made = NULL;
-	struct ca *t = NULL;
+	struct cu_nest n;
 	struct cu_func f;
 
-	first_of(g, after, &t, &made);
-	cu_begin(g->k, "attention_after", &f);
-	nodes_behind(g, after->from, &n);
-	add_leaves(g, after, &n);
+	cu_begin(t->k, "attention_after", &f);
+	ca_nest(t->g, from, &n);
 	open_block(&f, t, made, &n);
-	if (t->batches * ca_local(g, &made->type, made->head_at) == 0) {
+	if (t->batches * attn_local(t->g, &made->type, made->head_at) == 0) {
 		cu_line(&f, "return;");
 	}
 	if (!cu_nest_box(&f, &n, THREADS, "TID")) {
 		return false;
 	}
 	cu_end(&f);
-	return true;
-}
-
-bool
-ca_finish(struct ca_group *g)
-{
-	uint32_t i, r;
-
-	for (i = 0; i < g->nsets; i++) {
-		for (r = 0; r < CA_NRESULTS; r++) {
-			if (g->sets[i].made[r].value &&
-			    is_apart(&g->sets[i], r)) {
-				ca_bring_home(&g->sets[i], r);
-			}
-		}
-	}
-	for (i = 0; i < g->after.n; i++) {
-		if (g->after.at[i].later && !follow(g, &g->after.at[i])) {
-			return false;
-		}
-	}
 	return true;
 }

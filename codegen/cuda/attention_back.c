@@ -9,7 +9,7 @@
 #include "codegen/cuda/attention.h"
 
 struct back {
-	struct ca *t;
+	struct attn *t;
 	struct cu_func f;
 	struct ca_form form;
 	bool keys;			/* rows are keys */
@@ -29,7 +29,7 @@ struct back {
 
 /* Results wider than a block makes are made by steps of their own. */
 bool
-ca_back_is_whole(const struct ca *t)
+ca_back_is_whole(const struct attn *t)
 {
 	return t->d <= CA_MOST_OUT && t->dv <= CA_MOST_OUT;
 }
@@ -61,8 +61,8 @@ larger(int64_t a, int64_t b)
 static void
 lay_out_stage(struct back *s, const struct ca_form *form)
 {
-	struct ca *t = s->t;
-	int64_t d = t->d, dv = t->dv, begin = ca_whole(s->smem, 16), i;
+	struct attn *t = s->t;
+	int64_t d = t->d, dv = t->dv, begin = attn_whole(s->smem, 16), i;
 
 	if (form->chunk) {
 		d = dv = form->chunk;
@@ -79,14 +79,14 @@ lay_out_stage(struct back *s, const struct ca_form *form)
 	s->from = s->delta + 4 * form->cols;
 	s->to = s->from + 4 * form->cols;
 	i = s->to + 4 * form->cols;
-	s->stage = ca_whole(i - begin, 16);
+	s->stage = attn_whole(i - begin, 16);
 	s->smem = begin + form->stages * s->stage;
 }
 
 static bool
 lay_out(struct back *s, const struct ca_form *form, int64_t most)
 {
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 	int64_t d = form->chunk ? form->chunk : t->d;
 	int64_t dv = form->chunk ? form->chunk : t->dv;
 	int64_t sums = s->out_slope / 2 + s->out_weight / 2 + form->cols;
@@ -141,7 +141,7 @@ static void
 open_block(struct back *s)
 {
 	struct cu_func *f = &s->f;
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 	int64_t heads = s->keys ? t->kv : t->heads;
 
 	f->minblocks = 1;
@@ -182,7 +182,7 @@ static void
 find_columns(struct back *s)
 {
 	struct cu_func *f = &s->f;
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 	long long cols = s->form.cols;
 	const char *last = "(row0 + live - 1)";
 
@@ -209,7 +209,7 @@ static void
 read_rows(struct back *s)
 {
 	struct cu_func *f = &s->f;
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 	struct arena *a = f->k->c->a;
 	long long mt = s->form.mt;
 	const char *at;
@@ -224,13 +224,13 @@ read_rows(struct back *s)
 	cu_line(f, "int query = ca_min(row0 + wrow + i * 8 + g, %lld);",
 		(long long)(t->queries - 1));
 	at = arena_printf(a, "l[(i64)query * %lld]",
-			  (long long)t->in[CA_L].pos);
+			  (long long)t->in[ATTN_L].pos);
 	cu_line(f, "less[i / 2][i %% 2] = (f32)(%s) * %s;",
-		cu_widen(a, t->in[CA_L].dtype, at), ca_f32(f, CA_LOG2E));
+		cu_widen(a, t->in[ATTN_L].dtype, at), ca_f32(f, CA_LOG2E));
 	at = arena_printf(a, "dt[(i64)query * %lld]",
-			  (long long)t->in[CA_DELTA].pos);
+			  (long long)t->in[ATTN_DELTA].pos);
 	cu_line(f, "delta[i / 2][i %% 2] = (f32)(%s);",
-		cu_widen(a, t->in[CA_DELTA].dtype, at));
+		cu_widen(a, t->in[ATTN_DELTA].dtype, at));
 	cu_line(f, "}");
 }
 
@@ -241,31 +241,31 @@ static uint32_t
 input_of(const struct back *s, bool rows, int which)
 {
 	if (rows == s->keys) {
-		return which ? CA_V : CA_K;
+		return which ? ATTN_V : ATTN_K;
 	}
-	return which ? CA_G : CA_Q;
+	return which ? ATTN_G : ATTN_Q;
 }
 
 static const char *const names[] = {
-	[CA_Q] = "q", [CA_K] = "k", [CA_V] = "v", [CA_G] = "dout",
-	[CA_L] = "l", [CA_DELTA] = "dt"
+	[ATTN_Q] = "q", [ATTN_K] = "k", [ATTN_V] = "v", [ATTN_G] = "dout",
+	[ATTN_L] = "l", [ATTN_DELTA] = "dt"
 };
 
 /* Pointers that last as long as the block does, or as an iteration. */
 static void
 open_inputs(struct back *s, bool columns)
 {
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 	uint32_t i;
 
-	for (i = 0; i < CA_NINPUTS; i++) {
-		bool key = i == CA_K || i == CA_V;
+	for (i = 0; i < ATTN_NINPUTS; i++) {
+		bool key = i == ATTN_K || i == ATTN_V;
 		/* heads change from iteration to iteration */
 		bool often = s->keys && !key;
 
 		if (!t->values[i] || columns != often ||
-		    (!s->slope && (i == CA_V || i == CA_DELTA)) ||
-		    (i == CA_G && !s->slope && !s->weight)) {
+		    (!s->slope && (i == ATTN_V || i == ATTN_DELTA)) ||
+		    (i == ATTN_G && !s->slope && !s->weight)) {
 			continue;
 		}
 		ca_pointer(&s->f, t, &t->in[i], names[i],
@@ -279,7 +279,7 @@ load(struct back *s, bool rows, int which, const struct ca_tile *to,
 {
 	struct arena *a = s->f.k->c->a;
 	uint32_t in = input_of(s, rows, which);
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 	struct ca_load l = { .from = &t->in[in], .to = to, .col = part,
 			     .cols = which ? t->dv : t->d,
 			     .threads = s->threads };
@@ -297,7 +297,7 @@ static void
 load_number(struct back *s, uint32_t in, int64_t at)
 {
 	struct cu_func *f = &s->f;
-	const struct ca_view *v = &s->t->in[in];
+	const struct attn_view *v = &s->t->in[in];
 	const char *into = s->form.stages > 1 ? "into + " : "", *x;
 
 	x = arena_printf(f->k->c->a, "%s[(i64)(col0 + TID) * %lld]",
@@ -324,9 +324,9 @@ load_numbers(struct back *s)
 		return;
 	}
 	cu_line(f, "if (TID < %lld) {", (long long)s->form.cols);
-	load_number(s, CA_L, s->lse);
+	load_number(s, ATTN_L, s->lse);
 	if (s->slope) {
-		load_number(s, CA_DELTA, s->delta);
+		load_number(s, ATTN_DELTA, s->delta);
 	}
 	if (ca_is_masked(s->t)) {
 		cu_line(f, "int query = col0 + ca_min(TID, there - 1);");
@@ -443,7 +443,7 @@ mask(struct back *s)
 {
 	struct cu_func *f = &s->f;
 	struct arena *a = f->k->c->a;
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 	const char *use = stage(s) ? "use + " : "";
 	struct ca_sees see = { .rows = !s->keys, .at = "col0",
 			       .cols = s->form.cols, .none = "0" };
@@ -574,7 +574,7 @@ each_columns(struct back *s)
 /* ---- results ---- */
 
 static bool
-put(struct back *s, enum ca_result r, const char *sum, double by,
+put(struct back *s, enum attn_result r, const char *sum, double by,
     int64_t cols)
 {
 	struct cu_func *f = &s->f;
@@ -597,11 +597,11 @@ put_results(struct back *s)
 {
 	cu_line(&s->f, "cp_async_wait(0);");
 	if (s->weight &&
-	    !put(s, CA_DV, "dv", 1, s->out_weight)) {
+	    !put(s, ATTN_DV, "dv", 1, s->out_weight)) {
 		return false;
 	}
-	return !s->slope || put(s, s->keys ? CA_DK : CA_DQ, "dx", s->t->scale,
-				s->out_slope);
+	return !s->slope || put(s, s->keys ? ATTN_DK : ATTN_DQ, "dx",
+				s->t->scale, s->out_slope);
 }
 
 static void
@@ -617,7 +617,7 @@ begin_sums(struct back *s)
 
 /* One step: the gradient of queries, or of keys, or values, or both. */
 static bool
-step(struct ca *t, bool keys, bool slope, bool weight)
+step(struct attn *t, bool keys, bool slope, bool weight)
 {
 	struct back s = { .t = t, .keys = keys, .slope = slope,
 			  .weight = weight };
@@ -658,10 +658,10 @@ step(struct ca *t, bool keys, bool slope, bool weight)
 }
 
 bool
-ca_back(struct ca *t)
+ca_back(struct attn *t)
 {
-	bool dq = t->made[CA_DQ].value != 0, dk = t->made[CA_DK].value != 0;
-	bool dv = t->made[CA_DV].value != 0;
+	bool dq = t->made[ATTN_DQ].value != 0, dk = t->made[ATTN_DK].value != 0;
+	bool dv = t->made[ATTN_DV].value != 0;
 
 	if (dk && dv && ca_back_is_whole(t)) {
 		dk = dv = false;

@@ -7,7 +7,7 @@
 #include "codegen/cuda/attention.h"
 
 struct forward {
-	struct ca *t;
+	struct attn *t;
 	struct cu_func f;
 	struct ca_form form;
 	struct ca_tile q, k, v;
@@ -18,7 +18,7 @@ struct forward {
 };
 
 bool
-ca_forward_is_whole(const struct ca *t)
+ca_forward_is_whole(const struct attn *t)
 {
 	return t->dv <= CA_MOST_OUT;
 }
@@ -38,10 +38,10 @@ static const struct ca_form forms[] = {
 /* Sums and scores of a thread, of 255 registers: as much as NVRTC 13 finds
  * room for beside what else there is. */
 static int64_t
-most_sums(const struct ca *t, int64_t d)
+most_sums(const struct attn *t, int64_t d)
 {
-	bool plain = t->window <= 0 && t->spread[CA_QUERIES] == UINT32_MAX &&
-		     t->spread[CA_KEYS] == UINT32_MAX;
+	bool plain = t->window <= 0 && t->spread[ATTN_QUERIES] == UINT32_MAX &&
+		     t->spread[ATTN_KEYS] == UINT32_MAX;
 
 	return d > 192 ? 128 : d > 128 || !plain ? 160 : 192;
 }
@@ -49,7 +49,7 @@ most_sums(const struct ca *t, int64_t d)
 static bool
 lay_out(struct forward *s, const struct ca_form *form)
 {
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 	int64_t d = form->chunk ? form->chunk : t->d, stage;
 
 	s->form = *form;
@@ -91,7 +91,7 @@ static void
 open_block(struct forward *s)
 {
 	struct cu_func *f = &s->f;
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 
 	f->minblocks = 1;
 	f->grid->threads = s->threads;
@@ -124,11 +124,11 @@ open_block(struct forward *s)
 static void
 load_queries(struct forward *s, const char *part)
 {
-	struct ca_load l = { &s->t->in[CA_Q], &s->q, NULL, NULL, "live",
+	struct ca_load l = { &s->t->in[ATTN_Q], &s->q, NULL, NULL, "live",
 			     part, s->t->d, s->threads };
 
 	l.base = arena_printf(s->f.k->c->a, "(q + (i64)row0 * %lld)",
-			      (long long)s->t->in[CA_Q].pos);
+			      (long long)s->t->in[ATTN_Q].pos);
 	ca_load(&s->f, s->t, &l);
 }
 
@@ -136,8 +136,8 @@ static void
 load_keys(struct forward *s, uint32_t in, const char *at, const char *part)
 {
 	struct arena *a = s->f.k->c->a;
-	struct ca *t = s->t;
-	bool k = in == CA_K;
+	struct attn *t = s->t;
+	bool k = in == ATTN_K;
 	struct ca_load l = { &t->in[in], k ? &s->k : &s->v, NULL, NULL, NULL,
 			     part, k ? t->d : t->dv, s->threads };
 
@@ -152,7 +152,7 @@ static void
 find_keys(struct forward *s)
 {
 	struct cu_func *f = &s->f;
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 
 	cu_line(f, "const int begin = %s / %lld * %lld;",
 		ca_from(f, t, "row0"), (long long)s->form.cols,
@@ -203,7 +203,7 @@ make_scores(struct forward *s)
 		(long long)s->t->d, (long long)s->form.chunk);
 	cu_line(f, "sync_block();");
 	load_queries(s, "part");
-	load_keys(s, CA_K, "key0", "part");
+	load_keys(s, ATTN_K, "key0", "part");
 	cu_line(f, "cp_async_commit();");
 	cu_line(f, "cp_async_wait(0);");
 	cu_line(f, "sync_block();");
@@ -215,7 +215,7 @@ static void
 mask(struct forward *s)
 {
 	struct cu_func *f = &s->f;
-	struct ca *t = s->t;
+	struct attn *t = s->t;
 	struct ca_sees see = { .rows = true, .at = "key0",
 			       .cols = s->form.cols, .none = CA_LEAST };
 
@@ -301,7 +301,7 @@ each_keys(struct forward *s)
 	cu_line(f, "cp_async_wait(0);");
 	cu_line(f, "sync_block();");
 	if (s->out) {
-		load_keys(s, CA_V, "key0", "out0");
+		load_keys(s, ATTN_V, "key0", "out0");
 		cu_line(f, "cp_async_commit();");
 	}
 	make_scores(s);
@@ -310,7 +310,7 @@ each_keys(struct forward *s)
 	if (ahead) {
 		cu_line(f, "if (key0 + %lld < end) {",
 			(long long)s->form.cols);
-		load_keys(s, CA_K, arena_printf(f->k->c->a, "(key0 + %lld)",
+		load_keys(s, ATTN_K, arena_printf(f->k->c->a, "(key0 + %lld)",
 				(long long)s->form.cols), NULL);
 		cu_line(f, "}");
 		cu_line(f, "cp_async_commit();");
@@ -356,14 +356,14 @@ static bool
 put_results(struct forward *s)
 {
 	struct cu_func *f = &s->f;
-	struct ca_put out = { .r = CA_OUT, .rows = s->rows,
+	struct ca_put out = { .r = ATTN_OUT, .rows = s->rows,
 			      .cols = s->form.out, .from = "out0",
 			      .pitch = ca_stage_pitch(s->form.out),
 			      .row = "row0", .live = "live", .head = "head",
 			      .threads = s->threads };
 	struct ca_put lse = out;
 
-	lse.r = CA_LSE;
+	lse.r = ATTN_LSE;
 	lse.at = s->lse;
 	lse.cols = lse.pitch = 1;
 	lse.from = "0";
@@ -374,7 +374,7 @@ put_results(struct forward *s)
 	if (s->out && !ca_put(f, s->t, &out)) {
 		return false;
 	}
-	if (!s->t->made[CA_LSE].value) {
+	if (!s->t->made[ATTN_LSE].value) {
 		return true;
 	}
 	cu_line(f, "if (BLOCK_Y == 0) {");
@@ -386,9 +386,9 @@ put_results(struct forward *s)
 }
 
 bool
-ca_forward(struct ca *t)
+ca_forward(struct attn *t)
 {
-	struct forward s = { .t = t, .out = t->made[CA_OUT].value != 0,
+	struct forward s = { .t = t, .out = t->made[ATTN_OUT].value != 0,
 			     .raw = t->scale > 0 };
 	struct cu_func *f = &s.f;
 
@@ -403,15 +403,15 @@ ca_forward(struct ca *t)
 	}
 	cu_begin(t->k, "attention", f);
 	open_block(&s);
-	ca_pointer(f, t, &t->in[CA_Q], "q", "head");
-	ca_pointer(f, t, &t->in[CA_K], "k", "kv");
+	ca_pointer(f, t, &t->in[ATTN_Q], "q", "head");
+	ca_pointer(f, t, &t->in[ATTN_K], "k", "kv");
 	if (s.out) {
-		ca_pointer(f, t, &t->in[CA_V], "v", "kv");
+		ca_pointer(f, t, &t->in[ATTN_V], "v", "kv");
 	}
 	find_keys(&s);
 	if (!s.form.chunk) {
 		load_queries(&s, NULL);
-		load_keys(&s, CA_K, "begin", NULL);
+		load_keys(&s, ATTN_K, "begin", NULL);
 		cu_line(f, "cp_async_commit();");
 	}
 	begin_sums(&s);

@@ -7,16 +7,16 @@
 #include "codegen/cuda/attention.h"
 
 static bool
-is_exact(const struct ca *t)
+is_exact(const struct attn *t)
 {
 	return t->tile == IR_F32;
 }
 
 struct ca_tile
-ca_tile(const struct ca *t, int64_t *smem, int64_t rows, int64_t cols)
+ca_tile(const struct attn *t, int64_t *smem, int64_t rows, int64_t cols)
 {
-	struct ca_tile x = { .at = ca_whole(*smem, 16), .rows = rows,
-			     .cols = ca_whole(cols, 16) };
+	struct ca_tile x = { .at = attn_whole(*smem, 16), .rows = rows,
+			     .cols = attn_whole(cols, 16) };
 
 	x.pitch = x.cols * cu_bytes(t->tile) + 16;
 	*smem = x.at + x.rows * x.pitch;
@@ -30,7 +30,7 @@ pass_pitch(int64_t cols)
 }
 
 int64_t
-ca_pass_bytes(const struct ca *t, const struct ca_form *form)
+ca_pass_bytes(const struct attn *t, const struct ca_form *form)
 {
 	return is_exact(t) ? 4 * form->warps * form->mt * 16 *
 			     pass_pitch(form->cols) : 0;
@@ -72,7 +72,7 @@ ca_zeros(struct cu_func *f, const struct ca_form *form, const char *name,
 /* ---- loads ---- */
 
 static bool
-is_multiple(const struct ca *t, const struct ca_view *v, int64_t n)
+is_multiple(const struct attn *t, const struct attn_view *v, int64_t n)
 {
 	uint32_t i;
 
@@ -95,7 +95,7 @@ is_multiple(const struct ca *t, const struct ca_view *v, int64_t n)
 
 /* Numbers that the copying unit takes at once: 16 bytes; 0: none. */
 static int64_t
-at_once(const struct ca *t, const struct ca_load *l)
+at_once(const struct attn *t, const struct ca_load *l)
 {
 	int64_t n = 16 / cu_bytes(t->tile);
 
@@ -105,7 +105,7 @@ at_once(const struct ca *t, const struct ca_load *l)
 
 /* One copy of 16 bytes, at row and col. */
 static void
-copy_at_once(struct cu_func *f, const struct ca *t, const struct ca_load *l)
+copy_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 {
 	const char *there = "";
 
@@ -129,7 +129,7 @@ copy_at_once(struct cu_func *f, const struct ca *t, const struct ca_load *l)
 /* If a thread's copies are all of one column, addresses are constants apart:
  * others would be kept in registers from tile to tile. */
 static void
-load_at_once(struct cu_func *f, const struct ca *t, const struct ca_load *l,
+load_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l,
 	     int64_t n)
 {
 	int64_t parts = l->to->cols / n, step = l->threads / parts;
@@ -153,7 +153,7 @@ load_at_once(struct cu_func *f, const struct ca *t, const struct ca_load *l,
 }
 
 static void
-load_one(struct cu_func *f, const struct ca *t, const struct ca_load *l)
+load_one(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 {
 	struct arena *a = f->k->c->a;
 	const char *type = cu_type(t->tile), *x;
@@ -178,7 +178,7 @@ load_one(struct cu_func *f, const struct ca *t, const struct ca_load *l)
 }
 
 void
-ca_load(struct cu_func *f, const struct ca *t, const struct ca_load *l)
+ca_load(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 {
 	int64_t n = at_once(t, l);
 
@@ -203,7 +203,7 @@ more(const struct ca_product *p)
 
 /* Two tiles of b, y, and sums of all of a, x. */
 static void
-multiply(struct cu_func *f, const struct ca *t, const struct ca_form *form,
+multiply(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	 const struct ca_product *p)
 {
 	const char *mma = t->tile == IR_BF16 ? "mma_bf16" : "mma_f16";
@@ -215,7 +215,7 @@ multiply(struct cu_func *f, const struct ca *t, const struct ca_form *form,
 }
 
 static void
-product_16(struct cu_func *f, const struct ca *t, const struct ca_form *form,
+product_16(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	   const struct ca_product *p)
 {
 	cu_line(f, "const u32 xa = sm + %lld + (wrow + LANE %% 16) * %lld + "
@@ -243,7 +243,7 @@ product_16(struct cu_func *f, const struct ca *t, const struct ca_form *form,
 
 /* What a thread has of sums is what it has of a left operand. */
 static void
-product_on_16(struct cu_func *f, const struct ca *t,
+product_on_16(struct cu_func *f, const struct attn *t,
 	      const struct ca_form *form, const struct ca_product *p)
 {
 	const char *pack = t->tile == IR_BF16 ? "pack_bf16" : "pack_f16";
@@ -350,7 +350,7 @@ product_on_exact(struct cu_func *f, const struct ca_form *form,
 /* ---- either ---- */
 
 void
-ca_product(struct cu_func *f, const struct ca *t, const struct ca_form *form,
+ca_product(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	   const struct ca_product *p)
 {
 	cu_line(f, "{");
@@ -363,7 +363,7 @@ ca_product(struct cu_func *f, const struct ca *t, const struct ca_form *form,
 }
 
 void
-ca_product_on(struct cu_func *f, const struct ca *t,
+ca_product_on(struct cu_func *f, const struct attn *t,
 	      const struct ca_form *form, const struct ca_product *p)
 {
 	cu_line(f, "{");
@@ -413,13 +413,13 @@ ca_f32(struct cu_func *f, double x)
 }
 
 const char *
-ca_exp2(const struct ca *t)
+ca_exp2(const struct attn *t)
 {
 	return is_exact(t) ? "f_exp2" : "f_fast_exp2";
 }
 
 void
-ca_nothing(struct ca *t)
+ca_nothing(struct attn *t)
 {
 	struct cu_func f;
 

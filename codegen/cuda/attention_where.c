@@ -63,15 +63,15 @@ ca_helpers(struct cu_kernel *k)
 }
 
 static int64_t
-count_of(const struct ca *t, uint32_t dim)
+count_of(const struct attn *t, uint32_t dim)
 {
-	return dim == CA_QUERIES ? t->queries : dim == CA_KEYS ? t->keys
-		: dim == CA_HEADS ? t->heads : t->kv;
+	return dim == ATTN_QUERIES ? t->queries : dim == ATTN_KEYS ? t->keys
+		: dim == ATTN_HEADS ? t->heads : t->kv;
 }
 
 /* The position of a place of a dim. */
 static const char *
-position(struct cu_func *f, const struct ca *t, uint32_t dim,
+position(struct cu_func *f, const struct attn *t, uint32_t dim,
 	 const char *place)
 {
 	if (t->spread[dim] == UINT32_MAX) {
@@ -83,7 +83,7 @@ position(struct cu_func *f, const struct ca *t, uint32_t dim,
 
 /* The places of a dim that are below a position and `more`. */
 static const char *
-below(struct cu_func *f, const struct ca *t, uint32_t dim, const char *at,
+below(struct cu_func *f, const struct attn *t, uint32_t dim, const char *at,
       int64_t more)
 {
 	struct arena *a = f->k->c->a;
@@ -101,50 +101,50 @@ below(struct cu_func *f, const struct ca *t, uint32_t dim, const char *at,
 }
 
 const char *
-ca_from(struct cu_func *f, const struct ca *t, const char *query)
+ca_from(struct cu_func *f, const struct attn *t, const char *query)
 {
 	if (t->window <= 0) {
 		return "0";
 	}
-	return below(f, t, CA_KEYS, position(f, t, CA_QUERIES, query),
+	return below(f, t, ATTN_KEYS, position(f, t, ATTN_QUERIES, query),
 		     t->shift + 1 - t->window);
 }
 
 const char *
-ca_to(struct cu_func *f, const struct ca *t, const char *query)
+ca_to(struct cu_func *f, const struct attn *t, const char *query)
 {
 	if (!t->causal) {
 		return arena_printf(f->k->c->a, "%lld", (long long)t->keys);
 	}
-	return below(f, t, CA_KEYS, position(f, t, CA_QUERIES, query),
+	return below(f, t, ATTN_KEYS, position(f, t, ATTN_QUERIES, query),
 		     t->shift + 1);
 }
 
 const char *
-ca_seen_from(struct cu_func *f, const struct ca *t, const char *first_key)
+ca_seen_from(struct cu_func *f, const struct attn *t, const char *first_key)
 {
 	if (!t->causal) {
 		return "0";
 	}
-	return below(f, t, CA_QUERIES, position(f, t, CA_KEYS, first_key),
+	return below(f, t, ATTN_QUERIES, position(f, t, ATTN_KEYS, first_key),
 		     -t->shift);
 }
 
 const char *
-ca_seen_to(struct cu_func *f, const struct ca *t, const char *last_key)
+ca_seen_to(struct cu_func *f, const struct attn *t, const char *last_key)
 {
 	if (t->window <= 0) {
 		return arena_printf(f->k->c->a, "%lld",
 				    (long long)t->queries);
 	}
-	return below(f, t, CA_QUERIES, position(f, t, CA_KEYS, last_key),
+	return below(f, t, ATTN_QUERIES, position(f, t, ATTN_KEYS, last_key),
 		     t->window - t->shift);
 }
 
 /* ---- heads ---- */
 
 const char *
-ca_kv(struct cu_func *f, const struct ca *t, const char *head)
+ca_kv(struct cu_func *f, const struct attn *t, const char *head)
 {
 	struct arena *a = f->k->c->a;
 
@@ -153,13 +153,13 @@ ca_kv(struct cu_func *f, const struct ca *t, const char *head)
 			: arena_printf(a, "%s / %lld", head,
 				       (long long)t->shared);
 	}
-	return below(f, t, CA_KV, arena_printf(a, "%s / %lld",
-			position(f, t, CA_HEADS, head),
+	return below(f, t, ATTN_KV, arena_printf(a, "%s / %lld",
+			position(f, t, ATTN_HEADS, head),
 			(long long)t->shared), 0);
 }
 
 const char *
-ca_heads(struct cu_func *f, const struct ca *t, const char *kv, bool behind)
+ca_heads(struct cu_func *f, const struct attn *t, const char *kv, bool behind)
 {
 	struct arena *a = f->k->c->a;
 
@@ -167,15 +167,15 @@ ca_heads(struct cu_func *f, const struct ca *t, const char *kv, bool behind)
 		return arena_printf(a, "(%s + %d) * %lld", kv, behind,
 				    (long long)t->shared);
 	}
-	return below(f, t, CA_HEADS, arena_printf(a, "(%s + %d) * %lld",
-			position(f, t, CA_KV, kv), behind,
+	return below(f, t, ATTN_HEADS, arena_printf(a, "(%s + %d) * %lld",
+			position(f, t, ATTN_KV, kv), behind,
 			(long long)t->shared), 0);
 }
 
 /* ---- pairs that are none ---- */
 
 static void
-mask_rows(struct cu_func *f, const struct ca *t, const struct ca_form *form,
+mask_rows(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	  const struct ca_sees *x)
 {
 	int e;
@@ -222,7 +222,7 @@ mask_columns(struct cu_func *f, const struct ca_form *form,
 }
 
 void
-ca_mask(struct cu_func *f, const struct ca *t, const struct ca_form *form,
+ca_mask(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	const struct ca_sees *x)
 {
 	if (x->some) {
