@@ -20,9 +20,11 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/arch.c \
 	%D%/cuda/attention.c \
 	%D%/cuda/attention.h \
+	%D%/cuda/attention90.c \
 	%D%/cuda/attention_after.c \
 	%D%/cuda/attention_back.c \
 	%D%/cuda/attention_forward.c \
+	%D%/cuda/attention_forward.h \
 	%D%/cuda/attention_tile.c \
 	%D%/cuda/attention_view.c \
 	%D%/cuda/attention_where.c \

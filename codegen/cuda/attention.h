@@ -67,6 +67,7 @@ struct ca_put {
 	const char *from;
 	const char *row, *live, *head;	/* C text */
 	int64_t threads;
+	const char *thread;		/* C text: one's number */
 };
 bool ca_put(struct cu_func *f, struct attn *t, const struct ca_put *p);
 

@@ -54,7 +54,7 @@ put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p,
 
 	cu_line(f, "{");
 	ca_pointer(f, t, v, "base", p->head);
-	cu_line(f, "for (int i = TID; i < %lld; i += %lld) {",
+	cu_line(f, "for (int i = %s; i < %lld; i += %lld) {", p->thread,
 		(long long)(p->rows * parts), (long long)p->threads);
 	cu_line(f, "int row = i / %lld, col = i %% %lld * %lld;",
 		(long long)parts, (long long)parts, (long long)n);
@@ -118,7 +118,7 @@ put_box(struct cu_func *f, struct attn *t, const struct ca_put *p)
 	n.count[made->pos_at] = p->rows;
 	n.live[made->pos_at] = p->live;
 	VEC_PUSH(f->k->c->a, &n.leaves, leaf);
-	return cu_nest_box(f, &n, p->threads, "TID");
+	return cu_nest_box(f, &n, p->threads, p->thread);
 }
 
 bool

@@ -581,7 +581,8 @@ put(struct back *s, enum attn_result r, const char *sum, double by,
 	struct ca_put p = { .r = r, .rows = s->rows, .cols = cols,
 			    .pitch = ca_stage_pitch(cols), .row = "row0",
 			    .live = "live", .head = s->keys ? "kv" : "head",
-			    .threads = s->threads, .from = "0" };
+			    .threads = s->threads, .thread = "TID",
+			    .from = "0" };
 
 	if (s->out_blocks > 1 || s->form.chunk) {
 		p.from = "out0";

@@ -4,18 +4,7 @@
  * on their way while scores are made, the next keys while these become
  * weights: FlashAttention-2 (Dao 2023), with its two barriers a tile.
  */
-#include "codegen/cuda/attention.h"
-
-struct forward {
-	struct attn *t;
-	struct cu_func f;
-	struct ca_form form;
-	struct ca_tile q, k, v;
-	int64_t rows, threads, blocks, smem;
-	int64_t pass, lse;		/* bytes, in shared memory */
-	bool out;			/* else the logs alone */
-	bool raw;			/* scores are scaled in the exponent */
-};
+#include "codegen/cuda/attention_forward.h"
 
 bool
 ca_forward_is_whole(const struct attn *t)
@@ -47,7 +36,7 @@ most_sums(const struct attn *t, int64_t d)
 }
 
 static bool
-lay_out(struct forward *s, const struct ca_form *form)
+lay_out(struct ca_forward *s, const struct ca_form *form)
 {
 	struct attn *t = s->t;
 	int64_t d = form->chunk ? form->chunk : t->d, stage;
@@ -74,7 +63,7 @@ lay_out(struct forward *s, const struct ca_form *form)
 
 /* Few queries, or exact numbers, do not want the largest blocks. */
 static bool
-choose(struct forward *s)
+choose(struct ca_forward *s)
 {
 	size_t n = sizeof forms / sizeof forms[0], i;
 
@@ -87,8 +76,8 @@ choose(struct forward *s)
 
 /* ---- before the loop ---- */
 
-static void
-open_block(struct forward *s)
+void
+ca_forward_open(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
@@ -103,8 +92,14 @@ open_block(struct forward *s)
 	       (long long)t->heads, (long long)t->d, (long long)t->queries,
 	       (long long)t->keys, t->causal ? ", causal" : "",
 	       (long long)s->rows, (long long)s->form.cols);
-	ca_lanes(f, &s->form);
-	cu_line(f, "const u32 sm = smem_addr(SMEM);");
+}
+
+void
+ca_forward_place(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+
 	cu_line(f, "const int head = BLOCK_X %% %lld;", (long long)t->heads);
 	cu_line(f, "const int bat = BLOCK_X / %lld %% %lld;",
 		(long long)t->heads, (long long)t->batches);
@@ -122,7 +117,7 @@ open_block(struct forward *s)
 }
 
 static void
-load_queries(struct forward *s, const char *part)
+load_queries(struct ca_forward *s, const char *part)
 {
 	struct ca_load l = { &s->t->in[ATTN_Q], &s->q, NULL, NULL, "live",
 			     part, s->t->d, s->threads };
@@ -133,7 +128,7 @@ load_queries(struct forward *s, const char *part)
 }
 
 static void
-load_keys(struct forward *s, uint32_t in, const char *at, const char *part)
+load_keys(struct ca_forward *s, uint32_t in, const char *at, const char *part)
 {
 	struct arena *a = s->f.k->c->a;
 	struct attn *t = s->t;
@@ -147,9 +142,8 @@ load_keys(struct forward *s, uint32_t in, const char *at, const char *part)
 	ca_load(&s->f, t, &l);
 }
 
-/* Which keys some query here sees, and which all of them see. */
-static void
-find_keys(struct forward *s)
+void
+ca_forward_keys(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
@@ -167,8 +161,8 @@ find_keys(struct forward *s)
 	cu_line(f, "const int sure_to = %s;", ca_to(f, t, "row0"));
 }
 
-static void
-begin_sums(struct forward *s)
+void
+ca_forward_begin(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	long long mt = s->form.mt;
@@ -186,7 +180,7 @@ begin_sums(struct forward *s)
 /* ---- a tile of keys ---- */
 
 static void
-make_scores(struct forward *s)
+make_scores(struct ca_forward *s)
 {
 	struct ca_product p = { .sum = "s", .a = s->q.at,
 				.a_pitch = s->q.pitch, .b = s->k.at,
@@ -212,7 +206,7 @@ make_scores(struct forward *s)
 }
 
 static void
-mask(struct forward *s)
+mask(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
@@ -230,7 +224,7 @@ mask(struct forward *s)
 /* Weights of a row, by the largest score so far; what was summed up before
  * counts less. */
 static void
-weigh_row(struct forward *s)
+weigh_row(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	const char *by = ca_f32(f, s->raw ? s->t->scale * CA_LOG2E : 1);
@@ -256,7 +250,9 @@ weigh_row(struct forward *s)
 	cu_line(f, "}");
 	cu_line(f, "}");
 	cu_line(f, "sum[i][h] = fma_f32(sum[i][h], fade, add);");
-	if (s->out) {
+	if (s->late) {
+		cu_line(f, "fades[i][h] = fade;");
+	} else if (s->out) {
 		ca_each(f, "j", s->form.out / 8);
 		cu_line(f, "o[i][j][2 * h] *= fade;");
 		cu_line(f, "o[i][j][2 * h + 1] *= fade;");
@@ -264,8 +260,8 @@ weigh_row(struct forward *s)
 	}
 }
 
-static void
-weigh(struct forward *s)
+void
+ca_forward_weigh(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 
@@ -288,7 +284,7 @@ weigh(struct forward *s)
 }
 
 static void
-each_keys(struct forward *s)
+each_keys(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	struct ca_product p = { .sum = "o", .w = "s", .b = s->v.at,
@@ -315,7 +311,7 @@ each_keys(struct forward *s)
 		cu_line(f, "}");
 		cu_line(f, "cp_async_commit();");
 	}
-	weigh(s);
+	ca_forward_weigh(s);
 	if (s->out) {
 		ca_product_on(f, s->t, &s->form, &p);
 	}
@@ -325,13 +321,11 @@ each_keys(struct forward *s)
 /* ---- results ---- */
 
 static void
-finish_sums(struct forward *s)
+finish_sums(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	const char *unit = ca_f32(f, s->raw ? s->t->scale : CA_LN2);
 
-	cu_line(f, "cp_async_wait(0);");
-	cu_line(f, "sync_block();");
 	if (s->out) {
 		cu_line(f, "f32 by[%lld][2];", (long long)s->form.mt);
 	}
@@ -352,17 +346,19 @@ finish_sums(struct forward *s)
 	cu_line(f, "}");
 }
 
-static bool
-put_results(struct forward *s)
+bool
+ca_forward_put(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	struct ca_put out = { .r = ATTN_OUT, .rows = s->rows,
 			      .cols = s->form.out, .from = "out0",
 			      .pitch = ca_stage_pitch(s->form.out),
 			      .row = "row0", .live = "live", .head = "head",
-			      .threads = s->threads };
+			      .threads = s->threads,
+			      .thread = s->thread };
 	struct ca_put lse = out;
 
+	finish_sums(s);
 	lse.r = ATTN_LSE;
 	lse.at = s->lse;
 	lse.cols = lse.pitch = 1;
@@ -370,7 +366,7 @@ put_results(struct forward *s)
 	if (s->out) {
 		ca_stage(f, &s->form, "o", "by", true, s->form.out, 0);
 	}
-	cu_line(f, "sync_block();");
+	cu_line(f, "%s", s->meet);
 	if (s->out && !ca_put(f, s->t, &out)) {
 		return false;
 	}
@@ -385,41 +381,67 @@ put_results(struct forward *s)
 	return true;
 }
 
+/* ---- all of it ---- */
+
+struct ca_forward
+ca_forward_of(struct attn *t)
+{
+	return (struct ca_forward){ .t = t, .thread = "TID",
+				    .meet = "sync_block();",
+				    .out = t->made[ATTN_OUT].value != 0,
+				    .raw = t->scale > 0 };
+}
+
+static bool
+emit(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+
+	cu_begin(t->k, "attention", f);
+	ca_forward_open(s);
+	ca_lanes(f, &s->form);
+	cu_line(f, "const u32 sm = smem_addr(SMEM);");
+	ca_forward_place(s);
+	ca_pointer(f, t, &t->in[ATTN_Q], "q", "head");
+	ca_pointer(f, t, &t->in[ATTN_K], "k", "kv");
+	if (s->out) {
+		ca_pointer(f, t, &t->in[ATTN_V], "v", "kv");
+	}
+	ca_forward_keys(s);
+	if (!s->form.chunk) {
+		load_queries(s, NULL);
+		load_keys(s, ATTN_K, "begin", NULL);
+		cu_line(f, "cp_async_commit();");
+	}
+	ca_forward_begin(s);
+	each_keys(s);
+	cu_line(f, "cp_async_wait(0);");
+	cu_line(f, "sync_block();");
+	if (!ca_forward_put(s)) {
+		return false;
+	}
+	cu_end(f);
+	return true;
+}
+
 bool
 ca_forward(struct attn *t)
 {
-	struct forward s = { .t = t, .out = t->made[ATTN_OUT].value != 0,
-			     .raw = t->scale > 0 };
-	struct cu_func *f = &s.f;
+	struct ca_forward s = ca_forward_of(t);
+	bool done = false;
 
 	if (t->queries * t->heads * t->batches == 0) {
 		ca_nothing(t);
 		return true;
+	}
+	if (ca_forward90(t, &done)) {
+		return done;
 	}
 	if (!choose(&s)) {
 		t->k->why = "attention whose blocks do not fit the shared "
 			    "memory";
 		return false;
 	}
-	cu_begin(t->k, "attention", f);
-	open_block(&s);
-	ca_pointer(f, t, &t->in[ATTN_Q], "q", "head");
-	ca_pointer(f, t, &t->in[ATTN_K], "k", "kv");
-	if (s.out) {
-		ca_pointer(f, t, &t->in[ATTN_V], "v", "kv");
-	}
-	find_keys(&s);
-	if (!s.form.chunk) {
-		load_queries(&s, NULL);
-		load_keys(&s, ATTN_K, "begin", NULL);
-		cu_line(f, "cp_async_commit();");
-	}
-	begin_sums(&s);
-	each_keys(&s);
-	finish_sums(&s);
-	if (!put_results(&s)) {
-		return false;
-	}
-	cu_end(f);
-	return true;
+	return emit(&s);
 }

@@ -167,6 +167,12 @@ bool cu_view(struct cu_kernel *k, const struct kernel *x, value_id v,
 	     struct cg_view *out);
 /* C text: a pointer to its first element, of its type. */
 const char *cu_view_at(struct cu_func *f, const struct cg_view *v);
+/*
+ * Whether the copying unit can begin there: it wants 16-byte multiples of
+ * everything, of the operand's address too, of which is known that stacks
+ * begin at multiples of 64 bytes.
+ */
+bool cu_view_aligned(struct cu_kernel *k, const struct cg_view *v);
 
 /* ---- dot.c, dot90.c, experts.c, attention.c ------------------------------ */
 

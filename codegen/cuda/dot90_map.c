@@ -103,25 +103,6 @@ at_least_two(struct dot90_side *s)
 		       (s->map.size[0] + unit - 1) / unit * unit, 1);
 }
 
-/*
- * The unit wants 16-byte multiples of everything; and of the operand's
- * address, of which is known that stacks begin at multiples of 64 bytes.
- */
-static bool
-is_aligned(const struct cu_dot *d, const struct cg_view *v)
-{
-	const struct cg_operand *o = &d->k->out->operands.at[v->operand];
-	const struct ir_type *t = ir_type(d->k->c->m, o->value);
-	int64_t bytes = cu_bytes(v->dtype);
-	uint32_t i;
-
-	for (i = 0; i < t->ndims; i++) {
-		bytes *= cu_local(d->k->c, t->dims[i], t->cut[i]);
-	}
-	return bytes % 16 == 0 && v->offset * cu_bytes(v->dtype) % 16 == 0 &&
-	       v->nmoved == 0;
-}
-
 static enum rt_elem
 elem_of(enum ir_dtype t)
 {
@@ -151,7 +132,7 @@ dot90_side(const struct cu_dot *d, int which, int64_t rows, int64_t step,
 	s->map.offset = v->offset * cu_bytes(v->dtype);
 	s->map.swizzle = DOT90_ROW;
 	if (!cu_unit_is(d->unit, v->dtype) || d->over.n == 0 ||
-	    !is_aligned(d, v)) {
+	    !cu_view_aligned(d->k, v)) {
 		return false;
 	}
 	two = multi && rows % 128 == 0;

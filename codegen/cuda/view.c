@@ -31,3 +31,18 @@ cu_view_at(struct cu_func *f, const struct cg_view *v)
 	buf_puts(&b, ")");
 	return buf_text(&b);
 }
+
+bool
+cu_view_aligned(struct cu_kernel *k, const struct cg_view *v)
+{
+	const struct cg_operand *o = &k->out->operands.at[v->operand];
+	const struct ir_type *t = ir_type(k->c->m, o->value);
+	int64_t bytes = cu_bytes(v->dtype);
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		bytes *= cu_local(k->c, t->dims[i], t->cut[i]);
+	}
+	return bytes % 16 == 0 && v->offset * cu_bytes(v->dtype) % 16 == 0 &&
+	       v->nmoved == 0;
+}

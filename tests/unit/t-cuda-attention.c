@@ -29,6 +29,7 @@ static struct {
 	struct rt_emu *emu;
 	const char *arch;
 	int flags;
+	uint32_t wgmma;		/* grids that ran, and have maps */
 } b;
 
 static const char *
@@ -137,6 +138,32 @@ allow(struct rank *r, const struct cg_kernel *k)
 	report(rt_emu_allow(b.emu, r->shared, k->shared_bytes, &e), &e);
 }
 
+#define MOST_WORDS 256
+#define MOST_MAPS 4
+
+static void
+put_maps(const struct rank *r, const struct cg_grid *g, char *to)
+{
+	struct rt_error e = { 0 };
+	uint32_t i, d;
+
+	assert_true(g->maps.n <= MOST_MAPS);
+	for (i = 0; i < g->maps.n; i++) {
+		const struct cg_map *m = &g->maps.at[i];
+		struct rt_map map = { .operand = m->operand, .elem = m->elem,
+			.offset = m->offset, .ndims = m->ndims,
+			.swizzle = m->swizzle };
+
+		for (d = 0; d < m->ndims; d++) {
+			map.size[d] = m->size[d];
+			map.stride[d] = m->stride[d];
+			map.box[d] = m->box[d];
+		}
+		report(rt_emu_map(to + 128 * i, &map, r->at_of[m->operand],
+				  &e), &e);
+	}
+}
+
 /* What a grid of the kernel is called with: words, then maps. */
 static void
 back_run(uint32_t kernel, uint32_t rank, uint32_t step)
@@ -150,10 +177,12 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 			     .smem_bytes = from->smem_bytes };
 	static const int64_t live[1] = { 1 };
 	struct rt_error e = { 0 };
-	int64_t words[256];
+	static _Alignas(64) int64_t words[MOST_WORDS + 16 * MOST_MAPS];
 	uint32_t i, n = 0;
 
-	assert_int_equal(from->maps.n, 0);
+	b.wgmma += from->maps.n > 0;
+	g.nmaps = from->maps.n;
+	assert_true(k->operands.n + k->spreads.n + 2 <= MOST_WORDS);
 	assert_true(from->smem_bytes <= b.cuda[rank].arch->smem_bytes);
 	memcpy(g.blocks, from->blocks, sizeof g.blocks);
 	for (i = 0; i < k->operands.n; i++) {
@@ -165,6 +194,7 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 	assert_int_equal(k->nums.n, 0);
 	words[n++] = (int64_t)(intptr_t)r->shared;
 	words[n++] = (int64_t)(intptr_t)live;
+	put_maps(r, from, (char *)(words + (n + 7) / 8 * 8));
 	if (b.flags & RT_EMU_CHECK) {
 		allow(r, k);
 	}
@@ -255,6 +285,103 @@ checked(void **state)
 		both(&x, i % 2 ? 1e-5 : 2e-2);
 	}
 	b.flags = 0;
+}
+
+/*
+ * With wgmma and the copying unit: ragged, with windows, heads that share,
+ * widths that are no whole boxes, queries that see no key; in checked code.
+ */
+static void
+hopper(void **state)
+{
+	static const struct {
+		int64_t s, t, d, v;
+		const char *how, *dtype;
+	} all[] = {
+		{ 200, 200, 64, 64, " causal", "bf16" },
+		{ 150, 290, 128, 128, "", "f16" },
+		{ 300, 300, 128, 128, " causal window=70", "bf16" },
+		{ 180, 90, 80, 88, " causal", "bf16" },
+		{ 70, 140, 192, 128, " window=40", "bf16" },
+		{ 130, 256, 40, 24, " scale=-0.2", "f16" }
+	};
+	int n = sizeof all / sizeof all[0], i;
+	struct shape x = plain;
+
+	(void)state;
+	b.arch = "sm_90a";
+	b.flags = RT_EMU_CHECK;
+	b.wgmma = 0;
+	for (i = 0; i < n; i++) {
+		x.b = 1 + i % 2;
+		x.k = 1 + i % 2;
+		x.h = x.k * (1 + i / 2 % 2);
+		x.s = all[i].s;
+		x.t = all[i].t;
+		x.d = all[i].d;
+		x.v = all[i].v;
+		x.how = all[i].how;
+		x.dtype = all[i].dtype;
+		put_forward(&x);
+		check(text, NULL, *x.dtype == 'b' ? 2e-2 : 4e-3);
+	}
+	assert_int_equal(b.wgmma, 2 * n);	/* the logs apart */
+	b.flags = 0;
+	b.arch = "sm_80";
+}
+
+/* The same of random shapes, some of which it is not for. */
+static void
+hopper_at_random(void **state)
+{
+	struct shape x;
+	int i;
+
+	(void)state;
+	b.arch = "sm_90a";
+	for (i = 0; i < times(2); i++) {
+		x = random_shape();
+		x.s += 64;
+		x.t = draw(0, 1) ? x.s : draw(60, 400);
+		x.keys = x.s == x.t ? "s" : "t";
+		x.d = draw(0, 3) ? 8 * draw(2, 24) : draw(8, 100);
+		x.v = draw(0, 3) ? 8 * draw(1, 16) : draw(8, 140);
+		x.dtype = draw(0, 3) ? "bf16" : "f16";
+		put_forward(&x);
+		check(text, NULL, 2e-2);
+	}
+	b.arch = "sm_80";
+}
+
+/* Logs of sums alone; queries that are apart; what follows a result. */
+static void
+hopper_around(void **state)
+{
+	struct shape x = plain;
+
+	(void)state;
+	b.arch = "sm_90a";
+	b.wgmma = 0;
+	x.b = x.h = 2;
+	x.s = x.t = 100;
+	x.keys = "s";
+	x.d = x.v = 64;
+	x.how = " causal";
+	x.dtype = "bf16";
+	put_backward(&x);
+	check(text, NULL, 2e-2);
+	assert_int_equal(b.wgmma, 1);
+	around(&x);
+	check(text, "autodiff,cse,dce", 3e-2);
+	x.axes = "axis cp = 2 balanced";
+	x.cut_s = ":cp";
+	x.keys = "t";
+	x.sum = "{+cp}";
+	x.s = x.t = 290;
+	put_forward(&x);
+	check(text, NULL, 2e-2);
+	assert_true(b.wgmma > 3);
+	b.arch = "sm_80";
 }
 
 /* ---- what NVRTC says ---- */
@@ -383,6 +510,9 @@ main(void)
 		cmocka_unit_test(queries_apart),
 		cmocka_unit_test(with_neighbours),
 		cmocka_unit_test(checked),
+		cmocka_unit_test(hopper),
+		cmocka_unit_test(hopper_at_random),
+		cmocka_unit_test(hopper_around),
 		cmocka_unit_test(compiled),
 	};
 

@@ -49,6 +49,16 @@ wg_commit(void)
 		} \
 	} while (0)
 
+/* The same of a left operand in n registers: behind what made it, so that no
+ * part of that comes between wg_fence and the product. */
+#define wg_regs(a, n) \
+	do { \
+		_Pragma("unroll") \
+		for (int wg_i = 0; wg_i < (n); wg_i++) { \
+			asm volatile("" : "+r"((a)[wg_i]) :: "memory"); \
+		} \
+	} while (0)
+
 /* ---- lists of registers: as text of PTX, and as operands ----------------- */
 
 #define LLMC_T4 "%0, %1, %2, %3"
