@@ -21,8 +21,12 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention.c \
 	%D%/cuda/attention.h \
 	%D%/cuda/attention90.c \
+	%D%/cuda/attention90.h \
+	%D%/cuda/attention90_back.c \
+	%D%/cuda/attention90_forward.c \
 	%D%/cuda/attention_after.c \
 	%D%/cuda/attention_back.c \
+	%D%/cuda/attention_back.h \
 	%D%/cuda/attention_forward.c \
 	%D%/cuda/attention_forward.h \
 	%D%/cuda/attention_tile.c \

@@ -1,40 +1,10 @@
 /*
- * Attention itself with wgmma and the copying unit (sm_90a), as
- * FlashAttention-3 does it (Shah et al. 2024).  A block has 128 queries of a
- * head.  One warpgroup orders copies of tiles of keys and values into rings
- * of two; two multiply, 64 queries each.  Scores of the next tile are made
- * before the values of the last one are summed up, and become weights
- * meanwhile: products and exponentials run side by side.
- *
- * Rings are kept apart as those of dot90_text.c are: the copying unit writes a
- * stage after `empty` says that both warpgroups are done with it, and wgmma
- * reads it after `full` has counted its bytes; no fence stands between.
+ * What attention for sm_90a is made of: operands as the copying unit moves
+ * them, and products of a warpgroup.  A box has 64 columns of a tile's rows: in
+ * shared memory rows of 128 bytes, swizzled as wgmma wants them, boxes one
+ * behind the other.
  */
-#include "codegen/cuda/attention_forward.h"
-
-#define ROWS 128
-#define FEW 64			/* that do not fill tiles */
-#define STAGES 2
-#define GROUP_ROWS 64		/* of a warpgroup */
-#define BOX_COLS 64		/* of 128 bytes, swizzled */
-#define BOX_ROW 128		/* bytes */
-#define PRODUCER 128		/* threads */
-#define CONSUMERS 256
-#define BARRIERS 128		/* bytes */
-
-/* An operand in global memory, and a tile of it in shared memory. */
-struct side {
-	struct cg_map map;
-	uint32_t number;		/* of the map */
-	int64_t at, bytes, rows, chunks;	/* chunks: boxes, by columns */
-	const char *head;		/* C text */
-};
-
-struct forward90 {
-	struct ca_forward s;
-	struct side side[3];		/* ATTN_Q, ATTN_K, ATTN_V */
-	int64_t bars;			/* bytes, in shared memory */
-};
+#include "codegen/cuda/attention90.h"
 
 /* ---- operands ---- */
 
@@ -54,21 +24,20 @@ put_dim(struct cg_map *m, int64_t size, int64_t stride, int64_t box)
 	return true;
 }
 
-/* Columns, places, heads, sequences: what is there once is left out. */
-static bool
-find_side(struct forward90 *p, uint32_t in, int64_t rows)
+/* Dims are columns, places, heads, sequences: what is there once is left
+ * out. */
+bool
+ca_side(const struct attn *t, uint32_t in, int64_t rows, struct ca_side *x)
 {
-	const struct attn *t = p->s.t;
+	int64_t cols = in == ATTN_V || in == ATTN_G ? t->dv : t->d;
 	const struct attn_view *v = &t->in[in];
-	int64_t cols = in == ATTN_V ? t->dv : t->d;
-	struct side *x = &p->side[in];
-	bool keys = in != ATTN_Q;
+	bool keys = in == ATTN_K || in == ATTN_V;
 	uint32_t i;
 
-	*x = (struct side){ .number = in, .rows = rows,
-			    .head = keys ? "kv" : "head" };
-	x->chunks = ca_parts(cols, BOX_COLS);
-	x->bytes = x->chunks * rows * BOX_ROW;
+	*x = (struct ca_side){ .number = in, .keys = keys, .rows = rows,
+			       .cols = cols };
+	x->chunks = ca_parts(cols, CA90_BOX_COLS);
+	x->bytes = x->chunks * rows * CA90_BOX_ROW;
 	if (v->place != ATTN_OPERAND || v->dtype != t->tile || cols % 8 ||
 	    !cu_view_aligned(t->k, &v->memory)) {
 		return false;
@@ -76,8 +45,8 @@ find_side(struct forward90 *p, uint32_t in, int64_t rows)
 	x->map.operand = v->memory.operand;
 	x->map.elem = t->tile == IR_F16 ? RT_ELEM_F16 : RT_ELEM_BF16;
 	x->map.offset = 2 * v->memory.offset;
-	x->map.swizzle = BOX_ROW;
-	if (!put_dim(&x->map, cols, v->col, BOX_COLS) ||
+	x->map.swizzle = CA90_BOX_ROW;
+	if (!put_dim(&x->map, cols, v->col, CA90_BOX_COLS) ||
 	    !put_dim(&x->map, keys ? t->keys : t->queries, v->pos, rows) ||
 	    !put_dim(&x->map, keys ? t->kv : t->heads, v->head, 1)) {
 		return false;
@@ -90,21 +59,19 @@ find_side(struct forward90 *p, uint32_t in, int64_t rows)
 	return true;
 }
 
-/* A tile whose first row is at place `pos`, to byte `to` (C text). */
-static void
-load(struct forward90 *p, const struct side *x, const char *to,
-     const char *bar, const char *pos)
+void
+ca_side_load(struct cu_func *f, const struct attn *t,
+	     const struct ca_side *x, const char *to, const char *bar,
+	     const char *pos)
 {
-	const struct attn *t = p->s.t;
-	struct cu_func *f = &p->s.f;
 	int64_t apart = 1, i;
 	struct buf b;
 	uint32_t k;
 
 	buf_init(&b, f->k->c->a);
 	buf_printf(&b, ", %s", pos);
-	if ((x->number == ATTN_Q ? t->heads : t->kv) > 1) {
-		buf_printf(&b, ", %s", x->head);
+	if ((x->keys ? t->kv : t->heads) > 1) {
+		buf_printf(&b, ", %s", x->keys ? "kv" : "head");
 	}
 	for (k = t->nbatch; k-- > 0; apart *= t->batch_size[k]) {
 		if (t->batch_size[k] > 1) {
@@ -113,377 +80,86 @@ load(struct forward90 *p, const struct side *x, const char *to,
 				   (long long)t->batch_size[k]);
 		}
 	}
-	cu_line(f, "mbar_expect(%s, %lld);", bar, (long long)x->bytes);
 	for (i = 0; i < x->chunks; i++) {
 		cu_line(f, "tma_load%u(%s + %lld, &a.map[%u], %s, %lld%s);",
-			x->map.ndims, to, (long long)(i * x->rows * BOX_ROW),
-			x->number, bar, (long long)(i * BOX_COLS),
-			buf_text(&b));
+			x->map.ndims, to,
+			(long long)(i * x->rows * CA90_BOX_ROW), x->number,
+			bar, (long long)(i * CA90_BOX_COLS), buf_text(&b));
 	}
 }
 
-/* ---- how it is cut up ---- */
+/* ---- products ---- */
 
-/* Columns of a product that wgmma has. */
-static int64_t
-wide(int64_t cols)
+int64_t
+ca_wide(int64_t cols)
 {
 	return cols <= 64 ? 64 : cols <= 96 ? 96 : 128;
 }
 
-static bool
-lay_out(struct forward90 *p, int64_t cols)
-{
-	struct ca_forward *s = &p->s;
-	struct attn *t = s->t;
-	int64_t stage, at;
-
-	s->form = (struct ca_form){ .warps = CONSUMERS / 32, .mt = 1,
-				    .cols = cols };
-	s->form.out = s->out ? wide(t->dv) : 0;
-	if (!find_side(p, ATTN_Q, ROWS) || !find_side(p, ATTN_K, cols) ||
-	    (s->out && !find_side(p, ATTN_V, cols))) {
-		return false;
-	}
-	p->side[ATTN_K].at = p->side[ATTN_Q].bytes;
-	at = p->side[ATTN_K].at + STAGES * p->side[ATTN_K].bytes;
-	if (s->out) {
-		p->side[ATTN_V].at = at;
-		at += STAGES * p->side[ATTN_V].bytes;
-	}
-	s->lse = 4 * ROWS * ca_stage_pitch(s->form.out);
-	stage = s->lse + 4 * ROWS;
-	p->bars = attn_whole(at > stage ? at : stage, 8);
-	s->smem = p->bars + BARRIERS;
-	return s->smem <= t->k->c->arch->smem_bytes;
-}
-
-/* Whether it is for these kernels; else attention_forward.c has others. */
-static bool
-suits(struct forward90 *p)
-{
-	struct ca_forward *s = &p->s;
-	struct attn *t = s->t;
-
-	s->rows = ROWS;
-	s->threads = CONSUMERS;
-	s->thread = "(TID - 128)";
-	s->meet = "sync_named(1, 256);";
-	s->late = s->out;
-	s->blocks = ca_parts(t->queries, ROWS);
-	return t->k->c->arch->wgmma && t->tile != IR_F32 &&
-	       t->queries > FEW && t->keys > FEW &&
-	       (!s->out || t->dv <= CA_MOST_OUT) &&
-	       (lay_out(p, 128) || lay_out(p, 64));
-}
-
-/* ---- the warpgroup that copies ---- */
-
-/* C text: a barrier of ring `in`, of its stage `stage`; and a stage. */
 static const char *
-bar(struct forward90 *p, uint32_t in, bool empty, const char *stage)
+type_of(const struct attn *t)
 {
-	return arena_printf(p->s.f.k->c->a, "bars + %d + 8 * (%s)",
-			    8 + 16 * STAGES * (in == ATTN_V) +
-			    8 * STAGES * empty, stage);
+	return t->tile == IR_BF16 ? "bf16" : "f16";
 }
 
-static const char *
-place(struct forward90 *p, uint32_t in, const char *stage)
+/* Of a descriptor, which counts 16 bytes: to columns 16 i. */
+static long long
+to_columns(const struct ca_side *x, int64_t i)
 {
-	return arena_printf(p->s.f.k->c->a, "sm + %lld + %lld * (%s)",
-			    (long long)p->side[in].at,
-			    (long long)p->side[in].bytes, stage);
+	return (long long)(i / 4 * x->rows * CA90_BOX_ROW / 16 + i % 4 * 2);
 }
 
-static void
-put_barriers(struct forward90 *p)
+void
+ca_wg_pairs(struct cu_func *f, const struct attn *t, const char *sum,
+	    const struct ca_side *x, const char *x_at,
+	    const struct ca_side *y, const char *y_at)
 {
-	struct cu_func *f = &p->s.f;
+	int64_t steps = ca_parts(x->cols, 16), i;
 
-	cu_line(f, "const u32 sm = smem_addr(SMEM);");
-	cu_line(f, "const u32 bars = sm + %lld;", (long long)p->bars);
-	cu_line(f, "if (TID == 0) {");
-	cu_line(f, "mbar_init(bars, 1);");
-	cu_line(f, "for (int i = 0; i < %d; i++) {", STAGES);
-	cu_line(f, "mbar_init(%s, 1);", bar(p, ATTN_K, false, "i"));
-	cu_line(f, "mbar_init(%s, %d);", bar(p, ATTN_K, true, "i"),
-		CONSUMERS / 32);
-	if (p->s.out) {
-		cu_line(f, "mbar_init(%s, 1);", bar(p, ATTN_V, false, "i"));
-		cu_line(f, "mbar_init(%s, %d);", bar(p, ATTN_V, true, "i"),
-			CONSUMERS / 32);
-	}
-	cu_line(f, "}");
-	cu_line(f, "fence_mbar_init();");
-	cu_line(f, "}");
-	cu_line(f, "sync_block();");
-}
-
-static void
-put_producer(struct forward90 *p)
-{
-	struct cu_func *f = &p->s.f;
-	uint32_t in;
-
-	cu_line(f, "regs_fewer(40);");
-	cu_line(f, "if (TID == 0 && tiles > 0) {");
-	load(p, &p->side[ATTN_Q], "sm", "bars", "row0");
-	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int t = 0; t < tiles; t++) {");
-	cu_say(f, "The first round waits for nobody: the phase before the "
-	       "first one is over.");
-	cu_line(f, "const int stage = t %% %d, parity = ~(t / %d) & 1;",
-		STAGES, STAGES);
-	cu_line(f, "const int key0 = begin + t * %lld;",
-		(long long)p->s.form.cols);
-	for (in = ATTN_K; in <= (p->s.out ? ATTN_V : ATTN_K); in++) {
-		cu_line(f, "mbar_wait(%s, parity);",
-			bar(p, in, true, "stage"));
-		load(p, &p->side[in], place(p, in, "stage"),
-		     bar(p, in, false, "stage"), "key0");
-	}
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "sync_warp();");
-}
-
-/* ---- those that multiply ---- */
-
-static const char *
-type_of(const struct forward90 *p)
-{
-	return p->s.t->tile == IR_BF16 ? "bf16" : "f16";
-}
-
-static void
-wait_full(struct forward90 *p, uint32_t in, const char *tile)
-{
-	struct arena *a = p->s.f.k->c->a;
-
-	cu_line(&p->s.f, "mbar_wait(%s, (%s) / %d & 1);",
-		bar(p, in, false, arena_printf(a, "(%s) %% %d", tile,
-					       STAGES)),
-		tile, STAGES);
-}
-
-/* A warp has waited for its own part of the products alone. */
-static void
-release(struct forward90 *p, uint32_t in, const char *tile)
-{
-	struct cu_func *f = &p->s.f;
-
-	cu_line(f, "if (LANE == 0) {");
-	cu_line(f, "mbar_arrive(%s);",
-		bar(p, in, true, arena_printf(f->k->c->a, "(%s) %% %d", tile,
-					      STAGES)));
-	cu_line(f, "}");
-}
-
-/* s = q k^T, of tile `tile`; 16 of d at a time. */
-static void
-put_scores(struct forward90 *p, const char *tile)
-{
-	struct cu_func *f = &p->s.f;
-	const struct side *q = &p->side[ATTN_Q], *k = &p->side[ATTN_K];
-	int64_t steps = ca_parts(p->s.t->d, 16), i;
-
-	cu_line(f, "{");
-	cu_line(f, "const u64 y = wg_desc(%s, 16, 1024, 128);",
-		place(p, ATTN_K, arena_printf(f->k->c->a, "(%s) %% %d", tile,
-					      STAGES)));
 	for (i = 0; i < steps; i++) {
-		/* descriptors count 16 bytes */
-		cu_line(f, "wg_%s_64x%lld(&s[0][0][0], x + %lld, y + %lld, "
-			"%d, 0, 0);", type_of(p), (long long)p->s.form.cols,
-			(long long)(i / 4 * q->rows * BOX_ROW / 16 +
-				    i % 4 * 2),
-			(long long)(i / 4 * k->rows * BOX_ROW / 16 +
-				    i % 4 * 2), i > 0);
+		cu_line(f, "wg_%s_64x%lld(&%s[0][0][0], %s + %lld, %s + "
+			"%lld, %d, 0, 0);", type_of(t), (long long)y->rows,
+			sum, x_at, to_columns(x, i), y_at, to_columns(y, i),
+			i > 0);
 	}
 	cu_line(f, "wg_commit();");
-	cu_line(f, "}");
 }
 
-/* o += p v, of tile `tile`; 16 keys at a time. */
-static void
-put_values(struct forward90 *p, const char *tile)
+void
+ca_wg_on(struct cu_func *f, const struct attn *t, const char *sum,
+	 int64_t cols, const char *w, const struct ca_side *y,
+	 const char *y_at)
 {
-	struct cu_func *f = &p->s.f;
-	const struct side *v = &p->side[ATTN_V];
 	int64_t i;
 
-	cu_line(f, "{");
-	cu_line(f, "const u64 y = wg_desc(%s, %lld, 1024, 128);",
-		place(p, ATTN_V, arena_printf(f->k->c->a, "(%s) %% %d", tile,
-					      STAGES)),
-		(long long)(v->rows * BOX_ROW));
-	for (i = 0; i < p->s.form.cols / 16; i++) {
-		cu_line(f, "wg_%s_rs_64x%lld(&o[0][0][0], p[%lld], y + %lld, "
-			"1, 1);", type_of(p), (long long)p->s.form.out,
-			(long long)i, (long long)(i * 16 * BOX_ROW / 16));
+	for (i = 0; i < y->rows / 16; i++) {
+		cu_line(f, "wg_%s_rs_64x%lld(&%s[0][0][0], %s[%lld], %s + "
+			"%lld, 1, 1);", type_of(t), (long long)cols, sum, w,
+			(long long)i, y_at, (long long)(i * CA90_BOX_ROW));
 	}
 	cu_line(f, "wg_commit();");
-	cu_line(f, "}");
 }
 
-static void
-wait_products(struct forward90 *p, int behind, const char *sums, int64_t cols)
+void
+ca_wg_wait(struct cu_func *f, int behind, const char *sum, int64_t cols)
 {
-	cu_line(&p->s.f, "wg_wait(%d);", behind);
-	cu_line(&p->s.f, "wg_sums(&%s[0][0][0], %lld);", sums,
+	cu_line(f, "wg_wait(%d);", behind);
+	cu_line(f, "wg_sums(&%s[0][0][0], %lld);", sum,
 		(long long)(cols / 2));
 }
 
-/* What a thread has of scores is what it has of a left operand. */
-static void
-pack(struct forward90 *p)
+void
+ca_wg_pack(struct cu_func *f, const struct attn *t, const char *w,
+	   const char *s, int64_t cols)
 {
-	struct cu_func *f = &p->s.f;
 	int i;
 
-	ca_each(f, "k", p->s.form.cols / 16);
+	ca_each(f, "k", cols / 16);
 	for (i = 0; i < 4; i++) {
-		cu_line(f, "p[k][%d] = pack_%s(s[0][2 * k + %d][%d], "
-			"s[0][2 * k + %d][%d]);", i, type_of(p), i / 2,
-			i % 2 * 2, i / 2, i % 2 * 2 + 1);
+		cu_line(f, "%s[k][%d] = pack_%s(%s[0][2 * k + %d][%d], "
+			"%s[0][2 * k + %d][%d]);", w, i, type_of(t), s, i / 2,
+			i % 2 * 2, s, i / 2, i % 2 * 2 + 1);
 	}
-	cu_line(f, "wg_regs(p[k], 4);");
+	cu_line(f, "wg_regs(%s[k], 4);", w);
 	cu_line(f, "}");
-}
-
-/* Not all that is declared is asked for where every key is seen. */
-static void
-open_tile(struct forward90 *p, const char *tile)
-{
-	struct cu_func *f = &p->s.f;
-
-	cu_line(f, "f32 s[1][%lld][4];", (long long)(p->s.form.cols / 8));
-	cu_line(f, "const int key0 = begin + %s * %lld;", tile,
-		(long long)p->s.form.cols);
-	cu_line(f, "(void)key0;");
-}
-
-/* Scores of a tile that nothing else goes on beside. */
-static void
-first_tile(struct forward90 *p, const char *tile)
-{
-	struct cu_func *f = &p->s.f;
-
-	open_tile(p, tile);
-	wait_full(p, ATTN_K, tile);
-	cu_line(f, "wg_fence();");
-	put_scores(p, tile);
-	wait_products(p, 0, "s", p->s.form.cols);
-	release(p, ATTN_K, tile);
-	ca_forward_weigh(&p->s);
-}
-
-static void
-next_tile(struct forward90 *p)
-{
-	struct cu_func *f = &p->s.f;
-
-	open_tile(p, "t");
-	wait_full(p, ATTN_K, "t");
-	cu_line(f, "wg_fence();");
-	put_scores(p, "t");
-	wait_full(p, ATTN_V, "t - 1");
-	put_values(p, "t - 1");
-	wait_products(p, 1, "s", p->s.form.cols);
-	release(p, ATTN_K, "t");
-	ca_forward_weigh(&p->s);
-	wait_products(p, 0, "o", p->s.form.out);
-	release(p, ATTN_V, "t - 1");
-	ca_each(f, "j", p->s.form.out / 8);
-	ca_each(f, "e", 4);
-	cu_line(f, "o[0][j][e] *= fades[0][e / 2];");
-	cu_line(f, "}");
-	cu_line(f, "}");
-	pack(p);
-}
-
-static void
-each_tile(struct forward90 *p)
-{
-	struct cu_func *f = &p->s.f;
-	long long cols = (long long)p->s.form.cols;
-
-	cu_line(f, "const u64 x = wg_desc(sm + %d * (WARP / 4 - 1), 16, 1024, "
-		"128);", GROUP_ROWS * BOX_ROW);
-	cu_line(f, "mbar_wait(bars, 0);");
-	if (!p->s.out) {
-		buf_puts(&f->text, "#pragma unroll 1\n");
-		cu_line(f, "for (int t = 0; t < tiles; t++) {");
-		first_tile(p, "t");
-		cu_line(f, "}");
-		return;
-	}
-	cu_line(f, "f32 fades[1][2];");
-	cu_line(f, "u32 p[%lld][4];", cols / 16);
-	cu_line(f, "{");
-	first_tile(p, "0");
-	pack(p);
-	cu_line(f, "}");
-	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int t = 1; t < tiles; t++) {");
-	next_tile(p);
-	cu_line(f, "}");
-	wait_full(p, ATTN_V, "tiles - 1");
-	cu_line(f, "wg_fence();");
-	put_values(p, "tiles - 1");
-	wait_products(p, 0, "o", p->s.form.out);
-}
-
-static bool
-put_consumers(struct forward90 *p)
-{
-	struct cu_func *f = &p->s.f;
-
-	/* 64512 registers of 65536 */
-	cu_line(f, "regs_more(232);");
-	cu_say(f, "rows g and g + 8 of the warp's 16 are this thread's");
-	cu_line(f, "const int g = LANE / 4;");
-	cu_line(f, "const int wrow = (WARP - 4) * 16;");
-	ca_forward_begin(&p->s);
-	cu_line(f, "if (tiles > 0) {");
-	each_tile(p);
-	cu_line(f, "}");
-	cu_say(f, "Both are done with what lies where results go now.");
-	cu_line(f, "%s", p->s.meet);
-	return ca_forward_put(&p->s);
-}
-
-/* ---- all of it ---- */
-
-bool
-ca_forward90(struct attn *t, bool *done)
-{
-	struct forward90 p = { .s = ca_forward_of(t) };
-	struct cu_func *f = &p.s.f;
-	uint32_t i;
-
-	if (!suits(&p)) {
-		return false;
-	}
-	cu_begin(t->k, "attention", f);
-	for (i = ATTN_Q; i <= (p.s.out ? ATTN_V : ATTN_K); i++) {
-		VEC_PUSH(t->k->c->a, &f->grid->maps, p.side[i].map);
-	}
-	ca_forward_open(&p.s);
-	f->grid->threads = PRODUCER + CONSUMERS;
-	ca_forward_place(&p.s);
-	ca_forward_keys(&p.s);
-	cu_line(f, "const int tiles = (end - begin + %lld) / %lld;",
-		(long long)(p.s.form.cols - 1), (long long)p.s.form.cols);
-	put_barriers(&p);
-	cu_line(f, "if (TID < %d) {", PRODUCER);
-	put_producer(&p);
-	cu_line(f, "} else {");
-	*done = put_consumers(&p);
-	cu_line(f, "}");
-	if (*done) {
-		cu_end(f);
-	}
-	return true;
 }

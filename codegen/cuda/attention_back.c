@@ -6,24 +6,7 @@
  * another block adds to, so the same plan makes the same bits; it costs seven
  * products where sums in any order would cost five.
  */
-#include "codegen/cuda/attention.h"
-
-struct back {
-	struct attn *t;
-	struct cu_func f;
-	struct ca_form form;
-	bool keys;			/* rows are keys */
-	bool slope, weight;		/* DQ or DK is made; DV */
-	int64_t out_slope, out_weight;	/* columns of them in a block */
-	int64_t out_blocks;
-	struct ca_tile x0, x1;		/* of rows: q or k, dout or v */
-	struct ca_tile y0, y1;		/* of columns: k or q, v or dout */
-	struct ca_tile z;		/* y0's or y1's block of columns,
-					 * where these are in chunks */
-	int64_t lse, delta, from, to;	/* of columns: bytes from a stage */
-	int64_t stage;			/* bytes from one to the next */
-	int64_t pass, rows, threads, blocks, smem;
-};
+#include "codegen/cuda/attention_back.h"
 
 /* ---- how it is cut up ---- */
 
@@ -59,7 +42,7 @@ larger(int64_t a, int64_t b)
 
 /* A stage: tiles of columns, and numbers of each. */
 static void
-lay_out_stage(struct back *s, const struct ca_form *form)
+lay_out_stage(struct ca_back *s, const struct ca_form *form)
 {
 	struct attn *t = s->t;
 	int64_t d = t->d, dv = t->dv, begin = attn_whole(s->smem, 16), i;
@@ -84,7 +67,7 @@ lay_out_stage(struct back *s, const struct ca_form *form)
 }
 
 static bool
-lay_out(struct back *s, const struct ca_form *form, int64_t most)
+lay_out(struct ca_back *s, const struct ca_form *form, int64_t most)
 {
 	struct attn *t = s->t;
 	int64_t d = form->chunk ? form->chunk : t->d;
@@ -116,7 +99,7 @@ lay_out(struct back *s, const struct ca_form *form, int64_t most)
 }
 
 static bool
-choose(struct back *s)
+choose(struct ca_back *s)
 {
 	size_t n = sizeof forms / sizeof forms[0], i;
 	int64_t all = s->t->k->c->arch->smem_bytes;
@@ -137,8 +120,8 @@ choose(struct back *s)
 
 /* ---- before the loop ---- */
 
-static void
-open_block(struct back *s)
+void
+ca_back_open(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
@@ -155,8 +138,15 @@ open_block(struct back *s)
 	       (long long)t->keys, t->causal ? ", causal" : "",
 	       (long long)s->rows, s->keys ? "keys" : "queries",
 	       (long long)s->form.cols);
-	ca_lanes(f, &s->form);
-	cu_line(f, "const u32 sm = smem_addr(SMEM);");
+}
+
+void
+ca_back_place(struct ca_back *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+	int64_t heads = s->keys ? t->kv : t->heads;
+
 	cu_line(f, "const int %s = BLOCK_X %% %lld;", s->keys ? "kv" : "head",
 		(long long)heads);
 	cu_line(f, "const int bat = BLOCK_X / %lld %% %lld;",
@@ -178,8 +168,8 @@ open_block(struct back *s)
 	}
 }
 
-static void
-find_columns(struct back *s)
+void
+ca_back_columns(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
@@ -204,9 +194,8 @@ find_columns(struct back *s)
 	}
 }
 
-/* What a thread's rows have of their own: queries. */
-static void
-read_rows(struct back *s)
+void
+ca_back_rows(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
@@ -238,7 +227,7 @@ read_rows(struct back *s)
 
 /* Which input a tile is of: 0 or 1, of rows or of columns. */
 static uint32_t
-input_of(const struct back *s, bool rows, int which)
+input_of(const struct ca_back *s, bool rows, int which)
 {
 	if (rows == s->keys) {
 		return which ? ATTN_V : ATTN_K;
@@ -253,7 +242,7 @@ static const char *const names[] = {
 
 /* Pointers that last as long as the block does, or as an iteration. */
 static void
-open_inputs(struct back *s, bool columns)
+open_inputs(struct ca_back *s, bool columns)
 {
 	struct attn *t = s->t;
 	uint32_t i;
@@ -274,7 +263,7 @@ open_inputs(struct back *s, bool columns)
 }
 
 static void
-load(struct back *s, bool rows, int which, const struct ca_tile *to,
+load(struct ca_back *s, bool rows, int which, const struct ca_tile *to,
      const char *part)
 {
 	struct arena *a = s->f.k->c->a;
@@ -294,7 +283,7 @@ load(struct back *s, bool rows, int which, const struct ca_tile *to,
 
 /* A number of each query of a tile. */
 static void
-load_number(struct back *s, uint32_t in, int64_t at)
+load_number(struct ca_back *s, uint32_t in, int64_t at)
 {
 	struct cu_func *f = &s->f;
 	const struct attn_view *v = &s->t->in[in];
@@ -313,9 +302,8 @@ load_number(struct back *s, uint32_t in, int64_t at)
 	}
 }
 
-/* What columns that are queries have of their own. */
-static void
-load_numbers(struct back *s)
+void
+ca_back_numbers(struct ca_back *s)
 {
 	const char *into = s->form.stages > 1 ? "into + " : "";
 	struct cu_func *f = &s->f;
@@ -338,10 +326,8 @@ load_numbers(struct back *s)
 	cu_line(f, "}");
 }
 
-/* Where the columns of iteration `it` (C text) are; to be loaded, or used
- * from shared memory. */
-static void
-find_tile(struct back *s, const char *it, bool loaded)
+void
+ca_back_tile(struct ca_back *s, const char *it, bool loaded)
 {
 	bool masked = ca_is_masked(s->t);
 	struct cu_func *f = &s->f;
@@ -361,27 +347,27 @@ find_tile(struct back *s, const char *it, bool loaded)
 }
 
 static void
-load_columns(struct back *s)
+load_columns(struct ca_back *s)
 {
 	open_inputs(s, true);
 	if (!s->form.chunk) {
 		load(s, false, 0, &s->y0, NULL);
 		load(s, false, 1, &s->y1, NULL);
 	}
-	load_numbers(s);
+	ca_back_numbers(s);
 }
 
 /* ---- a tile of columns ---- */
 
 static const char *
-stage(const struct back *s)
+stage(const struct ca_back *s)
 {
 	return s->form.stages > 1 ? "use" : NULL;
 }
 
 /* Scores, or dout times v: of rows and columns. */
 static void
-pairs(struct back *s, int which, const char *sum)
+pairs(struct ca_back *s, int which, const char *sum)
 {
 	struct cu_func *f = &s->f;
 	const struct ca_tile *x = which ? &s->x1 : &s->x0;
@@ -411,7 +397,7 @@ pairs(struct back *s, int which, const char *sum)
 
 /* Sums of rows, from what columns have. */
 static void
-add_up(struct back *s, int which, const char *sum, const char *w)
+add_up(struct ca_back *s, int which, const char *sum, const char *w)
 {
 	struct cu_func *f = &s->f;
 	const struct ca_tile *y = which ? &s->y1 : &s->y0;
@@ -439,7 +425,7 @@ add_up(struct back *s, int which, const char *sum, const char *w)
 
 /* Weights that are none, of pairs that do not see each other. */
 static void
-mask(struct back *s)
+mask(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 	struct arena *a = f->k->c->a;
@@ -467,7 +453,7 @@ mask(struct back *s)
 
 /* Declares `name`, by column: what a query's number is. */
 static void
-column_number(struct back *s, const char *name, int64_t at, const char *by)
+column_number(struct ca_back *s, const char *name, int64_t at, const char *by)
 {
 	const char *use = stage(s);
 
@@ -479,8 +465,8 @@ column_number(struct back *s, const char *name, int64_t at, const char *by)
 	cu_line(&s->f, "%s[1] = %s_at[1]%s;", name, name, by);
 }
 
-static void
-weigh(struct back *s)
+void
+ca_back_weigh(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 
@@ -500,8 +486,8 @@ weigh(struct back *s)
 	mask(s);
 }
 
-static void
-slope(struct back *s)
+void
+ca_back_slope(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 
@@ -519,23 +505,23 @@ slope(struct back *s)
 }
 
 static void
-with_columns(struct back *s)
+with_columns(struct ca_back *s)
 {
 	pairs(s, 0, "s");
-	weigh(s);
+	ca_back_weigh(s);
 	if (s->weight) {
 		add_up(s, 1, "dv", "s");
 	}
 	if (s->slope) {
 		pairs(s, 1, "ds");
-		slope(s);
+		ca_back_slope(s);
 		add_up(s, 0, "dx", "s");
 	}
 }
 
 /* Two tiles: one comes while the other is used. */
 static void
-each_columns(struct back *s)
+each_columns(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 	bool two = s->form.stages > 1;
@@ -548,17 +534,17 @@ each_columns(struct back *s)
 		cu_line(f, "if (it + 1 < count) {");
 		cu_line(f, "const int into = (it + 1) %% 2 * %lld;",
 			(long long)s->stage);
-		find_tile(s, "(it + 1)", true);
+		ca_back_tile(s, "(it + 1)", true);
 		load_columns(s);
 		cu_line(f, "}");
 		cu_line(f, "cp_async_commit();");
 		cu_line(f, "if (it >= 0) {");
 		cu_line(f, "const int use = it %% 2 * %lld;",
 			(long long)s->stage);
-		find_tile(s, "it", false);
+		ca_back_tile(s, "it", false);
 	} else {
 		cu_line(f, "sync_block();");
-		find_tile(s, "it", true);
+		ca_back_tile(s, "it", true);
 		load_columns(s);
 		cu_line(f, "cp_async_commit();");
 		cu_line(f, "cp_async_wait(0);");
@@ -574,29 +560,28 @@ each_columns(struct back *s)
 /* ---- results ---- */
 
 static bool
-put(struct back *s, enum attn_result r, const char *sum, double by,
+put(struct ca_back *s, enum attn_result r, const char *sum, double by,
     int64_t cols)
 {
 	struct cu_func *f = &s->f;
 	struct ca_put p = { .r = r, .rows = s->rows, .cols = cols,
 			    .pitch = ca_stage_pitch(cols), .row = "row0",
 			    .live = "live", .head = s->keys ? "kv" : "head",
-			    .threads = s->threads, .thread = "TID",
+			    .threads = s->threads, .thread = s->thread,
 			    .from = "0" };
 
 	if (s->out_blocks > 1 || s->form.chunk) {
 		p.from = "out0";
 	}
-	cu_line(f, "sync_block();");
+	cu_line(f, "%s", s->meet);
 	ca_stage(f, &s->form, sum, ca_f32(f, by), false, cols, 0);
-	cu_line(f, "sync_block();");
+	cu_line(f, "%s", s->meet);
 	return ca_put(f, s->t, &p);
 }
 
-static bool
-put_results(struct back *s)
+bool
+ca_back_put(struct ca_back *s)
 {
-	cu_line(&s->f, "cp_async_wait(0);");
 	if (s->weight &&
 	    !put(s, ATTN_DV, "dv", 1, s->out_weight)) {
 		return false;
@@ -605,8 +590,8 @@ put_results(struct back *s)
 				s->t->scale, s->out_slope);
 }
 
-static void
-begin_sums(struct back *s)
+void
+ca_back_begin(struct ca_back *s)
 {
 	if (s->slope) {
 		ca_zeros(&s->f, &s->form, "dx", s->out_slope);
@@ -616,46 +601,62 @@ begin_sums(struct back *s)
 	}
 }
 
+static bool
+emit(struct ca_back *s)
+{
+	cu_begin(s->t->k, s->keys ? "attention_keys" : "attention_queries",
+		 &s->f);
+	ca_back_open(s);
+	ca_lanes(&s->f, &s->form);
+	cu_line(&s->f, "const u32 sm = smem_addr(SMEM);");
+	ca_back_place(s);
+	open_inputs(s, false);
+	ca_back_columns(s);
+	if (!s->keys) {
+		ca_back_rows(s);
+	}
+	if (!s->form.chunk) {
+		load(s, true, 0, &s->x0, NULL);
+		if (s->slope) {
+			load(s, true, 1, &s->x1, NULL);
+		}
+	}
+	ca_back_begin(s);
+	each_columns(s);
+	cu_line(&s->f, "cp_async_wait(0);");
+	if (!ca_back_put(s)) {
+		return false;
+	}
+	cu_end(&s->f);
+	return true;
+}
+
 /* One step: the gradient of queries, or of keys, or values, or both. */
 static bool
 step(struct attn *t, bool keys, bool slope, bool weight)
 {
-	struct back s = { .t = t, .keys = keys, .slope = slope,
-			  .weight = weight };
+	struct ca_back s = { .t = t, .keys = keys, .slope = slope,
+			     .weight = weight, .thread = "TID",
+			     .meet = "sync_block();" };
+	bool done = false;
 
-	s.out_slope = slope ? ca_out(t->d) : 0;
-	s.out_weight = weight ? ca_out(t->dv) : 0;
-	s.out_blocks = ca_out_blocks(slope ? t->d : t->dv);
 	if ((keys ? t->keys * t->kv : t->queries * t->heads) * t->batches
 	    == 0) {
 		ca_nothing(t);
 		return true;
 	}
+	if (ca_back90(&s, &done)) {
+		return done;
+	}
+	s.out_slope = slope ? ca_out(t->d) : 0;
+	s.out_weight = weight ? ca_out(t->dv) : 0;
+	s.out_blocks = ca_out_blocks(slope ? t->d : t->dv);
 	if (!choose(&s)) {
 		t->k->why = "attention whose blocks do not fit the shared "
 			    "memory";
 		return false;
 	}
-	cu_begin(t->k, keys ? "attention_keys" : "attention_queries", &s.f);
-	open_block(&s);
-	open_inputs(&s, false);
-	find_columns(&s);
-	if (!keys) {
-		read_rows(&s);
-	}
-	if (!s.form.chunk) {
-		load(&s, true, 0, &s.x0, NULL);
-		if (slope) {
-			load(&s, true, 1, &s.x1, NULL);
-		}
-	}
-	begin_sums(&s);
-	each_columns(&s);
-	if (!put_results(&s)) {
-		return false;
-	}
-	cu_end(&s.f);
-	return true;
+	return emit(&s);
 }
 
 bool

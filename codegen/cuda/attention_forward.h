@@ -1,7 +1,7 @@
 /*
  * Attention itself, between attention_forward.c, which has it for any device,
- * and attention90.c, which has it for sm_90a: how many queries and keys are
- * looked at, weights of scores, and what becomes of sums are the same text.
+ * and attention90_forward.c, which has it for sm_90a: which keys are looked
+ * at, weights of scores, and what becomes of sums are the same text.
  */
 #ifndef CODEGEN_CUDA_ATTENTION_FORWARD_H
 #define CODEGEN_CUDA_ATTENTION_FORWARD_H
@@ -39,7 +39,7 @@ void ca_forward_weigh(struct ca_forward *s);
 /* Behind the last tile, when nobody reads tiles any more. */
 bool ca_forward_put(struct ca_forward *s);
 
-/* ---- attention90.c ------------------------------------------------------- */
+/* ---- attention90_forward.c ----------------------------------------------- */
 
 /* False: it is not for wgmma, and nothing was written. */
 bool ca_forward90(struct attn *t, bool *done);
