@@ -144,6 +144,12 @@ void
 ca_wg_wait(struct cu_func *f, int behind, const char *sum, int64_t cols)
 {
 	cu_line(f, "wg_wait(%d);", behind);
+	ca_wg_pin(f, sum, cols);
+}
+
+void
+ca_wg_pin(struct cu_func *f, const char *sum, int64_t cols)
+{
 	cu_line(f, "wg_sums(&%s[0][0][0], %lld);", sum,
 		(long long)(cols / 2));
 }

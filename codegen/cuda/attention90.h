@@ -46,6 +46,9 @@ void ca_wg_on(struct cu_func *f, const struct attn *t, const char *sum,
 /* All but so many groups of products are done; those of `sum` are. */
 void ca_wg_wait(struct cu_func *f, int behind, const char *sum,
 		int64_t cols);
+/* What is made of sums is made here: compilers would rather make it behind the
+ * next wait, when no product goes on beside it. */
+void ca_wg_pin(struct cu_func *f, const char *sum, int64_t cols);
 /* What a thread has of sums s is what it has of a left operand w. */
 void ca_wg_pack(struct cu_func *f, const struct attn *t, const char *w,
 		const char *s, int64_t cols);

@@ -239,6 +239,7 @@ put_turn(struct back90 *p)
 	if (s->weight) {
 		with_weights(p);
 	} else {
+		ca_wg_pin(f, "s", COLS);
 		ca_wg_wait(f, 0, "ds", COLS);
 	}
 	ca_back_slope(s);
@@ -248,8 +249,7 @@ put_turn(struct back90 *p)
 	ca_wg_on(f, t, "dx", s->out_slope, "q", &p->y[0], "z0");
 	ca_wg_wait(f, 0, "dx", s->out_slope);
 	if (s->weight) {
-		cu_line(f, "wg_sums(&dv[0][0][0], %lld);",
-			(long long)(s->out_weight / 2));
+		ca_wg_pin(f, "dv", s->out_weight);
 	}
 	cu_say(f, "all lanes have read what the stage's columns have");
 	cu_line(f, "sync_warp();");

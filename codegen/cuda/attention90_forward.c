@@ -225,7 +225,7 @@ first_tile(struct forward90 *p, const char *tile)
 	wait_full(p, ATTN_K, tile);
 	cu_line(f, "wg_fence();");
 	put_scores(p, tile);
-	ca_wg_wait(&p->s.f, 0, "s", p->s.form.cols);
+	ca_wg_wait(f, 0, "s", p->s.form.cols);
 	release(p, ATTN_K, tile);
 	ca_forward_weigh(&p->s);
 }
@@ -241,10 +241,11 @@ next_tile(struct forward90 *p)
 	put_scores(p, "t");
 	wait_full(p, ATTN_V, "t - 1");
 	put_values(p, "t - 1");
-	ca_wg_wait(&p->s.f, 1, "s", p->s.form.cols);
+	ca_wg_wait(f, 1, "s", p->s.form.cols);
 	release(p, ATTN_K, "t");
 	ca_forward_weigh(&p->s);
-	ca_wg_wait(&p->s.f, 0, "o", p->s.form.out);
+	cu_line(f, "wg_made(sum[0][0] + sum[0][1]);");
+	ca_wg_wait(f, 0, "o", p->s.form.out);
 	release(p, ATTN_V, "t - 1");
 	ca_each(f, "j", p->s.form.out / 8);
 	ca_each(f, "e", 4);
@@ -283,7 +284,7 @@ each_tile(struct forward90 *p)
 	wait_full(p, ATTN_V, "tiles - 1");
 	cu_line(f, "wg_fence();");
 	put_values(p, "tiles - 1");
-	ca_wg_wait(&p->s.f, 0, "o", p->s.form.out);
+	ca_wg_wait(f, 0, "o", p->s.form.out);
 }
 
 static bool

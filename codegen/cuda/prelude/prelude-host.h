@@ -402,6 +402,7 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 #define wg_wait(n) emu->group_wait(n)
 #define wg_sums(d, n) ((void)(d))
 #define wg_regs(a, n) ((void)(a))
+#define wg_made(x) ((void)(x))
 #define EMU_WG(n, kind, d, ra, a, b, add, ta, tb) \
 	emu->group_mma(d, ra, a, b, n, kind, ((add) ? EMU_ADD : 0) | \
 		    ((ta) ? EMU_TRANS_A : 0) | ((tb) ? EMU_TRANS_B : 0))
