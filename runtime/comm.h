@@ -53,7 +53,7 @@ enum rt_status rt_world_find(struct rt_world *w,
 enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
 			      bool *child, int *status, struct rt_error *err);
 
-/* ---- talking (comm.c, shm.c, mpi-talk.c) ---------------------- */
+/* ---- talking (comm.c, shm.c, msg-talk.c) ---------------------- */
 
 struct rt_comm;
 

@@ -15,7 +15,6 @@ rank_sources = \
 	%D%/abi.h \
 	%D%/bell.c \
 	%D%/bench.c \
-	%D%/by-mpi.h \
 	%D%/checkpoint-list.c \
 	%D%/checkpoint-load.c \
 	%D%/checkpoint-mark.c \
@@ -73,10 +72,11 @@ rank_sources = \
 	%D%/meeting.c \
 	%D%/mesh.c \
 	%D%/move.c \
+	%D%/msg-move.c \
+	%D%/msg-talk.c \
+	%D%/msg-wait.c \
+	%D%/msg.h \
 	%D%/nccl.c \
-	%D%/mpi-move.c \
-	%D%/mpi-talk.c \
-	%D%/mpi-wait.c \
 	%D%/options.c \
 	%D%/pool.c \
 	%D%/pool.h \

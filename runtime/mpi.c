@@ -6,7 +6,7 @@
  * for some time only.  So a thread of its own calls both, and whoever waits
  * for it looks at a clock.  All other calls return at once.
  */
-#include "runtime/by-mpi.h"
+#include "runtime/msg.h"
 
 #include <mpi.h>
 
@@ -265,7 +265,7 @@ failed(const struct rt_mpi_lib *l, const char *call, int result,
 	} while (0)
 
 static enum rt_status
-look(struct rt_mpi_lib *l, struct rt_mpi_self *self, struct rt_error *err)
+look(struct rt_mpi_lib *l, struct rt_msg_self *self, struct rt_error *err)
 {
 	int rank, size, any = 0, *most = NULL;
 
@@ -282,13 +282,13 @@ look(struct rt_mpi_lib *l, struct rt_mpi_self *self, struct rt_error *err)
 	CHECK(l, MPI_Comm_rank, (l->world, &rank));
 	CHECK(l, MPI_Comm_size, (l->world, &size));
 	CHECK(l, MPI_Comm_get_attr, (l->world, MPI_TAG_UB, &most, &any));
-	*self = (struct rt_mpi_self){ rank, size, any ? *most : 32767 };
+	*self = (struct rt_msg_self){ rank, size, any ? *most : 32767 };
 	return RT_OK;
 }
 
 /* The library stays: its thread may still wait in it. */
 static enum rt_status
-start(struct rt_mpi_lib **out, double timeout_us, struct rt_mpi_self *self,
+start(void **out, const struct rt_comm *c, struct rt_msg_self *self,
       struct rt_error *err)
 {
 	struct rt_mpi_lib *l = calloc(1, sizeof(*l));
@@ -308,18 +308,20 @@ start(struct rt_mpi_lib **out, double timeout_us, struct rt_mpi_self *self,
 		return rt_fail(err, RT_IO, RT_NOWHERE, "no thread to start "
 			       "MPI with: %s", strerror(errno));
 	}
-	if (!await_phase(l, RUNS, timeout_us)) {
+	if (!await_phase(l, RUNS, c->timeout_us)) {
 		return rt_fail(err, RT_IO, RT_NOWHERE, "waited %.1f s for all "
 			       "ranks to start MPI: one of them did not",
-			       timeout_us * 1e-6);
+			       c->timeout_us * 1e-6);
 	}
 	*out = l;
 	return look(l, self, err);
 }
 
 static bool
-stop(struct rt_mpi_lib *l, double timeout_us)
+stop(void *lib, double timeout_us)
 {
+	struct rt_mpi_lib *l = lib;
+
 	set_phase(l, FINALIZE);
 	if (!await_phase(l, ENDED, timeout_us)) {
 		return false;
@@ -330,18 +332,19 @@ stop(struct rt_mpi_lib *l, double timeout_us)
 }
 
 static void
-is_under_way(struct rt_mpi_post *p, MPI_Request r, int64_t rank,
+is_under_way(struct rt_msg_post *p, MPI_Request r, int64_t rank,
 	     bool received)
 {
-	*p = (struct rt_mpi_post){ .rank = rank, .busy = true,
+	*p = (struct rt_msg_post){ .rank = rank, .busy = true,
 				   .received = received };
 	memcpy(&p->handle, &r, sizeof(r));
 }
 
 static enum rt_status
-isend(struct rt_mpi_lib *l, const void *at, int64_t bytes, int64_t rank,
-      int64_t tag, struct rt_mpi_post *p, struct rt_error *err)
+isend(void *lib, const void *at, int64_t bytes, int64_t rank,
+      int64_t tag, struct rt_msg_post *p, struct rt_error *err)
 {
+	struct rt_mpi_lib *l = lib;
 	MPI_Request r;
 
 	CHECK(l, MPI_Isend, (at, (int)bytes, l->byte, (int)rank, (int)tag,
@@ -351,9 +354,10 @@ isend(struct rt_mpi_lib *l, const void *at, int64_t bytes, int64_t rank,
 }
 
 static enum rt_status
-irecv(struct rt_mpi_lib *l, void *at, int64_t bytes, int64_t rank,
-      int64_t tag, struct rt_mpi_post *p, struct rt_error *err)
+irecv(void *lib, void *at, int64_t bytes, int64_t rank,
+      int64_t tag, struct rt_msg_post *p, struct rt_error *err)
 {
+	struct rt_mpi_lib *l = lib;
 	MPI_Request r;
 
 	CHECK(l, MPI_Irecv, (at, (int)bytes, l->byte, (int)rank, (int)tag,
@@ -363,8 +367,9 @@ irecv(struct rt_mpi_lib *l, void *at, int64_t bytes, int64_t rank,
 }
 
 static enum rt_status
-test(struct rt_mpi_lib *l, struct rt_mpi_post *p, struct rt_error *err)
+test(void *lib, struct rt_msg_post *p, struct rt_error *err)
 {
+	struct rt_mpi_lib *l = lib;
 	MPI_Request r;
 	MPI_Status status;
 	int done = 0, n = 0;
@@ -383,8 +388,9 @@ test(struct rt_mpi_lib *l, struct rt_mpi_post *p, struct rt_error *err)
 }
 
 static enum rt_status
-probe(struct rt_mpi_lib *l, int64_t tag, int64_t *rank, struct rt_error *err)
+probe(void *lib, int64_t tag, int64_t *rank, struct rt_error *err)
 {
+	struct rt_mpi_lib *l = lib;
 	MPI_Status status;
 	int any = 0;
 
@@ -395,9 +401,9 @@ probe(struct rt_mpi_lib *l, int64_t tag, int64_t *rank, struct rt_error *err)
 }
 
 enum rt_status
-rt_mpi_calls_find(const struct rt_mpi_calls **out, struct rt_error *err)
+rt_mpi_calls_find(const struct rt_msg_calls **out, struct rt_error *err)
 {
-	static const struct rt_mpi_calls calls = { start, stop, isend, irecv,
+	static const struct rt_msg_calls calls = { start, stop, isend, irecv,
 		test, probe };
 
 	(void)err;

@@ -69,7 +69,7 @@ uint64_t rt_plan_sum(const struct rt_plan *p);
 /* Zeros; NULL and errno if there are none. */
 void *rt_private_pages(size_t bytes);
 
-/* ---- transports (shm.c, mpi-talk.c) -------------------------------------- */
+/* ---- transports (shm.c, msg-talk.c) -------------------------------------- */
 
 enum { RT_MAIL_BYTES = 16384 };
 
@@ -110,7 +110,7 @@ struct rt_transport {
 extern const struct rt_transport rt_shm, rt_by_mpi;
 
 struct rt_shm;
-struct rt_mpi;
+struct rt_msg;
 
 struct rt_comm {
 	const struct rt_plan *plan;
@@ -122,7 +122,7 @@ struct rt_comm {
 	int64_t arena_bytes;
 	const struct rt_transport *via;
 	struct rt_shm *shm;
-	struct rt_mpi *mpi;
+	struct rt_msg *msg;
 	struct rt_group *groups;
 	int64_t ngroups;
 	const char **theirs;	/* room for what a group shows */

@@ -1,11 +1,11 @@
 /*
- * mpi-talk.c - talks of ranks on several hosts.  Members of a group write
+ * msg-talk.c - talks of ranks on several hosts.  Members of a group write
  * each other letters: what each is about, and what is small.  What is large
  * follows, in an order that all know from the plan.
  */
 #define _GNU_SOURCE	/* MADV_HUGEPAGE */
 
-#include "runtime/by-mpi.h"
+#include "runtime/msg.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -25,10 +25,10 @@ static enum rt_status
 check_letter(struct rt_comm *c, const struct rt_group *g, int64_t i,
 	     const struct rt_scene *scene, struct rt_error *err)
 {
-	const struct rt_letter *l = &c->mpi->letters[i];
+	const struct rt_letter *l = &c->msg->letters[i];
 
 	return l->id == scene->id ? RT_OK :
-		rt_mpi_differ(c, scene, &l->about, g->ranks[i], err);
+		rt_msg_differ(c, scene, &l->about, g->ranks[i], err);
 }
 
 static enum rt_status
@@ -36,29 +36,29 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
      const void *mine, int64_t bytes, const char **theirs,
      struct rt_error *err)
 {
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 	int64_t head = offsetof(struct rt_letter, mail), i;
 	enum rt_status s = RT_OK;
 
 	m->own.id = scene->id;
-	m->own.about = rt_mpi_event(c);
+	m->own.about = rt_msg_event(c);
 	memcpy(m->own.mail, mine, (size_t)bytes);
-	rt_mpi_begin(c);
+	rt_msg_begin(c);
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		theirs[i] = i == g->me ? m->own.mail : m->letters[i].mail;
 		if (i != g->me) {
-			s = rt_mpi_get(c, &m->letters[i],
+			s = rt_msg_get(c, &m->letters[i],
 				       sizeof(m->letters[i]), g->ranks[i],
 				       RT_TAG_LETTER, err);
 		}
 	}
 	for (i = 1; i < g->n && s == RT_OK; i++) {
-		s = rt_mpi_put(c, &m->own, head + bytes,
+		s = rt_msg_put(c, &m->own, head + bytes,
 			       g->ranks[(g->me + i) % g->n], RT_TAG_LETTER,
 			       err);
 	}
 	if (s == RT_OK) {
-		s = rt_mpi_end(c, scene, g, err);
+		s = rt_msg_end(c, scene, g, err);
 	}
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		s = i == g->me ? RT_OK : check_letter(c, g, i, scene, err);
@@ -77,7 +77,7 @@ meet_small(struct rt_comm *c, const struct rt_meeting *m,
 				c->theirs, err);
 
 	if (s == RT_OK) {
-		rt_meeting_gather(c, m, parts, c->mpi->acc);
+		rt_meeting_gather(c, m, parts, c->msg->acc);
 	}
 	return s;
 }
@@ -99,7 +99,7 @@ meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	}
 	if (most > RT_MAIL_BYTES) {
 		s = show(c, m->group, &m->scene, "", 0, c->theirs, err);
-		return s == RT_OK ? rt_mpi_move(c, m, err) : s;
+		return s == RT_OK ? rt_msg_move(c, m, err) : s;
 	}
 	parts = malloc((size_t)m->group->n * sizeof(*parts));
 	if (!parts) {
@@ -122,7 +122,7 @@ tag_of(const struct rt_comm *c, const struct rt_meeting *m)
 static int64_t
 part_of(int64_t bytes, int64_t from)
 {
-	return bytes - from < RT_MPI_MOST ? bytes - from : RT_MPI_MOST;
+	return bytes - from < RT_MSG_MOST ? bytes - from : RT_MSG_MOST;
 }
 
 /* All sends of the channel before that one have been taken. */
@@ -130,16 +130,16 @@ static enum rt_status
 settle_until(struct rt_comm *c, const struct rt_meeting *m, int64_t until,
 	     struct rt_error *err)
 {
-	struct rt_mpi_sent *sent = &c->mpi->sent[m->talk->channel];
+	struct rt_msg_sent *sent = &c->msg->sent[m->talk->channel];
 	int64_t most = c->plan->nmicrobatches;
 	enum rt_status s = RT_OK;
 
 	for (; sent->settled < until && s == RT_OK; sent->settled++) {
 		int64_t i = sent->settled % most;
 
-		s = rt_mpi_await(c, sent->at[i].parts, sent->at[i].nparts,
+		s = rt_msg_await(c, sent->at[i].parts, sent->at[i].nparts,
 				 &m->scene, NULL, err);
-		c->mpi->under_way--;
+		c->msg->under_way--;
 	}
 	return s;
 }
@@ -148,11 +148,11 @@ static enum rt_status
 send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
      int64_t rank, struct rt_error *err)
 {
-	struct rt_mpi *mpi = c->mpi;
-	struct rt_mpi_sent *sent = &mpi->sent[m->talk->channel];
+	struct rt_msg *msg = c->msg;
+	struct rt_msg_sent *sent = &msg->sent[m->talk->channel];
 	int64_t last = sent->n % c->plan->nmicrobatches, from = 0;
-	int64_t parts = bytes / RT_MPI_MOST + 1, i = 0;
-	struct rt_mpi_post *more;
+	int64_t parts = bytes / RT_MSG_MOST + 1, i = 0;
+	struct rt_msg_post *more;
 	enum rt_status s;
 
 	s = settle_until(c, m, sent->n - c->plan->nmicrobatches + 1, err);
@@ -165,14 +165,14 @@ send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	}
 	sent->at[last].parts = more;
 	sent->at[last].nparts = 0;
-	for (; i < parts && s == RT_OK; i++, from += RT_MPI_MOST) {
-		s = mpi->calls->send(mpi->lib, m->in + from,
+	for (; i < parts && s == RT_OK; i++, from += RT_MSG_MOST) {
+		s = msg->calls->send(msg->lib, m->in + from,
 				     part_of(bytes, from), rank,
 				     tag_of(c, m), &more[i], err);
 		sent->at[last].nparts += s == RT_OK;
 	}
 	sent->n++;
-	mpi->under_way++;
+	msg->under_way++;
 	return s;
 }
 
@@ -180,22 +180,22 @@ static enum rt_status
 recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
      int64_t rank, struct rt_error *err)
 {
-	int64_t parts = bytes / RT_MPI_MOST + 1, from = 0, i = 0;
+	int64_t parts = bytes / RT_MSG_MOST + 1, from = 0, i = 0;
 	enum rt_status s = RT_OK;
 
-	for (; i < parts && s == RT_OK; i++, from += RT_MPI_MOST) {
+	for (; i < parts && s == RT_OK; i++, from += RT_MSG_MOST) {
 		int64_t n = part_of(bytes, from);
 
-		rt_mpi_begin(c);
-		s = rt_mpi_get(c, m->out + from, n, rank, tag_of(c, m), err);
+		rt_msg_begin(c);
+		s = rt_msg_get(c, m->out + from, n, rank, tag_of(c, m), err);
 		if (s == RT_OK) {
-			s = rt_mpi_end(c, &m->scene, NULL, err);
+			s = rt_msg_end(c, &m->scene, NULL, err);
 		}
-		if (s == RT_OK && c->mpi->posts[0].bytes != n) {
+		if (s == RT_OK && c->msg->posts[0].bytes != n) {
 			return rt_fail(err, RT_FORMAT, RT_NOWHERE,
 				"%s sends %lld bytes, rank %lld expects %lld "
 				"in %s%s", rt_rank_text(c, rank).text,
-				(long long)(from + c->mpi->posts[0].bytes),
+				(long long)(from + c->msg->posts[0].bytes),
 				(long long)c->world.rank, (long long)bytes,
 				rt_show_name(m->scene.what).text,
 				rt_scene_text(&m->scene).text);
@@ -207,7 +207,7 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 static enum rt_status
 settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
-	return settle_until(c, m, c->mpi->sent[m->talk->channel].n -
+	return settle_until(c, m, c->msg->sent[m->talk->channel].n -
 			    (m->talk->copies - 1), err);
 }
 
@@ -217,10 +217,10 @@ static enum rt_status
 make_tables(struct rt_comm *c, struct rt_error *err)
 {
 	size_t n = (size_t)c->world.size;
-	struct rt_mpi *m = calloc(1, sizeof(*m));
+	struct rt_msg *m = calloc(1, sizeof(*m));
 	int64_t i;
 
-	c->mpi = m;
+	c->msg = m;
 	if (!m) {
 		return rt_no_memory(err, NULL);
 	}
@@ -250,7 +250,7 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 }
 
 static enum rt_status
-check_self(const struct rt_comm *c, const struct rt_mpi_self *self,
+check_self(const struct rt_comm *c, const struct rt_msg_self *self,
 	   struct rt_error *err)
 {
 	int64_t tags = RT_TAG_SENT +
@@ -308,15 +308,15 @@ check_plans(struct rt_comm *c, struct rt_error *err)
 static enum rt_status
 open_mpi(struct rt_comm *c, struct rt_error *err)
 {
-	struct rt_mpi_self self;
+	struct rt_msg_self self;
 	enum rt_status s = make_tables(c, err);
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 
 	if (s == RT_OK) {
 		s = rt_mpi_calls_find(&m->calls, err);
 	}
 	if (s == RT_OK) {
-		s = m->calls->start(&m->lib, c->timeout_us, &self, err);
+		s = m->calls->start(&m->lib, c, &self, err);
 	}
 	if (s == RT_OK) {
 		s = check_self(c, &self, err);
@@ -332,7 +332,7 @@ open_mpi(struct rt_comm *c, struct rt_error *err)
 static void
 release(struct rt_comm *c)
 {
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 	int64_t i, j;
 
 	for (i = 0; m->sent && i < c->plan->nchannels; i++) {
@@ -360,7 +360,7 @@ static void
 close_mpi(struct rt_comm *c)
 {
 	struct rt_meeting end = { .scene = { "the end", -1, -1, 0 } };
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 	bool all = true;
 	int64_t i;
 
@@ -379,7 +379,7 @@ close_mpi(struct rt_comm *c)
 	if (!m->lib || m->calls->stop(m->lib, c->timeout_us)) {
 		release(c);
 	}
-	c->mpi = NULL;
+	c->msg = NULL;
 }
 
 static int64_t
@@ -391,4 +391,4 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 }
 
 const struct rt_transport rt_by_mpi = { "MPI", open_mpi, close_mpi, row,
-	rt_mpi_note, show, meet, send, recv, settle, rt_mpi_give_up };
+	rt_msg_note, show, meet, send, recv, settle, rt_msg_give_up };

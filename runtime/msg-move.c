@@ -1,11 +1,11 @@
 /*
- * mpi-move.c - talks whose elements are too many for a letter.  What a rank
+ * msg-move.c - talks whose elements are too many for a letter.  What a rank
  * wants is cut into boxes that lie in one piece of each dim; of each box every
  * member that brings some of it sends that, packed, and the rank puts it where
  * it belongs or sums it there.  All members are at their k-th box at a time,
  * so that room for one box of each is enough.
  */
-#include "runtime/by-mpi.h"
+#include "runtime/msg.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -153,13 +153,13 @@ copy_pieces(const struct move *v, const struct rt_pieces *const *from_dims,
 
 	memcpy(part.dims, from_dims, sizeof(part.dims));
 	rt_gather_parts(&part, 1, dims, v->ndims, v->elem, RT_TALK_COPY, to,
-			v->c->mpi->acc);
+			v->c->msg->acc);
 }
 
 static char *
 room_of(const struct move *v, int64_t i)
 {
-	return v->c->mpi->room + i * v->most * v->bytes;
+	return v->c->msg->room + i * v->most * v->bytes;
 }
 
 /* To each member what this rank brings of its k-th box; how many boxes. */
@@ -185,7 +185,7 @@ send_boxes(struct move *v, int64_t k, int64_t *boxes, struct rt_error *err)
 			continue;
 		}
 		copy_pieces(v, v->have, v->m->in, met.dims, room);
-		s = rt_mpi_put(v->c, room, met.elems * v->bytes, g->ranks[i],
+		s = rt_msg_put(v->c, room, met.elems * v->bytes, g->ranks[i],
 			       RT_TAG_DATA, err);
 	}
 	return s;
@@ -206,7 +206,7 @@ get_boxes(struct move *v, const struct box *mine, struct rt_error *err)
 				  dims);
 		meet_box(dims, v->ndims, mine, &v->met[i]);
 		if (v->met[i].elems > 0 && i != g->me) {
-			s = rt_mpi_get(v->c, room, v->met[i].elems * v->bytes,
+			s = rt_msg_get(v->c, room, v->met[i].elems * v->bytes,
 				       g->ranks[i], RT_TAG_DATA, err);
 		}
 	}
@@ -236,7 +236,7 @@ put_together(struct move *v, const struct box *mine)
 	if (v->m->talk->op != RT_TALK_COPY) {
 		rt_gather_parts(v->parts, n, mine->dims, v->ndims, v->elem,
 				(enum rt_talk_op)v->m->talk->op, sum,
-				v->c->mpi->acc);
+				v->c->msg->acc);
 		copy_pieces(v, mine->dims, sum, v->want, v->out);
 		return;
 	}
@@ -260,14 +260,14 @@ move_boxes(struct move *v, struct rt_error *err)
 		copy_pieces(v, v->have, v->m->in, v->want, v->out);
 	}
 	for (k = 0; k < boxes && s == RT_OK; k++) {
-		rt_mpi_begin(v->c);
+		rt_msg_begin(v->c);
 		box_at(v->want, v->ndims, v->most, k, &mine);
 		s = get_boxes(v, &mine, err);
 		if (s == RT_OK) {
 			s = send_boxes(v, k, &boxes, err);
 		}
 		if (s == RT_OK) {
-			s = rt_mpi_end(v->c, &v->m->scene, v->m->group, err);
+			s = rt_msg_end(v->c, &v->m->scene, v->m->group, err);
 		}
 		if (s == RT_OK && mine.elems > 0) {
 			put_together(v, &mine);
@@ -343,15 +343,15 @@ trade(const struct slices *x, bool back, struct rt_error *err)
 	enum rt_status s = RT_OK;
 	int64_t i, mine = slice_bytes(x, g->me);
 	char *out = m->out + x->from * x->v->bytes;
-	char *in = m->in + x->from * x->v->bytes, *room = x->v->c->mpi->room;
+	char *in = m->in + x->from * x->v->bytes, *room = x->v->c->msg->room;
 
-	rt_mpi_begin(x->v->c);
+	rt_msg_begin(x->v->c);
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		int64_t at = slice(x, i) * x->v->bytes;
 		int64_t get = back ? slice_bytes(x, i) : mine;
 
 		if (i != g->me && get > 0) {
-			s = rt_mpi_get(x->v->c, back ? out + at :
+			s = rt_msg_get(x->v->c, back ? out + at :
 				       room + i * mine, get, g->ranks[i],
 				       RT_TAG_DATA, err);
 		}
@@ -363,11 +363,11 @@ trade(const struct slices *x, bool back, struct rt_error *err)
 		int64_t put = back ? mine : slice_bytes(x, who);
 
 		if (put > 0) {
-			s = rt_mpi_put(x->v->c, back ? out + at : in + at,
+			s = rt_msg_put(x->v->c, back ? out + at : in + at,
 				       put, g->ranks[who], RT_TAG_DATA, err);
 		}
 	}
-	return s == RT_OK ? rt_mpi_end(x->v->c, &m->scene, g, err) : s;
+	return s == RT_OK ? rt_msg_end(x->v->c, &m->scene, g, err) : s;
 }
 
 static void
@@ -384,11 +384,11 @@ sum_slice(const struct slices *x)
 	for (i = 0; i < g->n; i++) {
 		v->parts[i] = (struct rt_part){ .dims = { &row } };
 		v->parts[i].at = i == g->me ? v->m->in + at :
-			v->c->mpi->room + i * n * v->bytes;
+			v->c->msg->room + i * n * v->bytes;
 	}
 	rt_gather_parts(v->parts, g->n, dims, 1, v->elem,
 			(enum rt_talk_op)v->m->talk->op, v->m->out + at,
-			v->c->mpi->acc);
+			v->c->msg->acc);
 }
 
 static enum rt_status
@@ -419,7 +419,7 @@ sum_equal(struct move *v, struct rt_error *err)
 }
 
 enum rt_status
-rt_mpi_move(struct rt_comm *c, const struct rt_meeting *m,
+rt_msg_move(struct rt_comm *c, const struct rt_meeting *m,
 	    struct rt_error *err)
 {
 	enum rt_elem elem = (enum rt_elem)m->talk->elem;
@@ -430,6 +430,6 @@ rt_mpi_move(struct rt_comm *c, const struct rt_meeting *m,
 		return sum_equal(&v, err);
 	}
 	/* what goes to each, comes from each, and the sum */
-	v.most = c->mpi->room_bytes / (2 * m->group->n + 1) / v.bytes;
+	v.most = c->msg->room_bytes / (2 * m->group->n + 1) / v.bytes;
 	return move_any(&v, err);
 }

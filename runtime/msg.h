@@ -1,65 +1,64 @@
 /*
- * by-mpi.h - private to runtime/: ranks of several hosts, by MPI.
+ * msg.h - private to runtime/: ranks of several hosts, by messages.
  *
- * Of MPI only messages from one rank to another are used.  What is added up,
- * in which order, and how long anybody waits is decided here.
+ * Whoever carries them, MPI, only takes messages from one rank to another.
+ * What is added up, in which order, and how long anybody waits is decided
+ * here.
  */
-#ifndef RT_BY_MPI_H
-#define RT_BY_MPI_H
+#ifndef RT_MSG_H
+#define RT_MSG_H
 
 #include <signal.h>
 
 #include "runtime/shm.h"
 
-/* ---- the library (mpi.c; mpi-none.c where none was found) ------------- */
-
-struct rt_mpi_lib;
+/* ---- who carries them (mpi.c; mpi-none.c where none was found) -------- */
 
 /* A message under way. */
-struct rt_mpi_post {
+struct rt_msg_post {
 	void *handle;		/* room for MPI's, which may be smaller */
 	int64_t rank;		/* the other end */
 	int64_t bytes;		/* when it is done: that came */
 	bool busy, received;
 };
 
-/* Who this process is to MPI, and the largest tag. */
-struct rt_mpi_self {
+/* Who this process is to the carrier, and the largest tag. */
+struct rt_msg_self {
 	int64_t rank, size, most_tag;
 };
 
-struct rt_mpi_calls {
+struct rt_msg_calls {
 	/*
-	 * Loads the library and meets the other ranks; RT_IO when that takes
-	 * longer than the timeout.
+	 * Meets the other ranks; RT_IO when that takes longer than the
+	 * timeout.  After a failure *lib may be set: some of it is in use.
 	 */
-	enum rt_status (*start)(struct rt_mpi_lib **out, double timeout_us,
-				struct rt_mpi_self *self,
+	enum rt_status (*start)(void **lib, const struct rt_comm *c,
+				struct rt_msg_self *self,
 				struct rt_error *err);
 	/* Says farewell to the others; whether all came to that in time. */
-	bool (*stop)(struct rt_mpi_lib *l, double timeout_us);
-	/* At most RT_MPI_MOST bytes, which stay until the post is done. */
-	enum rt_status (*send)(struct rt_mpi_lib *l, const void *at,
+	bool (*stop)(void *lib, double timeout_us);
+	/* At most RT_MSG_MOST bytes, which stay until the post is done. */
+	enum rt_status (*send)(void *lib, const void *at,
 			       int64_t bytes, int64_t rank, int64_t tag,
-			       struct rt_mpi_post *p, struct rt_error *err);
-	enum rt_status (*recv)(struct rt_mpi_lib *l, void *at, int64_t bytes,
+			       struct rt_msg_post *p, struct rt_error *err);
+	enum rt_status (*recv)(void *lib, void *at, int64_t bytes,
 			       int64_t rank, int64_t tag,
-			       struct rt_mpi_post *p, struct rt_error *err);
+			       struct rt_msg_post *p, struct rt_error *err);
 	/* Clears p->busy if it is done. */
-	enum rt_status (*test)(struct rt_mpi_lib *l, struct rt_mpi_post *p,
+	enum rt_status (*test)(void *lib, struct rt_msg_post *p,
 			       struct rt_error *err);
 	/* Who has sent something of that tag; -1: nobody. */
-	enum rt_status (*probe)(struct rt_mpi_lib *l, int64_t tag,
+	enum rt_status (*probe)(void *lib, int64_t tag,
 				int64_t *rank, struct rt_error *err);
 };
 
-enum { RT_MPI_MOST = 1 << 30 };
+enum { RT_MSG_MOST = 1 << 30 };
 
 /* NULL and RT_RANGE: this program was built without. */
-enum rt_status rt_mpi_calls_find(const struct rt_mpi_calls **out,
+enum rt_status rt_mpi_calls_find(const struct rt_msg_calls **out,
 				 struct rt_error *err);
 
-/* ---- waiting (mpi-wait.c) --------------------------------------------- */
+/* ---- waiting (msg-wait.c) --------------------------------------------- */
 
 /* Tags; of channel and microbatch they begin at RT_TAG_SENT. */
 enum { RT_TAG_LETTER, RT_TAG_DATA, RT_TAG_NOTICE, RT_TAG_SENT };
@@ -76,17 +75,17 @@ struct rt_notice {
 	char why[RT_ERROR_BYTES];
 };
 
-struct rt_mpi_sent {
+struct rt_msg_sent {
 	int64_t n, settled;
 	struct {
-		struct rt_mpi_post *parts;
+		struct rt_msg_post *parts;
 		int64_t nparts;
 	} *at;			/* the last nmicrobatches, by turns */
 };
 
-struct rt_mpi {
-	const struct rt_mpi_calls *calls;
-	struct rt_mpi_lib *lib;
+struct rt_msg {
+	const struct rt_msg_calls *calls;
+	void *lib;
 	bool started;
 	bool over;		/* somebody gave up: nobody is waited for */
 	int64_t under_way;	/* sends that may not have been taken yet */
@@ -94,42 +93,42 @@ struct rt_mpi {
 	struct rt_event events[RT_EVENTS];
 	struct rt_letter own;
 	struct rt_letter *letters;	/* by member */
-	struct rt_mpi_post *posts;	/* two for each member */
+	struct rt_msg_post *posts;	/* two for each member */
 	int64_t nposts;		/* of those at hand */
 	char *room;		/* what goes out and comes in, packed */
 	int64_t room_bytes;
-	struct rt_mpi_sent *sent;	/* by channel */
+	struct rt_msg_sent *sent;	/* by channel */
 	struct rt_notice last_words;
 	char *acc;
 };
 
 /* Forgets the posts at hand; then adds one. */
-void rt_mpi_begin(struct rt_comm *c);
-enum rt_status rt_mpi_put(struct rt_comm *c, const void *at, int64_t bytes,
+void rt_msg_begin(struct rt_comm *c);
+enum rt_status rt_msg_put(struct rt_comm *c, const void *at, int64_t bytes,
 			  int64_t rank, int64_t tag, struct rt_error *err);
-enum rt_status rt_mpi_get(struct rt_comm *c, void *at, int64_t bytes,
+enum rt_status rt_msg_get(struct rt_comm *c, void *at, int64_t bytes,
 			  int64_t rank, int64_t tag, struct rt_error *err);
 /* Until all posts at hand are done. */
-enum rt_status rt_mpi_end(struct rt_comm *c, const struct rt_scene *s,
+enum rt_status rt_msg_end(struct rt_comm *c, const struct rt_scene *s,
 			  const struct rt_group *g, struct rt_error *err);
 /* The same of any. */
-enum rt_status rt_mpi_await(struct rt_comm *c, struct rt_mpi_post *posts,
+enum rt_status rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts,
 			    int64_t n, const struct rt_scene *s,
 			    const struct rt_group *g, struct rt_error *err);
-void rt_mpi_note(struct rt_comm *c, const char *what, int64_t trip,
+void rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
 		 int64_t microbatch);
 /* The last event that this rank noted. */
-struct rt_event rt_mpi_event(const struct rt_comm *c);
-enum rt_status rt_mpi_differ(struct rt_comm *c, const struct rt_scene *s,
+struct rt_event rt_msg_event(const struct rt_comm *c);
+enum rt_status rt_msg_differ(struct rt_comm *c, const struct rt_scene *s,
 			     const struct rt_event *theirs, int64_t rank,
 			     struct rt_error *err);
 /* Tells all others, and waits a little for them to take it. */
-void rt_mpi_give_up(struct rt_comm *c, const char *why);
+void rt_msg_give_up(struct rt_comm *c, const char *why);
 
-/* ---- pieces that travel (mpi-move.c) ---------------------------------- */
+/* ---- pieces that travel (msg-move.c) ---------------------------------- */
 
 /* SUM, MAX and COPY of what is too large for letters. */
-enum rt_status rt_mpi_move(struct rt_comm *c, const struct rt_meeting *m,
+enum rt_status rt_msg_move(struct rt_comm *c, const struct rt_meeting *m,
 			   struct rt_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * mpi-wait.c - how a rank waits for messages: it asks whether they have come,
+ * msg-wait.c - how a rank waits for messages: it asks whether they have come,
  * and by and by whether somebody gave up, whether it was told to end, and
  * whether it has waited too long.
  */
-#include "runtime/by-mpi.h"
+#include "runtime/msg.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -30,10 +30,10 @@ enum {
 /* ---- what this rank did ---- */
 
 void
-rt_mpi_note(struct rt_comm *c, const char *what, int64_t trip,
+rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
 	    int64_t microbatch)
 {
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 	struct rt_event *e = &m->events[m->nevents++ % RT_EVENTS];
 	int64_t nobody;
 
@@ -48,9 +48,9 @@ rt_mpi_note(struct rt_comm *c, const char *what, int64_t trip,
 }
 
 struct rt_event
-rt_mpi_event(const struct rt_comm *c)
+rt_msg_event(const struct rt_comm *c)
 {
-	const struct rt_mpi *m = c->mpi;
+	const struct rt_msg *m = c->msg;
 	struct rt_event e = { 0, -1, -1, "its start" };
 
 	return m->nevents ? m->events[(m->nevents - 1) % RT_EVENTS] : e;
@@ -67,7 +67,7 @@ event_text(const struct rt_event *e)
 static void
 report(const struct rt_comm *c, const char *message)
 {
-	const struct rt_mpi *m = c->mpi;
+	const struct rt_msg *m = c->msg;
 	double now = rt_now_us();
 	unsigned back;
 
@@ -88,7 +88,7 @@ report(const struct rt_comm *c, const char *message)
 }
 
 enum rt_status
-rt_mpi_differ(struct rt_comm *c, const struct rt_scene *s,
+rt_msg_differ(struct rt_comm *c, const struct rt_scene *s,
 	      const struct rt_event *theirs, int64_t rank,
 	      struct rt_error *err)
 {
@@ -115,11 +115,11 @@ nap(void)
 }
 
 void
-rt_mpi_give_up(struct rt_comm *c, const char *why)
+rt_msg_give_up(struct rt_comm *c, const char *why)
 {
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 	double until = rt_now_us() + FAREWELL_US;
-	struct rt_mpi_post p;
+	struct rt_msg_post p;
 	int64_t i, nobody;
 
 	if (m->over || !m->started) {
@@ -151,10 +151,10 @@ rt_mpi_give_up(struct rt_comm *c, const char *why)
 static enum rt_status
 hear_notice(struct rt_comm *c, int64_t rank, struct rt_error *err)
 {
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 	double until = rt_now_us() + FAREWELL_US;
 	struct rt_notice *n = &m->last_words;
-	struct rt_mpi_post p;
+	struct rt_msg_post p;
 	enum rt_status s;
 
 	m->over = true;
@@ -174,7 +174,7 @@ hear_notice(struct rt_comm *c, int64_t rank, struct rt_error *err)
 /* ---- messages ---- */
 
 struct wait {
-	struct rt_mpi_post *posts;
+	struct rt_msg_post *posts;
 	int64_t n;
 	const struct rt_scene *scene;
 	const struct rt_group *group;
@@ -264,7 +264,7 @@ say_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
 	struct text t = waited_text(c, w);
 
 	add(&t, "; whoever of these lives says itself what it does");
-	rt_mpi_give_up(c, t.at);
+	rt_msg_give_up(c, t.at);
 	report(c, t.at);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
 }
@@ -284,7 +284,7 @@ say_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
 static enum rt_status
 look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 {
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 	enum rt_status s;
 	int64_t rank;
 
@@ -312,13 +312,13 @@ look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 static enum rt_status
 test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
 {
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 	struct rt_error why = { .status = RT_OK };
 	int64_t i;
 
 	*done = true;
 	for (i = 0; i < w->n; i++) {
-		struct rt_mpi_post *p = &w->posts[i];
+		struct rt_msg_post *p = &w->posts[i];
 
 		if (p->busy && m->calls->test(m->lib, p, &why) != RT_OK) {
 			return say_broken(c, w, p->rank, &why, err);
@@ -340,7 +340,7 @@ be_patient(struct wait *w)
 }
 
 enum rt_status
-rt_mpi_await(struct rt_comm *c, struct rt_mpi_post *posts, int64_t n,
+rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 	     const struct rt_scene *s, const struct rt_group *g,
 	     struct rt_error *err)
 {
@@ -375,34 +375,34 @@ rt_mpi_await(struct rt_comm *c, struct rt_mpi_post *posts, int64_t n,
 /* ---- the posts at hand ---- */
 
 void
-rt_mpi_begin(struct rt_comm *c)
+rt_msg_begin(struct rt_comm *c)
 {
-	c->mpi->nposts = 0;
+	c->msg->nposts = 0;
 }
 
 enum rt_status
-rt_mpi_put(struct rt_comm *c, const void *at, int64_t bytes, int64_t rank,
+rt_msg_put(struct rt_comm *c, const void *at, int64_t bytes, int64_t rank,
 	   int64_t tag, struct rt_error *err)
 {
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 
 	return m->calls->send(m->lib, at, bytes, rank, tag,
 			      &m->posts[m->nposts++], err);
 }
 
 enum rt_status
-rt_mpi_get(struct rt_comm *c, void *at, int64_t bytes, int64_t rank,
+rt_msg_get(struct rt_comm *c, void *at, int64_t bytes, int64_t rank,
 	   int64_t tag, struct rt_error *err)
 {
-	struct rt_mpi *m = c->mpi;
+	struct rt_msg *m = c->msg;
 
 	return m->calls->recv(m->lib, at, bytes, rank, tag,
 			      &m->posts[m->nposts++], err);
 }
 
 enum rt_status
-rt_mpi_end(struct rt_comm *c, const struct rt_scene *s,
+rt_msg_end(struct rt_comm *c, const struct rt_scene *s,
 	   const struct rt_group *g, struct rt_error *err)
 {
-	return rt_mpi_await(c, c->mpi->posts, c->mpi->nposts, s, g, err);
+	return rt_msg_await(c, c->msg->posts, c->msg->nposts, s, g, err);
 }
