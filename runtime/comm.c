@@ -2,7 +2,7 @@
  * comm.c - talks as the plan has them: who takes part, whether it can be
  * right, and numbers of the host's own.
  */
-#include "runtime/transport.h"
+#include "runtime/msg.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -417,29 +417,41 @@ check_world(const struct rt_comm_options *o, struct rt_error *err)
 	return RT_OK;
 }
 
-/* A rank that is alone has nobody to find by MPI. */
+/*
+ * Does MPI connect what that launcher has started?  torchrun does not start
+ * it, nor does srun without PMIx or PMI.
+ */
+static bool
+starts_mpi(const struct rt_world *w)
+{
+	return strcmp(w->how, "torchrun") != 0 &&
+	       strcmp(w->how, "Slurm") != 0;
+}
+
+/* A rank that is alone has nobody to find. */
 static enum rt_status
 choose(const struct rt_comm_options *o, const struct rt_transport **via,
        struct rt_error *err)
 {
 	const struct rt_world *w = &o->world;
 	bool several = w->local_size != w->size;
+	const struct rt_msg_calls *mpi;
+	enum rt_via by = o->via;
 
-	if (several && o->via == RT_VIA_SHM) {
+	if (several && by == RT_VIA_SHM) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE,
 			       "%lld of %lld ranks are on this host: shared "
-			       "memory does not reach the others, MPI does",
-			       (long long)w->local_size, (long long)w->size);
+			       "memory does not reach the others, MPI and TCP "
+			       "do", (long long)w->local_size,
+			       (long long)w->size);
 	}
-	if (several && strcmp(w->how, "torchrun") == 0) {
-		return rt_fail(err, RT_RANGE, RT_NOWHERE,
-			       "%lld of %lld ranks are on this host, and "
-			       "torchrun does not start MPI, by which hosts "
-			       "talk: start them with mpirun or srun",
-			       (long long)w->local_size, (long long)w->size);
+	if (by == RT_VIA_AUTO && several) {
+		by = rt_rendezvous_given(&o->variables) || !starts_mpi(w) ||
+		     rt_mpi_calls_find(&mpi, NULL) != RT_OK ? RT_VIA_TCP
+							    : RT_VIA_MPI;
 	}
-	*via = w->size > 1 && (several || o->via == RT_VIA_MPI) ? &rt_by_mpi
-								: &rt_shm;
+	*via = w->size == 1 ? &rt_shm : by == RT_VIA_TCP ? &rt_by_tcp :
+	       by == RT_VIA_MPI ? &rt_by_mpi : &rt_shm;
 	return RT_OK;
 }
 
@@ -480,6 +492,7 @@ rt_comm_open(struct rt_comm **out, const struct rt_comm_options *o,
 	c->timeout_us = o->timeout_s * 1e6;
 	c->report_fd = o->report_fd;
 	c->told = o->told;
+	c->variables = o->variables;
 	c->arena_bytes = arena_bytes;
 	c->via = via;
 	c->theirs = calloc((size_t)o->world.size, sizeof(*c->theirs));

@@ -1,7 +1,7 @@
 /*
  * comm.h - ranks and how they reach each other.  Behind a small table of
  * functions stand transports: shared memory between processes of one host, and
- * MPI between hosts.
+ * MPI or TCP between hosts.
  *
  * Sections are named for the .c that defines them.
  */
@@ -40,6 +40,34 @@ enum rt_status rt_world_find(struct rt_world *w,
 			     const char *(*get)(void *user, const char *name),
 			     void *user, struct rt_error *err);
 
+/* ---- where ranks of several hosts meet (rendezvous.c) ----------------- */
+
+/* Who reads the environment; get may be NULL: it says nothing. */
+struct rt_variables {
+	const char *(*get)(void *user, const char *name);
+	void *user;
+};
+
+/* The first rank listens there. */
+struct rt_rendezvous {
+	const char *from;	/* the variable that says so */
+	bool by_file;		/* `place` is a file that says where */
+	char place[256];	/* or a host */
+	int64_t port, nports;	/* the first of them that is free */
+	uint64_t key;		/* the same on all ranks, no other job's */
+};
+
+/*
+ * LLMC_RENDEZVOUS, or torchrun's MASTER_ADDR and MASTER_PORT, or the first
+ * host of Slurm's list and a port made of the job's number.  What makes no
+ * sense is RT_FORMAT, none of them RT_RANGE.
+ */
+enum rt_status rt_rendezvous_find(struct rt_rendezvous *r,
+				  const struct rt_variables *v,
+				  struct rt_error *err);
+/* Is LLMC_RENDEZVOUS set? */
+bool rt_rendezvous_given(const struct rt_variables *v);
+
 /* ---- starting all ranks on this host (local.c) ----------------------- */
 
 /*
@@ -53,12 +81,12 @@ enum rt_status rt_world_find(struct rt_world *w,
 enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
 			      bool *child, int *status, struct rt_error *err);
 
-/* ---- talking (comm.c, shm.c, msg-talk.c) ---------------------- */
+/* ---- talking (comm.c, shm.c, msg-talk.c) ------------------------------ */
 
 struct rt_comm;
 
-/* By what ranks talk; AUTO: MPI if they are on several hosts. */
-enum rt_via { RT_VIA_AUTO, RT_VIA_SHM, RT_VIA_MPI };
+/* By what ranks talk; AUTO: MPI or TCP if they are on several hosts. */
+enum rt_via { RT_VIA_AUTO, RT_VIA_SHM, RT_VIA_MPI, RT_VIA_TCP };
 
 struct rt_comm_options {
 	const struct rt_plan *plan;
@@ -67,6 +95,7 @@ struct rt_comm_options {
 	/* written when a talk fails or hangs: which rank, what, since when */
 	int report_fd;
 	enum rt_via via;
+	struct rt_variables variables;	/* where to meet by TCP */
 	/* not 0 once this process is told to end; or NULL */
 	const volatile sig_atomic_t *told;
 };

@@ -83,6 +83,7 @@ rank_sources = \
 	%D%/rank.h \
 	%D%/preflight.c \
 	%D%/reduce.c \
+	%D%/rendezvous.c \
 	%D%/rt.h \
 	%D%/run.c \
 	%D%/safetensors.c \
@@ -98,6 +99,14 @@ rank_sources = \
 	%D%/store-read.c \
 	%D%/store.c \
 	%D%/store.h \
+	%D%/tcp-host.c \
+	%D%/tcp-meet.c \
+	%D%/tcp-meet.h \
+	%D%/tcp-place.c \
+	%D%/tcp-socket.c \
+	%D%/tcp-visit.c \
+	%D%/tcp.c \
+	%D%/tcp.h \
 	%D%/tensorboard.c \
 	%D%/text.c \
 	%D%/text.h \

@@ -8,7 +8,6 @@ rt_mpi_calls_find(const struct rt_msg_calls **out, struct rt_error *err)
 {
 	*out = NULL;
 	return rt_fail(err, RT_RANGE, RT_NOWHERE, "this program was built "
-		       "without MPI, by which ranks of several hosts talk: "
-		       "start all on one host, or build llmc where mpicc is "
-		       "found");
+		       "without MPI: --transport tcp needs none, or build "
+		       "llmc where mpicc is found");
 }

@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE	/* MADV_HUGEPAGE */
 
-#include "runtime/msg.h"
+#include "runtime/tcp.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -306,18 +306,15 @@ check_plans(struct rt_comm *c, struct rt_error *err)
 }
 
 static enum rt_status
-open_mpi(struct rt_comm *c, struct rt_error *err)
+open_by(struct rt_comm *c, const struct rt_msg_calls *calls,
+	struct rt_error *err)
 {
 	struct rt_msg_self self;
-	enum rt_status s = make_tables(c, err);
 	struct rt_msg *m = c->msg;
+	enum rt_status s;
 
-	if (s == RT_OK) {
-		s = rt_mpi_calls_find(&m->calls, err);
-	}
-	if (s == RT_OK) {
-		s = m->calls->start(&m->lib, c, &self, err);
-	}
+	m->calls = calls;
+	s = calls->start(&m->lib, c, &self, err);
 	if (s == RT_OK) {
 		s = check_self(c, &self, err);
 	}
@@ -327,6 +324,26 @@ open_mpi(struct rt_comm *c, struct rt_error *err)
 	}
 	m->over |= s != RT_OK && m->lib;
 	return s;
+}
+
+static enum rt_status
+open_mpi(struct rt_comm *c, struct rt_error *err)
+{
+	const struct rt_msg_calls *calls = NULL;
+	enum rt_status s = make_tables(c, err);
+
+	if (s == RT_OK) {
+		s = rt_mpi_calls_find(&calls, err);
+	}
+	return s == RT_OK ? open_by(c, calls, err) : s;
+}
+
+static enum rt_status
+open_tcp(struct rt_comm *c, struct rt_error *err)
+{
+	enum rt_status s = make_tables(c, err);
+
+	return s == RT_OK ? open_by(c, &rt_tcp_calls, err) : s;
 }
 
 static void
@@ -352,31 +369,46 @@ release(struct rt_comm *c)
 	free(m);
 }
 
-/*
- * Once somebody gave up, messages may be under way whose room must stay, and
- * nobody is waited for: what there is ends with the process.
- */
-static void
-close_mpi(struct rt_comm *c)
+/* All that was sent has been taken. */
+static bool
+settle_all(struct rt_comm *c)
 {
 	struct rt_meeting end = { .scene = { "the end", -1, -1, 0 } };
-	struct rt_msg *m = c->msg;
 	bool all = true;
 	int64_t i;
+
+	for (i = 0; i < c->plan->nchannels; i++) {
+		struct rt_talk t = { .what = "the end", .channel = i };
+
+		end.talk = &t;
+		all &= settle_until(c, &end, c->msg->sent[i].n, NULL) ==
+		       RT_OK;
+	}
+	return all;
+}
+
+/*
+ * Once somebody gave up nobody is waited for.  By MPI messages may then be
+ * under way whose room must stay: what there is ends with the process.
+ */
+static void
+close_msg(struct rt_comm *c)
+{
+	struct rt_msg *m = c->msg;
+	bool well;
 
 	if (!m) {
 		return;
 	}
-	for (i = 0; m->started && !m->over && i < c->plan->nchannels; i++) {
-		struct rt_talk t = { .what = "the end", .channel = i };
-
-		end.talk = &t;
-		all &= settle_until(c, &end, m->sent[i].n, NULL) == RT_OK;
-	}
-	if (m->over || !all) {
+	well = !m->over && (!m->started || settle_all(c));
+	if (!well && m->calls->drop) {
+		m->calls->drop(m->lib);
+		m->lib = NULL;
+	} else if (!well) {
 		return;
 	}
-	if (!m->lib || m->calls->stop(m->lib, c->timeout_us)) {
+	if (!m->lib || m->calls->stop(m->lib, c->timeout_us) ||
+	    m->calls->drop) {
 		release(c);
 	}
 	c->msg = NULL;
@@ -390,5 +422,8 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 	return c->ngroups;
 }
 
-const struct rt_transport rt_by_mpi = { "MPI", open_mpi, close_mpi, row,
+const struct rt_transport rt_by_mpi = { "MPI", open_mpi, close_msg, row,
+	rt_msg_note, show, meet, send, recv, settle, rt_msg_give_up };
+
+const struct rt_transport rt_by_tcp = { "TCP", open_tcp, close_msg, row,
 	rt_msg_note, show, meet, send, recv, settle, rt_msg_give_up };

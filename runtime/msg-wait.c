@@ -15,7 +15,8 @@
 enum {
 	SPINS = 200,		/* then others may have the core */
 	YIELDS = 2000,		/* then it sleeps between looks */
-	NAP_NS = 50000
+	NAP_NS = 50000,
+	NAP_MS = 5		/* of one that something wakes */
 };
 
 #define LOOK_US 2000.0
@@ -114,6 +115,15 @@ nap(void)
 	nanosleep(&t, NULL);
 }
 
+static enum rt_msg_peer
+state_of(const struct rt_comm *c, int64_t rank)
+{
+	const struct rt_msg *m = c->msg;
+
+	return m->calls->look_at ? m->calls->look_at(m->lib, rank)
+				 : RT_MSG_HERE;
+}
+
 void
 rt_msg_give_up(struct rt_comm *c, const char *why)
 {
@@ -128,7 +138,7 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 	m->over = true;
 	snprintf(m->last_words.why, sizeof(m->last_words.why), "%s", why);
 	for (i = 0; i < c->world.size; i++) {
-		if (i == c->world.rank ||
+		if (i == c->world.rank || state_of(c, i) != RT_MSG_HERE ||
 		    m->calls->send(m->lib, &m->last_words,
 				   sizeof(m->last_words), i, RT_TAG_NOTICE,
 				   &p, NULL) != RT_OK) {
@@ -146,29 +156,6 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 		       RT_OK) {
 		nap();
 	}
-}
-
-static enum rt_status
-hear_notice(struct rt_comm *c, int64_t rank, struct rt_error *err)
-{
-	struct rt_msg *m = c->msg;
-	double until = rt_now_us() + FAREWELL_US;
-	struct rt_notice *n = &m->last_words;
-	struct rt_msg_post p;
-	enum rt_status s;
-
-	m->over = true;
-	s = m->calls->recv(m->lib, n, sizeof(*n), rank, RT_TAG_NOTICE, &p,
-			   err);
-	while (s == RT_OK && p.busy && rt_now_us() < until) {
-		s = m->calls->test(m->lib, &p, err);
-	}
-	if (s != RT_OK) {
-		return s;
-	}
-	n->why[p.busy ? 0 : sizeof(n->why) - 1] = '\0';
-	return rt_fail(err, RT_IO, RT_NOWHERE, "%s gave up: %s",
-		       rt_rank_text(c, rank).text, n->why);
 }
 
 /* ---- messages ---- */
@@ -258,12 +245,44 @@ waited_text(const struct rt_comm *c, const struct wait *w)
 	return t;
 }
 
+/* The first to have waited too long need not be the one that waits for who is
+ * lost: so the others say for whom they waited meanwhile. */
+static enum rt_status
+hear_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
+	    struct rt_error *err)
+{
+	struct rt_msg *m = c->msg;
+	double until = rt_now_us() + FAREWELL_US;
+	struct rt_notice *n = &m->last_words;
+	struct rt_msg_post p;
+	struct text t = { "", 0 };
+	enum rt_status s;
+
+	m->over = true;
+	s = m->calls->recv(m->lib, n, sizeof(*n), rank, RT_TAG_NOTICE, &p,
+			   err);
+	while (s == RT_OK && p.busy && rt_now_us() < until) {
+		s = m->calls->test(m->lib, &p, err);
+	}
+	if (s != RT_OK) {
+		return s;
+	}
+	n->why[p.busy ? 0 : sizeof(n->why) - 1] = '\0';
+	if (n->late) {
+		t = waited_text(c, w);
+		add(&t, ", when ");
+	}
+	add(&t, "%s gave up: %s", rt_rank_text(c, rank).text, n->why);
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
+}
+
 static enum rt_status
 say_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
 {
 	struct text t = waited_text(c, w);
 
 	add(&t, "; whoever of these lives says itself what it does");
+	c->msg->last_words.late = 1;
 	rt_msg_give_up(c, t.at);
 	report(c, t.at);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
@@ -281,6 +300,45 @@ say_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
 		       rt_scene_text(w->scene).text);
 }
 
+/* All others shall know too who died. */
+static enum rt_status
+say_gone(struct rt_comm *c, const struct wait *w, int64_t rank, bool died,
+	 struct rt_error *err)
+{
+	struct rt_error own;
+	enum rt_status s;
+
+	s = rt_fail(&own, RT_IO, RT_NOWHERE, "%s %s while rank %lld waited "
+		    "%s in %s%s", rt_rank_text(c, rank).text,
+		    died ? "died" : "has ended", (long long)c->world.rank,
+		    is_missing(w, rank) ? "for it" : "for others",
+		    rt_show_name(w->scene->what).text,
+		    rt_scene_text(w->scene).text);
+	rt_msg_give_up(c, own.message);
+	report(c, own.message);
+	if (err) {
+		*err = own;
+	}
+	return s;
+}
+
+/* Has one died, or one left for whom this rank waits? */
+static enum rt_status
+look_at_others(struct rt_comm *c, const struct wait *w, struct rt_error *err)
+{
+	int64_t r;
+
+	for (r = 0; r < c->world.size; r++) {
+		enum rt_msg_peer is = state_of(c, r);
+
+		if (is == RT_MSG_DEAD ||
+		    (is == RT_MSG_LEFT && is_missing(w, r))) {
+			return say_gone(c, w, r, is == RT_MSG_DEAD, err);
+		}
+	}
+	return RT_OK;
+}
+
 static enum rt_status
 look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 {
@@ -289,11 +347,14 @@ look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 	int64_t rank;
 
 	s = m->calls->probe(m->lib, RT_TAG_NOTICE, &rank, err);
+	if (s == RT_OK) {
+		s = look_at_others(c, w, err);
+	}
 	if (s != RT_OK) {
 		return s;
 	}
 	if (rank >= 0) {
-		s = hear_notice(c, rank, err);
+		s = hear_notice(c, w, rank, err);
 		report(c, "this rank heard that another gave up");
 		return s;
 	}
@@ -328,11 +389,13 @@ test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
 	return RT_OK;
 }
 
+/* Whoever can be woken sleeps early; else others are let do at first. */
 static void
-be_patient(struct wait *w)
+be_patient(const struct rt_msg *m, const struct wait *w)
 {
-	w->rounds++;
-	if (w->rounds > YIELDS) {
+	if (m->calls->await) {
+		m->calls->await(m->lib, NAP_MS);
+	} else if (w->rounds > YIELDS) {
 		nap();
 	} else if (w->rounds > SPINS) {
 		sched_yield();
@@ -345,7 +408,8 @@ rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 	     struct rt_error *err)
 {
 	struct wait w = { .posts = posts, .n = n, .scene = s, .group = g };
-	bool done = false;
+	bool wakes = c->msg->calls->await != NULL, done = false;
+	unsigned spins = wakes ? SPINS / 10 : SPINS;
 	enum rt_status status;
 
 	for (;;) {
@@ -353,11 +417,11 @@ rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 		if (status != RT_OK || done) {
 			return status;
 		}
-		if (w.rounds == SPINS) {
+		if (w.rounds == spins) {
 			w.since = w.looked = rt_now_us();
 		}
-		if (w.rounds >= SPINS &&
-		    (w.rounds > YIELDS || w.rounds % 64 == 0)) {
+		if (w.rounds >= spins &&
+		    (wakes || w.rounds > YIELDS || w.rounds % 64 == 0)) {
 			double now = rt_now_us();
 
 			if (now - w.looked > LOOK_US) {
@@ -368,7 +432,10 @@ rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 				return status;
 			}
 		}
-		be_patient(&w);
+		w.rounds++;
+		if (w.rounds > spins) {
+			be_patient(c->msg, &w);
+		}
 	}
 }
 

@@ -1,9 +1,9 @@
 /*
  * msg.h - private to runtime/: ranks of several hosts, by messages.
  *
- * Whoever carries them, MPI, only takes messages from one rank to another.
- * What is added up, in which order, and how long anybody waits is decided
- * here.
+ * Whoever carries them, MPI or TCP, only takes messages from one rank to
+ * another.  What is added up, in which order, and how long anybody waits is
+ * decided here.
  */
 #ifndef RT_MSG_H
 #define RT_MSG_H
@@ -12,7 +12,7 @@
 
 #include "runtime/shm.h"
 
-/* ---- who carries them (mpi.c; mpi-none.c where none was found) -------- */
+/* ---- who carries them (mpi.c, or mpi-none.c without; tcp.c) ------------ */
 
 /* A message under way. */
 struct rt_msg_post {
@@ -27,6 +27,9 @@ struct rt_msg_self {
 	int64_t rank, size, most_tag;
 };
 
+/* LEFT: it has said farewell, and is not to be waited for. */
+enum rt_msg_peer { RT_MSG_HERE, RT_MSG_LEFT, RT_MSG_DEAD };
+
 struct rt_msg_calls {
 	/*
 	 * Meets the other ranks; RT_IO when that takes longer than the
@@ -37,9 +40,14 @@ struct rt_msg_calls {
 				struct rt_error *err);
 	/* Says farewell to the others; whether all came to that in time. */
 	bool (*stop)(void *lib, double timeout_us);
+	/*
+	 * Ends without a farewell.  NULL: messages may still be under way, so
+	 * their room stays until the process ends.
+	 */
+	void (*drop)(void *lib);
 	/* At most RT_MSG_MOST bytes, which stay until the post is done. */
-	enum rt_status (*send)(void *lib, const void *at,
-			       int64_t bytes, int64_t rank, int64_t tag,
+	enum rt_status (*send)(void *lib, const void *at, int64_t bytes,
+			       int64_t rank, int64_t tag,
 			       struct rt_msg_post *p, struct rt_error *err);
 	enum rt_status (*recv)(void *lib, void *at, int64_t bytes,
 			       int64_t rank, int64_t tag,
@@ -48,8 +56,12 @@ struct rt_msg_calls {
 	enum rt_status (*test)(void *lib, struct rt_msg_post *p,
 			       struct rt_error *err);
 	/* Who has sent something of that tag; -1: nobody. */
-	enum rt_status (*probe)(void *lib, int64_t tag,
-				int64_t *rank, struct rt_error *err);
+	enum rt_status (*probe)(void *lib, int64_t tag, int64_t *rank,
+				struct rt_error *err);
+	/* How that rank is; NULL: nobody knows. */
+	enum rt_msg_peer (*look_at)(void *lib, int64_t rank);
+	/* Sleeps until something has come, at most so long; or NULL. */
+	void (*await)(void *lib, int ms);
 };
 
 enum { RT_MSG_MOST = 1 << 30 };
@@ -72,6 +84,7 @@ struct rt_letter {
 
 /* A rank's last words. */
 struct rt_notice {
+	int64_t late;		/* it has waited too long */
 	char why[RT_ERROR_BYTES];
 };
 

@@ -44,9 +44,10 @@ static const struct row {
 	  "emulate: a GPU's, by this host's CPU, exactly and slowly)" },
 	{ "no-graph", RUNS, FLAG, AT(no_graph), 0, 0, 0, "",
 	  "of a GPU: call each kernel of each step, keep no graph of them" },
-	{ "transport", RUNS, WORD, AT(transport), 0, 0, 0, "auto|shm|mpi",
-	  "how ranks talk: by shared memory, or MPI (default: LLMC_TRANSPORT, "
-	  "or auto: MPI if they are on several hosts)" },
+	{ "transport", RUNS, WORD, AT(transport), 0, 0, 0, "auto|shm|mpi|tcp",
+	  "how ranks talk: by shared memory, MPI or TCP (default: "
+	  "LLMC_TRANSPORT, or auto: TCP or MPI, as who started them has it, "
+	  "if they are on several hosts)" },
 	{ "timeout", RUNS, NUM, AT(timeout_s), 0, 0.1, 1e6, "S",
 	  "seconds that a rank waits for others (default: 300)" },
 	{ "seed", RUNS, INT, AT(seed), 0, 0, 9e15, "N",

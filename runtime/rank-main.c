@@ -165,21 +165,22 @@ start_workers(struct rt_workers **out, const struct rt_plan *p,
 static enum rt_status
 choose_via(const struct rt_options *o, enum rt_via *via, struct rt_error *err)
 {
-	static const char *const words[] = { "auto", "shm", "mpi" };
+	static const char *const words[] = { "auto", "shm", "mpi", "tcp" };
 	const char *s = o->transport;
 	size_t i;
 
 	if (!s) {
 		s = getenv("LLMC_TRANSPORT");
 	}
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 4; i++) {
 		if (!s || !*s || strcmp(s, words[i]) == 0) {
 			*via = (enum rt_via)i;
 			return RT_OK;
 		}
 	}
 	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
-		       "LLMC_TRANSPORT is '%s', expected auto, shm or mpi",
+		       "LLMC_TRANSPORT is '%s', expected auto, shm, mpi or "
+		       "tcp",
 		       rt_show_name(s).text);
 }
 
@@ -202,7 +203,8 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 	 struct rt_error *err)
 {
 	struct rt_comm_options co = { .plan = p, .world = *w, .told = &told,
-		.timeout_s = o->timeout_s, .report_fd = STDERR_FILENO };
+		.timeout_s = o->timeout_s, .report_fd = STDERR_FILENO,
+		.variables = { get_variable, NULL } };
 	struct rt_device_options dopt = device_options(o);
 	struct rt_workers *workers = NULL;
 	struct rt_device device = { 0 };
@@ -306,10 +308,11 @@ start_all(const struct rt_plan *p, struct rt_world *w,
 	if (choose_via(o, &via, &err) != RT_OK) {
 		return say(&err, EXIT_FAILURE);
 	}
-	if (via == RT_VIA_MPI) {
+	if (via == RT_VIA_MPI || via == RT_VIA_TCP) {
 		rt_fail(&err, RT_RANGE, RT_NOWHERE, "ranks that --local "
 			"starts talk by shared memory: leave out --transport "
-			"mpi and LLMC_TRANSPORT, or start them with mpirun");
+			"and LLMC_TRANSPORT, or start them with mpirun, "
+			"torchrun or srun");
 		return say(&err, EXIT_FAILURE);
 	}
 	if (rt_device_choose(p, o->device, &on, &err) != RT_OK ||

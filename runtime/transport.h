@@ -107,7 +107,7 @@ struct rt_transport {
 	void (*abort)(struct rt_comm *c, const char *why);
 };
 
-extern const struct rt_transport rt_shm, rt_by_mpi;
+extern const struct rt_transport rt_shm, rt_by_mpi, rt_by_tcp;
 
 struct rt_shm;
 struct rt_msg;
@@ -117,6 +117,7 @@ struct rt_comm {
 	struct rt_world world;
 	double timeout_us;
 	int report_fd;
+	struct rt_variables variables;
 	const volatile sig_atomic_t *told;
 	char *arena;
 	int64_t arena_bytes;

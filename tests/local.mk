@@ -145,6 +145,7 @@ unit_tests = \
 	%D%/unit/t-summary \
 	%D%/unit/t-talk \
 	%D%/unit/t-target \
+	%D%/unit/t-tcp \
 	%D%/unit/t-tokens \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify \

@@ -1417,6 +1417,7 @@ cli_tests = \
 	tests/cli/search-runs.sh \
 	tests/cli/search.sh \
 	tests/cli/split.sh \
+	tests/cli/tcp.sh \
 	tests/cli/train.sh \
 	tests/cli/validate.sh \
 	tests/cli/verify.sh

@@ -156,10 +156,6 @@ refused()
 
 refused 'ranks that --local starts talk by shared memory' \
 	context/rank bench --local --transport mpi
-refused "LLMC_TRANSPORT is 'tcp', expected auto, shm or mpi" \
-	env LLMC_TRANSPORT=tcp context/rank bench --local
-refused 'torchrun does not start MPI' env RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 \
-	LOCAL_WORLD_SIZE=1 context/rank bench
 # A launcher that MPI does not know.
 refused 'MPI that it is 0 of 1' env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 \
 	LOCAL_WORLD_SIZE=2 context/rank bench --transport mpi

@@ -75,6 +75,32 @@ ranks_be_one(const struct rt_plan *p, double timeout_s, rank_main *body,
 	}
 }
 
+/*
+ * COMM_VIA=tcp: ranks that are forked here meet by TCP, at a file of their
+ * own beside the working directory's others.
+ */
+static char ranks_place[128];
+
+static inline const char *
+ranks_meet(void *user, const char *name)
+{
+	(void)user;
+	return strcmp(name, "LLMC_RENDEZVOUS") == 0 ? ranks_place : NULL;
+}
+
+static inline void
+ranks_by_tcp(struct rt_comm_options *o)
+{
+	const char *via = getenv("COMM_VIA");
+
+	if (via && strcmp(via, "tcp") == 0) {
+		snprintf(ranks_place, sizeof(ranks_place), "file:%s.place",
+			 o->world.job);
+		o->via = RT_VIA_TCP;
+		o->variables.get = ranks_meet;
+	}
+}
+
 /* Ranks without talk of their own: o->world and o->report_fd are set. */
 static inline void
 ranks_start(struct ranks *r, const struct rt_plan *p, double timeout_s,
@@ -105,6 +131,7 @@ ranks_start(struct ranks *r, const struct rt_plan *p, double timeout_s,
 			dup2(ends[1], 2);
 			snprintf(o.world.job, sizeof(o.world.job),
 				 "t-%ld-%d", (long)parent, jobs);
+			ranks_by_tcp(&o);
 			exit(body(&o, user));
 		}
 		close(ends[1]);
@@ -182,7 +209,7 @@ ranks_run(const struct rt_plan *p, rank_main *body, void *user)
 	}
 }
 
-/* All tests, or in a rank of MPI the one that is named. */
+/* All tests, or the one that is named: by MPI, unless COMM_VIA is set. */
 static inline int
 ranks_main(int argc, char **argv, const struct CMUnitTest *tests, size_t n)
 {
@@ -192,8 +219,12 @@ ranks_main(int argc, char **argv, const struct CMUnitTest *tests, size_t n)
 	if (argc < 2) {
 		return _cmocka_run_group_tests("tests", tests, n, NULL, NULL);
 	}
-	ranks_by_mpi = true;
+	ranks_by_mpi = !getenv("COMM_VIA");
 	for (i = 0; i < n; i++) {
+		if (strcmp(tests[i].name, argv[1]) == 0 && !ranks_by_mpi) {
+			return _cmocka_run_group_tests("tests", tests + i, 1,
+						       NULL, NULL);
+		}
 		if (strcmp(tests[i].name, argv[1]) == 0) {
 			tests[i].test_func(&state);
 		}

@@ -1,0 +1,199 @@
+#!/bin/sh
+# Ranks of several hosts that talk by TCP alone, as torchrun and Slurm start
+# them: the same bits as by shared memory; who dies, is missing or comes twice
+# is named.  Hosts are played by this one.
+set -u
+[ "${BINARY_TESTS-}" = skip ] && exit 77
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 99' HUP INT TERM
+build=${LLMC%/*}
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
+unset LLMC_TRANSPORT LLMC_RENDEZVOUS SLURM_PROCID SLURM_JOB_ID
+cd "$tmp" || exit 99
+fail=0
+
+bad()
+{
+	echo "FAIL $*"
+	fail=1
+}
+
+# ---- talks, held to plain loops; faults ----
+
+talks()
+{
+	COMM_VIA=tcp "$build/tests/unit/$1" "$2" >out 2>&1 || {
+		cat out
+		bad "$1 $2"
+	}
+}
+
+if test -x "$build/tests/unit/t-comm"; then
+	talks t-comm test_random
+	talks t-talk test_numbers
+	talks t-talk test_resident
+	talks t-talk test_pipeline
+	talks t-talk test_holders
+	talks t-faults test_message
+	talks t-faults test_stopped
+	talks t-faults test_apart
+	talks t-faults test_gives_up
+	talks t-faults test_another_plan
+fi
+
+# ---- whole runs ----
+
+"$LLMC" --version | grep -q '^cpu: LLVM' || exit $fail
+${LLMC_LINKER:-${CC:-cc}} --version >/dev/null 2>&1 || exit $fail
+model=${top_srcdir:?}/examples/tiny-dense.llm
+
+# torchrun N COMMAND..: as if two hosts had half of the ranks each.  Its agent
+# has the port that it names, so the ranks take another one near it.
+torchrun()
+{
+	n=$1 pids='' r=0 worst=0
+	shift
+	while [ $r -lt "$n" ]; do
+		RANK=$r WORLD_SIZE=$n LOCAL_RANK=$((r % (n / 2))) \
+			LOCAL_WORLD_SIZE=$((n / 2)) MASTER_ADDR=localhost \
+			MASTER_PORT=$((10000 + $$ % 20000)) \
+			TORCHELASTIC_USE_AGENT_STORE=True \
+			"$@" >out.$r 2>err.$r &
+		pids="$pids $!"
+		r=$((r + 1))
+	done
+	for pid in $pids; do
+		wait "$pid" || worst=$?
+	done
+	return $worst
+}
+
+# slurm N COMMAND..: as a step of a job on two nodes
+slurm()
+{
+	n=$1 pids='' r=0 worst=0
+	shift
+	while [ $r -lt "$n" ]; do
+		SLURM_PROCID=$r SLURM_NTASKS=$n SLURM_NODEID=$((r * 2 / n)) \
+			SLURM_LOCALID=$((r % (n / 2))) SLURM_JOB_ID=$$ \
+			SLURM_STEP_ID=0 SLURM_STEP_NODELIST='localhost,n[2-3]' \
+			SLURM_STEP_TASKS_PER_NODE="$((n / 2))(x2)" \
+			"$@" >out.$r 2>err.$r &
+		pids="$pids $!"
+		r=$((r + 1))
+	done
+	for pid in $pids; do
+		wait "$pid" || worst=$?
+	done
+	return $worst
+}
+
+# trained NAME COMMAND..: what it says of steps to NAME.said
+trained()
+{
+	name=$1
+	shift
+	"$@" --data draw --steps 3 --log "$name.log" --checkpoint "$name.ckpt" \
+		--timeout 60 >out 2>err || {
+		bad "$name: exit status $?"
+		cat out err out.* err.*
+	}
+	sed -n 's/\("loss": [^,]*\),.*/\1/p' "$name.log" >"$name.said"
+	test "$(wc -l <"$name.said")" -eq 3 || bad "$name: not three steps"
+}
+
+# same A B
+same()
+{
+	cmp "$1.said" "$2.said" || bad "$2: other losses than $1"
+	for file in model state; do
+		cmp "$1.ckpt/step-00000003/$file.safetensors" \
+			"$2.ckpt/step-00000003/$file.safetensors" ||
+			bad "$2: $file is another than of $1"
+	done
+}
+
+for plan in 'stages tp=2,pp=2' 'zero dp=4,zero=3'; do
+	to=${plan% *}
+	"$LLMC" -w --target cpux4 --pin "${plan#* }" --no-whole -o "$to" \
+		"$model" >out 2>err || {
+		cat err
+		bad "$to cannot be compiled"
+		exit 1
+	}
+	trained "$to-shm" "$to/rank" train --local
+	trained "$to-torch" torchrun 4 "$to/rank" train
+	same "$to-shm" "$to-torch"
+done
+trained slurm slurm 4 stages/rank train
+same stages-shm slurm
+LLMC_RENDEZVOUS=file:$tmp/place
+export LLMC_RENDEZVOUS
+trained file torchrun 4 stages/rank train
+same stages-shm file
+test ! -e place || bad 'the place of a run is left over'
+
+# ---- who cannot ----
+
+# refused TEXT COMMAND..: exit status 1, and that text in one of the outputs
+refused()
+{
+	text=$1
+	shift
+	rm -f out.* err.*
+	"$@" >out 2>err
+	status=$?
+	test $status -eq 1 || bad "$*: exit status $status"
+	cat out err out.* err.* 2>/dev/null | grep -qF -- "$text" ||
+		bad "$*: '$text' is not in: $(cat out err out.* err.* \
+			2>/dev/null)"
+}
+
+as_two='env RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2'
+# shellcheck disable=SC2086 # words
+{
+refused "'nowhere', expected host:port" env LLMC_RENDEZVOUS=nowhere \
+	$as_two stages/rank bench
+refused "1 of 4 ranks have come to the place that" $as_two stages/rank \
+	bench --timeout 0.3
+refused 'runs another plan than rank' slurm 4 sh -c \
+	'test $SLURM_PROCID = 2 && p=zero || p=stages
+	exec $p/rank bench --steps 1 --timeout 20'
+unset LLMC_RENDEZVOUS
+refused 'must know where: set MASTER_ADDR' $as_two stages/rank bench
+refused "MASTER_PORT is 'x', expected" env MASTER_ADDR=localhost \
+	MASTER_PORT=x $as_two stages/rank bench
+refused 'ranks that --local starts talk by shared memory' stages/rank bench \
+	--local --transport tcp
+refused '2 of 4 ranks are on this host: shared memory' $as_two stages/rank \
+	bench --transport shm
+refused "LLMC_TRANSPORT is 'smoke', expected auto, shm, mpi or tcp" \
+	env LLMC_TRANSPORT=smoke stages/rank bench --local
+}
+
+# ---- sudden death ----
+
+cat >note <<'END'
+echo $$ >pid.$RANK
+exec "$@"
+END
+rm -f log err.*
+torchrun 4 sh note stages/rank train --data draw --steps 1000000000 \
+	--log log &
+all=$!
+i=0
+while ! grep -q '^{"step": 20,' log 2>/dev/null; do
+	i=$((i + 1))
+	test $i -lt 300 || break
+	sleep 0.1
+done
+at=$(date +%s)
+kill -KILL "$(cat pid.2)"
+wait $all && bad 'a rank was killed, and nobody minds'
+test $(($(date +%s) - at)) -le 10 || bad 'it took more than 10 s to end'
+for r in 0 1 3; do
+	grep -q "rank $r (.*rank 2 (pp=1 tp=0) died while rank" err.$r ||
+		bad "rank $r does not name who died: $(cat err.$r)"
+done
+exit $fail
