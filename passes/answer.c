@@ -88,20 +88,36 @@ answer_model(const struct ir_module *m, const struct pass_sums *before,
 
 /* ---- links ---- */
 
-static enum answer_link
-link_of(const struct answer_input *in, enum plan_axis axis)
+/* All-reduces of so much are about what the link carries, of so little about
+ * how they begin. */
+static const double large_bytes = 1 << 26, small_bytes = 1 << 10;
+
+static void
+set_link(const struct answer_input *in, enum plan_axis axis,
+	 struct answer *out)
 {
 	struct ir_module *m = in->ranks->m;
 	axis_id a = ir_axis_find(m, intern_str(&m->ctx->syms,
 					       plan_axis_name(axis)));
 	struct cost_group g;
+	double n, large, small;
 
+	out->link[axis] = ANSWER_NO_LINK;
+	out->link_gbs[axis] = out->link_us[axis] = NAN;
 	if (plan_degree(in->plan, axis) == 1 || !a) {
-		return ANSWER_NO_LINK;
+		return;
 	}
 	g = price_group(in->ranks, in->group, (uint32_t)1 << a);
-	return g.nodes == 1 ? ANSWER_IN_NODE :
-	       g.per_node == 1 ? ANSWER_ACROSS : ANSWER_BOTH;
+	out->link[axis] = g.nodes == 1 ? ANSWER_IN_NODE :
+		g.per_node == 1 ? ANSWER_ACROSS : ANSWER_BOTH;
+	n = (double)(g.nodes * g.per_node);
+	large = cost_collective(in->group, COST_ALL_REDUCE, &g, large_bytes,
+				NULL).us;
+	small = cost_collective(in->group, COST_ALL_REDUCE, &g, small_bytes,
+				NULL).us;
+	out->link_us[axis] = small;
+	out->link_gbs[axis] = 2 * (n - 1) / n * (large_bytes - small_bytes) /
+		(large - small) * 1e-3;
 }
 
 /* ---- rates ---- */
@@ -217,7 +233,7 @@ answer_make(const struct answer_input *in, struct arena *a,
 	out->plan_text = in->plan_text;
 	out->model.sequences = in->plan->batch;
 	for (i = 0; i < PLAN_NAXES; i++) {
-		out->link[i] = link_of(in, (enum plan_axis)i);
+		set_link(in, (enum plan_axis)i, out);
 	}
 	out->step_us = in->price->step_us;
 	if (!answer_split_time(in->ranks, in->group, in->price, a, out->us)) {

@@ -105,6 +105,9 @@ struct answer {
 	const char *plan_text;	/* with every key */
 	const struct search_report *search;	/* NULL: there was none */
 	enum answer_link link[PLAN_NAXES];
+	/* of an all-reduce on it: what a link carries, and what it takes to
+	 * begin; NaN: there is none */
+	double link_gbs[PLAN_NAXES], link_us[PLAN_NAXES];
 	double step_us, us[ANSWER_NTIMES];	/* which add up to the step */
 	struct answer_memory memory;
 	/* a second, and a step; all devices that are used */

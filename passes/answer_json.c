@@ -120,6 +120,18 @@ add_model(struct json *j, const struct answer *x)
 }
 
 static void
+add_by_axis(struct json *j, const char *key, const double *v)
+{
+	int i;
+
+	begin(j, key, '{');
+	for (i = 0; i < PLAN_NAXES; i++) {
+		add_num(j, plan_axis_name((enum plan_axis)i), v[i]);
+	}
+	end(j, '}');
+}
+
+static void
 add_plan(struct json *j, const struct answer *x)
 {
 	static const char *const where[] = { NULL, "node", "network", "both" };
@@ -150,6 +162,8 @@ add_plan(struct json *j, const struct answer *x)
 			 where[x->link[i]]);
 	}
 	end(j, '}');
+	add_by_axis(j, "link_gbs", x->link_gbs);
+	add_by_axis(j, "link_us", x->link_us);
 	end(j, '}');
 }
 

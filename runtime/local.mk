@@ -81,7 +81,9 @@ rank_sources = \
 	%D%/pool.c \
 	%D%/pool.h \
 	%D%/rank.h \
+	%D%/preflight-links.c \
 	%D%/preflight.c \
+	%D%/preflight.h \
 	%D%/reduce.c \
 	%D%/rendezvous.c \
 	%D%/rt.h \

@@ -117,8 +117,36 @@ done
 FAKE_DEVICES=2 "$rank" preflight --local >out 2>err || fail preflight
 for want in 'driver     CUDA 13.0; kernels are of NVRTC 13.0, sm_90a' \
 		'rank 1 (dp=1) Fake 1, sm_90: arena' 'NCCL       2.28.9' \
-		'dp         2 ranks'; do
+		'warning    rank 1 on ' ' has Fake 1, rank 0 on ' \
+		'dp         2 ranks' 'what it should be is not known' \
+		'slow       '; do
 	grep -qF "$want" out || fail "preflight has no $want"
+done
+"$rank" preflight --local >out 2>err || fail 'preflight of a shared GPU'
+for want in 'talks      ranks share a GPU' "by this host's memory" \
+		'alike      devices and drivers are'; do
+	grep -qF "$want" out || fail "preflight of a shared GPU has no $want"
+done
+"$rank" preflight --local --device emulate >out 2>err ||
+	fail 'emulated preflight'
+for want in 'device     emulate' 'small work' 'alike      devices are' \
+		"by this host's memory"; do
+	grep -qF "$want" out || fail "emulated preflight has no $want"
+done
+
+# Ranks of two hosts, by TCP, whose libraries are not the same.
+for r in 1 0; do
+	RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r LOCAL_WORLD_SIZE=2 \
+		LLMC_RENDEZVOUS=file:$tmp/place FAKE_DEVICES=2 \
+		FAKE_NCCL_VERSION=2280$((9 - r)) FAKE_VERSION=130$((r))0 \
+		"$rank" preflight --transport tcp >out.$r 2>err.$r &
+done
+wait
+cat out.1 out.0 >out
+cat err.1 err.0 >err
+for want in 'has NCCL 2.28.8, rank 0 on' ' NCCL 2.28.9' \
+		'warning    rank 1 on ' 'has driver for CUDA 13.1, rank 0'; do
+	grep -qF "$want" out || fail "preflight of two hosts has no $want"
 done
 
 # refused TEXT [variables]: exit 1, the text, nothing on stdout

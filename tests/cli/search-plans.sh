@@ -46,6 +46,7 @@ for model in llama-2-70b gpt3-175b; do
 	search h100x8x16@eth25 "$examples/$model.llm" zero=1
 	awk -v tp="$(key tp)" '
 		/"links"/ { links = 1 }
+		/}/ { links = 0 }
 		links && /"tp"/ { found = 1; split($0, part, "\""); at = part[4] }
 		END { exit !(found && (tp == 1 ? at == "" : at == "node")) }' \
 		"$tmp/answer" || {

@@ -134,6 +134,16 @@ trained file torchrun 4 stages/rank train
 same stages-shm file
 test ! -e place || bad 'the place of a run is left over'
 
+# ---- before a run: what ranks are, and what links should carry ----
+
+rm -f out.*
+torchrun 4 stages/rank preflight || bad "preflight: $(cat out.* err.*)"
+for want in 'rank 3 (pp=1 tp=1) ' 'small work' 'of what cpux4 promises' \
+		'alike      devices are the same on all ranks'; do
+	grep -qF -- "$want" out.0 || bad "preflight has no $want: $(cat out.0)"
+done
+test ! -s out.1 || bad 'another rank speaks too'
+
 # ---- who cannot ----
 
 # refused TEXT COMMAND..: exit status 1, and that text in one of the outputs
