@@ -125,6 +125,10 @@ struct rt_map {
 	int64_t swizzle;	/* bytes: 0, 32, 64, 128 */
 };
 
+/* Of arguments: all that a function takes (CUDA C++ Programming Guide,
+ * __global__ parameters, before 12.1), one map, and where maps begin. */
+enum { RT_ARGS_BYTES = 4096, RT_MAP_BYTES = 128, RT_MAP_ALIGN = 64 };
+
 /*
  * A function and its grid.  It takes one struct by value: the operands of the
  * call, its pieces, its numbers, the shared room, `live`, each of them 8

@@ -69,6 +69,17 @@ emulated_step(struct rt_device *d, const struct rt_kernel *k,
 			rt_place_text(at).text, why.message);
 }
 
+/* The host's memory needs no packing; the plan must have room for it. */
+static enum rt_status
+emulated_talk(struct rt_device *d, const struct rt_talk *t, char *in,
+	      char *out, const struct rt_place *at, struct rt_error *err)
+{
+	enum rt_status status = rt_talk_fits(d, t, at->microbatch, err);
+
+	return status == RT_OK ? rt_comm_talk(d->comm, t, at->microbatch, in,
+					      out, at->trip, err) : status;
+}
+
 static enum rt_status
 emulated_set_step(struct rt_device *d, int64_t step, struct rt_error *err)
 {
@@ -84,8 +95,8 @@ emulated_close(struct rt_device *d)
 }
 
 static const struct rt_device_kind emulated = {
-	.name = "emulate", .step = emulated_step, .read = rt_host_read,
-	.write = rt_host_write, .zero = rt_host_zero,
+	.name = "emulate", .step = emulated_step, .talk = emulated_talk,
+	.read = rt_host_read, .write = rt_host_write, .zero = rt_host_zero,
 	.set_step = emulated_set_step, .close = emulated_close
 };
 

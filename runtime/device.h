@@ -165,8 +165,6 @@ enum rt_status rt_window_close(struct rt_window *w, enum rt_status status,
 
 /* ---- grid.c: what a function of a GPU is called with --------------------- */
 
-enum { RT_ARGS_BYTES = 4096, RT_MAP_BYTES = 128, RT_MAP_ALIGN = 64 };
-
 /* Where maps begin, and bytes of all of it. */
 int64_t rt_args_maps(const struct rt_kernel *k);
 int64_t rt_args_bytes(const struct rt_kernel *k, const struct rt_grid *g);
@@ -176,6 +174,18 @@ enum rt_status rt_args_words(const struct rt_kernel *k,
 			     void *out, struct rt_error *err);
 /* ", layer 3, microbatch 1", or less. */
 struct rt_shown rt_place_text(const struct rt_place *at);
+
+/* ---- talk-room.c: where a GPU packs what it sends and gets --------------- */
+
+struct rt_group;
+
+/* Bytes that this rank needs for a talk of a group. */
+int64_t rt_talk_room(const struct rt_plan *p, const struct rt_talk *t,
+		     const struct rt_group *g, int64_t microbatch);
+/* RT_FORMAT: the program has less. */
+enum rt_status rt_talk_fits(const struct rt_device *d,
+			    const struct rt_talk *t, int64_t microbatch,
+			    struct rt_error *err);
 
 /* ---- device-emulate.c --------------------------------------------------- */
 

@@ -101,6 +101,7 @@ rank_sources = \
 	%D%/store-read.c \
 	%D%/store.c \
 	%D%/store.h \
+	%D%/talk-room.c \
 	%D%/tcp-host.c \
 	%D%/tcp-meet.c \
 	%D%/tcp-meet.h \

@@ -282,11 +282,48 @@ keep_source(struct cg_code *c, struct host_kernel *h)
 	}
 }
 
+int64_t
+host_args_bytes(const struct cg_kernel *k)
+{
+	int64_t words = 8 * (int64_t)(k->operands.n + k->spreads.n +
+				      k->nums.n + 2), most = words;
+	uint32_t i;
+
+	for (i = 0; i < k->steps.n; i++) {
+		const struct cg_grid *g = k->steps.at[i].grid;
+		int64_t bytes = (words + RT_MAP_ALIGN - 1) / RT_MAP_ALIGN *
+				RT_MAP_ALIGN;
+
+		if (g && g->maps.n) {
+			bytes += (int64_t)g->maps.n * RT_MAP_BYTES;
+			most = bytes > most ? bytes : most;
+		}
+	}
+	return most;
+}
+
+bool
+host_args_fit(struct cg_code *c, const struct cg_kernel *k, struct span span)
+{
+	int64_t bytes = host_args_bytes(k);
+
+	if (!c->arch || bytes <= RT_ARGS_BYTES) {
+		return true;
+	}
+	diag_error(&c->m->ctx->diags, span, "this is part of one kernel that "
+		   "takes %lld bytes of arguments for its %u tensors, and a "
+		   "GPU's takes at most %d: join fewer tensors element by "
+		   "element before the next linear or norm",
+		   (long long)bytes, (unsigned)k->operands.n, RT_ARGS_BYTES);
+	return false;
+}
+
 static bool
 emit(struct cg_code *c, struct host_class *k, const struct kernel *x,
      struct cg_kernel *out)
 {
 	const char *why = "this kernel is not compiled yet";
+	struct span span = ir_node(c->m, x->nodes.at[0])->span;
 	bool ok;
 
 	k->cpu.nfuncs = k->cuda.nfuncs = c->nfuncs;
@@ -294,10 +331,9 @@ emit(struct cg_code *c, struct host_class *k, const struct kernel *x,
 		     : cg_cpu_kernel(&k->cpu, x, out, &why);
 	c->nfuncs = c->arch ? k->cuda.nfuncs : k->cpu.nfuncs;
 	if (!ok) {
-		diag_error(&c->m->ctx->diags,
-			   ir_node(c->m, x->nodes.at[0])->span, "%s", why);
+		diag_error(&c->m->ctx->diags, span, "%s", why);
 	}
-	return ok;
+	return ok && host_args_fit(c, out, span);
 }
 
 bool

@@ -174,6 +174,11 @@ bool host_classes(struct cg_code *c);
 /* ---- canon.c ------------------------------------------------------------- */
 
 /* Emits the kernel, unless one like it was. False: reported. */
+/* Of a function of a GPU: the most that a part of the kernel takes. */
+int64_t host_args_bytes(const struct cg_kernel *k);
+/* False and an error there: it is more than a function can take. */
+bool host_args_fit(struct cg_code *c, const struct cg_kernel *k,
+		   struct span span);
 bool host_kernel(struct cg_code *c, struct host_class *k,
 		 const struct kernel *x);
 /* Of a kernel that was emitted. */

@@ -5,6 +5,8 @@
 #include "t-object.h"
 
 #include "codegen/host/host.h"
+#include "runtime/device.h"
+#include "runtime/transport.h"
 
 #define ROWS 8
 #define COLS 6
@@ -129,10 +131,113 @@ largest_counts(void **state)
 	code.arch = cu_arch_find("sm_80");
 }
 
+/* ---- arguments ---- */
+
+/* A kernel of so many operands, and a grid with so many maps. */
+static struct cg_kernel *
+kernel_of(uint32_t operands, uint32_t maps)
+{
+	static const struct cg_operand operand;
+	static const struct cg_map map;
+	struct cg_kernel *k = arena_alloc(code.a, sizeof *k);
+	struct cg_grid *g = arena_alloc(code.a, sizeof *g);
+	struct cg_step step = { .grid = g };
+	uint32_t i;
+
+	memset(k, 0, sizeof *k);
+	memset(g, 0, sizeof *g);
+	for (i = 0; i < operands; i++) {
+		VEC_PUSH(code.a, &k->operands, operand);
+	}
+	for (i = 0; i < maps; i++) {
+		VEC_PUSH(code.a, &g->maps, map);
+	}
+	VEC_PUSH(code.a, &k->steps, step);
+	return k;
+}
+
+/* As the runtime counts: 4096 bytes are 510 operands and two words more. */
+static void
+arguments_have_an_end(void **state)
+{
+	const struct span nowhere = { 0, 0 };
+	struct rt_kernel k = { .nat = 3 };
+	struct rt_grid g = { .nmaps = 2 };
+	const struct cu_arch *arch = code.arch;
+
+	(void)state;
+	assert_int_equal(host_args_bytes(kernel_of(3, 2)),
+			 rt_args_bytes(&k, &g));
+	assert_int_equal(host_args_bytes(kernel_of(3, 2)), 64 + 256);
+	g.nmaps = 0;
+	assert_int_equal(host_args_bytes(kernel_of(3, 0)),
+			 rt_args_bytes(&k, &g));
+	assert_true(host_args_fit(&code, kernel_of(510, 0), nowhere));
+	assert_int_equal(ctx.diags.errors, 0);
+	assert_false(host_args_fit(&code, kernel_of(511, 0), nowhere));
+	assert_false(host_args_fit(&code, kernel_of(3, 32), nowhere));
+	assert_int_equal(ctx.diags.errors, 2);
+	code.arch = NULL;
+	assert_true(host_args_fit(&code, kernel_of(600, 0), nowhere));
+	code.arch = arch;
+}
+
+/* ---- the runtime counts alike ---- */
+
+/* Of n positions all, or a half by rank. */
+static void
+fill(struct rt_pieces at[2], int64_t n, bool cut)
+{
+	int64_t i;
+
+	for (i = 0; i < 2; i++) {
+		at[i] = (struct rt_pieces){ .n = 1, .total = cut ? n / 2 : n };
+		at[i].at[0].start = cut ? i * n / 2 : 0;
+		at[i].at[0].count = at[i].total;
+	}
+}
+
+static void
+counted_alike(void **state)
+{
+	static const uint32_t cuts[][2] = { { 0, 0 }, { 1, 0 }, { 0, 1 } };
+	struct rt_pieces at[2][2][2];
+	struct rt_spread s[2][2];
+	const struct rt_spread *dims[2][2];
+	struct rt_plan p = { .nranks = 2, .nmicrobatches = 1 };
+	int64_t ranks_of[] = { 0, 1 };
+	struct rt_group g = { .n = 2, .me = 1, .ranks = ranks_of };
+	uint32_t i, k, d, sums;
+
+	(void)state;
+	for (i = 0; i < 9; i++) {
+		for (d = 0; d < 4; d++) {
+			k = d / 2;
+			fill(at[k][d % 2], d % 2 ? COLS : ROWS,
+			     cuts[k ? i / 3 : i % 3][d % 2]);
+			s[k][d % 2] = (struct rt_spread){
+				d % 2 ? COLS : ROWS, 0, at[k][d % 2] };
+			dims[k][d % 2] = &s[k][d % 2];
+		}
+		for (sums = 0; sums < 2; sums++) {
+			struct rt_talk t = { .op = sums ? RT_TALK_SUM
+				: RT_TALK_COPY, .elem = RT_ELEM_F32,
+				.ndims = 2, .in = dims[0], .out = dims[1] };
+			const uint32_t *a = cuts[i % 3], *b = cuts[i / 3];
+
+			assert_int_equal(rt_talk_room(&p, &t, &g, 0),
+				room(sums, 1u << tp, CUT(a[0] * tp, a[1] * tp),
+				     CUT(b[0] * tp, b[1] * tp)));
+		}
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(counted_alike),
+		cmocka_unit_test(arguments_have_an_end),
 		cmocka_unit_test(dense_parts_need_none),
 		cmocka_unit_test(others_are_packed),
 		cmocka_unit_test(largest_counts),
