@@ -117,22 +117,29 @@ fail(const char *what)
 static void
 export_kernel(struct ll *l, const struct cg_kernel *k, struct arena *a)
 {
-	struct ll_value **w = arena_alloc(a, 5 * k->steps.n * sizeof *w);
-	struct ll_value *head[6];
+	enum { WORDS = sizeof(struct rt_step) / 8,
+	       HEAD = sizeof(struct rt_kernel) / 8 };
+	struct ll_value **w = arena_alloc(a, WORDS * k->steps.n * sizeof *w);
+	struct ll_value *head[HEAD];
 	uint32_t i;
 
-	for (i = 0; i < k->steps.n; i++) {
-		w[5 * i] = k->steps.at[i].func;
-		w[5 * i + 1] = ll_i64(l, k->steps.at[i].items);
-		w[5 * i + 2] = ll_null(l);
-		w[5 * i + 3] = w[5 * i + 4] = ll_i64(l, 0);
+	for (i = 0; i < WORDS * k->steps.n; i++) {
+		w[i] = ll_i64(l, 0);
 	}
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < k->steps.n; i++) {
+		struct ll_value **step = w + WORDS * i;
+
+		step[offsetof(struct rt_step, run) / 8] = k->steps.at[i].func;
+		step[offsetof(struct rt_step, items) / 8] =
+			ll_i64(l, k->steps.at[i].items);
+	}
+	for (i = 0; i < HEAD; i++) {
 		head[i] = ll_i64(l, 0);
 	}
-	head[1] = ll_i64(l, k->steps.n);
-	head[2] = ll_data(l, NULL, w, 5 * k->steps.n);
-	ll_data(l, "kernel", head, 6);
+	head[offsetof(struct rt_kernel, nsteps) / 8] = ll_i64(l, k->steps.n);
+	head[offsetof(struct rt_kernel, steps) / 8] =
+		ll_data(l, NULL, w, WORDS * k->steps.n);
+	ll_data(l, "kernel", head, HEAD);
 }
 
 static void *
@@ -182,7 +189,7 @@ open_ours(struct ours *o, struct ir_ctx *c, const struct shape *s,
 	  const char *dtype, const char *cpu, float *const *data)
 {
 	const char *text = text_of(&c->perm, s, dtype), *why = "?";
-	struct cg_cpu cg = { .a = &c->perm, .nranks_most = 1 };
+	struct cg_cpu cg = { .a = &c->perm };
 	struct kernel_list *list;
 	uint32_t base, i;
 	void *lib;
