@@ -30,7 +30,8 @@ struct cg_spread {
 enum cg_num_kind {
 	CG_STEP,		/* rt_env.step */
 	CG_KEY,			/* of the node's name, in this trip, and seed */
-	CG_AT			/* the rank's coordinate on axis `node` */
+	CG_AT,			/* the rank's coordinate on axis `node` */
+	CG_OLD			/* 0: what `node` adds to is to be stored */
 };
 
 struct cg_num {

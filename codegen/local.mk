@@ -127,6 +127,7 @@ if HAVE_LLVM
 	%D%/host/service.c \
 	%D%/host/spread.c \
 	%D%/host/start.c \
+	%D%/host/sums.c \
 	%D%/host/talk.c \
 	%D%/host/tensor.c \
 	%D%/ll.c \

@@ -100,6 +100,7 @@ struct nest_root {
 	nest_id value, place;
 	uint32_t memory;
 	bool add;		/* to what is there */
+	nest_id old;		/* 0 when it runs: there is nothing yet */
 	bool part;		/* ... in this item's part of a temp */
 	uint16_t stage;
 	uint32_t rows[NEST_LOOPS], nrows;	/* loops, outermost first */
@@ -114,7 +115,7 @@ struct nest_memo {
 };
 
 /* Numbers that a kernel is called with: as cg_num_kind. */
-enum nest_number { NEST_N_STEP, NEST_N_KEY, NEST_N_AT };
+enum nest_number { NEST_N_STEP, NEST_N_KEY, NEST_N_AT, NEST_N_OLD };
 
 /* A value that lies in a room: of dims by number. */
 struct nest_leaf {
@@ -143,6 +144,7 @@ struct nest_ask {
 	const uint32_t *at;	/* a rank that has these sizes */
 	value_id only;		/* put this into a temp, and no more */
 	bool bare;		/* no roots: the caller pulls */
+	bool stores;		/* asks whether a sum begins: NEST_N_OLD */
 	int64_t parts;		/* of sums over rows, at most; 0: a CPU's */
 	/* what the kernel is called with */
 	uint32_t (*pieces)(void *user, int64_t size, uint32_t cut);

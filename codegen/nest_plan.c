@@ -64,6 +64,14 @@ set_rows(struct nest *n, const struct ir_type *t, struct nest_root *root)
 	}
 }
 
+static nest_id
+is_old(struct nest *n, node_id sink)
+{
+	return nest_make(n, (struct nest_expr){
+		.op = NEST_CALL, .kind = NEST_INT,
+		.ref = n->ask.number(n->ask.user, NEST_N_OLD, sink) });
+}
+
 bool
 nest_add_root(struct nest *n, value_id v, node_id sink)
 {
@@ -86,6 +94,7 @@ nest_add_root(struct nest *n, value_id v, node_id sink)
 	}
 	if (sink) {
 		root.add = ir_node(n->ask.m, sink)->op == IR_ACCUMULATE;
+		root.old = root.add && n->ask.stores ? is_old(n, sink) : 0;
 	} else if (v == n->ask.only) {
 		struct nest_temp temp = { 0 };
 

@@ -74,6 +74,7 @@ find_result(struct dot *d, node_id head)
 		d->result = DOT_ADD;
 		d->target = cg_operand(d->c->a, d->out, 0, last,
 				       true);
+		d->old = cg_num(d->c->a, d->out, CG_OLD, last);
 	}
 }
 

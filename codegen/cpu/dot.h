@@ -136,6 +136,7 @@ struct dot {
 	struct dot_dims dims[3];	/* of batch, m, n */
 	enum dot_result result;
 	uint32_t target;	/* STORE, ADD: operand */
+	uint32_t old;		/* ADD: number, 0 if there is nothing yet */
 	bool whole_last;	/* the epilogue wants whole last dims */
 	VEC(node_id) nodes;	/* of the group */
 	/* the plan */

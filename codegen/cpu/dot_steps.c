@@ -235,6 +235,7 @@ struct item {
 	struct ll_value *i, *row, *batch;	/* row: of those in the chunk */
 	struct dot_place m, n;
 	struct ll_value *to, *ld;	/* the tile; bytes of a row */
+	struct ll_value *old;		/* 0: nothing is there yet */
 	struct ll_value *a, *b;		/* sources */
 	struct ll_value *own, *shared;
 };
@@ -304,11 +305,8 @@ all_depths(const struct body *b, const struct item *t)
 		a = packed_at(l, d, t->row, dot_sub(l, q.i, b->first_depth));
 		a = ll_plus(l, t->shared, a);
 	}
-	add = ll_i64(l, 1);
-	if (d->result != DOT_ADD) {
-		add = ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)), add,
-				ll_i64(l, 0));
-	}
+	add = ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
+			ll_i64(l, 1), t->old);
 	multiply(b, t, a, panels, k.words, add);
 	ll_loop_end(l, &q, NULL);
 }
@@ -374,6 +372,8 @@ multiply_body(struct body *b, const char **why)
 	t.shared = cg_cpu_shared(d->c, b->func);
 	t.a = dot_source_at(d->c, b->func, &d->source[0]);
 	t.b = dot_source_at(d->c, b->func, &d->source[1]);
+	t.old = d->result == DOT_ADD ? cg_cpu_num(d->c, b->func, d->old)
+				     : ll_i64(l, 0);
 	dot_tiles_begin(d->c, &d->unit);
 	ll_loop(l, &i, ll_param(l, b->func, 2), ll_param(l, b->func, 3), 1,
 		NULL, 0);

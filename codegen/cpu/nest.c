@@ -21,7 +21,7 @@ ask_number(void *user, enum nest_number kind, uint32_t node)
 {
 	static const enum cg_num_kind of[] = {
 		[NEST_N_STEP] = CG_STEP, [NEST_N_KEY] = CG_KEY,
-		[NEST_N_AT] = CG_AT
+		[NEST_N_AT] = CG_AT, [NEST_N_OLD] = CG_OLD
 	};
 	struct asker *a = user;
 
@@ -38,7 +38,7 @@ emit_build(struct asker *a, const struct cg_nest *x,
 	struct nest_ask ask = { .m = c->m, .a = c->a, .k = x->k,
 		.nodes = x->nodes.at, .nnodes = x->nodes.n, .box = box,
 		.at = c->at,
-		.only = like->only, .bare = like->bare,
+		.only = like->only, .bare = like->bare, .stores = true,
 		.pieces = ask_pieces, .number = ask_number, .user = a };
 	struct nest_leaf *leaves = arena_alloc(c->a, sizeof *leaves *
 					       (x->leaves.n + 1));

@@ -301,6 +301,16 @@ old_value(struct emit *e, const struct nest_root *r, struct ll_value *at,
 	return ll_gather(e->l, t, at, places, e->mask);
 }
 
+/* What is there may be of the step before. */
+static struct ll_value *
+old_or_zero(struct emit *e, const struct nest_root *r, struct ll_value *old)
+{
+	struct ll_value *is = ll_test(e->l, LL_NE, emit_expr(e, r->old),
+				      ll_i64(e->l, 0));
+
+	return ll_select(e->l, is, old, ll_zero(e->l, ll_typeof(e->l, old)));
+}
+
 void
 emit_put(struct emit *e, const struct nest_root *r, struct ll_value *v)
 {
@@ -317,6 +327,9 @@ emit_put(struct emit *e, const struct nest_root *r, struct ll_value *v)
 	}
 	if (r->add) {
 		old = emit_widen(e, old_value(e, r, at, step), m->dtype);
+		if (r->old) {
+			old = old_or_zero(e, r, old);
+		}
 		old = ll_cast(e->l, old, ll_typeof(e->l, v).base);
 		emit_alike(e, &v, &old);
 		v = ll_bin(e->l, LL_ADD, old, v);
@@ -378,6 +391,9 @@ pass_ahead(struct emit *e, const struct nest_pass *p, uint64_t loops)
 		const struct nest_root *r = &e->n->roots.at[p->roots.at[i]];
 
 		emit_ahead(e, r->value, loops);
+		if (r->old) {
+			emit_ahead(e, r->old, loops);
+		}
 		nest_affine(e->n, r->place, &a);
 		for (k = 0; k < a.nrest; k++) {
 			emit_ahead(e, a.rest[k].e, loops);

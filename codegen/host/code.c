@@ -267,6 +267,7 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 	host_find_shares(c);
 	host_spread_data(c);
 	host_tensors(c);
+	host_sums(c);
 	if (!host_program(c, facts)) {
 		return false;
 	}

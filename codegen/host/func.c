@@ -236,6 +236,14 @@ place_of(const uint32_t *at, uint32_t n, uint32_t x)
 	return i;
 }
 
+node_id
+host_use_node(const struct host_use *u, node_id of)
+{
+	const struct host_kernel *h = u->kernel;
+
+	return u->nodes.at[place_of(h->nodes.at, h->nodes.n, of)];
+}
+
 static void
 put_operands(struct host_func *f, const struct host_use *u)
 {
@@ -250,8 +258,7 @@ put_operands(struct host_func *f, const struct host_use *u)
 			at = host_where(f, u->values.at[place_of(h->values.at,
 						h->values.n, o->value)]);
 		} else {
-			node_id sink = u->nodes.at[place_of(h->nodes.at,
-						h->nodes.n, o->sink)];
+			node_id sink = host_use_node(u, o->sink);
 
 			at = host_item(f, f->c->mem.tensor[sink] - 1);
 		}
@@ -272,7 +279,6 @@ name_hash(void *user, const struct memory_run *run,
 static struct ll_value *
 number(struct host_func *f, const struct host_use *u, const struct cg_num *x)
 {
-	const struct host_kernel *h = u->kernel;
 	const struct ir_node *n;
 
 	if (x->kind == CG_STEP) {
@@ -281,8 +287,10 @@ number(struct host_func *f, const struct host_use *u, const struct cg_num *x)
 	if (x->kind == CG_AT) {
 		return host_first(f, host_coordinate(f->c, x->node));
 	}
-	n = ir_node(f->c->m, u->nodes.at[place_of(h->nodes.at, h->nodes.n,
-						  x->node)]);
+	if (x->kind == CG_OLD) {
+		return host_old(f, host_use_node(u, x->node));
+	}
+	n = ir_node(f->c->m, host_use_node(u, x->node));
 	return cg_rng_key(f->c->ll, host_sampled(f, name_hash, (void *)n),
 			  host_env(f, offsetof(struct rt_env, seed), LL_I64));
 }

@@ -93,6 +93,8 @@ struct host_class {
 	int64_t shared_bytes, own_bytes, work_offset, watch_offset;
 	int64_t arena_bytes;
 	bool watches;		/* the update computes a norm */
+	/* by buffer, of each item; NULL: it is made zero before a step */
+	struct host_opener **openers;
 };
 
 /* A tensor that lasts, and what a place of the pipeline has of one. */
@@ -240,6 +242,8 @@ void host_talk(struct host_func *f, struct ll_value *talk,
 /* So many bytes, unless both are one place. */
 void host_copy(struct host_func *f, struct ll_value *from,
 	       struct ll_value *to, int64_t bytes);
+/* The launch's node in the place of the kernel's first. */
+node_id host_use_node(const struct host_use *u, node_id of);
 /* Sets f->turn of a stage's function. */
 void host_turns(struct host_func *f);
 /* Stage S's functions, its update. Returns the function. */
@@ -344,6 +348,13 @@ void host_plan_tensors(struct cg_code *c, struct ll_value **plan);
 /* The outermost dims that stand in the name as {dim}. */
 uint32_t host_stacked(const struct ir_module *m, const struct ir_type *t,
 		      const char *name);
+
+/* ---- sums.c -------------------------------------------------------------- */
+
+/* Finds who stores gradients that others add to: openers of all classes. */
+void host_sums(struct cg_code *c);
+/* Whether a node adds to something, or its kernel is to store: CG_OLD. */
+struct ll_value *host_old(struct host_func *f, node_id id);
 
 /* ---- port.c -------------------------------------------------------------- */
 

@@ -241,7 +241,7 @@ put_zero(struct cg_code *c, const struct host_class *k,
 		struct rt_range x = { b->offset,
 				      b->bytes * b->trips * b->copies };
 
-		if (!is_sum[i] || b->pipe != k->pipe) {
+		if (!is_sum[i] || b->pipe != k->pipe || k->openers[i]) {
 			continue;
 		}
 		if (all.n && all.at[all.n - 1].offset +

@@ -63,6 +63,17 @@ if size/rank inspect >inspect 2>err; then
 	[ -s inspect ] || bad 'nothing to inspect'
 fi
 
+# Who is first to add to a gradient stores. Zeroed is what only some rows of
+# are added to: an embedding of 256 x 64.
+for pins in microbatch=4 microbatch=1; do
+	"$LLMC" -w --target cpux1 --pin "$pins" -o sums "$model" >out ||
+		bad "sums, $pins"
+	sums/rank inspect >inspect 2>err || continue
+	zero=$(sed -n 's/^ *zeroed each step  *\([0-9]*\) bytes.*/\1/p' inspect)
+	[ "$zero" = 65536 ] || bad "$pins: $zero bytes are zeroed"
+	rm -rf sums
+done
+
 # Into a folder that is there: the program is replaced.
 mkdir there
 echo mine >there/notes
