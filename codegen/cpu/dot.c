@@ -48,33 +48,90 @@ is_output(const struct dot *d)
 	return false;
 }
 
+/* ---- what it makes ---- */
+
 static void
-find_result(struct dot *d, node_id head)
+find_nodes(struct dot *d, node_id head)
 {
-	const struct ir_module *m = d->c->m;
-	bool f32 = ir_type(m, d->value)->dtype == IR_F32, stays = is_output(d);
-	const struct ir_node *n = NULL;
-	node_id last = 0;
 	uint32_t i;
 
 	for (i = 0; i < d->k->nodes.n; i++) {
-		VEC_PUSH(d->c->a, &d->nodes, d->k->nodes.at[i]);
-		if (d->k->nodes.at[i] != head) {
-			last = d->k->nodes.at[i];
-			n = ir_node(m, last);
-			d->whole_last |= ir_is(n->op, IRF_ROWWISE);
+		node_id id = d->k->nodes.at[i];
+
+		VEC_PUSH(d->c->a, &d->nodes, id);
+		d->whole_last |= id != head &&
+			ir_is(ir_node(d->c->m, id)->op, IRF_ROWWISE);
+	}
+}
+
+/* The value that is accumulated, if that is all that is done; or 0. */
+static value_id
+summed(const struct dot *d, node_id head, node_id *sink)
+{
+	const struct ir_node *n;
+
+	if (d->nodes.n != 2 || is_output(d)) {
+		return 0;
+	}
+	*sink = d->nodes.at[d->nodes.at[0] == head];
+	n = ir_node(d->c->m, *sink);
+	return n->op == IR_ACCUMULATE ? ir_args(d->c->m, n)[0] : 0;
+}
+
+/* The result's last dim is one of A's, if `v` is what is stored of it. */
+static bool
+is_turned(const struct dot *d, value_id v, const struct ir_factor *rows)
+{
+	const struct ir_type *t = v ? ir_type(d->c->m, v) : NULL;
+	uint32_t i;
+
+	for (i = 0; t && t->ndims > 0 && i < rows->n; i++) {
+		if (rows->dims[i] == t->dims[t->ndims - 1]) {
+			return true;
 		}
 	}
+	return false;
+}
+
+/* Whether v is the result, its dims in the order of these factors. */
+static bool
+lies_as(const struct dot *d, value_id v, const struct ir_factor *const *f)
+{
+	const struct ir_module *m = d->c->m;
+	const struct ir_type *t = ir_type(m, v);
+	const struct ir_node *n = ir_node(m, m->values.at[v].node);
+	uint32_t i, j, at = 0;
+
+	if (v != d->value &&
+	    (n->op != IR_ARRANGE || ir_args(m, n)[0] != d->value)) {
+		return false;
+	}
+	for (i = 0; i < 3; i++) {
+		for (j = 0; j < f[i]->n; j++, at++) {
+			if (at == t->ndims || t->dims[at] != f[i]->dims[j]) {
+				return false;
+			}
+		}
+	}
+	return at == t->ndims;
+}
+
+/* Factors are those of the batch, of rows and of columns. */
+static void
+find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
+{
+	bool f32 = ir_type(d->c->m, d->value)->dtype == IR_F32;
+	node_id sink = 0;
+	value_id v = summed(d, head, &sink);
+
 	d->result = DOT_BOX;
-	if (f32 && stays && d->nodes.n == 1) {
+	if (f32 && d->nodes.n == 1 && is_output(d)) {
 		d->result = DOT_STORE;
 		d->target = cg_operand(d->c->a, d->out, d->value, 0, true);
-	} else if (f32 && !stays && d->nodes.n == 2 &&
-		   n->op == IR_ACCUMULATE && ir_args(m, n)[0] == d->value) {
+	} else if (f32 && v && lies_as(d, v, f)) {
 		d->result = DOT_ADD;
-		d->target = cg_operand(d->c->a, d->out, 0, last,
-				       true);
-		d->old = cg_num(d->c->a, d->out, CG_OLD, last);
+		d->target = cg_operand(d->c->a, d->out, 0, sink, true);
+		d->old = cg_num(d->c->a, d->out, CG_OLD, sink);
 	}
 }
 
@@ -142,31 +199,47 @@ dot_add_dims(const struct dot *d, const struct ir_factor *f,
 	}
 }
 
-static void
-find_factors(struct dot *d, const struct ir_node *n)
+/*
+ * Rows are those of A, unless what is stored wants its own side by side, as
+ * the gradient of a weight that lies as [in, out]: then rows are those of B.
+ */
+static bool
+find_factors(struct dot *d, node_id head)
 {
 	struct ir_module *m = d->c->m;
+	const struct ir_node *n = ir_node(m, head);
 	const value_id *args = ir_args(m, n);
-	const struct ir_type *types[2] = { ir_type(m, args[0]),
-					   ir_type(m, args[1]) };
-	const struct ir_factor *f[4];
+	const struct ir_type *types[2];
+	const struct ir_factor *f[3], *k;
+	node_id sink;
 	struct ir_rule r;
 	dim_id over[IR_MAX_DIMS];
+	uint32_t i, t;
 
 	ir_bind(m, n, &r);
+	t = is_turned(d, summed(d, head, &sink), ir_rule_factor(&r, "M"));
 	f[0] = ir_rule_factor(&r, "B");
-	f[1] = ir_rule_factor(&r, "M");
-	f[2] = ir_rule_factor(&r, "N");
-	f[3] = ir_rule_factor(&r, "over");
-	memcpy(over, f[3]->dims, sizeof over);
-	sort_dims(d, types[0], 0, over, f[3]->n);
-	dot_add_factor(d, f[0], r.f[f[0] - r.f].dims, types, &d->batch);
-	dot_add_factor(d, f[1], r.f[f[1] - r.f].dims, types, &d->m);
-	dot_add_factor(d, f[2], r.f[f[2] - r.f].dims, types, &d->n);
-	dot_add_factor(d, f[3], over, types, &d->over);
-	dot_add_dims(d, f[0], &d->dims[0]);
-	dot_add_dims(d, f[1], &d->dims[1]);
-	dot_add_dims(d, f[2], &d->dims[2]);
+	f[1] = ir_rule_factor(&r, t ? "N" : "M");
+	f[2] = ir_rule_factor(&r, t ? "M" : "N");
+	k = ir_rule_factor(&r, "over");
+	for (i = 0; i < 2; i++) {
+		types[i] = ir_type(m, args[i ^ t]);
+		if (!dot_source(d->c, d->out, d->k, args[i ^ t],
+				&d->source[i])) {
+			return false;
+		}
+	}
+	memcpy(over, k->dims, sizeof over);
+	sort_dims(d, types[t], (int)t, over, k->n);	/* by A's */
+	dot_add_factor(d, f[0], f[0]->dims, types, &d->batch);
+	dot_add_factor(d, f[1], f[1]->dims, types, &d->m);
+	dot_add_factor(d, f[2], f[2]->dims, types, &d->n);
+	dot_add_factor(d, k, over, types, &d->over);
+	for (i = 0; i < 3; i++) {
+		dot_add_dims(d, f[i], &d->dims[i]);
+	}
+	find_result(d, head, f);
+	return true;
 }
 
 bool
@@ -176,21 +249,14 @@ cg_dot_steps(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	struct dot d = { .c = c, .out = out, .k = k };
 	node_id head = head_of(c->m, k);
 	const struct ir_node *n;
-	const value_id *args;
 
 	*why = NULL;
 	if (!head) {
 		return false;
 	}
 	n = ir_node(c->m, head);
-	args = ir_args(c->m, n);
 	d.value = n->result;
-	if (!dot_source(c, out, k, args[0], &d.source[0]) ||
-	    !dot_source(c, out, k, args[1], &d.source[1])) {
-		return false;
-	}
-	d.unit = dot_unit(c, ir_type(c->m, args[0])->dtype);
-	find_result(&d, head);
-	find_factors(&d, n);
-	return dot_plan(&d) && dot_emit(&d, why);
+	d.unit = dot_unit(c, ir_type(c->m, ir_args(c->m, n)[0])->dtype);
+	find_nodes(&d, head);
+	return find_factors(&d, head) && dot_plan(&d) && dot_emit(&d, why);
 }

@@ -21,6 +21,7 @@ struct text {
 	struct buf head, body;
 	uint32_t values;	/* so far */
 	const char *dtype;
+	const char *turned;	/* dims: columns before rows */
 };
 
 static inline uint32_t
@@ -164,6 +165,15 @@ epilogue(struct text *t, uint32_t kind, uint32_t y, const char *dims,
 		buf_printf(&t->body, "  accumulate %%%u name=\"g\"\n", x);
 		x = map(t, "gelu", x, -1, dims);
 		break;
+	case 7:			/* a weight that lies the other way round */
+		if (!*dims) {
+			break;
+		}
+		buf_printf(&t->body, "  %%%u = arrange %%%u over=(%s) : %s[%s]"
+			   "\n  accumulate %%%u name=\"g\"\n  return %%0\n}\n",
+			   t->values, y, t->turned, t->dtype, t->turned,
+			   t->values);
+		return;
 	default:		/* both the dot and what is made of it */
 		x = map(t, "tanh", y, -1, dims);
 		buf_printf(&t->body, "  return %%%u, %%%u\n}\n", y, x);
@@ -178,7 +188,7 @@ random_text(struct arena *a, uint64_t seed, uint32_t epilogues)
 	static const char *const dtypes[] = { "f32", "f32", "bf16", "f16" };
 	struct text t = { .a = a, .rng = seed * 0x9e3779b97f4a7c15 | 1 };
 	uint32_t ia[6] = { 0 }, ib[6] = { 0 }, na, nb, x, y, i;
-	struct buf dims;
+	struct buf dims, turned;
 	const char *last = "";
 
 	buf_init(&t.head, a);
@@ -208,6 +218,16 @@ random_text(struct arena *a, uint64_t seed, uint32_t epilogues)
 		last = strrchr(buf_text(&dims), ' ');
 		last = last ? last + 1 : buf_text(&dims);
 	}
+	buf_init(&turned, a);
+	for (i = 0; i < 3; i++) {
+		char f = (seed & 1 ? "bnm" : "nbm")[i];
+		const char *part = f == 'n' ? list(&t, ib, nb, f)
+					    : list(&t, ia, na, f);
+
+		buf_printf(&turned, "%s%s", turned.n && *part ? ", " : "",
+			   part);
+	}
+	t.turned = buf_text(&turned);
 	epilogue(&t, drawn(&t, epilogues), t.values++, buf_text(&dims), last);
 	return arena_printf(a, "llmc-ir 1\n%s\nmodel {\n%s",
 			    buf_text(&t.head), buf_text(&t.body));

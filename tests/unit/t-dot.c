@@ -67,7 +67,7 @@ test_random(void **state)
 	uint64_t rounds = from ? 1 : ROUNDS;
 
 	for (i = 0; i < rounds; i++, seed++) {
-		const char *text = random_text(*state, seed, 7);
+		const char *text = random_text(*state, seed, 8);
 		const char *cpu = cpus[i % NCPUS];
 
 		if (can_run(cpu)) {
