@@ -106,31 +106,57 @@ pack_rows(const struct attend *g, void *to, struct rt_view v, int n,
 	}
 }
 
-/* C[block, n] from packed rows and columns. */
+/* Keys of a block that a tile's queries from i on see; `first`: query 0. */
+static int64_t
+seen_by_tile(const struct attend *g, int64_t i, int64_t first)
+{
+	int64_t n = g->x.causal ? first + i + g->t->mr - 1 : g->block;
+
+	return n < g->block ? n : g->block;
+}
+
+/* Scores [block, block], where any query of a tile sees one of its keys. */
 static void
-product(const struct attend *g, const void *a, const void *b, int64_t kc,
-	float *c, int n, bool add)
+scores_of(const struct attend *g, const struct own *o, const char *keys,
+	  int64_t first, float *c)
 {
 	const struct rt_tile *t = g->t;
-	size_t deep = (size_t)kc * rt_tile_bytes(t);
-	int i, j;
+	int64_t d = g->x.head_dim, i, j;
+	size_t deep = (size_t)d * rt_tile_bytes(t);
 
-	for (j = 0; j < n; j += t->nr) {
+	for (j = 0; j < g->block; j += t->nr) {
 		for (i = 0; i < g->block; i += t->mr) {
-			t->run(kc, (const char *)a + (size_t)i * deep,
-			       (const char *)b + (size_t)j * deep, t->nr,
-			       c + i * n + j, n, add);
+			if (j >= seen_by_tile(g, i, first)) {
+				continue;
+			}
+			t->run(d, (const char *)o->query + (size_t)i * deep,
+			       keys + (size_t)j * deep, t->nr,
+			       c + i * g->block + j, g->block, false);
+		}
+	}
+}
+
+/* Adds weights [block, block] times values, as far as weights are not 0. */
+static void
+add_values(const struct attend *g, const struct own *o, const char *values,
+	   int64_t first, float *c)
+{
+	const struct rt_tile *t = g->t;
+	int64_t d = g->x.head_dim, round = rt_tile_round(t), i, j, kc;
+	size_t deep = (size_t)g->block * rt_tile_bytes(t);
+
+	for (j = 0; j < d; j += t->nr) {
+		for (i = 0; i < g->block; i += t->mr) {
+			kc = seen_by_tile(g, i, first);
+			kc = (kc + round - 1) / round * round;
+			t->run(kc, (const char *)o->packed + (size_t)i * deep,
+			       values + (size_t)j * deep, t->nr,
+			       c + i * d + j, d, true);
 		}
 	}
 }
 
 /* ---- the rows of a block ---- */
-
-typedef float wide __attribute__((vector_size(64)));
-typedef int32_t wide_ints __attribute__((vector_size(64)));
-typedef uint16_t wide_halves __attribute__((vector_size(32)));
-
-enum { LANES = 16 };
 
 /* What a row of scores comes to: weights, and what they add up to. */
 struct line {
@@ -143,78 +169,77 @@ struct line {
 };
 
 /*
- * exp of what is at most 0, 16 at a time: 2^n by the exponent's bits, and
- * for the rest a polynomial of degree 6 (the coefficients of Cephes' expf).
+ * exp of what is at most 0, a vector at a time: 2^n by the exponent's bits,
+ * and for the rest a polynomial of degree 6 (the coefficients of Cephes'
+ * expf).  A vector wider than the machine's is made of single numbers by gcc,
+ * which takes four times as long: so each machine has its own.
  */
-__attribute__((always_inline)) static inline void
-soften(struct line *l)
-{
-	const float coefficients[] = { 1.9875691500e-4f, 1.3981999507e-3f,
-		8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
-		5.0000001201e-1f };
-	const wide lowest = (wide){ 0 } - 87;
-	wide sum = { 0 }, x, r, p, whole;
-	wide_ints n, low;
-	wide_halves half;
-	size_t j, c;
+static const float coefficients[] = {
+	1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+	4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f
+};
 
-	memcpy(&p, l->scores, sizeof p);
-	for (j = LANES; j < l->n; j += LANES) {
-		memcpy(&x, l->scores + j, sizeof x);
-		low = x < p;
-		p = (wide)((low & (wide_ints)p) | (~low & (wide_ints)x));
-	}
-	for (j = 0; j < LANES; j++) {
-		l->top = p[j] * l->scale > l->top ? p[j] * l->scale : l->top;
-	}
-	for (j = 0; j < l->n; j += LANES) {
-		memcpy(&x, l->scores + j, sizeof x);
-		x = x * l->scale - l->top;
-		low = x < lowest;
-		x = (wide)((low & (wide_ints)lowest) | (~low & (wide_ints)x));
-		n = __builtin_convertvector(x * 1.44269504f - 0.5f, wide_ints);
-		whole = __builtin_convertvector(n, wide);
-		r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
-		p = (wide){ 0 } + coefficients[0];
-		for (c = 1; c < 6; c++) {
-			p = p * r + coefficients[c];
-		}
-		p = p * r * r + r + 1;
-		p = (wide)((wide_ints)p + n * (1 << 23));
-		sum += p;
-		if (l->halves) {
-			n = (wide_ints)p;
-			n = (n + 0x7fff + (n >> 16 & 1)) >> 16;
-			half = __builtin_convertvector(n, wide_halves);
-			memcpy((uint16_t *)l->weights + j, &half, sizeof half);
-		} else {
-			memcpy((float *)l->weights + j, &p, sizeof p);
-		}
-	}
-	l->total = 0;
-	for (j = 0; j < LANES; j++) {
-		l->total += sum[j];
-	}
+#define SOFTEN(name, lanes) \
+static void \
+name(struct line *l) \
+{ \
+	typedef float wide __attribute__((vector_size(4 * (lanes)))); \
+	typedef int32_t ints __attribute__((vector_size(4 * (lanes)))); \
+	typedef uint16_t halves __attribute__((vector_size(2 * (lanes)))); \
+	const wide lowest = (wide){ 0 } - 87; \
+	wide sum = { 0 }, x, r, p, whole; \
+	ints n, low; \
+	halves half; \
+	size_t j, c; \
+ \
+	memcpy(&p, l->scores, sizeof p); \
+	for (j = (lanes); j < l->n; j += (lanes)) { \
+		memcpy(&x, l->scores + j, sizeof x); \
+		low = x < p; \
+		p = (wide)((low & (ints)p) | (~low & (ints)x)); \
+	} \
+	for (j = 0; j < (lanes); j++) { \
+		l->top = p[j] * l->scale > l->top ? p[j] * l->scale \
+						  : l->top; \
+	} \
+	for (j = 0; j < l->n; j += (lanes)) { \
+		memcpy(&x, l->scores + j, sizeof x); \
+		x = x * l->scale - l->top; \
+		low = x < lowest; \
+		x = (wide)((low & (ints)lowest) | (~low & (ints)x)); \
+		n = __builtin_convertvector(x * 1.44269504f - 0.5f, ints); \
+		whole = __builtin_convertvector(n, wide); \
+		r = x - whole * 0.693359375f + whole * 2.12194440e-4f; \
+		p = (wide){ 0 } + coefficients[0]; \
+		for (c = 1; c < 6; c++) { \
+			p = p * r + coefficients[c]; \
+		} \
+		p = p * r * r + r + 1; \
+		p = (wide)((ints)p + n * (1 << 23)); \
+		sum += p; \
+		if (l->halves) { \
+			n = (ints)p; \
+			n = (n + 0x7fff + (n >> 16 & 1)) >> 16; \
+			half = __builtin_convertvector(n, halves); \
+			memcpy((uint16_t *)l->weights + j, &half, \
+			       sizeof half); \
+		} else { \
+			memcpy((float *)l->weights + j, &p, sizeof p); \
+		} \
+	} \
+	l->total = 0; \
+	for (j = 0; j < (lanes); j++) { \
+		l->total += sum[j]; \
+	} \
 }
 
-static void
-soften_plain(struct line *l)
-{
-	soften(l);
-}
+SOFTEN(soften_plain, 4)
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static void
-soften_avx2(struct line *l)
-{
-	soften(l);
-}
-
-__attribute__((target("avx512f"))) static void
-soften_avx512(struct line *l)
-{
-	soften(l);
-}
+__attribute__((target("avx2,fma")))
+SOFTEN(soften_avx2, 8)
+__attribute__((target("avx512f")))
+SOFTEN(soften_avx512, 16)
 
 static void
 soften_here(struct line *l)
@@ -298,15 +323,21 @@ block_of_queries(const struct attend *g, struct own *o, int64_t head,
 		o->total[i] = 0;
 	}
 	pack_rows(g, o->query, q, g->block, d);
-	memset(o->sums, 0, sizeof o->sums);
+	memset(o->sums, 0, (size_t)(g->block * d) * sizeof *o->sums);
 	for (j = 0; j < last; j += g->block, keys += block, values += block) {
-		product(g, o->query, keys, d, o->scores, g->block, false);
+		int64_t first = seen(g, query, j);
+
+		scores_of(g, o, keys, first, o->scores);
 		rows_of_block(g, o, query, j);
 		pack_rows(g, o->packed, p, g->block, g->block);
-		product(g, o->packed, values, g->block, o->sums, (int)d, true);
+		add_values(g, o, values, first, o->sums);
 	}
-	for (i = 0; i < g->block * d; i++) {
-		out[i] = o->sums[i] / o->total[i / d];
+	for (i = 0; i < g->block; i++) {
+		float part = 1 / o->total[i];
+
+		for (j = 0; j < d; j++) {
+			out[i * d + j] = o->sums[i * d + j] * part;
+		}
 	}
 }
 

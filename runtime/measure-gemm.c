@@ -139,12 +139,18 @@ is_line(struct rt_view v, int64_t kc, int unit)
 	return v.step_i == 1 && unit <= 2 && kc % unit == 0;
 }
 
-/* Whole lines of 32, which is what a column of B is nearly always. */
+/*
+ * Whole lines, which is what a column of B is nearly always; of sizes that
+ * the compiler knows.
+ */
 static void
-pack_lines(float *to, struct rt_view v, int64_t kc)
+pack_lines(float *to, struct rt_view v, int n, int64_t kc)
 {
 	const float *from = v.at;
 
+	for (; n == 16 && kc > 0; kc--, from += v.step_k, to += 16) {
+		memcpy(to, from, 16 * sizeof *to);
+	}
 	for (; kc > 0; kc--, from += v.step_k, to += RT_TILE_NR) {
 		memcpy(to, from, RT_TILE_NR * sizeof *to);
 	}
@@ -172,9 +178,10 @@ rt_pack(const struct rt_tile *t, void *to, struct rt_view from, int n,
 		memset(to, 0, (size_t)up(kc, round) * (size_t)width *
 			      rt_tile_bytes(t));
 	}
-	if (n == RT_TILE_NR && is_line(from, kc, unit) && !t->widens) {
+	if (n == width && is_line(from, kc, unit) && !t->widens &&
+	    (n == RT_TILE_NR || (n == 16 && unit == 1))) {
 		if (unit == 1) {
-			pack_lines(to, from, kc);
+			pack_lines(to, from, n, kc);
 		} else {
 			pack_pairs(to, from, kc);
 		}
