@@ -76,6 +76,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/plan_print.c \
 	%D%/plan_sched.c \
 	%D%/plan_text.c \
+	%D%/plan_tiles.c \
 	%D%/place.c \
 	%D%/place.h \
 	%D%/place_cells.c \

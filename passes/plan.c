@@ -157,6 +157,27 @@ fill_recompute(const struct plan_reading *r)
 	r->p->recompute = v->items.n ? buf_text(&b) : r->facts.recompute;
 }
 
+/* Whoever copies the plan keeps them: they outlive what is read here. */
+static void
+fill_tiles(const struct plan_reading *r)
+{
+	const struct plan_value *v = &r->said[PLAN_KEY_TILES];
+	struct arena *a = &r->m->ctx->perm;
+	const char **at;
+	uint32_t i;
+
+	if (v->items.n == 0) {
+		return;
+	}
+	at = arena_alloc(a, v->items.n * sizeof *at);
+	for (i = 0; i < v->items.n; i++) {
+		at[i] = arena_printf(a, "%s", v->items.at[i].word);
+	}
+	r->p->tiles = at;
+	r->p->ntiles = v->items.n;
+	r->p->tiles_at = v->span;
+}
+
 static void
 fill(const struct plan_reading *r)
 {
@@ -178,6 +199,7 @@ fill(const struct plan_reading *r)
 	p->batch = r->facts.batch ? ir_dim_size(r->m, r->facts.batch) : 1;
 	fill_mesh(r);
 	fill_recompute(r);
+	fill_tiles(r);
 }
 
 bool

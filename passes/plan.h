@@ -42,6 +42,10 @@ struct plan {
 	uint32_t nstages;	/* pp * interleave */
 	int64_t *layers;	/* by stage */
 	struct plan_split split[PLAN_NAXES];	/* by axis; none of pp */
+	/* of a GPU's contractions, texts of plan_tiles.c; in ctx->perm */
+	uint32_t ntiles;
+	const char *const *tiles;
+	struct span tiles_at;	/* where all of them are said */
 	/* what it comes to for this model */
 	int64_t nlayers;	/* trips of its outermost repeats that carry */
 	int64_t batch;		/* sequences of a step */
@@ -134,6 +138,32 @@ bool plan_set(struct ir_module *m, const char *key, struct span key_at,
 	      const struct plan_value *v);
 /* Forgets the whole plan. */
 void plan_clear(struct ir_module *m);
+
+/* ---- plan_tiles.c: tiles of a GPU's contractions ----------------------- */
+
+enum plan_tile_num {
+	PLAN_TILE_M, PLAN_TILE_N, PLAN_TILE_K,
+	PLAN_TILE_STAGES,	/* of k that are under way at a time */
+	PLAN_TILE_SPLITS,	/* of all of k */
+	PLAN_TILE_CLUSTER,	/* blocks that share columns; 0: no wgmma */
+	PLAN_TILE_TEAMS,	/* tiles of a block at a time; the same */
+	PLAN_TILE_WARPS,	/* of a block; 0: wgmma */
+	PLAN_TILE_NNUMS
+};
+
+/* A tile; what is 0 is not said. */
+struct plan_tile {
+	int64_t num[PLAN_TILE_NNUMS];
+};
+
+/*
+ * Reads "CONTRACTION: m=128 n=256 k=64 .."; *what is the contraction.  False:
+ * *why, in the arena.  Which tiles a contraction has only code knows.
+ */
+bool plan_tile_read(struct arena *a, const char *text, const char **what,
+		    struct plan_tile *out, const char **why);
+/* "m=128 n=256 k=64 .." */
+const char *plan_tile_text(struct arena *a, const struct plan_tile *t);
 
 /* ---- plan_text.c: values as text -------------------------------------- */
 

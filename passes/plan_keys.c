@@ -418,6 +418,35 @@ check_schedule(const struct check *c)
 	return true;
 }
 
+/* Whether a contraction has such a tile is known when it is compiled. */
+static bool
+check_tiles(const struct check *c)
+{
+	const struct plan_item *it = c->v->items.at;
+	const char *what, *other, *why;
+	struct plan_tile t;
+	uint32_t i, j;
+
+	if (!check_list(c, "a list of texts")) {
+		return false;
+	}
+	for (i = 0; i < c->v->items.n; i++) {
+		if (!plan_tile_read(c->a, it[i].word, &what, &t, &why)) {
+			return fail(c, span_of(c, i), "`%s`: %s", c->row->key,
+				    why);
+		}
+		for (j = 0; j < i; j++) {
+			plan_tile_read(c->a, it[j].word, &other, &t, &why);
+			if (strcmp(what, other) == 0) {
+				return fail(c, span_of(c, i), "`%s` gives "
+					    "`%s` two tiles", c->row->key,
+					    what);
+			}
+		}
+	}
+	return true;
+}
+
 /* What would not print as a text of the language. */
 static bool
 is_clean(const struct check *c)
@@ -467,6 +496,8 @@ plan_check(struct ir_module *m, const struct plan_row *row,
 		return check_recompute(&c);
 	case PLAN_SCHEDULE:
 		return check_schedule(&c);
+	case PLAN_TILES:
+		return check_tiles(&c);
 	}
 	return false;
 }

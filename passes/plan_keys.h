@@ -15,7 +15,7 @@ enum plan_key {
 };
 
 enum plan_kind { PLAN_INT, PLAN_WORD, PLAN_MESH, PLAN_STAGES, PLAN_DIMS,
-		 PLAN_RECOMPUTE, PLAN_SCHEDULE };
+		 PLAN_RECOMPUTE, PLAN_SCHEDULE, PLAN_TILES };
 
 struct plan_row {
 	const char *key;

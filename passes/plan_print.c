@@ -87,6 +87,16 @@ add_split(struct ir_module *m, struct plan_value *v,
 	}
 }
 
+static void
+add_tiles(struct ir_module *m, struct plan_value *v, const struct plan *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->ntiles; i++) {
+		add_word(m, v, p->tiles[i]);
+	}
+}
+
 /* What the plan says of a key; no items if nothing. */
 static void
 value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
@@ -139,6 +149,9 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 		break;
 	case PLAN_KEY_OFFLOAD:
 		add_word(m, v, p->offload ? "optimizer" : "none");
+		break;
+	case PLAN_KEY_TILES:
+		add_tiles(m, v, p);
 		break;
 	default:
 		add_split(m, v, &p->split[PLAN_DP +
@@ -200,14 +213,15 @@ is_plain(struct arena *a, const char *word)
 }
 
 static void
-print_value(struct arena *a, const struct plan_value *v, struct buf *out)
+print_value(struct arena *a, const struct plan_value *v, const char *between,
+	    struct buf *out)
 {
 	bool list = v->items.n > 1;
 	uint32_t i;
 
 	buf_puts(out, list ? "(" : "");
 	for (i = 0; i < v->items.n; i++) {
-		buf_puts(out, i ? ", " : "");
+		buf_puts(out, i ? between : "");
 		buf_puts(out, plan_item_text(a, v, &i, list ? is_plain
 							: is_plain_alone));
 	}
@@ -229,7 +243,9 @@ plan_print(const struct ir_module *m, const struct plan *p, struct buf *out)
 		value_of((struct ir_module *)m, p, (enum plan_key)key, &v);
 		if (v.items.n) {
 			buf_printf(out, "  %s = ", plan_rows[key].key);
-			print_value(&m->ctx->tmp, &v, out);
+			print_value(&m->ctx->tmp, &v,
+				    key == PLAN_KEY_TILES ? ",\n    " : ", ",
+				    out);
 			buf_puts(out, ";\n");
 		}
 	}
@@ -256,7 +272,7 @@ plan_key_text(struct ir_module *m, const struct plan *p, int n,
 	}
 	buf_init(&b, &m->ctx->tmp);
 	if (v.items.n) {
-		print_value(&m->ctx->tmp, &v, &b);
+		print_value(&m->ctx->tmp, &v, ", ", &b);
 	}
 	return buf_text(&b);
 }

@@ -401,6 +401,11 @@ pair_tests = \
 	tests/plan/stages-count.llm \
 	tests/plan/stages-empty.llm \
 	tests/plan/stages-sum.llm \
+	tests/plan/tiles-name.llm \
+	tests/plan/tiles-no-k.llm \
+	tests/plan/tiles-twice.llm \
+	tests/plan/tiles-zero.llm \
+	tests/plan/tiles.llm \
 	tests/plan/zero3-kernels.llm \
 	tests/target/bad-accelerator.llm \
 	tests/target/bad-at.llm \
@@ -1270,6 +1275,16 @@ pair_files = \
 	tests/plan/stages-empty.llm \
 	tests/plan/stages-sum.err \
 	tests/plan/stages-sum.llm \
+	tests/plan/tiles-name.err \
+	tests/plan/tiles-name.llm \
+	tests/plan/tiles-no-k.err \
+	tests/plan/tiles-no-k.llm \
+	tests/plan/tiles-twice.err \
+	tests/plan/tiles-twice.llm \
+	tests/plan/tiles-zero.err \
+	tests/plan/tiles-zero.llm \
+	tests/plan/tiles.llm \
+	tests/plan/tiles.out \
 	tests/plan/two-stages.llp \
 	tests/plan/wrong.llp \
 	tests/plan/zero3-kernels.llm \

@@ -203,6 +203,22 @@ draw_recompute(uint64_t *rng, struct plan *p)
 	}
 }
 
+/* None, or so many that one setting does not hold them. */
+static void
+draw_tiles(uint64_t *rng, struct plan *p)
+{
+	uint32_t n = below(rng, 4) == 0 ? below(rng, 90) : 0, i;
+	const char **at = arena_alloc(&ctx.perm, (n + 1) * sizeof *at);
+
+	for (i = 0; i < n; i++) {
+		at[i] = arena_printf(&ctx.perm, "bf16 1x%ux(8, 8)*2x64 kn on "
+				     "f32 silu+mul: m=%u n=64 k=%u", i,
+				     1 + below(rng, 128), 1 + below(rng, 64));
+	}
+	p->ntiles = n;
+	p->tiles = at;
+}
+
 /* Fields that one would fill in, drawn so that most of them are legal. */
 static void
 draw(struct ir_module *m, uint64_t *rng, struct plan *p)
@@ -242,6 +258,7 @@ draw(struct ir_module *m, uint64_t *rng, struct plan *p)
 		p->mesh[i] = p->mesh[j];
 		p->mesh[j] = was;
 	}
+	draw_tiles(rng, p);
 	p->split[PLAN_TP].n = below(rng, 4);
 	p->split[PLAN_TP].dims = dims;
 	p->split[PLAN_EP].n = below(rng, 2);
@@ -261,6 +278,17 @@ same_recompute(const struct plan *p, const struct plan *q)
 				 plan_recompute_of(p, 0)) != 0;
 	}
 	assert_true(differ == (p->recompute_of != NULL));
+}
+
+static void
+same_tiles(const struct plan *p, const struct plan *q)
+{
+	uint32_t i;
+
+	assert_int_equal(p->ntiles, q->ntiles);
+	for (i = 0; i < p->ntiles; i++) {
+		assert_string_equal(p->tiles[i], q->tiles[i]);
+	}
 }
 
 /*
@@ -292,6 +320,7 @@ test_round_trip(void **state)
 		assert_int_equal(q.ring, p.ring);
 		assert_string_equal(q.schedule, p.schedule);
 		same_recompute(&q, &p);
+		same_tiles(&q, &p);
 		assert_memory_equal(q.mesh, p.mesh, sizeof p.mesh);
 		assert_memory_equal(q.layers, p.layers,
 				    p.nstages * sizeof *p.layers);
