@@ -5,8 +5,10 @@
 #ifndef CODEGEN_CG_H
 #define CODEGEN_CG_H
 
+#include "passes/plan.h"
 #include "passes/price.h"
 #include "passes/ranks.h"
+#include "runtime/abi.h"
 
 /* ---- toolchain.c ------------------------------------------------------ */
 
@@ -23,6 +25,50 @@ bool cg_cpu_known(const char *name, struct arena *a, const char **why);
 /* Of kernels, "sm_90a". False: *why, as of CPUs. */
 bool cg_arch_known(const char *name, struct arena *a, const char **why);
 
+/* ---- cuda/ways.c, host/trials.c: tiles of a GPU's contractions ----------- */
+
+/* A file of functions of a GPU. */
+struct cg_source {
+	const char *name, *text;
+};
+
+/* A way to make one, and what that is launched by. */
+struct cg_trial {
+	struct plan_tile tile;
+	const char *text;		/* "m=128 n=256 .." */
+	double cycles;			/* as the table counts them */
+	uint32_t source;		/* its number in cg_tiling.sources */
+	const struct rt_kernel *kernel;	/* grids, of image `source` */
+	const uint32_t *operands;	/* by operand: of the contraction */
+	const struct rt_pieces *pieces;	/* of a rank, in the call's order */
+	int64_t shared_bytes;
+};
+
+struct cg_tensor {
+	value_id value;
+	node_id sink;
+	int64_t bytes;
+	int64_t elem;		/* enum rt_elem; -1: of 8 bits */
+};
+
+/* All that are alike: what is legal for each of them. */
+struct cg_contraction {
+	const char *what;	/* "bf16 1x512x256x128 kk to f32" */
+	VEC(struct cg_trial) trials;	/* the table's own choice first */
+	uint32_t nkernels;
+	VEC(struct cg_tensor) tensors;	/* of the first of them */
+};
+
+/* What tiles are to be and, if it is asked, what they could be. */
+struct cg_tiling {
+	const char *const *rows;	/* of a plan: see plan_tile_read */
+	uint32_t nrows;
+	struct span rows_at;
+	bool list;			/* fill in what follows */
+	VEC(struct cg_contraction) found;
+	VEC(struct cg_source) sources;
+};
+
 /* ---- host/code.c; none.c without LLVM ---------------------------------- */
 
 /* A plan being compiled. */
@@ -35,6 +81,7 @@ struct cg_input {
 	const char *cpu;		/* "native", "x86-64-v4" */
 	/* "sm_90a": kernels are a GPU's, and `cpu` is its host's; or NULL */
 	const char *arch;
+	struct cg_tiling *tiling;	/* NULL: as the table says */
 };
 
 /* What is known once the plan was answered. */
@@ -49,11 +96,6 @@ struct cg_facts {
 	/* an object with such a plan is linked too; else why none is */
 	bool has_whole;
 	const char *whole_why;
-};
-
-/* A file of functions of a GPU. */
-struct cg_source {
-	const char *name, *text;
 };
 
 /* Emits all kernels. NULL after errors. */

@@ -65,6 +65,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/nest_team.h \
 	%D%/cuda/source.c \
 	%D%/cuda/view.c \
+	%D%/cuda/ways.c \
 	%D%/host/host.h \
 	%D%/images.c \
 	%D%/images.h \
@@ -130,6 +131,7 @@ if HAVE_LLVM
 	%D%/host/sums.c \
 	%D%/host/talk.c \
 	%D%/host/tensor.c \
+	%D%/host/trials.c \
 	%D%/ll.c \
 	%D%/ll_more.c
 else

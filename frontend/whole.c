@@ -128,9 +128,11 @@ make_to_fit(struct making *t)
 static bool
 compile(struct making *t, const struct cg_facts *facts, struct buf *out)
 {
-	struct cg_input in = { &t->r, t->d->code_in->target, &t->price,
-			       t->d->code_in->cpu,
-			       t->d->code_in->arch };
+	const struct cg_input *of = t->d->code_in;
+	/* a plan's tiles are of its own shapes */
+	struct cg_input in = { .ranks = &t->r, .target = of->target,
+			       .price = &t->price, .cpu = of->cpu,
+			       .arch = of->arch };
 	struct cg_code *code = cg_code_new(&t->c->perm, &in);
 	struct cg_facts f = *facts;
 	const struct cg_source *at;

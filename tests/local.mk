@@ -105,6 +105,7 @@ unit_tests = \
 	%D%/unit/t-cuda-dot90 \
 	%D%/unit/t-cuda-nest \
 	%D%/unit/t-cuda-parts \
+	%D%/unit/t-cuda-ways \
 	%D%/unit/t-emulate \
 	%D%/unit/t-faults \
 	%D%/unit/t-front \

@@ -21,6 +21,7 @@
 #ifndef CODEGEN_CUDA_CUDA_H
 #define CODEGEN_CUDA_CUDA_H
 
+#include "codegen/cg.h"
 #include "codegen/kernel.h"
 
 /* ---- arch.c ------------------------------------------------------------- */
@@ -39,6 +40,58 @@ struct cu_arch {
 /* NULL: llmc has no kernels for it. */
 const struct cu_arch *cu_arch_find(const char *name);
 
+/* ---- ways.c: tiles that a plan gives, and those that there are ----------- */
+
+/* A legal tile of a contraction. */
+struct cu_way {
+	struct plan_tile tile;
+	double cycles;
+	bool fewer;		/* stages than there is room for */
+};
+
+/* All of one contraction, as whoever chooses goes through them. */
+struct cu_ways {
+	const char *what;		/* it is called; NULL: nobody asks */
+	const struct plan_tile *want;	/* NULL: the one of least cycles */
+	bool all;			/* keep them, those of few stages too */
+	bool met;			/* what is wanted was among them */
+	struct plan_tile chosen;
+	double least;
+	VEC(struct cu_way) at;
+};
+
+struct cu_row {
+	const char *what, *text;
+	struct plan_tile tile;
+	bool used, refused;
+};
+
+/* Of all kernels of a plan. */
+struct cu_tiling {
+	struct cg_tiling *in;
+	VEC(struct cu_row) rows;
+	VEC(const char *) seen;		/* contractions, each once */
+	const struct plan_tile *force;	/* whatever rows say */
+	struct cu_ways last;		/* of the last kernel; or no `what` */
+};
+
+/* NULL if there is none in *in. */
+struct cu_tiling *cu_tiling_open(struct arena *a, struct cg_tiling *in);
+/* Behind all kernels; false: a row was of none, which is reported. */
+bool cu_tiling_close(const struct cu_tiling *t, struct ir_module *m);
+/* Of a choice that goes through ways, before the first. */
+void cu_ways_clear(struct cu_ways *w);
+/* The next one, behind those of more stages; true: the choice so far. */
+bool cu_ways_take(struct arena *a, struct cu_ways *w,
+		  const struct plan_tile *tile, bool fewer, double cycles);
+/*
+ * Of those that were gone through, sorted: the choice, then the best by
+ * cycles, at most two of one size of tiles, and of fewer stages only the
+ * choice's size.  How many, at most `most`.
+ */
+uint32_t cu_ways_best(const struct cu_ways *w, uint32_t most,
+		      struct cu_way *out);
+
 /* All kernels of one module for ranks at one place of the mesh. */
 struct cg_cuda {
 	struct ir_module *m;
@@ -47,6 +100,7 @@ struct cg_cuda {
 	uint32_t at[IR_MAX_AXES + 1];	/* a rank that has these sizes */
 	uint32_t nfuncs;	/* emitted so far: for names */
 	int64_t units;		/* multiprocessors; 0: as usual */
+	struct cu_tiling *tiling;	/* NULL: as the table says */
 };
 
 /* ---- kernel.c ----------------------------------------------------------- */

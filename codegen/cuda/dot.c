@@ -223,14 +223,19 @@ cu_dot_find(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 bool
 cu_dot_steps(struct cu_kernel *k, const struct kernel *x)
 {
+	struct cu_ways ways;
 	struct cu_dot d;
 
 	if (!cu_dot_find(k, x, &d)) {
 		return false;
 	}
-	if (cu_dot90_steps(&d)) {
-		return true;
+	cu_ways_begin(&d, &ways);
+	if (!cu_dot90_steps(&d)) {
+		cu_dot_plan(&d);
+		if (!cu_dot_emit(&d)) {
+			return false;
+		}
 	}
-	cu_dot_plan(&d);
-	return cu_dot_emit(&d);
+	cu_ways_end(&d);
+	return true;
 }

@@ -131,6 +131,7 @@ struct cu_dot {
 	 * which strides alone count: C text as in cu_side; else NULL */
 	const char *row_at[2], *k_at[2], *table[2];
 	/* the plan */
+	struct cu_ways *ways;
 	struct cu_tile tile;
 	struct cu_split rows, cols;
 	int64_t splits;		/* of k; their sums are added up later */
@@ -157,6 +158,13 @@ void cu_dot_add_dims(const struct cu_dot *d, const struct ir_factor *f,
 bool cu_dot90_steps(const struct cu_dot *d);
 enum cu_dot_unit cu_dot_unit(const struct cu_arch *arch, enum ir_dtype a,
 			     enum ir_dtype b);
+
+/* ---- ways.c -------------------------------------------------------------- */
+
+/* What the plan says of this one; *w goes to d->ways. */
+void cu_ways_begin(struct cu_dot *d, struct cu_ways *w);
+/* It was emitted: reports a tile that is none of its ways. */
+void cu_ways_end(struct cu_dot *d);
 
 /* ---- dot_load.c: tiles of operands in shared memory --------------------- */
 

@@ -8,6 +8,7 @@
 #define MOST_SPLITS 16
 #define MOST_PARTS ((int64_t)64 << 20)	/* bytes of sums that wait */
 #define SUM_COLS 128		/* of a block that adds them up */
+#define FEWER 0.03		/* of the time, for each stage that is less */
 
 /* Tiles, best for large contractions first. */
 static const struct {
@@ -201,27 +202,46 @@ most_splits(const struct cu_dot *d)
 	return most < 1 ? 1 : most < MOST_SPLITS ? most : MOST_SPLITS;
 }
 
+/* With all stages that there is room for and, if it is asked, with fewer. */
+static void
+take(struct dot90 *p, struct dot90 *best)
+{
+	struct cu_ways *w = p->d->ways;
+	double now = cycles(p, p->blocks);
+	int64_t most = p->ring;
+	struct plan_tile t = { .num = {
+		[PLAN_TILE_M] = p->rows, [PLAN_TILE_N] = p->cols,
+		[PLAN_TILE_K] = dot90_k(p->d), [PLAN_TILE_SPLITS] = p->splits,
+		[PLAN_TILE_CLUSTER] = p->cluster, [PLAN_TILE_TEAMS] = p->teams
+	} };
+
+	do {
+		t.num[PLAN_TILE_STAGES] = p->ring;
+		if (cu_ways_take(p->d->k->c->a, w, &t, p->ring < most, now *
+				 (1 + FEWER * (double)(most - p->ring)))) {
+			*best = *p;
+		}
+	} while (w->all && --p->ring >= 3);
+}
+
 static bool
 choose(struct dot90 *best, int64_t splits)
 {
 	struct dot90 p = *best;
-	double least = 0, now;
+	bool any = false;
 	int64_t n;
 	size_t i;
 
+	cu_ways_clear(p.d->ways);
 	for (i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
 		for (n = 1; n <= splits; n++) {
-			if (!try_shape(&p, i / 2, i % 2 != 0, n)) {
-				continue;
-			}
-			now = cycles(&p, p.blocks);
-			if (least == 0 || now < least) {
-				least = now;
-				*best = p;
+			if (try_shape(&p, i / 2, i % 2 != 0, n)) {
+				take(&p, best);
+				any = true;
 			}
 		}
 	}
-	return least > 0;
+	return any;
 }
 
 /* Whether little of what is copied and multiplied would be nothing. */

@@ -6,6 +6,7 @@
 
 #define MOST_PARTS ((int64_t)32 << 20)	/* bytes of sums that wait */
 #define MOST_SPLITS 16
+#define FEWER 0.03		/* of the time, for each stage that is less */
 
 /* ---- tiles ---- */
 
@@ -206,6 +207,29 @@ cost_of(const struct cu_dot *d, const struct choice *x)
 			       (units_of(d->k->c) * 16);
 }
 
+/* With all stages that there is room for and, if it is asked, with fewer. */
+static void
+take(const struct cu_dot *d, struct choice *x, struct choice *best)
+{
+	int64_t most = x->tile.stages;
+	struct plan_tile t = { .num = {
+		[PLAN_TILE_M] = x->tile.m, [PLAN_TILE_N] = x->tile.n,
+		[PLAN_TILE_K] = x->tile.k, [PLAN_TILE_SPLITS] = x->splits,
+		[PLAN_TILE_WARPS] = x->tile.threads / 32
+	} };
+
+	do {
+		t.num[PLAN_TILE_STAGES] = x->tile.stages;
+		if (cu_ways_take(d->k->c->a, d->ways, &t,
+				 x->tile.stages < most, x->cycles *
+				 (1 + FEWER * (double)(most -
+						       x->tile.stages)))) {
+			*best = *x;
+		}
+	} while (d->ways->all && --x->tile.stages >= 3);
+	x->tile.stages = most;
+}
+
 static void
 try_splits(const struct cu_dot *d, struct choice *x, struct choice *best)
 {
@@ -220,9 +244,7 @@ try_splits(const struct cu_dot *d, struct choice *x, struct choice *best)
 			continue;
 		}
 		x->cycles = cost_of(d, x);
-		if (best->cycles == 0 || x->cycles < best->cycles) {
-			*best = *x;
-		}
+		take(d, x, best);
 	}
 }
 
@@ -233,6 +255,7 @@ choose(const struct cu_dot *d)
 	uint32_t n, i;
 	const struct cu_tile *t = cu_tiles(d->unit, &n);
 
+	cu_ways_clear(d->ways);
 	for (i = 0; i < n; i++) {
 		x.tile = t[i];
 		if (blocks_of(d, &x)) {

@@ -149,6 +149,7 @@ cg_code_new(struct arena *a, const struct cg_input *in)
 {
 	struct cg_code *c = arena_alloc(a, sizeof *c);
 	static const struct price_traits plain;
+	uint32_t errors = in->ranks->m->ctx->diags.errors;
 	const char *why = "?";
 
 	c->in = *in;
@@ -161,6 +162,7 @@ cg_code_new(struct arena *a, const struct cg_input *in)
 	if (in->arch && !c->arch) {
 		die("no kernels for %s", in->arch);
 	}
+	c->tiling = c->arch ? cu_tiling_open(a, in->tiling) : NULL;
 	c->ll = ll_new(a, in->cpu, &why);
 	if (!c->ll) {
 		diag_error(&c->m->ctx->diags, nowhere, "%s", why);
@@ -168,7 +170,8 @@ cg_code_new(struct arena *a, const struct cg_input *in)
 	}
 	intern_init(&c->keys, a);
 	c->all = kernels_all(c->m, a);
-	if (!find_kernels(c)) {
+	if (!find_kernels(c) || !cu_tiling_close(c->tiling, c->m) ||
+	    c->m->ctx->diags.errors != errors) {
 		cg_code_free(c);
 		return NULL;
 	}

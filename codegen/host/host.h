@@ -128,6 +128,7 @@ struct cg_code {
 	uint32_t most[3];	/* operands, spreads, numbers of a kernel */
 	uint32_t nfuncs;	/* of kernels, for names */
 	const struct cu_arch *arch;	/* NULL: kernels are the host's */
+	struct cu_tiling *tiling;	/* of a GPU's, or NULL */
 	VEC(struct cg_source) sources;	/* of a GPU: by image */
 	VEC(struct host_talk) talks;	/* whose rooms are known, room.c */
 	struct pricing pricing;
@@ -172,6 +173,13 @@ uint32_t host_coordinate(struct cg_code *c, axis_id a);
 void host_spread_data(struct cg_code *c);
 /* False if ranks cannot be told into classes: reported. */
 bool host_classes(struct cg_code *c);
+
+/* ---- trials.c: all ways to make a contraction --------------------------- */
+
+/* It was emitted as x; `nfuncs` is what it began with. */
+void host_trials(struct cg_code *c, struct host_class *k,
+		 const struct kernel *kernel, const struct host_kernel *x,
+		 uint32_t nfuncs);
 
 /* ---- canon.c ------------------------------------------------------------- */
 

@@ -1,0 +1,215 @@
+/*
+ * All that a contraction could be: each legal tile is emitted as the plan
+ * would have it, and what it is launched by is laid out as a rank finds it,
+ * so that whoever has a GPU can measure it.
+ */
+#include "codegen/host/host.h"
+
+#include <string.h>
+
+#define MOST_TRIALS 8		/* of a contraction: the best by the table */
+
+/* ---- what it is launched by ---- */
+
+static void
+put_map(const struct cg_map *m, struct rt_map *out)
+{
+	*out = (struct rt_map){ .operand = m->operand, .offset = m->offset,
+				.elem = m->elem, .ndims = m->ndims,
+				.swizzle = m->swizzle };
+	memcpy(out->size, m->size, sizeof out->size);
+	memcpy(out->stride, m->stride, sizeof out->stride);
+	memcpy(out->box, m->box, sizeof out->box);
+}
+
+static const struct rt_grid *
+grid_of(struct arena *a, const struct cg_grid *g, uint32_t image)
+{
+	struct rt_grid *out = arena_alloc(a, sizeof *out);
+	struct rt_map *maps = arena_alloc(a, (g->maps.n + 1) * sizeof *maps);
+	uint32_t i;
+
+	for (i = 0; i < g->maps.n; i++) {
+		put_map(&g->maps.at[i], &maps[i]);
+	}
+	*out = (struct rt_grid){ .image = image, .func = g->func,
+				 .threads = g->threads,
+				 .cluster = g->cluster,
+				 .smem_bytes = g->smem_bytes,
+				 .nmaps = g->maps.n, .maps = maps };
+	memcpy(out->blocks, g->blocks, sizeof out->blocks);
+	return out;
+}
+
+/* NULL: ranks talk in it. */
+static const struct rt_kernel *
+kernel_of(struct arena *a, const struct cg_kernel *k, uint32_t image)
+{
+	struct rt_kernel *out = arena_alloc(a, sizeof *out);
+	struct rt_step *steps = arena_alloc(a, (k->steps.n + 1) *
+					    sizeof *steps);
+	uint32_t i;
+
+	for (i = 0; i < k->steps.n; i++) {
+		const struct cg_step *s = &k->steps.at[i];
+
+		if (!s->grid) {
+			return NULL;
+		}
+		steps[i] = (struct rt_step){ .items = s->items,
+			.grid = grid_of(a, s->grid, image) };
+	}
+	*out = (struct rt_kernel){ .what = k->what, .nsteps = k->steps.n,
+				   .steps = steps, .nat = k->operands.n,
+				   .npieces = k->spreads.n,
+				   .nnum = k->nums.n };
+	return out;
+}
+
+static const struct rt_pieces *
+pieces_of(const struct host_class *k, const struct cg_kernel *x)
+{
+	struct arena *a = k->c->a;
+	struct rt_pieces *out = arena_alloc(a, (x->spreads.n + 1) *
+					    sizeof *out);
+	struct ir_pieces p;
+	uint32_t i, j;
+
+	for (i = 0; i < x->spreads.n; i++) {
+		ir_pieces(k->c->m, x->spreads.at[i].size,
+			  x->spreads.at[i].cut, k->at, &p);
+		out[i].n = p.n;
+		out[i].total = p.total;
+		for (j = 0; j < p.n; j++) {
+			out[i].at[j].start = p.at[j].start;
+			out[i].at[j].count = p.at[j].count;
+		}
+	}
+	return out;
+}
+
+/* Another way may ask for operands in another order. */
+static uint32_t
+tensor_of(const struct host_class *k, const struct cg_operand *o,
+	  struct cg_contraction *to)
+{
+	struct ir_module *m = k->c->m;
+	value_id v = o->value ? o->value : ir_args(m, ir_node(m, o->sink))[0];
+	struct cg_tensor t = { .value = o->value, .sink = o->sink };
+	uint32_t i;
+
+	for (i = 0; i < to->tensors.n; i++) {
+		if (to->tensors.at[i].value == o->value &&
+		    to->tensors.at[i].sink == o->sink) {
+			return i;
+		}
+	}
+	t.bytes = host_bytes(k, v);
+	t.elem = host_elem((enum ir_dtype)ir_type(m, v)->dtype);
+	VEC_PUSH(k->c->a, &to->tensors, t);
+	return i;
+}
+
+/* ---- trials ---- */
+
+static void
+add_trial(const struct host_class *k, const struct cg_kernel *x,
+	  const struct cu_way *way, struct cg_contraction *to)
+{
+	struct cg_tiling *in = k->c->tiling->in;
+	struct cg_source s = { x->name, x->source };
+	struct arena *a = k->c->a;
+	struct cg_trial t = { .tile = way->tile, .cycles = way->cycles,
+			      .source = in->sources.n,
+			      .shared_bytes = x->shared_bytes };
+	uint32_t *operands = arena_alloc(a, (x->operands.n + 1) *
+					 sizeof *operands), i;
+
+	t.text = plan_tile_text(a, &way->tile);
+	t.kernel = kernel_of(a, x, t.source);
+	if (!t.kernel) {
+		return;
+	}
+	t.pieces = pieces_of(k, x);
+	t.operands = operands;
+	for (i = 0; i < x->operands.n; i++) {
+		operands[i] = tensor_of(k, &x->operands.at[i], to);
+	}
+	VEC_PUSH(a, &in->sources, s);
+	VEC_PUSH(a, &to->trials, t);
+}
+
+static bool
+is_way(const struct cu_ways *w, const struct plan_tile *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->at.n; i++) {
+		if (memcmp(&w->at.at[i].tile, t, sizeof *t) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* One more of that name: what is not legal for it is none for all of them. */
+static void
+keep_common(struct cg_contraction *x, const struct cu_ways *w)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < x->trials.n; i++) {
+		if (is_way(w, &x->trials.at[i].tile)) {
+			x->trials.at[n++] = x->trials.at[i];
+		} else if (i == 0) {
+			break;		/* they are not alike */
+		}
+	}
+	x->trials.n = n;
+	x->nkernels++;
+}
+
+static struct cg_contraction *
+find(struct cg_tiling *in, const char *what)
+{
+	uint32_t i;
+
+	for (i = 0; i < in->found.n; i++) {
+		if (strcmp(in->found.at[i].what, what) == 0) {
+			return &in->found.at[i];
+		}
+	}
+	return NULL;
+}
+
+void
+host_trials(struct cg_code *c, struct host_class *k,
+	    const struct kernel *kernel, const struct host_kernel *x,
+	    uint32_t nfuncs)
+{
+	const struct cu_ways ways = c->tiling->last;
+	struct cg_contraction *had = find(c->tiling->in, ways.what), new;
+	struct cu_way best[MOST_TRIALS];
+	struct cg_kernel made;
+	const char *why;
+	uint32_t n, i;
+
+	if (had) {
+		keep_common(had, &ways);
+		return;
+	}
+	new = (struct cg_contraction){ .what = ways.what, .nkernels = 1 };
+	n = cu_ways_best(&ways, MOST_TRIALS, best);
+	add_trial(k, &x->k, &best[0], &new);
+	for (i = 1; new.trials.n && i < n; i++) {
+		c->tiling->force = &best[i].tile;
+		c->tiling->last.what = NULL;
+		k->cuda.nfuncs = nfuncs;
+		if (cg_cuda_kernel(&k->cuda, kernel, &made, &why) &&
+		    c->tiling->last.what && c->tiling->last.met) {
+			add_trial(k, &made, &best[i], &new);
+		}
+	}
+	c->tiling->force = NULL;
+	VEC_PUSH(c->a, &c->tiling->in->found, new);
+}
