@@ -141,4 +141,6 @@ rank_sources = \
 	%D%/measure-pool.c \
 	%D%/measure-stream.c \
 	%D%/measure-talk.c \
-	%D%/measure-tile.c
+	%D%/measure-tile.c \
+	%D%/tune.c \
+	%D%/tune.h

@@ -61,7 +61,8 @@ device_attribute(int *out, int what, int dev)
 	(void)dev;
 	ENTER;
 	*out = what == 75 ? (int)arch / 10 : what == 76 ? (int)arch % 10
-		: what == 97 ? 227 << 10 : what == 16 ? 132 : 0;
+		: what == 97 ? 227 << 10 : what == 16 ? 132
+		: what == 38 ? 1 << 20 : 0;
 	return 0;
 }
 

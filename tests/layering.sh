@@ -35,7 +35,7 @@ BEGIN {
 		"passes/price.h passes/ranks.h passes/sched.h " \
 		"passes/search.h passes/sim.h " \
 		"passes/target.h codegen/cg.h runtime/abi.h " \
-		"runtime/measure.h runtime/rt.h", list, " ")
+		"runtime/measure.h runtime/rt.h runtime/tune.h", list, " ")
 	for (i = 1; i <= n; i++)
 		public[list[i]] = 1
 	sees["passes"] = " ir "
