@@ -158,9 +158,6 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	    !drv_price(d, m, t, r, p) || !plan_read(m, plan)) {
 		return false;
 	}
-	buf_init(&text, a);
-	plan_print(m, plan, &text);
-	in.plan_text = buf_text(&text);
 	if (d->pm.search && d->pm.search->report->found.n) {
 		out->search = d->pm.search->report;
 	}
@@ -171,9 +168,12 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	in.file = in.group->span.hi
 		? in.target
 		: arena_printf(a, "targets/%s.target", in.group->device.name);
-	if (d->wants_code && !drv_code_begin(d, r, t->groups.at, p)) {
+	if (d->wants_code && !drv_code_begin(d, r, t->groups.at, p, plan)) {
 		return false;
 	}
+	buf_init(&text, a);
+	plan_print(m, plan, &text);
+	in.plan_text = buf_text(&text);
 	if (!answer_arena(r, &t->groups.at->device, a, &out->memory, &why)) {
 		diag_error(&d->ctx.diags, nowhere,
 			   "these programs have no place: %s", why);
@@ -191,7 +191,8 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 static bool
 no_code_options(struct driver *d)
 {
-	static const enum opt_id ids[] = { OPT_CPU, OPT_ARCH, OPT_NO_CACHE };
+	static const enum opt_id ids[] = { OPT_CPU, OPT_ARCH, OPT_NO_CACHE,
+					   OPT_AUTOTUNE };
 	size_t i;
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {

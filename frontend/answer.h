@@ -9,12 +9,14 @@
 #include "passes/answer.h"
 
 struct cg_facts;
+struct plan;
 
 /* What is known of a model only before it is cut into stages. */
 struct drv_facts {
 	struct answer_model model;
 	const char *arenas;	/* as text, if --explain=memory asks for it */
 	const char *kernels;	/* the same, of --explain=cost */
+	const char *tiles;	/* of --explain=tiles, or NULL */
 };
 
 /* One of two plans beside each other. */
@@ -42,14 +44,24 @@ bool drv_price(struct driver *d, struct ir_module *m, struct target *t,
 /* ---- emit.c ------------------------------------------------------------ */
 
 /*
- * Kernels of rank programs, if the target is a CPU; their rooms raise what
- * the device keeps for itself.  False if reported.
+ * Kernels of rank programs, if the target is a CPU or a GPU; their rooms raise
+ * what the device keeps for itself.  --autotune sets the plan's tiles.  False
+ * if reported.
  */
 bool drv_code_begin(struct driver *d, const struct ranks *r,
-		    struct target_group *t, const struct price *p);
+		    struct target_group *t, const struct price *p,
+		    struct plan *plan);
 /* What was begun: LLVM's text to d->out, or the program to d->program. */
 bool drv_code_text(struct driver *d, const struct answer *x);
 bool drv_code_end(struct driver *d, const struct answer *x);
+
+/* ---- autotune.c --------------------------------------------------------- */
+
+/*
+ * Measures all tiles that contractions of a GPU's kernels can have, and makes
+ * the fastest the plan's.  False if reported.
+ */
+bool drv_autotune(struct driver *d, struct cg_input *in, struct plan *plan);
 
 /* ---- whole.c ------------------------------------------------------------ */
 

@@ -126,10 +126,13 @@ tell_none(struct driver *d, const struct target_device *device)
 
 bool
 drv_code_begin(struct driver *d, const struct ranks *r,
-	       struct target_group *t, const struct price *p)
+	       struct target_group *t, const struct price *p,
+	       struct plan *plan)
 {
 	struct cg_input *in = arena_alloc(&d->ctx.perm, sizeof *in);
 	struct code_for x = { NULL, NULL };
+	struct cg_tiling *tiles = arena_alloc(&d->ctx.perm, sizeof *tiles);
+	bool tunes = d->opts.at[OPT_AUTOTUNE].given;
 	double rooms;
 
 	if (!find_arch(d, &t->device, &x.arch) ||
@@ -139,9 +142,20 @@ drv_code_begin(struct driver *d, const struct ranks *r,
 	*in = (struct cg_input){ .ranks = r, .target = t, .price = p,
 				 .cpu = x.cpu, .arch = x.arch };
 	d->code_in = in;
+	if (tunes && !x.arch) {
+		return refuse(d, "autotune", "a GPU as target, as h100x8",
+			      &t->device);
+	}
 	if (!x.cpu || (x.arch && !HAS_LLVM)) {
 		return tell_none(d, &t->device);
 	}
+	if (tunes && !drv_autotune(d, in, plan)) {
+		return false;
+	}
+	tiles->rows = plan->tiles;
+	tiles->nrows = plan->ntiles;
+	tiles->rows_at = plan->tiles_at;
+	in->tiling = tiles;
 	d->code = cg_code_new(&d->ctx.perm, in);
 	if (!d->code) {
 		return false;

@@ -91,6 +91,17 @@ check(struct driver *d, const char *what, bool searches, bool table)
 	return false;
 }
 
+static bool
+want_autotune(struct driver *d)
+{
+	if (!d->opts.at[OPT_AUTOTUNE].given) {
+		diag_error(&d->ctx.diags, nowhere, "--explain=tiles goes with "
+			   "--autotune, which measures them");
+		return false;
+	}
+	return true;
+}
+
 bool
 drv_set_explain(struct driver *d, struct ir_module *m)
 {
@@ -101,6 +112,7 @@ drv_set_explain(struct driver *d, struct ir_module *m)
 	    (drv_explains(d, "search") &&
 	     !check(d, "--explain=search", true, false)) ||
 	    (at[OPT_EXPLAIN].given && !check(d, "--explain", false, false)) ||
+	    (drv_explains(d, "tiles") && !want_autotune(d)) ||
 	    (at[OPT_WHY_NOT].given && !check(d, "--why-not", true, false))) {
 		return false;
 	}
@@ -189,6 +201,9 @@ drv_explain(struct driver *d, struct ir_module *m, const struct answer *x)
 	}
 	if (drv_explains(d, "memory")) {
 		buf_printf(&d->out, "\n%s", d->facts->arenas);
+	}
+	if (d->facts->tiles) {
+		buf_printf(&d->out, "\n%s", d->facts->tiles);
 	}
 	return !at[OPT_WHY_NOT].given || drv_why_not(d, m, x);
 }

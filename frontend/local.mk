@@ -22,6 +22,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/ast.c \
 	%D%/ast.h \
 	%D%/ast_print.c \
+	%D%/autotune.c \
 	%D%/calibrate.c \
 	%D%/calibrate.h \
 	%D%/calibrate_fit.c \

@@ -1386,6 +1386,7 @@ cli_tests = \
 	tests/cli/activations.sh \
 	tests/cli/answer.sh \
 	tests/cli/arena.sh \
+	tests/cli/autotune.sh \
 	tests/cli/calibrate.sh \
 	tests/cli/color.sh \
 	tests/cli/cpu-build.sh \

@@ -1,0 +1,161 @@
+#!/bin/sh
+# --autotune on the driver of the tests, whose times are planted: the fastest
+# tile gets into the plan, the plan gives that code without a GPU, and what is
+# missing, or fails, is said in a line.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+dir=${top_srcdir:?}/tests
+cd "$tmp" || exit 99
+
+"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
+"$LLMC" --version | grep -q '^cuda: NVRTC' || exit 77
+cc=${LLMC_LINKER:-${CC:-cc}}
+$cc --version >/dev/null 2>&1 || exit 77
+
+fail()
+{
+	echo "$*"
+	cat out err 2>/dev/null
+	exit 1
+}
+
+# shellcheck disable=SC2086 # CC may hold options
+${CC:-cc} -std=gnu11 -O1 -shared -fPIC -I"$top_srcdir" -o driver.so \
+	"$dir/fake-driver.c" "$dir/fake-device.c" "$dir/fake-memory.c" \
+	-ldl 2>err || exit 77
+LLMC_LIBCUDA=$tmp/driver.so
+LLMC_CACHE=$tmp/cache
+FAKE_ARCH=80
+FAKE_TIMES=
+ASAN_OPTIONS=${ASAN_OPTIONS:-}:handle_segv=0
+export LLMC_LIBCUDA LLMC_CACHE FAKE_ARCH FAKE_TIMES ASAN_OPTIONS
+unset LLMC_NVRTC
+
+cat >one.llm <<'END'
+model one {
+  dim hidden = 32, vocab = 64, seq = 32;
+  dtype f32;
+
+  x = embed(tokens, vocab -> hidden)  @ "emb";
+  logits = linear(x -> vocab)         @ "head";
+  loss = cross_entropy(logits, labels);
+}
+
+train {
+  batch = 2;
+  optimizer = adamw(lr = 1e-3);
+}
+END
+echo 'plan { }' >base.llp
+
+# tune FOLDER PLAN [arguments]
+tune()
+{
+	folder=$1
+	plan=$2
+	shift 2
+	"$LLMC" -w --no-whole --arch sm_80 --target h100x1 --plan "$plan" \
+		-o "$folder" "$@" one.llm >out 2>err
+}
+
+# refused TEXT [variables] [-- arguments]: exit 1, one line, no folder
+refused()
+{
+	want=$1
+	shift
+	vars=
+	while [ $# -gt 0 ] && [ "$1" != -- ]; do
+		vars="$vars $1"
+		shift
+	done
+	[ $# -eq 0 ] || shift
+	# shellcheck disable=SC2086 # words
+	env $vars "$LLMC" -w --no-whole --arch sm_80 --target h100x1 \
+		--plan base.llp -o none --autotune "$@" one.llm >out 2>err
+	status=$?
+	[ $status -eq 1 ] || fail "exit $status, not 1: $want"
+	grep -qF -e "$want" err || fail "nobody says: $want"
+	[ "$(wc -l <err)" -eq 1 ] || fail "more than a line: $want"
+	! grep -q leaks err || fail "leaks: $want"
+	[ ! -e none ] || fail "something was written: $want"
+}
+
+# ---- the fastest gets into the plan ----
+
+first='f32 1x64x64x32 kk to f32: '
+FAKE_LOG=log FAKE_TIMES='100 60 50 70' tune third base.llp --autotune \
+	--explain=tiles || fail 'a run with a GPU'
+grep -qF "\"${first}m=128 n=64 k=16 stages=3 splits=1 warps=8\"" \
+	third/plan.llp || fail 'the third tile is not in the plan'
+grep -q 'm=128 n=64 .* 50000.0 chosen$' out || fail 'no table of what it was'
+[ "$(grep -c "the table's chosen$" out)" -eq 2 ] || fail 'the two others'
+grep -q '^llmc: note: 3 contractions measured on Fake 0: 1 has another' err ||
+	fail 'nobody says how much there was to gain'
+grep -q 'leaks 0' log || fail "the driver: $(cat log)"
+grep -q 'tiles of 128 x 64, 16 of k in 3 stages' third/kernels/*.cu ||
+	fail 'it is not in the code'
+
+# Copies take a second each on this driver: none is between the events.
+grep -q ' 100000.0 the table' out || fail 'more was timed than kernels'
+
+# Two in a hundred may be chance.
+FAKE_TIMES='100 98.5 99 70 100 97.5' tune second base.llp --autotune \
+	--explain=tiles || fail 'a second run'
+[ "$(grep -c "chosen$" out)" -eq 3 ] || fail 'not one for each'
+grep -q 'm=128 n=128 .* 70000.0 chosen$' out || fail 'not the fourth'
+grep -q ' 97500.0 chosen$' out || fail '2.5 in a hundred are no chance'
+FAKE_TIMES='100 98.5 99 98.1' tune own base.llp --autotune \
+	--explain=tiles || fail 'a third run'
+[ "$(grep -c "the table's chosen$" out)" -eq 3 ] || fail 'chance is taken'
+
+# ---- and gives that code without a GPU ----
+
+LLMC_LIBCUDA=/nonexistent tune again third/plan.llp || fail 'read back'
+diff -r third again >differ || fail "read back: $(cat differ)"
+LLMC_LIBCUDA=/nonexistent tune plain base.llp || fail plain
+cmp -s plain/rank third/rank && fail 'rows change nothing'
+# measured anew, whatever the plan says
+FAKE_TIMES='' tune anew third/plan.llp --autotune || fail anew
+diff -r own anew >differ || fail "measured anew: $(cat differ)"
+
+sed 's/n=64 k=16 stages=3 splits=1 warps=8/n=65 k=16/' third/plan.llp >bad.llp
+tune none bad.llp && fail 'a tile that there is not'
+grep -qF "bad.llp:19:13: error: \`f32 1x64x64x32 kk to f32\` has no tile \
+\`m=128 n=65 k=16\` on sm_80: legal are \`m=32 n=32 k=16 stages=3 splits=1 \
+warps=2\`, \`m=64" err || fail 'it is not refused as it should be'
+sed 's/1x64x64x32/1x64x64x33/' third/plan.llp >bad.llp
+tune none bad.llp && fail 'a contraction that there is not'
+grep -qF "bad.llp:19:13: error: no contraction of this plan is \`f32 \
+1x64x64x33 kk to f32\`: there are \`f32 1x64x64x32 kk to f32\`, " err ||
+	fail 'it is not refused as it should be'
+[ ! -e none ] || fail 'a plan that was refused is there'
+
+# ---- what is missing ----
+
+refused '--autotune: no GPU can be used: /nonexistent is missing, which comes' \
+	LLMC_LIBCUDA=/nonexistent
+refused 'kernels are for sm_80, and the GPU here is an sm_90, Fake 0' \
+	FAKE_ARCH=90
+refused 'no CUDA-capable device is detected (100)' FAKE_DEVICES=0
+refused '--autotune: kernels cannot be compiled here: ' LLMC_NVRTC=/none.so
+refused 'out of memory' FAKE_MEMORY=100000
+"$LLMC" --autotune --target h100x1 one.llm >out 2>err && fail 'without -o'
+grep -q -e '--autotune goes with what has code in it: -o FOLDER' err ||
+	fail 'nobody says what it goes with'
+"$LLMC" --autotune --target cpux1 -o none one.llm >out 2>err &&
+	fail 'on a CPU'
+grep -q -e '--autotune goes with a GPU as target' err || fail 'a CPU'
+"$LLMC" --explain=tiles --target h100x1 one.llm >out 2>err &&
+	fail '--explain=tiles alone'
+grep -q -e '--explain=tiles goes with --autotune' err || fail 'alone'
+
+# Whatever call fails, some of them; all if there is time.
+each=131
+[ "${SLOW_TESTS-}" != 1 ] || each=1
+n=1
+while [ $n -lt 860 ]; do
+	refused '--autotune: ' FAKE_FAIL=$n
+	n=$((n < 30 ? n + each / 40 + 1 : n + each))
+done
+exit 0
