@@ -102,10 +102,12 @@ unit_tests = \
 	%D%/unit/t-cost \
 	%D%/unit/t-cuda-attention \
 	%D%/unit/t-cuda-dot \
+	%D%/unit/t-cuda-driver \
 	%D%/unit/t-cuda-dot90 \
 	%D%/unit/t-cuda-nest \
 	%D%/unit/t-cuda-parts \
 	%D%/unit/t-cuda-ways \
+	%D%/unit/t-device \
 	%D%/unit/t-emulate \
 	%D%/unit/t-faults \
 	%D%/unit/t-front \
@@ -171,6 +173,8 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 
 # Memory that runs out where the test says so.
 %C%_unit_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
+%C%_unit_t_cuda_driver_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
+%C%_unit_t_device_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 
 if HAVE_CMOCKA
 # Of generated code.
