@@ -11,6 +11,7 @@ nobase_dist_doc_DATA += \
 	%D%/llama-3-70b.llm \
 	%D%/llama-3-8b.llm \
 	%D%/llama-3.1-405b.llm \
+	%D%/llama-3.2-1b.llm \
 	%D%/megatron-1t.llm \
 	%D%/megatron-22b.llm \
 	%D%/megatron-530b.llm \
