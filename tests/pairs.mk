@@ -468,6 +468,7 @@ pair_files = \
 	tests/gpu/every-80.cu \
 	tests/gpu/every-90.cu \
 	tests/gpu/faults.cu \
+	tests/gpu/primitives.c \
 	tests/gpu/primitives.cu \
 	tests/gpu/primitives.h \
 	tests/gpu/primitives.out \

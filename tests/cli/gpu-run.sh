@@ -29,16 +29,17 @@ fake driver.so "$top/tests/fake-driver.c" "$top/tests/fake-device.c" \
 	fake nccl.so "$top/tests/fake-nccl.c" || { cat err; exit 77; }
 
 # What is exported lends its emulator to the driver.
-CASES=pipe LLMC_LINKER="$cc -Wl,-E" "$top/tests/gpu/run" prepare plans \
-	>out 2>err || fail prepare
+CASES='pipe primitives' LLMC_LINKER="$cc -Wl,-E" "$top/tests/gpu/run" \
+	prepare plans >out 2>err || fail prepare
 "$top/tests/gpu/run" plans emulate >out 2>err || fail emulate
 grep -q '^PASS pipe : losses are' out || fail 'nothing was compared'
+grep -q '^PASS primitives: 17 are' out || fail 'no instruction was compared'
 export LLMC_LIBCUDA="$tmp/driver.so" LLMC_LIBNCCL="$tmp/nccl.so"
 export FAKE_NCCL_DIR="$tmp" FAKE_NCCL_LOG="$tmp/talks"
 for devices in 1 2; do
 	FAKE_DEVICES=$devices "$top/tests/gpu/run" plans >out 2>err ||
 		fail "the driver of the tests, $devices devices"
-	[ "$(grep -c ^PASS out)" -eq 3 ] || fail "not three: $devices"
+	[ "$(grep -c ^PASS out)" -eq 4 ] || fail "not four: $devices"
 done
 grep -q 'send [1-9].* left 0 0' talks || fail 'nothing went by NCCL'
 
@@ -55,10 +56,14 @@ if [ "${SLOW_TESTS-}" = 1 ]; then
 		fail 'steps of parts are not kept as graphs'
 fi
 
-# Losses that are not the CPU's are seen.
+# Losses that are not the CPU's are seen, and so is another instruction.
 sed '2s/[1-9]/0/' plans/pipe/losses >wrong && mv wrong plans/pipe/losses
+sed '3s/ ./ x/' plans/primitives/primitives.out >wrong &&
+	mv wrong plans/primitives/primitives.out
 "$top/tests/gpu/run" plans emulate >out 2>err && fail 'wrong losses pass'
 grep -q '^FAIL pipe' out || fail 'wrong losses are not told'
+grep -q '^FAIL primitives' out || fail 'wrong instructions are not told'
+grep -q '^< stmatrix x' out || fail 'nobody says which'
 
 CASES=tiny LLMC_LINKER="$cc -Wl,-E" "$top/bench/gpu/run" prepare bench \
 	>out 2>err || fail 'prepare bench'
