@@ -195,7 +195,8 @@ tc_grid(struct tc *c, const struct tk_run *x, uint32_t image,
 	const struct cg_kernel *k = x->k;
 	uint32_t n = k->operands.n + k->spreads.n + k->nums.n, i, d;
 	size_t maps = ((size_t)(n + 2) * 8 + 63) / 64 * 64;
-	char *args = aligned_alloc(64, maps + 128 * (g->maps.n + 1));
+	/* a function takes the maps of all steps, though it uses its own */
+	char *args = aligned_alloc(64, 4096);
 	struct rt_grid grid = { .image = image, .func = g->func,
 		.threads = g->threads, .cluster = g->cluster,
 		.smem_bytes = g->smem_bytes, .nmaps = g->maps.n };
