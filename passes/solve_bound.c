@@ -404,8 +404,10 @@ solve_bound(struct solve_net *net, double high, struct solve_bounds *out)
 		if (left && sweep % READ_EVERY == 0) {
 			read_off(&b);
 		}
-		if (out->high < INFINITY && b.rest.base - before <=
-		    WORTHWHILE * (out->high - b.rest.base)) {
+		/* no gap is left, or it closes too slowly */
+		if (b.rest.base >= out->high || (out->high < INFINITY &&
+		    b.rest.base - before <=
+		    WORTHWHILE * (out->high - b.rest.base))) {
 			break;
 		}
 	}
