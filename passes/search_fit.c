@@ -9,6 +9,13 @@
 /* Beyond so much of the room, what is guessed to be held surely is. */
 #define HOPELESS 1.25
 
+/* None of them is no number, and a call of fmax is not free here. */
+static double
+larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
 /* What does not change with how it recomputes. */
 static double
 fixed_bytes(struct trial *x, uint32_t rank)
@@ -30,20 +37,18 @@ stage_bytes(struct trial *x, uint32_t stage, bool guess,
 {
 	uint32_t choice = x->choice[stage], k;
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	const struct search_choice *less = x->ideal ? x->ideal
+		: guess && choice ? &x->cost->choices.at[choice] : NULL;
 	struct search_cost *c = guess ? x->cost : trial_cost(x, choice);
 
 	*b = x->plain[stage];
 	if (c && c != x->cost) {
 		search_stage_bytes(x->s, c, lo, hi, b);
-	} else if (x->ideal) {
-		b->slot[MEMORY_TO_INPUT] -= search_less(x->s, x->ideal, lo,
-							hi);
-	} else if (guess && choice) {
-		b->slot[MEMORY_TO_INPUT] -= search_less(x->s,
-			&x->cost->choices.at[choice], lo, hi);
+	} else if (less) {
+		b->slot[MEMORY_TO_INPUT] -= search_less(x->s, less, lo, hi);
 	}
 	for (k = 0; k < MEMORY_NSPANS; k++) {
-		b->slot[k] = fmax(b->slot[k], 0);
+		b->slot[k] = larger(b->slot[k], 0);
 	}
 }
 
@@ -65,18 +70,18 @@ moving_bytes(struct trial *x, uint32_t rank, bool guess)
 		stage_bytes(x, of[i], guess, &b);
 		for (k = 0; k < MEMORY_NSPANS; k++) {
 			each[k] += b.slot[k] * slots->stage[k][of[i]];
-			most[k] = fmax(most[k], b.slot[k]);
+			most[k] = larger(most[k], b.slot[k]);
 		}
-		temp = fmax(temp, b.temp);
+		temp = larger(temp, b.temp);
 		bytes += x->nstages > 1 ? b.waits : 0;
-		update = fmax(update, search_update_temp(x->s, trial_update(x),
-				x->first[of[i]],
-				x->first[of[i]] + x->layers[of[i]]));
+		update = larger(update, x->update_temp[of[i]]);
 	}
 	for (k = 0; k < MEMORY_NSPANS; k++) {
-		bytes += fmin(each[k], most[k] * slots->rank[k][rank]);
+		double shared = most[k] * slots->rank[k][rank];
+
+		bytes += shared < each[k] ? shared : each[k];
 	}
-	return fmax(bytes + temp, update);
+	return larger(bytes + temp, update);
 }
 
 /* What is guessed to fit, is looked at. */
@@ -241,15 +246,25 @@ trial_plan(const struct trial *x, struct plan *p)
 	set_recompute(x, p);
 }
 
+/* What its stages hold as they are placed, and their updates. */
 static void
 set_plain(struct trial *x)
 {
-	uint32_t i;
+	struct search_update *u = trial_update(x);
+	uint32_t n = x->nstages, i;
 
-	x->plain = arena_alloc(&x->s->tmp, x->nstages * sizeof *x->plain);
-	for (i = 0; i < x->nstages; i++) {
-		search_stage_bytes(x->s, x->cost, x->first[i],
-				   x->first[i] + x->layers[i], &x->plain[i]);
+	x->plain = arena_alloc(&x->s->tmp, n * sizeof *x->plain);
+	x->update_temp = arena_alloc(&x->s->tmp, n * sizeof *x->update_temp);
+	for (i = 0; i < n; i++) {
+		int64_t lo = x->first[i], hi = lo + x->layers[i];
+
+		if (i && search_alike(x->s, x->first[i - 1], lo, hi)) {
+			x->plain[i] = x->plain[i - 1];
+			x->update_temp[i] = x->update_temp[i - 1];
+			continue;
+		}
+		search_stage_bytes(x->s, x->cost, lo, hi, &x->plain[i]);
+		x->update_temp[i] = search_update_temp(x->s, u, lo, hi);
 	}
 }
 

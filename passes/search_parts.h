@@ -30,7 +30,7 @@ struct search_key {
 	bool solo;		/* one stage: the model is too short to cut */
 	/* these change what is made of a placement, not the placement */
 	bool split;		/* backward in two functions */
-	bool offload;		/* the optimizer's state is on the host */
+	bool offload;		/* of the update: its state is on the host */
 	uint32_t choice;	/* of search_placed: how it recomputes */
 };
 
@@ -61,6 +61,8 @@ struct search_choice {
 struct search_kernels {
 	int64_t size;
 	struct kernels **of;	/* by function; NULL: not asked for */
+	/* What they take whatever dp is; NULL: not known, or it depends. */
+	const struct search_cost *any_dp;
 	struct search_kernels *next;
 };
 
@@ -71,13 +73,15 @@ struct search_cost {
 	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
 	struct search_bytes bytes[PIECE_MAX];
 	VEC(struct search_choice) choices;	/* none until asked for */
+	int64_t hop_pp;		/* of hop_us; 0: not asked for */
+	double hop_us;
 	struct search_cost *next;
 };
 
 /* The update of a width, and what all of a step is there. */
 struct search_update {
 	int64_t dp, pp;
-	bool priced;
+	bool offload, priced;
 	struct price_func fn[PIECE_MAX];
 	double fixed[PIECE_MAX];	/* bytes */
 	double whole[PIECE_MAX];	/* bytes, if ZeRO cut nothing */
@@ -231,9 +235,9 @@ void search_price_update(struct search *s, const struct search_key *key,
 /* Ways to recompute, the mildest first; the first is as it is placed. */
 void search_choices(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_cost *c);
-/* From a stage to the next. */
+/* From a stage to the next, of a width with that cost. */
 double search_hop(struct search *s, const struct search_key *key,
-		  const struct search_try *t);
+		  const struct search_try *t, struct search_cost *c);
 /*
  * If that width is still to be made: prices one that is no wider at that
  * microbatch, which gives a floor under it.
@@ -263,6 +267,9 @@ void search_front(struct search *s, struct search_placed *w);
 
 /* ---- search_stages.c -------------------------------------------------- */
 
+/* Whether layers [lo, hi) and [was, lo) are the same stage, but for where. */
+bool search_alike(const struct search *s, int64_t was, int64_t lo,
+		  int64_t hi);
 /* Of layers [lo, hi) as a stage. */
 void search_stage_price(const struct search *s, const struct search_cost *c,
 			int64_t lo, int64_t hi,

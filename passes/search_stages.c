@@ -32,6 +32,24 @@ count(const struct search *s, int64_t lo, int64_t hi, double n[PIECE_MAX])
 	}
 }
 
+bool
+search_alike(const struct search *s, int64_t was, int64_t lo, int64_t hi)
+{
+	uint32_t k;
+
+	if (was == 0 || hi == s->nlayers || lo - was != hi - lo) {
+		return false;
+	}
+	for (k = 0; k < s->nkinds; k++) {
+		int64_t from = s->kinds[k].first;
+
+		if (from <= was && hi <= from + s->kinds[k].trips) {
+			return true;
+		}
+	}
+	return false;
+}
+
 void
 search_stage_price(const struct search *s, const struct search_cost *c,
 		   int64_t lo, int64_t hi, struct price_func out[SCHED_NKINDS])

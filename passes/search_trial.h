@@ -18,6 +18,7 @@ struct trial {
 	struct search_cost *cost;
 	struct search_cost **made;	/* by choice; NULL: not yet */
 	struct search_bytes *plain;	/* by stage: as it is placed */
+	double *update_temp;	/* by stage: while it is updated */
 	struct search_update *update;	/* NULL: not yet */
 	const struct search_choice *ideal;	/* instead of all, or NULL */
 	uint32_t *rank_of;	/* by stage */

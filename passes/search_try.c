@@ -123,12 +123,20 @@ compose(struct trial *x)
 	if (!x->p.stage) {
 		x->p.stage = arena_alloc(&s->tmp,
 					 x->nstages * sizeof *x->p.stage);
-		x->p.hop_us = search_hop(s, &x->key, x->t);
+		x->p.hop_us = search_hop(s, &x->key, x->t, x->cost);
 	}
 	for (i = 0; i < x->nstages; i++) {
 		struct search_key key = x->key;
 		struct search_cost *c;
 
+		if (i && x->choice[i] == x->choice[i - 1] &&
+		    search_alike(s, lo - x->layers[i - 1], lo,
+				 lo + x->layers[i])) {
+			memcpy(x->p.stage[i], x->p.stage[i - 1],
+			       sizeof x->p.stage[i]);
+			lo += x->layers[i];
+			continue;
+		}
 		key.choice = x->guess ? 0 : x->choice[i];
 		c = trial_cost(x, key.choice);
 		if (!c) {

@@ -231,8 +231,7 @@ measure(struct search *s, struct search_width *w)
 		double n = p >= PIECE_BODY ? (double)w->on->trips[i] : 1;
 
 		for (k = 0; k < MEMORY_PIPELINE; k++) {
-			w->fixed[p][k] = k == mem.on_host ? 0
-				: (double)x->fixed[k] / n;
+			w->fixed[p][k] = (double)x->fixed[k] / n;
 		}
 		for (k = 0; k < MEMORY_NSPANS; k++) {
 			w->bytes[p].slot[k] = (double)x->saves[k].bytes / n;
@@ -276,20 +275,23 @@ stage(struct search *s, struct search_width *w, const struct search_try *t)
 	return ok;
 }
 
+/* What lies on the host changes the price of updates, and no program. */
 static struct search_width *
 width(struct search *s, const struct search_key *key,
       const struct search_try *t)
 {
+	struct search_key here = *key;
 	struct search_width *w;
 	uint32_t i;
 
+	here.offload = false;
 	for (i = 0; i < s->widths.n; i++) {
-		if (same_key(&s->widths.at[i]->key, key)) {
+		if (same_key(&s->widths.at[i]->key, &here)) {
 			return s->widths.at[i];
 		}
 	}
 	w = arena_alloc(&s->keep, sizeof *w);
-	w->key = *key;
+	w->key = here;
 	w->on = placed(s, key, t);
 	VEC_PUSH(&s->keep, &s->widths, w);
 	w->bad = !stage(s, w, t);
@@ -361,6 +363,44 @@ price_function(struct search *s, struct search_width *w,
 	}
 }
 
+static bool
+talks(const struct kernel_list *l, uint32_t axes)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body ? talks(k->body, axes) : k->talk.axes & axes) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Another dp makes one axis longer, and moves those apart that are outside of
+ * it: nothing changes for stages that exchange nothing along any of these.
+ */
+static bool
+depends_on_dp(const struct search_width *w, const struct search_kernels *list)
+{
+	struct ir_module *m = w->m;
+	axis_id dp = ir_axis_find(m, intern_str(&m->ctx->syms, "dp"));
+	uint32_t axes = dp ? (2u << dp) - 1 : 0, i, k;
+
+	for (i = 0; i < w->on->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			func_id f = w->r.of_stage[i][k];
+
+			if (f && talks(list->of[f]->top, axes)) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
 static void
 price_stages(struct search *s, struct search_width *w, struct search_cost *c)
 {
@@ -369,12 +409,17 @@ price_stages(struct search *s, struct search_width *w, struct search_cost *c)
 	struct where to;
 	uint32_t i, k;
 
+	if (list->any_dp) {
+		memcpy(c->fn, list->any_dp->fn, sizeof c->fn);
+		return;
+	}
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			go(w, i, &c->fn[0][k], SCHED_NKINDS, &to);
 			price_function(s, w, list, w->r.of_stage[i][k], &to);
 		}
 	}
+	list->any_dp = depends_on_dp(w, list) ? NULL : c;
 	search_add_floor(s, w, list);
 	search_add_known(s, w, c);
 	arena_release(&w->ctx.tmp);
@@ -402,6 +447,7 @@ static void
 scale_fixed(const struct search_width *w, struct search_update *u)
 {
 	double placed = (double)w->dp, dp = placed / (double)u->dp;
+	double here = u->offload ? 0 : 1;
 	int i, zero = w->key.zero;
 
 	for (i = 0; i < PIECE_MAX; i++) {
@@ -409,11 +455,13 @@ scale_fixed(const struct search_width *w, struct search_update *u)
 
 		u->fixed[i] = f[MEMORY_WEIGHTS] * (zero > 2 ? dp : 1) +
 			      f[MEMORY_GRADIENTS] * (zero > 1 ? dp : 1) +
-			      f[MEMORY_OPTIMIZER] * (zero > 0 ? dp : 1) +
+			      here * f[MEMORY_OPTIMIZER] *
+					(zero > 0 ? dp : 1) +
 			      f[MEMORY_OTHER];
 		u->whole[i] = f[MEMORY_WEIGHTS] * (zero > 2 ? placed : 1) +
 			      f[MEMORY_GRADIENTS] * (zero > 1 ? placed : 1) +
-			      f[MEMORY_OPTIMIZER] * (zero > 0 ? placed : 1) +
+			      here * f[MEMORY_OPTIMIZER] *
+					(zero > 0 ? placed : 1) +
 			      f[MEMORY_OTHER];
 		u->temp[i] = w->update_temp[i] * (zero > 0 ? dp : 1);
 	}
@@ -506,13 +554,15 @@ search_update_of(struct search *s, const struct search_key *key,
 	struct search_update *u;
 
 	for (u = w->updates; u; u = u->next) {
-		if (u->dp == t->g->dp && u->pp == t->g->pp) {
+		if (u->dp == t->g->dp && u->pp == t->g->pp &&
+		    u->offload == key->offload) {
 			return u;
 		}
 	}
 	u = arena_alloc(&s->keep, sizeof *u);
 	u->dp = t->g->dp;
 	u->pp = t->g->pp;
+	u->offload = key->offload;
 	u->next = w->updates;
 	w->updates = u;
 	scale_fixed(w, u);
@@ -528,6 +578,9 @@ search_price_update(struct search *s, const struct search_key *key,
 	if (!u->priced) {
 		w = width(s, key, t);
 		set_mesh(w, t);
+		if (plan_offload(w->m) != key->offload) {
+			write_plan(s, w->on, key, t, w->m);
+		}
 		price_updates(s, w, u);
 		u->priced = true;
 	}
@@ -535,22 +588,27 @@ search_price_update(struct search *s, const struct search_key *key,
 
 double
 search_hop(struct search *s, const struct search_key *key,
-	   const struct search_try *t)
+	   const struct search_try *t, struct search_cost *c)
 {
-	struct search_width *w = width(s, key, t);
-	struct pricing p = {
-		.r = &w->r, .m = w->m, .t = s->t, .traits = &s->o->traits
-	};
+	struct search_width *w;
 
-	set_mesh(w, t);
-	return t->g->pp > 1 ? price_hop(&p) : 0;
+	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
+		w = width(s, key, t);
+		set_mesh(w, t);
+		c->hop_pp = t->g->pp;
+		c->hop_us = price_hop(&(struct pricing){
+			.r = &w->r, .m = w->m, .t = s->t,
+			.traits = &s->o->traits
+		});
+	}
+	return t->g->pp > 1 ? c->hop_us : 0;
 }
 
 static bool
 is_no_wider(const struct search_key *a, const struct search_key *b)
 {
 	return a->ep == b->ep && b->tp % a->tp == 0 && b->cp % a->cp == 0 &&
-	       a->data >= b->data && !a->choice && !a->split && !a->offload;
+	       a->data >= b->data && !a->choice && !a->split;
 }
 
 void
