@@ -231,13 +231,12 @@ struct cost_group
 price_group(const struct ranks *r, const struct target_group *t,
 	    uint32_t axes)
 {
-	uint32_t n = ranks_group_size(r, axes), i;
-	uint32_t *members = arena_alloc(&r->m->ctx->tmp, n * sizeof *members);
+	uint32_t n = ranks_group_size(r, axes);
 	struct cost_group g = { 0 };
 
-	ranks_group(r, 0, axes, members);
-	for (i = 0; i < n; i++) {
-		g.per_node += members[i] < t->devices;
+	while (g.per_node < n &&	/* members ascend */
+	       ranks_member(r, 0, axes, g.per_node) < t->devices) {
+		g.per_node++;
 	}
 	g.nodes = n / g.per_node + (n % g.per_node != 0);
 	g.sharing = g.nodes > 1 ? t->devices / g.per_node : 1;

@@ -78,26 +78,32 @@ ranks_group_size(const struct ranks *r, uint32_t axes)
 	return n;
 }
 
-void
-ranks_group(const struct ranks *r, uint32_t rank, uint32_t axes,
-	    uint32_t *members)
+uint32_t
+ranks_member(const struct ranks *r, uint32_t rank, uint32_t axes, uint32_t i)
 {
-	uint32_t n = ranks_group_size(r, axes), i, left;
 	uint32_t at[IR_MAX_AXES + 1];
 	axis_id a;
 
 	ranks_at(r, rank, at);
-	for (i = 0; i < n; i++) {
-		left = i;
-		for (a = r->m->axes.n - 1; a > 0; a--) {
-			uint32_t size = (uint32_t)r->m->axes.at[a].size;
+	for (a = r->m->axes.n - 1; a > 0; a--) {
+		uint32_t size = (uint32_t)r->m->axes.at[a].size;
 
-			if (is_place(r, a) && axes >> a & 1) {
-				at[a] = left % size;
-				left /= size;
-			}
+		if (is_place(r, a) && axes >> a & 1) {
+			at[a] = i % size;
+			i /= size;
 		}
-		members[i] = ranks_number(r, at);
+	}
+	return ranks_number(r, at);
+}
+
+void
+ranks_group(const struct ranks *r, uint32_t rank, uint32_t axes,
+	    uint32_t *members)
+{
+	uint32_t n = ranks_group_size(r, axes), i;
+
+	for (i = 0; i < n; i++) {
+		members[i] = ranks_member(r, rank, axes, i);
 	}
 }
 

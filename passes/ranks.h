@@ -49,7 +49,10 @@ uint32_t ranks_pipe(const struct ranks *r, uint32_t rank);
 uint32_t ranks_on_pipe(const struct ranks *r, uint32_t rank, uint32_t pipe);
 /* How many ranks differ from one another only on these axes, bit a each. */
 uint32_t ranks_group_size(const struct ranks *r, uint32_t axes);
-/* Those that differ from the rank only there, itself too, in order. */
+/* The i-th of those, ascending. */
+uint32_t ranks_member(const struct ranks *r, uint32_t rank, uint32_t axes,
+		      uint32_t i);
+/* All of them, itself too, in that order. */
 void ranks_group(const struct ranks *r, uint32_t rank, uint32_t axes,
 		 uint32_t *members);
 /* "rank 3 (dp=0 tp=1)", in ctx->tmp. */
