@@ -18,6 +18,7 @@ struct fronts {
 	struct front_prices prices;
 	double *us;		/* by node: run once more */
 	node_id *blocks;
+	double *plain;		/* by block: bytes, if nothing is rebuilt */
 	uint32_t n;
 };
 
@@ -87,15 +88,27 @@ add(struct fronts *f, const char *words)
 		}
 	}
 	for (k = 0; k < f->n; k++) {
-		struct front_point none, p;
+		struct front_point p;
 
-		front_at(f->w->m, f->blocks[k], &f->prices, "none", &none);
 		front_at(f->w->m, f->blocks[k], &f->prices, words, &p);
 		c.extra_us[k] = p.extra_us;
-		c.less[k] = none.bytes - p.bytes;
+		c.less[k] = f->plain[k] - p.bytes;
 	}
 	c.words = arena_strndup(f->s->a, words, strlen(words));
 	VEC_PUSH(&f->s->keep, &f->w->choices, c);
+}
+
+static void
+find_plain(struct fronts *f)
+{
+	struct front_point none;
+	uint32_t k;
+
+	f->plain = arena_alloc(&f->w->ctx.tmp, f->n * sizeof *f->plain);
+	for (k = 0; k < f->n; k++) {
+		front_at(f->w->m, f->blocks[k], &f->prices, "none", &none);
+		f->plain[k] = none.bytes;
+	}
 }
 
 static void
@@ -161,6 +174,7 @@ search_front(struct search *s, struct search_placed *w)
 	f.prices = (struct front_prices){ node_us, NULL, &f };
 	f.n = front_blocks(m, &w->ctx.tmp, &f.blocks);
 	if (f.n == s->nkinds) {	/* else nobody knows whose is whose */
+		find_plain(&f);
 		for (i = 0; i < f.n; i++) {
 			add_front(&f, i);
 		}

@@ -149,7 +149,7 @@ struct search_try {
 	const struct search_group *g;
 	int64_t microbatch, nmicrobatches, chunks;
 	const struct sched_def *sched;
-	const struct search_slots *slots;
+	const struct search_slots *slots;	/* NULL: not counted yet */
 };
 
 /*
@@ -215,7 +215,9 @@ bool search_open(struct search *s);
 void search_groups(struct search *s);
 /* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
 void search_each(struct search *s, const struct search_group *g,
-		 bool (*f)(struct search *s, const struct search_try *t));
+		 bool (*f)(struct search *s, struct search_try *t));
+/* Sets t->slots.  False: there is no such schedule. */
+bool search_count_slots(struct search *s, struct search_try *t);
 
 /* ---- search_width.c --------------------------------------------------- */
 
@@ -302,7 +304,7 @@ void search_balance(const struct search *s, const struct search_cost *c,
 /* ---- search_try.c ----------------------------------------------------- */
 
 /* Looks at one plan, with all that is settled last. False: it cannot fit. */
-bool search_one(struct search *s, const struct search_try *t);
+bool search_one(struct search *s, struct search_try *t);
 
 /* What was learnt of a rank of plans of these degrees, in bytes. */
 double search_lesson(const struct search *s, const struct plan *p,

@@ -329,7 +329,7 @@ search_groups(struct search *s)
 
 /* ---- what a group leaves open ---- */
 
-typedef bool each_fn(struct search *s, const struct search_try *t);
+typedef bool each_fn(struct search *s, struct search_try *t);
 
 struct search_chunks {
 	const struct sched_def *def;
@@ -443,6 +443,16 @@ slots_of(struct search *s, const struct sched_def *def, int64_t pp,
 	return k;
 }
 
+bool
+search_count_slots(struct search *s, struct search_try *t)
+{
+	if (!t->slots) {
+		t->slots = slots_of(s, t->sched, t->g->pp, t->chunks,
+				    t->nmicrobatches);
+	}
+	return !t->slots->none;
+}
+
 static void
 one(struct search *s, struct search_try *t, struct full *full,
     const struct sched_def *def, int64_t chunks, each_fn *f)
@@ -462,8 +472,8 @@ one(struct search *s, struct search_try *t, struct full *full,
 	}
 	t->sched = def;
 	t->chunks = chunks;
-	t->slots = slots_of(s, def, t->g->pp, chunks, t->nmicrobatches);
-	if (!t->slots->none && !f(s, t)) {
+	t->slots = NULL;
+	if (!f(s, t)) {
 		VEC_PUSH(&s->keep, &full->at, ((struct search_chunks){
 			 def, chunks }));
 	}

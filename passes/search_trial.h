@@ -9,7 +9,7 @@
 /* One plan on its way to a price. */
 struct trial {
 	struct search *s;
-	const struct search_try *t;
+	struct search_try *t;
 	struct search_key key;
 	uint32_t nstages;
 	int64_t *layers;
@@ -25,6 +25,7 @@ struct trial {
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
+	double pipe_us;		/* the least that was run with this ZeRO */
 };
 
 struct trial_fit {

@@ -12,6 +12,8 @@
 #define GUESS 0.9
 /* A step that is guessed this far above the best is not made. */
 #define NO_MORE 1.02
+/* So much of a pipeline's time with ZeRO 1 it takes with 0. */
+#define SAME 0.98
 
 /* ---- time ---- */
 
@@ -292,7 +294,7 @@ with_layers(struct trial *x)
 
 	x->s->out->priced++;
 	x->guess = false;
-	if (is_plain_cut(x)) {
+	if (is_plain_cut(x) || !search_count_slots(x->s, x->t)) {
 		x->s->out->cut++;
 		return CUT;
 	}
@@ -302,6 +304,7 @@ with_layers(struct trial *x)
 	}
 	fate = recomputed(x, &f);
 	if ((fate == FITS || fate == TIGHT) && run(x)) {
+		x->pipe_us = fmin(x->pipe_us, x->p.pipe_us);
 		take(x, &f);
 	}
 	return fate;
@@ -332,6 +335,7 @@ with_zero(struct trial *x, int zero, bool offload)
 	x->key.offload = offload;
 	x->update = NULL;
 	x->made = NULL;
+	x->pipe_us = INFINITY;
 	memset(&x->p, 0, sizeof x->p);
 	if (is_below(x)) {
 		s->out->cut++;
@@ -374,6 +378,18 @@ least_all(struct trial *x)
 	return most;
 }
 
+/*
+ * Stages take what they took with ZeRO 1, but for what solvers choose among
+ * equals; and of weights and gradients no less is exchanged.
+ */
+static bool
+may_be_whole(const struct trial *x)
+{
+	const struct search_group *g = x->t->g;
+
+	return x->pipe_us * SAME + g->sum_us + g->gather_us < x->s->worst_us;
+}
+
 /* What costs time to save memory only where memory asks for it. */
 static bool
 with_all(struct trial *x)
@@ -389,7 +405,7 @@ with_all(struct trial *x)
 	} else {
 		fate = with_zero(x, zero, false);
 	}
-	if (fate == FITS && data && !s->pinned[PIN_ZERO] &&
+	if (fate == FITS && data && !s->pinned[PIN_ZERO] && may_be_whole(x) &&
 	    least_all(x) <= (double)s->out->memory_bytes) {
 		with_zero(x, 0, x->key.offload);
 	}
@@ -411,7 +427,7 @@ with_all(struct trial *x)
 }
 
 bool
-search_one(struct search *s, const struct search_try *t)
+search_one(struct search *s, struct search_try *t)
 {
 	const struct search_group *g = t->g;
 	struct trial x = {
