@@ -16,12 +16,24 @@ rt_args_maps(const struct rt_kernel *k)
 	return (bytes + RT_MAP_ALIGN - 1) / RT_MAP_ALIGN * RT_MAP_ALIGN;
 }
 
-/* With maps a struct of them is as long as its alignment says. */
+/*
+ * With maps a struct of them is as long as its alignment says. All steps of a
+ * kernel take one struct, with room for the maps of that which has most.
+ */
 int64_t
 rt_args_bytes(const struct rt_kernel *k, const struct rt_grid *g)
 {
-	return g->nmaps ? rt_args_maps(k) + g->nmaps * RT_MAP_BYTES
-			: 8 * (k->nat + k->npieces + k->nnum + 2);
+	int64_t n = g->nmaps, i;
+
+	for (i = 0; i < k->nsteps; i++) {
+		const struct rt_grid *other = k->steps[i].grid;
+
+		if (other && other->nmaps > n) {
+			n = other->nmaps;
+		}
+	}
+	return n ? rt_args_maps(k) + n * RT_MAP_BYTES
+		 : 8 * (k->nat + k->npieces + k->nnum + 2);
 }
 
 static char *

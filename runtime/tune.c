@@ -217,7 +217,7 @@ launch_all(struct bench *b, uint32_t i, struct rt_error *err)
 
 	for (s = 0; s < k->nsteps && status == RT_OK; s++) {
 		status = rt_gpu_launch(&b->t->d, k, k->steps[s].grid, &c,
-				       err);
+				       b->t->g.stream, err);
 	}
 	return status;
 }

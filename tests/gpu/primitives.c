@@ -170,7 +170,8 @@ run_gpu(struct bench *b, const struct rt_grid *grid, size_t bytes)
 				    PRIMITIVE_OUT_BYTES, g->stream);
 
 	if (status == RT_OK) {
-		status = rt_gpu_launch(&b->d, &kernel, grid, &c, err);
+		status = rt_gpu_launch(&b->d, &kernel, grid, &c,
+				       g->stream, err);
 	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, to_host, b->host, out, bytes,

@@ -241,7 +241,7 @@ call(struct bench *b, const struct rt_grid *g, char *second,
 	struct rt_call c = { .at = at, .pieces = &of, .num = num,
 			     .shared = data + 8 };
 
-	return rt_gpu_launch(&b->d, &kernel, g, &c, &b->err);
+	return rt_gpu_launch(&b->d, &kernel, g, &c, b->g.stream, &b->err);
 }
 
 static uint64_t

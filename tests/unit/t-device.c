@@ -373,6 +373,9 @@ test_args(void **state)
 	struct rt_kernel k = { .what = "k", .nat = 3, .npieces = 1,
 			       .nnum = 1 };
 	struct rt_grid g = { .nmaps = 0 };
+	static const struct rt_grid three = { .nmaps = 3 };
+	static const struct rt_step steps[] = { { .grid = &three },
+						{ .grid = NULL } };
 	static const uint64_t want[] = { 0x10, 0x20, 0x30, 0x40,
 		UINT64_MAX, 0x50, 0x60, 0 };
 	uint64_t out[RT_ARGS_BYTES / 8];
@@ -389,6 +392,12 @@ test_args(void **state)
 	assert_int_equal(rt_args_bytes(&k, &g), 64 + 2 * RT_MAP_BYTES);
 	assert_int_equal(rt_args_words(&k, &g, &c, out, &err), RT_OK);
 	assert_memory_equal(out, want, 8 * 8);
+	/* the struct is the same for a step without maps */
+	k.nsteps = 2;
+	k.steps = steps;
+	g.nmaps = 0;
+	assert_int_equal(rt_args_bytes(&k, &g), 64 + 3 * RT_MAP_BYTES);
+	k.nsteps = 0;
 	k.nat = 0;
 	k.npieces = 0;
 	k.nnum = RT_ARGS_BYTES / 8 - 1;
