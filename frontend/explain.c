@@ -102,11 +102,34 @@ want_autotune(struct driver *d)
 	return true;
 }
 
+/* What says nothing of a model alone. */
+static bool
+has_target(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_CPU, OPT_ARCH, OPT_NO_CACHE,
+		OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE, OPT_RESTART,
+		OPT_ASSUME };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && !d->opts.at[OPT_TARGET].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
+				   "--target, as h100x8",
+				   opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
 bool
 drv_set_explain(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *at = d->opts.at;
 
+	if (!has_target(d)) {
+		return false;
+	}
 	if ((emits(d, "plans") && !check(d, "--emit=plans", true, true)) ||
 	    (at[OPT_TOP].given && !check(d, "--top", true, true)) ||
 	    (drv_explains(d, "search") &&

@@ -451,6 +451,9 @@ pair_tests = \
 	tests/target/mixed.llm \
 	tests/target/name.llm \
 	tests/target/network.llm \
+	tests/target/none-assume.llm \
+	tests/target/none-autotune.llm \
+	tests/target/none-cpu.llm \
 	tests/target/own.llm \
 	tests/target/short-name.llm
 
@@ -1378,6 +1381,12 @@ pair_files = \
 	tests/target/name.out \
 	tests/target/network.llm \
 	tests/target/network.out \
+	tests/target/none-assume.err \
+	tests/target/none-assume.llm \
+	tests/target/none-autotune.err \
+	tests/target/none-autotune.llm \
+	tests/target/none-cpu.err \
+	tests/target/none-cpu.llm \
 	tests/target/own.llm \
 	tests/target/own.out \
 	tests/target/short-name.llm \

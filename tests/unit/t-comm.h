@@ -114,6 +114,8 @@ ranks_start(struct ranks *r, const struct rt_plan *p, double timeout_s,
 	if (ranks_by_mpi) {
 		ranks_be_one(p, timeout_s, body, user);
 		r->n = 0;
+		/* no process's: whoever kills one kills nobody */
+		memset(r->pids, 0x7f, sizeof(r->pids));
 	}
 	for (i = 0; i < r->n; i++) {
 		int ends[2];
