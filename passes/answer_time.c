@@ -192,27 +192,38 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 	}
 }
 
-/* What of a trip's talk goes on beside its kernels is data ranks'. */
+/* Of what goes on beside kernels each kind of talk has its share. */
 static void
 share_beside(struct split_time *x, const struct kernel_list *l, double times,
 	     struct share *to)
 {
 	struct price_func *each = arena_alloc(&x->p.m->ctx->tmp,
 					      (l->at.n + 1) * sizeof *each);
+	double us[ANSWER_NTIMES] = { 0 }, sum = 0, hidden;
 	uint32_t i;
+	int t;
 
 	if (x->depth == 0 || x->p.traits->overlap_data) {
 		return;
 	}
 	for (i = 0; i < l->at.n; i++) {
-		if (l->at.at[i].body) {
-			price_list(&x->p, l->at.at[i].body, &each[i]);
-		} else {
-			price_kernel(&x->p, &l->at.at[i], &each[i]);
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body) {
+			price_list(&x->p, k->body, &each[i]);
+			continue;
+		}
+		price_kernel(&x->p, k, &each[i]);
+		if (k->until) {
+			us[talk_of(x, k)] += each[i].total_us;
+			sum += each[i].total_us;
 		}
 	}
-	to->us[PRICE_TALK][ANSWER_DATA] -= times * (1 - PRICE_SLOWED) *
-					   price_beside(&x->p, l, each);
+	hidden = sum > 0 ? (1 - PRICE_SLOWED) * price_beside(&x->p, l, each)
+			 : 0;
+	for (t = 0; t < ANSWER_NTIMES && hidden > 0; t++) {
+		to->us[PRICE_TALK][t] -= times * hidden * us[t] / sum;
+	}
 }
 
 static void

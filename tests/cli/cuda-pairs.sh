@@ -8,5 +8,5 @@ test -x "$pairs" || exit 77
 ${LLMC_LINKER:-${CC:-cc}} --version >/dev/null 2>&1 || exit 77
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 # the emulator asks for no images
-LLMC_NVRTC=/nonexistent DIFF_DEVICE=emulate DIFF_PAIRS=${CUDA_PAIRS:-10} \
+LLMC_NVRTC=/nonexistent DIFF_DEVICE=emulate DIFF_PAIRS=${CUDA_PAIRS:-5} \
 	DIFF_SEED=${CUDA_SEED:-1} exec "$pairs"

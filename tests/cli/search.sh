@@ -152,7 +152,7 @@ refused 2 'from 1 to 1000; found `1001`' --target h100x8 --top=1001 "$model"
 refused 2 'from 1 to 1000; found `x`' --target h100x8 --top=x "$model"
 refused 2 'found `serch` (did you mean `search`?)' --target h100x8 \
 	--explain=cost,serch "$model"
-refused 2 'is one of cost, memory, search; found ``' --target h100x8 \
+refused 2 'is one of cost, memory, search, tiles; found ``' --target h100x8 \
 	--explain=cost, "$model"
 refused 1 '--pin:1:6: error: a search takes one set of `recompute`' \
 	--target h100x8 --pin 'pp=2,recompute=(q+k)*1+none*1' "$model"
