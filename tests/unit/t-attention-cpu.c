@@ -76,7 +76,7 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 	void (*run)(const struct rt_call *c, char *own, int64_t from,
 		    int64_t to);
 	struct rt_call call = { .at = r->at_of, .pieces = r->piece_at,
-				.shared = r->shared };
+				.num = r->num, .shared = r->shared };
 	int64_t items = r->k[kernel].steps.at[step].items, half = items / 2;
 	void *const *steps = t_object_find(b.object,
 		arena_printf(&s.c.perm, "steps_%u_%u", kernel, rank));

@@ -30,6 +30,7 @@ struct rank {
 	char **at_of;
 	struct rt_pieces *pieces;
 	const struct rt_pieces **piece_at;
+	int64_t *num;
 	char *shared, *own;
 };
 
@@ -287,8 +288,30 @@ value_of(const struct cg_operand *o)
 
 #define BEFORE 0.5	/* what lies where a sink adds */
 
+/* Every other sum begins here: what is there must not be looked at. */
+static int64_t
+is_old(node_id sink)
+{
+	return sink % 2;
+}
+
+static bool
+begins(const struct cg_kernel *k, const struct cg_operand *o)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nums.n; i++) {
+		if (k->nums.at[i].kind == CG_OLD &&
+		    k->nums.at[i].node == o->sink) {
+			return !is_old(o->sink);
+		}
+	}
+	return false;
+}
+
 static char *
-make_operand(struct rank *r, const struct cg_operand *o)
+make_operand(struct rank *r, const struct cg_kernel *k,
+	     const struct cg_operand *o)
 {
 	const struct ir_type *type = ir_type(s.m, value_of(o));
 	size_t bytes = bytes_of(type->dtype);
@@ -298,7 +321,7 @@ make_operand(struct rank *r, const struct cg_operand *o)
 
 	ir_local(s.m, type, r->at, &l);
 	p = nonsense(l.elems * (int64_t)bytes);
-	for (i = 0; o->sink && i < l.elems; i++) {
+	for (i = 0; o->sink && !begins(k, o) && i < l.elems; i++) {
 		put_elem(p + (size_t)i * bytes, type->dtype, BEFORE);
 	}
 	for (i = 0; !o->written && i < l.elems; i++) {
@@ -335,12 +358,17 @@ open_rank(struct rank *r, const struct cg_kernel *k)
 	r->pieces = calloc(k->spreads.n + 1, sizeof *r->pieces);
 	r->piece_at = calloc(k->spreads.n + 1, sizeof *r->piece_at);
 	for (i = 0; i < k->operands.n; i++) {
-		r->at_of[i] = make_operand(r, &k->operands.at[i]);
+		r->at_of[i] = make_operand(r, k, &k->operands.at[i]);
 	}
 	for (i = 0; i < k->spreads.n; i++) {
 		r->pieces[i] = pieces_of(r, k->spreads.at[i].size,
 					 k->spreads.at[i].cut);
 		r->piece_at[i] = &r->pieces[i];
+	}
+	r->num = calloc(k->nums.n + 1, sizeof *r->num);
+	for (i = 0; i < k->nums.n; i++) {
+		assert_int_equal(k->nums.at[i].kind, CG_OLD);
+		r->num[i] = is_old(k->nums.at[i].node);
 	}
 	r->shared = nonsense(k->shared_bytes);
 	r->own = nonsense(k->own_bytes);
@@ -357,6 +385,7 @@ close_rank(struct rank *r, const struct cg_kernel *k)
 	free(r->at_of);
 	free(r->pieces);
 	free(r->piece_at);
+	free(r->num);
 	free(r->shared);
 	free(r->own);
 }
@@ -460,7 +489,7 @@ over_ranks(const struct rank *me, uint32_t kernel, uint32_t operand,
 		}
 		ir_local(s.m, type, s.ranks[r].at, &l);
 		i = ir_local_find(&l, place);
-		sum -= o->sink ? BEFORE : 0;
+		sum -= o->sink && !begins(&me->k[kernel], o) ? BEFORE : 0;
 		sum += get_elem(s.ranks[r].at_of[operand] +
 				(size_t)i * bytes_of(type->dtype),
 				type->dtype);

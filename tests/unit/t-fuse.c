@@ -130,26 +130,25 @@ look_nodes(struct look *l, const struct kernel *k)
 	}
 }
 
+/* What a trip reads of regions around it has been written. */
 static void
-look_inside(struct look *l, region_id r)
+look_outside(struct look *l, region_id r)
 {
 	const struct ir_region *region = &l->m->regions.at[r];
 	uint32_t i, k;
 
 	for (i = 0; i < region->nodes.n; i++) {
-		const struct ir_node *n = ir_node(l->m, region->nodes.at[i]);
+		node_id user = region->nodes.at[i];
+		const struct ir_node *n = ir_node(l->m, user);
 
-		for (k = 0; k < n->nargs; k++) {
-			value_id v = ir_args(l->m, n)[k];
-			node_id id = l->m->values.at[v].node;
+		/* one that needs no kernel reads nothing itself */
+		for (k = 0; k < n->nargs && !l->free[user]; k++) {
+			value_id v = base_of(l, ir_args(l->m, n)[k]);
+			node_id id = v ? l->m->values.at[v].node : 0;
 
-			/* of a region around: it must have been written */
 			if (id && l->seen[id] && !l->free[id]) {
 				assert_true(l->memory[v]);
 			}
-		}
-		if (n->region) {
-			look_inside(l, n->region);
 		}
 	}
 }
@@ -208,6 +207,7 @@ look_region(struct look *l, const struct kernel_list *list)
 		l->free[list->free.at[i]] = true;
 		l->seen[list->free.at[i]]++;
 	}
+	look_outside(l, list->region);
 	for (i = 0; i < list->at.n; i++) {
 		const struct kernel *x = &list->at.at[i];
 
@@ -215,7 +215,6 @@ look_region(struct look *l, const struct kernel_list *list)
 		look_until(list, i);
 		if (x->kind == KERNEL_REPEAT) {
 			assert_int_equal(x->nodes.n, 1);
-			look_inside(l, x->body->region);
 			look_region(l, x->body);
 		}
 		/* what talks does so as the program says */

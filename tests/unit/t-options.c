@@ -143,9 +143,9 @@ test_mistakes(void **state)
 	      "summary-json, target; found `irr` (did you mean "
 	      "`ir`?)");
 	fails("--explain=cost,serch f", "`--explain` is one of cost, memory, "
-	      "search; found `serch` (did you mean `search`?)");
-	fails("--explain= f", "`--explain` is one of cost, memory, search; "
-	      "found ``");
+	      "search, tiles; found `serch` (did you mean `search`?)");
+	fails("--explain= f", "`--explain` is one of cost, memory, search, "
+	      "tiles; found ``");
 	fails("--top=0 f", "`--top` takes a whole number from 1 to 1000; "
 	      "found `0`");
 	fails("--help=html", "`--help` is one of man, bash, zsh, fish; found "
