@@ -79,6 +79,7 @@ struct cg_input {
 	const struct target_group *target;
 	const struct price *price;
 	const char *cpu;		/* "native", "x86-64-v4" */
+	bool quick;			/* to compile, not to run */
 	/* "sm_90a": kernels are a GPU's, and `cpu` is its host's; or NULL */
 	const char *arch;
 	struct cg_tiling *tiling;	/* NULL: as the table says */

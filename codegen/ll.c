@@ -153,7 +153,7 @@ take_host(struct ll *l)
 }
 
 static bool
-machine(struct ll *l, const char *cpu, const char **why)
+machine(struct ll *l, const char *cpu, bool quick, const char **why)
 {
 	static const char triple[] = "x86_64-pc-linux-gnu";
 	const struct ll_cpu_row *row = ll_cpu_find(cpu);
@@ -184,7 +184,9 @@ machine(struct ll *l, const char *cpu, const char **why)
 	l->wide = ll_cpu_has(l->features, "avx512f");
 	l->tm = l->f.CreateTargetMachine(target, triple, l->cpu,
 					 native ? l->features : "",
-					 LLVMCodeGenLevelDefault, LLVMRelocPIC,
+					 quick ? LLVMCodeGenLevelNone
+					       : LLVMCodeGenLevelDefault,
+					 LLVMRelocPIC,
 					 LLVMCodeModelDefault);
 	l->f.SetTarget(l->m, triple);
 	layout = l->f.CreateTargetDataLayout(l->tm);
@@ -194,7 +196,7 @@ machine(struct ll *l, const char *cpu, const char **why)
 }
 
 struct ll *
-ll_new(struct arena *a, const char *cpu, const char **why)
+ll_new(struct arena *a, const char *cpu, bool quick, const char **why)
 {
 	struct ll *l = arena_alloc(a, sizeof *l);
 
@@ -205,7 +207,7 @@ ll_new(struct arena *a, const char *cpu, const char **why)
 	l->c = l->f.ContextCreate();
 	l->m = l->f.ModuleCreateWithNameInContext("plan", l->c);
 	l->b = l->f.CreateBuilderInContext(l->c);
-	if (!machine(l, cpu, why)) {
+	if (!machine(l, cpu, quick, why)) {
 		ll_free(l);
 		return NULL;
 	}

@@ -31,8 +31,9 @@ struct ll_block;
 
 /* ---- modules ---- */
 
-/* For that CPU ("native", "x86-64-v3", ...). NULL: *why. */
-struct ll *ll_new(struct arena *a, const char *cpu, const char **why);
+/* For that CPU ("native", "x86-64-v3", ...); quickly. NULL: *why. */
+struct ll *ll_new(struct arena *a, const char *cpu, bool quick,
+		  const char **why);
 void ll_free(struct ll *l);
 /* What the CPU is and has, as LLVM says: "znver4", "+avx512f,+avx2,...". */
 const char *ll_cpu(const struct ll *l);
@@ -45,6 +46,7 @@ void ll_print(struct ll *l, struct buf *out);
 /* False: *why; our bug. */
 bool ll_verify(struct ll *l, const char **why);
 bool ll_optimize(struct ll *l, const char **why);
+bool ll_optimize_quickly(struct ll *l, const char **why);
 /* Much less of that, of code that only launches kernels. */
 bool ll_tidy(struct ll *l, const char **why);
 /* The object file. */

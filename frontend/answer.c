@@ -191,8 +191,8 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 static bool
 no_code_options(struct driver *d)
 {
-	static const enum opt_id ids[] = { OPT_CPU, OPT_ARCH, OPT_NO_CACHE,
-					   OPT_AUTOTUNE };
+	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
+					   OPT_NO_CACHE, OPT_AUTOTUNE };
 	size_t i;
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {

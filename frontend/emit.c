@@ -140,7 +140,8 @@ drv_code_begin(struct driver *d, const struct ranks *r,
 		return false;
 	}
 	*in = (struct cg_input){ .ranks = r, .target = t, .price = p,
-				 .cpu = x.cpu, .arch = x.arch };
+				 .cpu = x.cpu, .arch = x.arch,
+				 .quick = d->opts.at[OPT_DRAFT].given };
 	d->code_in = in;
 	if (tunes && !x.arch) {
 		return refuse(d, "autotune", "a GPU as target, as h100x8",

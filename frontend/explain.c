@@ -106,9 +106,9 @@ want_autotune(struct driver *d)
 static bool
 has_target(struct driver *d)
 {
-	static const enum opt_id ids[] = { OPT_CPU, OPT_ARCH, OPT_NO_CACHE,
-		OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE, OPT_RESTART,
-		OPT_ASSUME };
+	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
+		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
+		OPT_RESTART, OPT_ASSUME };
 	size_t i;
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {

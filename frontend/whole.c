@@ -132,7 +132,7 @@ compile(struct making *t, const struct cg_facts *facts, struct buf *out)
 	/* a plan's tiles are of its own shapes */
 	struct cg_input in = { .ranks = &t->r, .target = of->target,
 			       .price = &t->price, .cpu = of->cpu,
-			       .arch = of->arch };
+			       .quick = of->quick, .arch = of->arch };
 	struct cg_code *code = cg_code_new(&t->c->perm, &in);
 	struct cg_facts f = *facts;
 	const struct cg_source *at;

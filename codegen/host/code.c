@@ -163,7 +163,7 @@ cg_code_new(struct arena *a, const struct cg_input *in)
 		die("no kernels for %s", in->arch);
 	}
 	c->tiling = c->arch ? cu_tiling_open(a, in->tiling) : NULL;
-	c->ll = ll_new(a, in->cpu, &why);
+	c->ll = ll_new(a, in->cpu, in->quick, &why);
 	if (!c->ll) {
 		diag_error(&c->m->ctx->diags, nowhere, "%s", why);
 		return NULL;
@@ -277,7 +277,8 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 	if (!ll_verify(c->ll, &why)) {
 		die("LLVM refuses what was made for it: %s", why);
 	}
-	if (!(c->arch ? ll_tidy : ll_optimize)(c->ll, &why)) {
+	if (!(c->arch ? ll_tidy : c->in.quick ? ll_optimize_quickly
+			: ll_optimize)(c->ll, &why)) {
 		diag_error(d, nowhere, "LLVM: %s", why);
 		return false;
 	}

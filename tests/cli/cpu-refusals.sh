@@ -31,7 +31,7 @@ built()
 {
 	folder=$1 file=$2
 	shift 2
-	"$LLMC" -w "$@" -o "$folder" "$file" >out 2>err ||
+	"$LLMC" -w --draft "$@" -o "$folder" "$file" >out 2>err ||
 		fail "llmc $*: $(cat err)"
 }
 

@@ -21,7 +21,7 @@ built()
 {
 	folder=$1
 	shift
-	"$LLMC" -w --no-whole "$@" -o "$folder" "$model.llm" >out 2>err || {
+	"$LLMC" -w --no-whole --draft "$@" -o "$folder" "$model.llm" >out 2>err || {
 		echo "FAIL llmc $*"
 		cat err
 		fail=1

@@ -37,11 +37,12 @@ done >"$kept/words"
 exec $KEPT_CC "$@"
 END
 
+draft=
 # planned MODEL PINS: in plan.PINS; what was linked lies in linked.PINS
 planned()
 {
 	KEPT="$tmp/linked.$2" KEPT_CC="$cc" LLMC_LINKER="sh $tmp/keep" \
-		"$LLMC" -w --target cpux4 --pin "$2" -o "plan.$2" "$1" \
+		"$LLMC" -w $draft --target cpux4 --pin "$2" -o "plan.$2" "$1" \
 		>out 2>err || {
 		cat err
 		bad "$1 $2: no plan"
@@ -68,6 +69,7 @@ agrees()
 
 agrees "$examples/tiny-dense.llm" tp=2,pp=2
 agrees "$examples/tiny-dense.llm" dp=2,zero=3,pp=2
+draft=--draft
 agrees "$examples/tiny-moe.llm" ep=2,pp=2
 agrees "$examples/tiny-moe.llm" dp=2,zero=1,tp=2
 sed 's/dtype f32/dtype bf16/; s/^  optimizer/  clip = 1;\n&/' \
@@ -77,7 +79,8 @@ agrees narrow.llm tp=4
 grep -q '^norm ' out || bad 'clipping computes no norm'
 sed 's/optimizer = .*/optimizer = sgd(lr = 0.1);/' \
 	"$examples/tiny-dense.llm" >sgd.llm
-"$LLMC" -w --target cpux4 --pin tp=2,pp=2 -o plan sgd.llm >out || bad sgd
+"$LLMC" -w --draft --target cpux4 --pin tp=2,pp=2 -o plan sgd.llm >out ||
+	bad sgd
 plan/rank verify --local >out 2>err || bad "sgd: $(cat err)"
 grep -q "^unsplit    100.0% of the weights' elements" out ||
 	bad "sgd: $(cat out)"
@@ -127,11 +130,13 @@ wrong -DWRONG_SUM tp=2,pp=2 'if nothing is split'
 
 # ---- nothing to compare with ----
 
-"$LLMC" -w --target cpux1 -o one "$examples/tiny-dense.llm" >out || bad one
+"$LLMC" -w --draft --target cpux1 -o one "$examples/tiny-dense.llm" >out ||
+	bad one
 one/rank verify >out 2>err || bad "one: $(cat err)"
 grep -qx 'unsplit    not compared: the plan is of one rank' out ||
 	bad "one rank: $(cat out)"
-"$LLMC" -w --target cpux4 --pin tp=4,microbatch=1 --dim vocab=4000000 -o big \
+"$LLMC" -w --draft --target cpux4 --pin tp=4,microbatch=1 \
+	--dim vocab=4000000 -o big \
 	"$examples/tiny-dense.llm" >out 2>err || bad "big: $(cat err)"
 grep -aq 'one rank would need [0-9.]* GiB, and it is compiled for up to' \
 	big/rank || bad 'a whole plan that is too large'

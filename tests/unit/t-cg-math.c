@@ -237,7 +237,7 @@ static bool
 this_cpu_has(struct arena *a, const char *feature)
 {
 	const char *why;
-	struct ll *l = ll_new(a, "native", &why);
+	struct ll *l = ll_new(a, "native", false, &why);
 	bool has = l && ll_has(l, feature);
 
 	if (l) {

@@ -145,10 +145,10 @@ test_cpus(void **state)
 	uint32_t i, n;
 	const struct ll_cpu_row *rows = ll_cpu_rows(&n);
 
-	assert_null(ll_new(a, "z80", &why));
+	assert_null(ll_new(a, "z80", false, &why));
 	assert_string_equal(why, "no CPU is called `z80`");
 	for (i = 0; i < n; i++) {
-		struct ll *l = ll_new(a, rows[i].name, &why);
+		struct ll *l = ll_new(a, rows[i].name, false, &why);
 
 		assert_non_null(l);
 		assert_true(ll_lanes(l, LL_F32) ==

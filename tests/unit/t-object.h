@@ -33,7 +33,7 @@ t_object_begin(struct arena *a, const char *cpu)
 	const char *why = NULL;
 
 	o->a = a;
-	o->l = ll_new(a, cpu, &why);
+	o->l = ll_new(a, cpu, false, &why);
 	if (!o->l) {
 		fail_msg("%s", why);
 	}
