@@ -163,12 +163,13 @@ check_PROGRAMS += %D%/unit/toy-gpu
 %C%_unit_toy_gpu_LDADD = runtime/librank.a codegen/libcodegen.a \
 	$(external_libs)
 %C%_unit_toy_gpu_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
-# tests/gpu/primitives.cu on a GPU, or on such a driver.
-check_PROGRAMS += %D%/gpu/primitives
-%C%_gpu_primitives_SOURCES = %D%/gpu/primitives.c %D%/gpu/primitives.h
-%C%_gpu_primitives_LDADD = codegen/libcodegen.a passes/libpasses.a \
+# tests/gpu/primitives.cu on a GPU, or on such a driver.  make has a rule by
+# which a program x is the source of x.out, so they differ in name.
+check_PROGRAMS += %D%/gpu/dump
+%C%_gpu_dump_SOURCES = %D%/gpu/primitives.c %D%/gpu/primitives.h
+%C%_gpu_dump_LDADD = codegen/libcodegen.a passes/libpasses.a \
 	ir/libir.a runtime/librt_llmc.a $(external_libs)
-%C%_gpu_primitives_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
+%C%_gpu_dump_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_unit_t_rank_LDADD = $(rank_ldadd)
 %C%_unit_t_run_LDADD = $(rank_ldadd)
