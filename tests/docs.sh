@@ -115,7 +115,7 @@ for block in "$tmp"/blocks/*; do
 	status=0
 	case $kind in
 	llm | llm-error)
-		timeout 60 llmc --emit=ir -o /dev/null - <"$block" \
+		timeout 600 llmc --emit=ir -o /dev/null - <"$block" \
 			>"$tmp/got" 2>&1 || status=$?
 		want=0
 		test "$kind" = llm || want=1
@@ -125,7 +125,7 @@ for block in "$tmp"/blocks/*; do
 		fi
 		;;
 	ir)
-		timeout 60 llmc opt --emit=ir - <"$block" >"$tmp/got" \
+		timeout 600 llmc opt --emit=ir - <"$block" >"$tmp/got" \
 			2>"$tmp/err" || status=$?
 		if test $status -ne 0; then
 			fail "this block exits with status $status, not 0"
@@ -136,7 +136,7 @@ for block in "$tmp"/blocks/*; do
 		fi
 		;;
 	command)
-		timeout 60 sh "$block" </dev/null >"$tmp/got" 2>&1 || status=$?
+		timeout 600 sh "$block" </dev/null >"$tmp/got" 2>&1 || status=$?
 		if test $status -ge 99; then
 			fail "this command exits with status $status"
 			cat "$tmp/got"

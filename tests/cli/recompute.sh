@@ -5,6 +5,10 @@ set -u
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 top=${top_srcdir:?}/examples
+seeds='1 2 3 4 5 6 7 8' firsts="none attention full (n+silu)"
+if [ "${SLOW_TESTS-}" = skip ]; then
+	seeds='1 2' firsts='attention'
+fi
 
 # saved ARGUMENTS...: bytes that repeats keep; counts of passes in $tmp/stats
 saved()
@@ -19,7 +23,7 @@ while read -r model names; do
 	set -- --dim layers=2 "$top/$model.llm"
 	none=$(saved "$@")
 	"$LLMC" eval --steps 3 "$@" >"$tmp/none" || exit 1
-	for seed in 1 2 3 4 5 6 7 8; do
+	for seed in $seeds; do
 		some=$(echo "$names" | awk -v seed=$seed '{
 			srand(seed)
 			for (i = 1; i <= NF; i++)
@@ -61,7 +65,7 @@ held()
 		"pp=2,microbatch=1,stages=1+3,recompute=$1" |
 		sed -n 's/.*"stage": \([0-9]*\),.*"saved_bytes": \([0-9]*\),.*/\1 \2/p'
 }
-for first in none attention full '(n+silu)'; do
+for first in $firsts; do
 	for last in none attention full '(n+silu)'; do
 		pins="pp=2,microbatch=1,stages=1+3,recompute=$first*1+$last*1"
 		"$LLMC" eval --compare --steps 2 --dim layers=4 --pin "$pins" \
