@@ -13,6 +13,7 @@
 #ifndef RT_ABI_H
 #define RT_ABI_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define RT_ABI_VERSION 2
@@ -255,11 +256,8 @@ struct rt_program {
 	int64_t arena_bytes;	/* all of it, to the byte */
 	int64_t work_offset, shared_bytes, own_bytes;	/* own: a worker's */
 	/*
-	 * Of a GPU: where talks pack what they send and get.  If in and out
-	 * differ, it has room for all parts that this rank has of what any
-	 * rank wants and that do not lie side by side in `in`, and for all
-	 * that it wants of what any rank has and that do not in `out`, or
-	 * are added up; each on the next 256 bytes.
+	 * Of a GPU: where talks pack what they send and get, one talk at a
+	 * time; the most that rt_room says of any.
 	 */
 	int64_t talk_offset, talk_bytes;
 	/* fills weights and states as a new run has them; may be NULL */
@@ -323,5 +321,43 @@ struct rt_plan {
 
 /* In the object that the compiler writes. */
 extern const struct rt_plan llmc_plan;
+
+/* ---- room for talks on a GPU (parts.c) --------------------------------- */
+
+/*
+ * What one rank has of what another one wants, in the order in which that one
+ * has it: where it lies with the one, packed, and with the other.
+ */
+enum { RT_IN, RT_PACKED, RT_OUT, RT_LAYOUTS };
+
+/* Positions of a dim, in each layout. */
+struct rt_overlap_run {
+	int64_t at[RT_LAYOUTS], n;
+};
+
+struct rt_overlap {
+	int64_t elems, ndims;
+	int64_t size[RT_MAX_DIMS][RT_LAYOUTS];
+	int64_t nruns[RT_MAX_DIMS];
+	struct rt_overlap_run runs[RT_MAX_DIMS][RT_MAX_PIECES * RT_MAX_PIECES];
+	bool dense[RT_LAYOUTS];	/* side by side there */
+};
+
+/* By dim, what the one has and what the other wants. */
+void rt_overlap(const struct rt_pieces *const *in,
+		const struct rt_pieces *const *out, int64_t ndims,
+		struct rt_overlap *x);
+/* Is it packed before it is sent?  And put beside its place when it comes? */
+bool rt_room_out(const struct rt_overlap *x);
+bool rt_room_in(const struct rt_overlap *x, bool sums);
+/* What that takes, up to where the next one begins. */
+int64_t rt_room_bytes(const struct rt_overlap *x, int64_t elem_bytes);
+/*
+ * What all of it takes for member `me` of n, who have and want [member *
+ * ndims + dim]; none where nothing moves.
+ */
+int64_t rt_room(const struct rt_pieces *const *in,
+		const struct rt_pieces *const *out, int64_t n, int64_t ndims,
+		int64_t me, int64_t elem_bytes, bool sums);
 
 #endif

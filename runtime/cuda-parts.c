@@ -6,7 +6,7 @@
  * which that one has it.  What lies side by side is sent from where it is;
  * all else is packed in the plan's room for talks before it, or unpacked
  * behind it, by two functions of services.cu, on the stream of the talk.  So
- * the room is one talk's at a time.  codegen/host/room.c counts the same.
+ * the room is one talk's at a time; parts.c says how much of it.
  *
  * Where all parts are alike it is NCCL's all-gather or reduce-scatter between
  * packed ones; else each goes to whom wants it, and sums are taken here, in
@@ -18,24 +18,9 @@
 
 #include "runtime/rank.h"
 
-enum { IN, PACKED, OUT, LAYOUTS };
-enum { MAX_RUNS = RT_MAX_PIECES * RT_MAX_PIECES };
 /* Of services.cu. */
 enum { MOVE_BOXES = 16, MOVE_NUMS = 179, FOLD_PARTS = 128, FOLD_NUMS = 132 };
-enum { THREADS = 256, MOST_BLOCKS = 1024, ALIGN = 256 };
-
-/* Positions of a dim, in each layout. */
-struct run {
-	int64_t at[LAYOUTS], n;
-};
-
-struct part {
-	int64_t elems, ndims;
-	int64_t size[RT_MAX_DIMS][LAYOUTS];
-	int64_t nruns[RT_MAX_DIMS];
-	struct run runs[RT_MAX_DIMS][MAX_RUNS];
-	bool dense[LAYOUTS];	/* side by side there */
-};
+enum { THREADS = 256, MOST_BLOCKS = 1024 };
 
 /* A talk that is under way. */
 struct talking {
@@ -46,84 +31,24 @@ struct talking {
 	char *in, *out;
 	int64_t mb, bytes;	/* of an element */
 	int64_t used;		/* of the room */
-	struct part part;	/* the one at hand */
+	struct rt_overlap part;	/* the one at hand */
 };
 
 /* ---- parts ---- */
 
 static void
-find_runs(const struct rt_pieces *in, const struct rt_pieces *out,
-	  struct part *x, int64_t dim)
-{
-	struct run *runs = x->runs[dim], r;
-	int64_t at[2], i, k, lo, hi, n = 0;
-
-	x->size[dim][PACKED] = 0;
-	for (i = 0, at[1] = 0; i < out->n; at[1] += out->at[i++].count) {
-		for (k = 0, at[0] = 0; k < in->n; at[0] += in->at[k++].count) {
-			int64_t a = in->at[k].start, b = out->at[i].start;
-
-			lo = a > b ? a : b;
-			hi = a + in->at[k].count;
-			hi = hi < b + out->at[i].count ? hi
-				: b + out->at[i].count;
-			if (hi <= lo) {
-				continue;
-			}
-			r.at[IN] = at[0] + lo - a;
-			r.at[PACKED] = x->size[dim][PACKED];
-			r.at[OUT] = at[1] + lo - b;
-			r.n = hi - lo;
-			x->size[dim][PACKED] += r.n;
-			runs[n++] = r;
-		}
-	}
-	x->nruns[dim] = n;
-	x->size[dim][IN] = in->total;
-	x->size[dim][OUT] = out->total;
-}
-
-static bool
-one_run(const struct part *x, int64_t dim, int layout)
-{
-	const struct run *r = x->runs[dim];
-	int64_t i;
-
-	for (i = 1; i < x->nruns[dim]; i++) {
-		if (r[i].at[layout] != r[i - 1].at[layout] + r[i - 1].n) {
-			return false;
-		}
-	}
-	return true;
-}
-
-/* It is dense if all dims behind the first of several positions are whole. */
-static void
 find_part(const struct rt_device *d, const struct rt_talk *t, int64_t from,
-	  int64_t to, int64_t mb, struct part *x)
+	  int64_t to, int64_t mb, struct rt_overlap *x)
 {
-	bool single = true;
-	int64_t i, n;
-	int k;
+	const struct rt_pieces *in[RT_MAX_DIMS], *out[RT_MAX_DIMS];
 
-	x->elems = 1;
-	x->ndims = t->ndims;
-	x->dense[IN] = x->dense[PACKED] = x->dense[OUT] = true;
-	for (i = 0; i < t->ndims; i++) {
-		find_runs(rt_pieces_of(d->plan, t->in[i], from, mb),
-			  rt_pieces_of(d->plan, t->out[i], to, mb), x, i);
-		n = x->size[i][PACKED];
-		x->elems *= n;
-		for (k = 0; k < LAYOUTS; k++) {
-			x->dense[k] = x->dense[k] && one_run(x, i, k) &&
-				      (single || n == x->size[i][k]);
-		}
-		single = single && n == 1;
-	}
+	rt_talk_pieces(d->plan, t, t->in, from, mb, in);
+	rt_talk_pieces(d->plan, t, t->out, to, mb, out);
+	rt_overlap(in, out, t->ndims, x);
 }
 
 static int64_t
-whole(const struct part *x, int layout)
+whole(const struct rt_overlap *x, int layout)
 {
 	int64_t n = 1, i;
 
@@ -135,7 +60,7 @@ whole(const struct part *x, int layout)
 
 /* Elements to where a dense part begins. */
 static int64_t
-begin(const struct part *x, int layout)
+begin(const struct rt_overlap *x, int layout)
 {
 	int64_t at = 0, i;
 
@@ -150,11 +75,11 @@ begin(const struct part *x, int layout)
 /* Dims from the outermost; those that are whole at both ends are one. */
 struct boxes {
 	int64_t ndims, nruns[RT_MAX_DIMS], stride[RT_MAX_DIMS][2];
-	struct run runs[RT_MAX_DIMS][MAX_RUNS];
+	struct rt_overlap_run runs[RT_MAX_DIMS][RT_MAX_PIECES * RT_MAX_PIECES];
 };
 
 static void
-add_dim(struct boxes *b, const struct part *x, int64_t dim,
+add_dim(struct boxes *b, const struct rt_overlap *x, int64_t dim,
 	const int64_t stride[2], int64_t unit)
 {
 	int64_t at = RT_MAX_DIMS - ++b->ndims, i;
@@ -162,10 +87,10 @@ add_dim(struct boxes *b, const struct part *x, int64_t dim,
 
 	b->nruns[at] = x->nruns[dim];
 	for (i = 0; i < x->nruns[dim]; i++) {
-		struct run *r = &b->runs[at][i];
+		struct rt_overlap_run *r = &b->runs[at][i];
 
 		*r = x->runs[dim][i];
-		for (k = 0; k < LAYOUTS; k++) {
+		for (k = 0; k < RT_LAYOUTS; k++) {
 			r->at[k] *= unit;
 		}
 		r->n *= unit;
@@ -175,7 +100,7 @@ add_dim(struct boxes *b, const struct part *x, int64_t dim,
 
 /* From one layout to another; the last dims of `b` are in use. */
 static void
-find_boxes(const struct part *x, int from, int to, int64_t bytes,
+find_boxes(const struct rt_overlap *x, int from, int to, int64_t bytes,
 	   struct boxes *b)
 {
 	int64_t stride[2] = { bytes, bytes }, unit = 1, d;
@@ -184,9 +109,10 @@ find_boxes(const struct part *x, int from, int to, int64_t bytes,
 	for (d = x->ndims - 1; d >= 0; d--) {
 		const int64_t *size = x->size[d];
 
-		if (d > 0 && x->nruns[d] == 1 && size[from] == size[PACKED] &&
-		    size[to] == size[PACKED]) {
-			unit *= size[PACKED];
+		if (d > 0 && x->nruns[d] == 1 &&
+		    size[from] == size[RT_PACKED] &&
+		    size[to] == size[RT_PACKED]) {
+			unit *= size[RT_PACKED];
 			continue;
 		}
 		add_dim(b, x, d, stride, unit);
@@ -195,7 +121,7 @@ find_boxes(const struct part *x, int from, int to, int64_t bytes,
 		unit = 1;
 	}
 	if (x->ndims == 0) {
-		static const struct part one = {
+		static const struct rt_overlap one = {
 			.nruns = { 1 }, .runs = { { { { 0, 0, 0 }, 1 } } }
 		};
 
@@ -215,7 +141,7 @@ unit_of(const struct boxes *b, const char *from, const char *to, int i,
 		bool last = d == RT_MAX_DIMS - 1;
 
 		for (k = 0; k < b->nruns[d]; k++) {
-			const struct run *r = &b->runs[d][k];
+			const struct rt_overlap_run *r = &b->runs[d][k];
 
 			all |= (uint64_t)(r->at[i] * b->stride[d][0]);
 			all |= (uint64_t)(r->at[j] * b->stride[d][1]);
@@ -284,7 +210,7 @@ put_box(struct moving *m, int64_t k, int from, int to, int64_t bytes)
 	w[0] = w[1] = 0;
 	for (d = b->ndims - 1; d >= 0; d--) {
 		int64_t at = RT_MAX_DIMS - b->ndims + d;
-		const struct run *r = &b->runs[at][k % b->nruns[at]];
+		const struct rt_overlap_run *r = &b->runs[at][k % b->nruns[at]];
 
 		k /= b->nruns[at];
 		w[0] += r->at[from] * b->stride[at][0];
@@ -351,10 +277,11 @@ static bool
 are_alike(const struct rt_device *d, const struct rt_talk *t,
 	  const struct rt_group *g, int64_t mb, bool gather)
 {
-	int64_t me = d->comm->world.rank, bytes, first = 0, i, k;
+	int64_t bytes = rt_elem_bytes((enum rt_elem)t->elem);
+	int64_t me = d->comm->world.rank, first = 0, i, k;
 	const struct rt_spread *const *s = gather ? t->out : t->in;
-	int own = gather ? IN : OUT, other = gather ? OUT : IN;
-	struct part x;
+	int own = gather ? RT_IN : RT_OUT, other = gather ? RT_OUT : RT_IN;
+	struct rt_overlap x;
 
 	for (i = 0; i < g->n; i++) {
 		for (k = 0; k < t->ndims; k++) {
@@ -367,9 +294,9 @@ are_alike(const struct rt_device *d, const struct rt_talk *t,
 		find_part(d, t, gather ? g->ranks[i] : me,
 			  gather ? me : g->ranks[i], mb, &x);
 		first = i == 0 ? x.elems : first;
-		bytes = x.elems * rt_elem_bytes((enum rt_elem)t->elem);
 		if (x.elems != first || x.elems != whole(&x, own) ||
-		    !x.dense[own] || x.dense[other] || bytes % ALIGN != 0) {
+		    !x.dense[own] || x.dense[other] ||
+		    x.elems * bytes != rt_room_bytes(&x, bytes)) {
 			return false;
 		}
 	}
@@ -382,7 +309,7 @@ sums_are_whole(const struct rt_device *d, const struct rt_talk *t,
 	       const struct rt_group *g, int64_t mb)
 {
 	int64_t i, k;
-	struct part x;
+	struct rt_overlap x;
 
 	for (i = 0; i < g->n; i++) {
 		for (k = 0; k < t->ndims; k++) {
@@ -395,7 +322,7 @@ sums_are_whole(const struct rt_device *d, const struct rt_talk *t,
 			}
 		}
 		find_part(d, t, g->ranks[0], g->ranks[i], mb, &x);
-		if (x.elems != whole(&x, OUT)) {
+		if (x.elems != whole(&x, RT_OUT)) {
 			return false;
 		}
 	}
@@ -427,10 +354,9 @@ static enum rt_status
 take_room(struct talking *x, char **out, struct rt_error *err)
 {
 	const struct rt_program *p = x->d->program;
-	int64_t bytes = x->part.elems * x->bytes;
 
 	*out = x->d->arena + p->talk_offset + x->used;
-	x->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+	x->used += rt_room_bytes(&x->part, x->bytes);
 	return x->used <= p->talk_bytes ? RT_OK
 		: rt_fail(err, RT_RANGE, RT_NOWHERE, "it needs more than the "
 			  "%lld bytes that the plan has for parts",
@@ -451,11 +377,11 @@ pack(struct talking *x, int64_t to, char **at, struct rt_error *err)
 	enum rt_status status = RT_OK;
 
 	look_at(x, x->g->me, to);
-	*at = x->in + begin(&x->part, IN) * x->bytes;
-	if (x->part.elems > 0 && !x->part.dense[IN]) {
+	*at = x->in + begin(&x->part, RT_IN) * x->bytes;
+	if (rt_room_out(&x->part)) {
 		status = take_room(x, at, err);
 		if (status == RT_OK) {
-			status = move(x, IN, PACKED, x->in, *at, err);
+			status = move(x, RT_IN, RT_PACKED, x->in, *at, err);
 		}
 	}
 	return status;
@@ -468,11 +394,11 @@ make_place(struct talking *x, char **at, struct rt_error *err)
 	int64_t bytes = x->part.elems * x->bytes, i;
 	int64_t had = x->bytes;
 
-	*at = x->out + begin(&x->part, OUT) * x->bytes;
+	*at = x->out + begin(&x->part, RT_OUT) * x->bytes;
 	if (x->part.elems == 0) {
 		return RT_OK;
 	}
-	if (x->t->op != RT_TALK_COPY || !x->part.dense[OUT]) {
+	if (rt_room_in(&x->part, x->t->op != RT_TALK_COPY)) {
 		return take_room(x, at, err);
 	}
 	for (i = 0; i < x->t->ndims; i++) {
@@ -537,12 +463,13 @@ put_parts(struct talking *x, char *const *from, struct rt_error *err)
 			continue;
 		}
 		if (i != x->g->me) {
-			status = x->part.dense[OUT] ? RT_OK
-				: move(x, PACKED, OUT, from[i], x->out, err);
-		} else if (x->in + begin(&x->part, IN) * x->bytes !=
-			   x->out + begin(&x->part, OUT) * x->bytes ||
-			   !x->part.dense[IN] || !x->part.dense[OUT]) {
-			status = move(x, IN, OUT, x->in, x->out, err);
+			status = x->part.dense[RT_OUT] ? RT_OK
+				: move(x, RT_PACKED, RT_OUT, from[i], x->out,
+				       err);
+		} else if (x->in + begin(&x->part, RT_IN) * x->bytes !=
+			   x->out + begin(&x->part, RT_OUT) * x->bytes ||
+			   !x->part.dense[RT_IN] || !x->part.dense[RT_OUT]) {
+			status = move(x, RT_IN, RT_OUT, x->in, x->out, err);
 		}
 	}
 	return status;
@@ -576,7 +503,7 @@ one_call(struct talking *x, enum rt_gpu_way way, struct rt_error *err)
 		look_at(x, gather ? i : x->g->me, gather ? x->g->me : i);
 		status = take_room(x, &at[i], err);
 		if (status == RT_OK && !gather) {
-			status = move(x, IN, PACKED, x->in, at[i], err);
+			status = move(x, RT_IN, RT_PACKED, x->in, at[i], err);
 		}
 	}
 	if (status == RT_OK) {
@@ -588,7 +515,7 @@ one_call(struct talking *x, enum rt_gpu_way way, struct rt_error *err)
 	}
 	for (i = 0; i < x->g->n && status == RT_OK && gather; i++) {
 		look_at(x, i, x->g->me);
-		status = move(x, PACKED, OUT, at[i], x->out, err);
+		status = move(x, RT_PACKED, RT_OUT, at[i], x->out, err);
 	}
 	return status;
 }

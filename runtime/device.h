@@ -180,8 +180,9 @@ struct rt_shown rt_place_text(const struct rt_place *at);
 struct rt_group;
 
 /* Bytes that this rank needs for a talk of a group. */
-int64_t rt_talk_room(const struct rt_plan *p, const struct rt_talk *t,
-		     const struct rt_group *g, int64_t microbatch);
+enum rt_status rt_talk_room(const struct rt_plan *p, const struct rt_talk *t,
+			    const struct rt_group *g, int64_t microbatch,
+			    int64_t *out, struct rt_error *err);
 /* RT_FORMAT: the program has less. */
 enum rt_status rt_talk_fits(const struct rt_device *d,
 			    const struct rt_talk *t, int64_t microbatch,

@@ -78,6 +78,7 @@ rank_sources = \
 	%D%/msg.h \
 	%D%/nccl.c \
 	%D%/options.c \
+	%D%/parts.c \
 	%D%/pool.c \
 	%D%/pool.h \
 	%D%/rank.h \

@@ -11,15 +11,24 @@
 enum { LINE = 64 };
 
 void
+rt_talk_pieces(const struct rt_plan *p, const struct rt_talk *t,
+	       const struct rt_spread *const *spreads, int64_t rank,
+	       int64_t microbatch, const struct rt_pieces **out)
+{
+	int64_t d;
+
+	for (d = 0; d < t->ndims; d++) {
+		out[d] = rt_pieces_of(p, spreads[d], rank, microbatch);
+	}
+}
+
+void
 rt_meeting_pieces(const struct rt_comm *c, const struct rt_meeting *m,
 		  const struct rt_spread *const *spreads, int64_t rank,
 		  const struct rt_pieces **out)
 {
-	int64_t microbatch = m->scene.microbatch, d;
-
-	for (d = 0; d < m->talk->ndims; d++) {
-		out[d] = rt_pieces_of(c->plan, spreads[d], rank, microbatch);
-	}
+	rt_talk_pieces(c->plan, m->talk, spreads, rank, m->scene.microbatch,
+		       out);
 }
 
 int64_t

@@ -50,6 +50,9 @@ struct rt_meeting {
 /* ---- what a talk is about (meeting.c) -------------------------------- */
 
 /* What that rank brings, or wants, of each dim. */
+void rt_talk_pieces(const struct rt_plan *p, const struct rt_talk *t,
+		    const struct rt_spread *const *spreads, int64_t rank,
+		    int64_t microbatch, const struct rt_pieces **out);
 void rt_meeting_pieces(const struct rt_comm *c, const struct rt_meeting *m,
 		       const struct rt_spread *const *spreads, int64_t rank,
 		       const struct rt_pieces **out);

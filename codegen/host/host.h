@@ -169,6 +169,9 @@ struct ll_value *host_spread_at(struct cg_code *c, uint32_t number);
 struct ll_value *host_spreads_of(struct cg_code *c, const struct ir_type *t);
 /* The spread whose first position is a rank's coordinate. */
 uint32_t host_coordinate(struct cg_code *c, axis_id a);
+/* What a rank has of a dim that is cut so, as the runtime knows it. */
+void host_pieces_of(const struct cg_code *c, int64_t size, uint32_t cut,
+		 uint32_t rank, uint32_t microbatch, struct rt_pieces *out);
 /* All that types of the program ask for, as data. */
 void host_spread_data(struct cg_code *c);
 /* False if ranks cannot be told into classes: reported. */

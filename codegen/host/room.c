@@ -1,123 +1,48 @@
 /*
- * Rooms of talks on a GPU, whose libraries send and get what lies side by
- * side.  A part of a value that does not is packed before it is sent, and
- * what comes is unpacked, or added up, from where it was put.  A talk whose
- * ranks have alike before and after it has no parts.
+ * Rooms of talks on a GPU: the most that any of them takes on any rank of a
+ * class, by rt_room, which is what the runtime takes.
  */
 #include "codegen/host/host.h"
 
-/* What two ranks have of a dim, in places of the one and of the other. */
-struct common {
-	int64_t n;
-	bool one_run[2];	/* in and out: side by side there */
-};
-
-/* Of a part: whether it lies side by side at both ends. */
-struct part {
-	int64_t elems;
-	bool dense[2];
-};
-
-static void
-common_of(const struct ir_pieces *in, const struct ir_pieces *out,
-	  struct common *x)
+/* What members have of each dim, or want: [member * ndims + dim]. */
+static const struct rt_pieces **
+pieces_of(const struct cg_code *c, struct arena *a, const struct cg_spread *s,
+	  uint32_t ndims, const uint32_t *members, uint32_t n,
+	  uint32_t microbatch)
 {
-	int64_t at[2] = { 0, 0 }, end[2] = { -1, -1 };
-	uint32_t i, k;
+	struct rt_pieces *p = arena_alloc(a, (n * ndims + 1) * sizeof *p);
+	const struct rt_pieces **out;
+	uint32_t i, d;
 
-	*x = (struct common){ 0, { true, true } };
-	for (i = 0; i < out->n; at[1] += out->at[i++].count) {
-		at[0] = 0;
-		for (k = 0; k < in->n; at[0] += in->at[k++].count) {
-			int64_t lo = in->at[k].start, hi, here[2];
-
-			lo = lo > out->at[i].start ? lo : out->at[i].start;
-			hi = in->at[k].start + in->at[k].count;
-			if (hi > out->at[i].start + out->at[i].count) {
-				hi = out->at[i].start + out->at[i].count;
-			}
-			if (hi <= lo) {
-				continue;
-			}
-			here[0] = at[0] + lo - in->at[k].start;
-			here[1] = at[1] + lo - out->at[i].start;
-			x->one_run[0] &= x->n == 0 || here[0] == end[0];
-			x->one_run[1] &= x->n == 0 || here[1] == end[1];
-			end[0] = here[0] + hi - lo;
-			end[1] = here[1] + hi - lo;
-			x->n += hi - lo;
+	out = arena_alloc(a, (n * ndims + 1) * sizeof *out);
+	for (i = 0; i < n; i++) {
+		for (d = 0; d < ndims; d++, p++) {
+			host_pieces_of(c, s[d].size, s[d].cut, members[i],
+				    microbatch, p);
+			out[i * ndims + d] = p;
 		}
 	}
+	return out;
 }
 
-static void
-pieces(const struct cg_code *c, const struct cg_spread *s, uint32_t rank,
-       uint32_t microbatch, struct ir_pieces *out)
-{
-	uint32_t at[IR_MAX_AXES + 1];
-
-	ranks_at(c->r, rank, at);
-	at[c->r->time] = c->r->time ? microbatch : 0;
-	ir_pieces(c->m, s->size, s->cut, at, out);
-}
-
-/*
- * What rank `from` has before and rank `to` wants.  It is dense if all dims
- * behind the first one that it has more than one position of are whole, and
- * that one is a single run.
- */
-static struct part
-part_of(const struct cg_code *c, const struct host_talk *t, uint32_t from,
-	uint32_t to, uint32_t microbatch)
-{
-	struct part x = { 1, { true, true } };
-	bool single[2] = { true, true };
-	uint32_t i, k;
-
-	for (i = 0; i < t->ndims; i++) {
-		struct ir_pieces p[2];
-		struct common both;
-
-		pieces(c, &t->in[i], from, microbatch, &p[0]);
-		pieces(c, &t->out[i], to, microbatch, &p[1]);
-		common_of(&p[0], &p[1], &both);
-		x.elems *= both.n;
-		for (k = 0; k < 2; k++) {
-			x.dense[k] &= both.one_run[k] &&
-				      (single[k] || both.n == p[k].total);
-			single[k] &= both.n == 1;
-		}
-	}
-	return x;
-}
-
-static int64_t
-aligned(int64_t bytes)
-{
-	return (bytes + HOST_ALIGN - 1) / HOST_ALIGN * HOST_ALIGN;
-}
-
-/* Packed on the way out, and on the way in. */
 static int64_t
 room_of(const struct cg_code *c, const struct host_talk *t, uint32_t rank,
 	uint32_t microbatch)
 {
-	uint32_t n = ranks_group_size(c->r, t->axes), i;
-	uint32_t *members = arena_alloc(&c->m->ctx->tmp,
-					n * sizeof *members);
-	int64_t bytes = 0;
+	uint32_t n = ranks_group_size(c->r, t->axes), me, *members;
+	const struct rt_pieces **in, **out;
+	struct arena a;
+	int64_t bytes;
 
+	arena_init(&a, &c->m->ctx->mem);
+	members = arena_alloc(&a, n * sizeof *members);
 	ranks_group(c->r, rank, t->axes, members);
-	for (i = 0; i < n; i++) {
-		struct part out = part_of(c, t, rank, members[i], microbatch);
-		struct part in = part_of(c, t, members[i], rank, microbatch);
-
-		bytes += out.dense[0] ? 0 : aligned(out.elems *
-						    t->elem_bytes);
-		/* what is added up comes beside what is here */
-		bytes += in.dense[1] && !t->sums ? 0
-			: aligned(in.elems * t->elem_bytes);
+	for (me = 0; members[me] != rank; me++) {
 	}
+	in = pieces_of(c, &a, t->in, t->ndims, members, n, microbatch);
+	out = pieces_of(c, &a, t->out, t->ndims, members, n, microbatch);
+	bytes = rt_room(in, out, n, t->ndims, me, t->elem_bytes, t->sums);
+	arena_release(&a);
 	return bytes;
 }
 
@@ -206,8 +131,7 @@ host_room(struct host_class *k, struct host_talk *t)
 	t->class = (uint32_t)(k - c->classes.at);
 	for (i = 0; i < c->talks.n && !same(&c->talks.at[i], t); i++) {
 	}
-	if (!c->arch || alike(t->in, t->out, t->ndims) || i < c->talks.n ||
-	    ranks_group_size(c->r, t->axes) == 1) {
+	if (!c->arch || i < c->talks.n) {
 		return;
 	}
 	bytes = largest(k, t);

@@ -70,16 +70,22 @@ host_coordinate(struct cg_code *c, axis_id a)
 
 /* ---- as data ---- */
 
-static void
-put_pieces(int64_t *w, const struct ir_pieces *p)
+void
+host_pieces_of(const struct cg_code *c, int64_t size, uint32_t cut,
+	    uint32_t rank, uint32_t microbatch, struct rt_pieces *out)
 {
-	uint32_t i;
+	uint32_t at[IR_MAX_AXES + 1], i;
+	struct ir_pieces p;
 
-	w[0] = p->n;
-	w[1] = p->total;
-	for (i = 0; i < p->n; i++) {
-		w[2 + 2 * i] = p->at[i].start;
-		w[3 + 2 * i] = p->at[i].count;
+	ranks_at(c->r, rank, at);
+	at[c->r->time] = c->r->time ? microbatch : 0;
+	ir_pieces(c->m, size, cut, at, &p);
+	memset(out, 0, sizeof *out);
+	out->n = p.n;
+	out->total = p.total;
+	for (i = 0; i < p.n; i++) {
+		out->at[i].start = p.at[i].start;
+		out->at[i].count = p.at[i].count;
 	}
 }
 
@@ -89,15 +95,12 @@ pieces_data(struct cg_code *c, const struct host_spread *s)
 	uint32_t times = s->by_time ? c->r->nmicrobatches : 1, rank, t;
 	size_t size = HOST_WORDS(struct rt_pieces);
 	int64_t *w = arena_alloc(c->a, c->r->nranks * times * size * 8);
-	uint32_t at[IR_MAX_AXES + 1];
-	struct ir_pieces p;
+	struct rt_pieces p;
 
 	for (rank = 0; rank < c->r->nranks; rank++) {
-		ranks_at(c->r, rank, at);
 		for (t = 0; t < times; t++) {
-			at[c->r->time] = c->r->time ? t : 0;
-			ir_pieces(c->m, s->size, s->cut, at, &p);
-			put_pieces(w + (rank * times + t) * size, &p);
+			host_pieces_of(c, s->size, s->cut, rank, t, &p);
+			memcpy(w + (rank * times + t) * size, &p, sizeof p);
 		}
 	}
 	return ll_table(c->ll, w, (uint32_t)(c->r->nranks * times * size));

@@ -187,7 +187,7 @@ cut(struct rt_spread *s, struct rt_pieces *p, int64_t size, int how)
 	}
 }
 
-/* Sums are of what all have, to what each has of it. */
+/* Sums are of what all have, to what each has of it: an all-reduce is none. */
 static void
 draw_talk(void)
 {
@@ -204,7 +204,7 @@ draw_talk(void)
 		t.talk.elem = RT_ELEM_U8;
 	}
 	from = t.talk.op == RT_TALK_COPY ? below(t.talk.ndims) : -1;
-	to = below(t.talk.ndims + 1);
+	to = below(t.talk.ndims + (t.talk.op == RT_TALK_COPY));
 	for (d = 0; d < t.talk.ndims; d++) {
 		size = d == t.talk.ndims - 1 && below(2)
 			? 128 * t.group.n : 1 + below(7);
@@ -259,6 +259,10 @@ run_rank(int64_t me)
 	way = rt_gpu_parts_way(&d, &t.talk, &g, 0);
 	assert_int_not_equal(way, RT_GPU_HOST);
 	t.ways[way]++;
+	/* no byte more than what the compiler counts */
+	assert_int_equal(rt_talk_room(&t.plan, &t.talk, &g, 0,
+				      &t.program.talk_bytes, &err), RT_OK);
+	assert_in_range(t.program.talk_bytes, 0, ROOM);
 	if (rt_gpu_parts(&d, &c, &g, way, &t.talk, t.arena[me],
 			 t.arena[me] + ROOM, 0, &err) != RT_OK) {
 		fail_msg("rank %d: %s", (int)me, err.message);
@@ -361,7 +365,6 @@ setup(void **state)
 	t.plan.nmicrobatches = 1;
 	t.group.ranks = ranks;
 	t.program.talk_offset = 2 * ROOM;
-	t.program.talk_bytes = ROOM;
 	for (i = 0; i < MOST; i++) {
 		t.arena[i] = aligned_alloc(256, HERE);
 		memset(t.arena[i], 0, HERE);

@@ -6,7 +6,6 @@
 
 #include "codegen/host/host.h"
 #include "runtime/device.h"
-#include "runtime/transport.h"
 
 #define ROWS 8
 #define COLS 6
@@ -182,61 +181,10 @@ arguments_have_an_end(void **state)
 	code.arch = arch;
 }
 
-/* ---- the runtime counts alike ---- */
-
-/* Of n positions all, or a half by rank. */
-static void
-fill(struct rt_pieces at[2], int64_t n, bool cut)
-{
-	int64_t i;
-
-	for (i = 0; i < 2; i++) {
-		at[i] = (struct rt_pieces){ .n = 1, .total = cut ? n / 2 : n };
-		at[i].at[0].start = cut ? i * n / 2 : 0;
-		at[i].at[0].count = at[i].total;
-	}
-}
-
-static void
-counted_alike(void **state)
-{
-	static const uint32_t cuts[][2] = { { 0, 0 }, { 1, 0 }, { 0, 1 } };
-	struct rt_pieces at[2][2][2];
-	struct rt_spread s[2][2];
-	const struct rt_spread *dims[2][2];
-	struct rt_plan p = { .nranks = 2, .nmicrobatches = 1 };
-	int64_t ranks_of[] = { 0, 1 };
-	struct rt_group g = { .n = 2, .me = 1, .ranks = ranks_of };
-	uint32_t i, k, d, sums;
-
-	(void)state;
-	for (i = 0; i < 9; i++) {
-		for (d = 0; d < 4; d++) {
-			k = d / 2;
-			fill(at[k][d % 2], d % 2 ? COLS : ROWS,
-			     cuts[k ? i / 3 : i % 3][d % 2]);
-			s[k][d % 2] = (struct rt_spread){
-				d % 2 ? COLS : ROWS, 0, at[k][d % 2] };
-			dims[k][d % 2] = &s[k][d % 2];
-		}
-		for (sums = 0; sums < 2; sums++) {
-			struct rt_talk t = { .op = sums ? RT_TALK_SUM
-				: RT_TALK_COPY, .elem = RT_ELEM_F32,
-				.ndims = 2, .in = dims[0], .out = dims[1] };
-			const uint32_t *a = cuts[i % 3], *b = cuts[i / 3];
-
-			assert_int_equal(rt_talk_room(&p, &t, &g, 0),
-				room(sums, 1u << tp, CUT(a[0] * tp, a[1] * tp),
-				     CUT(b[0] * tp, b[1] * tp)));
-		}
-	}
-}
-
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counted_alike),
 		cmocka_unit_test(arguments_have_an_end),
 		cmocka_unit_test(dense_parts_need_none),
 		cmocka_unit_test(others_are_packed),
