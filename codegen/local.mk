@@ -66,6 +66,9 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/source.c \
 	%D%/cuda/view.c \
 	%D%/cuda/ways.c \
+	%D%/dot.c \
+	%D%/dot.h \
+	%D%/experts.c \
 	%D%/host/host.h \
 	%D%/images.c \
 	%D%/images.h \

@@ -11,72 +11,7 @@
 
 #include <string.h>
 
-/* ---- which group ---- */
-
-/* The one node that contracts; 0: there are more, or it is no `dot`. */
-static node_id
-head_of(const struct ir_module *m, const struct kernel *k)
-{
-	node_id head = 0;
-	uint32_t i;
-
-	for (i = 0; i < k->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
-
-		if (!ir_is(n->op, IRF_CONTRACTS)) {
-			continue;
-		}
-		if (head || (n->op != IR_DOT && n->op != IR_DOT_F32)) {
-			return 0;
-		}
-		head = k->nodes.at[i];
-	}
-	return head;
-}
-
-/* Whether the dot's own value is something that others read. */
-static bool
-is_output(const struct dot *d)
-{
-	uint32_t i;
-
-	for (i = 0; i < d->k->outputs.n; i++) {
-		if (d->k->outputs.at[i].value == d->value) {
-			return true;
-		}
-	}
-	return false;
-}
-
 /* ---- what it makes ---- */
-
-static void
-find_nodes(struct dot *d, node_id head)
-{
-	uint32_t i;
-
-	for (i = 0; i < d->k->nodes.n; i++) {
-		node_id id = d->k->nodes.at[i];
-
-		VEC_PUSH(d->c->a, &d->nodes, id);
-		d->whole_last |= id != head &&
-			ir_is(ir_node(d->c->m, id)->op, IRF_ROWWISE);
-	}
-}
-
-/* The value that is accumulated, if that is all that is done; or 0. */
-static value_id
-summed(const struct dot *d, node_id head, node_id *sink)
-{
-	const struct ir_node *n;
-
-	if (d->nodes.n != 2 || is_output(d)) {
-		return 0;
-	}
-	*sink = d->nodes.at[d->nodes.at[0] == head];
-	n = ir_node(d->c->m, *sink);
-	return n->op == IR_ACCUMULATE ? ir_args(d->c->m, n)[0] : 0;
-}
 
 /* The result's last dim is one of A's, if `v` is what is stored of it. */
 static bool
@@ -122,10 +57,10 @@ find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
 {
 	bool f32 = ir_type(d->c->m, d->value)->dtype == IR_F32;
 	node_id sink = 0;
-	value_id v = summed(d, head, &sink);
+	value_id v = cg_dot_summed(d->c->m, d->k, head, &sink);
 
 	d->result = DOT_BOX;
-	if (f32 && d->nodes.n == 1 && is_output(d)) {
+	if (f32 && d->k->nodes.n == 1 && cg_dot_is_output(d->k, d->value)) {
 		d->result = DOT_STORE;
 		d->target = cg_operand(d->c->a, d->out, d->value, 0, true);
 	} else if (f32 && v && lies_as(d, v, f)) {
@@ -137,66 +72,24 @@ find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
 
 /* ---- how it lies ---- */
 
-/* Dims of a factor by their distance in operand `by`, largest first. */
-static void
-sort_dims(const struct dot *d, const struct ir_type *t, int by, dim_id *dims,
-	  uint32_t n)
-{
-	const int64_t *stride = d->source[by].view.stride;
-	uint32_t i, j;
-
-	for (i = 1; i < n; i++) {
-		for (j = i; j > 0 && stride[ir_type_at(t, dims[j - 1])] <
-				     stride[ir_type_at(t, dims[j])]; j--) {
-			dim_id x = dims[j];
-
-			dims[j] = dims[j - 1];
-			dims[j - 1] = x;
-		}
-	}
-}
-
 void
 dot_add_factor(const struct dot *d, const struct ir_factor *f,
 	       const dim_id *dims, const struct ir_type *const *types,
-	       struct dot_factor *to)
+	       struct cg_factor *to)
 {
-	int64_t stride[2], size = 0;
-	uint32_t i, k;
+	const struct cg_view *views[] = { &d->source[0].view,
+					  &d->source[1].view };
 
-	to->size = 1;
-	for (i = 0; i < f->n; i++) {
-		for (k = 0; k < 2; k++) {
-			int at = ir_type_at(types[k], dims[i]);
-
-			stride[k] = at < 0 ? 0 : d->source[k].view.stride[at];
-			if (at >= 0) {
-				size = cg_cpu_local(d->c, dims[i],
-						    types[k]->cut[at]);
-			}
-		}
-		dot_factor_add(to, size, stride[0], stride[1]);
-	}
+	cg_factor_find(views, types, f, dims, to);
 }
 
 void
 dot_add_dims(const struct dot *d, const struct ir_factor *f,
-	     struct dot_dims *to)
+	     struct cg_dims *to)
 {
-	const struct ir_type *t = ir_type(d->c->m, d->value);
-	uint32_t i;
+	const struct cg_site s = dot_site(d->c, d->out);
 
-	for (i = 0; i < f->n; i++) {
-		int at = ir_type_at(t, f->dims[i]);
-
-		to->at[to->n] = at;
-		to->size[to->n++] = cg_cpu_local(d->c, f->dims[i],
-						 t->cut[at]);
-	}
-	if (to->n == 0) {
-		to->at[0] = -1;
-		to->size[to->n++] = 1;
-	}
+	cg_dims_find(&s, ir_type(s.m, d->value), f, to);
 }
 
 /*
@@ -217,7 +110,8 @@ find_factors(struct dot *d, node_id head)
 	uint32_t i, t;
 
 	ir_bind(m, n, &r);
-	t = is_turned(d, summed(d, head, &sink), ir_rule_factor(&r, "M"));
+	t = is_turned(d, cg_dot_summed(m, d->k, head, &sink),
+		      ir_rule_factor(&r, "M"));
 	f[0] = ir_rule_factor(&r, "B");
 	f[1] = ir_rule_factor(&r, t ? "N" : "M");
 	f[2] = ir_rule_factor(&r, t ? "M" : "N");
@@ -230,7 +124,8 @@ find_factors(struct dot *d, node_id head)
 		}
 	}
 	memcpy(over, k->dims, sizeof over);
-	sort_dims(d, types[t], (int)t, over, k->n);	/* by A's */
+	/* by A's */
+	cg_dims_sort(&d->source[t].view, types[t], over, k->n);
 	dot_add_factor(d, f[0], f[0]->dims, types, &d->batch);
 	dot_add_factor(d, f[1], f[1]->dims, types, &d->m);
 	dot_add_factor(d, f[2], f[2]->dims, types, &d->n);
@@ -247,7 +142,7 @@ cg_dot_steps(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	     const char **why)
 {
 	struct dot d = { .c = c, .out = out, .k = k };
-	node_id head = head_of(c->m, k);
+	node_id head = cg_dot_head(c->m, k, false);
 	const struct ir_node *n;
 
 	*why = NULL;
@@ -257,6 +152,6 @@ cg_dot_steps(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	n = ir_node(c->m, head);
 	d.value = n->result;
 	d.unit = dot_unit(c, ir_type(c->m, ir_args(c->m, n)[0])->dtype);
-	find_nodes(&d, head);
+	d.whole_last = cg_dot_whole_last(c->m, k, head);
 	return find_factors(&d, head) && dot_plan(&d) && dot_emit(&d, why);
 }

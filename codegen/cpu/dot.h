@@ -9,20 +9,9 @@
 #define CODEGEN_CPU_DOT_H
 
 #include "codegen/cpu/cpu.h"
+#include "codegen/dot.h"
 
 /* ---- dot_view.c: where operands lie ------------------------------------ */
-
-/* Positions at one distance, in elements of each operand. */
-struct dot_run {
-	int64_t size, stride[2];
-};
-
-/* A factor of the rule: all of its dims, outermost first, as few runs. */
-struct dot_factor {
-	struct dot_run at[IR_MAX_DIMS];
-	uint32_t n;
-	int64_t size;
-};
 
 /* An operand as it lies in memory, through views. */
 struct dot_source {
@@ -30,19 +19,17 @@ struct dot_source {
 	enum ll_base base;
 };
 
+struct cg_site dot_site(const struct cg_cpu *c, struct cg_kernel *out);
 /* False: it is no such view. */
 bool dot_source(struct cg_cpu *c, struct cg_kernel *out,
 		const struct kernel *k, value_id v, struct dot_source *s);
 /* The first element, in the step at hand. */
 struct ll_value *dot_source_at(struct cg_cpu *c, struct ll_value *step,
 			       const struct dot_source *s);
-/* Appends a dim inside of the others. */
-void dot_factor_add(struct dot_factor *f, int64_t size, int64_t stride0,
-		    int64_t stride1);
 /* Whether the operand's elements lie side by side along all of it. */
-bool dot_factor_dense(const struct dot_factor *f, int which);
+bool dot_factor_dense(const struct cg_factor *f, int which);
 /* Bytes from position 0 to position i; `bytes` of an element. */
-struct ll_value *dot_factor_at(struct ll *l, const struct dot_factor *f,
+struct ll_value *dot_factor_at(struct ll *l, const struct cg_factor *f,
 			       int which, struct ll_value *i, int64_t bytes);
 
 /* ---- dot_tile.c: the microkernel --------------------------------------- */
@@ -83,7 +70,7 @@ void dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u);
 struct dot_pack {
 	const struct dot_unit *unit;
 	enum ll_base base;	/* of what is read */
-	const struct dot_factor *rows, *k;
+	const struct cg_factor *rows, *k;
 	int which;		/* of their strides */
 	int64_t width;		/* rows of a panel */
 	bool tiles;		/* 16 words of a row, then the next row */
@@ -101,24 +88,6 @@ struct ll_value *dot_packer(struct cg_cpu *c, const struct dot_pack *p);
 
 /* ---- dot.c, dot_plan.c, dot_steps.c: a contraction as steps ------------- */
 
-/* The dims of a factor in the result, outermost first; one at least. */
-struct dot_dims {
-	uint32_t n;
-	int64_t size[IR_MAX_DIMS];
-	int at[IR_MAX_DIMS];	/* place in the result's type, or -1 */
-};
-
-/*
- * Blocks of a factor's positions that are boxes of its dims: those before
- * `cut` one by one, that one in so many chunks, those behind it whole.
- */
-struct dot_split {
-	uint32_t cut;
-	int64_t step, chunks, inner;
-	int64_t blocks;
-	int64_t most;		/* positions of a block */
-};
-
 enum dot_result {
 	DOT_BOX,		/* nodes behind it make something of a tile */
 	DOT_STORE,		/* f32, as it is */
@@ -132,15 +101,14 @@ struct dot {
 	value_id value;		/* the contraction's result */
 	struct dot_unit unit;
 	struct dot_source source[2];
-	struct dot_factor batch, m, n, over;
-	struct dot_dims dims[3];	/* of batch, m, n */
+	struct cg_factor batch, m, n, over;
+	struct cg_dims dims[3];	/* of batch, m, n */
 	enum dot_result result;
 	uint32_t target;	/* STORE, ADD: operand */
 	uint32_t old;		/* ADD: number, 0 if there is nothing yet */
 	bool whole_last;	/* the epilogue wants whole last dims */
-	VEC(node_id) nodes;	/* of the group */
 	/* the plan */
-	struct dot_split rows, cols;
+	struct cg_split rows, cols;
 	int64_t depth, ndepth;	/* along k, of a block of both operands */
 	int64_t tile_ld;	/* floats of a row of a tile in a room */
 	int64_t chunk_rows, chunk_depth;	/* blocks packed at a time */
@@ -163,12 +131,12 @@ dot_up(int64_t n, int64_t to)
 /* Dims of a factor, in the order of `dims`, as they lie in both sources. */
 void dot_add_factor(const struct dot *d, const struct ir_factor *f,
 		    const dim_id *dims, const struct ir_type *const *types,
-		    struct dot_factor *to);
+		    struct cg_factor *to);
 /* Where they are in the result. */
 void dot_add_dims(const struct dot *d, const struct ir_factor *f,
-		  struct dot_dims *to);
+		  struct cg_dims *to);
 /* Blocks of about `want` positions, at least one and whole units of them. */
-struct dot_split dot_split(const struct dot_dims *d, int64_t want,
+struct cg_split dot_split(const struct cg_dims *d, int64_t want,
 			   int64_t unit);
 
 /* A block, and what a nest has to know of it. */
@@ -177,11 +145,11 @@ struct dot_place {
 	struct ll_value *start, *live;	/* positions */
 };
 
-struct dot_place dot_place(struct ll *l, const struct dot_dims *d,
-			   const struct dot_split *s,
+struct dot_place dot_place(struct ll *l, const struct cg_dims *d,
+			   const struct cg_split *s,
 			   struct ll_value *block);
 void dot_put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
-		   const struct dot_dims *d, const struct dot_split *s,
+		   const struct cg_dims *d, const struct cg_split *s,
 		   const struct dot_place *p, int64_t stride);
 
 /* ---- small arithmetic -------------------------------------------------- */

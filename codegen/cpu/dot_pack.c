@@ -283,7 +283,7 @@ turn_part(const struct packer *b, struct ll_value *k)
 static void
 turn_whole(const struct packer *b, struct ll_value *k)
 {
-	const struct dot_factor *r = b->p->rows;
+	const struct cg_factor *r = b->p->rows;
 	int64_t apart = r->n ? r->at[0].stride[b->p->which] : 0;
 	struct ll_value *at;
 

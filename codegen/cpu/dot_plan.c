@@ -12,31 +12,16 @@
 
 /* ---- blocks that are boxes ---- */
 
-struct dot_split
-dot_split(const struct dot_dims *d, int64_t want, int64_t unit)
+struct cg_split
+dot_split(const struct cg_dims *d, int64_t want, int64_t unit)
 {
-	struct dot_split s = { .cut = d->n - 1, .inner = 1 };
-	uint32_t i;
+	struct cg_split s = cg_split_begin(d, want);
 
-	while (s.cut > 0 && s.inner * d->size[s.cut] <= want) {
-		s.inner *= d->size[s.cut--];
-	}
-	s.step = want / s.inner;
-	s.step = s.step < 1 ? 1 : s.step;
-	s.chunks = (d->size[s.cut] + s.step - 1) / s.step;
 	s.step = (d->size[s.cut] + s.chunks - 1) / s.chunks;
 	if (s.inner == 1) {
 		s.step = dot_up(s.step, unit);
 	}
-	if (s.step > d->size[s.cut]) {
-		s.step = d->size[s.cut];
-	}
-	s.chunks = (d->size[s.cut] + s.step - 1) / s.step;
-	s.blocks = s.chunks;
-	for (i = 0; i < s.cut; i++) {
-		s.blocks *= d->size[i];
-	}
-	s.most = s.step * s.inner;
+	cg_split_end(d, &s);
 	return s;
 }
 
@@ -47,8 +32,8 @@ dot_split(const struct dot_dims *d, int64_t want, int64_t unit)
  * reading A from far and adding to tiles take; measured on Zen 4.
  */
 static double
-item_cycles(const struct dot *d, const struct dot_split *rows,
-	    const struct dot_split *cols)
+item_cycles(const struct dot *d, const struct cg_split *rows,
+	    const struct cg_split *cols)
 {
 	double m = (double)dot_up(rows->most, d->unit.mr);
 	double n = (double)dot_up(cols->most, d->unit.lanes);
@@ -64,8 +49,8 @@ item_cycles(const struct dot *d, const struct dot_split *rows,
 
 /* Of one to eight workers, each of whom is idle at the end for a while. */
 static double
-all_cycles(const struct dot *d, const struct dot_split *rows,
-	   const struct dot_split *cols)
+all_cycles(const struct dot *d, const struct cg_split *rows,
+	   const struct cg_split *cols)
 {
 	int64_t items = d->batch.size * rows->blocks * cols->blocks;
 	double one = item_cycles(d, rows, cols), sum = 0;
@@ -80,22 +65,22 @@ all_cycles(const struct dot *d, const struct dot_split *rows,
 
 /* Bytes of a block of A, of one of B, and of a tile. */
 static int64_t
-a_bytes(const struct dot *d, const struct dot_split *rows)
+a_bytes(const struct dot *d, const struct cg_split *rows)
 {
 	return 4 * dot_words_of(&d->unit, d->depth) *
 	       dot_up(rows->most, d->unit.mr);
 }
 
 static int64_t
-b_bytes(const struct dot *d, const struct dot_split *cols)
+b_bytes(const struct dot *d, const struct cg_split *cols)
 {
 	return 4 * dot_words_of(&d->unit, d->depth) *
 	       dot_up(cols->most, dot_nr(&d->unit));
 }
 
 static int64_t
-tile_bytes(const struct dot *d, const struct dot_split *rows,
-	   const struct dot_split *cols)
+tile_bytes(const struct dot *d, const struct cg_split *rows,
+	   const struct cg_split *cols)
 {
 	if (d->result != DOT_BOX) {
 		return 0;
@@ -105,10 +90,10 @@ tile_bytes(const struct dot *d, const struct dot_split *rows,
 }
 
 static bool
-fits(const struct dot *d, const struct dot_split *rows,
-     const struct dot_split *cols)
+fits(const struct dot *d, const struct cg_split *rows,
+     const struct cg_split *cols)
 {
-	const struct dot_dims *n = &d->dims[2];
+	const struct cg_dims *n = &d->dims[2];
 
 	if (d->whole_last && cols->cut == n->n - 1 && cols->chunks > 1) {
 		return false;
@@ -125,12 +110,12 @@ choose_blocks(struct dot *d)
 	double best = 0;
 
 	for (i = 0; i < (int64_t)(sizeof tall / sizeof tall[0]); i++) {
-		struct dot_split rows = dot_split(&d->dims[1], 8 * tall[i],
+		struct cg_split rows = dot_split(&d->dims[1], 8 * tall[i],
 					      d->unit.mr);
 
 		for (j = 0; j <= 8; j++) {
 			int64_t want = j ? j * dot_nr(&d->unit) : last;
-			struct dot_split cols = dot_split(&d->dims[2], want,
+			struct cg_split cols = dot_split(&d->dims[2], want,
 						      dot_nr(&d->unit));
 			double cycles;
 
@@ -152,7 +137,7 @@ choose_blocks(struct dot *d)
 
 /* Without boxes to care for a factor is one dim. */
 static void
-flatten(struct dot_dims *d)
+flatten(struct cg_dims *d)
 {
 	while (d->n > 1) {
 		d->n--;

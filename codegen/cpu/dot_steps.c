@@ -9,7 +9,7 @@
 /* ---- positions of a block ---- */
 
 struct dot_place
-dot_place(struct ll *l, const struct dot_dims *d, const struct dot_split *s,
+dot_place(struct ll *l, const struct cg_dims *d, const struct cg_split *s,
 	 struct ll_value *block)
 {
 	int64_t size = d->size[s->cut];
@@ -166,7 +166,7 @@ pack_body(struct body *b)
 
 void
 dot_put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
-	  const struct dot_dims *d, const struct dot_split *s,
+	  const struct cg_dims *d, const struct cg_split *s,
 	  const struct dot_place *p, int64_t stride)
 {
 	struct ll_value *outer = p->outer;
@@ -206,7 +206,7 @@ behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
        const struct dot_place *m, const struct dot_place *n, const char **why)
 {
 	const struct dot *d = b->d;
-	struct dot_split one = { .cut = d->dims[0].n - 1, .step = 1,
+	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
 				 .chunks = d->dims[0].size[d->dims[0].n - 1],
 				 .inner = 1 };
 	struct dot_place p = dot_place(b->l, &d->dims[0], &one, batch);
@@ -215,8 +215,8 @@ behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
 	uint32_t i;
 
 	nest.space = *ir_type(d->c->m, d->value);
-	for (i = 0; i < d->nodes.n; i++) {
-		VEC_PUSH(d->c->a, &nest.nodes, d->nodes.at[i]);
+	for (i = 0; i < d->k->nodes.n; i++) {
+		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
 	}
 	dot_put_place(b->l, &nest, &leaf, &d->dims[0], &one, &p, 0);
 	dot_put_place(b->l, &nest, &leaf, &d->dims[1], &d->rows, m, d->tile_ld);

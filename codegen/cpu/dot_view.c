@@ -28,11 +28,17 @@ base_of(enum ir_dtype d, enum ll_base *base)
 	}
 }
 
+struct cg_site
+dot_site(const struct cg_cpu *c, struct cg_kernel *out)
+{
+	return (struct cg_site){ c->m, c->a, c->at, out };
+}
+
 bool
 dot_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	   value_id v, struct dot_source *s)
 {
-	const struct cg_site site = { c->m, c->a, c->at, out };
+	const struct cg_site site = dot_site(c, out);
 
 	return base_of((enum ir_dtype)ir_type(c->m, v)->dtype, &s->base) &&
 	       cg_view(&site, k, v, &s->view);
@@ -63,34 +69,14 @@ dot_source_at(struct cg_cpu *c, struct ll_value *step,
 
 /* ---- factors ---- */
 
-void
-dot_factor_add(struct dot_factor *f, int64_t size, int64_t stride0,
-	       int64_t stride1)
-{
-	struct dot_run *last = f->n ? &f->at[f->n - 1] : NULL;
-
-	f->size *= size;
-	if (size == 1) {
-		return;
-	}
-	if (last && last->stride[0] == stride0 * size &&
-	    last->stride[1] == stride1 * size) {
-		last->size *= size;
-		last->stride[0] = stride0;
-		last->stride[1] = stride1;
-		return;
-	}
-	f->at[f->n++] = (struct dot_run){ size, { stride0, stride1 } };
-}
-
 bool
-dot_factor_dense(const struct dot_factor *f, int which)
+dot_factor_dense(const struct cg_factor *f, int which)
 {
 	return f->n == 0 || (f->n == 1 && f->at[0].stride[which] == 1);
 }
 
 struct ll_value *
-dot_factor_at(struct ll *l, const struct dot_factor *f, int which,
+dot_factor_at(struct ll *l, const struct cg_factor *f, int which,
 	      struct ll_value *i, int64_t bytes)
 {
 	struct ll_value *sum = ll_i64(l, 0);

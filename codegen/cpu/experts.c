@@ -11,51 +11,8 @@
 
 /* ---- dims ---- */
 
-static int64_t
-stride_in(const struct cg_cpu *c, const struct ir_type *t, dim_id d)
-{
-	int64_t n = 1;
-	uint32_t i;
-
-	for (i = t->ndims; i-- > 0 && t->dims[i] != d; ) {
-		n *= cg_cpu_local(c, t->dims[i], t->cut[i]);
-	}
-	return i < t->ndims ? n : 0;
-}
-
 void
-experts_add(struct experts *x, const char *factor, struct experts_dims *to)
-{
-	const struct ir_factor *f = ir_rule_factor(&x->rule, factor);
-	struct cg_cpu *c = x->dot.c;
-	const struct ir_type *out = ir_type(c->m, x->node->result);
-	uint32_t i, k;
-
-	for (i = 0; i < f->n; i++) {
-		dim_id d = f->dims[i];
-		int at = ir_type_at(x->chosen, d);
-
-		to->at[to->n].index = stride_in(c, x->chosen, d);
-		to->at[to->n].at = ir_type_at(out, d);
-		if (at >= 0) {
-			to->at[to->n].size = cg_cpu_local(c, d,
-							  x->chosen->cut[at]);
-		}
-		for (k = 0; k < 2; k++) {
-			at = ir_type_at(x->types[k], d);
-			to->at[to->n].stride[k] = at < 0 ? 0
-				: x->dot.source[k].view.stride[at];
-			if (at >= 0) {
-				to->at[to->n].size = cg_cpu_local(c, d,
-					x->types[k]->cut[at]);
-			}
-		}
-		to->size *= to->at[to->n++].size;
-	}
-}
-
-void
-experts_coords(struct ll *l, const struct experts_dims *d, struct ll_value *i,
+experts_coords(struct ll *l, const struct cg_counted *d, struct ll_value *i,
 	       struct ll_value **out)
 {
 	uint32_t k;
@@ -101,11 +58,11 @@ place_of(struct experts_step *s, struct ll_value *expert)
 	struct ll_value *pieces, *at, *i, *n, *carry[2];
 	struct ll_loop k;
 
-	if (!x->cut) {
+	if (!x->p.cut) {
 		return expert;
 	}
-	pieces = cg_cpu_pieces(x->dot.c, s->func, x->spread);
-	carry[0] = ll_i64(l, x->n);
+	pieces = cg_cpu_pieces(x->dot.c, s->func, x->p.spread);
+	carry[0] = ll_i64(l, x->p.n);
 	carry[1] = ll_i64(l, 0);
 	ll_loop(l, &k, ll_i64(l, 0), ll_load(l, i64, pieces), 1, carry, 2);
 	at = ll_plus(l, pieces, dot_mul(l, k.i, 16));
@@ -123,11 +80,11 @@ place_of(struct experts_step *s, struct ll_value *expert)
 static struct ll_value *
 expert_of(struct experts_step *s, struct ll_value *pair)
 {
-	const struct experts_dims *d = &s->x->pairs;
+	const struct cg_counted *d = &s->x->p.pairs;
 	struct ll_value *coords[IR_MAX_DIMS], *at;
 	uint32_t i;
 
-	at = cg_cpu_at(s->x->dot.c, s->func, s->x->index);
+	at = cg_cpu_at(s->x->dot.c, s->func, s->x->p.index);
 	experts_coords(s->l, d, pair, coords);
 	for (i = 0; i < d->n; i++) {
 		at = ll_plus(s->l, at, dot_mul(s->l, coords[i],
@@ -146,23 +103,23 @@ add_up(struct experts_step *s)
 	struct ll_value *carry[2] = { ll_i64(l, 0), ll_i64(l, 0) }, *n, *rows;
 	struct ll_loop k;
 
-	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->n + 1), 1, carry, 2);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.n + 1), 1, carry, 2);
 	n = experts_word(s, x->fill, k.i);
 	put_word(s, x->first, k.i, k.at[0]);
 	put_word(s, x->fill, k.i, k.at[0]);
 	put_word(s, x->block, k.i, k.at[1]);
 	carry[0] = dot_add(l, k.at[0], n);
-	rows = dot_add(l, dot_mul(l, n, x->rows.size),
+	rows = dot_add(l, dot_mul(l, n, x->p.rows.size),
 		       ll_i64(l, x->most - 1));
 	rows = dot_div(l, rows, x->most);
-	if (!x->others) {
-		rows = ll_select(l, ll_test(l, LL_LT, k.i, ll_i64(l, x->n)),
+	if (!x->p.others) {
+		rows = ll_select(l, ll_test(l, LL_LT, k.i, ll_i64(l, x->p.n)),
 				 rows, ll_i64(l, 0));
 	}
 	carry[1] = dot_add(l, k.at[1], rows);
 	ll_loop_end(l, &k, carry);
-	put_word(s, x->first, ll_i64(l, x->n + 1), k.at[0]);
-	put_word(s, x->block, ll_i64(l, x->n + 1), k.at[1]);
+	put_word(s, x->first, ll_i64(l, x->p.n + 1), k.at[0]);
+	put_word(s, x->block, ll_i64(l, x->p.n + 1), k.at[1]);
 }
 
 static void
@@ -177,16 +134,16 @@ sort(struct experts *x)
 	l = s.l;
 	ll_loop(l, &all, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
 		NULL, 0);
-	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->n + 1), 1, NULL, 0);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.n + 1), 1, NULL, 0);
 	put_word(&s, x->fill, k.i, ll_i64(l, 0));
 	ll_loop_end(l, &k, NULL);
-	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->pairs.size), 1, NULL, 0);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.pairs.size), 1, NULL, 0);
 	e = expert_of(&s, k.i);
 	at = experts_word(&s, x->fill, e);
 	put_word(&s, x->fill, e, dot_add(l, at, ll_i64(l, 1)));
 	ll_loop_end(l, &k, NULL);
 	add_up(&s);
-	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->pairs.size), 1, NULL, 0);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.pairs.size), 1, NULL, 0);
 	e = expert_of(&s, k.i);
 	at = experts_word(&s, x->fill, e);
 	put_word(&s, x->order, at, k.i);
@@ -203,13 +160,13 @@ experts_row(struct experts_step *s, struct ll_value *first,
 	    struct ll_value *j, struct ll_value *offset[2],
 	    struct ll_value **at)
 {
-	const struct experts_dims *d = &s->x->pairs;
+	const struct cg_counted *d = &s->x->p.pairs;
 	struct ll_value *coords[IR_MAX_DIMS], *i;
 	struct ll *l = s->l;
 	uint32_t k, round;
 
 	offset[0] = offset[1] = ll_i64(l, 0);
-	i = dot_add(l, first, dot_div(l, j, s->x->rows.size));
+	i = dot_add(l, first, dot_div(l, j, s->x->p.rows.size));
 	i = experts_word(s, s->x->order, i);
 	for (round = 0; round < 2; round++) {
 		experts_coords(l, d, i, coords);
@@ -222,7 +179,7 @@ experts_row(struct experts_step *s, struct ll_value *first,
 				at[d->at[k].at] = coords[k];
 			}
 		}
-		d = &s->x->rows;
+		d = &s->x->p.rows;
 		i = dot_rem(l, j, d->size);
 	}
 }
@@ -234,7 +191,7 @@ experts_bytes(const struct experts *x, int which)
 }
 
 void
-experts_copy(struct experts_step *s, int which, const struct dot_factor *f,
+experts_copy(struct experts_step *s, int which, const struct cg_factor *f,
 	     struct ll_value *row, struct ll_value *from,
 	     struct ll_value *live, struct ll_value *to)
 {
@@ -329,8 +286,8 @@ experts_begin(struct experts_step *s, struct experts *x, const char *what,
 }
 
 struct ll_value *
-experts_packer(struct experts *x, int which, const struct dot_factor *rows,
-	       const struct dot_factor *k)
+experts_packer(struct experts *x, int which, const struct cg_factor *rows,
+	       const struct cg_factor *k)
 {
 	struct dot *d = &x->dot;
 	struct dot_pack p = {
@@ -345,74 +302,14 @@ experts_packer(struct experts *x, int which, const struct dot_factor *rows,
 
 /* ---- which ---- */
 
-static node_id
-head_of(const struct ir_module *m, const struct kernel *k)
-{
-	node_id head = 0;
-	uint32_t i;
-
-	for (i = 0; i < k->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
-
-		if (!ir_is(n->op, IRF_CONTRACTS)) {
-			continue;
-		}
-		if (head || (n->op != IR_DOT_AT && n->op != IR_DOT_TO)) {
-			return 0;
-		}
-		head = k->nodes.at[i];
-	}
-	return head;
-}
-
-static void
-find_nodes(struct experts *x, node_id head)
-{
-	struct dot *d = &x->dot;
-	uint32_t i;
-
-	for (i = 0; i < d->k->nodes.n; i++) {
-		node_id id = d->k->nodes.at[i];
-
-		VEC_PUSH(d->c->a, &d->nodes, id);
-		d->whole_last |= id != head &&
-			ir_is(ir_node(d->c->m, id)->op, IRF_ROWWISE);
-	}
-	d->result = DOT_BOX;
-}
-
-/* Where the index and experts lie. */
-static bool
-find_index(struct experts *x, value_id index, const struct ir_type *has)
-{
-	struct dot *d = &x->dot;
-	uint32_t i;
-
-	for (i = 0; i < d->k->inputs.n &&
-	     d->k->inputs.at[i].value != index; i++) {
-	}
-	if (i == d->k->inputs.n) {
-		return false;
-	}
-	x->index = cg_operand(d->c->a, d->out, index, 0, false);
-	x->chosen = ir_type(d->c->m, index);
-	x->of = ir_rule_factor(&x->rule, "of")->dims[0];
-	x->cut = has->cut[ir_type_at(has, x->of)];
-	x->n = cg_cpu_local(d->c, x->of, x->cut);
-	x->spread = cg_spread(d->c->a, d->out, ir_dim_size(d->c->m, x->of),
-			      x->cut);
-	x->others = x->cut && !ir_type(d->c->m, x->node->result)->routed;
-	return true;
-}
-
 static void
 place_lists(struct experts *x)
 {
 	x->first = x->dot.out->shared_bytes;
-	x->block = x->first + 4 * (x->n + 2);
-	x->fill = x->block + 4 * (x->n + 2);
-	x->order = x->fill + 4 * (x->n + 2);
-	x->dot.out->shared_bytes = x->order + 4 * x->pairs.size;
+	x->block = x->first + 4 * (x->p.n + 2);
+	x->fill = x->block + 4 * (x->p.n + 2);
+	x->order = x->fill + 4 * (x->p.n + 2);
+	x->dot.out->shared_bytes = x->order + 4 * x->p.pairs.size;
 }
 
 bool
@@ -420,42 +317,31 @@ cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
 		 const struct kernel *k, const char **why)
 {
 	struct experts x = { .dot = { .c = c, .out = out, .k = k } };
-	node_id head = head_of(c->m, k);
-	const value_id *args;
-	value_id from[2];
+	const struct cg_site site = dot_site(c, out);
+	struct dot_source *s = x.dot.source;
+	const struct cg_view *views[] = { &s[0].view, &s[1].view };
+	node_id head = cg_dot_head(c->m, k, true);
+	int64_t rows;
 	bool to;
-	int i;
 
 	*why = NULL;
 	if (!head) {
 		return false;
 	}
-	x.node = ir_node(c->m, head);
-	to = x.node->op == IR_DOT_TO;
-	args = ir_args(c->m, x.node);
-	ir_bind(c->m, x.node, &x.rule);
-	from[0] = args[to ? 1 : 0];
-	from[1] = args[to ? 0 : 2];
-	for (i = 0; i < 2; i++) {
-		x.types[i] = ir_type(c->m, from[i]);
-		if (!dot_source(c, out, k, from[i], &x.dot.source[i])) {
-			return false;
-		}
-	}
-	if (x.dot.source[0].base != x.dot.source[1].base ||
-	    !find_index(&x, args[to ? 2 : 1],
-			to ? ir_type(c->m, x.node->result) : x.types[1])) {
+	cg_picks_begin(&site, head, &x.p);
+	to = x.p.node->op == IR_DOT_TO;
+	if (!dot_source(c, out, k, x.p.from[0], &s[0]) ||
+	    !dot_source(c, out, k, x.p.from[1], &s[1]) ||
+	    s[0].base != s[1].base ||
+	    !cg_picks_find(&site, k, views, &x.p)) {
 		return false;
 	}
-	x.dot.value = x.node->result;
-	x.dot.unit = dot_unit(c, x.types[0]->dtype);
-	x.pairs.size = x.rows.size = 1;
-	experts_add(&x, "S", &x.pairs);
-	experts_add(&x, "C", &x.pairs);
-	experts_add(&x, "M", &x.rows);
-	find_nodes(&x, head);
-	if (x.pairs.size * x.rows.size == 0 || x.n == 0 ||
-	    x.pairs.size * x.rows.size > INT32_MAX ||
+	x.dot.value = x.p.node->result;
+	x.dot.unit = dot_unit(c, x.p.types[0]->dtype);
+	x.dot.whole_last = cg_dot_whole_last(c->m, k, head);
+	x.dot.result = DOT_BOX;
+	rows = x.p.pairs.size * x.p.rows.size;
+	if (rows == 0 || x.p.n == 0 || rows > INT32_MAX ||
 	    !(to ? experts_plan_to(&x) : experts_plan_at(&x))) {
 		return false;
 	}

@@ -10,31 +10,9 @@
 
 #include "codegen/cpu/dot.h"
 
-/* Dims that are counted by one number, the last fastest. */
-struct experts_dims {
-	uint32_t n;
-	int64_t size;
-	struct {
-		int64_t size;
-		int64_t stride[2];	/* in the sources of `dot` */
-		int64_t index;		/* in the index */
-		int at;			/* place in the result's type, or -1 */
-	} at[IR_MAX_DIMS];
-};
-
 struct experts {
-	struct dot dot;		/* a row, or a column, is source 0's */
-	const struct ir_node *node;
-	struct ir_rule rule;
-	const struct ir_type *types[2];	/* of the sources */
-	const struct ir_type *chosen;	/* the index's type */
-	uint32_t index;		/* operand */
-	/* pairs; rows of each: dims beside them that have the same expert */
-	struct experts_dims pairs, rows;
-	dim_id of;
-	uint32_t cut, spread;	/* of `of` */
-	int64_t n;		/* experts that are here */
-	bool others;		/* pairs of other experts make zeros */
+	struct dot dot;
+	struct cg_picks p;
 	int64_t most;		/* rows of a block, or added up at once */
 	/* i32 in shared room, by expert, the last for those elsewhere */
 	int64_t first;		/* its first pair in `order`; one more */
@@ -58,11 +36,8 @@ struct experts_step {
 /* Number i of a list in shared room. */
 struct ll_value *experts_word(struct experts_step *s, int64_t list,
 			      struct ll_value *i);
-/* Dims of the factor behind those that are there. */
-void experts_add(struct experts *x, const char *factor,
-		 struct experts_dims *to);
 /* The place in each dim. */
-void experts_coords(struct ll *l, const struct experts_dims *d,
+void experts_coords(struct ll *l, const struct cg_counted *d,
 		    struct ll_value *i, struct ll_value **out);
 /* Row `j` of an expert whose pairs begin at `first`: where it is in both
  * sources, in elements; `at`: its place by dim of the result, or NULL. */
@@ -71,7 +46,7 @@ void experts_row(struct experts_step *s, struct ll_value *first,
 		 struct ll_value **at);
 /* `live` positions of a factor of a source from `from` on, to `to`. */
 void experts_copy(struct experts_step *s, int which,
-		  const struct dot_factor *f, struct ll_value *row,
+		  const struct cg_factor *f, struct ll_value *row,
 		  struct ll_value *from, struct ll_value *live,
 		  struct ll_value *to);
 /* The product of packed blocks, plus what is in the tile if `add`. */
@@ -85,8 +60,8 @@ void experts_begin(struct experts_step *s, struct experts *x,
 /* Of an element of a source. */
 int64_t experts_bytes(const struct experts *x, int which);
 struct ll_value *experts_packer(struct experts *x, int which,
-				const struct dot_factor *rows,
-				const struct dot_factor *k);
+				const struct cg_factor *rows,
+				const struct cg_factor *k);
 
 /* ---- experts_at.c, experts_to.c: dot_at, dot_to ------------------------- */
 

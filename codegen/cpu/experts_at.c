@@ -47,18 +47,18 @@ bool
 experts_plan_at(struct experts *x)
 {
 	struct dot *d = &x->dot;
-	const struct ir_factor *over = ir_rule_factor(&x->rule, "over");
-	const struct ir_factor *n = ir_rule_factor(&x->rule, "N");
-	int64_t all = ir_dim_size(d->c->m, x->of), panels;
+	const struct ir_factor *over = ir_rule_factor(&x->p.rule, "over");
+	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
+	int64_t all = ir_dim_size(d->c->m, x->p.of), panels;
 
-	dot_add_factor(d, over, over->dims, x->types, &d->over);
-	dot_add_factor(d, n, n->dims, x->types, &d->n);
+	dot_add_factor(d, over, over->dims, x->p.types, &d->over);
+	dot_add_factor(d, n, n->dims, x->p.types, &d->n);
 	dot_add_dims(d, n, &d->dims[2]);
 	if (d->over.size == 0 || d->n.size == 0) {
 		return false;
 	}
 	choose_depth(d);
-	x->most = dot_up((x->pairs.size * x->rows.size + all - 1) / all,
+	x->most = dot_up((x->p.pairs.size * x->p.rows.size + all - 1) / all,
 			 d->unit.mr);
 	x->most = x->most < MOST ? x->most : MOST;
 	d->rows.most = x->most;
@@ -91,7 +91,7 @@ expert_of(struct experts_step *s, struct ll_value *block)
 	struct ll_value *n = ll_i64(l, 0), *begins;
 	struct ll_loop k;
 
-	ll_loop(l, &k, ll_i64(l, 1), ll_i64(l, s->x->n + 1), 1, &n, 1);
+	ll_loop(l, &k, ll_i64(l, 1), ll_i64(l, s->x->p.n + 1), 1, &n, 1);
 	begins = ll_test(l, LL_LE, experts_word(s, s->x->block, k.i), block);
 	n = dot_add(l, k.at[0], ll_select(l, begins, ll_i64(l, 1),
 					  ll_i64(l, 0)));
@@ -110,7 +110,7 @@ find_rows(struct block *b, struct ll_value *block)
 	b->expert = expert_of(s, block);
 	b->first = experts_word(s, x->first, b->expert);
 	all = experts_word(s, x->first, dot_add(l, b->expert, ll_i64(l, 1)));
-	all = dot_mul(l, dot_sub(l, all, b->first), x->rows.size);
+	all = dot_mul(l, dot_sub(l, all, b->first), x->p.rows.size);
 	b->row = dot_sub(l, block, experts_word(s, x->block, b->expert));
 	b->row = dot_mul(l, b->row, x->most);
 	b->live = dot_min(l, ll_i64(l, x->most), dot_sub(l, all, b->row));
@@ -149,11 +149,11 @@ all_depths(struct block *b)
 	struct dot *d = &s->x->dot;
 	struct ll *l = s->l;
 	struct ll_value *none, *matrix, *args[6];
-	int at = ir_type_at(s->x->types[1], s->x->of);
+	int at = ir_type_at(s->x->p.types[1], s->x->p.of);
 	struct ll_loop q;
 
 	/* pairs of experts elsewhere come to zeros */
-	none = ll_test(l, LL_EQ, b->expert, ll_i64(l, s->x->n));
+	none = ll_test(l, LL_EQ, b->expert, ll_i64(l, s->x->p.n));
 	experts_clear(s, none);
 	matrix = dot_mul(l, b->expert, d->source[1].view.stride[at] *
 				       experts_bytes(s->x, 1));
@@ -191,8 +191,8 @@ behind(struct block *b, const char **why)
 	bool done;
 
 	nest.space = *ir_type(d->c->m, d->value);
-	for (i = 0; i < d->nodes.n; i++) {
-		VEC_PUSH(d->c->a, &nest.nodes, d->nodes.at[i]);
+	for (i = 0; i < d->k->nodes.n; i++) {
+		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
 	}
 	ll_loop(l, &r, ll_i64(l, 0), b->live, 1, NULL, 0);
 	experts_row(s, b->first, dot_add(l, b->row, r.i), offset, nest.from);
@@ -217,8 +217,8 @@ bool
 experts_at(struct experts *x, const char **why)
 {
 	struct dot *d = &x->dot;
-	struct dot_factor rows = { .n = 1, .size = x->most }, k = rows;
-	int64_t all = x->pairs.size * x->rows.size, blocks;
+	struct cg_factor rows = { .n = 1, .size = x->most }, k = rows;
+	int64_t all = x->p.pairs.size * x->p.rows.size, blocks;
 	struct ll_block *body, *next;
 	struct experts_step s;
 	struct block b = { .s = &s };
@@ -227,14 +227,14 @@ experts_at(struct experts *x, const char **why)
 	struct ll_loop item;
 	bool done;
 
-	rows.at[0] = (struct dot_run){ x->most, { d->depth, d->depth } };
+	rows.at[0] = (struct cg_run){ x->most, { d->depth, d->depth } };
 	k.size = d->depth;
-	k.at[0] = (struct dot_run){ d->depth, { 1, 1 } };
+	k.at[0] = (struct cg_run){ d->depth, { 1, 1 } };
 	s.tile = dot_tile(d->c, &d->unit);
 	s.pack[0] = experts_packer(x, 0, &rows, &k);
 	s.pack[1] = experts_packer(x, 1, &d->n, &d->over);
 	/* each expert may have one that is not full */
-	blocks = all / x->most + x->n + 1;
+	blocks = all / x->most + x->p.n + 1;
 	experts_begin(&s, x, "dot_at", blocks * d->cols.blocks);
 	dot_tiles_begin(d->c, &d->unit);
 	ll_loop(l, &item, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
@@ -243,7 +243,7 @@ experts_at(struct experts *x, const char **why)
 	body = ll_block(l, NULL, "block");
 	next = ll_block(l, NULL, "next");
 	ll_branch(l, ll_test(l, LL_LT, i, experts_word(&s, x->block,
-					ll_i64(l, x->n + 1))), body, next);
+					ll_i64(l, x->p.n + 1))), body, next);
 	ll_at(l, body);
 	find_rows(&b, i);
 	b.n = dot_place(l, &d->dims[2], &d->cols,

@@ -37,12 +37,12 @@ bool
 experts_plan_to(struct experts *x)
 {
 	struct dot *d = &x->dot;
-	const struct ir_factor *n = ir_rule_factor(&x->rule, "N");
-	const struct ir_factor *k = ir_rule_factor(&x->rule, "K");
+	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
+	const struct ir_factor *k = ir_rule_factor(&x->p.rule, "K");
 	int64_t panels;
 
-	dot_add_factor(d, n, n->dims, x->types, &d->m);
-	dot_add_factor(d, k, k->dims, x->types, &d->n);
+	dot_add_factor(d, n, n->dims, x->p.types, &d->m);
+	dot_add_factor(d, k, k->dims, x->p.types, &d->n);
 	dot_add_dims(d, n, &d->dims[1]);
 	dot_add_dims(d, k, &d->dims[2]);
 	if (d->m.size == 0 || d->n.size == 0) {
@@ -137,9 +137,9 @@ behind(struct block *b, const char **why)
 	uint32_t i;
 
 	nest.space = *ir_type(d->c->m, d->value);
-	at = ir_type_at(&nest.space, s->x->of);
-	for (i = 0; i < d->nodes.n; i++) {
-		VEC_PUSH(d->c->a, &nest.nodes, d->nodes.at[i]);
+	at = ir_type_at(&nest.space, s->x->p.of);
+	for (i = 0; i < d->k->nodes.n; i++) {
+		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
 	}
 	nest.from[at] = b->expert;
 	nest.count[at] = 1;
@@ -162,11 +162,11 @@ packer(struct experts *x, int which)
 {
 	struct dot *d = &x->dot;
 	int64_t most = which ? d->cols.most : d->rows.most;
-	struct dot_factor side = { .n = 1, .size = most }, k = side;
+	struct cg_factor side = { .n = 1, .size = most }, k = side;
 
-	side.at[0] = (struct dot_run){ most, { 1, 1 } };
+	side.at[0] = (struct cg_run){ most, { 1, 1 } };
 	k.size = d->depth;
-	k.at[0] = (struct dot_run){ d->depth, { most, most } };
+	k.at[0] = (struct cg_run){ d->depth, { most, most } };
 	return experts_packer(x, which, &side, &k);
 }
 
@@ -187,7 +187,7 @@ experts_to(struct experts *x, const char **why)
 	for (k = 0; k < 2; k++) {
 		s.pack[k] = packer(x, k);
 	}
-	experts_begin(&s, x, "dot_to", x->n * blocks);
+	experts_begin(&s, x, "dot_to", x->p.n * blocks);
 	dot_tiles_begin(d->c, &d->unit);
 	ll_loop(l, &item, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
 		NULL, 0);
@@ -196,7 +196,7 @@ experts_to(struct experts *x, const char **why)
 	b.first = experts_word(&s, x->first, b.expert);
 	end = experts_word(&s, x->first,
 			   dot_add(l, b.expert, ll_i64(l, 1)));
-	b.rows = dot_mul(l, dot_sub(l, end, b.first), x->rows.size);
+	b.rows = dot_mul(l, dot_sub(l, end, b.first), x->p.rows.size);
 	b.at[0] = dot_place(l, &d->dims[1], &d->rows,
 			    dot_div(l, i, d->cols.blocks));
 	b.at[1] = dot_place(l, &d->dims[2], &d->cols,

@@ -216,6 +216,7 @@ bool cu_nest_value(struct cu_kernel *k, const struct cu_nest *n,
 
 /* ---- view.c: operands as they lie in memory ------------------------------ */
 
+struct cg_site cu_site(const struct cu_kernel *k);
 /* False: it is no such view, and wants to be copied. */
 bool cu_view(struct cu_kernel *k, const struct kernel *x, value_id v,
 	     struct cg_view *out);

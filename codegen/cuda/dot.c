@@ -6,132 +6,45 @@
 
 #include <string.h>
 
-/* ---- which group ---- */
-
-/* The one node that contracts; 0: there are more, or it is no `dot`. */
-static node_id
-head_of(const struct ir_module *m, const struct kernel *k)
-{
-	node_id head = 0;
-	uint32_t i;
-
-	for (i = 0; i < k->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
-
-		if (!ir_is(n->op, IRF_CONTRACTS)) {
-			continue;
-		}
-		if (head || (n->op != IR_DOT && n->op != IR_DOT_F32)) {
-			return 0;
-		}
-		head = k->nodes.at[i];
-	}
-	return head;
-}
-
-/* Whether the dot's own value is something that others read. */
-static bool
-is_output(const struct cu_dot *d)
-{
-	uint32_t i;
-
-	for (i = 0; i < d->x->outputs.n; i++) {
-		if (d->x->outputs.at[i].value == d->value) {
-			return true;
-		}
-	}
-	return false;
-}
-
 void
 cu_dot_find_result(struct cu_dot *d, node_id head)
 {
 	const struct ir_module *m = d->k->c->m;
 	struct arena *a = d->k->c->a;
-	const struct ir_node *n = NULL;
-	bool stays = is_output(d);
-	node_id last = 0;
-	uint32_t i;
+	node_id sink = 0;
 
-	for (i = 0; i < d->x->nodes.n; i++) {
-		VEC_PUSH(a, &d->nodes, d->x->nodes.at[i]);
-		if (d->x->nodes.at[i] != head) {
-			last = d->x->nodes.at[i];
-			n = ir_node(m, last);
-			d->whole_last |= ir_is(n->op, IRF_ROWWISE);
-		}
-	}
+	d->whole_last = cg_dot_whole_last(m, d->x, head);
 	d->result = CU_DOT_BOX;
-	if (stays && d->nodes.n == 1 && d->dtype != IR_F64) {
+	if (d->x->nodes.n == 1 && cg_dot_is_output(d->x, d->value) &&
+	    d->dtype != IR_F64) {
 		d->result = CU_DOT_STORE;
 		d->target = cg_operand(a, d->k->out, d->value, 0, true);
-	} else if (d->dtype == IR_F32 && !stays && d->nodes.n == 2 &&
-		   n->op == IR_ACCUMULATE && ir_args(m, n)[0] == d->value) {
+	} else if (d->dtype == IR_F32 &&
+		   cg_dot_summed(m, d->x, head, &sink) == d->value) {
 		d->result = CU_DOT_ADD;
-		d->target = cg_operand(a, d->k->out, 0, last, true);
+		d->target = cg_operand(a, d->k->out, 0, sink, true);
 	}
 }
 
 /* ---- how it lies ---- */
 
-/* Dims of a factor by their distance in operand `by`, largest first. */
-static void
-sort_dims(const struct cu_dot *d, const struct ir_type *t, int by,
-	  dim_id *dims, uint32_t n)
-{
-	const int64_t *stride = d->view[by].stride;
-	uint32_t i, j;
-
-	for (i = 1; i < n; i++) {
-		for (j = i; j > 0 && stride[ir_type_at(t, dims[j - 1])] <
-				     stride[ir_type_at(t, dims[j])]; j--) {
-			dim_id x = dims[j];
-
-			dims[j] = dims[j - 1];
-			dims[j - 1] = x;
-		}
-	}
-}
-
 void
 cu_dot_add_factor(const struct cu_dot *d, const struct ir_factor *f,
 		  const dim_id *dims, const struct ir_type *const *types,
-		  struct cu_factor *to)
+		  struct cg_factor *to)
 {
-	int64_t stride[2], size = 0;
-	uint32_t i, k;
+	const struct cg_view *views[] = { &d->view[0], &d->view[1] };
 
-	to->size = 1;
-	for (i = 0; i < f->n; i++) {
-		for (k = 0; k < 2; k++) {
-			int at = ir_type_at(types[k], dims[i]);
-
-			stride[k] = at < 0 ? 0 : d->view[k].stride[at];
-			if (at >= 0) {
-				size = d->view[k].size[at];
-			}
-		}
-		cu_factor_add(to, size, stride[0], stride[1]);
-	}
+	cg_factor_find(views, types, f, dims, to);
 }
 
 void
 cu_dot_add_dims(const struct cu_dot *d, const struct ir_factor *f,
-		struct cu_dims *to)
+		struct cg_dims *to)
 {
-	const struct ir_type *t = ir_type(d->k->c->m, d->value);
-	uint32_t i;
+	const struct cg_site s = cu_site(d->k);
 
-	for (i = 0; i < f->n; i++) {
-		int at = ir_type_at(t, f->dims[i]);
-
-		to->at[to->n] = at;
-		to->size[to->n++] = cu_local(d->k->c, f->dims[i], t->cut[at]);
-	}
-	if (to->n == 0) {
-		to->at[0] = -1;
-		to->size[to->n++] = 1;
-	}
+	cg_dims_find(&s, ir_type(s.m, d->value), f, to);
 }
 
 static void
@@ -151,7 +64,7 @@ find_factors(struct cu_dot *d)
 	f[2] = ir_rule_factor(&r, "N");
 	f[3] = ir_rule_factor(&r, "over");
 	memcpy(over, f[3]->dims, sizeof over);
-	sort_dims(d, types[0], 0, over, f[3]->n);
+	cg_dims_sort(&d->view[0], types[0], over, f[3]->n);
 	cu_dot_add_factor(d, f[0], f[0]->dims, types, &d->batch);
 	cu_dot_add_factor(d, f[1], f[1]->dims, types, &d->m);
 	cu_dot_add_factor(d, f[2], f[2]->dims, types, &d->n);
@@ -191,7 +104,7 @@ bool
 cu_dot_find(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 {
 	struct ir_module *m = k->c->m;
-	node_id head = head_of(m, x);
+	node_id head = cg_dot_head(m, x, false);
 	const value_id *args;
 
 	*d = (struct cu_dot){ .k = k, .x = x };

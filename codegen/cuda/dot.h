@@ -10,38 +10,9 @@
 #define CODEGEN_CUDA_DOT_H
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/dot.h"
 
 /* ---- dot_where.c: positions of factors ---------------------------------- */
-
-/* Positions at one distance, in elements of each operand. */
-struct cu_run {
-	int64_t size, stride[2];
-};
-
-/* A factor of the rule: all of its dims, outermost first, as few runs. */
-struct cu_factor {
-	struct cu_run at[IR_MAX_DIMS];
-	uint32_t n;
-	int64_t size;
-};
-
-/* The dims of a factor in the result, outermost first; one at least. */
-struct cu_dims {
-	uint32_t n;
-	int64_t size[IR_MAX_DIMS];
-	int at[IR_MAX_DIMS];	/* place in the result's type, or -1 */
-};
-
-/*
- * Blocks of a factor's positions that are boxes of its dims: those before
- * `cut` one by one, that one in so many chunks, those behind it whole.
- */
-struct cu_split {
-	uint32_t cut;
-	int64_t step, chunks, inner;
-	int64_t blocks;
-	int64_t most;		/* positions of a block */
-};
 
 /* A block in C text, all int. */
 struct cu_place {
@@ -49,38 +20,35 @@ struct cu_place {
 	const char *start, *live;	/* positions: where, how many */
 };
 
-/* Appends a dim inside of the others. */
-void cu_factor_add(struct cu_factor *f, int64_t size, int64_t stride0,
-		   int64_t stride1);
 /* Whether the operand's elements lie side by side along the last run. */
-bool cu_factor_dense(const struct cu_factor *f, int which);
+bool cu_factor_dense(const struct cg_factor *f, int which);
 /* C text, i64: elements from position 0 to position i, an int variable. */
-const char *cu_factor_at(struct arena *a, const struct cu_factor *f,
+const char *cu_factor_at(struct arena *a, const struct cg_factor *f,
 			 int which, const char *i);
 /*
  * The largest power of two, at most `most`, such that so many positions from
  * any multiple of it on lie side by side and begin at a multiple of it; the
  * factor's last run is dense.
  */
-int64_t cu_factor_width(const struct cu_factor *f, int which, int64_t most);
+int64_t cu_factor_width(const struct cg_factor *f, int which, int64_t most);
 /* Of the distances of a factor that is not the dense one. */
-int64_t cu_factor_apart(const struct cu_factor *f, int which, int64_t most);
+int64_t cu_factor_apart(const struct cg_factor *f, int which, int64_t most);
 /* Of where a view begins. */
 int64_t cu_view_width(const struct cg_view *v, int64_t most);
 
 /* Blocks of at most `want` positions; more if one position of the dim that
  * is cut is already more. */
-struct cu_split cu_split(const struct cu_dims *d, int64_t want, int64_t unit);
+struct cg_split cu_split(const struct cg_dims *d, int64_t want, int64_t unit);
 /* Only the last dim is of blocks, as one. */
-void cu_dims_flatten(struct cu_dims *d);
+void cu_dims_flatten(struct cg_dims *d);
 /* Of block `block`, an int variable; declares NAME0, and NAME_live if blocks
  * are not all of one size. */
 struct cu_place cu_place(struct cu_func *f, const char *name,
-			 const struct cu_dims *d, const struct cu_split *s,
+			 const struct cg_dims *d, const struct cg_split *s,
 			 const char *block);
 /* A tile, in which positions of d are `stride` elements apart, as a leaf. */
 void cu_put_place(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,
-		  const struct cu_dims *d, const struct cu_split *s,
+		  const struct cg_dims *d, const struct cg_split *s,
 		  const struct cu_place *p, int64_t stride);
 
 /* ---- dot.c: what is contracted ------------------------------------------ */
@@ -119,13 +87,12 @@ struct cu_dot {
 	enum ir_dtype dtype;	/* of the result */
 	struct cg_view view[2];
 	/* m has strides of operand 0 only, n of operand 1 */
-	struct cu_factor batch, m, n, over;
-	struct cu_dims dims[3];	/* of batch, m, n */
+	struct cg_factor batch, m, n, over;
+	struct cg_dims dims[3];	/* of batch, m, n */
 	enum cu_dot_result result;
 	/* STORE, ADD: operand, row-major batch, m, n without gaps */
 	uint32_t target;
 	bool whole_last;	/* what is behind wants whole last dims */
-	VEC(node_id) nodes;	/* of the group */
 	enum cu_dot_unit unit;
 	/* experts: rows, or places of k, that a list picks, not a factor, of
 	 * which strides alone count: C text as in cu_side; else NULL */
@@ -133,7 +100,7 @@ struct cu_dot {
 	/* the plan */
 	struct cu_ways *ways;
 	struct cu_tile tile;
-	struct cu_split rows, cols;
+	struct cg_split rows, cols;
 	int64_t splits;		/* of k; their sums are added up later */
 	int64_t per_split;	/* k of one, whole tiles */
 	int64_t parts;		/* bytes into shared room of such sums */
@@ -143,17 +110,17 @@ struct cu_dot {
 /* The contraction of the group; false: it is no such. */
 bool cu_dot_find(struct cu_kernel *k, const struct kernel *x,
 		 struct cu_dot *d);
-/* What becomes of its value: result, target, nodes, whole_last. */
+/* What becomes of its value: result, target, whole_last. */
 void cu_dot_find_result(struct cu_dot *d, node_id head);
 /* Whether elements can be read as f32. */
 bool cu_dot_can_read(enum ir_dtype t);
 /* Dims of a factor, in the order of `dims`, as they lie in both operands. */
 void cu_dot_add_factor(const struct cu_dot *d, const struct ir_factor *f,
 		       const dim_id *dims, const struct ir_type *const *types,
-		       struct cu_factor *to);
+		       struct cg_factor *to);
 /* Where they are in the result. */
 void cu_dot_add_dims(const struct cu_dot *d, const struct ir_factor *f,
-		     struct cu_dims *to);
+		     struct cg_dims *to);
 /* dot90.c: with wgmma, if operands and architecture allow; else false. */
 bool cu_dot90_steps(const struct cu_dot *d);
 enum cu_dot_unit cu_dot_unit(const struct cu_arch *arch, enum ir_dtype a,
@@ -258,7 +225,7 @@ bool cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
  * be fewer blocks.
  */
 bool cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
-		   const struct cu_split *rows, const struct cu_split *cols);
+		   const struct cg_split *rows, const struct cg_split *cols);
 /* Bytes of a block with such a tile. */
 int64_t cu_tile_smem(enum cu_dot_unit u, const struct cu_tile *t, bool box);
 /* Cycles that so many such tiles, each of k, take on the device. */
@@ -271,7 +238,7 @@ void cu_dot_plan(struct cu_dot *d);
 
 /* A tile of the result and where it is. */
 struct cu_block {
-	const struct cu_split *rows, *cols;
+	const struct cg_split *rows, *cols;
 	struct cu_place m, n;
 	const char *batch;	/* int */
 	int64_t line;		/* bytes of a row of it at SMEM */

@@ -36,7 +36,7 @@ uniform(const int64_t *size, uint32_t n, int64_t block)
 
 /* The positions of a factor in as few dims as operands allow. */
 static void
-as_runs(struct cu_dims *d, const struct cu_factor *f)
+as_runs(struct cg_dims *d, const struct cg_factor *f)
 {
 	uint32_t i;
 
@@ -49,7 +49,7 @@ as_runs(struct cu_dims *d, const struct cu_factor *f)
 }
 
 static bool
-uniform_runs(const struct cu_factor *f, int64_t block)
+uniform_runs(const struct cg_factor *f, int64_t block)
 {
 	int64_t size[IR_MAX_DIMS];
 	uint32_t i;
@@ -64,7 +64,7 @@ uniform_runs(const struct cu_factor *f, int64_t block)
 static bool
 part_suits(const struct cu_dot *d, int64_t cols, int64_t part)
 {
-	const struct cu_dims *n = &d->dims[2];
+	const struct cg_dims *n = &d->dims[2];
 	int64_t last = n->size[n->n - 1];
 
 	if (cols % part != 0) {
@@ -78,7 +78,7 @@ part_suits(const struct cu_dot *d, int64_t cols, int64_t part)
 
 /* What all starts of blocks of rows are multiples of. */
 static int64_t
-step_of(const struct cu_dims *d, const struct cu_split *s)
+step_of(const struct cg_dims *d, const struct cg_split *s)
 {
 	int64_t step = s->step * s->inner;
 
@@ -190,8 +190,8 @@ try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
 static int64_t
 most_splits(const struct cu_dot *d)
 {
-	const struct cu_dims *n = &d->dims[2];
-	struct cu_split cols = cu_split(n, SUM_COLS, 16);
+	const struct cg_dims *n = &d->dims[2];
+	struct cg_split cols = cu_split(n, SUM_COLS, 16);
 	int64_t bytes = 4 * d->batch.size * d->m.size * d->n.size, most;
 
 	if (d->whole_last && cols.cut == n->n - 1 && cols.chunks > 1) {
@@ -264,11 +264,11 @@ grows(const struct cu_dot *d)
 			return 0;
 		}
 	}
-	for (i = 0; d->nodes.n == 2 && i < 2; i++) {
-		const struct ir_node *n = ir_node(m, d->nodes.at[i]);
+	for (i = 0; d->x->nodes.n == 2 && i < 2; i++) {
+		const struct ir_node *n = ir_node(m, d->x->nodes.at[i]);
 
 		if (n->op == IR_ACCUMULATE && ir_args(m, n)[0] == d->value) {
-			return d->nodes.at[i];
+			return d->x->nodes.at[i];
 		}
 	}
 	return 0;

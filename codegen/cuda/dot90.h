@@ -24,7 +24,7 @@ enum dot90_factor {
 
 /* An operand in global memory, and a stage of it in shared memory. */
 struct dot90_side {
-	const struct cu_factor *x;
+	const struct cg_factor *x;
 	int which;		/* operand */
 	enum ir_dtype dtype;
 	bool by_k;		/* rows along k; else of 64 positions */
@@ -72,7 +72,7 @@ struct dot90 {
 	int64_t splits, steps;	/* parts of k; stages of a tile */
 	int64_t row_blocks, col_blocks, tiles;
 	int64_t blocks;		/* that run at a time */
-	struct cu_split split;	/* of rows */
+	struct cg_split split;	/* of rows */
 	struct dot90_side side[2];
 };
 

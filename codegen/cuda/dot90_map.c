@@ -38,7 +38,7 @@ put_dim(struct dot90_side *s, enum dot90_factor factor, uint32_t run,
 /* Its runs but those that boxes have positions of, one by one. */
 static bool
 put_rest(struct dot90_side *s, enum dot90_factor factor,
-	 const struct cu_factor *f, uint32_t n)
+	 const struct cg_factor *f, uint32_t n)
 {
 	while (n-- > 0) {
 		if (!put_dim(s, factor, n, f->at[n].size,
@@ -53,7 +53,7 @@ put_rest(struct dot90_side *s, enum dot90_factor factor,
 static bool
 map_by_k(struct dot90_side *s, const struct cu_dot *d, int64_t rows)
 {
-	const struct cu_factor *x = s->x, *k = &d->over;
+	const struct cg_factor *x = s->x, *k = &d->over;
 	uint32_t n = x->n, last = k->n - 1;
 
 	if (!put_dim(s, DOT90_OVER, last, k->at[last].size,
@@ -78,7 +78,7 @@ map_by_k(struct dot90_side *s, const struct cu_dot *d, int64_t rows)
 static bool
 map_by_x(struct dot90_side *s, const struct cu_dot *d, int64_t step)
 {
-	const struct cu_factor *x = s->x, *k = &d->over;
+	const struct cg_factor *x = s->x, *k = &d->over;
 	uint32_t n = x->n - 1, last = k->n - 1;
 
 	if (n > 0 && (x->at[n].size % 64 != 0 || step % 64 != 0)) {
@@ -158,7 +158,7 @@ dot90_side(const struct cu_dot *d, int which, int64_t rows, int64_t step,
 int64_t
 dot90_stages(const struct cu_dot *d)
 {
-	const struct cu_run *last = &d->over.at[d->over.n - 1];
+	const struct cg_run *last = &d->over.at[d->over.n - 1];
 	int64_t inner = (last->size + dot90_k(d) - 1) / dot90_k(d);
 
 	return d->over.size / last->size * inner;
@@ -167,7 +167,7 @@ dot90_stages(const struct cu_dot *d)
 /* Of a position, its place in one run; none of the first one's is beyond its
  * end but zeros. */
 static const char *
-in_run(struct arena *a, const struct cu_factor *f, uint32_t run,
+in_run(struct arena *a, const struct cg_factor *f, uint32_t run,
        const char *at)
 {
 	int64_t below = 1;
@@ -185,11 +185,11 @@ in_run(struct arena *a, const struct cu_factor *f, uint32_t run,
 
 /* Of stage `k`: its last run is cut into so many at a time. */
 static const char *
-in_over(struct arena *a, const struct cu_factor *f, uint32_t run,
+in_over(struct arena *a, const struct cg_factor *f, uint32_t run,
 	int64_t each)
 {
 	int64_t inner = (f->at[f->n - 1].size + each - 1) / each;
-	struct cu_factor chunks = *f;
+	struct cg_factor chunks = *f;
 
 	chunks.at[f->n - 1].size = inner;
 	return run + 1 < f->n ? in_run(a, &chunks, run, "k")

@@ -177,9 +177,9 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	struct arena *a = f->k->c->a;
 	struct cu_nest nest = { .k = d->x };
 	struct cu_leaf leaf = { .value = d->value, .at = "leaf" };
-	struct cu_split one = { .cut = d->dims[0].n - 1, .step = 1,
+	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
 				.inner = 1 };
-	struct cu_split cols = cu_split(&d->dims[2], p->part, p->part);
+	struct cg_split cols = cu_split(&d->dims[2], p->part, p->part);
 	struct cu_place batch, n;
 	uint32_t i;
 
@@ -190,8 +190,8 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	n = cu_place(f, "c", &d->dims[2], &cols, "part");
 	cu_line(f, "(void)b0, (void)c0;");
 	nest.space = *ir_type(f->k->c->m, d->value);
-	for (i = 0; i < d->nodes.n; i++) {
-		VEC_PUSH(a, &nest.nodes, d->nodes.at[i]);
+	for (i = 0; i < d->x->nodes.n; i++) {
+		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
 	}
 	cu_put_place(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
 	cu_put_place(a, &nest, &leaf, &d->dims[1], &d->rows, m,

@@ -55,8 +55,8 @@ open_tiles(struct cu_func *f, const struct dot90 *p, const char *team,
 	   struct cu_place *m, struct cu_place *n)
 {
 	struct cu_dot *d = p->d;
-	struct cu_split cols = { .cut = 0, .inner = 1, .step = p->cols };
-	struct cu_dims flat = { .n = 1, .size = { d->n.size } };
+	struct cg_split cols = { .cut = 0, .inner = 1, .step = p->cols };
+	struct cg_dims flat = { .n = 1, .size = { d->n.size } };
 	const char *at = p->cluster > 1 ? "BLOCK_X / 2" : "BLOCK_X";
 	const char *by = by_of(p);
 

@@ -23,7 +23,7 @@ cu_pairs_to_tile(struct cu_func *f, const struct cu_loop *l)
 
 /* Whether all blocks begin at even places and have even sizes. */
 static bool
-in_twos(const struct cu_split *s, const struct cu_dims *d, int64_t n)
+in_twos(const struct cg_split *s, const struct cg_dims *d, int64_t n)
 {
 	return n % 2 == 0 && (s->chunks == 1 || s->step * s->inner % 2 == 0) &&
 	       (s->cut == 0 || d->size[s->cut] * s->inner % 2 == 0);
@@ -31,7 +31,7 @@ in_twos(const struct cu_split *s, const struct cu_dims *d, int64_t n)
 
 /* Whether tiles have places that blocks have not. */
 static bool
-is_ragged(int64_t tile, const struct cu_split *s, const struct cu_dims *d)
+is_ragged(int64_t tile, const struct cg_split *s, const struct cg_dims *d)
 {
 	return s->most < tile || s->step * s->chunks != d->size[s->cut];
 }
@@ -123,8 +123,8 @@ bool
 cu_dot_behind(struct cu_func *f, const struct cu_dot *d,
 	      const struct cu_block *b, int64_t threads)
 {
-	const struct cu_dims *batch = &d->dims[0];
-	struct cu_split one = { .cut = batch->n - 1, .step = 1,
+	const struct cg_dims *batch = &d->dims[0];
+	struct cg_split one = { .cut = batch->n - 1, .step = 1,
 				.chunks = batch->size[batch->n - 1],
 				.inner = 1 };
 	struct arena *a = f->k->c->a;
@@ -140,8 +140,8 @@ cu_dot_behind(struct cu_func *f, const struct cu_dot *d,
 	uint32_t i;
 
 	nest.space = *ir_type(f->k->c->m, d->value);
-	for (i = 0; i < d->nodes.n; i++) {
-		VEC_PUSH(a, &nest.nodes, d->nodes.at[i]);
+	for (i = 0; i < d->x->nodes.n; i++) {
+		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
 	}
 	cu_put_place(a, &nest, &leaf, batch, &one, &p, 0);
 	cu_put_place(a, &nest, &leaf, &d->dims[1], b->rows, &b->m,
@@ -198,7 +198,7 @@ sum_alone(struct cu_dot *d)
 static bool
 sum_with_nest(struct cu_dot *d)
 {
-	struct cu_split rows = cu_split(&d->dims[1], SUM_ROWS, 1);
+	struct cg_split rows = cu_split(&d->dims[1], SUM_ROWS, 1);
 	struct cu_block b = { .rows = &rows, .cols = &d->cols, .batch = "b" };
 	struct cu_func f;
 
@@ -255,8 +255,8 @@ nest_alone(struct cu_dot *d)
 		leaf.stride[i] = stride;
 		stride *= cu_local(d->k->c, t->dims[i], t->cut[i]);
 	}
-	for (i = 0; i < d->nodes.n; i++) {
-		VEC_PUSH(a, &n.nodes, d->nodes.at[i]);
+	for (i = 0; i < d->x->nodes.n; i++) {
+		VEC_PUSH(a, &n.nodes, d->x->nodes.at[i]);
 	}
 	VEC_PUSH(a, &n.leaves, leaf);
 	return cu_nest_steps(d->k, &n);

@@ -57,8 +57,8 @@ cu_side_bytes(const struct cu_side *s)
 
 /* Elements along `dense` that may be copied at once. */
 static int64_t
-width_of(const struct cu_dot *d, int which, const struct cu_factor *dense,
-	 const struct cu_factor *other, int64_t most)
+width_of(const struct cu_dot *d, int which, const struct cg_factor *dense,
+	 const struct cg_factor *other, int64_t most)
 {
 	most = cu_factor_width(dense, which, most);
 	most = cu_factor_apart(other, which, most);
@@ -68,7 +68,7 @@ width_of(const struct cu_dot *d, int which, const struct cu_factor *dense,
 
 /* Blocks begin at multiples of this many positions. */
 static int64_t
-begins_at(const struct cu_split *s, const struct cu_dims *d, int64_t most)
+begins_at(const struct cg_split *s, const struct cg_dims *d, int64_t most)
 {
 	while (most > 1 && ((s->chunks > 1 && s->step * s->inner % most) ||
 			    (s->cut > 0 && d->size[s->cut] * s->inner %
@@ -95,7 +95,7 @@ dense_k(const struct cu_dot *d, int which)
 static int64_t
 choose_width(const struct cu_dot *d, int which, struct cu_side *s)
 {
-	const struct cu_factor *rows = which ? &d->n : &d->m;
+	const struct cg_factor *rows = which ? &d->n : &d->m;
 	int64_t bytes = units[s->unit].bytes, width = 16 / bytes;
 
 	if (!cu_unit_is(s->unit, s->from)) {
@@ -117,8 +117,8 @@ choose_width(const struct cu_dot *d, int which, struct cu_side *s)
 void
 cu_side_of(const struct cu_dot *d, int which, struct cu_side *s)
 {
-	const struct cu_factor *rows = which ? &d->n : &d->m;
-	const struct cu_split *split = which ? &d->cols : &d->rows;
+	const struct cg_factor *rows = which ? &d->n : &d->m;
+	const struct cg_split *split = which ? &d->cols : &d->rows;
 	struct arena *a = d->k->c->a;
 
 	*s = (struct cu_side){ .from = d->view[which].dtype, .unit = d->unit,

@@ -128,7 +128,7 @@ up(int64_t n, int64_t to)
 
 struct choice {
 	struct cu_tile tile;
-	struct cu_split rows, cols;
+	struct cg_split rows, cols;
 	int64_t per_split, splits;
 	double cycles;
 };
@@ -142,7 +142,7 @@ has_box(const struct cu_dot *d)
 /* Whether loading takes few registers: 16 bytes at once, all of them there. */
 static bool
 loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
-	      const struct cu_split *rows, const struct cu_split *cols)
+	      const struct cg_split *rows, const struct cg_split *cols)
 {
 	struct cu_dot y = *d;
 	struct cu_side s;
@@ -163,7 +163,7 @@ loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
 
 bool
 cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
-	      const struct cu_split *rows, const struct cu_split *cols)
+	      const struct cg_split *rows, const struct cg_split *cols)
 {
 	if (d->unit == CU_DOT_FMA || loads_quickly(d, t, rows, cols)) {
 		return true;
@@ -176,7 +176,7 @@ cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 static bool
 blocks_of(const struct cu_dot *d, struct choice *x)
 {
-	const struct cu_dims *n = &d->dims[2];
+	const struct cg_dims *n = &d->dims[2];
 
 	if (!cu_tile_fit(d->k->c, d->unit, has_box(d), 0, &x->tile)) {
 		return false;

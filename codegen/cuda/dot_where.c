@@ -6,34 +6,14 @@
 
 /* ---- factors ---- */
 
-void
-cu_factor_add(struct cu_factor *f, int64_t size, int64_t stride0,
-	      int64_t stride1)
-{
-	struct cu_run *last = f->n ? &f->at[f->n - 1] : NULL;
-
-	f->size *= size;
-	if (size == 1) {
-		return;
-	}
-	if (last && last->stride[0] == stride0 * size &&
-	    last->stride[1] == stride1 * size) {
-		last->size *= size;
-		last->stride[0] = stride0;
-		last->stride[1] = stride1;
-		return;
-	}
-	f->at[f->n++] = (struct cu_run){ size, { stride0, stride1 } };
-}
-
 bool
-cu_factor_dense(const struct cu_factor *f, int which)
+cu_factor_dense(const struct cg_factor *f, int which)
 {
 	return f->n > 0 && f->at[f->n - 1].stride[which] == 1;
 }
 
 const char *
-cu_factor_at(struct arena *a, const struct cu_factor *f, int which,
+cu_factor_at(struct arena *a, const struct cg_factor *f, int which,
 	     const char *i)
 {
 	const char *sum = NULL, *here;
@@ -41,7 +21,7 @@ cu_factor_at(struct arena *a, const struct cu_factor *f, int which,
 	uint32_t r;
 
 	for (r = f->n; r-- > 0;) {
-		const struct cu_run *x = &f->at[r];
+		const struct cg_run *x = &f->at[r];
 
 		here = below == 1 ? i
 			: arena_printf(a, "%s / %lld", i, (long long)below);
@@ -74,7 +54,7 @@ shared_width(int64_t n, int64_t most)
 }
 
 int64_t
-cu_factor_apart(const struct cu_factor *f, int which, int64_t most)
+cu_factor_apart(const struct cg_factor *f, int which, int64_t most)
 {
 	uint32_t r;
 
@@ -85,7 +65,7 @@ cu_factor_apart(const struct cu_factor *f, int which, int64_t most)
 }
 
 int64_t
-cu_factor_width(const struct cu_factor *f, int which, int64_t most)
+cu_factor_width(const struct cg_factor *f, int which, int64_t most)
 {
 	uint32_t r;
 
@@ -115,36 +95,21 @@ up(int64_t n, int64_t to)
 	return (n + to - 1) / to * to;
 }
 
-struct cu_split
-cu_split(const struct cu_dims *d, int64_t want, int64_t unit)
+struct cg_split
+cu_split(const struct cg_dims *d, int64_t want, int64_t unit)
 {
-	struct cu_split s = { .cut = d->n - 1, .inner = 1 };
-	uint32_t i;
+	struct cg_split s = cg_split_begin(d, want);
+	int64_t even = up((d->size[s.cut] + s.chunks - 1) / s.chunks, unit);
 
-	while (s.cut > 0 && s.inner * d->size[s.cut] <= want) {
-		s.inner *= d->size[s.cut--];
+	if (s.inner == 1 && even <= want) {
+		s.step = even;
 	}
-	s.step = want / s.inner;
-	s.step = s.step < 1 ? 1 : s.step;
-	s.chunks = (d->size[s.cut] + s.step - 1) / s.step;
-	if (s.inner == 1 && up((d->size[s.cut] + s.chunks - 1) / s.chunks,
-			       unit) <= want) {
-		s.step = up((d->size[s.cut] + s.chunks - 1) / s.chunks, unit);
-	}
-	if (s.step > d->size[s.cut]) {
-		s.step = d->size[s.cut];
-	}
-	s.chunks = (d->size[s.cut] + s.step - 1) / s.step;
-	s.blocks = s.chunks;
-	for (i = 0; i < s.cut; i++) {
-		s.blocks *= d->size[i];
-	}
-	s.most = s.step * s.inner;
+	cg_split_end(d, &s);
 	return s;
 }
 
 void
-cu_dims_flatten(struct cu_dims *d)
+cu_dims_flatten(struct cg_dims *d)
 {
 	while (d->n > 1) {
 		d->n--;
@@ -153,8 +118,8 @@ cu_dims_flatten(struct cu_dims *d)
 }
 
 struct cu_place
-cu_place(struct cu_func *f, const char *name, const struct cu_dims *d,
-	 const struct cu_split *s, const char *block)
+cu_place(struct cu_func *f, const char *name, const struct cg_dims *d,
+	 const struct cg_split *s, const char *block)
 {
 	struct arena *a = f->k->c->a;
 	long long size = (long long)d->size[s->cut], all = s->chunks;
@@ -186,7 +151,7 @@ cu_place(struct cu_func *f, const char *name, const struct cu_dims *d,
 
 void
 cu_put_place(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,
-	     const struct cu_dims *d, const struct cu_split *s,
+	     const struct cg_dims *d, const struct cg_split *s,
 	     const struct cu_place *p, int64_t stride)
 {
 	const char *outer = p->outer;

@@ -10,31 +10,9 @@
 
 #include "codegen/cuda/dot.h"
 
-/* Dims that are counted by one number, the last fastest. */
-struct cu_counted {
-	uint32_t n;
-	int64_t size;
-	struct {
-		int64_t size;
-		int64_t stride[2];	/* in the operands of `dot` */
-		int64_t index;		/* in the index */
-		int64_t out;		/* in the result */
-		int at;			/* place in the result's type, or -1 */
-	} at[IR_MAX_DIMS];
-};
-
 struct cu_experts {
-	struct cu_dot dot;	/* a row, or a column, is operand 0's */
-	struct ir_rule rule;
-	const struct ir_type *types[2];	/* of the operands */
-	const struct ir_type *chosen;	/* the index's type */
-	uint32_t index;		/* operand */
-	/* pairs; rows of each: dims beside them that have the same expert */
-	struct cu_counted pairs, rows;
-	dim_id of;
-	uint32_t cut, spread;	/* of `of` */
-	int64_t n;		/* experts that are here */
-	bool others;		/* pairs of other experts make zeros */
+	struct cu_dot dot;
+	struct cg_picks p;
 	int64_t most;		/* rows of a block */
 	/* i32 in shared room, bytes; by expert, the last for those elsewhere */
 	int64_t first;		/* its first pair in `order`; one more */

@@ -7,37 +7,23 @@
 
 /* ---- the plan ---- */
 
-/* For their strides alone: what is picked by a list. */
-static void
-add_counted(struct cu_factor *f, const struct cu_counted *d)
-{
-	uint32_t i;
-
-	for (i = 0; i < d->n; i++) {
-		f->at[f->n].size = d->at[i].size;
-		f->at[f->n].stride[0] = d->at[i].stride[0];
-		f->at[f->n++].stride[1] = d->at[i].stride[1];
-	}
-}
-
 static void
 find_factors(struct cu_experts *x)
 {
 	struct cu_dot *d = &x->dot;
-	const struct ir_factor *over = ir_rule_factor(&x->rule, "over");
-	const struct ir_factor *n = ir_rule_factor(&x->rule, "N");
-	int at = ir_type_at(x->types[1], x->of);
+	const struct ir_factor *over = ir_rule_factor(&x->p.rule, "over");
+	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
+	int at = ir_type_at(x->p.types[1], x->p.of);
 
-	cu_dot_add_factor(d, over, over->dims, x->types, &d->over);
-	cu_dot_add_factor(d, n, n->dims, x->types, &d->n);
+	cu_dot_add_factor(d, over, over->dims, x->p.types, &d->over);
+	cu_dot_add_factor(d, n, n->dims, x->p.types, &d->n);
 	cu_dot_add_dims(d, n, &d->dims[2]);
 	d->dims[1].n = 1;
 	d->dims[1].at[0] = -1;
 	d->batch.size = 1;
-	cu_factor_add(&d->batch, x->n, 0, d->view[1].stride[at]);
-	d->m.size = x->pairs.size * x->rows.size;
-	add_counted(&d->m, &x->pairs);
-	add_counted(&d->m, &x->rows);
+	cg_factor_add(&d->batch, x->p.n, 0, d->view[1].stride[at]);
+	/* for their strides alone: a list picks them */
+	cg_factor_count(&x->p, &d->m);
 	d->row_at[0] = "where[r]";
 	d->table[0] = "const i64 *where";
 }
@@ -47,10 +33,10 @@ static bool
 choose_tile(struct cu_experts *x)
 {
 	struct cu_dot *d = &x->dot;
-	const struct cu_dims *dn = &d->dims[2];
+	const struct cg_dims *dn = &d->dims[2];
 	bool box = d->result == CU_DOT_BOX;
 	double best = 0, cycles, all;
-	struct cu_split cols;
+	struct cg_split cols;
 	struct cu_tile t;
 	uint32_t n, i;
 	const struct cu_tile *tiles = cu_tiles(d->unit, &n);
@@ -64,7 +50,7 @@ choose_tile(struct cu_experts *x)
 		     cols.chunks > 1)) {
 			continue;
 		}
-		all = ((double)d->m.size / (double)t.m + (double)x->n / 2) *
+		all = ((double)d->m.size / (double)t.m + (double)x->p.n / 2) *
 		      (double)cols.blocks;
 		cycles = cu_tiles_cycles(d->k->c, d->unit, &t, all,
 					 (double)d->over.size);
@@ -95,7 +81,7 @@ cu_experts_plan_at(struct cu_experts *x)
 	}
 	x->most = d->tile.m;
 	d->dims[1].size[0] = d->tile.m;
-	d->rows = (struct cu_split){ .step = x->most, .chunks = 1, .inner = 1,
+	d->rows = (struct cg_split){ .step = x->most, .chunks = 1, .inner = 1,
 				     .blocks = 1, .most = x->most };
 	d->splits = 1;
 	return true;
@@ -115,8 +101,8 @@ put_expert(struct cu_func *f, const struct cu_experts *x)
 		cu_experts_list(f, x->order));
 	cu_line(f, "const int bn = BLOCK_X %% %lld, bm = BLOCK_X / %lld;",
 		(long long)x->dot.cols.blocks, (long long)x->dot.cols.blocks);
-	cu_line(f, "int expert = 0, last = %lld;", (long long)x->n);
-	cu_line(f, "if (bm >= block[%lld]) {", (long long)x->n + 1);
+	cu_line(f, "int expert = 0, last = %lld;", (long long)x->p.n);
+	cu_line(f, "if (bm >= block[%lld]) {", (long long)x->p.n + 1);
 	cu_line(f, "return;");
 	cu_line(f, "}");
 	cu_line(f, "while (expert < last) {");
@@ -140,16 +126,16 @@ put_rows(struct cu_func *f, const struct cu_experts *x, int64_t table)
 	cu_line(f, "const int row0 = (bm - block[expert]) * %lld;",
 		(long long)x->most);
 	cu_line(f, "const int left = (first[expert + 1] - first[expert]) * "
-		"%lld - row0;", (long long)x->rows.size);
+		"%lld - row0;", (long long)x->p.rows.size);
 	cu_line(f, "const int live = left < %lld ? left : %lld;",
 		(long long)x->most, (long long)x->most);
 	cu_line(f, "int r;");
 	cu_line(f, "for (r = TID; r < live; r += %lld) {",
 		(long long)d->tile.threads);
 	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
-		(long long)x->rows.size);
+		(long long)x->p.rows.size);
 	cu_line(f, "const int in = (row0 + r) %% %lld;",
-		(long long)x->rows.size);
+		(long long)x->p.rows.size);
 	cu_line(f, "(void)in;");
 	cu_line(f, "where[r] = %s;", cu_experts_at(f->k->c->a, x, 0));
 	cu_line(f, "}");
@@ -165,11 +151,11 @@ put_loop(struct cu_func *f, const struct cu_experts *x,
 	int i;
 
 	*l = (struct cu_loop){ .tile = &d->tile, .unit = d->unit,
-			       .from = "0", .to = "k1", .none = x->others };
+			       .from = "0", .to = "k1", .none = x->p.others };
 	l->end = arena_printf(a, "%lld", (long long)d->over.size);
-	if (x->others) {
+	if (x->p.others) {
 		cu_line(f, "const int k1 = expert == %lld ? 0 : %s;",
-			(long long)x->n, l->end);
+			(long long)x->p.n, l->end);
 	} else {
 		l->to = l->end;
 	}
@@ -189,7 +175,7 @@ put_loop(struct cu_func *f, const struct cu_experts *x,
 /* ---- the result ---- */
 
 static void
-name_coords(struct cu_func *f, struct cu_nest *n, const struct cu_counted *d,
+name_coords(struct cu_func *f, struct cu_nest *n, const struct cg_counted *d,
 	    const char *i)
 {
 	int64_t below = 1;
@@ -218,18 +204,18 @@ behind(struct cu_func *f, const struct cu_experts *x,
 	uint32_t i;
 
 	nest.space = *ir_type(f->k->c->m, d->value);
-	for (i = 0; i < d->nodes.n; i++) {
-		VEC_PUSH(a, &nest.nodes, d->nodes.at[i]);
+	for (i = 0; i < d->x->nodes.n; i++) {
+		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
 	}
 	cu_line(f, "for (r = WARP; r < live; r += %lld) {",
 		(long long)d->tile.threads / 32);
 	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
-		(long long)x->rows.size);
+		(long long)x->p.rows.size);
 	cu_line(f, "const int in = (row0 + r) %% %lld;",
-		(long long)x->rows.size);
+		(long long)x->p.rows.size);
 	cu_line(f, "(void)in;");
-	name_coords(f, &nest, &x->pairs, "p");
-	name_coords(f, &nest, &x->rows, "in");
+	name_coords(f, &nest, &x->p.pairs, "p");
+	name_coords(f, &nest, &x->p.rows, "in");
 	leaf.at = arena_printf(a, "((f32 *)(SMEM + r * %lld))",
 			       (long long)b->line);
 	cu_put_place(a, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
@@ -252,9 +238,9 @@ store(struct cu_func *f, const struct cu_experts *x, const struct cu_loop *l,
 	cu_line(f, "for (r = TID; r < live; r += %lld) {",
 		(long long)d->tile.threads);
 	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
-		(long long)x->rows.size);
+		(long long)x->p.rows.size);
 	cu_line(f, "const int in = (row0 + r) %% %lld;",
-		(long long)x->rows.size);
+		(long long)x->p.rows.size);
 	cu_line(f, "(void)in;");
 	cu_line(f, "where[r] = %s;", cu_experts_at(f->k->c->a, x, 2));
 	cu_line(f, "}");
@@ -272,7 +258,7 @@ say(struct cu_func *f, const struct cu_experts *x)
 
 	cu_say(f, "dot_at %%%u: %lld rows of %lld by %lld, %lld experts",
 	       d->value, (long long)d->m.size, (long long)d->over.size,
-	       (long long)d->n.size, (long long)x->n);
+	       (long long)d->n.size, (long long)x->p.n);
 	cu_say(f, "tiles of %lld x %lld, %lld of k in %lld stages",
 	       (long long)d->tile.m, (long long)d->tile.n,
 	       (long long)d->tile.k, (long long)d->tile.stages);
@@ -282,7 +268,7 @@ bool
 cu_experts_at_step(struct cu_experts *x)
 {
 	struct cu_dot *d = &x->dot;
-	int at = ir_type_at(x->types[1], x->of);
+	int at = ir_type_at(x->p.types[1], x->p.of);
 	bool box = d->result == CU_DOT_BOX, done = true;
 	int64_t table = cu_tile_smem(d->unit, &d->tile, box), blocks;
 	struct cu_block b = { .rows = &d->rows, .cols = &d->cols,
@@ -291,7 +277,7 @@ cu_experts_at_step(struct cu_experts *x)
 	struct cu_func f;
 
 	/* each expert may have one that is not full */
-	blocks = (d->m.size / x->most + x->n + 1) * d->cols.blocks;
+	blocks = (d->m.size / x->most + x->p.n + 1) * d->cols.blocks;
 	if (blocks > INT32_MAX) {
 		return false;
 	}

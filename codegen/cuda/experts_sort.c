@@ -13,12 +13,12 @@ place_lists(struct cu_experts *x)
 {
 	struct cg_kernel *out = x->dot.k->out;
 
-	x->sorters = (x->pairs.size + PART - 1) / PART;
+	x->sorters = (x->p.pairs.size + PART - 1) / PART;
 	x->first = (out->shared_bytes + 255) / 256 * 256;
-	x->block = x->first + 4 * (x->n + 2);
-	x->order = x->block + 4 * (x->n + 2);
-	x->counts = x->order + 4 * x->pairs.size;
-	out->shared_bytes = x->counts + 4 * x->sorters * (x->n + 1);
+	x->block = x->first + 4 * (x->p.n + 2);
+	x->order = x->block + 4 * (x->p.n + 2);
+	x->counts = x->order + 4 * x->p.pairs.size;
+	out->shared_bytes = x->counts + 4 * x->sorters * (x->p.n + 1);
 }
 
 /* ---- whose a pair is ---- */
@@ -30,11 +30,11 @@ index_at(struct arena *a, const struct cu_experts *x)
 	int64_t below = 1;
 	uint32_t k;
 
-	for (k = x->pairs.n; k-- > 0; below *= x->pairs.at[k].size) {
+	for (k = x->p.pairs.n; k-- > 0; below *= x->p.pairs.at[k].size) {
 		sum = arena_printf(a, "%s + (i64)(p / %lld %% %lld) * %lld",
 				   sum, (long long)below,
-				   (long long)x->pairs.at[k].size,
-				   (long long)x->pairs.at[k].index);
+				   (long long)x->p.pairs.at[k].size,
+				   (long long)x->p.pairs.at[k].index);
 	}
 	return sum;
 }
@@ -48,9 +48,9 @@ put_whose(const struct cu_experts *x, const char *name)
 
 	buf_printf(out, "\n/* The expert of pair p; %lld: one elsewhere */\n"
 		   "FN int\n%s(const i32 *index, const struct pieces *pieces, "
-		   "int p)\n{\n\tconst int e = index[%s];\n", (long long)x->n,
+		   "int p)\n{\n\tconst int e = index[%s];\n", (long long)x->p.n,
 		   name, index_at(k->c->a, x));
-	if (!x->cut) {
+	if (!x->p.cut) {
 		buf_puts(out, "\n\t(void)pieces;\n\treturn e;\n}\n");
 		return;
 	}
@@ -60,7 +60,7 @@ put_whose(const struct cu_experts *x, const char *name)
 		   "\t\tif (at >= 0 && at < pieces->at[i].count) {\n"
 		   "\t\t\treturn before + at;\n\t\t}\n"
 		   "\t\tbefore += (int)pieces->at[i].count;\n\t}\n"
-		   "\treturn %lld;\n}\n", (long long)x->n);
+		   "\treturn %lld;\n}\n", (long long)x->p.n);
 }
 
 static const char *
@@ -68,7 +68,7 @@ call_whose(struct cu_func *f, const struct cu_experts *x, const char *name,
 	   const char *p)
 {
 	return arena_printf(f->k->c->a, "%s((const i32 *)%s, %s, %s)", name,
-			    cu_at(f, x->index), cu_pieces(f, x->spread), p);
+			    cu_at(f, x->p.index), cu_pieces(f, x->p.spread), p);
 }
 
 /* ---- counting ---- */
@@ -78,15 +78,15 @@ begin_warps(struct cu_experts *x, struct cu_func *f, const char *what)
 {
 	cu_begin(x->dot.k, what, f);
 	f->grid->blocks[0] = x->sorters;
-	f->grid->smem_bytes = 4 * (x->n + 1);
-	cu_say(f, "%lld pairs, %lld experts", (long long)x->pairs.size,
-	       (long long)x->n);
+	f->grid->smem_bytes = 4 * (x->p.n + 1);
+	cu_say(f, "%lld pairs, %lld experts", (long long)x->p.pairs.size,
+	       (long long)x->p.n);
 	cu_line(f, "i32 *const count = (i32 *)SMEM;");
 	cu_line(f, "const int from = BLOCK_X * %d;", PART);
-	if (x->pairs.size % PART) {
+	if (x->p.pairs.size % PART) {
 		cu_line(f, "const int to = from + %d < %lld ? from + %d : "
-			"%lld;", PART, (long long)x->pairs.size, PART,
-			(long long)x->pairs.size);
+			"%lld;", PART, (long long)x->p.pairs.size, PART,
+			(long long)x->p.pairs.size);
 	} else {
 		cu_line(f, "const int to = from + %d;", PART);
 	}
@@ -97,7 +97,7 @@ static void
 count(struct cu_experts *x, const char *whose)
 {
 	struct cu_func f;
-	long long n = (long long)x->n + 1;
+	long long n = (long long)x->p.n + 1;
 
 	begin_warps(x, &f, "count");
 	cu_line(&f, "for (e = LANE; e < %lld; e += 32) {", n);
@@ -124,22 +124,22 @@ put_begins(struct cu_func *f, const struct cu_experts *x)
 {
 	cu_line(f, "if (TID == 0) {");
 	cu_line(f, "int pairs = 0, blocks = 0;");
-	cu_line(f, "for (e = 0; e < %lld; e++) {", (long long)x->n + 1);
+	cu_line(f, "for (e = 0; e < %lld; e++) {", (long long)x->p.n + 1);
 	cu_line(f, "first[e] = pairs;");
 	cu_line(f, "block[e] = blocks;");
 	cu_line(f, "pairs += total[e];");
-	if (!x->others) {
-		cu_line(f, "if (e < %lld) {", (long long)x->n);
+	if (!x->p.others) {
+		cu_line(f, "if (e < %lld) {", (long long)x->p.n);
 	}
 	cu_line(f, "blocks += (total[e] * %lld + %lld) / %lld;",
-		(long long)x->rows.size, (long long)x->most - 1,
+		(long long)x->p.rows.size, (long long)x->most - 1,
 		(long long)x->most);
-	if (!x->others) {
+	if (!x->p.others) {
 		cu_line(f, "}");
 	}
 	cu_line(f, "}");
-	cu_line(f, "first[%lld] = pairs;", (long long)x->n + 1);
-	cu_line(f, "block[%lld] = blocks;", (long long)x->n + 1);
+	cu_line(f, "first[%lld] = pairs;", (long long)x->p.n + 1);
+	cu_line(f, "block[%lld] = blocks;", (long long)x->p.n + 1);
 	cu_line(f, "}");
 }
 
@@ -147,13 +147,13 @@ static void
 begins(struct cu_experts *x)
 {
 	struct cu_func f;
-	long long n = (long long)x->n + 1;
+	long long n = (long long)x->p.n + 1;
 
 	cu_begin(x->dot.k, "begins", &f);
 	f.grid->threads = THREADS;
 	f.grid->smem_bytes = 4 * n;
 	cu_say(&f, "%lld parts of %lld experts; blocks of %lld rows",
-	       (long long)x->sorters, (long long)x->n, (long long)x->most);
+	       (long long)x->sorters, (long long)x->p.n, (long long)x->most);
 	cu_line(&f, "i32 *const total = (i32 *)SMEM;");
 	cu_line(&f, "i32 *const counts = (i32 *)(a.shared + %lld);",
 		(long long)x->counts);
@@ -206,7 +206,7 @@ static void
 place(struct cu_experts *x, const char *whose)
 {
 	struct cu_func f;
-	long long n = (long long)x->n + 1;
+	long long n = (long long)x->p.n + 1;
 
 	begin_warps(x, &f, "order");
 	cu_line(&f, "i32 *const order = (i32 *)(a.shared + %lld);",

@@ -6,47 +6,33 @@
 
 /* ---- the plan ---- */
 
-/* For their strides alone. */
-static void
-add_counted(struct cu_factor *f, const struct cu_counted *d)
-{
-	uint32_t i;
-
-	for (i = 0; i < d->n; i++) {
-		f->at[f->n].size = d->at[i].size;
-		f->at[f->n].stride[0] = d->at[i].stride[0];
-		f->at[f->n++].stride[1] = d->at[i].stride[1];
-	}
-}
-
 static void
 find_factors(struct cu_experts *x)
 {
 	struct cu_dot *d = &x->dot;
-	const struct ir_factor *n = ir_rule_factor(&x->rule, "N");
-	const struct ir_factor *k = ir_rule_factor(&x->rule, "K");
-	int at = ir_type_at(ir_type(d->k->c->m, d->value), x->of);
+	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
+	const struct ir_factor *k = ir_rule_factor(&x->p.rule, "K");
+	int at = ir_type_at(ir_type(d->k->c->m, d->value), x->p.of);
 
-	cu_dot_add_factor(d, n, n->dims, x->types, &d->m);
-	cu_dot_add_factor(d, k, k->dims, x->types, &d->n);
+	cu_dot_add_factor(d, n, n->dims, x->p.types, &d->m);
+	cu_dot_add_factor(d, k, k->dims, x->p.types, &d->n);
 	d->dims[0].n = 1;
 	d->dims[0].at[0] = at;
-	d->dims[0].size[0] = x->n;
+	d->dims[0].size[0] = x->p.n;
 	cu_dot_add_dims(d, n, &d->dims[1]);
 	cu_dot_add_dims(d, k, &d->dims[2]);
-	d->batch.size = x->n;
-	d->over.size = x->pairs.size * x->rows.size;
-	add_counted(&d->over, &x->pairs);
-	add_counted(&d->over, &x->rows);
+	d->batch.size = x->p.n;
+	/* for their strides alone: a list picks them */
+	cg_factor_count(&x->p, &d->over);
 }
 
 static bool
 choose_tile(struct cu_experts *x)
 {
 	struct cu_dot *d = &x->dot;
-	const struct cu_dims *dn = &d->dims[2];
+	const struct cg_dims *dn = &d->dims[2];
 	double best = 0, cycles;
-	struct cu_split rows, cols;
+	struct cg_split rows, cols;
 	struct cu_tile t;
 	uint32_t n, i;
 	const struct cu_tile *tiles = cu_tiles(d->unit, &n);
@@ -62,8 +48,8 @@ choose_tile(struct cu_experts *x)
 			continue;
 		}
 		cycles = cu_tiles_cycles(d->k->c, d->unit, &t,
-			(double)(x->n * rows.blocks * cols.blocks),
-			(double)d->over.size / (double)x->n);
+			(double)(x->p.n * rows.blocks * cols.blocks),
+			(double)d->over.size / (double)x->p.n);
 		if (best == 0 || cycles < best) {
 			best = cycles;
 			d->tile = t;
@@ -105,7 +91,7 @@ put_where(struct cu_func *f, const struct cu_experts *x, int which,
 		   "\tconst int at = q < end ? q : 0;\n"
 		   "\tconst int p = order[at / %lld], in = at %% %lld;\n\n"
 		   "\t(void)in;\n\treturn %s;\n}\n", name,
-		   (long long)x->rows.size, (long long)x->rows.size,
+		   (long long)x->p.rows.size, (long long)x->p.rows.size,
 		   cu_experts_at(f->k->c->a, x, which));
 }
 
@@ -149,7 +135,7 @@ put_head(struct cu_func *f, const struct cu_experts *x)
 	long long cols = (long long)d->cols.blocks;
 
 	cu_say(f, "dot_to %%%u: %lld experts, %lld x %lld of each, over %lld "
-	       "rows in all", d->value, (long long)x->n, (long long)d->m.size,
+	       "rows in all", d->value, (long long)x->p.n, (long long)d->m.size,
 	       (long long)d->n.size, (long long)d->over.size);
 	cu_say(f, "tiles of %lld x %lld, %lld of k in %lld stages",
 	       (long long)d->tile.m, (long long)d->tile.n,
@@ -162,7 +148,7 @@ put_head(struct cu_func *f, const struct cu_experts *x)
 	cu_line(f, "const i32 *const order = %s + first[0];",
 		cu_experts_list(f, x->order));
 	cu_line(f, "const int end = (first[1] - first[0]) * %lld;",
-		(long long)x->rows.size);
+		(long long)x->p.rows.size);
 	cu_line(f, "const %s *const a_at = %s;", cu_type(d->view[0].dtype),
 		cu_view_at(f, &d->view[0]));
 	cu_line(f, "const %s *const b_at = %s;", cu_type(d->view[1].dtype),
@@ -179,12 +165,12 @@ cu_experts_to_step(struct cu_experts *x)
 	struct cu_loop l;
 	struct cu_func f;
 
-	if (x->n * d->rows.blocks * d->cols.blocks > INT32_MAX) {
+	if (x->p.n * d->rows.blocks * d->cols.blocks > INT32_MAX) {
 		return false;
 	}
 	cu_begin(d->k, "dot_to", &f);
 	f.grid->threads = d->tile.threads;
-	f.grid->blocks[0] = x->n * d->rows.blocks * d->cols.blocks;
+	f.grid->blocks[0] = x->p.n * d->rows.blocks * d->cols.blocks;
 	f.grid->smem_bytes = cu_tile_smem(d->unit, &d->tile, box);
 	f.minblocks = (uint32_t)d->tile.blocks;
 	put_head(&f, x);

@@ -3,11 +3,17 @@
  */
 #include "codegen/cuda/cuda.h"
 
+struct cg_site
+cu_site(const struct cu_kernel *k)
+{
+	return (struct cg_site){ k->c->m, k->c->a, k->c->at, k->out };
+}
+
 bool
 cu_view(struct cu_kernel *k, const struct kernel *x, value_id v,
 	struct cg_view *out)
 {
-	const struct cg_site s = { k->c->m, k->c->a, k->c->at, k->out };
+	const struct cg_site s = cu_site(k);
 
 	return cg_view(&s, x, v, out);
 }

@@ -31,8 +31,8 @@ put_ops(const struct cu_dot *d, struct buf *b)
 	const struct ir_module *m = d->k->c->m;
 	uint32_t i, n = 0;
 
-	for (i = 0; i < d->nodes.n; i++) {
-		const struct ir_node *x = ir_node(m, d->nodes.at[i]);
+	for (i = 0; i < d->x->nodes.n; i++) {
+		const struct ir_node *x = ir_node(m, d->x->nodes.at[i]);
 
 		if (x->result == d->value) {
 			continue;
