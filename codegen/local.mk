@@ -85,6 +85,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/nest_pull.c \
 	%D%/nest_rows.c \
 	%D%/nest_scatter.c \
+	%D%/nest_steps.c \
 	%D%/nest_topk.c \
 	%D%/toolchain.c \
 	%D%/view.c

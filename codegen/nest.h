@@ -2,7 +2,7 @@
  * Nests: loops around scalar expressions, for any back end.  nest.c makes
  * expressions and knows their facts, nest_pull.c turns nodes into them,
  * nest_rows.c those that sum over rows, nest_plan.c cuts what came out into
- * steps.
+ * steps, and nest_steps.c makes a kernel of these.
  *
  * Every value is pulled at an index, an expression per dim, so a view is
  * nothing but another index.  Equal expressions are one, and each dim has its
@@ -11,7 +11,7 @@
 #ifndef CODEGEN_NEST_H
 #define CODEGEN_NEST_H
 
-#include "passes/kernels.h"
+#include "codegen/kernel.h"
 
 #define NEST_LOOPS 64
 
@@ -301,5 +301,28 @@ uint32_t nest_type_loops(struct nest *n, const struct ir_type *t,
 			 uint32_t *loops);
 /* How many parts sums over so many rows have; as nest_ask.parts. */
 int64_t nest_parts(int64_t rows, int64_t most);
+
+/* ---- nest_steps.c ---- */
+
+/* Whose kernel it is, and that what it asks about is the kernel's. */
+void nest_ask_site(struct nest_ask *ask, const struct cg_site *s);
+/* Rooms of temps, and all steps and talks in order: `step` writes one. */
+void nest_emit(struct nest *n, struct cg_kernel *out,
+	       void (*step)(void *user, struct nest *n,
+			    const struct nest_step *s), void *user);
+/* Bytes into shared room: the temp of ask.only, when all is emitted. */
+int64_t nest_only_at(const struct nest *n);
+
+/* Makes what an expression needs and does not change in `loops`. */
+struct nest_ahead {
+	struct nest *n;
+	uint64_t loops;
+	uint32_t *seen, stamp;	/* by expression: looked at before */
+	bool (*known)(void *user, nest_id id);
+	void (*make)(void *user, nest_id id);
+	void *user;
+};
+
+void nest_ahead(const struct nest_ahead *w, nest_id id);
 
 #endif

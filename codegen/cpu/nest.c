@@ -8,38 +8,14 @@
 
 /* ---- what a nest asks of the kernel ---- */
 
-static uint32_t
-ask_pieces(void *user, int64_t size, uint32_t cut)
-{
-	struct asker *a = user;
-
-	return cg_spread(a->c->a, a->out, size, cut);
-}
-
-static uint32_t
-ask_number(void *user, enum nest_number kind, uint32_t node)
-{
-	static const enum cg_num_kind of[] = {
-		[NEST_N_STEP] = CG_STEP, [NEST_N_KEY] = CG_KEY,
-		[NEST_N_AT] = CG_AT, [NEST_N_OLD] = CG_OLD
-	};
-	struct asker *a = user;
-
-	return cg_num(a->c->a, a->out, of[kind], node);
-}
-
 struct nest *
 emit_build(struct asker *a, const struct cg_nest *x,
 	   const struct nest_ask *like, const char **why)
 {
 	struct cg_cpu *c = a->c;
 	struct nest *n = arena_alloc(c->a, sizeof *n);
-	const struct ir_type *box = like->box;
-	struct nest_ask ask = { .m = c->m, .a = c->a, .k = x->k,
-		.nodes = x->nodes.at, .nnodes = x->nodes.n, .box = box,
-		.at = c->at,
-		.only = like->only, .bare = like->bare, .stores = true,
-		.pieces = ask_pieces, .number = ask_number, .user = a };
+	struct cg_site site = { c->m, c->a, c->at, a->out };
+	struct nest_ask ask = *like;
 	struct nest_leaf *leaves = arena_alloc(c->a, sizeof *leaves *
 					       (x->leaves.n + 1));
 	uint32_t i, k;
@@ -51,29 +27,20 @@ emit_build(struct asker *a, const struct cg_nest *x,
 			leaves[i].moved[k] = x->leaves.at[i].from[k] != NULL;
 		}
 	}
+	nest_ask_site(&ask, &site);
+	ask.k = x->k;
+	ask.nodes = x->nodes.at;
+	ask.nnodes = x->nodes.n;
+	ask.stores = true;
 	ask.leaves = leaves;
 	ask.nleaves = x->leaves.n;
-	for (i = 0; box && i < box->ndims; i++) {
+	for (i = 0; ask.box && i < ask.box->ndims; i++) {
 		ask.moves[i] = x->from[i] != NULL;
 	}
 	return nest_build(n, &ask, why) ? n : NULL;
 }
 
 /* ---- memory ---- */
-
-static void
-place_temps(struct nest *n, struct cg_kernel *out)
-{
-	uint32_t i;
-
-	for (i = 0; i < n->temps.n; i++) {
-		struct nest_temp *t = &n->temps.at[i];
-		int64_t parts = t->parts ? t->parts : 1;
-
-		t->offset = (out->shared_bytes + 63) / 64 * 64;
-		out->shared_bytes = t->offset + 4 * parts * t->elems;
-	}
-}
 
 static struct ll_value *
 table_data(struct emit *e, const struct nest_table *t)
@@ -199,8 +166,9 @@ clear_parts(struct emit *e)
 }
 
 static void
-one_step(struct asker *a, struct nest *n, const struct nest_step *s)
+one_step(void *user, struct nest *n, const struct nest_step *s)
 {
+	struct asker *a = user;
 	struct emit e = { .c = a->c, .l = a->c->ll, .out = a->out, .n = n };
 	struct ll_value *from, *to;
 	struct ll_loop k;
@@ -220,40 +188,6 @@ one_step(struct asker *a, struct nest *n, const struct nest_step *s)
 	ll_return(e.l, NULL);
 }
 
-static void
-talk_step(struct asker *a, const struct nest_temp *t)
-{
-	struct cg_step s = { .axes = t->axes, .elems = t->elems,
-		.op = t->most ? RT_TALK_MAX : RT_TALK_SUM,
-		.in = t->offset, .out = t->offset };
-
-	VEC_PUSH(a->c->a, &a->out->steps, s);
-}
-
-static void
-all_steps(struct asker *a, struct nest *n)
-{
-	struct nest_steps steps;
-	uint32_t i, k;
-
-	nest_plan(n, &steps);
-	place_temps(n, a->out);
-	for (i = 0; i < steps.at.n; i++) {
-		uint16_t stage = steps.at.at[i].stage;
-
-		one_step(a, n, &steps.at.at[i]);
-		if (i + 1 < steps.at.n && steps.at.at[i + 1].stage == stage) {
-			continue;
-		}
-		for (k = 0; k < n->temps.n; k++) {
-			if (n->temps.at[k].talks &&
-			    n->temps.at[k].stage == stage) {
-				talk_step(a, &n->temps.at[k]);
-			}
-		}
-	}
-}
-
 bool
 cg_nest_steps(struct cg_cpu *c, struct cg_kernel *out,
 	      const struct cg_nest *x, const char **why)
@@ -269,7 +203,7 @@ cg_nest_steps(struct cg_cpu *c, struct cg_kernel *out,
 	if (!n) {
 		return false;
 	}
-	all_steps(&a, n);
+	nest_emit(n, out, one_step, &a);
 	return true;
 }
 
@@ -281,14 +215,12 @@ cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
 	const struct nest_ask like = { .only = value };
 	struct asker a = { c, out };
 	struct nest *n = emit_build(&a, x, &like, why);
-	const struct nest_root *root;
 
 	if (!n) {
 		return false;
 	}
-	all_steps(&a, n);
-	root = &n->roots.at[n->roots.n - 1];
-	*offset = n->temps.at[n->memory.at[root->memory].i].offset;
+	nest_emit(n, out, one_step, &a);
+	*offset = nest_only_at(n);
 	return true;
 }
 

@@ -159,38 +159,27 @@ emit_forget(struct emit *e, uint32_t since)
 	}
 }
 
+static bool
+is_known(void *user, nest_id id)
+{
+	struct emit *e = user;
+
+	return e->val[id] != NULL;
+}
+
+static void
+make_ahead(void *user, nest_id id)
+{
+	emit_expr(user, id);
+}
+
 void
 emit_ahead(struct emit *e, nest_id id, uint64_t loops)
 {
-	const struct nest_expr *x = nest_at(e->n, id);
-	struct nest_affine a;
-	uint32_t i;
+	struct nest_ahead w = { e->n, loops, e->seen, e->stamp, is_known,
+				make_ahead, e };
 
-	if (!id || e->val[id] || e->seen[id] == e->stamp ||
-	    x->op == NEST_NUM || x->op == NEST_LOOP) {
-		return;
-	}
-	e->seen[id] = e->stamp;
-	if (x->over) {		/* it is known when its pass is over */
-		return;
-	}
-	if (!(x->loops & loops)) {
-		/* sums that it waits for may not be known */
-		if (x->rank == 0) {
-			emit_expr(e, id);
-		}
-		return;
-	}
-	if (x->op == NEST_LOAD) {
-		nest_affine(e->n, x->a, &a);
-		for (i = 0; i < a.nrest; i++) {
-			emit_ahead(e, a.rest[i].e, loops);
-		}
-		return;
-	}
-	emit_ahead(e, x->a, loops);
-	emit_ahead(e, x->b, loops);
-	emit_ahead(e, x->c, loops);
+	nest_ahead(&w, id);
 }
 
 /* ---- memory ---- */

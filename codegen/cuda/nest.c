@@ -10,39 +10,15 @@
 
 /* ---- what a nest asks of the kernel ---- */
 
-static uint32_t
-ask_pieces(void *user, int64_t size, uint32_t cut)
-{
-	struct cu_kernel *k = user;
-
-	return cg_spread(k->c->a, k->out, size, cut);
-}
-
-static uint32_t
-ask_number(void *user, enum nest_number kind, uint32_t node)
-{
-	static const enum cg_num_kind of[] = {
-		[NEST_N_STEP] = CG_STEP, [NEST_N_KEY] = CG_KEY,
-		[NEST_N_AT] = CG_AT
-	};
-	struct cu_kernel *k = user;
-
-	return cg_num(k->c->a, k->out, of[kind], node);
-}
-
 struct nest *
 cu_nest_build(struct cu_kernel *k, const struct cu_nest *x,
 	      const struct nest_ask *like)
 {
-	struct cg_cuda *c = k->c;
-	struct nest *n = arena_alloc(c->a, sizeof *n);
-	const struct ir_type *box = like->box;
-	struct nest_ask ask = { .m = c->m, .a = c->a, .k = x->k,
-		.nodes = x->nodes.at, .nnodes = x->nodes.n, .box = box,
-		.at = c->at,
-		.only = like->only, .bare = like->bare, .parts = PARTS,
-		.pieces = ask_pieces, .number = ask_number, .user = k };
-	struct nest_leaf *leaves = arena_alloc(c->a, sizeof *leaves *
+	struct arena *a = k->c->a;
+	struct nest *n = arena_alloc(a, sizeof *n);
+	const struct cg_site site = cu_site(k);
+	struct nest_ask ask = *like;
+	struct nest_leaf *leaves = arena_alloc(a, sizeof *leaves *
 					       (x->leaves.n + 1));
 	uint32_t i, d;
 
@@ -53,9 +29,14 @@ cu_nest_build(struct cu_kernel *k, const struct cu_nest *x,
 			leaves[i].moved[d] = x->leaves.at[i].from[d] != NULL;
 		}
 	}
+	nest_ask_site(&ask, &site);
+	ask.k = x->k;
+	ask.nodes = x->nodes.at;
+	ask.nnodes = x->nodes.n;
+	ask.parts = PARTS;
 	ask.leaves = leaves;
 	ask.nleaves = x->leaves.n;
-	for (i = 0; box && i < box->ndims; i++) {
+	for (i = 0; ask.box && i < ask.box->ndims; i++) {
 		ask.moves[i] = x->from[i] != NULL;
 	}
 	return nest_build(n, &ask, &k->why) ? n : NULL;
@@ -133,20 +114,6 @@ cu_late_close(struct cu_func *f, struct cu_late *l)
 
 /* ---- memory ---- */
 
-static void
-place_temps(struct nest *n, struct cg_kernel *out)
-{
-	uint32_t i;
-
-	for (i = 0; i < n->temps.n; i++) {
-		struct nest_temp *t = &n->temps.at[i];
-		int64_t parts = t->parts ? t->parts : 1;
-
-		t->offset = (out->shared_bytes + 63) / 64 * 64;
-		out->shared_bytes = t->offset + 4 * parts * t->elems;
-	}
-}
-
 /* Frequencies, ahead of the functions that read them. */
 static void
 put_tables(struct cu_emit *e)
@@ -192,50 +159,30 @@ cu_nest_open(struct cu_emit *e, const struct nest_step *s)
 
 /* ---- steps ---- */
 
-static void
-talk_step(struct cu_kernel *k, const struct nest_temp *t)
-{
-	struct cg_step s = { .axes = t->axes, .elems = t->elems,
-		.op = t->most ? RT_TALK_MAX : RT_TALK_SUM,
-		.in = t->offset, .out = t->offset };
-
-	VEC_PUSH(k->c->a, &k->out->steps, s);
-}
+struct writer {
+	struct cu_kernel *k;
+	const struct cu_nest *x;
+	const char **table;	/* written once, for all steps */
+};
 
 static void
-all_steps(struct cu_kernel *k, const struct cu_nest *x, struct nest *n)
+one_step(void *user, struct nest *n, const struct nest_step *s)
 {
-	struct nest_steps steps;
-	const char **table = NULL;
-	uint32_t i, t;
+	struct writer *w = user;
+	struct cu_func f = { .k = w->k };
+	struct cu_emit e = { .f = &f, .n = n, .box = w->x, .whole = true,
+			     .table = w->table };
 
-	nest_plan(n, &steps);
-	place_temps(n, k->out);
-	for (i = 0; i < steps.at.n; i++) {
-		uint16_t stage = steps.at.at[i].stage;
-		struct cu_func f = { .k = k };
-		struct cu_emit e = { .f = &f, .n = n, .box = x, .whole = true,
-				     .table = table };
-
-		cu_nest_open(&e, &steps.at.at[i]);
-		table = e.table;
-		cu_rows_step(k, &e);
-		if (i + 1 < steps.at.n && steps.at.at[i + 1].stage == stage) {
-			continue;
-		}
-		for (t = 0; t < n->temps.n; t++) {
-			if (n->temps.at[t].talks &&
-			    n->temps.at[t].stage == stage) {
-				talk_step(k, &n->temps.at[t]);
-			}
-		}
-	}
+	cu_nest_open(&e, s);
+	w->table = e.table;
+	cu_rows_step(w->k, &e);
 }
 
 bool
 cu_nest_steps(struct cu_kernel *k, const struct cu_nest *x)
 {
 	const struct nest_ask like = { 0 };
+	struct writer w = { .k = k, .x = x };
 	struct nest *n;
 
 	if (cu_is_scatter(k, x)) {
@@ -245,7 +192,7 @@ cu_nest_steps(struct cu_kernel *k, const struct cu_nest *x)
 	if (!n) {
 		return false;
 	}
-	all_steps(k, x, n);
+	nest_emit(n, k->out, one_step, &w);
 	return true;
 }
 
@@ -255,14 +202,13 @@ cu_nest_value(struct cu_kernel *k, const struct cu_nest *x, value_id value,
 {
 	const struct nest_ask like = { .only = value };
 	struct nest *n = cu_nest_build(k, x, &like);
-	const struct nest_root *root;
+	struct writer w = { .k = k, .x = x };
 
 	if (!n) {
 		return false;
 	}
-	all_steps(k, x, n);
-	root = &n->roots.at[n->roots.n - 1];
-	*offset = n->temps.at[n->memory.at[root->memory].i].offset;
+	nest_emit(n, k->out, one_step, &w);
+	*offset = nest_only_at(n);
 	return true;
 }
 

@@ -227,38 +227,27 @@ cu_forget(struct cu_emit *e, uint32_t since)
 	}
 }
 
+static bool
+is_known(void *user, nest_id id)
+{
+	struct cu_emit *e = user;
+
+	return e->val[id] != NULL;
+}
+
+static void
+make_ahead(void *user, nest_id id)
+{
+	cu_expr(user, id);
+}
+
 void
 cu_ahead(struct cu_emit *e, nest_id id, uint64_t loops)
 {
-	const struct nest_expr *x = nest_at(e->n, id);
-	struct nest_affine a;
-	uint32_t i;
+	struct nest_ahead w = { e->n, loops, e->seen, e->stamp, is_known,
+				make_ahead, e };
 
-	if (!id || e->val[id] || e->seen[id] == e->stamp ||
-	    x->op == NEST_NUM || x->op == NEST_LOOP) {
-		return;
-	}
-	e->seen[id] = e->stamp;
-	if (x->over) {		/* it is known when its pass is over */
-		return;
-	}
-	if (!(x->loops & loops)) {
-		/* sums that it waits for may not be known */
-		if (x->rank == 0) {
-			cu_expr(e, id);
-		}
-		return;
-	}
-	if (x->op == NEST_LOAD) {
-		nest_affine(e->n, x->a, &a);
-		for (i = 0; i < a.nrest; i++) {
-			cu_ahead(e, a.rest[i].e, loops);
-		}
-		return;
-	}
-	cu_ahead(e, x->a, loops);
-	cu_ahead(e, x->b, loops);
-	cu_ahead(e, x->c, loops);
+	nest_ahead(&w, id);
 }
 
 /* ---- functions and operators ---- */
