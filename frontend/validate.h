@@ -60,7 +60,6 @@ bool val_collectives(struct val *v);
 bool val_train(struct val *v);
 /* The model of that text; NULL after errors. */
 struct ir_module *val_compile(struct ir_ctx *c, const char *text);
-bool val_passes(struct ir_ctx *c, struct ir_module *m, const char *passes);
 /* What was reported first. */
 const char *val_first_error(struct val *v, const struct ir_ctx *c);
 

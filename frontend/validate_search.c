@@ -39,7 +39,8 @@ as_it_was(struct val *v, struct ir_ctx *c, const struct val_run *run,
 	struct sched *s;
 	struct price p;
 
-	if (!m || !plan_pin(m, run->pins) || !val_passes(c, m, "split")) {
+	if (!m || !plan_pin(m, run->pins) ||
+	    pass_apply(m, "split", false) != PASS_OK) {
 		return val_first_error(v, c);
 	}
 	s = ranks_schedule(m, &c->perm);
@@ -151,7 +152,7 @@ search(struct val *v, const struct val_run *run, const char *fixed,
 	VEC_PUSH(&c.perm, &t.groups, run->group);
 	m = val_compile(&c, run->model);
 	if (m && (!*fixed || plan_pin(m, fixed)) &&
-	    val_passes(&c, m, "fold-dims,inline,autodiff") &&
+	    pass_apply(m, "fold-dims,inline,autodiff", false) == PASS_OK &&
 	    search_run(m, &o, &c.perm, &found) && found.found.n) {
 		const struct search_found *f = &found.found.at[0];
 

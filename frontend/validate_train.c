@@ -189,23 +189,6 @@ cluster(struct runs *x, struct target_group *g)
 
 /* ---- the prediction ---- */
 
-bool
-val_passes(struct ir_ctx *c, struct ir_module *m, const char *passes)
-{
-	struct pass_list l = { 0 };
-	struct pass_table table;
-	struct pass_manager pm;
-	bool ok;
-
-	pass_table_init(&table, c);
-	pass_manager_init(&pm, &table);
-	ok = pass_list_parse(&table, &l, passes) &&
-	     pass_run(&pm, &l, m) == PASS_OK;
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return ok;
-}
-
 const char *
 val_first_error(struct val *v, const struct ir_ctx *c)
 {
@@ -253,7 +236,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	struct price p;
 
 	if (!m || !plan_pin(m, plan_text(&c->perm, x)) ||
-	    !val_passes(c, m, "split")) {
+	    pass_apply(m, "split", false) != PASS_OK) {
 		return val_first_error(x->v, c);
 	}
 	s = ranks_schedule(m, &c->perm);

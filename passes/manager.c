@@ -336,3 +336,22 @@ pass_run(struct pass_manager *pm, const struct pass_list *l,
 	pass_manager_release(pm);
 	return ok ? PASS_OK : PASS_BAD_INPUT;
 }
+
+enum pass_result
+pass_apply(struct ir_module *m, const char *passes, bool verify)
+{
+	enum pass_result result = PASS_BAD_ORDER;
+	struct pass_list l = { 0 };
+	struct pass_table table;
+	struct pass_manager pm;
+
+	pass_table_init(&table, m->ctx);
+	pass_manager_init(&pm, &table);
+	pm.options.verify = verify;
+	if (pass_list_parse(&table, &l, passes)) {
+		result = pass_run(&pm, &l, m);
+	}
+	pass_manager_release(&pm);
+	pass_table_release(&table);
+	return result;
+}

@@ -214,6 +214,13 @@ enum pass_result {
 enum pass_result pass_run(struct pass_manager *pm, const struct pass_list *l,
 			  struct ir_module *m);
 
+/*
+ * The same of a list by name, "split", with a table and a manager of its own;
+ * no plug-in has a say.  `verify`: after each pass.
+ */
+enum pass_result pass_apply(struct ir_module *m, const char *passes,
+			    bool verify);
+
 /* Counts something under a name, for --stats: "values merged". */
 void pass_count(struct pass_ctx *p, const char *what, int64_t n);
 

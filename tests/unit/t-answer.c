@@ -133,23 +133,6 @@ static const char experts[] =
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); }\n";
 
-static bool
-split(struct ir_ctx *c, struct ir_module *m)
-{
-	struct pass_table t;
-	struct pass_manager pm;
-	struct pass_list l = { 0 };
-	bool ok;
-
-	pass_table_init(&t, c);
-	pass_manager_init(&pm, &t);
-	ok = pass_list_parse(&t, &l, "split") &&
-	     pass_run(&pm, &l, m) == PASS_OK;
-	pass_manager_release(&pm);
-	pass_table_release(&t);
-	return ok;
-}
-
 /* Of a step of the model so split on h100x4x4. */
 static void
 times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
@@ -170,7 +153,8 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 	assert_true(fe_target(&c, "h100x4x4", &t));
 	assert_true(source_add(&c.sources, "t", model, strlen(model), &base));
 	m = fe_compile(&c, c.sources.files.n - 1);
-	if (!m || !plan_pin(m, pins) || !split(&c, m)) {
+	if (!m || !plan_pin(m, pins) ||
+	    pass_apply(m, "split", false) != PASS_OK) {
 		diag_flush(&c.diags, stderr);
 		fail_msg("%s", pins);
 	}

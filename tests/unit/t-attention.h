@@ -93,9 +93,6 @@ evaluate(void)
 static void
 open_text(const char *source, const char *passes)
 {
-	struct pass_list list = { 0 };
-	struct pass_table table;
-	struct pass_manager pm;
 	uint32_t base;
 
 	s.text = source;
@@ -107,11 +104,7 @@ open_text(const char *source, const char *passes)
 		fail_msg("%s\n%s", s.c.diags.records.at[0].text, source);
 	}
 	if (passes) {
-		pass_table_init(&table, &s.c);
-		pass_manager_init(&pm, &table);
-		assert_true(pass_list_parse(&table, &list, passes));
-		assert_int_equal(pass_run(&pm, &list, s.m), PASS_OK);
-		pass_table_release(&table);
+		assert_int_equal(pass_apply(s.m, passes, false), PASS_OK);
 	}
 	evaluate();
 }

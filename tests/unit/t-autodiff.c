@@ -122,19 +122,10 @@ difference(struct ir_module *m, double *x)
 static void
 run(struct ir_module *m, const char *pass)
 {
-	struct pass_table table;
-	struct pass_list list = { 0 };
-	struct pass_manager pm;
-
-	pass_table_init(&table, &s.c);
-	pass_manager_init(&pm, &table);
-	pm.options.verify = true;
-	assert_true(pass_list_parse(&table, &list, pass));
-	if (pass_run(&pm, &list, m) != PASS_OK) {
+	if (pass_apply(m, pass, true) != PASS_OK) {
 		diag_flush(&s.c.diags, stderr);
 		fail_msg("%s fails", pass);
 	}
-	pass_table_release(&table);
 }
 
 static struct ir_module *

@@ -188,23 +188,6 @@ compile(struct ir_ctx *c, const char *text)
 	return m;
 }
 
-static bool
-apply(struct ir_ctx *c, struct ir_module *m, const char *list)
-{
-	struct pass_list l = { 0 };
-	struct pass_table table;
-	struct pass_manager pm;
-	bool ok;
-
-	pass_table_init(&table, c);
-	pass_manager_init(&pm, &table);
-	ok = pass_list_parse(&table, &l, list) &&
-	     pass_run(&pm, &l, m) == PASS_OK;
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return ok;
-}
-
 /* Prices that say nothing: any legal placement may come out. */
 static void
 shuffle(struct ir_ctx *c, struct ir_module *m, int seed)
@@ -233,10 +216,11 @@ open_subject(struct subject *b, const struct source *of)
 	whole = compile(&b->c, of->model);
 	m = compile(&b->c, of->model);
 	shuffle(&b->c, m, of->shuffle);
-	if (!apply(&b->c, whole, "train") || !plan_pin(m, of->plan) ||
+	if (pass_apply(whole, "train", false) != PASS_OK ||
+	    !plan_pin(m, of->plan) ||
 	    !plan_read(m, &plan) ||
 	    !(b->s = plan_schedule(m, &plan, &b->c.perm)) ||
-	    !apply(&b->c, m, "split")) {
+	    pass_apply(m, "split", false) != PASS_OK) {
 		return false;
 	}
 	b->course = drv_course_run(whole, &eval, STEPS);
@@ -557,8 +541,8 @@ test_no_false_alarm(void **state)
 		shuffle(&c, m, of.shuffle);
 		if (plan_pin(m, of.plan) && plan_read(m, &plan) &&
 		    plan_schedule(m, &plan, &c.perm) &&
-		    apply(&c, m, "train,place,stage")) {
-			if (!apply(&c, m, "check")) {
+		    pass_apply(m, "train,place,stage", false) == PASS_OK) {
+			if (pass_apply(m, "check", false) != PASS_OK) {
 				tell(&c, of.model);
 				tell(&c, of.plan);
 				fail_msg("seed %u", seed);

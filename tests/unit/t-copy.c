@@ -48,24 +48,6 @@ count_put(void *user, void *p)
 
 /* ---- modules ---- */
 
-static enum pass_result
-run(struct ir_module *m, const char *passes)
-{
-	struct pass_table table;
-	struct pass_list list = { 0 };
-	struct pass_manager pm;
-	enum pass_result result;
-
-	pass_table_init(&table, m->ctx);
-	pass_manager_init(&pm, &table);
-	pm.options.verify = true;
-	assert_true(pass_list_parse(&table, &list, passes));
-	result = pass_run(&pm, &list, m);
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return result;
-}
-
 /* In the arena: of the one as it stands when the other is gone. */
 static const char *
 printed(struct ir_module *m, struct arena *a)
@@ -82,7 +64,7 @@ trained(struct ir_ctx *c, uint32_t file)
 {
 	struct ir_module *m = fe_compile(c, file);
 
-	if (m && run(m, "train") == PASS_OK) {
+	if (m && pass_apply(m, "train", true) == PASS_OK) {
 		return m;
 	}
 	diag_flush(&c->diags, stderr);
@@ -104,7 +86,8 @@ trained_text(struct ir_ctx *c, const char *text)
 static const char *
 split(struct ir_module *m, const char *pins, struct arena *a)
 {
-	if (!plan_pin(m, pins) || run(m, "place,stage") != PASS_OK) {
+	if (!plan_pin(m, pins) ||
+	    pass_apply(m, "place,stage", true) != PASS_OK) {
 		return NULL;
 	}
 	return printed(m, a);

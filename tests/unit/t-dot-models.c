@@ -9,23 +9,6 @@
 #include "passes/plan.h"
 #include "tests/unit/t-split.h"
 
-static bool
-apply(struct ir_ctx *c, struct ir_module *m, const char *list)
-{
-	struct pass_list l = { 0 };
-	struct pass_table table;
-	struct pass_manager pm;
-	bool ok;
-
-	pass_table_init(&table, c);
-	pass_manager_init(&pm, &table);
-	ok = pass_list_parse(&table, &l, list) &&
-	     pass_run(&pm, &l, m) == PASS_OK;
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return ok;
-}
-
 /* Forward, backward and update; with a plan, those of all ranks. */
 static bool
 model(uint64_t seed, const char *passes, uint32_t *dotted, uint32_t *chosen)
@@ -46,7 +29,7 @@ model(uint64_t seed, const char *passes, uint32_t *dotted, uint32_t *chosen)
 	assert_non_null(t.m);
 	ok = (strcmp(passes, "split") != 0 ||
 	      plan_pin(t.m, plan_text(&t.c.perm, &p))) &&
-	     apply(&t.c, t.m, passes);
+	     pass_apply(t.m, passes, false) == PASS_OK;
 	if (ok) {
 		/* of few rows of an expert the largest sum may be one that
 		 * cancels */

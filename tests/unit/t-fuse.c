@@ -284,23 +284,6 @@ test_random(void **state)
 	assert_true(merged > MODULES / 4);
 }
 
-static bool
-apply(struct ir_ctx *c, struct ir_module *m, const char *list)
-{
-	struct pass_list l = { 0 };
-	struct pass_table table;
-	struct pass_manager pm;
-	bool ok;
-
-	pass_table_init(&table, c);
-	pass_manager_init(&pm, &table);
-	ok = pass_list_parse(&table, &l, list) &&
-	     pass_run(&pm, &l, m) == PASS_OK;
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return ok;
-}
-
 static void
 test_models(void **state)
 {
@@ -309,6 +292,7 @@ test_models(void **state)
 	(void)state;
 	for (seed = 1; done < PAIRS; seed++) {
 		struct pair p = random_pair(seed);
+		bool whole = seed % 3 == 0;
 		struct ir_module *m;
 		const char *text;
 		struct ir_ctx c;
@@ -320,9 +304,9 @@ test_models(void **state)
 				       strlen(text), &base));
 		m = fe_compile(&c, c.sources.files.n - 1);
 		assert_non_null(m);
-		if (seed % 3 == 0 ? apply(&c, m, "train")
-		    : plan_pin(m, plan_text(&c.perm, &p)) &&
-		      apply(&c, m, "split")) {
+		if ((whole || plan_pin(m, plan_text(&c.perm, &p))) &&
+		    pass_apply(m, whole ? "train" : "split", false) ==
+		    PASS_OK) {
 			look(m, &merged, &copies);
 			done++;
 		}

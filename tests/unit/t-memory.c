@@ -174,23 +174,6 @@ struct look {
 	struct memory mem;
 };
 
-static bool
-apply(struct ir_ctx *c, struct ir_module *m, const char *list)
-{
-	struct pass_list l = { 0 };
-	struct pass_table table;
-	struct pass_manager pm;
-	bool ok;
-
-	pass_table_init(&table, c);
-	pass_manager_init(&pm, &table);
-	ok = pass_list_parse(&table, &l, list) &&
-	     pass_run(&pm, &l, m) == PASS_OK;
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return ok;
-}
-
 static struct ir_module *
 compile(struct ir_ctx *c, const struct pair *p)
 {
@@ -216,7 +199,7 @@ look_open(struct look *l, uint64_t seed)
 	l->m = compile(&l->c, &p);
 	assert_non_null(l->m);
 	if (!plan_pin(l->m, plan_text(&l->c.perm, &p)) ||
-	    !apply(&l->c, l->m, "split")) {
+	    pass_apply(l->m, "split", false) != PASS_OK) {
 		return false;
 	}
 	s = ranks_schedule(l->m, &l->c.perm);

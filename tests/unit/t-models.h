@@ -12,23 +12,6 @@
 #define MOST_RANKS 8
 #include "tests/unit/t-split.h"
 
-static inline bool
-apply(struct ir_ctx *c, struct ir_module *m, const char *list)
-{
-	struct pass_list l = { 0 };
-	struct pass_table table;
-	struct pass_manager pm;
-	bool ok;
-
-	pass_table_init(&table, c);
-	pass_manager_init(&pm, &table);
-	ok = pass_list_parse(&table, &l, list) &&
-	     pass_run(&pm, &l, m) == PASS_OK;
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return ok;
-}
-
 /* Forward, backward and update; with a plan, those of all ranks.  False: the
  * plan is none for the model. */
 static inline bool
@@ -47,8 +30,8 @@ model_open(struct tk *t, uint64_t seed, bool split, double *most)
 	t->m = fe_compile(&t->c, t->c.sources.files.n - 1);
 	assert_non_null(t->m);
 	*most = p.n[NR_BF16] ? 0x1p-6 : 2e-5;
-	ok = split ? plan_pin(t->m, plan_text(&t->c.perm, &p)) &&
-		     apply(&t->c, t->m, "split") : apply(&t->c, t->m, "train");
+	ok = (!split || plan_pin(t->m, plan_text(&t->c.perm, &p))) &&
+	     pass_apply(t->m, split ? "split" : "train", false) == PASS_OK;
 	if (ok && getenv("T_NEST_SHOW")) {
 		printf("%s%s\n", text, plan_text(&t->c.perm, &p));
 	}

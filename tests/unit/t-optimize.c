@@ -142,21 +142,6 @@ read_model(struct ir_ctx *c, const struct setup *s)
 	return ir_read(c, c->sources.files.n - 1);
 }
 
-static void
-run_passes(struct ir_ctx *c, struct ir_module *m)
-{
-	struct pass_table table;
-	struct pass_list list = { 0 };
-	struct pass_manager pm;
-
-	pass_table_init(&table, c);
-	pass_manager_init(&pm, &table);
-	pm.options.verify = true;
-	assert_true(pass_list_parse(&table, &list, "train"));
-	assert_int_equal(pass_run(&pm, &list, m), PASS_OK);
-	pass_table_release(&table);
-}
-
 /* With clipping all weights are visited twice; nothing is carried along. */
 static void
 check_layers(struct ir_module *m, bool clip)
@@ -204,7 +189,7 @@ compare(const struct setup *s)
 		diag_flush(&c.diags, stderr);
 		fail();
 	}
-	run_passes(&c, m);
+	assert_int_equal(pass_apply(m, "train", true), PASS_OK);
 	check_layers(m, s->clip > 0);
 	store = drv_store_open(m, NULL);
 	opt.weights = drv_store_source(store);

@@ -106,30 +106,14 @@ compile(struct ir_ctx *c, const char *text)
 	return m;
 }
 
-static bool
-run(struct ir_module *m, const char *passes)
-{
-	struct pass_list l = { 0 };
-	struct pass_table table;
-	struct pass_manager pm;
-	bool ok;
-
-	pass_table_init(&table, m->ctx);
-	pass_manager_init(&pm, &table);
-	ok = pass_list_parse(&table, &l, passes) &&
-	     pass_run(&pm, &l, m) == PASS_OK;
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return ok;
-}
-
 /* The model up to where the search stands. */
 static struct ir_module *
 trained(struct ir_ctx *c, const char *text)
 {
 	struct ir_module *m = compile(c, text);
 
-	assert_true(run(m, "fold-dims,inline,autodiff"));
+	assert_int_equal(pass_apply(m, "fold-dims,inline,autodiff", false),
+			 PASS_OK);
 	return m;
 }
 
@@ -159,7 +143,8 @@ weigh(const struct ir_module *base, const struct target *t,
 	ir_ctx_child(&c, base->ctx);
 	m = ir_copy(base, &c);
 	if (plan_pin(m, pins) &&
-	    run(m, "optimize,cse,dce,place,recompute,stage")) {
+	    pass_apply(m, "optimize,cse,dce,place,recompute,stage", false) ==
+	    PASS_OK) {
 		s = ranks_schedule(m, &c.perm);
 		assert_non_null(s);
 		assert_true(ranks_open(&r, m, s, &why));

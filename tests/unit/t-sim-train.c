@@ -365,9 +365,6 @@ static void
 compile(const char *name)
 {
 	const char *top = getenv("top_srcdir"), *why;
-	struct pass_list list = { 0 };
-	struct pass_manager pm;
-	struct pass_table table;
 	uint32_t file;
 
 	memset(&t, 0, sizeof t);
@@ -377,12 +374,7 @@ compile(const char *name)
 			&why));
 	t.m = fe_compile(&t.c, file);
 	assert_non_null(t.m);
-	pass_table_init(&table, &t.c);
-	pass_manager_init(&pm, &table);
-	assert_true(pass_list_parse(&table, &list, "train"));
-	assert_int_equal(pass_run(&pm, &list, t.m), PASS_OK);
-	pass_manager_release(&pm);
-	pass_table_release(&table);
+	assert_int_equal(pass_apply(t.m, "train", false), PASS_OK);
 }
 
 static void

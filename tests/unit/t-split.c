@@ -51,24 +51,6 @@ compile(struct run *r)
 	return fe_compile(&r->c, r->c.sources.files.n - 1);
 }
 
-static bool
-apply(struct run *r, struct ir_module *m, const char *list)
-{
-	struct pass_list l = { 0 };
-	struct pass_table table;
-	struct pass_manager pm;
-	bool ok;
-
-	pass_table_init(&table, &r->c);
-	pass_manager_init(&pm, &table);
-	pm.options.verify = true;
-	ok = pass_list_parse(&table, &l, list) &&
-	     pass_run(&pm, &l, m) == PASS_OK;
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return ok;
-}
-
 /* Prices that say nothing: any legal placement may come out. */
 static void
 shuffle(struct run *r, struct ir_module *m)
@@ -122,7 +104,7 @@ run_pair(struct run *r)
 	struct sched *s;
 	struct plan plan;
 
-	if (!whole || !m || !apply(r, whole, "train")) {
+	if (!whole || !m || pass_apply(whole, "train", true) != PASS_OK) {
 		r->why = "the model does not compile";
 		return DIFFERENT;
 	}
@@ -132,7 +114,7 @@ run_pair(struct run *r)
 		return REFUSED;
 	}
 	s = plan_schedule(m, &plan, &r->c.perm);
-	if (!s || !apply(r, m, "split")) {
+	if (!s || pass_apply(m, "split", true) != PASS_OK) {
 		return REFUSED;
 	}
 	r->course = drv_course_run(whole, &eval, STEPS);

@@ -120,24 +120,6 @@ compile(const char *text)
 	return m;
 }
 
-static enum pass_result
-run(struct ir_module *m, const char *passes)
-{
-	struct pass_table table;
-	struct pass_list list = { 0 };
-	struct pass_manager pm;
-	enum pass_result result;
-
-	pass_table_init(&table, &ctx);
-	pass_manager_init(&pm, &table);
-	pm.options.verify = true;
-	assert_true(pass_list_parse(&table, &list, passes));
-	result = pass_run(&pm, &list, m);
-	pass_manager_release(&pm);
-	pass_table_release(&table);
-	return result;
-}
-
 /* The training program, and the rank programs of it. */
 struct pair {
 	struct ir_module *whole, *cut;
@@ -151,14 +133,14 @@ make_pair(struct pair *p, const char *text, const char *pins)
 	const char *why;
 
 	p->whole = compile(text);
-	must(run(p->whole, "train") == PASS_OK, text);
+	must(pass_apply(p->whole, "train", true) == PASS_OK, text);
 	p->cut = compile(text);
 	must(plan_pin(p->cut, pins) && plan_read(p->cut, &p->plan), pins);
 	p->rank_of = sched_make(&ctx.perm, p->plan.schedule,
 				(uint32_t)p->plan.pp,
 				(uint32_t)p->plan.interleave, 1, &why)
 		->rank_of;
-	must(run(p->cut, "train,stage") == PASS_OK, pins);
+	must(pass_apply(p->cut, "train,stage", true) == PASS_OK, pins);
 }
 
 static const char *
@@ -788,7 +770,7 @@ refused(const char *text, const char *pins, const char *why)
 	const char *said;
 
 	must(plan_pin(m, pins), pins);
-	assert_int_equal(run(m, "train,stage"), PASS_BAD_INPUT);
+	assert_int_equal(pass_apply(m, "train,stage", true), PASS_BAD_INPUT);
 	assert_true(ctx.diags.records.n > n);
 	said = ctx.diags.records.at[n].text;
 	if (!strstr(said, why)) {
