@@ -71,6 +71,7 @@ EXTRA_DIST += \
 	%D%/unit/t-emulate.h \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
+	%D%/unit/t-context.h \
 	%D%/unit/t-dot-text.h \
 	%D%/unit/t-dot.h \
 	%D%/unit/t-cuda.h \
@@ -82,6 +83,7 @@ EXTRA_DIST += \
 	%D%/unit/t-random-ir.h \
 	%D%/unit/t-rank.h \
 	%D%/unit/t-safetensors.h \
+	%D%/unit/t-scarce.h \
 	%D%/unit/t-sched.h \
 	%D%/unit/t-split.h \
 	%D%/unit/t-store.h \

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/t-eval.h"
+#include "tests/unit/t-scarce.h"
 
 /* ---- where tensors come from ---- */
 
@@ -523,49 +524,12 @@ test_max_bytes(void **state)
 
 /* ---- running out of memory ---- */
 
-struct tight {
-	int left;	/* requests that still succeed; negative: all */
-	int live;	/* not given back */
-	jmp_buf out;
-};
-
-static void *
-tight_get(void *user, size_t bytes)
-{
-	struct tight *w = user;
-
-	if (w->left == 0) {
-		return NULL;
-	}
-	w->left -= w->left > 0;
-	w->live++;
-	return malloc(bytes);
-}
-
-static void
-tight_put(void *user, void *p)
-{
-	struct tight *w = user;
-
-	w->live -= p != NULL;
-	free(p);
-}
-
-static void
-tight_oom(void *user, size_t bytes)
-{
-	struct tight *w = user;
-
-	(void)bytes;
-	longjmp(w->out, 1);
-}
-
 /* Whether the evaluation got through with this many requests. */
 static bool
-eval_within(struct tight *w, int requests)
+eval_within(struct scarce *w, int requests)
 {
 	static struct mem gate;	/* of the context, which ir_eval replaces */
-	struct mem mem = { tight_get, tight_put, tight_oom, w };
+	struct mem mem = scarce_mem(w);
 	volatile bool through = false;
 	struct loop l;
 	value_id x, p;
@@ -601,7 +565,7 @@ eval_within(struct tight *w, int requests)
 static void
 test_out_of_memory(void **state)
 {
-	struct tight w = { .left = -1 };
+	struct scarce w = { .left = -1 };
 	int n = 0;
 
 	(void)state;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/t-ir.h"
+#include "tests/unit/t-scarce.h"
 
 #define MODULES 2500
 
@@ -108,49 +109,13 @@ spans(void **state)
 
 /* ---- memory that runs out ---- */
 
-struct scarce {
-	long left;		/* requests until one fails */
-	long live;		/* blocks not given back */
-	jmp_buf out;
-};
-
-static void *
-scarce_get(void *user, size_t bytes)
-{
-	struct scarce *s = user;
-
-	if (s->left-- == 0) {
-		return NULL;
-	}
-	s->live++;
-	return malloc(bytes);
-}
-
-static void
-scarce_put(void *user, void *p)
-{
-	struct scarce *s = user;
-
-	s->live--;
-	free(p);
-}
-
-static void
-scarce_oom(void *user, size_t bytes)
-{
-	struct scarce *s = user;
-
-	(void)bytes;
-	longjmp(s->out, 1);
-}
-
 /* Reads with `left` requests granted; true if that was enough. */
 static bool
 read_with(const char *text, long left, long *live)
 {
 	static struct scarce s;
 	static struct ir_ctx c;
-	struct mem m = { scarce_get, scarce_put, scarce_oom, &s };
+	struct mem m = scarce_mem(&s);
 	volatile bool done = false;
 	uint32_t base;
 

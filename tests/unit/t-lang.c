@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
+#include "tests/unit/t-scarce.h"
 
 /* ---- texts ---- */
 
@@ -126,48 +127,13 @@ test_examples(void **state)
 
 /* ---- running out of memory ---- */
 
-struct scarce {
-	size_t left;		/* requests that are granted */
-	size_t live;		/* blocks that are not given back */
-	jmp_buf out;
-};
-
-static void *
-scarce_get(void *user, size_t bytes)
-{
-	struct scarce *s = user;
-	void *p = s->left > 0 ? malloc(bytes) : NULL;
-
-	s->left -= s->left > 0;
-	s->live += p != NULL;
-	return p;
-}
-
-static void
-scarce_put(void *user, void *p)
-{
-	struct scarce *s = user;
-
-	s->live--;
-	free(p);
-}
-
-static void
-scarce_oom(void *user, size_t bytes)
-{
-	struct scarce *s = user;
-
-	(void)bytes;
-	longjmp(s->out, 1);
-}
-
 /* Whether n requests were enough. */
 static bool
-compile_with(size_t n, const char *text)
+compile_with(long n, const char *text)
 {
 	static struct scarce s;
 	static struct ir_ctx c;
-	struct mem m = { scarce_get, scarce_put, scarce_oom, &s };
+	struct mem m = scarce_mem(&s);
 	volatile bool enough = false;
 
 	s.left = n;
@@ -186,7 +152,7 @@ compile_with(size_t n, const char *text)
 static void
 fail_at_each(const char *text)
 {
-	size_t n = 0;
+	long n = 0;
 
 	while (!compile_with(n, text)) {
 		n += 1 + n / 256;

@@ -14,24 +14,7 @@
 #include "frontend/frontend.h"
 #include "passes/plan.h"
 #include "passes/sched.h"
-
-static struct ir_ctx ctx;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	ir_ctx_init(&ctx, NULL);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	ir_ctx_release(&ctx);
-	return 0;
-}
+#include "tests/unit/t-context.h"
 
 static uint32_t
 add_text(const char *text)

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "tests/unit/t-sched.h"
+#include "tests/unit/t-scarce.h"
 
 /* ---- files ---- */
 
@@ -138,36 +139,7 @@ random_bytes(void **state)
 
 /* ---- every allocation may fail ---- */
 
-static struct {
-	jmp_buf out;
-	int left, live;
-} gate;
-
-static void *
-get(void *user, size_t bytes)
-{
-	void *p = gate.left-- == 0 ? NULL : malloc(bytes);
-
-	(void)user;
-	gate.live += p != NULL;
-	return p;
-}
-
-static void
-put(void *user, void *p)
-{
-	(void)user;
-	gate.live--;
-	free(p);
-}
-
-static void
-out_of_memory(void *user, size_t bytes)
-{
-	(void)user;
-	(void)bytes;
-	longjmp(gate.out, 1);
-}
+static struct scarce gate;
 
 static void
 read_and_check(void)
@@ -200,9 +172,7 @@ allocation_failures(void **state)
 
 	(void)state;
 	arena_release(&t.a);
-	t.mem.get = get;
-	t.mem.put = put;
-	t.mem.oom = out_of_memory;
+	t.mem = scarce_mem(&gate);
 	for (n = 0; !done; n++) {
 		gate.left = n;
 		start();
@@ -213,6 +183,7 @@ allocation_failures(void **state)
 		arena_release(&t.a);
 		assert_int_equal(gate.live, 0);
 	}
+	gate.left = -1;
 	assert_true(n > 1);
 }
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/t-sim.h"
+#include "tests/unit/t-scarce.h"
 
 #define BATCH 7
 #define H 3
@@ -689,49 +690,12 @@ test_ranks(void **state)
 
 /* ---- running out of memory ---- */
 
-struct tight {
-	int left;	/* requests that still succeed; negative: all */
-	int live;	/* not given back */
-	jmp_buf out;
-};
-
-static void *
-tight_get(void *user, size_t bytes)
-{
-	struct tight *w = user;
-
-	if (w->left == 0) {
-		return NULL;
-	}
-	w->left -= w->left > 0;
-	w->live++;
-	return malloc(bytes);
-}
-
-static void
-tight_put(void *user, void *p)
-{
-	struct tight *w = user;
-
-	w->live -= p != NULL;
-	free(p);
-}
-
-static void
-tight_oom(void *user, size_t bytes)
-{
-	struct tight *w = user;
-
-	(void)bytes;
-	longjmp(w->out, 1);
-}
-
 /* Whether the run got through with this many requests. */
 static bool
-run_within(struct tight *w, const char *text, struct sched *s, int requests)
+run_within(struct scarce *w, const char *text, struct sched *s, int requests)
 {
 	static struct mem gate;	/* of the context, which running replaces */
-	struct mem mem = { tight_get, tight_put, tight_oom, w };
+	struct mem mem = scarce_mem(w);
 	volatile bool through = false;
 	const char *why;
 
@@ -755,7 +719,7 @@ run_within(struct tight *w, const char *text, struct sched *s, int requests)
 static void
 test_out_of_memory(void **state)
 {
-	struct tight w = { .left = -1 };
+	struct scarce w = { .left = -1 };
 	struct sched *s;
 	struct arena a;
 	struct mem mem;

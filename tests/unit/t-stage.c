@@ -22,26 +22,9 @@
 #include "frontend/frontend.h"
 #include "passes/plan.h"
 #include "passes/sched.h"
+#include "tests/unit/t-context.h"
 
 #define STEPS 3
-
-static struct ir_ctx ctx;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	ir_ctx_init(&ctx, NULL);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	ir_ctx_release(&ctx);
-	return 0;
-}
 
 static void
 must(bool holds, const char *what)

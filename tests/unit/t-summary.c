@@ -8,24 +8,7 @@
 #include <cmocka.h>
 
 #include "passes/pass.h"
-
-static struct ir_ctx ctx;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	ir_ctx_init(&ctx, NULL);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	ir_ctx_release(&ctx);
-	return 0;
-}
+#include "tests/unit/t-context.h"
 
 static struct ir_module *
 read_text(const char *text)

@@ -13,24 +13,7 @@
 #include <cmocka.h>
 
 #include "frontend/target.h"
-
-static struct ir_ctx ctx;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	ir_ctx_init(&ctx, NULL);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	ir_ctx_release(&ctx);
-	return 0;
-}
+#include "tests/unit/t-context.h"
 
 static const struct target_group *
 target(const char *name)
