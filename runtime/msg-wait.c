@@ -4,9 +4,9 @@
  * whether it has waited too long.
  */
 #include "runtime/msg.h"
+#include "runtime/text.h"
 
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -170,27 +170,6 @@ struct wait {
 	bool said;
 };
 
-/* Text that grows until its room is full. */
-struct text {
-	char at[RT_ERROR_BYTES];
-	size_t n;
-};
-
-static void add(struct text *t, const char *fmt, ...) RT_PRINTF(2, 3);
-
-static void
-add(struct text *t, const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(t->at + t->n, sizeof(t->at) - t->n, fmt, ap);
-	va_end(ap);
-	t->n += n > 0 ? (size_t)n : 0;
-	t->n = t->n < sizeof(t->at) ? t->n : sizeof(t->at) - 1;
-}
-
 static bool
 is_missing(const struct wait *w, int64_t rank)
 {
@@ -206,7 +185,7 @@ is_missing(const struct wait *w, int64_t rank)
 
 /* More than eight are counted. */
 static void
-add_ranks(struct text *t, const struct rt_comm *c, const struct wait *w,
+add_ranks(struct rt_line *t, const struct rt_comm *c, const struct wait *w,
 	  bool missing)
 {
 	int64_t found = 0, r;
@@ -222,25 +201,27 @@ add_ranks(struct text *t, const struct rt_comm *c, const struct wait *w,
 			continue;
 		}
 		if (found < 8) {
-			add(t, "%s%lld", found ? ", " : "", (long long)r);
+			rt_line_add(t, "%s%lld", found ? ", " : "",
+				    (long long)r);
 		}
 		found++;
 	}
 	if (found > 8) {
-		add(t, " and %lld more", (long long)(found - 8));
+		rt_line_add(t, " and %lld more", (long long)(found - 8));
 	}
 }
 
-static struct text
+static struct rt_line
 waited_text(const struct rt_comm *c, const struct wait *w)
 {
-	struct text t = { "", 0 };
+	struct rt_line t = { "", 0 };
 
-	add(&t, "waited %.1f s in %s%s: come: ",
-	    (rt_now_us() - w->since) * 1e-6, rt_show_name(w->scene->what).text,
-	    rt_scene_text(w->scene).text);
+	rt_line_add(&t, "waited %.1f s in %s%s: come: ",
+		    (rt_now_us() - w->since) * 1e-6,
+		    rt_show_name(w->scene->what).text,
+		    rt_scene_text(w->scene).text);
 	add_ranks(&t, c, w, false);
-	add(&t, "; missing: ");
+	rt_line_add(&t, "; missing: ");
 	add_ranks(&t, c, w, true);
 	return t;
 }
@@ -255,7 +236,7 @@ hear_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
 	double until = rt_now_us() + FAREWELL_US;
 	struct rt_notice *n = &m->last_words;
 	struct rt_msg_post p;
-	struct text t = { "", 0 };
+	struct rt_line t = { "", 0 };
 	enum rt_status s;
 
 	m->over = true;
@@ -270,18 +251,18 @@ hear_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
 	n->why[p.busy ? 0 : sizeof(n->why) - 1] = '\0';
 	if (n->late) {
 		t = waited_text(c, w);
-		add(&t, ", when ");
+		rt_line_add(&t, ", when ");
 	}
-	add(&t, "%s gave up: %s", rt_rank_text(c, rank).text, n->why);
+	rt_line_add(&t, "%s gave up: %s", rt_rank_text(c, rank).text, n->why);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
 }
 
 static enum rt_status
 say_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
 {
-	struct text t = waited_text(c, w);
+	struct rt_line t = waited_text(c, w);
 
-	add(&t, "; whoever of these lives says itself what it does");
+	rt_line_add(&t, "; whoever of these lives says itself what it does");
 	c->msg->last_words.late = 1;
 	rt_msg_give_up(c, t.at);
 	report(c, t.at);
@@ -360,10 +341,11 @@ look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 	}
 	if (!w->said && c->told && *c->told &&
 	    w->looked - w->since > TOLD_US) {
-		struct text t = waited_text(c, w);
+		struct rt_line t = waited_text(c, w);
 
 		w->said = true;
-		add(&t, "; told to end meanwhile, as all are when one dies");
+		rt_line_add(&t, "; told to end meanwhile, as all are when one "
+			    "dies");
 		report(c, t.at);
 	}
 	return w->looked - w->since > c->timeout_us ? say_late(c, w, err)

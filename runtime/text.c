@@ -3,6 +3,7 @@
  */
 #include "runtime/text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,4 +65,17 @@ rt_text_release(struct rt_text *t)
 {
 	rt_release(&t->alloc, t->at);
 	t->at = NULL;
+}
+
+void
+rt_line_add(struct rt_line *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->at + t->n, sizeof(t->at) - t->n, fmt, ap);
+	va_end(ap);
+	t->n += n > 0 ? (size_t)n : 0;
+	t->n = t->n < sizeof(t->at) ? t->n : sizeof(t->at) - 1;
 }

@@ -21,4 +21,12 @@ void rt_text_add(struct rt_text *t, const char *fmt, ...) RT_PRINTF(2, 3);
 void rt_text_string(struct rt_text *t, const char *s);
 void rt_text_release(struct rt_text *t);
 
+/* Text that grows until its room is full: one message. */
+struct rt_line {
+	char at[2048];
+	size_t n;
+};
+
+void rt_line_add(struct rt_line *t, const char *fmt, ...) RT_PRINTF(2, 3);
+
 #endif

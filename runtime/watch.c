@@ -9,10 +9,10 @@
 #define _GNU_SOURCE	/* F_OFD_SETLK */
 
 #include "runtime/shm.h"
+#include "runtime/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -189,27 +189,6 @@ rt_watch_differ(struct rt_comm *c, const struct rt_scene *s, int64_t rank,
 
 /* ---- waiting too long ---- */
 
-/* Text that grows until its room is full. */
-struct text {
-	char at[2048];
-	size_t n;
-};
-
-static void add(struct text *t, const char *fmt, ...) RT_PRINTF(2, 3);
-
-static void
-add(struct text *t, const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(t->at + t->n, sizeof(t->at) - t->n, fmt, ap);
-	va_end(ap);
-	t->n += n > 0 ? (size_t)n : 0;
-	t->n = t->n < sizeof(t->at) ? t->n : sizeof(t->at) - 1;
-}
-
 /* Has that rank come to where this one waits? */
 static bool
 has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
@@ -228,7 +207,7 @@ has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
 
 /* "ranks 0, 1 have come"; more than eight are counted. */
 static void
-add_ranks(struct text *t, const struct rt_comm *c, const struct rt_wait *w,
+add_ranks(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 	  bool come)
 {
 	int64_t n = w->group ? w->group->n : 1, found = 0, i;
@@ -240,23 +219,24 @@ add_ranks(struct text *t, const struct rt_comm *c, const struct rt_wait *w,
 			continue;
 		}
 		if (found < 8) {
-			add(t, "%s%lld", found ? ", " : "", (long long)r);
+			rt_line_add(t, "%s%lld", found ? ", " : "",
+				    (long long)r);
 		}
 		found++;
 	}
 	if (found > 8) {
-		add(t, " and %lld more", (long long)(found - 8));
+		rt_line_add(t, " and %lld more", (long long)(found - 8));
 	}
 	if (found == 0) {
-		add(t, "none");
+		rt_line_add(t, "none");
 	}
 }
 
 static void
-add_event(struct text *t, const struct rt_event *e, double now)
+add_event(struct rt_line *t, const struct rt_event *e, double now)
 {
-	add(t, "%s%s, since %.1f s", rt_show_name(e->what).text,
-	    event_text(e).text, (now - e->at_us) * 1e-6);
+	rt_line_add(t, "%s%s, since %.1f s", rt_show_name(e->what).text,
+		    event_text(e).text, (now - e->at_us) * 1e-6);
 }
 
 /* For whom that rank waits, and whom that one waits for, to the end. */
@@ -278,7 +258,7 @@ follow(const struct rt_comm *c, int64_t rank)
 
 /* The first that has not come, or whom it waits for, and what that does. */
 static void
-add_first(struct text *t, const struct rt_comm *c, const struct rt_wait *w,
+add_first(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 	  double now)
 {
 	int64_t r = w->rank, i, root;
@@ -291,15 +271,16 @@ add_first(struct text *t, const struct rt_comm *c, const struct rt_wait *w,
 		}
 	}
 	root = follow(c, r);
-	add(t, "; %s ", rt_rank_text(c, r).text);
+	rt_line_add(t, "; %s ", rt_rank_text(c, r).text);
 	if (root != r) {
-		add(t, "waits for %s, which ", rt_rank_text(c, root).text);
+		rt_line_add(t, "waits for %s, which ",
+			    rt_rank_text(c, root).text);
 	}
 	if (event_of(c, c->shm->local_of[root], 0, &e)) {
-		add(t, "is in ");
+		rt_line_add(t, "is in ");
 		add_event(t, &e, now);
 	} else {
-		add(t, "has done nothing yet");
+		rt_line_add(t, "has done nothing yet");
 	}
 }
 
@@ -322,11 +303,12 @@ report(struct rt_comm *c, const char *message)
 		unsigned back;
 
 		for (back = 4; back-- > 0;) {
-			struct text t = { "", 0 };
+			struct rt_line t = { "", 0 };
 
 			if (event_of(c, i, back, &e)) {
-				add(&t, "  %s: ", rt_rank_text(c,
-					c->shm->rank_of[i]).text);
+				rt_line_add(&t, "  %s: ",
+					    rt_rank_text(c,
+						c->shm->rank_of[i]).text);
 				add_event(&t, &e, now);
 				dprintf(c->report_fd, "%s\n", t.at);
 			}
@@ -339,12 +321,13 @@ say_late(struct rt_comm *c, const struct rt_wait *w, double since,
 	 struct rt_error *err)
 {
 	double now = rt_now_us();
-	struct text t = { "", 0 };
+	struct rt_line t = { "", 0 };
 
-	add(&t, "waited %.1f s in %s%s: come: ", (now - since) * 1e-6,
-	    rt_show_name(w->scene->what).text, rt_scene_text(w->scene).text);
+	rt_line_add(&t, "waited %.1f s in %s%s: come: ", (now - since) * 1e-6,
+		    rt_show_name(w->scene->what).text,
+		    rt_scene_text(w->scene).text);
 	add_ranks(&t, c, w, true);
-	add(&t, "; missing: ");
+	rt_line_add(&t, "; missing: ");
 	add_ranks(&t, c, w, false);
 	add_first(&t, c, w, now);
 	rt_watch_give_up(c, -1, t.at);
