@@ -104,6 +104,10 @@ void check_run_sort(struct check_runs *r);
 /* The first two that have a trip in common; sorted. */
 bool check_run_twice(const struct check_runs *r, struct check_run *a,
 		     struct check_run *b);
+/* Each use is one time, and no two have a trip in common: sorted; `what` is
+ * done, " on this rank" or so. */
+void check_once(struct check *c, const struct check_runs *r, const char *what,
+		const char *where);
 /* The first trips of one that the other lacks; both sorted. */
 bool check_run_lacks(const struct check_runs *of, const struct check_runs *in,
 		     struct check_run *gap);

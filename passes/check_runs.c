@@ -52,6 +52,28 @@ check_run_twice(const struct check_runs *r, struct check_run *a,
 	return false;
 }
 
+void
+check_once(struct check *c, const struct check_runs *r, const char *what,
+	   const char *where)
+{
+	struct check_run a, b;
+	uint32_t i;
+
+	for (i = 0; i < r->n; i++) {
+		const struct check_use *u = &c->uses.at[r->at[i].use];
+
+		if (u->times != 1) {
+			check_fail(c, u, "it is %s %lld times, expected once",
+				   what, (long long)u->times);
+		}
+	}
+	if (check_run_twice(r, &a, &b)) {
+		check_fail(c, &c->uses.at[b.use], "it is %s a second time%s, "
+			   "expected once", what, where);
+		check_note(c, &c->uses.at[a.use], "the first time is here");
+	}
+}
+
 bool
 check_run_lacks(const struct check_runs *of, const struct check_runs *in,
 		struct check_run *gap)

@@ -13,31 +13,6 @@ place_of(const struct check *c, const struct check_use *u)
 }
 
 /*
- * What is kept twice under one name is lost once, and what is taken twice is
- * not there the second time.
- */
-static void
-only_once(struct check *c, const struct check_runs *r, const char *what)
-{
-	struct check_run a, b;
-	uint32_t i;
-
-	for (i = 0; i < r->n; i++) {
-		const struct check_use *u = &c->uses.at[r->at[i].use];
-
-		if (u->times != 1) {
-			check_fail(c, u, "it is %s %lld times, expected once",
-				   what, (long long)u->times);
-		}
-	}
-	if (check_run_twice(r, &a, &b)) {
-		check_fail(c, &c->uses.at[b.use], "it is %s a second time, "
-			   "expected once", what);
-		check_note(c, &c->uses.at[a.use], "the first time is here");
-	}
-}
-
-/*
  * Each value that is taken was kept before, as the same type, and by this
  * stage; each that is kept is taken, or memory fills up.
  */
@@ -127,8 +102,10 @@ one_holder(struct check *c, const struct held *h, uint32_t n)
 	}
 	check_run_sort(&saves);
 	check_run_sort(&takes);
-	only_once(c, &saves, "saved");
-	only_once(c, &takes, "taken");
+	/* kept twice under one name it is lost once; and taken twice it is not
+	 * there the second time */
+	check_once(c, &saves, "saved", "");
+	check_once(c, &takes, "taken", "");
 	one_to_one(c, &saves, &takes);
 	in_order(c, &saves, &takes);
 }

@@ -270,31 +270,6 @@ gather(struct tensor *t, struct said *room)
 
 /* ---- the rules ---- */
 
-/*
- * Done once by a rank for each trip: of two stores the first is lost, and a
- * gradient that is read twice is shared twice.
- */
-static void
-once(struct check *c, const struct check_runs *r, const char *what)
-{
-	struct check_run a, b;
-	uint32_t i;
-
-	for (i = 0; i < r->n; i++) {
-		const struct check_use *u = &c->uses.at[r->at[i].use];
-
-		if (u->times != 1) {
-			check_fail(c, u, "it is %s %lld times, expected once",
-				   what, (long long)u->times);
-		}
-	}
-	if (check_run_twice(r, &a, &b)) {
-		check_fail(c, &c->uses.at[b.use], "it is %s a second time on "
-			   "this rank, expected once", what);
-		check_note(c, &c->uses.at[a.use], "the first time is here");
-	}
-}
-
 /* Whatever `of` names must be in `in`; or `text` of the first that is not. */
 static void
 want_all(struct check *c, const struct check_runs *of,
@@ -344,7 +319,8 @@ stored_by_holders(struct tensor *t, const struct holder *h)
 		want_all(c, &h->read, &h->held, h->pipe, "holds none of it, "
 			 "expected no use");
 	}
-	once(c, &h->stored, "stored");
+	/* of two stores the first is lost */
+	check_once(c, &h->stored, "stored", " on this rank");
 }
 
 /*
@@ -362,7 +338,8 @@ gradient_read(struct tensor *t, const struct holder *h)
 	}
 	want_all(c, &h->gradients, &h->held, h->pipe, "holds none of it, "
 		 "expected no read of its gradient");
-	once(c, &h->gradients, "read");
+	/* one that is read twice is shared twice */
+	check_once(c, &h->gradients, "read", " on this rank");
 }
 
 /*
@@ -482,7 +459,7 @@ shared_by_holders(struct tensor *t, const struct holder *h)
 		 "expected a share of the gradient");
 	want_all(c, &h->shares, &want, h->pipe, "holds it alone, expected no "
 		 "share");
-	once(c, &h->shares, "shared");
+	check_once(c, &h->shares, "shared", " on this rank");
 }
 
 /* A share stands right behind its gradient, and nothing passes it by. */
