@@ -9,34 +9,12 @@
 
 /* ---- steps ---- */
 
-bool
-att_elem(enum ir_dtype dtype, enum ll_base *elem)
-{
-	switch (dtype) {
-	case IR_F64:
-		*elem = LL_F64;
-		return true;
-	case IR_F32:
-	case IR_TF32:
-		*elem = LL_F32;
-		return true;
-	case IR_BF16:
-		*elem = LL_BF16;
-		return true;
-	case IR_F16:
-		*elem = LL_F16;
-		return true;
-	default:
-		return false;
-	}
-}
-
 static enum ll_base
 elem_of(const struct attn_view *v)
 {
 	enum ll_base elem = LL_F32;
 
-	if (!att_elem(v->dtype, &elem)) {
+	if (!cg_cpu_elem(v->dtype, &elem)) {
 		die("elements that attention has refused");
 	}
 	return elem;
@@ -240,7 +218,7 @@ refuses(enum ir_dtype dtype)
 {
 	enum ll_base elem;
 
-	return att_elem(dtype, &elem) ? NULL
+	return cg_cpu_elem(dtype, &elem) ? NULL
 		: "attention on a CPU takes numbers of 16 bits and more: "
 		  "cast them first";
 }

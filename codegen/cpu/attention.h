@@ -82,8 +82,6 @@ void att_end(struct ll *l, struct att_if *f);
 
 /* ---- attention.c: steps ------------------------------------------------- */
 
-/* How an element lies in memory; false: attention does not take it. */
-bool att_elem(enum ir_dtype dtype, enum ll_base *elem);
 /* The nest of such nodes; results that they follow are its leaves. */
 void att_nest(struct attn *t, const struct attn_nest *from,
 	      struct cg_nest *n);

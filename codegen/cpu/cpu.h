@@ -29,6 +29,9 @@ bool cg_cpu_kernel(struct cg_cpu *c, const struct kernel *k,
 		   struct cg_kernel *out, const char **why);
 /* Positions of a dim on this rank. */
 int64_t cg_cpu_local(const struct cg_cpu *c, dim_id d, uint32_t cut);
+/* How a float lies in memory; false: it is none that contractions or
+ * attention take. */
+bool cg_cpu_elem(enum ir_dtype dtype, enum ll_base *elem);
 /* A new step function `void (rt_call *, char *own, i64 from, i64 to)`; the
  * builder stands in its entry. */
 struct ll_value *cg_cpu_step(struct cg_cpu *c, struct cg_kernel *k,

@@ -9,25 +9,6 @@
 
 /* ---- views ---- */
 
-static bool
-base_of(enum ir_dtype d, enum ll_base *base)
-{
-	switch (d) {
-	case IR_F32:
-	case IR_TF32:
-		*base = LL_F32;
-		return true;
-	case IR_BF16:
-		*base = LL_BF16;
-		return true;
-	case IR_F16:
-		*base = LL_F16;
-		return true;
-	default:
-		return false;
-	}
-}
-
 struct cg_site
 dot_site(const struct cg_cpu *c, struct cg_kernel *out)
 {
@@ -40,7 +21,8 @@ dot_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 {
 	const struct cg_site site = dot_site(c, out);
 
-	return base_of((enum ir_dtype)ir_type(c->m, v)->dtype, &s->base) &&
+	return cg_cpu_elem((enum ir_dtype)ir_type(c->m, v)->dtype, &s->base) &&
+	       s->base != LL_F64 &&
 	       cg_view(&site, k, v, &s->view);
 }
 

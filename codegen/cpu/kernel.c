@@ -14,6 +14,28 @@ cg_cpu_local(const struct cg_cpu *c, dim_id d, uint32_t cut)
 	return cg_local(c->m, c->at, d, cut);
 }
 
+bool
+cg_cpu_elem(enum ir_dtype dtype, enum ll_base *elem)
+{
+	switch (dtype) {
+	case IR_F64:
+		*elem = LL_F64;
+		return true;
+	case IR_F32:
+	case IR_TF32:
+		*elem = LL_F32;
+		return true;
+	case IR_BF16:
+		*elem = LL_BF16;
+		return true;
+	case IR_F16:
+		*elem = LL_F16;
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* ---- steps ---- */
 
 struct ll_value *
