@@ -17,55 +17,10 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-/* What is called of it, less the prefix. */
-#define FUNCTIONS(F) \
-	F(AddAttributeAtIndex) F(AddFunction) F(AddGlobal) F(AddIncoming) \
-	F(AppendBasicBlockInContext) F(ArrayType2) F(BFloatTypeInContext) \
-	F(BuildAShr) F(BuildAdd) F(BuildAlloca) F(BuildAnd) F(BuildBitCast) \
-	F(BuildBr) F(BuildCall2) F(BuildCondBr) F(BuildExtractElement) \
-	F(BuildFAdd) F(BuildFCmp) F(BuildFDiv) F(BuildFMul) F(BuildFNeg) \
-	F(BuildFPCast) F(BuildFPToSI) F(BuildFRem) F(BuildFSub) F(BuildGEP2) \
-	F(BuildICmp) F(BuildInsertElement) F(BuildIntCast2) F(BuildIntToPtr) \
-	F(BuildLShr) F(BuildLoad2) F(BuildMemCpy) F(BuildMul) F(BuildNeg) \
-	F(BuildOr) F(BuildPhi) F(BuildPtrToInt) F(BuildRet) F(BuildRetVoid) \
-	F(BuildSDiv) F(BuildSIToFP) F(BuildSRem) F(BuildSelect) F(BuildShl) \
-	F(BuildShuffleVector) F(BuildStore) F(BuildSub) F(BuildUDiv) \
-	F(BuildUIToFP) F(BuildURem) F(BuildXor) F(ConstArray2) F(ConstGEP2) \
-	F(ConstInt) F(ConstIntToPtr) F(ConstNull) F(ConstPtrToInt) \
-	F(ConstReal) F(ConstStringInContext2) F(ConstVector) \
-	F(ContextCreate) F(ContextDispose) F(CountParams) \
-	F(CreateBuilderInContext) F(CreateEnumAttribute) \
-	F(CreatePassBuilderOptions) F(CreateStringAttribute) \
-	F(CreateTargetDataLayout) F(CreateTargetMachine) F(DisposeBuilder) \
-	F(DisposeErrorMessage) F(DisposeMemoryBuffer) F(DisposeMessage) \
-	F(DisposeModule) F(DisposePassBuilderOptions) F(DisposeTargetData) \
-	F(DisposeTargetMachine) F(DoubleTypeInContext) F(FloatTypeInContext) \
-	F(FunctionType) F(GetBasicBlockParent) F(GetBufferSize) \
-	F(GetBufferStart) F(GetElementType) F(GetEntryBasicBlock) \
-	F(GetEnumAttributeKindForName) F(GetErrorMessage) \
-	F(GetFirstInstruction) F(GetHostCPUFeatures) F(GetHostCPUName) \
-	F(GetInsertBlock) F(GetIntTypeWidth) F(GetIntrinsicDeclaration) \
-	F(GetNamedFunction) F(GetParam) F(GetTargetFromTriple) \
-	F(GetTypeKind) F(GetUndef) F(GetVectorSize) F(GlobalGetValueType) \
-	F(HalfTypeInContext) F(InitializeX86AsmPrinter) \
-	F(InitializeX86Target) F(InitializeX86TargetInfo) \
-	F(InitializeX86TargetMC) F(IntTypeInContext) \
-	F(IntrinsicIsOverloaded) F(LookupIntrinsicID) \
-	F(ModuleCreateWithNameInContext) \
-	F(PassBuilderOptionsSetLoopUnrolling) \
-	F(PassBuilderOptionsSetLoopVectorization) \
-	F(PassBuilderOptionsSetSLPVectorization) F(PointerTypeInContext) \
-	F(PositionBuilderAtEnd) F(PositionBuilderBefore) \
-	F(PrintModuleToString) F(RunPasses) F(SetAlignment) \
-	F(SetGlobalConstant) F(SetInitializer) F(SetLinkage) \
-	F(SetModuleDataLayout) F(SetTarget) F(SetUnnamedAddress) \
-	F(TargetMachineEmitToMemoryBuffer) F(TypeOf) F(VectorType) \
-	F(VerifyModule) F(VoidTypeInContext)
-
 struct api {
-#define MEMBER(name) __typeof__(&LLVM##name) name;
-	FUNCTIONS(MEMBER)
-#undef MEMBER
+#define FN(name) __typeof__(&LLVM##name) name;
+#include "codegen/ll.def"
+#undef FN
 };
 
 struct text {
@@ -127,7 +82,7 @@ load(struct ll *l, const char **why)
 				    dlerror());
 		return false;
 	}
-#define LOAD(name) \
+#define FN(name) \
 	s.object = dlsym(lib, "LLVM" #name); \
 	if (!s.object) { \
 		*why = arena_printf(l->a, "%s has no LLVM%s", \
@@ -135,8 +90,8 @@ load(struct ll *l, const char **why)
 		return false; \
 	} \
 	l->f.name = (__typeof__(&LLVM##name))s.function;
-	FUNCTIONS(LOAD)
-#undef LOAD
+#include "codegen/ll.def"
+#undef FN
 	return true;
 }
 

@@ -76,6 +76,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/kernel.c \
 	%D%/kernel.h \
 	%D%/link.c \
+	%D%/ll.def \
 	%D%/ll.h \
 	%D%/ll_cpu.c \
 	%D%/ll_cpu.h \
