@@ -3,7 +3,8 @@
  */
 #include "codegen/cuda/dot90.h"
 
-#define RESERVE 1024		/* barriers, and what aligns them */
+#define RESERVE 1024		/* barriers, and room that is left */
+#define MOST_WAITING 2		/* boxes of a warp, on their way to memory */
 #define MOST_STAGES 6
 #define MOST_SPLITS 16
 #define MOST_PARTS ((int64_t)64 << 20)	/* bytes of sums that wait */
@@ -104,9 +105,10 @@ cycles(const struct dot90 *p, int64_t units)
 	double load = ((double)p->rows + (double)p->cols /
 		       (double)p->cluster) * 128 / 34;
 	double sums = (double)p->steps * (mul > load ? mul : load);
-	double put = tile / (p->part ? 8 : 16);
+	double put = tile / (p->part ? 8 : p->box ? 32 : 16);
 	double waves = (double)((p->tiles + units - 1) / units);
-	double fixed = 1500;
+	/* what is stored as boxes is on its way behind the last tile */
+	double fixed = 1500 + (p->box ? tile * 2 / 34 : 0);
 
 	if (p->splits > 1) {
 		fixed += 6000 + 8 * (double)p->splits * (double)p->d->m.size *
@@ -119,17 +121,30 @@ cycles(const struct dot90 *p, int64_t units)
 	return waves * (sums > put ? sums : put) + put + fixed;
 }
 
-/* Stages that there is room for beside leaves of so many columns. */
+/* Stages that there is room for beside leaves, or boxes that wait. */
 static int64_t
-ring_of(struct dot90 *p, int64_t part)
+ring_of(const struct dot90 *p)
 {
-	int64_t room, n;
+	int64_t room = p->d->k->c->arch->smem_bytes - RESERVE -
+		       p->teams * dot90_leaf_bytes(p);
+	int64_t n = room / dot90_stage_bytes(p);
 
-	p->part = part;
-	room = p->d->k->c->arch->smem_bytes - RESERVE -
-	       p->teams * dot90_leaf_bytes(p);
-	n = room / dot90_stage_bytes(p);
 	return n < MOST_STAGES ? n : MOST_STAGES;
+}
+
+/* One box is on its way while the next is made, if that leaves stages. */
+static bool
+boxes_fit(struct dot90 *p)
+{
+	int64_t n = dot90_store_boxes(p);
+
+	p->waiting = n < MOST_WAITING ? n : MOST_WAITING;
+	p->ring = ring_of(p);
+	if (p->ring < 4) {
+		p->waiting = 1;
+		p->ring = ring_of(p);
+	}
+	return p->ring >= 3;
 }
 
 /* Columns that go through shared memory at a time, few rather than few
@@ -142,15 +157,20 @@ fits(struct dot90 *p)
 	int64_t best = 0;
 	size_t i;
 
-	p->ring = 0;
+	p->part = 0;
+	if (dot90_store_suits(p)) {
+		return boxes_fit(p);
+	}
 	if (p->splits > 1 || (d->result != CU_DOT_BOX && d->dtype == IR_F32)) {
-		p->ring = ring_of(p, 0);
+		p->ring = ring_of(p);
 		return p->ring >= 3;
 	}
+	p->ring = 0;
 	for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-		int64_t n = part_suits(d, p->cols, parts[i])
-			? ring_of(p, parts[i]) : 0;
+		int64_t n;
 
+		p->part = parts[i];
+		n = part_suits(d, p->cols, p->part) ? ring_of(p) : 0;
 		if (n > p->ring && p->ring < 4) {
 			p->ring = n;
 			best = parts[i];

@@ -69,11 +69,14 @@ struct dot90 {
 	int64_t ring;		/* stages of it */
 	int64_t cluster;	/* blocks that share columns */
 	int64_t part;		/* columns that are written at a time */
+	int64_t box;		/* columns of a box that is stored; 0: none */
+	int64_t waiting;	/* boxes of a warp that may be under way */
 	int64_t splits, steps;	/* parts of k; stages of a tile */
 	int64_t row_blocks, col_blocks, tiles;
 	int64_t blocks;		/* that run at a time */
 	struct cg_split split;	/* of rows */
 	struct dot90_side side[2];
+	struct cg_map out;	/* the result, if boxes of it are stored */
 };
 
 static inline int64_t
@@ -93,12 +96,16 @@ dot90_leaf_ld(const struct dot90 *p)
 {
 	return (p->part + 31) / 32 * 32 + 8;
 }
+/* Bytes of a team's boxes that wait. */
+int64_t dot90_store_bytes(const struct dot90 *p);
 static inline int64_t
 dot90_leaf_bytes(const struct dot90 *p)
 {
-	return p->part ? p->rows * dot90_leaf_ld(p) * 4 : 0;
+	return p->part ? p->rows * dot90_leaf_ld(p) * 4
+		: p->box ? dot90_store_bytes(p) : 0;
 }
-/* In shared memory: the ring, then barriers, then leaves. */
+/* In shared memory: the ring, then leaves, which boxes want on 1024 bytes,
+ * then barriers. */
 static inline int64_t
 dot90_stage_bytes(const struct dot90 *p)
 {
@@ -107,7 +114,12 @@ dot90_stage_bytes(const struct dot90 *p)
 static inline int64_t
 dot90_leaf_at(const struct dot90 *p)
 {
-	return p->ring * dot90_stage_bytes(p) + 256;
+	return p->ring * dot90_stage_bytes(p);
+}
+static inline int64_t
+dot90_bars_at(const struct dot90 *p)
+{
+	return dot90_leaf_at(p) + p->teams * dot90_leaf_bytes(p);
 }
 
 /* ---- dot90_text.c: the kernel -------------------------------------------- */
@@ -119,5 +131,16 @@ bool dot90_emit(struct dot90 *p);
 /* In the loop over tiles, with sums in `d`; rows are at m. */
 bool dot90_put(struct cu_func *f, const struct dot90 *p,
 	       const struct cu_place *m);
+
+/* ---- dot90_store.c: results that the copying unit stores ----------------- */
+
+/* Whether it can: p->box and p->out. */
+bool dot90_store_suits(struct dot90 *p);
+/* How many boxes of a tile a warp has. */
+int64_t dot90_store_boxes(const struct dot90 *p);
+/* As dot90_put; and behind the loop over tiles. */
+void dot90_store(struct cu_func *f, const struct dot90 *p,
+		 const struct cu_place *m);
+void dot90_store_end(struct cu_func *f);
 
 #endif

@@ -262,6 +262,10 @@ dot90_put(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	if (p->part) {
 		return put_box(f, p, m);
 	}
+	if (p->box) {
+		dot90_store(f, p, m);
+		return true;
+	}
 	put_direct(f, p, m);
 	return true;
 }

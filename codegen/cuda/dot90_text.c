@@ -278,6 +278,9 @@ put_team(struct cu_func *f, const struct dot90 *p)
 	done = dot90_put(f, p, &m);
 	put_used(f, p, &m, &n);
 	cu_line(f, "}");
+	if (p->box) {
+		dot90_store_end(f);
+	}
 	cu_line(f, "(void)team;");
 	return done;
 }
@@ -289,8 +292,7 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 {
 	cu_line(f, "const u32 ring = smem_addr(SMEM);");
 	cu_line(f, "const u32 full = ring + %lld, empty = full + %lld;",
-		(long long)(p->ring * dot90_stage_bytes(p)),
-		(long long)(8 * p->ring));
+		(long long)dot90_bars_at(p), (long long)(8 * p->ring));
 	cu_line(f, "if (TID == 0) {");
 	cu_line(f, "for (int i = 0; i < %lld; i++) {", (long long)p->ring);
 	cu_line(f, "mbar_init(full + 8 * i, 1);");
@@ -331,9 +333,12 @@ dot90_emit(struct dot90 *p)
 	f.grid->cluster = p->cluster;
 	f.grid->blocks[0] = p->tiles < p->blocks ? p->tiles
 		: p->blocks / p->cluster * p->cluster;
-	f.grid->smem_bytes = dot90_leaf_at(p) + p->teams * dot90_leaf_bytes(p);
+	f.grid->smem_bytes = dot90_bars_at(p) + 256;
 	VEC_PUSH(k->c->a, &f.grid->maps, p->side[0].map);
 	VEC_PUSH(k->c->a, &f.grid->maps, p->side[1].map);
+	if (p->box) {
+		VEC_PUSH(k->c->a, &f.grid->maps, p->out);
+	}
 	put_order(&f, p);
 	put_words(&f, p);
 	put_barriers(&f, p);

@@ -396,6 +396,74 @@ KERNEL(store_forgotten, 32, 1, struct fault_args)
 	}
 }
 
+/* A box as a warp makes it of its sums, to be stored. */
+FN void
+make_box(int fence)
+{
+	u32 at = smem_addr(SMEM) + LANE % 16 * 64 + LANE / 16 * 16;
+	u32 r[4] = { 1, 2, 3, 4 };
+
+	stsm4(at, r);
+	stsm4(at + 32, r);
+	if (fence) {
+		fence_async();
+	}
+	sync_warp();
+}
+
+FN void
+store_made(const struct fault_args *a, int y)
+{
+	if (LANE == 0) {
+		tma_store2(&a->map[0], smem_addr(SMEM), 0, y);
+		tma_commit();
+	}
+}
+
+KERNEL(made_unfenced, 32, 1, struct fault_args)
+{
+	make_box(0);
+	store_made(&a, 0);
+	if (LANE == 0) {
+		tma_wait_read(0);
+	}
+}
+
+/* There is one buffer, and the wait leaves a store under way: of two. */
+KERNEL(made_again, 32, 1, struct fault_args)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (LANE == 0) {
+			tma_wait_read(1);
+		}
+		sync_warp();
+		make_box(1);
+		store_made(&a, 0);
+	}
+	if (LANE == 0) {
+		tma_wait_read(0);
+	}
+}
+
+/* The lane that stores has waited, and nobody has waited for it. */
+KERNEL(made_unmet, 32, 1, struct fault_args)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (LANE == 0) {
+			tma_wait_read(0);
+		}
+		make_box(1);
+		store_made(&a, 0);
+	}
+	if (LANE == 0) {
+		tma_wait_read(0);
+	}
+}
+
 /* ---- wgmma: 64 x 8 from 128 rows of 128 bytes ---- */
 
 FN u64

@@ -91,21 +91,28 @@ most_of(const char *text)
 		: 0.004;
 }
 
-/* Kernels with wgmma, of those emitted. */
+/* How often emitted kernels have a word. */
 static uint32_t
-with_wgmma(struct tc *c)
+with(struct tc *c, const char *word)
 {
 	uint32_t n = 0, i;
 
 	for (i = 0; i < TC_SOURCES; i++) {
 		const char *p = buf_text(&c->source[i]);
 
-		while ((p = strstr(p, "regs_more("))) {
+		while ((p = strstr(p, word))) {
 			n++;
 			p++;
 		}
 	}
 	return n;
+}
+
+/* Kernels with wgmma, of those emitted. */
+static uint32_t
+with_wgmma(struct tc *c)
+{
+	return with(c, "regs_more(");
 }
 
 static void
@@ -209,6 +216,72 @@ test_tiles(void **state)
 }
 
 /*
+ * What the copying unit stores: tiles that end beyond rows or columns, rows
+ * of several dims that do not fill tiles, batches, narrow tiles, both teams;
+ * and buffers that are filled again, by the next tile too.
+ */
+static void
+test_stored(void **state)
+{
+	static const int sizes[][5] = {
+		{ 1, 3, 96, 136, 72 }, { 2, 1, 200, 264, 128 },
+		{ 3, 2, 128, 32, 64 }, { 1, 1, 640, 768, 64 },
+		{ 2, 5, 64, 96, 200 }, { 1, 1, 1000, 40, 64 }
+	};
+	struct tc c;
+	uint32_t i;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 2;
+	for (i = 0; i < 6; i++) {
+		const int *n = sizes[i];
+		const char *t = i % 2 ? "f16" : "bf16";
+
+		tc_text(&c, arena_printf(&c.a, "llmc-ir 1\ndim b = %d\n"
+			"dim h = %d\ndim m = %d\ndim n = %d\ndim k = %d\n"
+			"model {\n"
+			"  %%0 = weight name=\"a\" : %s[h, b, m, k]\n"
+			"  %%1 = weight name=\"b\" : %s[b, n, k]\n"
+			"  %%2 = dot %%0, %%1 over=k : %s[b, h, m, n]\n%s",
+			n[0], n[1], n[2], n[3], n[4], t, t, t, STORE), 0.016);
+	}
+	assert_int_equal(with_wgmma(&c), 6);
+	assert_int_equal(with(&c, "tma_commit()"), 6);
+	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
+/* The largest tiles: no register is spilled, no products wait. */
+static void
+test_registers(void **state)
+{
+	static const struct {
+		const char *order;
+		int m, n;
+	} cases[] = { { "kk", 512, 512 }, { "kn", 256, 128 },
+		      { "mk", 64, 520 }, { "mn", 512, 512 } };
+	int64_t most;
+	struct tc c;
+	uint32_t i;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 2;
+	for (i = 0; i < 4; i++) {
+		tc_text(&c, plain(&c.a, i % 2 ? "f16" : "bf16", cases[i].m,
+				  cases[i].n, 256, cases[i].order, STORE),
+			0.016);
+	}
+	most = tc_compile(&c, "sm_90a");
+	tc_close(&c);
+	if (!most) {
+		skip();
+	}
+	assert_int_equal(most, 168);
+}
+
+/*
  * Elements of 32 and of 8 bits, which wgmma takes along k alone: the other
  * orders are made by the kernels for sm_80.
  */
@@ -271,6 +344,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tiles),
+		cmocka_unit_test(test_stored),
+		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_heads),
 		cmocka_unit_test(test_wide),

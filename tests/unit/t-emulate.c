@@ -110,6 +110,10 @@ static const struct fault {
 	  "reads" },
 	{ "store_forgotten", 32, 1, "it ends before its store of a box has "
 	  "been read" },
+	{ "made_unfenced", 32, 1, "with no fence_async behind it" },
+	{ "made_again", 32, 1, "which a product or a store of a box still "
+	  "reads" },
+	{ "made_unmet", 32, 1, "with no barrier in between" },
 	{ "wg_unfenced", 128, 1, "wgmma with no wg_fence" },
 	{ "wg_not_waited", 128, 1, "reads registers of a wgmma that no "
 	  "wg_wait has waited for" },
