@@ -38,6 +38,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot90.c \
 	%D%/cuda/dot90.h \
 	%D%/cuda/dot90_map.c \
+	%D%/cuda/dot90_parts.c \
 	%D%/cuda/dot90_put.c \
 	%D%/cuda/dot90_store.c \
 	%D%/cuda/dot90_text.c \

@@ -6,10 +6,9 @@
 #define RESERVE 1024		/* barriers, and room that is left */
 #define MOST_WAITING 2		/* boxes of a warp, on their way to memory */
 #define MOST_STAGES 6
-#define MOST_SPLITS 16
-#define MOST_PARTS ((int64_t)64 << 20)	/* bytes of sums that wait */
-#define SUM_COLS 128		/* of a block that adds them up */
 #define FEWER 0.03		/* of the time, for each stage that is less */
+#define PARTED 0.02		/* of the time, that parts must gain: the count
+				 * knows no less */
 
 /* Tiles, best for large contractions first. */
 static const struct {
@@ -61,9 +60,8 @@ uniform_runs(const struct cg_factor *f, int64_t block)
 	return uniform(size, f->n, block);
 }
 
-/* Whether columns of what is behind can be made so many at a time. */
-static bool
-part_suits(const struct cu_dot *d, int64_t cols, int64_t part)
+bool
+dot90_part_suits(const struct cu_dot *d, int64_t cols, int64_t part)
 {
 	const struct cg_dims *n = &d->dims[2];
 	int64_t last = n->size[n->n - 1];
@@ -75,6 +73,12 @@ part_suits(const struct cu_dot *d, int64_t cols, int64_t part)
 	       (uniform(n->size, n->n, part) &&
 		(!d->whole_last || part % last == 0 ||
 		 (n->n == 1 && last <= part)));
+}
+
+bool
+dot90_has_leaf(const struct cu_dot *d)
+{
+	return d->result == CU_DOT_BOX || d->dtype != IR_F32;
 }
 
 /* What all starts of blocks of rows are multiples of. */
@@ -89,36 +93,59 @@ step_of(const struct cg_dims *d, const struct cg_split *s)
 
 /* ---- what a choice costs ---- */
 
+/* Items one after another on each multiprocessor, in full waves. */
+static double
+waves_cycles(const struct dot90 *p, int64_t items, int64_t units, double sums,
+	     double put)
+{
+	double waves = (double)((items + units - 1) / units);
+
+	if (p->teams == 1 || items == 0) {
+		return waves * (sums + put);
+	}
+	return waves * (sums > put ? sums : put) + put;
+}
+
+/* Parts are read at what the memory gives, by blocks of the step behind. */
+static double
+sum_cycles(const struct dot90 *p, int64_t units)
+{
+	int64_t blocks = (p->tiles - p->whole) * (p->cols / p->sum_cols);
+
+	return 6000 + (double)dot90_parts_bytes(p) /
+		      (16 * (double)(blocks < units ? blocks : units));
+}
+
 /*
  * Cycles, roughly.  A multiprocessor takes 4096 bytes of a row and a column
  * of k in a cycle, which is 2048 products of bf16, if wgmma has 256 columns
  * (of 128, 64 and less it reaches 90, 75, 55%), and gets some 34 bytes a cycle
- * from the L2.
+ * from the L2, which takes as many.
  */
 static double
-cycles(const struct dot90 *p, int64_t units)
+cycles(const struct dot90 *p)
 {
+	int64_t units = p->blocks / p->cluster * p->cluster;
 	double tile = (double)p->rows * (double)p->cols;
 	double eff = p->cols >= 256 ? 0.95 : p->cols >= 128 ? 0.9
 		: p->cols >= 64 ? 0.75 : 0.55;
 	double mul = tile * DOT90_ROW / 4096 / eff;
 	double load = ((double)p->rows + (double)p->cols /
 		       (double)p->cluster) * 128 / 34;
-	double sums = (double)p->steps * (mul > load ? mul : load);
+	double stage = mul > load ? mul : load;
 	double put = tile / (p->part ? 8 : p->box ? 32 : 16);
-	double waves = (double)((p->tiles + units - 1) / units);
 	/* what is stored as boxes is on its way behind the last tile */
-	double fixed = 1500 + (p->box ? tile * 2 / 34 : 0);
+	double all = 1500 + (p->box ? tile * 2 / 34 : 0);
 
+	all += waves_cycles(p, p->whole, units, stage *
+			    (double)dot90_stages(p->d), put);
 	if (p->splits > 1) {
-		fixed += 6000 + 8 * (double)p->splits * (double)p->d->m.size *
-			 (double)p->d->n.size * (double)p->d->batch.size /
-			 (16 * (double)units);
+		all += waves_cycles(p, p->items - p->whole, units, stage *
+				    (double)p->steps, tile * 4 / 34) +
+		       sum_cycles(p, units);
+		all *= 1 + PARTED;
 	}
-	if (p->teams == 1) {
-		return waves * (sums + put) + fixed;
-	}
-	return waves * (sums > put ? sums : put) + put + fixed;
+	return all;
 }
 
 /* Stages that there is room for beside leaves, or boxes that wait. */
@@ -158,10 +185,11 @@ fits(struct dot90 *p)
 	size_t i;
 
 	p->part = 0;
-	if (dot90_store_suits(p)) {
+	p->box = 0;
+	if (p->whole > 0 && dot90_store_suits(p)) {
 		return boxes_fit(p);
 	}
-	if (p->splits > 1 || (d->result != CU_DOT_BOX && d->dtype == IR_F32)) {
+	if (p->whole == 0 || !dot90_has_leaf(d)) {
 		p->ring = ring_of(p);
 		return p->ring >= 3;
 	}
@@ -170,7 +198,7 @@ fits(struct dot90 *p)
 		int64_t n;
 
 		p->part = parts[i];
-		n = part_suits(d, p->cols, p->part) ? ring_of(p) : 0;
+		n = dot90_part_suits(d, p->cols, p->part) ? ring_of(p) : 0;
 		if (n > p->ring && p->ring < 4) {
 			p->ring = n;
 			best = parts[i];
@@ -184,7 +212,6 @@ static bool
 try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
 {
 	struct cu_dot *d = p->d;
-	int64_t stages = dot90_stages(d);
 
 	p->rows = shapes[i].rows;
 	p->cols = shapes[i].cols;
@@ -194,32 +221,13 @@ try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
 	p->row_blocks = p->split.blocks;
 	p->col_blocks = (d->n.size + p->cols - 1) / p->cols;
 	p->cluster = multi ? 2 : 1;
-	p->steps = (stages + splits - 1) / splits;
-	p->splits = (stages + p->steps - 1) / p->steps;
-	p->tiles = p->row_blocks * p->col_blocks * d->batch.size * p->splits;
+	p->tiles = p->row_blocks * p->col_blocks * d->batch.size;
 	return (!multi || (p->row_blocks % 2 == 0 && p->blocks > 1)) &&
-	       p->splits == splits && p->tiles < INT32_MAX &&
-	       uniform_runs(&d->n, p->cols) &&
+	       dot90_parts(p, splits) && uniform_runs(&d->n, p->cols) &&
 	       dot90_side(d, 0, p->rows, step_of(&d->dims[1], &p->split),
 			  false, &p->side[0]) &&
 	       dot90_side(d, 1, p->cols, p->cols, multi, &p->side[1]) &&
 	       fits(p);
-}
-
-/* Of k in parts, whose sums a step behind this one adds up: at most. */
-static int64_t
-most_splits(const struct cu_dot *d)
-{
-	const struct cg_dims *n = &d->dims[2];
-	struct cg_split cols = cu_split(n, SUM_COLS, 16);
-	int64_t bytes = 4 * d->batch.size * d->m.size * d->n.size, most;
-
-	if (d->whole_last && cols.cut == n->n - 1 && cols.chunks > 1) {
-		return 1;
-	}
-	most = dot90_stages(d) / 4;
-	most = most < MOST_PARTS / bytes ? most : MOST_PARTS / bytes;
-	return most < 1 ? 1 : most < MOST_SPLITS ? most : MOST_SPLITS;
 }
 
 /* With all stages that there is room for and, if it is asked, with fewer. */
@@ -227,7 +235,7 @@ static void
 take(struct dot90 *p, struct dot90 *best)
 {
 	struct cu_ways *w = p->d->ways;
-	double now = cycles(p, p->blocks);
+	double now = cycles(p);
 	int64_t most = p->ring;
 	struct plan_tile t = { .num = {
 		[PLAN_TILE_M] = p->rows, [PLAN_TILE_N] = p->cols,
@@ -313,21 +321,19 @@ find_rounded(struct cu_dot *d)
 
 /* Parts of sums lie in shared room; the step behind this one reads them. */
 static void
-put_parts(struct cu_dot *d, int64_t splits)
+put_parts(struct cu_dot *d, const struct dot90 *p)
 {
-	d->splits = splits;
-	if (splits > 1) {
+	if (p->splits > 1) {
 		d->parts = (d->k->out->shared_bytes + 255) / 256 * 256;
-		d->k->out->shared_bytes = d->parts + 4 * splits *
-			d->batch.size * d->m.size * d->n.size;
+		d->k->out->shared_bytes = d->parts + dot90_parts_bytes(p);
 	}
 }
 
 bool
 cu_dot90_steps(const struct cu_dot *dot)
 {
-	struct cu_dot d = *dot, sum = *dot;
-	struct dot90 p = { .d = &d, .blocks = d.k->c->units };
+	struct cu_dot d = *dot;
+	struct dot90 p = { .d = &d, .blocks = d.k->c->units, .first = 128 };
 
 	if (!d.k->c->arch->wgmma || d.unit == CU_DOT_FMA ||
 	    d.unit == CU_DOT_E5M2 || d.m.n == 0 || d.n.n == 0 ||
@@ -343,16 +349,10 @@ cu_dot90_steps(const struct cu_dot *dot)
 	if (p.blocks == 0) {
 		p.blocks = 132;
 	}
-	if (!choose(&p, most_splits(dot))) {
+	if (!choose(&p, dot90_most_splits(&d))) {
 		return false;
 	}
-	put_parts(&d, p.splits);
+	put_parts(&d, &p);
 	d.rows = p.split;
-	if (!dot90_emit(&p)) {
-		return false;
-	}
-	sum.splits = d.splits;
-	sum.parts = d.parts;
-	sum.cols = cu_split(&sum.dims[2], SUM_COLS, 16);
-	return sum.splits == 1 || cu_dot_sum(&sum);
+	return dot90_emit(&p) && (p.splits == 1 || dot90_sum(&p));
 }

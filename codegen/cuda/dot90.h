@@ -62,6 +62,11 @@ int64_t dot90_stages(const struct cu_dot *d);
 
 /* ---- dot90.c: tiles ------------------------------------------------------ */
 
+/* Whether columns of what is behind can be made so many at a time. */
+bool dot90_part_suits(const struct cu_dot *d, int64_t cols, int64_t part);
+/* Whether sums go through shared memory as f32. */
+bool dot90_has_leaf(const struct cu_dot *d);
+
 struct dot90 {
 	struct cu_dot *d;
 	int64_t rows, cols;	/* of a tile */
@@ -71,8 +76,12 @@ struct dot90 {
 	int64_t part;		/* columns that are written at a time */
 	int64_t box;		/* columns of a box that is stored; 0: none */
 	int64_t waiting;	/* boxes of a warp that may be under way */
-	int64_t splits, steps;	/* parts of k; stages of a tile */
 	int64_t row_blocks, col_blocks, tiles;
+	int64_t splits, steps;	/* parts of k; stages of one */
+	int64_t whole;		/* tiles, the first ones, that have no parts */
+	int64_t items;		/* whole tiles, and parts of the others */
+	int64_t sum_cols;	/* of a block that adds up parts */
+	int64_t first;		/* thread that multiplies */
 	int64_t blocks;		/* that run at a time */
 	struct cg_split split;	/* of rows */
 	struct dot90_side side[2];
@@ -125,9 +134,37 @@ dot90_bars_at(const struct dot90 *p)
 /* ---- dot90_text.c: the kernel -------------------------------------------- */
 
 bool dot90_emit(struct dot90 *p);
+/* For the step that adds up parts: a function from a tile's number to where it
+ * is; places of (row, col); which sums a thread has; what may be unused. */
+void dot90_order_emit(struct cu_func *f, const struct dot90 *p);
+void dot90_places(struct cu_func *f, const struct dot90 *p,
+		  struct cu_place *m, struct cu_place *n);
+void dot90_sums_at(struct cu_func *f, const struct dot90 *p);
+void dot90_used(struct cu_func *f, const struct cu_place *m,
+		const struct cu_place *n);
+
+/* ---- dot90_parts.c: k in parts ------------------------------------------- */
+
+/* At most, of any tile. */
+int64_t dot90_most_splits(const struct cu_dot *d);
+/* Which tiles are made in so many parts; false: none can be. */
+bool dot90_parts(struct dot90 *p, int64_t splits);
+/* Bytes of shared room that they wait in. */
+int64_t dot90_parts_bytes(const struct dot90 *p);
+/* C text: which part item `tile` is of; its stages, by a function. */
+const char *dot90_split(const struct dot90 *p, struct arena *a);
+void dot90_steps_emit(struct cu_func *f, const struct dot90 *p);
+const char *dot90_steps(struct cu_func *f, const struct dot90 *p,
+			const char *tile);
+/* As dot90_put, of a part. */
+void dot90_put_part(struct cu_func *f, const struct dot90 *p);
+/* The step behind. */
+bool dot90_sum(const struct dot90 *p);
 
 /* ---- dot90_put.c: what becomes of sums ----------------------------------  */
 
+/* C text: a thread's number in its team. */
+const char *dot90_thread(const struct dot90 *p);
 /* In the loop over tiles, with sums in `d`; rows are at m. */
 bool dot90_put(struct cu_func *f, const struct dot90 *p,
 	       const struct cu_place *m);

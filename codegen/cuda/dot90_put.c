@@ -11,11 +11,10 @@
 
 /* ---- to memory ---- */
 
-/* C text: a thread's number in its team. */
-static const char *
-thread_of(const struct dot90 *p)
+const char *
+dot90_thread(const struct dot90 *p)
 {
-	return p->teams > 1 ? "(TID % 128)" : "(TID - 128)";
+	return p->teams > 1 ? "(TID % 128)" : p->first ? "(TID - 128)" : "TID";
 }
 
 /* `n` columns of d at a time fit below the end of a row. */
@@ -23,7 +22,7 @@ static void
 put_pair(struct cu_func *f, const struct dot90 *p, const char *end)
 {
 	const struct cu_dot *d = p->d;
-	bool add = d->result == CU_DOT_ADD && d->splits == 1;
+	bool add = d->result == CU_DOT_ADD;
 	bool pairs = d->n.size % 2 == 0;
 	int i;
 
@@ -85,18 +84,11 @@ put_direct(struct cu_func *f, const struct dot90 *p,
 {
 	const struct cu_dot *d = p->d;
 	long long n = (long long)d->n.size;
-	const char *z = "batch";
 	int64_t i;
 
 	put_rows(f, p);
-	if (d->splits > 1) {
-		z = arena_printf(f->k->c->a, "(split * %lld + batch)",
-				 (long long)d->batch.size);
-	}
-	cu_line(f, "f32 *to = (f32 *)%s + ((i64)%s * %lld + m0 + r0) * %lld + "
-		"n0;", d->splits > 1 ? arena_printf(f->k->c->a,
-			"(a.shared + %lld)", (long long)d->parts)
-			: cu_at(f, d->target), z, (long long)d->m.size, n);
+	cu_line(f, "f32 *to = (f32 *)%s + ((i64)batch * %lld + m0 + r0) * %lld "
+		"+ n0;", cu_at(f, d->target), (long long)d->m.size, n);
 	for (i = 0; i < dot90_group_rows(p) / 8; i += i % 8 ? 7 : 1) {
 		cu_line(f, "if (r0 + %lld < %s) {", (long long)i * 8, m->live);
 		cu_line(f, "%s_row(to + %lld, d + %lld, lc, %lld - n0);",
@@ -120,7 +112,7 @@ put_rounded(struct cu_func *f, const struct dot90 *p,
 	int i;
 
 	cu_line(f, "for (int e = %s; e < %s * %lld; e += %lld) {",
-		thread_of(p), m->live, eights,
+		dot90_thread(p), m->live, eights,
 		(long long)dot90_team_threads(p));
 	cu_line(f, "const int r = e / %lld, c = part * %lld + e %% %lld * 8;",
 		eights, (long long)p->part, eights);
@@ -201,7 +193,7 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 		leaf.from[i] = nest.from[i];
 	}
 	VEC_PUSH(a, &nest.leaves, leaf);
-	return cu_nest_box(f, &nest, dot90_team_threads(p), thread_of(p));
+	return cu_nest_box(f, &nest, dot90_team_threads(p), dot90_thread(p));
 }
 
 static void

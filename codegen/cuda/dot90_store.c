@@ -29,7 +29,7 @@ dot90_store_suits(struct dot90 *p)
 
 	p->box = 0;
 	if (d->result != CU_DOT_STORE || cu_bytes(d->dtype) != 2 ||
-	    p->splits > 1 || d->n.size % 8 != 0 ||
+	    d->n.size % 8 != 0 ||
 	    (p->split.chunks > 1 && p->split.most != p->rows)) {
 		/* a box might hold rows that are another tile's */
 		return false;
@@ -114,8 +114,9 @@ dot90_store(struct cu_func *f, const struct dot90 *p,
 
 	each = (long long)(BOX_ROWS * p->box * 2);
 	put_box(f, p);
-	cu_line(f, "const u32 wait = ring + %lld + (u32)(WARP - 4) * %lld;",
-		(long long)dot90_leaf_at(p), each * (long long)p->waiting);
+	cu_line(f, "const u32 wait = ring + %lld + (u32)(WARP%s) * %lld;",
+		(long long)dot90_leaf_at(p), p->first ? " - 4" : "",
+		each * (long long)p->waiting);
 	cu_line(f, "const int y = %s%s + %lld * group + WARP %% 4 * %d;",
 		m->start, outer > 1 ? arena_printf(a, " %% %lld", rows) : "",
 		(long long)dot90_group_rows(p), BOX_ROWS);
@@ -126,8 +127,9 @@ dot90_store(struct cu_func *f, const struct dot90 *p,
 		z = ", z_at";
 	}
 	for (i = 0; i < n; i++) {
-		cu_line(f, "%s_box(&a.map[2], wait + %lld, d + %lld, n0 + "
+		cu_line(f, "%s_box(&a.map[%u], wait + %lld, d + %lld, n0 + "
 			"%lld, y + %lld%s);", f->grid->func,
+			f->grid->maps.n - 1,
 			each * (long long)(i % p->waiting),
 			(long long)(i * p->box / 2),
 			(long long)(i % cols * p->box),

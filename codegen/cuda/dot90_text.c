@@ -18,24 +18,24 @@
  * Rows of tiles in bands: all columns of a band, one after another, so that
  * tiles that run at a time share rows and columns in the L2.
  */
-static void
-put_order(struct cu_func *f, const struct dot90 *p)
+void
+dot90_order_emit(struct cu_func *f, const struct dot90 *p)
 {
 	struct buf *b = &f->k->text;
 	long long rows = p->row_blocks / p->cluster, cols = p->col_blocks;
 
-	buf_printf(b, "\n/* Block (row, col) of the result, of batch z; "
-		   "part z of k if it is split. */\nFN void\n"
-		   "%s_tile(int tile, int *row, int *col, int *z)\n{\n"
-		   "\tconst int at = tile %% %lld, band = at / %lld;\n",
-		   f->grid->func, rows * cols, BAND * cols);
+	buf_printf(b, "\n/* Block (row, col) of the result, of batch z. */\n"
+		   "FN void\n%s_tile(int tile, %sint *row, int *col, int *z)"
+		   "\n{\n\tconst int at = tile %% %lld, band = at / %lld;\n",
+		   f->grid->func, p->cluster > 1 ? "int rank, " : "",
+		   rows * cols, BAND * cols);
 	buf_printf(b, "\tconst int left = %lld - band * %d;\n"
 		   "\tconst int high = left < %d ? left : %d;\n"
 		   "\tconst int in = at %% %lld;\n\n", rows, BAND, BAND, BAND,
 		   BAND * cols);
 	buf_printf(b, "\t*row = (band * %d + in %% high)", BAND);
 	if (p->cluster > 1) {
-		buf_printf(b, " * %lld + cluster_rank()",
+		buf_printf(b, " * %lld + rank",
 			   (long long)p->cluster);
 	}
 	buf_printf(b, ";\n\t*col = in / high;\n\t*z = tile / %lld;\n}\n",
@@ -49,42 +49,52 @@ by_of(const struct dot90 *p)
 	return p->cluster > 1 ? "(NBLOCKS_X / 2)" : "NBLOCKS_X";
 }
 
+void
+dot90_places(struct cu_func *f, const struct dot90 *p, struct cu_place *m,
+	     struct cu_place *n)
+{
+	const struct cu_dot *d = p->d;
+	struct cg_split cols = { .cut = 0, .inner = 1, .step = p->cols };
+	struct cg_dims flat = { .n = 1, .size = { d->n.size } };
+
+	cols.chunks = cols.blocks = p->col_blocks;
+	cols.most = p->cols;
+	*m = cu_place(f, "m", &d->dims[1], &d->rows, "row");
+	*n = cu_place(f, "n", &flat, &cols, "col");
+}
+
 /* Opens the loop over tiles of team `team`, or of all teams if NULL. */
 static void
 open_tiles(struct cu_func *f, const struct dot90 *p, const char *team,
 	   struct cu_place *m, struct cu_place *n)
 {
-	struct cu_dot *d = p->d;
-	struct cg_split cols = { .cut = 0, .inner = 1, .step = p->cols };
-	struct cg_dims flat = { .n = 1, .size = { d->n.size } };
 	const char *at = p->cluster > 1 ? "BLOCK_X / 2" : "BLOCK_X";
 	const char *by = by_of(p);
 
-	cols.chunks = cols.blocks = p->col_blocks;
-	cols.most = p->cols;
 	if (team && p->teams > 1) {
 		at = arena_printf(f->k->c->a, "%s + %s * %s", at, team, by);
 		by = arena_printf(f->k->c->a, "%lld * %s",
 				  (long long)p->teams, by);
 	}
 	cu_line(f, "for (int tile = %s; tile < %lld; tile += %s) {", at,
-		(long long)(p->tiles / p->cluster), by);
+		(long long)(p->items / p->cluster), by);
 	cu_line(f, "int row, col, z;");
-	cu_line(f, "%s_tile(tile, &row, &col, &z);", f->grid->func);
-	*m = cu_place(f, "m", &d->dims[1], &d->rows, "row");
-	*n = cu_place(f, "n", &flat, &cols, "col");
-	if (d->splits > 1) {
-		cu_line(f, "const int batch = z / %lld, split = z %% %lld;",
-			(long long)d->splits, (long long)d->splits);
-	} else {
-		cu_line(f, "const int batch = z;");
+	if (p->splits > 1) {
+		cu_line(f, "const int split = %s;",
+			dot90_split(p, f->k->c->a));
 	}
+	cu_line(f, "%s_tile(tile%s%s, &row, &col, &z);", f->grid->func,
+		p->splits > 1 ? arena_printf(f->k->c->a, " - split * %lld",
+			(long long)((p->tiles - p->whole) / p->cluster)) : "",
+		p->cluster > 1 ? ", cluster_rank()" : "");
+	cu_line(f, "const int batch = z;");
+	dot90_places(f, p, m, n);
 }
 
 /* Not all that is declared is asked for by all shapes. */
-static void
-put_used(struct cu_func *f, const struct dot90 *p, const struct cu_place *m,
-	 const struct cu_place *n)
+void
+dot90_used(struct cu_func *f, const struct cu_place *m,
+	   const struct cu_place *n)
 {
 	cu_line(f, "(void)m0, (void)n0, (void)batch;");
 	if (m->live[0] == 'm') {
@@ -92,9 +102,6 @@ put_used(struct cu_func *f, const struct dot90 *p, const struct cu_place *m,
 	}
 	if (n->live[0] == 'n') {
 		cu_line(f, "(void)n_live;");
-	}
-	if (p->d->splits > 1) {
-		cu_line(f, "(void)split;");
 	}
 }
 
@@ -113,8 +120,12 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	       "first one is over.");
 	cu_line(f, "int stage = 0, parity = 1;");
 	open_tiles(f, p, NULL, &m, &n);
-	cu_line(f, "for (int q = 0; q < %lld; q++) {", (long long)p->steps);
-	if (p->d->splits > 1) {
+	if (p->splits > 1) {
+		cu_line(f, "const int steps = %s;", dot90_steps(f, p, "tile"));
+	}
+	cu_line(f, "for (int q = 0; q < %s; q++) {",
+		p->splits > 1 ? "steps" : dot90_steps(f, p, "tile"));
+	if (p->splits > 1) {
 		cu_line(f, "const int k = split * %lld + q;",
 			(long long)p->steps);
 	} else {
@@ -133,7 +144,7 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "parity ^= 1;");
 	cu_line(f, "}");
 	cu_line(f, "}");
-	put_used(f, p, &m, &n);
+	dot90_used(f, &m, &n);
 	cu_line(f, "}");
 	cu_line(f, "}");
 	cu_line(f, "sync_warp();");
@@ -212,17 +223,28 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 {
 	long long ring = (long long)p->ring;
 
+	if (p->splits > 1) {
+		cu_line(f, "const int steps = %s;", dot90_steps(f, p, "tile"));
+	}
 	if (p->teams > 1) {
 		put_turn(f, p);
 		cu_line(f, "int stage = slot %% %lld;", ring);
 		cu_line(f, "int parity = slot / %lld & 1;", ring);
-		cu_line(f, "slot += %lld;", (long long)(p->teams * p->steps));
+		if (p->splits > 1) {
+			cu_line(f, "slot += (u32)(steps + %s);",
+				dot90_steps(f, p, arena_printf(f->k->c->a,
+					"tile + %s", by_of(p))));
+		} else {
+			cu_line(f, "slot += %lld;",
+				(long long)(p->teams * p->steps));
+		}
 	}
 	cu_line(f, "{");
 	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
 	put_products(f, p, true);
 	cu_line(f, "}");
-	cu_line(f, "for (int q = 1; q < %lld; q++) {", (long long)p->steps);
+	cu_line(f, "for (int q = 1; q < %s; q++) {",
+		p->splits > 1 ? "steps" : dot90_steps(f, p, "tile"));
 	cu_line(f, "const int before = stage;");
 	cu_line(f, "if (++stage == %lld) {", ring);
 	cu_line(f, "stage = 0;");
@@ -236,7 +258,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	if (p->teams > 1) {
 		cu_say(f, "The other team's turn, if there is one more tile.");
 		cu_line(f, "if (tile + %s < %lld) {", by_of(p),
-			(long long)(p->tiles / p->cluster));
+			(long long)(p->items / p->cluster));
 		cu_line(f, "arrive_named(4 - team, 256);");
 		cu_line(f, "}");
 	}
@@ -252,6 +274,36 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	}
 }
 
+void
+dot90_sums_at(struct cu_func *f, const struct dot90 *p)
+{
+	cu_say(f, "The first of the sums that this thread has, in the tile.");
+	cu_line(f, "const int r0 = %lld * group + TID / 32 %% 4 * 16 + LANE "
+		"/ 4;", (long long)dot90_group_rows(p));
+	cu_line(f, "const int lc = LANE %% 4 * 2;");
+}
+
+/* What becomes of sums: of a part, of a whole tile. */
+static bool
+put_item(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
+{
+	bool done;
+
+	if (p->splits == 1) {
+		return dot90_put(f, p, m);
+	}
+	if (p->whole == 0) {
+		dot90_put_part(f, p);
+		return true;
+	}
+	cu_line(f, "if (tile >= %lld) {", (long long)(p->whole / p->cluster));
+	dot90_put_part(f, p);
+	cu_line(f, "} else {");
+	done = dot90_put(f, p, m);
+	cu_line(f, "}");
+	return done;
+}
+
 static bool
 put_team(struct cu_func *f, const struct dot90 *p)
 {
@@ -264,19 +316,17 @@ put_team(struct cu_func *f, const struct dot90 *p)
 					       128));
 	if (p->teams > 1) {
 		cu_line(f, "const int team = TID / 128 - 1, group = 0;");
-		cu_line(f, "u32 slot = team * %lld;", (long long)p->steps);
+		cu_line(f, "u32 slot = team * %s;", dot90_steps(f, p,
+			p->cluster > 1 ? "BLOCK_X / 2" : "BLOCK_X"));
 	} else {
 		cu_line(f, "const int team = 0, group = TID / 128 - 1;");
 		cu_line(f, "int stage = 0, parity = 0;");
 	}
-	cu_say(f, "The first of the sums that this thread has, in the tile.");
-	cu_line(f, "const int r0 = %lld * group + TID / 32 %% 4 * 16 + LANE "
-		"/ 4;", (long long)dot90_group_rows(p));
-	cu_line(f, "const int lc = LANE %% 4 * 2;");
+	dot90_sums_at(f, p);
 	open_tiles(f, p, "team", &m, &n);
 	put_sums(f, p);
-	done = dot90_put(f, p, &m);
-	put_used(f, p, &m, &n);
+	done = put_item(f, p, &m);
+	dot90_used(f, &m, &n);
 	cu_line(f, "}");
 	if (p->box) {
 		dot90_store_end(f);
@@ -316,8 +366,13 @@ put_words(struct cu_func *f, const struct dot90 *p)
 	       p->side[1].by_k ? "k dense" : "n dense");
 	cu_say(f, "%lld tiles of %lld x %lld, %lld stages of %lld of k, %lld "
 	       "of them in the ring", (long long)p->tiles, (long long)p->rows,
-	       (long long)p->cols, (long long)p->steps,
+	       (long long)p->cols, (long long)dot90_stages(d),
 	       (long long)dot90_k(d), (long long)p->ring);
+	if (p->splits > 1) {
+		cu_say(f, "tiles from %lld on in %lld parts, %lld stages each",
+		       (long long)p->whole, (long long)p->splits,
+		       (long long)p->steps);
+	}
 }
 
 bool
@@ -331,7 +386,7 @@ dot90_emit(struct dot90 *p)
 	f.minblocks = 1;
 	f.grid->threads = 384;
 	f.grid->cluster = p->cluster;
-	f.grid->blocks[0] = p->tiles < p->blocks ? p->tiles
+	f.grid->blocks[0] = p->items < p->blocks ? p->items
 		: p->blocks / p->cluster * p->cluster;
 	f.grid->smem_bytes = dot90_bars_at(p) + 256;
 	VEC_PUSH(k->c->a, &f.grid->maps, p->side[0].map);
@@ -339,7 +394,8 @@ dot90_emit(struct dot90 *p)
 	if (p->box) {
 		VEC_PUSH(k->c->a, &f.grid->maps, p->out);
 	}
-	put_order(&f, p);
+	dot90_order_emit(&f, p);
+	dot90_steps_emit(&f, p);
 	put_words(&f, p);
 	put_barriers(&f, p);
 	cu_line(&f, "if (TID < 128) {");

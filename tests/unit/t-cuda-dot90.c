@@ -191,6 +191,9 @@ plain(struct arena *a, const char *type, int64_t m, int64_t n, int64_t k,
 	"  %3 = weight name=\"s\" : f32[m]\n" \
 	"  %4 = mul %2, %3 : f32[m, n]\n" \
 	"  %5 = cast %4 : bf16[m, n]\n  return %5\n}\n"
+#define BIASED \
+	"  %3 = weight name=\"s\" : bf16[n]\n" \
+	"  %4 = add %2, %3 : bf16[m, n]\n  return %4\n}\n"
 #define GROW "  accumulate %2 name=\"g\"\n  return %0\n}\n"
 
 /* Both teams, one team of two, clusters, parts of k; for NVRTC too. */
@@ -249,6 +252,87 @@ test_stored(void **state)
 	assert_int_equal(with_wgmma(&c), 6);
 	assert_int_equal(with(&c, "tma_commit()"), 6);
 	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
+/* All tiles in so many parts, of few stages and of many; how many. */
+static uint32_t
+with_parts(struct tc *c, const char *text, int splits, int cluster,
+	   double most)
+{
+	struct cu_tiling *t = c->c.tiling;
+	struct cu_ways ways;
+	uint32_t n = 0, i;
+
+	t->force = NULL;
+	tc_text(c, text, most);
+	ways = t->last;
+	for (i = 0; i < ways.at.n; i++) {
+		const struct plan_tile *x = &ways.at.at[i].tile;
+
+		if (x->num[PLAN_TILE_SPLITS] == splits &&
+		    x->num[PLAN_TILE_CLUSTER] == cluster &&
+		    !ways.at.at[i].fewer) {
+			t->force = x;
+			tc_text(c, text, most);
+			assert_true(t->last.met);
+			n++;
+		}
+	}
+	return n;
+}
+
+/*
+ * Only the last wave's tiles are made of parts, or all of them where they are
+ * not enough for one; whatever becomes of sums.
+ */
+static void
+add_parts(struct tc *c)
+{
+	static const char *const behind[] = { STORE, BIASED, GROW };
+	static const char *const orders[] = { "kk", "kn", "mn" };
+	static const int sizes[][3] = {
+		{ 640, 136, 776 }, { 136, 520, 1032 }, { 256, 320, 840 }
+	};
+	struct cg_tiling in = { .list = true };
+	uint32_t n = 0, i;
+
+	c->c.tiling = cu_tiling_open(&c->a, &in);
+	for (i = 0; i < 9; i++) {
+		const char *end = behind[(i + i / 3) % 3];
+		const char *type = end == behind[1] || i % 2 ? "bf16" : "f16";
+		const int *s = sizes[i / 3];
+
+		c->c.units = 3 + i % 2;
+		n += with_parts(c, plain(&c->a, type, s[0], s[1], s[2],
+			orders[i % 3], end), 2 + (int)i % 2, 1 + (int)i % 2,
+			0.016);
+	}
+	c->c.units = 2;
+	n += with_parts(c, plain(&c->a, "tf32", 72, 264, 656, "kk", STORE), 3,
+			1, 0x1p-9);
+	n += with_parts(c, plain(&c->a, "f8e4m3", 264, 72, 1100, "kk", SCALED),
+			2, 1, 0x1p-3);
+	c->c.units = 20;
+	n += with_parts(c, plain(&c->a, "bf16", 128, 256, 1100, "nm", BIASED),
+			4, 2, 0.016);
+	assert_int_equal(c->refused, 0);
+	assert_true(n > 30);
+	assert_int_equal(with(c, "_part((f32"), n);
+	/* whole tiles beside parts */
+	assert_true(with(c, "if (tile >= ") > 10);
+	c->c.tiling = NULL;
+}
+
+static void
+test_parts(void **state)
+{
+	struct tc c;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	add_parts(&c);
+	tc_run(&c, 0);
 	tc_close(&c);
 }
 
@@ -345,6 +429,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tiles),
 		cmocka_unit_test(test_stored),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_heads),
