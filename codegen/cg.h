@@ -25,7 +25,7 @@ bool cg_cpu_known(const char *name, struct arena *a, const char **why);
 /* Of kernels, "sm_90a". False: *why, as of CPUs. */
 bool cg_arch_known(const char *name, struct arena *a, const char **why);
 
-/* ---- cuda/ways.c, host/trials.c: tiles of a GPU's contractions ----------- */
+/* ---- cuda/ways.c, host/trials.c: tiles of a GPU's kernels ---------------- */
 
 /* A file of functions of a GPU. */
 struct cg_source {
@@ -52,6 +52,7 @@ struct cg_tensor {
 };
 
 /* All that are alike: what is legal for each of them. */
+/* Or a step of attention. */
 struct cg_contraction {
 	const char *what;	/* "bf16 1x512x256x128 kk to f32" */
 	VEC(struct cg_trial) trials;	/* the table's own choice first */

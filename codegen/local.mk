@@ -31,6 +31,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention_forward.h \
 	%D%/cuda/attention_tile.c \
 	%D%/cuda/attention_view.c \
+	%D%/cuda/attention_ways.c \
 	%D%/cuda/attention_where.c \
 	%D%/cuda/cuda.h \
 	%D%/cuda/dot.c \

@@ -1,5 +1,5 @@
 /*
- * --autotune: which tile of a contraction is the fastest is asked of the GPU
+ * --autotune: which tile of a kernel is the fastest is asked of the GPU
  * that is here.  What each could be the back end lists, the table's own choice
  * first; all of it is compiled as the plan would be, and timed side by side.
  * The plan then says what was chosen, and needs no GPU any more.
@@ -28,8 +28,8 @@ struct tuning {
 	struct rt_tuner *tuner;
 	VEC(const char *) rows;
 	struct buf table;
-	uint32_t others;	/* contractions with another tile */
-	double own_us, best_us;	/* one kernel of each contraction */
+	uint32_t others;	/* choices of another tile */
+	double own_us, best_us;	/* one kernel of each choice */
 };
 
 static bool
@@ -210,14 +210,14 @@ tune_all(struct tuning *t)
 {
 	uint32_t i;
 
-	buf_printf(&t->table, "tiles of contractions on %s\n  %-64s %12s %10s"
+	buf_printf(&t->table, "tiles on %s\n  %-64s %12s %10s"
 		   "\n", rt_tuner_name(t->tuner), "", "cycles", "us");
 	for (i = 0; i < t->all.found.n; i++) {
 		if (!tune(t, &t->all.found.at[i])) {
 			return false;
 		}
 	}
-	fprintf(stderr, "llmc: note: %u contraction%s measured on %s: %u "
+	fprintf(stderr, "llmc: note: %u choice%s of tiles measured on %s: %u "
 		"ha%s another tile than the table's, by which one of each "
 		"takes %.1f%% less\n", t->rows.n, t->rows.n == 1 ? "" : "s",
 		rt_tuner_name(t->tuner), t->others,

@@ -113,6 +113,16 @@ struct ca_sees {
 void ca_mask(struct cu_func *f, const struct attn *t,
 	     const struct ca_form *form, const struct ca_sees *x);
 
+/* ---- attention_ways.c: ways to cut it up --------------------------------- */
+
+struct ca_form;
+/* What the plan says of a step of t, which is called by what it makes. */
+void ca_ways_begin(const struct attn *t, const char *made, struct cu_ways *w);
+/* The next legal one, with so many multiplications for each pair of a query
+ * and a key; true: it is the choice so far. */
+bool ca_ways_take(const struct attn *t, struct cu_ways *w,
+		  const struct ca_form *form, int64_t rows, int64_t products);
+
 /* ---- attention_tile.c: matrices in shared memory ------------------------ */
 
 /* How a step is cut up. */
@@ -120,9 +130,12 @@ struct ca_form {
 	int64_t warps, mt;	/* a warp has mt tiles of 16 rows */
 	int64_t cols;		/* columns of scores that are made at once */
 	int64_t stages;		/* tiles of columns that are there */
+	int64_t teams;		/* by wgmma: 1; else 0 */
 	int64_t chunk;		/* of d and dv, if they are not there whole;
 				 * 0: they are */
 	int64_t out;		/* columns of results that a block makes */
+	double reached;		/* of the rate of mma, as a guess: by it ways
+				 * are tried in the order in which they stand */
 };
 
 /* Rows of numbers, zeros up to whole 16s. */
@@ -132,6 +145,12 @@ struct ca_tile {
 	int64_t pitch;		/* bytes from row to row */
 };
 
+/* Parts of columns that are as wide as all of them: zeros for the most part. */
+static inline bool
+ca_is_idle(const struct attn *t, const struct ca_form *form)
+{
+	return form->chunk >= t->d && form->chunk >= t->dv;
+}
 /* Takes room at *smem, where t's kind of numbers is in tiles. */
 struct ca_tile ca_tile(const struct attn *t, int64_t *smem, int64_t rows,
 		       int64_t cols);

@@ -47,7 +47,8 @@ lay_out(struct back90 *p)
 	p->bars = p->numbers + STAGES * NUMBERS;
 	s->smem = p->bars + BARRIERS;
 	s->form = (struct ca_form){ .warps = CA90_CONSUMERS / 32, .mt = 1,
-				    .cols = COLS, .stages = STAGES };
+				    .cols = COLS, .stages = STAGES,
+				    .teams = 1, .reached = 0.9 };
 	s->rows = CA90_ROWS;
 	s->threads = CA90_CONSUMERS;
 	s->thread = "(TID - 128)";
@@ -294,13 +295,23 @@ put_consumers(struct back90 *p)
 /* ---- all of it ---- */
 
 bool
-ca_back90(const struct ca_back *asked, bool *done)
+ca_back90_way(const struct ca_back *asked, struct cu_ways *w)
+{
+	struct back90 p = { .s = *asked };
+
+	return suits(&p) && ca_ways_take(p.s.t, w, &p.s.form, p.s.rows,
+					 ca_back_products(&p.s));
+}
+
+bool
+ca_back90(const struct ca_back *asked)
 {
 	struct back90 p = { .s = *asked };
 	struct cu_func *f = &p.s.f;
+	bool done;
 
 	if (!suits(&p)) {
-		return false;
+		die("wgmma was among the ways");
 	}
 	cu_begin(p.s.t->k, p.s.keys ? "attention_keys" : "attention_queries",
 		 f);
@@ -313,10 +324,10 @@ ca_back90(const struct ca_back *asked, bool *done)
 	cu_line(f, "if (TID < %d) {", CA90_PRODUCER);
 	put_producer(&p);
 	cu_line(f, "} else {");
-	*done = put_consumers(&p);
+	done = put_consumers(&p);
 	cu_line(f, "}");
-	if (*done) {
+	if (done) {
 		cu_end(f);
 	}
-	return true;
+	return done;
 }

@@ -32,7 +32,9 @@ lay_out(struct forward90 *p, int64_t cols)
 	int64_t stage, at;
 
 	s->form = (struct ca_form){ .warps = CA90_CONSUMERS / 32, .mt = 1,
-				    .cols = cols };
+				    .cols = cols, .stages = STAGES,
+				    .teams = 1,
+				    .reached = cols == 128 ? 1.2 : 1 };
 	s->form.out = s->out ? ca_wide(t->dv) : 0;
 	if (!ca_side(t, ATTN_Q, CA90_ROWS, &p->side[ATTN_Q]) ||
 	    !ca_side(t, ATTN_K, cols, &p->side[ATTN_K]) ||
@@ -67,8 +69,25 @@ suits(struct forward90 *p)
 	s->blocks = ca_parts(t->queries, CA90_ROWS);
 	return t->k->c->arch->wgmma && t->tile != IR_F32 &&
 	       t->queries > CA90_FEW && t->keys > CA90_FEW &&
-	       (!s->out || t->dv <= CA_MOST_OUT) &&
-	       (lay_out(p, 128) || lay_out(p, 64));
+	       (!s->out || t->dv <= CA_MOST_OUT);
+}
+
+int64_t
+ca_forward90_cols(struct attn *t, struct cu_ways *w)
+{
+	static const int64_t cols[] = { 128, 64 };
+	struct forward90 p = { .s = ca_forward_of(t) };
+	int64_t best = 0;
+	size_t i;
+
+	for (i = 0; suits(&p) && i < 2; i++) {
+		if (lay_out(&p, cols[i]) &&
+		    ca_ways_take(t, w, &p.s.form, p.s.rows,
+				 ca_forward_products(&p.s))) {
+			best = cols[i];
+		}
+	}
+	return best;
 }
 
 /* ---- the warpgroup that copies ---- */
@@ -309,14 +328,15 @@ put_consumers(struct forward90 *p)
 /* ---- all of it ---- */
 
 bool
-ca_forward90(struct attn *t, bool *done)
+ca_forward90(struct attn *t, int64_t cols)
 {
 	struct forward90 p = { .s = ca_forward_of(t) };
 	struct cu_func *f = &p.s.f;
 	uint32_t i;
+	bool done;
 
-	if (!suits(&p)) {
-		return false;
+	if (!suits(&p) || !lay_out(&p, cols)) {
+		die("%lld columns were among the ways", (long long)cols);
 	}
 	cu_begin(t->k, "attention", f);
 	for (i = ATTN_Q; i <= (p.s.out ? ATTN_V : ATTN_K); i++) {
@@ -332,10 +352,10 @@ ca_forward90(struct attn *t, bool *done)
 	cu_line(f, "if (TID < %d) {", CA90_PRODUCER);
 	put_producer(&p);
 	cu_line(f, "} else {");
-	*done = put_consumers(&p);
+	done = put_consumers(&p);
 	cu_line(f, "}");
-	if (*done) {
+	if (done) {
 		cu_end(f);
 	}
-	return true;
+	return done;
 }

@@ -18,15 +18,18 @@ ca_back_is_whole(const struct attn *t)
 }
 
 static const struct ca_form forms[] = {
-	{ .warps = 4, .mt = 2, .cols = 64, .stages = 2 },
-	{ .warps = 4, .mt = 2, .cols = 32, .stages = 2 },
-	{ .warps = 4, .mt = 1, .cols = 64, .stages = 2 },
-	{ .warps = 4, .mt = 1, .cols = 32, .stages = 2 },
-	{ .warps = 4, .mt = 1, .cols = 32, .stages = 1 },
-	{ .warps = 2, .mt = 1, .cols = 32, .stages = 1 },
-	{ .warps = 2, .mt = 1, .cols = 16, .stages = 1 },
-	{ .warps = 4, .mt = 1, .cols = 32, .stages = 1, .chunk = 64 }
+	{ .warps = 4, .mt = 2, .cols = 64, .stages = 2, .reached = 0.44 },
+	{ .warps = 4, .mt = 2, .cols = 32, .stages = 2, .reached = 0.42 },
+	{ .warps = 4, .mt = 1, .cols = 64, .stages = 2, .reached = 0.40 },
+	{ .warps = 4, .mt = 1, .cols = 32, .stages = 2, .reached = 0.38 },
+	{ .warps = 4, .mt = 1, .cols = 32, .stages = 1, .reached = 0.34 },
+	{ .warps = 2, .mt = 1, .cols = 32, .stages = 1, .reached = 0.30 },
+	{ .warps = 2, .mt = 1, .cols = 16, .stages = 1, .reached = 0.26 },
+	{ .warps = 4, .mt = 1, .cols = 32, .stages = 1, .chunk = 64,
+	  .reached = 0.24 }
 };
+#define ALONE 2		/* times that a block takes which has a multiprocessor
+			 * for itself, beside one that shares it */
 
 /* Two blocks of a multiprocessor: then one loads while the other computes. */
 #define HALF_BYTES (80 << 10)
@@ -98,24 +101,26 @@ lay_out(struct ca_back *s, const struct ca_form *form, int64_t most)
 		(s->keys ? t->keys : t->queries) > 64));
 }
 
-static bool
-choose(struct ca_back *s)
+/* NULL: none is better than what was taken before. */
+static const struct ca_form *
+choose(struct ca_back *s, struct cu_ways *w)
 {
 	size_t n = sizeof forms / sizeof forms[0], i;
 	int64_t all = s->t->k->c->arch->smem_bytes;
 	int64_t half = larger(all / 2, HALF_BYTES);
+	const struct ca_form *best = NULL;
 
-	for (i = 0; i < n - 1; i++) {
-		if (lay_out(s, &forms[i], half)) {
-			return true;
-		}
-	}
 	for (i = 0; i < n; i++) {
-		if (lay_out(s, &forms[i], all)) {
-			return true;
+		bool shares = i < n - 1 && lay_out(s, &forms[i], half);
+
+		if (!ca_is_idle(s->t, &forms[i]) &&
+		    (shares || lay_out(s, &forms[i], all)) &&
+		    ca_ways_take(s->t, w, &forms[i], s->rows,
+				 ca_back_products(s) * (shares ? 1 : ALONE))) {
+			best = &forms[i];
 		}
 	}
-	return false;
+	return best;
 }
 
 /* ---- before the loop ---- */
@@ -638,25 +643,35 @@ step(struct attn *t, bool keys, bool slope, bool weight)
 	struct ca_back s = { .t = t, .keys = keys, .slope = slope,
 			     .weight = weight, .thread = "TID",
 			     .meet = "sync_block();" };
-	bool done = false;
+	const struct ca_back asked = s;
+	const struct ca_form *form = NULL;
+	struct cu_ways w;
+	bool wide;
 
 	if ((keys ? t->keys * t->kv : t->queries * t->heads) * t->batches
 	    == 0) {
 		ca_nothing(t);
 		return true;
 	}
-	if (ca_back90(&s, &done)) {
-		return done;
-	}
+	ca_ways_begin(t, !keys ? "queries" : !slope ? "values" : weight
+		      ? "keys+values" : "keys", &w);
+	wide = ca_back90_way(&asked, &w);
 	s.out_slope = slope ? ca_out(t->d) : 0;
 	s.out_weight = weight ? ca_out(t->dv) : 0;
 	s.out_blocks = ca_out_blocks(slope ? t->d : t->dv);
-	if (!choose(&s)) {
+	if (!wide || w.all) {
+		form = choose(&s, &w);
+	}
+	if (!wide && !form) {
 		t->k->why = "attention whose blocks do not fit the shared "
 			    "memory";
 		return false;
 	}
-	return emit(&s);
+	cu_ways_close(t->k->c, &w);
+	if (!form) {
+		return ca_back90(&asked);
+	}
+	return lay_out(&s, form, t->k->c->arch->smem_bytes) && emit(&s);
 }
 
 bool

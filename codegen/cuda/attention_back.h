@@ -28,6 +28,15 @@ struct ca_back {
 	const char *thread, *meet;	/* C text: one's number; they meet */
 };
 
+/* Multiplications of a query and a key: S, dP unless values alone are made,
+ * and what is made of both. */
+static inline int64_t
+ca_back_products(const struct ca_back *s)
+{
+	return s->t->d + (s->slope ? s->t->d + s->t->dv : 0) +
+	       (s->weight ? s->t->dv : 0);
+}
+
 /* ---- attention_back.c ---------------------------------------------------- */
 
 /* The grid, and words about it. */
@@ -55,7 +64,8 @@ bool ca_back_put(struct ca_back *s);
 
 /* ---- attention90_back.c -------------------------------------------------- */
 
-/* False: it is not for wgmma, and nothing was written. */
-bool ca_back90(const struct ca_back *asked, bool *done);
+/* Whether there is a way by wgmma, and it is the choice so far. */
+bool ca_back90_way(const struct ca_back *asked, struct cu_ways *w);
+bool ca_back90(const struct ca_back *asked);
 
 #endif

@@ -16,12 +16,12 @@ ca_forward_is_whole(const struct attn *t)
 
 /* What fits the registers of a thread, and in turn less shared memory. */
 static const struct ca_form forms[] = {
-	{ .warps = 4, .mt = 2, .cols = 64 },
-	{ .warps = 4, .mt = 2, .cols = 32 },
-	{ .warps = 4, .mt = 1, .cols = 64 },
-	{ .warps = 4, .mt = 1, .cols = 32 },
-	{ .warps = 2, .mt = 1, .cols = 32 },
-	{ .warps = 4, .mt = 1, .cols = 32, .chunk = 64 }
+	{ .warps = 4, .mt = 2, .cols = 64, .reached = 0.62 },
+	{ .warps = 4, .mt = 2, .cols = 32, .reached = 0.55 },
+	{ .warps = 4, .mt = 1, .cols = 64, .reached = 0.50 },
+	{ .warps = 4, .mt = 1, .cols = 32, .reached = 0.45 },
+	{ .warps = 2, .mt = 1, .cols = 32, .reached = 0.35 },
+	{ .warps = 4, .mt = 1, .cols = 32, .chunk = 64, .reached = 0.25 }
 };
 
 /* Sums and scores of a thread, of 255 registers: as much as NVRTC 13 finds
@@ -61,17 +61,23 @@ lay_out(struct ca_forward *s, const struct ca_form *form)
 	       form->mt * (s->form.out + form->cols) / 2 <= most_sums(t, d);
 }
 
-/* Few queries, or exact numbers, do not want the largest blocks. */
-static bool
-choose(struct ca_forward *s)
+/* Few queries, or exact numbers, do not want the largest blocks.  NULL: none
+ * is better than what was taken before. */
+static const struct ca_form *
+choose(struct ca_forward *s, struct cu_ways *w)
 {
 	size_t n = sizeof forms / sizeof forms[0], i;
+	const struct ca_form *best = NULL;
 
 	i = s->t->queries <= 64 || s->t->tile == IR_F32 ? 2 : 0;
-	while (i < n && !lay_out(s, &forms[i])) {
-		i++;
+	for (; i < n; i++) {
+		if (!ca_is_idle(s->t, &forms[i]) && lay_out(s, &forms[i]) &&
+		    ca_ways_take(s->t, w, &forms[i], s->rows,
+				 ca_forward_products(s))) {
+			best = &forms[i];
+		}
 	}
-	return i < n;
+	return best;
 }
 
 /* ---- before the loop ---- */
@@ -429,19 +435,24 @@ bool
 ca_forward(struct attn *t)
 {
 	struct ca_forward s = ca_forward_of(t);
-	bool done = false;
+	const struct ca_form *form = NULL;
+	struct cu_ways w;
+	int64_t cols;
 
 	if (t->queries * t->heads * t->batches == 0) {
 		ca_nothing(t);
 		return true;
 	}
-	if (ca_forward90(t, &done)) {
-		return done;
+	ca_ways_begin(t, s.out ? "forward" : "logs", &w);
+	cols = ca_forward90_cols(t, &w);
+	if (!cols || w.all) {
+		form = choose(&s, &w);
 	}
-	if (!choose(&s)) {
+	if (!cols && !form) {
 		t->k->why = "attention whose blocks do not fit the shared "
 			    "memory";
 		return false;
 	}
-	return emit(&s);
+	cu_ways_close(t->k->c, &w);
+	return form ? lay_out(&s, form) && emit(&s) : ca_forward90(t, cols);
 }

@@ -22,6 +22,13 @@ struct ca_forward {
 	bool late;			/* sums fade later, by `fades` */
 };
 
+/* Multiplications of a query and a key. */
+static inline int64_t
+ca_forward_products(const struct ca_forward *s)
+{
+	return s->t->d + (s->out ? s->t->dv : 0);
+}
+
 /* ---- attention_forward.c ------------------------------------------------- */
 
 struct ca_forward ca_forward_of(struct attn *t);
@@ -41,7 +48,9 @@ bool ca_forward_put(struct ca_forward *s);
 
 /* ---- attention90_forward.c ----------------------------------------------- */
 
-/* False: it is not for wgmma, and nothing was written. */
-bool ca_forward90(struct attn *t, bool *done);
+/* Columns of the best way by wgmma, or of the one that is wanted; 0: it is not
+ * for wgmma. */
+int64_t ca_forward90_cols(struct attn *t, struct cu_ways *w);
+bool ca_forward90(struct attn *t, int64_t cols);
 
 #endif

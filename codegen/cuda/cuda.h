@@ -40,16 +40,18 @@ struct cu_arch {
 /* NULL: llmc has no kernels for it. */
 const struct cu_arch *cu_arch_find(const char *name);
 
+struct cg_cuda;
+
 /* ---- ways.c: tiles that a plan gives, and those that there are ----------- */
 
-/* A legal tile of a contraction. */
+/* A legal tile of a contraction, or of a step of attention. */
 struct cu_way {
 	struct plan_tile tile;
 	double cycles;
 	bool fewer;		/* stages than there is room for */
 };
 
-/* All of one contraction, as whoever chooses goes through them. */
+/* All of one of them, as whoever chooses goes through them. */
 struct cu_ways {
 	const char *what;		/* it is called; NULL: nobody asks */
 	const struct plan_tile *want;	/* NULL: the one of least cycles */
@@ -71,14 +73,22 @@ struct cu_tiling {
 	struct cg_tiling *in;
 	VEC(struct cu_row) rows;
 	VEC(const char *) seen;		/* contractions, each once */
-	const struct plan_tile *force;	/* whatever rows say */
-	struct cu_ways last;		/* of the last kernel; or no `what` */
+	/* whatever rows say: of this name, or of all if it is NULL */
+	const struct plan_tile *force;
+	const char *force_what;
+	VEC(struct cu_ways) last;	/* of the last kernel */
 };
 
 /* NULL if there is none in *in. */
 struct cu_tiling *cu_tiling_open(struct arena *a, struct cg_tiling *in);
 /* Behind all kernels; false: a row was of none, which is reported. */
 bool cu_tiling_close(const struct cu_tiling *t, struct ir_module *m);
+/* What the plan says of what is called `what`; NULL, if there is no plan. */
+void cu_ways_open(struct cg_cuda *c, const char *what, struct cu_ways *w);
+/* Behind the choice: reports a tile that is none of its ways. */
+void cu_ways_close(struct cg_cuda *c, const struct cu_ways *w);
+/* Of the last kernel, by name; NULL: it has no such. */
+const struct cu_ways *cu_ways_of(const struct cu_tiling *t, const char *what);
 /* Of a choice that goes through ways, before the first. */
 void cu_ways_clear(struct cu_ways *w);
 /* The next one, behind those of more stages; true: the choice so far. */

@@ -3,6 +3,14 @@
  */
 #include "codegen/cuda/cuda.h"
 
+static void
+forget_ways(struct cg_cuda *c)
+{
+	if (c->tiling) {
+		c->tiling->last.n = 0;
+	}
+}
+
 void
 cu_forget_steps(struct cu_kernel *k)
 {
@@ -11,6 +19,7 @@ cu_forget_steps(struct cu_kernel *k)
 	k->out->shared_bytes = 0;
 	k->nmaps = 0;
 	k->why = NULL;
+	forget_ways(k->c);
 	buf_init(&k->text, k->c->a);
 }
 
@@ -105,6 +114,7 @@ cg_cuda_kernel_by(struct cg_cuda *c, const struct kernel *x,
 	struct buf what;
 
 	*out = (struct cg_kernel){ 0 };
+	forget_ways(c);
 	buf_init(&what, c->a);
 	kernel_print(c->m, x, &what);
 	out->what = buf_text(&what);

@@ -1,5 +1,6 @@
 /*
- * Ways to make a contraction: which tile the plan says, and which there are.
+ * Ways to make a contraction, or a step of attention: which tile the plan says,
+ * and which there are.
  * Whoever chooses a tile goes through all that are legal; the one of least
  * cycles is the choice, unless the plan names another.
  */
@@ -9,7 +10,7 @@
 
 #define MOST_OPS 12		/* behind a contraction, in its name */
 #define MOST_SHOWN 4		/* tiles in a message */
-#define MOST_NAMES 8		/* contractions */
+#define MOST_NAMES 8		/* of kernels */
 #define MOST_OF_SIZE 2		/* see cu_ways_best */
 
 static const struct span nowhere;
@@ -134,7 +135,7 @@ refuse_row(const struct cu_tiling *t, struct ir_module *m,
 	if (i < t->seen.n) {
 		buf_printf(&all, " and %u more", t->seen.n - i);
 	}
-	diag_error(&m->ctx->diags, span_of(t, m, r->text), "no contraction of "
+	diag_error(&m->ctx->diags, span_of(t, m, r->text), "no kernel of "
 		   "this plan is `%s`: there %s%s", r->what, t->seen.n
 		   ? "are " : "is none", buf_text(&all));
 }
@@ -181,20 +182,40 @@ see(struct arena *a, struct cu_tiling *t, const char *what)
 }
 
 void
-cu_ways_begin(struct cu_dot *d, struct cu_ways *w)
+cu_ways_open(struct cg_cuda *c, const char *what, struct cu_ways *w)
 {
-	struct cu_tiling *t = d->k->c->tiling;
+	struct cu_tiling *t = c->tiling;
 	const struct cu_row *r;
 
-	*w = (struct cu_ways){ 0 };
-	d->ways = w;
+	*w = (struct cu_ways){ .what = what };
 	if (!t) {
 		return;
 	}
-	w->what = name_of(d);
-	r = row_of(t, w->what);
-	w->want = t->force ? t->force : r ? &r->tile : NULL;
+	r = row_of(t, what);
+	w->want = t->force && (!t->force_what ||
+			       strcmp(t->force_what, what) == 0)
+		? t->force : r ? &r->tile : NULL;
 	w->all = w->want || t->in->list;
+}
+
+void
+cu_ways_begin(struct cu_dot *d, struct cu_ways *w)
+{
+	cu_ways_open(d->k->c, d->k->c->tiling ? name_of(d) : NULL, w);
+	d->ways = w;
+}
+
+const struct cu_ways *
+cu_ways_of(const struct cu_tiling *t, const char *what)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->last.n; i++) {
+		if (strcmp(t->last.at[i].what, what) == 0) {
+			return &t->last.at[i];
+		}
+	}
+	return NULL;
 }
 
 void
@@ -288,49 +309,56 @@ cu_ways_best(const struct cu_ways *w, uint32_t most, struct cu_way *out)
 /* ---- what came of it ---- */
 
 static void
-refuse_tile(const struct cu_dot *d, const struct cu_row *r)
+refuse_tile(const struct cg_cuda *c, const struct cu_ways *w,
+	    const struct cu_row *r)
 {
-	struct ir_module *m = d->k->c->m;
+	struct ir_module *m = c->m;
 	struct arena *a = &m->ctx->tmp;
 	struct cu_way best[MOST_SHOWN];
 	struct buf legal;
 	uint32_t n, i;
 
 	buf_init(&legal, a);
-	n = cu_ways_best(d->ways, MOST_SHOWN, best);
+	n = cu_ways_best(w, MOST_SHOWN, best);
 	for (i = 0; i < n; i++) {
 		buf_printf(&legal, "%s`%s`", i ? ", " : "",
 			   plan_tile_text(a, &best[i].tile));
 	}
-	if (n < d->ways->at.n) {
-		buf_printf(&legal, " and %u more", d->ways->at.n - n);
+	if (n < w->at.n) {
+		buf_printf(&legal, " and %u more", w->at.n - n);
 	}
-	diag_error(&m->ctx->diags, span_of(d->k->c->tiling, m, r->text),
+	diag_error(&m->ctx->diags, span_of(c->tiling, m, r->text),
 		   "`%s` has no tile `%s` on %s: legal are %s", r->what,
-		   plan_tile_text(a, &r->tile), d->k->c->arch->name,
+		   plan_tile_text(a, &r->tile), c->arch->name,
 		   buf_text(&legal));
 }
 
 void
-cu_ways_end(struct cu_dot *d)
+cu_ways_close(struct cg_cuda *c, const struct cu_ways *w)
 {
-	struct cu_tiling *t = d->k->c->tiling;
+	struct cu_tiling *t = c->tiling;
 	struct cu_row *r;
 
 	if (!t) {
 		return;
 	}
-	t->last = *d->ways;
+	VEC_PUSH(c->a, &t->last, *w);
 	if (t->force) {
 		return;
 	}
-	see(d->k->c->a, t, d->ways->what);
-	r = row_of(t, d->ways->what);
+	see(c->a, t, w->what);
+	r = row_of(t, w->what);
 	if (r) {
 		r->used = true;
-		if (!d->ways->met && !r->refused) {
+		if (!w->met && !r->refused) {
 			r->refused = true;
-			refuse_tile(d, r);
+			refuse_tile(c, w, r);
 		}
 	}
+}
+
+void
+cu_ways_end(struct cu_dot *d)
+{
+	cu_ways_close(d->k->c, d->ways);
 }

@@ -326,9 +326,6 @@ emit(struct cg_code *c, struct host_class *k, const struct kernel *x,
 	struct span span = ir_node(c->m, x->nodes.at[0])->span;
 	bool ok;
 
-	if (c->tiling) {
-		c->tiling->last.what = NULL;
-	}
 	k->cpu.nfuncs = k->cuda.nfuncs = c->nfuncs;
 	ok = c->arch ? cg_cuda_kernel(&k->cuda, x, out, &why)
 		     : cg_cpu_kernel(&k->cpu, x, out, &why);
@@ -368,7 +365,7 @@ host_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x)
 	keep_spreads(c, &h->k);
 	keep_bytes(c, k, h);
 	keep_source(c, h);
-	if (c->tiling && c->tiling->in->list && c->tiling->last.what) {
+	if (c->tiling && c->tiling->in->list && c->tiling->last.n > 0) {
 		host_trials(c, k, x, h, nfuncs);
 	}
 	return true;

@@ -182,34 +182,63 @@ find(struct cg_tiling *in, const char *what)
 	return NULL;
 }
 
+/* The kernel once more, with this of its choices made so. */
+static bool
+emit_forced(struct cg_code *c, struct host_class *k,
+	    const struct kernel *kernel, const char *what,
+	    const struct plan_tile *tile, struct cg_kernel *out)
+{
+	struct cu_tiling *t = c->tiling;
+	const struct cu_ways *w;
+	const char *why;
+	bool ok;
+
+	t->force = tile;
+	t->force_what = what;
+	ok = cg_cuda_kernel(&k->cuda, kernel, out, &why);
+	t->force = NULL;
+	w = ok ? cu_ways_of(t, what) : NULL;
+	return w && w->met;
+}
+
+static void
+each_way(struct cg_code *c, struct host_class *k, const struct kernel *kernel,
+	 const struct host_kernel *x, uint32_t nfuncs,
+	 const struct cu_ways *ways)
+{
+	struct cg_contraction *had = find(c->tiling->in, ways->what), new;
+	struct cu_way best[MOST_TRIALS];
+	struct cg_kernel made;
+	uint32_t n, i;
+
+	if (had) {
+		keep_common(had, ways);
+		return;
+	}
+	new = (struct cg_contraction){ .what = ways->what, .nkernels = 1 };
+	n = cu_ways_best(ways, MOST_TRIALS, best);
+	add_trial(k, &x->k, &best[0], &new);
+	for (i = 1; new.trials.n && i < n; i++) {
+		k->cuda.nfuncs = nfuncs;
+		if (emit_forced(c, k, kernel, ways->what, &best[i].tile,
+				&made)) {
+			add_trial(k, &made, &best[i], &new);
+		}
+	}
+	VEC_PUSH(c->a, &c->tiling->in->found, new);
+}
+
+/* A kernel of attention has several choices: each is tried by itself. */
 void
 host_trials(struct cg_code *c, struct host_class *k,
 	    const struct kernel *kernel, const struct host_kernel *x,
 	    uint32_t nfuncs)
 {
-	const struct cu_ways ways = c->tiling->last;
-	struct cg_contraction *had = find(c->tiling->in, ways.what), new;
-	struct cu_way best[MOST_TRIALS];
-	struct cg_kernel made;
-	const char *why;
-	uint32_t n, i;
+	uint32_t n = c->tiling->last.n, i;
+	struct cu_ways *all = arena_alloc(c->a, n * sizeof *all);
 
-	if (had) {
-		keep_common(had, &ways);
-		return;
+	memcpy(all, c->tiling->last.at, n * sizeof *all);
+	for (i = 0; i < n; i++) {
+		each_way(c, k, kernel, x, nfuncs, &all[i]);
 	}
-	new = (struct cg_contraction){ .what = ways.what, .nkernels = 1 };
-	n = cu_ways_best(&ways, MOST_TRIALS, best);
-	add_trial(k, &x->k, &best[0], &new);
-	for (i = 1; new.trials.n && i < n; i++) {
-		c->tiling->force = &best[i].tile;
-		c->tiling->last.what = NULL;
-		k->cuda.nfuncs = nfuncs;
-		if (cg_cuda_kernel(&k->cuda, kernel, &made, &why) &&
-		    c->tiling->last.what && c->tiling->last.met) {
-			add_trial(k, &made, &best[i], &new);
-		}
-	}
-	c->tiling->force = NULL;
-	VEC_PUSH(c->a, &c->tiling->in->found, new);
 }

@@ -90,7 +90,7 @@ grep -qF "\"${first}m=128 n=64 k=16 stages=3 splits=1 warps=8\"" \
 	third/plan.llp || fail 'the third tile is not in the plan'
 grep -q 'm=128 n=64 .* 50000.0 chosen$' out || fail 'no table of what it was'
 [ "$(grep -c "the table's chosen$" out)" -eq 2 ] || fail 'the two others'
-grep -q '^llmc: note: 3 contractions measured on Fake 0: 1 has another' err ||
+grep -q '^llmc: note: 3 choices of tiles measured on Fake 0: 1 has another' err ||
 	fail 'nobody says how much there was to gain'
 grep -q 'leaks 0' log || fail "the driver: $(cat log)"
 grep -q 'tiles of 128 x 64, 16 of k in 3 stages' third/kernels/*.cu ||
@@ -126,10 +126,47 @@ grep -qF "bad.llp:19:13: error: \`f32 1x64x64x32 kk to f32\` has no tile \
 warps=2\`, \`m=64" err || fail 'it is not refused as it should be'
 sed 's/1x64x64x32/1x64x64x33/' third/plan.llp >bad.llp
 tune none bad.llp && fail 'a contraction that there is not'
-grep -qF "bad.llp:19:13: error: no contraction of this plan is \`f32 \
+grep -qF "bad.llp:19:13: error: no kernel of this plan is \`f32 \
 1x64x64x33 kk to f32\`: there are \`f32 1x64x64x32 kk to f32\`, " err ||
 	fail 'it is not refused as it should be'
 [ ! -e none ] || fail 'a plan that was refused is there'
+
+# ---- attention: each of a kernel's steps by itself ----
+
+cp one.llm dots.llm
+cat >one.llm <<'END'
+model one {
+  dim hidden = 32, heads = 2, hd = 16, vocab = 64, seq = 32;
+  dtype f32;
+
+  x = embed(tokens, vocab -> hidden)         @ "emb";
+  q = linear(x -> heads, hd)                 @ "q";
+  a = attention(q, q, q, causal);
+  logits = linear(a -> vocab)                @ "head";
+  loss = cross_entropy(logits, labels);
+}
+
+train {
+  batch = 2;
+  optimizer = adamw(lr = 1e-3);
+}
+END
+FAKE_TIMES='' tune attention base.llp --autotune --explain=tiles ||
+	fail attention
+for step in forward 'keys+values' queries; do
+	grep -q "^    \"attention $step f32 2x2x32x32x16 causal: m=64 n=64 k=16 " \
+		attention/plan.llp || fail "no tile of attention's $step"
+	grep -q "^attention $step f32 2x2x32x32x16 causal: 1 kernel$" out ||
+		fail "attention's $step was not measured"
+done
+sed '/keys+values/s/m=64 n=64 k=16/m=32 n=16 k=16/;/keys+values/s/warps=4/warps=2/;/keys+values/s/stages=2/stages=1/' \
+	attention/plan.llp >other.llp
+LLMC_LIBCUDA=/nonexistent tune other other.llp || fail 'another tile'
+grep -q 'blocks of 32 keys x 16' other/kernels/*.cu ||
+	fail 'it is not in the code'
+grep -q 'blocks of 64 queries x 64' other/kernels/*.cu ||
+	fail 'other steps have it too'
+mv dots.llm one.llm
 
 # ---- what is missing ----
 

@@ -266,7 +266,7 @@ with_parts(struct tc *c, const char *text, int splits, int cluster,
 
 	t->force = NULL;
 	tc_text(c, text, most);
-	ways = t->last;
+	ways = t->last.at[0];
 	for (i = 0; i < ways.at.n; i++) {
 		const struct plan_tile *x = &ways.at.at[i].tile;
 
@@ -275,7 +275,7 @@ with_parts(struct tc *c, const char *text, int splits, int cluster,
 		    !ways.at.at[i].fewer) {
 			t->force = x;
 			tc_text(c, text, most);
-			assert_true(t->last.met);
+			assert_true(t->last.at[0].met);
 			n++;
 		}
 	}

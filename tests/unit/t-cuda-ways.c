@@ -64,7 +64,7 @@ each_way(const char *arch, const char *dtype, int m, int n, int k,
 	c.c.tiling = cu_tiling_open(&c.a, &in);
 	tc_text(&c, text, most);
 	assert_string_equal(last_source(&c), plain);
-	ways = c.c.tiling->last;
+	ways = c.c.tiling->last.at[0];
 	j = cu_ways_best(&ways, MOST, way);
 	assert_true(j >= least);
 	assert_memory_equal(&way[0].tile, &ways.chosen, sizeof ways.chosen);
@@ -74,9 +74,9 @@ each_way(const char *arch, const char *dtype, int m, int n, int k,
 	for (i = 0; i < j; i++) {
 		c.c.tiling->force = &way[i].tile;
 		tc_text(&c, dot(&c.a, dtype, m, n, k), most);
-		assert_true(c.c.tiling->last.met);
-		assert_memory_equal(&c.c.tiling->last.chosen, &way[i].tile,
-				    sizeof way[i].tile);
+		assert_true(c.c.tiling->last.at[0].met);
+		assert_memory_equal(&c.c.tiling->last.at[0].chosen,
+				    &way[i].tile, sizeof way[i].tile);
 		if (getenv("T_CUDA_SHOW")) {
 			printf("%s %.0f\n", plan_tile_text(&c.a,
 				&way[i].tile), way[i].cycles);
@@ -108,6 +108,128 @@ test_numbers(void **state)
 	each_way("sm_80", "f32", 40, 72, 136, 1e-5, 5);
 }
 
+/* ---- attention ---- */
+
+#define QUERIES "[s, h, d]"
+#define KEYS "[t, k, d]"
+static const char heads[] =
+	"llmc-ir 1\ndim s = 136\ndim t = 160\ndim h = 2\ndim k = 1\n"
+	"dim d = 64\nmodel {\n"
+	"  %0 = weight name=\"q\" init=normal std=1 : bf16" QUERIES "\n"
+	"  %1 = weight name=\"k\" init=normal std=1 : bf16" KEYS "\n"
+	"  %2 = weight name=\"v\" init=normal std=1 : bf16" KEYS "\n";
+static const char forward[] =
+	"  %3 = attention %0, %1, %2 causal : bf16" QUERIES "\n"
+	"  return %3\n}\n";
+#define BACK \
+	"  %3 = weight name=\"g\" init=normal std=1 : bf16" QUERIES "\n" \
+	"  %4 = weight name=\"l\" init=normal std=1 : f32[s, h]\n" \
+	"  %5 = weight name=\"e\" init=normal std=1 : f32[s, h]\n"
+static const char queries[] = BACK
+	"  %6 = attention_dq %0, %1, %2, %3, %4, %5 : bf16" QUERIES "\n"
+	"  return %6\n}\n";
+static const char keys[] = BACK
+	"  %6 = attention_dk %0, %1, %2, %3, %4, %5 : bf16" KEYS "\n"
+	"  %7 = attention_dv %0, %1, %3, %4 : bf16" KEYS "\n"
+	"  %8 = add %6, %7 : bf16" KEYS "\n"
+	"  return %8\n}\n";
+
+/* One more in the same source, which has functions of its own. */
+static void
+add_attention(struct tc *c, const char *text)
+{
+	static const char *const own[] = { "ca_clamp", "ca_min" };
+	uint32_t i;
+
+	for (i = 0; i < 2 * TC_SOURCES; i++) {
+		buf_printf(&c->source[i / 2], "#undef %s\n#define %s %s%u\n",
+			   own[i % 2], own[i % 2], own[i % 2], c->modules.n);
+	}
+	tc_text(c, text, 0.02);
+}
+
+/* In so many ways at least. */
+static void
+each_step(const char *arch, const char *what, uint32_t least)
+{
+	struct cg_tiling in = { .list = true };
+	struct cu_way way[MOST];
+	struct cu_ways ways;
+	const char *text;
+	uint32_t n, i;
+	struct tc c;
+
+	open_ways(&c, arch, &in);
+	text = arena_printf(&c.a, "%s%s", heads, what);
+	add_attention(&c, text);
+	assert_int_equal(c.c.tiling->last.n, 1);
+	ways = c.c.tiling->last.at[0];
+	n = cu_ways_best(&ways, MOST, way);
+	assert_true(n >= least);
+	c.c.tiling->force_what = ways.what;
+	for (i = 0; i < n; i++) {
+		const struct cu_ways *made;
+
+		c.c.tiling->force = &way[i].tile;
+		add_attention(&c, text);
+		made = cu_ways_of(c.c.tiling, ways.what);
+		assert_true(made && made->met);
+		assert_memory_equal(&made->chosen, &way[i].tile,
+				    sizeof way[i].tile);
+		if (getenv("T_CUDA_SHOW")) {
+			printf("%s: %s %.0f\n", ways.what, plan_tile_text(&c.a,
+				&way[i].tile), way[i].cycles);
+		}
+	}
+	assert_int_equal(c.refused, 0);
+	tc_run(&c, 0);
+	tc_close(&c);
+}
+
+static void
+test_attention(void **state)
+{
+	(void)state;
+	each_step("sm_80", forward, 5);
+	each_step("sm_90a", forward, 7);
+	each_step("sm_80", queries, 4);
+	each_step("sm_90a", queries, 5);
+	each_step("sm_80", keys, 4);
+	each_step("sm_90a", keys, 5);
+}
+
+/* A plan names one step's tile, and one that there is not. */
+static void
+test_attention_rows(void **state)
+{
+	static const char *const rows[] = {
+		"attention forward bf16 1x2/1x136x160x64 causal: m=64 n=32 "
+		"k=64 warps=4",
+		"attention forward bf16 1x2/1x136x160x64 causal: m=64 n=48 "
+		"k=64 warps=4"
+	};
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		struct cg_tiling in = { .rows = &rows[i], .nrows = 1 };
+		struct tc c;
+
+		open_ways(&c, "sm_90a", &in);
+		tc_text(&c, arena_printf(&c.a, "%s%s", heads, forward), 1);
+		assert_true(cu_tiling_close(c.c.tiling,
+					    c.modules.at[0]->t.m));
+		assert_int_equal(last_diags(&c)->errors, i);
+		assert_int_equal(c.c.tiling->last.at[0].met, i == 0);
+		assert_true(i == 1 || (strstr(last_source(&c), "cp_async") &&
+				       !strstr(last_source(&c), "tma_load")));
+		assert_true(i == 0 || strstr(last_diags(&c)->records.at[0].text,
+			"has no tile `m=64 n=48 k=64 warps=4` on sm_90a: "
+			"legal are `m=128 n=128 k=64 stages=2 teams=1`"));
+		tc_close(&c);
+	}
+}
+
 /* ---- rows of a plan ---- */
 
 /* The module's errors with this row; it emits the contraction once. */
@@ -127,7 +249,7 @@ with_row(const char *row, bool *closed, char *said, size_t room)
 	n = d->errors;
 	snprintf(said, room, "%s", d->records.n ? d->records.at[0].text : "");
 	if (n == 0) {
-		const struct cu_ways *w = &c.c.tiling->last;
+		const struct cu_ways *w = &c.c.tiling->last.at[0];
 
 		assert_true(w->met);
 		assert_string_equal(strstr(row, ": ") + 2,
@@ -219,6 +341,8 @@ main(void)
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_mma),
+		cmocka_unit_test(test_attention),
+		cmocka_unit_test(test_attention_rows),
 		cmocka_unit_test(test_wgmma),
 	};
 
