@@ -198,7 +198,7 @@ open_ours(struct ours *o, struct ir_ctx *c, const struct shape *s,
 	    !(cg.m = ir_read(c, c->sources.files.n - 1))) {
 		fail("cannot read the module");
 	}
-	cg.ll = ll_new(&c->perm, cpu, &why);
+	cg.ll = ll_new(&c->perm, cpu, false, &why);
 	if (!cg.ll) {
 		fail(why);
 	}

@@ -24,7 +24,7 @@ struct stage_item {
 	node_id node;
 	bool backward;
 	bool cut;		/* its trips are spread over stages */
-	bool spread;		/* accumulates what several stages made */
+	bool spread;		/* accumulates a sum, or another stage's */
 	bool apart;		/* a node of such a sum, which is not made */
 	uint32_t stage;		/* if not */
 	int64_t first;		/* cut: its first trip among all layers */

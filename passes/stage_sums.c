@@ -1,9 +1,11 @@
 /*
- * Gradients that several stages add up.  Of a weight that is used at either
- * end of the model, autodiff adds the parts and accumulates the sum; with
- * the parts on different stages the sum would have to wait for all of them,
- * and whole gradients would be sent for each microbatch.  So each stage
- * accumulates its own part, and the update adds them up once a step.
+ * Gradients that are sums.  Of a weight that is used at either end of the
+ * model, autodiff adds the parts and accumulates the sum.  Each part is
+ * accumulated by itself here.  With the parts on different stages the sum
+ * would have to wait for all of them, and whole gradients would be sent for
+ * each microbatch; now the update adds them up once a step.  On one stage it
+ * would be a second gradient in memory, and of an embedding's rows, which are
+ * few of all, a whole one of zeros.
  *
  * A sum is taken apart through what is linear in one operand: by its row, an
  * op that may run on a part of a sum.
@@ -72,7 +74,7 @@ part_stage(const struct stage *st, value_id v, uint32_t stage)
 	return st->copied[v] || !it->backward || it->cut ? stage : it->stage;
 }
 
-/* Whether parts of v are made on another stage. */
+/* Whether v is a sum of parts, or one is made on another stage. */
 static bool
 is_spread(const struct uses *u, value_id v, uint32_t stage)
 {
@@ -82,6 +84,9 @@ is_spread(const struct uses *u, value_id v, uint32_t stage)
 
 	if (!comes_apart(u, v)) {
 		return u->st->top[v] && part_stage(u->st, v, stage) != stage;
+	}
+	if (n->op == IR_ADD) {
+		return true;
 	}
 	for (i = 0; i < n->nargs; i++) {
 		if (is_spread(u, ir_args(m, n)[i], stage)) {

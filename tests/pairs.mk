@@ -386,6 +386,7 @@ pair_tests = \
 	tests/passes/stage-cut.ir \
 	tests/passes/stage-layers.ir \
 	tests/passes/stage-split.ir \
+	tests/passes/stage-sum.ir \
 	tests/passes/stage-tied.ir \
 	tests/passes/stage-unmatched.ir \
 	tests/passes/summary-window.ir \
@@ -1246,6 +1247,8 @@ pair_files = \
 	tests/passes/stage-layers.ir \
 	tests/passes/stage-split.ir \
 	tests/passes/stage-split.out \
+	tests/passes/stage-sum.ir \
+	tests/passes/stage-sum.out \
 	tests/passes/stage-tied.ir \
 	tests/passes/stage-tied.out \
 	tests/passes/stage-unmatched.err \
