@@ -156,6 +156,22 @@ pack_lines(float *to, struct rt_view v, int n, int64_t kc)
 	}
 }
 
+/* The same of bf16, each of which becomes the upper half of an f32. */
+static void
+pack_wider_lines(uint32_t *to, struct rt_view v, int n, int64_t kc)
+{
+	const uint16_t *from = v.at;
+	int i, j;
+
+	for (; kc > 0; kc--, from += v.step_k, to += n) {
+		for (i = 0; i < n; i += 16) {
+			for (j = 0; j < 16; j++) {
+				to[i + j] = (uint32_t)from[i + j] << 16;
+			}
+		}
+	}
+}
+
 /* The same in pairs of bf16; the first of a pair is the lower half. */
 static void
 pack_pairs(uint32_t *to, struct rt_view v, int64_t kc)
@@ -178,9 +194,11 @@ rt_pack(const struct rt_tile *t, void *to, struct rt_view from, int n,
 		memset(to, 0, (size_t)up(kc, round) * (size_t)width *
 			      rt_tile_bytes(t));
 	}
-	if (n == width && is_line(from, kc, unit) && !t->widens &&
+	if (n == width && is_line(from, kc, unit) &&
 	    (n == RT_TILE_NR || (n == 16 && unit == 1))) {
-		if (unit == 1) {
+		if (t->widens) {
+			pack_wider_lines(to, from, n, kc);
+		} else if (unit == 1) {
 			pack_lines(to, from, n, kc);
 		} else {
 			pack_pairs(to, from, kc);
