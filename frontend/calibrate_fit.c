@@ -376,6 +376,7 @@ cal_fit(struct cal *c)
 	int g, turn;
 
 	c->fitted = (struct target_group){ .devices = 1, .nodes = 1 };
+	d->arch = c->meter.facts.arch;
 	d->units = c->meter.facts.units;
 	d->clock_mhz = c->meter.facts.clock_mhz;
 	d->memory_bytes = c->meter.facts.memory_bytes;

@@ -7,6 +7,7 @@
 #include "passes/cost.h"
 
 #include <math.h>
+#include <string.h>
 
 /*
  * mma.sync, which is all that sm_80 has, reaches 62-65% of sm_90's peak,
@@ -185,12 +186,20 @@ keys_seen(const struct cost_attention *x, double block)
 	return keys < x->keys ? keys : x->keys;
 }
 
+/* A CPU computes it in f32, whatever it is of: see codegen/cpu/attention.h. */
+static enum target_rate
+attention_rate(const struct target_device *d, const struct cost_attention *x)
+{
+	return strncmp(d->arch, "x86", 3) == 0 ? TARGET_FP32 : x->rate;
+}
+
 /* What reaches a unit's queries of one head; `products` of them per pair. */
 static double
 attention_us(const struct target_device *d, const struct cost_attention *x,
 	     double products)
 {
-	double flops_us = cost_flops_us(d, x->rate) / (double)d->units;
+	double flops_us = cost_flops_us(d, attention_rate(d, x)) /
+			  (double)d->units;
 	double block = x->queries < QUERY_BLOCK ? x->queries : QUERY_BLOCK;
 	double blocks = x->batch * x->heads * ceil(x->queries / block);
 	double seen = keys_seen(x, block);

@@ -132,6 +132,76 @@ PACK(pack_fp32, float, float, AS_IT_IS)
 PACK(pack_bf16, uint16_t, uint16_t, AS_IT_IS)
 PACK(pack_wider, uint16_t, float, from_bf16)
 
+/* ---- packing rows: 4-byte words that lie side by side along k ---- */
+
+/* Word k of row i to place k * width + i, of 4 rows by 4 words. */
+#if defined(__x86_64__)
+#include <emmintrin.h>
+
+static void
+turn_four(uint32_t *to, int width, const char *from, size_t row)
+{
+	__m128i x[4], ab[2], cd[2];
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		x[i] = _mm_loadu_si128((const void *)(from +
+						       (size_t)i * row));
+	}
+	ab[0] = _mm_unpacklo_epi32(x[0], x[1]);
+	ab[1] = _mm_unpackhi_epi32(x[0], x[1]);
+	cd[0] = _mm_unpacklo_epi32(x[2], x[3]);
+	cd[1] = _mm_unpackhi_epi32(x[2], x[3]);
+	for (i = 0; i < 4; i++) {
+		x[i] = i % 2 ? _mm_unpackhi_epi64(ab[i / 2], cd[i / 2])
+			     : _mm_unpacklo_epi64(ab[i / 2], cd[i / 2]);
+		_mm_storeu_si128((void *)(to + i * width), x[i]);
+	}
+}
+#else
+static void
+turn_four(uint32_t *to, int width, const char *from, size_t row)
+{
+	int i, k;
+
+	for (k = 0; k < 4; k++) {
+		for (i = 0; i < 4; i++) {
+			memcpy(to + k * width + i,
+			       from + (size_t)i * row + 4 * k, sizeof *to);
+		}
+	}
+}
+#endif
+
+static void
+pack_rows(uint32_t *to, const char *from, size_t row, int n, int width,
+	  int64_t words)
+{
+	int64_t k;
+	int i;
+
+	for (k = 0; k + 4 <= words; k += 4) {
+		for (i = 0; i + 4 <= n; i += 4) {
+			turn_four(to + k * width + i, width,
+				  from + (size_t)i * row + 4 * k, row);
+		}
+	}
+	for (i = 0; i < n; i++) {
+		for (k = i < n / 4 * 4 ? words / 4 * 4 : 0; k < words; k++) {
+			memcpy(to + k * width + i,
+			       from + (size_t)i * row + 4 * k, sizeof *to);
+		}
+	}
+}
+
+/* Are they so, and words as they are? */
+static bool
+is_row(const struct rt_tile *t, struct rt_view v, int64_t kc, int unit)
+{
+	return v.step_k == 1 && !t->widens && kc % unit == 0 &&
+	       rt_tile_bytes(t) * (size_t)unit == 4;
+}
+
 /* Do columns lie side by side, and k in whole units? */
 static bool
 is_line(struct rt_view v, int64_t kc, int unit)
@@ -203,6 +273,11 @@ rt_pack(const struct rt_tile *t, void *to, struct rt_view from, int n,
 		} else {
 			pack_pairs(to, from, kc);
 		}
+		return;
+	}
+	if (is_row(t, from, kc, unit)) {
+		pack_rows(to, from.at, (size_t)from.step_i *
+			  rt_tile_bytes(t), n, width, kc / unit);
 		return;
 	}
 	/* a unit that the compiler knows is what makes packing fast */

@@ -5,6 +5,7 @@
  *
  * Sizes: 12 x 32 leaves 6 of 32 zmm registers for B and broadcasts of A, 6 x
  * 16 leaves 4 of 16 ymm, and the two FMA pipes need 8 to 10 sums under way.
+ * Each asks for its part of C before it needs it, as compiled ones do.
  */
 #define _GNU_SOURCE	/* syscall */
 
@@ -68,6 +69,7 @@ has_avx2(void)
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
+#define ASK(i) __builtin_prefetch(c + i * ldc);
 #define ZERO(i) __m256 l##i = _mm256_setzero_ps(), r##i = l##i;
 #define STEP(i) \
 	x = _mm256_broadcast_ss(a + i); \
@@ -88,6 +90,7 @@ avx2_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb, float *c,
 	const float *a = pa, *b = pb;
 	__m256 left, right, x;
 
+	ROWS6(ASK)
 	ROWS6(ZERO)
 	for (; kc > 0; kc--, a += 6, b += ldb) {
 		left = _mm256_loadu_ps(b);
@@ -100,6 +103,7 @@ avx2_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb, float *c,
 	ROWS6(STORE)
 }
 
+#undef ASK
 #undef ZERO
 #undef STEP
 #undef ADD
@@ -111,6 +115,9 @@ has_avx512(void)
 	return __builtin_cpu_supports("avx512f");
 }
 
+#define ASK(i) \
+	__builtin_prefetch(c + i * ldc); \
+	__builtin_prefetch(c + i * ldc + 16);
 #define ZERO(i) __m512 l##i = _mm512_setzero_ps(), r##i = l##i;
 #define STEP(i) \
 	x = _mm512_set1_ps(a[i]); \
@@ -131,6 +138,7 @@ avx512_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb, float *c,
 	const float *a = pa, *b = pb;
 	__m512 left, right, x;
 
+	ROWS12(ASK)
 	ROWS12(ZERO)
 	for (; kc > 0; kc--, a += 12, b += ldb) {
 		left = _mm512_loadu_ps(b);
@@ -168,6 +176,7 @@ avx512bf16_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb,
 	int pair;
 
 	(void)ldb;
+	ROWS12(ASK)
 	ROWS12(ZERO)
 	for (; kc > 0; kc -= 2, a += 24, b += 64) {
 		left = (__m512bh)_mm512_loadu_si512(b);
@@ -180,6 +189,7 @@ avx512bf16_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb,
 	ROWS12(STORE)
 }
 
+#undef ASK
 #undef ZERO
 #undef STEP
 #undef ADD
