@@ -10,7 +10,7 @@
 #include "ir/base.h"
 
 /* Raised whenever a struct here or in passes/pass.h changes its meaning. */
-#define IR_ABI_VERSION 1
+#define IR_ABI_VERSION 2
 
 enum ir_op {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \

@@ -27,7 +27,8 @@ static const struct {
 	{ IR_ATTR_WINDOW, false, 1 },
 	{ IR_ATTR_GROUPS, false, 1 },
 	{ IR_ATTR_TOP_GROUPS, false, 1 },
-	{ IR_ATTR_RATE, false, 0 }
+	{ IR_ATTR_RATE, false, 0 },
+	{ IR_ATTR_CHUNKS, false, 1 }
 };
 
 /* Attributes that mean something only beside another. */

@@ -194,6 +194,8 @@ fill(const struct plan_reading *r)
 	p->sequence = is_word(r, PLAN_KEY_SEQUENCE, "on");
 	p->ring = !is_word(r, PLAN_KEY_CONTEXT, "gather");
 	p->balanced = is_word(r, PLAN_KEY_BALANCED, "on");
+	p->chunks = is_word(r, PLAN_KEY_CHUNKS, "auto") ? 0
+		: number(r, PLAN_KEY_CHUNKS, 0);
 	p->offload = is_word(r, PLAN_KEY_OFFLOAD, "optimizer");
 	p->nlayers = r->facts.nlayers;
 	p->batch = r->facts.batch ? ir_dim_size(r->m, r->facts.batch) : 1;
@@ -225,6 +227,12 @@ plan_offload(const struct ir_module *m)
 
 	return s && s->kind != SET_NUM &&
 	       strcmp(ir_text(m->ctx, s->text), "optimizer") == 0;
+}
+
+int64_t
+plan_chunks(const struct ir_module *m)
+{
+	return (int64_t)ir_setting_num(m, "plan.chunks", 0);
 }
 
 const char *

@@ -39,6 +39,7 @@ struct plan {
 	/* the same by stage; NULL: alike, else the above is only text */
 	const char **recompute_of;
 	bool offload;		/* the optimizer's state lies on the host */
+	int64_t chunks;		/* parts of talk and contraction; 0: auto */
 	uint32_t nstages;	/* pp * interleave */
 	int64_t *layers;	/* by stage */
 	struct plan_split split[PLAN_NAXES];	/* by axis; none of pp */
@@ -73,6 +74,8 @@ const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 
 /* Whether the plan, or that of rank programs, offloads; no other is read. */
 bool plan_offload(const struct ir_module *m);
+/* The same of parts of talk; 0: as many as are quickest. */
+int64_t plan_chunks(const struct ir_module *m);
 /* "tp" */
 const char *plan_axis_name(enum plan_axis axis);
 int64_t plan_degree(const struct plan *p, enum plan_axis axis);

@@ -213,6 +213,23 @@ check_word(const struct check *c)
 		    near_word(c->a, c->row->words, word));
 }
 
+static bool
+check_count(const struct check *c)
+{
+	const struct plan_item *it = c->v->items.at;
+
+	if (c->v->items.n == 1 && !it->word) {
+		return in_range(c, it->num * (double)it->times,
+				span_of(c, 0));
+	}
+	return (c->v->items.n == 1 &&
+		is_among(c->a, c->row->words, it->word)) ||
+	       fail(c, c->v->items.n == 1 ? span_of(c, 0) : c->v->span,
+		    "`%s` is a number from %s to %s, or `%s`", c->row->key,
+		    plan_number(c->a, c->row->lo),
+		    plan_number(c->a, c->row->hi), c->row->words);
+}
+
 /* All words, each one once. */
 static bool
 check_list(const struct check *c, const char *what)
@@ -486,6 +503,8 @@ plan_check(struct ir_module *m, const struct plan_row *row,
 		return check_int(&c);
 	case PLAN_WORD:
 		return check_word(&c);
+	case PLAN_COUNT:
+		return check_count(&c);
 	case PLAN_MESH:
 		return check_mesh(&c);
 	case PLAN_STAGES:

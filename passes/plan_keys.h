@@ -14,8 +14,8 @@ enum plan_key {
 	PLAN_NKEYS
 };
 
-enum plan_kind { PLAN_INT, PLAN_WORD, PLAN_MESH, PLAN_STAGES, PLAN_DIMS,
-		 PLAN_RECOMPUTE, PLAN_SCHEDULE, PLAN_TILES };
+enum plan_kind { PLAN_INT, PLAN_WORD, PLAN_COUNT, PLAN_MESH, PLAN_STAGES,
+		 PLAN_DIMS, PLAN_RECOMPUTE, PLAN_SCHEDULE, PLAN_TILES };
 
 struct plan_row {
 	const char *key;

@@ -87,6 +87,15 @@ add_split(struct ir_module *m, struct plan_value *v,
 	}
 }
 
+/* Nothing, if the target's prices choose. */
+static void
+add_chunks(struct ir_module *m, struct plan_value *v, const struct plan *p)
+{
+	if (p->chunks) {
+		add_number(m, v, p->chunks);
+	}
+}
+
 static void
 add_tiles(struct ir_module *m, struct plan_value *v, const struct plan *p)
 {
@@ -149,6 +158,9 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 		break;
 	case PLAN_KEY_OFFLOAD:
 		add_word(m, v, p->offload ? "optimizer" : "none");
+		break;
+	case PLAN_KEY_CHUNKS:
+		add_chunks(m, v, p);
 		break;
 	case PLAN_KEY_TILES:
 		add_tiles(m, v, p);

@@ -391,6 +391,9 @@ pair_tests = \
 	tests/passes/stage-unmatched.ir \
 	tests/passes/summary-window.ir \
 	tests/plan/block.llm \
+	tests/plan/chunks-text.llm \
+	tests/plan/chunks-zero.llm \
+	tests/plan/chunks.llm \
 	tests/plan/default.llm \
 	tests/plan/file-errors.llm \
 	tests/plan/from-file.llm \
@@ -1257,6 +1260,12 @@ pair_files = \
 	tests/passes/summary-window.out \
 	tests/plan/block.llm \
 	tests/plan/block.out \
+	tests/plan/chunks-text.err \
+	tests/plan/chunks-text.llm \
+	tests/plan/chunks-zero.err \
+	tests/plan/chunks-zero.llm \
+	tests/plan/chunks.llm \
+	tests/plan/chunks.out \
 	tests/plan/default.llm \
 	tests/plan/default.out \
 	tests/plan/file-errors.err \
