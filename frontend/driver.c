@@ -406,7 +406,7 @@ check_target(struct driver *d)
 			   "--emit=target goes with --target");
 		return false;
 	}
-	if (name && !fe_target(&d->ctx, name, &t)) {
+	if (name && !drv_take_target(d, &t)) {
 		return false;
 	}
 	d->for_gpu = name && (wants_folder(d) || wants_code(d)) &&

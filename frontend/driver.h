@@ -30,6 +30,8 @@ struct drv_files {
 	uint32_t n, cap;
 };
 
+struct target;
+
 /* One run of llmc. */
 struct driver {
 	struct ir_ctx ctx;
@@ -79,6 +81,8 @@ bool drv_tell(struct driver *d);
 
 /* ---- search.c: --target, and what it searches for ---------------------- */
 
+/* What --target says, which is given; passes know it from here on. */
+bool drv_take_target(struct driver *d, struct target *t);
 /*
  * Lets pass `search` choose what nobody has: with --target, for a model
  * without a plan of its own or by --plan.  To be called before pins are set.

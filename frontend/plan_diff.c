@@ -126,6 +126,7 @@ drv_diff(struct driver *d)
 	const char *model = d->opts.more.n > 1 ? d->opts.more.at[1] : NULL;
 	struct drv_side *s = arena_alloc(&d->ctx.perm, 2 * sizeof *s);
 	bool priced = d->opts.at[OPT_TARGET].given;
+	struct target t;
 
 	if (priced && !model) {
 		diag_error(&d->ctx.diags, nowhere, "--target goes with a "
@@ -140,6 +141,9 @@ drv_diff(struct driver *d)
 	drv_print_keys(&s[0], &s[1], &d->out);
 	if (!priced) {
 		return true;
+	}
+	if (!drv_take_target(d, &t)) {
+		return false;
 	}
 	if (!price_side(d, &s[0]) || !price_side(d, &s[1])) {
 		return false;

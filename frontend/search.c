@@ -35,6 +35,19 @@ top(const struct driver *d)
 		: emit && strcmp(emit, "plans") == 0 ? 10 : 1;
 }
 
+/* Passes price what our code does: not a step of --assume. */
+bool
+drv_take_target(struct driver *d, struct target *t)
+{
+	if (!fe_target(&d->ctx, d->opts.at[OPT_TARGET].text, t)) {
+		return false;
+	}
+	if (t->groups.n == 1 && !d->opts.at[OPT_ASSUME].given) {
+		d->pm.group = t->groups.at;
+	}
+	return true;
+}
+
 bool
 drv_set_search(struct driver *d, struct ir_module *m)
 {

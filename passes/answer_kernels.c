@@ -35,19 +35,22 @@ add(struct finding *x, const struct answer_kernel *e)
 	VEC_PUSH(x->a, &out->at, *e);
 }
 
+/* What runs by parts is so many kernels; what hides is not the step's. */
 static void
-add_kernel(struct finding *x, const struct kernel *k, double times)
+add_kernel(struct finding *x, const struct kernel *k, double us, double times)
 {
-	struct answer_kernel e = {
-		.count = times, .flops = k->flops,
-		.bytes = k->kind == KERNEL_COLLECTIVE
-			? k->talk.bytes : k->read_bytes + k->write_bytes
-	};
-	struct price_func f = { 0 };
+	struct answer_kernel e = { .us = us * times, .count = times };
+	struct kernel part;
 	struct buf what;
 
-	price_kernel(&x->p, k, &f);
-	e.us = times * f.total_us;
+	if (k->parts.n) {
+		e.count *= k->parts.n;
+		parts_kernel(x->p.m, k, x->a, &part);
+		k = &part;
+	}
+	e.flops = k->flops;
+	e.bytes = k->kind == KERNEL_COLLECTIVE ? k->talk.bytes
+		: k->read_bytes + k->write_bytes;
 	if (e.us > 0) {		/* sends are of the pipeline's schedule */
 		buf_init(&what, x->a);
 		kernel_print(x->p.m, k, &what);
@@ -57,8 +60,12 @@ add_kernel(struct finding *x, const struct kernel *k, double times)
 }
 
 static void
-add_list(struct finding *x, const struct kernel_list *l, double times)
+add_list(struct finding *x, const struct kernel_list *l, bool repeats,
+	 double times)
 {
+	struct price_func *each = arena_alloc(x->a, (l->at.n + 1) *
+					      sizeof *each);
+	double *hidden = arena_alloc(x->a, (l->at.n + 1) * sizeof *hidden);
 	uint32_t i;
 
 	times *= (double)l->count;
@@ -66,9 +73,19 @@ add_list(struct finding *x, const struct kernel_list *l, double times)
 		const struct kernel *k = &l->at.at[i];
 
 		if (k->body) {
-			add_list(x, k->body, times);
+			price_list(&x->p, k->body, &each[i]);
+			add_list(x, k->body, true, times);
 		} else {
-			add_kernel(x, k, times);
+			price_kernel(&x->p, k, &each[i]);
+		}
+	}
+	if (repeats) {
+		price_hidden(&x->p, l, each, hidden);
+	}
+	for (i = 0; i < l->at.n; i++) {
+		if (!l->at.at[i].body) {
+			add_kernel(x, &l->at.at[i],
+				   each[i].total_us - hidden[i], times);
 		}
 	}
 }
@@ -77,7 +94,7 @@ static void
 add_function(struct finding *x, func_id f, double times)
 {
 	if (f && x->all[f]) {
-		add_list(x, x->all[f]->top, times);
+		add_list(x, x->all[f]->top, false, times);
 	}
 }
 

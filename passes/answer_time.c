@@ -169,7 +169,7 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 	     struct share *to)
 {
 	double launch = k->kind == KERNEL_COLLECTIVE ? 0
-		: x->p.t->device.launch_us;
+		: x->p.t->device.launch_us * (k->parts.n ? k->parts.n : 1);
 	bool again = is_again(x, k);
 	struct price_func f = { 0 };
 	int part;
@@ -197,11 +197,11 @@ static void
 share_beside(struct split_time *x, const struct kernel_list *l, double times,
 	     struct share *to)
 {
-	struct price_func *each = arena_alloc(&x->p.m->ctx->tmp,
-					      (l->at.n + 1) * sizeof *each);
-	double us[ANSWER_NTIMES] = { 0 }, sum = 0, hidden;
+	struct arena *a = &x->p.m->ctx->tmp;
+	struct price_func *each = arena_alloc(a, (l->at.n + 1) *
+					      sizeof *each);
+	double *us = arena_alloc(a, (l->at.n + 1) * sizeof *us);
 	uint32_t i;
-	int t;
 
 	if (x->depth == 0 || x->p.traits->overlap_data) {
 		return;
@@ -211,18 +211,16 @@ share_beside(struct split_time *x, const struct kernel_list *l, double times,
 
 		if (k->body) {
 			price_list(&x->p, k->body, &each[i]);
-			continue;
-		}
-		price_kernel(&x->p, k, &each[i]);
-		if (k->until) {
-			us[talk_of(x, k)] += each[i].total_us;
-			sum += each[i].total_us;
+		} else {
+			price_kernel(&x->p, k, &each[i]);
 		}
 	}
-	hidden = sum > 0 ? (1 - PRICE_SLOWED) * price_beside(&x->p, l, each)
-			 : 0;
-	for (t = 0; t < ANSWER_NTIMES && hidden > 0; t++) {
-		to->us[PRICE_TALK][t] -= times * hidden * us[t] / sum;
+	price_hidden(&x->p, l, each, us);
+	for (i = 0; i < l->at.n; i++) {
+		if (us[i] > 0) {
+			to->us[PRICE_TALK][talk_of(x, &l->at.at[i])] -=
+				times * us[i];
+		}
 	}
 }
 

@@ -99,6 +99,7 @@ find_region(struct fuse *f, region_id r)
 		}
 	}
 	fuse_spread_talk(f, l);
+	parts_read(f->m, l);
 	return l;
 }
 

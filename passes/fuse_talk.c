@@ -5,10 +5,11 @@
  *
  * A weight that is gathered comes one contraction or attention earlier than
  * program order has it: behind that it is on its way.  What adds a reduced
- * gradient to its sum comes two of them later.  Nothing else moves: what is
- * gathered are weights, which nobody writes before the update, so a gather
- * may stand anywhere; and talks keep one order on all ranks, as these run the
- * same function.
+ * gradient to its sum comes two of them later.  A reduction begins right
+ * behind who makes its operand, and a sum over rows that are gathered comes
+ * behind who reads the same row by row.  Nothing else moves: gathered weights
+ * nobody writes before the update, so their gather may stand anywhere; and
+ * talks keep one order on all ranks, as these run the same function.
  */
 #include "passes/fuse.h"
 
@@ -210,6 +211,126 @@ bring_forward(const struct fuse *f, struct kernel_list *l)
 	}
 }
 
+/* Whether b has to stay behind a: it reads what that makes, or adds to it. */
+static bool
+comes_before(const struct fuse *f, const struct kernel *a,
+	     const struct kernel *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < a->outputs.n; i++) {
+		if (reads(b, a->outputs.at[i].value)) {
+			return true;
+		}
+	}
+	for (i = 0; i < b->nodes.n; i++) {
+		sym_t name = name_of(f, b->nodes.at[i]);
+
+		if (name && names(f, a, name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A contraction of which nothing is left but a sum: a weight's gradient. */
+static bool
+only_sums(const struct kernel *k)
+{
+	return k->kind == KERNEL_CONTRACTION && k->outputs.n == 0;
+}
+
+/* The next contraction that reads it too, if it may come before `at`. */
+static uint32_t
+next_reader(const struct fuse *f, const struct kernel_list *l, uint32_t at,
+	    value_id v)
+{
+	uint32_t i, k;
+
+	for (i = at + 1; i < l->at.n && l->at.at[i].kind != KERNEL_REPEAT &&
+	     l->at.at[i].kind != KERNEL_CALL; i++) {
+		const struct kernel *x = &l->at.at[i];
+
+		if (x->kind != KERNEL_CONTRACTION || only_sums(x) ||
+		    !reads(x, v)) {
+			continue;
+		}
+		for (k = at; k < i && !comes_before(f, &l->at.at[k], x);
+		     k++) {
+		}
+		return k == i ? i : 0;
+	}
+	return 0;
+}
+
+/*
+ * A sum over rows needs all of them, and what works on each row by itself can
+ * begin with the first that are gathered: it comes before.
+ */
+static void
+sum_late(const struct fuse *f, struct kernel_list *l)
+{
+	struct kernel k;
+	uint32_t i, to, from;
+
+	for (i = 0; i < l->at.n; i++) {
+		if (!is_talk(f, &l->at.at[i], IR_ALL_GATHER)) {
+			continue;
+		}
+		to = first_reader(l, i);
+		if (to >= l->at.n || !only_sums(&l->at.at[to])) {
+			continue;
+		}
+		from = next_reader(f, l, to,
+				   l->at.at[i].outputs.at[0].value);
+		if (from) {
+			k = l->at.at[from];
+			memmove(&l->at.at[to + 1], &l->at.at[to],
+				(from - to) * sizeof k);
+			l->at.at[to] = k;
+		}
+	}
+}
+
+/* The place behind the one that makes what it talks about; 0: none here. */
+static uint32_t
+behind_maker(const struct kernel_list *l, uint32_t at)
+{
+	value_id v = l->at.at[at].inputs.at[0].value;
+	uint32_t i, k;
+
+	for (i = at; i-- > 0 && l->at.at[i].kind != KERNEL_REPEAT &&
+	     l->at.at[i].kind != KERNEL_CALL; ) {
+		for (k = 0; k < l->at.at[i].outputs.n; k++) {
+			if (l->at.at[i].outputs.at[k].value == v) {
+				return i + 1;
+			}
+		}
+	}
+	return 0;
+}
+
+/* What is added up is on its way as soon as it is made. */
+static void
+reduce_early(const struct fuse *f, struct kernel_list *l)
+{
+	struct kernel k;
+	uint32_t i, to;
+
+	for (i = 0; i < l->at.n; i++) {
+		if (!reduces(f, &l->at.at[i])) {
+			continue;
+		}
+		to = behind_maker(l, i);
+		if (to && to < i) {
+			k = l->at.at[i];
+			memmove(&l->at.at[to + 1], &l->at.at[to],
+				(i - to) * sizeof k);
+			l->at.at[to] = k;
+		}
+	}
+}
+
 void
 fuse_spread_talk(struct fuse *f, struct kernel_list *l)
 {
@@ -219,6 +340,8 @@ fuse_spread_talk(struct fuse *f, struct kernel_list *l)
 		return;
 	}
 	put_off(f, l);
+	sum_late(f, l);
+	reduce_early(f, l);
 	bring_forward(f, l);
 	for (i = 0; i < l->at.n; i++) {
 		struct kernel *k = &l->at.at[i];
@@ -227,8 +350,7 @@ fuse_spread_talk(struct fuse *f, struct kernel_list *l)
 			continue;
 		}
 		to = first_reader(l, i);
-		if (to > i + 1 && to < l->at.n &&
-		    (gathers_weight(f, k) || only_adds(f, &l->at.at[to]))) {
+		if (to > i + 1 && to < l->at.n) {
 			k->until = to;
 		}
 	}

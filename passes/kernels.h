@@ -48,6 +48,19 @@ struct kernel_talk {
 	double bytes;		/* the larger of what goes in and comes out */
 };
 
+#define KERNEL_MAX_PARTS 64
+
+/* How a kernel runs by parts: an equal share of these dims each time. */
+struct kernel_parts {
+	uint32_t n;		/* 0: it runs whole */
+	uint32_t ndims;
+	struct {
+		dim_id dim;
+		uint32_t cut;
+		int64_t by;
+	} at[IR_MAX_DIMS];	/* outermost first */
+};
+
 struct kernel_list;
 
 struct kernel {
@@ -60,9 +73,13 @@ struct kernel {
 	struct kernel_dot dot;
 	struct kernel_attention attention;
 	struct kernel_talk talk;	/* axes 0: it does not */
-	/* COLLECTIVE: it goes on beside others, and the one of that place in
-	 * the list waits for it; 0: the next one may */
+	/*
+	 * COLLECTIVE: it goes on beside others, and the one of that place in
+	 * the list waits for it; 0: the next one may.  A contraction's, by
+	 * parts: that talk's part follows each of its own.
+	 */
 	uint32_t until;
+	struct kernel_parts parts;
 	struct kernel_list *body;	/* REPEAT */
 };
 
@@ -100,6 +117,36 @@ double kernel_bytes(const struct ir_module *m, value_id v);
  * those of all ranks, where the module's setting `memory.routed` is `all`.
  */
 double kernel_room(const struct ir_module *m, value_id v);
+
+/* ---- parts.c ------------------------------------------------------------ */
+
+/* The place of the contraction beside a talk of the list; false: none. */
+bool parts_pair(struct ir_module *m, const struct kernel_list *l,
+		uint32_t talk, uint32_t *dot);
+/* Both in n parts; false: these are no n equal pieces. */
+bool parts_of(struct ir_module *m, const struct kernel *talk,
+	      const struct kernel *dot, uint32_t n,
+	      struct kernel_parts *out);
+/* From here on both run so; and no longer. */
+void parts_set(struct kernel_list *l, uint32_t talk, uint32_t dot,
+	       const struct kernel_parts *p);
+void parts_clear(struct kernel_list *l, uint32_t talk, uint32_t dot);
+/* Whether it follows, part by part, the contraction right before it. */
+bool parts_led(const struct kernel_list *l, uint32_t talk);
+/* The same for all whose node says `chunks`. */
+void parts_read(struct ir_module *m, struct kernel_list *l);
+
+/* One part, as a kernel of its own, in arena a. */
+void parts_kernel(struct ir_module *m, const struct kernel *k,
+		  struct arena *a, struct kernel *out);
+/* Whether a part has its share of the value, and not all of it. */
+bool parts_has(const struct ir_module *m, const struct kernel *k, value_id v);
+/*
+ * Between these two the module's dims are as long as a part of the kernel has
+ * them, so that whoever asks for sizes finds those.
+ */
+void parts_open(struct ir_module *m, const struct kernel *k);
+void parts_close(struct ir_module *m, const struct kernel *k);
 
 /* ---- kernels_print.c --------------------------------------------------- */
 

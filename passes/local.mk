@@ -25,6 +25,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/check_tensors.c \
 	%D%/check_types.c \
 	%D%/check_updates.c \
+	%D%/chunk.c \
 	%D%/crash.c \
 	%D%/cost_collective.c \
 	%D%/cost_kernel.c \
@@ -68,6 +69,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/names.c \
 	%D%/narrow.c \
 	%D%/optimize.c \
+	%D%/parts.c \
+	%D%/parts_choose.c \
 	%D%/plan.c \
 	%D%/plan_check.c \
 	%D%/plan_facts.c \

@@ -230,7 +230,8 @@ may_run(struct run *r, const struct pass *p)
 static bool
 run_timed(struct run *r, const struct pass *p, struct pass_time *t)
 {
-	struct pass_ctx ctx = { r->ctx, &r->pm->stats, r->pm->search };
+	struct pass_ctx ctx = { r->ctx, &r->pm->stats, r->pm->search,
+				r->pm->group };
 	size_t perm_bytes = r->ctx->perm.total_bytes;
 	uint32_t errors = r->ctx->diags.errors;
 	bool ok;
@@ -338,7 +339,8 @@ pass_run(struct pass_manager *pm, const struct pass_list *l,
 }
 
 enum pass_result
-pass_apply(struct ir_module *m, const char *passes, bool verify)
+pass_apply_for(struct ir_module *m, const char *passes,
+	       const struct target_group *group, bool verify)
 {
 	enum pass_result result = PASS_BAD_ORDER;
 	struct pass_list l = { 0 };
@@ -348,10 +350,17 @@ pass_apply(struct ir_module *m, const char *passes, bool verify)
 	pass_table_init(&table, m->ctx);
 	pass_manager_init(&pm, &table);
 	pm.options.verify = verify;
+	pm.group = group;
 	if (pass_list_parse(&table, &l, passes)) {
 		result = pass_run(&pm, &l, m);
 	}
 	pass_manager_release(&pm);
 	pass_table_release(&table);
 	return result;
+}
+
+enum pass_result
+pass_apply(struct ir_module *m, const char *passes, bool verify)
+{
+	return pass_apply_for(m, passes, NULL, verify);
 }

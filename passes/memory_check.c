@@ -563,17 +563,21 @@ run_kernel(struct checker *c, const struct kernel *x,
 	}
 }
 
-/* What goes on beside kernels reads its operands until it is waited for. */
+/*
+ * What goes on beside kernels reads its operands until it is waited for; a
+ * contraction that is talked about by parts, until all of that has come.
+ */
 static void
 end_talks(struct checker *c, const struct kernel_list *l, uint32_t place,
-	  const struct memory_trips *at)
+	  bool talks, const struct memory_trips *at)
 {
 	uint32_t i, k;
 
 	for (i = 0; i < place && !c->why; i++) {
 		const struct kernel *x = &l->at.at[i];
 
-		for (k = 0; x->until == place && k < x->inputs.n; k++) {
+		for (k = 0; x->until == place && k < x->inputs.n &&
+		     (x->kind == KERNEL_COLLECTIVE) == talks; k++) {
 			read_value(c, x->inputs.at[k].value, at);
 		}
 	}
@@ -587,12 +591,13 @@ run_list(struct checker *c, const struct kernel_list *l,
 
 	remember_saves(c, &c->m->regions.at[l->region], at, true);
 	for (i = 0; i < l->at.n && !c->why; i++) {
-		end_talks(c, l, i, at);
+		end_talks(c, l, i, true, at);
 		if (l->at.at[i].body) {
 			run_repeat(c, &l->at.at[i], at);
 		} else {
 			run_kernel(c, &l->at.at[i], at);
 		}
+		end_talks(c, l, i, false, at);
 		if (c->run.stage == UINT32_MAX) {
 			remember_made(c, &c->m->regions.at[l->region],
 				      &l->at.at[i], at);

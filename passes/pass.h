@@ -24,12 +24,14 @@ enum pass_prop {
 
 struct pass_stats;
 struct search_options;
+struct target_group;
 
 /* What a pass is handed besides the module. */
 struct pass_ctx {
 	struct ir_ctx *ctx;
 	struct pass_stats *stats;
 	const struct search_options *search;	/* NULL: there is no target */
+	const struct target_group *group;	/* what runs it, or NULL */
 };
 
 /* False: it reported errors. It may use ctx->tmp, which is then reset. */
@@ -192,6 +194,7 @@ struct pass_manager {
 	struct pass_options options;
 	struct pass_crash *crash;	/* may be NULL */
 	const struct search_options *search;	/* may be NULL */
+	const struct target_group *group;	/* the same */
 	struct pass_stats stats;
 	VEC(struct pass_time) times;
 	int64_t runs;		/* so far, for the bisect limit */
@@ -220,6 +223,9 @@ enum pass_result pass_run(struct pass_manager *pm, const struct pass_list *l,
  */
 enum pass_result pass_apply(struct ir_module *m, const char *passes,
 			    bool verify);
+/* For what will run it. */
+enum pass_result pass_apply_for(struct ir_module *m, const char *passes,
+				const struct target_group *group, bool verify);
 
 /* Counts something under a name, for --stats: "values merged". */
 void pass_count(struct pass_ctx *p, const char *what, int64_t n);

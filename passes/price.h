@@ -131,8 +131,17 @@ struct price_fault {
 bool price_traits_parse(struct price_traits *t, const char *text, bool lax,
 			struct arena *a, struct price_fault *fault);
 
+/* Whether none is set: llmc's own code has the parts of parts.c. */
+bool price_ours(const struct price_traits *t);
+
 /* ---- price_run.c ------------------------------------------------------ */
 
+/*
+ * What of a function's time shows: collectives that go on behind its other
+ * work are taken off.
+ */
+double price_shown_us(const struct price_traits *traits,
+		      const struct price_func *f);
 /*
  * Functions and updates as they go on a rank: what hides behind other work
  * taken off, what waits added.  Fills p->run and p->updated.
@@ -175,6 +184,17 @@ struct cost_group price_group(const struct ranks *r,
  */
 double price_beside(const struct pricing *p, const struct kernel_list *l,
 		    const struct price_func *each);
+/* By kernel, what of that is its share: so much of it does not show. */
+void price_hidden(const struct pricing *p, const struct kernel_list *l,
+		  const struct price_func *each, double *us);
+
+/* ---- parts_choose.c --------------------------------------------------- */
+
+/*
+ * Pairs of the list, and of repeats in it, that run by parts: as many as
+ * `chunks`, where they can, or, if it is 0, as many as p makes quickest.
+ */
+void parts_choose(struct pricing *p, int64_t chunks, struct kernel_list *l);
 
 /* ---- price_offload.c -------------------------------------------------- */
 

@@ -333,11 +333,27 @@ bytes_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 	add(f, PRICE_MAPS, fmax(price_host_us(p, k) - us, 0));
 }
 
+/* What runs by parts takes as many of these. */
+static void
+price_parts(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	struct price_func once = { 0 };
+	struct kernel part;
+
+	parts_kernel(p->m, k, &p->m->ctx->tmp, &part);
+	price_kernel(p, &part, &once);
+	price_add(f, &once, k->parts.n);
+}
+
 void
 price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	bool maps = k->kind == KERNEL_MAP || k->kind == KERNEL_ROWWISE;
 
+	if (k->parts.n) {
+		price_parts(p, k, f);
+		return;
+	}
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
 		f->kernels++;

@@ -28,42 +28,133 @@
 /* Tensor ranks exchange in pieces behind a contraction; the first shows. */
 #define PIECES 4
 
+/* Two clocks, as the runtime has them. */
+struct clocks {
+	double now, talk;
+	double *end;		/* by place: when what it waits for ends */
+	double first, part;	/* the last gather by parts: its first one's
+				 * end, and what each one takes */
+};
+
+/* A contraction's parts, each behind the one that was gathered for it. */
+static void
+follow_gather(struct clocks *c, uint32_t n, double us)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		c->now = fmax(c->now, c->first + i * c->part) + us / n;
+	}
+}
+
+/* A contraction's parts, each of them talked about meanwhile. */
+static void
+lead_talk(struct clocks *c, uint32_t n, double us, double talk_us)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		c->now += us / n;
+		c->talk = fmax(c->now, c->talk) + talk_us / n;
+	}
+}
+
+/* Who reads what the last talk brings waits for it; or all do. */
+static void
+wait_for_talk(struct clocks *c, uint32_t until)
+{
+	double *to = until ? &c->end[until] : &c->now;
+
+	*to = fmax(*to, c->talk);
+}
+
+static void
+run_talk(struct clocks *c, const struct kernel *k, bool beside, double us)
+{
+	double begin = fmax(c->now, c->talk);
+
+	c->talk = begin + us;
+	if (k->parts.n) {
+		c->part = us / k->parts.n;
+		c->first = begin + c->part;
+	} else {
+		wait_for_talk(c, beside ? k->until : 0);
+	}
+}
+
 /*
- * Two clocks, as the runtime has them: a talk begins when the kernels before
- * it are done and so is the talk before it; one that goes on beside kernels
- * is waited for where it says so, any other at once, and all at the end.  A
- * CPU does one thing at a time.
+ * Other software starts what data ranks exchange beside kernels, and has a
+ * trait for what tensor ranks do.
+ */
+static bool
+goes_beside(const struct pricing *p, const struct kernel *k)
+{
+	axis_id dp = ir_axis_find(p->m, intern_str(&p->m->ctx->syms, "dp"));
+
+	return k->until && (price_ours(p->traits) ||
+			    (dp && k->talk.axes >> dp & 1));
+}
+
+/*
+ * A talk begins when the kernels before it are done and so is the talk before
+ * it; one that goes on beside kernels is waited for where it says so, any
+ * other at once, and all at the end.  What runs by parts is waited for part
+ * by part.  A CPU does one thing at a time.
  */
 double
 price_beside(const struct pricing *p, const struct kernel_list *l,
 	     const struct price_func *each)
 {
-	double *end = arena_alloc(&p->m->ctx->tmp, (l->at.n + 1) *
-				  sizeof *end);
-	double now = 0, talk = 0, sum = 0;
+	struct clocks c = { 0 };
+	double sum = 0;
 	bool any = false;
+	uint32_t i;
+
+	c.end = arena_alloc(&p->m->ctx->tmp, (l->at.n + 1) * sizeof *c.end);
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+		double us = each[i].total_us;
+		bool talks = k->kind == KERNEL_COLLECTIVE;
+
+		any |= k->until != 0;
+		sum += us;
+		c.now = fmax(c.now, c.end[i]);
+		if (!talks && k->parts.n && k->until) {
+			lead_talk(&c, k->parts.n, us,
+				  each[k->until].total_us);
+		} else if (!talks && k->parts.n) {
+			follow_gather(&c, k->parts.n, us);
+		} else if (!talks) {
+			c.now += us;
+		} else if (parts_led(l, i)) {
+			wait_for_talk(&c, k->until);
+		} else {
+			run_talk(&c, k, goes_beside(p, k), us);
+		}
+	}
+	return any && strncmp(p->t->device.arch, "x86", 3) != 0
+		? sum - fmax(c.now, c.talk) : 0;
+}
+
+void
+price_hidden(const struct pricing *p, const struct kernel_list *l,
+	     const struct price_func *each, double *us)
+{
+	double all = 0, hidden;
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
-		double us = each[i].total_us;
+		bool beside = k->kind == KERNEL_COLLECTIVE &&
+			      (k->until || k->parts.n);
 
-		any |= k->until != 0;
-		sum += us;
-		now = fmax(now, end[i]);
-		if (k->kind != KERNEL_COLLECTIVE) {
-			now += us;
-			continue;
-		}
-		talk = fmax(now, talk) + us;
-		if (k->until) {
-			end[k->until] = fmax(end[k->until], talk);
-		} else {
-			now = talk;
-		}
+		us[i] = beside ? each[i].total_us : 0;
+		all += us[i];
 	}
-	return any && strncmp(p->t->device.arch, "x86", 3) != 0
-		? sum - fmax(now, talk) : 0;
+	hidden = all > 0 ? (1 - PRICE_SLOWED) * price_beside(p, l, each) : 0;
+	for (i = 0; i < l->at.n; i++) {
+		us[i] *= all > 0 ? hidden / all : 0;
+	}
 }
 
 static void
@@ -89,6 +180,15 @@ overlap(const struct price_traits *traits, struct price_func *f)
 	} else {
 		hide(f, f->beside_us * (1 - PRICE_SLOWED));
 	}
+}
+
+double
+price_shown_us(const struct price_traits *traits, const struct price_func *f)
+{
+	struct price_func shown = *f;
+
+	overlap(traits, &shown);
+	return shown.total_us;
 }
 
 static void

@@ -37,6 +37,7 @@ attention_us(const struct search *s, const struct kernel *k)
 	       fmax(d->attention_eff, d->matrix_eff);
 }
 
+/* All of it may go on beside contractions, but for what shows of that. */
 static double
 talk_us(const struct search *s, const struct ranks *r, const struct kernel *k)
 {
@@ -44,7 +45,8 @@ talk_us(const struct search *s, const struct ranks *r, const struct kernel *k)
 	double n = ranks_group_size(r, k->talk.axes);
 	double link = fmax(d->link_bytes_us, d->bridge_bytes_us);
 
-	return link > 0 ? k->talk.bytes * (n - 1) / n / link : 0;
+	return link > 0 ? PRICE_SLOWED * k->talk.bytes * (n - 1) / n / link
+			: 0;
 }
 
 static double
@@ -161,6 +163,13 @@ known(const struct search *s, int64_t tp, int64_t cp, int64_t ep, int64_t mb)
 	return NULL;
 }
 
+/* Of talk in a layer, what goes on beside its kernels. */
+static double
+hidden_us(const struct price_func *f)
+{
+	return f->beside_us * (1 - PRICE_SLOWED);
+}
+
 void
 search_add_known(struct search *s, const struct search_width *w,
 		 const struct search_cost *c)
@@ -181,10 +190,10 @@ search_add_known(struct search *s, const struct search_width *w,
 		for (j = 0; j < SCHED_NKINDS; j++) {
 			const struct price_func *f = &c->fn[p][j];
 
-			us += f->total_us - f->data_us;
-			k.tensor_us += f->tensor_us / n *
-				       (p < PIECE_BODY ? 1
-					: (double)w->on->trips[i]);
+			us += f->total_us - f->data_us - hidden_us(f);
+			k.tensor_us += fmax(f->tensor_us - hidden_us(f), 0) /
+				       n * (p < PIECE_BODY ? 1
+					    : (double)w->on->trips[i]);
 		}
 		k.layer_us = fmax(k.layer_us, us / n);
 		k.all_us += us / n * (p < PIECE_BODY ? 1

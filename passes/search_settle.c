@@ -15,7 +15,10 @@
 static bool
 run(struct search *s, struct ir_module *m, pass_fn *pass)
 {
-	struct pass_ctx p = { .ctx = m->ctx, .stats = &s->stats };
+	struct pass_ctx p = {
+		.ctx = m->ctx, .stats = &s->stats,
+		.group = price_ours(&s->o->traits) ? s->t : NULL
+	};
 
 	return pass(&p, m) && m->ctx->diags.errors == 0;
 }
@@ -25,7 +28,7 @@ make(struct search *s, struct ir_module *m)
 {
 	static pass_fn *const passes[] = {
 		pass_optimize, pass_cse, pass_dce, pass_place,
-		pass_recompute, pass_stage
+		pass_recompute, pass_stage, pass_chunk
 	};
 	size_t i;
 

@@ -24,7 +24,8 @@ stage_us(const struct trial *x, uint32_t stage)
 	int k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		us += x->p.stage[stage][k].total_us;
+		us += price_shown_us(&x->s->o->traits,
+				     &x->p.stage[stage][k]);
 	}
 	return us;
 }
@@ -38,6 +39,7 @@ static double
 bound_us(const struct trial *x)
 {
 	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
+	const struct price_traits *traits = &x->s->o->traits;
 	double around = 0, most = 0, *busy;
 	uint32_t i;
 
@@ -47,8 +49,9 @@ bound_us(const struct trial *x)
 	}
 	for (r = 0; r < pp; r++) {
 		most = fmax(most, busy[r] + around);
-		around += x->p.stage[r][SCHED_F].total_us +
-			  x->p.stage[r][SCHED_B].total_us + x->p.hop_us *
+		around += price_shown_us(traits, &x->p.stage[r][SCHED_F]) +
+			  price_shown_us(traits, &x->p.stage[r][SCHED_B]) +
+			  x->p.hop_us *
 			  (x->t->sched->split ? 1 : 2);
 	}
 	return most;

@@ -209,16 +209,27 @@ kernels_at(struct search *s, const struct search_width *w,
 	return k;
 }
 
+static struct pricing
+pricing(const struct search *s, const struct search_width *w)
+{
+	return (struct pricing){ .r = &w->r, .m = w->m, .t = s->t,
+				 .traits = &s->o->traits };
+}
+
 /* What pieces take, where the width was staged. */
 static bool
 measure(struct search *s, struct search_width *w)
 {
 	struct kernels **all = kernels_all(w->m, &w->ctx.perm);
 	size_t bytes = w->m->funcs.n * sizeof *all;
+	struct pricing at = pricing(s, w);
 	struct memory mem;
 	const char *why;
 	uint32_t i, k;
 
+	for (i = 1; i < w->m->funcs.n; i++) {
+		parts_choose(&at, s->base.chunks, all[i]->top);
+	}
 	memcpy(kernels_at(s, w, &w->by_microbatch, w->microbatch)->of, all,
 	       bytes);
 	memcpy(kernels_at(s, w, &w->by_dp, w->dp)->of, all, bytes);
@@ -351,14 +362,13 @@ static void
 price_function(struct search *s, struct search_width *w,
 	       struct search_kernels *k, func_id f, struct where *to)
 {
-	struct pricing p = {
-		.r = &w->r, .m = w->m, .t = s->t, .traits = &s->o->traits
-	};
+	struct pricing p = pricing(s, w);
 
 	if (f && !k->of[f]) {
 		k->of[f] = kernels_find(w->m, f, &w->ctx.perm);
 	}
 	if (f) {
+		parts_choose(&p, s->base.chunks, k->of[f]->top);
 		price(&p, k->of[f]->top, to->trips, to->top, to->body);
 	}
 }

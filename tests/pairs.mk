@@ -366,6 +366,7 @@ pair_tests = \
 	tests/passes/check-sound.ir \
 	tests/passes/check-time.ir \
 	tests/passes/check-transfer.ir \
+	tests/passes/chunk-pairs.ir \
 	tests/passes/cse-merge.ir \
 	tests/passes/cse-scope.ir \
 	tests/passes/cse-trips.ir \
@@ -1210,6 +1211,8 @@ pair_files = \
 	tests/passes/check-time.ir \
 	tests/passes/check-transfer.err \
 	tests/passes/check-transfer.ir \
+	tests/passes/chunk-pairs.ir \
+	tests/passes/chunk-pairs.out \
 	tests/passes/cse-merge.ir \
 	tests/passes/cse-merge.out \
 	tests/passes/cse-scope.ir \
@@ -1410,6 +1413,7 @@ cli_tests = \
 	tests/cli/arena.sh \
 	tests/cli/autotune.sh \
 	tests/cli/calibrate.sh \
+	tests/cli/chunks.sh \
 	tests/cli/color.sh \
 	tests/cli/cpu-build.sh \
 	tests/cli/cpu-faults.sh \

@@ -377,7 +377,9 @@ host_use(struct cg_code *c, struct host_class *k, const struct kernel *x,
 {
 	struct canon w;
 
+	parts_open(c->m, x);
 	write_down(c, k, x, &w);
+	parts_close(c->m, x);
 	out->kernel = c->kernels.at[key_of(c, &w)];
 	out->values.at = w.values.at;
 	out->values.n = w.values.n;
@@ -517,7 +519,12 @@ host_kernel_data(struct cg_code *c, struct host_kernel *h,
 		 const struct kernel *x)
 {
 	struct price_func f = { 0 };
+	struct kernel part;
 
+	if (x->parts.n) {
+		parts_kernel(c->m, x, c->a, &part);
+		x = &part;
+	}
 	if (!h->steps) {
 		h->steps = steps_data(c, &h->k, h->image);
 	}

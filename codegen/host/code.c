@@ -66,6 +66,7 @@ kernels_of(struct cg_code *c, struct host_class *k,
 		const struct kernel *x = &l->at.at[i];
 		bool ok = true;
 
+		parts_open(c->m, x);
 		if (x->body) {
 			ok = kernels_of(c, k, x->body);
 		} else if (x->kind == KERNEL_COLLECTIVE) {
@@ -73,6 +74,7 @@ kernels_of(struct cg_code *c, struct host_class *k,
 		} else {
 			ok = host_kernel(c, k, x);
 		}
+		parts_close(c->m, x);
 		if (!ok) {
 			return false;
 		}

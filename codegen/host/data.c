@@ -73,3 +73,11 @@ host_bytes(const struct host_class *k, value_id v)
 	}
 	return n;
 }
+
+int64_t
+host_part_bytes(const struct host_class *k, const struct kernel *x,
+		value_id v, uint32_t part)
+{
+	return part && parts_has(k->c->m, x, v)
+		? host_bytes(k, v) / x->parts.n * part : 0;
+}

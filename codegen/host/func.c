@@ -245,7 +245,8 @@ host_use_node(const struct host_use *u, node_id of)
 }
 
 static void
-put_operands(struct host_func *f, const struct host_use *u)
+put_operands(struct host_func *f, const struct host_use *u,
+	     const struct kernel *x, uint32_t part)
 {
 	const struct host_kernel *h = u->kernel;
 	uint32_t i;
@@ -255,8 +256,11 @@ put_operands(struct host_func *f, const struct host_use *u)
 		struct ll_value *at;
 
 		if (o->value) {
-			at = host_where(f, u->values.at[place_of(h->values.at,
-						h->values.n, o->value)]);
+			value_id v = u->values.at[place_of(h->values.at,
+						h->values.n, o->value)];
+
+			at = ll_plus_n(f->c->ll, host_where(f, v),
+				       host_part_bytes(f->k, x, v, part));
 		} else {
 			node_id sink = host_use_node(u, o->sink);
 
@@ -296,13 +300,13 @@ number(struct host_func *f, const struct host_use *u, const struct cg_num *x)
 }
 
 static void
-launch(struct host_func *f, const struct kernel *x)
+launch(struct host_func *f, const struct kernel *x, uint32_t part)
 {
 	struct host_use u;
 	uint32_t i;
 
 	host_use(f->c, f->k, x, &u);
-	put_operands(f, &u);
+	put_operands(f, &u, x, part);
 	for (i = 0; i < u.kernel->k.spreads.n; i++) {
 		const struct cg_spread *s = &u.kernel->k.spreads.at[i];
 
@@ -411,6 +415,25 @@ repeat(struct host_func *f, const struct kernel *x)
 	ll_loop_end(l, &loop, NULL);
 }
 
+/* What a contraction makes by parts is talked about part by part. */
+static void
+by_parts(struct host_func *f, const struct kernel_list *x, uint32_t at)
+{
+	const struct kernel *k = &x->at.at[at];
+	uint32_t i;
+
+	for (i = 0; i < k->parts.n; i++) {
+		if (k->kind == KERNEL_COLLECTIVE) {
+			host_collective(f, k, i);
+			continue;
+		}
+		launch(f, k, i);
+		if (k->until) {
+			host_collective(f, &x->at.at[k->until], i);
+		}
+	}
+}
+
 static void
 list(struct host_func *f, const struct kernel_list *x)
 {
@@ -421,13 +444,17 @@ list(struct host_func *f, const struct kernel_list *x)
 
 		if (k->body) {
 			repeat(f, k);
+		} else if (k->parts.n) {
+			if (!parts_led(x, i)) {
+				by_parts(f, x, i);
+			}
 		} else if (k->kind == KERNEL_COLLECTIVE) {
-			host_collective(f, k);
+			host_collective(f, k, 0);
 		} else {
 			if (f->run.stage == UINT32_MAX) {
 				watch(f, k);
 			}
-			launch(f, k);
+			launch(f, k, 0);
 		}
 	}
 }

@@ -159,6 +159,9 @@ int host_talk_elem(enum ir_dtype t);
 /* Positions of a dim on a rank of the class; bytes of a value. */
 int64_t host_local(const struct host_class *k, dim_id d, uint32_t cut);
 int64_t host_bytes(const struct host_class *k, value_id v);
+/* From where a value of the kernel lies to where a part of it does. */
+int64_t host_part_bytes(const struct host_class *k, const struct kernel *x,
+			value_id v, uint32_t part);
 
 /* ---- spread.c ------------------------------------------------------------ */
 
@@ -325,8 +328,9 @@ void host_hand_on(struct host_func *f, uint32_t carry, bool first,
 
 /* ---- talk.c -------------------------------------------------------------- */
 
-/* A kernel that only talks. */
-void host_collective(struct host_func *f, const struct kernel *x);
+/* A kernel that only talks; of one that runs by parts, that part. */
+void host_collective(struct host_func *f, const struct kernel *x,
+		     uint32_t part);
 /* Ahead of that: the room that it needs. */
 void host_collective_room(struct host_class *k, const struct kernel *x);
 /* What this function sends over may be overwritten from here on. */

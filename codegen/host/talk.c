@@ -421,6 +421,7 @@ host_collective_room(struct host_class *k, const struct kernel *x)
 	const struct ir_node *n = ir_node(m, x->nodes.at[0]);
 	const struct ir_type *in;
 	struct host_talk t = { 0 };
+	uint32_t i;
 
 	if (ir_is(n->op, IRF_PEER) || n->op == IR_SHARE) {
 		return;
@@ -432,6 +433,10 @@ host_collective_room(struct host_class *k, const struct kernel *x)
 	t.ndims = in->ndims;
 	spreads_of(m, in, t.in);
 	spreads_of(m, ir_type(m, n->result), t.out);
+	for (i = 0; x->parts.n && i < in->ndims; i++) {
+		host_spread(k->c, t.in[i].size, t.in[i].cut);
+		host_spread(k->c, t.out[i].size, t.out[i].cut);
+	}
 	host_room(k, &t);
 }
 
@@ -502,7 +507,7 @@ index_of(struct host_func *f, const struct kernel *x,
 }
 
 void
-host_collective(struct host_func *f, const struct kernel *x)
+host_collective(struct host_func *f, const struct kernel *x, uint32_t part)
 {
 	struct cg_code *c = f->c;
 	const struct ir_node *n = ir_node(c->m, x->nodes.at[0]);
@@ -518,7 +523,11 @@ host_collective(struct host_func *f, const struct kernel *x)
 		return;
 	}
 	from = host_view(f, ir_args(c->m, n)[0], x->inputs.at[0].value);
-	to = result_at(f, x, n->result);
+	from = ll_plus_n(c->ll, from, host_part_bytes(f->k, x,
+				x->inputs.at[0].value, part));
+	to = ll_plus_n(c->ll, result_at(f, x, n->result),
+		       host_part_bytes(f->k, x, n->result, part));
+	parts_open(c->m, x);
 	t = n->op == IR_SHARE ? share_of(f, n) : exchange(f, n);
 	if (ranks_group_size(c->r, t.axes) == 1) {
 		host_copy(f, from, to, host_bytes(f->k, n->result));
@@ -528,5 +537,6 @@ host_collective(struct host_func *f, const struct kernel *x)
 		}
 		host_talk(f, talk_data(c, &t), from, to);
 	}
+	parts_close(c->m, x);
 	put_result(f, x, n->result, to);
 }

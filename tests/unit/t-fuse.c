@@ -30,7 +30,7 @@ struct look {
 	uint32_t *kernel;	/* by node: the one at hand */
 	uint32_t nkernels;
 	double flops, nodes;	/* of kernels, of nodes */
-	uint64_t merged, copies;
+	uint64_t merged, copies, parts;
 };
 
 static bool
@@ -163,28 +163,63 @@ place_of(const struct ir_region *r, node_id id)
 	return i;
 }
 
-/* A weight, which may be gathered anywhere. */
+/* A weight, which may be gathered anywhere; a sum, as soon as it is made. */
 static bool
-is_weight(const struct look *l, const struct ir_node *n)
+may_move(const struct look *l, const struct ir_node *n)
 {
 	node_id of = n->nargs ? l->m->values.at[ir_args(l->m, n)[0]].node : 0;
 
-	return n->op == IR_ALL_GATHER && of &&
-	       ir_is(ir_node(l->m, of)->op, IRF_PARAM);
+	return n->op == IR_ALL_REDUCE || n->op == IR_REDUCE_SCATTER ||
+	       (n->op == IR_ALL_GATHER && of &&
+		ir_is(ir_node(l->m, of)->op, IRF_PARAM));
+}
+
+/* A part is a share of what is whole, and all of them are the whole. */
+static void
+look_parts(struct look *l, const struct kernel *x)
+{
+	double n = x->parts.n, flops = x->kind == KERNEL_COLLECTIVE
+		? 0 : x->dot.batch * x->dot.m * x->dot.n * x->dot.k;
+	struct kernel part;
+	int64_t by = 1;
+	uint32_t i;
+
+	for (i = 0; i < x->parts.ndims; i++) {
+		assert_true(x->parts.at[i].by > 1);
+		by *= x->parts.at[i].by;
+	}
+	assert_int_equal(by, x->parts.n);
+	parts_kernel(l->m, x, &l->a, &part);
+	assert_int_equal(part.parts.n, 0);
+	assert_true(part.write_bytes * n == x->write_bytes);
+	assert_true(part.read_bytes * n >= x->read_bytes);
+	assert_true(part.dot.batch * part.dot.m * part.dot.n * part.dot.k *
+		    n == flops || flops == 0);
+	l->parts++;
 }
 
 /* What goes on beside kernels is waited for by the first that reads it. */
 static void
-look_until(const struct kernel_list *list, uint32_t at)
+look_until(struct look *l, const struct kernel_list *list, uint32_t at)
 {
 	const struct kernel *x = &list->at.at[at];
 	uint32_t i, k;
 
+	if (x->parts.n) {
+		look_parts(l, x);
+	}
 	if (!x->until) {
 		return;
 	}
+	if (x->kind == KERNEL_CONTRACTION) {	/* talked about by parts */
+		assert_int_equal(x->until, at + 1);
+		assert_true(parts_led(list, at + 1));
+		assert_int_equal(list->at.at[at + 1].parts.n, x->parts.n);
+		return;
+	}
 	assert_int_equal(x->kind, KERNEL_COLLECTIVE);
-	assert_true(x->until > at + 1 && x->until < list->at.n);
+	assert_true(x->until > at + (x->parts.n ? 0 : 1) &&
+		    x->until < list->at.n);
 	for (i = at + 1; i <= x->until; i++) {
 		const struct kernel *y = &list->at.at[i];
 		bool is = false;
@@ -212,7 +247,7 @@ look_region(struct look *l, const struct kernel_list *list)
 		const struct kernel *x = &list->at.at[i];
 
 		look_nodes(l, x);
-		look_until(list, i);
+		look_until(l, list, i);
 		if (x->kind == KERNEL_REPEAT) {
 			assert_int_equal(x->nodes.n, 1);
 			look_region(l, x->body);
@@ -224,7 +259,7 @@ look_region(struct look *l, const struct kernel_list *list)
 
 			if (!ir_is(ir_node(l->m, id)->op,
 				   IRF_TALKS | IRF_PEER) ||
-			    is_weight(l, ir_node(l->m, id))) {
+			    may_move(l, ir_node(l->m, id))) {
 				continue;
 			}
 			assert_true(at >= talker);
@@ -240,7 +275,8 @@ look_region(struct look *l, const struct kernel_list *list)
 }
 
 static void
-look(struct ir_module *m, uint64_t *merged, uint64_t *copies)
+look(struct ir_module *m, uint64_t *merged, uint64_t *copies,
+     uint64_t *parts)
 {
 	struct look l = { .m = m };
 	struct kernels **all;
@@ -262,6 +298,7 @@ look(struct ir_module *m, uint64_t *merged, uint64_t *copies)
 	kernels_print(m, all, &b);
 	*merged += l.merged;
 	*copies += l.copies;
+	*parts += l.parts;
 	arena_release(&l.a);
 }
 
@@ -269,7 +306,7 @@ static void
 test_random(void **state)
 {
 	uint32_t made[IR_OP_COUNT] = { 0 };
-	uint64_t seed, merged = 0, copies = 0;
+	uint64_t seed, merged = 0, copies = 0, parts = 0;
 
 	(void)state;
 	for (seed = 1; seed <= MODULES; seed++) {
@@ -278,7 +315,7 @@ test_random(void **state)
 
 		ir_ctx_init(&c, NULL);
 		m = make_module(&c, seed, made);
-		look(m, &merged, &copies);
+		look(m, &merged, &copies, &parts);
 		ir_ctx_release(&c);
 	}
 	assert_true(merged > MODULES / 4);
@@ -287,7 +324,7 @@ test_random(void **state)
 static void
 test_models(void **state)
 {
-	uint64_t merged = 0, copies = 0, done = 0, seed;
+	uint64_t merged = 0, copies = 0, parts = 0, done = 0, seed;
 
 	(void)state;
 	for (seed = 1; done < PAIRS; seed++) {
@@ -307,11 +344,12 @@ test_models(void **state)
 		if ((whole || plan_pin(m, plan_text(&c.perm, &p))) &&
 		    pass_apply(m, whole ? "train" : "split", false) ==
 		    PASS_OK) {
-			look(m, &merged, &copies);
+			look(m, &merged, &copies, &parts);
 			done++;
 		}
 		ir_ctx_release(&c);
 	}
+	assert_true(parts > PAIRS);
 	assert_true(merged > 100 * PAIRS);
 	assert_true(seed < 2 * PAIRS);
 }

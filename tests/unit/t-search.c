@@ -143,8 +143,8 @@ weigh(const struct ir_module *base, const struct target *t,
 	ir_ctx_child(&c, base->ctx);
 	m = ir_copy(base, &c);
 	if (plan_pin(m, pins) &&
-	    pass_apply(m, "optimize,cse,dce,place,recompute,stage", false) ==
-	    PASS_OK) {
+	    pass_apply_for(m, "optimize,cse,dce,place,recompute,stage,chunk",
+			   t->groups.at, false) == PASS_OK) {
 		s = ranks_schedule(m, &c.perm);
 		assert_non_null(s);
 		assert_true(ranks_open(&r, m, s, &why));
@@ -211,11 +211,13 @@ random_plan(struct arena *a, bool moe)
 
 	return arena_printf(a, "pp=%u,tp=%u,dp=%u,cp=%u,ep=%u,microbatch=%u,"
 		"schedule=%s,interleave=%d,zero=%u,recompute=%s,sequence=%s,"
-		"context=ring,balanced=on,stages=even", pp, 1u << draw(3),
+		"context=ring,balanced=on,stages=even,chunks=%s", pp,
+		1u << draw(3),
 		1u << draw(2), 1u << (draw(4) == 0), moe ? 1u << draw(2) : 1,
 		1u << draw(2), sched, v, draw(4),
 		draw(3) ? "none" : draw(2) ? "full" : "attention",
-		draw(2) ? "on" : "off");
+		draw(2) ? "on" : "off", draw(3) ? "auto" :
+		draw(2) ? "2" : "4");
 }
 
 static void

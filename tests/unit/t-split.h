@@ -306,12 +306,12 @@ plan_text(struct arena *a, const struct pair *p)
 	buf_init(&b, a);
 	buf_printf(&b, "dp=%d,ep=%d,cp=%d,tp=%d,pp=%d,microbatch=%d,zero=%d,"
 		   "sequence=%s,context=%s,balanced=%s,schedule=%s,"
-		   "interleave=%d,mesh=%s", n[NR_DP], n[NR_EP],
+		   "interleave=%d,mesh=%s,chunks=%d", n[NR_DP], n[NR_EP],
 		   n[NR_CP], n[NR_TP], n[NR_PP],
 		   n[NR_MICRO] < share ? n[NR_MICRO] : share, n[NR_ZERO],
 		   n[NR_SEQUENCE] ? "on" : "off", n[NR_GATHER] ? "gather"
 		   : "ring", n[NR_BALANCED] ? "on" : "off", s, chunks,
-		   meshes[n[NR_MESH]]);
+		   meshes[n[NR_MESH]], 1 << (n[NR_MICRO] + n[NR_MESH]) % 3);
 	put_recompute(&b, n);
 	if (n[NR_UNEVEN] && n[NR_PP] > 1) {
 		put_stages(&b, p);

@@ -1,0 +1,169 @@
+/*
+ * In how many parts pairs of a talk and a contraction run.  Smaller kernels
+ * are less efficient, and each part has a launch and a talk's latency of its
+ * own; for that only one part's talk stands alone.  A list is priced with
+ * each number of parts, pair after pair, as price.c will price it.
+ */
+#include "passes/price.h"
+
+#include <string.h>
+
+/* A list, what each of its kernels takes, and all of it. */
+struct course {
+	struct pricing *p;
+	struct kernel_list *l;
+	struct price_func *each;
+	double us;
+};
+
+static void
+price_one(struct course *c, uint32_t i)
+{
+	const struct kernel *k = &c->l->at.at[i];
+
+	memset(&c->each[i], 0, sizeof c->each[i]);
+	if (k->body) {
+		price_list(c->p, k->body, &c->each[i]);
+	} else {
+		price_kernel(c->p, k, &c->each[i]);
+	}
+}
+
+static double
+course_us(const struct course *c)
+{
+	double us = 0;
+	uint32_t i;
+
+	for (i = 0; i < c->l->at.n; i++) {
+		us += c->each[i].total_us;
+	}
+	return us - price_beside(c->p, c->l, c->each) * (1 - PRICE_SLOWED);
+}
+
+/* The list's time with both in these parts, or whole. */
+static double
+with(struct course *c, uint32_t talk, uint32_t dot,
+     const struct kernel_parts *parts)
+{
+	if (parts->n) {
+		parts_set(c->l, talk, dot, parts);
+	} else {
+		parts_clear(c->l, talk, dot);
+	}
+	price_one(c, talk);
+	price_one(c, dot);
+	return course_us(c);
+}
+
+/* The quickest of 2, 4, 8 and so on, if one is quicker than whole. */
+static void
+quickest(struct course *c, uint32_t talk, uint32_t dot)
+{
+	struct kernel_parts best = { 0 }, x;
+	uint32_t n;
+	double us;
+
+	for (n = 2; n <= KERNEL_MAX_PARTS; n *= 2) {
+		if (!parts_of(c->p->m, &c->l->at.at[talk],
+			      &c->l->at.at[dot], n, &x)) {
+			continue;
+		}
+		us = with(c, talk, dot, &x);
+		if (us < c->us) {
+			c->us = us;
+			best = x;
+		}
+	}
+	with(c, talk, dot, &best);
+}
+
+/* What was chosen for another group; what a node says stays. */
+static void
+forget(const struct ir_module *m, struct kernel_list *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->kind == KERNEL_COLLECTIVE && k->parts.n &&
+		    !ir_attr(m, ir_node(m, k->nodes.at[0]),
+			     IR_ATTR_CHUNKS)) {
+			parts_clear(l, i, parts_led(l, i) ? i - 1 : k->until);
+		}
+	}
+}
+
+static void
+price_all(struct course *c)
+{
+	uint32_t i;
+
+	c->each = arena_alloc(&c->p->m->ctx->tmp, c->l->at.n *
+			      sizeof *c->each);
+	for (i = 0; i < c->l->at.n; i++) {
+		price_one(c, i);
+	}
+	c->us = course_us(c);
+}
+
+static void
+choose(struct pricing *p, struct kernel_list *l)
+{
+	struct course c = { .p = p, .l = l };
+	uint32_t i, dot;
+
+	for (i = 0; i < l->at.n; i++) {
+		if (!parts_pair(p->m, l, i, &dot)) {
+			continue;
+		}
+		if (!c.each) {
+			price_all(&c);
+		}
+		quickest(&c, i, dot);
+	}
+}
+
+static void
+force(struct ir_module *m, uint32_t n, struct kernel_list *l)
+{
+	struct kernel_parts x;
+	uint32_t i, dot;
+
+	for (i = 0; i < l->at.n; i++) {
+		if (parts_pair(m, l, i, &dot) &&
+		    parts_of(m, &l->at.at[i], &l->at.at[dot], n, &x)) {
+			parts_set(l, i, dot, &x);
+		}
+	}
+}
+
+/*
+ * Of what stands outside of repeats nothing is hidden (price.c), so only a
+ * number that was asked for takes it apart.
+ */
+static void
+each_list(struct pricing *p, int64_t chunks, bool repeats,
+	  struct kernel_list *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		if (l->at.at[i].body) {
+			each_list(p, chunks, true, l->at.at[i].body);
+		}
+	}
+	forget(p->m, l);
+	if (chunks > 1) {
+		force(p->m, (uint32_t)chunks, l);
+	} else if (!chunks && p->t && repeats && price_ours(p->traits)) {
+		choose(p, l);
+	}
+}
+
+void
+parts_choose(struct pricing *p, int64_t chunks, struct kernel_list *l)
+{
+	each_list(p, chunks, false, l);
+}

@@ -1,0 +1,126 @@
+#!/bin/sh
+# Talk in parts beside contractions: numbers are the same to the last bit, on
+# CPUs and on emulated GPUs, with and without sequence parallelism; what the
+# target's prices choose is no slower than any number that is asked for, and
+# nothing on a CPU, where talk goes on beside nothing.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 99' HUP INT TERM
+examples=${top_srcdir:?}/examples
+cd "$tmp" || exit 99
+fail=0
+
+bad()
+{
+	echo "FAIL $*"
+	fail=1
+}
+
+# ---- prices ----
+
+# step PINS: of Llama 3 8B on eight GPUs, in ms
+step()
+{
+	"$LLMC" -w --target h100x8 --pin "tp=8,microbatch=4,recompute=none,$1" \
+		"$examples/llama-3-8b.llm" | sed -n 's/^step *\([0-9.]*\).*/\1/p'
+}
+
+for s in on off; do
+	auto=$(step "sequence=$s")
+	whole=$(step "sequence=$s,chunks=1")
+	for n in 2 4 8; do
+		some=$(step "sequence=$s,chunks=$n")
+		awk "BEGIN { exit !($auto <= $some) }" ||
+			bad "$n parts take $some ms, those chosen $auto"
+	done
+	awk "BEGIN { exit !($auto < 0.99 * $whole) }" ||
+		bad "parts hide nothing: $auto of $whole ms"
+done
+
+# marked PINS: how many talks of a small model are in parts
+marked()
+{
+	"$LLMC" -w --pin "$2" --target "$1" --emit=ranks \
+		"$examples/tiny-dense.llm" | grep -c 'chunks='
+}
+
+test "$(marked cpux2 tp=2)" = 0 || bad 'a CPU talks in parts'
+test "$(marked cpux2 tp=2,chunks=2)" -gt 3 || bad 'no parts when asked for'
+test "$(marked cpux2 tp=2,chunks=1)" = 0 || bad 'parts of one'
+
+# ---- numbers ----
+
+"$LLMC" --version | grep -q '^cpu: LLVM' || exit $fail
+cc=${LLMC_LINKER:-${CC:-cc}}
+$cc --version >/dev/null 2>&1 || exit $fail
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+
+# losses NAME TARGET PINS DEVICE: of three steps, to NAME
+losses()
+{
+	name=$1 target=$2 pins=$3 device=$4
+	rm -rf plan log
+	if "$LLMC" -w --no-whole --draft --verify-each --target "$target" \
+			--pin "$pins" -o plan \
+			"$examples/tiny-dense.llm" >out 2>err &&
+		plan/rank train --local --device "$device" --data draw \
+			--seed 5 --steps 3 --log log >out 2>err; then
+		sed -n 's/^{"step": [0-9]*, "loss": \([^,]*\).*/\1/p' log \
+			>"$name"
+	else
+		bad "$target $pins"
+		cat out err
+	fi
+}
+
+# same TARGET PINS DEVICE N.. : whole and by N parts
+same()
+{
+	on=$1 split=$2 by=$3
+	shift 3
+	rm -f want
+	losses want "$on" "$split,chunks=1" "$by"
+	test "$(wc -l <want)" -eq 3 || bad "$on $split: no three losses"
+	for n; do
+		test "$(marked "$on" "$split,chunks=$n")" -gt 3 ||
+			bad "$on $split: nothing in $n parts"
+		rm -f got
+		losses got "$on" "$split,chunks=$n" "$by"
+		cmp want got || bad "$on $split: $n parts change numbers"
+	done
+}
+
+same cpux2 tp=2,microbatch=4 cpu 2 4
+same cpux4 tp=2,pp=2,microbatch=2,sequence=on cpu 2
+# the emulator asks for no images
+LLMC_NVRTC=/nonexistent
+export LLMC_NVRTC
+same h100x2 tp=2,microbatch=4,sequence=on emulate 2 4
+unset LLMC_NVRTC
+
+# On a driver whose streams do their work as late as is legal, by NCCL's own
+# calls: a kernel that does not wait for its part of a talk is found.
+"$LLMC" --version | grep -q '^cuda: NVRTC' || exit $fail
+fake()
+{
+	# shellcheck disable=SC2086 # CC may hold options
+	${CC:-cc} -std=gnu11 -O1 -shared -fPIC -I"$top_srcdir" -o "$@" -ldl \
+		2>err
+}
+tests=$top_srcdir/tests
+fake driver.so "$tests/fake-driver.c" "$tests/fake-device.c" \
+	"$tests/fake-memory.c" &&
+	fake nccl.so "$tests/fake-nccl.c" || exit $fail
+# what is exported lends its emulator to the driver
+LLMC_LINKER="$cc -Wl,-E"
+FAKE_NCCL_DIR=$tmp FAKE_NCCL_LOG=$tmp/talks FAKE_DEVICES=2
+export LLMC_LINKER FAKE_NCCL_DIR FAKE_NCCL_LOG FAKE_DEVICES
+LLMC_LIBCUDA=$tmp/driver.so LLMC_LIBNCCL=$tmp/nccl.so
+export LLMC_LIBCUDA LLMC_LIBNCCL
+same h100x2 tp=2,microbatch=4,sequence=on cuda 4
+sed -n 's/.* gather \([0-9]*\) scatter \([0-9]*\) .* exchange 0 left 0 0$/\1 \2/p' \
+	talks | sort -nu >counts
+awk 'NR == 1 { a = $1; b = $2 } END { exit !($1 > 2 * a && $2 > 2 * b) }' \
+	counts || { bad 'NCCL gathers no parts'; cat talks; }
+exit $fail
