@@ -103,8 +103,10 @@ static bool
 number(struct lower *l, const struct row *r, const struct ast_expr *e,
        double *out)
 {
-	const char *range = arena_printf(&l->ctx->tmp, "%s to %s",
-		lower_number_text(l, r->lo), lower_number_text(l, r->hi));
+	const char *range = arena_printf(&l->ctx->tmp, "%s to %s%s",
+		lower_number_text(l, r->lo),
+		r->kind == KIND_PAIR ? "less than " : "",
+		lower_number_text(l, r->hi));
 
 	if (!fe_plain_number(e, out)) {
 		diag_error(l->diags, e->span, "`%s` is a number from %s",
@@ -116,7 +118,8 @@ number(struct lower *l, const struct row *r, const struct ast_expr *e,
 			   "%s is none", r->key, lower_number_text(l, *out));
 		return false;
 	}
-	if (*out < r->lo || *out > r->hi) {
+	if (*out < r->lo || *out > r->hi ||
+	    (r->kind == KIND_PAIR && *out >= r->hi)) {
 		diag_error(l->diags, e->span, "`%s` is %s, and %s is legal",
 			   r->key, lower_number_text(l, *out), range);
 		return false;

@@ -500,6 +500,14 @@ read_settings(struct optimizer *o)
 	o->adamw = kind[0] == 'a';
 	o->beta1 = betas && betas->n == 2 ? betas->num[0] : 0.9;
 	o->beta2 = betas && betas->n == 2 ? betas->num[1] : 0.999;
+	if (!(fmin(o->beta1, o->beta2) >= 0) ||
+	    !(fmax(o->beta1, o->beta2) < 1)) {
+		/* moments are divided by 1 - beta^step */
+		diag_error(&m->ctx->diags, betas->span, "`train.optimizer."
+			   "betas` is (%.6g, %.6g), and 0 to less than 1 is "
+			   "legal", o->beta1, o->beta2);
+		return false;
+	}
 	o->eps = ir_setting_num(m, "train.optimizer.eps", 1e-8);
 	o->decay = ir_setting_num(m, "train.optimizer.weight_decay", 0);
 	o->momentum = ir_setting_num(m, "train.optimizer.momentum", 0);
