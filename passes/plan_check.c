@@ -31,6 +31,14 @@ at(const struct plan_reading *r, enum plan_key key)
 	return r->said[key].span;
 }
 
+/* "1", "1 to 8" */
+static const char *
+up_to(struct plan_reading *r, int64_t most)
+{
+	return most == 1 ? "1" : arena_printf(&r->m->ctx->tmp, "1 to %lld",
+					      (long long)most);
+}
+
 /* The first of two that was set: the other has its default. */
 static struct span
 at_either(const struct plan_reading *r, enum plan_key a, enum plan_key b)
@@ -89,10 +97,9 @@ check_axis(struct plan_reading *r, enum plan_axis axis, dim_id d,
 		return fail(r, at(r, key), "`%s` is %lld, and %s: 1 is legal",
 			    name, (long long)n, lacks);
 	}
-	return fail(r, at(r, key), "`%s` is %lld, and %s `%s` = %lld: 1 to "
-		    "%lld is legal", name, (long long)n, has,
-		    ir_dim_name(r->m, d), (long long)ir_dim_size(r->m, d),
-		    (long long)most);
+	return fail(r, at(r, key), "`%s` is %lld, and %s `%s` = %lld: %s is "
+		    "legal", name, (long long)n, has, ir_dim_name(r->m, d),
+		    (long long)ir_dim_size(r->m, d), up_to(r, most));
 }
 
 static bool
@@ -129,13 +136,14 @@ too_many_ranks(struct plan_reading *r)
 
 	if (ep > batch) {
 		return fail(r, at(r, PLAN_KEY_EP), "`ep` is %lld, and each "
-			    "rank takes at least one sequence of %lld: 1 to "
-			    "%lld is legal", ep, batch, batch);
+			    "rank takes at least one sequence of %lld: %s "
+			    "is legal", ep, batch, up_to(r, p->batch));
 	}
 	return fail(r, at(r, PLAN_KEY_DP), "`dp` is %lld, and each of dp * ep "
 		    "= %lld ranks takes at least one sequence of %lld: with "
-		    "ep = %lld, 1 to %lld is legal", (long long)p->dp,
-		    (long long)(p->dp * p->ep), batch, ep, batch / ep);
+		    "ep = %lld, %s is legal", (long long)p->dp,
+		    (long long)(p->dp * p->ep), batch, ep,
+		    up_to(r, p->batch / p->ep));
 }
 
 /*
@@ -173,10 +181,9 @@ settle_batch(struct plan_reading *r)
 	if (p->microbatch > most) {
 		return fail(r, at(r, PLAN_KEY_MICROBATCH), "`microbatch` is "
 			    "%lld, and dp * ep = %lld ranks share %lld "
-			    "sequences, at least one each: 1 to %lld is "
-			    "legal", (long long)p->microbatch,
-			    (long long)ranks, (long long)p->batch,
-			    (long long)most);
+			    "sequences, at least one each: %s is legal",
+			    (long long)p->microbatch, (long long)ranks,
+			    (long long)p->batch, up_to(r, most));
 	}
 	if (!p->microbatch) {
 		p->microbatch = p->pp == 1 ? most : 1;
