@@ -124,6 +124,7 @@ read_block(struct ir_ctx *c, const struct ast_block *b,
 
 	*g = (struct target_group){ .devices = 1, .nodes = 1 };
 	g->device.name = b->name.sym ? ir_text(c, b->name.sym) : "custom";
+	g->device.vendor = g->device.arch = g->device.link = "";
 	g->network.ports = 1;
 	l.m = ir_module_new(c);
 	lower_settings(&l, b);

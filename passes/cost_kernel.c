@@ -42,20 +42,32 @@ cost_rate_bytes(enum target_rate r)
 	return bytes[r];
 }
 
+/* What a device does without a rate of this type: the first that it has. */
 double
 cost_flops_us(const struct target_device *d, enum target_rate r)
 {
-	static const enum target_rate wider[TARGET_NRATES] = {
-		[TARGET_FP32] = TARGET_FP32, [TARGET_TF32] = TARGET_FP32,
-		[TARGET_BF16] = TARGET_FP16, [TARGET_FP16] = TARGET_BF16,
-		[TARGET_FP8] = TARGET_BF16, [TARGET_INT8] = TARGET_FP8
+	static const enum target_rate or_else[TARGET_NRATES][6] = {
+		[TARGET_FP32] = { TARGET_FP32, TARGET_TF32, TARGET_BF16,
+				  TARGET_FP16 },
+		[TARGET_TF32] = { TARGET_TF32, TARGET_FP32, TARGET_BF16,
+				  TARGET_FP16 },
+		[TARGET_BF16] = { TARGET_BF16, TARGET_FP16, TARGET_TF32,
+				  TARGET_FP32 },
+		[TARGET_FP16] = { TARGET_FP16, TARGET_BF16, TARGET_TF32,
+				  TARGET_FP32 },
+		[TARGET_FP8] = { TARGET_FP8, TARGET_BF16, TARGET_FP16,
+				 TARGET_TF32, TARGET_FP32 },
+		[TARGET_INT8] = { TARGET_INT8, TARGET_FP8, TARGET_BF16,
+				  TARGET_FP16, TARGET_TF32, TARGET_FP32 }
 	};
-	int tries;
+	size_t i;
 
-	for (tries = 0; tries < 3 && d->flops_us[r] <= 0; tries++) {
-		r = wider[r];
+	for (i = 0; i < 6; i++) {
+		if (d->flops_us[or_else[r][i]] > 0) {
+			return d->flops_us[or_else[r][i]];
+		}
 	}
-	return d->flops_us[r] > 0 ? d->flops_us[r] : d->flops_us[TARGET_FP32];
+	return 0;
 }
 
 static struct cost

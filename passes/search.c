@@ -18,8 +18,9 @@ set_base(struct search *s)
 	if (!s->pinned[PIN_SEQUENCE]) {
 		s->base.sequence = true;
 	}
-	if (!s->pinned[PIN_BALANCED]) {
-		s->base.balanced = true;
+	if (!s->pinned[PIN_BALANCED]) {	/* two chunks for each rank */
+		s->base.balanced = !s->pinned[PIN_CP] ||
+				   2 * s->base.cp <= s->context_most;
 	}
 }
 

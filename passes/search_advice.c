@@ -77,9 +77,10 @@ put_pins(struct buf *b, const struct advising *x, const struct search_report *r)
 		buf_printf(b, "%s are %lld ranks, and there are %lld devices",
 			   search_degrees(&p, x->a), (long long)p.nranks,
 			   (long long)devices);
+	} else if (*r->pins) {
+		buf_printf(b, "none has these pins: %s", r->pins);
 	} else {
-		buf_printf(b, "none has these pins: %s",
-			   *r->pins ? r->pins : "none");
+		buf_puts(b, "none of the space can be priced");
 	}
 	ir_ctx_release(&c);
 }

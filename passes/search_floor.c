@@ -33,7 +33,7 @@ attention_us(const struct search *s, const struct kernel *k)
 	const struct target_device *d = &s->t->device;
 	const struct kernel_attention *a = &k->attention;
 
-	return a->pairs * (a->d + a->v) / d->flops_us[TARGET_BF16] /
+	return a->pairs * (a->d + a->v) / search_float_rate(d) /
 	       fmax(d->attention_eff, d->matrix_eff);
 }
 

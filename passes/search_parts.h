@@ -15,6 +15,9 @@
 #include "passes/search.h"
 
 #define SEARCH_MAX_KINDS 8	/* repeats of layers in a model */
+/* Of a schedule that is not pinned: docs/search.md, the space */
+#define SEARCH_MOST_STAGES 1024
+#define SEARCH_MOST_CELLS (1 << 19)	/* stages times microbatches */
 
 /* Layers that are alike: one repeat. */
 struct search_kind {
@@ -213,6 +216,8 @@ enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
 bool search_open(struct search *s);
 /* All degrees that are legal, sorted by what they are guessed to take. */
 void search_groups(struct search *s);
+/* Of 16 bits and more: what contractions and attention get at the best. */
+double search_float_rate(const struct target_device *d);
 /* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
 void search_each(struct search *s, const struct search_group *g,
 		 bool (*f)(struct search *s, struct search_try *t));

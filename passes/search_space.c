@@ -82,10 +82,9 @@ find_kinds(struct search *s)
 }
 
 /* The quickest rate that any operand of the model could run at. */
-static double
-best_rate(const struct search *s)
+double
+search_float_rate(const struct target_device *d)
 {
-	const struct target_device *d = &s->t->device;
 	double best = 0;
 	int i;
 
@@ -93,7 +92,15 @@ best_rate(const struct search *s)
 		best = i == TARGET_INT8 || i == TARGET_FP8 ? best
 			: fmax(best, d->flops_us[i]);
 	}
-	return best * fmax(d->matrix_eff, d->attention_eff);
+	return best;
+}
+
+static double
+best_rate(const struct search *s)
+{
+	const struct target_device *d = &s->t->device;
+
+	return search_float_rate(d) * fmax(d->matrix_eff, d->attention_eff);
 }
 
 /*
@@ -134,6 +141,12 @@ search_open(struct search *s)
 	struct plan_facts f;
 
 	find_pins(s);
+	if (s->base.offload && s->t->device.host_bytes_us <= 0) {
+		diag_error(&s->m->ctx->diags, span_of(s, "plan.offload"),
+			   "`offload` is optimizer, and the target has no "
+			   "link to the host: `host` is 0: none is legal");
+		return false;
+	}
 	if (s->pinned[PIN_SCHEDULE] && s->base.schedule_file) {
 		diag_error(&s->m->ctx->diags, span_of(s, "plan.schedule"),
 			   "a search makes its own schedules, and `schedule` "
@@ -453,11 +466,27 @@ search_count_slots(struct search *s, struct search_try *t)
 	return !t->slots->none;
 }
 
+/*
+ * A schedule is run action by action, so one that nobody would run takes
+ * minutes: a thousand stages on a rank, a million microbatches.
+ */
+static bool
+is_too_long(const struct search *s, const struct search_try *t, int64_t chunks)
+{
+	int64_t stages = t->g->pp * chunks;
+
+	return (stages > SEARCH_MOST_STAGES && chunks > 1 &&
+		!s->pinned[PIN_INTERLEAVE]) ||
+	       (t->nmicrobatches > SEARCH_MOST_CELLS / stages &&
+		!s->pinned[PIN_MICROBATCH]);
+}
+
 static void
 one(struct search *s, struct search_try *t, struct full *full,
     const struct sched_def *def, int64_t chunks, each_fn *f)
 {
-	if (sched_why_not(&s->tmp, def->name, (uint32_t)t->g->pp,
+	if (is_too_long(s, t, chunks) ||
+	    sched_why_not(&s->tmp, def->name, (uint32_t)t->g->pp,
 			  (uint32_t)chunks, (uint32_t)t->nmicrobatches) ||
 	    t->g->pp * chunks > s->nlayers + (s->nlayers == 0)) {
 		return;
@@ -545,10 +574,27 @@ too_large(struct search *s, const struct search_group *g, int zero,
 	n->bytes = (int64_t)bytes;
 }
 
+/* The smallest divisor of n that is at least `least`, which is at most n. */
+static int64_t
+divisor(int64_t n, int64_t least)
+{
+	int64_t q;
+
+	for (; least <= n / least; least++) {
+		if (n % least == 0) {
+			return least;
+		}
+	}
+	for (q = n / least; n % q; q--) {
+	}
+	return n / q;
+}
+
 void
 search_each(struct search *s, const struct search_group *g, each_fn *f)
 {
-	int64_t share = ceil_div(s->batch, g->dp * g->ep), last = 0, mb;
+	int64_t share = ceil_div(s->batch, g->dp * g->ep), mb, next;
+	bool pinned = s->pinned[PIN_MICROBATCH];
 	struct search_try t = { .g = g };
 	struct full full = { 0 };
 	int zero = s->pinned[PIN_ZERO] ? s->base.zero : 3;
@@ -558,17 +604,12 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 		too_large(s, g, zero, bytes);
 		f = NULL;
 	}
-	for (mb = 1; mb <= share; mb++) {
-		bool fits = s->pinned[PIN_MICROBATCH]
-			? mb == s->base.microbatch
-			: share % mb == 0 && 2 * mb >= 3 * last;
-
-		if (fits) {
-			last = mb;
-			t.microbatch = mb;
-			t.nmicrobatches = ceil_div(s->batch,
-						   mb * g->dp * g->ep);
-			each_schedule(s, &t, &full, f);
-		}
+	for (mb = pinned ? s->base.microbatch : 1; mb <= share; mb = next) {
+		t.microbatch = mb;
+		t.nmicrobatches = ceil_div(s->batch, mb * g->dp * g->ep);
+		each_schedule(s, &t, &full, f);
+		next = ceil_div(3 * mb, 2);
+		next = pinned || next > share ? share + 1
+					      : divisor(share, next);
 	}
 }

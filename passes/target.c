@@ -199,7 +199,7 @@ any_matrix_rate(const struct target_device *d)
 {
 	int i;
 
-	for (i = TARGET_TF32; i < TARGET_NRATES; i++) {
+	for (i = TARGET_TF32; i <= TARGET_FP16; i++) {
 		if (d->flops_us[i] > 0) {
 			return true;
 		}
@@ -242,6 +242,13 @@ target_check(struct ir_ctx *c, const struct target_group *g)
 			   "%lld devices, and %lld are asked for", d->name,
 			   (long long)d->node_devices,
 			   (long long)g->devices);
+		return false;
+	}
+	if (d->memory_bytes > 0 && d->reserve_bytes >= d->memory_bytes) {
+		diag_error(&c->diags, g->span, "`reserve`, %.6g GB of a "
+			   "device, leaves nothing of `memory`, %.6g GB: "
+			   "less is legal", d->reserve_bytes / 1e9,
+			   d->memory_bytes / 1e9);
 		return false;
 	}
 	buf_init(&b, &c->tmp);

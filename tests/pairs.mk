@@ -1459,6 +1459,7 @@ cli_tests = \
 	tests/cli/search-runs.sh \
 	tests/cli/search.sh \
 	tests/cli/split.sh \
+	tests/cli/target-plans.sh \
 	tests/cli/tcp.sh \
 	tests/cli/train.sh \
 	tests/cli/validate.sh \
