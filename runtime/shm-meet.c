@@ -106,7 +106,10 @@ tell(int sock, const void *at, size_t bytes, const int *fds, int nfds)
 	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)bytes;
 }
 
-/* A message's bytes and its files, `most` of them; -1: none came. */
+/*
+ * A message's bytes and its files, `most` of them; -1: none came.  A process
+ * that may open no more files loses those of a message: *nfds is -1.
+ */
 static ssize_t
 hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
      int *nfds)
@@ -146,6 +149,13 @@ hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
 			}
 		}
 	}
+	if (m.msg_flags & MSG_CTRUNC) {
+		for (i = 0; i < *nfds; i++) {
+			close(fds[i]);
+			fds[i] = -1;
+		}
+		*nfds = -1;
+	}
 	return n;
 }
 
@@ -170,6 +180,13 @@ refused(struct rt_error *err, const char *what)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
 		       strerror(errno));
+}
+
+static enum rt_status
+no_more_files(struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot take in another rank: "
+		       "too many open files; raise the limit, ulimit -n");
 }
 
 static int
@@ -376,8 +393,9 @@ welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 	int fd = -1, nfds;
 	enum rt_status s;
 
-	if (sock < 0) {
-		return RT_OK;
+	if (sock < 0) {	/* who has gone by now is gone */
+		return errno == EMFILE || errno == ENFILE ? no_more_files(err)
+							  : RT_OK;
 	}
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0 ||
 	    who.uid != geteuid()) {
@@ -390,8 +408,9 @@ welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 		if (nfds == 1) {
 			close(fd);
 		}
-		return rt_fail(err, RT_IO, RT_NOWHERE,
-			       "a rank ended before all had met");
+		return nfds < 0 ? no_more_files(err)
+			: rt_fail(err, RT_IO, RT_NOWHERE,
+				  "a rank ended before all had met");
 	}
 	s = judge(m, &h, err);
 	if (s != RT_OK) {
@@ -603,6 +622,9 @@ visit(struct meeting *m, struct rt_error *err)
 	if (hear(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
 		 MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
 		return first_ended(m, err);
+	}
+	if (nfds < 0) {
+		return no_more_files(err);
 	}
 	if (!m->answer.ok || nfds != s->n + 1) {
 		return hear_why(m, err);
