@@ -406,7 +406,9 @@ check_target(struct driver *d)
 			   "--emit=target goes with --target");
 		return false;
 	}
-	if (name && !drv_take_target(d, &t)) {
+	if ((name && !drv_take_target(d, &t)) ||
+	    (wants_folder(d) &&
+	     !drv_may_write_folder(&d->ctx, text_of(d, OPT_OUTPUT)))) {
 		return false;
 	}
 	d->for_gpu = name && (wants_folder(d) || wants_code(d)) &&

@@ -108,6 +108,8 @@ bool drv_write(struct ir_ctx *c, const char *path, const struct buf *text);
  */
 bool drv_write_folder(struct ir_ctx *c, const char *path,
 		      const struct drv_files *files);
+/* Before minutes of compiling: is it a folder, or can one be made there? */
+bool drv_may_write_folder(struct ir_ctx *c, const char *path);
 
 /* ---- eval.c ----------------------------------------------------------- */
 

@@ -336,6 +336,22 @@ add_input(struct options *o, const char *word, struct buf *why)
 		    diag_near_text(&near, o->arena));
 }
 
+/* Else it would be taken for a file's name. */
+static bool
+is_no_command(struct options *o, const char *word, struct buf *why)
+{
+	size_t i;
+
+	for (i = 0; i < NCOMMANDS && o->command == OPT_COMPILE; i++) {
+		if (strcmp(word, commands[i].word) == 0) {
+			return fail(why, "`%s` is a command, and a command is "
+				    "the first word: llmc %s ..; a file of "
+				    "that name is ./%s", word, word, word);
+		}
+	}
+	return true;
+}
+
 bool
 opt_parse(struct options *o, int argc, char *const *argv, struct buf *why)
 {
@@ -358,7 +374,8 @@ opt_parse(struct options *o, int argc, char *const *argv, struct buf *why)
 			continue;
 		}
 		if (only_files || word[0] != '-' || !word[1]) {
-			ok = add_input(o, word, why);
+			ok = (only_files || is_no_command(o, word, why)) &&
+			     add_input(o, word, why);
 		} else if (word[1] == '-') {
 			ok = long_option(o, &w, word + 2, why);
 		} else {

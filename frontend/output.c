@@ -454,19 +454,38 @@ write_into_folder(struct ir_ctx *c, const char *path,
 	return ok;
 }
 
-bool
-drv_write_folder(struct ir_ctx *c, const char *path,
-		 const struct drv_files *x)
+static const char *
+without_slashes(struct ir_ctx *c, const char *path)
 {
 	size_t len = strlen(path);
-	struct stat old;
 
 	while (len > 1 && path[len - 1] == '/') {
 		len--;
 	}
-	path = arena_strndup(&c->perm, path, len);
+	return arena_strndup(&c->perm, path, len);
+}
+
+/* The folder that a new one is made in. */
+static const char *
+folder_of(struct ir_ctx *c, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return !slash ? "." : slash == path ? "/"
+		: arena_strndup(&c->perm, path, (size_t)(slash - path));
+}
+
+bool
+drv_may_write_folder(struct ir_ctx *c, const char *path)
+{
+	struct stat old;
+
+	path = without_slashes(c, path);
 	if (stat(path, &old) != 0) {
-		return write_new_folder(c, path, x);
+		if (*path && access(folder_of(c, path), W_OK | X_OK) == 0) {
+			return true;
+		}
+		return fail(c, *path ? path : "into a folder without a name");
 	}
 	if (!S_ISDIR(old.st_mode)) {
 		diag_error(&c->diags, nowhere, "%s is no folder, and the plan "
@@ -474,5 +493,18 @@ drv_write_folder(struct ir_ctx *c, const char *path,
 			   "answer to a file", path);
 		return false;
 	}
-	return write_into_folder(c, path, x);
+	return access(path, W_OK | X_OK) == 0 || fail(c, path);
+}
+
+bool
+drv_write_folder(struct ir_ctx *c, const char *path,
+		 const struct drv_files *x)
+{
+	struct stat old;
+
+	path = without_slashes(c, path);
+	if (stat(path, &old) != 0) {
+		return write_new_folder(c, path, x);
+	}
+	return drv_may_write_folder(c, path) && write_into_folder(c, path, x);
 }

@@ -381,10 +381,25 @@ diag_near_init(struct diag_near *n, const char *want)
 {
 	n->want = want;
 	n->best = NULL;
-	n->best_distance = strlen(want) / 3 + 1;
+	n->best_distance = 2 * (strlen(want) / 3 + 1);
 }
 
-/* Edit distance with adjacent swaps, given up past 24 characters. */
+static char
+small(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* 2 for another letter, 1 for the same one, large and not small. */
+static size_t
+unlike(char a, char b)
+{
+	return a == b ? 0 : small(a) == small(b) ? 1 : 2;
+}
+
+/*
+ * Twice the edit distance with adjacent swaps, given up past 24 characters.
+ */
 static size_t
 distance(const char *a, const char *b)
 {
@@ -394,21 +409,21 @@ distance(const char *a, const char *b)
 		return SIZE_MAX;
 	}
 	for (j = 0; j <= nb; j++) {
-		row[0][j] = j;
+		row[0][j] = 2 * j;
 	}
 	for (i = 1; i <= na; i++) {
 		size_t *cur = row[i % 3], *up = row[(i + 2) % 3];
 		size_t *up2 = row[(i + 1) % 3];
 
-		cur[0] = i;
+		cur[0] = 2 * i;
 		for (j = 1; j <= nb; j++) {
-			size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
+			size_t best = up[j - 1] + unlike(a[i - 1], b[j - 1]);
 
-			best = up[j] + 1 < best ? up[j] + 1 : best;
-			best = cur[j - 1] + 1 < best ? cur[j - 1] + 1 : best;
+			best = up[j] + 2 < best ? up[j] + 2 : best;
+			best = cur[j - 1] + 2 < best ? cur[j - 1] + 2 : best;
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
-			    a[i - 2] == b[j - 1] && up2[j - 2] + 1 < best) {
-				best = up2[j - 2] + 1;
+			    a[i - 2] == b[j - 1] && up2[j - 2] + 2 < best) {
+				best = up2[j - 2] + 2;
 			}
 			cur[j] = best;
 		}
@@ -421,7 +436,7 @@ diag_near_try(struct diag_near *n, const char *candidate)
 {
 	size_t k = distance(n->want, candidate);
 
-	if (k >= strlen(n->want)) {
+	if (k >= 2 * strlen(n->want)) {
 		return;		/* nothing is left of it: no near miss */
 	}
 	if (k < n->best_distance || (!n->best && k == n->best_distance)) {

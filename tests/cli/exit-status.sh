@@ -103,6 +103,7 @@ try 2 'is for eval only' --weights=x ok.ir
 try 2 'is for opt only' --run-reproducer=x ok.ir
 try 2 '`--dim` takes NAME=N' --dim=a=x ok.ir
 try 2 'did you mean `eval`' evl ok.ir
+try 2 '`eval` is a command, and a command is the first word' -w eval ok.ir
 try 2 '`cse` needs `flat`; `inline` gives it' opt --passes=cse called.ir
 try 2 'which `inline` before it takes away' opt --passes=inline,inline ok.ir
 try 2 'not among those that run' opt --passes=cse --stop-after=dce ok.ir

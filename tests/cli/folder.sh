@@ -41,6 +41,15 @@ refused()
 	fi
 }
 
+# Before minutes of compiling, not behind them.
+echo mine >file
+for path in file no/where /dev/null ''; do
+	"$LLMC" -v --target mi250x2 -o "$path" "$model" >none 2>err
+	test $? = 1 || bad "-o '$path' exits with another status"
+	grep -q 'llmc: pass' err && bad "-o '$path': passes ran"
+done
+rm file none err
+
 keep
 cp answer plain
 umask 027
