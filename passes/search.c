@@ -198,6 +198,7 @@ search_run(struct ir_module *m, const struct search_options *o,
 	if (ok) {
 		set_base(&s);
 		look_and_settle(&s);
+		out->refused = s.ready_bad;
 		keep_report(a, out);
 	}
 	search_release(&s);
@@ -238,8 +239,9 @@ pass_search(struct pass_ctx *p, struct ir_module *m)
 	if (!search_run(m, p->search, &m->ctx->perm, r)) {
 		return false;
 	}
-	if (!r->found.n) {
-		return nothing_fits(m, p->search, r);
+	if (!r->found.n) {	/* on copies, errors are not heard */
+		return (!r->refused || pass_optimize(p, m)) &&
+		       nothing_fits(m, p->search, r);
 	}
 	pass_count(p, "plans in the space", (int64_t)r->space);
 	pass_count(p, "placements", (int64_t)r->widths);

@@ -50,6 +50,7 @@ struct search_report {
 	 */
 	struct search_near bare;
 	bool any_bare;
+	bool refused;		/* by the passes behind it, whatever the plan */
 	const char *pins;	/* "tp, zero", or "" */
 	double bound_us;	/* no plan of the space is below it */
 	int64_t memory_bytes;	/* of a device, less the reserve */

@@ -63,8 +63,8 @@ model 5000 4 >deep.llm
 model 2 1e9 >many.llm
 (
 	# a sanitizer's shadow alone is larger
-	"$LLMC" --help=bash >/dev/null && ulimit -v 4000000 2>/dev/null
-	"$LLMC" --help=bash >/dev/null 2>&1 || ulimit -v unlimited
+	ulimit -S -v 4000000
+	"$LLMC" --version >version 2>&1 || ulimit -S -v unlimited
 	planned h100x8 deep.llm
 	planned h100x8 many.llm
 	exit $status
@@ -78,4 +78,12 @@ planned cpux3 --pin cp=3 short.llm
 test $? = 1 || fail 'offload without a link to the host'
 grep -q '^--pin:1:1: error: `offload` is optimizer, and the target has no link' err ||
 	fail "offload: $(cat err)"
+
+# The model's fault, not the target's: said as without a search.
+"$LLMC" -w --emit=ir "$top/examples/tiny-dense.llm" |
+	sed 's/^set train.optimizer = .*/set train.optimizer = adam/' >adam.ir
+"$LLMC" -w --target h100x4 adam.ir >out 2>err
+test $? = 1 || fail 'an unknown optimizer'
+grep -q '^adam.ir:[0-9]*:[0-9]*: error: .* adamw or sgd, and adam is' err ||
+	fail "adam: $(cat err)"
 exit $status
