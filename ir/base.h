@@ -107,6 +107,8 @@ void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
 void buf_double(struct buf *b, double v);
 /* A JSON string literal; bytes that are not UTF-8 become U+FFFD. */
 void buf_json(struct buf *b, const char *s, size_t n);
+/* Length of the well-formed UTF-8 character that text begins with, or 0. */
+size_t buf_utf8_len(const char *text, size_t n);
 /* 1234567 as "1,234,567". */
 void buf_grouped(struct buf *b, int64_t v);
 const char *buf_text(struct buf *b);

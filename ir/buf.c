@@ -105,10 +105,10 @@ buf_double(struct buf *b, double v)
 	}
 }
 
-/* Length of the well-formed UTF-8 sequence at s, or 0. */
-static size_t
-utf8_len(const unsigned char *s, size_t n)
+size_t
+buf_utf8_len(const char *text, size_t n)
 {
+	const unsigned char *s = (const unsigned char *)text;
 	size_t k, i;
 
 	if (s[0] < 0x80) {
@@ -138,7 +138,7 @@ buf_json(struct buf *b, const char *s, size_t n)
 
 	buf_putc(b, '"');
 	for (i = 0; i < n; i += k) {
-		k = utf8_len(p + i, n - i);
+		k = buf_utf8_len(s + i, n - i);
 		if (k == 0) {
 			buf_puts(b, "\xef\xbf\xbd");
 			k = 1;

@@ -176,10 +176,12 @@ pair_tests = \
 	tests/lang/lex-bad-character.llm \
 	tests/lang/lex-bad-number.llm \
 	tests/lang/lex-comment-at-end.llm \
+	tests/lang/lex-mark.llm \
 	tests/lang/lex-name-too-long.llm \
 	tests/lang/lex-number-too-big.llm \
 	tests/lang/lex-text-backslash.llm \
 	tests/lang/lex-text-empty.llm \
+	tests/lang/lex-text-no-utf8.llm \
 	tests/lang/lex-text-open-eof.llm \
 	tests/lang/lex-text-open.llm \
 	tests/lang/model-batch-contradicts.llm \
@@ -831,6 +833,8 @@ pair_files = \
 	tests/lang/lex-bad-number.llm \
 	tests/lang/lex-comment-at-end.err \
 	tests/lang/lex-comment-at-end.llm \
+	tests/lang/lex-mark.err \
+	tests/lang/lex-mark.llm \
 	tests/lang/lex-name-too-long.err \
 	tests/lang/lex-name-too-long.llm \
 	tests/lang/lex-number-too-big.err \
@@ -839,6 +843,8 @@ pair_files = \
 	tests/lang/lex-text-backslash.llm \
 	tests/lang/lex-text-empty.err \
 	tests/lang/lex-text-empty.llm \
+	tests/lang/lex-text-no-utf8.err \
+	tests/lang/lex-text-no-utf8.llm \
 	tests/lang/lex-text-open-eof.err \
 	tests/lang/lex-text-open-eof.llm \
 	tests/lang/lex-text-open.err \
