@@ -35,7 +35,7 @@ struct mem {
 	void *user;
 };
 
-#define MEM_POOL_SIZES 65
+#define MEM_POOL_SIZES 73	/* the largest is 256 MiB */
 
 struct mem_block;
 

@@ -65,31 +65,51 @@ mem_init(struct mem *m)
 
 #define POOL_STEP ((size_t)16 * 1024)
 #define POOL_EXTRA ((size_t)64)	/* so that a chunk and its header is 4 steps */
+#define POOL_STEPS ((size_t)64)	/* sizes of so many steps, then of twice that */
 
 struct mem_block {
 	struct mem_block *next;
-	size_t size;		/* steps; 0: it does not wait */
+	size_t size;		/* its place in waiting[]; 0: it does not wait */
 };
+
+/* The size of a request, and its bytes as they are asked for. */
+static size_t
+size_of(size_t bytes, size_t *whole)
+{
+	size_t steps, size;
+
+	*whole = bytes;
+	/* where each object has its chunk, it shall not come back */
+	if (bytes < POOL_STEP || !CHUNK_BYTES) {
+		return 0;
+	}
+	size = steps = (bytes - POOL_EXTRA + POOL_STEP - 1) / POOL_STEP;
+	if (steps > POOL_STEPS) {
+		for (steps = POOL_STEPS, size = POOL_STEPS;
+		     steps * POOL_STEP + POOL_EXTRA < bytes; size++) {
+			steps *= 2;
+		}
+	}
+	if (size >= MEM_POOL_SIZES) {
+		return 0;
+	}
+	*whole = steps * POOL_STEP + POOL_EXTRA;
+	return size;
+}
 
 static void *
 pool_get(void *user, size_t bytes)
 {
 	struct mem_pool *p = user;
-	size_t size = bytes > POOL_EXTRA
-		? (bytes - POOL_EXTRA + POOL_STEP - 1) / POOL_STEP : 0;
+	size_t whole, size = size_of(bytes, &whole);
 	struct mem_block *b;
 
-	/* where each object has its chunk, it shall not come back */
-	if (size >= MEM_POOL_SIZES || bytes < POOL_STEP || !CHUNK_BYTES) {
-		size = 0;
-	}
 	b = p->waiting[size];
 	if (b) {
 		p->waiting[size] = b->next;
 		return b + 1;
 	}
-	b = p->under.get(p->under.user, sizeof *b + (size ? size * POOL_STEP +
-						     POOL_EXTRA : bytes));
+	b = p->under.get(p->under.user, sizeof *b + whole);
 	if (b) {
 		b->size = size;
 	}
@@ -184,25 +204,34 @@ new_chunk(struct arena *a, size_t bytes)
 	return (char *)c + HEADER_BYTES;
 }
 
+/* Room that is not zeroed; *bytes becomes a multiple of 16. */
+static char *
+take(struct arena *a, size_t *bytes)
+{
+	size_t n = *bytes;
+	char *p;
+
+	if (n > (size_t)1 << 40) {
+		a->mem->oom(a->mem->user, n);
+	}
+	*bytes = n = n ? (n + 15) / 16 * 16 : 16;
+	if (n * 4 > CHUNK_BYTES) {
+		return new_chunk(a, n);
+	}
+	if (!a->next || (size_t)(a->end - a->next) < n) {
+		a->next = new_chunk(a, CHUNK_BYTES);
+		a->end = a->next + CHUNK_BYTES;
+	}
+	p = a->next;
+	a->next += n;
+	return p;
+}
+
 void *
 arena_alloc(struct arena *a, size_t bytes)
 {
-	char *p;
+	char *p = take(a, &bytes);
 
-	if (bytes > (size_t)1 << 40) {
-		a->mem->oom(a->mem->user, bytes);
-	}
-	bytes = bytes ? (bytes + 15) / 16 * 16 : 16;
-	if (bytes * 4 > CHUNK_BYTES) {
-		p = new_chunk(a, bytes);
-	} else {
-		if (!a->next || (size_t)(a->end - a->next) < bytes) {
-			a->next = new_chunk(a, CHUNK_BYTES);
-			a->end = a->next + CHUNK_BYTES;
-		}
-		p = a->next;
-		a->next += bytes;
-	}
 	return memset(p, 0, bytes);
 }
 
@@ -253,11 +282,17 @@ void
 vec_grow(struct arena *a, void **at, uint32_t *cap, size_t item_bytes)
 {
 	uint32_t n = *cap ? *cap * 2 : 8;
+	size_t old_bytes = *cap * item_bytes, bytes = n * item_bytes;
+	void *to;
 
 	if (n < *cap) {
 		a->mem->oom(a->mem->user, SIZE_MAX);
 	}
-	*at = arena_grow(a, *at, *cap * item_bytes, n * item_bytes);
+	to = take(a, &bytes);	/* who pushes writes: pages stay untouched */
+	if (old_bytes) {
+		memcpy(to, *at, old_bytes);
+	}
+	*at = to;
 	*cap = n;
 }
 

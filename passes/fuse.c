@@ -60,13 +60,16 @@ static struct kernel_list *find_region(struct fuse *f, region_id r);
 static void
 find_kernels(struct fuse *f, struct kernel_list *l)
 {
-	struct kernel none = { .kind = KERNEL_MAP };
-	uint32_t i;
+	uint32_t i, n = 0;
 
 	for (i = 0; i < f->norder; i++) {
+		n += f->order[i] != FUSE_HOLE;
+	}
+	l->at.cap = n;
+	l->at.at = arena_alloc(f->a, n * sizeof *l->at.at);
+	for (i = 0; i < f->norder; i++) {
 		if (f->order[i] != FUSE_HOLE) {
-			VEC_PUSH(f->a, &l->at, none);
-			fuse_count(f, f->order[i], &l->at.at[l->at.n - 1]);
+			fuse_count(f, f->order[i], &l->at.at[l->at.n++]);
 		}
 	}
 	for (i = 0; i < f->n; i++) {

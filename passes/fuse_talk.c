@@ -123,7 +123,7 @@ static void
 let_go(struct fuse *f, struct waiting *w, uint32_t to)
 {
 	for (; w->first < to; w->first++) {
-		VEC_PUSH(f->a, &w->out, w->at.at[w->first]);
+		VEC_PUSH(&f->tmp, &w->out, w->at.at[w->first]);
 	}
 }
 
@@ -158,7 +158,7 @@ put_off(struct fuse *f, struct kernel_list *l)
 			VEC_PUSH(&f->tmp, &w.since, 0);
 			continue;
 		}
-		VEC_PUSH(f->a, &w.out, *x);
+		VEC_PUSH(&f->tmp, &w.out, *x);
 		for (k = w.first; is_heavy(x) && k < w.at.n; k++) {
 			w.since.at[k]++;
 		}
