@@ -138,6 +138,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve.h \
 	%D%/solve_bound.c \
 	%D%/solve_eliminate.c \
+	%D%/solve_memo.c \
 	%D%/solve_net.c \
 	%D%/solve_net.h \
 	%D%/solve_plan.c \

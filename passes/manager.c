@@ -230,8 +230,9 @@ may_run(struct run *r, const struct pass *p)
 static bool
 run_timed(struct run *r, const struct pass *p, struct pass_time *t)
 {
-	struct pass_ctx ctx = { r->ctx, &r->pm->stats, r->pm->search,
-				r->pm->group };
+	struct pass_ctx ctx = { .ctx = r->ctx, .stats = &r->pm->stats,
+				.search = r->pm->search,
+				.group = r->pm->group };
 	size_t perm_bytes = r->ctx->perm.total_bytes;
 	uint32_t errors = r->ctx->diags.errors;
 	bool ok;

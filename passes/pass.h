@@ -25,6 +25,7 @@ enum pass_prop {
 struct pass_stats;
 struct search_options;
 struct target_group;
+struct solve_memo;
 
 /* What a pass is handed besides the module. */
 struct pass_ctx {
@@ -32,6 +33,7 @@ struct pass_ctx {
 	struct pass_stats *stats;
 	const struct search_options *search;	/* NULL: there is no target */
 	const struct target_group *group;	/* what runs it, or NULL */
+	struct solve_memo *memo;	/* of placements along an axis, or NULL */
 };
 
 /* False: it reported errors. It may use ctx->tmp, which is then reset. */

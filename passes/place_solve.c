@@ -324,6 +324,7 @@ choice_init(struct choice *c, struct place *p)
 
 	c->p = p;
 	c->s = solve_new(a);
+	c->s->memo = p->p->memo;
 	c->value = arena_alloc(a, p->nvalues * sizeof *c->value);
 	c->carried = arena_alloc(a, p->nvalues * sizeof *c->carried);
 	c->handed = arena_alloc(a, p->nvalues * sizeof *c->handed);

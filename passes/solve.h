@@ -23,8 +23,11 @@ struct solve_table {
 	double *cost;		/* NULL: spent by an elimination */
 };
 
+struct solve_memo;
+
 struct solve {
 	struct arena *arena;
+	struct solve_memo *memo;	/* of problems like it, or NULL */
 	VEC(uint32_t) domain;	/* by variable */
 	VEC(struct solve_table) tables;
 	/*
@@ -71,5 +74,14 @@ void solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
  * the rounding of its sum.  May be called again after more additions.
  */
 struct solve_result solve_run(struct solve *s, struct arena *tmp);
+
+/* ---- solve_memo.c ------------------------------------------------------ */
+
+/*
+ * For s->memo of many problems: one that has the same variables, limits and
+ * tables in the same order as an earlier one, in any unit that is a power of
+ * two of its unit, has its result without being solved again.
+ */
+struct solve_memo *solve_memo_new(struct arena *a);
 
 #endif

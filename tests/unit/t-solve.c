@@ -414,6 +414,87 @@ out_of_nodes(void **state)
 	assert_true(inexact > 10);
 }
 
+/* ---- problems that were solved before ---- */
+
+static struct solve_result
+remembered(struct solve_memo *memo)
+{
+	struct solve *s = build(NULL);
+
+	s->memo = memo;
+	return run(s);
+}
+
+static void
+scale(double by)
+{
+	uint32_t k, i;
+
+	for (k = 0; k < t.ntables; k++) {
+		for (i = 0; i < t.tables[k].n; i++) {
+			t.tables[k].cost[i] *= by;
+		}
+	}
+}
+
+static void
+check_same(const struct solve_result *a, const struct solve_result *b,
+	   double unit)
+{
+	assert_int_equal(a->feasible, b->feasible);
+	assert_true(a->exact == b->exact && a->nodes == b->nodes);
+	assert_true(a->width == b->width && a->bad_var == b->bad_var);
+	if (a->feasible) {
+		assert_true(a->cost * unit == b->cost);
+		assert_memory_equal(a->choice, b->choice,
+				    t.nvars * sizeof *a->choice);
+	}
+}
+
+/*
+ * As without a memory, the first time and again, in a unit of twice and an
+ * eighth; and one entry that differs is another problem.
+ */
+static void
+known_problems(void **state)
+{
+	struct solve_memo *memo;
+	struct arena keep;
+	uint32_t i, other = 0;
+
+	(void)state;
+	arena_init(&keep, &t.mem);
+	memo = solve_memo_new(&keep);
+	for (i = 0; i < 3000; i++) {
+		struct solve_result plain, first, r;
+
+		draw_problem(i);
+		plain = run(build(NULL));
+		first = remembered(memo);
+		check_same(&plain, &first, 1);
+		r = remembered(memo);
+		check_same(&plain, &r, 1);
+		scale(2);
+		r = remembered(memo);
+		check_same(&plain, &r, 2);
+		scale(0.0625);
+		r = run(build(NULL));
+		check_same(&plain, &r, 0.125);
+		r = remembered(memo);
+		check_same(&plain, &r, 0.125);
+		if (t.ntables && t.tables[0].n > 1) {
+			t.tables[0].cost[draw(t.tables[0].n)] = INFINITY;
+			r = remembered(memo);
+			check_best(&r);
+			plain = run(build(NULL));
+			check_same(&plain, &r, 1);
+			other += r.cost > first.cost * 0.125;
+		}
+	}
+	assert_true(other > 100);
+	arena_release(&keep);
+}
+
 /*
  * The two want to be alike, or want not to be, whatever they are: the bounds
  * see nothing in a cycle where not all can have their way.
@@ -765,6 +846,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(against_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(searching, setup, teardown),
+		cmocka_unit_test_setup_teardown(known_problems, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(searching_deep, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(out_of_nodes, setup,

@@ -1,0 +1,178 @@
+/*
+ * What was solved before.  A search poses many problems of which most are the
+ * same, but for the unit of their prices, so each is known by 128 bits of a
+ * hash of its content, and kept with its choice.  All of the solver compares
+ * costs with costs: in a unit that is a power of two larger, every sum rounds
+ * alike, and the choice is the same to the bit.
+ */
+#include "passes/solve_net.h"
+
+#include <math.h>
+#include <string.h>
+
+struct solve_known {
+	struct solve_key key;
+	bool feasible, exact;
+	double cost;		/* in the unit of the key */
+	uint8_t *choice;	/* by variable */
+	uint32_t width, nodes, bad_var;
+	double states;
+	uint32_t next;		/* of its slot; 0: the last one */
+};
+
+struct solve_memo {
+	struct arena *arena;
+	VEC(struct solve_known) known;	/* the first is none */
+	uint32_t *slots, nslots;	/* by hash, the first of its list */
+};
+
+#define SLOTS 256
+
+struct solve_memo *
+solve_memo_new(struct arena *a)
+{
+	struct solve_memo *m = arena_alloc(a, sizeof *m);
+
+	m->arena = a;
+	m->nslots = SLOTS;
+	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
+	VEC_PUSH(a, &m->known, (struct solve_known){ 0 });
+	return m;
+}
+
+/* ---- the content ---- */
+
+#define EXPONENT 52		/* its lowest bit in a double */
+#define EXPONENT_MASK 0x7ffu
+
+static void
+mix(struct solve_key *k, uint64_t word)
+{
+	k->hash[0] = (k->hash[0] ^ word) * 0x9e3779b97f4a7c15u;
+	k->hash[0] ^= k->hash[0] >> 29;
+	k->hash[1] = (k->hash[1] + word) * 0xd6e8feb86659fd93u;
+	k->hash[1] ^= k->hash[1] >> 32;
+}
+
+static uint64_t
+bits_of(double d)
+{
+	uint64_t bits;
+
+	d += 0.0;		/* there is one zero */
+	memcpy(&bits, &d, sizeof bits);
+	return bits;
+}
+
+/* The largest exponent of what is finite; it is the unit. */
+static uint64_t
+find_unit(const struct solve *s)
+{
+	uint64_t most = 0, e;
+	uint32_t k;
+	size_t i;
+
+	for (k = 0; k < s->tables.n; k++) {
+		const struct solve_table *t = &s->tables.at[k];
+
+		for (i = 0; i < t->n; i++) {
+			e = bits_of(t->cost[i]) >> EXPONENT & EXPONENT_MASK;
+			most = e > most && e < EXPONENT_MASK ? e : most;
+		}
+	}
+	return most;
+}
+
+static void
+mix_table(struct solve_key *key, const struct solve_table *t)
+{
+	/* the largest exponent becomes the largest that there is */
+	uint64_t unit = (uint64_t)(EXPONENT_MASK - 1 - key->unit) << EXPONENT;
+	uint32_t k;
+	size_t i;
+
+	mix(key, t->nvars);
+	for (k = 0; k < t->nvars; k++) {
+		mix(key, t->vars[k]);
+	}
+	for (i = 0; i < t->n; i++) {
+		uint64_t bits = bits_of(t->cost[i]);
+
+		/* neither nothing nor all has a unit */
+		mix(key, t->cost[i] == 0 || isinf(t->cost[i]) ? bits
+							       : bits + unit);
+	}
+}
+
+struct solve_key
+solve_key_of(const struct solve *s)
+{
+	struct solve_key key = { .hash = { 1, 2 } };
+	uint32_t k;
+
+	key.unit = (uint32_t)find_unit(s);
+	mix(&key, bits_of(s->max_entries));
+	mix(&key, s->max_nodes);
+	mix(&key, s->domain.n);
+	for (k = 0; k < s->domain.n; k++) {
+		mix(&key, s->domain.at[k]);
+	}
+	for (k = 0; k < s->tables.n; k++) {
+		mix_table(&key, &s->tables.at[k]);
+	}
+	return key;
+}
+
+/* ---- what is known ---- */
+
+bool
+solve_recall(const struct solve *s, const struct solve_key *key,
+	     struct solve_result *r)
+{
+	const struct solve_memo *m = s->memo;
+	const struct solve_known *x;
+	uint32_t at = m->slots[key->hash[0] % m->nslots], k;
+
+	for (; at; at = x->next) {
+		x = &m->known.at[at];
+		if (x->key.hash[0] == key->hash[0] &&
+		    x->key.hash[1] == key->hash[1]) {
+			break;
+		}
+	}
+	if (!at) {
+		return false;
+	}
+	r->feasible = x->feasible;
+	r->exact = x->exact;
+	r->cost = x->feasible ? ldexp(x->cost, (int)key->unit -
+				      (int)x->key.unit) : INFINITY;
+	r->width = x->width;
+	r->states = x->states;
+	r->nodes = x->nodes;
+	r->bad_var = x->bad_var;
+	for (k = 0; k < s->domain.n; k++) {
+		r->choice[k] = x->choice[k];
+	}
+	return true;
+}
+
+void
+solve_remember(struct solve *s, const struct solve_key *key,
+	       const struct solve_result *r)
+{
+	struct solve_memo *m = s->memo;
+	uint32_t *slot = &m->slots[key->hash[0] % m->nslots], k;
+	struct solve_known x = {
+		.key = *key, .feasible = r->feasible, .exact = r->exact,
+		.cost = r->cost, .width = r->width, .nodes = r->nodes,
+		.bad_var = r->bad_var, .states = r->states, .next = *slot
+	};
+
+	x.choice = arena_alloc(m->arena, s->domain.n);
+	for (k = 0; k < s->domain.n; k++) {
+		x.choice[k] = (uint8_t)r->choice[k];
+	}
+	*slot = m->known.n;
+	VEC_PUSH(m->arena, &m->known, x);
+}
