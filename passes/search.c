@@ -81,6 +81,7 @@ look_and_settle(struct search *s)
 	int round;
 
 	search_groups(s);
+	search_survey(s);
 	s->out->groups = s->groups.n;
 	walk(s, INFINITY, true);
 	guess_us = s->out->found.n == search_top(s) ? s->worst_us : INFINITY;
@@ -90,6 +91,7 @@ look_and_settle(struct search *s)
 			break;
 		}
 	}
+	s->out->unplaced = search_unplaced(s);
 	s->out->bound_us = s->out->found.n ? s->out->found.at[0].step_us : 0;
 }
 
@@ -193,6 +195,7 @@ search_run(struct ir_module *m, const struct search_options *o,
 	arena_init(&s.keep, &m->ctx->mem);
 	arena_init(&s.tmp, &m->ctx->mem);
 	s.stats.arena = &s.keep;
+	s.memo = solve_memo_new(&s.keep);
 	s.stats.pass = "search";
 	ok = plan_read(m, &s.base) && search_open(&s);
 	if (ok) {

@@ -61,6 +61,7 @@ struct search_report {
 	uint64_t groups_full;	/* their states alone do not fit */
 	uint64_t cut;		/* plans whose bound was above what was found */
 	uint64_t widths;	/* placements that were made */
+	uint64_t unplaced;	/* by rules: docs/search.md */
 	uint64_t priced;	/* plans composed of prices */
 	uint64_t full;		/* of these, did not fit */
 	uint64_t run;		/* schedules that were run */

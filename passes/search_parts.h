@@ -13,6 +13,7 @@
 #include "passes/memory.h"
 #include "passes/pass.h"
 #include "passes/search.h"
+#include "passes/solve.h"
 
 #define SEARCH_MAX_KINDS 8	/* repeats of layers in a model */
 /* Of a schedule that is not pinned: docs/search.md, the space */
@@ -63,6 +64,7 @@ struct search_choice {
 /* Kernels of a width, of the sizes they have at one microbatch or dp. */
 struct search_kernels {
 	int64_t size;
+	struct arena mem;	/* of what was found for it */
 	struct kernels **of;	/* by function; NULL: not asked for */
 	/* What they take whatever dp is; NULL: not known, or it depends. */
 	const struct search_cost *any_dp;
@@ -126,16 +128,21 @@ struct search_width {
 struct search_floor {
 	int64_t tp, cp, ep;
 	bool sequence;
-	double all_us, layer_us;	/* forward and backward */
+	double all_us;		/* forward and backward */
+	double layer_us;	/* of it, the least layer */
+	double forward;		/* its part of any piece, at the least */
 };
 
 /*
- * The same at one microbatch and as it was priced, but for what data ranks
- * exchange.
+ * The same of a width at one microbatch, as it was priced, but for what data
+ * ranks exchange.
  */
 struct search_known {
-	int64_t tp, cp, ep, microbatch;
-	double all_us, layer_us, tensor_us;
+	struct search_key key;
+	int64_t apart;		/* dp, if others' ranks lie as far; or 0 */
+	int64_t microbatch;
+	bool guess;		/* it was priced at other lengths of axes */
+	struct search_floor floor;
 };
 
 /* What can be said of many plans at once. */
@@ -182,6 +189,7 @@ struct search {
 	struct arena *a;	/* the report's */
 	struct arena keep, tmp;	/* of the search; of one plan */
 	struct pass_stats stats;
+	struct solve_memo *memo;	/* of all placements */
 	struct plan base;	/* pins, and defaults of all else */
 	bool pinned[16];	/* enum search_pin; not an even PIN_STAGES */
 	bool even;		/* layers are to be spread evenly */
@@ -194,6 +202,7 @@ struct search {
 	VEC(struct search_lesson) lessons;
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
+	VEC(struct search_key) ruled_out;	/* some may be placed later */
 	VEC(struct search_floor *) floors;
 	VEC(struct search_known) known;
 	VEC(struct search_group) groups;
@@ -218,6 +227,8 @@ bool search_open(struct search *s);
 void search_groups(struct search *s);
 /* Of 16 bits and more: what contractions and attention get at the best. */
 double search_float_rate(const struct target_device *d);
+/* Sorts them again, where they are many, by what a width of each takes. */
+void search_survey(struct search *s);
 /* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
 void search_each(struct search *s, const struct search_group *g,
 		 bool (*f)(struct search *s, struct search_try *t));
@@ -246,11 +257,16 @@ void search_choices(struct search *s, const struct search_key *key,
 double search_hop(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c);
 /*
- * If that width is still to be made: prices one that is no wider at that
- * microbatch, which gives a floor under it.
+ * If that width is still to be made, and one is that has the same axes:
+ * prices that one at its lengths and microbatch, which gives a floor under it.
  */
 void search_foresee(struct search *s, const struct search_key *key,
 		    const struct search_try *t);
+/* Whether both are of one placement. */
+bool search_same_width(const struct search_key *a,
+		       const struct search_key *b);
+/* Of s->ruled_out, how many were never placed. */
+uint32_t search_unplaced(const struct search *s);
 void search_release(struct search *s);
 
 /* ---- search_floor.c --------------------------------------------------- */
@@ -258,12 +274,21 @@ void search_release(struct search *s);
 /* Of a width whose kernels are known. */
 void search_add_floor(struct search *s, const struct search_width *w,
 		      const struct search_kernels *kernels);
-/* Of a width that was priced. */
+/* Of a width that was priced, at the lengths of its axes or others. */
 void search_add_known(struct search *s, const struct search_width *w,
+		      const struct search_key *key,
 		      const struct search_cost *c);
+bool search_is_known(const struct search *s, const struct search_key *key,
+		     const struct search_try *t);
+/* Whether stages of both are placed for the same, but for widths. */
+bool search_same_stages(const struct search_key *a,
+			const struct search_key *b);
 /* Sets what data ranks exchange of a rank's weights, once a step at least. */
 void search_set_exchange(const struct search *s, struct search_group *g);
-/* No plan of these degrees is below it. */
+/* No plan of that width at these degrees is below it. */
+double search_sure_us(const struct search *s, const struct search_key *key,
+		      const struct search_try *t);
+/* The same, by what narrower widths and those of its kind take. */
 double search_floor_us(const struct search *s, const struct search_key *key,
 		       const struct search_try *t);
 

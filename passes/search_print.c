@@ -76,11 +76,14 @@ search_print_report(const struct search_report *r, struct buf *out)
 	line(out, "  too large by their states alone", (double)
 	     r->groups_full);
 	line(out, "placements made", (double)r->widths);
+	line(out, "  left out: a rule says they are above", (double)
+	     r->unplaced);
 	line(out, "plans priced, with ZeRO and stages", (double)r->priced);
 	line(out, "  cut, their bound is above", (double)r->cut);
 	line(out, "  did not fit", (double)r->full);
 	line(out, "  run as a schedule", (double)r->run);
-	buf_printf(out, "  step %.3f ms, no plan of the space below %.3f ms: "
+	buf_printf(out, "  step %.3f ms, no plan of the space below %.3f ms%s: "
 		   "a gap of %.1f%%\n", best / 1e3, r->bound_us / 1e3,
+		   r->unplaced ? " if the rules hold" : "",
 		   best > 0 ? 100 * (best / r->bound_us - 1) : 0);
 }

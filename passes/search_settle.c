@@ -16,7 +16,7 @@ static bool
 run(struct search *s, struct ir_module *m, pass_fn *pass)
 {
 	struct pass_ctx p = {
-		.ctx = m->ctx, .stats = &s->stats,
+		.ctx = m->ctx, .stats = &s->stats, .memo = s->memo,
 		.group = price_ours(&s->o->traits) ? s->t : NULL
 	};
 

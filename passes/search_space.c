@@ -340,6 +340,63 @@ search_groups(struct search *s)
 	}
 }
 
+/* ---- a better order ---- */
+
+#define MANY 256	/* degrees */
+
+/* Prices the first plan of a width, or what is like it. */
+static void
+survey(struct search *s, const struct search_key *key,
+       const struct search_try *t)
+{
+	struct search_cost *c;
+
+	search_foresee(s, key, t);
+	if (!search_is_known(s, key, t)) {
+		c = search_cost_of(s, key, t);
+		if (c) {
+			search_price(s, key, t, c);
+		}
+	}
+}
+
+/*
+ * Where degrees are many, the guess is a bad one: at the far end of a large
+ * cluster, launches and what is exchanged outweigh the work.
+ */
+void
+search_survey(struct search *s)
+{
+	struct search_try t = { .sched = sched_find("1f1b") };
+	struct search_key key = { .sequence = s->base.sequence };
+	uint32_t i;
+
+	if (s->groups.n < MANY) {
+		return;
+	}
+	t.microbatch = s->pinned[PIN_MICROBATCH] ? s->base.microbatch : 1;
+	for (i = 0; i < s->groups.n; i++) {
+		struct search_group *g = &s->groups.at[i];
+
+		t.g = g;
+		t.nmicrobatches = ceil_div(s->batch, t.microbatch * g->dp *
+					   g->ep);
+		t.chunks = g->pp > 1 && g->pp < s->nlayers &&
+			   t.nmicrobatches % g->pp == 0
+			? s->nlayers / g->pp : 1;
+		key.tp = g->tp;
+		key.cp = g->cp;
+		key.ep = g->ep;
+		key.data = g->dp > 1;
+		key.zero = s->pinned[PIN_ZERO] ? s->base.zero : key.data;
+		key.solo = s->nlayers < 3 && g->pp == 1;
+		survey(s, &key, &t);
+		g->guess_us = fmax(g->guess_us, search_floor_us(s, &key, &t));
+	}
+	qsort(s->groups.at, s->groups.n, sizeof *s->groups.at, by_guess);
+	arena_release(&s->tmp);
+}
+
 /* ---- what a group leaves open ---- */
 
 typedef bool each_fn(struct search *s, struct search_try *t);

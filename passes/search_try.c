@@ -313,17 +313,35 @@ with_layers(struct trial *x)
 	return fate;
 }
 
+/* Widths that only a rule says are above are counted at the end. */
+static void
+note_rule(struct trial *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->s->ruled_out.n; i++) {
+		if (search_same_width(&x->s->ruled_out.at[i], &x->key)) {
+			return;
+		}
+	}
+	VEC_PUSH(&x->s->keep, &x->s->ruled_out, x->key);
+}
+
 /* Its floor is no less than what was found. */
 static bool
-is_below(const struct trial *x)
+is_below(struct trial *x)
 {
 	struct search *s = x->s;
 
-	if (search_floor_us(s, &x->key, x->t) >= s->worst_us) {
+	if (search_sure_us(s, &x->key, x->t) >= s->worst_us) {
 		return true;
 	}
 	search_foresee(s, &x->key, x->t);
-	return search_floor_us(s, &x->key, x->t) >= s->worst_us;
+	if (search_floor_us(s, &x->key, x->t) < s->worst_us) {
+		return false;
+	}
+	note_rule(x);
+	return true;
 }
 
 static enum fate
@@ -386,11 +404,18 @@ least_all(struct trial *x)
  * equals; and of weights and gradients no less is exchanged.
  */
 static bool
-may_be_whole(const struct trial *x)
+may_be_whole(struct trial *x)
 {
 	const struct search_group *g = x->t->g;
+	int zero = x->key.zero;
 
-	return x->pipe_us * SAME + g->sum_us + g->gather_us < x->s->worst_us;
+	if (x->pipe_us * SAME + g->sum_us + g->gather_us < x->s->worst_us) {
+		return true;
+	}
+	x->key.zero = 0;
+	note_rule(x);
+	x->key.zero = zero;
+	return false;
 }
 
 /* What costs time to save memory only where memory asks for it. */
@@ -408,8 +433,9 @@ with_all(struct trial *x)
 	} else {
 		fate = with_zero(x, zero, false);
 	}
-	if (fate == FITS && data && !s->pinned[PIN_ZERO] && may_be_whole(x) &&
-	    least_all(x) <= (double)s->out->memory_bytes) {
+	if (fate == FITS && data && !s->pinned[PIN_ZERO] &&
+	    least_all(x) <= (double)s->out->memory_bytes &&
+	    may_be_whole(x)) {
 		with_zero(x, 0, x->key.offload);
 	}
 	if (fate < CUT_TIGHT) {

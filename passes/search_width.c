@@ -13,7 +13,8 @@
 static bool
 run(struct search *s, struct ir_ctx *c, struct ir_module *m, pass_fn *pass)
 {
-	struct pass_ctx p = { .ctx = c, .stats = &s->stats };
+	struct pass_ctx p = { .ctx = c, .stats = &s->stats,
+			      .memo = s->memo };
 
 	return pass(&p, m) && c->diags.errors == 0;
 }
@@ -123,16 +124,33 @@ same_key(const struct search_key *a, const struct search_key *b)
 	       a->offload == b->offload && a->choice == b->choice;
 }
 
+/* What is made of a placement, left out. */
+static struct search_key
+placed_key(const struct search_key *key)
+{
+	struct search_key whole = *key;
+
+	whole.split = whole.offload = false;
+	whole.choice = 0;
+	return whole;
+}
+
+bool
+search_same_width(const struct search_key *a, const struct search_key *b)
+{
+	struct search_key x = placed_key(a), y = placed_key(b);
+
+	return same_key(&x, &y);
+}
+
 static struct search_placed *
 placed(struct search *s, const struct search_key *key,
        const struct search_try *t)
 {
-	struct search_key whole = *key;
+	struct search_key whole = placed_key(key);
 	struct search_placed *w;
 	uint32_t i;
 
-	whole.split = whole.offload = false;
-	whole.choice = 0;
 	for (i = 0; i < s->placed.n; i++) {
 		if (same_key(&s->placed.at[i]->key, &whole)) {
 			return s->placed.at[i];
@@ -165,25 +183,40 @@ set_axes(struct ir_module *m, const struct search_try *t)
 	}
 }
 
-static void
-set_pipeline(struct ir_module *m, int64_t pp)
+static axis_id
+axis(const struct ir_module *m, const char *name)
 {
-	axis_id a = ir_axis_find(m, intern_str(&m->ctx->syms, "pp"));
+	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
+}
+
+static void
+set_axis(struct ir_module *m, const char *name, int64_t size)
+{
+	axis_id a = axis(m, name);
 
 	if (a) {
-		m->axes.at[a].size = pp;
+		m->axes.at[a].size = size;
 	}
 }
 
-/* Of a width that was staged. */
+/*
+ * Of a width that was staged: as it was placed, or as if it were as wide as
+ * the key says.
+ */
 static void
-set_mesh(struct search_width *w, const struct search_try *t)
+set_mesh(struct search_width *w, const struct search_key *key,
+	 const struct search_try *t)
 {
 	set_axes(w->m, t);
-	set_pipeline(w->m, t->g->pp);
+	set_axis(w->m, "pp", t->g->pp);
+	set_axis(w->m, "cp", key->cp);
+	set_axis(w->m, "ep", key->ep);
+	if (!axis(w->m, "tpr")) {	/* else tensors are split alike */
+		set_axis(w->m, "tp", key->tp);
+	}
 	w->r.nmicrobatches = (uint32_t)t->nmicrobatches;
-	w->r.nranks = (uint32_t)(w->key.tp * w->key.cp * w->key.ep *
-				 t->g->dp * t->g->pp);
+	w->r.nranks = (uint32_t)(key->tp * key->cp * key->ep * t->g->dp *
+				 t->g->pp);
 }
 
 /*
@@ -203,7 +236,8 @@ kernels_at(struct search *s, const struct search_width *w,
 	}
 	k = arena_alloc(&s->keep, sizeof *k);
 	k->size = size;
-	k->of = arena_alloc(&s->keep, w->m->funcs.n * sizeof *k->of);
+	arena_init(&k->mem, &s->m->ctx->mem);
+	k->of = arena_alloc(&k->mem, w->m->funcs.n * sizeof *k->of);
 	k->next = *list;
 	*list = k;
 	return k;
@@ -365,7 +399,7 @@ price_function(struct search *s, struct search_width *w,
 	struct pricing p = pricing(s, w);
 
 	if (f && !k->of[f]) {
-		k->of[f] = kernels_find(w->m, f, &w->ctx.perm);
+		k->of[f] = kernels_find(w->m, f, &k->mem);
 	}
 	if (f) {
 		parts_choose(&p, s->base.chunks, k->of[f]->top);
@@ -396,7 +430,7 @@ static bool
 depends_on_dp(const struct search_width *w, const struct search_kernels *list)
 {
 	struct ir_module *m = w->m;
-	axis_id dp = ir_axis_find(m, intern_str(&m->ctx->syms, "dp"));
+	axis_id dp = axis(m, "dp");
 	uint32_t axes = dp ? (2u << dp) - 1 : 0, i, k;
 
 	for (i = 0; i < w->on->nstages; i++) {
@@ -412,26 +446,37 @@ depends_on_dp(const struct search_width *w, const struct search_kernels *list)
 }
 
 static void
-price_stages(struct search *s, struct search_width *w, struct search_cost *c)
+price_pieces(struct search *s, struct search_width *w,
+	     struct search_kernels *list, struct search_cost *c)
 {
-	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
-						 c->microbatch);
 	struct where to;
 	uint32_t i, k;
 
-	if (list->any_dp) {
-		memcpy(c->fn, list->any_dp->fn, sizeof c->fn);
-		return;
-	}
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			go(w, i, &c->fn[0][k], SCHED_NKINDS, &to);
 			price_function(s, w, list, w->r.of_stage[i][k], &to);
 		}
 	}
+}
+
+static void
+price_stages(struct search *s, struct search_width *w, struct search_cost *c)
+{
+	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
+						 c->microbatch);
+
+	if (list->any_dp) {
+		memcpy(c->fn, list->any_dp->fn, sizeof c->fn);
+		return;
+	}
+	price_pieces(s, w, list, c);
 	list->any_dp = depends_on_dp(w, list) ? NULL : c;
 	search_add_floor(s, w, list);
-	search_add_known(s, w, c);
+	search_add_known(s, w, &w->key, c);
+	if (list->any_dp) {	/* nobody asks for them again */
+		arena_release(&list->mem);
+	}
 	arena_release(&w->ctx.tmp);
 }
 
@@ -550,7 +595,7 @@ search_price(struct search *s, const struct search_key *key,
 
 	if (!c->priced) {
 		w = width(s, key, t);
-		set_mesh(w, t);
+		set_mesh(w, &w->key, t);
 		price_stages(s, w, c);
 		c->priced = true;
 	}
@@ -587,7 +632,7 @@ search_price_update(struct search *s, const struct search_key *key,
 
 	if (!u->priced) {
 		w = width(s, key, t);
-		set_mesh(w, t);
+		set_mesh(w, &w->key, t);
 		if (plan_offload(w->m) != key->offload) {
 			write_plan(s, w->on, key, t, w->m);
 		}
@@ -604,7 +649,7 @@ search_hop(struct search *s, const struct search_key *key,
 
 	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
 		w = width(s, key, t);
-		set_mesh(w, t);
+		set_mesh(w, &w->key, t);
 		c->hop_pp = t->g->pp;
 		c->hop_us = price_hop(&(struct pricing){
 			.r = &w->r, .m = w->m, .t = s->t,
@@ -614,36 +659,100 @@ search_hop(struct search *s, const struct search_key *key,
 	return t->g->pp > 1 ? c->hop_us : 0;
 }
 
+/* ---- widths that are not placed ---- */
+
+/* Whether some placement showed that one axis can split tensors so far. */
 static bool
-is_no_wider(const struct search_key *a, const struct search_key *b)
+has_one_axis(const struct search *s, int64_t tp)
 {
-	return a->ep == b->ep && b->tp % a->tp == 0 && b->cp % a->cp == 0 &&
-	       a->data >= b->data && !a->choice && !a->split;
+	uint32_t i;
+
+	for (i = 0; i < s->widths.n; i++) {
+		const struct search_width *w = s->widths.at[i];
+
+		if (!w->bad && w->key.tp % tp == 0 && !axis(w->m, "tpr")) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Axes for the same things: placements differ in how long these are. */
+static bool
+is_like(const struct search *s, const struct search_width *w,
+	const struct search_key *key)
+{
+	const struct search_key *k = &w->key;
+
+	return !w->bad && !k->choice && !k->split &&
+	       k->data == key->data && search_same_stages(k, key) &&
+	       (k->cp > 1) == (key->cp > 1) && (k->ep > 1) == (key->ep > 1) &&
+	       (k->tp == key->tp ||
+		(k->tp > 1 && key->tp > 1 && !axis(w->m, "tpr") &&
+		 has_one_axis(s, key->tp)));
+}
+
+/* What it would take at other lengths of its axes. */
+static void
+price_as(struct search *s, struct search_width *w,
+	 const struct search_key *key, const struct search_try *t)
+{
+	struct search_cost c = { .microbatch = t->microbatch,
+				 .dp = t->g->dp };
+	struct search_kernels list = { .size = t->microbatch };
+
+	arena_init(&list.mem, &s->m->ctx->mem);
+	list.of = arena_alloc(&list.mem, w->m->funcs.n * sizeof *list.of);
+	set_mesh(w, key, t);
+	price_pieces(s, w, &list, &c);
+	search_add_known(s, w, key, &c);
+	arena_release(&list.mem);
+	arena_release(&w->ctx.tmp);
 }
 
 void
 search_foresee(struct search *s, const struct search_key *key,
 	       const struct search_try *t)
 {
-	const struct search_width *best = NULL;
-	struct search_cost *c;
+	struct search_width *like = NULL;
 	uint32_t i;
 
+	if (search_is_known(s, key, t)) {
+		return;
+	}
 	for (i = 0; i < s->widths.n; i++) {
-		const struct search_width *w = s->widths.at[i];
+		struct search_width *w = s->widths.at[i];
 
 		if (same_key(&w->key, key)) {
 			return;
 		}
-		if (!w->bad && is_no_wider(&w->key, key) &&
-		    (!best || w->key.tp * w->key.cp >
-			      best->key.tp * best->key.cp)) {
-			best = w;
-		}
+		like = !like && is_like(s, w, key) ? w : like;
 	}
-	c = best ? search_cost_of(s, &best->key, t) : NULL;
-	if (c) {
-		search_price(s, &best->key, t, c);
+	if (like) {
+		price_as(s, like, key, t);
+	}
+}
+
+uint32_t
+search_unplaced(const struct search *s)
+{
+	uint32_t i, k, n = 0;
+
+	for (i = 0; i < s->ruled_out.n; i++) {
+		for (k = 0; k < s->placed.n &&
+		     !search_same_width(&s->placed.at[k]->key,
+					&s->ruled_out.at[i]); k++) {
+		}
+		n += k == s->placed.n;
+	}
+	return n;
+}
+
+static void
+drop_kernels(struct search_kernels *k)
+{
+	for (; k; k = k->next) {
+		arena_release(&k->mem);
 	}
 }
 
@@ -653,6 +762,8 @@ search_release(struct search *s)
 	uint32_t i;
 
 	for (i = 0; i < s->widths.n; i++) {
+		drop_kernels(s->widths.at[i]->by_microbatch);
+		drop_kernels(s->widths.at[i]->by_dp);
 		if (s->widths.at[i]->m) {
 			ir_ctx_release(&s->widths.at[i]->ctx);
 		}
