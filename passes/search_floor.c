@@ -270,8 +270,8 @@ search_add_known(struct search *s, const struct search_width *w,
  * exchanged: so all ranks of a wider width together take no less than those
  * of a narrower one.
  */
-static bool
-is_no_wider(const struct search_key *a, const struct search_key *b)
+bool
+search_is_no_wider(const struct search_key *a, const struct search_key *b)
 {
 	return a->ep == b->ep && b->tp % a->tp == 0 && b->cp % a->cp == 0 &&
 	       search_same_stages(a, b);
@@ -295,7 +295,7 @@ from_known(const struct search *s, const struct search_key *key,
 		share *= own ? 1 : SHARE;
 		if (k->microbatch != t->microbatch || k->apart != far ||
 		    k->floor.all_us * share <= f->all_us ||
-		    !is_no_wider(&k->key, key)) {
+		    !search_is_no_wider(&k->key, key)) {
 			continue;
 		}
 		f->all_us = k->floor.all_us * share;

@@ -257,8 +257,8 @@ void search_choices(struct search *s, const struct search_key *key,
 double search_hop(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c);
 /*
- * If that width is still to be made, and one is that has the same axes:
- * prices that one at its lengths and microbatch, which gives a floor under it.
+ * If that width is still to be made: prices one that has the same axes at its
+ * lengths, or else one that is no wider, which gives a floor under it.
  */
 void search_foresee(struct search *s, const struct search_key *key,
 		    const struct search_try *t);
@@ -280,6 +280,9 @@ void search_add_known(struct search *s, const struct search_width *w,
 		      const struct search_cost *c);
 bool search_is_known(const struct search *s, const struct search_key *key,
 		     const struct search_try *t);
+/* Whether what a takes is a floor under b: rules of docs/search.md. */
+bool search_is_no_wider(const struct search_key *a,
+			const struct search_key *b);
 /* Whether stages of both are placed for the same, but for widths. */
 bool search_same_stages(const struct search_key *a,
 			const struct search_key *b);

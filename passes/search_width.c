@@ -710,11 +710,25 @@ price_as(struct search *s, struct search_width *w,
 	arena_release(&w->ctx.tmp);
 }
 
+/* The widest that it is no wider than, if it is placed and may be priced. */
+static struct search_width *
+wider(struct search_width *best, struct search_width *w,
+      const struct search_key *key)
+{
+	const struct search_key *k = &w->key;
+	bool fits = !w->bad && !k->choice && !k->split &&
+		    search_is_no_wider(k, key);
+
+	return fits && (!best || k->tp * k->cp > best->key.tp * best->key.cp)
+		? w : best;
+}
+
 void
 search_foresee(struct search *s, const struct search_key *key,
 	       const struct search_try *t)
 {
-	struct search_width *like = NULL;
+	struct search_width *like = NULL, *narrow = NULL;
+	struct search_cost *c;
 	uint32_t i;
 
 	if (search_is_known(s, key, t)) {
@@ -727,9 +741,13 @@ search_foresee(struct search *s, const struct search_key *key,
 			return;
 		}
 		like = !like && is_like(s, w, key) ? w : like;
+		narrow = wider(narrow, w, key);
 	}
+	c = !like && narrow ? search_cost_of(s, &narrow->key, t) : NULL;
 	if (like) {
 		price_as(s, like, key, t);
+	} else if (c) {
+		search_price(s, &narrow->key, t, c);
 	}
 }
 
