@@ -278,6 +278,7 @@ talk_of(struct fuse *f, node_id id, struct kernel *k)
 		double out = n->nresults ? kernel_bytes(f->m, n->result) : 0;
 
 		k->talk.bytes = in > out ? in : out;
+		k->talk.n = 1;
 	} else if (fuse_class(f, id) == FUSE_PAIRS && n->nargs > 2) {
 		/* keys and values go round */
 		k->talk.bytes = kernel_bytes(f->m, ir_args(f->m, n)[1]) +

@@ -46,8 +46,10 @@ struct kernel_talk {
 	uint32_t axes;		/* bit a: along axis a */
 	uint16_t op;		/* enum ir_op */
 	double bytes;		/* the larger of what goes in and comes out */
+	uint32_t n;		/* COLLECTIVE: so many are one call */
 };
 
+#define KERNEL_MOST_TALKS 32
 #define KERNEL_MAX_PARTS 64
 
 /* How a kernel runs by parts: an equal share of these dims each time. */

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 2
+#define RT_ABI_VERSION 3
 #define RT_MAX_AXES 8
 #define RT_MAX_PIECES 9
 #define RT_MAX_DIMS 8
@@ -92,7 +92,12 @@ struct rt_talk {
 	int64_t copies;		/* FREE: places by turns */
 	/* places in the pipeline that take part, by bits; 0: all */
 	int64_t holders;
+	/* of the same op, group and type: one call does both; NULL: alone */
+	const struct rt_talk *next;
 };
+
+/* Talks that are one call, at most. */
+enum { RT_MAX_JOINED = 32 };
 
 /* ---- functions of a GPU ------------------------------------------------ */
 
@@ -187,7 +192,8 @@ struct rt_env {
 	int64_t seed;
 	int64_t (*launch)(struct rt_env *env, const struct rt_kernel *k,
 			  const struct rt_call *c, int64_t trip);
-	/* at[0]: where it comes from, at[1]: where it goes to */
+	/* at[0]: where it comes from, at[1]: where it goes to; those of
+	 * the next one behind */
 	int64_t (*talk)(struct rt_env *env, const struct rt_talk *t,
 			char *const *at, int64_t trip);
 };

@@ -166,7 +166,9 @@ id_of(const struct rt_talk *t, int64_t trip, int64_t microbatch)
 	uint64_t h = add_number(of_text(t->what), t->op);
 
 	h = add_number(h, t->elem);
-	h = add_number(h, t->ndims);
+	for (; t; t = t->next) {
+		h = add_number(h, t->ndims);
+	}
 	h = add_number(h, trip);
 	return add_number(h, microbatch);
 }
@@ -228,12 +230,11 @@ check(const struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
 }
 
 static enum rt_status
-carry_out(struct rt_comm *c, struct rt_meeting *m, struct rt_error *err)
+carry_out(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
 	const struct rt_talk *t = m->talk;
 	int64_t mb = m->scene.microbatch;
 	int64_t peer = rt_rank_at_pipe(c->plan, c->world.rank, t->peer);
-	enum rt_status s;
 
 	switch (t->op) {
 	case RT_TALK_SEND:
@@ -245,24 +246,64 @@ carry_out(struct rt_comm *c, struct rt_meeting *m, struct rt_error *err)
 	case RT_TALK_FREE:
 		return c->via->settle(c, m, err);
 	default:
-		s = rt_group_find(c, t->axes, t->holders, &m->group, err);
-		return s == RT_OK ? c->via->meet(c, m, err) : s;
+		return c->via->meet(c, m, err);
 	}
+}
+
+/* Each as it would be alone; *n: how many they are. */
+static enum rt_status
+check_all(const struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
+	  char *const *at, int64_t *n, struct rt_error *err)
+{
+	const struct rt_talk *x;
+	enum rt_status s = RT_OK;
+
+	for (x = t, *n = 0; x && s == RT_OK; x = x->next, ++*n) {
+		s = check(c, x, microbatch, at[2 * *n], at[2 * *n + 1], err);
+		if (s == RT_OK && (*n == RT_MAX_JOINED || x->op != t->op ||
+				   x->axes != t->axes || x->elem != t->elem ||
+				   x->holders != t->holders)) {
+			s = rt_fail(err, RT_RANGE, RT_NOWHERE, "%s: what is "
+				    "joined differs, or is too much",
+				    rt_show_name(t->what).text);
+		}
+	}
+	return s;
+}
+
+enum rt_status
+rt_comm_join(struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
+	     char *const *at, int64_t trip, struct rt_error *err)
+{
+	struct rt_meeting m[RT_MAX_JOINED];
+	struct rt_group *g = NULL;
+	int64_t n, i;
+	enum rt_status s = check_all(c, t, microbatch, at, &n, err);
+
+	if (s != RT_OK) {
+		return s;
+	}
+	rt_comm_note(c, t->what, trip, microbatch);
+	if (t->op != RT_TALK_SEND && t->op != RT_TALK_RECV &&
+	    t->op != RT_TALK_FREE) {
+		s = rt_group_find(c, t->axes, t->holders, &g, err);
+	}
+	m[0].scene = (struct rt_scene){ t->what, trip, microbatch,
+					id_of(t, trip, microbatch) };
+	for (i = 0; i < n; i++, t = t->next) {
+		m[i] = (struct rt_meeting){ g, m[0].scene, t, at[2 * i],
+			at[2 * i + 1], t->next ? &m[i + 1] : NULL };
+	}
+	return s == RT_OK ? carry_out(c, m, err) : s;
 }
 
 enum rt_status
 rt_comm_talk(struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
 	     char *in, char *out, int64_t trip, struct rt_error *err)
 {
-	struct rt_meeting m = { NULL, { t->what, trip, microbatch,
-		id_of(t, trip, microbatch) }, t, in, out };
-	enum rt_status s = check(c, t, microbatch, in, out, err);
+	char *const at[] = { in, out };
 
-	if (s != RT_OK) {
-		return s;
-	}
-	rt_comm_note(c, t->what, trip, microbatch);
-	return carry_out(c, &m, err);
+	return rt_comm_join(c, t, microbatch, at, trip, err);
 }
 
 void

@@ -112,11 +112,16 @@ void rt_comm_free(struct rt_comm *c);
 char *rt_comm_arena(struct rt_comm *c);
 
 /*
- * A talk of the plan in this microbatch; in and out lie in the arena.  Sums
- * are added in the order of ranks, in f32 or wider, so that all ranks of a
- * group have the same bits.  On failure err says which rank of which group,
+ * A talk of the plan in this microbatch, and those joined to it; at[2 i] and
+ * at[2 i + 1], in and out of the i-th, lie in the arena.  Sums are added in
+ * the order of ranks, in f32 or wider, so that all ranks of a group have the
+ * same bits, joined or not.  On failure err says which rank of which group,
  * in which talk, in which layer, and for whom it waited.
  */
+enum rt_status rt_comm_join(struct rt_comm *c, const struct rt_talk *t,
+			    int64_t microbatch, char *const *at, int64_t trip,
+			    struct rt_error *err);
+/* One that is alone. */
 enum rt_status rt_comm_talk(struct rt_comm *c, const struct rt_talk *t,
 			    int64_t microbatch, char *in, char *out,
 			    int64_t trip, struct rt_error *err);

@@ -364,6 +364,15 @@ take_room(struct talking *x, char **out, struct rt_error *err)
 }
 
 static void
+about(struct talking *x, const struct rt_nccl_call *leg)
+{
+	x->t = leg->talk;
+	x->in = leg->in;
+	x->out = leg->out;
+	x->bytes = rt_elem_bytes((enum rt_elem)leg->talk->elem);
+}
+
+static void
 look_at(struct talking *x, int64_t from, int64_t to)
 {
 	find_part(x->d, x->t, x->g->ranks[from], x->g->ranks[to], x->mb,
@@ -490,46 +499,82 @@ each_part(struct talking *x, struct rt_error *err)
 	return status == RT_OK ? put_parts(x, from, err) : status;
 }
 
-/* By one call, from or to parts that lie one behind the other in the room. */
+/*
+ * By one call, from or to parts that lie one behind the other in the room:
+ * packs what goes out, and says what to call.
+ */
 static enum rt_status
-one_call(struct talking *x, enum rt_gpu_way way, struct rt_error *err)
+before_call(struct talking *x, enum rt_gpu_way way, struct rt_nccl_call *call,
+	    struct rt_error *err)
 {
 	bool gather = way == RT_GPU_UNPACK;
 	enum rt_status status = RT_OK;
-	char *at[FOLD_PARTS];
+	char *at = NULL, *first = NULL;
 	int64_t i;
 
 	for (i = 0; i < x->g->n && status == RT_OK; i++) {
 		look_at(x, gather ? i : x->g->me, gather ? x->g->me : i);
-		status = take_room(x, &at[i], err);
+		status = take_room(x, &at, err);
+		first = i ? first : at;
 		if (status == RT_OK && !gather) {
-			status = move(x, RT_IN, RT_PACKED, x->in, at[i], err);
+			status = move(x, RT_IN, RT_PACKED, x->in, at, err);
 		}
 	}
-	if (status == RT_OK) {
-		status = rt_nccl_call(x->d, x->c, gather ? RT_NCCL_GATHER
-				      : RT_NCCL_SCATTER, x->t,
-				      gather ? x->in : at[0],
-				      gather ? at[0] : x->out, x->part.elems,
-				      err);
-	}
-	for (i = 0; i < x->g->n && status == RT_OK && gather; i++) {
+	call->op = gather ? RT_NCCL_GATHER : RT_NCCL_SCATTER;
+	call->in = gather ? x->in : first;
+	call->out = gather ? first : x->out;
+	call->n = x->part.elems;
+	return status;
+}
+
+/* What came, from where the call has put it. */
+static enum rt_status
+unpack(struct talking *x, char *from, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < x->g->n && status == RT_OK; i++) {
 		look_at(x, i, x->g->me);
-		status = move(x, RT_PACKED, RT_OUT, at[i], x->out, err);
+		status = move(x, RT_PACKED, RT_OUT, from, x->out, err);
+		from += x->part.elems * x->bytes;
 	}
 	return status;
 }
 
 enum rt_status
-rt_gpu_parts(struct rt_device *d, const struct rt_nccl_comm *c,
-	     const struct rt_group *g, enum rt_gpu_way way,
-	     const struct rt_talk *t, char *in, char *out, int64_t mb,
-	     struct rt_error *err)
+rt_gpu_legs(struct rt_device *d, const struct rt_nccl_comm *c,
+	    const struct rt_group *g, const struct rt_gpu_leg *legs, int64_t n,
+	    int64_t mb, struct rt_error *err)
 {
-	struct talking x = { .d = d, .c = c, .g = g, .t = t, .in = in,
-			     .out = out, .mb = mb };
+	struct talking x = { .d = d, .c = c, .g = g, .mb = mb };
+	struct rt_nccl_call calls[RT_MAX_JOINED];
+	enum rt_status status = RT_OK;
+	int64_t ncalls = 0, i;
 
-	x.bytes = rt_elem_bytes((enum rt_elem)t->elem);
-	return way == RT_GPU_PARTS ? each_part(&x, err)
-				   : one_call(&x, way, err);
+	for (i = 0; i < n && status == RT_OK; i++) {
+		const struct rt_nccl_call *leg = &legs[i].call;
+
+		calls[ncalls] = *leg;
+		about(&x, leg);
+		if (legs[i].way == RT_GPU_UNPACK ||
+		    legs[i].way == RT_GPU_PACK) {
+			status = before_call(&x, legs[i].way, &calls[ncalls],
+					     err);
+		}
+		ncalls += legs[i].way != RT_GPU_PARTS;
+	}
+	if (status == RT_OK && ncalls > 0) {
+		status = rt_nccl_calls(d, c, calls, ncalls, err);
+	}
+	for (i = ncalls = 0; i < n && status == RT_OK; i++) {
+		about(&x, &legs[i].call);
+		if (legs[i].way == RT_GPU_UNPACK) {
+			status = unpack(&x, calls[ncalls].out, err);
+		} else if (legs[i].way == RT_GPU_PARTS) {
+			status = each_part(&x, err);
+		}
+		ncalls += legs[i].way != RT_GPU_PARTS;
+	}
+	return status;
 }

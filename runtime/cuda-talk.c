@@ -193,18 +193,11 @@ is_slab(const struct rt_device *d, const struct rt_talk *t,
 	return found;
 }
 
-/* How a talk is done, by which call. */
-struct way {
-	enum rt_gpu_way way;
-	enum rt_nccl_op op;
-	int64_t n;
-	const struct rt_group *group;	/* NULL: along the pipeline */
-};
-
 static void
-find_way(const struct rt_device *d, const struct rt_talk *t,
-	 const struct rt_group *g, int64_t mb, struct way *out_way)
+find_way(const struct rt_device *d, const struct rt_group *g, int64_t mb,
+	 struct rt_gpu_leg *leg)
 {
+	const struct rt_talk *t = leg->call.talk;
 	bool in = true, out = true, gather = t->op == RT_TALK_COPY;
 	bool scatter = t->op == RT_TALK_SUM, reduce = !gather;
 	int64_t me = d->comm->world.rank, i;
@@ -220,45 +213,57 @@ find_way(const struct rt_device *d, const struct rt_talk *t,
 					     mb);
 	}
 	reduce = reduce && in && out && same(d, t, t->in, me, t->out, me, mb);
-	out_way->group = g;
-	out_way->op = reduce ? RT_NCCL_REDUCE : gather ? RT_NCCL_GATHER
+	leg->call.op = reduce ? RT_NCCL_REDUCE : gather ? RT_NCCL_GATHER
 		: RT_NCCL_SCATTER;
-	out_way->n = elems_of(d, t, out_way->op == RT_NCCL_SCATTER ? t->out
-			      : t->in, me, mb);
-	out_way->way = reduce || (gather && out) || (scatter && in)
+	leg->call.n = elems_of(d, t, leg->call.op == RT_NCCL_SCATTER ? t->out
+			       : t->in, me, mb);
+	leg->way = reduce || (gather && out) || (scatter && in)
 		? RT_GPU_CALL : rt_gpu_parts_way(d, t, g, mb);
 }
 
 /* ---- through the host ---- */
 
+/* What the talks read, to the host, or what they wrote, from there. */
 static enum rt_status
-carry(struct rt_device *d, const struct rt_talk *t, char *in, char *out,
-      const struct rt_place *at, struct rt_error *err)
+carry_all(struct rt_device *d, const struct rt_talk *t, char *const *at,
+	  int64_t mb, bool back, struct rt_error *err)
 {
-	int64_t bytes = rt_elem_bytes((enum rt_elem)t->elem), from = 0, to = 0;
-	int64_t rank = d->comm->world.rank, mb = at->microbatch;
 	char *mirror = rt_comm_arena(d->comm);
-	bool reads = t->op != RT_TALK_RECV && t->op != RT_TALK_FREE;
-	bool writes = t->op != RT_TALK_SEND && t->op != RT_TALK_FREE;
+	int64_t rank = d->comm->world.rank, from, bytes;
 	enum rt_status status = RT_OK;
 
-	if (reads) {
-		from = in - d->arena;
-		status = d->kind->read(d, from, mirror + from, bytes *
-				       elems_of(d, t, t->in, rank, mb), err);
+	for (; t && status == RT_OK; t = t->next, at += 2) {
+		if (t->op == RT_TALK_FREE ||
+		    t->op == (back ? RT_TALK_SEND : RT_TALK_RECV)) {
+			continue;
+		}
+		from = at[back] - d->arena;
+		bytes = rt_elem_bytes((enum rt_elem)t->elem) *
+			elems_of(d, t, back ? t->out : t->in, rank, mb);
+		status = back
+			? d->kind->write(d, from, mirror + from, bytes, err)
+			: d->kind->read(d, from, mirror + from, bytes, err);
 	}
-	if (writes) {
-		to = out - d->arena;
+	return status;
+}
+
+static enum rt_status
+carry(struct rt_device *d, const struct rt_talk *t, char *const *at,
+      const struct rt_place *place, struct rt_error *err)
+{
+	char *mirror = rt_comm_arena(d->comm), *there[2 * RT_MAX_JOINED];
+	int64_t mb = place->microbatch, n = 0;
+	enum rt_status status = carry_all(d, t, at, mb, false, err);
+	const struct rt_talk *x;
+
+	for (x = t; x && n < 2 * RT_MAX_JOINED; x = x->next, n += 2) {
+		there[n] = mirror + (at[n] - d->arena);
+		there[n + 1] = mirror + (at[n + 1] - d->arena);
 	}
 	if (status == RT_OK) {
-		status = rt_comm_talk(d->comm, t, mb, reads ? mirror + from
-				      : NULL, writes ? mirror + to : NULL,
-				      at->trip, err);
+		status = rt_comm_join(d->comm, t, mb, there, place->trip, err);
 	}
-	return status == RT_OK && writes
-		? d->kind->write(d, to, mirror + to, bytes *
-				 elems_of(d, t, t->out, rank, mb), err)
-		: status;
+	return status == RT_OK ? carry_all(d, t, at, mb, true, err) : status;
 }
 
 /* ---- by NCCL ---- */
@@ -277,14 +282,15 @@ next_sent(struct rt_device *d, struct rt_gpu_sent **out, struct rt_error *err)
 	if (status == RT_OK && !g->ready) {
 		status = GPU(&g->api, event_create, &g->ready, UNTIMED);
 	}
+	g->nsent += status == RT_OK;
 	*out = s;
 	return status;
 }
 
-/* Behind all kernels so far, and the talks that it depends on. */
+/* Behind the talks that it depends on. */
 static enum rt_status
-wait_for_kernels(struct rt_device *d, const struct rt_nccl_comm *c,
-		 const struct rt_gpu_sent *mine, struct rt_error *err)
+wait_for_talks(struct rt_device *d, const struct rt_gpu_sent *mine,
+	       struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
 	enum rt_status status = RT_OK;
@@ -300,18 +306,29 @@ wait_for_kernels(struct rt_device *d, const struct rt_nccl_comm *c,
 			}
 		}
 	}
-	if (status == RT_OK) {
-		status = GPU(&g->api, event_record, g->ready, g->stream);
-	}
+	return status;
+}
+
+/* All kernels so far. */
+static enum rt_status
+wait_for_kernels(struct rt_device *d, const struct rt_nccl_comm *c,
+		 struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = GPU(&g->api, event_record, g->ready,
+				    g->stream);
+
 	return status == RT_OK ? GPU(&g->api, stream_wait, c->stream, g->ready,
 				     0) : status;
 }
 
 /* What it reads and writes, as far as that is on this side. */
 static void
-remember(const struct rt_device *d, const struct rt_talk *t, const char *in,
-	 const char *out, const struct rt_place *at, struct rt_gpu_sent *s)
+remember(const struct rt_device *d, const struct rt_gpu_leg *leg,
+	 const struct rt_place *at, struct rt_gpu_sent *s)
 {
+	const struct rt_talk *t = leg->call.talk;
+	const char *in = leg->call.in, *out = leg->call.out;
 	int64_t bytes = rt_elem_bytes((enum rt_elem)t->elem);
 	int64_t me = d->comm->world.rank, mb = at->microbatch;
 
@@ -325,47 +342,62 @@ remember(const struct rt_device *d, const struct rt_talk *t, const char *in,
 			    : NULL;
 }
 
+/* Each of them is remembered by itself, and ends when all have. */
 static enum rt_status
-queue(struct rt_device *d, const struct rt_nccl_comm *c, const struct way *w,
-      const struct rt_talk *t, char *in, char *out,
+begin(struct rt_device *d, const struct rt_gpu_leg *legs, int64_t n,
+      const struct rt_place *at, struct rt_gpu_sent **sent,
+      struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < n && status == RT_OK; i++) {
+		status = next_sent(d, &sent[i], err);
+		if (status == RT_OK) {
+			remember(d, &legs[i], at, sent[i]);
+			status = wait_for_talks(d, sent[i], err);
+		}
+	}
+	return status;
+}
+
+static enum rt_status
+queue(struct rt_device *d, const struct rt_nccl_comm *c,
+      const struct rt_group *group, const struct rt_gpu_leg *legs, int64_t n,
       const struct rt_place *at, struct rt_error *err)
 {
+	struct rt_gpu_sent *sent[RT_MAX_JOINED];
 	struct rt_gpu *g = d->self;
-	struct rt_gpu_sent *s;
-	enum rt_status status = next_sent(d, &s, err);
+	enum rt_status status = begin(d, legs, n, at, sent, err);
+	int64_t i;
 
-	if (status != RT_OK) {
-		return status;
-	}
-	remember(d, t, in, out, at, s);
-	status = wait_for_kernels(d, c, s, err);
 	if (status == RT_OK) {
-		status = w->way == RT_GPU_CALL
-			? rt_nccl_call(d, c, w->op, t, in, out, w->n, err)
-			: rt_gpu_parts(d, c, w->group, w->way, t, in, out,
-				       at->microbatch, err);
+		status = wait_for_kernels(d, c, err);
 	}
 	if (status == RT_OK) {
-		status = GPU(&g->api, event_record, s->event, c->stream);
+		status = rt_gpu_legs(d, c, group, legs, n, at->microbatch,
+				     err);
 	}
-	s->open = status == RT_OK;
-	g->nsent += s->open;
+	for (i = 0; i < n && status == RT_OK; i++) {
+		status = GPU(&g->api, event_record, sent[i]->event, c->stream);
+		sent[i]->open = status == RT_OK;
+	}
 	/* a send may wait for who waits for this rank's next one */
-	if (status == RT_OK && w->op != RT_NCCL_SEND && !g->capturing &&
-	    (g->eager || d->timed)) {
-		status = settle(g, s, err);
+	for (i = 0; i < n && status == RT_OK && !g->capturing &&
+	     legs->call.op != RT_NCCL_SEND && (g->eager || d->timed); i++) {
+		status = settle(g, sent[i], err);
 		status = status == RT_OK ? rt_gpu_wait(d, err) : status;
 	}
 	return status;
 }
 
 static enum rt_status
-along_pipeline(struct rt_device *d, const struct rt_talk *t, char *in,
-	       char *out, const struct rt_place *at, struct rt_error *err)
+along_pipeline(struct rt_device *d, const struct rt_talk *t, char *const *at,
+	       const struct rt_place *place, struct rt_error *err)
 {
 	bool send = t->op == RT_TALK_SEND;
-	struct way w = { RT_GPU_CALL, send ? RT_NCCL_SEND : RT_NCCL_RECV, 0,
-			 NULL };
+	struct rt_gpu_leg leg = { RT_GPU_CALL, { send ? RT_NCCL_SEND
+		: RT_NCCL_RECV, t, at[0], at[1], 0 } };
 	int64_t mine[RT_MAX_AXES + 1], rank = d->comm->world.rank, here;
 	const struct rt_nccl_comm *c;
 
@@ -380,8 +412,9 @@ along_pipeline(struct rt_device *d, const struct rt_talk *t, char *in,
 			"for places %lld and %lld of the pipeline",
 			(long long)here, (long long)t->peer);
 	}
-	w.n = elems_of(d, t, send ? t->in : t->out, rank, at->microbatch);
-	return queue(d, c, &w, t, in, out, at, err);
+	leg.call.n = elems_of(d, t, send ? t->in : t->out, rank,
+			      place->microbatch);
+	return queue(d, c, NULL, &leg, 1, place, err);
 }
 
 /* Others may wait for what is under way, and come only then. */
@@ -397,22 +430,43 @@ join(struct rt_device *d, const struct rt_group *group,
 	return status == RT_OK ? rt_nccl_join(d, group, c, err) : status;
 }
 
-static enum rt_status
-talk(struct rt_device *d, const struct rt_talk *t, char *in, char *out,
-     const struct rt_place *at, struct rt_error *err)
+/* False: some of them NCCL does not do. */
+static bool
+find_legs(const struct rt_device *d, const struct rt_talk *t, char *const *at,
+	  const struct rt_group *g, int64_t mb, struct rt_gpu_leg *legs,
+	  int64_t *n)
 {
+	for (*n = 0; t && *n < RT_MAX_JOINED; t = t->next, at += 2) {
+		struct rt_gpu_leg *leg = &legs[(*n)++];
+
+		leg->call.talk = t;
+		leg->call.in = at[0];
+		leg->call.out = at[1];
+		find_way(d, g, mb, leg);
+		if (leg->way == RT_GPU_HOST) {
+			return false;
+		}
+	}
+	return !t;
+}
+
+static enum rt_status
+talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
+     const struct rt_place *place, struct rt_error *err)
+{
+	struct rt_gpu_leg legs[RT_MAX_JOINED];
 	struct rt_gpu *g = d->self;
 	const struct rt_nccl_comm *c;
 	struct rt_group *group;
 	enum rt_status status;
-	struct way w;
+	int64_t n;
 
 	if (!g->nccl) {
-		return carry(d, t, in, out, at, err);
+		return carry(d, t, at, place, err);
 	}
 	if (t->op == RT_TALK_SEND || t->op == RT_TALK_RECV ||
 	    t->op == RT_TALK_FREE) {
-		return along_pipeline(d, t, in, out, at, err);
+		return along_pipeline(d, t, at, place, err);
 	}
 	status = rt_group_find(d->comm, t->axes, t->holders, &group, err);
 	if (status != RT_OK) {
@@ -425,29 +479,26 @@ talk(struct rt_device *d, const struct rt_talk *t, char *in, char *out,
 	if (status != RT_OK) {
 		return status;
 	}
-	if (c) {
-		find_way(d, t, group, at->microbatch, &w);
-		if (w.way != RT_GPU_HOST) {
-			return queue(d, c, &w, t, in, out, at, err);
-		}
+	if (c && find_legs(d, t, at, group, place->microbatch, legs, &n)) {
+		return queue(d, c, group, legs, n, place, err);
 	}
 	if (g->capturing) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "goes through the "
 			"host, and cannot be part of a graph: --no-graph");
 	}
 	g->hosted = true;
-	return carry(d, t, in, out, at, err);
+	return carry(d, t, at, place, err);
 }
 
 enum rt_status
-rt_gpu_talk(struct rt_device *d, const struct rt_talk *t, char *in, char *out,
-	    const struct rt_place *at, struct rt_error *err)
+rt_gpu_talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
+	    const struct rt_place *place, struct rt_error *err)
 {
 	struct rt_error why;
-	enum rt_status status = talk(d, t, in, out, at, &why);
+	enum rt_status status = talk(d, t, at, place, &why);
 
 	return status == RT_OK ? RT_OK :
 		rt_fail(err, status, RT_NOWHERE, "%s%s: %s",
-			rt_show_name(t->what).text, rt_place_text(at).text,
+			rt_show_name(t->what).text, rt_place_text(place).text,
 			why.message);
 }

@@ -146,7 +146,8 @@ struct rt_gpu_sent {
 	bool open;			/* nothing has waited for it yet */
 };
 
-enum { RT_GPU_SENT = 64, RT_GPU_BOUNCE = 16 << 20 };
+/* Calls of several talks take a place for each. */
+enum { RT_GPU_SENT = 512, RT_GPU_BOUNCE = 16 << 20 };
 
 struct rt_nccl;
 
@@ -189,7 +190,7 @@ enum rt_status rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 			     struct rt_error *err);
 
 enum rt_status rt_gpu_talk(struct rt_device *d, const struct rt_talk *t,
-			   char *in, char *out, const struct rt_place *at,
+			   char *const *at, const struct rt_place *place,
 			   struct rt_error *err);
 /* What a kernel reads or writes is not on its way any more. */
 enum rt_status rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
@@ -197,31 +198,6 @@ enum rt_status rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
 enum rt_status rt_gpu_settle_all(struct rt_device *d, struct rt_error *err);
 /* The first talk that has not ended; NULL: none, or it is in a graph. */
 const struct rt_gpu_sent *rt_gpu_hanging(const struct rt_gpu *g);
-
-/* ---- talks by parts (cuda-parts.c) --------------------------------------- */
-
-/*
- * Which parts of what it has a rank of the group sends to which others.  All
- * members come to the same answer.
- */
-enum rt_gpu_way {
-	RT_GPU_HOST,		/* NCCL does not do it */
-	RT_GPU_CALL,		/* one call of NCCL's */
-	RT_GPU_UNPACK,		/* an all-gather, and then into place */
-	RT_GPU_PACK,		/* side by side, and then a reduce-scatter */
-	RT_GPU_PARTS		/* each part for itself */
-};
-
-struct rt_nccl_comm;
-/* Of a talk that is no single call. */
-enum rt_gpu_way rt_gpu_parts_way(const struct rt_device *d,
-				 const struct rt_talk *t,
-				 const struct rt_group *g, int64_t mb);
-/* All of it on the communicator's stream. */
-enum rt_status rt_gpu_parts(struct rt_device *d, const struct rt_nccl_comm *c,
-			    const struct rt_group *g, enum rt_gpu_way way,
-			    const struct rt_talk *t, char *in, char *out,
-			    int64_t mb, struct rt_error *err);
 
 /* ---- NCCL (nccl.c) ------------------------------------------------------- */
 
@@ -256,11 +232,19 @@ enum rt_status rt_nccl_join(struct rt_device *d, const struct rt_group *g,
 			    struct rt_error *err);
 const struct rt_nccl_comm *rt_nccl_edge(const struct rt_device *d,
 					int64_t from, int64_t to);
-/* n elements of each member; queued on the communicator's stream. */
-enum rt_status rt_nccl_call(struct rt_device *d,
-			    const struct rt_nccl_comm *c, enum rt_nccl_op op,
-			    const struct rt_talk *t, char *in, char *out,
-			    int64_t n, struct rt_error *err);
+/* Of a talk: n elements of each member. */
+struct rt_nccl_call {
+	enum rt_nccl_op op;
+	const struct rt_talk *talk;
+	char *in, *out;
+	int64_t n;
+};
+
+/* As one launch, if there are several; queued on the communicator's stream. */
+enum rt_status rt_nccl_calls(struct rt_device *d,
+			     const struct rt_nccl_comm *c,
+			     const struct rt_nccl_call *calls, int64_t n,
+			     struct rt_error *err);
 
 /* Of an exchange: so many elements to, or from, a member of the group. */
 struct rt_nccl_part {
@@ -274,5 +258,39 @@ enum rt_status rt_nccl_exchange(struct rt_device *d,
 				const struct rt_nccl_comm *c, int64_t elem,
 				const struct rt_nccl_part *parts, int64_t n,
 				struct rt_error *err);
+
+/* ---- talks by parts (cuda-parts.c) --------------------------------------- */
+
+/*
+ * Which parts of what it has a rank of the group sends to which others.  All
+ * members come to the same answer.
+ */
+enum rt_gpu_way {
+	RT_GPU_HOST,		/* NCCL does not do it */
+	RT_GPU_CALL,		/* one call of NCCL's */
+	RT_GPU_UNPACK,		/* an all-gather, and then into place */
+	RT_GPU_PACK,		/* side by side, and then a reduce-scatter */
+	RT_GPU_PARTS		/* each part for itself */
+};
+
+/* Of a talk that is no single call. */
+enum rt_gpu_way rt_gpu_parts_way(const struct rt_device *d,
+				 const struct rt_talk *t,
+				 const struct rt_group *g, int64_t mb);
+/* How a talk is done, by which call. */
+struct rt_gpu_leg {
+	enum rt_gpu_way way;
+	struct rt_nccl_call call;	/* of UNPACK and PACK: in, out, talk */
+};
+
+/*
+ * Talks that are one call, as far as NCCL has one for each: what is packed
+ * before it and unpacked behind it, and what goes by parts then follows.  All
+ * of it on the communicator's stream.
+ */
+enum rt_status rt_gpu_legs(struct rt_device *d, const struct rt_nccl_comm *c,
+			   const struct rt_group *g,
+			   const struct rt_gpu_leg *legs, int64_t n,
+			   int64_t mb, struct rt_error *err);
 
 #endif

@@ -71,13 +71,13 @@ emulated_step(struct rt_device *d, const struct rt_kernel *k,
 
 /* The host's memory needs no packing; the plan must have room for it. */
 static enum rt_status
-emulated_talk(struct rt_device *d, const struct rt_talk *t, char *in,
-	      char *out, const struct rt_place *at, struct rt_error *err)
+emulated_talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
+	      const struct rt_place *place, struct rt_error *err)
 {
-	enum rt_status status = rt_talk_fits(d, t, at->microbatch, err);
+	enum rt_status status = rt_talk_fits(d, t, place->microbatch, err);
 
-	return status == RT_OK ? rt_comm_talk(d->comm, t, at->microbatch, in,
-					      out, at->trip, err) : status;
+	return status == RT_OK ? rt_comm_join(d->comm, t, place->microbatch,
+					      at, place->trip, err) : status;
 }
 
 static enum rt_status

@@ -30,9 +30,9 @@ struct rt_device_kind {
 			       const struct rt_call *c,
 			       const struct rt_place *at,
 			       struct rt_error *err);
-	/* NULL: rt_comm_talk can do it. */
+	/* NULL: rt_comm_join can do it; `at` as there. */
 	enum rt_status (*talk)(struct rt_device *d, const struct rt_talk *t,
-			       char *in, char *out, const struct rt_place *at,
+			       char *const *at, const struct rt_place *place,
 			       struct rt_error *err);
 	/* Offsets into the arena; all that was begun before has ended. */
 	enum rt_status (*read)(struct rt_device *d, int64_t offset, void *to,

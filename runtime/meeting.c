@@ -6,6 +6,7 @@
 
 #include "runtime/transport.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 enum { LINE = 64 };
@@ -61,9 +62,27 @@ rt_meeting_equal(const struct rt_comm *c, const struct rt_meeting *m)
 	return true;
 }
 
-void
-rt_meeting_gather(struct rt_comm *c, const struct rt_meeting *m,
-		  struct rt_part *parts, char *acc)
+int64_t
+rt_meeting_most(const struct rt_comm *c, const struct rt_meeting *m)
+{
+	const struct rt_meeting *x;
+	int64_t most = 0, i;
+
+	for (i = 0; i < m->group->n; i++) {
+		int64_t n = 0;
+
+		for (x = m; x; x = x->next) {
+			n += rt_meeting_bytes(c, x, m->group->ranks[i]);
+		}
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* All members' `in` lie where c->theirs says: makes this rank's `out`. */
+static void
+gather(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
+       char *acc)
 {
 	const struct rt_pieces *want[RT_MAX_DIMS];
 	const struct rt_group *g = m->group;
@@ -78,6 +97,31 @@ rt_meeting_gather(struct rt_comm *c, const struct rt_meeting *m,
 	rt_gather_parts(parts, g->n, want, m->talk->ndims,
 			(enum rt_elem)m->talk->elem,
 			(enum rt_talk_op)m->talk->op, m->out, acc);
+}
+
+enum rt_status
+rt_meeting_by_mail(struct rt_comm *c, const struct rt_meeting *m,
+		   struct rt_part *parts, char *acc, struct rt_error *err)
+{
+	int64_t me = c->world.rank, bytes = rt_meeting_bytes(c, m, me), i;
+	char several[RT_MAIL_BYTES];
+	const struct rt_meeting *x;
+	enum rt_status s;
+
+	for (x = m, i = 0; m->next && x; x = x->next, i += bytes) {
+		bytes = rt_meeting_bytes(c, x, me);
+		memcpy(several + i, x->in, (size_t)bytes);
+	}
+	s = c->via->show(c, m->group, &m->scene, m->next ? several : m->in,
+			 m->next ? i : bytes, c->theirs, err);
+	for (x = m; x && s == RT_OK; x = x->next) {
+		gather(c, x, parts, acc);
+		for (i = 0; i < m->group->n; i++) {
+			c->theirs[i] += rt_meeting_bytes(c, x,
+						m->group->ranks[i]);
+		}
+	}
+	return s;
 }
 
 int64_t

@@ -69,43 +69,27 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 /* ---- talks ---- */
 
 static enum rt_status
-meet_small(struct rt_comm *c, const struct rt_meeting *m,
-	   struct rt_part *parts, struct rt_error *err)
-{
-	enum rt_status s = show(c, m->group, &m->scene, m->in,
-				rt_meeting_bytes(c, m, c->world.rank),
-				c->theirs, err);
-
-	if (s == RT_OK) {
-		rt_meeting_gather(c, m, parts, c->msg->acc);
-	}
-	return s;
-}
-
-static enum rt_status
 meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
 	struct rt_part *parts;
-	int64_t most = 0, i;
 	enum rt_status s;
 
-	if (m->group->n == 1 && m->in == m->out && rt_meeting_equal(c, m)) {
+	if (m->group->n == 1 && !m->next && m->in == m->out &&
+	    rt_meeting_equal(c, m)) {
 		return RT_OK;
 	}
-	for (i = 0; i < m->group->n; i++) {
-		int64_t n = rt_meeting_bytes(c, m, m->group->ranks[i]);
-
-		most = n > most ? n : most;
-	}
-	if (most > RT_MAIL_BYTES) {
+	if (rt_meeting_most(c, m) > RT_MAIL_BYTES) {
 		s = show(c, m->group, &m->scene, "", 0, c->theirs, err);
-		return s == RT_OK ? rt_msg_move(c, m, err) : s;
+		for (; m && s == RT_OK; m = m->next) {
+			s = rt_msg_move(c, m, err);
+		}
+		return s;
 	}
 	parts = malloc((size_t)m->group->n * sizeof(*parts));
 	if (!parts) {
 		return rt_no_memory(err, NULL);
 	}
-	s = meet_small(c, m, parts, err);
+	s = rt_meeting_by_mail(c, m, parts, c->msg->acc, err);
 	free(parts);
 	return s;
 }

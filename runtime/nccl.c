@@ -499,34 +499,47 @@ type_of(int64_t elem)
 	return types[elem];
 }
 
+static int
+call(const struct api *api, const struct rt_nccl_comm *c,
+     const struct rt_nccl_call *x)
+{
+	int type = type_of(x->talk->elem), other = (int)(1 - c->me);
+	int fold = x->talk->op == RT_TALK_MAX ? MAX : SUM;
+	size_t n = (size_t)x->n;
+
+	switch (x->op) {
+	case RT_NCCL_REDUCE:
+		return api->all_reduce(x->in, x->out, n, type, fold, c->comm,
+				       c->stream);
+	case RT_NCCL_GATHER:
+		return api->all_gather(x->in, x->out, n, type, c->comm,
+				       c->stream);
+	case RT_NCCL_SCATTER:
+		return api->reduce_scatter(x->in, x->out, n, type, fold,
+					   c->comm, c->stream);
+	case RT_NCCL_SEND:
+		return api->send(x->in, n, type, other, c->comm, c->stream);
+	default:
+		return api->recv(x->out, n, type, other, c->comm, c->stream);
+	}
+}
+
 enum rt_status
-rt_nccl_call(struct rt_device *d, const struct rt_nccl_comm *c,
-	     enum rt_nccl_op op, const struct rt_talk *t, char *in, char *out,
-	     int64_t count, struct rt_error *err)
+rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
+	      const struct rt_nccl_call *calls, int64_t n,
+	      struct rt_error *err)
 {
 	const struct api *api = &((struct rt_gpu *)d->self)->nccl->api;
-	int type = type_of(t->elem), fold = t->op == RT_TALK_MAX ? MAX : SUM;
-	int other = (int)(1 - c->me), r = DONE;
-	size_t n = (size_t)count;
+	int r = n > 1 ? api->group_start() : DONE, last;
+	int64_t i;
 
-	switch (op) {
-	case RT_NCCL_REDUCE:
-		r = api->all_reduce(in, out, n, type, fold, c->comm,
-				    c->stream);
-		break;
-	case RT_NCCL_GATHER:
-		r = api->all_gather(in, out, n, type, c->comm, c->stream);
-		break;
-	case RT_NCCL_SCATTER:
-		r = api->reduce_scatter(in, out, n, type, fold, c->comm,
-					c->stream);
-		break;
-	case RT_NCCL_SEND:
-		r = api->send(in, n, type, other, c->comm, c->stream);
-		break;
-	case RT_NCCL_RECV:
-		r = api->recv(out, n, type, other, c->comm, c->stream);
-		break;
+	for (i = 0; i < n && (r == DONE || r == IN_PROGRESS); i++) {
+		r = call(api, c, &calls[i]);
+	}
+	if (n > 1) {
+		/* also where one was refused: nothing stays open */
+		last = api->group_end();
+		r = r == DONE || r == IN_PROGRESS ? last : r;
 	}
 	return finish(d, c->comm, r, "it", err);
 }

@@ -152,10 +152,10 @@ reduce_by_nccl(struct rt_run *r, const struct rt_nccl_comm *c, int64_t bytes,
 		.op = RT_TALK_SUM, .elem = RT_ELEM_F32 };
 	struct rt_gpu *g = r->device->self;
 	char *at = r->device->arena;
-	enum rt_status status;
+	const struct rt_nccl_call call = { RT_NCCL_REDUCE, &t, at, at,
+					   bytes / 4 };
+	enum rt_status status = rt_nccl_calls(r->device, c, &call, 1, err);
 
-	status = rt_nccl_call(r->device, c, RT_NCCL_REDUCE, &t, at, at,
-			      bytes / 4, err);
 	if (status == RT_OK) {
 		status = GPU(&g->api, event_record, g->to, c->stream);
 	}

@@ -71,18 +71,17 @@ clock_ms(const struct rt_run *r)
 
 /* Of the plan's talks; its time is talk, or waiting for another stage. */
 static enum rt_status
-do_talk(struct rt_run *r, const struct rt_talk *t, char *in, char *out,
+do_talk(struct rt_run *r, const struct rt_talk *t, char *const *at,
 	int64_t trip)
 {
 	bool waits = t->op == RT_TALK_RECV || t->op == RT_TALK_FREE;
-	struct rt_place at = { trip, r->microbatch };
+	struct rt_place place = { trip, r->microbatch };
 	struct rt_device *d = r->device;
 	double ms = rt_now_ms();
 	enum rt_status status;
 
-	status = d->kind->talk ? d->kind->talk(d, t, in, out, &at, &r->err)
-		: rt_comm_talk(r->comm, t, r->microbatch, in, out, trip,
-			       &r->err);
+	status = d->kind->talk ? d->kind->talk(d, t, at, &place, &r->err)
+		: rt_comm_join(r->comm, t, r->microbatch, at, trip, &r->err);
 	ms = rt_now_ms() - ms;
 	*(waits ? &r->times.waiting : &r->times.talk) += ms;
 	if (r->tally) {
@@ -126,8 +125,10 @@ run_steps(struct rt_run *r, const struct rt_kernel *k,
 		if (s->run || s->grid) {
 			status = run_step(r, k, s, c, trip);
 		} else {
-			status = do_talk(r, s->talk, c->shared + s->in,
-					 c->shared + s->out, trip);
+			char *const at[] = { c->shared + s->in,
+					     c->shared + s->out };
+
+			status = do_talk(r, s->talk, at, trip);
 		}
 	}
 	return status;
@@ -159,7 +160,7 @@ static int64_t
 talk(struct rt_env *env, const struct rt_talk *t, char *const *at,
      int64_t trip)
 {
-	return do_talk((struct rt_run *)env, t, at[0], at[1], trip);
+	return do_talk((struct rt_run *)env, t, at, trip);
 }
 
 static void

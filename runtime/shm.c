@@ -30,13 +30,13 @@ held_bits(int64_t bytes)
 	return (size_t)(bytes / STRETCH_BYTES / 8 + 1);
 }
 
-static struct rt_ticket *
-ticket_of(struct rt_comm *c, const struct rt_group *g, int64_t member)
+static uint64_t *
+id_of(struct rt_comm *c, const struct rt_group *g, int64_t member)
 {
 	struct rt_shm *s = c->shm;
 
 	return &rt_hall_seat(s, g->row, s->local_of[g->ranks[member]])
-			->tickets[g->met & 1];
+			->ids[g->met & 1];
 }
 
 /*
@@ -45,13 +45,13 @@ ticket_of(struct rt_comm *c, const struct rt_group *g, int64_t member)
  */
 static enum rt_status
 barrier(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
-	int64_t in, int64_t out, struct rt_error *err)
+	struct rt_error *err)
 {
 	struct rt_wait w = { NULL, ++g->met, 0, scene, g };
 	struct rt_shm *s = c->shm;
 	int64_t i;
 
-	*ticket_of(c, g, g->me) = (struct rt_ticket){ scene->id, in, out };
+	*id_of(c, g, g->me) = scene->id;
 	rt_bell_ring(&rt_hall_seat(s, g->row, s->me)->bell);
 	for (i = 0; i < g->n; i++) {
 		w.rank = g->ranks[i];
@@ -63,7 +63,7 @@ barrier(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 				return status;
 			}
 		}
-		if (ticket_of(c, g, i)->id != scene->id) {
+		if (*id_of(c, g, i) != scene->id) {
 			return rt_watch_differ(c, scene, w.rank, err);
 		}
 	}
@@ -133,7 +133,7 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	int64_t i;
 
 	memcpy(rt_hall_mail(s, g->row, s->me, turn), mine, (size_t)bytes);
-	status = barrier(c, g, scene, 0, 0, err);
+	status = barrier(c, g, scene, err);
 	for (i = 0; i < g->n; i++) {
 		theirs[i] = rt_hall_mail(s, g->row, s->local_of[g->ranks[i]],
 					 turn);
@@ -141,86 +141,88 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	return status;
 }
 
-/* Room for each member of a group, for a talk's time. */
-static struct rt_part *
-new_parts(const struct rt_meeting *m, struct rt_error *err)
-{
-	struct rt_part *p = malloc((size_t)m->group->n * sizeof(*p));
+/* ---- one meeting, of one talk or several ---- */
 
-	if (!p) {
-		rt_no_memory(err, NULL);
-	}
-	return p;
-}
-
-/* ---- small ones ---- */
-
-static enum rt_status
-meet_small(struct rt_comm *c, const struct rt_meeting *m,
-	   struct rt_part *parts, struct rt_error *err)
-{
-	enum rt_status s = show(c, m->group, &m->scene, m->in,
-				rt_meeting_bytes(c, m, c->world.rank),
-				c->theirs, err);
-
-	if (s == RT_OK) {
-		rt_meeting_gather(c, m, parts, c->shm->acc);
-	}
-	return s;
-}
-
-/* ---- large sums of the same pieces ---- */
+/* A talk of it. */
+struct leg {
+	const struct rt_meeting *m;
+	struct rt_part *parts;	/* members' in */
+	const char **outs;	/* members' out */
+	int64_t elems;		/* to be summed by slices; 0: by itself */
+	char *aside;		/* where it is made, if not at its place */
+	int64_t bytes;		/* of that */
+};
 
 struct reduction {
 	struct rt_comm *c;
-	const struct rt_meeting *m;
-	struct rt_part *ins;	/* members' in, as one row */
-	const char **outs;	/* members' out */
-	int64_t bytes;		/* of an element */
+	const struct rt_group *group;
+	struct leg *legs;
+	int64_t n, elem_bytes;
+	enum rt_elem elem;
+	enum rt_talk_op op;
 };
 
-/* This rank's slice of a chunk, of all members. */
+/* This rank's slice of some elements, of all members. */
 static void
-sum_slice(const struct reduction *r, int64_t from, int64_t n)
+sum_slice(const struct reduction *r, const struct leg *x, int64_t from,
+	  int64_t n)
 {
-	const struct rt_group *g = r->m->group;
+	const struct rt_group *g = r->group;
 	int64_t lo = rt_slice_at(g->me, g->n, n), i;
 	int64_t hi = rt_slice_at(g->me + 1, g->n, n);
 	struct rt_pieces row = { .n = 1, .total = hi - lo };
 	const struct rt_pieces *dims[1] = { &row };
-	int64_t at = (from + lo) * r->bytes;
+	int64_t at = (from + lo) * r->elem_bytes;
 
 	row.at[0].start = 0;
 	row.at[0].count = hi - lo;
 	for (i = 0; i < g->n; i++) {
-		r->ins[i].dims[0] = &row;
-		r->ins[i].at += at;
+		x->parts[i].dims[0] = &row;
+		x->parts[i].at += at;
 	}
-	rt_gather_parts(r->ins, g->n, dims, 1,
-			(enum rt_elem)r->m->talk->elem,
-			(enum rt_talk_op)r->m->talk->op, r->m->out + at,
-			r->c->shm->acc);
+	rt_gather_parts(x->parts, g->n, dims, 1, r->elem, r->op,
+			x->m->out + at, r->c->shm->acc);
 	for (i = 0; i < g->n; i++) {
-		r->ins[i].at -= at;
+		x->parts[i].at -= at;
 	}
 }
 
 /* The others' slices, which they have summed. */
 static void
-copy_slices(const struct reduction *r, int64_t from, int64_t n)
+copy_slices(const struct reduction *r, const struct leg *x, int64_t from,
+	    int64_t n)
 {
-	const struct rt_group *g = r->m->group;
+	const struct rt_group *g = r->group;
 	int64_t i;
 
 	for (i = 1; i < g->n; i++) {
 		/* not all from the same one at once */
 		int64_t who = (g->me + i) % g->n;
 		int64_t lo = rt_slice_at(who, g->n, n);
-		int64_t at = (from + lo) * r->bytes;
-		int64_t len = (rt_slice_at(who + 1, g->n, n) - lo) * r->bytes;
+		int64_t at = (from + lo) * r->elem_bytes;
+		int64_t len = (rt_slice_at(who + 1, g->n, n) - lo) *
+			      r->elem_bytes;
 
-		rt_copy_part(&r->ins[who], r->m->out + at, r->outs[who] + at,
+		rt_copy_part(&x->parts[who], x->m->out + at, x->outs[who] + at,
 			     len);
+	}
+}
+
+/* Of all sums, one behind the other, those elements. */
+static void
+each_slice(const struct reduction *r, int64_t from, int64_t n,
+	   void (*do_it)(const struct reduction *r, const struct leg *x,
+			 int64_t from, int64_t n))
+{
+	int64_t before = 0, i, lo, hi;
+
+	for (i = 0; i < r->n; before += r->legs[i++].elems) {
+		lo = from > before ? from - before : 0;
+		hi = from + n - before;
+		hi = hi < r->legs[i].elems ? hi : r->legs[i].elems;
+		if (lo < hi) {
+			do_it(r, &r->legs[i], lo, hi - lo);
+		}
 	}
 }
 
@@ -230,24 +232,25 @@ copy_slices(const struct reduction *r, int64_t from, int64_t n)
  * alone reads the others' elements, and writes its own.
  */
 static enum rt_status
-sum_chunks(const struct reduction *r, int64_t elems, struct rt_error *err)
+sum_chunks(const struct reduction *r, struct rt_group *g, int64_t elems,
+	   struct rt_error *err)
 {
-	int64_t most = CHUNK_BYTES / r->bytes, done = 0, before = -1;
+	int64_t most = CHUNK_BYTES / r->elem_bytes, done = 0, before = -1;
 	enum rt_status s = RT_OK;
 
 	while (s == RT_OK && (done < elems || before >= 0)) {
 		int64_t n = elems - done < most ? elems - done : most;
 
 		if (before >= 0) {
-			copy_slices(r, before, done - before);
+			each_slice(r, before, done - before, copy_slices);
 		}
 		before = -1;
 		if (n > 0) {
-			sum_slice(r, done, n);
+			each_slice(r, done, n, sum_slice);
 			before = done;
 			done += n;
 		}
-		s = barrier(r->c, r->m->group, &r->m->scene, 0, 0, err);
+		s = barrier(r->c, g, &r->legs->m->scene, err);
 	}
 	return s;
 }
@@ -258,77 +261,93 @@ offset(const struct rt_comm *c, const char *at)
 	return at - c->arena;
 }
 
-static enum rt_status
-meet_to_sum(struct rt_comm *c, const struct rt_meeting *m,
-	    struct rt_part *parts, struct rt_error *err)
-{
-	struct reduction r = { c, m, parts, c->theirs,
-		rt_elem_bytes((enum rt_elem)m->talk->elem) };
-	int64_t bytes = rt_meeting_bytes(c, m, c->world.rank), i;
-	enum rt_status s;
-
-	s = barrier(c, m->group, &m->scene, offset(c, m->in),
-		    offset(c, m->out), err);
-	if (s != RT_OK) {
-		return s;
-	}
-	for (i = 0; i < m->group->n; i++) {
-		const struct rt_ticket *t = ticket_of(c, m->group, i);
-		int64_t rank = m->group->ranks[i];
-
-		look_into(c, &parts[i], rank, t->in);
-		r.outs[i] = c->shm->peers[c->shm->local_of[rank]].arena +
-			    t->out;
-	}
-	return sum_chunks(&r, bytes / r.bytes, err);
-}
-
-/* ---- all others ---- */
-
 static bool
 overlap(const char *a, int64_t na, const char *b, int64_t nb)
 {
 	return a < b + nb && b < a + na;
 }
 
+/* What it reads of the members, whose offsets are those. */
+static void
+open_leg(struct rt_comm *c, struct leg *x, int64_t number)
+{
+	const struct rt_group *g = x->m->group;
+	int64_t i, at[2];
+
+	for (i = 0; i < g->n; i++) {
+		memcpy(at, c->theirs[i] + number * (int64_t)sizeof(at),
+		       sizeof(at));
+		rt_meeting_pieces(c, x->m, x->m->talk->in, g->ranks[i],
+				  x->parts[i].dims);
+		look_into(c, &x->parts[i], g->ranks[i], at[0]);
+		x->outs[i] = c->shm->peers[c->shm->local_of[g->ranks[i]]].arena
+			     + at[1];
+	}
+}
+
 /* What is wanted where it was brought waits aside until all have read. */
 static enum rt_status
-meet_any(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
-	 struct rt_error *err)
+gather_leg(struct rt_comm *c, struct leg *x, struct rt_error *err)
 {
+	const struct rt_meeting *m = x->m;
 	const struct rt_pieces *want[RT_MAX_DIMS];
-	int64_t n = rt_meeting_bytes(c, m, c->world.rank), bytes, i;
-	char *out = m->out;
-	enum rt_status s;
+	int64_t in = rt_meeting_bytes(c, m, c->world.rank);
 
 	rt_meeting_pieces(c, m, m->talk->out, c->world.rank, want);
-	bytes = rt_pieces_elems(want, m->talk->ndims) *
-		rt_elem_bytes((enum rt_elem)m->talk->elem);
-	if (bytes > 0 && overlap(m->in, n, m->out, bytes)) {
-		out = malloc((size_t)bytes);
-		if (!out) {
+	x->bytes = rt_pieces_elems(want, m->talk->ndims) *
+		   rt_elem_bytes((enum rt_elem)m->talk->elem);
+	if (x->bytes > 0 && overlap(m->in, in, m->out, x->bytes)) {
+		x->aside = malloc((size_t)x->bytes);
+		if (!x->aside) {
 			return rt_no_memory(err, NULL);
 		}
 	}
-	s = barrier(c, m->group, &m->scene, offset(c, m->in), 0, err);
-	for (i = 0; i < m->group->n && s == RT_OK; i++) {
-		int64_t rank = m->group->ranks[i];
+	rt_gather_parts(x->parts, m->group->n, want, m->talk->ndims,
+			(enum rt_elem)m->talk->elem,
+			(enum rt_talk_op)m->talk->op,
+			x->aside ? x->aside : m->out, c->shm->acc);
+	return RT_OK;
+}
 
-		rt_meeting_pieces(c, m, m->talk->in, rank, parts[i].dims);
-		look_into(c, &parts[i], rank, ticket_of(c, m->group, i)->in);
+/* Where everybody has what, then all talks, and once more before it ends. */
+static enum rt_status
+meet_legs(struct rt_comm *c, struct leg *legs, int64_t n,
+	  struct rt_error *err)
+{
+	const struct rt_meeting *m = legs->m;
+	struct reduction r = { c, m->group, legs, n,
+		rt_elem_bytes((enum rt_elem)m->talk->elem),
+		(enum rt_elem)m->talk->elem, (enum rt_talk_op)m->talk->op };
+	int64_t at[2 * RT_MAX_JOINED], sums = 0, i;
+	enum rt_status s;
+
+	for (i = 0; i < n; i++) {
+		at[2 * i] = offset(c, legs[i].m->in);
+		at[2 * i + 1] = offset(c, legs[i].m->out);
+	}
+	s = show(c, m->group, &m->scene, at, 2 * n * (int64_t)sizeof(*at),
+		 c->theirs, err);
+	for (i = 0; i < n && s == RT_OK; i++) {
+		open_leg(c, &legs[i], i);
+		if (m->talk->op != RT_TALK_COPY &&
+		    rt_meeting_equal(c, legs[i].m)) {
+			legs[i].elems = rt_meeting_bytes(c, legs[i].m,
+				c->world.rank) / r.elem_bytes;
+			sums += legs[i].elems;
+		} else {
+			s = gather_leg(c, &legs[i], err);
+		}
 	}
 	if (s == RT_OK) {
-		rt_gather_parts(parts, m->group->n, want, m->talk->ndims,
-				(enum rt_elem)m->talk->elem,
-				(enum rt_talk_op)m->talk->op, out,
-				c->shm->acc);
-		s = barrier(c, m->group, &m->scene, 0, 0, err);
+		s = sums > 0 ? sum_chunks(&r, m->group, sums, err)
+			     : barrier(c, m->group, &m->scene, err);
 	}
-	if (out != m->out) {
-		if (s == RT_OK) {
-			memcpy(m->out, out, (size_t)bytes);
+	for (i = 0; i < n; i++) {
+		if (legs[i].aside && s == RT_OK) {
+			memcpy(legs[i].m->out, legs[i].aside,
+			       (size_t)legs[i].bytes);
 		}
-		free(out);
+		free(legs[i].aside);
 	}
 	return s;
 }
@@ -336,29 +355,34 @@ meet_any(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
 static enum rt_status
 meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
+	struct leg legs[RT_MAX_JOINED] = { { .m = NULL } };
+	int64_t members = m->group->n, n = 0, i;
+	const struct rt_meeting *x;
 	struct rt_part *parts;
-	int64_t most = 0, i;
+	const char **outs;
 	enum rt_status s;
 
-	if (m->group->n == 1 && m->in == m->out && rt_meeting_equal(c, m)) {
+	if (members == 1 && !m->next && m->in == m->out &&
+	    rt_meeting_equal(c, m)) {
 		return RT_OK;
 	}
-	parts = new_parts(m, err);
-	if (!parts) {
-		return RT_NOMEM;
+	for (x = m; x; x = x->next) {
+		legs[n++].m = x;
 	}
-	for (i = 0; i < m->group->n; i++) {
-		int64_t n = rt_meeting_bytes(c, m, m->group->ranks[i]);
-
-		most = n > most ? n : most;
-	}
-	if (most <= RT_MAIL_BYTES) {
-		s = meet_small(c, m, parts, err);
-	} else if (m->talk->op != RT_TALK_COPY && rt_meeting_equal(c, m)) {
-		s = meet_to_sum(c, m, parts, err);
+	parts = malloc((size_t)(n * members) * sizeof(*parts));
+	outs = malloc((size_t)(n * members) * sizeof(*outs));
+	if (!parts || !outs) {
+		s = rt_no_memory(err, NULL);
+	} else if (rt_meeting_most(c, m) <= RT_MAIL_BYTES) {
+		s = rt_meeting_by_mail(c, m, parts, c->shm->acc, err);
 	} else {
-		s = meet_any(c, m, parts, err);
+		for (i = 0; i < n; i++) {
+			legs[i].parts = parts + i * members;
+			legs[i].outs = outs + i * members;
+		}
+		s = meet_legs(c, legs, n, err);
 	}
+	free(outs);
 	free(parts);
 	return s;
 }

@@ -61,19 +61,13 @@ struct rt_desk {
 	struct rt_event events[RT_EVENTS];
 };
 
-/* What a member of a group brings; offsets into its arena. */
-struct rt_ticket {
-	uint64_t id;
-	int64_t in, out;
-};
-
 /*
- * Of a rank in a group.  Tickets by turns: who writes the next but one knows
- * that all have come to the next, and so have read this one.
+ * Of a rank in a group: what it is about.  By turns: who writes the next but
+ * one knows that all have come to the next, and so have read this one.
  */
 struct rt_seat {
 	_Alignas(64) struct rt_bell bell;
-	struct rt_ticket tickets[2];
+	uint64_t ids[2];
 };
 
 /* Of a channel, a sender and a microbatch. */

@@ -36,9 +36,10 @@ enum rt_status
 rt_talk_fits(const struct rt_device *d, const struct rt_talk *t,
 	     int64_t microbatch, struct rt_error *err)
 {
+	const struct rt_talk *x;
 	struct rt_group *g;
 	enum rt_status status;
-	int64_t bytes;
+	int64_t bytes = 0, one;
 
 	if (t->op == RT_TALK_SEND || t->op == RT_TALK_RECV ||
 	    t->op == RT_TALK_FREE) {
@@ -48,7 +49,10 @@ rt_talk_fits(const struct rt_device *d, const struct rt_talk *t,
 	if (status != RT_OK) {
 		return status;
 	}
-	status = rt_talk_room(d->plan, t, g, microbatch, &bytes, err);
+	for (x = t; x && status == RT_OK; x = x->next) {
+		status = rt_talk_room(d->plan, x, g, microbatch, &one, err);
+		bytes += status == RT_OK ? one : 0;
+	}
 	if (status != RT_OK) {
 		return status;
 	}

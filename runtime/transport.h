@@ -45,6 +45,7 @@ struct rt_meeting {
 	struct rt_scene scene;
 	const struct rt_talk *talk;
 	char *in, *out;
+	const struct rt_meeting *next;	/* part of the same; or NULL */
 };
 
 /* ---- what a talk is about (meeting.c) -------------------------------- */
@@ -61,10 +62,14 @@ int64_t rt_meeting_bytes(const struct rt_comm *c, const struct rt_meeting *m,
 			 int64_t rank);
 /* Do all members bring and want the same pieces? */
 bool rt_meeting_equal(const struct rt_comm *c, const struct rt_meeting *m);
+/* What the member that brings most brings to all of them. */
+int64_t rt_meeting_most(const struct rt_comm *c, const struct rt_meeting *m);
 struct rt_part;
-/* All members' `in` lie where c->theirs says: makes this rank's `out`. */
-void rt_meeting_gather(struct rt_comm *c, const struct rt_meeting *m,
-		       struct rt_part *parts, char *acc);
+/* All of them, by what each member shows; parts: room for each of these. */
+enum rt_status rt_meeting_by_mail(struct rt_comm *c,
+				  const struct rt_meeting *m,
+				  struct rt_part *parts, char *acc,
+				  struct rt_error *err);
 /* Where the slice of a member begins, in elements of a chunk of n. */
 int64_t rt_slice_at(int64_t member, int64_t members, int64_t n);
 /* The same for the same plan, and hardly for another. */

@@ -94,6 +94,7 @@ static struct {
 	} *driver;
 	struct driver found;
 	int grouped;		/* a group is open */
+	int members, joined;	/* collectives in it; such groups */
 	struct work group;
 	void *group_stream;
 } fake;
@@ -152,10 +153,11 @@ leave(void)
 
 	if (f) {
 		fprintf(f, "calls %d reduce %d gather %d scatter %d send %d "
-			"recv %d exchange %d left %d %d\n", fake.calls,
-			fake.by[REDUCE], fake.by[GATHER], fake.by[SCATTER],
-			fake.by[SEND], fake.by[RECV], fake.by[EXCHANGE],
-			fake.comms, fake.registered);
+			"recv %d exchange %d joined %d left %d %d\n",
+			fake.calls, fake.by[REDUCE], fake.by[GATHER],
+			fake.by[SCATTER], fake.by[SEND], fake.by[RECV],
+			fake.by[EXCHANGE], fake.joined, fake.comms,
+			fake.registered);
 		fclose(f);
 	}
 }
@@ -399,6 +401,7 @@ queue(enum kind kind, const void *in, void *out, size_t n, int type, int fold,
 	op = driver()->op(run_work, sizeof w);
 	memcpy(op->data, &w, sizeof w);
 	fake.by[kind]++;
+	fake.members += fake.grouped;
 	driver()->queue(stream, op);
 	return IN_PROGRESS;
 }
@@ -615,6 +618,7 @@ ncclGroupStart(void)
 	}
 	memset(&fake.group, 0, sizeof fake.group);
 	fake.grouped = 1;
+	fake.members = 0;
 	return OK;
 }
 
@@ -628,6 +632,7 @@ ncclGroupEnd(void)
 
 	fake.grouped = 0;
 	COUNT;
+	fake.joined += fake.members > 1;
 	for (i = 0; i < w->nparts; i++) {
 		bytes += w->parts[i].kind == SEND ? w->parts[i].bytes : 0;
 	}

@@ -178,7 +178,7 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 
 # What launches, and what carries, are the test's.
 %C%_unit_t_cuda_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_gpu_launch \
-	-Wl,--wrap=rt_nccl_call -Wl,--wrap=rt_nccl_exchange
+	-Wl,--wrap=rt_nccl_calls -Wl,--wrap=rt_nccl_exchange
 
 # Memory that runs out where the test says so.
 %C%_unit_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc

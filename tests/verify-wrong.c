@@ -9,11 +9,11 @@
 
 enum rt_status __real_rt_run_start(struct rt_run *r, struct rt_error *err);
 enum rt_status __wrap_rt_run_start(struct rt_run *r, struct rt_error *err);
-enum rt_status __real_rt_comm_talk(struct rt_comm *c, const struct rt_talk *t,
-				   int64_t microbatch, char *in, char *out,
+enum rt_status __real_rt_comm_join(struct rt_comm *c, const struct rt_talk *t,
+				   int64_t microbatch, char *const *at,
 				   int64_t trip, struct rt_error *err);
-enum rt_status __wrap_rt_comm_talk(struct rt_comm *c, const struct rt_talk *t,
-				   int64_t microbatch, char *in, char *out,
+enum rt_status __wrap_rt_comm_join(struct rt_comm *c, const struct rt_talk *t,
+				   int64_t microbatch, char *const *at,
 				   int64_t trip, struct rt_error *err);
 
 /* One element, on one rank, of a matrix that no other rank has. */
@@ -45,15 +45,18 @@ __wrap_rt_run_start(struct rt_run *r, struct rt_error *err)
 }
 
 enum rt_status
-__wrap_rt_comm_talk(struct rt_comm *c, const struct rt_talk *t,
-		    int64_t microbatch, char *in, char *out, int64_t trip,
+__wrap_rt_comm_join(struct rt_comm *c, const struct rt_talk *t,
+		    int64_t microbatch, char *const *at, int64_t trip,
 		    struct rt_error *err)
 {
-	enum rt_status status = __real_rt_comm_talk(c, t, microbatch, in, out,
-						    trip, err);
+	enum rt_status status = __real_rt_comm_join(c, t, microbatch, at, trip,
+						    err);
 #ifdef WRONG_SUM
-	if (t->op == RT_TALK_SUM && t->elem == RT_ELEM_F32 && t->ndims >= 2) {
-		((float *)(void *)out)[0] *= 1.05f;
+	for (; t; t = t->next, at += 2) {
+		if (t->op == RT_TALK_SUM && t->elem == RT_ELEM_F32 &&
+		    t->ndims >= 2) {
+			((float *)(void *)at[1])[0] *= 1.05f;
+		}
 	}
 #endif
 	return status;

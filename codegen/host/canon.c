@@ -247,7 +247,7 @@ keep_talks(struct host_class *k, const struct cg_kernel *x)
 		}
 		memcpy(t.in, s->from, sizeof t.in);
 		memcpy(t.out, s->to, sizeof t.out);
-		host_room(k, &t);
+		host_room(k, &t, 1);
 	}
 }
 

@@ -49,7 +49,7 @@ host_func_begin(struct cg_code *c, struct host_class *k, const char *name,
 	f->func = ll_func(c->ll, name, i64, params, 2, false);
 	f->env = ll_param(c->ll, f->func, 0);
 	f->microbatch = ll_param(c->ll, f->func, 1);
-	f->at = ll_room(c->ll, i64, c->most[0] + 2);
+	f->at = ll_room(c->ll, i64, c->most[0] + 2 * RT_MAX_JOINED);
 	f->pieces = ll_room(c->ll, i64, c->most[1] + IR_MAX_DIMS);
 	f->num = ll_room(c->ll, i64, c->most[2] + HOST_NUMS);
 	f->call = ll_room(c->ll, i64, HOST_WORDS(struct rt_call));

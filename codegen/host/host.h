@@ -63,6 +63,7 @@ struct host_talk {
 	bool sums;		/* what comes is added up */
 	uint32_t ndims;
 	struct cg_spread in[IR_MAX_DIMS], out[IR_MAX_DIMS];
+	int64_t bytes;		/* its room */
 };
 
 /* Kernels that are alike share their steps. */
@@ -210,8 +211,8 @@ struct ll_value *host_own_kernel(struct cg_code *c, const struct cg_kernel *k,
 
 /* ---- room.c: what talks of a GPU need beside their operands ------------- */
 
-/* One more talk of the class. */
-void host_room(struct host_class *k, struct host_talk *t);
+/* More talks of the class, that are one call. */
+void host_room(struct host_class *k, struct host_talk *t, uint32_t n);
 
 /* ---- func.c -------------------------------------------------------------- */
 

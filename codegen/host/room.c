@@ -121,20 +121,33 @@ largest(const struct host_class *k, const struct host_talk *t)
 	return most;
 }
 
-void
-host_room(struct host_class *k, struct host_talk *t)
+static int64_t
+room_for(struct host_class *k, struct host_talk *t)
 {
 	struct cg_code *c = k->c;
-	int64_t bytes;
 	uint32_t i;
 
 	t->class = (uint32_t)(k - c->classes.at);
 	for (i = 0; i < c->talks.n && !same(&c->talks.at[i], t); i++) {
 	}
-	if (!c->arch || i < c->talks.n) {
-		return;
+	if (!c->arch) {
+		return 0;
 	}
-	bytes = largest(k, t);
+	if (i == c->talks.n) {
+		t->bytes = largest(k, t);
+		VEC_PUSH(c->a, &c->talks, *t);
+	}
+	return c->talks.at[i].bytes;
+}
+
+void
+host_room(struct host_class *k, struct host_talk *t, uint32_t n)
+{
+	int64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		bytes += room_for(k, &t[i]);
+	}
 	k->talk_bytes = bytes > k->talk_bytes ? bytes : k->talk_bytes;
-	VEC_PUSH(c->a, &c->talks, *t);
 }

@@ -16,6 +16,7 @@ struct talk {
 	struct ll_value *in, *out;
 	uint32_t channel, peer, copies;
 	int64_t holders;
+	struct ll_value *next;	/* NULL: none */
 };
 
 static struct ll_value *
@@ -40,6 +41,9 @@ talk_data(struct cg_code *c, const struct talk *t)
 	HOST_SET(w, struct rt_talk, peer, ll_i64(c->ll, t->peer));
 	HOST_SET(w, struct rt_talk, copies, ll_i64(c->ll, t->copies));
 	HOST_SET(w, struct rt_talk, holders, ll_i64(c->ll, t->holders));
+	if (t->next) {
+		HOST_SET(w, struct rt_talk, next, t->next);
+	}
 	return host_data(c, w, HOST_WORDS(struct rt_talk));
 }
 
@@ -413,31 +417,60 @@ spreads_of(const struct ir_module *m, const struct ir_type *t,
 	}
 }
 
+_Static_assert(KERNEL_MOST_TALKS <= RT_MAX_JOINED, "a call has such room");
+
+/* One of several that are a call, with the tensors that it is put into. */
+static bool
+next_member(const struct ir_module *m, const struct kernel *x, uint32_t *from,
+	    struct kernel *out)
+{
+	uint32_t to = *from + 1;
+
+	if (*from >= x->nodes.n) {
+		return false;
+	}
+	while (to < x->nodes.n &&
+	       ir_is(ir_node(m, x->nodes.at[to])->op, IRF_SINK)) {
+		to++;
+	}
+	*out = *x;
+	out->nodes.at = x->nodes.at + *from;
+	out->nodes.n = to - *from;
+	*from = to;
+	return true;
+}
+
 /* What goes from stage to stage, or is shared, has no parts. */
 void
 host_collective_room(struct host_class *k, const struct kernel *x)
 {
 	const struct ir_module *m = k->c->m;
 	const struct ir_node *n = ir_node(m, x->nodes.at[0]);
-	const struct ir_type *in;
-	struct host_talk t = { 0 };
+	struct host_talk talks[RT_MAX_JOINED];
+	struct kernel member;
+	uint32_t from = 0, count = 0;
 	uint32_t i;
 
 	if (ir_is(n->op, IRF_PEER) || n->op == IR_SHARE) {
 		return;
 	}
-	in = ir_type(m, ir_args(m, n)[0]);
-	t.axes = axes_of(k->c, n);
-	t.elem_bytes = ir_dtypes[in->dtype].bits / 8;
-	t.sums = op_of(k->c, n, t.axes) != RT_TALK_COPY;
-	t.ndims = in->ndims;
-	spreads_of(m, in, t.in);
-	spreads_of(m, ir_type(m, n->result), t.out);
-	for (i = 0; x->parts.n && i < in->ndims; i++) {
-		host_spread(k->c, t.in[i].size, t.in[i].cut);
-		host_spread(k->c, t.out[i].size, t.out[i].cut);
+	while (next_member(m, x, &from, &member)) {
+		const struct ir_node *e = ir_node(m, member.nodes.at[0]);
+		const struct ir_type *in = ir_type(m, ir_args(m, e)[0]);
+		struct host_talk *t = &talks[count++];
+
+		*t = (struct host_talk){ .axes = axes_of(k->c, e),
+			.elem_bytes = ir_dtypes[in->dtype].bits / 8,
+			.ndims = in->ndims };
+		t->sums = op_of(k->c, e, t->axes) != RT_TALK_COPY;
+		spreads_of(m, in, t->in);
+		spreads_of(m, ir_type(m, e->result), t->out);
+		for (i = 0; x->parts.n && i < in->ndims; i++) {
+			host_spread(k->c, t->in[i].size, t->in[i].cut);
+			host_spread(k->c, t->out[i].size, t->out[i].cut);
+		}
 	}
-	host_room(k, &t);
+	host_room(k, talks, count);
 }
 
 /* The first tensor that the result is put into, as its buffer, and 1. */
@@ -487,13 +520,11 @@ put_result(struct host_func *f, const struct kernel *x, value_id v,
 	}
 }
 
-/* The experts of rows, or a view of what the kernel reads. */
-static struct ll_value *
-index_of(struct host_func *f, const struct kernel *x,
-	 const struct ir_node *n)
+/* What of a kernel's inputs a value is, or is a view of. */
+static value_id
+base_of(const struct ir_module *m, const struct kernel *x, value_id v)
 {
-	const struct ir_module *m = f->c->m;
-	value_id v = ir_args(m, n)[1], base = v;
+	value_id base = v;
 	uint32_t i = 0;
 
 	while (i < x->inputs.n && x->inputs.at[i].value != base) {
@@ -503,7 +534,87 @@ index_of(struct host_func *f, const struct kernel *x,
 			i = 0;
 		}
 	}
-	return host_view(f, v, base);
+	return base;
+}
+
+static struct ll_value *
+operand_of(struct host_func *f, const struct kernel *x,
+	   const struct ir_node *n, uint32_t k)
+{
+	value_id v = ir_args(f->c->m, n)[k];
+
+	return host_view(f, v, base_of(f->c->m, x, v));
+}
+
+/* Those behind the first one; `from`: the place of the next in nodes. */
+static struct ll_value *
+others_of(struct host_func *f, const struct kernel *x, uint32_t from,
+	  uint32_t number)
+{
+	const struct ir_node *n;
+	struct kernel member;
+	struct ll_value *next, *to;
+	struct talk t;
+
+	if (!next_member(f->c->m, x, &from, &member)) {
+		return NULL;
+	}
+	n = ir_node(f->c->m, member.nodes.at[0]);
+	to = result_at(f, &member, n->result);
+	host_put(f, f->at, 2 * number, operand_of(f, x, n, 0));
+	host_put(f, f->at, 2 * number + 1, to);
+	next = others_of(f, x, from, number + 1);
+	t = exchange(f, n);
+	t.next = next;
+	return talk_data(f->c, &t);
+}
+
+/* "all_reduce x and 6 more on tp" */
+static void
+add_others(struct cg_code *c, const struct kernel *x,
+	   const struct ir_node *n, struct talk *t)
+{
+	struct kernel member;
+	uint32_t from = 0, count = 0;
+
+	while (next_member(c->m, x, &from, &member)) {
+		count++;
+	}
+	if (count > 1) {
+		t->what = arena_printf(c->a, "%s, and %u more",
+				       what_of(c, n, n->result, t->axes),
+				       count - 1);
+	}
+}
+
+static void
+put_results(struct host_func *f, const struct kernel *x)
+{
+	struct kernel member;
+	uint32_t from = 0;
+
+	while (next_member(f->c->m, x, &from, &member)) {
+		value_id v = ir_node(f->c->m, member.nodes.at[0])->result;
+
+		put_result(f, &member, v, result_at(f, &member, v));
+	}
+}
+
+/* Ranks that are alone on these axes have what they want. */
+static void
+copy_all(struct host_func *f, const struct kernel *x)
+{
+	struct kernel member;
+	uint32_t from = 0;
+
+	while (next_member(f->c->m, x, &from, &member)) {
+		const struct ir_node *n = ir_node(f->c->m,
+						  member.nodes.at[0]);
+
+		host_copy(f, operand_of(f, x, n, 0),
+			  result_at(f, &member, n->result),
+			  host_bytes(f->k, n->result));
+	}
 }
 
 void
@@ -512,6 +623,8 @@ host_collective(struct host_func *f, const struct kernel *x, uint32_t part)
 	struct cg_code *c = f->c;
 	const struct ir_node *n = ir_node(c->m, x->nodes.at[0]);
 	struct ll_value *from, *to;
+	struct kernel first;
+	uint32_t at = 0;
 	struct talk t;
 
 	if (n->op == IR_SEND) {
@@ -522,21 +635,24 @@ host_collective(struct host_func *f, const struct kernel *x, uint32_t part)
 		recv(f, x);
 		return;
 	}
-	from = host_view(f, ir_args(c->m, n)[0], x->inputs.at[0].value);
-	from = ll_plus_n(c->ll, from, host_part_bytes(f->k, x,
-				x->inputs.at[0].value, part));
-	to = ll_plus_n(c->ll, result_at(f, x, n->result),
-		       host_part_bytes(f->k, x, n->result, part));
 	parts_open(c->m, x);
 	t = n->op == IR_SHARE ? share_of(f, n) : exchange(f, n);
-	if (ranks_group_size(c->r, t.axes) == 1) {
-		host_copy(f, from, to, host_bytes(f->k, n->result));
-	} else {
-		if (n->op == IR_COMBINE) {
-			host_keep_own(f, n, from, index_of(f, x, n));
-		}
-		host_talk(f, talk_data(c, &t), from, to);
-	}
 	parts_close(c->m, x);
-	put_result(f, x, n->result, to);
+	if (ranks_group_size(c->r, t.axes) == 1) {
+		copy_all(f, x);
+		put_results(f, x);
+		return;
+	}
+	next_member(c->m, x, &at, &first);
+	from = ll_plus_n(c->ll, operand_of(f, x, n, 0),
+			 host_part_bytes(f->k, x, ir_args(c->m, n)[0], part));
+	to = ll_plus_n(c->ll, result_at(f, &first, n->result),
+		       host_part_bytes(f->k, x, n->result, part));
+	if (n->op == IR_COMBINE) {
+		host_keep_own(f, n, from, operand_of(f, x, n, 1));
+	}
+	t.next = others_of(f, x, at, 1);
+	add_others(c, x, n, &t);
+	host_talk(f, talk_data(c, &t), from, to);
+	put_results(f, x);
 }

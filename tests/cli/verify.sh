@@ -100,7 +100,7 @@ links()
 	cp -r "plan.$pins" plan
 	# The word after -o is where it was linked to.
 	sed '/^-o$/{n;s|.*|plan/rank|;}' "linked.$pins/words" |
-		xargs $cc -Wl,--wrap=rt_run_start,--wrap=rt_comm_talk wrong.o ||
+		xargs $cc -Wl,--wrap=rt_run_start,--wrap=rt_comm_join wrong.o ||
 		bad "$flag: not linked"
 }
 

@@ -106,7 +106,7 @@ value(uint64_t key, int64_t rank, int64_t position, enum rt_elem e)
 
 /* ---- talks at random ---- */
 
-enum { MAX_D = 3, MBS = PLAN_MICROBATCHES };
+enum { MAX_D = 3, MBS = PLAN_MICROBATCHES, MOST_JOINED = 4 };
 
 struct spread {
 	struct rt_spread s;
@@ -121,6 +121,8 @@ struct drawn {
 	uint64_t key;
 	bool in_place;
 	char what[64];
+	int64_t kind;
+	char *at_in, *at_out;
 };
 
 /* Positions in a row, of which `keep` are kept, as pieces in any order. */
@@ -230,14 +232,15 @@ fill_spread(const struct rt_plan *p, struct spread *s, int64_t size,
 /*
  * all-reduce, reduce-scatter, all-gather, all-to-all, and a sum of what
  * members have in part: of dim k the shares are had, of dim j they are wanted.
+ * `first`: it is to be one call with that; NULL: alone.
  */
 static void
-draw_talk(const struct rt_plan *p, struct drawn *t, int64_t most,
-	  uint64_t *seed)
+draw_talk(const struct rt_plan *p, struct drawn *t, const struct drawn *first,
+	  int64_t most, uint64_t *seed)
 {
 	static const char *const names[] = { "all_reduce", "reduce_scatter",
 		"all_gather", "all_to_all", "sum of some" };
-	int64_t kind = draw_below(seed, 5), d, axes, n;
+	int64_t kind = first ? first->kind : draw_below(seed, 5), d, axes, n;
 	int64_t ndims = 1 + draw_below(seed, MAX_D), k, j, *owner;
 
 	memset(t, 0, sizeof(*t));
@@ -245,7 +248,8 @@ draw_talk(const struct rt_plan *p, struct drawn *t, int64_t most,
 		ndims = 2 + draw_below(seed, MAX_D - 1);
 	}
 	do {
-		axes = draw_below(seed, (int64_t)1 << p->naxes) & ~1;
+		axes = first ? first->talk.axes
+			: draw_below(seed, (int64_t)1 << p->naxes) & ~1;
 	} while (members(p, axes) < 2);
 	n = members(p, axes);
 	k = draw_below(seed, ndims);
@@ -278,6 +282,13 @@ draw_talk(const struct rt_plan *p, struct drawn *t, int64_t most,
 	t->microbatch = draw_below(seed, MBS);
 	t->trip = draw_below(seed, 3) - 1;
 	t->key = draw(seed);
+	t->kind = kind;
+	if (first) {
+		t->talk.op = first->talk.op;
+		t->talk.elem = first->talk.elem;
+		t->microbatch = first->microbatch;
+		t->trip = first->trip;
+	}
 }
 
 /* ---- the reference ---- */
@@ -410,28 +421,34 @@ fails(const struct drawn *t, int64_t rank, int64_t i)
 	return WRONG;
 }
 
-static int
-try_talk(struct rt_comm *c, const struct rt_comm_options *o,
-	 const struct drawn *t, int64_t room)
+static void
+lay_out(const struct rt_comm_options *o, struct drawn *t, char *at,
+	int64_t room)
 {
 	enum rt_elem e = (enum rt_elem)t->talk.elem;
 	int64_t rank = o->world.rank, size = rt_elem_bytes(e), i;
-	int64_t nin = elems(o->plan, t, true, rank), at[MAX_D];
+	int64_t nin = elems(o->plan, t, true, rank), pos[MAX_D];
 	int64_t nout = elems(o->plan, t, false, rank);
-	char *in = rt_comm_arena(c) + size, *out = t->in_place ? in :
-		in + room / 2;
-	struct rt_error err;
 
-	memset(out, 0x55, (size_t)(nout * size));
-	out[-1] = out[nout * size] = 'x';
+	t->at_in = at + size;
+	t->at_out = t->in_place ? t->at_in : t->at_in + room / 2;
+	memset(t->at_out, 0x55, (size_t)(nout * size));
+	t->at_out[-1] = t->at_out[nout * size] = 'x';
 	for (i = 0; i < nin; i++) {
-		put(in + i * size, e, value(t->key, rank, whole(o->plan, t,
-			true, rank, i, at), e));
+		put(t->at_in + i * size, e, value(t->key, rank, whole(o->plan,
+			t, true, rank, i, pos), e));
 	}
-	if (rt_comm_talk(c, &t->talk, t->microbatch, in, out, t->trip,
-			 &err) != RT_OK) {
-		return gave_up(c, &err);
-	}
+}
+
+static int
+look_at(const struct rt_comm_options *o, const struct drawn *t)
+{
+	int64_t rank = o->world.rank, i;
+	int64_t size = rt_elem_bytes((enum rt_elem)t->talk.elem);
+	int64_t nin = elems(o->plan, t, true, rank);
+	int64_t nout = elems(o->plan, t, false, rank);
+	const char *out = t->at_out;
+
 	for (i = 0; i < nout; i++) {
 		char want[8];
 
@@ -445,6 +462,31 @@ try_talk(struct rt_comm *c, const struct rt_comm_options *o,
 		fails(t, rank, -1);
 }
 
+/* n talks that are one call; each as if it were alone. */
+static int
+try_talks(struct rt_comm *c, const struct rt_comm_options *o, struct drawn *t,
+	  int n, int64_t room)
+{
+	char *at[2 * MOST_JOINED];
+	struct rt_error err;
+	int i, bad = 0;
+
+	for (i = 0; i < n; i++) {
+		lay_out(o, &t[i], rt_comm_arena(c) + i * room, room);
+		at[2 * i] = t[i].at_in;
+		at[2 * i + 1] = t[i].at_out;
+		t[i].talk.next = i + 1 < n ? &t[i + 1].talk : NULL;
+	}
+	if (rt_comm_join(c, &t->talk, t->microbatch, at, t->trip, &err) !=
+	    RT_OK) {
+		return gave_up(c, &err);
+	}
+	for (i = 0; i < n && bad == 0; i++) {
+		bad = look_at(o, &t[i]);
+	}
+	return bad;
+}
+
 struct random_run {
 	uint64_t seed;
 	int talks;
@@ -456,19 +498,23 @@ run_random(const struct rt_comm_options *o, void *user)
 {
 	struct random_run *r = user;
 	int64_t room = 2 * (r->most + 64 * 1024) * 8;
-	struct drawn *t = malloc(sizeof(*t));
+	struct drawn *t = malloc(MOST_JOINED * sizeof(*t));
 	uint64_t seed = r->seed;
 	struct rt_error err;
 	struct rt_comm *c;
-	int i, bad = 0;
+	int i, k, n, bad = 0;
 
-	if (rt_comm_open(&c, o, room, &err) != RT_OK) {
+	if (rt_comm_open(&c, o, MOST_JOINED * room, &err) != RT_OK) {
 		free(t);
 		return gave_up(NULL, &err);
 	}
 	for (i = 0; i < r->talks && bad == 0; i++) {
-		draw_talk(o->plan, t, i % 4 ? 2000 : r->most, &seed);
-		bad = try_talk(c, o, t, room);
+		n = i % 3 ? 1 : 1 + (int)draw_below(&seed, MOST_JOINED);
+		for (k = 0; k < n; k++) {
+			draw_talk(o->plan, &t[k], k ? t : NULL,
+				  i % 4 ? 2000 : r->most, &seed);
+		}
+		bad = try_talks(c, o, t, n, room);
 	}
 	free(t);
 	if (bad != GAVE_UP) {

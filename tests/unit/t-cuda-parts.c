@@ -56,11 +56,10 @@ enum rt_status __wrap_rt_gpu_launch(struct rt_device *,
 				    const struct rt_grid *,
 				    const struct rt_call *, void *,
 				    struct rt_error *);
-enum rt_status __wrap_rt_nccl_call(struct rt_device *,
-				   const struct rt_nccl_comm *,
-				   enum rt_nccl_op, const struct rt_talk *,
-				   char *, char *, int64_t,
-				   struct rt_error *);
+enum rt_status __wrap_rt_nccl_calls(struct rt_device *,
+				    const struct rt_nccl_comm *,
+				    const struct rt_nccl_call *, int64_t,
+				    struct rt_error *);
 enum rt_status __wrap_rt_nccl_exchange(struct rt_device *,
 				       const struct rt_nccl_comm *, int64_t,
 				       const struct rt_nccl_part *, int64_t,
@@ -102,23 +101,23 @@ add_up(int64_t me, char *out, int64_t n)
 }
 
 enum rt_status
-__wrap_rt_nccl_call(struct rt_device *d, const struct rt_nccl_comm *c,
-		    enum rt_nccl_op op, const struct rt_talk *talk, char *in,
-		    char *out, int64_t n, struct rt_error *err)
+__wrap_rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
+		     const struct rt_nccl_call *call, int64_t n,
+		     struct rt_error *err)
 {
-	int64_t bytes = n * bytes_of(), i;
+	int64_t bytes = call->n * bytes_of(), i;
 
-	(void)talk;
 	(void)d;
 	(void)err;
-	memcpy(t.room[c->me], in, (size_t)(op == RT_NCCL_SCATTER
-					   ? bytes * c->n : bytes));
-	if (op == RT_NCCL_SCATTER) {
-		add_up(c->me, out, n);
+	assert_int_equal(n, 1);
+	memcpy(t.room[c->me], call->in, (size_t)(call->op == RT_NCCL_SCATTER
+						 ? bytes * c->n : bytes));
+	if (call->op == RT_NCCL_SCATTER) {
+		add_up(c->me, call->out, call->n);
 		return RT_OK;
 	}
 	for (i = 0; i < c->n; i++) {
-		memcpy(out + i * bytes, t.room[i], (size_t)bytes);
+		memcpy(call->out + i * bytes, t.room[i], (size_t)bytes);
 	}
 	return RT_OK;
 }
@@ -253,18 +252,18 @@ run_rank(int64_t me)
 	struct rt_device d = { .plan = &t.plan, .program = &t.program,
 		.comm = &comm, .arena = t.arena[me], .self = &t.gpu[me] };
 	struct rt_error err = { .status = RT_OK };
-	enum rt_gpu_way way;
+	struct rt_gpu_leg leg = { .call = { .talk = &t.talk,
+		.in = t.arena[me], .out = t.arena[me] + ROOM } };
 
 	g.me = me;
-	way = rt_gpu_parts_way(&d, &t.talk, &g, 0);
-	assert_int_not_equal(way, RT_GPU_HOST);
-	t.ways[way]++;
+	leg.way = rt_gpu_parts_way(&d, &t.talk, &g, 0);
+	assert_int_not_equal(leg.way, RT_GPU_HOST);
+	t.ways[leg.way]++;
 	/* no byte more than what the compiler counts */
 	assert_int_equal(rt_talk_room(&t.plan, &t.talk, &g, 0,
 				      &t.program.talk_bytes, &err), RT_OK);
 	assert_in_range(t.program.talk_bytes, 0, ROOM);
-	if (rt_gpu_parts(&d, &c, &g, way, &t.talk, t.arena[me],
-			 t.arena[me] + ROOM, 0, &err) != RT_OK) {
+	if (rt_gpu_legs(&d, &c, &g, &leg, 1, 0, &err) != RT_OK) {
 		fail_msg("rank %d: %s", (int)me, err.message);
 	}
 }
@@ -329,6 +328,8 @@ little_room(void **state)
 		.arena = t.arena[0], .self = &t.gpu[0] };
 	struct rt_program p = { .talk_offset = 2 * ROOM, .talk_bytes = 256 };
 	struct rt_error err = { .status = RT_OK };
+	struct rt_gpu_leg leg = { RT_GPU_PARTS, { .talk = &t.talk,
+		.in = t.arena[0], .out = t.arena[0] + ROOM } };
 
 	(void)state;
 	d.program = &p;
@@ -337,8 +338,7 @@ little_room(void **state)
 		.ndims = 1, .in = t.ins, .out = t.outs };
 	cut(&t.in[0], t.pieces[0], 201, 'w');
 	cut(&t.out[0], t.pieces[1], 201, 'c');
-	assert_int_equal(rt_gpu_parts(&d, &c, &t.group, RT_GPU_PARTS, &t.talk,
-				      t.arena[0], t.arena[0] + ROOM, 0, &err),
+	assert_int_equal(rt_gpu_legs(&d, &c, &t.group, &leg, 1, 0, &err),
 			 RT_RANGE);
 	assert_non_null(strstr(err.message, "more than the 256 bytes"));
 }

@@ -58,7 +58,7 @@ room(bool sums, uint32_t axes, const uint32_t in[2], const uint32_t out[2])
 	}
 	code.classes.at[0] = (struct host_class){ .c = &code };
 	code.talks.n = 0;
-	host_room(&code.classes.at[0], &t);
+	host_room(&code.classes.at[0], &t, 1);
 	return code.classes.at[0].talk_bytes;
 }
 
@@ -101,6 +101,28 @@ others_are_packed(void **state)
 			 8 * PART);
 }
 
+/* Talks that are one call pack at a time. */
+static void
+joined_add_up(void **state)
+{
+	struct host_class *k = &code.classes.at[0];
+	struct host_talk t[2] = { { .axes = 1u << tp, .elem_bytes = 4,
+				    .sums = true, .ndims = 1 } };
+
+	(void)state;
+	*k = (struct host_class){ .c = &code };
+	code.talks.n = 0;
+	t[0].in[0].size = t[0].out[0].size = 1000;
+	t[0].out[0].cut = tp;
+	t[1] = t[0];
+	t[1].in[0].size = t[1].out[0].size = 3000;
+	host_room(k, t, 2);
+	/* two parts of 500 and two of 1500 */
+	assert_int_equal(k->talk_bytes, 2 * 2048 + 2 * 6144);
+	host_room(k, t + 1, 1);
+	assert_int_equal(k->talk_bytes, 2 * 2048 + 2 * 6144);
+}
+
 /* The largest talk counts; a CPU needs none at all. */
 static void
 largest_counts(void **state)
@@ -117,7 +139,7 @@ largest_counts(void **state)
 	for (n = 1; n <= 3; n++) {
 		t.in[0].size = t.out[0].size = 1000 * (n == 2 ? 3 : n);
 		t.out[0].cut = tp;
-		host_room(k, &t);
+		host_room(k, &t, 1);
 	}
 	assert_int_equal(code.talks.n, 2);
 	/* two parts of 1500 */
@@ -125,7 +147,7 @@ largest_counts(void **state)
 	code.arch = NULL;
 	*k = (struct host_class){ .c = &code };
 	code.talks.n = 0;
-	host_room(k, &t);
+	host_room(k, &t, 1);
 	assert_int_equal(k->talk_bytes, 0);
 	code.arch = cu_arch_find("sm_80");
 }
@@ -188,6 +210,7 @@ main(void)
 		cmocka_unit_test(arguments_have_an_end),
 		cmocka_unit_test(dense_parts_need_none),
 		cmocka_unit_test(others_are_packed),
+		cmocka_unit_test(joined_add_up),
 		cmocka_unit_test(largest_counts),
 	};
 

@@ -31,15 +31,15 @@ rt_comm_arena(struct rt_comm *c)
 }
 
 enum rt_status
-rt_comm_talk(struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
-	     char *in, char *out, int64_t trip, struct rt_error *err)
+rt_comm_join(struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
+	     char *const *at, int64_t trip, struct rt_error *err)
 {
 	(void)c;
 	(void)microbatch;
 	if (trip != -1) {
 		return rt_fail(err, RT_IO, RT_NOWHERE, "no such trip");
 	}
-	memmove(out, in, (size_t)(t->in[0]->at[0].total * 4));
+	memmove(at[1], at[0], (size_t)(t->in[0]->at[0].total * 4));
 	return RT_OK;
 }
 
