@@ -297,6 +297,23 @@ drv_read_source(struct driver *d, const char *path, uint32_t *index)
 	return true;
 }
 
+/* Kernels follow from the target, for whoever asks. */
+static struct ir_module *
+for_target(struct driver *d, struct ir_module *m)
+{
+	const char *name = text_of(d, OPT_TARGET);
+	struct target t;
+
+	if (!m || !name) {
+		return m;
+	}
+	if (!fe_target(&d->ctx, name, &t)) {
+		return NULL;
+	}
+	kernels_join_for(m, t.groups.at);
+	return m;
+}
+
 /* The module, or NULL: it was reported, or the AST was all one wanted. */
 struct ir_module *
 drv_load(struct driver *d, const char *path)
@@ -321,7 +338,7 @@ drv_load(struct driver *d, const char *path)
 				   "IR text has no AST", f->name);
 			return NULL;
 		}
-		return ir_read(&d->ctx, index);
+		return for_target(d, ir_read(&d->ctx, index));
 	}
 	ast = fe_parse(&d->ctx, index);
 	for (i = 0; ast && i < d->opts.dims.n; i++) {
@@ -334,7 +351,7 @@ drv_load(struct driver *d, const char *path)
 		fe_print_ast(&d->ctx, ast, &d->out);
 		return NULL;
 	}
-	return ast ? fe_lower(&d->ctx, ast) : NULL;
+	return ast ? for_target(d, fe_lower(&d->ctx, ast)) : NULL;
 }
 
 /* ---- the plan ---- */

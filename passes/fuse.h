@@ -150,6 +150,11 @@ bool fuse_has(const struct fuse *f, uint32_t group, value_id base);
 /* Whether a value that the group makes is wanted outside of it. */
 bool fuse_is_wanted(struct fuse *f, uint32_t group, value_id v);
 
+/* ---- fuse_join.c ---- */
+
+/* Collectives that are ready near each other become one call. */
+void fuse_join(struct fuse *f, struct kernel_list *l);
+
 /* ---- fuse_talk.c ---- */
 
 /* Puts talk where it can go on beside kernels. */

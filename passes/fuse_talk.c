@@ -33,32 +33,37 @@ reads(const struct kernel *k, value_id v)
 	return i < k->inputs.n;
 }
 
-/* A collective alone: nothing that is put into a tensor rides on it. */
+/* A collective: nothing that is put into a tensor rides on it. */
 static bool
-is_talk(const struct fuse *f, const struct kernel *k, enum ir_op op)
+is_talk(const struct kernel *k, enum ir_op op)
 {
-	return k->kind == KERNEL_COLLECTIVE && k->nodes.n == 1 &&
-	       k->inputs.n == 1 && k->outputs.n == 1 &&
-	       ir_node(f->m, k->nodes.at[0])->op == op;
+	return k->kind == KERNEL_COLLECTIVE && k->nodes.n == k->talk.n &&
+	       k->inputs.n == k->talk.n && k->outputs.n == k->talk.n &&
+	       k->talk.op == op;
 }
 
 static bool
 gathers_weight(const struct fuse *f, const struct kernel *k)
 {
+	uint32_t i;
 	node_id n;
 
-	if (!is_talk(f, k, IR_ALL_GATHER)) {
+	if (!is_talk(k, IR_ALL_GATHER)) {
 		return false;
 	}
-	n = f->m->values.at[k->inputs.at[0].value].node;
-	return n && ir_is(ir_node(f->m, n)->op, IRF_PARAM);
+	for (i = 0; i < k->inputs.n; i++) {
+		n = f->m->values.at[k->inputs.at[i].value].node;
+		if (!n || !ir_is(ir_node(f->m, n)->op, IRF_PARAM)) {
+			return false;
+		}
+	}
+	return true;
 }
 
 static bool
-reduces(const struct fuse *f, const struct kernel *k)
+reduces(const struct kernel *k)
 {
-	return is_talk(f, k, IR_REDUCE_SCATTER) ||
-	       is_talk(f, k, IR_ALL_REDUCE);
+	return is_talk(k, IR_REDUCE_SCATTER) || is_talk(k, IR_ALL_REDUCE);
 }
 
 /* ---- what may wait ---- */
@@ -104,7 +109,7 @@ may_wait(const struct fuse *f, const struct kernel_list *l, uint32_t at)
 		return false;
 	}
 	for (i = at; i-- > 0 && l->at.at[i].kind != KERNEL_REPEAT; ) {
-		if (reduces(f, &l->at.at[i]) &&
+		if (reduces(&l->at.at[i]) &&
 		    l->at.at[i].outputs.at[0].value == k->inputs.at[0].value) {
 			return true;
 		}
@@ -176,14 +181,17 @@ put_off(struct fuse *f, struct kernel_list *l)
 static uint32_t
 first_reader(const struct kernel_list *l, uint32_t at)
 {
-	value_id v = l->at.at[at].outputs.at[0].value;
-	uint32_t i;
+	const struct kernel *k = &l->at.at[at];
+	uint32_t i, o = k->outputs.n;
 
-	for (i = at + 1; i < l->at.n && !reads(&l->at.at[i], v) &&
+	for (i = at + 1; i < l->at.n && o == k->outputs.n &&
 	     l->at.at[i].kind != KERNEL_REPEAT &&
 	     l->at.at[i].kind != KERNEL_CALL; i++) {
+		for (o = 0; o < k->outputs.n &&
+		     !reads(&l->at.at[i], k->outputs.at[o].value); o++) {
+		}
 	}
-	return i;
+	return o < k->outputs.n ? i - 1 : i;
 }
 
 static void
@@ -274,7 +282,7 @@ sum_late(const struct fuse *f, struct kernel_list *l)
 	uint32_t i, to, from;
 
 	for (i = 0; i < l->at.n; i++) {
-		if (!is_talk(f, &l->at.at[i], IR_ALL_GATHER)) {
+		if (!is_talk(&l->at.at[i], IR_ALL_GATHER)) {
 			continue;
 		}
 		to = first_reader(l, i);
@@ -312,13 +320,13 @@ behind_maker(const struct kernel_list *l, uint32_t at)
 
 /* What is added up is on its way as soon as it is made. */
 static void
-reduce_early(const struct fuse *f, struct kernel_list *l)
+reduce_early(struct kernel_list *l)
 {
 	struct kernel k;
 	uint32_t i, to;
 
 	for (i = 0; i < l->at.n; i++) {
-		if (!reduces(f, &l->at.at[i])) {
+		if (!reduces(&l->at.at[i])) {
 			continue;
 		}
 		to = behind_maker(l, i);
@@ -336,17 +344,17 @@ fuse_spread_talk(struct fuse *f, struct kernel_list *l)
 {
 	uint32_t i, to;
 
-	if (f->updates || l->at.n == 0) {
-		return;
+	if (!f->updates && l->at.n > 0) {
+		put_off(f, l);
+		sum_late(f, l);
+		reduce_early(l);
+		bring_forward(f, l);
 	}
-	put_off(f, l);
-	sum_late(f, l);
-	reduce_early(f, l);
-	bring_forward(f, l);
-	for (i = 0; i < l->at.n; i++) {
+	fuse_join(f, l);
+	for (i = 0; i < l->at.n && !f->updates; i++) {
 		struct kernel *k = &l->at.at[i];
 
-		if (!gathers_weight(f, k) && !reduces(f, k)) {
+		if (!gathers_weight(f, k) && !reduces(k)) {
 			continue;
 		}
 		to = first_reader(l, i);

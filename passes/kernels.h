@@ -110,6 +110,12 @@ struct kernels **kernels_all(struct ir_module *m, struct arena *a);
 /* "rowwise" */
 const char *kernel_kind_name(enum kernel_kind kind);
 
+/* ---- joins.c ----------------------------------------------------------- */
+
+struct target_group;
+/* From here on collectives of the module are joined as it pays there. */
+void kernels_join_for(struct ir_module *m, const struct target_group *t);
+
 /* ---- fuse_facts.c ------------------------------------------------------ */
 
 /* Bytes of a value on the rank that has most of it. */

@@ -84,8 +84,15 @@ put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
 static void
 put_ops(const struct ir_module *m, const struct kernel *k, struct buf *out)
 {
-	uint32_t i, shown = 0, run, left = 0;
+	uint32_t i, shown = 0, run, left = 0, talks = k->talk.n;
 
+	if (talks > 1) {	/* each with the tensor that it is put into */
+		buf_printf(out, "%s*%u", ir_ops[k->talk.op].name, talks);
+		if (k->nodes.n > talks) {
+			buf_printf(out, "+store*%u", k->nodes.n - talks);
+		}
+		return;
+	}
 	for (i = 0; i < k->nodes.n; i += run) {
 		uint16_t op = ir_node(m, k->nodes.at[i])->op;
 

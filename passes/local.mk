@@ -44,12 +44,14 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/fuse_grow.c \
 	%D%/fuse_order.c \
 	%D%/fuse_sink.c \
+	%D%/fuse_join.c \
 	%D%/fuse_talk.c \
 	%D%/groups.c \
 	%D%/groups.h \
 	%D%/holds.c \
 	%D%/holds_print.c \
 	%D%/inline.c \
+	%D%/joins.c \
 	%D%/kernels.h \
 	%D%/kernels_print.c \
 	%D%/manager.c \

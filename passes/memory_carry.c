@@ -93,6 +93,11 @@ memory_in_place(const struct memory_work *w, const struct kernel *k,
 			return false;
 		}
 	}
+	/* of several that are one call, what came of another is no result */
+	if (k->kind == KERNEL_COLLECTIVE &&
+	    ir_args(w->m, ir_node(w->m, w->m->values.at[made].node))[0] != v) {
+		return false;
+	}
 	if ((k->kind != KERNEL_MAP && k->kind != KERNEL_COLLECTIVE) ||
 	    w->viewed[v] || from->ndims != to->ndims ||
 	    from->dtype != to->dtype || from->routed != to->routed) {

@@ -531,6 +531,50 @@ run_repeat(struct checker *c, const struct kernel *x,
 	}
 }
 
+/* What a talk takes, of what its kernel reads. */
+static value_id
+operand_of(const struct checker *c, const struct kernel *x, value_id made)
+{
+	value_id v = ir_args(c->m, ir_node(c->m,
+					   c->m->values.at[made].node))[0];
+	uint32_t i = 0;
+
+	while (i < x->inputs.n && x->inputs.at[i].value != v) {
+		if (++i == x->inputs.n && c->m->values.at[v].node) {
+			v = ir_args(c->m, ir_node(c->m,
+					c->m->values.at[v].node))[0];
+			i = 0;
+		}
+	}
+	return v;
+}
+
+/* Talks of one call read and write at a time: one not where another reads. */
+static void
+keep_apart(struct checker *c, const struct kernel *x,
+	   const struct memory_trips *at)
+{
+	struct memory_spot in, out;
+	uint32_t i, k;
+
+	for (i = 0; x->talk.n > 1 && i < x->outputs.n; i++) {
+		value_id made = x->outputs.at[i].value;
+		value_id own = operand_of(c, x, made);
+
+		for (k = 0; k < x->inputs.n; k++) {
+			value_id v = x->inputs.at[k].value;
+
+			if (v != own && spot_of(c, v, at, &in) &&
+			    spot_of(c, made, at, &out) &&
+			    in.offset < out.offset + size_of(c, made) &&
+			    out.offset < in.offset + size_of(c, v)) {
+				fail(c, made, "comes where another talk of "
+				     "its call reads");
+			}
+		}
+	}
+}
+
 static void
 run_kernel(struct checker *c, const struct kernel *x,
 	   const struct memory_trips *at)
@@ -541,6 +585,7 @@ run_kernel(struct checker *c, const struct kernel *x,
 	for (i = 0; i < x->inputs.n; i++) {
 		read_value(c, x->inputs.at[i].value, at);
 	}
+	keep_apart(c, x, at);
 	if (ir_is(n->op, IRF_PEER) && ir_is(n->op, IRF_SINK)) {
 		send(c, x);
 		return;

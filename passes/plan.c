@@ -197,6 +197,7 @@ fill(const struct plan_reading *r)
 	p->chunks = is_word(r, PLAN_KEY_CHUNKS, "auto") ? 0
 		: number(r, PLAN_KEY_CHUNKS, 0);
 	p->offload = is_word(r, PLAN_KEY_OFFLOAD, "optimizer");
+	p->join = !is_word(r, PLAN_KEY_JOIN, "off");
 	p->nlayers = r->facts.nlayers;
 	p->batch = r->facts.batch ? ir_dim_size(r->m, r->facts.batch) : 1;
 	fill_mesh(r);
@@ -233,6 +234,15 @@ int64_t
 plan_chunks(const struct ir_module *m)
 {
 	return (int64_t)ir_setting_num(m, "plan.chunks", 0);
+}
+
+bool
+plan_joins(const struct ir_module *m)
+{
+	const struct ir_setting *s = ir_setting(m, "plan.join");
+
+	return !s || s->kind == SET_NUM ||
+	       strcmp(ir_text(m->ctx, s->text), "off") != 0;
 }
 
 const char *

@@ -40,6 +40,7 @@ struct plan {
 	const char **recompute_of;
 	bool offload;		/* the optimizer's state lies on the host */
 	int64_t chunks;		/* parts of talk and contraction; 0: auto */
+	bool join;		/* collectives that are ready are one call */
 	uint32_t nstages;	/* pp * interleave */
 	int64_t *layers;	/* by stage */
 	struct plan_split split[PLAN_NAXES];	/* by axis; none of pp */
@@ -76,6 +77,8 @@ const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 bool plan_offload(const struct ir_module *m);
 /* The same of parts of talk; 0: as many as are quickest. */
 int64_t plan_chunks(const struct ir_module *m);
+/* The same of `join`. */
+bool plan_joins(const struct ir_module *m);
 /* "tp" */
 const char *plan_axis_name(enum plan_axis axis);
 int64_t plan_degree(const struct plan *p, enum plan_axis axis);

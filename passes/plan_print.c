@@ -77,6 +77,16 @@ add_recompute(struct ir_module *m, struct plan_value *v, const struct plan *p)
 }
 
 static void
+add_mesh(struct ir_module *m, struct plan_value *v, const struct plan *p)
+{
+	int i;
+
+	for (i = 0; i < PLAN_NAXES; i++) {
+		add_word(m, v, plan_axis_name(p->mesh[i]));
+	}
+}
+
+static void
 add_split(struct ir_module *m, struct plan_value *v,
 	  const struct plan_split *s)
 {
@@ -106,19 +116,35 @@ add_tiles(struct ir_module *m, struct plan_value *v, const struct plan *p)
 	}
 }
 
+/* Of a key that is one of some words. */
+static const char *
+word_of(const struct plan *p, enum plan_key key)
+{
+	switch (key) {
+	case PLAN_KEY_SCHEDULE:
+		return p->schedule_file ? p->schedule_file : p->schedule;
+	case PLAN_KEY_CONTEXT:
+		return p->ring ? "ring" : "gather";
+	case PLAN_KEY_OFFLOAD:
+		return p->offload ? "optimizer" : "none";
+	case PLAN_KEY_BALANCED:
+		return p->balanced ? "on" : "off";
+	case PLAN_KEY_JOIN:
+		return p->join ? "on" : "off";
+	default:
+		return p->sequence ? "on" : "off";
+	}
+}
+
 /* What the plan says of a key; no items if nothing. */
 static void
 value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 	 struct plan_value *v)
 {
-	int i;
-
 	memset(v, 0, sizeof *v);
 	switch (key) {
 	case PLAN_KEY_MESH:
-		for (i = 0; i < PLAN_NAXES; i++) {
-			add_word(m, v, plan_axis_name(p->mesh[i]));
-		}
+		add_mesh(m, v, p);
 		break;
 	case PLAN_KEY_PP:
 	case PLAN_KEY_DP:
@@ -134,30 +160,22 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 	case PLAN_KEY_INTERLEAVE:
 		add_number(m, v, p->interleave);
 		break;
-	case PLAN_KEY_SCHEDULE:
-		add_word(m, v, p->schedule_file ? p->schedule_file
-						: p->schedule);
-		break;
 	case PLAN_KEY_MICROBATCH:
 		add_number(m, v, p->microbatch);
 		break;
 	case PLAN_KEY_ZERO:
 		add_number(m, v, p->zero);
 		break;
+	case PLAN_KEY_SCHEDULE:
 	case PLAN_KEY_SEQUENCE:
-		add_word(m, v, p->sequence ? "on" : "off");
-		break;
 	case PLAN_KEY_CONTEXT:
-		add_word(m, v, p->ring ? "ring" : "gather");
-		break;
 	case PLAN_KEY_BALANCED:
-		add_word(m, v, p->balanced ? "on" : "off");
+	case PLAN_KEY_OFFLOAD:
+	case PLAN_KEY_JOIN:
+		add_word(m, v, word_of(p, key));
 		break;
 	case PLAN_KEY_RECOMPUTE:
 		add_recompute(m, v, p);
-		break;
-	case PLAN_KEY_OFFLOAD:
-		add_word(m, v, p->offload ? "optimizer" : "none");
 		break;
 	case PLAN_KEY_CHUNKS:
 		add_chunks(m, v, p);

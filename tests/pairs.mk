@@ -379,6 +379,11 @@ pair_tests = \
 	tests/passes/inline-dead-layer.ir \
 	tests/passes/inline-names.ir \
 	tests/passes/inline-repeat.ir \
+	tests/passes/join-earlier.ir \
+	tests/passes/join-heavy.ir \
+	tests/passes/join-later.ir \
+	tests/passes/join-needs.ir \
+	tests/passes/join-off.ir \
 	tests/passes/narrow-none.ir \
 	tests/passes/narrow-target.llm \
 	tests/passes/narrow-word.ir \
@@ -400,6 +405,7 @@ pair_tests = \
 	tests/plan/default.llm \
 	tests/plan/file-errors.llm \
 	tests/plan/from-file.llm \
+	tests/plan/joined-kernels.llm \
 	tests/plan/key-errors.llm \
 	tests/plan/pin-errors.llm \
 	tests/plan/pin-schedule.llm \
@@ -1239,6 +1245,16 @@ pair_files = \
 	tests/passes/inline-names.out \
 	tests/passes/inline-repeat.ir \
 	tests/passes/inline-repeat.out \
+	tests/passes/join-earlier.ir \
+	tests/passes/join-earlier.out \
+	tests/passes/join-heavy.ir \
+	tests/passes/join-heavy.out \
+	tests/passes/join-later.ir \
+	tests/passes/join-later.out \
+	tests/passes/join-needs.ir \
+	tests/passes/join-needs.out \
+	tests/passes/join-off.ir \
+	tests/passes/join-off.out \
 	tests/passes/narrow-none.err \
 	tests/passes/narrow-none.ir \
 	tests/passes/narrow-target.err \
@@ -1282,6 +1298,8 @@ pair_files = \
 	tests/plan/four-stages.llp \
 	tests/plan/from-file.llm \
 	tests/plan/from-file.out \
+	tests/plan/joined-kernels.llm \
+	tests/plan/joined-kernels.out \
 	tests/plan/key-errors.err \
 	tests/plan/key-errors.llm \
 	tests/plan/pin-errors.err \
@@ -1439,6 +1457,7 @@ cli_tests = \
 	tests/cli/gpu-run.sh \
 	tests/cli/gpu.sh \
 	tests/cli/help.sh \
+	tests/cli/join.sh \
 	tests/cli/lang-depth.sh \
 	tests/cli/lang-errors.sh \
 	tests/cli/lang-files.sh \

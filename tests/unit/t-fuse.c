@@ -30,7 +30,7 @@ struct look {
 	uint32_t *kernel;	/* by node: the one at hand */
 	uint32_t nkernels;
 	double flops, nodes;	/* of kernels, of nodes */
-	uint64_t merged, copies, parts;
+	uint64_t merged, copies, parts, joined;
 };
 
 static bool
@@ -203,7 +203,7 @@ static void
 look_until(struct look *l, const struct kernel_list *list, uint32_t at)
 {
 	const struct kernel *x = &list->at.at[at];
-	uint32_t i, k;
+	uint32_t i, k, o;
 
 	if (x->parts.n) {
 		look_parts(l, x);
@@ -225,18 +225,75 @@ look_until(struct look *l, const struct kernel_list *list, uint32_t at)
 		bool is = false;
 
 		for (k = 0; k < y->inputs.n; k++) {
-			is |= y->inputs.at[k].value ==
-			      x->outputs.at[0].value;
+			for (o = 0; o < x->outputs.n; o++) {
+				is |= y->inputs.at[k].value ==
+				      x->outputs.at[o].value;
+			}
 		}
 		assert_int_equal(is, i == x->until);
 	}
+}
+
+/* What talks does so as the program says, and what stages send as well. */
+struct talks {
+	const struct ir_region *region;
+	uint32_t talker, peers;
+};
+
+static uint32_t
+peers_before(const struct look *l, const struct ir_region *r, uint32_t at)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < at; i++) {
+		n += ir_is(ir_node(l->m, r->nodes.at[i])->op, IRF_PEER);
+	}
+	return n;
+}
+
+/*
+ * Collectives that may be joined change places with each other; what stages
+ * send does not move, and nothing passes it.
+ */
+static void
+look_talk(const struct look *l, struct talks *t, node_id id)
+{
+	const struct ir_node *n = ir_node(l->m, id);
+	uint32_t at = place_of(t->region, id);
+
+	if (!ir_is(n->op, IRF_TALKS | IRF_PEER) || may_move(l, n)) {
+		return;
+	}
+	assert_int_equal(peers_before(l, t->region, at), t->peers);
+	t->peers += ir_is(n->op, IRF_PEER);
+	if (ir_setting_num(l->m, "join.link", 0) == 0) {
+		assert_true(at >= t->talker);
+		t->talker = at + 1;
+	}
+}
+
+/* Each is a talk, with what puts it into a tensor. */
+static void
+look_joined(struct look *l, const struct kernel *x)
+{
+	uint32_t i, talks = 0;
+
+	for (i = 0; i < x->nodes.n && x->talk.n > 1; i++) {
+		const struct ir_node *n = ir_node(l->m, x->nodes.at[i]);
+
+		talks += !ir_is(n->op, IRF_SINK);
+		assert_true(ir_is(n->op, IRF_SINK) || n->op == x->talk.op);
+	}
+	assert_true(x->talk.n <= 1 || talks == x->talk.n);
+	l->joined += talks;
 }
 
 static void
 look_region(struct look *l, const struct kernel_list *list)
 {
 	const struct ir_region *r = &l->m->regions.at[list->region];
-	uint32_t i, k, talker = 0;
+	struct talks talks = { .region = r };
+	uint32_t i, k;
 
 	for (i = 0; i < list->free.n; i++) {
 		l->free[list->free.at[i]] = true;
@@ -252,18 +309,9 @@ look_region(struct look *l, const struct kernel_list *list)
 			assert_int_equal(x->nodes.n, 1);
 			look_region(l, x->body);
 		}
-		/* what talks does so as the program says */
+		look_joined(l, x);
 		for (k = 0; k < x->nodes.n; k++) {
-			node_id id = x->nodes.at[k];
-			uint32_t at = place_of(r, id);
-
-			if (!ir_is(ir_node(l->m, id)->op,
-				   IRF_TALKS | IRF_PEER) ||
-			    may_move(l, ir_node(l->m, id))) {
-				continue;
-			}
-			assert_true(at >= talker);
-			talker = at + 1;
+			look_talk(l, &talks, x->nodes.at[k]);
 		}
 	}
 	for (i = 0; i < r->nodes.n; i++) {
@@ -276,7 +324,7 @@ look_region(struct look *l, const struct kernel_list *list)
 
 static void
 look(struct ir_module *m, uint64_t *merged, uint64_t *copies,
-     uint64_t *parts)
+     uint64_t *parts, uint64_t *joined)
 {
 	struct look l = { .m = m };
 	struct kernels **all;
@@ -299,6 +347,7 @@ look(struct ir_module *m, uint64_t *merged, uint64_t *copies,
 	*merged += l.merged;
 	*copies += l.copies;
 	*parts += l.parts;
+	*joined += l.joined;
 	arena_release(&l.a);
 }
 
@@ -306,7 +355,7 @@ static void
 test_random(void **state)
 {
 	uint32_t made[IR_OP_COUNT] = { 0 };
-	uint64_t seed, merged = 0, copies = 0, parts = 0;
+	uint64_t seed, merged = 0, copies = 0, parts = 0, joined = 0;
 
 	(void)state;
 	for (seed = 1; seed <= MODULES; seed++) {
@@ -315,16 +364,31 @@ test_random(void **state)
 
 		ir_ctx_init(&c, NULL);
 		m = make_module(&c, seed, made);
-		look(m, &merged, &copies, &parts);
+		look(m, &merged, &copies, &parts, &joined);
 		ir_ctx_release(&c);
 	}
 	assert_true(merged > MODULES / 4);
 }
 
+/* As a target would: collectives are joined, more or less of them. */
+static void
+set_joins(struct ir_module *m, uint64_t seed)
+{
+	static const double bytes[] = { 0, 32, 512, 1 << 20 };
+	struct ir_setting s = { .kind = SET_NUM, .n = 1 };
+
+	s.key = intern_str(&m->ctx->syms, "join.link");
+	s.num[0] = bytes[seed & 3];
+	VEC_PUSH(&m->ctx->perm, &m->settings, s);
+	s.key = intern_str(&m->ctx->syms, "join.work");
+	s.num[0] = bytes[seed >> 2 & 3];
+	VEC_PUSH(&m->ctx->perm, &m->settings, s);
+}
+
 static void
 test_models(void **state)
 {
-	uint64_t merged = 0, copies = 0, parts = 0, done = 0, seed;
+	uint64_t merged = 0, copies = 0, parts = 0, joined = 0, done = 0, seed;
 
 	(void)state;
 	for (seed = 1; done < PAIRS; seed++) {
@@ -341,16 +405,18 @@ test_models(void **state)
 				       strlen(text), &base));
 		m = fe_compile(&c, c.sources.files.n - 1);
 		assert_non_null(m);
+		set_joins(m, seed);
 		if ((whole || plan_pin(m, plan_text(&c.perm, &p))) &&
 		    pass_apply(m, whole ? "train" : "split", false) ==
 		    PASS_OK) {
-			look(m, &merged, &copies, &parts);
+			look(m, &merged, &copies, &parts, &joined);
 			done++;
 		}
 		ir_ctx_release(&c);
 	}
 	assert_true(parts > PAIRS);
 	assert_true(merged > 100 * PAIRS);
+	assert_true(joined > PAIRS);
 	assert_true(seed < 2 * PAIRS);
 }
 

@@ -1,0 +1,373 @@
+/*
+ * Collectives of one op, one group and one type of element that are ready
+ * near each other become one call of several talks, which waits for its
+ * ranks once (docs/kernels.md).  It stands behind what moves single talks,
+ * since it asks where they have come to stand.
+ *
+ * Which, follows from two numbers of the target: the bytes that a link moves
+ * while a collective starts, and those that memory moves meanwhile.  What
+ * has fewer costs less than the start that is saved.  A talk comes earlier,
+ * to the one before it, where its operand is there; or that one comes later,
+ * over kernels that take less than a start.  Who reads of one before the
+ * other's reader must not wait for much.  Sums are what they were, in the
+ * order of ranks.
+ */
+#include "passes/fuse.h"
+
+#include <string.h>
+
+#include "passes/plan.h"
+
+struct join {
+	struct fuse *f;
+	struct kernel_list *l;
+	/* bytes that take as long as a start; work 0: nothing goes on beside
+	 * talk */
+	double link, work;
+};
+
+/* Nothing passes it: what stages send each other may be long in coming. */
+static bool
+is_opaque(const struct kernel *k)
+{
+	return k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL ||
+	       (k->kind == KERNEL_COLLECTIVE && !k->talk.axes);
+}
+
+/* ---- what may be one call ---- */
+
+/* A value for each talk, and along ranks of which there are several. */
+static bool
+may_join(const struct join *j, const struct kernel *k)
+{
+	const struct ir_module *m = j->f->m;
+	int64_t ranks = 1;
+	axis_id a;
+
+	if (k->kind != KERNEL_COLLECTIVE || k->inputs.n != k->talk.n ||
+	    (k->talk.op != IR_ALL_REDUCE && k->talk.op != IR_REDUCE_SCATTER &&
+	     k->talk.op != IR_ALL_GATHER)) {
+		return false;
+	}
+	for (a = 1; a < m->axes.n; a++) {
+		ranks *= k->talk.axes >> a & 1 ? m->axes.at[a].size : 1;
+	}
+	return ranks > 1;
+}
+
+/* Each sums a part, or each copies one. */
+static bool
+are_alike(const struct join *j, const struct kernel *a, const struct kernel *b)
+{
+	const struct ir_module *m = j->f->m;
+	const struct ir_node *x = ir_node(m, a->nodes.at[0]);
+	const struct ir_node *y = ir_node(m, b->nodes.at[0]);
+
+	return a->talk.op == b->talk.op && a->talk.axes == b->talk.axes &&
+	       ir_type(m, x->result)->dtype == ir_type(m, y->result)->dtype &&
+	       a->talk.n + b->talk.n <= KERNEL_MOST_TALKS;
+}
+
+/* ---- what must not cross ---- */
+
+static bool
+reads(const struct kernel *k, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->inputs.n && k->inputs.at[i].value != v; i++) {
+	}
+	return i < k->inputs.n;
+}
+
+/* The first reads what the second makes. */
+static bool
+needs(const struct kernel *k, const struct kernel *maker)
+{
+	uint32_t i;
+
+	for (i = 0; i < maker->outputs.n &&
+	     !reads(k, maker->outputs.at[i].value); i++) {
+	}
+	return i < maker->outputs.n;
+}
+
+static sym_t
+name_of(const struct join *j, node_id id)
+{
+	const struct ir_attr *a = id ? ir_attr(j->f->m, ir_node(j->f->m, id),
+					       IR_ATTR_NAME) : NULL;
+
+	return a ? a->text : 0;
+}
+
+/* The tensor, sum or stash is read, or put somewhere. */
+static bool
+names(const struct join *j, const struct kernel *k, sym_t name)
+{
+	const struct ir_module *m = j->f->m;
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		if (name_of(j, k->nodes.at[i]) == name) {
+			return true;
+		}
+	}
+	for (i = 0; i < k->inputs.n; i++) {
+		if (name_of(j, m->values.at[k->inputs.at[i].value].node) ==
+		    name) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Something that a talk reads or puts somewhere has a name of the kernel's. */
+static bool
+share_name(const struct join *j, const struct kernel *talk,
+	   const struct kernel *k)
+{
+	const struct ir_module *m = j->f->m;
+	uint32_t i;
+	sym_t name;
+
+	for (i = 0; i < talk->nodes.n; i++) {
+		name = name_of(j, talk->nodes.at[i]);
+		if (name && names(j, k, name)) {
+			return true;
+		}
+	}
+	for (i = 0; i < talk->inputs.n; i++) {
+		name = name_of(j, m->values.at[talk->inputs.at[i].value].node);
+		if (name && names(j, k, name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether a talk may stand on the other side of all kernels between. */
+static bool
+may_cross(const struct join *j, const struct kernel *talk, uint32_t from,
+	  uint32_t to)
+{
+	uint32_t i;
+
+	for (i = from; i < to; i++) {
+		const struct kernel *k = &j->l->at.at[i];
+
+		if (is_opaque(k) || needs(talk, k) || needs(k, talk) ||
+		    share_name(j, talk, k)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- what it costs ---- */
+
+/*
+ * Whether what is done between two places, but for one, takes less than a
+ * start; contractions take long.  Where nothing goes on beside talk, all else
+ * has to be done anyway.
+ */
+static bool
+is_little(const struct join *j, uint32_t from, uint32_t to, uint32_t but)
+{
+	double bytes = 0;
+	uint32_t i;
+
+	for (i = from; i < to; i++) {
+		const struct kernel *k = &j->l->at.at[i];
+
+		if (is_opaque(k) || k->kind == KERNEL_CONTRACTION ||
+		    k->kind == KERNEL_ATTENTION) {
+			return false;
+		}
+		bytes += i == but ? 0 : k->kind == KERNEL_COLLECTIVE
+			? k->talk.bytes * j->work / j->link
+			: k->read_bytes + k->write_bytes;
+	}
+	return j->work == 0 || bytes <= j->work;
+}
+
+/* Where a talk is waited for. */
+static uint32_t
+reader(const struct join *j, const struct kernel *talk, uint32_t from)
+{
+	uint32_t i;
+
+	for (i = from; i < j->l->at.n && !is_opaque(&j->l->at.at[i]) &&
+	     !needs(&j->l->at.at[i], talk); i++) {
+	}
+	return i;
+}
+
+/*
+ * Talks run in their order, so the second always waits for the first.  Who
+ * reads of the first now waits for the second too: that is little if it is
+ * small, or if its own reader comes soon.
+ */
+static bool
+waits_little(const struct join *j, uint32_t first, uint32_t second)
+{
+	const struct kernel *b = &j->l->at.at[second];
+	uint32_t ra = reader(j, &j->l->at.at[first], first + 1);
+	uint32_t rb = reader(j, b, second + 1);
+
+	return b->talk.bytes <= j->link || ra >= rb ||
+	       is_little(j, ra, rb, second);
+}
+
+/* So do those between, if it comes before them. */
+static bool
+passes_talk(const struct join *j, uint32_t first, uint32_t second)
+{
+	uint32_t i;
+
+	for (i = first + 1; i < second; i++) {
+		if (j->l->at.at[i].talk.axes) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- joining ---- */
+
+static void
+take(struct join *j, struct kernel *to, const struct kernel *k)
+{
+	struct arena *a = j->f->a;
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		VEC_PUSH(a, &to->nodes, k->nodes.at[i]);
+	}
+	for (i = 0; i < k->inputs.n; i++) {
+		VEC_PUSH(a, &to->inputs, k->inputs.at[i]);
+	}
+	for (i = 0; i < k->outputs.n; i++) {
+		VEC_PUSH(a, &to->outputs, k->outputs.at[i]);
+	}
+	to->read_bytes += k->read_bytes;
+	to->write_bytes += k->write_bytes;
+	to->flops += k->flops;
+	to->talk.bytes += k->talk.bytes;
+	to->talk.n += k->talk.n;
+}
+
+/* Makes the second part of the first, where one of them stands. */
+static void
+merge(struct join *j, uint32_t first, uint32_t second, uint32_t at)
+{
+	struct kernel *k = j->l->at.at;
+	struct kernel both = k[first];
+
+	take(j, &both, &k[second]);
+	if (at == second) {
+		memmove(&k[first], &k[first + 1],
+			(second - first - 1) * sizeof *k);
+		k[second - 1] = both;
+	} else {
+		k[first] = both;
+	}
+	memmove(&k[second], &k[second + 1],
+		(j->l->at.n - second - 1) * sizeof *k);
+	j->l->at.n--;
+}
+
+/*
+ * Whether the first may come to the second.  What only puts its result into
+ * a tensor comes along, to behind both.
+ */
+static bool
+may_follow(const struct join *j, uint32_t first, uint32_t second)
+{
+	const struct kernel *a = &j->l->at.at[first], *k;
+	uint32_t i;
+
+	for (i = first + 1; i < second; i++) {
+		k = &j->l->at.at[i];
+		if (!needs(k, a)) {
+			if (!may_cross(j, a, i, i + 1)) {
+				return false;
+			}
+		} else if (k->kind == KERNEL_COLLECTIVE || k->outputs.n ||
+			   !may_cross(j, k, i + 1, second + 1)) {
+			return false;
+		}
+	}
+	return !needs(&j->l->at.at[second], a) &&
+	       is_little(j, first + 1, second, second);
+}
+
+/* Where the second stands, when those have come behind it. */
+static uint32_t
+clear_way(struct join *j, uint32_t first, uint32_t second)
+{
+	struct kernel *k = j->l->at.at;
+	VEC(struct kernel) later = { 0 };
+	uint32_t i, to = first + 1;
+
+	for (i = first + 1; i <= second; i++) {
+		if (i < second && needs(&k[i], &k[first])) {
+			VEC_PUSH(&j->f->tmp, &later, k[i]);
+		} else {
+			k[to++] = k[i];
+		}
+	}
+	for (i = 0; i < later.n; i++) {
+		k[to + i] = later.at[i];
+	}
+	return to - 1;
+}
+
+/* Both are one, where the first one stands or the second one. */
+static bool
+join(struct join *j, uint32_t first, uint32_t second)
+{
+	const struct kernel *a = &j->l->at.at[first];
+	const struct kernel *b = &j->l->at.at[second];
+
+	if (!may_join(j, a) || !are_alike(j, a, b) ||
+	    !waits_little(j, first, second)) {
+		return false;
+	}
+	if (may_cross(j, b, first, second) &&
+	    (b->talk.bytes <= j->link || !passes_talk(j, first, second))) {
+		merge(j, first, second, first);
+		return true;
+	}
+	if (may_follow(j, first, second)) {
+		second = clear_way(j, first, second);
+		merge(j, first, second, second);
+		return true;
+	}
+	return false;
+}
+
+void
+fuse_join(struct fuse *f, struct kernel_list *l)
+{
+	struct join j = { .f = f, .l = l };
+	uint32_t i, k;
+
+	j.link = ir_setting_num(f->m, "join.link", 0);
+	j.work = ir_setting_num(f->m, "join.work", 0);
+	if (!plan_joins(f->m) || j.link <= 0) {
+		return;
+	}
+	for (i = 0; i < l->at.n; i++) {
+		if (!may_join(&j, &l->at.at[i])) {
+			continue;
+		}
+		/* to the nearest one before it that takes it */
+		for (k = i; k-- > 0 && !is_opaque(&l->at.at[k]); ) {
+			if (join(&j, k, i)) {
+				i--;
+				break;
+			}
+		}
+	}
+}
