@@ -69,7 +69,7 @@ mem_init(struct mem *m)
 
 struct mem_block {
 	struct mem_block *next;
-	size_t size;		/* its place in waiting[]; 0: it does not wait */
+	size_t size;		/* its place in waiting[]; 0: it does not */
 };
 
 /* The size of a request, and its bytes as they are asked for. */

@@ -33,7 +33,7 @@ struct pass_ctx {
 	struct pass_stats *stats;
 	const struct search_options *search;	/* NULL: there is no target */
 	const struct target_group *group;	/* what runs it, or NULL */
-	struct solve_memo *memo;	/* of placements along an axis, or NULL */
+	struct solve_memo *memo;	/* of placements, or NULL */
 };
 
 /* False: it reported errors. It may use ctx->tmp, which is then reset. */

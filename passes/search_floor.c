@@ -136,8 +136,13 @@ search_add_floor(struct search *s, const struct search_width *w,
 		f->forward = us > 0 ? fmin(f->forward, forward / us) : 0;
 		us /= (double)kernels->size;
 		f->all_us += us;
-		f->layer_us = fmin(f->layer_us,
-				   us / (double)w->on->trips[i]);
+		if (w->on->trips[i] > 0) {
+			f->layer_us = fmin(f->layer_us, us /
+					   (double)w->on->trips[i]);
+		}
+	}
+	if (s->nlayers == 0) {
+		f->layer_us = 0;
 	}
 	VEC_PUSH(&s->keep, &s->floors, f);
 }

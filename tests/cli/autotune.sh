@@ -121,12 +121,12 @@ diff -r own anew >differ || fail "measured anew: $(cat differ)"
 
 sed 's/n=64 k=16 stages=3 splits=1 warps=8/n=65 k=16/' third/plan.llp >bad.llp
 tune none bad.llp && fail 'a tile that there is not'
-grep -qF "bad.llp:19:13: error: \`f32 1x64x64x32 kk to f32\` has no tile \
+grep -qF "bad.llp:20:13: error: \`f32 1x64x64x32 kk to f32\` has no tile \
 \`m=128 n=65 k=16\` on sm_80: legal are \`m=32 n=32 k=16 stages=3 splits=1 \
 warps=2\`, \`m=64" err || fail 'it is not refused as it should be'
 sed 's/1x64x64x32/1x64x64x33/' third/plan.llp >bad.llp
 tune none bad.llp && fail 'a contraction that there is not'
-grep -qF "bad.llp:19:13: error: no kernel of this plan is \`f32 \
+grep -qF "bad.llp:20:13: error: no kernel of this plan is \`f32 \
 1x64x64x33 kk to f32\`: there are \`f32 1x64x64x32 kk to f32\`, " err ||
 	fail 'it is not refused as it should be'
 [ ! -e none ] || fail 'a plan that was refused is there'

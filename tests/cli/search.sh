@@ -182,4 +182,18 @@ for asked in --why-not=tp=2 --explain=search --explain=memory; do
 done
 refused 1 'stands behind the answer' --target h100x8 --top=3 \
 	--emit=answer-json "$model"
+
+# ---- a model without layers has plans, too
+
+cat >"$tmp/flat.llm" <<'END'
+model flat {
+  dim hidden = 64, vocab = 256, seq = 16;
+  dtype f32;
+  x = rmsnorm(embed(tokens, vocab -> hidden) @ "embed") @ "norm";
+  logits = linear(x -> vocab) @ "head";
+  loss = cross_entropy(logits, labels);
+}
+train { batch = 4; optimizer = adamw(lr = 1e-3); }
+END
+run --target h100x2 --pin tp=2 "$tmp/flat.llm"
 exit $fail
