@@ -73,6 +73,7 @@ EXTRA_DIST += \
 	%D%/unit/t-ir.h \
 	%D%/unit/t-context.h \
 	%D%/unit/t-dot-text.h \
+	%D%/unit/t-left-out.h \
 	%D%/unit/t-dot.h \
 	%D%/unit/t-cuda.h \
 	%D%/unit/t-kernels.h \

@@ -3,6 +3,7 @@
 # same bytes cached or not, and are finished where NVRTC was missing.
 # CUDA_MODELS="a b" and CUDA_TARGETS="x y" name other examples and targets.
 set -u
+[ "${SLOW_TESTS-}" = skip ] && exit 77
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 examples=${top_srcdir:?}/examples

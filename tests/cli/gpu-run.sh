@@ -3,6 +3,7 @@
 # one: plans are prepared, run on the emulator, and on the driver and the NCCL
 # of the tests, which find every kernel and map of a plan for sm_90a.
 set -u
+[ "${SLOW_TESTS-}" = skip ] && exit 77
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 top=${top_srcdir:?}

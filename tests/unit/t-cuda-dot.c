@@ -5,6 +5,7 @@
 #include "tests/unit/t-cuda.h"
 #include "codegen/cg.h"
 #include "tests/unit/t-dot-text.h"
+#include "tests/unit/t-left-out.h"
 #include "tests/unit/t-models.h"
 
 #define DIMS \
@@ -343,8 +344,7 @@ main(void)
 		cmocka_unit_test(test_models),
 	};
 
-	/* a release is not about these */
-	if (getenv("BINARY_TESTS") || !rt_emu_possible()) {
+	if (t_left_out()) {
 		return 77;
 	}
 	if (getenv("T_CUDA_ONLY")) {

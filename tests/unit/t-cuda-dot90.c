@@ -5,6 +5,7 @@
  */
 #include "tests/unit/t-cuda.h"
 #include "tests/unit/t-dot-text.h"
+#include "tests/unit/t-left-out.h"
 
 /* ---- random texts ---- */
 
@@ -438,8 +439,7 @@ main(void)
 		cmocka_unit_test(test_checked),
 	};
 
-	/* a release is not about these */
-	if (getenv("BINARY_TESTS") || !rt_emu_possible()) {
+	if (t_left_out()) {
 		return 77;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
