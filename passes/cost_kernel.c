@@ -7,7 +7,6 @@
 #include "passes/cost.h"
 
 #include <math.h>
-#include <string.h>
 
 /*
  * mma.sync, which is all that sm_80 has, reaches 62-65% of sm_90's peak,
@@ -202,7 +201,7 @@ keys_seen(const struct cost_attention *x, double block)
 static enum target_rate
 attention_rate(const struct target_device *d, const struct cost_attention *x)
 {
-	return strncmp(d->arch, "x86", 3) == 0 ? TARGET_FP32 : x->rate;
+	return target_is_cpu(d) ? TARGET_FP32 : x->rate;
 }
 
 /* What reaches a unit's queries of one head; `products` of them per pair. */

@@ -366,3 +366,38 @@ fuse_classify(struct fuse *f, region_id r)
 	first_guess(f, r);
 	settle(f, r);
 }
+
+/* ---- which values of kernels ---- */
+
+static bool
+in_uses(const struct kernel_use *at, uint32_t n, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; i < n && at[i].value != v; i++) {
+	}
+	return i < n;
+}
+
+bool
+kernel_reads(const struct kernel *k, value_id v)
+{
+	return in_uses(k->inputs.at, k->inputs.n, v);
+}
+
+bool
+kernel_makes(const struct kernel *k, value_id v)
+{
+	return in_uses(k->outputs.at, k->outputs.n, v);
+}
+
+bool
+kernel_needs(const struct kernel *k, const struct kernel *maker)
+{
+	uint32_t i;
+
+	for (i = 0; i < maker->outputs.n &&
+	     !kernel_reads(k, maker->outputs.at[i].value); i++) {
+	}
+	return i < maker->outputs.n;
+}

@@ -70,28 +70,6 @@ are_alike(const struct join *j, const struct kernel *a, const struct kernel *b)
 
 /* ---- what must not cross ---- */
 
-static bool
-reads(const struct kernel *k, value_id v)
-{
-	uint32_t i;
-
-	for (i = 0; i < k->inputs.n && k->inputs.at[i].value != v; i++) {
-	}
-	return i < k->inputs.n;
-}
-
-/* The first reads what the second makes. */
-static bool
-needs(const struct kernel *k, const struct kernel *maker)
-{
-	uint32_t i;
-
-	for (i = 0; i < maker->outputs.n &&
-	     !reads(k, maker->outputs.at[i].value); i++) {
-	}
-	return i < maker->outputs.n;
-}
-
 static sym_t
 name_of(const struct join *j, node_id id)
 {
@@ -156,8 +134,8 @@ may_cross(const struct join *j, const struct kernel *talk, uint32_t from,
 	for (i = from; i < to; i++) {
 		const struct kernel *k = &j->l->at.at[i];
 
-		if (is_opaque(k) || needs(talk, k) || needs(k, talk) ||
-		    share_name(j, talk, k)) {
+		if (is_opaque(k) || kernel_needs(talk, k) ||
+		    kernel_needs(k, talk) || share_name(j, talk, k)) {
 			return false;
 		}
 	}
@@ -198,7 +176,7 @@ reader(const struct join *j, const struct kernel *talk, uint32_t from)
 	uint32_t i;
 
 	for (i = from; i < j->l->at.n && !is_opaque(&j->l->at.at[i]) &&
-	     !needs(&j->l->at.at[i], talk); i++) {
+	     !kernel_needs(&j->l->at.at[i], talk); i++) {
 	}
 	return i;
 }
@@ -289,7 +267,7 @@ may_follow(const struct join *j, uint32_t first, uint32_t second)
 
 	for (i = first + 1; i < second; i++) {
 		k = &j->l->at.at[i];
-		if (!needs(k, a)) {
+		if (!kernel_needs(k, a)) {
 			if (!may_cross(j, a, i, i + 1)) {
 				return false;
 			}
@@ -298,7 +276,7 @@ may_follow(const struct join *j, uint32_t first, uint32_t second)
 			return false;
 		}
 	}
-	return !needs(&j->l->at.at[second], a) &&
+	return !kernel_needs(&j->l->at.at[second], a) &&
 	       is_little(j, first + 1, second, second);
 }
 
@@ -311,7 +289,7 @@ clear_way(struct join *j, uint32_t first, uint32_t second)
 	uint32_t i, to = first + 1;
 
 	for (i = first + 1; i <= second; i++) {
-		if (i < second && needs(&k[i], &k[first])) {
+		if (i < second && kernel_needs(&k[i], &k[first])) {
 			VEC_PUSH(&j->f->tmp, &later, k[i]);
 		} else {
 			k[to++] = k[i];

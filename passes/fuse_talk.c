@@ -23,16 +23,6 @@ is_heavy(const struct kernel *k)
 	return k->kind == KERNEL_CONTRACTION || k->kind == KERNEL_ATTENTION;
 }
 
-static bool
-reads(const struct kernel *k, value_id v)
-{
-	uint32_t i;
-
-	for (i = 0; i < k->inputs.n && k->inputs.at[i].value != v; i++) {
-	}
-	return i < k->inputs.n;
-}
-
 /* A collective: nothing that is put into a tensor rides on it. */
 static bool
 is_talk(const struct kernel *k, enum ir_op op)
@@ -181,17 +171,14 @@ put_off(struct fuse *f, struct kernel_list *l)
 static uint32_t
 first_reader(const struct kernel_list *l, uint32_t at)
 {
-	const struct kernel *k = &l->at.at[at];
-	uint32_t i, o = k->outputs.n;
+	uint32_t i;
 
-	for (i = at + 1; i < l->at.n && o == k->outputs.n &&
+	for (i = at + 1; i < l->at.n &&
+	     !kernel_needs(&l->at.at[i], &l->at.at[at]) &&
 	     l->at.at[i].kind != KERNEL_REPEAT &&
 	     l->at.at[i].kind != KERNEL_CALL; i++) {
-		for (o = 0; o < k->outputs.n &&
-		     !reads(&l->at.at[i], k->outputs.at[o].value); o++) {
-		}
 	}
-	return o < k->outputs.n ? i - 1 : i;
+	return i;
 }
 
 static void
@@ -226,10 +213,8 @@ comes_before(const struct fuse *f, const struct kernel *a,
 {
 	uint32_t i;
 
-	for (i = 0; i < a->outputs.n; i++) {
-		if (reads(b, a->outputs.at[i].value)) {
-			return true;
-		}
+	if (kernel_needs(b, a)) {
+		return true;
 	}
 	for (i = 0; i < b->nodes.n; i++) {
 		sym_t name = name_of(f, b->nodes.at[i]);
@@ -260,7 +245,7 @@ next_reader(const struct fuse *f, const struct kernel_list *l, uint32_t at,
 		const struct kernel *x = &l->at.at[i];
 
 		if (x->kind != KERNEL_CONTRACTION || only_sums(x) ||
-		    !reads(x, v)) {
+		    !kernel_reads(x, v)) {
 			continue;
 		}
 		for (k = at; k < i && !comes_before(f, &l->at.at[k], x);
@@ -305,14 +290,12 @@ static uint32_t
 behind_maker(const struct kernel_list *l, uint32_t at)
 {
 	value_id v = l->at.at[at].inputs.at[0].value;
-	uint32_t i, k;
+	uint32_t i;
 
 	for (i = at; i-- > 0 && l->at.at[i].kind != KERNEL_REPEAT &&
 	     l->at.at[i].kind != KERNEL_CALL; ) {
-		for (k = 0; k < l->at.at[i].outputs.n; k++) {
-			if (l->at.at[i].outputs.at[k].value == v) {
-				return i + 1;
-			}
+		if (kernel_makes(&l->at.at[i], v)) {
+			return i + 1;
 		}
 	}
 	return 0;

@@ -7,7 +7,6 @@
 #include "passes/kernels.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "passes/cost.h"
 
@@ -39,7 +38,7 @@ kernels_join_for(struct ir_module *m, const struct target_group *t)
 	}
 	set(m, "join.link", start_us * rate);
 	/* a CPU does one thing at a time: nothing goes on beside talk */
-	if (strncmp(d->arch, "x86", 3) != 0) {
+	if (!target_is_cpu(d)) {
 		set(m, "join.work", start_us * d->memory_bytes_us *
 				    d->memory_eff);
 	}

@@ -125,6 +125,10 @@ double kernel_bytes(const struct ir_module *m, value_id v);
  * those of all ranks, where the module's setting `memory.routed` is `all`.
  */
 double kernel_room(const struct ir_module *m, value_id v);
+/* Whether a kernel reads the value; makes it; reads what another makes. */
+bool kernel_reads(const struct kernel *k, value_id v);
+bool kernel_makes(const struct kernel *k, value_id v);
+bool kernel_needs(const struct kernel *k, const struct kernel *maker);
 
 /* ---- parts.c ------------------------------------------------------------ */
 

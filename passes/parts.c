@@ -135,16 +135,6 @@ is_alike(struct ir_module *m, const struct ir_node *n,
 }
 
 static bool
-in_uses(const struct kernel_use *at, uint32_t n, value_id v)
-{
-	uint32_t i;
-
-	for (i = 0; i < n && at[i].value != v; i++) {
-	}
-	return i < n;
-}
-
-static bool
 has_node(const struct kernel *k, node_id id)
 {
 	uint32_t i;
@@ -159,7 +149,7 @@ static bool
 are_alike(struct ir_module *m, const struct kernel *k, value_id v,
 	  const struct kernel_parts *p)
 {
-	while (!in_uses(k->inputs.at, k->inputs.n, v) &&
+	while (!kernel_reads(k, v) &&
 	       has_any(ir_type(m, v), p)) {
 		node_id id = m->values.at[v].node;
 		const struct ir_node *n = ir_node(m, id);
@@ -256,13 +246,11 @@ parts_pair(struct ir_module *m, const struct kernel_list *l, uint32_t talk,
 	if (adds_up(m, k)) {
 		*dot = talk - 1;
 		return talk > 0 && is_dot(&l->at.at[talk - 1]) &&
-		       in_uses(l->at.at[talk - 1].outputs.at,
-			       l->at.at[talk - 1].outputs.n,
-			       k->inputs.at[0].value);
+		       kernel_makes(&l->at.at[talk - 1],
+				    k->inputs.at[0].value);
 	}
 	for (i = talk + 1; i < l->at.n && !ends_region(&l->at.at[i]) &&
-	     !in_uses(l->at.at[i].inputs.at, l->at.at[i].inputs.n,
-		      k->outputs.at[0].value); i++) {
+	     !kernel_needs(&l->at.at[i], k); i++) {
 	}
 	*dot = i;
 	return k->until == 0 && i < l->at.n && is_dot(&l->at.at[i]);

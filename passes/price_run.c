@@ -8,7 +8,6 @@
 #include "passes/price.h"
 
 #include <math.h>
-#include <string.h>
 
 /*
  * What a framework's host takes for one kernel of ours: it runs about three
@@ -132,7 +131,7 @@ price_beside(const struct pricing *p, const struct kernel_list *l,
 			run_talk(&c, k, goes_beside(p, k), us);
 		}
 	}
-	return any && strncmp(p->t->device.arch, "x86", 3) != 0
+	return any && !target_is_cpu(&p->t->device)
 		? sum - fmax(c.now, c.talk) : 0;
 }
 

@@ -274,6 +274,12 @@ target_check(struct ir_ctx *c, const struct target_group *g)
 
 /* ---- the cluster ---- */
 
+bool
+target_is_cpu(const struct target_device *d)
+{
+	return strncmp(d->arch, "x86", 3) == 0;
+}
+
 int64_t
 target_devices(const struct target *t)
 {

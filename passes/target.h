@@ -79,6 +79,8 @@ bool target_apply(struct ir_module *settings, struct target_group *g);
 bool target_check(struct ir_ctx *c, const struct target_group *g);
 /* Devices and nodes of all groups. */
 int64_t target_devices(const struct target *t);
+/* Whether it is a CPU, which does one thing at a time. */
+bool target_is_cpu(const struct target_device *d);
 int64_t target_nodes(const struct target *t);
 /* A network by name. False: there is none, and `near` was tried with all. */
 bool target_network(const char *name, struct target_network *out,

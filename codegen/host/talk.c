@@ -448,8 +448,7 @@ host_collective_room(struct host_class *k, const struct kernel *x)
 	const struct ir_node *n = ir_node(m, x->nodes.at[0]);
 	struct host_talk talks[RT_MAX_JOINED];
 	struct kernel member;
-	uint32_t from = 0, count = 0;
-	uint32_t i;
+	uint32_t from = 0, count = 0, i;
 
 	if (ir_is(n->op, IRF_PEER) || n->op == IR_SHARE) {
 		return;

@@ -370,21 +370,6 @@ test_random(void **state)
 	assert_true(merged > MODULES / 4);
 }
 
-/* As a target would: collectives are joined, more or less of them. */
-static void
-set_joins(struct ir_module *m, uint64_t seed)
-{
-	static const double bytes[] = { 0, 32, 512, 1 << 20 };
-	struct ir_setting s = { .kind = SET_NUM, .n = 1 };
-
-	s.key = intern_str(&m->ctx->syms, "join.link");
-	s.num[0] = bytes[seed & 3];
-	VEC_PUSH(&m->ctx->perm, &m->settings, s);
-	s.key = intern_str(&m->ctx->syms, "join.work");
-	s.num[0] = bytes[seed >> 2 & 3];
-	VEC_PUSH(&m->ctx->perm, &m->settings, s);
-}
-
 static void
 test_models(void **state)
 {
@@ -405,7 +390,7 @@ test_models(void **state)
 				       strlen(text), &base));
 		m = fe_compile(&c, c.sources.files.n - 1);
 		assert_non_null(m);
-		set_joins(m, seed);
+		split_joins(m, seed);
 		if ((whole || plan_pin(m, plan_text(&c.perm, &p))) &&
 		    pass_apply(m, whole ? "train" : "split", false) ==
 		    PASS_OK) {

@@ -185,21 +185,6 @@ compile(struct ir_ctx *c, const struct pair *p)
 	return fe_compile(c, c->sources.files.n - 1);
 }
 
-/* As a target would: collectives are joined, more or less of them. */
-static void
-set_joins(struct ir_module *m, uint64_t seed)
-{
-	static const double bytes[] = { 0, 32, 512, 1 << 20 };
-	struct ir_setting s = { .kind = SET_NUM, .n = 1 };
-
-	s.key = intern_str(&m->ctx->syms, "join.link");
-	s.num[0] = bytes[seed & 3];
-	VEC_PUSH(&m->ctx->perm, &m->settings, s);
-	s.key = intern_str(&m->ctx->syms, "join.work");
-	s.num[0] = bytes[seed >> 2 & 3];
-	VEC_PUSH(&m->ctx->perm, &m->settings, s);
-}
-
 /* False: the plan is not legal for the model. */
 static bool
 look_open(struct look *l, uint64_t seed)
@@ -213,7 +198,7 @@ look_open(struct look *l, uint64_t seed)
 	arena_init(&l->a, &l->c.mem);
 	l->m = compile(&l->c, &p);
 	assert_non_null(l->m);
-	set_joins(l->m, seed);
+	split_joins(l->m, seed);
 	if (!plan_pin(l->m, plan_text(&l->c.perm, &p)) ||
 	    pass_apply(l->m, "split", false) != PASS_OK) {
 		return false;

@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_T_SPLIT_H
 #define TESTS_UNIT_T_SPLIT_H
 
-#include "ir/base.h"
+#include "ir/ir.h"
 
 /* N(id, lowest, highest): drawn from there, and shrunk towards the lowest. */
 #define NUMBERS(N) \
@@ -317,6 +317,21 @@ plan_text(struct arena *a, const struct pair *p)
 		put_stages(&b, p);
 	}
 	return buf_text(&b);
+}
+
+/* As a target would: collectives are joined, more or less of them. */
+static inline void
+split_joins(struct ir_module *m, uint64_t seed)
+{
+	static const double bytes[] = { 0, 32, 512, 1 << 20 };
+	struct ir_setting s = { .kind = SET_NUM, .n = 1 };
+
+	s.key = intern_str(&m->ctx->syms, "join.link");
+	s.num[0] = bytes[seed & 3];
+	VEC_PUSH(&m->ctx->perm, &m->settings, s);
+	s.key = intern_str(&m->ctx->syms, "join.work");
+	s.num[0] = bytes[seed >> 2 & 3];
+	VEC_PUSH(&m->ctx->perm, &m->settings, s);
 }
 
 #endif
