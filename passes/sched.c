@@ -27,6 +27,19 @@ sched_new(struct arena *a, uint32_t nranks, uint32_t nstages,
 }
 
 void
+sched_reserve(struct arena *a, struct sched *s, uint32_t rank, uint32_t n)
+{
+	struct sched_list *l = &s->ranks[rank];
+
+	if (n > l->actions.cap) {
+		l->actions.at = arena_grow(a, l->actions.at, l->actions.n *
+					   sizeof *l->actions.at,
+					   n * sizeof *l->actions.at);
+		l->actions.cap = n;
+	}
+}
+
+void
 sched_add(struct arena *a, struct sched *s, uint32_t rank,
 	  struct sched_action action)
 {

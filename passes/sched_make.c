@@ -10,12 +10,25 @@
 
 #define MAX_NAMED_CHUNKS 2
 
+/* How the microbatches are grouped: the first `extra` groups get one more. */
+struct groups {
+	uint32_t size, extra, largest;
+};
+
+/* Where a kind stands in the order that all ranks share. */
+struct turn {
+	uint32_t first, size;	/* the group at hand */
+	uint32_t chunk, at;	/* of it, counted as a forward goes */
+};
+
 struct sched_maker {
 	struct arena *arena;
 	struct sched *s;
 	const struct sched_def *def;
 	uint32_t rank, chunks;
-	uint32_t turns[SCHED_NKINDS];	/* so far, of the kind as a whole */
+	struct groups groups;
+	uint32_t whole;		/* actions of the rank, in the end */
+	struct turn turns[SCHED_NKINDS];
 	uint32_t next[MAX_NAMED_CHUNKS][SCHED_NKINDS];	/* microbatch */
 };
 
@@ -43,11 +56,6 @@ stage_of(const struct sched_maker *k, uint32_t chunk)
 	return chunk * n + r;
 }
 
-/* How the microbatches are grouped: the first `extra` groups get one more. */
-struct groups {
-	uint32_t size, extra, largest;
-};
-
 /*
  * As many groups as have a microbatch for each rank, of nearly one size.
  * Ranks run up to 2(P-1) turns ahead of each other, so with a smaller group
@@ -56,9 +64,9 @@ struct groups {
  * counts as one.
  */
 static struct groups
-groups_of(const struct sched_maker *k)
+groups_of(const struct sched *s)
 {
-	uint32_t nranks = k->s->nranks, m = k->s->nmicrobatches, n;
+	uint32_t nranks = s->nranks, m = s->nmicrobatches, n;
 	struct groups g;
 
 	m = m < nranks ? nranks : m;
@@ -77,20 +85,50 @@ groups_of(const struct sched_maker *k)
 static uint32_t
 next_turn(struct sched_maker *k, enum sched_kind kind, uint32_t *chunk)
 {
-	struct groups g = groups_of(k);
-	uint32_t turn = k->turns[kind]++, first = 0;
+	struct turn *t = &k->turns[kind];
+	uint32_t microbatch = t->first + t->at;
 
-	if (turn < g.extra * g.largest * k->chunks) {
-		g.size = g.largest;
-	} else {
-		first = g.extra * g.largest;
-		turn -= first * k->chunks;
+	*chunk = sched_kinds[kind].does & SCHED_FORWARD
+		? t->chunk : k->chunks - 1 - t->chunk;
+	if (++t->at < t->size) {
+		return microbatch;
 	}
-	*chunk = turn / g.size % k->chunks;
-	if (!(sched_kinds[kind].does & SCHED_FORWARD)) {
-		*chunk = k->chunks - 1 - *chunk;
+	t->at = 0;
+	if (++t->chunk == k->chunks) {
+		t->chunk = 0;
+		t->first += t->size;
+		if (t->first >= k->groups.extra * k->groups.largest) {
+			t->size = k->groups.size;
+		}
 	}
-	return first + turn / (g.size * k->chunks) * g.size + turn % g.size;
+	return microbatch;
+}
+
+/* One action of a pattern. */
+struct step {
+	enum sched_kind kind;
+	bool any;		/* the next in the shared order */
+	uint32_t chunk;		/* else of this chunk */
+};
+
+#define MAX_STEPS 6
+
+static uint32_t
+read_steps(const char *p, struct step *steps)
+{
+	uint32_t n = 0;
+
+	while (*p) {
+		struct step *x = &steps[n++];
+
+		if (n > MAX_STEPS) {
+			die("a pattern of more than %d actions", MAX_STEPS);
+		}
+		x->kind = kind_of(*p++);
+		x->any = *p != '0' && *p != '1';
+		x->chunk = x->any ? 0 : (uint32_t)(*p++ - '0');
+	}
+	return n;
 }
 
 /*
@@ -100,24 +138,23 @@ next_turn(struct sched_maker *k, enum sched_kind kind, uint32_t *chunk)
 static void
 repeat(struct sched_maker *k, const char *pattern, uint32_t times)
 {
+	struct sched_list *list = &k->s->ranks[k->rank];
 	struct sched_action action = { 0 };
-	uint32_t chunk;
-	const char *p;
+	struct step steps[MAX_STEPS];
+	uint32_t n = read_steps(pattern, steps), chunk, i;
 
-	while (times-- > 0) {
-		for (p = pattern; *p; p++) {
-			enum sched_kind kind = kind_of(*p);
+	while (times-- > 0 && list->actions.n < k->whole) {
+		for (i = 0; i < n; i++) {
+			enum sched_kind kind = steps[i].kind;
 
-			if (p[1] == '0' || p[1] == '1') {
-				chunk = (uint32_t)(*++p - '0');
-				action.microbatch = k->next[chunk][kind]++;
-			} else {
-				action.microbatch = next_turn(k, kind, &chunk);
-			}
-			action.kind = (uint8_t)kind;
-			action.stage = stage_of(k, chunk);
+			chunk = steps[i].chunk;
+			action.microbatch = steps[i].any
+				? next_turn(k, kind, &chunk)
+				: k->next[chunk][kind]++;
 			if (action.microbatch < k->s->nmicrobatches) {
-				sched_add(k->arena, k->s, k->rank, action);
+				action.kind = (uint8_t)kind;
+				action.stage = stage_of(k, chunk);
+				VEC_PUSH(k->arena, &list->actions, action);
 			}
 		}
 	}
@@ -153,7 +190,7 @@ one_f_one_b(struct sched_maker *k)
 		repeat(k, "F", below);
 	} else {
 		repeat(k, "F", 2 * below +
-		       (k->chunks - 1) * groups_of(k).largest);
+		       (k->chunks - 1) * k->groups.largest);
 	}
 	repeat(k, "FB", plenty(k));
 }
@@ -299,13 +336,35 @@ sched_why_not(struct arena *a, const char *name, uint32_t nranks,
 	return NULL;
 }
 
+static void
+make_rank(struct arena *a, struct sched *s, const struct sched_def *def,
+	  uint32_t rank)
+{
+	struct sched_maker k = {
+		.arena = a, .s = s, .def = def, .rank = rank,
+		.chunks = s->nstages / s->nranks, .groups = groups_of(s)
+	};
+	uint32_t c, kinds = def->split ? 3 : 2;
+
+	k.whole = k.chunks * s->nmicrobatches * kinds;
+	sched_reserve(a, s, rank, k.whole);
+	for (c = 0; c < SCHED_NKINDS; c++) {
+		k.turns[c].size = k.groups.extra ? k.groups.largest
+						 : k.groups.size;
+	}
+	for (c = 0; c < k.chunks; c++) {
+		s->rank_of[stage_of(&k, c)] = rank;
+	}
+	def->order(&k);
+}
+
 struct sched *
 sched_make(struct arena *a, const char *name, uint32_t nranks, uint32_t chunks,
 	   uint32_t nmicrobatches, const char **why)
 {
 	const struct sched_def *def = sched_find(name);
 	struct sched *s;
-	uint32_t r, c;
+	uint32_t r;
 
 	*why = sched_why_not(a, name, nranks, chunks, nmicrobatches);
 	if (*why) {
@@ -313,15 +372,7 @@ sched_make(struct arena *a, const char *name, uint32_t nranks, uint32_t chunks,
 	}
 	s = sched_new(a, nranks, nranks * chunks, nmicrobatches);
 	for (r = 0; r < nranks; r++) {
-		struct sched_maker k = {
-			.arena = a, .s = s, .def = def, .rank = r,
-			.chunks = chunks
-		};
-
-		for (c = 0; c < chunks; c++) {
-			s->rank_of[stage_of(&k, c)] = r;
-		}
-		def->order(&k);
+		make_rank(a, s, def, r);
 	}
 	return s;
 }
