@@ -141,7 +141,7 @@ run_schedule(const struct sched *s, const struct price_traits *traits,
 		}
 		costs[i].hop_us = traits->blocking ? 0 : out->hop_us;
 	}
-	if (!sched_time(a, s, costs, &line)) {
+	if (!sched_span(a, s, costs, &line)) {
 		return false;
 	}
 	out->pipe_us = line.makespan_us;

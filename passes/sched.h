@@ -145,13 +145,15 @@ struct sched_place {
 };
 
 struct sched_timeline {
-	struct sched_event **events;	/* by rank, by place in its list */
+	/* by rank, by place in its list; NULL: not asked for */
+	struct sched_event **events;
 	uint32_t *done;		/* by rank: actions that ran */
+	double *begin_us, *end_us;	/* by rank: of all that ran */
 	double *busy_us;	/* by rank */
 	double *idle;		/* by rank: part of the makespan, 0 .. 1 */
 	double makespan_us;	/* from 0 to the last end */
 	double longest_us;	/* of any rank from its first to its last */
-	struct sched_place *doer;	/* see sched_doer */
+	struct sched_place *doer;	/* of sched_find_doers */
 };
 
 /*
@@ -162,6 +164,12 @@ struct sched_timeline {
  */
 bool sched_time(struct arena *a, const struct sched *s,
 		const struct sched_cost *costs, struct sched_timeline *t);
+/* The same without events. */
+bool sched_span(struct arena *a, const struct sched *s,
+		const struct sched_cost *costs, struct sched_timeline *t);
+/* Who does what, which sched_doer looks up. */
+void sched_find_doers(struct arena *a, const struct sched *s,
+		      struct sched_timeline *t);
 /* Where the first action stands that does that part of the microbatch. */
 struct sched_place sched_doer(const struct sched *s,
 			      const struct sched_timeline *t,

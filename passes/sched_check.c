@@ -336,9 +336,7 @@ waits_for(const struct sched *s, const struct sched_timeline *t,
 static double
 stuck_since(const struct sched_timeline *t, uint32_t rank)
 {
-	uint32_t n = t->done[rank];
-
-	return n ? t->events[rank][n - 1].end_us : 0;
+	return t->end_us[rank];
 }
 
 /* The rank that was stuck first; `alone`: by its own later work. */
@@ -410,11 +408,13 @@ circle_text(const struct audit *c, const struct sched_timeline *t,
 }
 
 static void
-say_stall(struct audit *c, const struct sched_timeline *t)
+say_stall(struct audit *c, struct sched_timeline *t)
 {
-	uint32_t rank = first_stuck(c->s, t, true), r, shown = 0;
+	uint32_t rank, r, shown = 0;
 	struct sched_place here, p;
 
+	sched_find_doers(c->arena, c->s, t);
+	rank = first_stuck(c->s, t, true);
 	if (rank == NOWHERE) {
 		rank = first_in_circle(c->arena, c->s, t,
 				       first_stuck(c->s, t, false));
@@ -495,7 +495,7 @@ sched_check(struct arena *a, const struct sched *s, struct sched_verdict *v)
 
 	memset(v, 0, sizeof *v);
 	audit(&c);
-	if (v->remarks.n == 0 && !sched_time(a, s, NULL, &t)) {
+	if (v->remarks.n == 0 && !sched_span(a, s, NULL, &t)) {
 		say_stall(&c, &t);
 	}
 	if (v->remarks.n) {

@@ -38,6 +38,27 @@ expected_peak(const struct sched_def *def, uint32_t p, uint32_t v, uint32_t m)
 	return most < m * v ? most : m * v;
 }
 
+/* Without events, the same times. */
+static void
+same_span(const struct sched *s)
+{
+	struct sched_timeline span, line, *l = &line;
+	uint32_t r;
+
+	assert_true(sched_time(&t.a, s, NULL, l));
+	assert_true(sched_span(&t.a, s, NULL, &span));
+	assert_null(span.events);
+	assert_true(span.makespan_us == l->makespan_us &&
+		    span.longest_us == l->longest_us);
+	for (r = 0; r < s->nranks; r++) {
+		uint32_t n = s->ranks[r].actions.n;
+
+		assert_true(span.begin_us[r] == l->events[r][0].start_us &&
+			    span.end_us[r] == l->events[r][n - 1].end_us &&
+			    span.idle[r] == l->idle[r]);
+	}
+}
+
 static void
 one_size(const struct sched_def *def, uint32_t p, uint32_t v, uint32_t m)
 {
@@ -54,6 +75,7 @@ one_size(const struct sched_def *def, uint32_t p, uint32_t v, uint32_t m)
 		fail_msg("%s P=%u v=%u M=%u: bubble %g, not %g", def->name, p,
 			 v, m, sched_bubble(s, &l), want);
 	}
+	same_span(s);
 	for (r = 0; r < p; r++) {
 		most = verdict.peak[r] > most ? verdict.peak[r] : most;
 	}
