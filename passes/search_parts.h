@@ -160,6 +160,7 @@ struct search_try {
 	int64_t microbatch, nmicrobatches, chunks;
 	const struct sched_def *sched;
 	const struct search_slots *slots;	/* NULL: not counted yet */
+	const struct sched *order;	/* NULL: not made yet */
 };
 
 /*

@@ -559,6 +559,7 @@ one(struct search *s, struct search_try *t, struct full *full,
 	t->sched = def;
 	t->chunks = chunks;
 	t->slots = NULL;
+	t->order = NULL;
 	if (!f(s, t)) {
 		VEC_PUSH(&s->keep, &full->at, ((struct search_chunks){
 			 def, chunks }));

@@ -189,18 +189,19 @@ compose_update(struct trial *x)
 static bool
 run(struct trial *x)
 {
-	const struct search_try *t = x->t;
-	struct sched *sched;
+	struct search_try *t = x->t;
 	const char *why;
 
 	compose_update(x);
-	sched = sched_make(&x->s->tmp, t->sched->name, (uint32_t)t->g->pp,
-			   (uint32_t)t->chunks, (uint32_t)t->nmicrobatches,
-			   &why);
+	if (!t->order) {
+		t->order = sched_make(&x->s->tmp, t->sched->name,
+				      (uint32_t)t->g->pp, (uint32_t)t->chunks,
+				      (uint32_t)t->nmicrobatches, &why);
+	}
 	x->s->out->run++;
 	x->p.update_us = x->p.busy_us = 0;	/* the most of another run */
-	return sched && price_pipeline(sched, &x->s->o->traits, &x->s->tmp,
-				       &x->p);
+	return t->order && price_pipeline(t->order, &x->s->o->traits,
+					  &x->s->tmp, &x->p);
 }
 
 /* ---- the best so far ---- */

@@ -291,6 +291,16 @@ measure(struct search *s, struct search_width *w)
 	return true;
 }
 
+/* Other ways to recompute have the updates of the width as it is placed. */
+static void
+drop_updates(struct ir_module *m)
+{
+	bool *live = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *live);
+
+	live[ir_model(m)] = true;
+	pass_drop_funcs(m, live);
+}
+
 static bool
 stage(struct search *s, struct search_width *w, const struct search_try *t)
 {
@@ -305,6 +315,9 @@ stage(struct search *s, struct search_width *w, const struct search_try *t)
 	w->m = ir_copy(w->on->m, &w->ctx);
 	write_plan(s, w->on, &w->key, t, w->m);
 	set_axes(w->m, t);
+	if (w->key.choice) {
+		drop_updates(w->m);
+	}
 	w->dp = t->g->dp;
 	w->microbatch = t->microbatch;
 	ok = run(s, &w->ctx, w->m, pass_recompute);
