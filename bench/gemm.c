@@ -31,6 +31,8 @@ struct shape {
 
 /* ---- workers: a step at a time, items by a counter ---- */
 
+#define PIECES 8	/* of a worker's share, as in runtime/pool.c */
+
 struct pool {
 	const struct rt_step *step;
 	const struct rt_call *call;
@@ -44,10 +46,12 @@ struct pool {
 static void
 work(struct pool *p, int w)
 {
-	long i;
+	long n = p->step->items, piece = n / (WORKERS * PIECES), i, to;
 
-	while ((i = atomic_fetch_add(&p->next, 1)) < p->step->items) {
-		p->step->run(p->call, p->own[w], i, i + 1);
+	piece = piece < 1 ? 1 : piece;
+	while ((i = atomic_fetch_add(&p->next, piece)) < n) {
+		to = i + piece < n ? i + piece : n;
+		p->step->run(p->call, p->own[w], i, to);
 	}
 }
 

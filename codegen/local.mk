@@ -107,6 +107,7 @@ if HAVE_LLVM
 	%D%/cpu/attention_tile.c \
 	%D%/cpu/attention_where.c \
 	%D%/cpu/dot.c \
+	%D%/cpu/dot_ahead.c \
 	%D%/cpu/dot_pack.c \
 	%D%/cpu/dot_plan.c \
 	%D%/cpu/dot_steps.c \

@@ -57,8 +57,10 @@ dot_nr(const struct dot_unit *u)
 	return (int64_t)u->nv * u->lanes;
 }
 /*
- * void (a, b, c, words, ldc in bytes, add, rows, cols): c[rows][cols] is the
- * product of two panels, plus what is there if `add`.  Emitted once.
+ * void (a, b, c, words, ldc in bytes, add, lines, nlines, rows, cols):
+ * c[rows][cols] is the product of two panels, plus what is there if `add`.
+ * On the way it asks for `mr` times `nlines` lines of memory that are wanted
+ * next; `lines` lists their addresses.  AMX does not.  Emitted once.
  */
 struct ll_value *dot_tile(struct cg_cpu *c, const struct dot_unit *u);
 /* What a worker must do before and behind tiles of a step. */
@@ -86,6 +88,16 @@ int64_t dot_words_of(const struct dot_unit *u, int64_t kn);
  */
 struct ll_value *dot_packer(struct cg_cpu *c, const struct dot_pack *p);
 
+/* ---- dot_ahead.c: lines that will be wanted ----------------------------- */
+
+/* Bytes of a list of the lines of a block, so many rows by k elements. */
+int64_t dot_list_bytes(const struct dot_pack *p, int64_t rows, int64_t k);
+/*
+ * i64 (list, src, row, rows, k, kn): the addresses of the lines that packing
+ * this block will read, and how many they are.
+ */
+struct ll_value *dot_lister(struct cg_cpu *c, const struct dot_pack *p);
+
 /* ---- dot.c, dot_plan.c, dot_steps.c: a contraction as steps ------------- */
 
 enum dot_result {
@@ -111,12 +123,16 @@ struct dot {
 	struct cg_split rows, cols;
 	int64_t depth, ndepth;	/* along k, of a block of both operands */
 	int64_t tile_ld;	/* floats of a row of a tile in a room */
-	int64_t chunk_rows, chunk_depth;	/* blocks packed at a time */
-	bool pack_own;		/* each item packs its rows of A */
-	int64_t own_b, own_c, own_a;	/* offsets in a worker's room */
-	int64_t shared_c;	/* offset of tiles that wait, or -1 */
+	/* by operand: each item packs its block; else a step before does */
+	bool own[2];
+	int64_t chunk_rows, chunk_depth;	/* blocks of A at a time */
+	/* offsets in a worker's room; of the list of lines, or -1 */
+	int64_t own_b, own_c, own_a, own_list;
+	int64_t shared_b, shared_c;	/* panels; tiles that wait, or -1 */
 };
 
+/* How an operand is packed. */
+struct dot_pack dot_packing(const struct dot *d, int which);
 /* False: another way is better, or the only one. */
 bool dot_plan(struct dot *d);
 bool dot_emit(struct dot *d, const char **why);

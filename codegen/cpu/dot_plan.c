@@ -5,7 +5,7 @@
  */
 #include "codegen/cpu/dot.h"
 
-#define ROOM ((int64_t)8 << 20)	/* bytes of A packed at a time; of tiles */
+#define ROOM ((int64_t)8 << 20)	/* of A packed at a time; of B; of tiles */
 #define OWN ((int64_t)960 << 10)	/* below 1 MiB: a worker's L2 */
 
 #define MOST_ROUNDS 32	/* each is two functions of its own */
@@ -25,135 +25,78 @@ dot_split(const struct cg_dims *d, int64_t want, int64_t unit)
 	return s;
 }
 
-/* ---- what a choice costs ---- */
+/* ---- rooms ---- */
 
-/*
- * Cycles of an item, roughly: a multiplication a vector, and what packing B,
- * reading A from far and adding to tiles take; measured on Zen 4.
- */
-static double
-item_cycles(const struct dot *d, const struct cg_split *rows,
-	    const struct cg_split *cols)
-{
-	double m = (double)dot_up(rows->most, d->unit.mr);
-	double n = (double)dot_up(cols->most, d->unit.lanes);
-	double k = (double)d->over.size / d->unit.per_word;
-
-	if (d->unit.kind == DOT_TILES) {
-		m /= 8;		/* 16 rows at once */
-	}
-	return m * n * k / d->unit.lanes + 0.6 * n * k +
-	       (d->pack_own ? 0.6 : 0.2) * m * k +
-	       (double)d->ndepth * (0.3 * m * n / 4 + 600);
-}
-
-/* Of one to eight workers, each of whom is idle at the end for a while. */
-static double
-all_cycles(const struct dot *d, const struct cg_split *rows,
-	   const struct cg_split *cols)
-{
-	int64_t items = d->batch.size * rows->blocks * cols->blocks;
-	double one = item_cycles(d, rows, cols), sum = 0;
-	int64_t w;
-
-	for (w = 1; w <= 8; w *= 2) {
-		sum += ((double)((items + w - 1) / w * w) + 0.05 * (double)w) *
-		       one;
-	}
-	return sum;
-}
-
-/* Bytes of a block of A, of one of B, and of a tile. */
+/* Bytes of a block of A or B, and of a tile. */
 static int64_t
-a_bytes(const struct dot *d, const struct cg_split *rows)
+block_bytes(const struct dot *d, int which)
 {
+	int64_t width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
+
 	return 4 * dot_words_of(&d->unit, d->depth) *
-	       dot_up(rows->most, d->unit.mr);
+	       dot_up(which ? d->cols.most : d->rows.most, width);
 }
 
 static int64_t
-b_bytes(const struct dot *d, const struct cg_split *cols)
-{
-	return 4 * dot_words_of(&d->unit, d->depth) *
-	       dot_up(cols->most, dot_nr(&d->unit));
-}
-
-static int64_t
-tile_bytes(const struct dot *d, const struct cg_split *rows,
-	   const struct cg_split *cols)
+tile_bytes(const struct dot *d)
 {
 	if (d->result != DOT_BOX) {
 		return 0;
 	}
-	return 4 * dot_up(rows->most, d->unit.mr) *
-	       dot_up(cols->most, d->unit.lanes);
+	return dot_up(4 * dot_up(d->rows.most, d->unit.mr) *
+		      dot_up(d->cols.most, d->unit.lanes), 64);
 }
 
-static bool
-fits(const struct dot *d, const struct cg_split *rows,
-     const struct cg_split *cols)
+struct dot_pack
+dot_packing(const struct dot *d, int which)
 {
-	const struct cg_dims *n = &d->dims[2];
-
-	if (d->whole_last && cols->cut == n->n - 1 && cols->chunks > 1) {
-		return false;
-	}
-	return b_bytes(d, cols) + tile_bytes(d, rows, cols) +
-	       (d->pack_own ? a_bytes(d, rows) : 0) <= OWN;
+	return (struct dot_pack){
+		.unit = &d->unit, .base = d->source[which].base,
+		.rows = which ? &d->n : &d->m, .k = &d->over, .which = which,
+		.width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
+		.tiles = d->unit.kind == DOT_TILES && which == 0,
+	};
 }
 
-static bool
-choose_blocks(struct dot *d)
+/*
+ * Of the lines that an item's next block is read from.  There are none where
+ * one item packs all at once, or elements lie one by one; nor do tiles of AMX
+ * ask for any.
+ */
+static int64_t
+list_bytes(const struct dot *d)
 {
-	static const int64_t tall[] = { 1, 2, 4, 8, 16, 24, 32, 48, 64 };
-	int64_t last = d->dims[2].size[d->dims[2].n - 1], i, j;
-	double best = 0;
+	struct dot_pack p = dot_packing(d, d->own[1]);
 
-	for (i = 0; i < (int64_t)(sizeof tall / sizeof tall[0]); i++) {
-		struct cg_split rows = dot_split(&d->dims[1], 8 * tall[i],
-					      d->unit.mr);
-
-		for (j = 0; j <= 8; j++) {
-			int64_t want = j ? j * dot_nr(&d->unit) : last;
-			struct cg_split cols = dot_split(&d->dims[2], want,
-						      dot_nr(&d->unit));
-			double cycles;
-
-			if (!fits(d, &rows, &cols)) {
-				continue;
-			}
-			cycles = all_cycles(d, &rows, &cols);
-			if (best == 0 || cycles < best) {
-				best = cycles;
-				d->rows = rows;
-				d->cols = cols;
-			}
-		}
+	if (d->unit.kind == DOT_TILES ||
+	    !(dot_factor_dense(p.k, p.which) ||
+	      dot_factor_dense(p.rows, p.which)) ||
+	    d->batch.size * d->rows.blocks * d->cols.blocks * d->ndepth == 1) {
+		return 0;
 	}
-	return best > 0;
+	return dot_list_bytes(&p, d->own[1] ? d->cols.most : d->rows.most,
+			      d->depth);
 }
 
-/* ---- rooms ---- */
-
-/* Without boxes to care for a factor is one dim. */
-static void
-flatten(struct cg_dims *d)
+/* All of B, packed. */
+static int64_t
+all_of_b(const struct dot *d)
 {
-	while (d->n > 1) {
-		d->n--;
-		d->size[d->n - 1] *= d->size[d->n];
-	}
+	return d->batch.size * d->cols.blocks * d->ndepth * block_bytes(d, 1);
 }
 
 /* How many blocks of rows, and of k, are packed at a time. */
 static void
-choose_chunks(struct dot *d, int64_t a, int64_t c)
+choose_chunks(struct dot *d)
 {
-	int64_t rows = d->batch.size * d->rows.blocks;
-	int64_t fit = ROOM / a;	/* blocks of rows and of k */
+	int64_t rows = d->batch.size * d->rows.blocks, c = tile_bytes(d);
+	int64_t fit = ROOM / block_bytes(d, 0);	/* blocks of rows and of k */
 
-	d->shared_c = -1;
 	d->chunk_depth = d->ndepth;
+	d->chunk_rows = rows;
+	if (d->own[0] || fit >= rows * d->ndepth) {
+		return;
+	}
 	d->chunk_rows = fit / d->ndepth;
 	if (d->chunk_rows == 0) {
 		d->chunk_rows = fit < 4 ? fit : 4;
@@ -164,38 +107,6 @@ choose_chunks(struct dot *d, int64_t a, int64_t c)
 		d->chunk_rows = d->chunk_rows < 1 ? 1 : d->chunk_rows;
 		d->chunk_depth = fit / d->chunk_rows;
 		d->chunk_depth = d->chunk_depth < 1 ? 1 : d->chunk_depth;
-	}
-	if (d->chunk_rows > rows) {
-		d->chunk_rows = rows;
-	}
-	if (d->chunk_depth < d->ndepth && c > 0) {
-		d->shared_c = d->chunk_rows * d->chunk_depth * a;
-	}
-}
-
-static void
-choose_rooms(struct dot *d)
-{
-	int64_t a = a_bytes(d, &d->rows);
-	int64_t c = dot_up(tile_bytes(d, &d->rows, &d->cols), 64);
-
-	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
-	d->own_b = 0;
-	d->own_c = dot_up(b_bytes(d, &d->cols), 64);
-	d->own_a = d->own_c + c;
-	d->out->own_bytes = d->own_a;
-	d->out->shared_bytes = 0;
-	if (d->pack_own) {
-		d->out->own_bytes += a;
-		d->shared_c = -1;
-		d->chunk_depth = d->ndepth;
-		d->chunk_rows = d->batch.size * d->rows.blocks;
-		return;
-	}
-	choose_chunks(d, a, c);
-	d->out->shared_bytes = d->chunk_rows * d->chunk_depth * a;
-	if (d->shared_c >= 0) {
-		d->out->shared_bytes += d->chunk_rows * d->cols.blocks * c;
 	}
 }
 
@@ -209,12 +120,165 @@ rounds(const struct dot *d)
 	       ((d->ndepth + d->chunk_depth - 1) / d->chunk_depth);
 }
 
+static bool
+fits(const struct dot *d)
+{
+	const struct cg_dims *n = &d->dims[2];
+	int64_t bytes = tile_bytes(d) + list_bytes(d);
+	int i;
+
+	if (d->whole_last && d->cols.cut == n->n - 1 && d->cols.chunks > 1) {
+		return false;
+	}
+	for (i = 0; i < 2; i++) {
+		bytes += d->own[i] ? block_bytes(d, i) : 0;
+	}
+	return bytes <= OWN && (d->own[1] || all_of_b(d) <= ROOM) &&
+	       (d->own[0] || block_bytes(d, 0) <= ROOM) &&
+	       rounds(d) <= MOST_ROUNDS;
+}
+
+static void
+choose_rooms(struct dot *d)
+{
+	int64_t a = block_bytes(d, 0), c = tile_bytes(d), list = list_bytes(d);
+
+	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
+	d->own_b = 0;
+	d->own_c = d->own[1] ? dot_up(block_bytes(d, 1), 64) : 0;
+	d->own_a = d->own_c + c;
+	d->own_list = d->own_a + (d->own[0] ? dot_up(a, 64) : 0);
+	d->out->own_bytes = d->own_list + list;
+	d->own_list = list > 0 ? d->own_list : -1;
+	d->shared_b = d->own[0] ? 0 : d->chunk_rows * d->chunk_depth * a;
+	d->out->shared_bytes = d->shared_b + (d->own[1] ? 0 : all_of_b(d));
+	d->shared_c = -1;
+	if (d->chunk_depth < d->ndepth && c > 0) {
+		d->shared_c = dot_up(d->out->shared_bytes, 64);
+		d->out->shared_bytes = d->shared_c +
+				       d->chunk_rows * d->cols.blocks * c;
+	}
+}
+
+/* ---- what a choice costs ---- */
+
+/*
+ * Cycles, roughly, of which a multiplication of a vector takes one; measured
+ * on Zen 5: of packing a word, of reading one that was packed by another
+ * step, of beginning a step.
+ */
+#define PACK 1.4
+#define FAR 0.15
+#define STEP 3000
+
+static double
+item_cycles(const struct dot *d)
+{
+	double m = (double)dot_up(d->rows.most, d->unit.mr);
+	double n = (double)dot_up(d->cols.most, d->unit.lanes);
+	double k = (double)d->over.size / d->unit.per_word;
+
+	if (d->unit.kind == DOT_TILES) {
+		m /= 8;		/* 16 rows at once */
+	}
+	return m * n * k / d->unit.lanes + (d->own[1] ? PACK : FAR) * n * k +
+	       (d->own[0] ? PACK : FAR) * m * k +
+	       (double)d->ndepth * (0.3 * m * n / 4 + 600);
+}
+
+/* Of one to eight workers, each of whom is idle at the end for a while. */
+static double
+all_cycles(const struct dot *d)
+{
+	int64_t items = d->batch.size * d->rows.blocks * d->cols.blocks;
+	double one = item_cycles(d), sum = 0, before = 0;
+	double words = PACK * (double)d->batch.size * (double)d->over.size /
+		       d->unit.per_word;
+	int64_t w;
+
+	before += d->own[0] ? 0 : words * (double)d->m.size;
+	before += d->own[1] ? 0 : words * (double)d->n.size;
+	for (w = 1; w <= 8; w *= 2) {
+		double steps = (d->own[0] ? 0 : rounds(d)) + !d->own[1];
+
+		sum += ((double)((items + w - 1) / w * w) + 0.05 * (double)w) *
+		       one + before + (double)w * STEP * steps;
+	}
+	return sum;
+}
+
+/* Keeps the plan at hand if it is the best one so far. */
+static void
+try_plan(struct dot *d, struct dot *best, double *least)
+{
+	double cycles;
+
+	choose_chunks(d);
+	if (!fits(d)) {
+		return;
+	}
+	cycles = all_cycles(d);
+	if (*least == 0 || cycles < *least) {
+		*least = cycles;
+		*best = *d;
+	}
+}
+
+/* Who packs what, for the blocks at hand. */
+static void
+try_packing(struct dot *d, struct dot *best, double *least)
+{
+	static const bool own[][2] = {
+		{ false, true }, { true, false }, { true, true }
+	};
+	uint32_t i;
+
+	for (i = 0; i < sizeof own / sizeof own[0]; i++) {
+		d->own[0] = own[i][0];
+		d->own[1] = own[i][1];
+		try_plan(d, best, least);
+	}
+}
+
+static bool
+choose_blocks(struct dot *d)
+{
+	static const int64_t tall[] = { 1, 2, 4, 8, 16, 24, 32, 48, 64, 96,
+					128, 192, 256 };
+	int64_t nr = dot_nr(&d->unit), i, j;
+	int64_t last = d->dims[2].size[d->dims[2].n - 1];
+	struct dot best;
+	double least = 0;
+
+	for (i = 0; i < (int64_t)(sizeof tall / sizeof tall[0]); i++) {
+		d->rows = dot_split(&d->dims[1], 8 * tall[i], d->unit.mr);
+		for (j = 0; j <= 16; j++) {
+			d->cols = dot_split(&d->dims[2], j ? j * nr : last,
+					    nr);
+			try_packing(d, &best, &least);
+		}
+	}
+	if (least > 0) {
+		*d = best;
+	}
+	return least > 0;
+}
+
+/* Without boxes to care for a factor is one dim. */
+static void
+flatten(struct cg_dims *d)
+{
+	while (d->n > 1) {
+		d->n--;
+		d->size[d->n - 1] *= d->size[d->n];
+	}
+}
+
 bool
 dot_plan(struct dot *d)
 {
 	int64_t per_block = 512 * (int64_t)d->unit.per_word;
 	int64_t whole = (int64_t)d->unit.words * d->unit.per_word;
-	double rows, flops;
 
 	if (d->batch.size == 0 || d->m.size == 0 || d->n.size == 0 ||
 	    d->over.size == 0) {
@@ -227,25 +291,9 @@ dot_plan(struct dot *d)
 	d->ndepth = (d->over.size + per_block - 1) / per_block;
 	d->depth = dot_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
 	d->ndepth = (d->over.size + d->depth - 1) / d->depth;
-	/* a step takes some microseconds to begin, packing little of that */
-	rows = (double)d->batch.size * (double)d->m.size;
-	flops = rows * (double)d->n.size * (double)d->over.size;
-	d->pack_own = flops < 1 << 20;
 	if (!choose_blocks(d)) {
 		return false;
 	}
-	if (d->rows.blocks * d->cols.blocks * d->batch.size == 1 &&
-	    !d->pack_own) {
-		d->pack_own = true;
-		d->pack_own = fits(d, &d->rows, &d->cols);
-	}
 	choose_rooms(d);
-	if (rounds(d) > MOST_ROUNDS) {
-		d->pack_own = true;
-		if (!choose_blocks(d)) {
-			return false;
-		}
-		choose_rooms(d);
-	}
 	return d->out->own_bytes <= (int64_t)1 << 20;
 }

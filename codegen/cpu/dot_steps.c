@@ -4,7 +4,7 @@
  */
 #include "codegen/cpu/dot.h"
 
-#define PACKED_ROWS 64		/* of an item that packs */
+#define PACKED_ROWS 64		/* of an item that packs, about */
 
 /* ---- positions of a block ---- */
 
@@ -44,16 +44,22 @@ stretch_of(struct ll *l, const struct dot *d, struct ll_value *i)
 	return s;
 }
 
-/* Where block (rows, depth) of what is packed at a time begins. */
+/*
+ * Where block (place, depth) of an operand that is packed for all begins: of A
+ * blocks of the chunk, of B those of all of it.
+ */
 static struct ll_value *
-packed_at(struct ll *l, const struct dot *d, struct ll_value *rows,
+packed_at(struct ll *l, const struct dot *d, int which, struct ll_value *block,
 	  struct ll_value *depth)
 {
+	int64_t width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
+	int64_t most = which ? d->cols.most : d->rows.most;
 	int64_t bytes = 4 * dot_words_of(&d->unit, d->depth) *
-			dot_up(d->rows.most, d->unit.mr);
+			dot_up(most, width);
 
-	return dot_mul(l, dot_add(l, dot_mul(l, rows, d->chunk_depth), depth),
-		       bytes);
+	block = dot_mul(l, block, which ? d->ndepth : d->chunk_depth);
+	block = dot_mul(l, dot_add(l, block, depth), bytes);
+	return which ? dot_add(l, block, ll_i64(l, d->shared_b)) : block;
 }
 
 /* ---- bodies: steps that are also told which chunk ---- */
@@ -61,7 +67,7 @@ packed_at(struct ll *l, const struct dot *d, struct ll_value *rows,
 struct body {
 	struct dot *d;
 	struct ll *l;
-	struct ll_value *func, *pack_a, *pack_b, *tile;
+	struct ll_value *func, *pack[2], *list, *tile;
 	struct ll_value *first_row, *first_depth, *end_depth;
 };
 
@@ -100,10 +106,19 @@ add_step(struct body *b, const char *what, int64_t items, int64_t row,
 
 /* ---- packing ---- */
 
+/* Rows, or columns, of one: whole panels. */
 static int64_t
-groups(const struct dot *d)
+packed_rows(const struct dot *d, int which)
 {
-	return (d->rows.most + PACKED_ROWS - 1) / PACKED_ROWS;
+	return dot_up(PACKED_ROWS, which ? dot_nr(&d->unit) : d->unit.mr);
+}
+
+static int64_t
+groups(const struct dot *d, int which)
+{
+	int64_t most = which ? d->cols.most : d->rows.most;
+
+	return (most + packed_rows(d, which) - 1) / packed_rows(d, which);
 }
 
 static int64_t
@@ -124,40 +139,41 @@ in_batch(const struct body *b, int which, struct ll_value *at,
 }
 
 static void
-pack_body(struct body *b)
+pack_body(struct body *b, int which)
 {
 	struct dot *d = b->d;
+	const struct cg_split *split = which ? &d->cols : &d->rows;
 	struct ll *l = b->l;
-	struct ll_value *src, *shared, *group, *row, *depth, *to, *at, *args[6];
+	struct ll_value *src, *group, *row, *depth, *to, *at, *args[6];
+	int64_t rows = packed_rows(d, which);
 	struct stretch k;
 	struct dot_place m;
 	struct ll_loop i;
 
-	open_body(b, "pack_rows");
-	src = dot_source_at(d->c, b->func, &d->source[0]);
-	shared = cg_cpu_shared(d->c, b->func);
+	open_body(b, which ? "pack_cols" : "pack_rows");
+	src = dot_source_at(d->c, b->func, &d->source[which]);
+	to = cg_cpu_shared(d->c, b->func);
 	ll_loop(l, &i, ll_param(l, b->func, 2), ll_param(l, b->func, 3), 1,
 		NULL, 0);
-	group = dot_rem(l, i.i, groups(d));
-	at = dot_div(l, i.i, groups(d));
+	group = dot_rem(l, i.i, groups(d, which));
+	at = dot_div(l, i.i, groups(d, which));
 	depth = dot_sub(l, b->end_depth, b->first_depth);
 	row = ll_bin(l, LL_UDIV, at, depth);
 	depth = ll_bin(l, LL_UREM, at, depth);
-	to = ll_plus(l, shared, packed_at(l, d, row, depth));
+	to = ll_plus(l, to, packed_at(l, d, which, row, depth));
 	row = dot_add(l, row, b->first_row);
 	k = stretch_of(l, d, dot_add(l, depth, b->first_depth));
-	m = dot_place(l, &d->dims[1], &d->rows, dot_rem(l, row,
-						       d->rows.blocks));
-	group = dot_mul(l, group, PACKED_ROWS);
+	m = dot_place(l, &d->dims[1 + which], split,
+		      dot_rem(l, row, split->blocks));
+	group = dot_mul(l, group, rows);
 	args[0] = ll_plus(l, to, dot_mul(l, ll_bin(l, LL_MUL, group, k.words),
 					 4));
-	args[1] = in_batch(b, 0, src, dot_div(l, row, d->rows.blocks));
+	args[1] = in_batch(b, which, src, dot_div(l, row, split->blocks));
 	args[2] = dot_add(l, m.start, group);
-	args[3] = dot_min(l, ll_i64(l, PACKED_ROWS),
-			  dot_sub(l, m.live, group));
+	args[3] = dot_min(l, ll_i64(l, rows), dot_sub(l, m.live, group));
 	args[4] = k.from;
 	args[5] = k.n;
-	ll_call(l, b->pack_a, args, 6);
+	ll_call(l, b->pack[which], args, 6);
 	ll_loop_end(l, &i, NULL);
 	ll_return(l, NULL);
 }
@@ -232,27 +248,73 @@ behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
 
 /* One item. */
 struct item {
-	struct ll_value *i, *row, *batch;	/* row: of those in the chunk */
+	struct ll_value *i, *end;	/* of those that the worker is given */
+	struct ll_value *row, *batch;	/* row: of those in the chunk */
 	struct dot_place m, n;
 	struct ll_value *to, *ld;	/* the tile; bytes of a row */
 	struct ll_value *old;		/* 0: nothing is there yet */
-	struct ll_value *a, *b;		/* sources */
+	struct ll_value *col;		/* of all in the batch */
+	struct ll_value *src[2];
 	struct ll_value *own, *shared;
 };
+
+static void
+go_to(const struct body *b, struct item *t, struct ll_value *i)
+{
+	const struct dot *d = b->d;
+	struct ll *l = b->l;
+	struct ll_value *row;
+
+	t->i = i;
+	t->row = dot_div(l, i, d->cols.blocks);
+	row = dot_add(l, t->row, b->first_row);
+	t->batch = dot_div(l, row, d->rows.blocks);
+	t->m = dot_place(l, &d->dims[1], &d->rows,
+			 dot_rem(l, row, d->rows.blocks));
+	t->col = dot_rem(l, i, d->cols.blocks);
+	t->n = dot_place(l, &d->dims[2], &d->cols, t->col);
+	t->col = dot_add(l, dot_mul(l, t->batch, d->cols.blocks), t->col);
+}
+
+/* What tiles ask for while they multiply. */
+struct lines {
+	struct ll_value *at, *n;	/* of the whole block */
+	struct ll_value *each;		/* of a row of a tile */
+};
+
+/* Where this tile's part of them begins. */
+static struct ll_value *
+lines_at(const struct body *b, const struct lines *x, struct ll_value *tile)
+{
+	struct ll *l = b->l;
+	struct ll_value *each = dot_mul(l, x->each, b->d->unit.mr);
+	struct ll_value *at = ll_bin(l, LL_MUL, tile, each);
+
+	at = dot_min(l, at, dot_sub(l, x->n, each));
+	return ll_plus(l, x->at, dot_mul(l, at, 8));
+}
+
+/* How many tiles of the unit cover so many positions. */
+static struct ll_value *
+tiles(struct ll *l, struct ll_value *live, int64_t width)
+{
+	return dot_div(l, dot_add(l, live, ll_i64(l, width - 1)), width);
+}
 
 /* Tiles of the microkernel over a stretch of k. */
 static void
 multiply(const struct body *b, const struct item *t, struct ll_value *a,
 	 struct ll_value *panels, struct ll_value *words,
-	 struct ll_value *add)
+	 struct ll_value *add, const struct lines *lines)
 {
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
-	struct ll_value *args[8];
+	int64_t mr = d->unit.mr, nr = dot_nr(&d->unit);
+	struct ll_value *args[10], *tile;
 	struct ll_loop r, c;
 
-	ll_loop(l, &r, ll_i64(l, 0), t->m.live, d->unit.mr, NULL, 0);
-	ll_loop(l, &c, ll_i64(l, 0), t->n.live, dot_nr(&d->unit), NULL, 0);
+	ll_loop(l, &r, ll_i64(l, 0), t->m.live, mr, NULL, 0);
+	ll_loop(l, &c, ll_i64(l, 0), t->n.live, nr, NULL, 0);
 	args[0] = ll_plus(l, a, dot_mul(l, ll_bin(l, LL_MUL, r.i, words), 4));
 	args[1] = ll_plus(l, panels,
 			  dot_mul(l, ll_bin(l, LL_MUL, c.i, words), 4));
@@ -261,18 +323,96 @@ multiply(const struct body *b, const struct item *t, struct ll_value *a,
 	args[3] = words;
 	args[4] = t->ld;
 	args[5] = add;
-	args[6] = dot_sub(l, t->m.live, r.i);
-	args[7] = dot_sub(l, t->n.live, c.i);
+	tile = ll_bin(l, LL_MUL, dot_div(l, r.i, mr),
+		      tiles(l, t->n.live, nr));
+	args[6] = lines_at(b, lines, dot_add(l, tile, dot_div(l, c.i, nr)));
+	args[7] = lines->each;
+	args[8] = dot_sub(l, t->m.live, r.i);
+	args[9] = dot_sub(l, t->n.live, c.i);
 	if (d->result == DOT_BOX) {	/* there is room for whole tiles */
 		int64_t lanes = d->unit.lanes;
 
-		args[6] = ll_i64(l, d->unit.mr);
-		args[7] = dot_add(l, args[7], ll_i64(l, lanes - 1));
-		args[7] = dot_mul(l, dot_div(l, args[7], lanes), lanes);
+		args[8] = ll_i64(l, d->unit.mr);
+		args[9] = dot_add(l, args[9], ll_i64(l, lanes - 1));
+		args[9] = dot_mul(l, dot_div(l, args[9], lanes), lanes);
 	}
-	ll_call(l, b->tile, args, 8);
+	ll_call(l, b->tile, args, 10);
 	ll_loop_end(l, &c, NULL);
 	ll_loop_end(l, &r, NULL);
+}
+
+/* A stretch of an item's block of one operand, packed by whoever does. */
+static struct ll_value *
+panels_of(const struct body *b, const struct item *t, int which,
+	  struct ll_value *depth, const struct stretch *k)
+{
+	const struct dot *d = b->d;
+	const struct dot_place *p = which ? &t->n : &t->m;
+	struct ll *l = b->l;
+	struct ll_value *args[6];
+
+	if (!d->own[which]) {
+		depth = dot_sub(l, depth, which ? ll_i64(l, 0)
+						: b->first_depth);
+		return ll_plus(l, t->shared,
+			       packed_at(l, d, which, which ? t->col : t->row,
+					 depth));
+	}
+	args[0] = ll_plus_n(l, t->own, which ? d->own_b : d->own_a);
+	args[1] = in_batch(b, which, t->src[which], t->batch);
+	args[2] = p->start;
+	args[3] = p->live;
+	args[4] = k->from;
+	args[5] = k->n;
+	ll_call(l, b->pack[which], args, 6);
+	return args[0];
+}
+
+/*
+ * What the item packs after this stretch: its next one, or the first of the
+ * next item, if that is this worker's as well.
+ */
+static struct lines
+list_next(const struct body *b, const struct item *t, struct ll_value *depth)
+{
+	struct dot *d = b->d;
+	int which = d->own[1];
+	struct ll *l = b->l;
+	struct lines x = { t->own, ll_i64(l, 0), ll_i64(l, 0) };
+	struct ll_value *last, *is, *calls, *args[6];
+	struct dot_place *p;
+	struct stretch k;
+	struct item next = *t;
+
+	if (d->own_list < 0) {
+		return x;
+	}
+	depth = dot_add(l, depth, ll_i64(l, 1));
+	last = ll_test(l, LL_EQ, depth, b->end_depth);
+	depth = ll_select(l, last, b->first_depth, depth);
+	is = dot_add(l, t->i, ll_cast(l, last, LL_I64));
+	k = stretch_of(l, d, depth);
+	go_to(b, &next, is);
+	p = which ? &next.n : &next.m;
+	x.at = ll_plus_n(l, t->own, d->own_list);
+	args[0] = x.at;
+	args[1] = in_batch(b, which, t->src[which], next.batch);
+	args[2] = p->start;
+	args[3] = ll_select(l, ll_test(l, LL_LT, is, t->end), p->live,
+			    ll_i64(l, 0));
+	args[4] = k.from;
+	args[5] = k.n;
+	x.n = ll_call(l, b->list, args, 6);
+	calls = ll_bin(l, LL_MUL, tiles(l, t->m.live, d->unit.mr),
+		       tiles(l, t->n.live, dot_nr(&d->unit)));
+	calls = dot_mul(l, calls, d->unit.mr);
+	x.each = dot_add(l, x.n, dot_sub(l, calls, ll_i64(l, 1)));
+	x.each = ll_bin(l, LL_UDIV, x.each, calls);
+	/* a few lines are not worth a list */
+	x.each = ll_select(l, ll_test(l, LL_LT, x.n,
+				      dot_mul(l, x.each, d->unit.mr)),
+			   ll_i64(l, 0), x.each);
+	return x;
 }
 
 static void
@@ -280,34 +420,19 @@ all_depths(const struct body *b, const struct item *t)
 {
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
-	struct ll_value *panels = ll_plus_n(l, t->own, d->own_b), *a, *add;
-	struct ll_value *args[6];
+	struct ll_value *rows, *cols, *add;
+	struct lines lines;
 	struct stretch k;
 	struct ll_loop q;
 
 	ll_loop(l, &q, b->first_depth, b->end_depth, 1, NULL, 0);
 	k = stretch_of(l, d, q.i);
-	args[0] = panels;
-	args[1] = in_batch(b, 1, t->b, t->batch);
-	args[2] = t->n.start;
-	args[3] = t->n.live;
-	args[4] = k.from;
-	args[5] = k.n;
-	ll_call(l, b->pack_b, args, 6);
-	if (d->pack_own) {
-		a = ll_plus_n(l, t->own, d->own_a);
-		args[0] = a;
-		args[1] = in_batch(b, 0, t->a, t->batch);
-		args[2] = t->m.start;
-		args[3] = t->m.live;
-		ll_call(l, b->pack_a, args, 6);
-	} else {
-		a = packed_at(l, d, t->row, dot_sub(l, q.i, b->first_depth));
-		a = ll_plus(l, t->shared, a);
-	}
+	cols = panels_of(b, t, 1, q.i, &k);
+	rows = panels_of(b, t, 0, q.i, &k);
+	lines = list_next(b, t, q.i);
 	add = ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
 			ll_i64(l, 1), t->old);
-	multiply(b, t, a, panels, k.words, add);
+	multiply(b, t, rows, cols, k.words, add, &lines);
 	ll_loop_end(l, &q, NULL);
 }
 
@@ -363,28 +488,21 @@ multiply_body(struct body *b, const char **why)
 	struct dot *d = b->d;
 	struct ll *l = b->l;
 	struct item t;
-	struct ll_value *row;
 	struct ll_loop i;
 	bool done;
 
 	open_body(b, "multiply");
 	t.own = ll_param(l, b->func, 1);
 	t.shared = cg_cpu_shared(d->c, b->func);
-	t.a = dot_source_at(d->c, b->func, &d->source[0]);
-	t.b = dot_source_at(d->c, b->func, &d->source[1]);
+	t.src[0] = dot_source_at(d->c, b->func, &d->source[0]);
+	t.src[1] = dot_source_at(d->c, b->func, &d->source[1]);
 	t.old = d->result == DOT_ADD ? cg_cpu_num(d->c, b->func, d->old)
 				     : ll_i64(l, 0);
+	t.end = ll_param(l, b->func, 3);
 	dot_tiles_begin(d->c, &d->unit);
 	ll_loop(l, &i, ll_param(l, b->func, 2), ll_param(l, b->func, 3), 1,
 		NULL, 0);
-	t.i = i.i;
-	t.row = dot_div(l, i.i, d->cols.blocks);
-	row = dot_add(l, t.row, b->first_row);
-	t.batch = dot_div(l, row, d->rows.blocks);
-	t.m = dot_place(l, &d->dims[1], &d->rows,
-		       dot_rem(l, row, d->rows.blocks));
-	t.n = dot_place(l, &d->dims[2], &d->cols,
-		       dot_rem(l, i.i, d->cols.blocks));
+	go_to(b, &t, i.i);
 	put_target(b, &t);
 	all_depths(b, &t);
 	done = finish(b, &t, why);
@@ -396,20 +514,6 @@ multiply_body(struct body *b, const char **why)
 
 /* ---- all steps ---- */
 
-static struct ll_value *
-packer_of(struct dot *d, int which)
-{
-	bool tiles = d->unit.kind == DOT_TILES && which == 0;
-	struct dot_pack p = {
-		.unit = &d->unit, .base = d->source[which].base,
-		.rows = which ? &d->n : &d->m, .k = &d->over, .which = which,
-		.width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
-		.tiles = tiles,
-	};
-
-	return dot_packer(d->c, &p);
-}
-
 /* One chunk of rows: stretches of k, so many at a time. */
 static void
 add_steps(struct body *pack, struct body *mul, int64_t row, int64_t rows)
@@ -420,8 +524,8 @@ add_steps(struct body *pack, struct body *mul, int64_t row, int64_t rows)
 	for (q = 0; q < d->ndepth; q = end) {
 		end = q + d->chunk_depth;
 		end = end < d->ndepth ? end : d->ndepth;
-		if (!d->pack_own) {
-			add_step(pack, "pack", rows * groups(d) * (end - q),
+		if (!d->own[0]) {
+			add_step(pack, "pack", rows * groups(d, 0) * (end - q),
 				 row, q, end);
 		}
 		add_step(mul, "dot", rows * d->cols.blocks, row, q, end);
@@ -431,22 +535,36 @@ add_steps(struct body *pack, struct body *mul, int64_t row, int64_t rows)
 bool
 dot_emit(struct dot *d, const char **why)
 {
-	struct body mul = { .d = d, .l = d->c->ll }, pack;
+	struct body mul = { .d = d, .l = d->c->ll }, pack[2];
 	int64_t all = d->batch.size * d->rows.blocks, row, n;
+	int i;
 
 	mul.tile = dot_tile(d->c, &d->unit);
-	mul.pack_a = packer_of(d, 0);
-	mul.pack_b = packer_of(d, 1);
-	pack = mul;
-	if (!d->pack_own) {
-		pack_body(&pack);
+	for (i = 0; i < 2; i++) {
+		struct dot_pack p = dot_packing(d, i);
+
+		mul.pack[i] = dot_packer(d->c, &p);
+		if (d->own_list >= 0 && i == d->own[1]) {
+			mul.list = dot_lister(d->c, &p);
+		}
+	}
+	for (i = 0; i < 2; i++) {
+		pack[i] = mul;
+		if (!d->own[i]) {
+			pack_body(&pack[i], i);
+		}
 	}
 	if (!multiply_body(&mul, why)) {
 		return false;
 	}
+	if (!d->own[1]) {
+		n = d->batch.size * d->cols.blocks;
+		add_step(&pack[1], "pack", n * groups(d, 1) * d->ndepth, 0, 0,
+			 d->ndepth);
+	}
 	for (row = 0; row < all; row += n) {
 		n = all - row < d->chunk_rows ? all - row : d->chunk_rows;
-		add_steps(&pack, &mul, row, n);
+		add_steps(&pack[0], &mul, row, n);
 	}
 	return true;
 }

@@ -6,7 +6,10 @@
  */
 #include "codegen/cpu/dot.h"
 
+#include <string.h>
+
 #define UNROLL 4
+#define AHEAD 2048	/* bytes of a panel of A: a microsecond or less */
 
 struct dot_unit
 dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
@@ -36,7 +39,7 @@ struct tile {
 	const struct dot_unit *u;
 	uint32_t nv;		/* of this one: at the right end fewer */
 	bool fused;		/* else there is a library call for it */
-	struct ll_value *a, *b, *c, *words, *ldc, *add;
+	struct ll_value *a, *b, *c, *words, *ldc, *add, *lines, *nlines;
 };
 
 static struct ll_value *
@@ -108,21 +111,50 @@ put_sums(const struct tile *t, struct ll_value *const *sum, bool add)
 	}
 }
 
-/* The result may be far away: it comes while the loop runs. */
+/*
+ * What is far away comes while the loop runs, a little in each of as many
+ * stretches as the tile has rows: asked for at once it would keep all else
+ * that misses the first cache waiting.
+ */
 static void
-ask_for_result(const struct tile *t)
+ask(const struct tile *t, struct ll_value *row, struct ll_value *lines)
 {
-	uint32_t r, v;
+	struct ll_loop i;
+	uint32_t v;
 
-	for (r = 0; r < t->u->mr; r++) {
-		struct ll_value *row = ll_plus(t->l, t->c,
-					       dot_mul(t->l, t->ldc, r));
-
-		for (v = 0; v < t->nv; v++) {
-			ll_prefetch(t->l, ll_plus_n(t->l, row, 4 * v *
-						    t->u->lanes));
-		}
+	for (v = 0; v < t->nv; v++) {
+		ll_prefetch(t->l, ll_plus_n(t->l, row, 4 * v * t->u->lanes));
 	}
+	ll_loop(t->l, &i, ll_i64(t->l, 0), t->nlines, 1, NULL, 0);
+	ll_prefetch(t->l, ll_load(t->l, ll_type(LL_PTR, 1),
+				  ll_plus(t->l, lines,
+					  dot_mul(t->l, i.i, 8))));
+	ll_loop_end(t->l, &i, NULL);
+}
+
+/* Words from .. to of both panels. */
+static void
+words(const struct tile *t, struct ll_value *from, struct ll_value *to,
+      struct ll_value **sum)
+{
+	const struct dot_unit *u = t->u;
+	struct ll *l = t->l;
+	struct ll_value *a, *b;
+	struct ll_loop k;
+	uint32_t n = u->mr * t->nv, i;
+
+	ll_loop(l, &k, from, to, u->words, sum, n);
+	a = ll_plus(l, t->a, dot_mul(l, k.i, 4 * u->mr));
+	b = ll_plus(l, t->b, dot_mul(l, k.i, 4 * dot_nr(u)));
+	for (i = 0; i < 4 * u->mr * u->words; i += 64) {
+		ll_prefetch(l, ll_plus_n(l, a, AHEAD + i));
+	}
+	memcpy(sum, k.at, n * sizeof *sum);
+	for (i = 0; i < u->words; i++) {
+		one_word(t, a, b, i, sum);
+	}
+	ll_loop_end(l, &k, sum);
+	memcpy(sum, k.at, n * sizeof *sum);
 }
 
 static void
@@ -130,33 +162,34 @@ in_vectors(const struct tile *t)
 {
 	const struct dot_unit *u = t->u;
 	struct ll *l = t->l;
-	struct ll_value *sum[LL_CARRY], *a, *b;
-	uint32_t n = u->mr * t->nv, i;
+	struct ll_value *sum[LL_CARRY], *step, *from, *to, *i, *lines;
+	uint32_t n = u->mr * t->nv, k;
 	struct ll_block *more, *fresh;
-	struct ll_loop k;
+	struct ll_loop r;
 
-	for (i = 0; i < n; i++) {
-		sum[i] = ll_zero(l, ll_type(LL_F32, u->lanes));
+	for (k = 0; k < n; k++) {
+		sum[k] = ll_zero(l, ll_type(LL_F32, u->lanes));
 	}
-	ask_for_result(t);
-	ll_loop(l, &k, ll_i64(l, 0), t->words, u->words, sum, n);
-	a = ll_plus(l, t->a, dot_mul(l, k.i, 4 * u->mr));
-	b = ll_plus(l, t->b, dot_mul(l, k.i, 4 * dot_nr(u)));
-	for (i = 0; i < n; i++) {
-		sum[i] = k.at[i];
-	}
-	for (i = 0; i < u->words; i++) {
-		one_word(t, a, b, i, sum);
-	}
-	ll_loop_end(l, &k, sum);
+	/* words of a stretch */
+	step = dot_add(l, t->words, ll_i64(l, u->mr * u->words - 1));
+	step = dot_mul(l, dot_div(l, step, u->mr * u->words), u->words);
+	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, u->mr), 1, sum, n);
+	i = ll_bin(l, LL_MUL, r.i, t->nlines);
+	lines = ll_plus(l, t->lines, dot_mul(l, i, 8));
+	ask(t, ll_plus(l, t->c, ll_bin(l, LL_MUL, r.i, t->ldc)), lines);
+	from = ll_bin(l, LL_MUL, r.i, step);
+	to = dot_min(l, t->words, dot_add(l, from, step));
+	memcpy(sum, r.at, n * sizeof *sum);
+	words(t, from, to, sum);
+	ll_loop_end(l, &r, sum);
 	more = ll_block(l, NULL, "more");
 	fresh = ll_block(l, NULL, "fresh");
 	ll_branch(l, ll_test(l, LL_NE, t->add, ll_i64(l, 0)), more, fresh);
 	ll_at(l, more);
-	put_sums(t, k.at, true);
+	put_sums(t, r.at, true);
 	ll_return(l, NULL);
 	ll_at(l, fresh);
-	put_sums(t, k.at, false);
+	put_sums(t, r.at, false);
 	ll_return(l, NULL);
 }
 
@@ -276,14 +309,14 @@ static struct ll_value *
 emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
-	const struct ll_type types[] = { p, p, p, n, n, n };
+	const struct ll_type types[] = { p, p, p, n, n, n, p, n };
 	struct tile t = { .l = c->ll, .u = u, .nv = nv,
 			  .fused = ll_has(c->ll, "fma") };
 	struct ll_value *f;
 
 	f = ll_func(c->ll, arena_printf(c->a, "dot_%d_%ux%u", (int)u->kind,
 					u->mr, nv * u->lanes),
-		    ll_type(LL_VOID, 1), types, 6, false);
+		    ll_type(LL_VOID, 1), types, 8, false);
 	ll_noalias(c->ll, f, 2);
 	t.a = ll_param(c->ll, f, 0);
 	t.b = ll_param(c->ll, f, 1);
@@ -291,6 +324,8 @@ emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 	t.words = ll_param(c->ll, f, 3);
 	t.ldc = ll_param(c->ll, f, 4);
 	t.add = ll_param(c->ll, f, 5);
+	t.lines = ll_param(c->ll, f, 6);
+	t.nlines = ll_param(c->ll, f, 7);
 	if (u->kind == DOT_TILES) {
 		in_tiles(&t);
 	} else {
@@ -304,7 +339,7 @@ struct ends {
 	struct ll *l;
 	const struct dot_unit *u;
 	struct ll_value *whole[4];	/* by vectors in a row */
-	struct ll_value *arg[6], *rows, *cols;
+	struct ll_value *arg[8], *rows, *cols;
 };
 
 /* Rows one by one, with a mask. */
@@ -348,7 +383,7 @@ call_if_whole(const struct ends *e, uint32_t nv)
 	ll_branch(e->l, ll_test(e->l, nv == e->u->nv ? LL_GE : LL_EQ, e->cols,
 				n), yes, no);
 	ll_at(e->l, yes);
-	ll_call(e->l, e->whole[nv], e->arg, 6);
+	ll_call(e->l, e->whole[nv], e->arg, 8);
 	ll_return(e->l, NULL);
 	ll_at(e->l, no);
 }
@@ -360,7 +395,7 @@ emit_ends(const struct ends *e)
 	const struct dot_unit *u = e->u;
 	struct ll_block *rows = ll_block(l, NULL, "rows");
 	struct ll_block *part = ll_block(l, NULL, "part");
-	struct ll_value *room, *args[6];
+	struct ll_value *room, *args[8];
 	uint32_t nv;
 
 	room = ll_room(l, ll_type(LL_F32, 1), u->mr * dot_nr(u));
@@ -377,7 +412,9 @@ emit_ends(const struct ends *e)
 	args[3] = e->arg[3];
 	args[4] = ll_i64(l, 4 * dot_nr(u));
 	args[5] = ll_i64(l, 0);
-	ll_call(l, e->whole[u->nv], args, 6);
+	args[6] = e->arg[6];
+	args[7] = e->arg[7];
+	ll_call(l, e->whole[u->nv], args, 8);
 	copy_part(e, room);
 }
 
@@ -385,7 +422,7 @@ struct ll_value *
 dot_tile(struct cg_cpu *c, const struct dot_unit *u)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
-	const struct ll_type types[] = { p, p, p, n, n, n, n, n };
+	const struct ll_type types[] = { p, p, p, n, n, n, p, n, n, n };
 	struct ends e = { .l = c->ll, .u = u };
 	struct ll_value *f = c->dot[u->kind];
 	uint32_t i;
@@ -397,12 +434,12 @@ dot_tile(struct cg_cpu *c, const struct dot_unit *u)
 		e.whole[i] = emit_whole(c, u, i);
 	}
 	f = ll_func(c->ll, arena_printf(c->a, "dot_%d", (int)u->kind),
-		    ll_type(LL_VOID, 1), types, 8, false);
-	for (i = 0; i < 6; i++) {
+		    ll_type(LL_VOID, 1), types, 10, false);
+	for (i = 0; i < 8; i++) {
 		e.arg[i] = ll_param(c->ll, f, i);
 	}
-	e.rows = ll_param(c->ll, f, 6);
-	e.cols = ll_param(c->ll, f, 7);
+	e.rows = ll_param(c->ll, f, 8);
+	e.cols = ll_param(c->ll, f, 9);
 	emit_ends(&e);
 	c->dot[u->kind] = f;
 	return f;
