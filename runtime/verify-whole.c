@@ -195,7 +195,8 @@ static enum rt_status
 open_whole(struct whole *w, struct rt_error *err)
 {
 	struct rt_comm_options o = { .plan = w->plan,
-		.world = { 0, 1, 0, 1, "alone", "" }, .timeout_s = 300,
+		.world = { .size = 1, .local_size = 1, .how = "alone" },
+		.timeout_s = 300,
 		.report_fd = STDERR_FILENO };
 	enum rt_status status;
 
