@@ -143,6 +143,7 @@ fold(struct ll *l, struct ll_value *v,
 			      struct ll_value *b))
 {
 	uint32_t n = ll_typeof(l, v).lanes, i;
+	struct ll_value *rest;
 
 	for (; n > 2; n /= 2) {
 		int low[LL_CARRY], high[LL_CARRY];
@@ -151,10 +152,14 @@ fold(struct ll *l, struct ll_value *v,
 			low[i] = (int)i;
 			high[i] = (int)(n / 2 + i);
 		}
-		v = both(l, ll_shuffle(l, v, v, low, n / 2),
-			 ll_shuffle(l, v, v, high, n / 2));
+		rest = ll_shuffle(l, v, v, high, n / 2);
+		v = both(l, ll_shuffle(l, v, v, low, n / 2), rest);
 	}
-	return n < 2 ? v : both(l, ll_lane(l, v, 0), ll_lane(l, v, 1));
+	if (n < 2) {
+		return v;
+	}
+	rest = ll_lane(l, v, 1);
+	return both(l, ll_lane(l, v, 0), rest);
 }
 
 static struct ll_value *

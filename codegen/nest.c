@@ -412,6 +412,7 @@ nest_dim(struct nest *n, dim_id d, uint32_t cut)
 {
 	int64_t size = nest_local(n, d, cut);
 	struct nest_dim x = { .dim = d, .cut = cut, .n = 1 };
+	nest_id half, low;
 	int box = -1;
 	uint32_t i;
 
@@ -429,10 +430,10 @@ nest_dim(struct nest *n, dim_id d, uint32_t cut)
 		x.n = 2;
 		x.loop[0] = nest_loop(n, 2, -1);
 		x.loop[1] = nest_loop(n, size / 2, -1);
-		x.index = nest_two(n, NEST_ADD,
-			nest_two(n, NEST_MUL, loop_index(n, x.loop[0]),
-				 nest_int(n, size / 2)),
-			loop_index(n, x.loop[1]));
+		low = loop_index(n, x.loop[1]);
+		half = nest_int(n, size / 2);
+		half = nest_two(n, NEST_MUL, loop_index(n, x.loop[0]), half);
+		x.index = nest_two(n, NEST_ADD, half, low);
 	} else {
 		x.loop[0] = nest_loop(n, size, box);
 		x.index = loop_index(n, x.loop[0]);
@@ -481,6 +482,33 @@ word(struct nest *n, uint32_t spread, int64_t i)
 #define START(k) (2 + 2 * (int64_t)(k))
 #define COUNT(k) (3 + 2 * (int64_t)(k))
 
+/* Whether there is a piece k. */
+static nest_id
+is_piece(struct nest *n, uint32_t s, uint32_t k)
+{
+	nest_id count = word(n, s, 0);
+
+	return nest_two(n, NEST_LT, nest_int(n, k), count);
+}
+
+nest_id
+nest_within(struct nest *n, nest_id e, nest_id size)
+{
+	nest_id below = nest_two(n, NEST_LT, e, size);
+
+	return nest_two(n, NEST_AND, nest_two(n, NEST_LE, nest_int(n, 0), e),
+			below);
+}
+
+nest_id
+nest_if_placed(struct nest *n, nest_id place, nest_id v)
+{
+	nest_id zero = nest_num(n, 0);
+
+	return nest_pick(n, nest_two(n, NEST_LE, nest_int(n, 0), place), v,
+			 zero);
+}
+
 nest_id
 nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place)
 {
@@ -494,9 +522,9 @@ nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place)
 	at = nest_two(n, NEST_ADD, place, word(n, s, START(0)));
 	before = word(n, s, COUNT(0));
 	for (k = 1; k < most; k++) {
+		nest_id there = is_piece(n, s, k);
 		nest_id here = nest_two(n, NEST_AND,
-			nest_two(n, NEST_LE, before, place),
-			nest_two(n, NEST_LT, nest_int(n, k), word(n, s, 0)));
+			nest_two(n, NEST_LE, before, place), there);
 		nest_id moved = nest_two(n, NEST_ADD, place,
 			nest_two(n, NEST_SUB, word(n, s, START(k)), before));
 
@@ -519,12 +547,9 @@ nest_place(struct nest *n, dim_id d, uint32_t cut, nest_id position)
 	for (k = 0; k < most; k++) {
 		nest_id i = nest_two(n, NEST_SUB, position,
 				     word(n, s, START(k)));
-		nest_id here = nest_two(n, NEST_AND,
-			nest_two(n, NEST_LE, nest_int(n, 0), i),
-			nest_two(n, NEST_LT, i, word(n, s, COUNT(k))));
+		nest_id here = nest_within(n, i, word(n, s, COUNT(k)));
 
-		here = nest_two(n, NEST_AND, here,
-			nest_two(n, NEST_LT, nest_int(n, k), word(n, s, 0)));
+		here = nest_two(n, NEST_AND, here, is_piece(n, s, k));
 		at = nest_pick(n, here, nest_two(n, NEST_ADD, i, before), at);
 		before = nest_two(n, NEST_ADD, before, word(n, s, COUNT(k)));
 	}

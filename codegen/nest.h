@@ -229,6 +229,10 @@ uint32_t nest_memory(struct nest *n, struct nest_memory m);
 /* The position in the whole dim of a place, and back; -1: not here. */
 nest_id nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place);
 nest_id nest_place(struct nest *n, dim_id d, uint32_t cut, nest_id position);
+/* 0 <= e < size. */
+nest_id nest_within(struct nest *n, nest_id e, nest_id size);
+/* v, or 0 where the place is -1. */
+nest_id nest_if_placed(struct nest *n, nest_id place, nest_id v);
 
 /* ---- nest_pull.c ---- */
 

@@ -101,7 +101,9 @@ from_memory(struct nest *n, value_id v, const nest_id *at)
 	struct nest_memory m = { .where = NEST_OPERAND, .value = v,
 				 .dtype = t->dtype };
 
-	return load(n, nest_memory(n, m), nest_offset(n, t, at));
+	nest_id where = nest_offset(n, t, at);
+
+	return load(n, nest_memory(n, m), where);
 }
 
 static nest_id
@@ -161,7 +163,7 @@ gelu(struct nest *n, nest_id x)
 static nest_id
 map_one(struct nest *n, enum ir_op op, nest_id x)
 {
-	nest_id zero = nest_num(n, 0);
+	nest_id zero = nest_num(n, 0), one;
 
 	switch (op) {
 	case IR_CAST:
@@ -176,8 +178,8 @@ map_one(struct nest *n, enum ir_op op, nest_id x)
 	case IR_SQRT:
 		return nest_one(n, NEST_SQRT, x);
 	case IR_RSQRT:
-		return nest_two(n, NEST_DIV, nest_num(n, 1),
-				nest_one(n, NEST_SQRT, x));
+		x = nest_one(n, NEST_SQRT, x);
+		return nest_two(n, NEST_DIV, nest_num(n, 1), x);
 	case IR_TANH:
 		return nest_one(n, NEST_TANH, x);
 	case IR_SIGMOID:
@@ -187,8 +189,8 @@ map_one(struct nest *n, enum ir_op op, nest_id x)
 	case IR_ERF:
 		return nest_one(n, NEST_ERF, x);
 	case IR_STEP:
-		return nest_pick(n, nest_two(n, NEST_LT, zero, x),
-				 nest_num(n, 1), zero);
+		one = nest_num(n, 1);
+		return nest_pick(n, nest_two(n, NEST_LT, zero, x), one, zero);
 	case IR_RELU:
 		return nest_two(n, NEST_MAX, x, zero);
 	case IR_RELU2:
@@ -199,9 +201,8 @@ map_one(struct nest *n, enum ir_op op, nest_id x)
 	case IR_GELU:
 		return gelu(n, x);
 	case IR_GELU_ERF:
-		return mul(n, by(n, x, 0.5),
-			   plus(n, nest_one(n, NEST_ERF,
-					    by(n, x, 1 / sqrt(2))), 1));
+		one = plus(n, nest_one(n, NEST_ERF, by(n, x, 1 / sqrt(2))), 1);
+		return mul(n, by(n, x, 0.5), one);
 	default:
 		return 0;
 	}
@@ -360,8 +361,9 @@ cut_of(const struct ir_type *t, dim_id d)
 static nest_id
 inside(struct nest *n, nest_id e, int64_t size)
 {
-	return nest_two(n, NEST_MAX, nest_int(n, 0),
-			nest_two(n, NEST_MIN, e, nest_int(n, size - 1)));
+	nest_id low = nest_two(n, NEST_MIN, e, nest_int(n, size - 1));
+
+	return nest_two(n, NEST_MAX, nest_int(n, 0), low);
 }
 
 static nest_id
@@ -372,12 +374,11 @@ pad(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	int64_t size = ir_dim_size(n->ask.m, factor(r, "of"));
 	nest_id i = nest_two(n, NEST_SUB, find(env, factor(r, "to")),
 			     nest_int(n, from));
-	nest_id here = nest_two(n, NEST_AND,
-		nest_two(n, NEST_LE, nest_int(n, 0), i),
-		nest_two(n, NEST_LT, i, nest_int(n, size)));
+	nest_id here = nest_within(n, i, nest_int(n, size)), zero;
 
 	nest_bind(env, factor(r, "of"), inside(n, i, size));
-	return nest_pick(n, here, nest_arg(n, x, 0, env), nest_num(n, 0));
+	zero = nest_num(n, 0);
+	return nest_pick(n, here, nest_arg(n, x, 0, env), zero);
 }
 
 static nest_id
@@ -413,9 +414,7 @@ gather(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	nest_bind(env, of, cut ? nest_two(n, NEST_MAX, i, nest_int(n, 0))
 			       : i);
 	value = nest_arg(n, x, 0, env);
-	return !cut || !i ? value
-		: nest_pick(n, nest_two(n, NEST_LE, nest_int(n, 0), i),
-			    value, nest_num(n, 0));
+	return !cut || !i ? value : nest_if_placed(n, i, value);
 }
 
 static nest_id
@@ -426,9 +425,10 @@ onehot(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	const struct ir_type *t = ir_type(n->ask.m, x->result);
 	nest_id i = nest_position(n, of, cut_of(t, of), find(env, of));
 
-	return nest_pick(n, nest_two(n, NEST_EQ, i,
-				     nest_arg(n, x, 0, env)),
-			 nest_num(n, 1), nest_num(n, 0));
+	nest_id zero = nest_num(n, 0), one = nest_num(n, 1);
+
+	return nest_pick(n, nest_two(n, NEST_EQ, i, nest_arg(n, x, 0, env)),
+			 one, zero);
 }
 
 static nest_id
@@ -437,9 +437,10 @@ put(struct nest *n, const struct ir_node *x, struct nest_env *env,
 {
 	nest_id at = nest_int(n, ir_attr_int(n->ask.m, x, IR_ATTR_AT, 0));
 
-	return nest_pick(n, nest_two(n, NEST_EQ, at,
-				     find(env, factor(r, "of"))),
-			 nest_arg(n, x, 0, env), nest_num(n, 0));
+	nest_id zero = nest_num(n, 0), value = nest_arg(n, x, 0, env);
+
+	at = nest_two(n, NEST_EQ, at, find(env, factor(r, "of")));
+	return nest_pick(n, at, value, zero);
 }
 
 /* The same elements, found by their positions in the whole dims. */
@@ -490,7 +491,7 @@ mask(struct nest *n, const struct ir_node *x, const nest_id *at)
 {
 	const struct ir_type *t = ir_type(n->ask.m, x->result);
 	node_id id = (node_id)(x - n->ask.m->nodes.at);
-	nest_id e = nest_int(n, 0), key, step;
+	nest_id e = nest_int(n, 0), key, step, zero;
 	int64_t stride = 1;
 	uint32_t i;
 
@@ -510,7 +511,8 @@ mask(struct nest *n, const struct ir_node *x, const nest_id *at)
 	e = nest_make(n, (struct nest_expr){
 		.op = NEST_KEEPS, .kind = NEST_BOOL, .a = e, .b = key,
 		.c = step, .num = ir_attr_num(n->ask.m, x, IR_ATTR_RATE, 0) });
-	return nest_pick(n, e, nest_num(n, 1), nest_num(n, 0));
+	zero = nest_num(n, 0);
+	return nest_pick(n, e, nest_num(n, 1), zero);
 }
 
 static nest_id

@@ -150,8 +150,17 @@ square(struct nest *n, nest_id x)
 static nest_id
 mean_of(struct rows *s, const struct nest_env *env)
 {
-	return nest_two(s->n, NEST_MUL, learn(s, 0, env),
-			nest_num(s->n, 1 / s->size));
+	nest_id part = nest_num(s->n, 1 / s->size);
+
+	return nest_two(s->n, NEST_MUL, learn(s, 0, env), part);
+}
+
+static nest_id
+product(struct rows *s, uint32_t a, uint32_t b, const struct nest_env *env)
+{
+	nest_id y = nest_arg(s->n, s->node, b, env);
+
+	return nest_two(s->n, NEST_MUL, nest_arg(s->n, s->node, a, env), y);
 }
 
 /* The product of operands a and b, whose matrix the index chooses. */
@@ -167,10 +176,8 @@ chosen(struct rows *s, const struct nest_env *env)
 	i = nest_place(n, f->dims[0], cut, i);
 	nest_bind(&e, f->dims[0],
 		  cut ? nest_two(n, NEST_MAX, i, nest_int(n, 0)) : i);
-	v = nest_two(n, NEST_MUL, nest_arg(n, s->node, 0, &e),
-		     nest_arg(n, s->node, 2, &e));
-	return cut ? nest_pick(n, nest_two(n, NEST_LE, nest_int(n, 0), i), v,
-			       nest_num(n, 0)) : v;
+	v = product(s, 0, 2, &e);
+	return cut ? nest_if_placed(n, i, v) : v;
 }
 
 /* v, if the index of operand k is the one that the result is at. */
@@ -183,9 +190,10 @@ if_here(struct rows *s, uint32_t k, nest_id v, const struct nest_env *env)
 	uint32_t cut = out->cut[ir_type_at(out, of)];
 	nest_id at = nest_position(n, of, cut, of_env(env, of));
 
-	return nest_pick(n, nest_two(n, NEST_EQ, at,
-				     nest_arg(n, s->node, k, env)),
-			 v, nest_num(n, 0));
+	nest_id zero = nest_num(n, 0);
+
+	at = nest_two(n, NEST_EQ, at, nest_arg(n, s->node, k, env));
+	return nest_pick(n, at, v, zero);
 }
 
 static nest_id
@@ -200,8 +208,7 @@ label(struct rows *s, const struct nest_env *env)
 	i = nest_place(n, of, cut, i);
 	nest_bind(&e, of, cut ? nest_two(n, NEST_MAX, i, nest_int(n, 0)) : i);
 	v = nest_arg(n, s->node, 0, &e);
-	return cut && v ? nest_pick(n, nest_two(n, NEST_LE, nest_int(n, 0),
-						i), v, nest_num(n, 0)) : v;
+	return cut && v ? nest_if_placed(n, i, v) : v;
 }
 
 /* One element's part in it; env has indices of the row and in the row. */
@@ -214,14 +221,11 @@ element(struct rows *s, uint32_t part, const struct nest_env *env)
 	switch (s->node->op) {
 	case IR_DOT:
 	case IR_DOT_F32:
-		return nest_two(n, NEST_MUL, nest_arg(n, s->node, 0, env),
-				nest_arg(n, s->node, 1, env));
+		return product(s, 0, 1, env);
 	case IR_DOT_AT:
 		return chosen(s, env);
 	case IR_DOT_TO:
-		x = nest_two(n, NEST_MUL, nest_arg(n, s->node, 0, env),
-			     nest_arg(n, s->node, 1, env));
-		return if_here(s, 2, x, env);
+		return if_here(s, 2, product(s, 0, 1, env), env);
 	case IR_SCATTER:
 		return if_here(s, 1, nest_arg(n, s->node, 0, env), env);
 	default:
@@ -550,18 +554,17 @@ norm(struct rows *s, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	bool centred = s->node->op == IR_LAYERNORM;
-	nest_id x = nest_arg(n, s->node, 0, env), v, mean;
+	nest_id x = nest_arg(n, s->node, 0, env), v, mean, eps;
 
 	mean = centred ? mean_of(s, env) : nest_num(n, 0);
 	v = learn(s, centred, env);
 	if (!x || !v || !mean) {
 		return 0;
 	}
-	v = nest_two(n, NEST_ADD,
-		nest_two(n, NEST_MUL, v, nest_num(n, 1 / s->size)),
-		nest_num(n, ir_attr_num(n->ask.m, s->node, IR_ATTR_EPS, 0)));
-	v = nest_two(n, NEST_DIV, nest_num(n, 1),
-		     nest_one(n, NEST_SQRT, v));
+	eps = nest_num(n, ir_attr_num(n->ask.m, s->node, IR_ATTR_EPS, 0));
+	v = nest_two(n, NEST_MUL, v, nest_num(n, 1 / s->size));
+	v = nest_one(n, NEST_SQRT, nest_two(n, NEST_ADD, v, eps));
+	v = nest_two(n, NEST_DIV, nest_num(n, 1), v);
 	v = nest_two(n, NEST_MUL, nest_two(n, NEST_SUB, x, mean), v);
 	v = nest_two(n, NEST_MUL, v, nest_arg(n, s->node, 1, env));
 	return centred ? nest_two(n, NEST_ADD, v,
@@ -573,7 +576,7 @@ nest_rowwise(struct nest *n, const struct ir_node *node, const nest_id *at)
 {
 	struct nest_env env;
 	struct rows s;
-	nest_id x;
+	nest_id x, sum;
 
 	bind(n, node, &s);
 	nest_env(n, node->result, at, &env);
@@ -581,11 +584,11 @@ nest_rowwise(struct nest *n, const struct ir_node *node, const nest_id *at)
 	case IR_MEAN:
 		return mean_of(&s, &env);
 	case IR_SOFTMAX:
-		x = nest_two(n, NEST_SUB, nest_arg(n, node, 0, &env),
-			     learn(&s, 0, &env));
-		return nest_two(n, NEST_MUL, nest_one(n, NEST_EXP, x),
-				nest_two(n, NEST_DIV, nest_num(n, 1),
-					 learn(&s, 1, &env)));
+		x = learn(&s, 0, &env);
+		x = nest_two(n, NEST_SUB, nest_arg(n, node, 0, &env), x);
+		sum = learn(&s, 1, &env);
+		sum = nest_two(n, NEST_DIV, nest_num(n, 1), sum);
+		return nest_two(n, NEST_MUL, nest_one(n, NEST_EXP, x), sum);
 	case IR_CROSS_ENTROPY:
 		x = nest_one(n, NEST_LOG, learn(&s, 1, &env));
 		x = nest_two(n, NEST_ADD, learn(&s, 0, &env), x);

@@ -96,8 +96,10 @@ may_win(const struct race *r, int64_t groups, int64_t top)
 	}
 	ok = group_wins(n, score, groups, 0, top);
 	for (g = 1; g < groups; g++) {
+		nest_id wins = group_wins(n, score, groups, g, top);
+
 		ok = nest_pick(n, nest_two(n, NEST_EQ, of, nest_int(n, g)),
-			       group_wins(n, score, groups, g, top), ok);
+			       wins, ok);
 	}
 	return ok;
 }

@@ -11,7 +11,7 @@
 static const struct span nowhere;
 
 static uint32_t
-number(struct driver *d, enum opt_id id, uint32_t absent)
+number(const struct driver *d, enum opt_id id, uint32_t absent)
 {
 	const struct opt_value *v = &d->opts.at[id];
 

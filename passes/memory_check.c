@@ -349,10 +349,12 @@ remember_saves(struct checker *c, const struct ir_region *r,
 
 		if (ir_is(n->op, IRF_STASH) && ir_is(n->op, IRF_SINK) &&
 		    (!only_tensors || is_tensor(c, ir_args(c->m, n)[0]))) {
+			uint64_t stamp = read_value(c, ir_args(c->m, n)[0],
+						    at);
+
 			find(c, save_key(c),
 			     ir_attr(c->m, n, IR_ATTR_NAME)->text,
-			     trips_key(c, at), true)->stamp =
-				read_value(c, ir_args(c->m, n)[0], at);
+			     trips_key(c, at), true)->stamp = stamp;
 		}
 	}
 }

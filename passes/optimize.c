@@ -212,9 +212,9 @@ update_weight(struct optimizer *o, node_id id)
 	old = derive_cast(o->m, o->r, derive_copy(o->m, o->r, id, NULL),
 			  IR_F32, o->span);
 	if (narrow) {	/* in the first step the master is the weight */
+		old = op2(o, IR_MUL, old, o->first);
 		old = op2(o, IR_ADD,
-			  source(o, IR_STATE, master, &w.wide, "zeros"),
-			  op2(o, IR_MUL, old, o->first));
+			  source(o, IR_STATE, master, &w.wide, "zeros"), old);
 	}
 	g = op2(o, IR_MUL, gradient(o, &w), o->scale);
 	step = o->adamw ? adamw_step(o, &w, g) : sgd_step(o, &w, g);
@@ -246,7 +246,8 @@ add_square(struct optimizer *o, node_id id)
 	for (i = 0; i < w.type.ndims; i++) {
 		ir_new_dim(&n, IR_ATTR_OVER, w.type.dims[i]);
 	}
-	sink(o, IR_ACCUMULATE, squared(o), derive_append(o->m, o->r, &n));
+	g = derive_append(o->m, o->r, &n);
+	sink(o, IR_ACCUMULATE, squared(o), g);
 }
 
 /* ---- all weights, in the repeats that they stand in ---- */
@@ -374,8 +375,8 @@ clip(struct optimizer *o)
 		norm = op1(o, IR_SQRT, source(o, IR_GRADIENT, squared(o),
 					      &f32, NULL));
 		norm = op2(o, IR_ADD, norm, number(o, 1e-6));
-		o->scale = op2(o, IR_MIN, number(o, 1),
-			       op2(o, IR_DIV, number(o, o->clip), norm));
+		norm = op2(o, IR_DIV, number(o, o->clip), norm);
+		o->scale = op2(o, IR_MIN, number(o, 1), norm);
 	}
 }
 
@@ -386,8 +387,8 @@ bias_fix(struct optimizer *o, value_id t, double beta)
 	if (beta == 0) {
 		return number(o, 1);
 	}
-	return op2(o, IR_SUB, number(o, 1),
-		   op1(o, IR_EXP, times(o, t, log(beta))));
+	t = op1(o, IR_EXP, times(o, t, log(beta)));
+	return op2(o, IR_SUB, number(o, 1), t);
 }
 
 /*
@@ -412,20 +413,21 @@ rate(struct optimizer *o, value_id t)
 	value_id x, down = number(o, 1), up;
 
 	if (strcmp(kind, "constant") != 0) {
-		x = op2(o, IR_DIV, op2(o, IR_SUB, t, number(o, from)),
-			number(o, over));
-		x = op2(o, IR_MIN, number(o, 1),
-			op2(o, IR_MAX, number(o, 0), x));
+		x = number(o, over);
+		x = op2(o, IR_DIV, op2(o, IR_SUB, t, number(o, from)), x);
+		x = op2(o, IR_MAX, number(o, 0), x);
+		x = op2(o, IR_MIN, number(o, 1), x);
 		down = op2(o, IR_SUB, number(o, 1), x);
 		if (strcmp(kind, "cosine") == 0) {
 			x = op1(o, IR_COS, times(o, x, acos(-1)));
 			down = times(o, op2(o, IR_ADD, x, number(o, 1)), 0.5);
 		}
-		down = op2(o, IR_ADD, times(o, down, 1 - low / lr),
-			   number(o, low / lr));
+		x = number(o, low / lr);
+		down = op2(o, IR_ADD, times(o, down, 1 - low / lr), x);
 	}
 	if (warm > 0) {
-		up = op2(o, IR_MIN, number(o, 1), times(o, t, 1 / warm));
+		up = times(o, t, 1 / warm);
+		up = op2(o, IR_MIN, number(o, 1), up);
 		down = op2(o, IR_MUL, down, up);
 	}
 	return times(o, down, lr);

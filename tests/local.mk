@@ -33,6 +33,7 @@ include %D%/pairs.mk
 script_tests = \
 	%D%/fuzz/replay.sh \
 	%D%/layering.sh \
+	%D%/order.sh \
 	%D%/pairs-listed.sh \
 	%D%/style.sh
 

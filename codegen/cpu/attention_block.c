@@ -45,7 +45,8 @@ positions(struct attn *t, struct ll_value *pieces, struct ll_value *first,
 	at = att_min(l, i.i, att_add(l, live, ll_i64(l, -1)));
 	at = att_position(l, pieces, att_add(l, first, at));
 	at = att_add(l, at, ll_i64(l, more));
-	ll_store(l, ll_cast(l, at, LL_I32), att_at(l, to, i.i, 4));
+	to = att_at(l, to, i.i, 4);
+	ll_store(l, ll_cast(l, at, LL_I32), to);
 	ll_loop_end(l, &i, NULL);
 }
 
@@ -100,12 +101,13 @@ att_read_row(struct attn *t, const struct attn_view *v,
 {
 	struct ll *l = t->l;
 	const struct ll_type f32 = ll_type(LL_F32, 1);
-	struct ll_value *at = att_ptr(t, v, i);
+	struct ll_value *at = att_ptr(t, v, i), *put;
 	struct ll_loop q;
 
 	ll_loop(l, &q, ll_i64(l, 0), live, 1, NULL, 0);
-	ll_store(l, ll_load(l, f32, att_at(l, at, q.i, 4 * v->pos)),
-		 att_at(l, to, q.i, 4));
+	put = att_at(l, to, q.i, 4);
+	at = att_at(l, at, q.i, 4 * v->pos);
+	ll_store(l, ll_load(l, f32, at), put);
 	ll_loop_end(l, &q, NULL);
 	ll_loop(l, &q, live, ll_i64(l, count), 1, NULL, 0);
 	ll_store(l, ll_num(l, f32, rest), att_at(l, to, q.i, 4));
@@ -143,8 +145,9 @@ att_see(struct attn *t, struct att_tile *x, struct ll_value *query,
 	/* all rows of tiles are computed, and all must see, or be masked */
 	a = att_add(l, x->key0, att_down(l, x->first, rows));
 	b = att_add(l, x->key0, att_up(l, x->last, rows));
-	x->masked = ll_bin(l, LL_OR, ll_test(l, LL_LT, a, of_last[0]),
-			   ll_test(l, LL_GT, b, of_first[1]));
+	b = ll_test(l, LL_GT, b, of_first[1]);
+	a = ll_test(l, LL_LT, a, of_last[0]);
+	x->masked = ll_bin(l, LL_OR, a, b);
 }
 
 /* Which of a vector of queries see the key in row j. */
@@ -339,7 +342,8 @@ att_lse(struct attn *t, int64_t count, struct ll_value *max,
 
 	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, count), t->lanes, NULL, 0);
 	s = vector_of(t, sum, i.i);
-	log = ll_bin(l, LL_ADD, vector_of(t, max, i.i), cg_log(l, s));
+	log = cg_log(l, s);
+	log = ll_bin(l, LL_ADD, vector_of(t, max, i.i), log);
 	s = ll_select(l, ll_test(l, LL_GT, s, zero), log, zero);
 	ll_store(l, s, att_at(l, to, i.i, 4));
 	ll_loop_end(l, &i, NULL);
@@ -351,15 +355,14 @@ att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
 	   struct ll_value *sum)
 {
 	struct ll *l = t->l;
-	struct ll_value *zero = ll_zero(l, vector(t)), *by[2], *at;
+	struct ll_value *zero = ll_zero(l, vector(t)), *by[2], *inverse, *at;
 	struct ll_loop j;
 	uint32_t v;
 
 	for (v = 0; v < 2; v++) {
 		by[v] = ll_load(l, vector(t), vector_at(t, sum, v));
-		by[v] = ll_select(l, ll_test(l, LL_GT, by[v], zero),
-				  ll_bin(l, LL_DIV,
-					 ll_num(l, vector(t), 1), by[v]),
+		inverse = ll_bin(l, LL_DIV, ll_num(l, vector(t), 1), by[v]);
+		by[v] = ll_select(l, ll_test(l, LL_GT, by[v], zero), inverse,
 				  zero);
 	}
 	ll_loop(l, &j, rows_from, rows_to, 1, NULL, 0);
@@ -379,15 +382,15 @@ weigh(struct attn *t, const struct att_tile *x, struct ll_value *lse,
 {
 	struct ll *l = t->l;
 	int64_t rows = att_rows(l);
-	struct ll_value *sums[2], *p;
+	struct ll_value *sums[2], *to, *p;
 	struct ll_loop j;
 	uint32_t v;
 
 	for (v = 0; v < 2; v++) {
 		sums[v] = ll_load(l, vector(t), vector_at(t, lse, v));
 	}
-	ll_loop(l, &j, att_down(l, x->first, rows),
-		att_up(l, x->last, rows), 1, NULL, 0);
+	to = att_up(l, x->last, rows);
+	ll_loop(l, &j, att_down(l, x->first, rows), to, 1, NULL, 0);
 	for (v = 0; v < 2; v++) {
 		struct ll_value *at = row_at(t, x, x->b->score, j.i, v);
 
@@ -415,7 +418,7 @@ att_slopes(struct attn *t, const struct att_tile *x, struct ll_value *delta)
 {
 	struct ll *l = t->l;
 	int64_t rows = att_rows(l);
-	struct ll_value *less[2], *p, *s;
+	struct ll_value *less[2], *to, *p, *s;
 	struct ll_loop j;
 	uint32_t v;
 
@@ -423,8 +426,8 @@ att_slopes(struct attn *t, const struct att_tile *x, struct ll_value *delta)
 	for (v = 0; v < 2; v++) {
 		less[v] = ll_load(l, vector(t), vector_at(t, delta, v));
 	}
-	ll_loop(l, &j, att_down(l, x->first, rows),
-		att_up(l, x->last, rows), 1, NULL, 0);
+	to = att_up(l, x->last, rows);
+	ll_loop(l, &j, att_down(l, x->first, rows), to, 1, NULL, 0);
 	for (v = 0; v < 2; v++) {
 		struct ll_value *at = row_at(t, x, x->b->slope, j.i, v);
 

@@ -82,6 +82,7 @@ read_matrix(struct by_keys *s, const struct attn_view *v,
 	struct ll *l = t->l;
 	int64_t wide = attn_whole(cols, t->lanes);
 	struct att_index i = s->at;
+	struct ll_value *rows_to;
 	struct att_rows rows;
 
 	i.head = q->head;
@@ -89,8 +90,9 @@ read_matrix(struct by_keys *s, const struct attn_view *v,
 	rows = att_rows_at(t, v, &i, q->live, cols);
 	att_read(l, &rows, att_own_at(t, to), wide, s->b.nq,
 		 by == 1 ? NULL : ll_num(l, ll_type(LL_F32, 1), by));
-	att_turn(l, att_own_at(t, to), wide, att_own_at(t, turned), s->b.nq,
-		 s->b.nq, wide, NULL);
+	rows_to = att_own_at(t, turned);
+	att_turn(l, att_own_at(t, to), wide, rows_to, s->b.nq, s->b.nq, wide,
+		 NULL);
 }
 
 static void
@@ -104,8 +106,9 @@ read_block(struct by_keys *s, const struct queries *q)
 	read_matrix(s, &t->in[ATTN_Q], q, t->d, t->scale, s->q, s->qt);
 	read_matrix(s, &t->in[ATTN_G], q, t->dv, 1, s->g, s->gt);
 	if (s->alone) {
-		att_weigh_begin(t, s->b.nq, att_own_at(t, s->max),
-				att_own_at(t, s->sum));
+		struct ll_value *sum = att_own_at(t, s->sum);
+
+		att_weigh_begin(t, s->b.nq, att_own_at(t, s->max), sum);
 	} else {
 		att_read_row(t, &t->in[ATTN_L], &i, q->live, s->b.nq, ATT_FAR,
 			     att_own_at(t, s->max));
@@ -226,6 +229,7 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct queries q = { .head = head };
+	struct ll_value *row;
 	struct att_if some;
 	struct ll_loop loop;
 
@@ -234,13 +238,12 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	q.first = loop.i;
 	q.live = att_min(l, ll_i64(l, s->b.nq),
 			 ll_bin(l, LL_SUB, ll_i64(l, t->queries), loop.i));
-	q.dq = att_at(l, att_own_at(t, s->dq),
-		      att_add(l, att_mul(l, nth, s->blocks * s->b.nq),
-			      loop.i), 4 * s->b.dp);
-	q.x = (struct att_tile){ .b = &s->b, .key0 = key0,
-				 .q_pos = att_own_at(t, s->pos),
-				 .qt = att_own_at(t, s->qt),
-				 .gt = att_own_at(t, s->gt) };
+	row = att_add(l, att_mul(l, nth, s->blocks * s->b.nq), loop.i);
+	q.dq = att_at(l, att_own_at(t, s->dq), row, 4 * s->b.dp);
+	q.x = (struct att_tile){ .b = &s->b, .key0 = key0 };
+	q.x.q_pos = att_own_at(t, s->pos);
+	q.x.qt = att_own_at(t, s->qt);
+	q.x.gt = att_own_at(t, s->gt);
 	att_see(t, &q.x, q.first, q.live);
 	att_if(l, &some, ll_test(l, LL_LT, q.x.first, q.x.last));
 	read_block(s, &q);
@@ -316,9 +319,8 @@ put_queries(struct by_keys *s)
 	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, t->queries), s->b.nq, NULL, 0);
 	i.head = att_add(l, att_mul(l, s->at.head, t->shared), h.i);
 	i.pos = q.i;
-	from = att_at(l, att_own_at(t, s->dq),
-		      att_add(l, att_mul(l, h.i, s->blocks * s->b.nq), q.i),
-		      4 * s->b.dp);
+	from = att_add(l, att_mul(l, h.i, s->blocks * s->b.nq), q.i);
+	from = att_at(l, att_own_at(t, s->dq), from, 4 * s->b.dp);
 	att_turn(l, from, s->b.nq, row, s->b.dp, s->b.dp, s->b.nq, by);
 	live = att_min(l, ll_i64(l, s->b.nq),
 		       ll_bin(l, LL_SUB, ll_i64(l, t->queries), q.i));

@@ -154,8 +154,9 @@ read_queries(struct queries *s)
 		att_read_row(t, &t->in[ATTN_DELTA], &i, x.live, s->b.nq, 0,
 			     part(s, s->sum, &x, 1));
 	} else {
-		att_weigh_begin(t, s->b.nq, part(s, s->max, &x, 1),
-				part(s, s->sum, &x, 1));
+		struct ll_value *sum = part(s, s->sum, &x, 1);
+
+		att_weigh_begin(t, s->b.nq, part(s, s->max, &x, 1), sum);
 	}
 	ll_loop_end(t->l, &loop, NULL);
 }
@@ -249,8 +250,9 @@ put_lse(struct queries *s, const struct block *x, struct att_index *i)
 {
 	struct attn *t = s->t;
 	struct ll_value *to = att_own_at(t, s->row);
+	struct ll_value *sum = part(s, s->sum, x, 1);
 
-	att_lse(t, s->b.nq, part(s, s->max, x, 1), part(s, s->sum, x, 1), to);
+	att_lse(t, s->b.nq, part(s, s->max, x, 1), sum, to);
 	att_put(t, ATTN_LSE, i, to, 1, s->b.nq, x->live);
 }
 

@@ -217,7 +217,8 @@ read_single(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	x = ll_load(l, ll_type(from->elem, 1),
 		    att_at(l, at, c.i, bytes * from->col));
 	x = from->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
-	ll_store(l, scaled(l, x, by), att_at(l, to, c.i, 4));
+	to = att_at(l, to, c.i, 4);
+	ll_store(l, scaled(l, x, by), to);
 	ll_loop_end(l, &c, NULL);
 }
 
@@ -235,7 +236,8 @@ read_vector(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	x = live == lanes ? ll_load(l, t, at)
 	    : ll_load_if(l, t, at, ll_mask(l, ll_i64(l, live), lanes));
 	x = from->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
-	ll_store(l, scaled(l, x, by), att_at(l, to, c, 4));
+	to = att_at(l, to, c, 4);
+	ll_store(l, scaled(l, x, by), to);
 }
 
 static void
@@ -281,11 +283,13 @@ att_read(struct ll *l, const struct att_rows *from, struct ll_value *to,
 	 int64_t stride, int64_t rows, struct ll_value *by)
 {
 	int64_t bytes = elem_bytes(from->elem);
+	struct ll_value *row;
 	struct ll_loop r;
 
 	ll_loop(l, &r, ll_i64(l, 0), from->live, 1, NULL, 0);
-	read_row(l, from, att_at(l, from->at, r.i, bytes * from->row),
-		 att_at(l, to, r.i, 4 * stride), by);
+	row = att_at(l, to, r.i, 4 * stride);
+	read_row(l, from, att_at(l, from->at, r.i, bytes * from->row), row,
+		 by);
 	ll_loop_end(l, &r, NULL);
 	ll_loop(l, &r, from->live, ll_i64(l, rows), 1, NULL, 0);
 	att_fill(l, att_at(l, to, r.i, 4 * stride),
@@ -340,12 +344,12 @@ void
 att_write(struct ll *l, const struct att_rows *to, struct ll_value *from,
 	  int64_t stride)
 {
+	int64_t apart = elem_bytes(to->elem) * to->row;
 	struct ll_loop r;
 
 	ll_loop(l, &r, ll_i64(l, 0), to->live, 1, NULL, 0);
-	write_row(l, to, att_at(l, to->at, r.i,
-				elem_bytes(to->elem) * to->row),
-		  att_at(l, from, r.i, 4 * stride));
+	from = att_at(l, from, r.i, 4 * stride);
+	write_row(l, to, att_at(l, to->at, r.i, apart), from);
 	ll_loop_end(l, &r, NULL);
 }
 

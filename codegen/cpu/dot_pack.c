@@ -139,9 +139,9 @@ load_along_rows(const struct packer *b, struct ll_value *k, bool part)
 		pick[2 * i] = (int)i;
 		pick[2 * i + 1] = (int)(b->g + i);
 	}
-	return as_words(b, ll_shuffle(b->l, ll_bits(b->l, even, half),
-				      ll_bits(b->l, odd, half), pick,
-				      2 * b->g));
+	odd = ll_bits(b->l, odd, half);
+	even = ll_bits(b->l, even, half);
+	return as_words(b, ll_shuffle(b->l, even, odd, pick, 2 * b->g));
 }
 
 /* ---- transposing ---- */
@@ -259,23 +259,22 @@ turn_part(const struct packer *b, struct ll_value *k)
 {
 	struct ll *l = b->l;
 	int64_t apart = 4 * b->u->lanes, to_apart = 4 * b->g;
-	struct ll_value *left;
+	struct ll_value *left, *from, *to;
 	struct ll_loop j;
 	uint32_t i;
 
 	for (i = 0; i < b->g; i++) {
-		ll_store(l, load_along_k(b, i, k, true),
-			 ll_plus_n(l, b->room, i * apart));
+		to = ll_plus_n(l, b->room, i * apart);
+		ll_store(l, load_along_k(b, i, k, true), to);
 	}
 	call_turn(b, b->turn_words, b->room, apart, b->turned, to_apart);
 	left = dot_sub(l, b->words, dot_div(l, k, b->u->per_word));
 	ll_loop(l, &j, ll_i64(l, 0), dot_min(l, left, ll_i64(l, b->u->lanes)),
 		1, NULL, 0);
-	ll_store(l, ll_load(l, ll_type(LL_F32, b->g),
-			    ll_plus(l, b->turned,
-				    dot_mul(l, j.i, to_apart))),
-		 ll_plus(l, place(b, k),
-			 dot_mul(l, j.i, 4 * b->p->width)));
+	to = dot_mul(l, j.i, 4 * b->p->width);
+	to = ll_plus(l, place(b, k), to);
+	from = ll_plus(l, b->turned, dot_mul(l, j.i, to_apart));
+	ll_store(l, ll_load(l, ll_type(LL_F32, b->g), from), to);
 	ll_loop_end(l, &j, NULL);
 }
 
@@ -285,7 +284,7 @@ turn_whole(const struct packer *b, struct ll_value *k)
 {
 	const struct cg_factor *r = b->p->rows;
 	int64_t apart = r->n ? r->at[0].stride[b->p->which] : 0;
-	struct ll_value *at;
+	struct ll_value *at, *to;
 
 	if (r->n > 1) {
 		turn_part(b, k);
@@ -293,8 +292,9 @@ turn_whole(const struct packer *b, struct ll_value *k)
 	}
 	at = dot_factor_at(b->l, b->p->k, b->p->which,
 			   dot_add(b->l, b->k, k), b->elem_bytes);
+	to = place(b, k);
 	call_turn(b, b->turn, ll_plus(b->l, b->row_at[0], at),
-		  apart * b->elem_bytes, place(b, k), 4 * b->p->width);
+		  apart * b->elem_bytes, to, 4 * b->p->width);
 }
 
 /* AMX has rows of 16 words one after the other, 16 of them in a tile. */
@@ -330,19 +330,20 @@ depth(const struct packer *b)
 static void
 one_block(const struct packer *b, struct ll_value *k, bool part)
 {
-	struct ll_value *v[MAX_LANES];
+	struct ll_value *v[MAX_LANES], *to;
 	struct ll *l = b->l;
 	uint32_t i;
 
 	if (!b->along_k && !b->p->tiles) {
-		ll_store(l, load_along_rows(b, k, part), place(b, k));
+		to = place(b, k);
+		ll_store(l, load_along_rows(b, k, part), to);
 	} else if (!b->along_k) {
 		for (i = 0; i < b->u->lanes; i++) {
 			struct ll_value *at = ll_i64(l, i * b->u->per_word);
 
-			ll_store(l, load_along_rows(b, dot_add(l, k, at),
-						    part),
-				 ll_plus_n(l, b->room, 4 * i * b->g));
+			to = ll_plus_n(l, b->room, 4 * i * b->g);
+			at = dot_add(l, k, at);
+			ll_store(l, load_along_rows(b, at, part), to);
 		}
 		call_turn(b, b->turn_words, b->room, 4 * b->g, tile_at(b, k),
 			  64);
@@ -394,14 +395,14 @@ one_elem(const struct packer *b, struct ll_value *r, struct ll_value *k)
 {
 	struct ll_value *zero = ll_i64(b->l, 0), *is, *row, *at, *v;
 
-	is = ll_bin(b->l, LL_AND, ll_test(b->l, LL_LT, r, b->live),
-		    ll_test(b->l, LL_LT, k, b->kn));
+	is = ll_test(b->l, LL_LT, k, b->kn);
+	is = ll_bin(b->l, LL_AND, ll_test(b->l, LL_LT, r, b->live), is);
 	row = ll_select(b->l, is, dot_add(b->l, b->first, r), zero);
 	k = ll_select(b->l, is, dot_add(b->l, b->k, k), zero);
-	at = dot_add(b->l, dot_factor_at(b->l, b->p->rows, b->p->which, row,
-					 b->elem_bytes),
-		     dot_factor_at(b->l, b->p->k, b->p->which, k,
-				   b->elem_bytes));
+	at = dot_factor_at(b->l, b->p->k, b->p->which, k, b->elem_bytes);
+	row = dot_factor_at(b->l, b->p->rows, b->p->which, row,
+			    b->elem_bytes);
+	at = dot_add(b->l, row, at);
 	v = ll_load(b->l, ll_type(b->p->base, 1), ll_plus(b->l, b->src, at));
 	if (b->u->per_word == 2) {
 		v = ll_bits(b->l, v, ll_type(LL_I16, 1));
@@ -430,8 +431,8 @@ one_by_one(const struct packer *b)
 		at = dot_add(l, at, dot_mul(l, dot_rem(l, word, 16), 4));
 		at = dot_add(l, at, dot_mul(l, r.i, 64));
 	} else {
-		at = dot_add(l, dot_mul(l, word, 4 * b->p->width),
-			     dot_mul(l, r.i, 4));
+		at = dot_mul(l, r.i, 4);
+		at = dot_add(l, dot_mul(l, word, 4 * b->p->width), at);
 	}
 	at = ll_plus(l, b->to, dot_add(l, at, half));
 	ll_store(l, one_elem(b, r.i, k.i), at);
@@ -446,7 +447,7 @@ static void
 span_word(struct packer *b, struct ll_value *k, int64_t span, bool part)
 {
 	struct ll *l = b->l;
-	struct ll_value *to = b->to, *ahead;
+	struct ll_value *to = b->to, *ahead, *at;
 	int64_t per_line = 64 / b->elem_bytes, w = b->p->width;
 
 	ahead = at_k(b, dot_add(l, k, ll_i64(l, AHEAD * b->u->per_word)));
@@ -457,7 +458,8 @@ span_word(struct packer *b, struct ll_value *k, int64_t span, bool part)
 		b->to = ll_plus(l, to, dot_mul(l, b->words,
 					       4 * (b->skip / w * w)));
 		b->to = ll_plus_n(l, b->to, 4 * (b->skip % w));
-		ll_store(l, load_along_rows(b, k, part), place(b, k));
+		at = place(b, k);
+		ll_store(l, load_along_rows(b, k, part), at);
 	}
 	b->skip = 0;
 	b->to = to;

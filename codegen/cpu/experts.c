@@ -28,8 +28,9 @@ experts_coords(struct ll *l, const struct cg_counted *d, struct ll_value *i,
 static struct ll_value *
 word_at(struct experts_step *s, int64_t list, struct ll_value *i)
 {
-	return ll_plus(s->l, ll_plus_n(s->l, s->shared, list),
-		       dot_mul(s->l, i, 4));
+	struct ll_value *bytes = dot_mul(s->l, i, 4);
+
+	return ll_plus(s->l, ll_plus_n(s->l, s->shared, list), bytes);
 }
 
 struct ll_value *
@@ -43,7 +44,9 @@ static void
 put_word(struct experts_step *s, int64_t list, struct ll_value *i,
 	 struct ll_value *v)
 {
-	ll_store(s->l, ll_cast(s->l, v, LL_I32), word_at(s, list, i));
+	struct ll_value *at = word_at(s, list, i);
+
+	ll_store(s->l, ll_cast(s->l, v, LL_I32), at);
 }
 
 /* ---- sorting ---- */
@@ -70,8 +73,8 @@ place_of(struct experts_step *s, struct ll_value *expert)
 				offsetof(struct rt_pieces, at[0].start))));
 	n = ll_load(l, i64, ll_plus_n(l, at, (int64_t)
 				offsetof(struct rt_pieces, at[0].count)));
-	carry[0] = ll_select(l, ll_test(l, LL_ULT, i, n),
-			     dot_add(l, k.at[1], i), k.at[0]);
+	carry[0] = dot_add(l, k.at[1], i);
+	carry[0] = ll_select(l, ll_test(l, LL_ULT, i, n), carry[0], k.at[0]);
 	carry[1] = dot_add(l, k.at[1], n);
 	ll_loop_end(l, &k, carry);
 	return k.at[0];
@@ -203,14 +206,14 @@ experts_copy(struct experts_step *s, int which, const struct cg_factor *f,
 	struct ll_loop k;
 
 	if (dot_factor_dense(f, which)) {
-		ll_copy(l, to, ll_plus(l, src, dot_mul(l, from, bytes)),
-			dot_mul(l, live, bytes));
+		live = dot_mul(l, live, bytes);
+		ll_copy(l, to, ll_plus(l, src, dot_mul(l, from, bytes)), live);
 		return;
 	}
 	ll_loop(l, &k, ll_i64(l, 0), live, 1, NULL, 0);
 	at = dot_factor_at(l, f, which, dot_add(l, from, k.i), bytes);
-	ll_store(l, ll_load(l, t, ll_plus(l, src, at)),
-		 ll_plus(l, to, dot_mul(l, k.i, bytes)));
+	to = ll_plus(l, to, dot_mul(l, k.i, bytes));
+	ll_store(l, ll_load(l, t, ll_plus(l, src, at)), to);
 	ll_loop_end(l, &k, NULL);
 }
 

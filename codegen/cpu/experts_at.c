@@ -148,7 +148,7 @@ all_depths(struct block *b)
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
 	struct ll *l = s->l;
-	struct ll_value *none, *matrix, *args[6];
+	struct ll_value *none, *matrix, *words, *later, *args[6];
 	int at = ir_type_at(s->x->p.types[1], s->x->p.of);
 	struct ll_loop q;
 
@@ -170,10 +170,11 @@ all_depths(struct block *b)
 			  dot_sub(l, ll_i64(l, d->over.size), args[4]));
 	ll_call(l, s->pack[1], args, 6);
 	pack_rows(b, args[4], args[5]);
-	experts_multiply(s, ll_plus_n(l, s->own, d->own_a), args[0],
-			 dot_words(l, &d->unit, args[5]),
-			 ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
-				   ll_i64(l, 1), ll_i64(l, 0)));
+	later = ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
+			  ll_i64(l, 1), ll_i64(l, 0));
+	words = dot_words(l, &d->unit, args[5]);
+	experts_multiply(s, ll_plus_n(l, s->own, d->own_a), args[0], words,
+			 later);
 	ll_loop_end(l, &q, NULL);
 }
 

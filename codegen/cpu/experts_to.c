@@ -101,7 +101,7 @@ all_rows(struct block *b)
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
 	struct ll *l = s->l;
-	struct ll_value *n, *args[6], *to[2];
+	struct ll_value *n, *later, *args[6], *to[2];
 	struct ll_loop q;
 	int k;
 
@@ -120,9 +120,9 @@ all_rows(struct block *b)
 		args[5] = n;
 		ll_call(l, s->pack[k], args, 6);
 	}
-	experts_multiply(s, to[0], to[1], dot_words(l, &d->unit, n),
-			 ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
-				   ll_i64(l, 1), ll_i64(l, 0)));
+	later = ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
+			  ll_i64(l, 1), ll_i64(l, 0));
+	experts_multiply(s, to[0], to[1], dot_words(l, &d->unit, n), later);
 	ll_loop_end(l, &q, NULL);
 }
 

@@ -134,7 +134,8 @@ log_part(struct ll *l, struct ll_value *f, struct ll_value *e)
 	};
 	struct ll_value *f2 = ll_bin(l, LL_MUL, f, f), *y;
 
-	y = ll_bin(l, LL_MUL, ll_bin(l, LL_MUL, f2, f), poly(l, f, p, 8));
+	y = poly(l, f, p, 8);
+	y = ll_bin(l, LL_MUL, ll_bin(l, LL_MUL, f2, f), y);
 	y = ll_fma(l, e, num(l, f, LN2_LOW), y);
 	y = ll_fma(l, f2, num(l, f, -0.5), y);
 	y = ll_bin(l, LL_ADD, f, y);

@@ -503,7 +503,7 @@ word(struct emit *e, const struct nest_expr *x)
 static struct ll_value *
 make(struct emit *e, const struct nest_expr *x)
 {
-	struct ll_value *v;
+	struct ll_value *v, *a, *b, *c;
 
 	switch (x->op) {
 	case NEST_NUM:
@@ -525,9 +525,9 @@ make(struct emit *e, const struct nest_expr *x)
 	case NEST_CAST:
 		return ll_cast(e->l, emit_expr(e, x->a), emit_base(x->kind));
 	case NEST_KEEPS:
-		return cg_rng_keeps(e->l, emit_expr(e, x->b),
-				    emit_expr(e, x->c), emit_expr(e, x->a),
-				    x->num);
+		a = emit_expr(e, x->a);
+		c = emit_expr(e, x->c);
+		return cg_rng_keeps(e->l, emit_expr(e, x->b), c, a, x->num);
 	case NEST_SUM:
 	case NEST_MOST:
 	case NEST_LEAST:
@@ -539,8 +539,11 @@ make(struct emit *e, const struct nest_expr *x)
 		return function(e, x, emit_expr(e, x->a));
 	}
 	v = fused(e, x);
-	return v ? v : operator_(e, x, emit_expr(e, x->a),
-				 emit_expr(e, x->b));
+	if (v) {
+		return v;
+	}
+	b = emit_expr(e, x->b);
+	return operator_(e, x, emit_expr(e, x->a), b);
 }
 
 struct ll_value *

@@ -168,8 +168,9 @@ start_sums(struct emit *e, const struct pass *p)
 
 		e->sum[id] = ll_room(e->l, t, p->unroll);
 		for (u = 0; u < p->unroll; u++) {
-			ll_store(e->l, neutral(e, x, t),
-				 sum_room(e, e->sum[id], t, u));
+			struct ll_value *to = sum_room(e, e->sum[id], t, u);
+
+			ll_store(e->l, neutral(e, x, t), to);
 		}
 	}
 }

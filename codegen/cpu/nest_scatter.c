@@ -27,8 +27,9 @@ struct scatter {
 static struct ll_value *
 word_at(struct emit *e, int64_t base, struct ll_value *i)
 {
-	return ll_plus(e->l, ll_plus_n(e->l, e->shared, base),
-		       ll_bin(e->l, LL_MUL, i, ll_i64(e->l, 4)));
+	struct ll_value *bytes = ll_bin(e->l, LL_MUL, i, ll_i64(e->l, 4));
+
+	return ll_plus(e->l, ll_plus_n(e->l, e->shared, base), bytes);
 }
 
 static struct ll_value *
@@ -53,7 +54,7 @@ static void
 link_rows(struct scatter *s)
 {
 	const struct ll_type i32 = ll_type(LL_I32, 1);
-	struct ll_value *row, *to;
+	struct ll_value *row, *to, *next, *head;
 	struct ll_block *yes, *no;
 	struct ll_loop all, k;
 	struct emit e;
@@ -72,9 +73,10 @@ link_rows(struct scatter *s)
 	no = ll_block(e.l, NULL, "");
 	ll_branch(e.l, ll_test(e.l, LL_LE, ll_i64(e.l, 0), to), yes, no);
 	ll_at(e.l, yes);
-	ll_store(e.l, ll_load(e.l, i32, word_at(&e, s->head, to)),
-		 word_at(&e, s->next, row));
-	ll_store(e.l, ll_cast(e.l, row, LL_I32), word_at(&e, s->head, to));
+	next = word_at(&e, s->next, row);
+	ll_store(e.l, ll_load(e.l, i32, word_at(&e, s->head, to)), next);
+	head = word_at(&e, s->head, to);
+	ll_store(e.l, ll_cast(e.l, row, LL_I32), head);
 	ll_jump(e.l, no);
 	ll_at(e.l, no);
 	ll_loop_end(e.l, &k, NULL);

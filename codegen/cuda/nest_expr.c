@@ -106,7 +106,7 @@ range_two(struct cu_emit *e, const struct nest_expr *x)
 static struct cu_range
 find_range(struct cu_emit *e, const struct nest_expr *x)
 {
-	struct cu_range r;
+	struct cu_range r, no;
 	uint32_t i;
 	double trips = 1;
 
@@ -122,7 +122,8 @@ find_range(struct cu_emit *e, const struct nest_expr *x)
 	case NEST_LOAD:
 		return span(INT32_MIN, INT32_MAX);
 	case NEST_PICK:
-		return both(cu_range_of(e, x->b), cu_range_of(e, x->c));
+		no = cu_range_of(e, x->c);
+		return both(cu_range_of(e, x->b), no);
 	case NEST_SUM:
 		for (i = 0; i < e->n->loops.n; i++) {
 			trips *= x->over >> i & 1

@@ -163,8 +163,13 @@ int64_t
 cu_part_sums(struct cu_emit *e, const struct nest_pass *p,
 	     const struct cu_team *t)
 {
-	return p->nloops == 0 ? 1
-		: cu_pass_trips(e, p, t) * cu_pass_lanes(e, p);
+	int64_t trips;
+
+	if (p->nloops == 0) {
+		return 1;
+	}
+	trips = cu_pass_trips(e, p, t);
+	return trips * cu_pass_lanes(e, p);
 }
 
 /* ---- what is kept from pass to pass ---- */

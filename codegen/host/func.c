@@ -176,8 +176,9 @@ copy_step(struct cg_code *c)
 	lo = ll_bin(l, LL_MUL, ll_param(l, f, 2), ll_i64(l, COPY_ITEM));
 	hi = ll_bin(l, LL_MUL, ll_param(l, f, 3), ll_i64(l, COPY_ITEM));
 	hi = ll_select(l, ll_test(l, LL_LT, hi, bytes), hi, bytes);
-	ll_copy(l, ll_plus(l, to, lo), ll_plus(l, from, lo),
-		ll_bin(l, LL_SUB, hi, lo));
+	bytes = ll_bin(l, LL_SUB, hi, lo);
+	from = ll_plus(l, from, lo);
+	ll_copy(l, ll_plus(l, to, lo), from, bytes);
 	ll_return(l, NULL);
 	return f;
 }
@@ -284,6 +285,7 @@ static struct ll_value *
 number(struct host_func *f, const struct host_use *u, const struct cg_num *x)
 {
 	const struct ir_node *n;
+	struct ll_value *seed;
 
 	if (x->kind == CG_STEP) {
 		return host_env(f, offsetof(struct rt_env, step), LL_I64);
@@ -295,8 +297,9 @@ number(struct host_func *f, const struct host_use *u, const struct cg_num *x)
 		return host_old(f, host_use_node(u, x->node));
 	}
 	n = ir_node(f->c->m, host_use_node(u, x->node));
+	seed = host_env(f, offsetof(struct rt_env, seed), LL_I64);
 	return cg_rng_key(f->c->ll, host_sampled(f, name_hash, (void *)n),
-			  host_env(f, offsetof(struct rt_env, seed), LL_I64));
+			  seed);
 }
 
 static void
@@ -503,6 +506,7 @@ put_results(struct host_func *f)
 	const struct ir_module *m = f->c->m;
 	const struct ir_region *r =
 		&m->regions.at[m->funcs.at[f->id].body];
+	struct ll_value *from;
 	uint32_t i, k;
 
 	for (i = 0; i < r->results.n; i++) {
@@ -513,8 +517,8 @@ put_results(struct host_func *f)
 			if (b->func == f->id && b->kind == MEMORY_OTHER &&
 			    b->value == r->results.at[i] &&
 			    f->c->mem.value[b->value].buffer != k + 1) {
-				host_copy(f, host_where(f, b->value),
-					  host_item(f, k),
+				from = host_item(f, k);
+				host_copy(f, host_where(f, b->value), from,
 					  host_bytes(f->k, b->value));
 			}
 		}

@@ -180,7 +180,8 @@ piece(struct host_func *f, const struct ir_type *in,
 	if (in->ndims == 0 || in->cut[0] == out->cut[0]) {
 		return at;
 	}
-	by = ll_bin(l, LL_SUB, first_position(f, out), first_position(f, in));
+	by = first_position(f, in);
+	by = ll_bin(l, LL_SUB, first_position(f, out), by);
 	return ll_plus(l, at, ll_bin(l, LL_MUL, by,
 				     ll_i64(l, inner_bytes(f, in))));
 }
@@ -305,10 +306,11 @@ host_hand_on(struct host_func *f, uint32_t carry, bool first, value_id v)
 	struct handing h = { carry, v, first };
 	int64_t bytes = host_bytes(f->k, v);
 	struct host_fit copies;
+	struct ll_value *from;
 
 	host_sample(f, is_elsewhere, &h, &copies);
 	if (bytes && (copies.base || !host_fit_constant(&copies))) {
-		host_copy(f, host_where(f, v), in_arena(f,
-			  host_sampled(f, hand_to, &h)), bytes);
+		from = in_arena(f, host_sampled(f, hand_to, &h));
+		host_copy(f, host_where(f, v), from, bytes);
 	}
 }

@@ -110,8 +110,9 @@ fill_run(struct filler *f, struct ll_value *to, struct ll_value *key,
 	ll_loop(l, &k, ll_i64(l, 0), count, LANES, NULL, 0);
 	left = ll_bin(l, LL_SUB, count, k.i);
 	at = ll_plus(l, to, ll_bin(l, LL_MUL, k.i, ll_i64(l, bytes)));
+	left = ll_mask(l, left, LANES);
 	ll_store_if(l, numbers(f, key, ll_bin(l, LL_ADD, index, k.i)), at,
-		    ll_mask(l, left, LANES));
+		    left);
 	ll_loop_end(l, &k, NULL);
 }
 
@@ -153,10 +154,11 @@ find_row(struct filler *f, struct ll_value *row, struct ll_value **slice,
 	*index = ll_i64(l, f->x->shift);
 	for (i = f->nouter; i-- > 0; ) {
 		struct ll_value *n = ll_i64(l, f->local[i]), *at, **to;
-		struct ll_value *args[] = { word(l, f->pieces, i, LL_PTR),
-					    ll_bin(l, LL_REM, row, n) };
+		struct ll_value *args[2];
 		int64_t *by = i < f->x->stacked ? &many : &step;
 
+		args[0] = word(l, f->pieces, i, LL_PTR);
+		args[1] = ll_bin(l, LL_REM, row, n);
 		row = ll_bin(l, LL_DIV, row, n);
 		at = ll_call(l, f->c->place, args, 2);
 		to = i < f->x->stacked ? slice : index;
@@ -282,12 +284,12 @@ slice_of(struct host_func *f, const struct host_fill *x, struct ll_value *i)
 		int64_t size = ir_dim_size(c->m, d);
 		struct ll_value *n = ll_i64(c->ll,
 				host_local(f->k, d, x->type.cut[k]));
-		struct ll_value *args[] = {
-			host_pieces(f, host_spread(c, size, x->type.cut[k])),
-			ll_bin(c->ll, LL_REM, i, n)
-		};
-		struct ll_value *at = ll_call(c->ll, c->place, args, 2);
+		struct ll_value *args[2], *at;
 
+		args[0] = host_pieces(f, host_spread(c, size,
+						     x->type.cut[k]));
+		args[1] = ll_bin(c->ll, LL_REM, i, n);
+		at = ll_call(c->ll, c->place, args, 2);
 		i = ll_bin(c->ll, LL_DIV, i, n);
 		slice = ll_bin(c->ll, LL_ADD, slice,
 			       ll_bin(c->ll, LL_MUL, at,
@@ -304,6 +306,7 @@ fill_slices(struct host_func *f, const struct host_fill *x,
 {
 	int64_t bytes = ir_dtypes[x->type.dtype].bits / 8, many = 1;
 	struct ll_value *table = ll_table(f->c->ll, hashes, n), *key, *at;
+	struct ll_value *seed;
 	struct ll_block *here = ll_here(f->c->ll);
 	struct ll *l = f->c->ll;
 	struct ll_loop i;
@@ -320,9 +323,9 @@ fill_slices(struct host_func *f, const struct host_fill *x,
 	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, bytes ? many : 0), 1, NULL,
 		0);
 	at = ll_bin(l, LL_MUL, slice_of(f, x, i.i), ll_i64(l, 8));
-	key = cg_rng_key(l, ll_load(l, ll_type(LL_I64, 1),
-				    ll_plus(l, table, at)),
-			 host_env(f, offsetof(struct rt_env, seed), LL_I64));
+	seed = host_env(f, offsetof(struct rt_env, seed), LL_I64);
+	at = ll_plus(l, table, at);
+	key = cg_rng_key(l, ll_load(l, ll_type(LL_I64, 1), at), seed);
 	host_service_fill(f, x, key, ll_plus(l, to, ll_bin(l, LL_MUL, i.i,
 						ll_i64(l, bytes))));
 	ll_loop_end(l, &i, NULL);

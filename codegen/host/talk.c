@@ -610,8 +610,9 @@ copy_all(struct host_func *f, const struct kernel *x)
 		const struct ir_node *n = ir_node(f->c->m,
 						  member.nodes.at[0]);
 
-		host_copy(f, operand_of(f, x, n, 0),
-			  result_at(f, &member, n->result),
+		struct ll_value *to = result_at(f, &member, n->result);
+
+		host_copy(f, operand_of(f, x, n, 0), to,
 			  host_bytes(f->k, n->result));
 	}
 }
