@@ -108,7 +108,7 @@ struct cg_cuda {
 	struct arena *a;	/* of what is returned */
 	const struct cu_arch *arch;
 	uint32_t at[IR_MAX_AXES + 1];	/* a rank that has these sizes */
-	uint32_t nfuncs;	/* emitted so far: for names */
+	uint32_t nfuncs;	/* kernels emitted so far: for names */
 	int64_t units;		/* multiprocessors; 0: as usual */
 	struct cu_tiling *tiling;	/* NULL: as the table says */
 };
@@ -119,6 +119,8 @@ struct cg_cuda {
 struct cu_kernel {
 	struct cg_cuda *c;
 	struct cg_kernel *out;
+	uint32_t number;	/* of all kernels */
+	uint32_t nnames;	/* of its functions so far */
 	struct buf text;	/* of functions that are done */
 	uint32_t nmaps;		/* most of any step */
 	const char *why;	/* it cannot be done */
@@ -151,7 +153,9 @@ void cu_forget_steps(struct cu_kernel *k);
 bool cu_all_as_nest(struct cu_kernel *k, const struct kernel *x);
 int64_t cu_local(const struct cg_cuda *c, dim_id d, uint32_t cut);
 
-/* A new step, "dot12"; the caller sets blocks, threads, smem before or
+/* A function's name: "dot12", "sum12_1" of kernel 12, whatever others have. */
+const char *cu_func_name(struct cu_kernel *k, const char *what);
+/* A new step, by such a name; the caller sets blocks, threads, smem before or
  * while it writes the text. */
 void cu_begin(struct cu_kernel *k, const char *what, struct cu_func *f);
 void cu_end(struct cu_func *f);

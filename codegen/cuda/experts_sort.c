@@ -224,8 +224,7 @@ place(struct cu_experts *x, const char *whose)
 void
 cu_experts_sort(struct cu_experts *x)
 {
-	const char *whose = arena_printf(x->dot.k->c->a, "expert_of%u",
-					 x->dot.k->c->nfuncs++);
+	const char *whose = cu_func_name(x->dot.k, "expert_of");
 
 	place_lists(x);
 	put_whose(x, whose);

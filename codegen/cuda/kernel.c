@@ -63,6 +63,16 @@ cu_say(struct cu_func *f, const char *fmt, ...)
 
 /* ---- functions ---- */
 
+const char *
+cu_func_name(struct cu_kernel *k, const char *what)
+{
+	struct arena *a = k->c->a;
+	uint32_t n = k->nnames++;
+
+	return n ? arena_printf(a, "%s%u_%u", what, k->number, n)
+		 : arena_printf(a, "%s%u", what, k->number);
+}
+
 void
 cu_begin(struct cu_kernel *k, const char *what, struct cu_func *f)
 {
@@ -71,7 +81,7 @@ cu_begin(struct cu_kernel *k, const char *what, struct cu_func *f)
 
 	*g = (struct cg_grid){ .blocks = { 1, 1, 1 }, .threads = 32,
 			       .cluster = 1 };
-	g->func = arena_printf(k->c->a, "%s%u", what, k->c->nfuncs++);
+	g->func = cu_func_name(k, what);
 	s.grid = g;
 	VEC_PUSH(k->c->a, &k->out->steps, s);
 	*f = (struct cu_func){ .k = k, .grid = g, .depth = 1 };

@@ -126,8 +126,7 @@ put_tables(struct cu_emit *e)
 	for (i = 0; i < e->n->tables.n; i++) {
 		const struct nest_table *t = &e->n->tables.at[i];
 
-		e->table[i] = arena_printf(e->a, "table%u",
-					   e->f->k->c->nfuncs++);
+		e->table[i] = cu_func_name(e->f->k, "table");
 		buf_printf(b, "\nCONSTANT f64 %s[%lld] = {", e->table[i],
 			   (long long)(t->n > 0 ? t->n : 1));
 		for (j = 0; j < t->n; j++) {

@@ -17,7 +17,7 @@ cu_forget_steps(struct cu_kernel *k)
 	k->out->operands.n = k->out->spreads.n = k->out->nums.n = 0;
 	k->out->steps.n = 0;
 	k->out->shared_bytes = 0;
-	k->nmaps = 0;
+	k->nmaps = k->nnames = 0;
 	k->why = NULL;
 	forget_ways(k->c);
 	buf_init(&k->text, k->c->a);
@@ -110,7 +110,7 @@ bool
 cg_cuda_kernel_by(struct cg_cuda *c, const struct kernel *x,
 		  cu_emitter *emit, struct cg_kernel *out, const char **why)
 {
-	struct cu_kernel k = { .c = c, .out = out };
+	struct cu_kernel k = { .c = c, .out = out, .number = c->nfuncs++ };
 	struct buf what;
 
 	*out = (struct cg_kernel){ 0 };
@@ -119,7 +119,7 @@ cg_cuda_kernel_by(struct cg_cuda *c, const struct kernel *x,
 	kernel_print(c->m, x, &what);
 	out->what = buf_text(&what);
 	out->name = arena_printf(c->a, "%s%u", kernel_kind_name(x->kind),
-				 c->nfuncs++);
+				 k.number);
 	buf_init(&k.text, c->a);
 	if (!emit(&k, x)) {
 		*why = k.why ? k.why : "this kernel is not compiled yet";
