@@ -60,11 +60,18 @@ struct cg_contraction {
 	VEC(struct cg_tensor) tensors;	/* of the first of them */
 };
 
+/* A tile that was compiled, and has more numbers than registers. */
+struct cg_spill {
+	const char *what;	/* as below */
+	struct plan_tile tile;
+};
+
 /* What tiles are to be and, if it is asked, what they could be. */
 struct cg_tiling {
 	const char *const *rows;	/* of a plan: see plan_tile_read */
 	uint32_t nrows;
 	struct span rows_at;
+	VEC(struct cg_spill) spills;	/* not those, if others are legal */
 	bool list;			/* fill in what follows */
 	VEC(struct cg_contraction) found;
 	VEC(struct cg_source) sources;
@@ -106,6 +113,13 @@ struct cg_code *cg_code_new(struct arena *a, const struct cg_input *in);
  * CPU. */
 uint32_t cg_code_sources(const struct cg_code *c,
 			 const struct cg_source **out);
+struct cg_images;
+/*
+ * Adds to the input's tiling which of its tiles spill, as the images say that
+ * its sources were made into.  How many of them it was not known of: then it
+ * is to be made anew, with others.
+ */
+uint32_t cg_code_spills(struct cg_code *c, const struct cg_images *x);
 /* Bytes that they need on each rank, beside what is planned. */
 int64_t cg_code_reserve(const struct cg_code *c);
 /*
@@ -122,6 +136,8 @@ void cg_code_free(struct cg_code *c);
 
 /* ---- images.c ------------------------------------------------------------ */
 
+struct cg_images;
+
 /* What to compile, and for what. */
 struct cg_make {
 	const struct cg_source *sources;
@@ -129,6 +145,7 @@ struct cg_make {
 	const struct cg_source *texts;	/* that sources include */
 	uint32_t ntexts;
 	const char *arch;
+	const struct cg_images *before;	/* of this run; NULL: none */
 	bool no_cache;
 	uint32_t threads;		/* 0: as many as cores */
 };
@@ -161,11 +178,13 @@ struct cg_images {
 /* The files that all kernels include. */
 const struct cg_source *cg_prelude(struct arena *a, uint32_t *n);
 /*
- * Compiles all sources, and warns of what is slow.  Where NVRTC is missing
- * out->made_by is NULL, which is no error.  False after errors.
+ * Compiles all sources but those that make->before has.  Where NVRTC is
+ * missing out->made_by is NULL, which is no error.  False after errors.
  */
 bool cg_images(struct ir_ctx *ctx, const struct cg_make *make,
 	       struct cg_images *out);
+/* Warns of what is slow, once it is to be used. */
+void cg_images_warn(struct ir_ctx *ctx, const struct cg_images *x);
 /* 32 digits that tell bytes from others: for caches, and files of a plan. */
 const char *cg_sum(struct arena *a, const void *at, size_t n);
 /* An object with a struct rt_images of that name: "llmc_images". */

@@ -32,7 +32,8 @@ struct making {
 	struct nv *nv;
 	struct cg_cache cache;
 	VEC(struct job) jobs;		/* what the cache does not have */
-	struct nv_made *made;		/* by source */
+	struct nv_made *made;		/* by source, or */
+	const struct cg_image **had;	/* it was made before */
 	atomic_uint next;		/* job that nobody has begun */
 };
 
@@ -216,16 +217,28 @@ static void
 put_image(struct making *k, uint32_t i, struct cg_image *out)
 {
 	const struct nv_made *x = &k->made[i];
-	const char *name = k->make->sources[i].name;
-	uint32_t j;
 
+	if (k->had[i]) {
+		*out = *k->had[i];
+		return;
+	}
 	out->cubin = x->cubin;
 	out->cubin_bytes = (int64_t)x->cubin_bytes;
 	out->ptx = x->ptx;
 	read_log(&k->c->perm, x->log, out);
-	for (j = 0; j < out->slow.n; j++) {
-		diag_warn(&k->c->diags, WARN_SLOW_KERNEL, nowhere,
-			  "kernel `%s`: %s", name, out->slow.at[j]);
+}
+
+void
+cg_images_warn(struct ir_ctx *ctx, const struct cg_images *x)
+{
+	uint32_t i, j;
+
+	for (i = 0; x->at && i < x->make.nsources; i++) {
+		for (j = 0; j < x->at[i].slow.n; j++) {
+			diag_warn(&ctx->diags, WARN_SLOW_KERNEL, nowhere,
+				  "kernel `%s`: %s", x->make.sources[i].name,
+				  x->at[i].slow.at[j]);
+		}
 	}
 }
 
@@ -317,6 +330,23 @@ hash_all(const struct making *k)
 	return h;
 }
 
+/* An image of that name and text, or NULL. */
+static const struct cg_image *
+made_before(const struct cg_images *x, const struct cg_source *s)
+{
+	uint32_t i;
+
+	for (i = 0; x && x->at && i < x->make.nsources; i++) {
+		const struct cg_source *t = &x->make.sources[i];
+
+		if (strcmp(t->name, s->name) == 0 &&
+		    strcmp(t->text, s->text) == 0) {
+			return &x->at[i];
+		}
+	}
+	return NULL;
+}
+
 /* The name stands in messages, which entries of the cache hold. */
 static void
 find_jobs(struct making *k)
@@ -329,9 +359,11 @@ find_jobs(struct making *k)
 
 		cg_hash_text(&j.key, k->make->sources[i].name);
 		cg_hash_text(&j.key, k->make->sources[i].text);
-		if (k->make->no_cache ||
+		k->had[i] = made_before(k->make->before,
+					&k->make->sources[i]);
+		if (!k->had[i] && (k->make->no_cache ||
 		    !cg_cache_get(&k->cache, j.key, &k->c->perm,
-				  &k->made[i])) {
+				  &k->made[i]))) {
 			VEC_PUSH(&k->c->perm, &k->jobs, j);
 		}
 	}
@@ -390,6 +422,7 @@ cg_images(struct ir_ctx *ctx, const struct cg_make *make,
 		cg_cache_open(&k.cache, &ctx->perm);
 	}
 	k.made = arena_alloc(&ctx->perm, sizeof *k.made * (make->nsources + 1));
+	k.had = arena_alloc(&ctx->perm, sizeof *k.had * (make->nsources + 1));
 	out->at = arena_alloc(&ctx->perm, sizeof *out->at *
 			      (make->nsources + 1));
 	out->made_by = arena_printf(&ctx->perm, "%s, %s", nv_version(k.nv),

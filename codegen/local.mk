@@ -135,6 +135,7 @@ if HAVE_LLVM
 	%D%/host/room.c \
 	%D%/host/route.c \
 	%D%/host/service.c \
+	%D%/host/spills.c \
 	%D%/host/spread.c \
 	%D%/host/start.c \
 	%D%/host/sums.c \

@@ -21,6 +21,14 @@ cg_code_sources(const struct cg_code *c, const struct cg_source **out)
 	return 0;
 }
 
+uint32_t
+cg_code_spills(struct cg_code *c, const struct cg_images *x)
+{
+	(void)c;
+	(void)x;
+	return 0;
+}
+
 int64_t
 cg_code_reserve(const struct cg_code *c)
 {

@@ -22,7 +22,7 @@ static const struct span nowhere;
 
 struct tuning {
 	struct driver *d;
-	struct ir_ctx *c;	/* of compiling: a trial warns nobody */
+	struct ir_ctx *c;	/* of compiling: its errors become a line */
 	struct cg_tiling all;
 	struct cg_images images;
 	struct rt_tuner *tuner;

@@ -157,7 +157,11 @@ drv_code_begin(struct driver *d, const struct ranks *r,
 	tiles->nrows = plan->ntiles;
 	tiles->rows_at = plan->tiles_at;
 	in->tiling = tiles;
-	d->code = cg_code_new(&d->ctx.perm, in);
+	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
+	/* text is as the table has it: nothing is compiled for it */
+	d->code = d->opts.at[OPT_EMIT].given
+		? cg_code_new(&d->ctx.perm, in)
+		: drv_kernels_settle(d, &d->ctx, in, &d->kernels->plan);
 	if (!d->code) {
 		return false;
 	}
@@ -226,39 +230,24 @@ drv_code_text(struct driver *d, const struct answer *x)
 	return ok;
 }
 
-static bool
-make_kernels(struct driver *d, struct drv_kernels *k)
-{
-	const struct cg_source *at;
-	uint32_t n = cg_code_sources(d->code, &at);
-
-	return !d->code_in->arch ||
-	       drv_kernels_make(d, &d->ctx, at, n, &k->plan);
-}
-
 bool
 drv_code_end(struct driver *d, const struct answer *x)
 {
-	struct drv_kernels *k;
+	struct drv_kernels *k = d->kernels;
 	struct cg_facts f;
 	bool ok;
 
 	if (!d->code) {
 		return true;
 	}
-	k = arena_alloc(&d->ctx.perm, sizeof *k);
-	d->kernels = k;
 	buf_init(&k->plan_object, &d->ctx.perm);
 	buf_init(&k->whole_object, &d->ctx.perm);
 	buf_init(&d->program, &d->ctx.perm);
-	ok = make_kernels(d, k);
 	f = facts_of(d, x);
-	if (ok) {
-		k->has_whole = drv_whole_object(d, &f, &k->whole_object,
-						&f.whole_why);
-		f.has_whole = k->has_whole;
-	}
-	ok = ok && cg_code_finish(d->code, d->reserve_bytes, &f) &&
+	k->has_whole = drv_whole_object(d, &f, &k->whole_object,
+					&f.whole_why);
+	f.has_whole = k->has_whole;
+	ok = cg_code_finish(d->code, d->reserve_bytes, &f) &&
 	     cg_code_object(d->code, &k->plan_object);
 	cg_code_free(d->code);
 	return ok && drv_kernels_end(d, k);

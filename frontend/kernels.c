@@ -18,10 +18,43 @@ drv_kernels_make(struct driver *d, struct ir_ctx *c,
 {
 	struct cg_make make = { .sources = at, .nsources = n,
 				.arch = d->code_in->arch };
+	struct cg_images *before = arena_dup(&c->perm, out, sizeof *out);
 
+	make.before = before;
 	make.no_cache = d->opts.at[OPT_NO_CACHE].given;
 	make.texts = cg_prelude(&c->perm, &make.ntexts);
 	return cg_images(c, &make, out);
+}
+
+/* Compiled, or where NVRTC is missing not; false after errors. */
+static bool
+make(struct driver *d, struct ir_ctx *c, const struct cg_code *code,
+     struct cg_images *out)
+{
+	const struct cg_source *at;
+	uint32_t n = cg_code_sources(code, &at);
+
+	return n == 0 || drv_kernels_make(d, c, at, n, out);
+}
+
+struct cg_code *
+drv_kernels_settle(struct driver *d, struct ir_ctx *c,
+		   const struct cg_input *in, struct cg_images *out)
+{
+	struct cg_code *code;
+
+	while ((code = cg_code_new(&c->perm, in))) {
+		if (!make(d, c, code, out)) {
+			cg_code_free(code);
+			return NULL;
+		}
+		if (!cg_code_spills(code, out)) {
+			cg_images_warn(c, out);
+			break;
+		}
+		cg_code_free(code);
+	}
+	return code;
 }
 
 /* ---- files ---- */

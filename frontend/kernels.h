@@ -21,10 +21,21 @@ struct drv_kernels {
 
 /* ---- kernels.c ----------------------------------------------------------- */
 
-/* As cg_images; messages go to `c`.  False after errors. */
+/*
+ * As cg_images, of what `out` has not been made of; at first it is zeros.
+ * Messages go to `c`.  False after errors.
+ */
 bool drv_kernels_make(struct driver *d, struct ir_ctx *c,
 		      const struct cg_source *at, uint32_t n,
 		      struct cg_images *out);
+/*
+ * Kernels of a plan, and of a GPU's what they are compiled into: tiles that
+ * spill give way to the next best, until none does or none is left.  in->tiling
+ * is there.  NULL after errors, which go to `c`.
+ */
+struct cg_code *drv_kernels_settle(struct driver *d, struct ir_ctx *c,
+				   const struct cg_input *in,
+				   struct cg_images *out);
 /*
  * Links the program and adds what of the kernels the folder gets, and to
  * d->json a table of them; where NVRTC is missing what `llmc finish` needs.

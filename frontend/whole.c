@@ -130,25 +130,23 @@ compile(struct making *t, const struct cg_facts *facts, struct buf *out)
 {
 	const struct cg_input *of = t->d->code_in;
 	/* a plan's tiles are of its own shapes */
+	struct cg_tiling tiles = { 0 };
 	struct cg_input in = { .ranks = &t->r, .target = of->target,
 			       .price = &t->price, .cpu = of->cpu,
-			       .quick = of->quick, .arch = of->arch };
-	struct cg_code *code = cg_code_new(&t->c->perm, &in);
+			       .quick = of->quick, .arch = of->arch,
+			       .tiling = &tiles };
+	struct cg_code *code = drv_kernels_settle(t->d, t->c, &in,
+						  &t->d->kernels->whole);
 	struct cg_facts f = *facts;
-	const struct cg_source *at;
-	uint32_t n;
 	bool ok;
 
 	if (!code) {
 		return false;
 	}
-	n = cg_code_sources(code, &at);
 	f.is_whole = true;
 	f.step_us = t->price.step_us;
 	f.json = f.llp = "";
-	ok = (n == 0 || drv_kernels_make(t->d, t->c, at, n,
-					 &t->d->kernels->whole)) &&
-	     cg_code_finish(code, cg_code_reserve(code), &f) &&
+	ok = cg_code_finish(code, cg_code_reserve(code), &f) &&
 	     cg_code_object(code, out);
 	cg_code_free(code);
 	return ok;

@@ -50,6 +50,7 @@ EXTRA_DIST += \
 	%D%/fake-driver.h \
 	%D%/fake-memory.c \
 	%D%/fake-nccl.c \
+	%D%/fake-nvrtc.c \
 	%D%/gpu/clean.cu \
 	%D%/gpu/every-80.cu \
 	%D%/gpu/every-90.cu \

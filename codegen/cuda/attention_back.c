@@ -646,7 +646,7 @@ step(struct attn *t, bool keys, bool slope, bool weight)
 	const struct ca_back asked = s;
 	const struct ca_form *form = NULL;
 	struct cu_ways w;
-	bool wide;
+	bool wide, ok;
 
 	if ((keys ? t->keys * t->kv : t->queries * t->heads) * t->batches
 	    == 0) {
@@ -667,11 +667,12 @@ step(struct attn *t, bool keys, bool slope, bool weight)
 			    "memory";
 		return false;
 	}
-	cu_ways_close(t->k->c, &w);
-	if (!form) {
-		return ca_back90(&asked);
+	ok = form ? lay_out(&s, form, t->k->c->arch->smem_bytes) && emit(&s)
+		  : ca_back90(&asked);
+	if (ok) {
+		cu_ways_close(t->k, &w);
 	}
-	return lay_out(&s, form, t->k->c->arch->smem_bytes) && emit(&s);
+	return ok;
 }
 
 bool

@@ -438,6 +438,7 @@ ca_forward(struct attn *t)
 	const struct ca_form *form = NULL;
 	struct cu_ways w;
 	int64_t cols;
+	bool ok;
 
 	if (t->queries * t->heads * t->batches == 0) {
 		ca_nothing(t);
@@ -453,6 +454,9 @@ ca_forward(struct attn *t)
 			    "memory";
 		return false;
 	}
-	cu_ways_close(t->k->c, &w);
-	return form ? lay_out(&s, form) && emit(&s) : ca_forward90(t, cols);
+	ok = form ? lay_out(&s, form) && emit(&s) : ca_forward90(t, cols);
+	if (ok) {
+		cu_ways_close(t->k, &w);
+	}
+	return ok;
 }

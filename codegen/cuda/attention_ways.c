@@ -42,7 +42,7 @@ ca_ways_begin(const struct attn *t, const char *made, struct cu_ways *w)
 {
 	struct cg_cuda *c = t->k->c;
 
-	cu_ways_open(c, c->tiling ? name_of(t, made) : NULL, w);
+	cu_ways_open(t->k, c->tiling ? name_of(t, made) : NULL, w);
 	cu_ways_clear(w);
 }
 

@@ -51,14 +51,21 @@ struct cu_way {
 	bool fewer;		/* stages than there is room for */
 };
 
-/* All of one of them, as whoever chooses goes through them. */
+/*
+ * All of one of them, as whoever chooses goes through them: the one of least
+ * cycles among those that do not spill, or if all do of all, is the choice.
+ */
 struct cu_ways {
 	const char *what;		/* it is called; NULL: nobody asks */
-	const struct plan_tile *want;	/* NULL: the one of least cycles */
+	const struct plan_tile *want;	/* it is this one; NULL: see above */
+	const struct cg_tiling *in;	/* says which spill; NULL: none */
 	bool all;			/* keep them, those of few stages too */
+	bool counted;			/* times depend on shapes alone */
 	bool met;			/* what is wanted was among them */
+	bool spills;			/* the choice does */
 	struct plan_tile chosen;
 	double least;
+	uint32_t first, end;		/* steps of the kernel that it is of */
 	VEC(struct cu_way) at;
 };
 
@@ -83,10 +90,11 @@ struct cu_tiling {
 struct cu_tiling *cu_tiling_open(struct arena *a, struct cg_tiling *in);
 /* Behind all kernels; false: a row was of none, which is reported. */
 bool cu_tiling_close(const struct cu_tiling *t, struct ir_module *m);
+struct cu_kernel;
 /* What the plan says of what is called `what`; NULL, if there is no plan. */
-void cu_ways_open(struct cg_cuda *c, const char *what, struct cu_ways *w);
-/* Behind the choice: reports a tile that is none of its ways. */
-void cu_ways_close(struct cg_cuda *c, const struct cu_ways *w);
+void cu_ways_open(struct cu_kernel *k, const char *what, struct cu_ways *w);
+/* Behind the steps of the choice: reports a tile that is none of its ways. */
+void cu_ways_close(struct cu_kernel *k, struct cu_ways *w);
 /* Of the last kernel, by name; NULL: it has no such. */
 const struct cu_ways *cu_ways_of(const struct cu_tiling *t, const char *what);
 /* Of a choice that goes through ways, before the first. */

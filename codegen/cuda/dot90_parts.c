@@ -42,16 +42,6 @@ sum_cols(const struct dot90 *p)
 	return 0;
 }
 
-/*
- * Whether registers are left to say where parts go: beside the sums of 256
- * columns only if the last tile is as large as all others.
- */
-static bool
-has_registers(const struct dot90 *p)
-{
-	return p->cols < 256 || p->d->n.size % p->cols == 0;
-}
-
 bool
 dot90_parts(struct dot90 *p, int64_t splits)
 {
@@ -65,7 +55,6 @@ dot90_parts(struct dot90 *p, int64_t splits)
 	p->sum_cols = p->splits == 1 ? 0 : sum_cols(p);
 	return p->splits == splits && p->items < INT32_MAX &&
 	       (splits == 1 || (p->whole < p->tiles && p->sum_cols > 0 &&
-				has_registers(p) &&
 				dot90_parts_bytes(p) <= MOST_PARTS));
 }
 

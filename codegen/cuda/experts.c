@@ -48,6 +48,28 @@ cu_experts_list(struct cu_func *f, int64_t list)
 			    (long long)list);
 }
 
+/* ---- tiles ---- */
+
+void
+cu_experts_ways(struct cu_experts *x)
+{
+	cu_ways_begin(&x->dot, &x->ways);
+	cu_ways_clear(&x->ways);
+	x->ways.counted = false;	/* the router decides */
+}
+
+bool
+cu_experts_take(struct cu_experts *x, const struct cu_tile *t, double cycles)
+{
+	struct plan_tile tile = { .num = {
+		[PLAN_TILE_M] = t->m, [PLAN_TILE_N] = t->n,
+		[PLAN_TILE_K] = t->k, [PLAN_TILE_STAGES] = t->stages,
+		[PLAN_TILE_WARPS] = t->threads / 32
+	} };
+
+	return cu_ways_take(x->dot.k->c->a, &x->ways, &tile, false, cycles);
+}
+
 /* ---- which ---- */
 
 static bool
@@ -83,7 +105,7 @@ cu_experts_steps(struct cu_kernel *k, const struct kernel *kernel)
 {
 	struct cu_experts x = { .dot = { .k = k, .x = kernel } };
 	node_id head = cg_dot_head(k->c->m, kernel, true);
-	bool to;
+	bool to, ok;
 
 	if (!head || !find(&x, head)) {
 		return false;
@@ -94,5 +116,10 @@ cu_experts_steps(struct cu_kernel *k, const struct kernel *kernel)
 		return false;
 	}
 	cu_experts_sort(&x);
-	return to ? cu_experts_to_step(&x) : cu_experts_at_step(&x);
+	x.ways.first = k->out->steps.n;
+	ok = to ? cu_experts_to_step(&x) : cu_experts_at_step(&x);
+	if (ok) {
+		cu_ways_end(&x.dot);
+	}
+	return ok;
 }

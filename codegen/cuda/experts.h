@@ -13,6 +13,7 @@
 struct cu_experts {
 	struct cu_dot dot;
 	struct cg_picks p;
+	struct cu_ways ways;
 	int64_t most;		/* rows of a block */
 	/* i32 in shared room, bytes; by expert, the last for those elsewhere */
 	int64_t first;		/* its first pair in `order`; one more */
@@ -30,6 +31,11 @@ const char *cu_experts_list(struct cu_func *f, int64_t list);
  * operand, or in the result (2). */
 const char *cu_experts_at(struct arena *a, const struct cu_experts *x,
 			  int which);
+
+/* Before the first tile; and of each: true: the choice so far. */
+void cu_experts_ways(struct cu_experts *x);
+bool cu_experts_take(struct cu_experts *x, const struct cu_tile *t,
+		     double cycles);
 
 /* ---- experts_sort.c ----------------------------------------------------- */
 

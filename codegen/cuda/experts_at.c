@@ -35,12 +35,14 @@ choose_tile(struct cu_experts *x)
 	struct cu_dot *d = &x->dot;
 	const struct cg_dims *dn = &d->dims[2];
 	bool box = d->result == CU_DOT_BOX;
-	double best = 0, cycles, all;
+	double cycles, all;
 	struct cg_split cols;
 	struct cu_tile t;
 	uint32_t n, i;
 	const struct cu_tile *tiles = cu_tiles(d->unit, &n);
+	bool any = false;
 
+	cu_experts_ways(x);
 	for (i = 0; i < n; i++) {
 		t = tiles[i];
 		cols = cu_split(dn, t.n, 16);
@@ -54,13 +56,13 @@ choose_tile(struct cu_experts *x)
 		      (double)cols.blocks;
 		cycles = cu_tiles_cycles(d->k->c, d->unit, &t, all,
 					 (double)d->over.size);
-		if (best == 0 || cycles < best) {
-			best = cycles;
+		if (cu_experts_take(x, &t, cycles)) {
+			any = true;
 			d->tile = t;
 			d->cols = cols;
 		}
 	}
-	return best > 0;
+	return any;
 }
 
 bool

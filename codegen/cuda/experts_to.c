@@ -31,12 +31,14 @@ choose_tile(struct cu_experts *x)
 {
 	struct cu_dot *d = &x->dot;
 	const struct cg_dims *dn = &d->dims[2];
-	double best = 0, cycles;
+	double cycles;
 	struct cg_split rows, cols;
 	struct cu_tile t;
 	uint32_t n, i;
 	const struct cu_tile *tiles = cu_tiles(d->unit, &n);
+	bool any = false;
 
+	cu_experts_ways(x);
 	for (i = 0; i < n; i++) {
 		t = tiles[i];
 		rows = cu_split(&d->dims[1], t.m, 16);
@@ -50,14 +52,14 @@ choose_tile(struct cu_experts *x)
 		cycles = cu_tiles_cycles(d->k->c, d->unit, &t,
 			(double)(x->p.n * rows.blocks * cols.blocks),
 			(double)d->over.size / (double)x->p.n);
-		if (best == 0 || cycles < best) {
-			best = cycles;
+		if (cu_experts_take(x, &t, cycles)) {
+			any = true;
 			d->tile = t;
 			d->rows = rows;
 			d->cols = cols;
 		}
 	}
-	return best > 0;
+	return any;
 }
 
 bool

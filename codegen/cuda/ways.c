@@ -2,7 +2,7 @@
  * Ways to make a contraction, or a step of attention: which tile the plan says,
  * and which there are.
  * Whoever chooses a tile goes through all that are legal; the one of least
- * cycles is the choice, unless the plan names another.
+ * cycles is the choice, unless the plan names another or it is known to spill.
  */
 #include "codegen/cuda/dot.h"
 
@@ -12,6 +12,7 @@
 #define MOST_SHOWN 4		/* tiles in a message */
 #define MOST_NAMES 8		/* of kernels */
 #define MOST_OF_SIZE 2		/* see cu_ways_best */
+#define MOST_SPILLS 8		/* tiles of one, that are compiled in vain */
 
 static const struct span nowhere;
 
@@ -51,7 +52,7 @@ put_ops(const struct cu_dot *d, struct buf *b)
 
 /*
  * "bf16 1x512x256x128 kn bf16 silu+mul": types, batch, m, n and k, along what
- * operands are dense, and what is made of it.
+ * operands are dense, and what is made of it; "dot_at bf16 .." with experts.
  */
 static const char *
 name_of(const struct cu_dot *d)
@@ -60,6 +61,9 @@ name_of(const struct cu_dot *d)
 	struct buf b;
 
 	buf_init(&b, d->k->c->a);
+	if (d->node->op != IR_DOT) {
+		buf_printf(&b, "%s ", ir_ops[d->node->op].name);
+	}
 	buf_puts(&b, type);
 	if (d->view[1].dtype != d->view[0].dtype) {
 		buf_printf(&b, "*%s", ir_dtypes[d->view[1].dtype].name);
@@ -182,15 +186,17 @@ see(struct arena *a, struct cu_tiling *t, const char *what)
 }
 
 void
-cu_ways_open(struct cg_cuda *c, const char *what, struct cu_ways *w)
+cu_ways_open(struct cu_kernel *k, const char *what, struct cu_ways *w)
 {
-	struct cu_tiling *t = c->tiling;
+	struct cu_tiling *t = k->c->tiling;
 	const struct cu_row *r;
 
-	*w = (struct cu_ways){ .what = what };
+	*w = (struct cu_ways){ .what = what, .counted = true,
+			       .first = k->out->steps.n };
 	if (!t) {
 		return;
 	}
+	w->in = t->in;
 	r = row_of(t, what);
 	w->want = t->force && (!t->force_what ||
 			       strcmp(t->force_what, what) == 0)
@@ -201,7 +207,7 @@ cu_ways_open(struct cg_cuda *c, const char *what, struct cu_ways *w)
 void
 cu_ways_begin(struct cu_dot *d, struct cu_ways *w)
 {
-	cu_ways_open(d->k->c, d->k->c->tiling ? name_of(d) : NULL, w);
+	cu_ways_open(d->k, d->k->c->tiling ? name_of(d) : NULL, w);
 	d->ways = w;
 }
 
@@ -221,28 +227,9 @@ cu_ways_of(const struct cu_tiling *t, const char *what)
 void
 cu_ways_clear(struct cu_ways *w)
 {
-	w->met = false;
+	w->met = w->spills = false;
 	w->least = 0;
 	w->at.n = 0;
-}
-
-bool
-cu_ways_take(struct arena *a, struct cu_ways *w, const struct plan_tile *tile,
-	     bool fewer, double cycles)
-{
-	struct cu_way way = { *tile, cycles, fewer };
-	bool wanted = w->want && memcmp(w->want, tile, sizeof *tile) == 0;
-
-	if (w->all) {
-		VEC_PUSH(a, &w->at, way);
-	}
-	if (!wanted && (w->met || (w->least > 0 && cycles >= w->least))) {
-		return false;
-	}
-	w->met |= wanted;
-	w->least = cycles;
-	w->chosen = *tile;
-	return true;
 }
 
 static bool
@@ -256,6 +243,57 @@ same_size(const struct plan_tile *a, const struct plan_tile *b)
 			return false;
 		}
 	}
+	return true;
+}
+
+/*
+ * How many stages there are, or parts if there are any, are numbers in the
+ * same text: registers do not depend on them.
+ */
+static bool
+alike(const struct plan_tile *a, const struct plan_tile *b)
+{
+	return same_size(a, b) && (a->num[PLAN_TILE_SPLITS] > 1) ==
+				  (b->num[PLAN_TILE_SPLITS] > 1);
+}
+
+/* Those of which so many spill are not tried any more: the first will do. */
+static bool
+spills(const struct cu_ways *w, const struct plan_tile *tile)
+{
+	uint32_t i, n = 0;
+	bool found = false;
+
+	for (i = 0; w->in && i < w->in->spills.n; i++) {
+		const struct cg_spill *s = &w->in->spills.at[i];
+
+		if (strcmp(s->what, w->what) == 0) {
+			found |= alike(&s->tile, tile);
+			n++;
+		}
+	}
+	return found && n < MOST_SPILLS;
+}
+
+bool
+cu_ways_take(struct arena *a, struct cu_ways *w, const struct plan_tile *tile,
+	     bool fewer, double cycles)
+{
+	struct cu_way way = { *tile, cycles, fewer };
+	bool wanted = w->want && memcmp(w->want, tile, sizeof *tile) == 0;
+	bool bad = spills(w, tile);
+
+	if (w->all) {
+		VEC_PUSH(a, &w->at, way);
+	}
+	if (!wanted && (w->met || (w->least > 0 && (bad == w->spills
+	    ? cycles >= w->least : bad)))) {
+		return false;
+	}
+	w->met |= wanted;
+	w->spills = bad;
+	w->least = cycles;
+	w->chosen = *tile;
 	return true;
 }
 
@@ -334,14 +372,16 @@ refuse_tile(const struct cg_cuda *c, const struct cu_ways *w,
 }
 
 void
-cu_ways_close(struct cg_cuda *c, const struct cu_ways *w)
+cu_ways_close(struct cu_kernel *k, struct cu_ways *w)
 {
+	struct cg_cuda *c = k->c;
 	struct cu_tiling *t = c->tiling;
 	struct cu_row *r;
 
 	if (!t) {
 		return;
 	}
+	w->end = k->out->steps.n;
 	VEC_PUSH(c->a, &t->last, *w);
 	if (t->force) {
 		return;
@@ -360,5 +400,5 @@ cu_ways_close(struct cg_cuda *c, const struct cu_ways *w)
 void
 cu_ways_end(struct cu_dot *d)
 {
-	cu_ways_close(d->k->c, d->ways);
+	cu_ways_close(d->k, d->ways);
 }

@@ -282,6 +282,16 @@ keep_source(struct cg_code *c, struct host_kernel *h)
 	}
 }
 
+static void
+keep_ways(struct cg_code *c, struct host_kernel *h)
+{
+	uint32_t i;
+
+	for (i = 0; c->tiling && i < c->tiling->last.n; i++) {
+		VEC_PUSH(c->a, &h->ways, c->tiling->last.at[i]);
+	}
+}
+
 int64_t
 host_args_bytes(const struct cg_kernel *k)
 {
@@ -365,6 +375,7 @@ host_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x)
 	keep_spreads(c, &h->k);
 	keep_bytes(c, k, h);
 	keep_source(c, h);
+	keep_ways(c, h);
 	if (c->tiling && c->tiling->in->list && c->tiling->last.n > 0) {
 		host_trials(c, k, x, h, nfuncs);
 	}

@@ -239,6 +239,8 @@ host_trials(struct cg_code *c, struct host_class *k,
 
 	memcpy(all, c->tiling->last.at, n * sizeof *all);
 	for (i = 0; i < n; i++) {
-		each_way(c, k, kernel, x, nfuncs, &all[i]);
+		if (all[i].counted) {
+			each_way(c, k, kernel, x, nfuncs, &all[i]);
+		}
 	}
 }

@@ -318,7 +318,7 @@ add_parts(struct tc *c)
 	n += with_parts(c, plain(&c->a, "bf16", 128, 256, 1100, "nm", BIASED),
 			4, 2, 0.016);
 	assert_int_equal(c->refused, 0);
-	assert_true(n > 24);
+	assert_true(n > 30);
 	assert_int_equal(with(c, "_part((f32"), n);
 	/* whole tiles beside parts */
 	assert_true(with(c, "if (tile >= ") > 10);

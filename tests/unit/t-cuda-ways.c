@@ -1,7 +1,8 @@
 /*
  * Contractions in all ways that there are: each is emitted as it was asked
  * for and computes what it should, on the emulator; the table's own choice is
- * the first; what a plan names is taken, or refused with what is legal.
+ * the first; what a plan names is taken, or refused with what is legal; what
+ * spills gives way to the next.
  */
 #include "tests/unit/t-cuda.h"
 
@@ -333,11 +334,101 @@ test_best(void **state)
 	arena_release(&a);
 }
 
+/* ---- which of them spill ---- */
+
+static void
+spill(struct arena *a, struct cg_tiling *in, const char *what, int64_t m,
+      int64_t stages, int64_t splits)
+{
+	struct cg_spill s = { what, { .num = { m, 32, 16, stages, splits } } };
+
+	VEC_PUSH(a, &in->spills, s);
+}
+
+/* Goes through five tiles, slower ones of 16 rows behind them; m, splits. */
+static void
+choose(struct arena *a, const struct cg_tiling *in, const char *what,
+       int64_t m, int64_t splits)
+{
+	struct cu_ways w = { .what = what, .in = in };
+	int64_t i;
+
+	cu_ways_clear(&w);
+	take(a, &w, 32, 4, 1, false, 11);
+	take(a, &w, 64, 4, 2, false, 10);
+	take(a, &w, 64, 3, 1, true, 14);
+	take(a, &w, 64, 4, 1, false, 12);
+	take(a, &w, 128, 4, 1, false, 13);
+	for (i = 0; i < 12; i++) {
+		take(a, &w, 256 + i, 4, 1, false, 20 + (double)i);
+	}
+	assert_int_equal(w.chosen.num[PLAN_TILE_M], m);
+	assert_int_equal(w.chosen.num[PLAN_TILE_SPLITS], splits);
+}
+
+static void
+test_spills(void **state)
+{
+	struct cg_tiling in = { 0 };
+	struct arena a;
+	struct mem mem;
+	int64_t i;
+
+	(void)state;
+	mem_init(&mem);
+	arena_init(&a, &mem);
+	choose(&a, &in, "x", 64, 2);
+	/* in parts: so do other numbers of stages and parts, but no whole */
+	spill(&a, &in, "x", 64, 3, 4);
+	choose(&a, &in, "x", 32, 1);
+	choose(&a, &in, "y", 64, 2);
+	spill(&a, &in, "x", 32, 4, 1);
+	choose(&a, &in, "x", 64, 1);
+	spill(&a, &in, "x", 64, 4, 1);
+	choose(&a, &in, "x", 128, 1);
+	spill(&a, &in, "x", 128, 4, 1);
+	for (i = 0; i < 3; i++) {
+		choose(&a, &in, "x", 256 + i, 1);
+		spill(&a, &in, "x", 256 + i, 4, 1);
+	}
+	choose(&a, &in, "x", 259, 1);
+	choose(&a, &in, "y", 64, 2);
+	/* so many spill that the first will do */
+	spill(&a, &in, "x", 259, 4, 1);
+	choose(&a, &in, "x", 64, 2);
+	arena_release(&a);
+}
+
+/* What is named by the plan is made of it, spilling or not. */
+static void
+test_spills_wanted(void **state)
+{
+	struct plan_tile want = { .num = { 32, 32, 16, 4, 1 } };
+	struct cg_tiling in = { 0 };
+	struct cu_ways w = { .what = "x", .in = &in, .want = &want };
+	struct arena a;
+	struct mem mem;
+
+	(void)state;
+	mem_init(&mem);
+	arena_init(&a, &mem);
+	spill(&a, &in, "x", 32, 4, 1);
+	cu_ways_clear(&w);
+	take(&a, &w, 64, 4, 1, false, 10);
+	take(&a, &w, 32, 4, 1, false, 11);
+	take(&a, &w, 16, 4, 1, false, 9);
+	assert_true(w.met);
+	assert_int_equal(w.chosen.num[PLAN_TILE_M], 32);
+	arena_release(&a);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_best),
+		cmocka_unit_test(test_spills),
+		cmocka_unit_test(test_spills_wanted),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_mma),

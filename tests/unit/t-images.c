@@ -479,7 +479,7 @@ what_is_wrong_is_said(void **state)
 	struct cg_make make = { .sources = sources, .nsources = NSOURCES,
 				.texts = texts, .ntexts = 2,
 				.arch = "sm_80" };
-	struct cg_images x;
+	struct cg_images x = { 0 };
 	struct test t;
 
 	(void)state;
@@ -507,6 +507,8 @@ what_is_wrong_is_said(void **state)
 	sources[3].text = spilling(&t);
 	assert_true(cg_images(&t.ctx, &make, &x));
 	assert_int_equal(t.ctx.diags.errors, 3);
+	assert_int_equal(t.ctx.diags.warnings, 0);
+	cg_images_warn(&t.ctx, &x);
 	assert_int_equal(t.ctx.diags.warnings, 1);
 	assert_true(says(&t, "kernel `nest3`: Registers are spilled"));
 	assert_true(x.at[3].funcs.at[0].spill_bytes > 0);
@@ -515,7 +517,45 @@ what_is_wrong_is_said(void **state)
 	/* what is cached warns all the same */
 	assert_true(cg_images(&t.ctx, &make, &x));
 	assert_int_equal(x.ncached, NSOURCES);
+	cg_images_warn(&t.ctx, &x);
 	assert_int_equal(t.ctx.diags.warnings, 2);
+	end(&t);
+}
+
+/* Nothing that has that name and text is compiled twice in a run. */
+static void
+what_was_made_before_stays(void **state)
+{
+	struct cg_source sources[NSOURCES], turned[NSOURCES];
+	struct cg_make make = { .sources = sources, .nsources = NSOURCES,
+				.texts = texts, .ntexts = 2,
+				.arch = "sm_80", .no_cache = true };
+	struct cg_images one, two, fresh;
+	struct test t;
+	uint32_t i;
+
+	(void)state;
+	begin(&t);
+	if (!has_nvrtc(&t)) {
+		end(&t);
+		skip();
+	}
+	sources_for(&t, sources);
+	assert_true(cg_images(&t.ctx, &make, &one));
+	assert_int_equal(one.ncached, 0);
+	for (i = 0; i < NSOURCES; i++) {
+		turned[i] = sources[NSOURCES - 1 - i];
+	}
+	turned[1].text = spilling(&t);
+	turned[2].name = "other";
+	make.sources = turned;
+	assert_true(cg_images(&t.ctx, &make, &fresh));
+	make.before = &one;
+	assert_true(cg_images(&t.ctx, &make, &two));
+	assert_int_equal(two.ncached, NSOURCES - 2);
+	same_made(&two, &fresh);
+	assert_true(two.at[1].funcs.at[0].spill_bytes > 0);
+	assert_ptr_equal(two.at[0].cubin, one.at[NSOURCES - 1].cubin);
 	end(&t);
 }
 
@@ -551,6 +591,7 @@ main(void)
 		cmocka_unit_test(no_folder_is_no_cache),
 		cmocka_unit_test(threads_and_cache_change_nothing),
 		cmocka_unit_test(what_is_wrong_is_said),
+		cmocka_unit_test(what_was_made_before_stays),
 		cmocka_unit_test(no_library_is_no_error)
 	};
 

@@ -1,0 +1,137 @@
+#!/bin/sh
+# Tiles that spill, on the NVRTC of the tests, where it is planted which do: the
+# next best takes their place, the same one from the cache and without it; what
+# a plan names stays, and is warned of.
+set -u
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+dir=${top_srcdir:?}/tests
+cd "$tmp" || exit 99
+fail=0
+
+bad()
+{
+	echo "FAIL $*"
+	fail=1
+}
+
+"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
+"$LLMC" --version | grep -q '^cuda: NVRTC' || exit 77
+cc=${LLMC_LINKER:-${CC:-cc}}
+$cc --version >/dev/null 2>&1 || exit 77
+# shellcheck disable=SC2086 # CC may hold options
+${CC:-cc} -std=gnu11 -O1 -shared -fPIC -o nvrtc.so "$dir/fake-nvrtc.c" \
+	2>err || exit 77
+LLMC_NVRTC=$tmp/nvrtc.so
+FAKE_LOG=$tmp/log
+export LLMC_NVRTC FAKE_LOG LLMC_CACHE FAKE_SPILLS
+
+cat >small.llm <<'END'
+model small {
+  dim hidden = 64, ffn = 160, vocab = 256, seq = 128;
+  dtype bf16;
+  x = embed(tokens, vocab -> hidden)        @ "embed";
+  m = rmsnorm(x)                            @ "norm";
+  x = x + linear(silu(linear(m -> ffn) @ "up") -> hidden) @ "down";
+  logits = linear(x -> vocab)               @ "head";
+  loss = cross_entropy(logits, labels);
+}
+train { batch = 4; optimizer = adamw(lr = 1e-3); }
+END
+cp small.llm model.llm
+
+# plan FOLDER WHAT-SPILLS ARGUMENTS..: with a cache of its own
+plan()
+{
+	folder=$1
+	FAKE_SPILLS=$2
+	shift 2
+	LLMC_CACHE=$tmp/$folder.cache
+	: >log
+	"$LLMC" --target h100x1 -Wno-all -Wslow-kernel "$@" -o "$folder" \
+		model.llm >out 2>err || {
+		cat err
+		bad "$folder: llmc $*"
+	}
+}
+
+# same FOLDER FOLDER
+same()
+{
+	diff -r "$1" "$2" >differ 2>&1 || {
+		head -5 differ
+		bad "$1 and $2 differ"
+	}
+}
+
+# compiled TIMES: no source was more often
+compiled()
+{
+	most=$(sort log | uniq -c | sort -rn | awk 'NR == 1 { print $1 }')
+	[ "${most:-0}" -eq "$1" ] ||
+		bad "a source was compiled ${most:-0} times, not $1"
+}
+
+# tiles FOLDER: of its contractions
+tiles()
+{
+	grep -ho 'tiles of [0-9]* x [0-9]*' "$1"/kernels/*.cu | sort | uniq
+}
+
+# spills FOLDER: how many functions do
+spills()
+{
+	grep -o '"spill_bytes": [1-9]' "$1"/plan.json | wc -l
+}
+
+# ---- none of them ----
+
+plan none ''
+compiled 1
+grep -q spill err && bad 'a warning of nothing'
+[ "$(tiles none)" = 'tiles of 64 x 64' ] || bad "first choices: $(tiles none)"
+
+# ---- the next ----
+
+plan next 'tiles of 64 x 64' -Werror=slow-kernel
+compiled 2
+[ "$(spills next)" -eq 0 ] || bad "$(spills next) functions spill"
+tiles next | grep -q '64 x 64' && bad 'a tile that spills is used'
+[ "$(tiles next | wc -l)" -gt 0 ] || bad 'no tiles'
+cmp -s next/plan.llp none/plan.llp || bad 'the plan is another one'
+# again, from the cache, and without one: what does not change is not made
+# twice
+cp -R next kept
+plan next 'tiles of 64 x 64'
+[ -s log ] && bad 'what is in the cache is compiled'
+same kept next
+plan next 'tiles of 64 x 64' --no-cache
+compiled 2
+same kept next
+# and the next after that
+plan third 'tiles of 64 x 64;tiles of 64 x 128;tiles of 128 x 64'
+[ "$(spills third)" -eq 0 ] || bad "third: $(spills third) functions spill"
+tiles third | grep -q '64 x 64\|64 x 128\|128 x 64' &&
+	bad 'a tile that spills is used'
+
+# ---- all of them: the first, and a word about it ----
+
+plan all 'KERNEL(dot'
+[ "$(tiles all)" = "$(tiles none)" ] || bad "all spill: $(tiles all)"
+diff none/kernels all/kernels | grep -v 'cubin differ' && bad 'other sources'
+[ "$(spills all)" -gt 0 ] || bad 'no spills in plan.json'
+[ "$(grep -c 'Registers are spilled' err)" -eq "$(spills all)" ] ||
+	bad "$(spills all) functions spill, and there are other warnings"
+compiled 8
+
+# ---- what a plan names ----
+
+cat >named.llp <<'END'
+plan {
+  tiles = ("bf16 1x512x160x64 kk bf16 silu: m=64 n=64 k=64 stages=6 splits=1 cluster=1 teams=2");
+}
+END
+plan named 'tiles of 64 x 64' --plan named.llp
+[ "$(spills named)" -eq 1 ] || bad "$(spills named) named ones spill"
+
+exit $fail
