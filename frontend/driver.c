@@ -680,12 +680,15 @@ write_output(struct driver *d)
 	if (given(d, OPT_LIST_PASSES) || !wants_folder(d)) {
 		return drv_write(&d->ctx, path, &d->out);
 	}
-	return drv_write_plan(d, path) && drv_write(&d->ctx, NULL, &d->out);
+	return drv_write_plan(d, path) &&
+	       (d->reruns || drv_write(&d->ctx, NULL, &d->out));
 }
 
+/* Finishing a plan may turn out to be compiling it once more. */
 static int
 run(struct driver *d)
 {
+	enum opt_command command = d->opts.command;
 	int status;
 
 	if (!set_messages(d)) {
@@ -703,6 +706,9 @@ run(struct driver *d)
 		status = run_input(d);
 		if (status != DRV_OK) {
 			return status;
+		}
+		if (d->opts.command != command) {
+			return run(d);
 		}
 	}
 	if (!write_output(d)) {

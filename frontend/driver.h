@@ -51,6 +51,7 @@ struct driver {
 	struct drv_kernels *kernels;	/* what is linked, or NULL */
 	struct drv_whole *whole;	/* the model unsplit, or NULL */
 	bool wants_code;
+	bool reruns;		/* an unfinished plan is made anew: rerun.c */
 	bool for_gpu;		/* code for the target's GPUs is wanted */
 	bool for_code;		/* so it is, or they are CPUs */
 	int64_t reserve_bytes;	/* of each rank's arena, with its rooms */

@@ -28,8 +28,10 @@ struct reading {
 	const char *arch;
 	VEC(struct cg_source) texts, plan, whole;
 	struct buf answer, object[2];
+	struct buf run;		/* and what it read: see rerun.c */
+	struct drv_reads reads;
 	uint32_t nobjects;
-	bool has_answer;
+	bool has_answer, has_run;
 };
 
 /* ---- files ---- */
@@ -230,9 +232,18 @@ take_line(struct reading *r, const char *line)
 	} else if (ok && strcmp(word, "object") == 0 && r->nobjects < 2) {
 		file = arena_printf(a, "unfinished/%s", name);
 		ok = read_known(r, file, sum, &r->object[r->nobjects++]);
+	} else if (ok && strcmp(word, "run") == 0 && !r->has_run) {
+		file = arena_printf(a, "unfinished/%s", name);
+		r->has_run = true;
+		ok = read_known(r, file, sum, &r->run);
+	} else if (ok && strcmp(word, "read") == 0) {
+		file = arena_printf(a, "unfinished/%s", name);
+		ok = take_source(r, file, name, sum, &s);
+		VEC_PUSH(a, &r->reads, ((struct drv_read){ s.text,
+							   strlen(s.text) }));
 	} else {
-		return bad_line(r, line, "text, plan, whole, answer or object, "
-				"a name and a sum of 32 digits");
+		return bad_line(r, line, "text, plan, whole, answer, object, "
+				"run or read, a name and a sum of 32 digits");
 	}
 	return ok;
 }
@@ -260,7 +271,7 @@ read_list(struct reading *r)
 			return false;
 		}
 	}
-	if (!r->has_answer || !r->nobjects || !r->plan.n ||
+	if (!r->has_answer || !r->has_run || !r->nobjects || !r->plan.n ||
 	    (r->whole.n && r->nobjects < 2)) {
 		diag_error(&d->ctx.diags, nowhere, "%s ends too early: compile "
 			   "the model again", r->path);
@@ -294,6 +305,22 @@ make(struct reading *r, const struct cg_source *at, uint32_t n,
 	return out->made_by;
 }
 
+/* Then the plan was written with tiles that it would not have here. */
+static bool
+spills(const struct cg_images *x)
+{
+	uint32_t i, j;
+
+	for (i = 0; x->at && i < x->make.nsources; i++) {
+		for (j = 0; j < x->at[i].funcs.n; j++) {
+			if (x->at[i].funcs.at[j].spill_bytes > 0) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
 static bool
 finish(struct reading *r)
 {
@@ -305,12 +332,17 @@ finish(struct reading *r)
 	    !make(r, r->whole.at, r->whole.n, &k->whole)) {
 		return false;
 	}
+	if (spills(&k->plan) || spills(&k->whole)) {
+		return drv_rerun(d, buf_text(&r->run), &r->reads);
+	}
+	cg_images_warn(&d->ctx, &k->plan);
+	cg_images_warn(&d->ctx, &k->whole);
 	k->plan_object = r->object[0];
 	k->whole_object = r->object[1];
 	k->has_whole = r->nobjects == 2;
 	d->json = r->answer;
 	buf_init(&d->program, &d->ctx.perm);
-	return drv_kernels_end(d, k);
+	return drv_kernels_end(d, k) && drv_write_plan(d, r->folder);
 }
 
 /* There is nothing to finish: is it a plan at all? */
@@ -354,5 +386,5 @@ drv_finish(struct driver *d)
 	if (access(r.path, F_OK) != 0) {
 		return tell_finished(&r);
 	}
-	return finish(&r) && drv_write_plan(d, r.folder);
+	return finish(&r);
 }

@@ -255,6 +255,26 @@ add_unfinished(struct driver *d, struct buf *list, const char *what,
 		 text->at, text->n);
 }
 
+/* What it takes to make the plan anew, should a tile spill. */
+static void
+add_run(struct driver *d, struct buf *list)
+{
+	struct buf *words = arena_alloc(&d->ctx.perm, sizeof *words);
+	struct drv_reads reads = { 0 };
+	uint32_t i;
+
+	drv_rerun_keep(d, words, &reads);
+	add_unfinished(d, list, "run", "run", words);
+	for (i = 0; i < reads.n; i++) {
+		struct buf text;
+
+		buf_init(&text, &d->ctx.perm);
+		buf_add(&text, reads.at[i].text, reads.at[i].bytes);
+		add_unfinished(d, list, "read", arena_printf(&d->ctx.perm,
+			"%u.read", i), &text);
+	}
+}
+
 /* The list says in which order images are, and what each file was. */
 static void
 leave_unfinished(struct driver *d, const struct drv_kernels *k)
@@ -275,6 +295,7 @@ leave_unfinished(struct driver *d, const struct drv_kernels *k)
 		add_unfinished(d, &list, "object", "whole.o",
 			       &k->whole_object);
 	}
+	add_run(d, &list);
 	add_file(d, "unfinished/list", list.at, list.n);
 	fprintf(stderr, "llmc: note: kernels are not compiled: %s; where NVRTC "
 		"is, `llmc finish %s` goes on, and until then its `rank` runs "

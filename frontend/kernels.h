@@ -19,6 +19,28 @@ struct drv_kernels {
 #define DRV_LIST "llmc-unfinished 1"
 #define DRV_COMPILER "llmc " PACKAGE_VERSION
 
+/* ---- rerun.c ------------------------------------------------------------- */
+
+/* Text of a file that a run has read. */
+struct drv_read {
+	const char *text;
+	size_t bytes;
+};
+struct drv_reads {
+	struct drv_read *at;
+	uint32_t n, cap;
+};
+
+/* The run so far: its options and, behind them, what it read, a line each. */
+void drv_rerun_keep(struct driver *d, struct buf *words,
+		    struct drv_reads *reads);
+/*
+ * Lets the driver begin anew, with these options and files, for the plan whose
+ * folder is its input.  False after errors.
+ */
+bool drv_rerun(struct driver *d, const char *words,
+	       const struct drv_reads *reads);
+
 /* ---- kernels.c ----------------------------------------------------------- */
 
 /*

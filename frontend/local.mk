@@ -59,6 +59,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/plan_diff.c \
 	%D%/repeat.c \
 	%D%/reproducer.c \
+	%D%/rerun.c \
 	%D%/schedule.c \
 	%D%/scope.c \
 	%D%/search.c \

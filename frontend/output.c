@@ -145,10 +145,11 @@ drv_write(struct ir_ctx *c, const char *path, const struct buf *text)
  */
 static const struct {
 	const char *name;
-	const char *ends[4];
+	const char *ends[6];
 } subfolders[DRV_SUBFOLDERS] = {
 	{ "kernels", { ".cu", ".cubin", ".h", NULL } },
-	{ "unfinished", { ".o", ".json", "list", NULL } }
+	{ "unfinished", { ".o", ".json", "list", "run", ".read",
+			NULL } }
 };
 
 static const char program[] = "rank";

@@ -150,12 +150,20 @@ struct source_file {
 	const char *name;	/* as the user wrote it */
 	const char *text;	/* NUL terminated, may hold NULs */
 	uint32_t base, len;	/* its offsets are base .. base+len */
+	bool is_read;		/* by source_read, under that name */
 	VEC(uint32_t) lines;	/* offset of each line; made on first use */
+};
+
+/* What is read where a file of that name is asked for. */
+struct source_kept {
+	const char *path, *text;	/* two NULs behind it */
+	size_t len;
 };
 
 struct sources {
 	struct arena *arena;
 	VEC(struct source_file) files;
+	VEC(struct source_kept) kept;
 	uint32_t next_base;
 };
 
@@ -169,6 +177,9 @@ void source_init(struct sources *s, struct arena *a);
 /* Takes text that outlives the map. False if the map would pass 2 GiB. */
 bool source_add(struct sources *s, const char *name, const char *text,
 		size_t len, uint32_t *base);
+/* From now on the file, or "-", has this text, whatever is there. */
+void source_keep(struct sources *s, const char *path, const char *text,
+		 size_t len);
 /* Reads a file, "-" is stdin. On failure *why says why, for a message. */
 bool source_read(struct sources *s, const char *path, uint32_t *index,
 		 const char **why);

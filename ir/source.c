@@ -64,16 +64,42 @@ slurp(struct sources *s, FILE *in, char **text, size_t *len, const char **why)
 	return true;
 }
 
-bool
-source_read(struct sources *s, const char *path, uint32_t *index,
-	    const char **why)
+void
+source_keep(struct sources *s, const char *path, const char *text,
+	    size_t len)
+{
+	char *copy = arena_alloc(s->arena, len + 2);
+	struct source_kept k = { path, copy, len };
+
+	memcpy(copy, text, len);
+	copy[len] = copy[len + 1] = '\0';
+	VEC_PUSH(s->arena, &s->kept, k);
+}
+
+static bool
+read_kept(const struct sources *s, const char *path, const char **text,
+	  size_t *len)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->kept.n; i++) {
+		if (strcmp(s->kept.at[i].path, path) == 0) {
+			*text = s->kept.at[i].text;
+			*len = s->kept.at[i].len;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+read_stream(struct sources *s, const char *path, const char **text,
+	    size_t *len, const char **why)
 {
 	bool is_stdin = strcmp(path, "-") == 0, ok;
 	FILE *in = is_stdin ? stdin : fopen(path, "rb");
 	struct stat st;
-	char *text = NULL;
-	size_t len = 0;
-	uint32_t base;
+	char *got = NULL;
 
 	if (!in) {
 		*why = strerror(errno);
@@ -83,12 +109,26 @@ source_read(struct sources *s, const char *path, uint32_t *index,
 		*why = "is a directory, and a file is expected";
 		ok = false;
 	} else {
-		ok = slurp(s, in, &text, &len, why);
+		ok = slurp(s, in, &got, len, why);
 	}
 	if (!is_stdin) {
 		fclose(in);
 	}
-	if (!ok) {
+	*text = got;
+	return ok;
+}
+
+bool
+source_read(struct sources *s, const char *path, uint32_t *index,
+	    const char **why)
+{
+	bool is_stdin = strcmp(path, "-") == 0;
+	const char *text = NULL;
+	size_t len = 0;
+	uint32_t base;
+
+	if (!read_kept(s, path, &text, &len) &&
+	    !read_stream(s, path, &text, &len, why)) {
 		return false;
 	}
 	if (!source_add(s, is_stdin ? "<stdin>" : path, text, len, &base)) {
@@ -96,6 +136,7 @@ source_read(struct sources *s, const char *path, uint32_t *index,
 		return false;
 	}
 	*index = s->files.n - 1;
+	s->files.at[*index].is_read = true;
 	return true;
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tiles that spill, on the NVRTC of the tests, where it is planted which do: the
-# next best takes their place, the same one from the cache and without it; what
-# a plan names stays, and is warned of.
+# next best takes their place, the same one from the cache, without it, and
+# where the plan is finished; what a plan names stays, and is warned of.
 set -u
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
@@ -133,5 +133,64 @@ plan {
 END
 plan named 'tiles of 64 x 64' --plan named.llp
 [ "$(spills named)" -eq 1 ] || bad "$(spills named) named ones spill"
+
+# ---- where a plan is finished ----
+
+LLMC_NVRTC=/nonexistent plan later 'tiles of 64 x 64'
+[ "$(tiles later)" = "$(tiles none)" ] || bad "unfinished: $(tiles later)"
+for spilling in 'tiles of 64 x 64' ''; do
+	rm -rf work
+	cp -R later work
+	rm -f model.llm
+	FAKE_SPILLS=$spilling
+	LLMC_CACHE=$tmp/work.cache
+	rm -rf work.cache
+	"$LLMC" finish work >out 2>err || {
+		cat err
+		bad finish
+	}
+	[ -s out ] && bad 'finish prints'
+	cp small.llm model.llm
+	same work "$([ "$spilling" ] && echo next || echo none)"
+	"$LLMC" finish work 2>err || bad 'finished, and then not'
+	grep -q 'work is finished' err || bad 'finished, and it says nothing'
+done
+
+for file in run 0.read; do
+	rm -rf work
+	cp -R later work
+	echo >>"work/unfinished/$file"
+	"$LLMC" finish work >out 2>err && bad "finished with another $file"
+	grep -q "unfinished/$file is not as it was written" err ||
+		bad "no word of another $file"
+done
+rm -rf work
+cp -R later work
+sed -i '/^run/d' work/unfinished/list
+"$LLMC" finish work >out 2>err && bad 'finished without its run'
+grep -q 'unfinished/list ends too early' err || bad 'no word of no run'
+
+# options, a plan's file, and a model of standard input are kept, too
+for given in model.llm -; do
+	args="--target a100-sxmx2 -w --no-whole --plan pin.llp"
+	echo 'plan { tp = 2; }' >pin.llp
+	FAKE_SPILLS='tiles of 64 x 64;tiles of 128 x'
+	LLMC_CACHE=$tmp/given.cache
+	rm -rf given.cache
+	# shellcheck disable=SC2086 # words
+	"$LLMC" $args -o at-once "$given" <small.llm >out 2>err ||
+		bad "$given at once"
+	# shellcheck disable=SC2086 # words
+	LLMC_NVRTC=/nonexistent "$LLMC" $args -o later "$given" \
+		<small.llm >out 2>err || bad "$given later"
+	mv pin.llp away.llp
+	"$LLMC" finish later </dev/null >out 2>err || {
+		cat err
+		bad "finish of $given"
+	}
+	mv away.llp pin.llp
+	same at-once later
+	[ "$(spills later)" -eq 0 ] || bad "$given: $(spills later) spill"
+done
 
 exit $fail
