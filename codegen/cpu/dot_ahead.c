@@ -35,7 +35,7 @@ dot_lister(struct cg_cpu *c, const struct dot_pack *p)
 	const struct cg_factor *slow = along_k ? p->rows : p->k;
 	int64_t bytes = elem_bytes(p);
 	struct ll *l = c->ll;
-	struct ll_value *f, *first[2], *count[2], *lines, *run, *to;
+	struct ll_value *f, *first[2], *count[2], *lines, *run, *to, *line;
 	struct ll_loop s, i;
 	int k;
 
@@ -55,8 +55,8 @@ dot_lister(struct cg_cpu *c, const struct dot_pack *p)
 	to = dot_mul(l, ll_bin(l, LL_MUL, s.i, lines), 8);
 	to = ll_plus(l, ll_param(l, f, 0), to);
 	ll_loop(l, &i, ll_i64(l, 0), lines, 1, NULL, 0);
-	ll_store(l, ll_plus(l, run, dot_mul(l, i.i, LINE)),
-		 ll_plus(l, to, dot_mul(l, i.i, 8)));
+	line = ll_plus(l, run, dot_mul(l, i.i, LINE));
+	ll_store(l, line, ll_plus(l, to, dot_mul(l, i.i, 8)));
 	ll_loop_end(l, &i, NULL);
 	ll_loop_end(l, &s, NULL);
 	ll_return(l, ll_bin(l, LL_MUL, lines, count[0]));

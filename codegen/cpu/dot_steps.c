@@ -323,8 +323,8 @@ multiply(const struct body *b, const struct item *t, struct ll_value *a,
 	args[3] = words;
 	args[4] = t->ld;
 	args[5] = add;
-	tile = ll_bin(l, LL_MUL, dot_div(l, r.i, mr),
-		      tiles(l, t->n.live, nr));
+	tile = tiles(l, t->n.live, nr);
+	tile = ll_bin(l, LL_MUL, dot_div(l, r.i, mr), tile);
 	args[6] = lines_at(b, lines, dot_add(l, tile, dot_div(l, c.i, nr)));
 	args[7] = lines->each;
 	args[8] = dot_sub(l, t->m.live, r.i);
@@ -403,8 +403,8 @@ list_next(const struct body *b, const struct item *t, struct ll_value *depth)
 	args[4] = k.from;
 	args[5] = k.n;
 	x.n = ll_call(l, b->list, args, 6);
-	calls = ll_bin(l, LL_MUL, tiles(l, t->m.live, d->unit.mr),
-		       tiles(l, t->n.live, dot_nr(&d->unit)));
+	calls = tiles(l, t->n.live, dot_nr(&d->unit));
+	calls = ll_bin(l, LL_MUL, tiles(l, t->m.live, d->unit.mr), calls);
 	calls = dot_mul(l, calls, d->unit.mr);
 	x.each = dot_add(l, x.n, dot_sub(l, calls, ll_i64(l, 1)));
 	x.each = ll_bin(l, LL_UDIV, x.each, calls);
