@@ -79,18 +79,11 @@ find_kernels(struct fuse *f, struct kernel_list *l)
 	}
 }
 
-static struct kernel_list *
-find_region(struct fuse *f, region_id r)
+static void
+find_bodies(struct fuse *f, struct kernel_list *l)
 {
-	struct kernel_list *l = arena_alloc(f->a, sizeof *l);
 	uint32_t i;
 
-	l->region = r;
-	l->count = 1;
-	fuse_open_region(f, r);
-	fuse_grow(f);
-	fuse_sink(f);
-	find_kernels(f, l);
 	for (i = 0; i < l->at.n; i++) {
 		struct kernel *k = &l->at.at[i];
 		const struct ir_node *n = ir_node(f->m, k->nodes.at[0]);
@@ -101,8 +94,31 @@ find_region(struct fuse *f, region_id r)
 						     1);
 		}
 	}
+}
+
+static struct kernel_list *
+find_region(struct fuse *f, region_id r)
+{
+	const struct fuse_key *key = f->memo && !f->keys[r].none
+		? &f->keys[r] : NULL;
+	struct kernel_list *l = arena_alloc(f->a, sizeof *l);
+
+	l->region = r;
+	l->count = 1;
+	if (key && fuse_recall(f, key, l)) {
+		find_bodies(f, l);
+		return l;
+	}
+	fuse_open_region(f, r);
+	fuse_grow(f);
+	fuse_sink(f);
+	find_kernels(f, l);
+	find_bodies(f, l);
 	fuse_spread_talk(f, l);
 	parts_read(f->m, l);
+	if (key) {
+		fuse_remember(f, key, l);
+	}
 	return l;
 }
 
@@ -128,11 +144,24 @@ add_up(const struct kernel_list *l, double times, struct kernels *ks)
 /* ---- functions ---- */
 
 static void
-open_scratch(struct fuse *f, struct ir_module *m, struct arena *a)
+open_memo(struct fuse *f)
+{
+	const struct ir_module *m = f->m;
+
+	f->number = arena_alloc(&f->scratch, m->values.n * sizeof *f->number);
+	f->at = arena_alloc(&f->scratch, m->nodes.n * sizeof *f->at);
+	f->name_number = arena_alloc(&f->scratch, (m->ctx->syms.text.n + 1) *
+				     sizeof *f->name_number);
+	f->keys = arena_alloc(&f->scratch, m->regions.n * sizeof *f->keys);
+}
+
+static void
+open_scratch(struct fuse *f, struct kernels_memo *memo, struct ir_module *m,
+	     struct arena *a)
 {
 	uint32_t nv = m->values.n + 1, nn = m->nodes.n + 1;
 
-	*f = (struct fuse){ .m = m, .a = a };
+	*f = (struct fuse){ .m = m, .a = a, .memo = memo };
 	arena_init(&f->scratch, &m->ctx->mem);
 	arena_init(&f->tmp, &m->ctx->mem);
 	f->uses = arena_alloc(&f->scratch, nv * sizeof *f->uses);
@@ -141,6 +170,9 @@ open_scratch(struct fuse *f, struct ir_module *m, struct arena *a)
 	f->class = arena_alloc(&f->scratch, nn);
 	f->place = arena_alloc(&f->scratch, nn * sizeof *f->place);
 	f->home = arena_alloc(&f->scratch, nn * sizeof *f->home);
+	if (memo) {
+		open_memo(f);
+	}
 }
 
 static struct kernels *
@@ -153,36 +185,53 @@ find(struct fuse *f, func_id id)
 	f->updates = false;
 	find_uses(f, body, &f->updates);
 	fuse_classify(f, body);
+	if (f->memo) {
+		fuse_find_keys(f, body);
+	}
 	ks->top = find_region(f, body);
 	add_up(ks->top, 1, ks);
 	return ks;
 }
 
 struct kernels *
-kernels_find(struct ir_module *m, func_id func, struct arena *a)
+kernels_recall(struct kernels_memo *memo, struct ir_module *m, func_id func,
+	       struct arena *a)
 {
 	struct kernels *ks;
 	struct fuse f;
 
-	open_scratch(&f, m, a);
+	open_scratch(&f, memo, m, a);
 	ks = find(&f, func);
 	arena_release(&f.tmp);
 	arena_release(&f.scratch);
 	return ks;
 }
 
+struct kernels *
+kernels_find(struct ir_module *m, func_id func, struct arena *a)
+{
+	return kernels_recall(NULL, m, func, a);
+}
+
 struct kernels **
-kernels_all(struct ir_module *m, struct arena *a)
+kernels_recall_all(struct kernels_memo *memo, struct ir_module *m,
+		   struct arena *a)
 {
 	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
 	struct fuse f;
 	func_id i;
 
-	open_scratch(&f, m, a);
+	open_scratch(&f, memo, m, a);
 	for (i = 1; i < m->funcs.n; i++) {
 		all[i] = find(&f, i);
 	}
 	arena_release(&f.tmp);
 	arena_release(&f.scratch);
 	return all;
+}
+
+struct kernels **
+kernels_all(struct ir_module *m, struct arena *a)
+{
+	return kernels_recall_all(NULL, m, a);
 }

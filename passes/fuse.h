@@ -50,19 +50,35 @@ struct fuse_effect {
 	bool writes;
 };
 
+/* What a region's kernels follow from. */
+struct fuse_key {
+	uint64_t hash[2];
+	bool none;		/* from more than is in it */
+	VEC(value_id) values;	/* by number, from 1: as they are met */
+	VEC(value_id) outer;	/* those of them that it does not make */
+	VEC(sym_t) names;
+};
+
 struct fuse {
 	struct ir_module *m;
 	struct arena *a;	/* of the result */
 	struct arena scratch;
+	struct kernels_memo *memo;	/* NULL: nothing is kept */
 	/* by value */
 	uint32_t *uses;		/* its last link, and 1 */
 	VEC(struct fuse_link) links;
 	bool *escapes;		/* a region's result */
 	bool *constant;
+	uint32_t *number;	/* of the key at hand, or 0 */
 	/* by node */
 	uint8_t *class;		/* enum fuse_class */
 	uint32_t *place;	/* in its region, and 1 */
 	region_id *home;
+	uint32_t *at;		/* in the region at hand of the memo */
+	/* by name */
+	uint32_t *name_number;	/* of the key at hand, or 0 */
+	/* by region */
+	struct fuse_key *keys;
 
 	/* the region at hand */
 	struct arena tmp;
@@ -116,6 +132,19 @@ fuse_place(const struct fuse *f, value_id v)
 {
 	return f->place[f->m->values.at[v].node] - 1;
 }
+
+/* ---- fuse_key.c ---- */
+
+/* The keys of a region and those inside, whose nodes have their classes. */
+void fuse_find_keys(struct fuse *f, region_id r);
+
+/* ---- fuse_memo.c ---- */
+
+/* Fills a list from one that has the key.  False: there is none. */
+bool fuse_recall(struct fuse *f, const struct fuse_key *key,
+		 struct kernel_list *l);
+void fuse_remember(struct fuse *f, const struct fuse_key *key,
+		   struct kernel_list *l);
 
 /* ---- fuse_order.c ---- */
 

@@ -89,6 +89,8 @@ struct kernel {
 struct kernel_list {
 	region_id region;
 	int64_t count;		/* trips; 1 of a function's own */
+	uint32_t like;		/* of a memo: the same for the same content; 0:
+				 * not known */
 	VEC(struct kernel) at;
 	VEC(node_id) free;	/* nodes that need no kernel */
 };
@@ -107,8 +109,23 @@ struct kernels *kernels_find(struct ir_module *m, func_id f,
 			     struct arena *a);
 /* Of all functions, by func_id; quicker than one by one. */
 struct kernels **kernels_all(struct ir_module *m, struct arena *a);
+/*
+ * The same, and regions that are like one which was found with this memo, in
+ * any module, are not looked at again.
+ */
+struct kernels_memo;
+struct kernels *kernels_recall(struct kernels_memo *memo,
+			       struct ir_module *m, func_id f,
+			       struct arena *a);
+struct kernels **kernels_recall_all(struct kernels_memo *memo,
+				    struct ir_module *m, struct arena *a);
 /* "rowwise" */
 const char *kernel_kind_name(enum kernel_kind kind);
+
+/* ---- fuse_memo.c ------------------------------------------------------- */
+
+/* Nothing is known; it lives in arena a. */
+struct kernels_memo *kernels_memo_new(struct arena *a);
 
 /* ---- joins.c ----------------------------------------------------------- */
 

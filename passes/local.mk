@@ -42,6 +42,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/fuse_count.c \
 	%D%/fuse_facts.c \
 	%D%/fuse_grow.c \
+	%D%/fuse_key.c \
+	%D%/fuse_memo.c \
 	%D%/fuse_order.c \
 	%D%/fuse_sink.c \
 	%D%/fuse_join.c \

@@ -196,6 +196,7 @@ search_run(struct ir_module *m, const struct search_options *o,
 	arena_init(&s.tmp, &m->ctx->mem);
 	s.stats.arena = &s.keep;
 	s.memo = solve_memo_new(&s.keep);
+	s.kernels = kernels_memo_new(&s.keep);
 	s.stats.pass = "search";
 	ok = plan_read(m, &s.base) && search_open(&s);
 	if (ok) {

@@ -254,7 +254,8 @@ pricing(const struct search *s, const struct search_width *w)
 static bool
 measure(struct search *s, struct search_width *w)
 {
-	struct kernels **all = kernels_all(w->m, &w->ctx.perm);
+	struct kernels **all = kernels_recall_all(s->kernels, w->m,
+						  &w->ctx.perm);
 	size_t bytes = w->m->funcs.n * sizeof *all;
 	struct pricing at = pricing(s, w);
 	struct memory mem;
@@ -412,7 +413,7 @@ price_function(struct search *s, struct search_width *w,
 	struct pricing p = pricing(s, w);
 
 	if (f && !k->of[f]) {
-		k->of[f] = kernels_find(w->m, f, &k->mem);
+		k->of[f] = kernels_recall(s->kernels, w->m, f, &k->mem);
 	}
 	if (f) {
 		parts_choose(&p, s->base.chunks, k->of[f]->top);

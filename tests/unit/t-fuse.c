@@ -2,7 +2,8 @@
  * Kernel groups of random modules and of random models under random plans:
  * each node is in one group, groups can run in their order with nothing but
  * what was written before, talk keeps its order, the work is that of all
- * nodes, and no group touches more memory than its nodes would alone.
+ * nodes, and no group touches more memory than its nodes would alone.  What
+ * a memo of all of them has is what is found without one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -322,8 +323,152 @@ look_region(struct look *l, const struct kernel_list *list)
 	}
 }
 
+/* ---- a memo of all modules ---- */
+
+struct memo {
+	struct mem mem;
+	struct arena a;
+	struct kernels_memo *of;
+	uint32_t most;		/* lists that were not like one before */
+	uint64_t asked;
+};
+
 static void
-look(struct ir_module *m, uint64_t *merged, uint64_t *copies,
+open_memo(struct memo *x)
+{
+	*x = (struct memo){ .most = 0 };
+	mem_init(&x->mem);
+	arena_init(&x->a, &x->mem);
+	x->of = kernels_memo_new(&x->a);
+}
+
+static void
+same_uses(const struct kernel_use *a, const struct kernel_use *b, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		assert_int_equal(a[i].value, b[i].value);
+		assert_true(a[i].bytes == b[i].bytes);
+	}
+}
+
+static void
+same_kernel(const struct kernel *a, const struct kernel *b)
+{
+	assert_int_equal(a->kind, b->kind);
+	assert_int_equal(a->nodes.n, b->nodes.n);
+	assert_memory_equal(a->nodes.at, b->nodes.at,
+			    a->nodes.n * sizeof *a->nodes.at);
+	assert_int_equal(a->ncopies, b->ncopies);
+	assert_int_equal(a->inputs.n, b->inputs.n);
+	same_uses(a->inputs.at, b->inputs.at, a->inputs.n);
+	assert_int_equal(a->outputs.n, b->outputs.n);
+	same_uses(a->outputs.at, b->outputs.at, a->outputs.n);
+	assert_true(a->flops == b->flops && a->read_bytes == b->read_bytes &&
+		    a->write_bytes == b->write_bytes);
+	assert_true(ir_type_equal(&a->shape, &b->shape));
+	assert_memory_equal(&a->dot, &b->dot, sizeof a->dot);
+	assert_memory_equal(&a->attention, &b->attention,
+			    sizeof a->attention);
+	assert_memory_equal(&a->talk, &b->talk, sizeof a->talk);
+	assert_int_equal(a->until, b->until);
+	assert_memory_equal(&a->parts, &b->parts, sizeof a->parts);
+}
+
+static void
+same_list(struct memo *x, const struct kernel_list *a,
+	  const struct kernel_list *b)
+{
+	uint32_t i;
+
+	assert_int_equal(a->region, b->region);
+	assert_int_equal(a->count, b->count);
+	assert_int_equal(a->at.n, b->at.n);
+	assert_int_equal(a->free.n, b->free.n);
+	if (a->free.n) {
+		assert_memory_equal(a->free.at, b->free.at,
+				    a->free.n * sizeof *a->free.at);
+	}
+	for (i = 0; i < a->at.n; i++) {
+		same_kernel(&a->at.at[i], &b->at.at[i]);
+		if (a->at.at[i].body) {
+			same_list(x, a->at.at[i].body, b->at.at[i].body);
+		}
+	}
+	x->asked++;
+	x->most = a->like > x->most ? a->like : x->most;
+}
+
+/* Once as the memo is, and once when it surely knows them. */
+static void
+look_again(struct memo *x, struct ir_module *m, struct arena *a)
+{
+	struct kernels **all = kernels_all(m, a), **known;
+	int twice;
+	func_id f;
+
+	for (twice = 0; twice < 2; twice++) {
+		known = kernels_recall_all(x->of, m, a);
+		for (f = 1; f < m->funcs.n; f++) {
+			same_list(x, known[f]->top, all[f]->top);
+			assert_true(known[f]->flops == all[f]->flops);
+		}
+	}
+}
+
+/* Every axis of the mesh is twice as long, or every dim; or no longer. */
+static void
+stretch(struct ir_module *m, bool dims, bool back)
+{
+	uint32_t i;
+
+	for (i = 1; i < (dims ? m->dims.n : m->axes.n); i++) {
+		int64_t *size = dims ? &m->dims.at[i].size
+				     : &m->axes.at[i].size;
+
+		*size = back ? *size / 2 : *size * 2;
+	}
+}
+
+static bool
+is_twice(const struct ir_module *m, const struct ir_node *n)
+{
+	value_id *args = ir_args(m, n);
+
+	return n->nargs == 2 && args[0] != args[1] &&
+	       ir_type_equal(ir_type(m, args[0]), ir_type(m, args[1]));
+}
+
+/* What is nearly the same: it must not be taken for what is known. */
+static void
+look_near(struct memo *x, struct ir_module *m, struct arena *a)
+{
+	node_id i, nth = m->nodes.n / 8 + 1;
+	int dims;
+
+	look_again(x, m, a);
+	for (dims = 0; dims < 2; dims++) {
+		stretch(m, dims, false);
+		look_again(x, m, a);
+		stretch(m, dims, true);
+	}
+	for (i = 1; i < m->nodes.n; i += nth) {
+		while (i < m->nodes.n && !is_twice(m, ir_node(m, i))) {
+			i++;
+		}
+		if (i < m->nodes.n) {	/* one operand, twice */
+			value_id *v = ir_args(m, ir_node(m, i)), was = v[1];
+
+			v[1] = v[0];
+			look_again(x, m, a);
+			v[1] = was;
+		}
+	}
+}
+
+static void
+look(struct ir_module *m, struct memo *memo, uint64_t *merged, uint64_t *copies,
      uint64_t *parts, uint64_t *joined)
 {
 	struct look l = { .m = m };
@@ -344,6 +489,7 @@ look(struct ir_module *m, uint64_t *merged, uint64_t *copies,
 		    l.flops >= l.nodes * (1 - 1e-12));
 	buf_init(&b, &l.a);
 	kernels_print(m, all, &b);
+	look_near(memo, m, &l.a);
 	*merged += l.merged;
 	*copies += l.copies;
 	*parts += l.parts;
@@ -356,17 +502,20 @@ test_random(void **state)
 {
 	uint32_t made[IR_OP_COUNT] = { 0 };
 	uint64_t seed, merged = 0, copies = 0, parts = 0, joined = 0;
+	struct memo memo;
 
 	(void)state;
+	open_memo(&memo);
 	for (seed = 1; seed <= MODULES; seed++) {
 		struct ir_ctx c;
 		struct ir_module *m;
 
 		ir_ctx_init(&c, NULL);
 		m = make_module(&c, seed, made);
-		look(m, &merged, &copies, &parts, &joined);
+		look(m, &memo, &merged, &copies, &parts, &joined);
 		ir_ctx_release(&c);
 	}
+	arena_release(&memo.a);
 	assert_true(merged > MODULES / 4);
 }
 
@@ -374,8 +523,10 @@ static void
 test_models(void **state)
 {
 	uint64_t merged = 0, copies = 0, parts = 0, joined = 0, done = 0, seed;
+	struct memo memo;
 
 	(void)state;
+	open_memo(&memo);
 	for (seed = 1; done < PAIRS; seed++) {
 		struct pair p = random_pair(seed);
 		bool whole = seed % 3 == 0;
@@ -394,11 +545,14 @@ test_models(void **state)
 		if ((whole || plan_pin(m, plan_text(&c.perm, &p))) &&
 		    pass_apply(m, whole ? "train" : "split", false) ==
 		    PASS_OK) {
-			look(m, &merged, &copies, &parts, &joined);
+			look(m, &memo, &merged, &copies, &parts, &joined);
 			done++;
 		}
 		ir_ctx_release(&c);
 	}
+	/* each is asked for twice, and some are like another model's */
+	assert_true(memo.most < memo.asked / 2 - PAIRS);
+	arena_release(&memo.a);
 	assert_true(parts > PAIRS);
 	assert_true(merged > 100 * PAIRS);
 	assert_true(joined > PAIRS);

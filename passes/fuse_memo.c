@@ -1,0 +1,191 @@
+/*
+ * Kernels that were found before.  A search asks for the kernels of many
+ * modules that are made of the same layers, cut alike, so a region's are kept
+ * by its key, with places in the region for nodes and numbers of the key for
+ * values, and put into the region at hand from there.
+ */
+#include "passes/fuse.h"
+
+#include <string.h>
+
+struct known {
+	uint64_t hash[2];
+	uint32_t next;		/* of its slot; 0: the last one */
+	uint32_t nids, nuses;	/* of all its kernels together */
+	VEC(struct kernel) at;
+	VEC(uint32_t) free;
+};
+
+struct kernels_memo {
+	struct arena *arena;
+	VEC(struct known) known;	/* the first is none */
+	uint32_t *slots, nslots;	/* by hash, the first of its list */
+};
+
+#define SLOTS 4096
+
+struct kernels_memo *
+kernels_memo_new(struct arena *a)
+{
+	struct kernels_memo *m = arena_alloc(a, sizeof *m);
+
+	m->arena = a;
+	m->nslots = SLOTS;
+	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
+	VEC_PUSH(a, &m->known, (struct known){ 0 });
+	return m;
+}
+
+static uint32_t *
+slot_of(const struct kernels_memo *m, const struct fuse_key *key)
+{
+	return &m->slots[key->hash[0] % m->nslots];
+}
+
+/* ---- from one region to another ---- */
+
+/* Room for the ids and uses of a list's kernels. */
+struct room {
+	node_id *ids;
+	struct kernel_use *uses;
+};
+
+static void
+copy_uses(struct room *room, const struct kernel_use *from, uint32_t n,
+	  const uint32_t *map, struct kernel_use **to)
+{
+	uint32_t i;
+
+	*to = room->uses;
+	for (i = 0; i < n; i++) {
+		room->uses[i].value = from[i].value ? map[from[i].value] : 0;
+		room->uses[i].bytes = from[i].bytes;
+	}
+	room->uses += n;
+}
+
+/* The same kernel, with other names for its nodes and values. */
+static void
+copy_kernel(struct room *room, const struct kernel *k, const uint32_t *nodes,
+	    const uint32_t *values, struct kernel *out)
+{
+	uint32_t i;
+
+	*out = *k;
+	out->body = NULL;
+	out->nodes.at = room->ids;
+	out->nodes.cap = k->nodes.n;
+	for (i = 0; i < k->nodes.n; i++) {
+		out->nodes.at[i] = nodes[k->nodes.at[i]];
+	}
+	room->ids += k->nodes.n;
+	copy_uses(room, k->inputs.at, k->inputs.n, values, &out->inputs.at);
+	out->inputs.cap = k->inputs.n;
+	copy_uses(room, k->outputs.at, k->outputs.n, values,
+		  &out->outputs.at);
+	out->outputs.cap = k->outputs.n;
+}
+
+static void
+open_room(struct room *room, struct arena *a, uint32_t nids, uint32_t nuses)
+{
+	room->ids = arena_alloc(a, nids * sizeof *room->ids);
+	room->uses = arena_alloc(a, nuses * sizeof *room->uses);
+}
+
+/* ---- what is known ---- */
+
+bool
+fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
+{
+	const struct ir_region *region = &f->m->regions.at[l->region];
+	const struct known *x;
+	struct room room;
+	uint32_t at = *slot_of(f->memo, key), i;
+
+	for (; at; at = f->memo->known.at[at].next) {
+		x = &f->memo->known.at[at];
+		if (x->hash[0] == key->hash[0] && x->hash[1] == key->hash[1]) {
+			break;
+		}
+	}
+	if (!at) {
+		return false;
+	}
+	l->like = at;
+	l->at.n = l->at.cap = x->at.n;
+	l->at.at = arena_alloc(f->a, x->at.n * sizeof *l->at.at);
+	open_room(&room, f->a, x->nids, x->nuses);
+	for (i = 0; i < x->at.n; i++) {
+		/* numbers begin at 1 */
+		copy_kernel(&room, &x->at.at[i], region->nodes.at,
+			    key->values.at - 1, &l->at.at[i]);
+	}
+	l->free.n = l->free.cap = x->free.n;
+	l->free.at = room.ids;
+	for (i = 0; i < x->free.n; i++) {
+		l->free.at[i] = region->nodes.at[x->free.at[i]];
+	}
+	return true;
+}
+
+static void
+count(const struct kernel_list *l, struct known *x)
+{
+	uint32_t i;
+
+	x->nids = l->free.n;
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		x->nids += k->nodes.n;
+		x->nuses += k->inputs.n + k->outputs.n;
+	}
+}
+
+/* From the region's own ids to places and numbers. */
+static void
+take(struct fuse *f, const struct kernel_list *l, struct known *x)
+{
+	struct arena *a = f->memo->arena;
+	struct room room;
+	uint32_t i;
+
+	count(l, x);
+	x->at.n = l->at.n;
+	x->at.at = arena_alloc(a, l->at.n * sizeof *x->at.at);
+	open_room(&room, a, x->nids, x->nuses);
+	for (i = 0; i < l->at.n; i++) {
+		copy_kernel(&room, &l->at.at[i], f->at, f->number,
+			    &x->at.at[i]);
+	}
+	x->free.n = l->free.n;
+	x->free.at = room.ids;
+	for (i = 0; i < l->free.n; i++) {
+		x->free.at[i] = f->at[l->free.at[i]];
+	}
+}
+
+void
+fuse_remember(struct fuse *f, const struct fuse_key *key,
+	      struct kernel_list *l)
+{
+	const struct ir_region *region = &f->m->regions.at[l->region];
+	uint32_t *slot = slot_of(f->memo, key), i;
+	struct known x = {
+		.hash = { key->hash[0], key->hash[1] }, .next = *slot
+	};
+
+	for (i = 0; i < region->nodes.n; i++) {
+		f->at[region->nodes.at[i]] = i;
+	}
+	for (i = 0; i < key->values.n; i++) {
+		f->number[key->values.at[i]] = i + 1;
+	}
+	take(f, l, &x);
+	for (i = 0; i < key->values.n; i++) {
+		f->number[key->values.at[i]] = 0;
+	}
+	l->like = *slot = f->memo->known.n;
+	VEC_PUSH(f->memo->arena, &f->memo->known, x);
+}
