@@ -101,6 +101,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price_again.c \
 	%D%/price_kernel.c \
 	%D%/price_maps.c \
+	%D%/price_memo.c \
 	%D%/price_offload.c \
 	%D%/price_run.c \
 	%D%/price_traits.c \

@@ -147,7 +147,7 @@ static void
 each_list(struct pricing *p, int64_t chunks, bool repeats,
 	  struct kernel_list *l)
 {
-	uint32_t i;
+	uint32_t at = repeats ? price_memo_find(p, l) : 0, i;
 
 	for (i = 0; i < l->at.n; i++) {
 		if (l->at.at[i].body) {
@@ -155,10 +155,16 @@ each_list(struct pricing *p, int64_t chunks, bool repeats,
 		}
 	}
 	forget(p->m, l);
+	if (at && price_memo_cuts(p, at, l)) {
+		return;
+	}
 	if (chunks > 1) {
 		force(p->m, (uint32_t)chunks, l);
 	} else if (!chunks && p->t && repeats && price_ours(p->traits)) {
 		choose(p, l);
+	}
+	if (at) {
+		price_memo_keep_cuts(p, at, l);
 	}
 }
 

@@ -37,43 +37,56 @@ price_add(struct price_func *to, const struct price_func *from, double times)
  * search prices that kernel by kernel, so nothing of it hides.
  */
 static void
-add_list(struct pricing *p, const struct kernel_list *l, bool repeats,
-	 struct price_func *f)
+price_once(struct pricing *p, const struct kernel_list *l, bool repeats,
+	   struct price_func *once)
 {
-	struct price_func once = { 0 }, *each;
+	struct price_func *each;
 	uint32_t i;
 
 	each = arena_alloc(&p->m->ctx->tmp, (l->at.n + 1) * sizeof *each);
 	for (i = 0; i < l->at.n; i++) {
 		if (l->at.at[i].body) {
-			add_list(p, l->at.at[i].body, true, &each[i]);
+			price_list(p, l->at.at[i].body, &each[i]);
 		} else {
 			price_kernel(p, &l->at.at[i], &each[i]);
 		}
-		price_add(&once, &each[i], 1);
+		price_add(once, &each[i], 1);
 	}
 	if (p->maps) {
-		price_maps(p, l, &once);
+		price_maps(p, l, once);
 	}
 	if (repeats) {
-		once.beside_us += price_beside(p, l, each);
+		once->beside_us += price_beside(p, l, each);
 	}
-	price_add(f, &once, (double)l->count);
 }
 
 void
 price_list(struct pricing *p, const struct kernel_list *l,
 	   struct price_func *f)
 {
-	add_list(p, l, true, f);
+	uint32_t at = price_memo_find(p, l);
+	const struct price_func *known = at ? price_memo_once(p, at, l) : NULL;
+	struct price_func once = { 0 };
+
+	if (!known) {
+		price_once(p, l, true, &once);
+		if (at) {
+			price_memo_keep(p, at, l, &once);
+		}
+		known = &once;
+	}
+	price_add(f, known, (double)l->count);
 }
 
 static void
 price_function(struct pricing *p, struct kernels *const *all, func_id id,
 	       struct price_func *f)
 {
+	struct price_func once = { 0 };
+
 	if (id && all[id]) {
-		add_list(p, all[id]->top, false, f);
+		price_once(p, all[id]->top, false, &once);
+		price_add(f, &once, (double)all[id]->top->count);
 	}
 }
 

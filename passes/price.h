@@ -157,6 +157,7 @@ struct pricing {
 	const struct target_group *t;
 	const struct price_traits *traits;
 	struct price_maps *maps;	/* of price_maps.c, or NULL */
+	struct price_memo *memo;	/* NULL: nothing is kept */
 };
 
 /* Adds the kernels of a repeat, times its trips. */
@@ -195,6 +196,28 @@ void price_hidden(const struct pricing *p, const struct kernel_list *l,
  * `chunks`, where they can, or, if it is 0, as many as p makes quickest.
  */
 void parts_choose(struct pricing *p, int64_t chunks, struct kernel_list *l);
+
+/* ---- price_memo.c ----------------------------------------------------- */
+
+/*
+ * Nothing is known; it lives in arena a.  It is of one target, its traits and
+ * number of chunks, and of the lists of one kernels_memo.
+ */
+struct price_memo *price_memo_new(struct arena *a);
+/* The list as p has its ranks; 0: nothing can be known of it. */
+uint32_t price_memo_find(const struct pricing *p,
+			 const struct kernel_list *l);
+/* Sets the parts that were chosen for that.  False: none were yet. */
+bool price_memo_cuts(const struct pricing *p, uint32_t at,
+		     struct kernel_list *l);
+void price_memo_keep_cuts(const struct pricing *p, uint32_t at,
+			  struct kernel_list *l);
+/* One run of it with these parts; NULL: not known. */
+const struct price_func *price_memo_once(const struct pricing *p, uint32_t at,
+					 const struct kernel_list *l);
+void price_memo_keep(const struct pricing *p, uint32_t at,
+		     const struct kernel_list *l,
+		     const struct price_func *once);
 
 /* ---- price_offload.c -------------------------------------------------- */
 

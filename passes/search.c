@@ -197,6 +197,7 @@ search_run(struct ir_module *m, const struct search_options *o,
 	s.stats.arena = &s.keep;
 	s.memo = solve_memo_new(&s.keep);
 	s.kernels = kernels_memo_new(&s.keep);
+	s.prices = price_memo_new(&s.keep);
 	s.stats.pass = "search";
 	ok = plan_read(m, &s.base) && search_open(&s);
 	if (ok) {

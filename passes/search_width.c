@@ -247,7 +247,8 @@ static struct pricing
 pricing(const struct search *s, const struct search_width *w)
 {
 	return (struct pricing){ .r = &w->r, .m = w->m, .t = s->t,
-				 .traits = &s->o->traits };
+				 .traits = &s->o->traits,
+				 .memo = s->prices };
 }
 
 /* What pieces take, where the width was staged. */

@@ -1,0 +1,200 @@
+/*
+ * What lists of kernels took before, and in how many parts their pairs run.
+ * Both follow from what the list is (kernel_list.like) and from where the
+ * ranks are with which its kernels talk: how long the axes are that lie
+ * inside of the outermost of these, and those that cut what they talk about.
+ * What an update's kernels wait for depends on whether its state is there.
+ */
+#include "passes/price.h"
+
+#include "passes/plan.h"
+
+/* A pair that runs by parts. */
+struct cut {
+	uint32_t talk, dot;
+	struct kernel_parts parts;
+};
+
+struct known {
+	uint64_t mesh;
+	uint32_t like, next;	/* of its slot; 0: the last one */
+	bool is_cut, is_priced;
+	VEC(struct cut) cuts;
+	struct price_func once;
+};
+
+struct price_memo {
+	struct arena *arena;
+	VEC(struct known) known;	/* the first is none */
+	uint32_t *slots;	/* by hash, the first of its list */
+};
+
+#define SLOTS 4096
+
+struct price_memo *
+price_memo_new(struct arena *a)
+{
+	struct price_memo *m = arena_alloc(a, sizeof *m);
+
+	m->arena = a;
+	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
+	VEC_PUSH(a, &m->known, (struct known){ 0 });
+	return m;
+}
+
+/* ---- where ranks are ---- */
+
+static void
+mix(uint64_t *hash, uint64_t word)
+{
+	*hash = (*hash ^ word) * 0x9e3779b97f4a7c15u;
+	*hash ^= *hash >> 29;
+}
+
+/* Into how many parts a talk can be cut depends on who shares its rows. */
+static void
+mix_shares(const struct ir_module *m, const struct kernel *k, uint64_t *hash)
+{
+	const struct ir_type *t;
+	uint32_t i, cut;
+
+	if (k->kind != KERNEL_COLLECTIVE || k->inputs.n == 0) {
+		return;
+	}
+	t = ir_type(m, k->inputs.at[0].value);
+	for (i = 0; i < t->ndims; i++) {
+		for (cut = t->cut[i]; cut; cut >>= 4) {
+			mix(hash, (uint64_t)m->axes.at[cut & 15].size);
+		}
+	}
+}
+
+static uint32_t
+axes_of(const struct ir_module *m, const struct kernel_list *l, uint64_t *hash)
+{
+	uint32_t axes = 0, i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		axes |= k->body ? axes_of(m, k->body, hash) : k->talk.axes;
+		mix_shares(m, k, hash);
+	}
+	return axes;
+}
+
+static axis_id
+named(const struct ir_module *m, const char *name)
+{
+	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
+}
+
+static uint64_t
+mesh_of(const struct pricing *p, const struct kernel_list *l)
+{
+	const struct ir_module *m = p->m;
+	uint64_t hash = 1;
+	uint32_t axes = axes_of(m, l, &hash);
+	axis_id a;
+
+	mix(&hash, plan_offload(m));
+	if (!axes) {
+		return hash;
+	}
+	for (a = 1; !(axes >> a & 1); a++) {
+	}
+	mix(&hash, a);
+	mix(&hash, p->r->time);
+	mix(&hash, (uint64_t)named(m, "dp") << 8 | named(m, "tp"));
+	for (; a < m->axes.n; a++) {
+		mix(&hash, a == p->r->time ? 0
+			: (uint64_t)m->axes.at[a].size);
+	}
+	return hash;
+}
+
+/* ---- what is known ---- */
+
+uint32_t
+price_memo_find(const struct pricing *p, const struct kernel_list *l)
+{
+	struct known new = { .like = l->like };
+	uint64_t hash = l->like;
+	uint32_t *slot, at;
+
+	if (!p->memo || !l->like) {
+		return 0;
+	}
+	new.mesh = mesh_of(p, l);
+	mix(&hash, new.mesh);
+	slot = &p->memo->slots[hash % SLOTS];
+	for (at = *slot; at; at = p->memo->known.at[at].next) {
+		const struct known *x = &p->memo->known.at[at];
+
+		if (x->like == new.like && x->mesh == new.mesh) {
+			return at;
+		}
+	}
+	new.next = *slot;
+	*slot = p->memo->known.n;
+	VEC_PUSH(p->memo->arena, &p->memo->known, new);
+	return *slot;
+}
+
+bool
+price_memo_cuts(const struct pricing *p, uint32_t at, struct kernel_list *l)
+{
+	const struct known *x = &p->memo->known.at[at];
+	uint32_t i;
+
+	for (i = 0; i < x->cuts.n; i++) {
+		const struct cut *c = &x->cuts.at[i];
+
+		parts_set(l, c->talk, c->dot, &c->parts);
+	}
+	l->cut_for = x->is_cut ? at : 0;
+	return x->is_cut;
+}
+
+void
+price_memo_keep_cuts(const struct pricing *p, uint32_t at,
+		     struct kernel_list *l)
+{
+	struct known *x = &p->memo->known.at[at];
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->kind == KERNEL_COLLECTIVE && k->parts.n) {
+			struct cut c = { i, parts_led(l, i) ? i - 1
+							    : k->until,
+					 k->parts };
+
+			VEC_PUSH(p->memo->arena, &x->cuts, c);
+		}
+	}
+	x->is_cut = true;
+	l->cut_for = at;
+}
+
+const struct price_func *
+price_memo_once(const struct pricing *p, uint32_t at,
+		const struct kernel_list *l)
+{
+	const struct known *x = &p->memo->known.at[at];
+
+	return at && at == l->cut_for && x->is_priced ? &x->once : NULL;
+}
+
+void
+price_memo_keep(const struct pricing *p, uint32_t at,
+		const struct kernel_list *l, const struct price_func *once)
+{
+	struct known *x = &p->memo->known.at[at];
+
+	if (at && at == l->cut_for) {
+		x->once = *once;
+		x->is_priced = true;
+	}
+}
