@@ -49,7 +49,8 @@ ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 struct formula {
 	struct ir_module *m;
 	const struct ir_node *n;
-	const struct ir_rule *r;
+	struct ir_rule *r;	/* bound when a factor is asked for */
+	bool bound;
 	bool in_bytes;
 	bool local;		/* of one rank's pieces */
 };
@@ -67,6 +68,17 @@ elems(const struct formula *f, const struct ir_type *t)
 		v *= (double)ir_dim_size(f->m, t->dims[i]);
 	}
 	return v;
+}
+
+/* Most formulas name no factor, and binding takes longer than all else. */
+static const struct ir_factor *
+find_factor(struct formula *f, const char *name)
+{
+	if (!f->bound) {
+		ir_bind(f->m, f->n, f->r);
+		f->bound = true;
+	}
+	return ir_rule_factor(f->r, name);
 }
 
 /* The axes that split a dim of a factor, as its first holder says. */
@@ -99,9 +111,9 @@ size_of(const struct formula *f, const struct ir_factor *x, dim_id d)
 }
 
 static double
-factor(const struct formula *f, const char *name)
+factor(struct formula *f, const char *name)
 {
-	const struct ir_factor *x = ir_rule_factor(f->r, name);
+	const struct ir_factor *x = find_factor(f, name);
 	double v = 1;
 	uint8_t i;
 
@@ -130,10 +142,10 @@ is_balanced(const struct ir_module *m, uint32_t cut)
  * last piece of the queries sees most, unless the axis is balanced.
  */
 static double
-pairs(const struct formula *f)
+pairs(struct formula *f)
 {
-	const struct ir_factor *s = ir_rule_factor(f->r, "s");
-	const struct ir_factor *t = ir_rule_factor(f->r, "t");
+	const struct ir_factor *s = find_factor(f, "s");
+	const struct ir_factor *t = find_factor(f, "t");
 	int64_t whole = ir_dim_size(f->m, s->dims[0]);
 	int64_t here = size_of(f, s, s->dims[0]);
 	double heads = factor(f, "B") * factor(f, "h");
@@ -168,7 +180,7 @@ routed(const struct formula *f)
 
 /* The value of one token; an operand's also sets the product's type. */
 static double
-token(const struct formula *f, const char *name, const struct ir_type **type,
+token(struct formula *f, const char *name, const struct ir_type **type,
       bool *whole)
 {
 	bool digit = *name >= '0' && *name <= '9';
@@ -196,7 +208,7 @@ token(const struct formula *f, const char *name, const struct ir_type **type,
 }
 
 static double
-product(const struct formula *f, const char *p, size_t n)
+product(struct formula *f, const char *p, size_t n)
 {
 	const struct ir_type *type = ir_type(f->m, f->n->result);
 	bool whole = true;	/* nothing in it is of the pieces alone */
@@ -226,7 +238,7 @@ product(const struct formula *f, const char *p, size_t n)
 }
 
 static double
-evaluate(const struct formula *f, const char *p)
+evaluate(struct formula *f, const char *p)
 {
 	double v = 0;
 
@@ -239,31 +251,22 @@ evaluate(const struct formula *f, const char *p)
 	return v;
 }
 
-static void
-cost(struct ir_module *m, const struct ir_node *n, bool local,
-     struct ir_cost *out)
-{
-	const struct ir_op_info *op = &ir_ops[n->op];
-	struct ir_rule r = { 0 };
-	struct formula f = { m, n, &r, false, local };
-
-	if (op->nargs > 0) {
-		ir_bind(m, n, &r);
-	}
-	out->flops = evaluate(&f, op->flops);
-	f.in_bytes = true;
-	out->bytes = evaluate(&f, op->bytes);
-}
-
 void
 ir_cost(struct ir_module *m, const struct ir_node *n, struct ir_cost *out)
 {
-	cost(m, n, false, out);
+	struct ir_rule r;
+	struct formula f = { .m = m, .n = n, .r = &r };
+
+	out->flops = evaluate(&f, ir_ops[n->op].flops);
+	f.in_bytes = true;
+	out->bytes = evaluate(&f, ir_ops[n->op].bytes);
 }
 
-void
-ir_cost_local(struct ir_module *m, const struct ir_node *n,
-	      struct ir_cost *out)
+double
+ir_local_flops(struct ir_module *m, const struct ir_node *n)
 {
-	cost(m, n, true, out);
+	struct ir_rule r;
+	struct formula f = { .m = m, .n = n, .r = &r, .local = true };
+
+	return evaluate(&f, ir_ops[n->op].flops);
 }

@@ -535,9 +535,8 @@ struct ir_cost {
 /* One execution of the node, by its row's formulas; not its region. */
 void ir_cost(struct ir_module *m, const struct ir_node *n,
 	     struct ir_cost *out);
-/* The same of one rank's pieces, of the rank that has most to do. */
-void ir_cost_local(struct ir_module *m, const struct ir_node *n,
-		   struct ir_cost *out);
+/* Flops of one rank's pieces, of the rank that has most to do. */
+double ir_local_flops(struct ir_module *m, const struct ir_node *n);
 /* (query, key) pairs one head of one sequence looks at. */
 double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 			  int64_t window);

@@ -193,45 +193,53 @@ find(struct fuse *f, func_id id)
 	return ks;
 }
 
-struct kernels *
-kernels_recall(struct kernels_memo *memo, struct ir_module *m, func_id func,
-	       struct arena *a)
+void
+kernels_recall(struct kernels_memo *memo, struct ir_module *m,
+	       const func_id *ids, uint32_t n, struct arena *a,
+	       struct kernels **all)
 {
-	struct kernels *ks;
 	struct fuse f;
+	uint32_t i, missing = 0;
 
+	for (i = 0; i < n; i++) {
+		missing += ids[i] && !all[ids[i]];
+	}
+	if (!missing) {
+		return;
+	}
 	open_scratch(&f, memo, m, a);
-	ks = find(&f, func);
+	for (i = 0; i < n; i++) {
+		if (ids[i] && !all[ids[i]]) {
+			all[ids[i]] = find(&f, ids[i]);
+		}
+	}
 	arena_release(&f.tmp);
 	arena_release(&f.scratch);
-	return ks;
+}
+
+static struct kernels **
+find_all(struct ir_module *m, const func_id *ids, uint32_t n,
+	 struct arena *a)
+{
+	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
+
+	kernels_recall(NULL, m, ids, n, a, all);
+	return all;
 }
 
 struct kernels *
 kernels_find(struct ir_module *m, func_id func, struct arena *a)
 {
-	return kernels_recall(NULL, m, func, a);
-}
-
-struct kernels **
-kernels_recall_all(struct kernels_memo *memo, struct ir_module *m,
-		   struct arena *a)
-{
-	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
-	struct fuse f;
-	func_id i;
-
-	open_scratch(&f, memo, m, a);
-	for (i = 1; i < m->funcs.n; i++) {
-		all[i] = find(&f, i);
-	}
-	arena_release(&f.tmp);
-	arena_release(&f.scratch);
-	return all;
+	return find_all(m, &func, 1, a)[func];
 }
 
 struct kernels **
 kernels_all(struct ir_module *m, struct arena *a)
 {
-	return kernels_recall_all(NULL, m, a);
+	func_id *ids = arena_alloc(a, m->funcs.n * sizeof *ids), i;
+
+	for (i = 1; i < m->funcs.n; i++) {
+		ids[i - 1] = i;
+	}
+	return find_all(m, ids, m->funcs.n - 1, a);
 }

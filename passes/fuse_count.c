@@ -297,17 +297,17 @@ add_work(struct fuse *f, uint32_t place, struct kernel *k)
 	node_id id = f->nodes[place];
 	const struct ir_node *n = ir_node(f->m, id);
 	enum fuse_class class = fuse_class(f, id);
-	struct ir_cost c;
+	double flops;
 
 	if (n->region || n->callee) {
 		return;
 	}
-	ir_cost_local(f->m, n, &c);
-	k->flops += c.flops;
+	flops = ir_local_flops(f->m, n);
+	k->flops += flops;
 	if (class == FUSE_DOT) {
 		dot_shape(f, n, &k->dot);
 	} else if (class == FUSE_PAIRS) {
-		pairs_shape(f, n, &k->attention, c.flops);
+		pairs_shape(f, n, &k->attention, flops);
 	}
 	if (class == FUSE_TALK ||
 	    (class != FUSE_ELEM && class != FUSE_SINK &&

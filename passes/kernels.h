@@ -111,15 +111,14 @@ struct kernels *kernels_find(struct ir_module *m, func_id f,
 /* Of all functions, by func_id; quicker than one by one. */
 struct kernels **kernels_all(struct ir_module *m, struct arena *a);
 /*
- * The same, and regions that are like one which was found with this memo, in
- * any module, are not looked at again.
+ * Of these functions, 0 being none, those that `all` lacks.  Regions that are like one which
+ * was found with this memo, in any module, are not looked at again; NULL:
+ * nothing is kept.
  */
 struct kernels_memo;
-struct kernels *kernels_recall(struct kernels_memo *memo,
-			       struct ir_module *m, func_id f,
-			       struct arena *a);
-struct kernels **kernels_recall_all(struct kernels_memo *memo,
-				    struct ir_module *m, struct arena *a);
+void kernels_recall(struct kernels_memo *memo, struct ir_module *m,
+		    const func_id *ids, uint32_t n, struct arena *a,
+		    struct kernels **all);
 /* "rowwise" */
 const char *kernel_kind_name(enum kernel_kind kind);
 

@@ -255,14 +255,18 @@ pricing(const struct search *s, const struct search_width *w)
 static bool
 measure(struct search *s, struct search_width *w)
 {
-	struct kernels **all = kernels_recall_all(s->kernels, w->m,
-						  &w->ctx.perm);
-	size_t bytes = w->m->funcs.n * sizeof *all;
+	size_t bytes = w->m->funcs.n * sizeof(struct kernels *);
+	struct kernels **all = arena_alloc(&w->ctx.perm, bytes);
+	func_id *ids = arena_alloc(&w->ctx.tmp, w->m->funcs.n * sizeof *ids);
 	struct pricing at = pricing(s, w);
 	struct memory mem;
 	const char *why;
 	uint32_t i, k;
 
+	for (i = 1; i < w->m->funcs.n; i++) {
+		ids[i] = i;
+	}
+	kernels_recall(s->kernels, w->m, ids, i, &w->ctx.perm, all);
 	for (i = 1; i < w->m->funcs.n; i++) {
 		parts_choose(&at, s->base.chunks, all[i]->top);
 	}
@@ -413,9 +417,6 @@ price_function(struct search *s, struct search_width *w,
 {
 	struct pricing p = pricing(s, w);
 
-	if (f && !k->of[f]) {
-		k->of[f] = kernels_recall(s->kernels, w->m, f, &k->mem);
-	}
 	if (f) {
 		parts_choose(&p, s->base.chunks, k->of[f]->top);
 		price(&p, k->of[f]->top, to->trips, to->top, to->body);
@@ -467,6 +468,8 @@ price_pieces(struct search *s, struct search_width *w,
 	struct where to;
 	uint32_t i, k;
 
+	kernels_recall(s->kernels, w->m, w->r.of_stage[0],
+		       w->on->nstages * SCHED_NKINDS, &list->mem, list->of);
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			go(w, i, &c->fn[0][k], SCHED_NKINDS, &to);
@@ -503,6 +506,8 @@ price_updates(struct search *s, struct search_width *w,
 	struct where to;
 	uint32_t i;
 
+	kernels_recall(s->kernels, w->m, w->r.update, w->on->nstages,
+		       &list->mem, list->of);
 	for (i = 0; i < w->on->nstages; i++) {
 		go(w, i, u->fn, 1, &to);
 		price_function(s, w, list, w->r.update[i], &to);
