@@ -137,6 +137,8 @@ struct intern {
 void intern_init(struct intern *t, struct arena *a);
 sym_t intern(struct intern *t, const char *s, size_t n);
 sym_t intern_str(struct intern *t, const char *s);
+/* The name if it is one already, or 0. */
+sym_t intern_find(const struct intern *t, const char *s);
 const char *intern_text(const struct intern *t, sym_t id);
 
 /* ---- source.c: where text came from ----------------------------------- */

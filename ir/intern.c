@@ -61,6 +61,12 @@ widen(struct intern *t)
 }
 
 sym_t
+intern_find(const struct intern *t, const char *s)
+{
+	return *s ? *slot_of(t, s, strlen(s)) : 0;
+}
+
+sym_t
 intern(struct intern *t, const char *s, size_t n)
 {
 	uint32_t *slot;

@@ -48,6 +48,14 @@ struct state_list {
 	uint32_t n;
 };
 
+/* A word, and what values have that it names. */
+struct name {
+	const char *text;
+	sym_t hint;		/* 0: no value has it */
+	bool is_op;
+	enum ir_op op;
+};
+
 struct finder {
 	struct recompute_saves s;
 	struct ir_module *m;
@@ -56,7 +64,7 @@ struct finder {
 	region_id block;
 	VEC(value_id) can;	/* saved, and gone if somebody says so */
 	VEC(uint64_t) named;	/* by place in `can`: words that name it */
-	VEC(const char *) words;
+	VEC(struct name) words;
 	VEC(struct class) classes;
 	uint64_t *by;		/* by value: words that have it built or kept */
 	bool *drops;		/* by value: of front_at */
@@ -153,15 +161,25 @@ root(const struct finder *f, value_id v)
 	return v;
 }
 
+static struct name
+name_of(const struct finder *f, const char *word)
+{
+	struct name name = { .text = word };
+
+	name.hint = intern_find(&f->m->ctx->syms, word);
+	name.is_op = ir_find_op(word, &name.op);
+	return name;
+}
+
 /* The same rule as recompute_set.c has for names. */
 static bool
-is_called(const struct finder *f, value_id v, const char *word)
+is_called(const struct finder *f, value_id v, struct name name)
 {
 	const struct ir_value *x = &f->m->values.at[root(f, v)];
 
-	return (x->hint && strcmp(ir_text(f->m->ctx, x->hint), word) == 0) ||
-	       (x->node && strcmp(ir_ops[ir_node(f->m, x->node)->op].name,
-				  word) == 0);
+	return (x->hint && x->hint == name.hint) ||
+	       (x->node && name.is_op &&
+		ir_node(f->m, x->node)->op == name.op);
 }
 
 /* What means something else where it stands alone, or a list cannot hold. */
@@ -174,7 +192,7 @@ is_word(const char *word)
 
 /* Whether a word before this one names the same values. */
 static bool
-says_nothing_new(const struct finder *f, const char *word)
+says_nothing_new(const struct finder *f, struct name word)
 {
 	uint32_t i, k;
 
@@ -195,9 +213,11 @@ says_nothing_new(const struct finder *f, const char *word)
 }
 
 static void
-add_word(struct finder *f, const char *word)
+add_word(struct finder *f, const char *text)
 {
-	if (!is_word(word) || says_nothing_new(f, word)) {
+	struct name word = name_of(f, text);
+
+	if (!is_word(text) || says_nothing_new(f, word)) {
 		return;
 	}
 	if (f->words.n < MAX_WORDS) {
@@ -475,7 +495,8 @@ text_of(const struct finder *f, uint64_t chosen, struct arena *a)
 	buf_init(&b, a);
 	for (i = 0; i < f->words.n; i++) {
 		if (chosen >> i & 1) {
-			buf_printf(&b, "%s%s", b.n ? " " : "", f->words.at[i]);
+			buf_printf(&b, "%s%s", b.n ? " " : "",
+				   f->words.at[i].text);
 		}
 	}
 	return buf_text(&b);
@@ -514,23 +535,34 @@ amount_of(struct finder *f)
 	return sum;
 }
 
+static void
+drop_named(struct finder *f, const char *words)
+{
+	const char *word;
+	value_id v;
+
+	while (plan_next_word(f->tmp, &words, &word)) {
+		struct name name = name_of(f, word);
+
+		for (v = 1; v < f->s.nvalues; v++) {
+			f->drops[v] |= is_saved(f, v) &&
+				       is_called(f, v, name);
+		}
+	}
+}
+
 static struct amount
 amount_at(struct finder *f, const char *words)
 {
-	const char *word, *rest = words;
-	value_id v;
-
 	memset(f->drops, 0, f->s.nvalues * sizeof *f->drops);
 	if (strcmp(words, "attention") == 0) {
 		recompute_attention(f->m, f->s.nvalues, f->s.saved, f->drops);
 		return amount_of(f);
 	}
-	while (plan_next_word(f->tmp, &rest, &word)) {
-		for (v = 1; v < f->s.nvalues; v++) {
-			f->drops[v] |= strcmp(words, "full") == 0 ||
-				(strcmp(words, "none") != 0 &&
-				 is_called(f, v, word));
-		}
+	if (strcmp(words, "full") == 0) {
+		memset(f->drops, true, f->s.nvalues * sizeof *f->drops);
+	} else if (strcmp(words, "none") != 0) {
+		drop_named(f, words);
 	}
 	return amount_of(f);
 }

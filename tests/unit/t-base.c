@@ -274,12 +274,17 @@ test_intern(void **state)
 
 	intern_init(&t, a);
 	assert_int_equal(intern_str(&t, ""), 0);
+	assert_int_equal(intern_find(&t, ""), 0);
+	assert_int_equal(intern_find(&t, "n0"), 0);
+	assert_int_equal(t.text.n, 1);
 	first = intern_str(&t, "n0");
 	for (i = 0; i < 5000; i++) {
 		snprintf(name, sizeof name, "n%d", i);
 		assert_int_equal(intern_str(&t, name), first + (sym_t)i);
 	}
 	assert_string_equal(intern_text(&t, first + 42), "n42");
+	assert_int_equal(intern_find(&t, "n42"), first + 42);
+	assert_int_equal(intern_find(&t, "n"), 0);
 	assert_int_equal(intern(&t, "n42xyz", 3), first + 42);
 }
 
