@@ -52,6 +52,13 @@ stage_bytes(struct trial *x, uint32_t stage, bool guess,
 	}
 }
 
+/* Most stages are as many layers of one kind, which recompute alike. */
+static bool
+holds_alike(const struct trial *x, uint32_t a, uint32_t b)
+{
+	return x->like[a] == x->like[b] && x->choice[a] == x->choice[b];
+}
+
 /*
  * Slots of a rank's stages are shared where they are of one size: no more of
  * them than are held at once, of the largest.
@@ -63,18 +70,21 @@ moving_bytes(struct trial *x, uint32_t rank, bool guess)
 	double each[MEMORY_NSPANS] = { 0 }, most[MEMORY_NSPANS] = { 0 };
 	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i, k;
 	double temp = 0, update = 0, bytes = 0;
+	struct search_bytes b;
 
 	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
-		struct search_bytes b;
-
-		stage_bytes(x, of[i], guess, &b);
+		if (i == 0 || !holds_alike(x, of[i - 1], of[i])) {
+			stage_bytes(x, of[i], guess, &b);
+			for (k = 0; k < MEMORY_NSPANS; k++) {
+				most[k] = larger(most[k], b.slot[k]);
+			}
+			temp = larger(temp, b.temp);
+			update = larger(update, x->update_temp[of[i]]);
+		}
 		for (k = 0; k < MEMORY_NSPANS; k++) {
 			each[k] += b.slot[k] * slots->stage[k][of[i]];
-			most[k] = larger(most[k], b.slot[k]);
 		}
-		temp = larger(temp, b.temp);
 		bytes += x->nstages > 1 ? b.waits : 0;
-		update = larger(update, x->update_temp[of[i]]);
 	}
 	for (k = 0; k < MEMORY_NSPANS; k++) {
 		double shared = most[k] * slots->rank[k][rank];
@@ -255,10 +265,13 @@ set_plain(struct trial *x)
 
 	x->plain = arena_alloc(&x->s->tmp, n * sizeof *x->plain);
 	x->update_temp = arena_alloc(&x->s->tmp, n * sizeof *x->update_temp);
+	x->like = arena_alloc(&x->s->tmp, n * sizeof *x->like);
 	for (i = 0; i < n; i++) {
 		int64_t lo = x->first[i], hi = lo + x->layers[i];
 
+		x->like[i] = i;
 		if (i && search_alike(x->s, x->first[i - 1], lo, hi)) {
+			x->like[i] = x->like[i - 1];
 			x->plain[i] = x->plain[i - 1];
 			x->update_temp[i] = x->update_temp[i - 1];
 			continue;

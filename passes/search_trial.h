@@ -19,6 +19,7 @@ struct trial {
 	struct search_cost **made;	/* by choice; NULL: not yet */
 	struct search_bytes *plain;	/* by stage: as it is placed */
 	double *update_temp;	/* by stage: while it is updated */
+	uint32_t *like;		/* by stage: the first of those of its size */
 	struct search_update *update;	/* NULL: not yet */
 	const struct search_choice *ideal;	/* instead of all, or NULL */
 	uint32_t *rank_of;	/* by stage */
