@@ -228,6 +228,12 @@ take(struct arena *a, size_t *bytes)
 }
 
 void *
+arena_room(struct arena *a, size_t bytes)
+{
+	return take(a, &bytes);
+}
+
+void *
 arena_alloc(struct arena *a, size_t bytes)
 {
 	char *p = take(a, &bytes);

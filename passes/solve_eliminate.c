@@ -56,27 +56,40 @@ stride_in(const struct solve_net *net, const struct solve_table *t,
 static void
 add_to_scope(struct bucket *b, const struct solve_table *t)
 {
-	uint32_t *sum = solve_get(&b->room, (b->nscope + t->nvars) *
-				  sizeof *sum);
-	uint32_t i = 0, j = 0, n = 0;
+	uint32_t i, j, k;
 
-	while (i < b->nscope || j < t->nvars) {
-		uint32_t u;
+	for (j = 0; j < t->nvars; j++) {
+		uint32_t u = t->vars[j];
 
-		if (j == t->nvars ||
-		    (i < b->nscope && b->scope[i] <= t->vars[j])) {
-			u = b->scope[i];
-			j += j < t->nvars && t->vars[j] == u;
-			i++;
-		} else {
-			u = t->vars[j++];
+		for (i = b->nscope; i > 0 && b->scope[i - 1] > u; i--) {
 		}
-		if (u != b->var) {
-			sum[n++] = u;
+		if (u == b->var || (i > 0 && b->scope[i - 1] == u)) {
+			continue;
+		}
+		for (k = b->nscope++; k > i; k--) {
+			b->scope[k] = b->scope[k - 1];
+		}
+		b->scope[i] = u;
+	}
+}
+
+/* The other variables of all tables that the variable still has. */
+static void
+find_scope(struct bucket *b)
+{
+	const struct solve_list *of = &b->net->of[b->var];
+	const struct solve_table *t = b->net->tables;
+	uint32_t n = 0, k;
+
+	for (k = 0; k < of->n; k++) {
+		n += t[of->at[k]].cost ? t[of->at[k]].nvars : 0;
+	}
+	b->scope = solve_get(&b->room, n * sizeof *b->scope);
+	for (k = 0; k < of->n; k++) {
+		if (t[of->at[k]].cost) {
+			add_to_scope(b, &t[of->at[k]]);
 		}
 	}
-	b->scope = sum;
-	b->nscope = n;
 }
 
 /* The tables that vary with the scope's last variable, or those that don't. */
@@ -180,7 +193,6 @@ static void
 open_bucket(struct bucket *b, struct solve_net *net, uint32_t var,
 	    double near)
 {
-	const struct solve_list *of = &net->of[var];
 	uint32_t k;
 
 	memset(b, 0, sizeof *b);
@@ -188,11 +200,7 @@ open_bucket(struct bucket *b, struct solve_net *net, uint32_t var,
 	b->room.pool = net->room.pool;
 	b->var = var;
 	b->near = near;
-	for (k = 0; k < of->n; k++) {
-		if (net->tables[of->at[k]].cost) {
-			add_to_scope(b, &net->tables[of->at[k]]);
-		}
-	}
+	find_scope(b);
 	choose_block(b);
 	make_room(b);
 	/* in this order sums have always been made: ties hang on it */
@@ -423,12 +431,13 @@ eliminate(struct solve_net *net, uint32_t var, double near,
 		solve_put(&net->room, cost);
 	}
 	for (k = 0; k < net->of[var].n; k++) {
-		struct solve_table *t = &net->tables[net->of[var].at[k]];
+		uint32_t i = net->of[var].at[k];
+		struct solve_table *t = &net->tables[i];
 
-		if (t->cost) {
+		if (t->cost && i >= net->ngiven) {
 			solve_put(&net->room, t->cost);
-			t->cost = NULL;
 		}
+		t->cost = NULL;
 	}
 	solve_leave(&b.room);
 	return ok;

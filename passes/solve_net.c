@@ -29,7 +29,7 @@ solve_get(struct solve_room *r, size_t bytes)
 	if (b) {
 		r->pool->free[class] = b->next;
 	} else {
-		b = arena_alloc(r->pool->arena, (size_t)1 << class);
+		b = arena_room(r->pool->arena, (size_t)1 << class);
 		b->class = class;
 	}
 	b->prev = NULL;
@@ -95,6 +95,8 @@ solve_push(struct solve_room *r, struct solve_list *l, uint32_t item)
 }
 
 /* ---- tables ---- */
+
+#define MANY 16		/* tables of one first variable */
 
 struct solve_axis
 solve_axis(const struct solve_net *net, const struct solve_table *t,
@@ -172,6 +174,26 @@ add_to(double *sum, const double *more, size_t n)
 	}
 }
 
+/* Few, and mostly in order as they come from a net that was sorted. */
+static void
+sort_few(struct solve_table *t, uint32_t n)
+{
+	uint32_t i, k;
+
+	if (n > MANY) {
+		qsort(t, n, sizeof *t, compare_tables);
+		return;
+	}
+	for (i = 1; i < n; i++) {
+		struct solve_table x = t[i];
+
+		for (k = i; k > 0 && compare_tables(&x, &t[k - 1]) < 0; k--) {
+			t[k] = t[k - 1];
+		}
+		t[k] = x;
+	}
+}
+
 /* In the order of compare_tables: by first variable, then those few. */
 static void
 sort_tables(struct solve_net *net)
@@ -192,10 +214,7 @@ sort_tables(struct solve_net *net)
 		sorted[next[old[k].nvars ? old[k].vars[0] + 1 : 0]++] = old[k];
 	}
 	for (v = 0; v <= net->nvars; from = next[v++]) {
-		if (next[v] - from > 1) {
-			qsort(sorted + from, next[v] - from, sizeof *sorted,
-			      compare_tables);
-		}
+		sort_few(sorted + from, next[v] - from);
 	}
 	net->tables = sorted;
 	solve_put(room, old);
@@ -249,7 +268,7 @@ settle_tables(struct solve_net *net)
 			net->tables[n++] = *t;
 		}
 	}
-	net->ntables = n;
+	net->ntables = net->ngiven = n;
 	list_tables(net);
 }
 
@@ -380,28 +399,67 @@ see_entries(struct lens *l, const struct solve_table *t, double *cost,
 	solve_put(room, at);
 }
 
+static size_t
+entries_left(const struct lens *l, const struct solve_table *t)
+{
+	size_t n = 1;
+	uint32_t k;
+
+	for (k = 0; k < t->nvars; k++) {
+		n *= l->nleft[t->vars[k]];
+	}
+	return n;
+}
+
 /* What is left of a table: its entries at what is left of its variables. */
 static void
-see_table(struct lens *l, const struct solve_table *t)
+see_table(struct lens *l, const struct solve_table *t, uint32_t *vars,
+	  double *cost)
 {
 	struct solve_net *out = l->out;
 	struct solve_table *u = &out->tables[out->ntables++];
 	uint32_t k;
 
-	u->vars = solve_get(&out->room, t->nvars * sizeof *u->vars);
+	u->vars = vars;
+	u->cost = cost;
 	u->nvars = 0;
-	u->n = 1;
+	u->n = entries_left(l, t);
 	for (k = 0; k < t->nvars; k++) {
-		u->n *= l->nleft[t->vars[k]];
 		if (l->to[t->vars[k]] != SOLVE_NO_VAR) {
 			u->vars[u->nvars++] = l->to[t->vars[k]];
 		}
 	}
-	u->cost = solve_get(&out->room, u->n * sizeof *u->cost);
 	if (t->nvars == 2) {
 		see_pair(l, t, u->cost);
 	} else {
 		see_entries(l, t, u->cost, u->n);
+	}
+}
+
+/* All of them, which stand behind each other in one block. */
+static void
+see_tables(struct lens *l, const struct solve_part *part)
+{
+	struct solve_net *out = l->out;
+	const struct solve_table *in = l->in->tables;
+	size_t nvars = 0, n = 0;
+	uint32_t *vars, k;
+	double *cost;
+
+	for (k = 0; k < part->ntables; k++) {
+		nvars += in[part->tables[k]].nvars;
+		n += entries_left(l, &in[part->tables[k]]);
+	}
+	vars = solve_get(&out->room, nvars * sizeof *vars);
+	cost = solve_get(&out->room, n * sizeof *cost);
+	out->cap = part->ntables;
+	out->tables = solve_get(&out->room, out->cap * sizeof *out->tables);
+	for (k = 0; k < part->ntables; k++) {
+		const struct solve_table *t = &in[part->tables[k]];
+
+		see_table(l, t, vars, cost);
+		vars += t->nvars;
+		cost += out->tables[k].n;
 	}
 }
 
@@ -412,16 +470,11 @@ solve_restrict(const struct solve_net *in, const struct solve_part *part,
 	struct solve_room room = { in->room.pool, NULL };
 	struct solve_net *out = solve_zero(&room, sizeof *out);
 	struct lens l = { .in = in, .out = out };
-	uint32_t k;
 
 	out->room = room;
 	out->base = in->base;
 	see_variables(&l, part, choice);
-	out->cap = part->ntables;
-	out->tables = solve_get(&out->room, out->cap * sizeof *out->tables);
-	for (k = 0; k < part->ntables; k++) {
-		see_table(&l, &in->tables[part->tables[k]]);
-	}
+	see_tables(&l, part);
 	settle_tables(out);
 	solve_put(&out->room, l.to);
 	solve_put(&out->room, l.left);

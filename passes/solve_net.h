@@ -48,6 +48,7 @@ struct solve_net {
 	double **unary;			/* INFINITY: the value is dropped */
 	struct solve_table *tables;	/* of at least two variables */
 	uint32_t ntables, cap;
+	uint32_t ngiven;		/* the first share one block */
 	struct solve_list *of;		/* by variable: its tables, ascending */
 	double base;			/* what is certain to be paid */
 };

@@ -110,6 +110,20 @@ join(struct planner *p, uint32_t v, const struct solve_list *more,
 	*l = sum;
 }
 
+/* Tables come sorted: of two variables, neighbours are met ascending. */
+static void
+meet(struct planner *p, uint32_t v, const struct solve_list *scope)
+{
+	struct solve_list *l = &p->near[v];
+	uint32_t other = scope->at[scope->at[0] == v];
+
+	if (scope->n == 2 && (l->n == 0 || l->at[l->n - 1] < other)) {
+		solve_push(&p->room, l, other);
+	} else {
+		join(p, v, scope, SOLVE_NO_VAR);
+	}
+}
+
 static void
 begin(struct planner *p, struct solve_net *net)
 {
@@ -128,7 +142,7 @@ begin(struct planner *p, struct solve_net *net)
 		struct solve_list scope = { t->vars, t->nvars, t->nvars };
 
 		for (j = 0; j < t->nvars; j++) {
-			join(p, t->vars[j], &scope, SOLVE_NO_VAR);
+			meet(p, t->vars[j], &scope);
 		}
 	}
 	for (v = 0; v < n; v++) {

@@ -18,6 +18,7 @@ struct prune {
 	struct solve_net *net;
 	struct queue arcs, beaten;
 	double margin;
+	struct solve_axis *axes;	/* by table of the variable at hand */
 };
 
 static void
@@ -76,26 +77,42 @@ wake(struct prune *p, uint32_t v)
 	}
 }
 
-static bool
-supported(const struct solve_net *net, uint32_t v, uint32_t a)
+static void
+find_axes(struct prune *p, uint32_t v)
 {
+	const struct solve_list *of = &p->net->of[v];
 	uint32_t k;
+
+	for (k = 0; k < of->n; k++) {
+		p->axes[k] = solve_axis(p->net, &p->net->tables[of->at[k]], v);
+	}
+}
+
+/* Whether any entry of value a is allowed. */
+static bool
+meets(const double *cost, const struct solve_axis *x, uint32_t a)
+{
+	const double *c = cost + a * x->inner;
 	size_t o, i;
 
-	for (k = 0; k < net->of[v].n; k++) {
-		const struct solve_table *t = &net->tables[net->of[v].at[k]];
-		struct solve_axis x = solve_axis(net, t, v);
-		bool found = false;
-
-		for (o = 0; o < x.outer && !found; o++) {
-			const double *c = t->cost +
-					  (o * x.domain + a) * x.inner;
-
-			for (i = 0; i < x.inner && !found; i++) {
-				found = c[i] < INFINITY;
+	for (o = 0; o < x->outer; o++, c += x->domain * x->inner) {
+		for (i = 0; i < x->inner; i++) {
+			if (c[i] < INFINITY) {
+				return true;
 			}
 		}
-		if (!found) {
+	}
+	return false;
+}
+
+static bool
+supported(const struct prune *p, uint32_t v, uint32_t a)
+{
+	const struct solve_list *of = &p->net->of[v];
+	uint32_t k;
+
+	for (k = 0; k < of->n; k++) {
+		if (!meets(p->net->tables[of->at[k]].cost, &p->axes[k], a)) {
 			return false;
 		}
 	}
@@ -110,9 +127,10 @@ check_arcs(struct prune *p, uint32_t v)
 	uint32_t a, left = 0;
 	bool dropped = false;
 
+	find_axes(p, v);
 	for (a = 0; a < p->net->domain[v]; a++) {
 		if (unary[a] < INFINITY) {
-			if (supported(p->net, v, a)) {
+			if (supported(p, v, a)) {
 				left++;
 			} else {
 				solve_drop(p->net, v, a);
@@ -127,26 +145,43 @@ check_arcs(struct prune *p, uint32_t v)
 }
 
 /* The least and the most that a costs above b, over all its neighbours. */
-static void
-compare_in(const double *a, const double *b, const struct solve_axis *x,
-	   double *least, double *most)
+struct gap {
+	double least, most;
+};
+
+/* Of entries that stand `step` apart. */
+static struct gap
+compare(const double *a, const double *b, size_t n, size_t step,
+	struct gap s)
 {
-	size_t row = x->domain * x->inner, o, i;
+	size_t i;
 
-	*least = INFINITY;
-	*most = -INFINITY;
-	for (o = 0; o < x->outer; o++, a += row, b += row) {
-		for (i = 0; i < x->inner; i++) {
-			/*
-			 * Where both are forbidden this is no number, and
-			 * both comparisons are false.
-			 */
-			double d = a[i] - b[i];
+	for (i = 0; i < n * step; i += step) {
+		/*
+		 * Where both are forbidden this is no number, and both
+		 * comparisons are false.
+		 */
+		double d = a[i] - b[i];
 
-			*least = d < *least ? d : *least;
-			*most = d > *most ? d : *most;
-		}
+		s.least = d < s.least ? d : s.least;
+		s.most = d > s.most ? d : s.most;
 	}
+	return s;
+}
+
+static struct gap
+compare_in(const double *a, const double *b, const struct solve_axis *x)
+{
+	struct gap s = { INFINITY, -INFINITY };
+	size_t row = x->domain * x->inner, o;
+
+	if (x->inner == 1) {
+		return compare(a, b, x->outer, row, s);
+	}
+	for (o = 0; o < x->outer; o++, a += row, b += row) {
+		s = compare(a, b, x->inner, 1, s);
+	}
+	return s;
 }
 
 /*
@@ -162,15 +197,14 @@ beats(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
 	uint32_t k;
 
 	for (k = 0; k < net->of[v].n; k++) {
-		const struct solve_table *t = &net->tables[net->of[v].at[k]];
-		struct solve_axis x = solve_axis(net, t, v);
-		double lo, hi;
+		const double *c = net->tables[net->of[v].at[k]].cost;
+		const struct solve_axis *x = &p->axes[k];
+		struct gap s = compare_in(c + b * x->inner,
+					      c + a * x->inner, x);
 
-		compare_in(t->cost + b * x.inner, t->cost + a * x.inner, &x,
-			   &lo, &hi);
 		/* what is out of the race stays so: no sum of opposites */
-		least = lo > -INFINITY ? least + lo : lo;
-		most = hi < INFINITY ? most + hi : hi;
+		least = s.least > -INFINITY ? least + s.least : s.least;
+		most = s.most < INFINITY ? most + s.most : s.most;
 		if (!(least > -INFINITY) && !(most < INFINITY)) {
 			return 0;
 		}
@@ -185,6 +219,7 @@ check_beaten(struct prune *p, uint32_t v)
 	uint32_t n = p->net->domain[v], a, b;
 	bool dropped = false;
 
+	find_axes(p, v);
 	for (a = 0; a < n; a++) {
 		for (b = a + 1; b < n && unary[a] < INFINITY; b++) {
 			int who = unary[b] < INFINITY ?
@@ -220,8 +255,12 @@ bool
 solve_prune(struct solve_net *net, double margin, uint32_t *bad)
 {
 	struct prune p = { .net = net, .margin = margin };
-	uint32_t v;
+	uint32_t most = 0, v;
 
+	for (v = 0; v < net->nvars; v++) {
+		most = net->of[v].n > most ? net->of[v].n : most;
+	}
+	p.axes = solve_get(&net->room, most * sizeof *p.axes);
 	spread_forbidden(net);
 	queue_all(&p.arcs, net);
 	queue_all(&p.beaten, net);
