@@ -123,27 +123,34 @@ reach(const struct choice *c, value_id v, const struct option *o,
 	return alone;
 }
 
-/* Room for a table between the two, good until the next is asked for. */
-static double *
-table_for(struct choice *c, const struct thing *a, const struct thing *b)
+/* A table between the two, as the solver wants it: the later runs fastest. */
+struct link {
+	uint32_t vars[2];
+	size_t of_a, of_b;	/* strides */
+	double *at;		/* good until the next is opened */
+};
+
+static struct link
+open_link(struct choice *c, const struct thing *a, const struct thing *b)
 {
 	size_t n = (size_t)a->n * b->n;
+	struct link l = { { a->var, b->var }, b->n, 1, c->table };
 
 	if (n > c->table_cap) {
 		c->table_cap = 2 * n;
-		c->table = arena_alloc(&c->p->scratch, c->table_cap *
-				       sizeof *c->table);
+		l.at = c->table = arena_alloc(&c->p->scratch, c->table_cap *
+					      sizeof *c->table);
 	}
-	return c->table;
+	if (b->var < a->var) {
+		l = (struct link){ { b->var, a->var }, 1, a->n, l.at };
+	}
+	return l;
 }
 
 static void
-link(struct choice *c, const struct thing *a, const struct thing *b,
-     const double *table)
+add_link(struct choice *c, const struct link *l)
 {
-	uint32_t vars[2] = { a->var, b->var };
-
-	solve_factor(c->s, 2, vars, table);
+	solve_factor(c->s, 2, l->vars, l->at);
 }
 
 /* a, a cell, is what value v was made as. */
@@ -151,17 +158,17 @@ void
 place_link_same(struct choice *c, const struct thing *a, value_id v)
 {
 	const struct thing *t = &c->value[v];
-	double *table = table_for(c, a, t);
+	struct link l = open_link(c, a, t);
 	uint32_t i, j;
 
 	for (i = 0; i < a->n; i++) {
 		for (j = 0; j < t->n; j++) {
-			table[i * t->n + j] = ir_along_equal(a->opt[i].at,
-							     t->opt[j].at)
-				? 0 : INFINITY;
+			bool same = ir_along_equal(a->opt[i].at, t->opt[j].at);
+
+			l.at[i * l.of_a + j * l.of_b] = same ? 0 : INFINITY;
 		}
 	}
-	link(c, a, t, table);
+	add_link(c, &l);
 }
 
 /* What a microbatch adds to a gradient is a part of the sum over them. */
@@ -177,19 +184,20 @@ void
 place_link_into(struct choice *c, const struct thing *a, value_id v, bool sums)
 {
 	const struct thing *t = &c->value[v];
-	double *table = table_for(c, a, t);
+	struct link l = open_link(c, a, t);
 	bool time = sums && c->p->kind == PLACE_TIME && !c->update;
 	uint32_t i, j;
 
 	for (i = 0; i < a->n; i++) {
 		for (j = 0; j < t->n; j++) {
-			table[i * t->n + j] = time
-				? add_over_time(c->p, &t->opt[j])
+			double *price = &l.at[i * l.of_a + j * l.of_b];
+
+			*price = time ? add_over_time(c->p, &t->opt[j])
 				: c->times * reach(c, v, &t->opt[j],
 						   a->opt[i].at, false);
 		}
 	}
-	link(c, a, t, table);
+	add_link(c, &l);
 }
 
 /* ---- nodes ---- */
@@ -208,18 +216,18 @@ place_link_operand(struct choice *c, node_id id, uint32_t k)
 	const struct ir_node *n = ir_node(c->p->m, id);
 	value_id v = ir_args(c->p->m, n)[k];
 	const struct thing *a = &c->node[id], *t = &c->value[v];
-	double *table = table_for(c, a, t);
+	struct link l = open_link(c, a, t);
 	bool routable = place_can_route((enum ir_op)n->op, k);
 	uint32_t i, j;
 
 	for (i = 0; i < a->n; i++) {
 		for (j = 0; j < t->n; j++) {
-			table[i * t->n + j] = c->times *
+			l.at[i * l.of_a + j * l.of_b] = c->times *
 				reach(c, v, &t->opt[j],
 				      a->way[i].in[k], routable);
 		}
 	}
-	link(c, a, t, table);
+	add_link(c, &l);
 }
 
 void
@@ -227,15 +235,15 @@ place_link_result(struct choice *c, node_id id)
 {
 	const struct ir_node *n = ir_node(c->p->m, id);
 	const struct thing *a = &c->node[id], *t = &c->value[n->result];
-	double *table = table_for(c, a, t);
+	struct link l = open_link(c, a, t);
 	uint32_t i, j;
 
 	for (i = 0; i < a->n; i++) {
 		for (j = 0; j < t->n; j++) {
-			table[i * t->n + j] =
+			l.at[i * l.of_a + j * l.of_b] =
 				ir_along_equal(a->way[i].out,
 					       t->opt[j].at) ? 0 : INFINITY;
 		}
 	}
-	link(c, a, t, table);
+	add_link(c, &l);
 }
