@@ -56,16 +56,19 @@ buf_putc(struct buf *b, char c)
 void
 buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
+	size_t room = b->cap - b->n;
 	va_list again;
 	int n;
 
 	va_copy(again, ap);
-	n = vsnprintf(NULL, 0, fmt, ap);
+	n = vsnprintf(room ? b->at + b->n : NULL, room, fmt, ap);
 	if (n < 0) {
 		die("bad format \"%s\"", fmt);
 	}
-	reserve(b, (size_t)n);
-	vsnprintf(b->at + b->n, (size_t)n + 1, fmt, again);
+	if ((size_t)n >= room) {	/* not all of it stands there */
+		reserve(b, (size_t)n);
+		vsnprintf(b->at + b->n, (size_t)n + 1, fmt, again);
+	}
 	va_end(again);
 	b->n += (size_t)n;
 }

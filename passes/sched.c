@@ -5,6 +5,8 @@
  */
 #include "passes/sched.h"
 
+#include <string.h>
+
 const struct sched_kind_info sched_kinds[SCHED_NKINDS] = {
 #define KIND(letter, does, here, before, after, what) \
 	{ #letter, does, here, before, after, what },
@@ -30,11 +32,14 @@ void
 sched_reserve(struct arena *a, struct sched *s, uint32_t rank, uint32_t n)
 {
 	struct sched_list *l = &s->ranks[rank];
+	struct sched_action *at;
 
 	if (n > l->actions.cap) {
-		l->actions.at = arena_grow(a, l->actions.at, l->actions.n *
-					   sizeof *l->actions.at,
-					   n * sizeof *l->actions.at);
+		at = arena_room(a, n * sizeof *at);
+		if (l->actions.n) {
+			memcpy(at, l->actions.at, l->actions.n * sizeof *at);
+		}
+		l->actions.at = at;
 		l->actions.cap = n;
 	}
 }
