@@ -361,6 +361,12 @@ value_id ir_append(struct ir_module *m, region_id r, struct ir_new *n,
 /* The same for a sink, which has no result. */
 bool ir_append_sink(struct ir_module *m, region_id r, struct ir_new *n,
 		    const char **why);
+/*
+ * A copy of a node without a region, placement and all, of other arguments:
+ * they are of the same types as its own, so nothing is inferred again.
+ */
+value_id ir_append_like(struct ir_module *m, region_id r, node_id like,
+			const value_id *args);
 
 static inline const struct ir_node *
 ir_node(const struct ir_module *m, node_id n)

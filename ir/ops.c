@@ -100,13 +100,16 @@ ir_op_takes(enum ir_op op, enum ir_attr_key key)
 	size_t n;
 
 	while (*p) {
-		n = strcspn(p, " ?");
-		if (strlen(name) == n && strncmp(p, name, n) == 0) {
-			return p[n] == '?' ? IR_TAKES_OPTION
-					   : IR_TAKES_MUST;
+		for (n = 0; name[n] && p[n] == name[n]; n++) {
 		}
-		p += n;
-		p += strspn(p, " ?");
+		if (!name[n] && p[n] == '?') {
+			return IR_TAKES_OPTION;
+		}
+		if (!name[n] && (p[n] == ' ' || !p[n])) {
+			return IR_TAKES_MUST;
+		}
+		while (*p && *p++ != ' ') {
+		}
 	}
 	return IR_TAKES_NOT;
 }

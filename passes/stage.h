@@ -108,9 +108,6 @@ uint32_t stage_fn_of(const struct stage *st, enum stage_phase phase,
 		     uint32_t stage);
 /* What stands for a value of the model in the function; made if need be. */
 value_id stage_bring(struct stage *st, uint32_t f, value_id v);
-/* The node once more, on these operands; its result, if it has one. */
-value_id stage_append(struct ir_module *m, region_id to, node_id like,
-		      const value_id *args);
 /* A repeat like that one with this body, over these trips. */
 value_id stage_append_repeat(struct ir_module *m, region_id to, node_id like,
 			     const struct ir_new *carried, region_id body,

@@ -42,30 +42,6 @@ append(struct ir_module *m, region_id to, struct ir_new *n)
 }
 
 value_id
-stage_append(struct ir_module *m, region_id to, node_id like,
-	     const value_id *args)
-{
-	struct ir_node was = *ir_node(m, like);
-	struct ir_new n;
-	value_id v;
-	uint32_t i;
-
-	like_node(m, like, &n);
-	for (i = 0; i < was.nargs; i++) {
-		ir_new_arg(&n, args[i]);
-	}
-	if (was.nresults) {
-		n.types[0] = *ir_type(m, was.result);
-		n.hint = m->values.at[was.result].hint;
-	}
-	v = append(m, to, &n);
-	if (v) {	/* a rule knows nothing of placements */
-		m->values.at[v].type = *ir_type(m, was.result);
-	}
-	return v;
-}
-
-value_id
 stage_append_repeat(struct ir_module *m, region_id to, node_id like,
 		    const struct ir_new *carried, region_id body,
 		    const struct stage_range *trips)
@@ -203,7 +179,7 @@ copy_plain(struct stage *st, uint32_t f, node_id id, region_id to)
 	for (i = 0; i < ir_node(m, id)->nargs; i++) {
 		args[i] = stage_bring(st, f, ir_args(m, ir_node(m, id))[i]);
 	}
-	return stage_append(m, to, id, args);
+	return ir_append_like(m, to, id, args);
 }
 
 static value_id

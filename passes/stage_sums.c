@@ -160,10 +160,10 @@ put_part(struct parts *p, value_id v)
 	uint32_t i;
 
 	for (i = p->through.n; i-- > 0;) {
-		x = stage_append(st->m, st->fns[f].region, p->through.at[i],
-				 &x);
+		x = ir_append_like(st->m, st->fns[f].region, p->through.at[i],
+				   &x);
 	}
-	stage_append(st->m, st->fns[f].region, p->sink->node, &x);
+	ir_append_like(st->m, st->fns[f].region, p->sink->node, &x);
 }
 
 static void

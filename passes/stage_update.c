@@ -352,7 +352,7 @@ copy_node(struct update *u, node_id id, region_id to)
 	for (i = 0; i < n.nargs; i++) {
 		args[i] = u->map[ir_args(u->m, &n)[i]];
 	}
-	v = stage_append(u->m, to, id, args);
+	v = ir_append_like(u->m, to, id, args);
 	if (n.op == IR_GRADIENT) {
 		name = name_of(u, &n);
 		if (u->cell[name] && u->st->npipes > 1) {

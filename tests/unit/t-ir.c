@@ -77,6 +77,66 @@ random_modules(void **state)
 	}
 }
 
+/* ---- copies of nodes ---- */
+
+static void
+expect_like(const struct ir_module *m, node_id a, node_id b)
+{
+	const struct ir_node *x = ir_node(m, a), *y = ir_node(m, b);
+	uint32_t i;
+
+	assert_true(x->op == y->op && x->nargs == y->nargs &&
+		    x->nattrs == y->nattrs && x->nresults == y->nresults);
+	assert_memory_equal(ir_args(m, x), ir_args(m, y),
+			    x->nargs * sizeof(value_id));
+	for (i = 0; i < x->nattrs; i++) {
+		assert_int_equal(m->attrs.at[x->attrs + i].key,
+				 m->attrs.at[y->attrs + i].key);
+	}
+	for (i = 0; i < x->nresults; i++) {
+		const struct ir_value *v = &m->values.at[x->result + i];
+		const struct ir_value *w = &m->values.at[y->result + i];
+
+		assert_true(ir_type_equal(&v->type, &w->type));
+		assert_true(v->hint == w->hint && v->index == w->index);
+		assert_int_equal(w->node, b);
+	}
+}
+
+static void
+copies_of_nodes(void **state)
+{
+	uint32_t made[IR_OP_COUNT] = { 0 }, n;
+	uint64_t seed;
+	region_id r;
+	node_id id;
+
+	(void)state;
+	for (seed = 1; seed <= 100; seed++) {
+		struct ir_ctx c;
+		struct ir_module *m;
+
+		ir_ctx_init(&c, NULL);
+		m = make_module(&c, seed, made);
+		r = m->regions.n - 1;
+		n = m->nodes.n;
+		for (id = 1; id < n; id++) {
+			struct ir_node was = *ir_node(m, id);
+			value_id v;
+
+			if (was.region) {
+				continue;
+			}
+			v = ir_append_like(m, r, id, ir_args(m, &was));
+			assert_int_equal(v, ir_node(m, m->nodes.n -
+						    1)->result);
+			assert_int_equal(v != 0, was.nresults != 0);
+			expect_like(m, id, m->nodes.n - 1);
+		}
+		ir_ctx_release(&c);
+	}
+}
+
 /* ---- spans ---- */
 
 static void
@@ -166,6 +226,7 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_modules),
+		cmocka_unit_test(copies_of_nodes),
 		cmocka_unit_test(spans),
 		cmocka_unit_test(out_of_memory),
 	};
