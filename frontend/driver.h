@@ -97,6 +97,10 @@ bool drv_set_search(struct driver *d, struct ir_module *m);
 bool drv_is_cpu(struct driver *d, const char *name);
 /* There are kernels for devices of that architecture, or for --arch. */
 bool drv_has_kernels(struct driver *d, const char *arch);
+struct search_options;
+/* A search counts the rooms of the code that is to be made.  False after
+ * errors. */
+bool drv_set_rooms(struct driver *d, struct search_options *o);
 
 /* ---- output.c --------------------------------------------------------- */
 

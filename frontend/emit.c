@@ -9,6 +9,7 @@
 
 #include "codegen/cg.h"
 #include "frontend/kernels.h"
+#include "passes/search.h"
 
 /* What any host of a GPU has had for ten years, unless --cpu says more. */
 #define HOST_CPU "x86-64-v3"
@@ -124,6 +125,58 @@ tell_none(struct driver *d, const struct target_device *device)
 	return true;
 }
 
+/* What code needs beside what a CPU, or a GPU's driver, keeps in any case. */
+static double
+rooms_of(const struct cg_code *code, const struct code_for *x,
+	 const struct target_device *device)
+{
+	double rooms = (double)cg_code_reserve(code);
+	double more = x->arch ? rooms : rooms - device->reserve_bytes;
+
+	return more > 0 ? more : 0;
+}
+
+/* Whose code a search asks about. */
+struct rooms {
+	struct target_group *target;
+	struct code_for code;
+};
+
+/* Code that cannot be made needs none: once there is a plan that is said. */
+static int64_t
+rooms_for(void *user, const struct ranks *r)
+{
+	const struct rooms *x = user;
+	struct cg_input in = { .ranks = r, .target = x->target,
+			       .cpu = x->code.cpu, .arch = x->code.arch,
+			       .quick = true };
+	struct cg_code *code = cg_code_new(&r->m->ctx->perm, &in);
+	double rooms = 0;
+
+	if (code) {
+		rooms = rooms_of(code, &x->code, &x->target->device);
+		cg_code_free(code);
+	}
+	return (int64_t)rooms;
+}
+
+bool
+drv_set_rooms(struct driver *d, struct search_options *o)
+{
+	struct rooms *x = arena_alloc(&d->ctx.perm, sizeof *x);
+
+	x->target = o->target->groups.at;
+	if (!find_arch(d, &x->target->device, &x->code.arch) ||
+	    !find_cpu(d, &x->target->device, &x->code)) {
+		return false;
+	}
+	if (x->code.cpu) {
+		o->rooms = rooms_for;
+		o->user = x;
+	}
+	return true;
+}
+
 bool
 drv_code_begin(struct driver *d, const struct ranks *r,
 	       struct target_group *t, const struct price *p,
@@ -133,7 +186,6 @@ drv_code_begin(struct driver *d, const struct ranks *r,
 	struct code_for x = { NULL, NULL };
 	struct cg_tiling *tiles = arena_alloc(&d->ctx.perm, sizeof *tiles);
 	bool tunes = d->opts.at[OPT_AUTOTUNE].given;
-	double rooms;
 
 	if (!find_arch(d, &t->device, &x.arch) ||
 	    !find_cpu(d, &t->device, &x)) {
@@ -165,12 +217,7 @@ drv_code_begin(struct driver *d, const struct ranks *r,
 	if (!d->code) {
 		return false;
 	}
-	rooms = (double)cg_code_reserve(d->code);
-	if (x.arch) {		/* beside what its driver keeps */
-		t->device.reserve_bytes += rooms;
-	} else if (rooms > t->device.reserve_bytes) {
-		t->device.reserve_bytes = rooms;
-	}
+	t->device.reserve_bytes += rooms_of(d->code, &x, &t->device);
 	d->reserve_bytes = (int64_t)t->device.reserve_bytes;
 	return true;
 }

@@ -22,6 +22,12 @@ struct search_options {
 	struct price_traits traits;
 	uint32_t top;		/* plans to report, the best first; 0 is 1 */
 	struct search_report *report;	/* filled in too, or NULL */
+	/*
+	 * Bytes that code of these programs needs on a rank beside what they
+	 * keep and exchange, which only whoever emits it knows; NULL: none.
+	 */
+	int64_t (*rooms)(void *user, const struct ranks *r);
+	void *user;
 };
 
 /* A plan that was found, with all that the search knows of it. */

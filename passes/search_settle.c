@@ -1,8 +1,8 @@
 /*
  * The end of a search: rank programs are made of the best plans, and have the
  * last word.  What was composed of pieces is their price to the last digit,
- * but an arena may be larger: it has gaps, and values wait in it that pieces
- * do not show.
+ * but an arena may be larger: it has gaps, values wait in it that pieces do
+ * not show, and code has rooms of its own beside it.
  */
 #include "passes/search_parts.h"
 
@@ -58,6 +58,9 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 		return false;
 	}
 	f->bytes = mem.rank[mem.fullest].total;
+	if (s->o->rooms && f->bytes <= s->out->memory_bytes) {
+		f->bytes += s->o->rooms(s->o->user, &r);
+	}
 	f->fullest = mem.fullest;
 	if (f->bytes > s->out->memory_bytes) {
 		return true;

@@ -58,6 +58,8 @@ for name in ${CUDA_MODELS:-tiny-dense}; do
 		if grep -q '"spill_bytes": [1-9]' sample/plan.json; then
 			bad "$name $target: a spill"
 		fi
+		grep -q '"fits": true' sample/plan.json ||
+			bad "$name $target: it does not fit"
 	done
 done
 
@@ -109,6 +111,11 @@ done
 
 LLMC_NVRTC=/nonexistent
 export LLMC_NVRTC
+# A plan that takes all memory but for what parts of its contractions need.
+model=$examples/llama-3-8b.llm
+plan large --draft --no-whole --target h100x8
+grep -q '"fits": true' large/plan.json || bad 'parts are not in the plan'
+model=small.llm
 plan later --target h100x2 --pin tp=2
 grep -q 'kernels are not compiled: NVRTC cannot be loaded: /nonexistent' err ||
 	bad 'no note of what is missing'

@@ -433,13 +433,81 @@ test_tight(void **state)
 	ir_ctx_release(&c);
 }
 
+/* ---- what code needs beside it ---- */
+
+struct rooms {
+	int64_t bytes;
+	int asked;
+};
+
+static int64_t
+need(void *user, const struct ranks *r)
+{
+	struct rooms *x = user;
+
+	assert_true(r->nranks == 2);
+	x->asked++;
+	return x->bytes;
+}
+
+static struct search_found
+found_beside(const struct ir_module *base, const struct target *t,
+	     struct rooms *x)
+{
+	struct search_options o = { .target = t, .rooms = need, .user = x };
+	struct search_report r;
+	struct search_found f;
+	struct ir_module *m;
+	struct ir_ctx c;
+
+	ir_ctx_child(&c, base->ctx);
+	m = ir_copy(base, &c);
+	assert_true(plan_pin(m, "stages=even"));
+	assert_true(search_run(m, &o, &c.perm, &r));
+	assert_true(r.found.n > 0);
+	f = r.found.at[0];
+	ir_ctx_release(&c);
+	return f;
+}
+
+/* The best plan would fit, were it not for that: another is found. */
+static void
+test_rooms(void **state)
+{
+	struct rooms none = { 0 }, some = { 0 };
+	struct search_found best, other;
+	struct target t;
+	struct ir_ctx c;
+	struct ir_module *m;
+	char text[4096];
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 8, 6);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = target(&c, "h100x2");
+	t.groups.at[0].device.memory_bytes = 40e6;
+	t.groups.at[0].device.reserve_bytes = 0;
+	t.groups.at[0].device.host_bytes_us = 0;
+	best = found_beside(m, &t, &none);
+	assert_true(none.asked > 0);
+	some.bytes = (int64_t)40e6 - best.bytes + 1;
+	other = found_beside(m, &t, &some);
+	assert_true(other.bytes <= (int64_t)40e6);
+	assert_true(other.bytes - some.bytes < best.bytes);
+	assert_true(other.step_us >= best.step_us);
+	assert_near(found(m, &t, "stages=even"), best.step_us, "no rooms");
+	ir_ctx_release(&c);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_composed),
 		cmocka_unit_test(test_brute_force),
-		cmocka_unit_test(test_tight)
+		cmocka_unit_test(test_tight),
+		cmocka_unit_test(test_rooms)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
