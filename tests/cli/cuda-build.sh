@@ -46,6 +46,36 @@ same()
 
 # ---- kernels of examples compile ----
 
+# table NAME TARGET: of `sample`, how many sources there are, how many of them
+# are not what came first, functions, and the most registers of one
+table()
+{
+	"$LLMC" -w --no-whole --target "$2" --emit=cuda "$model" >text ||
+		bad "$1 $2: --emit=cuda"
+	mkdir first-choices
+	# an empty line comes before each
+	awk '/^\/\* ---- [a-z0-9]*.cu ---- \*\/$/ {
+			to = "first-choices/" $3
+			empty = 0
+			next
+		}
+		empty { print "" >to }
+		{ empty = $0 == "" }
+		!empty { print >to }' text
+	all=0
+	others=0
+	for source in sample/kernels/*.cu; do
+		all=$((all + 1))
+		cmp -s "$source" "first-choices/$(basename "$source")" ||
+			others=$((others + 1))
+	done
+	echo "$1 $2: $all sources, $others with other tiles," \
+		"$(grep -c '"registers"' sample/plan.json) functions, at most" \
+		"$(sed -n 's/.*"registers": \([0-9]*\).*/\1/p' \
+			sample/plan.json | sort -n | tail -1) registers"
+	rm -rf first-choices
+}
+
 for name in ${CUDA_MODELS:-tiny-dense}; do
 	for target in ${CUDA_TARGETS:-h100x1 a100-sxmx1}; do
 		model=$examples/$name.llm
@@ -60,6 +90,7 @@ for name in ${CUDA_MODELS:-tiny-dense}; do
 		fi
 		grep -q '"fits": true' sample/plan.json ||
 			bad "$name $target: it does not fit"
+		table "$name" "$target"
 	done
 done
 

@@ -311,6 +311,36 @@ test_source(void **state)
 	assert_string_equal(p.file->name, "two");
 }
 
+/* What is kept is read instead of a file, NULs and all; what is added is not. */
+static void
+test_source_kept(void **state)
+{
+	const struct source_file *f;
+	struct arena *a = *state;
+	const char *why = NULL;
+	struct sources s;
+	uint32_t index, at;
+
+	source_init(&s, a);
+	assert_false(source_read(&s, "/nonexistent/x", &index, &why));
+	assert_non_null(why);
+	source_keep(&s, "/nonexistent/x", "a\0b\n", 4);
+	source_keep(&s, "-", "from stdin", 10);
+	assert_int_equal(s.files.n, 0);
+	assert_true(source_read(&s, "/nonexistent/x", &index, &why));
+	f = &s.files.at[index];
+	assert_string_equal(f->name, "/nonexistent/x");
+	assert_int_equal(f->len, 4);
+	assert_memory_equal(f->text, "a\0b\n\0", 6);
+	assert_true(f->is_read);
+	assert_true(source_read(&s, "-", &index, &why));
+	assert_string_equal(s.files.at[index].name, "<stdin>");
+	assert_string_equal(s.files.at[index].text, "from stdin");
+	assert_true(source_add(&s, "made", "x", 1, &at));
+	assert_false(s.files.at[2].is_read);
+	assert_false(source_read(&s, "/nonexistent/y", &index, &why));
+}
+
 static const char *
 flushed(struct arena *a, struct diags *d)
 {
@@ -448,7 +478,8 @@ main(void)
 		TEST(test_arena), TEST(test_arena_oom), TEST(test_pool),
 		TEST(test_vec),
 		TEST(test_buf), TEST(test_num), TEST(test_intern),
-		TEST(test_source), TEST(test_diag_text),
+		TEST(test_source), TEST(test_source_kept),
+		TEST(test_diag_text),
 		TEST(test_diag_long_line), TEST(test_diag_warnings),
 		TEST(test_diag_many), TEST(test_near),
 	};
