@@ -60,8 +60,9 @@ ast_number(struct fe_parser *p, const char *text, size_t n, struct span at)
 	e->is_int = num_parse_int(text, n, &e->i);
 	if (!num_parse_double(text, n, &e->num)) {
 		diag_error(&p->ctx->diags, at,
-			   "`%.*s%s` is longer or larger than a number may "
-			   "be", n > 40 ? 40 : (int)n, text,
+			   "`%.*s%s` is longer, larger or nearer to 0 than a "
+			   "number may be: up to 63 characters, 0 or from "
+			   "5e-324 to 1.797e308", n > 40 ? 40 : (int)n, text,
 			   n > 40 ? "..." : "");
 	}
 	return e;

@@ -62,7 +62,7 @@ times(struct call *c, value_id a, value_id b)
 bool
 call_dropout(struct call *c, value_id *out)
 {
-	value_id x = c->args[0], m;
+	value_id x = c->args[0], m, by;
 	double p;
 
 	if (!call_takes_number(c, 0) || !chance(c, &p)) {
@@ -75,7 +75,7 @@ call_dropout(struct call *c, value_id *out)
 	m = mask(c, p);
 	m = m ? call_cast(c, m, ir_type(c->l->m, x)->dtype) : 0;
 	x = m ? times(c, x, m) : 0;
-	*out = x ? times(c, x, lower_constant(c->l, 1 / (1 - p), x,
-					      c->e->span)) : 0;
+	by = x ? lower_constant(c->l, 1 / (1 - p), x, c->e->span) : 0;
+	*out = by ? times(c, x, by) : 0;
 	return *out != 0;
 }

@@ -302,11 +302,19 @@ bin_expr(struct lower *l, const struct ast_expr *e, struct operand *out)
 		out->is_value = false;
 		return fold_numbers(l, e, a.num, b.num, &out->num);
 	}
+	if (op == IR_DIV && !b.is_value && b.num == 0) {
+		diag_error(l->diags, e->rhs->span, "`/` divides %s by 0",
+			   lower_type_text(l, a.value));
+		return false;
+	}
 	if (!a.is_value) {
 		a.value = lower_constant(l, a.num, b.value, e->lhs->span);
 	}
 	if (!b.is_value) {
 		b.value = lower_constant(l, b.num, a.value, e->rhs->span);
+	}
+	if (!a.value || !b.value) {
+		return false;
 	}
 	if (!operands_fit(l, e, a.value, b.value)) {
 		return false;

@@ -22,7 +22,7 @@ enum ir_op {
 };
 
 enum ir_dtype {
-#define DTYPE(id, name, bits, is_float) IR_##id,
+#define DTYPE(id, name, bits, is_float, most, least) IR_##id,
 #include "ir/dtypes.def"
 #undef DTYPE
 	IR_DTYPE_COUNT
@@ -238,6 +238,7 @@ struct ir_dtype_info {
 	const char *name;
 	int bits;
 	bool is_float;
+	double most, least;	/* of what it holds, above 0 */
 };
 
 extern const struct ir_op_info ir_ops[IR_OP_COUNT];

@@ -69,6 +69,10 @@ num_parse_double(const char *s, size_t n, double *out)
 	if (*end || !isfinite(v)) {
 		return false;
 	}
+	/* no 0 is written with another digit; this one is too small */
+	if (v == 0 && strcspn(text, "123456789") < strcspn(text, "eE")) {
+		return false;
+	}
 	*out = v;
 	return true;
 }

@@ -46,7 +46,8 @@ const struct ir_attr_info ir_attrs[IR_NATTRS] = {
 };
 
 const struct ir_dtype_info ir_dtypes[IR_DTYPE_COUNT] = {
-#define DTYPE(id, name, bits, is_float) { name, bits, is_float },
+#define DTYPE(id, name, bits, is_float, most, least) \
+	{ name, bits, is_float, most, least },
 #include "ir/dtypes.def"
 #undef DTYPE
 };

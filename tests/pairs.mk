@@ -33,6 +33,7 @@ pair_tests = \
 	tests/ir/no-operands.ir \
 	tests/ir/no-version.ir \
 	tests/ir/no-yield.ir \
+	tests/ir/number-underflow.ir \
 	tests/ir/odd-byte.ir \
 	tests/ir/odd-rotary.ir \
 	tests/ir/one-name.ir \
@@ -212,6 +213,9 @@ pair_tests = \
 	tests/lang/name-without-i.llm \
 	tests/lang/name-without-variable.llm \
 	tests/lang/name-wrong-placeholder.llm \
+	tests/lang/number-beyond-dtype.llm \
+	tests/lang/number-divides-by-zero.llm \
+	tests/lang/number-underflow.llm \
 	tests/lang/ok-attention-cross.llm \
 	tests/lang/ok-attention.llm \
 	tests/lang/ok-batch-from-serve.llm \
@@ -553,6 +557,8 @@ pair_files = \
 	tests/ir/no-version.ir \
 	tests/ir/no-yield.err \
 	tests/ir/no-yield.ir \
+	tests/ir/number-underflow.err \
+	tests/ir/number-underflow.ir \
 	tests/ir/odd-byte.err \
 	tests/ir/odd-byte.ir \
 	tests/ir/odd-rotary.err \
@@ -911,6 +917,12 @@ pair_files = \
 	tests/lang/name-without-variable.llm \
 	tests/lang/name-wrong-placeholder.err \
 	tests/lang/name-wrong-placeholder.llm \
+	tests/lang/number-beyond-dtype.err \
+	tests/lang/number-beyond-dtype.llm \
+	tests/lang/number-divides-by-zero.err \
+	tests/lang/number-divides-by-zero.llm \
+	tests/lang/number-underflow.err \
+	tests/lang/number-underflow.llm \
 	tests/lang/ok-attention-cross.llm \
 	tests/lang/ok-attention-cross.out \
 	tests/lang/ok-attention.llm \
