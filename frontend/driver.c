@@ -320,6 +320,7 @@ drv_load(struct driver *d, const char *path)
 {
 	const struct source_file *f;
 	struct diags *diags = &d->ctx.diags;
+	struct ir_module *m;
 	struct ast_file *ast;
 	uint32_t index, i;
 
@@ -338,7 +339,8 @@ drv_load(struct driver *d, const char *path)
 				   "IR text has no AST", f->name);
 			return NULL;
 		}
-		return for_target(d, ir_read(&d->ctx, index));
+		m = ir_read(&d->ctx, index);
+		return m && fe_check_settings(m) ? for_target(d, m) : NULL;
 	}
 	ast = fe_parse(&d->ctx, index);
 	for (i = 0; ast && i < d->opts.dims.n; i++) {

@@ -65,6 +65,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/search.c \
 	%D%/settings.c \
 	%D%/settings.def \
+	%D%/settings_legal.c \
 	%D%/split.c \
 	%D%/store.c \
 	%D%/target.c \

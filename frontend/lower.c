@@ -320,7 +320,6 @@ lower_model(struct lower *l, const struct ast_block *b)
 	l->body = b->body;
 	lower_declare_batch(l);
 	lower_declarations(l, b);
-	lower_check_batch(l);
 	if (l->stopped) {
 		return;
 	}
@@ -375,6 +374,9 @@ fe_lower(struct ir_ctx *c, const struct ast_file *f)
 	}
 	warn_unused(&l);
 	lower_unused_hints(&l);
+	if (c->diags.errors == start) {
+		lower_settings_agree(&l);
+	}
 	ok = c->diags.errors == start && ir_verify(l.m);
 	arena_release(&c->tmp);
 	return ok ? l.m : NULL;

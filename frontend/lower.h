@@ -179,7 +179,7 @@ value_id lower_append(struct lower *l, struct ir_new *n,
 /* To this region; what is reported shows no operands. */
 value_id lower_append_in(struct lower *l, region_id r, struct ir_new *n,
 			 struct span at);
-/* A number as a value of the type of elements that `like` has. */
+/* A number as a value of the type of elements that `like` has; 0: reported. */
 value_id lower_constant(struct lower *l, double v, value_id like,
 			struct span at);
 /* Notes the type of an operand, where its variable got it. */
@@ -217,12 +217,42 @@ bool lower_is_function(const char *name);
 /* Words that calls take as flags, and that no dim may be named. */
 bool lower_is_flag(const char *word);
 
+/* ---- settings_legal.c ------------------------------------------------- */
+
+enum setting_kind {
+	SETTING_INT, SETTING_NUM, SETTING_PAIR, SETTING_WORD, SETTING_TEXT
+};
+
+/* A row of settings.def. */
+struct setting_row {
+	const char *block, *key;
+	enum setting_kind kind;
+	double lo, hi;
+	const char *words;
+};
+
+/* Of `train` and `optimizer.lr`; NULL: there is none. */
+const struct setting_row *setting_row(const char *block, const char *key);
+/* Says which keys may stand there: those of the group, "optimizer." or "". */
+void setting_unknown(struct lower *l, const char *block, const char *group,
+		     const char *key, struct span at);
+/* Each is false after reporting. `word`: NULL is a value that is none. */
+bool setting_number(struct lower *l, const struct setting_row *r, double v,
+		    struct span at);
+bool setting_no_pair(struct lower *l, const struct setting_row *r,
+		     struct span at);
+bool setting_word(struct lower *l, const struct setting_row *r,
+		  const char *word, struct span at);
+/* "0 to 1000" */
+const char *setting_range(struct lower *l, const struct setting_row *r);
+/* What settings that are legal each say together, is it possible? */
+void lower_settings_agree(struct lower *l);
+
 /* ---- settings.c ------------------------------------------------------- */
 
 void lower_settings(struct lower *l, const struct ast_block *b);
-/* The dim `batch`, unless the model declares it; after that: do both agree? */
+/* The dim `batch`, unless the model declares it. */
 void lower_declare_batch(struct lower *l);
-void lower_check_batch(struct lower *l);
 void lower_hint(struct lower *l, const struct ast_stmt *s);
 /* Warns about hints that nothing in the finished module answers to. */
 void lower_unused_hints(struct lower *l);

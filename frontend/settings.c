@@ -1,73 +1,13 @@
 /*
- * The blocks of `key = value;`: train, serve, target.  settings.def has one
- * row per key; nothing here knows what a key means, but for `batch`, which is
- * a dim too.  And hints, which are settings about parts of a model.
+ * The blocks of `key = value;`: train, serve, target.  Which keys there are
+ * and what they take says settings_legal.c; nothing here knows what a key
+ * means, but for `batch`, which is a dim too.  And hints, which are settings
+ * about parts of a model.
  */
 #include "frontend/lower.h"
 
 #include <math.h>
 #include <string.h>
-
-enum kind { KIND_INT, KIND_NUM, KIND_PAIR, KIND_WORD, KIND_TEXT };
-
-static const struct row {
-	const char *block, *key;
-	enum kind kind;
-	double lo, hi;
-	const char *words;
-} rows[] = {
-#define SETTING(block, key, kind, lo, hi, words, help) \
-	{ #block, key, KIND_##kind, lo, hi, words },
-#include "frontend/settings.def"
-#undef SETTING
-};
-#define NROWS (sizeof rows / sizeof *rows)
-
-static const struct row *
-find_row(const char *block, const char *key)
-{
-	size_t i;
-
-	for (i = 0; i < NROWS; i++) {
-		if (strcmp(rows[i].block, block) == 0 &&
-		    strcmp(rows[i].key, key) == 0) {
-			return &rows[i];
-		}
-	}
-	return NULL;
-}
-
-/* What may stand where an unknown key stands: keys of the same group. */
-static void
-unknown_key(struct lower *l, const char *block, const char *group,
-	    const char *key, struct span at)
-{
-	struct diag_near near;
-	struct buf legal;
-	size_t i, n = strlen(group);
-
-	buf_init(&legal, &l->ctx->tmp);
-	diag_near_init(&near, key);
-	for (i = 0; i < NROWS; i++) {
-		const char *k = rows[i].key;
-
-		if (strcmp(rows[i].block, block) == 0 &&
-		    strncmp(k, group, n) == 0 && !strchr(k + n, '.')) {
-			diag_near_try(&near, k + n);
-			lower_add_word(&legal, k + n);
-		}
-	}
-	if (!legal.n) {
-		diag_error(l->diags, at, "`%.*s` of a %s block takes nothing "
-			   "in parentheses", (int)n - 1, group, block);
-		return;
-	}
-	diag_error(l->diags, at, "%s%s%.*s%s has no `%s`%s: there are %s",
-		   n ? "`" : "a ", n ? "" : block, n ? (int)n - 1 : 0, group,
-		   n ? "`" : " block", key,
-		   diag_near_text(&near, &l->ctx->tmp),
-		   lower_words(l, buf_text(&legal), "and"));
-}
 
 /* ---- values ---- */
 
@@ -100,43 +40,25 @@ fe_plain_number(const struct ast_expr *e, double *out)
 }
 
 static bool
-number(struct lower *l, const struct row *r, const struct ast_expr *e,
+number(struct lower *l, const struct setting_row *r, const struct ast_expr *e,
        double *out)
 {
-	const char *range = arena_printf(&l->ctx->tmp, "%s to %s%s",
-		lower_number_text(l, r->lo),
-		r->kind == KIND_PAIR ? "less than " : "",
-		lower_number_text(l, r->hi));
-
 	if (!fe_plain_number(e, out)) {
 		diag_error(l->diags, e->span, "`%s` is a number from %s",
-			   r->key, range);
+			   r->key, setting_range(l, r));
 		return false;
 	}
-	if (r->kind == KIND_INT && *out != floor(*out)) {
-		diag_error(l->diags, e->span, "`%s` is a whole number, and "
-			   "%s is none", r->key, lower_number_text(l, *out));
-		return false;
-	}
-	if (*out < r->lo || *out > r->hi ||
-	    (r->kind == KIND_PAIR && *out >= r->hi)) {
-		diag_error(l->diags, e->span, "`%s` is %s, and %s is legal",
-			   r->key, lower_number_text(l, *out), range);
-		return false;
-	}
-	return true;
+	return setting_number(l, r, *out, e->span);
 }
 
 static bool
-pair(struct lower *l, const struct row *r, const struct ast_expr *e,
+pair(struct lower *l, const struct setting_row *r, const struct ast_expr *e,
      struct ir_setting *s)
 {
 	const struct ast_arg *a = e->kind == AST_TUPLE ? e->args : NULL;
 
 	if (!a || !a->next || a->next->next) {
-		diag_error(l->diags, e->span,
-			   "`%s` is two numbers, as (0.9, 0.95)", r->key);
-		return false;
+		return setting_no_pair(l, r, e->span);
 	}
 	s->n = 2;
 	return number(l, r, a->expr, &s->num[0]) &&
@@ -144,30 +66,16 @@ pair(struct lower *l, const struct row *r, const struct ast_expr *e,
 }
 
 static bool
-word(struct lower *l, const struct row *r, const struct ast_expr *e,
+word(struct lower *l, const struct setting_row *r, const struct ast_expr *e,
      struct ir_setting *s)
 {
 	bool named = e->kind == AST_NAME || e->kind == AST_STR ||
 		     e->kind == AST_CALL;
-	struct diag_near near;
 
-	if (named && (r->kind == KIND_TEXT ||
-		      lower_word(r->words, lower_text(l, e->sym)) >= 0)) {
-		s->kind = e->kind == AST_STR ? SET_STR : SET_WORD;
-		s->text = e->sym;
-		return true;
-	}
-	if (r->kind == KIND_TEXT) {
-		diag_error(l->diags, e->span, "`%s` is a name or a text",
-			   r->key);
-		return false;
-	}
-	diag_near_init(&near, named ? lower_text(l, e->sym) : "");
-	lower_near(l, &near, r->words);
-	diag_error(l->diags, e->kind == AST_CALL ? e->name_span : e->span,
-		   "`%s` is %s%s", r->key, lower_words(l, r->words, "or"),
-		   diag_near_text(&near, &l->ctx->tmp));
-	return false;
+	s->kind = e->kind == AST_STR ? SET_STR : SET_WORD;
+	s->text = named ? e->sym : 0;
+	return setting_word(l, r, named ? lower_text(l, e->sym) : NULL,
+			    e->kind == AST_CALL ? e->name_span : e->span);
 }
 
 /* ---- keys ---- */
@@ -198,14 +106,15 @@ set_key(struct lower *l, const char *block, const char *group,
 {
 	const char *name = lower_text(l, key->sym);
 	const char *full = arena_printf(&l->ctx->perm, "%s%s", group, name);
-	const struct row *r = find_row(block, full);
-	struct ir_setting s = { .kind = SET_NUM, .n = 1, .span = key->span };
+	const struct setting_row *r = setting_row(block, full);
+	struct ir_setting s = { .kind = SET_NUM, .n = 1, .span = key->span,
+				.value = e->span };
 	const char *set = arena_printf(&l->ctx->perm, "%s.%s", block, full);
 	const struct ir_setting *old = ir_setting(l->m, set);
 	bool ok;
 
 	if (!r) {
-		unknown_key(l, block, group, name, key->span);
+		setting_unknown(l, block, group, name, key->span);
 		return;
 	}
 	if (old) {
@@ -214,16 +123,16 @@ set_key(struct lower *l, const char *block, const char *group,
 		return;
 	}
 	s.key = lower_sym(l, set);
-	if (e->kind == AST_CALL && (r->kind != KIND_WORD || e->has_arrow ||
+	if (e->kind == AST_CALL && (r->kind != SETTING_WORD || e->has_arrow ||
 				    e->at)) {
-		diag_error(l->diags, e->span, r->kind != KIND_WORD
+		diag_error(l->diags, e->span, r->kind != SETTING_WORD
 			   ? "`%s` takes nothing in parentheses"
 			   : "`%s` takes `key = value` in parentheses, no "
 			   "`->` and no `@`", full);
 		return;
 	}
-	ok = r->kind == KIND_PAIR ? pair(l, r, e, &s)
-	   : r->kind >= KIND_WORD ? word(l, r, e, &s)
+	ok = r->kind == SETTING_PAIR ? pair(l, r, e, &s)
+	   : r->kind >= SETTING_WORD ? word(l, r, e, &s)
 	   : number(l, r, e, &s.num[0]);
 	if (!ok) {
 		return;
@@ -265,8 +174,7 @@ lower_settings(struct lower *l, const struct ast_block *b)
 }
 
 /*
- * `batch` need not be declared: a train or serve block says it.  One that is
- * declared must say the same.
+ * `batch` need not be declared: a train or serve block says it.
  */
 void
 lower_declare_batch(struct lower *l)
@@ -280,23 +188,6 @@ lower_declare_batch(struct lower *l)
 	n = ir_setting_num(l->m, "serve.batch", 1);
 	n = ir_setting_num(l->m, "train.batch", n);
 	lower_add_dim(l, batch, (int64_t)n, 0, (struct span){ 0, 0 });
-}
-
-void
-lower_check_batch(struct lower *l)
-{
-	dim_id d = lower_meaning(l, lower_sym(l, "batch"))->dim;
-	const struct ir_setting *s = ir_setting(l->m, "train.batch");
-
-	if (d && s && l->m->dims.at[d].span.hi &&
-	    (double)ir_dim_size(l->m, d) != s->num[0]) {
-		diag_error(l->diags, s->span, "`batch` is %s here, and the "
-			   "model declares it as %lld",
-			   lower_number_text(l, s->num[0]),
-			   (long long)ir_dim_size(l->m, d));
-		diag_note(l->diags, l->m->dims.at[d].span,
-			  "it is declared here");
-	}
 }
 
 /* ---- hints ---- */

@@ -173,6 +173,7 @@ struct ir_setting {
 	double num[8];
 	sym_t text;
 	struct span span;
+	struct span value;	/* what stands behind its `=` */
 };
 
 /* `hint shard ffn on tp`, `hint recompute attention`. */

@@ -262,7 +262,7 @@ read_set(struct reader *r)
 {
 	struct ir_setting s = { 0 };
 	struct name *n;
-	uint32_t lo;
+	uint32_t lo, at;
 
 	scan_next(&r->s);
 	lo = r->s.t.lo;
@@ -281,6 +281,7 @@ read_set(struct reader *r)
 	if (!rd_sign(r, '=', "`=` and the setting's value")) {
 		return false;
 	}
+	at = r->s.t.lo;
 	if (r->s.t.kind == TOK_NAME || r->s.t.kind == TOK_STRING) {
 		s.kind = r->s.t.kind == TOK_NAME ? SET_WORD : SET_STR;
 		s.n = 1;
@@ -290,6 +291,7 @@ read_set(struct reader *r)
 		return false;
 	}
 	s.span = rd_span_from(r, lo);
+	s.value = rd_span_from(r, at);
 	VEC_PUSH(&r->ctx->perm, &r->m->settings, s);
 	rd_meaning(r, s.key)->setting = r->m->settings.n;
 	return rd_line_end(r, "the setting's value");

@@ -226,20 +226,6 @@ check_target(struct narrow *x, const struct ir_setting *s)
 	return true;
 }
 
-static bool
-check_word(struct narrow *x, const struct ir_setting *s)
-{
-	const char *found = s->kind == SET_WORD ? ir_text(x->m->ctx, s->text)
-						: "";
-
-	if (strcmp(found, "f8e4m3") == 0) {
-		return true;
-	}
-	diag_error(&x->m->ctx->diags, s->span, "`train.matmul` is f8e4m3%s%s",
-		   *found ? ", and found is " : "", found);
-	return false;
-}
-
 bool
 pass_narrow(struct pass_ctx *p, struct ir_module *m)
 {
@@ -251,7 +237,7 @@ pass_narrow(struct pass_ctx *p, struct ir_module *m)
 	if (!s) {
 		return true;
 	}
-	if (!check_word(&x, s) || !check_target(&x, s)) {
+	if (!check_target(&x, s)) {
 		return false;
 	}
 	x.chooses = arena_alloc(&m->ctx->tmp,

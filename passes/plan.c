@@ -206,6 +206,15 @@ fill(const struct plan_reading *r)
 }
 
 bool
+plan_legal(struct ir_module *m)
+{
+	struct plan p;
+	struct plan_reading r = { .m = m, .p = &p };
+
+	return gather(&r);
+}
+
+bool
 plan_recompute(struct ir_module *m, const char **what)
 {
 	struct plan p;

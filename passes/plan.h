@@ -62,6 +62,8 @@ struct plan {
  * in ctx->tmp.  A module without any such setting has the plan of one rank.
  */
 bool plan_read(struct ir_module *m, struct plan *out);
+/* Whether each setting of the plan is one, and has a value that it takes. */
+bool plan_legal(struct ir_module *m);
 
 /*
  * What is built again, of a module that may have its backward program and

@@ -61,7 +61,13 @@ pair_tests = \
 	tests/ir/repeat.ir \
 	tests/ir/result-type.ir \
 	tests/ir/rule-broken.ir \
+	tests/ir/set-batch.ir \
+	tests/ir/set-block.ir \
+	tests/ir/set-group.ir \
+	tests/ir/set-range.ir \
 	tests/ir/set-twice.ir \
+	tests/ir/set-unknown.ir \
+	tests/ir/set-value.ir \
 	tests/ir/settings.ir \
 	tests/ir/several-errors.ir \
 	tests/ir/slice-range.ir \
@@ -263,12 +269,15 @@ pair_tests = \
 	tests/lang/set-arrow.llm \
 	tests/lang/set-betas-range.llm \
 	tests/lang/set-betas.llm \
+	tests/lang/set-course-above.llm \
+	tests/lang/set-course-endless.llm \
 	tests/lang/set-dotted-key.llm \
 	tests/lang/set-fraction.llm \
 	tests/lang/set-key-of-other-block.llm \
 	tests/lang/set-negative.llm \
 	tests/lang/set-number-for-text.llm \
 	tests/lang/set-number-for-word.llm \
+	tests/lang/set-of-other-word.llm \
 	tests/lang/set-out-of-range.llm \
 	tests/lang/set-parentheses-on-number.llm \
 	tests/lang/set-positional.llm \
@@ -279,6 +288,7 @@ pair_tests = \
 	tests/lang/set-unknown-key.llm \
 	tests/lang/set-unknown-sub-key.llm \
 	tests/lang/set-unknown-word.llm \
+	tests/lang/set-warmup-long.llm \
 	tests/lang/set-words-take-nothing.llm \
 	tests/lang/shape-attention-depth.llm \
 	tests/lang/shape-concat-sum.llm \
@@ -390,7 +400,6 @@ pair_tests = \
 	tests/passes/join-off.ir \
 	tests/passes/narrow-none.ir \
 	tests/passes/narrow-target.llm \
-	tests/passes/narrow-word.ir \
 	tests/passes/narrow.ir \
 	tests/passes/optimize-layer.ir \
 	tests/passes/optimize-name.ir \
@@ -613,8 +622,20 @@ pair_files = \
 	tests/ir/result-type.ir \
 	tests/ir/rule-broken.err \
 	tests/ir/rule-broken.ir \
+	tests/ir/set-batch.err \
+	tests/ir/set-batch.ir \
+	tests/ir/set-block.err \
+	tests/ir/set-block.ir \
+	tests/ir/set-group.err \
+	tests/ir/set-group.ir \
+	tests/ir/set-range.err \
+	tests/ir/set-range.ir \
 	tests/ir/set-twice.err \
 	tests/ir/set-twice.ir \
+	tests/ir/set-unknown.err \
+	tests/ir/set-unknown.ir \
+	tests/ir/set-value.err \
+	tests/ir/set-value.ir \
 	tests/ir/settings.ir \
 	tests/ir/settings.out \
 	tests/ir/several-errors.err \
@@ -1017,6 +1038,10 @@ pair_files = \
 	tests/lang/set-betas-range.llm \
 	tests/lang/set-betas.err \
 	tests/lang/set-betas.llm \
+	tests/lang/set-course-above.err \
+	tests/lang/set-course-above.llm \
+	tests/lang/set-course-endless.err \
+	tests/lang/set-course-endless.llm \
 	tests/lang/set-dotted-key.err \
 	tests/lang/set-dotted-key.llm \
 	tests/lang/set-fraction.err \
@@ -1029,6 +1054,8 @@ pair_files = \
 	tests/lang/set-number-for-text.llm \
 	tests/lang/set-number-for-word.err \
 	tests/lang/set-number-for-word.llm \
+	tests/lang/set-of-other-word.err \
+	tests/lang/set-of-other-word.llm \
 	tests/lang/set-out-of-range.err \
 	tests/lang/set-out-of-range.llm \
 	tests/lang/set-parentheses-on-number.err \
@@ -1049,6 +1076,8 @@ pair_files = \
 	tests/lang/set-unknown-sub-key.llm \
 	tests/lang/set-unknown-word.err \
 	tests/lang/set-unknown-word.llm \
+	tests/lang/set-warmup-long.err \
+	tests/lang/set-warmup-long.llm \
 	tests/lang/set-words-take-nothing.err \
 	tests/lang/set-words-take-nothing.llm \
 	tests/lang/shape-attention-depth.err \
@@ -1271,8 +1300,6 @@ pair_files = \
 	tests/passes/narrow-none.ir \
 	tests/passes/narrow-target.err \
 	tests/passes/narrow-target.llm \
-	tests/passes/narrow-word.err \
-	tests/passes/narrow-word.ir \
 	tests/passes/narrow.ir \
 	tests/passes/narrow.out \
 	tests/passes/optimize-layer.err \
