@@ -80,25 +80,35 @@ lower_append(struct lower *l, struct ir_new *n, const struct ast_expr *e)
 	return 0;
 }
 
+bool
+lower_holds(struct lower *l, enum ir_dtype type, double v, struct span at)
+{
+	const struct ir_dtype_info *t = &ir_dtypes[type];
+
+	if (fabs(v) <= t->most && (v == 0 || fabs(v) >= t->least / 2)) {
+		return true;
+	}
+	diag_error(l->diags, at, "%s is %s in %s, whose numbers are 0 or from "
+		   "%.3g to %.5g", lower_number_text(l, v),
+		   fabs(v) > 1 ? "infinite" : "0", t->name, t->least,
+		   t->most);
+	return false;
+}
+
 value_id
 lower_constant(struct lower *l, double v, value_id like, struct span at)
 {
-	const struct ir_dtype_info *t = &ir_dtypes[ir_type(l->m, like)->dtype];
+	enum ir_dtype type = ir_type(l->m, like)->dtype;
 	struct ir_new n;
 	const char *why = NULL;
 	value_id r;
 
-	if (fabs(v) > t->most || (v != 0 && fabs(v) < t->least / 2)) {
-		diag_error(l->diags, at, "%s is %s in %s, whose numbers are 0 "
-			   "or from %s to %s", lower_number_text(l, v),
-			   fabs(v) > 1 ? "infinite" : "0", t->name,
-			   arena_printf(&l->ctx->tmp, "%.3g", t->least),
-			   arena_printf(&l->ctx->tmp, "%.5g", t->most));
+	if (!lower_holds(l, type, v, at)) {
 		return 0;
 	}
 	ir_new_init(&n, IR_CONST, at);
 	ir_new_num(&n, IR_ATTR_VALUE, v);
-	n.types[0].dtype = ir_type(l->m, like)->dtype;
+	n.types[0].dtype = type;
 	r = ir_append(l->m, l->scope->region, &n, &why);
 	if (!r) {
 		die("a constant that is not legal: %s", why);

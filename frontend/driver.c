@@ -63,6 +63,7 @@ unknown_warning(struct driver *d, const char *word)
 	static const char *const prefixes[] = { "error=", "no-error=", "no-" };
 	const char *name = word;
 	struct diag_near near;
+	struct buf legal;
 	size_t i, n;
 
 	for (i = 0; i < 3 && name == word; i++) {
@@ -70,15 +71,19 @@ unknown_warning(struct driver *d, const char *word)
 		name += strncmp(word, prefixes[i], n) == 0 ? n : 0;
 	}
 	diag_near_init(&near, name);
-#define WARN(id, text, on, help) diag_near_try(&near, text);
+	buf_init(&legal, &d->ctx.perm);
+#define WARN(id, text, on, help) \
+	diag_near_try(&near, text); \
+	buf_printf(&legal, "%s%s", legal.n ? ", " : "", text);
 #include "ir/warnings.def"
 #undef WARN
 	if (near.best) {
 		near.best = arena_printf(&d->ctx.perm, "%.*s%s",
 					 (int)(name - word), word, near.best);
 	}
-	diag_error(&d->ctx.diags, nowhere, "there is no warning `%s`%s", word,
-		   diag_near_text(&near, &d->ctx.perm));
+	diag_error(&d->ctx.diags, nowhere, "there is no warning `%s`%s: there "
+		   "are %s", name, diag_near_text(&near, &d->ctx.perm),
+		   buf_text(&legal));
 }
 
 static bool
@@ -340,7 +345,7 @@ drv_load(struct driver *d, const char *path)
 			return NULL;
 		}
 		m = ir_read(&d->ctx, index);
-		return m && fe_check_settings(m) ? for_target(d, m) : NULL;
+		return m && fe_check_ir(m) ? for_target(d, m) : NULL;
 	}
 	ast = fe_parse(&d->ctx, index);
 	for (i = 0; ast && i < d->opts.dims.n; i++) {

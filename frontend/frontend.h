@@ -39,8 +39,8 @@ bool fe_read_plan(struct ir_ctx *c, struct ir_module *m, uint32_t file);
 /* Names, dims and types checked, layers as functions; NULL if reported. */
 struct ir_module *fe_lower(struct ir_ctx *c, const struct ast_file *f);
 
-/* Settings of IR text are held to what those of a model are. */
-bool fe_check_settings(struct ir_module *m);
+/* Of IR text that was read: what the language would refuse. */
+bool fe_check_ir(struct ir_module *m);
 
 /* fe_parse, then fe_lower. */
 struct ir_module *fe_compile(struct ir_ctx *c, uint32_t file);

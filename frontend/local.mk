@@ -43,6 +43,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/frontend.h \
 	%D%/functions.c \
 	%D%/help.c \
+	%D%/ir_text.c \
 	%D%/kernels.c \
 	%D%/kernels.h \
 	%D%/linear.c \

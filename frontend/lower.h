@@ -179,6 +179,9 @@ value_id lower_append(struct lower *l, struct ir_new *n,
 /* To this region; what is reported shows no operands. */
 value_id lower_append_in(struct lower *l, region_id r, struct ir_new *n,
 			 struct span at);
+/* Does an element of that type hold v? False after reporting. */
+bool lower_holds(struct lower *l, enum ir_dtype type, double v,
+		 struct span at);
 /* A number as a value of the type of elements that `like` has; 0: reported. */
 value_id lower_constant(struct lower *l, double v, value_id like,
 			struct span at);
@@ -245,6 +248,8 @@ bool setting_word(struct lower *l, const struct setting_row *r,
 		  const char *word, struct span at);
 /* "0 to 1000" */
 const char *setting_range(struct lower *l, const struct setting_row *r);
+/* Of IR text: each by itself, then all together. */
+void lower_check_settings(struct lower *l);
 /* What settings that are legal each say together, is it possible? */
 void lower_settings_agree(struct lower *l);
 
@@ -254,6 +259,7 @@ void lower_settings(struct lower *l, const struct ast_block *b);
 /* The dim `batch`, unless the model declares it. */
 void lower_declare_batch(struct lower *l);
 void lower_hint(struct lower *l, const struct ast_stmt *s);
+extern const char hint_axes[], hint_recompute[];	/* that there are */
 /* Warns about hints that nothing in the finished module answers to. */
 void lower_unused_hints(struct lower *l);
 

@@ -242,8 +242,8 @@ unknown_option(struct options *o, const char *name, struct buf *why)
 	if (near.best) {
 		near.best = arena_printf(o->arena, "--%s", near.best);
 	}
-	return fail(why, "there is no option `--%s`%s", name,
-		    diag_near_text(&near, o->arena));
+	return fail(why, "there is no option `--%s`%s", name, near.best
+		    ? diag_near_text(&near, o->arena) : " (see llmc --help)");
 }
 
 static bool
@@ -289,7 +289,8 @@ short_options(struct options *o, struct words *w, const char *p,
 			id++;
 		}
 		if (id == OPT_COUNT) {
-			return fail(why, "there is no option `-%c`", *p);
+			return fail(why, "there is no option `-%c` (see llmc "
+				    "--help)", *p);
 		}
 		row = &opt_rows[id];
 		p++;

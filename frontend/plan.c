@@ -101,6 +101,13 @@ add_set(const struct taken *t, const struct ast_expr *e, bool in_list)
 }
 
 static bool
+has_word(const struct ast_expr *e)
+{
+	return e->kind == AST_BIN ? has_word(e->lhs) || has_word(e->rhs)
+	     : e->kind == AST_NEG ? has_word(e->lhs) : e->kind != AST_NUM;
+}
+
+static bool
 add_item(const struct taken *t, const struct ast_expr *e, bool in_list)
 {
 	if (add_word(t, e) || add_set(t, e, in_list) || add_number(t, e)) {
@@ -110,7 +117,8 @@ add_item(const struct taken *t, const struct ast_expr *e, bool in_list)
 		   ? "a value of a plan takes nothing in parentheses"
 		   : "found %s, expected a word, a number or a list of them",
 		   e->kind == AST_TUPLE ? "a list in a list"
-		   : "arithmetic with words");
+		   : has_word(e) ? "arithmetic with words"
+				 : "arithmetic that comes to no number");
 	return false;
 }
 

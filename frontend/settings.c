@@ -192,6 +192,9 @@ lower_declare_batch(struct lower *l)
 
 /* ---- hints ---- */
 
+const char hint_axes[] = "tp sp cp ep dp";
+const char hint_recompute[] = "none attention full";
+
 static bool
 hint_word(struct lower *l, const struct ast_name *n, const char *legal)
 {
@@ -237,8 +240,8 @@ lower_hint(struct lower *l, const struct ast_stmt *s)
 			     s->span };
 
 	if (axis ? lower_dim(l, what->sym, what->span) != 0 &&
-		   hint_word(l, axis, "tp sp cp ep dp")
-		 : hint_word(l, what, "none attention full")) {
+		   hint_word(l, axis, hint_axes)
+		 : hint_word(l, what, hint_recompute)) {
 		if (hint_is_new(l, &h, what->span)) {
 			VEC_PUSH(&l->ctx->perm, &l->m->hints, h);
 		}

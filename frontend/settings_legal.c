@@ -1,14 +1,12 @@
 /*
  * What settings may be: settings.def has one row per key.  A model's blocks
- * are held to it as they are read, IR text by lower_ir_settings(), and both
+ * are held to it as they are read, IR text by lower_check_settings(), and both
  * to what settings must agree on.
  */
 #include "frontend/lower.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "passes/plan.h"
 
 static const struct setting_row rows[] = {
 #define SETTING(block, key, kind, lo, hi, words, help) \
@@ -342,18 +340,15 @@ check_one(struct lower *l, const struct ir_setting *s)
 	}
 }
 
-bool
-fe_check_settings(struct ir_module *m)
+void
+lower_check_settings(struct lower *l)
 {
-	struct lower l = { .ctx = m->ctx, .diags = &m->ctx->diags, .m = m };
-	uint32_t errors = l.diags->errors, i;
+	uint32_t errors = l->diags->errors, i;
 
-	for (i = 0; i < m->settings.n; i++) {
-		check_one(&l, &m->settings.at[i]);
+	for (i = 0; i < l->m->settings.n; i++) {
+		check_one(l, &l->m->settings.at[i]);
 	}
-	if (l.diags->errors == errors) {
-		lower_settings_agree(&l);
+	if (l->diags->errors == errors) {
+		lower_settings_agree(l);
 	}
-	plan_legal(m);
-	return l.diags->errors == errors;
 }

@@ -215,6 +215,15 @@ plan_legal(struct ir_module *m)
 }
 
 bool
+plan_names(struct ir_module *m)
+{
+	struct plan p;
+	struct plan_reading r = { .m = m, .p = &p };
+
+	return gather(&r) && plan_check_recompute(&r);
+}
+
+bool
 plan_recompute(struct ir_module *m, const char **what)
 {
 	struct plan p;

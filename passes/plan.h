@@ -64,6 +64,8 @@ struct plan {
 bool plan_read(struct ir_module *m, struct plan *out);
 /* Whether each setting of the plan is one, and has a value that it takes. */
 bool plan_legal(struct ir_module *m);
+/* And whether what it is to rebuild has a name in the program as it is. */
+bool plan_names(struct ir_module *m);
 
 /*
  * What is built again, of a module that may have its backward program and

@@ -431,9 +431,8 @@ is_mode(const struct plan_reading *r, const struct plan_value *v, uint32_t i)
 	return false;
 }
 
-/* Names may go away when passes rewrite the program; it asks the user's. */
-static bool
-check_recompute(struct plan_reading *r)
+bool
+plan_check_recompute(struct plan_reading *r)
 {
 	const struct plan_value *v = &r->said[PLAN_KEY_RECOMPUTE];
 	const char *modes, *word;
@@ -442,9 +441,6 @@ check_recompute(struct plan_reading *r)
 	bool ok = true;
 	uint32_t i;
 
-	if (pass_props(r->m) & (PROP_BACKWARD | PROP_STAGED)) {
-		return true;
-	}
 	for (i = 0; i < v->items.n; i++) {
 		const struct plan_item *it = &v->items.at[i];
 
@@ -531,7 +527,10 @@ check_names(struct plan_reading *r)
 	ok &= find_dims(r, PLAN_EP, PLAN_KEY_SPLIT_EP);
 	ok &= find_dims(r, PLAN_CP, PLAN_KEY_SPLIT_CP);
 	ok &= find_dims(r, PLAN_TP, PLAN_KEY_SPLIT_TP);
-	ok &= check_recompute(r);
+	/* names may go away when passes rewrite the program */
+	if (!(pass_props(r->m) & (PROP_BACKWARD | PROP_STAGED))) {
+		ok &= plan_check_recompute(r);
+	}
 	return ok;
 }
 

@@ -90,5 +90,7 @@ struct plan_reading {
 };
 /* Fills in what was not said and what follows from it all; or reports. */
 bool plan_settle(struct plan_reading *r);
+/* Whether the model has all names of `recompute`. */
+bool plan_check_recompute(struct plan_reading *r);
 
 #endif

@@ -199,7 +199,7 @@ search_run(struct ir_module *m, const struct search_options *o,
 	s.kernels = kernels_memo_new(&s.keep);
 	s.prices = price_memo_new(&s.keep);
 	s.stats.pass = "search";
-	ok = plan_read(m, &s.base) && search_open(&s);
+	ok = plan_read(m, &s.base) && plan_names(m) && search_open(&s);
 	if (ok) {
 		set_base(&s);
 		look_and_settle(&s);

@@ -76,16 +76,22 @@ pass_want(struct pass_table *t, const char *name)
 	const struct pass_known *k = pass_find(t, name);
 	struct span nowhere = { 0, 0 };
 	struct diag_near near;
+	struct buf legal;
 	uint32_t i;
 
 	if (!k) {
 		diag_near_init(&near, name);
+		buf_init(&legal, &t->ctx->perm);
 		for (i = 0; i < t->known.n; i++) {
-			diag_near_try(&near, t->known.at[i].pass.name);
+			const char *known = t->known.at[i].pass.name;
+
+			diag_near_try(&near, known);
+			buf_printf(&legal, "%s%s", i ? ", " : "", known);
 		}
 		diag_error(&t->ctx->diags, nowhere,
-			   "there is no pass `%s`%s", name,
-			   diag_near_text(&near, &t->ctx->perm));
+			   "there is no pass `%s`%s: there are %s", name,
+			   diag_near_text(&near, &t->ctx->perm),
+			   buf_text(&legal));
 	}
 	return k;
 }

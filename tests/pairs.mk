@@ -20,6 +20,7 @@ pair_tests = \
 	tests/ir/eps.ir \
 	tests/ir/flags.ir \
 	tests/ir/groups.ir \
+	tests/ir/hint-unknown.ir \
 	tests/ir/index-without-dim.ir \
 	tests/ir/index.ir \
 	tests/ir/init.ir \
@@ -33,6 +34,7 @@ pair_tests = \
 	tests/ir/no-operands.ir \
 	tests/ir/no-version.ir \
 	tests/ir/no-yield.ir \
+	tests/ir/number-of-no-use.ir \
 	tests/ir/number-underflow.ir \
 	tests/ir/odd-byte.ir \
 	tests/ir/odd-rotary.ir \
@@ -423,6 +425,7 @@ pair_tests = \
 	tests/plan/pin-errors.llm \
 	tests/plan/pin-schedule.llm \
 	tests/plan/pinned.llm \
+	tests/plan/recompute-name.llm \
 	tests/plan/several-errors.llm \
 	tests/plan/stages-count.llm \
 	tests/plan/stages-empty.llm \
@@ -540,6 +543,8 @@ pair_files = \
 	tests/ir/flags.out \
 	tests/ir/groups.err \
 	tests/ir/groups.ir \
+	tests/ir/hint-unknown.err \
+	tests/ir/hint-unknown.ir \
 	tests/ir/index-without-dim.err \
 	tests/ir/index-without-dim.ir \
 	tests/ir/index.ir \
@@ -566,6 +571,8 @@ pair_files = \
 	tests/ir/no-version.ir \
 	tests/ir/no-yield.err \
 	tests/ir/no-yield.ir \
+	tests/ir/number-of-no-use.err \
+	tests/ir/number-of-no-use.ir \
 	tests/ir/number-underflow.err \
 	tests/ir/number-underflow.ir \
 	tests/ir/odd-byte.err \
@@ -1348,6 +1355,8 @@ pair_files = \
 	tests/plan/pinned.llm \
 	tests/plan/pinned.out \
 	tests/plan/pipeline.llp \
+	tests/plan/recompute-name.err \
+	tests/plan/recompute-name.llm \
 	tests/plan/several-errors.err \
 	tests/plan/several-errors.llm \
 	tests/plan/sharded.llp \

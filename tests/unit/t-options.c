@@ -132,8 +132,8 @@ test_mistakes(void **state)
 	(void)state;
 	fails("--pases=x f", "there is no option `--pases` (did you mean "
 	      "`--passes`?)");
-	fails("--zzz f", "there is no option `--zzz`");
-	fails("-z f", "there is no option `-z`");
+	fails("--zzz f", "there is no option `--zzz` (see llmc --help)");
+	fails("-z f", "there is no option `-z` (see llmc --help)");
 	fails("f -o", "`-o` needs FILE");
 	fails("f --passes", "`--passes` needs P,..");
 	fails("--stats=1 f", "`--stats` takes no value");
