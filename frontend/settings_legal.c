@@ -195,11 +195,10 @@ course_agrees(struct lower *l)
 		return false;
 	}
 	if (warm && steps && warm->num[0] > steps->num[0]) {
-		diag_error(l->diags, warm->span, "`warmup` takes %s steps, "
-			   "and the run has %s",
-			   lower_number_text(l, warm->num[0]),
-			   lower_number_text(l, steps->num[0]));
-		return false;
+		diag_warn(l->diags, WARN_SHORT_RUN, warm->span,
+			  "`warmup` takes %s steps, and the run has %s",
+			  lower_number_text(l, warm->num[0]),
+			  lower_number_text(l, steps->num[0]));
 	}
 	return true;
 }

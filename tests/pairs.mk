@@ -290,7 +290,6 @@ pair_tests = \
 	tests/lang/set-unknown-key.llm \
 	tests/lang/set-unknown-sub-key.llm \
 	tests/lang/set-unknown-word.llm \
-	tests/lang/set-warmup-long.llm \
 	tests/lang/set-words-take-nothing.llm \
 	tests/lang/shape-attention-depth.llm \
 	tests/lang/shape-concat-sum.llm \
@@ -370,6 +369,7 @@ pair_tests = \
 	tests/lang/type-unknown-dtype.llm \
 	tests/lang/warn-replaced-value.llm \
 	tests/lang/warn-shadow.llm \
+	tests/lang/warn-short-run.llm \
 	tests/lang/warn-unnamed-layer.llm \
 	tests/lang/warn-unnamed-weight.llm \
 	tests/lang/warn-unused-dim.llm \
@@ -1083,8 +1083,6 @@ pair_files = \
 	tests/lang/set-unknown-sub-key.llm \
 	tests/lang/set-unknown-word.err \
 	tests/lang/set-unknown-word.llm \
-	tests/lang/set-warmup-long.err \
-	tests/lang/set-warmup-long.llm \
 	tests/lang/set-words-take-nothing.err \
 	tests/lang/set-words-take-nothing.llm \
 	tests/lang/shape-attention-depth.err \
@@ -1243,6 +1241,8 @@ pair_files = \
 	tests/lang/warn-replaced-value.llm \
 	tests/lang/warn-shadow.err \
 	tests/lang/warn-shadow.llm \
+	tests/lang/warn-short-run.err \
+	tests/lang/warn-short-run.llm \
 	tests/lang/warn-unnamed-layer.err \
 	tests/lang/warn-unnamed-layer.llm \
 	tests/lang/warn-unnamed-weight.err \
