@@ -49,6 +49,7 @@ ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent)
 	diag_init(&c->diags, &c->perm, &c->sources);
 	copy_settings(&c->diags, &parent->diags);
 	memcpy(c->rules, parent->rules, sizeof c->rules);
+	memcpy(c->formulas, parent->formulas, sizeof c->formulas);
 }
 
 /* ---- modules ---- */

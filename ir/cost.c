@@ -45,12 +45,107 @@ ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 	return s * t;
 }
 
+/* ---- reading formulas ---- */
+
+enum what {
+	END,			/* of the formula */
+	PLUS,			/* of a product */
+	NUMBER,
+	OUT,
+	OPERAND,
+	FACTOR,
+	PAIRS
+};
+
+struct token {
+	enum what what;
+	uint32_t at;		/* the operand, or the factor in the rule */
+	double number;
+};
+
+struct ir_formulas {
+	struct token *flops, *bytes;
+	bool binds;		/* some token asks for dims of factors */
+};
+
+static struct token
+read_token(struct ir_formulas *all, enum ir_op op, const char *p, size_t n)
+{
+	char name[sizeof ((struct ir_factor *)0)->name];
+	const struct ir_factor *x;
+	struct ir_rule r;
+	int64_t number;
+
+	if (n >= sizeof name) {
+		die("formula `%s` of %s", p, ir_ops[op].name);
+	}
+	memcpy(name, p, n);
+	name[n] = '\0';
+	if (num_parse_int(p, n, &number)) {
+		return (struct token){ NUMBER, 0, (double)number };
+	}
+	if (strcmp(name, "out") == 0) {
+		return (struct token){ .what = OUT };
+	}
+	if (n == 3 && strncmp(name, "in", 2) == 0 && name[2] >= '0' &&
+	    name[2] < '0' + IR_MAX_OPERANDS) {
+		return (struct token){ OPERAND, (uint32_t)(name[2] - '0'), 0 };
+	}
+	all->binds = true;
+	if (strcmp(name, "pairs") == 0) {
+		return (struct token){ .what = PAIRS };
+	}
+	ir_rule_read(&r, op);
+	x = ir_rule_factor(&r, name);
+	if (!x || ir_ops[op].nargs <= 0) {
+		die("%s has no factor `%s`", ir_ops[op].name, name);
+	}
+	return (struct token){ FACTOR, (uint32_t)(x - r.f), 0 };
+}
+
+static struct token *
+read_formula(struct ir_formulas *all, enum ir_op op, const char *p,
+	     struct arena *a)
+{
+	/* no token is shorter than a character */
+	struct token *list = arena_alloc(a, (strlen(p) + 1) * sizeof *list);
+	uint32_t n = 0;
+
+	while (*p) {
+		size_t k = strcspn(p, " +");
+
+		if (k > 0) {
+			list[n++] = read_token(all, op, p, k);
+		} else if (*p == '+') {
+			list[n++].what = PLUS;
+		}
+		p += k > 0 ? k : 1;
+	}
+	return list;
+}
+
+/* Nodes are priced over and over, and there are few ops: each is read once. */
+static const struct ir_formulas *
+formulas_of(struct ir_ctx *c, enum ir_op op)
+{
+	struct ir_formulas *f;
+
+	if (!c->formulas[op]) {
+		f = arena_alloc(&c->perm, sizeof *f);
+		f->flops = read_formula(f, op, ir_ops[op].flops, &c->perm);
+		f->bytes = read_formula(f, op, ir_ops[op].bytes, &c->perm);
+		c->formulas[op] = f;
+	}
+	return c->formulas[op];
+}
+
+/* ---- evaluating ---- */
+
 /* One formula being evaluated. */
 struct formula {
 	struct ir_module *m;
 	const struct ir_node *n;
-	struct ir_rule *r;	/* bound when a factor is asked for */
-	bool bound;
+	const struct ir_rule *r;
 	bool in_bytes;
 	bool local;		/* of one rank's pieces */
 };
@@ -68,17 +163,6 @@ elems(const struct formula *f, const struct ir_type *t)
 		v *= (double)ir_dim_size(f->m, t->dims[i]);
 	}
 	return v;
-}
-
-/* Most formulas name no factor, and binding takes longer than all else. */
-static const struct ir_factor *
-find_factor(struct formula *f, const char *name)
-{
-	if (!f->bound) {
-		ir_bind(f->m, f->n, f->r);
-		f->bound = true;
-	}
-	return ir_rule_factor(f->r, name);
 }
 
 /* The axes that split a dim of a factor, as its first holder says. */
@@ -111,15 +195,11 @@ size_of(const struct formula *f, const struct ir_factor *x, dim_id d)
 }
 
 static double
-factor(struct formula *f, const char *name)
+factor(const struct formula *f, const struct ir_factor *x)
 {
-	const struct ir_factor *x = find_factor(f, name);
 	double v = 1;
 	uint8_t i;
 
-	if (!x) {
-		die("%s has no factor `%s`", ir_ops[f->n->op].name, name);
-	}
 	for (i = 0; i < x->n; i++) {
 		v *= (double)size_of(f, x, x->dims[i]);
 	}
@@ -142,13 +222,14 @@ is_balanced(const struct ir_module *m, uint32_t cut)
  * last piece of the queries sees most, unless the axis is balanced.
  */
 static double
-pairs(struct formula *f)
+pairs(const struct formula *f)
 {
-	const struct ir_factor *s = find_factor(f, "s");
-	const struct ir_factor *t = find_factor(f, "t");
+	const struct ir_factor *s = ir_rule_factor(f->r, "s");
+	const struct ir_factor *t = ir_rule_factor(f->r, "t");
 	int64_t whole = ir_dim_size(f->m, s->dims[0]);
 	int64_t here = size_of(f, s, s->dims[0]);
-	double heads = factor(f, "B") * factor(f, "h");
+	double heads = factor(f, ir_rule_factor(f->r, "B")) *
+		       factor(f, ir_rule_factor(f->r, "h"));
 
 	if (here < whole && is_balanced(f->m, cut_of(f, s, s->dims[0]))) {
 		heads *= (double)here / (double)whole;
@@ -180,93 +261,87 @@ routed(const struct formula *f)
 
 /* The value of one token; an operand's also sets the product's type. */
 static double
-token(struct formula *f, const char *name, const struct ir_type **type,
-      bool *whole)
+value_of(const struct formula *f, const struct token *t,
+	 const struct ir_type **type, bool *whole)
 {
-	bool digit = *name >= '0' && *name <= '9';
-	int64_t number;
-	uint32_t k;
-
-	if (digit && num_parse_int(name, strlen(name), &number)) {
-		return (double)number;
-	}
-	if (strcmp(name, "out") == 0) {
+	switch (t->what) {
+	case NUMBER:
+		return t->number;
+	case OUT:
 		*whole = false;
 		return elems(f, ir_type(f->m, f->n->result));
-	}
-	if (strcmp(name, "pairs") == 0) {
-		return pairs(f);
-	}
-	k = name[0] == 'i' && name[1] == 'n' && name[2] && !name[3]
-		? (uint32_t)(name[2] - '0') : UINT32_MAX;
-	if (k < f->n->nargs && k < IR_MAX_OPERANDS) {
-		*type = ir_type(f->m, ir_args(f->m, f->n)[k]);
+	case OPERAND:
+		if (t->at >= f->n->nargs) {
+			die("%s has no operand %u", ir_ops[f->n->op].name,
+			    t->at);
+		}
+		*type = ir_type(f->m, ir_args(f->m, f->n)[t->at]);
 		*whole = false;
 		return elems(f, *type);
+	case PAIRS:
+		return pairs(f);
+	default:
+		return factor(f, &f->r->f[t->at]);
 	}
-	return factor(f, name);
 }
 
+/* Up to its end, to which *list goes. */
 static double
-product(struct formula *f, const char *p, size_t n)
+product(const struct formula *f, const struct token **list)
 {
 	const struct ir_type *type = ir_type(f->m, f->n->result);
 	bool whole = true;	/* nothing in it is of the pieces alone */
 	double v = 1;
-	char name[16];
-	size_t k;
 
-	for (;; p += k, n -= k) {
-		while (n > 0 && *p == ' ') {
-			p++;
-			n--;
-		}
-		if (n == 0) {
-			break;
-		}
-		for (k = 0; k < n && p[k] != ' '; k++) {
-			if (k == sizeof name - 1) {
-				die("formula `%s`", p);
-			}
-			name[k] = p[k];
-		}
-		name[k] = '\0';
-		v *= token(f, name, &type, &whole);
+	for (; (*list)->what > PLUS; ++*list) {
+		v *= value_of(f, *list, &type, &whole);
 	}
 	v = whole ? v / routed(f) : v;
 	return f->in_bytes ? v * ir_dtypes[type->dtype].bits / 8 : v;
 }
 
 static double
-evaluate(struct formula *f, const char *p)
+evaluate(const struct formula *f, const struct token *list)
 {
 	double v = 0;
 
-	while (*p) {
-		size_t n = strcspn(p, "+");
-
-		v += product(f, p, n);
-		p += n + (p[n] == '+');
+	while (list->what != END) {
+		v += product(f, &list);
+		list += list->what == PLUS;
 	}
 	return v;
+}
+
+/* The rule is bound if any of the op's formulas asks for a factor. */
+static struct formula
+open_formula(struct ir_module *m, const struct ir_node *n,
+	     const struct ir_formulas *op, struct ir_rule *r)
+{
+	if (op->binds) {
+		ir_bind(m, n, r);
+	}
+	return (struct formula){ .m = m, .n = n, .r = r };
 }
 
 void
 ir_cost(struct ir_module *m, const struct ir_node *n, struct ir_cost *out)
 {
+	const struct ir_formulas *op = formulas_of(m->ctx, n->op);
 	struct ir_rule r;
-	struct formula f = { .m = m, .n = n, .r = &r };
+	struct formula f = open_formula(m, n, op, &r);
 
-	out->flops = evaluate(&f, ir_ops[n->op].flops);
+	out->flops = evaluate(&f, op->flops);
 	f.in_bytes = true;
-	out->bytes = evaluate(&f, ir_ops[n->op].bytes);
+	out->bytes = evaluate(&f, op->bytes);
 }
 
 double
 ir_local_flops(struct ir_module *m, const struct ir_node *n)
 {
+	const struct ir_formulas *op = formulas_of(m->ctx, n->op);
 	struct ir_rule r;
-	struct formula f = { .m = m, .n = n, .r = &r, .local = true };
+	struct formula f = open_formula(m, n, op, &r);
 
-	return evaluate(&f, ir_ops[n->op].flops);
+	f.local = true;
+	return evaluate(&f, op->flops);
 }

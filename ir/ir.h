@@ -210,6 +210,7 @@ struct ir_ctx {
 	struct sources sources;
 	struct diags diags;
 	const struct ir_rule *rules[IR_OP_COUNT];	/* read so far */
+	const struct ir_formulas *formulas[IR_OP_COUNT];	/* the same */
 };
 
 void ir_ctx_init(struct ir_ctx *c, const struct mem *m);

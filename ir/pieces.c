@@ -126,10 +126,11 @@ ir_most_elems(const struct ir_module *m, const struct ir_type *t)
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
-		v *= (double)ir_most(m, ir_dim_size(m, t->dims[i]),
-				     t->cut[i]);
+		int64_t size = ir_dim_size(m, t->dims[i]);
+
+		v *= (double)(t->cut[i] ? ir_most(m, size, t->cut[i]) : size);
 	}
-	for (a = 1; a < m->axes.n; a++) {
+	for (a = 1; t->routed && a < m->axes.n; a++) {
 		if (t->routed >> (a - 1) & 1) {
 			v = ceil(v / (double)m->axes.at[a].size);
 		}

@@ -246,19 +246,29 @@ bind_singles(struct binding *b, int k)
 	return true;
 }
 
-/* Bit k: dim d is still to be bound in operand k. */
+/* Dim d is still to be bound in operand k. */
+static bool
+has_left(const struct binding *b, int k, dim_id d)
+{
+	uint8_t i;
+
+	for (i = 0; i < b->left[k].n; i++) {
+		if (b->left[k].dims[i] == d) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Bit k: operand k has it. */
 static uint8_t
 operands_with(const struct binding *b, dim_id d)
 {
-	uint8_t mask = 0, i;
+	uint8_t mask = 0;
 	int k;
 
 	for (k = 0; k < b->r->nops; k++) {
-		for (i = 0; i < b->left[k].n; i++) {
-			if (b->left[k].dims[i] == d) {
-				mask |= (uint8_t)(1u << k);
-			}
-		}
+		mask |= (uint8_t)((unsigned)has_left(b, k, d) << k);
 	}
 	return mask;
 }
@@ -298,12 +308,6 @@ fail_group(struct binding *b, int k, dim_id d, uint8_t mask)
 		    ir_ops[b->op].name, ir_ops[b->op].rule);
 }
 
-static bool
-has_left(const struct binding *b, int k, dim_id d)
-{
-	return (operands_with(b, d) & 1u << k) != 0;
-}
-
 /* SPREAD: the operand with most dims has all; the others may lack some. */
 static bool
 bind_spread(struct binding *b)
@@ -340,10 +344,22 @@ bind_spread(struct binding *b)
 	return true;
 }
 
+/* An operand before this one has it, and so it is bound. */
+static bool
+is_earlier(const struct binding *b, int k, dim_id d)
+{
+	while (k-- > 0) {
+		if (has_left(b, k, d)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool
 bind_groups(struct binding *b)
 {
-	uint8_t i, j;
+	uint8_t i;
 	int k;
 
 	if (ir_is(b->op, IRF_SPREAD)) {
@@ -355,19 +371,18 @@ bind_groups(struct binding *b)
 	for (k = 0; k < b->r->nops; k++) {
 		for (i = 0; i < b->left[k].n; i++) {
 			dim_id d = b->left[k].dims[i];
-			uint8_t mask = operands_with(b, d);
-			struct ir_factor *f = group_for(b, mask);
-			bool seen = false;
+			struct ir_factor *f;
+			uint8_t mask;
 
+			if (is_earlier(b, k, d)) {
+				continue;
+			}
+			mask = operands_with(b, d);
+			f = group_for(b, mask);
 			if (!f) {
 				return fail_group(b, k, d, mask);
 			}
-			for (j = 0; j < f->n; j++) {
-				seen |= f->dims[j] == d;
-			}
-			if (!seen) {
-				f->dims[f->n++] = d;
-			}
+			f->dims[f->n++] = d;
 		}
 	}
 	return true;
@@ -461,12 +476,16 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 	     const struct ir_attr *attrs, uint32_t nattrs, struct ir_rule *r,
 	     const char **why)
 {
-	struct binding b = { .m = m, .op = op, .types = operands, .r = r,
-			     .why = why };
+	struct binding b;
 	uint8_t i;
 	int k;
 
 	*r = *rule_of(m->ctx, op);
+	b.m = m;		/* of what is left, only what is there is set */
+	b.op = op;
+	b.types = operands;
+	b.r = r;
+	b.why = why;
 	for (k = 0; k < r->nops; k++) {
 		b.left[k].n = operands[k]->ndims;
 		memcpy(b.left[k].dims, operands[k]->dims,
