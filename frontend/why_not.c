@@ -9,7 +9,6 @@
 
 #include "passes/search.h"
 
-static const double gib = 1024.0 * 1024 * 1024;
 
 /* ---- the plan with these keys ---- */
 
@@ -100,27 +99,34 @@ print_times(const struct answer *x, const struct answer *y, struct buf *out)
 }
 
 static void
+row_bytes(struct buf *out, const char *what, struct scale u, int64_t a,
+	  int64_t b)
+{
+	row(out, what, (double)a / u.size, (double)b / u.size, 0);
+}
+
+static void
 print_bytes(const struct answer *x, const struct answer *y, struct buf *out)
 {
 	const struct answer_rank *a = &x->memory.rank[x->memory.fullest];
 	const struct answer_rank *b = &y->memory.rank[y->memory.fullest];
+	struct scale u = unit_bytes(fmax((double)a->total, (double)b->total));
+	struct scale left = unit_bytes(fmax(
+		fabs((double)x->memory.left_bytes),
+		fabs((double)y->memory.left_bytes)));
 
-	row(out, "fullest rank, GiB", (double)a->total / gib,
-	    (double)b->total / gib, 0);
-	row(out, "  weights", (double)a->weights / gib,
-	    (double)b->weights / gib, 0);
-	row(out, "  gradients", (double)a->gradients / gib,
-	    (double)b->gradients / gib, 0);
-	row(out, "  optimizer", (double)a->optimizer / gib,
-	    (double)b->optimizer / gib, 0);
-	row(out, "  saved", (double)a->saved / gib, (double)b->saved / gib,
-	    0);
+	row_bytes(out, arena_printf(out->arena, "fullest rank, %s", u.name),
+		  u, a->total, b->total);
+	row_bytes(out, "  weights", u, a->weights, b->weights);
+	row_bytes(out, "  gradients", u, a->gradients, b->gradients);
+	row_bytes(out, "  optimizer", u, a->optimizer, b->optimizer);
+	row_bytes(out, "  saved", u, a->saved, b->saved);
 	if (a->temps >= 0 && b->temps >= 0) {
-		row(out, "  temporaries", (double)a->temps / gib,
-		    (double)b->temps / gib, 0);
+		row_bytes(out, "  temporaries", u, a->temps, b->temps);
 	}
-	row(out, "left on a device, GiB", (double)x->memory.left_bytes / gib,
-	    (double)y->memory.left_bytes / gib, 0);
+	row_bytes(out, arena_printf(out->arena, "left on a device, %s",
+				    left.name), left,
+		  x->memory.left_bytes, y->memory.left_bytes);
 }
 
 static void

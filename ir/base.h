@@ -124,6 +124,20 @@ bool num_parse_int(const char *s, size_t n, int64_t *out);
 /* Strict: the whole of s[0..n) is a finite decimal number. */
 bool num_parse_double(const char *s, size_t n, double *out);
 
+/* ---- unit.c: numbers for people ---------------------------------------- */
+
+struct scale {
+	const char *name;
+	double size;
+};
+
+/* The largest unit in which v is at least 0.1, from GiB, GB or TFLOP down. */
+struct scale unit_bytes(double v);
+struct scale unit_decimal_bytes(double v);
+struct scale unit_flops(double v);
+/* "3.73 GiB" */
+const char *unit_text(struct arena *a, double bytes);
+
 /* ---- intern.c: names as 32-bit ids ------------------------------------ */
 
 typedef uint32_t sym_t;		/* 0 is "no name" */

@@ -149,11 +149,14 @@ print_kernel(const struct answer_kernel *k, double step_us, struct buf *out)
 	bool multiplies = strncmp(k->what, "contraction", 11) == 0 ||
 			  strncmp(k->what, "attention", 9) == 0;
 	double each = k->us / k->count;
+	double rate = (multiplies ? k->flops : k->bytes) / each * 1e6;
+	struct scale u = multiplies ? unit_flops(rate)
+				   : unit_decimal_bytes(rate);
 
 	buf_printf(out, "%5.1f%% %10.0f %10.3f", 100 * k->us / step_us,
 		   k->count, each);
-	buf_printf(out, multiplies ? " %8.1f TFLOP/s" : " %8.1f GB/s   ",
-		   multiplies ? k->flops / each / 1e6 : k->bytes / each / 1e3);
+	buf_printf(out, " %8.1f %s/s%*s", rate / u.size, u.name,
+		   (int)(5 - strlen(u.name)), "");
 	buf_printf(out, "  %s\n", k->what);
 }
 

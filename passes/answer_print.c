@@ -13,7 +13,6 @@
 #define NAME 28		/* of a longer one the beginning is shown */
 #define INDENT 11	/* of what stands behind a label */
 
-static const double gib = 1073741824.0;
 
 /* ---- small texts ---- */
 
@@ -205,27 +204,28 @@ print_time(const struct answer *x, struct buf *out)
 /* ---- memory ---- */
 
 static void
-add_gib(struct buf *out, int64_t bytes)
+add_bytes(struct buf *out, struct scale u, int64_t bytes)
 {
 	if (bytes < 0) {
 		buf_printf(out, " %9s", "-");
 	} else {
-		buf_printf(out, " %9.2f", (double)bytes / gib);
+		buf_printf(out, " %9.2f", (double)bytes / u.size);
 	}
 }
 
 static void
-print_rank(const struct answer_memory *m, uint32_t i, struct buf *out)
+print_rank(const struct answer_memory *m, uint32_t i, struct scale u,
+	   struct buf *out)
 {
 	const struct answer_rank *r = &m->rank[i];
 
 	buf_printf(out, "  %-8u", i);
-	add_gib(out, r->weights);
-	add_gib(out, r->gradients);
-	add_gib(out, r->optimizer);
-	add_gib(out, r->saved);
-	add_gib(out, r->temps);
-	add_gib(out, r->total);
+	add_bytes(out, u, r->weights);
+	add_bytes(out, u, r->gradients);
+	add_bytes(out, u, r->optimizer);
+	add_bytes(out, u, r->saved);
+	add_bytes(out, u, r->temps);
+	add_bytes(out, u, r->total);
 	buf_puts(out, i == m->fullest ? " fullest\n" : "\n");
 }
 
@@ -233,26 +233,28 @@ static void
 print_memory(const struct answer *x, struct buf *out)
 {
 	const struct answer_memory *m = &x->memory;
+	struct scale u = unit_bytes((double)m->rank[m->fullest].total);
 	uint32_t i, shown = 0;
 
-	buf_printf(out, "\n%-10s %9s %9s %9s %9s %9s %9s\n", "GiB on pp",
+	buf_printf(out, "\n%s %-*s %9s %9s %9s %9s %9s %9s\n", u.name,
+		   (int)(9 - strlen(u.name)), "on pp",
 		   "weights", "gradients", "optimizer", "saved", "temps",
 		   "total");
 	for (i = 0; i < m->nranks && i < MAX_ROWS; i++, shown++) {
 		/* the fullest is one of them */
 		print_rank(m, i == MAX_ROWS - 1 && m->fullest > i
-			   ? m->fullest : i, out);
+			   ? m->fullest : i, u, out);
 	}
 	if (m->nranks > shown) {
 		buf_printf(out, "  and %u more ranks of the pipeline\n",
 			   m->nranks - shown);
 	}
-	buf_printf(out, "  a device has %.2f GiB; total has %.2f of reserve; ",
-		   (double)m->device_bytes / gib,
-		   (double)m->rank[m->fullest].reserve / gib);
-	buf_printf(out, m->left_bytes < 0 ? "%.2f GiB TOO LITTLE\n"
-					  : "%.2f left\n",
-		   fabs((double)m->left_bytes) / gib);
+	buf_printf(out, "  a device has %s; total has %s of reserve; %s %s\n",
+		   unit_text(out->arena, (double)m->device_bytes),
+		   unit_text(out->arena,
+			     (double)m->rank[m->fullest].reserve),
+		   unit_text(out->arena, fabs((double)m->left_bytes)),
+		   m->left_bytes < 0 ? "TOO LITTLE" : "left");
 	if (m->peak_op) {
 		buf_printf(out, "  most is alive at %.50s\n", m->peak_op);
 	}
@@ -263,10 +265,12 @@ print_memory(const struct answer *x, struct buf *out)
 static void
 print_rates(const struct answer *x, struct buf *out)
 {
+	double flops_s = x->flops_s / (double)x->used;
+	struct scale u = unit_flops(flops_s);
+
 	buf_printf(out, "\nrate       %.0f tokens/s, %.1f a device; %.1f "
-		   "TFLOP/s a device\n", x->tokens_s,
-		   x->tokens_s / (double)x->used,
-		   x->flops_s / (double)x->used / 1e12);
+		   "%s/s a device\n", x->tokens_s,
+		   x->tokens_s / (double)x->used, flops_s / u.size, u.name);
 	buf_printf(out, "           MFU %.1f%% (%.1f%% by unmasked pairs "
 		   "alone), HFU %.1f%%\n", 100 * x->mfu, 100 * x->mfu_seen,
 		   100 * x->hfu);
@@ -372,12 +376,35 @@ both(struct buf *out, const char *what, double a, double b, const char *fmt)
 	buf_putc(out, '\n');
 }
 
+static void
+both_bytes(struct buf *out, const char *what, struct scale u, int64_t a,
+	   int64_t b)
+{
+	both(out, what, (double)a / u.size, (double)b / u.size, "%.2f");
+}
+
+static void
+both_memory(const struct answer_rank *a, const struct answer_rank *b,
+	    struct buf *out)
+{
+	struct scale u = unit_bytes((double)(a->total > b->total ? a->total
+								: b->total));
+
+	both_bytes(out, arena_printf(out->arena, "fullest rank, %s", u.name),
+		   u, a->total, b->total);
+	both_bytes(out, "  weights", u, a->weights, b->weights);
+	both_bytes(out, "  gradients", u, a->gradients, b->gradients);
+	both_bytes(out, "  optimizer", u, a->optimizer, b->optimizer);
+	both_bytes(out, "  saved", u, a->saved, b->saved);
+}
+
 void
 answer_print_both(const struct answer *x, const struct answer *y,
 		  struct buf *out)
 {
 	const struct answer_rank *a = &x->memory.rank[x->memory.fullest];
 	const struct answer_rank *b = &y->memory.rank[y->memory.fullest];
+	struct scale left;
 	int i;
 
 	both(out, "devices", (double)x->used, (double)y->used, "%.0f");
@@ -391,16 +418,10 @@ answer_print_both(const struct answer *x, const struct answer *y,
 	}
 	both(out, "tokens/s", x->tokens_s, y->tokens_s, "%.0f");
 	both(out, "MFU, %", 100 * x->mfu, 100 * y->mfu, "%.1f");
-	both(out, "fullest rank, GiB", (double)a->total / gib,
-	     (double)b->total / gib, "%.2f");
-	both(out, "  weights", (double)a->weights / gib,
-	     (double)b->weights / gib, "%.2f");
-	both(out, "  gradients", (double)a->gradients / gib,
-	     (double)b->gradients / gib, "%.2f");
-	both(out, "  optimizer", (double)a->optimizer / gib,
-	     (double)b->optimizer / gib, "%.2f");
-	both(out, "  saved", (double)a->saved / gib,
-	     (double)b->saved / gib, "%.2f");
-	both(out, "left on a device, GiB", (double)x->memory.left_bytes / gib,
-	     (double)y->memory.left_bytes / gib, "%.2f");
+	both_memory(a, b, out);
+	left = unit_bytes(fmax(fabs((double)x->memory.left_bytes),
+			       fabs((double)y->memory.left_bytes)));
+	both_bytes(out, arena_printf(out->arena, "left on a device, %s",
+				     left.name), left,
+		   x->memory.left_bytes, y->memory.left_bytes);
 }

@@ -1,6 +1,6 @@
 /*
- * What a rank holds, as text: a line per stage in GB, and the fullest rank to
- * the byte; or all of it as JSON.
+ * What a rank holds, as text: a line per stage in one unit, and the fullest
+ * rank to the byte; or all of it as JSON.
  */
 #include "passes/pass.h"
 
@@ -9,32 +9,30 @@
 
 /* ---- for people ---- */
 
-static double
-gb(int64_t bytes)
-{
-	return (double)bytes / 1e9;
-}
-
 static void
-print_stage(const struct pass_holds *h, uint32_t i, struct buf *out)
+print_stage(const struct pass_holds *h, uint32_t i, struct scale u,
+	    struct buf *out)
 {
 	const struct pass_stage *s = &h->stage[i];
 
 	buf_printf(out, "%5u %4u %6" PRId64 " %9.3f %9.3f %9.3f %9.3f %9.3f "
-		   "%9.3f %6u\n", i, s->rank, s->layers, gb(s->weights),
-		   gb(s->gradients), gb(s->optimizer), gb(s->layer),
-		   gb(s->saved), gb(s->around), s->in_flight);
+		   "%9.3f %6u\n", i, s->rank, s->layers,
+		   (double)s->weights / u.size, (double)s->gradients / u.size,
+		   (double)s->optimizer / u.size, (double)s->layer / u.size,
+		   (double)s->saved / u.size, (double)s->around / u.size,
+		   s->in_flight);
 }
 
 static void
 add_row(struct buf *out, const char *label, int64_t bytes)
 {
+	struct scale u = unit_decimal_bytes((double)bytes);
 	struct buf number;
 
 	buf_init(&number, out->arena);
 	buf_grouped(&number, bytes);
-	buf_printf(out, "%-24s%24s%12.3f GB\n", label, buf_text(&number),
-		   gb(bytes));
+	buf_printf(out, "%-24s%24s%12.3f %s\n", label, buf_text(&number),
+		   (double)bytes / u.size, u.name);
 }
 
 void
@@ -42,16 +40,17 @@ pass_print_holds(const struct ir_module *m, const struct pass_holds *h,
 		 struct buf *out)
 {
 	const struct pass_rank *r = &h->rank[h->fullest];
+	struct scale u = unit_decimal_bytes((double)r->total);
 	uint32_t i;
 
 	buf_printf(out, "model %s, ranks: %" PRId64 ", microbatches: %" PRId64
 		   "\n\n", m->name ? ir_text(m->ctx, m->name) : "(unnamed)",
 		   h->ranks, h->microbatches);
-	buf_puts(out, "one rank of each stage, GB; saved for one microbatch\n"
-		 "stage rank layers   weights gradients optimizer  by layer"
-		 " by layers    around flight\n");
+	buf_printf(out, "one rank of each stage, %s; saved for one "
+		   "microbatch\nstage rank layers   weights gradients optimizer"
+		   "  by layer by layers    around flight\n", u.name);
 	for (i = 0; i < h->nstages; i++) {
-		print_stage(h, i, out);
+		print_stage(h, i, u, out);
 	}
 	buf_printf(out, "\nfullest is rank %u of the pipeline, bytes\n",
 		   h->fullest);

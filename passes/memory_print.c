@@ -5,15 +5,17 @@
 #include "passes/memory.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LARGEST 12	/* buffers that the table names */
 
+/* In the unit of the table. */
 static double
-gib(int64_t bytes)
+in(struct scale u, int64_t bytes)
 {
-	return (double)bytes / (double)(1 << 30);
+	return (double)bytes / u.size;
 }
 
 /* ---- what a buffer is ---- */
@@ -58,7 +60,7 @@ put_what(const struct ir_module *m, const struct memory_buffer *b,
 /* ---- for people ---- */
 
 static void
-put_ranks(const struct memory *mem, struct buf *out)
+put_ranks(const struct memory *mem, struct scale u, struct buf *out)
 {
 	uint32_t i, k;
 
@@ -76,10 +78,10 @@ put_ranks(const struct memory *mem, struct buf *out)
 
 		buf_printf(out, "%4u", i);
 		for (k = 0; k < MEMORY_NKINDS; k++) {
-			buf_printf(out, " %9.3f", gib(r->by[k]));
+			buf_printf(out, " %9.3f", in(u, r->by[k]));
 		}
 		buf_printf(out, " %9.3f %9.3f %9.3f %5.1f%%\n",
-			   gib(r->reserve), gib(r->total), gib(r->bound),
+			   in(u, r->reserve), in(u, r->total), in(u, r->bound),
 			   r->bound ? 100.0 * (double)(r->total - r->bound) /
 				      (double)r->bound : 0);
 	}
@@ -95,7 +97,8 @@ slot_bytes(const struct memory_stage *s, uint32_t span, uint32_t *slots)
 }
 
 static void
-put_stages(const struct ranks *r, const struct memory *mem, struct buf *out)
+put_stages(const struct ranks *r, const struct memory *mem, struct scale u,
+	   struct buf *out)
 {
 	uint32_t i, k, slots;
 
@@ -108,7 +111,7 @@ put_stages(const struct ranks *r, const struct memory *mem, struct buf *out)
 
 		buf_printf(out, "%5u %4u", i, s->rank);
 		for (k = 0; k < MEMORY_TOP; k++) {
-			double bytes = gib(slot_bytes(s, k, &slots));
+			double bytes = in(u, slot_bytes(s, k, &slots));
 
 			buf_printf(out, " %9.3f x%-4u", bytes, slots);
 		}
@@ -116,8 +119,8 @@ put_stages(const struct ranks *r, const struct memory *mem, struct buf *out)
 			most = s->func[k].bytes > most->bytes ? &s->func[k]
 							      : most;
 		}
-		buf_printf(out, " %9.3f %9.3f %s\n", gib(s->pipeline),
-			   gib(most->bytes), func_name(r->m, most->func));
+		buf_printf(out, " %9.3f %9.3f %s\n", in(u, s->pipeline),
+			   in(u, most->bytes), func_name(r->m, most->func));
 	}
 }
 
@@ -194,17 +197,17 @@ memory_print(const struct ranks *r, const struct memory *mem,
 	     double memory_bytes, struct buf *out)
 {
 	double total = (double)mem->rank[mem->fullest].total;
+	struct scale u = unit_bytes(total);
 
-	buf_puts(out, "arena of each rank of the pipeline, GiB\n");
-	put_ranks(mem, out);
-	put_stages(r, mem, out);
+	buf_printf(out, "arena of each rank of the pipeline, %s\n", u.name);
+	put_ranks(mem, u, out);
+	put_stages(r, mem, u, out);
 	put_peak(r, mem, out);
 	if (memory_bytes > 0) {
-		buf_printf(out, "of %.0f bytes that a device has: %s by %.3f "
-			   "GiB\n", memory_bytes, total <= memory_bytes
-			   ? "it fits" : "too much",
-			   (total <= memory_bytes ? memory_bytes - total
-			    : total - memory_bytes) / (1 << 30));
+		buf_printf(out, "of %.0f bytes that a device has: %s by %s\n",
+			   memory_bytes, total <= memory_bytes ? "it fits"
+							       : "too much",
+			   unit_text(out->arena, fabs(memory_bytes - total)));
 	}
 	put_largest(r, mem, out);
 }

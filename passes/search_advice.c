@@ -14,7 +14,6 @@
 #define MAX_DOUBLINGS 16
 #define SHRINKS 0.99		/* of what it was: doubling devices helps */
 
-static const double gib = 1024.0 * 1024 * 1024;
 
 struct advising {
 	const struct ir_module *m;
@@ -328,8 +327,8 @@ search_misfit(const struct ir_module *m, const struct search_options *o,
 const char *
 search_advice_text(const struct search_advice *x, struct arena *a)
 {
-	return arena_printf(a, "%s: a step of %.3f ms, %.2f GiB on the fullest "
+	return arena_printf(a, "%s: a step of %.3f ms, %s on the fullest "
 			    "rank (%s)", x->what, x->best.step_us / 1e3,
-			    (double)x->best.bytes / gib,
+			    unit_text(a, (double)x->best.bytes),
 			    search_degrees(&x->best.plan, a));
 }

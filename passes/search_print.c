@@ -4,15 +4,15 @@
 #include "passes/search.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #define WIDTH 18		/* of what is rebuilt; a longer text is cut */
 
-static const double gib = 1024.0 * 1024 * 1024;
 
 static void
 print_plan(const struct search_found *f, uint32_t rank, double best_us,
-	   struct buf *out)
+	   struct scale u, struct buf *out)
 {
 	const struct plan *p = &f->plan;
 	char again[WIDTH + 1];
@@ -27,7 +27,7 @@ print_plan(const struct search_found *f, uint32_t rank, double best_us,
 	}
 	buf_printf(out, "%4" PRIu32 " %12.3f %6.2f%% %6.2f", rank,
 		   f->step_us / 1e3, 100 * (f->step_us / best_us - 1),
-		   (double)f->bytes / gib);
+		   (double)f->bytes / u.size);
 	buf_printf(out, " %4lld %4lld %3lld %3lld %3lld %3lld",
 		   (long long)p->pp, (long long)p->dp, (long long)p->ep,
 		   (long long)p->cp, (long long)p->tp,
@@ -42,13 +42,19 @@ print_plan(const struct search_found *f, uint32_t rank, double best_us,
 void
 search_print_top(const struct search_report *r, struct buf *out)
 {
+	double most = 0;
+	struct scale u;
 	uint32_t i;
 
+	for (i = 0; i < r->found.n; i++) {
+		most = fmax(most, (double)r->found.at[i].bytes);
+	}
+	u = unit_bytes(most);
 	buf_printf(out, "%4s %12s %7s %6s %4s %4s %3s %3s %3s %3s %4s  %s\n",
-		   "rank", "step ms", "over", "GiB", "pp", "dp", "ep", "cp",
+		   "rank", "step ms", "over", u.name, "pp", "dp", "ep", "cp",
 		   "tp", "mb", "zero", "schedule, recompute");
 	for (i = 0; i < r->found.n; i++) {
-		print_plan(&r->found.at[i], i + 1, r->found.at[0].step_us,
+		print_plan(&r->found.at[i], i + 1, r->found.at[0].step_us, u,
 			   out);
 	}
 	if (i < 2) {

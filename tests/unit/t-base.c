@@ -469,6 +469,26 @@ test_near(void **state)
 	}
 }
 
+/* A table's largest number chooses; what is large keeps its unit. */
+static void
+test_unit(void **state)
+{
+	struct arena *a = *state;
+
+	assert_string_equal(unit_text(a, 80e9), "74.51 GiB");
+	assert_string_equal(unit_text(a, 9e13), "83819.03 GiB");
+	assert_string_equal(unit_text(a, 0x1p30 / 10), "0.10 GiB");
+	assert_string_equal(unit_text(a, 16e6), "15.26 MiB");
+	assert_string_equal(unit_text(a, -16e6), "-15.26 MiB");
+	assert_string_equal(unit_text(a, 12), "0.01 KiB");
+	assert_string_equal(unit_text(a, 0), "0.00 GiB");
+	assert_string_equal(unit_decimal_bytes(238848).name, "MB");
+	assert_string_equal(unit_decimal_bytes(2388).name, "KB");
+	assert_string_equal(unit_flops(15.9e9).name, "GFLOP");
+	assert_string_equal(unit_flops(1e11).name, "TFLOP");
+	assert_string_equal(unit_flops(159).name, "KFLOP");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -481,7 +501,7 @@ main(void)
 		TEST(test_source), TEST(test_source_kept),
 		TEST(test_diag_text),
 		TEST(test_diag_long_line), TEST(test_diag_warnings),
-		TEST(test_diag_many), TEST(test_near),
+		TEST(test_diag_many), TEST(test_near), TEST(test_unit),
 	};
 
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
