@@ -277,10 +277,13 @@ compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 {
 	char name[32], path[PATH_BYTES + 64];
 	struct command c = { .n = 0 };
+	size_t first = strcspn(compiler(), " ");
 
-	add_words(&c, compiler());
+	/* what the user's compiler is called with counts, as it comes last */
+	add_word(&c, compiler(), first);
 	add_words(&c, i < 0 ? "-O2 -std=gnu11 -fPIC -w" : flags_of(e));
 	add_words(&c, machine_flags());
+	add_words(&c, compiler() + first);
 	add_words(&c, "-c -o");
 	image_file(i, 'o', name);
 	snprintf(path, sizeof path, "%s/%s", f->path, i < 0 ? "glue.o"

@@ -106,6 +106,7 @@ back_ready(void)
 		((const char **)p)[2 * i] = cu_prelude[i].name;
 		((const char **)p)[2 * i + 1] = cu_prelude[i].text;
 	}
+	t_quick(b.flags);
 	report(rt_emu_open(&b.emu, &b.all, b.flags, &e), &e);
 }
 

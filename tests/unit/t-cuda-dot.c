@@ -5,7 +5,6 @@
 #include "tests/unit/t-cuda.h"
 #include "codegen/cg.h"
 #include "tests/unit/t-dot-text.h"
-#include "tests/unit/t-left-out.h"
 #include "tests/unit/t-models.h"
 
 #define DIMS \

@@ -13,6 +13,7 @@
 #ifndef T_CUDA_H
 #define T_CUDA_H
 
+#include "tests/unit/t-left-out.h"
 #include "tests/unit/t-ranks.h"
 
 #include "codegen/cg.h"
@@ -365,6 +366,7 @@ tc_run(struct tc *c, int flags)
 	}
 	memcpy(&images.texts, &(const void *){ cu_prelude },
 	       sizeof images.texts);
+	t_quick(flags);
 	if (rt_emu_open(&c->emu, &images, flags, &err) != RT_OK) {
 		fail_msg("%s", err.message);
 	}

@@ -1,12 +1,30 @@
-/* Which tests are left out of which runs. */
+/* Which tests are left out of which runs, and what is compiled how well. */
 #ifndef T_LEFT_OUT_H
 #define T_LEFT_OUT_H
 
 #include "runtime/emulate.h"
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* SLOW_TESTS=skip, as under sanitizers. */
+static inline bool
+t_short(void)
+{
+	const char *slow = getenv("SLOW_TESTS");
+
+	return slow && strcmp(slow, "skip") == 0;
+}
+
+/* How many are tried of so many that go the same ways of our code. */
+static inline uint32_t
+t_cases(uint32_t all)
+{
+	return t_short() ? (all + 3) / 4 : all;
+}
 
 /*
  * Whether many emulated kernels are left out: where there is no emulator, of a
@@ -16,10 +34,25 @@
 static inline bool
 t_left_out(void)
 {
-	const char *slow = getenv("SLOW_TESTS");
+	return getenv("BINARY_TESTS") || !rt_emu_possible() || t_short();
+}
 
-	return getenv("BINARY_TESTS") || !rt_emu_possible() ||
-	       (slow && strcmp(slow, "skip") == 0);
+/*
+ * For rt_emu_open with these flags: what is not checked runs once, and takes
+ * longer to compile well than to run.
+ */
+static inline void
+t_quick(int flags)
+{
+	static char as_is[512], quick[520];
+	const char *cc = getenv("LLMC_LINKER");
+
+	if (!*as_is) {
+		cc = cc ? cc : getenv("CC");
+		snprintf(as_is, sizeof as_is, "%s", cc ? cc : "cc");
+		snprintf(quick, sizeof quick, "%s -O0", as_is);
+	}
+	setenv("LLMC_LINKER", flags & RT_EMU_CHECK ? as_is : quick, 1);
 }
 
 #endif
