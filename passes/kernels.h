@@ -111,9 +111,9 @@ struct kernels *kernels_find(struct ir_module *m, func_id f,
 /* Of all functions, by func_id; quicker than one by one. */
 struct kernels **kernels_all(struct ir_module *m, struct arena *a);
 /*
- * Of these functions, 0 being none, those that `all` lacks.  Regions that are like one which
- * was found with this memo, in any module, are not looked at again; NULL:
- * nothing is kept.
+ * Of these functions, 0 being none, those that `all` lacks.  Regions that are
+ * like one which was found with this memo, in any module, are not looked at
+ * again; NULL: nothing is kept.
  */
 struct kernels_memo;
 void kernels_recall(struct kernels_memo *memo, struct ir_module *m,

@@ -311,7 +311,7 @@ test_source(void **state)
 	assert_string_equal(p.file->name, "two");
 }
 
-/* What is kept is read instead of a file, NULs and all; what is added is not. */
+/* What is kept is read for a file, NULs and all; what is added is not. */
 static void
 test_source_kept(void **state)
 {
