@@ -117,8 +117,10 @@ runs()
 }
 
 runs stages 4 tp=2,pp=2
-runs data 4 dp=4
-runs zero 4 dp=4,zero=3
+if [ "${SLOW_TESTS-}" != skip ]; then
+	runs data 4 dp=4
+	runs zero 4 dp=4,zero=3
+fi
 runs context 2 cp=2
 
 # ---- who takes it, and who cannot ----

@@ -318,10 +318,10 @@ test_all_models(void **state)
 	(void)state;
 	tc_open(&all, cu_all_as_nest, "sm_90a");
 	all.wants = not_attention;
-	for (seed = 1; seed <= 2; seed++) {
+	for (seed = 1; seed <= t_cases(2); seed++) {
 		assert_true(add_model(seed, false));
 	}
-	for (seed = 1; done < 3; seed++) {
+	for (seed = 1; done < t_cases(3); seed++) {
 		done += add_model(seed, true);
 	}
 	finish(0);

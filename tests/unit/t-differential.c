@@ -191,7 +191,7 @@ train(struct run *r, const char *name, const char *as, const char *options,
 
 	if (!run_in(r, "out", text(r, "timeout %d %s/rank train --local "
 				   "--data draw --seed 7 --checkpoint %s.ck "
-				   "--log %s %s", r->arch ? 900 : 60, name,
+				   "--log %s %s", r->arch ? 900 : 300, name,
 				   as, log, options))) {
 		r->why = text(r, "%s does not run", name);
 		return false;

@@ -7,6 +7,7 @@
 #include "frontend/frontend.h"
 #include "passes/pass.h"
 #include "passes/plan.h"
+#include "tests/unit/t-left-out.h"
 #include "tests/unit/t-split.h"
 
 /* Forward, backward and update; with a plan, those of all ranks. */
@@ -51,7 +52,7 @@ test_models(void **state)
 	for (seed = 1; seed <= 2; seed++) {
 		assert_true(model(seed, "train", &dotted, &chosen));
 	}
-	for (seed = 1; done < 3; seed++) {
+	for (seed = 1; done < t_cases(3); seed++) {
 		done += model(seed, "split", &split, &routed);
 	}
 	printf("%u and %u contractions, %u and %u with experts\n", dotted,

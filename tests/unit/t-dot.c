@@ -7,6 +7,7 @@
 #include "tests/unit/t-amx.h"
 #include "tests/unit/t-dot.h"
 #include "tests/unit/t-dot-text.h"
+#include "tests/unit/t-left-out.h"
 
 #define ROUNDS 60
 
@@ -64,7 +65,7 @@ test_random(void **state)
 {
 	const char *from = getenv("DOT_SEED");
 	uint64_t seed = from ? strtoull(from, NULL, 10) : 1, i;
-	uint64_t rounds = from ? 1 : ROUNDS;
+	uint64_t rounds = from ? 1 : t_cases(ROUNDS);
 
 	for (i = 0; i < rounds; i++, seed++) {
 		const char *text = random_text(*state, seed, 8);

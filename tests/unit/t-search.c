@@ -21,6 +21,7 @@
 #include "passes/memory.h"
 #include "passes/pass.h"
 #include "passes/search.h"
+#include "tests/unit/t-left-out.h"
 
 static const char dense[] =
 	"model m {\n"
@@ -355,7 +356,9 @@ test_brute_force(void **state)
 	(void)state;
 	snprintf(text, sizeof text, dense, 8, 4);
 	brute(text, "h100x2", 2, 8, false);
-	brute(text, "rtx4090x4", 4, 8, false);
+	if (!t_short()) {
+		brute(text, "rtx4090x4", 4, 8, false);
+	}
 	snprintf(text, sizeof text, experts, 4, 2);
 	brute(text, "h100x2x2", 4, 4, true);
 }
