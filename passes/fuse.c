@@ -109,9 +109,14 @@ find_region(struct fuse *f, region_id r)
 		find_bodies(f, l);
 		return l;
 	}
-	fuse_open_region(f, r);
-	fuse_grow(f);
-	fuse_sink(f);
+	if (!key || !fuse_group_again(f, key, r)) {
+		fuse_open_region(f, r);
+		fuse_grow(f);
+		fuse_sink(f);
+		if (key) {
+			fuse_keep_groups(f, key);
+		}
+	}
 	find_kernels(f, l);
 	find_bodies(f, l);
 	fuse_spread_talk(f, l);

@@ -50,9 +50,18 @@ struct fuse_effect {
 	bool writes;
 };
 
+/* Whether some values together have `times` the bytes of another. */
+struct fuse_question {
+	uint32_t first, n;	/* of `terms` */
+	uint32_t times;
+	value_id than;
+	bool yes;
+};
+
 /* What a region's kernels follow from. */
 struct fuse_key {
-	uint64_t hash[2];
+	uint64_t hash[2];	/* of all but sizes */
+	uint64_t sizes[2];
 	bool none;		/* from more than is in it */
 	VEC(value_id) values;	/* by number, from 1: as they are met */
 	VEC(value_id) outer;	/* those of them that it does not make */
@@ -92,6 +101,9 @@ struct fuse {
 	struct fuse_group *groups;
 	uint32_t *order;	/* groups, and holes */
 	uint32_t norder, mark;
+	/* all that was asked of sizes when groups were made */
+	VEC(struct fuse_question) asked;
+	VEC(value_id) terms;
 };
 
 /* ---- fuse_facts.c ---- */
@@ -115,6 +127,12 @@ struct ir_type fuse_rows(const struct fuse *f, const struct ir_node *n);
  */
 bool fuse_is_late(const struct fuse *f, const struct ir_node *n);
 bool fuse_indexed(const struct ir_node *n);
+/*
+ * Whether n values together have `times` the bytes of another, at least.  No
+ * group is made for another reason of size.
+ */
+bool fuse_reaches(struct fuse *f, const value_id *v, uint32_t n,
+		  uint32_t times, value_id than);
 /* Whether all that use the value, through views too, say yes. */
 bool fuse_all_uses(struct fuse *f, value_id v,
 		   bool (*yes)(struct fuse *f, node_id user, value_id v,
@@ -146,11 +164,26 @@ bool fuse_recall(struct fuse *f, const struct fuse_key *key,
 void fuse_remember(struct fuse *f, const struct fuse_key *key,
 		   struct kernel_list *l);
 
+/* ---- fuse_again.c ---- */
+
+/*
+ * Opens the region with the groups of one that is the same but for sizes,
+ * which would have made no difference.  False: there is none.
+ */
+bool fuse_group_again(struct fuse *f, const struct fuse_key *key,
+		      region_id r);
+void fuse_keep_groups(struct fuse *f, const struct fuse_key *key);
+/* Another of these, in an arena. */
+struct fuse_groups *fuse_groups_new(struct arena *a);
+struct fuse_groups *fuse_groups_of(struct kernels_memo *memo);
+
 /* ---- fuse_order.c ---- */
 
 /* Whether a sink puts its value in place of a tensor, not beside a sum. */
 bool fuse_stores(const struct ir_node *n);
 
+/* Places alone, without groups. */
+void fuse_open_places(struct fuse *f, region_id r);
 /* Places, what each comes behind, and a group for each. */
 void fuse_open_region(struct fuse *f, region_id r);
 /* The group that makes the value in this region, or UINT32_MAX. */

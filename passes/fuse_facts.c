@@ -33,6 +33,23 @@ kernel_room(const struct ir_module *m, value_id v)
 	return ir_most_elems(m, &t) * ir_dtypes[t.dtype].bits / 8;
 }
 
+bool
+fuse_reaches(struct fuse *f, const value_id *v, uint32_t n, uint32_t times,
+	     value_id than)
+{
+	struct fuse_question q = { f->terms.n, n, times, than, false };
+	double bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		bytes += kernel_bytes(f->m, v[i]);
+		VEC_PUSH(&f->tmp, &f->terms, v[i]);
+	}
+	q.yes = bytes >= times * kernel_bytes(f->m, than);
+	VEC_PUSH(&f->tmp, &f->asked, q);
+	return q.yes;
+}
+
 /* ---- spaces ---- */
 
 bool

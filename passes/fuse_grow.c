@@ -323,7 +323,7 @@ only_for(struct fuse *f, value_id v, uint32_t place)
 	}
 	return fuse_all_uses(f, v, could_follow, &t) &&
 	       n->nresults == 1 &&
-	       kernel_bytes(f->m, n->result) <= kernel_bytes(f->m, v);
+	       fuse_reaches(f, &v, 1, 1, n->result);
 }
 
 /* Whether the node may stand behind this group's contraction. */

@@ -1,9 +1,10 @@
 /*
  * What the kernels of a region follow from, as 128 bits: its nodes with their
- * attributes and classes, types and sizes, who uses what, and what lies behind
- * the views of values that come from around it.  Values and names are told
- * by the order in which they are met, so the same layer in another stage or
- * module has the same key; dims by their ids, since kernels name them.
+ * attributes and classes, types, who uses what, and what lies behind the
+ * views of values that come from around it; and as 128 more: sizes.  Values
+ * and names are told by the order in which they are met, so the same layer in
+ * another stage or module has the same key; dims by their ids, since kernels
+ * name them.
  */
 #include "passes/fuse.h"
 
@@ -17,21 +18,33 @@ struct keying {
 };
 
 static void
-mix(struct fuse_key *k, uint64_t word)
+mix_in(uint64_t hash[2], uint64_t word)
 {
-	k->hash[0] = (k->hash[0] ^ word) * 0x9e3779b97f4a7c15u;
-	k->hash[0] ^= k->hash[0] >> 29;
-	k->hash[1] = (k->hash[1] + word) * 0xd6e8feb86659fd93u;
-	k->hash[1] ^= k->hash[1] >> 32;
+	hash[0] = (hash[0] ^ word) * 0x9e3779b97f4a7c15u;
+	hash[0] ^= hash[0] >> 29;
+	hash[1] = (hash[1] + word) * 0xd6e8feb86659fd93u;
+	hash[1] ^= hash[1] >> 32;
 }
 
 static void
-mix_double(struct fuse_key *k, double d)
+mix(struct fuse_key *k, uint64_t word)
+{
+	mix_in(k->hash, word);
+}
+
+static void
+mix_size(struct fuse_key *k, uint64_t word)
+{
+	mix_in(k->sizes, word);
+}
+
+static uint64_t
+bits_of(double d)
 {
 	uint64_t bits;
 
 	memcpy(&bits, &d, sizeof bits);
-	mix(k, bits);
+	return bits;
 }
 
 /* ---- types ---- */
@@ -56,13 +69,14 @@ mix_type(struct keying *x, const struct ir_type *t)
 		int64_t size = ir_dim_size(m, t->dims[i]);
 
 		mix(x->key, pair(t->dims[i], t->cut[i]));
-		mix(x->key, (uint64_t)size);
+		mix_size(x->key, (uint64_t)size);
 		if (t->cut[i]) {
-			mix(x->key, (uint64_t)ir_most(m, size, t->cut[i]));
+			mix_size(x->key,
+				 (uint64_t)ir_most(m, size, t->cut[i]));
 		}
 	}
 	for (a = 1; a < m->axes.n && t->routed; a++) {
-		mix(x->key, t->routed >> (a - 1) & 1
+		mix_size(x->key, t->routed >> (a - 1) & 1
 			? (uint64_t)m->axes.at[a].size : 0);
 	}
 }
@@ -99,7 +113,7 @@ mix_axes(struct keying *x, const struct ir_attr *a)
 	uint32_t i;
 
 	for (i = 0; i < a->ndims; i++) {
-		mix(x->key, x->f->m->axes.at[a->dims[i]].size > 1);
+		mix_size(x->key, x->f->m->axes.at[a->dims[i]].size > 1);
 	}
 }
 
@@ -114,7 +128,7 @@ mix_attr(struct keying *x, const struct ir_attr *a)
 		mix(x->key, a->dims[i]);
 	}
 	mix(x->key, (uint64_t)a->i);
-	mix_double(x->key, a->num);
+	mix(x->key, bits_of(a->num));
 	if (kind == ATTR_AXES) {
 		mix_axes(x, a);
 	} else if (kind == ATTR_STR) {
@@ -189,6 +203,8 @@ mix_inner(struct keying *x, region_id r)
 	x->key->none |= inner->none;
 	mix(x->key, inner->hash[0]);
 	mix(x->key, inner->hash[1]);
+	mix_size(x->key, inner->sizes[0]);
+	mix_size(x->key, inner->sizes[1]);
 	for (i = 0; i < inner->outer.n; i++) {
 		mix_value(x, inner->outer.at[i]);
 	}
@@ -236,8 +252,8 @@ mix_settings(struct keying *x)
 	}
 	mix(x->key, pair(balanced, (uint32_t)plan_joins(m) << 1 |
 				   x->f->updates));
-	mix_double(x->key, ir_setting_num(m, "join.link", 0));
-	mix_double(x->key, ir_setting_num(m, "join.work", 0));
+	mix_size(x->key, bits_of(ir_setting_num(m, "join.link", 0)));
+	mix_size(x->key, bits_of(ir_setting_num(m, "join.work", 0)));
 }
 
 static void
@@ -267,7 +283,8 @@ fuse_find_keys(struct fuse *f, region_id r)
 			fuse_find_keys(f, n->region);
 		}
 	}
-	*x.key = (struct fuse_key){ .hash = { 1, 2 } };
+	*x.key = (struct fuse_key){ .hash = { 1, 2 },
+				     .sizes = { 1, 2 } };
 	mix_settings(&x);
 	mix(x.key, pair(region->nodes.n, region->params.n));
 	for (i = 0; i < region->params.n; i++) {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct known {
-	uint64_t hash[2];
+	uint64_t hash[2], sizes[2];
 	uint32_t next;		/* of its slot; 0: the last one */
 	uint32_t nids, nuses;	/* of all its kernels together */
 	VEC(struct kernel) at;
@@ -20,6 +20,7 @@ struct kernels_memo {
 	struct arena *arena;
 	VEC(struct known) known;	/* the first is none */
 	uint32_t *slots, nslots;	/* by hash, the first of its list */
+	struct fuse_groups *groups;
 };
 
 #define SLOTS 4096
@@ -33,13 +34,20 @@ kernels_memo_new(struct arena *a)
 	m->nslots = SLOTS;
 	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
 	VEC_PUSH(a, &m->known, (struct known){ 0 });
+	m->groups = fuse_groups_new(a);
 	return m;
+}
+
+struct fuse_groups *
+fuse_groups_of(struct kernels_memo *memo)
+{
+	return memo->groups;
 }
 
 static uint32_t *
 slot_of(const struct kernels_memo *m, const struct fuse_key *key)
 {
-	return &m->slots[key->hash[0] % m->nslots];
+	return &m->slots[(key->hash[0] ^ key->sizes[0]) % m->nslots];
 }
 
 /* ---- from one region to another ---- */
@@ -105,7 +113,8 @@ fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 
 	for (; at; at = f->memo->known.at[at].next) {
 		x = &f->memo->known.at[at];
-		if (x->hash[0] == key->hash[0] && x->hash[1] == key->hash[1]) {
+		if (memcmp(x->hash, key->hash, sizeof x->hash) == 0 &&
+		    memcmp(x->sizes, key->sizes, sizeof x->sizes) == 0) {
 			break;
 		}
 	}
@@ -173,7 +182,8 @@ fuse_remember(struct fuse *f, const struct fuse_key *key,
 	const struct ir_region *region = &f->m->regions.at[l->region];
 	uint32_t *slot = slot_of(f->memo, key), i;
 	struct known x = {
-		.hash = { key->hash[0], key->hash[1] }, .next = *slot
+		.hash = { key->hash[0], key->hash[1] },
+		.sizes = { key->sizes[0], key->sizes[1] }, .next = *slot
 	};
 
 	for (i = 0; i < region->nodes.n; i++) {

@@ -326,10 +326,10 @@ first_order(struct fuse *f, const uint32_t *last)
 }
 
 void
-fuse_open_region(struct fuse *f, region_id r)
+fuse_open_places(struct fuse *f, region_id r)
 {
 	const struct ir_region *region = &f->m->regions.at[r];
-	uint32_t i, *last;
+	uint32_t i;
 
 	arena_release(&f->tmp);
 	arena_init(&f->tmp, &f->m->ctx->mem);
@@ -337,15 +337,29 @@ fuse_open_region(struct fuse *f, region_id r)
 	f->n = region->nodes.n;
 	f->nodes = region->nodes.at;
 	f->group_of = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->group_of);
-	f->late = arena_alloc(&f->tmp, f->n + 1);
-	f->preds = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->preds);
 	f->groups = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->groups);
 	f->order = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->order);
 	f->norder = f->mark = 0;
-	last = arena_alloc(&f->tmp, (f->n + 1) * sizeof *last);
+	f->asked.at = NULL;
+	f->asked.n = f->asked.cap = 0;
+	f->terms.at = NULL;
+	f->terms.n = f->terms.cap = 0;
 	for (i = 0; i < f->n; i++) {
 		f->place[f->nodes[i]] = i + 1;
 		f->home[f->nodes[i]] = r;
+	}
+}
+
+void
+fuse_open_region(struct fuse *f, region_id r)
+{
+	uint32_t i, *last;
+
+	fuse_open_places(f, r);
+	f->late = arena_alloc(&f->tmp, f->n + 1);
+	f->preds = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->preds);
+	last = arena_alloc(&f->tmp, (f->n + 1) * sizeof *last);
+	for (i = 0; i < f->n; i++) {
 		open_group(f, i);
 	}
 	order_values(f);

@@ -66,11 +66,13 @@ reads(const struct fuse *f, uint32_t group, value_id base)
 	return false;
 }
 
-/* Bytes of operands that a group would read for it, or -1: it cannot. */
-static double
-extra(struct fuse *f, uint32_t own, const struct ir_node *n, uint32_t group)
+#define MAX_MORE (MAX_USERS * IR_MAX_OPERANDS)
+
+/* Adds what a group would read for it.  False: it cannot have it. */
+static bool
+add_more(struct fuse *f, uint32_t own, const struct ir_node *n,
+	 uint32_t group, value_id *more, uint32_t *nmore)
 {
-	double bytes = 0;
 	uint32_t k;
 
 	for (k = 0; k < n->nargs; k++) {
@@ -82,13 +84,13 @@ extra(struct fuse *f, uint32_t own, const struct ir_node *n, uint32_t group)
 		if (fuse_has(f, own, base) &&
 		    (f->late[fuse_place(f, base)] ||
 		     !fuse_is_wanted(f, own, base))) {
-			return -1;
+			return false;
 		}
 		if (!reads(f, group, base)) {
-			bytes += kernel_bytes(f->m, base);
+			more[(*nmore)++] = base;
 		}
 	}
-	return bytes;
+	return true;
 }
 
 static void
@@ -137,23 +139,21 @@ sink_place(struct fuse *f, uint32_t place)
 {
 	const struct ir_node *n = ir_node(f->m, f->nodes[place]);
 	struct users u = { .own = f->group_of[place] };
-	double more = 0, less, e;
-	uint32_t i;
+	value_id more[MAX_MORE];
+	uint32_t i, nmore = 0;
 
 	u.type = ir_type(f->m, n->result);
 	if (f->late[place] || !fuse_is_wanted(f, u.own, n->result) ||
 	    !fuse_all_uses(f, n->result, can_make, &u) || u.n == 0) {
 		return;
 	}
-	less = kernel_bytes(f->m, n->result) * (u.n + 1);
 	for (i = 0; i < u.n; i++) {
-		e = extra(f, u.own, n, u.at[i]);
-		if (e < 0) {
+		if (!add_more(f, u.own, n, u.at[i], more, &nmore)) {
 			return;
 		}
-		more += e;
 	}
-	if (more >= less || (u.n > 1 && more > 0)) {
+	if ((u.n > 1 && nmore) ||
+	    fuse_reaches(f, more, nmore, u.n + 1, n->result)) {
 		return;
 	}
 	i = 0;

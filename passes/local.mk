@@ -39,6 +39,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/front.h \
 	%D%/fuse.c \
 	%D%/fuse.h \
+	%D%/fuse_again.c \
 	%D%/fuse_count.c \
 	%D%/fuse_facts.c \
 	%D%/fuse_grow.c \
