@@ -101,6 +101,44 @@ struct cut {
 	double elem_bytes;
 };
 
+/* The same as ceil of what is not negative, without a call. */
+static inline double
+up(double v)
+{
+	double whole;
+
+	if (!(v < 0x1p52)) {	/* there are no fractions above it */
+		return v;
+	}
+	whole = (double)(int64_t)v;
+	return whole < v ? whole + 1 : whole;
+}
+
+/* k cut into so many pieces. */
+struct split {
+	double n, steps;
+	double sums_us;	/* partial sums in fp32, and a kernel to add them */
+};
+
+static size_t
+splits_of(const struct target_device *d, const struct cost_contraction *x,
+	  double memory_bytes_us, struct split out[NPIECES])
+{
+	size_t i;
+
+	for (i = 0; i < NPIECES; i++) {
+		if (i > 0 && x->k / pieces[i] < LEAST_PIECE) {
+			break;
+		}
+		out[i].n = pieces[i];
+		out[i].steps = up(x->k / pieces[i]);
+		out[i].sums_us = i == 0 ? 0 : d->launch_us / 2 +
+			4 * pieces[i] * x->m * x->n * x->batch /
+			memory_bytes_us;
+	}
+	return i;
+}
+
 /*
  * Tiles run in waves, one on each unit, and the last wave takes as long as a
  * full one (NVIDIA, Matrix Multiplication Background, "Wave Quantization").
@@ -109,39 +147,38 @@ struct cut {
  */
 static double
 tile_us(const struct cost_contraction *x, const struct cut *c, size_t tile,
-	double nparts)
+	const struct split *splits, size_t nsplits)
 {
-	double m = tiles[tile].m, n = tiles[tile].n;
-	double count = ceil(x->m / m) * ceil(x->n / n) * x->batch * nparts;
-	double waves = ceil(count / c->units);
+	double m = tiles[tile].m, n = tiles[tile].n, best = INFINITY;
+	double count = up(x->m / m) * up(x->n / n) * x->batch;
 	double math_us = 2 * m * n / c->flops_us;
 	double feed_us = (m + n) * c->elem_bytes / c->feed_bytes_us;
 	double step_us = math_us > feed_us ? math_us : feed_us;
+	size_t i;
 
-	return waves * (ceil(x->k / nparts) * step_us + c->fill * math_us);
+	for (i = 0; i < nsplits; i++) {
+		const struct split *s = &splits[i];
+		double waves = up(count * s->n / c->units);
+		double us = waves * (s->steps * step_us + c->fill * math_us) +
+			    s->sums_us;
+
+		best = us < best ? us : best;
+	}
+	return best;
 }
 
 static double
 best_tile_us(const struct target_device *d, const struct cost_contraction *x,
 	     const struct cut *c, double memory_bytes_us)
 {
+	struct split splits[NPIECES];
+	size_t n = splits_of(d, x, memory_bytes_us, splits), j;
 	double best = INFINITY;
-	size_t i, j;
 
-	for (i = 0; i < NPIECES; i++) {
-		/* partial sums in fp32, and a second kernel to add them */
-		double sums_us = i == 0 ? 0 : d->launch_us / 2 +
-			4 * pieces[i] * x->m * x->n * x->batch /
-			memory_bytes_us;
+	for (j = 0; j < NTILES; j++) {
+		double us = tile_us(x, c, j, splits, n);
 
-		if (i > 0 && x->k / pieces[i] < LEAST_PIECE) {
-			break;
-		}
-		for (j = 0; j < NTILES; j++) {
-			double us = tile_us(x, c, j, pieces[i]) + sums_us;
-
-			best = us < best ? us : best;
-		}
+		best = us < best ? us : best;
 	}
 	return best;
 }
