@@ -69,20 +69,24 @@ moving_bytes(struct trial *x, uint32_t rank, bool guess)
 	const struct search_slots *slots = x->t->slots;
 	double each[MEMORY_NSPANS] = { 0 }, most[MEMORY_NSPANS] = { 0 };
 	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i, k;
+	uint32_t kept[MEMORY_NSPANS], n = 0;	/* spans of any slots */
 	double temp = 0, update = 0, bytes = 0;
 	struct search_bytes b;
 
 	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
 		if (i == 0 || !holds_alike(x, of[i - 1], of[i])) {
 			stage_bytes(x, of[i], guess, &b);
-			for (k = 0; k < MEMORY_NSPANS; k++) {
+			for (n = 0, k = 0; k < MEMORY_NSPANS; k++) {
 				most[k] = larger(most[k], b.slot[k]);
+				kept[n] = k;
+				n += b.slot[k] > 0;
 			}
 			temp = larger(temp, b.temp);
 			update = larger(update, x->update_temp[of[i]]);
 		}
-		for (k = 0; k < MEMORY_NSPANS; k++) {
-			each[k] += b.slot[k] * slots->stage[k][of[i]];
+		for (k = 0; k < n; k++) {
+			each[kept[k]] += b.slot[kept[k]] *
+					 slots->stage[kept[k]][of[i]];
 		}
 		bytes += x->nstages > 1 ? b.waits : 0;
 	}
