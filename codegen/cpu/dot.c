@@ -63,10 +63,14 @@ find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
 	if (f32 && d->k->nodes.n == 1 && cg_dot_is_output(d->k, d->value)) {
 		d->result = DOT_STORE;
 		d->target = cg_operand(d->c->a, d->out, d->value, 0, true);
-	} else if (f32 && v && lies_as(d, v, f)) {
-		d->result = DOT_ADD;
+		d->far_bytes = 4;
+	} else if (v && lies_as(d, v, f)) {
 		d->target = cg_operand(d->c->a, d->out, 0, sink, true);
-		d->old = cg_num(d->c->a, d->out, CG_OLD, sink);
+		d->far_bytes = f32 ? 4 : 2;
+		if (f32) {
+			d->result = DOT_ADD;
+			d->old = cg_num(d->c->a, d->out, CG_OLD, sink);
+		}
 	}
 }
 

@@ -57,10 +57,11 @@ dot_nr(const struct dot_unit *u)
 	return (int64_t)u->nv * u->lanes;
 }
 /*
- * void (a, b, c, words, ldc in bytes, add, lines, nlines, rows, cols):
+ * void (a, b, c, words, ldc, add, next, next_ld, lines, nlines, rows, cols):
  * c[rows][cols] is the product of two panels, plus what is there if `add`.
- * On the way it asks for `mr` times `nlines` lines of memory that are wanted
- * next; `lines` lists their addresses.  AMX does not.  Emitted once.
+ * On the way it asks for what is wanted then: rows at `next`, and `mr` times
+ * `nlines` lines whose addresses are listed.  AMX does not.  Rows are so many
+ * bytes apart.  Emitted once.
  */
 struct ll_value *dot_tile(struct cg_cpu *c, const struct dot_unit *u);
 /* What a worker must do before and behind tiles of a step. */
@@ -116,7 +117,8 @@ struct dot {
 	struct cg_factor batch, m, n, over;
 	struct cg_dims dims[3];	/* of batch, m, n */
 	enum dot_result result;
-	uint32_t target;	/* STORE, ADD: operand */
+	uint32_t target;	/* operand of STORE, ADD, and of far tiles */
+	int64_t far_bytes;	/* of its elements; 0: they lie in none */
 	uint32_t old;		/* ADD: number, 0 if there is nothing yet */
 	bool whole_last;	/* the epilogue wants whole last dims */
 	/* the plan */

@@ -252,6 +252,7 @@ struct item {
 	struct ll_value *row, *batch;	/* row: of those in the chunk */
 	struct dot_place m, n;
 	struct ll_value *to, *ld;	/* the tile; bytes of a row */
+	struct ll_value *far, *far_ld;	/* the same, in the end */
 	struct ll_value *old;		/* 0: nothing is there yet */
 	struct ll_value *col;		/* of all in the batch */
 	struct ll_value *src[2];
@@ -301,6 +302,24 @@ tiles(struct ll *l, struct ll_value *live, int64_t width)
 	return dot_div(l, dot_add(l, live, ll_i64(l, width - 1)), width);
 }
 
+/* Where what the tile behind that at (row, col) is added to lies. */
+static struct ll_value *
+next_tile(const struct body *b, const struct item *t, struct ll_value *row,
+	  struct ll_value *col)
+{
+	int64_t bytes = b->d->far_bytes ? b->d->far_bytes : 4;
+	struct ll *l = b->l;
+	struct ll_value *last, *at;
+
+	col = dot_add(l, col, ll_i64(l, dot_nr(&b->d->unit)));
+	last = ll_test(l, LL_GE, col, t->n.live);
+	col = ll_select(l, last, ll_i64(l, 0), col);
+	at = dot_add(l, row, ll_i64(l, b->d->unit.mr));
+	row = ll_select(l, last, at, row);
+	at = ll_plus(l, t->far, ll_bin(l, LL_MUL, row, t->far_ld));
+	return ll_plus(l, at, dot_mul(l, col, bytes));
+}
+
 /* Tiles of the microkernel over a stretch of k. */
 static void
 multiply(const struct body *b, const struct item *t, struct ll_value *a,
@@ -310,7 +329,7 @@ multiply(const struct body *b, const struct item *t, struct ll_value *a,
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
 	int64_t mr = d->unit.mr, nr = dot_nr(&d->unit);
-	struct ll_value *args[10], *tile;
+	struct ll_value *args[12], *tile;
 	struct ll_loop r, c;
 
 	ll_loop(l, &r, ll_i64(l, 0), t->m.live, mr, NULL, 0);
@@ -325,18 +344,20 @@ multiply(const struct body *b, const struct item *t, struct ll_value *a,
 	args[5] = add;
 	tile = tiles(l, t->n.live, nr);
 	tile = ll_bin(l, LL_MUL, dot_div(l, r.i, mr), tile);
-	args[6] = lines_at(b, lines, dot_add(l, tile, dot_div(l, c.i, nr)));
-	args[7] = lines->each;
-	args[8] = dot_sub(l, t->m.live, r.i);
-	args[9] = dot_sub(l, t->n.live, c.i);
+	args[6] = next_tile(b, t, r.i, c.i);
+	args[7] = t->far_ld;
+	args[8] = lines_at(b, lines, dot_add(l, tile, dot_div(l, c.i, nr)));
+	args[9] = lines->each;
+	args[10] = dot_sub(l, t->m.live, r.i);
+	args[11] = dot_sub(l, t->n.live, c.i);
 	if (d->result == DOT_BOX) {	/* there is room for whole tiles */
 		int64_t lanes = d->unit.lanes;
 
-		args[8] = ll_i64(l, d->unit.mr);
-		args[9] = dot_add(l, args[9], ll_i64(l, lanes - 1));
-		args[9] = dot_mul(l, dot_div(l, args[9], lanes), lanes);
+		args[10] = ll_i64(l, d->unit.mr);
+		args[11] = dot_add(l, args[11], ll_i64(l, lanes - 1));
+		args[11] = dot_mul(l, dot_div(l, args[11], lanes), lanes);
 	}
-	ll_call(l, b->tile, args, 10);
+	ll_call(l, b->tile, args, 12);
 	ll_loop_end(l, &c, NULL);
 	ll_loop_end(l, &r, NULL);
 }
@@ -444,18 +465,26 @@ put_target(const struct body *b, struct item *t)
 	int64_t tile = 4 * d->tile_ld * dot_up(d->rows.most, d->unit.mr);
 	struct ll_value *at;
 
-	t->ld = ll_i64(l, 4 * d->tile_ld);
-	if (d->result != DOT_BOX) {
-		t->ld = ll_i64(l, 4 * d->n.size);
+	if (d->far_bytes) {
+		t->far_ld = ll_i64(l, d->far_bytes * d->n.size);
 		at = dot_mul(l, t->batch, d->m.size);
 		at = dot_mul(l, dot_add(l, at, t->m.start), d->n.size);
-		at = dot_mul(l, dot_add(l, at, t->n.start), 4);
-		t->to = ll_plus(l, cg_cpu_at(d->c, b->func, d->target), at);
+		at = dot_mul(l, dot_add(l, at, t->n.start), d->far_bytes);
+		t->far = ll_plus(l, cg_cpu_at(d->c, b->func, d->target), at);
+	}
+	t->ld = ll_i64(l, 4 * d->tile_ld);
+	if (d->result != DOT_BOX) {
+		t->ld = t->far_ld;
+		t->to = t->far;
 	} else if (d->shared_c >= 0) {
 		t->to = ll_plus_n(l, t->shared, d->shared_c);
 		t->to = ll_plus(l, t->to, dot_mul(l, t->i, dot_up(tile, 64)));
 	} else {
 		t->to = ll_plus_n(l, t->own, d->own_c);
+	}
+	if (!d->far_bytes) {
+		t->far = t->to;
+		t->far_ld = t->ld;
 	}
 }
 

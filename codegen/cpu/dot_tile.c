@@ -39,7 +39,8 @@ struct tile {
 	const struct dot_unit *u;
 	uint32_t nv;		/* of this one: at the right end fewer */
 	bool fused;		/* else there is a library call for it */
-	struct ll_value *a, *b, *c, *words, *ldc, *add, *lines, *nlines;
+	struct ll_value *a, *b, *c, *words, *ldc, *add;
+	struct ll_value *next, *next_ld, *lines, *nlines;
 };
 
 static struct ll_value *
@@ -114,7 +115,8 @@ put_sums(const struct tile *t, struct ll_value *const *sum, bool add)
 /*
  * What is far away comes while the loop runs, a little in each of as many
  * stretches as the tile has rows: asked for at once it would keep all else
- * that misses the first cache waiting.
+ * that misses the first cache waiting.  Of what is added to these are the next
+ * tile's: this one's would come too late if k is short.
  */
 static void
 ask(const struct tile *t, struct ll_value *row, struct ll_value *lines)
@@ -176,7 +178,7 @@ in_vectors(const struct tile *t)
 	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, u->mr), 1, sum, n);
 	i = ll_bin(l, LL_MUL, r.i, t->nlines);
 	lines = ll_plus(l, t->lines, dot_mul(l, i, 8));
-	ask(t, ll_plus(l, t->c, ll_bin(l, LL_MUL, r.i, t->ldc)), lines);
+	ask(t, ll_plus(l, t->next, ll_bin(l, LL_MUL, r.i, t->next_ld)), lines);
 	from = ll_bin(l, LL_MUL, r.i, step);
 	to = dot_min(l, t->words, dot_add(l, from, step));
 	memcpy(sum, r.at, n * sizeof *sum);
@@ -309,14 +311,14 @@ static struct ll_value *
 emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
-	const struct ll_type types[] = { p, p, p, n, n, n, p, n };
+	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n };
 	struct tile t = { .l = c->ll, .u = u, .nv = nv,
 			  .fused = ll_has(c->ll, "fma") };
 	struct ll_value *f;
 
 	f = ll_func(c->ll, arena_printf(c->a, "dot_%d_%ux%u", (int)u->kind,
 					u->mr, nv * u->lanes),
-		    ll_type(LL_VOID, 1), types, 8, false);
+		    ll_type(LL_VOID, 1), types, 10, false);
 	ll_noalias(c->ll, f, 2);
 	t.a = ll_param(c->ll, f, 0);
 	t.b = ll_param(c->ll, f, 1);
@@ -324,8 +326,10 @@ emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 	t.words = ll_param(c->ll, f, 3);
 	t.ldc = ll_param(c->ll, f, 4);
 	t.add = ll_param(c->ll, f, 5);
-	t.lines = ll_param(c->ll, f, 6);
-	t.nlines = ll_param(c->ll, f, 7);
+	t.next = ll_param(c->ll, f, 6);
+	t.next_ld = ll_param(c->ll, f, 7);
+	t.lines = ll_param(c->ll, f, 8);
+	t.nlines = ll_param(c->ll, f, 9);
 	if (u->kind == DOT_TILES) {
 		in_tiles(&t);
 	} else {
@@ -339,7 +343,7 @@ struct ends {
 	struct ll *l;
 	const struct dot_unit *u;
 	struct ll_value *whole[4];	/* by vectors in a row */
-	struct ll_value *arg[8], *rows, *cols;
+	struct ll_value *arg[10], *rows, *cols;
 };
 
 /* Rows one by one, with a mask. */
@@ -383,7 +387,7 @@ call_if_whole(const struct ends *e, uint32_t nv)
 	ll_branch(e->l, ll_test(e->l, nv == e->u->nv ? LL_GE : LL_EQ, e->cols,
 				n), yes, no);
 	ll_at(e->l, yes);
-	ll_call(e->l, e->whole[nv], e->arg, 8);
+	ll_call(e->l, e->whole[nv], e->arg, 10);
 	ll_return(e->l, NULL);
 	ll_at(e->l, no);
 }
@@ -395,7 +399,7 @@ emit_ends(const struct ends *e)
 	const struct dot_unit *u = e->u;
 	struct ll_block *rows = ll_block(l, NULL, "rows");
 	struct ll_block *part = ll_block(l, NULL, "part");
-	struct ll_value *room, *args[8];
+	struct ll_value *room, *args[10];
 	uint32_t nv;
 
 	room = ll_room(l, ll_type(LL_F32, 1), u->mr * dot_nr(u));
@@ -412,9 +416,8 @@ emit_ends(const struct ends *e)
 	args[3] = e->arg[3];
 	args[4] = ll_i64(l, 4 * dot_nr(u));
 	args[5] = ll_i64(l, 0);
-	args[6] = e->arg[6];
-	args[7] = e->arg[7];
-	ll_call(l, e->whole[u->nv], args, 8);
+	memcpy(args + 6, e->arg + 6, 4 * sizeof *args);
+	ll_call(l, e->whole[u->nv], args, 10);
 	copy_part(e, room);
 }
 
@@ -422,7 +425,7 @@ struct ll_value *
 dot_tile(struct cg_cpu *c, const struct dot_unit *u)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
-	const struct ll_type types[] = { p, p, p, n, n, n, p, n, n, n };
+	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n, n, n };
 	struct ends e = { .l = c->ll, .u = u };
 	struct ll_value *f = c->dot[u->kind];
 	uint32_t i;
@@ -434,12 +437,12 @@ dot_tile(struct cg_cpu *c, const struct dot_unit *u)
 		e.whole[i] = emit_whole(c, u, i);
 	}
 	f = ll_func(c->ll, arena_printf(c->a, "dot_%d", (int)u->kind),
-		    ll_type(LL_VOID, 1), types, 10, false);
-	for (i = 0; i < 8; i++) {
+		    ll_type(LL_VOID, 1), types, 12, false);
+	for (i = 0; i < 10; i++) {
 		e.arg[i] = ll_param(c->ll, f, i);
 	}
-	e.rows = ll_param(c->ll, f, 8);
-	e.cols = ll_param(c->ll, f, 9);
+	e.rows = ll_param(c->ll, f, 10);
+	e.cols = ll_param(c->ll, f, 11);
 	emit_ends(&e);
 	c->dot[u->kind] = f;
 	return f;

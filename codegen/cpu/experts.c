@@ -228,7 +228,7 @@ experts_multiply(struct experts_step *s, struct ll_value *rows,
 	const struct dot *d = &s->x->dot;
 	int64_t lanes = d->unit.lanes;
 	struct ll *l = s->l;
-	struct ll_value *args[10], *to = ll_plus_n(l, s->own, d->own_c);
+	struct ll_value *args[12], *to = ll_plus_n(l, s->own, d->own_c);
 	struct ll_loop r, c;
 
 	ll_loop(l, &r, ll_i64(l, 0), s->live[0], d->unit.mr, NULL, 0);
@@ -242,13 +242,15 @@ experts_multiply(struct experts_step *s, struct ll_value *rows,
 	args[3] = words;
 	args[4] = ll_i64(l, 4 * d->tile_ld);
 	args[5] = add;
-	args[6] = to;		/* nothing is asked for */
-	args[7] = ll_i64(l, 0);
-	args[8] = ll_i64(l, d->unit.mr);
-	args[9] = dot_add(l, dot_sub(l, s->live[1], c.i),
-			  ll_i64(l, lanes - 1));
-	args[9] = dot_mul(l, dot_div(l, args[9], lanes), lanes);
-	ll_call(l, s->tile, args, 10);
+	args[6] = args[2];	/* its room: all is in a cache */
+	args[7] = args[4];
+	args[8] = to;
+	args[9] = ll_i64(l, 0);
+	args[10] = ll_i64(l, d->unit.mr);
+	args[11] = dot_add(l, dot_sub(l, s->live[1], c.i),
+			   ll_i64(l, lanes - 1));
+	args[11] = dot_mul(l, dot_div(l, args[11], lanes), lanes);
+	ll_call(l, s->tile, args, 12);
 	ll_loop_end(l, &c, NULL);
 	ll_loop_end(l, &r, NULL);
 }
