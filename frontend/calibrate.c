@@ -127,12 +127,12 @@ measure_matmuls(struct cal *c, int64_t scale)
 	return true;
 }
 
+/* In f32, which is what the compiler computes it in on a CPU. */
 static bool
-measure_attention(struct cal *c, enum rt_rate rate,
-		  const struct attention_shape *s)
+measure_attention(struct cal *c, const struct attention_shape *s)
 {
-	struct rt_attend x = { rate, s->heads, s->length, s->length,
-			       s->head_dim, s->causal };
+	struct rt_attend x = { s->heads, s->length, s->length, s->head_dim,
+			       s->causal };
 	struct cal_point p = { .group = CAL_ATTEND };
 	double pairs = (double)s->length * (double)s->length;
 	struct rt_error err;
@@ -141,7 +141,7 @@ measure_attention(struct cal *c, enum rt_rate rate,
 		return failed(c, &err);
 	}
 	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld%s",
-		target_rate_names[cal_rate(rate)], (long long)x.heads,
+		target_rate_names[TARGET_FP32], (long long)x.heads,
 		(long long)x.queries, (long long)x.head_dim,
 		x.causal ? " causal" : "");
 	p.work = 4 * (double)x.heads * (double)x.head_dim *
@@ -150,7 +150,7 @@ measure_attention(struct cal *c, enum rt_rate rate,
 		.batch = 1, .heads = (double)x.heads,
 		.kv_heads = (double)x.heads, .head_dim = (double)x.head_dim,
 		.queries = (double)x.queries, .keys = (double)x.keys,
-		.causal = x.causal, .rate = cal_rate(rate)
+		.causal = x.causal, .rate = TARGET_FP32
 	};
 	keep(c, p);
 	return true;
@@ -162,14 +162,10 @@ measure_attentions(struct cal *c)
 	const struct attention_shape *list = c->quick ? quick_attention
 						      : attention;
 	size_t n = c->quick ? COUNT(quick_attention) : COUNT(attention), i;
-	int r;
 
-	for (r = 0; r < RT_RATES && !c->meter.facts.no_attention; r++) {
-		for (i = 0; i < n && *c->meter.facts.code[r]; i++) {
-			if (!measure_attention(c, (enum rt_rate)r,
-					       &list[i])) {
-				return false;
-			}
+	for (i = 0; i < n && !c->meter.facts.no_attention; i++) {
+		if (!measure_attention(c, &list[i])) {
+			return false;
 		}
 	}
 	return true;

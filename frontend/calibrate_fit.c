@@ -170,16 +170,6 @@ is_attention(const struct cal_point *p)
 	return p->group == CAL_ATTEND;
 }
 
-/*
- * Plain units take as long for shorter numbers, since exp and the like is
- * f32 all the same; one efficiency for both rates would hold for neither.
- */
-static bool
-is_plain_attention(const struct cal_point *p)
-{
-	return is_attention(p) && p->attend.rate == TARGET_FP32;
-}
-
 static bool
 is_talk(const struct cal_point *p)
 {
@@ -387,8 +377,7 @@ cal_fit(struct cal *c)
 		fit(c, memory_knobs, 1, is_memory);
 		fit(c, matrix_knobs, 3, is_matmul);
 	}
-	fit(c, attention_knobs, 2, has(c, is_plain_attention)
-	    ? is_plain_attention : is_attention);
+	fit(c, attention_knobs, 2, is_attention);
 	fit(c, link_knobs, 3, is_talk);
 	settle_all(d);
 	for (g = 0; g < CAL_GROUPS; g++) {

@@ -234,6 +234,12 @@ keys_seen(const struct cost_attention *x, double block)
 	return keys < x->keys ? keys : x->keys;
 }
 
+/*
+ * On a CPU one item takes as many queries, but 32 of them at a time, and only
+ * the keys that these see (two vectors of AVX-512: codegen/cpu/attention*.c).
+ */
+#define CPU_BLOCK 32
+
 /* A CPU computes it in f32, whatever it is of: see codegen/cpu/attention.h. */
 static enum target_rate
 attention_rate(const struct target_device *d, const struct cost_attention *x)
@@ -250,7 +256,8 @@ attention_us(const struct target_device *d, const struct cost_attention *x,
 			  (double)d->units;
 	double block = x->queries < QUERY_BLOCK ? x->queries : QUERY_BLOCK;
 	double blocks = x->batch * x->heads * ceil(x->queries / block);
-	double seen = keys_seen(x, block);
+	double seen = keys_seen(x, target_is_cpu(d) && block > CPU_BLOCK ?
+				   CPU_BLOCK : block);
 	double longest = x->causal ? x->keys : seen;
 	double pair_us, tail;
 

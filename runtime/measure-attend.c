@@ -1,365 +1,318 @@
 /*
- * measure-attend.c - attention on all cores, as the cost model has it: a
- * block of 128 queries of one head goes past the keys, a block of them at a
- * time, with a running maximum and sum of each row (Dao, arXiv:2307.08691).
+ * measure-attend.c - attention on all cores, laid out as the compiler does it
+ * for a CPU: scores have a key in each row and queries side by side, so that
+ * the largest score and the sum of a query are vectors, and both products
+ * take single numbers of one matrix times vectors of another; in f32.  A block
+ * of queries is as wide as a tile, and goes past the keys with a running
+ * maximum and sum (Dao, arXiv:2307.08691).
  */
 #include "runtime/measure-cpu.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LEAST = 64, BLOCK = 128, ROWS = 160, MOST_DIM = 128 };
+/* Keys that are looked at together, and blocks of queries of an item. */
+enum { LEAST = 64, KEYS = 256, BLOCKS = 4, MOST_DIM = 128 };
 
 struct attend {
 	const struct rt_tile *t;
 	struct rt_attend x;
-	const void *q, *k, *v;
+	const float *q, *k, *v;
 	float *out;
 	char *own; /* of all threads */
 	size_t own_bytes;
-	int64_t block; /* queries, and keys, that are looked at together */
 	int runs;
 };
 
-/* What one thread has to itself; the keys and values of a head, packed. */
+/* What one thread has to itself; rows are padded to whole tiles. */
 struct own {
-	float scores[ROWS * BLOCK], sums[ROWS * MOST_DIM];
-	float top[ROWS], total[ROWS];
-	float weights[ROWS * BLOCK]; /* as elements of the operands */
-	float query[ROWS * MOST_DIM], packed[ROWS * BLOCK];
+	float scores[(KEYS + RT_TILE_MR) * RT_TILE_NR];
+	float sums[(MOST_DIM + RT_TILE_MR) * RT_TILE_NR];
+	float query[MOST_DIM * RT_TILE_NR];
+	float top[RT_TILE_NR], total[RT_TILE_NR];
+	float packed[]; /* keys, and then values, of a head */
 };
 
 static int64_t
-block_of(const struct rt_attend *x)
+least(int64_t a, int64_t b)
 {
-	return x->keys < BLOCK ? x->keys : BLOCK;
+	return a < b ? a : b;
 }
 
-static size_t
-head_bytes(const struct attend *g)
+static int64_t
+whole_tiles(const struct attend *g, int64_t rows)
 {
-	int64_t keys = (g->x.keys + g->block - 1) / g->block * g->block;
-
-	return (size_t)(keys * g->x.head_dim) * rt_tile_bytes(g->t);
+	return (rows + g->t->mr - 1) / g->t->mr * g->t->mr;
 }
 
-static const char *
-row(const struct attend *g, const void *base, int64_t length, int64_t head,
-    int64_t i)
+/* Of one block of keys, and of their values. */
+static int64_t
+key_elems(const struct attend *g)
 {
-	return (const char *)base + (size_t)((head * length + i) *
-	       g->x.head_dim) * rt_rate_bytes(g->t->rate);
+	return whole_tiles(g, KEYS) * g->x.head_dim;
 }
 
-/* Panels of a block's columns one behind another. */
+static int64_t
+value_elems(const struct attend *g)
+{
+	return whole_tiles(g, g->x.head_dim) * KEYS;
+}
+
+static int64_t
+key_blocks(const struct attend *g)
+{
+	return (g->x.keys + KEYS - 1) / KEYS;
+}
+
+/* Rows as panels of tiles, one behind another. */
 static void
-pack_columns(const struct attend *g, char *to, struct rt_view v, int n,
-	     int64_t kc)
-{
-	const struct rt_tile *t = g->t;
-	size_t elem = rt_rate_bytes(t->rate);
-	int j;
-
-	for (j = 0; j < n; j += t->nr) {
-		struct rt_view part = v;
-
-		part.at = (const char *)v.at + (size_t)(j * v.step_i) * elem;
-		rt_pack(t, to, part, n - j < t->nr ? n - j : t->nr, t->nr, kc,
-			t->unit_b, rt_tile_round(t));
-		to += (size_t)(t->nr * kc) * rt_tile_bytes(t);
-	}
-}
-
-static void
-pack_head(const struct attend *g, int64_t head, char *keys, char *values)
-{
-	int64_t d = g->x.head_dim, j;
-	size_t block = (size_t)(g->block * d) * rt_tile_bytes(g->t);
-
-	for (j = 0; j < g->x.keys; j += g->block) {
-		struct rt_view k = { row(g, g->k, g->x.keys, head, j), d, 1 };
-		struct rt_view v = { row(g, g->v, g->x.keys, head, j), 1, d };
-
-		pack_columns(g, keys, k, g->block, d);
-		pack_columns(g, values, v, (int)d, g->block);
-		keys += block;
-		values += block;
-	}
-}
-
-static void
-pack_rows(const struct attend *g, void *to, struct rt_view v, int n,
+pack_rows(const struct attend *g, float *to, struct rt_view v, int64_t rows,
 	  int64_t kc)
 {
 	const struct rt_tile *t = g->t;
-	size_t elem = rt_rate_bytes(t->rate), panel;
-	char *at = to;
-	int i;
+	const float *base = v.at;
+	int64_t i;
 
-	panel = (size_t)(t->mr * kc) * rt_tile_bytes(t);
-	for (i = 0; i < n; i += t->mr, at += panel) {
-		struct rt_view part = v;
-
-		part.at = (const char *)v.at + (size_t)(i * v.step_i) * elem;
-		rt_pack(t, at, part, n - i < t->mr ? n - i : t->mr, t->mr, kc,
-			t->unit_a, rt_tile_round(t));
+	for (i = 0; i < rows; i += t->mr, to += t->mr * kc) {
+		v.at = base + i * v.step_i;
+		rt_pack(t, to, v, (int)least(rows - i, t->mr), t->mr, kc, 1,
+			1);
 	}
 }
 
-/* Keys of a block that a tile's queries from i on see; `first`: query 0. */
-static int64_t
-seen_by_tile(const struct attend *g, int64_t i, int64_t first)
+static void
+pack_head(const struct attend *g, int64_t head, struct own *o)
 {
-	int64_t n = g->x.causal ? first + i + g->t->mr - 1 : g->block;
+	int64_t d = g->x.head_dim, j;
+	float *keys = o->packed, *values = keys + key_blocks(g) * key_elems(g);
 
-	return n < g->block ? n : g->block;
+	for (j = 0; j < g->x.keys; j += KEYS) {
+		int64_t at = (head * g->x.keys + j) * d;
+		int64_t n = least(KEYS, g->x.keys - j);
+		struct rt_view k = { g->k + at, d, 1 };
+		struct rt_view v = { g->v + at, 1, d };
+
+		pack_rows(g, keys, k, n, d);
+		pack_rows(g, values, v, d, n);
+		keys += key_elems(g);
+		values += value_elems(g);
+	}
 }
 
-/* Scores [block, block], where any query of a tile sees one of its keys. */
+/* C[rows][block] (+)= panels times columns that lie side by side. */
 static void
-scores_of(const struct attend *g, const struct own *o, const char *keys,
-	  int64_t first, float *c)
+multiply(const struct attend *g, const float *panels, int64_t rows,
+	 int64_t kc, int64_t packed_kc, const float *columns, float *c,
+	 bool add)
 {
 	const struct rt_tile *t = g->t;
-	int64_t d = g->x.head_dim, i, j;
-	size_t deep = (size_t)d * rt_tile_bytes(t);
+	int64_t i;
 
-	for (j = 0; j < g->block; j += t->nr) {
-		for (i = 0; i < g->block; i += t->mr) {
-			if (j >= seen_by_tile(g, i, first)) {
-				continue;
-			}
-			t->run(d, (const char *)o->query + (size_t)i * deep,
-			       keys + (size_t)j * deep, t->nr,
-			       c + i * g->block + j, g->block, false);
-		}
+	for (i = 0; i < rows; i += t->mr, panels += t->mr * packed_kc) {
+		t->run(kc, panels, columns, t->nr, c + i * t->nr, t->nr, add);
 	}
 }
 
-/* Adds weights [block, block] times values, as far as weights are not 0. */
-static void
-add_values(const struct attend *g, const struct own *o, const char *values,
-	   int64_t first, float *c)
-{
-	const struct rt_tile *t = g->t;
-	int64_t d = g->x.head_dim, round = rt_tile_round(t), i, j, kc;
-	size_t deep = (size_t)g->block * rt_tile_bytes(t);
+/* ---- scores become weights ---- */
 
-	for (j = 0; j < d; j += t->nr) {
-		for (i = 0; i < g->block; i += t->mr) {
-			kc = seen_by_tile(g, i, first);
-			kc = (kc + round - 1) / round * round;
-			t->run(kc, (const char *)o->packed + (size_t)i * deep,
-			       values + (size_t)j * deep, t->nr,
-			       c + i * d + j, d, true);
-		}
-	}
-}
+/* What is out of a query's sight weighs nothing. */
+#define UNSEEN -1e30f
 
-/* ---- the rows of a block ---- */
-
-/* What a row of scores comes to: weights, and what they add up to. */
-struct line {
-	const float *scores;
-	void *weights;
-	size_t n;
-	bool halves; /* weights are bf16 */
-	float scale, top; /* of scores; the largest so far, scaled */
-	float total;
+/* A block of scores [keys][nr], and what goes with each query. */
+struct block {
+	float *scores, *sums, *top, *total;
+	int64_t keys, nr, head_dim;
+	int64_t first; /* keys that the block's first query sees */
+	bool causal;
+	float scale;
 };
 
 /*
- * exp of what is at most 0, a vector at a time: 2^n by the exponent's bits,
- * and for the rest a polynomial of degree 6 (the coefficients of Cephes'
- * expf).  A vector wider than the machine's is made of single numbers by gcc,
- * which takes four times as long: so each machine has its own.
+ * exp of what is at most 0: 2^n by the exponent's bits, and for the rest a
+ * polynomial of degree 6 (the coefficients of Cephes' expf).  A vector wider
+ * than the machine's is made of single numbers by gcc, which takes four times
+ * as long: so each machine has its own.
  */
 static const float coefficients[] = {
 	1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
 	4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f
 };
 
-#define SOFTEN(name, lanes) \
-static void \
-name(struct line *l) \
-{ \
-	typedef float wide __attribute__((vector_size(4 * (lanes)))); \
-	typedef int32_t ints __attribute__((vector_size(4 * (lanes)))); \
-	typedef uint16_t halves __attribute__((vector_size(2 * (lanes)))); \
-	const wide lowest = (wide){ 0 } - 87; \
-	wide sum = { 0 }, x, r, p, whole; \
-	ints n, low; \
-	halves half; \
-	size_t j, c; \
+#define PICK(mask, a, b) \
+	((wide)(((mask) & (ints)(a)) | (~(mask) & (ints)(b))))
+
+#define SOFTEN(name, lanes, machine) \
+typedef float name##_wide __attribute__((vector_size(4 * (lanes)))); \
+typedef int32_t name##_ints __attribute__((vector_size(4 * (lanes)))); \
  \
-	memcpy(&p, l->scores, sizeof p); \
-	for (j = (lanes); j < l->n; j += (lanes)) { \
-		memcpy(&x, l->scores + j, sizeof x); \
-		low = x < p; \
-		p = (wide)((low & (ints)p) | (~low & (ints)x)); \
+machine static inline void \
+name##_exp(name##_wide *to) \
+{ \
+	typedef name##_wide wide; \
+	typedef name##_ints ints; \
+	const wide lowest = (wide){ 0 } - 87; \
+	wide x = *to, p = (wide){ 0 } + coefficients[0], r, whole; \
+	ints n; \
+	size_t c; \
+ \
+	x = PICK(x < lowest, lowest, x); \
+	n = __builtin_convertvector(x * 1.44269504f - 0.5f, ints); \
+	whole = __builtin_convertvector(n, wide); \
+	r = x - whole * 0.693359375f + whole * 2.12194440e-4f; \
+	for (c = 1; c < 6; c++) { \
+		p = p * r + coefficients[c]; \
 	} \
+	p = p * r * r + r + 1; \
+	*to = (wide)((ints)p + n * (1 << 23)); \
+} \
+ \
+machine static void \
+name(const struct block *b, int64_t v) \
+{ \
+	typedef name##_wide wide; \
+	typedef name##_ints ints; \
+	wide x, top, factor, total, sum = { 0 }; \
+	ints limit; \
+	int64_t j; \
+ \
 	for (j = 0; j < (lanes); j++) { \
-		l->top = p[j] * l->scale > l->top ? p[j] * l->scale \
-						  : l->top; \
+		limit[j] = (int32_t)(b->first + v + j); \
 	} \
-	for (j = 0; j < l->n; j += (lanes)) { \
-		memcpy(&x, l->scores + j, sizeof x); \
-		x = x * l->scale - l->top; \
-		low = x < lowest; \
-		x = (wide)((low & (ints)lowest) | (~low & (ints)x)); \
-		n = __builtin_convertvector(x * 1.44269504f - 0.5f, ints); \
-		whole = __builtin_convertvector(n, wide); \
-		r = x - whole * 0.693359375f + whole * 2.12194440e-4f; \
-		p = (wide){ 0 } + coefficients[0]; \
-		for (c = 1; c < 6; c++) { \
-			p = p * r + coefficients[c]; \
+	memcpy(&total, b->top + v, sizeof total); \
+	top = total; \
+	for (j = 0; j < b->keys; j++) { \
+		memcpy(&x, b->scores + j * b->nr + v, sizeof x); \
+		x *= b->scale; \
+		if (b->causal && j >= b->first) { \
+			x = PICK(limit > (int32_t)j, x, (wide){ 0 } + UNSEEN); \
 		} \
-		p = p * r * r + r + 1; \
-		p = (wide)((ints)p + n * (1 << 23)); \
-		sum += p; \
-		if (l->halves) { \
-			n = (ints)p; \
-			n = (n + 0x7fff + (n >> 16 & 1)) >> 16; \
-			half = __builtin_convertvector(n, halves); \
-			memcpy((uint16_t *)l->weights + j, &half, \
-			       sizeof half); \
-		} else { \
-			memcpy((float *)l->weights + j, &p, sizeof p); \
-		} \
+		memcpy(b->scores + j * b->nr + v, &x, sizeof x); \
+		top = PICK(x < top, top, x); \
 	} \
-	l->total = 0; \
-	for (j = 0; j < (lanes); j++) { \
-		l->total += sum[j]; \
+	memcpy(b->top + v, &top, sizeof top); \
+	factor = total - top; \
+	name##_exp(&factor); \
+	for (j = 0; j < b->keys; j++) { \
+		memcpy(&x, b->scores + j * b->nr + v, sizeof x); \
+		x -= top; \
+		name##_exp(&x); \
+		memcpy(b->scores + j * b->nr + v, &x, sizeof x); \
+		sum += x; \
+	} \
+	memcpy(&total, b->total + v, sizeof total); \
+	total = total * factor + sum; \
+	memcpy(b->total + v, &total, sizeof total); \
+	for (j = 0; j < b->head_dim; j++) { \
+		memcpy(&x, b->sums + j * b->nr + v, sizeof x); \
+		x *= factor; \
+		memcpy(b->sums + j * b->nr + v, &x, sizeof x); \
 	} \
 }
 
-SOFTEN(soften_plain, 4)
+SOFTEN(soften_plain, 4, )
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma")))
-SOFTEN(soften_avx2, 8)
-__attribute__((target("avx512f")))
-SOFTEN(soften_avx512, 16)
-
-static void
-soften_here(struct line *l)
-{
-	if (__builtin_cpu_supports("avx512f")) {
-		soften_avx512(l);
-	} else if (__builtin_cpu_supports("avx2") &&
-		   __builtin_cpu_supports("fma")) {
-		soften_avx2(l);
-	} else {
-		soften_plain(l);
-	}
-}
-#else
-static void
-soften_here(struct line *l)
-{
-	soften_plain(l);
-}
+SOFTEN(soften_avx2, 8, __attribute__((target("avx2,fma"))))
+SOFTEN(soften_avx512, 16, __attribute__((target("avx512f"))))
 #endif
 
-/* What is out of a query's sight weighs nothing. */
-#define UNSEEN -1e30f
-
-/* Keys of this block that query i of its block sees. */
-static int64_t
-seen(const struct attend *g, int64_t i, int64_t j)
-{
-	int64_t n = g->x.causal ? i + 1 + g->x.keys - g->x.queries - j
-				: g->block;
-
-	return n < g->block ? n : g->block;
-}
-
 static void
-rows_of_block(const struct attend *g, struct own *o, int64_t query,
-	      int64_t key)
+soften(const struct block *b)
 {
-	size_t elem = rt_rate_bytes(g->t->rate);
-	int64_t d = g->x.head_dim, i, j;
+	void (*run)(const struct block *, int64_t) = soften_plain;
+	int64_t lanes = 4, v;
 
-	for (i = 0; i < g->block; i++) {
-		struct line l = { .n = (size_t)g->block,
-				  .halves = elem == 2,
-				  .scale = 1 / sqrtf((float)d) };
-		float *scores = o->scores + i * g->block, factor;
-
-		for (j = seen(g, query + i, key); j < g->block; j++) {
-			scores[j] = UNSEEN;
-		}
-		l.top = o->top[i];
-		l.scores = scores;
-		l.weights = (char *)o->weights + (size_t)(i * g->block) * elem;
-		soften_here(&l);
-		factor = expf(o->top[i] - l.top);
-		o->top[i] = l.top;
-		o->total[i] = o->total[i] * factor + l.total;
-		for (j = 0; j < d && factor != 1; j++) {
-			o->sums[i * d + j] *= factor;
-		}
+#if defined(__x86_64__)
+	if (b->nr % 16 == 0 && __builtin_cpu_supports("avx512f")) {
+		run = soften_avx512;
+		lanes = 16;
+	} else if (b->nr % 8 == 0 && __builtin_cpu_supports("avx2") &&
+		   __builtin_cpu_supports("fma")) {
+		run = soften_avx2;
+		lanes = 8;
+	}
+#endif
+	for (v = 0; v < b->nr; v += lanes) {
+		run(b, v);
 	}
 }
 
 /* ---- one thread's blocks ---- */
 
+/* Results are turned back: out[query][d] = sums[d][query] / total. */
+static void
+put_block(const struct attend *g, struct own *o, float *out)
+{
+	int64_t d = g->x.head_dim, nr = g->t->nr, i, j;
+	struct rt_view v = { o->sums, nr, 1 };
+
+	for (i = 0; i < nr; i++) {
+		o->total[i] = 1 / o->total[i];
+	}
+	for (j = 0; j < d; j++) {
+		for (i = 0; i < nr; i++) {
+			o->sums[j * nr + i] *= o->total[i];
+		}
+	}
+	rt_pack(g->t, out, v, (int)d, (int)d, nr, 1, 1);
+}
+
 static void
 block_of_queries(const struct attend *g, struct own *o, int64_t head,
-		 int64_t query, const char *keys, const char *values)
+		 int64_t query)
 {
-	int64_t d = g->x.head_dim, last = g->x.keys, i, j;
-	size_t block = (size_t)(g->block * d) * rt_tile_bytes(g->t);
-	struct rt_view q = { row(g, g->q, g->x.queries, head, query), d, 1 };
-	struct rt_view p = { o->weights, g->block, 1 };
-	float *out = g->out + (head * g->x.queries + query) * d;
+	int64_t d = g->x.head_dim, nr = g->t->nr, row, j, i;
+	int64_t first = g->x.keys - g->x.queries + query + 1;
+	int64_t last = g->x.causal ? first + nr - 1 : g->x.keys;
+	const float *keys = o->packed;
+	const float *values = keys + key_blocks(g) * key_elems(g);
+	struct rt_view q;
 
-	if (g->x.causal) {
-		last += query + g->block - g->x.queries;
-	}
-	for (i = 0; i < g->block; i++) {
+	row = (head * g->x.queries + query) * d;
+	q = (struct rt_view){ g->q + row, d, 1 };
+	rt_pack(g->t, o->query, q, (int)nr, (int)nr, d, 1, 1);
+	for (i = 0; i < nr; i++) {
 		o->top[i] = UNSEEN;
 		o->total[i] = 0;
 	}
-	pack_rows(g, o->query, q, g->block, d);
-	memset(o->sums, 0, (size_t)(g->block * d) * sizeof *o->sums);
-	for (j = 0; j < last; j += g->block, keys += block, values += block) {
-		int64_t first = seen(g, query, j);
+	memset(o->sums, 0, (size_t)(d * nr) * sizeof *o->sums);
+	for (j = 0; j < last; j += KEYS) {
+		struct block b = { o->scores, o->sums, o->top, o->total,
+				   least(KEYS, last - j), nr, d, first - j,
+				   g->x.causal, 1 / sqrtf((float)d) };
 
-		scores_of(g, o, keys, first, o->scores);
-		rows_of_block(g, o, query, j);
-		pack_rows(g, o->packed, p, g->block, g->block);
-		add_values(g, o, values, first, o->sums);
+		multiply(g, keys, b.keys, d, d, o->query, o->scores, false);
+		soften(&b);
+		multiply(g, values, d, b.keys, least(KEYS, g->x.keys - j),
+			 o->scores, o->sums, true);
+		keys += key_elems(g);
+		values += value_elems(g);
 	}
-	for (i = 0; i < g->block; i++) {
-		float part = 1 / o->total[i];
-
-		for (j = 0; j < d; j++) {
-			out[i * d + j] = o->sums[i * d + j] * part;
-		}
-	}
+	put_block(g, o, g->out + row);
 }
 
 /*
- * Blocks of queries are dealt out in turn, for later ones of a causal head
- * take longer; whoever has one of a head packs its keys for itself.
+ * Items are dealt out in turn, for later ones of a causal head take longer;
+ * whoever has one of a head packs its keys for itself.
  */
 static void
 attend(const struct attend *g, int thread, int threads)
 {
 	char *base = g->own + (size_t)thread * g->own_bytes;
-	char *keys = base + sizeof(struct own);
-	char *values = keys + head_bytes(g);
-	int64_t blocks = g->x.queries / g->block, head = -1, i;
+	struct own *o = (struct own *)(void *)base;
+	int64_t wide = BLOCKS * g->t->nr, head = -1, i, q, end;
+	int64_t items = (g->x.queries + wide - 1) / wide;
 
-	for (i = thread; i < g->x.heads * blocks; i += threads) {
-		if (i / blocks != head) {
-			head = i / blocks;
-			pack_head(g, head, keys, values);
+	for (i = thread; i < g->x.heads * items; i += threads) {
+		if (i / items != head) {
+			head = i / items;
+			pack_head(g, head, o);
 		}
-		block_of_queries(g, (struct own *)(void *)base, head,
-				 i % blocks * g->block, keys, values);
+		q = i % items * wide;
+		for (end = least(q + wide, g->x.queries); q < end;
+		     q += g->t->nr) {
+			block_of_queries(g, o, head, q);
+		}
 	}
 }
 
@@ -369,14 +322,8 @@ work(void *user, int i, int n)
 	const struct attend *g = user;
 	int run;
 
-	if (g->t->enter) {
-		g->t->enter();
-	}
 	for (run = 0; run < g->runs; run++) {
 		attend(g, i, n);
-	}
-	if (g->t->leave) {
-		g->t->leave();
 	}
 }
 
@@ -396,21 +343,17 @@ row_agrees(const struct attend *g, int64_t head, int64_t query)
 		double s = 0;
 
 		for (i = 0; i < d; i++) {
-			s += rt_element(g->q, g->t->rate, q + i) *
-			     rt_element(g->k, g->t->rate, k + i);
+			s += (double)g->q[q + i] * (double)g->k[k + i];
 		}
 		s = exp(s / sqrt((double)d));
 		total += s;
 		for (i = 0; i < d; i++) {
-			want[i] += s * rt_element(g->v, g->t->rate, k + i);
+			want[i] += s * (double)g->v[k + i];
 		}
 	}
 	for (i = 0; i < d; i++) {
-		/* weights are rounded to bf16 on their way */
-		double bound = g->t->rate == RT_RATE_BF16 ? 1e-2 : 1e-4;
-
 		if (!(fabs(want[i] / total - (double)g->out[q + i]) <=
-		      bound)) {
+		      1e-4)) {
 			return false;
 		}
 	}
@@ -457,16 +400,16 @@ shape_make(struct shape *s, struct rt_pool *pool, const struct rt_tile *t,
 	*s = (struct shape){ .pool = pool };
 	s->g.t = t;
 	s->g.x = *x;
-	s->g.block = block_of(x);
 	for (i = 0; i < 3; i++) {
 		int64_t n = x->heads * (i ? x->keys : x->queries) *
 			    x->head_dim;
 
-		s->in_bytes[i] = (size_t)n * rt_rate_bytes(x->rate);
+		s->in_bytes[i] = (size_t)n * sizeof(float);
 		s->in[i] = rt_pages(s->in_bytes[i]);
 		ok &= s->in[i] != NULL;
 		if (s->in[i]) {
-			rt_fill(s->in[i], x->rate, n, 3 + (uint32_t)i);
+			rt_fill(s->in[i], RT_RATE_FP32, n,
+				3 + (uint32_t)i);
 		}
 	}
 	s->g.q = s->in[0];
@@ -475,8 +418,10 @@ shape_make(struct shape *s, struct rt_pool *pool, const struct rt_tile *t,
 	s->out_bytes = (size_t)(x->heads * x->queries * x->head_dim) *
 		       sizeof(float);
 	s->g.out = rt_pages(s->out_bytes);
-	s->g.own_bytes = (sizeof(struct own) + 2 * head_bytes(&s->g) + 4095) /
-			 4096 * 4096;
+	s->g.own_bytes = sizeof(struct own) + (size_t)(key_blocks(&s->g) *
+			 (key_elems(&s->g) + value_elems(&s->g))) *
+			 sizeof(float);
+	s->g.own_bytes = (s->g.own_bytes + 4095) / 4096 * 4096;
 	s->all_own_bytes = s->g.own_bytes * (size_t)rt_pool_threads(pool);
 	s->g.own = rt_pages(s->all_own_bytes);
 	ok &= s->g.out && s->g.own;
@@ -491,16 +436,15 @@ rt_cpu_attend(struct rt_pool *p, const struct rt_tile *t,
 	      const struct rt_attend *x, const struct rt_pace *pace,
 	      struct rt_sample *out, struct rt_error *err)
 {
-	int64_t block = block_of(x);
 	enum rt_status status;
 	struct shape s;
 
-	if (x->queries % block || x->keys % block || block % LEAST ||
+	if (x->queries % LEAST || x->keys % LEAST ||
 	    x->head_dim % 32 || x->head_dim > MOST_DIM ||
 	    x->keys < x->queries) {
 		return rt_fail(err, RT_RANGE, (struct rt_where){ NULL, NULL,
-			-1 }, "queries and keys are %d or multiples of %d, "
-			"heads of 32 and at most %d", LEAST, BLOCK, MOST_DIM);
+			-1 }, "queries and keys are multiples of %d, heads of "
+			"32 and at most %d", LEAST, MOST_DIM);
 	}
 	if (!shape_make(&s, p, t, x)) {
 		return rt_no_memory(err, NULL);

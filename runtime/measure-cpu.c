@@ -152,12 +152,12 @@ attend(struct rt_meter *m, const struct rt_attend *x, struct rt_sample *out,
 	struct cpu *c = m->self;
 	enum rt_status status = need_threads(c, err);
 
-	if (status == RT_OK && !tile_of(c, x->rate)) {
+	if (status == RT_OK && !tile_of(c, RT_RATE_FP32)) {
 		status = no_such_rate(err);
 	}
 	return status != RT_OK ? status
-		: rt_cpu_attend(c->pool, tile_of(c, x->rate), x, &m->pace,
-				out, err);
+		: rt_cpu_attend(c->pool, tile_of(c, RT_RATE_FP32), x,
+				&m->pace, out, err);
 }
 
 static enum rt_status

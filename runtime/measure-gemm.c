@@ -141,22 +141,25 @@ PACK(pack_wider, uint16_t, float, from_bf16)
 static void
 turn_four(uint32_t *to, int width, const char *from, size_t row)
 {
-	__m128i x[4], ab[2], cd[2];
-	int i;
+	const __m128i *at = (const void *)from;
+	__m128i x0, x1, x2, x3, ab, cd, *out = (void *)to;
 
-	for (i = 0; i < 4; i++) {
-		x[i] = _mm_loadu_si128((const void *)(from +
-						       (size_t)i * row));
-	}
-	ab[0] = _mm_unpacklo_epi32(x[0], x[1]);
-	ab[1] = _mm_unpackhi_epi32(x[0], x[1]);
-	cd[0] = _mm_unpacklo_epi32(x[2], x[3]);
-	cd[1] = _mm_unpackhi_epi32(x[2], x[3]);
-	for (i = 0; i < 4; i++) {
-		x[i] = i % 2 ? _mm_unpackhi_epi64(ab[i / 2], cd[i / 2])
-			     : _mm_unpacklo_epi64(ab[i / 2], cd[i / 2]);
-		_mm_storeu_si128((void *)(to + i * width), x[i]);
-	}
+	/* no loops: gcc -O2 would keep arrays in memory */
+	x0 = _mm_loadu_si128(at);
+	x1 = _mm_loadu_si128((const void *)(from + row));
+	x2 = _mm_loadu_si128((const void *)(from + 2 * row));
+	x3 = _mm_loadu_si128((const void *)(from + 3 * row));
+	ab = _mm_unpacklo_epi32(x0, x1);
+	cd = _mm_unpacklo_epi32(x2, x3);
+	_mm_storeu_si128(out, _mm_unpacklo_epi64(ab, cd));
+	out = (void *)(to + width);
+	_mm_storeu_si128(out, _mm_unpackhi_epi64(ab, cd));
+	ab = _mm_unpackhi_epi32(x0, x1);
+	cd = _mm_unpackhi_epi32(x2, x3);
+	out = (void *)(to + 2 * width);
+	_mm_storeu_si128(out, _mm_unpacklo_epi64(ab, cd));
+	out = (void *)(to + 3 * width);
+	_mm_storeu_si128(out, _mm_unpackhi_epi64(ab, cd));
 }
 #else
 static void
@@ -226,7 +229,21 @@ pack_lines(float *to, struct rt_view v, int n, int64_t kc)
 	}
 }
 
-/* The same of bf16, each of which becomes the upper half of an f32. */
+/* Lines of some fours of f32. */
+static void
+pack_fours(float *to, struct rt_view v, int n, int width, int64_t kc)
+{
+	const float *from = v.at;
+	int i;
+
+	for (; kc > 0; kc--, from += v.step_k, to += width) {
+		for (i = 0; i < n; i += 4) {
+			memcpy(to + i, from + i, 4 * sizeof *to);
+		}
+	}
+}
+
+/* Whole lines of bf16, each of which becomes the upper half of an f32. */
 static void
 pack_wider_lines(uint32_t *to, struct rt_view v, int n, int64_t kc)
 {
@@ -281,7 +298,9 @@ rt_pack(const struct rt_tile *t, void *to, struct rt_view from, int n,
 		return;
 	}
 	/* a unit that the compiler knows is what makes packing fast */
-	if (t->rate != RT_RATE_BF16) {
+	if (t->rate != RT_RATE_BF16 && from.step_i == 1 && n % 4 == 0) {
+		pack_fours(to, from, n, width, kc);
+	} else if (t->rate != RT_RATE_BF16) {
 		pack_fp32(to, from, n, width, kc, 1);
 	} else if (t->widens) {
 		pack_wider(to, from, n, width, kc, 1);

@@ -73,9 +73,9 @@ struct rt_matmul {
 	int64_t m, n, k;
 };
 
-/* Each head by itself; causal: a query sees the keys up to its own place. */
+/* In fp32, each head by itself; causal: a query sees the keys up to its own
+ * place. */
 struct rt_attend {
-	enum rt_rate rate;
 	int64_t heads, queries, keys, head_dim;
 	bool causal;
 };
