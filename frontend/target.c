@@ -190,11 +190,20 @@ read_blocks(struct ir_ctx *c, const struct ast_file *f, struct target *out)
 			VEC_PUSH(&c->perm, &out->groups, g);
 		}
 	}
+	if (out->groups.n > TARGET_MAX_GROUPS) {
+		diag_error(&c->diags, out->groups.at[TARGET_MAX_GROUPS].span,
+			   "%u kinds of node are more than %d in all",
+			   out->groups.n, TARGET_MAX_GROUPS);
+	}
 	if (!f->blocks) {
 		diag_error(&c->diags, f->start, "this file holds no `target` "
 			   "block");
 	}
-	return c->diags.errors == errors && check(c, out);
+	if (c->diags.errors != errors || !check(c, out)) {
+		return false;
+	}
+	target_settle(out, &c->perm);
+	return true;
 }
 
 static bool

@@ -163,6 +163,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/table.c \
 	%D%/target.c \
 	%D%/target_print.c \
+	%D%/target_seats.c \
 	%D%/target_spec.c \
 	%D%/weights.c
 

@@ -274,6 +274,40 @@ target_check(struct ir_ctx *c, const struct target_group *g)
 
 /* ---- the cluster ---- */
 
+static bool
+same_field(const struct field *f, const struct target_group *a,
+	   const struct target_group *b)
+{
+	const void *x = (const char *)a + f->at, *y = (const char *)b + f->at;
+
+	switch (f->kind) {
+	case NUM:
+		return *(const double *)x == *(const double *)y;
+	case INT:
+		return *(const int64_t *)x == *(const int64_t *)y;
+	case TEXT:
+		return strcmp(*(const char *const *)x,
+			      *(const char *const *)y) == 0;
+	case FLAG:
+		break;
+	}
+	return *(const bool *)x == *(const bool *)y;
+}
+
+bool
+target_same(const struct target_group *a, const struct target_group *b)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof fields / sizeof *fields; i++) {
+		if (fields[i].at != offsetof(struct target_group, nodes) &&
+		    !same_field(&fields[i], a, b)) {
+			return false;
+		}
+	}
+	return a->network.bytes_us == b->network.bytes_us;
+}
+
 bool
 target_is_cpu(const struct target_device *d)
 {

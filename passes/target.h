@@ -11,6 +11,7 @@
 #include "ir/ir.h"
 
 #define TARGET_MAX_DEVICES ((int64_t)1 << 20)	/* of a whole cluster */
+#define TARGET_MAX_GROUPS 32	/* kinds of node in it */
 
 /* What a matrix unit multiplies; fp32 is the plain units. */
 enum target_rate { TARGET_FP32, TARGET_TF32, TARGET_BF16, TARGET_FP16,
@@ -59,11 +60,21 @@ struct target_group {
 	int64_t devices, nodes;	/* devices in a node */
 	struct target_network network;
 	struct span span;
+	/*
+	 * Ranks may lie on several groups: then these are they, each has a
+	 * price, and the slowest counts.  What is said above is the least that
+	 * all have.  None: it is a group itself.
+	 */
+	const struct target_group **of;
+	uint32_t nof;
 };
 
 struct target {
 	const char *name;	/* as asked for: "h100x8x16" */
 	VEC(struct target_group) groups;
+	/* by first and last: some groups side by side */
+	const struct target_group **spans;	/* NULL: there is one group */
+	int64_t *first;		/* by group: its first device, and the end */
 };
 
 /* ---- target.c: settings as a group of nodes --------------------------- */
@@ -77,6 +88,8 @@ extern const char *const target_rate_names[TARGET_NRATES];
 bool target_apply(struct ir_module *settings, struct target_group *g);
 /* Reports, at g->span, numbers that nobody gave and that do not agree. */
 bool target_check(struct ir_ctx *c, const struct target_group *g);
+/* Whether all figures are the same, whatever the names and the nodes are. */
+bool target_same(const struct target_group *a, const struct target_group *b);
 /* Devices and nodes of all groups. */
 int64_t target_devices(const struct target *t);
 /* Whether it is a CPU, which does one thing at a time. */
@@ -105,6 +118,41 @@ struct target_names {
 bool target_spec_read(struct ir_ctx *c, const char *text,
 		      const struct target_names *known,
 		      struct target_spec *out);
+
+/* ---- target_seats.c: which devices ranks lie on ------------------------ */
+
+/*
+ * Devices are numbered group by group, and ranks lie on the first of them.
+ * Where the pipeline is the outermost axis each of its ranks has a run of
+ * devices; else every rank may lie on any.
+ */
+struct target_seats {
+	const struct target_group *all;
+	const struct target_group *const *of;	/* by rank of the pipeline;
+						 * NULL: all of them */
+};
+
+/* Fills in the spans, once all groups are there; in arena a. */
+void target_settle(struct target *t, struct arena *a);
+/* Of groups [first, last]. */
+const struct target_group *target_span(const struct target *t, uint32_t first,
+				       uint32_t last);
+/* The group that a device is of. */
+uint32_t target_group_of(const struct target *t, int64_t device);
+/* Devices of that group among the first n. */
+int64_t target_used(const struct target *t, uint32_t group, int64_t n);
+/* For so many ranks in so many of a pipeline; `outer`: it is outermost. */
+void target_seat(const struct target *t, int64_t nranks, uint32_t npipes,
+		 bool outer, struct arena *a, struct target_seats *out);
+const struct target_group *target_seat_of(const struct target_seats *s,
+					  uint32_t pipe);
+/* One kind of node for all. */
+struct target_seats target_seat_all(const struct target_group *g);
+/* Bytes that a plan has there. */
+double target_room(const struct target_group *g);
+/* "h100-sxm and a100-sxm": the kinds that the devices [lo, hi) are of. */
+const char *target_kinds(const struct target *t, int64_t lo, int64_t hi,
+			 struct arena *a);
 
 /* ---- target_print.c --------------------------------------------------- */
 

@@ -447,6 +447,7 @@ pair_tests = \
 	tests/target/bad-huge.llm \
 	tests/target/bad-joined.llm \
 	tests/target/bad-key.llm \
+	tests/target/bad-kinds.llm \
 	tests/target/bad-lacks-constants.llm \
 	tests/target/bad-lacks.llm \
 	tests/target/bad-many-devices.llm \
@@ -1402,6 +1403,8 @@ pair_files = \
 	tests/target/bad-joined.llm \
 	tests/target/bad-key.err \
 	tests/target/bad-key.llm \
+	tests/target/bad-kinds.err \
+	tests/target/bad-kinds.llm \
 	tests/target/bad-lacks-constants.err \
 	tests/target/bad-lacks-constants.llm \
 	tests/target/bad-lacks.err \

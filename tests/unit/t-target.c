@@ -1,6 +1,6 @@
 /*
  * Targets: every one that is built in reads, prints and reads back the same;
- * names with numbers in them; files of more than one kind of node.
+ * names with numbers in them; more than one kind of node, and who lies where.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,6 +110,86 @@ test_groups(void **state)
 	assert_string_equal(t.groups.at[1].device.name, "a100-sxm");
 }
 
+/* ---- which devices ranks lie on ---- */
+
+/* Nodes of h100, a100, h100 again, and rtx4090: 4, 2, 2 and 4 devices. */
+static struct target
+four(void)
+{
+	static const char *const names[] = { "h100x2x2", "a100x2", "h100x2",
+					     "rtx4090x2x2" };
+	struct target t = { .name = "four" };
+	size_t i;
+
+	for (i = 0; i < sizeof names / sizeof *names; i++) {
+		VEC_PUSH(&ctx.perm, &t.groups, *target(names[i]));
+	}
+	target_settle(&t, &ctx.perm);
+	return t;
+}
+
+static void
+test_spans(void **state)
+{
+	struct target t = four();
+	const struct target_group *g;
+	int64_t used = 0;
+	uint32_t i;
+
+	(void)state;
+	/* nobody asks which of two equal groups it is */
+	assert_true(target_span(&t, 0, 0) == target_span(&t, 2, 2));
+	assert_true(target_span(&t, 0, 1) == target_span(&t, 0, 2));
+	assert_true(target_span(&t, 0, 1) != target_span(&t, 1, 3));
+	assert_int_equal(target_span(&t, 0, 0)->nof, 0);
+	g = target_span(&t, 0, 3);
+	assert_int_equal(g->nof, 3);
+	assert_true(target_room(g) == target_room(&t.groups.at[3]));
+	assert_true(g->device.launch_us >= t.groups.at[0].device.launch_us);
+	assert_int_equal(g->devices, 2);
+	assert_string_equal(target_span(&t, 0, 1)->device.name,
+			    "h100-sxm and a100-sxm");
+	for (i = 0; i < t.groups.n; i++) {
+		used += target_used(&t, i, 7);
+	}
+	assert_int_equal(used, 7);
+	assert_int_equal(target_used(&t, 1, 5), 1);
+	assert_int_equal(target_used(&t, 2, 6), 0);
+	assert_string_equal(target_kinds(&t, 5, 11, &ctx.perm),
+			    "a100-sxm and h100-sxm and rtx4090");
+}
+
+/* Ranks of a pipeline that is outermost have runs of devices. */
+static void
+test_seats(void **state)
+{
+	struct target t = four(), one = { .name = "one" };
+	struct target_seats s;
+
+	(void)state;
+	target_seat(&t, 12, 6, true, &ctx.perm, &s);
+	assert_true(target_seat_of(&s, 0) == target_span(&t, 0, 0));
+	assert_true(target_seat_of(&s, 1) == target_span(&t, 0, 0));
+	assert_true(target_seat_of(&s, 2) == target_span(&t, 1, 1));
+	assert_true(target_seat_of(&s, 3) == target_span(&t, 2, 2));
+	assert_true(target_seat_of(&s, 5) == target_span(&t, 3, 3));
+	/* the second lies on three kinds, and all in another order */
+	target_seat(&t, 10, 2, true, &ctx.perm, &s);
+	assert_true(target_seat_of(&s, 0) == target_span(&t, 0, 1));
+	assert_true(target_seat_of(&s, 1) == target_span(&t, 1, 3));
+	target_seat(&t, 12, 6, false, &ctx.perm, &s);
+	assert_true(target_seat_of(&s, 0) == target_span(&t, 0, 3));
+	assert_true(target_seat_of(&s, 5) == target_span(&t, 0, 3));
+	/* what nobody reaches does not count */
+	target_seat(&t, 4, 2, false, &ctx.perm, &s);
+	assert_true(target_seat_of(&s, 1) == target_span(&t, 0, 0));
+	/* a single kind, which nobody settled */
+	VEC_PUSH(&ctx.perm, &one.groups, t.groups.at[0]);
+	target_seat(&one, 4, 4, true, &ctx.perm, &s);
+	assert_true(target_seat_of(&s, 3) == one.groups.at);
+	assert_int_equal(target_used(&one, 0, 3), 3);
+}
+
 int
 main(void)
 {
@@ -121,7 +201,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_print, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_groups, setup,
-						teardown)
+						teardown),
+		cmocka_unit_test_setup_teardown(test_spans, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_seats, setup, teardown)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
