@@ -150,6 +150,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 				   .plan = plan };
 	struct ranks *r = arena_alloc(a, sizeof *r);
 	struct price *p = arena_alloc(a, sizeof *p);
+	struct target_seats seats;
 	struct buf text;
 	const char *why = "?";
 
@@ -161,26 +162,30 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	if (d->pm.search && d->pm.search->report->found.n) {
 		out->search = d->pm.search->report;
 	}
-	in.group = t->groups.at;
+	price_seats(r, t, a, &seats);
+	in.on = t;
+	in.seats = &seats;
 	in.ranks = r;
 	in.price = p;
 	/* one by name is of no file that the user wrote */
-	in.file = in.group->span.hi
+	in.file = t->groups.at->span.hi
 		? in.target
-		: arena_printf(a, "targets/%s.target", in.group->device.name);
-	if (d->wants_code && !drv_code_begin(d, r, t->groups.at, p, plan)) {
+		: arena_printf(a, "targets/%s.target",
+			       t->groups.at->device.name);
+	if (d->wants_code && !drv_code_begin(d, r, t, &seats, p, plan)) {
 		return false;
 	}
+	price_seats(r, t, a, &seats);	/* with what code keeps there */
 	buf_init(&text, a);
 	plan_print(m, plan, &text);
 	in.plan_text = buf_text(&text);
-	if (!answer_arena(r, &t->groups.at->device, a, &out->memory, &why)) {
+	if (!answer_arena(r, &seats, a, &out->memory, &why)) {
 		diag_error(&d->ctx.diags, nowhere,
 			   "these programs have no place: %s", why);
 		return false;
 	}
-	drv_keep_memory(d, r, &t->groups.at->device);
-	drv_keep_kernels(d, r, t->groups.at, p);
+	drv_keep_memory(d, r, &seats);
+	drv_keep_kernels(d, r, &seats, p);
 	if (!answer_make(&in, a, out)) {
 		die("a schedule that was priced stalls");
 	}

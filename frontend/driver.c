@@ -315,7 +315,7 @@ for_target(struct driver *d, struct ir_module *m)
 	if (!fe_target(&d->ctx, name, &t)) {
 		return NULL;
 	}
-	kernels_join_for(m, t.groups.at);
+	kernels_join_for(m, &t);
 	return m;
 }
 
@@ -418,6 +418,35 @@ emit_target(struct driver *d, const char *name)
 	return true;
 }
 
+static const char *
+arch_of(const struct target_group *g)
+{
+	return g->device.arch[0] ? g->device.arch : "of no known arch";
+}
+
+/* All ranks run one program. */
+static bool
+one_arch(struct driver *d, const struct target *t)
+{
+	const struct target_group *a = t->groups.at, *b;
+	uint32_t i;
+
+	for (i = 1; i < t->groups.n; i++) {
+		b = &t->groups.at[i];
+		if (strcmp(a->device.arch, b->device.arch) != 0) {
+			diag_error(&d->ctx.diags, b->span, "all ranks run one "
+				   "program, and %s is %s while %s is %s",
+				   b->device.name, arch_of(b),
+				   a->device.name, arch_of(a));
+			diag_note(&d->ctx.diags, nowhere, "without -o it is "
+				  "planned for as it is; code is for a file "
+				  "that has nodes of one architecture only");
+			return false;
+		}
+	}
+	return true;
+}
+
 /* What --target says holds, even if nothing asks for it yet. */
 static bool
 check_target(struct driver *d)
@@ -432,7 +461,9 @@ check_target(struct driver *d)
 	}
 	if ((name && !drv_take_target(d, &t)) ||
 	    (wants_folder(d) &&
-	     !drv_may_write_folder(&d->ctx, text_of(d, OPT_OUTPUT)))) {
+	     !drv_may_write_folder(&d->ctx, text_of(d, OPT_OUTPUT))) ||
+	    (name && (wants_folder(d) || wants_code(d)) &&
+	     !one_arch(d, &t))) {
 		return false;
 	}
 	d->for_gpu = name && (wants_folder(d) || wants_code(d)) &&

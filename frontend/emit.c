@@ -5,6 +5,7 @@
 
 #include "frontend/answer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "codegen/cg.h"
@@ -177,30 +178,46 @@ drv_set_rooms(struct driver *d, struct search_options *o)
 	return true;
 }
 
+/* What code needs of each device, which searches did not know of others. */
+static void
+keep_rooms(struct driver *d, const struct code_for *x, struct target *t)
+{
+	struct target_device *device;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n; i++) {
+		device = &t->groups.at[i].device;
+		device->reserve_bytes += rooms_of(d->code, x, device);
+	}
+	target_settle(t, &d->ctx.perm);
+	d->reserve_bytes = (int64_t)target_span(t, 0, t->groups.n - 1)
+		->device.reserve_bytes;
+}
+
 bool
-drv_code_begin(struct driver *d, const struct ranks *r,
-	       struct target_group *t, const struct price *p,
+drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
+	       const struct target_seats *seats, const struct price *p,
 	       struct plan *plan)
 {
+	const struct target_device *device = &seats->all->device;
 	struct cg_input *in = arena_alloc(&d->ctx.perm, sizeof *in);
 	struct code_for x = { NULL, NULL };
 	struct cg_tiling *tiles = arena_alloc(&d->ctx.perm, sizeof *tiles);
 	bool tunes = d->opts.at[OPT_AUTOTUNE].given;
 
-	if (!find_arch(d, &t->device, &x.arch) ||
-	    !find_cpu(d, &t->device, &x)) {
+	if (!find_arch(d, device, &x.arch) || !find_cpu(d, device, &x)) {
 		return false;
 	}
-	*in = (struct cg_input){ .ranks = r, .target = t, .price = p,
+	*in = (struct cg_input){ .ranks = r, .target = seats->all, .price = p,
 				 .cpu = x.cpu, .arch = x.arch,
 				 .quick = d->opts.at[OPT_DRAFT].given };
 	d->code_in = in;
 	if (tunes && !x.arch) {
 		return refuse(d, "autotune", "a GPU as target, as h100x8",
-			      &t->device);
+			      device);
 	}
 	if (!x.cpu || (x.arch && !HAS_LLVM)) {
-		return tell_none(d, &t->device);
+		return tell_none(d, device);
 	}
 	if (tunes && !drv_autotune(d, in, plan)) {
 		return false;
@@ -217,8 +234,7 @@ drv_code_begin(struct driver *d, const struct ranks *r,
 	if (!d->code) {
 		return false;
 	}
-	t->device.reserve_bytes += rooms_of(d->code, &x, &t->device);
-	d->reserve_bytes = (int64_t)t->device.reserve_bytes;
+	keep_rooms(d, &x, t);
 	return true;
 }
 

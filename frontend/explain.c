@@ -172,31 +172,31 @@ drv_print_plans(struct driver *d)
 
 void
 drv_keep_memory(struct driver *d, const struct ranks *r,
-		const struct target_device *device)
+		const struct target_seats *seats)
 {
 	struct memory mem;
 	struct buf text;
 	const char *why;
 
 	if (drv_explains(d, "memory") &&
-	    memory_plan(r, NULL, (int64_t)device->reserve_bytes,
-			&d->ctx.perm, &mem, &why)) {
+	    memory_plan(r, NULL, 0, &d->ctx.perm, &mem, &why)) {
+		memory_seat(&mem, seats);
 		buf_init(&text, &d->ctx.perm);
-		memory_print(r, &mem, device->memory_bytes, &text);
+		memory_print(r, &mem, &text);
 		d->facts->arenas = buf_text(&text);
 	}
 }
 
 void
 drv_keep_kernels(struct driver *d, const struct ranks *r,
-		 const struct target_group *t, const struct price *p)
+		 const struct target_seats *seats, const struct price *p)
 {
 	struct answer_kernels all;
 	struct buf text;
 
 	if (drv_explains(d, "cost")) {
 		buf_init(&text, &d->ctx.perm);
-		answer_find_kernels(r, t, p, &d->ctx.perm, &all);
+		answer_find_kernels(r, seats, p, &d->ctx.perm, &all);
 		answer_print_kernels(&all, p->step_us, MOST_KERNELS, &text);
 		d->facts->kernels = buf_text(&text);
 	}

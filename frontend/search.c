@@ -42,8 +42,8 @@ drv_take_target(struct driver *d, struct target *t)
 	if (!fe_target(&d->ctx, d->opts.at[OPT_TARGET].text, t)) {
 		return false;
 	}
-	if (t->groups.n == 1 && !d->opts.at[OPT_ASSUME].given) {
-		d->pm.group = t->groups.at;
+	if (!d->opts.at[OPT_ASSUME].given) {
+		d->pm.target = arena_dup(&d->ctx.perm, t, sizeof *t);
 	}
 	return true;
 }

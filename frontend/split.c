@@ -175,9 +175,9 @@ drv_print_ranks(struct driver *d, struct ir_module *m)
 
 /* ---- --emit=cost ---- */
 
-/* One kind of node, with room for all ranks. */
-static const struct target_group *
-one_group(struct driver *d, const struct ranks *r, struct target *t)
+/* The target, with room for all ranks. */
+static bool
+read_target(struct driver *d, const struct ranks *r, struct target *t)
 {
 	const char *name = d->opts.at[OPT_TARGET].text;
 	const struct span nowhere = { 0, 0 };
@@ -185,22 +185,16 @@ one_group(struct driver *d, const struct ranks *r, struct target *t)
 	if (!name) {
 		diag_error(&d->ctx.diags, nowhere, "--emit=%s goes with "
 			   "--target, as h100x8", d->opts.at[OPT_EMIT].text);
-		return NULL;
+		return false;
 	}
 	if (!fe_target(&d->ctx, name, t)) {
-		return NULL;
-	}
-	if (t->groups.n != 1) {
-		diag_error(&d->ctx.diags, nowhere, "%s has %u kinds of node, "
-			   "and a step is priced on one kind", name,
-			   t->groups.n);
-		return NULL;
+		return false;
 	}
 	if (r->nranks > target_devices(t)) {
 		diag_error(&d->ctx.diags, nowhere, "the plan has %u ranks, and "
 			   "%s has %lld devices", r->nranks, name,
 			   (long long)target_devices(t));
-		return NULL;
+		return false;
 	}
 	if (r->nranks < target_devices(t)) {
 		diag_warn(&d->ctx.diags, WARN_IDLE_DEVICES, nowhere, "the plan "
@@ -209,7 +203,7 @@ one_group(struct driver *d, const struct ranks *r, struct target *t)
 			  (target_devices(t) - r->nranks),
 			  (long long)target_devices(t), name);
 	}
-	return t->groups.at;
+	return true;
 }
 
 bool
@@ -217,17 +211,15 @@ drv_price(struct driver *d, struct ir_module *m, struct target *t,
 	  struct ranks *r, struct price *p)
 {
 	struct price_traits traits = { 0 };
-	const struct target_group *g;
+	struct target_seats seats;
 	const char *why = "?";
 
-	if (!drv_assume(d, &traits) || !can_run(d, m, r)) {
+	if (!drv_assume(d, &traits) || !can_run(d, m, r) ||
+	    !read_target(d, r, t)) {
 		return false;
 	}
-	g = one_group(d, r, t);
-	if (!g) {
-		return false;
-	}
-	if (!price_step(r, g, &traits, &d->ctx.perm, p, &why)) {
+	price_seats(r, t, &d->ctx.perm, &seats);
+	if (!price_step(r, &seats, &traits, &d->ctx.perm, p, &why)) {
 		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
 			   "this step has no price: %s", why);
 		return false;
@@ -255,28 +247,24 @@ bool
 drv_print_arena(struct driver *d, struct ir_module *m, bool json)
 {
 	const struct span nowhere = { 0, 0 };
-	const struct target_device *device = NULL;
+	bool seated = d->opts.at[OPT_TARGET].given;
+	struct target_seats seats;
 	const char *why = "?";
 	struct memory mem;
 	struct target t;
 	struct ranks r;
 
-	if (!can_run(d, m, &r)) {
+	if (!can_run(d, m, &r) || (seated && !read_target(d, &r, &t))) {
 		return false;
 	}
-	if (d->opts.at[OPT_TARGET].given) {
-		const struct target_group *g = one_group(d, &r, &t);
-
-		if (!g) {
-			return false;
-		}
-		device = &g->device;
-	}
-	if (!memory_plan(&r, NULL, device ? (int64_t)device->reserve_bytes : 0,
-			 &d->ctx.perm, &mem, &why)) {
+	if (!memory_plan(&r, NULL, 0, &d->ctx.perm, &mem, &why)) {
 		diag_error(&d->ctx.diags, nowhere, "these rank programs have "
 			   "no arena: %s", why);
 		return false;
+	}
+	if (seated) {
+		price_seats(&r, &t, &d->ctx.perm, &seats);
+		memory_seat(&mem, &seats);
 	}
 	if (d->opts.at[OPT_VERIFY_EACH].given &&
 	    (why = memory_check(&r, &mem))) {
@@ -285,8 +273,7 @@ drv_print_arena(struct driver *d, struct ir_module *m, bool json)
 	if (json) {
 		memory_print_json(&r, &mem, &d->out);
 	} else {
-		memory_print(&r, &mem, device ? device->memory_bytes : 0,
-			     &d->out);
+		memory_print(&r, &mem, &d->out);
 	}
 	return true;
 }

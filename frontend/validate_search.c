@@ -25,6 +25,15 @@ struct val_searched {
 	double step_us, gib;
 };
 
+static struct target
+target_of(struct arena *a, const struct val_run *run)
+{
+	struct target t = { .name = "row" };
+
+	VEC_PUSH(a, &t.groups, run->group);
+	return t;
+}
+
 /* ---- the plan of the row ---- */
 
 static const char *
@@ -32,7 +41,9 @@ as_it_was(struct val *v, struct ir_ctx *c, const struct val_run *run,
 	  const struct price_traits *traits, struct val_row *r)
 {
 	const struct target_device *d = &run->group.device;
+	struct target_seats seats = target_seat_all(&run->group);
 	struct ir_module *m = val_compile(c, run->model);
+	struct target t = target_of(&c->perm, run);
 	const char *why = NULL;
 	struct memory mem;
 	struct ranks ranks;
@@ -40,15 +51,15 @@ as_it_was(struct val *v, struct ir_ctx *c, const struct val_run *run,
 	struct price p;
 
 	if (!m || !plan_pin(m, run->pins) ||
-	    pass_apply_for(m, "split", price_ours(traits) ? &run->group
-			   : NULL, false) != PASS_OK) {
+	    pass_apply_for(m, "split", price_ours(traits) ? &t : NULL,
+			   false) != PASS_OK) {
 		return val_first_error(v, c);
 	}
 	s = ranks_schedule(m, &c->perm);
 	if (!s || !ranks_open(&ranks, m, s, &why)) {
 		return why ? why : val_first_error(v, c);
 	}
-	if (!price_step(&ranks, &run->group, traits, &c->perm, &p, &why) ||
+	if (!price_step(&ranks, &seats, traits, &c->perm, &p, &why) ||
 	    !memory_plan(&ranks, NULL, (int64_t)d->reserve_bytes, &c->perm,
 			 &mem, &why)) {
 		return why;
@@ -142,7 +153,7 @@ static void
 search(struct val *v, const struct val_run *run, const char *fixed,
        const struct price_traits *traits, struct val_searched *out)
 {
-	struct target t = { .name = "row" };
+	struct target t;
 	struct search_options o = { .target = &t, .traits = *traits,
 				    .top = 1 };
 	struct search_report found;
@@ -150,7 +161,7 @@ search(struct val *v, const struct val_run *run, const char *fixed,
 	struct ir_ctx c;
 
 	ir_ctx_init(&c, NULL);
-	VEC_PUSH(&c.perm, &t.groups, run->group);
+	t = target_of(&c.perm, run);
 	m = val_compile(&c, run->model);
 	if (m && (!*fixed || plan_pin(m, fixed)) &&
 	    pass_apply(m, "fold-dims,inline,autodiff", false) == PASS_OK &&

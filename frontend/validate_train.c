@@ -228,6 +228,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 {
 	struct price_traits traits;
 	struct ir_module *m = val_compile(c, model_text(&c->perm, x, mlp));
+	struct target_seats seats;
 	struct target_group g = { 0 };
 	const char *why = NULL;
 	struct memory mem;
@@ -250,7 +251,8 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	if (why) {
 		return why;
 	}
-	if (!price_step(&ranks, &g, &traits, &c->perm, &p, &why)) {
+	seats = target_seat_all(&g);
+	if (!price_step(&ranks, &seats, &traits, &c->perm, &p, &why)) {
 		return why;
 	}
 	tsv_number(&x->v->table, x->row, x->at[MEM_GB], &r->measured_gib);

@@ -85,11 +85,12 @@ make_ranks(struct making *t, int64_t microbatch)
 static bool
 make(struct making *t, int64_t microbatch)
 {
+	struct target_seats on = target_seat_all(t->d->code_in->target);
 	static const struct price_traits plain;
 	struct memory mem;
 
 	if (!make_ranks(t, microbatch) ||
-	    !price_step(&t->r, t->d->code_in->target, &plain, &t->c->perm,
+	    !price_step(&t->r, &on, &plain, &t->c->perm,
 			&t->price, &t->why) ||
 	    !memory_plan(&t->r, NULL, 0, &t->c->perm, &mem, &t->why)) {
 		return false;

@@ -5,6 +5,7 @@
 #include "passes/answer.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #define HOUR_S 3600.0
@@ -101,20 +102,22 @@ set_link(const struct answer_input *in, enum plan_axis axis,
 					       plan_axis_name(axis)));
 	struct cost_group g;
 	double n, large, small;
+	uint32_t along;
 
 	out->link[axis] = ANSWER_NO_LINK;
 	out->link_gbs[axis] = out->link_us[axis] = NAN;
 	if (plan_degree(in->plan, axis) == 1 || !a) {
 		return;
 	}
-	g = price_group(in->ranks, in->group, (uint32_t)1 << a);
+	along = (uint32_t)1 << a;
+	g = price_group(in->ranks, in->seats->all, along);
 	out->link[axis] = g.nodes == 1 ? ANSWER_IN_NODE :
 		g.per_node == 1 ? ANSWER_ACROSS : ANSWER_BOTH;
 	n = (double)(g.nodes * g.per_node);
-	large = cost_collective(in->group, COST_ALL_REDUCE, &g, large_bytes,
-				NULL).us;
-	small = cost_collective(in->group, COST_ALL_REDUCE, &g, small_bytes,
-				NULL).us;
+	large = price_talk(in->ranks, in->seats->all, COST_ALL_REDUCE, along,
+			   large_bytes);
+	small = price_talk(in->ranks, in->seats->all, COST_ALL_REDUCE, along,
+			   small_bytes);
 	out->link_us[axis] = small;
 	out->link_gbs[axis] = 2 * (n - 1) / n * (large_bytes - small_bytes) /
 		(large - small) * 1e-3;
@@ -122,9 +125,9 @@ set_link(const struct answer_input *in, enum plan_axis axis,
 
 /* ---- rates ---- */
 
-/* Of what contractions multiply most: a dense rate. */
-static double
-peak_flops_us(const struct answer_input *in)
+/* Of what contractions multiply most. */
+static enum target_rate
+main_rate(const struct answer_input *in)
 {
 	static const struct {
 		uint8_t dtype;
@@ -153,14 +156,29 @@ peak_flops_us(const struct answer_input *in)
 	for (i = 0; i < sizeof rates / sizeof rates[0]; i++) {
 		rate = rates[i].dtype == best ? rates[i].rate : rate;
 	}
-	return cost_flops_us(&in->group->device, rate);
+	return rate;
+}
+
+/* Dense rates of all devices that have a rank. */
+static double
+peak_flops_us(const struct answer_input *in)
+{
+	enum target_rate rate = main_rate(in);
+	double all = 0;
+	uint32_t i;
+
+	for (i = 0; i < in->on->groups.n; i++) {
+		all += cost_flops_us(&in->on->groups.at[i].device, rate) *
+		       (double)target_used(in->on, i, in->ranks->nranks);
+	}
+	return all;
 }
 
 static void
 set_rates(const struct answer_input *in, struct answer *out)
 {
 	double tokens_us = (double)out->model.tokens / out->step_us;
-	double peak_us = peak_flops_us(in) * (double)out->used;
+	double peak_us = peak_flops_us(in);
 
 	out->tokens_s = tokens_us * 1e6;
 	out->flops_s = tokens_us * out->model.flops * 1e6;
@@ -183,12 +201,33 @@ run_of(const struct answer *x, double goodput)
 	return r;
 }
 
+/*
+ * Of all groups together, each so many times what one of its devices says;
+ * NAN: one of them does not say it.
+ */
+static double
+sum_of(const struct answer_input *in, size_t at, int64_t n)
+{
+	double all = 0;
+	uint32_t i;
+
+	for (i = 0; i < in->on->groups.n; i++) {
+		const struct target_device *d = &in->on->groups.at[i].device;
+		double each = *(const double *)(const void *)
+			      ((const char *)d + at);
+		int64_t used = target_used(in->on, i, n);
+
+		all += used && each <= 0 ? NAN : each * (double)used;
+	}
+	return all;
+}
+
 /* All devices of the cluster are paid for, used or not. */
 static void
-set_money(const struct target_device *d, struct answer *out)
+set_money(const struct answer_input *in, struct answer *out)
 {
-	out->usd_h = d->price_usd_h > 0
-		? d->price_usd_h * (double)out->devices : NAN;
+	out->usd_h = sum_of(in, offsetof(struct target_device, price_usd_h),
+			    out->devices);
 	out->usd_mtoken = out->tokens_s > 0
 		? out->usd_h / HOUR_S / out->tokens_s * 1e6 : NAN;
 }
@@ -196,22 +235,88 @@ set_money(const struct target_device *d, struct answer *out)
 static void
 set_faults(const struct answer_input *in, struct answer *out)
 {
-	const struct target_device *d = &in->group->device;
-	double nodes = (double)((out->used + in->group->devices - 1) /
-				in->group->devices);
+	double year = sum_of(in, offsetof(struct target_device,
+					  failures_year), out->used);
+	int64_t nodes = 0;
+	uint32_t i;
 
+	for (i = 0; i < in->on->groups.n; i++) {
+		int64_t each = in->on->groups.at[i].devices;
+
+		nodes += (target_used(in->on, i, out->used) + each - 1) / each;
+	}
 	out->checkpoint_s = (double)out->model.checkpoint_bytes /
-			    (nodes * out->asked.storage_bytes_us) / 1e6;
+			    ((double)nodes * out->asked.storage_bytes_us) /
+			    1e6;
 	out->mtbf_s = out->interval_s = out->goodput = NAN;
-	if (d->failures_year > 0) {
-		out->mtbf_s = answer_mtbf_s(d->failures_year,
-					    (double)out->used);
+	if (year > 0) {
+		out->mtbf_s = answer_mtbf_s(year, 1);
 		out->interval_s = answer_interval_s(out->checkpoint_s,
 						    out->mtbf_s);
 		out->goodput = answer_goodput(out->interval_s,
 					      out->checkpoint_s,
 					      out->asked.restart_s,
 					      out->mtbf_s);
+	}
+}
+
+/* ---- where it lies ---- */
+
+static void
+set_groups(const struct answer_input *in, struct arena *a, struct answer *out)
+{
+	const struct target *t = in->on;
+	uint32_t i;
+
+	out->devices = target_devices(t);
+	out->nodes = target_nodes(t);
+	out->used = in->ranks->nranks;
+	out->device = target_kinds(t, 0, out->devices, a);
+	out->ngroups = t->groups.n;
+	out->group = arena_alloc(a, t->groups.n * sizeof *out->group);
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *g = &t->groups.at[i];
+
+		out->group[i] = (struct answer_group){
+			g->device.name, g->devices * g->nodes, g->nodes,
+			target_used(t, i, out->used)
+		};
+	}
+}
+
+static int64_t
+layers_of(const struct answer_input *in, uint32_t pipe)
+{
+	int64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < in->plan->nstages; i++) {
+		n += in->ranks->sched->rank_of[i] == pipe
+			? in->plan->layers[i] : 0;
+	}
+	return n;
+}
+
+/* Without seats of their own all ranks lie on the same devices. */
+static void
+set_places(const struct answer_input *in, struct arena *a, struct answer *out)
+{
+	int64_t each = out->used / in->ranks->npipes;
+	uint32_t i;
+
+	out->place = arena_alloc(a, in->ranks->npipes * sizeof *out->place);
+	for (i = 0; i < in->ranks->npipes; i++) {
+		const char *devices = in->seats->of
+			? target_kinds(in->on, i * each, (i + 1) * each, a)
+			: target_kinds(in->on, 0, out->used, a);
+		struct answer_place *p = &out->place[out->nplaces - 1];
+
+		if (!out->nplaces || strcmp(p->devices, devices) != 0) {
+			p = &out->place[out->nplaces++];
+			*p = (struct answer_place){ devices, i, i, 0 };
+		}
+		p->last = i;
+		p->layers += layers_of(in, i);
 	}
 }
 
@@ -225,22 +330,20 @@ answer_make(const struct answer_input *in, struct arena *a,
 
 	out->target = in->target;
 	out->file = in->file;
-	out->device = in->group->device.name;
-	out->devices = in->group->devices * in->group->nodes;
-	out->nodes = in->group->nodes;
-	out->used = in->ranks->nranks;
 	out->plan = in->plan;
+	set_groups(in, a, out);
+	set_places(in, a, out);
 	out->plan_text = in->plan_text;
 	out->model.sequences = in->plan->batch;
 	for (i = 0; i < PLAN_NAXES; i++) {
 		set_link(in, (enum plan_axis)i, out);
 	}
 	out->step_us = in->price->step_us;
-	if (!answer_split_time(in->ranks, in->group, in->price, a, out->us)) {
+	if (!answer_split_time(in->ranks, in->seats, in->price, a, out->us)) {
 		return false;
 	}
 	set_rates(in, out);
-	set_money(&in->group->device, out);
+	set_money(in, out);
 	set_faults(in, out);
 	out->plain = run_of(out, 1);
 	out->faulty = run_of(out, out->goodput);

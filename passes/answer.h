@@ -57,13 +57,14 @@ struct answer_rank {
 	int64_t weights, gradients, optimizer, saved, reserve;
 	int64_t temps;		/* and inputs, and values that wait */
 	int64_t total;
+	int64_t device;		/* bytes that its device has */
 };
 
 struct answer_memory {
 	struct answer_rank *rank;
 	uint32_t nranks, fullest;
 	const char *peak_op;	/* where most is alive; NULL: not known */
-	int64_t device_bytes;
+	int64_t device_bytes;	/* that the fullest's device has */
 	int64_t left_bytes;	/* on the fullest; negative: too little */
 };
 
@@ -94,13 +95,30 @@ struct answer_run {
 	double days, usd;	/* NAN: not known */
 };
 
+/* Nodes of the target that are alike. */
+struct answer_group {
+	const char *device;
+	int64_t devices, nodes, used;
+};
+
+/* Ranks of the pipeline one behind the other, on the same kinds of node. */
+struct answer_place {
+	const char *devices;	/* "h100-sxm and a100-sxm" */
+	uint32_t first, last;
+	int64_t layers;
+};
+
 struct answer {
 	struct answer_model model;
 	struct answer_asked asked;
 	const char *target;	/* as it was named */
 	const char *file;	/* where its facts stand */
-	const char *device;	/* "h100-sxm" */
+	const char *device;	/* "h100-sxm", of all kinds of node */
 	int64_t devices, nodes, used;	/* `used` devices have a rank */
+	struct answer_group *group;
+	uint32_t ngroups;
+	struct answer_place *place;	/* of the pipeline; the fewest */
+	uint32_t nplaces;
 	const struct plan *plan;
 	const char *plan_text;	/* with every key */
 	const struct search_report *search;	/* NULL: there was none */
@@ -122,7 +140,8 @@ struct answer {
 
 struct answer_input {
 	const char *target, *file;	/* as in struct answer */
-	const struct target_group *group;
+	const struct target *on;
+	const struct target_seats *seats;
 	const struct plan *plan;
 	const char *plan_text;
 	const struct ranks *ranks;
@@ -160,7 +179,7 @@ extern const struct answer_time_row answer_times[ANSWER_NTIMES];
  * Where the priced step's time goes, by kernels of the busiest rank: us adds
  * up to p->step_us.  False: the schedule stalls.
  */
-bool answer_split_time(const struct ranks *r, const struct target_group *t,
+bool answer_split_time(const struct ranks *r, const struct target_seats *t,
 		       const struct price *p, struct arena *a,
 		       double us[ANSWER_NTIMES]);
 
@@ -182,7 +201,7 @@ struct answer_kernels {
 	VEC(struct answer_kernel) at;	/* what takes most time first */
 };
 
-void answer_find_kernels(const struct ranks *r, const struct target_group *t,
+void answer_find_kernels(const struct ranks *r, const struct target_seats *t,
 			 const struct price *p, struct arena *a,
 			 struct answer_kernels *out);
 /* The first `most`, beside what their step takes. */
@@ -192,7 +211,7 @@ void answer_print_kernels(const struct answer_kernels *x, double step_us,
 /* ---- answer_memory.c --------------------------------------------------- */
 
 /* In arena a. False: *why says what has no place. */
-bool answer_arena(const struct ranks *r, const struct target_device *d,
+bool answer_arena(const struct ranks *r, const struct target_seats *t,
 		  struct arena *a, struct answer_memory *out,
 		  const char **why);
 

@@ -1,7 +1,8 @@
 /*
  * plan.json: the answer for other programs.  Its fields are a promise, told
  * one by one in docs/answer.md, under ANSWER_VERSION: a field is added, not
- * changed, or the version goes up.  What is not known is null.
+ * changed, or the version goes up.  What is not known is null.  Fields of
+ * where a plan lies are there only where it could lie elsewhere.
  */
 #include "passes/answer.h"
 
@@ -95,6 +96,44 @@ add_bool(struct json *j, const char *key, bool v)
 /* ---- the parts ---- */
 
 static void
+add_groups(struct json *j, const struct answer *x)
+{
+	uint32_t i;
+
+	begin(j, "groups", '[');
+	for (i = 0; i < x->ngroups; i++) {
+		const struct answer_group *g = &x->group[i];
+
+		begin(j, NULL, '{');
+		add_text(j, "device", g->device);
+		add_int(j, "devices", g->devices);
+		add_int(j, "nodes", g->nodes);
+		add_int(j, "used", g->used);
+		end(j, '}');
+	}
+	end(j, ']');
+}
+
+static void
+add_places(struct json *j, const struct answer *x)
+{
+	uint32_t i;
+
+	begin(j, "places", '[');
+	for (i = 0; i < x->nplaces; i++) {
+		const struct answer_place *l = &x->place[i];
+
+		begin(j, NULL, '{');
+		add_text(j, "devices", l->devices);
+		add_int(j, "first", l->first);
+		add_int(j, "last", l->last);
+		add_int(j, "layers", l->layers);
+		end(j, '}');
+	}
+	end(j, ']');
+}
+
+static void
 add_model(struct json *j, const struct answer *x)
 {
 	const struct answer_model *m = &x->model;
@@ -116,6 +155,9 @@ add_model(struct json *j, const struct answer *x)
 	add_int(j, "devices", x->devices);
 	add_int(j, "nodes", x->nodes);
 	add_int(j, "used", x->used);
+	if (x->ngroups > 1) {
+		add_groups(j, x);
+	}
 	end(j, '}');
 }
 
@@ -156,6 +198,9 @@ add_plan(struct json *j, const struct answer *x)
 		add_int(j, NULL, p->layers[i]);
 	}
 	end(j, ']');
+	if (x->ngroups > 1) {
+		add_places(j, x);
+	}
 	begin(j, "links", '{');
 	for (i = 0; i < PLAN_NAXES; i++) {
 		add_text(j, plan_axis_name((enum plan_axis)i),
@@ -210,8 +255,9 @@ add_step(struct json *j, const struct answer *x)
 }
 
 static void
-add_memory(struct json *j, const struct answer_memory *m)
+add_memory(struct json *j, const struct answer *x)
 {
+	const struct answer_memory *m = &x->memory;
 	uint32_t i;
 
 	begin(j, "memory", '{');
@@ -233,6 +279,9 @@ add_memory(struct json *j, const struct answer_memory *m)
 		add_bytes(j, "temp_bytes", r->temps);
 		add_bytes(j, "reserve_bytes", r->reserve);
 		add_bytes(j, "total_bytes", r->total);
+		if (x->ngroups > 1) {
+			add_int(j, "device_bytes", r->device);
+		}
 		end(j, '}');
 	}
 	end(j, ']');
@@ -283,7 +332,7 @@ answer_print_json(const struct answer *x, struct buf *out)
 		add_search(&j, x->search);
 	}
 	add_step(&j, x);
-	add_memory(&j, &x->memory);
+	add_memory(&j, x);
 	add_run(&j, x);
 	end(&j, '}');
 	buf_putc(out, '\n');

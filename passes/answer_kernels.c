@@ -108,13 +108,14 @@ by_time(const void *a, const void *b)
 }
 
 void
-answer_find_kernels(const struct ranks *r, const struct target_group *t,
+answer_find_kernels(const struct ranks *r, const struct target_seats *t,
 		    const struct price *p, struct arena *a,
 		    struct answer_kernels *out)
 {
 	static const struct price_traits traits;
 	struct finding x = {
-		.p = { .r = r, .m = r->m, .t = t, .traits = &traits },
+		.p = { .r = r, .m = r->m, .across = t->all,
+		       .traits = &traits },
 		.all = kernels_all(r->m, a), .a = a, .out = out
 	};
 	const struct sched_list *l;
@@ -122,6 +123,7 @@ answer_find_kernels(const struct ranks *r, const struct target_group *t,
 
 	memset(out, 0, sizeof *out);
 	out->rank = answer_busiest(r, p);
+	x.p.t = target_seat_of(t, out->rank);
 	l = &r->sched->ranks[out->rank];
 	for (s = 0; s < r->nstages; s++) {
 		double times[SCHED_NKINDS] = { 0 };

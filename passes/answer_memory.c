@@ -11,16 +11,17 @@ func_name(const struct ir_module *m, func_id f)
 }
 
 bool
-answer_arena(const struct ranks *r, const struct target_device *d,
+answer_arena(const struct ranks *r, const struct target_seats *t,
 	     struct arena *a, struct answer_memory *out, const char **why)
 {
 	struct memory mem;
 	uint32_t i;
 
 	*out = (struct answer_memory){ 0 };
-	if (!memory_plan(r, NULL, (int64_t)d->reserve_bytes, a, &mem, why)) {
+	if (!memory_plan(r, NULL, 0, a, &mem, why)) {
 		return false;
 	}
+	memory_seat(&mem, t);
 	out->nranks = mem.nranks;
 	out->fullest = mem.fullest;
 	out->rank = arena_alloc(a, mem.nranks * sizeof *out->rank);
@@ -39,6 +40,7 @@ answer_arena(const struct ranks *r, const struct target_device *d,
 			    x->by[MEMORY_OTHER];
 		to->reserve = x->reserve;
 		to->total = x->total;
+		to->device = x->device;
 	}
 	if (mem.rank[mem.fullest].peak.func) {
 		out->peak_op = arena_printf(a, "%s, %s",
@@ -46,7 +48,7 @@ answer_arena(const struct ranks *r, const struct target_device *d,
 			ir_ops[ir_node(r->m, mem.rank[mem.fullest].peak
 				       .at_node)->op].name);
 	}
-	out->device_bytes = (int64_t)d->memory_bytes;
+	out->device_bytes = out->rank[out->fullest].device;
 	out->left_bytes = out->device_bytes - out->rank[out->fullest].total;
 	return true;
 }

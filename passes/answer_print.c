@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MAX_ROWS 4	/* ranks of the pipeline that are shown */
+#define MAX_KINDS 8	/* of node, and places that a pipeline has on them */
 #define WIDTH 80
 #define NAME 28		/* of a longer one the beginning is shown */
 #define INDENT 11	/* of what stands behind a label */
@@ -120,10 +121,54 @@ print_head(const struct answer *x, struct buf *out)
 	buf_grouped(out, m->tokens);
 	buf_puts(out, " tokens a step\n");
 	add_label(out, "target");
-	buf_printf(out, "%.*s: %lld of %lld devices (%.20s) in %lld node%s\n",
-		   NAME, x->target, (long long)x->used,
-		   (long long)x->devices, x->device, (long long)x->nodes,
+	buf_printf(out, "%.*s: %lld of %lld devices", NAME, x->target,
+		   (long long)x->used, (long long)x->devices);
+	if (x->ngroups == 1) {
+		buf_printf(out, " (%.20s)", x->device);
+	}
+	buf_printf(out, " in %lld node%s\n", (long long)x->nodes,
 		   x->nodes == 1 ? "" : "s");
+}
+
+/* Of several kinds of node: how many there are, and what lies on them. */
+static void
+print_places(const struct answer *x, struct buf *out)
+{
+	struct arena *a = out->arena;
+	struct list l;
+	uint32_t i;
+
+	if (x->ngroups == 1) {
+		return;
+	}
+	list_begin(&l, out, "");
+	for (i = 0; i < x->ngroups && i < MAX_KINDS; i++) {
+		const struct answer_group *g = &x->group[i];
+
+		list_add(&l, arena_printf(a, "%lld of %lld %.20s",
+			(long long)g->used, (long long)g->devices,
+			g->device));
+	}
+	if (i < x->ngroups) {
+		list_add(&l, arena_printf(a, "and %u kinds more",
+					  x->ngroups - i));
+	}
+	list_end(&l);
+	list_begin(&l, out, "layers");
+	for (i = 0; i < x->nplaces && i < MAX_KINDS; i++) {
+		const struct answer_place *p = &x->place[i];
+		const char *rank = p->last == p->first
+			? arena_printf(a, "pp %u", p->first)
+			: arena_printf(a, "pp %u..%u", p->first, p->last);
+
+		list_add(&l, arena_printf(a, "%lld on %.46s (%s)",
+			(long long)p->layers, p->devices,
+			x->plan->pp > 1 ? rank : "all ranks"));
+	}
+	if (i < x->nplaces) {
+		list_add(&l, "and so on");
+	}
+	list_end(&l);
 }
 
 /* ---- the split ---- */
@@ -249,7 +294,8 @@ print_memory(const struct answer *x, struct buf *out)
 		buf_printf(out, "  and %u more ranks of the pipeline\n",
 			   m->nranks - shown);
 	}
-	buf_printf(out, "  a device has %s; total has %s of reserve; %s %s\n",
+	buf_printf(out, "  %s has %s; total has %s of reserve; %s %s\n",
+		   x->nplaces > 1 ? "the fullest's device" : "a device",
 		   unit_text(out->arena, (double)m->device_bytes),
 		   unit_text(out->arena,
 			     (double)m->rank[m->fullest].reserve),
@@ -350,6 +396,7 @@ void
 answer_print(const struct answer *x, struct buf *out)
 {
 	print_head(x, out);
+	print_places(x, out);
 	print_split(x, out);
 	print_time(x, out);
 	print_memory(x, out);

@@ -349,15 +349,14 @@ mark_sequence(struct split_time *x)
 }
 
 static void
-init(struct split_time *x, const struct ranks *r,
-     const struct target_group *t, const struct price_traits *traits,
+init(struct split_time *x, const struct ranks *r, const struct pricing *p,
      struct arena *a)
 {
 	struct ir_module *m = r->m;
 	uint32_t i;
 
 	memset(x, 0, sizeof *x);
-	x->p = (struct pricing){ .r = r, .m = m, .t = t, .traits = traits };
+	x->p = *p;
 	x->all = kernels_all(m, a);
 	for (i = 0; i < PLAN_NAXES; i++) {
 		x->axis[i] = ir_axis_find(m, intern_str(&m->ctx->syms,
@@ -429,10 +428,15 @@ hide_talk(double over_us, double us[ANSWER_NTIMES])
 }
 
 bool
-answer_split_time(const struct ranks *r, const struct target_group *t,
+answer_split_time(const struct ranks *r, const struct target_seats *t,
 		  const struct price *p, struct arena *a,
 		  double us[ANSWER_NTIMES])
 {
+	uint32_t rank = answer_busiest(r, p);
+	struct pricing at = {
+		.r = r, .m = r->m, .t = target_seat_of(t, rank),
+		.across = t->all, .traits = &p->traits
+	};
 	struct split_time x;
 	struct share s = { 0 };
 	double idle, hops;
@@ -441,8 +445,8 @@ answer_split_time(const struct ranks *r, const struct target_group *t,
 	if (!hops_us(r, p, a, &hops)) {
 		return false;
 	}
-	init(&x, r, t, &p->traits, a);
-	share_rank(&x, r, answer_busiest(r, p), &s);
+	init(&x, r, &at, a);
+	share_rank(&x, r, rank, &s);
 	idle = p->step_us - share_parts(&s, p->parts_us, us);
 	if (fabs(idle) < 1e-9 * p->step_us) {
 		idle = 0;	/* not a tiny thing below it */

@@ -59,22 +59,51 @@ open_ranks(struct ir_module *m, struct ranks *r)
 	return s && ranks_open(r, m, s, &why);
 }
 
+/* By function, what runs it. */
+static void
+find_seats(const struct target *t, const struct ranks *r,
+	   const struct target_group **seat)
+{
+	struct target_seats all;
+	uint32_t i, k;
+	func_id f;
+
+	price_seats(r, t, &r->m->ctx->tmp, &all);
+	for (f = 0; f < r->m->funcs.n; f++) {
+		seat[f] = all.all;
+	}
+	for (i = 0; i < r->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			seat[r->of_stage[i][k]] =
+				target_seat_of(&all, r->sched->rank_of[i]);
+		}
+	}
+	for (i = 0; i < r->npipes; i++) {
+		seat[r->update[i]] = target_seat_of(&all, i);
+	}
+}
+
 bool
 pass_chunk(struct pass_ctx *p, struct ir_module *m)
 {
 	static const struct price_traits plain;
 	struct ranks r;
-	struct pricing x = { .r = &r, .m = m, .t = p->group,
-			     .traits = &plain };
+	struct pricing x = { .r = &r, .m = m, .traits = &plain };
 	int64_t chunks = plan_chunks(m), n = 0;
+	const struct target_group **seat;
 	struct kernels **all;
 	func_id f;
 
-	if (chunks == 1 || (!chunks && (!p->group || !open_ranks(m, &r)))) {
+	if (chunks == 1 || (!chunks && (!p->target || !open_ranks(m, &r)))) {
 		return m->ctx->diags.errors == 0;
+	}
+	seat = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *seat);
+	if (!chunks) {
+		find_seats(p->target, &r, seat);
 	}
 	all = kernels_all(m, &m->ctx->tmp);
 	for (f = 1; f < m->funcs.n; f++) {
+		x.t = seat[f];
 		parts_choose(&x, chunks, all[f]->top);
 		n += say_all(m, all[f]->top);
 	}

@@ -129,9 +129,9 @@ struct kernels_memo *kernels_memo_new(struct arena *a);
 
 /* ---- joins.c ----------------------------------------------------------- */
 
-struct target_group;
+struct target;
 /* From here on collectives of the module are joined as it pays there. */
-void kernels_join_for(struct ir_module *m, const struct target_group *t);
+void kernels_join_for(struct ir_module *m, const struct target *t);
 
 /* ---- fuse_facts.c ------------------------------------------------------ */
 

@@ -232,7 +232,7 @@ run_timed(struct run *r, const struct pass *p, struct pass_time *t)
 {
 	struct pass_ctx ctx = { .ctx = r->ctx, .stats = &r->pm->stats,
 				.search = r->pm->search,
-				.group = r->pm->group };
+				.target = r->pm->target };
 	size_t perm_bytes = r->ctx->perm.total_bytes;
 	uint32_t errors = r->ctx->diags.errors;
 	bool ok;
@@ -341,7 +341,7 @@ pass_run(struct pass_manager *pm, const struct pass_list *l,
 
 enum pass_result
 pass_apply_for(struct ir_module *m, const char *passes,
-	       const struct target_group *group, bool verify)
+	       const struct target *target, bool verify)
 {
 	enum pass_result result = PASS_BAD_ORDER;
 	struct pass_list l = { 0 };
@@ -351,7 +351,7 @@ pass_apply_for(struct ir_module *m, const char *passes,
 	pass_table_init(&table, m->ctx);
 	pass_manager_init(&pm, &table);
 	pm.options.verify = verify;
-	pm.group = group;
+	pm.target = target;
 	if (pass_list_parse(&table, &l, passes)) {
 		result = pass_run(&pm, &l, m);
 	}

@@ -287,6 +287,27 @@ work_init(struct memory_work *w)
 	w->stage = UINT32_MAX;
 }
 
+void
+memory_seat(struct memory *m, const struct target_seats *s)
+{
+	int64_t least = INT64_MAX;
+	uint32_t i;
+
+	for (i = 0; i < m->nranks; i++) {
+		const struct target_device *d = &target_seat_of(s, i)->device;
+		struct memory_rank *x = &m->rank[i];
+
+		x->device = (int64_t)d->memory_bytes;
+		x->reserve += (int64_t)d->reserve_bytes;
+		x->total += (int64_t)d->reserve_bytes;
+		x->bound += (int64_t)d->reserve_bytes;
+		if (x->device - x->total < least) {
+			least = x->device - x->total;
+			m->fullest = i;
+		}
+	}
+}
+
 bool
 memory_plan(const struct ranks *r, struct kernels *const *all,
 	    int64_t reserve, struct arena *a, struct memory *out,

@@ -11,6 +11,7 @@
 
 #include "passes/kernels.h"
 #include "passes/ranks.h"
+#include "passes/target.h"
 
 #define MEMORY_ALIGN 256	/* of every offset */
 
@@ -127,6 +128,7 @@ struct memory_pool {
 struct memory_rank {
 	int64_t by[MEMORY_NKINDS];
 	int64_t reserve, total;
+	int64_t device;		/* that its device has; 0: not known */
 	int64_t host;		/* of `by`, those that are not on the device */
 	int64_t bound;		/* the most that lives at once, and reserve */
 	struct memory_func update;
@@ -157,6 +159,13 @@ struct memory {
 bool memory_plan(const struct ranks *r, struct kernels *const *all,
 		 int64_t reserve, struct arena *a, struct memory *out,
 		 const char **why);
+
+/*
+ * Says what the devices have that ranks lie on, and adds what these keep for
+ * themselves, which memory_plan was not told of.  Fullest is who has least
+ * left.
+ */
+void memory_seat(struct memory *m, const struct target_seats *s);
 
 /* ---- memory_where.c --------------------------------------------------- */
 
@@ -219,9 +228,8 @@ const char *memory_check(const struct ranks *r, const struct memory *mem);
 
 /* ---- memory_print.c --------------------------------------------------- */
 
-/* `memory_bytes` of a device, 0: not known. */
 void memory_print(const struct ranks *r, const struct memory *mem,
-		  double memory_bytes, struct buf *out);
+		  struct buf *out);
 void memory_print_json(const struct ranks *r, const struct memory *mem,
 		       struct buf *out);
 

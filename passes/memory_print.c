@@ -194,8 +194,9 @@ put_peak(const struct ranks *r, const struct memory *mem, struct buf *out)
 
 void
 memory_print(const struct ranks *r, const struct memory *mem,
-	     double memory_bytes, struct buf *out)
+	     struct buf *out)
 {
+	double memory_bytes = (double)mem->rank[mem->fullest].device;
 	double total = (double)mem->rank[mem->fullest].total;
 	struct scale u = unit_bytes(total);
 

@@ -24,7 +24,7 @@ enum pass_prop {
 
 struct pass_stats;
 struct search_options;
-struct target_group;
+struct target;
 struct solve_memo;
 
 /* What a pass is handed besides the module. */
@@ -32,7 +32,7 @@ struct pass_ctx {
 	struct ir_ctx *ctx;
 	struct pass_stats *stats;
 	const struct search_options *search;	/* NULL: there is no target */
-	const struct target_group *group;	/* what runs it, or NULL */
+	const struct target *target;	/* what runs it, or NULL */
 	struct solve_memo *memo;	/* of placements, or NULL */
 };
 
@@ -196,7 +196,7 @@ struct pass_manager {
 	struct pass_options options;
 	struct pass_crash *crash;	/* may be NULL */
 	const struct search_options *search;	/* may be NULL */
-	const struct target_group *group;	/* the same */
+	const struct target *target;	/* the same */
 	struct pass_stats stats;
 	VEC(struct pass_time) times;
 	int64_t runs;		/* so far, for the bisect limit */
@@ -227,7 +227,7 @@ enum pass_result pass_apply(struct ir_module *m, const char *passes,
 			    bool verify);
 /* For what will run it. */
 enum pass_result pass_apply_for(struct ir_module *m, const char *passes,
-				const struct target_group *group, bool verify);
+				const struct target *target, bool verify);
 
 /* Counts something under a name, for --stats: "values merged". */
 void pass_count(struct pass_ctx *p, const char *what, int64_t n);

@@ -116,8 +116,8 @@ sent_bytes(const struct pricing *p)
  * blocks, sends each tensor rank's part between nodes and gathers them there
  * (Narayanan et al., arXiv:2104.04473, section 4.1).
  */
-double
-price_hop(const struct pricing *p)
+static double
+hop_us(const struct pricing *p)
 {
 	axis_id tp = ir_axis_find(p->m, intern_str(&p->m->ctx->syms, "tp"));
 	struct cost_group g = { 2, 1, 1, false };
@@ -130,14 +130,26 @@ price_hop(const struct pricing *p)
 		g = (struct cost_group){ 1, 2, p->t->devices, false };
 	}
 	if (p->traits->blocking && tp && p->m->axes.at[tp].size > 1) {
-		struct cost_group in = price_group(p->r, p->t, 1u << tp);
-
 		parts = (double)p->m->axes.at[tp].size;
-		us = cost_collective(p->t, COST_ALL_GATHER, &in, bytes,
-				     NULL).us;
+		us = price_talk(p->r, p->t, COST_ALL_GATHER, 1u << tp, bytes);
 	}
 	return us + cost_collective(p->t, COST_SEND, &g, bytes / parts,
 				    NULL).us;
+}
+
+/* Between groups, and of all hops: the slowest. */
+double
+price_hop(const struct pricing *p)
+{
+	struct pricing one = *p;
+	double us = 0;
+	uint32_t i;
+
+	for (i = 0; i < p->t->nof; i++) {
+		one.t = p->t->of[i];
+		us = fmax(us, hop_us(&one));
+	}
+	return p->t->nof ? us : hop_us(p);
 }
 
 static bool
@@ -167,6 +179,17 @@ run_schedule(const struct sched *s, const struct price_traits *traits,
 }
 
 /* ---- the whole ---- */
+
+/* Of a pipeline that is outermost, the ranks of one place are a run. */
+void
+price_seats(const struct ranks *r, const struct target *t, struct arena *a,
+	    struct target_seats *out)
+{
+	bool outer = r->npipes > 1 &&
+		     ranks_on_pipe(r, 0, 1) == r->nranks / r->npipes;
+
+	target_seat(t, r->nranks, r->npipes, outer, a, out);
+}
 
 /* What the busiest rank does, by kind, and the slowest update. */
 static void
@@ -213,11 +236,12 @@ price_stage(struct pricing *p, struct kernels *const *all, uint32_t stage,
 
 void
 price_functions(const struct ranks *r, struct kernels *const *all,
-		const struct target_group *t,
+		const struct target_seats *t,
 		const struct price_traits *traits, struct arena *a,
 		struct price *out)
 {
-	struct pricing p = { .r = r, .m = r->m, .t = t, .traits = traits };
+	struct pricing p = { .r = r, .m = r->m, .across = t->all,
+			     .traits = traits };
 	uint32_t i;
 
 	memset(out, 0, sizeof *out);
@@ -229,12 +253,15 @@ price_functions(const struct ranks *r, struct kernels *const *all,
 		price_maps_open(&p);
 	}
 	for (i = 0; i < r->nstages; i++) {
+		p.t = target_seat_of(t, r->sched->rank_of[i]);
 		price_stage(&p, all, i, out->stage[i]);
 	}
 	p.maps = NULL;
 	for (i = 0; i < r->npipes; i++) {
+		p.t = target_seat_of(t, i);
 		price_function(&p, all, r->update[i], &out->update[i]);
 	}
+	p.t = t->all;
 	out->hop_us = price_hop(&p);
 }
 
@@ -252,11 +279,11 @@ price_pipeline(const struct sched *s, const struct price_traits *traits,
 }
 
 bool
-price_step(const struct ranks *r, const struct target_group *t,
+price_step(const struct ranks *r, const struct target_seats *t,
 	   const struct price_traits *traits, struct arena *a,
 	   struct price *out, const char **why)
 {
-	if (plan_offload(r->m) && t->device.host_bytes_us <= 0) {
+	if (plan_offload(r->m) && t->all->device.host_bytes_us <= 0) {
 		*why = "the plan keeps the optimizer's state on the host, and "
 		       "the target has no link to it: `host` is 0";
 		return false;

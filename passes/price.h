@@ -96,7 +96,7 @@ struct price {
  * kernels of the module by function, NULL: they are found.
  */
 void price_functions(const struct ranks *r, struct kernels *const *all,
-		     const struct target_group *t,
+		     const struct target_seats *t,
 		     const struct price_traits *traits, struct arena *a,
 		     struct price *out);
 /*
@@ -105,11 +105,14 @@ void price_functions(const struct ranks *r, struct kernels *const *all,
  */
 bool price_pipeline(const struct sched *s, const struct price_traits *traits,
 		    struct arena *a, struct price *out);
+/* Where ranks of programs lie on a target; in arena a. */
+void price_seats(const struct ranks *r, const struct target *t,
+		 struct arena *a, struct target_seats *out);
 /* So many runs of `from` more. */
 void price_add(struct price_func *to, const struct price_func *from,
 	       double times);
 /* Both, in arena a. False: *why says what is not priced. */
-bool price_step(const struct ranks *r, const struct target_group *t,
+bool price_step(const struct ranks *r, const struct target_seats *t,
 		const struct price_traits *traits, struct arena *a,
 		struct price *out, const char **why);
 void price_print(const struct ranks *r, const struct price *p,
@@ -155,6 +158,8 @@ struct pricing {
 	const struct ranks *r;
 	struct ir_module *m;
 	const struct target_group *t;
+	/* what ranks of the pipeline talk across; NULL: the same */
+	const struct target_group *across;
 	const struct price_traits *traits;
 	struct price_maps *maps;	/* of price_maps.c, or NULL */
 	struct price_memo *memo;	/* NULL: nothing is kept */
@@ -173,6 +178,9 @@ void price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
 		 uint32_t n, struct price_func *f);
 /* Of an element of the sum of gradients of that type. */
 double price_sum_bytes(const struct pricing *p, enum target_rate rate);
+/* One collective along these axes; of several groups the slowest. */
+double price_talk(const struct ranks *r, const struct target_group *t,
+		  enum cost_op op, uint32_t axes, double bytes);
 /* The group that differs along these axes, bit a each. */
 struct cost_group price_group(const struct ranks *r,
 			      const struct target_group *t, uint32_t axes);

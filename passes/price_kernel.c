@@ -244,6 +244,24 @@ price_group(const struct ranks *r, const struct target_group *t,
 	return g;
 }
 
+double
+price_talk(const struct ranks *r, const struct target_group *t,
+	   enum cost_op op, uint32_t axes, double bytes)
+{
+	struct cost_group g;
+	double us = 0;
+	uint32_t i;
+
+	for (i = 0; i < t->nof; i++) {
+		us = fmax(us, price_talk(r, t->of[i], op, axes, bytes));
+	}
+	if (!t->nof) {
+		g = price_group(r, t, axes);
+		us = cost_collective(t, op, &g, bytes, NULL).us;
+	}
+	return us;
+}
+
 static bool
 along(const struct pricing *p, const struct kernel *k, const char *axis)
 {
@@ -285,7 +303,9 @@ talk(struct pricing *p, const struct kernel *k, struct price_func *f)
 	bool ring = k->kind == KERNEL_ATTENTION;
 	enum cost_op op = ring ? COST_ALL_GATHER : COST_ALL_REDUCE;
 	struct cost_group g = price_group(p->r, p->t, k->talk.axes);
-	double ranks = (double)(g.per_node * g.nodes), us;
+	bool across = p->across && p->across != p->t && p->r->pp &&
+		      (k->talk.axes >> p->r->pp & 1);
+	double ranks = (double)(g.per_node * g.nodes), bytes, us;
 	size_t i;
 
 	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -294,8 +314,9 @@ talk(struct pricing *p, const struct kernel *k, struct price_func *f)
 	if (ranks <= 1) {
 		return;
 	}
-	us = cost_collective(p->t, op, &g, talk_bytes(p, k, op) *
-			     (ring ? ranks : 1), NULL).us;
+	bytes = talk_bytes(p, k, op) * (ring ? ranks : 1);
+	us = across ? price_talk(p->r, p->across, op, k->talk.axes, bytes)
+		    : cost_collective(p->t, op, &g, bytes, NULL).us;
 	add(f, PRICE_TALK, us);
 	if (along(p, k, "dp")) {
 		f->data_us += us;
@@ -317,8 +338,18 @@ void
 price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
 	    uint32_t n, struct price_func *f)
 {
-	add(f, PRICE_MAPS, cost_bytes(&p->t->device, kind, bytes).us +
-			   (n - 1) * p->t->device.launch_us);
+	const struct target_group *t = p->t;
+	double us = cost_bytes(&t->device, kind, bytes).us +
+		    (n - 1) * t->device.launch_us;
+	uint32_t i;
+
+	for (i = 0; i < t->nof; i++) {
+		const struct target_device *d = &t->of[i]->device;
+
+		us = fmax(i ? us : 0, cost_bytes(d, kind, bytes).us +
+				      (n - 1) * d->launch_us);
+	}
+	add(f, PRICE_MAPS, us);
 	f->kernels += n;
 }
 
@@ -345,11 +376,33 @@ price_parts(struct pricing *p, const struct kernel *k, struct price_func *f)
 	price_add(f, &once, k->parts.n);
 }
 
+/* As it runs on each of several groups: ranks wait for the slowest. */
+static void
+slowest(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	struct price_func most = { 0 };
+	struct pricing one = *p;
+	uint32_t i;
+
+	for (i = 0; i < p->t->nof; i++) {
+		struct price_func once = { 0 };
+
+		one.t = p->t->of[i];
+		price_kernel(&one, k, &once);
+		most = i && most.total_us >= once.total_us ? most : once;
+	}
+	price_add(f, &most, 1);
+}
+
 void
 price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	bool maps = k->kind == KERNEL_MAP || k->kind == KERNEL_ROWWISE;
 
+	if (p->t->nof) {
+		slowest(p, k, f);
+		return;
+	}
 	if (k->parts.n) {
 		price_parts(p, k, f);
 		return;

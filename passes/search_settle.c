@@ -17,7 +17,7 @@ run(struct search *s, struct ir_module *m, pass_fn *pass)
 {
 	struct pass_ctx p = {
 		.ctx = m->ctx, .stats = &s->stats, .memo = s->memo,
-		.group = price_ours(&s->o->traits) ? s->t : NULL
+		.target = price_ours(&s->o->traits) ? s->o->target : NULL
 	};
 
 	return pass(&p, m) && m->ctx->diags.errors == 0;
@@ -47,6 +47,7 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 {
 	struct arena *a = &m->ctx->perm;
 	struct sched *x = ranks_schedule(m, a);
+	struct target_seats seats;
 	struct memory mem;
 	struct price p;
 	struct ranks r;
@@ -65,7 +66,8 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 	if (f->bytes > s->out->memory_bytes) {
 		return true;
 	}
-	price_functions(&r, mem.kernels, s->t, &s->o->traits, a, &p);
+	seats = target_seat_all(s->t);
+	price_functions(&r, mem.kernels, &seats, &s->o->traits, a, &p);
 	if (!price_pipeline(x, &s->o->traits, a, &p)) {
 		return false;
 	}

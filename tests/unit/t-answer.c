@@ -140,6 +140,7 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 	const struct price_traits traits = { 0 };
 	struct ir_ctx c;
 	struct target t;
+	struct target_seats seats;
 	struct ir_module *m;
 	struct sched *s;
 	struct ranks r;
@@ -160,8 +161,9 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 	}
 	s = ranks_schedule(m, &c.perm);
 	assert_true(s && ranks_open(&r, m, s, &why));
-	assert_true(price_step(&r, t.groups.at, &traits, &c.perm, &p, &why));
-	assert_true(answer_split_time(&r, t.groups.at, &p, &c.perm, us));
+	price_seats(&r, &t, &c.perm, &seats);
+	assert_true(price_step(&r, &seats, &traits, &c.perm, &p, &why));
+	assert_true(answer_split_time(&r, &seats, &p, &c.perm, us));
 	for (i = 0; i < ANSWER_NTIMES; i++) {
 		assert_true(us[i] >= -1e-6 * p.step_us);
 		sum += us[i];

@@ -134,6 +134,7 @@ weigh(const struct ir_module *base, const struct target *t,
 {
 	struct memory mem;
 	const struct price_traits traits = { 0 };
+	struct target_seats seats;
 	struct ir_module *m;
 	struct ir_ctx c;
 	struct ranks r;
@@ -145,12 +146,13 @@ weigh(const struct ir_module *base, const struct target *t,
 	m = ir_copy(base, &c);
 	if (plan_pin(m, pins) &&
 	    pass_apply_for(m, "optimize,cse,dce,place,recompute,stage,chunk",
-			   t->groups.at, false) == PASS_OK) {
+			   t, false) == PASS_OK) {
 		s = ranks_schedule(m, &c.perm);
 		assert_non_null(s);
 		assert_true(ranks_open(&r, m, s, &why));
-		assert_true(price_step(&r, t->groups.at, &traits, &c.perm,
-				       &p, &why));
+		price_seats(&r, t, &c.perm, &seats);
+		assert_true(price_step(&r, &seats, &traits, &c.perm, &p,
+				       &why));
 		assert_true(memory_plan(&r, NULL, 0, &c.perm, &mem, &why));
 		*bytes = mem.rank[mem.fullest].total;
 	}
