@@ -139,7 +139,7 @@ rooms_of(const struct cg_code *code, const struct code_for *x,
 
 /* Whose code a search asks about. */
 struct rooms {
-	struct target_group *target;
+	const struct target_group *target;
 	struct code_for code;
 };
 
@@ -166,7 +166,7 @@ drv_set_rooms(struct driver *d, struct search_options *o)
 {
 	struct rooms *x = arena_alloc(&d->ctx.perm, sizeof *x);
 
-	x->target = o->target->groups.at;
+	x->target = target_span(o->target, 0, o->target->groups.n - 1);
 	if (!find_arch(d, &x->target->device, &x->code.arch) ||
 	    !find_cpu(d, &x->target->device, &x->code)) {
 		return false;

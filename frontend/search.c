@@ -8,8 +8,6 @@
 #include "frontend/target.h"
 #include "passes/search.h"
 
-static const struct span nowhere;
-
 static bool
 has_plan(const struct ir_module *m)
 {
@@ -62,12 +60,6 @@ drv_set_search(struct driver *d, struct ir_module *m)
 	t = arena_alloc(&d->ctx.perm, sizeof *t);
 	o = arena_alloc(&d->ctx.perm, sizeof *o);
 	if (!fe_target(&d->ctx, name, t)) {
-		return false;
-	}
-	if (t->groups.n != 1) {
-		diag_error(&d->ctx.diags, nowhere, "%s has %u kinds of node, "
-			   "and a plan is searched for on one kind", name,
-			   t->groups.n);
 		return false;
 	}
 	o->target = t;

@@ -1,8 +1,9 @@
 /*
  * What lists of kernels took before, and in how many parts their pairs run.
- * Both follow from what the list is (kernel_list.like) and from where the
- * ranks are with which its kernels talk: how long the axes are that lie
- * inside of the outermost of these, and those that cut what they talk about.
+ * Both follow from what the list is (kernel_list.like), on which devices, and
+ * from where the ranks are with which its kernels talk: how long the axes are
+ * that lie inside of the outermost of these, and those that cut what they talk
+ * about.
  * What an update's kernels wait for depends on whether its state is there.
  */
 #include "passes/price.h"
@@ -17,6 +18,7 @@ struct cut {
 
 struct known {
 	uint64_t mesh;
+	const struct target_group *on, *across;	/* see struct pricing */
 	uint32_t like, next;	/* of its slot; 0: the last one */
 	bool is_cut, is_priced;
 	VEC(struct cut) cuts;
@@ -126,12 +128,15 @@ price_memo_find(const struct pricing *p, const struct kernel_list *l)
 		return 0;
 	}
 	new.mesh = mesh_of(p, l);
+	new.on = p->t;
+	new.across = p->across ? p->across : p->t;
 	mix(&hash, new.mesh);
 	slot = &p->memo->slots[hash % SLOTS];
 	for (at = *slot; at; at = p->memo->known.at[at].next) {
 		const struct known *x = &p->memo->known.at[at];
 
-		if (x->like == new.like && x->mesh == new.mesh) {
+		if (x->like == new.like && x->mesh == new.mesh &&
+		    x->on == new.on && x->across == new.across) {
 			return at;
 		}
 	}

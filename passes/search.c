@@ -184,13 +184,14 @@ bool
 search_run(struct ir_module *m, const struct search_options *o,
 	   struct arena *a, struct search_report *out)
 {
-	struct search s = { .m = m, .o = o, .t = o->target->groups.at,
-			    .a = a, .out = out };
+	const struct target *t = o->target;
+	struct search s = {
+		.m = m, .o = o, .a = a, .out = out,
+		.t = target_span(t, 0, t->groups.n - 1)
+	};
 	bool ok;
 
 	memset(out, 0, sizeof *out);
-	out->memory_bytes = (int64_t)fmax(s.t->device.memory_bytes -
-					  s.t->device.reserve_bytes, 0);
 	out->pins = pins_text(m, a);
 	arena_init(&s.keep, &m->ctx->mem);
 	arena_init(&s.tmp, &m->ctx->mem);

@@ -35,6 +35,7 @@ struct search_found {
 	struct plan plan;	/* whole; in the options' arena */
 	double step_us;
 	int64_t bytes;		/* of the fullest rank */
+	int64_t room;		/* that its device has for it */
 	uint32_t fullest;	/* its place in the pipeline */
 };
 
@@ -42,6 +43,8 @@ struct search_found {
 struct search_near {
 	struct plan plan;
 	int64_t bytes;		/* of the fullest rank */
+	int64_t room;		/* that its device has for it */
+	const char *device;	/* "a100-sxm" */
 	uint32_t fullest;
 	double step_us;		/* of a pipeline that never waits */
 };
@@ -59,7 +62,6 @@ struct search_report {
 	bool refused;		/* by the passes behind it, whatever the plan */
 	const char *pins;	/* "tp, zero", or "" */
 	double bound_us;	/* no plan of the space is below it */
-	int64_t memory_bytes;	/* of a device, less the reserve */
 	/* how the space shrank */
 	double space;		/* plans in it */
 	uint64_t groups;	/* degrees */

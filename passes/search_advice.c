@@ -40,9 +40,10 @@ put_near(struct buf *b, const struct search_report *r, struct arena *a)
 	buf_puts(b, "the smallest plan needs ");
 	buf_grouped(b, r->least.bytes);
 	buf_puts(b, " bytes of ");
-	buf_grouped(b, r->memory_bytes);
-	buf_printf(b, " on rank %u of the pipeline (%s, microbatch %lld, zero "
-		   "%d, recompute %s)", r->least.fullest,
+	buf_grouped(b, r->least.room);
+	buf_printf(b, " on rank %u of the pipeline%s%s (%s, microbatch %lld, "
+		   "zero %d, recompute %s)", r->least.fullest,
+		   *r->least.device ? ", on " : "", r->least.device,
 		   search_degrees(p, a), (long long)p->microbatch, p->zero,
 		   p->recompute);
 }
@@ -56,9 +57,10 @@ put_bare(struct buf *b, const struct search_report *r, struct arena *a)
 		 : "weights, gradients and optimizer state alone need ");
 	buf_grouped(b, r->bare.bytes);
 	buf_puts(b, " bytes of ");
-	buf_grouped(b, r->memory_bytes);
-	buf_printf(b, " on each device (%s, zero %d)", search_degrees(p, a),
-		   p->zero);
+	buf_grouped(b, r->bare.room);
+	buf_printf(b, " on each device%s%s (%s, zero %d)",
+		   *r->bare.device ? ", in the mean of " : "", r->bare.device,
+		   search_degrees(p, a), p->zero);
 }
 
 /* The pins alone rule all out. */
@@ -215,10 +217,45 @@ grow(struct target_group *g)
 	return true;
 }
 
+/* All groups at once; each grows in its nodes first. */
+static bool
+grow_all(struct target *t, struct arena *a)
+{
+	bool ok = true;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n; i++) {
+		ok &= grow(&t->groups.at[i]);
+	}
+	target_settle(t, a);
+	return ok && target_devices(t) <= TARGET_MAX_DEVICES;
+}
+
+static const char *
+nodes_text(const struct target *t, struct arena *a)
+{
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, a);
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *g = &t->groups.at[i];
+
+		buf_printf(&b, "%s%lld node%s of %lld ", i ? " and " : "on ",
+			   (long long)g->nodes, g->nodes == 1 ? "" : "s",
+			   (long long)g->devices);
+		if (t->groups.n > 1) {
+			buf_puts(&b, g->device.name);
+		} else {
+			buf_puts(&b, g->devices == 1 ? "device" : "devices");
+		}
+	}
+	return buf_text(&b);
+}
+
 static void
 more_devices(struct advising *x, int64_t bytes)
 {
-	struct target_group g = x->o->target->groups.at[0];
 	struct target t = *x->o->target;
 	struct search_report r;
 	struct ir_module *m;
@@ -227,9 +264,10 @@ more_devices(struct advising *x, int64_t bytes)
 	bool found = false;
 	int i, idle = 0;
 
-	t.groups.at = &g;
-	for (i = 0; i < MAX_DOUBLINGS && !found && idle < 2 && grow(&g);
-	     i++) {
+	t.groups.at = arena_dup(x->a, t.groups.at,
+				t.groups.n * sizeof *t.groups.at);
+	for (i = 0; i < MAX_DOUBLINGS && !found && idle < 2 &&
+	     grow_all(&t, x->a); i++) {
 		ir_ctx_child(&c, x->m->ctx);
 		m = ir_copy(x->m, &c);
 		found = look(x, m, &t, &r);
@@ -241,13 +279,9 @@ more_devices(struct advising *x, int64_t bytes)
 		least = bytes && bytes < least ? bytes : least;
 	}
 	x->least = least;
-	x->devices = g.devices * g.nodes;
+	x->devices = target_devices(&t);
 	if (found) {
-		tell(x, arena_printf(x->a, "on %lld node%s of %lld device%s",
-				     (long long)g.nodes,
-				     g.nodes == 1 ? "" : "s",
-				     (long long)g.devices,
-				     g.devices == 1 ? "" : "s"), &r);
+		tell(x, nodes_text(&t, x->a), &r);
 	}
 }
 

@@ -205,11 +205,12 @@ lesson(const struct trial *x, uint32_t rank)
 static bool
 fit_rank(struct trial *x, uint32_t rank, struct trial_fit *f)
 {
-	double room, bytes, fixed = fixed_bytes(x, rank);
+	double all = search_room(x->s, x->seat[rank]);
+	double fixed = fixed_bytes(x, rank);
+	double room = all - lesson(x, rank) - fixed, bytes;
 	bool ok;
 	uint32_t n;
 
-	room = (double)x->s->out->memory_bytes - lesson(x, rank) - fixed;
 	ok = fit_alike(x, rank, room, &bytes);
 	n = x->t->chunks > 1 ? (uint32_t)x->t->chunks : 0;
 	while (ok && n-- > 0) {
@@ -221,8 +222,9 @@ fit_rank(struct trial *x, uint32_t rank, struct trial_fit *f)
 		}
 		bytes = moving_bytes(x, rank, x->guess);
 	}
-	if (fixed + bytes > f->most) {
+	if (fixed + bytes - all > f->over) {
 		f->most = fixed + bytes;
+		f->over = fixed + bytes - all;
 		f->fullest = rank;
 	}
 	return ok;
@@ -292,7 +294,7 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	bool enough = isfinite(x->s->worst_us), ok = true;
 	uint32_t r;
 
-	*f = (struct trial_fit){ 0 };
+	*f = (struct trial_fit){ .over = -INFINITY };
 	set_plain(x);
 	for (r = 0; r < (uint32_t)x->t->g->pp && (ok || !enough); r++) {
 		ok &= fit_rank(x, r, f);
@@ -302,9 +304,16 @@ trial_fits(struct trial *x, struct trial_fit *f)
 		if (enough) {	/* nobody asks what it would take */
 			return false;
 		}
-		if (!out->any_near || f->most < (double)out->least.bytes) {
+		if (!out->any_near || f->over < (double)(out->least.bytes -
+							 out->least.room)) {
+			const struct target_group *on =
+				x->s->seats.at[x->seat[f->fullest]];
+
 			out->any_near = true;
 			out->least.bytes = (int64_t)f->most;
+			out->least.room = (int64_t)(f->most - f->over);
+			out->least.device = x->s->seats.n > 1
+				? on->device.name : "";
 			out->least.fullest = f->fullest;
 			trial_plan(x, &out->least.plan);
 		}

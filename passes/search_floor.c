@@ -14,9 +14,8 @@
 #define BEST_MAP 1.12	/* of the memory's rate: docs/cost.md */
 
 static double
-contraction_us(const struct search *s, const struct kernel *k)
+contraction_us(const struct target_device *d, const struct kernel *k)
 {
-	const struct target_device *d = &s->t->device;
 	double rate = 0;
 	int i;
 
@@ -29,9 +28,8 @@ contraction_us(const struct search *s, const struct kernel *k)
 
 /* Two products of each pair of query and key, half of them masked. */
 static double
-attention_us(const struct search *s, const struct kernel *k)
+attention_us(const struct target_device *d, const struct kernel *k)
 {
-	const struct target_device *d = &s->t->device;
 	const struct kernel_attention *a = &k->attention;
 
 	return a->pairs * (a->d + a->v) / search_float_rate(d) /
@@ -40,9 +38,9 @@ attention_us(const struct search *s, const struct kernel *k)
 
 /* All of it may go on beside contractions, but for what shows of that. */
 static double
-talk_us(const struct search *s, const struct ranks *r, const struct kernel *k)
+talk_us(const struct target_device *d, const struct ranks *r,
+	const struct kernel *k)
 {
-	const struct target_device *d = &s->t->device;
 	double n = ranks_group_size(r, k->talk.axes);
 	double link = fmax(d->link_bytes_us, d->bridge_bytes_us);
 
@@ -51,18 +49,17 @@ talk_us(const struct search *s, const struct ranks *r, const struct kernel *k)
 }
 
 static double
-kernel_us(const struct search *s, const struct ranks *r,
+device_us(const struct target_device *d, const struct ranks *r,
 	  const struct kernel *k, uint32_t data)
 {
-	const struct target_device *d = &s->t->device;
 	double us = k->talk.axes && !(k->talk.axes & data)
-		? talk_us(s, r, k) : 0;
+		? talk_us(d, r, k) : 0;
 
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
-		return us + contraction_us(s, k);
+		return us + contraction_us(d, k);
 	case KERNEL_ATTENTION:
-		return us + attention_us(s, k);
+		return us + attention_us(d, k);
 	case KERNEL_MAP:
 	case KERNEL_ROWWISE:
 		return us + (k->read_bytes + k->write_bytes) /
@@ -70,6 +67,20 @@ kernel_us(const struct search *s, const struct ranks *r,
 	default:
 		return us;
 	}
+}
+
+/* On the quickest group. */
+static double
+kernel_us(const struct search *s, const struct ranks *r,
+	  const struct kernel *k, uint32_t data)
+{
+	double us = INFINITY;
+	uint32_t i;
+
+	for (i = 0; i < s->ngroups; i++) {
+		us = fmin(us, device_us(&s->seats.at[i]->device, r, k, data));
+	}
+	return us;
 }
 
 static double
@@ -220,26 +231,42 @@ search_is_known(const struct search *s, const struct search_key *key,
 	return known(s, key, t->g->dp, t->microbatch) != NULL;
 }
 
+/* Of one piece on the quickest group; forward's part, the least of any. */
+static double
+piece_us(const struct search *s, const struct search_cost *c, uint32_t piece,
+	 double *forward)
+{
+	double least = INFINITY;
+	uint32_t i, j;
+
+	for (i = 0; i < s->ngroups; i++) {
+		double us[SCHED_NKINDS], all = 0;
+
+		for (j = 0; j < SCHED_NKINDS; j++) {
+			const struct price_func *x = &c->on[i]->fn[piece][j];
+
+			us[j] = x->total_us - x->data_us -
+				hidden_us(s, x);
+			all += us[j];
+		}
+		*forward = all > 0 ? fmin(*forward, us[SCHED_F] / all) : 0;
+		least = fmin(least, all);
+	}
+	return least;
+}
+
 /* Of all pieces, of one sequence. */
 static void
 add_pieces(const struct search *s, const struct search_width *w,
 	   const struct search_cost *c, struct search_floor *f)
 {
 	double n = (double)c->microbatch;
-	uint32_t i, j;
+	uint32_t i;
 
 	for (i = 0; i < w->on->nstages; i++) {
 		uint32_t p = w->on->piece_of[i];
-		double us[SCHED_NKINDS], all = 0;
+		double all = piece_us(s, c, p, &f->forward);
 
-		for (j = 0; j < SCHED_NKINDS; j++) {
-			const struct price_func *x = &c->fn[p][j];
-
-			us[j] = x->total_us - x->data_us -
-				hidden_us(s, x);
-			all += us[j];
-		}
-		f->forward = all > 0 ? fmin(f->forward, us[SCHED_F] / all) : 0;
 		f->layer_us = fmin(f->layer_us, all / n);
 		f->all_us += all / n * (p < PIECE_BODY ? 1
 					: (double)w->on->trips[i]);
@@ -313,19 +340,34 @@ from_known(const struct search *s, const struct search_key *key,
 
 /* As one message, among n ranks of which `apart` devices is one. */
 static double
+exchange_on(const struct target_group *t, enum cost_op op, int64_t n,
+	    int64_t apart, double bytes)
+{
+	int64_t each = apart < t->devices ? t->devices / apart : 1;
+	struct cost_group g = { .per_node = (uint32_t)(n < each ? n : each) };
+
+	g.nodes = (uint32_t)(n / g.per_node + (n % g.per_node != 0));
+	g.sharing = g.nodes > 1 ? (uint32_t)t->devices / g.per_node : 1;
+	g.sharing = g.sharing ? g.sharing : 1;
+	return cost_collective(t, op, &g, bytes, NULL).us;
+}
+
+/* Within the quickest group. */
+static double
 exchange_us(const struct search *s, enum cost_op op, int64_t n,
 	    int64_t apart, double bytes)
 {
-	int64_t each = apart < s->t->devices ? s->t->devices / apart : 1;
-	struct cost_group g = { .per_node = (uint32_t)(n < each ? n : each) };
+	double us = INFINITY;
+	uint32_t i;
 
 	if (n <= 1 || s->o->traits.overlap_data) {
 		return 0;
 	}
-	g.nodes = (uint32_t)(n / g.per_node + (n % g.per_node != 0));
-	g.sharing = g.nodes > 1 ? (uint32_t)s->t->devices / g.per_node : 1;
-	g.sharing = g.sharing ? g.sharing : 1;
-	return cost_collective(s->t, op, &g, bytes, NULL).us;
+	for (i = 0; i < s->ngroups; i++) {
+		us = fmin(us, exchange_on(s->seats.at[i], op, n, apart,
+					  bytes));
+	}
+	return us;
 }
 
 /*
@@ -389,8 +431,9 @@ pipeline_us(const struct search *s, const struct search_try *t,
 	double pp = (double)t->g->pp, v = (double)t->chunks;
 	double m = (double)t->nmicrobatches;
 	double a = t->sched->split ? f->forward : 1;
-	/* with several stages a rank, layers are spread evenly */
-	double layers = t->chunks > 1
+	/* with several stages a rank, layers are spread evenly, unless
+	 * some ranks are quicker than others */
+	double layers = t->chunks > 1 && s->seats.n == 1
 		? floor((double)s->nlayers / (pp * v)) : 1;
 	double least = fmax(m * f->all_us / pp,
 			    (m * v + a * (pp - 1)) * layers * f->layer_us);

@@ -156,7 +156,8 @@ search_front(struct search *s, struct search_placed *w)
 	struct ir_module *m = w->m;
 	struct ranks r = { .m = m };
 	struct pricing p = {
-		.r = &r, .m = m, .t = s->t, .traits = &s->o->traits
+		.r = &r, .m = m, .t = search_quickest(s),
+		.traits = &s->o->traits
 	};
 	axis_id a;
 	uint32_t i;

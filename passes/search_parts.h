@@ -71,11 +71,16 @@ struct search_kernels {
 	struct search_kernels *next;
 };
 
+/* What pieces take on one seat. */
+struct search_fn {
+	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
+};
+
 /* Forward and backward of a width at one microbatch. */
 struct search_cost {
 	int64_t microbatch, dp;
-	bool priced;		/* bytes come first, and may be enough */
-	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
+	struct search_fn **on;	/* by seat; NULL: bytes come first, and may be
+				 * enough */
 	struct search_bytes bytes[PIECE_MAX];
 	VEC(struct search_choice) choices;	/* none until asked for */
 	int64_t hop_pp;		/* of hop_us; 0: not asked for */
@@ -86,8 +91,8 @@ struct search_cost {
 /* The update of a width, and what all of a step is there. */
 struct search_update {
 	int64_t dp, pp;
-	bool offload, priced;
-	struct price_func fn[PIECE_MAX];
+	bool offload;
+	struct price_func **on;	/* by seat: of pieces; NULL: not priced */
 	double fixed[PIECE_MAX];	/* bytes */
 	double whole[PIECE_MAX];	/* bytes, if ZeRO cut nothing */
 	double temp[PIECE_MAX];	/* bytes, while it runs */
@@ -149,6 +154,7 @@ struct search_known {
 struct search_group {
 	int64_t used;		/* devices */
 	int64_t tp, cp, ep, pp, dp;
+	double room;		/* bytes of a mean rank's device */
 	double bound_us;
 	double sum_us, gather_us;	/* of data ranks' weights, at least */
 	double guess_us;	/* the order in which they are looked at */
@@ -185,7 +191,10 @@ struct search_lesson {
 struct search {
 	struct ir_module *m;
 	const struct search_options *o;
-	const struct target_group *t;
+	const struct target_group *t;	/* what all devices can do */
+	/* what ranks may lie on: groups, and behind these several of them */
+	VEC(const struct target_group *) seats;
+	uint32_t ngroups;
 	struct search_report *out;
 	struct arena *a;	/* the report's */
 	struct arena keep, tmp;	/* of the search; of one plan */
@@ -230,6 +239,16 @@ bool search_open(struct search *s);
 void search_groups(struct search *s);
 /* Of 16 bits and more: what contractions and attention get at the best. */
 double search_float_rate(const struct target_device *d);
+/* The group whose devices multiply quickest. */
+const struct target_group *search_quickest(const struct search *s);
+/* Where the ranks of such degrees lie. */
+void search_seat(const struct search *s, const struct search_group *g,
+		 struct arena *a, struct target_seats *out);
+/* The same by rank of the pipeline: places in s->seats. */
+uint32_t *search_seats(const struct search *s, const struct search_group *g,
+		       struct arena *a);
+/* Bytes that a plan has on a seat. */
+double search_room(const struct search *s, uint32_t seat);
 /* Sorts them again, where they are many, by what a width of each takes. */
 void search_survey(struct search *s);
 /* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
@@ -244,15 +263,17 @@ bool search_count_slots(struct search *s, struct search_try *t);
 struct search_cost *search_cost_of(struct search *s,
 				   const struct search_key *key,
 				   const struct search_try *t);
-/* Prices them, if nobody has. */
+/* Prices them on a seat, if nobody has. */
 void search_price(struct search *s, const struct search_key *key,
-		  const struct search_try *t, struct search_cost *c);
+		  const struct search_try *t, struct search_cost *c,
+		  uint32_t seat);
 /* Of a key that has costs; not priced. */
 struct search_update *search_update_of(struct search *s,
 				       const struct search_key *key,
 				       const struct search_try *t);
 void search_price_update(struct search *s, const struct search_key *key,
-			 const struct search_try *t, struct search_update *u);
+			 const struct search_try *t, struct search_update *u,
+			 uint32_t seat);
 /* Ways to recompute, the mildest first; the first is as it is placed. */
 void search_choices(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_cost *c);
@@ -308,9 +329,9 @@ void search_front(struct search *s, struct search_placed *w);
 /* Whether layers [lo, hi) and [was, lo) are the same stage, but for where. */
 bool search_alike(const struct search *s, int64_t was, int64_t lo,
 		  int64_t hi);
-/* Of layers [lo, hi) as a stage. */
+/* Of layers [lo, hi) as a stage on a seat. */
 void search_stage_price(const struct search *s, const struct search_cost *c,
-			int64_t lo, int64_t hi,
+			uint32_t seat, int64_t lo, int64_t hi,
 			struct price_func out[SCHED_NKINDS]);
 void search_stage_bytes(const struct search *s, const struct search_cost *c,
 			int64_t lo, int64_t hi, struct search_bytes *out);
@@ -321,7 +342,7 @@ double search_less(const struct search *s, const struct search_choice *c,
 		   int64_t lo, int64_t hi);
 /* Adds what the update of a stage's tensors takes, but for PIECE_TOP. */
 void search_update_price(const struct search *s,
-			 const struct search_update *u,
+			 const struct search_update *u, uint32_t seat,
 			 int64_t lo, int64_t hi, struct price_func *out);
 double search_fixed_bytes(const struct search *s,
 			  const struct search_update *u,
@@ -333,9 +354,12 @@ double search_whole_bytes(const struct search *s,
 double search_update_temp(const struct search *s,
 			  const struct search_update *u,
 			  int64_t lo, int64_t hi);
-/* Layers by stage such that the slowest is the quickest it can be. */
+/*
+ * Layers by stage such that the slowest is the quickest it can be; each stage
+ * runs on its seat.
+ */
 void search_balance(const struct search *s, const struct search_cost *c,
-		    uint32_t nstages, int64_t *layers);
+		    uint32_t nstages, const uint32_t *seat, int64_t *layers);
 
 /* ---- search_try.c ----------------------------------------------------- */
 

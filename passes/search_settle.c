@@ -41,6 +41,26 @@ make(struct search *s, struct ir_module *m)
 	return true;
 }
 
+/* Who has least left, or lacks most. */
+static void
+take_fullest(const struct memory *mem, const struct target_seats *seats,
+	     struct search_found *f)
+{
+	int64_t over = INT64_MIN;
+	uint32_t i;
+
+	for (i = 0; i < mem->nranks; i++) {
+		int64_t room = (int64_t)target_room(target_seat_of(seats, i));
+
+		if (mem->rank[i].total - room > over) {
+			f->bytes = mem->rank[i].total;
+			f->room = room;
+			f->fullest = i;
+			over = f->bytes - room;
+		}
+	}
+}
+
 /* What does not fit is not priced. */
 static bool
 weigh(struct search *s, struct ir_module *m, struct search_found *f)
@@ -58,15 +78,14 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
 		return false;
 	}
-	f->bytes = mem.rank[mem.fullest].total;
-	if (s->o->rooms && f->bytes <= s->out->memory_bytes) {
+	price_seats(&r, s->o->target, a, &seats);
+	take_fullest(&mem, &seats, f);
+	if (s->o->rooms && f->bytes <= f->room) {
 		f->bytes += s->o->rooms(s->o->user, &r);
 	}
-	f->fullest = mem.fullest;
-	if (f->bytes > s->out->memory_bytes) {
+	if (f->bytes > f->room) {
 		return true;
 	}
-	seats = target_seat_all(s->t);
 	price_functions(&r, mem.kernels, &seats, &s->o->traits, a, &p);
 	if (!price_pipeline(x, &s->o->traits, a, &p)) {
 		return false;
@@ -116,7 +135,7 @@ static void
 learn(struct search *s, const struct search_found *f, double bytes)
 {
 	struct search_lesson *old = find(s, &f->plan, f->fullest);
-	double over = (double)(f->bytes - s->out->memory_bytes) + 1;
+	double over = (double)(f->bytes - f->room) + 1;
 	struct search_lesson x = { f->plan, f->fullest, bytes };
 
 	if (!old) {
@@ -144,7 +163,7 @@ settle(struct search *s, struct search_found *f)
 	ir_ctx_release(&c);
 	if (!ok) {
 		learn(s, f, INFINITY);
-	} else if (f->bytes > s->out->memory_bytes) {
+	} else if (f->bytes > f->room) {
 		learn(s, f, (double)(f->bytes - thought) + 1);
 		ok = false;
 	}

@@ -96,11 +96,23 @@ search_float_rate(const struct target_device *d)
 }
 
 static double
+rate_of(const struct target_group *g)
+{
+	const struct target_device *d = &g->device;
+	double rate = search_float_rate(d) *
+		      fmax(d->matrix_eff, d->attention_eff);
+	uint32_t i;
+
+	for (i = 0; i < g->nof; i++) {
+		rate = fmin(i ? rate : INFINITY, rate_of(g->of[i]));
+	}
+	return rate;
+}
+
+static double
 best_rate(const struct search *s)
 {
-	const struct target_device *d = &s->t->device;
-
-	return search_float_rate(d) * fmax(d->matrix_eff, d->attention_eff);
+	return rate_of(search_quickest(s));
 }
 
 /*
@@ -135,11 +147,94 @@ span_of(const struct search *s, const char *key)
 	return x ? x->span : (struct span){ 0, 0 };
 }
 
+/* ---- seats ---- */
+
+const struct target_group *
+search_quickest(const struct search *s)
+{
+	uint32_t i, best = 0;
+
+	for (i = 1; i < s->ngroups; i++) {
+		best = rate_of(s->seats.at[i]) > rate_of(s->seats.at[best])
+			? i : best;
+	}
+	return s->seats.at[best];
+}
+
+static uint32_t
+seat_of(const struct search *s, const struct target_group *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->seats.n && s->seats.at[i] != g; i++) {
+	}
+	return i;
+}
+
+/* Groups that are not like another one first. */
+static void
+find_seats(struct search *s)
+{
+	const struct target *t = s->o->target;
+	uint32_t n, i;
+
+	for (n = 0; n < t->groups.n; n++) {
+		for (i = 0; i + n < t->groups.n; i++) {
+			const struct target_group *g = target_span(t, i,
+								   i + n);
+
+			if (seat_of(s, g) == s->seats.n) {
+				VEC_PUSH(&s->keep, &s->seats, g);
+			}
+		}
+		s->ngroups = n ? s->ngroups : s->seats.n;
+	}
+}
+
+void
+search_seat(const struct search *s, const struct search_group *g,
+	    struct arena *a, struct target_seats *out)
+{
+	const int64_t degree[PLAN_NAXES] = {
+		[PLAN_PP] = g->pp, [PLAN_DP] = g->dp, [PLAN_EP] = g->ep,
+		[PLAN_CP] = g->cp, [PLAN_TP] = g->tp
+	};
+	const enum plan_axis *mesh = s->base.mesh;
+	bool outer = true;
+	int i;
+
+	for (i = 0; i < PLAN_NAXES && mesh[i] != PLAN_PP; i++) {
+		outer &= degree[mesh[i]] == 1;
+	}
+	target_seat(s->o->target, g->used, (uint32_t)g->pp, outer, a, out);
+}
+
+uint32_t *
+search_seats(const struct search *s, const struct search_group *g,
+	     struct arena *a)
+{
+	uint32_t *seat = arena_alloc(a, (size_t)g->pp * sizeof *seat), i;
+	struct target_seats at;
+
+	search_seat(s, g, a, &at);
+	for (i = 0; i < (uint32_t)g->pp; i++) {
+		seat[i] = seat_of(s, target_seat_of(&at, i));
+	}
+	return seat;
+}
+
+double
+search_room(const struct search *s, uint32_t seat)
+{
+	return floor(target_room(s->seats.at[seat]));
+}
+
 bool
 search_open(struct search *s)
 {
 	struct plan_facts f;
 
+	find_seats(s);
 	find_pins(s);
 	if (s->base.offload && s->t->device.host_bytes_us <= 0) {
 		diag_error(&s->m->ctx->diags, span_of(s, "plan.offload"),
@@ -185,7 +280,7 @@ static void
 fill(struct search *s, struct degrees *d, bool pinned, int64_t pin,
      int64_t most)
 {
-	int64_t n = (int64_t)s->t->devices * s->t->nodes, i;
+	int64_t n = target_devices(s->o->target), i;
 
 	memset(d, 0, sizeof *d);
 	for (i = 1; i <= n && !pinned; i++) {
@@ -201,7 +296,7 @@ fill(struct search *s, struct degrees *d, bool pinned, int64_t pin,
 static int64_t
 context_limit(const struct search *s)
 {
-	int64_t n = s->t->devices * s->t->nodes;
+	int64_t n = target_devices(s->o->target);
 
 	return (s->context_most > LONG_CONTEXT || s->batch < n) &&
 	       s->context_most > CONTEXT_PIECE
@@ -247,8 +342,29 @@ guess_us(const struct search *s, const struct search_group *g, int64_t share)
 	us *= 1 + (double)(g->pp - 1) / (double)(v * share);
 	us *= 1 + TENSOR * log2((double)g->tp) + CONTEXT * log2((double)g->cp);
 	us += data_us;
-	return least_bytes(s, g, 1, false) > ROOM * (double)s->out->memory_bytes
+	return least_bytes(s, g, 1, false) > ROOM * g->room
 		? us * TIGHT : us;
+}
+
+/* Of all ranks: how many of the quickest devices they are worth. */
+static double
+worth(struct search *s, struct search_group *g)
+{
+	double best = best_rate(s), all = 0, room = 0;
+	uint32_t *seat, i;
+
+	if (s->seats.n == 1) {
+		g->room = search_room(s, 0);
+		return (double)g->used;
+	}
+	seat = search_seats(s, g, &s->tmp);
+	for (i = 0; i < (uint32_t)g->pp; i++) {
+		all += rate_of(s->seats.at[seat[i]]) / best;
+		room += search_room(s, seat[i]);
+	}
+	arena_release(&s->tmp);
+	g->room = room / (double)g->pp;
+	return all * (double)g->used / (double)g->pp;
 }
 
 static void
@@ -257,10 +373,10 @@ add_group(struct search *s, struct search_group *g)
 	int64_t ranks = g->dp * g->ep, share = ceil_div(s->batch, ranks);
 
 	g->used = g->tp * g->cp * g->ep * g->pp * g->dp;
-	if (g->used > s->t->devices * s->t->nodes || ranks > s->batch) {
+	if (g->used > target_devices(s->o->target) || ranks > s->batch) {
 		return;
 	}
-	g->bound_us = s->flops_us / (double)g->used *
+	g->bound_us = s->flops_us / worth(s, g) *
 		      ((double)(share * ranks) / (double)s->batch);
 	search_set_exchange(s, g);
 	g->bound_us += g->sum_us + g->gather_us;
@@ -320,11 +436,15 @@ search_groups(struct search *s)
 	const struct plan *b = &s->base;
 	struct degrees d[PLAN_NAXES];
 	struct search_group g;
+	int64_t most = 0;	/* of a node's devices */
 	uint32_t i;
 
+	for (i = 0; i < s->ngroups; i++) {
+		most = s->seats.at[i]->devices > most
+			? s->seats.at[i]->devices : most;
+	}
 	fill(s, &d[PLAN_TP], s->pinned[PIN_TP], b->tp,
-	     s->tensor_most < 2 * s->t->devices ? s->tensor_most
-						: 2 * s->t->devices);
+	     s->tensor_most < 2 * most ? s->tensor_most : 2 * most);
 	fill(s, &d[PLAN_CP], s->pinned[PIN_CP], b->cp, context_limit(s));
 	fill(s, &d[PLAN_EP], s->pinned[PIN_EP], b->ep, s->experts);
 	fill(s, &d[PLAN_PP], s->pinned[PIN_PP], b->pp,
@@ -355,7 +475,7 @@ survey(struct search *s, const struct search_key *key,
 	if (!search_is_known(s, key, t)) {
 		c = search_cost_of(s, key, t);
 		if (c) {
-			search_price(s, key, t, c);
+			search_price(s, key, t, c, 0);
 		}
 	}
 }
@@ -630,6 +750,9 @@ too_large(struct search *s, const struct search_group *g, int zero,
 	p->zero = g->dp > 1 ? zero : 0;
 	p->offload = may_offload(s);
 	n->bytes = (int64_t)bytes;
+	n->room = (int64_t)g->room;
+	n->device = s->seats.n > 1
+		? target_kinds(s->o->target, 0, g->used, s->a) : "";
 }
 
 /* The smallest divisor of n that is at least `least`, which is at most n. */
@@ -658,7 +781,7 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 	int zero = s->pinned[PIN_ZERO] ? s->base.zero : 3;
 	double bytes = least_bytes(s, g, zero, may_offload(s));
 
-	if (f && bytes > (double)s->out->memory_bytes) {
+	if (f && bytes > g->room) {
 		too_large(s, g, zero, bytes);
 		f = NULL;
 	}

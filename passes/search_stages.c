@@ -52,7 +52,8 @@ search_alike(const struct search *s, int64_t was, int64_t lo, int64_t hi)
 
 void
 search_stage_price(const struct search *s, const struct search_cost *c,
-		   int64_t lo, int64_t hi, struct price_func out[SCHED_NKINDS])
+		   uint32_t seat, int64_t lo, int64_t hi,
+		   struct price_func out[SCHED_NKINDS])
 {
 	double n[PIECE_MAX];
 	int i, k;
@@ -61,14 +62,15 @@ search_stage_price(const struct search *s, const struct search_cost *c,
 	memset(out, 0, SCHED_NKINDS * sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
-			price_add(&out[k], &c->fn[i][k], n[i]);
+			price_add(&out[k], &c->on[seat]->fn[i][k], n[i]);
 		}
 	}
 }
 
 void
 search_update_price(const struct search *s, const struct search_update *u,
-		    int64_t lo, int64_t hi, struct price_func *out)
+		    uint32_t seat, int64_t lo, int64_t hi,
+		    struct price_func *out)
 {
 	double n[PIECE_MAX];
 	int i;
@@ -77,7 +79,7 @@ search_update_price(const struct search *s, const struct search_update *u,
 	n[PIECE_TOP]--;		/* once a rank, not once a stage */
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		if (n[i] != 0) {
-			price_add(out, &u->fn[i], n[i]);
+			price_add(out, &u->on[seat][i], n[i]);
 		}
 	}
 }
@@ -181,16 +183,49 @@ search_less(const struct search *s, const struct search_choice *c, int64_t lo,
 
 /* ---- layers by stage ---- */
 
+/* What all stages have on a seat, and what the first and last have more. */
+struct speed {
+	double *layer_us;
+	double top_us, before_us, after_us;
+	double all_us;
+};
+
 static double
-piece_us(const struct search_cost *c, int piece)
+piece_us(const struct search_fn *f, int piece)
 {
 	double us = 0;
 	int k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		us += c->fn[piece][k].total_us;
+		us += f->fn[piece][k].total_us;
 	}
 	return us;
+}
+
+static void
+find_speed(const struct search *s, const struct search_fn *f,
+	   struct speed *out)
+{
+	int64_t i;
+	uint32_t k;
+
+	out->layer_us = arena_alloc((struct arena *)&s->tmp,
+				    (size_t)s->nlayers * sizeof(double));
+	for (k = 0; k < s->nkinds; k++) {
+		for (i = 0; i < s->kinds[k].trips; i++) {
+			double us = piece_us(f, PIECE_BODY + (int)k);
+
+			out->layer_us[s->kinds[k].first + i] = us;
+			out->all_us += us;
+		}
+	}
+	out->top_us = piece_us(f, PIECE_TOP);
+	out->before_us = piece_us(f, PIECE_FIRST) - out->top_us -
+			 out->layer_us[0];
+	out->after_us = piece_us(f, PIECE_LAST) - out->top_us -
+			out->layer_us[s->nlayers - 1];
+	out->all_us += out->top_us + fabs(out->before_us) +
+		       fabs(out->after_us);
 }
 
 /*
@@ -199,20 +234,21 @@ piece_us(const struct search_cost *c, int piece)
  * all layers.
  */
 static bool
-fill(const double *layer_us, double top_us, double before_us, double after_us,
-     int64_t nlayers, uint32_t nstages, double limit, int64_t *layers)
+fill(const struct speed *speed, const uint32_t *seat, int64_t nlayers,
+     uint32_t nstages, double limit, int64_t *layers)
 {
 	int64_t left = nlayers;
 	uint32_t i;
 
 	for (i = nstages; i-- > 0;) {
-		double us = top_us + (i == 0 ? before_us : 0) +
-			    (i + 1 == nstages ? after_us : 0);
+		const struct speed *x = &speed[seat[i]];
+		double us = x->top_us + (i == 0 ? x->before_us : 0) +
+			    (i + 1 == nstages ? x->after_us : 0);
 		int64_t n = 0;
 
 		while (left > (int64_t)i &&
-		       (n == 0 || us + layer_us[left - 1] <= limit)) {
-			us += layer_us[--left];
+		       (n == 0 || us + x->layer_us[left - 1] <= limit)) {
+			us += x->layer_us[--left];
 			n++;
 		}
 		if (us > limit) {
@@ -225,34 +261,28 @@ fill(const double *layer_us, double top_us, double before_us, double after_us,
 
 void
 search_balance(const struct search *s, const struct search_cost *c,
-	       uint32_t nstages, int64_t *layers)
+	       uint32_t nstages, const uint32_t *seat, int64_t *layers)
 {
-	double *us = arena_alloc((struct arena *)&s->tmp,
-				 (size_t)s->nlayers * sizeof *us);
-	double top = piece_us(c, PIECE_TOP), lo = 0, hi = 0, body[2];
-	int64_t i;
-	uint32_t k;
+	struct speed *speed = arena_alloc((struct arena *)&s->tmp,
+					  s->seats.n * sizeof *speed);
+	double lo = 0, hi = 0;
+	uint32_t i;
 	int step;
 
-	for (k = 0; k < s->nkinds; k++) {
-		for (i = 0; i < s->kinds[k].trips; i++) {
-			us[s->kinds[k].first + i] =
-				piece_us(c, PIECE_BODY + (int)k);
-			hi += us[s->kinds[k].first + i];
+	for (i = 0; i < nstages; i++) {
+		if (!speed[seat[i]].layer_us) {
+			find_speed(s, c->on[seat[i]], &speed[seat[i]]);
+			hi = fmax(hi, speed[seat[i]].all_us);
 		}
 	}
-	body[0] = piece_us(c, PIECE_FIRST) - top - us[0];
-	body[1] = piece_us(c, PIECE_LAST) - top - us[s->nlayers - 1];
-	hi += top + fabs(body[0]) + fabs(body[1]);
 	for (step = 0; step < 50; step++) {
 		double mid = (lo + hi) / 2;
 
-		if (fill(us, top, body[0], body[1], s->nlayers, nstages, mid,
-			 layers)) {
+		if (fill(speed, seat, s->nlayers, nstages, mid, layers)) {
 			hi = mid;
 		} else {
 			lo = mid;
 		}
 	}
-	fill(us, top, body[0], body[1], s->nlayers, nstages, hi, layers);
+	fill(speed, seat, s->nlayers, nstages, hi, layers);
 }

@@ -23,6 +23,8 @@ struct trial {
 	struct search_update *update;	/* NULL: not yet */
 	const struct search_choice *ideal;	/* instead of all, or NULL */
 	uint32_t *rank_of;	/* by stage */
+	uint32_t *seat;		/* by rank */
+	uint32_t *seat_of;	/* by stage */
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
@@ -31,6 +33,7 @@ struct trial {
 
 struct trial_fit {
 	double most;		/* bytes of the fullest rank */
+	double over;		/* of these, what it has no room for */
 	uint32_t fullest;
 };
 

@@ -73,6 +73,11 @@ rank_stages(struct trial *x)
 			? pp - 1 - i % pp : i % pp;
 		x->stages[x->rank_of[i] * chunks + i / pp] = i;
 	}
+	x->seat = search_seats(x->s, x->t->g, a);
+	x->seat_of = arena_alloc(a, x->nstages * sizeof *x->seat_of);
+	for (i = 0; i < x->nstages; i++) {
+		x->seat_of[i] = x->seat[x->rank_of[i]];
+	}
 }
 
 static void
@@ -135,6 +140,7 @@ compose(struct trial *x)
 		struct search_cost *c;
 
 		if (i && x->choice[i] == x->choice[i - 1] &&
+		    x->seat_of[i] == x->seat_of[i - 1] &&
 		    search_alike(s, lo - x->layers[i - 1], lo,
 				 lo + x->layers[i])) {
 			memcpy(x->p.stage[i], x->p.stage[i - 1],
@@ -147,9 +153,9 @@ compose(struct trial *x)
 		if (!c) {
 			return false;
 		}
-		search_price(s, &key, x->t, c);
-		search_stage_price(s, c, lo, lo + x->layers[i],
-				   x->p.stage[i]);
+		search_price(s, &key, x->t, c, x->seat_of[i]);
+		search_stage_price(s, c, x->seat_of[i], lo,
+				   lo + x->layers[i], x->p.stage[i]);
 		if (x->guess && x->choice[i]) {
 			add_guess(x, i, lo, lo + x->layers[i]);
 		}
@@ -173,14 +179,15 @@ compose_update(struct trial *x)
 	uint32_t i, pp = (uint32_t)x->t->g->pp;
 	int64_t lo = 0;
 
-	search_price_update(x->s, &x->key, x->t, trial_update(x));
 	x->p.update = arena_alloc(&x->s->tmp, pp * sizeof *x->p.update);
 	for (i = 0; i < pp; i++) {
-		x->p.update[i] = trial_update(x)->fn[PIECE_TOP];
+		search_price_update(x->s, &x->key, x->t, trial_update(x),
+				    x->seat[i]);
+		x->p.update[i] = trial_update(x)->on[x->seat[i]][PIECE_TOP];
 	}
 	for (i = 0; i < x->nstages; i++) {
-		search_update_price(x->s, trial_update(x), lo,
-				    lo + x->layers[i],
+		search_update_price(x->s, trial_update(x), x->seat_of[i],
+				    lo, lo + x->layers[i],
 				    &x->p.update[x->rank_of[i]]);
 		lo += x->layers[i];
 	}
@@ -213,7 +220,7 @@ take(struct trial *x, const struct trial_fit *f)
 	uint32_t top = search_top(x->s), i;
 	struct search_found e = {
 		.step_us = x->p.step_us, .bytes = (int64_t)f->most,
-		.fullest = f->fullest
+		.room = (int64_t)(f->most - f->over), .fullest = f->fullest
 	};
 
 	if (e.step_us >= x->s->worst_us) {
@@ -371,11 +378,11 @@ with_zero(struct trial *x, int zero, bool offload)
 	set_layers(x, s->pinned[PIN_STAGES] &&
 		   s->base.nstages == x->nstages ? s->base.layers : even);
 	fate = with_layers(x);
-	if (x->t->chunks == 1 && x->nstages > 1 && !s->even &&
-	    !s->pinned[PIN_STAGES]) {
+	if ((x->t->chunks == 1 || s->seats.n > 1) && x->nstages > 1 &&
+	    !s->even && !s->pinned[PIN_STAGES]) {
 		int64_t *layers = arena_alloc(&s->tmp, bytes);
 
-		search_balance(s, x->cost, x->nstages, layers);
+		search_balance(s, x->cost, x->nstages, x->seat_of, layers);
 		set_layers(x, layers);
 		if (memcmp(layers, even, bytes) != 0) {
 			other = with_layers(x);
@@ -385,19 +392,21 @@ with_zero(struct trial *x, int zero, bool offload)
 	return fate;
 }
 
-/* What the fullest rank has at the least if dp cuts nothing. */
-static double
-least_all(struct trial *x)
+/* Whether stages may have room if dp cuts nothing. */
+static bool
+whole_fits(struct trial *x)
 {
-	double most = 0;
 	int64_t lo = 0;
 	uint32_t i;
 
 	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
-		most = fmax(most, search_whole_bytes(x->s, trial_update(x), lo,
-						     lo + x->layers[i]));
+		if (search_whole_bytes(x->s, trial_update(x), lo,
+				       lo + x->layers[i]) >
+		    search_room(x->s, x->seat_of[i])) {
+			return false;
+		}
 	}
-	return most;
+	return true;
 }
 
 /*
@@ -435,8 +444,7 @@ with_all(struct trial *x)
 		fate = with_zero(x, zero, false);
 	}
 	if (fate == FITS && data && !s->pinned[PIN_ZERO] &&
-	    least_all(x) <= (double)s->out->memory_bytes &&
-	    may_be_whole(x)) {
+	    whole_fits(x) && may_be_whole(x)) {
 		with_zero(x, 0, x->key.offload);
 	}
 	if (fate < CUT_TIGHT) {

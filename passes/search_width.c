@@ -244,9 +244,10 @@ kernels_at(struct search *s, const struct search_width *w,
 }
 
 static struct pricing
-pricing(const struct search *s, const struct search_width *w)
+pricing(const struct search *s, const struct search_width *w, uint32_t seat)
 {
-	return (struct pricing){ .r = &w->r, .m = w->m, .t = s->t,
+	return (struct pricing){ .r = &w->r, .m = w->m,
+				 .t = s->seats.at[seat],
 				 .traits = &s->o->traits,
 				 .memo = s->prices };
 }
@@ -258,7 +259,7 @@ measure(struct search *s, struct search_width *w)
 	size_t bytes = w->m->funcs.n * sizeof(struct kernels *);
 	struct kernels **all = arena_alloc(&w->ctx.perm, bytes);
 	func_id *ids = arena_alloc(&w->ctx.tmp, w->m->funcs.n * sizeof *ids);
-	struct pricing at = pricing(s, w);
+	struct pricing at = pricing(s, w, 0);
 	struct memory mem;
 	const char *why;
 	uint32_t i, k;
@@ -412,14 +413,12 @@ go(const struct search_width *w, uint32_t stage, struct price_func *first,
 }
 
 static void
-price_function(struct search *s, struct search_width *w,
-	       struct search_kernels *k, func_id f, struct where *to)
+price_function(const struct search *s, struct pricing *p,
+	       const struct search_kernels *k, func_id f, struct where *to)
 {
-	struct pricing p = pricing(s, w);
-
 	if (f) {
-		parts_choose(&p, s->base.chunks, k->of[f]->top);
-		price(&p, k->of[f]->top, to->trips, to->top, to->body);
+		parts_choose(p, s->base.chunks, k->of[f]->top);
+		price(p, k->of[f]->top, to->trips, to->top, to->body);
 	}
 }
 
@@ -463,54 +462,71 @@ depends_on_dp(const struct search_width *w, const struct search_kernels *list)
 
 static void
 price_pieces(struct search *s, struct search_width *w,
-	     struct search_kernels *list, struct search_cost *c)
+	     struct search_kernels *list, struct search_cost *c,
+	     uint32_t seat, struct arena *a)
 {
+	struct pricing p = pricing(s, w, seat);
 	struct where to;
 	uint32_t i, k;
 
 	kernels_recall(s->kernels, w->m, w->r.of_stage[0],
 		       w->on->nstages * SCHED_NKINDS, &list->mem, list->of);
+	c->on[seat] = arena_alloc(a, sizeof *c->on[seat]);
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			go(w, i, &c->fn[0][k], SCHED_NKINDS, &to);
-			price_function(s, w, list, w->r.of_stage[i][k], &to);
+			go(w, i, &c->on[seat]->fn[0][k], SCHED_NKINDS, &to);
+			price_function(s, &p, list, w->r.of_stage[i][k], &to);
 		}
 	}
 }
 
+/* On each group at first, for floors; then on several if a rank has them. */
 static void
-price_stages(struct search *s, struct search_width *w, struct search_cost *c)
+price_stages(struct search *s, struct search_width *w, struct search_cost *c,
+	     uint32_t seat)
 {
 	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
 						 c->microbatch);
+	uint32_t i;
 
-	if (list->any_dp) {
-		memcpy(c->fn, list->any_dp->fn, sizeof c->fn);
-		return;
+	c->on = list->any_dp ? list->any_dp->on : c->on;
+	if (!c->on[0]) {
+		for (i = 0; i < s->ngroups; i++) {
+			price_pieces(s, w, list, c, i, &s->keep);
+		}
+		list->any_dp = depends_on_dp(w, list) ? NULL : c;
+		search_add_floor(s, w, list);
+		search_add_known(s, w, &w->key, c);
 	}
-	price_pieces(s, w, list, c);
-	list->any_dp = depends_on_dp(w, list) ? NULL : c;
-	search_add_floor(s, w, list);
-	search_add_known(s, w, &w->key, c);
-	if (list->any_dp) {	/* nobody asks for them again */
+	if (!c->on[seat]) {
+		price_pieces(s, w, list, c, seat, &s->keep);
+	}
+	if (list->any_dp && s->seats.n == 1) {	/* nobody asks again */
 		arena_release(&list->mem);
 	}
 	arena_release(&w->ctx.tmp);
 }
 
+/* Sums over all of the pipeline cross what all its ranks lie on. */
 static void
 price_updates(struct search *s, struct search_width *w,
-	      struct search_update *u)
+	      const struct search_try *t, struct search_update *u,
+	      uint32_t seat)
 {
 	struct search_kernels *list = kernels_at(s, w, &w->by_dp, u->dp);
+	struct pricing p = pricing(s, w, seat);
+	struct target_seats all;
 	struct where to;
 	uint32_t i;
 
 	kernels_recall(s->kernels, w->m, w->r.update, w->on->nstages,
 		       &list->mem, list->of);
+	search_seat(s, t->g, &w->ctx.tmp, &all);
+	p.across = all.all;
+	u->on[seat] = arena_alloc(&s->keep, PIECE_MAX * sizeof *u->on[seat]);
 	for (i = 0; i < w->on->nstages; i++) {
-		go(w, i, u->fn, 1, &to);
-		price_function(s, w, list, w->r.update[i], &to);
+		go(w, i, u->on[seat], 1, &to);
+		price_function(s, &p, list, w->r.update[i], &to);
 	}
 	arena_release(&w->ctx.tmp);
 }
@@ -601,6 +617,7 @@ search_cost_of(struct search *s, const struct search_key *key,
 	c = arena_alloc(&s->keep, sizeof *c);
 	c->microbatch = t->microbatch;
 	c->dp = t->g->dp;
+	c->on = arena_alloc(&s->keep, s->seats.n * sizeof *c->on);
 	c->next = w->costs;
 	w->costs = c;
 	scale_slots(w, c);
@@ -609,15 +626,14 @@ search_cost_of(struct search *s, const struct search_key *key,
 
 void
 search_price(struct search *s, const struct search_key *key,
-	     const struct search_try *t, struct search_cost *c)
+	     const struct search_try *t, struct search_cost *c, uint32_t seat)
 {
 	struct search_width *w;
 
-	if (!c->priced) {
+	if (!c->on[seat]) {
 		w = width(s, key, t);
 		set_mesh(w, &w->key, t);
-		price_stages(s, w, c);
-		c->priced = true;
+		price_stages(s, w, c, seat);
 	}
 }
 
@@ -638,6 +654,7 @@ search_update_of(struct search *s, const struct search_key *key,
 	u->dp = t->g->dp;
 	u->pp = t->g->pp;
 	u->offload = key->offload;
+	u->on = arena_alloc(&s->keep, s->seats.n * sizeof *u->on);
 	u->next = w->updates;
 	w->updates = u;
 	scale_fixed(w, u);
@@ -646,18 +663,18 @@ search_update_of(struct search *s, const struct search_key *key,
 
 void
 search_price_update(struct search *s, const struct search_key *key,
-		    const struct search_try *t, struct search_update *u)
+		    const struct search_try *t, struct search_update *u,
+		    uint32_t seat)
 {
 	struct search_width *w;
 
-	if (!u->priced) {
+	if (!u->on[seat]) {
 		w = width(s, key, t);
 		set_mesh(w, &w->key, t);
 		if (plan_offload(w->m) != key->offload) {
 			write_plan(s, w->on, key, t, w->m);
 		}
-		price_updates(s, w, u);
-		u->priced = true;
+		price_updates(s, w, t, u, seat);
 	}
 }
 
@@ -665,14 +682,16 @@ double
 search_hop(struct search *s, const struct search_key *key,
 	   const struct search_try *t, struct search_cost *c)
 {
+	struct target_seats all;
 	struct search_width *w;
 
 	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
 		w = width(s, key, t);
 		set_mesh(w, &w->key, t);
+		search_seat(s, t->g, &s->tmp, &all);
 		c->hop_pp = t->g->pp;
 		c->hop_us = price_hop(&(struct pricing){
-			.r = &w->r, .m = w->m, .t = s->t,
+			.r = &w->r, .m = w->m, .t = all.all,
 			.traits = &s->o->traits
 		});
 	}
@@ -720,11 +739,15 @@ price_as(struct search *s, struct search_width *w,
 	struct search_cost c = { .microbatch = t->microbatch,
 				 .dp = t->g->dp };
 	struct search_kernels list = { .size = t->microbatch };
+	uint32_t i;
 
 	arena_init(&list.mem, &s->m->ctx->mem);
+	c.on = arena_alloc(&list.mem, s->seats.n * sizeof *c.on);
 	list.of = arena_alloc(&list.mem, w->m->funcs.n * sizeof *list.of);
 	set_mesh(w, key, t);
-	price_pieces(s, w, &list, &c);
+	for (i = 0; i < s->ngroups; i++) {
+		price_pieces(s, w, &list, &c, i, &list.mem);
+	}
 	search_add_known(s, w, key, &c);
 	arena_release(&list.mem);
 	arena_release(&w->ctx.tmp);
@@ -767,7 +790,7 @@ search_foresee(struct search *s, const struct search_key *key,
 	if (like) {
 		price_as(s, like, key, t);
 	} else if (c) {
-		search_price(s, &narrow->key, t, c);
+		search_price(s, &narrow->key, t, c, 0);
 	}
 }
 

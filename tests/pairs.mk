@@ -1516,6 +1516,7 @@ cli_tests = \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
 	tests/cli/memory.sh \
+	tests/cli/mixed.sh \
 	tests/cli/mpi.sh \
 	tests/cli/narrow.sh \
 	tests/cli/nothing-fits.sh \

@@ -127,10 +127,47 @@ target(struct ir_ctx *c, const char *name)
 	return t;
 }
 
-/* What the rank programs of that plan take, and hold; 0: there are none. */
+/* Nodes of several kinds: what stands between the `+`. */
+static struct target
+cluster(struct ir_ctx *c, const char *names)
+{
+	char *rest = arena_printf(&c->perm, "%s", names), *name;
+	struct target all = { .name = names }, t;
+	uint32_t i;
+
+	while ((name = strtok_r(rest, "+", &rest))) {
+		t = target(c, name);
+		for (i = 0; i < t.groups.n; i++) {
+			VEC_PUSH(&c->perm, &all.groups, t.groups.at[i]);
+		}
+	}
+	target_settle(&all, &c->perm);
+	return all;
+}
+
+/* Bytes that the rank lacks which lacks most; none: what they all have left. */
+static int64_t
+lack(const struct memory *mem, const struct target_seats *seats)
+{
+	int64_t most = INT64_MIN;
+	uint32_t i;
+
+	for (i = 0; i < mem->nranks; i++) {
+		int64_t over = mem->rank[i].total -
+			       (int64_t)target_room(target_seat_of(seats, i));
+
+		most = over > most ? over : most;
+	}
+	return most;
+}
+
+/*
+ * What the rank programs of that plan take, and hold more than the devices
+ * have; 0: there are none.
+ */
 static double
 weigh(const struct ir_module *base, const struct target *t,
-      const char *pins, int64_t *bytes)
+      const char *pins, int64_t *over)
 {
 	struct memory mem;
 	const struct price_traits traits = { 0 };
@@ -154,7 +191,7 @@ weigh(const struct ir_module *base, const struct target *t,
 		assert_true(price_step(&r, &seats, &traits, &c.perm, &p,
 				       &why));
 		assert_true(memory_plan(&r, NULL, 0, &c.perm, &mem, &why));
-		*bytes = mem.rank[mem.fullest].total;
+		*over = lack(&mem, &seats);
 	}
 	ir_ctx_release(&c);
 	return p.step_us;
@@ -164,29 +201,35 @@ static double
 price_of(const struct ir_module *base, const struct target *t,
 	 const char *pins)
 {
-	int64_t bytes;
+	int64_t over;
 
-	return weigh(base, t, pins, &bytes);
+	return weigh(base, t, pins, &over);
 }
 
-/* What the search says with these pins; 0: nothing. */
-static double
-found(const struct ir_module *base, const struct target *t, const char *pins)
+/* What the search says with these pins; step_us is 0: nothing. */
+static struct search_found
+search(const struct ir_module *base, const struct target *t, const char *pins)
 {
 	struct search_options o = { .target = t };
+	struct search_found best = { .step_us = 0 };
 	struct search_report r;
 	struct ir_module *m;
 	struct ir_ctx c;
-	double us = 0;
 
 	ir_ctx_child(&c, base->ctx);
 	m = ir_copy(base, &c);
 	if ((!*pins || plan_pin(m, pins)) &&
-	    search_run(m, &o, &c.perm, &r) && r.found.n) {
-		us = r.found.at[0].step_us;
+	    search_run(m, &o, &base->ctx->perm, &r) && r.found.n) {
+		best = r.found.at[0];
 	}
 	ir_ctx_release(&c);
-	return us;
+	return best;
+}
+
+static double
+found(const struct ir_module *base, const struct target *t, const char *pins)
+{
+	return search(base, t, pins).step_us;
 }
 
 static void
@@ -224,7 +267,7 @@ random_plan(struct arena *a, bool moe)
 }
 
 static void
-compare(const char *text, bool moe, int64_t plans)
+compare(const char *text, const char *names, bool moe, int64_t plans)
 {
 	struct ir_module *m;
 	struct target t;
@@ -233,7 +276,7 @@ compare(const char *text, bool moe, int64_t plans)
 
 	ir_ctx_init(&c, NULL);
 	m = trained(&c, text);
-	t = target(&c, "h100x4x32");
+	t = cluster(&c, names);
 	for (i = 0; i < plans; i++) {
 		const char *pins = random_plan(&c.perm, moe);
 		double us = price_of(m, &t, pins);
@@ -256,11 +299,25 @@ test_composed(void **state)
 	(void)state;
 	print_message("SEARCH_SEED=%llu\n", (unsigned long long)seed);
 	snprintf(text, sizeof text, dense, 16, 8);
-	compare(text, false, n);
+	compare(text, "h100x4x32", false, n);
 	snprintf(text, sizeof text, dense, 8, 3);
-	compare(text, false, n / 2);
+	compare(text, "h100x4x32", false, n / 2);
 	snprintf(text, sizeof text, experts, 16, 6);
-	compare(text, true, n);
+	compare(text, "h100x4x32", true, n);
+}
+
+/* Some ranks have a kind of node for themselves, some lie on several. */
+static void
+test_composed_mixed(void **state)
+{
+	int64_t n = env("SEARCH_PLANS", 60);
+	char text[4096];
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 16, 8);
+	compare(text, "h100x4+rtx4090x4x2+a100x4x29", false, n);
+	snprintf(text, sizeof text, experts, 16, 6);
+	compare(text, "rtx4090x2x3+h100x4x8+rtx4090x2x45", true, n);
 }
 
 /* ---- all plans of a small space ---- */
@@ -328,7 +385,7 @@ all_plans(struct brute *b, int ranks, int batch, bool moe)
 }
 
 static void
-brute(const char *text, const char *cluster, int ranks, int batch, bool moe)
+brute(const char *text, const char *names, int ranks, int batch, bool moe)
 {
 	struct brute b = { 0 };
 	struct target t;
@@ -337,12 +394,12 @@ brute(const char *text, const char *cluster, int ranks, int batch, bool moe)
 
 	ir_ctx_init(&c, NULL);
 	b.m = trained(&c, text);
-	t = target(&c, cluster);
+	t = cluster(&c, names);
 	b.t = &t;
 	all_plans(&b, ranks, batch, moe);
 	assert_true(b.plans > 20);
 	us = found(b.m, &t, "stages=even");
-	print_message("%s: %lld plans, best %s\n", cluster,
+	print_message("%s: %lld plans, best %s\n", names,
 		      (long long)b.plans, b.pins);
 	assert_near(us, b.best, b.pins);
 	/* layers that need not be even are no worse */
@@ -363,17 +420,20 @@ test_brute_force(void **state)
 	}
 	snprintf(text, sizeof text, experts, 4, 2);
 	brute(text, "h100x2x2", 4, 4, true);
+	brute(text, "h100x2+rtx4090x2", 4, 4, true);
+	snprintf(text, sizeof text, dense, 8, 4);
+	brute(text, "rtx4090x1+h100x2+a100x1", 4, 8, false);
 }
 
 /* ---- too little memory for the best plan ---- */
 
 /* The best of all that fit, each key of which is one of a few. */
 static void
-try_tight(struct brute *b, int64_t room, const char *degrees, int mb)
+try_tight(struct brute *b, const char *degrees, int mb)
 {
 	static const char *const again[] = { "none", "attention", "full" };
 	struct arena *a = &b->m->ctx->perm;
-	int64_t bytes;
+	int64_t over;
 	int i, zero, schedule;
 
 	for (i = 0; i < 24; i++) {
@@ -386,9 +446,9 @@ try_tight(struct brute *b, int64_t room, const char *degrees, int mb)
 			"schedule=%s,recompute=%s,sequence=on,stages=even",
 			degrees, mb, zero, schedule ? "gpipe" : "1f1b",
 			again[i % 3]);
-		us = weigh(b->m, b->t, pins, &bytes);
+		us = weigh(b->m, b->t, pins, &over);
 
-		if (us > 0 && bytes <= room) {
+		if (us > 0 && over <= 0) {
 			b->plans++;
 			if (b->best == 0 || us < b->best) {
 				b->best = us;
@@ -425,7 +485,7 @@ test_tight(void **state)
 	t.groups.at[0].device.host_bytes_us = 0;
 	for (i = 0; i < 4; i++) {
 		for (mb = 1; mb <= 8; mb *= 2) {
-			try_tight(&b, (int64_t)40e6, degrees[i], mb);
+			try_tight(&b, degrees[i], mb);
 		}
 	}
 	assert_true(b.plans > 5);
@@ -490,10 +550,11 @@ test_rooms(void **state)
 	snprintf(text, sizeof text, dense, 8, 6);
 	ir_ctx_init(&c, NULL);
 	m = trained(&c, text);
-	t = target(&c, "h100x2");
+	t = cluster(&c, "h100x2");
 	t.groups.at[0].device.memory_bytes = 40e6;
 	t.groups.at[0].device.reserve_bytes = 0;
 	t.groups.at[0].device.host_bytes_us = 0;
+	target_settle(&t, &c.perm);
 	best = found_beside(m, &t, &none);
 	assert_true(none.asked > 0);
 	some.bytes = (int64_t)40e6 - best.bytes + 1;
@@ -501,7 +562,146 @@ test_rooms(void **state)
 	assert_true(other.bytes <= (int64_t)40e6);
 	assert_true(other.bytes - some.bytes < best.bytes);
 	assert_true(other.step_us >= best.step_us);
-	assert_near(found(m, &t, "stages=even"), best.step_us, "no rooms");
+	assert_near(search(m, &t, "stages=even").step_us, best.step_us, "no rooms");
+	ir_ctx_release(&c);
+}
+
+/* ---- several kinds of node ---- */
+
+static bool
+same_plan(const struct plan *a, const struct plan *b)
+{
+	uint32_t i;
+
+	for (i = 0; a->nstages == b->nstages && i < a->nstages &&
+	     a->layers[i] == b->layers[i]; i++) {
+	}
+	return i == a->nstages && a->tp == b->tp && a->dp == b->dp &&
+	       a->pp == b->pp && a->ep == b->ep &&
+	       a->microbatch == b->microbatch && a->zero == b->zero &&
+	       strcmp(a->schedule, b->schedule) == 0 &&
+	       strcmp(a->recompute, b->recompute) == 0;
+}
+
+/* Two groups that are alike are one, to the last digit. */
+static void
+test_equal(void **state)
+{
+	static const char *const pins[] = { "", "pp=4", "pp=1,dp=4",
+					    "pp=2,tp=2", "pp=2,zero=3" };
+	struct search_found a, b;
+	struct target one, two;
+	struct ir_module *m;
+	struct ir_ctx c;
+	char text[4096];
+	size_t i;
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 8, 6);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	one = cluster(&c, "rtx4090x2x2");
+	two = cluster(&c, "rtx4090x2+rtx4090x2");
+	for (i = 0; i < sizeof pins / sizeof *pins; i++) {
+		a = search(m, &one, pins[i]);
+		b = search(m, &two, pins[i]);
+		assert_true(a.step_us > 0 && a.step_us == b.step_us);
+		assert_true(a.bytes == b.bytes && a.room == b.room);
+		assert_true(same_plan(&a.plan, &b.plan));
+	}
+	ir_ctx_release(&c);
+}
+
+/* Layers on the second of two devices, by how often slower it is. */
+static int64_t
+layers_behind(struct ir_ctx *c, const struct ir_module *m, double slower)
+{
+	struct target t = cluster(c, "h100x1+h100x1");
+	struct target_device *d = &t.groups.at[1].device;
+	struct search_found f;
+	int i;
+
+	for (i = 0; i < TARGET_NRATES; i++) {
+		d->flops_us[i] /= slower;
+	}
+	d->memory_bytes_us /= slower;
+	d->launch_us *= slower;
+	d->clock_mhz /= slower;
+	target_settle(&t, &c->perm);
+	f = search(m, &t, "pp=2,schedule=1f1b,microbatch=1");
+	assert_int_equal(f.plan.nstages, 2);
+	assert_int_equal(f.plan.layers[0] + f.plan.layers[1], 24);
+	return f.plan.layers[1];
+}
+
+static void
+test_slower(void **state)
+{
+	struct ir_module *m;
+	int64_t same, half, fifth;
+	struct ir_ctx c;
+	char text[4096];
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 64, 24);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	same = layers_behind(&c, m, 1);
+	half = layers_behind(&c, m, 2);
+	fifth = layers_behind(&c, m, 5);
+	print_message("layers on the second device: %lld, %lld, %lld\n",
+		      (long long)same, (long long)half, (long long)fifth);
+	assert_true(same >= 10 && half >= 6 && half <= 8 && fifth <= 4);
+	ir_ctx_release(&c);
+}
+
+/* Of two kinds that differ in memory alone, the smaller one binds. */
+static void
+test_smaller(void **state)
+{
+	static const char *const degrees[] = {
+		"pp=1,dp=1,tp=1", "pp=2,dp=1,tp=1", "pp=1,dp=2,tp=1",
+		"pp=1,dp=1,tp=2"
+	};
+	struct search_found large, small;
+	struct brute b = { 0 };
+	struct target t;
+	struct ir_ctx c;
+	char text[4096];
+	int i, mb;
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 8, 6);
+	ir_ctx_init(&c, NULL);
+	b.m = trained(&c, text);
+	t = cluster(&c, "h100x1+h100x1");
+	b.t = &t;
+	for (i = 0; i < 2; i++) {
+		t.groups.at[i].device.reserve_bytes = 0;
+		t.groups.at[i].device.host_bytes_us = 0;
+		t.groups.at[i].device.memory_bytes = i ? 44e6 : 70e6;
+	}
+	target_settle(&t, &c.perm);
+	for (i = 0; i < 4; i++) {
+		for (mb = 1; mb <= 8; mb *= 2) {
+			try_tight(&b, degrees[i], mb);
+		}
+	}
+	assert_true(b.plans > 5);
+	small = search(b.m, &t, "stages=even");
+	print_message("%lld plans fit, best %s\n", (long long)b.plans,
+		      b.pins);
+	assert_true(small.step_us > 0 &&
+		    small.step_us <= b.best * (1 + 1e-9));
+	/* both ranks have to be small where both kinds hold them */
+	small = search(b.m, &t, "pp=1,dp=2,stages=even");
+	assert_int_equal(small.room, 44e6);
+	assert_true(small.bytes <= small.room);
+	t.groups.at[1].device.memory_bytes = 70e6;
+	target_settle(&t, &c.perm);
+	large = search(b.m, &t, "pp=1,dp=2,stages=even");
+	assert_int_equal(large.room, 70e6);
+	assert_true(large.bytes > 44e6 && large.step_us < small.step_us);
 	ir_ctx_release(&c);
 }
 
@@ -510,9 +710,13 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_composed),
+		cmocka_unit_test(test_composed_mixed),
 		cmocka_unit_test(test_brute_force),
 		cmocka_unit_test(test_tight),
-		cmocka_unit_test(test_rooms)
+		cmocka_unit_test(test_rooms),
+		cmocka_unit_test(test_equal),
+		cmocka_unit_test(test_slower),
+		cmocka_unit_test(test_smaller)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
