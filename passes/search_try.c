@@ -6,6 +6,7 @@
 #include "passes/search_trial.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Of what recomputing is guessed to take, so much is sure. */
@@ -352,6 +353,55 @@ is_below(struct trial *x)
 	return true;
 }
 
+/* Layers after `part` of `of` steps from one spread to the other. */
+static void
+mix_layers(uint32_t n, const int64_t *from, const int64_t *to, int64_t part,
+	   int64_t of, int64_t *layers)
+{
+	int64_t a = 0, b = 0, last = 0, at;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		a += from[i];
+		b += to[i];
+		at = (a * (of - part) + b * part + of / 2) / of;
+		layers[i] = at - last;
+		last = at;
+	}
+}
+
+/*
+ * The quickest spread gives quick devices more than they have room for; the
+ * nearest to it that fits as it is placed lies on the way from the even one.
+ */
+static void
+with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
+{
+	int64_t lo = 0, hi = 0, a = 0, b = 0, steps;
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; i++) {
+		a += even[i];
+		b += quick[i];
+		hi = llabs(a - b) > hi ? llabs(a - b) : hi;
+	}
+	for (steps = hi; hi - lo > 1;) {
+		int64_t *layers = arena_alloc(&x->s->tmp, x->nstages *
+					      sizeof *layers);
+		int64_t mid = (lo + hi) / 2;
+		enum fate fate;
+
+		mix_layers(x->nstages, even, quick, mid, steps, layers);
+		set_layers(x, layers);
+		fate = with_layers(x);
+		if (fate == CUT || fate == FITS) {
+			lo = mid;
+		} else {
+			hi = mid;
+		}
+	}
+}
+
 static enum fate
 with_zero(struct trial *x, int zero, bool offload)
 {
@@ -387,6 +437,9 @@ with_zero(struct trial *x, int zero, bool offload)
 		if (memcmp(layers, even, bytes) != 0) {
 			other = with_layers(x);
 			fate = other > fate ? other : fate;
+			if (s->seats.n > 1 && other > FITS) {
+				with_fewer(x, even, layers);
+			}
 		}
 	}
 	return fate;

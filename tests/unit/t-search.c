@@ -612,46 +612,96 @@ test_equal(void **state)
 	ir_ctx_release(&c);
 }
 
-/* Layers on the second of two devices, by how often slower it is. */
-static int64_t
-layers_behind(struct ir_ctx *c, const struct ir_module *m, double slower)
+/* Two devices, the second of which is so many times slower. */
+static struct target
+slower(struct ir_ctx *c, double times)
 {
 	struct target t = cluster(c, "h100x1+h100x1");
 	struct target_device *d = &t.groups.at[1].device;
-	struct search_found f;
 	int i;
 
 	for (i = 0; i < TARGET_NRATES; i++) {
-		d->flops_us[i] /= slower;
+		d->flops_us[i] /= times;
 	}
-	d->memory_bytes_us /= slower;
-	d->launch_us *= slower;
-	d->clock_mhz /= slower;
+	d->memory_bytes_us /= times;
+	d->launch_us *= times;
+	d->clock_mhz /= times;
 	target_settle(&t, &c->perm);
-	f = search(m, &t, "pp=2,schedule=1f1b,microbatch=1");
+	return t;
+}
+
+#define TWO_STAGES "pp=2,tp=1,dp=1,schedule=1f1b,microbatch=1," \
+	"offload=none,recompute=none"
+
+/* Layers on the second of two devices. */
+static int64_t
+layers_behind(const struct ir_module *m, const struct target *t)
+{
+	struct search_found f = search(m, t, TWO_STAGES);
+
 	assert_int_equal(f.plan.nstages, 2);
-	assert_int_equal(f.plan.layers[0] + f.plan.layers[1], 24);
 	return f.plan.layers[1];
 }
 
 static void
 test_slower(void **state)
 {
+	static const double times[] = { 1, 2, 5 };
 	struct ir_module *m;
-	int64_t same, half, fifth;
+	int64_t layers[3];
 	struct ir_ctx c;
+	struct target t;
 	char text[4096];
+	int i;
 
 	(void)state;
 	snprintf(text, sizeof text, dense, 64, 24);
 	ir_ctx_init(&c, NULL);
 	m = trained(&c, text);
-	same = layers_behind(&c, m, 1);
-	half = layers_behind(&c, m, 2);
-	fifth = layers_behind(&c, m, 5);
+	for (i = 0; i < 3; i++) {
+		t = slower(&c, times[i]);
+		layers[i] = layers_behind(m, &t);
+	}
 	print_message("layers on the second device: %lld, %lld, %lld\n",
-		      (long long)same, (long long)half, (long long)fifth);
-	assert_true(same >= 10 && half >= 6 && half <= 8 && fifth <= 4);
+		      (long long)layers[0], (long long)layers[1],
+		      (long long)layers[2]);
+	assert_true(layers[0] >= 10 && layers[0] <= 13);
+	assert_true(layers[1] >= 6 && layers[1] <= 8 && layers[2] <= 4);
+	ir_ctx_release(&c);
+}
+
+/*
+ * The quick device has not room for its 16 of 24 layers: it gets as many as
+ * it has room for, not half of them.
+ */
+static void
+test_fewer(void **state)
+{
+	struct ir_module *m;
+	int64_t over[2];
+	struct ir_ctx c;
+	struct target t;
+	char text[4096];
+	double room;
+	int i;
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 64, 24);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = slower(&c, 2);
+	room = target_room(t.groups.at);
+	for (i = 0; i < 2; i++) {
+		assert_true(weigh(m, &t, arena_printf(&c.perm, TWO_STAGES
+			",zero=0,stages=%d+%d", 14 + i,
+			10 - i), &over[i]) > 0);
+	}
+	assert_true(over[0] < over[1]);
+	/* between what 14 layers take and what 15 do */
+	t.groups.at[0].device.memory_bytes += (double)(over[0] + over[1]) / 2;
+	assert_true(target_room(t.groups.at) < room);
+	target_settle(&t, &c.perm);
+	assert_int_equal(layers_behind(m, &t), 10);
 	ir_ctx_release(&c);
 }
 
@@ -716,6 +766,7 @@ main(void)
 		cmocka_unit_test(test_rooms),
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_slower),
+		cmocka_unit_test(test_fewer),
 		cmocka_unit_test(test_smaller)
 	};
 
