@@ -173,6 +173,9 @@ double price_hop(const struct pricing *p);
 /* Adds one run of a kernel. */
 void price_kernel(struct pricing *p, const struct kernel *k,
 		  struct price_func *f);
+/* Of a contraction's operands. */
+enum target_rate price_dot_rate(const struct pricing *p,
+				const struct kernel *k);
 /* n kernels of that kind that move so many bytes together. */
 void price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
 		 uint32_t n, struct price_func *f);

@@ -136,6 +136,14 @@ out_bytes(const struct pricing *p, const struct kernel *k,
 	return most > 0 ? fmin(most, own) : own;
 }
 
+enum target_rate
+price_dot_rate(const struct pricing *p, const struct kernel *k)
+{
+	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
+
+	return rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
+}
+
 static void
 contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
@@ -145,7 +153,7 @@ contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
 		.batch = k->dot.batch
 	};
 
-	x.rate = rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
+	x.rate = price_dot_rate(p, k);
 	x.out_bytes = out_bytes(p, k, n);
 	if (k->dot.groups > 1) {
 		share_rows(p, k, n, &x);

@@ -85,6 +85,7 @@ look_and_settle(struct search *s)
 	s->out->groups = s->groups.n;
 	walk(s, INFINITY, true);
 	guess_us = s->out->found.n == search_top(s) ? s->worst_us : INFINITY;
+	s->near_us = guess_us;
 	for (round = 0; round < ROUNDS; round++) {
 		look(s, guess_us);
 		if (search_settle(s)) {

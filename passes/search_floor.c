@@ -1,11 +1,15 @@
 /*
  * A floor under a width: what its work takes if every contraction ran at the
- * device's best rate, every map at the memory's and every collective at the
- * link's, without launches.  It does not depend on ZeRO, dp, schedule or
- * microbatch, so the first width that is priced gives it for all others of
+ * best rate of its operands, every map at the memory's and every collective
+ * at the link's, without launches.  It does not depend on ZeRO, dp, schedule
+ * or microbatch, so the first width that is priced gives it for all others of
  * its degrees, before these are placed.  What was priced gives a higher one
  * at that microbatch: for wider widths, and for those whose placement is the
  * same but for the lengths of its axes, by the rules of docs/search.md.
+ *
+ * Either is known by piece, as widths are, so that a plan's floor knows what
+ * its stages are: whole layers, the first and the last with what stands
+ * around them.
  */
 #include "passes/search_parts.h"
 
@@ -14,22 +18,20 @@
 #define BEST_MAP 1.12	/* of the memory's rate: docs/cost.md */
 
 static double
-contraction_us(const struct target_device *d, const struct kernel *k)
+contraction_us(const struct pricing *p, const struct kernel *k)
 {
-	double rate = 0;
-	int i;
+	const struct target_device *d = &p->t->device;
 
-	for (i = 0; i < TARGET_NRATES; i++) {
-		rate = fmax(rate, d->flops_us[i]);
-	}
-	return 2 * k->dot.batch * k->dot.m * k->dot.n * k->dot.k / rate /
+	return 2 * k->dot.batch * k->dot.m * k->dot.n * k->dot.k /
+	       cost_flops_us(d, price_dot_rate(p, k)) /
 	       fmax(d->matrix_eff, 1e-3);
 }
 
 /* Two products of each pair of query and key, half of them masked. */
 static double
-attention_us(const struct target_device *d, const struct kernel *k)
+attention_us(const struct pricing *p, const struct kernel *k)
 {
+	const struct target_device *d = &p->t->device;
 	const struct kernel_attention *a = &k->attention;
 
 	return a->pairs * (a->d + a->v) / search_float_rate(d) /
@@ -38,10 +40,10 @@ attention_us(const struct target_device *d, const struct kernel *k)
 
 /* All of it may go on beside contractions, but for what shows of that. */
 static double
-talk_us(const struct target_device *d, const struct ranks *r,
-	const struct kernel *k)
+talk_us(const struct pricing *p, const struct kernel *k)
 {
-	double n = ranks_group_size(r, k->talk.axes);
+	const struct target_device *d = &p->t->device;
+	double n = ranks_group_size(p->r, k->talk.axes);
 	double link = fmax(d->link_bytes_us, d->bridge_bytes_us);
 
 	return link > 0 ? PRICE_SLOWED * k->talk.bytes * (n - 1) / n / link
@@ -49,17 +51,16 @@ talk_us(const struct target_device *d, const struct ranks *r,
 }
 
 static double
-device_us(const struct target_device *d, const struct ranks *r,
-	  const struct kernel *k, uint32_t data)
+device_us(const struct pricing *p, const struct kernel *k, uint32_t data)
 {
-	double us = k->talk.axes && !(k->talk.axes & data)
-		? talk_us(d, r, k) : 0;
+	const struct target_device *d = &p->t->device;
+	double us = k->talk.axes && !(k->talk.axes & data) ? talk_us(p, k) : 0;
 
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
-		return us + contraction_us(d, k);
+		return us + contraction_us(p, k);
 	case KERNEL_ATTENTION:
-		return us + attention_us(d, k);
+		return us + attention_us(p, k);
 	case KERNEL_MAP:
 	case KERNEL_ROWWISE:
 		return us + (k->read_bytes + k->write_bytes) /
@@ -71,32 +72,49 @@ device_us(const struct target_device *d, const struct ranks *r,
 
 /* On the quickest group. */
 static double
-kernel_us(const struct search *s, const struct ranks *r,
-	  const struct kernel *k, uint32_t data)
+kernel_us(const struct search *s, struct pricing *p, const struct kernel *k,
+	  uint32_t data)
 {
 	double us = INFINITY;
 	uint32_t i;
 
 	for (i = 0; i < s->ngroups; i++) {
-		us = fmin(us, device_us(&s->seats.at[i]->device, r, k, data));
+		p->t = s->seats.at[i];
+		us = fmin(us, device_us(p, k, data));
 	}
 	return us;
 }
 
-static double
-list_us(const struct search *s, const struct ranks *r,
-	const struct kernel_list *l, uint32_t data)
+/* What stands outside of its repeats, and what is in them. */
+static void
+list_us(const struct search *s, struct pricing *p, const struct kernel_list *l,
+	uint32_t data, double *top, double *body)
 {
-	double us = 0;
+	double once = 0, inner = 0;
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
-		us += l->at.at[i].body
-			? list_us(s, r, l->at.at[i].body, data)
-			: kernel_us(s, r, &l->at.at[i], data);
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body) {
+			list_us(s, p, k->body, data, &inner, &inner);
+		} else {
+			once += kernel_us(s, p, k, data);
+		}
 	}
-	return us * (double)l->count;
+	*top += once * (double)l->count;
+	*body += inner * (double)l->count;
 }
+
+/* Adds what a function of a piece takes. */
+static void
+add(struct search_pieces *us, uint32_t piece, uint32_t kind, double more)
+{
+	us->all[piece] += more;
+	us->forward[piece] += kind == SCHED_F ? more : 0;
+}
+
+/* ---- by degrees ---- */
 
 static struct search_floor *
 find(const struct search *s, const struct search_key *key)
@@ -114,47 +132,47 @@ find(const struct search *s, const struct search_key *key)
 	return NULL;
 }
 
-/* Pieces have one layer at least, and all layers are in some piece. */
 void
 search_add_floor(struct search *s, const struct search_width *w,
 		 const struct search_kernels *kernels)
 {
-	struct ir_module *m = w->m;
-	axis_id dp = ir_axis_find(m, intern_str(&m->ctx->syms, "dp"));
+	struct pricing at = { .r = &w->r, .m = w->m,
+			      .traits = &s->o->traits };
+	axis_id dp = ir_axis_find(w->m, intern_str(&w->m->ctx->syms, "dp"));
 	struct search_floor *f;
+	struct search_pieces us = { 0 };
 	uint32_t i, k;
 
-	if (find(s, &w->key) || w->key.choice) {
+	if (find(s, &w->key) || w->key.choice || w->key.microbatch) {
 		return;
+	}
+	for (i = 0; i < w->on->nstages; i++) {
+		uint32_t p = w->on->piece_of[i];
+		double n = (double)kernels->size;
+
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			func_id id = w->r.of_stage[i][k];
+			double top = 0, body = 0;
+
+			if (id) {
+				list_us(s, &at, kernels->of[id]->top,
+					dp ? 1u << dp : 0, &top, &body);
+			}
+			if (p < PIECE_BODY) {
+				add(&us, p, k, (top + body) / n);
+				continue;
+			}
+			add(&us, p, k, body / n / (double)w->on->trips[i]);
+			/* the first one tells it for all */
+			add(&us, PIECE_TOP, k, i > 1 ? 0 : top / n);
+		}
 	}
 	f = arena_alloc(&s->keep, sizeof *f);
 	f->tp = w->key.tp;
 	f->cp = w->key.cp;
 	f->ep = w->key.ep;
 	f->sequence = w->key.sequence;
-	f->layer_us = INFINITY;
-	f->forward = 1;
-	for (i = 0; i < w->on->nstages; i++) {
-		double us = 0, forward = 0;
-
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			func_id id = w->r.of_stage[i][k];
-
-			us += id ? list_us(s, &w->r, kernels->of[id]->top,
-					   dp ? 1u << dp : 0) : 0;
-			forward = k == SCHED_F ? us : forward;
-		}
-		f->forward = us > 0 ? fmin(f->forward, forward / us) : 0;
-		us /= (double)kernels->size;
-		f->all_us += us;
-		if (w->on->trips[i] > 0) {
-			f->layer_us = fmin(f->layer_us, us /
-					   (double)w->on->trips[i]);
-		}
-	}
-	if (s->nlayers == 0) {
-		f->layer_us = 0;
-	}
+	search_set_line(s, &us, &f->line);
 	VEC_PUSH(&s->keep, &s->floors, f);
 }
 
@@ -164,10 +182,30 @@ search_add_floor(struct search *s, const struct search_width *w,
  * What was priced at other lengths of its axes is not the width's own
  * placement, which may be better.  Where both were priced, for llama-3-8b and
  * mixtral on clusters of H100 and RTX 4090, the own one took 0.974 of it at
- * the least, and in most cases all of it; its forward's part 0.957.
+ * the least, and in most cases all of it.
  */
 #define SHARE 0.96
-#define FORWARD 0.9
+/*
+ * ZeRO 2 and 3 exchange among data ranks in each microbatch, which is counted
+ * by itself, and add up a piece of the gradients only.  All else took 0.957 of
+ * what it takes with ZeRO 1 at the least, of 2,754 pieces of gpt2-124m,
+ * llama-2-70b, mixtral and megatron-1t on such clusters, and 0.991 of 19 in 20.
+ */
+#define CUT_SHARE 0.95
+
+/* What ZeRO cuts of a microbatch's own. */
+static int
+cut_of(const struct search_key *key)
+{
+	return key->zero > 1 ? key->zero : 0;
+}
+
+static bool
+like_stages(const struct search_key *a, const struct search_key *b)
+{
+	return (a->sequence == b->sequence || a->tp == 1) &&
+	       a->solo == b->solo;
+}
 
 /*
  * ZeRO 0 and 1, with and without data ranks, differ in the update and in what
@@ -176,9 +214,7 @@ search_add_floor(struct search *s, const struct search_width *w,
 bool
 search_same_stages(const struct search_key *a, const struct search_key *b)
 {
-	return (a->sequence == b->sequence || a->tp == 1) &&
-	       a->solo == b->solo &&
-	       (a->zero > 1 ? a->zero : 0) == (b->zero > 1 ? b->zero : 0);
+	return like_stages(a, b) && cut_of(a) == cut_of(b);
 }
 
 /* dp, if that moves other axes' ranks apart; 0: they are inside of it. */
@@ -215,13 +251,30 @@ known(const struct search *s, const struct search_key *key, int64_t dp,
 	return NULL;
 }
 
-/* Of talk, what may go on beside kernels. */
+/* Of talk that is none of data ranks, what may go on beside kernels. */
 static double
 hidden_us(const struct search *s, const struct price_func *f)
 {
-	double us = f->beside_us * (1 - PRICE_SLOWED);
+	double talk = fmax(f->us[PRICE_TALK] - f->data_us, 0);
+	double us = fmin(f->beside_us, talk) * (1 - PRICE_SLOWED);
 
 	return s->o->traits.overlap_tensor ? fmax(us, f->tensor_us) : us;
+}
+
+/* What is a piece's own, on the quickest group. */
+static double
+least_us(const struct search *s, const struct search_cost *c, uint32_t piece,
+	 uint32_t kind)
+{
+	double us = INFINITY;
+	uint32_t i;
+
+	for (i = 0; i < s->ngroups; i++) {
+		const struct price_func *x = &c->on[i]->fn[piece][kind];
+
+		us = fmin(us, x->total_us - x->data_us - hidden_us(s, x));
+	}
+	return us;
 }
 
 bool
@@ -229,48 +282,6 @@ search_is_known(const struct search *s, const struct search_key *key,
 		const struct search_try *t)
 {
 	return known(s, key, t->g->dp, t->microbatch) != NULL;
-}
-
-/* Of one piece on the quickest group; forward's part, the least of any. */
-static double
-piece_us(const struct search *s, const struct search_cost *c, uint32_t piece,
-	 double *forward)
-{
-	double least = INFINITY;
-	uint32_t i, j;
-
-	for (i = 0; i < s->ngroups; i++) {
-		double us[SCHED_NKINDS], all = 0;
-
-		for (j = 0; j < SCHED_NKINDS; j++) {
-			const struct price_func *x = &c->on[i]->fn[piece][j];
-
-			us[j] = x->total_us - x->data_us -
-				hidden_us(s, x);
-			all += us[j];
-		}
-		*forward = all > 0 ? fmin(*forward, us[SCHED_F] / all) : 0;
-		least = fmin(least, all);
-	}
-	return least;
-}
-
-/* Of all pieces, of one sequence. */
-static void
-add_pieces(const struct search *s, const struct search_width *w,
-	   const struct search_cost *c, struct search_floor *f)
-{
-	double n = (double)c->microbatch;
-	uint32_t i;
-
-	for (i = 0; i < w->on->nstages; i++) {
-		uint32_t p = w->on->piece_of[i];
-		double all = piece_us(s, c, p, &f->forward);
-
-		f->layer_us = fmin(f->layer_us, all / n);
-		f->all_us += all / n * (p < PIECE_BODY ? 1
-					: (double)w->on->trips[i]);
-	}
 }
 
 void
@@ -282,14 +293,22 @@ search_add_known(struct search *s, const struct search_width *w,
 		.key = *key, .apart = apart(s, c->dp),
 		.microbatch = c->microbatch,
 		.guess = w->key.tp != key->tp || w->key.cp != key->cp ||
-			 w->key.ep != key->ep,
-		.floor = { .layer_us = INFINITY, .forward = 1 }
+			 w->key.ep != key->ep
 	};
+	struct search_pieces us = { 0 };
+	uint32_t i, j;
 
-	if (w->key.choice || w->key.split || (old && !old->guess)) {
+	if (w->key.choice || w->key.split || w->key.microbatch ||
+	    (old && !old->guess)) {
 		return;
 	}
-	add_pieces(s, w, c, &k.floor);
+	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
+		for (j = 0; j < SCHED_NKINDS; j++) {
+			add(&us, i, j, least_us(s, c, i, j) /
+				       (double)c->microbatch);
+		}
+	}
+	search_set_line(s, &us, &k.line);
 	if (old) {
 		*old = k;
 	} else {
@@ -306,34 +325,30 @@ bool
 search_is_no_wider(const struct search_key *a, const struct search_key *b)
 {
 	return a->ep == b->ep && b->tp % a->tp == 0 && b->cp % a->cp == 0 &&
-	       search_same_stages(a, b);
+	       like_stages(a, b) && (cut_of(a) == cut_of(b) || !cut_of(a));
 }
 
-/* The most that any of them says. */
-static void
-from_known(const struct search *s, const struct search_key *key,
-	   const struct search_try *t, struct search_floor *f)
+/* So much of what it takes that width takes at the least; 0: nothing. */
+static double
+share_of(const struct search *s, const struct search_known *k,
+	 const struct search_key *key, const struct search_try *t)
 {
-	int64_t far = apart(s, t->g->dp);
-	uint32_t i;
+	double share = (double)(k->key.tp * k->key.cp) /
+		       (double)(key->tp * key->cp);
 
-	for (i = 0; i < s->known.n; i++) {
-		const struct search_known *k = &s->known.at[i];
-		double share = (double)(k->key.tp * k->key.cp) /
-			       (double)(key->tp * key->cp);
-		bool own = !k->guess && share >= 1 &&
-			   k->key.zero == key->zero;
-
-		share *= own ? 1 : SHARE;
-		if (k->microbatch != t->microbatch || k->apart != far ||
-		    k->floor.all_us * share <= f->all_us ||
-		    !search_is_no_wider(&k->key, key)) {
-			continue;
-		}
-		f->all_us = k->floor.all_us * share;
-		f->layer_us = k->floor.layer_us * share;
-		f->forward = k->floor.forward * (own ? 1 : FORWARD);
+	if (k->microbatch != t->microbatch ||
+	    k->apart != apart(s, t->g->dp) ||
+	    !search_is_no_wider(&k->key, key)) {
+		return 0;
 	}
+	if (cut_of(&k->key) != cut_of(key)) {
+		share *= CUT_SHARE;
+	}
+	if (k->guess || share < 1) {
+		return share * SHARE;
+	}
+	share *= k->key.zero != key->zero ? SEARCH_SAME : 1;
+	return key->microbatch ? share * SEARCH_OWN : share;
 }
 
 /* ---- what data ranks exchange ---- */
@@ -415,49 +430,51 @@ data_us(const struct search_key *key, const struct search_try *t)
 	       t->g->gather_us * (key->zero > 2 ? n : 1);
 }
 
-/*
- * With T for the time from the first forward to the last backward, m
- * microbatches and x_r what rank r takes for each, T >= m x_r + a (x_0 + ..
- * + x_r-1): before its first forward and behind its last backward the others
- * have theirs to run, of which a split backward leaves what is a forward.
- * However all work A is spread, T is least where all these are equal: x_r =
- * T/m (1 - a/m)^r, whose sum is A.  Stages have so many layers at the least,
- * which says the same of the last rank.
- */
-static double
-pipeline_us(const struct search *s, const struct search_try *t,
-	    const struct search_floor *f)
+bool
+search_is_above(struct search *s, const struct search_key *key,
+		const struct search_try *t, double us)
 {
-	double pp = (double)t->g->pp, v = (double)t->chunks;
-	double m = (double)t->nmicrobatches;
-	double a = t->sched->split ? f->forward : 1;
-	/* with several stages a rank, layers are spread evenly, unless
-	 * some ranks are quicker than others */
-	double layers = t->chunks > 1 && s->seats.n == 1
-		? floor((double)s->nlayers / (pp * v)) : 1;
-	double least = fmax(m * f->all_us / pp,
-			    (m * v + a * (pp - 1)) * layers * f->layer_us);
-
-	return (double)t->microbatch * (t->chunks > 1 || !(a > 0) ? least
-		: fmax(least, a * f->all_us / (1 - pow(1 - a / m, pp))));
-}
-
-double
-search_sure_us(const struct search *s, const struct search_key *key,
-	       const struct search_try *t)
-{
-	static const struct search_floor none;
 	const struct search_floor *f = find(s, key);
 
-	return data_us(key, t) + pipeline_us(s, t, f ? f : &none);
+	us -= data_us(key, t);
+	return us <= 0 || (f && search_line_is_above(s, t, &f->line, us));
+}
+
+bool
+search_seems_above(struct search *s, const struct search_key *key,
+		   const struct search_try *t, double us)
+{
+	uint32_t i;
+
+	us -= data_us(key, t);
+	for (i = 0; i < s->known.n && us > 0; i++) {
+		double share = share_of(s, &s->known.at[i], key, t);
+
+		if (share > 0 &&
+		    search_line_is_above(s, t, &s->known.at[i].line,
+					 us / share)) {
+			return true;
+		}
+	}
+	return us <= 0;
 }
 
 double
-search_floor_us(const struct search *s, const struct search_key *key,
+search_floor_us(struct search *s, const struct search_key *key,
 		const struct search_try *t)
 {
-	struct search_floor f = { 0 };
+	double most = 0;
+	uint32_t i;
 
-	from_known(s, key, t, &f);
-	return data_us(key, t) + pipeline_us(s, t, &f);
+	for (i = 0; i < s->known.n; i++) {
+		double share = share_of(s, &s->known.at[i], key, t);
+
+		if (share > 0 &&
+		    search_line_is_above(s, t, &s->known.at[i].line,
+					 most / share)) {
+			most = share * search_line_us(s, t,
+						      &s->known.at[i].line);
+		}
+	}
+	return data_us(key, t) + most;
 }

@@ -19,6 +19,10 @@
 /* Of a schedule that is not pinned: docs/search.md, the space */
 #define SEARCH_MOST_STAGES 1024
 #define SEARCH_MOST_CELLS (1 << 19)	/* stages times microbatches */
+/* What was placed for its microbatch takes so much of what others take there */
+#define SEARCH_OWN 0.97
+/* So much of a pipeline's time with ZeRO 1 it takes with 0. */
+#define SEARCH_SAME 0.98
 
 /* Layers that are alike: one repeat. */
 struct search_kind {
@@ -32,6 +36,7 @@ struct search_key {
 	bool data;		/* dp is above 1 */
 	bool sequence;		/* tp may split it */
 	bool solo;		/* one stage: the model is too short to cut */
+	int64_t microbatch;	/* that it is placed for; 0: any */
 	/* these change what is made of a placement, not the placement */
 	bool split;		/* backward in two functions */
 	bool offload;		/* of the update: its state is on the host */
@@ -99,12 +104,33 @@ struct search_update {
 	struct search_update *next;
 };
 
+/* What can be said of many plans at once. */
+struct search_group {
+	int64_t used;		/* devices */
+	int64_t tp, cp, ep, pp, dp;
+	double room;		/* bytes of a mean rank's device */
+	double bound_us;
+	double sum_us, gather_us;	/* of data ranks' weights, at least */
+	double first_us;	/* a guess */
+	double guess_us;	/* the order in which they are looked at */
+};
+
+/* One plan, but for what is settled last: zero, recompute, stages. */
+struct search_try {
+	const struct search_group *g;
+	int64_t microbatch, nmicrobatches, chunks;
+	const struct sched_def *sched;
+	const struct search_slots *slots;	/* NULL: not counted yet */
+	const struct sched *order;	/* NULL: not made yet */
+};
+
 /* A width before it is cut into functions, which may be two or three. */
 struct search_placed {
 	struct search_key key;	/* without what is made of it */
 	struct ir_ctx ctx;
 	struct ir_module *m;
-	int64_t dp, microbatch, nmicrobatches;	/* where it was placed */
+	struct search_group g;
+	struct search_try at;	/* what it was placed for: of g */
 	uint32_t nstages;
 	uint32_t piece_of[SEARCH_MAX_KINDS + 2];	/* by stage */
 	int64_t trips[SEARCH_MAX_KINDS + 2];	/* by stage */
@@ -129,44 +155,35 @@ struct search_width {
 	struct search_update *updates;
 };
 
-/* Of one sequence, all ranks of a pipeline together. */
+/*
+ * What a rank's work on one sequence takes at the least, but for what data
+ * ranks exchange: of the first n layers, by n, the first and the last one
+ * with what stands around them; and of what every other stage has.
+ */
+struct search_line {
+	double *all, *forward;
+	double top_us, top_forward_us;
+};
+
+/* What a line is made of: by piece, of one sequence. */
+struct search_pieces {
+	double all[PIECE_MAX], forward[PIECE_MAX];
+};
+
+/* Of widths of these degrees. */
 struct search_floor {
 	int64_t tp, cp, ep;
 	bool sequence;
-	double all_us;		/* forward and backward */
-	double layer_us;	/* of it, the least layer */
-	double forward;		/* its part of any piece, at the least */
+	struct search_line line;
 };
 
-/*
- * The same of a width at one microbatch, as it was priced, but for what data
- * ranks exchange.
- */
+/* The same of a width at one microbatch, as it was priced. */
 struct search_known {
 	struct search_key key;
 	int64_t apart;		/* dp, if others' ranks lie as far; or 0 */
 	int64_t microbatch;
 	bool guess;		/* it was priced at other lengths of axes */
-	struct search_floor floor;
-};
-
-/* What can be said of many plans at once. */
-struct search_group {
-	int64_t used;		/* devices */
-	int64_t tp, cp, ep, pp, dp;
-	double room;		/* bytes of a mean rank's device */
-	double bound_us;
-	double sum_us, gather_us;	/* of data ranks' weights, at least */
-	double guess_us;	/* the order in which they are looked at */
-};
-
-/* One plan, but for what is settled last: zero, recompute, stages. */
-struct search_try {
-	const struct search_group *g;
-	int64_t microbatch, nmicrobatches, chunks;
-	const struct sched_def *sched;
-	const struct search_slots *slots;	/* NULL: not counted yet */
-	const struct sched *order;	/* NULL: not made yet */
+	struct search_line line;
 };
 
 /*
@@ -186,6 +203,13 @@ struct search_lesson {
 	struct plan plan;
 	uint32_t rank;		/* of the pipeline */
 	double bytes;		/* so much, all in all */
+};
+
+/* Of a width, which was placed for any microbatch. */
+struct search_best {
+	struct search_key key;
+	int64_t microbatch;
+	double us;		/* of a step */
 };
 
 struct search {
@@ -222,7 +246,9 @@ struct search {
 	double flops_us;	/* that all devices need for a step's math */
 	double static_bytes[3];	/* weights, gradients, states of all */
 	double expert_part;	/* of these, what ep splits */
+	VEC(struct search_best) bests;
 	double worst_us;	/* nothing above it is of interest */
+	double near_us;		/* nor above that, whatever it is placed for */
 	bool guessing;		/* ways to recompute are not made yet */
 };
 
@@ -251,6 +277,12 @@ uint32_t *search_seats(const struct search *s, const struct search_group *g,
 double search_room(const struct search *s, uint32_t seat);
 /* Sorts them again, where they are many, by what a width of each takes. */
 void search_survey(struct search *s);
+/* Whether it was guessed to be the better one, before anything was priced. */
+bool search_is_before(const struct search_group *a,
+		      const struct search_group *b);
+/* Of a step, one behind another. */
+int64_t search_microbatches(const struct search *s,
+			    const struct search_group *g, int64_t microbatch);
 /* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
 void search_each(struct search *s, const struct search_group *g,
 		 bool (*f)(struct search *s, struct search_try *t));
@@ -267,6 +299,9 @@ struct search_cost *search_cost_of(struct search *s,
 void search_price(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c,
 		  uint32_t seat);
+/* The microbatch of what is placed for any; 0: nothing is. */
+int64_t search_placed_for(const struct search *s,
+			  const struct search_key *key);
 /* Of a key that has costs; not priced. */
 struct search_update *search_update_of(struct search *s,
 				       const struct search_key *key,
@@ -312,12 +347,26 @@ bool search_same_stages(const struct search_key *a,
 			const struct search_key *b);
 /* Sets what data ranks exchange of a rank's weights, once a step at least. */
 void search_set_exchange(const struct search *s, struct search_group *g);
-/* No plan of that width at these degrees is below it. */
-double search_sure_us(const struct search *s, const struct search_key *key,
-		      const struct search_try *t);
+/* Whether no plan of that width at these degrees is below so many us. */
+bool search_is_above(struct search *s, const struct search_key *key,
+		     const struct search_try *t, double us);
 /* The same, by what narrower widths and those of its kind take. */
-double search_floor_us(const struct search *s, const struct search_key *key,
+bool search_seems_above(struct search *s, const struct search_key *key,
+			const struct search_try *t, double us);
+/* The most that it seems above. */
+double search_floor_us(struct search *s, const struct search_key *key,
 		       const struct search_try *t);
+
+/* ---- search_line.c ---------------------------------------------------- */
+
+void search_set_line(struct search *s, const struct search_pieces *p,
+		     struct search_line *x);
+/* Whether the pipeline takes so long however layers are spread. */
+bool search_line_is_above(struct search *s, const struct search_try *t,
+			  const struct search_line *x, double us);
+/* The most that it is above. */
+double search_line_us(struct search *s, const struct search_try *t,
+		      const struct search_line *x);
 
 /* ---- search_front.c --------------------------------------------------- */
 

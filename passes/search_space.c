@@ -380,19 +380,15 @@ add_group(struct search *s, struct search_group *g)
 		      ((double)(share * ranks) / (double)s->batch);
 	search_set_exchange(s, g);
 	g->bound_us += g->sum_us + g->gather_us;
-	g->guess_us = guess_us(s, g, share);
+	g->first_us = g->guess_us = guess_us(s, g, share);
 	VEC_PUSH(&s->keep, &s->groups, *g);
 }
 
 static int
-by_guess(const void *a, const void *b)
+by_degrees(const struct search_group *x, const struct search_group *y)
 {
-	const struct search_group *x = a, *y = b;
 	int64_t p = x->tp * x->cp * x->pp, q = y->tp * y->cp * y->pp;
 
-	if (x->guess_us != y->guess_us) {
-		return x->guess_us < y->guess_us ? -1 : 1;
-	}
 	if (p != q) {	/* less to talk about, less to wait for */
 		return p < q ? -1 : 1;
 	}
@@ -407,6 +403,31 @@ by_guess(const void *a, const void *b)
 	}
 	return x->ep < y->ep ? -1 : x->ep > y->ep ? 1
 		: x->dp < y->dp ? -1 : x->dp > y->dp;
+}
+
+static int
+by_guess(const void *a, const void *b)
+{
+	const struct search_group *x = a, *y = b;
+
+	if (x->guess_us != y->guess_us) {
+		return x->guess_us < y->guess_us ? -1 : 1;
+	}
+	return by_degrees(x, y);
+}
+
+bool
+search_is_before(const struct search_group *a, const struct search_group *b)
+{
+	return a->first_us != b->first_us ? a->first_us < b->first_us
+					  : by_degrees(a, b) < 0;
+}
+
+int64_t
+search_microbatches(const struct search *s, const struct search_group *g,
+		    int64_t microbatch)
+{
+	return ceil_div(s->batch, microbatch * g->dp * g->ep);
 }
 
 static void
@@ -499,8 +520,7 @@ search_survey(struct search *s)
 		struct search_group *g = &s->groups.at[i];
 
 		t.g = g;
-		t.nmicrobatches = ceil_div(s->batch, t.microbatch * g->dp *
-					   g->ep);
+		t.nmicrobatches = search_microbatches(s, g, t.microbatch);
 		t.chunks = g->pp > 1 && g->pp < s->nlayers &&
 			   t.nmicrobatches % g->pp == 0
 			? s->nlayers / g->pp : 1;
@@ -787,7 +807,7 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 	}
 	for (mb = pinned ? s->base.microbatch : 1; mb <= share; mb = next) {
 		t.microbatch = mb;
-		t.nmicrobatches = ceil_div(s->batch, mb * g->dp * g->ep);
+		t.nmicrobatches = search_microbatches(s, g, mb);
 		each_schedule(s, &t, &full, f);
 		next = ceil_div(3 * mb, 2);
 		next = pinned || next > share ? share + 1

@@ -28,7 +28,7 @@ struct trial {
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
-	double pipe_us;		/* the least that was run with this ZeRO */
+	double pipe_us;		/* a pipeline with this ZeRO, at the least */
 };
 
 struct trial_fit {

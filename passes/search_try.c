@@ -13,8 +13,6 @@
 #define GUESS 0.9
 /* A step that is guessed this far above the best is not made. */
 #define NO_MORE 1.02
-/* So much of a pipeline's time with ZeRO 1 it takes with 0. */
-#define SAME 0.98
 
 /* ---- time ---- */
 
@@ -243,6 +241,7 @@ take(struct trial *x, const struct trial_fit *f)
 
 /* What became of a plan: the worst of several, in this order. */
 enum fate {
+	NONE,		/* there is no such placement */
 	CUT,		/* its bound is above what was found */
 	FITS,
 	CUT_TIGHT,	/* the same, by what it has to recompute */
@@ -250,10 +249,76 @@ enum fate {
 	FULL		/* it does not fit */
 };
 
+/* ---- the microbatch that a width is placed for ---- */
+
+static struct search_best *
+best_of(const struct trial *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->s->bests.n; i++) {
+		if (search_same_width(&x->s->bests.at[i].key, &x->key)) {
+			return &x->s->bests.at[i];
+		}
+	}
+	return NULL;
+}
+
+/*
+ * So much of what it takes, a plan may take at the least if its width is
+ * placed for it: the first way through the space is to find that out.
+ */
+static double
+own(const struct trial *x)
+{
+	return x->s->guessing && search_placed_for(x->s, &x->key) !=
+				 x->t->microbatch ? SEARCH_OWN : 1;
+}
+
+static void
+note_best(struct trial *x)
+{
+	struct search_best *b = best_of(x);
+	struct search_best e = { x->key, x->t->microbatch, x->p.step_us };
+
+	if (!x->s->guessing) {
+		return;
+	}
+	if (!b) {
+		VEC_PUSH(&x->s->keep, &x->s->bests, e);
+	} else if (e.us < b->us) {
+		*b = e;
+	}
+}
+
+/* This one, if it is of the width's best plan, near the best of all; or 0. */
+static int64_t
+own_microbatch(const struct trial *x)
+{
+	const struct search_best *b = x->s->guessing ? NULL : best_of(x);
+
+	return b && b->microbatch == x->t->microbatch &&
+	       b->us * SEARCH_OWN < x->s->near_us &&
+	       search_placed_for(x->s, &x->key) != b->microbatch
+		? b->microbatch : 0;
+}
+
+/* ---- bounds ---- */
+
 static bool
 is_cut(struct trial *x)
 {
-	return !compose(x) || bound_us(x) >= x->s->worst_us;
+	double us;
+
+	if (!compose(x)) {
+		return true;
+	}
+	us = bound_us(x);
+	if (us < x->s->worst_us / own(x)) {
+		return false;
+	}
+	x->pipe_us = fmin(x->pipe_us, us);
+	return true;
 }
 
 /* As if nothing were built again. */
@@ -316,6 +381,7 @@ with_layers(struct trial *x)
 	}
 	fate = recomputed(x, &f);
 	if ((fate == FITS || fate == TIGHT) && run(x)) {
+		note_best(x);
 		x->pipe_us = fmin(x->pipe_us, x->p.pipe_us);
 		take(x, &f);
 	}
@@ -342,12 +408,14 @@ is_below(struct trial *x)
 {
 	struct search *s = x->s;
 
-	if (search_sure_us(s, &x->key, x->t) >= s->worst_us) {
+	if (search_is_above(s, &x->key, x->t, s->worst_us)) {
 		return true;
 	}
-	search_foresee(s, &x->key, x->t);
-	if (search_floor_us(s, &x->key, x->t) < s->worst_us) {
-		return false;
+	if (!search_seems_above(s, &x->key, x->t, s->worst_us)) {
+		search_foresee(s, &x->key, x->t);
+		if (!search_seems_above(s, &x->key, x->t, s->worst_us)) {
+			return false;
+		}
 	}
 	note_rule(x);
 	return true;
@@ -402,27 +470,22 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 	}
 }
 
+/* As wide as the key says. */
 static enum fate
-with_zero(struct trial *x, int zero, bool offload)
+with_width(struct trial *x)
 {
 	struct search *s = x->s;
 	int64_t *even = arena_alloc(&s->tmp, x->nstages * sizeof *even);
 	size_t bytes = x->nstages * sizeof *even;
 	enum fate fate, other;
 
-	x->key.zero = zero;
-	x->key.offload = offload;
 	x->update = NULL;
 	x->made = NULL;
 	x->pipe_us = INFINITY;
 	memset(&x->p, 0, sizeof x->p);
-	if (is_below(x)) {
-		s->out->cut++;
-		return CUT;
-	}
 	x->cost = search_cost_of(s, &x->key, x->t);
 	if (!x->cost) {
-		return CUT;
+		return NONE;
 	}
 	plan_spread(s->nlayers, x->nstages, even);
 	set_layers(x, s->pinned[PIN_STAGES] &&
@@ -445,6 +508,20 @@ with_zero(struct trial *x, int zero, bool offload)
 	return fate;
 }
 
+static enum fate
+with_zero(struct trial *x, int zero, bool offload)
+{
+	x->key.zero = zero;
+	x->key.offload = offload;
+	x->key.microbatch = own_microbatch(x);
+	x->cost = NULL;
+	if (is_below(x)) {
+		x->s->out->cut++;
+		return CUT;
+	}
+	return with_width(x);
+}
+
 /* Whether stages may have room if dp cuts nothing. */
 static bool
 whole_fits(struct trial *x)
@@ -462,17 +539,43 @@ whole_fits(struct trial *x)
 	return true;
 }
 
+/* What data ranks exchange while the pipeline runs: if it runs but once. */
+static double
+data_us(const struct trial *x)
+{
+	double us = 0;
+	uint32_t i;
+	int k;
+
+	for (i = 0; i < x->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			us += x->p.stage[i][k].data_us;
+		}
+	}
+	return us * (double)x->t->nmicrobatches;
+}
+
 /*
  * Stages take what they took with ZeRO 1, but for what solvers choose among
- * equals; and of weights and gradients no less is exchanged.
+ * equals; and of weights and gradients no less is exchanged.  Of a width that
+ * was not placed, its floor says it.
  */
 static bool
 may_be_whole(struct trial *x)
 {
 	const struct search_group *g = x->t->g;
 	int zero = x->key.zero;
+	double us;
 
-	if (x->pipe_us * SAME + g->sum_us + g->gather_us < x->s->worst_us) {
+	if (!x->cost) {
+		return true;
+	}
+	if (!whole_fits(x) ||
+	    !isfinite(x->pipe_us)) {	/* there is no such schedule */
+		return false;
+	}
+	us = fmax(x->pipe_us - data_us(x), 0) * SEARCH_SAME;
+	if (us + g->sum_us + g->gather_us < x->s->worst_us) {
 		return true;
 	}
 	x->key.zero = 0;
@@ -496,8 +599,8 @@ with_all(struct trial *x)
 	} else {
 		fate = with_zero(x, zero, false);
 	}
-	if (fate == FITS && data && !s->pinned[PIN_ZERO] &&
-	    whole_fits(x) && may_be_whole(x)) {
+	if ((fate == FITS || fate == CUT) && data && !s->pinned[PIN_ZERO] &&
+	    may_be_whole(x)) {
 		with_zero(x, 0, x->key.offload);
 	}
 	if (fate < CUT_TIGHT) {

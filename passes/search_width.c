@@ -95,9 +95,48 @@ write_plan(struct search *s, const struct search_placed *w,
 	plan_write(m, &p);
 }
 
+/* Whether that width is one of these degrees. */
 static bool
-place(struct search *s, struct search_placed *w, const struct search_try *t)
+has_width(const struct search *s, const struct search_group *g,
+	  const struct search_key *key)
 {
+	return g->tp == key->tp && g->cp == key->cp && g->ep == key->ep &&
+	       (g->dp > 1) == key->data &&
+	       (key->solo ? g->pp == 1 : g->pp > 1 || s->nlayers > 2);
+}
+
+/*
+ * What a width is placed for: the microbatch that the key says, or else that
+ * of the plan that asks for it first, with the degrees that are guessed to be
+ * the best of the width.
+ */
+static void
+set_place(struct search *s, struct search_placed *w,
+	  const struct search_try *t)
+{
+	int64_t mb = w->key.microbatch ? w->key.microbatch : t->microbatch;
+	uint32_t i;
+
+	w->g = *t->g;
+	for (i = 0; i < s->groups.n; i++) {
+		const struct search_group *g = &s->groups.at[i];
+
+		if (has_width(s, g, &w->key) &&
+		    mb * g->dp * g->ep <= s->batch &&
+		    search_is_before(g, &w->g)) {
+			w->g = *g;
+		}
+	}
+	w->at = *t;
+	w->at.g = &w->g;
+	w->at.microbatch = mb;
+	w->at.nmicrobatches = search_microbatches(s, &w->g, mb);
+}
+
+static bool
+place(struct search *s, struct search_placed *w)
+{
+	const struct search_try *t = &w->at;
 	struct ir_module *m = ready(s);
 	bool ok;
 
@@ -121,6 +160,7 @@ same_key(const struct search_key *a, const struct search_key *b)
 	       a->zero == b->zero && a->data == b->data &&
 	       a->sequence == b->sequence &&
 	       a->split == b->split && a->solo == b->solo &&
+	       a->microbatch == b->microbatch &&
 	       a->offload == b->offload && a->choice == b->choice;
 }
 
@@ -140,7 +180,23 @@ search_same_width(const struct search_key *a, const struct search_key *b)
 {
 	struct search_key x = placed_key(a), y = placed_key(b);
 
+	x.microbatch = y.microbatch = 0;
 	return same_key(&x, &y);
+}
+
+int64_t
+search_placed_for(const struct search *s, const struct search_key *key)
+{
+	struct search_key whole = placed_key(key);
+	uint32_t i;
+
+	whole.microbatch = 0;
+	for (i = 0; i < s->placed.n; i++) {
+		if (same_key(&s->placed.at[i]->key, &whole)) {
+			return s->placed.at[i]->at.microbatch;
+		}
+	}
+	return 0;
 }
 
 static struct search_placed *
@@ -158,11 +214,9 @@ placed(struct search *s, const struct search_key *key,
 	}
 	w = arena_alloc(&s->keep, sizeof *w);
 	w->key = whole;
-	w->dp = t->g->dp;
-	w->microbatch = t->microbatch;
-	w->nmicrobatches = t->nmicrobatches;
+	set_place(s, w, t);
 	VEC_PUSH(&s->keep, &s->placed, w);
-	w->bad = !place(s, w, t);
+	w->bad = !place(s, w);
 	return w;
 }
 
@@ -309,8 +363,9 @@ drop_updates(struct ir_module *m)
 }
 
 static bool
-stage(struct search *s, struct search_width *w, const struct search_try *t)
+stage(struct search *s, struct search_width *w)
 {
+	const struct search_try *t = &w->on->at;
 	struct sched *x;
 	const char *why;
 	bool ok;
@@ -359,7 +414,7 @@ width(struct search *s, const struct search_key *key,
 	w->key = here;
 	w->on = placed(s, key, t);
 	VEC_PUSH(&s->keep, &s->widths, w);
-	w->bad = !stage(s, w, t);
+	w->bad = !stage(s, w);
 	return w;
 }
 
@@ -578,7 +633,7 @@ search_choices(struct search *s, const struct search_key *key,
 	       const struct search_try *t, struct search_cost *c)
 {
 	struct search_placed *w = width(s, key, t)->on;
-	double more = (double)c->microbatch / (double)w->microbatch;
+	double more = (double)c->microbatch / (double)w->at.microbatch;
 	uint32_t i, k;
 
 	if (c->choices.n) {
@@ -716,6 +771,13 @@ has_one_axis(const struct search *s, int64_t tp)
 	return false;
 }
 
+/* Whether it is priced as it was placed, for all microbatches. */
+static bool
+is_plain(const struct search_key *k)
+{
+	return !k->choice && !k->split && !k->microbatch;
+}
+
 /* Axes for the same things: placements differ in how long these are. */
 static bool
 is_like(const struct search *s, const struct search_width *w,
@@ -723,7 +785,7 @@ is_like(const struct search *s, const struct search_width *w,
 {
 	const struct search_key *k = &w->key;
 
-	return !w->bad && !k->choice && !k->split &&
+	return !w->bad && is_plain(k) &&
 	       k->data == key->data && search_same_stages(k, key) &&
 	       (k->cp > 1) == (key->cp > 1) && (k->ep > 1) == (key->ep > 1) &&
 	       (k->tp == key->tp ||
@@ -759,8 +821,7 @@ wider(struct search_width *best, struct search_width *w,
       const struct search_key *key)
 {
 	const struct search_key *k = &w->key;
-	bool fits = !w->bad && !k->choice && !k->split &&
-		    search_is_no_wider(k, key);
+	bool fits = !w->bad && is_plain(k) && search_is_no_wider(k, key);
 
 	return fits && (!best || k->tp * k->cp > best->key.tp * best->key.cp)
 		? w : best;

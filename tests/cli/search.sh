@@ -132,6 +132,12 @@ run --target h100x8 --explain=search "$model"
 grep -q '^search: pinned are no keys$' "$tmp/out" || bad 'no pins'
 # Degrees by hand: dp, pp, tp divide 8 and their product is at most 8.
 grep -q '^  degrees  *20$' "$tmp/out" || bad 'degrees'
+# What rules have left out, the answer knows, too.
+ruled=$(sed -n 's/^    left out: a rule says they are above  *//p' "$tmp/out")
+[ "$ruled" -gt 0 ] || bad 'no width is ruled out'
+run --target h100x8 --emit=answer-json "$model"
+grep -qx "    \"placements_ruled_out\": $ruled," "$tmp/out" ||
+	bad 'plan.json does not say what rules have left out'
 run --target h100x8 --emit=plan "$model"
 cp "$tmp/out" "$tmp/best.llp"
 run --target h100x8 --plan "$tmp/best.llp" --emit=arena "$model"
@@ -143,6 +149,16 @@ run --target h100x8 --explain=memory,search --top=2 "$model"
 cp "$tmp/out" "$tmp/once"
 run --target h100x8 --explain=search --top=2 --explain=memory "$model"
 cmp "$tmp/out" "$tmp/once" || bad 'two options are not a list'
+
+# ---- a pin leaves less, and so nothing better: each is placed as it is best
+
+run --target h100x8 --pin tp=8 "$top/examples/llama-3-8b.llm"
+whole=$(step "$tmp/out")
+for part in sequence=on sequence=off microbatch=16,sequence=on; do
+	run --target h100x8 --pin "tp=8,$part" "$top/examples/llama-3-8b.llm"
+	awk -v a="$whole" -v b="$(step "$tmp/out")" 'BEGIN { exit !(a <= b) }' ||
+		bad "tp=8 takes $whole ms, with $part less"
+done
 
 # ---- what is refused
 
