@@ -403,7 +403,8 @@ rate(struct optimizer *o, value_id t)
 	const char *kind = s && s->text ? ir_text(m->ctx, s->text)
 					: "constant";
 	double lr = ir_setting_num(m, "train.optimizer.lr", 1e-3);
-	double low = ir_setting_num(m, "train.schedule.min_lr", 0);
+	double low = lr > 0 ? ir_setting_num(m, "train.schedule.min_lr", 0) / lr
+			    : 0;
 	double warm = ir_setting_num(m, "train.schedule.warmup", 0);
 	double steps = ir_setting_num(m, "train.steps", 0);
 	double over = ir_setting_num(m, "train.schedule.decay",
@@ -422,8 +423,8 @@ rate(struct optimizer *o, value_id t)
 			x = op1(o, IR_COS, times(o, x, acos(-1)));
 			down = times(o, op2(o, IR_ADD, x, number(o, 1)), 0.5);
 		}
-		x = number(o, low / lr);
-		down = op2(o, IR_ADD, times(o, down, 1 - low / lr), x);
+		x = number(o, low);
+		down = op2(o, IR_ADD, times(o, down, 1 - low), x);
 	}
 	if (warm > 0) {
 		up = times(o, t, 1 / warm);
