@@ -132,6 +132,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search_fit.c \
 	%D%/search_floor.c \
 	%D%/search_line.c \
+	%D%/search_place.c \
 	%D%/search_front.c \
 	%D%/search_parts.h \
 	%D%/search_print.c \

@@ -82,10 +82,10 @@ mean_us(const struct search_try *t, const struct search_line *x, int64_t n)
 
 /*
  * One stage a rank, layers as it pleases; of several where ranks are not
- * equally quick the mean is all that is known.  A rank that ends later leaves less
- * to all behind it: m x_r outweighs what these wait for it.  So each takes as
- * many layers as it has time for, and some rank has too many if none is left
- * out in time.
+ * equally quick the mean is all that is known.  A rank that ends later leaves
+ * less to all behind it: m x_r outweighs what these wait for it.  So each
+ * takes as many layers as it has time for, and some rank has too many if none
+ * is left out in time.
  */
 static bool
 is_free_above(const struct search *s, const struct search_try *t,

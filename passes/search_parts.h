@@ -289,6 +289,27 @@ void search_each(struct search *s, const struct search_group *g,
 /* Sets t->slots.  False: there is no such schedule. */
 bool search_count_slots(struct search *s, struct search_try *t);
 
+/* ---- search_place.c --------------------------------------------------- */
+
+/* Runs a pass on a program of the search. */
+bool search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
+		 pass_fn *pass);
+/* The plan of a width at t: in stages that are its pieces. */
+void search_write_plan(struct search *s, const struct search_placed *w,
+		       const struct search_key *key,
+		       const struct search_try *t, struct ir_module *m);
+bool search_same_key(const struct search_key *a, const struct search_key *b);
+/* Whether both are of one placement. */
+bool search_same_width(const struct search_key *a,
+		       const struct search_key *b);
+/* The microbatch of what is placed for any; 0: nothing is. */
+int64_t search_placed_for(const struct search *s,
+			  const struct search_key *key);
+/* Places it, if nobody has. */
+struct search_placed *search_place(struct search *s,
+				   const struct search_key *key,
+				   const struct search_try *t);
+
 /* ---- search_width.c --------------------------------------------------- */
 
 /* Of a width's pieces, not priced; NULL: there is no such placement. */
@@ -299,9 +320,6 @@ struct search_cost *search_cost_of(struct search *s,
 void search_price(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c,
 		  uint32_t seat);
-/* The microbatch of what is placed for any; 0: nothing is. */
-int64_t search_placed_for(const struct search *s,
-			  const struct search_key *key);
 /* Of a key that has costs; not priced. */
 struct search_update *search_update_of(struct search *s,
 				       const struct search_key *key,
@@ -321,9 +339,6 @@ double search_hop(struct search *s, const struct search_key *key,
  */
 void search_foresee(struct search *s, const struct search_key *key,
 		    const struct search_try *t);
-/* Whether both are of one placement. */
-bool search_same_width(const struct search_key *a,
-		       const struct search_key *b);
 /* Of s->ruled_out, how many were never placed. */
 uint32_t search_unplaced(const struct search *s);
 void search_release(struct search *s);

@@ -1,224 +1,14 @@
 /*
- * One width: the program placed, staged into pieces, and each piece priced
- * and measured, for any microbatch, dp and pp.  These change only how long
- * the axes of the mesh are, so nothing is placed again for them.
+ * One width: what is placed is staged into pieces, and each piece priced and
+ * measured, for any microbatch, dp and pp.  These change only how long the
+ * axes of the mesh are, so nothing is placed again for them.
  */
 #include "passes/search_parts.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- the program ---- */
-
-static bool
-run(struct search *s, struct ir_ctx *c, struct ir_module *m, pass_fn *pass)
-{
-	struct pass_ctx p = { .ctx = c, .stats = &s->stats,
-			      .memo = s->memo };
-
-	return pass(&p, m) && c->diags.errors == 0;
-}
-
-/* The program as it is placed. */
-static struct ir_module *
-ready(struct search *s)
-{
-	struct ir_ctx *c = &s->ready_ctx;
-	struct ir_module *m;
-
-	if (s->ready) {
-		return s->ready;
-	}
-	ir_ctx_child(c, s->m->ctx);
-	s->ready = m = ir_copy(s->m, c);
-	plan_write(m, &s->base);
-	s->ready_bad = !run(s, c, m, pass_optimize) ||
-		       !run(s, c, m, pass_cse) || !run(s, c, m, pass_dce);
-	arena_release(&c->tmp);
-	return m;
-}
-
-/* ---- the pipeline of pieces ---- */
-
-/* The first layer, the rest of each kind, the last layer. */
-static void
-cut(const struct search *s, struct search_placed *w)
-{
-	uint32_t k, n = 0;
-
-	if (w->key.solo) {
-		w->piece_of[0] = PIECE_FIRST;
-		w->trips[0] = s->nlayers;
-		w->nstages = 1;
-		return;
-	}
-	w->piece_of[n] = PIECE_FIRST;
-	w->trips[n++] = 1;
-	for (k = 0; k < s->nkinds; k++) {
-		int64_t trips = s->kinds[k].trips - (k == 0) -
-				(k + 1 == s->nkinds);
-
-		if (trips > 0) {
-			w->piece_of[n] = PIECE_BODY + k;
-			w->trips[n++] = trips;
-		}
-	}
-	w->piece_of[n] = PIECE_LAST;
-	w->trips[n++] = 1;
-	w->nstages = n;
-}
-
-/* A plan of that width: as many stages as pieces. */
-static void
-write_plan(struct search *s, const struct search_placed *w,
-	   const struct search_key *key, const struct search_try *t,
-	   struct ir_module *m)
-{
-	struct plan p = s->base;
-
-	p.tp = w->key.tp;
-	p.cp = w->key.cp;
-	p.ep = w->key.ep;
-	p.sequence = w->key.sequence;
-	p.dp = t->g->dp;
-	p.pp = w->nstages;
-	p.microbatch = t->microbatch;
-	p.interleave = 1;
-	p.schedule = key->split ? "zb_h1" : "1f1b";
-	p.schedule_file = NULL;
-	p.zero = w->key.zero;
-	p.offload = key->offload;
-	p.recompute = key->choice ? w->choices.at[key->choice].words
-				  : s->base.recompute;
-	p.nstages = w->nstages;
-	p.layers = (int64_t *)w->trips;
-	plan_write(m, &p);
-}
-
-/* Whether that width is one of these degrees. */
-static bool
-has_width(const struct search *s, const struct search_group *g,
-	  const struct search_key *key)
-{
-	return g->tp == key->tp && g->cp == key->cp && g->ep == key->ep &&
-	       (g->dp > 1) == key->data &&
-	       (key->solo ? g->pp == 1 : g->pp > 1 || s->nlayers > 2);
-}
-
-/*
- * What a width is placed for: the microbatch that the key says, or else that
- * of the plan that asks for it first, with the degrees that are guessed to be
- * the best of the width.
- */
-static void
-set_place(struct search *s, struct search_placed *w,
-	  const struct search_try *t)
-{
-	int64_t mb = w->key.microbatch ? w->key.microbatch : t->microbatch;
-	uint32_t i;
-
-	w->g = *t->g;
-	for (i = 0; i < s->groups.n; i++) {
-		const struct search_group *g = &s->groups.at[i];
-
-		if (has_width(s, g, &w->key) &&
-		    mb * g->dp * g->ep <= s->batch &&
-		    search_is_before(g, &w->g)) {
-			w->g = *g;
-		}
-	}
-	w->at = *t;
-	w->at.g = &w->g;
-	w->at.microbatch = mb;
-	w->at.nmicrobatches = search_microbatches(s, &w->g, mb);
-}
-
-static bool
-place(struct search *s, struct search_placed *w)
-{
-	const struct search_try *t = &w->at;
-	struct ir_module *m = ready(s);
-	bool ok;
-
-	if (s->ready_bad) {
-		return false;
-	}
-	ir_ctx_child(&w->ctx, m->ctx);
-	w->m = ir_copy(m, &w->ctx);
-	cut(s, w);
-	write_plan(s, w, &w->key, t, w->m);
-	ok = run(s, &w->ctx, w->m, pass_place);
-	arena_release(&w->ctx.tmp);
-	s->out->widths++;
-	return ok;
-}
-
-static bool
-same_key(const struct search_key *a, const struct search_key *b)
-{
-	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
-	       a->zero == b->zero && a->data == b->data &&
-	       a->sequence == b->sequence &&
-	       a->split == b->split && a->solo == b->solo &&
-	       a->microbatch == b->microbatch &&
-	       a->offload == b->offload && a->choice == b->choice;
-}
-
-/* What is made of a placement, left out. */
-static struct search_key
-placed_key(const struct search_key *key)
-{
-	struct search_key whole = *key;
-
-	whole.split = whole.offload = false;
-	whole.choice = 0;
-	return whole;
-}
-
-bool
-search_same_width(const struct search_key *a, const struct search_key *b)
-{
-	struct search_key x = placed_key(a), y = placed_key(b);
-
-	x.microbatch = y.microbatch = 0;
-	return same_key(&x, &y);
-}
-
-int64_t
-search_placed_for(const struct search *s, const struct search_key *key)
-{
-	struct search_key whole = placed_key(key);
-	uint32_t i;
-
-	whole.microbatch = 0;
-	for (i = 0; i < s->placed.n; i++) {
-		if (same_key(&s->placed.at[i]->key, &whole)) {
-			return s->placed.at[i]->at.microbatch;
-		}
-	}
-	return 0;
-}
-
-static struct search_placed *
-placed(struct search *s, const struct search_key *key,
-       const struct search_try *t)
-{
-	struct search_key whole = placed_key(key);
-	struct search_placed *w;
-	uint32_t i;
-
-	for (i = 0; i < s->placed.n; i++) {
-		if (same_key(&s->placed.at[i]->key, &whole)) {
-			return s->placed.at[i];
-		}
-	}
-	w = arena_alloc(&s->keep, sizeof *w);
-	w->key = whole;
-	set_place(s, w, t);
-	VEC_PUSH(&s->keep, &s->placed, w);
-	w->bad = !place(s, w);
-	return w;
-}
+/* ---- staged ---- */
 
 /* The mesh is made as long as the plan has it. */
 static void
@@ -375,16 +165,16 @@ stage(struct search *s, struct search_width *w)
 	}
 	ir_ctx_child(&w->ctx, &w->on->ctx);
 	w->m = ir_copy(w->on->m, &w->ctx);
-	write_plan(s, w->on, &w->key, t, w->m);
+	search_write_plan(s, w->on, &w->key, t, w->m);
 	set_axes(w->m, t);
 	if (w->key.choice) {
 		drop_updates(w->m);
 	}
 	w->dp = t->g->dp;
 	w->microbatch = t->microbatch;
-	ok = run(s, &w->ctx, w->m, pass_recompute);
+	ok = search_pass(s, &w->ctx, w->m, pass_recompute);
 	arena_release(&w->ctx.tmp);
-	ok = ok && run(s, &w->ctx, w->m, pass_stage);
+	ok = ok && search_pass(s, &w->ctx, w->m, pass_stage);
 	arena_release(&w->ctx.tmp);
 	if (!ok) {
 		return false;
@@ -406,13 +196,13 @@ width(struct search *s, const struct search_key *key,
 
 	here.offload = false;
 	for (i = 0; i < s->widths.n; i++) {
-		if (same_key(&s->widths.at[i]->key, &here)) {
+		if (search_same_key(&s->widths.at[i]->key, &here)) {
 			return s->widths.at[i];
 		}
 	}
 	w = arena_alloc(&s->keep, sizeof *w);
 	w->key = here;
-	w->on = placed(s, key, t);
+	w->on = search_place(s, key, t);
 	VEC_PUSH(&s->keep, &s->widths, w);
 	w->bad = !stage(s, w);
 	return w;
@@ -727,7 +517,7 @@ search_price_update(struct search *s, const struct search_key *key,
 		w = width(s, key, t);
 		set_mesh(w, &w->key, t);
 		if (plan_offload(w->m) != key->offload) {
-			write_plan(s, w->on, key, t, w->m);
+			search_write_plan(s, w->on, key, t, w->m);
 		}
 		price_updates(s, w, t, u, seat);
 	}
@@ -841,7 +631,7 @@ search_foresee(struct search *s, const struct search_key *key,
 	for (i = 0; i < s->widths.n; i++) {
 		struct search_width *w = s->widths.at[i];
 
-		if (same_key(&w->key, key)) {
+		if (search_same_key(&w->key, key)) {
 			return;
 		}
 		like = !like && is_like(s, w, key) ? w : like;

@@ -27,12 +27,25 @@ struct holders {
 	uint32_t first;
 };
 
+/* The same from any: of these trips. */
+struct holding {
+	uint32_t next;		/* of its slot, and 1 */
+	sym_t name;
+	int64_t start, count;
+	bool several;
+	uint32_t first;
+};
+
+#define SLOTS 4096
+
 struct update {
 	struct stage *st;
 	struct ir_module *m;
 	VEC(struct mention) mentions;
 	size_t nsyms;		/* names that the stages can know */
 	uint32_t *head;		/* by name: its first mention, and 1 */
+	VEC(struct holding) holdings;	/* what was asked before */
+	uint32_t *slots;	/* by hash: its first holding, and 1 */
 	bool *cell;		/* by name: added up here, no tensor */
 	sym_t *owner;		/* by node: the tensor that a sink is for */
 	uint32_t *seen;		/* by value: the search that has been there */
@@ -125,11 +138,11 @@ overlaps(const struct mention *x, const struct stage_range *r)
 				r->start < x->trips.start + x->trips.count);
 }
 
-/* Of these trips; r may be NULL. What no stage uses, the first rank holds. */
-static struct holders
-holders(const struct update *u, sym_t name, const struct stage_range *r)
+/* What no stage uses, the first rank holds. */
+static struct holding
+find_holding(const struct update *u, sym_t name, const struct stage_range *r)
 {
-	struct holders h = { false, false, UINT32_MAX };
+	struct holding h = { .name = name, .first = UINT32_MAX };
 	uint32_t k;
 
 	for (k = name < u->nsyms ? u->head[name] : 0; k;
@@ -140,14 +153,66 @@ holders(const struct update *u, sym_t name, const struct stage_range *r)
 		if (overlaps(x, r)) {
 			h.several |= h.first != UINT32_MAX && h.first != rank;
 			h.first = rank < h.first ? rank : h.first;
-			h.here |= rank == u->pipe;
 		}
 	}
 	if (h.first == UINT32_MAX) {
 		h.first = u->st->rank_of[0];
-		h.here = h.first == u->pipe;
 	}
 	return h;
+}
+
+/* All ranks ask of all trips: each is looked for once. */
+static const struct holding *
+holding(struct update *u, sym_t name, const struct stage_range *r)
+{
+	int64_t start = r ? r->start : 0, count = r ? r->count : 0;
+	uint64_t hash = (name * 31 + (uint64_t)start) * 31 + (uint64_t)count;
+	uint32_t *slot = &u->slots[hash % SLOTS], k;
+	struct holding h;
+
+	for (k = *slot; k; k = u->holdings.at[k - 1].next) {
+		const struct holding *x = &u->holdings.at[k - 1];
+
+		if (x->name == name && x->start == start &&
+		    x->count == count) {
+			return x;
+		}
+	}
+	h = find_holding(u, name, r);
+	h.start = start;
+	h.count = count;
+	h.next = *slot;
+	VEC_PUSH(u->st->a, &u->holdings, h);
+	*slot = u->holdings.n;
+	return &u->holdings.at[*slot - 1];
+}
+
+static bool
+is_holder(const struct update *u, sym_t name, const struct stage_range *r)
+{
+	uint32_t k;
+
+	for (k = u->head[name]; k; k = u->mentions.at[k - 1].next) {
+		const struct mention *x = &u->mentions.at[k - 1];
+
+		if (u->st->rank_of[x->stage] == u->pipe && overlaps(x, r)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Of these trips; r may be NULL. */
+static struct holders
+holders(struct update *u, sym_t name, const struct stage_range *r)
+{
+	const struct holding *x = holding(u, name, r);
+
+	return (struct holders){
+		.first = x->first, .several = x->several,
+		.here = x->several ? is_holder(u, name, r)
+				   : x->first == u->pipe
+	};
 }
 
 /* ---- what a sink is for ---- */
@@ -239,7 +304,7 @@ find_owners(struct update *u, region_id id)
 
 /* Whether this rank runs a sink of the trips at hand. */
 static bool
-keeps(const struct update *u, node_id id)
+keeps(struct update *u, node_id id)
 {
 	const struct ir_node *n = ir_node(u->m, id);
 	sym_t owner = u->owner[id];
@@ -436,7 +501,7 @@ by_number(const void *a, const void *b)
 
 /* Whether any sink in or below the region runs here in these trips. */
 static bool
-any_kept(const struct update *u, region_id id)
+any_kept(struct update *u, region_id id)
 {
 	uint32_t i;
 
@@ -549,6 +614,7 @@ stage_update(struct stage *st, uint32_t nfuncs)
 
 	u.nsyms = m->ctx->syms.text.n;
 	u.head = arena_alloc(a, u.nsyms * sizeof *u.head);
+	u.slots = arena_alloc(a, SLOTS * sizeof *u.slots);
 	u.cell = arena_alloc(a, u.nsyms * sizeof *u.cell);
 	u.shared = arena_alloc(a, u.nsyms * sizeof *u.shared);
 	u.owner = arena_alloc(a, m->nodes.n * sizeof *u.owner);

@@ -37,7 +37,7 @@ try 'too large' 1 'larger than 64 MiB'
 many a "$most" >huge.llm
 try 'one name' 1 '255 is the limit'
 many 7 "$most" >huge.llm
-try 'one number' 1 'longer or larger'
+try 'one number' 1 'longer, larger'
 many ' ' "$most" >huge.llm
 try 'blanks' 1 'no `model` block'
 many '?' "$most" >huge.llm

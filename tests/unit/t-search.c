@@ -562,7 +562,8 @@ test_rooms(void **state)
 	assert_true(other.bytes <= (int64_t)40e6);
 	assert_true(other.bytes - some.bytes < best.bytes);
 	assert_true(other.step_us >= best.step_us);
-	assert_near(search(m, &t, "stages=even").step_us, best.step_us, "no rooms");
+	assert_near(search(m, &t, "stages=even").step_us, best.step_us,
+		    "no rooms");
 	ir_ctx_release(&c);
 }
 
