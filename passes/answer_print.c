@@ -295,7 +295,7 @@ print_memory(const struct answer *x, struct buf *out)
 			   m->nranks - shown);
 	}
 	buf_printf(out, "  %s has %s; total has %s of reserve; %s %s\n",
-		   x->nplaces > 1 ? "the fullest's device" : "a device",
+		   x->nplaces > 1 ? "the fullest" : "a device",
 		   unit_text(out->arena, (double)m->device_bytes),
 		   unit_text(out->arena,
 			     (double)m->rank[m->fullest].reserve),
