@@ -58,15 +58,22 @@ struct room {
 	struct kernel_use *uses;
 };
 
+/* What values are called there: the first of them is the one of `at`. */
+struct names {
+	const uint32_t *at;
+	uint32_t first;
+};
+
 static void
 copy_uses(struct room *room, const struct kernel_use *from, uint32_t n,
-	  const uint32_t *map, struct kernel_use **to)
+	  struct names map, struct kernel_use **to)
 {
-	uint32_t i;
+	uint32_t i, v;
 
 	*to = room->uses;
 	for (i = 0; i < n; i++) {
-		room->uses[i].value = from[i].value ? map[from[i].value] : 0;
+		v = from[i].value;
+		room->uses[i].value = v ? map.at[v - map.first] : 0;
 		room->uses[i].bytes = from[i].bytes;
 	}
 	room->uses += n;
@@ -75,7 +82,7 @@ copy_uses(struct room *room, const struct kernel_use *from, uint32_t n,
 /* The same kernel, with other names for its nodes and values. */
 static void
 copy_kernel(struct room *room, const struct kernel *k, const uint32_t *nodes,
-	    const uint32_t *values, struct kernel *out)
+	    struct names values, struct kernel *out)
 {
 	uint32_t i;
 
@@ -108,6 +115,7 @@ fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
 	const struct ir_region *region = &f->m->regions.at[l->region];
 	const struct known *x;
+	struct names names = { key->values.at, 1 };	/* numbers */
 	struct room room;
 	uint32_t at = *slot_of(f->memo, key), i;
 
@@ -126,9 +134,8 @@ fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 	l->at.at = arena_alloc(f->a, x->at.n * sizeof *l->at.at);
 	open_room(&room, f->a, x->nids, x->nuses);
 	for (i = 0; i < x->at.n; i++) {
-		/* numbers begin at 1 */
-		copy_kernel(&room, &x->at.at[i], region->nodes.at,
-			    key->values.at - 1, &l->at.at[i]);
+		copy_kernel(&room, &x->at.at[i], region->nodes.at, names,
+			    &l->at.at[i]);
 	}
 	l->free.n = l->free.cap = x->free.n;
 	l->free.at = room.ids;
@@ -156,6 +163,7 @@ count(const struct kernel_list *l, struct known *x)
 static void
 take(struct fuse *f, const struct kernel_list *l, struct known *x)
 {
+	struct names numbers = { f->number, 0 };
 	struct arena *a = f->memo->arena;
 	struct room room;
 	uint32_t i;
@@ -165,7 +173,7 @@ take(struct fuse *f, const struct kernel_list *l, struct known *x)
 	x->at.at = arena_alloc(a, l->at.n * sizeof *x->at.at);
 	open_room(&room, a, x->nids, x->nuses);
 	for (i = 0; i < l->at.n; i++) {
-		copy_kernel(&room, &l->at.at[i], f->at, f->number,
+		copy_kernel(&room, &l->at.at[i], f->at, numbers,
 			    &x->at.at[i]);
 	}
 	x->free.n = l->free.n;
