@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define TRIPS 8		/* of a member, that are unrolled */
+#define LOADS 128	/* registers for what unrolled trips load */
 #define KEEP 64		/* registers that rows may be kept in */
 
 /* ---- sums ---- */
@@ -149,30 +150,7 @@ cu_pass_lanes(struct cu_emit *e, const struct nest_pass *p)
 	return lanes;
 }
 
-int64_t
-cu_pass_trips(struct cu_emit *e, const struct nest_pass *p,
-	      const struct cu_team *t)
-{
-	int64_t all = cu_pass_elems(e, p) / cu_pass_lanes(e, p), n;
-
-	n = (all + t->members - 1) / t->members;
-	return t->kind != CU_ONE && n > 0 && n <= TRIPS ? n : 0;
-}
-
-int64_t
-cu_part_sums(struct cu_emit *e, const struct nest_pass *p,
-	     const struct cu_team *t)
-{
-	int64_t trips;
-
-	if (p->nloops == 0) {
-		return 1;
-	}
-	trips = cu_pass_trips(e, p, t);
-	return trips * cu_pass_lanes(e, p);
-}
-
-/* ---- what is kept from pass to pass ---- */
+/* ---- trips ---- */
 
 static void
 count_loads(struct cu_emit *e, nest_id id, uint64_t loops, uint8_t *seen,
@@ -208,6 +186,59 @@ count_pass(struct cu_emit *e, const struct nest_pass *p, uint8_t *count)
 			    mask_of(p), seen, count);
 	}
 }
+
+/* Values of one element that passes over the same elements load, at most. */
+static int64_t
+most_loads(struct cu_emit *e, const struct nest_pass *p)
+{
+	uint8_t *count = arena_alloc(e->a, e->n->exprs.n);
+	int64_t most = 0;
+	uint32_t i, k;
+
+	for (i = 0; i < e->s->passes.n; i++) {
+		const struct nest_pass *q = &e->s->passes.at[i];
+		int64_t n = 0;
+
+		if (mask_of(q) != mask_of(p)) {
+			continue;
+		}
+		memset(count, 0, e->n->exprs.n);
+		count_pass(e, q, count);
+		for (k = 1; k < e->n->exprs.n; k++) {
+			n += count[k];
+		}
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* Few trips are unrolled, if what they load has room in registers. */
+int64_t
+cu_pass_trips(struct cu_emit *e, const struct nest_pass *p,
+	      const struct cu_team *t)
+{
+	uint32_t lanes = cu_pass_lanes(e, p);
+	int64_t all = cu_pass_elems(e, p) / lanes, n;
+
+	n = (all + t->members - 1) / t->members;
+	return t->kind != CU_ONE && n > 0 && n <= TRIPS &&
+	       (n == 1 || n * lanes * most_loads(e, p) <= LOADS) ? n : 0;
+}
+
+int64_t
+cu_part_sums(struct cu_emit *e, const struct nest_pass *p,
+	     const struct cu_team *t)
+{
+	int64_t trips;
+
+	if (p->nloops == 0) {
+		return 1;
+	}
+	trips = cu_pass_trips(e, p, t);
+	return trips * cu_pass_lanes(e, p);
+}
+
+/* ---- what is kept from pass to pass ---- */
 
 /* The passes over the same elements as pass `first`, alike in all. */
 static void
@@ -475,6 +506,16 @@ set_indices(struct cu_emit *e, struct cu_late *l, const struct nest_pass *p,
 	}
 }
 
+/* How many trips of a long loop have their loads under way at once. */
+static const char *
+at_once(struct cu_emit *e, const struct nest_pass *p, uint32_t lanes)
+{
+	int64_t each = lanes * most_loads(e, p);
+
+	return 4 * each <= LOADS ? "UNROLL_4" : 2 * each <= LOADS ? "UNROLL_2"
+								  : "ROLLED";
+}
+
 /* Opens the member's loop over groups of lanes, at each of which it is. */
 static void
 open_share(struct cu_emit *e, const struct cu_team *t,
@@ -487,8 +528,7 @@ open_share(struct cu_emit *e, const struct cu_team *t,
 	set = arena_printf(e->a, "int %s = t * %lld + %s;", j,
 			   (long long)t->members, t->me);
 	if (trips == 0) {
-		/* some loads are under way at once */
-		cu_line(e->f, "UNROLL_4");
+		cu_line(e->f, "%s", at_once(e, p, lanes));
 		cu_line(e->f, "for (int %s = %s; %s < %lld; %s += %lld) {", j,
 			t->me, j, (long long)all, j, (long long)t->members);
 		cu_late_open(e->f, l);

@@ -6,11 +6,13 @@
 #ifdef __CUDACC_RTC__
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
+#define UNROLL_2 _Pragma("unroll 2")
 #define ROLLED _Pragma("unroll 1")
 #define CONSTANT static __device__ const
 #else
 #define UNROLL
 #define UNROLL_4
+#define UNROLL_2
 #define ROLLED
 #define CONSTANT static const
 #endif
