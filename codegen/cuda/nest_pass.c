@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TRIPS 8		/* of a member, that are unrolled */
-#define LOADS 128	/* registers for what unrolled trips load */
+#define LOADS 112	/* registers for what unrolled trips load */
 #define KEEP 64		/* registers that rows may be kept in */
 
 /* ---- sums ---- */
