@@ -508,7 +508,7 @@ set_indices(struct cu_emit *e, struct cu_late *l, const struct nest_pass *p,
 
 /* How many trips of a long loop have their loads under way at once. */
 static const char *
-at_once(struct cu_emit *e, const struct nest_pass *p, uint32_t lanes)
+unrolling(struct cu_emit *e, const struct nest_pass *p, uint32_t lanes)
 {
 	int64_t each = lanes * most_loads(e, p);
 
@@ -528,7 +528,7 @@ open_share(struct cu_emit *e, const struct cu_team *t,
 	set = arena_printf(e->a, "int %s = t * %lld + %s;", j,
 			   (long long)t->members, t->me);
 	if (trips == 0) {
-		cu_line(e->f, "%s", at_once(e, p, lanes));
+		cu_line(e->f, "%s", unrolling(e, p, lanes));
 		cu_line(e->f, "for (int %s = %s; %s < %lld; %s += %lld) {", j,
 			t->me, j, (long long)all, j, (long long)t->members);
 		cu_late_open(e->f, l);
