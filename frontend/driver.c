@@ -802,6 +802,7 @@ drv_main(int argc, char *const *argv, struct pass_crash *crash)
 	int status;
 
 	ir_ctx_init(&d.ctx, NULL);
+	kernels_keep(&d.ctx);
 	opt_init(&d.opts, &d.ctx.perm);
 	buf_init(&d.out, &d.ctx.perm);
 	pass_table_init(&d.table, &d.ctx);

@@ -200,6 +200,8 @@ struct ir_module {
 	VEC(struct ir_hint) hints;
 };
 
+struct kernels_memo;
+
 /* What everything in a run shares. */
 struct ir_ctx {
 	struct mem_pool pool;	/* empty in a child: it uses its parent's */
@@ -211,6 +213,8 @@ struct ir_ctx {
 	struct diags diags;
 	const struct ir_rule *rules[IR_OP_COUNT];	/* read so far */
 	const struct ir_formulas *formulas[IR_OP_COUNT];	/* the same */
+	/* passes/fuse_memo.c's, which children share; NULL: none is kept */
+	struct kernels_memo *kernels;
 };
 
 void ir_ctx_init(struct ir_ctx *c, const struct mem *m);

@@ -161,12 +161,11 @@ open_memo(struct fuse *f)
 }
 
 static void
-open_scratch(struct fuse *f, struct kernels_memo *memo, struct ir_module *m,
-	     struct arena *a)
+open_scratch(struct fuse *f, struct ir_module *m, struct arena *a)
 {
 	uint32_t nv = m->values.n + 1, nn = m->nodes.n + 1;
 
-	*f = (struct fuse){ .m = m, .a = a, .memo = memo };
+	*f = (struct fuse){ .m = m, .a = a, .memo = m->ctx->kernels };
 	arena_init(&f->scratch, &m->ctx->mem);
 	arena_init(&f->tmp, &m->ctx->mem);
 	f->uses = arena_alloc(&f->scratch, nv * sizeof *f->uses);
@@ -175,7 +174,7 @@ open_scratch(struct fuse *f, struct kernels_memo *memo, struct ir_module *m,
 	f->class = arena_alloc(&f->scratch, nn);
 	f->place = arena_alloc(&f->scratch, nn * sizeof *f->place);
 	f->home = arena_alloc(&f->scratch, nn * sizeof *f->home);
-	if (memo) {
+	if (f->memo) {
 		open_memo(f);
 	}
 }
@@ -199,9 +198,8 @@ find(struct fuse *f, func_id id)
 }
 
 void
-kernels_recall(struct kernels_memo *memo, struct ir_module *m,
-	       const func_id *ids, uint32_t n, struct arena *a,
-	       struct kernels **all)
+kernels_some(struct ir_module *m, const func_id *ids, uint32_t n,
+	     struct arena *a, struct kernels **all)
 {
 	struct fuse f;
 	uint32_t i, missing = 0;
@@ -212,7 +210,7 @@ kernels_recall(struct kernels_memo *memo, struct ir_module *m,
 	if (!missing) {
 		return;
 	}
-	open_scratch(&f, memo, m, a);
+	open_scratch(&f, m, a);
 	for (i = 0; i < n; i++) {
 		if (ids[i] && !all[ids[i]]) {
 			all[ids[i]] = find(&f, ids[i]);
@@ -222,29 +220,24 @@ kernels_recall(struct kernels_memo *memo, struct ir_module *m,
 	arena_release(&f.scratch);
 }
 
-static struct kernels **
-find_all(struct ir_module *m, const func_id *ids, uint32_t n,
-	 struct arena *a)
-{
-	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
-
-	kernels_recall(NULL, m, ids, n, a, all);
-	return all;
-}
-
 struct kernels *
 kernels_find(struct ir_module *m, func_id func, struct arena *a)
 {
-	return find_all(m, &func, 1, a)[func];
+	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
+
+	kernels_some(m, &func, 1, a, all);
+	return all[func];
 }
 
 struct kernels **
 kernels_all(struct ir_module *m, struct arena *a)
 {
+	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
 	func_id *ids = arena_alloc(a, m->funcs.n * sizeof *ids), i;
 
 	for (i = 1; i < m->funcs.n; i++) {
-		ids[i - 1] = i;
+		ids[i] = i;
 	}
-	return find_all(m, ids, m->funcs.n - 1, a);
+	kernels_some(m, ids, m->funcs.n, a, all);
+	return all;
 }

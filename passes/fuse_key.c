@@ -75,6 +75,9 @@ mix_type(struct keying *x, const struct ir_type *t)
 				 (uint64_t)ir_most(m, size, t->cut[i]));
 		}
 	}
+	if (t->of) {
+		mix_size(x->key, (uint64_t)ir_dim_size(m, t->of));
+	}
 	for (a = 1; a < m->axes.n && t->routed; a++) {
 		mix_size(x->key, t->routed >> (a - 1) & 1
 			? (uint64_t)m->axes.at[a].size : 0);
@@ -126,6 +129,10 @@ mix_attr(struct keying *x, const struct ir_attr *a)
 	mix(x->key, pair(a->key, a->ndims));
 	for (i = 0; i < a->ndims; i++) {
 		mix(x->key, a->dims[i]);
+		if (kind == ATTR_DIM || kind == ATTR_DIMS) {
+			mix_size(x->key, (uint64_t)ir_dim_size(x->f->m,
+							a->dims[i]));
+		}
 	}
 	mix(x->key, (uint64_t)a->i);
 	mix(x->key, bits_of(a->num));
@@ -213,12 +220,23 @@ mix_inner(struct keying *x, region_id r)
 	}
 }
 
-/* What another function does is not looked at, and what is cut may be so by
- * the lengths of axes. */
-static bool
-is_open(const struct fuse *f, const struct ir_node *n)
+/* Whether it can run by parts depends on how many ranks share its rows. */
+static void
+mix_shares(struct keying *x, const struct ir_node *n)
 {
-	return n->callee || ir_attr(f->m, n, IR_ATTR_CHUNKS);
+	const struct ir_module *m = x->f->m;
+	uint32_t i, k, cut;
+
+	for (k = 0; k < n->nargs; k++) {
+		const struct ir_type *t = ir_type(m, ir_args(m, n)[k]);
+
+		for (i = 0; i < t->ndims; i++) {
+			for (cut = t->cut[i]; cut; cut >>= 4) {
+				mix_size(x->key, (uint64_t)
+					 m->axes.at[cut & 15].size);
+			}
+		}
+	}
 }
 
 static void
@@ -227,7 +245,11 @@ mix_node(struct keying *x, node_id id)
 	const struct ir_node *n = ir_node(x->f->m, id);
 	uint32_t i;
 
-	x->key->none |= is_open(x->f, n);
+	/* what another function does is not looked at */
+	x->key->none |= n->callee != 0;
+	if (ir_attr(x->f->m, n, IR_ATTR_CHUNKS)) {
+		mix_shares(x, n);
+	}
 	mix_op(x, id);
 	for (i = 0; i < n->nargs; i++) {
 		mix_value(x, ir_args(x->f->m, n)[i]);

@@ -1,8 +1,9 @@
 /*
- * Kernels that were found before.  A search asks for the kernels of many
- * modules that are made of the same layers, cut alike, so a region's are kept
- * by its key, with places in the region for nodes and numbers of the key for
- * values, and put into the region at hand from there.
+ * Kernels that were found before.  Modules of one run are made of the same
+ * layers, cut alike: stages of a program, the plans that a search looks at,
+ * and what each pass behind it asks for once more.  So a region's kernels are
+ * kept by its key, with places in the region for nodes and numbers of the key
+ * for values, and put into the region at hand from there.
  */
 #include "passes/fuse.h"
 
@@ -25,17 +26,18 @@ struct kernels_memo {
 
 #define SLOTS 4096
 
-struct kernels_memo *
-kernels_memo_new(struct arena *a)
+void
+kernels_keep(struct ir_ctx *c)
 {
+	struct arena *a = &c->perm;
 	struct kernels_memo *m = arena_alloc(a, sizeof *m);
 
+	c->kernels = m;
 	m->arena = a;
 	m->nslots = SLOTS;
 	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
 	VEC_PUSH(a, &m->known, (struct known){ 0 });
 	m->groups = fuse_groups_new(a);
-	return m;
 }
 
 struct fuse_groups *

@@ -110,22 +110,20 @@ struct kernels *kernels_find(struct ir_module *m, func_id f,
 			     struct arena *a);
 /* Of all functions, by func_id; quicker than one by one. */
 struct kernels **kernels_all(struct ir_module *m, struct arena *a);
-/*
- * Of these functions, 0 being none, those that `all` lacks.  Regions that are
- * like one which was found with this memo, in any module, are not looked at
- * again; NULL: nothing is kept.
- */
-struct kernels_memo;
-void kernels_recall(struct kernels_memo *memo, struct ir_module *m,
-		    const func_id *ids, uint32_t n, struct arena *a,
-		    struct kernels **all);
+/* Of these functions, 0 being none, those that `all` lacks. */
+void kernels_some(struct ir_module *m, const func_id *ids, uint32_t n,
+		  struct arena *a, struct kernels **all);
 /* "rowwise" */
 const char *kernel_kind_name(enum kernel_kind kind);
 
 /* ---- fuse_memo.c ------------------------------------------------------- */
 
-/* Nothing is known; it lives in arena a. */
-struct kernels_memo *kernels_memo_new(struct arena *a);
+/*
+ * From here on regions that are like one whose kernels were found, in any
+ * module of the context or of those that become its children, are not looked
+ * at again.
+ */
+void kernels_keep(struct ir_ctx *c);
 
 /* ---- joins.c ----------------------------------------------------------- */
 

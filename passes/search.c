@@ -198,9 +198,11 @@ search_run(struct ir_module *m, const struct search_options *o,
 	arena_init(&s.tmp, &m->ctx->mem);
 	s.stats.arena = &s.keep;
 	s.memo = solve_memo_new(&s.keep);
-	s.kernels = kernels_memo_new(&s.keep);
 	s.prices = price_memo_new(&s.keep);
 	s.stats.pass = "search";
+	if (!m->ctx->kernels) {
+		kernels_keep(m->ctx);
+	}
 	ok = plan_read(m, &s.base) && plan_names(m) && search_open(&s);
 	if (ok) {
 		set_base(&s);

@@ -224,8 +224,7 @@ struct search {
 	struct arena keep, tmp;	/* of the search; of one plan */
 	struct pass_stats stats;
 	struct solve_memo *memo;	/* of all placements */
-	struct kernels_memo *kernels;	/* of all widths */
-	struct price_memo *prices;	/* of these kernels */
+	struct price_memo *prices;	/* of all widths' kernels */
 	struct plan base;	/* pins, and defaults of all else */
 	bool pinned[16];	/* enum search_pin; not an even PIN_STAGES */
 	bool even;		/* layers are to be spread evenly */

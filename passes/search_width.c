@@ -111,7 +111,7 @@ measure(struct search *s, struct search_width *w)
 	for (i = 1; i < w->m->funcs.n; i++) {
 		ids[i] = i;
 	}
-	kernels_recall(s->kernels, w->m, ids, i, &w->ctx.perm, all);
+	kernels_some(w->m, ids, i, &w->ctx.perm, all);
 	for (i = 1; i < w->m->funcs.n; i++) {
 		parts_choose(&at, s->base.chunks, all[i]->top);
 	}
@@ -314,8 +314,8 @@ price_pieces(struct search *s, struct search_width *w,
 	struct where to;
 	uint32_t i, k;
 
-	kernels_recall(s->kernels, w->m, w->r.of_stage[0],
-		       w->on->nstages * SCHED_NKINDS, &list->mem, list->of);
+	kernels_some(w->m, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
+		     &list->mem, list->of);
 	c->on[seat] = arena_alloc(a, sizeof *c->on[seat]);
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
@@ -364,8 +364,7 @@ price_updates(struct search *s, struct search_width *w,
 	struct where to;
 	uint32_t i;
 
-	kernels_recall(s->kernels, w->m, w->r.update, w->on->nstages,
-		       &list->mem, list->of);
+	kernels_some(w->m, w->r.update, w->on->nstages, &list->mem, list->of);
 	search_seat(s, t->g, &w->ctx.tmp, &all);
 	p.across = all.all;
 	u->on[seat] = arena_alloc(&s->keep, PIECE_MAX * sizeof *u->on[seat]);

@@ -324,9 +324,7 @@ look_region(struct look *l, const struct kernel_list *list)
 /* ---- a memo of all modules ---- */
 
 struct memo {
-	struct mem mem;
-	struct arena a;
-	struct kernels_memo *of;
+	struct ir_ctx of;	/* whose it is */
 	uint32_t most;		/* lists that were not like one before */
 	uint64_t asked;
 };
@@ -335,9 +333,8 @@ static void
 open_memo(struct memo *x)
 {
 	*x = (struct memo){ .most = 0 };
-	mem_init(&x->mem);
-	arena_init(&x->a, &x->mem);
-	x->of = kernels_memo_new(&x->a);
+	ir_ctx_init(&x->of, NULL);
+	kernels_keep(&x->of);
 }
 
 static void
@@ -406,14 +403,15 @@ look_again(struct memo *x, struct ir_module *m, struct arena *a)
 	int twice;
 	func_id f;
 
+	m->ctx->kernels = x->of.kernels;
 	for (twice = 0; twice < 2; twice++) {
-		known = arena_alloc(a, m->funcs.n * sizeof *known);
+		known = kernels_all(m, a);
 		for (f = 1; f < m->funcs.n; f++) {
-			kernels_recall(x->of, m, &f, 1, a, known);
 			same_list(x, known[f]->top, all[f]->top);
 			assert_true(known[f]->flops == all[f]->flops);
 		}
 	}
+	m->ctx->kernels = NULL;
 }
 
 /*
@@ -518,7 +516,7 @@ test_random(void **state)
 		look(m, &memo, &merged, &copies, &parts, &joined);
 		ir_ctx_release(&c);
 	}
-	arena_release(&memo.a);
+	ir_ctx_release(&memo.of);
 	assert_true(merged > MODULES / 4);
 }
 
@@ -562,7 +560,7 @@ test_sizes(void **state)
 	assert_int_equal(written[0], 2);
 	assert_int_equal(written[1], 3);
 	ir_ctx_release(&c);
-	arena_release(&memo.a);
+	ir_ctx_release(&memo.of);
 }
 
 static void
@@ -598,7 +596,7 @@ test_models(void **state)
 	}
 	/* each is asked for twice, and some are like another model's */
 	assert_true(memo.most < memo.asked / 2 - PAIRS);
-	arena_release(&memo.a);
+	ir_ctx_release(&memo.of);
 	assert_true(parts > PAIRS);
 	assert_true(merged > 100 * PAIRS);
 	assert_true(joined > PAIRS);
