@@ -7,6 +7,8 @@
  */
 #include "passes/fuse.h"
 
+#include "passes/plan.h"
+
 const char *
 kernel_kind_name(enum kernel_kind kind)
 {
@@ -157,6 +159,7 @@ open_memo(struct fuse *f)
 	f->at = arena_alloc(&f->scratch, m->nodes.n * sizeof *f->at);
 	f->name_number = arena_alloc(&f->scratch, (m->ctx->syms.text.n + 1) *
 				     sizeof *f->name_number);
+	f->cut_of = arena_alloc(&f->scratch, m->dims.n * sizeof *f->cut_of);
 	f->keys = arena_alloc(&f->scratch, m->regions.n * sizeof *f->keys);
 }
 
@@ -168,6 +171,9 @@ open_scratch(struct fuse *f, struct ir_module *m, struct arena *a)
 	*f = (struct fuse){ .m = m, .a = a, .memo = m->ctx->kernels };
 	arena_init(&f->scratch, &m->ctx->mem);
 	arena_init(&f->tmp, &m->ctx->mem);
+	f->joins = plan_joins(m);
+	f->join_link = ir_setting_num(m, "join.link", 0);
+	f->join_work = ir_setting_num(m, "join.work", 0);
 	f->uses = arena_alloc(&f->scratch, nv * sizeof *f->uses);
 	f->escapes = arena_alloc(&f->scratch, nv);
 	f->constant = arena_alloc(&f->scratch, nv);

@@ -58,14 +58,31 @@ struct fuse_question {
 	bool yes;
 };
 
+/* A dim, as some value of the key is cut along it. */
+struct fuse_cut {
+	dim_id dim;
+	uint32_t cut;
+	uint32_t next;		/* another of the dim, and 1 */
+};
+
+/* A name, and what is done by it. */
+struct fuse_name {
+	sym_t name;
+	uint16_t op;
+};
+
 /* What a region's kernels follow from. */
 struct fuse_key {
 	uint64_t hash[2];	/* of all but sizes */
 	uint64_t sizes[2];
 	bool none;		/* from more than is in it */
+	bool talks, loose;	/* what a region around it has to know */
 	VEC(value_id) values;	/* by number, from 1: as they are met */
 	VEC(value_id) outer;	/* those of them that it does not make */
-	VEC(sym_t) names;
+	VEC(struct fuse_name) names;
+	VEC(struct fuse_cut) cuts;
+	uint32_t lengths;	/* axes, bit a each, whose lengths count */
+	uint32_t several;	/* or whether they have several ranks */
 };
 
 struct fuse {
@@ -86,8 +103,14 @@ struct fuse {
 	uint32_t *at;		/* in the region at hand of the memo */
 	/* by name */
 	uint32_t *name_number;	/* of the key at hand, or 0 */
+	/* by dim */
+	uint32_t *cut_of;	/* in the key at hand, and 1 */
 	/* by region */
 	struct fuse_key *keys;
+
+	/* settings: what joins talks */
+	bool joins;
+	double join_link, join_work;
 
 	/* the region at hand */
 	struct arena tmp;
@@ -181,6 +204,9 @@ struct fuse_groups *fuse_groups_of(struct kernels_memo *memo);
 
 /* Whether a sink puts its value in place of a tensor, not beside a sum. */
 bool fuse_stores(const struct ir_node *n);
+
+/* Whether ranks talk in the node itself, not in a region of it. */
+bool fuse_talks(const struct fuse *f, node_id id);
 
 /* Places alone, without groups. */
 void fuse_open_places(struct fuse *f, region_id r);

@@ -16,8 +16,6 @@
 
 #include <string.h>
 
-#include "passes/plan.h"
-
 struct join {
 	struct fuse *f;
 	struct kernel_list *l;
@@ -331,9 +329,9 @@ fuse_join(struct fuse *f, struct kernel_list *l)
 	struct join j = { .f = f, .l = l };
 	uint32_t i, k;
 
-	j.link = ir_setting_num(f->m, "join.link", 0);
-	j.work = ir_setting_num(f->m, "join.work", 0);
-	if (!plan_joins(f->m) || j.link <= 0) {
+	j.link = f->join_link;
+	j.work = f->join_work;
+	if (!f->joins || j.link <= 0) {
 		return;
 	}
 	for (i = 0; i < l->at.n; i++) {

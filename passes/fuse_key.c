@@ -4,38 +4,46 @@
  * views of values that come from around it; and as 128 more: sizes.  Values
  * and names are told by the order in which they are met, so the same layer in
  * another stage or module has the same key; dims by their ids, since kernels
- * name them.
+ * name them.  Of a region inside, what it reads, names and whether it talks
+ * is all that counts: its kernels have a key of their own.
  */
 #include "passes/fuse.h"
 
 #include <string.h>
 
-#include "passes/plan.h"
-
 struct keying {
 	struct fuse *f;
 	struct fuse_key *key;
+	uint64_t word;		/* of the node at hand */
 };
+
+static uint64_t
+mixed(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 29;
+}
+
+static void
+mix(struct keying *x, uint64_t word)
+{
+	x->word = mixed(x->word, word);
+}
 
 static void
 mix_in(uint64_t hash[2], uint64_t word)
 {
-	hash[0] = (hash[0] ^ word) * 0x9e3779b97f4a7c15u;
-	hash[0] ^= hash[0] >> 29;
+	hash[0] = mixed(hash[0], word);
 	hash[1] = (hash[1] + word) * 0xd6e8feb86659fd93u;
 	hash[1] ^= hash[1] >> 32;
 }
 
+/* What was mixed since the last time is a word of the key. */
 static void
-mix(struct fuse_key *k, uint64_t word)
+end_word(struct keying *x)
 {
-	mix_in(k->hash, word);
-}
-
-static void
-mix_size(struct fuse_key *k, uint64_t word)
-{
-	mix_in(k->sizes, word);
+	mix_in(x->key->hash, x->word);
+	x->word = 1;
 }
 
 static uint64_t
@@ -47,56 +55,63 @@ bits_of(double d)
 	return bits;
 }
 
-/* ---- types ---- */
-
 static uint64_t
 pair(uint32_t a, uint32_t b)
 {
 	return (uint64_t)a << 32 | b;
 }
 
-/* Of all ranks, and of the one that has most: kernels ask for both. */
+/* ---- types ---- */
+
+/* How long the dim is counts, and what one rank has of it. */
+static void
+add_cut(struct keying *x, dim_id d, uint32_t cut)
+{
+	struct fuse *f = x->f;
+	struct fuse_cut new = { d, cut, f->cut_of[d] };
+	uint32_t i;
+
+	for (i = f->cut_of[d]; i; i = x->key->cuts.at[i - 1].next) {
+		if (x->key->cuts.at[i - 1].cut == cut) {
+			return;
+		}
+	}
+	VEC_PUSH(&f->scratch, &x->key->cuts, new);
+	f->cut_of[d] = x->key->cuts.n;
+}
+
 static void
 mix_type(struct keying *x, const struct ir_type *t)
 {
-	const struct ir_module *m = x->f->m;
 	uint32_t i;
-	axis_id a;
 
-	mix(x->key, pair((uint32_t)t->dtype << 24 | (uint32_t)t->ndims << 16 |
-			 (uint32_t)t->sum << 8 | t->routed, t->of));
+	mix(x, pair((uint32_t)t->dtype << 24 | (uint32_t)t->ndims << 16 |
+		    (uint32_t)t->sum << 8 | t->routed, t->of));
 	for (i = 0; i < t->ndims; i++) {
-		int64_t size = ir_dim_size(m, t->dims[i]);
-
-		mix(x->key, pair(t->dims[i], t->cut[i]));
-		mix_size(x->key, (uint64_t)size);
-		if (t->cut[i]) {
-			mix_size(x->key,
-				 (uint64_t)ir_most(m, size, t->cut[i]));
-		}
+		mix(x, pair(t->dims[i], t->cut[i]));
+		add_cut(x, t->dims[i], t->cut[i]);
 	}
 	if (t->of) {
-		mix_size(x->key, (uint64_t)ir_dim_size(m, t->of));
+		add_cut(x, t->of, 0);
 	}
-	for (a = 1; a < m->axes.n && t->routed; a++) {
-		mix_size(x->key, t->routed >> (a - 1) & 1
-			? (uint64_t)m->axes.at[a].size : 0);
-	}
+	x->key->lengths |= (uint32_t)t->routed << 1;
 }
 
 /* ---- nodes ---- */
 
 /* Only which names are the same. */
 static void
-mix_name(struct keying *x, sym_t name)
+mix_name(struct keying *x, uint16_t op, sym_t name)
 {
 	struct fuse *f = x->f;
+	uint32_t *n = &f->name_number[name];
+	struct fuse_name new = { name, op };
 
-	if (!f->name_number[name]) {
-		VEC_PUSH(&f->scratch, &x->key->names, name);
-		f->name_number[name] = x->key->names.n;
+	if (!*n || x->key->names.at[*n - 1].op != op) {
+		VEC_PUSH(&f->scratch, &x->key->names, new);
+		*n = *n ? *n : x->key->names.n;
 	}
-	mix(x->key, f->name_number[name]);
+	mix(x, *n);
 }
 
 static void
@@ -105,43 +120,50 @@ mix_word(struct keying *x, sym_t word)
 	const char *p = ir_text(x->f->m->ctx, word);
 
 	for (; *p; p++) {
-		mix(x->key, (unsigned char)*p);
+		mix(x, (unsigned char)*p);
 	}
 }
 
-/* How many ranks talk decides whether talks become one call. */
-static void
-mix_axes(struct keying *x, const struct ir_attr *a)
+/* How many trips, of which layers, from where: that makes no other kernel. */
+static bool
+is_told(const struct ir_attr *a)
 {
-	uint32_t i;
-
-	for (i = 0; i < a->ndims; i++) {
-		mix_size(x->key, x->f->m->axes.at[a->dims[i]].size > 1);
-	}
+	return a->key != IR_ATTR_COUNT && a->key != IR_ATTR_START &&
+	       a->key != IR_ATTR_VAR && a->key != IR_ATTR_STAGE &&
+	       a->key != IR_ATTR_INIT && a->key != IR_ATTR_STD;
 }
 
 static void
-mix_attr(struct keying *x, const struct ir_attr *a)
+mix_attr(struct keying *x, uint16_t op, const struct ir_attr *a)
 {
-	enum ir_attr_kind kind = ir_attrs[a->key].kind;
 	uint32_t i;
 
-	mix(x->key, pair(a->key, a->ndims));
+	mix(x, pair(a->key, a->ndims));
 	for (i = 0; i < a->ndims; i++) {
-		mix(x->key, a->dims[i]);
-		if (kind == ATTR_DIM || kind == ATTR_DIMS) {
-			mix_size(x->key, (uint64_t)ir_dim_size(x->f->m,
-							a->dims[i]));
+		mix(x, a->dims[i]);
+	}
+	switch (ir_attrs[a->key].kind) {
+	case ATTR_DIM:
+	case ATTR_DIMS:
+		for (i = 0; i < a->ndims; i++) {
+			add_cut(x, a->dims[i], 0);
 		}
-	}
-	mix(x->key, (uint64_t)a->i);
-	mix(x->key, bits_of(a->num));
-	if (kind == ATTR_AXES) {
-		mix_axes(x, a);
-	} else if (kind == ATTR_STR) {
-		mix_name(x, a->text);
-	} else if (kind == ATTR_WORD) {
+		break;
+	case ATTR_AXES:
+		for (i = 0; i < a->ndims; i++) {
+			x->key->several |= 1u << a->dims[i];
+		}
+		break;
+	case ATTR_STR:
+		mix_name(x, op, a->text);
+		break;
+	case ATTR_WORD:
 		mix_word(x, a->text);
+		break;
+	default:
+		mix(x, (uint64_t)a->i);
+		mix(x, bits_of(a->num));
+		break;
 	}
 }
 
@@ -149,13 +171,15 @@ static void
 mix_op(struct keying *x, node_id id)
 {
 	const struct ir_node *n = ir_node(x->f->m, id);
+	const struct ir_attr *a = &x->f->m->attrs.at[n->attrs];
 	uint32_t i;
 
-	mix(x->key, pair((uint32_t)n->op << 16 | n->nargs,
-			 (uint32_t)n->nresults << 16 |
-			 (uint32_t)n->nattrs << 8 | x->f->class[id]));
+	mix(x, pair((uint32_t)n->op << 16 | n->nargs,
+		    (uint32_t)n->nresults << 8 | x->f->class[id]));
 	for (i = 0; i < n->nattrs; i++) {
-		mix_attr(x, &x->f->m->attrs.at[n->attrs + i]);
+		if (is_told(&a[i])) {
+			mix_attr(x, n->op, &a[i]);
+		}
 	}
 }
 
@@ -176,21 +200,24 @@ number(struct keying *x, value_id v)
 static void
 mix_value(struct keying *x, value_id v)
 {
-	node_id id = x->f->m->values.at[v].node;
-	const struct ir_node *n = ir_node(x->f->m, id);
-	bool first = !x->f->number[v];
+	node_id id;
+	const struct ir_node *n;
 	uint32_t i;
 
-	if (first) {
-		VEC_PUSH(&x->f->scratch, &x->key->outer, v);
-		number(x, v);
+	if (x->f->number[v]) {
+		mix(x, x->f->number[v]);
+		return;
 	}
-	mix(x->key, x->f->number[v]);
-	if (first && id) {
-		mix(x->key, pair(x->f->constant[v], x->f->class[id]));
-		if (x->f->class[id] != FUSE_FREE) {
-			return;
-		}
+	VEC_PUSH(&x->f->scratch, &x->key->outer, v);
+	number(x, v);
+	mix(x, x->f->number[v]);
+	id = x->f->m->values.at[v].node;
+	if (!id) {
+		return;
+	}
+	mix(x, pair(x->f->constant[v], x->f->class[id]));
+	if (x->f->class[id] == FUSE_FREE) {
+		n = ir_node(x->f->m, id);
 		mix_op(x, id);
 		for (i = 0; i < n->nargs; i++) {
 			mix_value(x, ir_args(x->f->m, n)[i]);
@@ -200,7 +227,7 @@ mix_value(struct keying *x, value_id v)
 
 /* ---- regions ---- */
 
-/* A region inside has a key of its own; what it uses of this one counts. */
+/* What it takes of the region around it, and leaves there. */
 static void
 mix_inner(struct keying *x, region_id r)
 {
@@ -208,35 +235,46 @@ mix_inner(struct keying *x, region_id r)
 	uint32_t i;
 
 	x->key->none |= inner->none;
-	mix(x->key, inner->hash[0]);
-	mix(x->key, inner->hash[1]);
-	mix_size(x->key, inner->sizes[0]);
-	mix_size(x->key, inner->sizes[1]);
+	x->key->talks |= inner->talks;
+	mix(x, inner->talks);
 	for (i = 0; i < inner->outer.n; i++) {
 		mix_value(x, inner->outer.at[i]);
 	}
 	for (i = 0; i < inner->names.n; i++) {
-		mix_name(x, inner->names.at[i]);
+		mix(x, inner->names.at[i].op);
+		mix_name(x, inner->names.at[i].op, inner->names.at[i].name);
+	}
+	if (inner->loose) {
+		x->key->loose = true;
+		mix(x, inner->hash[0]);
+		mix(x, inner->hash[1]);
 	}
 }
 
 /* Whether it can run by parts depends on how many ranks share its rows. */
 static void
-mix_shares(struct keying *x, const struct ir_node *n)
+add_shares(struct keying *x, const struct ir_node *n)
 {
-	const struct ir_module *m = x->f->m;
 	uint32_t i, k, cut;
 
 	for (k = 0; k < n->nargs; k++) {
-		const struct ir_type *t = ir_type(m, ir_args(m, n)[k]);
+		const struct ir_type *t = ir_type(x->f->m,
+						  ir_args(x->f->m, n)[k]);
 
 		for (i = 0; i < t->ndims; i++) {
 			for (cut = t->cut[i]; cut; cut >>= 4) {
-				mix_size(x->key, (uint64_t)
-					 m->axes.at[cut & 15].size);
+				x->key->lengths |= 1u << (cut & 15);
 			}
 		}
 	}
+}
+
+/* A view that nobody uses: whether its operand is used tells nobody else. */
+static bool
+is_loose(const struct fuse *f, const struct ir_node *n, node_id id)
+{
+	return f->class[id] == FUSE_FREE && n->nresults == 1 && n->nargs &&
+	       !f->uses[n->result] && !f->escapes[n->result];
 }
 
 static void
@@ -247,8 +285,10 @@ mix_node(struct keying *x, node_id id)
 
 	/* what another function does is not looked at */
 	x->key->none |= n->callee != 0;
+	x->key->loose |= is_loose(x->f, n, id);
+	x->key->talks |= fuse_talks(x->f, id);
 	if (ir_attr(x->f->m, n, IR_ATTR_CHUNKS)) {
-		mix_shares(x, n);
+		add_shares(x, n);
 	}
 	mix_op(x, id);
 	for (i = 0; i < n->nargs; i++) {
@@ -260,6 +300,7 @@ mix_node(struct keying *x, node_id id)
 	for (i = 0; i < n->nresults; i++) {
 		number(x, n->result + i);
 	}
+	end_word(x);
 }
 
 static void
@@ -272,22 +313,52 @@ mix_settings(struct keying *x)
 	for (a = 1; a < m->axes.n; a++) {
 		balanced |= (uint32_t)m->axes.at[a].balanced << a;
 	}
-	mix(x->key, pair(balanced, (uint32_t)plan_joins(m) << 1 |
-				   x->f->updates));
-	mix_size(x->key, bits_of(ir_setting_num(m, "join.link", 0)));
-	mix_size(x->key, bits_of(ir_setting_num(m, "join.work", 0)));
+	mix(x, pair(balanced, (uint32_t)x->f->joins << 1 | x->f->updates));
+}
+
+/* Of all ranks, and of the one that has most: kernels ask for both. */
+static void
+find_sizes(const struct fuse *f, struct fuse_key *key)
+{
+	const struct ir_module *m = f->m;
+	uint32_t i;
+	axis_id a;
+
+	mix_in(key->sizes, bits_of(f->join_link));
+	mix_in(key->sizes, bits_of(f->join_work));
+	for (i = 0; i < key->cuts.n; i++) {
+		const struct fuse_cut *c = &key->cuts.at[i];
+		int64_t size = ir_dim_size(m, c->dim);
+
+		mix_in(key->sizes, (uint64_t)size);
+		if (c->cut) {
+			mix_in(key->sizes, (uint64_t)ir_most(m, size, c->cut));
+		}
+	}
+	for (a = 1; a < m->axes.n; a++) {
+		int64_t size = m->axes.at[a].size;
+
+		if (key->lengths >> a & 1) {
+			mix_in(key->sizes, (uint64_t)size);
+		} else if (key->several >> a & 1) {
+			mix_in(key->sizes, size > 1);
+		}
+	}
 }
 
 static void
-forget_numbers(struct keying *x)
+forget_numbers(struct fuse *f, const struct fuse_key *key)
 {
 	uint32_t i;
 
-	for (i = 0; i < x->key->values.n; i++) {
-		x->f->number[x->key->values.at[i]] = 0;
+	for (i = 0; i < key->values.n; i++) {
+		f->number[key->values.at[i]] = 0;
 	}
-	for (i = 0; i < x->key->names.n; i++) {
-		x->f->name_number[x->key->names.at[i]] = 0;
+	for (i = 0; i < key->names.n; i++) {
+		f->name_number[key->names.at[i].name] = 0;
+	}
+	for (i = 0; i < key->cuts.n; i++) {
+		f->cut_of[key->cuts.at[i].dim] = 0;
 	}
 }
 
@@ -295,7 +366,7 @@ void
 fuse_find_keys(struct fuse *f, region_id r)
 {
 	const struct ir_region *region = &f->m->regions.at[r];
-	struct keying x = { f, &f->keys[r] };
+	struct keying x = { f, &f->keys[r], 1 };
 	uint32_t i;
 
 	for (i = 0; i < region->nodes.n; i++) {
@@ -305,18 +376,20 @@ fuse_find_keys(struct fuse *f, region_id r)
 			fuse_find_keys(f, n->region);
 		}
 	}
-	*x.key = (struct fuse_key){ .hash = { 1, 2 },
-				     .sizes = { 1, 2 } };
+	*x.key = (struct fuse_key){ .hash = { 1, 2 }, .sizes = { 1, 2 } };
 	mix_settings(&x);
-	mix(x.key, pair(region->nodes.n, region->params.n));
+	mix(&x, pair(region->nodes.n, region->params.n));
 	for (i = 0; i < region->params.n; i++) {
 		number(&x, region->params.at[i]);
 	}
+	end_word(&x);
 	for (i = 0; i < region->nodes.n; i++) {
 		mix_node(&x, region->nodes.at[i]);
 	}
 	for (i = 0; i < region->results.n; i++) {
 		mix_value(&x, region->results.at[i]);
 	}
-	forget_numbers(&x);
+	end_word(&x);
+	forget_numbers(f, x.key);
+	find_sizes(f, x.key);
 }

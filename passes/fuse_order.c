@@ -183,6 +183,17 @@ order_names(struct fuse *f, uint32_t *last)
 
 /* ---- values and talk ---- */
 
+bool
+fuse_talks(const struct fuse *f, node_id id)
+{
+	const struct ir_node *n = ir_node(f->m, id);
+
+	return ir_is(n->op, IRF_TALKS | IRF_PEER) ||
+	       (fuse_class(f, id) != FUSE_FREE &&
+		fuse_class(f, id) != FUSE_ELEM &&
+		ir_attr(f->m, n, IR_ATTR_ON));
+}
+
 static bool
 talks(const struct fuse *f, node_id id)
 {
@@ -190,10 +201,7 @@ talks(const struct fuse *f, node_id id)
 	region_id r = n->callee ? f->m->funcs.at[n->callee].body : n->region;
 	uint32_t i;
 
-	if (ir_is(n->op, IRF_TALKS | IRF_PEER) ||
-	    (fuse_class(f, id) != FUSE_FREE &&
-	     fuse_class(f, id) != FUSE_ELEM &&
-	     ir_attr(f->m, n, IR_ATTR_ON))) {
+	if (fuse_talks(f, id)) {
 		return true;
 	}
 	for (i = 0; r && i < f->m->regions.at[r].nodes.n; i++) {

@@ -89,8 +89,8 @@ struct kernel {
 struct kernel_list {
 	region_id region;
 	int64_t count;		/* trips; 1 of a function's own */
-	uint32_t like;		/* of a memo: the same for the same content; 0:
-				 * not known */
+	uint32_t like;		/* of a memo: the same for the same content but
+				 * for bodies; 0: not known */
 	uint32_t cut_for;	/* of a price memo: whom its parts are for */
 	VEC(struct kernel) at;
 	VEC(node_id) free;	/* nodes that need no kernel */

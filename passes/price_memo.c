@@ -71,6 +71,24 @@ mix_shares(const struct ir_module *m, const struct kernel *k, uint64_t *hash)
 	}
 }
 
+/* Lists inside are like others, too, and run as often. */
+static bool
+mix_bodies(const struct kernel_list *l, uint64_t *hash)
+{
+	bool known = l->like != 0;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel_list *body = l->at.at[i].body;
+
+		if (body) {
+			mix(hash, (uint64_t)body->count << 32 | body->like);
+			known &= mix_bodies(body, hash);
+		}
+	}
+	return known;
+}
+
 static uint32_t
 axes_of(const struct ir_module *m, const struct kernel_list *l, uint64_t *hash)
 {
@@ -91,28 +109,26 @@ named(const struct ir_module *m, const char *name)
 	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
 }
 
-static uint64_t
-mesh_of(const struct pricing *p, const struct kernel_list *l)
+static void
+mix_mesh(const struct pricing *p, const struct kernel_list *l, uint64_t *hash)
 {
 	const struct ir_module *m = p->m;
-	uint64_t hash = 1;
-	uint32_t axes = axes_of(m, l, &hash);
+	uint32_t axes = axes_of(m, l, hash);
 	axis_id a;
 
-	mix(&hash, plan_offload(m));
+	mix(hash, plan_offload(m));
 	if (!axes) {
-		return hash;
+		return;
 	}
 	for (a = 1; !(axes >> a & 1); a++) {
 	}
-	mix(&hash, a);
-	mix(&hash, p->r->time);
-	mix(&hash, (uint64_t)named(m, "dp") << 8 | named(m, "tp"));
+	mix(hash, a);
+	mix(hash, p->r->time);
+	mix(hash, (uint64_t)named(m, "dp") << 8 | named(m, "tp"));
 	for (; a < m->axes.n; a++) {
-		mix(&hash, a == p->r->time ? 0
+		mix(hash, a == p->r->time ? 0
 			: (uint64_t)m->axes.at[a].size);
 	}
-	return hash;
 }
 
 /* ---- what is known ---- */
@@ -120,14 +136,14 @@ mesh_of(const struct pricing *p, const struct kernel_list *l)
 uint32_t
 price_memo_find(const struct pricing *p, const struct kernel_list *l)
 {
-	struct known new = { .like = l->like };
+	struct known new = { .like = l->like, .mesh = 1 };
 	uint64_t hash = l->like;
 	uint32_t *slot, at;
 
-	if (!p->memo || !l->like) {
+	if (!p->memo || !mix_bodies(l, &new.mesh)) {
 		return 0;
 	}
-	new.mesh = mesh_of(p, l);
+	mix_mesh(p, l, &new.mesh);
 	new.on = p->t;
 	new.across = p->across ? p->across : p->t;
 	mix(&hash, new.mesh);
