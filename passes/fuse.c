@@ -7,6 +7,8 @@
  */
 #include "passes/fuse.h"
 
+#include <string.h>
+
 #include "passes/plan.h"
 
 const char *
@@ -27,7 +29,7 @@ add_link(struct fuse *f, value_id v, node_id user)
 {
 	struct fuse_link l = { user, f->uses[v] };
 
-	VEC_PUSH(&f->scratch, &f->links, l);
+	VEC_PUSH(f->scratch, &f->links, l);
 	f->uses[v] = f->links.n;
 }
 
@@ -154,96 +156,123 @@ static void
 open_memo(struct fuse *f)
 {
 	const struct ir_module *m = f->m;
+	struct arena *a = f->scratch;
 
-	f->number = arena_alloc(&f->scratch, m->values.n * sizeof *f->number);
-	f->at = arena_alloc(&f->scratch, m->nodes.n * sizeof *f->at);
-	f->name_number = arena_alloc(&f->scratch, (m->ctx->syms.text.n + 1) *
+	f->number = arena_alloc(a, m->values.n * sizeof *f->number);
+	f->at = arena_alloc(a, m->nodes.n * sizeof *f->at);
+	f->name_number = arena_alloc(a, (m->ctx->syms.text.n + 1) *
 				     sizeof *f->name_number);
-	f->cut_of = arena_alloc(&f->scratch, m->dims.n * sizeof *f->cut_of);
-	f->keys = arena_alloc(&f->scratch, m->regions.n * sizeof *f->keys);
+	f->cut_of = arena_alloc(a, m->dims.n * sizeof *f->cut_of);
+	f->keys = arena_alloc(a, m->regions.n * sizeof *f->keys);
 }
 
-static void
-open_scratch(struct fuse *f, struct ir_module *m, struct arena *a)
+struct fuse *
+kernels_open(struct ir_module *m, struct arena *a)
 {
 	uint32_t nv = m->values.n + 1, nn = m->nodes.n + 1;
+	struct fuse *f = arena_alloc(a, sizeof *f);
 
-	*f = (struct fuse){ .m = m, .a = a, .memo = m->ctx->kernels };
-	arena_init(&f->scratch, &m->ctx->mem);
-	arena_init(&f->tmp, &m->ctx->mem);
+	f->m = m;
+	f->scratch = a;
+	f->memo = m->ctx->kernels;
 	f->joins = plan_joins(m);
 	f->join_link = ir_setting_num(m, "join.link", 0);
 	f->join_work = ir_setting_num(m, "join.work", 0);
-	f->uses = arena_alloc(&f->scratch, nv * sizeof *f->uses);
-	f->escapes = arena_alloc(&f->scratch, nv);
-	f->constant = arena_alloc(&f->scratch, nv);
-	f->class = arena_alloc(&f->scratch, nn);
-	f->place = arena_alloc(&f->scratch, nn * sizeof *f->place);
-	f->home = arena_alloc(&f->scratch, nn * sizeof *f->home);
+	f->linked = arena_alloc(a, m->funcs.n);
+	f->classed = arena_alloc(a, m->funcs.n);
+	f->stores = arena_alloc(a, m->funcs.n);
+	f->uses = arena_alloc(a, nv * sizeof *f->uses);
+	f->escapes = arena_alloc(a, nv);
+	f->constant = arena_alloc(a, nv);
+	f->class = arena_alloc(a, nn);
+	f->place = arena_alloc(a, nn * sizeof *f->place);
+	f->home = arena_alloc(a, nn * sizeof *f->home);
 	if (f->memo) {
 		open_memo(f);
+	}
+	return f;
+}
+
+static void
+look(struct fuse *f, func_id id)
+{
+	region_id body = f->m->funcs.at[id].body;
+
+	if (!f->linked[id]) {
+		find_uses(f, body, &f->stores[id]);
+		f->linked[id] = true;
+	}
+	f->updates = f->stores[id];
+	if (!f->classed[id]) {
+		fuse_classify(f, body);
+		if (f->memo) {
+			fuse_find_keys(f, body);
+		}
+		f->classed[id] = true;
+	}
+	if (f->memo) {
+		fuse_find_sizes(f, body);
 	}
 }
 
 static struct kernels *
 find(struct fuse *f, func_id id)
 {
-	region_id body = f->m->funcs.at[id].body;
 	struct kernels *ks = arena_alloc(f->a, sizeof *ks);
 
 	ks->func = id;
-	f->updates = false;
-	find_uses(f, body, &f->updates);
-	fuse_classify(f, body);
-	if (f->memo) {
-		fuse_find_keys(f, body);
-	}
-	ks->top = find_region(f, body);
+	look(f, id);
+	ks->top = find_region(f, f->m->funcs.at[id].body);
 	add_up(ks->top, 1, ks);
 	return ks;
 }
 
 void
-kernels_some(struct ir_module *m, const func_id *ids, uint32_t n,
-	     struct arena *a, struct kernels **all)
+kernels_some(struct fuse *f, const func_id *ids, uint32_t n, struct arena *a,
+	     struct kernels **all)
 {
-	struct fuse f;
-	uint32_t i, missing = 0;
+	uint32_t i;
 
-	for (i = 0; i < n; i++) {
-		missing += ids[i] && !all[ids[i]];
+	if (!fuse_classes_hold(f)) {
+		memset(f->classed, 0, f->m->funcs.n);
+		f->views.n = 0;
 	}
-	if (!missing) {
-		return;
-	}
-	open_scratch(&f, m, a);
+	f->a = a;
+	arena_init(&f->tmp, &f->m->ctx->mem);
 	for (i = 0; i < n; i++) {
 		if (ids[i] && !all[ids[i]]) {
-			all[ids[i]] = find(&f, ids[i]);
+			all[ids[i]] = find(f, ids[i]);
 		}
 	}
-	arena_release(&f.tmp);
-	arena_release(&f.scratch);
+	arena_release(&f->tmp);
+}
+
+static struct kernels **
+find_all(struct ir_module *m, const func_id *ids, uint32_t n,
+	 struct arena *a)
+{
+	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
+	struct arena scratch;
+
+	arena_init(&scratch, &m->ctx->mem);
+	kernels_some(kernels_open(m, &scratch), ids, n, a, all);
+	arena_release(&scratch);
+	return all;
 }
 
 struct kernels *
 kernels_find(struct ir_module *m, func_id func, struct arena *a)
 {
-	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
-
-	kernels_some(m, &func, 1, a, all);
-	return all[func];
+	return find_all(m, &func, 1, a)[func];
 }
 
 struct kernels **
 kernels_all(struct ir_module *m, struct arena *a)
 {
-	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
 	func_id *ids = arena_alloc(a, m->funcs.n * sizeof *ids), i;
 
 	for (i = 1; i < m->funcs.n; i++) {
 		ids[i] = i;
 	}
-	kernels_some(m, ids, m->funcs.n, a, all);
-	return all;
+	return find_all(m, ids, m->funcs.n, a);
 }

@@ -85,11 +85,21 @@ struct fuse_key {
 	uint32_t several;	/* or whether they have several ranks */
 };
 
+/* Whether a node is a view, as long as all of this stays so. */
+struct fuse_view {
+	node_id node;
+	bool fits;		/* its result into its operand */
+};
+
 struct fuse {
 	struct ir_module *m;
+	struct arena *scratch;	/* of all that is known of the module */
 	struct arena *a;	/* of the result */
-	struct arena scratch;
 	struct kernels_memo *memo;	/* NULL: nothing is kept */
+	/* by function */
+	bool *linked;		/* its values' uses are */
+	bool *classed;		/* so are its nodes, and it has its keys */
+	bool *stores;
 	/* by value */
 	uint32_t *uses;		/* its last link, and 1 */
 	VEC(struct fuse_link) links;
@@ -97,6 +107,7 @@ struct fuse {
 	bool *constant;
 	uint32_t *number;	/* of the key at hand, or 0 */
 	/* by node */
+	VEC(struct fuse_view) views;	/* those that it asked for */
 	uint8_t *class;		/* enum fuse_class */
 	uint32_t *place;	/* in its region, and 1 */
 	region_id *home;
@@ -133,6 +144,8 @@ struct fuse {
 
 /* The class of each node of a region and those inside. */
 void fuse_classify(struct fuse *f, region_id r);
+/* Whether the classes would be the same again. */
+bool fuse_classes_hold(const struct fuse *f);
 /*
  * What lies in memory behind views, or 0: a constant.  *moved: an element is
  * not where it was.  `moved` may be NULL.
@@ -178,6 +191,8 @@ fuse_place(const struct fuse *f, value_id v)
 
 /* The keys of a region and those inside, whose nodes have their classes. */
 void fuse_find_keys(struct fuse *f, region_id r);
+/* As long as dims and axes are now. */
+void fuse_find_sizes(struct fuse *f, region_id r);
 
 /* ---- fuse_memo.c ---- */
 

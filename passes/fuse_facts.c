@@ -129,10 +129,18 @@ fuse_indexed(const struct ir_node *n)
 
 /* Elements of the operand, each where its index says: no work by itself. */
 static bool
-could_be_view(const struct fuse *f, const struct ir_node *n)
+fits_in(const struct fuse *f, const struct ir_node *n)
 {
+	return ir_most_elems(f->m, ir_type(f->m, n->result)) <=
+	       ir_most_elems(f->m, ir_type(f->m, ir_args(f->m, n)[0]));
+}
+
+static bool
+could_be_view(struct fuse *f, node_id id)
+{
+	const struct ir_node *n = ir_node(f->m, id);
 	const struct ir_op_info *op = &ir_ops[n->op];
-	double in, out;
+	struct fuse_view v = { id, true };
 
 	if (n->nargs != 1 || n->nresults != 1 || (op->flags & IRF_INDEXED)) {
 		return false;
@@ -147,10 +155,27 @@ could_be_view(const struct fuse *f, const struct ir_node *n)
 	if (!(op->flags & IRF_MOVES)) {
 		return false;
 	}
-	in = ir_most_elems(f->m, ir_type(f->m, ir_args(f->m, n)[0]));
-	out = ir_most_elems(f->m, ir_type(f->m, n->result));
 	/* one place of a larger dim leaves zeros to be written */
-	return out <= in || !ir_op_takes(n->op, IR_ATTR_AT);
+	if (ir_op_takes(n->op, IR_ATTR_AT)) {
+		v.fits = fits_in(f, n);
+		VEC_PUSH(f->scratch, &f->views, v);
+	}
+	return v.fits;
+}
+
+bool
+fuse_classes_hold(const struct fuse *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->views.n; i++) {
+		const struct fuse_view *v = &f->views.at[i];
+
+		if (v->fits != fits_in(f, ir_node(f->m, v->node))) {
+			return false;
+		}
+	}
+	return true;
 }
 
 /* A view whose elements lie side by side, so that anyone can take it. */
@@ -326,7 +351,7 @@ settle(struct fuse *f, region_id r)
 			continue;
 		}
 		if (n->nresults != 1 || !(f->constant[v] ||
-					  could_be_view(f, n))) {
+					  could_be_view(f, id))) {
 			continue;
 		}
 		f->class[id] = fuse_all_uses(f, v, takes_view, NULL)

@@ -76,7 +76,7 @@ add_cut(struct keying *x, dim_id d, uint32_t cut)
 			return;
 		}
 	}
-	VEC_PUSH(&f->scratch, &x->key->cuts, new);
+	VEC_PUSH(f->scratch, &x->key->cuts, new);
 	f->cut_of[d] = x->key->cuts.n;
 }
 
@@ -108,7 +108,7 @@ mix_name(struct keying *x, uint16_t op, sym_t name)
 	struct fuse_name new = { name, op };
 
 	if (!*n || x->key->names.at[*n - 1].op != op) {
-		VEC_PUSH(&f->scratch, &x->key->names, new);
+		VEC_PUSH(f->scratch, &x->key->names, new);
 		*n = *n ? *n : x->key->names.n;
 	}
 	mix(x, *n);
@@ -188,7 +188,7 @@ mix_op(struct keying *x, node_id id)
 static void
 number(struct keying *x, value_id v)
 {
-	VEC_PUSH(&x->f->scratch, &x->key->values, v);
+	VEC_PUSH(x->f->scratch, &x->key->values, v);
 	x->f->number[v] = x->key->values.n;
 	mix_type(x, ir_type(x->f->m, v));
 }
@@ -208,7 +208,7 @@ mix_value(struct keying *x, value_id v)
 		mix(x, x->f->number[v]);
 		return;
 	}
-	VEC_PUSH(&x->f->scratch, &x->key->outer, v);
+	VEC_PUSH(x->f->scratch, &x->key->outer, v);
 	number(x, v);
 	mix(x, x->f->number[v]);
 	id = x->f->m->values.at[v].node;
@@ -318,12 +318,14 @@ mix_settings(struct keying *x)
 
 /* Of all ranks, and of the one that has most: kernels ask for both. */
 static void
-find_sizes(const struct fuse *f, struct fuse_key *key)
+key_sizes(const struct fuse *f, struct fuse_key *key)
 {
 	const struct ir_module *m = f->m;
 	uint32_t i;
 	axis_id a;
 
+	key->sizes[0] = 1;
+	key->sizes[1] = 2;
 	mix_in(key->sizes, bits_of(f->join_link));
 	mix_in(key->sizes, bits_of(f->join_work));
 	for (i = 0; i < key->cuts.n; i++) {
@@ -376,7 +378,7 @@ fuse_find_keys(struct fuse *f, region_id r)
 			fuse_find_keys(f, n->region);
 		}
 	}
-	*x.key = (struct fuse_key){ .hash = { 1, 2 }, .sizes = { 1, 2 } };
+	*x.key = (struct fuse_key){ .hash = { 1, 2 } };
 	mix_settings(&x);
 	mix(&x, pair(region->nodes.n, region->params.n));
 	for (i = 0; i < region->params.n; i++) {
@@ -391,5 +393,20 @@ fuse_find_keys(struct fuse *f, region_id r)
 	}
 	end_word(&x);
 	forget_numbers(f, x.key);
-	find_sizes(f, x.key);
+}
+
+void
+fuse_find_sizes(struct fuse *f, region_id r)
+{
+	const struct ir_region *region = &f->m->regions.at[r];
+	uint32_t i;
+
+	key_sizes(f, &f->keys[r]);
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *n = ir_node(f->m, region->nodes.at[i]);
+
+		if (n->region) {
+			fuse_find_sizes(f, n->region);
+		}
+	}
 }

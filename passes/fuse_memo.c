@@ -106,8 +106,8 @@ copy_kernel(struct room *room, const struct kernel *k, const uint32_t *nodes,
 static void
 open_room(struct room *room, struct arena *a, uint32_t nids, uint32_t nuses)
 {
-	room->ids = arena_alloc(a, nids * sizeof *room->ids);
-	room->uses = arena_alloc(a, nuses * sizeof *room->uses);
+	room->ids = arena_room(a, nids * sizeof *room->ids);
+	room->uses = arena_room(a, nuses * sizeof *room->uses);
 }
 
 /* ---- what is known ---- */
@@ -133,7 +133,7 @@ fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 	}
 	l->like = at;
 	l->at.n = l->at.cap = x->at.n;
-	l->at.at = arena_alloc(f->a, x->at.n * sizeof *l->at.at);
+	l->at.at = arena_room(f->a, x->at.n * sizeof *l->at.at);
 	open_room(&room, f->a, x->nids, x->nuses);
 	for (i = 0; i < x->at.n; i++) {
 		copy_kernel(&room, &x->at.at[i], region->nodes.at, names,
@@ -172,7 +172,7 @@ take(struct fuse *f, const struct kernel_list *l, struct known *x)
 
 	count(l, x);
 	x->at.n = l->at.n;
-	x->at.at = arena_alloc(a, l->at.n * sizeof *x->at.at);
+	x->at.at = arena_room(a, l->at.n * sizeof *x->at.at);
 	open_room(&room, a, x->nids, x->nuses);
 	for (i = 0; i < l->at.n; i++) {
 		copy_kernel(&room, &l->at.at[i], f->at, numbers,

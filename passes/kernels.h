@@ -105,13 +105,20 @@ struct kernels {
 
 /* ---- fuse.c ------------------------------------------------------------ */
 
+struct fuse;
+
 /* Of one function, called or inlined, placed or not. */
 struct kernels *kernels_find(struct ir_module *m, func_id f,
 			     struct arena *a);
 /* Of all functions, by func_id; quicker than one by one. */
 struct kernels **kernels_all(struct ir_module *m, struct arena *a);
-/* Of these functions, 0 being none, those that `all` lacks. */
-void kernels_some(struct ir_module *m, const func_id *ids, uint32_t n,
+/*
+ * For a module whose kernels are asked for again and again, while nothing of
+ * it changes but how long dims and axes are; it lives in arena a.
+ */
+struct fuse *kernels_open(struct ir_module *m, struct arena *a);
+/* Of these functions, 0 being none, those that `all` lacks, in arena a. */
+void kernels_some(struct fuse *f, const func_id *ids, uint32_t n,
 		  struct arena *a, struct kernels **all);
 /* "rowwise" */
 const char *kernel_kind_name(enum kernel_kind kind);

@@ -145,6 +145,7 @@ struct search_width {
 	struct ir_ctx ctx;
 	struct ir_module *m;
 	struct ranks r;
+	struct fuse *fuse;	/* m's kernels */
 	struct search_kernels *by_microbatch, *by_dp;
 	int64_t dp, microbatch;	/* where it was staged */
 	struct search_bytes bytes[PIECE_MAX];	/* there */

@@ -111,7 +111,8 @@ measure(struct search *s, struct search_width *w)
 	for (i = 1; i < w->m->funcs.n; i++) {
 		ids[i] = i;
 	}
-	kernels_some(w->m, ids, i, &w->ctx.perm, all);
+	w->fuse = kernels_open(w->m, &w->ctx.perm);
+	kernels_some(w->fuse, ids, i, &w->ctx.perm, all);
 	for (i = 1; i < w->m->funcs.n; i++) {
 		parts_choose(&at, s->base.chunks, all[i]->top);
 	}
@@ -314,7 +315,7 @@ price_pieces(struct search *s, struct search_width *w,
 	struct where to;
 	uint32_t i, k;
 
-	kernels_some(w->m, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
+	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
 		     &list->mem, list->of);
 	c->on[seat] = arena_alloc(a, sizeof *c->on[seat]);
 	for (i = 0; i < w->on->nstages; i++) {
@@ -364,7 +365,7 @@ price_updates(struct search *s, struct search_width *w,
 	struct where to;
 	uint32_t i;
 
-	kernels_some(w->m, w->r.update, w->on->nstages, &list->mem, list->of);
+	kernels_some(w->fuse, w->r.update, w->on->nstages, &list->mem, list->of);
 	search_seat(s, t->g, &w->ctx.tmp, &all);
 	p.across = all.all;
 	u->on[seat] = arena_alloc(&s->keep, PIECE_MAX * sizeof *u->on[seat]);

@@ -395,23 +395,42 @@ same_list(struct memo *x, const struct kernel_list *a,
 	x->most = a->like > x->most ? a->like : x->most;
 }
 
+static void
+same_all(struct memo *x, const struct ir_module *m, struct kernels **a,
+	 struct kernels **b)
+{
+	func_id f;
+
+	for (f = 1; f < m->funcs.n; f++) {
+		same_list(x, a[f]->top, b[f]->top);
+		assert_true(a[f]->flops == b[f]->flops);
+	}
+}
+
 /* Once as the memo is, and once when it surely knows them. */
 static void
 look_again(struct memo *x, struct ir_module *m, struct arena *a)
 {
-	struct kernels **all = kernels_all(m, a), **known;
-	int twice;
-	func_id f;
+	struct kernels **all = kernels_all(m, a);
 
 	m->ctx->kernels = x->of.kernels;
-	for (twice = 0; twice < 2; twice++) {
-		known = kernels_all(m, a);
-		for (f = 1; f < m->funcs.n; f++) {
-			same_list(x, known[f]->top, all[f]->top);
-			assert_true(known[f]->flops == all[f]->flops);
-		}
-	}
+	same_all(x, m, kernels_all(m, a), all);
+	same_all(x, m, kernels_all(m, a), all);
 	m->ctx->kernels = NULL;
+}
+
+/* As it was opened when sizes were others. */
+static void
+look_open(struct memo *x, struct fuse *f, struct ir_module *m, struct arena *a)
+{
+	struct kernels **now = arena_alloc(a, m->funcs.n * sizeof *now);
+	func_id *ids = arena_alloc(a, m->funcs.n * sizeof *ids), i;
+
+	for (i = 1; i < m->funcs.n; i++) {
+		ids[i] = i;
+	}
+	kernels_some(f, ids, i, a, now);
+	same_all(x, m, now, kernels_all(m, a));
 }
 
 /*
@@ -446,12 +465,18 @@ static void
 look_near(struct memo *x, struct ir_module *m, struct arena *a)
 {
 	node_id i, nth = m->nodes.n / 8 + 1;
+	struct fuse *f;
 	int dims;
 
 	look_again(x, m, a);
+	m->ctx->kernels = x->of.kernels;
+	f = kernels_open(m, a);
+	m->ctx->kernels = NULL;
 	for (dims = 0; dims < 2; dims++) {
+		look_open(x, f, m, a);
 		stretch(m, dims, false);
 		look_again(x, m, a);
+		look_open(x, f, m, a);
 		stretch(m, dims, true);
 	}
 	for (i = 1; i < m->nodes.n; i += nth) {
