@@ -41,25 +41,11 @@ course_us(const struct course *c)
 	return us - price_beside(c->p, c->l, c->each) * (1 - PRICE_SLOWED);
 }
 
-/* The list's time with both in these parts, or whole. */
-static double
-with(struct course *c, uint32_t talk, uint32_t dot,
-     const struct kernel_parts *parts)
-{
-	if (parts->n) {
-		parts_set(c->l, talk, dot, parts);
-	} else {
-		parts_clear(c->l, talk, dot);
-	}
-	price_one(c, talk);
-	price_one(c, dot);
-	return course_us(c);
-}
-
 /* The quickest of 2, 4, 8 and so on, if one is quicker than whole. */
 static void
 quickest(struct course *c, uint32_t talk, uint32_t dot)
 {
+	struct price_func talks = c->each[talk], dots = c->each[dot];
 	struct kernel_parts best = { 0 }, x;
 	uint32_t n;
 	double us;
@@ -69,13 +55,24 @@ quickest(struct course *c, uint32_t talk, uint32_t dot)
 			      &c->l->at.at[dot], n, &x)) {
 			continue;
 		}
-		us = with(c, talk, dot, &x);
+		parts_set(c->l, talk, dot, &x);
+		price_one(c, talk);
+		price_one(c, dot);
+		us = course_us(c);
 		if (us < c->us) {
 			c->us = us;
 			best = x;
+			talks = c->each[talk];
+			dots = c->each[dot];
 		}
 	}
-	with(c, talk, dot, &best);
+	if (best.n) {
+		parts_set(c->l, talk, dot, &best);
+	} else {
+		parts_clear(c->l, talk, dot);
+	}
+	c->each[talk] = talks;
+	c->each[dot] = dots;
 }
 
 /* What was chosen for another group; what a node says stays. */

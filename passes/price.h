@@ -230,6 +230,10 @@ void price_memo_keep(const struct pricing *p, uint32_t at,
 		     const struct kernel_list *l,
 		     const struct price_func *once);
 
+/* What the contraction takes there, known or not. */
+double price_memo_dot(const struct pricing *p,
+		      const struct cost_contraction *x);
+
 /* ---- price_offload.c -------------------------------------------------- */
 
 /* What the kernel waits for its host; 0, if nothing of it is there. */

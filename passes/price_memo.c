@@ -8,6 +8,8 @@
  */
 #include "passes/price.h"
 
+#include <string.h>
+
 #include "passes/plan.h"
 
 /* A pair that runs by parts. */
@@ -25,10 +27,19 @@ struct known {
 	struct price_func once;
 };
 
+/* A contraction: many kernels and parts of them have the same shape. */
+struct dot {
+	struct cost_contraction x;
+	const struct target_device *on;
+	uint32_t next;		/* of its slot; 0: the last one */
+	double us;
+};
+
 struct price_memo {
 	struct arena *arena;
 	VEC(struct known) known;	/* the first is none */
-	uint32_t *slots;	/* by hash, the first of its list */
+	VEC(struct dot) dots;	/* the same */
+	uint32_t *slots, *dot_slots;	/* by hash, the first of its list */
 };
 
 #define SLOTS 4096
@@ -40,7 +51,9 @@ price_memo_new(struct arena *a)
 
 	m->arena = a;
 	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
+	m->dot_slots = arena_alloc(a, SLOTS * sizeof *m->dot_slots);
 	VEC_PUSH(a, &m->known, (struct known){ 0 });
+	VEC_PUSH(a, &m->dots, (struct dot){ 0 });
 	return m;
 }
 
@@ -53,21 +66,23 @@ mix(uint64_t *hash, uint64_t word)
 	*hash ^= *hash >> 29;
 }
 
-/* Into how many parts a talk can be cut depends on who shares its rows. */
+/* Into how many parts a talk can be cut depends on how many share its rows. */
 static void
 mix_shares(const struct ir_module *m, const struct kernel *k, uint64_t *hash)
 {
 	const struct ir_type *t;
 	uint32_t i, cut;
+	uint64_t ranks;
 
 	if (k->kind != KERNEL_COLLECTIVE || k->inputs.n == 0) {
 		return;
 	}
 	t = ir_type(m, k->inputs.at[0].value);
 	for (i = 0; i < t->ndims; i++) {
-		for (cut = t->cut[i]; cut; cut >>= 4) {
-			mix(hash, (uint64_t)m->axes.at[cut & 15].size);
+		for (cut = t->cut[i], ranks = 1; cut; cut >>= 4) {
+			ranks *= (uint64_t)m->axes.at[cut & 15].size;
 		}
+		mix(hash, ranks);
 	}
 }
 
@@ -89,6 +104,7 @@ mix_bodies(const struct kernel_list *l, uint64_t *hash)
 	return known;
 }
 
+/* Bit 0: some of it updates tensors, which may have to wait for their host. */
 static uint32_t
 axes_of(const struct ir_module *m, const struct kernel_list *l, uint64_t *hash)
 {
@@ -97,6 +113,7 @@ axes_of(const struct ir_module *m, const struct kernel_list *l, uint64_t *hash)
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
 
+		axes |= k->kind == KERNEL_OPTIMIZER;
 		axes |= k->body ? axes_of(m, k->body, hash) : k->talk.axes;
 		mix_shares(m, k, hash);
 	}
@@ -116,8 +133,8 @@ mix_mesh(const struct pricing *p, const struct kernel_list *l, uint64_t *hash)
 	uint32_t axes = axes_of(m, l, hash);
 	axis_id a;
 
-	mix(hash, plan_offload(m));
-	if (!axes) {
+	mix(hash, (axes & 1) && plan_offload(m));
+	if (!(axes >> 1)) {
 		return;
 	}
 	for (a = 1; !(axes >> a & 1); a++) {
@@ -218,4 +235,60 @@ price_memo_keep(const struct pricing *p, uint32_t at,
 		x->once = *once;
 		x->is_priced = true;
 	}
+}
+
+/* ---- contractions ---- */
+
+static uint64_t
+bits_of(double d)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &d, sizeof bits);
+	return bits;
+}
+
+static uint32_t *
+dot_slot(const struct price_memo *m, const struct cost_contraction *x)
+{
+	uint64_t hash = bits_of(x->m);
+
+	mix(&hash, bits_of(x->n));
+	mix(&hash, bits_of(x->k));
+	mix(&hash, bits_of(x->batch));
+	return &m->dot_slots[hash % SLOTS];
+}
+
+static bool
+same_dot(const struct cost_contraction *a, const struct cost_contraction *b)
+{
+	return a->m == b->m && a->n == b->n && a->k == b->k &&
+	       a->batch == b->batch && a->rate == b->rate &&
+	       a->out_bytes == b->out_bytes && a->narrow == b->narrow;
+}
+
+double
+price_memo_dot(const struct pricing *p, const struct cost_contraction *x)
+{
+	const struct target_device *on = &p->t->device;
+	struct price_memo *m = p->memo;
+	struct dot new = { .x = *x, .on = on };
+	uint32_t *slot, at;
+
+	if (!m) {
+		return cost_contraction(on, x).us;
+	}
+	slot = dot_slot(m, x);
+	for (at = *slot; at; at = m->dots.at[at].next) {
+		const struct dot *d = &m->dots.at[at];
+
+		if (d->on == on && same_dot(&d->x, x)) {
+			return d->us;
+		}
+	}
+	new.us = cost_contraction(on, x).us;
+	new.next = *slot;
+	*slot = m->dots.n;
+	VEC_PUSH(m->arena, &m->dots, new);
+	return new.us;
 }
