@@ -136,7 +136,8 @@ void
 ir_put_cut(const struct ir_module *m, uint32_t cut, struct buf *out)
 {
 	for (; cut; cut >>= 4) {
-		buf_printf(out, ":%s", ir_axis_name(m, cut & 15));
+		buf_putc(out, ':');
+		buf_puts(out, ir_axis_name(m, cut & 15));
 	}
 }
 
@@ -151,8 +152,9 @@ ir_put_marks(const struct ir_module *m, const struct ir_type *t,
 		bool sum = t->sum >> (a - 1) & 1;
 
 		if (sum || t->routed >> (a - 1) & 1) {
-			buf_printf(out, "%s%s%s", before, sum ? "+" : "@",
-				   ir_axis_name(m, a));
+			buf_puts(out, before);
+			buf_putc(out, sum ? '+' : '@');
+			buf_puts(out, ir_axis_name(m, a));
 			before = ", ";
 		}
 	}

@@ -96,12 +96,19 @@ struct buf {
 	struct arena *arena;
 	char *at;	/* always NUL terminated once anything was added */
 	size_t n, cap;
+	/*
+	 * NULL: it grows.  Else it stays as it is, of 2 bytes or more; this
+	 * is called when it is full, and takes what it holds: n is 0 then.
+	 */
+	void (*full)(struct buf *b);
 };
 
 void buf_init(struct buf *b, struct arena *a);
 void buf_add(struct buf *b, const char *s, size_t n);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
+/* The same as "%" PRId64 of it. */
+void buf_int(struct buf *b, int64_t v);
 void buf_printf(struct buf *b, const char *fmt, ...) BASE_PRINTF(2, 3);
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
 /* The shortest decimal text that reads back as the same double. */

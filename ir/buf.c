@@ -16,29 +16,61 @@ buf_init(struct buf *b, struct arena *a)
 	b->arena = a;
 }
 
+/* Room for so many bytes more, and the NUL behind them. */
 static void
-reserve(struct buf *b, size_t more)
+grow(struct buf *b, size_t more)
 {
 	size_t cap = b->cap ? b->cap : 64;
+	char *at;
 
 	while (cap < b->n + more + 1) {
 		cap *= 2;
 	}
-	if (cap != b->cap) {
-		b->at = arena_grow(b->arena, b->at, b->n, cap);
-		b->cap = cap;
+	at = arena_room(b->arena, cap);
+	if (b->n) {
+		memcpy(at, b->at, b->n);
+	}
+	b->at = at;
+	b->cap = cap;
+}
+
+static void
+put(struct buf *b, const char *s, size_t n)
+{
+	if (n) {
+		memcpy(b->at + b->n, s, n);
+	}
+	b->n += n;
+	b->at[b->n] = '\0';
+}
+
+/* What does not fit at once, of a buffer that does not grow. */
+static void
+put_parts(struct buf *b, const char *s, size_t n)
+{
+	size_t part;
+
+	for (; n; s += part, n -= part) {
+		if (b->n + 1 == b->cap) {
+			b->full(b);
+		}
+		part = b->cap - b->n - 1;
+		part = part < n ? part : n;
+		put(b, s, part);
 	}
 }
 
 void
 buf_add(struct buf *b, const char *s, size_t n)
 {
-	reserve(b, n);
-	if (n) {
-		memcpy(b->at + b->n, s, n);
+	if (n < b->cap - b->n) {
+		put(b, s, n);
+	} else if (b->full) {
+		put_parts(b, s, n);
+	} else {
+		grow(b, n);
+		put(b, s, n);
 	}
-	b->n += n;
-	b->at[b->n] = '\0';
 }
 
 void
@@ -56,17 +88,24 @@ buf_putc(struct buf *b, char c)
 void
 buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
-	size_t room = b->cap - b->n;
 	va_list again;
+	size_t room;
 	int n;
 
+	if (!b->cap) {
+		grow(b, 0);
+	}
+	room = b->cap - b->n;
 	va_copy(again, ap);
-	n = vsnprintf(room ? b->at + b->n : NULL, room, fmt, ap);
+	n = vsnprintf(b->at + b->n, room, fmt, ap);
 	if (n < 0) {
 		die("bad format \"%s\"", fmt);
 	}
 	if ((size_t)n >= room) {	/* not all of it stands there */
-		reserve(b, (size_t)n);
+		if (b->full) {
+			die("a buffer that does not grow takes no formats");
+		}
+		grow(b, (size_t)n);
 		vsnprintf(b->at + b->n, (size_t)n + 1, fmt, again);
 	}
 	va_end(again);
@@ -84,6 +123,22 @@ buf_printf(struct buf *b, const char *fmt, ...)
 }
 
 void
+buf_int(struct buf *b, int64_t v)
+{
+	uint64_t left = v < 0 ? -(uint64_t)v : (uint64_t)v;
+	char text[24], *end = text + sizeof text, *p = end;
+
+	do {
+		*--p = (char)('0' + left % 10);
+		left /= 10;
+	} while (left);
+	if (v < 0) {
+		*--p = '-';
+	}
+	buf_add(b, p, (size_t)(end - p));
+}
+
+void
 buf_double(struct buf *b, double v)
 {
 	char text[40], *e;
@@ -91,7 +146,7 @@ buf_double(struct buf *b, double v)
 
 	if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v &&
 	    (v != 0 || !signbit(v))) {
-		buf_printf(b, "%" PRId64, (int64_t)v);
+		buf_int(b, (int64_t)v);
 		return;
 	}
 	for (digits = 1; digits <= 17; digits++) {
@@ -104,7 +159,8 @@ buf_double(struct buf *b, double v)
 	e = strpbrk(text, "e");
 	buf_add(b, text, e ? (size_t)(e - text) : (size_t)n);
 	if (e) {
-		buf_printf(b, "e%d", (int)strtol(e + 1, NULL, 10));
+		buf_putc(b, 'e');
+		buf_int(b, strtol(e + 1, NULL, 10));
 	}
 }
 

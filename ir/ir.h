@@ -10,7 +10,7 @@
 #include "ir/base.h"
 
 /* Raised whenever a struct here or in passes/pass.h changes its meaning. */
-#define IR_ABI_VERSION 2
+#define IR_ABI_VERSION 3
 
 enum ir_op {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
@@ -557,6 +557,18 @@ double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 /* ---- print.c, read.c, verify.c: text form and rules ------------------- */
 
 void ir_print(struct ir_module *m, struct buf *out);
+/*
+ * The same where nothing can be allocated: with room that was made ready for
+ * a module of as many values and regions, to be printed once.
+ */
+struct ir_print_room {
+	uint32_t *number;	/* by value */
+	bool *done;		/* by region */
+};
+void ir_print_ready(const struct ir_module *m, struct arena *a,
+		    struct ir_print_room *out);
+void ir_print_in(struct ir_module *m, const struct ir_print_room *room,
+		 struct buf *out);
 /* NULL after reporting at least one error. file is an index of sources. */
 struct ir_module *ir_read(struct ir_ctx *c, uint32_t file);
 /* Reports the first broken rule of each node; true if there is none. */

@@ -3,11 +3,12 @@
  * again (read.c) and prints byte for byte the same.  docs/ir.md specifies it.
  *
  * A broken module prints too, since that is when one wants to look at it;
- * what has no spelling then shows as `?`, which does not read.
+ * what has no spelling then shows as `?`, which does not read.  The handler
+ * of a signal prints too (passes/crash.c): so nothing here allocates, and no
+ * text goes through printf but that of a number with a point.
  */
 #include "ir/scan.h"	/* SCAN_MAX_TERMS */
 
-#include <inttypes.h>
 #include <string.h>
 
 struct printer {
@@ -33,13 +34,48 @@ text_of(const struct printer *p, sym_t s)
 }
 
 static void
+print_name(struct printer *p, sym_t s)
+{
+	const struct intern *t = &p->m->ctx->syms;
+
+	if (s < t->text.n) {
+		buf_add(p->out, t->text.at[s], t->len.at[s]);
+	} else {
+		buf_putc(p->out, '?');
+	}
+}
+
+/* `word`, then the name. */
+static void
+print_word_name(struct printer *p, const char *word, sym_t s)
+{
+	buf_puts(p->out, word);
+	print_name(p, s);
+}
+
+static void
 print_dim_name(struct printer *p, dim_id d)
 {
-	buf_puts(p->out, d && d < p->m->dims.n
-		? text_of(p, p->m->dims.at[d].name) : "?");
+	if (d && d < p->m->dims.n) {
+		print_name(p, p->m->dims.at[d].name);
+	} else {
+		buf_putc(p->out, '?');
+	}
 }
 
 /* ---- text in quotes ---- */
+
+/* Bytes up to the next that may not stand for itself, or is not ASCII. */
+static size_t
+plain(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && s[i] >= 0x20 && s[i] < 0x7f && s[i] != '"' &&
+	     s[i] != '\\'; i++) {
+	}
+	return i;
+}
 
 /* Bytes of the printable UTF-8 character at s, or 0: it needs an escape. */
 static size_t
@@ -72,6 +108,16 @@ printable(const unsigned char *s, size_t n)
 }
 
 static void
+print_hex(struct printer *p, unsigned char c)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	buf_puts(p->out, "\\x");
+	buf_putc(p->out, digits[c >> 4]);
+	buf_putc(p->out, digits[c & 15]);
+}
+
+static void
 print_string(struct printer *p, sym_t sym)
 {
 	const char *s = text_of(p, sym);
@@ -80,6 +126,11 @@ print_string(struct printer *p, sym_t sym)
 
 	buf_putc(p->out, '"');
 	for (i = 0; i < n; i += k ? k : 1) {
+		k = plain(s + i, n - i);
+		if (k) {
+			buf_add(p->out, s + i, k);
+			continue;
+		}
 		k = printable((const unsigned char *)s + i, n - i);
 		if (s[i] == '"' || s[i] == '\\') {
 			buf_putc(p->out, '\\');
@@ -91,7 +142,7 @@ print_string(struct printer *p, sym_t sym)
 		} else if (s[i] == '\t') {
 			buf_puts(p->out, "\\t");
 		} else {
-			buf_printf(p->out, "\\x%02x", (unsigned char)s[i]);
+			print_hex(p, (unsigned char)s[i]);
 		}
 	}
 	buf_putc(p->out, '"');
@@ -128,7 +179,7 @@ print_expr(struct printer *p, expr_id id, int least, int *left)
 	e = &p->m->exprs.at[id];
 	own = precedence(e->kind);
 	if (e->kind == EXPR_CONST) {
-		buf_printf(p->out, "%" PRId64, e->value);
+		buf_int(p->out, e->value);
 	} else if (e->kind == EXPR_DIM) {
 		print_dim_name(p, e->dim);
 	} else {
@@ -156,11 +207,12 @@ print_setting(struct printer *p, const struct ir_setting *s)
 	const int most = sizeof s->num / sizeof s->num[0];
 	int i;
 
-	buf_printf(p->out, "set %s = ", text_of(p, s->key));
+	print_word_name(p, "set ", s->key);
+	buf_puts(p->out, " = ");
 	if (s->kind == SET_STR) {
 		print_string(p, s->text);
 	} else if (s->kind == SET_WORD) {
-		buf_puts(p->out, text_of(p, s->text));
+		print_name(p, s->text);
 	} else {
 		buf_puts(p->out, s->n == 1 ? "" : "(");
 		for (i = 0; i < s->n && i < most; i++) {
@@ -175,10 +227,10 @@ print_setting(struct printer *p, const struct ir_setting *s)
 static void
 print_hint(struct printer *p, const struct ir_hint *h)
 {
-	buf_printf(p->out, "hint %s %s", text_of(p, h->verb),
-		   text_of(p, h->what));
+	print_word_name(p, "hint ", h->verb);
+	print_word_name(p, " ", h->what);
 	if (h->axis) {
-		buf_printf(p->out, " on %s", text_of(p, h->axis));
+		print_word_name(p, " on ", h->axis);
 	}
 	buf_putc(p->out, '\n');
 }
@@ -191,26 +243,29 @@ print_header(struct printer *p)
 
 	buf_puts(p->out, "llmc-ir 1\n");
 	if (m->name) {
-		buf_printf(p->out, "module %s\n", text_of(p, m->name));
+		print_word_name(p, "module ", m->name);
+		buf_putc(p->out, '\n');
 	}
 	for (i = 1; i < m->dims.n; i++) {
 		const struct ir_dim *d = &m->dims.at[i];
 
-		buf_printf(p->out, "dim %s = ", text_of(p, d->name));
+		print_word_name(p, "dim ", d->name);
+		buf_puts(p->out, " = ");
 		if (d->expr) {
 			print_whole_expr(p, d->expr);
 		} else {
-			buf_printf(p->out, "%" PRId64, d->size);
+			buf_int(p->out, d->size);
 		}
 		buf_putc(p->out, '\n');
 	}
 	for (i = 1; i < m->axes.n; i++) {
 		const struct ir_axis *a = &m->axes.at[i];
 
-		buf_printf(p->out, "axis %s = %" PRId64 "%s%s\n",
-			   text_of(p, a->name), a->size,
-			   a->time ? " time" : "",
-			   a->balanced ? " balanced" : "");
+		print_word_name(p, "axis ", a->name);
+		buf_puts(p->out, " = ");
+		buf_int(p->out, a->size);
+		buf_puts(p->out, a->time ? " time" : "");
+		buf_puts(p->out, a->balanced ? " balanced\n" : "\n");
 	}
 	for (i = 0; i < m->settings.n; i++) {
 		print_setting(p, &m->settings.at[i]);
@@ -255,8 +310,12 @@ print_value(struct printer *p, value_id v)
 		return;
 	}
 	hint = p->m->values.at[v].hint;
-	buf_printf(p->out, "%%%s%s%" PRIu32, text_of(p, hint),
-		   hint ? "." : "", p->number[v] - 1);
+	buf_putc(p->out, '%');
+	if (hint) {
+		print_name(p, hint);
+		buf_putc(p->out, '.');
+	}
+	buf_int(p->out, p->number[v] - 1);
 }
 
 /* A value's first appearance gives it the next number of its function. */
@@ -300,8 +359,8 @@ print_axes(struct printer *p, const struct ir_attr *a)
 
 	buf_puts(p->out, a->ndims == 1 ? "" : "(");
 	for (i = 0; i < a->ndims && i < IR_MAX_AXES; i++) {
-		buf_printf(p->out, "%s%s", i ? ", " : "",
-			   ir_axis_name(p->m, a->dims[i]));
+		buf_puts(p->out, i ? ", " : "");
+		buf_puts(p->out, ir_axis_name(p->m, a->dims[i]));
 	}
 	buf_puts(p->out, a->ndims == 1 ? "" : ")");
 }
@@ -313,7 +372,7 @@ print_int(struct printer *p, const struct ir_attr *a)
 
 	if (!a->expr || a->expr >= m->exprs.n ||
 	    m->exprs.at[a->expr].kind == EXPR_CONST) {
-		buf_printf(p->out, "%" PRId64, a->i);
+		buf_int(p->out, a->i);
 	} else {
 		buf_putc(p->out, '(');
 		print_whole_expr(p, a->expr);
@@ -331,8 +390,9 @@ print_attr(struct printer *p, const struct ir_attr *a)
 		return;
 	}
 	kind = ir_attrs[a->key].kind;
-	buf_printf(p->out, " %s%s", ir_attrs[a->key].name,
-		   kind == ATTR_FLAG ? "" : "=");
+	buf_putc(p->out, ' ');
+	buf_puts(p->out, ir_attrs[a->key].name);
+	buf_puts(p->out, kind == ATTR_FLAG ? "" : "=");
 	switch (kind) {
 	case ATTR_DIM:
 	case ATTR_DIMS:
@@ -350,7 +410,7 @@ print_attr(struct printer *p, const struct ir_attr *a)
 	case ATTR_FLAG:
 		break;
 	case ATTR_WORD:
-		buf_puts(p->out, text_of(p, a->text));
+		print_name(p, a->text);
 		break;
 	case ATTR_STR:
 		print_string(p, a->text);
@@ -379,8 +439,13 @@ print_operands(struct printer *p, const struct ir_node *n)
 	const struct ir_module *m = p->m;
 
 	if (ir_is(n->op, IRF_CALLS)) {
-		buf_printf(p->out, " %s(", n->callee && n->callee < m->funcs.n
-			? text_of(p, m->funcs.at[n->callee].name) : "?");
+		buf_putc(p->out, ' ');
+		if (n->callee && n->callee < m->funcs.n) {
+			print_name(p, m->funcs.at[n->callee].name);
+		} else {
+			buf_putc(p->out, '?');
+		}
+		buf_putc(p->out, '(');
 		print_values(p, operands(p, n), n->nargs);
 		buf_putc(p->out, ')');
 	} else if (!ir_is(n->op, IRF_REGION) && n->nargs) {
@@ -435,8 +500,8 @@ print_node(struct printer *p, const struct ir_node *n, int depth)
 		buf_puts(p->out, i ? ", " : "");
 		print_definition(p, n->result + i);
 	}
-	buf_printf(p->out, "%s%s", n->nresults ? " = " : "",
-		   ir_ops[n->op].name);
+	buf_puts(p->out, n->nresults ? " = " : "");
+	buf_puts(p->out, ir_ops[n->op].name);
 	print_operands(p, n);
 	for (i = 0; i < n->nattrs; i++) {
 		print_attr(p, &p->m->attrs.at[n->attrs + i]);
@@ -496,7 +561,8 @@ print_func(struct printer *p, const struct ir_func *f)
 	if (f->is_model) {
 		buf_puts(p->out, "\nmodel {\n");
 	} else {
-		buf_printf(p->out, "\nlayer %s(", text_of(p, f->name));
+		print_word_name(p, "\nlayer ", f->name);
+		buf_putc(p->out, '(');
 		for (i = 0; i < body->params.n; i++) {
 			buf_puts(p->out, i ? ", " : "");
 			print_definition(p, body->params.at[i]);
@@ -509,15 +575,32 @@ print_func(struct printer *p, const struct ir_func *f)
 }
 
 void
-ir_print(struct ir_module *m, struct buf *out)
+ir_print_ready(const struct ir_module *m, struct arena *a,
+	       struct ir_print_room *out)
 {
-	struct printer p = { .m = m, .out = out };
+	out->number = arena_alloc(a, m->values.n * sizeof *out->number);
+	out->done = arena_alloc(a, m->regions.n * sizeof *out->done);
+}
+
+void
+ir_print_in(struct ir_module *m, const struct ir_print_room *room,
+	    struct buf *out)
+{
+	struct printer p = { .m = m, .out = out, .number = room->number,
+			     .done = room->done };
 	uint32_t i;
 
-	p.number = arena_alloc(&m->ctx->tmp, m->values.n * sizeof *p.number);
-	p.done = arena_alloc(&m->ctx->tmp, m->regions.n * sizeof *p.done);
 	print_header(&p);
 	for (i = 1; i < m->funcs.n; i++) {
 		print_func(&p, &m->funcs.at[i]);
 	}
+}
+
+void
+ir_print(struct ir_module *m, struct buf *out)
+{
+	struct ir_print_room room;
+
+	ir_print_ready(m, &m->ctx->tmp, &room);
+	ir_print_in(m, &room, out);
 }

@@ -1,4 +1,5 @@
 /* Arenas, text, numbers, names, source positions and diagnostics. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -206,6 +207,60 @@ double_text(struct arena *a, double v)
 	buf_double(&b, v);
 	assert_true(strtod(b.at, NULL) == v);
 	return b.at;
+}
+
+static void
+test_buf_int(void **state)
+{
+	static const int64_t v[] = {
+		0, 1, -1, 9, 10, -10, 99, 100, 1234567890, INT64_MAX,
+		INT64_MAX - 1, INT64_MIN, INT64_MIN + 1
+	};
+	struct arena *a = *state;
+	char text[32];
+	struct buf b;
+	size_t i;
+
+	for (i = 0; i < sizeof v / sizeof v[0]; i++) {
+		buf_init(&b, a);
+		buf_int(&b, v[i]);
+		snprintf(text, sizeof text, "%" PRId64, v[i]);
+		assert_string_equal(buf_text(&b), text);
+	}
+}
+
+/* What buffers that do not grow have held so far. */
+static char taken[64];
+
+static void
+take_all(struct buf *b)
+{
+	assert_true(b->n < b->cap && b->at[b->n] == '\0');
+	assert_true(strlen(taken) + b->n < sizeof taken);
+	strcat(taken, b->at);
+	b->n = 0;
+}
+
+static void
+test_buf_full(void **state)
+{
+	char room[40];
+	struct buf b = { .at = room, .full = take_all };
+
+	(void)state;
+	for (b.cap = 2; b.cap <= sizeof room; b.cap++) {
+		b.n = 0;
+		taken[0] = room[0] = '\0';
+		buf_puts(&b, "");
+		buf_puts(&b, "one, ");
+		buf_putc(&b, '2');
+		buf_int(&b, -345);
+		buf_double(&b, 6.5e-20);
+		buf_puts(&b, "a text that is longer");
+		take_all(&b);
+		assert_string_equal(taken, "one, 2-3456.5e-20"
+				    "a text that is longer");
+	}
 }
 
 static void
@@ -497,7 +552,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_arena), TEST(test_arena_oom), TEST(test_pool),
 		TEST(test_vec),
-		TEST(test_buf), TEST(test_num), TEST(test_intern),
+		TEST(test_buf), TEST(test_buf_int), TEST(test_buf_full),
+		TEST(test_num), TEST(test_intern),
 		TEST(test_source), TEST(test_source_kept),
 		TEST(test_diag_text),
 		TEST(test_diag_long_line), TEST(test_diag_warnings),

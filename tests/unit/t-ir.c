@@ -27,6 +27,39 @@ expect_sound(struct ir_ctx *c, struct ir_module *m, uint64_t seed)
 	}
 }
 
+/* What is still to come, of a text that is printed bit by bit. */
+static const char *expected;
+
+static void
+expect_next(struct buf *b)
+{
+	if (strncmp(expected, b->at, b->n) != 0) {
+		fail_msg("printed bit by bit: %.*s\nin place of: %.*s",
+			 (int)b->n, b->at, (int)b->n, expected);
+	}
+	expected += b->n;
+	b->n = 0;
+}
+
+/* The same text, by way of a small buffer, and with nothing allocated. */
+static void
+print_in_bits(struct ir_module *m, const char *text)
+{
+	struct ir_print_room room;
+	char few[24];
+	struct buf b = { .at = few, .cap = sizeof few, .full = expect_next };
+	size_t perm = m->ctx->perm.total_bytes, tmp;
+
+	ir_print_ready(m, &m->ctx->tmp, &room);
+	tmp = m->ctx->tmp.total_bytes;
+	expected = text;
+	ir_print_in(m, &room, &b);
+	expect_next(&b);
+	assert_int_equal(*expected, '\0');
+	assert_int_equal(m->ctx->perm.total_bytes, perm);
+	assert_int_equal(m->ctx->tmp.total_bytes, tmp);
+}
+
 static void
 round_trip(uint64_t seed, uint32_t *made)
 {
@@ -41,6 +74,7 @@ round_trip(uint64_t seed, uint32_t *made)
 	expect_sound(&a, m, seed);
 	buf_init(&first, &a.perm);
 	ir_print(m, &first);
+	print_in_bits(m, buf_text(&first));
 	assert_true(source_add(&b.sources, "printed.ir", buf_text(&first),
 			       first.n, &base));
 	m = ir_read(&b, 0);
