@@ -259,6 +259,7 @@ set_manager(struct driver *d)
 	const struct opt_value *limit = given(d, OPT_BISECT_LIMIT);
 
 	o->changed = given(d, OPT_PRINT_CHANGED);
+	o->compare = given(d, OPT_TIME_PASSES);
 	o->verify = given(d, OPT_VERIFY_EACH);
 	o->verbose = given(d, OPT_VERBOSE);
 	o->reproducer = text_of(d, OPT_REPRODUCER);

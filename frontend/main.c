@@ -16,15 +16,19 @@ static const int fatal[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV };
 static struct pass_crash crash;
 static struct sigaction before[NFATAL];
 
-/* A stack that has run out is one way to get here: handlers have their own. */
+/*
+ * A stack that has run out is one way to get here: handlers have their own,
+ * on which a module is printed, whose regions stand in each other.
+ */
 static union {
-	char bytes[64 * 1024];
+	char bytes[256 * 1024];
 	max_align_t align;
 } stack;
 
 /*
  * Leaves the reproducer, then lets the signal do what it did before: a
- * fault strikes again on return, one that was sent is sent again.
+ * fault strikes again on return, one that was sent is sent again.  One in
+ * here comes here too, and ends what cannot be written.
  */
 static void
 on_fatal(int sig, siginfo_t *info, void *where)
@@ -52,7 +56,7 @@ catch_signals(void)
 	own.ss_size = sizeof stack.bytes;
 	sigaltstack(&own, NULL);
 	act.sa_sigaction = on_fatal;
-	act.sa_flags = SA_SIGINFO | SA_ONSTACK;
+	act.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
 	sigemptyset(&act.sa_mask);
 	for (i = 0; i < NFATAL; i++) {
 		sigaction(fatal[i], &act, &before[i]);

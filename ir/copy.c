@@ -66,16 +66,11 @@ knows_names(const struct ir_ctx *c, const struct ir_ctx *of)
 }
 
 struct ir_module *
-ir_copy(const struct ir_module *m, struct ir_ctx *c)
+ir_copy_in(const struct ir_module *m, struct arena *a)
 {
-	struct arena *a = &c->perm;
 	struct ir_module *to = arena_dup(a, m, sizeof *m);
 	region_id r;
 
-	if (!knows_names(c, m->ctx)) {
-		die("a module is copied to a context without its names");
-	}
-	to->ctx = c;
 	COPY_VEC(a, &to->dims);
 	COPY_VEC(a, &to->axes);
 	COPY_VEC(a, &to->exprs);
@@ -92,5 +87,18 @@ ir_copy(const struct ir_module *m, struct ir_ctx *c)
 		COPY_VEC(a, &to->regions.at[r].params);
 		COPY_VEC(a, &to->regions.at[r].results);
 	}
+	return to;
+}
+
+struct ir_module *
+ir_copy(const struct ir_module *m, struct ir_ctx *c)
+{
+	struct ir_module *to;
+
+	if (!knows_names(c, m->ctx)) {
+		die("a module is copied to a context without its names");
+	}
+	to = ir_copy_in(m, &c->perm);
+	to->ctx = c;
 	return to;
 }

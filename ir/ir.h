@@ -433,6 +433,8 @@ void ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent);
  * last name of m.
  */
 struct ir_module *ir_copy(const struct ir_module *m, struct ir_ctx *c);
+/* In its own context, but in that arena, and only to be looked at. */
+struct ir_module *ir_copy_in(const struct ir_module *m, struct arena *a);
 
 /* ---- axes.c: the mesh, and how a value lies on it ---------------------- */
 

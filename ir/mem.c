@@ -244,19 +244,23 @@ arena_alloc(struct arena *a, size_t bytes)
 void *
 arena_dup(struct arena *a, const void *p, size_t bytes)
 {
-	void *q = arena_alloc(a, bytes);
+	size_t room = bytes;
+	char *q = take(a, &room);
 
+	memset(q + bytes, 0, room - bytes);
 	return bytes ? memcpy(q, p, bytes) : q;
 }
 
 char *
 arena_strndup(struct arena *a, const char *s, size_t n)
 {
-	char *p = arena_alloc(a, n + 1);
+	size_t room = n + 1;
+	char *p = take(a, &room);
 
 	if (n) {
 		memcpy(p, s, n);
 	}
+	memset(p + n, 0, room - n);
 	return p;
 }
 

@@ -1,13 +1,22 @@
 /*
  * The reproducer: the module before a pass that died, written by whoever
- * notices, which may be a signal handler.  So nothing here allocates,
- * formats or buffers; all text was made ready before the pass ran.
+ * notices, which may be a signal handler on a small stack, in a process
+ * whose heap is no more.  So nothing here allocates: the module was copied
+ * before the pass ran, and is printed by way of a few bytes.  Its names alone
+ * are those of the context: nothing there is ever changed, only added.
  */
 #include "passes/pass.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+/* A buffer that is written to a file whenever it is full. */
+struct to_file {
+	struct buf text;	/* is first: its `full` leads here */
+	int fd;
+	bool ok;
+};
 
 static bool
 write_all(int fd, const char *text, size_t n)
@@ -24,24 +33,49 @@ write_all(int fd, const char *text, size_t n)
 	return true;
 }
 
+static void
+flush(struct buf *b)
+{
+	struct to_file *f = (struct to_file *)b;
+
+	f->ok = f->ok && write_all(f->fd, b->at, b->n);
+	b->n = 0;
+}
+
+static bool
+write_module(const struct pass_crash *c, struct ir_module *m)
+{
+	char room[4096];
+	struct to_file f = {
+		.text = { .at = room, .cap = sizeof room, .full = flush },
+		.fd = open(c->file, O_WRONLY | O_CREAT | O_TRUNC, 0666),
+		.ok = true
+	};
+
+	if (f.fd < 0) {
+		return false;
+	}
+	buf_puts(&f.text, c->args);
+	ir_print_in(m, &c->room, &f.text);
+	flush(&f.text);
+	return close(f.fd) == 0 && f.ok;
+}
+
 void
 pass_crash_write(struct pass_crash *c)
 {
 	static const char no_file[] =
 		"llmc: the reproducer cannot be written\n";
-	const char *text = c->text;
-	bool ok;
-	int fd;
+	struct ir_module *m = c->before;
+	bool again = c->writing, ok;
 
-	if (!text) {
+	if (!m && !again) {
 		return;
 	}
-	c->text = NULL;		/* a second signal finds nothing to do */
-	fd = open(c->file, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-	ok = fd >= 0 && write_all(fd, text, c->n);
-	if (fd >= 0) {
-		ok &= close(fd) == 0;
-	}
+	c->before = NULL;	/* a second signal finds nothing to do */
+	c->writing = !again;	/* but for one out of the lines below */
+	ok = !again && write_module(c, m);
+	c->writing = false;
 	if (ok) {
 		write_all(STDERR_FILENO, c->message, strlen(c->message));
 	} else {

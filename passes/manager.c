@@ -18,6 +18,7 @@ pass_manager_init(struct pass_manager *pm, struct pass_table *t)
 	pm->options.limit = -1;
 	pm->options.log = stderr;
 	pm->stats.arena = &t->ctx->perm;
+	arena_init(&pm->before, &t->ctx->mem);
 	arena_init(&pm->text[0], &t->ctx->mem);
 	arena_init(&pm->text[1], &t->ctx->mem);
 }
@@ -25,6 +26,7 @@ pass_manager_init(struct pass_manager *pm, struct pass_table *t)
 void
 pass_manager_release(struct pass_manager *pm)
 {
+	arena_release(&pm->before);
 	arena_release(&pm->text[0]);
 	arena_release(&pm->text[1]);
 }
@@ -96,7 +98,7 @@ struct run {
 	struct pass_manager *pm;
 	struct ir_ctx *ctx;
 	struct ir_module *m;
-	struct buf now;		/* the module as it stands ... */
+	struct buf now;		/* if compared: the module as it stands ... */
 	int current;		/* ... in pm->text[current] */
 };
 
@@ -109,13 +111,22 @@ clock_us(clockid_t id)
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Prints the module as it stands; true if it is not as it was. */
+static bool
+compares(const struct run *r)
+{
+	return r->pm->options.compare || r->pm->options.changed;
+}
+
+/* Whether the module is not as it was, so far as anybody asks. */
 static bool
 take_text(struct run *r)
 {
 	struct buf old = r->now;
 	int next = !r->current;
 
+	if (!compares(r)) {
+		return true;
+	}
 	arena_release(&r->pm->text[next]);
 	buf_init(&r->now, &r->pm->text[next]);
 	ir_print(r->m, &r->now);
@@ -129,10 +140,13 @@ take_text(struct run *r)
 static void
 log_text(const struct run *r, const char *when, const struct pass *p)
 {
-	struct buf text = r->now;
+	struct buf text;
 
+	buf_init(&text, &r->ctx->tmp);
+	ir_print(r->m, &text);
 	fprintf(r->pm->options.log, "# %s %s\n%s", when, p->name,
 		buf_text(&text));
+	arena_release(&r->ctx->tmp);
 }
 
 static void
@@ -155,30 +169,13 @@ add_quoted(struct buf *b, const char *s)
 	buf_putc(b, '\'');
 }
 
-/*
- * Makes the reproducer ready.  `text` is set last: from then on a signal
- * handler may look.
- */
-static void
-arm(struct run *r, const struct pass *p)
+/* What leads to the pass alone. */
+static const char *
+args_line(const struct run *r, const struct pass *p, struct arena *a)
 {
-	struct pass_crash *c = r->pm->crash;
-	struct arena *a = &r->pm->text[r->current];
 	const struct pass_known *k = pass_find(r->pm->table, p->name);
-	const char *file = r->pm->options.reproducer;
 	struct buf b;
 
-	if (!c) {
-		return;
-	}
-	c->file = file ? file : arena_printf(a, "llmc-repro-%s.ir", p->name);
-	buf_init(&b, a);
-	buf_printf(&b, "llmc: pass `%s` failed; the module before it is in "
-		   "%s\nllmc: to see it again: llmc opt --run-reproducer ",
-		   p->name, c->file);
-	add_quoted(&b, c->file);
-	buf_putc(&b, '\n');
-	c->message = buf_text(&b);
 	buf_init(&b, a);
 	buf_printf(&b, "# args: opt --passes=%s --verify-each", p->name);
 	if (k && k->file) {
@@ -186,16 +183,51 @@ arm(struct run *r, const struct pass *p)
 		add_quoted(&b, k->file);
 	}
 	buf_putc(&b, '\n');
-	buf_add(&b, buf_text(&r->now), r->now.n);
-	c->n = b.n;
-	c->text = buf_text(&b);
+	return buf_text(&b);
+}
+
+static const char *
+message(const struct pass *p, const char *file, struct arena *a)
+{
+	struct buf b;
+
+	buf_init(&b, a);
+	buf_printf(&b, "llmc: pass `%s` failed; the module before it is in "
+		   "%s\nllmc: to see it again: llmc opt --run-reproducer ",
+		   p->name, file);
+	add_quoted(&b, file);
+	buf_putc(&b, '\n');
+	return buf_text(&b);
+}
+
+/*
+ * Makes the reproducer ready: its text takes many times as long as a copy,
+ * and is made if it is wanted.  `before` is set last: from then on a signal
+ * handler may look.
+ */
+static void
+arm(struct run *r, const struct pass *p)
+{
+	struct pass_crash *c = r->pm->crash;
+	struct arena *a = &r->pm->before;
+	const char *file = r->pm->options.reproducer;
+
+	if (!c) {
+		return;
+	}
+	arena_release(a);
+	c->file = file ? file : arena_printf(a, "llmc-repro-%s.ir", p->name);
+	c->message = message(p, c->file, a);
+	c->args = args_line(r, p, a);
+	ir_print_ready(r->m, a, &c->room);
+	c->before = ir_copy_in(r->m, a);
 }
 
 static void
 disarm(struct run *r)
 {
 	if (r->pm->crash) {
-		r->pm->crash->text = NULL;
+		r->pm->crash->before = NULL;
 	}
 }
 

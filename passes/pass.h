@@ -134,18 +134,20 @@ bool pass_load(struct pass_table *t, const char *file);
 /* ---- crash.c: what is left behind when a pass dies -------------------- */
 
 /*
- * The module before the running pass, ready to be written by a signal
- * handler.  Whoever owns the process owns the one record and installs the
- * handler; the manager fills it before a pass and empties it after.
+ * The module before the running pass, to be printed by a signal handler.
+ * Whoever owns the process owns the one record and installs the handler; the
+ * manager fills it before a pass and empties it after.
  */
 struct pass_crash {
-	const char *volatile text;	/* NULL: no pass is running */
-	size_t n;
+	struct ir_module *volatile before;	/* NULL: no pass is running */
+	struct ir_print_room room;	/* to print it */
+	const char *args;	/* the line before it */
 	const char *file;	/* where to write it */
 	const char *message;	/* for the user, once it is written */
+	volatile bool writing;	/* a fault means that it cannot be written */
 };
 
-/* Writes the record, once, by async-signal-safe calls only. */
+/* Writes the record, once, and allocates nothing. */
 void pass_crash_write(struct pass_crash *c);
 
 /* ---- manager.c: running a list ---------------------------------------- */
@@ -161,7 +163,8 @@ bool pass_set_parse(struct pass_table *t, struct pass_set *s,
 
 struct pass_options {
 	struct pass_set before, after;	/* print the IR there */
-	bool changed;		/* print it after each pass that changed it */
+	bool compare;		/* find out which passes changed it */
+	bool changed;		/* the same, and print it after these */
 	bool verify;		/* after each pass, not only before the first */
 	bool verbose;		/* say which pass runs */
 	const struct pass *stop;	/* the last to run, or NULL */
@@ -176,7 +179,8 @@ struct pass_time {
 	const struct pass *pass;
 	double wall_us, cpu_us;
 	int64_t peak_bytes;	/* asked of the arenas meanwhile */
-	bool changed, skipped;
+	bool changed;		/* or nobody asked */
+	bool skipped;
 };
 
 /* What a pass counted. */
@@ -200,7 +204,8 @@ struct pass_manager {
 	struct pass_stats stats;
 	VEC(struct pass_time) times;
 	int64_t runs;		/* so far, for the bisect limit */
-	struct arena text[2];	/* the module before and after a pass */
+	struct arena before;	/* the module as it was, for a crash */
+	struct arena text[2];	/* before and after a pass, to compare */
 };
 
 /* All options off; the log is stderr. */

@@ -25,7 +25,24 @@ model {
   return %1
 }
 END
+# More than is written at once.
+{
+	printf 'llmc-ir 1\ndim a = 2 + 2\n\nmodel {\n'
+	printf '  %%0 = weight name="w\\x01\\n" init=normal std=0.02 : f32[a]\n'
+	i=0
+	while test $i -lt 500; do
+		echo "  %$((i + 1)) = neg %$i : f32[a]"
+		i=$((i + 1))
+	done
+	printf '  return %%500\n}\n'
+} >long.ir
 cat >bug.c <<'END'
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "passes/pass.h"
 
 static bool breaks(struct pass_ctx *p, struct ir_module *m)
@@ -52,7 +69,66 @@ static bool faults(struct pass_ctx *p, struct ir_module *m)
 	return true;
 }
 
+static int deeper(volatile int *above)
+{
+	volatile int here[1024];
+
+	here[0] = *above + 1;
+	return deeper(here) + here[0];
+}
+
+static bool overflows(struct pass_ctx *p, struct ir_module *m)
+{
+	volatile int none = 0;
+
+	(void)p;
+	(void)m;
+	return deeper(&none) != 0;
+}
+
+/* What is written is a copy, and knows names that were there before. */
+static bool spoils(struct pass_ctx *p, struct ir_module *m)
+{
+	char name[16];
+	int i;
+
+	for (i = 0; i < 5000; i++) {
+		snprintf(name, sizeof name, "n%d", i);
+		intern_str(&p->ctx->syms, name);
+	}
+	memset(m->regions.at, 0xee, m->regions.n * sizeof *m->regions.at);
+	memset(m->values.at, 0xee, m->values.n * sizeof *m->values.at);
+	memset(m->nodes.at, 0xee, m->nodes.n * sizeof *m->nodes.at);
+	memset(m->args.at, 0xee, m->args.n * sizeof *m->args.at);
+	memset(m->attrs.at, 0xee, m->attrs.n * sizeof *m->attrs.at);
+	memset(m->dims.at, 0xee, m->dims.n * sizeof *m->dims.at);
+	memset(m, 0xee, sizeof *m);
+	abort();
+}
+
+/* Then even the handler faults. */
+static bool forgets(struct pass_ctx *p, struct ir_module *m)
+{
+	(void)m;
+	p->ctx->syms.text.at = NULL;
+	abort();
+}
+
+static bool waits(struct pass_ctx *p, struct ir_module *m)
+{
+	(void)p;
+	(void)m;
+	fclose(fopen("waits", "w"));
+	for (;;) {
+		pause();
+	}
+}
+
 static const struct pass passes[] = {
+	{ "overflows", 0, 0, 0, overflows, "has no end" },
+	{ "spoils", 0, 0, 0, spoils, "spoils all of the module" },
+	{ "forgets", 0, 0, 0, forgets, "forgets all names" },
+	{ "waits", 0, 0, 0, waits, "waits for a signal" },
 	{ "breaks", 0, 0, 0, breaks, "breaks a type" },
 	{ "aborts", 0, 0, 0, aborts, "aborts" },
 	{ "faults", 0, 0, 0, faults, "writes to nowhere" }
@@ -61,7 +137,7 @@ static const struct pass passes[] = {
 const struct pass_plugin *llmc_pass_plugin(void)
 {
 	static const struct pass_plugin p = {
-		IR_ABI_VERSION, "bug", "1", passes, 3
+		IR_ABI_VERSION, "bug", "1", passes, 7
 	};
 
 	return &p;
@@ -79,7 +155,7 @@ run()
 }
 
 "$LLMC" opt --passes=fold-dims -o folded.ir in.ir || fail 'fold-dims'
-for pass in breaks aborts faults; do
+for pass in breaks aborts faults overflows spoils; do
 	run opt --load-pass=bug.so --passes=fold-dims,$pass,dce \
 		--verify-each in.ir
 	repro=llmc-repro-$pass.ir
@@ -98,6 +174,50 @@ for pass in breaks aborts faults; do
 	sed 1d "a b.ir" | cmp - folded.ir || fail "$pass: --reproducer"
 	rm -f $repro "a b.ir"
 done
+
+# The copy is of the module as it came to the pass, however large it is,
+# wherever it came from, and whatever else is printed.
+"$LLMC" opt --passes=fold-dims -o folded.ir long.ir || fail 'long.ir'
+test "$(wc -c <folded.ir)" -gt 12288 || fail 'long.ir is short'
+run opt --load-pass=bug.so --passes=fold-dims,spoils - <long.ir
+sed 1d llmc-repro-spoils.ir | cmp - folded.ir || fail 'long.ir differs'
+rm -f llmc-repro-spoils.ir
+run opt --load-pass=bug.so --passes=fold-dims,spoils --print-changed \
+	--print-before --time-passes long.ir
+sed 1d llmc-repro-spoils.ir | cmp - folded.ir || fail 'printed: differs'
+rm -f llmc-repro-spoils.ir
+
+# A file that cannot be opened, a disk that is full, a handler that faults.
+for file in none/x.ir /dev/full; do
+	test $file = none/x.ir || test -c $file || continue
+	run opt --load-pass=bug.so --passes=spoils --reproducer=$file long.ir
+	grep -q 'the reproducer cannot be written' err || {
+		cat err
+		fail "$file: not said"
+	}
+done
+run opt --load-pass=bug.so --passes=forgets in.ir
+test "$(grep -c 'the reproducer cannot be written' err)" -eq 1 || {
+	cat err
+	fail 'forgets: not said'
+}
+rm -f llmc-repro-forgets.ir
+
+# A signal from outside is as one from inside.
+("$LLMC" opt --load-pass=bug.so --passes=fold-dims,waits in.ir 2>err &
+	echo $! >pid
+	wait $!
+	echo $? >status) 2>/dev/null &
+i=0
+until test -e waits || test $i -ge 300; do
+	sleep 0.1
+	i=$((i + 1))
+done
+kill -s ABRT "$(cat pid)"
+wait
+test "$(cat status)" -gt 128 || fail 'waits: no signal'
+"$LLMC" opt --passes=fold-dims in.ir >folded.ir
+sed 1d llmc-repro-waits.ir | cmp - folded.ir || fail 'waits: another module'
 
 # Without --verify-each a broken module goes unnoticed here.
 "$LLMC" opt --load-pass=bug.so --passes=breaks -o /dev/null in.ir ||
