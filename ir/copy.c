@@ -9,11 +9,18 @@
 
 /* ---- contexts ---- */
 
-/* Of an array in the parent's arena, one in ours, which may grow. */
-#define COPY_VEC(arena, v) \
-	((v)->cap = (v)->n, \
-	 (void)((v)->at = (v)->n ? arena_dup((arena), (v)->at, \
-		(v)->n * sizeof *(v)->at) : NULL))
+static void *
+copy_items(struct arena *a, const void *from, size_t bytes, size_t room)
+{
+	return bytes ? memcpy(arena_room(a, room), from, bytes) : NULL;
+}
+
+/* Of an array in the parent's arena, one in ours, with room for `times` n. */
+#define COPY_WITH_ROOM(arena, v, times) \
+	((v)->cap = (times) * (v)->n, \
+	 (void)((v)->at = copy_items((arena), (v)->at, \
+		(v)->n * sizeof *(v)->at, (v)->cap * sizeof *(v)->at)))
+#define COPY_VEC(arena, v) COPY_WITH_ROOM(arena, v, 1)
 
 /* The texts stay where they are: they live as long as the parent. */
 static void
@@ -65,23 +72,23 @@ knows_names(const struct ir_ctx *c, const struct ir_ctx *of)
 	       c->syms.text.at[n - 1] == of->syms.text.at[n - 1];
 }
 
-struct ir_module *
-ir_copy_in(const struct ir_module *m, struct arena *a)
+static struct ir_module *
+copy_module(const struct ir_module *m, struct arena *a, uint32_t times)
 {
 	struct ir_module *to = arena_dup(a, m, sizeof *m);
 	region_id r;
 
-	COPY_VEC(a, &to->dims);
-	COPY_VEC(a, &to->axes);
-	COPY_VEC(a, &to->exprs);
-	COPY_VEC(a, &to->values);
-	COPY_VEC(a, &to->nodes);
-	COPY_VEC(a, &to->regions);
-	COPY_VEC(a, &to->funcs);
-	COPY_VEC(a, &to->args);
-	COPY_VEC(a, &to->attrs);
-	COPY_VEC(a, &to->settings);
-	COPY_VEC(a, &to->hints);
+	COPY_WITH_ROOM(a, &to->dims, times);
+	COPY_WITH_ROOM(a, &to->axes, times);
+	COPY_WITH_ROOM(a, &to->exprs, times);
+	COPY_WITH_ROOM(a, &to->values, times);
+	COPY_WITH_ROOM(a, &to->nodes, times);
+	COPY_WITH_ROOM(a, &to->regions, times);
+	COPY_WITH_ROOM(a, &to->funcs, times);
+	COPY_WITH_ROOM(a, &to->args, times);
+	COPY_WITH_ROOM(a, &to->attrs, times);
+	COPY_WITH_ROOM(a, &to->settings, times);
+	COPY_WITH_ROOM(a, &to->hints, times);
 	for (r = 0; r < to->regions.n; r++) {
 		COPY_VEC(a, &to->regions.at[r].nodes);
 		COPY_VEC(a, &to->regions.at[r].params);
@@ -91,6 +98,16 @@ ir_copy_in(const struct ir_module *m, struct arena *a)
 }
 
 struct ir_module *
+ir_copy_in(const struct ir_module *m, struct arena *a)
+{
+	return copy_module(m, a, 1);
+}
+
+/*
+ * With room for what passes are about to add: it costs nothing as long as it
+ * is not touched, and an array that has to grow is there twice.
+ */
+struct ir_module *
 ir_copy(const struct ir_module *m, struct ir_ctx *c)
 {
 	struct ir_module *to;
@@ -98,7 +115,7 @@ ir_copy(const struct ir_module *m, struct ir_ctx *c)
 	if (!knows_names(c, m->ctx)) {
 		die("a module is copied to a context without its names");
 	}
-	to = ir_copy_in(m, &c->perm);
+	to = copy_module(m, &c->perm, 2);
 	to->ctx = c;
 	return to;
 }
