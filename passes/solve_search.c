@@ -153,23 +153,29 @@ has_choice(const struct solve_net *net)
 
 /*
  * A smaller net that is eliminated by the same plan to the same choice, or
- * the net itself.  It stays, as the plan is in its room.
+ * the net itself.  Where the plan is not one to eliminate by, what is left is
+ * pruned, and has a plan of its own.  The net stays: its room has the plan.
  */
 static struct solve_net *
 reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
 {
 	bool plain = !plan->ncore && plan->states <= CHEAP_STATES;
 	struct solve_net *small;
+	uint32_t bad;
 
 	if (s->levels.n || s->run->s->max_entries < MANY_STATES ||
 	    (plain && plan->states < MANY_STATES)) {
 		return net;
 	}
 	small = solve_reduce(s->run, net);
-	if (small && !has_choice(small)) {
-		solve_plan(small, s->run->s->max_entries, plan);
-	} else if (!small || !plain) {
+	if (!small) {
 		return net;
+	}
+	if (!plain && solve_prune(small, 0, &bad)) {
+		small = shrink(s, small);
+	}
+	if (!plain || !has_choice(small)) {
+		solve_plan(small, s->run->s->max_entries, plan);
 	}
 	plan->states = 0;	/* next to those that reducing looked at */
 	return small;
