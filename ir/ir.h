@@ -531,6 +531,8 @@ struct ir_way {
  */
 uint32_t ir_ways(struct ir_module *m, const struct ir_node *n, axis_id a,
 		 struct ir_way *ways);
+/* Whether those of the op are the same along every axis, whatever its size. */
+bool ir_same_ways(enum ir_op op);
 
 /* ---- place.c: whether placements compose ------------------------------- */
 

@@ -349,6 +349,13 @@ conversion(struct ways *w)
 	way->talks = true;
 }
 
+bool
+ir_same_ways(enum ir_op op)
+{
+	return !ir_is(op, IRF_CONVERTS | IRF_PEER) &&
+	       !strchr(ir_ops[op].rule, '%');
+}
+
 uint32_t
 ir_ways(struct ir_module *m, const struct ir_node *n, axis_id a,
 	struct ir_way *ways)

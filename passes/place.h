@@ -32,6 +32,12 @@ enum place_kind {
 	PLACE_TIME, PLACE_CONTEXT, PLACE_TENSOR, PLACE_DATA, PLACE_EXPERT
 };
 
+/* Of a node; NULL: not yet known, or another axis may have others. */
+struct place_ways {
+	const struct ir_way *at;
+	uint32_t n;
+};
+
 /* A set of dims, one bit each would be too few: by dim_id. */
 typedef bool *dim_set;
 
@@ -46,6 +52,7 @@ struct place {
 	uint32_t nnodes, nvalues;	/* before conversions are made */
 	double *bytes;		/* by value: of all of it */
 	double *flops;		/* by node, of all of it; < 0: not yet known */
+	struct place_ways *ways;	/* by node: those of every axis */
 	bool *weight;		/* by value: made of weights alone */
 	/* by enum ir_how of either side: the conversion; < 0: none */
 	int16_t leads[IR_IS_ROUTED + 1][IR_IS_ROUTED + 1];

@@ -15,10 +15,19 @@ struct option {
 	bool two;
 };
 
+/* What each option of a value costs to whoever wants it so. */
+struct fit {
+	struct ir_along want;
+	bool routable;
+	const double *price;
+	const struct fit *next;
+};
+
 struct thing {
 	uint32_t var, n, cap;
 	struct option *opt;	/* of a value, or a cell (never two) */
-	struct ir_way *way;	/* of a node: those that are open */
+	const struct ir_way **way;	/* of a node: those that are open */
+	const struct fit *fits;	/* of a value: that were asked for */
 	bool made;
 	bool stands;		/* a node: in some region */
 };
@@ -39,8 +48,6 @@ struct choice {
 	bool update;		/* in a layer that runs once a step */
 	double times;		/* that the region at hand runs */
 	VEC(node_id) owner;	/* by variable, for a message */
-	double *table;		/* the one that is being filled */
-	size_t table_cap;
 };
 
 /* ---- place_link.c ------------------------------------------------------ */

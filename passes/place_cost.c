@@ -161,6 +161,7 @@ place_cost_init(struct place *p)
 
 	p->bytes = arena_alloc(&p->arena, p->nvalues * sizeof *p->bytes);
 	p->flops = arena_alloc(&p->arena, p->nnodes * sizeof *p->flops);
+	p->ways = arena_alloc(&p->arena, p->nnodes * sizeof *p->ways);
 	p->weight = arena_alloc(&p->arena, p->nvalues);
 	for (i = 1; i < p->nvalues; i++) {
 		p->bytes[i] = whole_bytes(p->m, ir_type(p->m, i));

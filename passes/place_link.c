@@ -103,6 +103,12 @@ place_value(struct choice *c, value_id v, node_id owner)
 
 /* ---- links ---- */
 
+static bool
+same(struct ir_along a, struct ir_along b)
+{
+	return a.how == b.how && a.dim == b.dim;
+}
+
 /* The price of having a value as `want`, given what there is of it. */
 static double
 reach(const struct choice *c, value_id v, const struct option *o,
@@ -111,7 +117,7 @@ reach(const struct choice *c, value_id v, const struct option *o,
 	double alone = place_convert(c->p, v, o->at, want, routable);
 	enum ir_op op;
 
-	if (o->two && ir_along_equal(o->also, want) &&
+	if (o->two && same(o->also, want) &&
 	    (routable || want.how != IR_IS_ROUTED)) {
 		return 0;
 	}
@@ -123,34 +129,55 @@ reach(const struct choice *c, value_id v, const struct option *o,
 	return alone;
 }
 
-/* A table between the two, as the solver wants it: the later runs fastest. */
-struct link {
-	uint32_t vars[2];
-	size_t of_a, of_b;	/* strides */
-	double *at;		/* good until the next is opened */
-};
-
-static struct link
-open_link(struct choice *c, const struct thing *a, const struct thing *b)
+/* The price of each option; several nodes may want a value alike. */
+static const double *
+fit(struct choice *c, value_id v, struct ir_along want, bool routable)
 {
-	size_t n = (size_t)a->n * b->n;
-	struct link l = { { a->var, b->var }, b->n, 1, c->table };
+	struct thing *t = &c->value[v];
+	const struct fit *known = t->fits;
+	struct fit *f;
+	double *price;
+	uint32_t j;
 
-	if (n > c->table_cap) {
-		c->table_cap = 2 * n;
-		l.at = c->table = arena_alloc(&c->p->scratch, c->table_cap *
-					      sizeof *c->table);
+	for (; known; known = known->next) {
+		if (same(known->want, want) && known->routable == routable) {
+			return known->price;
+		}
 	}
-	if (b->var < a->var) {
-		l = (struct link){ { b->var, a->var }, 1, a->n, l.at };
+	price = arena_room(&c->p->scratch, t->n * sizeof *price);
+	for (j = 0; j < t->n; j++) {
+		price[j] = reach(c, v, &t->opt[j], want, routable);
 	}
-	return l;
+	f = arena_room(&c->p->scratch, sizeof *f);
+	*f = (struct fit){ want, routable, price, t->fits };
+	t->fits = f;
+	return price;
 }
 
+/* Entries of one row of a table. */
 static void
-add_link(struct choice *c, const struct link *l)
+set_row(const struct choice *c, const struct solve_pair *l, uint32_t i,
+	const double *price, uint32_t n)
 {
-	solve_factor(c->s, 2, l->vars, l->at);
+	double *at = l->at + i * l->of_u;
+	uint32_t j;
+
+	for (j = 0; j < n; j++, at += l->of_v) {
+		*at = c->times * price[j];
+	}
+}
+
+/* Nothing where options are what is wanted, and all else forbidden. */
+static void
+set_same(const struct solve_pair *l, uint32_t i, struct ir_along want,
+	 const struct thing *t)
+{
+	double *at = l->at + i * l->of_u;
+	uint32_t j;
+
+	for (j = 0; j < t->n; j++, at += l->of_v) {
+		*at = same(want, t->opt[j].at) ? 0 : INFINITY;
+	}
 }
 
 /* a, a cell, is what value v was made as. */
@@ -158,17 +185,12 @@ void
 place_link_same(struct choice *c, const struct thing *a, value_id v)
 {
 	const struct thing *t = &c->value[v];
-	struct link l = open_link(c, a, t);
-	uint32_t i, j;
+	struct solve_pair l = solve_pair(c->s, a->var, t->var);
+	uint32_t i;
 
 	for (i = 0; i < a->n; i++) {
-		for (j = 0; j < t->n; j++) {
-			bool same = ir_along_equal(a->opt[i].at, t->opt[j].at);
-
-			l.at[i * l.of_a + j * l.of_b] = same ? 0 : INFINITY;
-		}
+		set_same(&l, i, a->opt[i].at, t);
 	}
-	add_link(c, &l);
 }
 
 /* What a microbatch adds to a gradient is a part of the sum over them. */
@@ -184,20 +206,20 @@ void
 place_link_into(struct choice *c, const struct thing *a, value_id v, bool sums)
 {
 	const struct thing *t = &c->value[v];
-	struct link l = open_link(c, a, t);
+	struct solve_pair l = solve_pair(c->s, a->var, t->var);
 	bool time = sums && c->p->kind == PLACE_TIME && !c->update;
 	uint32_t i, j;
 
 	for (i = 0; i < a->n; i++) {
-		for (j = 0; j < t->n; j++) {
-			double *price = &l.at[i * l.of_a + j * l.of_b];
-
-			*price = time ? add_over_time(c->p, &t->opt[j])
-				: c->times * reach(c, v, &t->opt[j],
-						   a->opt[i].at, false);
+		for (j = 0; time && j < t->n; j++) {
+			l.at[i * l.of_u + j * l.of_v] =
+				add_over_time(c->p, &t->opt[j]);
+		}
+		if (!time) {
+			set_row(c, &l, i, fit(c, v, a->opt[i].at, false),
+				t->n);
 		}
 	}
-	add_link(c, &l);
 }
 
 /* ---- nodes ---- */
@@ -216,18 +238,14 @@ place_link_operand(struct choice *c, node_id id, uint32_t k)
 	const struct ir_node *n = ir_node(c->p->m, id);
 	value_id v = ir_args(c->p->m, n)[k];
 	const struct thing *a = &c->node[id], *t = &c->value[v];
-	struct link l = open_link(c, a, t);
+	struct solve_pair l = solve_pair(c->s, a->var, t->var);
 	bool routable = place_can_route((enum ir_op)n->op, k);
-	uint32_t i, j;
+	uint32_t i;
 
 	for (i = 0; i < a->n; i++) {
-		for (j = 0; j < t->n; j++) {
-			l.at[i * l.of_a + j * l.of_b] = c->times *
-				reach(c, v, &t->opt[j],
-				      a->way[i].in[k], routable);
-		}
+		set_row(c, &l, i, fit(c, v, a->way[i]->in[k], routable),
+			t->n);
 	}
-	add_link(c, &l);
 }
 
 void
@@ -235,15 +253,10 @@ place_link_result(struct choice *c, node_id id)
 {
 	const struct ir_node *n = ir_node(c->p->m, id);
 	const struct thing *a = &c->node[id], *t = &c->value[n->result];
-	struct link l = open_link(c, a, t);
-	uint32_t i, j;
+	struct solve_pair l = solve_pair(c->s, a->var, t->var);
+	uint32_t i;
 
 	for (i = 0; i < a->n; i++) {
-		for (j = 0; j < t->n; j++) {
-			l.at[i * l.of_a + j * l.of_b] =
-				ir_along_equal(a->way[i].out,
-					       t->opt[j].at) ? 0 : INFINITY;
-		}
+		set_same(&l, i, a->way[i]->out, t);
 	}
-	add_link(c, &l);
 }

@@ -65,24 +65,44 @@ way_is_open(const struct choice *c, const struct ir_node *n,
 	return true;
 }
 
+/* All of the node; those that no axis changes are looked for once. */
+static struct place_ways
+all_ways(struct place *p, node_id id)
+{
+	const struct ir_node *n = ir_node(p->m, id);
+	bool same = ir_same_ways((enum ir_op)n->op);
+	struct ir_way ways[IR_MAX_WAYS];
+	struct place_ways w = p->ways[id];
+
+	if (!w.at) {
+		w.n = ir_ways(p->m, n, p->axis, ways);
+		w.at = arena_dup(same ? &p->arena : &p->scratch, ways,
+				 w.n * sizeof *ways);
+	}
+	if (same) {
+		p->ways[id] = w;
+	}
+	return w;
+}
+
 static void
 plain_node(struct choice *c, node_id id)
 {
 	struct place *p = c->p;
 	struct ir_node n = *ir_node(p->m, id);
-	struct ir_way ways[IR_MAX_WAYS];
-	uint32_t count = ir_ways(p->m, &n, p->axis, ways), i, k;
+	struct place_ways w = all_ways(p, id);
 	struct thing *t = &c->node[id];
 	double price[IR_MAX_WAYS];
+	uint32_t i, k;
 
-	for (i = 0; i < count; i++) {
-		if (way_is_open(c, &n, &ways[i])) {
-			price[t->n] = c->times * place_run(p, id, &ways[i]) *
+	t->way = arena_room(&p->scratch, w.n * sizeof *t->way);
+	for (i = 0; i < w.n; i++) {
+		if (way_is_open(c, &n, &w.at[i])) {
+			price[t->n] = c->times * place_run(p, id, &w.at[i]) *
 				      (c->update ? FUSED : 1);
-			ways[t->n++] = ways[i];
+			t->way[t->n++] = &w.at[i];
 		}
 	}
-	t->way = arena_dup(&p->scratch, ways, t->n * sizeof *ways);
 	place_value(c, n.result, id);
 	place_new_var(c, t, id);
 	solve_factor(c->s, 1, &t->var, price);

@@ -68,7 +68,7 @@ write_node(struct choice *c, node_id id, const uint32_t *choice)
 	if (!c->node[id].made) {
 		return;
 	}
-	w = &c->node[id].way[choice[c->node[id].var]];
+	w = c->node[id].way[choice[c->node[id].var]];
 	for (k = 0; k < n->nargs; k++) {
 		ir_set_along(&wants[k], p->axis, w->in[k]);
 		split |= w->in[k].how >= IR_IS_SPLIT;

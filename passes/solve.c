@@ -36,7 +36,7 @@ set_scope(struct solve *s, struct solve_table *t, uint32_t nvars,
 {
 	uint32_t k, j;
 
-	t->vars = arena_alloc(s->arena, nvars * sizeof *t->vars);
+	t->vars = arena_room(s->arena, nvars * sizeof *t->vars);
 	t->n = 1;
 	for (k = 0; k < nvars; k++) {
 		if (vars[k] >= s->domain.n) {
@@ -115,6 +115,26 @@ solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
 		}
 	}
 	VEC_PUSH(s->arena, &s->tables, t);
+}
+
+struct solve_pair
+solve_pair(struct solve *s, uint32_t u, uint32_t v)
+{
+	struct solve_table t = { .nvars = 2 };
+	struct solve_pair pair = { .of_u = 1, .of_v = 1 };
+
+	if (u >= s->domain.n || v >= s->domain.n || u == v) {
+		die("a table over variables %u and %u of %u", u, v,
+		    s->domain.n);
+	}
+	t.n = (size_t)s->domain.at[u] * s->domain.at[v];
+	t.vars = arena_room(s->arena, 2 * sizeof *t.vars);
+	t.vars[0] = u < v ? u : v;
+	t.vars[1] = u < v ? v : u;
+	*(u < v ? &pair.of_u : &pair.of_v) = s->domain.at[t.vars[1]];
+	t.cost = pair.at = arena_room(s->arena, t.n * sizeof *t.cost);
+	VEC_PUSH(s->arena, &s->tables, t);
+	return pair;
 }
 
 /* ---- solving ---- */

@@ -67,6 +67,15 @@ uint32_t solve_var(struct solve *s, uint32_t domain);
 void solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
 		  const double *table);
 /*
+ * The same of two variables, where it is to be filled: the entry at values a
+ * of u and b of v is at[a * of_u + b * of_v].
+ */
+struct solve_pair {
+	double *at;
+	size_t of_u, of_v;
+};
+struct solve_pair solve_pair(struct solve *s, uint32_t u, uint32_t v);
+/*
  * The choice depends on the variables, the limits and the set of the tables,
  * not on the order in which these came.  Where the values of one variable
  * are compared and cost the same, the lower one is kept; the choice need not

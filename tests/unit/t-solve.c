@@ -158,6 +158,26 @@ try_all(void)
 	}
 }
 
+/* Every other table of two is filled where it lies. */
+static void
+give(struct solve *s, const struct table *b, uint32_t k)
+{
+	struct solve_pair pair;
+	uint32_t x, y;
+
+	if (b->nvars != 2 || b->vars[0] == b->vars[1] || k % 2) {
+		solve_factor(s, b->nvars, b->vars, b->cost);
+		return;
+	}
+	pair = solve_pair(s, b->vars[0], b->vars[1]);
+	for (x = 0; x < t.domain[b->vars[0]]; x++) {
+		for (y = 0; y < t.domain[b->vars[1]]; y++) {
+			pair.at[x * pair.of_u + y * pair.of_v] =
+				b->cost[x * t.domain[b->vars[1]] + y];
+		}
+	}
+}
+
 /* The problem with its tables in that order; NULL: as they were added. */
 static struct solve *
 build(const uint32_t *order)
@@ -169,9 +189,7 @@ build(const uint32_t *order)
 		assert_int_equal(solve_var(s, t.domain[k]), k);
 	}
 	for (k = 0; k < t.ntables; k++) {
-		const struct table *b = &t.tables[order ? order[k] : k];
-
-		solve_factor(s, b->nvars, b->vars, b->cost);
+		give(s, &t.tables[order ? order[k] : k], k);
 	}
 	return s;
 }
