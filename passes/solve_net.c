@@ -482,6 +482,40 @@ solve_restrict(const struct solve_net *in, const struct solve_part *part,
 	return out;
 }
 
+/*
+ * Eliminating changes which tables there are, and costs of single variables;
+ * what else there is stays as it is, so both may have it.
+ */
+struct solve_net *
+solve_share(const struct solve_net *in)
+{
+	struct solve_room room = { in->room.pool, NULL };
+	struct solve_net *out = solve_get(&room, sizeof *out);
+	size_t all = 0;
+	uint32_t v;
+
+	*out = *in;
+	out->room = room;
+	out->tables = solve_get(&out->room, in->cap * sizeof *out->tables);
+	memcpy(out->tables, in->tables, in->ntables * sizeof *out->tables);
+	out->of = solve_get(&out->room, in->nvars * sizeof *out->of);
+	memcpy(out->of, in->of, in->nvars * sizeof *out->of);
+	for (v = 0; v < in->nvars; v++) {
+		all += in->domain[v];
+		out->of[v].cap = out->of[v].n;	/* who adds moves the list */
+	}
+	out->unary = solve_get(&out->room, (in->nvars + 1) *
+			       sizeof *out->unary);
+	out->unary[0] = solve_get(&out->room, (all + 1) *
+				  sizeof **out->unary);
+	for (v = 0; v < in->nvars; v++) {
+		memcpy(out->unary[v], in->unary[v], in->domain[v] *
+		       sizeof **out->unary);
+		out->unary[v + 1] = out->unary[v] + in->domain[v];
+	}
+	return out;
+}
+
 struct solve_part
 solve_whole(struct solve_net *net)
 {

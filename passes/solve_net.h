@@ -69,6 +69,8 @@ struct solve_part {
 struct solve_net *solve_restrict(const struct solve_net *in,
 				 const struct solve_part *part,
 				 uint32_t *choice);
+/* A net that may be eliminated in the place of this one, which stays. */
+struct solve_net *solve_share(const struct solve_net *in);
 /* The part that is all of the net, in its room. */
 struct solve_part solve_whole(struct solve_net *net);
 void solve_net_free(struct solve_net *net);
@@ -112,6 +114,7 @@ double solve_scale(const struct solve_net *net);
 
 struct solve_plan {
 	uint32_t *order, n;	/* variables that can be eliminated */
+	double *weight;		/* of each step: entries that it makes */
 	uint32_t width;
 	double states;
 	/* The rest: each step from here on would make too large a table. */
@@ -121,6 +124,12 @@ struct solve_plan {
 
 void solve_plan(struct solve_net *net, double max_entries,
 		struct solve_plan *p);
+/*
+ * The same of fewer entries, from that of more: as each step is the smallest
+ * that there is, it is how that one starts.  It has no branch.
+ */
+void solve_plan_start(struct solve_net *net, const struct solve_plan *whole,
+		      double max_entries, struct solve_plan *p);
 
 /* ---- solve_eliminate.c: one variable after the other ------------------- */
 
@@ -149,11 +158,12 @@ void solve_back(const struct solve_net *net, const struct solve_steps *steps,
 struct solve_run;
 
 /*
- * The net without values that no best choice needs, those that are nearly as
+ * The net, of that plan, without values that no best choice needs, those that are nearly as
  * good being kept; its variables and tables are the same, of fewer entries.
  * NULL if that is too much work, or there is no choice.  The old net stays.
  */
-struct solve_net *solve_reduce(struct solve_run *run, struct solve_net *net);
+struct solve_net *solve_reduce(struct solve_run *run, struct solve_net *net,
+			       const struct solve_plan *plan);
 
 /* ---- solve_memo.c: problems that were solved before ------------------- */
 

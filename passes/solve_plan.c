@@ -77,8 +77,33 @@ weigh(struct planner *p, uint32_t v)
 	for (k = 0; k < p->near[v].n; k++) {
 		w *= p->net->domain[p->near[v].at[k]];
 	}
-	p->weight[v] = w;
-	heap_push(p, (struct weighed){ w, v });
+	if (w < p->weight[v] || w > p->weight[v]) {
+		p->weight[v] = w;
+		heap_push(p, (struct weighed){ w, v });
+	}
+}
+
+/* Takes one out, and says how many of `more` are missing, but for v. */
+static uint32_t
+take_out(struct solve_list *l, uint32_t v, const struct solve_list *more,
+	 uint32_t gone)
+{
+	uint32_t n = 0, missing = 0, i, j = 0;
+
+	for (i = 0; i < l->n; i++) {
+		for (; j < more->n && more->at[j] < l->at[i]; j++) {
+			missing += more->at[j] != v;
+		}
+		j += j < more->n && more->at[j] == l->at[i];
+		if (l->at[i] != gone) {
+			l->at[n++] = l->at[i];
+		}
+	}
+	l->n = n;
+	for (; j < more->n; j++) {
+		missing += more->at[j] != v;
+	}
+	return missing;
 }
 
 /* near[v] becomes its union with `more`, without v and `gone` themselves. */
@@ -86,28 +111,29 @@ static void
 join(struct planner *p, uint32_t v, const struct solve_list *more,
      uint32_t gone)
 {
-	struct solve_list *l = &p->near[v], sum = { .cap = l->n + more->n };
-	uint32_t i = 0, j = 0;
+	struct solve_list *l = &p->near[v];
+	uint32_t missing = take_out(l, v, more, gone), to = l->n + missing;
+	uint32_t i = l->n, j = more->n, *old = l->at, *at = old;
 
-	sum.at = solve_get(&p->room, sum.cap * sizeof *sum.at);
-	while (i < l->n || j < more->n) {
-		uint32_t u;
-
-		if (j == more->n || (i < l->n && l->at[i] <= more->at[j])) {
-			u = l->at[i];
-			j += j < more->n && more->at[j] == u;
-			i++;
+	if (!missing) {
+		return;
+	}
+	if (to > l->cap) {
+		l->cap = 2 * to;
+		at = solve_get(&p->room, l->cap * sizeof *at);
+	}
+	l->n = to;
+	while (to) {		/* from the back, so it may be in place */
+		if (j && (more->at[j - 1] == v || more->at[j - 1] == gone)) {
+			j--;
+		} else if (j && (!i || more->at[j - 1] >= old[i - 1])) {
+			i -= i && more->at[j - 1] == old[i - 1];
+			at[--to] = more->at[--j];
 		} else {
-			u = more->at[j++];
-		}
-		if (u != v && u != gone) {
-			sum.at[sum.n++] = u;
+			at[--to] = old[--i];
 		}
 	}
-	if (l->at) {
-		solve_put(&p->room, l->at);
-	}
-	*l = sum;
+	l->at = at;
 }
 
 /* Tables come sorted: of two variables, neighbours are met ascending. */
@@ -133,7 +159,7 @@ begin(struct planner *p, struct solve_net *net)
 	p->net = net;
 	p->room.pool = net->room.pool;
 	p->near = solve_zero(&p->room, n * sizeof *p->near);
-	p->weight = solve_get(&p->room, n * sizeof *p->weight);
+	p->weight = solve_zero(&p->room, n * sizeof *p->weight);
 	p->gone = solve_zero(&p->room, n * sizeof *p->gone);
 	p->cap = 2 * n + 2;
 	p->heap = solve_get(&p->room, p->cap * sizeof *p->heap);
@@ -177,11 +203,14 @@ solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 	memset(plan, 0, sizeof *plan);
 	plan->branch = SOLVE_NO_VAR;
 	plan->order = solve_get(&net->room, net->nvars * sizeof *plan->order);
+	plan->weight = solve_get(&net->room, net->nvars *
+				 sizeof *plan->weight);
 	plan->core = solve_get(&net->room, net->nvars * sizeof *plan->core);
 	while (lightest(&p, max_entries, &v)) {
 		const struct solve_list *near = &p.near[v];
 
 		p.gone[v] = true;
+		plan->weight[plan->n] = p.weight[v];
 		plan->order[plan->n++] = v;
 		plan->states += p.weight[v] * net->domain[v];
 		if (near->n > plan->width) {
@@ -203,4 +232,28 @@ solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 		}
 	}
 	solve_leave(&p.room);
+}
+
+void
+solve_plan_start(struct solve_net *net, const struct solve_plan *whole,
+		 double max_entries, struct solve_plan *plan)
+{
+	bool *gone = solve_zero(&net->room, net->nvars);
+	uint32_t v;
+
+	memset(plan, 0, sizeof *plan);
+	plan->branch = SOLVE_NO_VAR;
+	plan->order = whole->order;
+	plan->weight = whole->weight;
+	plan->core = solve_get(&net->room, net->nvars * sizeof *plan->core);
+	while (plan->n < whole->n && plan->weight[plan->n] <= max_entries) {
+		v = plan->order[plan->n];
+		gone[v] = true;
+		plan->states += plan->weight[plan->n++] * net->domain[v];
+	}
+	for (v = 0; v < net->nvars; v++) {
+		if (!gone[v]) {
+			plan->core[plan->ncore++] = v;
+		}
+	}
 }

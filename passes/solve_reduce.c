@@ -63,7 +63,8 @@ rest_of(struct reduce *r, struct solve_net *net, const struct solve_plan *p)
 
 /* Frees nothing: each net stays for the way back. */
 static bool
-take_turns(struct reduce *r, struct solve_net *net)
+take_turns(struct reduce *r, struct solve_net *net,
+	   const struct solve_plan *whole)
 {
 	double entries = FIRST_ENTRIES, most = r->run->s->max_entries;
 	struct solve_plan p;
@@ -74,7 +75,12 @@ take_turns(struct reduce *r, struct solve_net *net)
 
 		t->net = net;
 		t->steps.near = r->slack;
-		solve_plan(net, entries, &p);
+		if (whole) {
+			solve_plan_start(net, whole, entries, &p);
+		} else {
+			solve_plan(net, entries, &p);
+		}
+		whole = NULL;
 		r->run->result->states += p.states;
 		if (!solve_eliminate(net, &p, &t->steps, &bad)) {
 			return false;
@@ -198,17 +204,16 @@ narrow(struct reduce *r, struct solve_net *net)
 }
 
 struct solve_net *
-solve_reduce(struct solve_run *run, struct solve_net *net)
+solve_reduce(struct solve_run *run, struct solve_net *net,
+	     const struct solve_plan *plan)
 {
 	struct reduce r = { .run = run };
-	struct solve_part all = solve_whole(net);
 	struct solve_net *small = NULL;
 	uint32_t k;
 
 	r.slack = 1e4 * DBL_EPSILON * solve_scale(net);
 	begin(&r, net);
-	if (take_turns(&r, solve_restrict(net, &all, run->choice)) &&
-	    find_open(&r, net)) {
+	if (take_turns(&r, solve_share(net), plan) && find_open(&r, net)) {
 		small = narrow(&r, net);
 	}
 	for (k = 0; k < r.n; k++) {

@@ -167,7 +167,7 @@ reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
 	    (plain && plan->states < MANY_STATES)) {
 		return net;
 	}
-	small = solve_reduce(s->run, net);
+	small = solve_reduce(s->run, net, plan);
 	if (!small) {
 		return net;
 	}
