@@ -149,6 +149,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve_memo.c \
 	%D%/solve_net.c \
 	%D%/solve_net.h \
+	%D%/solve_pairs.c \
 	%D%/solve_plan.c \
 	%D%/solve_prune.c \
 	%D%/solve_reduce.c \

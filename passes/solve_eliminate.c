@@ -27,7 +27,7 @@ struct bucket {
 	struct solve_net *net;
 	struct solve_room room;	/* for one elimination */
 	uint32_t var;
-	uint32_t *scope, nscope;
+	uint32_t *scope, nscope, few[16];
 	struct term *terms;
 	uint32_t nterms;
 	uint32_t nfixed;	/* the first do not vary within a block */
@@ -84,7 +84,8 @@ find_scope(struct bucket *b)
 	for (k = 0; k < of->n; k++) {
 		n += t[of->at[k]].cost ? t[of->at[k]].nvars : 0;
 	}
-	b->scope = solve_get(&b->room, n * sizeof *b->scope);
+	b->scope = n <= sizeof b->few / sizeof *b->few ? b->few
+		: solve_get(&b->room, n * sizeof *b->scope);
 	for (k = 0; k < of->n; k++) {
 		if (t[of->at[k]].cost) {
 			add_to_scope(b, &t[of->at[k]]);
@@ -190,17 +191,10 @@ make_room(struct bucket *b)
 }
 
 static void
-open_bucket(struct bucket *b, struct solve_net *net, uint32_t var,
-	    double near)
+open_bucket(struct bucket *b)
 {
 	uint32_t k;
 
-	memset(b, 0, sizeof *b);
-	b->net = net;
-	b->room.pool = net->room.pool;
-	b->var = var;
-	b->near = near;
-	find_scope(b);
 	choose_block(b);
 	make_room(b);
 	/* in this order sums have always been made: ties hang on it */
@@ -401,35 +395,65 @@ deliver(struct bucket *b, double *cost, size_t n)
 	return !all_forbidden(cost, n);
 }
 
-static bool
-eliminate(struct solve_net *net, uint32_t var, double near,
-	  struct solve_step *step)
+/* Where neither it nor any of the others has a choice. */
+static double
+only_sum(const struct bucket *b)
 {
-	struct bucket b;
-	double *cost;
-	size_t n = 1;
-	uint32_t k;
-	bool ok;
+	const struct solve_list *of = &b->net->of[b->var];
+	double sum = b->net->unary[b->var][0];
+	uint32_t k, i;
 
-	open_bucket(&b, net, var, near);
-	for (k = 0; k < b.nscope; k++) {
-		n *= net->domain[b.scope[k]];
+	for (i = 0; i < 2; i++) {	/* in the order of add_terms */
+		for (k = 0; k < of->n; k++) {
+			const struct solve_table *t =
+				&b->net->tables[of->at[k]];
+
+			if (t->cost && i == (uint32_t)(stride_in(b->net, t,
+					b->scope[b->nscope - 1]) != 0)) {
+				sum += t->cost[0];
+			}
+		}
 	}
-	step->var = var;
-	step->nscope = b.nscope;
-	step->scope = solve_get(&net->room, b.nscope * sizeof *step->scope);
-	if (b.nscope) {
-		memcpy(step->scope, b.scope, b.nscope * sizeof *b.scope);
+	return sum;
+}
+
+/* What is noted of n assignments stands in one block. */
+static void
+make_step(const struct bucket *b, struct solve_step *step, size_t n)
+{
+	size_t scope = b->nscope * sizeof *step->scope;
+	size_t close = b->near > 0 ? n * sizeof *step->close : 0;
+	char *at = solve_get(&b->net->room, scope + close + n);
+
+	step->var = b->var;
+	step->nscope = b->nscope;
+	step->scope = (uint32_t *)(void *)at;
+	memcpy(step->scope, b->scope, scope);
+	step->close = close ? (uint32_t *)(void *)(at + scope) : NULL;
+	step->best = (uint8_t *)at + scope + close;
+}
+
+static void
+sum_bucket(struct bucket *b, double *cost, struct solve_step *step, size_t n)
+{
+	if (n == 1 && b->net->domain[b->var] == 1) {
+		*cost = only_sum(b);
+		*step->best = 0;
+		if (step->close) {
+			*step->close = 1;
+		}
+	} else if (!solve_pairs(b->net, step, b->near, cost)) {
+		open_bucket(b);
+		fill(b, cost, step, n);
 	}
-	step->best = solve_get(&net->room, n);
-	step->close = near > 0 ? solve_get(&net->room, n *
-					   sizeof *step->close) : NULL;
-	cost = solve_get(&net->room, n * sizeof *cost);
-	fill(&b, cost, step, n);
-	ok = deliver(&b, cost, n);
-	if (b.nscope < 2) {
-		solve_put(&net->room, cost);
-	}
+}
+
+/* Its tables are spent: what is not shared goes back. */
+static void
+spend(struct solve_net *net, uint32_t var)
+{
+	uint32_t k;
+
 	for (k = 0; k < net->of[var].n; k++) {
 		uint32_t i = net->of[var].at[k];
 		struct solve_table *t = &net->tables[i];
@@ -439,6 +463,31 @@ eliminate(struct solve_net *net, uint32_t var, double near,
 		}
 		t->cost = NULL;
 	}
+}
+
+static bool
+eliminate(struct solve_net *net, uint32_t var, double near,
+	  struct solve_step *step)
+{
+	struct bucket b = { .net = net, .room.pool = net->room.pool,
+			    .var = var, .near = near };
+	double *cost;
+	size_t n = 1;
+	uint32_t k;
+	bool ok;
+
+	find_scope(&b);
+	for (k = 0; k < b.nscope; k++) {
+		n *= net->domain[b.scope[k]];
+	}
+	make_step(&b, step, n);
+	cost = solve_get(&net->room, n * sizeof *cost);
+	sum_bucket(&b, cost, step, n);
+	ok = deliver(&b, cost, n);
+	if (b.nscope < 2) {
+		solve_put(&net->room, cost);
+	}
+	spend(net, var);
 	solve_leave(&b.room);
 	return ok;
 }

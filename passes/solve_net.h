@@ -153,6 +153,15 @@ bool solve_eliminate(struct solve_net *net, const struct solve_plan *p,
 void solve_back(const struct solve_net *net, const struct solve_steps *steps,
 		uint32_t *choice);
 
+/* ---- solve_pairs.c: eliminating where it is simple -------------------- */
+
+/*
+ * Fills cost[], and the step, whose scope is known.  False: the scope is
+ * larger, or the tables are.
+ */
+bool solve_pairs(struct solve_net *net, const struct solve_step *step,
+		 double near, double *cost);
+
 /* ---- solve_reduce.c: eliminating and pruning in turns ------------------ */
 
 struct solve_run;

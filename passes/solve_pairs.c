@@ -1,0 +1,156 @@
+/*
+ * Eliminating a variable that is next to one other or two, by tables of two:
+ * most are, in a program.  Nothing is looked up there, as the values of the
+ * others run in two loops.  Sums are made in the order of solve_eliminate.c,
+ * on which ties hang.
+ */
+#include "passes/solve_net.h"
+
+#include <string.h>
+
+#define MOST_ARMS 8
+#define MOST_SUMS 4096		/* entries that are made */
+
+/* A table: strides of the variable and of the other one. */
+struct arm {
+	const double *at;
+	size_t of_var, of_end;
+};
+
+struct pairs {
+	const double *unary;
+	uint32_t values, nx, ny;	/* of it, the first, the last */
+	struct arm first[MOST_ARMS], last[MOST_ARMS];
+	uint32_t nfirst, nlast;
+};
+
+static bool
+find_arms(const struct solve_net *net, uint32_t var, uint32_t last,
+	  struct pairs *p)
+{
+	const struct solve_list *of = &net->of[var];
+	uint32_t k;
+
+	for (k = 0; k < of->n; k++) {
+		const struct solve_table *t = &net->tables[of->at[k]];
+		bool outer = t->vars[0] == var, ends;
+		struct arm arm = { t->cost, 1, 1 };
+
+		if (!t->cost) {
+			continue;
+		}
+		ends = t->vars[outer] == last;
+		if (t->nvars != 2 ||
+		    (ends ? p->nlast : p->nfirst) == MOST_ARMS) {
+			return false;
+		}
+		*(outer ? &arm.of_var : &arm.of_end) =
+			net->domain[t->vars[1]];
+		*(ends ? &p->last[p->nlast++] : &p->first[p->nfirst++]) = arm;
+	}
+	return true;
+}
+
+/* The sums for value a of the variable. */
+static void
+sum_arms(const struct pairs *p, uint32_t a, double *row)
+{
+	uint32_t x, y, k;
+
+	for (x = 0; x < p->nx; x++, row += p->ny) {
+		double sum = p->unary[a];
+
+		for (k = 0; k < p->nfirst; k++) {
+			const struct arm *e = &p->first[k];
+
+			sum += e->at[a * e->of_var + x * e->of_end];
+		}
+		for (y = 0; y < p->ny; y++) {
+			row[y] = sum;
+		}
+		for (k = 0; k < p->nlast; k++) {
+			const struct arm *e = &p->last[k];
+			const double *c = e->at + a * e->of_var;
+
+			for (y = 0; y < p->ny; y++, c += e->of_end) {
+				row[y] += *c;
+			}
+		}
+	}
+}
+
+/* Which values come close to the best; past the 31st all do. */
+static void
+find_close(const struct pairs *p, const double *rows, double near, size_t n,
+	   const double *cost, uint32_t *close)
+{
+	uint32_t a;
+	size_t i;
+
+	memset(close, p->values > 32 ? 0xff : 0, n * sizeof *close);
+	for (a = 0; a < p->values && p->values <= 32; a++, rows += n) {
+		for (i = 0; i < n; i++) {
+			close[i] |= (uint32_t)!(rows[i] - cost[i] > near) << a;
+		}
+	}
+}
+
+static void
+find_best(const struct pairs *p, double *rows, bool keep, size_t n,
+	  double *cost, uint8_t *best)
+{
+	uint32_t a;
+	size_t i;
+
+	for (a = 0; a < p->values; a++, rows += keep ? n : 0) {
+		double *row = a || keep ? rows : cost;
+
+		sum_arms(p, a, row);
+		if (a == 0 && keep) {
+			memcpy(cost, row, n * sizeof *row);
+		}
+		/* without a jump: which is cheaper cannot be foretold */
+		for (i = 0; a && i < n; i++) {
+			bool less = row[i] < cost[i];
+
+			cost[i] = less ? row[i] : cost[i];
+			best[i] = less ? (uint8_t)a : best[i];
+		}
+	}
+}
+
+bool
+solve_pairs(struct solve_net *net, const struct solve_step *step, double near,
+	    double *cost)
+{
+	struct pairs p = { .nx = 1, .ny = 1 };
+	struct solve_room room = { net->room.pool, NULL };
+	size_t n;
+	double *rows;
+
+	if (step->nscope > 2 || !find_arms(net, step->var, step->nscope
+			? step->scope[step->nscope - 1] : SOLVE_NO_VAR, &p)) {
+		return false;
+	}
+	p.unary = net->unary[step->var];
+	p.values = net->domain[step->var];
+	if (step->nscope) {
+		p.ny = net->domain[step->scope[step->nscope - 1]];
+	}
+	if (step->nscope == 2) {
+		p.nx = net->domain[step->scope[0]];
+	}
+	n = (size_t)p.nx * p.ny;
+	if (n > MOST_SUMS) {
+		return false;
+	}
+	memset(step->best, 0, n);
+	rows = solve_get(&room, n * (step->close ? p.values : 1) *
+			 sizeof *rows);
+	find_best(&p, rows, step->close != NULL, n, cost, step->best);
+	if (step->close) {
+		find_close(&p, rows, near, n, cost, step->close);
+	}
+	solve_leave(&room);
+	return true;
+}
