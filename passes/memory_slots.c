@@ -139,7 +139,8 @@ make_pool(struct slots *s, uint32_t rank, uint32_t group)
 		if (s->group[stage] == group) {
 			out->stage[stage].saves[s->span].pool = out->pools.n;
 			out->stage[stage].slot[s->span] = arena_alloc(s->w->a,
-				s->w->r->nmicrobatches * sizeof(uint32_t));
+				s->w->r->sched->nmicrobatches *
+				sizeof(uint32_t));
 		}
 	}
 	give_slots(s, group, &pool);

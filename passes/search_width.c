@@ -153,12 +153,33 @@ drop_updates(struct ir_module *m)
 	pass_drop_funcs(m, live);
 }
 
+/*
+ * What waits between stages and what they hold stops growing once the
+ * pipeline is full, so its schedule is no longer than that.
+ */
+static bool
+open_ranks(struct search_width *w)
+{
+	int64_t n = w->on->at.nmicrobatches, full = 4 * w->on->nstages;
+	struct search_try few = w->on->at;
+	struct sched *x;
+	const char *why;
+
+	few.nmicrobatches = n > full ? full + n % w->on->nstages : n;
+	set_axes(w->m, &few);
+	x = ranks_schedule(w->m, &w->ctx.perm);
+	if (!x || !ranks_open(&w->r, w->m, x, &why)) {
+		return false;
+	}
+	set_axes(w->m, &w->on->at);
+	w->r.nmicrobatches = (uint32_t)n;
+	return true;
+}
+
 static bool
 stage(struct search *s, struct search_width *w)
 {
 	const struct search_try *t = &w->on->at;
-	struct sched *x;
-	const char *why;
 	bool ok;
 
 	if (w->on->bad) {
@@ -180,8 +201,7 @@ stage(struct search *s, struct search_width *w)
 	if (!ok) {
 		return false;
 	}
-	x = ranks_schedule(w->m, &w->ctx.perm);
-	ok = x && ranks_open(&w->r, w->m, x, &why) && measure(s, w);
+	ok = open_ranks(w) && measure(s, w);
 	arena_release(&w->ctx.tmp);
 	return ok;
 }
