@@ -16,47 +16,125 @@ larger(double a, double b)
 	return a > b ? a : b;
 }
 
+/* Stages of a rank, one behind another there, that are alike. */
+struct run {
+	uint32_t stage;		/* one of them */
+	uint32_t n;
+	double slots[MEMORY_NSPANS];	/* that they need, each for itself */
+	const double *less;	/* of struct fit; NULL: nothing */
+};
+
+/* What stages of a rank hold together. */
+struct held {
+	double each[MEMORY_NSPANS];	/* with slots of their own */
+	double most[MEMORY_NSPANS];	/* the largest slot */
+	double temp, update, waits;
+};
+
+/* The rank at hand. */
+struct fit {
+	struct trial *x;
+	uint32_t rank;
+	const uint32_t *of;	/* its stages */
+	uint32_t n;
+	struct run *runs;
+	uint32_t nruns;
+	double room;		/* for what moves */
+	/*
+	 * By stage, of the first of those that are alike: how much smaller
+	 * each choice is guessed to make its slot of what goes to the first
+	 * half of backward; and behind these, all of them together.
+	 */
+	double **less;
+};
+
 /* What does not change with how it recomputes. */
 static double
 fixed_bytes(struct trial *x, uint32_t rank)
 {
 	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i;
-	double bytes = 0;
+	double bytes = 0, each = 0;
 
 	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
-		bytes += search_fixed_bytes(x->s, trial_update(x),
-			x->first[of[i]], x->first[of[i]] + x->layers[of[i]]);
+		if (i == 0 || x->like[of[i]] != x->like[of[i - 1]]) {
+			each = search_fixed_bytes(x->s, trial_update(x),
+				x->first[of[i]],
+				x->first[of[i]] + x->layers[of[i]]);
+		}
+		bytes += each;
 	}
 	return bytes;
 }
 
-/* Of one stage, as it recomputes; guessed, or as its programs have it. */
+/* Most stages are as many layers of one kind. */
 static void
-stage_bytes(struct trial *x, uint32_t stage, bool guess,
-	    struct search_bytes *b)
+find_runs(struct fit *f)
 {
-	uint32_t choice = x->choice[stage], k;
-	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
-	const struct search_choice *less = x->ideal ? x->ideal
-		: guess && choice ? &x->cost->choices.at[choice] : NULL;
-	struct search_cost *c = guess ? x->cost : trial_cost(x, choice);
+	const struct trial *x = f->x;
+	struct run *r = NULL;
+	uint32_t i, k;
 
-	*b = x->plain[stage];
-	if (c && c != x->cost) {
-		search_stage_bytes(x->s, c, lo, hi, b);
-	} else if (less) {
-		b->slot[MEMORY_TO_INPUT] -= search_less(x->s, less, lo, hi);
-	}
-	for (k = 0; k < MEMORY_NSPANS; k++) {
-		b->slot[k] = larger(b->slot[k], 0);
+	f->of = &x->stages[f->rank * f->n];
+	f->nruns = 0;
+	for (i = 0; i < f->n; i++) {
+		if (!r || x->like[r->stage] != x->like[f->of[i]]) {
+			r = &f->runs[f->nruns++];
+			*r = (struct run){ .stage = f->of[i] };
+		}
+		r->n++;
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			r->slots[k] += x->t->slots->stage[k][f->of[i]];
+		}
 	}
 }
 
-/* Most stages are as many layers of one kind, which recompute alike. */
-static bool
-holds_alike(const struct trial *x, uint32_t a, uint32_t b)
+/* ---- what stages hold ---- */
+
+/* Of one stage, as its programs have it. */
+static void
+stage_bytes(struct trial *x, uint32_t stage, uint32_t choice,
+	    struct search_bytes *b)
 {
-	return x->like[a] == x->like[b] && x->choice[a] == x->choice[b];
+	int64_t lo = x->first[stage];
+	struct search_cost *c = choice ? trial_cost(x, choice) : NULL;
+
+	if (c) {
+		search_stage_bytes(x->s, c, lo, lo + x->layers[stage], b);
+	} else {
+		*b = x->plain[stage];
+	}
+}
+
+/* Adds stages that are alike. */
+static void
+hold(const struct trial *x, struct held *h, const struct search_bytes *b,
+     const struct run *r)
+{
+	uint32_t k;
+
+	for (k = 0; k < MEMORY_NSPANS; k++) {
+		double slot = larger(b->slot[k], 0);
+
+		h->each[k] += slot * r->slots[k];
+		h->most[k] = larger(h->most[k], slot);
+	}
+	h->temp = larger(h->temp, b->temp);
+	h->update = larger(h->update, x->update_temp[r->stage]);
+	h->waits += x->nstages > 1 ? b->waits * r->n : 0;
+}
+
+static void
+hold_both(struct held *h, const struct held *other)
+{
+	uint32_t k;
+
+	for (k = 0; k < MEMORY_NSPANS; k++) {
+		h->each[k] += other->each[k];
+		h->most[k] = larger(h->most[k], other->most[k]);
+	}
+	h->temp = larger(h->temp, other->temp);
+	h->update = larger(h->update, other->update);
+	h->waits += other->waits;
 }
 
 /*
@@ -64,79 +142,125 @@ holds_alike(const struct trial *x, uint32_t a, uint32_t b)
  * them than are held at once, of the largest.
  */
 static double
-moving_bytes(struct trial *x, uint32_t rank, bool guess)
+span_bytes(const struct fit *f, uint32_t span, double each, double most)
 {
-	const struct search_slots *slots = x->t->slots;
-	double each[MEMORY_NSPANS] = { 0 }, most[MEMORY_NSPANS] = { 0 };
-	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i, k;
-	uint32_t kept[MEMORY_NSPANS], n = 0;	/* spans of any slots */
-	double temp = 0, update = 0, bytes = 0;
-	struct search_bytes b;
+	double shared = most * f->x->t->slots->rank[span][f->rank];
 
-	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
-		if (i == 0 || !holds_alike(x, of[i - 1], of[i])) {
-			stage_bytes(x, of[i], guess, &b);
-			for (n = 0, k = 0; k < MEMORY_NSPANS; k++) {
-				most[k] = larger(most[k], b.slot[k]);
-				kept[n] = k;
-				n += b.slot[k] > 0;
-			}
-			temp = larger(temp, b.temp);
-			update = larger(update, x->update_temp[of[i]]);
-		}
-		for (k = 0; k < n; k++) {
-			each[kept[k]] += b.slot[kept[k]] *
-					 slots->stage[kept[k]][of[i]];
-		}
-		bytes += x->nstages > 1 ? b.waits : 0;
-	}
+	return shared < each ? shared : each;
+}
+
+static double
+held_bytes(const struct fit *f, const struct held *h)
+{
+	double bytes = h->waits;
+	uint32_t k;
+
 	for (k = 0; k < MEMORY_NSPANS; k++) {
-		double shared = most[k] * slots->rank[k][rank];
-
-		bytes += shared < each[k] ? shared : each[k];
+		bytes += span_bytes(f, k, h->each[k], h->most[k]);
 	}
-	return larger(bytes + temp, update);
+	return larger(bytes + h->temp, h->update);
+}
+
+/* ---- as it is guessed ---- */
+
+/* A choice is guessed to change one span, so all else is summed once. */
+struct guess {
+	const struct fit *f;
+	const struct run *runs;
+	uint32_t nruns;
+	struct held others;	/* beside these runs */
+	struct held all;	/* without what may change */
+	double bytes;		/* of its spans, and what waits */
+};
+
+static void
+guess_open(struct guess *g, const struct fit *f, const struct held *others,
+	   const struct run *runs, uint32_t nruns)
+{
+	uint32_t i, k;
+
+	*g = (struct guess){ .f = f, .runs = runs, .nruns = nruns,
+			     .others = *others, .all = *others };
+	for (i = 0; i < nruns; i++) {
+		hold(f->x, &g->all, &f->x->plain[runs[i].stage], &runs[i]);
+	}
+	g->bytes = g->all.waits;
+	for (k = MEMORY_TO_INPUT + 1; k < MEMORY_NSPANS; k++) {
+		g->bytes += span_bytes(f, k, g->all.each[k], g->all.most[k]);
+	}
+}
+
+static double
+guess_bytes(const struct guess *g, uint32_t choice)
+{
+	double each = g->others.each[MEMORY_TO_INPUT];
+	double most = g->others.most[MEMORY_TO_INPUT];
+	uint32_t i;
+
+	for (i = 0; i < g->nruns; i++) {
+		const struct run *r = &g->runs[i];
+		double slot = g->f->x->plain[r->stage].slot[MEMORY_TO_INPUT];
+
+		slot = larger(slot - (r->less ? r->less[choice] : 0), 0);
+		each += slot * r->slots[MEMORY_TO_INPUT];
+		most = larger(most, slot);
+	}
+	return larger(g->bytes + span_bytes(g->f, MEMORY_TO_INPUT, each, most) +
+		      g->all.temp, g->all.update);
+}
+
+static const double *
+less_of(const struct fit *f, uint32_t stage)
+{
+	struct trial *x = f->x;
+	double **less = &f->less[x->like[stage]];
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	struct search_choice all = { 0 };
+	uint32_t n = x->cost->choices.n, i, k;
+
+	if (*less) {
+		return *less;
+	}
+	*less = arena_alloc(&x->s->tmp, (n + 1) * sizeof **less);
+	for (i = 0; i < n; i++) {
+		const struct search_choice *c = &x->cost->choices.at[i];
+
+		for (k = 0; k < x->s->nkinds; k++) {
+			all.less[k] = larger(all.less[k], c->less[k]);
+		}
+		(*less)[i] = search_less(x->s, c, lo, hi);
+	}
+	(*less)[n] = search_less(x->s, &all, lo, hi);
+	return *less;
+}
+
+/* ---- how they recompute ---- */
+
+/* All its stages alike, as their programs have it. */
+static double
+moving_bytes(const struct fit *f, uint32_t choice)
+{
+	struct held all = { .temp = 0 };
+	struct search_bytes b;
+	uint32_t i;
+
+	for (i = 0; i < f->nruns; i++) {
+		stage_bytes(f->x, f->runs[i].stage, choice, &b);
+		hold(f->x, &all, &b, &f->runs[i]);
+	}
+	return held_bytes(f, &all);
 }
 
 /* What is guessed to fit, is looked at. */
 static bool
-fits_in(struct trial *x, uint32_t rank, double room, double *bytes)
+fits_alike(const struct fit *f, const struct guess *g, uint32_t choice,
+	   double *bytes)
 {
-	*bytes = moving_bytes(x, rank, true);
-	if (*bytes <= room && !x->guess) {
-		*bytes = moving_bytes(x, rank, false);
+	*bytes = guess_bytes(g, choice);
+	if (*bytes <= f->room && choice && !f->x->guess) {
+		*bytes = moving_bytes(f, choice);
 	}
-	return *bytes <= room;
-}
-
-/* It would not fit if it kept what no choice keeps. */
-static bool
-is_hopeless(struct trial *x, uint32_t rank, double room)
-{
-	struct search_choice all = { 0 };
-	double bytes;
-	uint32_t i, k;
-
-	for (i = 0; i < x->cost->choices.n; i++) {
-		for (k = 0; k < x->s->nkinds; k++) {
-			all.less[k] = fmax(all.less[k],
-					   x->cost->choices.at[i].less[k]);
-		}
-	}
-	x->ideal = &all;
-	bytes = moving_bytes(x, rank, true);
-	x->ideal = NULL;
-	return bytes > HOPELESS * room;
-}
-
-static void
-choose(struct trial *x, uint32_t rank, uint32_t choice)
-{
-	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i;
-
-	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
-		x->choice[of[i]] = choice;
-	}
+	return *bytes <= f->room;
 }
 
 /*
@@ -144,29 +268,127 @@ choose(struct trial *x, uint32_t rank, uint32_t choice)
  * it is said that none does, the one that keeps least is not guessed.
  */
 static bool
-fit_alike(struct trial *x, uint32_t rank, double room, double *bytes)
+fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 {
-	double least = INFINITY;
-	uint32_t c = 0, best = 0;
+	struct held none = { .temp = 0 };
+	struct trial *x = f->x;
+	struct guess g;
+	double least;
+	uint32_t c, i;
 
-	do {
-		choose(x, rank, c);
-		if (fits_in(x, rank, room, bytes)) {
+	guess_open(&g, f, &none, f->runs, f->nruns);
+	*choice = 0;
+	if (fits_alike(f, &g, 0, bytes)) {
+		return true;
+	}
+	search_choices(x->s, &x->key, x->t, x->cost);
+	for (i = 0; i < f->nruns; i++) {
+		f->runs[i].less = less_of(f, f->runs[i].stage);
+	}
+	if (isfinite(x->s->worst_us) &&	/* if it kept what no choice keeps */
+	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->room) {
+		return false;
+	}
+	least = *bytes;
+	for (c = 1; c < x->cost->choices.n; c++) {
+		if (fits_alike(f, &g, c, bytes)) {
+			*choice = c;
 			return true;
 		}
 		if (*bytes < least) {
 			least = *bytes;
-			best = c;
+			*choice = c;
 		}
-		search_choices(x->s, &x->key, x->t, x->cost);
-		if (c == 0 && isfinite(x->s->worst_us) &&
-		    is_hopeless(x, rank, room)) {
-			return false;
+	}
+	*bytes = moving_bytes(f, *choice);
+	return *bytes <= f->room;
+}
+
+/* One stage, as a run. */
+static struct run
+alone(const struct fit *f, uint32_t stage)
+{
+	struct run r = { .stage = stage, .n = 1, .less = less_of(f, stage) };
+	uint32_t k;
+
+	for (k = 0; k < MEMORY_NSPANS; k++) {
+		r.slots[k] = f->x->t->slots->stage[k][stage];
+	}
+	return r;
+}
+
+/* As it is guessed, and as its programs have it. */
+struct ways {
+	struct held guessed, made;
+};
+
+static void
+hold_stage(const struct fit *f, struct ways *w, const struct run *r,
+	   uint32_t choice)
+{
+	struct search_bytes b = f->x->plain[r->stage];
+
+	b.slot[MEMORY_TO_INPUT] -= r->less[choice];
+	hold(f->x, &w->guessed, &b, r);
+	if (!f->x->guess) {
+		stage_bytes(f->x, r->stage, choice, &b);
+		hold(f->x, &w->made, &b, r);
+	}
+}
+
+/* The mildest choice for a stage beside others. */
+static uint32_t
+mildest(const struct fit *f, const struct ways *others, const struct run *r,
+	uint32_t most)
+{
+	struct guess g;
+	struct ways all;
+	uint32_t c;
+
+	guess_open(&g, f, &others->guessed, r, 1);
+	for (c = 0; c < most; c++) {
+		if (guess_bytes(&g, c) > f->room) {
+			continue;
 		}
-	} while (++c < x->cost->choices.n);
-	choose(x, rank, best);
-	*bytes = moving_bytes(x, rank, false);
-	return *bytes <= room;
+		all = *others;
+		if (!f->x->guess) {
+			hold_stage(f, &all, r, c);
+		}
+		if (f->x->guess || held_bytes(f, &all.made) <= f->room) {
+			break;
+		}
+	}
+	return c;
+}
+
+/*
+ * Then its stages one by one, the last first, are made milder if that fits
+ * too.  What those before and behind it hold is known by then.
+ */
+static double
+fit_milder(const struct fit *f, uint32_t most)
+{
+	struct trial *x = f->x;
+	struct ways *before = arena_alloc(&x->s->tmp,
+					  (f->n + 1) * sizeof *before);
+	struct ways behind = { .made.temp = 0 }, both;
+	struct run r;
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		before[i + 1] = before[i];
+		r = alone(f, f->of[i]);
+		hold_stage(f, &before[i + 1], &r, most);
+	}
+	for (i = f->n; i-- > 0;) {
+		both = before[i];
+		hold_both(&both.guessed, &behind.guessed);
+		hold_both(&both.made, &behind.made);
+		r = alone(f, f->of[i]);
+		x->choice[r.stage] = mildest(f, &both, &r, most);
+		hold_stage(f, &behind, &r, x->choice[r.stage]);
+	}
+	return held_bytes(f, x->guess ? &behind.guessed : &behind.made);
 }
 
 static void
@@ -201,31 +423,28 @@ lesson(const struct trial *x, uint32_t rank)
 	return search_lesson(x->s, &p, rank);
 }
 
-/* Then stages one by one, the last first, are made milder if that fits too. */
 static bool
-fit_rank(struct trial *x, uint32_t rank, struct trial_fit *f)
+fit_rank(struct fit *f, struct trial_fit *out)
 {
-	double all = search_room(x->s, x->seat[rank]);
-	double fixed = fixed_bytes(x, rank);
-	double room = all - lesson(x, rank) - fixed, bytes;
+	struct trial *x = f->x;
+	double all = search_room(x->s, x->seat[f->rank]);
+	double fixed = fixed_bytes(x, f->rank), bytes;
+	uint32_t choice, i;
 	bool ok;
-	uint32_t n;
 
-	ok = fit_alike(x, rank, room, &bytes);
-	n = x->t->chunks > 1 ? (uint32_t)x->t->chunks : 0;
-	while (ok && n-- > 0) {
-		uint32_t i = x->stages[rank * (uint32_t)x->t->chunks + n];
-		uint32_t was = x->choice[i];
-
-		for (x->choice[i] = 0; x->choice[i] < was &&
-		     !fits_in(x, rank, room, &bytes); x->choice[i]++) {
-		}
-		bytes = moving_bytes(x, rank, x->guess);
+	find_runs(f);
+	f->room = all - lesson(x, f->rank) - fixed;
+	ok = fit_alike(f, &choice, &bytes);
+	for (i = 0; i < f->n; i++) {
+		x->choice[f->of[i]] = choice;
 	}
-	if (fixed + bytes - all > f->over) {
-		f->most = fixed + bytes;
-		f->over = fixed + bytes - all;
-		f->fullest = rank;
+	if (ok && choice && f->n > 1) {
+		bytes = fit_milder(f, choice);
+	}
+	if (fixed + bytes - all > out->over) {
+		out->most = fixed + bytes;
+		out->over = fixed + bytes - all;
+		out->fullest = f->rank;
 	}
 	return ok;
 }
@@ -292,12 +511,15 @@ trial_fits(struct trial *x, struct trial_fit *f)
 {
 	struct search_report *out = x->s->out;
 	bool enough = isfinite(x->s->worst_us), ok = true;
-	uint32_t r;
+	struct fit fit = { .x = x, .n = (uint32_t)x->t->chunks };
 
 	*f = (struct trial_fit){ .over = -INFINITY };
 	set_plain(x);
-	for (r = 0; r < (uint32_t)x->t->g->pp && (ok || !enough); r++) {
-		ok &= fit_rank(x, r, f);
+	fit.runs = arena_alloc(&x->s->tmp, fit.n * sizeof *fit.runs);
+	fit.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *fit.less);
+	for (; fit.rank < (uint32_t)x->t->g->pp && (ok || !enough);
+	     fit.rank++) {
+		ok &= fit_rank(&fit, f);
 	}
 	if (!ok) {
 		out->full++;

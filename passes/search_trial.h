@@ -21,7 +21,6 @@ struct trial {
 	double *update_temp;	/* by stage: while it is updated */
 	uint32_t *like;		/* by stage: the first of those of its size */
 	struct search_update *update;	/* NULL: not yet */
-	const struct search_choice *ideal;	/* instead of all, or NULL */
 	uint32_t *rank_of;	/* by stage */
 	uint32_t *seat;		/* by rank */
 	uint32_t *seat_of;	/* by stage */
