@@ -56,20 +56,23 @@ struct name {
 	enum ir_op op;
 };
 
-struct finder {
+struct front_block {
 	struct recompute_saves s;
 	struct ir_module *m;
 	struct arena *tmp;
 	const struct front_prices *p;
 	region_id block;
-	VEC(value_id) can;	/* saved, and gone if somebody says so */
+	VEC(value_id) saved;	/* by the block */
+	VEC(value_id) can;	/* of these: gone if somebody says so */
 	VEC(uint64_t) named;	/* by place in `can`: words that name it */
 	VEC(struct name) words;
 	VEC(struct class) classes;
 	uint64_t *by;		/* by value: words that have it built or kept */
 	bool *drops;		/* by value: of front_at */
+	int64_t *bytes, *ps;	/* by value: its prices, and 1; 0: not asked */
 	uint32_t *seen;		/* by value: the walk that was there */
 	uint32_t walk;
+	VEC(value_id) met;	/* on the walk at hand */
 	bool exact;
 };
 
@@ -83,7 +86,7 @@ whole(double v)
 
 /* Trips of the repeats around a value, inside of one of the block. */
 static double
-inner_trips(const struct finder *f, value_id v)
+inner_trips(const struct front_block *f, value_id v)
 {
 	region_id r = f->s.home[v];
 	double n = 1;
@@ -96,36 +99,43 @@ inner_trips(const struct finder *f, value_id v)
 }
 
 static int64_t
-bytes_of(const struct finder *f, value_id v)
+bytes_of(const struct front_block *f, value_id v)
 {
-	double b = f->p->bytes ? f->p->bytes(f->p->user, v)
-			       : kernel_room(f->m, v);
+	if (!f->bytes[v]) {
+		double b = f->p->bytes ? f->p->bytes(f->p->user, v)
+				       : kernel_room(f->m, v);
 
-	return whole(b * inner_trips(f, v));
+		f->bytes[v] = whole(b * inner_trips(f, v)) + 1;
+	}
+	return f->bytes[v] - 1;
 }
 
 /* To make v once more; a weight is read again by whoever uses it. */
 static int64_t
-ps_of(const struct finder *f, value_id v)
+ps_of(const struct front_block *f, value_id v)
 {
 	node_id maker = f->m->values.at[v].node;
 
-	return ir_node(f->m, maker)->nargs == 0 ? 0
-		: whole(1e6 * f->p->us(f->p->user, maker) * inner_trips(f, v));
+	if (!f->ps[v]) {
+		f->ps[v] = ir_node(f->m, maker)->nargs == 0 ? 1
+			: whole(1e6 * f->p->us(f->p->user, maker) *
+				inner_trips(f, v)) + 1;
+	}
+	return f->ps[v] - 1;
 }
 
 /* ---- what a value is made from ---- */
 
 static bool
-is_saved(const struct finder *f, value_id v)
+is_saved(const struct front_block *f, value_id v)
 {
 	return f->s.saved[v] && recompute_block(&f->s, v) == f->block;
 }
 
 /* Calls see for all that v needs and that is neither saved nor around. */
 static void
-walk_back(struct finder *f, value_id v,
-	  void (*see)(struct finder *f, value_id u, uint64_t words),
+walk_back(struct front_block *f, value_id v,
+	  void (*see)(struct front_block *f, value_id u, uint64_t words),
 	  uint64_t words)
 {
 	const struct ir_node *n = ir_node(f->m, f->m->values.at[v].node);
@@ -150,7 +160,7 @@ walk_back(struct finder *f, value_id v,
 
 /* The value that was computed, which `place` may have converted. */
 static value_id
-root(const struct finder *f, value_id v)
+root(const struct front_block *f, value_id v)
 {
 	node_id n = f->m->values.at[v].node;
 
@@ -162,7 +172,7 @@ root(const struct finder *f, value_id v)
 }
 
 static struct name
-name_of(const struct finder *f, const char *word)
+name_of(const struct front_block *f, const char *word)
 {
 	struct name name = { .text = word };
 
@@ -173,7 +183,7 @@ name_of(const struct finder *f, const char *word)
 
 /* The same rule as recompute_set.c has for names. */
 static bool
-is_called(const struct finder *f, value_id v, struct name name)
+is_called(const struct front_block *f, value_id v, struct name name)
 {
 	const struct ir_value *x = &f->m->values.at[root(f, v)];
 
@@ -192,7 +202,7 @@ is_word(const char *word)
 
 /* Whether a word before this one names the same values. */
 static bool
-says_nothing_new(const struct finder *f, struct name word)
+says_nothing_new(const struct front_block *f, struct name word)
 {
 	uint32_t i, k;
 
@@ -213,7 +223,7 @@ says_nothing_new(const struct finder *f, struct name word)
 }
 
 static void
-add_word(struct finder *f, const char *text)
+add_word(struct front_block *f, const char *text)
 {
 	struct name word = name_of(f, text);
 
@@ -229,7 +239,7 @@ add_word(struct finder *f, const char *text)
 
 /* By value: its own name first, then the op's, which may name others too. */
 static void
-find_words(struct finder *f)
+find_words(struct front_block *f)
 {
 	uint32_t i, k;
 	uint64_t words;
@@ -259,7 +269,7 @@ find_words(struct finder *f)
 /* ---- classes ---- */
 
 static void
-pay(struct finder *f, uint64_t words, int64_t bytes, int64_t ps)
+pay(struct front_block *f, uint64_t words, int64_t bytes, int64_t ps)
 {
 	struct class c = { words, { bytes, ps } };
 	uint32_t i;
@@ -275,13 +285,13 @@ pay(struct finder *f, uint64_t words, int64_t bytes, int64_t ps)
 }
 
 static void
-see_needed(struct finder *f, value_id u, uint64_t words)
+see_needed(struct front_block *f, value_id u, uint64_t words)
 {
 	f->by[u] |= words;
 }
 
 static void
-find_classes(struct finder *f)
+find_classes(struct front_block *f)
 {
 	uint32_t k;
 	value_id v;
@@ -372,39 +382,60 @@ prune(struct state_list *l, int64_t close)
 	return n;
 }
 
+/* Classes that a word is of, and those of words before and behind it. */
+struct step {
+	const struct class **own, **open;
+	uint32_t nown, nopen;
+	uint64_t word;
+};
+
+static void
+find_step(const struct front_block *f, uint32_t word, struct step *s)
+{
+	uint64_t done = (UINT64_C(2) << word) - 1;
+	uint32_t i;
+
+	s->word = UINT64_C(1) << word;
+	s->nown = s->nopen = 0;
+	for (i = 0; i < f->classes.n; i++) {
+		const struct class *c = &f->classes.at[i];
+
+		if (c->words & s->word) {
+			s->own[s->nown++] = c;
+		}
+		if ((c->words & done) && (c->words & ~done)) {
+			s->open[s->nopen++] = c;
+		}
+	}
+}
+
 /* Which classes of words behind this one are paid for. */
 static uint64_t
-key_of(const struct finder *f, uint64_t chosen, uint32_t word)
+key_of(const struct step *x, uint64_t chosen)
 {
-	uint64_t done = (UINT64_C(2) << word) - 1, key = 0;
-	uint32_t i, n = 0;
+	uint64_t key = 0;
+	uint32_t i;
 
-	for (i = 0; i < f->classes.n; i++) {
-		uint64_t words = f->classes.at[i].words;
-
-		if ((words & done) && (words & ~done)) {
-			if (n == 64) {
-				return chosen;	/* too many: all differ */
-			}
-			key |= (uint64_t)((words & chosen) != 0) << n++;
-		}
+	if (x->nopen > 64) {
+		return chosen;	/* too many: all differ */
+	}
+	for (i = 0; i < x->nopen; i++) {
+		key |= (uint64_t)((x->open[i]->words & chosen) != 0) << i;
 	}
 	return key;
 }
 
 static struct state
-choose(const struct finder *f, const struct state *s, uint32_t word)
+choose(const struct step *x, const struct state *s)
 {
 	struct state t = *s;
 	uint32_t i;
 
-	t.chosen |= UINT64_C(1) << word;
-	for (i = 0; i < f->classes.n; i++) {
-		const struct class *c = &f->classes.at[i];
-
-		if ((c->words & t.chosen) && !(c->words & s->chosen)) {
-			t.a.bytes += c->a.bytes;
-			t.a.ps += c->a.ps;
+	t.chosen |= x->word;
+	for (i = 0; i < x->nown; i++) {
+		if (!(x->own[i]->words & s->chosen)) {
+			t.a.bytes += x->own[i]->a.bytes;
+			t.a.ps += x->own[i]->a.ps;
 		}
 	}
 	return t;
@@ -412,23 +443,27 @@ choose(const struct finder *f, const struct state *s, uint32_t word)
 
 /* All choices that no other beats, from `kept` bytes on. */
 static struct state_list
-choices(struct finder *f, int64_t kept)
+choices(struct front_block *f, int64_t kept)
 {
 	size_t size = 2 * MAX_STATES * sizeof(struct state);
-	struct state_list l = { arena_alloc(f->tmp, size), 1 };
-	struct state *room = arena_alloc(f->tmp, size);
+	struct state_list l = { arena_room(f->tmp, size), 1 };
+	struct state *room = arena_room(f->tmp, size);
+	size_t lists = f->classes.n * sizeof(struct class *);
+	struct step x = { .own = arena_alloc(f->tmp, lists),
+			  .open = arena_alloc(f->tmp, lists) };
 	uint32_t w, i;
 
-	l.at[0].a.bytes = kept;
+	l.at[0] = (struct state){ .a.bytes = kept };
 	for (w = 0; w < f->words.n; w++) {
 		int64_t close = kept / (4 * MAX_STATES) + 1;
 
+		find_step(f, w, &x);
 		for (i = 0; i < l.n; i++) {
-			l.at[l.n + i] = choose(f, &l.at[i], w);
+			l.at[l.n + i] = choose(&x, &l.at[i]);
 		}
 		l.n *= 2;
 		for (i = 0; i < l.n; i++) {
-			l.at[i].key = key_of(f, l.at[i].chosen, w);
+			l.at[i].key = key_of(&x, l.at[i].chosen);
 		}
 		sort(&l, room);
 		l.n = prune(&l, 0);
@@ -447,31 +482,40 @@ choices(struct finder *f, int64_t kept)
 
 /* ---- the front ---- */
 
-static void
-open_block(struct finder *f, struct ir_module *m, node_id block,
-	   const struct front_prices *p)
+struct front_block *
+front_open(struct ir_module *m, node_id block, const struct front_prices *p)
 {
+	struct arena *tmp = &m->ctx->tmp;
+	struct front_block *f = arena_alloc(tmp, sizeof *f);
 	value_id v;
 
-	memset(f, 0, sizeof *f);
 	f->m = m;
-	f->tmp = &m->ctx->tmp;
+	f->tmp = tmp;
 	f->p = p;
 	f->exact = true;
 	f->block = ir_node(m, block)->region;
 	recompute_find(m, &f->s);
-	f->seen = arena_alloc(f->tmp, f->s.nvalues * sizeof *f->seen);
-	f->by = arena_alloc(f->tmp, f->s.nvalues * sizeof *f->by);
-	f->drops = arena_alloc(f->tmp, f->s.nvalues * sizeof *f->drops);
+	f->seen = arena_alloc(tmp, f->s.nvalues * sizeof *f->seen);
+	f->by = arena_alloc(tmp, f->s.nvalues * sizeof *f->by);
+	f->drops = arena_alloc(tmp, f->s.nvalues * sizeof *f->drops);
+	f->bytes = arena_alloc(tmp, f->s.nvalues * sizeof *f->bytes);
+	f->ps = arena_alloc(tmp, f->s.nvalues * sizeof *f->ps);
 	for (v = 1; v < f->s.nvalues; v++) {
-		if (is_saved(f, v) && recompute_can(&f->s, v)) {
-			VEC_PUSH(f->tmp, &f->can, v);
+		if (!is_saved(f, v)) {
+			continue;
+		}
+		VEC_PUSH(tmp, &f->saved, v);
+		if (recompute_can(&f->s, v)) {
+			VEC_PUSH(tmp, &f->can, v);
 		}
 	}
+	find_words(f);
+	find_classes(f);
+	return f;
 }
 
 static bool
-drops_all(const struct finder *f, uint64_t chosen)
+drops_all(const struct front_block *f, uint64_t chosen)
 {
 	uint32_t k;
 
@@ -484,7 +528,7 @@ drops_all(const struct finder *f, uint64_t chosen)
 }
 
 static const char *
-text_of(const struct finder *f, uint64_t chosen, struct arena *a)
+text_of(const struct front_block *f, uint64_t chosen, struct arena *a)
 {
 	struct buf b;
 	uint32_t i;
@@ -503,56 +547,59 @@ text_of(const struct finder *f, uint64_t chosen, struct arena *a)
 }
 
 static void
-see_at(struct finder *f, value_id u, uint64_t words)
+see_at(struct front_block *f, value_id u, uint64_t words)
 {
-	f->by[u] = words;
+	(void)words;
+	VEC_PUSH(f->tmp, &f->met, u);
 }
 
 /* Of the values in drops. */
 static struct amount
-amount_of(struct finder *f)
+amount_of(struct front_block *f)
 {
 	struct amount sum = { 0, 0 };
-	value_id v;
+	uint32_t i;
 
 	f->walk++;
-	memset(f->by, 0, f->s.nvalues * sizeof *f->by);
-	for (v = 1; v < f->s.nvalues; v++) {
-		if (is_saved(f, v) && f->drops[v] && recompute_can(&f->s, v)) {
+	f->met.n = 0;
+	for (i = 0; i < f->saved.n; i++) {
+		value_id v = f->saved.at[i];
+
+		if (f->drops[v] && recompute_can(&f->s, v)) {
 			sum.ps += ps_of(f, v);
 			walk_back(f, v, see_at, 1);
-		} else if (is_saved(f, v)) {
+		} else {
 			sum.bytes += bytes_of(f, v);
 		}
 	}
-	for (v = 1; v < f->s.nvalues; v++) {
-		if (f->by[v] && recompute_can(&f->s, v)) {
-			sum.ps += ps_of(f, v);
-		} else if (f->by[v]) {
-			sum.bytes += bytes_of(f, v);
+	for (i = 0; i < f->met.n; i++) {
+		if (recompute_can(&f->s, f->met.at[i])) {
+			sum.ps += ps_of(f, f->met.at[i]);
+		} else {
+			sum.bytes += bytes_of(f, f->met.at[i]);
 		}
 	}
 	return sum;
 }
 
 static void
-drop_named(struct finder *f, const char *words)
+drop_named(struct front_block *f, const char *words)
 {
 	const char *word;
-	value_id v;
+	uint32_t i;
 
 	while (plan_next_word(f->tmp, &words, &word)) {
 		struct name name = name_of(f, word);
 
-		for (v = 1; v < f->s.nvalues; v++) {
-			f->drops[v] |= is_saved(f, v) &&
-				       is_called(f, v, name);
+		for (i = 0; i < f->saved.n; i++) {
+			f->drops[f->saved.at[i]] |=
+				is_called(f, f->saved.at[i], name);
 		}
 	}
 }
 
 static struct amount
-amount_at(struct finder *f, const char *words)
+amount_at(struct front_block *f, const char *words)
 {
 	memset(f->drops, 0, f->s.nvalues * sizeof *f->drops);
 	if (strcmp(words, "attention") == 0) {
@@ -567,72 +614,88 @@ amount_at(struct finder *f, const char *words)
 	return amount_of(f);
 }
 
-/* One more candidate, in its place; what it beats goes. */
+/* A point, and its words while they are a set. */
+struct candidate {
+	struct front_point p;	/* recompute NULL: `chosen` */
+	uint64_t chosen;
+};
+
+struct candidates {
+	VEC(struct candidate) at;
+};
+
+/* One more, in its place; what it beats goes. */
 static void
-add_point(struct front *out, struct arena *a, const char *words,
-	  struct amount x)
+add_point(struct front_block *f, struct candidates *all, const char *words)
 {
-	struct front_point p = { words, (double)x.bytes, (double)x.ps / 1e6 };
-	struct front_point *at;
+	struct amount x = amount_at(f, words);
+	struct candidate c = { .p = { words, (double)x.bytes,
+				      (double)x.ps / 1e6 } };
+	struct candidate *at;
 	uint32_t i, n = 0;
 
-	for (i = 0; i < out->at.n; i++) {
-		if (out->at.at[i].bytes <= p.bytes &&
-		    out->at.at[i].extra_us <= p.extra_us) {
+	for (i = 0; i < all->at.n; i++) {
+		if (all->at.at[i].p.bytes <= c.p.bytes &&
+		    all->at.at[i].p.extra_us <= c.p.extra_us) {
 			return;
 		}
 	}
-	VEC_PUSH(a, &out->at, p);
-	at = out->at.at;
-	for (i = 0; i + 1 < out->at.n; i++) {
-		if (at[i].bytes < p.bytes || at[i].extra_us < p.extra_us) {
+	VEC_PUSH(f->tmp, &all->at, c);
+	at = all->at.at;
+	for (i = 0; i + 1 < all->at.n; i++) {
+		if (at[i].p.bytes < c.p.bytes ||
+		    at[i].p.extra_us < c.p.extra_us) {
 			at[n++] = at[i];
 		}
 	}
-	for (i = n; i > 0 && at[i - 1].bytes > p.bytes; i--) {
+	for (i = n; i > 0 && at[i - 1].p.bytes > c.p.bytes; i--) {
 		at[i] = at[i - 1];
 	}
-	at[i] = p;
-	out->at.n = n + 1;
+	at[i] = c;
+	all->at.n = n + 1;
 }
 
 void
-front_find(struct ir_module *m, node_id block, const struct front_prices *p,
-	   struct arena *a, struct front *out)
+front_find(struct front_block *f, uint32_t most, struct arena *a,
+	   struct front *out)
 {
-	struct finder f;
+	struct candidates all = { 0 };
 	struct state_list l;
-	uint32_t i;
+	uint32_t i, n;
 
 	memset(out, 0, sizeof *out);
-	open_block(&f, m, block, p);
-	find_words(&f);
-	find_classes(&f);
-	l = choices(&f, amount_at(&f, "none").bytes);
+	l = choices(f, amount_at(f, "none").bytes);
 	for (i = 0; i < l.n; i++) {
 		const struct state *s = &l.at[i];
-		struct front_point x = { NULL, (double)s->a.bytes,
-					 (double)s->a.ps / 1e6 };
+		struct candidate c = {
+			{ NULL, (double)s->a.bytes, (double)s->a.ps / 1e6 },
+			s->chosen
+		};
 
-		x.recompute = text_of(&f, s->chosen, a);
-		VEC_PUSH(a, &out->at, x);
+		VEC_PUSH(f->tmp, &all.at, c);
 	}
 	/* sets that words need not make up, or that were left out */
-	add_point(out, a, "none", amount_at(&f, "none"));
-	add_point(out, a, "full", amount_at(&f, "full"));
-	add_point(out, a, "attention", amount_at(&f, "attention"));
-	out->exact = f.exact;
+	add_point(f, &all, "none");
+	add_point(f, &all, "full");
+	add_point(f, &all, "attention");
+	n = most && all.at.n > most ? most : all.at.n;
+	for (i = 0; i < n; i++) {
+		const struct candidate *c = &all.at.at[n == all.at.n ? i
+			: i * (all.at.n - 1) / (n > 1 ? n - 1 : 1)];
+		struct front_point p = c->p;
+
+		p.recompute = p.recompute ? p.recompute
+			: text_of(f, c->chosen, a);
+		VEC_PUSH(a, &out->at, p);
+	}
+	out->exact = f->exact;
 }
 
 void
-front_at(struct ir_module *m, node_id block, const struct front_prices *p,
-	 const char *words, struct front_point *out)
+front_at(struct front_block *f, const char *words, struct front_point *out)
 {
-	struct finder f;
-	struct amount x;
+	struct amount x = amount_at(f, words);
 
-	open_block(&f, m, block, p);
-	x = amount_at(&f, words);
 	out->recompute = words;
 	out->bytes = (double)x.bytes;
 	out->extra_us = (double)x.ps / 1e6;

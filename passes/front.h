@@ -34,16 +34,21 @@ struct front {
 
 /* The blocks that save anything, in order; how many. All in arena a. */
 uint32_t front_blocks(struct ir_module *m, struct arena *a, node_id **out);
+
+/* A block that is looked at: what is known of it is found once. */
+struct front_block;
+/* One of them, in ctx->tmp; p is kept. */
+struct front_block *front_open(struct ir_module *m, node_id block,
+			       const struct front_prices *p);
 /*
- * The front of one of them: the first point keeps the fewest bytes, the last
- * pays nothing.  Exact in bytes and picoseconds, to which prices are rounded.
+ * Its front: the first point keeps the fewest bytes, the last pays nothing.
+ * Exact in bytes and picoseconds, to which prices are rounded.  Of more points
+ * than `most`, so many that are evenly spread, both ends among them; 0: all.
  */
-void front_find(struct ir_module *m, node_id block,
-		const struct front_prices *p, struct arena *a,
+void front_find(struct front_block *b, uint32_t most, struct arena *a,
 		struct front *out);
 /* What the block comes to if these words are dropped; names may be others'. */
-void front_at(struct ir_module *m, node_id block,
-	      const struct front_prices *p, const char *words,
+void front_at(struct front_block *b, const char *words,
 	      struct front_point *out);
 
 #endif

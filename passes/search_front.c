@@ -17,7 +17,7 @@ struct fronts {
 	struct search_placed *w;
 	struct front_prices prices;
 	double *us;		/* by node: run once more */
-	node_id *blocks;
+	struct front_block **blocks;
 	double *plain;		/* by block: bytes, if nothing is rebuilt */
 	uint32_t n;
 };
@@ -90,7 +90,7 @@ add(struct fronts *f, const char *words)
 	for (k = 0; k < f->n; k++) {
 		struct front_point p;
 
-		front_at(f->w->m, f->blocks[k], &f->prices, words, &p);
+		front_at(f->blocks[k], words, &p);
 		c.extra_us[k] = p.extra_us;
 		c.less[k] = f->plain[k] - p.bytes;
 	}
@@ -99,14 +99,19 @@ add(struct fronts *f, const char *words)
 }
 
 static void
-find_plain(struct fronts *f)
+open_blocks(struct fronts *f)
 {
+	struct arena *a = &f->w->ctx.tmp;
 	struct front_point none;
+	node_id *blocks;
 	uint32_t k;
 
+	f->n = front_blocks(f->w->m, a, &blocks);
+	f->blocks = arena_alloc(a, f->n * sizeof *f->blocks);
 	f->plain = arena_alloc(&f->w->ctx.tmp, f->n * sizeof *f->plain);
 	for (k = 0; k < f->n; k++) {
-		front_at(f->w->m, f->blocks[k], &f->prices, "none", &none);
+		f->blocks[k] = front_open(f->w->m, blocks[k], &f->prices);
+		front_at(f->blocks[k], "none", &none);
 		f->plain[k] = none.bytes;
 	}
 }
@@ -117,12 +122,9 @@ add_front(struct fronts *f, uint32_t block)
 	struct front x;
 	uint32_t most = MOST_CHOICES / (f->n ? f->n : 1), i;
 
-	front_find(f->w->m, f->blocks[block], &f->prices, &f->w->ctx.tmp, &x);
-	for (i = 0; i < most && i < x.at.n; i++) {
-		uint32_t at = x.at.n <= most ? i
-			: i * (x.at.n - 1) / (most - 1);
-
-		add(f, x.at.at[at].recompute);
+	front_find(f->blocks[block], most, &f->w->ctx.tmp, &x);
+	for (i = 0; i < x.at.n; i++) {
+		add(f, x.at.at[i].recompute);
 	}
 }
 
@@ -173,9 +175,8 @@ search_front(struct search *s, struct search_placed *w)
 	price_nodes(&f, &p, kernels_find(m, ir_model(m),
 					 &w->ctx.tmp)->top);
 	f.prices = (struct front_prices){ node_us, NULL, &f };
-	f.n = front_blocks(m, &w->ctx.tmp, &f.blocks);
+	open_blocks(&f);
 	if (f.n == s->nkinds) {	/* else nobody knows whose is whose */
-		find_plain(&f);
 		for (i = 0; i < f.n; i++) {
 			add_front(&f, i);
 		}

@@ -320,7 +320,7 @@ same_as_pass(uint32_t seed)
 	p.user = &one;
 	n = front_blocks(w.m, &w.c.perm, &blocks);
 	for (i = 0; i < n; i++) {
-		front_at(w.m, blocks[i], &p, words, &x);
+		front_at(front_open(w.m, blocks[i], &p), words, &x);
 		plain &= is_plain(w.m, blocks[i]);
 		nodes += x.extra_us;
 		bytes += x.bytes * (double)ir_attr_int(w.m,
@@ -371,6 +371,7 @@ static bool
 try_all(struct world *w, node_id block, const struct front_prices *p,
 	const struct front *front)
 {
+	struct front_block *at = front_open(w->m, block, p);
 	const char *words[24];
 	uint32_t nwords = 0, i, k, set;
 	struct front_point x;
@@ -410,7 +411,7 @@ try_all(struct world *w, node_id block, const struct front_prices *p,
 					   words[i]);
 			}
 		}
-		front_at(w->m, block, p, b.n ? buf_text(&b) : "none", &x);
+		front_at(at, b.n ? buf_text(&b) : "none", &x);
 		for (k = 0; k < front->at.n; k++) {
 			if (beats(&front->at.at[k], &x)) {
 				break;
@@ -430,6 +431,7 @@ static void
 check_points(struct world *w, node_id block, const struct front_prices *p,
 	     const struct front *front)
 {
+	struct front_block *at = front_open(w->m, block, p);
 	struct front_point x;
 	uint32_t i;
 
@@ -438,7 +440,7 @@ check_points(struct world *w, node_id block, const struct front_prices *p,
 	for (i = 0; i < front->at.n; i++) {
 		const struct front_point *a = &front->at.at[i];
 
-		front_at(w->m, block, p, a->recompute, &x);
+		front_at(at, a->recompute, &x);
 		assert_true(x.bytes == a->bytes && x.extra_us == a->extra_us);
 		assert_true(i == 0 || (a->bytes > a[-1].bytes &&
 				       a->extra_us < a[-1].extra_us));
@@ -466,7 +468,8 @@ test_all_sets(void **state)
 		some.m = w.m;
 		n = front_blocks(w.m, &w.c.perm, &blocks);
 		for (i = 0; i < n; i++) {
-			front_find(w.m, blocks[i], &p, &w.c.perm, &front);
+			front_find(front_open(w.m, blocks[i], &p), 0,
+				   &w.c.perm, &front);
 			check_points(&w, blocks[i], &p, &front);
 			assert_true(front.exact);
 			if (is_plain(w.m, blocks[i]) &&
@@ -483,6 +486,31 @@ test_all_sets(void **state)
 }
 
 /* ---- a large one ---- */
+
+/* If fewer are wanted, they are some of these, and both ends. */
+static void
+check_few(struct world *w, node_id block, const struct front_prices *p,
+	  const struct front *all)
+{
+	struct front_block *at = front_open(w->m, block, p);
+	uint32_t want, i, k;
+	struct front few;
+
+	for (want = 2; want < 30; want += 9) {
+		front_find(at, want, &w->c.perm, &few);
+		assert_int_equal(few.at.n, want < all->at.n ? want
+							    : all->at.n);
+		for (k = 0, i = 0; i < few.at.n; i++, k++) {
+			while (k < all->at.n && strcmp(all->at.at[k].recompute,
+					few.at.at[i].recompute) != 0) {
+				k++;
+			}
+			assert_true(k < all->at.n);
+			assert_true(i > 0 || k == 0);
+		}
+		assert_int_equal(k, all->at.n);
+	}
+}
 
 static void
 test_large(void **state)
@@ -503,12 +531,14 @@ test_large(void **state)
 		some.m = w.m;
 		assert_int_equal(front_blocks(w.m, &w.c.perm, &blocks), 1);
 		t = clock();
-		front_find(w.m, blocks[0], &p, &w.c.perm, &front);
+		front_find(front_open(w.m, blocks[0], &p), 0, &w.c.perm,
+			   &front);
 		ms = 1e3 * (double)(clock() - t) / CLOCKS_PER_SEC;
 		worst = ms > worst ? ms : worst;
 		most = front.at.n > most ? front.at.n : most;
 		check_points(&w, blocks[0], &p, &front);
 		assert_true(front.exact);
+		check_few(&w, blocks[0], &p, &front);
 		world_close(&w);
 	}
 	print_message("at most %u points, at most %.1f ms\n", most, worst);
@@ -547,12 +577,12 @@ test_too_many(void **state)
 	p.user = w.m;
 	front_blocks(w.m, &w.c.perm, &blocks);
 	t = clock();
-	front_find(w.m, blocks[0], &p, &w.c.perm, &front);
+	front_find(front_open(w.m, blocks[0], &p), 0, &w.c.perm, &front);
 	print_message("%u points of far more in %.0f ms\n", front.at.n,
 		      1e3 * (double)(clock() - t) / CLOCKS_PER_SEC);
 	assert_true(!front.exact && front.at.n > 500);
 	check_points(&w, blocks[0], &p, &front);
-	front_at(w.m, blocks[0], &p, "full", &x);
+	front_at(front_open(w.m, blocks[0], &p), "full", &x);
 	assert_true(front.at.at[0].bytes == x.bytes);
 	world_close(&w);
 }
@@ -610,16 +640,16 @@ test_talk(void **state)
 	assert_true(passes(&w, "train,place"));
 	p.user = w.m;
 	assert_int_equal(front_blocks(w.m, &w.c.perm, &blocks), 1);
-	front_at(w.m, blocks[0], &p, "none", &all);
+	front_at(front_open(w.m, blocks[0], &p), "none", &all);
 	for (i = 0; i < sizeof want / sizeof want[0]; i++) {
-		front_at(w.m, blocks[0], &p, want[i].words, &x);
+		front_at(front_open(w.m, blocks[0], &p), want[i].words, &x);
 		if (x.extra_us != want[i].talks ||
 		    (i > 0 && x.bytes >= all.bytes)) {
 			fail_msg("%s: %g collectives, %.0f bytes",
 				 want[i].words, x.extra_us, x.bytes);
 		}
 	}
-	front_find(w.m, blocks[0], &p, &w.c.perm, &front);
+	front_find(front_open(w.m, blocks[0], &p), 0, &w.c.perm, &front);
 	check_points(&w, blocks[0], &p, &front);
 	assert_int_equal(front.at.n, 2);	/* with one, and without */
 	world_close(&w);
