@@ -313,7 +313,6 @@ hops_us(const struct ranks *r, const struct price *p, struct arena *a,
 	struct price quick = *p;
 
 	quick.hop_us = 0;
-	quick.busy_us = quick.update_us = 0;
 	if (!price_pipeline(r->sched, &p->traits, a, &quick)) {
 		return false;
 	}

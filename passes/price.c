@@ -170,11 +170,6 @@ run_schedule(const struct sched *s, const struct price_traits *traits,
 		return false;
 	}
 	out->pipe_us = line.makespan_us;
-	for (i = 0; i < s->nranks; i++) {
-		if (line.busy_us[i] > out->busy_us) {
-			out->busy_us = line.busy_us[i];
-		}
-	}
 	return true;
 }
 
@@ -191,18 +186,16 @@ price_seats(const struct ranks *r, const struct target *t, struct arena *a,
 	target_seat(t, r->nranks, r->npipes, outer, a, out);
 }
 
-/* What the busiest rank does, by kind, and the slowest update. */
-static void
-sum_parts(const struct sched *s, struct price *out)
+void
+price_busiest(const struct sched *s, struct price *out)
 {
 	double best = -1;
-	uint32_t i, k, q;
+	uint32_t i, k;
 
 	for (i = 0; i < s->nranks; i++) {
 		const struct sched_list *l = &s->ranks[i];
 		struct price_func all = out->updated[i];
 
-		out->update_us = fmax(out->update_us, all.total_us);
 		for (k = 0; k < l->actions.n; k++) {
 			const struct sched_action *x = &l->actions.at[k];
 
@@ -210,9 +203,7 @@ sum_parts(const struct sched *s, struct price *out)
 		}
 		if (all.total_us > best) {
 			best = all.total_us;
-			for (q = 0; q < PRICE_NPARTS; q++) {
-				out->parts_us[q] = all.us[q];
-			}
+			memcpy(out->parts_us, all.us, sizeof all.us);
 		}
 	}
 }
@@ -269,11 +260,17 @@ bool
 price_pipeline(const struct sched *s, const struct price_traits *traits,
 	       struct arena *a, struct price *out)
 {
+	uint32_t i;
+
 	price_run(s, traits, a, out);
 	if (!run_schedule(s, traits, a, out)) {
 		return false;
 	}
-	sum_parts(s, out);
+	out->update_us = 0;
+	for (i = 0; i < s->nranks; i++) {
+		out->update_us = fmax(out->update_us,
+				      out->updated[i].total_us);
+	}
 	out->step_us = out->pipe_us + out->update_us;
 	return true;
 }
@@ -293,6 +290,7 @@ price_step(const struct ranks *r, const struct target_seats *t,
 		*why = "the schedule stalls";
 		return false;
 	}
+	price_busiest(r->sched, out);
 	return true;
 }
 

@@ -84,9 +84,9 @@ struct price {
 	double pipe_us;		/* from the first forward to the last one */
 	double update_us;	/* of the slowest */
 	double step_us;
-	double busy_us;		/* of the busiest rank in pipe_us */
 	double hop_us;		/* of a value from stage to stage */
-	double parts_us[PRICE_NPARTS];	/* of the busiest rank, and update */
+	/* of the busiest rank, its update with it; of price_busiest */
+	double parts_us[PRICE_NPARTS];
 };
 
 /* ---- price.c ---------------------------------------------------------- */
@@ -101,10 +101,13 @@ void price_functions(const struct ranks *r, struct kernels *const *all,
 		     struct price *out);
 /*
  * From the times of functions to that of a step: `stage`, `update` and
- * `hop_us` are read, all else is written.  False: the schedule stalls.
+ * `hop_us` are read, all else but parts_us is written.  False: the schedule
+ * stalls.
  */
 bool price_pipeline(const struct sched *s, const struct price_traits *traits,
 		    struct arena *a, struct price *out);
+/* Sets parts_us of what price_pipeline has priced. */
+void price_busiest(const struct sched *s, struct price *out);
 /* Where ranks of programs lie on a target; in arena a. */
 void price_seats(const struct ranks *r, const struct target *t,
 		 struct arena *a, struct target_seats *out);

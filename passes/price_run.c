@@ -247,14 +247,12 @@ updated(const struct sched *s, const struct price_traits *traits,
 	double behind = 0;
 	uint32_t i, k;
 
-	for (i = 0; i < s->nstages; i++) {
+	for (i = 0; traits->overlap_data && i < s->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS && s->rank_of[i] == rank; k++) {
 			behind += p->run[i][k].total_us;
 		}
 	}
-	if (traits->overlap_data) {
-		hide(&f, fmin(f.data_us, behind) * (1 - PRICE_SLOWED));
-	}
+	hide(&f, fmin(f.data_us, behind) * (1 - PRICE_SLOWED));
 	return f;
 }
 

@@ -205,7 +205,6 @@ run(struct trial *x)
 				      (uint32_t)t->nmicrobatches, &why);
 	}
 	x->s->out->run++;
-	x->p.update_us = x->p.busy_us = 0;	/* the most of another run */
 	return t->order && price_pipeline(t->order, &x->s->o->traits,
 					  &x->s->tmp, &x->p);
 }

@@ -41,6 +41,7 @@ step(const struct price_traits *traits)
 		p.update[i] = update;
 	}
 	assert_true(price_pipeline(s, traits, &arena, &p));
+	price_busiest(s, &p);
 	return p;
 }
 
