@@ -385,7 +385,8 @@ price_updates(struct search *s, struct search_width *w,
 	struct where to;
 	uint32_t i;
 
-	kernels_some(w->fuse, w->r.update, w->on->nstages, &list->mem, list->of);
+	kernels_some(w->fuse, w->r.update, w->on->nstages, &list->mem,
+		     list->of);
 	search_seat(s, t->g, &w->ctx.tmp, &all);
 	p.across = all.all;
 	u->on[seat] = arena_alloc(&s->keep, PIECE_MAX * sizeof *u->on[seat]);
