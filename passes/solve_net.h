@@ -167,9 +167,10 @@ bool solve_pairs(struct solve_net *net, const struct solve_step *step,
 struct solve_run;
 
 /*
- * The net, of that plan, without values that no best choice needs, those that are nearly as
- * good being kept; its variables and tables are the same, of fewer entries.
- * NULL if that is too much work, or there is no choice.  The old net stays.
+ * The net, of that plan, without values that no best choice needs, those that
+ * are nearly as good being kept; its variables and tables are the same, of
+ * fewer entries.  NULL if that is too much work, or there is no choice.  The
+ * old net stays.
  */
 struct solve_net *solve_reduce(struct solve_run *run, struct solve_net *net,
 			       const struct solve_plan *plan);
