@@ -45,6 +45,7 @@ EXTRA_DIST += \
 	$(cli_tests) \
 	$(pair_files) \
 	$(script_tests) \
+	%D%/code.awk \
 	%D%/docs.sh \
 	%D%/fake-cuda.c \
 	%D%/fake-device.c \

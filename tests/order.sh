@@ -19,33 +19,7 @@ files=$(find ir passes frontend codegen -type f -name '*.[ch]' \
 
 # Read twice: once for what functions there are, once for what calls.
 # shellcheck disable=SC2086 # a list of files
-awk '
-# The code on a line, without comments and literals.
-function code(s,    out)
-{
-	out = ""
-	while (s != "") {
-		if (comment) {
-			if (!match(s, /\*\//))
-				return out
-			s = substr(s, RSTART + 2)
-			comment = 0
-		} else if (match(s, /^"([^"\\]|\\.)*"/) ||
-			   match(s, /^\047([^\047\\]|\\.)*\047/)) {
-			s = substr(s, RLENGTH + 1)
-			out = out "0"
-		} else if (s ~ /^\/\*/) {
-			s = substr(s, 3)
-			comment = 1
-		} else if (s ~ /^\/\//) {
-			return out
-		} else {
-			out = out substr(s, 1, 1)
-			s = substr(s, 2)
-		}
-	}
-	return out
-}
+awk "$(cat tests/code.awk)"'
 # Is the function that is declared in this line one that leaves something?
 function learn(s, above,    name, type, fixed, gives)
 {

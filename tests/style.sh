@@ -7,13 +7,12 @@ cd "${top_srcdir:?}"
 LC_ALL=C
 export LC_ALL
 
-# shellcheck disable=SC2016 # the dollars are for awk
 find ir passes frontend codegen runtime tests examples -type f \
 	\( -name '*.[chyl]' -o -name '*.def' \) \
 	! -path frontend/parser.c ! -path frontend/parser.h \
 	! -path frontend/lexer.c ! -path frontend/target_files.c \
 	! -path codegen/cuda/prelude_text.c -print | sort |
-xargs awk '
+xargs awk "$(cat tests/code.awk)"'
 function bad(why)
 {
 	printf "%s:%d: %s\n", FILENAME, FNR, why
@@ -35,37 +34,17 @@ function width(s,    parts, n, i, w)
 		w = w - w % 8 + 8 + length(parts[i])
 	return w
 }
-# The code on a line, without comments and literals; keeps `comment` (are we
-# inside one) and `depth` (of parentheses) from line to line.
-function code(s,    out, c)
+# How many parentheses are open behind this, if n were before.
+function parentheses(n, s)
 {
-	out = ""
-	while (s != "") {
-		if (comment) {
-			if (!match(s, /\*\//))
-				return out
-			s = substr(s, RSTART + 2)
-			comment = 0
-		} else if (match(s, /^"([^"\\]|\\.)*"/) ||
-			   match(s, /^\047([^\047\\]|\\.)*\047/)) {
-			s = substr(s, RLENGTH + 1)
-			out = out "0"
-		} else if (s ~ /^\/\//) {
-			return out
-		} else if (s ~ /^\/\*/) {
-			s = substr(s, 3)
-			comment = 1
-		} else {
-			c = substr(s, 1, 1)
-			if (c == "(")
-				depth++
-			else if (c == ")" && depth > 0)
-				depth--
-			out = out c
-			s = substr(s, 2)
-		}
+	while (match(s, /[()]/)) {
+		if (substr(s, RSTART, 1) == "(")
+			n++
+		else if (n > 0)
+			n--
+		s = substr(s, RSTART + 1)
 	}
-	return out
+	return n
 }
 FNR == 1 {
 	end_of_file()
@@ -79,6 +58,7 @@ FNR == 1 {
 	was_depth = depth
 	was_macro = in_macro
 	text = code($0)
+	depth = parentheses(depth, text)
 	in_macro = $0 ~ /\\$/
 }
 width($0) > 80 { bad("wider than 80 columns") }
