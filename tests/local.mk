@@ -1,7 +1,7 @@
 # Four kinds of test, each reported by its own name:
 #   NAME.llm, NAME.ir  beside NAME.out or NAME.err     tests/run-pair
 #   page.md            whose examples must be true     tests/docs.sh
-#   *.sh               0 passes, 77 skips
+#   *.sh               0 passes, 77 skips; of cli/, by lib.sh
 #   unit/t-*           cmocka programs
 # Scripts find LLMC (the built program), top_srcdir (absolute) and CC in the
 # environment. A sanitizer's exit status must not look like a user error, and
@@ -64,6 +64,7 @@ EXTRA_DIST += \
 	%D%/fuzz/run.sh \
 	%D%/fuzz/seeds \
 	%D%/installcheck.sh \
+	%D%/lib.sh \
 	%D%/list-pairs \
 	%D%/no-cmocka.sh \
 	%D%/run-pair \

@@ -1515,6 +1515,7 @@ cli_tests = \
 	tests/cli/lang-huge.sh \
 	tests/cli/lang-json.sh \
 	tests/cli/lang-text.sh \
+	tests/cli/library.sh \
 	tests/cli/memory.sh \
 	tests/cli/mixed.sh \
 	tests/cli/mpi.sh \

@@ -2,17 +2,9 @@
 # What a layer of GPT keeps for backward is the published count, to the byte:
 # 34 s b h + 5 a s^2 b (Korthikanti et al. 2022, equation 1), and 2 s b h if
 # all is recomputed. Row statistics are made again, so they are not in it.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-model=${top_srcdir:?}/examples/gpt-block.llm
-sed 's/^  dtype bf16;/&\n  recompute full;/' "$model" >"$tmp/full.llm"
-
-saved()
-{
-	"$LLMC" --passes=train --emit=summary-json "$@" |
-		sed -n 's/.*"saved_bytes": *\([0-9]*\).*/\1/p'
-}
+. "${top_srcdir:?}/tests/lib.sh"
+model=$examples/gpt-block.llm
+sed 's/^  dtype bf16;/&\n  recompute full;/' "$model" >full.llm
 
 # sequence, batch, hidden, heads, layers; the third is the paper's 22B model
 while read -r s b h a layers; do
@@ -20,12 +12,11 @@ while read -r s b h a layers; do
 		--dim heads="$a" --dim layers="$layers"
 	want=$((layers * (34 * s * b * h + 5 * a * s * s * b)))
 	have=$(saved "$@" "$model")
-	full=$(saved "$@" "$tmp/full.llm")
+	full=$(saved "$@" full.llm)
 	if [ "$have" != $want ] || [ "$full" != $((layers * 2 * s * b * h)) ]
 	then
-		echo "s $s, b $b, h $h, a $a, $layers layers: saved $have," \
+		bad "s $s, b $b, h $h, a $a, $layers layers: saved $have," \
 			"want $want; recomputed, saved $full"
-		exit 1
 	fi
 done <<'END'
 32 4 64 4 1
@@ -34,6 +25,7 @@ done <<'END'
 END
 
 # what is rebuilt is what was saved, masks and all
-"$LLMC" eval "$model" --steps 3 --dim layers=2 >"$tmp/a" &&
-	"$LLMC" eval "$tmp/full.llm" --steps 3 --dim layers=2 >"$tmp/b" &&
-	cmp "$tmp/a" "$tmp/b"
+"$LLMC" eval "$model" --steps 3 --dim layers=2 >a &&
+	"$LLMC" eval full.llm --steps 3 --dim layers=2 >b &&
+	cmp a b || bad 'what is rebuilt is something else'
+exit $failed

@@ -1,59 +1,21 @@
 #!/bin/sh
 # The answer: one screen, a plan.json of exactly the documented fields whose
 # parts add up, what is refused, and two plans beside each other.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-top=${top_srcdir:?}
-model=$top/examples/llama-2-70b.llm
+. "${top_srcdir:?}/tests/lib.sh"
+model=$examples/llama-2-70b.llm
 plan='tp=8,pp=2,dp=4,microbatch=1,zero=1'
-fail=0
-
-bad()
-{
-	echo "FAIL $*"
-	fail=1
-}
-
-answer()
-{
-	"$LLMC" "$@" >"$tmp/out" 2>"$tmp/err" || {
-		cat "$tmp/err"
-		bad "$@"
-	}
-}
-
-# refused WHAT ARGUMENTS..: exit 1, nothing printed, and this in the message
-refused()
-{
-	what=$1
-	shift
-	"$LLMC" "$@" >"$tmp/out" 2>"$tmp/err"
-	status=$?
-	if [ $status -ne 1 ] || [ -s "$tmp/out" ] ||
-		! grep -q -- "$what" "$tmp/err"; then
-		bad "$* exits with $status: $(cat "$tmp/err")"
-	fi
-}
-
-# field PATH: of $tmp/json, which has a field a line
-field()
-{
-	sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$tmp/json" |
-		head -n 1
-}
 
 # ---- one screen, whatever the model
 
 while read -r name target pins; do
-	answer --target "$target" --pin "$pins" "$top/examples/$name.llm"
+	run --target "$target" --pin "$pins" "$examples/$name.llm"
 	awk -v name="$name" '
 		length($0) > 80 { print name ": " $0; bad = 1 }
 		END {
 			if (NR > 40 || NR < 20)
 				print name ": " NR " lines"
 			exit bad || NR > 40 || NR < 20
-		}' "$tmp/out" || bad "$name is no screen"
+		}' out || bad "$name is no screen"
 done <<'END'
 llama-2-70b h100x8x8 tp=8,pp=2,dp=4,microbatch=1,zero=1
 deepseek-v3 h100x8x64 tp=2,cp=2,ep=8,pp=4,dp=4,microbatch=1,sequence=on
@@ -64,15 +26,15 @@ tiny-dense rtx4090x1 microbatch=1
 END
 
 # What follows is the default with a machine and a plan, and by name.
-answer --target h100x8x8 --pin "$plan" "$model"
-cp "$tmp/out" "$tmp/default"
-answer --emit=answer --target h100x8x8 --pin "$plan" "$model"
-cmp -s "$tmp/out" "$tmp/default" || bad 'the default is another text'
+run --target h100x8x8 --pin "$plan" "$model"
+cp out default
+run --emit=answer --target h100x8x8 --pin "$plan" "$model"
+cmp -s out default || bad 'the default is another text'
 
 # ---- kernels: 40 layers of 256 microbatches on a rank, in one part or in
 # several, flops by shape, and all of them are what the rank does not wait
 
-answer --target h100x8x8 --plan "$top/tests/plan/two-stages.llp" \
+run --target h100x8x8 --plan "$tests/plan/two-stages.llp" \
 	--explain=cost "$model"
 awk '
 	/talk: pipeline|waiting/ { sum += $(NF) }
@@ -97,14 +59,14 @@ awk '
 			print rows " rows, " sum "%: " bad
 			exit 1
 		}
-	}' "$tmp/out" || bad '--explain=cost'
+	}' out || bad '--explain=cost'
 
 # ---- plan.json
 
 json()
 {
-	answer --emit=answer-json --tokens=2T "$@"
-	mv "$tmp/out" "$tmp/json"
+	run --emit=answer-json --tokens=2T "$@"
+	mv out json
 }
 
 # Paths of all fields, by its lines: one field, or one bracket, each.
@@ -147,40 +109,36 @@ paths()
 		print where()
 		if (key != "")
 			n--
-	}' "$tmp/json" | sed 's/\.\././g' | sort -u
+	}' json | sed 's/\.\././g' | sort -u
 }
 
 sed -n 's/^| `\([a-z0-9_.]*\(\[\]\)*[a-z0-9_.]*\)` |.*/\1/p' \
-	"$top/docs/answer.md" | grep -v '^kernels\.' | sort >"$tmp/documented"
+	"$top_srcdir/docs/answer.md" | grep -v '^kernels\.' | sort >documented
 grep -v '^target\.groups\|^plan\.places\|^memory.*\]\.device_bytes' \
-	"$tmp/documented" >"$tmp/alike"
-cat >"$tmp/mixed.target" <<'END'
+	documented >alike
+cat >mixed.target <<'END'
 target a { accelerator = a100; devices = 8; nodes = 4; }
 target b { accelerator = h100; devices = 8; nodes = 4; }
 END
 while read -r how target pins; do
 	if [ "$how" = search ]; then
 		json --target "$target" --pin "$pins" "$model"
-		cp "$tmp/alike" "$tmp/expected"
+		cp alike expected
 	else
 		# a whole plan: nothing is searched, whether it fits or not
-		echo "plan { $pins; }" | tr ',' ';' >"$tmp/whole.llp"
-		json --target "$target" --plan "$tmp/whole.llp" "$model"
+		echo "plan { $pins; }" | tr ',' ';' >whole.llp
+		json --target "$target" --plan whole.llp "$model"
 		case $target in
-		*.target) cp "$tmp/documented" "$tmp/expected" ;;
-		*) cp "$tmp/alike" "$tmp/expected" ;;
+		*.target) cp documented expected ;;
+		*) cp alike expected ;;
 		esac
-		sed -i '/^search\./d' "$tmp/expected"
+		sed -i '/^search\./d' expected
 	fi
-	paths >"$tmp/emitted"
-	diff "$tmp/expected" "$tmp/emitted" ||
-		bad 'fields and docs/answer.md differ'
-	if command -v python3 >/dev/null; then
-		python3 -m json.tool "$tmp/json" >/dev/null ||
-			bad 'plan.json does not parse'
-	fi
-	sed -n '/"parts_us"/,/}/s/.*": \(.*[0-9]\).*/\1/p' "$tmp/json" |
-	awk -v step="$(field us)" '
+	paths >emitted
+	diff expected emitted || bad 'fields and docs/answer.md differ'
+	is_json json
+	sed -n '/"parts_us"/,/}/s/.*": \(.*[0-9]\).*/\1/p' json |
+	awk -v step="$(field json us)" '
 		{ sum += $1; n++ }
 		END {
 			off = (sum - step) / step
@@ -200,18 +158,19 @@ END
 
 # Its plan reads back, and gives the same answer.
 json --target h100x8x8 --pin "$plan" "$model"
-sed -n 's/^ *"text": "\(.*\)",$/\1/p' "$tmp/json" |
+sed -n 's/^ *"text": "\(.*\)",$/\1/p' json |
 	awk '{ gsub(/\\n/, "\n"); gsub(/\\"/, "\""); printf "%s", $0 }' \
-	>"$tmp/again.llp"
-sed '/^  "search": {$/,/^  },$/d' "$tmp/json" >"$tmp/first"
-json --target h100x8x8 --plan "$tmp/again.llp" "$model"
-cmp "$tmp/first" "$tmp/json" || bad 'the plan in plan.json is another one'
+	>again.llp
+sed '/^  "search": {$/,/^  },$/d' json >first
+json --target h100x8x8 --plan again.llp "$model"
+cmp first json || bad 'the plan in plan.json is another one'
 
 # One number by hand: tokens a second, dollars, days, failures.
-awk -v us="$(field us)" -v rate="$(field tokens_s)" -v usd="$(field usd_h)" \
-	-v mtok="$(field usd_mtoken)" -v days="$(field days)" \
-	-v mtbf="$(field mtbf_s)" -v good="$(field goodput)" \
-	-v slow="$(field days_with_failures)" '
+awk -v us="$(field json us)" -v rate="$(field json tokens_s)" \
+	-v usd="$(field json usd_h)" -v mtok="$(field json usd_mtoken)" \
+	-v mtbf="$(field json mtbf_s)" -v good="$(field json goodput)" \
+	-v days="$(field json days)" \
+	-v slow="$(field json days_with_failures)" '
 	function same(what, a, b) {
 		if (a / b > 1 + 1e-7 || a / b < 1 - 1e-7) {
 			printf "%s: %.9g and %.9g\n", what, a, b
@@ -233,17 +192,17 @@ awk -v us="$(field us)" -v rate="$(field tokens_s)" -v usd="$(field usd_h)" \
 tokens()
 {
 	json --target h100x8x8 --pin "$plan" "$@"
-	field tokens
+	field json tokens
 }
 [ "$(tokens "$model")" = 2e+12 ] || bad '--tokens=2T'
 for t in 300B 3e11 0.3T 300000M; do
 	[ "$(tokens --tokens=$t "$model")" = 3e+11 ] || bad "--tokens=$t"
 done
-sed 's/batch = 1024;/& tokens = 15e12;/' "$model" >"$tmp/tokens.llm"
-"$LLMC" --target h100x8x8 --pin "$plan" "$tmp/tokens.llm" |
+sed 's/batch = 1024;/& tokens = 15e12;/' "$model" >tokens.llm
+"$LLMC" --target h100x8x8 --pin "$plan" tokens.llm |
 	grep -q '^run *15 T tokens: ' || bad 'train.tokens is not the run'
-sed 's/batch = 1024;/& steps = 1000;/' "$model" >"$tmp/steps.llm"
-"$LLMC" --target h100x8x8 --pin "$plan" "$tmp/steps.llm" |
+sed 's/batch = 1024;/& steps = 1000;/' "$model" >steps.llm
+"$LLMC" --target h100x8x8 --pin "$plan" steps.llm |
 	grep -q '^run *4.194 B tokens: ' || bad 'train.steps is not the run'
 
 # ---- what is refused
@@ -255,13 +214,13 @@ done
 refused 'takes GB/s' --target h100x8x8 --pin "$plan" --storage=0 "$model"
 refused 'takes minutes' --target h100x8x8 --pin "$plan" --restart=- "$model"
 refused 'goes with --target' --emit=answer --pin "$plan" "$model"
-echo "plan { $plan; }" | tr ',' ';' >"$tmp/plan.llp"
+echo "plan { $plan; }" | tr ',' ';' >plan.llp
 refused 'has 64 ranks, and h100x8x4 has 32 devices' --target h100x8x4 \
-	--plan "$tmp/plan.llp" "$model"
+	--plan plan.llp "$model"
 refused 'needs the pass `stage`' --emit=answer --passes=train \
 	--target h100x8x8 --pin "$plan" "$model"
-"$LLMC" --emit=ranks --pin "$plan" "$model" >"$tmp/ranks.ir"
-refused 'is rank programs' --emit=answer --target h100x8x8 "$tmp/ranks.ir"
+"$LLMC" --emit=ranks --pin "$plan" "$model" >ranks.ir
+refused 'is rank programs' --emit=answer --target h100x8x8 ranks.ir
 "$LLMC" --target h100x8x9 --pin "$plan" "$model" 2>&1 >/dev/null |
 	grep -q '8 of the 72 devices of h100x8x9 stay idle' || bad 'no warning'
 refused idle-devices -Werror=idle-devices --target h100x8x9 --pin "$plan" \
@@ -269,35 +228,31 @@ refused idle-devices -Werror=idle-devices --target h100x8x9 --pin "$plan" \
 
 # ---- two plans
 
-printf 'plan { tp = 8; pp = 2; }\n' >"$tmp/a.llp"
-printf 'plan { tp = 8; pp = 4; recompute = (q, k); }\n' >"$tmp/b.llp"
-(cd "$tmp" && "$LLMC" diff a.llp b.llp) >"$tmp/out"
-cat >"$tmp/want" <<'END'
+printf 'plan { tp = 8; pp = 2; }\n' >a.llp
+printf 'plan { tp = 8; pp = 4; recompute = (q, k); }\n' >b.llp
+run diff a.llp b.llp
+cat >want <<'END'
                                     a.llp            b.llp
 pp                                      2                4
 recompute                               -           (q, k)
 END
-diff "$tmp/want" "$tmp/out" || bad 'llmc diff of two plans'
-(cd "$tmp" && "$LLMC" diff a.llp a.llp) | grep -q 'no key differs' ||
+diff want out || bad 'llmc diff of two plans'
+"$LLMC" diff a.llp a.llp | grep -q 'no key differs' ||
 	bad 'llmc diff of a plan and itself'
 # With a model all of a plan is settled, and beside is what each alone costs.
-answer diff "$tmp/a.llp" "$tmp/b.llp" "$model" --target h100x8x4 \
-	-Wno-idle-devices
-grep -q '^stages  *40\*2  *20\*4$' "$tmp/out" || bad 'stages are not settled'
-cp "$tmp/out" "$tmp/both"
+run diff a.llp b.llp "$model" --target h100x8x4 -Wno-idle-devices
+grep -q '^stages  *40\*2  *20\*4$' out || bad 'stages are not settled'
+cp out both
 for side in a b; do
-	json --target h100x8x4 --plan "$tmp/$side.llp" -Wno-idle-devices \
-		"$model"
-	grep '^tokens/s ' "$tmp/both" | grep -q " $(printf %.0f \
-		"$(field tokens_s)") " || bad "$side.llp costs something else"
+	json --target h100x8x4 --plan $side.llp -Wno-idle-devices "$model"
+	rate=$(printf %.0f "$(field json tokens_s)")
+	grep '^tokens/s ' both | grep -q " $rate " ||
+		bad "$side.llp costs something else"
 done
-refused 'goes with a model' diff "$tmp/a.llp" "$tmp/b.llp" --target h100x8
-refused 'cannot read' diff "$tmp/a.llp" "$tmp/none.llp"
-refused 'holds one plan block' diff "$tmp/a.llp" "$model"
-refused 'a plan goes with a model' diff "$tmp/a.llp" "$tmp/b.llp" \
-	"$tmp/ranks.ir"
-"$LLMC" diff "$tmp/a.llp" 2>/dev/null
-[ $? -eq 2 ] || bad 'llmc diff of one plan'
-"$LLMC" diff "$tmp/a.llp" "$tmp/b.llp" "$model" more 2>/dev/null
-[ $? -eq 2 ] || bad 'llmc diff of too many files'
-exit $fail
+refused 'goes with a model' diff a.llp b.llp --target h100x8
+refused 'cannot read' diff a.llp none.llp
+refused 'holds one plan block' diff a.llp "$model"
+refused 'a plan goes with a model' diff a.llp b.llp ranks.ir
+misused 'takes two plans, and there is only a.llp' diff a.llp
+misused '`more` is one too many' diff a.llp b.llp "$model" more
+exit $failed

@@ -2,15 +2,7 @@
 # llmc calibrate: what it writes is a target that a model can be priced on,
 # every number has its origin, and on a CUDA machine that is not one but keeps
 # its own time the output is known to the last byte. Speeds are never tested.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-
-fail()
-{
-	echo "$*"
-	exit 1
-}
+. "${top_srcdir:?}/tests/lib.sh"
 
 # plausible FILE: positive, efficiencies at most 1, an origin for each number.
 plausible()
@@ -31,48 +23,42 @@ plausible()
 }
 
 # The cores of this machine, whatever they are.
-"$LLMC" calibrate --quick -o "$tmp/cpu.target" >"$tmp/out" 2>"$tmp/table" ||
-	fail "calibrate: $(cat "$tmp/table")"
-test ! -s "$tmp/out" || fail 'something on standard output besides -o'
-plausible "$tmp/cpu.target"
+"$LLMC" calibrate --quick -o cpu.target >out 2>table ||
+	fail "calibrate: $(cat table)"
+test ! -s out || fail 'something on standard output besides -o'
+plausible cpu.target
 for what in contractions attention streams launch; do
-	grep -q "^$what  *kept " "$tmp/table" || fail "no table of $what"
+	grep -q "^$what  *kept " table || fail "no table of $what"
 done
-grep -q '^  fp32 256x256x256 ' "$tmp/table" || fail 'no fp32 256x256x256'
-grep -q '^  bf16 256x256x256 ' "$tmp/table" || fail 'no bf16 256x256x256'
-"$LLMC" target "$tmp/cpu.target" >"$tmp/read" || fail 'it does not read back'
-grep -q '^  units = [1-9]' "$tmp/read" || fail 'no units'
-"$LLMC" --emit=cost --target "$tmp/cpu.target" --pin microbatch=1 \
-	"${top_srcdir:?}/examples/tiny-dense.llm" >"$tmp/cost" ||
+grep -q '^  fp32 256x256x256 ' table || fail 'no fp32 256x256x256'
+grep -q '^  bf16 256x256x256 ' table || fail 'no bf16 256x256x256'
+run target cpu.target || fail 'it does not read back'
+grep -q '^  units = [1-9]' out || fail 'no units'
+"$LLMC" --emit=cost --target cpu.target --pin microbatch=1 \
+	"$examples/tiny-dense.llm" >cost ||
 	fail 'no model can be priced on it'
-grep -q '^step ' "$tmp/cost" || fail 'no time of a step'
+grep -q '^step ' cost || fail 'no time of a step'
 
 # JSON has the same points, on standard error too.
-"$LLMC" calibrate --quick --json >"$tmp/cpu.target" 2>"$tmp/json" || exit 1
-plausible "$tmp/cpu.target"
+"$LLMC" calibrate --quick --json >cpu.target 2>json || fail 'calibrate --json'
+plausible cpu.target
 grep -q '"group": "contractions", "shape": "fp32 256x256x256", "us": ' \
-	"$tmp/json" || fail 'no such point in the JSON'
-if command -v python3 >/dev/null; then
-	python3 -m json.tool "$tmp/json" >/dev/null || fail 'this is no JSON'
-fi
+	json || fail 'no such point in the JSON'
+is_json json
 
 # Bad usage is told apart from bad luck.
-"$LLMC" calibrate file 2>"$tmp/err"
-test $? -eq 2 || fail 'a file is no input of calibrate'
-"$LLMC" calibrate --device=cdua 2>"$tmp/err"
-test $? -eq 2 || fail 'cdua is no device'
-grep -q 'did you mean `cuda`' "$tmp/err" || fail "no hint: $(cat "$tmp/err")"
+misused 'calibrate takes no file, found `file`' calibrate file
+misused 'did you mean `cuda`' calibrate --device=cdua
 
 # A sanitizer in llmc and none in the fake do not go together.
 fake()
 {
-	mkdir -p "$tmp/lib"
-	${CC:-cc} -shared -fPIC -o "$tmp/lib/libcuda.so.1" \
-		"$top_srcdir/tests/fake-cuda.c" || return 1
-	cp "$tmp/lib/libcuda.so.1" "$tmp/lib/libcublas.so.13"
-	cp "$tmp/lib/libcuda.so.1" "$tmp/lib/libnccl.so.2"
+	shared lib/libcuda.so.1 "$tests/fake-cuda.c" || return
+	cp lib/libcuda.so.1 lib/libcublas.so.13
+	cp lib/libcuda.so.1 lib/libnccl.so.2
 }
-fake || { echo 'no shared object can be built'; exit 0; }
+mkdir lib
+fake || { echo 'no shared object can be built'; exit $failed; }
 
 # cuda NAME [VARIABLE=VALUE..]: one run on that machine.
 cuda()
@@ -80,39 +66,40 @@ cuda()
 	name=$1
 	shift
 	env LD_LIBRARY_PATH="$tmp/lib" "$@" "$LLMC" calibrate --quick \
-		--device=cuda -o "$tmp/$name.target" 2>"$tmp/$name.err"
+		--device=cuda -o "$name.target" 2>"$name.err"
 }
 
-cuda one FAKE_CUDA_DEVICES=1 || fail "one device: $(cat "$tmp/one.err")"
-cuda four FAKE_CUDA_DEVICES=4 || fail "four devices: $(cat "$tmp/four.err")"
+cuda one FAKE_CUDA_DEVICES=1 || fail "one device: $(cat one.err)"
+cuda four FAKE_CUDA_DEVICES=4 || fail "four devices: $(cat four.err)"
 for name in one four; do
-	plausible "$tmp/$name.target"
-	"$LLMC" target "$tmp/$name.target" >/dev/null || fail "$name: no target"
-	want=$top_srcdir/tests/data/calibrate-$name
+	plausible "$name.target"
+	"$LLMC" target "$name.target" >/dev/null || fail "$name: no target"
+	want=$tests/data/calibrate-$name
 	if test "${UPDATE:-}"; then
-		cp "$tmp/$name.target" "$want.target"
-		cp "$tmp/$name.err" "$want.txt"
+		cp "$name.target" "$want.target"
+		cp "$name.err" "$want.txt"
 	fi
-	diff -u "$want.target" "$tmp/$name.target" || fail "$name: the target"
-	diff -u "$want.txt" "$tmp/$name.err" || fail "$name: the table"
+	diff -u "$want.target" "$name.target" || fail "$name: the target"
+	diff -u "$want.txt" "$name.err" || fail "$name: the table"
 done
 
 # Wrong products are not timed, and nothing is written.
 cuda wrong FAKE_CUDA_WRONG=1 && fail 'wrong products are believed'
-grep -q 'cublasGemmEx computes .* wrong' "$tmp/wrong.err" ||
-	fail "wrong: $(cat "$tmp/wrong.err")"
-test ! -e "$tmp/wrong.target" || fail 'a target of wrong products'
+grep -q 'cublasGemmEx computes .* wrong' wrong.err ||
+	fail "wrong: $(cat wrong.err)"
+test ! -e wrong.target || fail 'a target of wrong products'
 
 # What is missing has a name.
 cuda none FAKE_CUDA_DEVICES=0 && fail 'measured no device'
-grep -q 'there is no CUDA device' "$tmp/none.err" || fail 'no device: no name'
-printf 'int cuInit(unsigned f) { return (int)f; }\n' >"$tmp/old.c"
-${CC:-cc} -shared -fPIC -o "$tmp/lib/libcuda.so.1" "$tmp/old.c" || exit 1
+grep -q 'there is no CUDA device' none.err || fail 'no device: no name'
+printf 'int cuInit(unsigned f) { return (int)f; }\n' >old.c
+shared lib/libcuda.so.1 old.c || fail old.c
 cuda old && fail 'measured with an old driver'
 grep -q 'libcuda.so.1 has no cuGetErrorString: it is too old' \
-	"$tmp/old.err" || fail "old: $(cat "$tmp/old.err")"
-printf 'no library\n' >"$tmp/lib/libcuda.so.1"
+	old.err || fail "old: $(cat old.err)"
+printf 'no library\n' >lib/libcuda.so.1
 cuda missing && fail 'measured without a driver'
 grep -q "libcuda.so.1 is missing: it comes with NVIDIA's driver" \
-	"$tmp/missing.err" || fail "missing: $(cat "$tmp/missing.err")"
-test ! -e "$tmp/missing.target" || fail 'a target of no machine'
+	missing.err || fail "missing: $(cat missing.err)"
+test ! -e missing.target || fail 'a target of no machine'
+exit $failed

@@ -1,10 +1,6 @@
 #!/bin/sh
 # Color: the option, then NO_COLOR, then CLICOLOR_FORCE, then the terminal.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 99
-bad=0
+. "${top_srcdir:?}/tests/lib.sh"
 echo 'llmc-ir 1
 oops' >in.ir
 escape=$(printf '\033')
@@ -19,8 +15,7 @@ try()
 		2>err
 	if grep -q "$escape" err; then got=yes; else got=no; fi
 	test $got = "$want" && return
-	echo "$variables llmc opt $*: color: $got, expected: $want"
-	bad=1
+	bad "$variables llmc opt $*: color: $got, expected: $want"
 }
 try no ''
 try yes '' --color=always
@@ -33,8 +28,5 @@ try yes 'CLICOLOR_FORCE=1 NO_COLOR='
 try yes NO_COLOR=1 --color=always
 
 NO_COLOR=1 "$LLMC" opt --diagnostics=json in.ir 2>err
-case $(cat err) in
-'['*'"level":"error"'*']') ;;
-*) echo "no JSON:"; cat err; bad=1 ;;
-esac
-exit $bad
+tr -d '\n' <err | grep -q '^\[.*"level":"error".*\]$' || bad 'no JSON'
+exit $failed

@@ -1,18 +1,7 @@
 #!/bin/sh
 # llmc eval: results to the last bit, checksums by name, weights from files,
 # and that passes change none of it.
-# shellcheck disable=SC2016 # messages quote with back quotes
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 99
-
-fail()
-{
-	echo "$*"
-	test ! -s err || cat err
-	exit 1
-}
+. "${top_srcdir:?}/tests/lib.sh"
 
 cat >in.ir <<'END'
 llmc-ir 1
@@ -31,30 +20,23 @@ model {
 }
 END
 
-run()
-{
-	"$LLMC" eval "$@" in.ir >out 2>err || fail "llmc eval $*"
-}
-
-run
+run eval in.ir
 grep -Eq '^s -?[0-9.e-]+$' out || fail 'no scalar result'
 grep -Eq '^y 0x[0-9a-f]{16} shape \[2, 3\] f32$' out || fail 'no tensor'
 cp out plain
-run --passes=default
+run eval --passes=default in.ir
 cmp out plain || fail 'passes change the result'
-run --seed=1
+run eval --seed=1 in.ir
 cmp -s out plain && fail 'the seed changes nothing'
-run --checksum=p,repeat[1]/w --checksum=s
+run eval --checksum=p,repeat[1]/w --checksum=s in.ir
 cut -d ' ' -f 1,2 out >names
 printf '%s\n' "$(sed 's/ .*//;q' plain) $(cut -d ' ' -f 2 plain | sed q)" \
 	"y $(sed -n 's/^y \([^ ]*\).*/\1/p' plain)" \
 	'checksum repeat[0]/p' 'checksum repeat[1]/w' \
 	'checksum repeat[1]/p' 'checksum s' | diff - names || fail 'checksums'
-run --checksum=all
+run eval --checksum=all in.ir
 test "$(grep -c '^checksum' out)" -ge 9 || fail '--checksum=all'
-"$LLMC" eval --checksum=pp in.ir >out 2>err && fail 'an unknown name'
-grep -q 'did you mean `p`' err || fail 'no suggestion'
-test ! -s out || fail 'output in spite of an error'
+refused 'did you mean `p`' eval --checksum=pp in.ir
 
 # A checkpoint by hand: header length, header, data; 1.0f is 0000803f.
 ones()
@@ -81,30 +63,22 @@ w='"w.0":{"dtype":"F32","shape":[3],"data_offsets":[24,36]}'
 w="$w,\"w.1\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[36,48]}"
 x='"x":{"dtype":"F32","shape":[6],"data_offsets":[0,24]}'
 checkpoint good.safetensors "{$x,$w}" 12
-run --weights=good.safetensors
+run eval --weights=good.safetensors in.ir
 test "$(head -n 1 out)" = 's 6' || fail 'weights from a file'
 
-refused()
-{
-	words=$1
-	shift
-	"$LLMC" eval "$@" in.ir >out 2>err
-	test $? -eq 1 || fail "$*: not refused"
-	grep -qF -e "$words" err || fail "$*: not: $words"
-}
 x='"x":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]}'
 checkpoint shape.safetensors "{$x,$w}" 12
-refused 'is [3, 2], and [a=2, b=3]' --weights=shape.safetensors
+refused 'is [3, 2], and [a=2, b=3]' eval --weights=shape.safetensors in.ir
 x='"xx":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}'
 checkpoint name.safetensors "{$x,$w}" 12
-refused 'has no tensor `x`' --weights=name.safetensors
+refused 'has no tensor `x`' eval --weights=name.safetensors in.ir
 x='"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}'
 x="$x,\"z\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[48,52]}"
 checkpoint more.safetensors "{$x,$w}" 13
-run --weights=more.safetensors
+run eval --weights=more.safetensors in.ir
 test ! -s err || fail 'an unused tensor is told of without being asked'
-run --weights=more.safetensors -Wunused-tensor
+run eval --weights=more.safetensors -Wunused-tensor in.ir
 grep -q 'does not read `z`.*-Wunused-tensor' err || fail 'unused tensor'
-refused 'error: the model does not read `z`' \
-	--weights=more.safetensors -Werror=unused-tensor
-test ! -s out || fail 'output in spite of an error'
+refused 'error: the model does not read `z`' eval \
+	--weights=more.safetensors -Werror=unused-tensor in.ir
+exit $failed

@@ -1,40 +1,28 @@
 #!/bin/sh
 # Every example has exactly the parameters of the model it is named for, its
 # IR reads back byte for byte, and what it prints as source is the same model.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-fail=0
+. "${top_srcdir:?}/tests/lib.sh"
 n=0
-
-wrong()
-{
-	echo "$*"
-	fail=1
-}
 
 # Published totals; deepseek-v3's are trained weights: its router's 58 x 256
 # balance biases are state.
 while read -r name total; do
 	n=$((n + 1))
-	file=${top_srcdir:?}/examples/$name.llm
-	if ! "$LLMC" -Werror --emit=summary-json "$file" >"$tmp/sum"; then
-		wrong "$name: does not compile"
-		continue
-	fi
-	grep -qx "  \"parameters\": $total," "$tmp/sum" ||
-		wrong "$name: want $total, have $(grep '"parameters"' "$tmp/sum")"
-	[ "$(wc -l <"$file")" -le 64 ] || wrong "$name: longer than a screen"
+	file=$examples/$name.llm
+	run -Werror --emit=summary-json "$file" -o sum || continue
+	grep -qx "  \"parameters\": $total," sum ||
+		bad "$name: want $total, have $(grep '"parameters"' sum)"
+	[ "$(wc -l <"$file")" -le 64 ] || bad "$name: longer than a screen"
 
-	"$LLMC" --emit=ir "$file" >"$tmp/a.ir"
-	"$LLMC" opt --emit=ir "$tmp/a.ir" | cmp - "$tmp/a.ir" ||
-		wrong "$name: its IR does not read back"
-	"$LLMC" --emit=ast "$file" >"$tmp/a.llm"
-	"$LLMC" --emit=ir "$tmp/a.llm" | cmp - "$tmp/a.ir" ||
-		wrong "$name: its printed source is another model"
-	"$LLMC" --emit=ir --passes=default "$file" >"$tmp/c.ir"
-	"$LLMC" opt --emit=summary-json "$tmp/c.ir" | cmp - "$tmp/sum" ||
-		wrong "$name: passes change its summary"
+	"$LLMC" --emit=ir "$file" >a.ir
+	"$LLMC" opt --emit=ir a.ir | cmp - a.ir ||
+		bad "$name: its IR does not read back"
+	"$LLMC" --emit=ast "$file" >a.llm
+	"$LLMC" --emit=ir a.llm | cmp - a.ir ||
+		bad "$name: its printed source is another model"
+	"$LLMC" --emit=ir --passes=default "$file" >c.ir
+	"$LLMC" opt --emit=summary-json c.ir | cmp - sum ||
+		bad "$name: passes change its summary"
 done <<'END'
 gpt-block 68544
 gpt2-124m 124439808
@@ -56,6 +44,6 @@ tiny-dense 119104
 tiny-moe 53664
 END
 
-set -- "${top_srcdir:?}"/examples/*.llm
-[ $# -eq $n ] || wrong "$# examples, and $n of them are tested"
-exit $fail
+set -- "$examples"/*.llm
+[ $# -eq $n ] || bad "$# examples, and $n of them are tested"
+exit $failed

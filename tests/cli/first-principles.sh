@@ -4,19 +4,9 @@
 # llmc and held to the row's tolerance.  Where an article assumes something
 # else, its figure must come out under its assumption, and both are printed.
 # Rows without a test are told, with the reason, in docs/testing.md.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-fail=0
+. "${top_srcdir:?}/tests/lib.sh"
 
-# field FILE KEY: the number behind "KEY": in a JSON summary
-field()
-{
-	sed -n "s/.*\"$2\": *\\([0-9.e+]*\\).*/\\1/p" "$1" | head -n 1
-}
-
-rows=${top_srcdir:?}/tests/data/first-principles.tsv
-examples=$top_srcdir/examples
+rows=$tests/data/first-principles.tsv
 
 # column ID N: of the row, whose first column is its id
 column()
@@ -27,7 +17,7 @@ column()
 # row ID HAVE: held to the row's value and tolerance
 row()
 {
-	echo "$1" >>"$tmp/covered"
+	echo "$1" >>covered
 	near "$1" "$2" "$(column "$1" 6)" "$(column "$1" 8 | tr -d %)"
 }
 
@@ -41,10 +31,7 @@ differs()
 		-v percent="$(column "$1" 8 | tr -d %)" 'BEGIN {
 		off = (have - want) / want * 100
 		exit have != "" && (off > percent || -off > percent) ? 0 : 1
-	}' || {
-		echo "FAIL $1: it does not differ"
-		fail=1
-	}
+	}' || bad "$1: it does not differ"
 }
 
 # near WHAT HAVE WANT PERCENT
@@ -56,7 +43,7 @@ near()
 		printf "%s %s: %g, published %g (%+.2f%%, within %g%%)\n",
 			ok ? "ok  " : "FAIL", what, have, want, off, percent
 		exit !ok
-	}' || fail=1
+	}' || failed=1
 }
 
 calc()
@@ -66,74 +53,71 @@ calc()
 
 summary()
 {
-	"$LLMC" --emit=summary-json "$@" >"$tmp/s" || exit 1
+	run --emit=summary-json "$@" -o s || exit
 }
 
 summary "$examples/llama-2-70b.llm"
-params=$(field "$tmp/s" parameters)
+params=$(field s parameters)
 row train-flops "$(calc "6 * $params * 2.0e12")"
-weights=$(field "$tmp/s" weight_bytes)
-gradients=$(field "$tmp/s" gradient_bytes)
-optimizer=$(field "$tmp/s" optimizer_bytes)
+weights=$(field s weight_bytes)
+gradients=$(field s gradient_bytes)
+optimizer=$(field s optimizer_bytes)
 row weights-bf16 "$weights"
 row grads-bf16 "$gradients"
 row adam-states "$optimizer"
-row adam-per-param "$(calc "($(field "$tmp/s" weight_bytes) +
-	$(field "$tmp/s" gradient_bytes) +
-	$(field "$tmp/s" optimizer_bytes)) / $params")"
+row adam-per-param "$(calc "($(field s weight_bytes) +
+	$(field s gradient_bytes) +
+	$(field s optimizer_bytes)) / $params")"
 # One layer is what two models differ by whose depths differ by one.
-sed 's/layers = 80/layers = 81/' "$examples/llama-2-70b.llm" \
-	>"$tmp/deeper.llm"
-"$LLMC" --emit=summary-json "$tmp/deeper.llm" >"$tmp/d" || exit 1
-layer=$(calc "$(field "$tmp/d" parameters) - $params")
+sed 's/layers = 80/layers = 81/' "$examples/llama-2-70b.llm" >deeper.llm
+run --emit=summary-json deeper.llm -o d || exit
+layer=$(calc "$(field d parameters) - $params")
 row dp-grad-bytes "$(calc "4 * $layer")"
 row dp-layer-flops "$(calc "6 * $layer * 8 * 4096")"
 row kv-cache-gqa "$(calc "8 * 4096 * $(sed -n \
-	's/.*"kv_cache": \[{"bytes": \([0-9]*\).*/\1/p' "$tmp/s")")"
-grep '"flops_per_token"' "$tmp/s" >"$tmp/flops"
-contraction=$(field "$tmp/flops" contraction)
-echo matmul-flops >>"$tmp/covered"
+	's/.*"kv_cache": \[{"bytes": \([0-9]*\).*/\1/p' s)")"
+grep '"flops_per_token"' s >flops
+contraction=$(field flops contraction)
+echo matmul-flops >>covered
 near 'matmul-flops' "$contraction" \
 	"$(calc "2 * ($params - 32000 * 8192 - 161 * 8192)")" 0
 # Without recomputation, training is three forward passes of matmul work.
-attention=$(field "$tmp/flops" attention)
-near 'fwd-bwd-ratio' "$(calc "1 + $(field "$tmp/flops" backward) / ($contraction +
-	$attention + $(field "$tmp/flops" other))")" 3 0.1
+attention=$(field flops attention)
+near 'fwd-bwd-ratio' "$(calc "1 + $(field flops backward) / ($contraction +
+	$attention + $(field flops other))")" 3 0.1
 
 # The same of the backward program itself: three times the contractions, and
 # attention's two products forward, five backward (scores are rebuilt).
 summary --passes=train "$examples/llama-2-70b.llm"
-grep '"flops_per_token"' "$tmp/s" >"$tmp/flops"
-near 'fwd-bwd-contractions' "$(calc "$(field "$tmp/flops" contraction) /
+grep '"flops_per_token"' s >flops
+near 'fwd-bwd-contractions' "$(calc "$(field flops contraction) /
 	$contraction")" 3 0
-near 'fwd-bwd-attention' "$(calc "$(field "$tmp/flops" attention) /
+near 'fwd-bwd-attention' "$(calc "$(field flops attention) /
 	$attention")" 3.5 0
-[ "$(field "$tmp/s" parameters)" = "$params" ] || fail=1
+[ "$(field s parameters)" = "$params" ] || bad 'other parameters'
 
 # The same model with keys and values for every head.
-sed 's/kv = 8,/kv = 64,/' "$examples/llama-2-70b.llm" \
-	>"$tmp/mha.llm"
-summary "$tmp/mha.llm"
+sed 's/kv = 8,/kv = 64,/' "$examples/llama-2-70b.llm" >mha.llm
+summary mha.llm
 cache=$(calc "8 * 4096 * $(sed -n \
-	's/.*"kv_cache": \[{"bytes": \([0-9]*\).*/\1/p' "$tmp/s")")
+	's/.*"kv_cache": \[{"bytes": \([0-9]*\).*/\1/p' s)")
 row kv-cache-mha "$cache"
 row serve-h100-min "$(calc "int(($weights + $cache) / 80e9) + 1")"
 
 # All of it in fp32.
-sed 's/dtype bf16/dtype f32/' "$examples/llama-2-70b.llm" \
-	>"$tmp/f32.llm"
-summary "$tmp/f32.llm"
-row fp32-per-param "$(calc "($(field "$tmp/s" weight_bytes) +
-	$(field "$tmp/s" gradient_bytes) +
-	$(field "$tmp/s" optimizer_bytes)) / $params")"
+sed 's/dtype bf16/dtype f32/' "$examples/llama-2-70b.llm" >f32.llm
+summary f32.llm
+row fp32-per-param "$(calc "($(field s weight_bytes) +
+	$(field s gradient_bytes) +
+	$(field s optimizer_bytes)) / $params")"
 
 summary "$examples/deepseek-v3.llm"
-row r1-bytes "$(field "$tmp/s" weight_bytes)"
+row r1-bytes "$(field s weight_bytes)"
 
 # ---- recomputation: what is done again is what backward needs
 
 summary --passes=train --pin recompute=full "$examples/llama-2-70b.llm"
-again=$(calc "$(sed -n 's/.*"contraction": \([0-9]*\).*/\1/p' "$tmp/s") /
+again=$(calc "$(sed -n 's/.*"contraction": \([0-9]*\).*/\1/p' s) /
 	$contraction")
 # the last contraction of a block and the head feed no gradient: not again
 last=$(calc "2 * (80 * (8192 * 28672) + 32000 * 8192) / $contraction")
@@ -142,10 +126,10 @@ differs fwd-bwd-ratio "$again" "$(calc "$again + $last")" \
 
 # ---- activations, and GPUs that hold all of it
 
-"$LLMC" --emit=memory-json --dim hidden=8192 --dim heads=64 --dim layers=80 \
+run --emit=memory-json --dim hidden=8192 --dim heads=64 --dim layers=80 \
 	--dim seq=4096 --dim batch=8 --pin recompute=attention \
-	"$examples/gpt-block.llm" >"$tmp/m" || exit 1
-saved=$(sed -n 's/.*"stage": 0, .*"saved_bytes": \([0-9]*\).*/\1/p' "$tmp/m")
+	"$examples/gpt-block.llm" || exit
+saved=$(sed -n 's/.*"stage": 0, .*"saved_bytes": \([0-9]*\).*/\1/p' out)
 row act-formula "$saved"
 # Of four terms, each rounded in the article.
 exact=$(calc "$weights + $gradients + $optimizer + $saved")
@@ -156,7 +140,7 @@ differs train-total-gpus-24 "$(calc "int($exact / 24e9) + 1")" \
 	"$(calc "int($round / 24e9) + 1")" '70e9 parameters, not 69.0e9'
 
 # The row's value is N, for every N.
-echo pp-in-flight >>"$tmp/covered"
+echo pp-in-flight >>covered
 for n in 2 4 8 16; do
 	near "pp-in-flight, $n stages" "$("$LLMC" schedule 1f1b --ranks=$n \
 		--microbatches=64 --summary | sed -n \
@@ -182,69 +166,70 @@ bound()
 # other NAME TARGET SETTINGS: another rate for the same machine
 other()
 {
-	echo "target { accelerator = $2; $3 }" >"$tmp/$1.target"
+	echo "target { accelerator = $2; $3 }" >"$1.target"
 }
 
 other sparse-h100 h100 'fp16 = 1979;'
 other sparse-h800 h800 'fp16 = 1979;'
 other half-4090 rtx4090 'fp16 = 330;'
-differs tp-bound-4090 "$(bound rtx4090)" "$(bound "$tmp/half-4090.target")" \
+differs tp-bound-4090 "$(bound rtx4090)" "$(bound half-4090.target)" \
 	'sums in 16 bits, at twice the rate of sums in 32'
 differs tp-bound-h100-sparse "$(bound h100)" \
-	"$(bound "$tmp/sparse-h100.target")" 'the rate of sparse matrices'
+	"$(bound sparse-h100.target)" 'the rate of sparse matrices'
 differs tp-bound-h800-sparse "$(bound h800)" \
-	"$(bound "$tmp/sparse-h800.target")" 'the rate of sparse matrices'
+	"$(bound sparse-h800.target)" 'the rate of sparse matrices'
 row decode-balance-h100 "$(calc "$(rate h100 fp16) / $(rate h100 bandwidth)")"
 differs decode-balance-4090 \
 	"$(calc "$(rate rtx4090 fp16) / $(rate rtx4090 bandwidth)")" \
-	"$(calc "$(rate "$tmp/half-4090.target" fp16) /
+	"$(calc "$(rate half-4090.target fp16) /
 		$(rate rtx4090 bandwidth)")" \
 	'sums in 16 bits, at twice the rate of sums in 32'
 
 # ---- the answer: hours, dollars, failures
 
-# answer ARGUMENTS..: plan.json into $tmp/a
+# answer ARGUMENTS..: plan.json into a
 answer()
 {
-	"$LLMC" --emit=answer-json "$@" >"$tmp/a" || exit 1
+	run --emit=answer-json "$@" || exit
+	mv out a
 }
 
 # The plan is the one that is found.
 answer --target a100x8x256 --tokens=2.0e12 "$examples/llama-2-70b.llm"
-grep -q '"fits": true' "$tmp/a" || fail=1
-row train-gpu-hours "$(calc "$(field "$tmp/a" days) * 24 *
-	$(field "$tmp/a" used)")"
+grep -q '"fits": true' a || bad 'it does not fit'
+row train-gpu-hours "$(calc "$(field a days) * 24 *
+	$(field a used)")"
 
 # tokens a dollar of what so many tokens a second cost, as the answer counts:
 # the rate is the article's own, of serving, and is scaled to
 dollars()
 {
 	other priced "$1" "devices = 8; price = $(calc "$2 / 8");"
-	answer --target "$tmp/priced.target" --pin tp=8,microbatch=1 \
+	answer --target priced.target --pin tp=8,microbatch=1 \
 		"$examples/llama-2-7b.llm"
-	calc "1e6 / ($(field "$tmp/a" usd_mtoken) *
-		$(field "$tmp/a" tokens_s) / $3)"
+	calc "1e6 / ($(field a usd_mtoken) *
+		$(field a tokens_s) / $3)"
 }
 row dollars-4090x8 "$(dollars rtx4090 2.02 12.2e3)"
 row dollars-h100x8 "$(dollars h100 12.4 113e3)"
 
 other monthly h100 'devices = 8; nodes = 256; failures = 12;'
-answer --target "$tmp/monthly.target" --restart=10 \
+answer --target monthly.target --restart=10 \
 	--pin tp=8,pp=4,dp=64,microbatch=1,zero=1 "$examples/llama-2-70b.llm"
-row failures-2048 "$(calc "$(field "$tmp/a" mtbf_s) / 60")"
-near '  its time that is not lost: about half' "$(field "$tmp/a" goodput)" \
+row failures-2048 "$(calc "$(field a mtbf_s) / 60")"
+near '  its time that is not lost: about half' "$(field a goodput)" \
 	0.5 20
 
 # ---- all rows
 
-tail -n +2 "$rows" | cut -f1 | sort >"$tmp/all"
-sort -u "$tmp/covered" >"$tmp/done"
-comm -23 "$tmp/done" "$tmp/all" | sed 's/^/FAIL no such row: /' >"$tmp/odd"
+tail -n +2 "$rows" | cut -f1 | sort >all
+sort -u covered >tested
+comm -23 tested all | sed 's/^/FAIL no such row: /' >odd
 sed -n '/^## First principles/,/^## /s/`/\
-/gp' "$top_srcdir/docs/testing.md" | grep -Fx -f "$tmp/all" | sort >"$tmp/told"
-comm -23 "$tmp/all" "$tmp/done" >"$tmp/left"
-comm -3 "$tmp/left" "$tmp/told" |
-	sed 's/^/FAIL without a test, or told to be so: /' >>"$tmp/odd"
-cat "$tmp/odd"
-[ ! -s "$tmp/odd" ] || fail=1
-exit $fail
+/gp' "$top_srcdir/docs/testing.md" | grep -Fx -f all | sort >told
+comm -23 all tested >left
+comm -3 left told |
+	sed 's/^/FAIL without a test, or told to be so: /' >>odd
+cat odd
+[ ! -s odd ] || bad 'rows, tests and docs/testing.md differ'
+exit $failed

@@ -1,17 +1,7 @@
 #!/bin/sh
 # --help is on standard output and knows every option; the man page and the
 # completions are well formed, as far as there are programs to ask.
-# shellcheck disable=SC2016 # messages quote with back quotes
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 99
-
-fail()
-{
-	echo "$*"
-	exit 1
-}
+. "${top_srcdir:?}/tests/lib.sh"
 
 "$LLMC" --help >help || fail '--help'
 for form in man bash zsh fish; do
@@ -23,7 +13,7 @@ awk 'length($0) > 80 { print FILENAME ": too wide: " $0; bad = 1 }
 
 # The names, as the table has them.
 names=$(sed -n 's/^OPT([A-Z_]*, "\([a-z-]*\)".*/\1/p' \
-	"${top_srcdir:?}/frontend/options.def")
+	"$top_srcdir/frontend/options.def")
 test "$(echo "$names" | wc -l)" -gt 20 || fail 'no names in options.def'
 for name in $names; do
 	grep -q -e "--$name" help || fail "--help: no --$name"
@@ -36,16 +26,14 @@ done
 
 if command -v groff >/dev/null; then
 	groff -ww -man -Tascii -P-c man >shown 2>err || fail 'groff fails'
-	test ! -s err || { cat err; fail 'groff complains'; }
+	test ! -s err || fail 'groff complains'
 	grep -q 'print what the passes counted' shown || fail 'the man page lacks options'
 fi
 if command -v bash >/dev/null; then
 	bash -n bash || fail 'bash does not parse its completion'
-	# shellcheck disable=SC2016 # for the inner shell
 	got=$(bash -c '. ./bash; COMP_WORDS=(llmc --emit = su) COMP_CWORD=3
 		_llmc; echo "${COMPREPLY[*]}"')
 	test "$got" = 'summary summary-json' || fail "bash: --emit=su: $got"
-	# shellcheck disable=SC2016
 	got=$(bash -c '. ./bash; COMP_WORDS=(llmc opt --print-c) COMP_CWORD=2
 		_llmc; echo "${COMPREPLY[*]}"')
 	test "$got" = '--print-changed' || fail "bash: --print-c: $got"
@@ -56,4 +44,4 @@ fi
 if command -v fish >/dev/null; then
 	fish -n fish || fail 'fish does not parse its completion'
 fi
-exit 0
+exit $failed

@@ -1,28 +1,16 @@
 #!/bin/sh
 # --diagnostics=json is JSON whatever the text holds.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 99
-if ! command -v python3 >/dev/null 2>&1; then
-	echo 'no python3'
-	exit 77
-fi
-bad=0
+. "${top_srcdir:?}/tests/lib.sh"
+command -v python3 >/dev/null || skip 'no python3'
 count=0
 
 # try WHAT: of in.llm, which has an error or a warning.
 try()
 {
 	count=$((count + 1))
-	"${LLMC:?}" --emit=ir --diagnostics=json in.llm >out \
-		2>"$count.json" </dev/null
+	"$LLMC" --emit=ir --diagnostics=json in.llm >out 2>$count.json
 	got=$?
-	if test $got -gt 1 || ! test -s $count.json; then
-		echo "$1: status $got"
-		cat $count.json
-		bad=1
-	fi
+	test $got -le 1 && test -s $count.json || bad "$1: status $got"
 }
 
 printf 'model m {\n  dim a = 4;\n  logits = y;\n}\n' >in.llm
@@ -35,7 +23,7 @@ printf 'model "q\\\t\001\377\303" {\n  dim \303\244 = 1e999;\n' >in.llm
 try 'bytes of all kinds'
 printf '' >in.llm
 try 'an empty file'
-for test in "${top_srcdir:?}"/tests/lang/*.llm; do
+for test in "$top_srcdir"/tests/lang/*.llm; do
 	case $test in
 	*/ok-*) continue ;;
 	*/warn-*) sed 1d "$test" >in.llm ;;
@@ -44,7 +32,7 @@ for test in "${top_srcdir:?}"/tests/lang/*.llm; do
 	try "$test"
 done
 
-python3 - ./*.json <<'END' || bad=1
+python3 - ./*.json <<'END' || bad 'this is not the JSON of messages'
 import json
 import sys
 
@@ -56,4 +44,4 @@ for path in sys.argv[1:]:
         assert record["message"] and "notes" in record, text
         assert record["length"] >= 0 and record["line"] >= 1, text
 END
-exit $bad
+exit $failed

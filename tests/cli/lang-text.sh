@@ -1,26 +1,15 @@
 #!/bin/sh
 # Line ends, tabs and bytes beyond ASCII: carets stand under the culprit, and
 # no byte harms a terminal.
-# shellcheck disable=SC2016 # messages quote with back quotes
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 99
-NO_COLOR=1
-export NO_COLOR
-bad=0
+. "${top_srcdir:?}/tests/lib.sh"
+export NO_COLOR=1
 
 # shows WHAT: in.llm is refused with the message on standard input.
 shows()
 {
 	cat >want
-	"${LLMC:?}" --emit=ir in.llm >out 2>err </dev/null
-	got=$?
-	if test $got -ne 1 || ! cmp -s want err; then
-		echo "$1: status $got"
-		diff -u want err
-		bad=1
-	fi
+	refused '' --emit=ir in.llm
+	diff -u want err || bad "$1"
 }
 
 printf 'model m {\r\n  dim a = 4;\r\n  input x[a];\r\n  logits = y;\r\n}\r\n' \
@@ -33,9 +22,9 @@ END
 sed 's/= y/= x/' in.llm >crlf.llm
 tr -d '\r' <crlf.llm >lf.llm
 for name in crlf lf; do
-	"$LLMC" --emit=ir $name.llm >$name.ir || bad=1
+	run --emit=ir $name.llm -o $name.ir
 done
-cmp crlf.ir lf.ir || bad=1
+cmp crlf.ir lf.ir || bad 'CR LF is another model'
 
 printf 'model m {\n\tdim a = 4;\n\tinput x[a];\tlogits\t=\ty;\n}\n' >in.llm
 printf 'in.llm:3:23: error: no value is named `y`\n' >want.tabs
@@ -69,11 +58,7 @@ shows 'a letter beyond ASCII' <want.junk
 
 name=$(awk 'BEGIN { for (i = 0; i < 255; i++) printf "n" }')
 echo "model $name { dim a = 4; input x[a]; logits = x; }" >long.llm
-"$LLMC" --emit=ir long.llm >out 2>err || { cat err; bad=1; }
+run --emit=ir long.llm
 echo "model ${name}n { dim a = 4; input x[a]; logits = x; }" >longer.llm
-"$LLMC" --emit=ir longer.llm >out 2>err
-if test $? -ne 1 || ! grep -q '256 characters, and 255 is the limit' err; then
-	cat err
-	bad=1
-fi
-exit $bad
+refused '256 characters, and 255 is the limit' --emit=ir longer.llm
+exit $failed

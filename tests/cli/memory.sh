@@ -2,11 +2,7 @@
 # --emit=memory: what a rank holds, counted from lifetimes and placements,
 # beside the figures that are published for it. Where the count must be exact
 # the tolerance is 0.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-top=${top_srcdir:?}/examples
-fail=0
+. "${top_srcdir:?}/tests/lib.sh"
 
 # near WHAT HAVE WANT PERCENT
 near()
@@ -17,7 +13,7 @@ near()
 		printf "%s %s: %.12g, published %.12g (%+.2f%%, within %g%%)\n",
 			ok ? "ok  " : "FAIL", what, have, want, off, percent
 		exit !ok
-	}' || fail=1
+	}' || failed=1
 }
 
 calc()
@@ -27,18 +23,18 @@ calc()
 
 memory()
 {
-	"$LLMC" --emit=memory-json "$@" >"$tmp/m" || exit 1
+	run --emit=memory-json "$@" -o m || exit
 }
 
 # stage N KEY, pipe N KEY: of a stage, of a rank of the pipeline
 stage()
 {
-	sed -n "s/^ *{\"stage\": $1, .*\"$2\": \\([0-9]*\\).*/\\1/p" "$tmp/m"
+	sed -n "s/^ *{\"stage\": $1, .*\"$2\": \\([0-9]*\\).*/\\1/p" m
 }
 
 pipe()
 {
-	sed -n "s/^ *{\"rank\": $1, .*\"$2\": \\([0-9]*\\).*/\\1/p" "$tmp/m"
+	sed -n "s/^ *{\"rank\": $1, .*\"$2\": \\([0-9]*\\).*/\\1/p" m
 }
 
 # ---- activations: Korthikanti et al. 2022, equations 1 to 5 ----
@@ -47,7 +43,7 @@ pipe()
 gpt()
 {
 	memory --dim hidden=8192 --dim heads=64 --dim layers=80 \
-		--dim seq=4096 --dim batch=8 "$@" "$top/gpt-block.llm"
+		--dim seq=4096 --dim batch=8 "$@" "$examples/gpt-block.llm"
 }
 
 layer()
@@ -83,9 +79,9 @@ near 'layer, dp 3' "$(stage 0 layer_saved_bytes)" \
 
 # ---- weights, gradients, optimizer ----
 
-memory "$top/llama-2-70b.llm"
-params=$("$LLMC" --emit=summary-json "$top/llama-2-70b.llm" |
-	sed -n 's/.*"parameters": *\([0-9]*\).*/\1/p' | head -n 1)
+memory "$examples/llama-2-70b.llm"
+run --emit=summary-json "$examples/llama-2-70b.llm"
+params=$(field out parameters)
 weights=$(pipe 0 weight_bytes)
 gradients=$(pipe 0 gradient_bytes)
 optimizer=$(pipe 0 optimizer_bytes)
@@ -103,14 +99,14 @@ near 'train-total-gpus-24' "$(calc "int($four / 24e9) + 1")" 78 2
 near 'train-total, GPUs of 80 GB' "$(calc "int($four / 80e9) + 1")" 23 0
 near 'train-total, GPUs of 24 GB' "$(calc "int($four / 24e9) + 1")" 77 0
 
-sed 's/dtype bf16/dtype f32/' "$top/llama-2-70b.llm" >"$tmp/f32.llm"
-memory "$tmp/f32.llm"
+sed 's/dtype bf16/dtype f32/' "$examples/llama-2-70b.llm" >f32.llm
+memory f32.llm
 near 'fp32-per-param' "$(calc "($(pipe 0 weight_bytes) +
 	$(pipe 0 gradient_bytes) + $(pipe 0 optimizer_bytes)) / $params")" 16 0
 
 # ZeRO: 2 + 2 + 12 / N, 2 + (2 + 12) / N, 16 / N bytes a parameter.
 while read -r zero want; do
-	memory --pin "dp=4,zero=$zero,microbatch=1" "$top/llama-2-70b.llm"
+	memory --pin "dp=4,zero=$zero,microbatch=1" "$examples/llama-2-70b.llm"
 	near "zero $zero, dp 4" "$(calc "($(pipe 0 weight_bytes) +
 		$(pipe 0 gradient_bytes) +
 		$(pipe 0 optimizer_bytes)) / $params")" "$want" 0.01
@@ -124,15 +120,15 @@ END
 # ---- pipelines ----
 
 # One layer's gradients, as what one layer more adds; in f32.
-memory --pin "pp=2,stages=40+40" "$top/llama-2-70b.llm"
+memory --pin "pp=2,stages=40+40" "$examples/llama-2-70b.llm"
 less=$(stage 0 gradient_bytes)
-memory --pin "pp=2,stages=41+39" "$top/llama-2-70b.llm"
+memory --pin "pp=2,stages=41+39" "$examples/llama-2-70b.llm"
 near 'dp-grad-bytes' "$(calc "2 * ($(stage 0 gradient_bytes) - $less)")" \
 	4e9 20
 
 while read -r n batch; do
 	memory --dim layers=8 --dim batch="$batch" --pin "pp=$n,microbatch=1" \
-		"$top/gpt-block.llm"
+		"$examples/gpt-block.llm"
 	near "pp-in-flight, $n stages, $batch microbatches" \
 		"$(stage 0 in_flight)" "$((n < batch ? n : batch))" 0
 	near "  its activations" "$(pipe 0 activation_bytes)" \
@@ -147,10 +143,10 @@ done <<'END'
 END
 
 # The tied table is on both ends, everything else once.
-memory --dim layers=8 --pin microbatch=1 "$top/gpt-block.llm"
+memory --dim layers=8 --pin microbatch=1 "$examples/gpt-block.llm"
 one=$(pipe 0 total_bytes)
 one=$((one - $(pipe 0 activation_bytes)))
-memory --dim layers=8 --pin pp=2,microbatch=1 "$top/gpt-block.llm"
+memory --dim layers=8 --pin pp=2,microbatch=1 "$examples/gpt-block.llm"
 both=0
 for r in 0 1; do
 	both=$((both + $(pipe $r total_bytes) - $(pipe $r activation_bytes)))
@@ -159,30 +155,24 @@ near 'tied weights' "$((both - one))" $((256 * 64 * 16)) 0
 
 # Two stages of a rank do not peak at once.
 memory --dim layers=8 --pin pp=2,microbatch=1,schedule=zbv \
-	"$top/gpt-block.llm"
+	"$examples/gpt-block.llm"
 near 'zbv, held by rank 0' "$(pipe 0 stages)" 2 0
 [ "$(pipe 0 activation_bytes)" -le \
 	$((($(stage 0 saved_bytes) + $(stage 0 around_bytes)) *
 	   $(stage 0 in_flight) + ($(stage 3 saved_bytes) +
-	   $(stage 3 around_bytes)) * $(stage 3 in_flight))) ] || fail=1
+	   $(stage 3 around_bytes)) * $(stage 3 in_flight))) ] ||
+	bad 'two stages peak at once'
 
 # ---- what cannot be counted ----
 
-if "$LLMC" --emit=memory --passes=train --pin tp=2 "$top/gpt-block.llm" \
-	>"$tmp/out" 2>"$tmp/err" || ! grep -q 'nothing is placed' "$tmp/err"
-then
-	cat "$tmp/err"
-	fail=1
-fi
-if "$LLMC" --emit=memory --passes=default "$top/gpt-block.llm" \
-	>"$tmp/out" 2>"$tmp/err" || ! grep -q 'run --passes=train,place' "$tmp/err"
-then
-	cat "$tmp/err"
-	fail=1
-fi
+refused 'nothing is placed' --emit=memory --passes=train --pin tp=2 \
+	"$examples/gpt-block.llm"
+refused 'run --passes=train,place' --emit=memory --passes=default \
+	"$examples/gpt-block.llm"
 # a placed program is counted as it stands
-"$LLMC" --passes=train,place --emit=ir --pin tp=2 "$top/gpt-block.llm" |
-	"$LLMC" opt --emit=memory - >"$tmp/a" || fail=1
-"$LLMC" --emit=memory --pin tp=2 "$top/gpt-block.llm" | cmp - "$tmp/a" ||
-	fail=1
-exit $fail
+run --passes=train,place --emit=ir --pin tp=2 "$examples/gpt-block.llm" \
+	-o placed.ir
+run opt --emit=memory placed.ir -o a
+run --emit=memory --pin tp=2 "$examples/gpt-block.llm"
+cmp out a || bad 'a placed program is counted otherwise'
+exit $failed

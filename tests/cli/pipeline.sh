@@ -1,14 +1,12 @@
 #!/bin/sh
 # Do the ranks of a pipeline together make the steps of the unsplit program,
 # clipping and tied weights and all?
-set -eu
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+. "${top_srcdir:?}/tests/lib.sh"
 
 # model LOSS NAME: two repeats, a value that crosses stages, a norm to clip
 model()
 {
-	cat >"$tmp/$2.llm" <<END
+	cat >"$2.llm" <<END
 model m {
   dim batch = 8, seq = 4, hidden = 8, ffn = 8, heads = 2, hd = 4, vocab = 6;
   dtype f64;
@@ -40,13 +38,9 @@ model ', tied = "e")' tied
 for name in plain tied; do
 	for pin in pp=2 pp=3,stages=0+5+1,schedule=gpipe pp=4,schedule=zb_h1 \
 		pp=2,schedule=zbv,dp=2,zero=2 pp=2,interleave=3,tp=2; do
-		"$LLMC" eval --compare --steps 2 --pin "$pin" \
-			"$tmp/$name.llm" >"$tmp/out"
-		if ! grep -q '^compared [0-9]* tensors over 2 steps' \
-			"$tmp/out"; then
-			echo "$name with $pin:"
-			cat "$tmp/out"
-			exit 1
-		fi
+		run eval --compare --steps 2 --pin "$pin" $name.llm
+		grep -q '^compared [0-9]* tensors over 2 steps' out ||
+			bad "$name with $pin"
 	done
 done
+exit $failed

@@ -1,17 +1,14 @@
 #!/bin/sh
 # What `place` finds on real models, told only which dims an axis may split:
 # the collectives of one trip, in order, as `where op axes dims`.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-failed=0
+. "${top_srcdir:?}/tests/lib.sh"
 
-# place MODEL PINS: the placed program in $tmp/ir, its talk in $tmp/talk
+# place MODEL PINS: the placed program in `ir', its talk in `talks'
 place()
 {
-	"$LLMC" --passes=train,place --verify-each --emit=ir --pin "$2" \
-		"${top_srcdir:?}/examples/$1.llm" >"$tmp/ir" || exit 1
-	"$LLMC" opt "$tmp/ir" | cmp - "$tmp/ir" || exit 1
+	run --passes=train,place --verify-each --emit=ir --pin "$2" \
+		"$examples/$1.llm" -o ir || exit
+	run opt ir && cmp out ir || fail "$what: it does not read back"
 	awk '/^layer update/ { where = "update" }
 		/^model/ { where = "top" }
 		/ repeat .* reverse/ && where != "update" { where = "backward" }
@@ -22,26 +19,20 @@ place()
 			on = substr($0, RSTART, RLENGTH)
 			op = $3
 			print where, op on
-		}' "$tmp/ir" >"$tmp/talk"
+		}' ir >talks
 }
 
 # want WHERE: the talk of that part is what standard input says
 want()
 {
-	sed -n "s/^$1 //p" "$tmp/talk" >"$tmp/found"
-	if ! diff - "$tmp/found"; then
-		echo "(the above: $what, $1)"
-		failed=1
-	fi
+	sed -n "s/^$1 //p" talks >found
+	diff - found || bad "$what, $1"
 }
 
 # has TEXT: some line of the placed program contains it
 has()
 {
-	if ! grep -qF -- "$1" "$tmp/ir"; then
-		echo "$what: no line has \`$1'"
-		failed=1
-	fi
+	grep -qF -- "$1" ir || bad "$what: no line has \`$1'"
 }
 
 what='llama-2-70b, tensor'
@@ -88,10 +79,8 @@ all_gather on=tp of=seq
 reduce_scatter on=tp of=seq
 END
 # rows are normalised by one rank each, before they are gathered
-if grep -q 'rmsnorm.* : bf16\[batch:mb, seq, hidden\]' "$tmp/ir"; then
-	echo "$what: rows are normalised on every rank"
-	failed=1
-fi
+grep -q 'rmsnorm.* : bf16\[batch:mb, seq, hidden\]' ir &&
+	bad "$what: rows are normalised on every rank"
 
 # saves that recompute drops are no part of what is placed
 what='gpt-block, attention rebuilt'
@@ -146,10 +135,8 @@ place llama-2-70b dp=4,zero=2,microbatch=1
 has 'gradient name="model.layers.{i}.self_attn.q_proj.weight" : bf16[heads, hd, hidden:dp]'
 place llama-2-70b dp=4,zero=3,microbatch=1
 has 'q_proj.weight" init=normal : bf16[heads, hd, hidden:dp]'
-[ "$(grep -c '^forward all_gather on=dp' "$tmp/talk")" -eq 9 ] || {
-	echo "ZeRO 3: not every weight is gathered once in a trip"
-	failed=1
-}
+[ "$(grep -c '^forward all_gather on=dp' talks)" -eq 9 ] ||
+	bad 'ZeRO 3: not every weight is gathered once in a trip'
 
 what='mixtral-8x7b, experts'
 place mixtral-8x7b ep=4,dp=2,microbatch=1
@@ -164,5 +151,4 @@ has 'block_sparse_moe.gate.weight" init=normal : bf16[expert, hidden]'
 what='gpt2-124m, 12 heads over 5'
 place gpt2-124m tp=5
 has 'heads:tp'
-
 exit $failed

@@ -2,12 +2,7 @@
 # Plans: --emit=plan prints one that reads back to the same text, whether it
 # came from a block, a file, pins or IR text; what is wrong is refused by a
 # message that says what would be right.
-# shellcheck disable=SC2016 # messages quote with back quotes
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 99
-bad=0
+. "${top_srcdir:?}/tests/lib.sh"
 
 cat >moe.llm <<'END'
 model moe {
@@ -42,26 +37,20 @@ END
 # same ARGUMENTS...: the plan prints, and reads back, as text and as IR.
 same()
 {
-	if ! "$LLMC" --emit=plan "$@" -o got.llp ||
-		! "$LLMC" --emit=plan --plan got.llp "$model" -o again.llp ||
-		! cmp got.llp again.llp ||
-		! "$LLMC" --emit=ir --plan got.llp "$model" -o got.ir ||
-		! "$LLMC" --emit=plan got.ir | cmp - got.llp ||
-		! "$LLMC" opt got.ir | cmp - got.ir ||
-		! "$LLMC" opt --emit=plan got.ir | cmp - got.llp; then
-		echo "$*: not the same again"
-		bad=1
-	fi
+	run --emit=plan "$@" -o got.llp &&
+		run --emit=plan --plan got.llp "$model" &&
+		cmp got.llp out &&
+		run --emit=ir --plan got.llp "$model" -o got.ir &&
+		run --emit=plan got.ir && cmp out got.llp &&
+		run opt got.ir && cmp out got.ir &&
+		run opt --emit=plan got.ir && cmp out got.llp ||
+		bad "$*: not the same again"
 }
 
 # has LINE: the plan that was printed last says so.
 has()
 {
-	grep -qxF -e "$1" got.llp || {
-		echo "expected: $1, in"
-		cat got.llp
-		bad=1
-	}
+	grep -qxF -e "$1" got.llp || bad "expected: $1, in $(cat got.llp)"
 }
 
 model=moe.llm
@@ -91,7 +80,8 @@ has '  split.tp = (heads, ffn);'
 has '  split.dp = batch;'
 same moe.llm --pin 'pp=4,recompute=(full*2,(q+g)*1,none)'
 has '  recompute = (full*2, (q+g)*1, none*1);'
-grep -qxF 'set plan.recompute = "full*2, (q+g)*1, none*1"' got.ir || bad=1
+grep -qxF 'set plan.recompute = "full*2, (q+g)*1, none*1"' got.ir ||
+	bad 'no stages in IR text'
 same moe.llm --pin 'pp=2,interleave=2,recompute=(q+g)*3+attention'
 has '  recompute = ((q+g)*3, attention*1);'
 same moe.llm --pin 'pp=3,recompute=((q,g)*2,(q+g))'
@@ -121,7 +111,7 @@ has '  tp = 1;'
 has '  zero = 2;'
 has '  stages = (4, 6);'
 "$LLMC" --emit=ir --plan one.llp --pin tp=2 moe.llm |
-	grep -qxF 'set plan.stages = "4, 6"' || bad=1
+	grep -qxF 'set plan.stages = "4, 6"' || bad 'other stages'
 
 # More stages than one setting holds: they go on in others.
 sed 's/repeat 7 /repeat 24570 /; s/batch = 10/batch = 1/' moe.llm >deep.llm
@@ -130,44 +120,33 @@ same deep.llm --pin "pp=4096,interleave=4,stages=$(awk 'BEGIN {
 	for (i = 0; i < 16384; i++)
 		printf "%s%d", i ? "+" : "", i % 2 ? 1 : 2
 }' | sed 's/^2/0/; s/1$/0/')"
-grep -q '^set plan.stages.more8 = ' got.ir || bad=1
+grep -q '^set plan.stages.more8 = ' got.ir || bad 'not so many settings'
 model=moe.llm
 
 # A schedule of one's own.
-"$LLMC" schedule 1f1b --ranks 2 --microbatches 5 -o mine.csv || bad=1
+run schedule 1f1b --ranks 2 --microbatches 5 -o mine.csv
 same moe.llm --pin pp=2,microbatch=2,schedule=mine.csv
 has '  schedule = "mine.csv";'
 
 # What does not plan takes no notice, what changes the program keeps it.
-"$LLMC" --pin tp=2 moe.llm >sum && "$LLMC" moe.llm | cmp - sum || bad=1
-"$LLMC" --emit=plan --pin recompute=q,pp=2 moe.llm >got.llp || bad=1
-"$LLMC" --emit=plan --passes=train --plan got.llp moe.llm | cmp - got.llp ||
-	bad=1
+run --pin tp=2 moe.llm -o sum
+run moe.llm
+cmp out sum || bad 'another summary'
+run --emit=plan --pin recompute=q,pp=2 moe.llm -o got.llp
+run --emit=plan --passes=train --plan got.llp moe.llm
+cmp out got.llp || bad 'another plan after training'
 
-# refused PATTERN ARGUMENTS...: status 1, no output, and the message.
-refused()
+# unplanned WORDS ARGUMENTS..: refused, when the plan is asked for
+unplanned()
 {
-	pattern=$1
-	shift
-	"$LLMC" --emit=plan "$@" >out 2>err
-	status=$?
-	if [ $status -ne 1 ] || [ -s out ] || ! grep -qF -e "$pattern" err
-	then
-		echo "$*: exit $status, and \"$pattern\" is expected in:"
-		cat err
-		bad=1
-	fi
+	refused "$@" --emit=plan
 }
 
 # pinned PIN PATTERN: the same of a pin, with a place in its text.
 pinned()
 {
-	refused "$2" moe.llm --pin "$1"
-	grep -q '^--pin:1:[0-9]*: error: ' err || {
-		echo "no place in:"
-		cat err
-		bad=1
-	}
+	unplanned "$2" moe.llm --pin "$1"
+	grep -q '^--pin:1:[0-9]*: error: ' err || bad 'no place'
 }
 
 pinned 'tpp=2' 'a plan has no `tpp` (did you mean'
@@ -237,42 +216,42 @@ pinned 'split.pp=heads' 'a plan has no `split.pp`'
 pinned 'schedule=none.csv' 'cannot read the schedule none.csv'
 pinned 'schedule=mine.csv' 'a schedule of 2 ranks, and the plan has 1'
 
-refused 'no contraction chooses its weights by index: 1 is legal' \
+unplanned 'no contraction chooses its weights by index: 1 is legal' \
 	plain.llm --pin ep=2
-refused 'no attention' plain.llm --pin cp=2
-refused 'has a dim `batch`' plain.llm --pin dp=2
-refused 'has a dim `batch`' plain.llm --pin microbatch=2
-refused 'the longest dim of a weight is `a` = 4' plain.llm --pin tp=5
-refused 'and the model has 0' plain.llm --pin pp=2
+unplanned 'no attention' plain.llm --pin cp=2
+unplanned 'has a dim `batch`' plain.llm --pin dp=2
+unplanned 'has a dim `batch`' plain.llm --pin microbatch=2
+unplanned 'the longest dim of a weight is `a` = 4' plain.llm --pin tp=5
+unplanned 'and the model has 0' plain.llm --pin pp=2
 
 printf 'plan { tp = 2; }\nplan { pp = 2; }\n' >two.llp
-refused 'two.llp:2:1: error: a file of a plan holds one plan block' \
+unplanned 'two.llp:2:1: error: a file of a plan holds one plan block' \
 	moe.llm --plan two.llp
-refused 'found a model block' moe.llm --plan moe.llm
+unplanned 'found a model block' moe.llm --plan moe.llm
 echo '# nothing' >empty.llp
-refused 'this file holds no `plan` block' moe.llm --plan empty.llp
-refused 'cannot read none.llp' moe.llm --plan none.llp
+unplanned 'this file holds no `plan` block' moe.llm --plan empty.llp
+unplanned 'cannot read none.llp' moe.llm --plan none.llp
 echo 'plan { tp = 2; stages = (1, (2, 3)); tpp = 2; tp = 4; }' >wrong.llp
-refused 'wrong.llp:1:29: error: found a list in a list' \
+unplanned 'wrong.llp:1:29: error: found a list in a list' \
 	moe.llm --plan wrong.llp
-refused 'wrong.llp:1:38: error: a plan has no `tpp`' moe.llm --plan wrong.llp
+unplanned 'wrong.llp:1:38: error: a plan has no `tpp`' moe.llm --plan wrong.llp
 echo 'plan { pp = 3; recompute = (q + g, full * 1, -q); }' >sets.llp
-refused 'sets.llp:1:46: error: found arithmetic with words' \
+unplanned 'sets.llp:1:46: error: found arithmetic with words' \
 	moe.llm --plan sets.llp
 echo 'plan { pp = 3; recompute = (q + g, full * 1, (q, 3) * 1); }' >sets.llp
-refused 'sets.llp:1:46: error: found arithmetic with words' \
+unplanned 'sets.llp:1:46: error: found arithmetic with words' \
 	moe.llm --plan sets.llp
-refused 'wrong.llp:1:47: error: `tp` is set twice' moe.llm --plan wrong.llp
+unplanned 'wrong.llp:1:47: error: `tp` is set twice' moe.llm --plan wrong.llp
 echo 'plan { tp = 2 }' >short.llp
-refused 'expected `;`' moe.llm --plan short.llp
+unplanned 'expected `;`' moe.llm --plan short.llp
 
 # IR text is taken as it is, and looked at when the plan is wanted.
-"$LLMC" --emit=ir moe.llm >moe.ir || bad=1
+run --emit=ir moe.llm -o moe.ir
 wrong_ir()
 {
 	{ echo 'llmc-ir 1'; echo "set plan.$1"; sed 1d moe.ir; } >wrong.ir
-	refused "$2" wrong.ir
-	grep -q '^wrong.ir:2:' err || bad=1
+	unplanned "$2" wrong.ir
+	grep -q '^wrong.ir:2:' err || bad 'another line'
 }
 wrong_ir 'tpp = 2' 'a plan has no `tpp`'
 wrong_ir 'tp = 0' '1 to 1048576 is legal'
@@ -285,14 +264,12 @@ wrong_ir 'split.tp = "heads ffn"' 'expected `,`'
 
 # The two pages tell of every key.
 sed -n 's/^PLAN([A-Z_]*, "\([a-z.]*\)".*/\1/p' \
-	"${top_srcdir:?}/passes/plan.def" >keys
+	"$top_srcdir/passes/plan.def" >keys
 for page in plan language; do
 	while read -r key; do
-		grep -q "^|.*\`$key\`.* |.*|" "$top_srcdir/docs/$page.md" || {
-			echo "docs/$page.md: no row for $key"
-			bad=1
-		}
+		grep -q "^|.*\`$key\`.* |.*|" "$top_srcdir/docs/$page.md" ||
+			bad "docs/$page.md: no row for $key"
 	done <keys
 done
-test "$(wc -l <keys)" -ge 20 || bad=1
-exit $bad
+test "$(wc -l <keys)" -ge 20 || bad 'few keys'
+exit $failed

@@ -2,41 +2,14 @@
 # Plug-ins that choose the plan: a key in front of the search, all of them in
 # front of it, and one in its place; each up to an answer, and run against the
 # model that was not split.
-# shellcheck disable=SC2016 # messages quote with back quotes
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-top=${top_srcdir:?}
-model=$top/examples/tiny-dense.llm
-cd "$tmp" || exit 99
-fail=0
+. "${top_srcdir:?}/tests/lib.sh"
+need compiler
+model=$examples/tiny-dense.llm
 
-echo 'int x;' >x.c
-# shellcheck disable=SC2086 # CC may hold options
-${CC:-cc} -std=c11 -shared -fPIC -o x.so x.c 2>/dev/null || {
-	echo 'no compiler'
-	exit 77
-}
+shared always.so -std=c11 -Wall -Wextra -Wpedantic -Werror \
+	"$examples/pass-always-tp8/always-tp8.c" || bad 'does not build'
 
-bad()
-{
-	echo "FAIL $*"
-	fail=1
-}
-
-# shellcheck disable=SC2086
-${CC:-cc} -std=c11 -shared -fPIC -I"$top" -Wall -Wextra -Wpedantic -Werror \
-	-o always.so "$top/examples/pass-always-tp8/always-tp8.c" ||
-	bad 'does not build'
-
-run()
-{
-	"$LLMC" "$@" >out 2>err || {
-		cat err
-		bad "$@"
-	}
-}
-
+# answer ARGUMENTS..: of the model on eight devices
 answer()
 {
 	run --load-pass=./always.so --target h100x8 "$@" "$model"
@@ -73,41 +46,18 @@ for how in always-tp8@before:search always-tp8@for:search \
 		bad "$how: is not compared"
 done
 
-# refused STATUS WORDS ARGUMENTS..
-refused()
-{
-	want=$1
-	words=$2
-	shift 2
-	"$LLMC" --load-pass=./always.so --target h100x8 "$@" "$model" >out \
-		2>err
-	status=$?
-	if [ $status -ne "$want" ] || [ -s out ] ||
-		! grep -qF -e "$words" err; then
-		cat err
-		bad "$* exits with $status, not: $words"
-	fi
-}
-refused 2 'NAME@for:PASS is expected' --insert=always-tp8@instead:search
-refused 2 'did you mean `search`?' --insert=always-tp8@for:serch
-refused 2 'did you mean `always-tp8`?' --insert=always-tp9@for:search
-refused 2 'pass `search` is not among those that run' --passes=inline \
-	--insert=always-tp8@for:search
-refused 1 'the pass `search` is not among those that run' --top=3 \
-	--insert=always-tp8@for:search
+set -- --load-pass=./always.so --target h100x8 "$model"
+misused 'NAME@for:PASS is expected' --insert=always-tp8@instead:search "$@"
+misused 'did you mean `search`?' --insert=always-tp8@for:serch "$@"
+misused 'did you mean `always-tp8`?' --insert=always-tp9@for:search "$@"
+misused 'pass `search` is not among those that run' --passes=inline \
+	--insert=always-tp8@for:search "$@"
+refused 'the pass `search` is not among those that run' --top=3 \
+	--insert=always-tp8@for:search "$@"
 # The rule needs 8 ranks, whoever looks.
-"$LLMC" --load-pass=./always.so --target h100x4 \
-	--insert=rule-of-eight@for:search "$model" >out 2>err
-status=$?
-if [ $status -ne 1 ] ||
-	! grep -q 'has 8 ranks, and h100x4 has 4 devices' err; then
-	bad 'more ranks than devices'
-fi
-"$LLMC" --load-pass=./always.so --target h100x4 \
-	--insert=always-tp8@before:search "$model" >out 2>err
-status=$?
-if [ $status -ne 1 ] ||
-	! grep -q 'tp=8 are 8 ranks, and there are 4 devices' err; then
-	bad 'a pin that does not fit'
-fi
-exit $fail
+set -- --load-pass=./always.so --target h100x4 "$model"
+refused 'has 8 ranks, and h100x4 has 4 devices' \
+	--insert=rule-of-eight@for:search "$@"
+refused 'tp=8 are 8 ranks, and there are 4 devices' \
+	--insert=always-tp8@before:search "$@"
+exit $failed

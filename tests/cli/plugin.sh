@@ -1,26 +1,8 @@
 #!/bin/sh
 # Plug-ins: the example counts, another version of the IR is refused, and so
 # are missing files, missing symbols and names that are taken.
-# shellcheck disable=SC2016 # messages quote with back quotes
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 99
-
-fail()
-{
-	echo "$*"
-	exit 1
-}
-
-# Plug-ins are built with the system's compiler, if there is one.
-build()
-{
-	# shellcheck disable=SC2086 # CC may hold options
-	${CC:-cc} -std=c11 -shared -fPIC -I"${top_srcdir:?}" "$@"
-}
-echo 'int x;' >x.c
-build -o x.so x.c 2>/dev/null || { echo 'no compiler'; exit 77; }
+. "${top_srcdir:?}/tests/lib.sh"
+need compiler
 
 cat >in.ir <<'END'
 llmc-ir 1
@@ -35,13 +17,12 @@ model {
 }
 END
 
-build -Wall -Wextra -Wpedantic -Werror -o count-ops.so \
-	"$top_srcdir/examples/pass-plugin/count-ops.c" || fail 'does not build'
+shared count-ops.so -std=c11 -Wall -Wextra -Wpedantic -Werror \
+	"$examples/pass-plugin/count-ops.c" || fail 'does not build'
 
 count()
 {
-	"$LLMC" opt --load-pass=count-ops.so --stats -o out.ir "$@" in.ir \
-		2>err || { cat err; fail "llmc opt $*"; }
+	run opt --load-pass=count-ops.so --stats -o out.ir "$@" in.ir
 	sed -n 's/^# *\([0-9]*\)  count-ops: neg$/\1/p' err
 }
 test "$(count --passes=count-ops)" = 2 || fail '--passes: counts wrong'
@@ -50,16 +31,6 @@ test "$(count --insert=count-ops@after:cse)" = 1 || fail 'after: wrong'
 test "$(count --insert=count-ops@before:cse)" = 2 || fail 'before: wrong'
 "$LLMC" --load-pass=./count-ops.so --list-passes | grep -q '^count-ops ' ||
 	fail '--list-passes does not list it'
-
-refused()
-{
-	words=$1
-	shift
-	"$LLMC" opt "$@" in.ir >out 2>err
-	test $? -eq 1 || fail "$*: not refused"
-	test ! -s out || fail "$*: wrote something"
-	grep -qF -e "$words" err || { cat err; fail "$*: not: $words"; }
-}
 
 # The version is the first thing looked at; nothing else is to be trusted.
 cat >old.c <<'END'
@@ -73,21 +44,20 @@ const void *llmc_pass_plugin(void)
 	return &p;
 }
 END
-build -o old.so old.c || fail 'old.c'
+shared old.so old.c || fail 'old.c'
 version=$(sed -n 's/^#define IR_ABI_VERSION //p' "$top_srcdir/ir/ir.h")
 refused "is made for version 999 of the IR, and this is version $version" \
-	--load-pass=old.so
-refused 'cannot load plug-in' --load-pass=none.so
-refused 'cannot load plug-in' --load-pass=in.ir
-refused 'no symbol `llmc_pass_plugin`' --load-pass=x.so
+	opt --load-pass=old.so in.ir
+refused 'cannot load plug-in' opt --load-pass=none.so in.ir
+refused 'cannot load plug-in' opt --load-pass=in.ir in.ir
+refused 'no symbol `llmc_pass_plugin`' opt --load-pass=x.so in.ir
 refused 'there is already a pass `count-ops`, from count-ops.so' \
-	--load-pass=count-ops.so --load-pass=./count-ops.so
+	opt --load-pass=count-ops.so --load-pass=./count-ops.so in.ir
 
-sed 's/"count-ops", 0/"cse", 0/' \
-	"$top_srcdir/examples/pass-plugin/count-ops.c" >taken.c
-build -o taken.so taken.c || fail 'taken.c'
-refused 'there is already a pass `cse`, built in' --load-pass=taken.so
-sed 's/"count-ops", 0/"a,b", 0/' \
-	"$top_srcdir/examples/pass-plugin/count-ops.c" >odd.c
-build -o odd.so odd.c || fail 'odd.c'
-refused 'pass `a,b` lacks a name' --load-pass=odd.so
+sed 's/"count-ops", 0/"cse", 0/' "$examples/pass-plugin/count-ops.c" >taken.c
+shared taken.so taken.c || fail 'taken.c'
+refused 'there is already a pass `cse`, built in' opt --load-pass=taken.so in.ir
+sed 's/"count-ops", 0/"a,b", 0/' "$examples/pass-plugin/count-ops.c" >odd.c
+shared odd.so odd.c || fail 'odd.c'
+refused 'pass `a,b` lacks a name' opt --load-pass=odd.so in.ir
+exit $failed

@@ -1,19 +1,9 @@
 #!/bin/sh
 # A pass that breaks the IR, or dies, leaves its input behind, and
 # --run-reproducer makes it fail again.
-# shellcheck disable=SC2016 # messages quote with back quotes
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-cd "$tmp" || exit 99
-# shellcheck disable=SC3045 # where it is missing there is no harm
+. "${top_srcdir:?}/tests/lib.sh"
+need compiler
 ulimit -c 0 2>/dev/null
-
-fail()
-{
-	echo "$*"
-	exit 1
-}
 
 cat >in.ir <<'END'
 llmc-ir 1
@@ -143,24 +133,23 @@ const struct pass_plugin *llmc_pass_plugin(void)
 	return &p;
 }
 END
-# shellcheck disable=SC2086 # CC may hold options
-${CC:-cc} -std=c11 -shared -fPIC -I"${top_srcdir:?}" -o bug.so bug.c 2>/dev/null ||
-	{ echo 'no compiler'; exit 77; }
+shared bug.so -std=c11 -O0 bug.c || fail bug.c
 
-# In a subshell, whose own message of the signal is not wanted.
-run()
+# dies ARGUMENTS..: in a subshell, whose own message of the signal is not
+# wanted
+dies()
 {
 	("$LLMC" "$@") >out 2>err
-	test $? -gt 2 || { cat err; fail "llmc $*: did not die"; }
+	test $? -gt 2 || fail "llmc $*: did not die"
 }
 
-"$LLMC" opt --passes=fold-dims -o folded.ir in.ir || fail 'fold-dims'
+run opt --passes=fold-dims -o folded.ir in.ir
 for pass in breaks aborts faults overflows spoils; do
-	run opt --load-pass=bug.so --passes=fold-dims,$pass,dce \
+	dies opt --load-pass=bug.so --passes=fold-dims,$pass,dce \
 		--verify-each in.ir
 	repro=llmc-repro-$pass.ir
 	grep -q "pass \`$pass\` failed; the module before it is in $repro" \
-		err || { cat err; fail "$pass: not said"; }
+		err || fail "$pass: not said"
 	test -f $repro || fail "$pass: no reproducer"
 	head -n 1 $repro | grep -q "^# args: opt .*--passes=$pass" ||
 		fail "$pass: no arguments in the first line"
@@ -168,21 +157,21 @@ for pass in breaks aborts faults overflows spoils; do
 	sed 1d $repro | cmp - folded.ir || fail "$pass: another module"
 	"$LLMC" opt $repro | cmp - folded.ir || fail "$pass: does not read"
 	mv $repro first.ir
-	run opt --run-reproducer first.ir
+	dies opt --run-reproducer first.ir
 	sed 1d $repro | cmp - folded.ir || fail "$pass: replay differs"
-	run opt --reproducer="a b.ir" --run-reproducer first.ir
+	dies opt --reproducer="a b.ir" --run-reproducer first.ir
 	sed 1d "a b.ir" | cmp - folded.ir || fail "$pass: --reproducer"
 	rm -f $repro "a b.ir"
 done
 
 # The copy is of the module as it came to the pass, however large it is,
 # wherever it came from, and whatever else is printed.
-"$LLMC" opt --passes=fold-dims -o folded.ir long.ir || fail 'long.ir'
+run opt --passes=fold-dims -o folded.ir long.ir
 test "$(wc -c <folded.ir)" -gt 12288 || fail 'long.ir is short'
-run opt --load-pass=bug.so --passes=fold-dims,spoils - <long.ir
+dies opt --load-pass=bug.so --passes=fold-dims,spoils - <long.ir
 sed 1d llmc-repro-spoils.ir | cmp - folded.ir || fail 'long.ir differs'
 rm -f llmc-repro-spoils.ir
-run opt --load-pass=bug.so --passes=fold-dims,spoils --print-changed \
+dies opt --load-pass=bug.so --passes=fold-dims,spoils --print-changed \
 	--print-before --time-passes long.ir
 sed 1d llmc-repro-spoils.ir | cmp - folded.ir || fail 'printed: differs'
 rm -f llmc-repro-spoils.ir
@@ -190,17 +179,13 @@ rm -f llmc-repro-spoils.ir
 # A file that cannot be opened, a disk that is full, a handler that faults.
 for file in none/x.ir /dev/full; do
 	test $file = none/x.ir || test -c $file || continue
-	run opt --load-pass=bug.so --passes=spoils --reproducer=$file long.ir
-	grep -q 'the reproducer cannot be written' err || {
-		cat err
+	dies opt --load-pass=bug.so --passes=spoils --reproducer=$file long.ir
+	grep -q 'the reproducer cannot be written' err ||
 		fail "$file: not said"
-	}
 done
-run opt --load-pass=bug.so --passes=forgets in.ir
-test "$(grep -c 'the reproducer cannot be written' err)" -eq 1 || {
-	cat err
+dies opt --load-pass=bug.so --passes=forgets in.ir
+test "$(grep -c 'the reproducer cannot be written' err)" -eq 1 ||
 	fail 'forgets: not said'
-}
 rm -f llmc-repro-forgets.ir
 
 # A signal from outside is as one from inside.
@@ -216,21 +201,17 @@ done
 kill -s ABRT "$(cat pid)"
 wait
 test "$(cat status)" -gt 128 || fail 'waits: no signal'
-"$LLMC" opt --passes=fold-dims in.ir >folded.ir
+run opt --passes=fold-dims -o folded.ir in.ir
 sed 1d llmc-repro-waits.ir | cmp - folded.ir || fail 'waits: another module'
 
 # Without --verify-each a broken module goes unnoticed here.
-"$LLMC" opt --load-pass=bug.so --passes=breaks -o /dev/null in.ir ||
-	fail 'breaks, not verified'
+run opt --load-pass=bug.so --passes=breaks -o /dev/null in.ir
 test ! -e llmc-repro-breaks.ir || fail 'a reproducer of nothing'
 
-"$LLMC" opt --run-reproducer in.ir 2>err
-test $? -eq 2 || fail 'no reproducer: status'
-grep -q 'is no reproducer' err || fail 'no reproducer: message'
+misused 'is no reproducer' opt --run-reproducer in.ir
+# it may not name files to write, nor run itself
 echo '# args: opt -o x.ir' >evil.ir
-"$LLMC" opt --run-reproducer evil.ir 2>err
-test $? -eq 2 || fail 'a reproducer may not name files to write'
+misused 'is to say `opt` and no other file' opt --run-reproducer evil.ir
 echo '# args: opt --run-reproducer=evil.ir' >evil.ir
-"$LLMC" opt --run-reproducer evil.ir 2>err
-test $? -eq 2 || fail 'a reproducer may not run itself'
-exit 0
+misused 'is to say `opt` and no other file' opt --run-reproducer evil.ir
+exit $failed

@@ -2,42 +2,23 @@
 # Plans that are found, looked at from outside: tensors stay in a node where
 # the network is slow, a plan reads back at its price, twice the same text,
 # it fits by its arena, pins are honoured, and it computes the unsplit model.
-set -u
-[ "${SLOW_TESTS-}" = skip ] && exit 77
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-examples=${top_srcdir:?}/examples
-fail=0
+. "${top_srcdir:?}/tests/lib.sh"
+need time
 
-bad()
-{
-	echo "FAIL $*"
-	fail=1
-}
-
-run()
-{
-	"$LLMC" -w "$@" >"$tmp/out" 2>"$tmp/err" || {
-		cat "$tmp/err"
-		bad "$@"
-	}
-}
-
-# key KEY: of the plan in $tmp/plan
+# key KEY: of the plan in `plan'
 key()
 {
-	sed -n "s/^ *$1 = \([^;]*\);.*/\1/p" "$tmp/plan"
+	sed -n "s/^ *$1 = \([^;]*\);.*/\1/p" plan
 }
 
-# search TARGET MODEL [PINS]: $tmp/answer, its step, and $tmp/plan
+# search TARGET MODEL [PINS]: to `answer', its step, and `plan'
 search()
 {
 	run --target "$1" ${3:+--pin "$3"} --emit=answer-json "$2"
-	mv "$tmp/out" "$tmp/answer"
+	mv out answer
 	run --target "$1" ${3:+--pin "$3"} --emit=plan "$2"
-	mv "$tmp/out" "$tmp/plan"
-	step=$(sed -n '/"step"/,/}/s/^ *"us": \([0-9.e+]*\),.*/\1/p' \
-		"$tmp/answer")
+	mv out plan
+	step=$(field answer us)
 }
 
 # ---- a slow network: no tensor goes over it
@@ -49,8 +30,8 @@ for model in llama-2-70b gpt3-175b; do
 		/}/ { links = 0 }
 		links && /"tp"/ { found = 1; split($0, part, "\""); at = part[4] }
 		END { exit !(found && (tp == 1 ? at == "" : at == "node")) }' \
-		"$tmp/answer" || {
-		grep -A 7 '"links"' "$tmp/answer"
+		answer || {
+		grep -A 7 '"links"' answer
 		bad "$model: tp=$(key tp) is not in the node"
 	}
 	[ $(($(key pp) * $(key dp))) -ge 16 ] ||
@@ -63,22 +44,21 @@ for model in llama-2-7b llama-2-70b gpt2-xl tiny-dense tiny-moe; do
 	file=$examples/$model.llm
 	search h100x8x128 "$file"
 	found=$step
-	run --target h100x8x128 --plan "$tmp/plan" --emit=answer-json "$file"
-	again=$(sed -n '/"step"/,/}/s/^ *"us": \([0-9.e+]*\),.*/\1/p' \
-		"$tmp/out")
+	run --target h100x8x128 --plan plan --emit=answer-json "$file"
+	again=$(field out us)
 	[ -n "$found" ] && [ "$again" = "$found" ] ||
 		bad "$model: $found us are $again when it is read back"
-	run --plan "$tmp/plan" --emit=arena "$file"
-	fullest=$(sed -n 's/^fullest is .*, \([0-9]*\) bytes$/\1/p' "$tmp/out")
+	run --plan plan --emit=arena "$file"
+	fullest=$(sed -n 's/^fullest is .*, \([0-9]*\) bytes$/\1/p' out)
 	# 80 GB, of which 1.6 are kept back
 	[ "${fullest:-99999999999}" -le 78400000000 ] ||
 		bad "$model: $fullest bytes are no plan's for 78400000000"
 done
 for model in llama-2-70b tiny-moe; do
 	run --target h100x8x8 "$examples/$model.llm"
-	cp "$tmp/out" "$tmp/once"
+	cp out once
 	run --target h100x8x8 "$examples/$model.llm"
-	cmp "$tmp/out" "$tmp/once" || bad "$model: two runs differ"
+	cmp out once || bad "$model: two runs differ"
 done
 
 # ---- pins
@@ -86,11 +66,11 @@ done
 for pins in tp=4 pp=4,schedule=zb_h1 dp=16,zero=2 microbatch=2,recompute=full \
 	tp=2,pp=2,dp=16,interleave=4; do
 	search h100x8x8 "$examples/llama-2-7b.llm" "$pins"
-	echo "$pins" | tr , '\n' >"$tmp/pins"
+	echo "$pins" | tr , '\n' >pins
 	while IFS='=' read -r k v; do
 		[ "$(key "$k" | tr -d '"')" = "$v" ] ||
 			bad "--pin $pins: $k is $(key "$k")"
-	done <"$tmp/pins"
+	done <pins
 done
 
 # ---- it is the unsplit program
@@ -100,12 +80,8 @@ for model in tiny-dense tiny-moe; do
 		h100x2x2:dp=2,zero=1; do
 		pins=${at#*:}
 		search "${at%%:*}" "$examples/$model.llm" "$pins"
-		"$LLMC" eval --compare --plan "$tmp/plan" \
-			"$examples/$model.llm" >"$tmp/out" 2>&1 &&
-			grep -q '^compared ' "$tmp/out" || {
-			cat "$tmp/out"
-			bad "$model on $at differs"
-		}
+		run eval --compare --plan plan "$examples/$model.llm"
+		grep -q '^compared ' out || bad "$model on $at differs"
 	done
 done
-exit $fail
+exit $failed

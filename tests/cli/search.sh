@@ -1,62 +1,23 @@
 #!/bin/sh
 # What the search says of itself: the best plans, why not another, how it
 # went; and what is refused.
-# shellcheck disable=SC2016 # messages quote with back quotes
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-top=${top_srcdir:?}
-model=$top/examples/llama-2-7b.llm
-fail=0
-
-bad()
-{
-	echo "FAIL $*"
-	fail=1
-}
-
-run()
-{
-	"$LLMC" -w "$@" >"$tmp/out" 2>"$tmp/err" || {
-		cat "$tmp/err"
-		bad "$@"
-	}
-}
-
-# refused STATUS WORDS ARGUMENTS..: nothing printed, the words in the error
-refused()
-{
-	want=$1
-	words=$2
-	shift 2
-	"$LLMC" -w "$@" >"$tmp/out" 2>"$tmp/err"
-	status=$?
-	if [ $status -ne "$want" ] || [ -s "$tmp/out" ] ||
-		! grep -qF -e "$words" "$tmp/err"; then
-		cat "$tmp/err"
-		bad "$* exits with $status, not: $words"
-	fi
-}
-
-step()
-{
-	sed -n 's/^step *\([0-9.]*\) ms$/\1/p' "$1"
-}
+. "${top_srcdir:?}/tests/lib.sh"
+model=$examples/llama-2-7b.llm
 
 run --target h100x8 "$model"
-cp "$tmp/out" "$tmp/answer"
+cp out answer
 
 # ---- the best plans
 
 run --target h100x8 --emit=plans "$model"
-cp "$tmp/out" "$tmp/plans"
-[ "$(wc -l <"$tmp/plans")" -eq 11 ] || bad 'not ten plans'
+cp out plans
+[ "$(wc -l <plans)" -eq 11 ] || bad 'not ten plans'
 run --target h100x8 --top=10 "$model"
-cat "$tmp/answer" - "$tmp/plans" <<'END' | cmp - "$tmp/out" ||
+cat answer - plans <<'END' | cmp - out ||
 
 END
 	bad '--top is not the answer and --emit=plans'
-awk -v best="$(step "$tmp/answer")" '
+awk -v best="$(step_of answer)" '
 	NR == 1 { next }
 	$1 != NR - 1 || $2 < last || (NR == 2 && $2 != best) ||
 	(100 * ($2 / best - 1) - $3) ^ 2 > 0.01 {
@@ -64,10 +25,10 @@ awk -v best="$(step "$tmp/answer")" '
 		bad = 1
 	}
 	{ last = $2 }
-	END { exit bad }' "$tmp/plans" || bad 'no table of the best plans'
+	END { exit bad }' plans || bad 'no table of the best plans'
 
 # What a line says gives its step.
-head -n 4 "$tmp/plans" | tail -n 3 | tr -d ',' >"$tmp/some"
+head -n 4 plans | tail -n 3 | tr -d ',' >some
 while read -r _ us _ _ pp dp ep cp tp mb zero sched again; do
 	chunks=${sched#*\*}
 	[ "$chunks" != "$sched" ] || chunks=1
@@ -76,20 +37,20 @@ while read -r _ us _ _ pp dp ep cp tp mb zero sched again; do
 	pins=$pins,schedule=${sched%\**},interleave=$chunks
 	pins=$pins,recompute=$(echo "$again" | tr ' ' '+')
 	run --target h100x8 --pin "$pins" "$model"
-	[ "$(step "$tmp/out")" = "$us" ] || bad "$pins takes not $us ms"
-done <"$tmp/some"
+	[ "$(step_of out)" = "$us" ] || bad "$pins takes not $us ms"
+done <some
 
 # ---- why not
 
 keys=tp=4,microbatch=4
 run --target h100x8 --pin $keys "$model"
-pinned=$(step "$tmp/out")
+pinned=$(step_of out)
 run --target h100x8 --why-not $keys "$model"
-head -n "$(wc -l <"$tmp/answer")" "$tmp/out" | cmp - "$tmp/answer" ||
+head -n "$(wc -l <answer)" out | cmp - answer ||
 	bad 'the answer is another one with --why-not'
-grep -q "^why not $keys?\$" "$tmp/out" || bad 'no heading'
-grep -q '^tp  *1  *4$' "$tmp/out" || bad 'the keys are not there'
-sed -n '/^why not/,$p' "$tmp/out" | awk -v a="$(step "$tmp/answer")" \
+grep -q "^why not $keys?\$" out || bad 'no heading'
+grep -q '^tp  *1  *4$' out || bad 'the keys are not there'
+sed -n '/^why not/,$p' out | awk -v a="$(step_of answer)" \
 	-v b="$pinned" '
 	/^step, ms/ && ($3 != a || $4 != b) { print; bad = 1 }
 	/^step, ms/ { whole = $5; times = 1 }
@@ -107,101 +68,101 @@ sed -n '/^why not/,$p' "$tmp/out" | awk -v a="$(step "$tmp/answer")" \
 pp=$("$LLMC" -w --target h100x8 --emit=plan "$model" |
 	sed -n 's/^  pp = \(.*\);/\1/p')
 run --target h100x8 --why-not "pp=$pp" "$model"
-grep -q '^no key differs$' "$tmp/out" || bad 'the best is not itself'
+grep -q '^no key differs$' out || bad 'the best is not itself'
 # Pins hold on both sides.
 run --target h100x8 --pin tp=2 --why-not zero=3 "$model"
-grep -q '^tp ' "$tmp/out" && bad 'a pin is lost'
+grep -q '^tp ' out && bad 'a pin is lost'
 run --target h100x8 --why-not microbatch=1024 "$model"
-grep -q '^no plan fits: the smallest plan needs .* on rank 0' "$tmp/out" ||
+grep -q '^no plan fits: the smallest plan needs .* on rank 0' out ||
 	bad 'does not say why it does not fit'
-grep -q '^one fits without microbatch=1024: a step of ' "$tmp/out" ||
+grep -q '^one fits without microbatch=1024: a step of ' out ||
 	bad 'does not say what would'
-refused 1 '--why-not:1:6: error: `zero` is 7, and 0 to 3 is legal' \
+refused '--why-not:1:6: error: `zero` is 7, and 0 to 3 is legal' \
 	--target h100x8 --why-not zero=7 "$model"
-refused 1 '--why-not:1:1: error: found `nonsense`, expected KEY=VALUE' \
+refused '--why-not:1:1: error: found `nonsense`, expected KEY=VALUE' \
 	--target h100x8 --why-not nonsense "$model"
-refused 1 '--why-not:1:1: error: ' --target h100x8 --why-not tq=4 "$model"
-refused 1 '--why-not:1:1: error: ' --target h100x8 --why-not '' "$model"
+refused '--why-not:1:1: error: ' --target h100x8 --why-not tq=4 "$model"
+refused '--why-not:1:1: error: ' --target h100x8 --why-not '' "$model"
 
 # ---- how it went
 
 run --target h100x8 --explain=search --pin tp=2,zero=1 "$model"
-grep -q '^search: pinned are tp, zero$' "$tmp/out" || bad 'pins'
-grep -q ": a gap of 0.0%\$" "$tmp/out" || bad 'gap'
+grep -q '^search: pinned are tp, zero$' out || bad 'pins'
+grep -q ": a gap of 0.0%\$" out || bad 'gap'
 run --target h100x8 --explain=search "$model"
-grep -q '^search: pinned are no keys$' "$tmp/out" || bad 'no pins'
+grep -q '^search: pinned are no keys$' out || bad 'no pins'
 # Degrees by hand: dp, pp, tp divide 8 and their product is at most 8.
-grep -q '^  degrees  *20$' "$tmp/out" || bad 'degrees'
+grep -q '^  degrees  *20$' out || bad 'degrees'
 # What rules have left out, the answer knows, too.
-ruled=$(sed -n 's/^    left out: a rule says they are above  *//p' "$tmp/out")
+ruled=$(sed -n 's/^    left out: a rule says they are above  *//p' out)
 [ "$ruled" -gt 0 ] || bad 'no width is ruled out'
 run --target h100x8 --emit=answer-json "$model"
-grep -qx "    \"placements_ruled_out\": $ruled," "$tmp/out" ||
+grep -qx "    \"placements_ruled_out\": $ruled," out ||
 	bad 'plan.json does not say what rules have left out'
 run --target h100x8 --emit=plan "$model"
-cp "$tmp/out" "$tmp/best.llp"
-run --target h100x8 --plan "$tmp/best.llp" --emit=arena "$model"
-cp "$tmp/out" "$tmp/memory"
+cp out best.llp
+run --target h100x8 --plan best.llp --emit=arena "$model"
+cp out memory
 run --target h100x8 --explain=memory "$model"
-tail -n "$(wc -l <"$tmp/memory")" "$tmp/out" | cmp - "$tmp/memory" ||
+tail -n "$(wc -l <memory)" out | cmp - memory ||
 	bad '--explain=memory is not --emit=arena'
 run --target h100x8 --explain=memory,search --top=2 "$model"
-cp "$tmp/out" "$tmp/once"
+cp out once
 run --target h100x8 --explain=search --top=2 --explain=memory "$model"
-cmp "$tmp/out" "$tmp/once" || bad 'two options are not a list'
+cmp out once || bad 'two options are not a list'
 
 # ---- a pin leaves less, and so nothing better: each is placed as it is best
 
-run --target h100x8 --pin tp=8 "$top/examples/llama-3-8b.llm"
-whole=$(step "$tmp/out")
+run --target h100x8 --pin tp=8 "$examples/llama-3-8b.llm"
+whole=$(step_of out)
 for part in sequence=on sequence=off microbatch=16,sequence=on; do
-	run --target h100x8 --pin "tp=8,$part" "$top/examples/llama-3-8b.llm"
-	awk -v a="$whole" -v b="$(step "$tmp/out")" 'BEGIN { exit !(a <= b) }' ||
+	run --target h100x8 --pin "tp=8,$part" "$examples/llama-3-8b.llm"
+	awk -v a="$whole" -v b="$(step_of out)" 'BEGIN { exit !(a <= b) }' ||
 		bad "tp=8 takes $whole ms, with $part less"
 done
 
 # ---- what is refused
 
-refused 2 '`--top` takes a whole number from 1 to 1000; found `0`' \
+misused '`--top` takes a whole number from 1 to 1000; found `0`' \
 	--target h100x8 --top=0 "$model"
-refused 2 'from 1 to 1000; found `1001`' --target h100x8 --top=1001 "$model"
-refused 2 'from 1 to 1000; found `x`' --target h100x8 --top=x "$model"
-refused 2 'found `serch` (did you mean `search`?)' --target h100x8 \
+misused 'from 1 to 1000; found `1001`' --target h100x8 --top=1001 "$model"
+misused 'from 1 to 1000; found `x`' --target h100x8 --top=x "$model"
+misused 'found `serch` (did you mean `search`?)' --target h100x8 \
 	--explain=cost,serch "$model"
-refused 2 'is one of cost, memory, search, tiles; found ``' --target h100x8 \
+misused 'is one of cost, memory, search, tiles; found ``' --target h100x8 \
 	--explain=cost, "$model"
-refused 1 '--pin:1:6: error: a search takes one set of `recompute`' \
+refused '--pin:1:6: error: a search takes one set of `recompute`' \
 	--target h100x8 --pin 'pp=2,recompute=(q+k)*1+none*1' "$model"
-refused 1 '--pin:1:1: error: a search makes its own schedules' \
+refused '--pin:1:1: error: a search makes its own schedules' \
 	--target h100x8 --pin schedule=x.csv "$model"
 for asked in --top=3 --why-not=tp=2 --explain=search --explain=cost \
 	--emit=plans; do
-	refused 1 'goes with --target' $asked "$model"
+	refused 'goes with --target' $asked "$model"
 done
 {
 	cat "$model"
 	echo 'plan { tp = 2; microbatch = 1; }'
-} >"$tmp/whole.llm"
+} >whole.llm
 for asked in --top=3 --why-not=tp=2 --explain=search --emit=plans; do
-	refused 1 '--plan gives the whole plan' --target h100x8 \
-		--plan "$tmp/best.llp" $asked "$model"
-	refused 1 'the model has a plan of its own' --target h100x8 $asked \
-		"$tmp/whole.llm"
+	refused '--plan gives the whole plan' --target h100x8 \
+		--plan best.llp $asked "$model"
+	refused 'the model has a plan of its own' --target h100x8 $asked \
+		whole.llm
 done
-refused 1 'the pass `search` is not among those that run' --target h100x8 \
+refused 'the pass `search` is not among those that run' --target h100x8 \
 	--emit=plans --passes=default "$model"
-refused 1 'the pass `search` did not run' --target h100x8 --emit=plans \
+refused 'the pass `search` did not run' --target h100x8 --emit=plans \
 	--bisect-limit=0 "$model"
 for asked in --why-not=tp=2 --explain=search --explain=memory; do
-	refused 1 'stands behind the answer' --target h100x8 --emit=plans \
+	refused 'stands behind the answer' --target h100x8 --emit=plans \
 		$asked "$model"
 done
-refused 1 'stands behind the answer' --target h100x8 --top=3 \
+refused 'stands behind the answer' --target h100x8 --top=3 \
 	--emit=answer-json "$model"
 
 # ---- a model without layers has plans, too
 
-cat >"$tmp/flat.llm" <<'END'
+cat >flat.llm <<'END'
 model flat {
   dim hidden = 64, vocab = 256, seq = 16;
   dtype f32;
@@ -211,5 +172,5 @@ model flat {
 }
 train { batch = 4; optimizer = adamw(lr = 1e-3); }
 END
-run --target h100x2 --pin tp=2 "$tmp/flat.llm"
-exit $fail
+run --target h100x2 --pin tp=2 flat.llm
+exit $failed

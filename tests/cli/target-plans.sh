@@ -1,33 +1,21 @@
 #!/bin/sh
 # Every accelerator that llmc knows, and the least that a file may say, is
 # planned for: a type without a rate of its own is priced at another's.
-# shellcheck disable=SC2016 # messages quote with back quotes
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-top=$(cd "${top_srcdir:?}" && pwd) || exit 99
-cd "$tmp" || exit 99
-status=0
-
-fail()
-{
-	echo "FAIL $*"
-	status=1
-}
+. "${top_srcdir:?}/tests/lib.sh"
+limit=120
 
 # planned TARGET MODEL..: a step of some time
 planned()
 {
 	target=$1
 	shift
-	timeout 120 "${LLMC:?}" -w --emit=cost --target "$target" "$@" \
-		>out 2>err || fail "$target: $(cat err)"
-	grep -q '^step  *[0-9.]* ms' out || fail "$target: $(head -n 3 out)"
+	run -w --emit=cost --target "$target" "$@"
+	grep -q '^step  *[0-9.]* ms' out || bad "$target: no step"
 }
 
-for file in "$top"/targets/*.target; do
+for file in "$top_srcdir"/targets/*.target; do
 	name=${file##*/}
-	planned "${name%.target}" "$top/examples/tiny-dense.llm"
+	planned "${name%.target}" "$examples/tiny-dense.llm"
 done
 
 # Neither an arch nor a vendor, and one rate.
@@ -35,15 +23,14 @@ for rate in tf32 bf16 fp16; do
 	"$LLMC" target h100 | sed '/arch =\|vendor =\|fp32 =\|tf32 =\|bf16 =/d
 		/fp16 =\|fp8 =\|int8 =\|link =/d
 		s/^target.*/&'" $rate = 500;/" >bare.target
-	planned ./bare.target "$top/examples/tiny-dense.llm"
-	sed 's/f32/bf16/' "$top/examples/tiny-dense.llm" >narrow.llm
+	planned ./bare.target "$examples/tiny-dense.llm"
+	sed 's/f32/bf16/' "$examples/tiny-dense.llm" >narrow.llm
 	planned ./bare.target narrow.llm
 done
 sed 's/fp16 = 500/int8 = 500/' bare.target >whole.target
-"$LLMC" --target ./whole.target "$top/examples/tiny-dense.llm" >out 2>err
-test $? = 1 || fail 'a target without a rate of floats'
-grep -q '^./whole.target:1:1: error: .* does not say: a matrix rate' err ||
-	fail "no rate: $(cat err)"
+refused './whole.target:1:1: error: ' --target ./whole.target \
+	"$examples/tiny-dense.llm"
+grep -q 'error: .* does not say: a matrix rate' err || bad 'no rate'
 
 # What only a machine would ask for ends soon, and takes no room.
 model()
@@ -67,23 +54,19 @@ model 2 1e9 >many.llm
 	"$LLMC" --version >version 2>&1 || ulimit -S -v unlimited
 	planned h100x8 deep.llm
 	planned h100x8 many.llm
-	exit $status
-) || status=1
+	exit $failed
+) || bad 'with so much memory'
 
 # Pins that the search has to fit itself to.
 model 2 3 | sed 's/f(x\[.*/f(x[batch, seq, hidden]) { q = linear(x -> heads, hd) @ "q"; return x + linear(attention(q, q, q, causal) -> hidden) @ "p"; }/
 	s/seq = 4/seq = 3, heads = 2, hd = 2/' >short.llm
 planned cpux3 --pin cp=3 short.llm
-"$LLMC" -w --target cpux2 --pin offload=optimizer short.llm >out 2>err
-test $? = 1 || fail 'offload without a link to the host'
-grep -q '^--pin:1:1: error: `offload` is optimizer, and the target has no link' err ||
-	fail "offload: $(cat err)"
+refused '--pin:1:1: error: `offload` is optimizer, and the target has no link' \
+	--target cpux2 --pin offload=optimizer short.llm
 
 # The model's fault, not the target's: said as without a search.
-"$LLMC" -w --emit=ir "$top/examples/tiny-dense.llm" |
+"$LLMC" -w --emit=ir "$examples/tiny-dense.llm" |
 	sed '/^set train.optimizer/d' >none.ir
-"$LLMC" -w --target h100x4 none.ir >out 2>err
-test $? = 1 || fail 'no optimizer'
-grep -q '^none.ir:[0-9]*:[0-9]*: error: .* adamw or sgd, and none is' err ||
-	fail "no optimizer: $(cat err)"
-exit $status
+refused 'adamw or sgd, and none is' --target h100x4 none.ir
+grep -q '^none.ir:[0-9]*:[0-9]*: error: ' err || bad 'no place'
+exit $failed

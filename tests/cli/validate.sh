@@ -1,17 +1,9 @@
 #!/bin/sh
 # llmc validate on the committed measurements: the marks of docs/cost.md are
 # kept, columns are found by name, and no row is lost without a word.
-set -u
-[ "${SLOW_TESTS-}" = skip ] && exit 77
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-data=${top_srcdir:?}/tests/data
-
-fail()
-{
-	echo "$*"
-	exit 1
-}
+. "${top_srcdir:?}/tests/lib.sh"
+need time
+data=$tests/data
 
 # below FILE NAME MEDIAN P90: are the errors of that group at most these?
 below()
@@ -27,40 +19,40 @@ below()
 		}
 	}
 	END { if (found != 2) { print "no group " name; exit 1 } }' "$1" ||
-		exit 1
+		bad "$1, $2"
 }
 
-"$LLMC" validate --json "$data/kernels.tsv" >"$tmp/kernels" || exit 1
-"$LLMC" validate --json "$data/collectives.tsv" >"$tmp/links" || exit 1
-below "$tmp/kernels" 'contractions with m >= 256, attention prefill' 0.08 0.2
-below "$tmp/kernels" 'contraction, m >= 256' 0.08 0.2
-below "$tmp/kernels" 'attention prefill' 0.08 0.2
-below "$tmp/links" '64 KB and more' 0.12 0.3
+run validate --json "$data/kernels.tsv" -o kernels
+run validate --json "$data/collectives.tsv" -o links
+below kernels 'contractions with m >= 256, attention prefill' 0.08 0.2
+below kernels 'contraction, m >= 256' 0.08 0.2
+below kernels 'attention prefill' 0.08 0.2
+below links '64 KB and more' 0.12 0.3
 
 # Whole steps, and the sources that have many rows or that models are held to.
-"$LLMC" validate --json "$data/train.tsv" >"$tmp/steps" || exit 1
-below "$tmp/steps" '' 0.05 0.15
+run validate --json "$data/train.tsv" -o steps
+below steps '' 0.05 0.15
 for mark in 'Korthikanti et al. arXiv:2205.05198 Tables 3+5/0.04/0.055' \
 	'VIA-Research/vTrain data/ground_truth_single.csv/0.08/0.14' \
 	'mosaicml/llm-foundry scripts/train/benchmarking/README.md/0.04/0.07'
 do
 	p90=${mark##*/} mark=${mark%/*}
-	below "$tmp/steps" "${mark%/*}" "${mark##*/}" "$p90"
+	below steps "${mark%/*}" "${mark##*/}" "$p90"
 done
 
 # Every row is counted, predicted or not, and shown by --rows.
 for file in kernels collectives; do
 	n=$(($(wc -l <"$data/$file.tsv") - 1))
-	"$LLMC" validate --rows "$data/$file.tsv" >"$tmp/rows" || exit 1
-	shown=$(sed '/^$/q' "$tmp/rows" | grep -c '^ *[0-9]')
-	test "$shown" -eq "$n" || fail "$file: $shown of $n rows are shown"
-	grep -q "^$n rows of $file: " "$tmp/rows" || fail "$file: not $n rows"
+	run validate --rows "$data/$file.tsv" -o rows
+	shown=$(sed '/^$/q' rows | grep -c '^ *[0-9]')
+	test "$shown" -eq "$n" || bad "$file: $shown of $n rows are shown"
+	grep -q "^$n rows of $file: " rows || bad "$file: not $n rows"
 done
 
 # Rows between nodes are predicted once it is said what joins those.
 "$LLMC" validate --network=ib200 "$data/collectives.tsv" |
 	grep -q '^1659 rows of collectives: 1659 predicted, 0 not' ||
-	fail '--network does not help'
+	bad '--network does not help'
 
 # Columns go by name: turned round, and one more, all is the same.
 awk -F '\t' -v OFS='\t' '{
@@ -68,35 +60,21 @@ awk -F '\t' -v OFS='\t' '{
 	for (i = NF; i > 0; i--)
 		line = line OFS $i
 	print line
-}' "$data/kernels.tsv" >"$tmp/turned.tsv"
-"$LLMC" validate --json "$tmp/turned.tsv" | cmp - "$tmp/kernels" ||
-	fail 'the order of columns matters'
+}' "$data/kernels.tsv" >turned.tsv
+"$LLMC" validate --json turned.tsv | cmp - kernels ||
+	bad 'the order of columns matters'
 
-# refused PATTERN FILE OPTIONS...
-refused()
-{
-	pattern=$1
-	shift
-	"$LLMC" validate "$@" >"$tmp/out" 2>"$tmp/err"
-	status=$?
-	test $status -eq 1 && test ! -s "$tmp/out" &&
-		grep -q -e "$pattern" "$tmp/err" || {
-		cat "$tmp/out" "$tmp/err"
-		fail "validate $*: status $status, no \`$pattern'"
-	}
-}
-
-cut -f 1-14,17,18 "$data/kernels.tsv" >"$tmp/cut.tsv"
-refused 'the columns `time_us`, `tflops`' "$tmp/cut.tsv"
-cut -f 2- "$data/kernels.tsv" >"$tmp/cut.tsv"
-refused 'none of these columns is `kernel`, `op` or `step_s`' "$tmp/cut.tsv"
-printf 'op\tgpu\nall_reduce\n' >"$tmp/short.tsv"
-refused ':2:1: error: this row has 1 cells, and there are 2' "$tmp/short.tsv"
-: >"$tmp/empty.tsv"
-refused 'this file is empty' "$tmp/empty.tsv"
+cut -f 1-14,17,18 "$data/kernels.tsv" >cut.tsv
+refused 'the columns `time_us`, `tflops`' validate cut.tsv
+cut -f 2- "$data/kernels.tsv" >cut.tsv
+refused 'none of these columns is `kernel`, `op` or `step_s`' validate cut.tsv
+printf 'op\tgpu\nall_reduce\n' >short.tsv
+refused ':2:1: error: this row has 1 cells, and there are 2' validate short.tsv
+: >empty.tsv
+refused 'this file is empty' validate empty.tsv
 refused 'there is no network `ib40` (did you mean `ib400`?)' \
-	--network ib40 "$data/collectives.tsv"
-refused 'cannot read' "$tmp/none.tsv"
+	validate --network ib40 "$data/collectives.tsv"
+refused 'cannot read' validate none.tsv
 
 # What cannot be priced is counted with its reason.
 {
@@ -106,11 +84,11 @@ refused 'cannot read' "$tmp/none.tsv"
 		# shellcheck disable=SC2086 # four words
 		printf '%s\t%s\t%s\t%s\tNVLink\t65536\tx\thalf\t9\tt\ts\n' $row
 	done
-} >"$tmp/odd.tsv"
-"$LLMC" validate "$tmp/odd.tsv" >"$tmp/out" || fail 'odd rows are refused'
+} >odd.tsv
+run validate odd.tsv
 for why in '1 not: its gpu is no target' '1 not: no formula is for this op' \
 	'2 not: its size or its ranks'; do
-	grep -q "$why" "$tmp/out" || { cat "$tmp/out"; fail "no \`$why'"; }
+	grep -q "$why" out || bad "no \`$why'"
 done
 
 # Runs go through all passes; the parts that plans do not say have defaults.
@@ -121,30 +99,30 @@ h="$h precision step_s mem_gb mem_kind source traits"
 	echo "$h"
 	echo m 1 8 1 1 8 gelu 8 8 a100 8 8 0 1 1 8 1 1 1 8 0 none 0 bf16 2 \
 		- - s -
-} | tr ' ' '\t' >"$tmp/train.tsv"
-"$LLMC" validate "$tmp/train.tsv" >"$tmp/out" || fail 'runs are not read'
-grep -q '1 predicted, 0 not' "$tmp/out" || fail 'a run is not predicted'
-sed 's/\ta100\t/\tz100\t/' "$tmp/train.tsv" >"$tmp/z.tsv"
-"$LLMC" validate "$tmp/z.tsv" >"$tmp/out" || fail 'odd runs are refused'
-grep -q '1 not: there is no target of that name' "$tmp/out" ||
-	fail 'a target of no name prices a run'
+} | tr ' ' '\t' >train.tsv
+run validate train.tsv
+grep -q '1 predicted, 0 not' out || bad 'a run is not predicted'
+sed 's/\ta100\t/\tz100\t/' train.tsv >z.tsv
+run validate z.tsv
+grep -q '1 not: there is no target of that name' out ||
+	bad 'a target of no name prices a run'
 
 # --assume counts more than the row, and is looked at before any row.
 seconds()
 {
-	"$LLMC" validate --rows "$@" "$tmp/train.tsv" |
+	"$LLMC" validate --rows "$@" train.tsv |
 		awk '$1 == 2 { print $3 }'
 }
 test "$(seconds --assume launches=native)" != "$(seconds)" ||
-	fail 'the host of a small model costs nothing'
+	bad 'the host of a small model costs nothing'
 test "$(seconds --assume maps=alone,launches=eager)" = "$(seconds)" ||
-	fail '--assume of what is so anyway changes a price'
+	bad '--assume of what is so anyway changes a price'
 refused '--assume:1:13: error: `maps` is fused or alone' \
-	--assume flash=2 --assume 'sends=async maps=lon' "$tmp/train.tsv"
+	validate --assume flash=2 --assume 'sends=async maps=lon' train.tsv
 refused 'there is no trait `map` (did you mean `maps`?)' \
-	--assume map=alone "$tmp/train.tsv"
-sed 's/-$/attention=fast/' "$tmp/train.tsv" >"$tmp/fast.tsv"
-"$LLMC" validate "$tmp/fast.tsv" >"$tmp/out" || fail 'odd traits are refused'
-grep -q '1 not: `attention` is flash or unfused' "$tmp/out" ||
-	fail 'a trait of no such word prices a run'
-exit 0
+	validate --assume map=alone train.tsv
+sed 's/-$/attention=fast/' train.tsv >fast.tsv
+run validate fast.tsv
+grep -q '1 not: `attention` is flash or unfused' out ||
+	bad 'a trait of no such word prices a run'
+exit $failed

@@ -1,0 +1,177 @@
+# shellcheck shell=sh
+# What tests of commands share. Each begins with
+#	. "${top_srcdir:?}/tests/lib.sh"
+# and is in an empty folder then, $tmp, which is gone at its end; that is
+#	exit $failed
+# LLMC is the program and top_srcdir the sources, both absolute. A user skips
+# what takes long by SLOW_TESTS=skip, what runs plans by BINARY_TESTS=skip.
+# Functions leave outputs in the files `out' and `err'; some set `wanted' and
+# `words'.
+# shellcheck disable=SC2034 # not everything is of use to everyone
+set -u
+tests=${top_srcdir:?}/tests
+examples=$top_srcdir/examples
+build=${LLMC%/*}
+linker=${LLMC_LINKER:-${CC:-cc}}
+limit=3600	# seconds, of one run of llmc
+failed=0
+tmp=$(mktemp -d) || exit 99
+trap 'chmod -R u+rwX "$tmp"; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' EXIT
+trap 'exit 99' HUP INT TERM
+cd "$tmp" || exit 99
+exec </dev/null
+# as if no launcher had started this
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
+unset SLURM_PROCID SLURM_JOB_ID LLMC_TRANSPORT LLMC_RENDEZVOUS
+
+# ---- what is wrong, and what is missing ----
+
+# bad WORDS..: says them and what was written last; the test goes on, and will
+# have failed. It is false, for `run .. || return'.
+bad()
+{
+	echo "FAIL $*"
+	(cd "$tmp" && head -c 4000 out err 2>/dev/null)
+	failed=1
+	return 1
+}
+
+# fail WORDS..: the same, and the test ends.
+fail()
+{
+	bad "$@"
+	exit 1
+}
+
+# have WHAT..: are all of these there? `time' and `binaries' the user grants.
+have()
+{
+	for thing; do
+		case $thing in
+		llvm) "$LLMC" --version | grep -q '^cpu: LLVM' ;;
+		nvrtc) "$LLMC" --version | grep -q '^cuda: NVRTC' ;;
+		linker) $linker --version >/dev/null 2>&1 ;;
+		compiler) echo 'int x;' >x.c && shared x.so x.c ;;
+		time) [ "${SLOW_TESTS-}" != skip ] ;;
+		binaries) [ "${BINARY_TESTS-}" != skip ] ;;
+		*) fail "have $thing" ;;
+		esac || return
+	done
+}
+
+# skip WHY..: the test ends, skipped.
+skip()
+{
+	echo "skipped: $*"
+	exit 77
+}
+
+# need WHAT..: it is skipped unless it has all of these.
+need()
+{
+	have "$@" || skip "no $thing"
+}
+
+# ---- llmc ----
+
+# run ARGUMENTS..: llmc does what it is asked for.
+run()
+{
+	timeout $limit "$LLMC" "$@" >out 2>err || bad "llmc $*: exit status $?"
+}
+
+# ends STATUS WORDS ARGUMENTS..: llmc does, prints nothing and says WORDS.
+ends()
+{
+	wanted=$1 words=$2
+	shift 2
+	timeout $limit "$LLMC" "$@" >out 2>err
+	set -- $? "$*"
+	[ "$1" -eq "$wanted" ] && [ ! -s out ] && grep -qF -e "$words" err ||
+		bad "llmc $2: exit status $1; expected: $wanted, and: $words"
+}
+
+# refused WORDS ARGUMENTS..: the input is at fault.
+refused()
+{
+	ends 1 "$@"
+}
+
+# misused WORDS ARGUMENTS..: the command line is.
+misused()
+{
+	ends 2 "$@"
+}
+
+# ---- what llmc and plans write ----
+
+# step_of [FILE]: of an answer, in ms.
+step_of()
+{
+	sed -n 's/^step *\([0-9.]*\) ms.*/\1/p' "$@"
+}
+
+# field FILE KEY: the first number of that name in JSON.
+field()
+{
+	sed -n "s/.*\"$2\": *\\([0-9.e+-]*\\).*/\\1/p" "$1" | head -n 1
+}
+
+# saved ARGUMENTS..: the bytes that repeats keep for backward.
+saved()
+{
+	"$LLMC" --passes=train --verify-each --emit=summary-json "$@" >out 2>err
+	field out saved_bytes
+}
+
+# losses_in LOG: of each step of a run.
+losses_in()
+{
+	sed -n 's/^{"step": [0-9]*, "loss": \([^,]*\).*/\1/p' "$1"
+}
+
+# waits_for TEXT FILE: up to 30 s, until a line there begins with it.
+waits_for()
+{
+	for _ in $(seq 300); do
+		! grep -q "^$1" "$2" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	bad "nothing in $2 begins with $1"
+}
+
+# same_folders ONE OTHER: names and bytes.
+same_folders()
+{
+	diff -r "$1" "$2" >differ 2>&1 || {
+		head -n 5 differ
+		bad "$1 and $2 differ"
+	}
+}
+
+# is_json FILE: as far as there is someone to ask.
+is_json()
+{
+	! command -v python3 >/dev/null ||
+		python3 -m json.tool "$1" >/dev/null || bad "$1 is no JSON"
+}
+
+# ---- what is compiled here ----
+
+# shared NAME.so OPTION-OR-SOURCE..: a shared object, if there is a compiler.
+shared()
+{
+	# shellcheck disable=SC2086 # CC may hold options
+	${CC:-cc} -std=gnu11 -O1 -shared -fPIC -I"$top_srcdir" -o "$@" -ldl \
+		>out 2>err
+}
+
+# fake_gpus: the driver and the NCCL of the tests are what llmc finds.
+fake_gpus()
+{
+	shared driver.so "$tests/fake-driver.c" "$tests/fake-device.c" \
+		"$tests/fake-memory.c" &&
+		shared nccl.so "$tests/fake-nccl.c" || return
+	export LLMC_LIBCUDA="$tmp/driver.so" LLMC_LIBNCCL="$tmp/nccl.so"
+	export FAKE_NCCL_DIR="$tmp"
+}
