@@ -130,10 +130,10 @@ losses_in()
 	sed -n 's/^{"step": [0-9]*, "loss": \([^,]*\).*/\1/p' "$1"
 }
 
-# waits_for TEXT FILE: up to 30 s, until a line there begins with it.
+# waits_for TEXT FILE: up to two minutes, until a line there begins with it.
 waits_for()
 {
-	for _ in $(seq 300); do
+	for _ in $(seq 1200); do
 		! grep -q "^$1" "$2" 2>/dev/null || return 0
 		sleep 0.1
 	done

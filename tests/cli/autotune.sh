@@ -2,34 +2,11 @@
 # --autotune on the driver of the tests, whose times are planted: the fastest
 # tile gets into the plan, the plan gives that code without a GPU, and what is
 # missing, or fails, is said in a line.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-dir=${top_srcdir:?}/tests
-cd "$tmp" || exit 99
-
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
-"$LLMC" --version | grep -q '^cuda: NVRTC' || exit 77
-cc=${LLMC_LINKER:-${CC:-cc}}
-$cc --version >/dev/null 2>&1 || exit 77
-
-fail()
-{
-	echo "$*"
-	cat out err 2>/dev/null
-	exit 1
-}
-
-# shellcheck disable=SC2086 # CC may hold options
-${CC:-cc} -std=gnu11 -O1 -shared -fPIC -I"$top_srcdir" -o driver.so \
-	"$dir/fake-driver.c" "$dir/fake-device.c" "$dir/fake-memory.c" \
-	-ldl 2>err || exit 77
-LLMC_LIBCUDA=$tmp/driver.so
-LLMC_CACHE=$tmp/cache
-FAKE_ARCH=80
-FAKE_TIMES=
-ASAN_OPTIONS=${ASAN_OPTIONS:-}:handle_segv=0
-export LLMC_LIBCUDA LLMC_CACHE FAKE_ARCH FAKE_TIMES ASAN_OPTIONS
+. "${top_srcdir:?}/tests/lib.sh"
+need llvm nvrtc linker compiler
+fake_gpus || fail 'no driver, or no NCCL'
+export LLMC_CACHE="$tmp/cache" FAKE_ARCH=80 FAKE_TIMES=
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0"
 unset LLMC_NVRTC
 
 cat >one.llm <<'END'
@@ -59,8 +36,8 @@ tune()
 		-o "$folder" "$@" one.llm >out 2>err
 }
 
-# refused TEXT [variables] [-- arguments]: exit 1, one line, no folder
-refused()
+# untuned TEXT [variables] [-- arguments]: exit 1, one line, no folder
+untuned()
 {
 	want=$1
 	shift
@@ -112,12 +89,12 @@ FAKE_TIMES='100 98.5 99 98.1' tune own base.llp --autotune \
 # ---- and gives that code without a GPU ----
 
 LLMC_LIBCUDA=/nonexistent tune again third/plan.llp || fail 'read back'
-diff -r third again >differ || fail "read back: $(cat differ)"
+same_folders third again || exit
 LLMC_LIBCUDA=/nonexistent tune plain base.llp || fail plain
 cmp -s plain/rank third/rank && fail 'rows change nothing'
 # measured anew, whatever the plan says
 FAKE_TIMES='' tune anew third/plan.llp --autotune || fail anew
-diff -r own anew >differ || fail "measured anew: $(cat differ)"
+same_folders own anew || exit
 
 sed 's/n=64 k=16 stages=3 splits=1 warps=8/n=65 k=16/' third/plan.llp >bad.llp
 tune none bad.llp && fail 'a tile that there is not'
@@ -170,29 +147,26 @@ mv dots.llm one.llm
 
 # ---- what is missing ----
 
-refused '--autotune: no GPU can be used: /nonexistent is missing, which comes' \
+untuned '--autotune: no GPU can be used: /nonexistent is missing, which comes' \
 	LLMC_LIBCUDA=/nonexistent
-refused 'kernels are for sm_80, and the GPU here is an sm_90, Fake 0' \
+untuned 'kernels are for sm_80, and the GPU here is an sm_90, Fake 0' \
 	FAKE_ARCH=90
-refused 'no CUDA-capable device is detected (100)' FAKE_DEVICES=0
-refused '--autotune: kernels cannot be compiled here: ' LLMC_NVRTC=/none.so
-refused 'out of memory' FAKE_MEMORY=100000
-"$LLMC" --autotune --target h100x1 one.llm >out 2>err && fail 'without -o'
-grep -q -e '--autotune goes with what has code in it: -o FOLDER' err ||
-	fail 'nobody says what it goes with'
-"$LLMC" --autotune --target cpux1 -o none one.llm >out 2>err &&
-	fail 'on a CPU'
-grep -q -e '--autotune goes with a GPU as target' err || fail 'a CPU'
-"$LLMC" --explain=tiles --target h100x1 one.llm >out 2>err &&
-	fail '--explain=tiles alone'
-grep -q -e '--explain=tiles goes with --autotune' err || fail 'alone'
+untuned 'no CUDA-capable device is detected (100)' FAKE_DEVICES=0
+untuned '--autotune: kernels cannot be compiled here: ' LLMC_NVRTC=/none.so
+untuned 'out of memory' FAKE_MEMORY=100000
+refused '--autotune goes with what has code in it: -o FOLDER' --autotune \
+	--target h100x1 one.llm
+refused '--autotune goes with a GPU as target' --autotune --target cpux1 \
+	-o none one.llm
+refused '--explain=tiles goes with --autotune' --explain=tiles \
+	--target h100x1 one.llm
 
 # Whatever call fails, some of them; all if there is time.
 each=131
 [ "${SLOW_TESTS-}" != 1 ] || each=1
 n=1
 while [ $n -lt 860 ]; do
-	refused '--autotune: ' FAKE_FAIL=$n
+	untuned '--autotune: ' FAKE_FAIL=$n
 	n=$((n < 30 ? n + each / 40 + 1 : n + each))
 done
-exit 0
+exit $failed

@@ -3,19 +3,7 @@
 # CPUs and on emulated GPUs, with and without sequence parallelism; what the
 # target's prices choose is no slower than any number that is asked for, and
 # nothing on a CPU, where talk goes on beside nothing.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 99' HUP INT TERM
-examples=${top_srcdir:?}/examples
-cd "$tmp" || exit 99
-fail=0
-
-bad()
-{
-	echo "FAIL $*"
-	fail=1
-}
+. "${top_srcdir:?}/tests/lib.sh"
 
 # ---- prices ----
 
@@ -23,7 +11,7 @@ bad()
 step()
 {
 	"$LLMC" -w --target h100x8 --pin "tp=8,microbatch=4,recompute=none,$1" \
-		"$examples/llama-3-8b.llm" | sed -n 's/^step *\([0-9.]*\).*/\1/p'
+		"$examples/llama-3-8b.llm" | step_of
 }
 
 for s in on off; do
@@ -51,13 +39,10 @@ test "$(marked cpux2 tp=2,chunks=1)" = 0 || bad 'parts of one'
 
 # ---- numbers ----
 
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit $fail
+have llvm linker || exit $failed
 # kernels that run once take longer to compile well; what is exported lends
 # its emulator to the driver of the tests
-cc="${LLMC_LINKER:-${CC:-cc}} -O0 -Wl,-E"
-$cc --version >/dev/null 2>&1 || exit $fail
-export LLMC_LINKER="$cc"
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
+export LLMC_LINKER="$linker -O0 -Wl,-E"
 
 # losses NAME TARGET PINS DEVICE: of three steps, to NAME
 losses()
@@ -69,11 +54,9 @@ losses()
 			"$examples/tiny-dense.llm" >out 2>err &&
 		plan/rank train --local --device "$device" --data draw \
 			--seed 5 --steps 3 --log log >out 2>err; then
-		sed -n 's/^{"step": [0-9]*, "loss": \([^,]*\).*/\1/p' log \
-			>"$name"
+		losses_in log >"$name"
 	else
 		bad "$target $pins"
-		cat out err
 	fi
 }
 
@@ -104,24 +87,11 @@ unset LLMC_NVRTC
 
 # On a driver whose streams do their work as late as is legal, by NCCL's own
 # calls: a kernel that does not wait for its part of a talk is found.
-"$LLMC" --version | grep -q '^cuda: NVRTC' || exit $fail
-fake()
-{
-	# shellcheck disable=SC2086 # CC may hold options
-	${CC:-cc} -std=gnu11 -O1 -shared -fPIC -I"$top_srcdir" -o "$@" -ldl \
-		2>err
-}
-tests=$top_srcdir/tests
-fake driver.so "$tests/fake-driver.c" "$tests/fake-device.c" \
-	"$tests/fake-memory.c" &&
-	fake nccl.so "$tests/fake-nccl.c" || exit $fail
-FAKE_NCCL_DIR=$tmp FAKE_NCCL_LOG=$tmp/talks FAKE_DEVICES=2
-export FAKE_NCCL_DIR FAKE_NCCL_LOG FAKE_DEVICES
-LLMC_LIBCUDA=$tmp/driver.so LLMC_LIBNCCL=$tmp/nccl.so
-export LLMC_LIBCUDA LLMC_LIBNCCL
+have nvrtc && fake_gpus || exit $failed
+export FAKE_NCCL_LOG="$tmp/talks" FAKE_DEVICES=2
 same h100x2 tp=2,microbatch=4,sequence=on cuda 4
 sed -n 's/.* gather \([0-9]*\) scatter \([0-9]*\) .* exchange 0 joined [0-9]* left 0 0$/\1 \2/p' \
 	talks | sort -nu >counts
 awk 'NR == 1 { a = $1; b = $2 } END { exit !($1 > 2 * a && $2 > 2 * b) }' \
 	counts || { bad 'NCCL gathers no parts'; cat talks; }
-exit $fail
+exit $failed

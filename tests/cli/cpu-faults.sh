@@ -3,39 +3,19 @@
 # stopped, told to end; disks that are full; runs that meet in one folder.
 # What is lost must be nothing, and who is to blame must be said.
 #	FAULT_MOMENTS=200 FAULT_SEED=7 sh tests/cli/cpu-faults.sh
-set -u
-[ "${BINARY_TESTS-}" = skip ] && exit 77
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 99' HUP INT TERM
-model=${top_srcdir:?}/examples/tiny-dense.llm
+. "${top_srcdir:?}/tests/lib.sh"
+need binaries llvm linker
+model=$examples/tiny-dense.llm
 seed=${FAULT_SEED:-$(date +%s)}
-began=$seed
+echo "FAULT_SEED=$seed"
 moments=${FAULT_MOMENTS:-12}
-cd "$tmp" || exit 99
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
-status=0
-
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
-${LLMC_LINKER:-${CC:-cc}} --version >/dev/null 2>&1 || exit 77
-test -r /proc/self/task/self/children ||
-	test -r "/proc/$$/task/$$/children" || exit 77
-
-fail()
-{
-	echo "FAIL $* (FAULT_SEED=$began)"
-	status=1
-}
+test -r "/proc/$$/task/$$/children" || skip 'nobody tells who the ranks are'
 
 for plan in tp=2 dp=2,zero=1; do
-	"$LLMC" -w --target cpux4 --pin "$plan,pp=2" -o "${plan%%=*}" \
-		"$model" >out || fail "llmc $plan"
-	"${plan%%=*}/rank" --version >out 2>err || exit 77
+	run -w --target cpux4 --pin "$plan,pp=2" -o "${plan%%=*}" "$model"
+	"${plan%%=*}/rank" --version >out 2>err || skip "$(cat err)"
 done
-"tp/rank" bench --local --steps 1 >out 2>err || {
-	cat err
-	exit 77		# a CPU of another kind
-}
+tp/rank bench --local --steps 1 >out 2>err || skip "$(cat err)"
 # Text as raw u16.
 head -c 9000 "$top_srcdir/README.md" | LC_ALL=C tr '\n\200-\377' ' ' |
 	fold -w 1 | tr '\n' '\000' | head -c 16000 >text.bin
@@ -74,23 +54,23 @@ same()
 {
 	"$1/rank" train --local --data text.bin --steps 40 --every 3 \
 		--checkpoint "$2" --resume >out 2>err || {
-		fail "$3: it does not resume: $(cat err)"
+		bad "$3: it does not resume"
 		return
 	}
 	for file in model.safetensors state.safetensors checkpoint.json; do
 		cmp "$1.whole/step-00000040/$file" \
-			"$2/step-00000040/$file" || fail "$3: $file differs"
+			"$2/step-00000040/$file" || bad "$3: $file differs"
 	done
-	ls "$2" | grep -q tmp && fail "$3: leaves $(ls "$2")"
+	case $(ls "$2") in *tmp*) bad "$3: leaves $(ls "$2")" ;; esac
 }
 
 # names RANK WHAT: all that anybody says is about that one
 names()
 {
 	grep -q "^rank: rank $1 was killed by signal 9" err ||
-		fail "$2: nobody says that rank $1 was killed: $(cat err)"
+		bad "$2: nobody says that rank $1 was killed"
 	grep '^rank' err | grep -v "^rank $1 \|rank $1\b" &&
-		fail "$2: somebody does not name rank $1: $(cat err)"
+		bad "$2: somebody does not name rank $1"
 }
 
 # ---- ranks that are killed ----
@@ -98,11 +78,11 @@ names()
 for plan in tp dp; do
 	from=$(now_ms)
 	starts $plan $plan.whole
-	wait $job || fail "$plan: $(cat err)"
+	wait $job || bad "$plan"
 	long=$(($(now_ms) - from))
 	rm -rf $plan.whole
 	"$plan/rank" train --local --data text.bin --steps 40 --every 3 \
-		--checkpoint $plan.whole >out 2>err || fail "$plan: $(cat err)"
+		--checkpoint $plan.whole >out 2>err || bad "$plan"
 	i=0
 	while test $i -lt $(((moments + 1) / 2)); do
 		i=$((i + 1))
@@ -126,13 +106,13 @@ for plan in tp dp; do
 		got=$?
 		took=$(($(now_ms) - from))
 		what="$plan, killed ${victim:-nobody} after $late ms"
-		test $took -lt 10000 || fail "$what: it took $took ms to end"
+		test $took -lt 10000 || bad "$what: it took $took ms to end"
 		dead=$(sed -n 's/^rank: rank \([0-9]*\) was killed.*/\1/p' err)
 		if test -n "$dead"; then
-			test $got = 1 || fail "$what: exit status $got"
+			test $got = 1 || bad "$what: exit status $got"
 			names "$dead" "$what"
 		elif test $got != 0; then
-			fail "$what: exit status $got: $(cat err)"
+			bad "$what: exit status $got"
 		fi
 		test -z "${FAULT_TELL:-}" || {
 			echo "$what: $took ms, $got"
@@ -148,11 +128,11 @@ sleep 0.3
 read -r a b c d <"/proc/$pid/task/$pid/children"
 kill -STOP "$c"
 wait $job
-test $? = 1 || fail "stopped: exit status $?"
+test $? = 1 || bad "stopped: exit status $?"
 # Whom rank 2 keeps waiting, or one who waits for those, is the first to say it.
 grep -q '^rank [013] .*: waited 1\.[0-9] s in .*: come: .*; missing: .*rank 2 (pp=1 tp=0),\? \(which is in\|is in\|has done\)' err ||
-	fail "stopped: nobody says that rank 2 has not come: $(cat err)"
-kill -0 "$c" 2>/dev/null && fail 'stopped: it is left behind'
+	bad 'stopped: nobody says that rank 2 has not come'
+kill -0 "$c" 2>/dev/null && bad 'stopped: it is left behind'
 
 starts tp orphans --steps 100000000
 sleep 0.2
@@ -164,7 +144,7 @@ while grep -s '^State:' /proc/"$a"/status /proc/"$b"/status \
 	/proc/"$c"/status /proc/"$d"/status | grep -qv Z; do
 	i=$((i + 1))
 	test $i -lt 100 || {
-		fail 'orphans: ranks outlive the one who started them'
+		bad 'orphans: ranks outlive the one who started them'
 		break
 	}
 	sleep 0.1
@@ -180,10 +160,10 @@ told()
 	sleep 0.1
 	test "$2" = all && pid=-$(ps -o pgid= -p "$pid" | tr -d ' ')
 	kill -s "$1" -- "$pid"
-	wait $job || fail "$1 to $2: exit status $?: $(cat err)"
+	wait $job || bad "$1 to $2: exit status $?"
 	last=$(sed -n 's/^ended at step //p' out)
 	test -f "ck/step-$(printf %08d "$last")/checkpoint.json" ||
-		fail "$1 to $2: no checkpoint of step $last"
+		bad "$1 to $2: no checkpoint of step $last"
 	same tp ck "$1 to $2"
 }
 
@@ -239,13 +219,13 @@ disk()
 {
 	rm -rf ck
 	tp/rank train --local --data text.bin --steps 6 --checkpoint ck \
-		>out 2>err || fail "disk: $(cat err)"
+		>out 2>err || bad 'disk'
 	LD_PRELOAD="$PWD/full.so" FULL=$1 tp/rank train --local \
 		--data text.bin --steps 40 --every 3 --checkpoint ck \
 		--resume >out 2>err
-	test $? = 1 || fail "disk: $1: exit status $?"
-	grep -q "$2" err || fail "disk: $1: no '$2' in: $(cat err)"
-	test "$(ls ck)" = step-00000006 || fail "disk: $1: $(ls ck)"
+	test $? = 1 || bad "disk: $1: exit status $?"
+	grep -q "$2" err || bad "disk: $1: no '$2'"
+	test "$(ls ck)" = step-00000006 || bad "disk: $1: $(ls ck)"
 	same tp ck "disk: $1"
 }
 
@@ -259,9 +239,9 @@ fi
 if mkdir small && mount -t tmpfs -o size=4m none small 2>/dev/null; then
 	tp/rank train --local --data text.bin --steps 40 --every 3 --keep 9 \
 		--checkpoint small/ck >out 2>err
-	test $? = 1 || fail "a small disk: exit status $?"
+	test $? = 1 || bad "a small disk: exit status $?"
 	grep -q 'cannot get room for its .* bytes: No space left' err ||
-		fail "a small disk: $(cat err)"
+		bad 'a small disk'
 	cp -r small/ck ck.small
 	umount small
 	same tp ck.small 'a small disk'
@@ -275,11 +255,11 @@ until test -d shared; do
 done
 sleep 0.1
 tp/rank train --local --data text.bin --steps 3 --checkpoint shared \
-	>out2 2>err2 && fail 'two runs in one folder'
+	>out2 2>err2 && bad 'two runs in one folder'
 grep -q '^rank 0 (pp=0 tp=0): shared: another run saves into this folder' \
-	err2 || fail "two runs: $(cat err2)"
+	err2 || bad "two runs: $(cat err2)"
 kill -TERM "$pid"
-wait $job || fail "two runs: the first: $(cat err)"
+wait $job || bad 'two runs: the first'
 
 # ---- through another plan and back: the same bytes ----
 
@@ -287,12 +267,12 @@ cp -r tp.whole there
 for plan in dp tp; do
 	mv there here
 	"$plan/rank" train --local --data text.bin --steps 40 --resume here \
-		--checkpoint there >out 2>err || fail "there: $(cat err)"
+		--checkpoint there >out 2>err || bad 'there'
 	for file in model.safetensors state.safetensors checkpoint.json; do
 		cmp "tp.whole/step-00000040/$file" \
 			"there/step-00000040/$file" ||
-			fail "through $plan: $file differs"
+			bad "through $plan: $file differs"
 	done
 	rm -rf here
 done
-exit $status
+exit $failed

@@ -2,55 +2,39 @@
 # What users get wrong with a plan for CPUs: files that are broken, ranks that
 # do not belong together, machines that do not fit.  Each is refused in a line
 # that says what is wrong, and nothing is written.
-set -u
-[ "${BINARY_TESTS-}" = skip ] && exit 77
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 99' HUP INT TERM
-model=${top_srcdir:?}/examples/tiny-dense.llm
-cd "$tmp" || exit 99
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
-status=0
+. "${top_srcdir:?}/tests/lib.sh"
+need binaries
+model=$examples/tiny-dense.llm
 
-"$LLMC" --version | grep -q '^cpu: LLVM' || {
-	"$LLMC" -w --target cpux1 -o none "$model" >out 2>err && exit 1
-	cat err
-	grep -q 'code for a CPU needs LLVM' err && test ! -e none || exit 1
-	exit 77
-}
-${LLMC_LINKER:-${CC:-cc}} --version >/dev/null 2>&1 || exit 77
-
-fail()
+# unbuilt WORDS ARGUMENTS..: refused, and nothing is there
+unbuilt()
 {
-	echo "FAIL $*"
-	status=1
+	refused "$@" -w -o none
+	test "$(echo none*)" = 'none*' || bad "llmc $*: leaves a folder"
 }
 
-# built FOLDER FILE ARGUMENTS..
-built()
-{
-	folder=$1 file=$2
-	shift 2
-	"$LLMC" -w --draft "$@" -o "$folder" "$file" >out 2>err ||
-		fail "llmc $*: $(cat err)"
+have llvm || {
+	unbuilt 'code for a CPU needs LLVM' --target cpux1 "$model"
+	skip 'no llvm'
 }
+need linker
 
-built one "$model" --target cpux4 --pin tp=2,pp=2
-built two "$model" --target cpux4 --pin dp=2,pp=2
-one/rank bench --local --steps 1 >out 2>err || exit 77
+run -w --draft --target cpux4 --pin tp=2,pp=2 -o one "$model"
+run -w --draft --target cpux4 --pin dp=2,pp=2 -o two "$model"
+one/rank bench --local --steps 1 >out 2>err || skip "$(cat err)"
 
-# refused STATUS TEXT COMMAND..: with that in a line of an error, before the
+# declined STATUS TEXT COMMAND..: with that in a line of an error, before the
 # first step
-refused()
+declined()
 {
 	wanted=$1 text=$2
 	shift 2
 	timeout 20 "$@" >out 2>err
 	got=$?
-	test $got = "$wanted" || fail "$*: exit status $got, not $wanted"
+	test $got = "$wanted" || bad "$*: exit status $got, not $wanted"
 	grep -q "^rank\\( [0-3]\\( ([a-z= 0-9]*)\\)*\\)*: .*$text" err ||
-		fail "$*: no '$text' in: $(cat err)"
-	grep '^step' out && fail "$*: it trains"
+		bad "$*: no '$text'"
+	grep '^step' out && bad "$*: it trains"
 	return 0
 }
 
@@ -78,7 +62,7 @@ head -c 2000 /dev/zero >good.bin
 	head -c 1012 /dev/zero
 	head -c 1800 /dev/zero
 } >llmc.bin
-$train --data llmc.bin >out 2>err || fail "llm.c's: $(cat err)"
+$train --data llmc.bin >out 2>err || bad "llm.c's"
 head -c 600 llmc.bin >cut.bin
 head -c 2800 llmc.bin >count.bin
 {
@@ -105,27 +89,27 @@ cp alone.idx less.idx
 head -c 1000 good.bin >less.bin
 mkdir folder
 
-refused 1 'cut.bin: found 900 tokens in the header' $train --data cut.bin
-refused 1 'count.bin: found 900 tokens .* 2800 bytes, expected 2824' \
+declined 1 'cut.bin: found 900 tokens in the header' $train --data cut.bin
+declined 1 'count.bin: found 900 tokens .* 2800 bytes, expected 2824' \
 	$train --data count.bin
-refused 1 'odd.bin: found 1999 bytes' $train --data odd.bin
-refused 1 'empty.bin: found an empty file' $train --data empty.bin
-refused 1 'short.bin: found 10 tokens, expected at least 17' \
+declined 1 'odd.bin: found 1999 bytes' $train --data odd.bin
+declined 1 'empty.bin: found an empty file' $train --data empty.bin
+declined 1 'short.bin: found 10 tokens, expected at least 17' \
 	$train --data short.bin
-refused 1 'alone.bin: cannot open' $train --data alone.bin
-refused 1 "alone.idx: found Megatron's index" $train --data alone.idx
-refused 1 'less.bin: found 1000 bytes, expected 1200' $train --data less.bin
-refused 1 'folder: found a directory' $train --data folder
-refused 1 '/dev/null: found a pipe, socket or device' $train --data /dev/null
-refused 1 'nofile: cannot open' $train --data nofile
-$train --data beyond.bin >out 2>err && fail 'a token beyond the vocabulary'
+declined 1 'alone.bin: cannot open' $train --data alone.bin
+declined 1 "alone.idx: found Megatron's index" $train --data alone.idx
+declined 1 'less.bin: found 1000 bytes, expected 1200' $train --data less.bin
+declined 1 'folder: found a directory' $train --data folder
+declined 1 '/dev/null: found a pipe, socket or device' $train --data /dev/null
+declined 1 'nofile: cannot open' $train --data nofile
+$train --data beyond.bin >out 2>err && bad 'a token beyond the vocabulary'
 grep -q '^rank [0-3] .*beyond.bin: found token 256 as number 300' err ||
-	fail "beyond: $(cat err)"
+	bad 'beyond'
 
 # ---- checkpoints ----
 
 $train --data good.bin --every 6 --checkpoint whole >out 2>err ||
-	fail "$(cat err)"
+	bad 'a run that is whole'
 # Where a byte of a tensor lies, not of a header.
 for file in model.safetensors state.safetensors checkpoint.json; do
 	for how in cut emptied changed removed; do
@@ -133,7 +117,7 @@ for file in model.safetensors state.safetensors checkpoint.json; do
 		cp -r whole ck
 		at=ck/step-00000012/$file
 		case $how in
-		cut) head -c 2000 "$at" >cut && mv cut "$at" ;;
+		cut) head -c 2000 "$at" >part && mv part "$at" ;;
 		emptied) : >"$at" ;;
 		changed)
 			printf '\252' | dd of="$at" bs=1 conv=notrunc seek=$((
@@ -143,21 +127,20 @@ for file in model.safetensors state.safetensors checkpoint.json; do
 		removed) rm "$at" ;;
 		esac
 		cp -r ck before
-		refused 1 "ck/step-00000012" one/rank train --local \
+		declined 1 "ck/step-00000012" one/rank train --local \
 			--data good.bin --steps 13 --resume ck/step-00000012
-		diff -r ck before || fail "$file $how: changed"
+		diff -r ck before || bad "$file $how: changed"
 		# the one before it is whole, and taken if that shows at once
 		one/rank train --local --data good.bin --steps 12 \
 			--checkpoint ck --resume >out 2>err
 		got=$?
 		case $how-$file in
 		changed-*.safetensors)
-			test $got = 1 || fail "$file $how: $got" ;;
+			test $got = 1 || bad "$file $how: $got" ;;
 		*)
-			test $got = 0 || fail "$file $how: $(cat err)"
-			grep -q 'resumed at step 6' out ||
-				fail "$file $how: $(cat out)"
-			diff -r whole ck || fail "$file $how: other bytes"
+			test $got = 0 || bad "$file $how"
+			grep -q 'resumed at step 6' out || bad "$file $how"
+			diff -r whole ck || bad "$file $how: other bytes"
 			;;
 		esac
 	done
@@ -167,52 +150,52 @@ sed 's/ffn = 160/ffn = 96/' "$model" >shape.llm
 sed 's/self_attn.o_proj/self_attn.dense/' "$model" >name.llm
 sed 's/dtype f32/dtype bf16/' "$model" >type.llm
 for other in shape name type; do
-	built $other $other.llm --target cpux1
+	run -w --draft --target cpux1 -o $other $other.llm
 done
-refused 1 'expected \[.*ffn=96' shape/rank train --data good.bin --steps 13 \
+declined 1 'expected \[.*ffn=96' shape/rank train --data good.bin --steps 13 \
 	--resume whole
-refused 1 "self_attn.dense.weight': not found" name/rank train \
+declined 1 "self_attn.dense.weight': not found" name/rank train \
 	--data good.bin --steps 13 --resume whole
-refused 1 'step-00000012/[a-z]*.safetensors: tensor' type/rank train \
+declined 1 'step-00000012/[a-z]*.safetensors: tensor' type/rank train \
 	--data good.bin --steps 13 --resume whole
-refused 1 'good.bin: found a file, expected a folder' $train --data good.bin \
+declined 1 'good.bin: found a file, expected a folder' $train --data good.bin \
 	--checkpoint good.bin
-refused 1 'good.bin: cannot open: Not a directory' $train --data good.bin \
+declined 1 'good.bin: cannot open: Not a directory' $train --data good.bin \
 	--resume good.bin
-refused 1 'folder: found no checkpoint' $train --data good.bin --resume folder
-refused 1 'no/where: cannot make the folder: No such file' $train \
+declined 1 'folder: found no checkpoint' $train --data good.bin --resume folder
+declined 1 'no/where: cannot make the folder: No such file' $train \
 	--data good.bin --checkpoint no/where
 if test "$(id -u)" -ne 0; then
 	mkdir closed unread
 	chmod a-w closed
 	chmod a-r unread
-	refused 1 'closed: cannot write into the folder' $train \
+	declined 1 'closed: cannot write into the folder' $train \
 		--data good.bin --checkpoint closed
-	refused 1 'unread: cannot open: Permission denied' $train \
+	declined 1 'unread: cannot open: Permission denied' $train \
 		--data good.bin --checkpoint unread --resume
 	chmod a+rw closed unread
 fi
 
 # ---- ranks ----
 
-refused 1 'the plan is for 4 ranks, torchrun started 3' env RANK=0 \
+declined 1 'the plan is for 4 ranks, torchrun started 3' env RANK=0 \
 	WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3 one/rank bench
-refused 1 'the plan is for 4 ranks, Open MPI started 2' env \
+declined 1 'the plan is for 4 ranks, Open MPI started 2' env \
 	OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 \
 	OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 one/rank bench
-refused 1 'the plan is for 4 ranks, Slurm started 8' env SLURM_PROCID=0 \
+declined 1 'the plan is for 4 ranks, Slurm started 8' env SLURM_PROCID=0 \
 	SLURM_NTASKS=8 SLURM_STEP_ID=0 SLURM_LOCALID=0 \
 	'SLURM_TASKS_PER_NODE=4(x2)' one/rank bench
-refused 1 "the variable RANK is '5', expected a number from 0 to 3" env \
+declined 1 "the variable RANK is '5', expected a number from 0 to 3" env \
 	RANK=5 WORLD_SIZE=4 one/rank bench
-refused 1 'RANK is .1., but WORLD_SIZE, .* is not set' env RANK=1 \
+declined 1 'RANK is .1., but WORLD_SIZE, .* is not set' env RANK=1 \
 	one/rank bench
-refused 1 'RANK says rank 1, but LOCAL_RANK says 3' env RANK=1 WORLD_SIZE=4 \
+declined 1 'RANK says rank 1, but LOCAL_RANK says 3' env RANK=1 WORLD_SIZE=4 \
 	LOCAL_RANK=3 LOCAL_WORLD_SIZE=4 one/rank bench
-refused 1 'torchrun has started 4 already' env RANK=0 WORLD_SIZE=4 \
+declined 1 'torchrun has started 4 already' env RANK=0 WORLD_SIZE=4 \
 	LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 one/rank bench --local
-refused 1 'nobody started others: --local' one/rank bench
-refused 1 "1 of this host's 4 ranks have come .*missing.*: 1, 2, 3" env \
+declined 1 'nobody started others: --local' one/rank bench
+declined 1 "1 of this host's 4 ranks have come .*missing.*: 1, 2, 3" env \
 	RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 MASTER_PORT=$$ \
 	one/rank bench --timeout 0.5
 
@@ -227,17 +210,18 @@ for i in 0 1 2 3; do
 done
 for i in 0 1 2 3; do
 	eval "wait \$job$i"
-	test $? = 1 || fail "mixed plans: rank $i"
+	test $? = 1 || bad "mixed plans: rank $i"
 	grep -q "^rank $i .*: rank 2 runs another plan than rank 0" err.$i ||
-		fail "mixed plans: $(cat err.$i)"
+		bad "mixed plans: $(cat err.$i)"
 done
-test -e mixed && fail 'mixed plans: a folder'
+test -e mixed && bad 'mixed plans: a folder'
 
 # ---- machines ----
 
 if ! grep -q amx_tile /proc/cpuinfo; then
-	built amx "$model" --target cpux1 --cpu sapphirerapids
-	refused 1 'for the CPU sapphirerapids and needs .*compile it with --cpu' \
+	run -w --draft --target cpux1 --cpu sapphirerapids -o amx "$model"
+	declined 1 \
+		'for the CPU sapphirerapids and needs .*compile it with --cpu' \
 		amx/rank train --data draw --steps 2 --checkpoint none
 fi
 (
@@ -248,9 +232,9 @@ fi
 ) >out 2>err
 got=$?
 if test $got != 77; then
-	test $got = 1 || fail "no memory: exit status $got"
+	test $got = 1 || bad "no memory: exit status $got"
 	grep -q '^rank [0-3] .*: cannot map .*arena: Cannot allocate' err ||
-		fail "no memory: $(cat err)"
+		bad 'no memory'
 fi
 # Few files: the rank that cannot open one says so, and none waits for it.
 grep -q __asan_init one/rank || for files in 6 7 8 9 10 11 12 13 14; do
@@ -259,47 +243,35 @@ grep -q __asan_init one/rank || for files in 6 7 8 9 10 11 12 13 14; do
 		timeout 20 one/rank train --local --data draw --steps 2
 	) >out 2>err && continue
 	got=$?
-	test $got = 1 || fail "$files files: exit status $got"
-	grep -q '[Tt]oo many open files' err || fail "$files files: $(cat err)"
+	test $got = 1 || bad "$files files: exit status $got"
+	grep -q '[Tt]oo many open files' err || bad "$files files"
 done
 one/rank train --local --data draw --steps 2 --threads 1024 >out 2>err ||
-	fail "more threads than the plan has room for: $(cat err)"
-refused 2 '--threads takes a whole number from 1 to 1024' $train \
+	bad 'more threads than the plan has room for'
+declined 2 '--threads takes a whole number from 1 to 1024' $train \
 	--data draw --threads 5000
-refused 2 'the nearest is --steps' $train --data draw --stpes 2
-refused 2 'the nearest is train' one/rank trian
-refused 2 "'more' is neither an option" one/rank bench more
-test -e none && fail 'a folder of a run that never began'
+declined 2 'the nearest is --steps' $train --data draw --stpes 2
+declined 2 'the nearest is train' one/rank trian
+declined 2 "'more' is neither an option" one/rank bench more
+test -e none && bad 'a folder of a run that never began'
 
 # ---- what is not compiled ----
 
-# not TEXT ARGUMENTS..: exit status 1, and nothing is there
-not()
-{
-	text=$1
-	shift
-	"$LLMC" -w "$@" -o none >out 2>err
-	test $? = 1 || fail "llmc $*"
-	grep -q -e "$text" err || fail "llmc $*: no '$text' in: $(cat err)"
-	test "$(echo none*)" = 'none*' || fail "llmc $*: leaves a folder"
-}
-
 sed 's/dtype f32/dtype f8e4m3/' "$model" >f8.llm
-not 'there is no CPU .z80.: there are native,' --target cpux1 --cpu z80 "$model"
-not 'numbers of type f8e4m3 are not kept or exchanged by CPUs' \
+unbuilt 'there is no CPU `z80`: there are native,' --target cpux1 --cpu z80 \
+	"$model"
+unbuilt 'numbers of type f8e4m3 are not kept or exchanged by CPUs' \
 	--target cpux1 f8.llm
-"$LLMC" -w --target cpux1 -o good.bin "$model" >out 2>err
-test $? = 1 || fail 'a plan into a file'
-grep -q 'good.bin is no folder' err || fail "a plan into a file: $(cat err)"
+refused 'good.bin is no folder' -w --target cpux1 -o good.bin "$model"
 
 # Ended while it compiles: no folder, and none of its own.
 mkdir scratch
 for ms in 000 050 200 400 800; do
 	TMPDIR=$PWD/scratch timeout -s INT 0.$ms "$LLMC" -w --target cpux4 \
 		--pin tp=2,pp=2 -o none "$model" >out 2>err
-	test "$(ls scratch)" = '' || fail "interrupted: $(ls scratch)"
+	test "$(ls scratch)" = '' || bad "interrupted: $(ls scratch)"
 	test "$(echo none*)" = 'none*' || test -x none/rank ||
-		fail "interrupted: $(echo none*)"
+		bad "interrupted: $(echo none*)"
 	rm -rf none
 done
-exit $status
+exit $failed

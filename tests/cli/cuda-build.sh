@@ -2,26 +2,10 @@
 # Plans for GPUs: their kernels compile without a spill or a warning, give the
 # same bytes cached or not, and are finished where NVRTC was missing.
 # CUDA_MODELS="a b" and CUDA_TARGETS="x y" name other examples and targets.
-set -u
-[ "${SLOW_TESTS-}" = skip ] && exit 77
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-examples=${top_srcdir:?}/examples
-cd "$tmp" || exit 99
-fail=0
+. "${top_srcdir:?}/tests/lib.sh"
+need time llvm nvrtc linker
 
-bad()
-{
-	echo "FAIL $*"
-	fail=1
-}
-
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
-"$LLMC" --version | grep -q '^cuda: NVRTC' || exit 77
-cc=${LLMC_LINKER:-${CC:-cc}}
-$cc --version >/dev/null 2>&1 || exit 77
-LLMC_CACHE=$tmp/cache
-export LLMC_CACHE
+export LLMC_CACHE="$tmp/cache"
 unset LLMC_NVRTC
 
 # plan FOLDER ARGUMENTS..: of the model
@@ -29,19 +13,7 @@ plan()
 {
 	folder=$1
 	shift
-	"$LLMC" -w -Werror=slow-kernel "$@" -o "$folder" "$model" >out 2>err || {
-		cat err
-		bad "$folder: llmc $*"
-	}
-}
-
-# same FOLDER FOLDER
-same()
-{
-	diff -r "$1" "$2" >differ 2>&1 || {
-		head -5 differ
-		bad "$1 and $2 differ"
-	}
+	run -w -Werror=slow-kernel "$@" -o "$folder" "$model"
 }
 
 # ---- kernels of examples compile ----
@@ -50,8 +22,7 @@ same()
 # are not what came first, functions, and the most registers of one
 table()
 {
-	"$LLMC" -w --no-whole --target "$2" --emit=cuda "$model" >text ||
-		bad "$1 $2: --emit=cuda"
+	run -w --no-whole --target "$2" --emit=cuda "$model"
 	mkdir first-choices
 	# an empty line comes before each
 	awk '/^\/\* ---- [a-z0-9]*.cu ---- \*\/$/ {
@@ -61,7 +32,7 @@ table()
 		}
 		empty { print "" >to }
 		{ empty = $0 == "" }
-		!empty { print >to }' text
+		!empty { print >to }' out
 	all=0
 	others=0
 	for source in sample/kernels/*.cu; do
@@ -113,35 +84,31 @@ model=small.llm
 
 plan first --target h100x2 --pin tp=2
 plan cached --target h100x2 --pin tp=2
-same first cached
+same_folders first cached
 for entry in cache/*.image; do
 	printf x | dd of="$entry" bs=1 seek=200 conv=notrunc 2>/dev/null
 done
 plan broken --target h100x2 --pin tp=2
-same first broken
+same_folders first broken
 plan alone --target h100x2 --pin tp=2 --no-cache --no-whole
 plan alone2 --target h100x2 --pin tp=2 --no-whole
-same alone alone2
+same_folders alone alone2
 grep -qF "$tmp" first/rank && bad 'paths in the program'
-if python3 -c '' 2>/dev/null; then
-	python3 -m json.tool first/plan.json >/dev/null || bad 'no JSON'
-fi
+is_json first/plan.json
 grep -q '"made_by": "NVRTC [0-9.]*, sm_90a"' first/plan.json ||
 	bad 'plan.json does not say what made it'
 grep -q '"name": "dot[0-9]*", "threads": [1-9][0-9]*, .*"registers": [1-9]' \
 	first/plan.json || bad 'no registers in plan.json'
-"$LLMC" -w --target h100x2 --pin tp=2 --emit=cuda "$model" >text ||
-	bad --emit=cuda
+run -w --target h100x2 --pin tp=2 --emit=cuda "$model"
 for source in first/kernels/[a-vx-z]*.cu; do
 	name=$(basename "$source")
-	sed -n "\,^/\* ---- $name ---- \*/\$,,\,^/\* ---- ,p" text | tail -n +2 |
+	sed -n "\,^/\* ---- $name ---- \*/\$,,\,^/\* ---- ,p" out | tail -n +2 |
 		cmp -s -n 200 - "$source" || bad "--emit=cuda has no $name"
 done
 
 # ---- where NVRTC is missing ----
 
-LLMC_NVRTC=/nonexistent
-export LLMC_NVRTC
+export LLMC_NVRTC=/nonexistent
 # A plan that takes all memory but for what parts of its contractions need.
 model=$examples/llama-3-8b.llm
 plan large --draft --no-whole --target h100x8
@@ -156,82 +123,71 @@ later/rank inspect >out 2>err || bad 'what is unfinished cannot be inspected'
 grep -q '"made_by": null' later/plan.json || bad 'unfinished, and made'
 cmp later/plan.llp first/plan.llp || bad 'the plan is another one'
 
-# refused WORDS: finishing `work` fails, and changes nothing
-refused()
+# unfinished WORDS: finishing `work` fails, and changes nothing
+unfinished()
 {
 	cp -R work before
-	"$LLMC" finish work >out 2>err
-	status=$?
-	if [ $status -ne 1 ] || ! grep -qF -e "$1" err; then
-		cat err
-		bad "finish: exit $status where it should say $1"
-	fi
-	same before work
+	refused "$1" finish work
+	same_folders before work
 	rm -rf before work
 	cp -R later work
 }
 
 cp -R later work
-refused 'work cannot be finished here: NVRTC cannot be loaded'
+unfinished 'work cannot be finished here: NVRTC cannot be loaded'
 unset LLMC_NVRTC
 source=$(cd later/kernels && echo rowwise*.cu | sed 's/ .*//')
 echo >>work/kernels/"$source"
-refused "work/kernels/$source is not as it was written"
+unfinished "work/kernels/$source is not as it was written"
 rm work/kernels/"$source"
-refused "cannot read work/kernels/$source: No such file"
+unfinished "cannot read work/kernels/$source: No such file"
 rm work/kernels/prelude.h
-refused 'cannot read work/kernels/prelude.h'
+unfinished 'cannot read work/kernels/prelude.h'
 echo >>work/unfinished/plan.o
-refused 'work/unfinished/plan.o is not as it was written'
+unfinished 'work/unfinished/plan.o is not as it was written'
 echo '{' >work/unfinished/answer.json
-refused 'work/unfinished/answer.json is not as it was written'
+unfinished 'work/unfinished/answer.json is not as it was written'
 rm work/unfinished/whole.o
-refused 'cannot read work/unfinished/whole.o'
+unfinished 'cannot read work/unfinished/whole.o'
 sed -i 's/^compiler .*/compiler llmc 9.9/' work/unfinished/list
-refused 'work was written by llmc 9.9 (ABI'
+unfinished 'work was written by llmc 9.9 (ABI'
 sed -i 's/^abi .*/abi 1/' work/unfinished/list
-refused 'ABI 1), and this is llmc'
+unfinished 'ABI 1), and this is llmc'
 sed -i 's/^arch .*/arch sm_1/' work/unfinished/list
-refused 'work/unfinished/list:4:1: error: found `sm_1`'
+unfinished 'work/unfinished/list:4:1: error: found `sm_1`'
 sed -i '1s/.*/hello/' work/unfinished/list
-refused 'work/unfinished/list:1:1: error: found `hello`'
+unfinished 'work/unfinished/list:1:1: error: found `hello`'
 sed -i '7s/.*/plan ..\/x 00000000000000000000000000000000/' \
 	work/unfinished/list
-refused 'work/unfinished/list:7:1: error: found `plan ../x'
+unfinished 'work/unfinished/list:7:1: error: found `plan ../x'
 sed -i '/^object/d' work/unfinished/list
-refused 'work/unfinished/list ends too early'
+unfinished 'work/unfinished/list ends too early'
 sed -i '/^answer/d' work/unfinished/list
-refused 'work/unfinished/list ends too early'
+unfinished 'work/unfinished/list ends too early'
 : >work/unfinished/list
-refused 'list:1:1: error: found ``'
+unfinished 'list:1:1: error: found ``'
 head -c 3000 /dev/urandom >work/unfinished/list
-refused 'error: found `'
+unfinished 'error: found `'
 echo mine >work/kernels/notes.txt
-refused 'work/kernels/notes.txt is not of llmc'
+unfinished 'work/kernels/notes.txt is not of llmc'
 
-"$LLMC" finish later >out 2>err || {
-	cat err
-	bad finish
-}
-same first later
-"$LLMC" finish later 2>err || bad 'finished, and then not'
+run finish later
+same_folders first later
+run finish later
 grep -q 'later is finished' err || bad 'finished, and it says nothing'
-"$LLMC" finish nowhere 2>err && bad 'nowhere is finished'
-grep -q 'cannot read nowhere: No such file' err || bad nowhere
+refused 'cannot read nowhere: No such file' finish nowhere
 mkdir empty
-"$LLMC" finish empty 2>err && bad 'an empty folder is finished'
-grep -q 'empty is no plan.s folder' err || bad empty
+refused "empty is no plan's folder" finish empty
 
 # ---- into a folder that is there ----
 
 plan over --target a100-sxmx2 --pin tp=2 --no-whole
 echo old >later/kernels/old.cu
 plan later --target a100-sxmx2 --pin tp=2 --no-whole
-same later over
+same_folders later over
 echo mine >later/kernels/notes.txt
 cp -R later before
-"$LLMC" -w --target h100x2 --pin tp=2 -o later "$model" >out 2>err &&
-	bad 'a file of the user is thrown away'
-grep -q 'later/kernels/notes.txt is not of llmc' err || bad 'no word of notes'
-same before later
-exit $fail
+refused 'later/kernels/notes.txt is not of llmc' -w --target h100x2 --pin tp=2 \
+	-o later "$model"
+same_folders before later
+exit $failed

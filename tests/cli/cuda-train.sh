@@ -2,34 +2,20 @@
 # Plans for GPUs train on emulated ones with the CPU's losses: the tiny models
 # on 1, 2 and 4 ranks, split in each way there is; with SLOW_TESTS=skip, in one
 # way each.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 99' HUP INT TERM
-examples=${top_srcdir:?}/examples
-cd "$tmp" || exit 99
-fail=0
+. "${top_srcdir:?}/tests/lib.sh"
+need llvm linker
 
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
 # kernels that run once take longer to compile well
-cc="${LLMC_LINKER:-${CC:-cc}} -O0"
-$cc --version >/dev/null 2>&1 || exit 77
-export LLMC_LINKER="$cc"
+export LLMC_LINKER="$linker -O0"
 # the emulator asks for no images
 export LLMC_NVRTC=/nonexistent
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 
 # built FOLDER ARGUMENTS..
 built()
 {
 	folder=$1
 	shift
-	"$LLMC" -w --no-whole --draft "$@" -o "$folder" "$model.llm" >out 2>err || {
-		echo "FAIL llmc $*"
-		cat err
-		fail=1
-		return 1
-	}
+	run -w --no-whole --draft "$@" -o "$folder" "$model.llm"
 }
 
 # losses NAME FOLDER OPTIONS..: of three steps, to NAME
@@ -39,13 +25,9 @@ losses()
 	shift 2
 	rm -f log
 	"$folder/rank" train --local --data draw --seed 5 --steps 3 \
-		--log log "$@" >out 2>err || {
-		echo "FAIL $model $folder $*"
-		cat out err
-		fail=1
-		return 1
-	}
-	sed -n 's/^{"step": [0-9]*, "loss": \([^,]*\).*/\1/p' log >"$name"
+		--log log "$@" >out 2>err ||
+		bad "$model $folder $*" || return
+	losses_in log >"$name"
 }
 
 # on TARGET PINS CLOSE [ARCH]: as the CPU's within that part of them
@@ -58,9 +40,8 @@ on()
 			{ d = $1 - $2; d = d < 0 ? -d : d }
 			NF != 2 || d > $1 * most { bad = 1 }
 			END { exit bad || NR != 3 }' || {
-		echo "FAIL $model on $1, $2: the CPU's losses and these:"
 		paste want got
-		fail=1
+		bad "$model on $1, $2: other losses than the CPU's"
 	}
 }
 
@@ -75,7 +56,7 @@ begin()
 
 begin tiny-dense
 on h100x4 pp=2,dp=2,zero=2 1e-5 sm_90a
-if [ "${SLOW_TESTS-}" != skip ]; then
+if have time; then
 	on h100x1 pp=1 1e-5 sm_90a
 	on h100x2 dp=2,zero=1 1e-5
 	on h100x4 tp=2,cp=2 1e-5
@@ -85,5 +66,5 @@ if [ "${SLOW_TESTS-}" != skip ]; then
 fi
 begin tiny-moe
 on h100x4 ep=2,tp=2 1e-5
-[ "${SLOW_TESTS-}" = skip ] || on h100x1 pp=1 1e-5
-exit $fail
+! have time || on h100x1 pp=1 1e-5
+exit $failed

@@ -2,43 +2,19 @@
 # The scripts that are for a GPU are right, as far as that can be told without
 # one: plans are prepared, run on the emulator, and on the driver and the NCCL
 # of the tests, which find every kernel and map of a plan for sm_90a.
-set -u
-[ "${SLOW_TESTS-}" = skip ] && exit 77
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-top=${top_srcdir:?}
-cd "$tmp" || exit 99
-
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
-"$LLMC" --version | grep -q '^cuda: NVRTC' || exit 77
-
-fail()
-{
-	echo "$*"
-	cat out err 2>/dev/null
-	exit 1
-}
-
-cc="${LLMC_LINKER:-${CC:-cc}}"
-fake()
-{
-	# shellcheck disable=SC2086 # CC may hold options
-	${CC:-cc} -std=gnu11 -O1 -shared -fPIC -I"$top" -o "$@" -ldl 2>err
-}
-fake driver.so "$top/tests/fake-driver.c" "$top/tests/fake-device.c" \
-	"$top/tests/fake-memory.c" &&
-	fake nccl.so "$top/tests/fake-nccl.c" || { cat err; exit 77; }
+. "${top_srcdir:?}/tests/lib.sh"
+need time llvm nvrtc compiler
 
 # What is exported lends its emulator to the driver.
-CASES='pipe primitives' LLMC_LINKER="$cc -Wl,-E" "$top/tests/gpu/run" \
+CASES='pipe primitives' LLMC_LINKER="$linker -Wl,-E" "$tests/gpu/run" \
 	prepare plans >out 2>err || fail prepare
-"$top/tests/gpu/run" plans emulate >out 2>err || fail emulate
+"$tests/gpu/run" plans emulate >out 2>err || fail emulate
 grep -q '^PASS pipe : losses are' out || fail 'nothing was compared'
 grep -q '^PASS primitives: 17 are' out || fail 'no instruction was compared'
-export LLMC_LIBCUDA="$tmp/driver.so" LLMC_LIBNCCL="$tmp/nccl.so"
-export FAKE_NCCL_DIR="$tmp" FAKE_NCCL_LOG="$tmp/talks"
+fake_gpus || fail 'no driver, or no NCCL'
+export FAKE_NCCL_LOG="$tmp/talks"
 for devices in 1 2; do
-	FAKE_DEVICES=$devices "$top/tests/gpu/run" plans >out 2>err ||
+	FAKE_DEVICES=$devices "$tests/gpu/run" plans >out 2>err ||
 		fail "the driver of the tests, $devices devices"
 	[ "$(grep -c ^PASS out)" -eq 4 ] || fail "not four: $devices"
 done
@@ -47,10 +23,10 @@ grep -q 'send [1-9].* left 0 0' talks || fail 'nothing went by NCCL'
 # Uneven pieces go by parts, and what only two of three places hold by a
 # communicator of their own; steps are still kept as graphs.
 if [ "${SLOW_TESTS-}" = 1 ]; then
-	CASES='uneven tied' LLMC_LINKER="$cc -Wl,-E" "$top/tests/gpu/run" prepare \
-		parts >out 2>err || fail 'prepare uneven'
+	CASES='uneven tied' LLMC_LINKER="$linker -Wl,-E" "$tests/gpu/run" \
+		prepare parts >out 2>err || fail 'prepare uneven'
 	rm -f talks
-	FAKE_DEVICES=3 FAKE_LOG="$tmp/calls" "$top/tests/gpu/run" parts \
+	FAKE_DEVICES=3 FAKE_LOG="$tmp/calls" "$tests/gpu/run" parts \
 		>out 2>err || fail 'uneven pieces'
 	grep -q 'exchange [1-9].* left 0 0' talks || fail 'nothing by parts'
 	[ "$(grep -c 'graphs [1-9].* leaks 0' calls)" -ge 12 ] ||
@@ -61,14 +37,14 @@ fi
 sed '2s/[1-9]/0/' plans/pipe/losses >wrong && mv wrong plans/pipe/losses
 sed '3s/ ./ x/' plans/primitives/primitives.out >wrong &&
 	mv wrong plans/primitives/primitives.out
-"$top/tests/gpu/run" plans emulate >out 2>err && fail 'wrong losses pass'
+"$tests/gpu/run" plans emulate >out 2>err && fail 'wrong losses pass'
 grep -q '^FAIL pipe' out || fail 'wrong losses are not told'
 grep -q '^FAIL primitives' out || fail 'wrong instructions are not told'
 grep -q '^< stmatrix x' out || fail 'nobody says which'
 
-CASES=tiny LLMC_LINKER="$cc -Wl,-E" "$top/bench/gpu/run" prepare bench \
-	>out 2>err || fail 'prepare bench'
-CASES=tiny STEPS=2 "$top/bench/gpu/run" bench emulate >out 2>err ||
+CASES=tiny LLMC_LINKER="$linker -Wl,-E" "$top_srcdir/bench/gpu/run" \
+	prepare bench >out 2>err || fail 'prepare bench'
+CASES=tiny STEPS=2 "$top_srcdir/bench/gpu/run" bench emulate >out 2>err ||
 	fail 'bench emulate'
 grep -q 'predicted' out || fail 'nothing was measured'
-exit 0
+exit $failed

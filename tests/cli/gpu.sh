@@ -3,42 +3,15 @@
 # whose ranks share a GPU, and on two GPUs that talk by an NCCL of the tests.
 # All train alike; what is missing is said in a line; whatever call fails, all
 # ranks end, say so and leave nothing behind.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-rank=$PWD/tests/unit/toy-gpu
-[ -x "$rank" ] || { echo 'no toy-gpu'; exit 77; }
-cd "$tmp" || exit 99
+. "${top_srcdir:?}/tests/lib.sh"
+need compiler
+rank=$build/tests/unit/toy-gpu
+[ -x "$rank" ] || skip 'no toy-gpu'
+fake_gpus || fail 'no driver, or no NCCL'
+export XDG_CACHE_HOME="$tmp" ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0"
 
-build()
-{
-	# shellcheck disable=SC2086 # CC may hold options
-	${CC:-cc} -std=gnu11 -O1 -shared -fPIC -I"${top_srcdir:?}" \
-		-o "$@" -ldl 2>build.log
-}
-dir=${top_srcdir:?}/tests
-echo 'int f(void);' >none.c
-build none.so none.c || { echo 'no shared objects here'; exit 77; }
-build driver.so "$dir/fake-driver.c" "$dir/fake-device.c" \
-	"$dir/fake-memory.c" &&
-	build nccl.so "$dir/fake-nccl.c" ||
-	{ cat build.log; exit 1; }
-LLMC_LIBCUDA=$tmp/driver.so
-LLMC_LIBNCCL=$tmp/nccl.so
-FAKE_NCCL_DIR=$tmp
-XDG_CACHE_HOME=$tmp
-ASAN_OPTIONS=${ASAN_OPTIONS:-}:handle_segv=0
-export LLMC_LIBCUDA LLMC_LIBNCCL FAKE_NCCL_DIR XDG_CACHE_HOME ASAN_OPTIONS
-
-fail()
-{
-	echo "$*"
-	cat out err 2>/dev/null
-	exit 1
-}
-
-# run NAME [variables] [arguments]: a training run; its losses go to NAME
-run()
+# trained NAME [variables] [arguments]: its losses go to NAME
+trained()
 {
 	name=$1
 	shift
@@ -50,12 +23,12 @@ run()
 train="$rank train --local --data draw --steps 6"
 # shellcheck disable=SC2086 # words
 {
-run emulated $train --device emulate
-run checked LLMC_EMULATE_CHECK=1 $train --device emulate
-run shared $train
+trained emulated $train --device emulate
+trained checked LLMC_EMULATE_CHECK=1 $train --device emulate
+trained shared $train
 grep -q 'ranks share a GPU' out || fail 'nobody says that a GPU is shared'
-run alone FAKE_DEVICES=2 FAKE_LOG=log FAKE_NCCL_LOG=talks $train
-run nograph FAKE_DEVICES=2 FAKE_LOG=log2 $train --no-graph
+trained alone FAKE_DEVICES=2 FAKE_LOG=log FAKE_NCCL_LOG=talks $train
+trained nograph FAKE_DEVICES=2 FAKE_LOG=log2 $train --no-graph
 }
 [ "$(wc -l <emulated)" -eq 6 ] || fail 'there are not 6 steps'
 for other in checked shared alone nograph; do
@@ -86,15 +59,15 @@ done
 cmp fed-emulate fed-cuda || fail 'tokens are fed in another way'
 
 # A checkpoint of one is one of the other.
-run first FAKE_DEVICES=2 $rank train --local --data draw --steps 3 \
+trained first FAKE_DEVICES=2 $rank train --local --data draw --steps 3 \
 	--checkpoint ck
-run second $rank train --local --device emulate --data draw --steps 6 \
+trained second $rank train --local --device emulate --data draw --steps 6 \
 	--checkpoint ck --resume
 cat first second | cmp - emulated || fail 'resumed on the emulator'
 rm -r ck
-run first $rank train --local --device emulate --data draw --steps 3 \
+trained first $rank train --local --device emulate --data draw --steps 3 \
 	--checkpoint ck
-run second FAKE_DEVICES=2 $rank train --local --data draw --steps 6 \
+trained second FAKE_DEVICES=2 $rank train --local --data draw --steps 6 \
 	--checkpoint ck --resume
 cat first second | cmp - emulated || fail 'resumed on the driver'
 
@@ -149,8 +122,8 @@ for want in 'has NCCL 2.28.8, rank 0 on' ' NCCL 2.28.9' \
 	grep -qF "$want" out || fail "preflight of two hosts has no $want"
 done
 
-# refused TEXT [variables]: exit 1, the text, nothing on stdout
-refused()
+# declined TEXT [variables]: a run ends with exit status 1, and this text
+declined()
 {
 	want=$1
 	shift
@@ -164,7 +137,7 @@ refused()
 # once TEXT [variables]: and in one line
 once()
 {
-	refused "$@"
+	declined "$@"
 	[ "$(wc -l <err)" -eq 1 ] || fail "more than a line: $1"
 }
 once 'is missing, which comes with NVIDIA'"'"'s driver; --device emulate' \
@@ -174,25 +147,25 @@ once 'no CUDA-capable device is detected (100); --device emulate' \
 once 'driver is for CUDA 11.4, and CUDA 12.0 or later' FAKE_VERSION=11040
 once 'the plan'"'"'s kernels are for sm_90a, and this GPU is an sm_80' \
 	FAKE_ARCH=80
-refused 'of the GPU, and' FAKE_MEMORY=1000
-refused 'by which GPUs talk: install NCCL' FAKE_DEVICES=2 \
+declined 'of the GPU, and' FAKE_MEMORY=1000
+declined 'by which GPUs talk: install NCCL' FAKE_DEVICES=2 \
 	LLMC_LIBNCCL=/nonexistent.so
-refused 'is NCCL 2.17.5, and 2.18 or later' FAKE_DEVICES=2 \
+declined 'is NCCL 2.17.5, and 2.18 or later' FAKE_DEVICES=2 \
 	FAKE_NCCL_VERSION=21705
-refused 'has not ended in 1 s' FAKE_DEVICES=2 FAKE_NCCL_SILENT=1
+declined 'has not ended in 1 s' FAKE_DEVICES=2 FAKE_NCCL_SILENT=1
 
 # Whatever call fails. All of them if there is time.
 each=17
 [ "${SLOW_TESTS-}" != 1 ] || each=1
 n=2
 while [ $n -lt 105 ]; do
-	refused 'a failure that was asked for' FAKE_DEVICES=$((n % 2 + 1)) \
+	declined 'a failure that was asked for' FAKE_DEVICES=$((n % 2 + 1)) \
 		FAKE_FAIL=$n
 	n=$((n + each))
 done
 n=1
 while [ $n -lt 10 ]; do
-	refused 'a failure that was asked for' FAKE_DEVICES=2 FAKE_NCCL_FAIL=$n
+	declined 'a failure that was asked for' FAKE_DEVICES=2 FAKE_NCCL_FAIL=$n
 	n=$((n + (each + 3) / 4))
 done
-exit 0
+exit $failed

@@ -17,7 +17,8 @@ ends_with()
 
 while read -r status text; do
 	read -r lines
-	echo "$lines" | ends_with "$status" "$text"
+	echo "$lines" >lines
+	ends_with "$status" "$text" <lines
 done <<'END'
 0 on
 echo on; exit $failed

@@ -1,42 +1,24 @@
 #!/bin/sh
 # Ranks that talk by MPI: the same bits as by shared memory, whatever carries
 # the messages; and what is said of ranks that are lost, and of what cannot be.
-set -u
-[ "${BINARY_TESTS-}" = skip ] && exit 77
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 99' HUP INT TERM
-build=${LLMC%/*}
-grep -q '^#define HAVE_MPI 1' "$build/config.h" || exit 77
+. "${top_srcdir:?}/tests/lib.sh"
+need binaries
+grep -q '^#define HAVE_MPI 1' "$build/config.h" || skip 'no MPI'
 # Open MPI's ways, old and new, to start more ranks than there are cores.
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-OMPI_MCA_rmaps_base_oversubscribe=1
-PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-export OMPI_MCA_rmaps_base_oversubscribe PRTE_MCA_rmaps_default_mapping_policy
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 # What MPI itself has not freed is not looked at.
-ASAN_OPTIONS=${ASAN_OPTIONS:-exitcode=99}:detect_leaks=0
-export ASAN_OPTIONS
-mpirun -n 2 true >/dev/null 2>&1 || exit 77
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE LLMC_TRANSPORT
-cd "$tmp" || exit 99
-fail=0
-
-bad()
-{
-	echo "FAIL $*"
-	fail=1
-}
+export ASAN_OPTIONS="${ASAN_OPTIONS:-exitcode=99}:detect_leaks=0"
+mpirun -n 2 true >/dev/null 2>&1 || skip 'mpirun does not run'
 
 # ---- talks, held to plain loops ----
 
 # talks N PROGRAM TEST
 talks()
 {
-	mpirun -n "$1" "$build/tests/unit/$2" "$3" >out 2>&1 || {
-		cat out
+	mpirun -n "$1" "$build/tests/unit/$2" "$3" >out 2>&1 ||
 		bad "$2 $3 of $1 ranks"
-	}
 }
 
 if test -x "$build/tests/unit/t-comm"; then
@@ -55,10 +37,7 @@ says()
 {
 	mpirun -n "$1" "$build/tests/unit/t-faults" "$2" >out 2>&1 &&
 		bad "$2 does not fail"
-	grep -qF -- "$3" out || {
-		cat out
-		bad "$2: '$3' is not said"
-	}
+	grep -qF -- "$3" out || bad "$2: '$3' is not said"
 }
 
 if test -x "$build/tests/unit/t-faults"; then
@@ -69,9 +48,8 @@ fi
 
 # ---- whole runs: the same losses, the same checkpoints ----
 
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit $fail
-${LLMC_LINKER:-${CC:-cc}} --version >/dev/null 2>&1 || exit $fail
-model=${top_srcdir:?}/examples/tiny-dense.llm
+have llvm linker || exit $failed
+model=$examples/tiny-dense.llm
 
 # trained NAME COMMAND..: what it says of steps to NAME.said
 trained()
@@ -79,10 +57,7 @@ trained()
 	name=$1
 	shift
 	"$@" --data draw --steps 3 --log "$name.log" --checkpoint "$name.ckpt" \
-		--timeout 60 >out 2>err || {
-		cat out err
-		bad "$name: exit status $?"
-	}
+		--timeout 60 >out 2>err || bad "$name: exit status $?"
 	sed -n 's/\("loss": [^,]*\),.*/\1/p' "$name.log" >"$name.said"
 	test "$(wc -l <"$name.said")" -eq 3 || bad "$name: not three steps"
 }
@@ -101,23 +76,18 @@ same()
 # runs PLAN RANKS PIN: by shared memory, by MPI, and by MPI over sockets
 runs()
 {
-	"$LLMC" -w --target "cpux$2" --pin "$3" -o "$1" "$model" >out 2>err || {
-		cat err
-		bad "$1 cannot be compiled"
-		return
-	}
+	run -w --target "cpux$2" --pin "$3" -o "$1" "$model" || return
 	trained "$1-shm" "$1/rank" train --local
 	trained "$1-mpi" mpirun -n "$2" "$1/rank" train --transport mpi
 	same "$1-shm" "$1-mpi"
-	OMPI_MCA_btl=self,tcp
-	export OMPI_MCA_btl
+	export OMPI_MCA_btl=self,tcp
 	trained "$1-tcp" mpirun -n "$2" "$1/rank" train --transport mpi
 	unset OMPI_MCA_btl
 	same "$1-shm" "$1-tcp"
 }
 
 runs stages 4 tp=2,pp=2
-if [ "${SLOW_TESTS-}" != skip ]; then
+if have time; then
 	runs data 4 dp=4
 	runs zero 4 dp=4,zero=3
 fi
@@ -140,26 +110,25 @@ if mpirun -n 1 sh -c 'test -n "${OMPI_COMM_WORLD_LOCAL_SIZE:-}"'; then
 	mpirun -n 4 ./two-hosts stages/rank bench --transport shm >out 2>&1 &&
 		bad 'shared memory of two hosts'
 	grep -q '2 of 4 ranks are on this host: shared memory' out ||
-		bad "two hosts: $(cat out)"
+		bad 'two hosts'
 fi
-LLMC_TRANSPORT=mpi mpirun -n 2 context/rank verify >out 2>&1 ||
-	bad "verify: $(cat out)"
+LLMC_TRANSPORT=mpi mpirun -n 2 context/rank verify >out 2>&1 || bad 'verify'
 
-# refused TEXT COMMAND..: exit status 1, and that text
-refused()
+# declined TEXT COMMAND..: exit status 1, and that text
+declined()
 {
 	text=$1
 	shift
 	"$@" >out 2>&1
 	status=$?
 	test $status -eq 1 || bad "$*: exit status $status"
-	grep -qF -- "$text" out || bad "$*: '$text' is not in: $(cat out)"
+	grep -qF -- "$text" out || bad "$*: no '$text'"
 }
 
-refused 'ranks that --local starts talk by shared memory' \
+declined 'ranks that --local starts talk by shared memory' \
 	context/rank bench --local --transport mpi
 # A launcher that MPI does not know.
-refused 'MPI that it is 0 of 1' env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 \
+declined 'MPI that it is 0 of 1' env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 \
 	LOCAL_WORLD_SIZE=2 context/rank bench --transport mpi
 
 # ---- sudden death ----
@@ -168,14 +137,9 @@ rm -f log pids
 mpirun -n 4 sh -c 'echo $$ >>pids; exec "$@"' sh stages/rank train --data \
 	draw --steps 1000000000 --transport mpi --log log >out 2>err &
 pid=$!
-i=0
-while ! grep -q '^{"step": 20,' log 2>/dev/null; do
-	i=$((i + 1))
-	test $i -lt 300 || break
-	sleep 0.1
-done
+waits_for '{"step": 20,' log
 kill -KILL "$(sed -n 2p pids)"
 wait $pid && bad 'a rank was killed, and nobody minds'
 grep -q 'rank . (pp=. tp=.): waited .* in .*missing: [0-9, ]*; told to end' err ||
-	bad "nobody says where it waited: $(cat err)"
-exit $fail
+	bad 'nobody says where it waited'
+exit $failed

@@ -3,13 +3,7 @@
 # split or not; a CPU trains it near the losses of the model as it is, and two
 # emulated GPUs, which share what is contracted and hand on 8 bits, with those
 # of the CPU.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 99' HUP INT TERM
-examples=${top_srcdir:?}/examples
-cd "$tmp" || exit 99
-fail=0
+. "${top_srcdir:?}/tests/lib.sh"
 
 # Few kernels, which are quickly compiled.
 cat >plain.llm <<'EOF'
@@ -29,37 +23,25 @@ sed 's/batch = 4;/& matmul = f8e4m3;/' plain.llm >narrow.llm
 
 # in float64 nothing is rounded, and scales come off again
 for m in plain narrow; do
-	"$LLMC" eval --steps 2 $m.llm >out.$m 2>&1 || fail=1
-	sed -n 's/.*loss \([0-9]*\.[0-9]\{9\}\).*/\1/p' out.$m >loss.$m
+	run eval --steps 2 $m.llm
+	sed -n 's/.*loss \([0-9]*\.[0-9]\{9\}\).*/\1/p' out >loss.$m
 done
-test -s loss.plain && cmp loss.plain loss.narrow || {
-	echo 'FAIL scales change the model'
-	cat out.plain out.narrow
-	fail=1
-}
-"$LLMC" eval --compare --steps 2 --pin tp=2,dp=2,zero=1,microbatch=1 \
-	narrow.llm >out 2>&1 || {
-	echo 'FAIL the split program is another one'
-	cat out
-	fail=1
-}
+test -s loss.plain && diff loss.plain loss.narrow ||
+	bad 'scales change the model'
+run eval --compare --steps 2 --pin tp=2,dp=2,zero=1,microbatch=1 narrow.llm
 
 # pieces of a sequence are gathered as 8 bits, sums are rounded before they go
 sed 's/batch = [0-9]*;/& matmul = f8e4m3;/' "$examples/llama-3-8b.llm" >l.llm
-"$LLMC" --emit=ranks --pin tp=4,microbatch=1,sequence=on l.llm >out 2>&1
-grep -q '= all_gather .*of=seq : f8e4m3' out &&
-	! grep '= reduce_scatter .*: f32' out || {
-	echo 'FAIL what ranks exchange'
-	grep '= all_gather\|= reduce_scatter' out
-	fail=1
-}
+run --emit=ranks --pin tp=4,microbatch=1,sequence=on l.llm
+grep '= all_gather\|= reduce_scatter' out >exchanged
+grep -q '= all_gather .*of=seq : f8e4m3' exchanged &&
+	! grep -q '= reduce_scatter .*: f32' exchanged ||
+	bad "what ranks exchange: $(cat exchanged)"
 
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
-cc=${LLMC_LINKER:-${CC:-cc}}
-$cc --version >/dev/null 2>&1 || exit 77
+need llvm linker
+
 # the emulator asks for no images
 export LLMC_NVRTC=/nonexistent
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 
 # losses TO MODEL ARGUMENTS.. -- OPTIONS..: of three steps
 losses()
@@ -77,12 +59,10 @@ losses()
 	"$LLMC" -w --no-whole $args -o plan "$model.llm" >out 2>&1 &&
 		plan/rank train --local --data draw --seed 5 --steps 3 \
 			--log log "$@" >out 2>&1 || {
-		echo "FAIL $model $args"
-		cat out
-		fail=1
+		bad "$model $args"
 		: >log
 	}
-	sed -n 's/^{"step": [0-9]*, "loss": \([^,]*\).*/\1/p' log >"$to"
+	losses_in log >"$to"
 }
 
 # near NAME NAME CLOSE: within that part of each other, in all steps
@@ -92,27 +72,19 @@ near()
 		{ d = $1 - $2; d = d < 0 ? -d : d }
 		NF != 2 || d > $1 * most { bad = 1 }
 		END { exit bad || NR != 3 }' || {
-		echo "FAIL losses $1 and $2:"
 		paste "$1" "$2"
-		fail=1
+		bad "losses $1 and $2"
 	}
 }
 
 losses bf16 plain --target cpux1 --
 losses one narrow --target cpux1 --
-cmp -s bf16 one && {
-	echo 'FAIL nothing was rounded'
-	fail=1
-}
+cmp -s bf16 one && bad 'nothing was rounded'
 near bf16 one 5e-3
 losses hopper narrow --target h100x2 --arch sm_90a \
 	--pin tp=2,split.tp=ffn+vocab+seq -- --device emulate
 near one hopper 1e-3
 
-"$LLMC" --target h100x1 --emit=cuda narrow.llm >out 2>&1
-grep -q 'wg_e4m3_64x' out || {
-	echo 'FAIL no kernel multiplies e4m3'
-	grep -c 'dot_f32' out
-	fail=1
-}
-exit $fail
+run --target h100x1 --emit=cuda narrow.llm
+grep -q 'wg_e4m3_64x' out || bad 'no kernel multiplies e4m3'
+exit $failed

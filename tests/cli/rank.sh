@@ -1,21 +1,8 @@
 #!/bin/sh
 # The program of a rank, of a plan by hand for two ranks: trains, stops,
 # resumes, is killed, and says what is wrong.
-set -u
-
-rank=${LLMC%/*}/tests/unit/toy-rank
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 99' HUP INT TERM
-cd "$tmp" || exit 99
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
-status=0
-
-fail()
-{
-	echo "$*"
-	status=1
-}
+. "${top_srcdir:?}/tests/lib.sh"
+rank=$build/tests/unit/toy-rank
 
 # wants STATUS TEXT ARGUMENTS..: that exit status, and that among what is said
 wants()
@@ -24,10 +11,8 @@ wants()
 	shift 2
 	"$rank" "$@" >out 2>err
 	got=$?
-	test $got = "$wanted" ||
-		fail "rank $*: exit status $got, not $wanted: $(cat err)"
-	grep -qF -- "$text" out err ||
-		fail "rank $*: '$text' is not in: $(cat out err)"
+	test $got = "$wanted" || bad "rank $*: exit status $got, not $wanted"
+	grep -qF -- "$text" out err || bad "rank $*: no '$text'"
 }
 
 # Tokens that count, as raw u16.
@@ -40,10 +25,10 @@ done >count.bin
 # ---- what it says of itself ----
 
 "$rank" --help | sed -n 's/^  --\([a-z-]*\).*/\1/p' | sort -u >named
-test "$(wc -l <named)" -gt 20 || fail "--help names few options"
+test "$(wc -l <named)" -gt 20 || bad '--help names few options'
 while read -r name; do
-	grep -q -- "--$name" "${top_srcdir:?}/docs/running.md" ||
-		fail "docs/running.md says nothing of --$name"
+	grep -q -- "--$name" "$top_srcdir/docs/running.md" ||
+		bad "docs/running.md says nothing of --$name"
 done <named
 wants 0 'rank of toy for cpux2, by llmc' --version
 wants 0 'mesh       dp=2: 2 ranks, 1 stage, 2 microbatches' inspect
@@ -64,18 +49,18 @@ wants 0 'resumed at step 4' train --local --data count.bin --steps 9 \
 for file in model state; do
 	cmp whole/step-00000009/$file.safetensors \
 		parts/step-00000009/$file.safetensors ||
-		fail "$file of a resumed run differs"
+		bad "$file of a resumed run differs"
 done
 test "$(grep -c '^{"step": [0-9]*, "loss": [0-9]' log)" = 9 ||
-	fail "the log has not nine steps: $(cat log)"
-test "$(grep -c '"event": "resume"' log)" = 1 || fail "no resume in the log"
+	bad "the log has not nine steps: $(cat log)"
+test "$(grep -c '"event": "resume"' log)" = 1 || bad 'no resume in the log'
 
 # Loss falls; sampling then counts on.
 wants 0 'ended at step 300' train --local --data count.bin --steps 300 \
 	--checkpoint parts --resume --eval-data count.bin --tensorboard events
 grep -q '^evaluation at step 300: loss 0.0000 over 12 batches$' out ||
-	fail "no evaluation, or a loss that did not fall: $(tail -3 out)"
-ls events/events.out.tfevents.* >/dev/null || fail "no event file"
+	bad "no evaluation, or a loss that did not fall: $(tail -3 out)"
+ls events/events.out.tfevents.* >/dev/null || bad 'no event file'
 echo 3 9 >prompt
 wants 0 '10 11 12 13 14 15 0 1 2' sample --local --checkpoint parts \
 	--prompt-file prompt --tokens 9 --temperature 0
@@ -98,8 +83,9 @@ wants 1 'cannot be opened to write' train --local --data draw --steps 3 \
 	--log no/log
 if test -w /dev/full; then
 	"$rank" train --local --data draw --steps 3 >/dev/full 2>err
-	test $? = 1 || fail "a full disk went unnoticed"
-	grep -q 'standard output cannot be written' err || fail "$(cat err)"
+	test $? = 1 || bad 'a full disk went unnoticed'
+	grep -q 'standard output cannot be written' err ||
+		bad 'the full disk is not said'
 fi
 
 # ---- signals and sudden death ----
@@ -111,36 +97,28 @@ begins()
 	"$rank" train --local --data draw --steps 1000000000000 \
 		--checkpoint parts --resume --log log "$@" >out 2>err &
 	pid=$!
-	i=0
-	while ! grep -q '^{"step": ' log 2>/dev/null; do
-		i=$((i + 1))
-		test $i -lt 300 || {
-			fail "no step in 30 s: $(cat err)"
-			break
-		}
-		sleep 0.1
-	done
+	waits_for '{"step": ' log
 }
 
 begins --every 100
 kill -TERM $pid
-wait $pid || fail "SIGTERM: exit status $?: $(cat err)"
-grep -q '^told to end$' out || fail "nobody was told to end: $(tail -2 out)"
+wait $pid || bad "SIGTERM: exit status $?"
+grep -q '^told to end$' out || bad "nobody was told to end: $(tail -2 out)"
 last=$(sed -n 's/^ended at step //p' out)
 test -f "parts/step-$(printf %08d "$last")/checkpoint.json" ||
-	fail "no checkpoint of step $last"
+	bad "no checkpoint of step $last"
 
 begins --every 100
 child=$(sed 's/ .*//' /proc/$pid/task/$pid/children 2>/dev/null)
 if test -n "$child"; then
 	kill -KILL "$child"
 	wait $pid
-	test $? = 1 || fail "a rank was killed, and the exit status is not 1"
-	grep -q 'rank 0 (dp=0) died' err || fail "nobody names it: $(cat err)"
+	test $? = 1 || bad 'a rank was killed, and the exit status is not 1'
+	grep -q 'rank 0 (dp=0) died' err || bad 'nobody names it'
 	wants 0 'resumed at step' train --local --data draw --checkpoint parts \
 		--resume --steps 1
 else
 	kill -TERM $pid
 	wait $pid
 fi
-exit $status
+exit $failed

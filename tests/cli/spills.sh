@@ -2,29 +2,10 @@
 # Tiles that spill, on the NVRTC of the tests, where it is planted which do: the
 # next best takes their place, the same one from the cache, without it, and
 # where the plan is finished; what a plan names stays, and is warned of.
-set -u
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-dir=${top_srcdir:?}/tests
-cd "$tmp" || exit 99
-fail=0
-
-bad()
-{
-	echo "FAIL $*"
-	fail=1
-}
-
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit 77
-"$LLMC" --version | grep -q '^cuda: NVRTC' || exit 77
-cc=${LLMC_LINKER:-${CC:-cc}}
-$cc --version >/dev/null 2>&1 || exit 77
-# shellcheck disable=SC2086 # CC may hold options
-${CC:-cc} -std=gnu11 -O1 -shared -fPIC -o nvrtc.so "$dir/fake-nvrtc.c" \
-	2>err || exit 77
-LLMC_NVRTC=$tmp/nvrtc.so
-FAKE_LOG=$tmp/log
-export LLMC_NVRTC FAKE_LOG LLMC_CACHE FAKE_SPILLS
+. "${top_srcdir:?}/tests/lib.sh"
+need llvm nvrtc linker compiler
+shared nvrtc.so "$tests/fake-nvrtc.c" || fail 'no NVRTC'
+export LLMC_NVRTC="$tmp/nvrtc.so" FAKE_LOG="$tmp/log" LLMC_CACHE FAKE_SPILLS
 
 cat >small.llm <<'END'
 model small {
@@ -48,20 +29,7 @@ plan()
 	shift 2
 	LLMC_CACHE=$tmp/$folder.cache
 	: >log
-	"$LLMC" --target h100x1 -Wno-all -Wslow-kernel "$@" -o "$folder" \
-		model.llm >out 2>err || {
-		cat err
-		bad "$folder: llmc $*"
-	}
-}
-
-# same FOLDER FOLDER
-same()
-{
-	diff -r "$1" "$2" >differ 2>&1 || {
-		head -5 differ
-		bad "$1 and $2 differ"
-	}
+	run --target h100x1 -Wno-all -Wslow-kernel "$@" -o "$folder" model.llm
 }
 
 # compiled TIMES: no source was more often
@@ -104,10 +72,10 @@ cmp -s next/plan.llp none/plan.llp || bad 'the plan is another one'
 cp -R next kept
 plan next 'tiles of 64 x 64'
 [ -s log ] && bad 'what is in the cache is compiled'
-same kept next
+same_folders kept next
 plan next 'tiles of 64 x 64' --no-cache
 compiled 2
-same kept next
+same_folders kept next
 # and the next after that
 plan third 'tiles of 64 x 64;tiles of 64 x 128;tiles of 128 x 64'
 [ "$(spills third)" -eq 0 ] || bad "third: $(spills third) functions spill"
@@ -145,14 +113,11 @@ for spilling in 'tiles of 64 x 64' ''; do
 	FAKE_SPILLS=$spilling
 	LLMC_CACHE=$tmp/work.cache
 	rm -rf work.cache
-	"$LLMC" finish work >out 2>err || {
-		cat err
-		bad finish
-	}
+	run finish work
 	[ -s out ] && bad 'finish prints'
 	cp small.llm model.llm
-	same work "$([ "$spilling" ] && echo next || echo none)"
-	"$LLMC" finish work 2>err || bad 'finished, and then not'
+	same_folders work "$([ "$spilling" ] && echo next || echo none)"
+	run finish work
 	grep -q 'work is finished' err || bad 'finished, and it says nothing'
 done
 
@@ -160,15 +125,12 @@ for file in run 0.read; do
 	rm -rf work
 	cp -R later work
 	echo >>"work/unfinished/$file"
-	"$LLMC" finish work >out 2>err && bad "finished with another $file"
-	grep -q "unfinished/$file is not as it was written" err ||
-		bad "no word of another $file"
+	refused "unfinished/$file is not as it was written" finish work
 done
 rm -rf work
 cp -R later work
 sed -i '/^run/d' work/unfinished/list
-"$LLMC" finish work >out 2>err && bad 'finished without its run'
-grep -q 'unfinished/list ends too early' err || bad 'no word of no run'
+refused 'unfinished/list ends too early' finish work
 
 # options, a plan's file, and a model of standard input are kept, too
 for given in model.llm -; do
@@ -178,19 +140,13 @@ for given in model.llm -; do
 	LLMC_CACHE=$tmp/given.cache
 	rm -rf given.cache
 	# shellcheck disable=SC2086 # words
-	"$LLMC" $args -o at-once "$given" <small.llm >out 2>err ||
-		bad "$given at once"
+	run $args -o at-once "$given" <small.llm
 	# shellcheck disable=SC2086 # words
-	LLMC_NVRTC=/nonexistent "$LLMC" $args -o later "$given" \
-		<small.llm >out 2>err || bad "$given later"
+	LLMC_NVRTC=/nonexistent run $args -o later "$given" <small.llm
 	mv pin.llp away.llp
-	"$LLMC" finish later </dev/null >out 2>err || {
-		cat err
-		bad "finish of $given"
-	}
+	run finish later
 	mv away.llp pin.llp
-	same at-once later
+	same_folders at-once later
 	[ "$(spills later)" -eq 0 ] || bad "$given: $(spills later) spill"
 done
-
-exit $fail
+exit $failed

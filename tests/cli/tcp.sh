@@ -2,31 +2,14 @@
 # Ranks of several hosts that talk by TCP alone, as torchrun and Slurm start
 # them: the same bits as by shared memory; who dies, is missing or comes twice
 # is named.  Hosts are played by this one.
-set -u
-[ "${BINARY_TESTS-}" = skip ] && exit 77
-tmp=$(mktemp -d) || exit 99
-trap 'rm -rf "$tmp"' EXIT
-trap 'exit 99' HUP INT TERM
-build=${LLMC%/*}
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
-unset LLMC_TRANSPORT LLMC_RENDEZVOUS SLURM_PROCID SLURM_JOB_ID
-cd "$tmp" || exit 99
-fail=0
-
-bad()
-{
-	echo "FAIL $*"
-	fail=1
-}
+. "${top_srcdir:?}/tests/lib.sh"
+need binaries
 
 # ---- talks, held to plain loops; faults ----
 
 talks()
 {
-	COMM_VIA=tcp "$build/tests/unit/$1" "$2" >out 2>&1 || {
-		cat out
-		bad "$1 $2"
-	}
+	COMM_VIA=tcp "$build/tests/unit/$1" "$2" >out 2>&1 || bad "$1 $2"
 }
 
 if test -x "$build/tests/unit/t-comm"; then
@@ -44,9 +27,8 @@ fi
 
 # ---- whole runs ----
 
-"$LLMC" --version | grep -q '^cpu: LLVM' || exit $fail
-${LLMC_LINKER:-${CC:-cc}} --version >/dev/null 2>&1 || exit $fail
-model=${top_srcdir:?}/examples/tiny-dense.llm
+have llvm linker || exit $failed
+model=$examples/tiny-dense.llm
 
 # torchrun N COMMAND..: as if two hosts had half of the ranks each.  Its agent
 # has the port that it names, so the ranks take another one near it.
@@ -97,7 +79,7 @@ trained()
 	"$@" --data draw --steps 3 --log "$name.log" --checkpoint "$name.ckpt" \
 		--timeout 60 >out 2>err || {
 		bad "$name: exit status $?"
-		cat out err out.* err.*
+		cat out.* err.*
 	}
 	sed -n 's/\("loss": [^,]*\),.*/\1/p' "$name.log" >"$name.said"
 	test "$(wc -l <"$name.said")" -eq 3 || bad "$name: not three steps"
@@ -116,12 +98,8 @@ same()
 
 for plan in 'stages tp=2,pp=2' 'zero dp=4,zero=3'; do
 	to=${plan% *}
-	"$LLMC" -w --target cpux4 --pin "${plan#* }" --no-whole -o "$to" \
-		"$model" >out 2>err || {
-		cat err
-		bad "$to cannot be compiled"
-		exit 1
-	}
+	run -w --target cpux4 --pin "${plan#* }" --no-whole -o "$to" \
+		"$model" || exit
 	trained "$to-shm" "$to/rank" train --local
 	trained "$to-torch" torchrun 4 "$to/rank" train
 	same "$to-shm" "$to-torch"
@@ -146,8 +124,8 @@ test ! -s out.1 || bad 'another rank speaks too'
 
 # ---- who cannot ----
 
-# refused TEXT COMMAND..: exit status 1, and that text in one of the outputs
-refused()
+# declined TEXT COMMAND..: exit status 1, and that text in one of the outputs
+declined()
 {
 	text=$1
 	shift
@@ -156,29 +134,28 @@ refused()
 	status=$?
 	test $status -eq 1 || bad "$*: exit status $status"
 	cat out err out.* err.* 2>/dev/null | grep -qF -- "$text" ||
-		bad "$*: '$text' is not in: $(cat out err out.* err.* \
-			2>/dev/null)"
+		bad "$*: no '$text' in: $(cat out.* err.* 2>/dev/null)"
 }
 
 as_two='env RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2'
 # shellcheck disable=SC2086 # words
 {
-refused "'nowhere', expected host:port" env LLMC_RENDEZVOUS=nowhere \
+declined "'nowhere', expected host:port" env LLMC_RENDEZVOUS=nowhere \
 	$as_two stages/rank bench
-refused "1 of 4 ranks have come to the place that" $as_two stages/rank \
+declined "1 of 4 ranks have come to the place that" $as_two stages/rank \
 	bench --timeout 0.3
-refused 'runs another plan than rank' slurm 4 sh -c \
+declined 'runs another plan than rank' slurm 4 sh -c \
 	'test $SLURM_PROCID = 2 && p=zero || p=stages
 	exec $p/rank bench --steps 1 --timeout 20'
 unset LLMC_RENDEZVOUS
-refused 'must know where: set MASTER_ADDR' $as_two stages/rank bench
-refused "MASTER_PORT is 'x', expected" env MASTER_ADDR=localhost \
+declined 'must know where: set MASTER_ADDR' $as_two stages/rank bench
+declined "MASTER_PORT is 'x', expected" env MASTER_ADDR=localhost \
 	MASTER_PORT=x $as_two stages/rank bench
-refused 'ranks that --local starts talk by shared memory' stages/rank bench \
+declined 'ranks that --local starts talk by shared memory' stages/rank bench \
 	--local --transport tcp
-refused '2 of 4 ranks are on this host: shared memory' $as_two stages/rank \
+declined '2 of 4 ranks are on this host: shared memory' $as_two stages/rank \
 	bench --transport shm
-refused "LLMC_TRANSPORT is 'smoke', expected auto, shm, mpi or tcp" \
+declined "LLMC_TRANSPORT is 'smoke', expected auto, shm, mpi or tcp" \
 	env LLMC_TRANSPORT=smoke stages/rank bench --local
 }
 
@@ -192,12 +169,7 @@ rm -f log err.*
 torchrun 4 sh note stages/rank train --data draw --steps 1000000000 \
 	--log log &
 all=$!
-i=0
-while ! grep -q '^{"step": 20,' log 2>/dev/null; do
-	i=$((i + 1))
-	test $i -lt 300 || break
-	sleep 0.1
-done
+waits_for '{"step": 20,' log
 at=$(date +%s)
 kill -KILL "$(cat pid.2)"
 wait $all && bad 'a rank was killed, and nobody minds'
@@ -206,4 +178,4 @@ for r in 0 1 3; do
 	grep -q "rank $r (.*rank 2 (pp=1 tp=0) died while rank" err.$r ||
 		bad "rank $r does not name who died: $(cat err.$r)"
 done
-exit $fail
+exit $failed
