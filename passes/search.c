@@ -24,9 +24,21 @@ set_base(struct search *s)
 	}
 }
 
-#define KEPT 3		/* plans more than asked for: some may not fit */
+#define KEPT 3		/* plans more than asked for: not all settle */
 #define SLACK 1.01	/* of a guess */
+#define MORE 1.25	/* of a guess; rebuilding may take so much more */
+/*
+ * Of the best, so much is looked at: bounds do not know that rebuilding may
+ * save time, where a kernel reads what it would write otherwise.
+ */
+#define BEYOND 1.005
 #define ROUNDS 64	/* of walks that know more of too large arenas */
+
+uint32_t
+search_want(const struct search *s)
+{
+	return s->o->top ? s->o->top : 1;
+}
 
 uint32_t
 search_top(const struct search *s)
@@ -34,22 +46,68 @@ search_top(const struct search *s)
 	return 2 * s->o->top + KEPT;
 }
 
-static void
-walk(struct search *s, double worst_us, bool guessing)
+void
+search_set_worst(struct search *s)
 {
+	const struct search_found *at = s->out->found.at;
+	uint32_t n = s->out->found.n, top = search_top(s);
+
+	if (n >= s->enough) {
+		s->worst_us = fmin(s->worst_us, BEYOND *
+				   at[s->enough - 1].step_us);
+	}
+	if (n == top) {
+		s->worst_us = fmin(s->worst_us, at[top - 1].step_us);
+	}
+}
+
+static struct search_seen *
+seen(struct search *s, const struct search_try *t)
+{
+	uint32_t g = (uint32_t)(t->g - s->groups.at);
+
+	while (s->seen[g].n <= t->nth) {
+		VEC_PUSH(&s->keep, &s->seen[g], ((struct search_seen){ 0 }));
+	}
+	return &s->seen[g].at[t->nth];
+}
+
+/*
+ * What a walk learnt of a plan holds for all behind it: prices are the same
+ * there, and no more fits.
+ */
+static bool
+look_at(struct search *s, struct search_try *t)
+{
+	struct search_seen *x = seen(s, t);
+
+	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
+		search_one(s, t, x);
+	} else if (x->full) {
+		s->out->full++;
+	} else {
+		s->out->cut++;
+	}
+	return !x->full;
+}
+
+static void
+walk(struct search *s, double worst_us, uint32_t enough)
+{
+	bool guessing = s->guessing;
 	uint32_t i;
 
 	s->worst_us = worst_us;
-	s->guessing = guessing;
+	s->enough = enough;
 	s->out->found.n = 0;
 	s->out->space = 0;
-	s->out->full = s->out->priced = s->out->cut = s->out->groups_full = 0;
-	s->out->groups_cut = 0;
+	s->out->full = s->out->cut = 0;
+	s->out->groups_full = s->out->groups_cut = 0;
 	for (i = 0; i < s->groups.n; i++) {
 		const struct search_group *g = &s->groups.at[i];
 
 		if (g->bound_us < s->worst_us) {
-			search_each(s, g, search_one);
+			search_each(s, g, look_at);
 			continue;
 		}
 		s->out->groups_cut++;
@@ -59,19 +117,72 @@ walk(struct search *s, double worst_us, bool guessing)
 	}
 }
 
-/* Nothing much above a guess is looked at; unless that was no good guess. */
+/* What the best of a guess takes with its programs made: no more is needed. */
+static double
+aim(struct search *s, double guess_us)
+{
+	uint32_t want = search_want(s), n = s->out->found.n, i;
+	struct search_found *at = arena_dup(&s->keep, s->out->found.at,
+					    n * sizeof *at);
+
+	s->out->found.n = 0;
+	s->worst_us = guess_us * MORE;
+	s->enough = want;
+	for (i = 0; i < n && s->out->found.n < want; i++) {
+		search_again(s, &at[i].plan);
+	}
+	return s->out->found.n < want ? guess_us * SLACK : s->worst_us;
+}
+
+/* Nothing above a guess is looked at; unless that was no good guess. */
 static void
 look(struct search *s, double guess_us)
 {
-	uint32_t top = search_top(s);
+	uint32_t want = search_want(s);
 
-	s->out->found.n = 0;
 	if (isfinite(guess_us)) {
-		walk(s, guess_us * SLACK, false);
+		walk(s, aim(s, guess_us), want);
 	}
-	if (s->out->found.n < top) {
-		walk(s, INFINITY, false);
+	if (s->out->found.n < want) {
+		walk(s, INFINITY, want);
 	}
+}
+
+/* Once more, when some do not fit that were thought to: all kept are made. */
+static void
+look_again(struct search *s, double guess_us)
+{
+	uint32_t want = search_want(s), top = search_top(s);
+	double most = s->settled.n < want
+		? INFINITY : s->settled.at[want - 1].step_us;
+
+	if (guess_us * SLACK < most) {
+		walk(s, guess_us * SLACK, top);
+	}
+	if (guess_us * SLACK >= most || s->out->found.n < top) {
+		walk(s, most, top);
+	}
+}
+
+/*
+ * What was composed is the price of the program where that is placed alike;
+ * for another dp or pp it may not be.  If the best takes longer than it was
+ * thought to take, all that are thought to take less come into question.
+ */
+static bool
+settle(struct search *s)
+{
+	uint32_t want = search_want(s);
+	const struct search_found *at = s->out->found.at;
+
+	if (!search_settle(s)) {
+		return false;
+	}
+	if (s->out->found.n < want || at[want - 1].step_us <= s->worst_us) {
+		return true;
+	}
+	walk(s, at[want - 1].step_us, search_top(s));
+	return search_settle(s);
 }
 
 static void
@@ -83,14 +194,15 @@ look_and_settle(struct search *s)
 	search_groups(s);
 	search_survey(s);
 	s->out->groups = s->groups.n;
-	walk(s, INFINITY, true);
-	guess_us = s->out->found.n == search_top(s) ? s->worst_us : INFINITY;
+	s->seen = arena_alloc(&s->keep, s->groups.n * sizeof *s->seen);
+	s->guessing = true;
+	walk(s, INFINITY, search_want(s));
+	s->guessing = false;
+	guess_us = s->worst_us;
 	s->near_us = guess_us;
-	for (round = 0; round < ROUNDS; round++) {
-		look(s, guess_us);
-		if (search_settle(s)) {
-			break;
-		}
+	look(s, guess_us);
+	for (round = 1; !settle(s) && round < ROUNDS; round++) {
+		look_again(s, guess_us);
 	}
 	s->out->unplaced = search_unplaced(s);
 	s->out->bound_us = s->out->found.n ? s->out->found.at[0].step_us : 0;

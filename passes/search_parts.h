@@ -23,6 +23,8 @@
 #define SEARCH_OWN 0.97
 /* So much of a pipeline's time with ZeRO 1 it takes with 0. */
 #define SEARCH_SAME 0.98
+/* Composed prices are this near to those of the programs. */
+#define SEARCH_NEAR 1e-6
 
 /* Layers that are alike: one repeat. */
 struct search_kind {
@@ -120,8 +122,15 @@ struct search_try {
 	const struct search_group *g;
 	int64_t microbatch, nmicrobatches, chunks;
 	const struct sched_def *sched;
+	uint32_t nth;		/* of its group's */
 	const struct search_slots *slots;	/* NULL: not counted yet */
 	const struct sched *order;	/* NULL: not made yet */
+};
+
+/* What is known of a plan that was looked at. */
+struct search_seen {
+	double us;		/* it takes no less; 0: nobody has looked */
+	bool full;		/* it cannot fit */
 };
 
 /* A width before it is cut into functions, which may be two or three. */
@@ -236,18 +245,21 @@ struct search {
 	struct ir_module *ready;	/* m, as it is placed; NULL: not yet */
 	bool ready_bad;		/* the passes refused it */
 	VEC(struct search_lesson) lessons;
+	VEC(struct search_found) settled;	/* they fit; the best first */
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
 	VEC(struct search_key) ruled_out;	/* some may be placed later */
 	VEC(struct search_floor *) floors;
 	VEC(struct search_known) known;
 	VEC(struct search_group) groups;
+	VEC(struct search_seen) *seen;	/* by group: of its plans */
 	VEC(struct search_slots *) slots;
 	double flops_us;	/* that all devices need for a step's math */
 	double static_bytes[3];	/* weights, gradients, states of all */
 	double expert_part;	/* of these, what ep splits */
 	VEC(struct search_best) bests;
 	double worst_us;	/* nothing above it is of interest */
+	uint32_t enough;	/* plans that are below it, then it falls */
 	double near_us;		/* nor above that, whatever it is placed for */
 	bool guessing;		/* ways to recompute are not made yet */
 };
@@ -427,14 +439,20 @@ void search_balance(const struct search *s, const struct search_cost *c,
 
 /* ---- search_try.c ----------------------------------------------------- */
 
-/* Looks at one plan, with all that is settled last. False: it cannot fit. */
-bool search_one(struct search *s, struct search_try *t);
+/* Looks at one plan, with all that is settled last. */
+void search_one(struct search *s, struct search_try *t,
+		struct search_seen *seen);
+/* Looks once more at one that was found, as it was settled. */
+void search_again(struct search *s, const struct plan *p);
 
 /* What was learnt of a rank of plans of these degrees, in bytes. */
 double search_lesson(const struct search *s, const struct plan *p,
 		     uint32_t rank);
-/* How many plans are kept until the end. */
+/* How many plans are asked for, and how many are kept until the end. */
+uint32_t search_want(const struct search *s);
 uint32_t search_top(const struct search *s);
+/* To what was found, once that is enough. */
+void search_set_worst(struct search *s);
 
 /* ---- search_settle.c -------------------------------------------------- */
 

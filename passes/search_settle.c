@@ -9,9 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Composed prices are this near to those of the programs. */
-#define NEAR 1e-6
-
 static bool
 run(struct search *s, struct ir_module *m, pass_fn *pass)
 {
@@ -147,6 +144,55 @@ learn(struct search *s, const struct search_found *f, double bytes)
 
 /* ---- settling ---- */
 
+static const char *
+recompute_of(const struct plan *p, uint32_t stage)
+{
+	return p->recompute_of ? p->recompute_of[stage] : p->recompute;
+}
+
+static bool
+same_stages(const struct plan *a, const struct plan *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < a->nstages && a->nstages == b->nstages; i++) {
+		if (a->layers[i] != b->layers[i] ||
+		    strcmp(recompute_of(a, i), recompute_of(b, i)) != 0) {
+			return false;
+		}
+	}
+	return a->nstages == b->nstages;
+}
+
+static bool
+is_settled(const struct search *s, const struct plan *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->settled.n; i++) {
+		const struct plan *x = &s->settled.at[i].plan;
+
+		if (same_plan(x, p) && same_stages(x, p)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* They stay sorted. */
+static void
+insert(struct search *s, struct search_found f)
+{
+	struct search_found *at;
+	uint32_t n = s->settled.n;
+
+	VEC_PUSH(&s->keep, &s->settled, f);
+	for (at = s->settled.at; n > 0 && at[n - 1].step_us > f.step_us; n--) {
+		at[n] = at[n - 1];
+	}
+	at[n] = f;
+}
+
 /* False: its programs cannot be made, or do not fit. */
 static bool
 settle(struct search *s, struct search_found *f)
@@ -156,6 +202,9 @@ settle(struct search *s, struct search_found *f)
 	struct ir_module *m;
 	bool ok;
 
+	if (is_settled(s, &f->plan)) {
+		return true;
+	}
 	ir_ctx_child(&c, s->m->ctx);
 	m = ir_copy(s->m, &c);
 	plan_write(m, &f->plan);
@@ -166,41 +215,31 @@ settle(struct search *s, struct search_found *f)
 	} else if (f->bytes > f->room) {
 		learn(s, f, (double)(f->bytes - thought) + 1);
 		ok = false;
+	} else {
+		insert(s, *f);
 	}
 	return ok;
-}
-
-/* Settled plans [0, n) stay sorted. */
-static void
-insert(struct search_found *at, uint32_t n, struct search_found f)
-{
-	for (; n > 0 && at[n - 1].step_us > f.step_us; n--) {
-		at[n] = at[n - 1];
-	}
-	at[n] = f;
 }
 
 bool
 search_settle(struct search *s)
 {
 	struct search_report *out = s->out;
-	uint32_t want = s->o->top ? s->o->top : 1, n = 0, i;
-	struct search_found *at = out->found.at;
+	uint32_t want = search_want(s), i;
 	bool good = true;
 
 	for (i = 0; i < out->found.n; i++) {
-		struct search_found f = at[i];
+		struct search_found f = out->found.at[i];
 
-		if (n >= want && f.step_us * (1 - NEAR) >=
-				 at[want - 1].step_us) {
+		if (s->settled.n >= want && f.step_us * (1 - SEARCH_NEAR) >=
+					    s->settled.at[want - 1].step_us) {
 			break;
 		}
-		if (settle(s, &f)) {
-			insert(at, n++, f);
-		} else {	/* it may fit with other things rebuilt */
-			good = false;
-		}
+		good &= settle(s, &f);	/* it may fit, rebuilt otherwise */
 	}
-	out->found.n = n < want ? n : want;
+	out->found.n = 0;
+	for (i = 0; i < s->settled.n && i < want; i++) {
+		VEC_PUSH(s->a, &out->found, s->settled.at[i]);
+	}
 	return good;
 }

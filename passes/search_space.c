@@ -694,6 +694,7 @@ one(struct search *s, struct search_try *t, struct full *full,
 	}
 	if (is_full(full, def, chunks)) {	/* what is held only grows */
 		s->out->full++;
+		t->nth++;
 		return;
 	}
 	t->sched = def;
@@ -704,6 +705,7 @@ one(struct search *s, struct search_try *t, struct full *full,
 		VEC_PUSH(&s->keep, &full->at, ((struct search_chunks){
 			 def, chunks }));
 	}
+	t->nth++;
 	arena_release(&s->tmp);
 }
 

@@ -28,6 +28,7 @@ struct trial {
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
 	double pipe_us;		/* a pipeline with this ZeRO, at the least */
+	double least_us;	/* whatever was tried takes no less */
 };
 
 struct trial_fit {

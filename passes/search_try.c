@@ -116,7 +116,7 @@ add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
 	struct price_func extra = { 0 };
 
-	extra.total_us = (x->s->guessing ? 1 : GUESS) * search_extra_us(x->s,
+	extra.total_us = GUESS * search_extra_us(x->s,
 		&x->cost->choices.at[x->choice[stage]], lo, hi);
 	price_add(&x->p.stage[stage][back], &extra, 1);
 }
@@ -233,9 +233,7 @@ take(struct trial *x, const struct trial_fit *f)
 		out->found.at[i] = out->found.at[i - 1];
 	}
 	out->found.at[i] = e;
-	if (out->found.n == top) {
-		x->s->worst_us = out->found.at[top - 1].step_us;
-	}
+	search_set_worst(x->s);
 }
 
 /* What became of a plan: the worst of several, in this order. */
@@ -304,19 +302,28 @@ own_microbatch(const struct trial *x)
 
 /* ---- bounds ---- */
 
+/* What was tried takes no less. */
+static void
+note_least(struct trial *x, double us)
+{
+	x->least_us = fmin(x->least_us, us);
+}
+
 static bool
 is_cut(struct trial *x)
 {
-	double us;
+	double sure = own(x), us;
 
 	if (!compose(x)) {
 		return true;
 	}
+	sure /= x->guess ? NO_MORE : 1;
 	us = bound_us(x);
-	if (us < x->s->worst_us / own(x)) {
+	if (us * sure < x->s->worst_us) {
 		return false;
 	}
 	x->pipe_us = fmin(x->pipe_us, us);
+	note_least(x, us * sure);
 	return true;
 }
 
@@ -353,8 +360,11 @@ recomputed(struct trial *x, struct trial_fit *f)
 	if (x->s->guessing) {
 		return fate;
 	}
-	if (fate == TIGHT && (!run(x) ||
-	    x->p.step_us >= x->s->worst_us * NO_MORE)) {
+	if (fate == TIGHT && !run(x)) {
+		return CUT_TIGHT;
+	}
+	if (fate == TIGHT && x->p.step_us >= x->s->worst_us * NO_MORE) {
+		note_least(x, x->p.step_us / NO_MORE);
 		return CUT_TIGHT;
 	}
 	x->guess = false;
@@ -381,6 +391,8 @@ with_layers(struct trial *x)
 	fate = recomputed(x, &f);
 	if ((fate == FITS || fate == TIGHT) && run(x)) {
 		note_best(x);
+		note_least(x, !x->guess || fate == FITS
+			      ? x->p.step_us * own(x) : 0);
 		x->pipe_us = fmin(x->pipe_us, x->p.pipe_us);
 		take(x, &f);
 	}
@@ -515,6 +527,7 @@ with_zero(struct trial *x, int zero, bool offload)
 	x->key.microbatch = own_microbatch(x);
 	x->cost = NULL;
 	if (is_below(x)) {
+		note_least(x, x->s->worst_us);
 		x->s->out->cut++;
 		return CUT;
 	}
@@ -573,10 +586,12 @@ may_be_whole(struct trial *x)
 	    !isfinite(x->pipe_us)) {	/* there is no such schedule */
 		return false;
 	}
-	us = fmax(x->pipe_us - data_us(x), 0) * SEARCH_SAME;
-	if (us + g->sum_us + g->gather_us < x->s->worst_us) {
+	us = fmax(x->pipe_us - data_us(x), 0) * SEARCH_SAME +
+	     g->sum_us + g->gather_us;
+	if (us < x->s->worst_us) {
 		return true;
 	}
+	note_least(x, us);
 	x->key.zero = 0;
 	note_rule(x);
 	x->key.zero = zero;
@@ -619,8 +634,8 @@ with_all(struct trial *x)
 	return best != FULL;
 }
 
-bool
-search_one(struct search *s, struct search_try *t)
+static struct trial
+begin(struct search *s, struct search_try *t)
 {
 	const struct search_group *g = t->g;
 	struct trial x = {
@@ -628,22 +643,58 @@ search_one(struct search *s, struct search_try *t)
 		.key = { .tp = g->tp, .cp = g->cp, .ep = g->ep,
 			 .data = g->dp > 1, .sequence = s->base.sequence,
 			 .split = t->sched->split,
-			 .solo = s->nlayers < 3 && g->pp * t->chunks == 1 }
+			 .solo = s->nlayers < 3 && g->pp * t->chunks == 1 },
+		.least_us = INFINITY
 	};
 
-	bool fits;
-
-	if (g->bound_us >= s->worst_us ||
-	    (s->pinned[PIN_STAGES] && s->base.nstages != x.nstages)) {
-		return true;
-	}
 	rank_stages(&x);
 	x.choice = arena_alloc(&s->tmp, x.nstages * sizeof *x.choice);
+	return x;
+}
+
+void
+search_one(struct search *s, struct search_try *t, struct search_seen *seen)
+{
+	const struct search_group *g = t->g;
+	struct trial x;
+	bool fits;
+
+	if (s->pinned[PIN_STAGES] &&
+	    s->base.nstages != (uint32_t)(g->pp * t->chunks)) {
+		return;
+	}
+	x = begin(s, t);
 	fits = with_all(&x);
 	if (g->tp > 1 && !s->pinned[PIN_SEQUENCE]) {
 		x.key.sequence = false;
 		x.key.offload = false;
 		fits |= with_all(&x);
 	}
-	return fits;
+	seen->us = x.least_us;
+	seen->full = !fits;
+}
+
+void
+search_again(struct search *s, const struct plan *p)
+{
+	struct search_try t = {
+		.microbatch = p->microbatch,
+		.nmicrobatches = p->nmicrobatches, .chunks = p->interleave,
+		.sched = sched_find(p->schedule)
+	};
+	struct trial x;
+	uint32_t i;
+
+	for (i = 0; i < s->groups.n; i++) {
+		const struct search_group *g = &s->groups.at[i];
+
+		if (g->tp == p->tp && g->cp == p->cp && g->ep == p->ep &&
+		    g->pp == p->pp && g->dp == p->dp) {
+			t.g = g;
+		}
+	}
+	x = begin(s, &t);
+	x.key.sequence = p->sequence;
+	with_zero(&x, p->zero, p->offload);
+	arena_release(&s->tmp);
 }
