@@ -139,6 +139,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search_settle.c \
 	%D%/search_space.c \
 	%D%/search_stages.c \
+	%D%/search_stand.c \
 	%D%/search_trial.h \
 	%D%/search_try.c \
 	%D%/search_width.c \

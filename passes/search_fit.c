@@ -287,6 +287,7 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	}
 	if (isfinite(x->s->worst_us) &&	/* if it kept what no choice keeps */
 	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->room) {
+		x->hopeless = true;
 		return false;
 	}
 	least = *bytes;
@@ -300,7 +301,7 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 			*choice = c;
 		}
 	}
-	*bytes = moving_bytes(f, *choice);
+	*bytes = x->stand ? least : moving_bytes(f, *choice);
 	return *bytes <= f->room;
 }
 

@@ -261,10 +261,9 @@ hidden_us(const struct search *s, const struct price_func *f)
 	return s->o->traits.overlap_tensor ? fmax(us, f->tensor_us) : us;
 }
 
-/* What is a piece's own, on the quickest group. */
-static double
-least_us(const struct search *s, const struct search_cost *c, uint32_t piece,
-	 uint32_t kind)
+double
+search_least_us(const struct search *s, const struct search_cost *c,
+		uint32_t piece, uint32_t kind)
 {
 	double us = INFINITY;
 	uint32_t i;
@@ -304,7 +303,7 @@ search_add_known(struct search *s, const struct search_width *w,
 	}
 	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
 		for (j = 0; j < SCHED_NKINDS; j++) {
-			add(&us, i, j, least_us(s, c, i, j) /
+			add(&us, i, j, search_least_us(s, c, i, j) /
 				       (double)c->microbatch);
 		}
 	}
@@ -326,6 +325,14 @@ search_is_no_wider(const struct search_key *a, const struct search_key *b)
 {
 	return a->ep == b->ep && b->tp % a->tp == 0 && b->cp % a->cp == 0 &&
 	       like_stages(a, b) && (cut_of(a) == cut_of(b) || !cut_of(a));
+}
+
+/* Of what another ZeRO takes, with the same placement otherwise. */
+double
+search_zero_share(const struct search_key *key, const struct search_key *other)
+{
+	return cut_of(key) != cut_of(other) ? CUT_SHARE
+		: key->zero != other->zero ? SEARCH_SAME : 1;
 }
 
 /* So much of what it takes that width takes at the least; 0: nothing. */
@@ -421,8 +428,8 @@ search_set_exchange(const struct search *s, struct search_group *g)
  * ZeRO cuts gradients in every microbatch, and gathers weights in each: that
  * may go on beside kernels, all but what shows of it.
  */
-static double
-data_us(const struct search_key *key, const struct search_try *t)
+double
+search_data_us(const struct search_key *key, const struct search_try *t)
 {
 	double n = (double)t->nmicrobatches * PRICE_SLOWED;
 
@@ -436,7 +443,7 @@ search_is_above(struct search *s, const struct search_key *key,
 {
 	const struct search_floor *f = find(s, key);
 
-	us -= data_us(key, t);
+	us -= search_data_us(key, t);
 	return us <= 0 || (f && search_line_is_above(s, t, &f->line, us));
 }
 
@@ -446,7 +453,7 @@ search_seems_above(struct search *s, const struct search_key *key,
 {
 	uint32_t i;
 
-	us -= data_us(key, t);
+	us -= search_data_us(key, t);
 	for (i = 0; i < s->known.n && us > 0; i++) {
 		double share = share_of(s, &s->known.at[i], key, t);
 
@@ -476,5 +483,5 @@ search_floor_us(struct search *s, const struct search_key *key,
 						      &s->known.at[i].line);
 		}
 	}
-	return data_us(key, t) + most;
+	return search_data_us(key, t) + most;
 }

@@ -355,6 +355,27 @@ void search_foresee(struct search *s, const struct search_key *key,
 uint32_t search_unplaced(const struct search *s);
 void search_release(struct search *s);
 
+/*
+ * What a rank keeps of a width, as if it had the other one's ZeRO and place
+ * of states, among dp ranks.
+ */
+void search_fix_as(const struct search_width *w, const struct search_key *key,
+		   int64_t dp, struct search_update *u);
+
+/* ---- search_stand.c --------------------------------------------------- */
+
+/* What a width that is not made takes and holds at the least. */
+struct search_stand {
+	struct search_key key;	/* whose placement that is */
+	struct search_cost *cost;
+	struct search_update *update;	/* what is kept, no more */
+	double beside_us;	/* that data ranks exchange beside it */
+};
+
+/* Until the next plan.  False: there is none, or the width is made. */
+bool search_stand_in(struct search *s, const struct search_key *key,
+		     const struct search_try *t, struct search_stand *out);
+
 /* ---- search_floor.c --------------------------------------------------- */
 
 /* Of a width whose kernels are known. */
@@ -377,6 +398,15 @@ void search_set_exchange(const struct search *s, struct search_group *g);
 /* Whether no plan of that width at these degrees is below so many us. */
 bool search_is_above(struct search *s, const struct search_key *key,
 		     const struct search_try *t, double us);
+/* A piece's own, without what data ranks exchange, on the quickest group. */
+double search_least_us(const struct search *s, const struct search_cost *c,
+		       uint32_t piece, uint32_t kind);
+/* What data ranks exchange in a step, at the least. */
+double search_data_us(const struct search_key *key,
+		      const struct search_try *t);
+/* Of what is placed for another ZeRO, it takes so much at the least. */
+double search_zero_share(const struct search_key *key,
+			 const struct search_key *other);
 /* The same, by what narrower widths and those of its kind take. */
 bool search_seems_above(struct search *s, const struct search_key *key,
 			const struct search_try *t, double us);

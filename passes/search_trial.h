@@ -27,6 +27,9 @@ struct trial {
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
+	const struct search_stand *stand;	/* for its width; or NULL */
+	bool may_win;		/* as it is stood in for */
+	bool hopeless;		/* however it recomputes, it does not fit */
 	double pipe_us;		/* a pipeline with this ZeRO, at the least */
 	double least_us;	/* whatever was tried takes no less */
 };

@@ -268,8 +268,11 @@ best_of(const struct trial *x)
 static double
 own(const struct trial *x)
 {
-	return x->s->guessing && search_placed_for(x->s, &x->key) !=
-				 x->t->microbatch ? SEARCH_OWN : 1;
+	const struct search_key *key = x->stand ? &x->stand->key : &x->key;
+
+	return (x->s->guessing || x->stand) &&
+	       search_placed_for(x->s, key) != x->t->microbatch
+		? SEARCH_OWN : 1;
 }
 
 static void
@@ -317,8 +320,8 @@ is_cut(struct trial *x)
 	if (!compose(x)) {
 		return true;
 	}
-	sure /= x->guess ? NO_MORE : 1;
-	us = bound_us(x);
+	sure /= x->guess && !x->stand ? NO_MORE : 1;
+	us = bound_us(x) + (x->stand ? x->stand->beside_us : 0);
 	if (us * sure < x->s->worst_us) {
 		return false;
 	}
@@ -481,27 +484,41 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 	}
 }
 
-/* As wide as the key says. */
+/* With a spread of layers, as it is stood in for: FITS if it may win. */
 static enum fate
-with_width(struct trial *x)
+stood_in(struct trial *x)
+{
+	struct trial_fit f;
+
+	x->guess = x->hopeless = false;
+	memset(x->choice, 0, x->nstages * sizeof *x->choice);
+	if (is_plain_cut(x) || !search_count_slots(x->s, x->t)) {
+		return CUT;
+	}
+	x->guess = true;
+	if (!trial_fits(x, &f) && x->hopeless) {
+		return FULL;
+	}
+	if (is_cut(x)) {
+		return CUT_TIGHT;
+	}
+	x->may_win = true;
+	return FITS;
+}
+
+/* The even spread of layers and the quickest one, each by itself. */
+static enum fate
+with_spreads(struct trial *x, enum fate (*with)(struct trial *x))
 {
 	struct search *s = x->s;
 	int64_t *even = arena_alloc(&s->tmp, x->nstages * sizeof *even);
 	size_t bytes = x->nstages * sizeof *even;
 	enum fate fate, other;
 
-	x->update = NULL;
-	x->made = NULL;
-	x->pipe_us = INFINITY;
-	memset(&x->p, 0, sizeof x->p);
-	x->cost = search_cost_of(s, &x->key, x->t);
-	if (!x->cost) {
-		return NONE;
-	}
 	plan_spread(s->nlayers, x->nstages, even);
 	set_layers(x, s->pinned[PIN_STAGES] &&
 		   s->base.nstages == x->nstages ? s->base.layers : even);
-	fate = with_layers(x);
+	fate = with(x);
 	if ((x->t->chunks == 1 || s->seats.n > 1) && x->nstages > 1 &&
 	    !s->even && !s->pinned[PIN_STAGES]) {
 		int64_t *layers = arena_alloc(&s->tmp, bytes);
@@ -509,7 +526,7 @@ with_width(struct trial *x)
 		search_balance(s, x->cost, x->nstages, x->seat_of, layers);
 		set_layers(x, layers);
 		if (memcmp(layers, even, bytes) != 0) {
-			other = with_layers(x);
+			other = with(x);
 			fate = other > fate ? other : fate;
 			if (s->seats.n > 1 && other > FITS) {
 				with_fewer(x, even, layers);
@@ -519,9 +536,53 @@ with_width(struct trial *x)
 	return fate;
 }
 
+static void
+set_width(struct trial *x, struct search_cost *cost)
+{
+	x->update = NULL;
+	x->made = NULL;
+	x->pipe_us = INFINITY;
+	memset(&x->p, 0, sizeof x->p);
+	x->cost = cost;
+}
+
+/* As wide as the key says. */
+static enum fate
+with_width(struct trial *x)
+{
+	set_width(x, search_cost_of(x->s, &x->key, x->t));
+	return x->cost ? with_spreads(x, with_layers) : NONE;
+}
+
+/*
+ * Tried as another width first, which takes no more, that one is not made if
+ * it cannot win.  NONE: it may.
+ */
+static enum fate
+with_stand_in(struct trial *x)
+{
+	struct search_stand stand;
+	enum fate fate;
+
+	if (!isfinite(x->s->worst_us) ||
+	    !search_stand_in(x->s, &x->key, x->t, &stand)) {
+		return NONE;
+	}
+	set_width(x, stand.cost);
+	x->update = stand.update;
+	x->stand = &stand;
+	x->may_win = false;
+	fate = with_spreads(x, stood_in);
+	x->stand = NULL;
+	set_width(x, NULL);
+	return x->may_win ? NONE : fate;
+}
+
 static enum fate
 with_zero(struct trial *x, int zero, bool offload)
 {
+	enum fate fate;
+
 	x->key.zero = zero;
 	x->key.offload = offload;
 	x->key.microbatch = own_microbatch(x);
@@ -530,6 +591,12 @@ with_zero(struct trial *x, int zero, bool offload)
 		note_least(x, x->s->worst_us);
 		x->s->out->cut++;
 		return CUT;
+	}
+	fate = with_stand_in(x);
+	if (fate != NONE) {
+		x->s->out->cut++;
+		note_rule(x);
+		return fate;
 	}
 	return with_width(x);
 }

@@ -399,6 +399,40 @@ price_updates(struct search *s, struct search_width *w,
 
 /* ---- bytes ---- */
 
+/*
+ * Of what ZeRO cuts from that level on, a rank's share in the one beside its
+ * share in the other, at the least: of tensors that ranks of cp and ep hold
+ * alike, these have a part each, too.
+ */
+static double
+least_share(const struct search_width *w, const struct search_key *key,
+	    int64_t dp, int level)
+{
+	double more = w->key.zero >= level ? (double)w->dp : 1;
+	int64_t alike = w->key.zero >= level ? 1 : key->cp * key->ep;
+
+	return key->zero >= level ? more / (double)(dp * alike) : more;
+}
+
+void
+search_fix_as(const struct search_width *w, const struct search_key *key,
+	      int64_t dp, struct search_update *u)
+{
+	double weights = least_share(w, key, dp, 3);
+	double gradients = least_share(w, key, dp, 2);
+	double states = key->offload ? 0 : least_share(w, key, dp, 1);
+	int i;
+
+	u->dp = dp;
+	for (i = 0; i < PIECE_MAX; i++) {
+		const double *f = w->fixed[i];
+
+		u->fixed[i] = weights * f[MEMORY_WEIGHTS] +
+			      gradients * f[MEMORY_GRADIENTS] +
+			      states * f[MEMORY_OPTIMIZER] + f[MEMORY_OTHER];
+	}
+}
+
 /* From where it was placed to this dp. */
 static void
 scale_fixed(const struct search_width *w, struct search_update *u)
@@ -443,13 +477,15 @@ void
 search_choices(struct search *s, const struct search_key *key,
 	       const struct search_try *t, struct search_cost *c)
 {
-	struct search_placed *w = width(s, key, t)->on;
-	double more = (double)c->microbatch / (double)w->at.microbatch;
+	struct search_placed *w;
+	double more;
 	uint32_t i, k;
 
 	if (c->choices.n) {
 		return;
 	}
+	w = width(s, key, t)->on;
+	more = (double)c->microbatch / (double)w->at.microbatch;
 	if (!w->chosen) {
 		w->chosen = true;
 		search_front(s, w);

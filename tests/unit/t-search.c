@@ -206,9 +206,10 @@ price_of(const struct ir_module *base, const struct target *t,
 	return weigh(base, t, pins, &over);
 }
 
-/* What the search says with these pins; step_us is 0: nothing. */
+/* What the search says with these pins; step_us is 0: nothing.  Adds widths. */
 static struct search_found
-search(const struct ir_module *base, const struct target *t, const char *pins)
+counted(const struct ir_module *base, const struct target *t, const char *pins,
+	uint64_t *placed)
 {
 	struct search_options o = { .target = t };
 	struct search_found best = { .step_us = 0 };
@@ -221,9 +222,18 @@ search(const struct ir_module *base, const struct target *t, const char *pins)
 	if ((!*pins || plan_pin(m, pins)) &&
 	    search_run(m, &o, &base->ctx->perm, &r) && r.found.n) {
 		best = r.found.at[0];
+		*placed += r.widths;
 	}
 	ir_ctx_release(&c);
 	return best;
+}
+
+static struct search_found
+search(const struct ir_module *base, const struct target *t, const char *pins)
+{
+	uint64_t placed = 0;
+
+	return counted(base, t, pins, &placed);
 }
 
 static double
@@ -498,6 +508,53 @@ test_tight(void **state)
 	ir_ctx_release(&c);
 }
 
+/* ---- widths that stand in ---- */
+
+/*
+ * With a ZeRO that is pinned no width of another one stands in: what is found
+ * without a pin is no worse, and fewer widths were placed for it.
+ */
+static void
+test_stand(void **state)
+{
+	uint64_t placed = 0, pinned = 0;
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	char text[4096];
+	double bytes;
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 64, 6);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = target(&c, "h100x4");
+	t.groups.at[0].device.reserve_bytes = 0;
+	t.groups.at[0].device.host_bytes_us = 0;
+	for (bytes = 59e6; bytes < 90e6; bytes *= 1.12) {
+		double us, best = INFINITY;
+		int zero;
+
+		t.groups.at[0].device.memory_bytes = bytes;
+		us = counted(m, &t, "pp=1,tp=1,stages=even", &placed).step_us;
+		for (zero = 0; zero < 4; zero++) {
+			char pins[64];
+			double one;
+
+			snprintf(pins, sizeof pins,
+				 "pp=1,tp=1,stages=even,zero=%d", zero);
+			one = counted(m, &t, pins, &pinned).step_us;
+			best = one > 0 ? fmin(best, one) : best;
+		}
+		print_message("%.0f bytes: %.3f, of each %.3f\n", bytes, us,
+			      best);
+		assert_true(us > 0 && us <= best * (1 + 1e-9));
+	}
+	print_message("%d widths, %d of each\n", (int)placed, (int)pinned);
+	assert_true(placed > 0 && placed < pinned);
+	ir_ctx_release(&c);
+}
+
 /* ---- what code needs beside it ---- */
 
 struct rooms {
@@ -764,6 +821,7 @@ main(void)
 		cmocka_unit_test(test_composed_mixed),
 		cmocka_unit_test(test_brute_force),
 		cmocka_unit_test(test_tight),
+		cmocka_unit_test(test_stand),
 		cmocka_unit_test(test_rooms),
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_slower),
