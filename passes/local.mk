@@ -115,6 +115,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/recompute_split.c \
 	%D%/report.c \
 	%D%/sched.c \
+	%D%/sched_brief.c \
 	%D%/sched_check.c \
 	%D%/sched_csv.c \
 	%D%/sched_make.c \

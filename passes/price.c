@@ -152,25 +152,20 @@ price_hop(const struct pricing *p)
 	return p->t->nof ? us : hop_us(p);
 }
 
-static bool
-run_schedule(const struct sched *s, const struct price_traits *traits,
-	     struct arena *a, struct price *out)
+static struct sched_cost *
+stage_costs(const struct sched *s, const struct price_traits *traits,
+	    struct arena *a, const struct price *p)
 {
 	struct sched_cost *costs = arena_alloc(a, s->nstages * sizeof *costs);
-	struct sched_timeline line;
 	uint32_t i, k;
 
 	for (i = 0; i < s->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			costs[i].us[k] = out->run[i][k].total_us;
+			costs[i].us[k] = p->run[i][k].total_us;
 		}
-		costs[i].hop_us = traits->blocking ? 0 : out->hop_us;
+		costs[i].hop_us = traits->blocking ? 0 : p->hop_us;
 	}
-	if (!sched_span(a, s, costs, &line)) {
-		return false;
-	}
-	out->pipe_us = line.makespan_us;
-	return true;
+	return costs;
 }
 
 /* ---- the whole ---- */
@@ -256,22 +251,49 @@ price_functions(const struct ranks *r, struct kernels *const *all,
 	out->hop_us = price_hop(&p);
 }
 
-bool
-price_pipeline(const struct sched *s, const struct price_traits *traits,
-	       struct arena *a, struct price *out)
+/* The pipeline, then the slowest update. */
+static void
+add_up(const struct sched *s, double pipe_us, struct price *out)
 {
 	uint32_t i;
 
-	price_run(s, traits, a, out);
-	if (!run_schedule(s, traits, a, out)) {
-		return false;
-	}
+	out->pipe_us = pipe_us;
 	out->update_us = 0;
 	for (i = 0; i < s->nranks; i++) {
 		out->update_us = fmax(out->update_us,
 				      out->updated[i].total_us);
 	}
 	out->step_us = out->pipe_us + out->update_us;
+}
+
+bool
+price_pipeline(const struct sched *s, const struct price_traits *traits,
+	       struct arena *a, struct price *out)
+{
+	struct sched_timeline line;
+
+	price_run(s, traits, a, out);
+	if (!sched_span(a, s, stage_costs(s, traits, a, out), &line)) {
+		return false;
+	}
+	add_up(s, line.makespan_us, out);
+	return true;
+}
+
+bool
+price_named(struct sched_briefs *briefs, const struct sched_def *def,
+	    const struct sched *s, const struct price_traits *traits,
+	    struct arena *a, struct price *out)
+{
+	double us;
+
+	price_run(s, traits, a, out);
+	if (!sched_makespan(briefs, a, def, s->nranks, s->nstages / s->nranks,
+			    s->nmicrobatches,
+			    stage_costs(s, traits, a, out), &us)) {
+		return false;
+	}
+	add_up(s, us, out);
 	return true;
 }
 

@@ -106,6 +106,10 @@ void price_functions(const struct ranks *r, struct kernels *const *all,
  */
 bool price_pipeline(const struct sched *s, const struct price_traits *traits,
 		    struct arena *a, struct price *out);
+/* The same of a named schedule: of s, no actions are read. */
+bool price_named(struct sched_briefs *briefs, const struct sched_def *def,
+		 const struct sched *s, const struct price_traits *traits,
+		 struct arena *a, struct price *out);
 /* Sets parts_us of what price_pipeline has priced. */
 void price_busiest(const struct sched *s, struct price *out);
 /* Where ranks of programs lie on a target; in arena a. */

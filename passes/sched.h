@@ -99,12 +99,22 @@ uint32_t sched_needs(const struct sched *s, const struct sched_action *action,
 
 struct sched_maker;
 
+/* After how many microbatches the order repeats, once the pipeline is full. */
+enum sched_repeats {
+	SCHED_NEVER,
+	SCHED_EACH,		/* each */
+	SCHED_GROUP		/* as many as there are ranks */
+};
+
 struct sched_def {
 	const char *name;
 	void (*order)(struct sched_maker *k);	/* of one rank */
 	uint32_t min_chunks, max_chunks;	/* stages per rank; 0: any */
 	bool split;		/* runs I and W, not B */
 	bool vshape;		/* the stages go down the ranks and back up */
+	uint8_t repeats;	/* enum sched_repeats */
+	/* before it does and behind: about so many microbatches a rank */
+	uint8_t ends;
 	const char *purpose;	/* one line */
 };
 
@@ -181,6 +191,36 @@ struct sched_place sched_doer(const struct sched *s,
  * GPipe and 1F1B, it is the idle part of the makespan.
  */
 double sched_bubble(const struct sched *s, const struct sched_timeline *t);
+
+/* ---- sched_brief.c: the same again, with other costs ------------------- */
+
+/*
+ * How many microbatches show all of that schedule but repetitions, no more
+ * than it has.  What they leave out are whole periods, and slots that are
+ * held are as many.
+ */
+uint32_t sched_brief_of(const struct sched_def *def, uint32_t nranks,
+			uint32_t chunks, uint32_t nmicrobatches);
+
+struct sched_brief;
+
+/* What is kept of schedules from one time to the next; it starts as 0. */
+struct sched_briefs {
+	struct arena *arena;	/* where */
+	VEC(struct sched_brief *) at;
+	size_t bytes;
+	uint64_t steps;		/* that were run till now */
+};
+
+/*
+ * The makespan that sched_span has for the named schedule, to twelve digits,
+ * without running microbatches that only repeat others.  False: it stalls, or
+ * there is none.
+ */
+bool sched_makespan(struct sched_briefs *all, struct arena *a,
+		    const struct sched_def *def, uint32_t nranks,
+		    uint32_t chunks, uint32_t nmicrobatches,
+		    const struct sched_cost *costs, double *us);
 
 /* ---- sched_check.c: can it run, and what must be kept ----------------- */
 

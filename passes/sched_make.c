@@ -248,17 +248,17 @@ zbv(struct sched_maker *k)
 }
 
 const struct sched_def sched_defs[] = {
-	{ "gpipe", gpipe, 1, 1, false, false,
+	{ "gpipe", gpipe, 1, 1, false, false, SCHED_NEVER, 0,
 	  "all forwards, then all backwards" },
-	{ "1f1b", one_f_one_b, 1, 1, false, false,
+	{ "1f1b", one_f_one_b, 1, 1, false, false, SCHED_EACH, 1,
 	  "forwards and backwards in turn, for the least memory" },
-	{ "interleaved", one_f_one_b, 1, 0, false, false,
+	{ "interleaved", one_f_one_b, 1, 0, false, false, SCHED_GROUP, 3,
 	  "1f1b over several stages per rank, for a smaller bubble" },
-	{ "zb_h1", zb_h1, 1, 1, true, false,
+	{ "zb_h1", zb_h1, 1, 1, true, false, SCHED_EACH, 1,
 	  "a third of the bubble of 1f1b in the same memory" },
-	{ "zb_h2", zb_h2, 1, 1, true, false,
+	{ "zb_h2", zb_h2, 1, 1, true, false, SCHED_EACH, 2,
 	  "no bubble in about twice the memory of 1f1b" },
-	{ "zbv", zbv, 2, 2, true, true,
+	{ "zbv", zbv, 2, 2, true, true, SCHED_EACH, 2,
 	  "no bubble in the memory of 1f1b: down the ranks and back" },
 };
 const uint32_t sched_ndefs = sizeof sched_defs / sizeof sched_defs[0];

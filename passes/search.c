@@ -308,7 +308,7 @@ search_run(struct ir_module *m, const struct search_options *o,
 	out->pins = pins_text(m, a);
 	arena_init(&s.keep, &m->ctx->mem);
 	arena_init(&s.tmp, &m->ctx->mem);
-	s.stats.arena = &s.keep;
+	s.stats.arena = s.briefs.arena = &s.keep;
 	s.memo = solve_memo_new(&s.keep);
 	s.prices = price_memo_new(&s.keep);
 	s.stats.pass = "search";

@@ -124,7 +124,6 @@ struct search_try {
 	const struct sched_def *sched;
 	uint32_t nth;		/* of its group's */
 	const struct search_slots *slots;	/* NULL: not counted yet */
-	const struct sched *order;	/* NULL: not made yet */
 };
 
 /* What is known of a plan that was looked at. */
@@ -198,7 +197,7 @@ struct search_known {
 
 /*
  * Microbatches that are held at most.  That stops growing once the pipeline is
- * full, so a longer schedule is not made for it.
+ * full, so it is counted in what sched_brief_of leaves.
  */
 struct search_slots {
 	const struct sched_def *def;
@@ -254,6 +253,7 @@ struct search {
 	VEC(struct search_group) groups;
 	VEC(struct search_seen) *seen;	/* by group: of its plans */
 	VEC(struct search_slots *) slots;
+	struct sched_briefs briefs;
 	double flops_us;	/* that all devices need for a step's math */
 	double static_bytes[3];	/* weights, gradients, states of all */
 	double expert_part;	/* of these, what ep splits */

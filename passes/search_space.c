@@ -631,13 +631,11 @@ static const struct search_slots *
 slots_of(struct search *s, const struct sched_def *def, int64_t pp,
 	 int64_t chunks, int64_t nmicrobatches)
 {
-	int64_t full = 4 * pp * chunks;
 	struct search_slots *k;
 	uint32_t i;
 
-	if (strcmp(def->name, "gpipe") != 0 && nmicrobatches > full) {
-		nmicrobatches = full + nmicrobatches % pp;
-	}
+	nmicrobatches = sched_brief_of(def, (uint32_t)pp, (uint32_t)chunks,
+				       (uint32_t)nmicrobatches);
 	for (i = 0; i < s->slots.n; i++) {
 		k = s->slots.at[i];
 		if (k->def == def && k->pp == pp && k->chunks == chunks &&
@@ -700,7 +698,6 @@ one(struct search *s, struct search_try *t, struct full *full,
 	t->sched = def;
 	t->chunks = chunks;
 	t->slots = NULL;
-	t->order = NULL;
 	if (!f(s, t)) {
 		VEC_PUSH(&s->keep, &full->at, ((struct search_chunks){
 			 def, chunks }));

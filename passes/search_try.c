@@ -195,18 +195,16 @@ compose_update(struct trial *x)
 static bool
 run(struct trial *x)
 {
-	struct search_try *t = x->t;
-	const char *why;
+	const struct sched s = {
+		.nranks = (uint32_t)x->t->g->pp, .nstages = x->nstages,
+		.nmicrobatches = (uint32_t)x->t->nmicrobatches,
+		.rank_of = x->rank_of
+	};
 
 	compose_update(x);
-	if (!t->order) {
-		t->order = sched_make(&x->s->tmp, t->sched->name,
-				      (uint32_t)t->g->pp, (uint32_t)t->chunks,
-				      (uint32_t)t->nmicrobatches, &why);
-	}
 	x->s->out->run++;
-	return t->order && price_pipeline(t->order, &x->s->o->traits,
-					  &x->s->tmp, &x->p);
+	return price_named(&x->s->briefs, x->t->sched, &s, &x->s->o->traits,
+			   &x->s->tmp, &x->p);
 }
 
 /* ---- the best so far ---- */

@@ -158,6 +158,7 @@ unit_tests += \
 	%D%/unit/t-run \
 	%D%/unit/t-safetensors \
 	%D%/unit/t-sched \
+	%D%/unit/t-sched-brief \
 	%D%/unit/t-sched-csv \
 	%D%/unit/t-search \
 	%D%/unit/t-sim \
