@@ -83,6 +83,12 @@ struct search_fn {
 	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
 };
 
+/* Layers by stage for which the slowest stage is the quickest it can be. */
+struct search_balanced {
+	uint32_t nstages;
+	int64_t *layers;
+};
+
 /* Forward and backward of a width at one microbatch. */
 struct search_cost {
 	int64_t microbatch, dp;
@@ -90,6 +96,7 @@ struct search_cost {
 				 * enough */
 	struct search_bytes bytes[PIECE_MAX];
 	VEC(struct search_choice) choices;	/* none until asked for */
+	VEC(struct search_balanced) balanced;	/* till now */
 	int64_t hop_pp;		/* of hop_us; 0: not asked for */
 	double hop_us;
 	struct search_cost *next;
@@ -464,8 +471,8 @@ double search_update_temp(const struct search *s,
  * Layers by stage such that the slowest is the quickest it can be; each stage
  * runs on its seat.
  */
-void search_balance(const struct search *s, const struct search_cost *c,
-		    uint32_t nstages, const uint32_t *seat, int64_t *layers);
+void search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
+		    const uint32_t *seat, int64_t *layers);
 
 /* ---- search_try.c ----------------------------------------------------- */
 

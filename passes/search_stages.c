@@ -259,9 +259,9 @@ fill(const struct speed *speed, const uint32_t *seat, int64_t nlayers,
 	return left == 0;
 }
 
-void
-search_balance(const struct search *s, const struct search_cost *c,
-	       uint32_t nstages, const uint32_t *seat, int64_t *layers)
+static void
+balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
+	const uint32_t *seat, int64_t *layers)
 {
 	struct speed *speed = arena_alloc((struct arena *)&s->tmp,
 					  s->seats.n * sizeof *speed);
@@ -285,4 +285,26 @@ search_balance(const struct search *s, const struct search_cost *c,
 		}
 	}
 	fill(speed, seat, s->nlayers, nstages, hi, layers);
+}
+
+/* Where all seats are alike, only the number of stages matters. */
+void
+search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
+	       const uint32_t *seat, int64_t *layers)
+{
+	size_t bytes = nstages * sizeof *layers;
+	struct search_balanced x = { nstages, NULL };
+	uint32_t i;
+
+	for (i = 0; s->seats.n == 1 && i < c->balanced.n; i++) {
+		if (c->balanced.at[i].nstages == nstages) {
+			memcpy(layers, c->balanced.at[i].layers, bytes);
+			return;
+		}
+	}
+	balance(s, c, nstages, seat, layers);
+	if (s->seats.n == 1) {
+		x.layers = arena_dup(&s->keep, layers, bytes);
+		VEC_PUSH(&s->keep, &c->balanced, x);
+	}
 }

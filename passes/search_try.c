@@ -39,19 +39,22 @@ bound_us(const struct trial *x)
 {
 	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
 	const struct price_traits *traits = &x->s->o->traits;
-	double around = 0, most = 0, *busy;
+	double around = 0, most = 0, us = 0, *busy;
 	uint32_t i;
 
 	busy = arena_alloc(&x->s->tmp, (size_t)pp * sizeof *busy);
 	for (i = 0; i < x->nstages; i++) {
-		busy[x->rank_of[i]] += stage_us(x, i) * (double)m;
+		us = x->again[i] ? us : stage_us(x, i) * (double)m;
+		busy[x->rank_of[i]] += us;
 	}
 	for (r = 0; r < pp; r++) {
 		most = fmax(most, busy[r] + around);
-		around += price_shown_us(traits, &x->p.stage[r][SCHED_F]) +
+		us = x->again[r] ? us
+			: price_shown_us(traits, &x->p.stage[r][SCHED_F]) +
 			  price_shown_us(traits, &x->p.stage[r][SCHED_B]) +
 			  x->p.hop_us *
 			  (x->t->sched->split ? 1 : 2);
+		around += us;
 	}
 	return most;
 }
@@ -132,16 +135,19 @@ compose(struct trial *x)
 	if (!x->p.stage) {
 		x->p.stage = arena_alloc(&s->tmp,
 					 x->nstages * sizeof *x->p.stage);
+		x->again = arena_alloc(&s->tmp,
+				       x->nstages * sizeof *x->again);
 		x->p.hop_us = search_hop(s, &x->key, x->t, x->cost);
 	}
 	for (i = 0; i < x->nstages; i++) {
 		struct search_key key = x->key;
 		struct search_cost *c;
 
-		if (i && x->choice[i] == x->choice[i - 1] &&
-		    x->seat_of[i] == x->seat_of[i - 1] &&
-		    search_alike(s, lo - x->layers[i - 1], lo,
-				 lo + x->layers[i])) {
+		x->again[i] = i && x->choice[i] == x->choice[i - 1] &&
+			      x->seat_of[i] == x->seat_of[i - 1] &&
+			      search_alike(s, lo - x->layers[i - 1], lo,
+					   lo + x->layers[i]);
+		if (x->again[i]) {
 			memcpy(x->p.stage[i], x->p.stage[i - 1],
 			       sizeof x->p.stage[i]);
 			lo += x->layers[i];
