@@ -94,6 +94,13 @@ struct maker {
 	uint32_t *at;		/* by rank: actions that have their steps */
 	uint32_t *doer;		/* by part of a stage's work: the step; or 0 */
 	uint32_t **step;	/* by rank, by place: of the action */
+	struct wants *wants;	/* by stage and kind */
+};
+
+/* What an action waits for, whatever its microbatch. */
+struct wants {
+	uint32_t n;
+	struct sched_need need[SCHED_MAX_NEEDS];
 };
 
 static size_t
@@ -103,14 +110,37 @@ part_index(const struct sched *s, struct sched_need need, uint32_t microbatch)
 	       SCHED_NPARTS + need.part;
 }
 
+static void
+find_wants(struct maker *k)
+{
+	const struct sched *s = k->s;
+	uint32_t n = s->nstages * SCHED_NKINDS, i;
+
+	k->wants = arena_alloc(k->arena, n * sizeof *k->wants);
+	for (i = 0; i < n; i++) {
+		struct sched_action act = {
+			.kind = (uint8_t)(i % SCHED_NKINDS),
+			.stage = i / SCHED_NKINDS
+		};
+
+		k->wants[i].n = sched_needs(s, &act, k->wants[i].need);
+	}
+}
+
+static const struct wants *
+wants_of(const struct maker *k, const struct sched_action *act)
+{
+	return &k->wants[act->stage * SCHED_NKINDS + act->kind];
+}
+
 static bool
 can_go(const struct maker *k, const struct sched_action *act,
-       const struct sched_need *need, uint32_t n)
+       const struct wants *w)
 {
 	uint32_t i;
 
-	for (i = 0; i < n; i++) {
-		if (!k->doer[part_index(k->s, need[i], act->microbatch)]) {
+	for (i = 0; i < w->n; i++) {
+		if (!k->doer[part_index(k->s, w->need[i], act->microbatch)]) {
 			return false;
 		}
 	}
@@ -120,7 +150,7 @@ can_go(const struct maker *k, const struct sched_action *act,
 /* A step for each need but the last; these have no work. */
 static void
 add_steps(struct maker *k, uint32_t rank, const struct sched_action *act,
-	  const struct sched_need *need, uint32_t n)
+	  const struct wants *w)
 {
 	const struct sched *s = k->s;
 	struct sched_brief *b = k->b;
@@ -128,8 +158,8 @@ add_steps(struct maker *k, uint32_t rank, const struct sched_action *act,
 			  s->nstages * SCHED_NKINDS };
 	uint32_t i;
 
-	for (i = 0; i < n; i++) {	/* its own rank's came before it */
-		uint32_t of = need[i].stage;
+	for (i = 0; i < w->n; i++) {	/* its own rank's came before it */
+		uint32_t of = w->need[i].stage;
 
 		if (s->rank_of[of] == rank) {
 			continue;
@@ -138,7 +168,7 @@ add_steps(struct maker *k, uint32_t rank, const struct sched_action *act,
 			VEC_PUSH(k->arena, &b->steps, x);
 			x.last = b->steps.n - 1;
 		}
-		x.need = k->doer[part_index(s, need[i], act->microbatch)];
+		x.need = k->doer[part_index(s, w->need[i], act->microbatch)];
 		x.link = of < act->stage ? of : act->stage;
 	}
 	x.work = act->stage * SCHED_NKINDS + act->kind;
@@ -150,17 +180,16 @@ static bool
 advance(struct maker *k, uint32_t rank)
 {
 	const struct sched_list *l = &k->s->ranks[rank];
-	struct sched_need need[SCHED_MAX_NEEDS], own;
-	uint32_t from = k->at[rank], n;
+	uint32_t from = k->at[rank];
+	struct sched_need own;
 
 	for (; k->at[rank] < l->actions.n; k->at[rank]++) {
 		const struct sched_action *act = &l->actions.at[k->at[rank]];
 
-		n = sched_needs(k->s, act, need);
-		if (!can_go(k, act, need, n)) {
+		if (!can_go(k, act, wants_of(k, act))) {
 			break;
 		}
-		add_steps(k, rank, act, need, n);
+		add_steps(k, rank, act, wants_of(k, act));
 		k->step[rank][k->at[rank]] = k->b->end[rank];
 		own.stage = act->stage;
 		for (own.part = 0; own.part < SCHED_NPARTS; own.part++) {
@@ -269,8 +298,7 @@ find_reach(struct maker *k, struct windows *w)
 {
 	uint32_t *rank = arena_alloc(k->arena, k->b->steps.n * sizeof *rank);
 	uint32_t *place = arena_alloc(k->arena, k->b->steps.n * sizeof *rank);
-	uint32_t middle = w->n / 2, r, i, j, n;
-	struct sched_need need[SCHED_MAX_NEEDS];
+	uint32_t middle = w->n / 2, r, i, j;
 
 	find_places(k, rank, place);
 	for (r = 0; r < k->s->nranks; r++) {
@@ -278,11 +306,11 @@ find_reach(struct maker *k, struct windows *w)
 			const struct sched_action *act =
 				&k->s->ranks[r].actions.at[w->from[r] +
 					middle * w->size[r] + i];
+			const struct wants *x = wants_of(k, act);
 
-			n = sched_needs(k->s, act, need);
-			for (j = 0; j < n; j++) {
-				uint32_t d = k->doer[part_index(k->s, need[j],
-							act->microbatch)];
+			for (j = 0; j < x->n; j++) {
+				uint32_t d = k->doer[part_index(k->s,
+					x->need[j], act->microbatch)];
 				double at = floor(((double)place[d] -
 						   w->from[rank[d]]) /
 						  w->size[rank[d]]) - middle;
@@ -344,6 +372,7 @@ make(struct arena *a, const struct sched_def *def, const struct sched *s)
 		k.step[r] = arena_room(&tmp, s->ranks[r].actions.n *
 				       sizeof **k.step);
 	}
+	find_wants(&k);
 	make_steps(&k);
 	if (b.period && !b.stalls) {
 		find_windows(&k, &w);

@@ -133,10 +133,10 @@ compose(struct trial *x)
 	uint32_t i;
 
 	if (!x->p.stage) {
-		x->p.stage = arena_alloc(&s->tmp,
-					 x->nstages * sizeof *x->p.stage);
-		x->again = arena_alloc(&s->tmp,
-				       x->nstages * sizeof *x->again);
+		x->p.stage = arena_room(&s->tmp,
+					x->nstages * sizeof *x->p.stage);
+		x->again = arena_room(&s->tmp,
+				      x->nstages * sizeof *x->again);
 		x->p.hop_us = search_hop(s, &x->key, x->t, x->cost);
 	}
 	for (i = 0; i < x->nstages; i++) {
