@@ -119,3 +119,20 @@ ir_copy(const struct ir_module *m, struct ir_ctx *c)
 	to->ctx = c;
 	return to;
 }
+
+struct ir_module *
+ir_move(struct ir_module *m, struct ir_ctx *c)
+{
+	struct ir_ctx *from = m->ctx;
+	struct ir_module *to;
+	sym_t s;
+
+	for (s = c->syms.text.n; s < from->syms.text.n; s++) {
+		intern(&c->syms, from->syms.text.at[s],
+		       from->syms.len.at[s]);
+	}
+	to = copy_module(m, &c->perm, 1);
+	to->ctx = c;
+	ir_ctx_release(from);
+	return to;
+}

@@ -176,29 +176,42 @@ open_ranks(struct search_width *w)
 	return true;
 }
 
+/* What it grew from is dropped: only the rank programs are kept. */
 static bool
-stage(struct search *s, struct search_width *w)
+make_programs(struct search *s, struct search_width *w)
 {
 	const struct search_try *t = &w->on->at;
+	struct ir_module *m;
+	struct ir_ctx c;
 	bool ok;
 
-	if (w->on->bad) {
+	ir_ctx_child(&c, &w->on->ctx);
+	m = ir_copy(w->on->m, &c);
+	search_write_plan(s, w->on, &w->key, t, m);
+	set_axes(m, t);
+	if (w->key.choice) {
+		drop_updates(m);
+	}
+	ok = search_pass(s, &c, m, pass_recompute);
+	arena_release(&c.tmp);
+	ok = ok && search_pass(s, &c, m, pass_stage);
+	if (!ok) {
+		ir_ctx_release(&c);
 		return false;
 	}
 	ir_ctx_child(&w->ctx, &w->on->ctx);
-	w->m = ir_copy(w->on->m, &w->ctx);
-	search_write_plan(s, w->on, &w->key, t, w->m);
-	set_axes(w->m, t);
-	if (w->key.choice) {
-		drop_updates(w->m);
-	}
-	w->dp = t->g->dp;
-	w->microbatch = t->microbatch;
-	ok = search_pass(s, &w->ctx, w->m, pass_recompute);
-	arena_release(&w->ctx.tmp);
-	ok = ok && search_pass(s, &w->ctx, w->m, pass_stage);
-	arena_release(&w->ctx.tmp);
-	if (!ok) {
+	w->m = ir_move(m, &w->ctx);
+	return true;
+}
+
+static bool
+stage(struct search *s, struct search_width *w)
+{
+	bool ok;
+
+	w->dp = w->on->at.g->dp;
+	w->microbatch = w->on->at.microbatch;
+	if (w->on->bad || !make_programs(s, w)) {
 		return false;
 	}
 	ok = open_ranks(w) && measure(s, w);

@@ -95,6 +95,26 @@ split(struct ir_module *m, const char *pins, struct arena *a)
 
 /* ---- tests ---- */
 
+/* It is the same elsewhere, with names of its own, and smaller. */
+static void
+move(struct ir_module *m, const struct ir_ctx *parent, const char *text,
+     struct arena *a)
+{
+	uint32_t names = m->ctx->syms.text.n, values = m->values.n;
+	size_t bytes = m->ctx->perm.total_bytes;
+	struct ir_module *moved;
+	struct ir_ctx c;
+
+	assert_true(names > parent->syms.text.n);
+	ir_ctx_child(&c, parent);
+	moved = ir_move(m, &c);
+	assert_true(moved->ctx == &c && moved->values.n == values);
+	assert_int_equal(c.syms.text.n, names);
+	assert_true(c.perm.total_bytes < bytes);
+	assert_string_equal(printed(moved, a), text);
+	ir_ctx_release(&c);
+}
+
 /* What a trial comes to, all that is left of it; the module is as it was. */
 static const char *
 try(struct ir_module *m, const char *pins, struct arena *a)
@@ -110,7 +130,11 @@ try(struct ir_module *m, const char *pins, struct arena *a)
 	assert_string_equal(printed(copy, a), before);
 	after = split(copy, pins, a);
 	assert_true((after == NULL) == (child.diags.errors > 0));
-	ir_ctx_release(&child);
+	if (after) {
+		move(copy, m->ctx, after, a);
+	} else {
+		ir_ctx_release(&child);
+	}
 	assert_int_equal(m->ctx->diags.records.n, 0);
 	assert_int_equal(m->ctx->diags.errors, 0);
 	assert_int_equal(m->ctx->syms.text.n, names);
