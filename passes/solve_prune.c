@@ -7,6 +7,7 @@
 #include "passes/solve_net.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Variables to look at, each at most once; the first in is the first out. */
 struct queue {
@@ -14,11 +15,21 @@ struct queue {
 	bool *queued;
 };
 
+/*
+ * A table as one of its variables sees it.  Of tables of two, bit b of meets[]
+ * at its value a says that the entry at value b of the other one is allowed.
+ */
+struct view {
+	struct solve_axis axis;
+	uint64_t *meets;	/* NULL: too many values, or variables */
+	struct view *other;	/* as the other one sees it, if so */
+};
+
 struct prune {
 	struct solve_net *net;
 	struct queue arcs, beaten;
 	double margin;
-	struct solve_axis *axes;	/* by table of the variable at hand */
+	struct view **views;	/* by variable, by table of it */
 };
 
 static void
@@ -77,14 +88,92 @@ wake(struct prune *p, uint32_t v)
 	}
 }
 
-static void
-find_axes(struct prune *p, uint32_t v)
-{
-	const struct solve_list *of = &p->net->of[v];
-	uint32_t k;
+#define MOST_BITS 64
 
-	for (k = 0; k < of->n; k++) {
-		p->axes[k] = solve_axis(p->net, &p->net->tables[of->at[k]], v);
+/* Of a table of two, as its first variable and its second one see it. */
+static void
+find_bits(const struct solve_table *t, struct view *x, struct view *y)
+{
+	const double *c = t->cost;
+	uint32_t a, b, nb = y->axis.domain;
+
+	memset(y->meets, 0, nb * sizeof *y->meets);
+	for (a = 0; a < x->axis.domain; a++) {
+		uint64_t row = 0;
+
+		for (b = 0; b < nb; b++) {
+			uint64_t allowed = *c++ < INFINITY;
+
+			row |= allowed << b;
+			y->meets[b] |= allowed << a;
+		}
+		x->meets[a] = row;
+	}
+	x->other = y;
+	y->other = x;
+}
+
+static void
+find_view(struct prune *p, const struct solve_table *t, uint32_t v,
+	  struct view *x, uint64_t **bits)
+{
+	*x = (struct view){ solve_axis(p->net, t, v), NULL, NULL };
+	if (t->nvars == 2 && x->axis.domain <= MOST_BITS &&
+	    x->axis.outer * x->axis.inner <= MOST_BITS) {
+		x->meets = *bits;
+		*bits += x->axis.domain;
+	}
+}
+
+/* How variables see their tables, in the order of their lists. */
+static void
+find_views(struct prune *p)
+{
+	struct solve_net *net = p->net;
+	uint32_t *n = solve_zero(&net->room, net->nvars * sizeof *n), v, k, j;
+	size_t all = 0, words = 0;
+	struct view *view;
+	uint64_t *bits;
+
+	for (v = 0; v < net->nvars; v++) {
+		all += net->of[v].n;
+		words += (size_t)net->of[v].n * net->domain[v];
+	}
+	p->views = solve_get(&net->room, net->nvars * sizeof *p->views);
+	view = solve_get(&net->room, all * sizeof *view);
+	bits = solve_get(&net->room, words * sizeof *bits);
+	for (v = 0; v < net->nvars; v++) {
+		p->views[v] = view;
+		view += net->of[v].n;
+	}
+	for (k = 0; k < net->ntables; k++) {
+		const struct solve_table *t = &net->tables[k];
+		struct view *x = NULL, *last;
+
+		for (j = 0; j < t->nvars; j++) {
+			last = x;
+			x = &p->views[t->vars[j]][n[t->vars[j]]++];
+			find_view(p, t, t->vars[j], x, &bits);
+		}
+		if (t->nvars == 2 && x->meets) {
+			find_bits(t, last, x);
+		}
+	}
+}
+
+/* Drops a value: those next to it do not meet it any more. */
+static void
+drop(struct prune *p, uint32_t v, uint32_t value)
+{
+	uint32_t k, a;
+
+	solve_drop(p->net, v, value);
+	for (k = 0; k < p->net->of[v].n; k++) {
+		struct view *other = p->views[v][k].other;
+
+		for (a = 0; other && a < other->axis.domain; a++) {
+			other->meets[a] &= ~((uint64_t)1 << value);
+		}
 	}
 }
 
@@ -109,10 +198,13 @@ static bool
 supported(const struct prune *p, uint32_t v, uint32_t a)
 {
 	const struct solve_list *of = &p->net->of[v];
+	const struct view *x = p->views[v];
 	uint32_t k;
 
-	for (k = 0; k < of->n; k++) {
-		if (!meets(p->net->tables[of->at[k]].cost, &p->axes[k], a)) {
+	for (k = 0; k < of->n; k++, x++) {
+		if (x->meets ? !x->meets[a]
+			     : !meets(p->net->tables[of->at[k]].cost,
+				      &x->axis, a)) {
 			return false;
 		}
 	}
@@ -127,13 +219,12 @@ check_arcs(struct prune *p, uint32_t v)
 	uint32_t a, left = 0;
 	bool dropped = false;
 
-	find_axes(p, v);
 	for (a = 0; a < p->net->domain[v]; a++) {
 		if (unary[a] < INFINITY) {
 			if (supported(p, v, a)) {
 				left++;
 			} else {
-				solve_drop(p->net, v, a);
+				drop(p, v, a);
 				dropped = true;
 			}
 		}
@@ -184,6 +275,23 @@ compare_in(const double *a, const double *b, const struct solve_axis *x)
 	return s;
 }
 
+/* Whether each of them may meet something that the other may not. */
+static bool
+differ(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
+{
+	const struct view *x = p->views[v];
+	uint64_t only_a = 0, only_b = 0;
+	uint32_t k;
+
+	for (k = 0; k < p->net->of[v].n; k++, x++) {
+		if (x->meets) {
+			only_a |= x->meets[a] & ~x->meets[b];
+			only_b |= x->meets[b] & ~x->meets[a];
+		}
+	}
+	return only_a && only_b;
+}
+
 /*
  * Is b never better than a (1), or a never better than b (-1), but always
  * worse by the margin?  If both, they are worth the same, and the higher
@@ -196,9 +304,12 @@ beats(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
 	double least = net->unary[v][b] - net->unary[v][a], most = least;
 	uint32_t k;
 
+	if (differ(p, v, a, b)) {
+		return 0;
+	}
 	for (k = 0; k < net->of[v].n; k++) {
 		const double *c = net->tables[net->of[v].at[k]].cost;
-		const struct solve_axis *x = &p->axes[k];
+		const struct solve_axis *x = &p->views[v][k].axis;
 		struct gap s = compare_in(c + b * x->inner,
 					      c + a * x->inner, x);
 
@@ -219,14 +330,13 @@ check_beaten(struct prune *p, uint32_t v)
 	uint32_t n = p->net->domain[v], a, b;
 	bool dropped = false;
 
-	find_axes(p, v);
 	for (a = 0; a < n; a++) {
 		for (b = a + 1; b < n && unary[a] < INFINITY; b++) {
 			int who = unary[b] < INFINITY ?
 				beats(p, v, a, b) : 0;
 
 			if (who != 0) {
-				solve_drop(p->net, v, who > 0 ? b : a);
+				drop(p, v, who > 0 ? b : a);
 				dropped = true;
 			}
 		}
@@ -255,13 +365,10 @@ bool
 solve_prune(struct solve_net *net, double margin, uint32_t *bad)
 {
 	struct prune p = { .net = net, .margin = margin };
-	uint32_t most = 0, v;
+	uint32_t v;
 
-	for (v = 0; v < net->nvars; v++) {
-		most = net->of[v].n > most ? net->of[v].n : most;
-	}
-	p.axes = solve_get(&net->room, most * sizeof *p.axes);
 	spread_forbidden(net);
+	find_views(&p);
 	queue_all(&p.arcs, net);
 	queue_all(&p.beaten, net);
 	for (;;) {
