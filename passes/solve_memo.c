@@ -59,16 +59,23 @@ bits_of(double d)
 {
 	uint64_t bits;
 
-	d += 0.0;		/* there is one zero */
 	memcpy(&bits, &d, sizeof bits);
 	return bits;
 }
 
-/* The largest exponent of what is finite; it is the unit. */
-static uint64_t
+#define NO_SIGN (UINT64_MAX >> 1)
+#define INFINITE ((uint64_t)EXPONENT_MASK << EXPONENT)
+
+static bool
+has_unit(uint64_t size)
+{
+	return size - 1 < INFINITE - 1;
+}
+
+/* The exponent of the first cost that is neither nothing nor all. */
+static uint32_t
 find_unit(const struct solve *s)
 {
-	uint64_t most = 0, e;
 	uint32_t k;
 	size_t i;
 
@@ -76,32 +83,50 @@ find_unit(const struct solve *s)
 		const struct solve_table *t = &s->tables.at[k];
 
 		for (i = 0; i < t->n; i++) {
-			e = bits_of(t->cost[i]) >> EXPONENT & EXPONENT_MASK;
-			most = e > most && e < EXPONENT_MASK ? e : most;
+			uint64_t size = bits_of(t->cost[i]) & NO_SIGN;
+
+			if (has_unit(size)) {
+				return (uint32_t)(size >> EXPONENT);
+			}
 		}
 	}
-	return most;
+	return 0;
 }
 
+#define NOTHING 1u		/* there is one zero */
+#define ALL 2u
+#define SOME 3u
+
+/*
+ * Neither nothing nor all has a unit.  Most entries are one of these, so
+ * which is which is taken for many at once.
+ */
 static void
-mix_table(struct solve_key *key, const struct solve_table *t)
+mix_table(struct solve_key *to, const struct solve_table *t)
 {
-	/* the largest exponent becomes the largest that there is */
-	uint64_t unit = (uint64_t)(EXPONENT_MASK - 1 - key->unit) << EXPONENT;
+	uint64_t unit = (uint64_t)to->unit << EXPONENT, kinds = t->nvars;
+	struct solve_key key = *to;
 	uint32_t k;
 	size_t i;
 
-	mix(key, t->nvars);
 	for (k = 0; k < t->nvars; k++) {
-		mix(key, t->vars[k]);
+		mix(&key, t->vars[k]);
 	}
 	for (i = 0; i < t->n; i++) {
-		uint64_t bits = bits_of(t->cost[i]);
+		uint64_t bits = bits_of(t->cost[i]), size = bits & NO_SIGN;
 
-		/* neither nothing nor all has a unit */
-		mix(key, t->cost[i] == 0 || isinf(t->cost[i]) ? bits
-							       : bits + unit);
+		if (kinds >> 62) {
+			mix(&key, kinds);
+			kinds = 0;
+		}
+		kinds = kinds << 2 | (size ? ALL : NOTHING);
+		if (has_unit(size)) {
+			mix(&key, bits - unit);
+			kinds |= SOME;
+		}
 	}
+	mix(&key, kinds);
+	*to = key;
 }
 
 struct solve_key
@@ -110,7 +135,7 @@ solve_key_of(const struct solve *s)
 	struct solve_key key = { .hash = { 1, 2 } };
 	uint32_t k;
 
-	key.unit = (uint32_t)find_unit(s);
+	key.unit = find_unit(s);
 	mix(&key, bits_of(s->max_entries));
 	mix(&key, s->max_nodes);
 	mix(&key, s->domain.n);
