@@ -4,6 +4,9 @@
  * hash of its content, and kept with its choice.  All of the solver compares
  * costs with costs: in a unit that is a power of two larger, every sum rounds
  * alike, and the choice is the same to the bit.
+ *
+ * Problems that differ in their costs mostly come down to one graph, and the
+ * order in which to eliminate hangs on nothing else: that is kept, too.
  */
 #include "passes/solve_net.h"
 
@@ -20,13 +23,21 @@ struct solve_known {
 	uint32_t next;		/* of its slot; 0: the last one */
 };
 
+/* How to eliminate nets of one graph. */
+struct plan_known {
+	struct solve_key key;
+	struct solve_plan plan;
+};
+
 struct solve_memo {
 	struct arena *arena;
+	VEC(struct plan_known) plans;
 	VEC(struct solve_known) known;	/* the first is none */
 	uint32_t *slots, nslots;	/* by hash, the first of its list */
 };
 
 #define SLOTS 256
+#define FEW 8			/* variables: planned as quickly as found */
 
 struct solve_memo *
 solve_memo_new(struct arena *a)
@@ -200,4 +211,62 @@ solve_remember(struct solve *s, const struct solve_key *key,
 	}
 	*slot = m->known.n;
 	VEC_PUSH(m->arena, &m->known, x);
+}
+
+/* ---- plans ---- */
+
+/* What a plan hangs on: how many values there are, and which tables. */
+static struct solve_key
+graph_key(const struct solve_net *net, double max_entries)
+{
+	struct solve_key key = { .hash = { 3, 4 } };
+	uint32_t k, j;
+
+	mix(&key, bits_of(max_entries));
+	mix(&key, net->nvars);
+	for (k = 0; k < net->nvars; k++) {
+		mix(&key, net->domain[k]);
+	}
+	for (k = 0; k < net->ntables; k++) {
+		const struct solve_table *t = &net->tables[k];
+
+		mix(&key, t->nvars);
+		for (j = 0; j < t->nvars; j++) {
+			mix(&key, t->vars[j]);
+		}
+	}
+	return key;
+}
+
+static void *
+keep(struct solve_memo *m, const void *at, uint32_t n, size_t bytes)
+{
+	return arena_dup(m->arena, at, n * bytes);
+}
+
+void
+solve_plan_again(struct solve_memo *m, struct solve_net *net,
+		 double max_entries, struct solve_plan *plan)
+{
+	struct plan_known x;
+	uint32_t k;
+
+	if (!m || net->nvars < FEW) {
+		solve_plan(net, max_entries, plan);
+		return;
+	}
+	x.key = graph_key(net, max_entries);
+	for (k = 0; k < m->plans.n; k++) {
+		if (memcmp(m->plans.at[k].key.hash, x.key.hash,
+			   sizeof x.key.hash) == 0) {
+			*plan = m->plans.at[k].plan;
+			return;
+		}
+	}
+	solve_plan(net, max_entries, plan);
+	x.plan = *plan;
+	x.plan.order = keep(m, plan->order, plan->n, sizeof *plan->order);
+	x.plan.weight = keep(m, plan->weight, plan->n, sizeof *plan->weight);
+	x.plan.core = keep(m, plan->core, plan->ncore, sizeof *plan->core);
+	VEC_PUSH(m->arena, &m->plans, x);
 }

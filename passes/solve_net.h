@@ -190,6 +190,10 @@ bool solve_recall(const struct solve *s, const struct solve_key *key,
 void solve_remember(struct solve *s, const struct solve_key *key,
 		    const struct solve_result *r);
 
+/* solve_plan, or what it was for a net of the same graph; m may be NULL. */
+void solve_plan_again(struct solve_memo *m, struct solve_net *net,
+		      double max_entries, struct solve_plan *plan);
+
 /* ---- solve_search.c: trying values where eliminating is too much ------- */
 
 struct solve_run {

@@ -194,7 +194,7 @@ enter(struct search *s, struct solve_net *net)
 	bool dropped = true;
 	uint32_t round, bad;
 
-	solve_plan(net, s->run->s->max_entries, &plan);
+	solve_plan_again(s->run->s->memo, net, s->run->s->max_entries, &plan);
 	net = reduce(s, net, &plan);
 	for (round = 0; round < MAX_ROUNDS && dropped &&
 	     (plan.ncore || plan.states > CHEAP_STATES); round++) {
