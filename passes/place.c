@@ -139,6 +139,20 @@ along(struct place *p, axis_id a, enum place_kind kind, bool second)
 
 /* ---- one order for all cuts ---- */
 
+/* Whether two axes or more split one dim: else there is nothing to sort. */
+static bool
+cut_twice(const struct ir_type *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		if (t->cut[i] >> 4) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Outermost first; ZeRO's cuts come off alone, so those axes are inside. */
 static void
 sort_cuts(struct ir_type *t, const axis_id order[IR_MAX_AXES], uint32_t n)
@@ -146,7 +160,7 @@ sort_cuts(struct ir_type *t, const axis_id order[IR_MAX_AXES], uint32_t n)
 	struct ir_type from = *t;
 	uint32_t i;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; cut_twice(&from) && i < n; i++) {
 		struct ir_along s = ir_along(&from, order[i]);
 
 		if (s.how == IR_IS_SPLIT) {

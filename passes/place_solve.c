@@ -313,11 +313,18 @@ count_uses(struct choice *c)
 static double
 ranks_of(const struct place *p, const struct ir_type *t)
 {
+	axis_id axes[IR_MAX_AXES], a;
+	uint32_t i, k, cuts;
 	double n = 1;
-	axis_id a;
 
-	for (a = 1; a < p->m->axes.n; a++) {
-		n *= ir_along(t, a).how >= IR_IS_SPLIT
+	for (i = 0; i < t->ndims; i++) {
+		cuts = ir_cuts(t, i, axes);
+		for (k = 0; k < cuts; k++) {
+			n *= (double)p->m->axes.at[axes[k]].size;
+		}
+	}
+	for (a = 1; t->routed >> (a - 1); a++) {
+		n *= t->routed >> (a - 1) & 1
 			? (double)p->m->axes.at[a].size : 1;
 	}
 	return n;
