@@ -176,6 +176,14 @@ take_in(struct solve_run *r)
 	return net;
 }
 
+struct split {
+	uint32_t *part;		/* by variable; ONE_VALUE: it joins nothing */
+	struct solve_list *vars, *tables;	/* by part */
+	uint32_t n;
+};
+
+#define ONE_VALUE (SOLVE_NO_VAR - 1)
+
 /* All of the variable's part get its number. */
 static void
 mark_part(const struct solve_net *net, uint32_t *part, uint32_t number,
@@ -201,21 +209,72 @@ mark_part(const struct solve_net *net, uint32_t *part, uint32_t number,
 	}
 }
 
-struct split {
-	uint32_t *part;		/* by variable */
-	struct solve_list *vars, *tables;	/* by part */
-	uint32_t n;
-};
+/* Where a variable has one value left, that is chosen. */
+static void
+find_single(const struct solve_net *net, uint32_t v, uint32_t *part,
+	    uint32_t *choice)
+{
+	uint32_t n = 0, only = 0, a;
+
+	for (a = 0; a < net->domain[v]; a++) {
+		if (net->unary[v][a] < INFINITY) {
+			n++;
+			only = a;
+		}
+	}
+	part[v] = SOLVE_NO_VAR;
+	if (n == 1) {
+		part[v] = ONE_VALUE;
+		choice[net->id[v]] = net->value[v][only];
+	}
+}
+
+/* A table goes to the part of those of its variables that have a choice. */
+static uint32_t
+part_of(const struct split *s, const struct solve_table *t)
+{
+	uint32_t k;
+
+	for (k = 0; k < t->nvars; k++) {
+		if (s->part[t->vars[k]] != ONE_VALUE) {
+			return s->part[t->vars[k]];
+		}
+	}
+	return ONE_VALUE;
+}
+
+/* The part's tables, and what they have beside its variables. */
+static void
+add_table(struct solve_net *net, struct split *s, uint32_t k, uint32_t *seen)
+{
+	const struct solve_table *t = &net->tables[k];
+	uint32_t part = part_of(s, t), j;
+
+	if (part == ONE_VALUE) {
+		return;
+	}
+	solve_push(&net->room, &s->tables[part], k);
+	for (j = 0; j < t->nvars; j++) {
+		uint32_t v = t->vars[j];
+
+		if (s->part[v] == ONE_VALUE && seen[v] != part) {
+			seen[v] = part;
+			solve_push(&net->room, &s->vars[part], v);
+		}
+	}
+}
 
 static void
-split(struct solve_net *net, struct split *s)
+split(struct solve_net *net, struct split *s, uint32_t *choice)
 {
 	uint32_t n = net->nvars, v, k;
 	uint32_t *stack = solve_get(&net->room, n * sizeof *stack);
 
 	s->n = 0;
 	s->part = solve_get(&net->room, n * sizeof *s->part);
-	memset(s->part, 0xff, n * sizeof *s->part);
+	for (v = 0; v < n; v++) {
+		find_single(net, v, s->part, choice);
+	}
 	for (v = 0; v < n; v++) {
 		if (s->part[v] == SOLVE_NO_VAR) {
 			mark_part(net, s->part, s->n++, v, stack);
@@ -224,11 +283,13 @@ split(struct solve_net *net, struct split *s)
 	s->vars = solve_zero(&net->room, s->n * sizeof *s->vars);
 	s->tables = solve_zero(&net->room, s->n * sizeof *s->tables);
 	for (v = 0; v < n; v++) {
-		solve_push(&net->room, &s->vars[s->part[v]], v);
+		if (s->part[v] != ONE_VALUE) {
+			solve_push(&net->room, &s->vars[s->part[v]], v);
+		}
 	}
+	memset(stack, 0xff, n * sizeof *stack);
 	for (k = 0; k < net->ntables; k++) {
-		solve_push(&net->room,
-			   &s->tables[s->part[net->tables[k].vars[0]]], k);
+		add_table(net, s, k, stack);
 	}
 }
 
@@ -238,7 +299,7 @@ solve_parts(struct solve_run *r, struct solve_net *net)
 	struct split parts;
 	uint32_t k;
 
-	split(net, &parts);
+	split(net, &parts, r->result->choice);
 	for (k = 0; k < parts.n; k++) {
 		struct solve_part part = {
 			.vars = parts.vars[k].at, .nvars = parts.vars[k].n,
@@ -303,21 +364,12 @@ forbidden_var(const struct solve *s)
 static bool
 solve_all(struct solve_run *r, struct solve_net *net)
 {
-	struct solve_part all = solve_whole(net);
-	struct solve_net *small;
-	bool ok;
-
 	if (!(net->base < INFINITY)) {
 		r->result->bad_var = forbidden_var(r->s);
 		return false;
 	}
-	if (!solve_prune(net, 0, &r->result->bad_var)) {
-		return false;
-	}
-	small = solve_restrict(net, &all, r->result->choice);
-	ok = solve_parts(r, small);
-	solve_net_free(small);
-	return ok;
+	return solve_prune(net, 0, &r->result->bad_var) &&
+	       solve_parts(r, net);
 }
 
 static void
