@@ -71,6 +71,8 @@ along(enum ir_how how, dim_id d)
 void place_value_var(struct choice *c, value_id v, node_id owner);
 /* A value that may be placed in every way. */
 void place_value(struct choice *c, value_id v, node_id owner);
+/* What a node makes: in the ways that it has. */
+void place_result(struct choice *c, value_id v, node_id owner);
 /* a, a cell, is what value v was made as. */
 void place_link_same(struct choice *c, const struct thing *a, value_id v);
 /* Value v goes into a, a cell, converted if need be. */

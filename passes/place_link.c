@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_OPTIONS 256
+
 /* ---- variables ---- */
 
 void
@@ -55,6 +57,12 @@ place_all_options(struct choice *c, struct thing *t, const struct ir_type *type)
 
 /* ---- values ---- */
 
+static bool
+same(struct ir_along a, struct ir_along b)
+{
+	return a.how == b.how && a.dim == b.dim;
+}
+
 /* What else a value may be converted to for those who share the copy. */
 static bool
 may_also(struct ir_along s)
@@ -62,36 +70,52 @@ may_also(struct ir_along s)
 	return s.how != IR_IS_PART;
 }
 
-/*
- * Prices a value's options, once those of `at` are known: each alone, and if
- * several nodes use it, each beside each copy that costs something.
- */
-void
-place_value_var(struct choice *c, value_id v, node_id owner)
+/* Each option beside each copy that costs something, if several use it. */
+static void
+add_copies(struct choice *c, value_id v, const struct option *to, uint32_t nto,
+	   double *price)
 {
 	struct thing *t = &c->value[v], base = *t;
-	double price[256];
 	uint32_t i, j;
 
-	memset(price, 0, sizeof price);
 	for (i = 0; c->uses[v] > 1 && i < base.n; i++) {
-		for (j = 0; j < base.n; j++) {
-			struct ir_along to = base.opt[j].at;
-			double cost = place_convert(c->p, v, base.opt[i].at,
-						    to, c->routable[v]);
+		for (j = 0; j < nto; j++) {
+			double cost;
 
-			if (i == j || !may_also(to) || isinf(cost) ||
-			    t->n == 256) {
+			if (same(base.opt[i].at, to[j].at) ||
+			    !may_also(to[j].at) || t->n == MOST_OPTIONS) {
+				continue;
+			}
+			cost = place_convert(c->p, v, base.opt[i].at,
+					     to[j].at, c->routable[v]);
+			if (isinf(cost)) {
 				continue;
 			}
 			place_add_option(c, t, base.opt[i].at);
-			t->opt[t->n - 1].also = to;
+			t->opt[t->n - 1].also = to[j].at;
 			t->opt[t->n - 1].two = true;
 			price[t->n - 1] = cost * c->times;
 		}
 	}
+}
+
+static void
+value_var(struct choice *c, value_id v, const struct option *to, uint32_t nto,
+	  node_id owner)
+{
+	struct thing *t = &c->value[v];
+	double price[MOST_OPTIONS];
+
+	memset(price, 0, t->n * sizeof *price);
+	add_copies(c, v, to, nto, price);
 	place_new_var(c, t, owner);
 	solve_factor(c->s, 1, &t->var, price);
+}
+
+void
+place_value_var(struct choice *c, value_id v, node_id owner)
+{
+	value_var(c, v, c->value[v].opt, c->value[v].n, owner);
 }
 
 void
@@ -101,13 +125,36 @@ place_value(struct choice *c, value_id v, node_id owner)
 	place_value_var(c, v, owner);
 }
 
-/* ---- links ---- */
-
 static bool
-same(struct ir_along a, struct ir_along b)
+is_made(const struct thing *node, struct ir_along at)
 {
-	return a.how == b.how && a.dim == b.dim;
+	uint32_t i;
+
+	for (i = 0; i < node->n; i++) {
+		if (same(node->way[i]->out, at)) {
+			return true;
+		}
+	}
+	return false;
 }
+
+/* What no way makes would be refused at once; it may be a copy. */
+void
+place_result(struct choice *c, value_id v, node_id owner)
+{
+	struct thing all = { 0 };
+	uint32_t i;
+
+	place_all_options(c, &all, ir_type(c->p->m, v));
+	for (i = 0; i < all.n; i++) {
+		if (is_made(&c->node[owner], all.opt[i].at)) {
+			place_add_option(c, &c->value[v], all.opt[i].at);
+		}
+	}
+	value_var(c, v, all.opt, all.n, owner);
+}
+
+/* ---- links ---- */
 
 /* The price of having a value as `want`, given what there is of it. */
 static double

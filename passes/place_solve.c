@@ -103,7 +103,7 @@ plain_node(struct choice *c, node_id id)
 			t->way[t->n++] = &w.at[i];
 		}
 	}
-	place_value(c, n.result, id);
+	place_result(c, n.result, id);
 	place_new_var(c, t, id);
 	solve_factor(c->s, 1, &t->var, price);
 	for (k = 0; k < n.nargs; k++) {
