@@ -92,6 +92,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/place_cost.c \
 	%D%/place_dims.c \
 	%D%/place_link.c \
+	%D%/place_memo.c \
 	%D%/place_route.c \
 	%D%/place_solve.c \
 	%D%/place_take.c \

@@ -25,7 +25,7 @@ enum pass_prop {
 struct pass_stats;
 struct search_options;
 struct target;
-struct solve_memo;
+struct pass_memo;
 
 /* What a pass is handed besides the module. */
 struct pass_ctx {
@@ -33,7 +33,7 @@ struct pass_ctx {
 	struct pass_stats *stats;
 	const struct search_options *search;	/* NULL: there is no target */
 	const struct target *target;	/* what runs it, or NULL */
-	struct solve_memo *memo;	/* of placements, or NULL */
+	struct pass_memo *memo;	/* of placements, or NULL */
 };
 
 /* False: it reported errors. It may use ctx->tmp, which is then reset. */
@@ -236,6 +236,11 @@ enum pass_result pass_apply_for(struct ir_module *m, const char *passes,
 
 /* Counts something under a name, for --stats: "values merged". */
 void pass_count(struct pass_ctx *p, const char *what, int64_t n);
+
+/* ---- place_memo.c: what was chosen in placing a program before ---------- */
+
+/* For pass_ctx of many placements; it may outlive them. */
+struct pass_memo *pass_memo_new(struct arena *a);
 
 /* ---- report.c: --time-passes, --stats, --list-passes ------------------ */
 

@@ -134,7 +134,7 @@ along(struct place *p, axis_id a, enum place_kind kind, bool second)
 		return true;
 	}
 	place_choose_axis(p, a, kind, second);
-	return place_solve(p);
+	return place_recall(p) || place_solve(p);
 }
 
 /* ---- one order for all cuts ---- */
@@ -208,6 +208,7 @@ place(struct place *p)
 	}
 	place_find_routes(p);
 	make_mesh(p, &x);
+	place_find_program(p);
 	choice_room(p);
 	if (!along(p, x.time, PLACE_TIME, false) ||
 	    !along(p, x.of[PLAN_DP], PLACE_DATA, false) ||

@@ -41,12 +41,17 @@ struct place_ways {
 /* A set of dims, one bit each would be too few: by dim_id. */
 typedef bool *dim_set;
 
+struct program;
+struct place_chosen;
+struct solve_memo;
+
 struct place {
 	struct pass_ctx *p;
 	struct ir_module *m;
 	const struct plan *plan;
 	struct place_price price;
 	struct arena arena;	/* lives as long as the pass */
+	struct arena *keep;	/* as long as ways and flops do */
 	struct arena scratch;	/* for one axis */
 	func_id model;
 	uint32_t nnodes, nvalues;	/* before conversions are made */
@@ -81,6 +86,8 @@ struct place {
 	double *asked;		/* by value: the same of what users want */
 	double *shared;		/* by node: ranks that share its work */
 	uint32_t *talks;	/* by node: axes along which it talks */
+	const struct place_chosen *chosen;	/* the last one, if kept */
+	struct program *program;	/* in the memo; NULL: none is kept */
 	struct ir_type *wants;	/* by place in the pool of operands */
 	struct ir_type **yields;	/* by region: of what it hands back */
 };
@@ -128,6 +135,17 @@ double place_held(const struct place *p, value_id v, struct ir_along s);
 
 /* Chooses along the axis at hand, and writes it into types and wants. */
 bool place_solve(struct place *p);
+
+/* ---- place_memo.c ------------------------------------------------------ */
+
+/* Before all axes: what is kept of others that placed this program. */
+void place_find_program(struct place *p);
+/* Whether the same was chosen before along the axis at hand: then it is. */
+bool place_recall(struct place *p);
+/* What was chosen, of so many variables. */
+void place_remember(struct place *p, uint32_t count);
+/* Problems that were solved for the pass; or NULL. */
+struct solve_memo *place_solved(const struct place *p);
 
 /* ---- place_write.c ----------------------------------------------------- */
 

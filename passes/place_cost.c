@@ -160,15 +160,10 @@ place_cost_init(struct place *p)
 	uint32_t i;
 
 	p->bytes = arena_alloc(&p->arena, p->nvalues * sizeof *p->bytes);
-	p->flops = arena_alloc(&p->arena, p->nnodes * sizeof *p->flops);
-	p->ways = arena_alloc(&p->arena, p->nnodes * sizeof *p->ways);
 	p->weight = arena_alloc(&p->arena, p->nvalues);
 	for (i = 1; i < p->nvalues; i++) {
 		p->bytes[i] = whole_bytes(p->m, ir_type(p->m, i));
 		p->weight[i] = pass_is_weight(p->m, i);
-	}
-	for (i = 0; i < p->nnodes; i++) {
-		p->flops[i] = -1;
 	}
 	find_conversions(p);
 }

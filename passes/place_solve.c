@@ -76,7 +76,7 @@ all_ways(struct place *p, node_id id)
 
 	if (!w.at) {
 		w.n = ir_ways(p->m, n, p->axis, ways);
-		w.at = arena_dup(same ? &p->arena : &p->scratch, ways,
+		w.at = arena_dup(same ? p->keep : &p->scratch, ways,
 				 w.n * sizeof *ways);
 	}
 	if (same) {
@@ -351,7 +351,7 @@ choice_init(struct choice *c, struct place *p)
 
 	c->p = p;
 	c->s = solve_new(a);
-	c->s->memo = p->p->memo;
+	c->s->memo = place_solved(p);
 	c->value = arena_alloc(a, p->nvalues * sizeof *c->value);
 	c->carried = arena_alloc(a, p->nvalues * sizeof *c->carried);
 	c->handed = arena_alloc(a, p->nvalues * sizeof *c->handed);
@@ -416,6 +416,7 @@ place_solve(struct place *p)
 	ok = r.feasible;
 	if (ok) {
 		place_take(&c, r.choice);
+		place_remember(p, c.s->domain.n);
 		pass_count(p->p, "placements chosen", c.s->domain.n);
 	}
 	arena_release(&tmp);

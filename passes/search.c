@@ -309,7 +309,7 @@ search_run(struct ir_module *m, const struct search_options *o,
 	arena_init(&s.keep, &m->ctx->mem);
 	arena_init(&s.tmp, &m->ctx->mem);
 	s.stats.arena = s.briefs.arena = &s.keep;
-	s.memo = solve_memo_new(&s.keep);
+	s.memo = pass_memo_new(&s.keep);
 	s.prices = price_memo_new(&s.keep);
 	s.stats.pass = "search";
 	if (!m->ctx->kernels) {

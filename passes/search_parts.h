@@ -239,7 +239,7 @@ struct search {
 	struct arena *a;	/* the report's */
 	struct arena keep, tmp;	/* of the search; of one plan */
 	struct pass_stats stats;
-	struct solve_memo *memo;	/* of all placements */
+	struct pass_memo *memo;		/* of all placements */
 	struct price_memo *prices;	/* of all widths' kernels */
 	struct plan base;	/* pins, and defaults of all else */
 	bool pinned[16];	/* enum search_pin; not an even PIN_STAGES */

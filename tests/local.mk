@@ -148,6 +148,7 @@ unit_tests += \
 	%D%/unit/t-options \
 	%D%/unit/t-passes \
 	%D%/unit/t-pieces \
+	%D%/unit/t-place \
 	%D%/unit/t-plan \
 	%D%/unit/t-prelude \
 	%D%/unit/t-price \

@@ -1,0 +1,284 @@
+/*
+ * What was chosen before.  A search places one program on many meshes, and
+ * most begin alike: an axis is solved after those before it, so what was
+ * chosen along it holds wherever the program, the axes before it and what it
+ * may split are the same.
+ */
+#include "passes/place.h"
+#include "passes/solve.h"
+
+#include <string.h>
+
+/* Along one axis, behind others. */
+struct place_chosen {
+	const struct place_chosen *before, *next;	/* next: of the list */
+	axis_id axis;
+	enum place_kind kind;
+	int64_t ranks;
+	int zero;
+	bool ring;
+	const bool *may, *late;
+	/* what came out: by value, by operand, by result of a region */
+	const struct ir_along *value, *want, *yield;
+	const double *shared;	/* by node */
+	const uint32_t *talks;
+	uint32_t count;		/* placements chosen */
+};
+
+/* All that a choice hangs on of a module. */
+struct program {
+	const char *image;
+	size_t n;
+	const struct place_chosen *chosen;
+	struct place_ways *ways;	/* by node, and what it computes */
+	double *flops;
+	struct program *next;
+};
+
+struct pass_memo {
+	struct arena *arena;
+	struct solve_memo *solved;
+	struct program *programs;
+};
+
+struct pass_memo *
+pass_memo_new(struct arena *a)
+{
+	struct pass_memo *m = arena_alloc(a, sizeof *m);
+
+	m->arena = a;
+	m->solved = solve_memo_new(a);
+	return m;
+}
+
+struct solve_memo *
+place_solved(const struct place *p)
+{
+	return p->p->memo ? p->p->memo->solved : NULL;
+}
+
+/* ---- the program ---- */
+
+#define ADD(out, v) buf_add((out), (const char *)(v).at, \
+			    (v).n * sizeof *(v).at)
+
+/* Names are compared as texts: contexts number them as they come. */
+static void
+add_names(const struct ir_module *m, struct buf *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->attrs.n; i++) {
+		if (m->attrs.at[i].text) {
+			buf_puts(out, ir_text(m->ctx, m->attrs.at[i].text));
+			buf_putc(out, '\0');
+		}
+	}
+}
+
+static void
+make_image(const struct place *p, struct buf *out)
+{
+	const struct ir_module *m = p->m;
+	region_id r;
+
+	ADD(out, m->dims);
+	ADD(out, m->values);
+	ADD(out, m->nodes);
+	ADD(out, m->args);
+	ADD(out, m->attrs);
+	ADD(out, m->funcs);
+	for (r = 1; r < m->regions.n; r++) {
+		ADD(out, m->regions.at[r].nodes);
+		ADD(out, m->regions.at[r].params);
+		ADD(out, m->regions.at[r].results);
+	}
+	add_names(m, out);
+}
+
+/* What is found of nodes on the way, which no axis changes. */
+static void
+open_facts(struct place *p, struct arena *a)
+{
+	uint32_t i;
+
+	p->keep = a;
+	p->ways = arena_alloc(a, p->m->nodes.n * sizeof *p->ways);
+	p->flops = arena_alloc(a, p->m->nodes.n * sizeof *p->flops);
+	for (i = 0; i < p->m->nodes.n; i++) {
+		p->flops[i] = -1;
+	}
+}
+
+static struct program *
+find_image(struct place *p, struct pass_memo *memo)
+{
+	struct program *x;
+	struct buf b;
+
+	buf_init(&b, &p->scratch);
+	make_image(p, &b);
+	for (x = memo->programs; x; x = x->next) {
+		if (x->n == b.n && memcmp(x->image, b.at, b.n) == 0) {
+			p->keep = memo->arena;
+			p->ways = x->ways;
+			p->flops = x->flops;
+			return x;
+		}
+	}
+	open_facts(p, memo->arena);
+	x = arena_alloc(memo->arena, sizeof *x);
+	x->image = arena_dup(memo->arena, b.at, b.n);
+	x->n = b.n;
+	x->ways = p->ways;
+	x->flops = p->flops;
+	x->next = memo->programs;
+	return memo->programs = x;
+}
+
+void
+place_find_program(struct place *p)
+{
+	/* prices that are drawn at random are never the same */
+	if (p->p->memo && !p->price.seed) {
+		p->program = find_image(p, p->p->memo);
+	} else {
+		open_facts(p, &p->arena);
+	}
+}
+
+/* ---- along an axis ---- */
+
+/* ZeRO cuts along these, and no other axis asks for it. */
+static int
+zero_of(const struct place *p)
+{
+	return p->kind == PLACE_DATA || p->kind == PLACE_EXPERT
+		? p->plan->zero : 0;
+}
+
+static bool
+ring_of(const struct place *p)
+{
+	return p->kind == PLACE_CONTEXT && p->plan->ring;
+}
+
+static bool
+is_that(const struct place *p, const struct place_chosen *x)
+{
+	uint32_t n = p->m->dims.n;
+
+	return x->before == p->chosen && x->axis == p->axis &&
+	       x->kind == p->kind && x->ranks == p->ranks &&
+	       x->zero == zero_of(p) && x->ring == ring_of(p) &&
+	       memcmp(x->may, p->may, n) == 0 &&
+	       memcmp(x->late, p->late, n) == 0;
+}
+
+static void
+set(const struct place *p, struct ir_type *t, struct ir_along s)
+{
+	if (s.how != IR_IS_WHOLE) {
+		ir_set_along(t, p->axis, s);
+	}
+}
+
+static void
+apply(struct place *p, const struct place_chosen *x)
+{
+	struct ir_module *m = p->m;
+	uint32_t i, k, at = 0;
+
+	for (i = 1; i < p->nvalues; i++) {
+		set(p, &m->values.at[i].type, x->value[i]);
+		p->spread[i] *= x->value[i].how >= IR_IS_SPLIT
+			? (double)p->ranks : 1;
+	}
+	for (i = 0; i < m->args.n; i++) {
+		set(p, &p->wants[i], x->want[i]);
+	}
+	for (i = 1; i < m->regions.n; i++) {
+		for (k = 0; k < m->regions.at[i].results.n; k++) {
+			set(p, &p->yields[i][k], x->yield[at++]);
+		}
+	}
+	memcpy(p->shared, x->shared, p->nnodes * sizeof *p->shared);
+	memcpy(p->talks, x->talks, p->nnodes * sizeof *p->talks);
+	pass_count(p->p, "placements chosen", x->count);
+	p->chosen = x;
+}
+
+bool
+place_recall(struct place *p)
+{
+	const struct place_chosen *x = p->program ? p->program->chosen : NULL;
+
+	while (x && !is_that(p, x)) {
+		x = x->next;
+	}
+	if (x) {
+		apply(p, x);
+	}
+	return x != NULL;
+}
+
+static struct ir_along *
+yields_of(const struct place *p, struct arena *a)
+{
+	const struct ir_module *m = p->m;
+	uint32_t n = 0, i, k;
+	struct ir_along *all;
+
+	for (i = 1; i < m->regions.n; i++) {
+		n += m->regions.at[i].results.n;
+	}
+	all = arena_room(a, n * sizeof *all);
+	for (i = 1, n = 0; i < m->regions.n; i++) {
+		for (k = 0; k < m->regions.at[i].results.n; k++) {
+			all[n++] = ir_along(&p->yields[i][k], p->axis);
+		}
+	}
+	return all;
+}
+
+static void
+note(const struct place *p, struct arena *a, struct place_chosen *x)
+{
+	const struct ir_module *m = p->m;
+	struct ir_along *value = arena_room(a, p->nvalues * sizeof *value);
+	struct ir_along *want = arena_room(a, m->args.n * sizeof *want);
+	uint32_t i;
+
+	for (i = 1; i < p->nvalues; i++) {
+		value[i] = ir_along(ir_type(m, i), p->axis);
+	}
+	for (i = 0; i < m->args.n; i++) {
+		want[i] = ir_along(&p->wants[i], p->axis);
+	}
+	x->value = value;
+	x->want = want;
+	x->yield = yields_of(p, a);
+	x->shared = arena_dup(a, p->shared, p->nnodes * sizeof *p->shared);
+	x->talks = arena_dup(a, p->talks, p->nnodes * sizeof *p->talks);
+}
+
+void
+place_remember(struct place *p, uint32_t count)
+{
+	struct place_chosen x = {
+		.before = p->chosen, .axis = p->axis, .kind = p->kind,
+		.ranks = p->ranks, .zero = zero_of(p), .ring = ring_of(p),
+		.count = count
+	};
+	struct arena *a;
+
+	if (!p->program) {
+		return;
+	}
+	a = p->p->memo->arena;
+	x.next = p->program->chosen;
+	x.may = arena_dup(a, p->may, p->m->dims.n);
+	x.late = arena_dup(a, p->late, p->m->dims.n);
+	note(p, a, &x);
+	p->chosen = p->program->chosen = arena_dup(a, &x, sizeof x);
+}
