@@ -160,8 +160,8 @@ open_memo(struct fuse *f)
 
 	f->number = arena_alloc(a, m->values.n * sizeof *f->number);
 	f->at = arena_alloc(a, m->nodes.n * sizeof *f->at);
-	f->name_number = arena_alloc(a, (m->ctx->syms.text.n + 1) *
-				     sizeof *f->name_number);
+	f->said = arena_alloc(a, (m->ctx->syms.text.n + 1) *
+			      sizeof *f->said);
 	f->cut_of = arena_alloc(a, m->dims.n * sizeof *f->cut_of);
 	f->keys = arena_alloc(a, m->regions.n * sizeof *f->keys);
 }

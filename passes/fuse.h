@@ -65,10 +65,11 @@ struct fuse_cut {
 	uint32_t next;		/* another of the dim, and 1 */
 };
 
-/* A name, and what is done by it. */
+/* Where something is done by a name. */
 struct fuse_name {
 	sym_t name;
-	uint16_t op;
+	uint32_t place, op;
+	uint32_t next;		/* another of the name, and 1 */
 };
 
 /* What a region's kernels follow from. */
@@ -113,7 +114,7 @@ struct fuse {
 	region_id *home;
 	uint32_t *at;		/* in the region at hand of the memo */
 	/* by name */
-	uint32_t *name_number;	/* of the key at hand, or 0 */
+	uint32_t *said;		/* in the key at hand, and 1 */
 	/* by dim */
 	uint32_t *cut_of;	/* in the key at hand, and 1 */
 	/* by region */

@@ -4,8 +4,8 @@
  * views of values that come from around it; and as 128 more: sizes.  Values
  * and names are told by the order in which they are met, so the same layer in
  * another stage or module has the same key; dims by their ids, since kernels
- * name them.  Of a region inside, what it reads, names and whether it talks
- * is all that counts: its kernels have a key of their own.
+ * name them.  Of a region inside, what it reads and names and whether it
+ * talks is all that counts: its kernels have a key of their own.
  */
 #include "passes/fuse.h"
 
@@ -15,6 +15,7 @@ struct keying {
 	struct fuse *f;
 	struct fuse_key *key;
 	uint64_t word;		/* of the node at hand */
+	uint32_t place;		/* where it stands */
 };
 
 static uint64_t
@@ -99,19 +100,28 @@ mix_type(struct keying *x, const struct ir_type *t)
 
 /* ---- nodes ---- */
 
-/* Only which names are the same. */
+/*
+ * Names order those who say the same: where else it was said before.  What
+ * only one place says orders nothing.
+ */
 static void
-mix_name(struct keying *x, uint16_t op, sym_t name)
+mix_name(struct keying *x, uint32_t op, sym_t name)
 {
-	struct fuse *f = x->f;
-	uint32_t *n = &f->name_number[name];
-	struct fuse_name new = { name, op };
+	uint32_t *last = &x->f->said[name], i;
+	struct fuse_name new = { name, x->place, op, *last };
 
-	if (!*n || x->key->names.at[*n - 1].op != op) {
-		VEC_PUSH(f->scratch, &x->key->names, new);
-		*n = *n ? *n : x->key->names.n;
+	for (i = *last; i; i = x->key->names.at[i - 1].next) {
+		const struct fuse_name *n = &x->key->names.at[i - 1];
+
+		if (n->place != new.place) {
+			mix(x, (uint64_t)op << 48 |
+			       (uint64_t)n->place << 16 | n->op);
+		} else if (n->op == op) {
+			return;		/* so were those before it */
+		}
 	}
-	mix(x, *n);
+	VEC_PUSH(x->f->scratch, &x->key->names, new);
+	*last = x->key->names.n;
 }
 
 static void
@@ -134,7 +144,7 @@ is_told(const struct ir_attr *a)
 }
 
 static void
-mix_attr(struct keying *x, uint16_t op, const struct ir_attr *a)
+mix_attr(struct keying *x, uint32_t op, const struct ir_attr *a)
 {
 	uint32_t i;
 
@@ -200,9 +210,9 @@ number(struct keying *x, value_id v)
 static void
 mix_value(struct keying *x, value_id v)
 {
-	node_id id;
+	uint32_t place = x->place, i;
 	const struct ir_node *n;
-	uint32_t i;
+	node_id id;
 
 	if (x->f->number[v]) {
 		mix(x, x->f->number[v]);
@@ -218,10 +228,12 @@ mix_value(struct keying *x, value_id v)
 	mix(x, pair(x->f->constant[v], x->f->class[id]));
 	if (x->f->class[id] == FUSE_FREE) {
 		n = ir_node(x->f->m, id);
+		x->place = ~x->f->number[v];	/* none in the region */
 		mix_op(x, id);
 		for (i = 0; i < n->nargs; i++) {
 			mix_value(x, ir_args(x->f->m, n)[i]);
 		}
+		x->place = place;
 	}
 }
 
@@ -241,7 +253,6 @@ mix_inner(struct keying *x, region_id r)
 		mix_value(x, inner->outer.at[i]);
 	}
 	for (i = 0; i < inner->names.n; i++) {
-		mix(x, inner->names.at[i].op);
 		mix_name(x, inner->names.at[i].op, inner->names.at[i].name);
 	}
 	if (inner->loose) {
@@ -357,7 +368,7 @@ forget_numbers(struct fuse *f, const struct fuse_key *key)
 		f->number[key->values.at[i]] = 0;
 	}
 	for (i = 0; i < key->names.n; i++) {
-		f->name_number[key->names.at[i].name] = 0;
+		f->said[key->names.at[i].name] = 0;
 	}
 	for (i = 0; i < key->cuts.n; i++) {
 		f->cut_of[key->cuts.at[i].dim] = 0;
@@ -368,7 +379,7 @@ void
 fuse_find_keys(struct fuse *f, region_id r)
 {
 	const struct ir_region *region = &f->m->regions.at[r];
-	struct keying x = { f, &f->keys[r], 1 };
+	struct keying x = { f, &f->keys[r], 1, 0 };
 	uint32_t i;
 
 	for (i = 0; i < region->nodes.n; i++) {
@@ -386,6 +397,7 @@ fuse_find_keys(struct fuse *f, region_id r)
 	}
 	end_word(&x);
 	for (i = 0; i < region->nodes.n; i++) {
+		x.place = i + 1;
 		mix_node(&x, region->nodes.at[i]);
 	}
 	for (i = 0; i < region->results.n; i++) {
