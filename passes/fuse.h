@@ -101,6 +101,7 @@ struct fuse {
 	bool *linked;		/* its values' uses are */
 	bool *classed;		/* so are its nodes, and it has its keys */
 	bool *stores;
+	uint8_t op_class[IR_OP_COUNT];	/* and 1, once it was asked for */
 	/* by value */
 	uint32_t *uses;		/* its last link, and 1 */
 	VEC(struct fuse_link) links;
@@ -215,6 +216,8 @@ void fuse_keep_groups(struct fuse *f, const struct fuse_key *key);
 /* Another of these, in an arena. */
 struct fuse_groups *fuse_groups_new(struct arena *a);
 struct fuse_groups *fuse_groups_of(struct kernels_memo *memo);
+/* Whether so many bytes more may be kept; they count from here on. */
+bool fuse_has_room(struct kernels_memo *memo, size_t bytes);
 
 /* ---- fuse_order.c ---- */
 

@@ -156,6 +156,11 @@ fuse_keep_groups(struct fuse *f, const struct fuse_key *key)
 		.hash = { key->hash[0], key->hash[1] }, .next = *slot
 	};
 
+	if (!fuse_has_room(f->memo, sizeof x +
+			   f->norder * sizeof *f->groups +
+			   f->n * 2 * sizeof *f->group_of)) {
+		return;
+	}
 	copy_groups(f, g->arena, &x);
 	for (i = 0; i < key->values.n; i++) {
 		f->number[key->values.at[i]] = i + 1;

@@ -14,15 +14,19 @@ node_at(const struct fuse *f, uint32_t place)
 
 /* ---- what crosses ---- */
 
-/* A node that picks elements touches as many as it makes. */
+/*
+ * Of what lies there, with so many bytes.  A node that picks elements touches
+ * as many as it makes.
+ */
 static double
-touched(const struct fuse *f, const struct ir_node *n, uint32_t k)
+touched(const struct fuse *f, const struct ir_node *n, uint32_t k,
+	value_id base, double most)
 {
 	value_id v = ir_args(f->m, n)[k];
-	const struct ir_type *t = ir_type(f->m, v);
-	double bytes = kernel_bytes(f->m, v);
+	double bytes = v == base ? most : fmin(most, kernel_bytes(f->m, v));
 
 	if (k == 0 && n->nresults == 1 && ir_is(n->op, IRF_MOVES)) {
+		const struct ir_type *t = ir_type(f->m, v);
 		double out = ir_most_elems(f->m, ir_type(f->m, n->result));
 
 		return fmin(bytes, out * ir_dtypes[t->dtype].bits / 8);
@@ -82,10 +86,10 @@ fuse_is_wanted(struct fuse *f, uint32_t group, value_id v)
 }
 
 static void
-add_use(struct fuse *f, struct kernel *k, value_id base, double bytes)
+add_use(struct fuse *f, struct kernel *k, value_id base, double bytes,
+	double most)
 {
 	struct kernel_use u = { base, bytes };
-	double most = kernel_bytes(f->m, base);
 	uint32_t i;
 
 	for (i = 0; i < k->inputs.n; i++) {
@@ -109,9 +113,10 @@ add_inputs(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
 		value_id base = fuse_base(f, ir_args(f->m, n)[i], NULL);
 
 		if (base && !fuse_has(f, group, base)) {
-			add_use(f, k, base,
-				fmin(kernel_bytes(f->m, base),
-				     touched(f, n, i)));
+			double most = kernel_bytes(f->m, base);
+
+			add_use(f, k, base, touched(f, n, i, base, most),
+				most);
 		}
 	}
 }
@@ -364,9 +369,9 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
 	add_work(f, place, k);
 	for (i = 0; i < n->nresults; i++) {
 		u.value = n->result + i;
-		u.bytes = kernel_bytes(f->m, u.value);
 		if (f->group_of[place] == group &&
 		    fuse_is_wanted(f, group, u.value)) {
+			u.bytes = kernel_bytes(f->m, u.value);
 			VEC_PUSH(f->a, &k->outputs, u);
 		}
 	}

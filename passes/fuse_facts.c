@@ -298,11 +298,10 @@ fuse_base(const struct fuse *f, value_id v, bool *moved)
 
 /* ---- classes ---- */
 
-/* What it would be if it were no view and no constant. */
 static enum fuse_class
-work_class(const struct ir_node *n)
+class_of(enum ir_op id)
 {
-	const struct ir_op_info *op = &ir_ops[n->op];
+	const struct ir_op_info *op = &ir_ops[id];
 
 	if (op->flags & IRF_REGION) {
 		return FUSE_REGION;
@@ -317,8 +316,7 @@ work_class(const struct ir_node *n)
 		return op->flags & IRF_STASH ? FUSE_FREE : FUSE_SINK;
 	}
 	if (op->flags & IRF_SOURCE) {	/* a mask is drawn */
-		return ir_op_takes(n->op, IR_ATTR_RATE) ? FUSE_ELEM
-							: FUSE_FREE;
+		return ir_op_takes(id, IR_ATTR_RATE) ? FUSE_ELEM : FUSE_FREE;
 	}
 	if (op->flags & IRF_PAIRS) {
 		return FUSE_PAIRS;
@@ -333,6 +331,18 @@ work_class(const struct ir_node *n)
 		return FUSE_SCATTER;
 	}
 	return FUSE_ELEM;
+}
+
+/* What it would be if it were no view and no constant. */
+static enum fuse_class
+work_class(struct fuse *f, const struct ir_node *n)
+{
+	uint8_t *class = &f->op_class[n->op];
+
+	if (!*class) {
+		*class = (uint8_t)class_of((enum ir_op)n->op) + 1;
+	}
+	return (enum fuse_class)(*class - 1);
 }
 
 /* From the last node to the first, so that users are known. */
@@ -361,7 +371,8 @@ settle(struct fuse *f, region_id r)
 
 /* A number that is known now: made of constants alone. */
 static bool
-is_constant(const struct fuse *f, const struct ir_node *n)
+is_constant(const struct fuse *f, const struct ir_node *n,
+	    enum fuse_class class)
 {
 	uint32_t i;
 
@@ -371,8 +382,7 @@ is_constant(const struct fuse *f, const struct ir_node *n)
 	if (n->nargs == 0) {
 		return ir_op_takes(n->op, IR_ATTR_VALUE) != IR_TAKES_NOT;
 	}
-	if (work_class(n) != FUSE_ELEM ||
-	    !ir_is(n->op, IRF_MAP | IRF_MOVES)) {
+	if (class != FUSE_ELEM || !ir_is(n->op, IRF_MAP | IRF_MOVES)) {
 		return false;
 	}
 	for (i = 0; i < n->nargs; i++) {
@@ -391,9 +401,10 @@ first_guess(struct fuse *f, region_id r)
 	for (i = 0; i < f->m->regions.at[r].nodes.n; i++) {
 		node_id id = f->m->regions.at[r].nodes.at[i];
 		const struct ir_node *n = ir_node(f->m, id);
+		enum fuse_class class = work_class(f, n);
 
-		f->class[id] = (uint8_t)work_class(n);
-		if (is_constant(f, n)) {
+		f->class[id] = (uint8_t)class;
+		if (is_constant(f, n, class)) {
 			f->constant[n->result] = true;
 		}
 		if (n->region) {

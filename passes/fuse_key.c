@@ -64,21 +64,29 @@ pair(uint32_t a, uint32_t b)
 
 /* ---- types ---- */
 
-/* How long the dim is counts, and what one rank has of it. */
 static void
-add_cut(struct keying *x, dim_id d, uint32_t cut)
+new_cut(struct keying *x, dim_id d, uint32_t cut)
 {
 	struct fuse *f = x->f;
 	struct fuse_cut new = { d, cut, f->cut_of[d] };
-	uint32_t i;
 
-	for (i = f->cut_of[d]; i; i = x->key->cuts.at[i - 1].next) {
-		if (x->key->cuts.at[i - 1].cut == cut) {
-			return;
-		}
-	}
 	VEC_PUSH(f->scratch, &x->key->cuts, new);
 	f->cut_of[d] = x->key->cuts.n;
+}
+
+/* How long the dim is counts, and what one rank has of it. */
+static inline void
+add_cut(struct keying *x, dim_id d, uint32_t cut)
+{
+	const struct fuse_cut *at = x->key->cuts.at;
+	uint32_t i = x->f->cut_of[d];
+
+	while (i && at[i - 1].cut != cut) {
+		i = at[i - 1].next;
+	}
+	if (!i) {
+		new_cut(x, d, cut);
+	}
 }
 
 static void

@@ -21,10 +21,13 @@ struct kernels_memo {
 	struct arena *arena;
 	VEC(struct known) known;	/* the first is none */
 	uint32_t *slots, nslots;	/* by hash, the first of its list */
+	size_t room_bytes;	/* so much more may be kept */
 	struct fuse_groups *groups;
 };
 
 #define SLOTS 4096
+/* gpt3-175b on 64 devices has 12 MiB, deepseek-v3 100 MiB. */
+#define MOST_BYTES ((size_t)512 << 20)
 
 void
 kernels_keep(struct ir_ctx *c)
@@ -37,6 +40,7 @@ kernels_keep(struct ir_ctx *c)
 	m->nslots = SLOTS;
 	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
 	VEC_PUSH(a, &m->known, (struct known){ 0 });
+	m->room_bytes = MOST_BYTES;
 	m->groups = fuse_groups_new(a);
 }
 
@@ -44,6 +48,16 @@ struct fuse_groups *
 fuse_groups_of(struct kernels_memo *memo)
 {
 	return memo->groups;
+}
+
+bool
+fuse_has_room(struct kernels_memo *memo, size_t bytes)
+{
+	if (bytes > memo->room_bytes) {
+		return false;
+	}
+	memo->room_bytes -= bytes;
+	return true;
 }
 
 static uint32_t *
@@ -170,7 +184,6 @@ take(struct fuse *f, const struct kernel_list *l, struct known *x)
 	struct room room;
 	uint32_t i;
 
-	count(l, x);
 	x->at.n = l->at.n;
 	x->at.at = arena_room(a, l->at.n * sizeof *x->at.at);
 	open_room(&room, a, x->nids, x->nuses);
@@ -196,6 +209,12 @@ fuse_remember(struct fuse *f, const struct fuse_key *key,
 		.sizes = { key->sizes[0], key->sizes[1] }, .next = *slot
 	};
 
+	count(l, &x);
+	if (!fuse_has_room(f->memo, sizeof x + l->at.n * sizeof *l->at.at +
+				    x.nids * sizeof(node_id) +
+				    x.nuses * sizeof(struct kernel_use))) {
+		return;
+	}
 	for (i = 0; i < region->nodes.n; i++) {
 		f->at[region->nodes.at[i]] = i;
 	}
