@@ -97,16 +97,10 @@ static double
 sent_bytes(const struct pricing *p)
 {
 	double most = 0;
-	node_id id;
+	uint32_t i;
 
-	for (id = 1; id < p->m->nodes.n; id++) {
-		const struct ir_node *n = ir_node(p->m, id);
-
-		if (ir_is(n->op, IRF_PEER) && ir_is(n->op, IRF_SINK)) {
-			double b = kernel_bytes(p->m, ir_args(p->m, n)[0]);
-
-			most = b > most ? b : most;
-		}
+	for (i = 0; i < p->r->sent.n; i++) {
+		most = fmax(most, kernel_bytes(p->m, p->r->sent.at[i]));
 	}
 	return most;
 }

@@ -249,6 +249,21 @@ without_operands(const struct ranks *r, const char **why)
 	return true;
 }
 
+static void
+find_sent(struct ranks *r)
+{
+	const struct ir_module *m = r->m;
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		if (ir_is(n->op, IRF_PEER) && ir_is(n->op, IRF_SINK)) {
+			VEC_PUSH(&m->ctx->perm, &r->sent, ir_args(m, n)[0]);
+		}
+	}
+}
+
 bool
 ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
 	   const char **why)
@@ -258,6 +273,7 @@ ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
 	r->sched = s;
 	r->nstages = s->nstages;
 	r->nmicrobatches = s->nmicrobatches;
+	find_sent(r);
 	return find_axes(r, why) && agree(r, why) && find_funcs(r, why) &&
 	       without_operands(r, why);
 }

@@ -21,6 +21,7 @@ struct ranks {
 	uint32_t npipes, nstages, nmicrobatches, nranks;
 	func_id (*of_stage)[SCHED_NKINDS];	/* 0: not run in this kind */
 	func_id *update;	/* by rank of the pipeline; 0: none */
+	VEC(value_id) sent;	/* from rank to rank of the pipeline */
 	axis_id time, pp;	/* 0: the mesh has none */
 };
 
