@@ -10,7 +10,7 @@
 
 struct finding {
 	struct pricing p;
-	struct kernels **all;
+	struct kernels *const *all;
 	struct arena *a;
 	struct answer_kernels *out;
 };
@@ -116,7 +116,7 @@ answer_find_kernels(const struct ranks *r, const struct target_seats *t,
 	struct finding x = {
 		.p = { .r = r, .m = r->m, .across = t->all,
 		       .traits = &traits },
-		.all = kernels_all(r->m, a), .a = a, .out = out
+		.all = ranks_kernels(r), .a = a, .out = out
 	};
 	const struct sched_list *l;
 	uint32_t i, s, k;

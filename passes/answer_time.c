@@ -26,7 +26,7 @@ enum use { USE_FORWARD, USE_BACKWARD, USE_UPDATE };
 
 struct split_time {
 	struct pricing p;
-	struct kernels **all;
+	struct kernels *const *all;
 	axis_id axis[PLAN_NAXES];	/* 0: the mesh has none */
 	enum use use;
 	uint32_t depth;		/* of repeats around the kernel */
@@ -356,7 +356,7 @@ init(struct split_time *x, const struct ranks *r, const struct pricing *p,
 
 	memset(x, 0, sizeof *x);
 	x->p = *p;
-	x->all = kernels_all(m, a);
+	x->all = ranks_kernels(r);
 	for (i = 0; i < PLAN_NAXES; i++) {
 		x->axis[i] = ir_axis_find(m, intern_str(&m->ctx->syms,
 				plan_axis_name((enum plan_axis)i)));

@@ -316,7 +316,7 @@ memory_plan(const struct ranks *r, struct kernels *const *all,
 	struct memory_work w = { .r = r, .m = r->m, .a = a, .out = out };
 
 	memset(out, 0, sizeof *out);
-	out->kernels = all ? all : kernels_all(r->m, a);
+	out->kernels = all ? all : ranks_kernels(r);
 	out->nstages = r->nstages;
 	out->nranks = r->npipes;
 	out->on_host = plan_offload(r->m) ? MEMORY_OPTIMIZER : MEMORY_NKINDS;

@@ -153,8 +153,8 @@ struct memory {
 
 /*
  * The arenas of all ranks of the pipeline, in arena a.  `all` are the
- * kernels of the module by function, NULL: they are found.  `reserve` bytes
- * are added to each.  False: *why says what has no place.
+ * kernels of the module by function, NULL: those that the ranks have.
+ * `reserve` bytes are added to each.  False: *why says what has no place.
  */
 bool memory_plan(const struct ranks *r, struct kernels *const *all,
 		 int64_t reserve, struct arena *a, struct memory *out,

@@ -215,20 +215,19 @@ price_stage(struct pricing *p, struct kernels *const *all, uint32_t stage,
 }
 
 void
-price_functions(const struct ranks *r, struct kernels *const *all,
-		const struct target_seats *t,
+price_functions(const struct ranks *r, const struct target_seats *t,
 		const struct price_traits *traits, struct arena *a,
 		struct price *out)
 {
 	struct pricing p = { .r = r, .m = r->m, .across = t->all,
 			     .traits = traits };
+	struct kernels *const *all = ranks_kernels(r);
 	uint32_t i;
 
 	memset(out, 0, sizeof *out);
 	out->traits = *traits;
 	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
 	out->update = arena_alloc(a, r->npipes * sizeof *out->update);
-	all = all ? all : kernels_all(p.m, a);
 	if (traits->lone_maps) {
 		price_maps_open(&p);
 	}
@@ -301,7 +300,7 @@ price_step(const struct ranks *r, const struct target_seats *t,
 		       "the target has no link to it: `host` is 0";
 		return false;
 	}
-	price_functions(r, NULL, t, traits, a, out);
+	price_functions(r, t, traits, a, out);
 	if (!price_pipeline(r->sched, traits, a, out)) {
 		*why = "the schedule stalls";
 		return false;

@@ -91,12 +91,8 @@ struct price {
 
 /* ---- price.c ---------------------------------------------------------- */
 
-/*
- * Every function, run once, in arena a; the rest of *out is 0.  `all` are the
- * kernels of the module by function, NULL: they are found.
- */
-void price_functions(const struct ranks *r, struct kernels *const *all,
-		     const struct target_seats *t,
+/* Every function, run once, in arena a; the rest of *out is 0. */
+void price_functions(const struct ranks *r, const struct target_seats *t,
 		     const struct price_traits *traits, struct arena *a,
 		     struct price *out);
 /*

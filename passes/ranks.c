@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "passes/kernels.h"
+
 /* ---- coordinates ---- */
 
 static bool
@@ -273,9 +275,19 @@ ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
 	r->sched = s;
 	r->nstages = s->nstages;
 	r->nmicrobatches = s->nmicrobatches;
+	r->kernels = arena_alloc(&m->ctx->perm, sizeof *r->kernels);
 	find_sent(r);
 	return find_axes(r, why) && agree(r, why) && find_funcs(r, why) &&
 	       without_operands(r, why);
+}
+
+struct kernels *const *
+ranks_kernels(const struct ranks *r)
+{
+	if (!*r->kernels) {
+		*r->kernels = kernels_all(r->m, &r->m->ctx->perm);
+	}
+	return *r->kernels;
 }
 
 bool

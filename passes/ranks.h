@@ -22,6 +22,7 @@ struct ranks {
 	func_id (*of_stage)[SCHED_NKINDS];	/* 0: not run in this kind */
 	func_id *update;	/* by rank of the pipeline; 0: none */
 	VEC(value_id) sent;	/* from rank to rank of the pipeline */
+	struct kernels ***kernels;	/* see ranks_kernels */
 	axis_id time, pp;	/* 0: the mesh has none */
 };
 
@@ -39,6 +40,11 @@ struct sched *ranks_schedule(struct ir_module *m, struct arena *a);
  */
 bool ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
 		const char **why);
+/*
+ * The kernels of the module by function, as they were when first asked for.
+ */
+struct kernels;
+struct kernels *const *ranks_kernels(const struct ranks *r);
 /* Coordinates by axis; 0 on time, and where there is no axis. */
 void ranks_at(const struct ranks *r, uint32_t rank,
 	      uint32_t at[IR_MAX_AXES + 1]);

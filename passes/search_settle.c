@@ -83,7 +83,7 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 	if (f->bytes > f->room) {
 		return true;
 	}
-	price_functions(&r, mem.kernels, &seats, &s->o->traits, a, &p);
+	price_functions(&r, &seats, &s->o->traits, a, &p);
 	if (!price_pipeline(x, &s->o->traits, a, &p)) {
 		return false;
 	}
