@@ -87,34 +87,45 @@ take_facts(struct driver *d, struct ir_module *m,
 	return true;
 }
 
-/* The passes up to the one that cuts into stages, and the rest. */
+struct taking {
+	struct driver *d;
+	struct pass_sums before;
+};
+
+/* The model is whole until it is cut into stages. */
 static bool
-cut_list(const struct driver *d, struct pass_list *head,
-	 struct pass_list *tail)
+before_pass(void *user, const struct pass *p, struct ir_module *m)
+{
+	struct taking *x = user;
+
+	return x->d->facts || !(p->gives & PROP_STAGED) ||
+	       take_facts(x->d, m, &x->before);
+}
+
+/* Whether the pass that cuts into stages is among those that run. */
+static bool
+cuts(const struct driver *d)
 {
 	const struct pass *stop = d->pm.options.stop;
-	struct arena *a = d->opts.arena;
-	bool stopped = false;
 	uint32_t i;
 
 	for (i = 0; i < d->passes.at.n; i++) {
 		const struct pass *p = d->passes.at.at[i];
 
-		if (tail->at.n || (p->gives & PROP_STAGED)) {
-			VEC_PUSH(a, &tail->at, p);
-		} else {
-			VEC_PUSH(a, &head->at, p);
-			stopped |= stop && strcmp(stop->name, p->name) == 0;
+		if (p->gives & PROP_STAGED) {
+			return true;
+		}
+		if (stop && strcmp(stop->name, p->name) == 0) {
+			return false;
 		}
 	}
-	return tail->at.n && !stopped;
+	return false;
 }
 
 enum pass_result
 drv_run_for_answer(struct driver *d, struct ir_module *m)
 {
-	struct pass_list head = { 0 }, tail = { 0 };
-	struct pass_sums before;
+	struct taking x = { .d = d };
 	enum pass_result r;
 
 	if (!ir_model(m)) {
@@ -122,20 +133,20 @@ drv_run_for_answer(struct driver *d, struct ir_module *m)
 			   "model, and %s is rank programs", d->opts.input);
 		return PASS_BAD_INPUT;
 	}
-	if (!cut_list(d, &head, &tail)) {
+	if (!cuts(d)) {
 		diag_error(&d->ctx.diags, nowhere, "the answer needs the pass "
 			   "`stage`, which is not among those that run");
 		return PASS_BAD_INPUT;
 	}
-	if (!pass_sum(m, &before)) {
+	if (!pass_sum(m, &x.before)) {
 		return PASS_BAD_INPUT;
 	}
-	r = pass_run(&d->pm, &head, m);
-	if (r != PASS_OK) {
-		return r;
-	}
-	return take_facts(d, m, &before) ? pass_run(&d->pm, &tail, m)
-					 : PASS_BAD_INPUT;
+	d->facts = NULL;
+	d->pm.before_pass = before_pass;
+	d->pm.user = &x;
+	r = pass_run(&d->pm, &d->passes, m);
+	d->pm.before_pass = NULL;
+	return r;
 }
 
 /* ---- the answer ---- */

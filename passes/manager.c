@@ -333,11 +333,17 @@ run_one(struct run *r, const struct pass *p)
 static bool
 run_list(struct run *r, const struct pass_list *l)
 {
-	const struct pass *stop = r->pm->options.stop;
+	const struct pass_manager *pm = r->pm;
+	const struct pass *stop = pm->options.stop;
 	uint32_t i;
 
 	take_text(r);
 	for (i = 0; i < l->at.n; i++) {
+		if (pm->before_pass &&
+		    !pm->before_pass(pm->user, l->at.at[i], r->m)) {
+			return false;
+		}
+		arena_release(&r->ctx->tmp);
 		if (!run_one(r, l->at.at[i])) {
 			return false;
 		}

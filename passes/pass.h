@@ -201,6 +201,11 @@ struct pass_manager {
 	struct pass_crash *crash;	/* may be NULL */
 	const struct search_options *search;	/* may be NULL */
 	const struct target *target;	/* the same */
+	/* Asked before each pass, of a list that is to be run. False: it
+	 * reported errors.  NULL: nobody asks. */
+	bool (*before_pass)(void *user, const struct pass *p,
+			    struct ir_module *m);
+	void *user;
 	struct pass_stats stats;
 	VEC(struct pass_time) times;
 	int64_t runs;		/* so far, for the bisect limit */
