@@ -11,6 +11,7 @@
 struct wait {
 	uint32_t sent, taken;	/* the first `taken` are */
 	uint32_t *order;	/* microbatches as they are sent */
+	VEC(uint32_t) to;	/* the stages that take it */
 };
 
 struct course {
@@ -29,24 +30,22 @@ direction(const struct sched_action *x)
 }
 
 static bool
-is_done(const struct course *c, uint32_t stage, uint32_t mb, uint8_t part)
+is_done(const struct course *c, uint32_t stage, uint32_t mb, uint8_t parts)
 {
-	return c->done[(size_t)stage * c->s->nmicrobatches + mb] & part;
+	return (c->done[(size_t)stage * c->s->nmicrobatches + mb] & parts) ==
+	       parts;
 }
 
 /* Whether all stages that a message goes to have taken it. */
 static bool
-was_taken(const struct course *c, uint32_t stage, uint32_t dir, uint32_t mb)
+was_taken(const struct course *c, const struct wait *q, uint32_t dir,
+	  uint32_t mb)
 {
-	const struct memory *out = c->w->out;
 	uint32_t i;
 
-	for (i = 0; i < out->sends.n; i++) {
-		const struct memory_send *x = &out->sends.at[i];
-
-		if (x->stage == stage && (x->to > stage) == (dir == 0) &&
-		    !is_done(c, x->to, mb, dir ? SCHED_INPUT
-				: SCHED_FORWARD)) {
+	for (i = 0; i < q->to.n; i++) {
+		if (!is_done(c, q->to.at[i], mb, dir ? SCHED_INPUT
+						     : SCHED_FORWARD)) {
 			return false;
 		}
 	}
@@ -60,7 +59,7 @@ has_room(struct course *c, const struct sched_action *x)
 	struct wait *q = &c->wait[2 * x->stage + dir];
 	uint32_t copies = c->w->out->stage[x->stage].waiting[dir];
 
-	while (q->taken < q->sent && was_taken(c, x->stage, dir,
+	while (q->taken < q->sent && was_taken(c, q, dir,
 					       q->order[q->taken])) {
 		q->taken++;
 	}
@@ -70,16 +69,13 @@ has_room(struct course *c, const struct sched_action *x)
 static bool
 has_needs(const struct course *c, const struct sched_action *x)
 {
-	struct sched_need need[SCHED_MAX_NEEDS];
-	uint32_t n = sched_needs(c->s, x, need), i;
+	const struct sched_kind_info *k = &sched_kinds[x->kind];
+	uint32_t stage = x->stage, mb = x->microbatch;
 
-	for (i = 0; i < n; i++) {
-		if (!is_done(c, need[i].stage, x->microbatch,
-			     (uint8_t)(1 << need[i].part))) {
-			return false;
-		}
-	}
-	return true;
+	return is_done(c, stage, mb, k->here) &&
+	       (stage == 0 || is_done(c, stage - 1, mb, k->before)) &&
+	       (stage + 1 == c->s->nstages ||
+		is_done(c, stage + 1, mb, k->after));
 }
 
 /* Runs a rank as far as it gets; whether it got anywhere. */
@@ -136,6 +132,26 @@ run_all(struct course *c)
 	}
 }
 
+/* Values that go to one stage are taken together. */
+static void
+find_takers(struct course *c)
+{
+	const struct memory *out = c->w->out;
+	uint32_t i, k;
+
+	for (i = 0; i < out->sends.n; i++) {
+		const struct memory_send *x = &out->sends.at[i];
+		struct wait *q = &c->wait[2 * x->stage +
+					  (x->to > x->stage ? 0 : 1)];
+
+		for (k = 0; k < q->to.n && q->to.at[k] != x->to; k++) {
+		}
+		if (k == q->to.n) {
+			VEC_PUSH(&c->w->tmp, &q->to, x->to);
+		}
+	}
+}
+
 void
 memory_wait(struct memory_work *w)
 {
@@ -155,5 +171,6 @@ memory_wait(struct memory_work *w)
 		w->out->stage[i / 2].waiting[i % 2] = n < WAITING ? n
 								  : WAITING;
 	}
+	find_takers(&c);
 	run_all(&c);
 }
