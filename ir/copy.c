@@ -115,7 +115,7 @@ ir_copy(const struct ir_module *m, struct ir_ctx *c)
 	if (!knows_names(c, m->ctx)) {
 		die("a module is copied to a context without its names");
 	}
-	to = copy_module(m, &c->perm, 2);
+	to = copy_module(m, &c->perm, 4);
 	to->ctx = c;
 	return to;
 }

@@ -288,16 +288,20 @@ arena_printf(struct arena *a, const char *fmt, ...)
 	return b.at;
 }
 
+#define VEC_LARGE ((size_t)16 * 1024)
+
 void
 vec_grow(struct arena *a, void **at, uint32_t *cap, size_t item_bytes)
 {
-	uint32_t n = *cap ? *cap * 2 : 8;
-	size_t old_bytes = *cap * item_bytes, bytes = n * item_bytes;
+	size_t old_bytes = *cap * item_bytes, bytes;
+	/* what is left behind was touched, what is not needed never is */
+	uint32_t n = !*cap ? 8 : *cap * (old_bytes < VEC_LARGE ? 2 : 4);
 	void *to;
 
 	if (n < *cap) {
 		a->mem->oom(a->mem->user, SIZE_MAX);
 	}
+	bytes = n * item_bytes;
 	to = take(a, &bytes);	/* who pushes writes: pages stay untouched */
 	if (old_bytes) {
 		memcpy(to, *at, old_bytes);
