@@ -38,6 +38,12 @@ struct holding {
 
 #define SLOTS 4096
 
+/* Where runs of trips that lie alike end, which is the same on all ranks. */
+struct cut {
+	node_id repeat;
+	VEC(int64_t) ends;	/* of all runs, in order */
+};
+
 struct update {
 	struct stage *st;
 	struct ir_module *m;
@@ -59,7 +65,7 @@ struct update {
 	const struct stage_range *trips;	/* NULL: outside of repeats */
 	sym_t var;
 	bool fixed;		/* only tensors that are the same in all */
-	VEC(int64_t) ends;	/* of runs of trips that lie alike */
+	VEC(struct cut) cuts;	/* of repeats met before */
 };
 
 static sym_t
@@ -453,7 +459,8 @@ copy_nodes(struct update *u, region_id from, region_id to)
 /* ---- repeats by runs of trips that lie alike ---- */
 
 static void
-add_ends(struct update *u, sym_t name, const struct stage_range *r)
+add_ends(struct update *u, sym_t name, const struct stage_range *r,
+	 struct cut *c)
 {
 	uint32_t k;
 
@@ -463,17 +470,17 @@ add_ends(struct update *u, sym_t name, const struct stage_range *r)
 
 		if (!x->all && x->trips.start > r->start &&
 		    x->trips.start < r->start + r->count) {
-			VEC_PUSH(u->st->a, &u->ends, x->trips.start);
+			VEC_PUSH(u->st->a, &c->ends, x->trips.start);
 		}
 		if (!x->all && end > r->start && end < r->start + r->count) {
-			VEC_PUSH(u->st->a, &u->ends, end);
+			VEC_PUSH(u->st->a, &c->ends, end);
 		}
 	}
 }
 
 static void
 find_ends(struct update *u, region_id id, const struct stage_range *r,
-	  bool *done)
+	  bool *done, struct cut *c)
 {
 	uint32_t i;
 
@@ -483,10 +490,10 @@ find_ends(struct update *u, region_id id, const struct stage_range *r,
 		sym_t name = u->owner[k] ? u->owner[k] : source_of(u, n);
 
 		if (n->region) {
-			find_ends(u, n->region, r, done);
+			find_ends(u, n->region, r, done, c);
 		} else if (name && !done[name]) {
 			done[name] = true;
-			add_ends(u, name, r);
+			add_ends(u, name, r, c);
 		}
 	}
 }
@@ -497,6 +504,32 @@ by_number(const void *a, const void *b)
 	const int64_t *x = a, *y = b;
 
 	return (*x > *y) - (*x < *y);
+}
+
+static const struct cut *
+cut_of(struct update *u, node_id id, const struct stage_range *all)
+{
+	bool *done;
+	struct cut c = { .repeat = id };
+	uint32_t i, n = 0;
+
+	for (i = 0; i < u->cuts.n; i++) {
+		if (u->cuts.at[i].repeat == id) {
+			return &u->cuts.at[i];
+		}
+	}
+	done = arena_alloc(u->st->a, u->nsyms * sizeof *done);
+	find_ends(u, ir_node(u->m, id)->region, all, done, &c);
+	VEC_PUSH(u->st->a, &c.ends, all->start + all->count);
+	qsort(c.ends.at, c.ends.n, sizeof *c.ends.at, by_number);
+	for (i = 1; i < c.ends.n; i++) {
+		if (c.ends.at[i] != c.ends.at[n]) {
+			c.ends.at[++n] = c.ends.at[i];
+		}
+	}
+	c.ends.n = n + 1;
+	VEC_PUSH(u->st->a, &u->cuts, c);
+	return &u->cuts.at[u->cuts.n - 1];
 }
 
 /* Whether any sink in or below the region runs here in these trips. */
@@ -534,14 +567,10 @@ cut_repeat(struct update *u, node_id id, region_id to)
 	struct ir_node n = *ir_node(u->m, id);
 	const struct ir_attr *var = ir_attr(u->m, &n, IR_ATTR_VAR);
 	struct stage_range all = stage_range_of(u->m, &n), r = all;
-	bool *done = arena_alloc(u->st->a, u->nsyms * sizeof *done);
+	const struct cut *c = cut_of(u, id, &all);
 	uint32_t i;
 
-	u->ends.n = 0;
-	find_ends(u, n.region, &all, done);
-	VEC_PUSH(u->st->a, &u->ends, all.start + all.count);
-	qsort(u->ends.at, u->ends.n, sizeof *u->ends.at, by_number);
-	if (n.nresults && (u->st->npipes == 1 || u->ends.n == 1)) {
+	if (n.nresults && (u->st->npipes == 1 || c->ends.n == 1)) {
 		copy_repeat(u, id, &all, to);
 		return;
 	}
@@ -553,12 +582,10 @@ cut_repeat(struct update *u, node_id id, region_id to)
 		return;
 	}
 	u->var = var ? var->text : 0;
-	for (i = 0; i < u->ends.n; i++) {
-		r.count = u->ends.at[i] - r.start;
-		if (r.count) {
-			copy_run(u, id, &r, to);
-		}
-		r.start = u->ends.at[i];
+	for (i = 0; i < c->ends.n; i++) {
+		r.count = c->ends.at[i] - r.start;
+		copy_run(u, id, &r, to);
+		r.start = c->ends.at[i];
 	}
 	u->fixed = true;
 	copy_run(u, id, &all, to);
