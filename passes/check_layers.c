@@ -307,11 +307,28 @@ by_start(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The pieces of all ranks that differ along these axes, in any order. */
+/* The next rank along the axes of a cut, the innermost, highest first. */
+static bool
+next_rank(const struct check *c, uint32_t cut, uint32_t at[IR_MAX_AXES + 1])
+{
+	int place;
+
+	for (place = 4 * (IR_MAX_AXES - 1); place >= 0; place -= 4) {
+		axis_id a = cut >> place & 15;
+
+		if (a && ++at[a] < (uint32_t)c->m->axes.at[a].size) {
+			return true;
+		}
+		at[a] = 0;
+	}
+	return false;
+}
+
+/* The pieces of them all: in order, unless an axis is balanced. */
 static uint32_t
 all_slices(struct check *c, int64_t size, uint32_t cut, struct slice *out)
 {
-	uint32_t at[IR_MAX_AXES + 1] = { 0 }, n = 0, i, left;
+	uint32_t at[IR_MAX_AXES + 1] = { 0 }, n = 0, i;
 	struct ir_pieces p;
 
 	do {
@@ -320,15 +337,7 @@ all_slices(struct check *c, int64_t size, uint32_t cut, struct slice *out)
 			out[n].start = p.at[i].start;
 			out[n++].count = p.at[i].count;
 		}
-		for (left = cut; left; left >>= 4) {
-			axis_id a = left & 15;
-
-			if (++at[a] < (uint32_t)c->m->axes.at[a].size) {
-				break;
-			}
-			at[a] = 0;
-		}
-	} while (left);
+	} while (next_rank(c, cut, at));
 	return n;
 }
 
@@ -343,7 +352,11 @@ covered_once(struct check *c, dim_id d, uint32_t cut, struct slice *room)
 	uint32_t n = all_slices(c, size, cut, room), i;
 	struct buf b;
 
-	qsort(room, n, sizeof *room, by_start);
+	for (i = 1; i < n && room[i - 1].start <= room[i].start; i++) {
+	}
+	if (i < n) {
+		qsort(room, n, sizeof *room, by_start);
+	}
 	for (i = 0; i < n && room[i].start == next; i++) {
 		next += room[i].count;
 	}

@@ -15,10 +15,16 @@ struct place {
 	uint32_t action, part, event;
 };
 
+/* A send or a receive. */
+struct event {
+	uint32_t use, link;
+	bool sends;
+};
+
 struct order {
 	struct check *c;
 	struct place *at;	/* by pipe */
-	uint32_t *events;	/* sends and receives, function by function */
+	struct event *events;	/* function by function */
 	uint32_t *begin;	/* by function, and one more */
 	uint64_t *sent;		/* a bit per link and microbatch */
 	uint32_t *to;		/* by link: the pipe that receives */
@@ -45,14 +51,18 @@ find_events(struct order *o)
 		o->begin[i] = n;
 		for (k = 0; k < c->fns[i].n; k++) {
 			uint32_t use = c->fns[i].first + k;
+			struct event *e = &o->events[n];
 
 			if (!c->link[use]) {
 				continue;
 			}
-			o->events[n++] = use;
-			if (ir_is(check_node(c, &c->uses.at[use])->op,
-				  IRF_SOURCE)) {
-				o->to[c->link[use]] = c->fns[i].pipe;
+			n++;
+			e->use = use;
+			e->link = c->link[use];
+			e->sends = ir_is(check_node(c, &c->uses.at[use])->op,
+					 IRF_SINK);
+			if (!e->sends) {
+				o->to[e->link] = c->fns[i].pipe;
 			}
 		}
 	}
@@ -102,17 +112,15 @@ run(struct order *o, uint32_t pipe)
 			uint32_t n = o->begin[fn + 1] - o->begin[fn];
 
 			for (; p->event < n; p->event++) {
-				uint32_t use = o->events[o->begin[fn] +
-							 p->event];
-				bool send = ir_is(check_node(c,
-					&c->uses.at[use])->op, IRF_SINK);
+				const struct event *e = &o->events[
+					o->begin[fn] + p->event];
 
-				if (!is_sent(o, c->link[use], a->microbatch,
-					     send)) {
+				if (!is_sent(o, e->link, a->microbatch,
+					     e->sends)) {
 					return;
 				}
-				if (send) {
-					wake(o, o->to[c->link[use]]);
+				if (e->sends) {
+					wake(o, o->to[e->link]);
 				}
 			}
 		}
@@ -140,7 +148,7 @@ all_end(struct order *o)
 		}
 		a = &l->actions.at[p->action];
 		function_of(o, a, p->part, &fn);
-		u = &c->uses.at[o->events[o->begin[fn] + p->event]];
+		u = &c->uses.at[o->events[o->begin[fn] + p->event].use];
 		if (told++ == 0) {
 			check_fail(c, u, "pipe %u waits here in %s for ever",
 				   pipe, sched_name(c->a, a));

@@ -27,7 +27,7 @@ shortest(const struct ir_module *m, dim_id d, dim_id *to)
 static void
 see_type(struct look *l, const struct ir_type *t)
 {
-	if (l->batch && ir_type_has(t, l->batch)) {
+	if (l->out->batch != l->batch && ir_type_has(t, l->batch)) {
 		l->out->batch = l->batch;
 	}
 }
