@@ -15,6 +15,7 @@
 struct fronts {
 	struct search *s;
 	struct search_placed *w;
+	struct pricing p;
 	struct front_prices prices;
 	double *us;		/* by node: run once more */
 	struct front_block **blocks;
@@ -98,21 +99,58 @@ add(struct fronts *f, const char *words)
 	VEC_PUSH(&f->s->keep, &f->w->choices, c);
 }
 
+/* At the prices of how long the mesh is now. */
 static void
 open_blocks(struct fronts *f)
 {
+	struct ir_module *m = f->w->m;
 	struct arena *a = &f->w->ctx.tmp;
 	struct front_point none;
 	node_id *blocks;
 	uint32_t k;
 
-	f->n = front_blocks(f->w->m, a, &blocks);
+	f->us = arena_alloc(a, m->nodes.n * sizeof *f->us);
+	price_nodes(f, &f->p, kernels_find(m, ir_model(m), a)->top);
+	f->prices = (struct front_prices){ node_us, NULL, f };
+	f->n = front_blocks(m, a, &blocks);
 	f->blocks = arena_alloc(a, f->n * sizeof *f->blocks);
-	f->plain = arena_alloc(&f->w->ctx.tmp, f->n * sizeof *f->plain);
+	f->plain = arena_alloc(a, f->n * sizeof *f->plain);
 	for (k = 0; k < f->n; k++) {
-		f->blocks[k] = front_open(f->w->m, blocks[k], &f->prices);
+		f->blocks[k] = front_open(m, blocks[k], &f->prices);
 		front_at(f->blocks[k], "none", &none);
 		f->plain[k] = none.bytes;
+	}
+}
+
+/*
+ * A sequence more takes what it takes from here to all of a step at once, or
+ * to one alone: launches, which a small microbatch consists of, it does not
+ * take again.
+ */
+static void
+price_sequences(struct fronts *f)
+{
+	const struct search_try *t = &f->w->at;
+	struct ir_axis *time = &f->w->m->axes.at[f->p.r->time];
+	int64_t all = t->microbatch * t->nmicrobatches;
+	int64_t there = t->nmicrobatches > 1 ? all : 1;
+	struct front_point p;
+	uint32_t i, k;
+
+	if (!f->p.r->time || all == 1) {
+		return;
+	}
+	time->size = all / there;
+	open_blocks(f);
+	time->size = t->nmicrobatches;
+	for (i = 1; i < f->w->choices.n; i++) {
+		struct search_choice *c = &f->w->choices.at[i];
+
+		for (k = 0; k < f->n; k++) {
+			front_at(f->blocks[k], c->words, &p);
+			c->sequence_us[k] = (p.extra_us - c->extra_us[k]) /
+					    (double)(there - t->microbatch);
+		}
 	}
 }
 
@@ -154,12 +192,12 @@ void
 search_front(struct search *s, struct search_placed *w)
 {
 	struct search_choice as_is = { .words = s->base.recompute };
-	struct fronts f = { .s = s, .w = w };
 	struct ir_module *m = w->m;
 	struct ranks r = { .m = m };
-	struct pricing p = {
-		.r = &r, .m = m, .t = search_quickest(s),
-		.traits = &s->o->traits
+	struct fronts f = {
+		.s = s, .w = w,
+		.p = { .r = &r, .m = m, .t = search_quickest(s),
+		       .traits = &s->o->traits }
 	};
 	axis_id a;
 	uint32_t i;
@@ -171,15 +209,12 @@ search_front(struct search *s, struct search_placed *w)
 	for (a = 1; a < m->axes.n; a++) {
 		r.time = m->axes.at[a].time ? a : r.time;
 	}
-	f.us = arena_alloc(&w->ctx.tmp, m->nodes.n * sizeof *f.us);
-	price_nodes(&f, &p, kernels_find(m, ir_model(m),
-					 &w->ctx.tmp)->top);
-	f.prices = (struct front_prices){ node_us, NULL, &f };
 	open_blocks(&f);
 	if (f.n == s->nkinds) {	/* else nobody knows whose is whose */
 		for (i = 0; i < f.n; i++) {
 			add_front(&f, i);
 		}
+		price_sequences(&f);
 	}
 	qsort(w->choices.at + 1, w->choices.n - 1, sizeof *w->choices.at,
 	      by_extra);

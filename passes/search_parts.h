@@ -65,6 +65,7 @@ struct search_bytes {
 struct search_choice {
 	const char *words;	/* of the plan */
 	double extra_us[SEARCH_MAX_KINDS];
+	double sequence_us[SEARCH_MAX_KINDS];	/* of it, one more takes */
 	double less[SEARCH_MAX_KINDS];	/* bytes of a slot */
 };
 

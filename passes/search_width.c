@@ -507,7 +507,8 @@ search_choices(struct search *s, const struct search_key *key,
 		struct search_choice x = w->choices.at[i];
 
 		for (k = 0; k < s->nkinds; k++) {
-			x.extra_us[k] *= more;
+			x.extra_us[k] += x.sequence_us[k] * (double)
+				(c->microbatch - w->at.microbatch);
 			x.less[k] *= more;
 		}
 		VEC_PUSH(&s->keep, &c->choices, x);

@@ -555,6 +555,51 @@ test_stand(void **state)
 	ir_ctx_release(&c);
 }
 
+/* ---- what rebuilding takes of another microbatch ---- */
+
+/*
+ * The model is small, so kernels consist of launches: what rebuilding is
+ * guessed to take must not grow with the microbatch as they would, or plans
+ * of a large one are not looked at.
+ */
+static void
+test_launches(void **state)
+{
+	static const double bytes[] = { 40e6, 44.6e6, 50e6, 63.3e6, 71e6 };
+	uint64_t placed = 0;
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	char text[4096];
+	size_t i;
+
+	(void)state;
+	snprintf(text, sizeof text, dense, 64, 6);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = target(&c, "h100x2");
+	t.groups.at[0].device.reserve_bytes = 0;
+	for (i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+		double us, best = INFINITY;
+		int mb;
+
+		t.groups.at[0].device.memory_bytes = bytes[i];
+		us = found(m, &t, "");
+		for (mb = 1; mb <= 32; mb *= 2) {
+			char pins[64];
+			double one;
+
+			snprintf(pins, sizeof pins, "microbatch=%d", mb);
+			one = counted(m, &t, pins, &placed).step_us;
+			best = one > 0 ? fmin(best, one) : best;
+		}
+		print_message("%.0f bytes: %.3f, of each %.3f\n", bytes[i], us,
+			      best);
+		assert_true(us > 0 && us <= best * (1 + 1e-9));
+	}
+	ir_ctx_release(&c);
+}
+
 /* ---- what code needs beside it ---- */
 
 struct rooms {
@@ -822,6 +867,7 @@ main(void)
 		cmocka_unit_test(test_brute_force),
 		cmocka_unit_test(test_tight),
 		cmocka_unit_test(test_stand),
+		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_rooms),
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_slower),
