@@ -21,7 +21,7 @@ struct trial {
 	double *update_temp;	/* by stage: while it is updated */
 	uint32_t *like;		/* by stage: the first of those of its size */
 	struct search_update *update;	/* NULL: not yet */
-	bool *again;		/* by stage: it takes what the one before does */
+	bool *again;		/* by stage: takes what the one before does */
 	uint32_t *rank_of;	/* by stage */
 	uint32_t *seat;		/* by rank */
 	uint32_t *seat_of;	/* by stage */
