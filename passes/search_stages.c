@@ -228,6 +228,12 @@ find_speed(const struct search *s, const struct search_fn *f,
 		       fabs(out->after_us);
 }
 
+/* Layers that were given out within a limit. */
+struct filled {
+	double most;		/* of any stage: with no more it is the same */
+	double next;		/* the least limit with which it is not */
+};
+
 /*
  * From the last stage to the first, which holds more microbatches and so
  * gets what is left: as many layers as can be run in time.  True if that is
@@ -235,30 +241,41 @@ find_speed(const struct search *s, const struct search_fn *f,
  */
 static bool
 fill(const struct speed *speed, const uint32_t *seat, int64_t nlayers,
-     uint32_t nstages, double limit, int64_t *layers)
+     uint32_t nstages, double limit, int64_t *layers, struct filled *f)
 {
 	int64_t left = nlayers;
 	uint32_t i;
 
+	*f = (struct filled){ .most = 0, .next = INFINITY };
 	for (i = nstages; i-- > 0;) {
 		const struct speed *x = &speed[seat[i]];
 		double us = x->top_us + (i == 0 ? x->before_us : 0) +
 			    (i + 1 == nstages ? x->after_us : 0);
-		int64_t n = 0;
+		int64_t n;
 
-		while (left > (int64_t)i &&
-		       (n == 0 || us + x->layer_us[left - 1] <= limit)) {
-			us += x->layer_us[--left];
-			n++;
+		for (n = 0; left > (int64_t)i; n++, left--) {
+			double more = us + x->layer_us[left - 1];
+
+			if (n > 0 && more > limit) {
+				f->next = more < f->next ? more : f->next;
+				break;
+			}
+			us = more;
 		}
 		if (us > limit) {
+			f->next = us < f->next ? us : f->next;
 			return false;
 		}
+		f->most = us > f->most ? us : f->most;
 		layers[i] = n;
 	}
 	return left == 0;
 }
 
+/*
+ * Halves what is between a limit below which it cannot be done and one with
+ * which it can, and goes on from there to where layers change.
+ */
 static void
 balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
 	const uint32_t *seat, int64_t *layers)
@@ -266,8 +283,8 @@ balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
 	struct speed *speed = arena_alloc((struct arena *)&s->tmp,
 					  s->seats.n * sizeof *speed);
 	double lo = 0, hi = 0;
+	struct filled f;
 	uint32_t i;
-	int step;
 
 	for (i = 0; i < nstages; i++) {
 		if (!speed[seat[i]].layer_us) {
@@ -275,16 +292,17 @@ balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
 			hi = fmax(hi, speed[seat[i]].all_us);
 		}
 	}
-	for (step = 0; step < 50; step++) {
-		double mid = (lo + hi) / 2;
+	while (lo < hi) {
+		double mid = lo + (hi - lo) / 2;
 
-		if (fill(speed, seat, s->nlayers, nstages, mid, layers)) {
-			hi = mid;
+		mid = mid < hi ? mid : lo;
+		if (fill(speed, seat, s->nlayers, nstages, mid, layers, &f)) {
+			hi = f.most;
 		} else {
-			lo = mid;
+			lo = f.next;
 		}
 	}
-	fill(speed, seat, s->nlayers, nstages, hi, layers);
+	fill(speed, seat, s->nlayers, nstages, hi, layers, &f);
 }
 
 /* Where all seats are alike, only the number of stages matters. */
