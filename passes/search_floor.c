@@ -308,6 +308,7 @@ search_add_known(struct search *s, const struct search_width *w,
 		}
 	}
 	search_set_line(s, &us, &k.line);
+	s->learnt++;
 	if (old) {
 		*old = k;
 	} else {
@@ -337,17 +338,17 @@ search_zero_share(const struct search_key *key, const struct search_key *other)
 
 /* So much of what it takes that width takes at the least; 0: nothing. */
 static double
-share_of(const struct search *s, const struct search_known *k,
-	 const struct search_key *key, const struct search_try *t)
+share_of(const struct search_known *k, const struct search_key *key,
+	 int64_t far, int64_t microbatch)
 {
-	double share = (double)(k->key.tp * k->key.cp) /
-		       (double)(key->tp * key->cp);
+	double share;
 
-	if (k->microbatch != t->microbatch ||
-	    k->apart != apart(s, t->g->dp) ||
+	if (k->microbatch != microbatch || k->apart != far ||
 	    !search_is_no_wider(&k->key, key)) {
 		return 0;
 	}
+	share = (double)(k->key.tp * k->key.cp) /
+		(double)(key->tp * key->cp);
 	if (cut_of(&k->key) != cut_of(key)) {
 		share *= CUT_SHARE;
 	}
@@ -451,11 +452,13 @@ bool
 search_seems_above(struct search *s, const struct search_key *key,
 		   const struct search_try *t, double us)
 {
+	int64_t far = apart(s, t->g->dp);
 	uint32_t i;
 
 	us -= search_data_us(key, t);
 	for (i = 0; i < s->known.n && us > 0; i++) {
-		double share = share_of(s, &s->known.at[i], key, t);
+		double share = share_of(&s->known.at[i], key, far,
+					t->microbatch);
 
 		if (share > 0 &&
 		    search_line_is_above(s, t, &s->known.at[i].line,
@@ -470,11 +473,13 @@ double
 search_floor_us(struct search *s, const struct search_key *key,
 		const struct search_try *t)
 {
+	int64_t far = apart(s, t->g->dp);
 	double most = 0;
 	uint32_t i;
 
 	for (i = 0; i < s->known.n; i++) {
-		double share = share_of(s, &s->known.at[i], key, t);
+		double share = share_of(&s->known.at[i], key, far,
+					t->microbatch);
 
 		if (share > 0 &&
 		    search_line_is_above(s, t, &s->known.at[i].line,

@@ -139,12 +139,31 @@ spread_us(struct search *s, const struct search_try *t,
 	return most;
 }
 
+const int64_t *
+search_even(struct search *s, uint32_t nstages)
+{
+	size_t n = (size_t)line_end(s) + 1;
+	int64_t *layers;
+
+	if (!s->spreads) {
+		s->spreads = arena_alloc(&s->keep, n * sizeof *s->spreads);
+	}
+	if (nstages < n && s->spreads[nstages]) {
+		return s->spreads[nstages];
+	}
+	layers = arena_alloc(&s->keep, nstages * sizeof *layers);
+	plan_spread(s->nlayers, nstages, layers);
+	if (nstages < n) {
+		s->spreads[nstages] = layers;
+	}
+	return layers;
+}
+
 /* The layers by stage, if there is no choice; or NULL. */
 static const int64_t *
 only_layers(struct search *s, const struct search_try *t)
 {
 	uint32_t nstages = (uint32_t)(t->g->pp * t->chunks);
-	int64_t *even;
 
 	if (s->pinned[PIN_STAGES] && s->base.nstages == nstages) {
 		return s->base.layers;
@@ -152,9 +171,7 @@ only_layers(struct search *s, const struct search_try *t)
 	if ((t->chunks == 1 || s->seats.n > 1) && !s->even && nstages > 1) {
 		return NULL;
 	}
-	even = arena_alloc(&s->tmp, nstages * sizeof *even);
-	plan_spread(s->nlayers, nstages, even);
-	return even;
+	return search_even(s, nstages);
 }
 
 bool

@@ -258,9 +258,11 @@ struct search {
 	VEC(struct search_key) ruled_out;	/* some may be placed later */
 	VEC(struct search_floor *) floors;
 	VEC(struct search_known) known;
+	uint64_t learnt;	/* changes of these till now */
 	VEC(struct search_group) groups;
 	VEC(struct search_seen) *seen;	/* by group: of its plans */
 	VEC(struct search_slots *) slots;
+	int64_t **spreads;	/* by stages: layers by stage, evenly; or NULL */
 	struct sched_briefs briefs;
 	double flops_us;	/* that all devices need for a step's math */
 	double static_bytes[3];	/* weights, gradients, states of all */
@@ -424,6 +426,8 @@ double search_floor_us(struct search *s, const struct search_key *key,
 
 /* ---- search_line.c ---------------------------------------------------- */
 
+/* Layers by stage, spread evenly over no more stages than there are layers. */
+const int64_t *search_even(struct search *s, uint32_t nstages);
 void search_set_line(struct search *s, const struct search_pieces *p,
 		     struct search_line *x);
 /* Whether the pipeline takes so long however layers are spread. */

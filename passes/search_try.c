@@ -430,8 +430,11 @@ is_below(struct trial *x)
 		return true;
 	}
 	if (!search_seems_above(s, &x->key, x->t, s->worst_us)) {
+		uint64_t learnt = s->learnt;
+
 		search_foresee(s, &x->key, x->t);
-		if (!search_seems_above(s, &x->key, x->t, s->worst_us)) {
+		if (s->learnt == learnt ||
+		    !search_seems_above(s, &x->key, x->t, s->worst_us)) {
 			return false;
 		}
 	}
