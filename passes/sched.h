@@ -101,7 +101,7 @@ struct sched_maker;
 
 /* After how many microbatches the order repeats, once the pipeline is full. */
 enum sched_repeats {
-	SCHED_NEVER,
+	SCHED_NEVER,		/* all are held: each brings the same */
 	SCHED_EACH,		/* each */
 	SCHED_GROUP		/* as many as there are ranks */
 };
@@ -195,12 +195,13 @@ double sched_bubble(const struct sched *s, const struct sched_timeline *t);
 /* ---- sched_brief.c: the same again, with other costs ------------------- */
 
 /*
- * How many microbatches show all of that schedule but repetitions, no more
- * than it has.  What they leave out are whole periods, and slots that are
- * held are as many.
+ * In how many microbatches slots are to be counted, no more than it has, to
+ * know how many that schedule holds: as many, and *times what the last of
+ * these brings.
  */
-uint32_t sched_brief_of(const struct sched_def *def, uint32_t nranks,
-			uint32_t chunks, uint32_t nmicrobatches);
+uint32_t sched_held_of(const struct sched_def *def, uint32_t nranks,
+		       uint32_t chunks, uint32_t nmicrobatches,
+		       uint32_t *times);
 
 struct sched_brief;
 

@@ -78,10 +78,13 @@ brief_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
 }
 
 uint32_t
-sched_brief_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
-	       uint32_t nmicrobatches)
+sched_held_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
+	      uint32_t nmicrobatches, uint32_t *times)
 {
-	return brief_of(def, nranks, chunks, nmicrobatches, 1, 1);
+	bool all = def->repeats == SCHED_NEVER && nmicrobatches > 2;
+
+	*times = all ? nmicrobatches - 2 : 0;
+	return all ? 2 : brief_of(def, nranks, chunks, nmicrobatches, 1, 1);
 }
 
 /* ---- who waits for whom ---- */

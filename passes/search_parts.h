@@ -205,11 +205,12 @@ struct search_known {
 
 /*
  * Microbatches that are held at most.  That stops growing once the pipeline is
- * full, so it is counted in what sched_brief_of leaves.
+ * full, so it is counted in those of sched_held_of.
  */
 struct search_slots {
 	const struct sched_def *def;
-	int64_t pp, chunks, nmicrobatches;
+	int64_t pp, chunks;
+	uint32_t nmicrobatches, times;
 	bool none;		/* there is no such schedule */
 	uint32_t *stage[MEMORY_NSPANS];	/* by stage */
 	uint32_t *rank[MEMORY_NSPANS];	/* by rank: of all its stages */

@@ -607,16 +607,15 @@ count_rank(struct search_slots *k, const struct sched *x, uint32_t rank,
 	}
 }
 
-static void
-count_slots(struct search *s, struct search_slots *k)
+/* Of so many microbatches.  False: there is no such schedule. */
+static bool
+count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
 {
 	uint32_t n = (uint32_t)(k->pp * k->chunks), *now, i;
 	const char *why;
 	struct sched *x = sched_make(&s->tmp, k->def->name, (uint32_t)k->pp,
-				     (uint32_t)k->chunks,
-				     (uint32_t)k->nmicrobatches, &why);
+				     (uint32_t)k->chunks, nmicrobatches, &why);
 
-	k->none = !x;
 	for (i = 0; i < MEMORY_NSPANS; i++) {
 		k->stage[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 		k->rank[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
@@ -625,6 +624,25 @@ count_slots(struct search *s, struct search_slots *k)
 	for (i = 0; x && i < x->nranks; i++) {
 		count_rank(k, x, i, now);
 	}
+	return x;
+}
+
+/* What the last microbatch brings, so many times more. */
+static void
+add_slots(struct search *s, struct search_slots *k)
+{
+	struct search_slots one = *k;
+	uint32_t n = (uint32_t)(k->pp * k->chunks), i, j;
+
+	count_slots(s, &one, k->nmicrobatches - 1);
+	for (i = 0; i < MEMORY_NSPANS; i++) {
+		for (j = 0; j < n; j++) {
+			k->stage[i][j] += k->times *
+				(k->stage[i][j] - one.stage[i][j]);
+			k->rank[i][j] += k->times *
+				(k->rank[i][j] - one.rank[i][j]);
+		}
+	}
 }
 
 static const struct search_slots *
@@ -632,21 +650,24 @@ slots_of(struct search *s, const struct sched_def *def, int64_t pp,
 	 int64_t chunks, int64_t nmicrobatches)
 {
 	struct search_slots *k;
-	uint32_t i;
+	uint32_t times, n, i;
 
-	nmicrobatches = sched_brief_of(def, (uint32_t)pp, (uint32_t)chunks,
-				       (uint32_t)nmicrobatches);
+	n = sched_held_of(def, (uint32_t)pp, (uint32_t)chunks,
+			  (uint32_t)nmicrobatches, &times);
 	for (i = 0; i < s->slots.n; i++) {
 		k = s->slots.at[i];
 		if (k->def == def && k->pp == pp && k->chunks == chunks &&
-		    k->nmicrobatches == nmicrobatches) {
+		    k->nmicrobatches == n && k->times == times) {
 			return k;
 		}
 	}
 	k = arena_alloc(&s->keep, sizeof *k);
 	*k = (struct search_slots){ .def = def, .pp = pp, .chunks = chunks,
-				    .nmicrobatches = nmicrobatches };
-	count_slots(s, k);
+				    .nmicrobatches = n, .times = times };
+	k->none = !count_slots(s, k, n);
+	if (times && !k->none) {
+		add_slots(s, k);
+	}
 	VEC_PUSH(&s->keep, &s->slots, k);
 	return k;
 }

@@ -96,36 +96,67 @@ like_the_whole(void **state)
 static void
 is_short(void **state)
 {
-	uint32_t d;
+	uint32_t d, n;
 
 	(void)state;
 	for (d = 0; d < sched_ndefs; d++) {
 		const struct sched_def *def = &sched_defs[d];
 		uint32_t v = def->max_chunks == 1 ? 1 : 2;
-		uint32_t n = sched_brief_of(def, 8, v, 1024);
-		uint32_t again = sched_brief_of(def, 8, v, 1032);
+		uint32_t more, again;
 
+		n = sched_held_of(def, 8, v, 1024, &more);
 		if (def->repeats == SCHED_NEVER) {
-			assert_int_equal(n, 1024);
+			assert_int_equal(n, 2);
+			assert_int_equal(more, 1022);
 			continue;
 		}
 		assert_in_range(n, 16, 64);
+		again = sched_held_of(def, 8, v, 1032, &more);
 		assert_int_equal(n, again);
-		n = sched_brief_of(def, 8, v, 1027);
+		n = sched_held_of(def, 8, v, 1027, &more);
 		assert_in_range(n, 16, 64 + 3 * 9);
-		assert_int_equal(sched_brief_of(def, 8, v, 20), 20);
+		assert_int_equal(sched_held_of(def, 8, v, 20, &more), 20);
+		assert_int_equal(more, 0);
 	}
 	/* groups of nine and ten repeat nowhere */
-	assert_int_equal(sched_brief_of(sched_find("interleaved"), 8, 2, 61),
+	assert_int_equal(sched_held_of(sched_find("interleaved"), 8, 2, 61, &n),
 			 61);
+}
+
+static uint32_t
+grown(uint32_t last, uint32_t before, uint32_t times)
+{
+	return last + times * (last - before);
 }
 
 /* Held slots are as many as in the whole. */
 static void
+hold_as_many(const struct sched_def *def, uint32_t p, uint32_t v, uint32_t m)
+{
+	struct sched_verdict whole, x, less = { 0 };
+	uint32_t times, n = sched_held_of(def, p, v, m, &times), r;
+
+	assert_true(sched_check(&t.a, make(def->name, p, v, m), &whole));
+	assert_true(sched_check(&t.a, make(def->name, p, v, n), &x));
+	less = x;
+	if (times) {
+		assert_true(sched_check(&t.a, make(def->name, p, v, n - 1),
+					&less));
+	}
+	for (r = 0; r < p; r++) {
+		assert_int_equal(grown(x.peak[r], less.peak[r], times),
+				 whole.peak[r]);
+	}
+	for (r = 0; r < p * v; r++) {
+		assert_int_equal(grown(x.stage_peak[r], less.stage_peak[r],
+				       times), whole.stage_peak[r]);
+	}
+}
+
+static void
 holds_as_many(void **state)
 {
-	struct sched_verdict brief, whole;
-	uint32_t d, p, m, r;
+	uint32_t d, p, m;
 
 	(void)state;
 	for (d = 0; d < sched_ndefs; d++) {
@@ -133,21 +164,8 @@ holds_as_many(void **state)
 		uint32_t v = def->max_chunks == 1 ? 1 : 2;
 
 		for (p = 2; p <= 8; p++) {
-			for (m = 90; m < 100; m++) {
-				uint32_t n = sched_brief_of(def, p, v, m);
-
-				assert_true(sched_check(&t.a, make(def->name,
-					p, v, m), &whole));
-				assert_true(sched_check(&t.a, make(def->name,
-					p, v, n), &brief));
-				for (r = 0; r < p; r++) {
-					assert_int_equal(brief.peak[r],
-							 whole.peak[r]);
-				}
-				for (r = 0; r < p * v; r++) {
-					assert_int_equal(brief.stage_peak[r],
-						whole.stage_peak[r]);
-				}
+			for (m = 1; m < 100; m += m < 90 ? 7 : 1) {
+				hold_as_many(def, p, v, m);
 				arena_release(&t.a);
 				start();
 			}
