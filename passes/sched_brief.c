@@ -60,10 +60,10 @@ period_of(const struct sched_def *def, uint32_t nranks, uint32_t m)
 	}
 }
 
-/* The same, but for a number of cycles. */
+/* The same, but for a number of cycles: of so many turns of all ranks. */
 static uint32_t
 brief_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
-	 uint32_t m, uint32_t size, uint32_t cycle)
+	 uint32_t m, uint32_t turns, uint32_t cycle)
 {
 	uint32_t period = period_of(def, nranks, m), rest, n;
 
@@ -73,7 +73,7 @@ brief_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
 	rest = m % period;
 	/* one more in so many groups, before the others are alike */
 	n = rest * period + rest;
-	n += (size * (2 + def->ends) + (chunks > 1)) * nranks;
+	n += (turns + (chunks > 1)) * nranks;
 	return n < m ? n + (m - n) % (cycle * period) : m;
 }
 
@@ -84,7 +84,8 @@ sched_held_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
 	bool all = def->repeats == SCHED_NEVER && nmicrobatches > 2;
 
 	*times = all ? nmicrobatches - 2 : 0;
-	return all ? 2 : brief_of(def, nranks, chunks, nmicrobatches, 1, 1);
+	return all ? 2 : brief_of(def, nranks, chunks, nmicrobatches,
+				  def->ends, 1);
 }
 
 /* ---- who waits for whom ---- */
@@ -527,7 +528,8 @@ sched_makespan(struct sched_briefs *all, struct arena *a,
 	uint32_t size = 1, cycle = 1, n, was;
 
 	for (;;) {
-		n = brief_of(def, nranks, chunks, m, size, cycle);
+		n = brief_of(def, nranks, chunks, m, size * (2 + def->ends),
+			     cycle);
 		was = cycle;
 		cycle = span(all, a, brief(all, a, def, nranks, chunks, n),
 			     costs, m - n, us);
