@@ -72,23 +72,32 @@ knows_names(const struct ir_ctx *c, const struct ir_ctx *of)
 	       c->syms.text.at[n - 1] == of->syms.text.at[n - 1];
 }
 
+/* All but what functions hold. */
 static struct ir_module *
-copy_module(const struct ir_module *m, struct arena *a, uint32_t times)
+copy_frame(const struct ir_module *m, struct arena *a, uint32_t times)
 {
 	struct ir_module *to = arena_dup(a, m, sizeof *m);
-	region_id r;
 
 	COPY_WITH_ROOM(a, &to->dims, times);
 	COPY_WITH_ROOM(a, &to->axes, times);
 	COPY_WITH_ROOM(a, &to->exprs, times);
+	COPY_WITH_ROOM(a, &to->funcs, times);
+	COPY_WITH_ROOM(a, &to->settings, times);
+	COPY_WITH_ROOM(a, &to->hints, times);
+	return to;
+}
+
+static struct ir_module *
+copy_module(const struct ir_module *m, struct arena *a, uint32_t times)
+{
+	struct ir_module *to = copy_frame(m, a, times);
+	region_id r;
+
 	COPY_WITH_ROOM(a, &to->values, times);
 	COPY_WITH_ROOM(a, &to->nodes, times);
 	COPY_WITH_ROOM(a, &to->regions, times);
-	COPY_WITH_ROOM(a, &to->funcs, times);
 	COPY_WITH_ROOM(a, &to->args, times);
 	COPY_WITH_ROOM(a, &to->attrs, times);
-	COPY_WITH_ROOM(a, &to->settings, times);
-	COPY_WITH_ROOM(a, &to->hints, times);
 	for (r = 0; r < to->regions.n; r++) {
 		COPY_VEC(a, &to->regions.at[r].nodes);
 		COPY_VEC(a, &to->regions.at[r].params);
@@ -120,6 +129,171 @@ ir_copy(const struct ir_module *m, struct ir_ctx *c)
 	return to;
 }
 
+/* ---- what functions reach ---- */
+
+/* By id: first whether it is reached, then what it is called there. */
+struct moving {
+	const struct ir_module *from;
+	struct ir_module *to;
+	struct arena *a;	/* of `to` */
+	uint32_t *node, *value, *region;
+	uint32_t nnodes, nvalues, nregions;	/* there, with "none" */
+	uint32_t nargs, nattrs;	/* of these nodes */
+};
+
+static void
+reach(struct moving *x, region_id r)
+{
+	const struct ir_region *region = &x->from->regions.at[r];
+	uint32_t i, k;
+
+	x->region[r] = 1;
+	for (i = 0; i < region->params.n; i++) {
+		x->value[region->params.at[i]] = 1;
+	}
+	for (i = 0; i < region->nodes.n; i++) {
+		node_id id = region->nodes.at[i];
+		const struct ir_node *n = ir_node(x->from, id);
+
+		x->node[id] = 1;
+		x->nargs += n->nargs;
+		x->nattrs += n->nattrs;
+		for (k = 0; k < n->nresults; k++) {
+			x->value[n->result + k] = 1;
+		}
+		if (n->region) {
+			reach(x, n->region);
+		}
+	}
+}
+
+/* In their order, so that whoever goes by ids does the same again. */
+static uint32_t
+number(uint32_t *to, uint32_t n)
+{
+	uint32_t i, next = 1;
+
+	for (i = 1; i < n; i++) {
+		to[i] = to[i] ? next++ : 0;
+	}
+	return next;
+}
+
+#define ROOM_FOR(arena, v, count) \
+	((v)->n = 0, (v)->cap = (count), \
+	 (void)((v)->at = arena_room((arena), (count) * sizeof *(v)->at)))
+
+static void
+move_values(struct moving *x)
+{
+	const struct ir_module *m = x->from;
+	value_id v;
+
+	ROOM_FOR(x->a, &x->to->values, x->nvalues);
+	for (v = 0; v < m->values.n; v++) {
+		struct ir_value one = m->values.at[v];
+
+		if (!v || x->value[v]) {
+			one.node = x->node[one.node];
+			one.region = x->region[one.region];
+			VEC_PUSH(x->a, &x->to->values, one);
+		}
+	}
+}
+
+static void
+move_nodes(struct moving *x)
+{
+	const struct ir_module *m = x->from;
+	struct ir_module *to = x->to;
+	node_id id;
+	uint32_t i;
+
+	ROOM_FOR(x->a, &to->args, x->nargs);
+	ROOM_FOR(x->a, &to->attrs, x->nattrs);
+	ROOM_FOR(x->a, &to->nodes, x->nnodes);
+	for (id = 0; id < m->nodes.n; id++) {
+		struct ir_node n = m->nodes.at[id];
+
+		if (id && !x->node[id]) {
+			continue;
+		}
+		for (i = 0; i < n.nargs; i++) {
+			VEC_PUSH(x->a, &to->args,
+				 x->value[m->args.at[n.args + i]]);
+		}
+		for (i = 0; i < n.nattrs; i++) {
+			VEC_PUSH(x->a, &to->attrs, m->attrs.at[n.attrs + i]);
+		}
+		n.args = to->args.n - n.nargs;
+		n.attrs = to->attrs.n - n.nattrs;
+		n.result = x->value[n.result];
+		n.region = x->region[n.region];
+		VEC_PUSH(x->a, &to->nodes, n);
+	}
+}
+
+/* A copy of a region's list, by what is in it. */
+#define MOVE_LIST(x, v, names) \
+	do { \
+		uint32_t list_i; \
+		COPY_VEC((x)->a, (v)); \
+		for (list_i = 0; list_i < (v)->n; list_i++) { \
+			(v)->at[list_i] = (names)[(v)->at[list_i]]; \
+		} \
+	} while (0)
+
+static void
+move_regions(struct moving *x)
+{
+	const struct ir_module *m = x->from;
+	region_id r;
+	func_id f;
+
+	ROOM_FOR(x->a, &x->to->regions, x->nregions);
+	for (r = 0; r < m->regions.n; r++) {
+		struct ir_region one = m->regions.at[r];
+
+		if (!r || x->region[r]) {
+			one.owner = x->node[one.owner];
+			MOVE_LIST(x, &one.nodes, x->node);
+			MOVE_LIST(x, &one.params, x->value);
+			MOVE_LIST(x, &one.results, x->value);
+			VEC_PUSH(x->a, &x->to->regions, one);
+		}
+	}
+	for (f = 1; f < m->funcs.n; f++) {
+		struct ir_func *to = &x->to->funcs.at[f];
+
+		to->body = x->region[to->body];
+	}
+}
+
+/* Passes leave nodes behind that stand in no region. */
+static struct ir_module *
+move_module(const struct ir_module *m, struct ir_ctx *c)
+{
+	struct arena *tmp = &m->ctx->tmp;
+	struct moving x = { .from = m, .a = &c->perm,
+			    .to = copy_frame(m, &c->perm, 1) };
+	func_id f;
+
+	x.node = arena_alloc(tmp, m->nodes.n * sizeof *x.node);
+	x.value = arena_alloc(tmp, m->values.n * sizeof *x.value);
+	x.region = arena_alloc(tmp, m->regions.n * sizeof *x.region);
+	for (f = 1; f < m->funcs.n; f++) {
+		reach(&x, m->funcs.at[f].body);
+	}
+	x.nnodes = number(x.node, m->nodes.n);
+	x.nvalues = number(x.value, m->values.n);
+	x.nregions = number(x.region, m->regions.n);
+	move_values(&x);
+	move_nodes(&x);
+	move_regions(&x);
+	x.to->ctx = c;
+	return x.to;
+}
+
 struct ir_module *
 ir_move(struct ir_module *m, struct ir_ctx *c)
 {
@@ -131,8 +305,7 @@ ir_move(struct ir_module *m, struct ir_ctx *c)
 		intern(&c->syms, from->syms.text.at[s],
 		       from->syms.len.at[s]);
 	}
-	to = copy_module(m, &c->perm, 1);
-	to->ctx = c;
+	to = move_module(m, c);
 	ir_ctx_release(from);
 	return to;
 }

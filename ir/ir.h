@@ -436,8 +436,9 @@ struct ir_module *ir_copy(const struct ir_module *m, struct ir_ctx *c);
 /* In its own context, but in that arena, and only to be looked at. */
 struct ir_module *ir_copy_in(const struct ir_module *m, struct arena *a);
 /*
- * As it is, without room, where m's context goes, and with it all that passes
- * have left there: that and c, which is new, are children of one parent.
+ * What its functions reach, numbered anew in the same order and without room,
+ * where m's context goes, and with it all that passes have left there: that
+ * and c, which is new, are children of one parent.
  */
 struct ir_module *ir_move(struct ir_module *m, struct ir_ctx *c);
 

@@ -95,6 +95,40 @@ split(struct ir_module *m, const char *pins, struct arena *a)
 
 /* ---- tests ---- */
 
+/* Each node that stands in a region, and what it makes. */
+static void
+count_region(const struct ir_module *m, region_id r, uint32_t *nodes,
+	     uint32_t *values)
+{
+	const struct ir_region *region = &m->regions.at[r];
+	uint32_t i;
+
+	*values += region->params.n;
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, region->nodes.at[i]);
+
+		*nodes += 1;
+		*values += n->nresults;
+		if (n->region) {
+			count_region(m, n->region, nodes, values);
+		}
+	}
+}
+
+/* Nothing else is in it, but for the first of each, which is none. */
+static void
+has_what_it_reaches(const struct ir_module *m)
+{
+	uint32_t nodes = 1, values = 1;
+	func_id f;
+
+	for (f = 1; f < m->funcs.n; f++) {
+		count_region(m, m->funcs.at[f].body, &nodes, &values);
+	}
+	assert_int_equal(m->nodes.n, nodes);
+	assert_int_equal(m->values.n, values);
+}
+
 /* It is the same elsewhere, with names of its own, and smaller. */
 static void
 move(struct ir_module *m, const struct ir_ctx *parent, const char *text,
@@ -108,7 +142,9 @@ move(struct ir_module *m, const struct ir_ctx *parent, const char *text,
 	assert_true(names > parent->syms.text.n);
 	ir_ctx_child(&c, parent);
 	moved = ir_move(m, &c);
-	assert_true(moved->ctx == &c && moved->values.n == values);
+	assert_true(moved->ctx == &c && moved->values.n < values);
+	has_what_it_reaches(moved);
+	assert_true(ir_verify(moved));
 	assert_int_equal(c.syms.text.n, names);
 	assert_true(c.perm.total_bytes < bytes);
 	assert_string_equal(printed(moved, a), text);
