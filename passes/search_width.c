@@ -96,29 +96,45 @@ pricing(const struct search *s, const struct search_width *w, uint32_t seat)
 				 .memo = s->prices };
 }
 
+/*
+ * The kernels of all functions, where the width was staged.  Plans of this
+ * microbatch ask for those of stages again; few widths get as far as the price
+ * of their updates.
+ */
+static struct kernels **
+find_kernels(struct search *s, struct search_width *w)
+{
+	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
+						 w->microbatch);
+	uint32_t nfuncs = w->m->funcs.n, i;
+	struct arena *tmp = &w->ctx.tmp;
+	struct kernels **all = arena_alloc(tmp, nfuncs * sizeof *all);
+	func_id *ids = arena_alloc(tmp, nfuncs * sizeof *ids);
+	struct pricing at = pricing(s, w, 0);
+
+	w->fuse = kernels_open(w->m, &w->ctx.perm);
+	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
+		     &list->mem, list->of);
+	memcpy(all, list->of, nfuncs * sizeof *all);
+	for (i = 1; i < nfuncs; i++) {
+		ids[i] = i;
+	}
+	kernels_some(w->fuse, ids, nfuncs, tmp, all);
+	for (i = 1; i < nfuncs; i++) {
+		parts_choose(&at, s->base.chunks, all[i]->top);
+	}
+	return all;
+}
+
 /* What pieces take, where the width was staged. */
 static bool
 measure(struct search *s, struct search_width *w)
 {
-	size_t bytes = w->m->funcs.n * sizeof(struct kernels *);
-	struct kernels **all = arena_alloc(&w->ctx.perm, bytes);
-	func_id *ids = arena_alloc(&w->ctx.tmp, w->m->funcs.n * sizeof *ids);
-	struct pricing at = pricing(s, w, 0);
+	struct kernels **all = find_kernels(s, w);
 	struct memory mem;
 	const char *why;
 	uint32_t i, k;
 
-	for (i = 1; i < w->m->funcs.n; i++) {
-		ids[i] = i;
-	}
-	w->fuse = kernels_open(w->m, &w->ctx.perm);
-	kernels_some(w->fuse, ids, i, &w->ctx.perm, all);
-	for (i = 1; i < w->m->funcs.n; i++) {
-		parts_choose(&at, s->base.chunks, all[i]->top);
-	}
-	memcpy(kernels_at(s, w, &w->by_microbatch, w->microbatch)->of, all,
-	       bytes);
-	memcpy(kernels_at(s, w, &w->by_dp, w->dp)->of, all, bytes);
 	if (!memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
 		return false;
 	}
