@@ -22,20 +22,21 @@ search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
 static struct ir_module *
 ready(struct search *s)
 {
-	struct ir_ctx *c = &s->ready_ctx;
 	struct ir_module *m;
+	struct ir_ctx c;
 
 	if (s->ready) {
 		return s->ready;
 	}
-	ir_ctx_child(c, s->m->ctx);
-	s->ready = m = ir_copy(s->m, c);
+	ir_ctx_child(&c, s->m->ctx);
+	m = ir_copy(s->m, &c);
 	plan_write(m, &s->base);
-	s->ready_bad = !search_pass(s, c, m, pass_optimize) ||
-		       !search_pass(s, c, m, pass_cse) ||
-		       !search_pass(s, c, m, pass_dce);
-	arena_release(&c->tmp);
-	return m;
+	s->ready_bad = !search_pass(s, &c, m, pass_optimize) ||
+		       !search_pass(s, &c, m, pass_cse) ||
+		       !search_pass(s, &c, m, pass_dce);
+	arena_release(&c.tmp);
+	ir_ctx_child(&s->ready_ctx, s->m->ctx);
+	return s->ready = ir_move(m, &s->ready_ctx);
 }
 
 /* ---- the pipeline of pieces ---- */
@@ -139,18 +140,21 @@ static bool
 place(struct search *s, struct search_placed *w)
 {
 	const struct search_try *t = &w->at;
-	struct ir_module *m = ready(s);
+	struct ir_module *m = ready(s), *placed;
+	struct ir_ctx c;
 	bool ok;
 
 	if (s->ready_bad) {
 		return false;
 	}
-	ir_ctx_child(&w->ctx, m->ctx);
-	w->m = ir_copy(m, &w->ctx);
+	ir_ctx_child(&c, m->ctx);
+	placed = ir_copy(m, &c);
 	cut(s, w);
-	search_write_plan(s, w, &w->key, t, w->m);
-	ok = search_pass(s, &w->ctx, w->m, pass_place);
-	arena_release(&w->ctx.tmp);
+	search_write_plan(s, w, &w->key, t, placed);
+	ok = search_pass(s, &c, placed, pass_place);
+	arena_release(&c.tmp);
+	ir_ctx_child(&w->ctx, m->ctx);
+	w->m = ir_move(placed, &w->ctx);
 	s->out->widths++;
 	return ok;
 }
