@@ -154,7 +154,10 @@ has_choice(const struct solve_net *net)
 /*
  * A smaller net that is eliminated by the same plan to the same choice, or
  * the net itself.  Where the plan is not one to eliminate by, what is left is
- * pruned, and has a plan of its own.  The net stays: its room has the plan.
+ * pruned, and has a plan of its own.  Where nothing is left to choose, no
+ * variable stays: as all tables are as small, any order would do, also one
+ * that makes them of a hundred variables.  The net stays: its room has the
+ * plan.
  */
 static struct solve_net *
 reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
@@ -171,10 +174,10 @@ reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
 	if (!small) {
 		return net;
 	}
-	if (!plain && solve_prune(small, 0, &bad)) {
+	if (plain ? !has_choice(small) : solve_prune(small, 0, &bad)) {
 		small = shrink(s, small);
 	}
-	if (!plain || !has_choice(small)) {
+	if (!plain || small->nvars == 0) {
 		solve_plan(small, s->run->s->max_entries, plan);
 	}
 	plan->states = 0;	/* next to those that reducing looked at */

@@ -875,6 +875,39 @@ reduced_or_not(void **state)
 	assert_true(fewer > 0);
 }
 
+/*
+ * Reducing leaves the one answer there is, and then nothing to eliminate: all
+ * tables being as small, that would start with the lowest variable, which has
+ * many neighbours here.
+ */
+static void
+one_answer(void **state)
+{
+	struct ladder l = { .width = 4, .length = 120, .domain = 5 };
+	struct solve_result r, plain;
+	double c[25];
+	uint32_t v, a;
+
+	(void)state;
+	make_ladder(&l);
+	for (v = 1; v <= 60; v++) {
+		ladder_table(&l, c, 0, solve_var(l.s, l.domain), false);
+	}
+	for (v = 0; v < l.s->domain.n; v++) {
+		for (a = 0; a < l.domain; a++) {
+			c[a] = draw(1 << 20) * 1e-6;
+		}
+		solve_factor(l.s, 1, &v, c);
+	}
+	r = run(l.s);
+	l.s->max_entries = (1 << 18) - 1;
+	plain = run(l.s);
+	assert_true(r.feasible && r.exact && plain.exact);
+	assert_true(r.width == 0 && plain.width > 0);
+	assert_memory_equal(r.choice, plain.choice,
+			    l.s->domain.n * sizeof *r.choice);
+}
+
 int
 main(void)
 {
@@ -893,7 +926,8 @@ main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(long_ladders, setup, teardown),
 		cmocka_unit_test_setup_teardown(reduced_or_not, setup,
-						teardown)
+						teardown),
+		cmocka_unit_test_setup_teardown(one_answer, setup, teardown)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
