@@ -429,7 +429,9 @@ see_table(struct lens *l, const struct solve_table *t, uint32_t *vars,
 			u->vars[u->nvars++] = l->to[t->vars[k]];
 		}
 	}
-	if (t->nvars == 2) {
+	if (u->n == t->n) {
+		memcpy(u->cost, t->cost, t->n * sizeof *u->cost);
+	} else if (t->nvars == 2) {
 		see_pair(l, t, u->cost);
 	} else {
 		see_entries(l, t, u->cost, u->n);
