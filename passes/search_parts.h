@@ -263,7 +263,7 @@ struct search {
 	VEC(struct search_group) groups;
 	VEC(struct search_seen) *seen;	/* by group: of its plans */
 	VEC(struct search_slots *) slots;
-	int64_t **spreads;	/* by stages: layers by stage, evenly; or NULL */
+	int64_t **spreads;	/* by how many stages: even ones; or NULL */
 	struct sched_briefs briefs;
 	double flops_us;	/* that all devices need for a step's math */
 	double static_bytes[3];	/* weights, gradients, states of all */
