@@ -508,7 +508,46 @@ test_tight(void **state)
 	ir_ctx_release(&c);
 }
 
-/* ---- widths that stand in ---- */
+/* ---- what pins must not improve ---- */
+
+/* What is found with `pins`, and one number more behind them: the best. */
+static double
+best_pinned(const struct ir_module *m, const struct target *t,
+	    const char *pins, const int *numbers, int n, uint64_t *placed)
+{
+	double best = INFINITY, us;
+	char text[80];
+	int i;
+
+	for (i = 0; i < n; i++) {
+		snprintf(text, sizeof text, "%s=%d", pins, numbers[i]);
+		us = counted(m, t, text, placed).step_us;
+		best = us > 0 ? fmin(best, us) : best;
+	}
+	return best;
+}
+
+/* A small model, and a cluster that has no memory set aside. */
+static struct ir_module *
+small_model(struct ir_ctx *c, const char *name, struct target *t)
+{
+	char text[4096];
+	struct ir_module *m;
+
+	snprintf(text, sizeof text, dense, 64, 6);
+	ir_ctx_init(c, NULL);
+	m = trained(c, text);
+	*t = target(c, name);
+	t->groups.at[0].device.reserve_bytes = 0;
+	return m;
+}
+
+static void
+assert_no_worse(double us, double best, double bytes)
+{
+	print_message("%.0f bytes: %.3f, of each %.3f\n", bytes, us, best);
+	assert_true(us > 0 && us <= best * (1 + 1e-9));
+}
 
 /*
  * With a ZeRO that is pinned no width of another one stands in: what is found
@@ -517,45 +556,27 @@ test_tight(void **state)
 static void
 test_stand(void **state)
 {
+	static const int zero[] = { 0, 1, 2, 3 };
 	uint64_t placed = 0, pinned = 0;
 	struct ir_module *m;
 	struct target t;
 	struct ir_ctx c;
-	char text[4096];
-	double bytes;
+	double bytes, us;
 
 	(void)state;
-	snprintf(text, sizeof text, dense, 64, 6);
-	ir_ctx_init(&c, NULL);
-	m = trained(&c, text);
-	t = target(&c, "h100x4");
-	t.groups.at[0].device.reserve_bytes = 0;
+	m = small_model(&c, "h100x4", &t);
 	t.groups.at[0].device.host_bytes_us = 0;
 	for (bytes = 59e6; bytes < 90e6; bytes *= 1.12) {
-		double us, best = INFINITY;
-		int zero;
-
 		t.groups.at[0].device.memory_bytes = bytes;
 		us = counted(m, &t, "pp=1,tp=1,stages=even", &placed).step_us;
-		for (zero = 0; zero < 4; zero++) {
-			char pins[64];
-			double one;
-
-			snprintf(pins, sizeof pins,
-				 "pp=1,tp=1,stages=even,zero=%d", zero);
-			one = counted(m, &t, pins, &pinned).step_us;
-			best = one > 0 ? fmin(best, one) : best;
-		}
-		print_message("%.0f bytes: %.3f, of each %.3f\n", bytes, us,
-			      best);
-		assert_true(us > 0 && us <= best * (1 + 1e-9));
+		assert_no_worse(us, best_pinned(m, &t,
+						"pp=1,tp=1,stages=even,zero",
+						zero, 4, &pinned), bytes);
 	}
 	print_message("%d widths, %d of each\n", (int)placed, (int)pinned);
 	assert_true(placed > 0 && placed < pinned);
 	ir_ctx_release(&c);
 }
-
-/* ---- what rebuilding takes of another microbatch ---- */
 
 /*
  * The model is small, so kernels consist of launches: what rebuilding is
@@ -566,36 +587,20 @@ static void
 test_launches(void **state)
 {
 	static const double bytes[] = { 40e6, 44.6e6, 50e6, 63.3e6, 71e6 };
+	static const int microbatch[] = { 1, 2, 4, 8, 16, 32 };
 	uint64_t placed = 0;
 	struct ir_module *m;
 	struct target t;
 	struct ir_ctx c;
-	char text[4096];
 	size_t i;
 
 	(void)state;
-	snprintf(text, sizeof text, dense, 64, 6);
-	ir_ctx_init(&c, NULL);
-	m = trained(&c, text);
-	t = target(&c, "h100x2");
-	t.groups.at[0].device.reserve_bytes = 0;
+	m = small_model(&c, "h100x2", &t);
 	for (i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-		double us, best = INFINITY;
-		int mb;
-
 		t.groups.at[0].device.memory_bytes = bytes[i];
-		us = found(m, &t, "");
-		for (mb = 1; mb <= 32; mb *= 2) {
-			char pins[64];
-			double one;
-
-			snprintf(pins, sizeof pins, "microbatch=%d", mb);
-			one = counted(m, &t, pins, &placed).step_us;
-			best = one > 0 ? fmin(best, one) : best;
-		}
-		print_message("%.0f bytes: %.3f, of each %.3f\n", bytes[i], us,
-			      best);
-		assert_true(us > 0 && us <= best * (1 + 1e-9));
+		assert_no_worse(found(m, &t, ""),
+				best_pinned(m, &t, "microbatch", microbatch, 6,
+					    &placed), bytes[i]);
 	}
 	ir_ctx_release(&c);
 }
