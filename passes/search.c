@@ -172,16 +172,18 @@ look_again(struct search *s, double guess_us)
 static bool
 settle(struct search *s)
 {
+	const struct search_report *out = s->out;
 	uint32_t want = search_want(s);
-	const struct search_found *at = s->out->found.at;
+	double us;
 
 	if (!search_settle(s)) {
 		return false;
 	}
-	if (s->out->found.n < want || at[want - 1].step_us <= s->worst_us) {
+	us = out->found.n < want ? 0 : out->found.at[want - 1].step_us;
+	if (us <= s->worst_us) {
 		return true;
 	}
-	walk(s, at[want - 1].step_us, search_top(s));
+	walk(s, us, search_top(s));
 	return search_settle(s);
 }
 
