@@ -8,20 +8,16 @@
 
 /* ---- making ---- */
 
-static uint32_t
+static uint64_t
 hash_of(const struct nest_expr *e)
 {
-	uint64_t h = e->op * 31u + e->kind, bits;
+	uint64_t h = hash_word(e->op * 31u + e->kind, e->ref);
 
-	memcpy(&bits, &e->num, sizeof bits);
-	h = (h ^ e->ref) * 0x9e3779b97f4a7c15u;
-	h = (h ^ e->a) * 0x9e3779b97f4a7c15u;
-	h = (h ^ e->b) * 0x9e3779b97f4a7c15u;
-	h = (h ^ e->c) * 0x9e3779b97f4a7c15u;
-	h = (h ^ bits) * 0x9e3779b97f4a7c15u;
-	h = (h ^ (uint64_t)e->i) * 0x9e3779b97f4a7c15u;
-	h = (h ^ e->over) * 0x9e3779b97f4a7c15u;
-	return (uint32_t)(h >> 55);
+	h = hash_word(h, (uint64_t)e->a << 32 | e->b);
+	h = hash_word(h, e->c);
+	h = hash_word(h, num_bits(e->num));
+	h = hash_word(h, (uint64_t)e->i);
+	return hash_word(h, e->over);
 }
 
 static bool
@@ -48,10 +44,10 @@ take_facts(const struct nest *n, struct nest_expr *e, nest_id of)
 nest_id
 nest_make(struct nest *n, struct nest_expr e)
 {
-	uint32_t h = hash_of(&e);
-	nest_id id;
+	uint64_t h = hash_of(&e);
+	nest_id id = 0;
 
-	for (id = n->hash[h]; id; id = n->exprs.at[id].next) {
+	while ((id = table_find(&n->by_hash, h, id)) != 0) {
 		if (same(&e, nest_at(n, id))) {
 			return id;
 		}
@@ -69,11 +65,8 @@ nest_make(struct nest *n, struct nest_expr e)
 	}
 	e.loops &= ~e.over;
 	e.rank = (uint16_t)(e.rank + (e.over != 0));
-	e.next = n->hash[h];
 	VEC_PUSH(n->ask.a, &n->exprs, e);
-	id = n->exprs.n - 1;
-	n->hash[h] = id;
-	return id;
+	return table_add(n->ask.a, &n->by_hash, h);
 }
 
 nest_id

@@ -50,7 +50,6 @@ struct nest_expr {
 	int64_t i;
 	uint64_t over;
 	uint64_t loops;		/* that it is different in */
-	nest_id next;		/* of the same hash */
 };
 
 struct nest_loop {
@@ -160,13 +159,13 @@ struct nest {
 	VEC(struct nest_loop) loops;
 	VEC(struct nest_dim) dims;
 	VEC(struct nest_expr) exprs;
+	struct table by_hash;	/* exprs */
 	VEC(struct nest_memory) memory;
 	VEC(struct nest_temp) temps;
 	VEC(struct nest_table) tables;
 	VEC(struct nest_root) roots;
 	VEC(struct nest_memo) memos;
 	VEC(struct nest_known) known;
-	nest_id hash[512];
 };
 
 /* Loops and what is summed up or put away in them. */

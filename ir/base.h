@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #if defined(__GNUC__)
 #define BASE_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -131,6 +132,16 @@ bool num_parse_int(const char *s, size_t n, int64_t *out);
 /* Strict: the whole of s[0..n) is a finite decimal number. */
 bool num_parse_double(const char *s, size_t n, double *out);
 
+/* The bits of a double. */
+static inline uint64_t
+num_bits(double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof bits);
+	return bits;
+}
+
 /* ---- unit.c: numbers for people ---------------------------------------- */
 
 struct scale {
@@ -145,6 +156,54 @@ struct scale unit_flops(double v);
 /* "3.73 GiB" */
 const char *unit_text(struct arena *a, double bytes);
 
+/* ---- table.c: what is found again by a hash --------------------------- */
+
+/* Of so many bits that no two contents ever met have the same. */
+struct hash {
+	uint64_t a, b;
+};
+
+/* The hash with one word more; its lower bits are as good as any. */
+static inline uint64_t
+hash_word(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 29;
+}
+
+static inline void
+hash_add(struct hash *h, uint64_t word)
+{
+	h->a = hash_word(h->a, word);
+	h->b = (h->b + word) * 0xd6e8feb86659fd93u;
+	h->b ^= h->b >> 32;
+}
+
+static inline bool
+hash_same(struct hash x, struct hash y)
+{
+	return x.a == y.a && x.b == y.b;
+}
+
+struct table_link {
+	uint32_t hash, next;	/* next: of the slot; 0: the last one */
+};
+
+/*
+ * Entries 1, 2, ... as they come, which lie elsewhere: in a VEC whose first is
+ * none.  All zero, it has no entries.
+ */
+struct table {
+	VEC(struct table_link) links;	/* by entry; the first is none */
+	uint32_t *slots, nslots;	/* the newest entry, or 0 */
+};
+
+uint32_t table_add(struct arena *a, struct table *t, uint64_t hash);
+/* The newest entry of the hash that is older than `at`, 0: than all. */
+uint32_t table_find(const struct table *t, uint64_t hash, uint32_t at);
+/* Forgets the newest: those from entry n on. */
+void table_cut(struct table *t, uint32_t n);
+
 /* ---- intern.c: names as 32-bit ids ------------------------------------ */
 
 typedef uint32_t sym_t;		/* 0 is "no name" */
@@ -153,7 +212,7 @@ struct intern {
 	struct arena *arena;
 	VEC(const char *) text;		/* by id */
 	VEC(uint32_t) len;
-	uint32_t *slots, nslots;	/* open addressing, id or 0 */
+	struct table ids;
 };
 
 void intern_init(struct intern *t, struct arena *a);

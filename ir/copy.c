@@ -29,7 +29,9 @@ copy_names(struct intern *t, struct arena *a)
 	t->arena = a;
 	COPY_VEC(a, &t->text);
 	COPY_VEC(a, &t->len);
-	t->slots = arena_dup(a, t->slots, t->nslots * sizeof *t->slots);
+	COPY_VEC(a, &t->ids.links);
+	t->ids.slots = arena_dup(a, t->ids.slots,
+				 t->ids.nslots * sizeof *t->ids.slots);
 }
 
 static void

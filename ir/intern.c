@@ -14,11 +14,9 @@ intern_init(struct intern *t, struct arena *a)
 	t->arena = a;
 	VEC_PUSH(a, &t->text, "");
 	VEC_PUSH(a, &t->len, 0);
-	t->nslots = 64;
-	t->slots = arena_alloc(a, t->nslots * sizeof *t->slots);
 }
 
-/* FNV-1a: short names, no adversary worth more (nslots only grows). */
+/* FNV-1a: short names, no adversary worth more (the table only grows). */
 static uint32_t
 hash(const char *s, size_t n)
 {
@@ -31,60 +29,37 @@ hash(const char *s, size_t n)
 	return h;
 }
 
-static uint32_t *
-slot_of(const struct intern *t, const char *s, size_t n)
+static sym_t
+find(const struct intern *t, const char *s, size_t n, uint32_t h)
 {
-	uint32_t i = hash(s, n) & (t->nslots - 1);
+	sym_t id = 0;
 
-	while (t->slots[i]) {
-		sym_t id = t->slots[i];
-
-		if (t->len.at[id] == n &&
-		    memcmp(t->text.at[id], s, n) == 0) {
-			break;
-		}
-		i = (i + 1) & (t->nslots - 1);
+	while ((id = table_find(&t->ids, h, id)) != 0 &&
+	       (t->len.at[id] != n || memcmp(t->text.at[id], s, n) != 0)) {
 	}
-	return &t->slots[i];
-}
-
-static void
-widen(struct intern *t)
-{
-	sym_t id;
-
-	t->nslots *= 2;
-	t->slots = arena_alloc(t->arena, t->nslots * sizeof *t->slots);
-	for (id = 1; id < t->text.n; id++) {
-		*slot_of(t, t->text.at[id], t->len.at[id]) = id;
-	}
+	return id;
 }
 
 sym_t
 intern_find(const struct intern *t, const char *s)
 {
-	return *s ? *slot_of(t, s, strlen(s)) : 0;
+	size_t n = strlen(s);
+
+	return n ? find(t, s, n, hash(s, n)) : 0;
 }
 
 sym_t
 intern(struct intern *t, const char *s, size_t n)
 {
-	uint32_t *slot;
+	uint32_t h = hash(s, n);
+	sym_t id = n ? find(t, s, n, h) : 0;
 
-	if (n == 0) {
-		return 0;
-	}
-	slot = slot_of(t, s, n);
-	if (!*slot) {
-		*slot = t->text.n;
+	if (!id && n) {
 		VEC_PUSH(t->arena, &t->text, arena_strndup(t->arena, s, n));
 		VEC_PUSH(t->arena, &t->len, (uint32_t)n);
-		if (t->text.n * 2 > t->nslots) {
-			widen(t);
-			return t->text.n - 1;
-		}
+		id = table_add(t->arena, &t->ids, h);
 	}
-	return *slot;
+	return id;
 }
 
 sym_t

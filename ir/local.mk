@@ -36,6 +36,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/scan.c \
 	%D%/scan.h \
 	%D%/source.c \
+	%D%/table.c \
 	%D%/unit.c \
 	%D%/verify.c \
 	%D%/verify.h \

@@ -16,7 +16,6 @@
 
 struct entry {
 	node_id node;
-	uint32_t hash, next;	/* next: of the same slot, 0 at the end */
 	uint32_t depth;		/* of the region it is in */
 };
 
@@ -25,38 +24,32 @@ struct cse {
 	struct arena *a;
 	value_id *use;		/* by value: what to use for it, or 0 */
 	VEC(struct entry) seen;	/* entry 0 is "none"; a stack by scope */
-	uint32_t *slots, mask;
+	struct table table;
 	node_id repeat[IR_MAX_DEPTH + 2];	/* around depth 1, 2, ... */
 	uint32_t depth;
 	int64_t merged;
 };
 
-static uint32_t
-mix(uint32_t h, uint32_t v)
-{
-	h = (h ^ v) * 0x9e3779b1u;
-	return h ^ h >> 15;
-}
-
-static uint32_t
+static uint64_t
 hash_node(const struct cse *c, const struct ir_node *n)
 {
 	const value_id *args = ir_args(c->m, n);
-	uint32_t h = mix(0, n->op), sum = 0, i;
+	uint64_t h = hash_word(1, n->op), sum = 0;
+	uint32_t i;
 
 	for (i = 0; i < n->nargs; i++) {
 		if (ir_is(n->op, IRF_COMMUTES)) {
-			sum += mix(1, args[i]);
+			sum += hash_word(1, args[i]);
 		} else {
-			h = mix(h, args[i]);
+			h = hash_word(h, args[i]);
 		}
 	}
-	h = mix(h, sum);
+	h = hash_word(h, sum);
 	for (i = 0; i < n->nattrs; i++) {
 		const struct ir_attr *a = &c->m->attrs.at[n->attrs + i];
 
-		h = mix(h, a->key);
-		h = mix(h, a->text ^ (uint32_t)a->i ^ a->dims[0]);
+		h = hash_word(h, a->key);
+		h = hash_word(h, a->text ^ (uint64_t)a->i ^ a->dims[0]);
 	}
 	return h;
 }
@@ -142,33 +135,21 @@ static node_id
 find_or_note(struct cse *c, node_id id)
 {
 	const struct ir_node *n = ir_node(c->m, id);
-	struct entry e = { id, hash_node(c, n), 0, c->depth };
-	uint32_t *slot = &c->slots[e.hash & c->mask], i;
+	struct entry e = { id, c->depth };
+	uint64_t hash = hash_node(c, n);
+	uint32_t at = 0;
 
-	for (i = *slot; i; i = c->seen.at[i].next) {
-		const struct entry *old = &c->seen.at[i];
+	while ((at = table_find(&c->table, hash, at)) != 0) {
+		const struct entry *old = &c->seen.at[at];
 
-		if (old->hash == e.hash &&
-		    same_node(c, ir_node(c->m, old->node), n) &&
+		if (same_node(c, ir_node(c->m, old->node), n) &&
 		    same_name(c, n, old->depth)) {
 			return old->node;
 		}
 	}
-	e.next = *slot;
+	table_add(c->a, &c->table, hash);
 	VEC_PUSH(c->a, &c->seen, e);
-	*slot = c->seen.n - 1;
 	return 0;
-}
-
-/* Forgets what was noted since; newest first, so chains unwind in order. */
-static void
-forget(struct cse *c, uint32_t since)
-{
-	while (c->seen.n > since) {
-		const struct entry *e = &c->seen.at[--c->seen.n];
-
-		c->slots[e->hash & c->mask] = e->next;
-	}
 }
 
 static void
@@ -226,21 +207,16 @@ cse_region(struct cse *c, region_id id)
 	}
 	r->nodes.n = kept;
 	use_values(c, r->results.at, r->results.n);
-	forget(c, since);
+	c->seen.n = since;
+	table_cut(&c->table, since);
 }
 
 bool
 pass_cse(struct pass_ctx *p, struct ir_module *m)
 {
 	struct cse c = { .m = m, .a = &p->ctx->tmp };
-	uint32_t slots = 64;
 	func_id f;
 
-	while (slots < m->nodes.n && slots < 1u << 24) {
-		slots *= 2;
-	}
-	c.mask = slots - 1;
-	c.slots = arena_alloc(c.a, slots * sizeof *c.slots);
 	c.use = arena_alloc(c.a, m->values.n * sizeof *c.use);
 	VEC_PUSH(c.a, &c.seen, (struct entry){ 0 });
 	for (f = 1; f < m->funcs.n; f++) {

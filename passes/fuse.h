@@ -74,8 +74,8 @@ struct fuse_name {
 
 /* What a region's kernels follow from. */
 struct fuse_key {
-	uint64_t hash[2];	/* of all but sizes */
-	uint64_t sizes[2];
+	struct hash hash;	/* of all but sizes */
+	struct hash sizes;
 	bool none;		/* from more than is in it */
 	bool talks, loose;	/* what a region around it has to know */
 	VEC(value_id) values;	/* by number, from 1: as they are met */

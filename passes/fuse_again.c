@@ -9,8 +9,7 @@
 #include <string.h>
 
 struct grouping {
-	uint64_t hash[2];
-	uint32_t next;		/* of its slot; 0: the last one */
+	struct hash hash;
 	uint32_t n;		/* groups, in their order */
 	struct fuse_group *groups;
 	VEC(struct fuse_question) asked;
@@ -20,10 +19,8 @@ struct grouping {
 struct fuse_groups {
 	struct arena *arena;
 	VEC(struct grouping) known;	/* the first is none */
-	uint32_t *slots;	/* by hash, the first of its list */
+	struct table table;
 };
-
-#define SLOTS 1024
 
 struct fuse_groups *
 fuse_groups_new(struct arena *a)
@@ -31,7 +28,6 @@ fuse_groups_new(struct arena *a)
 	struct fuse_groups *g = arena_alloc(a, sizeof *g);
 
 	g->arena = a;
-	g->slots = arena_alloc(a, SLOTS * sizeof *g->slots);
 	VEC_PUSH(a, &g->known, (struct grouping){ 0 });
 	return g;
 }
@@ -84,12 +80,12 @@ bool
 fuse_group_again(struct fuse *f, const struct fuse_key *key, region_id r)
 {
 	const struct fuse_groups *g = fuse_groups_of(f->memo);
-	uint32_t at = g->slots[key->hash[0] % SLOTS];
+	uint32_t at = 0;
 
-	for (; at; at = g->known.at[at].next) {
+	while ((at = table_find(&g->table, key->hash.a, at)) != 0) {
 		const struct grouping *x = &g->known.at[at];
 
-		if (memcmp(x->hash, key->hash, sizeof x->hash) == 0 &&
+		if (hash_same(x->hash, key->hash) &&
 		    same_answers(f, key, x)) {
 			fuse_open_places(f, r);
 			set_groups(f, x);
@@ -151,10 +147,8 @@ void
 fuse_keep_groups(struct fuse *f, const struct fuse_key *key)
 {
 	struct fuse_groups *g = fuse_groups_of(f->memo);
-	uint32_t *slot = &g->slots[key->hash[0] % SLOTS], i;
-	struct grouping x = {
-		.hash = { key->hash[0], key->hash[1] }, .next = *slot
-	};
+	struct grouping x = { .hash = key->hash };
+	uint32_t i;
 
 	if (!fuse_has_room(f->memo, sizeof x +
 			   f->norder * sizeof *f->groups +
@@ -169,6 +163,6 @@ fuse_keep_groups(struct fuse *f, const struct fuse_key *key)
 	for (i = 0; i < key->values.n; i++) {
 		f->number[key->values.at[i]] = 0;
 	}
-	*slot = g->known.n;
+	table_add(g->arena, &g->table, key->hash.a);
 	VEC_PUSH(g->arena, &g->known, x);
 }

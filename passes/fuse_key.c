@@ -9,8 +9,6 @@
  */
 #include "passes/fuse.h"
 
-#include <string.h>
-
 struct keying {
 	struct fuse *f;
 	struct fuse_key *key;
@@ -18,42 +16,18 @@ struct keying {
 	uint32_t place;		/* where it stands */
 };
 
-static uint64_t
-mixed(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-	return hash ^ hash >> 29;
-}
-
 static void
 mix(struct keying *x, uint64_t word)
 {
-	x->word = mixed(x->word, word);
-}
-
-static void
-mix_in(uint64_t hash[2], uint64_t word)
-{
-	hash[0] = mixed(hash[0], word);
-	hash[1] = (hash[1] + word) * 0xd6e8feb86659fd93u;
-	hash[1] ^= hash[1] >> 32;
+	x->word = hash_word(x->word, word);
 }
 
 /* What was mixed since the last time is a word of the key. */
 static void
 end_word(struct keying *x)
 {
-	mix_in(x->key->hash, x->word);
+	hash_add(&x->key->hash, x->word);
 	x->word = 1;
-}
-
-static uint64_t
-bits_of(double d)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &d, sizeof bits);
-	return bits;
 }
 
 static uint64_t
@@ -180,7 +154,7 @@ mix_attr(struct keying *x, uint32_t op, const struct ir_attr *a)
 		break;
 	default:
 		mix(x, (uint64_t)a->i);
-		mix(x, bits_of(a->num));
+		mix(x, num_bits(a->num));
 		break;
 	}
 }
@@ -265,8 +239,8 @@ mix_inner(struct keying *x, region_id r)
 	}
 	if (inner->loose) {
 		x->key->loose = true;
-		mix(x, inner->hash[0]);
-		mix(x, inner->hash[1]);
+		mix(x, inner->hash.a);
+		mix(x, inner->hash.b);
 	}
 }
 
@@ -343,26 +317,26 @@ key_sizes(const struct fuse *f, struct fuse_key *key)
 	uint32_t i;
 	axis_id a;
 
-	key->sizes[0] = 1;
-	key->sizes[1] = 2;
-	mix_in(key->sizes, bits_of(f->join_link));
-	mix_in(key->sizes, bits_of(f->join_work));
+	key->sizes = (struct hash){ 1, 2 };
+	hash_add(&key->sizes, num_bits(f->join_link));
+	hash_add(&key->sizes, num_bits(f->join_work));
 	for (i = 0; i < key->cuts.n; i++) {
 		const struct fuse_cut *c = &key->cuts.at[i];
 		int64_t size = ir_dim_size(m, c->dim);
 
-		mix_in(key->sizes, (uint64_t)size);
+		hash_add(&key->sizes, (uint64_t)size);
 		if (c->cut) {
-			mix_in(key->sizes, (uint64_t)ir_most(m, size, c->cut));
+			hash_add(&key->sizes,
+				 (uint64_t)ir_most(m, size, c->cut));
 		}
 	}
 	for (a = 1; a < m->axes.n; a++) {
 		int64_t size = m->axes.at[a].size;
 
 		if (key->lengths >> a & 1) {
-			mix_in(key->sizes, (uint64_t)size);
+			hash_add(&key->sizes, (uint64_t)size);
 		} else if (key->several >> a & 1) {
-			mix_in(key->sizes, size > 1);
+			hash_add(&key->sizes, size > 1);
 		}
 	}
 }

@@ -7,11 +7,8 @@
  */
 #include "passes/fuse.h"
 
-#include <string.h>
-
 struct known {
-	uint64_t hash[2], sizes[2];
-	uint32_t next;		/* of its slot; 0: the last one */
+	struct hash hash, sizes;
 	uint32_t nids, nuses;	/* of all its kernels together */
 	VEC(struct kernel) at;
 	VEC(uint32_t) free;
@@ -20,12 +17,11 @@ struct known {
 struct kernels_memo {
 	struct arena *arena;
 	VEC(struct known) known;	/* the first is none */
-	uint32_t *slots, nslots;	/* by hash, the first of its list */
+	struct table table;
 	size_t room_bytes;	/* so much more may be kept */
 	struct fuse_groups *groups;
 };
 
-#define SLOTS 4096
 /* gpt3-175b on 64 devices has 12 MiB, deepseek-v3 100 MiB. */
 #define MOST_BYTES ((size_t)512 << 20)
 
@@ -37,8 +33,6 @@ kernels_keep(struct ir_ctx *c)
 
 	c->kernels = m;
 	m->arena = a;
-	m->nslots = SLOTS;
-	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
 	VEC_PUSH(a, &m->known, (struct known){ 0 });
 	m->room_bytes = MOST_BYTES;
 	m->groups = fuse_groups_new(a);
@@ -60,10 +54,10 @@ fuse_has_room(struct kernels_memo *memo, size_t bytes)
 	return true;
 }
 
-static uint32_t *
-slot_of(const struct kernels_memo *m, const struct fuse_key *key)
+static uint64_t
+hash_of(const struct fuse_key *key)
 {
-	return &m->slots[(key->hash[0] ^ key->sizes[0]) % m->nslots];
+	return key->hash.a ^ key->sizes.a;
 }
 
 /* ---- from one region to another ---- */
@@ -133,15 +127,13 @@ fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 	const struct known *x;
 	struct names names = { key->values.at, 1 };	/* numbers */
 	struct room room;
-	uint32_t at = *slot_of(f->memo, key), i;
+	uint32_t at = 0, i;
 
-	for (; at; at = f->memo->known.at[at].next) {
+	do {
+		at = table_find(&f->memo->table, hash_of(key), at);
 		x = &f->memo->known.at[at];
-		if (memcmp(x->hash, key->hash, sizeof x->hash) == 0 &&
-		    memcmp(x->sizes, key->sizes, sizeof x->sizes) == 0) {
-			break;
-		}
-	}
+	} while (at && !(hash_same(x->hash, key->hash) &&
+			 hash_same(x->sizes, key->sizes)));
 	if (!at) {
 		return false;
 	}
@@ -203,11 +195,9 @@ fuse_remember(struct fuse *f, const struct fuse_key *key,
 	      struct kernel_list *l)
 {
 	const struct ir_region *region = &f->m->regions.at[l->region];
-	uint32_t *slot = slot_of(f->memo, key), i;
-	struct known x = {
-		.hash = { key->hash[0], key->hash[1] },
-		.sizes = { key->sizes[0], key->sizes[1] }, .next = *slot
-	};
+	struct known x = { .hash = key->hash, .sizes = key->sizes };
+	struct kernels_memo *memo = f->memo;
+	uint32_t i;
 
 	count(l, &x);
 	if (!fuse_has_room(f->memo, sizeof x + l->at.n * sizeof *l->at.at +
@@ -225,6 +215,6 @@ fuse_remember(struct fuse *f, const struct fuse_key *key,
 	for (i = 0; i < key->values.n; i++) {
 		f->number[key->values.at[i]] = 0;
 	}
-	l->like = *slot = f->memo->known.n;
-	VEC_PUSH(f->memo->arena, &f->memo->known, x);
+	l->like = table_add(memo->arena, &memo->table, hash_of(key));
+	VEC_PUSH(memo->arena, &memo->known, x);
 }

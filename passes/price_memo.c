@@ -8,8 +8,6 @@
  */
 #include "passes/price.h"
 
-#include <string.h>
-
 #include "passes/plan.h"
 
 /* A pair that runs by parts. */
@@ -21,7 +19,7 @@ struct cut {
 struct known {
 	uint64_t mesh;
 	const struct target_group *on, *across;	/* see struct pricing */
-	uint32_t like, next;	/* of its slot; 0: the last one */
+	uint32_t like;
 	bool is_cut, is_priced;
 	VEC(struct cut) cuts;
 	struct price_func once;
@@ -31,7 +29,6 @@ struct known {
 struct dot {
 	struct cost_contraction x;
 	const struct target_device *on;
-	uint32_t next;		/* of its slot; 0: the last one */
 	double us;
 };
 
@@ -39,10 +36,8 @@ struct price_memo {
 	struct arena *arena;
 	VEC(struct known) known;	/* the first is none */
 	VEC(struct dot) dots;	/* the same */
-	uint32_t *slots, *dot_slots;	/* by hash, the first of its list */
+	struct table known_table, dot_table;
 };
-
-#define SLOTS 4096
 
 struct price_memo *
 price_memo_new(struct arena *a)
@@ -50,8 +45,6 @@ price_memo_new(struct arena *a)
 	struct price_memo *m = arena_alloc(a, sizeof *m);
 
 	m->arena = a;
-	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
-	m->dot_slots = arena_alloc(a, SLOTS * sizeof *m->dot_slots);
 	VEC_PUSH(a, &m->known, (struct known){ 0 });
 	VEC_PUSH(a, &m->dots, (struct dot){ 0 });
 	return m;
@@ -62,8 +55,7 @@ price_memo_new(struct arena *a)
 static void
 mix(uint64_t *hash, uint64_t word)
 {
-	*hash = (*hash ^ word) * 0x9e3779b97f4a7c15u;
-	*hash ^= *hash >> 29;
+	*hash = hash_word(*hash, word);
 }
 
 /* Into how many parts a talk can be cut depends on how many share its rows. */
@@ -150,33 +142,36 @@ mix_mesh(const struct pricing *p, const struct kernel_list *l, uint64_t *hash)
 
 /* ---- what is known ---- */
 
+static bool
+same_list(const struct known *x, const struct known *y)
+{
+	return x->like == y->like && x->mesh == y->mesh && x->on == y->on &&
+	       x->across == y->across;
+}
+
 uint32_t
 price_memo_find(const struct pricing *p, const struct kernel_list *l)
 {
-	struct known new = { .like = l->like, .mesh = 1 };
+	struct known new = {
+		.like = l->like, .mesh = 1, .on = p->t,
+		.across = p->across ? p->across : p->t
+	};
+	struct price_memo *m = p->memo;
 	uint64_t hash = l->like;
-	uint32_t *slot, at;
+	uint32_t at = 0;
 
-	if (!p->memo || !mix_bodies(l, &new.mesh)) {
+	if (!m || !mix_bodies(l, &new.mesh)) {
 		return 0;
 	}
 	mix_mesh(p, l, &new.mesh);
-	new.on = p->t;
-	new.across = p->across ? p->across : p->t;
 	mix(&hash, new.mesh);
-	slot = &p->memo->slots[hash % SLOTS];
-	for (at = *slot; at; at = p->memo->known.at[at].next) {
-		const struct known *x = &p->memo->known.at[at];
-
-		if (x->like == new.like && x->mesh == new.mesh &&
-		    x->on == new.on && x->across == new.across) {
+	while ((at = table_find(&m->known_table, hash, at)) != 0) {
+		if (same_list(&m->known.at[at], &new)) {
 			return at;
 		}
 	}
-	new.next = *slot;
-	*slot = p->memo->known.n;
-	VEC_PUSH(p->memo->arena, &p->memo->known, new);
-	return *slot;
+	VEC_PUSH(m->arena, &m->known, new);
+	return table_add(m->arena, &m->known_table, hash);
 }
 
 bool
@@ -240,23 +235,14 @@ price_memo_keep(const struct pricing *p, uint32_t at,
 /* ---- contractions ---- */
 
 static uint64_t
-bits_of(double d)
+hash_dot(const struct cost_contraction *x)
 {
-	uint64_t bits;
+	uint64_t hash = num_bits(x->m);
 
-	memcpy(&bits, &d, sizeof bits);
-	return bits;
-}
-
-static uint32_t *
-dot_slot(const struct price_memo *m, const struct cost_contraction *x)
-{
-	uint64_t hash = bits_of(x->m);
-
-	mix(&hash, bits_of(x->n));
-	mix(&hash, bits_of(x->k));
-	mix(&hash, bits_of(x->batch));
-	return &m->dot_slots[hash % SLOTS];
+	mix(&hash, num_bits(x->n));
+	mix(&hash, num_bits(x->k));
+	mix(&hash, num_bits(x->batch));
+	return hash;
 }
 
 static bool
@@ -273,13 +259,13 @@ price_memo_dot(const struct pricing *p, const struct cost_contraction *x)
 	const struct target_device *on = &p->t->device;
 	struct price_memo *m = p->memo;
 	struct dot new = { .x = *x, .on = on };
-	uint32_t *slot, at;
+	uint64_t hash = hash_dot(x);
+	uint32_t at = 0;
 
 	if (!m) {
 		return cost_contraction(on, x).us;
 	}
-	slot = dot_slot(m, x);
-	for (at = *slot; at; at = m->dots.at[at].next) {
+	while ((at = table_find(&m->dot_table, hash, at)) != 0) {
 		const struct dot *d = &m->dots.at[at];
 
 		if (d->on == on && same_dot(&d->x, x)) {
@@ -287,8 +273,7 @@ price_memo_dot(const struct pricing *p, const struct cost_contraction *x)
 		}
 	}
 	new.us = cost_contraction(on, x).us;
-	new.next = *slot;
-	*slot = m->dots.n;
+	table_add(m->arena, &m->dot_table, hash);
 	VEC_PUSH(m->arena, &m->dots, new);
 	return new.us;
 }

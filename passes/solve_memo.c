@@ -11,7 +11,6 @@
 #include "passes/solve_net.h"
 
 #include <math.h>
-#include <string.h>
 
 struct solve_known {
 	struct solve_key key;
@@ -20,23 +19,21 @@ struct solve_known {
 	uint8_t *choice;	/* by variable */
 	uint32_t width, nodes, bad_var;
 	double states;
-	uint32_t next;		/* of its slot; 0: the last one */
 };
 
 /* How to eliminate nets of one graph. */
 struct plan_known {
-	struct solve_key key;
+	struct hash graph;
 	struct solve_plan plan;
 };
 
 struct solve_memo {
 	struct arena *arena;
-	VEC(struct plan_known) plans;
 	VEC(struct solve_known) known;	/* the first is none */
-	uint32_t *slots, nslots;	/* by hash, the first of its list */
+	VEC(struct plan_known) plans;	/* the same */
+	struct table known_table, plan_table;
 };
 
-#define SLOTS 256
 #define FEW 8			/* variables: planned as quickly as found */
 
 struct solve_memo *
@@ -45,9 +42,8 @@ solve_memo_new(struct arena *a)
 	struct solve_memo *m = arena_alloc(a, sizeof *m);
 
 	m->arena = a;
-	m->nslots = SLOTS;
-	m->slots = arena_alloc(a, SLOTS * sizeof *m->slots);
 	VEC_PUSH(a, &m->known, (struct solve_known){ 0 });
+	VEC_PUSH(a, &m->plans, (struct plan_known){ 0 });
 	return m;
 }
 
@@ -55,24 +51,6 @@ solve_memo_new(struct arena *a)
 
 #define EXPONENT 52		/* its lowest bit in a double */
 #define EXPONENT_MASK 0x7ffu
-
-static void
-mix(struct solve_key *k, uint64_t word)
-{
-	k->hash[0] = (k->hash[0] ^ word) * 0x9e3779b97f4a7c15u;
-	k->hash[0] ^= k->hash[0] >> 29;
-	k->hash[1] = (k->hash[1] + word) * 0xd6e8feb86659fd93u;
-	k->hash[1] ^= k->hash[1] >> 32;
-}
-
-static uint64_t
-bits_of(double d)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &d, sizeof bits);
-	return bits;
-}
 
 #define NO_SIGN (UINT64_MAX >> 1)
 #define INFINITE ((uint64_t)EXPONENT_MASK << EXPONENT)
@@ -94,7 +72,7 @@ find_unit(const struct solve *s)
 		const struct solve_table *t = &s->tables.at[k];
 
 		for (i = 0; i < t->n; i++) {
-			uint64_t size = bits_of(t->cost[i]) & NO_SIGN;
+			uint64_t size = num_bits(t->cost[i]) & NO_SIGN;
 
 			if (has_unit(size)) {
 				return (uint32_t)(size >> EXPONENT);
@@ -116,28 +94,28 @@ static void
 mix_table(struct solve_key *to, const struct solve_table *t)
 {
 	uint64_t unit = (uint64_t)to->unit << EXPONENT, kinds = t->nvars;
-	struct solve_key key = *to;
+	struct hash hash = to->hash;
 	uint32_t k;
 	size_t i;
 
 	for (k = 0; k < t->nvars; k++) {
-		mix(&key, t->vars[k]);
+		hash_add(&hash, t->vars[k]);
 	}
 	for (i = 0; i < t->n; i++) {
-		uint64_t bits = bits_of(t->cost[i]), size = bits & NO_SIGN;
+		uint64_t bits = num_bits(t->cost[i]), size = bits & NO_SIGN;
 
 		if (kinds >> 62) {
-			mix(&key, kinds);
+			hash_add(&hash, kinds);
 			kinds = 0;
 		}
 		kinds = kinds << 2 | (size ? ALL : NOTHING);
 		if (has_unit(size)) {
-			mix(&key, bits - unit);
+			hash_add(&hash, bits - unit);
 			kinds |= SOME;
 		}
 	}
-	mix(&key, kinds);
-	*to = key;
+	hash_add(&hash, kinds);
+	to->hash = hash;
 }
 
 struct solve_key
@@ -147,11 +125,11 @@ solve_key_of(const struct solve *s)
 	uint32_t k;
 
 	key.unit = find_unit(s);
-	mix(&key, bits_of(s->max_entries));
-	mix(&key, s->max_nodes);
-	mix(&key, s->domain.n);
+	hash_add(&key.hash, num_bits(s->max_entries));
+	hash_add(&key.hash, s->max_nodes);
+	hash_add(&key.hash, s->domain.n);
 	for (k = 0; k < s->domain.n; k++) {
-		mix(&key, s->domain.at[k]);
+		hash_add(&key.hash, s->domain.at[k]);
 	}
 	for (k = 0; k < s->tables.n; k++) {
 		mix_table(&key, &s->tables.at[k]);
@@ -167,15 +145,12 @@ solve_recall(const struct solve *s, const struct solve_key *key,
 {
 	const struct solve_memo *m = s->memo;
 	const struct solve_known *x;
-	uint32_t at = m->slots[key->hash[0] % m->nslots], k;
+	uint32_t at = 0, k;
 
-	for (; at; at = x->next) {
+	do {
+		at = table_find(&m->known_table, key->hash.a, at);
 		x = &m->known.at[at];
-		if (x->key.hash[0] == key->hash[0] &&
-		    x->key.hash[1] == key->hash[1]) {
-			break;
-		}
-	}
+	} while (at && !hash_same(x->key.hash, key->hash));
 	if (!at) {
 		return false;
 	}
@@ -198,44 +173,44 @@ solve_remember(struct solve *s, const struct solve_key *key,
 	       const struct solve_result *r)
 {
 	struct solve_memo *m = s->memo;
-	uint32_t *slot = &m->slots[key->hash[0] % m->nslots], k;
 	struct solve_known x = {
 		.key = *key, .feasible = r->feasible, .exact = r->exact,
 		.cost = r->cost, .width = r->width, .nodes = r->nodes,
-		.bad_var = r->bad_var, .states = r->states, .next = *slot
+		.bad_var = r->bad_var, .states = r->states
 	};
+	uint32_t k;
 
 	x.choice = arena_alloc(m->arena, s->domain.n);
 	for (k = 0; k < s->domain.n; k++) {
 		x.choice[k] = (uint8_t)r->choice[k];
 	}
-	*slot = m->known.n;
+	table_add(m->arena, &m->known_table, key->hash.a);
 	VEC_PUSH(m->arena, &m->known, x);
 }
 
 /* ---- plans ---- */
 
 /* What a plan hangs on: how many values there are, and which tables. */
-static struct solve_key
-graph_key(const struct solve_net *net, double max_entries)
+static struct hash
+hash_graph(const struct solve_net *net, double max_entries)
 {
-	struct solve_key key = { .hash = { 3, 4 } };
+	struct hash hash = { 3, 4 };
 	uint32_t k, j;
 
-	mix(&key, bits_of(max_entries));
-	mix(&key, net->nvars);
+	hash_add(&hash, num_bits(max_entries));
+	hash_add(&hash, net->nvars);
 	for (k = 0; k < net->nvars; k++) {
-		mix(&key, net->domain[k]);
+		hash_add(&hash, net->domain[k]);
 	}
 	for (k = 0; k < net->ntables; k++) {
 		const struct solve_table *t = &net->tables[k];
 
-		mix(&key, t->nvars);
+		hash_add(&hash, t->nvars);
 		for (j = 0; j < t->nvars; j++) {
-			mix(&key, t->vars[j]);
+			hash_add(&hash, t->vars[j]);
 		}
 	}
-	return key;
+	return hash;
 }
 
 static void *
@@ -249,17 +224,16 @@ solve_plan_again(struct solve_memo *m, struct solve_net *net,
 		 double max_entries, struct solve_plan *plan)
 {
 	struct plan_known x;
-	uint32_t k;
+	uint32_t at = 0;
 
 	if (!m || net->nvars < FEW) {
 		solve_plan(net, max_entries, plan);
 		return;
 	}
-	x.key = graph_key(net, max_entries);
-	for (k = 0; k < m->plans.n; k++) {
-		if (memcmp(m->plans.at[k].key.hash, x.key.hash,
-			   sizeof x.key.hash) == 0) {
-			*plan = m->plans.at[k].plan;
+	x.graph = hash_graph(net, max_entries);
+	while ((at = table_find(&m->plan_table, x.graph.a, at)) != 0) {
+		if (hash_same(m->plans.at[at].graph, x.graph)) {
+			*plan = m->plans.at[at].plan;
 			return;
 		}
 	}
@@ -268,5 +242,6 @@ solve_plan_again(struct solve_memo *m, struct solve_net *net,
 	x.plan.order = keep(m, plan->order, plan->n, sizeof *plan->order);
 	x.plan.weight = keep(m, plan->weight, plan->n, sizeof *plan->weight);
 	x.plan.core = keep(m, plan->core, plan->ncore, sizeof *plan->core);
+	table_add(m->arena, &m->plan_table, x.graph.a);
 	VEC_PUSH(m->arena, &m->plans, x);
 }

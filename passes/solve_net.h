@@ -179,7 +179,7 @@ struct solve_net *solve_reduce(struct solve_run *run, struct solve_net *net,
 
 /* A problem's content, but for the unit of its costs: a power of two. */
 struct solve_key {
-	uint64_t hash[2];
+	struct hash hash;
 	uint32_t unit;
 };
 

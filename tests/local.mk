@@ -171,6 +171,7 @@ unit_tests += \
 	%D%/unit/t-st-read \
 	%D%/unit/t-stage \
 	%D%/unit/t-summary \
+	%D%/unit/t-table \
 	%D%/unit/t-talk \
 	%D%/unit/t-target \
 	%D%/unit/t-tcp \

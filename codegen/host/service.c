@@ -6,8 +6,6 @@
  */
 #include "codegen/host/host.h"
 
-#include <string.h>
-
 #define THREADS 256
 #define MOST_BLOCKS 1024	/* each goes on with what is left */
 
@@ -114,15 +112,6 @@ host_service_keep_own(struct host_func *f, const struct host_rows *x)
 	launch(f, &s);
 }
 
-static int64_t
-bits_of(double v)
-{
-	int64_t bits;
-
-	memcpy(&bits, &v, sizeof bits);
-	return bits;
-}
-
 void
 host_service_fill(struct host_func *f, const struct host_fill *x,
 		  struct ll_value *key, struct ll_value *to)
@@ -136,7 +125,7 @@ host_service_fill(struct host_func *f, const struct host_fill *x,
 	host_put(f, f->at, 0, to);
 	host_put(f, f->num, 0, key);
 	put_num(f, 1, x->how);
-	put_num(f, 2, bits_of(x->std));
+	put_num(f, 2, (int64_t)num_bits(x->std));
 	put_num(f, 3, x->below);
 	put_num(f, 4, host_elem(dtype));
 	put_num(f, 5, n);

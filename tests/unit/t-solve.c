@@ -19,7 +19,7 @@
 #define MAX_TABLES 160
 
 /* What the test remembers of a problem, as the user gave it. */
-struct table {
+struct costs {
 	uint32_t nvars, vars[4];
 	double cost[4096];
 	uint32_t n;
@@ -30,7 +30,7 @@ static struct {
 	struct arena a;
 	uint64_t seed;
 	uint32_t nvars, domain[MAX_VARS];
-	struct table *tables;
+	struct costs *tables;
 	uint32_t ntables;
 } t;
 
@@ -96,10 +96,10 @@ entry(const struct style *style)
 	return draw(1000000) / 1e5 - 3;
 }
 
-static struct table *
+static struct costs *
 add(uint32_t nvars, const uint32_t *vars, const struct style *style)
 {
-	struct table *b = &t.tables[t.ntables++];
+	struct costs *b = &t.tables[t.ntables++];
 	uint32_t k;
 
 	assert_true(t.ntables <= MAX_TABLES);
@@ -128,7 +128,7 @@ cost_of(const uint32_t *choice)
 	uint32_t k, j;
 
 	for (k = 0; k < t.ntables; k++) {
-		const struct table *b = &t.tables[k];
+		const struct costs *b = &t.tables[k];
 		uint32_t at = 0;
 
 		for (j = 0; j < b->nvars; j++) {
@@ -160,7 +160,7 @@ try_all(void)
 
 /* Every other table of two is filled where it lies. */
 static void
-give(struct solve *s, const struct table *b, uint32_t k)
+give(struct solve *s, const struct costs *b, uint32_t k)
 {
 	struct solve_pair pair;
 	uint32_t x, y;
@@ -535,7 +535,7 @@ known_problems(void **state)
  * see nothing in a cycle where not all can have their way.
  */
 static void
-frustrate(struct table *b)
+frustrate(struct costs *b)
 {
 	double weight = 1 + draw(20);
 	uint32_t n = t.domain[b->vars[1]], k, sign = draw(2);

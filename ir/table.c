@@ -1,0 +1,77 @@
+/*
+ * What is found again by a hash.  A table knows nothing of its entries but
+ * their numbers and 32 bits of the hash of each: whoever asks compares the
+ * rest, and goes on to the next one where that is another.
+ */
+#include "ir/base.h"
+
+#define SLOTS 64		/* at first: a power of two */
+
+static uint32_t
+fold(uint64_t hash)
+{
+	return (uint32_t)(hash ^ hash >> 32);
+}
+
+static void
+hang(struct table *t, uint32_t at)
+{
+	struct table_link *x = &t->links.at[at];
+	uint32_t *slot = &t->slots[x->hash & (t->nslots - 1)];
+
+	x->next = *slot;
+	*slot = at;
+}
+
+static void
+widen(struct arena *a, struct table *t)
+{
+	uint32_t at;
+
+	t->nslots = t->nslots ? t->nslots * 4 : SLOTS;
+	t->slots = arena_alloc(a, t->nslots * sizeof *t->slots);
+	for (at = 1; at < t->links.n; at++) {
+		hang(t, at);
+	}
+}
+
+uint32_t
+table_add(struct arena *a, struct table *t, uint64_t hash)
+{
+	struct table_link x = { .hash = fold(hash) };
+
+	if (!t->links.n) {
+		VEC_PUSH(a, &t->links, (struct table_link){ 0 });
+	}
+	if (t->links.n > t->nslots) {
+		widen(a, t);
+	}
+	VEC_PUSH(a, &t->links, x);
+	hang(t, t->links.n - 1);
+	return t->links.n - 1;
+}
+
+uint32_t
+table_find(const struct table *t, uint64_t hash, uint32_t at)
+{
+	uint32_t bits = fold(hash);
+
+	if (!t->nslots) {
+		return 0;
+	}
+	at = at ? t->links.at[at].next : t->slots[bits & (t->nslots - 1)];
+	while (at && t->links.at[at].hash != bits) {
+		at = t->links.at[at].next;
+	}
+	return at;
+}
+
+void
+table_cut(struct table *t, uint32_t n)
+{
+	while (t->links.n > n) {
+		const struct table_link *x = &t->links.at[--t->links.n];
+
+		t->slots[x->hash & (t->nslots - 1)] = x->next;
+	}
+}
