@@ -41,6 +41,9 @@ struct place_ways {
 /* A set of dims, one bit each would be too few: by dim_id. */
 typedef bool *dim_set;
 
+/* How a node runs along an axis. */
+enum { RUNS_SPLIT = 1, RUNS_TALKING = 2 };
+
 struct program;
 struct place_chosen;
 struct solve_memo;
@@ -80,6 +83,7 @@ struct place {
 	bool strict;		/* split weights stay where they are */
 	dim_set may;		/* dims that it may split */
 	dim_set late;		/* the same, in layers that run once a step */
+	uint8_t *runs;		/* by node: RUNS_... */
 
 	/* what has been chosen along the axes so far */
 	double *spread;		/* by value: ranks that share it */
@@ -136,14 +140,19 @@ double place_held(const struct place *p, value_id v, struct ir_along s);
 /* Chooses along the axis at hand, and writes it into types and wants. */
 bool place_solve(struct place *p);
 
+/* ---- place_take.c ------------------------------------------------------ */
+
+/* Counts what nodes do along the axis at hand into what they share. */
+void place_add_runs(struct place *p);
+
 /* ---- place_memo.c ------------------------------------------------------ */
 
 /* Before all axes: what is kept of others that placed this program. */
 void place_find_program(struct place *p);
 /* Whether the same was chosen before along the axis at hand: then it is. */
 bool place_recall(struct place *p);
-/* What was chosen, of so many variables. */
-void place_remember(struct place *p, uint32_t count);
+/* What was chosen, of so many variables; forced: by no price. */
+void place_remember(struct place *p, uint32_t count, bool forced);
 /* Problems that were solved for the pass; or NULL. */
 struct solve_memo *place_solved(const struct place *p);
 

@@ -20,9 +20,13 @@ struct place_chosen {
 	const bool *may, *late;
 	/* what came out: by value, by operand, by result of a region */
 	const struct ir_along *value, *want, *yield;
-	const double *shared;	/* by node */
-	const uint32_t *talks;
+	const uint8_t *runs;	/* by node */
 	uint32_t count;		/* placements chosen */
+	/*
+	 * Whatever things cost: over another number of ranks it is the same,
+	 * but over one, where there is nothing to add up.
+	 */
+	bool forced;
 };
 
 /* All that a choice hangs on of a module. */
@@ -164,12 +168,12 @@ ring_of(const struct place *p)
 }
 
 static bool
-is_that(const struct place *p, const struct place_chosen *x)
+is_like_that(const struct place *p, const struct place_chosen *x)
 {
 	uint32_t n = p->m->dims.n;
 
 	return x->before == p->chosen && x->axis == p->axis &&
-	       x->kind == p->kind && x->ranks == p->ranks &&
+	       x->kind == p->kind && (x->ranks == 1) == (p->ranks == 1) &&
 	       x->zero == zero_of(p) && x->ring == ring_of(p) &&
 	       memcmp(x->may, p->may, n) == 0 &&
 	       memcmp(x->late, p->late, n) == 0;
@@ -202,24 +206,43 @@ apply(struct place *p, const struct place_chosen *x)
 			set(p, &p->yields[i][k], x->yield[at++]);
 		}
 	}
-	memcpy(p->shared, x->shared, p->nnodes * sizeof *p->shared);
-	memcpy(p->talks, x->talks, p->nnodes * sizeof *p->talks);
+	memcpy(p->runs, x->runs, p->nnodes);
+	place_add_runs(p);
 	pass_count(p->p, "placements chosen", x->count);
 	p->chosen = x;
+}
+
+/* What was forced, for so many ranks. */
+static const struct place_chosen *
+over_ranks(struct place *p, const struct place_chosen *forced)
+{
+	struct place_chosen x = *forced;
+
+	x.ranks = p->ranks;
+	x.next = p->program->chosen;
+	return p->program->chosen = arena_dup(p->p->memo->arena, &x,
+					      sizeof x);
 }
 
 bool
 place_recall(struct place *p)
 {
 	const struct place_chosen *x = p->program ? p->program->chosen : NULL;
+	const struct place_chosen *like = NULL;
 
-	while (x && !is_that(p, x)) {
-		x = x->next;
+	for (; x; x = x->next) {
+		if (is_like_that(p, x)) {
+			if (x->ranks == p->ranks) {
+				apply(p, x);
+				return true;
+			}
+			like = x->forced ? x : like;
+		}
 	}
-	if (x) {
-		apply(p, x);
+	if (like) {
+		apply(p, over_ranks(p, like));
 	}
-	return x != NULL;
+	return like != NULL;
 }
 
 static struct ir_along *
@@ -258,17 +281,18 @@ note(const struct place *p, struct arena *a, struct place_chosen *x)
 	x->value = value;
 	x->want = want;
 	x->yield = yields_of(p, a);
-	x->shared = arena_dup(a, p->shared, p->nnodes * sizeof *p->shared);
-	x->talks = arena_dup(a, p->talks, p->nnodes * sizeof *p->talks);
+	x->runs = arena_dup(a, p->runs, p->nnodes);
 }
 
 void
-place_remember(struct place *p, uint32_t count)
+place_remember(struct place *p, uint32_t count, bool forced)
 {
 	struct place_chosen x = {
 		.before = p->chosen, .axis = p->axis, .kind = p->kind,
 		.ranks = p->ranks, .zero = zero_of(p), .ring = ring_of(p),
-		.count = count
+		.count = count,
+		/* elsewhere, ways hang on what a number of ranks divides */
+		.forced = forced && p->kind == PLACE_TIME
 	};
 	struct arena *a;
 

@@ -416,7 +416,7 @@ place_solve(struct place *p)
 	ok = r.feasible;
 	if (ok) {
 		place_take(&c, r.choice);
-		place_remember(p, c.s->domain.n);
+		place_remember(p, c.s->domain.n, r.forced);
 		pass_count(p->p, "placements chosen", c.s->domain.n);
 	}
 	arena_release(&tmp);

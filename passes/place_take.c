@@ -4,6 +4,8 @@
  */
 #include "passes/place_choice.h"
 
+#include <string.h>
+
 static sym_t
 name_of(const struct place *p, const struct ir_node *n)
 {
@@ -74,8 +76,20 @@ write_node(struct choice *c, node_id id, const uint32_t *choice)
 		split |= w->in[k].how >= IR_IS_SPLIT;
 	}
 	split |= w->out.how >= IR_IS_SPLIT;
-	p->shared[id] *= split ? (double)p->ranks : 1;
-	p->talks[id] |= (uint32_t)w->talks << p->axis;
+	p->runs[id] = (split ? RUNS_SPLIT : 0) |
+		      (w->talks ? RUNS_TALKING : 0);
+}
+
+void
+place_add_runs(struct place *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nnodes; i++) {
+		p->shared[i] *= p->runs[i] & RUNS_SPLIT ? (double)p->ranks : 1;
+		p->talks[i] |= (uint32_t)!!(p->runs[i] & RUNS_TALKING)
+				<< p->axis;
+	}
 }
 
 void
@@ -85,11 +99,13 @@ place_take(struct choice *c, const uint32_t *choice)
 	region_id body = p->m->funcs.at[p->model].body;
 	uint32_t i;
 
+	memset(p->runs, 0, p->nnodes);
 	for (i = 1; i < p->nnodes; i++) {	/* before types change */
 		if (c->node[i].stands) {
 			write_node(c, i, choice);
 		}
 	}
+	place_add_runs(p);
 	for (i = 0; i < p->m->regions.at[body].results.n; i++) {
 		value_id v = p->m->regions.at[body].results.at[i];
 

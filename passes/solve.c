@@ -300,6 +300,7 @@ solve_parts(struct solve_run *r, struct solve_net *net)
 	uint32_t k;
 
 	split(net, &parts, r->result->choice);
+	r->result->forced = parts.n == 0 && !net->compared;
 	for (k = 0; k < parts.n; k++) {
 		struct solve_part part = {
 			.vars = parts.vars[k].at, .nvars = parts.vars[k].n,

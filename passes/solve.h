@@ -46,6 +46,11 @@ struct solve_result {
 	 * none was seen and feasible is false.
 	 */
 	bool exact;
+	/*
+	 * No cost was compared: what is forbidden leaves one choice, whatever
+	 * all else costs.
+	 */
+	bool forced;
 	double cost;		/* the sum of all tables; or INFINITY */
 	uint32_t *choice;	/* by variable; in the arena of solve_new */
 	uint32_t width;		/* most variables of a table that was made */

@@ -14,7 +14,7 @@
 
 struct solve_known {
 	struct solve_key key;
-	bool feasible, exact;
+	bool feasible, exact, forced;
 	double cost;		/* in the unit of the key */
 	uint8_t *choice;	/* by variable */
 	uint32_t width, nodes, bad_var;
@@ -156,6 +156,7 @@ solve_recall(const struct solve *s, const struct solve_key *key,
 	}
 	r->feasible = x->feasible;
 	r->exact = x->exact;
+	r->forced = x->forced;
 	r->cost = x->feasible ? ldexp(x->cost, (int)key->unit -
 				      (int)x->key.unit) : INFINITY;
 	r->width = x->width;
@@ -175,8 +176,8 @@ solve_remember(struct solve *s, const struct solve_key *key,
 	struct solve_memo *m = s->memo;
 	struct solve_known x = {
 		.key = *key, .feasible = r->feasible, .exact = r->exact,
-		.cost = r->cost, .width = r->width, .nodes = r->nodes,
-		.bad_var = r->bad_var, .states = r->states
+		.forced = r->forced, .cost = r->cost, .width = r->width,
+		.nodes = r->nodes, .bad_var = r->bad_var, .states = r->states
 	};
 	uint32_t k;
 

@@ -51,6 +51,7 @@ struct solve_net {
 	uint32_t ngiven;		/* the first share one block */
 	struct solve_list *of;		/* by variable: its tables, ascending */
 	double base;			/* what is certain to be paid */
+	bool compared;			/* a value was dropped for another */
 };
 
 /* Some variables and all tables among them. */

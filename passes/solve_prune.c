@@ -337,7 +337,7 @@ check_beaten(struct prune *p, uint32_t v)
 
 			if (who != 0) {
 				drop(p, v, who > 0 ? b : a);
-				dropped = true;
+				p->net->compared = dropped = true;
 			}
 		}
 	}

@@ -461,6 +461,7 @@ check_same(const struct solve_result *a, const struct solve_result *b,
 {
 	assert_int_equal(a->feasible, b->feasible);
 	assert_true(a->exact == b->exact && a->nodes == b->nodes);
+	assert_int_equal(a->forced, b->forced);
 	assert_true(a->width == b->width && a->bad_var == b->bad_var);
 	if (a->feasible) {
 		assert_true(a->cost * unit == b->cost);
@@ -528,6 +529,48 @@ known_problems(void **state)
 	}
 	assert_true(other > 100);
 	arena_release(&keep);
+}
+
+/* What is allowed costs something else. */
+static void
+reprice(void)
+{
+	uint32_t k, i;
+
+	for (k = 0; k < t.ntables; k++) {
+		for (i = 0; i < t.tables[k].n; i++) {
+			double *cost = &t.tables[k].cost[i];
+
+			*cost = *cost < INFINITY ? draw(8) - 2.0 : INFINITY;
+		}
+	}
+}
+
+/* What is forced is chosen at any price. */
+static void
+forced_choices(void **state)
+{
+	uint32_t forced = 0, open = 0, i;
+
+	(void)state;
+	for (i = 0; i < 3000; i++) {
+		struct solve_result r, other;
+
+		draw_problem(i);
+		r = run(build(NULL));
+		reprice();
+		other = run(build(NULL));
+		assert_int_equal(other.feasible, r.feasible);
+		assert_int_equal(other.forced, r.forced);
+		if (r.forced) {
+			assert_true(r.feasible);
+			assert_memory_equal(other.choice, r.choice,
+					    t.nvars * sizeof *r.choice);
+		}
+		forced += r.forced && t.nvars > 3;
+		open += r.feasible && !r.forced;
+	}
+	assert_true(forced > 20 && open > 1000);
 }
 
 /*
@@ -915,6 +958,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(against_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(searching, setup, teardown),
 		cmocka_unit_test_setup_teardown(known_problems, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(forced_choices, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(searching_deep, setup,
 						teardown),
