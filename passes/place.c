@@ -46,7 +46,7 @@ outer_degree(const struct place *p)
 	dim_id d;
 
 	for (d = 1; d < p->m->dims.n; d++) {
-		if (p->grouped[d]) {
+		if (p->facts->grouped[d]) {
 			g = gcd(g, ir_dim_size(p->m, d));
 		}
 	}
@@ -98,9 +98,6 @@ choice_room(struct place *p)
 	struct arena *a = &p->arena;
 	uint32_t i, k;
 
-	p->nnodes = m->nodes.n;
-	p->nvalues = m->values.n;
-	place_cost_init(p);
 	p->spread = arena_alloc(a, p->nvalues * sizeof *p->spread);
 	p->asked = arena_alloc(a, p->nvalues * sizeof *p->asked);
 	p->shared = arena_alloc(a, p->nnodes * sizeof *p->shared);
@@ -204,12 +201,11 @@ place(struct place *p)
 {
 	struct axes x;
 
-	if (!place_find_dims(p)) {
+	place_find_program(p);
+	if (!place_check_dims(p)) {
 		return false;
 	}
-	place_find_routes(p);
 	make_mesh(p, &x);
-	place_find_program(p);
 	choice_room(p);
 	if (!along(p, x.time, PLACE_TIME, false) ||
 	    !along(p, x.of[PLAN_DP], PLACE_DATA, false) ||
@@ -226,7 +222,8 @@ place(struct place *p)
 bool
 pass_place(struct pass_ctx *ctx, struct ir_module *m)
 {
-	struct place p = { .p = ctx, .m = m, .model = ir_model(m) };
+	struct place p = { .p = ctx, .m = m, .model = ir_model(m),
+			   .nnodes = m->nodes.n, .nvalues = m->values.n };
 	struct plan plan;
 	bool ok;
 

@@ -44,6 +44,28 @@ typedef bool *dim_set;
 /* How a node runs along an axis. */
 enum { RUNS_SPLIT = 1, RUNS_TALKING = 2 };
 
+/* What follows from the program alone, whatever the plan and the axis. */
+struct place_facts {
+	struct arena *arena;	/* lives as long as they do */
+	double *bytes;		/* by value: of all of it */
+	bool *weight;		/* by value: made of weights alone */
+	double *flops;		/* by node, of all of it; < 0: not yet known */
+	struct place_ways *ways;	/* by node: those of every axis */
+
+	/* place_dims.c */
+	dim_id batch;
+	dim_set context;	/* dims along which attention runs */
+	dim_set experts;	/* dims that an index picks weights from */
+	dim_set tensor;		/* dims that the tensor axis may split */
+	dim_set grouped;	/* k of h%k: not for the second tensor axis */
+	bool *picked;		/* by value: an index picks weights from it */
+
+	/* place_route.c */
+	value_id *route;	/* by value: the index that may bring its rows
+				 * back, if it is at hand */
+	value_id *sent_by;	/* by value: the index, where it was made */
+};
+
 struct program;
 struct place_chosen;
 struct solve_memo;
@@ -54,27 +76,12 @@ struct place {
 	const struct plan *plan;
 	struct place_price price;
 	struct arena arena;	/* lives as long as the pass */
-	struct arena *keep;	/* as long as ways and flops do */
 	struct arena scratch;	/* for one axis */
 	func_id model;
 	uint32_t nnodes, nvalues;	/* before conversions are made */
-	double *bytes;		/* by value: of all of it */
-	double *flops;		/* by node, of all of it; < 0: not yet known */
-	struct place_ways *ways;	/* by node: those of every axis */
-	bool *weight;		/* by value: made of weights alone */
+	struct place_facts *facts;
 	/* by enum ir_how of either side: the conversion; < 0: none */
 	int16_t leads[IR_IS_ROUTED + 1][IR_IS_ROUTED + 1];
-
-	/* place_dims.c */
-	dim_id batch;
-	dim_set context;	/* dims along which attention runs */
-	dim_set experts;	/* dims that an index picks weights from */
-	dim_set tensor;		/* dims that the tensor axis may split */
-	dim_set grouped;	/* k of h%k: not for the second tensor axis */
-	bool *picked;		/* by value: an index picks weights from it */
-	value_id *route;	/* by value: the index that may bring its rows
-				 * back, if it is at hand */
-	value_id *sent_by;	/* by value: the index, where it was made */
 
 	/* the axis at hand */
 	axis_id axis;
@@ -98,8 +105,10 @@ struct place {
 
 /* ---- place_dims.c ------------------------------------------------------ */
 
-/* False after an error. */
-bool place_find_dims(struct place *p);
+/* Of the program. */
+void place_find_dims(struct place *p);
+/* False after an error: the plan asks for what no dim allows. */
+bool place_check_dims(struct place *p);
 /* Sets axis, kind, ranks and may. */
 void place_choose_axis(struct place *p, axis_id a, enum place_kind kind,
 		       bool second);
@@ -119,10 +128,10 @@ bool place_one_route(const struct place *p, const struct ir_node *n,
 
 /* ---- place_cost.c ------------------------------------------------------ */
 
-/* Bytes and operations; random ones if `place.shuffle` is set. */
+/* Bytes, operations, conversions; random if `place.shuffle` is set. */
 void place_price_init(struct place *p);
-/* What does not depend on axes: bytes, conversions. Once nvalues is known. */
-void place_cost_init(struct place *p);
+/* Of the program: bytes, and which values are weights. */
+void place_find_bytes(struct place *p);
 /* Of a value on one rank, were it whole along the axis at hand. */
 double place_bytes(const struct place *p, value_id v);
 /* What converts the one into the other, if anything does in one step. */
@@ -147,7 +156,7 @@ void place_add_runs(struct place *p);
 
 /* ---- place_memo.c ------------------------------------------------------ */
 
-/* Before all axes: what is kept of others that placed this program. */
+/* Before all else: the facts, and what is kept of who placed this program. */
 void place_find_program(struct place *p);
 /* Whether the same was chosen before along the axis at hand: then it is. */
 bool place_recall(struct place *p);

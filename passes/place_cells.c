@@ -67,8 +67,9 @@ weight_options(struct choice *c, struct thing *t, bool picked,
 		dim_id d = type->dims[i];
 
 		if ((p->kind == PLACE_TENSOR && p->may[d] &&
-		     p->tensor[d]) ||
-		    (p->kind == PLACE_EXPERT && picked && p->experts[d])) {
+		     p->facts->tensor[d]) ||
+		    (p->kind == PLACE_EXPERT && picked &&
+		     p->facts->experts[d])) {
 			place_add_option(c, t, along(IR_IS_SPLIT, d));
 		}
 	}
@@ -190,7 +191,7 @@ place_find_weights(struct choice *c)
 
 		if (ir_is(n->op, IRF_PARAM)) {
 			c->picked[name_of(c->p, n)] |=
-				c->p->picked[n->result];
+				c->p->facts->picked[n->result];
 		}
 	}
 	for (id = 1; id < c->p->nnodes; id++) {

@@ -106,12 +106,32 @@ random_held(const struct place_price *p, double bytes)
 	return draw(p);
 }
 
+/* A conversion is known by how its two sides are, whatever the dims. */
+static void
+find_conversions(struct place *p)
+{
+	struct ir_along from = { IR_IS_WHOLE, 0 }, to = from;
+	int i, k;
+
+	for (i = 0; i <= IR_IS_ROUTED; i++) {
+		for (k = 0; k <= IR_IS_ROUTED; k++) {
+			enum ir_op op;
+
+			from.how = (enum ir_how)i;
+			to.how = (enum ir_how)k;
+			p->leads[i][k] = ir_conversion(from, to, &op)
+				? (int16_t)op : -1;
+		}
+	}
+}
+
 void
 place_price_init(struct place *p)
 {
 	struct ir_module *m = p->m;
 	double seed = ir_setting_num(m, "place.shuffle", 0);
 
+	find_conversions(p);
 	p->price = (struct place_price){ bytes_convert, bytes_talk, bytes_run,
 					 bytes_held, 0, NULL };
 	if (seed > 0) {
@@ -135,43 +155,24 @@ whole_bytes(const struct ir_module *m, const struct ir_type *t)
 	return (double)elems * ir_dtypes[t->dtype].bits / 8;
 }
 
-/* A conversion is known by how its two sides are, whatever the dims. */
-static void
-find_conversions(struct place *p)
-{
-	struct ir_along from = { IR_IS_WHOLE, 0 }, to = from;
-	int i, k;
-
-	for (i = 0; i <= IR_IS_ROUTED; i++) {
-		for (k = 0; k <= IR_IS_ROUTED; k++) {
-			enum ir_op op;
-
-			from.how = (enum ir_how)i;
-			to.how = (enum ir_how)k;
-			p->leads[i][k] = ir_conversion(from, to, &op)
-				? (int16_t)op : -1;
-		}
-	}
-}
-
 void
-place_cost_init(struct place *p)
+place_find_bytes(struct place *p)
 {
+	struct place_facts *f = p->facts;
 	uint32_t i;
 
-	p->bytes = arena_alloc(&p->arena, p->nvalues * sizeof *p->bytes);
-	p->weight = arena_alloc(&p->arena, p->nvalues);
+	f->bytes = arena_room(f->arena, p->nvalues * sizeof *f->bytes);
+	f->weight = arena_room(f->arena, p->nvalues);
 	for (i = 1; i < p->nvalues; i++) {
-		p->bytes[i] = whole_bytes(p->m, ir_type(p->m, i));
-		p->weight[i] = pass_is_weight(p->m, i);
+		f->bytes[i] = whole_bytes(p->m, ir_type(p->m, i));
+		f->weight[i] = pass_is_weight(p->m, i);
 	}
-	find_conversions(p);
 }
 
 double
 place_bytes(const struct place *p, value_id v)
 {
-	return p->bytes[v] / p->spread[v];
+	return p->facts->bytes[v] / p->spread[v];
 }
 
 bool
@@ -195,11 +196,12 @@ place_conversion(const struct place *p, struct ir_along from,
 static bool
 must_stay(const struct place *p, value_id v, struct ir_along from)
 {
-	if (from.how != IR_IS_SPLIT || !p->weight[v]) {
+	if (from.how != IR_IS_SPLIT || !p->facts->weight[v]) {
 		return false;
 	}
-	return p->kind == PLACE_EXPERT ? p->picked[v] && p->experts[from.dim]
-				       : p->kind == PLACE_TENSOR && p->strict;
+	return p->kind == PLACE_EXPERT
+		? p->facts->picked[v] && p->facts->experts[from.dim]
+		: p->kind == PLACE_TENSOR && p->strict;
 }
 
 double
@@ -218,11 +220,11 @@ place_convert(const struct place *p, value_id v, struct ir_along from,
 		return INFINITY;
 	}
 	if (to.how == IR_IS_ROUTED &&
-	    (!routable || from.dim != p->batch)) {
+	    (!routable || from.dim != p->facts->batch)) {
 		return INFINITY;
 	}
 	if (from.how == IR_IS_ROUTED &&
-	    (to.dim != p->batch || !place_can_return(p, v))) {
+	    (to.dim != p->facts->batch || !place_can_return(p, v))) {
 		return INFINITY;
 	}
 	/* along other axes it may be split first, for whoever asks */
@@ -271,11 +273,11 @@ whole_flops(const struct place *p, node_id id)
 {
 	struct ir_cost cost;
 
-	if (p->flops[id] < 0) {
+	if (p->facts->flops[id] < 0) {
 		ir_cost(p->m, ir_node(p->m, id), &cost);
-		p->flops[id] = cost.flops;
+		p->facts->flops[id] = cost.flops;
 	}
-	return p->flops[id];
+	return p->facts->flops[id];
 }
 
 double

@@ -10,9 +10,9 @@
 #include <string.h>
 
 static dim_set
-no_dims(struct place *p)
+no_dims(const struct place *p, struct arena *a)
 {
-	return arena_alloc(&p->arena, p->m->dims.n * sizeof(bool));
+	return arena_alloc(a, p->m->dims.n * sizeof(bool));
 }
 
 static void
@@ -71,7 +71,7 @@ add_grouped(struct place *p, const struct ir_rule *r)
 	const struct ir_factor *k = ir_rule_factor(r, "k");
 
 	if (h && k && h->dims[0] != k->dims[0]) {
-		add_factor(p->grouped, k);
+		add_factor(p->facts->grouped, k);
 	}
 }
 
@@ -86,7 +86,7 @@ add_queries(void *user, const struct attention *a)
 		const struct ir_factor *f = &a->rule->f[i];
 
 		if (f->out && f->in == 1u << a->operand) {
-			add_factor(p->context, f);
+			add_factor(p->facts->context, f);
 		}
 	}
 }
@@ -105,7 +105,7 @@ scan_node(struct place *p, const struct ir_node *n, dim_set blocked)
 		const struct ir_type *t = ir_type(m, n->result);
 
 		for (i = 0; i < t->ndims; i++) {
-			p->tensor[t->dims[i]] = true;
+			p->facts->tensor[t->dims[i]] = true;
 		}
 	}
 	if (!is_plain(n)) {
@@ -119,15 +119,15 @@ scan_node(struct place *p, const struct ir_node *n, dim_set blocked)
 		const struct ir_factor *t = ir_rule_factor(&r, "t");
 
 		if (s && t && s->dims[0] == t->dims[0]) {
-			add_factor(p->context, s);
+			add_factor(p->facts->context, s);
 		}
 		add_grouped(p, &r);
 	}
 	f = ir_rule_factor(&r, "of");
 	if (ir_is(n->op, IRF_CONTRACTS) && ir_is(n->op, IRF_INDEXED) && f) {
-		add_factor(p->experts, f);
+		add_factor(p->facts->experts, f);
 		for (i = 0; i < n->nargs; i++) {
-			p->picked[ir_args(m, n)[i]] |= f->in >> i & 1;
+			p->facts->picked[ir_args(m, n)[i]] |= f->in >> i & 1;
 		}
 	}
 }
@@ -145,34 +145,40 @@ any(const struct place *p, const bool *set)
 	return false;
 }
 
-bool
+void
 place_find_dims(struct place *p)
 {
+	struct place_facts *f = p->facts;
 	struct ir_module *m = p->m;
-	dim_set blocked = no_dims(p);
+	dim_set blocked = no_dims(p, &p->arena);
 	node_id id;
 	dim_id d;
 
-	p->batch = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
-	p->context = no_dims(p);
-	p->experts = no_dims(p);
-	p->tensor = no_dims(p);
-	p->grouped = no_dims(p);
-	p->may = no_dims(p);
-	p->late = no_dims(p);
-	p->picked = arena_alloc(&p->arena, m->values.n);
+	f->batch = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
+	f->context = no_dims(p, f->arena);
+	f->experts = no_dims(p, f->arena);
+	f->tensor = no_dims(p, f->arena);
+	f->grouped = no_dims(p, f->arena);
+	f->picked = arena_alloc(f->arena, m->values.n);
 	for (id = 1; id < m->nodes.n; id++) {
 		scan_node(p, ir_node(m, id), blocked);
 	}
 	attention_each(m, add_queries, p);
 	for (d = 1; d < m->dims.n; d++) {
-		if (d == p->batch || p->context[d] || p->experts[d] ||
+		if (d == f->batch || f->context[d] || f->experts[d] ||
 		    blocked[d]) {
-			p->tensor[d] = false;
+			f->tensor[d] = false;
 		}
 	}
+}
+
+bool
+place_check_dims(struct place *p)
+{
+	struct ir_module *m = p->m;
+
 	if (p->plan->tp > 1 && !p->plan->split[PLAN_TP].n &&
-	    !any(p, p->tensor)) {
+	    !any(p, p->facts->tensor)) {
 		diag_error(&m->ctx->diags, (struct span){ 0, 0 },
 			   "tp = %lld, and no dim of a weight can be split: "
 			   "1 is legal", (long long)p->plan->tp);
@@ -219,20 +225,24 @@ place_choose_axis(struct place *p, axis_id a, enum place_kind kind,
 		: &p->plan->split[of[kind]];
 	uint32_t n = p->m->dims.n, i;
 
+	if (!p->may) {
+		p->may = no_dims(p, &p->arena);
+		p->late = no_dims(p, &p->arena);
+	}
 	p->axis = a;
 	p->kind = kind;
 	p->ranks = p->m->axes.at[a].size;
 	p->strict = kind == PLACE_TENSOR;
 	memset(p->may, 0, n * sizeof *p->may);
 	if (kind == PLACE_CONTEXT) {
-		take(p->may, p->context, n);
+		take(p->may, p->facts->context, n);
 	} else if (kind == PLACE_TENSOR) {
-		take(p->may, p->tensor, n);
+		take(p->may, p->facts->tensor, n);
 	} else {
-		p->may[p->batch] = p->batch != 0;
+		p->may[p->facts->batch] = p->facts->batch != 0;
 	}
 	if (kind == PLACE_EXPERT) {
-		take(p->may, p->experts, n);
+		take(p->may, p->facts->experts, n);
 	}
 	if (said && said->n) {
 		memset(p->may, 0, n * sizeof *p->may);
@@ -241,10 +251,10 @@ place_choose_axis(struct place *p, axis_id a, enum place_kind kind,
 		}
 	}
 	if (kind == PLACE_TENSOR && p->plan->sequence) {
-		take(p->may, p->context, n);
+		take(p->may, p->facts->context, n);
 	}
 	for (i = 0; second && i < n; i++) {
-		p->may[i] = p->may[i] && !p->grouped[i];
+		p->may[i] = p->may[i] && !p->facts->grouped[i];
 	}
 	memcpy(p->late, p->may, n * sizeof *p->late);
 	if (p->plan->zero > 0 && (kind == PLACE_DATA ||

@@ -34,8 +34,7 @@ struct program {
 	const char *image;
 	size_t n;
 	const struct place_chosen *chosen;
-	struct place_ways *ways;	/* by node, and what it computes */
-	double *flops;
+	struct place_facts *facts;
 	struct program *next;
 };
 
@@ -100,18 +99,23 @@ make_image(const struct place *p, struct buf *out)
 	add_names(m, out);
 }
 
-/* What is found of nodes on the way, which no axis changes. */
+/* What no plan changes; of nodes, some is found on the way. */
 static void
-open_facts(struct place *p, struct arena *a)
+find_facts(struct place *p, struct arena *a)
 {
+	struct place_facts *f = arena_alloc(a, sizeof *f);
 	uint32_t i;
 
-	p->keep = a;
-	p->ways = arena_alloc(a, p->m->nodes.n * sizeof *p->ways);
-	p->flops = arena_alloc(a, p->m->nodes.n * sizeof *p->flops);
-	for (i = 0; i < p->m->nodes.n; i++) {
-		p->flops[i] = -1;
+	p->facts = f;
+	f->arena = a;
+	f->ways = arena_alloc(a, p->nnodes * sizeof *f->ways);
+	f->flops = arena_room(a, p->nnodes * sizeof *f->flops);
+	for (i = 0; i < p->nnodes; i++) {
+		f->flops[i] = -1;
 	}
+	place_find_bytes(p);
+	place_find_dims(p);
+	place_find_routes(p);
 }
 
 static struct program *
@@ -124,18 +128,15 @@ find_image(struct place *p, struct pass_memo *memo)
 	make_image(p, &b);
 	for (x = memo->programs; x; x = x->next) {
 		if (x->n == b.n && memcmp(x->image, b.at, b.n) == 0) {
-			p->keep = memo->arena;
-			p->ways = x->ways;
-			p->flops = x->flops;
+			p->facts = x->facts;
 			return x;
 		}
 	}
-	open_facts(p, memo->arena);
+	find_facts(p, memo->arena);
 	x = arena_alloc(memo->arena, sizeof *x);
 	x->image = arena_dup(memo->arena, b.at, b.n);
 	x->n = b.n;
-	x->ways = p->ways;
-	x->flops = p->flops;
+	x->facts = p->facts;
 	x->next = memo->programs;
 	return memo->programs = x;
 }
@@ -147,7 +148,7 @@ place_find_program(struct place *p)
 	if (p->p->memo && !p->price.seed) {
 		p->program = find_image(p, p->p->memo);
 	} else {
-		open_facts(p, &p->arena);
+		find_facts(p, &p->arena);
 	}
 }
 

@@ -47,24 +47,25 @@ static void
 find_route(struct place *p, const value_id *saved, const struct ir_node *n)
 {
 	const value_id *args = ir_args(p->m, n);
+	struct place_facts *f = p->facts;
 	value_id v = n->result, from;
 	int at = place_index_operand(n);
 	uint32_t k;
 
 	if (at >= 0) {
-		p->route[v] = args[at];
-		p->sent_by[v] = origin(p, saved, args[at]);
+		f->route[v] = args[at];
+		f->sent_by[v] = origin(p, saved, args[at]);
 		return;
 	}
 	from = origin(p, saved, v);
 	if (from != v) {
-		p->sent_by[v] = p->sent_by[from];
+		f->sent_by[v] = f->sent_by[from];
 		return;
 	}
 	for (k = 0; k < n->nargs; k++) {
-		p->route[v] = p->route[v] ? p->route[v] : p->route[args[k]];
-		p->sent_by[v] = p->sent_by[v] ? p->sent_by[v]
-					      : p->sent_by[args[k]];
+		f->route[v] = f->route[v] ? f->route[v] : f->route[args[k]];
+		f->sent_by[v] = f->sent_by[v] ? f->sent_by[v]
+					      : f->sent_by[args[k]];
 	}
 }
 
@@ -88,13 +89,14 @@ find_region(struct place *p, const value_id *saved, region_id r)
 void
 place_find_routes(struct place *p)
 {
+	struct place_facts *f = p->facts;
 	struct ir_module *m = p->m;
 	value_id *saved = arena_alloc(&p->arena, m->ctx->syms.text.n *
 				      sizeof *saved);
 	node_id id;
 
-	p->route = arena_alloc(&p->arena, m->values.n * sizeof *p->route);
-	p->sent_by = arena_alloc(&p->arena, m->values.n * sizeof *p->route);
+	f->route = arena_alloc(f->arena, m->values.n * sizeof *f->route);
+	f->sent_by = arena_alloc(f->arena, m->values.n * sizeof *f->sent_by);
 	for (id = 1; id < m->nodes.n; id++) {
 		const struct ir_node *n = ir_node(m, id);
 
@@ -111,10 +113,10 @@ place_can_return(const struct place *p, value_id v)
 	const struct ir_type *t = ir_type(p->m, v), *index;
 	uint32_t i;
 
-	if (!p->route[v]) {
+	if (!p->facts->route[v]) {
 		return false;
 	}
-	index = ir_type(p->m, p->route[v]);
+	index = ir_type(p->m, p->facts->route[v]);
 	for (i = 0; i < index->ndims; i++) {
 		if (!ir_type_has(t, index->dims[i])) {
 			return false;
@@ -132,10 +134,10 @@ place_one_route(const struct place *p, const struct ir_node *n,
 	int at = place_index_operand(n);
 
 	if (at >= 0) {
-		sent = p->sent_by[n->result];
+		sent = p->facts->sent_by[n->result];
 	}
 	for (k = 0; k < n->nargs; k++) {
-		value_id by = p->sent_by[ir_args(p->m, n)[k]];
+		value_id by = p->facts->sent_by[ir_args(p->m, n)[k]];
 
 		if (w->in[k].how != IR_IS_ROUTED || !by) {
 			continue;

@@ -72,15 +72,15 @@ all_ways(struct place *p, node_id id)
 	const struct ir_node *n = ir_node(p->m, id);
 	bool same = ir_same_ways((enum ir_op)n->op);
 	struct ir_way ways[IR_MAX_WAYS];
-	struct place_ways w = p->ways[id];
+	struct place_ways w = p->facts->ways[id];
 
 	if (!w.at) {
 		w.n = ir_ways(p->m, n, p->axis, ways);
-		w.at = arena_dup(same ? p->keep : &p->scratch, ways,
+		w.at = arena_dup(same ? p->facts->arena : &p->scratch, ways,
 				 w.n * sizeof *ways);
 	}
 	if (same) {
-		p->ways[id] = w;
+		p->facts->ways[id] = w;
 	}
 	return w;
 }
@@ -124,7 +124,7 @@ input_options(struct choice *c, struct thing *t, const struct ir_type *type)
 	for (i = 0; i < type->ndims && !c->update; i++) {
 		dim_id d = type->dims[i];
 
-		if (p->may[d] && (d == p->batch ||
+		if (p->may[d] && (d == p->facts->batch ||
 				  p->kind == PLACE_CONTEXT)) {
 			place_add_option(c, t, along(IR_IS_SPLIT, d));
 		}
@@ -200,8 +200,8 @@ static void scan_region(struct choice *c, region_id r);
 static void
 drop_parts(struct choice *c, struct thing *t, const struct ir_type *type)
 {
-	if (c->p->kind == PLACE_TENSOR && c->p->batch &&
-	    ir_type_has(type, c->p->batch)) {
+	if (c->p->kind == PLACE_TENSOR && c->p->facts->batch &&
+	    ir_type_has(type, c->p->facts->batch)) {
 		t->n -= t->opt[t->n - 1].at.how == IR_IS_PART;
 	}
 }

@@ -442,8 +442,8 @@ place_write(struct place *p)
 	value_id v;
 
 	for (v = 1; v < p->nvalues; v++) {
-		if (p->route[v]) {
-			set_route(&w, v, p->route[v]);
+		if (p->facts->route[v]) {
+			set_route(&w, v, p->facts->route[v]);
 		}
 	}
 	for (f = 1; f < p->m->funcs.n; f++) {
