@@ -264,6 +264,16 @@ fits_alike(const struct fit *f, const struct guess *g, uint32_t choice,
 }
 
 /*
+ * Somebody asks what a plan would take that does not fit: none was found that
+ * does, and not on the first way through the space, since there is another.
+ */
+static bool
+is_asked(const struct trial *x)
+{
+	return !isfinite(x->s->worst_us) && !x->s->guessing;
+}
+
+/*
  * The mildest choice with which the rank fits, all its stages alike.  Before
  * it is said that none does, the one that keeps least is not guessed.
  */
@@ -285,7 +295,7 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	for (i = 0; i < f->nruns; i++) {
 		f->runs[i].less = less_of(f, f->runs[i].stage);
 	}
-	if (isfinite(x->s->worst_us) &&	/* if it kept what no choice keeps */
+	if (!is_asked(x) &&	/* if it kept what no choice keeps */
 	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->room) {
 		x->hopeless = true;
 		return false;
@@ -507,39 +517,41 @@ set_plain(struct trial *x)
 	}
 }
 
+/* Of those that do not fit, the one that lacks least. */
+static void
+note_near(const struct trial *x, const struct trial_fit *f)
+{
+	const struct target_group *on = x->s->seats.at[x->seat[f->fullest]];
+	struct search_report *out = x->s->out;
+	struct search_near *n = &out->least;
+
+	if (out->any_near && f->over >= (double)(n->bytes - n->room)) {
+		return;
+	}
+	out->any_near = true;
+	n->bytes = (int64_t)f->most;
+	n->room = (int64_t)(f->most - f->over);
+	n->device = x->s->seats.n > 1 ? on->device.name : "";
+	n->fullest = f->fullest;
+	trial_plan(x, &n->plan);
+}
+
 bool
 trial_fits(struct trial *x, struct trial_fit *f)
 {
-	struct search_report *out = x->s->out;
-	bool enough = isfinite(x->s->worst_us), ok = true;
+	bool asked = is_asked(x), ok = true;
 	struct fit fit = { .x = x, .n = (uint32_t)x->t->chunks };
 
 	*f = (struct trial_fit){ .over = -INFINITY };
 	set_plain(x);
 	fit.runs = arena_alloc(&x->s->tmp, fit.n * sizeof *fit.runs);
 	fit.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *fit.less);
-	for (; fit.rank < (uint32_t)x->t->g->pp && (ok || !enough);
-	     fit.rank++) {
+	for (; fit.rank < (uint32_t)x->t->g->pp && (ok || asked); fit.rank++) {
 		ok &= fit_rank(&fit, f);
 	}
-	if (!ok) {
-		out->full++;
-		if (enough) {	/* nobody asks what it would take */
-			return false;
-		}
-		if (!out->any_near || f->over < (double)(out->least.bytes -
-							 out->least.room)) {
-			const struct target_group *on =
-				x->s->seats.at[x->seat[f->fullest]];
-
-			out->any_near = true;
-			out->least.bytes = (int64_t)f->most;
-			out->least.room = (int64_t)(f->most - f->over);
-			out->least.device = x->s->seats.n > 1
-				? on->device.name : "";
-			out->least.fullest = f->fullest;
-			trial_plan(x, &out->least.plan);
-		}
+	x->s->out->full += !ok;
+	if (!ok && asked) {
+		note_near(x, f);
 	}
 	return ok;
 }
