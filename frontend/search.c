@@ -51,18 +51,20 @@ drv_set_search(struct driver *d, struct ir_module *m)
 {
 	const char *name = d->opts.at[OPT_TARGET].text;
 	struct search_options *o;
-	struct target *t;
+	struct target *t = NULL;
 
 	if (!name || d->opts.at[OPT_PLAN].given || has_plan(m) ||
 	    !ir_model(m)) {
 		return true;
 	}
-	t = arena_alloc(&d->ctx.perm, sizeof *t);
 	o = arena_alloc(&d->ctx.perm, sizeof *o);
-	if (!fe_target(&d->ctx, name, t)) {
-		return false;
+	if (!d->pm.target) {
+		t = arena_alloc(&d->ctx.perm, sizeof *t);
+		if (!fe_target(&d->ctx, name, t)) {
+			return false;
+		}
 	}
-	o->target = t;
+	o->target = t ? t : d->pm.target;
 	o->top = top(d);
 	o->report = arena_alloc(&d->ctx.perm, sizeof *o->report);
 	if (d->for_code && !drv_set_rooms(d, o)) {

@@ -73,6 +73,8 @@ void *arena_room(struct arena *a, size_t bytes);	/* the same, as it is */
 void *arena_dup(struct arena *a, const void *p, size_t bytes);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 void *arena_grow(struct arena *a, void *p, size_t old_bytes, size_t bytes);
+/* What `from` has lives as long as `to` from here on; both have one gate. */
+void arena_join(struct arena *to, struct arena *from);
 char *arena_printf(struct arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 
 /*

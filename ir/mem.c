@@ -275,6 +275,23 @@ arena_grow(struct arena *a, void *p, size_t old_bytes, size_t bytes)
 	return q;
 }
 
+void
+arena_join(struct arena *to, struct arena *from)
+{
+	struct arena_chunk *oldest = from->chunks;
+
+	if (!oldest) {
+		return;
+	}
+	while (oldest->older) {
+		oldest = oldest->older;
+	}
+	oldest->older = to->chunks;
+	to->chunks = from->chunks;
+	to->total_bytes += from->total_bytes;
+	arena_init(from, from->mem);
+}
+
 char *
 arena_printf(struct arena *a, const char *fmt, ...)
 {

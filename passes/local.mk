@@ -2,6 +2,7 @@
 noinst_LIBRARIES += %D%/libpasses.a
 
 %C%_libpasses_a_SOURCES = \
+	%D%/ahead.c \
 	%D%/answer.c \
 	%D%/answer.h \
 	%D%/answer_faults.c \

@@ -259,20 +259,41 @@ may_run(struct run *r, const struct pass *p)
 	return may;
 }
 
-static bool
-run_timed(struct run *r, const struct pass *p, struct pass_time *t)
+/*
+ * One of ours has the passes behind it run ahead on the module that it leaves;
+ * one of a plug-in may change that behind its back.  With --verify-each each
+ * pass is to be seen at work.
+ */
+static struct pass_ctx
+ctx_for(struct run *r, const struct pass *p)
 {
-	struct pass_ctx ctx = { .ctx = r->ctx, .stats = &r->pm->stats,
-				.search = r->pm->search,
-				.target = r->pm->target };
+	const struct pass_known *k = pass_find(r->pm->table, p->name);
+	bool ours = k && !k->file && k->pass.run == p->run;
+
+	return (struct pass_ctx){
+		.ctx = r->ctx, .stats = &r->pm->stats,
+		.search = r->pm->search, .target = r->pm->target,
+		.ahead = ours && !r->pm->options.verify ? &r->pm->ahead : NULL
+	};
+}
+
+static bool
+run_timed(struct run *r, const struct pass *p, struct pass_ctx *ctx,
+	  bool made, struct pass_time *t)
+{
 	size_t perm_bytes = r->ctx->perm.total_bytes;
 	uint32_t errors = r->ctx->diags.errors;
-	bool ok;
+	bool ok = made;
 
 	r->pm->stats.pass = p->name;
 	t->wall_us = -clock_us(CLOCK_MONOTONIC);
 	t->cpu_us = -clock_us(CLOCK_PROCESS_CPUTIME_ID);
-	ok = p->run(&ctx, r->m);
+	if (made) {
+		pass_ahead_take(&r->pm->ahead, ctx, r->m);
+	} else {
+		pass_ahead_drop(&r->pm->ahead);
+		ok = p->run(ctx, r->m);
+	}
 	t->cpu_us += clock_us(CLOCK_PROCESS_CPUTIME_ID);
 	t->wall_us += clock_us(CLOCK_MONOTONIC);
 	t->peak_bytes = (int64_t)(r->ctx->perm.total_bytes - perm_bytes +
@@ -301,9 +322,12 @@ static bool
 run_one(struct run *r, const struct pass *p)
 {
 	const struct pass_options *o = &r->pm->options;
+	struct pass_ctx ctx = ctx_for(r, p);
+	bool made = ctx.ahead && pass_ahead_has(ctx.ahead, &ctx, p->run);
 	struct pass_time t = { .pass = p };
 
 	if (!may_run(r, p)) {
+		pass_ahead_drop(&r->pm->ahead);
 		t.skipped = true;
 		VEC_PUSH(&r->ctx->perm, &r->pm->times, t);
 		return true;
@@ -314,8 +338,10 @@ run_one(struct run *r, const struct pass *p)
 	if (set_has(&o->before, p)) {
 		log_text(r, "before", p);
 	}
-	arm(r, p);
-	if (!run_timed(r, p, &t)) {
+	if (!made) {
+		arm(r, p);
+	}
+	if (!run_timed(r, p, &ctx, made, &t)) {
 		disarm(r);
 		return false;
 	}
@@ -373,6 +399,7 @@ pass_run(struct pass_manager *pm, const struct pass_list *l,
 	}
 	arena_release(&c->tmp);
 	ok = run_list(&r, l);
+	pass_ahead_drop(&pm->ahead);
 	pass_manager_release(pm);
 	return ok ? PASS_OK : PASS_BAD_INPUT;
 }

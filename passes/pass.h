@@ -26,6 +26,7 @@ struct pass_stats;
 struct search_options;
 struct target;
 struct pass_memo;
+struct pass_ahead;
 
 /* What a pass is handed besides the module. */
 struct pass_ctx {
@@ -34,6 +35,7 @@ struct pass_ctx {
 	const struct search_options *search;	/* NULL: there is no target */
 	const struct target *target;	/* what runs it, or NULL */
 	struct pass_memo *memo;	/* of placements, or NULL */
+	struct pass_ahead *ahead;	/* for what it has made, or NULL */
 };
 
 /* False: it reported errors. It may use ctx->tmp, which is then reset. */
@@ -150,6 +152,42 @@ struct pass_crash {
 /* Writes the record, once, and allocates nothing. */
 void pass_crash_write(struct pass_crash *c);
 
+/* ---- ahead.c: what a pass had made of its module by those behind it ---- */
+
+struct pass_made;
+struct pass_name;
+
+struct pass_ahead {
+	struct arena arena;
+	const struct target *target;	/* it was made for, or NULL */
+	VEC(struct pass_made) at;	/* in running order */
+	VEC(struct pass_name) names;	/* behind the shared ones, by number */
+	uint32_t nshared, next;
+	bool ended;		/* nothing more is kept */
+};
+
+/* Of a module that becomes one of a child of c, made for that target. */
+void pass_ahead_init(struct pass_ahead *a, struct ir_ctx *c,
+		     const struct target *t);
+void pass_ahead_release(struct pass_ahead *a);
+/* Runs a pass on it, for that target, and keeps what it left. */
+bool pass_ahead_make(struct pass_ahead *a, struct pass_ctx *p,
+		     struct ir_module *m, pass_fn *run);
+/* What `from` has, in place of what `to` had, for as long as c lives. */
+void pass_ahead_give(struct pass_ahead *to, struct pass_ahead *from,
+		     struct ir_ctx *c);
+/*
+ * Whether what this pass would make is there.  Who asks has run those before
+ * it on the module since it was given, and nothing else.
+ */
+bool pass_ahead_has(const struct pass_ahead *a, const struct pass_ctx *p,
+		    pass_fn *run);
+/* m is what it made, once: it was counted as if the pass had run. */
+void pass_ahead_take(struct pass_ahead *a, struct pass_ctx *p,
+		     struct ir_module *m);
+/* The module is going to be another one. */
+void pass_ahead_drop(struct pass_ahead *a);
+
 /* ---- manager.c: running a list ---------------------------------------- */
 
 /* Which passes an option named. */
@@ -207,6 +245,7 @@ struct pass_manager {
 			    struct ir_module *m);
 	void *user;
 	struct pass_stats stats;
+	struct pass_ahead ahead;	/* of a pass of this run of the list */
 	VEC(struct pass_time) times;
 	int64_t runs;		/* so far, for the bisect limit */
 	struct arena before;	/* the module as it was, for a crash */

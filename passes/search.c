@@ -295,9 +295,10 @@ search_degrees(const struct plan *p, struct arena *a)
 
 /* ---- the search ---- */
 
-bool
-search_run(struct ir_module *m, const struct search_options *o,
-	   struct arena *a, struct search_report *out)
+/* `made`: where the best plan's programs go, or NULL. */
+static bool
+search(struct ir_module *m, const struct search_options *o,
+       struct pass_ahead *made, struct arena *a, struct search_report *out)
 {
 	const struct target *t = o->target;
 	struct search s = {
@@ -324,8 +325,18 @@ search_run(struct ir_module *m, const struct search_options *o,
 		out->refused = s.ready_bad;
 		keep_report(a, out);
 	}
+	if (made) {
+		pass_ahead_give(made, &s.made, m->ctx);
+	}
 	search_release(&s);
 	return ok;
+}
+
+bool
+search_run(struct ir_module *m, const struct search_options *o,
+	   struct arena *a, struct search_report *out)
+{
+	return search(m, o, NULL, a, out);
 }
 
 static bool
@@ -359,7 +370,7 @@ pass_search(struct pass_ctx *p, struct ir_module *m)
 		return true;
 	}
 	r = p->search->report ? p->search->report : r;
-	if (!search_run(m, p->search, &m->ctx->perm, r)) {
+	if (!search(m, p->search, p->ahead, &m->ctx->perm, r)) {
 		return false;
 	}
 	if (!r->found.n) {	/* on copies, errors are not heard */

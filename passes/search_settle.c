@@ -9,20 +9,11 @@
 #include <math.h>
 #include <string.h>
 
+/* `made`: where what it leaves is kept for who runs these passes again. */
 static bool
-run(struct search *s, struct ir_module *m, pass_fn *pass)
+make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 {
-	struct pass_ctx p = {
-		.ctx = m->ctx, .stats = &s->stats, .memo = s->memo,
-		.target = price_ours(&s->o->traits) ? s->o->target : NULL
-	};
-
-	return pass(&p, m) && m->ctx->diags.errors == 0;
-}
-
-static bool
-make(struct search *s, struct ir_module *m)
-{
+	struct pass_ctx p = { .ctx = m->ctx, .memo = s->memo };
 	static pass_fn *const passes[] = {
 		pass_optimize, pass_cse, pass_dce, pass_place,
 		pass_recompute, pass_stage, pass_chunk
@@ -30,7 +21,8 @@ make(struct search *s, struct ir_module *m)
 	size_t i;
 
 	for (i = 0; i < sizeof passes / sizeof *passes; i++) {
-		if (!run(s, m, passes[i])) {
+		if (!pass_ahead_make(made, &p, m, passes[i]) ||
+		    m->ctx->diags.errors) {
 			return false;
 		}
 		arena_release(&m->ctx->tmp);
@@ -179,8 +171,8 @@ is_settled(const struct search *s, const struct plan *p)
 	return false;
 }
 
-/* They stay sorted. */
-static void
+/* They stay sorted.  Whether it is the best. */
+static bool
 insert(struct search *s, struct search_found f)
 {
 	struct search_found *at;
@@ -191,6 +183,7 @@ insert(struct search *s, struct search_found f)
 		at[n] = at[n - 1];
 	}
 	at[n] = f;
+	return n == 0;
 }
 
 /* False: its programs cannot be made, or do not fit. */
@@ -198,6 +191,7 @@ static bool
 settle(struct search *s, struct search_found *f)
 {
 	int64_t thought = f->bytes;
+	struct pass_ahead made;
 	struct ir_ctx c;
 	struct ir_module *m;
 	bool ok;
@@ -205,19 +199,24 @@ settle(struct search *s, struct search_found *f)
 	if (is_settled(s, &f->plan)) {
 		return true;
 	}
+	pass_ahead_init(&made, s->m->ctx, price_ours(&s->o->traits)
+			? s->o->target : NULL);
 	ir_ctx_child(&c, s->m->ctx);
 	m = ir_copy(s->m, &c);
 	plan_write(m, &f->plan);
-	ok = make(s, m) && weigh(s, m, f);
+	ok = make(s, &made, m) && weigh(s, m, f);
 	ir_ctx_release(&c);
 	if (!ok) {
 		learn(s, f, INFINITY);
 	} else if (f->bytes > f->room) {
 		learn(s, f, (double)(f->bytes - thought) + 1);
 		ok = false;
-	} else {
-		insert(s, *f);
+	} else if (insert(s, *f)) {
+		pass_ahead_release(&s->made);
+		s->made = made;
+		return true;
 	}
+	pass_ahead_release(&made);
 	return ok;
 }
 

@@ -775,6 +775,7 @@ search_release(struct search *s)
 	if (s->ready) {
 		ir_ctx_release(&s->ready_ctx);
 	}
+	pass_ahead_release(&s->made);
 	arena_release(&s->keep);
 	arena_release(&s->tmp);
 }

@@ -36,6 +36,17 @@ grep -q '2 microbatches of 2, zero 0' out || bad 'a pin is lost'
 answer --insert=rule-of-eight@for:search --emit=answer-json
 grep -q '"search"' out && bad 'a search that did not run has numbers'
 
+# Behind the search the plan becomes another one, and so do the programs.
+set -- -w --pin tp=4,dp=1,pp=1,ep=1,cp=1
+answer "$@"
+cp out searched
+answer "$@" --insert=always-tp8@after:search
+grep -q '^split  *tp=8 ' out || bad 'the programs of the plan before'
+cmp out searched >same && bad 'not even the step is another one'
+cp out behind
+answer "$@" --insert=always-tp8@after:search --verify-each
+cmp out behind || bad 'the programs are other ones with --verify-each'
+
 # The ranks compute what the model does.
 for how in always-tp8@before:search always-tp8@for:search \
 	rule-of-eight@for:search; do

@@ -55,6 +55,37 @@ test_arena(void **state)
 	assert_string_equal(arena_strndup(a, "abcdef", 3), "abc");
 }
 
+/* What is joined stays, and is released once, by whoever has it now. */
+static void
+test_arena_join(void **state)
+{
+	struct arena *a = *state, b, none;
+	const char *ours = arena_strndup(a, "ours", 4), *theirs, *large;
+	size_t bytes = a->total_bytes;
+
+	arena_init(&b, a->mem);
+	arena_init(&none, a->mem);
+	theirs = arena_strndup(&b, "theirs", 6);
+	large = memset(arena_alloc(&b, 100000), 'x', 99999);
+	bytes += b.total_bytes;
+	arena_join(a, &b);
+	arena_join(a, &none);
+	assert_null(b.chunks);
+	assert_int_equal(b.total_bytes, 0);
+	assert_true(a->total_bytes == bytes);
+	memset(arena_alloc(a, 64), 0xff, 64);
+	memset(arena_alloc(&b, 64), 0xff, 64);
+	arena_release(&b);
+	assert_string_equal(ours, "ours");
+	assert_string_equal(theirs, "theirs");
+	assert_int_equal(strlen(large), 99999);
+	arena_init(&b, a->mem);
+	arena_join(&b, a);
+	assert_null(a->chunks);
+	assert_string_equal(ours, "ours");
+	arena_release(&b);
+}
+
 static jmp_buf out_of_memory;
 static long allowed;
 
@@ -550,7 +581,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_arena), TEST(test_arena_oom), TEST(test_pool),
+		TEST(test_arena), TEST(test_arena_join),
+		TEST(test_arena_oom), TEST(test_pool),
 		TEST(test_vec),
 		TEST(test_buf), TEST(test_buf_int), TEST(test_buf_full),
 		TEST(test_num), TEST(test_intern),

@@ -438,6 +438,162 @@ test_too_deep(void **state)
 	}
 }
 
+/* ---- what a pass had made ahead ---- */
+
+static const char unused[] =
+	"llmc-ir 1\ndim a = 2\nmodel {\n"
+	"%0 = weight name=\"w\" init=ones : f32[a]\n"
+	"%1 = neg %0 : f32[a]\n%2 = exp %0 : f32[a]\nreturn %1\n}\n";
+
+/* How the giver went on, and how often a pass ran on what it left. */
+static struct {
+	const char *left, *said;	/* names, or NULL */
+	const struct target *target;
+	bool verify;
+	uint32_t runs;
+} ahead;
+
+static bool
+rename_model(struct pass_ctx *p, struct ir_module *m)
+{
+	m->funcs.at[1].name = intern_str(&p->ctx->syms, "renamed");
+	ahead.runs++;
+	if (ahead.said) {
+		diag_warn(&p->ctx->diags, WARN_IDLE_DEVICES,
+			  (struct span){ 0, 0 }, "%s", ahead.said);
+	}
+	pass_count(p, "renamed", 1);
+	return true;
+}
+
+static bool
+sweep(struct pass_ctx *p, struct ir_module *m)
+{
+	ahead.runs++;
+	return pass_dce(p, m);
+}
+
+/* Has the two run on a copy, and leaves the module to the manager. */
+static bool
+give(struct pass_ctx *p, struct ir_module *m)
+{
+	struct pass_ctx own = { 0 };
+	struct pass_ahead made;
+	struct ir_module *copy;
+	struct ir_ctx c;
+
+	if (!p->ahead) {
+		return true;
+	}
+	pass_ahead_init(&made, p->ctx, ahead.target);
+	ir_ctx_child(&c, p->ctx);
+	own.ctx = &c;
+	copy = ir_copy(m, &c);
+	assert_true(pass_ahead_make(&made, &own, copy, rename_model));
+	assert_true(pass_ahead_make(&made, &own, copy, sweep));
+	assert_int_equal(ahead.runs, 2);
+	ahead.runs = 0;
+	ir_ctx_release(&c);
+	pass_ahead_give(p->ahead, &made, p->ctx);
+	pass_ahead_release(&made);
+	if (ahead.left) {
+		intern_str(&p->ctx->syms, ahead.left);
+	}
+	return true;
+}
+
+static const struct pass givers[] = {
+	{ "give", 0, 0, 0, give, "has the two behind it run ahead" },
+	{ "rename", 0, 0, 0, rename_model, "another name for the model" },
+	{ "sweep", 0, 0, 0, sweep, "dce" },
+	{ "other", 0, 0, 0, nothing, "changes nothing" }
+};
+
+/* The text that comes out, and how many of the two ran in the list. */
+static const char *
+run_behind(const char *passes, const char *file, uint32_t ran)
+{
+	struct ir_module *m = read_text(unused);
+	uint32_t i;
+
+	ahead.runs = 0;
+	t.pm.options.verify = ahead.verify;
+	t.pm.stats.at.n = 0;
+	t.table.known.n = pass_nbuiltin;
+	for (i = 0; i < sizeof givers / sizeof *givers; i++) {
+		struct pass_known k = { givers[i], i ? NULL : file };
+
+		VEC_PUSH(&t.c.perm, &t.table.known, k);
+	}
+	assert_int_equal(run(passes, m), PASS_OK);
+	assert_int_equal(ahead.runs, ran);
+	assert_true(ir_verify(m));
+	assert_ptr_equal(m->ctx, &t.c);
+	return print(m);
+}
+
+static void
+test_ahead(void **state)
+{
+	const char *alone;
+
+	(void)state;
+	alone = run_behind("rename,sweep", NULL, 2);
+	assert_string_equal(run_behind("give,rename,sweep", NULL, 0), alone);
+	assert_int_equal(counted("rename", "renamed"), 1);
+	assert_int_equal(counted("sweep", "nodes removed"), 1);
+	assert_int_equal(counted("give", "renamed"), -1);
+	/* each once, and from the first on */
+	assert_string_equal(run_behind("give,rename,sweep,sweep", NULL, 1),
+			    alone);
+	run_behind("give,sweep,rename", NULL, 2);
+	run_behind("give,rename,other,sweep", NULL, 1);
+	run_behind("give,other,rename,sweep", NULL, 2);
+	run_behind("give,rename", NULL, 0);
+	run_behind("rename,sweep", NULL, 2);
+	/* of a plug-in, which may change the module behind its back */
+	run_behind("give,rename,sweep", "plugin.so", 2);
+	ahead.verify = true;
+	assert_string_equal(run_behind("give,rename,sweep", NULL, 2), alone);
+	ahead.verify = false;
+}
+
+/* Names and the target are not as they were then. */
+static void
+test_ahead_of_others(void **state)
+{
+	const char *const passes = "give,rename,sweep";
+	const char *alone = run_behind("rename,sweep", NULL, 2);
+	const struct target *some = (const void *)&ahead;
+
+	(void)state;
+	ahead.left = "another";
+	assert_string_equal(run_behind(passes, NULL, 0), alone);
+	ahead.left = NULL;
+	ahead.target = some;
+	run_behind(passes, NULL, 2);
+	t.pm.target = some;
+	assert_string_equal(run_behind(passes, NULL, 0), alone);
+	ahead.target = t.pm.target = NULL;
+	t.pm.options.limit = t.pm.runs + 2;
+	run_behind(passes, NULL, 0);
+	t.pm.options.limit = -1;
+	ahead.said = "heard each time";
+	run_behind(passes, NULL, 2);
+	assert_int_equal(t.c.diags.warnings, 1);
+	ahead.said = NULL;
+}
+
+/* The first name of a run ahead is another one's by now. */
+static void
+test_ahead_of_other_names(void **state)
+{
+	(void)state;
+	ahead.left = "unheard of";
+	run_behind("give,rename,sweep", NULL, 2);
+	ahead.left = NULL;
+}
+
 int
 main(void)
 {
@@ -449,6 +605,9 @@ main(void)
 		T(test_lists),
 		T(test_bad_order),
 		T(test_bisect),
+		T(test_ahead_of_other_names),
+		T(test_ahead),
+		T(test_ahead_of_others),
 		T(test_names),
 		T(test_random),
 		T(test_summary_random),
