@@ -187,6 +187,9 @@ hash_same(struct hash x, struct hash y)
 	return x.a == y.a && x.b == y.b;
 }
 
+/* The hash with a text more. */
+uint64_t hash_text(uint64_t hash, const char *s);
+
 struct table_link {
 	uint32_t hash, next;	/* next: of the slot; 0: the last one */
 };

@@ -446,6 +446,15 @@ struct ir_module *ir_copy_beside(const struct ir_module *m,
  */
 struct ir_module *ir_move(struct ir_module *m, struct ir_ctx *c);
 
+/* ---- hash.c: whether two modules compute the same ---------------------- */
+
+/*
+ * Of all that functions hold: dims by their sizes, values by their types, and
+ * nodes with their attributes.  Neither the mesh counts, nor settings and
+ * hints, nor what is there for people: spans, and names of all else.
+ */
+struct hash ir_hash(const struct ir_module *m);
+
 /* ---- axes.c: the mesh, and how a value lies on it ---------------------- */
 
 axis_id ir_axis_add(struct ir_module *m, sym_t name, int64_t size,

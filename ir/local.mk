@@ -8,6 +8,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/cost.c \
 	%D%/diag.c \
 	%D%/graph.c \
+	%D%/hash.c \
 	%D%/intern.c \
 	%D%/interp.c \
 	%D%/interp.h \

@@ -5,6 +5,26 @@
  */
 #include "ir/base.h"
 
+/* ---- hashes ---- */
+
+uint64_t
+hash_text(uint64_t hash, const char *s)
+{
+	size_t n = strlen(s);
+	uint64_t word;
+
+	hash = hash_word(hash, n);
+	for (; n >= sizeof word; n -= sizeof word, s += sizeof word) {
+		memcpy(&word, s, sizeof word);
+		hash = hash_word(hash, word);
+	}
+	word = 0;
+	memcpy(&word, s, n);
+	return hash_word(hash, word);
+}
+
+/* ---- tables ---- */
+
 #define SLOTS 64		/* at first: a power of two */
 
 static uint32_t

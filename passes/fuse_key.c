@@ -106,16 +106,6 @@ mix_name(struct keying *x, uint32_t op, sym_t name)
 	*last = x->key->names.n;
 }
 
-static void
-mix_word(struct keying *x, sym_t word)
-{
-	const char *p = ir_text(x->f->m->ctx, word);
-
-	for (; *p; p++) {
-		mix(x, (unsigned char)*p);
-	}
-}
-
 /* How many trips, of which layers, from where: that makes no other kernel. */
 static bool
 is_told(const struct ir_attr *a)
@@ -150,7 +140,7 @@ mix_attr(struct keying *x, uint32_t op, const struct ir_attr *a)
 		mix_name(x, op, a->text);
 		break;
 	case ATTR_WORD:
-		mix_word(x, a->text);
+		x->word = hash_text(x->word, ir_text(x->f->m->ctx, a->text));
 		break;
 	default:
 		mix(x, (uint64_t)a->i);

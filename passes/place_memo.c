@@ -11,7 +11,7 @@
 
 /* Along one axis, behind others. */
 struct place_chosen {
-	const struct place_chosen *before, *next;	/* next: of the list */
+	const struct place_chosen *before, *next;	/* next: an older one */
 	axis_id axis;
 	enum place_kind kind;
 	int64_t ranks;
@@ -31,11 +31,10 @@ struct place_chosen {
 
 /* All that a choice hangs on of a module. */
 struct program {
-	const char *image;
-	size_t n;
+	struct hash hash;
 	const struct place_chosen *chosen;
 	struct place_facts *facts;
-	struct program *next;
+	struct program *older;
 };
 
 struct pass_memo {
@@ -62,43 +61,6 @@ place_solved(const struct place *p)
 
 /* ---- the program ---- */
 
-#define ADD(out, v) buf_add((out), (const char *)(v).at, \
-			    (v).n * sizeof *(v).at)
-
-/* Names are compared as texts: contexts number them as they come. */
-static void
-add_names(const struct ir_module *m, struct buf *out)
-{
-	uint32_t i;
-
-	for (i = 0; i < m->attrs.n; i++) {
-		if (m->attrs.at[i].text) {
-			buf_puts(out, ir_text(m->ctx, m->attrs.at[i].text));
-			buf_putc(out, '\0');
-		}
-	}
-}
-
-static void
-make_image(const struct place *p, struct buf *out)
-{
-	const struct ir_module *m = p->m;
-	region_id r;
-
-	ADD(out, m->dims);
-	ADD(out, m->values);
-	ADD(out, m->nodes);
-	ADD(out, m->args);
-	ADD(out, m->attrs);
-	ADD(out, m->funcs);
-	for (r = 1; r < m->regions.n; r++) {
-		ADD(out, m->regions.at[r].nodes);
-		ADD(out, m->regions.at[r].params);
-		ADD(out, m->regions.at[r].results);
-	}
-	add_names(m, out);
-}
-
 /* What no plan changes; of nodes, some is found on the way. */
 static void
 find_facts(struct place *p, struct arena *a)
@@ -119,25 +81,23 @@ find_facts(struct place *p, struct arena *a)
 }
 
 static struct program *
-find_image(struct place *p, struct pass_memo *memo)
+find_known(struct place *p, struct pass_memo *memo)
 {
-	struct program *x;
-	struct buf b;
+	struct hash hash = ir_hash(p->m);
+	struct program *x = memo->programs;
 
-	buf_init(&b, &p->scratch);
-	make_image(p, &b);
-	for (x = memo->programs; x; x = x->next) {
-		if (x->n == b.n && memcmp(x->image, b.at, b.n) == 0) {
-			p->facts = x->facts;
-			return x;
-		}
+	while (x && !hash_same(x->hash, hash)) {
+		x = x->older;
+	}
+	if (x) {
+		p->facts = x->facts;
+		return x;
 	}
 	find_facts(p, memo->arena);
 	x = arena_alloc(memo->arena, sizeof *x);
-	x->image = arena_dup(memo->arena, b.at, b.n);
-	x->n = b.n;
+	x->hash = hash;
 	x->facts = p->facts;
-	x->next = memo->programs;
+	x->older = memo->programs;
 	return memo->programs = x;
 }
 
@@ -146,7 +106,7 @@ place_find_program(struct place *p)
 {
 	/* prices that are drawn at random are never the same */
 	if (p->p->memo && !p->price.seed) {
-		p->program = find_image(p, p->p->memo);
+		p->program = find_known(p, p->p->memo);
 	} else {
 		find_facts(p, &p->arena);
 	}

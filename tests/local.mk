@@ -135,6 +135,7 @@ unit_tests += \
 	%D%/unit/t-faults \
 	%D%/unit/t-front \
 	%D%/unit/t-fuse \
+	%D%/unit/t-hash \
 	%D%/unit/t-images \
 	%D%/unit/t-interp \
 	%D%/unit/t-interp-ops \
