@@ -204,8 +204,27 @@ struct table {
 };
 
 uint32_t table_add(struct arena *a, struct table *t, uint64_t hash);
+
+static inline uint32_t
+table_bits(uint64_t hash)
+{
+	return (uint32_t)(hash ^ hash >> 32);
+}
+
 /* The newest entry of the hash that is older than `at`, 0: than all. */
-uint32_t table_find(const struct table *t, uint64_t hash, uint32_t at);
+static inline uint32_t
+table_find(const struct table *t, uint64_t hash, uint32_t at)
+{
+	uint32_t bits = table_bits(hash);
+
+	at = at ? t->links.at[at].next
+	   : t->nslots ? t->slots[bits & (t->nslots - 1)] : 0;
+	while (at && t->links.at[at].hash != bits) {
+		at = t->links.at[at].next;
+	}
+	return at;
+}
+
 /* Forgets the newest: those from entry n on. */
 void table_cut(struct table *t, uint32_t n);
 

@@ -27,12 +27,6 @@ hash_text(uint64_t hash, const char *s)
 
 #define SLOTS 64		/* at first: a power of two */
 
-static uint32_t
-fold(uint64_t hash)
-{
-	return (uint32_t)(hash ^ hash >> 32);
-}
-
 static void
 hang(struct table *t, uint32_t at)
 {
@@ -58,7 +52,7 @@ widen(struct arena *a, struct table *t)
 uint32_t
 table_add(struct arena *a, struct table *t, uint64_t hash)
 {
-	struct table_link x = { .hash = fold(hash) };
+	struct table_link x = { .hash = table_bits(hash) };
 
 	if (!t->links.n) {
 		VEC_PUSH(a, &t->links, (struct table_link){ 0 });
@@ -69,21 +63,6 @@ table_add(struct arena *a, struct table *t, uint64_t hash)
 	VEC_PUSH(a, &t->links, x);
 	hang(t, t->links.n - 1);
 	return t->links.n - 1;
-}
-
-uint32_t
-table_find(const struct table *t, uint64_t hash, uint32_t at)
-{
-	uint32_t bits = fold(hash);
-
-	if (!t->nslots) {
-		return 0;
-	}
-	at = at ? t->links.at[at].next : t->slots[bits & (t->nslots - 1)];
-	while (at && t->links.at[at].hash != bits) {
-		at = t->links.at[at].next;
-	}
-	return at;
 }
 
 void
