@@ -30,10 +30,7 @@ struct known {
 	struct memory_spot spot;
 	int64_t size;
 	uint32_t pipe;
-	struct known *next;
 };
-
-#define NSLOTS 4096
 
 struct checker {
 	const struct ranks *r;
@@ -43,7 +40,8 @@ struct checker {
 	struct bytes *ranks;		/* by rank of the pipeline */
 	uint64_t *stamp;		/* by value: of this run */
 	uint64_t next;
-	struct known *known[NSLOTS];
+	VEC(struct known *) known;	/* the first is none */
+	struct table by_key;
 	const char *why;
 
 	/* the run at hand */
@@ -206,22 +204,22 @@ is_tensor(const struct checker *c, value_id v)
 static struct known *
 find(struct checker *c, uint64_t a, uint64_t b, uint64_t d, bool make)
 {
-	uint64_t h = (a * 1000003 + b) * 1000003 + d;
-	struct known **at = &c->known[(h ^ h >> 17) % NSLOTS], *k;
+	uint64_t hash = hash_word(hash_word(hash_word(1, a), b), d);
+	struct known x = { .key = { a, b, d } }, *k;
+	uint32_t at = 0;
 
-	for (k = *at; k; k = k->next) {
-		if (k->key[0] == a && k->key[1] == b && k->key[2] == d) {
+	while ((at = table_find(&c->by_key, hash, at)) != 0) {
+		k = c->known.at[at];
+		if (memcmp(k->key, x.key, sizeof x.key) == 0) {
 			return k;
 		}
 	}
-	if (make) {
-		k = arena_alloc(&c->a, sizeof *k);
-		k->key[0] = a;
-		k->key[1] = b;
-		k->key[2] = d;
-		k->next = *at;
-		*at = k;
+	if (!make) {
+		return NULL;
 	}
+	k = arena_dup(&c->a, &x, sizeof x);
+	VEC_PUSH(&c->a, &c->known, k);
+	table_add(&c->a, &c->by_key, hash);
 	return k;
 }
 
@@ -789,22 +787,16 @@ run_all(struct checker *c)
 const char *
 memory_check(const struct ranks *r, const struct memory *mem)
 {
-	struct checker *c;
-	struct arena a;
-	const char *why;
+	struct checker c = { .r = r, .mem = mem, .m = r->m };
 
-	arena_init(&a, &r->m->ctx->mem);
-	c = arena_alloc(&a, sizeof *c);
-	*c = (struct checker){ .r = r, .mem = mem, .m = r->m };
-	arena_init(&c->a, &r->m->ctx->mem);
-	c->run.m = r->m;
-	c->run.mem = mem;
-	c->ranks = arena_alloc(&c->a, r->npipes * sizeof *c->ranks);
-	c->stamp = arena_alloc(&c->a, r->m->values.n * sizeof *c->stamp);
-	stamp_tensors(c);
-	run_all(c);
-	why = c->why;
-	arena_release(&c->a);
-	arena_release(&a);
-	return why;
+	arena_init(&c.a, &r->m->ctx->mem);
+	c.run.m = r->m;
+	c.run.mem = mem;
+	c.ranks = arena_alloc(&c.a, r->npipes * sizeof *c.ranks);
+	c.stamp = arena_alloc(&c.a, r->m->values.n * sizeof *c.stamp);
+	VEC_PUSH(&c.a, &c.known, NULL);
+	stamp_tensors(&c);
+	run_all(&c);
+	arena_release(&c.a);
+	return c.why;
 }

@@ -29,14 +29,11 @@ struct holders {
 
 /* The same from any: of these trips. */
 struct holding {
-	uint32_t next;		/* of its slot, and 1 */
 	sym_t name;
 	int64_t start, count;
 	bool several;
 	uint32_t first;
 };
-
-#define SLOTS 4096
 
 /* Where runs of trips that lie alike end, which is the same on all ranks. */
 struct cut {
@@ -50,8 +47,8 @@ struct update {
 	VEC(struct mention) mentions;
 	size_t nsyms;		/* names that the stages can know */
 	uint32_t *head;		/* by name: its first mention, and 1 */
-	VEC(struct holding) holdings;	/* what was asked before */
-	uint32_t *slots;	/* by hash: its first holding, and 1 */
+	VEC(struct holding) holdings;	/* asked for; the first is none */
+	struct table asked;
 	bool *cell;		/* by name: added up here, no tensor */
 	sym_t *owner;		/* by node: the tensor that a sink is for */
 	uint32_t *seen;		/* by value: the search that has been there */
@@ -172,12 +169,13 @@ static const struct holding *
 holding(struct update *u, sym_t name, const struct stage_range *r)
 {
 	int64_t start = r ? r->start : 0, count = r ? r->count : 0;
-	uint64_t hash = (name * 31 + (uint64_t)start) * 31 + (uint64_t)count;
-	uint32_t *slot = &u->slots[hash % SLOTS], k;
+	uint64_t hash = hash_word(hash_word(name, (uint64_t)start),
+				  (uint64_t)count);
 	struct holding h;
+	uint32_t k = 0;
 
-	for (k = *slot; k; k = u->holdings.at[k - 1].next) {
-		const struct holding *x = &u->holdings.at[k - 1];
+	while ((k = table_find(&u->asked, hash, k)) != 0) {
+		const struct holding *x = &u->holdings.at[k];
 
 		if (x->name == name && x->start == start &&
 		    x->count == count) {
@@ -187,10 +185,9 @@ holding(struct update *u, sym_t name, const struct stage_range *r)
 	h = find_holding(u, name, r);
 	h.start = start;
 	h.count = count;
-	h.next = *slot;
 	VEC_PUSH(u->st->a, &u->holdings, h);
-	*slot = u->holdings.n;
-	return &u->holdings.at[*slot - 1];
+	k = table_add(u->st->a, &u->asked, hash);
+	return &u->holdings.at[k];
 }
 
 static bool
@@ -641,7 +638,7 @@ stage_update(struct stage *st, uint32_t nfuncs)
 
 	u.nsyms = m->ctx->syms.text.n;
 	u.head = arena_alloc(a, u.nsyms * sizeof *u.head);
-	u.slots = arena_alloc(a, SLOTS * sizeof *u.slots);
+	VEC_PUSH(a, &u.holdings, (struct holding){ 0 });
 	u.cell = arena_alloc(a, u.nsyms * sizeof *u.cell);
 	u.shared = arena_alloc(a, u.nsyms * sizeof *u.shared);
 	u.owner = arena_alloc(a, m->nodes.n * sizeof *u.owner);
