@@ -231,6 +231,14 @@ sum_terms(const struct bucket *b, uint32_t a, double *row)
 		}
 		k += 2;
 		e += 2;
+	} else if (k < b->nterms) {
+		const double *c = e->at + a * e->of_var;
+		const uint32_t *at = e->offset;
+
+		for (i = 0; i < b->block; i++) {
+			row[i] = fixed + c[at[i]];
+		}
+		return;
 	} else {
 		for (i = 0; i < b->block; i++) {
 			row[i] = fixed;

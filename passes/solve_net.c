@@ -411,7 +411,7 @@ entries_left(const struct lens *l, const struct solve_table *t)
 	return n;
 }
 
-/* What is left of a table: its entries at what is left of its variables. */
+/* What is left of a table, so many entries: at what its variables have left. */
 static void
 see_table(struct lens *l, const struct solve_table *t, uint32_t *vars,
 	  double *cost)
@@ -423,7 +423,6 @@ see_table(struct lens *l, const struct solve_table *t, uint32_t *vars,
 	u->vars = vars;
 	u->cost = cost;
 	u->nvars = 0;
-	u->n = entries_left(l, t);
 	for (k = 0; k < t->nvars; k++) {
 		if (l->to[t->vars[k]] != SOLVE_NO_VAR) {
 			u->vars[u->nvars++] = l->to[t->vars[k]];
@@ -448,14 +447,15 @@ see_tables(struct lens *l, const struct solve_part *part)
 	uint32_t *vars, k;
 	double *cost;
 
+	out->cap = part->ntables;
+	out->tables = solve_get(&out->room, out->cap * sizeof *out->tables);
 	for (k = 0; k < part->ntables; k++) {
 		nvars += in[part->tables[k]].nvars;
-		n += entries_left(l, &in[part->tables[k]]);
+		out->tables[k].n = entries_left(l, &in[part->tables[k]]);
+		n += out->tables[k].n;
 	}
 	vars = solve_get(&out->room, nvars * sizeof *vars);
 	cost = solve_get(&out->room, n * sizeof *cost);
-	out->cap = part->ntables;
-	out->tables = solve_get(&out->room, out->cap * sizeof *out->tables);
 	for (k = 0; k < part->ntables; k++) {
 		const struct solve_table *t = &in[part->tables[k]];
 

@@ -51,6 +51,21 @@ find_arms(const struct solve_net *net, uint32_t var, uint32_t last,
 	return true;
 }
 
+/* Of value a: what it costs beside value x of the first. */
+static double
+sum_first(const struct pairs *p, uint32_t a, uint32_t x)
+{
+	double sum = p->unary[a];
+	uint32_t k;
+
+	for (k = 0; k < p->nfirst; k++) {
+		const struct arm *e = &p->first[k];
+
+		sum += e->at[a * e->of_var + x * e->of_end];
+	}
+	return sum;
+}
+
 /* The sums for value a of the variable. */
 static void
 sum_arms(const struct pairs *p, uint32_t a, double *row)
@@ -58,23 +73,41 @@ sum_arms(const struct pairs *p, uint32_t a, double *row)
 	uint32_t x, y, k;
 
 	for (x = 0; x < p->nx; x++, row += p->ny) {
-		double sum = p->unary[a];
+		double sum = sum_first(p, a, x);
 
-		for (k = 0; k < p->nfirst; k++) {
-			const struct arm *e = &p->first[k];
-
-			sum += e->at[a * e->of_var + x * e->of_end];
-		}
-		for (y = 0; y < p->ny; y++) {
-			row[y] = sum;
-		}
 		for (k = 0; k < p->nlast; k++) {
 			const struct arm *e = &p->last[k];
 			const double *c = e->at + a * e->of_var;
 
 			for (y = 0; y < p->ny; y++, c += e->of_end) {
-				row[y] += *c;
+				row[y] = (k ? row[y] : sum) + *c;
 			}
+		}
+		for (y = 0; y < p->ny && !p->nlast; y++) {
+			row[y] = sum;
+		}
+	}
+}
+
+/* The same where one table ends at the last, which most do: no row is made. */
+static void
+try_value(const struct pairs *p, uint32_t a, double *cost, uint8_t *best)
+{
+	const struct arm *e = &p->last[0];
+	uint32_t x, y;
+
+	for (x = 0; x < p->nx; x++) {
+		const double *c = e->at + a * e->of_var;
+		double sum = sum_first(p, a, x);
+
+		for (y = 0; y < p->ny; y++, c += e->of_end) {
+			double all = sum + *c;
+			bool less = all < *cost;
+
+			*cost = less ? all : *cost;
+			*best = less ? (uint8_t)a : *best;
+			cost++;
+			best++;
 		}
 	}
 }
@@ -105,6 +138,10 @@ find_best(const struct pairs *p, double *rows, bool keep, size_t n,
 	for (a = 0; a < p->values; a++, rows += keep ? n : 0) {
 		double *row = a || keep ? rows : cost;
 
+		if (a && !keep && p->nlast == 1) {
+			try_value(p, a, cost, best);
+			continue;
+		}
 		sum_arms(p, a, row);
 		if (a == 0 && keep) {
 			memcpy(cost, row, n * sizeof *row);

@@ -275,21 +275,32 @@ compare_in(const double *a, const double *b, const struct solve_axis *x)
 	return s;
 }
 
-/* Whether each of them may meet something that the other may not. */
-static bool
-differ(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
+/* What each value may meet, of as many tables as there is room for. */
+static void
+gather(const struct prune *p, uint32_t v, uint64_t *meets)
 {
 	const struct view *x = p->views[v];
-	uint64_t only_a = 0, only_b = 0;
-	uint32_t k;
+	uint32_t n = p->net->domain[v], room = MOST_BITS, k, a;
 
+	memset(meets, 0, n * sizeof *meets);
 	for (k = 0; k < p->net->of[v].n; k++, x++) {
-		if (x->meets) {
-			only_a |= x->meets[a] & ~x->meets[b];
-			only_b |= x->meets[b] & ~x->meets[a];
+		uint32_t bits = x->other ? x->other->axis.domain : room + 1;
+
+		/* a shift by all of a word has no meaning */
+		if (bits <= room && bits < MOST_BITS) {
+			room -= bits;
+			for (a = 0; a < n; a++) {
+				meets[a] = meets[a] << bits | x->meets[a];
+			}
 		}
 	}
-	return only_a && only_b;
+}
+
+/* Whether each of them may meet something that the other may not. */
+static bool
+differ(uint64_t a, uint64_t b)
+{
+	return (a & ~b) && (b & ~a);
 }
 
 /*
@@ -304,9 +315,6 @@ beats(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
 	double least = net->unary[v][b] - net->unary[v][a], most = least;
 	uint32_t k;
 
-	if (differ(p, v, a, b)) {
-		return 0;
-	}
 	for (k = 0; k < net->of[v].n; k++) {
 		const double *c = net->tables[net->of[v].at[k]].cost;
 		const struct solve_axis *x = &p->views[v][k].axis;
@@ -327,12 +335,15 @@ static void
 check_beaten(struct prune *p, uint32_t v)
 {
 	const double *unary = p->net->unary[v];
+	uint64_t meets[SOLVE_MAX_DOMAIN];
 	uint32_t n = p->net->domain[v], a, b;
 	bool dropped = false;
 
+	gather(p, v, meets);	/* what is dropped here changes none of it */
 	for (a = 0; a < n; a++) {
 		for (b = a + 1; b < n && unary[a] < INFINITY; b++) {
-			int who = unary[b] < INFINITY ?
+			int who = unary[b] < INFINITY &&
+				!differ(meets[a], meets[b]) ?
 				beats(p, v, a, b) : 0;
 
 			if (who != 0) {

@@ -184,6 +184,12 @@ reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
 	return small;
 }
 
+static bool
+needs_bounds(const struct solve_plan *plan)
+{
+	return plan->ncore || plan->states > CHEAP_STATES;
+}
+
 /*
  * Goes into a net, which has been pruned and shrunk: solves and frees it, or
  * opens a level for what is left of it.
@@ -193,14 +199,18 @@ enter(struct search *s, struct solve_net *net)
 {
 	struct solve_result *res = s->run->result;
 	struct solve_steps steps = { .near = 0 };
+	const struct solve_net *whole = net;
 	struct solve_plan plan;
 	bool dropped = true;
 	uint32_t round, bad;
 
 	solve_plan_again(s->run->s->memo, net, s->run->s->max_entries, &plan);
 	net = reduce(s, net, &plan);
+	if (!s->levels.n && needs_bounds(&plan)) {
+		s->run->slack = solve_scale(whole) * 1e-15;
+	}
 	for (round = 0; round < MAX_ROUNDS && dropped &&
-	     (plan.ncore || plan.states > CHEAP_STATES); round++) {
+	     needs_bounds(&plan); round++) {
 		net = tighten(s, net, &dropped);
 		if (!net) {
 			return;
@@ -254,7 +264,6 @@ solve_search(struct solve_run *r, struct solve_net *net)
 
 	s.ids = arena_dup(r->pool.arena, net->id, s.nids * sizeof *s.ids);
 	r->best_cost = INFINITY;
-	r->slack = solve_scale(net) * 1e-15;
 	enter(&s, net);
 	while (s.levels.n) {
 		struct level *l = &s.levels.at[s.levels.n - 1];
