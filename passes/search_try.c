@@ -207,7 +207,6 @@ run(struct trial *x)
 		.rank_of = x->rank_of
 	};
 
-	compose_update(x);
 	x->s->out->run++;
 	return price_named(&x->s->briefs, x->t->sched, &s, &x->s->o->traits,
 			   &x->s->tmp, &x->p);
@@ -316,22 +315,62 @@ note_least(struct trial *x, double us)
 	x->least_us = fmin(x->least_us, us);
 }
 
+/* So much of what is composed, it takes at the least. */
+static double
+sure(const struct trial *x)
+{
+	return own(x) / (x->guess && !x->stand ? NO_MORE : 1);
+}
+
+/* With what it takes beside its pipeline. */
+static bool
+is_above(struct trial *x, double beside_us)
+{
+	double us = (x->bound_us + beside_us) * sure(x);
+
+	if (us < x->s->worst_us) {
+		return false;
+	}
+	x->pipe_us = fmin(x->pipe_us, x->bound_us);
+	note_least(x, us);
+	return true;
+}
+
 static bool
 is_cut(struct trial *x)
 {
-	double sure = own(x), us;
-
 	if (!compose(x)) {
 		return true;
 	}
-	sure /= x->guess && !x->stand ? NO_MORE : 1;
-	us = bound_us(x) + (x->stand ? x->stand->beside_us : 0);
-	if (us * sure < x->s->worst_us) {
-		return false;
+	x->bound_us = bound_us(x);
+	return is_above(x, x->stand ? x->stand->beside_us : 0);
+}
+
+/* What the slowest update takes, behind all that may hide of it. */
+static double
+update_us(const struct trial *x)
+{
+	double hides = x->s->o->traits.overlap_data ? 1 - PRICE_SLOWED : 0;
+	double us = 0;
+	uint32_t i;
+
+	for (i = 0; i < x->t->g->pp; i++) {
+		us = fmax(us, x->p.update[i].total_us -
+			      hides * x->p.update[i].data_us);
 	}
-	x->pipe_us = fmin(x->pipe_us, us);
-	note_least(x, us * sure);
-	return true;
+	return us;
+}
+
+/*
+ * Only what may still win with its update is run.  That is priced last, since
+ * few widths get so far; and without it no other ZeRO is ruled out, which
+ * may exchange beside its kernels what an update has to wait for.
+ */
+static bool
+is_run(struct trial *x)
+{
+	compose_update(x);
+	return !is_above(x, update_us(x) * (1 - SEARCH_NEAR)) && run(x);
 }
 
 /* As if nothing were built again. */
@@ -367,7 +406,7 @@ recomputed(struct trial *x, struct trial_fit *f)
 	if (x->s->guessing) {
 		return fate;
 	}
-	if (fate == TIGHT && !run(x)) {
+	if (fate == TIGHT && !is_run(x)) {
 		return CUT_TIGHT;
 	}
 	if (fate == TIGHT && x->p.step_us >= x->s->worst_us * NO_MORE) {
@@ -396,10 +435,10 @@ with_layers(struct trial *x)
 		return FULL;
 	}
 	fate = recomputed(x, &f);
-	if ((fate == FITS || fate == TIGHT) && run(x)) {
+	if ((fate == FITS || fate == TIGHT) && is_run(x)) {
 		note_best(x);
-		note_least(x, !x->guess || fate == FITS
-			      ? x->p.step_us * own(x) : 0);
+		note_least(x, x->p.step_us *
+			      (fate == FITS ? own(x) : sure(x)));
 		x->pipe_us = fmin(x->pipe_us, x->p.pipe_us);
 		take(x, &f);
 	}
