@@ -311,8 +311,9 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 			*choice = c;
 		}
 	}
-	*bytes = x->stand ? least : moving_bytes(f, *choice);
-	return *bytes <= f->room;
+	*bytes = x->stand || x->hopes ? least : moving_bytes(f, *choice);
+	x->doubts |= x->hopes;
+	return *bytes <= f->room || x->hopes;
 }
 
 /* One stage, as a run. */

@@ -31,6 +31,9 @@ struct trial {
 	const struct search_stand *stand;	/* for its width; or NULL */
 	bool may_win;		/* as it is stood in for */
 	bool hopeless;		/* however it recomputes, it does not fit */
+	bool hopes;		/* what is guessed not to fit does, till it is
+				 * made */
+	bool doubts;		/* of this plan something is guessed not to */
 	double bound_us;	/* of its pipeline, as it was composed last */
 	double pipe_us;		/* a pipeline with this ZeRO, at the least */
 	double least_us;	/* whatever was tried takes no less */

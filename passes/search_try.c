@@ -386,6 +386,14 @@ is_plain_cut(struct trial *x)
 	return cut;
 }
 
+/* What was guessed not to fit, as it is. */
+static bool
+fits_after_all(struct trial *x, struct trial_fit *f)
+{
+	x->hopes = false;
+	return trial_fits(x, f);
+}
+
 /*
  * How it recomputes is guessed first, since making that takes longer; and
  * nothing else, on the first way through the space, which finds out what a
@@ -403,6 +411,9 @@ recomputed(struct trial *x, struct trial_fit *f)
 	if (fate == TIGHT && is_cut(x)) {
 		return CUT_TIGHT;
 	}
+	if (x->doubts && !fits_after_all(x, f)) {
+		return FULL;
+	}
 	if (x->s->guessing) {
 		return fate;
 	}
@@ -413,7 +424,7 @@ recomputed(struct trial *x, struct trial_fit *f)
 		note_least(x, x->p.step_us / NO_MORE);
 		return CUT_TIGHT;
 	}
-	x->guess = false;
+	x->guess = x->hopes = false;
 	return !trial_fits(x, f) ? FULL : is_cut(x) ? CUT_TIGHT : fate;
 }
 
@@ -431,6 +442,8 @@ with_layers(struct trial *x)
 		return CUT;
 	}
 	x->guess = true;
+	x->hopes = isfinite(x->s->worst_us);
+	x->doubts = false;
 	if (!trial_fits(x, &f)) {
 		return FULL;
 	}
@@ -536,7 +549,7 @@ stood_in(struct trial *x)
 {
 	struct trial_fit f;
 
-	x->guess = x->hopeless = false;
+	x->guess = x->hopeless = x->hopes = false;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	if (is_plain_cut(x) || !search_count_slots(x->s, x->t)) {
 		return CUT;
