@@ -130,6 +130,7 @@ make_value(struct attn_group *g, value_id v, int64_t *at)
 	struct attn_nest n = { .space = *ir_type(g->m, v) };
 	bool *in = arena_alloc(g->a, g->x->nodes.n + 1);
 	struct attn_brought made = { .value = v, .dtype = IR_F32 };
+	struct kernel_work *work;
 	struct kernel *like;
 
 	if (had) {
@@ -144,7 +145,8 @@ make_value(struct attn_group *g, value_id v, int64_t *at)
 	}
 	attn_take(g, in, &n);
 	like = arena_dup(g->a, g->x, sizeof *like);
-	like->shape = n.space;	/* its rows, not those of attention */
+	like->work = work = arena_dup(g->a, g->x->work, sizeof *work);
+	work->shape = n.space;	/* its rows, not those of attention */
 	n.x = like;
 	if (!g->back->nest_value(g, &n, v, at)) {
 		return false;

@@ -43,14 +43,14 @@ add_kernel(struct finding *x, const struct kernel *k, double us, double times)
 	struct kernel part;
 	struct buf what;
 
-	if (k->parts.n) {
-		e.count *= k->parts.n;
+	if (k->parts) {
+		e.count *= k->parts->n;
 		parts_kernel(x->p.m, k, x->a, &part);
 		k = &part;
 	}
-	e.flops = k->flops;
-	e.bytes = k->kind == KERNEL_COLLECTIVE ? k->talk.bytes
-		: k->read_bytes + k->write_bytes;
+	e.flops = k->work->flops;
+	e.bytes = k->kind == KERNEL_COLLECTIVE ? k->work->talk.bytes
+		: k->work->read_bytes + k->work->write_bytes;
 	if (e.us > 0) {		/* sends are of the pipeline's schedule */
 		buf_init(&what, x->a);
 		kernel_print(x->p.m, k, &what);

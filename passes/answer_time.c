@@ -143,7 +143,7 @@ cuts_sequence(const struct split_time *x, const struct kernel *k)
 static enum answer_time
 talk_of(const struct split_time *x, const struct kernel *k)
 {
-	uint32_t axes = k->talk.axes;
+	uint32_t axes = k->work->talk.axes;
 
 	return spans(x, axes, PLAN_PP) ? ANSWER_PIPELINE :
 	       spans(x, axes, PLAN_DP) ? ANSWER_DATA :
@@ -169,7 +169,7 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 	     struct share *to)
 {
 	double launch = k->kind == KERNEL_COLLECTIVE ? 0
-		: x->p.t->device.launch_us * (k->parts.n ? k->parts.n : 1);
+		: x->p.t->device.launch_us * (k->parts ? k->parts->n : 1);
 	bool again = is_again(x, k);
 	struct price_func f = { 0 };
 	int part;
@@ -182,7 +182,7 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 		double us = f.us[part], l = 0;
 
 		if (part == PRICE_TALK) {
-			t = k->talk.axes ? talk_of(x, k) : ANSWER_TENSOR;
+			t = k->work->talk.axes ? talk_of(x, k) : ANSWER_TENSOR;
 		} else {
 			l = fmin(us, launch);
 			launch -= l;

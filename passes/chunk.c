@@ -39,10 +39,10 @@ say_all(struct ir_module *m, const struct kernel_list *l)
 
 		if (k->body) {
 			n += say_all(m, k->body);
-		} else if (k->kind == KERNEL_COLLECTIVE && k->parts.n &&
+		} else if (k->kind == KERNEL_COLLECTIVE && k->parts &&
 			   !ir_attr(m, ir_node(m, k->nodes.at[0]),
 				    IR_ATTR_CHUNKS)) {
-			say(m, k->nodes.at[0], k->parts.n);
+			say(m, k->nodes.at[0], k->parts->n);
 			n++;
 		}
 	}

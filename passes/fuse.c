@@ -109,6 +109,7 @@ find_region(struct fuse *f, region_id r)
 
 	l->region = r;
 	l->count = 1;
+	l->arena = f->a;
 	if (key && fuse_recall(f, key, l)) {
 		find_bodies(f, l);
 		return l;
@@ -144,9 +145,9 @@ add_up(const struct kernel_list *l, double times, struct kernels *ks)
 			continue;
 		}
 		ks->nkernels += times;
-		ks->flops += times * k->flops;
-		ks->read_bytes += times * k->read_bytes;
-		ks->write_bytes += times * k->write_bytes;
+		ks->flops += times * k->work->flops;
+		ks->read_bytes += times * k->work->read_bytes;
+		ks->write_bytes += times * k->work->write_bytes;
 	}
 }
 

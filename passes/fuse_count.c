@@ -128,7 +128,8 @@ add_inputs(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
  * wanted elsewhere too, it is read there, and written once.
  */
 static void
-add_sink(struct fuse *f, uint32_t place, uint32_t group, struct kernel *k)
+add_sink(struct fuse *f, uint32_t place, uint32_t group,
+	 struct kernel_work *w)
 {
 	const struct ir_node *n = node_at(f, place);
 	value_id v = ir_args(f->m, n)[0];
@@ -140,7 +141,7 @@ add_sink(struct fuse *f, uint32_t place, uint32_t group, struct kernel *k)
 		bool there = base && fuse_has(f, group, base) &&
 			     fuse_is_wanted(f, group, base);
 
-		k->write_bytes += there ? 0 : bytes;
+		w->write_bytes += there ? 0 : bytes;
 		return;
 	}
 	/* a sum by index touches as many elements as it adds */
@@ -149,8 +150,8 @@ add_sink(struct fuse *f, uint32_t place, uint32_t group, struct kernel *k)
 		bytes = fmin(bytes, kernel_bytes(f->m,
 			ir_args(f->m, ir_node(f->m, maker))[0]));
 	}
-	k->read_bytes += bytes;
-	k->write_bytes += bytes;
+	w->read_bytes += bytes;
+	w->write_bytes += bytes;
 }
 
 /* ---- shapes ---- */
@@ -243,11 +244,16 @@ named(struct fuse *f, const struct ir_node *n, const struct ir_rule *r,
 
 static void
 pairs_shape(struct fuse *f, const struct ir_node *n,
-	    struct kernel_attention *t, double flops)
+	    struct kernel_work *w, double flops)
 {
+	struct kernel_attention *t = arena_alloc(f->a, sizeof *t);
 	struct ir_rule r;
 	double d, v;
 
+	if (w->attention) {
+		*t = *w->attention;
+	}
+	w->attention = t;
 	ir_bind(f->m, n, &r);
 	t->batch = named(f, n, &r, "B");
 	t->heads = named(f, n, &r, "h");
@@ -267,37 +273,37 @@ pairs_shape(struct fuse *f, const struct ir_node *n,
 
 /* Along which axes ranks talk, and what goes over the link. */
 static void
-talk_of(struct fuse *f, node_id id, struct kernel *k)
+talk_of(struct fuse *f, node_id id, struct kernel_talk *t)
 {
 	const struct ir_node *n = ir_node(f->m, id);
 	const struct ir_attr *on = ir_attr(f->m, n, IR_ATTR_ON);
 	uint32_t i;
 
 	for (i = 0; on && i < on->ndims; i++) {
-		k->talk.axes |= (uint32_t)1 << on->dims[i];
+		t->axes |= (uint32_t)1 << on->dims[i];
 	}
-	k->talk.op = n->op;
+	t->op = n->op;
 	if (fuse_class(f, id) == FUSE_TALK) {
 		double in = n->nargs ? kernel_bytes(f->m,
 						    ir_args(f->m, n)[0]) : 0;
 		double out = n->nresults ? kernel_bytes(f->m, n->result) : 0;
 
-		k->talk.bytes = in > out ? in : out;
-		k->talk.n = 1;
+		t->bytes = in > out ? in : out;
+		t->n = 1;
 	} else if (fuse_class(f, id) == FUSE_PAIRS && n->nargs > 2) {
 		/* keys and values go round */
-		k->talk.bytes = kernel_bytes(f->m, ir_args(f->m, n)[1]) +
+		t->bytes = kernel_bytes(f->m, ir_args(f->m, n)[1]) +
 				kernel_bytes(f->m, ir_args(f->m, n)[2]);
 	} else {
 		/* a maximum and a sum, say, of each row */
 		struct ir_type rows = fuse_rows(f, n);
 
-		k->talk.bytes += 8 * ir_most_elems(f->m, &rows);
+		t->bytes += 8 * ir_most_elems(f->m, &rows);
 	}
 }
 
 static void
-add_work(struct fuse *f, uint32_t place, struct kernel *k)
+add_work(struct fuse *f, uint32_t place, struct kernel_work *w)
 {
 	node_id id = f->nodes[place];
 	const struct ir_node *n = ir_node(f->m, id);
@@ -308,16 +314,16 @@ add_work(struct fuse *f, uint32_t place, struct kernel *k)
 		return;
 	}
 	flops = ir_local_flops(f->m, n);
-	k->flops += flops;
+	w->flops += flops;
 	if (class == FUSE_DOT) {
-		dot_shape(f, n, &k->dot);
+		dot_shape(f, n, &w->dot);
 	} else if (class == FUSE_PAIRS) {
-		pairs_shape(f, n, &k->attention, flops);
+		pairs_shape(f, n, w, flops);
 	}
 	if (class == FUSE_TALK ||
 	    (class != FUSE_ELEM && class != FUSE_SINK &&
 	     ir_attr(f->m, n, IR_ATTR_ON))) {
-		talk_of(f, id, k);
+		talk_of(f, id, &w->talk);
 	}
 }
 
@@ -358,7 +364,8 @@ kind_of(const struct fuse *f, const struct fuse_group *g)
 }
 
 static void
-add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
+add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
+	  struct kernel_work *w)
 {
 	const struct ir_node *n = node_at(f, place);
 	struct kernel_use u = { 0 };
@@ -366,7 +373,7 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
 
 	VEC_PUSH(f->a, &k->nodes, f->nodes[place]);
 	add_inputs(f, group, place, k);
-	add_work(f, place, k);
+	add_work(f, place, w);
 	for (i = 0; i < n->nresults; i++) {
 		u.value = n->result + i;
 		if (f->group_of[place] == group &&
@@ -381,29 +388,31 @@ void
 fuse_count(struct fuse *f, uint32_t group, struct kernel *k)
 {
 	const struct fuse_group *g = &f->groups[group];
+	struct kernel_work *w = arena_alloc(f->a, sizeof *w);
 	uint32_t i;
 
 	k->kind = kind_of(f, g);
-	k->shape = g->space;
+	k->work = w;
+	w->shape = g->space;
 	k->ncopies = g->copies.n;
 	for (i = 0; i < g->copies.n; i++) {
-		add_place(f, group, g->copies.at[i], k);
+		add_place(f, group, g->copies.at[i], k, w);
 	}
 	for (i = 0; i < g->places.n; i++) {
-		add_place(f, group, g->places.at[i], k);
+		add_place(f, group, g->places.at[i], k, w);
 	}
 	if (k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL) {
 		return;
 	}
 	for (i = 0; i < g->places.n; i++) {
 		if (fuse_class(f, f->nodes[g->places.at[i]]) == FUSE_SINK) {
-			add_sink(f, g->places.at[i], group, k);
+			add_sink(f, g->places.at[i], group, w);
 		}
 	}
 	for (i = 0; i < k->inputs.n; i++) {
-		k->read_bytes += k->inputs.at[i].bytes;
+		w->read_bytes += k->inputs.at[i].bytes;
 	}
 	for (i = 0; i < k->outputs.n; i++) {
-		k->write_bytes += k->outputs.at[i].bytes;
+		w->write_bytes += k->outputs.at[i].bytes;
 	}
 }

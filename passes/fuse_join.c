@@ -29,7 +29,7 @@ static bool
 is_opaque(const struct kernel *k)
 {
 	return k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL ||
-	       (k->kind == KERNEL_COLLECTIVE && !k->talk.axes);
+	       (k->kind == KERNEL_COLLECTIVE && !k->work->talk.axes);
 }
 
 /* ---- what may be one call ---- */
@@ -42,13 +42,14 @@ may_join(const struct join *j, const struct kernel *k)
 	int64_t ranks = 1;
 	axis_id a;
 
-	if (k->kind != KERNEL_COLLECTIVE || k->inputs.n != k->talk.n ||
-	    (k->talk.op != IR_ALL_REDUCE && k->talk.op != IR_REDUCE_SCATTER &&
-	     k->talk.op != IR_ALL_GATHER)) {
+	if (k->kind != KERNEL_COLLECTIVE || k->inputs.n != k->work->talk.n ||
+	    (k->work->talk.op != IR_ALL_REDUCE &&
+	     k->work->talk.op != IR_REDUCE_SCATTER &&
+	     k->work->talk.op != IR_ALL_GATHER)) {
 		return false;
 	}
 	for (a = 1; a < m->axes.n; a++) {
-		ranks *= k->talk.axes >> a & 1 ? m->axes.at[a].size : 1;
+		ranks *= k->work->talk.axes >> a & 1 ? m->axes.at[a].size : 1;
 	}
 	return ranks > 1;
 }
@@ -61,9 +62,10 @@ are_alike(const struct join *j, const struct kernel *a, const struct kernel *b)
 	const struct ir_node *x = ir_node(m, a->nodes.at[0]);
 	const struct ir_node *y = ir_node(m, b->nodes.at[0]);
 
-	return a->talk.op == b->talk.op && a->talk.axes == b->talk.axes &&
+	return a->work->talk.op == b->work->talk.op &&
+	       a->work->talk.axes == b->work->talk.axes &&
 	       ir_type(m, x->result)->dtype == ir_type(m, y->result)->dtype &&
-	       a->talk.n + b->talk.n <= KERNEL_MOST_TALKS;
+	       a->work->talk.n + b->work->talk.n <= KERNEL_MOST_TALKS;
 }
 
 /* ---- what must not cross ---- */
@@ -161,8 +163,8 @@ is_little(const struct join *j, uint32_t from, uint32_t to, uint32_t but)
 			return false;
 		}
 		bytes += i == but ? 0 : k->kind == KERNEL_COLLECTIVE
-			? k->talk.bytes * j->work / j->link
-			: k->read_bytes + k->write_bytes;
+			? k->work->talk.bytes * j->work / j->link
+			: k->work->read_bytes + k->work->write_bytes;
 	}
 	return j->work == 0 || bytes <= j->work;
 }
@@ -191,7 +193,7 @@ waits_little(const struct join *j, uint32_t first, uint32_t second)
 	uint32_t ra = reader(j, &j->l->at.at[first], first + 1);
 	uint32_t rb = reader(j, b, second + 1);
 
-	return b->talk.bytes <= j->link || ra >= rb ||
+	return b->work->talk.bytes <= j->link || ra >= rb ||
 	       is_little(j, ra, rb, second);
 }
 
@@ -202,7 +204,7 @@ passes_talk(const struct join *j, uint32_t first, uint32_t second)
 	uint32_t i;
 
 	for (i = first + 1; i < second; i++) {
-		if (j->l->at.at[i].talk.axes) {
+		if (j->l->at.at[i].work->talk.axes) {
 			return true;
 		}
 	}
@@ -215,6 +217,7 @@ static void
 take(struct join *j, struct kernel *to, const struct kernel *k)
 {
 	struct arena *a = j->f->a;
+	struct kernel_work *work = arena_dup(a, to->work, sizeof *work);
 	uint32_t i;
 
 	for (i = 0; i < k->nodes.n; i++) {
@@ -226,11 +229,12 @@ take(struct join *j, struct kernel *to, const struct kernel *k)
 	for (i = 0; i < k->outputs.n; i++) {
 		VEC_PUSH(a, &to->outputs, k->outputs.at[i]);
 	}
-	to->read_bytes += k->read_bytes;
-	to->write_bytes += k->write_bytes;
-	to->flops += k->flops;
-	to->talk.bytes += k->talk.bytes;
-	to->talk.n += k->talk.n;
+	work->read_bytes += k->work->read_bytes;
+	work->write_bytes += k->work->write_bytes;
+	work->flops += k->work->flops;
+	work->talk.bytes += k->work->talk.bytes;
+	work->talk.n += k->work->talk.n;
+	to->work = work;
 }
 
 /* Makes the second part of the first, where one of them stands. */
@@ -311,7 +315,8 @@ join(struct join *j, uint32_t first, uint32_t second)
 		return false;
 	}
 	if (may_cross(j, b, first, second) &&
-	    (b->talk.bytes <= j->link || !passes_talk(j, first, second))) {
+	    (b->work->talk.bytes <= j->link ||
+	     !passes_talk(j, first, second))) {
 		merge(j, first, second, first);
 		return true;
 	}

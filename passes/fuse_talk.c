@@ -27,9 +27,10 @@ is_heavy(const struct kernel *k)
 static bool
 is_talk(const struct kernel *k, enum ir_op op)
 {
-	return k->kind == KERNEL_COLLECTIVE && k->nodes.n == k->talk.n &&
-	       k->inputs.n == k->talk.n && k->outputs.n == k->talk.n &&
-	       k->talk.op == op;
+	return k->kind == KERNEL_COLLECTIVE && k->nodes.n == k->work->talk.n &&
+	       k->inputs.n == k->work->talk.n &&
+	       k->outputs.n == k->work->talk.n &&
+	       k->work->talk.op == op;
 }
 
 static bool

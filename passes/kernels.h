@@ -54,8 +54,7 @@ struct kernel_talk {
 
 /* How a kernel runs by parts: an equal share of these dims each time. */
 struct kernel_parts {
-	uint32_t n;		/* 0: it runs whole */
-	uint32_t ndims;
+	uint32_t n, ndims;
 	struct {
 		dim_id dim;
 		uint32_t cut;
@@ -65,23 +64,28 @@ struct kernel_parts {
 
 struct kernel_list;
 
-struct kernel {
-	enum kernel_kind kind;
-	VEC(node_id) nodes;	/* as they stand in the region */
-	uint32_t ncopies;	/* the first so many are another's too */
-	VEC(struct kernel_use) inputs, outputs;
+/* What a kernel takes: the same of all that are alike, wherever they stand. */
+struct kernel_work {
 	double flops, read_bytes, write_bytes;
 	struct ir_type shape;	/* rows of ROWWISE, else what it runs over */
 	struct kernel_dot dot;
-	struct kernel_attention attention;
+	const struct kernel_attention *attention;	/* ATTENTION, or NULL */
 	struct kernel_talk talk;	/* axes 0: it does not */
+};
+
+struct kernel {
+	enum kernel_kind kind;
+	uint32_t ncopies;	/* of its nodes, the first: another's too */
+	VEC(node_id) nodes;	/* as they stand in the region */
+	VEC(struct kernel_use) inputs, outputs;
+	const struct kernel_work *work;
 	/*
 	 * COLLECTIVE: it goes on beside others, and the one of that place in
 	 * the list waits for it; 0: the next one may.  A contraction's, by
 	 * parts: that talk's part follows each of its own.
 	 */
 	uint32_t until;
-	struct kernel_parts parts;
+	const struct kernel_parts *parts;	/* NULL: it runs whole */
 	struct kernel_list *body;	/* REPEAT */
 };
 
@@ -92,6 +96,7 @@ struct kernel_list {
 	uint32_t like;		/* of a memo: the same for the same content but
 				 * for bodies; 0: not known */
 	uint32_t cut_for;	/* of a price memo: whom its parts are for */
+	struct arena *arena;	/* where it lives */
 	VEC(struct kernel) at;
 	VEC(node_id) free;	/* nodes that need no kernel */
 };
@@ -161,7 +166,7 @@ bool parts_pair(struct ir_module *m, const struct kernel_list *l,
 bool parts_of(struct ir_module *m, const struct kernel *talk,
 	      const struct kernel *dot, uint32_t n,
 	      struct kernel_parts *out);
-/* From here on both run so; and no longer. */
+/* From here on both run so, while p stays where it is; and no longer. */
 void parts_set(struct kernel_list *l, uint32_t talk, uint32_t dot,
 	       const struct kernel_parts *p);
 void parts_clear(struct kernel_list *l, uint32_t talk, uint32_t dot);

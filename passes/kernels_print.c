@@ -31,8 +31,9 @@ put_amount(struct buf *out, double v, const char *unit)
 static void
 put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
 {
-	const struct kernel_dot *d = &k->dot;
-	const struct kernel_attention *t = &k->attention;
+	const struct kernel_dot *d = &k->work->dot;
+	const struct kernel_attention *t = k->work->attention;
+	const struct ir_type *s = &k->work->shape;
 	struct buf b;
 	uint32_t i;
 
@@ -57,21 +58,21 @@ put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
 	case KERNEL_COLLECTIVE:
 		buf_puts(&b, "on");
 		for (i = 1; i < m->axes.n; i++) {
-			if (k->talk.axes >> i & 1) {
+			if (k->work->talk.axes >> i & 1) {
 				buf_printf(&b, " %s", ir_axis_name(m, i));
 			}
 		}
-		if (!k->talk.axes) {
+		if (!k->work->talk.axes) {
 			buf_puts(&b, " stages");
 		}
 		break;
 	default:
-		for (i = 0; i < k->shape.ndims; i++) {
+		for (i = 0; i < s->ndims; i++) {
 			buf_printf(&b, "%s%lld", i ? "x" : "", (long long)
-				   ir_most(m, ir_dim_size(m, k->shape.dims[i]),
-					   k->shape.cut[i]));
+				   ir_most(m, ir_dim_size(m, s->dims[i]),
+					   s->cut[i]));
 		}
-		if (k->shape.ndims == 0) {
+		if (k->work->shape.ndims == 0) {
 			buf_puts(&b, "1");
 		}
 		break;
@@ -84,10 +85,10 @@ put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
 static void
 put_ops(const struct ir_module *m, const struct kernel *k, struct buf *out)
 {
-	uint32_t i, shown = 0, run, left = 0, talks = k->talk.n;
+	uint32_t i, shown = 0, run, left = 0, talks = k->work->talk.n;
 
 	if (talks > 1) {	/* each with the tensor that it is put into */
-		buf_printf(out, "%s*%u", ir_ops[k->talk.op].name, talks);
+		buf_printf(out, "%s*%u", ir_ops[k->work->talk.op].name, talks);
 		if (k->nodes.n > talks) {
 			buf_printf(out, "+store*%u", k->nodes.n - talks);
 		}
@@ -185,9 +186,9 @@ put_list(const struct ir_module *m, const struct kernel_list *l,
 		buf_printf(out, "%*s%*u %-11s", 2 * depth, "", 4, ++number,
 			   kernel_kind_name(k->kind));
 		put_shape(m, k, out);
-		put_amount(out, k->flops, "");
-		put_amount(out, k->read_bytes, "B");
-		put_amount(out, k->write_bytes, "B");
+		put_amount(out, k->work->flops, "");
+		put_amount(out, k->work->read_bytes, "B");
+		put_amount(out, k->work->write_bytes, "B");
 		buf_puts(out, "  ");
 		put_ops(m, k, out);
 		put_names(m, k, out);

@@ -557,7 +557,7 @@ keep_apart(struct checker *c, const struct kernel *x,
 	struct memory_spot in, out;
 	uint32_t i, k;
 
-	for (i = 0; x->talk.n > 1 && i < x->outputs.n; i++) {
+	for (i = 0; x->work->talk.n > 1 && i < x->outputs.n; i++) {
 		value_id made = x->outputs.at[i].value;
 		value_id own = operand_of(c, x, made);
 

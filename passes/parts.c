@@ -208,7 +208,7 @@ is_talk(const struct ir_module *m, const struct kernel *k)
 	const struct ir_node *n = ir_node(m, k->nodes.at[0]);
 
 	return k->kind == KERNEL_COLLECTIVE && k->nodes.n == 1 &&
-	       k->inputs.n == 1 && k->outputs.n == 1 && k->parts.n == 0 &&
+	       k->inputs.n == 1 && k->outputs.n == 1 && !k->parts &&
 	       ir_op_takes(n->op, IR_ATTR_CHUNKS) != IR_TAKES_NOT &&
 	       ir_args(m, n)[0] == k->inputs.at[0].value;
 }
@@ -216,8 +216,9 @@ is_talk(const struct ir_module *m, const struct kernel *k)
 static bool
 is_dot(const struct kernel *k)
 {
-	return k->kind == KERNEL_CONTRACTION && k->parts.n == 0 &&
-	       k->dot.groups <= 1 && !k->talk.axes && k->ncopies == 0;
+	return k->kind == KERNEL_CONTRACTION && !k->parts &&
+	       k->work->dot.groups <= 1 && !k->work->talk.axes &&
+	       k->ncopies == 0;
 }
 
 /* Whether the talk adds up, so that a contraction stands before it. */
@@ -271,7 +272,7 @@ void
 parts_set(struct kernel_list *l, uint32_t talk, uint32_t dot,
 	  const struct kernel_parts *p)
 {
-	l->at.at[talk].parts = l->at.at[dot].parts = *p;
+	l->at.at[talk].parts = l->at.at[dot].parts = p;
 	l->at.at[talk < dot ? talk : dot].until = talk < dot ? dot : talk;
 }
 
@@ -280,14 +281,14 @@ parts_led(const struct kernel_list *l, uint32_t talk)
 {
 	const struct kernel *k = talk ? &l->at.at[talk - 1] : NULL;
 
-	return k && k->kind != KERNEL_COLLECTIVE && k->parts.n &&
+	return k && k->kind != KERNEL_COLLECTIVE && k->parts &&
 	       k->until == talk;
 }
 
 void
 parts_clear(struct kernel_list *l, uint32_t talk, uint32_t dot)
 {
-	l->at.at[talk].parts.n = l->at.at[dot].parts.n = 0;
+	l->at.at[talk].parts = l->at.at[dot].parts = NULL;
 	l->at.at[talk < dot ? talk : dot].until = 0;
 }
 
@@ -305,7 +306,8 @@ parts_read(struct ir_module *m, struct kernel_list *l)
 		if (n > 1 && n <= KERNEL_MAX_PARTS &&
 		    parts_pair(m, l, i, &dot) &&
 		    parts_of(m, k, &l->at.at[dot], (uint32_t)n, &p)) {
-			parts_set(l, i, dot, &p);
+			parts_set(l, i, dot, arena_dup(l->arena, &p,
+						       sizeof p));
 		}
 	}
 }
@@ -362,23 +364,25 @@ void
 parts_kernel(struct ir_module *m, const struct kernel *k, struct arena *a,
 	     struct kernel *out)
 {
-	const struct kernel_parts *p = &k->parts;
+	const struct kernel_parts *p = k->parts;
+	struct kernel_work *work = arena_dup(a, k->work, sizeof *work);
 	uint32_t i;
 
 	*out = *k;
-	out->parts.n = 0;
-	out->flops /= p->n;
-	out->talk.bytes /= p->n;
-	out->read_bytes = out->write_bytes = 0;
+	out->parts = NULL;
+	out->work = work;
+	work->flops /= p->n;
+	work->talk.bytes /= p->n;
+	work->read_bytes = work->write_bytes = 0;
 	share_uses(m, a, p, k->inputs.at, k->inputs.n, &out->inputs.at,
-		   &out->read_bytes);
+		   &work->read_bytes);
 	share_uses(m, a, p, k->outputs.at, k->outputs.n, &out->outputs.at,
-		   &out->write_bytes);
+		   &work->write_bytes);
 	for (i = 0; i < k->nodes.n; i++) {
 		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
 
 		if (ir_is(n->op, IRF_CONTRACTS)) {
-			share_dot(m, n, p, &out->dot);
+			share_dot(m, n, p, &work->dot);
 		}
 	}
 }
@@ -386,25 +390,27 @@ parts_kernel(struct ir_module *m, const struct kernel *k, struct arena *a,
 bool
 parts_has(const struct ir_module *m, const struct kernel *k, value_id v)
 {
-	return k->parts.n > 1 && has_any(ir_type(m, v), &k->parts);
+	return k->parts && has_any(ir_type(m, v), k->parts);
 }
 
 void
 parts_open(struct ir_module *m, const struct kernel *k)
 {
+	const struct kernel_parts *p = k->parts;
 	uint32_t i;
 
-	for (i = 0; k->parts.n > 1 && i < k->parts.ndims; i++) {
-		m->dims.at[k->parts.at[i].dim].size /= k->parts.at[i].by;
+	for (i = 0; p && i < p->ndims; i++) {
+		m->dims.at[p->at[i].dim].size /= p->at[i].by;
 	}
 }
 
 void
 parts_close(struct ir_module *m, const struct kernel *k)
 {
+	const struct kernel_parts *p = k->parts;
 	uint32_t i;
 
-	for (i = 0; k->parts.n > 1 && i < k->parts.ndims; i++) {
-		m->dims.at[k->parts.at[i].dim].size *= k->parts.at[i].by;
+	for (i = 0; p && i < p->ndims; i++) {
+		m->dims.at[p->at[i].dim].size *= p->at[i].by;
 	}
 }

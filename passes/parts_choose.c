@@ -67,7 +67,8 @@ quickest(struct course *c, uint32_t talk, uint32_t dot)
 		}
 	}
 	if (best.n) {
-		parts_set(c->l, talk, dot, &best);
+		parts_set(c->l, talk, dot,
+			  arena_dup(c->l->arena, &best, sizeof best));
 	} else {
 		parts_clear(c->l, talk, dot);
 	}
@@ -84,7 +85,7 @@ forget(const struct ir_module *m, struct kernel_list *l)
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
 
-		if (k->kind == KERNEL_COLLECTIVE && k->parts.n &&
+		if (k->kind == KERNEL_COLLECTIVE && k->parts &&
 		    !ir_attr(m, ir_node(m, k->nodes.at[0]),
 			     IR_ATTR_CHUNKS)) {
 			parts_clear(l, i, parts_led(l, i) ? i - 1 : k->until);
@@ -131,7 +132,8 @@ force(struct ir_module *m, uint32_t n, struct kernel_list *l)
 	for (i = 0; i < l->at.n; i++) {
 		if (parts_pair(m, l, i, &dot) &&
 		    parts_of(m, &l->at.at[i], &l->at.at[dot], n, &x)) {
-			parts_set(l, i, dot, &x);
+			parts_set(l, i, dot, arena_dup(l->arena, &x,
+						       sizeof x));
 		}
 	}
 }

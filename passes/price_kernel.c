@@ -71,11 +71,11 @@ share_rows(const struct pricing *p, const struct kernel *k,
 	ir_bind(p->m, n, &r);
 	of = ir_rule_factor(&r, "of");
 	if (of && of->out) {
-		x->k /= k->dot.groups;
+		x->k /= k->work->dot.groups;
 	} else {
-		x->m /= k->dot.groups;
+		x->m /= k->work->dot.groups;
 	}
-	x->batch *= k->dot.groups;
+	x->batch *= k->work->dot.groups;
 }
 
 static bool
@@ -99,7 +99,7 @@ beside(struct pricing *p, const struct kernel *k,
 	double out = x->batch * x->m * x->n;
 	double own = x->batch * (x->m * x->k + x->k * x->n) *
 		     cost_rate_bytes(x->rate) + out * x->out_bytes;
-	double more = k->read_bytes + k->write_bytes - own;
+	double more = k->work->read_bytes + k->work->write_bytes - own;
 
 	if (p->traits->lone_sums && has_sum(p, k)) {
 		/* the result once more, and a sum of 4 bytes for bf16 */
@@ -149,13 +149,13 @@ contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
 	struct cost_contraction x = {
-		.m = k->dot.m, .n = k->dot.n, .k = k->dot.k,
-		.batch = k->dot.batch
+		.m = k->work->dot.m, .n = k->work->dot.n, .k = k->work->dot.k,
+		.batch = k->work->dot.batch
 	};
 
 	x.rate = price_dot_rate(p, k);
 	x.out_bytes = out_bytes(p, k, n);
-	if (k->dot.groups > 1) {
+	if (k->work->dot.groups > 1) {
 		share_rows(p, k, n, &x);
 	}
 	x.m = fmax(x.m, 1);
@@ -206,7 +206,7 @@ static void
 attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	const struct ir_node *n = main_node(p, k, IRF_PAIRS, 0);
-	const struct kernel_attention *a = &k->attention;
+	const struct kernel_attention *a = k->work->attention;
 	struct cost_attention x = {
 		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
 		.head_dim = a->d, .queries = a->s, .keys = a->t,
@@ -218,7 +218,7 @@ attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 	axis_id i;
 
 	for (i = 1; i < p->m->axes.n; i++) {	/* the keys go round */
-		x.keys *= k->talk.axes >> i & 1
+		x.keys *= k->work->talk.axes >> i & 1
 			? (double)p->m->axes.at[i].size : 1;
 	}
 	if (p->traits->unfused) {
@@ -275,7 +275,7 @@ along(const struct pricing *p, const struct kernel *k, const char *axis)
 {
 	axis_id a = ir_axis_find(p->m, intern_str(&p->m->ctx->syms, axis));
 
-	return a && k->talk.axes >> a & 1;
+	return a && k->work->talk.axes >> a & 1;
 }
 
 /* What is summed along dp are gradients, in the type of their sums. */
@@ -286,9 +286,9 @@ talk_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
 
 	if (!p->traits->lone_sums || !v || !along(p, k, "dp") ||
 	    (op != COST_ALL_REDUCE && op != COST_REDUCE_SCATTER)) {
-		return k->talk.bytes;
+		return k->work->talk.bytes;
 	}
-	return k->talk.bytes *
+	return k->work->talk.bytes *
 	       price_sum_bytes(p, rate_of(ir_type(p->m, v)->dtype)) * 8 /
 	       ir_dtypes[ir_type(p->m, v)->dtype].bits;
 }
@@ -310,20 +310,20 @@ talk(struct pricing *p, const struct kernel *k, struct price_func *f)
 	};
 	bool ring = k->kind == KERNEL_ATTENTION;
 	enum cost_op op = ring ? COST_ALL_GATHER : COST_ALL_REDUCE;
-	struct cost_group g = price_group(p->r, p->t, k->talk.axes);
+	struct cost_group g = price_group(p->r, p->t, k->work->talk.axes);
 	bool across = p->across && p->across != p->t && p->r->pp &&
-		      (k->talk.axes >> p->r->pp & 1);
+		      (k->work->talk.axes >> p->r->pp & 1);
 	double ranks = (double)(g.per_node * g.nodes), bytes, us;
 	size_t i;
 
 	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		op = kinds[i].op == k->talk.op ? kinds[i].cost : op;
+		op = kinds[i].op == k->work->talk.op ? kinds[i].cost : op;
 	}
 	if (ranks <= 1) {
 		return;
 	}
 	bytes = talk_bytes(p, k, op) * (ring ? ranks : 1);
-	us = across ? price_talk(p->r, p->across, op, k->talk.axes, bytes)
+	us = across ? price_talk(p->r, p->across, op, k->work->talk.axes, bytes)
 		    : cost_collective(p->t, op, &g, bytes, NULL).us;
 	add(f, PRICE_TALK, us);
 	if (along(p, k, "dp")) {
@@ -367,7 +367,8 @@ bytes_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	double us = f->total_us;
 
-	price_bytes(p, COST_MAP, k->read_bytes + k->write_bytes, 1, f);
+	price_bytes(p, COST_MAP, k->work->read_bytes + k->work->write_bytes,
+		    1, f);
 	us = f->total_us - us;
 	add(f, PRICE_MAPS, fmax(price_host_us(p, k) - us, 0));
 }
@@ -381,7 +382,7 @@ price_parts(struct pricing *p, const struct kernel *k, struct price_func *f)
 
 	parts_kernel(p->m, k, &p->m->ctx->tmp, &part);
 	price_kernel(p, &part, &once);
-	price_add(f, &once, k->parts.n);
+	price_add(f, &once, k->parts->n);
 }
 
 /* As it runs on each of several groups: ranks wait for the slowest. */
@@ -411,7 +412,7 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 		slowest(p, k, f);
 		return;
 	}
-	if (k->parts.n) {
+	if (k->parts) {
 		price_parts(p, k, f);
 		return;
 	}
@@ -432,7 +433,7 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 		}
 		break;
 	}
-	if (k->talk.axes) {
+	if (k->work->talk.axes) {
 		talk(p, k, f);
 	}
 }

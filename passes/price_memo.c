@@ -106,7 +106,8 @@ axes_of(const struct ir_module *m, const struct kernel_list *l, uint64_t *hash)
 		const struct kernel *k = &l->at.at[i];
 
 		axes |= k->kind == KERNEL_OPTIMIZER;
-		axes |= k->body ? axes_of(m, k->body, hash) : k->talk.axes;
+		axes |= k->body ? axes_of(m, k->body, hash)
+				: k->work->talk.axes;
 		mix_shares(m, k, hash);
 	}
 	return axes;
@@ -199,10 +200,10 @@ price_memo_keep_cuts(const struct pricing *p, uint32_t at,
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
 
-		if (k->kind == KERNEL_COLLECTIVE && k->parts.n) {
+		if (k->kind == KERNEL_COLLECTIVE && k->parts) {
 			struct cut c = { i, parts_led(l, i) ? i - 1
 							    : k->until,
-					 k->parts };
+					 *k->parts };
 
 			VEC_PUSH(p->memo->arena, &x->cuts, c);
 		}

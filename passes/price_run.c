@@ -73,8 +73,8 @@ run_talk(struct clocks *c, const struct kernel *k, bool beside, double us)
 	double begin = fmax(c->now, c->talk);
 
 	c->talk = begin + us;
-	if (k->parts.n) {
-		c->part = us / k->parts.n;
+	if (k->parts) {
+		c->part = us / k->parts->n;
 		c->first = begin + c->part;
 	} else {
 		wait_for_talk(c, beside ? k->until : 0);
@@ -91,7 +91,7 @@ goes_beside(const struct pricing *p, const struct kernel *k)
 	axis_id dp = ir_axis_find(p->m, intern_str(&p->m->ctx->syms, "dp"));
 
 	return k->until && (price_ours(p->traits) ||
-			    (dp && k->talk.axes >> dp & 1));
+			    (dp && k->work->talk.axes >> dp & 1));
 }
 
 /*
@@ -118,11 +118,11 @@ price_beside(const struct pricing *p, const struct kernel_list *l,
 		any |= k->until != 0;
 		sum += us;
 		c.now = fmax(c.now, c.end[i]);
-		if (!talks && k->parts.n && k->until) {
-			lead_talk(&c, k->parts.n, us,
+		if (!talks && k->parts && k->until) {
+			lead_talk(&c, k->parts->n, us,
 				  each[k->until].total_us);
-		} else if (!talks && k->parts.n) {
-			follow_gather(&c, k->parts.n, us);
+		} else if (!talks && k->parts) {
+			follow_gather(&c, k->parts->n, us);
 		} else if (!talks) {
 			c.now += us;
 		} else if (parts_led(l, i)) {
@@ -145,7 +145,7 @@ price_hidden(const struct pricing *p, const struct kernel_list *l,
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
 		bool beside = k->kind == KERNEL_COLLECTIVE &&
-			      (k->until || k->parts.n);
+			      (k->until || k->parts);
 
 		us[i] = beside ? each[i].total_us : 0;
 		all += us[i];

@@ -21,8 +21,9 @@ static double
 contraction_us(const struct pricing *p, const struct kernel *k)
 {
 	const struct target_device *d = &p->t->device;
+	const struct kernel_dot *x = &k->work->dot;
 
-	return 2 * k->dot.batch * k->dot.m * k->dot.n * k->dot.k /
+	return 2 * x->batch * x->m * x->n * x->k /
 	       cost_flops_us(d, price_dot_rate(p, k)) /
 	       fmax(d->matrix_eff, 1e-3);
 }
@@ -32,7 +33,7 @@ static double
 attention_us(const struct pricing *p, const struct kernel *k)
 {
 	const struct target_device *d = &p->t->device;
-	const struct kernel_attention *a = &k->attention;
+	const struct kernel_attention *a = k->work->attention;
 
 	return a->pairs * (a->d + a->v) / search_float_rate(d) /
 	       fmax(d->attention_eff, d->matrix_eff);
@@ -43,18 +44,19 @@ static double
 talk_us(const struct pricing *p, const struct kernel *k)
 {
 	const struct target_device *d = &p->t->device;
-	double n = ranks_group_size(p->r, k->talk.axes);
+	double n = ranks_group_size(p->r, k->work->talk.axes);
 	double link = fmax(d->link_bytes_us, d->bridge_bytes_us);
 
-	return link > 0 ? PRICE_SLOWED * k->talk.bytes * (n - 1) / n / link
-			: 0;
+	return link > 0 ? PRICE_SLOWED * k->work->talk.bytes * (n - 1) / n /
+			  link : 0;
 }
 
 static double
 device_us(const struct pricing *p, const struct kernel *k, uint32_t data)
 {
 	const struct target_device *d = &p->t->device;
-	double us = k->talk.axes && !(k->talk.axes & data) ? talk_us(p, k) : 0;
+	uint32_t axes = k->work->talk.axes;
+	double us = axes && !(axes & data) ? talk_us(p, k) : 0;
 
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
@@ -63,7 +65,7 @@ device_us(const struct pricing *p, const struct kernel *k, uint32_t data)
 		return us + attention_us(p, k);
 	case KERNEL_MAP:
 	case KERNEL_ROWWISE:
-		return us + (k->read_bytes + k->write_bytes) /
+		return us + (k->work->read_bytes + k->work->write_bytes) /
 			    (d->memory_bytes_us * d->memory_eff * BEST_MAP);
 	default:
 		return us;

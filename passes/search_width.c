@@ -325,7 +325,8 @@ talks(const struct kernel_list *l, uint32_t axes)
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
 
-		if (k->body ? talks(k->body, axes) : k->talk.axes & axes) {
+		if (k->body ? talks(k->body, axes)
+			    : k->work->talk.axes & axes) {
 			return true;
 		}
 	}

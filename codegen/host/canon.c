@@ -171,7 +171,7 @@ write_down(struct cg_code *c, struct host_class *k, const struct kernel *x,
 	for (i = 0; i < x->outputs.n; i++) {
 		put_value(w, x->outputs.at[i].value);
 	}
-	put_type(w, &x->shape);
+	put_type(w, &x->work->shape);
 }
 
 static sym_t
@@ -532,7 +532,7 @@ host_kernel_data(struct cg_code *c, struct host_kernel *h,
 	struct price_func f = { 0 };
 	struct kernel part;
 
-	if (x->parts.n) {
+	if (x->parts) {
 		parts_kernel(c->m, x, c->a, &part);
 		x = &part;
 	}
@@ -541,8 +541,8 @@ host_kernel_data(struct cg_code *c, struct host_kernel *h,
 	}
 	price_kernel(&c->pricing, x, &f);
 	return kernel_data(c, what_of(c, x), &h->k, h->steps,
-			   h->at_bytes, x->flops,
-			   x->read_bytes + x->write_bytes,
+			   h->at_bytes, x->work->flops,
+			   x->work->read_bytes + x->work->write_bytes,
 			   f.total_us);
 }
 

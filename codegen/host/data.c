@@ -79,5 +79,5 @@ host_part_bytes(const struct host_class *k, const struct kernel *x,
 		value_id v, uint32_t part)
 {
 	return part && parts_has(k->c->m, x, v)
-		? host_bytes(k, v) / x->parts.n * part : 0;
+		? host_bytes(k, v) / x->parts->n * part : 0;
 }

@@ -425,7 +425,7 @@ by_parts(struct host_func *f, const struct kernel_list *x, uint32_t at)
 	const struct kernel *k = &x->at.at[at];
 	uint32_t i;
 
-	for (i = 0; i < k->parts.n; i++) {
+	for (i = 0; i < k->parts->n; i++) {
 		if (k->kind == KERNEL_COLLECTIVE) {
 			host_collective(f, k, i);
 			continue;
@@ -447,7 +447,7 @@ list(struct host_func *f, const struct kernel_list *x)
 
 		if (k->body) {
 			repeat(f, k);
-		} else if (k->parts.n) {
+		} else if (k->parts) {
 			if (!parts_led(x, i)) {
 				by_parts(f, x, i);
 			}

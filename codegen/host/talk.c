@@ -464,7 +464,7 @@ host_collective_room(struct host_class *k, const struct kernel *x)
 		t->sums = op_of(k->c, e, t->axes) != RT_TALK_COPY;
 		spreads_of(m, in, t->in);
 		spreads_of(m, ir_type(m, e->result), t->out);
-		for (i = 0; x->parts.n && i < in->ndims; i++) {
+		for (i = 0; x->parts && i < in->ndims; i++) {
 			host_spread(k->c, t->in[i].size, t->in[i].cut);
 			host_spread(k->c, t->out[i].size, t->out[i].cut);
 		}

@@ -114,15 +114,15 @@ look_nodes(struct look *l, const struct kernel *k)
 			l->nodes += ir_local_flops(l->m, n);
 		}
 	}
-	bytes = k->read_bytes + k->write_bytes;
+	bytes = k->work->read_bytes + k->work->write_bytes;
 	assert_true(k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL ||
 		    bytes <= alone * (1 + 1e-12));
-	l->flops += k->flops;
+	l->flops += k->work->flops;
 	if (k->kind == KERNEL_CONTRACTION) {
-		double dot = 2 * k->dot.batch * k->dot.m * k->dot.n *
-			     k->dot.k;
+		const struct kernel_dot *d = &k->work->dot;
+		double dot = 2 * d->batch * d->m * d->n * d->k;
 
-		assert_true(dot <= k->flops * 1.01 + 1e6);
+		assert_true(dot <= k->work->flops * 1.01 + 1e6);
 	}
 	for (i = 0; i < k->outputs.n; i++) {
 		l->memory[k->outputs.at[i].value] = true;
@@ -177,23 +177,25 @@ may_move(const struct look *l, const struct ir_node *n)
 static void
 look_parts(struct look *l, const struct kernel *x)
 {
-	double n = x->parts.n, flops = x->kind == KERNEL_COLLECTIVE
-		? 0 : x->dot.batch * x->dot.m * x->dot.n * x->dot.k;
+	const struct kernel_work *had = x->work, *share;
+	double n = x->parts->n, flops = x->kind == KERNEL_COLLECTIVE
+		? 0 : had->dot.batch * had->dot.m * had->dot.n * had->dot.k;
 	struct kernel part;
 	int64_t by = 1;
 	uint32_t i;
 
-	for (i = 0; i < x->parts.ndims; i++) {
-		assert_true(x->parts.at[i].by > 1);
-		by *= x->parts.at[i].by;
+	for (i = 0; i < x->parts->ndims; i++) {
+		assert_true(x->parts->at[i].by > 1);
+		by *= x->parts->at[i].by;
 	}
-	assert_int_equal(by, x->parts.n);
+	assert_int_equal(by, x->parts->n);
 	parts_kernel(l->m, x, &l->a, &part);
-	assert_int_equal(part.parts.n, 0);
-	assert_true(part.write_bytes * n == x->write_bytes);
-	assert_true(part.read_bytes * n >= x->read_bytes);
-	assert_true(part.dot.batch * part.dot.m * part.dot.n * part.dot.k *
-		    n == flops || flops == 0);
+	share = part.work;
+	assert_null(part.parts);
+	assert_true(share->write_bytes * n == had->write_bytes);
+	assert_true(share->read_bytes * n >= had->read_bytes);
+	assert_true(share->dot.batch * share->dot.m * share->dot.n *
+		    share->dot.k * n == flops || flops == 0);
 	l->parts++;
 }
 
@@ -204,7 +206,7 @@ look_until(struct look *l, const struct kernel_list *list, uint32_t at)
 	const struct kernel *x = &list->at.at[at];
 	uint32_t i, k, o;
 
-	if (x->parts.n) {
+	if (x->parts) {
 		look_parts(l, x);
 	}
 	if (!x->until) {
@@ -213,11 +215,11 @@ look_until(struct look *l, const struct kernel_list *list, uint32_t at)
 	if (x->kind == KERNEL_CONTRACTION) {	/* talked about by parts */
 		assert_int_equal(x->until, at + 1);
 		assert_true(parts_led(list, at + 1));
-		assert_int_equal(list->at.at[at + 1].parts.n, x->parts.n);
+		assert_int_equal(list->at.at[at + 1].parts->n, x->parts->n);
 		return;
 	}
 	assert_int_equal(x->kind, KERNEL_COLLECTIVE);
-	assert_true(x->until > at + (x->parts.n ? 0 : 1) &&
+	assert_true(x->until > at + (x->parts ? 0 : 1) &&
 		    x->until < list->at.n);
 	for (i = at + 1; i <= x->until; i++) {
 		const struct kernel *y = &list->at.at[i];
@@ -277,13 +279,14 @@ look_joined(struct look *l, const struct kernel *x)
 {
 	uint32_t i, talks = 0;
 
-	for (i = 0; i < x->nodes.n && x->talk.n > 1; i++) {
+	for (i = 0; i < x->nodes.n && x->work->talk.n > 1; i++) {
 		const struct ir_node *n = ir_node(l->m, x->nodes.at[i]);
 
 		talks += !ir_is(n->op, IRF_SINK);
-		assert_true(ir_is(n->op, IRF_SINK) || n->op == x->talk.op);
+		assert_true(ir_is(n->op, IRF_SINK) ||
+			    n->op == x->work->talk.op);
 	}
-	assert_true(x->talk.n <= 1 || talks == x->talk.n);
+	assert_true(x->work->talk.n <= 1 || talks == x->work->talk.n);
 	l->joined += talks;
 }
 
@@ -349,6 +352,21 @@ same_uses(const struct kernel_use *a, const struct kernel_use *b, uint32_t n)
 }
 
 static void
+same_work(const struct kernel_work *a, const struct kernel_work *b)
+{
+	assert_true(a->flops == b->flops && a->read_bytes == b->read_bytes &&
+		    a->write_bytes == b->write_bytes);
+	assert_true(ir_type_equal(&a->shape, &b->shape));
+	assert_memory_equal(&a->dot, &b->dot, sizeof a->dot);
+	assert_int_equal(!a->attention, !b->attention);
+	if (a->attention) {
+		assert_memory_equal(a->attention, b->attention,
+				    sizeof *a->attention);
+	}
+	assert_memory_equal(&a->talk, &b->talk, sizeof a->talk);
+}
+
+static void
 same_kernel(const struct kernel *a, const struct kernel *b)
 {
 	assert_int_equal(a->kind, b->kind);
@@ -360,15 +378,12 @@ same_kernel(const struct kernel *a, const struct kernel *b)
 	same_uses(a->inputs.at, b->inputs.at, a->inputs.n);
 	assert_int_equal(a->outputs.n, b->outputs.n);
 	same_uses(a->outputs.at, b->outputs.at, a->outputs.n);
-	assert_true(a->flops == b->flops && a->read_bytes == b->read_bytes &&
-		    a->write_bytes == b->write_bytes);
-	assert_true(ir_type_equal(&a->shape, &b->shape));
-	assert_memory_equal(&a->dot, &b->dot, sizeof a->dot);
-	assert_memory_equal(&a->attention, &b->attention,
-			    sizeof a->attention);
-	assert_memory_equal(&a->talk, &b->talk, sizeof a->talk);
+	same_work(a->work, b->work);
 	assert_int_equal(a->until, b->until);
-	assert_memory_equal(&a->parts, &b->parts, sizeof a->parts);
+	assert_int_equal(!a->parts, !b->parts);
+	if (a->parts) {
+		assert_memory_equal(a->parts, b->parts, sizeof *a->parts);
+	}
 }
 
 static void
