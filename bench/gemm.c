@@ -157,8 +157,7 @@ load_object(struct ll *l, struct arena *a)
 	int fd;
 
 	buf_init(&b, a);
-	if (!ll_verify(l, &why) || !ll_optimize(l, &why) ||
-	    !ll_object(l, &b, &why)) {
+	if (!ll_verify(l, &why) || !ll_compile(l, LL_WELL, NULL, &b, &why)) {
 		fail(why);
 	}
 	fd = mkstemp(path);

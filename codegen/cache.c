@@ -1,9 +1,10 @@
 /*
- * Kernels that were compiled before: files by the hash of all that they
- * depend on.  An entry appears whole, by a rename, and says how long it is and
- * what its bytes sum to; what is not so is made again.
+ * What was compiled before, kernels and objects: files by the hash of all
+ * that they depend on.  An entry appears whole, by a rename, and says how long
+ * it is and what its bytes sum to; what is not so is made again.
  */
-#include "codegen/images.h"
+#include "codegen/cache.h"
+#include "codegen/cg.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -110,10 +111,10 @@ path_of(const struct cg_cache *c, struct cg_hash key, struct arena *a)
 
 /* ---- entries ---- */
 
-/* Behind the magic; then cubin, PTX and log, each with a NUL. */
+/* Behind the magic; then the parts, each with a NUL. */
 struct head {
 	struct cg_hash key, sum;	/* sum: of what is behind the head */
-	uint64_t cubin_bytes, ptx_bytes, log_bytes;
+	uint64_t bytes[CG_PARTS];
 };
 
 #define HEAD_BYTES (sizeof MAGIC - 1 + sizeof(struct head))
@@ -144,10 +145,14 @@ static bool
 is_whole(const struct head *h, struct cg_hash key, const char *at, size_t n)
 {
 	struct cg_hash sum;
+	uint64_t total = 0;
+	uint32_t i;
 
-	if (h->key.hi != key.hi || h->key.lo != key.lo ||
-	    h->cubin_bytes > n || h->ptx_bytes > n || h->log_bytes > n ||
-	    h->cubin_bytes + h->ptx_bytes + h->log_bytes + 3 != n) {
+	for (i = 0; i < CG_PARTS && h->bytes[i] <= n; i++) {
+		total += h->bytes[i] + 1;
+	}
+	if (h->key.hi != key.hi || h->key.lo != key.lo || i < CG_PARTS ||
+	    total != n) {
 		return false;
 	}
 	cg_hash_init(&sum);
@@ -157,11 +162,12 @@ is_whole(const struct head *h, struct cg_hash key, const char *at, size_t n)
 
 bool
 cg_cache_get(const struct cg_cache *c, struct cg_hash key, struct arena *a,
-	     struct nv_made *out)
+	     struct cg_part *parts)
 {
 	const char *path, *text, *at;
 	struct head h;
 	size_t n = 0;
+	uint32_t i;
 
 	if (!c->folder) {
 		return false;
@@ -176,38 +182,31 @@ cg_cache_get(const struct cg_cache *c, struct cg_hash key, struct arena *a,
 	if (!is_whole(&h, key, at, n - HEAD_BYTES)) {
 		return false;
 	}
-	out->cubin = at;
-	out->cubin_bytes = h.cubin_bytes;
-	out->ptx = h.ptx_bytes ? at + h.cubin_bytes + 1 : NULL;
-	out->ptx_bytes = h.ptx_bytes;
-	out->log = at + h.cubin_bytes + h.ptx_bytes + 2;
+	for (i = 0; i < CG_PARTS; i++) {
+		parts[i] = (struct cg_part){ at, h.bytes[i] };
+		at += h.bytes[i] + 1;
+	}
 	/* the oldest go first, and this one is in use */
 	utimensat(AT_FDCWD, path, NULL, 0);
 	return true;
 }
 
-static void
-add_part(struct buf *out, const char *at, size_t n)
-{
-	if (n) {
-		buf_add(out, at, n);
-	}
-	buf_putc(out, '\0');
-}
-
 static bool
 write_entry(const struct cg_cache *c, FILE *f, struct cg_hash key,
-	    const struct nv_made *x)
+	    const struct cg_part *parts)
 {
-	struct head h = { .key = key, .cubin_bytes = x->cubin_bytes,
-			  .ptx_bytes = x->ptx_bytes,
-			  .log_bytes = strlen(x->log) };
+	struct head h = { .key = key };
 	struct buf body;
+	uint32_t i;
 
 	buf_init(&body, c->a);
-	add_part(&body, x->cubin, x->cubin_bytes);
-	add_part(&body, x->ptx, x->ptx_bytes);
-	add_part(&body, x->log, h.log_bytes);
+	for (i = 0; i < CG_PARTS; i++) {
+		h.bytes[i] = parts[i].n;
+		if (parts[i].n) {
+			buf_add(&body, parts[i].at, parts[i].n);
+		}
+		buf_putc(&body, '\0');
+	}
 	cg_hash_init(&h.sum);
 	cg_hash_add(&h.sum, body.at, body.n);
 	return fwrite(MAGIC, 1, sizeof MAGIC - 1, f) == sizeof MAGIC - 1 &&
@@ -217,7 +216,7 @@ write_entry(const struct cg_cache *c, FILE *f, struct cg_hash key,
 
 void
 cg_cache_put(const struct cg_cache *c, struct cg_hash key,
-	     const struct nv_made *x)
+	     const struct cg_part *parts)
 {
 	const char *path;
 	char *tmp;
@@ -240,7 +239,7 @@ cg_cache_put(const struct cg_cache *c, struct cg_hash key,
 		unlink(tmp);
 		return;
 	}
-	ok = write_entry(c, f, key, x);
+	ok = write_entry(c, f, key, parts);
 	ok &= fclose(f) == 0;
 	if (!ok || rename(tmp, path) != 0) {
 		unlink(tmp);

@@ -88,6 +88,7 @@ struct cg_input {
 	const struct price *price;
 	const char *cpu;		/* "native", "x86-64-v4" */
 	bool quick;			/* to compile, not to run */
+	bool no_cache;			/* of objects */
 	/* "sm_90a": kernels are a GPU's, and `cpu` is its host's; or NULL */
 	const char *arch;
 	struct cg_tiling *tiling;	/* NULL: as the table says */
@@ -129,8 +130,8 @@ int64_t cg_code_reserve(const struct cg_code *c);
  */
 bool cg_code_finish(struct cg_code *c, int64_t reserve,
 		    const struct cg_facts *facts);
-/* LLVM's text of it, or the object. */
-void cg_code_text(struct cg_code *c, struct buf *out);
+/* LLVM's text of it, or the object: one of both, once. */
+bool cg_code_text(struct cg_code *c, struct buf *out);
 bool cg_code_object(struct cg_code *c, struct buf *out);
 void cg_code_free(struct cg_code *c);
 

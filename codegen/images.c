@@ -3,6 +3,7 @@
  * by threads, each with an arena of its own, and put together in the order of
  * sources; so nothing depends on who was when ready.
  */
+#include "codegen/cache.h"
 #include "codegen/images.h"
 
 #include <pthread.h>
@@ -288,6 +289,43 @@ run_jobs(struct making *k)
 	}
 }
 
+/* ---- entries of the cache ---- */
+
+enum { PART_CUBIN, PART_PTX, PART_LOG };
+
+static void
+keep(const struct making *k, struct cg_hash key, const struct nv_made *x)
+{
+	const struct cg_part parts[CG_PARTS] = {
+		[PART_CUBIN] = { x->cubin, x->cubin_bytes },
+		[PART_PTX] = { x->ptx, x->ptx_bytes },
+		[PART_LOG] = { x->log, strlen(x->log) }
+	};
+
+	if (!k->make->no_cache) {
+		cg_cache_put(&k->cache, key, parts);
+	}
+}
+
+static bool
+is_kept(const struct making *k, struct cg_hash key, struct nv_made *out)
+{
+	struct cg_part parts[CG_PARTS];
+
+	if (k->make->no_cache ||
+	    !cg_cache_get(&k->cache, key, &k->c->perm, parts)) {
+		return false;
+	}
+	out->cubin = parts[PART_CUBIN].at;
+	out->cubin_bytes = parts[PART_CUBIN].n;
+	out->ptx = parts[PART_PTX].n ? parts[PART_PTX].at : NULL;
+	out->ptx_bytes = parts[PART_PTX].n;
+	out->log = parts[PART_LOG].at;
+	return true;
+}
+
+/* ---- all of it ---- */
+
 /* Keeps what a job made, or says what is wrong with it. */
 static void
 take_job(struct making *k, struct job *j)
@@ -309,9 +347,7 @@ take_job(struct making *k, struct job *j)
 	to->cubin = arena_dup(a, x->cubin, x->cubin_bytes);
 	to->ptx = x->ptx ? arena_strndup(a, x->ptx, x->ptx_bytes) : NULL;
 	to->log = arena_printf(a, "%s", x->log);
-	if (!k->make->no_cache) {
-		cg_cache_put(&k->cache, j->key, to);
-	}
+	keep(k, j->key, to);
 }
 
 static struct cg_hash
@@ -361,9 +397,7 @@ find_jobs(struct making *k)
 		cg_hash_text(&j.key, k->make->sources[i].text);
 		k->had[i] = made_before(k->make->before,
 					&k->make->sources[i]);
-		if (!k->had[i] && (k->make->no_cache ||
-		    !cg_cache_get(&k->cache, j.key, &k->c->perm,
-				  &k->made[i]))) {
+		if (!k->had[i] && !is_kept(k, j.key, &k->made[i])) {
 			VEC_PUSH(&k->c->perm, &k->jobs, j);
 		}
 	}

@@ -1,6 +1,6 @@
 /*
- * Between the files that make images of kernels: images.c, nvrtc.c, cache.c
- * and images_object.c.
+ * Between the files that make images of kernels: images.c, nvrtc.c and
+ * images_object.c.
  */
 #ifndef CODEGEN_IMAGES_H
 #define CODEGEN_IMAGES_H
@@ -32,35 +32,5 @@ const char *nv_options(const struct nv *v, const struct cu_arch *arch,
 /* On any thread. False: out->log says what is wrong. */
 bool nv_compile(const struct nv *v, const struct cg_make *m, uint32_t source,
 		struct arena *a, struct nv_made *out);
-
-/* ---- cache.c ------------------------------------------------------------- */
-
-struct cg_hash {
-	uint64_t hi, lo;
-};
-
-/* FNV-1a of 128 bits: of strings with their ends, one after the other. */
-void cg_hash_init(struct cg_hash *h);
-void cg_hash_add(struct cg_hash *h, const void *at, size_t n);
-void cg_hash_text(struct cg_hash *h, const char *s);
-
-struct cg_cache {
-	struct arena *a;
-	const char *folder;	/* NULL: there is none */
-	int64_t most_bytes;
-};
-
-/*
- * The folder that LLMC_CACHE, XDG_CACHE_HOME or HOME say.  A cache that can
- * not be read or written is as one that is empty.
- */
-void cg_cache_open(struct cg_cache *c, struct arena *a);
-/* False: there is no such entry, or it is broken. */
-bool cg_cache_get(const struct cg_cache *c, struct cg_hash key,
-		  struct arena *a, struct nv_made *out);
-void cg_cache_put(const struct cg_cache *c, struct cg_hash key,
-		  const struct nv_made *x);
-/* The oldest entries go, until the rest is small enough. */
-void cg_cache_trim(const struct cg_cache *c);
 
 #endif

@@ -33,6 +33,7 @@ struct ll {
 	struct api f;
 	struct arena *a;
 	const char *cpu, *features;
+	bool quick;
 	bool wide;		/* 512 bits */
 	LLVMContextRef c;
 	LLVMModuleRef m;
@@ -156,6 +157,7 @@ ll_new(struct arena *a, const char *cpu, bool quick, const char **why)
 	struct ll *l = arena_alloc(a, sizeof *l);
 
 	l->a = a;
+	l->quick = quick;
 	if (!load(l, why)) {
 		return NULL;
 	}
@@ -222,6 +224,18 @@ ll_lanes(const struct ll *l, enum ll_base base)
 	uint32_t width = l->wide ? 512 : ll_has(l, "avx2") ? 256 : 128;
 
 	return width / bits_of(base);
+}
+
+const char *
+ll_settings(struct ll *l)
+{
+	unsigned major, minor, patch;
+
+	l->f.GetVersion(&major, &minor, &patch);
+	return arena_printf(l->a, "llmc %s, LLVM %u.%u.%u of %s, %s, %s, "
+			    "%s", PACKAGE_VERSION, major, minor, patch,
+			    CONFIG_LLVM_LIBRARY, l->cpu, l->features,
+			    l->quick ? "quick" : "whole");
 }
 
 void

@@ -25,6 +25,7 @@ ll_type(enum ll_base base, uint32_t lanes)
 	return (struct ll_type){ (uint8_t)base, (uint16_t)lanes };
 }
 
+struct cg_cache;
 struct ll;			/* a module being built, and its builder */
 struct ll_value;		/* a number, a pointer, a function, data */
 struct ll_block;
@@ -41,16 +42,18 @@ const char *ll_features(const struct ll *l);
 bool ll_has(const struct ll *l, const char *feature);	/* "avx512f" */
 /* Numbers of that base in the widest register. */
 uint32_t ll_lanes(const struct ll *l, enum ll_base base);
-/* Text, for --emit=llvm; unoptimised before ll_optimize. */
+/* Text; unoptimised before ll_optimize. */
 void ll_print(struct ll *l, struct buf *out);
 /* False: *why; our bug. */
 bool ll_verify(struct ll *l, const char **why);
-bool ll_optimize(struct ll *l, const char **why);
-bool ll_optimize_quickly(struct ll *l, const char **why);
-/* Much less of that, of code that only launches kernels. */
-bool ll_tidy(struct ll *l, const char **why);
-/* The object file. */
-bool ll_object(struct ll *l, struct buf *out, const char **why);
+enum ll_effort { LL_WELL, LL_QUICKLY, LL_TIDILY };
+bool ll_optimize(struct ll *l, enum ll_effort e, const char **why);
+/*
+ * Appends the object file of a module that is not optimised: one that was made
+ * before of an equal module, or a new one.  `cache` NULL: always a new one.
+ */
+bool ll_compile(struct ll *l, enum ll_effort e, const struct cg_cache *cache,
+		struct buf *out, const char **why);
 
 /* ---- functions ---- */
 

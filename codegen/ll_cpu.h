@@ -19,6 +19,10 @@ bool ll_cpu_has(const char *features, const char *feature);
 struct arena *ll_arena(struct ll *l);
 /* Of LLVM, by their names. False: *why. */
 bool ll_passes(struct ll *l, const char *passes, const char **why);
+/* The object file of the module as it is. */
+bool ll_object(struct ll *l, struct buf *out, const char **why);
+/* What an object depends on beside the module and passes. */
+const char *ll_settings(struct ll *l);
 /* ll.c's casts of vectors of any lanes; ll_more.c has them. */
 struct ll_value *ll_from_bf16(struct ll *l, struct ll_value *v);
 struct ll_value *ll_to_bf16(struct ll *l, struct ll_value *v);

@@ -1,6 +1,7 @@
 /*
  * What is made of ll.c's functions alone.
  */
+#include "codegen/cache.h"
 #include "codegen/ll.h"
 #include "codegen/ll_cpu.h"
 
@@ -10,32 +11,67 @@
 
 /*
  * Loops are vectorised and unrolled where they are emitted, and LLVM doing it
- * once more costs time and code.
+ * once more costs time and code.  Quickly is, with LLVM's quick selection of
+ * instructions, a fifth of the time.  Code that only launches kernels is
+ * tidied: InstCombine looks at all stores to a room whenever it looks at one,
+ * which took 15 s of the launches of GPT-2.
  */
+static const char *const passes_of[] = {
+	[LL_WELL] = "default<O2>",
+	[LL_QUICKLY] = "function(sroa,early-cse<memssa>,simplifycfg,"
+		       "instcombine<no-verify-fixpoint>,simplifycfg,"
+		       "early-cse<memssa>),globaldce",
+	[LL_TIDILY] = "function(early-cse,simplifycfg),globaldce"
+};
+
 bool
-ll_optimize(struct ll *l, const char **why)
+ll_optimize(struct ll *l, enum ll_effort e, const char **why)
 {
-	return ll_passes(l, "default<O2>", why);
+	return ll_passes(l, passes_of[e], why);
 }
 
-/* With LLVM's quick selection of instructions a fifth of the time. */
-bool
-ll_optimize_quickly(struct ll *l, const char **why)
+/* All that an object depends on. */
+static struct cg_hash
+key_of(struct ll *l, enum ll_effort e)
 {
-	return ll_passes(l, "function(sroa,early-cse<memssa>,simplifycfg,"
-			    "instcombine<no-verify-fixpoint>,simplifycfg,"
-			    "early-cse<memssa>),globaldce", why);
+	struct cg_hash h;
+	struct buf text;
+
+	buf_init(&text, ll_arena(l));
+	ll_print(l, &text);
+	cg_hash_init(&h);
+	cg_hash_text(&h, "object");
+	cg_hash_text(&h, ll_settings(l));
+	cg_hash_text(&h, passes_of[e]);
+	cg_hash_add(&h, text.at, text.n);
+	return h;
 }
 
-/*
- * InstCombine looks at all stores to a room whenever it looks at one, which
- * took 15 s of the launches of GPT-2.
- */
 bool
-ll_tidy(struct ll *l, const char **why)
+ll_compile(struct ll *l, enum ll_effort e, const struct cg_cache *cache,
+	   struct buf *out, const char **why)
 {
-	return ll_passes(l, "function(early-cse,simplifycfg),globaldce",
-			 why);
+	struct cg_part parts[CG_PARTS] = { { NULL, 0 } };
+	struct cg_hash key = { 0, 0 };
+	size_t before = out->n;
+
+	if (cache) {
+		key = key_of(l, e);
+		if (cg_cache_get(cache, key, ll_arena(l), parts)) {
+			buf_add(out, parts[0].at, parts[0].n);
+			return true;
+		}
+	}
+	if (!ll_optimize(l, e, why) || !ll_object(l, out, why)) {
+		return false;
+	}
+	if (cache) {
+		parts[0] = (struct cg_part){ out->at + before,
+					     out->n - before };
+		cg_cache_put(cache, key, parts);
+		cg_cache_trim(cache);
+	}
+	return true;
 }
 
 /* ---- loops ---- */

@@ -10,6 +10,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/attention_talk.c \
 	%D%/attention_view.c \
 	%D%/cache.c \
+	%D%/cache.h \
 	%D%/cg.h \
 	%D%/cpu/attention.h \
 	%D%/cpu/cpu.h \

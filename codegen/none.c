@@ -46,11 +46,12 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 	return false;
 }
 
-void
+bool
 cg_code_text(struct cg_code *c, struct buf *out)
 {
 	(void)c;
 	(void)out;
+	return false;
 }
 
 bool

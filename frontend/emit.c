@@ -210,7 +210,8 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	}
 	*in = (struct cg_input){ .ranks = r, .target = seats->all, .price = p,
 				 .cpu = x.cpu, .arch = x.arch,
-				 .quick = d->opts.at[OPT_DRAFT].given };
+				 .quick = d->opts.at[OPT_DRAFT].given,
+				 .no_cache = d->opts.at[OPT_NO_CACHE].given };
 	d->code_in = in;
 	if (tunes && !x.arch) {
 		return refuse(d, "autotune", "a GPU as target, as h100x8",
@@ -284,10 +285,8 @@ drv_code_text(struct driver *d, const struct answer *x)
 		ok = print_sources(d);
 	} else {
 		f = facts_of(d, x);
-		ok = cg_code_finish(d->code, d->reserve_bytes, &f);
-		if (ok) {
-			cg_code_text(d->code, &d->out);
-		}
+		ok = cg_code_finish(d->code, d->reserve_bytes, &f) &&
+		     cg_code_text(d->code, &d->out);
 	}
 	cg_code_free(d->code);
 	return ok;

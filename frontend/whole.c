@@ -134,7 +134,8 @@ compile(struct making *t, const struct cg_facts *facts, struct buf *out)
 	struct cg_tiling tiles = { 0 };
 	struct cg_input in = { .ranks = &t->r, .target = of->target,
 			       .price = &t->price, .cpu = of->cpu,
-			       .quick = of->quick, .arch = of->arch,
+			       .quick = of->quick,
+			       .no_cache = of->no_cache, .arch = of->arch,
 			       .tiling = &tiles };
 	struct cg_code *code = drv_kernels_settle(t->d, t->c, &in,
 						  &t->d->kernels->whole);

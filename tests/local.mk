@@ -13,14 +13,16 @@ AM_TESTS_ENVIRONMENT = \
 	LLMC='$(abs_builddir)/llmc$(EXEEXT)'; export LLMC; \
 	top_srcdir='$(abs_srcdir)'; export top_srcdir; \
 	CC='$(CC)'; export CC; \
-	LLMC_CACHE='$(abs_builddir)/tests/cache'; export LLMC_CACHE; \
+	LLMC_CACHE="$${TESTS_CACHE:-$(abs_builddir)/tests/cache}"; \
+	export LLMC_CACHE; \
 	ASAN_OPTIONS=exitcode=99:intercept_tls_get_addr=0; \
 	ASAN_OPTIONS=$$ASAN_OPTIONS:malloc_context_size=4; \
 	ASAN_OPTIONS=$$ASAN_OPTIONS:quarantine_size_mb=16; \
 	export ASAN_OPTIONS; \
 	UBSAN_OPTIONS=exitcode=99:print_stacktrace=1; export UBSAN_OPTIONS;
 
-# What kernels were compiled to: for NVRTC, and by the emulator.
+# What was compiled before: by LLVM, by NVRTC, and by the emulator. TESTS_CACHE
+# names a folder that several builds can share.
 clean-local: clean-cache
 clean-cache:
 	rm -rf tests/cache

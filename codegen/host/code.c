@@ -2,6 +2,7 @@
  * A plan from its rank programs to an object file: the kernels of all ranks,
  * then, as soon as it is known what they need beside the arena, the rest.
  */
+#include "codegen/cache.h"
 #include "codegen/host/host.h"
 
 static const struct span nowhere;
@@ -279,30 +280,45 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 	if (!ll_verify(c->ll, &why)) {
 		die("LLVM refuses what was made for it: %s", why);
 	}
-	if (!(c->arch ? ll_tidy : c->in.quick ? ll_optimize_quickly
-			: ll_optimize)(c->ll, &why)) {
-		diag_error(d, nowhere, "LLVM: %s", why);
-		return false;
-	}
 	return true;
 }
 
-void
+static enum ll_effort
+effort_of(const struct cg_code *c)
+{
+	return c->arch ? LL_TIDILY : c->in.quick ? LL_QUICKLY : LL_WELL;
+}
+
+static bool
+failed(struct cg_code *c, const char *why)
+{
+	diag_error(&c->m->ctx->diags, nowhere, "LLVM: %s", why);
+	return false;
+}
+
+bool
 cg_code_text(struct cg_code *c, struct buf *out)
 {
+	const char *why = "?";
+
+	if (!ll_optimize(c->ll, effort_of(c), &why)) {
+		return failed(c, why);
+	}
 	ll_print(c->ll, out);
+	return true;
 }
 
 bool
 cg_code_object(struct cg_code *c, struct buf *out)
 {
+	struct cg_cache cache;
 	const char *why = "?";
 
-	if (!ll_object(c->ll, out, &why)) {
-		diag_error(&c->m->ctx->diags, nowhere, "LLVM: %s", why);
-		return false;
+	if (!c->in.no_cache) {
+		cg_cache_open(&cache, c->a);
 	}
-	return true;
+	return ll_compile(c->ll, effort_of(c), c->in.no_cache ? NULL : &cache,
+			  out, &why) || failed(c, why);
 }
 
 void

@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 
+#include "codegen/cache.h"
 #include "codegen/images.h"
 #include "ir/ir.h"
 #include "runtime/abi.h"
@@ -192,33 +193,34 @@ static void
 put(struct test *t, const char *name, size_t bytes)
 {
 	char *cubin = arena_alloc(t->a, bytes + 1);
-	struct nv_made x = { .cubin = cubin, .cubin_bytes = bytes,
-			     .ptx = "ptx", .ptx_bytes = 3, .log = "log\n" };
+	struct cg_part x[CG_PARTS] = { { cubin, bytes }, { "ptx", 3 },
+				       { "log\n", 4 } };
 	struct cg_cache c;
 
 	memset(cubin, name[0], bytes);
 	cg_cache_open(&c, t->a);
-	cg_cache_put(&c, key_of(name), &x);
+	cg_cache_put(&c, key_of(name), x);
 }
 
 static bool
 get(struct test *t, const char *name, size_t bytes)
 {
-	struct nv_made x = { 0 };
+	struct cg_part x[CG_PARTS];
 	struct cg_cache c;
 	size_t i;
 
 	cg_cache_open(&c, t->a);
-	if (!cg_cache_get(&c, key_of(name), t->a, &x)) {
+	if (!cg_cache_get(&c, key_of(name), t->a, x)) {
 		return false;
 	}
-	assert_int_equal(x.cubin_bytes, bytes);
+	assert_int_equal(x[0].n, bytes);
 	for (i = 0; i < bytes; i++) {
-		assert_int_equal(x.cubin[i], name[0]);
+		assert_int_equal(x[0].at[i], name[0]);
 	}
-	assert_int_equal(x.ptx_bytes, 3);
-	assert_string_equal(x.ptx, "ptx");
-	assert_string_equal(x.log, "log\n");
+	assert_int_equal(x[1].n, 3);
+	assert_string_equal(x[1].at, "ptx");
+	assert_int_equal(x[2].n, 4);
+	assert_string_equal(x[2].at, "log\n");
 	return true;
 }
 

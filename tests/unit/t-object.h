@@ -5,6 +5,7 @@
 #ifndef T_OBJECT_H
 #define T_OBJECT_H
 
+#include "codegen/cache.h"
 #include "codegen/ll.h"
 
 #include <setjmp.h>
@@ -45,13 +46,15 @@ static inline void
 t_object_end(struct t_object *o)
 {
 	const char *cc = getenv("CC"), *why = NULL;
+	struct cg_cache cache;
 	char *command;
 	struct buf b;
 	FILE *f;
 
 	buf_init(&b, o->a);
-	if (!ll_verify(o->l, &why) || !ll_optimize(o->l, &why) ||
-	    !ll_object(o->l, &b, &why)) {
+	cg_cache_open(&cache, o->a);
+	if (!ll_verify(o->l, &why) ||
+	    !ll_compile(o->l, LL_WELL, &cache, &b, &why)) {
 		fail_msg("%s", why);
 	}
 	ll_free(o->l);
