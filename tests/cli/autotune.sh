@@ -5,7 +5,7 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm nvrtc linker compiler
 fake_gpus || fail 'no driver, or no NCCL'
-export LLMC_CACHE="$tmp/cache" FAKE_ARCH=80 FAKE_TIMES=
+export FAKE_ARCH=80 FAKE_TIMES=
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0"
 unset LLMC_NVRTC
 
