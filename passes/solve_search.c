@@ -12,7 +12,7 @@
 /* Eliminations of fewer states are not worth looking for bounds. */
 #define CHEAP_STATES (1 << 24)
 /* Of fewer, pruning in between takes longer than they do. */
-#define MANY_STATES (1 << 18)
+#define MANY_STATES (1 << 16)
 #define MAX_ROUNDS 6	/* of looking for bounds, at one level */
 
 /* One variable whose values are tried. */

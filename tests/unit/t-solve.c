@@ -908,7 +908,7 @@ reduced_or_not(void **state)
 		arena_init(&t.a, &t.mem);
 		make_ladder(&l);
 		r = run(l.s);
-		l.s->max_entries = (1 << 18) - 1;
+		l.s->max_entries = (1 << 16) - 1;
 		plain = run(l.s);
 		assert_true(r.feasible && r.exact && plain.exact);
 		assert_true(near(r.cost, walk_ladder(&l)));
@@ -943,7 +943,7 @@ one_answer(void **state)
 		solve_factor(l.s, 1, &v, c);
 	}
 	r = run(l.s);
-	l.s->max_entries = (1 << 18) - 1;
+	l.s->max_entries = (1 << 16) - 1;
 	plain = run(l.s);
 	assert_true(r.feasible && r.exact && plain.exact);
 	assert_true(r.width == 0 && plain.width > 0);
