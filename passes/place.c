@@ -155,10 +155,14 @@ cut_twice(const struct ir_type *t)
 static void
 sort_cuts(struct ir_type *t, const axis_id order[IR_MAX_AXES], uint32_t n)
 {
-	struct ir_type from = *t;
+	struct ir_type from;
 	uint32_t i;
 
-	for (i = 0; cut_twice(&from) && i < n; i++) {
+	if (!cut_twice(t)) {
+		return;
+	}
+	from = *t;
+	for (i = 0; i < n; i++) {
 		struct ir_along s = ir_along(&from, order[i]);
 
 		if (s.how == IR_IS_SPLIT) {

@@ -19,8 +19,8 @@ struct option {
 struct fit {
 	struct ir_along want;
 	bool routable;
-	const double *price;
 	const struct fit *next;
+	double price[];		/* by option */
 };
 
 struct thing {

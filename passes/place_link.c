@@ -142,7 +142,8 @@ is_made(const struct thing *node, struct ir_along at)
 void
 place_result(struct choice *c, value_id v, node_id owner)
 {
-	struct thing all = { 0 };
+	struct option few[IR_MAX_DIMS + 3];	/* whole, a part, routed */
+	struct thing all = { .opt = few, .cap = IR_MAX_DIMS + 3 };
 	uint32_t i;
 
 	place_all_options(c, &all, ir_type(c->p->m, v));
@@ -183,7 +184,6 @@ fit(struct choice *c, value_id v, struct ir_along want, bool routable)
 	struct thing *t = &c->value[v];
 	const struct fit *known = t->fits;
 	struct fit *f;
-	double *price;
 	uint32_t j;
 
 	for (; known; known = known->next) {
@@ -191,14 +191,13 @@ fit(struct choice *c, value_id v, struct ir_along want, bool routable)
 			return known->price;
 		}
 	}
-	price = arena_room(&c->p->scratch, t->n * sizeof *price);
+	f = arena_room(&c->p->scratch, sizeof *f + t->n * sizeof *f->price);
+	*f = (struct fit){ want, routable, t->fits };
 	for (j = 0; j < t->n; j++) {
-		price[j] = reach(c, v, &t->opt[j], want, routable);
+		f->price[j] = reach(c, v, &t->opt[j], want, routable);
 	}
-	f = arena_room(&c->p->scratch, sizeof *f);
-	*f = (struct fit){ want, routable, price, t->fits };
 	t->fits = f;
-	return price;
+	return f->price;
 }
 
 /* Entries of one row of a table. */

@@ -128,11 +128,12 @@ solve_pair(struct solve *s, uint32_t u, uint32_t v)
 		    s->domain.n);
 	}
 	t.n = (size_t)s->domain.at[u] * s->domain.at[v];
-	t.vars = arena_room(s->arena, 2 * sizeof *t.vars);
+	t.cost = pair.at = arena_room(s->arena, t.n * sizeof *t.cost +
+				      2 * sizeof *t.vars);
+	t.vars = (uint32_t *)(void *)(t.cost + t.n);
 	t.vars[0] = u < v ? u : v;
 	t.vars[1] = u < v ? v : u;
 	*(u < v ? &pair.of_u : &pair.of_v) = s->domain.at[t.vars[1]];
-	t.cost = pair.at = arena_room(s->arena, t.n * sizeof *t.cost);
 	VEC_PUSH(s->arena, &s->tables, t);
 	return pair;
 }

@@ -288,12 +288,15 @@ see_variable(struct lens *l, uint32_t v, uint32_t *choice)
 {
 	const struct solve_net *in = l->in;
 	struct solve_net *out = l->out;
+	const double *unary = in->unary[v];
 	uint8_t *left = l->left[v];
 	uint32_t a, n = 0, k = out->nvars;
 
 	for (a = 0; a < in->domain[v]; a++) {
-		if (in->unary[v][a] < INFINITY) {
-			left[n++] = (uint8_t)a;
+		if (unary[a] < INFINITY) {
+			left[n] = (uint8_t)a;
+			out->value[k][n] = in->value[v][a];
+			out->unary[k][n++] = unary[a];
 		}
 	}
 	l->nleft[v] = n;
@@ -303,17 +306,13 @@ see_variable(struct lens *l, uint32_t v, uint32_t *choice)
 	if (n == 1 && choice) {
 		l->to[v] = SOLVE_NO_VAR;
 		choice[in->id[v]] = in->value[v][left[0]];
-		out->base += in->unary[v][left[0]];
-		return;
+		out->base += unary[left[0]];
+		return;		/* the next one takes its rows */
 	}
 	l->to[v] = k;
 	out->nvars++;
 	out->id[k] = in->id[v];
 	out->domain[k] = n;
-	for (a = 0; a < n; a++) {
-		out->value[k][a] = in->value[v][left[a]];
-		out->unary[k][a] = in->unary[v][left[a]];
-	}
 	out->value[k + 1] = out->value[k] + n;
 	out->unary[k + 1] = out->unary[k] + n;
 }
