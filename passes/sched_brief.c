@@ -90,121 +90,161 @@ sched_held_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
 
 /* ---- who waits for whom ---- */
 
+/* Of the stages before and behind. */
+#define MOST_WANTS (2 * SCHED_NPARTS)
+
+/*
+ * A kind of action of a stage: what it waits for on other ranks, and what of
+ * its own others wait for.  Places in struct maker's doer, of microbatch 0.
+ */
+struct role {
+	uint32_t nwants, ngives;
+	uint32_t wants[MOST_WANTS];
+	uint32_t of[MOST_WANTS];	/* whose that is: a stage */
+	uint32_t gives[SCHED_NPARTS];
+};
+
 /* While it is made. */
 struct maker {
 	struct arena *arena;
 	const struct sched *s;
 	struct sched_brief *b;
 	uint32_t *at;		/* by rank: actions that have their steps */
-	uint32_t *doer;		/* by part of a stage's work: the step; or 0 */
+	uint32_t *doer;		/* of what others wait for: the step; or 0 */
 	uint32_t **step;	/* by rank, by place: of the action */
-	struct wants *wants;	/* by stage and kind */
+	struct role *roles;	/* by stage and kind */
 };
 
-/* What an action waits for, whatever its microbatch. */
-struct wants {
-	uint32_t n;
-	struct sched_need need[SCHED_MAX_NEEDS];
-};
-
-static size_t
-part_index(const struct sched *s, struct sched_need need, uint32_t microbatch)
-{
-	return ((size_t)need.stage * s->nmicrobatches + microbatch) *
-	       SCHED_NPARTS + need.part;
-}
-
+/*
+ * A rank's own work is behind what it needs of that rank: the schedules that
+ * have a name are in such an order.
+ */
 static void
-find_wants(struct maker *k)
+find_wants(struct maker *k, uint32_t *place, uint32_t *nplaces)
 {
 	const struct sched *s = k->s;
-	uint32_t n = s->nstages * SCHED_NKINDS, i;
+	struct sched_need need[SCHED_MAX_NEEDS];
+	uint32_t n = s->nstages * SCHED_NKINDS, i, j;
 
-	k->wants = arena_alloc(k->arena, n * sizeof *k->wants);
 	for (i = 0; i < n; i++) {
 		struct sched_action act = {
 			.kind = (uint8_t)(i % SCHED_NKINDS),
 			.stage = i / SCHED_NKINDS
 		};
+		uint32_t nneeds = sched_needs(s, &act, need);
+		struct role *x = &k->roles[i];
 
-		k->wants[i].n = sched_needs(s, &act, k->wants[i].need);
+		for (j = 0; j < nneeds; j++) {
+			uint32_t of = need[j].stage;
+			uint32_t *at = &place[of * SCHED_NPARTS +
+					      need[j].part];
+
+			if (s->rank_of[of] == s->rank_of[act.stage]) {
+				continue;
+			}
+			*at = *at ? *at : ++*nplaces;
+			x->wants[x->nwants] = (*at - 1) * s->nmicrobatches;
+			x->of[x->nwants++] = of;
+		}
 	}
 }
 
-static const struct wants *
-wants_of(const struct maker *k, const struct sched_action *act)
+static void
+find_roles(struct maker *k)
 {
-	return &k->wants[act->stage * SCHED_NKINDS + act->kind];
+	const struct sched *s = k->s;
+	uint32_t n = s->nstages * SCHED_NKINDS, nplaces = 0, i, part, *place;
+
+	k->roles = arena_alloc(k->arena, n * sizeof *k->roles);
+	place = arena_alloc(k->arena, s->nstages * SCHED_NPARTS *
+			    sizeof *place);
+	find_wants(k, place, &nplaces);
+	for (i = 0; i < n; i++) {
+		struct role *x = &k->roles[i];
+
+		for (part = 0; part < SCHED_NPARTS; part++) {
+			uint32_t at = place[i / SCHED_NKINDS * SCHED_NPARTS +
+					    part];
+
+			if (at && sched_kinds[i % SCHED_NKINDS].does >> part &
+			    1) {
+				x->gives[x->ngives++] = (at - 1) *
+							s->nmicrobatches;
+			}
+		}
+	}
+	k->doer = arena_alloc(k->arena, (size_t)nplaces * s->nmicrobatches *
+			      sizeof *k->doer);
+}
+
+static const struct role *
+role_of(const struct maker *k, const struct sched_action *act)
+{
+	return &k->roles[act->stage * SCHED_NKINDS + act->kind];
 }
 
 static bool
-can_go(const struct maker *k, const struct sched_action *act,
-       const struct wants *w)
+can_go(const uint32_t *doer, const struct role *x)
 {
 	uint32_t i;
 
-	for (i = 0; i < w->n; i++) {
-		if (!k->doer[part_index(k->s, w->need[i], act->microbatch)]) {
+	for (i = 0; i < x->nwants; i++) {
+		if (!doer[x->wants[i]]) {
 			return false;
 		}
 	}
 	return true;
 }
 
-/* A step for each need but the last; these have no work. */
-static void
-add_steps(struct maker *k, uint32_t rank, const struct sched_action *act,
-	  const struct wants *w)
+/*
+ * Behind its rank's last step; `doer` is of its microbatch.  One for each
+ * thing that it waits for; all but the last have no work.
+ */
+static uint32_t
+add_steps(struct sched_brief *b, uint32_t last, const uint32_t *doer,
+	  const struct sched_action *act, const struct role *role)
 {
-	const struct sched *s = k->s;
-	struct sched_brief *b = k->b;
-	struct step x = { b->end[rank], b->end[rank], s->nstages,
-			  s->nstages * SCHED_NKINDS };
+	struct step x = { last, last, b->nstages, b->nstages * SCHED_NKINDS };
 	uint32_t i;
 
-	for (i = 0; i < w->n; i++) {	/* its own rank's came before it */
-		uint32_t of = w->need[i].stage;
+	for (i = 0; i < role->nwants; i++) {
+		uint32_t of = role->of[i];
 
-		if (s->rank_of[of] == rank) {
-			continue;
+		if (i > 0) {
+			b->steps.at[b->steps.n] = x;
+			x.last = b->steps.n++;
 		}
-		if (x.link < s->nstages) {
-			VEC_PUSH(k->arena, &b->steps, x);
-			x.last = b->steps.n - 1;
-		}
-		x.need = k->doer[part_index(s, w->need[i], act->microbatch)];
+		x.need = doer[role->wants[i]];
 		x.link = of < act->stage ? of : act->stage;
 	}
 	x.work = act->stage * SCHED_NKINDS + act->kind;
-	VEC_PUSH(k->arena, &b->steps, x);
-	b->end[rank] = b->steps.n - 1;
+	b->steps.at[b->steps.n] = x;
+	return b->steps.n++;
 }
 
 static bool
 advance(struct maker *k, uint32_t rank)
 {
 	const struct sched_list *l = &k->s->ranks[rank];
-	uint32_t from = k->at[rank];
-	struct sched_need own;
+	uint32_t from = k->at[rank], last = k->b->end[rank], at, i;
 
-	for (; k->at[rank] < l->actions.n; k->at[rank]++) {
-		const struct sched_action *act = &l->actions.at[k->at[rank]];
+	for (at = from; at < l->actions.n; at++) {
+		const struct sched_action *act = &l->actions.at[at];
+		const struct role *x = role_of(k, act);
+		uint32_t *doer = &k->doer[act->microbatch];
 
-		if (!can_go(k, act, wants_of(k, act))) {
+		if (!can_go(doer, x)) {
 			break;
 		}
-		add_steps(k, rank, act, wants_of(k, act));
-		k->step[rank][k->at[rank]] = k->b->end[rank];
-		own.stage = act->stage;
-		for (own.part = 0; own.part < SCHED_NPARTS; own.part++) {
-			if (sched_kinds[act->kind].does >> own.part & 1) {
-				k->doer[part_index(k->s, own,
-						   act->microbatch)] =
-					k->b->end[rank];
-			}
+		last = add_steps(k->b, last, doer, act, x);
+		k->step[rank][at] = last;
+		for (i = 0; i < x->ngives; i++) {
+			doer[x->gives[i]] = last;
 		}
 	}
-	return k->at[rank] > from;
+	k->at[rank] = at;
+	k->b->end[rank] = last;
+	return at > from;
 }
 
 /* Down the ranks as forwards go, then up. */
@@ -282,111 +322,126 @@ find_windows(struct maker *k, struct windows *w)
 	}
 }
 
-/* Where the step's action stands: rank, then place. */
+/* Where the action of a rank's step stands; later ones have later steps. */
+static uint32_t
+place_of(const struct maker *k, uint32_t rank, uint32_t step)
+{
+	uint32_t lo = 0, hi = k->s->ranks[rank].actions.n;
+
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (k->step[rank][mid] <= step) {
+			lo = mid;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo;
+}
+
+/* How far what an action of the middle needs is from there, in windows. */
 static void
-find_places(const struct maker *k, uint32_t *rank, uint32_t *place)
+reach_of(const struct maker *k, struct windows *w,
+	 const struct sched_action *act)
+{
+	const struct role *x = role_of(k, act);
+	uint32_t middle = w->n / 2, i;
+
+	for (i = 0; i < x->nwants; i++) {
+		uint32_t r = k->s->rank_of[x->of[i]];
+		uint32_t step = k->doer[x->wants[i] + act->microbatch];
+		double at = floor(((double)place_of(k, r, step) - w->from[r]) /
+				  w->size[r]) - middle;
+
+		w->back = fmax(w->back, -at);
+		w->ahead = fmax(w->ahead, at);
+	}
+}
+
+static void
+find_reach(struct maker *k, struct windows *w)
 {
 	uint32_t r, i;
 
 	for (r = 0; r < k->s->nranks; r++) {
-		for (i = 0; i < k->s->ranks[r].actions.n; i++) {
-			rank[k->step[r][i]] = r;
-			place[k->step[r][i]] = i;
-		}
-	}
-}
+		const struct sched_action *first = k->s->ranks[r].actions.at +
+			w->from[r] + w->n / 2 * w->size[r];
 
-/* How far the needs of a window in the middle are from it, in windows. */
-static void
-find_reach(struct maker *k, struct windows *w)
-{
-	uint32_t *rank = arena_alloc(k->arena, k->b->steps.n * sizeof *rank);
-	uint32_t *place = arena_alloc(k->arena, k->b->steps.n * sizeof *rank);
-	uint32_t middle = w->n / 2, r, i, j;
-
-	find_places(k, rank, place);
-	for (r = 0; r < k->s->nranks; r++) {
 		for (i = 0; i < w->size[r]; i++) {
-			const struct sched_action *act =
-				&k->s->ranks[r].actions.at[w->from[r] +
-					middle * w->size[r] + i];
-			const struct wants *x = wants_of(k, act);
-
-			for (j = 0; j < x->n; j++) {
-				uint32_t d = k->doer[part_index(k->s,
-					x->need[j], act->microbatch)];
-				double at = floor(((double)place[d] -
-						   w->from[rank[d]]) /
-						  w->size[rank[d]]) - middle;
-
-				if (rank[d] == r) {
-					continue;
-				}
-				w->back = fmax(w->back, -at);
-				w->ahead = fmax(w->ahead, at);
-			}
+			reach_of(k, w, &first[i]);
 		}
 	}
 }
 
 static void
-copy_kept(struct arena *a, const struct maker *k, const struct windows *w,
-	  struct sched_brief *to)
+keep_windows(struct arena *a, const struct maker *k, const struct windows *w)
 {
 	uint32_t r, n = k->b->nranks;
 
-	*to = *k->b;
-	to->steps.at = arena_dup(a, to->steps.at, to->steps.n *
-				 sizeof *to->steps.at);
-	to->end = arena_dup(a, to->end, n * sizeof *to->end);
-	to->nwindows = w->n;
-	to->reach = w->back + w->ahead + 1;
+	k->b->nwindows = w->n;
+	k->b->reach = w->back + w->ahead + 1;
 	if (w->n) {
-		to->size = arena_dup(a, w->size, n * sizeof *to->size);
-		to->window = arena_alloc(a, n * sizeof *to->window);
+		k->b->size = arena_dup(a, w->size, n * sizeof *w->size);
+		k->b->window = k->step;
 	}
 	for (r = 0; w->n && r < n; r++) {
-		to->window[r] = arena_dup(a, k->step[r] + w->from[r],
-					  w->n * w->size[r] *
-					  sizeof **to->window);
+		k->b->window[r] += w->from[r];
+	}
+}
+
+/* Room for all steps, in the arena where they stay. */
+static void
+open_steps(struct arena *a, struct maker *k)
+{
+	const struct sched *s = k->s;
+	struct sched_brief *b = k->b;
+	uint32_t n = 0, most = 1, i;
+
+	for (i = 0; i < s->nranks; i++) {
+		n += s->ranks[i].actions.n;
+	}
+	for (i = 0; i < s->nstages * SCHED_NKINDS; i++) {
+		most = k->roles[i].nwants > most ? k->roles[i].nwants : most;
+	}
+	b->steps.cap = 1 + n * most;
+	b->steps.at = arena_room(a, b->steps.cap * sizeof *b->steps.at);
+	b->steps.at[b->steps.n++] = (struct step){ 0 };
+	b->end = arena_alloc(a, s->nranks * sizeof *b->end);
+	k->step = arena_alloc(a, s->nranks * sizeof *k->step);
+	for (i = 0; i < s->nranks; i++) {
+		k->step[i] = arena_room(a, s->ranks[i].actions.n *
+					sizeof **k->step);
 	}
 }
 
 static struct sched_brief *
 make(struct arena *a, const struct sched_def *def, const struct sched *s)
 {
+	struct sched_brief *b = arena_alloc(a, sizeof *b);
 	struct arena tmp;
-	struct sched_brief b = {
-		.def = def, .nranks = s->nranks, .nstages = s->nstages,
-		.nmicrobatches = s->nmicrobatches,
-		.period = period_of(def, s->nranks, s->nmicrobatches)
-	}, *out = arena_alloc(a, sizeof *out);
-	struct maker k = { .arena = &tmp, .s = s, .b = &b };
+	struct maker k = { .arena = &tmp, .s = s, .b = b };
 	struct windows w = { 0 };
-	uint32_t r;
 
+	b->def = def;
+	b->nranks = s->nranks;
+	b->nstages = s->nstages;
+	b->nmicrobatches = s->nmicrobatches;
+	b->period = period_of(def, s->nranks, s->nmicrobatches);
 	arena_init(&tmp, a->mem);
-	b.end = arena_alloc(&tmp, s->nranks * sizeof *b.end);
-	VEC_PUSH(&tmp, &b.steps, (struct step){ 0 });
 	k.at = arena_alloc(&tmp, s->nranks * sizeof *k.at);
-	k.doer = arena_alloc(&tmp, (size_t)s->nstages * s->nmicrobatches *
-			     SCHED_NPARTS * sizeof *k.doer);
-	k.step = arena_alloc(&tmp, s->nranks * sizeof *k.step);
-	for (r = 0; r < s->nranks; r++) {
-		k.step[r] = arena_room(&tmp, s->ranks[r].actions.n *
-				       sizeof **k.step);
-	}
-	find_wants(&k);
+	find_roles(&k);
+	open_steps(a, &k);
 	make_steps(&k);
-	if (b.period && !b.stalls) {
+	if (b->period && !b->stalls) {
 		find_windows(&k, &w);
 	}
 	if (w.n) {
 		find_reach(&k, &w);
 	}
-	copy_kept(a, &k, &w, out);
+	keep_windows(a, &k, &w);
 	arena_release(&tmp);
-	return out;
+	return b;
 }
 
 /* ---- those that are kept ---- */
