@@ -19,6 +19,7 @@ struct groups {
 struct turn {
 	uint32_t first, size;	/* the group at hand */
 	uint32_t chunk, at;	/* of it, counted as a forward goes */
+	uint32_t stage;		/* of that chunk */
 };
 
 struct sched_maker {
@@ -77,22 +78,19 @@ groups_of(const struct sched *s)
 	return g;
 }
 
-/*
- * The next of a kind in the order that all ranks share: group after group,
- * and in each chunk after chunk, backwards from the last chunk to the first
- * (Narayanan et al. 2021, arXiv 2104.04473, 2.2, for groups of P).
- */
 static uint32_t
-next_turn(struct sched_maker *k, enum sched_kind kind, uint32_t *chunk)
+turn_stage(const struct sched_maker *k, uint32_t kind, uint32_t chunk)
+{
+	return stage_of(k, sched_kinds[kind].does & SCHED_FORWARD
+			? chunk : k->chunks - 1 - chunk);
+}
+
+/* Behind a group's last microbatch in a chunk. */
+static void
+turn_over(struct sched_maker *k, enum sched_kind kind)
 {
 	struct turn *t = &k->turns[kind];
-	uint32_t microbatch = t->first + t->at;
 
-	*chunk = sched_kinds[kind].does & SCHED_FORWARD
-		? t->chunk : k->chunks - 1 - t->chunk;
-	if (++t->at < t->size) {
-		return microbatch;
-	}
 	t->at = 0;
 	if (++t->chunk == k->chunks) {
 		t->chunk = 0;
@@ -100,6 +98,24 @@ next_turn(struct sched_maker *k, enum sched_kind kind, uint32_t *chunk)
 		if (t->first >= k->groups.extra * k->groups.largest) {
 			t->size = k->groups.size;
 		}
+	}
+	t->stage = turn_stage(k, kind, t->chunk);
+}
+
+/*
+ * The next of a kind in the order that all ranks share: group after group,
+ * and in each chunk after chunk, backwards from the last chunk to the first
+ * (Narayanan et al. 2021, arXiv 2104.04473, 2.2, for groups of P).
+ */
+static uint32_t
+next_turn(struct sched_maker *k, enum sched_kind kind, uint32_t *stage)
+{
+	struct turn *t = &k->turns[kind];
+	uint32_t microbatch = t->first + t->at;
+
+	*stage = t->stage;
+	if (++t->at == t->size) {
+		turn_over(k, kind);
 	}
 	return microbatch;
 }
@@ -139,25 +155,28 @@ static void
 repeat(struct sched_maker *k, const char *pattern, uint32_t times)
 {
 	struct sched_list *list = &k->s->ranks[k->rank];
-	struct sched_action action = { 0 };
+	struct sched_action *at = list->actions.at;	/* room for all */
 	struct step steps[MAX_STEPS];
-	uint32_t n = read_steps(pattern, steps), chunk, i;
+	uint32_t n = read_steps(pattern, steps), m = k->s->nmicrobatches;
+	uint32_t made = list->actions.n, stage, microbatch, i;
 
-	while (times-- > 0 && list->actions.n < k->whole) {
+	while (times-- > 0 && made < k->whole) {
 		for (i = 0; i < n; i++) {
 			enum sched_kind kind = steps[i].kind;
 
-			chunk = steps[i].chunk;
-			action.microbatch = steps[i].any
-				? next_turn(k, kind, &chunk)
-				: k->next[chunk][kind]++;
-			if (action.microbatch < k->s->nmicrobatches) {
-				action.kind = (uint8_t)kind;
-				action.stage = stage_of(k, chunk);
-				VEC_PUSH(k->arena, &list->actions, action);
+			stage = stage_of(k, steps[i].chunk);
+			microbatch = steps[i].any
+				? next_turn(k, kind, &stage)
+				: k->next[steps[i].chunk][kind]++;
+			if (microbatch < m) {
+				at[made++] = (struct sched_action){
+					.kind = (uint8_t)kind, .stage = stage,
+					.microbatch = microbatch
+				};
 			}
 		}
 	}
+	list->actions.n = made;
 }
 
 /* Enough repetitions to use up whatever is left of a kind. */
@@ -351,6 +370,7 @@ make_rank(struct arena *a, struct sched *s, const struct sched_def *def,
 	for (c = 0; c < SCHED_NKINDS; c++) {
 		k.turns[c].size = k.groups.extra ? k.groups.largest
 						 : k.groups.size;
+		k.turns[c].stage = turn_stage(&k, c, 0);
 	}
 	for (c = 0; c < k.chunks; c++) {
 		s->rank_of[stage_of(&k, c)] = rank;
