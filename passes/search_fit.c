@@ -48,24 +48,6 @@ struct fit {
 	double **less;
 };
 
-/* What does not change with how it recomputes. */
-static double
-fixed_bytes(struct trial *x, uint32_t rank)
-{
-	uint32_t *of = &x->stages[rank * (uint32_t)x->t->chunks], i;
-	double bytes = 0, each = 0;
-
-	for (i = 0; i < (uint32_t)x->t->chunks; i++) {
-		if (i == 0 || x->like[of[i]] != x->like[of[i - 1]]) {
-			each = search_fixed_bytes(x->s, trial_update(x),
-				x->first[of[i]],
-				x->first[of[i]] + x->layers[of[i]]);
-		}
-		bytes += each;
-	}
-	return bytes;
-}
-
 /* Most stages are as many layers of one kind. */
 static void
 find_runs(struct fit *f)
@@ -435,17 +417,25 @@ lesson(const struct trial *x, uint32_t rank)
 	return search_lesson(x->s, &p, rank);
 }
 
+/* What a rank has left for what moves. */
+static double
+moving_room(const struct trial *x, uint32_t rank)
+{
+	return search_room(x->s, x->seat[rank]) - lesson(x, rank) -
+	       x->fixed[rank];
+}
+
 static bool
 fit_rank(struct fit *f, struct trial_fit *out)
 {
 	struct trial *x = f->x;
 	double all = search_room(x->s, x->seat[f->rank]);
-	double fixed = fixed_bytes(x, f->rank), bytes;
+	double fixed = x->fixed[f->rank], bytes;
 	uint32_t choice, i;
 	bool ok;
 
 	find_runs(f);
-	f->room = all - lesson(x, f->rank) - fixed;
+	f->room = moving_room(x, f->rank);
 	ok = fit_alike(f, &choice, &bytes);
 	for (i = 0; i < f->n; i++) {
 		x->choice[f->of[i]] = choice;
@@ -493,6 +483,41 @@ trial_plan(const struct trial *x, struct plan *p)
 	set_recompute(x, p);
 }
 
+/* Which stages are of one size, and what they hold whatever runs. */
+static void
+set_fixed(struct trial *x)
+{
+	struct search_update *u = trial_update(x);
+	uint32_t n = x->nstages, i;
+	double each = 0;
+
+	x->like = arena_room(&x->s->tmp, n * sizeof *x->like);
+	x->fixed = arena_alloc(&x->s->tmp, (size_t)x->t->g->pp *
+			       sizeof *x->fixed);
+	for (i = 0; i < n; i++) {
+		int64_t lo = x->first[i], hi = lo + x->layers[i];
+		bool again = i && search_alike(x->s, x->first[i - 1], lo, hi);
+
+		x->like[i] = again ? x->like[i - 1] : i;
+		each = again ? each : search_fixed_bytes(x->s, u, lo, hi);
+		x->fixed[x->rank_of[i]] += each;
+	}
+}
+
+/* Whether what does not move leaves something to all ranks. */
+static bool
+has_room(const struct trial *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->t->g->pp; i++) {
+		if (moving_room(x, i) < 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
 /* What its stages hold as they are placed, and their updates. */
 static void
 set_plain(struct trial *x)
@@ -500,15 +525,12 @@ set_plain(struct trial *x)
 	struct search_update *u = trial_update(x);
 	uint32_t n = x->nstages, i;
 
-	x->plain = arena_alloc(&x->s->tmp, n * sizeof *x->plain);
-	x->update_temp = arena_alloc(&x->s->tmp, n * sizeof *x->update_temp);
-	x->like = arena_alloc(&x->s->tmp, n * sizeof *x->like);
+	x->plain = arena_room(&x->s->tmp, n * sizeof *x->plain);
+	x->update_temp = arena_room(&x->s->tmp, n * sizeof *x->update_temp);
 	for (i = 0; i < n; i++) {
 		int64_t lo = x->first[i], hi = lo + x->layers[i];
 
-		x->like[i] = i;
-		if (i && search_alike(x->s, x->first[i - 1], lo, hi)) {
-			x->like[i] = x->like[i - 1];
+		if (x->like[i] != i) {
 			x->plain[i] = x->plain[i - 1];
 			x->update_temp[i] = x->update_temp[i - 1];
 			continue;
@@ -544,6 +566,13 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	struct fit fit = { .x = x, .n = (uint32_t)x->t->chunks };
 
 	*f = (struct trial_fit){ .over = -INFINITY };
+	set_fixed(x);
+	if (!asked && !has_room(x)) {
+		x->hopeless = true;
+		x->s->out->full++;
+		return false;
+	}
+	search_count_slots(x->s, x->t);
 	set_plain(x);
 	fit.runs = arena_alloc(&x->s->tmp, fit.n * sizeof *fit.runs);
 	fit.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *fit.less);

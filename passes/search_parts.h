@@ -211,7 +211,6 @@ struct search_slots {
 	const struct sched_def *def;
 	int64_t pp, chunks;
 	uint32_t nmicrobatches, times;
-	bool none;		/* there is no such schedule */
 	uint32_t *stage[MEMORY_NSPANS];	/* by stage */
 	uint32_t *rank[MEMORY_NSPANS];	/* by rank: of all its stages */
 };
@@ -310,8 +309,8 @@ int64_t search_microbatches(const struct search *s,
 /* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
 void search_each(struct search *s, const struct search_group *g,
 		 bool (*f)(struct search *s, struct search_try *t));
-/* Sets t->slots.  False: there is no such schedule. */
-bool search_count_slots(struct search *s, struct search_try *t);
+/* Sets t->slots, of a schedule that there is. */
+void search_count_slots(struct search *s, struct search_try *t);
 
 /* ---- search_place.c --------------------------------------------------- */
 

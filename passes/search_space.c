@@ -571,47 +571,52 @@ static const struct { uint8_t from, to; } spans[MEMORY_NSPANS] = {
 	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
 };
 
-static uint32_t
-more(uint32_t *now, uint32_t *most)
-{
-	*now += 1;
-	*most = *now > *most ? *now : *most;
-	return *now;
-}
+/* Of a span: held now, and at most till now. */
+struct holding {
+	uint32_t now, most;
+};
 
-/* Along one rank's list: what begins there is held until it ends. */
 static void
-count_rank(struct search_slots *k, const struct sched *x, uint32_t rank,
-	   uint32_t *now)
+begin(struct holding *h)
 {
-	uint32_t all[MEMORY_NSPANS] = { 0 }, j;
-	int i;
-
-	for (j = 0; j < x->ranks[rank].actions.n; j++) {
-		const struct sched_action *a = &x->ranks[rank].actions.at[j];
-		uint8_t does = sched_kinds[a->kind].does;
-
-		for (i = 0; i < MEMORY_NSPANS; i++) {
-			uint32_t *n = &now[a->stage * MEMORY_NSPANS +
-					   (uint32_t)i];
-
-			if (does & spans[i].from) {
-				more(n, &k->stage[i][a->stage]);
-				more(&all[i], &k->rank[i][rank]);
-			}
-			if (does & spans[i].to) {
-				*n -= 1;
-				all[i]--;
-			}
-		}
+	if (++h->now > h->most) {
+		h->most = h->now;
 	}
 }
 
-/* Of so many microbatches.  False: there is no such schedule. */
-static bool
+/* Along one rank's list: what begins there is held until it ends. */
+static uint32_t
+count_span(const struct sched_list *l, uint32_t span, struct holding *stages)
+{
+	struct holding all = { 0 };
+	bool begins[SCHED_NKINDS], ends[SCHED_NKINDS];
+	uint32_t i;
+
+	for (i = 0; i < SCHED_NKINDS; i++) {
+		begins[i] = sched_kinds[i].does & spans[span].from;
+		ends[i] = sched_kinds[i].does & spans[span].to;
+	}
+	for (i = 0; i < l->actions.n; i++) {
+		const struct sched_action *a = &l->actions.at[i];
+
+		if (begins[a->kind]) {
+			begin(&stages[a->stage]);
+			begin(&all);
+		}
+		if (ends[a->kind]) {
+			stages[a->stage].now--;
+			all.now--;
+		}
+	}
+	return all.most;
+}
+
+/* Of so many microbatches. */
+static void
 count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
 {
-	uint32_t n = (uint32_t)(k->pp * k->chunks), *now, i;
+	uint32_t n = (uint32_t)(k->pp * k->chunks), i, j;
+	struct holding *stages;
 	const char *why;
 	struct sched *x = sched_make(&s->tmp, k->def->name, (uint32_t)k->pp,
 				     (uint32_t)k->chunks, nmicrobatches, &why);
@@ -619,12 +624,14 @@ count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
 	for (i = 0; i < MEMORY_NSPANS; i++) {
 		k->stage[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 		k->rank[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
+		stages = arena_alloc(&s->tmp, n * sizeof *stages);
+		for (j = 0; j < x->nranks; j++) {
+			k->rank[i][j] = count_span(&x->ranks[j], i, stages);
+		}
+		for (j = 0; j < n; j++) {
+			k->stage[i][j] = stages[j].most;
+		}
 	}
-	now = arena_alloc(&s->tmp, n * MEMORY_NSPANS * sizeof *now);
-	for (i = 0; x && i < x->nranks; i++) {
-		count_rank(k, x, i, now);
-	}
-	return x;
 }
 
 /* What the last microbatch brings, so many times more. */
@@ -664,22 +671,21 @@ slots_of(struct search *s, const struct sched_def *def, int64_t pp,
 	k = arena_alloc(&s->keep, sizeof *k);
 	*k = (struct search_slots){ .def = def, .pp = pp, .chunks = chunks,
 				    .nmicrobatches = n, .times = times };
-	k->none = !count_slots(s, k, n);
-	if (times && !k->none) {
+	count_slots(s, k, n);
+	if (times) {
 		add_slots(s, k);
 	}
 	VEC_PUSH(&s->keep, &s->slots, k);
 	return k;
 }
 
-bool
+void
 search_count_slots(struct search *s, struct search_try *t)
 {
 	if (!t->slots) {
 		t->slots = slots_of(s, t->sched, t->g->pp, t->chunks,
 				    t->nmicrobatches);
 	}
-	return !t->slots->none;
 }
 
 /*

@@ -19,6 +19,7 @@ struct trial {
 	struct search_cost **made;	/* by choice; NULL: not yet */
 	struct search_bytes *plain;	/* by stage: as it is placed */
 	double *update_temp;	/* by stage: while it is updated */
+	double *fixed;		/* by rank: bytes that do not move */
 	uint32_t *like;		/* by stage: the first of those of its size */
 	struct search_update *update;	/* NULL: not yet */
 	bool *again;		/* by stage: takes what the one before does */

@@ -437,7 +437,7 @@ with_layers(struct trial *x)
 
 	x->s->out->priced++;
 	x->guess = false;
-	if (is_plain_cut(x) || !search_count_slots(x->s, x->t)) {
+	if (is_plain_cut(x)) {
 		x->s->out->cut++;
 		return CUT;
 	}
@@ -551,7 +551,7 @@ stood_in(struct trial *x)
 
 	x->guess = x->hopeless = x->hopes = false;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
-	if (is_plain_cut(x) || !search_count_slots(x->s, x->t)) {
+	if (is_plain_cut(x)) {
 		return CUT;
 	}
 	x->guess = true;
