@@ -106,6 +106,7 @@ find_region(struct fuse *f, region_id r)
 	const struct fuse_key *key = f->memo && !f->keys[r].none
 		? &f->keys[r] : NULL;
 	struct kernel_list *l = arena_alloc(f->a, sizeof *l);
+	struct arena *shared;
 
 	l->region = r;
 	l->count = 1;
@@ -122,11 +123,14 @@ find_region(struct fuse *f, region_id r)
 			fuse_keep_groups(f, key);
 		}
 	}
+	shared = key ? fuse_room(f) : NULL;
+	f->shared = shared ? shared : f->a;
 	find_kernels(f, l);
-	find_bodies(f, l);
+	find_bodies(f, l);	/* which have their own */
+	f->shared = shared ? shared : f->a;
 	fuse_spread_talk(f, l);
 	parts_read(f->m, l);
-	if (key) {
+	if (shared) {
 		fuse_remember(f, key, l);
 	}
 	return l;
@@ -183,6 +187,8 @@ kernels_open(struct ir_module *m, struct arena *a)
 	f->classed = arena_alloc(a, m->funcs.n);
 	f->stores = arena_alloc(a, m->funcs.n);
 	f->uses = arena_alloc(a, nv * sizeof *f->uses);
+	f->links.cap = m->args.n;
+	f->links.at = arena_room(a, m->args.n * sizeof *f->links.at);
 	f->escapes = arena_alloc(a, nv);
 	f->constant = arena_alloc(a, nv);
 	f->class = arena_alloc(a, nn);

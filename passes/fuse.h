@@ -96,6 +96,7 @@ struct fuse {
 	struct ir_module *m;
 	struct arena *scratch;	/* of all that is known of the module */
 	struct arena *a;	/* of the result */
+	struct arena *shared;	/* of what its kernels take */
 	struct kernels_memo *memo;	/* NULL: nothing is kept */
 	/* by function */
 	bool *linked;		/* its values' uses are */
@@ -120,6 +121,7 @@ struct fuse {
 	uint32_t *cut_of;	/* in the key at hand, and 1 */
 	/* by region */
 	struct fuse_key *keys;
+	struct fuse_key making;	/* the key at hand: its lists have room */
 
 	/* settings: what joins talks */
 	bool joins;
@@ -137,6 +139,7 @@ struct fuse {
 	struct fuse_group *groups;
 	uint32_t *order;	/* groups, and holes */
 	uint32_t norder, mark;
+	struct kernel making_one;	/* its lists have room, too */
 	/* all that was asked of sizes when groups were made */
 	VEC(struct fuse_question) asked;
 	VEC(value_id) terms;
@@ -201,6 +204,9 @@ void fuse_find_sizes(struct fuse *f, region_id r);
 /* Fills a list from one that has the key.  False: there is none. */
 bool fuse_recall(struct fuse *f, const struct fuse_key *key,
 		 struct kernel_list *l);
+/* Where what all groups at hand take may stay for others; NULL: nowhere. */
+struct arena *fuse_room(struct fuse *f);
+/* What its kernels take is there. */
 void fuse_remember(struct fuse *f, const struct fuse_key *key,
 		   struct kernel_list *l);
 

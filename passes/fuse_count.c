@@ -100,7 +100,7 @@ add_use(struct fuse *f, struct kernel *k, value_id base, double bytes,
 			return;
 		}
 	}
-	VEC_PUSH(f->a, &k->inputs, u);
+	VEC_PUSH(&f->tmp, &k->inputs, u);
 }
 
 static void
@@ -246,7 +246,7 @@ static void
 pairs_shape(struct fuse *f, const struct ir_node *n,
 	    struct kernel_work *w, double flops)
 {
-	struct kernel_attention *t = arena_alloc(f->a, sizeof *t);
+	struct kernel_attention *t = arena_alloc(f->shared, sizeof *t);
 	struct ir_rule r;
 	double d, v;
 
@@ -371,7 +371,7 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 	struct kernel_use u = { 0 };
 	uint32_t i;
 
-	VEC_PUSH(f->a, &k->nodes, f->nodes[place]);
+	VEC_PUSH(&f->tmp, &k->nodes, f->nodes[place]);
 	add_inputs(f, group, place, k);
 	add_work(f, place, w);
 	for (i = 0; i < n->nresults; i++) {
@@ -379,31 +379,33 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 		if (f->group_of[place] == group &&
 		    fuse_is_wanted(f, group, u.value)) {
 			u.bytes = kernel_bytes(f->m, u.value);
-			VEC_PUSH(f->a, &k->outputs, u);
+			VEC_PUSH(&f->tmp, &k->outputs, u);
 		}
 	}
 }
 
-void
-fuse_count(struct fuse *f, uint32_t group, struct kernel *k)
+#define KEEP(arena, v) \
+	((v)->cap = (v)->n, \
+	 (void)((v)->at = (v)->n ? arena_dup((arena), (v)->at, \
+		(v)->n * sizeof *(v)->at) : NULL))
+
+/* Without the room of its lists, which the next one takes. */
+static void
+keep_kernel(struct fuse *f, const struct kernel *made, struct kernel *k)
+{
+	*k = *made;
+	KEEP(f->a, &k->nodes);
+	KEEP(f->a, &k->inputs);
+	KEEP(f->a, &k->outputs);
+}
+
+static void
+add_crossing(struct fuse *f, uint32_t group, const struct kernel *k,
+	     struct kernel_work *w)
 {
 	const struct fuse_group *g = &f->groups[group];
-	struct kernel_work *w = arena_alloc(f->a, sizeof *w);
 	uint32_t i;
 
-	k->kind = kind_of(f, g);
-	k->work = w;
-	w->shape = g->space;
-	k->ncopies = g->copies.n;
-	for (i = 0; i < g->copies.n; i++) {
-		add_place(f, group, g->copies.at[i], k, w);
-	}
-	for (i = 0; i < g->places.n; i++) {
-		add_place(f, group, g->places.at[i], k, w);
-	}
-	if (k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL) {
-		return;
-	}
 	for (i = 0; i < g->places.n; i++) {
 		if (fuse_class(f, f->nodes[g->places.at[i]]) == FUSE_SINK) {
 			add_sink(f, g->places.at[i], group, w);
@@ -415,4 +417,29 @@ fuse_count(struct fuse *f, uint32_t group, struct kernel *k)
 	for (i = 0; i < k->outputs.n; i++) {
 		w->write_bytes += k->outputs.at[i].bytes;
 	}
+}
+
+void
+fuse_count(struct fuse *f, uint32_t group, struct kernel *out)
+{
+	const struct fuse_group *g = &f->groups[group];
+	struct kernel_work *w = arena_alloc(f->shared, sizeof *w);
+	struct kernel *k = &f->making_one;
+	uint32_t i;
+
+	k->kind = kind_of(f, g);
+	k->nodes.n = k->inputs.n = k->outputs.n = 0;
+	k->work = w;
+	w->shape = g->space;
+	k->ncopies = g->copies.n;
+	for (i = 0; i < g->copies.n; i++) {
+		add_place(f, group, g->copies.at[i], k, w);
+	}
+	for (i = 0; i < g->places.n; i++) {
+		add_place(f, group, g->places.at[i], k, w);
+	}
+	if (k->kind != KERNEL_REPEAT && k->kind != KERNEL_CALL) {
+		add_crossing(f, group, k, w);
+	}
+	keep_kernel(f, k, out);
 }

@@ -217,7 +217,8 @@ static void
 take(struct join *j, struct kernel *to, const struct kernel *k)
 {
 	struct arena *a = j->f->a;
-	struct kernel_work *work = arena_dup(a, to->work, sizeof *work);
+	struct kernel_work *work = arena_dup(j->f->shared, to->work,
+					     sizeof *work);
 	uint32_t i;
 
 	for (i = 0; i < k->nodes.n; i++) {

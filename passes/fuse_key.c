@@ -347,11 +347,41 @@ forget_numbers(struct fuse *f, const struct fuse_key *key)
 	}
 }
 
+/* Its lists keep the room that they have. */
+static void
+open_key(struct fuse_key *key)
+{
+	key->hash[0] = 1;
+	key->hash[1] = 2;
+	key->none = key->talks = key->loose = false;
+	key->values.n = key->outer.n = key->names.n = key->cuts.n = 0;
+	key->lengths = key->several = 0;
+}
+
+#define KEEP(arena, v) \
+	((v)->cap = (v)->n, \
+	 (void)((v)->at = arena_dup((arena), (v)->at, \
+				    (v)->n * sizeof *(v)->at)))
+
+/* What it took from around it is for the region around it to know. */
+static void
+keep_key(const struct fuse *f, const struct fuse_key *made, bool inner,
+	 struct fuse_key *key)
+{
+	*key = *made;
+	KEEP(f->scratch, &key->values);
+	KEEP(f->scratch, &key->cuts);
+	key->outer.n = inner ? key->outer.n : 0;
+	key->names.n = inner ? key->names.n : 0;
+	KEEP(f->scratch, &key->outer);
+	KEEP(f->scratch, &key->names);
+}
+
 void
 fuse_find_keys(struct fuse *f, region_id r)
 {
 	const struct ir_region *region = &f->m->regions.at[r];
-	struct keying x = { f, &f->keys[r], 1, 0 };
+	struct keying x = { f, &f->making, 1, 0 };
 	uint32_t i;
 
 	for (i = 0; i < region->nodes.n; i++) {
@@ -361,7 +391,7 @@ fuse_find_keys(struct fuse *f, region_id r)
 			fuse_find_keys(f, n->region);
 		}
 	}
-	*x.key = (struct fuse_key){ .hash = { 1, 2 } };
+	open_key(x.key);
 	mix_settings(&x);
 	mix(&x, pair(region->nodes.n, region->params.n));
 	for (i = 0; i < region->params.n; i++) {
@@ -377,6 +407,7 @@ fuse_find_keys(struct fuse *f, region_id r)
 	}
 	end_word(&x);
 	forget_numbers(f, x.key);
+	keep_key(f, x.key, region->owner != 0, &f->keys[r]);
 }
 
 void

@@ -167,22 +167,15 @@ count(const struct kernel_list *l, struct known *x)
 	}
 }
 
-/* What kernels take and how they run, for all that will be like them. */
+/* How kernels run, for all that will be like them. */
 static void
-keep_work(struct arena *a, struct known *x)
+keep_parts(struct arena *a, struct known *x)
 {
-	struct kernel_work *work = arena_room(a, x->at.n * sizeof *work);
 	uint32_t i;
 
 	for (i = 0; i < x->at.n; i++) {
 		struct kernel *k = &x->at.at[i];
 
-		work[i] = *k->work;
-		k->work = &work[i];
-		if (work[i].attention) {
-			work[i].attention = arena_dup(a, work[i].attention,
-						sizeof *work[i].attention);
-		}
 		if (k->parts) {
 			k->parts = arena_dup(a, k->parts, sizeof *k->parts);
 		}
@@ -205,12 +198,19 @@ take(struct fuse *f, const struct kernel_list *l, struct known *x)
 		copy_kernel(&room, &l->at.at[i], f->at, numbers,
 			    &x->at.at[i]);
 	}
-	keep_work(a, x);
+	keep_parts(a, x);
 	x->free.n = l->free.n;
 	x->free.at = room.ids;
 	for (i = 0; i < l->free.n; i++) {
 		x->free.at[i] = f->at[l->free.at[i]];
 	}
+}
+
+struct arena *
+fuse_room(struct fuse *f)
+{
+	return fuse_has_room(f->memo, f->norder * sizeof(struct kernel_work))
+		? f->memo->arena : NULL;
 }
 
 void
@@ -223,9 +223,7 @@ fuse_remember(struct fuse *f, const struct fuse_key *key,
 	uint32_t i;
 
 	count(l, &x);
-	if (!fuse_has_room(f->memo, sizeof x + l->at.n *
-				    (sizeof *l->at.at +
-				     sizeof *l->at.at->work) +
+	if (!fuse_has_room(f->memo, sizeof x + l->at.n * sizeof *l->at.at +
 				    x.nids * sizeof(node_id) +
 				    x.nuses * sizeof(struct kernel_use))) {
 		return;

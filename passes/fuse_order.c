@@ -348,6 +348,7 @@ fuse_open_places(struct fuse *f, region_id r)
 	f->groups = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->groups);
 	f->order = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->order);
 	f->norder = f->mark = 0;
+	f->making_one = (struct kernel){ 0 };
 	f->asked.at = NULL;
 	f->asked.n = f->asked.cap = 0;
 	f->terms.at = NULL;
