@@ -114,7 +114,7 @@ ir_copy_in(const struct ir_module *m, struct arena *a)
 	return copy_module(m, a, 1);
 }
 
-/* Of a vector, one like w where w is equal. */
+/* Of a vector whose items have no padding: one like w where w is equal. */
 #define SHARE_VEC(arena, v, w) \
 	((v)->n == (w)->n && \
 	 (!(v)->n || !memcmp((v)->at, (w)->at, (v)->n * sizeof *(v)->at)) \
@@ -125,19 +125,13 @@ struct ir_module *
 ir_copy_beside(const struct ir_module *m, const struct ir_module *other,
 	       struct arena *a)
 {
-	struct ir_module *to = arena_dup(a, m, sizeof *m);
+	struct ir_module *to = copy_frame(m, a, 1);
 	region_id r;
 
-	SHARE_VEC(a, &to->dims, &other->dims);
-	SHARE_VEC(a, &to->axes, &other->axes);
-	SHARE_VEC(a, &to->exprs, &other->exprs);
-	SHARE_VEC(a, &to->funcs, &other->funcs);
-	SHARE_VEC(a, &to->settings, &other->settings);
-	SHARE_VEC(a, &to->hints, &other->hints);
 	SHARE_VEC(a, &to->values, &other->values);
 	SHARE_VEC(a, &to->nodes, &other->nodes);
 	SHARE_VEC(a, &to->args, &other->args);
-	SHARE_VEC(a, &to->attrs, &other->attrs);
+	COPY_VEC(a, &to->attrs);
 	COPY_VEC(a, &to->regions);
 	for (r = 0; r < to->regions.n; r++) {
 		struct ir_region *x = &to->regions.at[r];

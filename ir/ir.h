@@ -201,6 +201,7 @@ struct ir_module {
 };
 
 struct kernels_memo;
+struct ranks_found;
 
 /* What everything in a run shares. */
 struct ir_ctx {
@@ -215,6 +216,8 @@ struct ir_ctx {
 	const struct ir_formulas *formulas[IR_OP_COUNT];	/* the same */
 	/* passes/fuse_memo.c's, which children share; NULL: none is kept */
 	struct kernels_memo *kernels;
+	/* passes/found.c's, which children do not have; NULL: none */
+	struct ranks_found *found;
 };
 
 void ir_ctx_init(struct ir_ctx *c, const struct mem *m);

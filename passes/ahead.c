@@ -6,6 +6,7 @@
  * they left then, in a child of the context, is what they would leave now.
  */
 #include "passes/pass.h"
+#include "passes/ranks.h"
 
 #include <string.h>
 
@@ -160,4 +161,7 @@ pass_ahead_take(struct pass_ahead *a, struct pass_ctx *p, struct ir_module *m)
 	*m = *x->m;
 	m->ctx = c;
 	count(p, &x->counts);
+	if (a->next == a->at.n && a->found) {
+		ranks_found_take(c, a->found);
+	}
 }

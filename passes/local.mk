@@ -36,6 +36,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/derive.h \
 	%D%/fold.c \
 	%D%/funcs.c \
+	%D%/found.c \
 	%D%/front.c \
 	%D%/front.h \
 	%D%/fuse.c \

@@ -308,8 +308,8 @@ memory_seat(struct memory *m, const struct target_seats *s)
 	}
 }
 
-bool
-memory_plan(const struct ranks *r, struct kernels *const *all,
+static bool
+plan_memory(const struct ranks *r, struct kernels *const *all,
 	    int64_t reserve, struct arena *a, struct memory *out,
 	    const char **why)
 {
@@ -334,4 +334,36 @@ memory_plan(const struct ranks *r, struct kernels *const *all,
 	arena_release(&w.tmp);
 	*why = w.why ? w.why : *why;
 	return !w.why;
+}
+
+/* Ranks are what memory_seat changes. */
+static struct memory
+copy_of(const struct memory *m, struct arena *a)
+{
+	struct memory copy = *m;
+
+	copy.rank = arena_dup(a, m->rank, m->nranks * sizeof *m->rank);
+	return copy;
+}
+
+bool
+memory_plan(const struct ranks *r, struct kernels *const *all,
+	    int64_t reserve, struct arena *a, struct memory *out,
+	    const char **why)
+{
+	struct ranks_found *x = all || reserve ? NULL : r->found;
+	struct memory copy;
+
+	if (!x) {
+		return plan_memory(r, all, reserve, a, out, why);
+	}
+	if (!x->memory) {
+		if (!plan_memory(r, all, reserve, x->arena, out, why)) {
+			return false;
+		}
+		copy = copy_of(out, x->arena);
+		x->memory = arena_dup(x->arena, &copy, sizeof copy);
+	}
+	*out = copy_of(x->memory, a);
+	return true;
 }

@@ -27,6 +27,7 @@ struct search_options;
 struct target;
 struct pass_memo;
 struct pass_ahead;
+struct ranks_found;
 
 /* What a pass is handed besides the module. */
 struct pass_ctx {
@@ -162,6 +163,7 @@ struct pass_ahead {
 	const struct target *target;	/* it was made for, or NULL */
 	VEC(struct pass_made) at;	/* in running order */
 	VEC(struct pass_name) names;	/* behind the shared ones, by number */
+	struct ranks_found *found;	/* of the last one, or NULL */
 	uint32_t nshared, next;
 	bool ended;		/* nothing more is kept */
 };

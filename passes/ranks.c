@@ -276,6 +276,7 @@ ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
 	r->nstages = s->nstages;
 	r->nmicrobatches = s->nmicrobatches;
 	r->kernels = arena_alloc(&m->ctx->perm, sizeof *r->kernels);
+	r->found = ranks_found_of(r);
 	find_sent(r);
 	return find_axes(r, why) && agree(r, why) && find_funcs(r, why) &&
 	       without_operands(r, why);
@@ -284,8 +285,15 @@ ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
 struct kernels *const *
 ranks_kernels(const struct ranks *r)
 {
+	struct ranks_found *x = r->found;
+	struct arena *a = x ? x->arena : &r->m->ctx->perm;
+
 	if (!*r->kernels) {
-		*r->kernels = kernels_all(r->m, &r->m->ctx->perm);
+		*r->kernels = x && x->kernels ? x->kernels
+					      : kernels_all(r->m, a);
+	}
+	if (x) {
+		x->kernels = *r->kernels;
 	}
 	return *r->kernels;
 }

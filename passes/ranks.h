@@ -23,6 +23,7 @@ struct ranks {
 	func_id *update;	/* by rank of the pipeline; 0: none */
 	VEC(value_id) sent;	/* from rank to rank of the pipeline */
 	struct kernels ***kernels;	/* see ranks_kernels */
+	struct ranks_found *found;	/* of these programs; NULL: nothing */
 	axis_id time, pp;	/* 0: the mesh has none */
 };
 
@@ -64,5 +65,24 @@ void ranks_group(const struct ranks *r, uint32_t rank, uint32_t axes,
 		 uint32_t *members);
 /* "rank 3 (dp=0 tp=1)", in ctx->tmp. */
 const char *ranks_text(const struct ranks *r, uint32_t rank);
+
+/* ---- found.c: what was found of rank programs ---------------------------- */
+
+struct memory;
+
+struct ranks_found {
+	struct arena *arena;	/* it lies there, and lives as long */
+	bool named;
+	uint64_t hash[2];	/* of whom it is, once that is known */
+	struct kernels **kernels;	/* NULL: not yet */
+	struct memory *memory;	/* without a reserve; the same */
+};
+
+/* From here on c keeps in arena a what is found of the next that are opened. */
+struct ranks_found *ranks_found_open(struct ir_ctx *c, struct arena *a);
+/* The same in c, whose arena it lies in by now. */
+void ranks_found_take(struct ir_ctx *c, struct ranks_found *x);
+/* That of these programs as they stand, or NULL: nothing is kept of them. */
+struct ranks_found *ranks_found_of(const struct ranks *r);
 
 #endif

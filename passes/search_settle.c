@@ -50,9 +50,13 @@ take_fullest(const struct memory *mem, const struct target_seats *seats,
 	}
 }
 
-/* What does not fit is not priced. */
+/*
+ * What does not fit is not priced.  What is found of the programs goes where
+ * they are kept.
+ */
 static bool
-weigh(struct search *s, struct ir_module *m, struct search_found *f)
+weigh(struct search *s, struct pass_ahead *made, struct ir_module *m,
+      struct search_found *f)
 {
 	struct arena *a = &m->ctx->perm;
 	struct sched *x = ranks_schedule(m, a);
@@ -62,6 +66,7 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 	struct ranks r;
 	const char *why;
 
+	made->found = ranks_found_open(m->ctx, &made->arena);
 	if ((f->plan.offload && s->t->device.host_bytes_us <= 0) || !x ||
 	    !ranks_open(&r, m, x, &why) ||
 	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
@@ -204,7 +209,7 @@ settle(struct search *s, struct search_found *f)
 	ir_ctx_child(&c, s->m->ctx);
 	m = ir_copy(s->m, &c);
 	plan_write(m, &f->plan);
-	ok = make(s, &made, m) && weigh(s, m, f);
+	ok = make(s, &made, m) && weigh(s, &made, m, f);
 	ir_ctx_release(&c);
 	if (!ok) {
 		learn(s, f, INFINITY);

@@ -422,6 +422,103 @@ test_broken(void **state)
 	}
 }
 
+/* ---- what was found before ---- */
+
+static struct ranks
+opened(struct look *l)
+{
+	const char *why = "?";
+	struct ranks r;
+
+	assert_true(ranks_open(&r, l->m, l->r.sched, &why));
+	return r;
+}
+
+static struct memory
+planned(const struct ranks *r, int64_t reserve, struct arena *a)
+{
+	const char *why = "?";
+	struct memory mem;
+
+	assert_true(memory_plan(r, NULL, reserve, a, &mem, &why));
+	return mem;
+}
+
+/* Nothing was found of the programs as they stand. */
+static void
+assert_other(struct look *l)
+{
+	assert_null(opened(l).found);
+}
+
+static void
+assert_known_by_all(struct look *l)
+{
+	struct ir_module *m = l->m;
+	struct sched *s = (struct sched *)l->r.sched;
+	struct sched_action *x = &s->ranks[0].actions.at[0];
+	const struct sched_action was = *x;
+	uint32_t i;
+
+	for (i = 1; i < m->attrs.n; i++) {
+		m->attrs.at[i].i++;
+		assert_other(l);
+		m->attrs.at[i].i--;
+	}
+	for (i = 1; i < m->values.n; i++) {
+		m->values.at[i].type.cut[0] ^= 1;
+		assert_other(l);
+		m->values.at[i].type.cut[0] ^= 1;
+	}
+	m->dims.at[1].size++;
+	assert_other(l);
+	m->dims.at[1].size--;
+	m->settings.at[m->settings.n - 1].num[7]++;
+	assert_other(l);
+	m->settings.at[m->settings.n - 1].num[7]--;
+	m->funcs.n--;
+	assert_null(ranks_found_of(&l->r));
+	m->funcs.n++;
+	*x = s->ranks[0].actions.at[s->ranks[0].actions.n - 1];
+	assert_null(ranks_found_of(&l->r));
+	*x = was;
+	assert_ptr_equal(opened(l).found, l->c.found);
+}
+
+static void
+test_found(void **state)
+{
+	struct kernels *const *kernels;
+	struct memory first, again;
+	struct ranks r, s;
+	struct look l;
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 1; !look_open(&l, seed); seed++) {
+		look_close(&l);
+	}
+	assert_null(l.r.found);
+	ranks_found_open(&l.c, &l.c.perm);
+	r = opened(&l);
+	s = opened(&l);
+	assert_non_null(r.found);
+	assert_ptr_equal(r.found, s.found);
+	kernels = ranks_kernels(&r);
+	assert_ptr_equal(ranks_kernels(&s), kernels);
+	assert_ptr_not_equal(ranks_kernels(&l.r), kernels);
+	first = planned(&r, 0, &l.a);
+	first.rank[0].total = first.rank[0].reserve = -1;
+	again = planned(&s, 0, &l.a);
+	assert_ptr_equal(again.buffers.at, first.buffers.at);
+	assert_int_equal(again.rank[0].reserve, 0);
+	assert_int_equal(again.rank[0].total + (1 << 20),
+			 l.mem.rank[0].total);
+	assert_int_equal(planned(&s, 512, &l.a).rank[0].reserve, 512);
+	assert_known_by_all(&l);
+	look_close(&l);
+}
+
 int
 main(void)
 {
@@ -429,7 +526,8 @@ main(void)
 		cmocka_unit_test(test_pack_random),
 		cmocka_unit_test(test_pack_known),
 		cmocka_unit_test(test_arenas),
-		cmocka_unit_test(test_broken)
+		cmocka_unit_test(test_broken),
+		cmocka_unit_test(test_found)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
