@@ -87,7 +87,10 @@ ir_hash(const struct ir_module *m)
 
 	hash_add(&all, pair(m->dims.n, m->regions.n));
 	for (i = 1; i < m->dims.n; i++) {
-		hash_add(&all, (uint64_t)m->dims.at[i].size);
+		const struct ir_dim *d = &m->dims.at[i];
+
+		hash_add(&all, hash_text((uint64_t)d->size,
+					 ir_text(m->ctx, d->name)));
 	}
 	for (i = 1; i < m->values.n; i++) {
 		hash_add(&all, hash_type(&m->values.at[i].type));

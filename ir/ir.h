@@ -452,9 +452,9 @@ struct ir_module *ir_move(struct ir_module *m, struct ir_ctx *c);
 /* ---- hash.c: whether two modules compute the same ---------------------- */
 
 /*
- * Of all that functions hold: dims by their sizes, values by their types, and
- * nodes with their attributes.  Neither the mesh counts, nor settings and
- * hints, nor what is there for people: spans, and names of all else.
+ * Of all that functions hold: dims by their names and sizes, values by their
+ * types, and nodes with their attributes.  Neither the mesh counts, nor
+ * settings and hints, nor what is there for people: spans, names of values.
  */
 struct hash ir_hash(const struct ir_module *m);
 

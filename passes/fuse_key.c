@@ -351,8 +351,7 @@ forget_numbers(struct fuse *f, const struct fuse_key *key)
 static void
 open_key(struct fuse_key *key)
 {
-	key->hash[0] = 1;
-	key->hash[1] = 2;
+	key->hash = (struct hash){ 1, 2 };
 	key->none = key->talks = key->loose = false;
 	key->values.n = key->outer.n = key->names.n = key->cuts.n = 0;
 	key->lengths = key->several = 0;

@@ -86,7 +86,7 @@ change(struct ir_module *m, uint32_t what)
 		&m->args.at[n->args], &n->region, &n->callee, &n->result,
 		&attr_of(m, IR_ATTR_NAME)->text,
 		&r->nodes.at[0], &r->params.at[0], &r->results.at[0],
-		&m->funcs.at[1].body
+		&m->funcs.at[1].body, &m->dims.at[1].name
 	};
 	uint8_t *small[] = {
 		&v->type.dtype, &v->type.sum, &v->type.routed,
@@ -119,7 +119,7 @@ change(struct ir_module *m, uint32_t what)
 	}
 }
 
-#define CHANGES 27
+#define CHANGES 28
 
 static void
 test_changes(void **state)
