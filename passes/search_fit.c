@@ -5,6 +5,7 @@
 #include "passes/search_trial.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Beyond so much of the room, what is guessed to be held surely is. */
 #define HOPELESS 1.25
@@ -540,6 +541,21 @@ set_plain(struct trial *x)
 	}
 }
 
+/* Whether a rank's stages rebuild unlike those of the rank before it. */
+static bool
+is_new(const struct fit *f)
+{
+	const uint32_t *choice = f->x->choice;
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		if (choice[f->of[i]] != (f->rank ? choice[f->of[i] - 1] : 0)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Of those that do not fit, the one that lacks least. */
 static void
 note_near(const struct trial *x, const struct trial_fit *f)
@@ -574,10 +590,15 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	}
 	search_count_slots(x->s, x->t);
 	set_plain(x);
+	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	fit.runs = arena_alloc(&x->s->tmp, fit.n * sizeof *fit.runs);
 	fit.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *fit.less);
 	for (; fit.rank < (uint32_t)x->t->g->pp && (ok || asked); fit.rank++) {
 		ok &= fit_rank(&fit, f);
+		x->late = ok && !x->guess && is_new(&fit) && trial_is_late(x);
+		if (x->late) {
+			return false;
+		}
 	}
 	x->s->out->full += !ok;
 	if (!ok && asked) {

@@ -35,6 +35,7 @@ struct trial {
 	bool hopes;		/* what is guessed not to fit does, till it is
 				 * made */
 	bool doubts;		/* of this plan something is guessed not to */
+	bool late;		/* it is cut by the ranks that fit till now */
 	double bound_us;	/* of its pipeline, as it was composed last */
 	double pipe_us;		/* a pipeline with this ZeRO, at the least */
 	double least_us;	/* whatever was tried takes no less */
@@ -51,6 +52,8 @@ struct trial_fit {
 /* Of the programs that recompute so; NULL: there are none. */
 struct search_cost *trial_cost(struct trial *x, uint32_t choice);
 struct search_update *trial_update(struct trial *x);
+/* Whether it is above what was found, with its choices till now. */
+bool trial_is_late(struct trial *x);
 
 /* ---- search_fit.c ----------------------------------------------------- */
 

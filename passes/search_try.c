@@ -361,6 +361,16 @@ update_us(const struct trial *x)
 	return us;
 }
 
+bool
+trial_is_late(struct trial *x)
+{
+	if (is_cut(x)) {
+		return true;
+	}
+	compose_update(x);
+	return is_above(x, update_us(x) * (1 - SEARCH_NEAR));
+}
+
 /*
  * Only what may still win with its update is run.  That is priced last, since
  * few widths get so far; and without it no other ZeRO is ruled out, which
@@ -425,7 +435,10 @@ recomputed(struct trial *x, struct trial_fit *f)
 		return CUT_TIGHT;
 	}
 	x->guess = x->hopes = false;
-	return !trial_fits(x, f) ? FULL : is_cut(x) ? CUT_TIGHT : fate;
+	if (!trial_fits(x, f)) {
+		return x->late ? CUT_TIGHT : FULL;
+	}
+	return is_cut(x) ? CUT_TIGHT : fate;
 }
 
 /* With ZeRO and layers chosen. */
