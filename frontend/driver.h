@@ -120,6 +120,8 @@ bool drv_may_write_folder(struct ir_ctx *c, const char *path);
 
 /* Runs the model; results and checksums go to d->out. False if reported. */
 bool drv_eval(struct driver *d, struct ir_module *m);
+/* What --seed says, or the model's `train` block. */
+uint64_t drv_seed(const struct driver *d, const struct ir_module *m);
 
 /* ---- split.c ---------------------------------------------------------- */
 

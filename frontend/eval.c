@@ -203,6 +203,15 @@ train(struct eval *e, struct ir_eval *opt, int64_t steps)
 	return true;
 }
 
+uint64_t
+drv_seed(const struct driver *d, const struct ir_module *m)
+{
+	const struct opt_value *seed = &d->opts.at[OPT_SEED];
+
+	return seed->given ? (uint64_t)seed->num
+		: (uint64_t)ir_setting_num(m, "train.seed", 0);
+}
+
 bool
 drv_eval(struct driver *d, struct ir_module *m)
 {
@@ -221,7 +230,7 @@ drv_eval(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	buf_init(&e.sums, &d->ctx.perm);
-	opt.seed = (uint64_t)at[OPT_SEED].num;
+	opt.seed = drv_seed(d, m);
 	opt.user = &e;
 	opt.seen = want_checksums(&e) ? seen : NULL;
 	if (at[OPT_MAX_BYTES].given) {

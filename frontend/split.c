@@ -105,7 +105,7 @@ run(struct split *s, const struct ranks *r, struct ir_eval *eval,
 	struct sim_result result;
 
 	o.steps = at[OPT_STEPS].given ? (uint32_t)at[OPT_STEPS].num : 1;
-	o.seed = eval->seed = (uint64_t)at[OPT_SEED].num;
+	o.seed = eval->seed = drv_seed(s->d, r->m);
 	o.max_bytes = eval->max_bytes = at[OPT_MAX_BYTES].given
 		? at[OPT_MAX_BYTES].num : MAX_BYTES;
 	o.weights = eval->weights;

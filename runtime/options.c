@@ -51,7 +51,8 @@ static const struct row {
 	{ "timeout", RUNS, NUM, AT(timeout_s), 0, 0.1, 1e6, "S",
 	  "seconds that a rank waits for others (default: 300)" },
 	{ "seed", RUNS, INT, AT(seed), 0, 0, 9e15, "N",
-	  "of weights, of the order of data, of samples (default: 0)" },
+	  "of weights, of the order of data, of samples "
+	  "(default: the model's)" },
 	{ "weights", T | V | S, TEXT, AT(weights), 0, 0, 0, "PATH",
 	  "begin with these: safetensors, an index or a folder" },
 	{ "steps", T | B | V, INT, AT(steps), 0, 1, 1e15, "N",
@@ -356,6 +357,12 @@ check(struct reader *r)
 			     "FOLDER or --weights PATH");
 	}
 	return RT_OK;
+}
+
+int64_t
+rt_options_seed(const struct rt_options *o, const struct rt_plan *p)
+{
+	return o->seed < 0 ? p->seed : o->seed;
 }
 
 enum rt_status

@@ -234,7 +234,7 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 	}
 	if (status == RT_OK) {
 		status = rt_run_open(&r, p, w->rank, &device,
-				     o->seed < 0 ? 0 : o->seed, err);
+				     rt_options_seed(o, p), err);
 	}
 	if (status == RT_OK) {
 		status = run_command(r, o, err);

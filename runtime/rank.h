@@ -46,6 +46,8 @@ struct rt_options {
 enum rt_status rt_options_read(struct rt_options *o, int argc,
 			       char *const *argv, struct rt_error *err);
 void rt_options_release(struct rt_options *o);
+/* The one that was given, or the plan's. */
+int64_t rt_options_seed(const struct rt_options *o, const struct rt_plan *p);
 void rt_options_help(FILE *out);
 
 /* ---- the CPU and the plan (cpuid.c) ----------------------------------- */

@@ -291,7 +291,7 @@ show(const struct sample *s, int64_t token, bool first)
 static enum rt_status
 sample_all(struct sample *s, struct rt_error *err)
 {
-	uint64_t seed = s->o->seed < 0 ? 0 : (uint64_t)s->o->seed;
+	uint64_t seed = (uint64_t)rt_options_seed(s->o, s->r->plan);
 	enum rt_status status;
 	int64_t i, token;
 

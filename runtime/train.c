@@ -35,8 +35,9 @@ rt_begin(struct rt_run *r, const struct rt_options *o, struct rt_progress *p,
 	enum rt_status status;
 	int64_t unused;
 
-	*p = (struct rt_progress){ .seed = o->seed < 0 ? 0
-						: (uint64_t)o->seed };
+	*p = (struct rt_progress){
+		.seed = (uint64_t)rt_options_seed(o, r->plan)
+	};
 	r->env.seed = (int64_t)p->seed;
 	status = rt_run_start(r, err);
 	if (status == RT_OK && o->weights) {

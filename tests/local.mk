@@ -41,6 +41,7 @@ script_tests = \
 	%D%/layering.sh \
 	%D%/order.sh \
 	%D%/pairs-listed.sh \
+	%D%/settings.sh \
 	%D%/style.sh
 
 EXTRA_DIST += \

@@ -1536,6 +1536,7 @@ cli_tests = \
 	tests/cli/search-plans.sh \
 	tests/cli/search-runs.sh \
 	tests/cli/search.sh \
+	tests/cli/seed.sh \
 	tests/cli/spills.sh \
 	tests/cli/split.sh \
 	tests/cli/target-plans.sh \
