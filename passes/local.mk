@@ -64,11 +64,14 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/memory.h \
 	%D%/memory_carry.c \
 	%D%/memory_check.c \
+	%D%/memory_check.h \
+	%D%/memory_course.c \
 	%D%/memory_pack.c \
 	%D%/memory_parts.h \
 	%D%/memory_print.c \
 	%D%/memory_saves.c \
 	%D%/memory_slots.c \
+	%D%/memory_stamp.c \
 	%D%/memory_temps.c \
 	%D%/memory_tensors.c \
 	%D%/memory_wait.c \

@@ -6,22 +6,9 @@
  * bytes are found wherever they come from: a packing, slots that are too few,
  * an alias, a copy that is missing.
  */
-#include "passes/memory.h"
+#include "passes/memory_check.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* Bytes of one stamp. */
-struct stretch {
-	int64_t lo, hi;
-	uint64_t stamp;
-};
-
-/* The arena of one rank, as stretches that follow each other. */
-struct bytes {
-	struct stretch *at;
-	uint32_t n, cap;
-};
 
 /* What is known by name: a save of one microbatch, a message. */
 struct known {
@@ -31,89 +18,6 @@ struct known {
 	int64_t size;
 	uint32_t pipe;
 };
-
-struct checker {
-	const struct ranks *r;
-	const struct memory *mem;
-	struct ir_module *m;
-	struct arena a;
-	struct bytes *ranks;		/* by rank of the pipeline */
-	uint64_t *stamp;		/* by value: of this run */
-	uint64_t next;
-	VEC(struct known *) known;	/* the first is none */
-	struct table by_key;
-	const char *why;
-
-	/* the run at hand */
-	struct memory_run run;
-	func_id func;
-	uint32_t pipe, back;
-};
-
-/* ---- memory of stamps ---- */
-
-static int
-cuts(struct bytes *b, int64_t at)
-{
-	uint32_t lo = 0, hi = b->n;
-
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (b->at[mid].hi <= at) {
-			lo = mid + 1;
-		} else {
-			hi = mid;
-		}
-	}
-	return (int)lo;
-}
-
-/* The stretches that [lo, hi) touches are cut off, and one put there. */
-static void
-stamp_bytes(struct checker *c, struct bytes *b, int64_t lo, int64_t hi,
-	    uint64_t stamp)
-{
-	uint32_t first = (uint32_t)cuts(b, lo), last = first, n = 0;
-	struct stretch put[3];
-
-	while (last < b->n && b->at[last].lo < hi) {
-		last++;
-	}
-	if (first < last && b->at[first].lo < lo) {
-		put[n++] = (struct stretch){ b->at[first].lo, lo,
-					     b->at[first].stamp };
-	}
-	put[n++] = (struct stretch){ lo, hi, stamp };
-	if (first < last && b->at[last - 1].hi > hi) {
-		put[n++] = (struct stretch){ hi, b->at[last - 1].hi,
-					     b->at[last - 1].stamp };
-	}
-	if (b->n + 3 > b->cap) {
-		b->at = arena_grow(&c->a, b->at, b->cap * sizeof *b->at,
-				   (2 * b->cap + 64) * sizeof *b->at);
-		b->cap = 2 * b->cap + 64;
-	}
-	memmove(b->at + first + n, b->at + last,
-		(b->n - last) * sizeof *b->at);
-	memcpy(b->at + first, put, n * sizeof *put);
-	b->n = b->n - (last - first) + n;
-}
-
-static bool
-has_stamp(struct bytes *b, int64_t lo, int64_t hi, uint64_t stamp)
-{
-	uint32_t i = (uint32_t)cuts(b, lo);
-
-	while (lo < hi) {
-		if (i == b->n || b->at[i].lo > lo ||
-		    b->at[i].stamp != stamp) {
-			return false;
-		}
-		lo = b->at[i++].hi;
-	}
-	return true;
-}
 
 /* ---- values ---- */
 
@@ -176,8 +80,8 @@ write_stamp(struct checker *c, value_id v, const struct memory_trips *at,
 	struct memory_spot s;
 
 	if (spot_of(c, v, at, &s)) {
-		stamp_bytes(c, &c->ranks[c->pipe], s.offset,
-			    s.offset + size_of(c, v), stamp);
+		memory_stamp(&c->a, &c->ranks[c->pipe], s.offset,
+			     s.offset + size_of(c, v), stamp);
 	}
 }
 
@@ -286,8 +190,8 @@ stamp_tensors(struct checker *c)
 			int64_t at = b->offset + k * b->bytes;
 
 			tensor(c, i, at, true)->stamp = ++c->next;
-			stamp_bytes(c, &c->ranks[c->pipe], at, at + b->bytes,
-				    c->next);
+			memory_stamp(&c->a, &c->ranks[c->pipe], at,
+				     at + b->bytes, c->next);
 		}
 	}
 }
@@ -327,8 +231,8 @@ read_value(struct checker *c, value_id v, const struct memory_trips *at)
 	stamp = stamp_of(c, v, at, &s);
 	if (!stamp) {
 		fail(c, v, "is read before it is made");
-	} else if (!has_stamp(&c->ranks[c->pipe], s.offset,
-			      s.offset + size_of(c, v), stamp)) {
+	} else if (!memory_has_stamp(&c->ranks[c->pipe], s.offset,
+				     s.offset + size_of(c, v), stamp)) {
 		fail(c, v, "was written over before it is read");
 	}
 	return stamp;
@@ -411,8 +315,8 @@ send(struct checker *c, const struct kernel *k)
 	if (s->staged) {
 		x->spot = memory_item(&c->run, s->buffer - 1, NULL);
 		x->size = size_of(c, ir_args(c->m, n)[0]);
-		stamp_bytes(c, &c->ranks[c->pipe], x->spot.offset,
-			    x->spot.offset + x->size, x->stamp);
+		memory_stamp(&c->a, &c->ranks[c->pipe], x->spot.offset,
+			     x->spot.offset + x->size, x->stamp);
 	} else {
 		spot_of(c, v, NULL, &x->spot);
 	}
@@ -427,8 +331,8 @@ receive(struct checker *c, const struct ir_node *n)
 
 	if (!x) {
 		fail(c, n->result, "was not sent");
-	} else if (!has_stamp(&c->ranks[x->pipe], x->spot.offset,
-			      x->spot.offset + x->size, x->stamp)) {
+	} else if (!memory_has_stamp(&c->ranks[x->pipe], x->spot.offset,
+				     x->spot.offset + x->size, x->stamp)) {
 		fail(c, n->result, "was written over before it was taken");
 	}
 }
@@ -456,8 +360,8 @@ sink(struct checker *c, const struct ir_node *n, node_id id,
 		return;
 	}
 	k->stamp = ++c->next;
-	stamp_bytes(c, &c->ranks[c->pipe], s.offset, s.offset + size_of(c, v),
-		    k->stamp);
+	memory_stamp(&c->a, &c->ranks[c->pipe], s.offset,
+		     s.offset + size_of(c, v), k->stamp);
 	if (mem->value[v].buffer == b) {
 		c->stamp[v] = k->stamp;
 	}
@@ -482,8 +386,8 @@ hand_on(struct checker *c, uint32_t carry, int64_t t,
 	    !spot_of(c, v, at, &from)) {
 		fail(c, v, "is carried to no place");
 	} else if (to.offset != from.offset) {
-		stamp_bytes(c, &c->ranks[c->pipe], to.offset, to.offset +
-			    size_of(c, v), stamp);
+		memory_stamp(&c->a, &c->ranks[c->pipe], to.offset, to.offset +
+			     size_of(c, v), stamp);
 	}
 }
 
@@ -651,136 +555,12 @@ run_list(struct checker *c, const struct kernel_list *l,
 	remember_saves(c, &c->m->regions.at[l->region], at, false);
 }
 
-/* ---- ranks ---- */
-
-static void
-run_func(struct checker *c, func_id f)
+void
+memory_check_func(struct checker *c, func_id f)
 {
 	c->func = f;
 	if (f && !c->why) {
 		run_list(c, c->mem->kernels[f]->top, NULL);
-	}
-}
-
-struct course {
-	uint32_t *at;		/* by rank */
-	uint8_t *done;		/* by stage and microbatch */
-	uint32_t *sent;		/* by stage: forward, back */
-};
-
-static bool
-may_run(const struct checker *c, const struct course *k,
-	const struct sched_action *x)
-{
-	struct sched_need need[SCHED_MAX_NEEDS];
-	const struct sched *s = c->r->sched;
-	uint32_t n = sched_needs(s, x, need), i;
-
-	for (i = 0; i < n; i++) {
-		if (!(k->done[(size_t)need[i].stage * s->nmicrobatches +
-			      x->microbatch] >> need[i].part & 1)) {
-			return false;
-		}
-	}
-	return true;
-}
-
-/* A place that waits must be free again: all it went to have taken it. */
-static bool
-has_room(const struct checker *c, const struct course *k,
-	 const struct sched_action *x)
-{
-	const struct sched *s = c->r->sched;
-	uint32_t back = !(sched_kinds[x->kind].does & SCHED_FORWARD), i;
-	uint32_t copies = c->mem->stage[x->stage].waiting[back], turn, j;
-	const struct sched_list *l = &s->ranks[s->rank_of[x->stage]];
-	uint32_t mine = back ? SCHED_INPUT : SCHED_FORWARD;
-
-	turn = k->sent[2 * x->stage + back];
-	if (!(sched_kinds[x->kind].does & mine) || turn < copies) {
-		return true;
-	}
-	/* the message so many turns ago */
-	for (i = 0, j = 0; i < l->actions.n; i++) {
-		const struct sched_action *y = &l->actions.at[i];
-
-		if (y->stage != x->stage ||
-		    !(sched_kinds[y->kind].does & mine) ||
-		    j++ != turn - copies) {
-			continue;
-		}
-		for (j = 0; j < c->mem->sends.n; j++) {
-			const struct memory_send *q = &c->mem->sends.at[j];
-
-			if (q->stage == x->stage &&
-			    (q->to < q->stage) == back &&
-			    !(k->done[(size_t)q->to * s->nmicrobatches +
-				      y->microbatch] & mine)) {
-				return false;
-			}
-		}
-		break;
-	}
-	return true;
-}
-
-static bool
-run_rank(struct checker *c, struct course *k, uint32_t rank)
-{
-	const struct sched *s = c->r->sched;
-	const struct sched_list *l = &s->ranks[rank];
-	uint32_t before = k->at[rank];
-
-	for (; k->at[rank] < l->actions.n && !c->why; k->at[rank]++) {
-		const struct sched_action *x = &l->actions.at[k->at[rank]];
-		uint8_t does = sched_kinds[x->kind].does;
-
-		if (!may_run(c, k, x) || !has_room(c, k, x)) {
-			break;
-		}
-		c->pipe = rank;
-		c->run.stage = x->stage;
-		c->run.microbatch = x->microbatch;
-		c->run.turn[0] = k->sent[2 * x->stage];
-		c->run.turn[1] = k->sent[2 * x->stage + 1];
-		run_func(c, c->r->of_stage[x->stage][x->kind]);
-		k->sent[2 * x->stage] += (does & SCHED_FORWARD) != 0;
-		k->sent[2 * x->stage + 1] += (does & SCHED_INPUT) != 0;
-		k->done[(size_t)x->stage * s->nmicrobatches +
-			x->microbatch] |= does;
-	}
-	return k->at[rank] > before;
-}
-
-static void
-run_all(struct checker *c)
-{
-	const struct sched *s = c->r->sched;
-	struct course k = {
-		.at = arena_alloc(&c->a, s->nranks * sizeof *k.at),
-		.done = arena_alloc(&c->a, (size_t)s->nstages *
-				    s->nmicrobatches),
-		.sent = arena_alloc(&c->a, 2 * s->nstages * sizeof *k.sent)
-	};
-	bool moves = true;
-	uint32_t i;
-
-	while (moves && !c->why) {
-		moves = false;
-		for (i = 0; i < s->nranks && !c->why; i++) {
-			moves |= run_rank(c, &k, i);
-		}
-	}
-	for (i = 0; i < s->nranks && !c->why; i++) {
-		if (k.at[i] < s->ranks[i].actions.n) {
-			c->why = "ranks stall, as what waits has no room";
-		}
-	}
-	c->run.stage = UINT32_MAX;
-	c->run.microbatch = 0;
-	for (i = 0; i < s->nranks && !c->why; i++) {
-		c->pipe = i;
-		run_func(c, c->r->update[i]);
 	}
 }
 
@@ -796,7 +576,7 @@ memory_check(const struct ranks *r, const struct memory *mem)
 	c.stamp = arena_alloc(&c.a, r->m->values.n * sizeof *c.stamp);
 	VEC_PUSH(&c.a, &c.known, NULL);
 	stamp_tensors(&c);
-	run_all(&c);
+	memory_course(&c);
 	arena_release(&c.a);
 	return c.why;
 }
