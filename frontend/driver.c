@@ -5,159 +5,21 @@
 #include "frontend/driver.h"
 
 #include "frontend/frontend.h"
+#include "frontend/target.h"
 #include "frontend/validate.h"
 #include "passes/kernels.h"
 #include "passes/plan.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct span nowhere;
-
-static const struct opt_value *
-given(const struct driver *d, enum opt_id id)
-{
-	return d->opts.at[id].given ? &d->opts.at[id] : NULL;
-}
-
-static const char *
-text_of(const struct driver *d, enum opt_id id)
-{
-	return d->opts.at[id].text;
-}
 
 static void
 chat(const struct driver *d, const char *what, const char *name)
 {
-	if (given(d, OPT_VERBOSE)) {
+	if (drv_given(d, OPT_VERBOSE)) {
 		fprintf(stderr, "llmc: %s %s\n", what, name);
 	}
-}
-
-/* ---- messages ---- */
-
-/* The option, then NO_COLOR, then CLICOLOR_FORCE, then the terminal. */
-static bool
-want_color(const struct driver *d)
-{
-	const char *when = text_of(d, OPT_COLOR), *v;
-
-	if (when && strcmp(when, "auto") != 0) {
-		return strcmp(when, "always") == 0;
-	}
-	if ((v = getenv("NO_COLOR")) && *v) {
-		return false;
-	}
-	if ((v = getenv("CLICOLOR_FORCE")) && *v && strcmp(v, "0") != 0) {
-		return true;
-	}
-	v = getenv("TERM");
-	return isatty(STDERR_FILENO) && v && strcmp(v, "dumb") != 0;
-}
-
-/* `word` is not among the warnings: suggests one behind the same prefix. */
-static void
-unknown_warning(struct driver *d, const char *word)
-{
-	static const char *const prefixes[] = { "error=", "no-error=", "no-" };
-	const char *name = word;
-	struct diag_near near;
-	struct buf legal;
-	size_t i, n;
-
-	for (i = 0; i < 3 && name == word; i++) {
-		n = strlen(prefixes[i]);
-		name += strncmp(word, prefixes[i], n) == 0 ? n : 0;
-	}
-	diag_near_init(&near, name);
-	buf_init(&legal, &d->ctx.perm);
-#define WARN(id, text, on, help) \
-	diag_near_try(&near, text); \
-	buf_printf(&legal, "%s%s", legal.n ? ", " : "", text);
-#include "ir/warnings.def"
-#undef WARN
-	if (near.best) {
-		near.best = arena_printf(&d->ctx.perm, "%.*s%s",
-					 (int)(name - word), word, near.best);
-	}
-	diag_error(&d->ctx.diags, nowhere, "there is no warning `%s`%s: there "
-		   "are %s", name, diag_near_text(&near, &d->ctx.perm),
-		   buf_text(&legal));
-}
-
-static bool
-set_messages(struct driver *d)
-{
-	const struct opt_value *w = &d->opts.at[OPT_WARNING];
-	struct diags *diags = &d->ctx.diags;
-	const char *form = text_of(d, OPT_DIAGNOSTICS);
-	uint32_t i;
-
-	diags->color = want_color(d);
-	diags->format = form && strcmp(form, "json") == 0 ? DIAG_JSON
-							  : DIAG_TEXT;
-	for (i = 0; i < w->list.n; i++) {
-		if (!diag_warning_option(diags, w->list.at[i])) {
-			unknown_warning(d, w->list.at[i]);
-			return false;
-		}
-	}
-	for (i = 0; i < WARN_COUNT && given(d, OPT_NO_WARNINGS); i++) {
-		diags->on[i] = false;
-	}
-	return true;
-}
-
-/* A plan and a machine ask for the answer, unless passes are named. */
-static const char *
-default_emit(const struct driver *d)
-{
-	return d->opts.command == OPT_OPT ? "ir" :
-	       given(d, OPT_TARGET) && !given(d, OPT_PASSES) ? "answer"
-							     : "summary";
-}
-
-static bool
-wants(const struct driver *d, const char *what)
-{
-	const char *emit = text_of(d, OPT_EMIT);
-
-	return strcmp(emit ? emit : default_emit(d), what) == 0;
-}
-
-static bool
-wants_answer(const struct driver *d)
-{
-	return d->opts.command != OPT_EVALUATE &&
-	       (wants(d, "answer") || wants(d, "answer-json") ||
-		wants(d, "llvm") || wants(d, "cuda"));
-}
-
-/* -o names a folder for the plan, and the answer is on standard output. */
-static bool
-wants_folder(const struct driver *d)
-{
-	const char *path = text_of(d, OPT_OUTPUT);
-
-	return path && strcmp(path, "-") != 0 && !given(d, OPT_EMIT) &&
-	       wants_answer(d) && d->opts.command == OPT_COMPILE;
-}
-
-/* Text of what else would be in it. */
-static bool
-wants_code(const struct driver *d)
-{
-	return d->opts.command == OPT_COMPILE &&
-	       (wants(d, "llvm") || wants(d, "cuda"));
-}
-
-/* What a rank holds shows once values are placed; opt says what runs. */
-static bool
-counts_memory(const struct driver *d)
-{
-	return d->opts.command == OPT_COMPILE &&
-	       (wants(d, "memory") || wants(d, "memory-json"));
 }
 
 /* ---- passes ---- */
@@ -176,41 +38,21 @@ load_plugins(struct driver *d)
 	return true;
 }
 
-/* Whether rank programs are wanted, not the model as it is. */
-static bool
-is_split(const struct driver *d)
-{
-	const char *emit = text_of(d, OPT_EMIT);
-
-	if (d->opts.command == OPT_EVALUATE) {
-		return given(d, OPT_PLAN) || given(d, OPT_PIN) ||
-		       given(d, OPT_COMPARE);
-	}
-	if (d->opts.command == OPT_DIFF || wants_answer(d)) {
-		return true;
-	}
-	return emit && (strcmp(emit, "ranks") == 0 ||
-			strcmp(emit, "cost") == 0 ||
-			strcmp(emit, "arena") == 0 ||
-			strcmp(emit, "arena-json") == 0 ||
-			(strcmp(emit, "kernels") == 0 &&
-			 (given(d, OPT_PLAN) || given(d, OPT_PIN))));
-}
-
 /* Which to run: --passes, and --insert into those or the default ones. */
 static bool
 list_passes(struct driver *d)
 {
 	const struct opt_value *insert = &d->opts.at[OPT_INSERT];
-	const char *text = text_of(d, OPT_PASSES);
+	const char *text = drv_text(d, OPT_PASSES);
 	uint32_t i;
 
 	if (!text) {
-		text = is_split(d) ? "split" :
-		       counts_memory(d) ? "placed" :
-		       given(d, OPT_STEPS) || wants(d, "kernels") ||
-		       wants(d, "plans") ||
-		       (wants(d, "plan") && given(d, OPT_TARGET)) ? "train" :
+		text = drv_is_split(d) ? "split" :
+		       drv_counts_memory(d) ? "placed" :
+		       drv_given(d, OPT_STEPS) || drv_wants(d, "kernels") ||
+		       drv_wants(d, "plans") ||
+		       (drv_wants(d, "plan") && drv_given(d, OPT_TARGET))
+			? "train" :
 		       insert->given ? "default" : "";
 	}
 	if (!pass_list_parse(&d->table, &d->passes, text)) {
@@ -228,7 +70,7 @@ list_passes(struct driver *d)
 static bool
 set_stop(struct driver *d)
 {
-	const char *name = text_of(d, OPT_STOP_AFTER);
+	const char *name = drv_text(d, OPT_STOP_AFTER);
 	const struct pass_known *k;
 	uint32_t i;
 
@@ -254,15 +96,15 @@ static bool
 set_manager(struct driver *d)
 {
 	struct pass_options *o = &d->pm.options;
-	const struct opt_value *before = given(d, OPT_PRINT_BEFORE);
-	const struct opt_value *after = given(d, OPT_PRINT_AFTER);
-	const struct opt_value *limit = given(d, OPT_BISECT_LIMIT);
+	const struct opt_value *before = drv_given(d, OPT_PRINT_BEFORE);
+	const struct opt_value *after = drv_given(d, OPT_PRINT_AFTER);
+	const struct opt_value *limit = drv_given(d, OPT_BISECT_LIMIT);
 
-	o->changed = given(d, OPT_PRINT_CHANGED);
-	o->compare = given(d, OPT_TIME_PASSES);
-	o->verify = given(d, OPT_VERIFY_EACH);
-	o->verbose = given(d, OPT_VERBOSE);
-	o->reproducer = text_of(d, OPT_REPRODUCER);
+	o->changed = drv_given(d, OPT_PRINT_CHANGED);
+	o->compare = drv_given(d, OPT_TIME_PASSES);
+	o->verify = drv_given(d, OPT_VERIFY_EACH);
+	o->verbose = drv_given(d, OPT_VERBOSE);
+	o->reproducer = drv_text(d, OPT_REPRODUCER);
 	o->bisect = limit != NULL;
 	o->limit = limit ? limit->num : -1;
 	return (!before || pass_set_parse(&d->table, &o->before,
@@ -307,7 +149,7 @@ drv_read_source(struct driver *d, const char *path, uint32_t *index)
 static struct ir_module *
 for_target(struct driver *d, struct ir_module *m)
 {
-	const char *name = text_of(d, OPT_TARGET);
+	const char *name = drv_text(d, OPT_TARGET);
 	struct target t;
 
 	if (!m || !name) {
@@ -340,7 +182,7 @@ drv_load(struct driver *d, const char *path)
 				   "and %s is IR text", f->name);
 			return NULL;
 		}
-		if (wants(d, "ast")) {
+		if (drv_wants(d, "ast")) {
 			diag_error(diags, nowhere, "%s is to be a model, since "
 				   "IR text has no AST", f->name);
 			return NULL;
@@ -355,7 +197,7 @@ drv_load(struct driver *d, const char *path)
 			return NULL;
 		}
 	}
-	if (ast && wants(d, "ast")) {
+	if (ast && drv_wants(d, "ast")) {
 		fe_print_ast(&d->ctx, ast, &d->out);
 		return NULL;
 	}
@@ -369,7 +211,7 @@ static bool
 set_plan(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *pins = &d->opts.at[OPT_PIN];
-	const char *path = text_of(d, OPT_PLAN);
+	const char *path = drv_text(d, OPT_PLAN);
 	uint32_t file, i;
 
 	if ((path || pins->list.n) && !ir_model(m)) {
@@ -391,33 +233,7 @@ set_plan(struct driver *d, struct ir_module *m)
 	       plan_pin(m, "offload=none");
 }
 
-/* All of it, as it was settled; a schedule that it names must be one. */
-static bool
-emit_plan(struct driver *d, struct ir_module *m)
-{
-	struct plan p;
-
-	if (!plan_read(m, &p) ||
-	    (p.schedule_file && !plan_schedule(m, &p, &d->ctx.tmp))) {
-		return false;
-	}
-	plan_print(m, &p, &d->out);
-	return true;
-}
-
 /* ---- the target ---- */
-
-static bool
-emit_target(struct driver *d, const char *name)
-{
-	struct target t;
-
-	if (!fe_target(&d->ctx, name, &t)) {
-		return false;
-	}
-	target_print(&t, &d->out);
-	return true;
-}
 
 static const char *
 arch_of(const struct target_group *g)
@@ -452,22 +268,22 @@ one_arch(struct driver *d, const struct target *t)
 static bool
 check_target(struct driver *d)
 {
-	const char *name = text_of(d, OPT_TARGET);
+	const char *name = drv_text(d, OPT_TARGET);
 	struct target t;
 
-	if (!name && wants(d, "target")) {
+	if (!name && drv_wants(d, "target")) {
 		diag_error(&d->ctx.diags, nowhere,
 			   "--emit=target goes with --target");
 		return false;
 	}
 	if ((name && !drv_take_target(d, &t)) ||
-	    (wants_folder(d) &&
-	     !drv_may_write_folder(&d->ctx, text_of(d, OPT_OUTPUT))) ||
-	    (name && (wants_folder(d) || wants_code(d)) &&
+	    (drv_wants_folder(d) &&
+	     !drv_may_write_folder(&d->ctx, drv_text(d, OPT_OUTPUT))) ||
+	    (name && (drv_wants_folder(d) || drv_wants_code(d)) &&
 	     !one_arch(d, &t))) {
 		return false;
 	}
-	d->for_gpu = name && (wants_folder(d) || wants_code(d)) &&
+	d->for_gpu = name && (drv_wants_folder(d) || drv_wants_code(d)) &&
 		     drv_has_kernels(d, t.groups.at->device.arch);
 	d->for_code = d->for_gpu ||
 		      (name && drv_is_cpu(d, t.groups.at->device.arch));
@@ -492,78 +308,6 @@ set_rooms(struct driver *d, struct ir_module *m)
 
 /* ---- the run ---- */
 
-static bool
-emit_memory(struct driver *d, struct ir_module *m, bool json)
-{
-	struct pass_holds holds;
-
-	if (!pass_hold(m, &holds)) {
-		return false;
-	}
-	if (json) {
-		pass_print_holds_json(m, &holds, &d->out);
-	} else {
-		pass_print_holds(m, &holds, &d->out);
-	}
-	return true;
-}
-
-static bool
-emit(struct driver *d, struct ir_module *m)
-{
-	struct pass_sums sums;
-
-	if (d->opts.command == OPT_EVALUATE) {
-		return ir_model(m) ? drv_eval(d, m)
-				   : drv_eval_split(d, m, d->unsplit);
-	}
-	if (wants_answer(d)) {
-		bool text = wants(d, "llvm") || wants(d, "cuda");
-
-		return drv_print_answer(d, m, text ? DRV_ANSWER_CODE
-			: wants(d, "answer-json") ? DRV_ANSWER_JSON
-			: DRV_ANSWER_TEXT, wants_folder(d) || text);
-	}
-	if (wants(d, "plans")) {
-		return drv_print_plans(d);
-	}
-	if (wants(d, "ranks")) {
-		return drv_print_ranks(d, m);
-	}
-	if (wants(d, "cost")) {
-		return drv_print_cost(d, m);
-	}
-	if (wants(d, "arena") || wants(d, "arena-json")) {
-		return drv_print_arena(d, m, wants(d, "arena-json"));
-	}
-	if (wants(d, "kernels")) {
-		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);
-		return true;
-	}
-	if (wants(d, "ir")) {
-		ir_print(m, &d->out);
-		return true;
-	}
-	if (wants(d, "plan")) {
-		return emit_plan(d, m);
-	}
-	if (wants(d, "memory") || wants(d, "memory-json")) {
-		return emit_memory(d, m, wants(d, "memory-json"));
-	}
-	if (wants(d, "target")) {
-		return emit_target(d, text_of(d, OPT_TARGET));
-	}
-	if (!pass_sum(m, &sums)) {
-		return false;
-	}
-	if (wants(d, "summary")) {
-		pass_print_sums(m, &sums, &d->out);
-	} else {
-		pass_print_sums_json(m, &sums, &d->out);
-	}
-	return true;
-}
-
 /* --time-passes and --stats, also of a run that failed. */
 static void
 report(struct driver *d)
@@ -571,10 +315,10 @@ report(struct driver *d)
 	struct buf text;
 
 	buf_init(&text, &d->ctx.perm);
-	if (given(d, OPT_TIME_PASSES)) {
+	if (drv_given(d, OPT_TIME_PASSES)) {
 		pass_print_times(&d->pm, &text);
 	}
-	if (given(d, OPT_STATS)) {
+	if (drv_given(d, OPT_STATS)) {
 		pass_print_stats(&d->pm, &text);
 	}
 	fputs(buf_text(&text), stderr);
@@ -583,7 +327,7 @@ report(struct driver *d)
 static int
 run_passes(struct driver *d, struct ir_module *m)
 {
-	enum pass_result r = wants_answer(d)
+	enum pass_result r = drv_wants_answer(d)
 		? drv_run_for_answer(d, m)
 		: pass_run(&d->pm, &d->passes, m);
 
@@ -654,7 +398,8 @@ run_input(struct driver *d)
 		return drv_schedule(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
 	if (d->opts.command == OPT_SHOW_TARGET) {
-		return emit_target(d, d->opts.input) ? DRV_OK : DRV_BAD_INPUT;
+		return drv_print_target(d, d->opts.input) ? DRV_OK
+							  : DRV_BAD_INPUT;
 	}
 	if (d->opts.command == OPT_DIFF) {
 		return drv_diff(d) ? DRV_OK : DRV_BAD_INPUT;
@@ -668,7 +413,7 @@ run_input(struct driver *d)
 	if (!check_target(d)) {
 		return DRV_BAD_INPUT;
 	}
-	if (given(d, OPT_COMPARE) && !load_unsplit(d)) {
+	if (drv_given(d, OPT_COMPARE) && !load_unsplit(d)) {
 		return DRV_BAD_INPUT;
 	}
 	m = drv_load(d, d->opts.input);
@@ -677,14 +422,14 @@ run_input(struct driver *d)
 	}
 	if (m && diags->errors == 0 && drv_set_search(d, m) &&
 	    set_plan(d, m) && drv_set_explain(d, m)) {
-		if (wants_folder(d) && !given(d, OPT_NO_WHOLE)) {
+		if (drv_wants_folder(d) && !drv_given(d, OPT_NO_WHOLE)) {
 			drv_whole_take(d, m);
 		}
 		status = run_passes(d, m);
 		if (status != DRV_OK) {
 			return status;
 		}
-		emit(d, m);
+		drv_emit(d, m);
 	}
 	return diags->errors ? DRV_BAD_INPUT : DRV_OK;
 }
@@ -714,9 +459,9 @@ drv_write_plan(struct driver *d, const char *path)
 static bool
 write_output(struct driver *d)
 {
-	const char *path = text_of(d, OPT_OUTPUT);
+	const char *path = drv_text(d, OPT_OUTPUT);
 
-	if (given(d, OPT_LIST_PASSES) || !wants_folder(d)) {
+	if (drv_given(d, OPT_LIST_PASSES) || !drv_wants_folder(d)) {
 		return drv_write(&d->ctx, path, &d->out);
 	}
 	return drv_write_plan(d, path) &&
@@ -730,13 +475,13 @@ run(struct driver *d)
 	enum opt_command command = d->opts.command;
 	int status;
 
-	if (!set_messages(d)) {
+	if (!drv_set_messages(d)) {
 		return DRV_BAD_USAGE;
 	}
 	if (!load_plugins(d)) {
 		return DRV_BAD_INPUT;
 	}
-	if (given(d, OPT_LIST_PASSES)) {
+	if (drv_given(d, OPT_LIST_PASSES)) {
 		pass_print_table(&d->table, &d->out);
 	} else {
 		if (!set_manager(d)) {
@@ -753,8 +498,8 @@ run(struct driver *d)
 	if (!write_output(d)) {
 		return DRV_BAD_INPUT;
 	}
-	chat(d, "wrote", text_of(d, OPT_OUTPUT) ? text_of(d, OPT_OUTPUT)
-						: "standard output");
+	chat(d, "wrote", drv_text(d, OPT_OUTPUT) ? drv_text(d, OPT_OUTPUT)
+						 : "standard output");
 	return DRV_OK;
 }
 
@@ -784,13 +529,13 @@ parse_and_run(struct driver *d, int argc, char *const *argv)
 
 	buf_init(&why, &d->ctx.perm);
 	if (!opt_parse(&d->opts, argc, argv, &why) ||
-	    (given(d, OPT_RUN_REPRODUCER) && !drv_replay(d, &why))) {
-		d->ctx.diags.color = want_color(d);
+	    (drv_given(d, OPT_RUN_REPRODUCER) && !drv_replay(d, &why))) {
+		d->ctx.diags.color = drv_want_color(d);
 		diag_error(&d->ctx.diags, nowhere, "%s", buf_text(&why));
 		return DRV_BAD_USAGE;
 	}
 	if (drv_tell(d)) {
-		return drv_write(&d->ctx, text_of(d, OPT_OUTPUT), &d->out)
+		return drv_write(&d->ctx, drv_text(d, OPT_OUTPUT), &d->out)
 			? DRV_OK : DRV_BAD_INPUT;
 	}
 	return run(d);

@@ -57,6 +57,19 @@ struct driver {
 	int64_t reserve_bytes;	/* of each rank's arena, with its rooms */
 };
 
+/* What an option was given, or NULL; its text, or NULL. */
+static inline const struct opt_value *
+drv_given(const struct driver *d, enum opt_id id)
+{
+	return d->opts.at[id].given ? &d->opts.at[id] : NULL;
+}
+
+static inline const char *
+drv_text(const struct driver *d, enum opt_id id)
+{
+	return d->opts.at[id].text;
+}
+
 /* ---- driver.c --------------------------------------------------------- */
 
 /* All of llmc but what must be global; `crash` is what handlers look at. */
@@ -66,6 +79,29 @@ struct ir_module *drv_load(struct driver *d, const char *path);
 bool drv_read_source(struct driver *d, const char *path, uint32_t *index);
 /* All that was made of a plan, into its folder. False if reported. */
 bool drv_write_plan(struct driver *d, const char *path);
+
+/* ---- messages.c -------------------------------------------------------- */
+
+/* The option, then NO_COLOR, then CLICOLOR_FORCE, then the terminal. */
+bool drv_want_color(const struct driver *d);
+/* False after an error: there is no such warning. */
+bool drv_set_messages(struct driver *d);
+
+/* ---- wants.c: what a run is to make ------------------------------------ */
+
+bool drv_wants(const struct driver *d, const char *what);	/* of --emit */
+bool drv_wants_answer(const struct driver *d);
+/* -o names a folder for the plan, and the answer is on standard output. */
+bool drv_wants_folder(const struct driver *d);
+/* Text of what else would be in it. */
+bool drv_wants_code(const struct driver *d);
+/* What a rank holds shows once values are placed; opt says what runs. */
+bool drv_counts_memory(const struct driver *d);
+/* Whether rank programs are wanted, not the model as it is. */
+bool drv_is_split(const struct driver *d);
+/* To d->out, of what passes have made. False if reported. */
+bool drv_emit(struct driver *d, struct ir_module *m);
+bool drv_print_target(struct driver *d, const char *name);
 
 /* ---- reproducer.c ----------------------------------------------------- */
 

@@ -49,6 +49,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/linear.c \
 	%D%/lower.c \
 	%D%/lower.h \
+	%D%/messages.c \
 	%D%/names.c \
 	%D%/ops.c \
 	%D%/options.c \
@@ -82,6 +83,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/validate_print.c \
 	%D%/validate_search.c \
 	%D%/validate_train.c \
+	%D%/wants.c \
 	%D%/weights.c \
 	%D%/whole.c \
 	%D%/why_not.c \
