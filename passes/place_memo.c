@@ -2,7 +2,7 @@
  * What was chosen before.  A search places one program on many meshes, and
  * most begin alike: an axis is solved after those before it, so what was
  * chosen along it holds wherever the program, the axes before it and what it
- * may split are the same.
+ * may split are the same, whichever number it has in the mesh.
  */
 #include "passes/place.h"
 #include "passes/solve.h"
@@ -12,7 +12,6 @@
 /* Along one axis, behind others. */
 struct place_chosen {
 	const struct place_chosen *before, *next;	/* next: an older one */
-	axis_id axis;
 	enum place_kind kind;
 	int64_t ranks;
 	int zero;
@@ -133,8 +132,8 @@ is_like_that(const struct place *p, const struct place_chosen *x)
 {
 	uint32_t n = p->m->dims.n;
 
-	return x->before == p->chosen && x->axis == p->axis &&
-	       x->kind == p->kind && (x->ranks == 1) == (p->ranks == 1) &&
+	return x->before == p->chosen && x->kind == p->kind &&
+	       (x->ranks == 1) == (p->ranks == 1) &&
 	       x->zero == zero_of(p) && x->ring == ring_of(p) &&
 	       memcmp(x->may, p->may, n) == 0 &&
 	       memcmp(x->late, p->late, n) == 0;
@@ -249,7 +248,7 @@ void
 place_remember(struct place *p, uint32_t count, bool forced)
 {
 	struct place_chosen x = {
-		.before = p->chosen, .axis = p->axis, .kind = p->kind,
+		.before = p->chosen, .kind = p->kind,
 		.ranks = p->ranks, .zero = zero_of(p), .ring = ring_of(p),
 		.count = count,
 		/* elsewhere, ways hang on what a number of ranks divides */

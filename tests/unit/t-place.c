@@ -42,6 +42,7 @@ static const char *const plans[] = {
 	"dp=2,microbatch=2,zero=1", "dp=2,tp=2,microbatch=2,zero=1",
 	"dp=2,tp=4,microbatch=2,zero=1", "dp=4,tp=2,microbatch=2,zero=1",
 	"dp=2,tp=2,microbatch=2,zero=3", "tp=2,microbatch=2",
+	"pp=2,tp=2,microbatch=2", "pp=2,dp=2,tp=2,microbatch=2,zero=1",
 	"dp=2,tp=2,microbatch=2,zero=1,sequence=on",
 	"ep=2,microbatch=4", "ep=2,dp=2,microbatch=2,zero=1",
 	"ep=2,dp=2,tp=2,microbatch=2,zero=1", "ep=4,dp=2,microbatch=1,zero=2"
