@@ -53,7 +53,10 @@ search_set_line(struct search *s, const struct search_pieces *p,
 static double
 stage_us(const double *sum, double top_us, int64_t lo, int64_t hi, int64_t n)
 {
-	return sum[hi] - sum[lo] + top_us * (1 - (lo == 0) - (hi == n));
+	double us = sum[hi] - sum[lo];
+
+	return lo > 0 && hi < n ? us + top_us
+		: us + top_us * (1 - (lo == 0) - (hi == n));
 }
 
 static double
@@ -118,19 +121,22 @@ static double
 spread_us(struct search *s, const struct search_try *t,
 	  const struct search_line *x, const int64_t *layers)
 {
-	int64_t pp = t->g->pp, n = line_end(s), lo = 0, r, i;
+	int64_t pp = t->g->pp, n = line_end(s), lo = 0, hi, c, r, i;
 	double *busy = arena_alloc(&s->tmp, (size_t)pp * 2 * sizeof *busy);
 	double *wait = busy + pp, around = 0, most = 0;
 
-	for (i = 0; i < pp * t->chunks; i++) {
-		int64_t hi = n > 1 ? lo + layers[i] : n;
+	for (c = 0; c < t->chunks; c++) {
+		bool back = t->sched->vshape && c % 2;
 
-		r = t->sched->vshape && i / pp % 2 ? pp - 1 - i % pp : i % pp;
-		busy[r] += work_us(x, lo, hi, n);
-		if (i < pp) {
-			wait[i] = wait_us(x, t->sched->split, lo, hi, n);
+		for (i = 0; i < pp; i++, lo = hi) {
+			hi = n > 1 ? lo + *layers++ : n;
+			r = back ? pp - 1 - i : i;
+			busy[r] += work_us(x, lo, hi, n);
+			if (c == 0) {
+				wait[i] = wait_us(x, t->sched->split, lo, hi,
+						  n);
+			}
 		}
-		lo = hi;
 	}
 	for (r = 0; r < pp; r++) {
 		most = fmax(most, (double)t->nmicrobatches * busy[r] + around);

@@ -124,7 +124,31 @@ add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	price_add(&x->p.stage[stage][back], &extra, 1);
 }
 
-/* The stages, as they recompute. False: a choice cannot be made. */
+/* Of layers [lo, hi). */
+static bool
+compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
+{
+	uint32_t seat = x->seat_of[stage];
+	struct search_key key = x->key;
+	struct search_cost *c;
+
+	key.choice = x->guess ? 0 : x->choice[stage];
+	c = trial_cost(x, key.choice);
+	if (!c) {
+		return false;
+	}
+	search_price(x->s, &key, x->t, c, seat);
+	search_stage_price(x->s, c, seat, lo, hi, x->p.stage[stage]);
+	if (x->guess && x->choice[stage]) {
+		add_guess(x, stage, lo, hi);
+	}
+	return true;
+}
+
+/*
+ * The stages, as they recompute, but for those that take what the one before
+ * does.  False: a choice cannot be made.
+ */
 static bool
 compose(struct trial *x)
 {
@@ -140,33 +164,31 @@ compose(struct trial *x)
 		x->p.hop_us = search_hop(s, &x->key, x->t, x->cost);
 	}
 	for (i = 0; i < x->nstages; i++) {
-		struct search_key key = x->key;
-		struct search_cost *c;
-
 		x->again[i] = i && x->choice[i] == x->choice[i - 1] &&
 			      x->seat_of[i] == x->seat_of[i - 1] &&
 			      search_alike(s, lo - x->layers[i - 1], lo,
 					   lo + x->layers[i]);
-		if (x->again[i]) {
-			memcpy(x->p.stage[i], x->p.stage[i - 1],
-			       sizeof x->p.stage[i]);
-			lo += x->layers[i];
-			continue;
-		}
-		key.choice = x->guess ? 0 : x->choice[i];
-		c = trial_cost(x, key.choice);
-		if (!c) {
+		if (!x->again[i] &&
+		    !compose_stage(x, i, lo, lo + x->layers[i])) {
 			return false;
-		}
-		search_price(s, &key, x->t, c, x->seat_of[i]);
-		search_stage_price(s, c, x->seat_of[i], lo,
-				   lo + x->layers[i], x->p.stage[i]);
-		if (x->guess && x->choice[i]) {
-			add_guess(x, i, lo, lo + x->layers[i]);
 		}
 		lo += x->layers[i];
 	}
 	return true;
+}
+
+/* For whoever reads the prices of all stages. */
+static void
+compose_again(struct trial *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; i++) {
+		if (x->again[i]) {
+			memcpy(x->p.stage[i], x->p.stage[i - 1],
+			       sizeof x->p.stage[i]);
+		}
+	}
 }
 
 struct search_update *
@@ -207,6 +229,7 @@ run(struct trial *x)
 		.rank_of = x->rank_of
 	};
 
+	compose_again(x);
 	x->s->out->run++;
 	return price_named(&x->s->briefs, x->t->sched, &s, &x->s->o->traits,
 			   &x->s->tmp, &x->p);
@@ -477,7 +500,7 @@ note_rule(struct trial *x)
 {
 	uint32_t i;
 
-	for (i = 0; i < x->s->ruled_out.n; i++) {
+	for (i = x->s->ruled_out.n; i-- > 0;) {	/* most often the last one */
 		if (search_same_width(&x->s->ruled_out.at[i], &x->key)) {
 			return;
 		}
@@ -692,12 +715,13 @@ whole_fits(struct trial *x)
 
 /* What data ranks exchange while the pipeline runs: if it runs but once. */
 static double
-data_us(const struct trial *x)
+data_us(struct trial *x)
 {
 	double us = 0;
 	uint32_t i;
 	int k;
 
+	compose_again(x);
 	for (i = 0; i < x->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			us += x->p.stage[i][k].data_us;
