@@ -243,9 +243,13 @@ sweep(struct dce *d, region_id id)
 static void
 replace_moved(struct dce *d)
 {
-	value_id *map = arena_alloc(d->a, d->m->values.n * sizeof *map);
+	value_id *map;
 	uint32_t i;
 
+	if (!d->moved.n) {
+		return;
+	}
+	map = arena_alloc(d->a, d->m->values.n * sizeof *map);
 	for (i = 0; i < d->moved.n; i++) {
 		map[d->moved.at[i].from] = d->moved.at[i].to;
 	}
