@@ -275,6 +275,7 @@ work_init(struct memory_work *w)
 	w->nsyms = w->m->ctx->syms.text.n;
 	arena_init(&w->tmp, &w->m->ctx->mem);
 	w->is_weight = arena_alloc(&w->tmp, w->nsyms);
+	w->owner = arena_alloc(&w->tmp, w->nsyms * sizeof *w->owner);
 	w->names_of = arena_alloc(&w->tmp, w->nsyms * sizeof *w->names_of);
 	w->of_node = arena_alloc(w->a, nn * sizeof *w->of_node);
 	w->out->tensor = w->of_node;

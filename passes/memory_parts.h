@@ -30,6 +30,12 @@ struct memory_frame {
 	bool *dying;		/* by value that it carries: of the first */
 };
 
+/* The weight that a name is of. */
+struct memory_owner {
+	bool known;
+	sym_t of;		/* 0: none */
+};
+
 struct memory_work {
 	const struct ranks *r;
 	struct ir_module *m;
@@ -39,6 +45,7 @@ struct memory_work {
 	const char *why;	/* something has no place */
 	uint32_t nsyms;
 	bool *is_weight;	/* by name */
+	struct memory_owner *owner;	/* the same */
 	uint32_t *of_node;	/* tensors: buffer, and 1 */
 
 	/* the function at hand */

@@ -52,11 +52,18 @@ is_tensor(const struct ir_node *n)
 static sym_t
 owner(const struct memory_work *w, sym_t name)
 {
-	struct ir_ctx *c = w->m->ctx;
-	const char *text = ir_text(c, name), *dot = strrchr(text, '.');
-	sym_t of = dot ? intern(&c->syms, text, (size_t)(dot - text)) : 0;
+	struct memory_owner *x = &w->owner[name];
 
-	return of < w->nsyms && w->is_weight[of] ? of : 0;
+	if (!x->known) {
+		struct ir_ctx *c = w->m->ctx;
+		const char *text = ir_text(c, name), *dot = strrchr(text, '.');
+		sym_t of = dot ? intern(&c->syms, text, (size_t)(dot - text))
+			       : 0;
+
+		x->known = true;
+		x->of = of < w->nsyms && w->is_weight[of] ? of : 0;
+	}
+	return x->of;
 }
 
 static enum memory_kind
