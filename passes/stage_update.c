@@ -51,6 +51,7 @@ struct update {
 	struct table asked;
 	bool *cell;		/* by name: added up here, no tensor */
 	sym_t *owner;		/* by node: the tensor that a sink is for */
+	bool *same;		/* the same: one for all trips of its repeat */
 	uint32_t *seen;		/* by value: the search that has been there */
 	uint32_t searches;
 	bool failed;
@@ -60,7 +61,6 @@ struct update {
 	value_id *shared;	/* by name: the whole gradient, at top level */
 	/* the repeat at hand */
 	const struct stage_range *trips;	/* NULL: outside of repeats */
-	sym_t var;
 	bool fixed;		/* only tensors that are the same in all */
 	VEC(struct cut) cuts;	/* of repeats met before */
 };
@@ -284,9 +284,22 @@ owner_of(struct update *u, const struct ir_node *sink)
 	return found;
 }
 
-static void
-find_owners(struct update *u, region_id id)
+/* Whether the name is that of one tensor, whatever the trip is. */
+static bool
+is_same(const struct update *u, sym_t name, sym_t var)
 {
+	const struct ir_ctx *c = u->m->ctx;
+
+	return name && !(var && pass_mentions(ir_text(c, name),
+					      ir_text(c, var)));
+}
+
+/* `repeat` is the outermost one around, or NULL. */
+static void
+find_owners(struct update *u, region_id id, const struct ir_node *repeat)
+{
+	const struct ir_attr *var = repeat ? ir_attr(u->m, repeat, IR_ATTR_VAR)
+					   : NULL;
 	uint32_t i;
 
 	for (i = 0; i < u->m->regions.at[id].nodes.n && !u->failed; i++) {
@@ -294,9 +307,11 @@ find_owners(struct update *u, region_id id)
 		const struct ir_node *n = ir_node(u->m, k);
 
 		if (n->region) {
-			find_owners(u, n->region);
+			find_owners(u, n->region, repeat ? repeat : n);
 		} else if (ir_is(n->op, IRF_SINK)) {
 			u->owner[k] = owner_of(u, n);
+			u->same[k] = is_same(u, u->owner[k],
+					     var ? var->text : 0);
 			u->cell[name_of(u, n)] |= n->op == IR_ACCUMULATE &&
 						  !known(u, name_of(u, n));
 		}
@@ -311,14 +326,12 @@ keeps(struct update *u, node_id id)
 {
 	const struct ir_node *n = ir_node(u->m, id);
 	sym_t owner = u->owner[id];
-	bool fixed = owner && !(u->var && pass_mentions(
-		ir_text(u->m->ctx, owner), ir_text(u->m->ctx, u->var)));
 	struct holders h;
 
 	if (!ir_is(n->op, IRF_SINK)) {
 		return true;
 	}
-	if (u->trips && fixed != u->fixed) {
+	if (u->trips && u->same[id] != u->fixed) {
 		return false;
 	}
 	if (!owner && n->op != IR_ACCUMULATE) {
@@ -562,7 +575,6 @@ static void
 cut_repeat(struct update *u, node_id id, region_id to)
 {
 	struct ir_node n = *ir_node(u->m, id);
-	const struct ir_attr *var = ir_attr(u->m, &n, IR_ATTR_VAR);
 	struct stage_range all = stage_range_of(u->m, &n), r = all;
 	const struct cut *c = cut_of(u, id, &all);
 	uint32_t i;
@@ -578,7 +590,6 @@ cut_repeat(struct update *u, node_id id, region_id to)
 		u->failed = true;
 		return;
 	}
-	u->var = var ? var->text : 0;
 	for (i = 0; i < c->ends.n; i++) {
 		r.count = c->ends.at[i] - r.start;
 		copy_run(u, id, &r, to);
@@ -642,6 +653,7 @@ stage_update(struct stage *st, uint32_t nfuncs)
 	u.cell = arena_alloc(a, u.nsyms * sizeof *u.cell);
 	u.shared = arena_alloc(a, u.nsyms * sizeof *u.shared);
 	u.owner = arena_alloc(a, m->nodes.n * sizeof *u.owner);
+	u.same = arena_alloc(a, m->nodes.n * sizeof *u.same);
 	u.seen = arena_alloc(a, m->values.n * sizeof *u.seen);
 	u.map = arena_alloc(a, m->values.n * sizeof *u.map);
 	for (i = 0; i < nfns; i++) {
@@ -653,7 +665,7 @@ stage_update(struct stage *st, uint32_t nfuncs)
 	}
 	for (f = 1; f < nfuncs && !u.failed; f++) {
 		if (is_update(m, f)) {
-			find_owners(&u, m->funcs.at[f].body);
+			find_owners(&u, m->funcs.at[f].body, NULL);
 		}
 	}
 	for (i = 0; i < st->npipes && !u.failed; i++) {
