@@ -170,6 +170,8 @@ struct moving {
 	struct ir_module *to;
 	struct arena *a;	/* of `to` */
 	uint32_t *node, *value, *region;
+	/* by the first of a node's: 1 if it is, then where it is, and 2 */
+	uint32_t *attrs;
 	uint32_t nnodes, nvalues, nregions;	/* there, with "none" */
 	uint32_t nargs, nattrs;	/* of these nodes */
 };
@@ -190,7 +192,10 @@ reach(struct moving *x, region_id r)
 
 		x->node[id] = 1;
 		x->nargs += n->nargs;
-		x->nattrs += n->nattrs;
+		if (n->nattrs && !x->attrs[n->attrs]) {
+			x->attrs[n->attrs] = 1;
+			x->nattrs += n->nattrs;
+		}
 		for (k = 0; k < n->nresults; k++) {
 			x->value[n->result + k] = 1;
 		}
@@ -234,6 +239,25 @@ move_values(struct moving *x)
 	}
 }
 
+/* Those that nodes share are there once, where the first one has them. */
+static uint32_t
+move_attrs(struct moving *x, const struct ir_node *n)
+{
+	uint32_t *at = &x->attrs[n->attrs], i;
+
+	if (!n->nattrs) {
+		return 0;
+	}
+	if (*at == 1) {
+		*at += x->to->attrs.n + 1;
+		for (i = 0; i < n->nattrs; i++) {
+			VEC_PUSH(x->a, &x->to->attrs,
+				 x->from->attrs.at[n->attrs + i]);
+		}
+	}
+	return *at - 2;
+}
+
 static void
 move_nodes(struct moving *x)
 {
@@ -255,11 +279,8 @@ move_nodes(struct moving *x)
 			VEC_PUSH(x->a, &to->args,
 				 x->value[m->args.at[n.args + i]]);
 		}
-		for (i = 0; i < n.nattrs; i++) {
-			VEC_PUSH(x->a, &to->attrs, m->attrs.at[n.attrs + i]);
-		}
 		n.args = to->args.n - n.nargs;
-		n.attrs = to->attrs.n - n.nattrs;
+		n.attrs = move_attrs(x, &n);
 		n.result = x->value[n.result];
 		n.region = x->region[n.region];
 		VEC_PUSH(x->a, &to->nodes, n);
@@ -314,6 +335,7 @@ move_module(const struct ir_module *m, struct ir_ctx *c)
 	x.node = arena_alloc(tmp, m->nodes.n * sizeof *x.node);
 	x.value = arena_alloc(tmp, m->values.n * sizeof *x.value);
 	x.region = arena_alloc(tmp, m->regions.n * sizeof *x.region);
+	x.attrs = arena_alloc(tmp, m->attrs.n * sizeof *x.attrs);
 	for (f = 1; f < m->funcs.n; f++) {
 		reach(&x, m->funcs.at[f].body);
 	}

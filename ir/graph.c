@@ -424,20 +424,14 @@ ir_append_like(struct ir_module *m, region_id r, node_id like,
 {
 	struct arena *a = &m->ctx->perm;
 	struct ir_node n = *ir_node(m, like);
-	uint32_t attrs = n.attrs, i;
 	value_id result = n.result;
 	node_id id = m->nodes.n;
+	uint32_t i;
 
 	n.args = m->args.n;
-	n.attrs = m->attrs.n;
 	n.result = n.nresults ? m->values.n : 0;
 	for (i = 0; i < n.nargs; i++) {
 		VEC_PUSH(a, &m->args, args[i]);
-	}
-	for (i = 0; i < n.nattrs; i++) {
-		struct ir_attr x = m->attrs.at[attrs + i];
-
-		VEC_PUSH(a, &m->attrs, x);
 	}
 	for (i = 0; i < n.nresults; i++) {
 		struct ir_value v = m->values.at[result + i];

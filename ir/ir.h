@@ -140,7 +140,11 @@ struct ir_node {
 	uint16_t op;
 	uint16_t nargs, nattrs, nresults;
 	uint32_t args;		/* index into module args */
-	uint32_t attrs;		/* index into module attrs */
+	/*
+	 * Index into module attrs.  Nodes that are copies of one have all of
+	 * the same; who changes them gives the node new ones.
+	 */
+	uint32_t attrs;
 	value_id result;	/* first of its consecutive results */
 	region_id region;	/* REPEAT: the body */
 	func_id callee;		/* CALL */

@@ -115,9 +115,26 @@ count_region(const struct ir_module *m, region_id r, uint32_t *nodes,
 	}
 }
 
+/* The attributes that nodes have, those that they share once. */
+static uint32_t
+count_attrs(const struct ir_module *m, struct arena *a)
+{
+	bool *seen = arena_alloc(a, m->attrs.n + 1);
+	uint32_t n = 0;
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *x = ir_node(m, id);
+
+		n += seen[x->attrs] ? 0 : x->nattrs;
+		seen[x->attrs] |= x->nattrs != 0;
+	}
+	return n;
+}
+
 /* Nothing else is in it, but for the first of each, which is none. */
 static void
-has_what_it_reaches(const struct ir_module *m)
+has_what_it_reaches(const struct ir_module *m, struct arena *a)
 {
 	uint32_t nodes = 1, values = 1;
 	func_id f;
@@ -127,6 +144,7 @@ has_what_it_reaches(const struct ir_module *m)
 	}
 	assert_int_equal(m->nodes.n, nodes);
 	assert_int_equal(m->values.n, values);
+	assert_int_equal(m->attrs.n, count_attrs(m, a));
 }
 
 /* It is the same elsewhere, with names of its own, and smaller. */
@@ -143,7 +161,7 @@ move(struct ir_module *m, const struct ir_ctx *parent, const char *text,
 	ir_ctx_child(&c, parent);
 	moved = ir_move(m, &c);
 	assert_true(moved->ctx == &c && moved->values.n < values);
-	has_what_it_reaches(moved);
+	has_what_it_reaches(moved, a);
 	assert_true(ir_verify(moved));
 	assert_int_equal(c.syms.text.n, names);
 	assert_true(c.perm.total_bytes < bytes);
