@@ -136,6 +136,17 @@ tsv_cell(const struct tsv *t, uint32_t row, int column)
 	return t->cells[(size_t)row * t->ncols + (size_t)column];
 }
 
+static bool
+is_twice(const struct tsv *t, int column)
+{
+	uint32_t i = (uint32_t)column + 1;
+
+	while (i < t->ncols && strcmp(t->names[i], t->names[column]) != 0) {
+		i++;
+	}
+	return i < t->ncols;
+}
+
 bool
 tsv_columns(const struct tsv *t, struct diags *d, const char *what,
 	    const char *const *words, int n, int *where)
@@ -146,6 +157,11 @@ tsv_columns(const struct tsv *t, struct diags *d, const char *what,
 	buf_init(&missing, d->arena);
 	for (i = 0; i < n; i++) {
 		where[i] = tsv_column(t, words[i]);
+		if (where[i] >= 0 && is_twice(t, where[i])) {
+			diag_error(d, t->head, "two columns are called `%s`",
+				   words[i]);
+			return false;
+		}
 		if (where[i] < 0) {
 			buf_printf(&missing, "%s`%s`", count++ ? ", " : "",
 				   words[i]);

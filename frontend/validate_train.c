@@ -124,6 +124,71 @@ bad_shape(const struct runs *x)
 
 /* ---- the plan and the cluster ---- */
 
+static const char counts[] = "1 2 3 ..", numbers[] = "the numbers from 0 on";
+
+/* What cells can say beside `-` and nothing, which stand for what is usual. */
+static const struct {
+	enum column of;
+	const char *words;
+} legal[] = {
+	{ NODE_LINK, numbers }, { TP, counts }, { PP, counts }, { DP, counts },
+	{ CP, counts }, { VPP, counts }, { MBS, counts }, { SP, "0 1" },
+	{ RECOMPUTE, "none selective full unknown" }, { ZERO, "0 1 2 3" },
+	{ PRECISION, "bf16 fp16" }, { MEM_GB, numbers }
+};
+#define NLEGAL (sizeof legal / sizeof *legal)
+
+static bool
+is_word_of(const char *words, const char *s)
+{
+	size_t n = strlen(s);
+	const char *p = words;
+
+	for (; (p = strstr(p, s)) != NULL; p += n) {
+		if ((p == words || p[-1] == ' ') &&
+		    (p[n] == ' ' || p[n] == '\0')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+is_legal(const struct runs *x, enum column c, const char *words)
+{
+	const char *s = cell(x, c);
+	double number;
+	int64_t count;
+
+	if (!*s || strcmp(s, "-") == 0) {
+		return true;
+	}
+	if (words == counts) {
+		return whole(x, c, &count);
+	}
+	if (words == numbers) {
+		return tsv_number(&x->v->table, x->row, x->at[c], &number) &&
+		       number >= 0;
+	}
+	return is_word_of(words, s);
+}
+
+static const char *
+bad_cell(const struct runs *x)
+{
+	size_t i;
+
+	for (i = 0; i < NLEGAL; i++) {
+		if (!is_legal(x, legal[i].of, legal[i].words)) {
+			return arena_printf(&x->v->d->ctx.perm, "its %s is "
+					    "none of %s",
+					    columns[legal[i].of],
+					    legal[i].words);
+		}
+	}
+	return NULL;
+}
+
 /* A column that may say `-` or nothing. */
 static const char *
 or_one(const struct runs *x, enum column c)
@@ -299,6 +364,10 @@ price(struct runs *x, struct val_row *r)
 	}
 	if (why || i == NMLPS) {
 		return why ? why : "its mlp is none of gelu, relu2, swiglu";
+	}
+	why = bad_cell(x);
+	if (why) {
+		return why;
 	}
 	if (!tsv_number(&x->v->table, x->row, x->at[STEP_S], &step_s) ||
 	    step_s <= 0) {

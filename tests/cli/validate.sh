@@ -106,6 +106,24 @@ sed 's/\ta100\t/\tz100\t/' train.tsv >z.tsv
 run validate z.tsv
 grep -q '1 not: there is no target of that name' out ||
 	bad 'a target of no name prices a run'
+# what a plan cannot say prices none: no word stands for what is usual
+while read -r from to why; do
+	tr '\t' , <train.tsv | sed "2s/$from/$to/" | tr , '\t' >odd.tsv
+	run validate odd.tsv
+	grep -q "1 not: its $why\$" out || bad "no \`its $why\`"
+done <<'END'
+,1,1,8,1,1, ,-2,1,8,1,1, tp is none of 1 2 3 \.\.
+,1,1,8,1,1, ,1,x,8,1,1, pp is none of 1 2 3 \.\.
+,none,0,bf16, ,some,0,bf16, recompute is none of none selective full unknown
+,none,0,bf16, ,none,9,bf16, zero is none of 0 1 2 3
+,none,0,bf16, ,none,0,fp99, precision is none of bf16 fp16
+a100,8,8,0, a100,8,8,fast, node_link_gb_s is none of the numbers from 0 on
+END
+for name in tp mem_gb; do
+	sed "1s/source/$name/" train.tsv >twice.tsv
+	refused "twice.tsv:1:1: error: two columns are called \`$name\`" \
+		validate twice.tsv
+done
 
 # --assume counts more than the row, and is looked at before any row.
 seconds()
