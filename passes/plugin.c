@@ -6,7 +6,11 @@
 #include "passes/pass.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const struct span nowhere;
 
@@ -81,6 +85,60 @@ add_passes(struct pass_table *t, const char *file,
 	return true;
 }
 
+/*
+ * The bytes that the segments of a shared object end at; 0: it is none.  The
+ * loader maps them without asking how long the file is, and dies of the first
+ * page that is not there.
+ */
+static int64_t
+segments_end(FILE *f)
+{
+	int64_t end = 0;
+	Elf64_Ehdr e;
+	Elf64_Phdr p;
+	uint16_t i;
+
+	if (fread(&e, sizeof e, 1, f) != 1 ||
+	    memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    e.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    e.e_phentsize != sizeof p ||
+	    e.e_phoff > LONG_MAX || fseek(f, (long)e.e_phoff, SEEK_SET)) {
+		return 0;
+	}
+	for (i = 0; i < e.e_phnum && fread(&p, sizeof p, 1, f) == 1; i++) {
+		if (p.p_offset > INT64_MAX / 2 || p.p_filesz > INT64_MAX / 2) {
+			return INT64_MAX;
+		}
+		if (p.p_type == PT_LOAD &&
+		    (int64_t)(p.p_offset + p.p_filesz) > end) {
+			end = (int64_t)(p.p_offset + p.p_filesz);
+		}
+	}
+	return i < e.e_phnum ? INT64_MAX : end;
+}
+
+/* What dlopen itself cannot read it says itself. */
+static bool
+is_whole(struct diags *d, const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	struct stat st;
+	bool ok;
+
+	ok = !f || fstat(fileno(f), &st) || !S_ISREG(st.st_mode) ||
+	     segments_end(f) <= st.st_size;
+	if (f) {
+		fclose(f);
+	}
+	if (!ok) {
+		diag_error(d, nowhere, "cannot load plug-in: %s has %lld "
+			   "bytes, and what is to be loaded of it ends behind "
+			   "them: it was not written whole", path,
+			   (long long)st.st_size);
+	}
+	return ok;
+}
+
 bool
 pass_load(struct pass_table *t, const char *file)
 {
@@ -93,6 +151,9 @@ pass_load(struct pass_table *t, const char *file)
 	/* without a slash dlopen would search the system's folders */
 	if (!strchr(file, '/')) {
 		path = arena_printf(&t->ctx->perm, "./%s", file);
+	}
+	if (!is_whole(d, path)) {
+		return false;
 	}
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {

@@ -51,6 +51,12 @@ refused "is made for version 999 of the IR, and this is version $version" \
 refused 'cannot load plug-in' opt --load-pass=none.so in.ir
 refused 'cannot load plug-in' opt --load-pass=in.ir in.ir
 refused 'no symbol `llmc_pass_plugin`' opt --load-pass=x.so in.ir
+for bytes in 40 100 3000 9000; do
+	head -c $bytes count-ops.so >cut.so
+	refused 'cannot load plug-in: ' opt --load-pass=cut.so in.ir
+done
+grep -q 'cut.so has 9000 bytes, .* it was not written whole' err ||
+	bad 'nobody says what is wrong with a part of a plug-in'
 refused 'there is already a pass `count-ops`, from count-ops.so' \
 	opt --load-pass=count-ops.so --load-pass=./count-ops.so in.ir
 
