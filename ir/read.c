@@ -59,7 +59,7 @@ read_params(struct reader *r)
 static void
 open_func(struct reader *r, sym_t name, struct span at)
 {
-	r->used = 0;
+	rd_forget_values(r);
 	r->func = ir_func_add(r->m, name, !name, at);
 	rd_open(r, r->m->funcs.at[r->func].body, at);
 }

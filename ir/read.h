@@ -25,7 +25,6 @@ struct name {
 /* What a value's number means in the function being read. */
 struct slot {
 	uint32_t number;
-	func_id func;		/* of another function: the slot is free */
 	value_id value;		/* 0: its definition is broken, or open */
 	bool open;		/* a result of a repeat we are still in */
 	sym_t hint;
@@ -57,8 +56,8 @@ struct reader {
 	struct ir_module *m;
 	struct scan s;
 	VEC(struct name) names;
-	struct slot *slots;
-	uint32_t nslots, used;	/* a power of two; of this function */
+	VEC(struct slot) slots;	/* of this function; the first is none */
+	struct table numbers;
 	func_id func;		/* being read, or 0 */
 	func_id model;		/* once its line was read */
 	struct frame *frames[IR_MAX_DEPTH + 1];
@@ -92,6 +91,8 @@ bool rd_layer(struct reader *r, func_id *f);
 
 /* Gives a value's number its meaning; 0 is a broken value. */
 bool rd_define(struct reader *r, const struct label *l, value_id v);
+/* Another function begins: numbers start anew. */
+void rd_forget_values(struct reader *r);
 /* As rd_define, for the results of a repeat: known, but of no use yet. */
 bool rd_reserve(struct reader *r, const struct label *l);
 void rd_fulfil(struct reader *r, const struct label *l, value_id v);

@@ -227,61 +227,47 @@ rd_layer(struct reader *r, func_id *f)
 
 /* ---- values ---- */
 
+void
+rd_forget_values(struct reader *r)
+{
+	if (!r->slots.n) {
+		VEC_PUSH(&r->ctx->tmp, &r->slots, (struct slot){ 0 });
+	}
+	r->slots.n = 1;
+	table_cut(&r->numbers, 1);
+}
+
+/* NULL: nothing of this function has the number. */
 static struct slot *
 slot_of(struct reader *r, uint32_t number)
 {
-	uint64_t mixed = (number + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
-	uint32_t i = (uint32_t)(mixed >> 32) & (r->nslots - 1);
+	uint32_t at = 0;
 
-	while (r->slots[i].func == r->func &&
-	       r->slots[i].number != number) {
-		i = (i + 1) & (r->nslots - 1);
-	}
-	return &r->slots[i];
-}
-
-/* Room for one more; slots of earlier functions count as free. */
-static void
-make_room(struct reader *r)
-{
-	struct slot *old = r->slots;
-	uint32_t n = r->nslots, i;
-
-	if (r->used * 2 < n) {
-		return;
-	}
-	r->nslots = n ? n * 2 : 64;
-	r->slots = arena_alloc(&r->ctx->tmp, r->nslots * sizeof *r->slots);
-	for (i = 0; i < n; i++) {
-		if (old[i].func == r->func) {
-			*slot_of(r, old[i].number) = old[i];
-		}
-	}
+	do {
+		at = table_find(&r->numbers, hash_word(1, number), at);
+	} while (at && r->slots.at[at].number != number);
+	return at ? &r->slots.at[at] : NULL;
 }
 
 bool
 rd_define(struct reader *r, const struct label *l, value_id v)
 {
-	struct slot *s;
+	const struct slot *s = slot_of(r, l->number);
+	struct slot new = {
+		.number = l->number, .value = v, .hint = l->hint,
+		.depth = r->depth - 1, .span = l->span
+	};
 
-	make_room(r);
-	s = slot_of(r, l->number);
-	if (s->func == r->func) {
+	if (s) {
 		rd_fail(r, l->span, "value number %" PRIu32 " is defined "
 			"twice in this %s", l->number,
 			r->m->funcs.at[r->func].is_model ? "model" : "layer");
 		diag_note(&r->ctx->diags, s->span, "first defined here");
 		return false;
 	}
-	r->used++;
-	s->number = l->number;
-	s->func = r->func;
-	s->value = v;
-	s->open = false;
-	s->hint = l->hint;
-	s->depth = r->depth - 1;
-	s->region = r->frames[s->depth]->region;
-	s->span = l->span;
+	new.region = r->frames[new.depth]->region;
+	VEC_PUSH(&r->ctx->tmp, &r->slots, new);
+	table_add(&r->ctx->tmp, &r->numbers, hash_word(1, l->number));
 	return true;
 }
 
@@ -332,10 +318,10 @@ near_value(struct reader *r, const struct label *l)
 	uint32_t i, tried = 0;
 
 	diag_near_init(&near, value_text(r, l->hint, l->number));
-	for (i = 0; i < r->nslots && tried < MAX_TRIED; i++) {
-		const struct slot *s = &r->slots[i];
+	for (i = 1; i < r->slots.n && tried < MAX_TRIED; i++) {
+		const struct slot *s = &r->slots.at[i];
 
-		if (s->func == r->func && !s->open && s->depth < r->depth &&
+		if (!s->open && s->depth < r->depth &&
 		    r->frames[s->depth]->region == s->region &&
 		    (s->hint == l->hint || s->number == l->number)) {
 			diag_near_try(&near, value_text(r, s->hint,
@@ -374,9 +360,8 @@ rd_use(struct reader *r, value_id *v, struct span *at)
 		return false;
 	}
 	*at = l.span;
-	make_room(r);
 	s = slot_of(r, l.number);
-	if (s->func != r->func || s->hint != l.hint) {
+	if (!s || s->hint != l.hint) {
 		return unknown_value(r, &l);
 	}
 	if (s->open || s->depth >= r->depth ||
