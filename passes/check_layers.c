@@ -385,45 +385,37 @@ room_for(const struct check *c, uint32_t cut)
 }
 
 struct cuts {
-	struct check *c;
-	VEC(uint64_t) seen;	/* dim << 32 | cut, open addressing */
-	uint32_t n;
+	struct arena *a;
+	VEC(uint64_t) seen;	/* dim << 32 | cut; the first is none */
+	struct table table;
 };
 
 static bool
 is_new(struct cuts *k, uint64_t cut)
 {
-	uint64_t h = cut * 0x9e3779b97f4a7c15u >> 40;
-	uint32_t mask = k->seen.n - 1;
+	uint64_t hash = hash_word(1, cut);
+	uint32_t at = 0;
 
-	for (;; h++) {
-		if (k->seen.at[h & mask] == cut) {
+	while ((at = table_find(&k->table, hash, at)) != 0) {
+		if (k->seen.at[at] == cut) {
 			return false;
 		}
-		if (!k->seen.at[h & mask]) {
-			break;
-		}
 	}
-	if (k->n > k->seen.n / 2) {
-		return true;	/* full: look at some again */
-	}
-	k->n++;
-	k->seen.at[h & mask] = cut;
+	VEC_PUSH(k->a, &k->seen, cut);
+	table_add(k->a, &k->table, hash);
 	return true;
 }
 
 void
 check_pieces(struct check *c)
 {
-	struct cuts k = { .c = c };
+	struct cuts k = { .a = c->a };
 	struct slice *room = NULL;
 	size_t has = 0, want;
 	value_id v;
 	uint32_t i;
 
-	for (i = 0; i < 4096; i++) {
-		VEC_PUSH(c->a, &k.seen, 0);
-	}
+	VEC_PUSH(c->a, &k.seen, 0);
 	for (v = 1; v < c->m->values.n; v++) {
 		const struct ir_type *t = ir_type(c->m, v);
 
