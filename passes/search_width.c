@@ -10,27 +10,30 @@
 
 /* ---- staged ---- */
 
-/* The mesh is made as long as the plan has it. */
+static axis_id
+axis(const struct ir_module *m, const char *name)
+{
+	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
+}
+
+/*
+ * The mesh is made as long as the plan has it.  What was placed without data
+ * ranks has as many microbatches more as there are of these, of one size.
+ */
 static void
 set_axes(struct ir_module *m, const struct search_try *t)
 {
-	axis_id a;
+	axis_id dp = axis(m, "dp"), a;
 
 	for (a = 1; a < m->axes.n; a++) {
 		struct ir_axis *x = &m->axes.at[a];
 
 		if (x->time) {
-			x->size = t->nmicrobatches;
-		} else if (strcmp(ir_axis_name(m, a), "dp") == 0) {
+			x->size = t->nmicrobatches * (dp ? 1 : t->g->dp);
+		} else if (a == dp) {
 			x->size = t->g->dp;
 		}
 	}
-}
-
-static axis_id
-axis(const struct ir_module *m, const char *name)
-{
-	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
 }
 
 static void
