@@ -309,6 +309,7 @@ search_add_known(struct search *s, const struct search_width *w,
 				       (double)c->microbatch);
 		}
 	}
+	k.us = us;
 	search_set_line(s, &us, &k.line);
 	s->learnt++;
 	if (old) {
@@ -330,12 +331,28 @@ search_is_no_wider(const struct search_key *a, const struct search_key *b)
 	       like_stages(a, b) && (cut_of(a) == cut_of(b) || !cut_of(a));
 }
 
-/* Of what another ZeRO takes, with the same placement otherwise. */
-double
-search_zero_share(const struct search_key *key, const struct search_key *other)
+/* A rank's part of what a takes, and what ZeRO 2 and 3 may leave of that. */
+static double
+part_of(const struct search_key *a, const struct search_key *b)
 {
-	return cut_of(key) != cut_of(other) ? CUT_SHARE
-		: key->zero != other->zero ? SEARCH_SAME : 1;
+	return (cut_of(a) != cut_of(b) ? CUT_SHARE : 1) *
+	       (double)(a->tp * a->cp) / (double)(b->tp * b->cp);
+}
+
+static bool
+is_as_wide(const struct search_key *a, const struct search_key *b)
+{
+	return a->tp * a->cp == b->tp * b->cp;
+}
+
+double
+search_share(const struct search_key *a, const struct search_key *b)
+{
+	double share = part_of(a, b);
+
+	return !is_as_wide(a, b) ? share * SHARE
+		: cut_of(a) == cut_of(b) && a->zero != b->zero
+		? share * SEARCH_SAME : share;
 }
 
 /* So much of what it takes that width takes at the least; 0: nothing. */
@@ -349,16 +366,22 @@ share_of(const struct search_known *k, const struct search_key *key,
 	    !search_is_no_wider(&k->key, key)) {
 		return 0;
 	}
-	share = (double)(k->key.tp * k->key.cp) /
-		(double)(key->tp * key->cp);
-	if (cut_of(&k->key) != cut_of(key)) {
-		share *= CUT_SHARE;
-	}
-	if (k->guess || share < 1) {
+	share = part_of(&k->key, key);
+	if (k->guess || !is_as_wide(&k->key, key)) {
 		return share * SHARE;
 	}
 	share *= k->key.zero != key->zero ? SEARCH_SAME : 1;
 	return key->microbatch ? share * SEARCH_OWN : share;
+}
+
+const struct search_known *
+search_known_share(const struct search *s, const struct search_key *key,
+		   const struct search_try *t, double *share)
+{
+	const struct search_known *k = known(s, key, t->g->dp, t->microbatch);
+
+	*share = k ? share_of(k, key, k->apart, t->microbatch) : 0;
+	return *share > 0 ? k : NULL;
 }
 
 /* ---- what data ranks exchange ---- */

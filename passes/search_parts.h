@@ -200,6 +200,7 @@ struct search_known {
 	int64_t apart;		/* dp, if others' ranks lie as far; or 0 */
 	int64_t microbatch;
 	bool guess;		/* it was priced at other lengths of axes */
+	struct search_pieces us;
 	struct search_line line;
 };
 
@@ -398,6 +399,11 @@ void search_add_known(struct search *s, const struct search_width *w,
 		      const struct search_cost *c);
 bool search_is_known(const struct search *s, const struct search_key *key,
 		     const struct search_try *t);
+/* What is, of these degrees, and how much of it is sure; NULL: nothing. */
+const struct search_known *search_known_share(const struct search *s,
+					      const struct search_key *key,
+					      const struct search_try *t,
+					      double *share);
 /* Whether what a takes is a floor under b: rules of docs/search.md. */
 bool search_is_no_wider(const struct search_key *a,
 			const struct search_key *b);
@@ -415,9 +421,8 @@ double search_least_us(const struct search *s, const struct search_cost *c,
 /* What data ranks exchange in a step, at the least. */
 double search_data_us(const struct search_key *key,
 		      const struct search_try *t);
-/* Of what is placed for another ZeRO, it takes so much at the least. */
-double search_zero_share(const struct search_key *key,
-			 const struct search_key *other);
+/* Of what a takes, b takes so much at the least, if a is no wider. */
+double search_share(const struct search_key *a, const struct search_key *b);
 /* The same, by what narrower widths and those of its kind take. */
 bool search_seems_above(struct search *s, const struct search_key *key,
 			const struct search_try *t, double us);

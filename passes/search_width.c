@@ -451,9 +451,10 @@ void
 search_fix_as(const struct search_width *w, const struct search_key *key,
 	      int64_t dp, struct search_update *u)
 {
-	double weights = least_share(w, key, dp, 3);
-	double gradients = least_share(w, key, dp, 2);
-	double states = key->offload ? 0 : least_share(w, key, dp, 1);
+	double part = (double)w->key.tp / (double)key->tp;
+	double weights = part * least_share(w, key, dp, 3);
+	double gradients = part * least_share(w, key, dp, 2);
+	double states = key->offload ? 0 : part * least_share(w, key, dp, 1);
 	int i;
 
 	u->dp = dp;
@@ -462,7 +463,8 @@ search_fix_as(const struct search_width *w, const struct search_key *key,
 
 		u->fixed[i] = weights * f[MEMORY_WEIGHTS] +
 			      gradients * f[MEMORY_GRADIENTS] +
-			      states * f[MEMORY_OPTIMIZER] + f[MEMORY_OTHER];
+			      states * f[MEMORY_OPTIMIZER] +
+			      part * f[MEMORY_OTHER];
 	}
 }
 

@@ -23,27 +23,37 @@
 #include "passes/search.h"
 #include "tests/unit/t-left-out.h"
 
+#define DENSE \
+	"  dtype bf16;\n" \
+	"  x = embed(tokens, vocab -> hidden);\n" \
+	"  repeat %d as i {\n" \
+	"    n = rmsnorm(x);\n" \
+	"    q = linear(n -> heads, hd);\n" \
+	"    k = linear(n -> kv, hd);\n" \
+	"    v = linear(n -> kv, hd);\n" \
+	"    a = attention(rope(q), rope(k), v, causal);\n" \
+	"    x = x + linear(a -> hidden);\n" \
+	"    n = rmsnorm(x);\n" \
+	"    x = x + linear(silu(linear(n -> ffn)) * linear(n -> ffn)\n" \
+	"                   -> hidden);\n" \
+	"  }\n" \
+	"  x = rmsnorm(x);\n" \
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n" \
+	"}\n" \
+	"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n"
+
 static const char dense[] =
 	"model m {\n"
 	"  dim hidden = 256, heads = 8, kv = 4, hd = hidden / heads,\n"
 	"      ffn = 512, vocab = 1024, seq = 128, batch = %d;\n"
-	"  dtype bf16;\n"
-	"  x = embed(tokens, vocab -> hidden);\n"
-	"  repeat %d as i {\n"
-	"    n = rmsnorm(x);\n"
-	"    q = linear(n -> heads, hd);\n"
-	"    k = linear(n -> kv, hd);\n"
-	"    v = linear(n -> kv, hd);\n"
-	"    a = attention(rope(q), rope(k), v, causal);\n"
-	"    x = x + linear(a -> hidden);\n"
-	"    n = rmsnorm(x);\n"
-	"    x = x + linear(silu(linear(n -> ffn)) * linear(n -> ffn)\n"
-	"                   -> hidden);\n"
-	"  }\n"
-	"  x = rmsnorm(x);\n"
-	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
-	"}\n"
-	"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n";
+	DENSE;
+
+/* Its kernels are no launches. */
+static const char heavy[] =
+	"model m {\n"
+	"  dim hidden = 4096, heads = 32, kv = 32, hd = hidden / heads,\n"
+	"      ffn = 16384, vocab = 32768, seq = 2048, batch = %d;\n"
+	DENSE;
 
 /* Two kinds of layer, the second with experts. */
 static const char experts[] =
@@ -527,14 +537,15 @@ best_pinned(const struct ir_module *m, const struct target *t,
 	return best;
 }
 
-/* A small model, and a cluster that has no memory set aside. */
+/* Six layers of a model, and a cluster that has no memory set aside. */
 static struct ir_module *
-small_model(struct ir_ctx *c, const char *name, struct target *t)
+small_model(struct ir_ctx *c, const char *model, const char *name,
+	    struct target *t)
 {
 	char text[4096];
 	struct ir_module *m;
 
-	snprintf(text, sizeof text, dense, 64, 6);
+	snprintf(text, sizeof text, model, 64, 6);
 	ir_ctx_init(c, NULL);
 	m = trained(c, text);
 	*t = target(c, name);
@@ -550,32 +561,42 @@ assert_no_worse(double us, double best, double bytes)
 }
 
 /*
- * With a ZeRO that is pinned no width of another one stands in: what is found
- * without a pin is no worse, and fewer widths were placed for it.
+ * Where a number is pinned no width of another one stands in: what is found
+ * without that pin is no worse, and fewer widths were placed for it.
  */
 static void
-test_stand(void **state)
+stand(const char *model, const char *pins, const char *key,
+      const int *numbers, int n, double bytes, double most)
 {
-	static const int zero[] = { 0, 1, 2, 3 };
 	uint64_t placed = 0, pinned = 0;
 	struct ir_module *m;
 	struct target t;
 	struct ir_ctx c;
-	double bytes, us;
+	const char *each;
+	double us;
 
-	(void)state;
-	m = small_model(&c, "h100x4", &t);
+	m = small_model(&c, model, "h100x4", &t);
 	t.groups.at[0].device.host_bytes_us = 0;
-	for (bytes = 59e6; bytes < 90e6; bytes *= 1.12) {
+	each = arena_printf(&c.perm, "%s,%s", pins, key);
+	for (; bytes < most; bytes *= 1.12) {
 		t.groups.at[0].device.memory_bytes = bytes;
-		us = counted(m, &t, "pp=1,tp=1,stages=even", &placed).step_us;
-		assert_no_worse(us, best_pinned(m, &t,
-						"pp=1,tp=1,stages=even,zero",
-						zero, 4, &pinned), bytes);
+		us = counted(m, &t, pins, &placed).step_us;
+		assert_no_worse(us, best_pinned(m, &t, each, numbers, n,
+						&pinned), bytes);
 	}
 	print_message("%d widths, %d of each\n", (int)placed, (int)pinned);
 	assert_true(placed > 0 && placed < pinned);
 	ir_ctx_release(&c);
+}
+
+static void
+test_stand(void **state)
+{
+	static const int zero[] = { 0, 1, 2, 3 }, tp[] = { 1, 2, 4 };
+
+	(void)state;
+	stand(dense, "pp=1,tp=1,stages=even", "zero", zero, 4, 59e6, 90e6);
+	stand(heavy, "zero=1,stages=even", "tp", tp, 3, 8e9, 14e9);
 }
 
 /*
@@ -595,7 +616,7 @@ test_launches(void **state)
 	size_t i;
 
 	(void)state;
-	m = small_model(&c, "h100x2", &t);
+	m = small_model(&c, dense, "h100x2", &t);
 	for (i = 0; i < sizeof bytes / sizeof *bytes; i++) {
 		t.groups.at[0].device.memory_bytes = bytes[i];
 		assert_no_worse(found(m, &t, ""),
