@@ -162,8 +162,8 @@ void place_find_program(struct place *p);
 bool place_recall(struct place *p);
 /* What was chosen, of so many variables; forced: by no price. */
 void place_remember(struct place *p, uint32_t count, bool forced);
-/* Problems that were solved for the pass; or NULL. */
-struct solve_memo *place_solved(const struct place *p);
+/* How problems of other placements were planned; or NULL. */
+struct solve_memo *place_planned(const struct place *p);
 
 /* ---- place_write.c ----------------------------------------------------- */
 

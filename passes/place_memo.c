@@ -38,7 +38,7 @@ struct program {
 
 struct pass_memo {
 	struct arena *arena;
-	struct solve_memo *solved;
+	struct solve_memo *planned;
 	struct program *programs;
 };
 
@@ -48,14 +48,14 @@ pass_memo_new(struct arena *a)
 	struct pass_memo *m = arena_alloc(a, sizeof *m);
 
 	m->arena = a;
-	m->solved = solve_memo_new(a);
+	m->planned = solve_memo_new(a);
 	return m;
 }
 
 struct solve_memo *
-place_solved(const struct place *p)
+place_planned(const struct place *p)
 {
-	return p->p->memo ? p->p->memo->solved : NULL;
+	return p->p->memo ? p->p->memo->planned : NULL;
 }
 
 /* ---- the program ---- */

@@ -351,7 +351,7 @@ choice_init(struct choice *c, struct place *p)
 
 	c->p = p;
 	c->s = solve_new(a);
-	c->s->memo = place_solved(p);
+	c->s->memo = place_planned(p);
 	c->value = arena_alloc(a, p->nvalues * sizeof *c->value);
 	c->carried = arena_alloc(a, p->nvalues * sizeof *c->carried);
 	c->handed = arena_alloc(a, p->nvalues * sizeof *c->handed);

@@ -374,39 +374,23 @@ solve_all(struct solve_run *r, struct solve_net *net)
 	       solve_parts(r, net);
 }
 
-static void
-solve_afresh(struct solve *s, struct arena *tmp, struct solve_result *res)
-{
-	size_t bytes = s->domain.n * sizeof *res->choice;
-	struct solve_run r = { .pool.arena = tmp, .s = s, .result = res };
-	struct solve_net *net;
-
-	r.choice = arena_alloc(tmp, bytes);
-	r.best = arena_alloc(tmp, bytes);
-	net = take_in(&r);
-	if (net && solve_all(&r, net)) {
-		res->feasible = true;
-		res->bad_var = SOLVE_NO_VAR;
-		res->cost = price(s, net, res->choice);
-	}
-}
-
 struct solve_result
 solve_run(struct solve *s, struct arena *tmp)
 {
 	struct solve_result res = { .exact = true, .cost = INFINITY,
 				    .bad_var = SOLVE_NO_VAR };
-	struct solve_key key;
+	struct solve_run r = { .pool.arena = tmp, .s = s, .result = &res };
+	size_t bytes = s->domain.n * sizeof *res.choice;
+	struct solve_net *net;
 
-	res.choice = arena_alloc(s->arena, s->domain.n * sizeof *res.choice);
-	if (!s->memo) {
-		solve_afresh(s, tmp, &res);
-		return res;
-	}
-	key = solve_key_of(s);
-	if (!solve_recall(s, &key, &res)) {
-		solve_afresh(s, tmp, &res);
-		solve_remember(s, &key, &res);
+	res.choice = arena_alloc(s->arena, bytes);
+	r.choice = arena_alloc(tmp, bytes);
+	r.best = arena_alloc(tmp, bytes);
+	net = take_in(&r);
+	if (net && solve_all(&r, net)) {
+		res.feasible = true;
+		res.bad_var = SOLVE_NO_VAR;
+		res.cost = price(s, net, res.choice);
 	}
 	return res;
 }

@@ -27,7 +27,7 @@ struct solve_memo;
 
 struct solve {
 	struct arena *arena;
-	struct solve_memo *memo;	/* of problems like it, or NULL */
+	struct solve_memo *memo;	/* plans of problems like it, or NULL */
 	VEC(uint32_t) domain;	/* by variable */
 	VEC(struct solve_table) tables;
 	/*
@@ -92,9 +92,8 @@ struct solve_result solve_run(struct solve *s, struct arena *tmp);
 /* ---- solve_memo.c ------------------------------------------------------ */
 
 /*
- * For s->memo of many problems: one that has the same variables, limits and
- * tables in the same order as an earlier one, in any unit that is a power of
- * two of its unit, has its result without being solved again.
+ * For s->memo of many problems: what they come down to is planned once for all
+ * that come down to one graph.
  */
 struct solve_memo *solve_memo_new(struct arena *a);
 

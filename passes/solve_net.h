@@ -176,20 +176,7 @@ struct solve_run;
 struct solve_net *solve_reduce(struct solve_run *run, struct solve_net *net,
 			       const struct solve_plan *plan);
 
-/* ---- solve_memo.c: problems that were solved before ------------------- */
-
-/* A problem's content, but for the unit of its costs: a power of two. */
-struct solve_key {
-	struct hash hash;
-	uint32_t unit;
-};
-
-struct solve_key solve_key_of(const struct solve *s);
-/* Of s->memo.  True: it was known, and *r is set, the choice included. */
-bool solve_recall(const struct solve *s, const struct solve_key *key,
-		  struct solve_result *r);
-void solve_remember(struct solve *s, const struct solve_key *key,
-		    const struct solve_result *r);
+/* ---- solve_memo.c: plans that were made before -------------------------- */
 
 /* solve_plan, or what it was for a net of the same graph; m may be NULL. */
 void solve_plan_again(struct solve_memo *m, struct solve_net *net,

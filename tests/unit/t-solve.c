@@ -432,10 +432,10 @@ out_of_nodes(void **state)
 	assert_true(inexact > 10);
 }
 
-/* ---- problems that were solved before ---- */
+/* ---- problems that were planned before ---- */
 
 static struct solve_result
-remembered(struct solve_memo *memo)
+planned(struct solve_memo *memo)
 {
 	struct solve *s = build(NULL);
 
@@ -444,27 +444,13 @@ remembered(struct solve_memo *memo)
 }
 
 static void
-scale(double by)
-{
-	uint32_t k, i;
-
-	for (k = 0; k < t.ntables; k++) {
-		for (i = 0; i < t.tables[k].n; i++) {
-			t.tables[k].cost[i] *= by;
-		}
-	}
-}
-
-static void
-check_same(const struct solve_result *a, const struct solve_result *b,
-	   double unit)
+check_same(const struct solve_result *a, const struct solve_result *b)
 {
 	assert_int_equal(a->feasible, b->feasible);
 	assert_true(a->exact == b->exact && a->nodes == b->nodes);
-	assert_int_equal(a->forced, b->forced);
 	assert_true(a->width == b->width && a->bad_var == b->bad_var);
 	if (a->feasible) {
-		assert_true(a->cost * unit == b->cost);
+		assert_true(!(a->cost < b->cost) && !(b->cost < a->cost));
 		assert_memory_equal(a->choice, b->choice,
 				    t.nvars * sizeof *a->choice);
 	}
@@ -484,11 +470,12 @@ nudge(void)
 }
 
 /*
- * As without a memory, the first time and again, in a unit of twice and an
- * eighth; and one entry that differs is another problem.
+ * As without plans of others, the first time and again, and with costs that
+ * differ, which mostly come down to one graph; where an entry is forbidden,
+ * that may be another one.
  */
 static void
-known_problems(void **state)
+known_graphs(void **state)
 {
 	struct solve_memo *memo;
 	struct arena keep;
@@ -502,29 +489,21 @@ known_problems(void **state)
 
 		draw_problem(i);
 		plain = run(build(NULL));
-		first = remembered(memo);
-		check_same(&plain, &first, 1);
-		r = remembered(memo);
-		check_same(&plain, &r, 1);
-		scale(2);
-		r = remembered(memo);
-		check_same(&plain, &r, 2);
-		scale(0.0625);
-		r = run(build(NULL));
-		check_same(&plain, &r, 0.125);
-		r = remembered(memo);
-		check_same(&plain, &r, 0.125);
-		nudge();	/* another problem, mostly of one graph */
-		r = remembered(memo);
+		first = planned(memo);
+		check_same(&plain, &first);
+		r = planned(memo);
+		check_same(&plain, &r);
+		nudge();
+		r = planned(memo);
 		plain = run(build(NULL));
-		check_same(&plain, &r, 1);
+		check_same(&plain, &r);
 		if (t.ntables && t.tables[0].n > 1) {
 			t.tables[0].cost[draw(t.tables[0].n)] = INFINITY;
-			r = remembered(memo);
+			r = planned(memo);
 			check_best(&r);
 			plain = run(build(NULL));
-			check_same(&plain, &r, 1);
-			other += r.cost > first.cost * 0.125;
+			check_same(&plain, &r);
+			other += r.cost > first.cost;
 		}
 	}
 	assert_true(other > 100);
@@ -957,8 +936,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(against_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(searching, setup, teardown),
-		cmocka_unit_test_setup_teardown(known_problems, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(known_graphs, setup, teardown),
 		cmocka_unit_test_setup_teardown(forced_choices, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(searching_deep, setup,
