@@ -397,13 +397,15 @@ trial_is_late(struct trial *x)
 /*
  * Only what may still win with its update is run.  That is priced last, since
  * few widths get so far; and without it no other ZeRO is ruled out, which
- * may exchange beside its kernels what an update has to wait for.
+ * may exchange beside its kernels what an update has to wait for.  What fits
+ * as it is placed is run anyway: its pipeline says if ZeRO 0 may be better.
  */
 static bool
-is_run(struct trial *x)
+is_run(struct trial *x, enum fate fate)
 {
 	compose_update(x);
-	return !is_above(x, update_us(x) * (1 - SEARCH_NEAR)) && run(x);
+	return (fate == FITS ||
+		!is_above(x, update_us(x) * (1 - SEARCH_NEAR))) && run(x);
 }
 
 /* As if nothing were built again. */
@@ -450,7 +452,7 @@ recomputed(struct trial *x, struct trial_fit *f)
 	if (x->s->guessing) {
 		return fate;
 	}
-	if (fate == TIGHT && !is_run(x)) {
+	if (fate == TIGHT && !is_run(x, fate)) {
 		return CUT_TIGHT;
 	}
 	if (fate == TIGHT && x->p.step_us >= x->s->worst_us * NO_MORE) {
@@ -484,7 +486,7 @@ with_layers(struct trial *x)
 		return FULL;
 	}
 	fate = recomputed(x, &f);
-	if ((fate == FITS || fate == TIGHT) && is_run(x)) {
+	if ((fate == FITS || fate == TIGHT) && is_run(x, fate)) {
 		note_best(x);
 		note_least(x, x->p.step_us *
 			      (fate == FITS ? own(x) : sure(x)));
