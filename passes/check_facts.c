@@ -18,8 +18,14 @@ struct frame {
 	bool named;		/* the name at hand mentions it */
 };
 
+/* The key of a name in one repeat, of all its trips alike. */
+struct in_repeat {
+	sym_t var, key;		/* of the variable; key 0: not known */
+};
+
 struct walk {
 	struct check *c;
+	struct in_repeat *keys;	/* by name: the last one */
 	uint32_t fn, at;
 	struct frame frames[IR_MAX_DEPTH];
 	uint32_t depth;
@@ -98,16 +104,37 @@ key_of(struct walk *w, const char *name, const struct frame *range)
 
 /* ---- the walk ---- */
 
+/* Its key, and the outermost repeat that the name mentions, or NULL. */
+static const struct frame *
+find_key(struct walk *w, sym_t name, sym_t *key)
+{
+	const char *text = ir_text(w->c->m->ctx, name);
+	struct in_repeat *x = &w->keys[name];
+	const struct frame *range;
+
+	/* stages have the same names, each for other trips */
+	if (w->depth == 1 && x->key && x->var == w->frames[0].var) {
+		w->frames[0].named = true;
+		*key = x->key;
+		return &w->frames[0];
+	}
+	range = find_named(w, text);
+	*key = range ? key_of(w, text, range)
+		     : intern_str(&w->c->keys, text);
+	if (w->depth == 1 && range) {
+		*x = (struct in_repeat){ range->var, *key };
+	}
+	return range;
+}
+
 static void
-add_use(struct walk *w, node_id id, const char *name)
+add_use(struct walk *w, node_id id, sym_t name)
 {
 	struct check_use u = { .node = id, .fn = w->fn, .hi = 1, .times = 1,
 			       .at = w->at, .repeat = w->outermost };
-	const struct frame *range = find_named(w, name);
+	const struct frame *range = find_key(w, name, &u.key);
 	uint32_t i;
 
-	u.key = range ? key_of(w, name, range)
-		: intern_str(&w->c->keys, name);
 	if (range) {
 		u.lo = range->start;
 		u.hi = range->start + range->count;
@@ -157,7 +184,7 @@ walk(struct walk *w, region_id id)
 			w->depth--;
 			w->outermost = w->depth ? w->outermost : 0;
 		} else if (name) {
-			add_use(w, k, ir_text(m->ctx, name->text));
+			add_use(w, k, name->text);
 		}
 	}
 	count_reads(w->c, r->results.at, r->results.n);
@@ -310,6 +337,7 @@ check_facts(struct check *c)
 	intern_init(&c->keys, c->a);
 	c->reads = arena_alloc(c->a, c->m->values.n * sizeof *c->reads);
 	w->c = c;
+	w->keys = arena_alloc(c->a, c->m->ctx->syms.text.n * sizeof *w->keys);
 	/* without an optimizer a step may end with its gradients */
 	c->updates = ir_setting(c->m, "train.optimizer") != NULL;
 	for (i = 0; i < c->nfns; i++) {
