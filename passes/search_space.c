@@ -13,10 +13,7 @@
 #include <string.h>
 
 #define LONG_CONTEXT 8192	/* positions; below, cp only adds talk */
-/*
- * Plans that leave less of the memory to activations are looked at last:
- * only a guess, so that a good plan is found soon and bounds cut more.
- */
+/* A width is placed for degrees that leave so much to activations, if any. */
 #define ROOM 0.6
 #define TIGHT 1.5
 #define TENSOR 0.1		/* a guess, too: for each halving */
@@ -341,9 +338,13 @@ guess_us(const struct search *s, const struct search_group *g, int64_t share)
 
 	us *= 1 + (double)(g->pp - 1) / (double)(v * share);
 	us *= 1 + TENSOR * log2((double)g->tp) + CONTEXT * log2((double)g->cp);
-	us += data_us;
-	return least_bytes(s, g, 1, false) > ROOM * g->room
-		? us * TIGHT : us;
+	return us + data_us;
+}
+
+static bool
+is_tight(const struct search *s, const struct search_group *g)
+{
+	return least_bytes(s, g, 1, false) > ROOM * g->room;
 }
 
 /* Of all ranks: how many of the quickest devices they are worth. */
@@ -380,7 +381,8 @@ add_group(struct search *s, struct search_group *g)
 		      ((double)(share * ranks) / (double)s->batch);
 	search_set_exchange(s, g);
 	g->bound_us += g->sum_us + g->gather_us;
-	g->first_us = g->guess_us = guess_us(s, g, share);
+	g->guess_us = guess_us(s, g, share);
+	g->first_us = g->guess_us * (is_tight(s, g) ? TIGHT : 1);
 	VEC_PUSH(&s->keep, &s->groups, *g);
 }
 
