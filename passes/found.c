@@ -216,18 +216,20 @@ ranks_found_of(const struct ranks *r)
 {
 	struct ranks_found *x = r->m->ctx->found;
 	struct hashing h = { { 1, 2, 3, 4 }, 0 };
-	uint64_t hash[2];
+	struct hash hash = { 1, 2 };
+	uint32_t i;
 
 	if (!x) {
 		return NULL;
 	}
 	mix_module(&h, r->m);
 	mix_schedule(&h, r->sched);
-	hash[0] = mixed(mixed(h.lane[0], h.lane[1]), h.lane[2]);
-	hash[1] = mixed(mixed(h.lane[2], h.lane[3]), h.lane[0]);
+	for (i = 0; i < LANES; i++) {
+		hash_add(&hash, h.lane[i]);
+	}
 	if (!x->named) {
-		memcpy(x->hash, hash, sizeof hash);
+		x->hash = hash;
 		x->named = true;
 	}
-	return memcmp(x->hash, hash, sizeof hash) == 0 ? x : NULL;
+	return hash_same(x->hash, hash) ? x : NULL;
 }

@@ -73,7 +73,7 @@ struct memory;
 struct ranks_found {
 	struct arena *arena;	/* it lies there, and lives as long */
 	bool named;
-	uint64_t hash[2];	/* of whom it is, once that is known */
+	struct hash hash;	/* of whom it is, once that is known */
 	struct kernels **kernels;	/* NULL: not yet */
 	struct memory *memory;	/* without a reserve; the same */
 };
