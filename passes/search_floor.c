@@ -233,24 +233,67 @@ apart(const struct search *s, int64_t dp)
 	return outside ? dp : 0;
 }
 
+static uint64_t
+hash_known(const struct search_key *key, int64_t far, int64_t microbatch)
+{
+	uint64_t hash = hash_word((uint64_t)far, (uint64_t)microbatch);
+
+	return hash_word(hash, (uint64_t)key->ep << 1 | key->solo);
+}
+
+/* What may say something of that width; 0: nothing is known that does. */
+static uint32_t
+find_known(const struct search *s, const struct search_key *key, int64_t far,
+	   int64_t microbatch)
+{
+	uint64_t hash = hash_known(key, far, microbatch);
+	uint32_t at = 0;
+
+	while ((at = table_find(&s->known_table, hash, at)) != 0) {
+		const struct search_known_list *l = &s->known.at[at];
+
+		if (l->apart == far && l->microbatch == microbatch &&
+		    l->ep == key->ep && l->solo == key->solo) {
+			break;
+		}
+	}
+	return at;
+}
+
 static struct search_known *
 known(const struct search *s, const struct search_key *key, int64_t dp,
       int64_t microbatch)
 {
-	int64_t far = apart(s, dp);
-	uint32_t i;
+	uint32_t at = find_known(s, key, apart(s, dp), microbatch), i;
 
-	for (i = 0; i < s->known.n; i++) {
-		struct search_known *k = &s->known.at[i];
+	for (i = 0; at && i < s->known.at[at].at.n; i++) {
+		struct search_known *k = &s->known.at[at].at.at[i];
 
-		if (k->microbatch == microbatch && k->apart == far &&
-		    k->key.tp == key->tp && k->key.cp == key->cp &&
-		    k->key.ep == key->ep &&
+		if (k->key.tp == key->tp && k->key.cp == key->cp &&
 		    search_same_stages(&k->key, key)) {
 			return k;
 		}
 	}
 	return NULL;
+}
+
+static void
+push_known(struct search *s, const struct search_known *k)
+{
+	uint32_t at = find_known(s, &k->key, k->apart, k->microbatch);
+	struct search_known_list l = {
+		.apart = k->apart, .microbatch = k->microbatch,
+		.ep = k->key.ep, .solo = k->key.solo
+	};
+
+	if (!at) {
+		at = table_add(&s->keep, &s->known_table,
+			       hash_known(&k->key, k->apart, k->microbatch));
+		while (s->known.n <= at) {
+			VEC_PUSH(&s->keep, &s->known, l);
+		}
+	}
+	VEC_PUSH(&s->keep, &s->known.at[at].at, *k);
 }
 
 /* Of talk that is none of data ranks, what may go on beside kernels. */
@@ -315,7 +358,7 @@ search_add_known(struct search *s, const struct search_width *w,
 	if (old) {
 		*old = k;
 	} else {
-		VEC_PUSH(&s->keep, &s->known, k);
+		push_known(s, &k);
 	}
 }
 
@@ -357,13 +400,11 @@ search_share(const struct search_key *a, const struct search_key *b)
 
 /* So much of what it takes that width takes at the least; 0: nothing. */
 static double
-share_of(const struct search_known *k, const struct search_key *key,
-	 int64_t far, int64_t microbatch)
+share_of(const struct search_known *k, const struct search_key *key)
 {
 	double share;
 
-	if (k->microbatch != microbatch || k->apart != far ||
-	    !search_is_no_wider(&k->key, key)) {
+	if (!search_is_no_wider(&k->key, key)) {
 		return 0;
 	}
 	share = part_of(&k->key, key);
@@ -380,7 +421,7 @@ search_known_share(const struct search *s, const struct search_key *key,
 {
 	const struct search_known *k = known(s, key, t->g->dp, t->microbatch);
 
-	*share = k ? share_of(k, key, k->apart, t->microbatch) : 0;
+	*share = k ? share_of(k, key) : 0;
 	return *share > 0 ? k : NULL;
 }
 
@@ -477,17 +518,16 @@ bool
 search_seems_above(struct search *s, const struct search_key *key,
 		   const struct search_try *t, double us)
 {
-	int64_t far = apart(s, t->g->dp);
+	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);
 	uint32_t i;
 
 	us -= search_data_us(key, t);
-	for (i = 0; i < s->known.n && us > 0; i++) {
-		double share = share_of(&s->known.at[i], key, far,
-					t->microbatch);
+	for (i = 0; at && i < s->known.at[at].at.n && us > 0; i++) {
+		const struct search_known *k = &s->known.at[at].at.at[i];
+		double share = share_of(k, key);
 
 		if (share > 0 &&
-		    search_line_is_above(s, t, &s->known.at[i].line,
-					 us / share)) {
+		    search_line_is_above(s, t, &k->line, us / share)) {
 			return true;
 		}
 	}
@@ -498,19 +538,17 @@ double
 search_floor_us(struct search *s, const struct search_key *key,
 		const struct search_try *t)
 {
-	int64_t far = apart(s, t->g->dp);
+	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);
 	double most = 0;
 	uint32_t i;
 
-	for (i = 0; i < s->known.n; i++) {
-		double share = share_of(&s->known.at[i], key, far,
-					t->microbatch);
+	for (i = 0; at && i < s->known.at[at].at.n; i++) {
+		const struct search_known *k = &s->known.at[at].at.at[i];
+		double share = share_of(k, key);
 
 		if (share > 0 &&
-		    search_line_is_above(s, t, &s->known.at[i].line,
-					 most / share)) {
-			most = share * search_line_us(s, t,
-						      &s->known.at[i].line);
+		    search_line_is_above(s, t, &k->line, most / share)) {
+			most = share * search_line_us(s, t, &k->line);
 		}
 	}
 	return search_data_us(key, t) + most;

@@ -184,9 +184,13 @@ bool
 search_line_is_above(struct search *s, const struct search_try *t,
 		     const struct search_line *x, double us)
 {
-	const int64_t *layers = only_layers(s, t);
+	const int64_t *layers;
 
 	us /= (double)t->microbatch;
+	if ((double)t->nmicrobatches * mean_us(t, x, line_end(s)) > us) {
+		return true;
+	}
+	layers = only_layers(s, t);
 	return layers ? spread_us(s, t, x, layers) >= us
 		      : is_free_above(s, t, x, us);
 }

@@ -204,6 +204,13 @@ struct search_known {
 	struct search_line line;
 };
 
+/* Of those that may say something of each other. */
+struct search_known_list {
+	int64_t apart, microbatch, ep;
+	bool solo;
+	VEC(struct search_known) at;
+};
+
 /*
  * Microbatches that are held at most.  That stops growing once the pipeline is
  * full, so it is counted in those of sched_held_of.
@@ -258,8 +265,10 @@ struct search {
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
 	VEC(struct search_key) ruled_out;	/* some may be placed later */
+	struct table ruled_out_table;
 	VEC(struct search_floor *) floors;
-	VEC(struct search_known) known;
+	VEC(struct search_known_list) known;	/* the first is none */
+	struct table known_table;
 	uint64_t learnt;	/* changes of these till now */
 	VEC(struct search_group) groups;
 	VEC(struct search_seen) *seen;	/* by group: of its plans */
@@ -326,6 +335,8 @@ bool search_same_key(const struct search_key *a, const struct search_key *b);
 /* Whether both are of one placement. */
 bool search_same_width(const struct search_key *a,
 		       const struct search_key *b);
+/* Of those that are, the same. */
+uint64_t search_hash_width(const struct search_key *key);
 /* The microbatch of what is placed for any; 0: nothing is. */
 int64_t search_placed_for(const struct search *s,
 			  const struct search_key *key);

@@ -192,6 +192,17 @@ search_same_width(const struct search_key *a, const struct search_key *b)
 	return search_same_key(&x, &y);
 }
 
+uint64_t
+search_hash_width(const struct search_key *key)
+{
+	uint64_t hash = hash_word((uint64_t)key->tp, (uint64_t)key->cp);
+	int flags = key->zero << 3 | key->data << 2 | key->sequence << 1 |
+		    key->solo;
+
+	hash = hash_word(hash, (uint64_t)key->ep);
+	return hash_word(hash, (uint64_t)flags);
+}
+
 int64_t
 search_placed_for(const struct search *s, const struct search_key *key)
 {

@@ -500,14 +500,17 @@ with_layers(struct trial *x)
 static void
 note_rule(struct trial *x)
 {
-	uint32_t i;
+	struct search *s = x->s;
+	uint64_t hash = search_hash_width(&x->key);
+	uint32_t at = 0;
 
-	for (i = x->s->ruled_out.n; i-- > 0;) {	/* most often the last one */
-		if (search_same_width(&x->s->ruled_out.at[i], &x->key)) {
+	while ((at = table_find(&s->ruled_out_table, hash, at)) != 0) {
+		if (search_same_width(&s->ruled_out.at[at - 1], &x->key)) {
 			return;
 		}
 	}
-	VEC_PUSH(&x->s->keep, &x->s->ruled_out, x->key);
+	table_add(&s->keep, &s->ruled_out_table, hash);
+	VEC_PUSH(&s->keep, &s->ruled_out, x->key);
 }
 
 /* Its floor is no less than what was found. */
