@@ -1,9 +1,13 @@
 /*
- * What the functions of a module compute, as 128 bits.  A module that comes
- * out of the same steps in another context has the same ids, but its names
- * are numbered anew: they count as texts.
+ * A module as 128 bits: what its functions compute, or all of it.  One that
+ * comes out of the same steps in another context has the same ids, but its
+ * names are numbered anew: in what it computes they count as texts.
  */
 #include "ir/ir.h"
+
+#include <string.h>
+
+/* ---- what it computes ---- */
 
 static uint64_t
 pair(uint32_t a, uint32_t b)
@@ -107,4 +111,172 @@ ir_hash(const struct ir_module *m)
 		hash_add(&all, pair(f->body, f->is_model));
 	}
 	return all;
+}
+
+/* ---- all of it ---- */
+
+#define LANES 4
+
+struct hashing {
+	uint64_t lane[LANES];	/* by turns, so that no word waits */
+	uint32_t next;
+};
+
+static void
+mix(struct hashing *h, uint64_t word)
+{
+	uint64_t *lane = &h->lane[h->next++ % LANES];
+
+	*lane = hash_word(*lane, word);
+}
+
+static void
+mix_pair(struct hashing *h, uint32_t a, uint32_t b)
+{
+	mix(h, (uint64_t)a << 32 | b);
+}
+
+static inline void
+mix_four(struct hashing *h, const uint64_t w[LANES])
+{
+	h->lane[0] = hash_word(h->lane[0], w[0]);
+	h->lane[1] = hash_word(h->lane[1], w[1]);
+	h->lane[2] = hash_word(h->lane[2], w[2]);
+	h->lane[3] = hash_word(h->lane[3], w[3]);
+}
+
+/* Of items without padding. */
+static void
+mix_items(struct hashing *h, const void *at, size_t bytes)
+{
+	uint64_t a = h->lane[0], b = h->lane[1], c = h->lane[2];
+	uint64_t d = h->lane[3], w[LANES];
+	const char *p = at;
+	size_t left = bytes;
+
+	for (; left >= sizeof w; left -= sizeof w, p += sizeof w) {
+		memcpy(w, p, sizeof w);
+		a = hash_word(a, w[0]);
+		b = hash_word(b, w[1]);
+		c = hash_word(c, w[2]);
+		d = hash_word(d, w[3]);
+	}
+	h->lane[0] = a;
+	h->lane[1] = b;
+	h->lane[2] = c;
+	h->lane[3] = d;
+	memset(w, 0, sizeof w);
+	if (left) {
+		memcpy(w, p, left);
+	}
+	mix_four(h, w);
+	mix(h, bytes);
+}
+
+#define MIX_ITEMS(h, v) mix_items((h), (v)->at, (v)->n * sizeof *(v)->at)
+
+static void
+mix_attrs(struct hashing *h, const struct ir_module *m)
+{
+	uint64_t w[LANES];
+	uint32_t i;
+
+	mix(h, m->attrs.n);
+	for (i = 0; i < m->attrs.n; i++) {
+		const struct ir_attr *a = &m->attrs.at[i];
+
+		memcpy(w, a->dims, sizeof w);
+		mix_four(h, w);
+		w[0] = (uint64_t)a->text << 16 | (uint64_t)a->key << 8 |
+		       a->ndims;
+		w[1] = (uint64_t)a->i;
+		memcpy(&w[2], &a->num, sizeof w[2]);
+		w[3] = a->expr;
+		mix_four(h, w);
+	}
+}
+
+static void
+mix_settings(struct hashing *h, const struct ir_module *m)
+{
+	uint32_t i;
+
+	mix(h, m->settings.n);
+	for (i = 0; i < m->settings.n; i++) {
+		const struct ir_setting *s = &m->settings.at[i];
+
+		mix_pair(h, s->key, s->text);
+		mix_pair(h, s->kind, s->n);
+		mix_items(h, s->num, sizeof s->num);
+	}
+}
+
+static void
+mix_sizes(struct hashing *h, const struct ir_module *m)
+{
+	uint32_t i;
+
+	mix_pair(h, m->dims.n, m->axes.n);
+	mix_pair(h, m->exprs.n, m->funcs.n);
+	for (i = 0; i < m->dims.n; i++) {
+		mix_pair(h, m->dims.at[i].name, m->dims.at[i].expr);
+		mix(h, (uint64_t)m->dims.at[i].size);
+	}
+	for (i = 0; i < m->axes.n; i++) {
+		const struct ir_axis *x = &m->axes.at[i];
+
+		mix_pair(h, x->name, (uint32_t)x->time << 1 | x->balanced);
+		mix(h, (uint64_t)x->size);
+	}
+	for (i = 0; i < m->exprs.n; i++) {
+		const struct ir_expr *x = &m->exprs.at[i];
+
+		mix_pair(h, x->kind, x->dim);
+		mix_pair(h, x->lhs, x->rhs);
+		mix(h, (uint64_t)x->value);
+	}
+}
+
+static void
+mix_module(struct hashing *h, const struct ir_module *m)
+{
+	region_id r;
+	func_id f;
+
+	mix_sizes(h, m);
+	mix_settings(h, m);
+	mix_attrs(h, m);
+	MIX_ITEMS(h, &m->hints);
+	MIX_ITEMS(h, &m->values);
+	MIX_ITEMS(h, &m->nodes);
+	MIX_ITEMS(h, &m->args);
+	for (f = 0; f < m->funcs.n; f++) {
+		const struct ir_func *x = &m->funcs.at[f];
+
+		mix_pair(h, x->name, x->body);
+		mix(h, x->is_model);
+	}
+	mix_pair(h, m->name, m->regions.n);
+	for (r = 0; r < m->regions.n; r++) {
+		const struct ir_region *x = &m->regions.at[r];
+
+		mix(h, x->owner);
+		MIX_ITEMS(h, &x->nodes);
+		MIX_ITEMS(h, &x->params);
+		MIX_ITEMS(h, &x->results);
+	}
+}
+
+struct hash
+ir_hash_all(const struct ir_module *m)
+{
+	struct hashing h = { { 1, 2, 3, 4 }, 0 };
+	struct hash hash = { 1, 2 };
+	uint32_t i;
+
+	mix_module(&h, m);
+	for (i = 0; i < LANES; i++) {
+		hash_add(&hash, h.lane[i]);
+	}
+	return hash;
 }

@@ -461,6 +461,8 @@ struct ir_module *ir_move(struct ir_module *m, struct ir_ctx *c);
  * settings and hints, nor what is there for people: spans, names of values.
  */
 struct hash ir_hash(const struct ir_module *m);
+/* Of all that it is, names by their numbers: for one context, or its child. */
+struct hash ir_hash_all(const struct ir_module *m);
 
 /* ---- axes.c: the mesh, and how a value lies on it ---------------------- */
 

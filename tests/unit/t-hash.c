@@ -126,15 +126,17 @@ test_changes(void **state)
 {
 	struct ir_ctx c, d;
 	struct ir_module *m = compile(&c, "a");
-	struct hash of[CHANGES + 1] = { ir_hash(m) };
+	struct hash of[CHANGES + 1] = { ir_hash(m) }, all;
 	uint32_t i, k;
 
 	(void)state;
 	for (i = 1; i <= CHANGES; i++) {
 		m = compile(&d, "a");
 		assert_true(hash_same(ir_hash(m), of[0]));
+		all = ir_hash_all(m);
 		change(m, i - 1);
 		of[i] = ir_hash(m);
+		assert_false(hash_same(ir_hash_all(m), all));
 		for (k = 0; k < i; k++) {
 			if (hash_same(of[i], of[k])) {
 				fail_msg("%u and %u are the same", i, k);
@@ -172,6 +174,53 @@ test_same(void **state)
 	ir_ctx_release(&c);
 }
 
+/* ---- all of it ---- */
+
+/* What no function computes with. */
+static void
+change_beside(struct ir_module *m, uint32_t what)
+{
+	switch (what) {
+	case 0: m->nodes.at[1].span.lo++; break;
+	case 1: m->values.at[1].hint++; break;
+	case 2: m->name++; break;
+	case 3: m->funcs.at[1].name++; break;
+	case 4: m->axes.at[0].size++; break;
+	case 5: m->axes.at[0].name++; break;
+	case 6: m->axes.at[0].time ^= 1; break;
+	case 7: m->exprs.at[0].value++; break;
+	case 8: m->settings.at[0].num[0]++; break;
+	case 9: m->settings.at[0].key++; break;
+	default: m->settings.n--; break;
+	}
+}
+
+#define BESIDE 11
+
+static void
+test_all(void **state)
+{
+	struct ir_ctx c, child;
+	struct ir_module *m = compile(&c, "a"), *copy;
+	struct hash of[BESIDE + 1] = { ir_hash_all(m) };
+	uint32_t i, k;
+
+	(void)state;
+	for (i = 1; i <= BESIDE; i++) {
+		ir_ctx_child(&child, &c);
+		copy = ir_copy(m, &child);
+		assert_true(copy->settings.n && copy->axes.n && copy->exprs.n);
+		assert_true(hash_same(ir_hash_all(copy), of[0]));
+		change_beside(copy, i - 1);
+		of[i] = ir_hash_all(copy);
+		for (k = 0; k < i; k++) {
+			assert_false(hash_same(of[i], of[k]));
+		}
+		ir_ctx_release(&child);
+	}
+	ir_ctx_release(&c);
+}
+
 static void
 test_text(void **state)
 {
@@ -198,6 +247,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_same),
+		cmocka_unit_test(test_all),
 		cmocka_unit_test(test_text),
 	};
 
