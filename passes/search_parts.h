@@ -264,7 +264,8 @@ struct search {
 	VEC(struct search_found) settled;	/* they fit; the best first */
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
-	VEC(struct search_key) ruled_out;	/* some may be placed later */
+	/* some may be placed later; the first is none */
+	VEC(struct search_key) ruled_out;
 	struct table ruled_out_table;
 	VEC(struct search_floor *) floors;
 	VEC(struct search_known_list) known;	/* the first is none */

@@ -505,12 +505,14 @@ note_rule(struct trial *x)
 	uint32_t at = 0;
 
 	while ((at = table_find(&s->ruled_out_table, hash, at)) != 0) {
-		if (search_same_width(&s->ruled_out.at[at - 1], &x->key)) {
+		if (search_same_width(&s->ruled_out.at[at], &x->key)) {
 			return;
 		}
 	}
-	table_add(&s->keep, &s->ruled_out_table, hash);
-	VEC_PUSH(&s->keep, &s->ruled_out, x->key);
+	at = table_add(&s->keep, &s->ruled_out_table, hash);
+	while (s->ruled_out.n <= at) {	/* the first is none */
+		VEC_PUSH(&s->keep, &s->ruled_out, x->key);
+	}
 }
 
 /* Its floor is no less than what was found. */

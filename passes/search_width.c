@@ -743,7 +743,7 @@ search_unplaced(const struct search *s)
 {
 	uint32_t i, k, n = 0;
 
-	for (i = 0; i < s->ruled_out.n; i++) {
+	for (i = 1; i < s->ruled_out.n; i++) {
 		for (k = 0; k < s->placed.n &&
 		     !search_same_width(&s->placed.at[k]->key,
 					&s->ruled_out.at[i]); k++) {
