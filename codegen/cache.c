@@ -214,22 +214,15 @@ write_entry(const struct cg_cache *c, FILE *f, struct cg_hash key,
 	       fwrite(body.at, 1, body.n, f) == body.n;
 }
 
-void
-cg_cache_put(const struct cg_cache *c, struct cg_hash key,
-	     const struct cg_part *parts)
+static void
+put(const struct cg_cache *c, struct cg_hash key, const struct cg_part *parts)
 {
-	const char *path;
-	char *tmp;
+	const char *path = path_of(c, key, c->a);
+	char *tmp = arena_printf(c->a, "%s.XXXXXX", path);
+	int fd = mkstemp(tmp);
 	FILE *f;
 	bool ok;
-	int fd;
 
-	if (!c->folder) {
-		return;
-	}
-	path = path_of(c, key, c->a);
-	tmp = arena_printf(c->a, "%s.XXXXXX", path);
-	fd = mkstemp(tmp);
 	if (fd < 0) {
 		return;
 	}
@@ -243,6 +236,19 @@ cg_cache_put(const struct cg_cache *c, struct cg_hash key,
 	ok &= fclose(f) == 0;
 	if (!ok || rename(tmp, path) != 0) {
 		unlink(tmp);
+	}
+}
+
+void
+cg_cache_put(const struct cg_cache *c, struct cg_hash key,
+	     const struct cg_part *parts)
+{
+	struct hold h;
+
+	if (c->folder) {
+		hold_begin(&h);
+		put(c, key, parts);
+		hold_end(&h);
 	}
 }
 

@@ -86,14 +86,30 @@ add_word(struct ir_ctx *c, struct command *x, const char *word)
 	}
 }
 
+/* What ends llmc ends it, too, and at once: nobody waits for an answer then. */
+static int
+spawn(pid_t *pid, struct command *x, const struct hold *h)
+{
+	posix_spawnattr_t a;
+	int error = posix_spawnattr_init(&a);
+
+	if (error) {
+		return error;
+	}
+	posix_spawnattr_setflags(&a, POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setsigmask(&a, &h->before);
+	error = posix_spawnp(pid, x->words[0], NULL, &a, x->words, environ);
+	posix_spawnattr_destroy(&a);
+	return error;
+}
+
 static bool
-run(struct ir_ctx *c, struct command *x)
+run(struct ir_ctx *c, struct command *x, const struct hold *h)
 {
 	int status, error;
 	pid_t pid;
 
-	error = posix_spawnp(&pid, x->words[0], NULL, NULL, x->words,
-			     environ);
+	error = spawn(&pid, x, h);
 	if (error) {
 		diag_error(&c->diags, nowhere, "the linker `%s` cannot be "
 			   "run: %s; LLMC_LINKER names another C compiler",
@@ -154,6 +170,7 @@ read_file(struct ir_ctx *c, const char *path, struct buf *out)
 struct linking {
 	struct ir_ctx *c;
 	const char *folder, *runtime;
+	struct hold hold;
 	const char *from[CG_MAX_OBJECTS];	/* as files */
 	uint32_t n;
 };
@@ -178,7 +195,7 @@ link_files(const struct linking *x, struct buf *out)
 	}
 	add_word(x->c, &k, x->runtime);
 	add_words(x->c, &k, "-lm -lpthread -ldl");
-	ok = run(x->c, &k) && read_file(x->c, to, out);
+	ok = run(x->c, &k, &x->hold) && read_file(x->c, to, out);
 	unlink(to);
 	return ok;
 }
@@ -208,16 +225,20 @@ cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 	const char *tmp = getenv("TMPDIR");
 	char *folder = arena_printf(&ctx->perm, "%s/llmc-XXXXXX",
 				    tmp && *tmp ? tmp : "/tmp");
-	struct linking x = { ctx, folder, find_runtime(ctx), { NULL }, n };
+	struct linking x = { .c = ctx, .folder = folder, .n = n };
 	bool ok;
 
+	x.runtime = find_runtime(ctx);
 	if (!x.runtime) {
 		return false;
 	}
-	if (!mkdtemp(folder)) {
-		return fail(ctx, "make", folder);
+	hold_begin(&x.hold);
+	if (mkdtemp(folder)) {
+		ok = link_in(&x, objects, out);
+		rmdir(folder);
+	} else {
+		ok = fail(ctx, "make", folder);
 	}
-	ok = link_in(&x, objects, out);
-	rmdir(folder);
+	hold_end(&x.hold);
 	return ok;
 }

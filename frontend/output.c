@@ -3,7 +3,8 @@
  * under another name beside it and renamed; what is no regular file (a
  * device, a pipe, a link) is written where it is.  A folder that is new
  * appears with all of its files; in one that is there, each file is replaced
- * once all of them have been written under other names.
+ * once all of them have been written under other names.  A Ctrl-C comes
+ * before all that, or behind it.
  */
 #include "frontend/driver.h"
 
@@ -110,15 +111,18 @@ static bool
 write_renamed(struct ir_ctx *c, const char *path, const struct stat *old,
 	      const struct buf *text)
 {
-	const char *tmp = write_beside(c, path, old, false, text);
+	const char *tmp;
+	struct hold h;
+	bool ok;
 
-	if (tmp && rename(tmp, path) == 0) {
-		return true;
-	}
-	if (tmp) {
+	hold_begin(&h);
+	tmp = write_beside(c, path, old, false, text);
+	ok = tmp && rename(tmp, path) == 0;
+	if (tmp && !ok) {
 		drop(tmp);
 	}
-	return fail(c, path);
+	hold_end(&h);
+	return ok || fail(c, path);
 }
 
 bool
@@ -502,10 +506,14 @@ drv_write_folder(struct ir_ctx *c, const char *path,
 		 const struct drv_files *x)
 {
 	struct stat old;
+	struct hold h;
+	bool ok;
 
 	path = without_slashes(c, path);
-	if (stat(path, &old) != 0) {
-		return write_new_folder(c, path, x);
-	}
-	return drv_may_write_folder(c, path) && write_into_folder(c, path, x);
+	hold_begin(&h);
+	ok = stat(path, &old) != 0 ? write_new_folder(c, path, x)
+		: drv_may_write_folder(c, path) &&
+		  write_into_folder(c, path, x);
+	hold_end(&h);
+	return ok;
 }

@@ -9,6 +9,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/diag.c \
 	%D%/graph.c \
 	%D%/hash.c \
+	%D%/hold.c \
 	%D%/intern.c \
 	%D%/interp.c \
 	%D%/interp.h \

@@ -274,4 +274,16 @@ for ms in 000 050 200 400 800; do
 		bad "interrupted: $(echo none*)"
 	rm -rf none
 done
+cat >linker <<'END'
+#!/bin/sh
+kill -TERM "$PPID"
+exec ${CC:-cc} "$@"
+END
+chmod +x linker
+TMPDIR=$PWD/scratch LLMC_LINKER=$PWD/linker "$LLMC" -w --draft \
+	--target cpux1 -o none "$model" >out 2>err
+got=$?
+test $got = 143 || bad "ended while it links: exit status $got"
+test "$(ls scratch)" = '' || bad "ended while it links: $(ls scratch)"
+test "$(echo none*)" = 'none*' || bad 'ended while it links: leaves a folder'
 exit $failed
