@@ -5,6 +5,7 @@
  */
 #include "codegen/cache.h"
 #include "codegen/cg.h"
+#include "ir/hold.h"
 
 #include <dirent.h>
 #include <fcntl.h>

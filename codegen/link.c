@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "codegen/cg.h"
+#include "ir/hold.h"
 
 #include <errno.h>
 #include <spawn.h>

@@ -7,6 +7,7 @@
  * before all that, or behind it.
  */
 #include "frontend/driver.h"
+#include "ir/hold.h"
 
 #include <dirent.h>
 #include <errno.h>

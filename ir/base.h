@@ -7,7 +7,6 @@
 #ifndef IR_BASE_H
 #define IR_BASE_H
 
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -352,15 +351,5 @@ void diag_near_init(struct diag_near *n, const char *want);
 void diag_near_try(struct diag_near *n, const char *candidate);
 /* " (did you mean `x`?)" or "", in the arena. */
 const char *diag_near_text(struct diag_near *n, struct arena *a);
-
-/* ---- hold.c: what may not be ended halfway ----------------------------- */
-
-/* Signals that end a process wait from the one to the other. */
-struct hold {
-	sigset_t before;
-};
-
-void hold_begin(struct hold *h);
-void hold_end(const struct hold *h);
 
 #endif

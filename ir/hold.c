@@ -2,9 +2,9 @@
  * What ends llmc from outside, a Ctrl-C first of all, waits while there are
  * files that must not stay behind.
  */
-#include "ir/base.h"
+#include "ir/hold.h"
 
-#include <signal.h>
+#include <stddef.h>
 
 static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 

@@ -10,6 +10,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/graph.c \
 	%D%/hash.c \
 	%D%/hold.c \
+	%D%/hold.h \
 	%D%/intern.c \
 	%D%/interp.c \
 	%D%/interp.h \

@@ -29,7 +29,8 @@ function lone(what, home)
 	owner[what] = $1
 }
 BEGIN {
-	n = split("ir/base.h ir/ir.h ir/machine.h passes/answer.h " \
+	n = split("ir/base.h ir/hold.h ir/ir.h ir/machine.h " \
+		"passes/answer.h " \
 		"passes/cost.h " \
 		"passes/kernels.h passes/memory.h passes/pass.h passes/plan.h " \
 		"passes/price.h passes/ranks.h passes/sched.h " \
