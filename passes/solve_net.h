@@ -167,6 +167,9 @@ bool solve_pairs(struct solve_net *net, const struct solve_step *step,
 
 struct solve_run;
 
+/* Tables of so many entries are made at once, wider ones after pruning. */
+#define SOLVE_FEW_ENTRIES 64
+
 /*
  * The net, of that plan, without values that no best choice needs, those that
  * are nearly as good being kept; its variables and tables are the same, of

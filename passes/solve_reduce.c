@@ -16,7 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-#define FIRST_ENTRIES 64	/* of the tables that the first turn makes */
 #define WIDER 2			/* so many times more in each turn */
 #define MAX_TURNS 12
 #define MAX_LOOKS 4096	/* at assignments of a scope, for one variable */
@@ -66,7 +65,7 @@ static bool
 take_turns(struct reduce *r, struct solve_net *net,
 	   const struct solve_plan *whole)
 {
-	double entries = FIRST_ENTRIES, most = r->run->s->max_entries;
+	double entries = SOLVE_FEW_ENTRIES, most = r->run->s->max_entries;
 	struct solve_plan p;
 	uint32_t bad;
 

@@ -11,8 +11,12 @@
 
 /* Eliminations of fewer states are not worth looking for bounds. */
 #define CHEAP_STATES (1 << 24)
-/* Of fewer, pruning in between takes longer than they do. */
-#define MANY_STATES (1 << 16)
+/*
+ * Reducing takes as long as so many states of wide tables for each variable;
+ * where no table may have so many entries, searching is what was asked for.
+ */
+#define WIDE_STATES 100
+#define MANY_ENTRIES (1 << 16)
 #define MAX_ROUNDS 6	/* of looking for bounds, at one level */
 
 /* One variable whose values are tried. */
@@ -151,6 +155,22 @@ has_choice(const struct solve_net *net)
 	return false;
 }
 
+/* Whether reducing first is less work, where eliminating could be all. */
+static bool
+is_wide(const struct solve_net *net, const struct solve_plan *plan)
+{
+	double states = 0;
+	uint32_t k;
+
+	for (k = 0; k < plan->n; k++) {
+		if (plan->weight[k] > SOLVE_FEW_ENTRIES) {
+			states += plan->weight[k] *
+				  net->domain[plan->order[k]];
+		}
+	}
+	return states > (double)WIDE_STATES * net->nvars;
+}
+
 /*
  * A smaller net that is eliminated by the same plan to the same choice, or
  * the net itself.  Where the plan is not one to eliminate by, what is left is
@@ -166,8 +186,8 @@ reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
 	struct solve_net *small;
 	uint32_t bad;
 
-	if (s->levels.n || s->run->s->max_entries < MANY_STATES ||
-	    (plain && plan->states < MANY_STATES)) {
+	if (s->levels.n || s->run->s->max_entries < MANY_ENTRIES ||
+	    (plain && !is_wide(net, plan))) {
 		return net;
 	}
 	small = solve_reduce(s->run, net, plan);
