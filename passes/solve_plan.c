@@ -7,20 +7,80 @@
 
 #include <string.h>
 
+#define FEW 64			/* weights that have a set: 1 .. 64 */
+
 struct weighed {
 	double weight;		/* entries of the table that it would make */
 	uint32_t var;
+};
+
+/* Bits of variables, and of words of those that are not 0. */
+struct bits {
+	uint64_t *word, *any;
 };
 
 struct planner {
 	struct solve_net *net;
 	struct solve_room room;
 	struct solve_list *near;	/* neighbours, ascending */
-	double *weight;		/* by variable; the heap may hold older ones */
-	bool *gone;
-	struct weighed *heap;
+	double *weight;		/* by variable; 0: not known, or gone */
+	/* those of few weights, which most are: of weight w in set[w - 1] */
+	struct bits set[FEW];
+	uint64_t sets;		/* bits of those that are not empty */
+	struct weighed *heap;	/* of the others, and of what they were */
 	uint32_t nheap, cap;
 };
+
+/* ---- those of few weights ---- */
+
+static void
+set_add(struct planner *p, uint32_t w, uint32_t v)
+{
+	p->set[w - 1].word[v / 64] |= (uint64_t)1 << v % 64;
+	p->set[w - 1].any[v / 4096] |= (uint64_t)1 << v / 64 % 64;
+	p->sets |= (uint64_t)1 << (w - 1);
+}
+
+static uint32_t
+lowest(uint64_t bits)
+{
+	return (uint32_t)__builtin_ctzll(bits);
+}
+
+/* The set is empty where it has no lowest one. */
+static void
+set_take(struct planner *p, uint32_t w, uint32_t v)
+{
+	struct bits *set = &p->set[w - 1];
+	uint32_t k, n = p->net->nvars / 4096 + 1;
+
+	set->word[v / 64] &= ~((uint64_t)1 << v % 64);
+	if (set->word[v / 64]) {
+		return;
+	}
+	set->any[v / 4096] &= ~((uint64_t)1 << v / 64 % 64);
+	for (k = 0; k < n && !set->any[k]; k++) {
+	}
+	if (k == n) {
+		p->sets &= ~((uint64_t)1 << (w - 1));
+	}
+}
+
+/* The lowest of the lightest; there is one. */
+static uint32_t
+set_first(const struct planner *p)
+{
+	const struct bits *set = &p->set[lowest(p->sets)];
+	uint32_t k = 0;
+
+	while (!set->any[k]) {
+		k++;
+	}
+	k = k * 64 + lowest(set->any[k]);
+	return k * 64 + lowest(set->word[k]);
+}
+
+/* ---- the others ---- */
 
 static bool
 lighter(struct weighed a, struct weighed b)
@@ -68,6 +128,17 @@ heap_pop(struct planner *p)
 	return top;
 }
 
+/* ---- all of them ---- */
+
+static void
+leave(struct planner *p, uint32_t v)
+{
+	if (p->weight[v] > 0 && p->weight[v] <= FEW) {
+		set_take(p, (uint32_t)p->weight[v], v);
+	}
+	p->weight[v] = 0;
+}
+
 static void
 weigh(struct planner *p, uint32_t v)
 {
@@ -77,8 +148,14 @@ weigh(struct planner *p, uint32_t v)
 	for (k = 0; k < p->near[v].n; k++) {
 		w *= p->net->domain[p->near[v].at[k]];
 	}
-	if (w < p->weight[v] || w > p->weight[v]) {
-		p->weight[v] = w;
+	if (!(w < p->weight[v] || w > p->weight[v])) {
+		return;
+	}
+	leave(p, v);
+	p->weight[v] = w;
+	if (w <= FEW) {
+		set_add(p, (uint32_t)w, v);
+	} else {
 		heap_push(p, (struct weighed){ w, v });
 	}
 }
@@ -153,16 +230,21 @@ meet(struct planner *p, uint32_t v, const struct solve_list *scope)
 static void
 begin(struct planner *p, struct solve_net *net)
 {
-	uint32_t n = net->nvars, v, k, j;
+	uint32_t n = net->nvars, v, k, j, words = n / 64 + 1;
+	uint32_t each = words + n / 4096 + 1;
+	uint64_t *bits;
 
 	memset(p, 0, sizeof *p);
 	p->net = net;
 	p->room.pool = net->room.pool;
 	p->near = solve_zero(&p->room, n * sizeof *p->near);
 	p->weight = solve_zero(&p->room, n * sizeof *p->weight);
-	p->gone = solve_zero(&p->room, n * sizeof *p->gone);
 	p->cap = 2 * n + 2;
 	p->heap = solve_get(&p->room, p->cap * sizeof *p->heap);
+	bits = solve_zero(&p->room, (size_t)FEW * each * sizeof *bits);
+	for (k = 0; k < FEW; k++, bits += each) {
+		p->set[k] = (struct bits){ bits, bits + words };
+	}
 	for (k = 0; k < net->ntables; k++) {
 		const struct solve_table *t = &net->tables[k];
 		struct solve_list scope = { t->vars, t->nvars, t->nvars };
@@ -180,15 +262,18 @@ begin(struct planner *p, struct solve_net *net)
 static bool
 lightest(struct planner *p, double max_entries, uint32_t *v)
 {
+	if (p->sets) {
+		*v = set_first(p);
+		return p->weight[*v] <= max_entries;
+	}
 	while (p->nheap) {
 		struct weighed w = heap_pop(p);
 
-		if (p->gone[w.var] || w.weight < p->weight[w.var] ||
-		    w.weight > p->weight[w.var]) {
-			continue;
+		if (!(w.weight < p->weight[w.var] ||
+		      w.weight > p->weight[w.var])) {
+			*v = w.var;
+			return w.weight <= max_entries;
 		}
-		*v = w.var;
-		return w.weight <= max_entries;
 	}
 	return false;
 }
@@ -209,10 +294,10 @@ solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 	while (lightest(&p, max_entries, &v)) {
 		const struct solve_list *near = &p.near[v];
 
-		p.gone[v] = true;
 		plan->weight[plan->n] = p.weight[v];
 		plan->order[plan->n++] = v;
 		plan->states += p.weight[v] * net->domain[v];
+		leave(&p, v);
 		if (near->n > plan->width) {
 			plan->width = near->n;
 		}
@@ -222,7 +307,7 @@ solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 		}
 	}
 	for (v = 0; v < net->nvars; v++) {
-		if (p.gone[v]) {
+		if (!(p.weight[v] > 0)) {
 			continue;
 		}
 		plan->core[plan->ncore++] = v;
