@@ -87,112 +87,141 @@ mean_us(const struct search_try *t, const struct search_line *x, int64_t n)
  * One stage a rank, layers as it pleases; of several where ranks are not
  * equally quick the mean is all that is known.  A rank that ends later leaves
  * less to all behind it: m x_r outweighs what these wait for it.  So each
- * takes as many layers as it has time for, and some rank has too many if none
- * is left out in time.
+ * takes as many layers as it has time for, about as many as the one before,
+ * and some rank has too many if none is left out in time.
  */
 static bool
 is_free_above(const struct search *s, const struct search_try *t,
 	      const struct search_line *x, double us)
 {
 	double m = (double)t->nmicrobatches, around = 0;
-	int64_t n = line_end(s), pp = t->g->pp, lo = 0, r;
+	int64_t n = line_end(s), pp = t->g->pp, lo = 0, size = 1, r;
 
 	if (t->chunks > 1) {
 		return m * mean_us(t, x, n) > us;
 	}
 	for (r = 0; r < pp; r++) {
-		int64_t most = n - (pp - 1 - r), hi = r + 1 < pp ? lo + 1 : n;
+		int64_t most = n - (pp - 1 - r);
+		int64_t hi = lo + size < most ? lo + size : most;
 
-		if (m * work_us(x, lo, hi, n) + around > us) {
-			return true;
+		hi = r + 1 < pp ? hi : n;
+		while (m * work_us(x, lo, hi, n) + around > us) {
+			if (hi == lo + 1 || r + 1 == pp) {
+				return true;
+			}
+			hi--;
 		}
 		while (hi < most &&
 		       m * work_us(x, lo, hi + 1, n) + around <= us) {
 			hi++;
 		}
 		around += wait_us(x, t->sched->split, lo, hi, n);
+		size = hi - lo;
 		lo = hi;
 	}
 	return false;
 }
 
-/* Of layers that are spread so. */
+/* Of a rank's stages: the first and the last one have in them what all have. */
 static double
-spread_us(struct search *s, const struct search_try *t,
-	  const struct search_line *x, const int64_t *layers)
+rank_us(const struct search_try *t, const struct search_line *x,
+	const int64_t *first, int64_t rank)
 {
-	int64_t pp = t->g->pp, n = line_end(s), lo = 0, hi, c, r, i;
-	double *busy = arena_alloc(&s->tmp, (size_t)pp * 2 * sizeof *busy);
-	double *wait = busy + pp, around = 0, most = 0;
+	int64_t pp = t->g->pp, tops = t->chunks, c;
+	bool back = false;
+	double us = 0;
 
-	for (c = 0; c < t->chunks; c++) {
-		bool back = t->sched->vshape && c % 2;
+	for (c = 0; c < t->chunks; c++, first += pp) {
+		int64_t i = back ? pp - 1 - rank : rank;
 
-		for (i = 0; i < pp; i++, lo = hi) {
-			hi = n > 1 ? lo + *layers++ : n;
-			r = back ? pp - 1 - i : i;
-			busy[r] += work_us(x, lo, hi, n);
-			if (c == 0) {
-				wait[i] = wait_us(x, t->sched->split, lo, hi,
-						  n);
-			}
-		}
+		us += x->all[first[i + 1]] - x->all[first[i]];
+		tops -= (c == 0 && i == 0) +
+			(c + 1 == t->chunks && i + 1 == pp);
+		back = t->sched->vshape && !back;
 	}
-	for (r = 0; r < pp; r++) {
-		most = fmax(most, (double)t->nmicrobatches * busy[r] + around);
-		around += wait[r];
+	return us + x->top_us * (double)tops;
+}
+
+/* What a rank waits for: the first stage of each rank before it. */
+static double
+around_us(const struct search_try *t, const struct search_line *x,
+	  const int64_t *first, int64_t rank)
+{
+	bool split = t->sched->split;
+	double top_us = split ? x->top_forward_us : x->top_us;
+
+	return (split ? x->forward : x->all)[first[rank]] +
+	       top_us * (double)(rank > 0 ? rank - 1 : 0);
+}
+
+/*
+ * Of layers that are spread so, or `enough` if it is no less.  Where ranks
+ * have as much to do, the last one ends last.
+ */
+static double
+spread_us(const struct search_try *t, const struct search_line *x,
+	  const int64_t *first, double enough)
+{
+	double m = (double)t->nmicrobatches, most = 0;
+	int64_t r;
+
+	for (r = t->g->pp; r-- > 0;) {
+		double us = m * rank_us(t, x, first, r) +
+			    around_us(t, x, first, r);
+
+		if (us >= enough) {
+			return enough;
+		}
+		most = us > most ? us : most;
 	}
 	return most;
 }
 
-const int64_t *
-search_even(struct search *s, uint32_t nstages)
-{
-	size_t n = (size_t)line_end(s) + 1;
-	int64_t *layers;
-
-	if (!s->spreads) {
-		s->spreads = arena_alloc(&s->keep, n * sizeof *s->spreads);
-	}
-	if (nstages < n && s->spreads[nstages]) {
-		return s->spreads[nstages];
-	}
-	layers = arena_alloc(&s->keep, nstages * sizeof *layers);
-	plan_spread(s->nlayers, nstages, layers);
-	if (nstages < n) {
-		s->spreads[nstages] = layers;
-	}
-	return layers;
-}
-
-/* The layers by stage, if there is no choice; or NULL. */
+/* The first layer of each stage, and the end, if there is no choice; or NULL. */
 static const int64_t *
-only_layers(struct search *s, const struct search_try *t)
+only_spread(struct search *s, const struct search_try *t)
 {
-	uint32_t nstages = (uint32_t)(t->g->pp * t->chunks);
+	uint32_t nstages = (uint32_t)(t->g->pp * t->chunks), i;
+	bool pinned = s->pinned[PIN_STAGES] && s->base.nstages == nstages;
+	int64_t n = line_end(s), *layers, *first;
 
-	if (s->pinned[PIN_STAGES] && s->base.nstages == nstages) {
-		return s->base.layers;
-	}
-	if ((t->chunks == 1 || s->seats.n > 1) && !s->even && nstages > 1) {
+	if (!pinned && (t->chunks == 1 || s->seats.n > 1) && !s->even &&
+	    nstages > 1) {
 		return NULL;
 	}
-	return search_even(s, nstages);
+	if (!s->spreads) {
+		s->spreads = arena_alloc(&s->keep, (size_t)(n + 1) *
+					 sizeof *s->spreads);
+	}
+	if (nstages <= n && s->spreads[nstages]) {
+		return s->spreads[nstages];
+	}
+	layers = arena_alloc(&s->tmp, nstages * sizeof *layers);
+	plan_spread(s->nlayers, nstages, layers);
+	layers = pinned ? s->base.layers : layers;
+	first = arena_alloc(&s->keep, (nstages + 1) * sizeof *first);
+	for (i = 0; i < nstages; i++) {
+		first[i + 1] = n > 1 ? first[i] + layers[i] : n;
+	}
+	if (nstages <= n) {
+		s->spreads[nstages] = first;
+	}
+	return first;
 }
 
 bool
 search_line_is_above(struct search *s, const struct search_try *t,
 		     const struct search_line *x, double us)
 {
-	const int64_t *layers;
+	const int64_t *first;
 
 	us /= (double)t->microbatch;
 	if ((double)t->nmicrobatches * mean_us(t, x, line_end(s)) > us) {
 		return true;
 	}
-	layers = only_layers(s, t);
-	return layers ? spread_us(s, t, x, layers) >= us
-		      : is_free_above(s, t, x, us);
+	first = only_spread(s, t);
+	return first ? spread_us(t, x, first, us) >= us
+		     : is_free_above(s, t, x, us);
 }
 
 #define STEPS 24	/* of halving: to what is printed of a step */
@@ -201,13 +230,13 @@ double
 search_line_us(struct search *s, const struct search_try *t,
 	       const struct search_line *x)
 {
-	const int64_t *layers = only_layers(s, t);
+	const int64_t *first = only_spread(s, t);
 	double m = (double)t->nmicrobatches;
 	double lo = 0, hi = 2 * m * x->all[line_end(s)] +
 			    2 * m * (double)t->g->pp * x->top_us;
 	int i;
 
-	for (i = 0; !layers && i < STEPS; i++) {
+	for (i = 0; !first && i < STEPS; i++) {
 		double mid = (lo + hi) / 2;
 
 		if (is_free_above(s, t, x, mid)) {
@@ -217,5 +246,5 @@ search_line_us(struct search *s, const struct search_try *t,
 		}
 	}
 	return (double)t->microbatch *
-	       (layers ? spread_us(s, t, x, layers) : lo);
+	       (first ? spread_us(t, x, first, INFINITY) : lo);
 }

@@ -274,7 +274,7 @@ struct search {
 	VEC(struct search_group) groups;
 	VEC(struct search_seen) *seen;	/* by group: of its plans */
 	VEC(struct search_slots *) slots;
-	int64_t **spreads;	/* by how many stages: even ones; or NULL */
+	int64_t **spreads;	/* by stages: where each begins; or NULL */
 	struct sched_briefs briefs;
 	double flops_us;	/* that all devices need for a step's math */
 	double static_bytes[3];	/* weights, gradients, states of all */
@@ -444,8 +444,6 @@ double search_floor_us(struct search *s, const struct search_key *key,
 
 /* ---- search_line.c ---------------------------------------------------- */
 
-/* Layers by stage, spread evenly over no more stages than there are layers. */
-const int64_t *search_even(struct search *s, uint32_t nstages);
 void search_set_line(struct search *s, const struct search_pieces *p,
 		     struct search_line *x);
 /* Whether the pipeline takes so long however layers are spread. */
