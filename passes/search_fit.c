@@ -246,12 +246,8 @@ fits_alike(const struct fit *f, const struct guess *g, uint32_t choice,
 	return *bytes <= f->room;
 }
 
-/*
- * Somebody asks what a plan would take that does not fit: none was found that
- * does, and not on the first way through the space, since there is another.
- */
-static bool
-is_asked(const struct trial *x)
+bool
+trial_is_asked(const struct trial *x)
 {
 	return !isfinite(x->s->worst_us) && !x->s->guessing;
 }
@@ -278,7 +274,7 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	for (i = 0; i < f->nruns; i++) {
 		f->runs[i].less = less_of(f, f->runs[i].stage);
 	}
-	if (!is_asked(x) &&	/* if it kept what no choice keeps */
+	if (!trial_is_asked(x) &&	/* if it kept what no choice keeps */
 	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->room) {
 		x->hopeless = true;
 		return false;
@@ -578,7 +574,7 @@ note_near(const struct trial *x, const struct trial_fit *f)
 bool
 trial_fits(struct trial *x, struct trial_fit *f)
 {
-	bool asked = is_asked(x), ok = true;
+	bool asked = trial_is_asked(x), ok = true;
 	struct fit fit = { .x = x, .n = (uint32_t)x->t->chunks };
 
 	*f = (struct trial_fit){ .over = -INFINITY };

@@ -307,6 +307,9 @@ void search_seat(const struct search *s, const struct search_group *g,
 /* The same by rank of the pipeline: places in s->seats. */
 uint32_t *search_seats(const struct search *s, const struct search_group *g,
 		       struct arena *a);
+/* What a mean rank must hold at the least, whatever else is chosen. */
+double search_least_bytes(const struct search *s, const struct search_group *g,
+			  int zero, bool offload);
 /* Bytes that a plan has on a seat. */
 double search_room(const struct search *s, uint32_t seat);
 /* Sorts them again, where they are many, by what a width of each takes. */

@@ -307,10 +307,9 @@ may_offload(const struct search *s)
 		: s->t->device.host_bytes_us > 0;
 }
 
-/* What every rank must hold at the least, whatever else is chosen. */
-static double
-least_bytes(const struct search *s, const struct search_group *g, int zero,
-	    bool offload)
+double
+search_least_bytes(const struct search *s, const struct search_group *g,
+		   int zero, bool offload)
 {
 	const double *all = s->static_bytes;
 	double cut = (double)(g->tp * g->pp), part, least = 0;
@@ -344,7 +343,7 @@ guess_us(const struct search *s, const struct search_group *g, int64_t share)
 static bool
 is_tight(const struct search *s, const struct search_group *g)
 {
-	return least_bytes(s, g, 1, false) > ROOM * g->room;
+	return search_least_bytes(s, g, 1, false) > ROOM * g->room;
 }
 
 /* Of all ranks: how many of the quickest devices they are worth. */
@@ -827,7 +826,7 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 	struct search_try t = { .g = g };
 	struct full full = { 0 };
 	int zero = s->pinned[PIN_ZERO] ? s->base.zero : 3;
-	double bytes = least_bytes(s, g, zero, may_offload(s));
+	double bytes = search_least_bytes(s, g, zero, may_offload(s));
 
 	if (f && bytes > g->room) {
 		too_large(s, g, zero, bytes);

@@ -57,6 +57,12 @@ bool trial_is_late(struct trial *x);
 
 /* ---- search_fit.c ----------------------------------------------------- */
 
+/*
+ * Somebody asks what a plan would take that does not fit: none was found that
+ * does, and not on the first way through the space, since there is another.
+ */
+bool trial_is_asked(const struct trial *x);
+
 /* Sets how stages recompute so that all ranks have room; false: none does. */
 bool trial_fits(struct trial *x, struct trial_fit *f);
 /* The whole plan, in the report's arena. */

@@ -657,8 +657,8 @@ with_width(struct trial *x)
 }
 
 /*
- * Tried as another width first, which takes no more, that one is not made if
- * it cannot win.  NONE: it may.
+ * Tried as another width first, which takes and holds no more, that one is not
+ * made if it cannot win or does not fit.  NONE: it may.
  */
 static enum fate
 with_stand_in(struct trial *x)
@@ -666,7 +666,7 @@ with_stand_in(struct trial *x)
 	struct search_stand stand;
 	enum fate fate;
 
-	if (!isfinite(x->s->worst_us) ||
+	if (trial_is_asked(x) ||
 	    !search_stand_in(x->s, &x->key, x->t, &stand)) {
 		return NONE;
 	}
@@ -678,6 +678,17 @@ with_stand_in(struct trial *x)
 	x->stand = NULL;
 	set_width(x, NULL);
 	return x->may_win ? NONE : fate;
+}
+
+/* What it keeps alone has no room, wherever it lies: nothing is placed. */
+static bool
+is_too_large(const struct trial *x)
+{
+	const struct search_group *g = x->t->g;
+
+	return !trial_is_asked(x) &&
+	       search_least_bytes(x->s, g, x->key.zero, x->key.offload) >
+	       g->room;
 }
 
 static enum fate
@@ -693,6 +704,10 @@ with_zero(struct trial *x, int zero, bool offload)
 		note_least(x, x->s->worst_us);
 		x->s->out->cut++;
 		return CUT;
+	}
+	if (is_too_large(x)) {
+		x->s->out->full++;
+		return FULL;
 	}
 	fate = with_stand_in(x);
 	if (fate != NONE) {
