@@ -515,6 +515,17 @@ note_rule(struct trial *x)
 	}
 }
 
+/* What it keeps alone has no room, wherever it lies: nothing is placed. */
+static bool
+is_too_large(const struct trial *x)
+{
+	const struct search_group *g = x->t->g;
+
+	return !trial_is_asked(x) &&
+	       search_least_bytes(x->s, g, x->key.zero, x->key.offload) >
+	       g->room;
+}
+
 /* Its floor is no less than what was found. */
 static bool
 is_below(struct trial *x)
@@ -680,17 +691,6 @@ with_stand_in(struct trial *x)
 	return x->may_win ? NONE : fate;
 }
 
-/* What it keeps alone has no room, wherever it lies: nothing is placed. */
-static bool
-is_too_large(const struct trial *x)
-{
-	const struct search_group *g = x->t->g;
-
-	return !trial_is_asked(x) &&
-	       search_least_bytes(x->s, g, x->key.zero, x->key.offload) >
-	       g->room;
-}
-
 static enum fate
 with_zero(struct trial *x, int zero, bool offload)
 {
@@ -700,14 +700,14 @@ with_zero(struct trial *x, int zero, bool offload)
 	x->key.offload = offload;
 	x->key.microbatch = own_microbatch(x);
 	x->cost = NULL;
+	if (is_too_large(x)) {
+		x->s->out->full++;
+		return FULL;
+	}
 	if (is_below(x)) {
 		note_least(x, x->s->worst_us);
 		x->s->out->cut++;
 		return CUT;
-	}
-	if (is_too_large(x)) {
-		x->s->out->full++;
-		return FULL;
 	}
 	fate = with_stand_in(x);
 	if (fate != NONE) {
