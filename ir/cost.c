@@ -139,28 +139,29 @@ formulas_of(struct ir_ctx *c, enum ir_op op)
 	return c->formulas[op];
 }
 
-/* ---- evaluating ---- */
+/* ---- counting ---- */
 
-/* One formula being evaluated. */
+/* One formula of a node. */
 struct formula {
 	struct ir_module *m;
 	const struct ir_node *n;
 	const struct ir_rule *r;
+	struct ir_counts *to;
 	bool in_bytes;
 	bool local;		/* of one rank's pieces */
 };
 
-static double
+static count_id
 elems(const struct formula *f, const struct ir_type *t)
 {
-	double v = 1;
+	count_id v = ir_count_number(f->to, 1);
 	uint8_t i;
 
 	if (f->local) {
-		return ir_most_elems(f->m, t);
+		return ir_count_elems(f->to, t);
 	}
 	for (i = 0; i < t->ndims; i++) {
-		v *= (double)ir_dim_size(f->m, t->dims[i]);
+		v = ir_count_mul(f->to, v, ir_count_len(f->to, t->dims[i], 0));
 	}
 	return v;
 }
@@ -178,7 +179,7 @@ cut_of(const struct formula *f, const struct ir_factor *x, dim_id d)
 			break;
 		}
 	}
-	for (i = 0; i < t->ndims; i++) {
+	for (i = 0; f->local && i < t->ndims; i++) {
 		if (t->dims[i] == d) {
 			return t->cut[i];
 		}
@@ -186,22 +187,15 @@ cut_of(const struct formula *f, const struct ir_factor *x, dim_id d)
 	return 0;
 }
 
-static int64_t
-size_of(const struct formula *f, const struct ir_factor *x, dim_id d)
-{
-	int64_t size = ir_dim_size(f->m, d);
-
-	return f->local ? ir_most(f->m, size, cut_of(f, x, d)) : size;
-}
-
-static double
+static count_id
 factor(const struct formula *f, const struct ir_factor *x)
 {
-	double v = 1;
+	count_id v = ir_count_number(f->to, 1);
 	uint8_t i;
 
 	for (i = 0; i < x->n; i++) {
-		v *= (double)size_of(f, x, x->dims[i]);
+		v = ir_count_mul(f->to, v, ir_count_len(f->to, x->dims[i],
+			cut_of(f, x, x->dims[i])));
 	}
 	return v;
 }
@@ -219,54 +213,52 @@ is_balanced(const struct ir_module *m, uint32_t cut)
 
 /*
  * A rank sees the keys of all, one after the other if they are split.  The
- * last piece of the queries sees most, unless the axis is balanced.
+ * last piece of the queries sees most, unless the axis is balanced: then each
+ * sees its share.
  */
-static double
+static count_id
 pairs(const struct formula *f)
 {
 	const struct ir_factor *s = ir_rule_factor(f->r, "s");
 	const struct ir_factor *t = ir_rule_factor(f->r, "t");
-	int64_t whole = ir_dim_size(f->m, s->dims[0]);
-	int64_t here = size_of(f, s, s->dims[0]);
-	double heads = factor(f, ir_rule_factor(f->r, "B")) *
-		       factor(f, ir_rule_factor(f->r, "h"));
+	uint32_t cut = cut_of(f, s, s->dims[0]);
+	count_id whole = ir_count_len(f->to, s->dims[0], 0);
+	count_id here = ir_count_len(f->to, s->dims[0], cut);
+	count_id heads = ir_count_mul(f->to,
+		factor(f, ir_rule_factor(f->r, "B")),
+		factor(f, ir_rule_factor(f->r, "h")));
 
-	if (here < whole && is_balanced(f->m, cut_of(f, s, s->dims[0]))) {
-		heads *= (double)here / (double)whole;
+	if (is_balanced(f->m, cut)) {
+		heads = ir_count_mul(f->to, heads,
+				     ir_count_div(f->to, here, whole));
 		here = whole;
 	}
-	return heads *
-	       ir_attention_pairs(here, ir_dim_size(f->m, t->dims[0]),
-				  ir_attr(f->m, f->n, IR_ATTR_CAUSAL),
-				  ir_attr_int(f->m, f->n, IR_ATTR_WINDOW, 0));
+	return ir_count_mul(f->to, heads, ir_count_pairs(f->to, here,
+		ir_count_len(f->to, t->dims[0], 0),
+		ir_attr(f->m, f->n, IR_ATTR_CAUSAL),
+		ir_attr_int(f->m, f->n, IR_ATTR_WINDOW, 0)));
 }
 
 /* A product of factors of routed rows is of all ranks' rows. */
-static double
+static uint32_t
 routed(const struct formula *f)
 {
-	uint8_t axes = 0;
-	double v = 1;
-	axis_id a;
-	uint32_t k;
+	uint32_t axes = 0, k;
 
 	for (k = 0; f->local && k < f->n->nargs; k++) {
 		axes |= ir_type(f->m, ir_args(f->m, f->n)[k])->routed;
 	}
-	for (a = 1; a < f->m->axes.n; a++) {
-		v *= axes >> (a - 1) & 1 ? (double)f->m->axes.at[a].size : 1;
-	}
-	return v;
+	return axes;
 }
 
 /* The value of one token; an operand's also sets the product's type. */
-static double
+static count_id
 value_of(const struct formula *f, const struct token *t,
 	 const struct ir_type **type, bool *whole)
 {
 	switch (t->what) {
 	case NUMBER:
-		return t->number;
+		return ir_count_number(f->to, t->number);
 	case OUT:
 		*whole = false;
 		return elems(f, ir_type(f->m, f->n->result));
@@ -286,27 +278,28 @@ value_of(const struct formula *f, const struct token *t,
 }
 
 /* Up to its end, to which *list goes. */
-static double
+static count_id
 product(const struct formula *f, const struct token **list)
 {
 	const struct ir_type *type = ir_type(f->m, f->n->result);
 	bool whole = true;	/* nothing in it is of the pieces alone */
-	double v = 1;
+	count_id v = ir_count_number(f->to, 1);
 
 	for (; (*list)->what > PLUS; ++*list) {
-		v *= value_of(f, *list, &type, &whole);
+		v = ir_count_mul(f->to, v, value_of(f, *list, &type, &whole));
 	}
-	v = whole ? v / routed(f) : v;
-	return f->in_bytes ? v * ir_dtypes[type->dtype].bits / 8 : v;
+	v = whole ? ir_count_div(f->to, v, ir_count_ranks(f->to, routed(f)))
+		  : v;
+	return f->in_bytes ? ir_count_bytes(f->to, v, type->dtype) : v;
 }
 
-static double
-evaluate(const struct formula *f, const struct token *list)
+static count_id
+count(const struct formula *f, const struct token *list)
 {
-	double v = 0;
+	count_id v = 0;
 
 	while (list->what != END) {
-		v += product(f, &list);
+		v = ir_count_add(f->to, v, product(f, &list));
 		list += list->what == PLUS;
 	}
 	return v;
@@ -315,12 +308,55 @@ evaluate(const struct formula *f, const struct token *list)
 /* The rule is bound if any of the op's formulas asks for a factor. */
 static struct formula
 open_formula(struct ir_module *m, const struct ir_node *n,
-	     const struct ir_formulas *op, struct ir_rule *r)
+	     const struct ir_formulas *op, struct ir_rule *r,
+	     struct ir_counts *to)
 {
 	if (op->binds) {
 		ir_bind(m, n, r);
 	}
-	return (struct formula){ .m = m, .n = n, .r = r };
+	return (struct formula){ .m = m, .n = n, .r = r, .to = to };
+}
+
+count_id
+ir_count_flops(struct ir_counts *c, struct ir_module *m,
+	       const struct ir_node *n)
+{
+	const struct ir_formulas *op = formulas_of(m->ctx, n->op);
+	struct ir_rule r;
+	struct formula f = open_formula(m, n, op, &r, c);
+
+	f.local = true;
+	return count(&f, op->flops);
+}
+
+/* What counts one node at a time: its lists have room for the next. */
+struct ir_costing {
+	struct ir_counts counts;
+	VEC(double) values;
+};
+
+static struct ir_counts *
+open_costing(struct ir_ctx *c)
+{
+	if (!c->costing) {
+		c->costing = arena_alloc(&c->perm, sizeof *c->costing);
+		ir_counts_open(&c->costing->counts, &c->perm);
+	}
+	ir_counts_clear(&c->costing->counts);
+	return &c->costing->counts;
+}
+
+static const double *
+run_costing(struct ir_module *m)
+{
+	struct ir_costing *x = m->ctx->costing;
+
+	x->values.n = 0;
+	while (x->values.n < x->counts.at.n) {
+		VEC_PUSH(&m->ctx->perm, &x->values, 0);
+	}
+	ir_counts_run(m, x->counts.at.at, x->counts.at.n, x->values.at);
+	return x->values.at;
 }
 
 void
@@ -328,20 +364,21 @@ ir_cost(struct ir_module *m, const struct ir_node *n, struct ir_cost *out)
 {
 	const struct ir_formulas *op = formulas_of(m->ctx, n->op);
 	struct ir_rule r;
-	struct formula f = open_formula(m, n, op, &r);
+	struct formula f = open_formula(m, n, op, &r, open_costing(m->ctx));
+	count_id flops = count(&f, op->flops), bytes;
+	const double *v;
 
-	out->flops = evaluate(&f, op->flops);
 	f.in_bytes = true;
-	out->bytes = evaluate(&f, op->bytes);
+	bytes = count(&f, op->bytes);
+	v = run_costing(m);
+	out->flops = v[flops];
+	out->bytes = v[bytes];
 }
 
 double
 ir_local_flops(struct ir_module *m, const struct ir_node *n)
 {
-	const struct ir_formulas *op = formulas_of(m->ctx, n->op);
-	struct ir_rule r;
-	struct formula f = open_formula(m, n, op, &r);
+	count_id flops = ir_count_flops(open_costing(m->ctx), m, n);
 
-	f.local = true;
-	return evaluate(&f, op->flops);
+	return run_costing(m)[flops];
 }

@@ -218,6 +218,7 @@ struct ir_ctx {
 	struct diags diags;
 	const struct ir_rule *rules[IR_OP_COUNT];	/* read so far */
 	const struct ir_formulas *formulas[IR_OP_COUNT];	/* the same */
+	struct ir_costing *costing;	/* cost.c's; NULL: none yet */
 	/* passes/fuse_memo.c's, which children share; NULL: none is kept */
 	struct kernels_memo *kernels;
 	/* passes/found.c's, which children do not have; NULL: none */
@@ -572,6 +573,58 @@ bool ir_conversion(struct ir_along from, struct ir_along to, enum ir_op *op);
  */
 const char *ir_place_fault(struct ir_module *m, const struct ir_node *n);
 
+/* ---- counts.c: what follows from how long dims and axes are ----------- */
+
+/* Where a count stands among others; 0 is the number 0. */
+typedef uint32_t count_id;
+
+enum ir_count_kind {
+	IR_COUNT_NUMBER,	/* its bits are a, and b << 32 */
+	IR_COUNT_LEN,		/* most positions of dim a, cut by b */
+	IR_COUNT_RANKS,		/* along all axes of a: bit 0 is axis 1 */
+	IR_COUNT_ADD,
+	IR_COUNT_MUL,
+	IR_COUNT_DIV,
+	IR_COUNT_SHARES,	/* a / b, and one for the rest */
+	IR_COUNT_LEAST,
+	IR_COUNT_MOST,
+	IR_COUNT_UNLESS,	/* b; 1 if a is above 1 */
+	IR_COUNT_PAIRS,		/* of a queries and b keys, c: the window */
+	IR_COUNT_PAIRS_BEFORE	/* the same, causal */
+};
+
+struct ir_count {
+	uint32_t kind;		/* enum ir_count_kind */
+	uint32_t a, b, c;
+};
+
+struct ir_counts {
+	struct arena *arena;
+	VEC(struct ir_count) at;	/* by count_id */
+	struct table known;
+};
+
+void ir_counts_open(struct ir_counts *c, struct arena *a);
+void ir_counts_clear(struct ir_counts *c);
+count_id ir_count_number(struct ir_counts *c, double v);
+count_id ir_count_len(struct ir_counts *c, dim_id d, uint32_t cut);
+count_id ir_count_ranks(struct ir_counts *c, uint32_t axes);
+count_id ir_count_add(struct ir_counts *c, count_id a, count_id b);
+count_id ir_count_mul(struct ir_counts *c, count_id a, count_id b);
+count_id ir_count_div(struct ir_counts *c, count_id a, count_id b);
+count_id ir_count_shares(struct ir_counts *c, count_id a, count_id b);
+count_id ir_count_least(struct ir_counts *c, count_id a, count_id b);
+count_id ir_count_most(struct ir_counts *c, count_id a, count_id b);
+count_id ir_count_unless(struct ir_counts *c, count_id a, count_id b);
+count_id ir_count_pairs(struct ir_counts *c, count_id queries, count_id keys,
+			bool causal, int64_t window);
+/* What ir_most_elems says, and so many of a dtype as bytes. */
+count_id ir_count_elems(struct ir_counts *c, const struct ir_type *t);
+count_id ir_count_bytes(struct ir_counts *c, count_id elems, uint8_t dtype);
+/* All of a list, or the first n, for lengths as they are now: v by id. */
+void ir_counts_run(const struct ir_module *m, const struct ir_count *at,
+		   uint32_t n, double *v);
+
 /* ---- cost.c: what a node computes and moves --------------------------- */
 
 struct ir_cost {
@@ -582,6 +635,8 @@ void ir_cost(struct ir_module *m, const struct ir_node *n,
 	     struct ir_cost *out);
 /* Flops of one rank's pieces, of the rank that has most to do. */
 double ir_local_flops(struct ir_module *m, const struct ir_node *n);
+count_id ir_count_flops(struct ir_counts *c, struct ir_module *m,
+			const struct ir_node *n);
 /* (query, key) pairs one head of one sequence looks at. */
 double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 			  int64_t window);

@@ -6,6 +6,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/buf.c \
 	%D%/copy.c \
 	%D%/cost.c \
+	%D%/counts.c \
 	%D%/diag.c \
 	%D%/graph.c \
 	%D%/hash.c \

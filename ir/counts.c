@@ -1,0 +1,243 @@
+/*
+ * Counts as they follow from how long dims and axes are.  Who counts for one
+ * module, and for others that differ from it in lengths alone, writes down
+ * once what adds up to what, and runs through that for each of them.  A count
+ * that is asked for twice is one; ids ascend, so what a count is made of
+ * stands before it.
+ */
+#include "ir/ir.h"
+
+#include <math.h>
+#include <string.h>
+
+void
+ir_counts_open(struct ir_counts *c, struct arena *a)
+{
+	memset(c, 0, sizeof *c);
+	c->arena = a;
+	ir_count_number(c, 0);	/* id 0 */
+}
+
+void
+ir_counts_clear(struct ir_counts *c)
+{
+	c->at.n = 1;
+	table_cut(&c->known, 2);
+}
+
+/* ---- writing down ---- */
+
+static bool
+same(const struct ir_count *x, const struct ir_count *y)
+{
+	return x->kind == y->kind && x->a == y->a && x->b == y->b &&
+	       x->c == y->c;
+}
+
+/* The entry of a table is the id and 1. */
+static count_id
+add(struct ir_counts *c, struct ir_count x)
+{
+	uint64_t hash = hash_word((uint64_t)x.kind << 32 | x.c,
+				  (uint64_t)x.a << 32 | x.b);
+	uint32_t at = 0;
+
+	while ((at = table_find(&c->known, hash, at)) != 0) {
+		if (same(&c->at.at[at - 1], &x)) {
+			return at - 1;
+		}
+	}
+	VEC_PUSH(c->arena, &c->at, x);
+	return table_add(c->arena, &c->known, hash) - 1;
+}
+
+static count_id
+add_two(struct ir_counts *c, enum ir_count_kind kind, count_id a, count_id b)
+{
+	return add(c, (struct ir_count){ .kind = kind, .a = a, .b = b });
+}
+
+count_id
+ir_count_number(struct ir_counts *c, double v)
+{
+	uint64_t bits = num_bits(v);
+
+	return add(c, (struct ir_count){ .kind = IR_COUNT_NUMBER,
+					 .a = (uint32_t)bits,
+					 .b = (uint32_t)(bits >> 32) });
+}
+
+static double
+number(const struct ir_count *x)
+{
+	uint64_t bits = (uint64_t)x->b << 32 | x->a;
+	double v;
+
+	memcpy(&v, &bits, sizeof v);
+	return v;
+}
+
+static bool
+is_number(const struct ir_counts *c, count_id x, double v)
+{
+	return c->at.at[x].kind == IR_COUNT_NUMBER &&
+	       number(&c->at.at[x]) == v;
+}
+
+count_id
+ir_count_len(struct ir_counts *c, dim_id d, uint32_t cut)
+{
+	return add_two(c, IR_COUNT_LEN, d, cut);
+}
+
+count_id
+ir_count_ranks(struct ir_counts *c, uint32_t axes)
+{
+	return axes ? add_two(c, IR_COUNT_RANKS, axes, 0)
+		    : ir_count_number(c, 1);
+}
+
+count_id
+ir_count_add(struct ir_counts *c, count_id a, count_id b)
+{
+	return !a ? b : !b ? a : add_two(c, IR_COUNT_ADD, a, b);
+}
+
+count_id
+ir_count_mul(struct ir_counts *c, count_id a, count_id b)
+{
+	return is_number(c, a, 1) ? b : is_number(c, b, 1) ? a
+		: add_two(c, IR_COUNT_MUL, a, b);
+}
+
+count_id
+ir_count_div(struct ir_counts *c, count_id a, count_id b)
+{
+	return is_number(c, b, 1) ? a : add_two(c, IR_COUNT_DIV, a, b);
+}
+
+count_id
+ir_count_shares(struct ir_counts *c, count_id a, count_id b)
+{
+	return is_number(c, b, 1) ? a : add_two(c, IR_COUNT_SHARES, a, b);
+}
+
+count_id
+ir_count_least(struct ir_counts *c, count_id a, count_id b)
+{
+	return a == b ? a : add_two(c, IR_COUNT_LEAST, a, b);
+}
+
+count_id
+ir_count_most(struct ir_counts *c, count_id a, count_id b)
+{
+	return a == b ? a : add_two(c, IR_COUNT_MOST, a, b);
+}
+
+count_id
+ir_count_unless(struct ir_counts *c, count_id a, count_id b)
+{
+	return is_number(c, b, 1) ? b : add_two(c, IR_COUNT_UNLESS, a, b);
+}
+
+count_id
+ir_count_pairs(struct ir_counts *c, count_id queries, count_id keys,
+	       bool causal, int64_t window)
+{
+	struct ir_count x = {
+		.kind = causal ? IR_COUNT_PAIRS_BEFORE : IR_COUNT_PAIRS,
+		.a = queries, .b = keys,
+		.c = ir_count_number(c, (double)window)
+	};
+
+	return add(c, x);
+}
+
+count_id
+ir_count_elems(struct ir_counts *c, const struct ir_type *t)
+{
+	count_id v = ir_count_number(c, 1);
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		v = ir_count_mul(c, v, ir_count_len(c, t->dims[i],
+						    t->cut[i]));
+	}
+	for (i = 0; t->routed >> i; i++) {
+		if (t->routed >> i & 1) {
+			v = ir_count_shares(c, v, ir_count_ranks(c, 1u << i));
+		}
+	}
+	return v;
+}
+
+count_id
+ir_count_bytes(struct ir_counts *c, count_id elems, uint8_t dtype)
+{
+	return ir_count_mul(c, elems,
+			    ir_count_number(c, ir_dtypes[dtype].bits / 8.));
+}
+
+/* ---- running ---- */
+
+static double
+ranks(const struct ir_module *m, uint32_t axes)
+{
+	double n = 1;
+	axis_id a;
+
+	for (a = 1; a < m->axes.n; a++) {
+		n *= axes >> (a - 1) & 1 ? (double)m->axes.at[a].size : 1;
+	}
+	return n;
+}
+
+void
+ir_counts_run(const struct ir_module *m, const struct ir_count *at,
+	      uint32_t n, double *v)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		const struct ir_count *x = &at[i];
+
+		switch (x->kind) {
+		case IR_COUNT_NUMBER:
+			v[i] = number(x);
+			break;
+		case IR_COUNT_LEN:
+			v[i] = (double)ir_most(m, ir_dim_size(m, x->a), x->b);
+			break;
+		case IR_COUNT_RANKS:
+			v[i] = ranks(m, x->a);
+			break;
+		case IR_COUNT_ADD:
+			v[i] = v[x->a] + v[x->b];
+			break;
+		case IR_COUNT_MUL:
+			v[i] = v[x->a] * v[x->b];
+			break;
+		case IR_COUNT_DIV:
+			v[i] = v[x->a] / v[x->b];
+			break;
+		case IR_COUNT_SHARES:
+			v[i] = ceil(v[x->a] / v[x->b]);
+			break;
+		case IR_COUNT_LEAST:
+			v[i] = fmin(v[x->a], v[x->b]);
+			break;
+		case IR_COUNT_MOST:
+			v[i] = fmax(v[x->a], v[x->b]);
+			break;
+		case IR_COUNT_UNLESS:
+			v[i] = v[x->a] > 1 ? 1 : v[x->b];
+			break;
+		default:
+			v[i] = ir_attention_pairs((int64_t)v[x->a],
+				(int64_t)v[x->b],
+				x->kind == IR_COUNT_PAIRS_BEFORE,
+				(int64_t)v[x->c]);
+			break;
+		}
+	}
+}
