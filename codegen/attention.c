@@ -146,7 +146,8 @@ make_value(struct attn_group *g, value_id v, int64_t *at)
 	attn_take(g, in, &n);
 	like = arena_dup(g->a, g->x, sizeof *like);
 	like->work = work = arena_dup(g->a, g->x->work, sizeof *work);
-	work->shape = n.space;	/* its rows, not those of attention */
+	/* its rows, not those of attention */
+	work->shape = arena_dup(g->a, &n.space, sizeof n.space);
 	n.x = like;
 	if (!g->back->nest_value(g, &n, v, at)) {
 		return false;

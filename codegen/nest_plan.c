@@ -48,8 +48,8 @@ set_rows(struct nest *n, const struct ir_type *t, struct nest_root *root)
 	uint32_t all[NEST_LOOPS], count = nest_type_loops(n, t, all), i;
 
 	if (!n->ask.box && k->kind == KERNEL_ROWWISE &&
-	    covers(t, &k->work->shape)) {
-		root->nrows = nest_type_loops(n, &k->work->shape, root->rows);
+	    covers(t, k->work->shape)) {
+		root->nrows = nest_type_loops(n, k->work->shape, root->rows);
 	} else {
 		root->nrows = count;
 		memcpy(root->rows, all, sizeof all);
@@ -160,7 +160,7 @@ nest_build(struct nest *n, const struct nest_ask *ask, const char **why)
 	memset(n, 0, sizeof *n);
 	n->ask = *ask;
 	n->wide = !ask->box && ask->k->kind == KERNEL_MAP &&
-		  ask->k->work->shape.ndims == 0;
+		  ask->k->work->shape->ndims == 0;
 	VEC_PUSH(ask->a, &n->exprs, none);
 	if (!ask->bare && !add_roots(n)) {
 		*why = n->why ? n->why : "no kernel can do this";

@@ -414,7 +414,7 @@ static bool
 is_late(struct rows *s, struct ir_type *rows, struct ir_type *inside)
 {
 	const struct nest *n = s->n;
-	const struct ir_type *shape = &n->ask.k->work->shape;
+	const struct ir_type *shape = n->ask.k->work->shape;
 	const struct ir_type *in = ir_type(n->ask.m,
 					   ir_args(n->ask.m, s->node)[0]);
 	uint32_t i;

@@ -60,9 +60,9 @@ find_uses(struct fuse *f, region_id r, bool *updates)
 
 static struct kernel_list *find_region(struct fuse *f, region_id r);
 
-/* Groups in order; bodies come later, since they need the same scratch. */
+/* Groups in order, then talk where it goes: no length has a say in that. */
 static void
-find_kernels(struct fuse *f, struct kernel_list *l)
+find_groups(struct fuse *f, struct kernel_list *l)
 {
 	uint32_t i, n = 0;
 
@@ -80,6 +80,50 @@ find_kernels(struct fuse *f, struct kernel_list *l)
 		if (fuse_class(f, f->nodes[i]) == FUSE_FREE) {
 			VEC_PUSH(f->a, &l->free, f->nodes[i]);
 		}
+	}
+	fuse_spread_talk(f, l);
+	fuse_wait_talk(f, l);
+}
+
+/* Kernels but for sizes; the list has them, by the region's own names. */
+static const struct fuse_mould *
+make_mould(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
+{
+	struct fuse_mould *x;
+
+	fuse_open_region(f, l->region);
+	fuse_grow(f);
+	fuse_sink(f);
+	fuse_open_counts(f);
+	find_groups(f, l);
+	x = fuse_close_counts(f, l);
+	return key ? fuse_keep_mould(f, key, x) : x;
+}
+
+static void
+find_kernels(struct fuse *f, const struct fuse_key *key,
+	     struct kernel_list *l)
+{
+	const struct fuse_mould *x = key ? fuse_find_mould(f, key) : NULL;
+	struct arena *shared;
+	bool own;
+
+	if (x) {
+		fuse_copy_list(f->a, &x->list, fuse_names(f, key, l->region),
+			       l);
+	} else {
+		x = make_mould(f, key, l);
+	}
+	shared = key ? fuse_room(f, x) : NULL;
+	f->shared = shared ? shared : f->a;
+	fuse_fill(f, x, l);
+	own = fuse_join(f, l);
+	if (own) {
+		fuse_wait_talk(f, l);
+	}
+	own |= parts_read(f->m, l);
+	if (shared) {
+		fuse_remember(f, key, x, own, l);
 	}
 }
 
@@ -106,33 +150,14 @@ find_region(struct fuse *f, region_id r)
 	const struct fuse_key *key = f->memo && !f->keys[r].none
 		? &f->keys[r] : NULL;
 	struct kernel_list *l = arena_alloc(f->a, sizeof *l);
-	struct arena *shared;
 
 	l->region = r;
 	l->count = 1;
 	l->arena = f->a;
-	if (key && fuse_recall(f, key, l)) {
-		find_bodies(f, l);
-		return l;
+	if (!key || !fuse_recall(f, key, l)) {
+		find_kernels(f, key, l);
 	}
-	if (!key || !fuse_group_again(f, key, r)) {
-		fuse_open_region(f, r);
-		fuse_grow(f);
-		fuse_sink(f);
-		if (key) {
-			fuse_keep_groups(f, key);
-		}
-	}
-	shared = key ? fuse_room(f) : NULL;
-	f->shared = shared ? shared : f->a;
-	find_kernels(f, l);
-	find_bodies(f, l);	/* which have their own */
-	f->shared = shared ? shared : f->a;
-	fuse_spread_talk(f, l);
-	parts_read(f->m, l);
-	if (shared) {
-		fuse_remember(f, key, l);
-	}
+	find_bodies(f, l);	/* which take the same scratch */
 	return l;
 }
 

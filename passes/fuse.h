@@ -72,6 +72,49 @@ struct fuse_name {
 	uint32_t next;		/* another of the name, and 1 */
 };
 
+/* What one kernel takes: the counts for what follows from lengths. */
+struct fuse_attention {
+	count_id batch, heads, kv, s, t, d, v, pairs;
+};
+
+struct fuse_work {
+	struct kernel_work like;	/* all the rest */
+	count_id flops, read, write, talk;
+	struct {
+		count_id batch, m, n, k, groups;
+	} dot;
+	struct fuse_attention *attention;	/* NULL */
+	uint32_t uses;		/* where its inputs' bytes begin */
+};
+
+/* Of a kernel of a mould: its work is the first member of that. */
+static inline struct fuse_work *
+fuse_work_of(const struct kernel *k)
+{
+	return (struct fuse_work *)(uintptr_t)k->work;
+}
+
+/* A region's kernels, for all sizes that answer all questions alike. */
+struct fuse_mould {
+	struct hash hash;	/* of the key */
+	bool kept;		/* by the memo, and so by other names */
+	struct kernel_list list;	/* without what follows from sizes */
+	const struct ir_count *counts;
+	const count_id *uses;	/* bytes of inputs, then those of outputs */
+	uint32_t ncounts, nuses, nasked;
+	/* `terms` and `than` are places in the key's values */
+	const struct fuse_question *asked;
+	const uint32_t *terms;
+};
+
+/*
+ * What names become: by place in a region or by node, and by place in its
+ * key's values or by value.
+ */
+struct fuse_names {
+	const uint32_t *nodes, *values;
+};
+
 /* What a region's kernels follow from. */
 struct fuse_key {
 	struct hash hash;	/* of all but sizes */
@@ -122,6 +165,7 @@ struct fuse {
 	/* by region */
 	struct fuse_key *keys;
 	struct fuse_key making;	/* the key at hand: its lists have room */
+	VEC(double) values;	/* of the counts at hand */
 
 	/* settings: what joins talks */
 	bool joins;
@@ -140,6 +184,10 @@ struct fuse {
 	uint32_t *order;	/* groups, and holes */
 	uint32_t norder, mark;
 	struct kernel making_one;	/* its lists have room, too */
+	VEC(count_id) reading, writing;	/* what it reads and writes */
+	/* all that its kernels take, and the bytes of their uses */
+	struct ir_counts counts;
+	VEC(count_id) uses_bytes;
 	/* all that was asked of sizes when groups were made */
 	VEC(struct fuse_question) asked;
 	VEC(value_id) terms;
@@ -199,29 +247,53 @@ void fuse_find_keys(struct fuse *f, region_id r);
 /* As long as dims and axes are now. */
 void fuse_find_sizes(struct fuse *f, region_id r);
 
+/* ---- fuse_copy.c ---- */
+
+/* What fuse_copy_list takes of an arena. */
+size_t fuse_list_bytes(const struct kernel_list *l);
+/* From places to the region's own names. */
+struct fuse_names fuse_names(const struct fuse *f, const struct fuse_key *key,
+			     region_id r);
+/* Kernels, without bodies, and nodes that need none. */
+void fuse_copy_list(struct arena *a, const struct kernel_list *from,
+		    struct fuse_names names, struct kernel_list *to);
+/*
+ * Between these two f->at and f->number say which place in the region a node
+ * is, and which of the key's values a value.
+ */
+void fuse_open_names(struct fuse *f, const struct fuse_key *key, region_id r);
+void fuse_close_names(struct fuse *f, const struct fuse_key *key);
+
+/* ---- fuse_mould.c ---- */
+
+/* Of a region with that key, if one was kept; or NULL. */
+const struct fuse_mould *fuse_find_mould(struct fuse *f,
+					 const struct fuse_key *key);
+/* What is kept of it, or itself if there is no room. */
+const struct fuse_mould *fuse_keep_mould(struct fuse *f,
+					 const struct fuse_key *key,
+					 const struct fuse_mould *made);
+/* A list's kernels, which are the mould's, take what they do now. */
+void fuse_fill(struct fuse *f, const struct fuse_mould *x,
+	       struct kernel_list *l);
+/* Another of these, in an arena. */
+struct fuse_moulds *fuse_moulds_new(struct arena *a);
+
 /* ---- fuse_memo.c ---- */
 
 /* Fills a list from one that has the key.  False: there is none. */
 bool fuse_recall(struct fuse *f, const struct fuse_key *key,
 		 struct kernel_list *l);
-/* Where what all groups at hand take may stay for others; NULL: nowhere. */
-struct arena *fuse_room(struct fuse *f);
-/* What its kernels take is there. */
-void fuse_remember(struct fuse *f, const struct fuse_key *key,
-		   struct kernel_list *l);
-
-/* ---- fuse_again.c ---- */
-
 /*
- * Opens the region with the groups of one that is the same but for sizes,
- * which would have made no difference.  False: there is none.
+ * Where what its kernels take may stay for others, so that the list can be
+ * remembered; NULL: nowhere.
  */
-bool fuse_group_again(struct fuse *f, const struct fuse_key *key,
-		      region_id r);
-void fuse_keep_groups(struct fuse *f, const struct fuse_key *key);
-/* Another of these, in an arena. */
-struct fuse_groups *fuse_groups_new(struct arena *a);
-struct fuse_groups *fuse_groups_of(struct kernels_memo *memo);
+struct arena *fuse_room(struct fuse *f, const struct fuse_mould *x);
+/* `own`: it differs from the mould by more than what its kernels take. */
+void fuse_remember(struct fuse *f, const struct fuse_key *key,
+		   const struct fuse_mould *mould, bool own,
+		   struct kernel_list *l);
+struct fuse_moulds *fuse_moulds_of(struct kernels_memo *memo);
 /* Whether so many bytes more may be kept; they count from here on. */
 bool fuse_has_room(struct kernels_memo *memo, size_t bytes);
 
@@ -233,8 +305,6 @@ bool fuse_stores(const struct ir_node *n);
 /* Whether ranks talk in the node itself, not in a region of it. */
 bool fuse_talks(const struct fuse *f, node_id id);
 
-/* Places alone, without groups. */
-void fuse_open_places(struct fuse *f, region_id r);
 /* Places, what each comes behind, and a group for each. */
 void fuse_open_region(struct fuse *f, region_id r);
 /* The group that makes the value in this region, or UINT32_MAX. */
@@ -256,6 +326,11 @@ void fuse_sink(struct fuse *f);
 
 /* ---- fuse_count.c ---- */
 
+/* Between these two groups become kernels. */
+void fuse_open_counts(struct fuse *f);
+/* The mould of the list. */
+struct fuse_mould *fuse_close_counts(struct fuse *f,
+				     const struct kernel_list *l);
 /* What a group reads, writes and computes. */
 void fuse_count(struct fuse *f, uint32_t group, struct kernel *k);
 /* Whether a value is made in the group, there or as a copy. */
@@ -265,12 +340,17 @@ bool fuse_is_wanted(struct fuse *f, uint32_t group, value_id v);
 
 /* ---- fuse_join.c ---- */
 
-/* Collectives that are ready near each other become one call. */
-void fuse_join(struct fuse *f, struct kernel_list *l);
+/*
+ * Collectives that are ready near each other become one call, as it pays for
+ * what they take.  Whether some do.
+ */
+bool fuse_join(struct fuse *f, struct kernel_list *l);
 
 /* ---- fuse_talk.c ---- */
 
 /* Puts talk where it can go on beside kernels. */
 void fuse_spread_talk(struct fuse *f, struct kernel_list *l);
+/* What waits for talk that goes on beside others. */
+void fuse_wait_talk(struct fuse *f, struct kernel_list *l);
 
 #endif

@@ -1,10 +1,25 @@
 /*
- * What a group reads, writes and computes.
+ * What a group reads, writes and computes: counts of f->counts, since it
+ * follows from sizes, and all else of its kernel does not.
  */
 #include "passes/fuse.h"
 
-#include <math.h>
 #include <string.h>
+
+static count_id
+bytes_of(struct fuse *f, value_id v)
+{
+	const struct ir_type *t = ir_type(f->m, v);
+
+	return ir_count_bytes(&f->counts, ir_count_elems(&f->counts, t),
+			      t->dtype);
+}
+
+static void
+add_to(struct fuse *f, count_id *sum, count_id v)
+{
+	*sum = ir_count_add(&f->counts, *sum, v);
+}
 
 static const struct ir_node *
 node_at(const struct fuse *f, uint32_t place)
@@ -18,18 +33,20 @@ node_at(const struct fuse *f, uint32_t place)
  * Of what lies there, with so many bytes.  A node that picks elements touches
  * as many as it makes.
  */
-static double
-touched(const struct fuse *f, const struct ir_node *n, uint32_t k,
-	value_id base, double most)
+static count_id
+touched(struct fuse *f, const struct ir_node *n, uint32_t k, value_id base,
+	count_id most)
 {
+	struct ir_counts *c = &f->counts;
 	value_id v = ir_args(f->m, n)[k];
-	double bytes = v == base ? most : fmin(most, kernel_bytes(f->m, v));
+	count_id bytes = v == base ? most
+		: ir_count_least(c, most, bytes_of(f, v));
 
 	if (k == 0 && n->nresults == 1 && ir_is(n->op, IRF_MOVES)) {
-		const struct ir_type *t = ir_type(f->m, v);
-		double out = ir_most_elems(f->m, ir_type(f->m, n->result));
+		count_id out = ir_count_elems(c, ir_type(f->m, n->result));
 
-		return fmin(bytes, out * ir_dtypes[t->dtype].bits / 8);
+		return ir_count_least(c, bytes, ir_count_bytes(c, out,
+			ir_type(f->m, v)->dtype));
 	}
 	return bytes;
 }
@@ -86,21 +103,22 @@ fuse_is_wanted(struct fuse *f, uint32_t group, value_id v)
 }
 
 static void
-add_use(struct fuse *f, struct kernel *k, value_id base, double bytes,
-	double most)
+add_use(struct fuse *f, struct kernel *k, value_id base, count_id bytes,
+	count_id most)
 {
-	struct kernel_use u = { base, bytes };
+	struct kernel_use u = { .value = base };
 	uint32_t i;
 
 	for (i = 0; i < k->inputs.n; i++) {
-		struct kernel_use *had = &k->inputs.at[i];
-
-		if (had->value == base) {
-			had->bytes = fmin(most, had->bytes + bytes);
+		if (k->inputs.at[i].value == base) {
+			add_to(f, &f->reading.at[i], bytes);
+			f->reading.at[i] = ir_count_least(&f->counts, most,
+				f->reading.at[i]);
 			return;
 		}
 	}
 	VEC_PUSH(&f->tmp, &k->inputs, u);
+	VEC_PUSH(&f->tmp, &f->reading, bytes);
 }
 
 static void
@@ -113,7 +131,7 @@ add_inputs(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
 		value_id base = fuse_base(f, ir_args(f->m, n)[i], NULL);
 
 		if (base && !fuse_has(f, group, base)) {
-			double most = kernel_bytes(f->m, base);
+			count_id most = bytes_of(f, base);
 
 			add_use(f, k, base, touched(f, n, i, base, most),
 				most);
@@ -128,40 +146,39 @@ add_inputs(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
  * wanted elsewhere too, it is read there, and written once.
  */
 static void
-add_sink(struct fuse *f, uint32_t place, uint32_t group,
-	 struct kernel_work *w)
+add_sink(struct fuse *f, uint32_t place, uint32_t group, struct fuse_work *w)
 {
 	const struct ir_node *n = node_at(f, place);
 	value_id v = ir_args(f->m, n)[0];
 	value_id base = fuse_base(f, v, NULL);
-	double bytes = kernel_bytes(f->m, v);
+	count_id bytes = bytes_of(f, v);
 	node_id maker = base ? f->m->values.at[base].node : 0;
 
 	if (fuse_stores(n)) {
 		bool there = base && fuse_has(f, group, base) &&
 			     fuse_is_wanted(f, group, base);
 
-		w->write_bytes += there ? 0 : bytes;
+		add_to(f, &w->write, there ? 0 : bytes);
 		return;
 	}
 	/* a sum by index touches as many elements as it adds */
 	if (maker && fuse_class(f, maker) == FUSE_SCATTER &&
 	    fuse_has(f, group, base)) {
-		bytes = fmin(bytes, kernel_bytes(f->m,
+		bytes = ir_count_least(&f->counts, bytes, bytes_of(f,
 			ir_args(f->m, ir_node(f->m, maker))[0]));
 	}
-	w->read_bytes += bytes;
-	w->write_bytes += bytes;
+	add_to(f, &w->read, bytes);
+	add_to(f, &w->write, bytes);
 }
 
 /* ---- shapes ---- */
 
-static double
-size_in(const struct fuse *f, const struct ir_node *n,
-	const struct ir_factor *x)
+static count_id
+size_in(struct fuse *f, const struct ir_node *n, const struct ir_factor *x)
 {
+	struct ir_counts *c = &f->counts;
 	const struct ir_type *t = ir_type(f->m, n->result);
-	double v = 1;
+	count_id v = ir_count_number(c, 1);
 	uint32_t k, i, j;
 
 	for (k = 0; k < n->nargs; k++) {
@@ -173,8 +190,8 @@ size_in(const struct fuse *f, const struct ir_node *n,
 	for (i = 0; i < x->n; i++) {
 		for (j = 0; j < t->ndims; j++) {
 			if (t->dims[j] == x->dims[i]) {
-				v *= (double)ir_most(f->m, ir_dim_size(f->m,
-					x->dims[i]), t->cut[j]);
+				v = ir_count_mul(c, v, ir_count_len(c,
+					x->dims[i], t->cut[j]));
 			}
 		}
 	}
@@ -182,18 +199,23 @@ size_in(const struct fuse *f, const struct ir_node *n,
 }
 
 /* Ranks among which rows of the value are spread by index. */
-static double
-routed(const struct fuse *f, value_id v)
+static count_id
+routed(struct fuse *f, value_id v)
 {
-	double n = 1;
-	axis_id a;
+	return ir_count_ranks(&f->counts, ir_type(f->m, v)->routed);
+}
 
-	for (a = 1; a < f->m->axes.n; a++) {
-		if (ir_type(f->m, v)->routed >> (a - 1) & 1) {
-			n *= (double)f->m->axes.at[a].size;
-		}
-	}
-	return n;
+/* Rows of the result that are spread are m's, else those of an operand k's. */
+static void
+share_rows(struct fuse *f, const struct ir_node *n, value_id a,
+	   struct fuse_work *w)
+{
+	struct ir_counts *c = &f->counts;
+	count_id out = routed(f, n->result);
+
+	w->dot.m = ir_count_shares(c, w->dot.m, out);
+	w->dot.k = ir_count_shares(c, w->dot.k,
+				   ir_count_unless(c, out, routed(f, a)));
 }
 
 /*
@@ -202,13 +224,14 @@ routed(const struct fuse *f, value_id v)
  * by the factor `of`, and rows that only the index has are more rows.
  */
 static void
-dot_shape(struct fuse *f, const struct ir_node *n, struct kernel_dot *d)
+dot_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w)
 {
 	uint32_t a = UINT32_MAX, b = 0, k;
 	struct ir_rule r;
 
 	ir_bind(f->m, n, &r);
-	*d = (struct kernel_dot){ 1, 1, 1, 1, 1 };
+	w->dot.batch = w->dot.m = w->dot.n = w->dot.k = w->dot.groups =
+		ir_count_number(&f->counts, 1);
 	for (k = 0; k < n->nargs; k++) {
 		if (ir_type(f->m, ir_args(f->m, n)[k])->dtype == IR_IDX) {
 			continue;
@@ -219,21 +242,17 @@ dot_shape(struct fuse *f, const struct ir_node *n, struct kernel_dot *d)
 	for (k = 0; k < r.nf; k++) {
 		const struct ir_factor *x = &r.f[k];
 		bool in_a = x->in >> a & 1, in_b = x->in >> b & 1;
-		double size = size_in(f, n, x);
+		count_id *to = strcmp(x->name, "of") == 0 ? &w->dot.groups
+			: in_a && in_b && x->out ? &w->dot.batch
+			: in_b && x->out ? &w->dot.n
+			: x->out ? &w->dot.m : &w->dot.k;
 
-		*(strcmp(x->name, "of") == 0 ? &d->groups
-		  : in_a && in_b && x->out ? &d->batch
-		  : in_b && x->out ? &d->n
-		  : x->out ? &d->m : &d->k) *= size;
+		*to = ir_count_mul(&f->counts, *to, size_in(f, n, x));
 	}
-	if (routed(f, n->result) > 1) {
-		d->m = ceil(d->m / routed(f, n->result));
-	} else {
-		d->k = ceil(d->k / routed(f, ir_args(f->m, n)[a]));
-	}
+	share_rows(f, n, ir_args(f->m, n)[a], w);
 }
 
-static double
+static count_id
 named(struct fuse *f, const struct ir_node *n, const struct ir_rule *r,
       const char *name)
 {
@@ -242,18 +261,20 @@ named(struct fuse *f, const struct ir_node *n, const struct ir_rule *r,
 	return x ? size_in(f, n, x) : 0;
 }
 
+/* All but the pairs, which forward or backward alone may not tell. */
 static void
-pairs_shape(struct fuse *f, const struct ir_node *n,
-	    struct kernel_work *w, double flops)
+pairs_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w,
+	    count_id flops)
 {
-	struct kernel_attention *t = arena_alloc(f->shared, sizeof *t);
+	struct kernel_attention *like = arena_alloc(&f->tmp, sizeof *like);
+	struct ir_counts *c = &f->counts;
+	struct fuse_attention *t = w->attention;
 	struct ir_rule r;
-	double d, v;
+	count_id d, v;
 
-	if (w->attention) {
-		*t = *w->attention;
+	if (!t) {
+		w->attention = t = arena_alloc(&f->tmp, sizeof *t);
 	}
-	w->attention = t;
 	ir_bind(f->m, n, &r);
 	t->batch = named(f, n, &r, "B");
 	t->heads = named(f, n, &r, "h");
@@ -262,21 +283,37 @@ pairs_shape(struct fuse *f, const struct ir_node *n,
 	t->t = named(f, n, &r, "t");
 	d = named(f, n, &r, "d");
 	v = named(f, n, &r, "v");
-	t->d = d > 0 ? d : t->d;
-	t->v = v > 0 ? v : t->v;
-	t->causal = ir_attr(f->m, n, IR_ATTR_CAUSAL);
-	t->window = ir_attr_int(f->m, n, IR_ATTR_WINDOW, 0);
-	if (d > 0 && v > 0 && flops > 0) {
-		t->pairs = flops / (2 * (d + v));
+	t->d = d ? d : t->d;
+	t->v = v ? v : t->v;
+	if (d && v && flops) {
+		t->pairs = ir_count_div(c, flops, ir_count_mul(c,
+			ir_count_number(c, 2), ir_count_add(c, d, v)));
 	}
+	like->causal = ir_attr(f->m, n, IR_ATTR_CAUSAL);
+	like->window = ir_attr_int(f->m, n, IR_ATTR_WINDOW, 0);
+	w->like.attention = like;
+}
+
+/* What a node that does other things, too, brings: a maximum and a sum, say,
+ * of each row. */
+static void
+add_rows(struct fuse *f, const struct ir_node *n, count_id *bytes)
+{
+	struct ir_type rows = fuse_rows(f, n);
+	struct ir_counts *c = &f->counts;
+
+	add_to(f, bytes, ir_count_mul(c, ir_count_number(c, 8),
+				      ir_count_elems(c, &rows)));
 }
 
 /* Along which axes ranks talk, and what goes over the link. */
 static void
-talk_of(struct fuse *f, node_id id, struct kernel_talk *t)
+talk_of(struct fuse *f, node_id id, struct fuse_work *w)
 {
 	const struct ir_node *n = ir_node(f->m, id);
 	const struct ir_attr *on = ir_attr(f->m, n, IR_ATTR_ON);
+	struct kernel_talk *t = &w->like.talk;
+	const value_id *args = ir_args(f->m, n);
 	uint32_t i;
 
 	for (i = 0; on && i < on->ndims; i++) {
@@ -284,46 +321,41 @@ talk_of(struct fuse *f, node_id id, struct kernel_talk *t)
 	}
 	t->op = n->op;
 	if (fuse_class(f, id) == FUSE_TALK) {
-		double in = n->nargs ? kernel_bytes(f->m,
-						    ir_args(f->m, n)[0]) : 0;
-		double out = n->nresults ? kernel_bytes(f->m, n->result) : 0;
-
-		t->bytes = in > out ? in : out;
+		w->talk = ir_count_most(&f->counts,
+			n->nargs ? bytes_of(f, args[0]) : 0,
+			n->nresults ? bytes_of(f, n->result) : 0);
 		t->n = 1;
 	} else if (fuse_class(f, id) == FUSE_PAIRS && n->nargs > 2) {
 		/* keys and values go round */
-		t->bytes = kernel_bytes(f->m, ir_args(f->m, n)[1]) +
-				kernel_bytes(f->m, ir_args(f->m, n)[2]);
+		w->talk = ir_count_add(&f->counts, bytes_of(f, args[1]),
+				       bytes_of(f, args[2]));
 	} else {
-		/* a maximum and a sum, say, of each row */
-		struct ir_type rows = fuse_rows(f, n);
-
-		t->bytes += 8 * ir_most_elems(f->m, &rows);
+		add_rows(f, n, &w->talk);
 	}
 }
 
 static void
-add_work(struct fuse *f, uint32_t place, struct kernel_work *w)
+add_work(struct fuse *f, uint32_t place, struct fuse_work *w)
 {
 	node_id id = f->nodes[place];
 	const struct ir_node *n = ir_node(f->m, id);
 	enum fuse_class class = fuse_class(f, id);
-	double flops;
+	count_id flops;
 
 	if (n->region || n->callee) {
 		return;
 	}
-	flops = ir_local_flops(f->m, n);
-	w->flops += flops;
+	flops = ir_count_flops(&f->counts, f->m, n);
+	add_to(f, &w->flops, flops);
 	if (class == FUSE_DOT) {
-		dot_shape(f, n, &w->dot);
+		dot_shape(f, n, w);
 	} else if (class == FUSE_PAIRS) {
 		pairs_shape(f, n, w, flops);
 	}
 	if (class == FUSE_TALK ||
 	    (class != FUSE_ELEM && class != FUSE_SINK &&
 	     ir_attr(f->m, n, IR_ATTR_ON))) {
-		talk_of(f, id, &w->talk);
+		talk_of(f, id, w);
 	}
 }
 
@@ -365,7 +397,7 @@ kind_of(const struct fuse *f, const struct fuse_group *g)
 
 static void
 add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
-	  struct kernel_work *w)
+	  struct fuse_work *w)
 {
 	const struct ir_node *n = node_at(f, place);
 	struct kernel_use u = { 0 };
@@ -378,8 +410,8 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 		u.value = n->result + i;
 		if (f->group_of[place] == group &&
 		    fuse_is_wanted(f, group, u.value)) {
-			u.bytes = kernel_bytes(f->m, u.value);
 			VEC_PUSH(&f->tmp, &k->outputs, u);
+			VEC_PUSH(&f->tmp, &f->writing, bytes_of(f, u.value));
 		}
 	}
 }
@@ -400,8 +432,7 @@ keep_kernel(struct fuse *f, const struct kernel *made, struct kernel *k)
 }
 
 static void
-add_crossing(struct fuse *f, uint32_t group, const struct kernel *k,
-	     struct kernel_work *w)
+add_crossing(struct fuse *f, uint32_t group, struct fuse_work *w)
 {
 	const struct fuse_group *g = &f->groups[group];
 	uint32_t i;
@@ -411,11 +442,25 @@ add_crossing(struct fuse *f, uint32_t group, const struct kernel *k,
 			add_sink(f, g->places.at[i], group, w);
 		}
 	}
-	for (i = 0; i < k->inputs.n; i++) {
-		w->read_bytes += k->inputs.at[i].bytes;
+	for (i = 0; i < f->reading.n; i++) {
+		add_to(f, &w->read, f->reading.at[i]);
 	}
-	for (i = 0; i < k->outputs.n; i++) {
-		w->write_bytes += k->outputs.at[i].bytes;
+	for (i = 0; i < f->writing.n; i++) {
+		add_to(f, &w->write, f->writing.at[i]);
+	}
+}
+
+static void
+keep_uses(struct fuse *f, struct fuse_work *w)
+{
+	uint32_t i;
+
+	w->uses = f->uses_bytes.n;
+	for (i = 0; i < f->reading.n; i++) {
+		VEC_PUSH(&f->tmp, &f->uses_bytes, f->reading.at[i]);
+	}
+	for (i = 0; i < f->writing.n; i++) {
+		VEC_PUSH(&f->tmp, &f->uses_bytes, f->writing.at[i]);
 	}
 }
 
@@ -423,14 +468,15 @@ void
 fuse_count(struct fuse *f, uint32_t group, struct kernel *out)
 {
 	const struct fuse_group *g = &f->groups[group];
-	struct kernel_work *w = arena_alloc(f->shared, sizeof *w);
+	struct fuse_work *w = arena_alloc(&f->tmp, sizeof *w);
 	struct kernel *k = &f->making_one;
 	uint32_t i;
 
 	k->kind = kind_of(f, g);
 	k->nodes.n = k->inputs.n = k->outputs.n = 0;
-	k->work = w;
-	w->shape = g->space;
+	f->reading.n = f->writing.n = 0;
+	k->work = &w->like;
+	w->like.shape = arena_dup(f->a, &g->space, sizeof g->space);
 	k->ncopies = g->copies.n;
 	for (i = 0; i < g->copies.n; i++) {
 		add_place(f, group, g->copies.at[i], k, w);
@@ -439,7 +485,35 @@ fuse_count(struct fuse *f, uint32_t group, struct kernel *out)
 		add_place(f, group, g->places.at[i], k, w);
 	}
 	if (k->kind != KERNEL_REPEAT && k->kind != KERNEL_CALL) {
-		add_crossing(f, group, k, w);
+		add_crossing(f, group, w);
 	}
+	keep_uses(f, w);
 	keep_kernel(f, k, out);
+}
+
+/* ---- all of them ---- */
+
+#define EMPTY(v) ((v)->n = (v)->cap = 0, (void)((v)->at = NULL))
+
+void
+fuse_open_counts(struct fuse *f)
+{
+	f->making_one = (struct kernel){ 0 };
+	EMPTY(&f->reading);
+	EMPTY(&f->writing);
+	EMPTY(&f->uses_bytes);
+	ir_counts_open(&f->counts, &f->tmp);
+}
+
+struct fuse_mould *
+fuse_close_counts(struct fuse *f, const struct kernel_list *l)
+{
+	struct fuse_mould *x = arena_alloc(&f->tmp, sizeof *x);
+
+	x->list = *l;
+	x->counts = f->counts.at.at;
+	x->ncounts = f->counts.at.n;
+	x->uses = f->uses_bytes.at;
+	x->nuses = f->uses_bytes.n;
+	return x;
 }

@@ -329,16 +329,16 @@ join(struct join *j, uint32_t first, uint32_t second)
 	return false;
 }
 
-void
+bool
 fuse_join(struct fuse *f, struct kernel_list *l)
 {
 	struct join j = { .f = f, .l = l };
-	uint32_t i, k;
+	uint32_t n = l->at.n, i, k;
 
 	j.link = f->join_link;
 	j.work = f->join_work;
 	if (!f->joins || j.link <= 0) {
-		return;
+		return false;
 	}
 	for (i = 0; i < l->at.n; i++) {
 		if (!may_join(&j, &l->at.at[i])) {
@@ -352,4 +352,5 @@ fuse_join(struct fuse *f, struct kernel_list *l)
 			}
 		}
 	}
+	return l->at.n < n;
 }

@@ -9,9 +9,11 @@
 
 struct known {
 	struct hash hash, sizes;
-	uint32_t nids, nuses;	/* of all its kernels together */
-	VEC(struct kernel) at;
-	VEC(uint32_t) free;
+	const struct fuse_mould *mould;
+	const struct kernel_work *work;	/* by kernel */
+	const double *bytes;	/* of inputs and outputs, one after the other */
+	/* its own, where sizes make it another than that of the mould */
+	const struct kernel_list *list;
 };
 
 struct kernels_memo {
@@ -19,7 +21,7 @@ struct kernels_memo {
 	VEC(struct known) known;	/* the first is none */
 	struct table table;
 	size_t room_bytes;	/* so much more may be kept */
-	struct fuse_groups *groups;
+	struct fuse_moulds *moulds;
 };
 
 /* gpt3-175b on 64 devices has 12 MiB, deepseek-v3 100 MiB. */
@@ -35,13 +37,13 @@ kernels_keep(struct ir_ctx *c)
 	m->arena = a;
 	VEC_PUSH(a, &m->known, (struct known){ 0 });
 	m->room_bytes = MOST_BYTES;
-	m->groups = fuse_groups_new(a);
+	m->moulds = fuse_moulds_new(a);
 }
 
-struct fuse_groups *
-fuse_groups_of(struct kernels_memo *memo)
+struct fuse_moulds *
+fuse_moulds_of(struct kernels_memo *memo)
 {
-	return memo->groups;
+	return memo->moulds;
 }
 
 bool
@@ -60,73 +62,25 @@ hash_of(const struct fuse_key *key)
 	return key->hash.a ^ key->sizes.a;
 }
 
-/* ---- from one region to another ---- */
+/* ---- from what is known ---- */
 
-/* Room for the ids and uses of a list's kernels. */
-struct room {
-	node_id *ids;
-	struct kernel_use *uses;
-};
-
-/* What values are called there: the first of them is the one of `at`. */
-struct names {
-	const uint32_t *at;
-	uint32_t first;
-};
-
-static void
-copy_uses(struct room *room, const struct kernel_use *from, uint32_t n,
-	  struct names map, struct kernel_use **to)
-{
-	uint32_t i, v;
-
-	*to = room->uses;
-	for (i = 0; i < n; i++) {
-		v = from[i].value;
-		room->uses[i].value = v ? map.at[v - map.first] : 0;
-		room->uses[i].bytes = from[i].bytes;
-	}
-	room->uses += n;
-}
-
-/* The same kernel, with other names for its nodes and values. */
-static void
-copy_kernel(struct room *room, const struct kernel *k, const uint32_t *nodes,
-	    struct names values, struct kernel *out)
+static const double *
+set_bytes(struct kernel_use *at, uint32_t n, const double *bytes)
 {
 	uint32_t i;
 
-	*out = *k;
-	out->body = NULL;
-	out->nodes.at = room->ids;
-	out->nodes.cap = k->nodes.n;
-	for (i = 0; i < k->nodes.n; i++) {
-		out->nodes.at[i] = nodes[k->nodes.at[i]];
+	for (i = 0; i < n; i++) {
+		at[i].bytes = bytes[i];
 	}
-	room->ids += k->nodes.n;
-	copy_uses(room, k->inputs.at, k->inputs.n, values, &out->inputs.at);
-	out->inputs.cap = k->inputs.n;
-	copy_uses(room, k->outputs.at, k->outputs.n, values,
-		  &out->outputs.at);
-	out->outputs.cap = k->outputs.n;
+	return bytes + n;
 }
-
-static void
-open_room(struct room *room, struct arena *a, uint32_t nids, uint32_t nuses)
-{
-	room->ids = arena_room(a, nids * sizeof *room->ids);
-	room->uses = arena_room(a, nuses * sizeof *room->uses);
-}
-
-/* ---- what is known ---- */
 
 bool
 fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
-	const struct ir_region *region = &f->m->regions.at[l->region];
+	struct fuse_names names = fuse_names(f, key, l->region);
 	const struct known *x;
-	struct names names = { key->values.at, 1 };	/* numbers */
-	struct room room;
+	const double *bytes;
 	uint32_t at = 0, i;
 
 	do {
@@ -138,105 +92,96 @@ fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 		return false;
 	}
 	l->like = at;
-	l->at.n = l->at.cap = x->at.n;
-	l->at.at = arena_room(f->a, x->at.n * sizeof *l->at.at);
-	open_room(&room, f->a, x->nids, x->nuses);
-	for (i = 0; i < x->at.n; i++) {
-		copy_kernel(&room, &x->at.at[i], region->nodes.at, names,
-			    &l->at.at[i]);
-	}
-	l->free.n = l->free.cap = x->free.n;
-	l->free.at = room.ids;
-	for (i = 0; i < x->free.n; i++) {
-		l->free.at[i] = region->nodes.at[x->free.at[i]];
+	fuse_copy_list(f->a, x->list ? x->list : &x->mould->list, names, l);
+	for (i = 0, bytes = x->bytes; !x->list && i < l->at.n; i++) {
+		struct kernel *k = &l->at.at[i];
+
+		k->work = &x->work[i];
+		bytes = set_bytes(k->inputs.at, k->inputs.n, bytes);
+		bytes = set_bytes(k->outputs.at, k->outputs.n, bytes);
 	}
 	return true;
 }
 
-static void
-count(const struct kernel_list *l, struct known *x)
+/* ---- to what is known ---- */
+
+struct arena *
+fuse_room(struct fuse *f, const struct fuse_mould *x)
+{
+	size_t bytes = sizeof(struct known) +
+		       x->list.at.n * sizeof(struct kernel_work) +
+		       x->nuses * sizeof(double);
+
+	return x->kept && fuse_has_room(f->memo, bytes) ? f->memo->arena
+							: NULL;
+}
+
+static uint32_t
+take_bytes(const struct kernel_use *at, uint32_t n, double *bytes)
 {
 	uint32_t i;
 
-	x->nids = l->free.n;
+	for (i = 0; i < n; i++) {
+		bytes[i] = at[i].bytes;
+	}
+	return n;
+}
+
+/* As the mould has it, but for what follows from sizes. */
+static void
+take(const struct kernel_list *l, struct arena *a, struct known *x)
+{
+	double *bytes = arena_room(a, x->mould->nuses * sizeof *bytes);
+	uint32_t i;
+
+	x->work = l->at.n ? l->at.at[0].work : NULL;
+	x->bytes = bytes;
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
 
-		x->nids += k->nodes.n;
-		x->nuses += k->inputs.n + k->outputs.n;
+		bytes += take_bytes(k->inputs.at, k->inputs.n, bytes);
+		bytes += take_bytes(k->outputs.at, k->outputs.n, bytes);
 	}
 }
 
-/* How kernels run, for all that will be like them. */
+/* All of it, and how its kernels run for all that will be like them. */
 static void
-keep_parts(struct arena *a, struct known *x)
+take_own(struct fuse *f, const struct fuse_key *key,
+	 const struct kernel_list *l, struct known *x)
 {
+	struct fuse_names names = { f->at, f->number };
+	struct arena *a = f->memo->arena;
+	struct kernel_list *own = arena_alloc(a, sizeof *own);
 	uint32_t i;
 
-	for (i = 0; i < x->at.n; i++) {
-		struct kernel *k = &x->at.at[i];
+	fuse_open_names(f, key, l->region);
+	fuse_copy_list(a, l, names, own);
+	fuse_close_names(f, key);
+	for (i = 0; i < own->at.n; i++) {
+		struct kernel *k = &own->at.at[i];
 
 		if (k->parts) {
 			k->parts = arena_dup(a, k->parts, sizeof *k->parts);
 		}
 	}
-}
-
-/* From the region's own ids to places and numbers. */
-static void
-take(struct fuse *f, const struct kernel_list *l, struct known *x)
-{
-	struct names numbers = { f->number, 0 };
-	struct arena *a = f->memo->arena;
-	struct room room;
-	uint32_t i;
-
-	x->at.n = l->at.n;
-	x->at.at = arena_room(a, l->at.n * sizeof *x->at.at);
-	open_room(&room, a, x->nids, x->nuses);
-	for (i = 0; i < l->at.n; i++) {
-		copy_kernel(&room, &l->at.at[i], f->at, numbers,
-			    &x->at.at[i]);
-	}
-	keep_parts(a, x);
-	x->free.n = l->free.n;
-	x->free.at = room.ids;
-	for (i = 0; i < l->free.n; i++) {
-		x->free.at[i] = f->at[l->free.at[i]];
-	}
-}
-
-struct arena *
-fuse_room(struct fuse *f)
-{
-	return fuse_has_room(f->memo, f->norder * sizeof(struct kernel_work))
-		? f->memo->arena : NULL;
+	x->list = own;
 }
 
 void
 fuse_remember(struct fuse *f, const struct fuse_key *key,
+	      const struct fuse_mould *mould, bool own,
 	      struct kernel_list *l)
 {
-	const struct ir_region *region = &f->m->regions.at[l->region];
-	struct known x = { .hash = key->hash, .sizes = key->sizes };
+	struct known x = { .hash = key->hash, .sizes = key->sizes,
+			   .mould = mould };
 	struct kernels_memo *memo = f->memo;
-	uint32_t i;
 
-	count(l, &x);
-	if (!fuse_has_room(f->memo, sizeof x + l->at.n * sizeof *l->at.at +
-				    x.nids * sizeof(node_id) +
-				    x.nuses * sizeof(struct kernel_use))) {
+	if (!own) {
+		take(l, memo->arena, &x);
+	} else if (fuse_has_room(memo, fuse_list_bytes(l))) {
+		take_own(f, key, l, &x);
+	} else {
 		return;
-	}
-	for (i = 0; i < region->nodes.n; i++) {
-		f->at[region->nodes.at[i]] = i;
-	}
-	for (i = 0; i < key->values.n; i++) {
-		f->number[key->values.at[i]] = i + 1;
-	}
-	take(f, l, &x);
-	for (i = 0; i < key->values.n; i++) {
-		f->number[key->values.at[i]] = 0;
 	}
 	l->like = table_add(memo->arena, &memo->table, hash_of(key));
 	VEC_PUSH(memo->arena, &memo->known, x);

@@ -333,8 +333,9 @@ first_order(struct fuse *f, const uint32_t *last)
 	}
 }
 
-void
-fuse_open_places(struct fuse *f, region_id r)
+/* Places alone, without groups. */
+static void
+open_places(struct fuse *f, region_id r)
 {
 	const struct ir_region *region = &f->m->regions.at[r];
 	uint32_t i;
@@ -348,7 +349,6 @@ fuse_open_places(struct fuse *f, region_id r)
 	f->groups = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->groups);
 	f->order = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->order);
 	f->norder = f->mark = 0;
-	f->making_one = (struct kernel){ 0 };
 	f->asked.at = NULL;
 	f->asked.n = f->asked.cap = 0;
 	f->terms.at = NULL;
@@ -364,7 +364,7 @@ fuse_open_region(struct fuse *f, region_id r)
 {
 	uint32_t i, *last;
 
-	fuse_open_places(f, r);
+	open_places(f, r);
 	f->late = arena_alloc(&f->tmp, f->n + 1);
 	f->preds = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->preds);
 	last = arena_alloc(&f->tmp, (f->n + 1) * sizeof *last);

@@ -326,18 +326,23 @@ reduce_early(struct kernel_list *l)
 void
 fuse_spread_talk(struct fuse *f, struct kernel_list *l)
 {
-	uint32_t i, to;
-
 	if (!f->updates && l->at.n > 0) {
 		put_off(f, l);
 		sum_late(f, l);
 		reduce_early(l);
 		bring_forward(f, l);
 	}
-	fuse_join(f, l);
+}
+
+void
+fuse_wait_talk(struct fuse *f, struct kernel_list *l)
+{
+	uint32_t i, to;
+
 	for (i = 0; i < l->at.n && !f->updates; i++) {
 		struct kernel *k = &l->at.at[i];
 
+		k->until = 0;
 		if (!gathers_weight(f, k) && !reduces(k)) {
 			continue;
 		}

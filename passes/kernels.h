@@ -67,7 +67,8 @@ struct kernel_list;
 /* What a kernel takes: the same of all that are alike, wherever they stand. */
 struct kernel_work {
 	double flops, read_bytes, write_bytes;
-	struct ir_type shape;	/* rows of ROWWISE, else what it runs over */
+	const struct ir_type *shape;	/* rows of ROWWISE, else what it runs
+					 * over */
 	struct kernel_dot dot;
 	const struct kernel_attention *attention;	/* ATTENTION, or NULL */
 	struct kernel_talk talk;	/* axes 0: it does not */
@@ -172,8 +173,8 @@ void parts_set(struct kernel_list *l, uint32_t talk, uint32_t dot,
 void parts_clear(struct kernel_list *l, uint32_t talk, uint32_t dot);
 /* Whether it follows, part by part, the contraction right before it. */
 bool parts_led(const struct kernel_list *l, uint32_t talk);
-/* The same for all whose node says `chunks`. */
-void parts_read(struct ir_module *m, struct kernel_list *l);
+/* The same for all whose node says `chunks`; whether one does. */
+bool parts_read(struct ir_module *m, struct kernel_list *l);
 
 /* One part, as a kernel of its own, in arena a. */
 void parts_kernel(struct ir_module *m, const struct kernel *k,

@@ -33,7 +33,7 @@ put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
 {
 	const struct kernel_dot *d = &k->work->dot;
 	const struct kernel_attention *t = k->work->attention;
-	const struct ir_type *s = &k->work->shape;
+	const struct ir_type *s = k->work->shape;
 	struct buf b;
 	uint32_t i;
 
@@ -72,7 +72,7 @@ put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
 				   ir_most(m, ir_dim_size(m, s->dims[i]),
 					   s->cut[i]));
 		}
-		if (k->work->shape.ndims == 0) {
+		if (k->work->shape->ndims == 0) {
 			buf_puts(&b, "1");
 		}
 		break;

@@ -41,12 +41,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/front.h \
 	%D%/fuse.c \
 	%D%/fuse.h \
-	%D%/fuse_again.c \
+	%D%/fuse_copy.c \
 	%D%/fuse_count.c \
 	%D%/fuse_facts.c \
 	%D%/fuse_grow.c \
 	%D%/fuse_key.c \
 	%D%/fuse_memo.c \
+	%D%/fuse_mould.c \
 	%D%/fuse_order.c \
 	%D%/fuse_sink.c \
 	%D%/fuse_join.c \

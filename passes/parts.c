@@ -292,11 +292,12 @@ parts_clear(struct kernel_list *l, uint32_t talk, uint32_t dot)
 	l->at.at[talk < dot ? talk : dot].until = 0;
 }
 
-void
+bool
 parts_read(struct ir_module *m, struct kernel_list *l)
 {
 	struct kernel_parts p;
 	uint32_t i, dot;
+	bool any = false;
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
@@ -308,8 +309,10 @@ parts_read(struct ir_module *m, struct kernel_list *l)
 		    parts_of(m, k, &l->at.at[dot], (uint32_t)n, &p)) {
 			parts_set(l, i, dot, arena_dup(l->arena, &p,
 						       sizeof p));
+			any = true;
 		}
 	}
+	return any;
 }
 
 /* ---- what a part is ---- */

@@ -16,7 +16,7 @@ static bool
 all_as_nest(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	    const char **why)
 {
-	struct cg_nest n = { .k = k, .space = k->work->shape };
+	struct cg_nest n = { .k = k, .space = *k->work->shape };
 	uint32_t i;
 
 	for (i = 0; i < k->nodes.n; i++) {

@@ -244,7 +244,7 @@ nest_alone(struct cu_dot *d)
 {
 	struct arena *a = d->k->c->a;
 	const struct ir_type *t = ir_type(d->k->c->m, d->value);
-	struct cu_nest n = { .k = d->x, .space = d->x->work->shape };
+	struct cu_nest n = { .k = d->x, .space = *d->x->work->shape };
 	struct cu_leaf leaf = { .value = d->value };
 	int64_t stride = 1;
 	uint32_t i;

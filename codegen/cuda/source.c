@@ -26,7 +26,7 @@ cu_forget_steps(struct cu_kernel *k)
 bool
 cu_all_as_nest(struct cu_kernel *k, const struct kernel *x)
 {
-	struct cu_nest n = { .k = x, .space = x->work->shape };
+	struct cu_nest n = { .k = x, .space = *x->work->shape };
 	uint32_t i;
 
 	for (i = 0; i < x->nodes.n; i++) {

@@ -171,7 +171,7 @@ write_down(struct cg_code *c, struct host_class *k, const struct kernel *x,
 	for (i = 0; i < x->outputs.n; i++) {
 		put_value(w, x->outputs.at[i].value);
 	}
-	put_type(w, &x->work->shape);
+	put_type(w, x->work->shape);
 }
 
 static sym_t

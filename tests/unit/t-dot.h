@@ -137,7 +137,7 @@ static inline bool
 t_make(struct t_kernels *t, const struct kernel *k, struct cg_kernel *out,
        const char **why)
 {
-	struct cg_nest n = { .k = k, .space = k->work->shape };
+	struct cg_nest n = { .k = k, .space = *k->work->shape };
 	uint32_t i;
 
 	*out = (struct cg_kernel){ 0 };

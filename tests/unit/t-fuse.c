@@ -356,7 +356,7 @@ same_work(const struct kernel_work *a, const struct kernel_work *b)
 {
 	assert_true(a->flops == b->flops && a->read_bytes == b->read_bytes &&
 		    a->write_bytes == b->write_bytes);
-	assert_true(ir_type_equal(&a->shape, &b->shape));
+	assert_true(ir_type_equal(a->shape, b->shape));
 	assert_memory_equal(&a->dot, &b->dot, sizeof a->dot);
 	assert_int_equal(!a->attention, !b->attention);
 	if (a->attention) {

@@ -33,7 +33,7 @@ static inline bool
 tk_emit(struct tk *t, struct cg_cpu *cpu, const struct kernel *k,
 	struct cg_kernel *out)
 {
-	struct cg_nest n = { .k = k, .space = k->work->shape };
+	struct cg_nest n = { .k = k, .space = *k->work->shape };
 	const char *why = NULL;
 	bool ok;
 	uint32_t i;
