@@ -164,22 +164,10 @@ ir_copy(const struct ir_module *m, struct ir_ctx *c)
 
 /* ---- what functions reach ---- */
 
-/* By id: first whether it is reached, then what it is called there. */
-struct moving {
-	const struct ir_module *from;
-	struct ir_module *to;
-	struct arena *a;	/* of `to` */
-	uint32_t *node, *value, *region;
-	/* by the first of a node's: 1 if it is, then where it is, and 2 */
-	uint32_t *attrs;
-	uint32_t nnodes, nvalues, nregions;	/* there, with "none" */
-	uint32_t nargs, nattrs;	/* of these nodes */
-};
-
 static void
-reach(struct moving *x, region_id r)
+reach(struct ir_reached *x, const struct ir_module *m, region_id r)
 {
-	const struct ir_region *region = &x->from->regions.at[r];
+	const struct ir_region *region = &m->regions.at[r];
 	uint32_t i, k;
 
 	x->region[r] = 1;
@@ -188,19 +176,15 @@ reach(struct moving *x, region_id r)
 	}
 	for (i = 0; i < region->nodes.n; i++) {
 		node_id id = region->nodes.at[i];
-		const struct ir_node *n = ir_node(x->from, id);
+		const struct ir_node *n = ir_node(m, id);
 
 		x->node[id] = 1;
 		x->nargs += n->nargs;
-		if (n->nattrs && !x->attrs[n->attrs]) {
-			x->attrs[n->attrs] = 1;
-			x->nattrs += n->nattrs;
-		}
 		for (k = 0; k < n->nresults; k++) {
 			x->value[n->result + k] = 1;
 		}
 		if (n->region) {
-			reach(x, n->region);
+			reach(x, m, n->region);
 		}
 	}
 }
@@ -217,6 +201,34 @@ number(uint32_t *to, uint32_t n)
 	return next;
 }
 
+void
+ir_reach(const struct ir_module *m, struct arena *a, struct ir_reached *x)
+{
+	func_id f;
+
+	x->node = arena_alloc(a, m->nodes.n * sizeof *x->node);
+	x->value = arena_alloc(a, m->values.n * sizeof *x->value);
+	x->region = arena_alloc(a, m->regions.n * sizeof *x->region);
+	x->nargs = 0;
+	for (f = 1; f < m->funcs.n; f++) {
+		reach(x, m, m->funcs.at[f].body);
+	}
+	x->nnodes = number(x->node, m->nodes.n);
+	x->nvalues = number(x->value, m->values.n);
+	x->nregions = number(x->region, m->regions.n);
+}
+
+/* ---- only that ---- */
+
+struct moving {
+	const struct ir_module *from;
+	struct ir_module *to;
+	struct arena *a;	/* of `to` */
+	const struct ir_reached *as;
+	/* by the first of a node's: where they are there, and 1 */
+	uint32_t *attrs;
+};
+
 #define ROOM_FOR(arena, v, count) \
 	((v)->n = 0, (v)->cap = (count), \
 	 (void)((v)->at = arena_room((arena), (count) * sizeof *(v)->at)))
@@ -225,35 +237,58 @@ static void
 move_values(struct moving *x)
 {
 	const struct ir_module *m = x->from;
+	const struct ir_reached *as = x->as;
+	struct ir_value *to;
 	value_id v;
 
-	ROOM_FOR(x->a, &x->to->values, x->nvalues);
+	ROOM_FOR(x->a, &x->to->values, as->nvalues);
+	to = x->to->values.at;
 	for (v = 0; v < m->values.n; v++) {
-		struct ir_value one = m->values.at[v];
-
-		if (!v || x->value[v]) {
-			one.node = x->node[one.node];
-			one.region = x->region[one.region];
-			VEC_PUSH(x->a, &x->to->values, one);
+		if (!v || as->value[v]) {
+			*to = m->values.at[v];
+			to->node = as->node[to->node];
+			to->region = as->region[to->region];
+			to++;
 		}
 	}
+	x->to->values.n = as->nvalues;
+}
+
+/* Those of reached nodes, each once: nodes may share them. */
+static uint32_t
+count_attrs(struct moving *x)
+{
+	const struct ir_module *m = x->from;
+	uint32_t n = 0;
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *node = ir_node(m, id);
+
+		if (x->as->node[id] && node->nattrs &&
+		    !x->attrs[node->attrs]) {
+			x->attrs[node->attrs] = 1;
+			n += node->nattrs;
+		}
+	}
+	return n;
 }
 
 /* Those that nodes share are there once, where the first one has them. */
 static uint32_t
 move_attrs(struct moving *x, const struct ir_node *n)
 {
-	uint32_t *at = &x->attrs[n->attrs], i;
+	uint32_t *at = &x->attrs[n->attrs];
 
 	if (!n->nattrs) {
 		return 0;
 	}
 	if (*at == 1) {
 		*at += x->to->attrs.n + 1;
-		for (i = 0; i < n->nattrs; i++) {
-			VEC_PUSH(x->a, &x->to->attrs,
-				 x->from->attrs.at[n->attrs + i]);
-		}
+		memcpy(x->to->attrs.at + x->to->attrs.n,
+		       x->from->attrs.at + n->attrs,
+		       n->nattrs * sizeof *x->to->attrs.at);
+		x->to->attrs.n += n->nattrs;
 	}
 	return *at - 2;
 }
@@ -263,27 +298,28 @@ move_nodes(struct moving *x)
 {
 	const struct ir_module *m = x->from;
 	struct ir_module *to = x->to;
+	uint32_t nattrs = count_attrs(x), i;
 	node_id id;
-	uint32_t i;
 
-	ROOM_FOR(x->a, &to->args, x->nargs);
-	ROOM_FOR(x->a, &to->attrs, x->nattrs);
-	ROOM_FOR(x->a, &to->nodes, x->nnodes);
+	ROOM_FOR(x->a, &to->args, x->as->nargs);
+	ROOM_FOR(x->a, &to->attrs, nattrs);
+	ROOM_FOR(x->a, &to->nodes, x->as->nnodes);
 	for (id = 0; id < m->nodes.n; id++) {
-		struct ir_node n = m->nodes.at[id];
+		struct ir_node *n = &to->nodes.at[to->nodes.n];
+		const value_id *args = m->args.at + m->nodes.at[id].args;
 
-		if (id && !x->node[id]) {
+		if (id && !x->as->node[id]) {
 			continue;
 		}
-		for (i = 0; i < n.nargs; i++) {
-			VEC_PUSH(x->a, &to->args,
-				 x->value[m->args.at[n.args + i]]);
+		*n = m->nodes.at[id];
+		n->args = to->args.n;
+		for (i = 0; i < n->nargs; i++) {
+			to->args.at[to->args.n++] = x->as->value[args[i]];
 		}
-		n.args = to->args.n - n.nargs;
-		n.attrs = move_attrs(x, &n);
-		n.result = x->value[n.result];
-		n.region = x->region[n.region];
-		VEC_PUSH(x->a, &to->nodes, n);
+		n->attrs = move_attrs(x, n);
+		n->result = x->as->value[n->result];
+		n->region = x->as->region[n->region];
+		to->nodes.n++;
 	}
 }
 
@@ -301,51 +337,40 @@ static void
 move_regions(struct moving *x)
 {
 	const struct ir_module *m = x->from;
+	const struct ir_reached *as = x->as;
 	region_id r;
 	func_id f;
 
-	ROOM_FOR(x->a, &x->to->regions, x->nregions);
+	ROOM_FOR(x->a, &x->to->regions, as->nregions);
 	for (r = 0; r < m->regions.n; r++) {
 		struct ir_region one = m->regions.at[r];
 
-		if (!r || x->region[r]) {
-			one.owner = x->node[one.owner];
-			MOVE_LIST(x, &one.nodes, x->node);
-			MOVE_LIST(x, &one.params, x->value);
-			MOVE_LIST(x, &one.results, x->value);
+		if (!r || as->region[r]) {
+			one.owner = as->node[one.owner];
+			MOVE_LIST(x, &one.nodes, as->node);
+			MOVE_LIST(x, &one.params, as->value);
+			MOVE_LIST(x, &one.results, as->value);
 			VEC_PUSH(x->a, &x->to->regions, one);
 		}
 	}
 	for (f = 1; f < m->funcs.n; f++) {
 		struct ir_func *to = &x->to->funcs.at[f];
 
-		to->body = x->region[to->body];
+		to->body = as->region[to->body];
 	}
 }
 
-/* Passes leave nodes behind that stand in no region. */
-static struct ir_module *
-move_module(const struct ir_module *m, struct ir_ctx *c)
+struct ir_module *
+ir_compact(const struct ir_module *m, const struct ir_reached *as,
+	   struct arena *a)
 {
-	struct arena *tmp = &m->ctx->tmp;
-	struct moving x = { .from = m, .a = &c->perm,
-			    .to = copy_frame(m, &c->perm, 1) };
-	func_id f;
+	struct moving x = { .from = m, .a = a, .as = as,
+			    .to = copy_frame(m, a, 1) };
 
-	x.node = arena_alloc(tmp, m->nodes.n * sizeof *x.node);
-	x.value = arena_alloc(tmp, m->values.n * sizeof *x.value);
-	x.region = arena_alloc(tmp, m->regions.n * sizeof *x.region);
-	x.attrs = arena_alloc(tmp, m->attrs.n * sizeof *x.attrs);
-	for (f = 1; f < m->funcs.n; f++) {
-		reach(&x, m->funcs.at[f].body);
-	}
-	x.nnodes = number(x.node, m->nodes.n);
-	x.nvalues = number(x.value, m->values.n);
-	x.nregions = number(x.region, m->regions.n);
+	x.attrs = arena_alloc(&m->ctx->tmp, m->attrs.n * sizeof *x.attrs);
 	move_values(&x);
 	move_nodes(&x);
 	move_regions(&x);
-	x.to->ctx = c;
 	return x.to;
 }
 
@@ -353,6 +378,7 @@ struct ir_module *
 ir_move(struct ir_module *m, struct ir_ctx *c)
 {
 	struct ir_ctx *from = m->ctx;
+	struct ir_reached all;
 	struct ir_module *to;
 	sym_t s;
 
@@ -360,7 +386,9 @@ ir_move(struct ir_module *m, struct ir_ctx *c)
 		intern(&c->syms, from->syms.text.at[s],
 		       from->syms.len.at[s]);
 	}
-	to = move_module(m, c);
+	ir_reach(m, &from->tmp, &all);
+	to = ir_compact(m, &all, &c->perm);
+	to->ctx = c;
 	ir_ctx_release(from);
 	return to;
 }

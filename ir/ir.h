@@ -447,10 +447,22 @@ struct ir_module *ir_copy_in(const struct ir_module *m, struct arena *a);
 struct ir_module *ir_copy_beside(const struct ir_module *m,
 				 const struct ir_module *other,
 				 struct arena *a);
+/* By id: what it is among those that functions reach; 0: none does. */
+struct ir_reached {
+	uint32_t *node, *value, *region;
+	uint32_t nnodes, nvalues, nregions;	/* so many, with "none" */
+	uint32_t nargs;		/* of these nodes */
+};
+
+/* Passes leave nodes behind that stand in no region. */
+void ir_reach(const struct ir_module *m, struct arena *a,
+	      struct ir_reached *x);
+/* That alone, so numbered, in its own context, but in that arena. */
+struct ir_module *ir_compact(const struct ir_module *m,
+			     const struct ir_reached *as, struct arena *a);
 /*
- * What its functions reach, numbered anew in the same order and without room,
- * where m's context goes, and with it all that passes have left there: that
- * and c, which is new, are children of one parent.
+ * The same where m's context goes, and with it all that passes have left
+ * there: that and c, which is new, are children of one parent.
  */
 struct ir_module *ir_move(struct ir_module *m, struct ir_ctx *c);
 

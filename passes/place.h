@@ -79,6 +79,7 @@ struct place {
 	struct arena scratch;	/* for one axis */
 	func_id model;
 	uint32_t nnodes, nvalues;	/* before conversions are made */
+	struct ir_reached reached;	/* then, too */
 	struct place_facts *facts;
 	/* by enum ir_how of either side: the conversion; < 0: none */
 	int16_t leads[IR_IS_ROUTED + 1][IR_IS_ROUTED + 1];

@@ -17,9 +17,12 @@ struct place_chosen {
 	int zero;
 	bool ring;
 	const bool *may, *late;
-	/* what came out: by value, by operand, by result of a region */
+	/*
+	 * What came out, of what functions reach, in order: by value, by
+	 * operand of a node, by result of a region, by node.
+	 */
 	const struct ir_along *value, *want, *yield;
-	const uint8_t *runs;	/* by node */
+	const uint8_t *runs;
 	uint32_t count;		/* placements chosen */
 	/*
 	 * Whatever things cost: over another number of ranks it is the same,
@@ -28,11 +31,11 @@ struct place_chosen {
 	bool forced;
 };
 
-/* All that a choice hangs on of a module. */
+/* All that a choice hangs on of a module: what its functions reach. */
 struct program {
 	struct hash hash;
 	const struct place_chosen *chosen;
-	struct place_facts *facts;
+	struct place_facts *facts;	/* if it is all there is; or NULL */
 	struct program *older;
 };
 
@@ -79,30 +82,59 @@ find_facts(struct place *p, struct arena *a)
 	place_find_routes(p);
 }
 
+static bool
+is_whole(const struct place *p)
+{
+	return p->reached.nnodes == p->nnodes &&
+	       p->reached.nvalues == p->nvalues &&
+	       p->reached.nregions == p->m->regions.n;
+}
+
+static struct hash
+hash_reached(struct place *p)
+{
+	return ir_hash(is_whole(p) ? p->m
+		       : ir_compact(p->m, &p->reached, &p->scratch));
+}
+
+/* Ids are those of another module of it only where all of it is reached. */
+static void
+take_facts(struct place *p, struct program *x, struct arena *a)
+{
+	if (!is_whole(p)) {
+		find_facts(p, &p->arena);
+		return;
+	}
+	if (!x->facts) {
+		find_facts(p, a);
+		x->facts = p->facts;
+	}
+	p->facts = x->facts;
+}
+
 static struct program *
 find_known(struct place *p, struct pass_memo *memo)
 {
-	struct hash hash = ir_hash(p->m);
+	struct hash hash = hash_reached(p);
 	struct program *x = memo->programs;
 
 	while (x && !hash_same(x->hash, hash)) {
 		x = x->older;
 	}
-	if (x) {
-		p->facts = x->facts;
-		return x;
+	if (!x) {
+		x = arena_alloc(memo->arena, sizeof *x);
+		x->hash = hash;
+		x->older = memo->programs;
+		memo->programs = x;
 	}
-	find_facts(p, memo->arena);
-	x = arena_alloc(memo->arena, sizeof *x);
-	x->hash = hash;
-	x->facts = p->facts;
-	x->older = memo->programs;
-	return memo->programs = x;
+	take_facts(p, x, memo->arena);
+	return x;
 }
 
 void
 place_find_program(struct place *p)
 {
+	ir_reach(p->m, &p->arena, &p->reached);
 	/* prices that are drawn at random are never the same */
 	if (p->p->memo && !p->price.seed) {
 		p->program = find_known(p, p->p->memo);
@@ -148,25 +180,39 @@ set(const struct place *p, struct ir_type *t, struct ir_along s)
 }
 
 static void
+apply_values(struct place *p, const struct place_chosen *x)
+{
+	value_id v;
+
+	for (v = 1; v < p->nvalues; v++) {
+		struct ir_along s = x->value[p->reached.value[v]];
+
+		set(p, &p->m->values.at[v].type, s);
+		p->spread[v] *= s.how >= IR_IS_SPLIT ? (double)p->ranks : 1;
+	}
+}
+
+static void
 apply(struct place *p, const struct place_chosen *x)
 {
-	struct ir_module *m = p->m;
+	const struct ir_module *m = p->m;
 	uint32_t i, k, at = 0;
 
-	for (i = 1; i < p->nvalues; i++) {
-		set(p, &m->values.at[i].type, x->value[i]);
-		p->spread[i] *= x->value[i].how >= IR_IS_SPLIT
-			? (double)p->ranks : 1;
+	apply_values(p, x);
+	for (i = 0; i < p->nnodes; i++) {
+		const struct ir_node *n = ir_node(m, i);
+
+		p->runs[i] = x->runs[p->reached.node[i]];
+		for (k = 0; p->reached.node[i] && k < n->nargs; k++) {
+			set(p, &p->wants[n->args + k], x->want[at++]);
+		}
 	}
-	for (i = 0; i < m->args.n; i++) {
-		set(p, &p->wants[i], x->want[i]);
-	}
-	for (i = 1; i < m->regions.n; i++) {
-		for (k = 0; k < m->regions.at[i].results.n; k++) {
+	for (i = 1, at = 0; i < m->regions.n; i++) {
+		for (k = 0; p->reached.region[i] &&
+			    k < m->regions.at[i].results.n; k++) {
 			set(p, &p->yields[i][k], x->yield[at++]);
 		}
 	}
-	memcpy(p->runs, x->runs, p->nnodes);
 	place_add_runs(p);
 	pass_count(p->p, "placements chosen", x->count);
 	p->chosen = x;
@@ -213,11 +259,12 @@ yields_of(const struct place *p, struct arena *a)
 	struct ir_along *all;
 
 	for (i = 1; i < m->regions.n; i++) {
-		n += m->regions.at[i].results.n;
+		n += p->reached.region[i] ? m->regions.at[i].results.n : 0;
 	}
 	all = arena_room(a, n * sizeof *all);
 	for (i = 1, n = 0; i < m->regions.n; i++) {
-		for (k = 0; k < m->regions.at[i].results.n; k++) {
+		for (k = 0; p->reached.region[i] &&
+			    k < m->regions.at[i].results.n; k++) {
 			all[n++] = ir_along(&p->yields[i][k], p->axis);
 		}
 	}
@@ -225,23 +272,43 @@ yields_of(const struct place *p, struct arena *a)
 }
 
 static void
+note_nodes(const struct place *p, struct arena *a, struct place_chosen *x)
+{
+	struct ir_along *want = arena_room(a, p->reached.nargs * sizeof *want);
+	uint8_t *runs = arena_alloc(a, p->reached.nnodes);
+	uint32_t i, k, at = 0;
+
+	for (i = 1; i < p->nnodes; i++) {
+		const struct ir_node *n = ir_node(p->m, i);
+
+		if (p->reached.node[i]) {
+			runs[p->reached.node[i]] = p->runs[i];
+			for (k = 0; k < n->nargs; k++) {
+				want[at++] = ir_along(&p->wants[n->args + k],
+						      p->axis);
+			}
+		}
+	}
+	x->want = want;
+	x->runs = runs;
+}
+
+static void
 note(const struct place *p, struct arena *a, struct place_chosen *x)
 {
-	const struct ir_module *m = p->m;
-	struct ir_along *value = arena_room(a, p->nvalues * sizeof *value);
-	struct ir_along *want = arena_room(a, m->args.n * sizeof *want);
-	uint32_t i;
+	struct ir_along *value = arena_alloc(a, p->reached.nvalues *
+					     sizeof *value);
+	value_id v;
 
-	for (i = 1; i < p->nvalues; i++) {
-		value[i] = ir_along(ir_type(m, i), p->axis);
-	}
-	for (i = 0; i < m->args.n; i++) {
-		want[i] = ir_along(&p->wants[i], p->axis);
+	for (v = 1; v < p->nvalues; v++) {
+		if (p->reached.value[v]) {
+			value[p->reached.value[v]] =
+				ir_along(ir_type(p->m, v), p->axis);
+		}
 	}
 	x->value = value;
-	x->want = want;
 	x->yield = yields_of(p, a);
-	x->runs = arena_dup(a, p->runs, p->nnodes);
+	note_nodes(p, a, x);
 }
 
 void
