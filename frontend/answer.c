@@ -94,12 +94,11 @@ struct taking {
 
 /* The model is whole until it is cut into stages. */
 static bool
-before_pass(void *user, const struct pass *p, struct ir_module *m)
+before_stages(void *user, struct ir_module *m)
 {
 	struct taking *x = user;
 
-	return x->d->facts || !(p->gives & PROP_STAGED) ||
-	       take_facts(x->d, m, &x->before);
+	return take_facts(x->d, m, &x->before);
 }
 
 /* Whether the pass that cuts into stages is among those that run. */
@@ -142,10 +141,11 @@ drv_run_for_answer(struct driver *d, struct ir_module *m)
 		return PASS_BAD_INPUT;
 	}
 	d->facts = NULL;
-	d->pm.before_pass = before_pass;
+	d->pm.watch = PROP_STAGED;
+	d->pm.look = before_stages;
 	d->pm.user = &x;
 	r = pass_run(&d->pm, &d->passes, m);
-	d->pm.before_pass = NULL;
+	d->pm.watch = 0;
 	return r;
 }
 

@@ -114,37 +114,6 @@ ir_copy_in(const struct ir_module *m, struct arena *a)
 	return copy_module(m, a, 1);
 }
 
-/* Of a vector whose items have no padding: one like w where w is equal. */
-#define SHARE_VEC(arena, v, w) \
-	((v)->n == (w)->n && \
-	 (!(v)->n || !memcmp((v)->at, (w)->at, (v)->n * sizeof *(v)->at)) \
-		? (void)((v)->at = (w)->at, (v)->cap = (w)->cap) \
-		: (void)COPY_VEC(arena, v))
-
-struct ir_module *
-ir_copy_beside(const struct ir_module *m, const struct ir_module *other,
-	       struct arena *a)
-{
-	struct ir_module *to = copy_frame(m, a, 1);
-	region_id r;
-
-	SHARE_VEC(a, &to->values, &other->values);
-	SHARE_VEC(a, &to->nodes, &other->nodes);
-	SHARE_VEC(a, &to->args, &other->args);
-	COPY_VEC(a, &to->attrs);
-	COPY_VEC(a, &to->regions);
-	for (r = 0; r < to->regions.n; r++) {
-		struct ir_region *x = &to->regions.at[r];
-		const struct ir_region *y = &other->regions.at[
-			r < other->regions.n ? r : 0];
-
-		SHARE_VEC(a, &x->nodes, &y->nodes);
-		SHARE_VEC(a, &x->params, &y->params);
-		SHARE_VEC(a, &x->results, &y->results);
-	}
-	return to;
-}
-
 /*
  * With room for what passes are about to add: it costs nothing as long as it
  * is not touched, and an array that has to grow is there twice.

@@ -443,10 +443,6 @@ void ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent);
 struct ir_module *ir_copy(const struct ir_module *m, struct ir_ctx *c);
 /* In its own context, but in that arena, and only to be looked at. */
 struct ir_module *ir_copy_in(const struct ir_module *m, struct arena *a);
-/* The same; what is equal in `other`, such a copy, both have. */
-struct ir_module *ir_copy_beside(const struct ir_module *m,
-				 const struct ir_module *other,
-				 struct arena *a);
 /* By id: what it is among those that functions reach; 0: none does. */
 struct ir_reached {
 	uint32_t *node, *value, *region;

@@ -4,6 +4,10 @@
  * the list would make them once more.  They are known by where they come from:
  * who follows in the list, one by one, from the pass that had them made.  What
  * they left then, in a child of the context, is what they would leave now.
+ *
+ * A pass changes its module in place, so what the one before it left would
+ * have to be copied.  It is only where somebody looks at it in between, as
+ * the manager knows: passes that nobody looks between are taken together.
  */
 #include "passes/pass.h"
 #include "passes/ranks.h"
@@ -13,7 +17,7 @@
 /* By one pass. */
 struct pass_made {
 	pass_fn *run;
-	struct ir_module *m;
+	struct ir_module *m;	/* NULL: nobody looks at it */
 	uint32_t nnames;	/* known behind it */
 	struct pass_stats counts;
 };
@@ -25,10 +29,13 @@ struct pass_name {
 
 void
 pass_ahead_init(struct pass_ahead *a, struct ir_ctx *c,
-		const struct target *t)
+		const struct target *t, const struct pass_ahead *of)
 {
 	memset(a, 0, sizeof *a);
 	arena_init(&a->arena, &c->mem);
+	if (of) {
+		a->follow = of->follow;
+	}
 	a->target = t;
 	a->nshared = c->syms.text.n;
 }
@@ -56,6 +63,27 @@ pass_ahead_give(struct pass_ahead *to, struct pass_ahead *from,
 }
 
 /* ---- making ---- */
+
+/* Whether nobody looks at what that pass left, if this one runs then. */
+static bool
+is_hidden(const struct pass_ahead *a, uint32_t at, pass_fn *then)
+{
+	const struct pass_follow *f = a->follow.at;
+
+	return at + 1 < a->follow.n && !f[at].seen &&
+	       f[at].run == a->at.at[at].run && f[at + 1].run == then;
+}
+
+/* What the last pass left, before this one changes it. */
+static void
+keep_last(struct pass_ahead *a, const struct ir_module *m, pass_fn *then)
+{
+	uint32_t last = a->at.n - 1;
+
+	if (a->at.n && !a->ended && !is_hidden(a, last, then)) {
+		a->at.at[last].m = ir_copy_in(m, &a->arena);
+	}
+}
 
 static void
 keep_names(struct pass_ahead *a, const struct intern *t)
@@ -101,6 +129,7 @@ pass_ahead_make(struct pass_ahead *a, struct pass_ctx *p, struct ir_module *m,
 	struct pass_ctx own = *p;
 	bool ok;
 
+	keep_last(a, m, run);
 	own.stats = &x.counts;
 	own.target = a->target;
 	ok = run(&own, m);
@@ -108,12 +137,18 @@ pass_ahead_make(struct pass_ahead *a, struct pass_ctx *p, struct ir_module *m,
 	if (!a->ended) {
 		keep_names(a, &p->ctx->syms);
 		x.nnames = p->ctx->syms.text.n;
-		x.m = a->at.n ? ir_copy_beside(m, a->at.at[a->at.n - 1].m,
-					       &a->arena)
-			      : ir_copy_in(m, &a->arena);
 		VEC_PUSH(&a->arena, &a->at, x);
 	}
 	return ok;
+}
+
+void
+pass_ahead_end(struct pass_ahead *a, struct ir_module *m)
+{
+	if (a->at.n && !a->ended) {
+		a->at.at[a->at.n - 1].m = m;
+		arena_join(&a->arena, &m->ctx->perm);
+	}
 }
 
 /* ---- taking ---- */
@@ -135,21 +170,40 @@ same_names(const struct pass_ahead *a, const struct intern *t, uint32_t n)
 	return true;
 }
 
+/* Up to which pass the next ones are taken together; `at.n`: there is none. */
+static uint32_t
+end_of(const struct pass_ahead *a)
+{
+	uint32_t i = a->next;
+
+	while (i + 1 < a->at.n && !a->at.at[i].m &&
+	       is_hidden(a, i, a->at.at[i + 1].run)) {
+		i++;
+	}
+	return a->at.at[i].m ? i : a->at.n;
+}
+
 bool
 pass_ahead_has(const struct pass_ahead *a, const struct pass_ctx *p,
 	       pass_fn *run)
 {
-	const struct pass_made *x = a->next < a->at.n ? &a->at.at[a->next]
-						      : NULL;
+	uint32_t end;
 
-	return x && x->run == run && a->target == p->target &&
-	       same_names(a, &p->ctx->syms, x->nnames);
+	if (a->next >= a->at.n || a->at.at[a->next].run != run ||
+	    a->target != p->target) {
+		return false;
+	}
+	if (a->next < a->taken) {
+		return true;
+	}
+	end = end_of(a);
+	return end < a->at.n &&
+	       same_names(a, &p->ctx->syms, a->at.at[end].nnames);
 }
 
-void
-pass_ahead_take(struct pass_ahead *a, struct pass_ctx *p, struct ir_module *m)
+static void
+take(struct pass_ahead *a, const struct pass_made *x, struct ir_module *m)
 {
-	const struct pass_made *x = &a->at.at[a->next++];
 	struct ir_ctx *c = m->ctx;
 	sym_t s;
 
@@ -160,8 +214,17 @@ pass_ahead_take(struct pass_ahead *a, struct pass_ctx *p, struct ir_module *m)
 	}
 	*m = *x->m;
 	m->ctx = c;
-	count(p, &x->counts);
+}
+
+void
+pass_ahead_take(struct pass_ahead *a, struct pass_ctx *p, struct ir_module *m)
+{
+	if (a->next >= a->taken) {
+		a->taken = end_of(a) + 1;
+		take(a, &a->at.at[a->taken - 1], m);
+	}
+	count(p, &a->at.at[a->next++].counts);
 	if (a->next == a->at.n && a->found) {
-		ranks_found_take(c, a->found);
+		ranks_found_take(m->ctx, a->found);
 	}
 }

@@ -317,11 +317,55 @@ log_after(struct run *r, const struct pass *p, bool changed)
 	}
 }
 
-/* One pass; false: it reported errors. */
+/* ---- what is looked at between two passes ---- */
+
+/* The first one that gives what is watched for, or the list's end. */
+static uint32_t
+watched(const struct pass_manager *pm, const struct pass_list *l)
+{
+	uint32_t i = 0;
+
+	while (i < l->at.n && !(l->at.at[i]->gives & pm->watch)) {
+		i++;
+	}
+	return i;
+}
+
 static bool
-run_one(struct run *r, const struct pass *p)
+is_seen(const struct run *r, const struct pass_list *l, uint32_t at)
 {
 	const struct pass_options *o = &r->pm->options;
+	const struct pass *p = l->at.at[at];
+
+	return at + 1 == l->at.n || compares(r) || o->limit >= 0 ||
+	       watched(r->pm, l) == at + 1 || set_has(&o->after, p) ||
+	       set_has(&o->before, l->at.at[at + 1]) ||
+	       (o->stop && strcmp(o->stop->name, p->name) == 0);
+}
+
+/* For a pass that makes what those behind it would make. */
+static void
+tell_what_follows(struct run *r, const struct pass_list *l, uint32_t at)
+{
+	struct pass_ahead *a = &r->pm->ahead;
+
+	a->follow.n = 0;
+	while (++at < l->at.n) {
+		struct pass_follow f = { l->at.at[at]->run,
+					 is_seen(r, l, at) };
+
+		VEC_PUSH(&r->ctx->perm, &a->follow, f);
+	}
+}
+
+/* ---- a list ---- */
+
+/* One pass; false: it reported errors. */
+static bool
+run_one(struct run *r, const struct pass_list *l, uint32_t at)
+{
+	const struct pass_options *o = &r->pm->options;
+	const struct pass *p = l->at.at[at];
 	struct pass_ctx ctx = ctx_for(r, p);
 	bool made = ctx.ahead && pass_ahead_has(ctx.ahead, &ctx, p->run);
 	struct pass_time t = { .pass = p };
@@ -339,6 +383,7 @@ run_one(struct run *r, const struct pass *p)
 		log_text(r, "before", p);
 	}
 	if (!made) {
+		tell_what_follows(r, l, at);
 		arm(r, p);
 	}
 	if (!run_timed(r, p, &ctx, made, &t)) {
@@ -361,16 +406,15 @@ run_list(struct run *r, const struct pass_list *l)
 {
 	const struct pass_manager *pm = r->pm;
 	const struct pass *stop = pm->options.stop;
-	uint32_t i;
+	uint32_t watch = watched(pm, l), i;
 
 	take_text(r);
 	for (i = 0; i < l->at.n; i++) {
-		if (pm->before_pass &&
-		    !pm->before_pass(pm->user, l->at.at[i], r->m)) {
+		if (i == watch && !pm->look(pm->user, r->m)) {
 			return false;
 		}
 		arena_release(&r->ctx->tmp);
-		if (!run_one(r, l->at.at[i])) {
+		if (!run_one(r, l, i)) {
 			return false;
 		}
 		if (stop && strcmp(stop->name, l->at.at[i]->name) == 0) {

@@ -158,23 +158,33 @@ void pass_crash_write(struct pass_crash *c);
 struct pass_made;
 struct pass_name;
 
+/* One that stands behind, in the list that runs. */
+struct pass_follow {
+	pass_fn *run;
+	bool seen;		/* what it leaves, before the next one runs */
+};
+
 struct pass_ahead {
 	struct arena arena;
 	const struct target *target;	/* it was made for, or NULL */
+	VEC(struct pass_follow) follow;	/* in running order */
 	VEC(struct pass_made) at;	/* in running order */
 	VEC(struct pass_name) names;	/* behind the shared ones, by number */
 	struct ranks_found *found;	/* of the last one, or NULL */
-	uint32_t nshared, next;
+	uint32_t nshared, next, taken;
 	bool ended;		/* nothing more is kept */
 };
 
-/* Of a module that becomes one of a child of c, made for that target. */
+/* Of a module that becomes one of a child of c, made for that target and for
+ * what follows in `of`; NULL: nobody knows. */
 void pass_ahead_init(struct pass_ahead *a, struct ir_ctx *c,
-		     const struct target *t);
+		     const struct target *t, const struct pass_ahead *of);
 void pass_ahead_release(struct pass_ahead *a);
 /* Runs a pass on it, for that target, and keeps what it left. */
 bool pass_ahead_make(struct pass_ahead *a, struct pass_ctx *p,
 		     struct ir_module *m, pass_fn *run);
+/* The last one has run: what it left stays, with the memory of its context. */
+void pass_ahead_end(struct pass_ahead *a, struct ir_module *m);
 /* What `from` has, in place of what `to` had, for as long as c lives. */
 void pass_ahead_give(struct pass_ahead *to, struct pass_ahead *from,
 		     struct ir_ctx *c);
@@ -241,10 +251,10 @@ struct pass_manager {
 	struct pass_crash *crash;	/* may be NULL */
 	const struct search_options *search;	/* may be NULL */
 	const struct target *target;	/* the same */
-	/* Asked before each pass, of a list that is to be run. False: it
-	 * reported errors.  NULL: nobody asks. */
-	bool (*before_pass)(void *user, const struct pass *p,
-			    struct ir_module *m);
+	/* Asked before the first pass that gives any of these.  False: it
+	 * reported errors. */
+	uint32_t watch;
+	bool (*look)(void *user, struct ir_module *m);
 	void *user;
 	struct pass_stats stats;
 	struct pass_ahead ahead;	/* of a pass of this run of the list */

@@ -302,7 +302,7 @@ search(struct ir_module *m, const struct search_options *o,
 {
 	const struct target *t = o->target;
 	struct search s = {
-		.m = m, .o = o, .a = a, .out = out,
+		.m = m, .o = o, .a = a, .out = out, .behind = made,
 		.t = target_span(t, 0, t->groups.n - 1)
 	};
 	bool ok;

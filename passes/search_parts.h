@@ -251,6 +251,7 @@ struct search {
 	struct pass_memo *memo;		/* of all placements */
 	struct price_memo *prices;	/* of all widths' kernels */
 	struct pass_ahead made;		/* the best settled plan's programs */
+	const struct pass_ahead *behind;	/* who wants them, or NULL */
 	struct plan base;	/* pins, and defaults of all else */
 	bool pinned[16];	/* enum search_pin; not an even PIN_STAGES */
 	bool even;		/* layers are to be spread evenly */

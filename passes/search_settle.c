@@ -50,15 +50,11 @@ take_fullest(const struct memory *mem, const struct target_seats *seats,
 	}
 }
 
-/*
- * What does not fit is not priced.  What is found of the programs goes where
- * they are kept.
- */
+/* What does not fit is not priced. */
 static bool
-weigh(struct search *s, struct pass_ahead *made, struct ir_module *m,
-      struct search_found *f)
+weigh_in(struct search *s, struct ir_module *m, struct arena *a,
+	 struct search_found *f)
 {
-	struct arena *a = &m->ctx->perm;
 	struct sched *x = ranks_schedule(m, a);
 	struct target_seats seats;
 	struct memory mem;
@@ -66,7 +62,6 @@ weigh(struct search *s, struct pass_ahead *made, struct ir_module *m,
 	struct ranks r;
 	const char *why;
 
-	made->found = ranks_found_open(m->ctx, &made->arena);
 	if ((f->plan.offload && s->t->device.host_bytes_us <= 0) || !x ||
 	    !ranks_open(&r, m, x, &why) ||
 	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
@@ -86,6 +81,21 @@ weigh(struct search *s, struct pass_ahead *made, struct ir_module *m,
 	}
 	f->step_us = p.step_us;
 	return true;
+}
+
+/* What is found of the programs goes where they are kept. */
+static bool
+weigh(struct search *s, struct pass_ahead *made, struct ir_module *m,
+      struct search_found *f)
+{
+	struct arena a;
+	bool ok;
+
+	arena_init(&a, &m->ctx->mem);
+	made->found = ranks_found_open(m->ctx, &made->arena);
+	ok = weigh_in(s, m, &a, f);
+	arena_release(&a);
+	return ok;
 }
 
 /* ---- lessons ---- */
@@ -205,11 +215,12 @@ settle(struct search *s, struct search_found *f)
 		return true;
 	}
 	pass_ahead_init(&made, s->m->ctx, price_ours(&s->o->traits)
-			? s->o->target : NULL);
+			? s->o->target : NULL, s->behind);
 	ir_ctx_child(&c, s->m->ctx);
 	m = ir_copy(s->m, &c);
 	plan_write(m, &f->plan);
 	ok = make(s, &made, m) && weigh(s, &made, m, f);
+	pass_ahead_end(&made, m);
 	ir_ctx_release(&c);
 	if (!ok) {
 		learn(s, f, INFINITY);

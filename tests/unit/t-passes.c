@@ -485,7 +485,7 @@ give(struct pass_ctx *p, struct ir_module *m)
 	if (!p->ahead) {
 		return true;
 	}
-	pass_ahead_init(&made, p->ctx, ahead.target);
+	pass_ahead_init(&made, p->ctx, ahead.target, p->ahead);
 	ir_ctx_child(&c, p->ctx);
 	own.ctx = &c;
 	copy = ir_copy(m, &c);
@@ -493,6 +493,7 @@ give(struct pass_ctx *p, struct ir_module *m)
 	assert_true(pass_ahead_make(&made, &own, copy, sweep));
 	assert_int_equal(ahead.runs, 2);
 	ahead.runs = 0;
+	pass_ahead_end(&made, copy);
 	ir_ctx_release(&c);
 	pass_ahead_give(p->ahead, &made, p->ctx);
 	pass_ahead_release(&made);
@@ -502,10 +503,12 @@ give(struct pass_ctx *p, struct ir_module *m)
 	return true;
 }
 
+#define SWEPT (1u << 7)	/* a property of nobody else's */
+
 static const struct pass givers[] = {
 	{ "give", 0, 0, 0, give, "has the two behind it run ahead" },
 	{ "rename", 0, 0, 0, rename_model, "another name for the model" },
-	{ "sweep", 0, 0, 0, sweep, "dce" },
+	{ "sweep", 0, SWEPT, 0, sweep, "dce" },
 	{ "other", 0, 0, 0, nothing, "changes nothing" }
 };
 
@@ -558,6 +561,42 @@ test_ahead(void **state)
 	ahead.verify = false;
 }
 
+static bool
+look(void *user, struct ir_module *m)
+{
+	*(const char **)user = print(m);
+	return true;
+}
+
+/* Who looks between the two sees what the first one left. */
+static void
+test_ahead_is_seen(void **state)
+{
+	const char *renamed = run_behind("rename", NULL, 1), *seen = NULL;
+	const char *alone = run_behind("rename,sweep", NULL, 2);
+	char *all = NULL;
+	size_t n;
+
+	(void)state;
+	t.pm.watch = SWEPT;
+	t.pm.look = look;
+	t.pm.user = &seen;
+	assert_string_equal(run_behind("give,rename,sweep", NULL, 0), alone);
+	assert_string_equal(seen, renamed);
+	t.pm.watch = 0;
+	t.pm.options.stop = &givers[1];
+	assert_string_equal(run_behind("give,rename,sweep", NULL, 0),
+			    renamed);
+	t.pm.options.stop = NULL;
+	t.pm.options.log = open_memstream(&all, &n);
+	assert_true(pass_set_parse(&t.table, &t.pm.options.after, "rename"));
+	assert_string_equal(run_behind("give,rename,sweep", NULL, 0), alone);
+	fclose(t.pm.options.log);
+	t.pm.options.log = stderr;
+	assert_non_null(strstr(all, renamed));
+	free(all);
+}
+
 /* Names and the target are not as they were then. */
 static void
 test_ahead_of_others(void **state)
@@ -607,6 +646,7 @@ main(void)
 		T(test_bisect),
 		T(test_ahead_of_other_names),
 		T(test_ahead),
+		T(test_ahead_is_seen),
 		T(test_ahead_of_others),
 		T(test_names),
 		T(test_random),
