@@ -30,9 +30,13 @@ pass_live_funcs(const struct ir_module *m)
 	bool *live = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *live);
 	func_id model = ir_model(m), f;
 
+	if (!model) {
+		memset(live, true, m->funcs.n * sizeof *live);
+		return live;
+	}
 	for (f = m->funcs.n; f-- > 1;) {
 		/* what returns nothing is run for its sinks */
-		live[f] |= !model || f == model ||
+		live[f] |= f == model ||
 			m->regions.at[m->funcs.at[f].body].results.n == 0;
 		if (live[f]) {
 			mark_callees(m, m->funcs.at[f].body, live);
@@ -72,7 +76,7 @@ pass_drop_funcs(struct ir_module *m, const bool *live)
 	}
 	dropped = m->funcs.n - kept;
 	m->funcs.n = kept;
-	for (f = 1; f < kept; f++) {
+	for (f = 1; f < kept && dropped; f++) {
 		move_callees(m, m->funcs.at[f].body, to);
 	}
 	return dropped;

@@ -202,7 +202,8 @@ message(const struct pass *p, const char *file, struct arena *a)
 
 /*
  * Makes the reproducer ready: its text takes many times as long as a copy,
- * and is made if it is wanted.  `before` is set last: from then on a signal
+ * and is made if it is wanted; of what a pass leaves as it was, not even the
+ * copy is.  `before` is set last: from then on a signal
  * handler may look.
  */
 static void
@@ -220,7 +221,7 @@ arm(struct run *r, const struct pass *p)
 	c->message = message(p, c->file, a);
 	c->args = args_line(r, p, a);
 	ir_print_ready(r->m, a, &c->room);
-	c->before = ir_copy_in(r->m, a);
+	c->before = p->gives & PASS_SAME ? r->m : ir_copy_in(r->m, a);
 }
 
 static void

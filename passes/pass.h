@@ -21,6 +21,8 @@ enum pass_prop {
 	PROP_STAGED = 1 << 6	/* rank programs, and no model */
 };
 #define PASS_NPROPS 7
+/* Beside what a pass gives: it leaves the module as it was. */
+#define PASS_SAME (1u << 31)
 
 struct pass_stats;
 struct search_options;

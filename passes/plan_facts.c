@@ -24,10 +24,17 @@ shortest(const struct ir_module *m, dim_id d, dim_id *to)
 	}
 }
 
+/* Found once, that dim is not looked for any more. */
+static bool
+wants_batch(const struct look *l)
+{
+	return l->out->batch != l->batch;
+}
+
 static void
 see_type(struct look *l, const struct ir_type *t)
 {
-	if (l->out->batch != l->batch && ir_type_has(t, l->batch)) {
+	if (wants_batch(l) && ir_type_has(t, l->batch)) {
 		l->out->batch = l->batch;
 	}
 }
@@ -52,8 +59,11 @@ see_node(struct look *l, const struct ir_node *n)
 	const struct ir_attr *of;
 	uint32_t i;
 
-	for (i = 0; i < n->nresults; i++) {
+	for (i = 0; i < n->nresults && wants_batch(l); i++) {
 		see_type(l, ir_type(l->m, n->result + i));
+	}
+	if (!ir_is(n->op, IRF_PARAM | IRF_CONTRACTS | IRF_PAIRS)) {
+		return;
 	}
 	if (ir_is(n->op, IRF_PARAM)) {
 		see_weight(l, ir_type(l->m, n->result));

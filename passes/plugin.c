@@ -37,7 +37,7 @@ check_pass(struct pass_table *t, const char *file, const struct pass *p)
 	struct diags *d = &t->ctx->diags;
 
 	if (!good_name(p->name) || !p->run || !p->purpose ||
-	    ((p->needs | p->gives | p->kills) & ~props)) {
+	    ((p->needs | (p->gives & ~PASS_SAME) | p->kills) & ~props)) {
 		diag_error(d, nowhere, "plug-in %s: pass `%s` lacks a name of "
 			   "a-z, 0-9, `-` and `_`, a function or a purpose, or "
 			   "has a property that does not exist", file,

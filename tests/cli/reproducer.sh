@@ -121,13 +121,14 @@ static const struct pass passes[] = {
 	{ "waits", 0, 0, 0, waits, "waits for a signal" },
 	{ "breaks", 0, 0, 0, breaks, "breaks a type" },
 	{ "aborts", 0, 0, 0, aborts, "aborts" },
+	{ "looks", 0, PASS_SAME, 0, faults, "changes nothing, and faults" },
 	{ "faults", 0, 0, 0, faults, "writes to nowhere" }
 };
 
 const struct pass_plugin *llmc_pass_plugin(void)
 {
 	static const struct pass_plugin p = {
-		IR_ABI_VERSION, "bug", "1", passes, 7
+		IR_ABI_VERSION, "bug", "1", passes, 8
 	};
 
 	return &p;
@@ -144,7 +145,7 @@ dies()
 }
 
 run opt --passes=fold-dims -o folded.ir in.ir
-for pass in breaks aborts faults overflows spoils; do
+for pass in breaks aborts faults looks overflows spoils; do
 	dies opt --load-pass=bug.so --passes=fold-dims,$pass,dce \
 		--verify-each in.ir
 	repro=llmc-repro-$pass.ir
