@@ -35,10 +35,12 @@ struct holding {
 	uint32_t first;
 };
 
-/* Where runs of trips that lie alike end, which is the same on all ranks. */
+/* Runs of trips that lie alike, which are the same on all ranks. */
 struct cut {
 	node_id repeat;
 	VEC(int64_t) ends;	/* of all runs, in order */
+	bool *kept;		/* by run, and all trips together; by rank:
+				 * any sink of them runs there */
 };
 
 struct update {
@@ -516,6 +518,73 @@ by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* The ranks that run a sink of the trips at hand, as keeps() has it. */
+static void
+find_keepers(struct update *u, node_id id, bool *kept)
+{
+	const struct ir_node *n = ir_node(u->m, id);
+	sym_t owner = u->owner[id];
+	const struct holding *x;
+	uint32_t k;
+
+	if (u->same[id] != u->fixed) {
+		return;
+	}
+	if (!owner && n->op != IR_ACCUMULATE) {
+		memset(kept, true, u->st->npipes);
+		return;
+	}
+	x = holding(u, owner, u->trips);
+	kept[x->first] |= !x->several || u->cell[name_of(u, n)];
+	if (!x->several || u->cell[name_of(u, n)]) {
+		return;
+	}
+	for (k = u->head[owner]; k; k = u->mentions.at[k - 1].next) {
+		const struct mention *like = &u->mentions.at[k - 1];
+
+		kept[u->st->rank_of[like->stage]] |= overlaps(like, u->trips);
+	}
+}
+
+static void
+find_kept(struct update *u, region_id id, bool *kept)
+{
+	uint32_t i;
+
+	for (i = 0; i < u->m->regions.at[id].nodes.n; i++) {
+		node_id k = u->m->regions.at[id].nodes.at[i];
+		const struct ir_node *n = ir_node(u->m, k);
+
+		if (n->region) {
+			find_kept(u, n->region, kept);
+		} else if (ir_is(n->op, IRF_SINK)) {
+			find_keepers(u, k, kept);
+		}
+	}
+}
+
+/* Of all runs, then of what is the same for all trips. */
+static void
+find_all_kept(struct update *u, const struct stage_range *all, struct cut *c)
+{
+	region_id body = ir_node(u->m, c->repeat)->region;
+	struct stage_range r = *all;
+	uint32_t npipes = u->st->npipes, i;
+
+	c->kept = arena_alloc(u->st->a, (c->ends.n + 1) * npipes);
+	u->trips = &r;
+	for (i = 0; i < c->ends.n; i++) {
+		r.count = c->ends.at[i] - r.start;
+		find_kept(u, body, c->kept + i * npipes);
+		r.start = c->ends.at[i];
+	}
+	r = *all;
+	u->fixed = true;
+	find_kept(u, body, c->kept + c->ends.n * npipes);
+	u->fixed = false;
+	u->trips = NULL;
+}
+
 static const struct cut *
 cut_of(struct update *u, node_id id, const struct stage_range *all)
 {
@@ -538,35 +607,19 @@ cut_of(struct update *u, node_id id, const struct stage_range *all)
 		}
 	}
 	c.ends.n = n + 1;
+	find_all_kept(u, all, &c);
 	VEC_PUSH(u->st->a, &u->cuts, c);
 	return &u->cuts.at[u->cuts.n - 1];
 }
 
-/* Whether any sink in or below the region runs here in these trips. */
-static bool
-any_kept(struct update *u, region_id id)
-{
-	uint32_t i;
-
-	for (i = 0; i < u->m->regions.at[id].nodes.n; i++) {
-		node_id k = u->m->regions.at[id].nodes.at[i];
-		const struct ir_node *n = ir_node(u->m, k);
-
-		if (n->region ? any_kept(u, n->region)
-			      : ir_is(n->op, IRF_SINK) && keeps(u, k)) {
-			return true;
-		}
-	}
-	return false;
-}
-
+/* Run `at` of a cut, if anything of it runs here. */
 static void
-copy_run(struct update *u, node_id id, const struct stage_range *r,
-	 region_id to)
+copy_run(struct update *u, const struct cut *c, uint32_t at,
+	 const struct stage_range *r, region_id to)
 {
 	u->trips = r;
-	if (any_kept(u, ir_node(u->m, id)->region)) {
-		copy_repeat(u, id, r, to);
+	if (c->kept[at * u->st->npipes + u->pipe]) {
+		copy_repeat(u, c->repeat, r, to);
 	}
 	u->trips = NULL;
 }
@@ -592,11 +645,11 @@ cut_repeat(struct update *u, node_id id, region_id to)
 	}
 	for (i = 0; i < c->ends.n; i++) {
 		r.count = c->ends.at[i] - r.start;
-		copy_run(u, id, &r, to);
+		copy_run(u, c, i, &r, to);
 		r.start = c->ends.at[i];
 	}
 	u->fixed = true;
-	copy_run(u, id, &all, to);
+	copy_run(u, c, i, &all, to);
 	u->fixed = false;
 }
 
