@@ -133,35 +133,33 @@ solve_drop(struct solve_net *net, uint32_t var, uint32_t value)
 	}
 }
 
-/* By scope, then by entries: tables that compare equal are equal. */
 static int
-compare_tables(const void *pa, const void *pb)
+compare_scopes(const struct solve_table *a, const struct solve_table *b)
 {
-	const struct solve_table *a = pa, *b = pb;
 	uint32_t k;
-	size_t i;
 
 	for (k = 0; k < a->nvars && k < b->nvars; k++) {
 		if (a->vars[k] != b->vars[k]) {
 			return a->vars[k] < b->vars[k] ? -1 : 1;
 		}
 	}
-	if (a->nvars != b->nvars) {
-		return a->nvars < b->nvars ? -1 : 1;
-	}
-	for (i = 0; i < a->n; i++) {
+	return a->nvars == b->nvars ? 0 : a->nvars < b->nvars ? -1 : 1;
+}
+
+/* By scope, then by entries: tables that compare equal are equal. */
+static int
+compare_tables(const void *pa, const void *pb)
+{
+	const struct solve_table *a = pa, *b = pb;
+	int scopes = compare_scopes(a, b);
+	size_t i;
+
+	for (i = 0; !scopes && i < a->n; i++) {
 		if (a->cost[i] < b->cost[i] || a->cost[i] > b->cost[i]) {
 			return a->cost[i] < b->cost[i] ? -1 : 1;
 		}
 	}
-	return 0;
-}
-
-static bool
-same_scope(const struct solve_table *a, const struct solve_table *b)
-{
-	return a->nvars == b->nvars &&
-	       memcmp(a->vars, b->vars, a->nvars * sizeof *a->vars) == 0;
+	return scopes;
 }
 
 static void
@@ -196,29 +194,42 @@ sort_few(struct solve_table *t, uint32_t n)
 
 /* In the order of compare_tables: by first variable, then those few. */
 static void
-sort_tables(struct solve_net *net)
+sort_tables(struct solve_net *net, struct solve_table *t, uint32_t n)
 {
 	struct solve_room *room = &net->room;
-	struct solve_table *old = net->tables, *sorted;
+	struct solve_table *old = solve_get(room, n * sizeof *old);
 	uint32_t *next = solve_zero(room, (net->nvars + 2) * sizeof *next);
 	uint32_t k, v, from = 0;
 
-	sorted = solve_get(room, net->cap * sizeof *sorted);
-	for (k = 0; k < net->ntables; k++) {
+	memcpy(old, t, n * sizeof *old);
+	for (k = 0; k < n; k++) {
 		next[old[k].nvars ? old[k].vars[0] + 2 : 1]++;
 	}
 	for (v = 0; v <= net->nvars; v++) {
 		next[v + 1] += next[v];
 	}
-	for (k = 0; k < net->ntables; k++) {
-		sorted[next[old[k].nvars ? old[k].vars[0] + 1 : 0]++] = old[k];
+	for (k = 0; k < n; k++) {
+		t[next[old[k].nvars ? old[k].vars[0] + 1 : 0]++] = old[k];
 	}
 	for (v = 0; v <= net->nvars; from = next[v++]) {
-		sort_few(sorted + from, next[v] - from);
+		sort_few(t + from, next[v] - from);
 	}
-	net->tables = sorted;
 	solve_put(room, old);
 	solve_put(room, next);
+}
+
+/* Whether they are sorted, each of a scope of its own. */
+static bool
+in_order(const struct solve_table *t, uint32_t n)
+{
+	uint32_t k;
+
+	for (k = 1; k < n; k++) {
+		if (compare_scopes(&t[k - 1], &t[k]) >= 0) {
+			return false;
+		}
+	}
+	return true;
 }
 
 /* Each variable's tables, with room for no more. */
@@ -248,27 +259,64 @@ list_tables(struct solve_net *net)
 	}
 }
 
-/* Sorts and merges; those of fewer than two variables go where they belong. */
+/* What tables of fewer than two variables say goes where it belongs. */
+static void
+take_small(struct solve_net *net, struct solve_table *t, uint32_t n)
+{
+	uint32_t k;
+
+	sort_tables(net, t, n);
+	for (k = 0; k < n; k++) {
+		if (t[k].nvars == 0) {
+			net->base += t[k].cost[0];
+		} else {
+			add_to(net->unary[t[k].vars[0]], t[k].cost, t[k].n);
+		}
+	}
+}
+
+/* Those of one scope become one. */
+static void
+merge_tables(struct solve_net *net)
+{
+	struct solve_table *all = net->tables;
+	uint32_t k, n = 0;
+
+	sort_tables(net, all, net->ntables);
+	for (k = 0; k < net->ntables; k++) {
+		if (n && compare_scopes(&all[n - 1], &all[k]) == 0) {
+			add_to(all[n - 1].cost, all[k].cost, all[k].n);
+		} else {
+			all[n++] = all[k];
+		}
+	}
+	net->ntables = n;
+}
+
+/* They mostly come from a net that was sorted, and so they are. */
 static void
 settle_tables(struct solve_net *net)
 {
-	uint32_t k, n = 0;
+	struct solve_table *small = solve_get(&net->room, net->ntables *
+					      sizeof *small);
+	uint32_t k, n = 0, nsmall = 0;
 
-	sort_tables(net);
 	for (k = 0; k < net->ntables; k++) {
-		struct solve_table *t = &net->tables[k];
-
-		if (t->nvars == 0) {
-			net->base += t->cost[0];
-		} else if (t->nvars == 1) {
-			add_to(net->unary[t->vars[0]], t->cost, t->n);
-		} else if (n && same_scope(&net->tables[n - 1], t)) {
-			add_to(net->tables[n - 1].cost, t->cost, t->n);
+		if (net->tables[k].nvars < 2) {
+			small[nsmall++] = net->tables[k];
 		} else {
-			net->tables[n++] = *t;
+			net->tables[n++] = net->tables[k];
 		}
 	}
-	net->ntables = net->ngiven = n;
+	net->ntables = n;
+	if (nsmall) {
+		take_small(net, small, nsmall);
+	}
+	if (!in_order(net->tables, n)) {
+		merge_tables(net);
+	}
+	net->ngiven = net->ntables;
+	solve_put(&net->room, small);
 	list_tables(net);
 }
 

@@ -213,6 +213,51 @@ join(struct planner *p, uint32_t v, const struct solve_list *more,
 	l->at = at;
 }
 
+/* In near[v], `other` takes the place of `gone`; it may be there already. */
+static void
+replace(struct planner *p, uint32_t v, uint32_t gone, uint32_t other)
+{
+	struct solve_list *l = &p->near[v];
+	uint32_t *at = l->at, from = 0, to = 0;
+
+	while (at[from] != gone) {
+		from++;
+	}
+	while (to < l->n && at[to] < other) {
+		to++;
+	}
+	if (to < l->n && at[to] == other) {
+		memmove(at + from, at + from + 1,
+			(--l->n - from) * sizeof *at);
+		return;
+	}
+	if (to <= from) {
+		memmove(at + to + 1, at + to, (from - to) * sizeof *at);
+	} else {
+		to--;
+		memmove(at + from, at + from + 1, (to - from) * sizeof *at);
+	}
+	at[to] = other;
+}
+
+/* v goes: its neighbours come next to each other. */
+static void
+take_away(struct planner *p, uint32_t v)
+{
+	const struct solve_list *near = &p->near[v];
+	uint32_t k;
+
+	leave(p, v);
+	for (k = 0; k < near->n; k++) {
+		if (near->n == 2) {	/* as most have */
+			replace(p, near->at[k], v, near->at[!k]);
+		} else {
+			join(p, near->at[k], near, v);
+		}
+		weigh(p, near->at[k]);
+	}
+}
+
 /* Tables come sorted: of two variables, neighbours are met ascending. */
 static void
 meet(struct planner *p, uint32_t v, const struct solve_list *scope)
@@ -282,7 +327,7 @@ void
 solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 {
 	struct planner p;
-	uint32_t v, k;
+	uint32_t v;
 
 	begin(&p, net);
 	memset(plan, 0, sizeof *plan);
@@ -297,14 +342,10 @@ solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 		plan->weight[plan->n] = p.weight[v];
 		plan->order[plan->n++] = v;
 		plan->states += p.weight[v] * net->domain[v];
-		leave(&p, v);
 		if (near->n > plan->width) {
 			plan->width = near->n;
 		}
-		for (k = 0; k < near->n; k++) {
-			join(&p, near->at[k], near, v);
-			weigh(&p, near->at[k]);
-		}
+		take_away(&p, v);
 	}
 	for (v = 0; v < net->nvars; v++) {
 		if (!(p.weight[v] > 0)) {

@@ -336,9 +336,15 @@ check_beaten(struct prune *p, uint32_t v)
 {
 	const double *unary = p->net->unary[v];
 	uint64_t meets[SOLVE_MAX_DOMAIN];
-	uint32_t n = p->net->domain[v], a, b;
+	uint32_t n = p->net->domain[v], left = 0, a, b;
 	bool dropped = false;
 
+	for (a = 0; a < n; a++) {
+		left += unary[a] < INFINITY;
+	}
+	if (left < 2) {
+		return;
+	}
 	gather(p, v, meets);	/* what is dropped here changes none of it */
 	for (a = 0; a < n; a++) {
 		for (b = a + 1; b < n && unary[a] < INFINITY; b++) {
