@@ -96,7 +96,7 @@ solve_push(struct solve_room *r, struct solve_list *l, uint32_t item)
 
 /* ---- tables ---- */
 
-#define MANY 16		/* tables of one first variable */
+#define MANY 16		/* tables of one scope */
 
 struct solve_axis
 solve_axis(const struct solve_net *net, const struct solve_table *t,
@@ -172,9 +172,9 @@ add_to(double *sum, const double *more, size_t n)
 	}
 }
 
-/* Few, and mostly in order as they come from a net that was sorted. */
+/* Those of one scope, by their entries. */
 static void
-sort_few(struct solve_table *t, uint32_t n)
+sort_same(struct solve_table *t, uint32_t n)
 {
 	uint32_t i, k;
 
@@ -192,29 +192,55 @@ sort_few(struct solve_table *t, uint32_t n)
 	}
 }
 
-/* In the order of compare_tables: by first variable, then those few. */
+/* By the variable at one place, those that have none first; else as before. */
 static void
-sort_tables(struct solve_net *net, struct solve_table *t, uint32_t n)
+sort_by(const struct solve_net *net, const struct solve_table *from,
+	struct solve_table *to, uint32_t n, uint32_t place, uint32_t *next)
 {
-	struct solve_room *room = &net->room;
-	struct solve_table *old = solve_get(room, n * sizeof *old);
-	uint32_t *next = solve_zero(room, (net->nvars + 2) * sizeof *next);
-	uint32_t k, v, from = 0;
+	uint32_t k, v;
 
-	memcpy(old, t, n * sizeof *old);
+	memset(next, 0, (net->nvars + 2) * sizeof *next);
 	for (k = 0; k < n; k++) {
-		next[old[k].nvars ? old[k].vars[0] + 2 : 1]++;
+		next[place < from[k].nvars ? from[k].vars[place] + 2 : 1]++;
 	}
 	for (v = 0; v <= net->nvars; v++) {
 		next[v + 1] += next[v];
 	}
 	for (k = 0; k < n; k++) {
-		t[next[old[k].nvars ? old[k].vars[0] + 1 : 0]++] = old[k];
+		to[next[place < from[k].nvars ? from[k].vars[place] + 1
+			: 0]++] = from[k];
 	}
-	for (v = 0; v <= net->nvars; from = next[v++]) {
-		sort_few(t + from, next[v] - from);
+}
+
+/* In the order of compare_tables: by the last variable first. */
+static void
+sort_tables(struct solve_net *net, struct solve_table *t, uint32_t n)
+{
+	struct solve_room *room = &net->room;
+	struct solve_table *other = solve_get(room, n * sizeof *other);
+	struct solve_table *from = t, *to = other, *done;
+	uint32_t *next = solve_get(room, (net->nvars + 2) * sizeof *next);
+	uint32_t place = 0, k;
+
+	for (k = 0; k < n; k++) {
+		place = t[k].nvars > place ? t[k].nvars : place;
 	}
-	solve_put(room, old);
+	while (place-- > 0) {
+		sort_by(net, from, to, n, place, next);
+		done = to;
+		to = from;
+		from = done;
+	}
+	if (from != t) {
+		memcpy(t, from, n * sizeof *t);
+	}
+	for (k = 0; k < n; k += place) {
+		for (place = 1; k + place < n &&
+		     compare_scopes(&t[k], &t[k + place]) == 0; place++) {
+		}
+		sort_same(t + k, place);
+	}
+	solve_put(room, other);
 	solve_put(room, next);
 }
 
@@ -302,10 +328,12 @@ settle_tables(struct solve_net *net)
 	uint32_t k, n = 0, nsmall = 0;
 
 	for (k = 0; k < net->ntables; k++) {
-		if (net->tables[k].nvars < 2) {
-			small[nsmall++] = net->tables[k];
-		} else {
-			net->tables[n++] = net->tables[k];
+		const struct solve_table *t = &net->tables[k];
+
+		if (t->nvars >= 2) {
+			net->tables[n++] = *t;
+		} else if (t->nvars || t->cost[0] < 0 || t->cost[0] > 0) {
+			small[nsmall++] = *t;
 		}
 	}
 	net->ntables = n;
