@@ -18,9 +18,11 @@
 
 /* Prices of some variables together; ascending, the last runs fastest. */
 struct solve_table {
-	uint32_t nvars, *vars;
+	uint32_t nvars;
+	uint32_t spent;		/* 1 .. by which elimination; 0: by none */
+	uint32_t *vars;
 	size_t n;		/* entries */
-	double *cost;		/* NULL: spent by an elimination */
+	double *cost;
 };
 
 struct solve_memo;

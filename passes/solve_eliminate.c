@@ -34,7 +34,6 @@ struct bucket {
 	uint32_t outer;		/* places of the scope outside of blocks */
 	size_t block;		/* assignments in one */
 	double *row;		/* sums, by place in the block */
-	double near;		/* what is close to the best; 0: not asked */
 	uint32_t *at;		/* the counter, but for the blocks */
 };
 
@@ -82,12 +81,12 @@ find_scope(struct bucket *b)
 	uint32_t n = 0, k;
 
 	for (k = 0; k < of->n; k++) {
-		n += t[of->at[k]].cost ? t[of->at[k]].nvars : 0;
+		n += t[of->at[k]].spent ? 0 : t[of->at[k]].nvars;
 	}
 	b->scope = n <= sizeof b->few / sizeof *b->few ? b->few
 		: solve_get(&b->room, n * sizeof *b->scope);
 	for (k = 0; k < of->n; k++) {
-		if (t[of->at[k]].cost) {
+		if (!t[of->at[k]].spent) {
 			add_to_scope(b, &t[of->at[k]]);
 		}
 	}
@@ -103,10 +102,10 @@ add_terms(struct bucket *b, bool fixed)
 	for (k = 0; k < of->n; k++) {
 		const struct solve_table *t = &b->net->tables[of->at[k]];
 		struct term *e = &b->terms[b->nterms];
-		size_t last = b->nscope && t->cost ?
+		size_t last = b->nscope && !t->spent ?
 			stride_in(b->net, t, b->scope[b->nscope - 1]) : 0;
 
-		if (!t->cost || (last == 0) != fixed) {
+		if (t->spent || (last == 0) != fixed) {
 			continue;
 		}
 		b->nterms++;
@@ -186,8 +185,7 @@ make_room(struct bucket *b)
 		b->terms[k].offset = offsets + k * b->block;
 	}
 	b->at = solve_zero(&b->room, b->nscope * sizeof *b->at);
-	b->row = solve_get(&b->room, b->block * sizeof *b->row *
-			   (b->near > 0 ? b->net->domain[b->var] : 1));
+	b->row = solve_get(&b->room, b->block * sizeof *b->row);
 }
 
 static void
@@ -283,34 +281,6 @@ fill_block(const struct bucket *b, double *cost, uint8_t *best)
 	}
 }
 
-/* The same, and which values come close to it; past the 31st all do. */
-static void
-fill_close(const struct bucket *b, double *cost, uint8_t *best,
-	   uint32_t *close)
-{
-	uint32_t values = b->net->domain[b->var], a;
-	double *row = b->row;
-	size_t i;
-
-	for (a = 0; a < values; a++, row += b->block) {
-		sum_terms(b, a, row);
-		if (a == 0) {
-			memcpy(cost, row, b->block * sizeof *row);
-			memset(best, 0, b->block);
-		} else {
-			keep_best(row, b->block, a, cost, best);
-		}
-	}
-	memset(close, values > 32 ? 0xff : 0, b->block * sizeof *close);
-	row = b->row;
-	for (a = 0; a < values && values <= 32; a++, row += b->block) {
-		for (i = 0; i < b->block; i++) {
-			close[i] |= (uint32_t)!(row[i] - cost[i] > b->near)
-				<< a;
-		}
-	}
-}
-
 /* On to the next block. */
 static void
 advance(struct bucket *b)
@@ -338,17 +308,12 @@ advance(struct bucket *b)
 }
 
 static void
-fill(struct bucket *b, double *cost, struct solve_step *step, size_t n)
+fill(struct bucket *b, double *cost, uint8_t *best, size_t n)
 {
 	size_t done;
 
 	for (done = 0; done < n; done += b->block) {
-		if (step->close) {
-			fill_close(b, cost + done, step->best + done,
-				   step->close + done);
-		} else {
-			fill_block(b, cost + done, step->best + done);
-		}
+		fill_block(b, cost + done, best + done);
 		advance(b);
 	}
 }
@@ -416,7 +381,7 @@ only_sum(const struct bucket *b)
 			const struct solve_table *t =
 				&b->net->tables[of->at[k]];
 
-			if (t->cost && i == (uint32_t)(stride_in(b->net, t,
+			if (!t->spent && i == (uint32_t)(stride_in(b->net, t,
 					b->scope[b->nscope - 1]) != 0)) {
 				sum += t->cost[0];
 			}
@@ -425,40 +390,36 @@ only_sum(const struct bucket *b)
 	return sum;
 }
 
-/* What is noted of n assignments stands in one block. */
+/* What is noted of n assignments stands in one block, if it is. */
 static void
-make_step(const struct bucket *b, struct solve_step *step, size_t n)
+make_step(const struct bucket *b, struct solve_step *step, size_t n, bool keep)
 {
 	size_t scope = b->nscope * sizeof *step->scope;
-	size_t close = b->near > 0 ? n * sizeof *step->close : 0;
-	char *at = solve_get(&b->net->room, scope + close + n);
+	char *at = solve_get(&b->net->room, scope + (keep ? 0 : n));
 
 	step->var = b->var;
 	step->nscope = b->nscope;
 	step->scope = (uint32_t *)(void *)at;
 	memcpy(step->scope, b->scope, scope);
-	step->close = close ? (uint32_t *)(void *)(at + scope) : NULL;
-	step->best = (uint8_t *)at + scope + close;
+	step->best = keep ? NULL : (uint8_t *)at + scope;
 }
 
 static void
-sum_bucket(struct bucket *b, double *cost, struct solve_step *step, size_t n)
+sum_bucket(struct bucket *b, const struct solve_step *step, double *cost,
+	   uint8_t *best, size_t n)
 {
 	if (n == 1 && b->net->domain[b->var] == 1) {
 		*cost = only_sum(b);
-		*step->best = 0;
-		if (step->close) {
-			*step->close = 1;
-		}
-	} else if (!solve_pairs(b->net, step, b->near, cost)) {
+		*best = 0;
+	} else if (!solve_pairs(b->net, step, cost, best)) {
 		open_bucket(b);
-		fill(b, cost, step, n);
+		fill(b, cost, best, n);
 	}
 }
 
-/* Its tables are spent: what is not shared goes back. */
+/* Its tables are spent: what is not shared goes back, if it is not kept. */
 static void
-spend(struct solve_net *net, uint32_t var)
+spend(struct solve_net *net, uint32_t var, uint32_t by, bool keep)
 {
 	uint32_t k;
 
@@ -466,36 +427,42 @@ spend(struct solve_net *net, uint32_t var)
 		uint32_t i = net->of[var].at[k];
 		struct solve_table *t = &net->tables[i];
 
-		if (t->cost && i >= net->ngiven) {
+		if (t->spent) {
+			continue;
+		}
+		t->spent = by;
+		if (!keep && i >= net->ngiven) {
 			solve_put(&net->room, t->cost);
 		}
-		t->cost = NULL;
 	}
 }
 
+/* Step k of them. */
 static bool
-eliminate(struct solve_net *net, uint32_t var, double near,
-	  struct solve_step *step)
+eliminate(struct solve_net *net, uint32_t var, struct solve_steps *steps,
+	  uint32_t k)
 {
 	struct bucket b = { .net = net, .room.pool = net->room.pool,
-			    .var = var, .near = near };
+			    .var = var };
+	struct solve_step *step = &steps->at[k];
 	double *cost;
 	size_t n = 1;
-	uint32_t k;
+	uint32_t i;
 	bool ok;
 
 	find_scope(&b);
-	for (k = 0; k < b.nscope; k++) {
-		n *= net->domain[b.scope[k]];
+	for (i = 0; i < b.nscope; i++) {
+		n *= net->domain[b.scope[i]];
 	}
-	make_step(&b, step, n);
+	make_step(&b, step, n, steps->keep);
 	cost = solve_get(&net->room, n * sizeof *cost);
-	sum_bucket(&b, cost, step, n);
+	sum_bucket(&b, step, cost, steps->keep ? solve_get(&b.room, n)
+		   : step->best, n);
 	ok = deliver(&b, cost, n);
 	if (b.nscope < 2) {
 		solve_put(&net->room, cost);
 	}
-	spend(net, var);
+	spend(net, var, k + 1, steps->keep);
 	solve_leave(&b.room);
 	return ok;
 }
@@ -509,13 +476,63 @@ solve_eliminate(struct solve_net *net, const struct solve_plan *p,
 	steps->n = p->n;
 	steps->at = solve_zero(&net->room, p->n * sizeof *steps->at);
 	for (k = 0; k < p->n; k++) {
-		if (!eliminate(net, p->order[k], steps->near,
-			       &steps->at[k])) {
+		if (!eliminate(net, p->order[k], steps, k)) {
 			*bad = net->id[p->order[k]];
 			return false;
 		}
 	}
 	return true;
+}
+
+/* Adds what a table says of the variable's values, beside at[]. */
+static void
+add_entries(const struct solve_net *net, const struct solve_table *t,
+	    uint32_t var, const uint32_t *at, double *sums)
+{
+	const double *cost = t->cost;
+	size_t step = 1, of_var = 0;
+	uint32_t k, a;
+
+	for (k = t->nvars; k-- > 0; step *= net->domain[t->vars[k]]) {
+		if (t->vars[k] == var) {
+			of_var = step;
+		} else {
+			cost += step * at[t->vars[k]];
+		}
+	}
+	for (a = 0; a < net->domain[var]; a++) {
+		sums[a] += cost[a * of_var];
+	}
+}
+
+/* Whether it has the last variable of the step's scope; both are sorted. */
+static bool
+has_last(const struct solve_table *t, const struct solve_step *s)
+{
+	const uint32_t *end = t->vars + t->nvars - 1;
+
+	return s->nscope && t->nvars > 1 && s->scope[s->nscope - 1] ==
+		(*end == s->var ? end[-1] : *end);
+}
+
+void
+solve_sums(const struct solve_net *net, const struct solve_steps *steps,
+	   uint32_t k, const uint32_t *at, double *sums)
+{
+	const struct solve_step *s = &steps->at[k];
+	const struct solve_list *of = &net->of[s->var];
+	uint32_t i, j;
+
+	memcpy(sums, net->unary[s->var], net->domain[s->var] * sizeof *sums);
+	for (i = 0; i < 2; i++) {	/* in the order of add_terms */
+		for (j = 0; j < of->n; j++) {
+			const struct solve_table *t = &net->tables[of->at[j]];
+
+			if (t->spent == k + 1 && has_last(t, s) == (i == 1)) {
+				add_entries(net, t, s->var, at, sums);
+			}
+		}
+	}
 }
 
 /* The place of the user's value among those of the net. */

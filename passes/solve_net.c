@@ -497,7 +497,7 @@ see_table(struct lens *l, const struct solve_table *t, uint32_t *vars,
 
 	u->vars = vars;
 	u->cost = cost;
-	u->nvars = 0;
+	u->nvars = u->spent = 0;
 	for (k = 0; k < t->nvars; k++) {
 		if (l->to[t->vars[k]] != SOLVE_NO_VAR) {
 			u->vars[u->nvars++] = l->to[t->vars[k]];

@@ -137,19 +137,24 @@ void solve_plan_start(struct solve_net *net, const struct solve_plan *whole,
 struct solve_step {
 	uint32_t var, nscope, *scope;
 	uint8_t *best;		/* by values of the scope, the last fastest */
-	/* the same: bit a, value a is nearly as good; or NULL */
-	uint32_t *close;
 };
 
 struct solve_steps {
 	struct solve_step *at;
 	uint32_t n;
-	double near;		/* what is nearly as good; 0: is not noted */
+	bool keep;		/* tables, for solve_sums: no best is noted */
 };
 
 /* False if a conflict showed, at variable *bad; the net is then of no use. */
 bool solve_eliminate(struct solve_net *net, const struct solve_plan *p,
 		     struct solve_steps *steps, uint32_t *bad);
+/*
+ * What each value of step k's variable costs beside what at[] says of its
+ * scope, by variable of the net, in the tables of the step: to the last bit
+ * what it was found to cost.
+ */
+void solve_sums(const struct solve_net *net, const struct solve_steps *steps,
+		uint32_t k, const uint32_t *at, double *sums);
 /* Chooses for the steps' variables, those of the core being chosen. */
 void solve_back(const struct solve_net *net, const struct solve_steps *steps,
 		uint32_t *choice);
@@ -157,11 +162,11 @@ void solve_back(const struct solve_net *net, const struct solve_steps *steps,
 /* ---- solve_pairs.c: eliminating where it is simple -------------------- */
 
 /*
- * Fills cost[], and the step, whose scope is known.  False: the scope is
- * larger, or the tables are.
+ * Fills cost[] and best[] of a step whose scope is known.  False: the scope
+ * is larger, or the tables are.
  */
 bool solve_pairs(struct solve_net *net, const struct solve_step *step,
-		 double near, double *cost);
+		 double *cost, uint8_t *best);
 
 /* ---- solve_reduce.c: eliminating and pruning in turns ------------------ */
 

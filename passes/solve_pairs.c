@@ -36,7 +36,7 @@ find_arms(const struct solve_net *net, uint32_t var, uint32_t last,
 		bool outer = t->vars[0] == var, ends;
 		struct arm arm = { t->cost, 1, 1 };
 
-		if (!t->cost) {
+		if (t->spent) {
 			continue;
 		}
 		ends = t->vars[outer] == last;
@@ -112,42 +112,23 @@ try_value(const struct pairs *p, uint32_t a, double *cost, uint8_t *best)
 	}
 }
 
-/* Which values come close to the best; past the 31st all do. */
 static void
-find_close(const struct pairs *p, const double *rows, double near, size_t n,
-	   const double *cost, uint32_t *close)
+find_best(const struct pairs *p, double *row, size_t n, double *cost,
+	  uint8_t *best)
 {
 	uint32_t a;
 	size_t i;
 
-	memset(close, p->values > 32 ? 0xff : 0, n * sizeof *close);
-	for (a = 0; a < p->values && p->values <= 32; a++, rows += n) {
-		for (i = 0; i < n; i++) {
-			close[i] |= (uint32_t)!(rows[i] - cost[i] > near) << a;
-		}
-	}
-}
-
-static void
-find_best(const struct pairs *p, double *rows, bool keep, size_t n,
-	  double *cost, uint8_t *best)
-{
-	uint32_t a;
-	size_t i;
-
-	for (a = 0; a < p->values; a++, rows += keep ? n : 0) {
-		double *row = a || keep ? rows : cost;
-
-		if (a && !keep && p->nlast == 1) {
+	sum_arms(p, 0, cost);
+	memset(best, 0, n);
+	for (a = 1; a < p->values; a++) {
+		if (p->nlast == 1) {
 			try_value(p, a, cost, best);
 			continue;
 		}
 		sum_arms(p, a, row);
-		if (a == 0 && keep) {
-			memcpy(cost, row, n * sizeof *row);
-		}
 		/* without a jump: which is cheaper cannot be foretold */
-		for (i = 0; a && i < n; i++) {
+		for (i = 0; i < n; i++) {
 			bool less = row[i] < cost[i];
 
 			cost[i] = less ? row[i] : cost[i];
@@ -157,13 +138,13 @@ find_best(const struct pairs *p, double *rows, bool keep, size_t n,
 }
 
 bool
-solve_pairs(struct solve_net *net, const struct solve_step *step, double near,
-	    double *cost)
+solve_pairs(struct solve_net *net, const struct solve_step *step, double *cost,
+	    uint8_t *best)
 {
 	struct pairs p = { .nx = 1, .ny = 1 };
 	struct solve_room room = { net->room.pool, NULL };
 	size_t n;
-	double *rows;
+	double *row;
 
 	if (step->nscope > 2 || !find_arms(net, step->var, step->nscope
 			? step->scope[step->nscope - 1] : SOLVE_NO_VAR, &p)) {
@@ -181,13 +162,8 @@ solve_pairs(struct solve_net *net, const struct solve_step *step, double near,
 	if (n > MOST_SUMS) {
 		return false;
 	}
-	memset(step->best, 0, n);
-	rows = solve_get(&room, n * (step->close ? p.values : 1) *
-			 sizeof *rows);
-	find_best(&p, rows, step->close != NULL, n, cost, step->best);
-	if (step->close) {
-		find_close(&p, rows, near, n, cost, step->close);
-	}
+	row = solve_get(&room, n * sizeof *row);
+	find_best(&p, row, n, cost, best);
 	solve_leave(&room);
 	return true;
 }

@@ -46,7 +46,7 @@ rest_of(struct reduce *r, struct solve_net *net, const struct solve_plan *p)
 	struct solve_net *rest, *small = NULL;
 
 	for (k = 0; k < net->ntables; k++) {
-		if (net->tables[k].cost) {
+		if (!net->tables[k].spent) {
 			tables[core.ntables++] = k;
 		}
 	}
@@ -73,7 +73,7 @@ take_turns(struct reduce *r, struct solve_net *net,
 		struct turn *t = &r->turns[r->n++];
 
 		t->net = net;
-		t->steps.near = r->slack;
+		t->steps.keep = true;
 		if (whole) {
 			solve_plan_start(net, whole, entries, &p);
 		} else {
@@ -116,23 +116,56 @@ begin(struct reduce *r, struct solve_net *net)
 	}
 }
 
-/* The bits of all values that come close where the scope is open. */
-static bool
-look(struct reduce *r, const struct solve_net *net,
-     const struct solve_step *step, uint32_t k, size_t at, uint32_t *looks,
-     uint32_t *close)
+/* One step of a turn on the way back. */
+struct look {
+	struct reduce *r;
+	const struct turn *turn;
+	uint32_t step;
+	uint32_t *at;		/* by variable: the value that is looked at */
+	bool *open;		/* of the step's variable */
+	uint32_t n, left;	/* looks so far; values that are not open */
+};
+
+/* Its values that come close beside those of the scope. */
+static void
+look_at(struct look *l)
 {
+	const struct solve_net *net = l->turn->net;
+	uint32_t v = l->turn->steps.at[l->step].var, a;
+	double sums[SOLVE_MAX_DOMAIN], least = INFINITY;
+
+	solve_sums(net, &l->turn->steps, l->step, l->at, sums);
+	for (a = 0; a < net->domain[v]; a++) {
+		least = sums[a] < least ? sums[a] : least;
+	}
+	for (a = 0; a < net->domain[v]; a++) {
+		bool *open = &l->open[net->value[v][a]];
+
+		if (!*open && !(sums[a] - least > l->r->slack)) {
+			*open = true;
+			l->left--;
+		}
+	}
+}
+
+/* Wherever the scope is open, from its place k on; false: that is too much. */
+static bool
+look(struct look *l, uint32_t k)
+{
+	const struct solve_net *net = l->turn->net;
+	const struct solve_step *step = &l->turn->steps.at[l->step];
+	const bool *open;
 	uint32_t v, a;
 
 	if (k == step->nscope) {
-		*close |= step->close[at];
-		return ++*looks <= MAX_LOOKS;
+		look_at(l);
+		return ++l->n <= MAX_LOOKS;
 	}
 	v = step->scope[k];
-	for (a = 0; a < net->domain[v]; a++) {
-		if (r->open[r->first[net->id[v]] + net->value[v][a]] &&
-		    !look(r, net, step, k + 1, at * net->domain[v] + a,
-			  looks, close)) {
+	open = l->r->open + l->r->first[net->id[v]];
+	for (a = 0; a < net->domain[v] && l->left; a++) {
+		l->at[v] = a;
+		if (open[net->value[v][a]] && !look(l, k + 1)) {
 			return false;
 		}
 	}
@@ -142,18 +175,19 @@ look(struct reduce *r, const struct solve_net *net,
 static bool
 open_steps(struct reduce *r, const struct turn *t)
 {
-	uint32_t k, a;
+	struct look l = { .r = r, .turn = t };
+	uint32_t k = t->steps.n;
 
-	for (k = t->steps.n; k-- > 0;) {
-		const struct solve_step *step = &t->steps.at[k];
-		uint32_t v = step->var, looks = 0, close = 0;
-		bool *open = r->open + r->first[t->net->id[v]];
+	l.at = solve_get(&t->net->room, t->net->nvars * sizeof *l.at);
+	while (k-- > 0) {
+		uint32_t v = t->steps.at[k].var;
 
-		if (!look(r, t->net, step, 0, 0, &looks, &close)) {
+		l.step = k;
+		l.open = r->open + r->first[t->net->id[v]];
+		l.left = t->net->domain[v];
+		l.n = 0;
+		if (!look(&l, 0)) {
 			return false;
-		}
-		for (a = 0; a < t->net->domain[v]; a++) {
-			open[t->net->value[v][a]] = a >= 32 || close >> a & 1;
 		}
 	}
 	return true;

@@ -128,7 +128,7 @@ open_level(struct search *s, struct solve_net *net,
 	l.core.nvars = plan->ncore;
 	l.core.tables = tables;
 	for (k = 0; k < net->ntables; k++) {
-		if (net->tables[k].cost) {
+		if (!net->tables[k].spent) {
 			tables[l.core.ntables++] = k;
 		}
 	}
@@ -218,7 +218,7 @@ static void
 enter(struct search *s, struct solve_net *net)
 {
 	struct solve_result *res = s->run->result;
-	struct solve_steps steps = { .near = 0 };
+	struct solve_steps steps = { .keep = false };
 	const struct solve_net *whole = net;
 	struct solve_plan plan;
 	bool dropped = true;
