@@ -177,12 +177,12 @@ struct solve_run;
 
 /*
  * The net, of that plan, without values that no best choice needs, those that
- * are nearly as good being kept; its variables and tables are the same, of
- * fewer entries.  NULL if that is too much work, or there is no choice.  The
- * old net stays.
+ * are nearly as good being kept.  If all_stay, its variables and tables are
+ * the same, of fewer entries; else the choice has the variables of one value.
+ * NULL if that is too much work, or there is no choice.  The old net stays.
  */
 struct solve_net *solve_reduce(struct solve_run *run, struct solve_net *net,
-			       const struct solve_plan *plan);
+			       const struct solve_plan *plan, bool all_stay);
 
 /* ---- solve_memo.c: plans that were made before -------------------------- */
 

@@ -214,9 +214,9 @@ find_open(struct reduce *r, const struct solve_net *net)
 	return true;
 }
 
-/* The net of what is open; its variables all stay. */
+/* The net of what is open. */
 static struct solve_net *
-narrow(struct reduce *r, struct solve_net *net)
+narrow(struct reduce *r, struct solve_net *net, bool all_stay)
 {
 	struct solve_part all = solve_whole(net);
 	struct solve_net view = *net;
@@ -233,12 +233,12 @@ narrow(struct reduce *r, struct solve_net *net)
 				? net->unary[v][a] : INFINITY;
 		}
 	}
-	return solve_restrict(&view, &all, NULL);
+	return solve_restrict(&view, &all, all_stay ? NULL : r->run->choice);
 }
 
 struct solve_net *
 solve_reduce(struct solve_run *run, struct solve_net *net,
-	     const struct solve_plan *plan)
+	     const struct solve_plan *plan, bool all_stay)
 {
 	struct reduce r = { .run = run };
 	struct solve_net *small = NULL;
@@ -247,7 +247,7 @@ solve_reduce(struct solve_run *run, struct solve_net *net,
 	r.slack = 1e4 * DBL_EPSILON * solve_scale(net);
 	begin(&r, net);
 	if (take_turns(&r, solve_share(net), plan) && find_open(&r, net)) {
-		small = narrow(&r, net);
+		small = narrow(&r, net, all_stay);
 	}
 	for (k = 0; k < r.n; k++) {
 		solve_net_free(r.turns[k].net);

@@ -190,7 +190,7 @@ reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
 	    (plain && !is_wide(net, plan))) {
 		return net;
 	}
-	small = solve_reduce(s->run, net, plan);
+	small = solve_reduce(s->run, net, plan, plain);
 	if (!small) {
 		return net;
 	}
