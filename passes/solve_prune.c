@@ -30,6 +30,11 @@ struct prune {
 	struct queue arcs, beaten;
 	double margin;
 	struct view **views;	/* by variable, by table of it */
+	/*
+	 * By variable: some value may have come to meet nothing, or is
+	 * forbidden.  Else looking at its arcs would find nothing.
+	 */
+	bool *lost;
 };
 
 static void
@@ -92,37 +97,58 @@ wake(struct prune *p, uint32_t v)
 
 /* Of a table of two, as its first variable and its second one see it. */
 static void
-find_bits(const struct solve_table *t, struct view *x, struct view *y)
+find_bits(struct prune *p, const struct solve_table *t, struct view *x,
+	  struct view *y)
 {
+	uint32_t na = x->axis.domain, nb = y->axis.domain, a, b;
 	const double *c = t->cost;
-	uint32_t a, b, nb = y->axis.domain;
+	uint64_t all = ~(uint64_t)0;
 
-	memset(y->meets, 0, nb * sizeof *y->meets);
-	for (a = 0; a < x->axis.domain; a++) {
+	for (a = 0; a < na; a++, c += nb) {
 		uint64_t row = 0;
 
 		for (b = 0; b < nb; b++) {
-			uint64_t allowed = *c++ < INFINITY;
-
-			row |= allowed << b;
-			y->meets[b] |= allowed << a;
+			row |= (uint64_t)(c[b] < INFINITY) << b;
 		}
 		x->meets[a] = row;
+		all &= row;
+		p->lost[t->vars[0]] |= row == 0;
 	}
-	x->other = y;
-	y->other = x;
+	for (b = 0; b < nb; b++) {
+		uint64_t row = 0;
+
+		if (all >> b & 1) {	/* as most do */
+			y->meets[b] = ~(uint64_t)0 >> (64 - na);
+			continue;
+		}
+		for (a = 0; a < na; a++) {
+			row |= (x->meets[a] >> b & 1) << a;
+		}
+		y->meets[b] = row;
+		p->lost[t->vars[1]] |= row == 0;
+	}
 }
 
 static void
 find_view(struct prune *p, const struct solve_table *t, uint32_t v,
-	  struct view *x, uint64_t **bits)
+	  struct view *x)
 {
 	*x = (struct view){ solve_axis(p->net, t, v), NULL, NULL };
-	if (t->nvars == 2 && x->axis.domain <= MOST_BITS &&
-	    x->axis.outer * x->axis.inner <= MOST_BITS) {
-		x->meets = *bits;
-		*bits += x->axis.domain;
-	}
+	p->lost[v] = true;
+}
+
+/* Of a table of two with few values each. */
+static void
+find_pair(struct prune *p, const struct solve_table *t, struct view *x,
+	  struct view *y, uint64_t **bits)
+{
+	uint32_t na = p->net->domain[t->vars[0]];
+	uint32_t nb = p->net->domain[t->vars[1]];
+
+	*x = (struct view){ { 1, nb, na }, *bits, y };
+	*y = (struct view){ { na, 1, nb }, *bits + na, x };
+	*bits += na + nb;
+	find_bits(p, t, x, y);
 }
 
 /* How variables see their tables, in the order of their lists. */
@@ -148,15 +174,16 @@ find_views(struct prune *p)
 	}
 	for (k = 0; k < net->ntables; k++) {
 		const struct solve_table *t = &net->tables[k];
-		struct view *x = NULL, *last;
+		const uint32_t *u = t->vars;
 
-		for (j = 0; j < t->nvars; j++) {
-			last = x;
-			x = &p->views[t->vars[j]][n[t->vars[j]]++];
-			find_view(p, t, t->vars[j], x, &bits);
+		if (t->nvars == 2 && net->domain[u[0]] <= MOST_BITS &&
+		    net->domain[u[1]] <= MOST_BITS) {
+			find_pair(p, t, &p->views[u[0]][n[u[0]]++],
+				  &p->views[u[1]][n[u[1]]++], &bits);
+			continue;
 		}
-		if (t->nvars == 2 && x->meets) {
-			find_bits(t, last, x);
+		for (j = 0; j < t->nvars; j++) {
+			find_view(p, t, u[j], &p->views[u[j]][n[u[j]]++]);
 		}
 	}
 }
@@ -165,14 +192,25 @@ find_views(struct prune *p)
 static void
 drop(struct prune *p, uint32_t v, uint32_t value)
 {
-	uint32_t k, a;
+	const struct solve_list *of = &p->net->of[v];
+	uint64_t others = ~((uint64_t)1 << value % 64);
+	uint32_t k, a, u;
 
 	solve_drop(p->net, v, value);
-	for (k = 0; k < p->net->of[v].n; k++) {
+	for (k = 0; k < of->n; k++) {
+		const struct solve_table *t = &p->net->tables[of->at[k]];
 		struct view *other = p->views[v][k].other;
 
-		for (a = 0; other && a < other->axis.domain; a++) {
-			other->meets[a] &= ~((uint64_t)1 << value);
+		if (!other) {
+			for (a = 0; a < t->nvars; a++) {
+				p->lost[t->vars[a]] = true;
+			}
+			continue;
+		}
+		u = t->vars[t->vars[0] == v];
+		for (a = 0; a < other->axis.domain; a++) {
+			other->meets[a] &= others;
+			p->lost[u] |= other->meets[a] == 0;
 		}
 	}
 }
@@ -219,6 +257,10 @@ check_arcs(struct prune *p, uint32_t v)
 	uint32_t a, left = 0;
 	bool dropped = false;
 
+	if (!p->lost[v]) {
+		return true;
+	}
+	p->lost[v] = false;
 	for (a = 0; a < p->net->domain[v]; a++) {
 		if (unary[a] < INFINITY) {
 			if (supported(p, v, a)) {
@@ -365,14 +407,17 @@ check_beaten(struct prune *p, uint32_t v)
 
 /* What the variable's own costs forbid is to show in its tables too. */
 static void
-spread_forbidden(struct solve_net *net)
+spread_forbidden(struct prune *p)
 {
+	struct solve_net *net = p->net;
 	uint32_t v, a;
 
+	p->lost = solve_zero(&net->room, net->nvars * sizeof *p->lost);
 	for (v = 0; v < net->nvars; v++) {
 		for (a = 0; a < net->domain[v]; a++) {
 			if (!(net->unary[v][a] < INFINITY)) {
 				solve_drop(net, v, a);
+				p->lost[v] = true;
 			}
 		}
 	}
@@ -384,7 +429,7 @@ solve_prune(struct solve_net *net, double margin, uint32_t *bad)
 	struct prune p = { .net = net, .margin = margin };
 	uint32_t v;
 
-	spread_forbidden(net);
+	spread_forbidden(&p);
 	find_views(&p);
 	queue_all(&p.arcs, net);
 	queue_all(&p.beaten, net);
