@@ -97,6 +97,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/place_choice.h \
 	%D%/place_cost.c \
 	%D%/place_dims.c \
+	%D%/place_like.c \
 	%D%/place_link.c \
 	%D%/place_memo.c \
 	%D%/place_route.c \

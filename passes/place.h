@@ -32,11 +32,60 @@ enum place_kind {
 	PLACE_TIME, PLACE_CONTEXT, PLACE_TENSOR, PLACE_DATA, PLACE_EXPERT
 };
 
+/* How a value is along an axis, as a byte: by which of its dims is told. */
+enum {
+	PLACE_WHOLE,
+	PLACE_SPLIT,		/* by its first dim, and so on */
+	PLACE_PART = PLACE_SPLIT + IR_MAX_DIMS,
+	PLACE_ROUTED,
+	PLACE_SLOTS
+};
+
+/* A list of them, four bits each and one more, from the lowest; 0 ends it. */
+typedef uint64_t place_list;
+
+static inline place_list
+place_list_add(place_list list, uint32_t n, uint32_t slot)
+{
+	return list | (place_list)(slot + 1) << 4 * n;
+}
+
+/* Values of which the same may be made along any axis. */
+struct place_like {
+	uint8_t ndims;
+	bool real;
+	bool weight;		/* made of weights alone */
+	bool picked;		/* an index picks weights from it */
+	bool returns;		/* each row comes back from one rank */
+	bool routable;		/* someone can route it */
+	bool many;		/* several use it */
+	bool update;		/* it is made in a layer that runs once */
+	dim_id dims[IR_MAX_DIMS];
+};
+
+struct place_way {
+	uint8_t in[IR_MAX_OPERANDS], out;
+	bool talks;
+};
+
 /* Of a node; NULL: not yet known, or another axis may have others. */
 struct place_ways {
-	const struct ir_way *at;
+	const struct place_way *at;
 	uint32_t n;
 };
+
+enum place_cell { CELL_STORED, CELL_GRADIENT, CELL_STASH, CELL_KINDS };
+
+/* What outlasts a region: all that is read and written by one name. */
+struct place_named {
+	enum place_cell kind;
+	uint32_t weight;	/* the cell that it belongs to, or 0 */
+	value_id param;		/* of a weight that is used, or 0 */
+	bool picked;		/* an index picks weights from it */
+};
+
+/* What a price is of: nothing, what cannot be, or a conversion from here on. */
+enum { PLACE_FREE, PLACE_NEVER, PLACE_STEPS, PLACE_CODES = 16 };
 
 /* A set of dims, one bit each would be too few: by dim_id. */
 typedef bool *dim_set;
@@ -51,6 +100,13 @@ struct place_facts {
 	bool *weight;		/* by value: made of weights alone */
 	double *flops;		/* by node, of all of it; < 0: not yet known */
 	struct place_ways *ways;	/* by node: those of every axis */
+
+	/* place_like.c */
+	uint32_t *uses;		/* by value: in what functions reach */
+	uint32_t *like;		/* by value; 0: of none */
+	VEC(struct place_like) likes;
+	uint32_t *cell;		/* by node: what it reads or writes, or 0 */
+	VEC(struct place_named) cells;
 
 	/* place_dims.c */
 	dim_id batch;
@@ -81,8 +137,10 @@ struct place {
 	uint32_t nnodes, nvalues;	/* before conversions are made */
 	struct ir_reached reached;	/* then, too */
 	struct place_facts *facts;
-	/* by enum ir_how of either side: the conversion; < 0: none */
-	int16_t leads[IR_IS_ROUTED + 1][IR_IS_ROUTED + 1];
+	/* by enum ir_how of either side: its code; and the op by code */
+	uint8_t leads[IR_IS_ROUTED + 1][IR_IS_ROUTED + 1];
+	enum ir_op step[PLACE_CODES];
+	uint32_t ncodes;
 
 	/* the axis at hand */
 	axis_id axis;
@@ -125,7 +183,28 @@ int place_index_operand(const struct ir_node *n);
 bool place_can_return(const struct place *p, value_id v);
 /* Whether all rows that meet in this way were sent by one index. */
 bool place_one_route(const struct place *p, const struct ir_node *n,
-		     const struct ir_way *w);
+		     const struct place_way *w);
+
+/* ---- place_like.c ------------------------------------------------------ */
+
+/* Of the program, once its weights and routes are known. */
+void place_find_likes(struct place *p);
+void place_find_cells(struct place *p);
+static inline const struct place_like *
+place_like(const struct place *p, value_id v)
+{
+	return &p->facts->likes.at[p->facts->like[v]];
+}
+struct ir_along place_along(const struct place_like *l, uint32_t slot);
+uint32_t place_slot(const struct place_like *l, struct ir_along s);
+/* The axis may leave them so, a bit each; and what there is, in order. */
+uint32_t place_open(const struct place *p, const struct place_like *l);
+place_list place_all(const struct place *p, const struct place_like *l);
+enum place_cell place_cell_kind(enum ir_op op);
+/* Marks what may be routed: operands beside an index of experts. */
+bool place_can_route(enum ir_op op, uint32_t k);
+/* All ways of a node along the axis at hand. */
+struct place_ways place_ways(struct place *p, node_id id);
 
 /* ---- place_cost.c ------------------------------------------------------ */
 
@@ -133,15 +212,17 @@ bool place_one_route(const struct place *p, const struct ir_node *n,
 void place_price_init(struct place *p);
 /* Of the program: bytes, and which values are weights. */
 void place_find_bytes(struct place *p);
-/* Of a value on one rank, were it whole along the axis at hand. */
-double place_bytes(const struct place *p, value_id v);
-/* What converts the one into the other, if anything does in one step. */
-bool place_conversion(const struct place *p, struct ir_along from,
-		      struct ir_along to, enum ir_op *op);
-/* INFINITY if no conversion leads there; routable: an index is at hand. */
-double place_convert(const struct place *p, value_id v, struct ir_along from,
-		     struct ir_along to, bool routable);
-double place_run(const struct place *p, node_id id, const struct ir_way *w);
+/* What makes the one out of the other, in one step; or why none has to. */
+uint8_t place_step(const struct place *p, const struct place_like *l,
+		   uint32_t from, uint32_t to, bool routable);
+/* Of a value on one rank, if whole along the axis, to whoever converts it. */
+double place_moved(const struct place *p, value_id v);
+/* What each step takes, so many times. */
+void place_steps(const struct place *p, double bytes, double times,
+		 double price[PLACE_CODES]);
+/* What the node takes in each of those ways. */
+void place_runs(const struct place *p, node_id id, const struct place_way *w,
+		uint32_t n, double *price);
 /* Of a value that is saved so. */
 double place_held(const struct place *p, value_id v, struct ir_along s);
 

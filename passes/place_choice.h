@@ -9,55 +9,84 @@
 #include "passes/place.h"
 #include "passes/solve.h"
 
-/* How a value is, and what copy of it there is beside. */
+#define PLACE_MOST_OPTIONS 256
+
+/* How a value is, and what copy of it there is beside; PLACE_SLOTS: none. */
 struct option {
-	struct ir_along at, also;
-	bool two;
+	uint8_t at, also;
 };
 
-/* What each option of a value costs to whoever wants it so. */
-struct fit {
-	struct ir_along want;
-	bool routable;
-	const struct fit *next;
-	double price[];		/* by option */
+/*
+ * The options of values that are alike and may be made in the same ways: what
+ * a copy is made by, and by what each becomes what is wanted.  Of a code, the
+ * four higher bits are a second step that may be cheaper, if any.
+ */
+struct shape {
+	place_list made, copies;	/* that it is of */
+	struct shape *next;
+	const struct place_like *like;
+	uint32_t n, ncopies;	/* those with a copy stand last */
+	struct option *opt;
+	uint8_t *copied;	/* by option: a code */
+	const uint8_t *fit[2][PLACE_SLOTS];	/* by option: a code */
 };
 
-struct thing {
-	uint32_t var, n, cap;
-	struct option *opt;	/* of a value, or a cell (never two) */
-	const struct ir_way **way;	/* of a node: those that are open */
-	const struct fit *fits;	/* of a value: that were asked for */
+/* Along the axis at hand: how values that are alike may be, and are used. */
+struct alike {
+	place_list all;
+	uint32_t open;		/* a bit each */
+	struct shape *shapes;
+};
+
+struct made {
+	uint32_t var;
+	bool is;
+	struct shape *shape;
+	double times;		/* that `price` is for */
+	const double *price;	/* by code */
+};
+
+struct runner {
+	uint32_t var, n;
+	struct place_way *way;	/* those that are open */
 	bool made;
-	bool stands;		/* a node: in some region */
+	bool stands;		/* in some region */
 };
 
-enum cell { CELL_STORED, CELL_GRADIENT, CELL_STASH, CELL_KINDS };
+/* What outlasts a region, what a repeat carries, what the model returns. */
+struct cell {
+	uint32_t var, n;
+	struct ir_along opt[PLACE_SLOTS];
+	bool made;
+};
+
+#define PLACE_PRICES 256
 
 struct choice {
 	struct place *p;
 	struct solve *s;
-	struct thing *value, *node;	/* by id */
-	struct thing *cell[CELL_KINDS];	/* by name */
-	struct thing *carried;	/* by result of a repeat */
-	struct thing *handed;	/* by value that the model returns */
-	const struct ir_type **weight_type;	/* by name */
-	bool *picked;		/* by name: an index picks weights from it */
-	uint32_t *uses;		/* by value */
-	bool *routable;		/* by value: someone can route it */
+	struct made *value;	/* by id */
+	struct runner *node;	/* by id */
+	struct alike *alike;	/* by like */
+	struct cell *cell;	/* by number */
+	struct cell **carried;	/* by region of a repeat, and its result */
+	struct cell *handed;	/* by result of the model */
 	bool update;		/* in a layer that runs once a step */
 	double times;		/* that the region at hand runs */
 	VEC(node_id) owner;	/* by variable, for a message */
+	struct priced {
+		double bytes, times;
+		const double *price;
+	} priced[PLACE_PRICES];	/* by their hash: the last ones */
 };
 
 /* ---- place_link.c ------------------------------------------------------ */
 
-void place_new_var(struct choice *c, struct thing *t, node_id owner);
-void place_add_option(struct choice *c, struct thing *t,
-		      struct ir_along at);
-/* Every way a value of that type may be placed along the axis. */
-void place_all_options(struct choice *c, struct thing *t,
-		       const struct ir_type *type);
+uint32_t place_new_var(struct choice *c, uint32_t n, node_id owner);
+void place_new_cell(struct choice *c, struct cell *x, node_id owner);
+void place_add_option(struct cell *x, struct ir_along at);
+/* Every way a value may be placed along the axis. */
+void place_all_options(const struct choice *c, struct cell *x, value_id v);
 static inline struct ir_along
 along(enum ir_how how, dim_id d)
 {
@@ -65,30 +94,25 @@ along(enum ir_how how, dim_id d)
 }
 
 /*
- * Prices a value's options, once those of `at` are known: each alone, and if
- * several nodes use it, each beside each copy that costs something.
+ * Prices a value's options: each way to make it alone, and if several nodes
+ * use it, each beside each copy that costs something.
  */
-void place_value_var(struct choice *c, value_id v, node_id owner);
-/* A value that may be placed in every way. */
-void place_value(struct choice *c, value_id v, node_id owner);
+void place_value(struct choice *c, value_id v, place_list made,
+		 node_id owner);
 /* What a node makes: in the ways that it has. */
 void place_result(struct choice *c, value_id v, node_id owner);
-/* a, a cell, is what value v was made as. */
-void place_link_same(struct choice *c, const struct thing *a, value_id v);
-/* Value v goes into a, a cell, converted if need be. */
-void place_link_into(struct choice *c, const struct thing *a, value_id v,
+/* x is what value v was made as. */
+void place_link_same(struct choice *c, const struct cell *x, value_id v);
+/* Value v goes into x, converted if need be. */
+void place_link_into(struct choice *c, const struct cell *x, value_id v,
 		     bool sums);
-/* Marks what may be routed: operands beside an index of experts. */
-bool place_can_route(enum ir_op op, uint32_t k);
 void place_link_operand(struct choice *c, node_id id, uint32_t k);
 void place_link_result(struct choice *c, node_id id);
 
 /* ---- place_cells.c ----------------------------------------------------- */
 
-enum cell place_cell_kind(enum ir_op op);
 /* The variable of what the node reads or writes by name. */
-struct thing *place_cell(struct choice *c, node_id id,
-			 const struct ir_type *type);
+struct cell *place_cell(struct choice *c, node_id id);
 /* Weights first: what belongs to them lies as they do. */
 void place_find_weights(struct choice *c);
 

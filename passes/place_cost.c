@@ -106,6 +106,23 @@ random_held(const struct place_price *p, double bytes)
 	return draw(p);
 }
 
+/* An op is one code, whichever sides it leads from and to. */
+static uint8_t
+code_of(struct place *p, enum ir_op op)
+{
+	uint8_t code = PLACE_STEPS;
+
+	while (code < p->ncodes && p->step[code] != op) {
+		code++;
+	}
+	if (code == PLACE_CODES) {
+		die("more than %d conversions", PLACE_CODES - PLACE_STEPS);
+	}
+	p->step[code] = op;
+	p->ncodes += code == p->ncodes;
+	return code;
+}
+
 /* A conversion is known by how its two sides are, whatever the dims. */
 static void
 find_conversions(struct place *p)
@@ -113,6 +130,7 @@ find_conversions(struct place *p)
 	struct ir_along from = { IR_IS_WHOLE, 0 }, to = from;
 	int i, k;
 
+	p->ncodes = PLACE_STEPS;
 	for (i = 0; i <= IR_IS_ROUTED; i++) {
 		for (k = 0; k <= IR_IS_ROUTED; k++) {
 			enum ir_op op;
@@ -120,7 +138,7 @@ find_conversions(struct place *p)
 			from.how = (enum ir_how)i;
 			to.how = (enum ir_how)k;
 			p->leads[i][k] = ir_conversion(from, to, &op)
-				? (int16_t)op : -1;
+				? code_of(p, op) : PLACE_NEVER;
 		}
 	}
 }
@@ -169,23 +187,10 @@ place_find_bytes(struct place *p)
 	}
 }
 
-double
-place_bytes(const struct place *p, value_id v)
+static double
+bytes_of(const struct place *p, value_id v)
 {
 	return p->facts->bytes[v] / p->spread[v];
-}
-
-bool
-place_conversion(const struct place *p, struct ir_along from,
-		 struct ir_along to, enum ir_op *op)
-{
-	int16_t leads = p->leads[from.how][to.how];
-
-	if (leads < 0) {
-		return false;
-	}
-	*op = (enum ir_op)leads;
-	return true;
 }
 
 /*
@@ -194,77 +199,104 @@ place_conversion(const struct place *p, struct ir_along from,
  * is what ZeRO is for.
  */
 static bool
-must_stay(const struct place *p, value_id v, struct ir_along from)
+must_stay(const struct place *p, const struct place_like *l,
+	  struct ir_along from)
 {
-	if (from.how != IR_IS_SPLIT || !p->facts->weight[v]) {
+	if (from.how != IR_IS_SPLIT || !l->weight) {
 		return false;
 	}
 	return p->kind == PLACE_EXPERT
-		? p->facts->picked[v] && p->facts->experts[from.dim]
+		? l->picked && p->facts->experts[from.dim]
 		: p->kind == PLACE_TENSOR && p->strict;
 }
 
-double
-place_convert(const struct place *p, value_id v, struct ir_along from,
-	      struct ir_along to, bool routable)
+uint8_t
+place_step(const struct place *p, const struct place_like *l, uint32_t from,
+	   uint32_t to, bool routable)
 {
-	enum ir_op op;
+	struct ir_along a = place_along(l, from), b = place_along(l, to);
 
-	if (ir_along_equal(from, to)) {
-		return 0;
+	if (from == to) {
+		return PLACE_FREE;
 	}
-	if (p->kind == PLACE_TIME || !place_conversion(p, from, to, &op)) {
-		return INFINITY;
+	if (p->kind == PLACE_TIME || must_stay(p, l, a)) {
+		return PLACE_NEVER;
 	}
-	if (must_stay(p, v, from)) {
-		return INFINITY;
+	if (b.how == IR_IS_ROUTED &&
+	    (!routable || a.dim != p->facts->batch)) {
+		return PLACE_NEVER;
 	}
-	if (to.how == IR_IS_ROUTED &&
-	    (!routable || from.dim != p->facts->batch)) {
-		return INFINITY;
+	if (a.how == IR_IS_ROUTED &&
+	    (b.dim != p->facts->batch || !l->returns)) {
+		return PLACE_NEVER;
 	}
-	if (from.how == IR_IS_ROUTED &&
-	    (to.dim != p->facts->batch || !place_can_return(p, v))) {
-		return INFINITY;
-	}
+	return p->leads[a.how][b.how];
+}
+
+double
+place_moved(const struct place *p, value_id v)
+{
 	/* along other axes it may be split first, for whoever asks */
-	return p->price.convert(&p->price, op, place_bytes(p, v) * p->spread[v]
-				/ fmax(p->spread[v], p->asked[v]), p->ranks);
+	return bytes_of(p, v) * p->spread[v] /
+	       fmax(p->spread[v], p->asked[v]);
+}
+
+void
+place_steps(const struct place *p, double bytes, double times,
+	    double price[PLACE_CODES])
+{
+	uint32_t i;
+
+	price[PLACE_FREE] = 0;
+	price[PLACE_NEVER] = INFINITY;
+	for (i = PLACE_STEPS; i < p->ncodes; i++) {
+		price[i] = times * p->price.convert(&p->price, p->step[i],
+						    bytes, p->ranks);
+	}
 }
 
 /* ---- nodes ---- */
 
-static double
-part(const struct place *p, struct ir_along s)
-{
-	return s.how == IR_IS_SPLIT || s.how == IR_IS_ROUTED
-		? 1 / (double)p->ranks : 1;
-}
-
 /* What goes round a ring, or is exchanged per row of the first operand. */
 static double
 talk_bytes(const struct place *p, const struct ir_node *n,
-	   const struct ir_way *w)
+	   const struct place_way *w, const double *bytes, const double *part)
 {
-	const value_id *args = ir_args(p->m, n);
-	double bytes = 0;
+	value_id first = ir_args(p->m, n)[0];
+	double sum = 0;
 	uint32_t k;
 
 	if (ir_is(n->op, IRF_PAIRS)) {
 		for (k = 1; k < n->nargs && k < 3; k++) {
-			bytes += place_bytes(p, args[k]) * part(p, w->in[k]);
+			sum += bytes[k] * part[w->in[k]];
 		}
-		return bytes * 0.99;	/* before gathering, if it is a tie */
+		return sum * 0.99;	/* before gathering, if it is a tie */
 	}
-	bytes = 8 * place_bytes(p, args[0]);
-	bytes /= (double)ir_dim_size(p->m, w->in[0].dim);
-	return bytes / (double)p->ranks;
+	sum = 8 * bytes[0];
+	sum /= (double)ir_dim_size(p->m, place_along(place_like(p, first),
+						     w->in[0]).dim);
+	return sum / (double)p->ranks;
+}
+
+/* Of what is left to a rank, by how a value is. */
+static void
+find_parts(const struct place *p, double part[PLACE_SLOTS])
+{
+	uint32_t i;
+
+	for (i = 0; i < PLACE_SLOTS; i++) {
+		part[i] = 1 / (double)p->ranks;
+	}
+	part[PLACE_WHOLE] = part[PLACE_PART] = 1;
 }
 
 double
 place_held(const struct place *p, value_id v, struct ir_along s)
 {
-	return p->price.held(&p->price, place_bytes(p, v) * part(p, s));
+	double part = s.how == IR_IS_SPLIT || s.how == IR_IS_ROUTED
+		? 1 / (double)p->ranks : 1;
+
+	return p->price.held(&p->price, bytes_of(p, v) * part);
 }
 
 /* Of the node as it is without a mesh: no axis changes that. */
@@ -280,22 +312,31 @@ whole_flops(const struct place *p, node_id id)
 	return p->facts->flops[id];
 }
 
-double
-place_run(const struct place *p, node_id id, const struct ir_way *w)
+void
+place_runs(const struct place *p, node_id id, const struct place_way *w,
+	   uint32_t n, double *price)
 {
-	const struct ir_node *n = ir_node(p->m, id);
-	const value_id *args = ir_args(p->m, n);
-	double bytes, share = part(p, w->out), price;
-	uint32_t k;
+	const struct ir_node *node = ir_node(p->m, id);
+	double in[IR_MAX_OPERANDS], out = bytes_of(p, node->result);
+	double part[PLACE_SLOTS], flops = whole_flops(p, id), bytes, share;
+	uint32_t i, k;
 
-	bytes = place_bytes(p, n->result) * part(p, w->out);
-	for (k = 0; k < n->nargs; k++) {
-		bytes += place_bytes(p, args[k]) * part(p, w->in[k]);
-		share = fmin(share, part(p, w->in[k]));
+	find_parts(p, part);
+	for (k = 0; k < node->nargs; k++) {
+		in[k] = bytes_of(p, ir_args(p->m, node)[k]);
 	}
-	price = p->price.run(&p->price, whole_flops(p, id) * share /
-			     p->shared[id], bytes);
-	return price + (w->talks ? p->price.talk(&p->price,
-						 talk_bytes(p, n, w),
-						 p->ranks) : 0);
+	for (i = 0; i < n; i++) {
+		share = part[w[i].out];
+		bytes = out * share;
+		for (k = 0; k < node->nargs; k++) {
+			bytes += in[k] * part[w[i].in[k]];
+			share = fmin(share, part[w[i].in[k]]);
+		}
+		price[i] = p->price.run(&p->price, flops * share /
+					p->shared[id], bytes);
+		price[i] += w[i].talks
+			? p->price.talk(&p->price, talk_bytes(p, node, &w[i],
+							      in, part),
+					p->ranks) : 0;
+	}
 }

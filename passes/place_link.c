@@ -1,296 +1,354 @@
 /*
  * Variables and the prices between two of them: how a value is made, what
  * else it is converted to, and what it costs to have it as a node wants it.
+ * All but the prices is found once for values that are alike.
  */
 #include "passes/place_choice.h"
 
 #include <math.h>
 #include <string.h>
 
-#define MOST_OPTIONS 256
-
 /* ---- variables ---- */
 
-void
-place_new_var(struct choice *c, struct thing *t, node_id owner)
+uint32_t
+place_new_var(struct choice *c, uint32_t n, node_id owner)
 {
-	t->made = true;
-	t->var = solve_var(c->s, t->n);
 	VEC_PUSH(&c->p->scratch, &c->owner, owner);
+	return solve_var(c->s, n);
 }
 
 void
-place_add_option(struct choice *c, struct thing *t, struct ir_along at)
+place_new_cell(struct choice *c, struct cell *x, node_id owner)
 {
-	if (t->n == t->cap) {
-		vec_grow(&c->p->scratch, (void **)&t->opt, &t->cap,
-			 sizeof *t->opt);
-	}
-	t->opt[t->n++] = (struct option){ .at = at };
+	x->made = true;
+	x->var = place_new_var(c, x->n, owner);
 }
 
 void
-place_all_options(struct choice *c, struct thing *t, const struct ir_type *type)
+place_add_option(struct cell *x, struct ir_along at)
 {
-	const struct place *p = c->p;
-	const bool *may = c->update ? p->late : p->may;
-	bool real = ir_dtypes[type->dtype].is_float;
-	uint32_t i;
+	x->opt[x->n++] = at;
+}
 
-	place_add_option(c, t, along(IR_IS_WHOLE, 0));
-	if (c->update && p->kind == PLACE_TIME) {
-		return;
+void
+place_all_options(const struct choice *c, struct cell *x, value_id v)
+{
+	place_list list = c->alike[c->p->facts->like[v]].all;
+
+	for (; list; list >>= 4) {
+		place_add_option(x, place_along(place_like(c->p, v),
+						(list & 15) - 1));
 	}
-	for (i = 0; i < type->ndims; i++) {
-		if (may[type->dims[i]]) {
-			place_add_option(c, t, along(IR_IS_SPLIT,
-						     type->dims[i]));
+}
+
+/* ---- shapes ---- */
+
+/* What else a value may be converted to for those who share the copy. */
+static bool
+may_also(uint32_t slot)
+{
+	return slot != PLACE_PART;
+}
+
+struct shaping {
+	struct option opt[PLACE_MOST_OPTIONS];
+	uint8_t copied[PLACE_MOST_OPTIONS];
+	uint32_t n;
+};
+
+/* Each option beside each copy that costs something, if several use it. */
+static void
+add_copies(const struct choice *c, const struct shape *s, struct shaping *x)
+{
+	uint32_t n = x->n, i;
+	place_list to;
+
+	for (i = 0; s->like->many && i < n; i++) {
+		for (to = s->copies; to; to >>= 4) {
+			uint8_t also = (to & 15) - 1, code;
+
+			if (x->opt[i].at == also || !may_also(also) ||
+			    x->n == PLACE_MOST_OPTIONS) {
+				continue;
+			}
+			code = place_step(c->p, s->like, x->opt[i].at, also,
+					  s->like->routable);
+			if (code != PLACE_NEVER) {
+				x->opt[x->n] = (struct option){
+					x->opt[i].at, also
+				};
+				x->copied[x->n++] = code;
+			}
 		}
 	}
-	if (real) {
-		place_add_option(c, t, along(IR_IS_PART, 0));
+}
+
+static struct shape *
+new_shape(const struct choice *c, uint32_t like, place_list made,
+	  place_list copies)
+{
+	struct arena *a = &c->p->scratch;
+	struct shape *s = arena_alloc(a, sizeof *s);
+	struct shaping x = { .n = 0 };
+
+	s->made = made;
+	s->copies = copies;
+	s->like = &c->p->facts->likes.at[like];
+	s->next = c->alike[like].shapes;
+	c->alike[like].shapes = s;
+	for (; made; made >>= 4) {
+		x.opt[x.n++] = (struct option){ (made & 15) - 1, PLACE_SLOTS };
 	}
-	if (real && p->kind == PLACE_EXPERT && !c->update) {
-		place_add_option(c, t, along(IR_IS_ROUTED, 0));
+	s->ncopies = x.n;
+	add_copies(c, s, &x);
+	s->ncopies = x.n - s->ncopies;
+	s->n = x.n;
+	s->opt = arena_dup(a, x.opt, x.n * sizeof *s->opt);
+	s->copied = arena_dup(a, x.copied, x.n);
+	return s;
+}
+
+static struct shape *
+shape_of(const struct choice *c, uint32_t like, place_list made,
+	 place_list copies)
+{
+	struct shape *s = c->alike[like].shapes;
+
+	while (s && (s->made != made || s->copies != copies)) {
+		s = s->next;
 	}
+	return s ? s : new_shape(c, like, made, copies);
+}
+
+/* Having a value as `want`, given what there is of it. */
+static uint8_t
+reach(const struct place *p, const struct place_like *l, struct option o,
+      uint32_t want, bool routable)
+{
+	uint8_t alone = place_step(p, l, o.at, want, routable), code;
+	struct ir_along also, to = place_along(l, want);
+
+	if (o.also == want && (routable || to.how != IR_IS_ROUTED)) {
+		return PLACE_FREE;
+	}
+	if (o.also == PLACE_SLOTS) {
+		return alone;
+	}
+	also = place_along(l, o.also);
+	code = p->leads[also.how][to.how];
+	if (code == PLACE_NEVER || ir_is(p->step[code], IRF_TALKS)) {
+		return alone;
+	}
+	code = place_step(p, l, o.also, want, routable);
+	return alone == PLACE_FREE ? alone : (uint8_t)(code << 4 | alone);
+}
+
+/* By option; several nodes may want values alike. */
+static const uint8_t *
+fit(const struct choice *c, struct shape *s, uint32_t want, bool routable)
+{
+	const uint8_t **known = &s->fit[routable][want];
+	uint8_t *code;
+	uint32_t i;
+
+	if (!*known) {
+		code = arena_room(&c->p->scratch, s->n);
+		for (i = 0; i < s->n; i++) {
+			code[i] = reach(c->p, s->like, s->opt[i], want,
+					routable);
+		}
+		*known = code;
+	}
+	return *known;
+}
+
+/* ---- prices ---- */
+
+static const double *
+new_prices(const struct choice *c, double bytes)
+{
+	double *price = arena_room(&c->p->scratch,
+				   PLACE_CODES * sizeof *price);
+
+	place_steps(c->p, bytes, c->times, price);
+	return price;
+}
+
+/* What steps take of the value in the region at hand: much is of one size. */
+static const double *
+prices(struct choice *c, value_id v)
+{
+	struct made *x = &c->value[v];
+	struct priced *last;
+	double bytes;
+	uint64_t hash;
+
+	if (x->price && x->times == c->times) {
+		return x->price;
+	}
+	bytes = place_moved(c->p, v);
+	hash = hash_word(num_bits(bytes), num_bits(c->times));
+	last = &c->priced[table_bits(hash) % PLACE_PRICES];
+	if (!last->price || last->bytes != bytes ||
+	    last->times != c->times || c->p->price.seed) {
+		*last = (struct priced){ bytes, c->times,
+					 new_prices(c, bytes) };
+	}
+	x->times = c->times;
+	return x->price = last->price;
+}
+
+static inline double
+price_of(const double *price, uint8_t code)
+{
+	double alone = price[code & 15];
+
+	return code >> 4 ? fmin(alone, price[code >> 4]) : alone;
 }
 
 /* ---- values ---- */
 
-static bool
-same(struct ir_along a, struct ir_along b)
-{
-	return a.how == b.how && a.dim == b.dim;
-}
-
-/* What else a value may be converted to for those who share the copy. */
-static bool
-may_also(struct ir_along s)
-{
-	return s.how != IR_IS_PART;
-}
-
-/* Each option beside each copy that costs something, if several use it. */
 static void
-add_copies(struct choice *c, value_id v, const struct option *to, uint32_t nto,
-	   double *price)
+price_copies(struct choice *c, value_id v)
 {
-	struct thing *t = &c->value[v], base = *t;
-	uint32_t i, j;
-
-	for (i = 0; c->uses[v] > 1 && i < base.n; i++) {
-		for (j = 0; j < nto; j++) {
-			double cost;
-
-			if (same(base.opt[i].at, to[j].at) ||
-			    !may_also(to[j].at) || t->n == MOST_OPTIONS) {
-				continue;
-			}
-			cost = place_convert(c->p, v, base.opt[i].at,
-					     to[j].at, c->routable[v]);
-			if (isinf(cost)) {
-				continue;
-			}
-			place_add_option(c, t, base.opt[i].at);
-			t->opt[t->n - 1].also = to[j].at;
-			t->opt[t->n - 1].two = true;
-			price[t->n - 1] = cost * c->times;
-		}
-	}
-}
-
-static void
-value_var(struct choice *c, value_id v, const struct option *to, uint32_t nto,
-	  node_id owner)
-{
-	struct thing *t = &c->value[v];
-	double price[MOST_OPTIONS];
-
-	memset(price, 0, t->n * sizeof *price);
-	add_copies(c, v, to, nto, price);
-	place_new_var(c, t, owner);
-	solve_factor(c->s, 1, &t->var, price);
-}
-
-void
-place_value_var(struct choice *c, value_id v, node_id owner)
-{
-	value_var(c, v, c->value[v].opt, c->value[v].n, owner);
-}
-
-void
-place_value(struct choice *c, value_id v, node_id owner)
-{
-	place_all_options(c, &c->value[v], ir_type(c->p->m, v));
-	place_value_var(c, v, owner);
-}
-
-static bool
-is_made(const struct thing *node, struct ir_along at)
-{
+	const struct shape *s = c->value[v].shape;
+	const double *by_code = prices(c, v);
+	double price[PLACE_MOST_OPTIONS];
 	uint32_t i;
 
-	for (i = 0; i < node->n; i++) {
-		if (same(node->way[i]->out, at)) {
-			return true;
-		}
+	for (i = 0; i < s->n; i++) {
+		price[i] = by_code[s->copied[i]];
 	}
-	return false;
+	solve_factor(c->s, 1, &c->value[v].var, price);
+}
+
+static void
+value_var(struct choice *c, value_id v, place_list made, place_list copies,
+	  node_id owner)
+{
+	struct made *x = &c->value[v];
+
+	x->shape = shape_of(c, c->p->facts->like[v], made, copies);
+	x->var = place_new_var(c, x->shape->n, owner);
+	x->is = true;
+	if (x->shape->ncopies) {
+		price_copies(c, v);
+	}
+}
+
+void
+place_value(struct choice *c, value_id v, place_list made, node_id owner)
+{
+	value_var(c, v, made, made, owner);
 }
 
 /* What no way makes would be refused at once; it may be a copy. */
 void
 place_result(struct choice *c, value_id v, node_id owner)
 {
-	struct option few[IR_MAX_DIMS + 3];	/* whole, a part, routed */
-	struct thing all = { .opt = few, .cap = IR_MAX_DIMS + 3 };
-	uint32_t i;
+	const struct runner *n = &c->node[owner];
+	place_list all = c->alike[c->p->facts->like[v]].all, made = 0, rest;
+	uint32_t slots = 0, i;
 
-	place_all_options(c, &all, ir_type(c->p->m, v));
-	for (i = 0; i < all.n; i++) {
-		if (is_made(&c->node[owner], all.opt[i].at)) {
-			place_add_option(c, &c->value[v], all.opt[i].at);
+	for (i = 0; i < n->n; i++) {
+		slots |= 1u << n->way[i].out;
+	}
+	for (i = 0, rest = all; rest; rest >>= 4) {
+		if (slots >> ((rest & 15) - 1) & 1) {
+			made = place_list_add(made, i++, (rest & 15) - 1);
 		}
 	}
-	value_var(c, v, all.opt, all.n, owner);
+	value_var(c, v, made, all, owner);
 }
 
 /* ---- links ---- */
 
-/* The price of having a value as `want`, given what there is of it. */
-static double
-reach(const struct choice *c, value_id v, const struct option *o,
-      struct ir_along want, bool routable)
-{
-	double alone = place_convert(c->p, v, o->at, want, routable);
-	enum ir_op op;
-
-	if (o->two && same(o->also, want) &&
-	    (routable || want.how != IR_IS_ROUTED)) {
-		return 0;
-	}
-	if (o->two && place_conversion(c->p, o->also, want, &op) &&
-	    !ir_is(op, IRF_TALKS)) {
-		return fmin(alone, place_convert(c->p, v, o->also, want,
-						 routable));
-	}
-	return alone;
-}
-
-/* The price of each option; several nodes may want a value alike. */
-static const double *
-fit(struct choice *c, value_id v, struct ir_along want, bool routable)
-{
-	struct thing *t = &c->value[v];
-	const struct fit *known = t->fits;
-	struct fit *f;
-	uint32_t j;
-
-	for (; known; known = known->next) {
-		if (same(known->want, want) && known->routable == routable) {
-			return known->price;
-		}
-	}
-	f = arena_room(&c->p->scratch, sizeof *f + t->n * sizeof *f->price);
-	*f = (struct fit){ want, routable, t->fits };
-	for (j = 0; j < t->n; j++) {
-		f->price[j] = reach(c, v, &t->opt[j], want, routable);
-	}
-	t->fits = f;
-	return f->price;
-}
-
-/* Entries of one row of a table. */
+/* Entries of one row of a table: what each option takes. */
 static void
-set_row(const struct choice *c, const struct solve_pair *l, uint32_t i,
+set_row(const struct solve_pair *l, uint32_t i, const uint8_t *code,
 	const double *price, uint32_t n)
 {
 	double *at = l->at + i * l->of_u;
 	uint32_t j;
 
 	for (j = 0; j < n; j++, at += l->of_v) {
-		*at = c->times * price[j];
+		*at = price_of(price, code[j]);
 	}
 }
 
 /* Nothing where options are what is wanted, and all else forbidden. */
 static void
-set_same(const struct solve_pair *l, uint32_t i, struct ir_along want,
-	 const struct thing *t)
+set_same(const struct solve_pair *l, uint32_t i, uint32_t want,
+	 const struct shape *s)
 {
 	double *at = l->at + i * l->of_u;
 	uint32_t j;
 
-	for (j = 0; j < t->n; j++, at += l->of_v) {
-		*at = same(want, t->opt[j].at) ? 0 : INFINITY;
+	for (j = 0; j < s->n; j++, at += l->of_v) {
+		*at = s->opt[j].at == want ? 0 : INFINITY;
 	}
 }
 
-/* a, a cell, is what value v was made as. */
 void
-place_link_same(struct choice *c, const struct thing *a, value_id v)
+place_link_same(struct choice *c, const struct cell *x, value_id v)
 {
-	const struct thing *t = &c->value[v];
-	struct solve_pair l = solve_pair(c->s, a->var, t->var);
+	const struct made *t = &c->value[v];
+	struct solve_pair l = solve_pair(c->s, x->var, t->var);
 	uint32_t i;
 
-	for (i = 0; i < a->n; i++) {
-		set_same(&l, i, a->opt[i].at, t);
+	for (i = 0; i < x->n; i++) {
+		set_same(&l, i, place_slot(t->shape->like, x->opt[i]),
+			 t->shape);
 	}
 }
 
 /* What a microbatch adds to a gradient is a part of the sum over them. */
 static double
-add_over_time(const struct place *p, const struct option *o)
+add_over_time(const struct place *p, struct option o)
 {
-	return o->at.how == IR_IS_PART ||
-	       (o->at.how == IR_IS_WHOLE && p->ranks == 1) ? 0 : INFINITY;
+	return o.at == PLACE_PART ||
+	       (o.at == PLACE_WHOLE && p->ranks == 1) ? 0 : INFINITY;
 }
 
-/* Value v goes into a, a cell, converted if need be. */
 void
-place_link_into(struct choice *c, const struct thing *a, value_id v, bool sums)
+place_link_into(struct choice *c, const struct cell *x, value_id v, bool sums)
 {
-	const struct thing *t = &c->value[v];
-	struct solve_pair l = solve_pair(c->s, a->var, t->var);
+	const struct made *t = &c->value[v];
+	struct shape *s = t->shape;
+	struct solve_pair l = solve_pair(c->s, x->var, t->var);
 	bool time = sums && c->p->kind == PLACE_TIME && !c->update;
 	uint32_t i, j;
 
-	for (i = 0; i < a->n; i++) {
-		for (j = 0; time && j < t->n; j++) {
+	for (i = 0; i < x->n; i++) {
+		for (j = 0; time && j < s->n; j++) {
 			l.at[i * l.of_u + j * l.of_v] =
-				add_over_time(c->p, &t->opt[j]);
+				add_over_time(c->p, s->opt[j]);
 		}
 		if (!time) {
-			set_row(c, &l, i, fit(c, v, a->opt[i].at, false),
-				t->n);
+			set_row(&l, i, fit(c, s, place_slot(s->like,
+							    x->opt[i]), false),
+				prices(c, v), s->n);
 		}
 	}
 }
 
 /* ---- nodes ---- */
 
-/* Marks what may be routed: operands beside an index of experts. */
-bool
-place_can_route(enum ir_op op, uint32_t k)
-{
-	return ir_is(op, IRF_INDEXED) && ir_is(op, IRF_CONTRACTS) &&
-	       ir_ops[op].dtypes[k] != 'i';
-}
-
 void
 place_link_operand(struct choice *c, node_id id, uint32_t k)
 {
 	const struct ir_node *n = ir_node(c->p->m, id);
 	value_id v = ir_args(c->p->m, n)[k];
-	const struct thing *a = &c->node[id], *t = &c->value[v];
+	const struct runner *a = &c->node[id];
+	const struct made *t = &c->value[v];
 	struct solve_pair l = solve_pair(c->s, a->var, t->var);
 	bool routable = place_can_route((enum ir_op)n->op, k);
+	const double *price = prices(c, v);
 	uint32_t i;
 
 	for (i = 0; i < a->n; i++) {
-		set_row(c, &l, i, fit(c, v, a->way[i]->in[k], routable),
-			t->n);
+		set_row(&l, i, fit(c, t->shape, a->way[i].in[k], routable),
+			price, t->shape->n);
 	}
 }
 
@@ -298,11 +356,12 @@ void
 place_link_result(struct choice *c, node_id id)
 {
 	const struct ir_node *n = ir_node(c->p->m, id);
-	const struct thing *a = &c->node[id], *t = &c->value[n->result];
+	const struct runner *a = &c->node[id];
+	const struct made *t = &c->value[n->result];
 	struct solve_pair l = solve_pair(c->s, a->var, t->var);
 	uint32_t i;
 
 	for (i = 0; i < a->n; i++) {
-		set_same(&l, i, a->way[i]->out, t);
+		set_same(&l, i, a->way[i].out, t->shape);
 	}
 }

@@ -80,6 +80,8 @@ find_facts(struct place *p, struct arena *a)
 	place_find_bytes(p);
 	place_find_dims(p);
 	place_find_routes(p);
+	place_find_likes(p);
+	place_find_cells(p);
 }
 
 static bool

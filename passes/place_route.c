@@ -127,7 +127,7 @@ place_can_return(const struct place *p, value_id v)
 
 bool
 place_one_route(const struct place *p, const struct ir_node *n,
-		const struct ir_way *w)
+		const struct place_way *w)
 {
 	value_id sent = 0;
 	uint32_t k;
@@ -139,7 +139,7 @@ place_one_route(const struct place *p, const struct ir_node *n,
 	for (k = 0; k < n->nargs; k++) {
 		value_id by = p->facts->sent_by[ir_args(p->m, n)[k]];
 
-		if (w->in[k].how != IR_IS_ROUTED || !by) {
+		if (w->in[k] != PLACE_ROUTED || !by) {
 			continue;
 		}
 		if (sent && by != sent) {

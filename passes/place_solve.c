@@ -18,42 +18,40 @@
 /* ---- nodes ---- */
 
 static bool
-may_split(const struct choice *c, struct ir_along s)
+may_be(const struct choice *c, value_id v, uint32_t slot)
 {
-	return s.how != IR_IS_SPLIT ||
-	       (c->update ? c->p->late : c->p->may)[s.dim];
+	return c->alike[c->p->facts->like[v]].open >> slot & 1;
 }
 
 static bool
-is_whole(const struct ir_way *w, uint32_t nargs)
+is_whole(const struct place_way *w, uint32_t nargs)
 {
-	bool whole = w->out.how == IR_IS_WHOLE;
+	bool whole = w->out == PLACE_WHOLE;
 	uint32_t k;
 
 	for (k = 0; k < nargs; k++) {
-		whole = whole && w->in[k].how == IR_IS_WHOLE;
+		whole = whole && w->in[k] == PLACE_WHOLE;
 	}
 	return whole;
 }
 
 static bool
 way_is_open(const struct choice *c, const struct ir_node *n,
-	    const struct ir_way *w)
+	    const struct place_way *w)
 {
 	const struct place *p = c->p;
-	bool routed = w->out.how == IR_IS_ROUTED;
+	const value_id *args = ir_args(p->m, n);
+	bool routed = w->out == PLACE_ROUTED;
 	uint32_t k;
 
 	for (k = 0; k < n->nargs; k++) {
-		if (!may_split(c, w->in[k])) {
+		if (!may_be(c, args[k], w->in[k])) {
 			return false;
 		}
-		routed |= w->in[k].how == IR_IS_ROUTED;
+		routed |= w->in[k] == PLACE_ROUTED;
 	}
-	if (!may_split(c, w->out) || (routed && p->kind != PLACE_EXPERT)) {
-		return false;
-	}
-	if (w->talks && p->kind == PLACE_TIME) {
+	if (!may_be(c, n->result, w->out) ||
+	    (w->talks && p->kind == PLACE_TIME)) {
 		return false;
 	}
 	if (routed && !place_one_route(p, n, w)) {
@@ -65,48 +63,31 @@ way_is_open(const struct choice *c, const struct ir_node *n,
 	return true;
 }
 
-/* All of the node; those that no axis changes are looked for once. */
-static struct place_ways
-all_ways(struct place *p, node_id id)
-{
-	const struct ir_node *n = ir_node(p->m, id);
-	bool same = ir_same_ways((enum ir_op)n->op);
-	struct ir_way ways[IR_MAX_WAYS];
-	struct place_ways w = p->facts->ways[id];
-
-	if (!w.at) {
-		w.n = ir_ways(p->m, n, p->axis, ways);
-		w.at = arena_dup(same ? p->facts->arena : &p->scratch, ways,
-				 w.n * sizeof *ways);
-	}
-	if (same) {
-		p->facts->ways[id] = w;
-	}
-	return w;
-}
-
 static void
 plain_node(struct choice *c, node_id id)
 {
 	struct place *p = c->p;
-	struct ir_node n = *ir_node(p->m, id);
-	struct place_ways w = all_ways(p, id);
-	struct thing *t = &c->node[id];
-	double price[IR_MAX_WAYS];
+	const struct ir_node *n = ir_node(p->m, id);
+	struct place_ways all = place_ways(p, id);
+	struct runner *x = &c->node[id];
+	double price[IR_MAX_WAYS], times = c->times;
 	uint32_t i, k;
 
-	t->way = arena_room(&p->scratch, w.n * sizeof *t->way);
-	for (i = 0; i < w.n; i++) {
-		if (way_is_open(c, &n, &w.at[i])) {
-			price[t->n] = c->times * place_run(p, id, &w.at[i]) *
-				      (c->update ? FUSED : 1);
-			t->way[t->n++] = &w.at[i];
+	x->way = arena_room(&p->scratch, all.n * sizeof *x->way);
+	for (i = 0; i < all.n; i++) {
+		if (way_is_open(c, n, &all.at[i])) {
+			x->way[x->n++] = all.at[i];
 		}
 	}
-	place_result(c, n.result, id);
-	place_new_var(c, t, id);
-	solve_factor(c->s, 1, &t->var, price);
-	for (k = 0; k < n.nargs; k++) {
+	place_runs(p, id, x->way, x->n, price);
+	for (i = 0; i < x->n; i++) {
+		price[i] = times * price[i] * (c->update ? FUSED : 1);
+	}
+	place_result(c, n->result, id);
+	x->made = true;
+	x->var = place_new_var(c, x->n, id);
+	solve_factor(c->s, 1, &x->var, price);
+	for (k = 0; k < n->nargs; k++) {
 		place_link_operand(c, id, k);
 	}
 	place_link_result(c, id);
@@ -114,81 +95,88 @@ plain_node(struct choice *c, node_id id)
 
 /* ---- sources, sinks, repeats ---- */
 
-/* Data comes in split by what its axis is there for. */
-static void
-input_options(struct choice *c, struct thing *t, const struct ir_type *type)
+/* The dims by which it may be split, those of the batch alone or all. */
+static place_list
+splits(const struct choice *c, const struct place_like *l, uint32_t *n,
+       bool all)
 {
 	const struct place *p = c->p;
+	place_list list = 0;
 	uint32_t i;
 
-	for (i = 0; i < type->ndims && !c->update; i++) {
-		dim_id d = type->dims[i];
+	for (i = 0; i < l->ndims; i++) {
+		dim_id d = l->dims[i];
 
-		if (p->may[d] && (d == p->facts->batch ||
-				  p->kind == PLACE_CONTEXT)) {
-			place_add_option(c, t, along(IR_IS_SPLIT, d));
+		if (p->may[d] && (all || d == p->facts->batch)) {
+			list = place_list_add(list, (*n)++, PLACE_SPLIT + i);
 		}
 	}
-	if (t->n == 0) {
-		place_add_option(c, t, along(IR_IS_WHOLE, 0));
-	}
+	return list;
+}
+
+/* Data comes in split by what its axis is there for. */
+static place_list
+input_options(const struct choice *c, const struct place_like *l)
+{
+	uint32_t n = 0;
+	place_list list = c->update ? 0
+		: splits(c, l, &n, c->p->kind == PLACE_CONTEXT);
+
+	return list ? list : place_list_add(0, 0, PLACE_WHOLE);
 }
 
 /* What every rank can make for itself, all of it or a piece. */
-static void
-const_options(struct choice *c, struct thing *t, const struct ir_type *type)
+static place_list
+const_options(const struct choice *c, const struct place_like *l)
 {
+	uint32_t n = 0;
+
+	return splits(c, l, &n, true) << 4 |
+	       place_list_add(0, 0, PLACE_WHOLE);
+}
+
+/* As it was written, and what it may be converted to. */
+static place_list
+cell_options(const struct place_like *l, const struct cell *from)
+{
+	bool whole = false;
+	place_list list = 0;
 	uint32_t i;
 
-	place_add_option(c, t, along(IR_IS_WHOLE, 0));
-	for (i = 0; i < type->ndims; i++) {
-		if (c->p->may[type->dims[i]]) {
-			place_add_option(c, t, along(IR_IS_SPLIT,
-						     type->dims[i]));
-		}
+	for (i = 0; i < from->n; i++) {
+		uint32_t slot = place_slot(l, from->opt[i]);
+
+		whole |= slot == PLACE_WHOLE;
+		list = place_list_add(list, i, slot);
 	}
+	return whole || !l->many ? list : place_list_add(list, i, PLACE_WHOLE);
 }
 
 static void
 source_node(struct choice *c, node_id id)
 {
 	struct place *p = c->p;
-	const struct ir_node *n = ir_node(p->m, id);
-	const struct ir_type *type = ir_type(p->m, n->result);
-	struct thing *t = &c->value[n->result], *from = NULL;
-	uint32_t i;
+	value_id v = ir_node(p->m, id)->result;
+	const struct place_like *l = place_like(p, v);
+	struct cell *from;
 
-	if (n->op == IR_INPUT) {
-		input_options(c, t, type);
-	} else if (n->op != IR_GRADIENT &&
-		   !ir_is(n->op, IRF_STORED | IRF_STASH)) {
-		const_options(c, t, type);
-	} else {
-		from = place_cell(c, id, type);
-		for (i = 0; i < from->n; i++) {
-			place_add_option(c, t, from->opt[i].at);
-		}
-		/* what it may be converted to */
-		for (i = 0; i < t->n && t->opt[i].at.how; i++) {
-		}
-		if (i == t->n && c->uses[n->result] > 1) {
-			place_add_option(c, t, along(IR_IS_WHOLE, 0));
-		}
+	if (!p->facts->cell[id]) {
+		place_value(c, v, ir_node(p->m, id)->op == IR_INPUT
+			    ? input_options(c, l) : const_options(c, l), id);
+		return;
 	}
-	place_value_var(c, n->result, id);
-	if (from) {
-		place_link_same(c, from, n->result);
-	}
+	from = place_cell(c, id);
+	place_value(c, v, cell_options(l, from), id);
+	place_link_same(c, from, v);
 }
 
 static void
 sink_node(struct choice *c, node_id id)
 {
 	const struct ir_node *n = ir_node(c->p->m, id);
-	value_id v = ir_args(c->p->m, n)[0];
 
-	place_link_into(c, place_cell(c, id, ir_type(c->p->m, v)), v,
-		  place_cell_kind((enum ir_op)n->op) == CELL_GRADIENT);
+	place_link_into(c, place_cell(c, id), ir_args(c->p->m, n)[0],
+			place_cell_kind((enum ir_op)n->op) == CELL_GRADIENT);
 }
 
 static void scan_region(struct choice *c, region_id r);
@@ -198,43 +186,50 @@ static void scan_region(struct choice *c, region_id r);
  * ranks: each would be rounded in every trip, and added up at the end.
  */
 static void
-drop_parts(struct choice *c, struct thing *t, const struct ir_type *type)
+drop_parts(const struct choice *c, struct cell *x, const struct ir_type *type)
 {
 	if (c->p->kind == PLACE_TENSOR && c->p->facts->batch &&
 	    ir_type_has(type, c->p->facts->batch)) {
-		t->n -= t->opt[t->n - 1].at.how == IR_IS_PART;
+		x->n -= x->opt[x->n - 1].how == IR_IS_PART;
 	}
+}
+
+static void
+value_of_all(struct choice *c, value_id v, node_id owner)
+{
+	place_value(c, v, c->alike[c->p->facts->like[v]].all, owner);
 }
 
 static void
 repeat_node(struct choice *c, node_id id)
 {
 	struct place *p = c->p;
-	struct ir_node n = *ir_node(p->m, id);
+	const struct ir_node *n = ir_node(p->m, id);
+	const struct ir_region *body = &p->m->regions.at[n->region];
 	double outer = c->times, inner = outer * (double)
-		ir_attr_int(p->m, &n, IR_ATTR_COUNT, 1);
+		ir_attr_int(p->m, n, IR_ATTR_COUNT, 1);
+	struct cell *x = arena_alloc(&p->scratch, n->nresults * sizeof *x);
 	uint32_t i;
 
-	for (i = 0; i < n.nresults; i++) {
-		value_id param = p->m->regions.at[n.region].params.at[i];
-		struct thing *t = &c->carried[n.result + i];
+	c->carried[n->region] = x;
+	for (i = 0; i < n->nresults; i++) {
+		value_id param = body->params.at[i];
 
-		place_all_options(c, t, ir_type(p->m, param));
-		drop_parts(c, t, ir_type(p->m, param));
-		place_new_var(c, t, id);
-		place_link_into(c, t, ir_args(p->m, &n)[i], false);
+		place_all_options(c, &x[i], param);
+		drop_parts(c, &x[i], ir_type(p->m, param));
+		place_new_cell(c, &x[i], id);
+		place_link_into(c, &x[i], ir_args(p->m, n)[i], false);
 		c->times = inner;	/* it is converted in each trip */
-		place_value(c, param, id);
+		value_of_all(c, param, id);
 		c->times = outer;
-		place_link_same(c, t, param);
-		place_value(c, n.result + i, id);
-		place_link_same(c, t, n.result + i);
+		place_link_same(c, &x[i], param);
+		value_of_all(c, n->result + i, id);
+		place_link_same(c, &x[i], n->result + i);
 	}
 	c->times = inner;
-	scan_region(c, n.region);
-	for (i = 0; i < n.nresults; i++) {
-		place_link_into(c, &c->carried[n.result + i],
-			  p->m->regions.at[n.region].results.at[i], false);
+	scan_region(c, n->region);
+	for (i = 0; i < n->nresults; i++) {
+		place_link_into(c, &x[i], body->results.at[i], false);
 	}
 	c->times = outer;
 }
@@ -263,51 +258,33 @@ scan_region(struct choice *c, region_id r)
 
 /* What the model returns is whole, but for the sum over microbatches. */
 static void
-scan_results(struct choice *c, region_id body)
+scan_results(struct choice *c, const struct ir_region *body)
 {
-	uint32_t i;
+	uint32_t i, k;
 
-	for (i = 0; i < c->p->m->regions.at[body].results.n; i++) {
-		value_id v = c->p->m->regions.at[body].results.at[i];
-		struct thing *t = &c->handed[v];
+	c->handed = arena_alloc(&c->p->scratch,
+				body->results.n * sizeof *c->handed);
+	for (i = 0; i < body->results.n; i++) {
+		value_id v = body->results.at[i];
+		struct cell *x = &c->handed[i];
 
-		if (t->made) {
+		for (k = 0; k < i && body->results.at[k] != v; k++) {
+		}
+		if (k < i) {
+			*x = c->handed[k];
 			continue;
 		}
 		if (c->p->kind == PLACE_TIME) {
-			place_all_options(c, t, ir_type(c->p->m, v));
+			place_all_options(c, x, v);
 		} else {
-			place_add_option(c, t, along(IR_IS_WHOLE, 0));
+			place_add_option(x, along(IR_IS_WHOLE, 0));
 		}
-		place_new_var(c, t, c->p->m->values.at[v].node);
-		place_link_into(c, t, v, false);
+		place_new_cell(c, x, c->p->m->values.at[v].node);
+		place_link_into(c, x, v, false);
 	}
 }
 
 /* ---- what was there, and what comes out ---- */
-
-static void
-count_uses(struct choice *c)
-{
-	const struct ir_module *m = c->p->m;
-	uint32_t i, k;
-
-	for (i = 1; i < c->p->nnodes; i++) {
-		const struct ir_node *n = ir_node(m, i);
-
-		for (k = 0; k < n->nargs; k++) {
-			value_id v = ir_args(m, n)[k];
-
-			c->uses[v]++;
-			c->routable[v] |= place_can_route((enum ir_op)n->op, k);
-		}
-	}
-	for (i = 1; i < m->regions.n; i++) {
-		for (k = 0; k < m->regions.at[i].results.n; k++) {
-			c->uses[m->regions.at[i].results.at[k]]++;
-		}
-	}
-}
 
 /* Over how many ranks a value that is placed so is split. */
 static double
@@ -345,25 +322,22 @@ find_asked(struct place *p)
 static void
 choice_init(struct choice *c, struct place *p)
 {
+	const struct place_facts *f = p->facts;
 	struct arena *a = &p->scratch;
-	size_t names = p->m->ctx->syms.text.n + 1;
-	int k;
+	uint32_t i;
 
 	c->p = p;
 	c->s = solve_new(a);
 	c->s->memo = place_planned(p);
 	c->value = arena_alloc(a, p->nvalues * sizeof *c->value);
-	c->carried = arena_alloc(a, p->nvalues * sizeof *c->carried);
-	c->handed = arena_alloc(a, p->nvalues * sizeof *c->handed);
 	c->node = arena_alloc(a, p->nnodes * sizeof *c->node);
-	c->uses = arena_alloc(a, p->nvalues * sizeof *c->uses);
-	c->routable = arena_alloc(a, p->nvalues);
-	c->weight_type = arena_alloc(a, names * sizeof *c->weight_type);
-	c->picked = arena_alloc(a, names);
-	for (k = 0; k < CELL_KINDS; k++) {
-		c->cell[k] = arena_alloc(a, names * sizeof *c->cell[k]);
+	c->alike = arena_alloc(a, f->likes.n * sizeof *c->alike);
+	c->cell = arena_alloc(a, f->cells.n * sizeof *c->cell);
+	c->carried = arena_alloc(a, p->m->regions.n * sizeof *c->carried);
+	for (i = 1; i < f->likes.n; i++) {
+		c->alike[i].all = place_all(p, &f->likes.at[i]);
+		c->alike[i].open = place_open(p, &f->likes.at[i]);
 	}
-	count_uses(c);
 }
 
 static void
@@ -373,11 +347,14 @@ scan_funcs(struct choice *c)
 	func_id f;
 
 	for (f = 1; f < m->funcs.n; f++) {
+		const struct ir_region *body =
+			&m->regions.at[m->funcs.at[f].body];
+
 		c->update = f != c->p->model;
 		c->times = c->update ? 1 : (double)c->p->plan->nmicrobatches;
 		scan_region(c, m->funcs.at[f].body);
 		if (!c->update) {
-			scan_results(c, m->funcs.at[f].body);
+			scan_results(c, body);
 		}
 	}
 }

@@ -6,76 +6,80 @@
 
 #include <string.h>
 
-static sym_t
-name_of(const struct place *p, const struct ir_node *n)
+static struct ir_along
+chosen(const struct choice *c, value_id v, const uint32_t *choice)
 {
-	return ir_attr(p->m, n, IR_ATTR_NAME)->text;
+	const struct made *x = &c->value[v];
+
+	return place_along(x->shape->like, x->shape->opt[choice[x->var]].at);
 }
 
-static struct ir_along
-chosen(const struct thing *t, const uint32_t *choice)
+/* Along an axis that is new to a type, which is whole. */
+static void
+set(const struct choice *c, struct ir_type *t, struct ir_along s)
 {
-	return t->opt[choice[t->var]].at;
+	if (s.how != IR_IS_WHOLE) {
+		ir_set_along(t, c->p->axis, s);
+	}
 }
 
 /* What a sink wants: its cell's placement; a part of the sum over time. */
 static struct ir_along
-sink_wants(struct choice *c, const struct ir_node *n, const uint32_t *choice)
+sink_wants(const struct choice *c, node_id id, const uint32_t *choice)
 {
-	enum cell kind = place_cell_kind((enum ir_op)n->op);
-	value_id v = ir_args(c->p->m, n)[0];
+	const struct cell *x = &c->cell[c->p->facts->cell[id]];
+	const struct ir_node *n = ir_node(c->p->m, id);
 
-	if (c->p->kind == PLACE_TIME) {
-		return chosen(&c->value[v], choice);
-	}
-	return chosen(&c->cell[kind][name_of(c->p, n)], choice);
-}
-
-/* Nodes that dce took out of their region had no part in the choice. */
-static bool
-is_live(const struct choice *c, const struct ir_node *n)
-{
-	if (ir_is(n->op, IRF_SINK)) {
-		enum cell kind = place_cell_kind((enum ir_op)n->op);
-
-		return c->value[ir_args(c->p->m, n)[0]].made &&
-		       c->cell[kind][name_of(c->p, n)].made;
-	}
-	return !ir_is(n->op, IRF_REGION) || !n->nresults ||
-	       c->carried[n->result].made;
+	return c->p->kind == PLACE_TIME
+		? chosen(c, ir_args(c->p->m, n)[0], choice)
+		: x->opt[choice[x->var]];
 }
 
 static void
-write_node(struct choice *c, node_id id, const uint32_t *choice)
+write_repeat(const struct choice *c, const struct ir_node *n,
+	     const uint32_t *choice)
+{
+	struct place *p = c->p;
+	uint32_t k;
+
+	for (k = 0; k < n->nargs; k++) {
+		const struct cell *x = &c->carried[n->region][k];
+		struct ir_along s = x->opt[choice[x->var]];
+
+		set(c, &p->wants[n->args + k], s);
+		set(c, &p->yields[n->region][k], s);
+	}
+}
+
+static void
+write_node(const struct choice *c, node_id id, const uint32_t *choice)
 {
 	struct place *p = c->p;
 	const struct ir_node *n = ir_node(p->m, id);
-	struct ir_type *wants = &p->wants[n->args];
-	const struct ir_way *w;
-	bool split = false;
+	const struct runner *x = &c->node[id];
+	const value_id *args = ir_args(p->m, n);
+	const struct place_way *w;
+	bool split;
 	uint32_t k;
 
-	if (!is_live(c, n)) {
-		return;
-	}
 	if (ir_is(n->op, IRF_SINK)) {
-		ir_set_along(wants, p->axis, sink_wants(c, n, choice));
+		set(c, &p->wants[n->args], sink_wants(c, id, choice));
+	} else if (ir_is(n->op, IRF_REGION)) {
+		write_repeat(c, n, choice);
 	}
-	for (k = 0; ir_is(n->op, IRF_REGION) && k < n->nargs; k++) {
-		struct ir_along s = chosen(&c->carried[n->result + k], choice);
-
-		ir_set_along(&wants[k], p->axis, s);
-		ir_set_along(&p->yields[n->region][k], p->axis, s);
-	}
-	if (!c->node[id].made) {
+	if (!x->made) {
 		return;
 	}
-	w = c->node[id].way[choice[c->node[id].var]];
+	w = &x->way[choice[x->var]];
+	split = place_along(place_like(p, n->result), w->out).how >=
+		IR_IS_SPLIT;
 	for (k = 0; k < n->nargs; k++) {
-		ir_set_along(&wants[k], p->axis, w->in[k]);
-		split |= w->in[k].how >= IR_IS_SPLIT;
+		struct ir_along s = place_along(place_like(p, args[k]),
+						w->in[k]);
+
+		set(c, &p->wants[n->args + k], s);
+		split |= s.how >= IR_IS_SPLIT;
 	}
-	split |= w->out.how >= IR_IS_SPLIT;
 	p->runs[id] = (split ? RUNS_SPLIT : 0) |
 		      (w->talks ? RUNS_TALKING : 0);
 }
@@ -107,17 +111,16 @@ place_take(struct choice *c, const uint32_t *choice)
 	}
 	place_add_runs(p);
 	for (i = 0; i < p->m->regions.at[body].results.n; i++) {
-		value_id v = p->m->regions.at[body].results.at[i];
+		const struct cell *x = &c->handed[i];
 
-		ir_set_along(&p->yields[body][i], p->axis,
-			     chosen(&c->handed[v], choice));
+		set(c, &p->yields[body][i], x->opt[choice[x->var]]);
 	}
 	for (i = 1; i < p->nvalues; i++) {
 		struct ir_along s;
 
-		if (c->value[i].made) {
-			s = chosen(&c->value[i], choice);
-			ir_set_along(&p->m->values.at[i].type, p->axis, s);
+		if (c->value[i].is) {
+			s = chosen(c, i, choice);
+			set(c, &p->m->values.at[i].type, s);
 			p->spread[i] *= s.how >= IR_IS_SPLIT
 				? (double)p->ranks : 1;
 		}
