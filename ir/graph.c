@@ -19,11 +19,14 @@ ir_ctx_init(struct ir_ctx *c, const struct mem *m)
 	intern_init(&c->syms, &c->perm);
 	source_init(&c->sources, &c->perm);
 	diag_init(&c->diags, &c->perm, &c->sources);
+	arena_init(&c->bindings, &c->mem);
+	c->bound = ir_bound_new(&c->perm, &c->bindings);
 }
 
 void
 ir_ctx_release(struct ir_ctx *c)
 {
+	arena_release(&c->bindings);
 	arena_release(&c->tmp);
 	arena_release(&c->perm);
 	mem_pool_release(&c->pool);
@@ -474,22 +477,6 @@ ir_attr_num(const struct ir_module *m, const struct ir_node *n,
 	const struct ir_attr *a = ir_attr(m, n, key);
 
 	return a ? a->num : absent;
-}
-
-void
-ir_bind(struct ir_module *m, const struct ir_node *n, struct ir_rule *r)
-{
-	const struct ir_type *types[IR_MAX_OPERANDS];
-	const char *why = "?";
-	uint32_t i;
-
-	for (i = 0; i < n->nargs && i < IR_MAX_OPERANDS; i++) {
-		types[i] = ir_type(m, ir_args(m, n)[i]);
-	}
-	if (!ir_rule_bind(m, n->op, types, m->attrs.at + n->attrs, n->nattrs,
-			  r, &why)) {
-		die("a %s that does not bind: %s", ir_ops[n->op].name, why);
-	}
 }
 
 /* ---- types ---- */

@@ -204,6 +204,7 @@ struct ir_module {
 	VEC(struct ir_hint) hints;
 };
 
+struct ir_bound;
 struct kernels_memo;
 struct ranks_found;
 
@@ -219,6 +220,8 @@ struct ir_ctx {
 	const struct ir_rule *rules[IR_OP_COUNT];	/* read so far */
 	const struct ir_formulas *formulas[IR_OP_COUNT];	/* the same */
 	struct ir_costing *costing;	/* cost.c's; NULL: none yet */
+	struct arena bindings;	/* none in a child */
+	struct ir_bound *bound;	/* bind.c's, which children share */
 	/* passes/fuse_memo.c's, which children share; NULL: none is kept */
 	struct kernels_memo *kernels;
 	/* passes/found.c's, which children do not have; NULL: none */
@@ -319,6 +322,17 @@ bool ir_infer(struct ir_module *m, enum ir_op op,
 	      const struct ir_attr *attrs, uint32_t nattrs,
 	      struct ir_type *out, const char **why);
 
+/* Reads the op's rule once for the context. */
+const struct ir_rule *ir_rule_of(struct ir_ctx *c, enum ir_op op);
+
+/* ---- bind.c: rules of nodes, bound ------------------------------------- */
+
+/* What was bound before, in that arena. */
+struct ir_bound *ir_bound_new(struct arena *a, struct arena *bindings);
+/* The node's rule, bound. Dies if it does not bind: verify first. */
+void ir_bind(struct ir_module *m, const struct ir_node *n,
+	     struct ir_rule *r);
+
 /* ---- graph.c: building and changing ----------------------------------- */
 
 struct ir_module *ir_module_new(struct ir_ctx *c);
@@ -404,10 +418,6 @@ int64_t ir_attr_int(const struct ir_module *m, const struct ir_node *n,
 		    enum ir_attr_key key, int64_t absent);
 double ir_attr_num(const struct ir_module *m, const struct ir_node *n,
 		   enum ir_attr_key key, double absent);
-/* The node's rule, bound. Dies if it does not bind: verify first. */
-void ir_bind(struct ir_module *m, const struct ir_node *n,
-	     struct ir_rule *r);
-
 /* Placements count; ir_type_same leaves them out. */
 bool ir_type_equal(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_same(const struct ir_type *a, const struct ir_type *b);

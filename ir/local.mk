@@ -3,6 +3,7 @@ noinst_LIBRARIES += %D%/libir.a
 
 %C%_libir_a_SOURCES = \
 	%D%/axes.c \
+	%D%/bind.c \
 	%D%/buf.c \
 	%D%/copy.c \
 	%D%/cost.c \

@@ -83,8 +83,8 @@ ir_rule_read(struct ir_rule *r, enum ir_op op)
 }
 
 /* Nodes are bound over and over, and there are few ops: each is read once. */
-static const struct ir_rule *
-rule_of(struct ir_ctx *c, enum ir_op op)
+const struct ir_rule *
+ir_rule_of(struct ir_ctx *c, enum ir_op op)
 {
 	struct ir_rule r;
 
@@ -480,7 +480,7 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 	uint8_t i;
 	int k;
 
-	*r = *rule_of(m->ctx, op);
+	*r = *ir_rule_of(m->ctx, op);
 	b.m = m;		/* of what is left, only what is there is set */
 	b.op = op;
 	b.types = operands;

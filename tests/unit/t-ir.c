@@ -1,6 +1,6 @@
 /*
  * The text form: random sound modules print, read and print the same; every
- * allocation of the reader may fail.
+ * allocation of the reader may fail.  Nodes are bound as if each was the first.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -168,6 +168,65 @@ copies_of_nodes(void **state)
 	}
 }
 
+/* ---- bindings ---- */
+
+/* As when nothing was bound before; how many nodes. */
+static uint32_t
+expect_bound(struct ir_module *m)
+{
+	const struct ir_type *types[IR_MAX_OPERANDS];
+	struct ir_rule alone, known;
+	const char *why;
+	uint32_t n = 0, i;
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *x = ir_node(m, id);
+
+		if (ir_is(x->op, IRF_SOURCE | IRF_SINK | IRF_REGION |
+			  IRF_CALLS)) {
+			continue;
+		}
+		for (i = 0; i < x->nargs; i++) {
+			types[i] = ir_type(m, ir_args(m, x)[i]);
+		}
+		assert_true(ir_rule_bind(m, x->op, types, m->attrs.at +
+					 x->attrs, x->nattrs, &alone, &why));
+		ir_bind(m, x, &known);
+		assert_int_equal(known.nf, alone.nf);
+		for (i = 0; i < alone.nf; i++) {
+			assert_string_equal(known.f[i].name, alone.f[i].name);
+			assert_int_equal(known.f[i].n, alone.f[i].n);
+			assert_memory_equal(known.f[i].dims, alone.f[i].dims,
+					    alone.f[i].n * sizeof(dim_id));
+		}
+		n++;
+	}
+	return n;
+}
+
+/* One context: the dims of its modules have the same numbers. */
+static void
+bindings(void **state)
+{
+	uint32_t made[IR_OP_COUNT] = { 0 }, n = 0;
+	struct ir_ctx c, child;
+	uint64_t seed;
+
+	(void)state;
+	ir_ctx_init(&c, NULL);
+	for (seed = 1; seed <= 200; seed++) {
+		struct ir_module *m = make_module(&c, seed, made);
+
+		n += expect_bound(m);
+		ir_ctx_child(&child, &c);
+		expect_bound(ir_copy(m, &child));
+		ir_ctx_release(&child);
+	}
+	assert_true(n > 1000);
+	ir_ctx_release(&c);
+}
+
 /* ---- spans ---- */
 
 static void
@@ -258,6 +317,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_modules),
 		cmocka_unit_test(copies_of_nodes),
+		cmocka_unit_test(bindings),
 		cmocka_unit_test(spans),
 		cmocka_unit_test(out_of_memory),
 	};
