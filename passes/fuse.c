@@ -29,7 +29,7 @@ add_link(struct fuse *f, value_id v, node_id user)
 {
 	struct fuse_link l = { user, f->uses[v] };
 
-	VEC_PUSH(f->scratch, &f->links, l);
+	VEC_PUSH(&f->bench, &f->links, l);
 	f->uses[v] = f->links.n;
 }
 
@@ -53,6 +53,43 @@ find_uses(struct fuse *f, region_id r, bool *updates)
 	}
 	for (i = 0; i < region->results.n; i++) {
 		f->escapes[region->results.at[i]] = true;
+	}
+}
+
+/* What uses, keys and groups are found with. */
+static void
+open_bench(struct fuse *f)
+{
+	const struct ir_module *m = f->m;
+	uint32_t nv = m->values.n + 1, nn = m->nodes.n + 1;
+	struct arena *a = &f->bench;
+
+	f->linked = arena_alloc(a, m->funcs.n);
+	f->uses = arena_alloc(a, nv * sizeof *f->uses);
+	f->links.cap = m->args.n;
+	f->links.at = arena_room(a, m->args.n * sizeof *f->links.at);
+	f->escapes = arena_alloc(a, nv);
+	f->place = arena_room(a, nn * sizeof *f->place);
+	f->home = arena_alloc(a, nn * sizeof *f->home);
+	if (f->memo) {
+		f->said = arena_alloc(a, (m->ctx->syms.text.n + 1) *
+				      sizeof *f->said);
+		f->cut_of = arena_alloc(a, m->dims.n * sizeof *f->cut_of);
+		fuse_number_values(f);
+	}
+}
+
+/* So that it is known who uses values of the function. */
+static void
+link_uses(struct fuse *f)
+{
+	if (!f->linked) {
+		open_bench(f);
+	}
+	if (!f->linked[f->func]) {
+		find_uses(f, f->m->funcs.at[f->func].body,
+			  &f->stores[f->func]);
+		f->linked[f->func] = true;
 	}
 }
 
@@ -91,6 +128,7 @@ make_mould(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
 	struct fuse_mould *x;
 
+	link_uses(f);
 	fuse_open_region(f, l->region);
 	fuse_grow(f);
 	fuse_sink(f);
@@ -182,24 +220,9 @@ add_up(const struct kernel_list *l, double times, struct kernels *ks)
 
 /* ---- functions ---- */
 
-static void
-open_memo(struct fuse *f)
-{
-	const struct ir_module *m = f->m;
-	struct arena *a = f->scratch;
-
-	f->number = arena_alloc(a, m->values.n * sizeof *f->number);
-	f->at = arena_alloc(a, m->nodes.n * sizeof *f->at);
-	f->said = arena_alloc(a, (m->ctx->syms.text.n + 1) *
-			      sizeof *f->said);
-	f->cut_of = arena_alloc(a, m->dims.n * sizeof *f->cut_of);
-	f->keys = arena_alloc(a, m->regions.n * sizeof *f->keys);
-}
-
 struct fuse *
 kernels_open(struct ir_module *m, struct arena *a)
 {
-	uint32_t nv = m->values.n + 1, nn = m->nodes.n + 1;
 	struct fuse *f = arena_alloc(a, sizeof *f);
 
 	f->m = m;
@@ -208,21 +231,25 @@ kernels_open(struct ir_module *m, struct arena *a)
 	f->joins = plan_joins(m);
 	f->join_link = ir_setting_num(m, "join.link", 0);
 	f->join_work = ir_setting_num(m, "join.work", 0);
-	f->linked = arena_alloc(a, m->funcs.n);
 	f->classed = arena_alloc(a, m->funcs.n);
 	f->stores = arena_alloc(a, m->funcs.n);
-	f->uses = arena_alloc(a, nv * sizeof *f->uses);
-	f->links.cap = m->args.n;
-	f->links.at = arena_room(a, m->args.n * sizeof *f->links.at);
-	f->escapes = arena_alloc(a, nv);
-	f->constant = arena_alloc(a, nv);
-	f->class = arena_alloc(a, nn);
-	f->place = arena_alloc(a, nn * sizeof *f->place);
-	f->home = arena_alloc(a, nn * sizeof *f->home);
+	f->constant = arena_alloc(a, m->values.n + 1);
+	f->class = arena_alloc(a, m->nodes.n + 1);
 	if (f->memo) {
-		open_memo(f);
+		f->keys = arena_alloc(a, m->regions.n * sizeof *f->keys);
 	}
 	return f;
+}
+
+static void
+clear_bench(struct fuse *f)
+{
+	arena_release(&f->bench);
+	f->linked = NULL;
+	f->number = NULL;
+	memset(&f->links, 0, sizeof f->links);
+	memset(&f->making, 0, sizeof f->making);
+	memset(&f->values, 0, sizeof f->values);
 }
 
 static void
@@ -230,9 +257,9 @@ look(struct fuse *f, func_id id)
 {
 	region_id body = f->m->funcs.at[id].body;
 
-	if (!f->linked[id]) {
-		find_uses(f, body, &f->stores[id]);
-		f->linked[id] = true;
+	f->func = id;
+	if (!f->classed[id]) {
+		link_uses(f);
 	}
 	f->updates = f->stores[id];
 	if (!f->classed[id]) {
@@ -271,12 +298,14 @@ kernels_some(struct fuse *f, const func_id *ids, uint32_t n, struct arena *a,
 	}
 	f->a = a;
 	arena_init(&f->tmp, &f->m->ctx->mem);
+	arena_init(&f->bench, &f->m->ctx->mem);
 	for (i = 0; i < n; i++) {
 		if (ids[i] && !all[ids[i]]) {
 			all[ids[i]] = find(f, ids[i]);
 		}
 	}
 	arena_release(&f->tmp);
+	clear_bench(f);
 }
 
 static struct kernels **

@@ -142,28 +142,32 @@ struct fuse {
 	struct arena *shared;	/* of what its kernels take */
 	struct kernels_memo *memo;	/* NULL: nothing is kept */
 	/* by function */
-	bool *linked;		/* its values' uses are */
-	bool *classed;		/* so are its nodes, and it has its keys */
+	bool *classed;		/* its nodes are, and it has its keys */
 	bool *stores;
 	uint8_t op_class[IR_OP_COUNT];	/* and 1, once it was asked for */
+	bool *constant;		/* by value */
+	uint8_t *class;		/* by node: enum fuse_class */
+	VEC(struct fuse_view) views;	/* those that it asked for */
+	struct fuse_key *keys;	/* by region */
+
+	/*
+	 * The call at hand: what most calls need nothing of, since kernels
+	 * are known, lies there once somebody asks.
+	 */
+	struct arena bench;
+	func_id func;
+	bool *linked;		/* by function: its values' uses are */
 	/* by value */
 	uint32_t *uses;		/* its last link, and 1 */
 	VEC(struct fuse_link) links;
 	bool *escapes;		/* a region's result */
-	bool *constant;
 	uint32_t *number;	/* of the key at hand, or 0 */
 	/* by node */
-	VEC(struct fuse_view) views;	/* those that it asked for */
-	uint8_t *class;		/* enum fuse_class */
 	uint32_t *place;	/* in its region, and 1 */
 	region_id *home;
 	uint32_t *at;		/* in the region at hand of the memo */
-	/* by name */
-	uint32_t *said;		/* in the key at hand, and 1 */
-	/* by dim */
-	uint32_t *cut_of;	/* in the key at hand, and 1 */
-	/* by region */
-	struct fuse_key *keys;
+	uint32_t *said;		/* by name: in the key at hand, and 1 */
+	uint32_t *cut_of;	/* by dim: in the key at hand, and 1 */
 	struct fuse_key making;	/* the key at hand: its lists have room */
 	VEC(double) values;	/* of the counts at hand */
 
@@ -257,6 +261,8 @@ struct fuse_names fuse_names(const struct fuse *f, const struct fuse_key *key,
 /* Kernels, without bodies, and nodes that need none. */
 void fuse_copy_list(struct arena *a, const struct kernel_list *from,
 		    struct fuse_names names, struct kernel_list *to);
+/* From here on f->number is there, all of it 0. */
+void fuse_number_values(struct fuse *f);
 /*
  * Between these two f->at and f->number say which place in the region a node
  * is, and which of the key's values a value.

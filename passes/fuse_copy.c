@@ -103,11 +103,23 @@ fuse_names(const struct fuse *f, const struct fuse_key *key, region_id r)
 }
 
 void
+fuse_number_values(struct fuse *f)
+{
+	if (!f->number) {
+		f->number = arena_alloc(&f->bench, (f->m->values.n + 1) *
+					sizeof *f->number);
+		f->at = arena_room(&f->bench, (f->m->nodes.n + 1) *
+				   sizeof *f->at);
+	}
+}
+
+void
 fuse_open_names(struct fuse *f, const struct fuse_key *key, region_id r)
 {
 	const struct ir_region *region = &f->m->regions.at[r];
 	uint32_t i;
 
+	fuse_number_values(f);
 	for (i = 0; i < region->nodes.n; i++) {
 		f->at[region->nodes.at[i]] = i;
 	}

@@ -44,7 +44,7 @@ new_cut(struct keying *x, dim_id d, uint32_t cut)
 	struct fuse *f = x->f;
 	struct fuse_cut new = { d, cut, f->cut_of[d] };
 
-	VEC_PUSH(f->scratch, &x->key->cuts, new);
+	VEC_PUSH(&f->bench, &x->key->cuts, new);
 	f->cut_of[d] = x->key->cuts.n;
 }
 
@@ -102,7 +102,7 @@ mix_name(struct keying *x, uint32_t op, sym_t name)
 			return;		/* so were those before it */
 		}
 	}
-	VEC_PUSH(x->f->scratch, &x->key->names, new);
+	VEC_PUSH(&x->f->bench, &x->key->names, new);
 	*last = x->key->names.n;
 }
 
@@ -170,7 +170,7 @@ mix_op(struct keying *x, node_id id)
 static void
 number(struct keying *x, value_id v)
 {
-	VEC_PUSH(x->f->scratch, &x->key->values, v);
+	VEC_PUSH(&x->f->bench, &x->key->values, v);
 	x->f->number[v] = x->key->values.n;
 	mix_type(x, ir_type(x->f->m, v));
 }
@@ -190,7 +190,7 @@ mix_value(struct keying *x, value_id v)
 		mix(x, x->f->number[v]);
 		return;
 	}
-	VEC_PUSH(x->f->scratch, &x->key->outer, v);
+	VEC_PUSH(&x->f->bench, &x->key->outer, v);
 	number(x, v);
 	mix(x, x->f->number[v]);
 	id = x->f->m->values.at[v].node;
@@ -362,9 +362,9 @@ open_key(struct fuse_key *key)
 	 (void)((v)->at = arena_dup((arena), (v)->at, \
 				    (v)->n * sizeof *(v)->at)))
 
-/* What it took from around it is for the region around it to know. */
+/* What it took from around it is for the region around it to know, now. */
 static void
-keep_key(const struct fuse *f, const struct fuse_key *made, bool inner,
+keep_key(struct fuse *f, const struct fuse_key *made, bool inner,
 	 struct fuse_key *key)
 {
 	*key = *made;
@@ -372,8 +372,8 @@ keep_key(const struct fuse *f, const struct fuse_key *made, bool inner,
 	KEEP(f->scratch, &key->cuts);
 	key->outer.n = inner ? key->outer.n : 0;
 	key->names.n = inner ? key->names.n : 0;
-	KEEP(f->scratch, &key->outer);
-	KEEP(f->scratch, &key->names);
+	KEEP(&f->bench, &key->outer);
+	KEEP(&f->bench, &key->names);
 }
 
 void

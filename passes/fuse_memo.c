@@ -149,13 +149,12 @@ static void
 take_own(struct fuse *f, const struct fuse_key *key,
 	 const struct kernel_list *l, struct known *x)
 {
-	struct fuse_names names = { f->at, f->number };
 	struct arena *a = f->memo->arena;
 	struct kernel_list *own = arena_alloc(a, sizeof *own);
 	uint32_t i;
 
 	fuse_open_names(f, key, l->region);
-	fuse_copy_list(a, l, names, own);
+	fuse_copy_list(a, l, (struct fuse_names){ f->at, f->number }, own);
 	fuse_close_names(f, key);
 	for (i = 0; i < own->at.n; i++) {
 		struct kernel *k = &own->at.at[i];

@@ -197,7 +197,7 @@ fuse_fill(struct fuse *f, const struct fuse_mould *x, struct kernel_list *l)
 	uint32_t i;
 
 	while (f->values.n < x->ncounts) {
-		VEC_PUSH(f->scratch, &f->values, 0);
+		VEC_PUSH(&f->bench, &f->values, 0);
 	}
 	v = f->values.at;
 	ir_counts_run(f->m, x->counts, x->ncounts, v);
