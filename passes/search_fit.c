@@ -571,15 +571,42 @@ note_near(const struct trial *x, const struct trial_fit *f)
 	trial_plan(x, &n->plan);
 }
 
+/*
+ * Whether ranks have room, each with what it rebuilds for that.  Programs are
+ * made for the one first that was guessed to be the busiest: if that takes
+ * too long, no others are needed.
+ */
+static bool
+fit_ranks(struct trial *x, struct trial_fit *out)
+{
+	uint32_t pp = (uint32_t)x->t->g->pp, i;
+	uint32_t first = x->guess ? 0 : x->busiest;
+	bool asked = trial_is_asked(x), ok = true;
+	struct fit f = { .x = x, .n = (uint32_t)x->t->chunks };
+
+	f.runs = arena_alloc(&x->s->tmp, f.n * sizeof *f.runs);
+	f.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.less);
+	for (i = 0; i < pp && (ok || asked); i++) {
+		f.rank = i == 0 ? first : i - (i <= first);
+		ok &= fit_rank(&f, out);
+		x->late = ok && !x->guess && is_new(&f) && trial_is_late(x);
+		if (x->late) {
+			return false;
+		}
+	}
+	x->s->out->full += !ok;
+	if (!ok && asked) {
+		note_near(x, out);
+	}
+	return ok;
+}
+
 bool
 trial_fits(struct trial *x, struct trial_fit *f)
 {
-	bool asked = trial_is_asked(x), ok = true;
-	struct fit fit = { .x = x, .n = (uint32_t)x->t->chunks };
-
 	*f = (struct trial_fit){ .over = -INFINITY };
 	set_fixed(x);
-	if (!asked && !has_room(x)) {
+	if (!trial_is_asked(x) && !has_room(x)) {
 		x->hopeless = true;
 		x->s->out->full++;
 		return false;
@@ -587,18 +614,5 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	search_count_slots(x->s, x->t);
 	set_plain(x);
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
-	fit.runs = arena_alloc(&x->s->tmp, fit.n * sizeof *fit.runs);
-	fit.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *fit.less);
-	for (; fit.rank < (uint32_t)x->t->g->pp && (ok || asked); fit.rank++) {
-		ok &= fit_rank(&fit, f);
-		x->late = ok && !x->guess && is_new(&fit) && trial_is_late(x);
-		if (x->late) {
-			return false;
-		}
-	}
-	x->s->out->full += !ok;
-	if (!ok && asked) {
-		note_near(x, f);
-	}
-	return ok;
+	return fit_ranks(x, f);
 }

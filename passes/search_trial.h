@@ -37,6 +37,7 @@ struct trial {
 	bool doubts;		/* of this plan something is guessed not to */
 	bool late;		/* it is cut by the ranks that fit till now */
 	double bound_us;	/* of its pipeline, as it was composed last */
+	uint32_t busiest;	/* the rank that says so */
 	double pipe_us;		/* a pipeline with this ZeRO, at the least */
 	double least_us;	/* whatever was tried takes no less */
 };

@@ -35,7 +35,7 @@ stage_us(const struct trial *x, uint32_t stage)
  * backward, weights may fill the end.
  */
 static double
-bound_us(const struct trial *x)
+bound_us(struct trial *x)
 {
 	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
 	const struct price_traits *traits = &x->s->o->traits;
@@ -48,7 +48,10 @@ bound_us(const struct trial *x)
 		busy[x->rank_of[i]] += us;
 	}
 	for (r = 0; r < pp; r++) {
-		most = fmax(most, busy[r] + around);
+		if (busy[r] + around > most) {
+			most = busy[r] + around;
+			x->busiest = (uint32_t)r;
+		}
 		us = x->again[r] ? us
 			: price_shown_us(traits, &x->p.stage[r][SCHED_F]) +
 			  price_shown_us(traits, &x->p.stage[r][SCHED_B]) +
