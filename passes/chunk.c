@@ -87,7 +87,7 @@ bool
 pass_chunk(struct pass_ctx *p, struct ir_module *m)
 {
 	static const struct price_traits plain;
-	struct ranks r;
+	struct ranks r = { 0 };
 	struct pricing x = { .r = &r, .m = m, .traits = &plain };
 	int64_t chunks = plan_chunks(m), n = 0;
 	const struct target_group **seat;
@@ -101,12 +101,14 @@ pass_chunk(struct pass_ctx *p, struct ir_module *m)
 	if (!chunks) {
 		find_seats(p->target, &r, seat);
 	}
-	all = kernels_all(m, &m->ctx->tmp);
+	all = kernels_all(m, r.found ? r.found->arena : &m->ctx->tmp);
 	for (f = 1; f < m->funcs.n; f++) {
 		x.t = seat[f];
 		parts_choose(&x, chunks, all[f]->top);
 		n += say_all(m, all[f]->top);
 	}
+	/* as whoever finds the kernels again would find them */
+	ranks_found_again(&r, all);
 	pass_count(p, "talks in parts", n);
 	return true;
 }

@@ -52,6 +52,27 @@ ranks_found_take(struct ir_ctx *c, struct ranks_found *x)
 	c->found = x;
 }
 
+static struct hash
+name_of(const struct ranks *r)
+{
+	struct hash hash = ir_hash_all(r->m);
+
+	add_schedule(&hash, r->sched);
+	return hash;
+}
+
+void
+ranks_found_again(const struct ranks *r, struct kernels **all)
+{
+	struct ranks_found *x = r->found;
+
+	if (x) {
+		x->hash = name_of(r);
+		x->kernels = all;
+		x->memory = NULL;
+	}
+}
+
 /* The first that asks says whose they are. */
 struct ranks_found *
 ranks_found_of(const struct ranks *r)
@@ -62,8 +83,7 @@ ranks_found_of(const struct ranks *r)
 	if (!x) {
 		return NULL;
 	}
-	hash = ir_hash_all(r->m);
-	add_schedule(&hash, r->sched);
+	hash = name_of(r);
 	if (!x->named) {
 		x->hash = hash;
 		x->named = true;

@@ -341,6 +341,30 @@ from_file(struct ir_module *m, const char *path, struct arena *a)
 	return sched_read(a, &m->ctx->diags, file, NULL);
 }
 
+/* By name; what is found of rank programs has the last one. */
+static struct sched *
+by_name(struct ranks_found *x, struct arena *a, const char *name,
+	uint32_t pipes, uint32_t stages, uint32_t microbatches,
+	const char **why)
+{
+	struct sched *s = x ? x->sched : NULL;
+
+	if (!pipes || stages % pipes != 0) {
+		return NULL;
+	}
+	if (s && s->nranks == pipes && s->nstages == stages &&
+	    s->nmicrobatches == microbatches && strcmp(x->name, name) == 0) {
+		return s;
+	}
+	s = sched_make(x ? x->arena : a, name, pipes, stages / pipes,
+		       microbatches, why);
+	if (x && s) {
+		x->sched = s;
+		x->name = arena_strndup(x->arena, name, strlen(name));
+	}
+	return s;
+}
+
 struct sched *
 ranks_schedule(struct ir_module *m, struct arena *a)
 {
@@ -363,9 +387,8 @@ ranks_schedule(struct ir_module *m, struct arena *a)
 	} else if (strcmp(name, "zero_bubble") == 0) {
 		name = "zb_h1";
 	}
-	made = pipes && stages % pipes == 0
-		? sched_make(a, name, pipes, stages / pipes, microbatches,
-			     &why) : NULL;
+	made = by_name(m->ctx->found, a, name, pipes, stages, microbatches,
+		       &why);
 	if (!made) {
 		diag_error(&m->ctx->diags, s ? s->span : (struct span){ 0, 0 },
 			   "there is no schedule %s of %u stages on %u "

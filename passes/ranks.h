@@ -76,6 +76,8 @@ struct ranks_found {
 	struct hash hash;	/* of whom it is, once that is known */
 	struct kernels **kernels;	/* NULL: not yet */
 	struct memory *memory;	/* without a reserve; the same */
+	struct sched *sched;	/* the last one by name, or NULL */
+	const char *name;	/* that name */
 };
 
 /* From here on c keeps in arena a what is found of the next that are opened. */
@@ -84,5 +86,7 @@ struct ranks_found *ranks_found_open(struct ir_ctx *c, struct arena *a);
 void ranks_found_take(struct ir_ctx *c, struct ranks_found *x);
 /* That of these programs as they stand, or NULL: nothing is kept of them. */
 struct ranks_found *ranks_found_of(const struct ranks *r);
+/* They were changed since they were opened, and have these kernels now. */
+void ranks_found_again(const struct ranks *r, struct kernels **all);
 
 #endif

@@ -83,16 +83,13 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	return true;
 }
 
-/* What is found of the programs goes where they are kept. */
 static bool
-weigh(struct search *s, struct pass_ahead *made, struct ir_module *m,
-      struct search_found *f)
+weigh(struct search *s, struct ir_module *m, struct search_found *f)
 {
 	struct arena a;
 	bool ok;
 
 	arena_init(&a, &m->ctx->mem);
-	made->found = ranks_found_open(m->ctx, &made->arena);
 	ok = weigh_in(s, m, &a, f);
 	arena_release(&a);
 	return ok;
@@ -219,7 +216,8 @@ settle(struct search *s, struct search_found *f)
 	ir_ctx_child(&c, s->m->ctx);
 	m = ir_copy(s->m, &c);
 	plan_write(m, &f->plan);
-	ok = make(s, &made, m) && weigh(s, &made, m, f);
+	made.found = ranks_found_open(&c, &made.arena);
+	ok = make(s, &made, m) && weigh(s, m, f);
 	pass_ahead_end(&made, m);
 	ir_ctx_release(&c);
 	if (!ok) {

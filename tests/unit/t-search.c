@@ -171,6 +171,56 @@ lack(const struct memory *mem, const struct target_seats *seats)
 	return most;
 }
 
+static const char *
+kernels_text(struct ir_module *m, struct kernels *const *all)
+{
+	struct buf b;
+
+	buf_init(&b, &m->ctx->tmp);
+	kernels_print(m, all, &b);
+	return buf_text(&b);
+}
+
+static void
+assert_same_parts(const struct kernel_list *x, const struct kernel_list *y)
+{
+	uint32_t i;
+
+	assert_int_equal(x->at.n, y->at.n);
+	for (i = 0; i < x->at.n; i++) {
+		const struct kernel *k = &x->at.at[i], *l = &y->at.at[i];
+
+		assert_int_equal(k->until, l->until);
+		assert_int_equal(k->parts != NULL, l->parts != NULL);
+		if (k->parts) {
+			assert_memory_equal(k->parts, l->parts,
+					    sizeof *k->parts);
+		}
+		if (k->body) {
+			assert_same_parts(k->body, l->body);
+		}
+	}
+}
+
+/* What `chunk` left of kernels and schedule is what is found of them anew. */
+static void
+assert_left(const struct ranks *r)
+{
+	struct ir_module *m = r->m;
+	struct kernels *const *left = ranks_kernels(r);
+	struct kernels **anew = kernels_all(m, &m->ctx->tmp);
+	func_id f;
+
+	assert_ptr_equal(r->found, m->ctx->found);
+	assert_ptr_equal(r->found->kernels, left);
+	assert_ptr_equal(r->found->sched, r->sched);
+	assert_string_equal(kernels_text(m, left), kernels_text(m, anew));
+	for (f = 1; f < m->funcs.n; f++) {
+		assert_same_parts(left[f]->top, anew[f]->top);
+	}
+	arena_release(&m->ctx->tmp);
+}
+
 /*
  * What the rank programs of that plan take, and hold more than the devices
  * have; 0: there are none.
@@ -191,12 +241,14 @@ weigh(const struct ir_module *base, const struct target *t,
 
 	ir_ctx_child(&c, base->ctx);
 	m = ir_copy(base, &c);
+	ranks_found_open(&c, &c.perm);
 	if (plan_pin(m, pins) &&
 	    pass_apply_for(m, "optimize,cse,dce,place,recompute,stage,chunk",
 			   t, false) == PASS_OK) {
 		s = ranks_schedule(m, &c.perm);
 		assert_non_null(s);
 		assert_true(ranks_open(&r, m, s, &why));
+		assert_left(&r);
 		price_seats(&r, t, &c.perm, &seats);
 		assert_true(price_step(&r, &seats, &traits, &c.perm, &p,
 				       &why));
