@@ -15,15 +15,22 @@ struct solve_block {
 	size_t pad;		/* what follows is aligned to 16 */
 };
 
+/* The least power of two that holds so many bytes, from 64 on. */
+static size_t
+class_of(size_t bytes)
+{
+	return bytes <= 64 ? 6
+		: 64 - (size_t)__builtin_clzll((unsigned long long)bytes - 1);
+}
+
 void *
 solve_get(struct solve_room *r, size_t bytes)
 {
-	size_t class = 6;
+	size_t class = class_of(bytes + sizeof(struct solve_block));
 	struct solve_block *b;
 
-	bytes += sizeof *b;
-	while (class + 1 < SOLVE_CLASSES && (size_t)1 << class < bytes) {
-		class++;
+	if (class >= SOLVE_CLASSES) {
+		die("a block of %zu bytes", bytes);
 	}
 	b = r->pool->free[class];
 	if (b) {
@@ -262,27 +269,29 @@ in_order(const struct solve_table *t, uint32_t n)
 static void
 list_tables(struct solve_net *net)
 {
+	const struct solve_table *t = net->tables, *end = t + net->ntables;
+	struct solve_list *of = solve_zero(&net->room, net->nvars *
+					   sizeof *of);
 	uint32_t k, v, all = 0, *at;
 
-	net->of = solve_zero(&net->room, net->nvars * sizeof *net->of);
-	for (k = 0; k < net->ntables; k++) {
-		for (v = 0; v < net->tables[k].nvars; v++) {
-			net->of[net->tables[k].vars[v]].cap++;
-			all++;
+	for (; t < end; t++) {
+		for (k = 0; k < t->nvars; k++) {
+			of[t->vars[k]].cap++;
 		}
+		all += t->nvars;
 	}
 	at = solve_get(&net->room, all * sizeof *at);
-	for (v = 0; v < net->nvars; at += net->of[v++].cap) {
-		net->of[v].at = at;
+	for (v = 0; v < net->nvars; at += of[v++].cap) {
+		of[v].at = at;
 	}
-	for (k = 0; k < net->ntables; k++) {
-		for (v = 0; v < net->tables[k].nvars; v++) {
-			struct solve_list *l =
-				&net->of[net->tables[k].vars[v]];
+	for (t = net->tables; t < end; t++) {
+		for (k = 0; k < t->nvars; k++) {
+			struct solve_list *l = &of[t->vars[k]];
 
-			l->at[l->n++] = k;
+			l->at[l->n++] = (uint32_t)(t - net->tables);
 		}
 	}
+	net->of = of;
 }
 
 /* What tables of fewer than two variables say goes where it belongs. */
@@ -365,14 +374,16 @@ see_variable(struct lens *l, uint32_t v, uint32_t *choice)
 	const struct solve_net *in = l->in;
 	struct solve_net *out = l->out;
 	const double *unary = in->unary[v];
-	uint8_t *left = l->left[v];
-	uint32_t a, n = 0, k = out->nvars;
+	const uint8_t *value = in->value[v];
+	uint32_t a, n = 0, k = out->nvars, domain = in->domain[v];
+	uint8_t *left = l->left[v], *values = out->value[k];
+	double *costs = out->unary[k];
 
-	for (a = 0; a < in->domain[v]; a++) {
+	for (a = 0; a < domain; a++) {
 		if (unary[a] < INFINITY) {
 			left[n] = (uint8_t)a;
-			out->value[k][n] = in->value[v][a];
-			out->unary[k][n++] = unary[a];
+			values[n] = value[a];
+			costs[n++] = unary[a];
 		}
 	}
 	l->nleft[v] = n;
@@ -493,16 +504,17 @@ see_table(struct lens *l, const struct solve_table *t, uint32_t *vars,
 {
 	struct solve_net *out = l->out;
 	struct solve_table *u = &out->tables[out->ntables++];
-	uint32_t k;
+	uint32_t n = 0, k;
 
-	u->vars = vars;
-	u->cost = cost;
-	u->nvars = u->spent = 0;
 	for (k = 0; k < t->nvars; k++) {
 		if (l->to[t->vars[k]] != SOLVE_NO_VAR) {
-			u->vars[u->nvars++] = l->to[t->vars[k]];
+			vars[n++] = l->to[t->vars[k]];
 		}
 	}
+	u->nvars = n;
+	u->spent = 0;
+	u->vars = vars;
+	u->cost = cost;
 	if (u->n == t->n) {
 		memcpy(u->cost, t->cost, t->n * sizeof *u->cost);
 	} else if (t->nvars == 2) {
