@@ -140,6 +140,43 @@ solve_pair(struct solve *s, uint32_t u, uint32_t v)
 
 /* ---- solving ---- */
 
+static bool
+is_finite(const double *cost, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && cost[i] < INFINITY; i++) {
+	}
+	return i == n;
+}
+
+/*
+ * A variable's only table of its own, where it forbids nothing, is what its
+ * values cost, as it stands: most tables are such.  The others are listed.
+ */
+static void
+take_own(struct solve_net *raw, struct solve_part *part, uint32_t *rest)
+{
+	uint32_t *own = solve_zero(&raw->room, raw->nvars * sizeof *own), k;
+
+	for (k = 0; k < raw->ntables; k++) {
+		if (raw->tables[k].nvars == 1) {
+			own[raw->tables[k].vars[0]]++;
+		}
+	}
+	for (k = 0; k < raw->ntables; k++) {
+		const struct solve_table *t = &raw->tables[k];
+
+		if (t->nvars == 1 && own[t->vars[0]] == 1 &&
+		    is_finite(t->cost, t->n)) {
+			raw->unary[t->vars[0]] = t->cost;
+		} else {
+			rest[part->ntables++] = k;
+		}
+	}
+	part->tables = rest;
+}
+
 /* All that was added, as a net; NULL if some variable has no value. */
 static struct solve_net *
 take_in(struct solve_run *r)
@@ -152,7 +189,8 @@ take_in(struct solve_run *r)
 				 .domain = s->domain.at };
 	uint8_t *values = solve_get(&raw.room, SOLVE_MAX_DOMAIN);
 	double *none = solve_zero(&raw.room, SOLVE_MAX_DOMAIN * sizeof *none);
-	struct solve_part all = solve_whole(&raw);
+	uint32_t *rest = solve_get(&raw.room, raw.ntables * sizeof *rest);
+	struct solve_part all = { .nvars = raw.nvars };
 	struct solve_net *net;
 	uint32_t v;
 
@@ -171,6 +209,8 @@ take_in(struct solve_run *r)
 			return NULL;
 		}
 	}
+	all.vars = raw.id;
+	take_own(&raw, &all, rest);
 	/* what it drops is the variables of one value, which is 0 */
 	net = solve_restrict(&raw, &all, r->result->choice);
 	solve_leave(&raw.room);
