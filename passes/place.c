@@ -137,36 +137,34 @@ along(struct place *p, axis_id a, enum place_kind kind, bool second)
 
 /* ---- one order for all cuts ---- */
 
-/* Whether two axes or more split one dim: else there is nothing to sort. */
-static bool
-cut_twice(const struct ir_type *t)
+/* Outermost first; ZeRO's cuts come off alone, so those axes are inside. */
+static uint32_t
+sort_cut(uint32_t cut, const uint8_t *place)
+{
+	uint32_t sorted = 0, n = 0, at;
+
+	for (; cut; cut >>= 4, n++) {
+		uint32_t low, high;
+
+		for (at = n; at > 0 && place[sorted >> 4 * (at - 1) & 15] >
+				       place[cut & 15]; at--) {
+		}
+		low = sorted & ((1u << 4 * at) - 1);
+		high = sorted - low;
+		sorted = low | (cut & 15) << 4 * at | high << 4;
+	}
+	return sorted;
+}
+
+/* Only where two axes or more split one dim there is something to sort. */
+static inline void
+sort_cuts(struct ir_type *t, const uint8_t *place)
 {
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
 		if (t->cut[i] >> 4) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Outermost first; ZeRO's cuts come off alone, so those axes are inside. */
-static void
-sort_cuts(struct ir_type *t, const axis_id order[IR_MAX_AXES], uint32_t n)
-{
-	struct ir_type from;
-	uint32_t i;
-
-	if (!cut_twice(t)) {
-		return;
-	}
-	from = *t;
-	for (i = 0; i < n; i++) {
-		struct ir_along s = ir_along(&from, order[i]);
-
-		if (s.how == IR_IS_SPLIT) {
-			ir_set_along(t, order[i], s);
+			t->cut[i] = sort_cut(t->cut[i], place);
 		}
 	}
 }
@@ -179,23 +177,21 @@ sort_all(struct place *p, const struct axes *x)
 		x->of[PLAN_DP], x->of[PLAN_EP]
 	};
 	struct ir_module *m = p->m;
-	axis_id order[IR_MAX_AXES];
-	uint32_t n = 0, i, k;
+	uint8_t place[IR_MAX_AXES + 1] = { 0 };
+	uint32_t i, k;
 
 	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
-		if (all[i]) {
-			order[n++] = all[i];
-		}
+		place[all[i]] = (uint8_t)i;
 	}
 	for (i = 1; i < m->values.n; i++) {
-		sort_cuts(&m->values.at[i].type, order, n);
+		sort_cuts(&m->values.at[i].type, place);
 	}
 	for (i = 0; i < m->args.n; i++) {
-		sort_cuts(&p->wants[i], order, n);
+		sort_cuts(&p->wants[i], place);
 	}
 	for (i = 1; i < m->regions.n; i++) {
 		for (k = 0; k < m->regions.at[i].results.n; k++) {
-			sort_cuts(&p->yields[i][k], order, n);
+			sort_cuts(&p->yields[i][k], place);
 		}
 	}
 }

@@ -84,8 +84,15 @@ struct place_named {
 	bool picked;		/* an index picks weights from it */
 };
 
-/* What a price is of: nothing, what cannot be, or a conversion from here on. */
-enum { PLACE_FREE, PLACE_NEVER, PLACE_STEPS, PLACE_CODES = 16 };
+/*
+ * What a price is of: nothing, what cannot be, or a conversion from here on.
+ * So many further on, and so on: of that and some step in which no rank waits
+ * for another, the cheaper one.
+ */
+enum {
+	PLACE_FREE, PLACE_NEVER, PLACE_STEPS, PLACE_CODES = 16,
+	PLACE_PRICES = 4 * PLACE_CODES
+};
 
 /* A set of dims, one bit each would be too few: by dim_id. */
 typedef bool *dim_set;
@@ -141,6 +148,8 @@ struct place {
 	uint8_t leads[IR_IS_ROUTED + 1][IR_IS_ROUTED + 1];
 	enum ir_op step[PLACE_CODES];
 	uint32_t ncodes;
+	uint8_t quiet[PLACE_PRICES / PLACE_CODES];	/* from 1: such steps */
+	uint32_t nquiet;
 
 	/* the axis at hand */
 	axis_id axis;
@@ -217,9 +226,13 @@ uint8_t place_step(const struct place *p, const struct place_like *l,
 		   uint32_t from, uint32_t to, bool routable);
 /* Of a value on one rank, if whole along the axis, to whoever converts it. */
 double place_moved(const struct place *p, value_id v);
-/* What each step takes, so many times. */
+/* That, or what makes the one out of something third, if it is cheaper. */
+uint8_t place_step_or(const struct place *p, const struct place_like *l,
+		      uint8_t step, uint32_t third, uint32_t to,
+		      bool routable);
+/* What each of these takes, so many times. */
 void place_steps(const struct place *p, double bytes, double times,
-		 double price[PLACE_CODES]);
+		 double price[PLACE_PRICES]);
 /* What the node takes in each of those ways. */
 void place_runs(const struct place *p, node_id id, const struct place_way *w,
 		uint32_t n, double *price);

@@ -18,8 +18,7 @@ struct option {
 
 /*
  * The options of values that are alike and may be made in the same ways: what
- * a copy is made by, and by what each becomes what is wanted.  Of a code, the
- * four higher bits are a second step that may be cheaper, if any.
+ * a copy is made by, and by what each becomes what is wanted.
  */
 struct shape {
 	place_list made, copies;	/* that it is of */
@@ -60,7 +59,7 @@ struct cell {
 	bool made;
 };
 
-#define PLACE_PRICES 256
+#define PLACE_SIZES 256
 
 struct choice {
 	struct place *p;
@@ -77,7 +76,7 @@ struct choice {
 	struct priced {
 		double bytes, times;
 		const double *price;
-	} priced[PLACE_PRICES];	/* by their hash: the last ones */
+	} priced[PLACE_SIZES];	/* by their hash: the last ones */
 };
 
 /* ---- place_link.c ------------------------------------------------------ */

@@ -115,11 +115,16 @@ code_of(struct place *p, enum ir_op op)
 	while (code < p->ncodes && p->step[code] != op) {
 		code++;
 	}
-	if (code == PLACE_CODES) {
-		die("more than %d conversions", PLACE_CODES - PLACE_STEPS);
+	if (code == PLACE_CODES ||
+	    p->nquiet + 1 == PLACE_PRICES / PLACE_CODES) {
+		die("too many conversions");
 	}
-	p->step[code] = op;
-	p->ncodes += code == p->ncodes;
+	if (code == p->ncodes) {
+		p->step[p->ncodes++] = op;
+		if (!ir_is(op, IRF_TALKS)) {
+			p->quiet[++p->nquiet] = code;
+		}
+	}
 	return code;
 }
 
@@ -233,6 +238,21 @@ place_step(const struct place *p, const struct place_like *l, uint32_t from,
 	return p->leads[a.how][b.how];
 }
 
+uint8_t
+place_step_or(const struct place *p, const struct place_like *l, uint8_t step,
+	      uint32_t third, uint32_t to, bool routable)
+{
+	uint8_t code = place_step(p, l, third, to, routable);
+	uint32_t i;
+
+	for (i = 1; i <= p->nquiet && step != PLACE_FREE; i++) {
+		if (p->quiet[i] == code) {
+			return (uint8_t)(i * PLACE_CODES + step);
+		}
+	}
+	return step;
+}
+
 double
 place_moved(const struct place *p, value_id v)
 {
@@ -243,15 +263,23 @@ place_moved(const struct place *p, value_id v)
 
 void
 place_steps(const struct place *p, double bytes, double times,
-	    double price[PLACE_CODES])
+	    double price[PLACE_PRICES])
 {
-	uint32_t i;
+	uint32_t i, k;
 
 	price[PLACE_FREE] = 0;
 	price[PLACE_NEVER] = INFINITY;
 	for (i = PLACE_STEPS; i < p->ncodes; i++) {
 		price[i] = times * p->price.convert(&p->price, p->step[i],
 						    bytes, p->ranks);
+	}
+	for (k = 1; k <= p->nquiet; k++) {
+		double *or = price + k * PLACE_CODES, quiet;
+
+		quiet = price[p->quiet[k]];
+		for (i = PLACE_NEVER; i < p->ncodes; i++) {
+			or[i] = quiet < price[i] ? quiet : price[i];
+		}
 	}
 }
 
@@ -330,7 +358,8 @@ place_runs(const struct place *p, node_id id, const struct place_way *w,
 		bytes = out * share;
 		for (k = 0; k < node->nargs; k++) {
 			bytes += in[k] * part[w[i].in[k]];
-			share = fmin(share, part[w[i].in[k]]);
+			share = part[w[i].in[k]] < share ? part[w[i].in[k]]
+							 : share;
 		}
 		price[i] = p->price.run(&p->price, flops * share /
 					p->shared[id], bytes);

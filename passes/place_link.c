@@ -6,7 +6,6 @@
 #include "passes/place_choice.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- variables ---- */
 
@@ -125,41 +124,34 @@ static uint8_t
 reach(const struct place *p, const struct place_like *l, struct option o,
       uint32_t want, bool routable)
 {
-	uint8_t alone = place_step(p, l, o.at, want, routable), code;
-	struct ir_along also, to = place_along(l, want);
+	uint8_t alone = place_step(p, l, o.at, want, routable);
 
-	if (o.also == want && (routable || to.how != IR_IS_ROUTED)) {
+	if (o.also == want && (routable || want != PLACE_ROUTED)) {
 		return PLACE_FREE;
 	}
-	if (o.also == PLACE_SLOTS) {
-		return alone;
+	return o.also == PLACE_SLOTS ? alone
+		: place_step_or(p, l, alone, o.also, want, routable);
+}
+
+static const uint8_t *
+new_fit(const struct choice *c, struct shape *s, uint32_t want, bool routable)
+{
+	uint8_t *code = arena_room(&c->p->scratch, s->n);
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++) {
+		code[i] = reach(c->p, s->like, s->opt[i], want, routable);
 	}
-	also = place_along(l, o.also);
-	code = p->leads[also.how][to.how];
-	if (code == PLACE_NEVER || ir_is(p->step[code], IRF_TALKS)) {
-		return alone;
-	}
-	code = place_step(p, l, o.also, want, routable);
-	return alone == PLACE_FREE ? alone : (uint8_t)(code << 4 | alone);
+	return s->fit[routable][want] = code;
 }
 
 /* By option; several nodes may want values alike. */
-static const uint8_t *
+static inline const uint8_t *
 fit(const struct choice *c, struct shape *s, uint32_t want, bool routable)
 {
-	const uint8_t **known = &s->fit[routable][want];
-	uint8_t *code;
-	uint32_t i;
+	const uint8_t *known = s->fit[routable][want];
 
-	if (!*known) {
-		code = arena_room(&c->p->scratch, s->n);
-		for (i = 0; i < s->n; i++) {
-			code[i] = reach(c->p, s->like, s->opt[i], want,
-					routable);
-		}
-		*known = code;
-	}
-	return *known;
+	return known ? known : new_fit(c, s, want, routable);
 }
 
 /* ---- prices ---- */
@@ -167,28 +159,23 @@ fit(const struct choice *c, struct shape *s, uint32_t want, bool routable)
 static const double *
 new_prices(const struct choice *c, double bytes)
 {
-	double *price = arena_room(&c->p->scratch,
-				   PLACE_CODES * sizeof *price);
+	size_t n = (c->p->nquiet + 1) * PLACE_CODES;
+	double *price = arena_room(&c->p->scratch, n * sizeof *price);
 
 	place_steps(c->p, bytes, c->times, price);
 	return price;
 }
 
-/* What steps take of the value in the region at hand: much is of one size. */
+/* Much is of one size. */
 static const double *
-prices(struct choice *c, value_id v)
+find_prices(struct choice *c, struct made *x, value_id v)
 {
-	struct made *x = &c->value[v];
+	double bytes = place_moved(c->p, v);
 	struct priced *last;
-	double bytes;
 	uint64_t hash;
 
-	if (x->price && x->times == c->times) {
-		return x->price;
-	}
-	bytes = place_moved(c->p, v);
 	hash = hash_word(num_bits(bytes), num_bits(c->times));
-	last = &c->priced[table_bits(hash) % PLACE_PRICES];
+	last = &c->priced[table_bits(hash) % PLACE_SIZES];
 	if (!last->price || last->bytes != bytes ||
 	    last->times != c->times || c->p->price.seed) {
 		*last = (struct priced){ bytes, c->times,
@@ -198,12 +185,14 @@ prices(struct choice *c, value_id v)
 	return x->price = last->price;
 }
 
-static inline double
-price_of(const double *price, uint8_t code)
+/* What steps take of the value in the region at hand. */
+static inline const double *
+prices(struct choice *c, value_id v)
 {
-	double alone = price[code & 15];
+	struct made *x = &c->value[v];
 
-	return code >> 4 ? fmin(alone, price[code >> 4]) : alone;
+	return x->price && x->times == c->times ? x->price
+						: find_prices(c, x, v);
 }
 
 /* ---- values ---- */
@@ -264,7 +253,7 @@ place_result(struct choice *c, value_id v, node_id owner)
 /* ---- links ---- */
 
 /* Entries of one row of a table: what each option takes. */
-static void
+static inline void
 set_row(const struct solve_pair *l, uint32_t i, const uint8_t *code,
 	const double *price, uint32_t n)
 {
@@ -272,12 +261,12 @@ set_row(const struct solve_pair *l, uint32_t i, const uint8_t *code,
 	uint32_t j;
 
 	for (j = 0; j < n; j++, at += l->of_v) {
-		*at = price_of(price, code[j]);
+		*at = price[code[j]];
 	}
 }
 
 /* Nothing where options are what is wanted, and all else forbidden. */
-static void
+static inline void
 set_same(const struct solve_pair *l, uint32_t i, uint32_t want,
 	 const struct shape *s)
 {

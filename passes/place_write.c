@@ -347,13 +347,29 @@ convert(struct writer *w, value_id v, const struct ir_type *want,
 
 /* ---- nodes ---- */
 
+/* Of one value's types, which differ in nothing else. */
+static inline bool
+is_placed_so(const struct ir_type *t, const struct ir_type *want)
+{
+	uint32_t differs = (uint32_t)(t->sum ^ want->sum) |
+			   (uint32_t)(t->routed ^ want->routed), i;
+
+	for (i = 0; i < t->ndims; i++) {
+		differs |= t->cut[i] ^ want->cut[i];
+	}
+	return !differs;
+}
+
 static void
 convert_arg(struct writer *w, node_id id, uint32_t k, value_id index)
 {
 	uint32_t at = ir_node(w->m, id)->args + k;
-	value_id v = convert(w, w->m->args.at[at], &w->p->wants[at], index);
+	value_id v = w->m->args.at[at];
 
-	w->m->args.at[at] = v;
+	if (!is_placed_so(ir_type(w->m, v), &w->p->wants[at])) {
+		v = convert(w, v, &w->p->wants[at], index);
+		w->m->args.at[at] = v;
+	}
 }
 
 /* Adds `on=` the axes to a node's attributes: they move to a new place. */
