@@ -28,23 +28,23 @@ struct dce {
 	struct arena *a;
 	bool *live;		/* by value */
 	bool *kept;		/* by node: a sink that stays */
-	VEC(value_id) todo;
+	value_id *todo;		/* live, and not looked at; each once */
+	uint32_t ntodo;
 	VEC(struct stash) stashes;	/* sinks that wait for their source */
 	uint32_t *stash;	/* by name: the last of them, and 1 */
 	VEC(struct moved) moved;
 	int64_t nodes, carried;
 };
 
-static void
+static inline void
 mark(struct dce *d, value_id v)
 {
-	if (!d->live[v]) {
-		d->live[v] = true;
-		VEC_PUSH(d->a, &d->todo, v);
-	}
+	d->todo[d->ntodo] = v;
+	d->ntodo += !d->live[v];
+	d->live[v] = true;
 }
 
-static void
+static inline void
 mark_all(struct dce *d, const value_id *v, uint32_t n)
 {
 	uint32_t i;
@@ -83,9 +83,9 @@ mark_sources(struct dce *d)
 {
 	const struct ir_module *m = d->m;
 
-	while (d->todo.n) {
+	while (d->ntodo) {
 		const struct ir_value *v =
-			&m->values.at[d->todo.at[--d->todo.n]];
+			&m->values.at[d->todo[--d->ntodo]];
 		node_id owner = v->node ? 0 : m->regions.at[v->region].owner;
 		const struct ir_node *n = ir_node(m, v->node);
 
@@ -197,9 +197,8 @@ drop_carried(struct dce *d, struct ir_node *n)
 }
 
 static bool
-is_live(const struct dce *d, node_id id)
+has_live(const struct dce *d, const struct ir_node *n)
 {
-	const struct ir_node *n = ir_node(d->m, id);
 	const struct ir_region *r = &d->m->regions.at[n->region];
 	uint32_t i;
 
@@ -209,13 +208,21 @@ is_live(const struct dce *d, node_id id)
 		}
 	}
 	for (i = 0; n->region && i < r->nodes.n; i++) {
+		const struct ir_node *inner = ir_node(d->m, r->nodes.at[i]);
+
 		if (d->kept[r->nodes.at[i]] ||
-		    (ir_node(d->m, r->nodes.at[i])->region &&
-		     is_live(d, r->nodes.at[i]))) {
+		    (inner->region && has_live(d, inner))) {
 			return true;
 		}
 	}
-	return d->kept[id];
+	return false;
+}
+
+static inline bool
+is_live(const struct dce *d, node_id id, const struct ir_node *n)
+{
+	return d->kept[id] || (n->nresults && d->live[n->result]) ||
+	       ((n->nresults > 1 || n->region) && has_live(d, n));
 }
 
 static void
@@ -227,7 +234,7 @@ sweep(struct dce *d, region_id id)
 	for (i = 0; i < r->nodes.n; i++) {
 		struct ir_node *n = &d->m->nodes.at[r->nodes.at[i]];
 
-		if (!is_live(d, r->nodes.at[i])) {
+		if (!is_live(d, r->nodes.at[i], n)) {
 			d->nodes++;
 			continue;
 		}
@@ -263,6 +270,8 @@ pass_dce(struct pass_ctx *p, struct ir_module *m)
 	func_id f;
 
 	d.live = arena_alloc(d.a, m->values.n * sizeof *d.live);
+	/* one more, where those go that are live already */
+	d.todo = arena_room(d.a, (m->values.n + 1) * sizeof *d.todo);
 	d.kept = arena_alloc(d.a, m->nodes.n * sizeof *d.kept);
 	d.stash = arena_alloc(d.a, m->ctx->syms.text.n * sizeof *d.stash);
 	for (f = 1; f < m->funcs.n; f++) {
