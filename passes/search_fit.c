@@ -240,7 +240,7 @@ fits_alike(const struct fit *f, const struct guess *g, uint32_t choice,
 	   double *bytes)
 {
 	*bytes = guess_bytes(g, choice);
-	if (*bytes <= f->room && choice && !f->x->guess) {
+	if (*bytes <= f->room && choice && f->x->state == TRIAL_MADE) {
 		*bytes = moving_bytes(f, choice);
 	}
 	return *bytes <= f->room;
@@ -256,7 +256,7 @@ trial_is_asked(const struct trial *x)
  * The mildest choice with which the rank fits, all its stages alike.  Before
  * it is said that none does, the one that keeps least is not guessed.
  */
-static bool
+static enum trial_room
 fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 {
 	struct held none = { .temp = 0 };
@@ -268,7 +268,7 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	guess_open(&g, f, &none, f->runs, f->nruns);
 	*choice = 0;
 	if (fits_alike(f, &g, 0, bytes)) {
-		return true;
+		return TRIAL_FITS;
 	}
 	search_choices(x->s, &x->key, x->t, x->cost);
 	for (i = 0; i < f->nruns; i++) {
@@ -276,23 +276,25 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	}
 	if (!trial_is_asked(x) &&	/* if it kept what no choice keeps */
 	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->room) {
-		x->hopeless = true;
-		return false;
+		return TRIAL_HOPELESS;
 	}
 	least = *bytes;
 	for (c = 1; c < x->cost->choices.n; c++) {
 		if (fits_alike(f, &g, c, bytes)) {
 			*choice = c;
-			return true;
+			return TRIAL_FITS;
 		}
 		if (*bytes < least) {
 			least = *bytes;
 			*choice = c;
 		}
 	}
-	*bytes = x->stand || x->hopes ? least : moving_bytes(f, *choice);
-	x->doubts |= x->hopes;
-	return *bytes <= f->room || x->hopes;
+	if (x->state == TRIAL_HOPED) {
+		*bytes = least;
+		return TRIAL_MAY_FIT;
+	}
+	*bytes = x->stand ? least : moving_bytes(f, *choice);
+	return *bytes <= f->room ? TRIAL_FITS : TRIAL_FULL;
 }
 
 /* One stage, as a run. */
@@ -321,7 +323,7 @@ hold_stage(const struct fit *f, struct ways *w, const struct run *r,
 
 	b.slot[MEMORY_TO_INPUT] -= r->less[choice];
 	hold(f->x, &w->guessed, &b, r);
-	if (!f->x->guess) {
+	if (f->x->state == TRIAL_MADE) {
 		stage_bytes(f->x, r->stage, choice, &b);
 		hold(f->x, &w->made, &b, r);
 	}
@@ -332,6 +334,7 @@ static uint32_t
 mildest(const struct fit *f, const struct ways *others, const struct run *r,
 	uint32_t most)
 {
+	bool made = f->x->state == TRIAL_MADE;
 	struct guess g;
 	struct ways all;
 	uint32_t c;
@@ -342,10 +345,10 @@ mildest(const struct fit *f, const struct ways *others, const struct run *r,
 			continue;
 		}
 		all = *others;
-		if (!f->x->guess) {
+		if (made) {
 			hold_stage(f, &all, r, c);
 		}
-		if (f->x->guess || held_bytes(f, &all.made) <= f->room) {
+		if (!made || held_bytes(f, &all.made) <= f->room) {
 			break;
 		}
 	}
@@ -379,7 +382,8 @@ fit_milder(const struct fit *f, uint32_t most)
 		x->choice[r.stage] = mildest(f, &both, &r, most);
 		hold_stage(f, &behind, &r, x->choice[r.stage]);
 	}
-	return held_bytes(f, x->guess ? &behind.guessed : &behind.made);
+	return held_bytes(f, x->state == TRIAL_MADE ? &behind.made
+						    : &behind.guessed);
 }
 
 static void
@@ -422,22 +426,22 @@ moving_room(const struct trial *x, uint32_t rank)
 	       x->fixed[rank];
 }
 
-static bool
+static enum trial_room
 fit_rank(struct fit *f, struct trial_fit *out)
 {
 	struct trial *x = f->x;
 	double all = search_room(x->s, x->seat[f->rank]);
 	double fixed = x->fixed[f->rank], bytes;
+	enum trial_room has;
 	uint32_t choice, i;
-	bool ok;
 
 	find_runs(f);
 	f->room = moving_room(x, f->rank);
-	ok = fit_alike(f, &choice, &bytes);
+	has = fit_alike(f, &choice, &bytes);
 	for (i = 0; i < f->n; i++) {
 		x->choice[f->of[i]] = choice;
 	}
-	if (ok && choice && f->n > 1) {
+	if (has <= TRIAL_MAY_FIT && choice && f->n > 1) {
 		bytes = fit_milder(f, choice);
 	}
 	if (fixed + bytes - all > out->over) {
@@ -445,7 +449,7 @@ fit_rank(struct fit *f, struct trial_fit *out)
 		out->over = fixed + bytes - all;
 		out->fullest = f->rank;
 	}
-	return ok;
+	return has;
 }
 
 /* A list by stage, if they differ. */
@@ -576,40 +580,41 @@ note_near(const struct trial *x, const struct trial_fit *f)
  * made for the one first that was guessed to be the busiest: if that takes
  * too long, no others are needed.
  */
-static bool
+static enum trial_room
 fit_ranks(struct trial *x, struct trial_fit *out)
 {
+	bool made = x->state == TRIAL_MADE, asked = trial_is_asked(x);
 	uint32_t pp = (uint32_t)x->t->g->pp, i;
-	uint32_t first = x->guess ? 0 : x->busiest;
-	bool asked = trial_is_asked(x), ok = true;
+	uint32_t first = made ? x->busiest : 0;
 	struct fit f = { .x = x, .n = (uint32_t)x->t->chunks };
+	enum trial_room all = TRIAL_FITS, has;
 
 	f.runs = arena_alloc(&x->s->tmp, f.n * sizeof *f.runs);
 	f.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.less);
-	for (i = 0; i < pp && (ok || asked); i++) {
+	for (i = 0; i < pp && (all <= TRIAL_MAY_FIT || asked); i++) {
 		f.rank = i == 0 ? first : i - (i <= first);
-		ok &= fit_rank(&f, out);
-		x->late = ok && !x->guess && is_new(&f) && trial_is_late(x);
-		if (x->late) {
-			return false;
+		has = fit_rank(&f, out);
+		all = has > all ? has : all;
+		if (made && all == TRIAL_FITS && is_new(&f) &&
+		    trial_is_late(x)) {
+			all = TRIAL_LATE;
 		}
 	}
-	x->s->out->full += !ok;
-	if (!ok && asked) {
+	x->s->out->full += all > TRIAL_LATE;
+	if (all > TRIAL_LATE && asked) {
 		note_near(x, out);
 	}
-	return ok;
+	return all;
 }
 
-bool
+enum trial_room
 trial_fits(struct trial *x, struct trial_fit *f)
 {
 	*f = (struct trial_fit){ .over = -INFINITY };
 	set_fixed(x);
 	if (!trial_is_asked(x) && !has_room(x)) {
-		x->hopeless = true;
 		x->s->out->full++;
-		return false;
+		return TRIAL_HOPELESS;
 	}
 	search_count_slots(x->s, x->t);
 	set_plain(x);

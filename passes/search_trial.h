@@ -6,6 +6,23 @@
 
 #include "passes/search_parts.h"
 
+/* What is known of how it rebuilds. */
+enum trial_state {
+	TRIAL_MADE,	/* its programs */
+	TRIAL_GUESSED,	/* what that takes and keeps, but for the way that
+			 * keeps least, before no other one fits */
+	TRIAL_HOPED	/* the same, and that this one fits */
+};
+
+/* What ranks have room for; of several, what the last of these says. */
+enum trial_room {
+	TRIAL_FITS,
+	TRIAL_MAY_FIT,	/* so it is hoped */
+	TRIAL_LATE,	/* it is cut by the ranks that fit till now */
+	TRIAL_FULL,
+	TRIAL_HOPELESS	/* however it recomputes */
+};
+
 /* One plan on its way to a price. */
 struct trial {
 	struct search *s;
@@ -14,7 +31,7 @@ struct trial {
 	uint32_t nstages;
 	int64_t *layers;
 	uint32_t *choice;	/* by stage: how it recomputes */
-	bool guess;		/* what that takes, instead of making it */
+	enum trial_state state;
 	struct search_cost *cost;
 	struct search_cost **made;	/* by choice; NULL: not yet */
 	struct search_bytes *plain;	/* by stage: as it is placed */
@@ -31,11 +48,6 @@ struct trial {
 	struct price p;
 	const struct search_stand *stand;	/* for its width; or NULL */
 	bool may_win;		/* as it is stood in for */
-	bool hopeless;		/* however it recomputes, it does not fit */
-	bool hopes;		/* what is guessed not to fit does, till it is
-				 * made */
-	bool doubts;		/* of this plan something is guessed not to */
-	bool late;		/* it is cut by the ranks that fit till now */
 	double bound_us;	/* of its pipeline, as it was composed last */
 	uint32_t busiest;	/* the rank that says so */
 	double pipe_us;		/* a pipeline with this ZeRO, at the least */
@@ -64,8 +76,8 @@ bool trial_is_late(struct trial *x);
  */
 bool trial_is_asked(const struct trial *x);
 
-/* Sets how stages recompute so that all ranks have room; false: none does. */
-bool trial_fits(struct trial *x, struct trial_fit *f);
+/* Sets how stages recompute so that all ranks have room. */
+enum trial_room trial_fits(struct trial *x, struct trial_fit *f);
 /* The whole plan, in the report's arena. */
 void trial_plan(const struct trial *x, struct plan *p);
 

@@ -135,14 +135,14 @@ compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	struct search_key key = x->key;
 	struct search_cost *c;
 
-	key.choice = x->guess ? 0 : x->choice[stage];
+	key.choice = x->state == TRIAL_MADE ? x->choice[stage] : 0;
 	c = trial_cost(x, key.choice);
 	if (!c) {
 		return false;
 	}
 	search_price(x->s, &key, x->t, c, seat);
 	search_stage_price(x->s, c, seat, lo, hi, x->p.stage[stage]);
-	if (x->guess && x->choice[stage]) {
+	if (x->state != TRIAL_MADE && x->choice[stage]) {
 		add_guess(x, stage, lo, hi);
 	}
 	return true;
@@ -345,7 +345,7 @@ note_least(struct trial *x, double us)
 static double
 sure(const struct trial *x)
 {
-	return own(x) / (x->guess && !x->stand ? NO_MORE : 1);
+	return own(x) / (x->state == TRIAL_MADE || x->stand ? 1 : NO_MORE);
 }
 
 /* With what it takes beside its pipeline. */
@@ -424,12 +424,29 @@ is_plain_cut(struct trial *x)
 	return cut;
 }
 
-/* What was guessed not to fit, as it is. */
+/* What may fit, as it is. */
 static bool
 fits_after_all(struct trial *x, struct trial_fit *f)
 {
-	x->hopes = false;
-	return trial_fits(x, f);
+	x->state = TRIAL_GUESSED;
+	return trial_fits(x, f) == TRIAL_FITS;
+}
+
+/* With its programs made. */
+static enum fate
+as_made(struct trial *x, enum fate fate, struct trial_fit *f)
+{
+	enum trial_room has;
+
+	x->state = TRIAL_MADE;
+	if (fate == FITS) {	/* nothing is rebuilt */
+		return fate;
+	}
+	has = trial_fits(x, f);
+	if (has > TRIAL_LATE) {
+		return FULL;
+	}
+	return has == TRIAL_LATE || is_cut(x) ? CUT_TIGHT : fate;
 }
 
 /*
@@ -438,7 +455,7 @@ fits_after_all(struct trial *x, struct trial_fit *f)
  * step takes about.
  */
 static enum fate
-recomputed(struct trial *x, struct trial_fit *f)
+recomputed(struct trial *x, enum trial_room has, struct trial_fit *f)
 {
 	enum fate fate = FITS;
 	uint32_t i;
@@ -449,7 +466,7 @@ recomputed(struct trial *x, struct trial_fit *f)
 	if (fate == TIGHT && is_cut(x)) {
 		return CUT_TIGHT;
 	}
-	if (x->doubts && !fits_after_all(x, f)) {
+	if (has == TRIAL_MAY_FIT && !fits_after_all(x, f)) {
 		return FULL;
 	}
 	if (x->s->guessing) {
@@ -462,33 +479,29 @@ recomputed(struct trial *x, struct trial_fit *f)
 		note_least(x, x->p.step_us / NO_MORE);
 		return CUT_TIGHT;
 	}
-	x->guess = x->hopes = false;
-	if (!trial_fits(x, f)) {
-		return x->late ? CUT_TIGHT : FULL;
-	}
-	return is_cut(x) ? CUT_TIGHT : fate;
+	return as_made(x, fate, f);
 }
 
 /* With ZeRO and layers chosen. */
 static enum fate
 with_layers(struct trial *x)
 {
+	enum trial_room has;
 	enum fate fate;
 	struct trial_fit f;
 
 	x->s->out->priced++;
-	x->guess = false;
+	x->state = TRIAL_MADE;
 	if (is_plain_cut(x)) {
 		x->s->out->cut++;
 		return CUT;
 	}
-	x->guess = true;
-	x->hopes = isfinite(x->s->worst_us);
-	x->doubts = false;
-	if (!trial_fits(x, &f)) {
+	x->state = isfinite(x->s->worst_us) ? TRIAL_HOPED : TRIAL_GUESSED;
+	has = trial_fits(x, &f);
+	if (has > TRIAL_MAY_FIT) {
 		return FULL;
 	}
-	fate = recomputed(x, &f);
+	fate = recomputed(x, has, &f);
 	if ((fate == FITS || fate == TIGHT) && is_run(x, fate)) {
 		note_best(x);
 		note_least(x, x->p.step_us *
@@ -606,13 +619,13 @@ stood_in(struct trial *x)
 {
 	struct trial_fit f;
 
-	x->guess = x->hopeless = x->hopes = false;
+	x->state = TRIAL_MADE;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	if (is_plain_cut(x)) {
 		return CUT;
 	}
-	x->guess = true;
-	if (!trial_fits(x, &f) && x->hopeless) {
+	x->state = TRIAL_GUESSED;
+	if (trial_fits(x, &f) == TRIAL_HOPELESS) {
 		return FULL;
 	}
 	if (is_cut(x)) {
