@@ -138,6 +138,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search.c \
 	%D%/search.h \
 	%D%/search_advice.c \
+	%D%/search_compose.c \
+	%D%/search_each.c \
 	%D%/search_fit.c \
 	%D%/search_floor.c \
 	%D%/search_line.c \
@@ -146,6 +148,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search_parts.h \
 	%D%/search_print.c \
 	%D%/search_settle.c \
+	%D%/search_slots.c \
 	%D%/search_space.c \
 	%D%/search_stages.c \
 	%D%/search_stand.c \

@@ -2,9 +2,10 @@
  * The search: of all plans for a model on a target, the one whose step is the
  * shortest among those that fit.  docs/search.md is the page about it.
  *
- * The space is that of search_space.c, and what the user has pinned.  Plans
- * are looked at in the order of a bound from below, and none is left out
- * whose bound is below what was found: so the answer is exact in the space.
+ * The space is that of search_space.c and search_each.c, and what the user
+ * has pinned.  Plans are looked at in the order of a bound from below, and
+ * none is left out whose bound is below what was found: so the answer is exact
+ * in the space.
  *
  * Sections are named for the .c that defines them.
  */

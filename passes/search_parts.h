@@ -308,6 +308,8 @@ void search_seat(const struct search *s, const struct search_group *g,
 /* The same by rank of the pipeline: places in s->seats. */
 uint32_t *search_seats(const struct search *s, const struct search_group *g,
 		       struct arena *a);
+/* Whether the optimizer's state may lie on the host. */
+bool search_may_offload(const struct search *s);
 /* What a mean rank must hold at the least, whatever else is chosen. */
 double search_least_bytes(const struct search *s, const struct search_group *g,
 			  int zero, bool offload);
@@ -321,9 +323,15 @@ bool search_is_before(const struct search_group *a,
 /* Of a step, one behind another. */
 int64_t search_microbatches(const struct search *s,
 			    const struct search_group *g, int64_t microbatch);
+
+/* ---- search_each.c ---------------------------------------------------- */
+
 /* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
 void search_each(struct search *s, const struct search_group *g,
 		 bool (*f)(struct search *s, struct search_try *t));
+
+/* ---- search_slots.c --------------------------------------------------- */
+
 /* Sets t->slots, of a schedule that there is. */
 void search_count_slots(struct search *s, struct search_try *t);
 

@@ -1,5 +1,6 @@
 /*
- * Between search_try.c (when) and search_fit.c (whether it fits).
+ * Between search_try.c (when), search_compose.c (what it takes) and
+ * search_fit.c (whether it fits).
  */
 #ifndef PASSES_SEARCH_TRIAL_H
 #define PASSES_SEARCH_TRIAL_H
@@ -62,11 +63,29 @@ struct trial_fit {
 
 /* ---- search_try.c ----------------------------------------------------- */
 
+/* Whether it is above what was found, with its choices till now. */
+bool trial_is_late(struct trial *x);
+
+/* ---- search_compose.c ------------------------------------------------- */
+
 /* Of the programs that recompute so; NULL: there are none. */
 struct search_cost *trial_cost(struct trial *x, uint32_t choice);
 struct search_update *trial_update(struct trial *x);
-/* Whether it is above what was found, with its choices till now. */
-bool trial_is_late(struct trial *x);
+/*
+ * The stages, as they recompute, but for those that take what the one before
+ * does.  False: a choice cannot be made.
+ */
+bool trial_compose(struct trial *x);
+/* What its pipeline takes at the least: of a plan that is composed. */
+double trial_bound_us(struct trial *x);
+/* Its updates, once layers are chosen. */
+void trial_compose_update(struct trial *x);
+/* What the slowest update takes, behind all that may hide of it. */
+double trial_update_us(const struct trial *x);
+/* What data ranks exchange while the pipeline runs: if it runs but once. */
+double trial_data_us(struct trial *x);
+/* Runs the schedule: sets the price.  False: it stalls. */
+bool trial_run(struct trial *x);
 
 /* ---- search_fit.c ----------------------------------------------------- */
 

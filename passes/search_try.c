@@ -9,58 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of what recomputing is guessed to take, so much is sure. */
-#define GUESS 0.9
 /* A step that is guessed this far above the best is not made. */
 #define NO_MORE 1.02
 
-/* ---- time ---- */
-
-static double
-stage_us(const struct trial *x, uint32_t stage)
-{
-	double us = 0;
-	int k;
-
-	for (k = 0; k < SCHED_NKINDS; k++) {
-		us += price_shown_us(&x->s->o->traits,
-				     &x->p.stage[stage][k]);
-	}
-	return us;
-}
-
-/*
- * What a rank waits before its first forward and behind its last backward:
- * others must have had the microbatch first, and have it last.  With a split
- * backward, weights may fill the end.
- */
-static double
-bound_us(struct trial *x)
-{
-	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
-	const struct price_traits *traits = &x->s->o->traits;
-	double around = 0, most = 0, us = 0, *busy;
-	uint32_t i;
-
-	busy = arena_alloc(&x->s->tmp, (size_t)pp * sizeof *busy);
-	for (i = 0; i < x->nstages; i++) {
-		us = x->again[i] ? us : stage_us(x, i) * (double)m;
-		busy[x->rank_of[i]] += us;
-	}
-	for (r = 0; r < pp; r++) {
-		if (busy[r] + around > most) {
-			most = busy[r] + around;
-			x->busiest = (uint32_t)r;
-		}
-		us = x->again[r] ? us
-			: price_shown_us(traits, &x->p.stage[r][SCHED_F]) +
-			  price_shown_us(traits, &x->p.stage[r][SCHED_B]) +
-			  x->p.hop_us *
-			  (x->t->sched->split ? 1 : 2);
-		around += us;
-	}
-	return most;
-}
+/* ---- its stages ---- */
 
 /* By stage, in the order in which schedules hand them to ranks. */
 static void
@@ -94,148 +46,6 @@ set_layers(struct trial *x, int64_t *layers)
 	for (i = 1; i < x->nstages; i++) {
 		x->first[i] = x->first[i - 1] + layers[i - 1];
 	}
-}
-
-struct search_cost *
-trial_cost(struct trial *x, uint32_t choice)
-{
-	struct search_key key = x->key;
-
-	if (!choice) {
-		return x->cost;
-	}
-	if (!x->made) {
-		x->made = arena_alloc(&x->s->tmp, x->cost->choices.n *
-				      sizeof *x->made);
-	}
-	if (!x->made[choice]) {
-		key.choice = choice;
-		x->made[choice] = search_cost_of(x->s, &key, x->t);
-	}
-	return x->made[choice];
-}
-
-/* Adds what a choice is guessed to take to a stage of layers [lo, hi). */
-static void
-add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
-{
-	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
-	struct price_func extra = { 0 };
-
-	extra.total_us = GUESS * search_extra_us(x->s,
-		&x->cost->choices.at[x->choice[stage]], lo, hi);
-	price_add(&x->p.stage[stage][back], &extra, 1);
-}
-
-/* Of layers [lo, hi). */
-static bool
-compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
-{
-	uint32_t seat = x->seat_of[stage];
-	struct search_key key = x->key;
-	struct search_cost *c;
-
-	key.choice = x->state == TRIAL_MADE ? x->choice[stage] : 0;
-	c = trial_cost(x, key.choice);
-	if (!c) {
-		return false;
-	}
-	search_price(x->s, &key, x->t, c, seat);
-	search_stage_price(x->s, c, seat, lo, hi, x->p.stage[stage]);
-	if (x->state != TRIAL_MADE && x->choice[stage]) {
-		add_guess(x, stage, lo, hi);
-	}
-	return true;
-}
-
-/*
- * The stages, as they recompute, but for those that take what the one before
- * does.  False: a choice cannot be made.
- */
-static bool
-compose(struct trial *x)
-{
-	struct search *s = x->s;
-	int64_t lo = 0;
-	uint32_t i;
-
-	if (!x->p.stage) {
-		x->p.stage = arena_room(&s->tmp,
-					x->nstages * sizeof *x->p.stage);
-		x->again = arena_room(&s->tmp,
-				      x->nstages * sizeof *x->again);
-		x->p.hop_us = search_hop(s, &x->key, x->t, x->cost);
-	}
-	for (i = 0; i < x->nstages; i++) {
-		x->again[i] = i && x->choice[i] == x->choice[i - 1] &&
-			      x->seat_of[i] == x->seat_of[i - 1] &&
-			      search_alike(s, lo - x->layers[i - 1], lo,
-					   lo + x->layers[i]);
-		if (!x->again[i] &&
-		    !compose_stage(x, i, lo, lo + x->layers[i])) {
-			return false;
-		}
-		lo += x->layers[i];
-	}
-	return true;
-}
-
-/* For whoever reads the prices of all stages. */
-static void
-compose_again(struct trial *x)
-{
-	uint32_t i;
-
-	for (i = 0; i < x->nstages; i++) {
-		if (x->again[i]) {
-			memcpy(x->p.stage[i], x->p.stage[i - 1],
-			       sizeof x->p.stage[i]);
-		}
-	}
-}
-
-struct search_update *
-trial_update(struct trial *x)
-{
-	if (!x->update) {
-		x->update = search_update_of(x->s, &x->key, x->t);
-	}
-	return x->update;
-}
-
-static void
-compose_update(struct trial *x)
-{
-	uint32_t i, pp = (uint32_t)x->t->g->pp;
-	int64_t lo = 0;
-
-	x->p.update = arena_alloc(&x->s->tmp, pp * sizeof *x->p.update);
-	for (i = 0; i < pp; i++) {
-		search_price_update(x->s, &x->key, x->t, trial_update(x),
-				    x->seat[i]);
-		x->p.update[i] = trial_update(x)->on[x->seat[i]][PIECE_TOP];
-	}
-	for (i = 0; i < x->nstages; i++) {
-		search_update_price(x->s, trial_update(x), x->seat_of[i],
-				    lo, lo + x->layers[i],
-				    &x->p.update[x->rank_of[i]]);
-		lo += x->layers[i];
-	}
-}
-
-static bool
-run(struct trial *x)
-{
-	const struct sched s = {
-		.nranks = (uint32_t)x->t->g->pp, .nstages = x->nstages,
-		.nmicrobatches = (uint32_t)x->t->nmicrobatches,
-		.rank_of = x->rank_of
-	};
-
-	compose_again(x);
-	x->s->out->run++;
-	return price_named(&x->s->briefs, x->t->sched, &s, &x->s->o->traits,
-			   &x->s->tmp, &x->p);
 }
 
 /* ---- the best so far ---- */
@@ -365,26 +175,11 @@ is_above(struct trial *x, double beside_us)
 static bool
 is_cut(struct trial *x)
 {
-	if (!compose(x)) {
+	if (!trial_compose(x)) {
 		return true;
 	}
-	x->bound_us = bound_us(x);
+	x->bound_us = trial_bound_us(x);
 	return is_above(x, x->stand ? x->stand->beside_us : 0);
-}
-
-/* What the slowest update takes, behind all that may hide of it. */
-static double
-update_us(const struct trial *x)
-{
-	double hides = x->s->o->traits.overlap_data ? 1 - PRICE_SLOWED : 0;
-	double us = 0;
-	uint32_t i;
-
-	for (i = 0; i < x->t->g->pp; i++) {
-		us = fmax(us, x->p.update[i].total_us -
-			      hides * x->p.update[i].data_us);
-	}
-	return us;
 }
 
 bool
@@ -393,8 +188,8 @@ trial_is_late(struct trial *x)
 	if (is_cut(x)) {
 		return true;
 	}
-	compose_update(x);
-	return is_above(x, update_us(x) * (1 - SEARCH_NEAR));
+	trial_compose_update(x);
+	return is_above(x, trial_update_us(x) * (1 - SEARCH_NEAR));
 }
 
 /*
@@ -406,9 +201,10 @@ trial_is_late(struct trial *x)
 static bool
 is_run(struct trial *x, enum fate fate)
 {
-	compose_update(x);
+	trial_compose_update(x);
 	return (fate == FITS ||
-		!is_above(x, update_us(x) * (1 - SEARCH_NEAR))) && run(x);
+		!is_above(x, trial_update_us(x) * (1 - SEARCH_NEAR))) &&
+	       trial_run(x);
 }
 
 /* As if nothing were built again. */
@@ -751,23 +547,6 @@ whole_fits(struct trial *x)
 	return true;
 }
 
-/* What data ranks exchange while the pipeline runs: if it runs but once. */
-static double
-data_us(struct trial *x)
-{
-	double us = 0;
-	uint32_t i;
-	int k;
-
-	compose_again(x);
-	for (i = 0; i < x->nstages; i++) {
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			us += x->p.stage[i][k].data_us;
-		}
-	}
-	return us * (double)x->t->nmicrobatches;
-}
-
 /*
  * Stages take what they took with ZeRO 1, but for what solvers choose among
  * equals; and of weights and gradients no less is exchanged.  Of a width that
@@ -787,7 +566,7 @@ may_be_whole(struct trial *x)
 	    !isfinite(x->pipe_us)) {	/* there is no such schedule */
 		return false;
 	}
-	us = fmax(x->pipe_us - data_us(x), 0) * SEARCH_SAME +
+	us = fmax(x->pipe_us - trial_data_us(x), 0) * SEARCH_SAME +
 	     g->sum_us + g->gather_us;
 	if (us < x->s->worst_us) {
 		return true;
