@@ -124,13 +124,13 @@ next_turn(struct sched_maker *k, enum sched_kind kind, uint32_t *stage)
 struct step {
 	enum sched_kind kind;
 	bool any;		/* the next in the shared order */
-	uint32_t chunk;		/* else of this chunk */
+	uint32_t chunk, stage;	/* else of this chunk */
 };
 
 #define MAX_STEPS 6
 
 static uint32_t
-read_steps(const char *p, struct step *steps)
+read_steps(const struct sched_maker *k, const char *p, struct step *steps)
 {
 	uint32_t n = 0;
 
@@ -143,6 +143,7 @@ read_steps(const char *p, struct step *steps)
 		x->kind = kind_of(*p++);
 		x->any = *p != '0' && *p != '1';
 		x->chunk = x->any ? 0 : (uint32_t)(*p++ - '0');
+		x->stage = stage_of(k, x->chunk);
 	}
 	return n;
 }
@@ -157,22 +158,21 @@ repeat(struct sched_maker *k, const char *pattern, uint32_t times)
 	struct sched_list *list = &k->s->ranks[k->rank];
 	struct sched_action *at = list->actions.at;	/* room for all */
 	struct step steps[MAX_STEPS];
-	uint32_t n = read_steps(pattern, steps), m = k->s->nmicrobatches;
-	uint32_t made = list->actions.n, stage, microbatch, i;
+	uint32_t n = read_steps(k, pattern, steps), m = k->s->nmicrobatches;
+	uint32_t made = list->actions.n, i;
 
 	while (times-- > 0 && made < k->whole) {
 		for (i = 0; i < n; i++) {
-			enum sched_kind kind = steps[i].kind;
+			const struct step *x = &steps[i];
+			struct sched_action act = {
+				.kind = (uint8_t)x->kind, .stage = x->stage
+			};
 
-			stage = stage_of(k, steps[i].chunk);
-			microbatch = steps[i].any
-				? next_turn(k, kind, &stage)
-				: k->next[steps[i].chunk][kind]++;
-			if (microbatch < m) {
-				at[made++] = (struct sched_action){
-					.kind = (uint8_t)kind, .stage = stage,
-					.microbatch = microbatch
-				};
+			act.microbatch = x->any
+				? next_turn(k, x->kind, &act.stage)
+				: k->next[x->chunk][x->kind]++;
+			if (act.microbatch < m) {
+				at[made++] = act;
 			}
 		}
 	}
