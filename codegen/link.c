@@ -8,7 +8,6 @@
 #include "ir/hold.h"
 
 #include <errno.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,8 +15,6 @@
 #include <unistd.h>
 
 #define MAX_WORDS 64
-
-extern char **environ;
 
 static const struct span nowhere;
 
@@ -87,40 +84,23 @@ add_word(struct ir_ctx *c, struct command *x, const char *word)
 	}
 }
 
-/* What ends llmc ends it, too, and at once: nobody waits for an answer then. */
-static int
-spawn(pid_t *pid, struct command *x, const struct hold *h)
-{
-	posix_spawnattr_t a;
-	int error = posix_spawnattr_init(&a);
-
-	if (error) {
-		return error;
-	}
-	posix_spawnattr_setflags(&a, POSIX_SPAWN_SETSIGMASK);
-	posix_spawnattr_setsigmask(&a, &h->before);
-	error = posix_spawnp(pid, x->words[0], NULL, &a, x->words, environ);
-	posix_spawnattr_destroy(&a);
-	return error;
-}
-
 static bool
-run(struct ir_ctx *c, struct command *x, const struct hold *h)
+run(struct ir_ctx *c, struct command *x, struct hold *h)
 {
-	int status, error;
-	pid_t pid;
+	pid_t pid = 0;
+	int error = hold_spawn(h, &pid, x->words), status = 0;
 
-	error = spawn(&pid, x, h);
 	if (error) {
 		diag_error(&c->diags, nowhere, "the linker `%s` cannot be "
 			   "run: %s; LLMC_LINKER names another C compiler",
 			   x->words[0], strerror(error));
 		return false;
 	}
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR) {
-			return fail(c, "wait for", x->words[0]);
-		}
+	if (!hold_wait(h, pid, &status)) {
+		return fail(c, "wait for", x->words[0]);
+	}
+	if (h->told) {
+		return false;
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
 		diag_error(&c->diags, nowhere, "the linker `%s` failed: what "
@@ -178,7 +158,7 @@ struct linking {
 
 /* Neither an id, nor paths or times of who linked it. */
 static bool
-link_files(const struct linking *x, struct buf *out)
+link_files(struct linking *x, struct buf *out)
 {
 	const char *to = arena_printf(&x->c->perm, "%s/rank", x->folder);
 	const char *linker = getenv("LLMC_LINKER");

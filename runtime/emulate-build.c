@@ -9,22 +9,22 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/emulate-inner.h"
+#include "runtime/delay.h"
 
 enum {
-	PATH_BYTES = 1024, MAX_WORDS = 32, JOBS = 2, MOST_KEPT = 200
+	PATH_BYTES = 1024, MAX_WORDS = 32, JOBS = 2, MOST_KEPT = 200,
+	STALE_SECONDS = 3600
 };
-
-extern char **environ;
 
 /* Beside the images: who they are, and how plain accesses are told. */
 static const char glue[] =
@@ -149,44 +149,12 @@ add_words(struct command *c, const char *p)
 	}
 }
 
-static enum rt_status
-start(struct command *c, pid_t *pid, struct rt_error *err)
-{
-	struct rt_where where = { NULL, NULL, -1 };
-	int error = posix_spawnp(pid, c->words[0], NULL, NULL, c->words,
-				 environ);
-
-	if (!error) {
-		return RT_OK;
-	}
-	*pid = 0;
-	return rt_fail(err, RT_IO, where, "kernels cannot be emulated: the C "
-		       "compiler `%s` cannot be run: %s; LLMC_LINKER names "
-		       "another one", c->words[0], strerror(error));
-}
-
-static enum rt_status
-finish(pid_t pid, struct rt_error *err)
-{
-	struct rt_where where = { NULL, NULL, -1 };
-	int status = 0;
-
-	while (pid && waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR) {
-			return rt_fail(err, RT_IO, where, "cannot wait for "
-				       "the C compiler: %s", strerror(errno));
-		}
-	}
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? RT_OK
-		: rt_fail(err, RT_FORMAT, where, "kernels cannot be "
-			  "emulated: the C compiler `%s` refused their text: "
-			  "what it says stands above", compiler());
-}
-
 /* ---- files ---- */
 
+/* Where it is made; while it is there, signals wait. */
 struct folder {
 	char path[PATH_BYTES];
+	struct rt_delay *delay;
 };
 
 static enum rt_status
@@ -240,34 +208,55 @@ write_all(const struct rt_emu *e, const struct folder *f,
 	return s;
 }
 
+/* Whatever is in it, and a compiler that was ended may have left. */
 static void
-remove_all(const struct rt_emu *e, const struct folder *f)
+remove_folder(const char *path)
 {
-	static const char *const more[] = { "glue.c", "glue.o", "all.so" };
-	char name[32], path[PATH_BYTES + 64];
-	size_t j;
-	int64_t i;
+	DIR *d = opendir(path);
+	const struct dirent *f;
 
-	for (i = 0; i < e->images->n; i++) {
-		for (j = 0; j < 2; j++) {
-			image_file(i, "co"[j], name);
-			snprintf(path, sizeof path, "%s/%s", f->path, name);
-			unlink(path);
-		}
+	while (d && (f = readdir(d))) {
+		unlinkat(dirfd(d), f->d_name, 0);
 	}
-	for (i = 0; i < e->images->ntexts; i++) {
-		snprintf(path, sizeof path, "%s/%s", f->path,
-			 e->images->texts[i].name);
-		unlink(path);
+	if (d) {
+		closedir(d);
 	}
-	for (j = 0; j < sizeof more / sizeof more[0]; j++) {
-		snprintf(path, sizeof path, "%s/%s", f->path, more[j]);
-		unlink(path);
-	}
-	rmdir(f->path);
+	rmdir(path);
 }
 
 /* ---- compiling ---- */
+
+static enum rt_status
+start(const struct folder *f, struct command *c, pid_t *pid,
+      struct rt_error *err)
+{
+	struct rt_where where = { NULL, NULL, -1 };
+	int error = rt_delay_spawn(f->delay, pid, c->words);
+
+	if (!error) {
+		return RT_OK;
+	}
+	*pid = 0;
+	return rt_fail(err, RT_IO, where, "kernels cannot be emulated: the C "
+		       "compiler `%s` cannot be run: %s; LLMC_LINKER names "
+		       "another one", c->words[0], strerror(error));
+}
+
+static enum rt_status
+finish(const struct folder *f, pid_t pid, struct rt_error *err)
+{
+	struct rt_where where = { NULL, NULL, -1 };
+	int status = 0;
+
+	if (pid && !rt_delay_wait(f->delay, pid, &status)) {
+		return rt_fail(err, RT_IO, where, "cannot wait for the C "
+			       "compiler: %s", strerror(errno));
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? RT_OK
+		: rt_fail(err, RT_FORMAT, where, "kernels cannot be "
+			  "emulated: the C compiler `%s` refused their text: "
+			  "what it says stands above", compiler());
+}
 
 /* One file after the other in each of a few processes: `cc -c` of all in one
  * would leave a core idle. */
@@ -293,7 +282,7 @@ compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 	snprintf(path, sizeof path, "%s/%s", f->path, i < 0 ? "glue.c"
 		 : name);
 	add_word(&c, path, strlen(path));
-	return start(&c, pid, err);
+	return start(f, &c, pid, err);
 }
 
 static enum rt_status
@@ -307,14 +296,14 @@ compile_all(const struct rt_emu *e, const struct folder *f,
 
 	for (i = -1; i < e->images->n && s == RT_OK; i++) {
 		j = (j + 1) % JOBS;
-		s = running[j] ? finish(running[j], err) : RT_OK;
+		s = running[j] ? finish(f, running[j], err) : RT_OK;
 		running[j] = 0;
 		if (s == RT_OK) {
 			s = compile_next(e, f, i, &running[j], err);
 		}
 	}
 	for (j = 0; j < JOBS; j++) {
-		end = running[j] ? finish(running[j], err) : RT_OK;
+		end = running[j] ? finish(f, running[j], err) : RT_OK;
 		s = s == RT_OK ? end : s;
 	}
 	return s;
@@ -353,8 +342,8 @@ link_all(const struct rt_emu *e, const struct folder *f, struct rt_error *err)
 	snprintf(path, sizeof path, "@%s/glue.c", f->path);
 	add_word(&c, path, strlen(path));
 	add_words(&c, "-lm");
-	s = start(&c, &pid, err);
-	return s == RT_OK ? finish(pid, err) : s;
+	s = start(f, &c, &pid, err);
+	return s == RT_OK ? finish(f, pid, err) : s;
 }
 
 /* ---- what was compiled before ---- */
@@ -428,8 +417,23 @@ cache_folder(char *out, size_t n)
 	return used > 0 && (size_t)used + 64 < n && make_folders(out);
 }
 
+/* emu-XXXXXX, which nobody finished: who made it was killed. */
+static bool
+is_left(const char *name, const struct stat *st)
+{
+	return S_ISDIR(st->st_mode) && strlen(name) == 10 &&
+	       time(NULL) - st->st_mtime > STALE_SECONDS;
+}
+
+static bool
+is_older(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec < b->tv_sec ||
+	       (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
 /* One goes for each that comes, once there are many: that which was used
- * longest ago. */
+ * longest ago.  So does what is left of one that was not finished. */
 static void
 drop_oldest(const char *folder)
 {
@@ -443,12 +447,13 @@ drop_oldest(const char *folder)
 	while (d && (f = readdir(d))) {
 		snprintf(path, sizeof path, "%s/%s", folder, f->d_name);
 		if (strncmp(f->d_name, "emu-", 4) != 0 ||
-		    !strstr(f->d_name, ".so") || stat(path, &st) != 0) {
+		    lstat(path, &st) != 0) {
 			continue;
 		}
-		if (n++ == 0 || st.st_mtim.tv_sec < when.tv_sec ||
-		    (st.st_mtim.tv_sec == when.tv_sec &&
-		     st.st_mtim.tv_nsec < when.tv_nsec)) {
+		if (is_left(f->d_name, &st)) {
+			remove_folder(path);
+		} else if (strstr(f->d_name, ".so") &&
+			   (n++ == 0 || is_older(&st.st_mtim, &when))) {
 			when = st.st_mtim;
 			memcpy(oldest, path, sizeof oldest);
 		}
@@ -504,11 +509,11 @@ build_in(struct rt_emu *e, const struct folder *f, const char *cache,
 
 /* In a folder of its own, which goes again. */
 static enum rt_status
-build_anew(struct rt_emu *e, const char *cache, const char *kept,
-	   struct rt_error *err)
+build_anew(struct rt_emu *e, struct rt_delay *h, const char *cache,
+	   const char *kept, struct rt_error *err)
 {
 	const char *tmp = getenv("TMPDIR");
-	struct folder f;
+	struct folder f = { .delay = h };
 	struct rt_where where = { f.path, NULL, -1 };
 	enum rt_status s;
 
@@ -519,7 +524,7 @@ build_anew(struct rt_emu *e, const char *cache, const char *kept,
 			       strerror(errno));
 	}
 	s = build_in(e, &f, cache, kept, err);
-	remove_all(e, &f);
+	remove_folder(f.path);
 	return s;
 }
 
@@ -534,37 +539,56 @@ load_kept(struct rt_emu *e, const char *kept)
 	return ok;
 }
 
-enum rt_status
-emu_build(struct rt_emu *e, struct rt_error *err)
+/*
+ * Ranks of a plan come at once: one compiles, the others wait; who cannot
+ * have the lock compiles as well.  Its file is of the one that compiles.
+ */
+static enum rt_status
+build_locked(struct rt_emu *e, struct rt_delay *h, const char *cache,
+	     const char *kept, struct rt_error *err)
 {
-	char cache[PATH_BYTES - 64], kept[PATH_BYTES + 64];
 	char lock[PATH_BYTES + 72];
 	enum rt_status s = RT_OK;
-	uint64_t h[2];
 	int fd;
 
-	if (!cache_folder(cache, sizeof cache)) {
-		return build_anew(e, NULL, NULL, err);
-	}
-	key_of(e, h);
-	snprintf(kept, sizeof kept, "%s/emu-%016llx%016llx.so", cache,
-		 (unsigned long long)h[0], (unsigned long long)h[1]);
-	if (load_kept(e, kept)) {
-		return RT_OK;
-	}
-	/* ranks of a plan come at once: one compiles, the others wait; who
-	 * cannot have the lock compiles as well */
 	snprintf(lock, sizeof lock, "%s.lock", kept);
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-	if (fd >= 0) {
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		rt_delay_end(h);
 		flock(fd, LOCK_EX);
+		rt_delay_begin(h);
 	}
 	if (!load_kept(e, kept)) {
-		s = build_anew(e, cache, kept, err);
+		s = build_anew(e, h, cache, kept, err);
 	}
 	if (fd >= 0) {
 		unlink(lock);
 		close(fd);
 	}
+	return s;
+}
+
+enum rt_status
+emu_build(struct rt_emu *e, struct rt_error *err)
+{
+	char cache[PATH_BYTES - 64], kept[PATH_BYTES + 64] = "";
+	bool keeps = cache_folder(cache, sizeof cache);
+	struct rt_delay h;
+	enum rt_status s;
+	uint64_t key[2];
+
+	if (keeps) {
+		key_of(e, key);
+		snprintf(kept, sizeof kept, "%s/emu-%016llx%016llx.so", cache,
+			 (unsigned long long)key[0],
+			 (unsigned long long)key[1]);
+	}
+	if (keeps && load_kept(e, kept)) {
+		return RT_OK;
+	}
+	rt_delay_begin(&h);
+	s = keeps ? build_locked(e, &h, cache, kept, err)
+		  : build_anew(e, &h, NULL, NULL, err);
+	rt_delay_end(&h);
 	return s;
 }

@@ -32,6 +32,8 @@ rank_sources = \
 	%D%/cuda-probe.c \
 	%D%/cuda-parts.c \
 	%D%/cuda-talk.c \
+	%D%/delay.c \
+	%D%/delay.h \
 	%D%/device-emulate.c \
 	%D%/device-open.c \
 	%D%/device-window.c \

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE	/* pthread_setaffinity_np */
 
+#include "runtime/delay.h"
 #include "runtime/pool.h"
 
 #include <limits.h>
@@ -199,12 +200,36 @@ stay_on(pthread_t thread, int core)
 	pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
+static enum rt_status
+start_all(struct rt_workers *p, const struct rt_workers_options *o,
+	  struct rt_error *err)
+{
+	int64_t i;
+
+	for (i = 1; i < o->n; i++) {
+		p->worker[i] = (struct worker){ .pool = p, .i = i };
+		if (pthread_create(&p->worker[i].thread, NULL, serve,
+				   &p->worker[i]) != 0) {
+			return rt_fail(err, RT_IO, (struct rt_where){ NULL,
+				NULL, -1 }, "cannot start thread %lld of %lld: "
+				"take fewer with --threads", (long long)i + 1,
+				(long long)o->n);
+		}
+		p->started++;
+		if (o->cores) {
+			stay_on(p->worker[i].thread, o->cores[i]);
+		}
+	}
+	return RT_OK;
+}
+
 enum rt_status
 rt_workers_start(struct rt_workers **out, const struct rt_workers_options *o,
 		 struct rt_error *err)
 {
 	struct rt_workers *p = aligned_alloc(64, sizeof *p);
-	int64_t i;
+	sigset_t held, before;
+	enum rt_status s;
 
 	*out = NULL;
 	if (!p) {
@@ -217,20 +242,13 @@ rt_workers_start(struct rt_workers **out, const struct rt_workers_options *o,
 		free(p);
 		return rt_no_memory(err, NULL);
 	}
-	for (i = 1; i < o->n; i++) {
-		p->worker[i] = (struct worker){ .pool = p, .i = i };
-		if (pthread_create(&p->worker[i].thread, NULL, serve,
-				   &p->worker[i]) != 0) {
-			rt_workers_stop(p);
-			return rt_fail(err, RT_IO, (struct rt_where){ NULL,
-				NULL, -1 }, "cannot start thread %lld of %lld: "
-				"take fewer with --threads", (long long)i + 1,
-				(long long)o->n);
-		}
-		p->started++;
-		if (o->cores) {
-			stay_on(p->worker[i].thread, o->cores[i]);
-		}
+	rt_delay_all(&held);
+	pthread_sigmask(SIG_BLOCK, &held, &before);
+	s = start_all(p, o, err);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (s != RT_OK) {
+		rt_workers_stop(p);
+		return s;
 	}
 	if (o->cores) {
 		stay_on(pthread_self(), o->cores[0]);

@@ -1508,6 +1508,7 @@ cli_tests = \
 	tests/cli/gpu-run.sh \
 	tests/cli/gpu.sh \
 	tests/cli/help.sh \
+	tests/cli/interrupted.sh \
 	tests/cli/join.sh \
 	tests/cli/lang-depth.sh \
 	tests/cli/lang-errors.sh \

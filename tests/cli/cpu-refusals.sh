@@ -263,27 +263,4 @@ unbuilt 'there is no CPU `z80`: there are native,' --target cpux1 --cpu z80 \
 unbuilt 'numbers of type f8e4m3 are not kept or exchanged by CPUs' \
 	--target cpux1 f8.llm
 refused 'good.bin is no folder' -w --target cpux1 -o good.bin "$model"
-
-# Ended while it compiles: no folder, and none of its own.
-mkdir scratch
-for ms in 000 050 200 400 800; do
-	TMPDIR=$PWD/scratch timeout -s INT 0.$ms "$LLMC" -w --target cpux4 \
-		--pin tp=2,pp=2 -o none "$model" >out 2>err
-	test "$(ls scratch)" = '' || bad "interrupted: $(ls scratch)"
-	test "$(echo none*)" = 'none*' || test -x none/rank ||
-		bad "interrupted: $(echo none*)"
-	rm -rf none
-done
-cat >linker <<'END'
-#!/bin/sh
-kill -TERM "$PPID"
-exec ${CC:-cc} "$@"
-END
-chmod +x linker
-TMPDIR=$PWD/scratch LLMC_LINKER=$PWD/linker "$LLMC" -w --draft \
-	--target cpux1 -o none "$model" >out 2>err
-got=$?
-test $got = 143 || bad "ended while it links: exit status $got"
-test "$(ls scratch)" = '' || bad "ended while it links: $(ls scratch)"
-test "$(echo none*)" = 'none*' || bad 'ended while it links: leaves a folder'
 exit $failed
