@@ -63,6 +63,8 @@ catch_signals(void)
 	}
 	/* a closed pipe is an error of a write, to be reported as one */
 	signal(SIGPIPE, SIG_IGN);
+	/* who started us may not care how its children end; we do */
+	signal(SIGCHLD, SIG_DFL);
 }
 
 int

@@ -388,6 +388,8 @@ main(int argc, char **argv)
 	struct rt_options o;
 	int status = EXIT_SUCCESS;
 
+	/* who started us may not care how its children end; we do */
+	signal(SIGCHLD, SIG_DFL);
 	if (rt_options_read(&o, argc, argv, &err) != RT_OK) {
 		say(&err, 2);
 		rt_options_release(&o);

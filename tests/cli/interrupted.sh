@@ -1,5 +1,5 @@
 #!/bin/sh
-# What is told to end: no file
+# What is told to end, or is started by who does not care how it ends: no file
 # or process stays behind, and nobody waits for one that does not come.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker
@@ -119,4 +119,12 @@ case $(ls cache) in
 *) bad 'leftovers: one that is being made is gone' ;;
 esac
 
+# ---- who started us ignores its children's ends ----
+
+env --ignore-signal=CHLD true 2>/dev/null || exit $failed
+for command in "$LLMC -w --draft --target cpux2 --pin tp=2 -o two $model" \
+	'two/rank bench --local --steps 1'; do
+	# shellcheck disable=SC2086 # words
+	soon 0 "ignored ends: $command" env --ignore-signal=CHLD $command
+done
 exit $failed
