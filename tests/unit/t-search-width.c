@@ -1,0 +1,143 @@
+/*
+ * Prices of a width's pieces depend on the microbatch and on what exchanges,
+ * not on who asks for them first: a width that was placed without data ranks
+ * is priced for degrees that have some where it stands for wider ones.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "frontend/frontend.h"
+#include "frontend/target.h"
+#include "passes/pass.h"
+#include "passes/search_parts.h"
+
+static const char model[] =
+	"model m {\n"
+	"  dim hidden = 256, ffn = 512, vocab = 1024, seq = 128, batch = 16;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 6 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    x = x + linear(silu(linear(n -> ffn)) -> hidden);\n"
+	"  }\n"
+	"  x = rmsnorm(x);\n"
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
+/* A search that stands before its first plan. */
+struct stand {
+	struct ir_ctx c;
+	struct target t;
+	struct search_options o;
+	struct search_report report;
+	struct search s;
+};
+
+static void
+stand(struct stand *x)
+{
+	struct search *s = &x->s;
+	struct ir_ctx *c = &x->c;
+	uint32_t base;
+
+	memset(x, 0, sizeof *x);
+	ir_ctx_init(c, NULL);
+	c->diags.on[WARN_UNNAMED_WEIGHT] = false;
+	assert_true(source_add(&c->sources, "<model>", model, strlen(model),
+			       &base));
+	s->m = fe_compile(c, c->sources.files.n - 1);
+	assert_non_null(s->m);
+	assert_int_equal(pass_apply(s->m, "fold-dims,inline,autodiff", false),
+			 PASS_OK);
+	assert_true(fe_target(c, "h100x8x8", &x->t));
+	x->o.target = &x->t;
+	s->o = &x->o;
+	s->a = &c->perm;
+	s->out = &x->report;
+	s->t = target_span(&x->t, 0, x->t.groups.n - 1);
+	arena_init(&s->keep, &c->mem);
+	arena_init(&s->tmp, &c->mem);
+	s->stats.arena = s->briefs.arena = &s->keep;
+	s->stats.pass = "search";
+	s->memo = pass_memo_new(&s->keep);
+	s->prices = price_memo_new(&s->keep);
+	kernels_keep(c);
+	assert_true(plan_read(s->m, &s->base) && plan_names(s->m) &&
+		    search_open(s));
+}
+
+static void
+leave(struct stand *x)
+{
+	search_release(&x->s);
+	ir_ctx_release(&x->c);
+}
+
+/* All pieces of two ranks that split tensors, beside dp data ranks. */
+static struct search_fn
+pieces(struct stand *x, int64_t microbatch, int64_t dp)
+{
+	struct search_group g = { .used = 2 * dp, .tp = 2, .cp = 1, .ep = 1,
+				  .pp = 1, .dp = dp };
+	struct search_try t = { .g = &g, .microbatch = microbatch,
+				.nmicrobatches = 16 / dp / microbatch,
+				.chunks = 1, .sched = sched_find("1f1b") };
+	struct search_key key = { .tp = 2, .cp = 1, .ep = 1 };
+	struct search_cost *c = search_cost_of(&x->s, &key, &t);
+
+	assert_non_null(c);
+	search_price(&x->s, &key, &t, c, 0);
+	return *c->on[0];
+}
+
+static void
+assert_same(const struct search_fn *a, const struct search_fn *b)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < PIECE_MAX; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			assert_true(a->fn[i][k].total_us ==
+				    b->fn[i][k].total_us);
+		}
+	}
+}
+
+static void
+test_data_ranks(void **state)
+{
+	static const int64_t microbatch[] = { 2, 1, 1 }, dp[] = { 2, 4, 16 };
+	struct search_fn none, some;
+	struct stand x;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof dp / sizeof *dp; i++) {
+		stand(&x);
+		pieces(&x, 8, 1);	/* for which it is placed */
+		some = pieces(&x, microbatch[i], dp[i]);
+		leave(&x);
+		stand(&x);
+		pieces(&x, 8, 1);
+		none = pieces(&x, microbatch[i], 1);
+		assert_true(none.fn[PIECE_BODY][0].total_us > 0);
+		assert_same(&some, &none);
+		leave(&x);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_data_ranks)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
