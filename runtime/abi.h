@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 4
+#define RT_ABI_VERSION 5
 #define RT_MAX_AXES 8
 #define RT_MAX_PIECES 9
 #define RT_MAX_DIMS 8
@@ -314,6 +314,7 @@ struct rt_plan {
 	const struct rt_tensor *tensors;	/* by name */
 	int64_t batch, tokens;	/* of one step: sequences, tokens */
 	int64_t seed;		/* unless --seed says another */
+	int64_t steps;		/* unless --steps does; 0: not known */
 	double step_us;		/* as predicted */
 	double flops;		/* of one step, for MFU */
 	double peak;		/* FLOP/s of all ranks */

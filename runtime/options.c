@@ -56,8 +56,9 @@ static const struct row {
 	{ "weights", T | V | S, TEXT, AT(weights), 0, 0, 0, "PATH",
 	  "begin with these: safetensors, an index or a folder" },
 	{ "steps", T | B | V, INT, AT(steps), 0, 1, 1e15, "N",
-	  "train: in all, resumed ones too (default: the data once); "
-	  "bench: measured (default: 5); verify: compared (default: 1)" },
+	  "train: in all, resumed ones too (default: the model's, or the "
+	  "data once); bench: measured (default: 5); verify: compared "
+	  "(default: 1)" },
 	{ "data", T, LIST, AT(data), 0, 0, 0, "FILE..|draw",
 	  "token files to train on, or drawn tokens" },
 	{ "eval-data", T, LIST, AT(eval_data), 0, 0, 0, "FILE..",
@@ -321,7 +322,6 @@ static enum rt_status
 check(struct reader *r)
 {
 	struct rt_options *o = r->o;
-	bool draws = o->data.n == 1 && strcmp(o->data.at[0], "draw") == 0;
 
 	if (o->help || o->version) {
 		return RT_OK;
@@ -333,9 +333,6 @@ check(struct reader *r)
 	if (o->command == T && o->data.n == 0) {
 		return WRONG(r, "there is nothing to train on: give --data "
 			     "FILE.. or --data draw");
-	}
-	if (draws && o->steps == 0) {
-		return WRONG(r, "drawn tokens have no end: give --steps N");
 	}
 	if ((o->eval_every || o->eval_steps) && o->eval_data.n == 0) {
 		return WRONG(r, "there is nothing to evaluate on: give "
@@ -355,6 +352,28 @@ check(struct reader *r)
 	if (o->command == S && !o->checkpoint == !o->weights) {
 		return WRONG(r, "weights to sample from: give --checkpoint "
 			     "FOLDER or --weights PATH");
+	}
+	return RT_OK;
+}
+
+bool
+rt_options_draw(const struct rt_options *o)
+{
+	return o->data.n == 1 && strcmp(o->data.at[0], "draw") == 0;
+}
+
+enum rt_status
+rt_options_settle(struct rt_options *o, const struct rt_plan *p,
+		  struct rt_error *err)
+{
+	if (o->command != RT_TRAIN || o->help || o->version) {
+		return RT_OK;
+	}
+	o->steps = o->steps ? o->steps : p->steps;
+	if (o->steps == 0 && rt_options_draw(o)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "drawn tokens have "
+			       "no end, and the model says no train.steps: "
+			       "give --steps N");
 	}
 	return RT_OK;
 }

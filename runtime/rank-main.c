@@ -390,7 +390,8 @@ main(int argc, char **argv)
 
 	/* who started us may not care how its children end; we do */
 	signal(SIGCHLD, SIG_DFL);
-	if (rt_options_read(&o, argc, argv, &err) != RT_OK) {
+	if (rt_options_read(&o, argc, argv, &err) != RT_OK ||
+	    rt_options_settle(&o, p, &err) != RT_OK) {
 		say(&err, 2);
 		rt_options_release(&o);
 		return 2;

@@ -46,6 +46,12 @@ struct rt_options {
 enum rt_status rt_options_read(struct rt_options *o, int argc,
 			       char *const *argv, struct rt_error *err);
 void rt_options_release(struct rt_options *o);
+/* Whether tokens are drawn, not read. */
+bool rt_options_draw(const struct rt_options *o);
+/* How long to train if nobody has said it: as the plan says, if it does. */
+enum rt_status rt_options_settle(struct rt_options *o,
+				 const struct rt_plan *p,
+				 struct rt_error *err);
 /* The one that was given, or the plan's. */
 int64_t rt_options_seed(const struct rt_options *o, const struct rt_plan *p);
 void rt_options_help(FILE *out);

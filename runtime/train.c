@@ -46,12 +46,6 @@ rt_begin(struct rt_run *r, const struct rt_options *o, struct rt_progress *p,
 	return status;
 }
 
-static bool
-is_drawn(const struct rt_options *o)
-{
-	return o->data.n == 1 && strcmp(o->data.at[0], "draw") == 0;
-}
-
 static enum rt_status
 open_tokens(struct train *t, struct rt_tokens **out,
 	    const struct rt_list *files, bool in_order, struct rt_error *err)
@@ -133,7 +127,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	if (status == RT_OK && !resumed) {
 		status = rt_begin(t->r, o, &t->at, err);
 	}
-	if (status == RT_OK && !is_drawn(o)) {
+	if (status == RT_OK && !rt_options_draw(o)) {
 		status = open_tokens(t, &t->tokens, &o->data, false, err);
 	}
 	if (status == RT_OK && o->eval_data.n > 0) {

@@ -214,6 +214,8 @@ put_facts(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 	HOST_SET(w, struct rt_plan, tokens, number(c, f->tokens));
 	HOST_SET(w, struct rt_plan, seed,
 		 number(c, (int64_t)ir_setting_num(c->m, "train.seed", 0)));
+	HOST_SET(w, struct rt_plan, steps,
+		 number(c, (int64_t)ir_setting_num(c->m, "train.steps", 0)));
 	HOST_SET(w, struct rt_plan, step_us, host_double(c, f->step_us));
 	HOST_SET(w, struct rt_plan, flops, host_double(c, f->flops));
 	HOST_SET(w, struct rt_plan, peak, host_double(c, f->peak));

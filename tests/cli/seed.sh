@@ -1,10 +1,11 @@
 #!/bin/sh
 # `train { seed = N; }` is what weights are drawn from, in float64 and by
-# binaries, whatever the plan; --seed says another.
+# binaries, whatever the plan; --seed says another.  So it is with the `steps`
+# that a binary trains.
 . "${top_srcdir:?}/tests/lib.sh"
 
 plain=$examples/tiny-dense.llm
-sed 's/^  batch = 4;/& seed = 5;/' "$plain" >five.llm
+sed 's/^  batch = 4;/& seed = 5; steps = 2;/' "$plain" >five.llm
 
 # losses OPTIONS..: in float64
 losses()
@@ -47,6 +48,9 @@ paste by-one by-four five | awk '
 	paste by-one by-four five
 	bad 'other losses than in float64'
 }
+one/rank train --local --data draw --threads 1 --log steps.log >out 2>err ||
+	bad 'a model that says its steps'
+losses_in steps.log | cmp - by-one || bad 'it trains another number of steps'
 trained same one --seed 5
 cmp same by-one || bad '--seed 5 is another seed, of a binary'
 trained other one --seed 0

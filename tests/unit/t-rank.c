@@ -174,11 +174,14 @@ static const char *
 refusal(const char *line)
 {
 	static struct rt_error err;
+	static const struct rt_plan plan;	/* which says nothing */
 	struct rt_options o;
 	char *argv[33];
 	int argc = split(line, argv);
+	enum rt_status s = rt_options_read(&o, argc, argv, &err);
 
-	assert_int_equal(rt_options_read(&o, argc, argv, &err), RT_RANGE);
+	s = s == RT_OK ? rt_options_settle(&o, &plan, &err) : s;
+	assert_int_equal(s, RT_RANGE);
 	rt_options_release(&o);
 	return err.message;
 }
@@ -243,6 +246,34 @@ test_refusals(void **state)
 		if (!strstr(message, cases[i][1])) {
 			fail_msg("%s: %s", cases[i][0], message);
 		}
+	}
+}
+
+/* Steps that train is told come before the model's, and those before data. */
+static void
+test_steps(void **state)
+{
+	static const struct {
+		const char *line;
+		int64_t model, want;
+	} cases[] = {
+		{ "train --data draw", 7, 7 },
+		{ "train --data draw --steps 3", 7, 3 },
+		{ "train --data f", 7, 7 },
+		{ "train --data f", 0, 0 },
+		{ "bench --steps 2", 7, 2 }, { "verify --steps 2", 7, 2 },
+		{ "train --data draw --help", 0, 0 }
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct rt_plan p = { .steps = cases[i].model };
+		struct rt_options o = options(cases[i].line);
+		struct rt_error err;
+
+		assert_int_equal(rt_options_settle(&o, &p, &err), RT_OK);
+		assert_int_equal(o.steps, cases[i].want);
 	}
 }
 
@@ -335,6 +366,7 @@ main(void)
 		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_steps),
 		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_machine),
 		cmocka_unit_test(test_cpu),
