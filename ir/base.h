@@ -36,18 +36,19 @@ struct mem {
 	void *user;
 };
 
-#define MEM_POOL_SIZES 73	/* the largest is 256 MiB */
+#define MEM_POOL_SIZES 96	/* the last are of 2^32 pages and more */
 
-struct mem_block;
+struct mem_slab;
+struct mem_free;
 
 /*
- * What goes back through its gate, and is neither small nor huge, waits here
- * for the next request of the size: fresh pages cost more than what most
- * passes do with them.
+ * What goes back through its gate, and is not small, waits here for whoever
+ * asks next: fresh pages cost more than what most passes do with them.
  */
 struct mem_pool {
 	struct mem under;	/* where it has them from */
-	struct mem_block *waiting[MEM_POOL_SIZES];	/* by size */
+	struct mem_slab *slabs;	/* newest first */
+	struct mem_free *waiting[MEM_POOL_SIZES];	/* by size */
 };
 
 struct arena_chunk;
@@ -56,7 +57,8 @@ struct arena_chunk;
 struct arena {
 	struct mem *mem;
 	struct arena_chunk *chunks;	/* newest first */
-	char *next, *end;		/* free room in the newest chunk */
+	char *next, *end;		/* free room in one of many objects */
+	size_t room;			/* that one's, when it was new */
 	size_t total_bytes;		/* asked of the gate so far */
 };
 

@@ -12,8 +12,12 @@ ir_ctx_init(struct ir_ctx *c, const struct mem *m)
 	struct mem libc;
 
 	memset(c, 0, sizeof *c);
-	mem_init(&libc);
-	mem_pool_init(&c->pool, m ? m : &libc, &c->mem);
+	if (m) {
+		c->mem = *m;
+	} else {
+		mem_init(&libc);
+		mem_pool_init(&c->pool, &libc, &c->mem);
+	}
 	arena_init(&c->perm, &c->mem);
 	arena_init(&c->tmp, &c->mem);
 	intern_init(&c->syms, &c->perm);

@@ -210,7 +210,9 @@ struct ranks_found;
 
 /* What everything in a run shares. */
 struct ir_ctx {
-	struct mem_pool pool;	/* empty in a child: it uses its parent's */
+	/* libc's; empty in a child, which uses its parent's, and unused where
+	 * who opened the context has a gate of his own */
+	struct mem_pool pool;
 	struct mem mem;		/* its gate */
 	struct arena perm;	/* as long as the run */
 	struct arena tmp;	/* as long as one pass */
@@ -228,6 +230,7 @@ struct ir_ctx {
 	struct ranks_found *found;
 };
 
+/* m: a gate that sees all its requests, or NULL. */
 void ir_ctx_init(struct ir_ctx *c, const struct mem *m);
 void ir_ctx_release(struct ir_ctx *c);
 const char *ir_text(const struct ir_ctx *c, sym_t s);

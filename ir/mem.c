@@ -21,6 +21,9 @@
 #ifndef CHUNK_BYTES
 #define CHUNK_BYTES ((size_t)64 * 1024)
 #endif
+#define FIRST_BYTES ((size_t)4 * 1024)	/* of an arena: most stay small */
+/* A chunk with its header and that of a pool is so many pages. */
+#define CHUNK_HEADERS ((size_t)32)
 
 struct arena_chunk {
 	struct arena_chunk *older;
@@ -63,74 +66,217 @@ mem_init(struct mem *m)
 
 /* ---- pools ---- */
 
-#define POOL_STEP ((size_t)16 * 1024)
-#define POOL_EXTRA ((size_t)64)	/* so that a chunk and its header is 4 steps */
-#define POOL_STEPS ((size_t)64)	/* sizes of so many steps, then of twice that */
+#define PAGE ((size_t)4096)
+#define SLAB_BYTES ((size_t)32 << 20)	/* what is not touched costs nothing */
+#define SMALL_BYTES (PAGE / 2)	/* is left to whom the pool has it from */
+#define EXACT_SIZES ((size_t)64)	/* of so many pages, then of twice */
 
-struct mem_block {
-	struct mem_block *next;
-	size_t size;		/* its place in waiting[]; 0: it does not */
+/*
+ * A run of pages, free or not, and what it is between: a slab is one run
+ * behind another.  `pages` is 0 where it is small, and in no slab.
+ */
+struct mem_run {
+	uint32_t pages, before;	/* of it; of the one before it, or 0 */
+	bool waits, last;
 };
 
-/* The size of a request, and its bytes as they are asked for. */
-static size_t
-size_of(size_t bytes, size_t *whole)
-{
-	size_t steps, size;
+#define RUN_BYTES ((sizeof(struct mem_run) + 15) / 16 * 16)
 
-	*whole = bytes;
-	/* where each object has its chunk, it shall not come back */
-	if (bytes < POOL_STEP || !CHUNK_BYTES) {
-		return 0;
+/* One that waits, in a list of runs of about its size. */
+struct mem_free {
+	struct mem_run run;
+	struct mem_free *next, **link;
+};
+
+struct mem_slab {
+	struct mem_slab *older;
+};
+
+static size_t
+size_of(size_t pages)
+{
+	size_t size = EXACT_SIZES;
+
+	if (pages < EXACT_SIZES) {
+		return pages;
 	}
-	size = steps = (bytes - POOL_EXTRA + POOL_STEP - 1) / POOL_STEP;
-	if (steps > POOL_STEPS) {
-		for (steps = POOL_STEPS, size = POOL_STEPS;
-		     steps * POOL_STEP + POOL_EXTRA < bytes; size++) {
-			steps *= 2;
+	while (pages >= 2 * EXACT_SIZES && size + 1 < MEM_POOL_SIZES) {
+		pages /= 2;
+		size++;
+	}
+	return size;
+}
+
+static struct mem_run *
+run_behind(struct mem_run *r)
+{
+	return r->last ? NULL
+		       : (struct mem_run *)((char *)r + r->pages * PAGE);
+}
+
+static void
+hang(struct mem_pool *p, struct mem_run *r)
+{
+	struct mem_free *x = (struct mem_free *)r;
+
+	r->waits = true;
+	x->link = &p->waiting[size_of(r->pages)];
+	x->next = *x->link;
+	if (x->next) {
+		x->next->link = &x->next;
+	}
+	*x->link = x;
+}
+
+static void
+unhang(struct mem_run *r)
+{
+	struct mem_free *x = (struct mem_free *)r;
+
+	r->waits = false;
+	*x->link = x->next;
+	if (x->next) {
+		x->next->link = x->link;
+	}
+}
+
+static void
+tell_behind(struct mem_run *r)
+{
+	struct mem_run *behind = run_behind(r);
+
+	if (behind) {
+		behind->before = r->pages;
+	}
+}
+
+/* r, which is not in a list, becomes so long; what is left of it waits. */
+static void
+cut_run(struct mem_pool *p, struct mem_run *r, uint32_t pages)
+{
+	struct mem_run *rest = (struct mem_run *)((char *)r + pages * PAGE);
+
+	if (r->pages == pages) {
+		return;
+	}
+	*rest = (struct mem_run){ .pages = r->pages - pages,
+				  .before = pages, .last = r->last };
+	r->pages = pages;
+	r->last = false;
+	tell_behind(rest);
+	hang(p, rest);
+}
+
+/* r and the one behind it, which are in no list, become one. */
+static void
+join_runs(struct mem_run *r)
+{
+	const struct mem_run *behind = run_behind(r);
+
+	r->pages += behind->pages;
+	r->last = behind->last;
+	tell_behind(r);
+}
+
+/* The smallest that is large enough, or nearly: of what was touched before. */
+static struct mem_run *
+find_run(struct mem_pool *p, uint32_t pages)
+{
+	size_t size;
+	struct mem_free *x;
+
+	for (size = size_of(pages); size < MEM_POOL_SIZES; size++) {
+		for (x = p->waiting[size]; x; x = x->next) {
+			if (x->run.pages >= pages) {
+				return &x->run;
+			}
 		}
 	}
-	if (size >= MEM_POOL_SIZES) {
-		return 0;
+	return NULL;
+}
+
+/* Room for one run at least. */
+static bool
+add_slab(struct mem_pool *p, size_t bytes)
+{
+	size_t all = bytes < SLAB_BYTES ? SLAB_BYTES : bytes;
+	struct mem_slab *s = p->under.get(p->under.user, sizeof *s + PAGE +
+					  all);
+	struct mem_run *r;
+
+	if (!s) {
+		return false;
 	}
-	*whole = steps * POOL_STEP + POOL_EXTRA;
-	return size;
+	r = (struct mem_run *)(((uintptr_t)(s + 1) + PAGE - 1) / PAGE * PAGE);
+	s->older = p->slabs;
+	p->slabs = s;
+	*r = (struct mem_run){ .pages = (uint32_t)(all / PAGE), .last = true };
+	hang(p, r);
+	return true;
+}
+
+static void *
+small_get(struct mem_pool *p, size_t bytes)
+{
+	struct mem_run *r = p->under.get(p->under.user, RUN_BYTES + bytes);
+
+	if (!r) {
+		return NULL;
+	}
+	r->pages = 0;
+	return (char *)r + RUN_BYTES;
 }
 
 static void *
 pool_get(void *user, size_t bytes)
 {
 	struct mem_pool *p = user;
-	size_t whole, size = size_of(bytes, &whole);
-	struct mem_block *b;
+	size_t pages = (RUN_BYTES + bytes + PAGE - 1) / PAGE;
+	struct mem_run *r;
 
-	b = p->waiting[size];
-	if (b) {
-		p->waiting[size] = b->next;
-		return b + 1;
+	/* where each object has its chunk, it shall not come back */
+	if (bytes < SMALL_BYTES || pages > UINT32_MAX || !CHUNK_BYTES) {
+		return small_get(p, bytes);
 	}
-	b = p->under.get(p->under.user, sizeof *b + whole);
-	if (b) {
-		b->size = size;
+	r = find_run(p, (uint32_t)pages);
+	if (!r && add_slab(p, pages * PAGE)) {
+		r = find_run(p, (uint32_t)pages);
 	}
-	return b ? b + 1 : NULL;
+	if (!r) {
+		return NULL;
+	}
+	unhang(r);
+	cut_run(p, r, (uint32_t)pages);
+	return (char *)r + RUN_BYTES;
 }
 
 static void
 pool_put(void *user, void *at)
 {
 	struct mem_pool *p = user;
-	struct mem_block *b = (struct mem_block *)at - 1;
+	struct mem_run *r, *next;
 
 	if (!at) {
 		return;
 	}
-	if (b->size) {
-		b->next = p->waiting[b->size];
-		p->waiting[b->size] = b;
-	} else {
-		p->under.put(p->under.user, b);
+	r = (struct mem_run *)((char *)at - RUN_BYTES);
+	if (!r->pages) {
+		p->under.put(p->under.user, r);
+		return;
 	}
+	next = run_behind(r);
+	if (next && next->waits) {
+		unhang(next);
+		join_runs(r);
+	}
+	next = r->before ? (struct mem_run *)((char *)r - r->before * PAGE)
+			 : NULL;
+	if (next && next->waits) {
+		unhang(next);
+		join_runs(next);
+		r = next;
+	}
+	hang(p, r);
 }
 
 static void
@@ -152,15 +298,11 @@ mem_pool_init(struct mem_pool *p, const struct mem *under, struct mem *gate)
 void
 mem_pool_release(struct mem_pool *p)
 {
-	size_t i;
+	while (p->slabs) {
+		struct mem_slab *s = p->slabs;
 
-	for (i = 0; i < MEM_POOL_SIZES; i++) {
-		while (p->waiting[i]) {
-			struct mem_block *b = p->waiting[i];
-
-			p->waiting[i] = b->next;
-			p->under.put(p->under.user, b);
-		}
+		p->slabs = s->older;
+		p->under.put(p->under.user, s);
 	}
 }
 
@@ -183,6 +325,7 @@ arena_release(struct arena *a)
 		a->mem->put(a->mem->user, c);
 	}
 	a->next = a->end = NULL;
+	a->room = 0;
 	a->total_bytes = 0;
 }
 
@@ -204,6 +347,20 @@ new_chunk(struct arena *a, size_t bytes)
 	return (char *)c + HEADER_BYTES;
 }
 
+/* Each twice as large as the one before it, up to a limit. */
+static void
+next_chunk(struct arena *a, size_t bytes)
+{
+	size_t room = a->room ? a->room * 2 : FIRST_BYTES;
+
+	while (room < bytes + CHUNK_HEADERS) {
+		room *= 2;
+	}
+	a->room = room < CHUNK_BYTES ? room : CHUNK_BYTES;
+	a->next = new_chunk(a, a->room - CHUNK_HEADERS);
+	a->end = a->next + a->room - CHUNK_HEADERS;
+}
+
 /* Room that is not zeroed; *bytes becomes a multiple of 16. */
 static char *
 take(struct arena *a, size_t *bytes)
@@ -219,8 +376,7 @@ take(struct arena *a, size_t *bytes)
 		return new_chunk(a, n);
 	}
 	if (!a->next || (size_t)(a->end - a->next) < n) {
-		a->next = new_chunk(a, CHUNK_BYTES);
-		a->end = a->next + CHUNK_BYTES;
+		next_chunk(a, n);
 	}
 	p = a->next;
 	a->next += n;

@@ -213,6 +213,76 @@ test_pool(void **state)
 	assert_int_equal(c.live, 0);
 }
 
+#define NTAKEN 64
+
+/* What somebody has of a pool: bytes that are his. */
+struct taken {
+	unsigned char *at;
+	size_t bytes;
+};
+
+static void
+give_back(struct mem *gate, struct taken *x, unsigned char mark)
+{
+	size_t i;
+
+	for (i = 0; i < x->bytes; i++) {
+		assert_int_equal(x->at[i], mark);
+	}
+	gate->put(gate->user, x->at);
+	x->at = NULL;
+}
+
+/* Blocks come and go in any order, and are one again when all are back. */
+static void
+test_pool_joins(void **state)
+{
+	static struct taken all[NTAKEN];
+	struct counts c = { 0, 0 };
+	struct mem under, gate;
+	struct mem_pool pool;
+	uint32_t seed = 1, i;
+	void *whole, *more;
+
+	(void)state;
+	mem_init(&under);
+	under.get = count_get;
+	under.put = count_put;
+	under.user = &c;
+	mem_pool_init(&pool, &under, &gate);
+	for (i = 0; i < 20000; i++) {
+		uint32_t k = (seed = seed * 1664525 + 1013904223) >> 26;
+		struct taken *x = &all[k];
+
+		if (x->at) {
+			give_back(&gate, x, (unsigned char)k);
+			continue;
+		}
+		x->bytes = 2048 + (seed >> 8) % (i % 8 ? 9000 : 150000);
+		x->at = gate.get(gate.user, x->bytes);
+		assert_int_equal((uintptr_t)x->at % 16, 0);
+		memset(x->at, (int)k, x->bytes);
+	}
+	for (i = 0; i < NTAKEN; i++) {
+		if (all[i].at) {
+			give_back(&gate, &all[i], (unsigned char)i);
+		}
+	}
+#ifndef __SANITIZE_ADDRESS__
+	assert_int_equal(c.gets, 1);
+#endif
+	whole = gate.get(gate.user, ((size_t)32 << 20) - 16);
+#ifndef __SANITIZE_ADDRESS__
+	assert_int_equal(c.gets, 1);
+#endif
+	more = gate.get(gate.user, (size_t)40 << 20);
+	memset(more, 1, (size_t)40 << 20);
+	gate.put(gate.user, whole);
+	gate.put(gate.user, more);
+	mem_pool_release(&pool);
+	assert_int_equal(c.live, 0);
+}
+
 static void
 test_vec(void **state)
 {
@@ -583,6 +653,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_arena), TEST(test_arena_join),
 		TEST(test_arena_oom), TEST(test_pool),
+		TEST(test_pool_joins),
 		TEST(test_vec),
 		TEST(test_buf), TEST(test_buf_int), TEST(test_buf_full),
 		TEST(test_num), TEST(test_intern),
