@@ -140,6 +140,8 @@ struct search_seen {
 	bool full;		/* it cannot fit */
 };
 
+struct search_width;
+
 /* A width before it is cut into functions, which may be two or three. */
 struct search_placed {
 	struct search_key key;	/* without what is made of it */
@@ -147,6 +149,7 @@ struct search_placed {
 	struct ir_module *m;
 	struct search_group g;
 	struct search_try at;	/* what it was placed for: of g */
+	struct search_width *first;	/* it has the updates of all */
 	uint32_t nstages;
 	uint32_t piece_of[SEARCH_MAX_KINDS + 2];	/* by stage */
 	int64_t trips[SEARCH_MAX_KINDS + 2];	/* by stage */
@@ -395,8 +398,9 @@ void search_release(struct search *s);
  * What a rank keeps of a width, as if it had the other one's ZeRO and place
  * of states, among dp ranks.
  */
-void search_fix_as(const struct search_width *w, const struct search_key *key,
-		   int64_t dp, struct search_update *u);
+void search_fix_as(const struct search_width *like,
+		   const struct search_key *key, int64_t dp,
+		   struct search_update *u);
 
 /* ---- search_stand.c --------------------------------------------------- */
 

@@ -162,7 +162,16 @@ measure(struct search *s, struct search_width *w)
 	return true;
 }
 
-/* Other ways to recompute have the updates of the width as it is placed. */
+/*
+ * Widths of one placement differ in what they rebuild, and in how backward is
+ * split.  Their updates are the same, so only the first of them has these.
+ */
+static struct search_width *
+of_updates(const struct search_width *w)
+{
+	return w->on->first;
+}
+
 static void
 drop_updates(struct ir_module *m)
 {
@@ -208,7 +217,7 @@ make_programs(struct search *s, struct search_width *w)
 	m = ir_copy(w->on->m, &c);
 	search_write_plan(s, w->on, &w->key, t, m);
 	set_axes(m, t);
-	if (w->key.choice) {
+	if (w->on->first) {
 		drop_updates(m);
 	}
 	ok = search_pass(s, &c, m, pass_recompute);
@@ -258,6 +267,9 @@ width(struct search *s, const struct search_key *key,
 	w->on = search_place(s, key, t);
 	VEC_PUSH(&s->keep, &s->widths, w);
 	w->bad = !stage(s, w);
+	if (!w->bad && !w->on->first) {
+		w->on->first = w;
+	}
 	return w;
 }
 
@@ -448,9 +460,10 @@ least_share(const struct search_width *w, const struct search_key *key,
 }
 
 void
-search_fix_as(const struct search_width *w, const struct search_key *key,
+search_fix_as(const struct search_width *like, const struct search_key *key,
 	      int64_t dp, struct search_update *u)
 {
+	const struct search_width *w = of_updates(like);
 	double part = (double)w->key.tp / (double)key->tp;
 	double weights = part * least_share(w, key, dp, 3);
 	double gradients = part * least_share(w, key, dp, 2);
@@ -579,7 +592,7 @@ struct search_update *
 search_update_of(struct search *s, const struct search_key *key,
 		 const struct search_try *t)
 {
-	struct search_width *w = width(s, key, t);
+	struct search_width *w = of_updates(width(s, key, t));
 	struct search_update *u;
 
 	for (u = w->updates; u; u = u->next) {
@@ -605,12 +618,15 @@ search_price_update(struct search *s, const struct search_key *key,
 		    uint32_t seat)
 {
 	struct search_width *w;
+	struct search_key own;
 
 	if (!u->on[seat]) {
-		w = width(s, key, t);
-		set_mesh(w, &w->key, t);
-		if (plan_offload(w->m) != key->offload) {
-			search_write_plan(s, w->on, key, t, w->m);
+		w = of_updates(width(s, key, t));
+		own = w->key;
+		own.offload = key->offload;
+		set_mesh(w, &own, t);
+		if (plan_offload(w->m) != own.offload) {
+			search_write_plan(s, w->on, &own, t, w->m);
 		}
 		price_updates(s, w, t, u, seat);
 	}
