@@ -22,14 +22,17 @@ copy_items(struct arena *a, const void *from, size_t bytes, size_t room)
 		(v)->n * sizeof *(v)->at, (v)->cap * sizeof *(v)->at)))
 #define COPY_VEC(arena, v) COPY_WITH_ROOM(arena, v, 1)
 
-/* The texts stay where they are: they live as long as the parent. */
+/*
+ * The texts stay where they are: they live as long as the parent.  There is
+ * room for more names, of which each child has some.
+ */
 static void
 copy_names(struct intern *t, struct arena *a)
 {
 	t->arena = a;
-	COPY_VEC(a, &t->text);
-	COPY_VEC(a, &t->len);
-	COPY_VEC(a, &t->ids.links);
+	COPY_WITH_ROOM(a, &t->text, 2);
+	COPY_WITH_ROOM(a, &t->len, 2);
+	COPY_WITH_ROOM(a, &t->ids.links, 2);
 	t->ids.slots = arena_dup(a, t->ids.slots,
 				 t->ids.nslots * sizeof *t->ids.slots);
 }

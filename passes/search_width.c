@@ -538,15 +538,17 @@ search_choices(struct search *s, const struct search_key *key,
 		w->chosen = true;
 		search_front(s, w);
 	}
+	c->choices.n = c->choices.cap = w->choices.n;
+	c->choices.at = arena_dup(&s->keep, w->choices.at,
+				  w->choices.n * sizeof *c->choices.at);
 	for (i = 0; i < w->choices.n; i++) {
-		struct search_choice x = w->choices.at[i];
+		struct search_choice *x = &c->choices.at[i];
 
 		for (k = 0; k < s->nkinds; k++) {
-			x.extra_us[k] += x.sequence_us[k] * (double)
+			x->extra_us[k] += x->sequence_us[k] * (double)
 				(c->microbatch - w->at.microbatch);
-			x.less[k] *= more;
+			x->less[k] *= more;
 		}
-		VEC_PUSH(&s->keep, &c->choices, x);
 	}
 }
 
