@@ -207,11 +207,14 @@ struct sched_brief;
 
 /* What is kept of schedules from one time to the next; it starts as 0. */
 struct sched_briefs {
-	struct arena *arena;	/* where */
+	struct arena *arena;	/* where: of its own */
 	VEC(struct sched_brief *) at;
 	size_t bytes;
 	uint64_t steps;		/* that were run till now */
 };
+
+/* What is kept goes, to be found again if somebody asks. */
+void sched_briefs_drop(struct sched_briefs *all);
 
 /*
  * The makespan that sched_span has for the named schedule, to twelve digits,

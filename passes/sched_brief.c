@@ -479,6 +479,14 @@ brief(struct sched_briefs *all, struct arena *tmp, const struct sched_def *def,
 	return b;
 }
 
+void
+sched_briefs_drop(struct sched_briefs *all)
+{
+	arena_release(all->arena);
+	*all = (struct sched_briefs){ .arena = all->arena,
+				      .steps = all->steps };
+}
+
 /* ---- running ---- */
 
 static double *

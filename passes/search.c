@@ -168,6 +168,8 @@ look_again(struct search *s, double guess_us)
  * What was composed is the price of the program where that is placed alike;
  * for another dp or pp it may not be.  If the best takes longer than it was
  * thought to take, all that are thought to take less come into question.
+ * Programs are the most that a search holds, so what is quickly found again
+ * makes room for them.
  */
 static bool
 settle(struct search *s)
@@ -176,6 +178,7 @@ settle(struct search *s)
 	uint32_t want = search_want(s);
 	double us;
 
+	sched_briefs_drop(&s->briefs);
 	if (!search_settle(s)) {
 		return false;
 	}
@@ -311,7 +314,9 @@ search(struct ir_module *m, const struct search_options *o,
 	out->pins = pins_text(m, a);
 	arena_init(&s.keep, &m->ctx->mem);
 	arena_init(&s.tmp, &m->ctx->mem);
-	s.stats.arena = s.briefs.arena = &s.keep;
+	arena_init(&s.runs, &m->ctx->mem);
+	s.stats.arena = &s.keep;
+	s.briefs.arena = &s.runs;
 	s.memo = pass_memo_new(&s.keep);
 	s.prices = price_memo_new(&s.keep);
 	s.stats.pass = "search";

@@ -250,6 +250,7 @@ struct search {
 	struct search_report *out;
 	struct arena *a;	/* the report's */
 	struct arena keep, tmp;	/* of the search; of one plan */
+	struct arena runs;	/* of schedules, till programs are made */
 	struct pass_stats stats;
 	struct pass_memo *memo;		/* of all placements */
 	struct price_memo *prices;	/* of all widths' kernels */

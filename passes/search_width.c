@@ -802,4 +802,5 @@ search_release(struct search *s)
 	pass_ahead_release(&s->made);
 	arena_release(&s->keep);
 	arena_release(&s->tmp);
+	arena_release(&s->runs);
 }

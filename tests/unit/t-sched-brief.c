@@ -243,6 +243,30 @@ is_quick(void **state)
 				    8, NULL, &us));
 }
 
+/* What was dropped is found again, and takes as long. */
+static void
+is_found_again(void **state)
+{
+	const struct sched_def *def = sched_find("interleaved");
+	struct sched *s = make(def->name, 4, 2, 4);
+	const struct sched_cost *costs;
+	double before, after;
+	uint64_t seed = 1, steps;
+
+	(void)state;
+	costs = costs_of(s, LAST_SLOW, 2, &seed);
+	assert_true(sched_makespan(&briefs, &t.a, def, 4, 2, 1000, costs,
+				   &before));
+	steps = briefs.steps;
+	sched_briefs_drop(&briefs);
+	assert_int_equal(briefs.at.n, 0);
+	assert_null(kept.chunks);
+	assert_true(sched_makespan(&briefs, &t.a, def, 4, 2, 1000, costs,
+				   &after));
+	assert_true(after == before);
+	assert_int_equal(briefs.steps, 2 * steps);
+}
+
 static int
 setup_briefs(void **state)
 {
@@ -269,6 +293,7 @@ main(void)
 		TEST(is_short),
 		TEST(holds_as_many),
 		TEST(is_quick),
+		TEST(is_found_again),
 	};
 
 	return cmocka_run_group_tests_name("sched-brief", tests, NULL, NULL);
