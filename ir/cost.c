@@ -154,7 +154,7 @@ struct formula {
 static count_id
 elems(const struct formula *f, const struct ir_type *t)
 {
-	count_id v = ir_count_number(f->to, 1);
+	count_id v = IR_COUNT_ONE;
 	uint8_t i;
 
 	if (f->local) {
@@ -190,7 +190,7 @@ cut_of(const struct formula *f, const struct ir_factor *x, dim_id d)
 static count_id
 factor(const struct formula *f, const struct ir_factor *x)
 {
-	count_id v = ir_count_number(f->to, 1);
+	count_id v = IR_COUNT_ONE;
 	uint8_t i;
 
 	for (i = 0; i < x->n; i++) {
@@ -283,7 +283,7 @@ product(const struct formula *f, const struct token **list)
 {
 	const struct ir_type *type = ir_type(f->m, f->n->result);
 	bool whole = true;	/* nothing in it is of the pieces alone */
-	count_id v = ir_count_number(f->to, 1);
+	count_id v = IR_COUNT_ONE;
 
 	for (; (*list)->what > PLUS; ++*list) {
 		v = ir_count_mul(f->to, v, value_of(f, *list, &type, &whole));

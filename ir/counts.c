@@ -15,14 +15,18 @@ ir_counts_open(struct ir_counts *c, struct arena *a)
 {
 	memset(c, 0, sizeof *c);
 	c->arena = a;
-	ir_count_number(c, 0);	/* id 0 */
+	ir_count_number(c, 0);
+	ir_count_number(c, 1);
+	VEC_PUSH(a, &c->types, (struct ir_counted_type){ 0 });
 }
 
 void
 ir_counts_clear(struct ir_counts *c)
 {
-	c->at.n = 1;
-	table_cut(&c->known, 2);
+	c->at.n = 2;
+	table_cut(&c->known, 3);
+	c->types.n = 1;
+	table_cut(&c->types_known, 1);
 }
 
 /* ---- writing down ---- */
@@ -77,13 +81,6 @@ number(const struct ir_count *x)
 	return v;
 }
 
-static bool
-is_number(const struct ir_counts *c, count_id x, double v)
-{
-	return c->at.at[x].kind == IR_COUNT_NUMBER &&
-	       number(&c->at.at[x]) == v;
-}
-
 count_id
 ir_count_len(struct ir_counts *c, dim_id d, uint32_t cut)
 {
@@ -93,8 +90,7 @@ ir_count_len(struct ir_counts *c, dim_id d, uint32_t cut)
 count_id
 ir_count_ranks(struct ir_counts *c, uint32_t axes)
 {
-	return axes ? add_two(c, IR_COUNT_RANKS, axes, 0)
-		    : ir_count_number(c, 1);
+	return axes ? add_two(c, IR_COUNT_RANKS, axes, 0) : IR_COUNT_ONE;
 }
 
 count_id
@@ -106,20 +102,20 @@ ir_count_add(struct ir_counts *c, count_id a, count_id b)
 count_id
 ir_count_mul(struct ir_counts *c, count_id a, count_id b)
 {
-	return is_number(c, a, 1) ? b : is_number(c, b, 1) ? a
+	return a == IR_COUNT_ONE ? b : b == IR_COUNT_ONE ? a
 		: add_two(c, IR_COUNT_MUL, a, b);
 }
 
 count_id
 ir_count_div(struct ir_counts *c, count_id a, count_id b)
 {
-	return is_number(c, b, 1) ? a : add_two(c, IR_COUNT_DIV, a, b);
+	return b == IR_COUNT_ONE ? a : add_two(c, IR_COUNT_DIV, a, b);
 }
 
 count_id
 ir_count_shares(struct ir_counts *c, count_id a, count_id b)
 {
-	return is_number(c, b, 1) ? a : add_two(c, IR_COUNT_SHARES, a, b);
+	return b == IR_COUNT_ONE ? a : add_two(c, IR_COUNT_SHARES, a, b);
 }
 
 count_id
@@ -137,7 +133,7 @@ ir_count_most(struct ir_counts *c, count_id a, count_id b)
 count_id
 ir_count_unless(struct ir_counts *c, count_id a, count_id b)
 {
-	return is_number(c, b, 1) ? b : add_two(c, IR_COUNT_UNLESS, a, b);
+	return b == IR_COUNT_ONE ? b : add_two(c, IR_COUNT_UNLESS, a, b);
 }
 
 count_id
@@ -153,10 +149,12 @@ ir_count_pairs(struct ir_counts *c, count_id queries, count_id keys,
 	return add(c, x);
 }
 
-count_id
-ir_count_elems(struct ir_counts *c, const struct ir_type *t)
+/* ---- types ---- */
+
+static count_id
+elems(struct ir_counts *c, const struct ir_type *t)
 {
-	count_id v = ir_count_number(c, 1);
+	count_id v = IR_COUNT_ONE;
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
@@ -169,6 +167,55 @@ ir_count_elems(struct ir_counts *c, const struct ir_type *t)
 		}
 	}
 	return v;
+}
+
+static uint64_t
+hash_type(const struct ir_type *t)
+{
+	uint64_t hash = (uint64_t)t->ndims << 16 |
+			(uint64_t)t->routed << 8 | t->dtype;
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		hash = hash_word(hash, (uint64_t)t->dims[i] << 32 | t->cut[i]);
+	}
+	return hash_word(hash, t->of);
+}
+
+/* Many values have the same one. */
+static const struct ir_counted_type *
+of_type(struct ir_counts *c, const struct ir_type *t)
+{
+	struct ir_counted_type new = { *t, 0, 0 };
+	uint64_t hash = hash_type(t);
+	uint32_t at = 0;
+
+	while ((at = table_find(&c->types_known, hash, at)) != 0) {
+		const struct ir_counted_type *x = &c->types.at[at];
+
+		if (x->type.routed == t->routed &&
+		    ir_type_same(&x->type, t) &&
+		    memcmp(x->type.cut, t->cut,
+			   t->ndims * sizeof *t->cut) == 0) {
+			return x;
+		}
+	}
+	new.elems = elems(c, t);
+	new.bytes = ir_count_bytes(c, new.elems, t->dtype);
+	VEC_PUSH(c->arena, &c->types, new);
+	return &c->types.at[table_add(c->arena, &c->types_known, hash)];
+}
+
+count_id
+ir_count_elems(struct ir_counts *c, const struct ir_type *t)
+{
+	return of_type(c, t)->elems;
+}
+
+count_id
+ir_count_type(struct ir_counts *c, const struct ir_type *t)
+{
+	return of_type(c, t)->bytes;
 }
 
 count_id

@@ -596,8 +596,9 @@ const char *ir_place_fault(struct ir_module *m, const struct ir_node *n);
 
 /* ---- counts.c: what follows from how long dims and axes are ----------- */
 
-/* Where a count stands among others; 0 is the number 0. */
+/* Where a count stands among others; 0 is the number 0, and 1 is 1. */
 typedef uint32_t count_id;
+#define IR_COUNT_ONE 1
 
 enum ir_count_kind {
 	IR_COUNT_NUMBER,	/* its bits are a, and b << 32 */
@@ -619,10 +620,16 @@ struct ir_count {
 	uint32_t a, b, c;
 };
 
+struct ir_counted_type {
+	struct ir_type type;
+	count_id elems, bytes;
+};
+
 struct ir_counts {
 	struct arena *arena;
 	VEC(struct ir_count) at;	/* by count_id */
-	struct table known;
+	VEC(struct ir_counted_type) types;	/* the first is none */
+	struct table known, types_known;
 };
 
 void ir_counts_open(struct ir_counts *c, struct arena *a);
@@ -639,8 +646,9 @@ count_id ir_count_most(struct ir_counts *c, count_id a, count_id b);
 count_id ir_count_unless(struct ir_counts *c, count_id a, count_id b);
 count_id ir_count_pairs(struct ir_counts *c, count_id queries, count_id keys,
 			bool causal, int64_t window);
-/* What ir_most_elems says, and so many of a dtype as bytes. */
+/* What ir_most_elems says; bytes of these; and of so many of a dtype. */
 count_id ir_count_elems(struct ir_counts *c, const struct ir_type *t);
+count_id ir_count_type(struct ir_counts *c, const struct ir_type *t);
 count_id ir_count_bytes(struct ir_counts *c, count_id elems, uint8_t dtype);
 /* All of a list, or the first n, for lengths as they are now: v by id. */
 void ir_counts_run(const struct ir_module *m, const struct ir_count *at,

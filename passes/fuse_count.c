@@ -9,10 +9,7 @@
 static count_id
 bytes_of(struct fuse *f, value_id v)
 {
-	const struct ir_type *t = ir_type(f->m, v);
-
-	return ir_count_bytes(&f->counts, ir_count_elems(&f->counts, t),
-			      t->dtype);
+	return ir_count_type(&f->counts, ir_type(f->m, v));
 }
 
 static void
@@ -178,7 +175,7 @@ size_in(struct fuse *f, const struct ir_node *n, const struct ir_factor *x)
 {
 	struct ir_counts *c = &f->counts;
 	const struct ir_type *t = ir_type(f->m, n->result);
-	count_id v = ir_count_number(c, 1);
+	count_id v = IR_COUNT_ONE;
 	uint32_t k, i, j;
 
 	for (k = 0; k < n->nargs; k++) {
@@ -231,7 +228,7 @@ dot_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w)
 
 	ir_bind(f->m, n, &r);
 	w->dot.batch = w->dot.m = w->dot.n = w->dot.k = w->dot.groups =
-		ir_count_number(&f->counts, 1);
+		IR_COUNT_ONE;
 	for (k = 0; k < n->nargs; k++) {
 		if (ir_type(f->m, ir_args(f->m, n)[k])->dtype == IR_IDX) {
 			continue;

@@ -175,6 +175,7 @@ test_counts(void **state)
 static void
 test_counts_once(void **state)
 {
+	struct ir_type x = { .dtype = IR_BF16, .ndims = 1 };
 	struct ir_counts c;
 	count_id a, b, one;
 	uint32_t n, i;
@@ -189,6 +190,7 @@ test_counts_once(void **state)
 	b = ir_count_mul(&c, a, a);
 	n = c.at.n;
 	assert_int_equal(ir_count_number(&c, 0), 0);
+	assert_int_equal(one, IR_COUNT_ONE);
 	assert_int_equal(ir_count_len(&c, d, 0), a);
 	assert_int_equal(ir_count_mul(&c, a, a), b);
 	assert_int_equal(ir_count_mul(&c, one, b), b);
@@ -200,9 +202,20 @@ test_counts_once(void **state)
 	assert_int_equal(ir_count_least(&c, b, b), b);
 	assert_int_equal(ir_count_most(&c, a, a), a);
 	assert_int_equal(c.at.n, n);
+	x.dims[0] = d;
+	b = ir_count_type(&c, &x);
+	n = c.at.n;
+	assert_int_equal(ir_count_type(&c, &x), b);
+	assert_int_equal(c.at.n, n);
+	assert_true(value(&c, b) == 6 * 2);
+	x.dtype = IR_F32;
+	assert_true(value(&c, ir_count_type(&c, &x)) == 6 * 4);
+	assert_int_equal(ir_count_elems(&c, &x), a);
+	x.routed = 1;
+	assert_int_not_equal(ir_count_elems(&c, &x), a);
 	for (i = 0; i < 3; i++) {	/* nothing is left of before */
 		ir_counts_clear(&c);
-		assert_int_equal(c.at.n, 1);
+		assert_int_equal(c.at.n, 2);
 		b = ir_count_add(&c, ir_count_number(&c, i),
 				 ir_count_len(&c, d, 0));
 		assert_true(value(&c, b) == 6 + (double)i);
