@@ -22,6 +22,10 @@ struct join {
 	/* bytes that take as long as a start; work 0: nothing goes on beside
 	 * talk */
 	double link, work;
+	/* of the talk that looks for one before it: it may stand in front of
+	 * all from there on, and not of the one before that */
+	uint32_t to;
+	bool blocked;
 };
 
 /* Nothing passes it: what stages send each other may be long in coming. */
@@ -142,6 +146,17 @@ may_cross(const struct join *j, const struct kernel *talk, uint32_t from,
 	return true;
 }
 
+/* The same of the talk at hand; places are asked for from the last on. */
+static bool
+may_come(struct join *j, const struct kernel *talk, uint32_t first)
+{
+	while (!j->blocked && j->to > first) {
+		j->blocked = !may_cross(j, talk, j->to - 1, j->to);
+		j->to -= !j->blocked;
+	}
+	return j->to <= first;
+}
+
 /* ---- what it costs ---- */
 
 /*
@@ -190,11 +205,14 @@ static bool
 waits_little(const struct join *j, uint32_t first, uint32_t second)
 {
 	const struct kernel *b = &j->l->at.at[second];
-	uint32_t ra = reader(j, &j->l->at.at[first], first + 1);
-	uint32_t rb = reader(j, b, second + 1);
+	uint32_t ra, rb;
 
-	return b->work->talk.bytes <= j->link || ra >= rb ||
-	       is_little(j, ra, rb, second);
+	if (b->work->talk.bytes <= j->link) {
+		return true;
+	}
+	ra = reader(j, &j->l->at.at[first], first + 1);
+	rb = reader(j, b, second + 1);
+	return ra >= rb || is_little(j, ra, rb, second);
 }
 
 /* So do those between, if it comes before them. */
@@ -315,7 +333,7 @@ join(struct join *j, uint32_t first, uint32_t second)
 	    !waits_little(j, first, second)) {
 		return false;
 	}
-	if (may_cross(j, b, first, second) &&
+	if (may_come(j, b, first) &&
 	    (b->work->talk.bytes <= j->link ||
 	     !passes_talk(j, first, second))) {
 		merge(j, first, second, first);
@@ -345,6 +363,8 @@ fuse_join(struct fuse *f, struct kernel_list *l)
 			continue;
 		}
 		/* to the nearest one before it that takes it */
+		j.to = i;
+		j.blocked = false;
 		for (k = i; k-- > 0 && !is_opaque(&l->at.at[k]); ) {
 			if (join(&j, k, i)) {
 				i--;
