@@ -170,6 +170,8 @@ struct search_width {
 	struct search_bytes bytes[PIECE_MAX];	/* there */
 	double fixed[PIECE_MAX][MEMORY_PIPELINE];	/* there */
 	double update_temp[PIECE_MAX];	/* there */
+	int64_t parts;	/* its tensor axis may make of all it splits; 0: not
+			 * asked for */
 	bool bad;
 	struct search_cost *costs;
 	struct search_update *updates;

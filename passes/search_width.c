@@ -656,20 +656,44 @@ search_hop(struct search *s, const struct search_key *key,
 
 /* ---- widths that are not placed ---- */
 
-/* Whether some placement showed that one axis can split tensors so far. */
-static bool
-has_one_axis(const struct search *s, int64_t tp)
+static int64_t
+gcd(int64_t a, int64_t b)
 {
-	uint32_t i;
+	while (b) {
+		int64_t r = a % b;
 
-	for (i = 0; i < s->widths.n; i++) {
-		const struct search_width *w = s->widths.at[i];
+		a = b;
+		b = r;
+	}
+	return a;
+}
 
-		if (!w->bad && w->key.tp % tp == 0 && !axis(w->m, "tpr")) {
-			return true;
+/* Among how many ranks of an axis all that it splits may be split. */
+static int64_t
+find_parts(const struct ir_module *m, axis_id a)
+{
+	int64_t parts = 0;
+	uint32_t v;
+
+	for (v = 1; v < m->values.n; v++) {
+		struct ir_along x = ir_along(&m->values.at[v].type, a);
+
+		if (x.how == IR_IS_SPLIT) {
+			parts = gcd(ir_dim_size(m, x.dim), parts);
 		}
 	}
-	return false;
+	return parts;
+}
+
+/* Whether its one axis of tensor ranks can be so long. */
+static bool
+may_split(struct search_width *w, int64_t tp)
+{
+	if (!w->parts) {
+		w->parts = axis(w->m, "tpr") ? 1
+			: find_parts(w->m, axis(w->m, "tp"));
+	}
+	return w->parts % tp == 0;
 }
 
 /* Whether it is priced as it was placed, for all microbatches. */
@@ -679,19 +703,20 @@ is_plain(const struct search_key *k)
 	return !k->choice && !k->split && !k->microbatch;
 }
 
-/* Axes for the same things: placements differ in how long these are. */
+/*
+ * Axes for the same things: placements differ in how long these are.  A single
+ * data rank is one of an axis, too, where it exchanges in its update only.
+ */
 static bool
-is_like(const struct search *s, const struct search_width *w,
-	const struct search_key *key)
+is_like(struct search_width *w, const struct search_key *key)
 {
 	const struct search_key *k = &w->key;
 
-	return !w->bad && is_plain(k) &&
-	       k->data == key->data && search_same_stages(k, key) &&
+	return !w->bad && is_plain(k) && search_same_stages(k, key) &&
+	       (k->data == key->data || (k->data && k->zero < 2)) &&
 	       (k->cp > 1) == (key->cp > 1) && (k->ep > 1) == (key->ep > 1) &&
 	       (k->tp == key->tp ||
-		(k->tp > 1 && key->tp > 1 && !axis(w->m, "tpr") &&
-		 has_one_axis(s, key->tp)));
+		(k->tp > 1 && key->tp > 1 && may_split(w, key->tp)));
 }
 
 /* What it would take at other lengths of its axes. */
@@ -745,7 +770,7 @@ search_foresee(struct search *s, const struct search_key *key,
 		if (search_same_key(&w->key, key)) {
 			return;
 		}
-		like = !like && is_like(s, w, key) ? w : like;
+		like = !like && is_like(w, key) ? w : like;
 		narrow = wider(narrow, w, key);
 	}
 	c = !like && narrow ? search_cost_of(s, &narrow->key, t) : NULL;
