@@ -177,7 +177,7 @@ spread_us(const struct search_try *t, const struct search_line *x,
 	return most;
 }
 
-/* The first layer of each stage, and the end, if there is no choice; or NULL. */
+/* Where each stage begins, and the end, if there is no choice; or NULL. */
 static const int64_t *
 only_spread(struct search *s, const struct search_try *t)
 {
