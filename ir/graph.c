@@ -441,10 +441,8 @@ ir_append_like(struct ir_module *m, region_id r, node_id like,
 		VEC_PUSH(a, &m->args, args[i]);
 	}
 	for (i = 0; i < n.nresults; i++) {
-		struct ir_value v = m->values.at[result + i];
-
-		v.node = id;
-		VEC_PUSH(a, &m->values, v);
+		VEC_PUSH(a, &m->values, m->values.at[result + i]);
+		m->values.at[n.result + i].node = id;
 	}
 	VEC_PUSH(a, &m->nodes, n);
 	VEC_PUSH(a, &m->regions.at[r].nodes, id);

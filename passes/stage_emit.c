@@ -394,17 +394,18 @@ copy_repeat(struct stage *st, uint32_t f, node_id id, bool first,
 static void
 copy_node(struct stage *st, uint32_t f, node_id id, region_id to)
 {
-	struct ir_node n = *ir_node(st->m, id);
-	struct stage_range trips = stage_range_of(st->m, &n);
-	value_id v;
+	const struct ir_node *n = ir_node(st->m, id);
+	value_id result = n->result, v;
 
-	if (n.region) {
+	if (n->region) {
+		struct stage_range trips = stage_range_of(st->m, n);
+
 		copy_repeat(st, f, id, true, &trips, to);
 		return;
 	}
 	v = copy_plain(st, f, id, to);
 	if (v) {
-		set_result(st, f, n.result, v);
+		set_result(st, f, result, v);
 	}
 }
 

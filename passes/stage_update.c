@@ -457,10 +457,11 @@ copy_nodes(struct update *u, region_id from, region_id to)
 
 	for (i = 0; i < u->m->regions.at[from].nodes.n; i++) {
 		node_id id = u->m->regions.at[from].nodes.at[i];
-		struct ir_node n = *ir_node(u->m, id);
-		struct stage_range trips = stage_range_of(u->m, &n);
+		const struct ir_node *n = ir_node(u->m, id);
 
-		if (n.region) {
+		if (n->region) {
+			struct stage_range trips = stage_range_of(u->m, n);
+
 			copy_repeat(u, id, &trips, to);
 		} else if (keeps(u, id)) {
 			copy_node(u, id, to);
