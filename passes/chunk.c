@@ -49,14 +49,22 @@ say_all(struct ir_module *m, const struct kernel_list *l)
 	return n;
 }
 
-/* For prices; false: the ranks do not fit together, as pass check will say. */
+/*
+ * For prices; false: the ranks do not fit together, as pass check will say.
+ * What is kept of them is what they are behind this pass.
+ */
 static bool
 open_ranks(struct ir_module *m, struct ranks *r)
 {
 	struct sched *s = ranks_schedule(m, &m->ctx->tmp);
+	struct ranks_found *found = m->ctx->found;
 	const char *why;
+	bool ok;
 
-	return s && ranks_open(r, m, s, &why);
+	m->ctx->found = NULL;
+	ok = s && ranks_open(r, m, s, &why);
+	m->ctx->found = r->found = found;
+	return ok;
 }
 
 /* By function, what runs it. */

@@ -68,6 +68,7 @@ ranks_found_again(const struct ranks *r, struct kernels **all)
 
 	if (x) {
 		x->hash = name_of(r);
+		x->named = true;
 		x->kernels = all;
 		x->memory = NULL;
 	}
