@@ -847,7 +847,9 @@ long_ladders(void **state)
 	struct ladder ladders[] = {
 		{ .width = 2, .length = 1500, .domain = 12 },
 		{ .width = 3, .length = 1000, .domain = 8 },
-		{ .width = 5, .length = 600, .domain = 4 }
+		{ .width = 5, .length = 600, .domain = 4 },
+		/* more variables than 64 words have bits */
+		{ .width = 2, .length = 4500, .domain = 3 }
 	};
 	struct solve_result r;
 	uint32_t i;
@@ -875,14 +877,20 @@ reduced_or_not(void **state)
 	uint32_t i, fewer = 0;
 
 	(void)state;
-	for (i = 0; i < 24; i++) {
+	for (i = 0; i < 32; i++) {
 		struct ladder l = { .width = 4 + i % 2, .length = 120 + i,
 				    .domain = 5 - i % 2,
 				    .few = few[i / 2 % COUNT(few)],
 				    .own = 1 + i % 3 };
 		struct solve_result r, plain;
-		size_t bytes = l.width * l.length * sizeof *r.choice;
+		size_t bytes;
 
+		if (i >= 24) {	/* few variables of many values */
+			l.width = 2;
+			l.length = 30;
+			l.domain = 40;
+		}
+		bytes = l.width * l.length * sizeof *r.choice;
 		arena_release(&t.a);
 		arena_init(&t.a, &t.mem);
 		make_ladder(&l);
