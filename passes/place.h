@@ -74,6 +74,12 @@ struct place_ways {
 	uint32_t n;
 };
 
+/* Of nodes that are alike: they are the same along every axis. */
+struct place_like_ways {
+	struct hash hash;
+	struct place_ways ways;
+};
+
 enum place_cell { CELL_STORED, CELL_GRADIENT, CELL_STASH, CELL_KINDS };
 
 /* What outlasts a region: all that is read and written by one name. */
@@ -112,6 +118,8 @@ struct place_facts {
 	uint32_t *uses;		/* by value: in what functions reach */
 	uint32_t *like;		/* by value; 0: of none */
 	VEC(struct place_like) likes;
+	struct table known;
+	VEC(struct place_like_ways) known_ways;	/* by entry of it */
 	uint32_t *cell;		/* by node: what it reads or writes, or 0 */
 	VEC(struct place_named) cells;
 

@@ -131,6 +131,7 @@ place_find_likes(struct place *p)
 	f->uses = arena_alloc(f->arena, p->nvalues * sizeof *f->uses);
 	f->like = arena_alloc(f->arena, p->nvalues * sizeof *f->like);
 	VEC_PUSH(f->arena, &f->likes, (struct place_like){ 0 });
+	VEC_PUSH(f->arena, &f->known_ways, (struct place_like_ways){ 0 });
 	use_nodes(p, routable);
 	use_results(p);
 	for (i = 1; i < p->m->funcs.n; i++) {
@@ -221,29 +222,78 @@ in_slots(const struct place *p, const struct ir_node *n,
 	return to;
 }
 
+static struct place_ways
+find_ways(struct place *p, const struct ir_node *n, struct arena *a)
+{
+	struct ir_way ways[IR_MAX_WAYS];
+	struct place_ways w;
+	struct place_way *to;
+	uint32_t i;
+
+	w.n = ir_ways(p->m, n, p->axis, ways);
+	w.at = to = arena_room(a, w.n * sizeof *to);
+	for (i = 0; i < w.n; i++) {
+		to[i] = in_slots(p, n, &ways[i]);
+	}
+	return w;
+}
+
+/* The op, the dims that its attributes name, and what its values are like. */
+static struct hash
+hash_node(const struct place *p, const struct ir_node *n)
+{
+	struct hash h = { n->op, n->nattrs };
+	uint32_t i, k;
+
+	hash_add(&h, p->facts->like[n->result]);
+	for (i = 0; i < n->nargs; i++) {
+		hash_add(&h, p->facts->like[ir_args(p->m, n)[i]]);
+	}
+	for (i = 0; i < n->nattrs; i++) {
+		const struct ir_attr *a = &p->m->attrs.at[n->attrs + i];
+
+		hash_add(&h, (uint64_t)a->key << 8 | a->ndims);
+		for (k = 0; k < a->ndims; k++) {
+			hash_add(&h, a->dims[k]);
+		}
+	}
+	return h;
+}
+
+/* Those of every axis, of nodes that are alike. */
+static struct place_ways
+ways_of_any(struct place *p, const struct ir_node *n)
+{
+	struct place_facts *f = p->facts;
+	struct hash hash = hash_node(p, n);
+	uint32_t at = table_find(&f->known, hash.a, 0);
+	struct place_like_ways new;
+
+	while (at && !hash_same(f->known_ways.at[at].hash, hash)) {
+		at = table_find(&f->known, hash.a, at);
+	}
+	if (!at) {
+		new.hash = hash;
+		new.ways = find_ways(p, n, f->arena);
+		at = table_add(f->arena, &f->known, hash.a);
+		VEC_PUSH(f->arena, &f->known_ways, new);
+	}
+	return f->known_ways.at[at].ways;
+}
+
 struct place_ways
 place_ways(struct place *p, node_id id)
 {
 	const struct ir_node *n = ir_node(p->m, id);
-	bool same = ir_same_ways((enum ir_op)n->op);
-	struct place_ways *known = &p->facts->ways[id], w;
-	struct ir_way ways[IR_MAX_WAYS];
-	struct place_way *to;
-	uint32_t i;
+	struct place_ways *known = &p->facts->ways[id];
 
 	if (known->at) {
 		return *known;
 	}
-	w.n = ir_ways(p->m, n, p->axis, ways);
-	w.at = to = arena_room(same ? p->facts->arena : &p->scratch,
-			       w.n * sizeof *to);
-	for (i = 0; i < w.n; i++) {
-		to[i] = in_slots(p, n, &ways[i]);
+	if (!ir_same_ways((enum ir_op)n->op)) {
+		return find_ways(p, n, &p->scratch);
 	}
-	if (same) {
-		*known = w;
-	}
-	return w;
+	return *known = ways_of_any(p, n);
 }
 
 /* ---- names ---- */
