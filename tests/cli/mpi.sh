@@ -57,7 +57,7 @@ trained()
 	name=$1
 	shift
 	"$@" --data draw --steps 3 --log "$name.log" --checkpoint "$name.ckpt" \
-		--timeout 60 >out 2>err || bad "$name: exit status $?"
+		--timeout 300 >out 2>err || bad "$name: exit status $?"
 	sed -n 's/\("loss": [^,]*\),.*/\1/p' "$name.log" >"$name.said"
 	test "$(wc -l <"$name.said")" -eq 3 || bad "$name: not three steps"
 }

@@ -59,7 +59,8 @@ slurm()
 	while [ $r -lt "$n" ]; do
 		SLURM_PROCID=$r SLURM_NTASKS=$n SLURM_NODEID=$((r * 2 / n)) \
 			SLURM_LOCALID=$((r % (n / 2))) SLURM_JOB_ID=$$ \
-			SLURM_STEP_ID=0 SLURM_STEP_NODELIST='localhost,n[2-3]' \
+			SLURM_STEP_ID="${tmp##*.}" \
+			SLURM_STEP_NODELIST='localhost,n[2-3]' \
 			SLURM_STEP_TASKS_PER_NODE="$((n / 2))(x2)" \
 			"$@" >out.$r 2>err.$r &
 		pids="$pids $!"
@@ -77,7 +78,7 @@ trained()
 	name=$1
 	shift
 	"$@" --data draw --steps 3 --log "$name.log" --checkpoint "$name.ckpt" \
-		--timeout 60 >out 2>err || {
+		--timeout 300 >out 2>err || {
 		bad "$name: exit status $?"
 		cat out.* err.*
 	}

@@ -4,6 +4,11 @@
  */
 #include "tests/unit/t-comm.h"
 
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+#include "runtime/transport.h"
+
 enum { RANKS = 4, BIG = 100000 };
 
 static const struct rt_axis axes[] = { { NULL, 0, 0 }, { "dp", 2, 0 },
@@ -36,6 +41,35 @@ talk_about(const char *what, int64_t over, bool large)
 }
 
 /* Talks of all kinds, for ever. */
+/* A run that all share.  It may take long to start on a busy machine. */
+struct course {
+	atomic_int under_way;	/* ranks that talked with all others */
+	double timeout_s;	/* from then on; 0: the one it began with */
+};
+
+static struct course *
+new_course(double timeout_s)
+{
+	struct course *x = mmap(NULL, sizeof(*x), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(x != MAP_FAILED);
+	x->timeout_s = timeout_s;
+	return x;
+}
+
+static void
+wait_until_under_way(struct course *x)
+{
+	int i;
+
+	for (i = 0; i < 30000 && atomic_load(&x->under_way) < RANKS; i++) {
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(atomic_load(&x->under_way), RANKS);
+	munmap(x, sizeof(*x));
+}
+
 static int
 run_for_ever(const struct rt_comm_options *o, void *user)
 {
@@ -44,9 +78,9 @@ run_for_ever(const struct rt_comm_options *o, void *user)
 	struct rt_error err;
 	struct rt_comm *c;
 	char *at;
+	struct course *course = user;
 	int64_t i;
 
-	(void)user;
 	if (rt_comm_open(&c, o, BIG * 4, &err) != RT_OK) {
 		return gave_up(NULL, &err);
 	}
@@ -60,6 +94,11 @@ run_for_ever(const struct rt_comm_options *o, void *user)
 		    (i % 5 == 0 &&
 		     rt_comm_sum_f64(c, -1, &d, 1, &err) != RT_OK)) {
 			return gave_up(c, &err);
+		}
+		if (i == 0 && course) {
+			c->timeout_us = course->timeout_s > 0
+				? course->timeout_s * 1e6 : c->timeout_us;
+			atomic_fetch_add(&course->under_way, 1);
 		}
 	}
 }
@@ -88,6 +127,8 @@ all_know(const struct ranks *r, int64_t who, double since, double most_s,
 
 /* Two seconds, and what a busy machine adds. */
 #define SOON_S 6.0
+/* In a busy one another rank, too, may not run for a second. */
+#define WAIT_S 2.0
 
 static void
 test_killed(void **state)
@@ -121,13 +162,14 @@ test_killed(void **state)
 static void
 test_message(void **state)
 {
+	struct course *x = new_course(0);
 	struct ranks r;
 	double at;
 	int64_t i;
 
 	(void)state;
-	ranks_start(&r, &plan, 30, run_for_ever, NULL);
-	poll(NULL, 0, 200);
+	ranks_start(&r, &plan, 30, run_for_ever, x);
+	wait_until_under_way(x);
 	kill(r.pids[3], SIGKILL);
 	at = seconds();
 	ranks_wait(&r, 30, -1);
@@ -147,12 +189,14 @@ test_stopped(void **state)
 	(void)state;
 	for (moment = 0; moment < 6; moment++) {
 		int64_t who = draw_below(&seed, RANKS), i, named = 0;
+		struct course *x = new_course(WAIT_S);
 		struct ranks r;
 		char name[32], root[48];
 		double at;
 
-		ranks_start(&r, &plan, 1.0, run_for_ever, NULL);
-		poll(NULL, 0, 100 + (int)draw_below(&seed, 60));
+		ranks_start(&r, &plan, 30, run_for_ever, x);
+		wait_until_under_way(x);
+		poll(NULL, 0, (int)draw_below(&seed, 60));
 		kill(r.pids[who], SIGSTOP);
 		at = seconds();
 		ranks_wait(&r, 30, who);
@@ -172,7 +216,7 @@ test_stopped(void **state)
 				 r.pids[who]);
 		assert_int_equal(WEXITSTATUS(r.exits[who]), GAVE_UP);
 		ranks_hear(&r, who);
-		all_know(&r, who, at, 1 + SOON_S, "waited");
+		all_know(&r, who, at, WAIT_S + SOON_S, "waited");
 	}
 }
 
