@@ -179,6 +179,7 @@ settle(struct search *s)
 	double us;
 
 	sched_briefs_drop(&s->briefs);
+	search_drop_kernels(s);
 	if (!search_settle(s)) {
 		return false;
 	}

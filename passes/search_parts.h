@@ -73,7 +73,8 @@ struct search_choice {
 struct search_kernels {
 	int64_t size;
 	struct arena mem;	/* of what was found for it */
-	struct kernels **of;	/* by function; NULL: not asked for */
+	struct kernels **of;	/* by function; NULL: not asked for, or
+				 * dropped */
 	/* What they take whatever dp is; NULL: not known, or it depends. */
 	const struct search_cost *any_dp;
 	struct search_kernels *next;
@@ -395,6 +396,8 @@ void search_foresee(struct search *s, const struct search_key *key,
 		    const struct search_try *t);
 /* Of s->ruled_out, how many were never placed. */
 uint32_t search_unplaced(const struct search *s);
+/* All that were found for widths, till somebody asks again. */
+void search_drop_kernels(struct search *s);
 void search_release(struct search *s);
 
 /*

@@ -76,18 +76,39 @@ kernels_at(struct search *s, const struct search_width *w,
 {
 	struct search_kernels *k;
 
-	for (k = *list; k; k = k->next) {
-		if (k->size == size) {
-			return k;
-		}
+	for (k = *list; k && k->size != size; k = k->next) {
 	}
-	k = arena_alloc(&s->keep, sizeof *k);
-	k->size = size;
-	arena_init(&k->mem, &s->m->ctx->mem);
-	k->of = arena_alloc(&k->mem, w->m->funcs.n * sizeof *k->of);
-	k->next = *list;
-	*list = k;
+	if (!k) {
+		k = arena_alloc(&s->keep, sizeof *k);
+		k->size = size;
+		arena_init(&k->mem, &s->m->ctx->mem);
+		k->next = *list;
+		*list = k;
+	}
+	if (!k->of) {
+		k->of = arena_alloc(&k->mem, w->m->funcs.n * sizeof *k->of);
+	}
 	return k;
+}
+
+static void
+drop_kernels(struct search_kernels *k)
+{
+	for (; k; k = k->next) {
+		arena_release(&k->mem);
+		k->of = NULL;
+	}
+}
+
+void
+search_drop_kernels(struct search *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->widths.n; i++) {
+		drop_kernels(s->widths.at[i]->by_microbatch);
+		drop_kernels(s->widths.at[i]->by_dp);
+	}
 }
 
 static struct pricing
@@ -414,6 +435,7 @@ price_stages(struct search *s, struct search_width *w, struct search_cost *c,
 	}
 	if (list->any_dp && s->seats.n == 1) {	/* nobody asks again */
 		arena_release(&list->mem);
+		list->of = NULL;
 	}
 	arena_release(&w->ctx.tmp);
 }
@@ -796,22 +818,13 @@ search_unplaced(const struct search *s)
 	return n;
 }
 
-static void
-drop_kernels(struct search_kernels *k)
-{
-	for (; k; k = k->next) {
-		arena_release(&k->mem);
-	}
-}
-
 void
 search_release(struct search *s)
 {
 	uint32_t i;
 
+	search_drop_kernels(s);
 	for (i = 0; i < s->widths.n; i++) {
-		drop_kernels(s->widths.at[i]->by_microbatch);
-		drop_kernels(s->widths.at[i]->by_dp);
 		if (s->widths.at[i]->m) {
 			ir_ctx_release(&s->widths.at[i]->ctx);
 		}
