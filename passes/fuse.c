@@ -235,6 +235,7 @@ kernels_open(struct ir_module *m, struct arena *a)
 	f->stores = arena_alloc(a, m->funcs.n);
 	f->constant = arena_alloc(a, m->values.n + 1);
 	f->class = arena_alloc(a, m->nodes.n + 1);
+	ir_counts_open(&f->lens, a);
 	if (f->memo) {
 		f->keys = arena_alloc(a, m->regions.n * sizeof *f->keys);
 	}
@@ -247,6 +248,8 @@ clear_bench(struct fuse *f)
 	arena_release(&f->bench);
 	f->linked = NULL;
 	f->number = NULL;
+	f->len = NULL;
+	f->nlens = 0;
 	memset(&f->links, 0, sizeof f->links);
 	memset(&f->making, 0, sizeof f->making);
 	memset(&f->values, 0, sizeof f->values);
@@ -292,13 +295,13 @@ kernels_some(struct fuse *f, const func_id *ids, uint32_t n, struct arena *a,
 {
 	uint32_t i;
 
+	f->a = a;
+	arena_init(&f->tmp, &f->m->ctx->mem);
+	arena_init(&f->bench, &f->m->ctx->mem);
 	if (!fuse_classes_hold(f)) {
 		memset(f->classed, 0, f->m->funcs.n);
 		f->views.n = 0;
 	}
-	f->a = a;
-	arena_init(&f->tmp, &f->m->ctx->mem);
-	arena_init(&f->bench, &f->m->ctx->mem);
 	for (i = 0; i < n; i++) {
 		if (ids[i] && !all[ids[i]]) {
 			all[ids[i]] = find(f, ids[i]);

@@ -58,7 +58,7 @@ struct fuse_question {
 	bool yes;
 };
 
-/* A dim, as some value of the key is cut along it. */
+/* A dim, as some value of the key at hand is cut along it. */
 struct fuse_cut {
 	dim_id dim;
 	uint32_t cut;
@@ -124,15 +124,16 @@ struct fuse_key {
 	VEC(value_id) values;	/* by number, from 1: as they are met */
 	VEC(value_id) outer;	/* those of them that it does not make */
 	VEC(struct fuse_name) names;
-	VEC(struct fuse_cut) cuts;
+	VEC(struct fuse_cut) cuts;	/* of the key at hand alone */
+	VEC(count_id) lens;	/* what these follow from, of f->lens */
 	uint32_t lengths;	/* axes, bit a each, whose lengths count */
 	uint32_t several;	/* or whether they have several ranks */
 };
 
-/* Whether a node is a view, as long as all of this stays so. */
+/* Elements of an operand, and of what may be a view of it. */
 struct fuse_view {
-	node_id node;
-	bool fits;		/* its result into its operand */
+	count_id in, out;	/* of f->lens */
+	bool fits;		/* it may, as long as this stays so */
 };
 
 struct fuse {
@@ -147,14 +148,17 @@ struct fuse {
 	uint8_t op_class[IR_OP_COUNT];	/* and 1, once it was asked for */
 	bool *constant;		/* by value */
 	uint8_t *class;		/* by node: enum fuse_class */
-	VEC(struct fuse_view) views;	/* those that it asked for */
+	VEC(struct fuse_view) views;	/* that classes were asked for */
 	struct fuse_key *keys;	/* by region */
+	struct ir_counts lens;	/* all that these follow from */
 
 	/*
 	 * The call at hand: what most calls need nothing of, since kernels
 	 * are known, lies there once somebody asks.
 	 */
 	struct arena bench;
+	double *len;		/* by count of `lens`, those that it had */
+	uint32_t nlens;
 	func_id func;
 	bool *linked;		/* by function: its values' uses are */
 	/* by value */
@@ -202,7 +206,9 @@ struct fuse {
 /* The class of each node of a region and those inside. */
 void fuse_classify(struct fuse *f, region_id r);
 /* Whether the classes would be the same again. */
-bool fuse_classes_hold(const struct fuse *f);
+bool fuse_classes_hold(struct fuse *f);
+/* By count of f->lens, as long as all is in this call. */
+const double *fuse_lens(struct fuse *f);
 /*
  * What lies in memory behind views, or 0: a constant.  *moved: an element is
  * not where it was.  `moved` may be NULL.

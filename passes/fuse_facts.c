@@ -127,12 +127,39 @@ fuse_indexed(const struct ir_node *n)
 
 /* ---- views ---- */
 
+const double *
+fuse_lens(struct fuse *f)
+{
+	if (f->nlens < f->lens.at.n) {
+		f->nlens = f->lens.at.n;
+		f->len = arena_room(&f->bench, f->nlens * sizeof *f->len);
+		ir_counts_run(f->m, f->lens.at.at, f->nlens, f->len);
+	}
+	return f->len;
+}
+
 /* Elements of the operand, each where its index says: no work by itself. */
 static bool
-fits_in(const struct fuse *f, const struct ir_node *n)
+fits_in(struct fuse *f, const struct ir_node *n)
 {
-	return ir_most_elems(f->m, ir_type(f->m, n->result)) <=
-	       ir_most_elems(f->m, ir_type(f->m, ir_args(f->m, n)[0]));
+	struct fuse_view v = {
+		ir_count_elems(&f->lens, ir_type(f->m, ir_args(f->m, n)[0])),
+		ir_count_elems(&f->lens, ir_type(f->m, n->result)), true
+	};
+	const double *len;
+	uint32_t i;
+
+	for (i = 0; i < f->views.n; i++) {
+		const struct fuse_view *had = &f->views.at[i];
+
+		if (had->in == v.in && had->out == v.out) {
+			return had->fits;
+		}
+	}
+	len = fuse_lens(f);
+	v.fits = len[v.out] <= len[v.in];
+	VEC_PUSH(f->scratch, &f->views, v);
+	return v.fits;
 }
 
 static bool
@@ -140,7 +167,6 @@ could_be_view(struct fuse *f, node_id id)
 {
 	const struct ir_node *n = ir_node(f->m, id);
 	const struct ir_op_info *op = &ir_ops[n->op];
-	struct fuse_view v = { id, true };
 
 	if (n->nargs != 1 || n->nresults != 1 || (op->flags & IRF_INDEXED)) {
 		return false;
@@ -156,22 +182,19 @@ could_be_view(struct fuse *f, node_id id)
 		return false;
 	}
 	/* one place of a larger dim leaves zeros to be written */
-	if (ir_op_takes(n->op, IR_ATTR_AT)) {
-		v.fits = fits_in(f, n);
-		VEC_PUSH(f->scratch, &f->views, v);
-	}
-	return v.fits;
+	return !ir_op_takes(n->op, IR_ATTR_AT) || fits_in(f, n);
 }
 
 bool
-fuse_classes_hold(const struct fuse *f)
+fuse_classes_hold(struct fuse *f)
 {
+	const double *len = fuse_lens(f);
 	uint32_t i;
 
 	for (i = 0; i < f->views.n; i++) {
 		const struct fuse_view *v = &f->views.at[i];
 
-		if (v->fits != fits_in(f, ir_node(f->m, v->node))) {
+		if (v->fits != (len[v->out] <= len[v->in])) {
 			return false;
 		}
 	}

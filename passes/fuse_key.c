@@ -9,6 +9,8 @@
  */
 #include "passes/fuse.h"
 
+#include <string.h>
+
 struct keying {
 	struct fuse *f;
 	struct fuse_key *key;
@@ -301,24 +303,38 @@ mix_settings(struct keying *x)
 
 /* Of all ranks, and of the one that has most: kernels ask for both. */
 static void
-key_sizes(const struct fuse *f, struct fuse_key *key)
+key_lens(struct fuse *f, const struct fuse_key *made, struct fuse_key *key)
+{
+	uint32_t n = made->cuts.n, i;
+
+	key->lens.cap = 2 * n;
+	key->lens.n = 0;
+	key->lens.at = arena_room(f->scratch, 2 * n * sizeof *key->lens.at);
+	for (i = 0; i < n; i++) {
+		const struct fuse_cut *c = &made->cuts.at[i];
+
+		key->lens.at[key->lens.n++] = ir_count_len(&f->lens, c->dim,
+							   0);
+		if (c->cut) {
+			key->lens.at[key->lens.n++] =
+				ir_count_len(&f->lens, c->dim, c->cut);
+		}
+	}
+}
+
+static void
+key_sizes(struct fuse *f, struct fuse_key *key)
 {
 	const struct ir_module *m = f->m;
+	const double *len = fuse_lens(f);
 	uint32_t i;
 	axis_id a;
 
 	key->sizes = (struct hash){ 1, 2 };
 	hash_add(&key->sizes, num_bits(f->join_link));
 	hash_add(&key->sizes, num_bits(f->join_work));
-	for (i = 0; i < key->cuts.n; i++) {
-		const struct fuse_cut *c = &key->cuts.at[i];
-		int64_t size = ir_dim_size(m, c->dim);
-
-		hash_add(&key->sizes, (uint64_t)size);
-		if (c->cut) {
-			hash_add(&key->sizes,
-				 (uint64_t)ir_most(m, size, c->cut));
-		}
+	for (i = 0; i < key->lens.n; i++) {
+		hash_add(&key->sizes, num_bits(len[key->lens.at[i]]));
 	}
 	for (a = 1; a < m->axes.n; a++) {
 		int64_t size = m->axes.at[a].size;
@@ -369,7 +385,8 @@ keep_key(struct fuse *f, const struct fuse_key *made, bool inner,
 {
 	*key = *made;
 	KEEP(f->scratch, &key->values);
-	KEEP(f->scratch, &key->cuts);
+	key_lens(f, made, key);
+	memset(&key->cuts, 0, sizeof key->cuts);
 	key->outer.n = inner ? key->outer.n : 0;
 	key->names.n = inner ? key->names.n : 0;
 	KEEP(&f->bench, &key->outer);
