@@ -17,6 +17,7 @@
 #define TIGHT 1.5
 #define TENSOR 0.1		/* a guess, too: for each halving */
 #define CONTEXT 0.05
+#define EXPERT 0.02
 #define CONTEXT_PIECE 1024	/* positions that a rank has at the least */
 
 /* ---- facts ---- */
@@ -335,7 +336,8 @@ guess_us(const struct search *s, const struct search_group *g, int64_t share)
 	double us = g->bound_us - data_us;
 
 	us *= 1 + (double)(g->pp - 1) / (double)(v * share);
-	us *= 1 + TENSOR * log2((double)g->tp) + CONTEXT * log2((double)g->cp);
+	us *= 1 + TENSOR * log2((double)g->tp) +
+	      CONTEXT * log2((double)g->cp) + EXPERT * log2((double)g->ep);
 	return us + data_us;
 }
 
