@@ -507,19 +507,22 @@ static enum fate
 with_zero(struct trial *x, int zero, bool offload)
 {
 	enum fate fate;
+	bool large;
 
 	x->key.zero = zero;
 	x->key.offload = offload;
 	x->key.microbatch = own_microbatch(x);
 	x->cost = NULL;
-	if (is_too_large(x)) {
-		x->s->out->full++;
-		return FULL;
-	}
-	if (is_below(x)) {
+	large = is_too_large(x);
+	/* with 1, it says that nobody needs to ask for 2 and 3 */
+	if ((!large || zero == 1) && is_below(x)) {
 		note_least(x, x->s->worst_us);
 		x->s->out->cut++;
 		return CUT;
+	}
+	if (large) {
+		x->s->out->full++;
+		return FULL;
 	}
 	fate = with_stand_in(x);
 	if (fate != NONE) {
