@@ -307,19 +307,24 @@ search_may_offload(const struct search *s)
 		: s->t->device.host_bytes_us > 0;
 }
 
+/*
+ * ZeRO cuts among all ranks that hold the same: experts' tensors among those
+ * of dp and cp, all others among those of ep, too.
+ */
 double
 search_least_bytes(const struct search *s, const struct search_group *g,
 		   int zero, bool offload)
 {
-	const double *all = s->static_bytes;
-	double cut = (double)(g->tp * g->pp), part, least = 0;
+	double ranks = (double)(g->tp * g->pp), ep = (double)g->ep, least = 0;
 	int i;
 
-	part = (1 - s->expert_part) / cut +
-	       s->expert_part / (cut * (double)g->ep);
-	for (i = 0; i < (offload ? 2 : 3); i++) {	/* states first */
-		least += all[i] * part /
-			 (zero >= 3 - i ? (double)g->dp : 1);
+	for (i = 0; i < (offload ? 2 : 3); i++) {	/* states last */
+		double all = s->static_bytes[i] / ranks;
+		double cut = zero >= 3 - i ? (double)(g->dp * g->cp) : 1;
+		double others = zero >= 3 - i ? cut * ep : 1;
+
+		least += all * ((1 - s->expert_part) / others +
+				s->expert_part / (cut * ep));
 	}
 	return least;
 }

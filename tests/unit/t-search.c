@@ -652,6 +652,35 @@ test_stand(void **state)
 }
 
 /*
+ * What a rank keeps with each ZeRO is known before anything is placed: where
+ * it has no room for 1, placements are made of 2 and 3 only.
+ */
+static void
+test_states(void **state)
+{
+	static const double bytes[] = { 23e6, 32e6 };
+	uint64_t placed[2] = { 0 };
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	int i;
+
+	(void)state;
+	m = small_model(&c, dense, "h100x4", &t);
+	t.groups.at[0].device.host_bytes_us = 0;
+	for (i = 0; i < 2; i++) {
+		t.groups.at[0].device.memory_bytes = bytes[i];
+		assert_true(counted(m, &t, "pp=1,dp=4,tp=1,microbatch=1",
+				    &placed[i]).step_us > 0);
+		print_message("%.0f bytes: %d placed\n", bytes[i],
+			      (int)placed[i]);
+	}
+	assert_int_equal(placed[0], 2);
+	assert_int_equal(placed[1], 3);
+	ir_ctx_release(&c);
+}
+
+/*
  * The model is small, so kernels consist of launches: what rebuilding is
  * guessed to take must not grow with the microbatch as they would, or plans
  * of a large one are not looked at.
@@ -945,6 +974,7 @@ main(void)
 		cmocka_unit_test(test_brute_force),
 		cmocka_unit_test(test_tight),
 		cmocka_unit_test(test_stand),
+		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_rooms),
 		cmocka_unit_test(test_equal),
