@@ -158,19 +158,6 @@ walk_back(struct front_block *f, value_id v,
 
 /* ---- words ---- */
 
-/* The value that was computed, which `place` may have converted. */
-static value_id
-root(const struct front_block *f, value_id v)
-{
-	node_id n = f->m->values.at[v].node;
-
-	while (n && ir_is(ir_node(f->m, n)->op, IRF_CONVERTS)) {
-		v = ir_args(f->m, ir_node(f->m, n))[0];
-		n = f->m->values.at[v].node;
-	}
-	return v;
-}
-
 static struct name
 name_of(const struct front_block *f, const char *word)
 {
@@ -185,7 +172,7 @@ name_of(const struct front_block *f, const char *word)
 static bool
 is_called(const struct front_block *f, value_id v, struct name name)
 {
-	const struct ir_value *x = &f->m->values.at[root(f, v)];
+	const struct ir_value *x = &f->m->values.at[recompute_root(f->m, v)];
 
 	return (x->hint && x->hint == name.hint) ||
 	       (x->node && name.is_op &&
@@ -245,8 +232,8 @@ find_words(struct front_block *f)
 	uint64_t words;
 
 	for (k = 0; k < f->can.n; k++) {
-		const struct ir_value *x =
-			&f->m->values.at[root(f, f->can.at[k])];
+		value_id v = recompute_root(f->m, f->can.at[k]);
+		const struct ir_value *x = &f->m->values.at[v];
 		const struct ir_op_info *op = x->node
 			? &ir_ops[ir_node(f->m, x->node)->op] : NULL;
 

@@ -27,6 +27,11 @@ value_id recompute_kept(const struct recompute_saves *s,
 			const struct ir_node *saved);
 /* Whether v can be made in the backward trip from other values. */
 bool recompute_can(const struct recompute_saves *s, value_id v);
+/*
+ * The value that was computed, which `place` may have converted: a name that
+ * means one of them means the other, wherever it lies.
+ */
+value_id recompute_root(const struct ir_module *m, value_id v);
 /* The region of the model's outermost repeat that v is made in. */
 region_id recompute_block(const struct recompute_saves *s, value_id v);
 /*

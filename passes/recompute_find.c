@@ -92,6 +92,18 @@ recompute_can(const struct recompute_saves *s, value_id v)
 	       !ir_is(n->op, IRF_UNIQUE);
 }
 
+value_id
+recompute_root(const struct ir_module *m, value_id v)
+{
+	node_id n = m->values.at[v].node;
+
+	while (n && ir_is(ir_node(m, n)->op, IRF_CONVERTS)) {
+		v = ir_args(m, ir_node(m, n))[0];
+		n = m->values.at[v].node;
+	}
+	return v;
+}
+
 region_id
 recompute_block(const struct recompute_saves *s, value_id v)
 {

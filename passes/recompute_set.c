@@ -59,7 +59,8 @@ recompute_attention(struct ir_module *m, uint32_t nvalues, const bool *saved,
 static const char *
 called(const struct set *s, value_id v)
 {
-	const struct ir_value *x = &s->m->values.at[v];
+	const struct ir_value *x =
+		&s->m->values.at[recompute_root(s->m, v)];
 
 	return x->hint ? ir_text(s->m->ctx, x->hint)
 		: x->node ? ir_ops[ir_node(s->m, x->node)->op].name : NULL;
@@ -114,7 +115,8 @@ add_name(struct set *s, const char *name)
 	value_id v;
 
 	for (v = 1; v < s->nvalues; v++) {
-		const struct ir_value *x = &s->m->values.at[v];
+		const struct ir_value *x =
+			&s->m->values.at[recompute_root(s->m, v)];
 
 		if (s->saved[v] && (x->hint == sym || (x->node &&
 		    strcmp(ir_ops[ir_node(s->m, x->node)->op].name,

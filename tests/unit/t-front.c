@@ -597,6 +597,54 @@ talk_us(void *user, node_id n)
 	return ir_is(ir_node(m, n)->op, IRF_TALKS);
 }
 
+static const char placed_model[] =
+	"model m { dim hidden = 64, heads = 4, hd = 16, ffn = 128;"
+	" dim vocab = 64, seq = 16;"
+	" layer block(x[batch, seq, hidden]) { n = rmsnorm(x) @ \"n\";"
+	" q = linear(n -> heads, hd) @ \"q\";"
+	" a = attention(q, rope(q), q, causal);"
+	" x = x + linear(a -> hidden) @ \"o\"; m = rmsnorm(x) @ \"m\";"
+	" g = silu(linear(m -> ffn) @ \"g\") * linear(m -> ffn)"
+	" @ \"u\"; return x + linear(g -> hidden) @ \"d\"; }"
+	" x = embed(tokens, vocab -> hidden) @ \"e\";"
+	" repeat 3 as i { x = block(x) @ \"h.{i}\"; }"
+	" logits = linear(x -> vocab) @ \"l\";"
+	" loss = cross_entropy(logits, labels); }"
+	" train { batch = 4; optimizer = sgd(lr = 1); }";
+
+/* Its experts' rows are sent to the ranks of these, and back. */
+static const char expert_model[] =
+	"model m { dim hidden = 32, heads = 4, hd = 8, ffn = 48;"
+	" dim expert = 4, choice = 2, vocab = 64, seq = 16;"
+	" layer block(x[batch, seq, hidden]) { n = rmsnorm(x) @ \"n\";"
+	" q = linear(n -> heads, hd) @ \"q\";"
+	" a = attention(q, rope(q), q, causal);"
+	" x = x + linear(a -> hidden) @ \"o\"; m = rmsnorm(x) @ \"m\";"
+	" s = softmax(linear(m -> expert) @ \"r\");"
+	" e = topk(s, expert -> choice); w = gather(s, e);"
+	" g = silu(linear(m, e -> ffn) @ \"g.{expert}\");"
+	" y = linear(g, e -> hidden) @ \"d.{expert}\";"
+	" return x + sum(y * w, choice); }"
+	" x = embed(tokens, vocab -> hidden) @ \"e\";"
+	" repeat 3 as i { x = block(x) @ \"h.{i}\"; }"
+	" logits = linear(x -> vocab) @ \"l\";"
+	" loss = cross_entropy(logits, labels); }"
+	" train { batch = 4; optimizer = sgd(lr = 1); }";
+
+static void
+open_placed(struct world *w, const char *model, const char *pins)
+{
+	uint32_t base;
+
+	world_open(w);
+	assert_true(source_add(&w->c.sources, "m", model, strlen(model),
+			       &base));
+	w->m = fe_compile(&w->c, w->c.sources.files.n - 1);
+	assert_non_null(w->m);
+	assert_true(plan_pin(w->m, pins));
+	assert_true(passes(w, "train,place"));
+}
+
 /* Behind a sum over ranks a value costs that sum; before it, nothing. */
 static void
 test_talk(void **state)
@@ -608,36 +656,15 @@ test_talk(void **state)
 		{ "none", 0 }, { "g", 0 }, { "silu", 0 }, { "a", 0 },
 		{ "x", 1 }, { "m", 0 }, { "m x", 1 }, { "full", 1 }
 	};
-	static const char model[] =
-		"model m { dim hidden = 64, heads = 4, hd = 16, ffn = 128;"
-		" dim vocab = 64, seq = 16;"
-		" layer block(x[batch, seq, hidden]) { n = rmsnorm(x) @ \"n\";"
-		" q = linear(n -> heads, hd) @ \"q\";"
-		" a = attention(q, rope(q), q, causal);"
-		" x = x + linear(a -> hidden) @ \"o\"; m = rmsnorm(x) @ \"m\";"
-		" g = silu(linear(m -> ffn) @ \"g\") * linear(m -> ffn)"
-		" @ \"u\"; return x + linear(g -> hidden) @ \"d\"; }"
-		" x = embed(tokens, vocab -> hidden) @ \"e\";"
-		" repeat 3 as i { x = block(x) @ \"h.{i}\"; }"
-		" logits = linear(x -> vocab) @ \"l\";"
-		" loss = cross_entropy(logits, labels); }"
-		" train { batch = 4; optimizer = sgd(lr = 1); }";
 	struct front_prices p = { talk_us, NULL, NULL };
 	struct front_point x, all;
 	struct front front;
 	node_id *blocks;
 	struct world w;
-	uint32_t base;
 	size_t i;
 
 	(void)state;
-	world_open(&w);
-	assert_true(source_add(&w.c.sources, "m", model, sizeof model - 1,
-			       &base));
-	w.m = fe_compile(&w.c, w.c.sources.files.n - 1);
-	assert_non_null(w.m);
-	assert_true(plan_pin(w.m, "tp=2"));
-	assert_true(passes(&w, "train,place"));
+	open_placed(&w, placed_model, "tp=2");
 	p.user = w.m;
 	assert_int_equal(front_blocks(w.m, &w.c.perm, &blocks), 1);
 	front_at(front_open(w.m, blocks[0], &p), "none", &all);
@@ -655,6 +682,64 @@ test_talk(void **state)
 	world_close(&w);
 }
 
+static double
+one(void *user, value_id v)
+{
+	(void)user;
+	(void)v;
+	return 1;
+}
+
+static uint32_t
+saves(const struct ir_module *m, region_id r)
+{
+	const struct ir_region *x = &m->regions.at[r];
+	uint32_t n = 0, i;
+
+	for (i = 0; i < x->nodes.n; i++) {
+		const struct ir_node *node = ir_node(m, x->nodes.at[i]);
+
+		n += node->op == IR_SAVE;
+		n += node->region ? saves(m, node->region) : 0;
+	}
+	return n;
+}
+
+/*
+ * A word names a value wherever it lies: what a front says that is kept is
+ * what the pass keeps, of values that talk has brought as of others.
+ */
+static void
+test_placed_names(void **state)
+{
+	static const char *const words[] = {
+		"none", "dot", "dot_at", "silu", "rmsnorm", "y", "m",
+		"dot_at g", "dot silu", "full"
+	};
+	struct front_prices p = { talk_us, one, NULL };
+	struct front_point x;
+	node_id *blocks;
+	struct world w;
+	uint32_t n;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof words / sizeof words[0]; i++) {
+		open_placed(&w, expert_model, "ep=2");
+		p.user = w.m;
+		assert_int_equal(front_blocks(w.m, &w.c.perm, &blocks), 1);
+		front_at(front_open(w.m, blocks[0], &p), words[i], &x);
+		set_recompute(&w, words[i]);
+		assert_true(passes(&w, "recompute,dce"));
+		n = saves(w.m, w.m->funcs.at[ir_model(w.m)].body);
+		if (x.bytes != n) {
+			fail_msg("%s: %.0f values expected, %u saved",
+				 words[i], x.bytes, n);
+		}
+		world_close(&w);
+	}
+}
+
 int
 main(void)
 {
@@ -664,6 +749,7 @@ main(void)
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_talk),
+		cmocka_unit_test(test_placed_names),
 	};
 
 	return cmocka_run_group_tests_name("front", tests, NULL, NULL);
