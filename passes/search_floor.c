@@ -459,23 +459,32 @@ exchange_us(const struct search *s, enum cost_op op, int64_t n,
 	return us;
 }
 
-/*
- * A mean rank's weights: those of experts among its dp and cp, all others
- * among its ep, too.
- */
+/* A mean rank's weights, if experts were not split. */
+static double
+weight_bytes(const struct search *s, const struct search_group *g)
+{
+	return fmin(s->static_bytes[0], s->static_bytes[1]) /
+	       (double)(g->tp * g->pp);
+}
+
+static double
+dense_us(const struct search *s, const struct search_group *g,
+	 enum cost_op op)
+{
+	return exchange_us(s, op, g->dp * g->cp * g->ep, g->tp,
+			   weight_bytes(s, g) * (1 - s->expert_part));
+}
+
+/* Those of experts among dp and cp, all others among ep, too. */
 static double
 weights_us(const struct search *s, const struct search_group *g,
 	   enum cost_op op)
 {
-	double all = fmin(s->static_bytes[0], s->static_bytes[1]) /
-		     (double)(g->tp * g->pp);
-	double experts = all * s->expert_part / (double)g->ep;
-	int64_t n = g->dp * g->cp;
+	double bytes = weight_bytes(s, g) * s->expert_part / (double)g->ep;
 
-	return exchange_us(s, op, n * g->ep, g->tp,
-			   all * (1 - s->expert_part)) +
-	       exchange_us(s, op, n, g->tp * (g->cp > 1 ? 1 : g->ep),
-			   experts);
+	return dense_us(s, g, op) +
+	       exchange_us(s, op, g->dp * g->cp,
+			   g->tp * (g->cp > 1 ? 1 : g->ep), bytes);
 }
 
 /* Gradients are summed and stay so, or are cut and weights gathered. */
@@ -489,19 +498,23 @@ search_set_exchange(const struct search *s, struct search_group *g)
 	if (both < g->sum_us + g->gather_us) {
 		g->gather_us = fmax(both - g->sum_us, 0);
 	}
+	g->dense_us = dense_us(s, g, COST_REDUCE_SCATTER);
 }
 
 /*
  * ZeRO cuts gradients in every microbatch, and gathers weights in each: that
- * may go on beside kernels, all but what shows of it.
+ * may go on beside kernels, all but what shows of it.  Where gradients alone
+ * are cut, experts need no sum: their tokens can be sent to who has the part.
  */
 double
 search_data_us(const struct search_key *key, const struct search_try *t)
 {
 	double n = (double)t->nmicrobatches * PRICE_SLOWED;
 
-	return t->g->sum_us * (key->zero > 1 ? n : 1) +
-	       t->g->gather_us * (key->zero > 2 ? n : 1);
+	if (key->zero == 2) {
+		return t->g->dense_us * n + t->g->gather_us;
+	}
+	return (t->g->sum_us + t->g->gather_us) * (key->zero > 2 ? n : 1);
 }
 
 bool

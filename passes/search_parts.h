@@ -122,6 +122,7 @@ struct search_group {
 	double room;		/* bytes of a mean rank's device */
 	double bound_us;
 	double sum_us, gather_us;	/* of data ranks' weights, at least */
+	double dense_us;	/* of sum_us, without experts' */
 	double first_us;	/* a guess: for whom widths are placed */
 	double guess_us;	/* the order in which they are looked at */
 };

@@ -1,7 +1,8 @@
 /*
  * Prices of a width's pieces depend on the microbatch and on what exchanges,
  * not on who asks for them first: a width that was placed without data ranks
- * is priced for degrees that have some where it stands for wider ones.
+ * is priced for degrees that have some where it stands for wider ones.  And a
+ * bound says no more than such prices.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 #include "passes/pass.h"
 #include "passes/search_parts.h"
 
-static const char model[] =
+static const char dense[] =
 	"model m {\n"
 	"  dim hidden = 256, ffn = 512, vocab = 1024, seq = 128, batch = 16;\n"
 	"  dtype bf16;\n"
@@ -26,6 +27,25 @@ static const char model[] =
 	"    x = x + linear(silu(linear(n -> ffn)) -> hidden);\n"
 	"  }\n"
 	"  x = rmsnorm(x);\n"
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
+/* Few tokens for large experts. */
+static const char experts[] =
+	"model m {\n"
+	"  dim hidden = 1024, ffn = 8192, expert = 32, choice = 2,\n"
+	"      vocab = 512, seq = 32, batch = 64;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 6 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    s = softmax(linear(n -> expert));\n"
+	"    e = topk(s, expert -> choice);\n"
+	"    w = gather(s, e);\n"
+	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n"
+	"    x = x + sum(y * w, choice);\n"
+	"  }\n"
 	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); }\n";
@@ -40,7 +60,7 @@ struct stand {
 };
 
 static void
-stand(struct stand *x)
+stand(struct stand *x, const char *model)
 {
 	struct search *s = &x->s;
 	struct ir_ctx *c = &x->c;
@@ -55,7 +75,7 @@ stand(struct stand *x)
 	assert_non_null(s->m);
 	assert_int_equal(pass_apply(s->m, "fold-dims,inline,autodiff", false),
 			 PASS_OK);
-	assert_true(fe_target(c, "h100x8x8", &x->t));
+	assert_true(fe_target(c, "rtx4090x8x4", &x->t));
 	x->o.target = &x->t;
 	s->o = &x->o;
 	s->a = &c->perm;
@@ -119,11 +139,11 @@ test_data_ranks(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof dp / sizeof *dp; i++) {
-		stand(&x);
+		stand(&x, dense);
 		pieces(&x, 8, 1);	/* for which it is placed */
 		some = pieces(&x, microbatch[i], dp[i]);
 		leave(&x);
-		stand(&x);
+		stand(&x, dense);
 		pieces(&x, 8, 1);
 		none = pieces(&x, microbatch[i], 1);
 		assert_true(none.fn[PIECE_BODY][0].total_us > 0);
@@ -132,11 +152,73 @@ test_data_ranks(void **state)
 	}
 }
 
+/* What data ranks of this width exchange in a microbatch, of all layers. */
+static double
+exchanged_us(struct stand *x, const struct search_key *key,
+	     const struct search_try *t)
+{
+	struct search_cost *c = search_cost_of(&x->s, key, t);
+	double us = 0;
+	uint32_t i, k;
+
+	assert_non_null(c);
+	search_price(&x->s, key, t, c, 0);
+	for (i = 0; i < PIECE_TOP; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			us += c->on[0]->fn[i][k].data_us;
+		}
+	}
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		us += 6 * c->on[0]->fn[PIECE_BODY][k].data_us;
+	}
+	return us;
+}
+
+/* A bound counts no more of that than there is, in each microbatch. */
+static void
+assert_counted(const char *model, int64_t ep, int zero)
+{
+	struct search_group g = { .used = 8, .tp = 1, .cp = 1, .ep = ep,
+				  .pp = 1, .dp = 8 / ep };
+	struct search_try t = { .g = &g, .microbatch = 1, .nmicrobatches = 1,
+				.chunks = 1, .sched = sched_find("1f1b") };
+	struct search_key key = { .tp = 1, .cp = 1, .ep = ep, .zero = zero,
+				  .data = true };
+	struct stand x;
+	double us, counted;
+
+	stand(&x, model);
+	us = exchanged_us(&x, &key, &t);
+	search_set_exchange(&x.s, &g);
+	counted = -search_data_us(&key, &t);
+	t.nmicrobatches++;
+	counted += search_data_us(&key, &t);
+	counted /= PRICE_SLOWED;
+	print_message("ep=%d zero=%d: %.1f us, counted %.1f\n", (int)ep, zero,
+		      us, counted);
+	assert_true(counted > 0 && counted <= us);
+	leave(&x);
+}
+
+static void
+test_exchange(void **state)
+{
+	int zero;
+
+	(void)state;
+	for (zero = 2; zero < 4; zero++) {
+		assert_counted(dense, 1, zero);
+		assert_counted(experts, 1, zero);
+		assert_counted(experts, 4, zero);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_data_ranks)
+		cmocka_unit_test(test_data_ranks),
+		cmocka_unit_test(test_exchange)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
