@@ -5,7 +5,7 @@
  */
 #include "codegen/cache.h"
 #include "codegen/cg.h"
-#include "ir/hold.h"
+#include "runtime/delay.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -244,12 +244,12 @@ void
 cg_cache_put(const struct cg_cache *c, struct cg_hash key,
 	     const struct cg_part *parts)
 {
-	struct hold h;
+	struct rt_delay h;
 
 	if (c->folder) {
-		hold_begin(&h);
+		rt_delay_begin(&h);
 		put(c, key, parts);
-		hold_end(&h);
+		rt_delay_end(&h);
 	}
 }
 

@@ -5,7 +5,7 @@
 #include "config.h"
 
 #include "codegen/cg.h"
-#include "ir/hold.h"
+#include "runtime/delay.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -85,10 +85,10 @@ add_word(struct ir_ctx *c, struct command *x, const char *word)
 }
 
 static bool
-run(struct ir_ctx *c, struct command *x, struct hold *h)
+run(struct ir_ctx *c, struct command *x, struct rt_delay *h)
 {
 	pid_t pid = 0;
-	int error = hold_spawn(h, &pid, x->words), status = 0;
+	int error = rt_delay_spawn(h, &pid, x->words), status = 0;
 
 	if (error) {
 		diag_error(&c->diags, nowhere, "the linker `%s` cannot be "
@@ -96,7 +96,7 @@ run(struct ir_ctx *c, struct command *x, struct hold *h)
 			   x->words[0], strerror(error));
 		return false;
 	}
-	if (!hold_wait(h, pid, &status)) {
+	if (!rt_delay_wait(h, pid, &status)) {
 		return fail(c, "wait for", x->words[0]);
 	}
 	if (h->told) {
@@ -151,7 +151,7 @@ read_file(struct ir_ctx *c, const char *path, struct buf *out)
 struct linking {
 	struct ir_ctx *c;
 	const char *folder, *runtime;
-	struct hold hold;
+	struct rt_delay hold;
 	const char *from[CG_MAX_OBJECTS];	/* as files */
 	uint32_t n;
 };
@@ -213,13 +213,13 @@ cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 	if (!x.runtime) {
 		return false;
 	}
-	hold_begin(&x.hold);
+	rt_delay_begin(&x.hold);
 	if (mkdtemp(folder)) {
 		ok = link_in(&x, objects, out);
 		rmdir(folder);
 	} else {
 		ok = fail(ctx, "make", folder);
 	}
-	hold_end(&x.hold);
+	rt_delay_end(&x.hold);
 	return ok;
 }

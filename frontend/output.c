@@ -7,7 +7,7 @@
  * before all that, or behind it.
  */
 #include "frontend/driver.h"
-#include "ir/hold.h"
+#include "runtime/delay.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -113,16 +113,16 @@ write_renamed(struct ir_ctx *c, const char *path, const struct stat *old,
 	      const struct buf *text)
 {
 	const char *tmp;
-	struct hold h;
+	struct rt_delay h;
 	bool ok;
 
-	hold_begin(&h);
+	rt_delay_begin(&h);
 	tmp = write_beside(c, path, old, false, text);
 	ok = tmp && rename(tmp, path) == 0;
 	if (tmp && !ok) {
 		drop(tmp);
 	}
-	hold_end(&h);
+	rt_delay_end(&h);
 	return ok || fail(c, path);
 }
 
@@ -507,14 +507,14 @@ drv_write_folder(struct ir_ctx *c, const char *path,
 		 const struct drv_files *x)
 {
 	struct stat old;
-	struct hold h;
+	struct rt_delay h;
 	bool ok;
 
 	path = without_slashes(c, path);
-	hold_begin(&h);
+	rt_delay_begin(&h);
 	ok = stat(path, &old) != 0 ? write_new_folder(c, path, x)
 		: drv_may_write_folder(c, path) &&
 		  write_into_folder(c, path, x);
-	hold_end(&h);
+	rt_delay_end(&h);
 	return ok;
 }

@@ -11,8 +11,6 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/diag.c \
 	%D%/graph.c \
 	%D%/hash.c \
-	%D%/hold.c \
-	%D%/hold.h \
 	%D%/intern.c \
 	%D%/interp.c \
 	%D%/interp.h \

@@ -356,9 +356,12 @@ next_chunk(struct arena *a, size_t bytes)
 	while (room < bytes + CHUNK_HEADERS) {
 		room *= 2;
 	}
-	a->room = room < CHUNK_BYTES ? room : CHUNK_BYTES;
-	a->next = new_chunk(a, a->room - CHUNK_HEADERS);
-	a->end = a->next + a->room - CHUNK_HEADERS;
+	if (room > CHUNK_BYTES) {
+		room = CHUNK_BYTES;
+	}
+	a->room = room;
+	a->next = new_chunk(a, room - CHUNK_HEADERS);
+	a->end = a->next + room - CHUNK_HEADERS;
 }
 
 /* Room that is not zeroed; *bytes becomes a multiple of 16. */

@@ -267,7 +267,7 @@ pairs_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w,
 	struct ir_counts *c = &f->counts;
 	struct fuse_attention *t = w->attention;
 	struct ir_rule r;
-	count_id d, v;
+	count_id d, v, two;
 
 	if (!t) {
 		w->attention = t = arena_alloc(&f->tmp, sizeof *t);
@@ -283,8 +283,9 @@ pairs_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w,
 	t->d = d ? d : t->d;
 	t->v = v ? v : t->v;
 	if (d && v && flops) {
-		t->pairs = ir_count_div(c, flops, ir_count_mul(c,
-			ir_count_number(c, 2), ir_count_add(c, d, v)));
+		two = ir_count_number(c, 2);
+		d = ir_count_add(c, d, v);
+		t->pairs = ir_count_div(c, flops, ir_count_mul(c, two, d));
 	}
 	like->causal = ir_attr(f->m, n, IR_ATTR_CAUSAL);
 	like->window = ir_attr_int(f->m, n, IR_ATTR_WINDOW, 0);
@@ -298,9 +299,9 @@ add_rows(struct fuse *f, const struct ir_node *n, count_id *bytes)
 {
 	struct ir_type rows = fuse_rows(f, n);
 	struct ir_counts *c = &f->counts;
+	count_id elems = ir_count_elems(c, &rows), each = ir_count_number(c, 8);
 
-	add_to(f, bytes, ir_count_mul(c, ir_count_number(c, 8),
-				      ir_count_elems(c, &rows)));
+	add_to(f, bytes, ir_count_mul(c, each, elems));
 }
 
 /* Along which axes ranks talk, and what goes over the link. */
@@ -311,6 +312,7 @@ talk_of(struct fuse *f, node_id id, struct fuse_work *w)
 	const struct ir_attr *on = ir_attr(f->m, n, IR_ATTR_ON);
 	struct kernel_talk *t = &w->like.talk;
 	const value_id *args = ir_args(f->m, n);
+	count_id a, b;
 	uint32_t i;
 
 	for (i = 0; on && i < on->ndims; i++) {
@@ -318,14 +320,15 @@ talk_of(struct fuse *f, node_id id, struct fuse_work *w)
 	}
 	t->op = n->op;
 	if (fuse_class(f, id) == FUSE_TALK) {
-		w->talk = ir_count_most(&f->counts,
-			n->nargs ? bytes_of(f, args[0]) : 0,
-			n->nresults ? bytes_of(f, n->result) : 0);
+		a = n->nargs ? bytes_of(f, args[0]) : 0;
+		b = n->nresults ? bytes_of(f, n->result) : 0;
+		w->talk = ir_count_most(&f->counts, a, b);
 		t->n = 1;
 	} else if (fuse_class(f, id) == FUSE_PAIRS && n->nargs > 2) {
 		/* keys and values go round */
-		w->talk = ir_count_add(&f->counts, bytes_of(f, args[1]),
-				       bytes_of(f, args[2]));
+		a = bytes_of(f, args[1]);
+		b = bytes_of(f, args[2]);
+		w->talk = ir_count_add(&f->counts, a, b);
 	} else {
 		add_rows(f, n, &w->talk);
 	}

@@ -142,13 +142,12 @@ fuse_lens(struct fuse *f)
 static bool
 fits_in(struct fuse *f, const struct ir_node *n)
 {
-	struct fuse_view v = {
-		ir_count_elems(&f->lens, ir_type(f->m, ir_args(f->m, n)[0])),
-		ir_count_elems(&f->lens, ir_type(f->m, n->result)), true
-	};
+	const struct ir_type *in = ir_type(f->m, ir_args(f->m, n)[0]);
+	struct fuse_view v = { .in = ir_count_elems(&f->lens, in) };
 	const double *len;
 	uint32_t i;
 
+	v.out = ir_count_elems(&f->lens, ir_type(f->m, n->result));
 	for (i = 0; i < f->views.n; i++) {
 		const struct fuse_view *had = &f->views.at[i];
 

@@ -1,6 +1,7 @@
 /*
- * delay.c - signals wait while files lie about; see delay.h.  For llmc itself
- * ir/hold.c does the same, which knows nothing of the runtime.
+ * delay.c - signals wait while files lie about; see delay.h.  A process that
+ * is waited for meanwhile is ended by them, with all that it has started, so
+ * the wait is short.
  */
 #include "runtime/delay.h"
 

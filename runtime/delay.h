@@ -1,6 +1,6 @@
 /*
- * delay.h - what may not be ended halfway: signals that end a process wait
- * while it has files that must not stay behind.
+ * delay.h - what may not be ended halfway, of llmc or of a rank: signals that
+ * end a process wait while it has files that must not stay behind.
  */
 #ifndef RT_DELAY_H
 #define RT_DELAY_H
