@@ -131,6 +131,8 @@ const char *buf_text(struct buf *b);
 /* Each returns false, and leaves *out alone, if the result does not fit. */
 bool num_add(int64_t a, int64_t b, int64_t *out);
 bool num_mul(int64_t a, int64_t b, int64_t *out);
+/* Of numbers that are not negative; with 0 it is the other one. */
+int64_t num_gcd(int64_t a, int64_t b);
 /* Strict: the whole of s[0..n) is a decimal integer that fits. */
 bool num_parse_int(const char *s, size_t n, int64_t *out);
 /* Strict: the whole of s[0..n) is a finite decimal number. */

@@ -32,6 +32,18 @@ num_mul(int64_t a, int64_t b, int64_t *out)
 	return true;
 }
 
+int64_t
+num_gcd(int64_t a, int64_t b)
+{
+	while (b) {
+		int64_t r = a % b;
+
+		a = b;
+		b = r;
+	}
+	return a;
+}
+
 bool
 num_parse_int(const char *s, size_t n, int64_t *out)
 {

@@ -22,18 +22,6 @@ struct axes {
 	axis_id time, of[PLAN_NAXES], second;	/* 0: of size 1 */
 };
 
-static int64_t
-gcd(int64_t a, int64_t b)
-{
-	while (b) {
-		int64_t r = a % b;
-
-		a = b;
-		b = r;
-	}
-	return a;
-}
-
 /*
  * Key heads are fewer than query heads.  Where their number does not divide
  * by the tensor axis, it becomes two: the outer splits both, the inner only
@@ -47,7 +35,7 @@ outer_degree(const struct place *p)
 
 	for (d = 1; d < p->m->dims.n; d++) {
 		if (p->facts->grouped[d]) {
-			g = gcd(g, ir_dim_size(p->m, d));
+			g = num_gcd(g, ir_dim_size(p->m, d));
 		}
 	}
 	return g > 1 ? g : p->plan->tp;

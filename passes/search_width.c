@@ -678,18 +678,6 @@ search_hop(struct search *s, const struct search_key *key,
 
 /* ---- widths that are not placed ---- */
 
-static int64_t
-gcd(int64_t a, int64_t b)
-{
-	while (b) {
-		int64_t r = a % b;
-
-		a = b;
-		b = r;
-	}
-	return a;
-}
-
 /* Among how many ranks of an axis all that it splits may be split. */
 static int64_t
 find_parts(const struct ir_module *m, axis_id a)
@@ -701,7 +689,7 @@ find_parts(const struct ir_module *m, axis_id a)
 		struct ir_along x = ir_along(&m->values.at[v].type, a);
 
 		if (x.how == IR_IS_SPLIT) {
-			parts = gcd(ir_dim_size(m, x.dim), parts);
+			parts = num_gcd(ir_dim_size(m, x.dim), parts);
 		}
 	}
 	return parts;
