@@ -274,6 +274,7 @@ test_steps(void **state)
 
 		assert_int_equal(rt_options_settle(&o, &p, &err), RT_OK);
 		assert_int_equal(o.steps, cases[i].want);
+		rt_options_release(&o);
 	}
 }
 
