@@ -303,15 +303,45 @@ say_gone(struct rt_comm *c, const struct wait *w, int64_t rank, bool died,
 	return s;
 }
 
-/* Has one died, or one left for whom this rank waits? */
 static enum rt_status
-look_at_others(struct rt_comm *c, const struct wait *w, struct rt_error *err)
+test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
 {
+	struct rt_msg *m = c->msg;
+	struct rt_error why = { .status = RT_OK };
+	int64_t i;
+
+	*done = true;
+	for (i = 0; i < w->n; i++) {
+		struct rt_msg_post *p = &w->posts[i];
+
+		if (p->busy && m->calls->test(m->lib, p, &why) != RT_OK) {
+			return say_broken(c, w, p->rank, &why, err);
+		}
+		*done &= !p->busy;
+	}
+	return RT_OK;
+}
+
+/*
+ * Has one died, or one left for whom this rank waits?  Who has left had said
+ * all before, and that may have come with the farewell.
+ */
+static enum rt_status
+look_at_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
+{
+	enum rt_status s;
+	bool done;
 	int64_t r;
 
 	for (r = 0; r < c->world.size; r++) {
 		enum rt_msg_peer is = state_of(c, r);
 
+		if (is == RT_MSG_LEFT && is_missing(w, r)) {
+			s = test_all(c, w, &done, err);
+			if (s != RT_OK) {
+				return s;
+			}
+		}
 		if (is == RT_MSG_DEAD ||
 		    (is == RT_MSG_LEFT && is_missing(w, r))) {
 			return say_gone(c, w, r, is == RT_MSG_DEAD, err);
@@ -350,25 +380,6 @@ look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 	}
 	return w->looked - w->since > c->timeout_us ? say_late(c, w, err)
 						    : RT_OK;
-}
-
-static enum rt_status
-test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
-{
-	struct rt_msg *m = c->msg;
-	struct rt_error why = { .status = RT_OK };
-	int64_t i;
-
-	*done = true;
-	for (i = 0; i < w->n; i++) {
-		struct rt_msg_post *p = &w->posts[i];
-
-		if (p->busy && m->calls->test(m->lib, p, &why) != RT_OK) {
-			return say_broken(c, w, p->rank, &why, err);
-		}
-		*done &= !p->busy;
-	}
-	return RT_OK;
 }
 
 /* Whoever can be woken sleeps early; else others are let do at first. */
