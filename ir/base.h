@@ -133,6 +133,8 @@ bool num_add(int64_t a, int64_t b, int64_t *out);
 bool num_mul(int64_t a, int64_t b, int64_t *out);
 /* Of numbers that are not negative; with 0 it is the other one. */
 int64_t num_gcd(int64_t a, int64_t b);
+/* How many parts of at most p make n. */
+int64_t num_ceil_div(int64_t n, int64_t p);
 /* Strict: the whole of s[0..n) is a decimal integer that fits. */
 bool num_parse_int(const char *s, size_t n, int64_t *out);
 /* Strict: the whole of s[0..n) is a finite decimal number. */

@@ -44,6 +44,12 @@ num_gcd(int64_t a, int64_t b)
 	return a;
 }
 
+int64_t
+num_ceil_div(int64_t n, int64_t p)
+{
+	return n / p + (n % p != 0);
+}
+
 bool
 num_parse_int(const char *s, size_t n, int64_t *out)
 {

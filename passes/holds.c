@@ -52,12 +52,6 @@ struct holds {
 /* ---- sizes ---- */
 
 static int64_t
-ceil_div(int64_t n, int64_t p)
-{
-	return n / p + (n % p != 0);
-}
-
-static int64_t
 times(struct holds *h, int64_t a, int64_t b)
 {
 	int64_t v = 0;
@@ -83,8 +77,8 @@ piece(const struct holds *h, const struct ir_type *t, uint32_t i)
 	for (k = 0; k < count; k++) {
 		const struct ir_axis *x = &h->m->axes.at[axes[k]];
 
-		n = x->balanced ? 2 * ceil_div(n, 2 * x->size)
-				: ceil_div(n, x->size);
+		n = x->balanced ? 2 * num_ceil_div(n, 2 * x->size)
+				: num_ceil_div(n, x->size);
 	}
 	return n;
 }
@@ -102,7 +96,7 @@ routed(struct holds *h, const struct ir_type *t, axis_id a, int64_t elems)
 		copies = ir_dim_size(h->m, h->choice);
 	}
 	return copies >= ranks ? elems
-		: ceil_div(times(h, elems, copies), ranks);
+		: num_ceil_div(times(h, elems, copies), ranks);
 }
 
 static int64_t

@@ -6,12 +6,6 @@
 
 #include <string.h>
 
-static int64_t
-ceil_div(int64_t n, int64_t p)
-{
-	return n / p + (n % p != 0);
-}
-
 typedef bool each_fn(struct search *s, struct search_try *t);
 
 struct search_chunks {
@@ -95,7 +89,7 @@ each_chunks(struct search *s, struct search_try *t, struct full *full,
 		return;
 	}
 	for (v = def->min_chunks; v <= most || v == def->min_chunks; v++) {
-		int64_t now = ceil_div(s->nlayers, t->g->pp * v);
+		int64_t now = num_ceil_div(s->nlayers, t->g->pp * v);
 
 		/* one stage a rank is 1f1b's */
 		if (now != size && (v > 1 || def->max_chunks == 1)) {
@@ -184,7 +178,7 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 		t.microbatch = mb;
 		t.nmicrobatches = search_microbatches(s, g, mb);
 		each_schedule(s, &t, &full, f);
-		next = ceil_div(3 * mb, 2);
+		next = num_ceil_div(3 * mb, 2);
 		next = pinned || next > share ? share + 1
 					      : divisor(share, next);
 	}

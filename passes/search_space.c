@@ -262,12 +262,6 @@ search_open(struct search *s)
 
 /* ---- degrees ---- */
 
-static int64_t
-ceil_div(int64_t n, int64_t p)
-{
-	return n / p + (n % p != 0);
-}
-
 /* What a degree may be, ascending. */
 struct degrees {
 	VEC(int64_t) at;
@@ -376,7 +370,7 @@ worth(struct search *s, struct search_group *g)
 static void
 add_group(struct search *s, struct search_group *g)
 {
-	int64_t ranks = g->dp * g->ep, share = ceil_div(s->batch, ranks);
+	int64_t ranks = g->dp * g->ep, share = num_ceil_div(s->batch, ranks);
 
 	g->used = g->tp * g->cp * g->ep * g->pp * g->dp;
 	if (g->used > target_devices(s->o->target) || ranks > s->batch) {
@@ -434,7 +428,7 @@ int64_t
 search_microbatches(const struct search *s, const struct search_group *g,
 		    int64_t microbatch)
 {
-	return ceil_div(s->batch, microbatch * g->dp * g->ep);
+	return num_ceil_div(s->batch, microbatch * g->dp * g->ep);
 }
 
 static void

@@ -418,6 +418,7 @@ test_num(void **state)
 	assert_false(num_parse_double("0x10", 4, &d));
 	assert_false(num_parse_double("1.2.3", 5, &d));
 	assert_true(num_gcd(12, 18) == 6 && num_gcd(7, 5) == 1);
+	assert_true(num_ceil_div(7, 2) == 4 && num_ceil_div(8, 2) == 4);
 	assert_true(num_gcd(0, 8) == 8 && num_gcd(8, 0) == 8);
 }
 
