@@ -56,6 +56,13 @@ struct name {
 	enum ir_op op;
 };
 
+/* What a word may mean of a value. */
+struct called {
+	sym_t hint;		/* 0: it has none */
+	bool is_made;
+	enum ir_op op;		/* that makes it */
+};
+
 struct front_block {
 	struct recompute_saves s;
 	struct ir_module *m;
@@ -64,11 +71,13 @@ struct front_block {
 	region_id block;
 	VEC(value_id) saved;	/* by the block */
 	VEC(value_id) can;	/* of these: gone if somebody says so */
-	VEC(uint64_t) named;	/* by place in `can`: words that name it */
+	struct called *called;	/* by place in `can` */
+	uint64_t *named;	/* by place in `can`: words that name it */
 	VEC(struct name) words;
 	VEC(struct class) classes;
 	uint64_t *by;		/* by value: words that have it built or kept */
-	bool *drops;		/* by value: of front_at */
+	int64_t kept;		/* bytes, if nothing is dropped */
+	bool *drops;		/* by value: of amount_of */
 	int64_t *bytes, *ps;	/* by value: its prices, and 1; 0: not asked */
 	uint32_t *seen;		/* by value: the walk that was there */
 	uint32_t walk;
@@ -168,53 +177,99 @@ name_of(const struct front_block *f, const char *word)
 	return name;
 }
 
-/* The same rule as recompute_set.c has for names. */
-static bool
-is_called(const struct front_block *f, value_id v, struct name name)
+static void
+find_called(struct front_block *f)
 {
-	const struct ir_value *x = &f->m->values.at[recompute_root(f->m, v)];
+	uint32_t k;
 
-	return (x->hint && x->hint == name.hint) ||
-	       (x->node && name.is_op &&
-		ir_node(f->m, x->node)->op == name.op);
+	f->called = arena_alloc(f->tmp, f->can.n * sizeof *f->called);
+	for (k = 0; k < f->can.n; k++) {
+		value_id v = recompute_root(f->m, f->can.at[k]);
+		const struct ir_value *x = &f->m->values.at[v];
+
+		f->called[k].hint = x->hint;
+		f->called[k].is_made = x->node != 0;
+		if (x->node) {
+			f->called[k].op = ir_node(f->m, x->node)->op;
+		}
+	}
 }
 
-/* What means something else where it stands alone, or a list cannot hold. */
+/* The same rule as recompute_set.c has for names. */
+static bool
+is_called(const struct called *x, struct name name)
+{
+	return (x->hint && x->hint == name.hint) ||
+	       (x->is_made && name.is_op && x->op == name.op);
+}
+
+/* What means something else where it stands alone. */
+static bool
+is_mode(const char *words)
+{
+	return strcmp(words, "none") == 0 || strcmp(words, "full") == 0 ||
+	       strcmp(words, "attention") == 0;
+}
+
 static bool
 is_word(const char *word)
 {
-	return strcmp(word, "none") != 0 && strcmp(word, "full") != 0 &&
-	       strcmp(word, "attention") != 0 && plan_is_name(word);
+	return !is_mode(word) && plan_is_name(word);	/* a list may hold it */
 }
 
-/* Whether a word before this one names the same values. */
-static bool
-says_nothing_new(const struct front_block *f, struct name word)
+/* The first word, as a set, that names the same values; or all there are. */
+static uint32_t
+same_word(const struct front_block *f, struct name word)
 {
 	uint32_t i, k;
 
 	for (i = 0; i < f->words.n; i++) {
-		for (k = 0; k < f->can.n; k++) {
-			value_id v = f->can.at[k];
-
-			if (is_called(f, v, word) !=
-			    is_called(f, v, f->words.at[i])) {
-				break;
-			}
+		for (k = 0; k < f->can.n &&
+		     is_called(&f->called[k], word) ==
+		     is_called(&f->called[k], f->words.at[i]); k++) {
+			;
 		}
 		if (k == f->can.n) {
-			return true;
+			break;
 		}
 	}
-	return false;
+	return i;
+}
+
+static bool
+names_any(const struct front_block *f, struct name word)
+{
+	uint32_t k;
+
+	for (k = 0; k < f->can.n && !is_called(&f->called[k], word); k++) {
+		;
+	}
+	return k < f->can.n;
+}
+
+static uint32_t
+find_word(const struct front_block *f, const char *text)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->words.n; i++) {
+		if (strcmp(f->words.at[i].text, text) == 0) {
+			break;
+		}
+	}
+	return i;
 }
 
 static void
 add_word(struct front_block *f, const char *text)
 {
-	struct name word = name_of(f, text);
+	struct name word;
 
-	if (!is_word(text) || says_nothing_new(f, word)) {
+	if (find_word(f, text) < f->words.n || !is_word(text)) {
+		return;
+	}
+	word = name_of(f, text);
+	if (same_word(f, word) < f->words.n) {	/* it says nothing new */
 		return;
 	}
 	if (f->words.n < MAX_WORDS) {
@@ -229,27 +284,23 @@ static void
 find_words(struct front_block *f)
 {
 	uint32_t i, k;
-	uint64_t words;
 
 	for (k = 0; k < f->can.n; k++) {
-		value_id v = recompute_root(f->m, f->can.at[k]);
-		const struct ir_value *x = &f->m->values.at[v];
-		const struct ir_op_info *op = x->node
-			? &ir_ops[ir_node(f->m, x->node)->op] : NULL;
+		const struct called *x = &f->called[k];
 
 		if (x->hint) {
 			add_word(f, ir_text(f->m->ctx, x->hint));
 		}
-		if (op && op->recompute != IR_RC_NEVER) {
-			add_word(f, op->name);
+		if (x->is_made && ir_ops[x->op].recompute != IR_RC_NEVER) {
+			add_word(f, ir_ops[x->op].name);
 		}
 	}
+	f->named = arena_alloc(f->tmp, f->can.n * sizeof *f->named);
 	for (k = 0; k < f->can.n; k++) {
-		for (words = 0, i = 0; i < f->words.n; i++) {
-			words |= (uint64_t)is_called(f, f->can.at[k],
-						     f->words.at[i]) << i;
+		for (i = 0; i < f->words.n; i++) {
+			f->named[k] |= (uint64_t)is_called(&f->called[k],
+						f->words.at[i]) << i;
 		}
-		VEC_PUSH(f->tmp, &f->named, words);
 	}
 }
 
@@ -283,12 +334,17 @@ find_classes(struct front_block *f)
 	uint32_t k;
 	value_id v;
 
+	f->kept = 0;
+	for (k = 0; k < f->saved.n; k++) {
+		f->kept += bytes_of(f, f->saved.at[k]);
+	}
+	f->classes.n = 0;
 	for (k = 0; k < f->can.n; k++) {
 		v = f->can.at[k];
-		if (f->named.at[k]) {
-			pay(f, f->named.at[k], -bytes_of(f, v), ps_of(f, v));
+		if (f->named[k]) {
+			pay(f, f->named[k], -bytes_of(f, v), ps_of(f, v));
 			f->walk++;
-			walk_back(f, v, see_needed, f->named.at[k]);
+			walk_back(f, v, see_needed, f->named[k]);
 		}
 	}
 	for (v = 1; v < f->s.nvalues; v++) {
@@ -496,9 +552,19 @@ front_open(struct ir_module *m, node_id block, const struct front_prices *p)
 			VEC_PUSH(tmp, &f->can, v);
 		}
 	}
+	find_called(f);
 	find_words(f);
 	find_classes(f);
 	return f;
+}
+
+void
+front_price(struct front_block *f)
+{
+	memset(f->bytes, 0, f->s.nvalues * sizeof *f->bytes);
+	memset(f->ps, 0, f->s.nvalues * sizeof *f->ps);
+	memset(f->by, 0, f->s.nvalues * sizeof *f->by);
+	find_classes(f);
 }
 
 static bool
@@ -507,7 +573,7 @@ drops_all(const struct front_block *f, uint64_t chosen)
 	uint32_t k;
 
 	for (k = 0; k < f->can.n; k++) {
-		if (!(f->named.at[k] & chosen)) {
+		if (!(f->named[k] & chosen)) {
 			return false;
 		}
 	}
@@ -570,35 +636,74 @@ amount_of(struct front_block *f)
 }
 
 static void
-drop_named(struct front_block *f, const char *words)
+drop_named(struct front_block *f, struct name word)
+{
+	uint32_t k;
+
+	for (k = 0; k < f->can.n; k++) {
+		f->drops[f->can.at[k]] |= is_called(&f->called[k], word);
+	}
+}
+
+/* Of a mode, or of words that are not all known. */
+static struct amount
+amount_by_value(struct front_block *f, const char *words)
+{
+	bool full = strcmp(words, "full") == 0;
+	const char *word;
+
+	memset(f->drops, full, f->s.nvalues * sizeof *f->drops);
+	if (!is_mode(words)) {
+		while (plan_next_word(f->tmp, &words, &word)) {
+			drop_named(f, name_of(f, word));
+		}
+	} else if (strcmp(words, "attention") == 0) {
+		recompute_attention(f->m, f->s.nvalues, f->s.saved, f->drops);
+	}
+	return amount_of(f);
+}
+
+/* As words that are known, or stand for the same, or for nothing here. */
+static bool
+find_chosen(struct front_block *f, const char *words, uint64_t *chosen)
 {
 	const char *word;
 	uint32_t i;
 
+	*chosen = 0;
 	while (plan_next_word(f->tmp, &words, &word)) {
-		struct name name = name_of(f, word);
+		struct name name;
 
-		for (i = 0; i < f->saved.n; i++) {
-			f->drops[f->saved.at[i]] |=
-				is_called(f, f->saved.at[i], name);
+		i = find_word(f, word);
+		if (i == f->words.n) {
+			name = name_of(f, word);
+			i = same_word(f, name);
+			if (i == f->words.n && names_any(f, name)) {
+				return false;
+			}
 		}
+		*chosen |= i < f->words.n ? UINT64_C(1) << i : 0;
 	}
+	return true;
 }
 
 static struct amount
 amount_at(struct front_block *f, const char *words)
 {
-	memset(f->drops, 0, f->s.nvalues * sizeof *f->drops);
-	if (strcmp(words, "attention") == 0) {
-		recompute_attention(f->m, f->s.nvalues, f->s.saved, f->drops);
-		return amount_of(f);
+	struct amount sum = { f->kept, 0 };
+	uint64_t chosen;
+	uint32_t i;
+
+	if (is_mode(words) || !find_chosen(f, words, &chosen)) {
+		return amount_by_value(f, words);
 	}
-	if (strcmp(words, "full") == 0) {
-		memset(f->drops, true, f->s.nvalues * sizeof *f->drops);
-	} else if (strcmp(words, "none") != 0) {
-		drop_named(f, words);
+	for (i = 0; i < f->classes.n; i++) {
+		if (f->classes.at[i].words & chosen) {
+			sum.bytes += f->classes.at[i].a.bytes;
+			sum.ps += f->classes.at[i].a.ps;
+		}
 	}
-	return amount_of(f);
+	return sum;
 }
 
 /* A point, and its words while they are a set. */

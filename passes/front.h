@@ -40,6 +40,8 @@ struct front_block;
 /* One of them, in ctx->tmp; p is kept. */
 struct front_block *front_open(struct ir_module *m, node_id block,
 			       const struct front_prices *p);
+/* Once more, after prices have changed, or how long axes are. */
+void front_price(struct front_block *b);
 /*
  * Its front: the first point keeps the fewest bytes, the last pays nothing.
  * Exact in bytes and picoseconds, to which prices are rounded.  Of more points

@@ -101,6 +101,16 @@ add(struct fronts *f, const char *words)
 
 /* At the prices of how long the mesh is now. */
 static void
+find_prices(struct fronts *f)
+{
+	struct ir_module *m = f->w->m;
+	struct arena *a = &f->w->ctx.tmp;
+
+	memset(f->us, 0, m->nodes.n * sizeof *f->us);
+	price_nodes(f, &f->p, kernels_find(m, ir_model(m), a)->top);
+}
+
+static void
 open_blocks(struct fronts *f)
 {
 	struct ir_module *m = f->w->m;
@@ -109,8 +119,8 @@ open_blocks(struct fronts *f)
 	node_id *blocks;
 	uint32_t k;
 
-	f->us = arena_alloc(a, m->nodes.n * sizeof *f->us);
-	price_nodes(f, &f->p, kernels_find(m, ir_model(m), a)->top);
+	f->us = arena_room(a, m->nodes.n * sizeof *f->us);
+	find_prices(f);
 	f->prices = (struct front_prices){ node_us, NULL, f };
 	f->n = front_blocks(m, a, &blocks);
 	f->blocks = arena_alloc(a, f->n * sizeof *f->blocks);
@@ -141,17 +151,18 @@ price_sequences(struct fronts *f)
 		return;
 	}
 	time->size = all / there;
-	open_blocks(f);
-	time->size = t->nmicrobatches;
-	for (i = 1; i < f->w->choices.n; i++) {
-		struct search_choice *c = &f->w->choices.at[i];
+	find_prices(f);
+	for (k = 0; k < f->n; k++) {
+		front_price(f->blocks[k]);
+		for (i = 1; i < f->w->choices.n; i++) {
+			struct search_choice *c = &f->w->choices.at[i];
 
-		for (k = 0; k < f->n; k++) {
 			front_at(f->blocks[k], c->words, &p);
 			c->sequence_us[k] = (p.extra_us - c->extra_us[k]) /
 					    (double)(there - t->microbatch);
 		}
 	}
+	time->size = t->nmicrobatches;
 }
 
 static void
