@@ -113,7 +113,7 @@ sent_bytes(const struct pricing *p)
 static double
 hop_us(const struct pricing *p)
 {
-	axis_id tp = ir_axis_find(p->m, intern_str(&p->m->ctx->syms, "tp"));
+	axis_id tp = p->r->tp;
 	struct cost_group g = { 2, 1, 1, false };
 	double bytes = sent_bytes(p), parts = 1, us = 0;
 

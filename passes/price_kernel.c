@@ -240,12 +240,10 @@ price_group(const struct ranks *r, const struct target_group *t,
 	    uint32_t axes)
 {
 	uint32_t n = ranks_group_size(r, axes);
-	struct cost_group g = { 0 };
+	struct cost_group g = {
+		.per_node = ranks_group_below(r, axes, (uint64_t)t->devices)
+	};
 
-	while (g.per_node < n &&	/* members ascend */
-	       ranks_member(r, 0, axes, g.per_node) < t->devices) {
-		g.per_node++;
-	}
 	g.nodes = n / g.per_node + (n % g.per_node != 0);
 	g.sharing = g.nodes > 1 ? t->devices / g.per_node : 1;
 	g.sharing = g.sharing > 0 ? g.sharing : 1;
@@ -271,10 +269,8 @@ price_talk(const struct ranks *r, const struct target_group *t,
 }
 
 static bool
-along(const struct pricing *p, const struct kernel *k, const char *axis)
+along(const struct kernel *k, axis_id a)
 {
-	axis_id a = ir_axis_find(p->m, intern_str(&p->m->ctx->syms, axis));
-
 	return a && k->work->talk.axes >> a & 1;
 }
 
@@ -284,7 +280,7 @@ talk_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
 {
 	value_id v = ir_node(p->m, k->nodes.at[0])->result;
 
-	if (!p->traits->lone_sums || !v || !along(p, k, "dp") ||
+	if (!p->traits->lone_sums || !v || !along(k, p->r->dp) ||
 	    (op != COST_ALL_REDUCE && op != COST_REDUCE_SCATTER)) {
 		return k->work->talk.bytes;
 	}
@@ -326,9 +322,9 @@ talk(struct pricing *p, const struct kernel *k, struct price_func *f)
 	us = across ? price_talk(p->r, p->across, op, k->work->talk.axes, bytes)
 		    : cost_collective(p->t, op, &g, bytes, NULL).us;
 	add(f, PRICE_TALK, us);
-	if (along(p, k, "dp")) {
+	if (along(k, p->r->dp)) {
 		f->data_us += us;
-	} else if (along(p, k, "tp")) {
+	} else if (along(k, p->r->tp)) {
 		f->tensor_us += us;
 	}
 }

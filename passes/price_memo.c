@@ -113,12 +113,6 @@ axes_of(const struct ir_module *m, const struct kernel_list *l, uint64_t *hash)
 	return axes;
 }
 
-static axis_id
-named(const struct ir_module *m, const char *name)
-{
-	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
-}
-
 static void
 mix_mesh(const struct pricing *p, const struct kernel_list *l, uint64_t *hash)
 {
@@ -134,7 +128,7 @@ mix_mesh(const struct pricing *p, const struct kernel_list *l, uint64_t *hash)
 	}
 	mix(hash, a);
 	mix(hash, p->r->time);
-	mix(hash, (uint64_t)named(m, "dp") << 8 | named(m, "tp"));
+	mix(hash, (uint64_t)p->r->dp << 8 | p->r->tp);
 	for (; a < m->axes.n; a++) {
 		mix(hash, a == p->r->time ? 0
 			: (uint64_t)m->axes.at[a].size);

@@ -88,7 +88,7 @@ run_talk(struct clocks *c, const struct kernel *k, bool beside, double us)
 static bool
 goes_beside(const struct pricing *p, const struct kernel *k)
 {
-	axis_id dp = ir_axis_find(p->m, intern_str(&p->m->ctx->syms, "dp"));
+	axis_id dp = p->r->dp;
 
 	return k->until && (price_ours(p->traits) ||
 			    (dp && k->work->talk.axes >> dp & 1));

@@ -80,6 +80,33 @@ ranks_group_size(const struct ranks *r, uint32_t axes)
 	return n;
 }
 
+/* Axis by axis: all whose coordinate is less are below, whatever follows. */
+uint32_t
+ranks_group_below(const struct ranks *r, uint32_t axes, uint64_t n)
+{
+	uint64_t stride = 1, inner = ranks_group_size(r, axes), below = 0;
+	axis_id a;
+
+	for (a = 1; a < r->m->axes.n; a++) {
+		stride *= is_place(r, a) ? (uint64_t)r->m->axes.at[a].size : 1;
+	}
+	for (a = 1; a < r->m->axes.n; a++) {
+		uint64_t size = (uint64_t)r->m->axes.at[a].size, less;
+
+		if (!is_place(r, a)) {
+			continue;
+		}
+		stride /= size;
+		if (axes >> a & 1) {
+			inner /= size;
+			less = n / stride < size ? n / stride : size;
+			below += less * inner;
+			n = less < size ? n - less * stride : 0;
+		}
+	}
+	return (uint32_t)(below + (n > 0));
+}
+
 uint32_t
 ranks_member(const struct ranks *r, uint32_t rank, uint32_t axes, uint32_t i)
 {
@@ -142,6 +169,27 @@ find(const struct ranks *r, const char *stem, uint32_t i, const char *what)
 		arena_printf(&c->tmp, "%s%u_%s", stem, i, what)));
 }
 
+static axis_id
+named(const struct ir_module *m, const char *name)
+{
+	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
+}
+
+void
+ranks_find_axes(struct ranks *r)
+{
+	const struct ir_module *m = r->m;
+	axis_id a;
+
+	r->pp = named(m, "pp");
+	r->dp = named(m, "dp");
+	r->tp = named(m, "tp");
+	r->time = 0;
+	for (a = 1; a < m->axes.n; a++) {
+		r->time = m->axes.at[a].time ? a : r->time;
+	}
+}
+
 static bool
 find_axes(struct ranks *r, const char **why)
 {
@@ -149,15 +197,13 @@ find_axes(struct ranks *r, const char **why)
 	int64_t nranks = 1;
 	axis_id a;
 
-	r->pp = ir_axis_find(m, intern_str(&m->ctx->syms, "pp"));
+	ranks_find_axes(r);
 	for (a = 1; a < m->axes.n; a++) {
 		if (!m->axes.at[a].time) {
 			nranks *= m->axes.at[a].size;
-		} else if (r->time) {
+		} else if (a != r->time) {
 			*why = "the mesh has more than one axis of time";
 			return false;
-		} else {
-			r->time = a;
 		}
 		if (nranks > UINT32_MAX) {
 			*why = "the mesh has 2^32 ranks or more";

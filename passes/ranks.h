@@ -24,7 +24,7 @@ struct ranks {
 	VEC(value_id) sent;	/* from rank to rank of the pipeline */
 	struct kernels ***kernels;	/* see ranks_kernels */
 	struct ranks_found *found;	/* of these programs; NULL: nothing */
-	axis_id time, pp;	/* 0: the mesh has none */
+	axis_id time, pp, dp, tp;	/* 0: the mesh has none */
 };
 
 /* How large a schedule the functions and the mesh ask for. */
@@ -46,6 +46,8 @@ bool ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
  */
 struct kernels;
 struct kernels *const *ranks_kernels(const struct ranks *r);
+/* Sets which of the mesh's axes are which; of time the last, if several are. */
+void ranks_find_axes(struct ranks *r);
 /* Coordinates by axis; 0 on time, and where there is no axis. */
 void ranks_at(const struct ranks *r, uint32_t rank,
 	      uint32_t at[IR_MAX_AXES + 1]);
@@ -57,6 +59,8 @@ uint32_t ranks_pipe(const struct ranks *r, uint32_t rank);
 uint32_t ranks_on_pipe(const struct ranks *r, uint32_t rank, uint32_t pipe);
 /* How many ranks differ from one another only on these axes, bit a each. */
 uint32_t ranks_group_size(const struct ranks *r, uint32_t axes);
+/* Of those that differ from rank 0, it among them: how many are below n. */
+uint32_t ranks_group_below(const struct ranks *r, uint32_t axes, uint64_t n);
 /* The i-th of those, ascending. */
 uint32_t ranks_member(const struct ranks *r, uint32_t rank, uint32_t axes,
 		      uint32_t i);

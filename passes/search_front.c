@@ -210,16 +210,13 @@ search_front(struct search *s, struct search_placed *w)
 		.p = { .r = &r, .m = m, .t = search_quickest(s),
 		       .traits = &s->o->traits }
 	};
-	axis_id a;
 	uint32_t i;
 
 	VEC_PUSH(&s->keep, &w->choices, as_is);
 	if (s->pinned[PIN_RECOMPUTE]) {
 		return;
 	}
-	for (a = 1; a < m->axes.n; a++) {
-		r.time = m->axes.at[a].time ? a : r.time;
-	}
+	ranks_find_axes(&r);
 	open_blocks(&f);
 	if (f.n == s->nkinds) {	/* else nobody knows whose is whose */
 		for (i = 0; i < f.n; i++) {

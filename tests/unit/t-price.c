@@ -12,6 +12,7 @@
 
 #include "frontend/target.h"
 #include "passes/cost.h"
+#include "passes/ranks.h"
 #include "tests/unit/t-context.h"
 
 static const struct target_group *
@@ -194,6 +195,36 @@ test_sharing(void **state)
 		    collective(t, COST_ALL_GATHER, 4, 1, 1, 1e8, NULL));
 }
 
+/* How many of a group stand in the first node: the same as one by one. */
+static void
+test_group_below(void **state)
+{
+	static const int64_t sizes[] = { 2, 3, 4, 1, 2 };
+	struct ir_module *m = ir_module_new(&ctx);
+	struct ranks r = { .m = m };
+	uint32_t axes, n, i, below;
+
+	(void)state;
+	for (i = 0; i < 5; i++) {
+		ir_axis_add(m, intern_str(&ctx.syms, arena_printf(&ctx.perm,
+			"axis%u", i)), sizes[i], (struct span){ 0, 0 });
+	}
+	m->axes.at[3].time = true;
+	ranks_find_axes(&r);
+	assert_int_equal(r.time, 3);
+	assert_int_equal(r.pp, 0);
+	for (axes = 0; axes < 1 << 6; axes += 2) {
+		for (n = 1; n <= 14; n++) {
+			for (i = below = 0; i < ranks_group_size(&r, axes);
+			     i++) {
+				below += ranks_member(&r, 0, axes, i) < n;
+			}
+			assert_int_equal(ranks_group_below(&r, axes, n),
+					 below);
+		}
+	}
+}
+
 int
 main(void)
 {
@@ -211,6 +242,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_ways, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_sharing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_group_below, setup,
 						teardown)
 	};
 
