@@ -421,6 +421,15 @@ int64_t ir_attr_int(const struct ir_module *m, const struct ir_node *n,
 		    enum ir_attr_key key, int64_t absent);
 double ir_attr_num(const struct ir_module *m, const struct ir_node *n,
 		   enum ir_attr_key key, double absent);
+/* Replaces uses: map[v] is the value to use for v, 0 for itself. */
+void ir_replace_uses(struct ir_module *m, const value_id *map);
+const struct ir_setting *ir_setting(const struct ir_module *m,
+				    const char *key);
+double ir_setting_num(const struct ir_module *m, const char *key,
+		      double absent);
+
+/* ---- type.c: types ------------------------------------------------------ */
+
 /* Placements count; ir_type_same leaves them out. */
 bool ir_type_equal(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_same(const struct ir_type *a, const struct ir_type *b);
@@ -431,13 +440,6 @@ int ir_type_at(const struct ir_type *t, dim_id d);
 bool ir_type_elems(const struct ir_module *m, const struct ir_type *t,
 		   int64_t *elems);
 const char *ir_type_text(const struct ir_module *m, const struct ir_type *t);
-
-/* Replaces uses: map[v] is the value to use for v, 0 for itself. */
-void ir_replace_uses(struct ir_module *m, const value_id *map);
-const struct ir_setting *ir_setting(const struct ir_module *m,
-				    const char *key);
-double ir_setting_num(const struct ir_module *m, const char *key,
-		      double absent);
 
 /* ---- copy.c: a context beside another, a module in it ------------------ */
 

@@ -40,6 +40,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/scan.h \
 	%D%/source.c \
 	%D%/table.c \
+	%D%/type.c \
 	%D%/unit.c \
 	%D%/verify.c \
 	%D%/verify.h \
