@@ -151,6 +151,7 @@ unit_tests += \
 	%D%/unit/t-local \
 	%D%/unit/t-memory \
 	%D%/unit/t-measure \
+	%D%/unit/t-msg-wait \
 	%D%/unit/t-optimize \
 	%D%/unit/t-options \
 	%D%/unit/t-passes \
@@ -209,6 +210,10 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 # What launches, and what carries, are the test's.
 %C%_unit_t_cuda_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_gpu_launch \
 	-Wl,--wrap=rt_nccl_calls -Wl,--wrap=rt_nccl_exchange
+
+# The clock, and how long others keep the core, are the test's.
+%C%_unit_t_msg_wait_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_now_us \
+	-Wl,--wrap=sched_yield -Wl,--wrap=nanosleep
 
 # Memory that runs out where the test says so.
 %C%_unit_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
