@@ -322,7 +322,7 @@ set_places(const struct answer_input *in, struct arena *a, struct answer *out)
 
 /* ---- the whole ---- */
 
-bool
+void
 answer_make(const struct answer_input *in, struct arena *a,
 	    struct answer *out)
 {
@@ -339,13 +339,10 @@ answer_make(const struct answer_input *in, struct arena *a,
 		set_link(in, (enum plan_axis)i, out);
 	}
 	out->step_us = in->price->step_us;
-	if (!answer_split_time(in->ranks, in->seats, in->price, a, out->us)) {
-		return false;
-	}
+	answer_split_time(in->ranks, in->seats, in->price, a, out->us);
 	set_rates(in, out);
 	set_money(in, out);
 	set_faults(in, out);
 	out->plain = run_of(out, 1);
 	out->faulty = run_of(out, out->goodput);
-	return true;
 }

@@ -158,7 +158,7 @@ void answer_model(const struct ir_module *m, const struct pass_sums *before,
 /* That of a flat model. */
 double answer_square(struct ir_module *m);
 /* From model, memory and asked, which *out has, all else; in arena a. */
-bool answer_make(const struct answer_input *in, struct arena *a,
+void answer_make(const struct answer_input *in, struct arena *a,
 		 struct answer *out);
 
 /* ---- answer_faults.c ---------------------------------------------------- */
@@ -177,9 +177,9 @@ extern const struct answer_time_row answer_times[ANSWER_NTIMES];
 
 /*
  * Where the priced step's time goes, by kernels of the busiest rank: us adds
- * up to p->step_us.  False: the schedule stalls.
+ * up to p->step_us.
  */
-bool answer_split_time(const struct ranks *r, const struct target_seats *t,
+void answer_split_time(const struct ranks *r, const struct target_seats *t,
 		       const struct price *p, struct arena *a,
 		       double us[ANSWER_NTIMES]);
 

@@ -305,21 +305,6 @@ share_rank(struct split_time *x, const struct ranks *r, uint32_t rank,
 
 /* ---- the whole ---- */
 
-/* Of what the busiest rank does not fill, values on their way to it. */
-static bool
-hops_us(const struct ranks *r, const struct price *p, struct arena *a,
-	double *us)
-{
-	struct price quick = *p;
-
-	quick.hop_us = 0;
-	if (!price_pipeline(r->sched, &p->traits, a, &quick)) {
-		return false;
-	}
-	*us = fmax(0, p->step_us - quick.step_us);
-	return true;
-}
-
 static void
 mark_factor(struct split_time *x, const struct ir_rule *r, const char *name)
 {
@@ -426,7 +411,7 @@ hide_talk(double over_us, double us[ANSWER_NTIMES])
 	return over_us - part * talk;
 }
 
-bool
+void
 answer_split_time(const struct ranks *r, const struct target_seats *t,
 		  const struct price *p, struct arena *a,
 		  double us[ANSWER_NTIMES])
@@ -441,9 +426,6 @@ answer_split_time(const struct ranks *r, const struct target_seats *t,
 	double idle, hops;
 
 	memset(us, 0, ANSWER_NTIMES * sizeof *us);
-	if (!hops_us(r, p, a, &hops)) {
-		return false;
-	}
 	init(&x, r, &at, a);
 	share_rank(&x, r, rank, &s);
 	idle = p->step_us - share_parts(&s, p->parts_us, us);
@@ -452,8 +434,8 @@ answer_split_time(const struct ranks *r, const struct target_seats *t,
 	} else if (idle < 0) {
 		idle = -hide_talk(-idle, us);
 	}
-	hops = fmin(hops, fmax(idle, 0));
+	/* of what it does not fill, values on their way to it */
+	hops = fmin(p->hops_us, fmax(idle, 0));
 	us[ANSWER_PIPELINE] += hops;
 	us[ANSWER_BUBBLE] = idle - hops;
-	return true;
 }

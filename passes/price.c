@@ -259,35 +259,60 @@ add_up(const struct sched *s, double pipe_us, struct price *out)
 	out->step_us = out->pipe_us + out->update_us;
 }
 
-bool
-price_pipeline(const struct sched *s, const struct price_traits *traits,
-	       struct arena *a, struct price *out)
+/* Of a name, what repeats need not be run. */
+static bool
+makespan_us(const struct sched *s, const struct sched_cost *costs,
+	    struct sched_briefs *briefs, struct arena *a, double *us)
 {
 	struct sched_timeline line;
 
-	price_run(s, traits, a, out);
-	if (!sched_span(a, s, stage_costs(s, traits, a, out), &line)) {
+	if (s->def) {
+		return sched_makespan(briefs, a, s->def, s->nranks,
+				      s->nstages / s->nranks,
+				      s->nmicrobatches, costs, us);
+	}
+	if (!sched_span(a, s, costs, &line)) {
 		return false;
 	}
-	add_up(s, line.makespan_us, out);
+	*us = line.makespan_us;
 	return true;
 }
 
 bool
-price_named(struct sched_briefs *briefs, const struct sched_def *def,
-	    const struct sched *s, const struct price_traits *traits,
-	    struct arena *a, struct price *out)
+price_pipeline(const struct sched *s, const struct price_traits *traits,
+	       struct sched_briefs *briefs, struct arena *a, struct price *out)
 {
 	double us;
 
 	price_run(s, traits, a, out);
-	if (!sched_makespan(briefs, a, def, s->nranks, s->nstages / s->nranks,
-			    s->nmicrobatches,
-			    stage_costs(s, traits, a, out), &us)) {
+	if (!makespan_us(s, stage_costs(s, traits, a, out), briefs, a, &us)) {
 		return false;
 	}
 	add_up(s, us, out);
 	return true;
+}
+
+/* The whole pipeline, and what it would take less without hops. */
+static bool
+price_both(const struct sched *s, const struct price_traits *traits,
+	   struct arena *a, struct price *out)
+{
+	struct sched_briefs briefs = { 0 };
+	struct price quick;
+	struct arena kept;
+	bool ok;
+
+	arena_init(&kept, a->mem);
+	briefs.arena = &kept;
+	ok = price_pipeline(s, traits, &briefs, a, out);
+	if (ok && out->hop_us > 0) {
+		quick = *out;
+		quick.hop_us = 0;
+		ok = price_pipeline(s, traits, &briefs, a, &quick);
+		out->hops_us = fmax(0, out->step_us - quick.step_us);
+	}
+	arena_release(&kept);
+	return ok;
 }
 
 bool
@@ -301,7 +326,7 @@ price_step(const struct ranks *r, const struct target_seats *t,
 		return false;
 	}
 	price_functions(r, t, traits, a, out);
-	if (!price_pipeline(r->sched, traits, a, out)) {
+	if (!price_both(r->sched, traits, a, out)) {
 		*why = "the schedule stalls";
 		return false;
 	}

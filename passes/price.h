@@ -85,6 +85,7 @@ struct price {
 	double update_us;	/* of the slowest */
 	double step_us;
 	double hop_us;		/* of a value from stage to stage */
+	double hops_us;		/* of the step: such values are waited for */
 	/* of the busiest rank, its update with it; of price_busiest */
 	double parts_us[PRICE_NPARTS];
 };
@@ -97,15 +98,12 @@ void price_functions(const struct ranks *r, const struct target_seats *t,
 		     struct price *out);
 /*
  * From the times of functions to that of a step: `stage`, `update` and
- * `hop_us` are read, all else but parts_us is written.  False: the schedule
- * stalls.
+ * `hop_us` are read, all else but parts_us and hops_us is written.  Of a
+ * schedule that has a name no actions are read.  False: it stalls.
  */
 bool price_pipeline(const struct sched *s, const struct price_traits *traits,
-		    struct arena *a, struct price *out);
-/* The same of a named schedule: of s, no actions are read. */
-bool price_named(struct sched_briefs *briefs, const struct sched_def *def,
-		 const struct sched *s, const struct price_traits *traits,
-		 struct arena *a, struct price *out);
+		    struct sched_briefs *briefs, struct arena *a,
+		    struct price *out);
 /* Sets parts_us of what price_pipeline has priced. */
 void price_busiest(const struct sched *s, struct price *out);
 /* Where ranks of programs lie on a target; in arena a. */

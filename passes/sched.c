@@ -54,6 +54,7 @@ sched_add(struct arena *a, struct sched *s, uint32_t rank,
 		die("an action that is not of this schedule");
 	}
 	VEC_PUSH(a, &s->ranks[rank].actions, action);
+	s->def = NULL;
 }
 
 const char *

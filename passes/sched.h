@@ -58,8 +58,12 @@ struct sched_list {
 	VEC(struct sched_action) actions;	/* in running order */
 };
 
+struct sched_def;
+
 struct sched {
 	uint32_t nranks, nstages, nmicrobatches;
+	/* made by that name, and as that makes it; NULL: others wrote it */
+	const struct sched_def *def;
 	uint32_t *rank_of;		/* by stage */
 	struct sched_list *ranks;	/* by rank */
 };

@@ -391,6 +391,7 @@ sched_make(struct arena *a, const char *name, uint32_t nranks, uint32_t chunks,
 		return NULL;
 	}
 	s = sched_new(a, nranks, nranks * chunks, nmicrobatches);
+	s->def = def;
 	for (r = 0; r < nranks; r++) {
 		make_rank(a, s, def, r);
 	}

@@ -139,13 +139,13 @@ trial_run(struct trial *x)
 	const struct sched s = {
 		.nranks = (uint32_t)x->t->g->pp, .nstages = x->nstages,
 		.nmicrobatches = (uint32_t)x->t->nmicrobatches,
-		.rank_of = x->rank_of
+		.def = x->t->sched, .rank_of = x->rank_of
 	};
 
 	compose_again(x);
 	x->s->out->run++;
-	return price_named(&x->s->briefs, x->t->sched, &s, &x->s->o->traits,
-			   &x->s->tmp, &x->p);
+	return price_pipeline(&s, &x->s->o->traits, &x->s->briefs,
+			      &x->s->tmp, &x->p);
 }
 
 static double

@@ -76,7 +76,7 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 		return true;
 	}
 	price_functions(&r, &seats, &s->o->traits, a, &p);
-	if (!price_pipeline(x, &s->o->traits, a, &p)) {
+	if (!price_pipeline(x, &s->o->traits, &s->briefs, a, &p)) {
 		return false;
 	}
 	f->step_us = p.step_us;

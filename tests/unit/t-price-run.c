@@ -27,6 +27,7 @@ step(const struct price_traits *traits)
 		.us = { [PRICE_MAPS] = 50, [PRICE_TALK] = 150 },
 		.total_us = 200, .data_us = 150, .kernels = 2
 	};
+	struct sched_briefs briefs = { .arena = &arena };
 	const char *why;
 	struct sched *s = sched_make(&arena, "1f1b", 2, 1, 4, &why);
 	struct price p = { .hop_us = 30 };
@@ -40,7 +41,7 @@ step(const struct price_traits *traits)
 		price_add(&p.stage[i][SCHED_B], &forward, 2);
 		p.update[i] = update;
 	}
-	assert_true(price_pipeline(s, traits, &arena, &p));
+	assert_true(price_pipeline(s, traits, &briefs, &arena, &p));
 	price_busiest(s, &p);
 	return p;
 }
