@@ -167,6 +167,13 @@ bool parts_pair(struct ir_module *m, const struct kernel_list *l,
 bool parts_of(struct ir_module *m, const struct kernel *talk,
 	      const struct kernel *dot, uint32_t n,
 	      struct kernel_parts *out);
+/* The same in two steps: of the talk's operand, then of all else. */
+bool parts_cut(const struct ir_module *m, const struct kernel *talk,
+	       uint32_t n, struct kernel_parts *out);
+bool parts_fit(struct ir_module *m, const struct kernel *talk,
+	       const struct kernel *dot, const struct kernel_parts *p);
+/* Whether these fit or do not fit alike, in more or fewer parts. */
+bool parts_alike(const struct kernel_parts *a, const struct kernel_parts *b);
 /* From here on both run so, while p stays where it is; and no longer. */
 void parts_set(struct kernel_list *l, uint32_t talk, uint32_t dot,
 	       const struct kernel_parts *p);

@@ -258,14 +258,41 @@ parts_pair(struct ir_module *m, const struct kernel_list *l, uint32_t talk,
 }
 
 bool
+parts_cut(const struct ir_module *m, const struct kernel *talk, uint32_t n,
+	  struct kernel_parts *out)
+{
+	return take_apart(m, ir_type(m, talk->inputs.at[0].value), n, out);
+}
+
+bool
+parts_fit(struct ir_module *m, const struct kernel *talk,
+	  const struct kernel *dot, const struct kernel_parts *p)
+{
+	return leads(m, ir_type(m, talk->outputs.at[0].value), p) &&
+	       runs_by(m, dot, p);
+}
+
+/* Of the innermost dim nobody asks by how much. */
+bool
+parts_alike(const struct kernel_parts *a, const struct kernel_parts *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < a->ndims && a->ndims == b->ndims; i++) {
+		if (a->at[i].dim != b->at[i].dim ||
+		    a->at[i].cut != b->at[i].cut ||
+		    (i + 1 < a->ndims && a->at[i].by != b->at[i].by)) {
+			return false;
+		}
+	}
+	return a->ndims == b->ndims;
+}
+
+bool
 parts_of(struct ir_module *m, const struct kernel *talk,
 	 const struct kernel *dot, uint32_t n, struct kernel_parts *out)
 {
-	value_id v = talk->inputs.at[0].value;
-
-	return take_apart(m, ir_type(m, v), n, out) &&
-	       leads(m, ir_type(m, talk->outputs.at[0].value), out) &&
-	       runs_by(m, dot, out);
+	return parts_cut(m, talk, n, out) && parts_fit(m, talk, dot, out);
 }
 
 void

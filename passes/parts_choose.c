@@ -12,8 +12,10 @@
 struct course {
 	struct pricing *p;
 	struct kernel_list *l;
-	struct price_func *each;
-	double us;
+	struct price_func *each;	/* NULL: not priced */
+	double us, beside_us;
+	struct price_clocks before;	/* the pair at hand */
+	struct price_clocks now;
 };
 
 static void
@@ -29,38 +31,50 @@ price_one(struct course *c, uint32_t i)
 	}
 }
 
+/* From in front of the pair at hand to the end. */
 static double
-course_us(const struct course *c)
+run_on(struct course *c, double *beside_us)
 {
-	double us = 0;
-	uint32_t i;
-
-	for (i = 0; i < c->l->at.n; i++) {
-		us += c->each[i].total_us;
-	}
-	return us - price_beside(c->p, c->l, c->each) * (1 - PRICE_SLOWED);
+	price_clocks_set(&c->now, &c->before);
+	price_clocks_run(&c->now, c->p, c->l, c->each, c->l->at.n);
+	*beside_us = price_clocks_beside(&c->now, c->p);
+	return c->now.sum - *beside_us * (1 - PRICE_SLOWED);
 }
 
-/* The quickest of 2, 4, 8 and so on, if one is quicker than whole. */
+/*
+ * The quickest of 2, 4, 8 and so on, if one is quicker than whole.  What
+ * stands in front of the pair runs as it did.
+ */
 static void
 quickest(struct course *c, uint32_t talk, uint32_t dot)
 {
 	struct price_func talks = c->each[talk], dots = c->each[dot];
-	struct kernel_parts best = { 0 }, x;
+	struct kernel_parts best = { 0 }, x, had = { 0 };
+	double us, beside_us;
+	bool fits = false;
 	uint32_t n;
-	double us;
 
+	price_clocks_run(&c->before, c->p, c->l, c->each,
+			 talk < dot ? talk : dot);
 	for (n = 2; n <= KERNEL_MAX_PARTS; n *= 2) {
-		if (!parts_of(c->p->m, &c->l->at.at[talk],
-			      &c->l->at.at[dot], n, &x)) {
+		if (!parts_cut(c->p->m, &c->l->at.at[talk], n, &x)) {
+			continue;
+		}
+		if (!parts_alike(&x, &had)) {
+			fits = parts_fit(c->p->m, &c->l->at.at[talk],
+					 &c->l->at.at[dot], &x);
+			had = x;
+		}
+		if (!fits) {
 			continue;
 		}
 		parts_set(c->l, talk, dot, &x);
 		price_one(c, talk);
 		price_one(c, dot);
-		us = course_us(c);
+		us = run_on(c, &beside_us);
 		if (us < c->us) {
 			c->us = us;
+			c->beside_us = beside_us;
 			best = x;
 			talks = c->each[talk];
 			dots = c->each[dot];
@@ -96,18 +110,21 @@ forget(const struct ir_module *m, struct kernel_list *l)
 static void
 price_all(struct course *c)
 {
+	struct arena *tmp = &c->p->m->ctx->tmp;
 	uint32_t i;
 
-	c->each = arena_alloc(&c->p->m->ctx->tmp, c->l->at.n *
-			      sizeof *c->each);
+	c->each = arena_alloc(tmp, c->l->at.n * sizeof *c->each);
 	for (i = 0; i < c->l->at.n; i++) {
 		price_one(c, i);
 	}
-	c->us = course_us(c);
+	price_clocks_open(&c->before, c->l, tmp);
+	price_clocks_open(&c->now, c->l, tmp);
+	c->us = run_on(c, &c->beside_us);
 }
 
-static void
-choose(struct pricing *p, struct kernel_list *l)
+/* False: no pair of it could, so it is not priced; else *once is one run. */
+static bool
+choose(struct pricing *p, struct kernel_list *l, struct price_func *once)
 {
 	struct course c = { .p = p, .l = l };
 	uint32_t i, dot;
@@ -121,6 +138,10 @@ choose(struct pricing *p, struct kernel_list *l)
 		}
 		quickest(&c, i, dot);
 	}
+	if (c.each) {
+		price_sum(p, l, c.each, c.beside_us, once);
+	}
+	return c.each != NULL;
 }
 
 static void
@@ -147,6 +168,8 @@ each_list(struct pricing *p, int64_t chunks, bool repeats,
 	  struct kernel_list *l)
 {
 	uint32_t at = repeats ? price_memo_find(p, l) : 0, i;
+	struct price_func once = { 0 };
+	bool priced = false;
 
 	for (i = 0; i < l->at.n; i++) {
 		if (l->at.at[i].body) {
@@ -160,10 +183,13 @@ each_list(struct pricing *p, int64_t chunks, bool repeats,
 	if (chunks > 1) {
 		force(p->m, (uint32_t)chunks, l);
 	} else if (!chunks && p->t && repeats && price_ours(p->traits)) {
-		choose(p, l);
+		priced = choose(p, l, &once);
 	}
 	if (at) {
 		price_memo_keep_cuts(p, at, l);
+	}
+	if (priced) {
+		price_memo_keep(p, at, l, &once);
 	}
 }
 

@@ -32,6 +32,22 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 	to->kernels += times * from->kernels;
 }
 
+void
+price_sum(struct pricing *p, const struct kernel_list *l,
+	  const struct price_func *each, double beside_us,
+	  struct price_func *once)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		price_add(once, &each[i], 1);
+	}
+	if (p->maps) {
+		price_maps(p, l, once);
+	}
+	once->beside_us += beside_us;
+}
+
 /*
  * What stands outside of repeats is the same talk once for all layers: the
  * search prices that kernel by kernel, so nothing of it hides.
@@ -50,14 +66,8 @@ price_once(struct pricing *p, const struct kernel_list *l, bool repeats,
 		} else {
 			price_kernel(p, &l->at.at[i], &each[i]);
 		}
-		price_add(once, &each[i], 1);
 	}
-	if (p->maps) {
-		price_maps(p, l, once);
-	}
-	if (repeats) {
-		once->beside_us += price_beside(p, l, each);
-	}
+	price_sum(p, l, each, repeats ? price_beside(p, l, each) : 0, once);
 }
 
 void

@@ -166,6 +166,13 @@ struct pricing {
 	struct price_memo *memo;	/* NULL: nothing is kept */
 };
 
+/*
+ * Adds up one run of a list; by kernel, what one takes, and what they have
+ * room for of talks beside them.
+ */
+void price_sum(struct pricing *p, const struct kernel_list *l,
+	       const struct price_func *each, double beside_us,
+	       struct price_func *once);
 /* Adds the kernels of a repeat, times its trips. */
 void price_list(struct pricing *p, const struct kernel_list *l,
 		struct price_func *f);
@@ -191,10 +198,34 @@ struct cost_group price_group(const struct ranks *r,
 
 /* ---- price_run.c ------------------------------------------------------ */
 
+/* Two clocks, as the runtime has them, of a list that runs. */
+struct price_clocks {
+	uint32_t at, n;		/* what runs next, of so many kernels */
+	double now, talk;	/* kernels, talks have run till then */
+	double *end;		/* by place: when what it waits for ends */
+	double first, part;	/* the last gather by parts: its first one's
+				 * end, and what each one takes */
+	double sum;		/* of what has run, one after the other */
+	bool any;		/* there is something that others wait for */
+};
+
+/* At the beginning of a list, in arena a. */
+void price_clocks_open(struct price_clocks *c, const struct kernel_list *l,
+		       struct arena *a);
+/* To where another one of the same list is. */
+void price_clocks_set(struct price_clocks *c,
+		      const struct price_clocks *from);
+/* Goes on to that place of the list; by kernel, what one takes. */
+void price_clocks_run(struct price_clocks *c, const struct pricing *p,
+		      const struct kernel_list *l,
+		      const struct price_func *each, uint32_t to);
 /*
- * Of talks that go on beside a list's kernels, what these have room for; by
- * kernel, what one takes.
+ * Of talks that go on beside a list's kernels, what these have room for, at
+ * its end.
  */
+double price_clocks_beside(const struct price_clocks *c,
+			   const struct pricing *p);
+/* The same of a whole list; by kernel, what one takes. */
 double price_beside(const struct pricing *p, const struct kernel_list *l,
 		    const struct price_func *each);
 /* By kernel, what of that is its share: so much of it does not show. */

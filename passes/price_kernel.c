@@ -374,9 +374,16 @@ static void
 price_parts(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	struct price_func once = { 0 };
-	struct kernel part;
+	struct kernel_work work = *k->work;
+	struct kernel part = *k;
 
-	parts_kernel(p->m, k, &p->m->ctx->tmp, &part);
+	if (k->kind == KERNEL_COLLECTIVE) {	/* all that it is priced by */
+		work.talk.bytes /= k->parts->n;
+		part.work = &work;
+		part.parts = NULL;
+	} else {
+		parts_kernel(p->m, k, &p->m->ctx->tmp, &part);
+	}
 	price_kernel(p, &part, &once);
 	price_add(f, &once, k->parts->n);
 }

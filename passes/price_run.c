@@ -8,6 +8,7 @@
 #include "passes/price.h"
 
 #include <math.h>
+#include <string.h>
 
 /*
  * What a framework's host takes for one kernel of ours: it runs about three
@@ -27,17 +28,9 @@
 /* Tensor ranks exchange in pieces behind a contraction; the first shows. */
 #define PIECES 4
 
-/* Two clocks, as the runtime has them. */
-struct clocks {
-	double now, talk;
-	double *end;		/* by place: when what it waits for ends */
-	double first, part;	/* the last gather by parts: its first one's
-				 * end, and what each one takes */
-};
-
 /* A contraction's parts, each behind the one that was gathered for it. */
 static void
-follow_gather(struct clocks *c, uint32_t n, double us)
+follow_gather(struct price_clocks *c, uint32_t n, double us)
 {
 	uint32_t i;
 
@@ -48,7 +41,7 @@ follow_gather(struct clocks *c, uint32_t n, double us)
 
 /* A contraction's parts, each of them talked about meanwhile. */
 static void
-lead_talk(struct clocks *c, uint32_t n, double us, double talk_us)
+lead_talk(struct price_clocks *c, uint32_t n, double us, double talk_us)
 {
 	uint32_t i;
 
@@ -60,7 +53,7 @@ lead_talk(struct clocks *c, uint32_t n, double us, double talk_us)
 
 /* Who reads what the last talk brings waits for it; or all do. */
 static void
-wait_for_talk(struct clocks *c, uint32_t until)
+wait_for_talk(struct price_clocks *c, uint32_t until)
 {
 	double *to = until ? &c->end[until] : &c->now;
 
@@ -68,7 +61,8 @@ wait_for_talk(struct clocks *c, uint32_t until)
 }
 
 static void
-run_talk(struct clocks *c, const struct kernel *k, bool beside, double us)
+run_talk(struct price_clocks *c, const struct kernel *k, bool beside,
+	 double us)
 {
 	double begin = fmax(c->now, c->talk);
 
@@ -94,45 +88,76 @@ goes_beside(const struct pricing *p, const struct kernel *k)
 			    (dp && k->work->talk.axes >> dp & 1));
 }
 
+void
+price_clocks_open(struct price_clocks *c, const struct kernel_list *l,
+		  struct arena *a)
+{
+	*c = (struct price_clocks){ .n = l->at.n };
+	c->end = arena_alloc(a, (c->n + 1) * sizeof *c->end);
+}
+
+void
+price_clocks_set(struct price_clocks *c, const struct price_clocks *from)
+{
+	double *end = c->end;
+
+	*c = *from;
+	c->end = end;
+	memcpy(end + c->at, from->end + c->at,
+	       (c->n + 1 - c->at) * sizeof *end);
+}
+
 /*
  * A talk begins when the kernels before it are done and so is the talk before
  * it; one that goes on beside kernels is waited for where it says so, any
  * other at once, and all at the end.  What runs by parts is waited for part
- * by part.  A CPU does one thing at a time.
+ * by part.
  */
+void
+price_clocks_run(struct price_clocks *c, const struct pricing *p,
+		 const struct kernel_list *l, const struct price_func *each,
+		 uint32_t to)
+{
+	for (; c->at < to; c->at++) {
+		const struct kernel *k = &l->at.at[c->at];
+		double us = each[c->at].total_us;
+		bool talks = k->kind == KERNEL_COLLECTIVE;
+
+		c->any |= k->until != 0;
+		c->sum += us;
+		c->now = fmax(c->now, c->end[c->at]);
+		if (!talks && !k->parts) {
+			c->now += us;
+		} else if (!talks && k->until) {
+			lead_talk(c, k->parts->n, us,
+				  each[k->until].total_us);
+		} else if (!talks) {
+			follow_gather(c, k->parts->n, us);
+		} else if (parts_led(l, c->at)) {
+			wait_for_talk(c, k->until);
+		} else {
+			run_talk(c, k, goes_beside(p, k), us);
+		}
+	}
+}
+
+/* A CPU does one thing at a time. */
+double
+price_clocks_beside(const struct price_clocks *c, const struct pricing *p)
+{
+	return c->any && !target_is_cpu(&p->t->device)
+		? c->sum - fmax(c->now, c->talk) : 0;
+}
+
 double
 price_beside(const struct pricing *p, const struct kernel_list *l,
 	     const struct price_func *each)
 {
-	struct clocks c = { 0 };
-	double sum = 0;
-	bool any = false;
-	uint32_t i;
+	struct price_clocks c;
 
-	c.end = arena_alloc(&p->m->ctx->tmp, (l->at.n + 1) * sizeof *c.end);
-	for (i = 0; i < l->at.n; i++) {
-		const struct kernel *k = &l->at.at[i];
-		double us = each[i].total_us;
-		bool talks = k->kind == KERNEL_COLLECTIVE;
-
-		any |= k->until != 0;
-		sum += us;
-		c.now = fmax(c.now, c.end[i]);
-		if (!talks && k->parts && k->until) {
-			lead_talk(&c, k->parts->n, us,
-				  each[k->until].total_us);
-		} else if (!talks && k->parts) {
-			follow_gather(&c, k->parts->n, us);
-		} else if (!talks) {
-			c.now += us;
-		} else if (parts_led(l, i)) {
-			wait_for_talk(&c, k->until);
-		} else {
-			run_talk(&c, k, goes_beside(p, k), us);
-		}
-	}
-	return any && !target_is_cpu(&p->t->device)
-		? sum - fmax(c.now, c.talk) : 0;
+	price_clocks_open(&c, l, &p->m->ctx->tmp);
+	price_clocks_run(&c, p, l, each, l->at.n);
+	return price_clocks_beside(&c, p);
 }
 
 void

@@ -31,7 +31,7 @@ struct look {
 	uint32_t *kernel;	/* by node: the one at hand */
 	uint32_t nkernels;
 	double flops, nodes;	/* of kernels, of nodes */
-	uint64_t merged, copies, parts, joined;
+	uint64_t merged, copies, parts, alike, joined;
 };
 
 static bool
@@ -199,6 +199,23 @@ look_parts(struct look *l, const struct kernel *x)
 	l->parts++;
 }
 
+/* The pair could run by more parts or fewer of the same dims, too. */
+static void
+look_alike(struct look *l, const struct kernel_list *list, uint32_t at)
+{
+	const struct kernel *x = &list->at.at[at];
+	uint32_t dot = parts_led(list, at) ? at - 1 : x->until, n;
+	struct kernel_parts p;
+
+	for (n = 2; n <= KERNEL_MAX_PARTS; n *= 2) {
+		if (parts_cut(l->m, x, n, &p) && parts_alike(&p, x->parts)) {
+			assert_true(parts_fit(l->m, x, &list->at.at[dot],
+					      &p));
+			l->alike += n != x->parts->n;
+		}
+	}
+}
+
 /* What goes on beside kernels is waited for by the first that reads it. */
 static void
 look_until(struct look *l, const struct kernel_list *list, uint32_t at)
@@ -208,6 +225,9 @@ look_until(struct look *l, const struct kernel_list *list, uint32_t at)
 
 	if (x->parts) {
 		look_parts(l, x);
+	}
+	if (x->parts && x->kind == KERNEL_COLLECTIVE) {
+		look_alike(l, list, at);
 	}
 	if (!x->until) {
 		return;
@@ -510,7 +530,7 @@ look_near(struct memo *x, struct ir_module *m, struct arena *a)
 
 static void
 look(struct ir_module *m, struct memo *memo, uint64_t *merged, uint64_t *copies,
-     uint64_t *parts, uint64_t *joined)
+     uint64_t *parts, uint64_t *alike, uint64_t *joined)
 {
 	struct look l = { .m = m };
 	struct kernels **all;
@@ -534,6 +554,7 @@ look(struct ir_module *m, struct memo *memo, uint64_t *merged, uint64_t *copies,
 	*merged += l.merged;
 	*copies += l.copies;
 	*parts += l.parts;
+	*alike += l.alike;
 	*joined += l.joined;
 	arena_release(&l.a);
 }
@@ -542,7 +563,8 @@ static void
 test_random(void **state)
 {
 	uint32_t made[IR_OP_COUNT] = { 0 };
-	uint64_t seed, merged = 0, copies = 0, parts = 0, joined = 0;
+	uint64_t seed, merged = 0, copies = 0, parts = 0, alike = 0;
+	uint64_t joined = 0;
 	struct memo memo;
 
 	(void)state;
@@ -553,7 +575,8 @@ test_random(void **state)
 
 		ir_ctx_init(&c, NULL);
 		m = make_module(&c, seed, made);
-		look(m, &memo, &merged, &copies, &parts, &joined);
+		look(m, &memo, &merged, &copies, &parts, &alike,
+		     &joined);
 		ir_ctx_release(&c);
 	}
 	ir_ctx_release(&memo.of);
@@ -606,7 +629,8 @@ test_sizes(void **state)
 static void
 test_models(void **state)
 {
-	uint64_t merged = 0, copies = 0, parts = 0, joined = 0, done = 0, seed;
+	uint64_t merged = 0, copies = 0, parts = 0, alike = 0, joined = 0;
+	uint64_t done = 0, seed;
 	struct memo memo;
 
 	(void)state;
@@ -629,7 +653,8 @@ test_models(void **state)
 		if ((whole || plan_pin(m, plan_text(&c.perm, &p))) &&
 		    pass_apply(m, whole ? "train" : "split", false) ==
 		    PASS_OK) {
-			look(m, &memo, &merged, &copies, &parts, &joined);
+			look(m, &memo, &merged, &copies, &parts, &alike,
+			     &joined);
 			done++;
 		}
 		ir_ctx_release(&c);
@@ -638,6 +663,7 @@ test_models(void **state)
 	assert_true(memo.most < memo.asked / 2 - PAIRS);
 	ir_ctx_release(&memo.of);
 	assert_true(parts > PAIRS);
+	assert_true(alike > 0);
 	assert_true(merged > 100 * PAIRS);
 	assert_true(joined > PAIRS);
 	assert_true(seed < 2 * PAIRS);
