@@ -176,8 +176,8 @@ double answer_goodput(double interval_s, double write_s, double restart_s,
 extern const struct answer_time_row answer_times[ANSWER_NTIMES];
 
 /*
- * Where the priced step's time goes, by kernels of the busiest rank: us adds
- * up to p->step_us.
+ * Where the time of what price_step has priced goes, by kernels of the busiest
+ * rank: us adds up to p->step_us.
  */
 void answer_split_time(const struct ranks *r, const struct target_seats *t,
 		       const struct price *p, struct arena *a,

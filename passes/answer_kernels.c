@@ -118,23 +118,17 @@ answer_find_kernels(const struct ranks *r, const struct target_seats *t,
 		       .traits = &traits },
 		.all = ranks_kernels(r), .a = a, .out = out
 	};
-	const struct sched_list *l;
-	uint32_t i, s, k;
+	uint32_t (*times)[SCHED_NKINDS] = sched_times(a, r->sched), s, k;
 
 	memset(out, 0, sizeof *out);
 	out->rank = answer_busiest(r, p);
 	x.p.t = target_seat_of(t, out->rank);
-	l = &r->sched->ranks[out->rank];
 	for (s = 0; s < r->nstages; s++) {
-		double times[SCHED_NKINDS] = { 0 };
-
-		for (i = 0; i < l->actions.n; i++) {
-			times[l->actions.at[i].kind] +=
-				l->actions.at[i].stage == s;
-		}
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			if (times[k] > 0) {
-				add_function(&x, r->of_stage[s][k], times[k]);
+		for (k = 0; k < SCHED_NKINDS &&
+		     r->sched->rank_of[s] == out->rank; k++) {
+			if (times[s][k]) {
+				add_function(&x, r->of_stage[s][k],
+					     times[s][k]);
 			}
 		}
 	}

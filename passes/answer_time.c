@@ -280,24 +280,18 @@ answer_busiest(const struct ranks *r, const struct price *p)
 }
 
 static void
-share_rank(struct split_time *x, const struct ranks *r, uint32_t rank,
-	   struct share *to)
+share_rank(struct split_time *x, const struct ranks *r, struct arena *a,
+	   uint32_t rank, struct share *to)
 {
-	const struct sched_list *l = &r->sched->ranks[rank];
-	uint32_t n[SCHED_NKINDS], i, k, s;
+	uint32_t (*times)[SCHED_NKINDS] = sched_times(a, r->sched), s, k;
 
 	for (s = 0; s < r->nstages; s++) {
-		if (r->sched->rank_of[s] != rank) {
-			continue;
-		}
-		memset(n, 0, sizeof n);
-		for (i = 0; i < l->actions.n; i++) {
-			n[l->actions.at[i].kind] += l->actions.at[i].stage == s;
-		}
-		for (k = 0; k < SCHED_NKINDS; k++) {
+		for (k = 0; k < SCHED_NKINDS &&
+		     r->sched->rank_of[s] == rank; k++) {
 			share_function(x, r->of_stage[s][k],
 				       sched_kinds[k].does & SCHED_FORWARD
-				       ? USE_FORWARD : USE_BACKWARD, n[k], to);
+				       ? USE_FORWARD : USE_BACKWARD,
+				       times[s][k], to);
 		}
 	}
 	share_function(x, r->update[rank], USE_UPDATE, 1, to);
@@ -427,7 +421,7 @@ answer_split_time(const struct ranks *r, const struct target_seats *t,
 
 	memset(us, 0, ANSWER_NTIMES * sizeof *us);
 	init(&x, r, &at, a);
-	share_rank(&x, r, rank, &s);
+	share_rank(&x, r, a, rank, &s);
 	idle = p->step_us - share_parts(&s, p->parts_us, us);
 	if (fabs(idle) < 1e-9 * p->step_us) {
 		idle = 0;	/* not a tiny thing below it */

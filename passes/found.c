@@ -14,13 +14,18 @@ add_pair(struct hash *h, uint32_t a, uint32_t b)
 	hash_add(h, (uint64_t)a << 32 | b);
 }
 
+/* By its name, if it has one; else by all that it says. */
 static void
 add_schedule(struct hash *h, const struct sched *s)
 {
 	uint32_t i, k;
 
 	add_pair(h, s->nranks, s->nstages);
-	hash_add(h, s->nmicrobatches);
+	add_pair(h, s->nmicrobatches,
+		 s->def ? (uint32_t)(s->def - sched_defs) + 1 : 0);
+	if (s->def) {
+		return;
+	}
 	for (i = 0; i < s->nstages; i++) {
 		hash_add(h, s->rank_of[i]);
 	}

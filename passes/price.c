@@ -185,26 +185,43 @@ price_seats(const struct ranks *r, const struct target *t, struct arena *a,
 	target_seat(t, r->nranks, r->npipes, outer, a, out);
 }
 
+/* Of all that the rank runs. */
+static double
+busy_us(const struct sched *s, const struct price *p, uint32_t rank)
+{
+	const struct sched_list *l = &s->ranks[rank];
+	double us = p->updated[rank].total_us;
+	uint32_t i;
+
+	for (i = 0; i < l->actions.n; i++) {
+		const struct sched_action *x = &l->actions.at[i];
+
+		us += p->run[x->stage][x->kind].total_us;
+	}
+	return us;
+}
+
 void
 price_busiest(const struct sched *s, struct price *out)
 {
-	double best = -1;
-	uint32_t i, k;
+	struct price_func all;
+	double best = -1, us;
+	uint32_t i, at = 0;
 
 	for (i = 0; i < s->nranks; i++) {
-		const struct sched_list *l = &s->ranks[i];
-		struct price_func all = out->updated[i];
-
-		for (k = 0; k < l->actions.n; k++) {
-			const struct sched_action *x = &l->actions.at[k];
-
-			price_add(&all, &out->run[x->stage][x->kind], 1);
-		}
-		if (all.total_us > best) {
-			best = all.total_us;
-			memcpy(out->parts_us, all.us, sizeof all.us);
+		us = busy_us(s, out, i);
+		if (us > best) {
+			best = us;
+			at = i;
 		}
 	}
+	all = out->updated[at];
+	for (i = 0; i < s->ranks[at].actions.n; i++) {
+		const struct sched_action *x = &s->ranks[at].actions.at[i];
+
+		price_add(&all, &out->run[x->stage][x->kind], 1);
+	}
+	memcpy(out->parts_us, all.us, sizeof all.us);
 }
 
 /* One stage, in all kinds that it has. */

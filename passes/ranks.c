@@ -237,13 +237,56 @@ agree(const struct ranks *r, const char **why)
 	return true;
 }
 
+static const char *const kinds[SCHED_NKINDS] = {
+	[SCHED_F] = "forward", [SCHED_B] = "backward",
+	[SCHED_I] = "input", [SCHED_W] = "weights"
+};
+
+/* Whether all that runs is there. */
+static bool
+has_all(const struct ranks *r)
+{
+	uint32_t (*times)[SCHED_NKINDS] = sched_times(&r->m->ctx->tmp,
+						      r->sched);
+	uint32_t i, k;
+
+	for (i = 0; i < r->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			if (times[i][k] && !r->of_stage[i][k]) {
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+/* The first that is not. */
+static const char *
+what_lacks(const struct ranks *r)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < r->npipes; i++) {
+		const struct sched_list *l = &r->sched->ranks[i];
+
+		for (k = 0; k < l->actions.n; k++) {
+			const struct sched_action *s = &l->actions.at[k];
+
+			if (!r->of_stage[s->stage][s->kind]) {
+				return arena_printf(&r->m->ctx->tmp, "the "
+					"schedule runs %s, and there is no "
+					"layer `stage%u_%s`",
+					sched_name(&r->m->ctx->tmp, s),
+					s->stage, kinds[s->kind]);
+			}
+		}
+	}
+	die("all layers of the schedule are there");
+}
+
 static bool
 find_funcs(struct ranks *r, const char **why)
 {
-	static const char *const kinds[SCHED_NKINDS] = {
-		[SCHED_F] = "forward", [SCHED_B] = "backward",
-		[SCHED_I] = "input", [SCHED_W] = "weights"
-	};
 	struct arena *a = &r->m->ctx->perm;
 	uint32_t i, k;
 
@@ -255,21 +298,11 @@ find_funcs(struct ranks *r, const char **why)
 		}
 	}
 	for (i = 0; i < r->npipes; i++) {
-		const struct sched_list *l = &r->sched->ranks[i];
-
 		r->update[i] = find(r, "pipe", i, "update");
-		for (k = 0; k < l->actions.n; k++) {
-			const struct sched_action *s = &l->actions.at[k];
-
-			if (!r->of_stage[s->stage][s->kind]) {
-				*why = arena_printf(&r->m->ctx->tmp, "the "
-					"schedule runs %s, and there is no "
-					"layer `stage%u_%s`",
-					sched_name(&r->m->ctx->tmp, s),
-					s->stage, kinds[s->kind]);
-				return false;
-			}
-		}
+	}
+	if (!has_all(r)) {
+		*why = what_lacks(r);
+		return false;
 	}
 	return true;
 }
@@ -399,14 +432,13 @@ by_name(struct ranks_found *x, struct arena *a, const char *name,
 		return NULL;
 	}
 	if (s && s->nranks == pipes && s->nstages == stages &&
-	    s->nmicrobatches == microbatches && strcmp(x->name, name) == 0) {
+	    s->nmicrobatches == microbatches && s->def == sched_find(name)) {
 		return s;
 	}
 	s = sched_make(x ? x->arena : a, name, pipes, stages / pipes,
 		       microbatches, why);
 	if (x && s) {
 		x->sched = s;
-		x->name = arena_strndup(x->arena, name, strlen(name));
 	}
 	return s;
 }

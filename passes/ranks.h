@@ -81,7 +81,6 @@ struct ranks_found {
 	struct kernels **kernels;	/* NULL: not yet */
 	struct memory *memory;	/* without a reserve; the same */
 	struct sched *sched;	/* the last one by name, or NULL */
-	const char *name;	/* that name */
 };
 
 /* From here on c keeps in arena a what is found of the next that are opened. */

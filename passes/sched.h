@@ -86,6 +86,11 @@ void sched_reserve(struct arena *a, struct sched *s, uint32_t rank,
 /* At the end of the rank's list. Its numbers must be of this schedule. */
 void sched_add(struct arena *a, struct sched *s, uint32_t rank,
 	       struct sched_action action);
+/*
+ * How often each kind of each stage runs, by stage; in arena a.  Of a name,
+ * no actions are read.
+ */
+uint32_t (*sched_times(struct arena *a, const struct sched *s))[SCHED_NKINDS];
 /* "2F0": as it stands in a cell. */
 const char *sched_name(struct arena *a, const struct sched_action *action);
 
@@ -125,6 +130,8 @@ struct sched_def {
 extern const struct sched_def sched_defs[];
 extern const uint32_t sched_ndefs;
 
+/* Whether its ranks run such actions. */
+bool sched_runs(const struct sched_def *def, uint32_t kind);
 /* NULL if there is none of that name. */
 const struct sched_def *sched_find(const char *name);
 /* Why there is none of that name for these numbers, or NULL. */

@@ -88,6 +88,9 @@ one_size(const struct sched_def *def, uint32_t p, uint32_t v, uint32_t m)
 	assert_non_null(again);
 	assert_memory_equal(again->rank_of, s->rank_of,
 			    s->nstages * sizeof *s->rank_of);
+	assert_true(s->def == def && !again->def);
+	assert_memory_equal(sched_times(&t.a, again), sched_times(&t.a, s),
+			    s->nstages * SCHED_NKINDS * sizeof(uint32_t));
 	assert_string_equal(print(again), text);
 }
 
