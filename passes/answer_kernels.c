@@ -118,7 +118,8 @@ answer_find_kernels(const struct ranks *r, const struct target_seats *t,
 		       .traits = &traits },
 		.all = ranks_kernels(r), .a = a, .out = out
 	};
-	uint32_t (*times)[SCHED_NKINDS] = sched_times(a, r->sched), s, k;
+	const struct sched_times *times = sched_times(a, r->sched);
+	uint32_t s, k;
 
 	memset(out, 0, sizeof *out);
 	out->rank = answer_busiest(r, p);
@@ -126,9 +127,9 @@ answer_find_kernels(const struct ranks *r, const struct target_seats *t,
 	for (s = 0; s < r->nstages; s++) {
 		for (k = 0; k < SCHED_NKINDS &&
 		     r->sched->rank_of[s] == out->rank; k++) {
-			if (times[s][k]) {
+			if (times[s].of[k]) {
 				add_function(&x, r->of_stage[s][k],
-					     times[s][k]);
+					     times[s].of[k]);
 			}
 		}
 	}

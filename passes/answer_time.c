@@ -283,7 +283,8 @@ static void
 share_rank(struct split_time *x, const struct ranks *r, struct arena *a,
 	   uint32_t rank, struct share *to)
 {
-	uint32_t (*times)[SCHED_NKINDS] = sched_times(a, r->sched), s, k;
+	const struct sched_times *times = sched_times(a, r->sched);
+	uint32_t s, k;
 
 	for (s = 0; s < r->nstages; s++) {
 		for (k = 0; k < SCHED_NKINDS &&
@@ -291,7 +292,7 @@ share_rank(struct split_time *x, const struct ranks *r, struct arena *a,
 			share_function(x, r->of_stage[s][k],
 				       sched_kinds[k].does & SCHED_FORWARD
 				       ? USE_FORWARD : USE_BACKWARD,
-				       times[s][k], to);
+				       times[s].of[k], to);
 		}
 	}
 	share_function(x, r->update[rank], USE_UPDATE, 1, to);

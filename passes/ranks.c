@@ -246,13 +246,13 @@ static const char *const kinds[SCHED_NKINDS] = {
 static bool
 has_all(const struct ranks *r)
 {
-	uint32_t (*times)[SCHED_NKINDS] = sched_times(&r->m->ctx->tmp,
+	const struct sched_times *times = sched_times(&r->m->ctx->tmp,
 						      r->sched);
 	uint32_t i, k;
 
 	for (i = 0; i < r->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			if (times[i][k] && !r->of_stage[i][k]) {
+			if (times[i].of[k] && !r->of_stage[i][k]) {
 				return false;
 			}
 		}

@@ -57,21 +57,23 @@ sched_add(struct arena *a, struct sched *s, uint32_t rank,
 	s->def = NULL;
 }
 
-uint32_t (*sched_times(struct arena *a, const struct sched *s))[SCHED_NKINDS]
+struct sched_times *
+sched_times(struct arena *a, const struct sched *s)
 {
-	uint32_t (*n)[SCHED_NKINDS] = arena_alloc(a, s->nstages * sizeof *n);
+	struct sched_times *n = arena_alloc(a, s->nstages * sizeof *n);
 	uint32_t i, k;
 
 	for (i = 0; s->def && i < s->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			n[i][k] = sched_runs(s->def, k) ? s->nmicrobatches : 0;
+			n[i].of[k] = sched_runs(s->def, k) ? s->nmicrobatches
+							   : 0;
 		}
 	}
 	for (i = 0; !s->def && i < s->nranks; i++) {
 		const struct sched_list *l = &s->ranks[i];
 
 		for (k = 0; k < l->actions.n; k++) {
-			n[l->actions.at[k].stage][l->actions.at[k].kind]++;
+			n[l->actions.at[k].stage].of[l->actions.at[k].kind]++;
 		}
 	}
 	return n;

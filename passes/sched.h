@@ -86,11 +86,13 @@ void sched_reserve(struct arena *a, struct sched *s, uint32_t rank,
 /* At the end of the rank's list. Its numbers must be of this schedule. */
 void sched_add(struct arena *a, struct sched *s, uint32_t rank,
 	       struct sched_action action);
-/*
- * How often each kind of each stage runs, by stage; in arena a.  Of a name,
- * no actions are read.
- */
-uint32_t (*sched_times(struct arena *a, const struct sched *s))[SCHED_NKINDS];
+/* How often each kind of a stage runs. */
+struct sched_times {
+	uint32_t of[SCHED_NKINDS];
+};
+
+/* By stage; in arena a.  Of a name, no actions are read. */
+struct sched_times *sched_times(struct arena *a, const struct sched *s);
 /* "2F0": as it stands in a cell. */
 const char *sched_name(struct arena *a, const struct sched_action *action);
 
