@@ -19,7 +19,7 @@
 /* Prices of some variables together; ascending, the last runs fastest. */
 struct solve_table {
 	uint32_t nvars;
-	uint32_t spent;		/* 1 .. by which elimination; 0: by none */
+	bool spent;		/* others say what it says */
 	uint32_t *vars;
 	size_t n;		/* entries */
 	double *cost;

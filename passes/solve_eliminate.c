@@ -10,6 +10,20 @@
 
 /* Entries of the new table that are made at once; their sums stay in cache. */
 #define BLOCK 256
+/* Bytes that are asked for at once, for what is small beside that. */
+#define CHUNK 8160
+
+/* What all steps share. */
+struct work {
+	struct solve_net *net;
+	struct solve_room room;	/* until the last one is done */
+	bool keep;
+	uint32_t ngiven;	/* tables that were there before */
+	char *chunk;		/* of the net: what is small is cut from it */
+	size_t left;		/* bytes of it */
+	double *row;		/* the sums of one value */
+	double few[SOLVE_MAX_DOMAIN];	/* what one variable is told */
+};
 
 /* One of the tables that are summed, and how it follows the assignment. */
 struct term {
@@ -23,13 +37,10 @@ struct term {
  * The scope's assignments run like a counter, the last variable fastest.
  * Those of its last few variables are a block.
  */
-struct bucket {
-	struct solve_net *net;
-	struct solve_room room;	/* for one elimination */
-	uint32_t var;
-	uint32_t *scope, nscope, few[16];
+struct sums {
+	const struct solve_net *net;
+	const struct solve_bucket *b;
 	struct term *terms;
-	uint32_t nterms;
 	uint32_t nfixed;	/* the first do not vary within a block */
 	uint32_t outer;		/* places of the scope outside of blocks */
 	size_t block;		/* assignments in one */
@@ -37,113 +48,57 @@ struct bucket {
 	uint32_t *at;		/* the counter, but for the blocks */
 };
 
-static size_t
-stride_in(const struct solve_net *net, const struct solve_table *t,
-	  uint32_t var)
+static void
+find_strides(const struct sums *x, const struct solve_table *t,
+	     struct term *e)
 {
+	const uint32_t *domain = x->net->domain;
 	size_t step = 1;
-	uint32_t k;
+	uint32_t k, j = x->b->nscope;
 
-	for (k = t->nvars; k-- > 0; step *= net->domain[t->vars[k]]) {
-		if (t->vars[k] == var) {
-			return step;
-		}
-	}
-	return 0;
-}
-
-static void
-add_to_scope(struct bucket *b, const struct solve_table *t)
-{
-	uint32_t i, j, k;
-
-	for (j = 0; j < t->nvars; j++) {
-		uint32_t u = t->vars[j];
-
-		for (i = b->nscope; i > 0 && b->scope[i - 1] > u; i--) {
-		}
-		if (u == b->var || (i > 0 && b->scope[i - 1] == u)) {
+	e->at = t->cost;
+	for (k = t->nvars; k-- > 0; step *= domain[t->vars[k]]) {
+		if (t->vars[k] == x->b->var) {
+			e->of_var = step;
 			continue;
 		}
-		for (k = b->nscope++; k > i; k--) {
-			b->scope[k] = b->scope[k - 1];
+		while (x->b->scope[--j] != t->vars[k]) {
+			e->of_scope[j] = 0;
 		}
-		b->scope[i] = u;
+		e->of_scope[j] = step;
 	}
-}
-
-/* The other variables of all tables that the variable still has. */
-static void
-find_scope(struct bucket *b)
-{
-	const struct solve_list *of = &b->net->of[b->var];
-	const struct solve_table *t = b->net->tables;
-	uint32_t n = 0, k;
-
-	for (k = 0; k < of->n; k++) {
-		n += t[of->at[k]].spent ? 0 : t[of->at[k]].nvars;
-	}
-	b->scope = n <= sizeof b->few / sizeof *b->few ? b->few
-		: solve_get(&b->room, n * sizeof *b->scope);
-	for (k = 0; k < of->n; k++) {
-		if (!t[of->at[k]].spent) {
-			add_to_scope(b, &t[of->at[k]]);
-		}
-	}
-}
-
-/* The tables that vary with the scope's last variable, or those that don't. */
-static void
-add_terms(struct bucket *b, bool fixed)
-{
-	const struct solve_list *of = &b->net->of[b->var];
-	uint32_t k, j;
-
-	for (k = 0; k < of->n; k++) {
-		const struct solve_table *t = &b->net->tables[of->at[k]];
-		struct term *e = &b->terms[b->nterms];
-		size_t last = b->nscope && !t->spent ?
-			stride_in(b->net, t, b->scope[b->nscope - 1]) : 0;
-
-		if (t->spent || (last == 0) != fixed) {
-			continue;
-		}
-		b->nterms++;
-		e->at = t->cost;
-		e->of_var = stride_in(b->net, t, b->var);
-		for (j = 0; j < b->nscope; j++) {
-			e->of_scope[j] = stride_in(b->net, t, b->scope[j]);
-		}
+	while (j > 0) {
+		e->of_scope[--j] = 0;
 	}
 }
 
 /* As many of the scope's last variables as make no more than a block. */
 static void
-choose_block(struct bucket *b)
+choose_block(struct sums *x)
 {
-	b->outer = b->nscope;
-	b->block = 1;
-	while (b->outer > 0) {
-		size_t n = b->net->domain[b->scope[b->outer - 1]];
+	x->outer = x->b->nscope;
+	x->block = 1;
+	while (x->outer > 0) {
+		size_t n = x->net->domain[x->b->scope[x->outer - 1]];
 
-		if (b->block * n > BLOCK) {
+		if (x->block * n > BLOCK) {
 			return;
 		}
-		b->block *= n;
-		b->outer--;
+		x->block *= n;
+		x->outer--;
 	}
 }
 
 /* Where a term's entries stand in a block, from its first. */
 static void
-find_offsets(struct bucket *b, struct term *e)
+find_offsets(struct sums *x, struct term *e)
 {
 	size_t n = 1, a, i;
 	uint32_t k;
 
 	e->offset[0] = 0;
-	for (k = b->nscope; k-- > b->outer;) {
-		size_t domain = b->net->domain[b->scope[k]];
+	for (k = x->b->nscope; k-- > x->outer;) {
+		size_t domain = x->net->domain[x->b->scope[k]];
 
 		for (a = 1; a < domain; a++) {
 			for (i = 0; i < n; i++) {
@@ -156,11 +111,11 @@ find_offsets(struct bucket *b, struct term *e)
 }
 
 static bool
-is_fixed(const struct bucket *b, const struct term *e)
+is_fixed(const struct sums *x, const struct term *e)
 {
 	uint32_t k;
 
-	for (k = b->outer; k < b->nscope; k++) {
+	for (k = x->outer; k < x->b->nscope; k++) {
 		if (e->of_scope[k]) {
 			return false;
 		}
@@ -168,99 +123,106 @@ is_fixed(const struct bucket *b, const struct term *e)
 	return true;
 }
 
+/* All that is needed stands in one block. */
 static void
-make_room(struct bucket *b)
+make_room(struct work *w, struct sums *x)
 {
-	const struct solve_list *of = &b->net->of[b->var];
-	size_t *strides = solve_get(&b->room, of->n * b->nscope *
-				    sizeof *strides);
-	uint32_t *offsets = solve_get(&b->room, of->n * b->block *
-				      sizeof *offsets);
-	uint32_t k;
+	size_t n = x->b->ntables, nscope = x->b->nscope, each, k;
+	char *at;
 
+	each = sizeof *x->terms + nscope * sizeof *x->terms->of_scope +
+	       x->block * sizeof *x->terms->offset;
 	/* one more: where the one that is left out was tried */
-	b->terms = solve_get(&b->room, (of->n + 1) * sizeof *b->terms);
-	for (k = 0; k < of->n; k++) {
-		b->terms[k].of_scope = strides + k * b->nscope;
-		b->terms[k].offset = offsets + k * b->block;
+	at = solve_get(&w->room, (n + 1) * each + nscope * sizeof *x->at);
+	x->terms = (struct term *)(void *)at;
+	at += (n + 1) * sizeof *x->terms;
+	for (k = 0; k < n; k++, at += nscope * sizeof(size_t)) {
+		x->terms[k].of_scope = (size_t *)(void *)at;
 	}
-	b->at = solve_zero(&b->room, b->nscope * sizeof *b->at);
-	b->row = solve_get(&b->room, b->block * sizeof *b->row);
+	for (k = 0; k < n; k++, at += x->block * sizeof(uint32_t)) {
+		x->terms[k].offset = (uint32_t *)(void *)at;
+	}
+	x->at = (uint32_t *)(void *)at;
+	memset(x->at, 0, nscope * sizeof *x->at);
+	x->row = w->row;
 }
 
 static void
-open_bucket(struct bucket *b)
+open_sums(struct work *w, struct sums *x)
 {
 	uint32_t k;
 
-	choose_block(b);
-	make_room(b);
-	/* in this order sums have always been made: ties hang on it */
-	add_terms(b, true);
-	add_terms(b, false);
-	while (b->nfixed < b->nterms &&
-	       is_fixed(b, &b->terms[b->nfixed])) {
-		b->nfixed++;
+	choose_block(x);
+	make_room(w, x);
+	for (k = 0; k < x->b->ntables; k++) {
+		find_strides(x, &x->net->tables[x->b->tables[k]],
+			     &x->terms[k]);
 	}
-	for (k = b->nfixed; k < b->nterms; k++) {
-		find_offsets(b, &b->terms[k]);
+	while (x->nfixed < x->b->ntables &&
+	       is_fixed(x, &x->terms[x->nfixed])) {
+		x->nfixed++;
+	}
+	for (k = x->nfixed; k < x->b->ntables; k++) {
+		find_offsets(x, &x->terms[k]);
 	}
 }
 
 /* The sums of a block's terms, for value a of the variable. */
 static void
-sum_terms(const struct bucket *b, uint32_t a, double *row)
+sum_terms(const struct sums *x, uint32_t a, double *row)
 {
-	const struct term *e = b->terms;
-	double fixed = b->net->unary[b->var][a];
+	const struct term *e = x->terms;
+	double fixed = x->net->unary[x->b->var][a];
 	uint32_t k;
 	size_t i;
 
-	for (k = 0; k < b->nfixed; k++, e++) {
+	for (k = 0; k < x->nfixed; k++, e++) {
 		fixed += e->at[a * e->of_var];
 	}
-	if (k + 1 < b->nterms) {	/* two at once, as most have two */
+	if (k + 1 < x->b->ntables) {	/* two at once, as most have two */
 		const double *c = e[0].at + a * e[0].of_var;
 		const double *d = e[1].at + a * e[1].of_var;
 		const uint32_t *at = e[0].offset, *to = e[1].offset;
 
-		for (i = 0; i < b->block; i++) {
+		for (i = 0; i < x->block; i++) {
 			row[i] = fixed + c[at[i]] + d[to[i]];
 		}
 		k += 2;
 		e += 2;
-	} else if (k < b->nterms) {
+	} else if (k < x->b->ntables) {
 		const double *c = e->at + a * e->of_var;
 		const uint32_t *at = e->offset;
 
-		for (i = 0; i < b->block; i++) {
+		for (i = 0; i < x->block; i++) {
 			row[i] = fixed + c[at[i]];
 		}
 		return;
 	} else {
-		for (i = 0; i < b->block; i++) {
+		for (i = 0; i < x->block; i++) {
 			row[i] = fixed;
 		}
 	}
-	for (; k < b->nterms; k++, e++) {
+	for (; k < x->b->ntables; k++, e++) {
 		const double *c = e->at + a * e->of_var;
 		const uint32_t *at = e->offset;
 
-		for (i = 0; i < b->block; i++) {
+		for (i = 0; i < x->block; i++) {
 			row[i] += c[at[i]];
 		}
 	}
 }
 
-/* Where value a of the variable is cheaper, it is the best so far. */
-static void
-keep_best(const double *row, size_t n, uint32_t a, double *cost,
-	  uint8_t *best)
+void
+solve_least(const double *row, size_t n, uint32_t a, double *cost,
+	    uint8_t *best)
 {
 	size_t i;
 
+	for (i = 0; i < n && !best; i++) {
+		cost[i] = row[i] < cost[i] ? row[i] : cost[i];
+	}
 	/* without a jump: which one is cheaper cannot be foretold */
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && best; i++) {
 		bool less = row[i] < cost[i];
 
 		cost[i] = less ? row[i] : cost[i];
@@ -269,30 +231,32 @@ keep_best(const double *row, size_t n, uint32_t a, double *cost,
 }
 
 static void
-fill_block(const struct bucket *b, double *cost, uint8_t *best)
+fill_block(const struct sums *x, double *cost, uint8_t *best)
 {
-	uint32_t values = b->net->domain[b->var], a;
+	uint32_t values = x->net->domain[x->b->var], a;
 
-	sum_terms(b, 0, cost);
-	memset(best, 0, b->block);
+	sum_terms(x, 0, cost);
+	if (best) {
+		memset(best, 0, x->block);
+	}
 	for (a = 1; a < values; a++) {
-		sum_terms(b, a, b->row);
-		keep_best(b->row, b->block, a, cost, best);
+		sum_terms(x, a, x->row);
+		solve_least(x->row, x->block, a, cost, best);
 	}
 }
 
 /* On to the next block. */
 static void
-advance(struct bucket *b)
+advance(struct sums *x)
 {
-	uint32_t k = b->outer, i;
+	uint32_t k = x->outer, i;
 
 	while (k-- > 0) {
-		uint32_t n = b->net->domain[b->scope[k]];
-		bool wraps = ++b->at[k] == n;
+		uint32_t n = x->net->domain[x->b->scope[k]];
+		bool wraps = ++x->at[k] == n;
 
-		for (i = 0; i < b->nterms; i++) {
-			struct term *e = &b->terms[i];
+		for (i = 0; i < x->b->ntables; i++) {
+			struct term *e = &x->terms[i];
 
 			if (wraps) {
 				e->at -= e->of_scope[k] * (n - 1);
@@ -303,18 +267,18 @@ advance(struct bucket *b)
 		if (!wraps) {
 			return;
 		}
-		b->at[k] = 0;
+		x->at[k] = 0;
 	}
 }
 
 static void
-fill(struct bucket *b, double *cost, uint8_t *best, size_t n)
+fill(struct sums *x, double *cost, uint8_t *best, size_t n)
 {
 	size_t done;
 
-	for (done = 0; done < n; done += b->block) {
-		fill_block(b, cost + done, best + done);
-		advance(b);
+	for (done = 0; done < n; done += x->block) {
+		fill_block(x, cost + done, best ? best + done : NULL);
+		advance(x);
 	}
 }
 
@@ -331,13 +295,40 @@ all_forbidden(const double *cost, size_t n)
 	return true;
 }
 
+/* ---- one step ---- */
+
+static bool
+is_small(size_t bytes)
+{
+	return bytes <= CHUNK / 8;
+}
+
+/* Of the net, as long as it is there. */
+static void *
+cut(struct work *w, size_t bytes)
+{
+	void *at;
+
+	bytes = (bytes + 7) & ~(size_t)7;
+	if (!is_small(bytes)) {
+		return solve_get(&w->net->room, bytes);
+	}
+	if (bytes > w->left) {
+		w->chunk = solve_get(&w->net->room, CHUNK);
+		w->left = CHUNK;
+	}
+	at = w->chunk;
+	w->chunk += bytes;
+	w->left -= bytes;
+	return at;
+}
+
 /* The table that takes the place of the bucket's; false on a conflict. */
 static bool
-deliver(struct bucket *b, double *cost, size_t n)
+deliver(struct work *w, const struct solve_bucket *b, double *cost, size_t n)
 {
-	struct solve_net *net = b->net;
-	struct solve_table t = { .nvars = b->nscope, .n = n, .cost = cost };
-	uint32_t k;
+	struct solve_net *net = w->net;
+	double *unary;
 	size_t i;
 
 	if (b->nscope == 0) {
@@ -345,143 +336,130 @@ deliver(struct bucket *b, double *cost, size_t n)
 		return cost[0] < INFINITY;
 	}
 	if (b->nscope == 1) {
-		double *unary = net->unary[b->scope[0]];
-
+		unary = net->unary[b->scope[0]];
 		for (i = 0; i < n; i++) {
 			unary[i] += cost[i];
 		}
 		return !all_forbidden(unary, n);
 	}
-	t.vars = solve_get(&net->room, t.nvars * sizeof *t.vars);
-	memcpy(t.vars, b->scope, t.nvars * sizeof *t.vars);
-	if (net->ntables == net->cap) {
-		struct solve_table *old = net->tables;
-
-		net->cap = 2 * net->cap + 8;
-		net->tables = solve_get(&net->room, net->cap * sizeof *old);
-		memcpy(net->tables, old, net->ntables * sizeof *old);
-	}
-	for (k = 0; k < t.nvars; k++) {
-		solve_push(&net->room, &net->of[t.vars[k]], net->ntables);
-	}
-	net->tables[net->ntables++] = t;
+	net->tables[net->ntables++] = (struct solve_table){
+		.nvars = b->nscope, .vars = b->scope, .n = n, .cost = cost
+	};
 	return !all_forbidden(cost, n);
 }
 
 /* Where neither it nor any of the others has a choice. */
 static double
-only_sum(const struct bucket *b)
+only_sum(const struct solve_net *net, const struct solve_bucket *b)
 {
-	const struct solve_list *of = &b->net->of[b->var];
-	double sum = b->net->unary[b->var][0];
-	uint32_t k, i;
+	double sum = net->unary[b->var][0];
+	uint32_t k;
 
-	for (i = 0; i < 2; i++) {	/* in the order of add_terms */
-		for (k = 0; k < of->n; k++) {
-			const struct solve_table *t =
-				&b->net->tables[of->at[k]];
-
-			if (!t->spent && i == (uint32_t)(stride_in(b->net, t,
-					b->scope[b->nscope - 1]) != 0)) {
-				sum += t->cost[0];
-			}
-		}
+	for (k = 0; k < b->ntables; k++) {
+		sum += net->tables[b->tables[k]].cost[0];
 	}
 	return sum;
 }
 
-/* What is noted of n assignments stands in one block, if it is. */
+/* best: NULL if that is not noted. */
 static void
-make_step(const struct bucket *b, struct solve_step *step, size_t n, bool keep)
+sum_bucket(struct work *w, const struct solve_bucket *b, size_t n,
+	   double *cost, uint8_t *best)
 {
-	size_t scope = b->nscope * sizeof *step->scope;
-	char *at = solve_get(&b->net->room, scope + (keep ? 0 : n));
+	struct sums x = { .net = w->net, .b = b };
 
-	step->var = b->var;
-	step->nscope = b->nscope;
-	step->scope = (uint32_t *)(void *)at;
-	memcpy(step->scope, b->scope, scope);
-	step->best = keep ? NULL : (uint8_t *)at + scope;
-}
-
-static void
-sum_bucket(struct bucket *b, const struct solve_step *step, double *cost,
-	   uint8_t *best, size_t n)
-{
-	if (n == 1 && b->net->domain[b->var] == 1) {
-		*cost = only_sum(b);
-		*best = 0;
-	} else if (!solve_pairs(b->net, step, cost, best)) {
-		open_bucket(b);
-		fill(b, cost, best, n);
+	if (n == 1 && w->net->domain[b->var] == 1) {
+		*cost = only_sum(w->net, b);
+		if (best) {
+			*best = 0;
+		}
+	} else if (!solve_pairs(w->net, b, w->row, cost, best)) {
+		open_sums(w, &x);
+		fill(&x, cost, best, n);
+		solve_put(&w->room, x.terms);
 	}
 }
 
-/* Its tables are spent: what is not shared goes back, if it is not kept. */
+/* Its tables are spent: those made here go back, if they are not kept. */
 static void
-spend(struct solve_net *net, uint32_t var, uint32_t by, bool keep)
+spend(struct work *w, const struct solve_bucket *b)
 {
 	uint32_t k;
 
-	for (k = 0; k < net->of[var].n; k++) {
-		uint32_t i = net->of[var].at[k];
-		struct solve_table *t = &net->tables[i];
+	for (k = 0; k < b->ntables; k++) {
+		struct solve_table *t = &w->net->tables[b->tables[k]];
 
-		if (t->spent) {
-			continue;
-		}
-		t->spent = by;
-		if (!keep && i >= net->ngiven) {
-			solve_put(&net->room, t->cost);
+		t->spent = true;
+		if (!w->keep && b->tables[k] >= w->ngiven &&
+		    !is_small(t->n * sizeof *t->cost)) {
+			solve_put(&w->net->room, t->cost);
 		}
 	}
 }
 
-/* Step k of them. */
 static bool
-eliminate(struct solve_net *net, uint32_t var, struct solve_steps *steps,
-	  uint32_t k)
+eliminate(struct work *w, const struct solve_bucket *b, uint8_t **best)
 {
-	struct bucket b = { .net = net, .room.pool = net->room.pool,
-			    .var = var };
-	struct solve_step *step = &steps->at[k];
-	double *cost;
+	double *cost = w->few;
 	size_t n = 1;
 	uint32_t i;
 	bool ok;
 
-	find_scope(&b);
-	for (i = 0; i < b.nscope; i++) {
-		n *= net->domain[b.scope[i]];
+	for (i = 0; i < b->nscope; i++) {
+		n *= w->net->domain[b->scope[i]];
 	}
-	make_step(&b, step, n, steps->keep);
-	cost = solve_get(&net->room, n * sizeof *cost);
-	sum_bucket(&b, step, cost, steps->keep ? solve_get(&b.room, n)
-		   : step->best, n);
-	ok = deliver(&b, cost, n);
-	if (b.nscope < 2) {
-		solve_put(&net->room, cost);
+	if (b->nscope > 1) {
+		cost = cut(w, n * sizeof *cost);
 	}
-	spend(net, var, k + 1, steps->keep);
-	solve_leave(&b.room);
+	if (best) {
+		*best = cut(w, n);
+	}
+	sum_bucket(w, b, n, cost, best ? *best : NULL);
+	ok = deliver(w, b, cost, n);
+	spend(w, b);
 	return ok;
+}
+
+/* The tables that are made stand behind those that were there. */
+static void
+begin(struct work *w, uint32_t nsteps)
+{
+	struct solve_net *net = w->net;
+	struct solve_table *old = net->tables;
+
+	w->ngiven = net->ntables;
+	w->room.pool = net->room.pool;
+	w->row = solve_get(&w->room, SOLVE_PAIR_SUMS * sizeof *w->row);
+	if (net->cap < net->ntables + nsteps) {
+		net->cap = net->ntables + nsteps;
+		net->tables = solve_get(&net->room, net->cap * sizeof *old);
+		memcpy(net->tables, old, net->ntables * sizeof *old);
+	}
 }
 
 bool
 solve_eliminate(struct solve_net *net, const struct solve_plan *p,
 		struct solve_steps *steps, uint32_t *bad)
 {
+	struct work w = { .net = net, .keep = steps->keep };
 	uint32_t k;
 
-	steps->n = p->n;
-	steps->at = solve_zero(&net->room, p->n * sizeof *steps->at);
+	steps->plan = *p;
+	begin(&w, p->n);
+	if (!steps->keep) {
+		steps->best = solve_get(&net->room, p->n *
+					sizeof *steps->best);
+	}
 	for (k = 0; k < p->n; k++) {
-		if (!eliminate(net, p->order[k], steps, k)) {
-			*bad = net->id[p->order[k]];
-			return false;
+		struct solve_bucket b = solve_bucket(p, k);
+
+		if (!eliminate(&w, &b, steps->keep ? NULL : &steps->best[k])) {
+			*bad = net->id[b.var];
+			break;
 		}
 	}
-	return true;
+	solve_leave(&w.room);
+	return k == p->n;
 }
 
 /* Adds what a table says of the variable's values, beside at[]. */
@@ -505,33 +483,16 @@ add_entries(const struct solve_net *net, const struct solve_table *t,
 	}
 }
 
-/* Whether it has the last variable of the step's scope; both are sorted. */
-static bool
-has_last(const struct solve_table *t, const struct solve_step *s)
-{
-	const uint32_t *end = t->vars + t->nvars - 1;
-
-	return s->nscope && t->nvars > 1 && s->scope[s->nscope - 1] ==
-		(*end == s->var ? end[-1] : *end);
-}
-
 void
-solve_sums(const struct solve_net *net, const struct solve_steps *steps,
-	   uint32_t k, const uint32_t *at, double *sums)
+solve_sums(const struct solve_net *net, const struct solve_bucket *b,
+	   const uint32_t *at, double *sums)
 {
-	const struct solve_step *s = &steps->at[k];
-	const struct solve_list *of = &net->of[s->var];
-	uint32_t i, j;
+	uint32_t k;
 
-	memcpy(sums, net->unary[s->var], net->domain[s->var] * sizeof *sums);
-	for (i = 0; i < 2; i++) {	/* in the order of add_terms */
-		for (j = 0; j < of->n; j++) {
-			const struct solve_table *t = &net->tables[of->at[j]];
-
-			if (t->spent == k + 1 && has_last(t, s) == (i == 1)) {
-				add_entries(net, t, s->var, at, sums);
-			}
-		}
+	memcpy(sums, net->unary[b->var], net->domain[b->var] * sizeof *sums);
+	for (k = 0; k < b->ntables; k++) {
+		add_entries(net, &net->tables[b->tables[k]], b->var, at,
+			    sums);
 	}
 }
 
@@ -551,18 +512,19 @@ void
 solve_back(const struct solve_net *net, const struct solve_steps *steps,
 	   uint32_t *choice)
 {
-	uint32_t k, j;
+	uint32_t k = steps->plan.n, j;
 
-	for (k = steps->n; k-- > 0;) {
-		const struct solve_step *s = &steps->at[k];
+	while (k-- > 0) {
+		struct solve_bucket b = solve_bucket(&steps->plan, k);
 		size_t at = 0;
 
-		for (j = 0; j < s->nscope; j++) {
-			uint32_t v = s->scope[j];
+		for (j = 0; j < b.nscope; j++) {
+			uint32_t v = b.scope[j];
 
 			at = at * net->domain[v] +
 			     place_of(net, v, choice[net->id[v]]);
 		}
-		choice[net->id[s->var]] = net->value[s->var][s->best[at]];
+		choice[net->id[b.var]] =
+			net->value[b.var][steps->best[k][at]];
 	}
 }

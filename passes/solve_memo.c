@@ -80,6 +80,13 @@ solve_plan_again(struct solve_memo *m, struct solve_net *net,
 	x.plan = *plan;
 	x.plan.order = keep(m, plan->order, plan->n, sizeof *plan->order);
 	x.plan.weight = keep(m, plan->weight, plan->n, sizeof *plan->weight);
+	x.plan.scopes = keep(m, plan->scopes, plan->n + 1,
+			     sizeof *plan->scopes);
+	x.plan.scope = keep(m, plan->scope, plan->scopes[plan->n],
+			    sizeof *plan->scope);
+	x.plan.sums = keep(m, plan->sums, plan->n + 1, sizeof *plan->sums);
+	x.plan.tables = keep(m, plan->tables, plan->sums[plan->n],
+			     sizeof *plan->tables);
 	x.plan.core = keep(m, plan->core, plan->ncore, sizeof *plan->core);
 	table_add(m->arena, &m->table, x.graph.a);
 	VEC_PUSH(m->arena, &m->plans, x);

@@ -352,7 +352,6 @@ settle_tables(struct solve_net *net)
 	if (!in_order(net->tables, n)) {
 		merge_tables(net);
 	}
-	net->ngiven = net->ntables;
 	solve_put(&net->room, small);
 	list_tables(net);
 }
@@ -512,7 +511,7 @@ see_table(struct lens *l, const struct solve_table *t, uint32_t *vars,
 		}
 	}
 	u->nvars = n;
-	u->spent = 0;
+	u->spent = false;
 	u->vars = vars;
 	u->cost = cost;
 	if (u->n == t->n) {
@@ -587,11 +586,8 @@ solve_share(const struct solve_net *in)
 	out->room = room;
 	out->tables = solve_get(&out->room, in->cap * sizeof *out->tables);
 	memcpy(out->tables, in->tables, in->ntables * sizeof *out->tables);
-	out->of = solve_get(&out->room, in->nvars * sizeof *out->of);
-	memcpy(out->of, in->of, in->nvars * sizeof *out->of);
 	for (v = 0; v < in->nvars; v++) {
 		all += in->domain[v];
-		out->of[v].cap = out->of[v].n;	/* who adds moves the list */
 	}
 	out->unary = solve_get(&out->room, (in->nvars + 1) *
 			       sizeof *out->unary);

@@ -48,7 +48,6 @@ struct solve_net {
 	double **unary;			/* INFINITY: the value is dropped */
 	struct solve_table *tables;	/* of at least two variables */
 	uint32_t ntables, cap;
-	uint32_t ngiven;		/* the first share one block */
 	struct solve_list *of;		/* by variable: its tables, ascending */
 	double base;			/* what is certain to be paid */
 	bool compared;			/* a value was dropped for another */
@@ -118,10 +117,34 @@ struct solve_plan {
 	double *weight;		/* of each step: entries that it makes */
 	uint32_t width;
 	double states;
+	/*
+	 * Of step k: whom its variable is next to then, ascending, are
+	 * scope[scopes[k]] .. scope[scopes[k + 1] - 1], and so of tables, in
+	 * the order of their sums.  Those that are made, of two variables at
+	 * least, have the numbers behind those of the net.
+	 */
+	uint32_t *scopes, *scope, *sums, *tables;
 	/* The rest: each step from here on would make too large a table. */
 	uint32_t *core, ncore;
 	uint32_t branch;	/* the one of most neighbours in the core */
 };
+
+/* One step of it. */
+struct solve_bucket {
+	uint32_t var, nscope, ntables;
+	uint32_t *scope;
+	const uint32_t *tables;
+};
+
+static inline struct solve_bucket
+solve_bucket(const struct solve_plan *p, uint32_t k)
+{
+	return (struct solve_bucket){
+		p->order[k], p->scopes[k + 1] - p->scopes[k],
+		p->sums[k + 1] - p->sums[k], p->scope + p->scopes[k],
+		p->tables + p->sums[k]
+	};
+}
 
 void solve_plan(struct solve_net *net, double max_entries,
 		struct solve_plan *p);
@@ -134,14 +157,10 @@ void solve_plan_start(struct solve_net *net, const struct solve_plan *whole,
 
 /* ---- solve_eliminate.c: one variable after the other ------------------- */
 
-struct solve_step {
-	uint32_t var, nscope, *scope;
-	uint8_t *best;		/* by values of the scope, the last fastest */
-};
-
 struct solve_steps {
-	struct solve_step *at;
-	uint32_t n;
+	struct solve_plan plan;
+	/* of each step, by values of its scope, the last fastest */
+	uint8_t **best;
 	bool keep;		/* tables, for solve_sums: no best is noted */
 };
 
@@ -149,24 +168,31 @@ struct solve_steps {
 bool solve_eliminate(struct solve_net *net, const struct solve_plan *p,
 		     struct solve_steps *steps, uint32_t *bad);
 /*
- * What each value of step k's variable costs beside what at[] says of its
- * scope, by variable of the net, in the tables of the step: to the last bit
- * what it was found to cost.
+ * What each value of a step's variable costs beside what at[] says of its
+ * scope, by variable of the net: to the last bit what it was found to cost.
  */
-void solve_sums(const struct solve_net *net, const struct solve_steps *steps,
-		uint32_t k, const uint32_t *at, double *sums);
+void solve_sums(const struct solve_net *net, const struct solve_bucket *b,
+		const uint32_t *at, double *sums);
+/*
+ * Where value a of the variable is cheaper, it is the best so far.  best:
+ * NULL if that is not noted.
+ */
+void solve_least(const double *row, size_t n, uint32_t a, double *cost,
+		 uint8_t *best);
 /* Chooses for the steps' variables, those of the core being chosen. */
 void solve_back(const struct solve_net *net, const struct solve_steps *steps,
 		uint32_t *choice);
 
 /* ---- solve_pairs.c: eliminating where it is simple -------------------- */
 
+#define SOLVE_PAIR_SUMS 4096	/* entries that are made, at most */
+
 /*
- * Fills cost[] and best[] of a step whose scope is known.  False: the scope
- * is larger, or the tables are.
+ * Fills cost[] of a step, and best[] if there is one; row[] is as long.
+ * False: the scope is larger, or the tables are.
  */
-bool solve_pairs(struct solve_net *net, const struct solve_step *step,
-		 double *cost, uint8_t *best);
+bool solve_pairs(const struct solve_net *net, const struct solve_bucket *b,
+		 double *row, double *cost, uint8_t *best);
 
 /* ---- solve_reduce.c: eliminating and pruning in turns ------------------ */
 

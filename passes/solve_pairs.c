@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define MOST_ARMS 8
-#define MOST_SUMS 4096		/* entries that are made */
 
 /* A table: strides of the variable and of the other one. */
 struct arm {
@@ -25,21 +24,17 @@ struct pairs {
 };
 
 static bool
-find_arms(const struct solve_net *net, uint32_t var, uint32_t last,
+find_arms(const struct solve_net *net, const struct solve_bucket *b,
 	  struct pairs *p)
 {
-	const struct solve_list *of = &net->of[var];
-	uint32_t k;
+	uint32_t last = b->nscope ? b->scope[b->nscope - 1] : SOLVE_NO_VAR, k;
 
-	for (k = 0; k < of->n; k++) {
-		const struct solve_table *t = &net->tables[of->at[k]];
-		bool outer = t->vars[0] == var, ends;
+	for (k = 0; k < b->ntables; k++) {
+		const struct solve_table *t = &net->tables[b->tables[k]];
+		bool outer = t->vars[0] == b->var;
+		bool ends = t->vars[outer] == last;
 		struct arm arm = { t->cost, 1, 1 };
 
-		if (t->spent) {
-			continue;
-		}
-		ends = t->vars[outer] == last;
 		if (t->nvars != 2 ||
 		    (ends ? p->nlast : p->nfirst) == MOST_ARMS) {
 			return false;
@@ -96,7 +91,7 @@ try_value(const struct pairs *p, uint32_t a, double *cost, uint8_t *best)
 	const struct arm *e = &p->last[0];
 	uint32_t x, y;
 
-	for (x = 0; x < p->nx; x++) {
+	for (x = 0; x < p->nx; x++, best += p->ny) {
 		const double *c = e->at + a * e->of_var;
 		double sum = sum_first(p, a, x);
 
@@ -105,9 +100,27 @@ try_value(const struct pairs *p, uint32_t a, double *cost, uint8_t *best)
 			bool less = all < *cost;
 
 			*cost = less ? all : *cost;
-			*best = less ? (uint8_t)a : *best;
+			best[y] = less ? (uint8_t)a : best[y];
 			cost++;
-			best++;
+		}
+	}
+}
+
+/* And where it is not noted which value is the best. */
+static void
+lower(const struct pairs *p, uint32_t a, double *cost)
+{
+	const struct arm *e = &p->last[0];
+	uint32_t x, y;
+
+	for (x = 0; x < p->nx; x++) {
+		const double *c = e->at + a * e->of_var;
+		double sum = sum_first(p, a, x);
+
+		for (y = 0; y < p->ny; y++, c += e->of_end, cost++) {
+			double all = sum + *c;
+
+			*cost = all < *cost ? all : *cost;
 		}
 	}
 }
@@ -117,53 +130,42 @@ find_best(const struct pairs *p, double *row, size_t n, double *cost,
 	  uint8_t *best)
 {
 	uint32_t a;
-	size_t i;
 
 	sum_arms(p, 0, cost);
-	memset(best, 0, n);
+	if (best) {
+		memset(best, 0, n);
+	}
 	for (a = 1; a < p->values; a++) {
-		if (p->nlast == 1) {
+		if (p->nlast != 1) {
+			sum_arms(p, a, row);
+			solve_least(row, n, a, cost, best);
+		} else if (best) {
 			try_value(p, a, cost, best);
-			continue;
-		}
-		sum_arms(p, a, row);
-		/* without a jump: which is cheaper cannot be foretold */
-		for (i = 0; i < n; i++) {
-			bool less = row[i] < cost[i];
-
-			cost[i] = less ? row[i] : cost[i];
-			best[i] = less ? (uint8_t)a : best[i];
+		} else {
+			lower(p, a, cost);
 		}
 	}
 }
 
 bool
-solve_pairs(struct solve_net *net, const struct solve_step *step, double *cost,
-	    uint8_t *best)
+solve_pairs(const struct solve_net *net, const struct solve_bucket *b,
+	    double *row, double *cost, uint8_t *best)
 {
-	struct pairs p = { .nx = 1, .ny = 1 };
-	struct solve_room room = { net->room.pool, NULL };
+	struct pairs p;
 	size_t n;
-	double *row;
 
-	if (step->nscope > 2 || !find_arms(net, step->var, step->nscope
-			? step->scope[step->nscope - 1] : SOLVE_NO_VAR, &p)) {
+	p.nfirst = p.nlast = 0;
+	if (b->nscope > 2 || !find_arms(net, b, &p)) {
 		return false;
 	}
-	p.unary = net->unary[step->var];
-	p.values = net->domain[step->var];
-	if (step->nscope) {
-		p.ny = net->domain[step->scope[step->nscope - 1]];
-	}
-	if (step->nscope == 2) {
-		p.nx = net->domain[step->scope[0]];
-	}
+	p.unary = net->unary[b->var];
+	p.values = net->domain[b->var];
+	p.nx = b->nscope == 2 ? net->domain[b->scope[0]] : 1;
+	p.ny = b->nscope ? net->domain[b->scope[b->nscope - 1]] : 1;
 	n = (size_t)p.nx * p.ny;
-	if (n > MOST_SUMS) {
+	if (n > SOLVE_PAIR_SUMS) {
 		return false;
 	}
-	row = solve_get(&room, n * sizeof *row);
 	find_best(&p, row, n, cost, best);
-	solve_leave(&room);
 	return true;
 }

@@ -323,6 +323,133 @@ lightest(struct planner *p, double max_entries, uint32_t *v)
 	return false;
 }
 
+/* ---- what each step sums ---- */
+
+/* By step, from 0; and of the rest none. */
+struct listing {
+	struct planner *p;
+	struct solve_plan *plan;
+	uint32_t *step;		/* by variable: that takes it; SOLVE_NO_VAR */
+	uint32_t *fixed, *ends;	/* by step: where the next table goes */
+};
+
+static void
+list_scopes(struct listing *l)
+{
+	struct solve_plan *plan = l->plan;
+	struct solve_room *room = &l->p->net->room;
+	uint32_t k, n = 0;
+
+	plan->scopes = solve_get(room, (plan->n + 1) * sizeof *plan->scopes);
+	for (k = 0; k < plan->n; k++) {
+		plan->scopes[k] = n;
+		n += l->p->near[plan->order[k]].n;
+	}
+	plan->scopes[k] = n;
+	plan->scope = solve_get(room, n * sizeof *plan->scope);
+	for (k = 0; k < plan->n; k++) {
+		const struct solve_list *near = &l->p->near[plan->order[k]];
+
+		for (n = 0; n < near->n; n++) {
+			plan->scope[plan->scopes[k] + n] = near->at[n];
+		}
+	}
+}
+
+/* The step that spends a table: the first of those of its variables. */
+static uint32_t
+step_of(const struct listing *l, const uint32_t *vars, uint32_t n)
+{
+	uint32_t step = SOLVE_NO_VAR, k;
+
+	for (k = 0; k < n; k++) {
+		step = l->step[vars[k]] < step ? l->step[vars[k]] : step;
+	}
+	return step;
+}
+
+/* Whether the table has the last variable of the step's scope. */
+static bool
+has_last(const struct listing *l, uint32_t step, const uint32_t *vars,
+	 uint32_t n)
+{
+	uint32_t last = l->plan->scope[l->plan->scopes[step + 1] - 1];
+
+	return vars[n - 1] == last ||
+	       (vars[n - 1] == l->plan->order[step] && vars[n - 2] == last);
+}
+
+/* Counts a table, or if there is room for all, puts it where it belongs. */
+static void
+list_table(struct listing *l, const uint32_t *vars, uint32_t n,
+	   uint32_t number)
+{
+	uint32_t step = step_of(l, vars, n), *next;
+
+	if (step == SOLVE_NO_VAR) {
+		return;
+	}
+	next = has_last(l, step, vars, n) ? &l->ends[step] : &l->fixed[step];
+	if (l->plan->tables) {
+		l->plan->tables[*next] = number;
+	}
+	++*next;
+}
+
+static void
+list_all(struct listing *l)
+{
+	const struct solve_net *net = l->p->net;
+	const struct solve_plan *plan = l->plan;
+	uint32_t number, k;
+
+	for (number = 0; number < net->ntables; number++) {
+		list_table(l, net->tables[number].vars,
+			   net->tables[number].nvars, number);
+	}
+	for (k = 0; k < plan->n; k++) {
+		uint32_t n = plan->scopes[k + 1] - plan->scopes[k];
+
+		if (n > 1) {
+			list_table(l, plan->scope + plan->scopes[k], n,
+				   number++);
+		}
+	}
+}
+
+/*
+ * Tables that do not vary with the last variable of the scope are summed
+ * first, each kind in the order of their numbers: ties hang on it.
+ */
+static void
+list_sums(struct planner *p, struct solve_plan *plan)
+{
+	struct listing l = { .p = p, .plan = plan };
+	struct solve_room *room = &p->net->room;
+	uint32_t k, n = 0, fixed;
+
+	l.step = solve_get(&p->room, p->net->nvars * sizeof *l.step);
+	l.fixed = solve_zero(&p->room, plan->n * sizeof *l.fixed);
+	l.ends = solve_zero(&p->room, plan->n * sizeof *l.ends);
+	memset(l.step, 0xff, p->net->nvars * sizeof *l.step);
+	for (k = 0; k < plan->n; k++) {
+		l.step[plan->order[k]] = k;
+	}
+	list_scopes(&l);
+	list_all(&l);
+	plan->sums = solve_get(room, (plan->n + 1) * sizeof *plan->sums);
+	for (k = 0; k < plan->n; k++) {
+		plan->sums[k] = n;
+		fixed = l.fixed[k];
+		l.fixed[k] = n;
+		n += fixed + l.ends[k];
+		l.ends[k] = l.fixed[k] + fixed;
+	}
+	plan->sums[k] = n;
+	plan->tables = solve_get(room, n * sizeof *plan->tables);
+	list_all(&l);
+}
+
 void
 solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 {
@@ -357,6 +484,7 @@ solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 			plan->branch = v;
 		}
 	}
+	list_sums(&p, plan);
 	solve_leave(&p.room);
 }
 
@@ -367,10 +495,10 @@ solve_plan_start(struct solve_net *net, const struct solve_plan *whole,
 	bool *gone = solve_zero(&net->room, net->nvars);
 	uint32_t v;
 
-	memset(plan, 0, sizeof *plan);
+	*plan = *whole;
 	plan->branch = SOLVE_NO_VAR;
-	plan->order = whole->order;
-	plan->weight = whole->weight;
+	plan->n = plan->ncore = plan->width = 0;
+	plan->states = 0;
 	plan->core = solve_get(&net->room, net->nvars * sizeof *plan->core);
 	while (plan->n < whole->n && plan->weight[plan->n] <= max_entries) {
 		v = plan->order[plan->n];

@@ -120,7 +120,7 @@ begin(struct reduce *r, struct solve_net *net)
 struct look {
 	struct reduce *r;
 	const struct turn *turn;
-	uint32_t step;
+	struct solve_bucket step;
 	uint32_t *at;		/* by variable: the value that is looked at */
 	bool *open;		/* of the step's variable */
 	uint32_t n, left;	/* looks so far; values that are not open */
@@ -131,10 +131,10 @@ static void
 look_at(struct look *l)
 {
 	const struct solve_net *net = l->turn->net;
-	uint32_t v = l->turn->steps.at[l->step].var, a;
+	uint32_t v = l->step.var, a;
 	double sums[SOLVE_MAX_DOMAIN], least = INFINITY;
 
-	solve_sums(net, &l->turn->steps, l->step, l->at, sums);
+	solve_sums(net, &l->step, l->at, sums);
 	for (a = 0; a < net->domain[v]; a++) {
 		least = sums[a] < least ? sums[a] : least;
 	}
@@ -153,15 +153,14 @@ static bool
 look(struct look *l, uint32_t k)
 {
 	const struct solve_net *net = l->turn->net;
-	const struct solve_step *step = &l->turn->steps.at[l->step];
 	const bool *open;
 	uint32_t v, a;
 
-	if (k == step->nscope) {
+	if (k == l->step.nscope) {
 		look_at(l);
 		return ++l->n <= MAX_LOOKS;
 	}
-	v = step->scope[k];
+	v = l->step.scope[k];
 	open = l->r->open + l->r->first[net->id[v]];
 	for (a = 0; a < net->domain[v] && l->left; a++) {
 		l->at[v] = a;
@@ -176,13 +175,13 @@ static bool
 open_steps(struct reduce *r, const struct turn *t)
 {
 	struct look l = { .r = r, .turn = t };
-	uint32_t k = t->steps.n;
+	uint32_t k = t->steps.plan.n;
 
 	l.at = solve_get(&t->net->room, t->net->nvars * sizeof *l.at);
 	while (k-- > 0) {
-		uint32_t v = t->steps.at[k].var;
+		uint32_t v = t->steps.plan.order[k];
 
-		l.step = k;
+		l.step = solve_bucket(&t->steps.plan, k);
 		l.open = r->open + r->first[t->net->id[v]];
 		l.left = t->net->domain[v];
 		l.n = 0;
