@@ -31,6 +31,15 @@ struct fuse_link {
 	uint32_t next;		/* of the same value, and 1 */
 };
 
+/* What a place of the region takes. */
+struct fuse_operand {
+	value_id base;		/* behind views, or 0: a constant */
+	uint32_t maker;		/* its place, or FUSE_NOWHERE in the region */
+	bool moved;		/* see fuse_base */
+};
+
+#define FUSE_NOWHERE UINT32_MAX
+
 struct fuse_group {
 	enum fuse_class head;	/* ELEM: of maps and rows alone */
 	bool dead;
@@ -185,6 +194,8 @@ struct fuse {
 	bool updates;		/* its function stores */
 	uint32_t n;
 	const node_id *nodes;
+	struct fuse_operand *operands;
+	uint32_t *operand;	/* by place: its first, and of the end */
 	uint32_t *group_of;	/* by place */
 	bool *late;		/* by place: known when all blocks are done */
 	VEC(uint32_t) *preds;	/* by place */
@@ -241,6 +252,19 @@ static inline enum fuse_class
 fuse_class(const struct fuse *f, node_id n)
 {
 	return (enum fuse_class)f->class[n];
+}
+
+static inline const struct fuse_operand *
+fuse_operand(const struct fuse *f, uint32_t place, uint32_t k)
+{
+	return &f->operands[f->operand[place] + k];
+}
+
+/* The group that makes it in this region, or UINT32_MAX. */
+static inline uint32_t
+fuse_maker(const struct fuse *f, const struct fuse_operand *o)
+{
+	return o->maker == FUSE_NOWHERE ? UINT32_MAX : f->group_of[o->maker];
 }
 
 /* Where the maker of a value of this region stands. */
@@ -319,8 +343,6 @@ bool fuse_talks(const struct fuse *f, node_id id);
 
 /* Places, what each comes behind, and a group for each. */
 void fuse_open_region(struct fuse *f, region_id r);
-/* The group that makes the value in this region, or UINT32_MAX. */
-uint32_t fuse_maker(const struct fuse *f, value_id base);
 /*
  * Makes one group of two, the one that stands there in the end in *into, if
  * no path leaves them and comes back.

@@ -125,7 +125,7 @@ add_inputs(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
 	uint32_t i;
 
 	for (i = 0; i < n->nargs; i++) {
-		value_id base = fuse_base(f, ir_args(f->m, n)[i], NULL);
+		value_id base = fuse_operand(f, place, i)->base;
 
 		if (base && !fuse_has(f, group, base)) {
 			count_id most = bytes_of(f, base);
@@ -147,7 +147,7 @@ add_sink(struct fuse *f, uint32_t place, uint32_t group, struct fuse_work *w)
 {
 	const struct ir_node *n = node_at(f, place);
 	value_id v = ir_args(f->m, n)[0];
-	value_id base = fuse_base(f, v, NULL);
+	value_id base = fuse_operand(f, place, 0)->base;
 	count_id bytes = bytes_of(f, v);
 	node_id maker = base ? f->m->values.at[base].node : 0;
 

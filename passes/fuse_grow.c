@@ -92,22 +92,19 @@ row_local(const struct fuse *f, const struct fuse_group *g,
 /* Whether a value made in the merged group may be used there by the node. */
 static bool
 edge_fits(struct fuse *f, const struct fuse_group *g, uint32_t place,
-	  uint32_t k, value_id base)
+	  uint32_t k)
 {
+	const struct fuse_operand *o = fuse_operand(f, place, k);
 	const struct ir_node *n = node_at(f, place);
-	value_id from = ir_args(f->m, n)[k];
-	const struct ir_type *t = ir_type(f->m, base);
-	bool moved;
 
-	fuse_base(f, from, &moved);
-	if (f->late[fuse_place(f, base)]) {
+	if (f->late[o->maker]) {
 		return f->late[place];
 	}
 	if (g->reduced) {
-		return row_local(f, g, place, from, base);
+		return row_local(f, g, place, ir_args(f->m, n)[k], o->base);
 	}
-	return !moved && !fuse_indexed(n) &&
-	       fuse_same_space(t, &g->space);
+	return !o->moved && !fuse_indexed(n) &&
+	       fuse_same_space(ir_type(f->m, o->base), &g->space);
 }
 
 /*
@@ -140,14 +137,12 @@ edges_fit(struct fuse *f, const struct fuse_group *g, uint32_t a, uint32_t b)
 	uint32_t i, k;
 
 	for (i = 0; i < user->places.n; i++) {
-		const struct ir_node *n = node_at(f, user->places.at[i]);
+		uint32_t p = user->places.at[i];
+		uint32_t n = f->operand[p + 1] - f->operand[p];
 
-		for (k = 0; k < n->nargs; k++) {
-			value_id base = fuse_base(f, ir_args(f->m, n)[k],
-						  NULL);
-
-			if (base && fuse_maker(f, base) == a &&
-			    !edge_fits(f, g, user->places.at[i], k, base)) {
+		for (k = 0; k < n; k++) {
+			if (fuse_maker(f, fuse_operand(f, p, k)) == a &&
+			    !edge_fits(f, g, p, k)) {
 				return false;
 			}
 		}
@@ -210,13 +205,13 @@ only_late(struct fuse *f, uint32_t a, uint32_t b)
 			return false;
 		}
 		for (k = 0; k < n->nargs; k++) {
-			bool moved;
-			value_id v = fuse_base(f, ir_args(f->m, n)[k],
-					       &moved);
+			const struct fuse_operand *o =
+				fuse_operand(f, g->places.at[i], k);
 
-			if (v && fuse_maker(f, v) == a &&
-			    (moved || !f->late[fuse_place(f, v)] ||
-			     !fuse_same_space(ir_type(f->m, v), &g->space))) {
+			if (fuse_maker(f, o) == a &&
+			    (o->moved || !f->late[o->maker] ||
+			     !fuse_same_space(ir_type(f->m, o->base),
+					      &g->space))) {
 				return false;
 			}
 		}
@@ -254,12 +249,11 @@ join_late(struct fuse *f, uint32_t a, uint32_t b)
 static uint32_t
 makers(const struct fuse *f, uint32_t place, uint32_t *out)
 {
-	const struct ir_node *n = node_at(f, place);
+	uint32_t n = f->operand[place + 1] - f->operand[place];
 	uint32_t own = f->group_of[place], count = 0, k, i;
 
-	for (k = 0; k < n->nargs && k < IR_MAX_OPERANDS; k++) {
-		value_id base = fuse_base(f, ir_args(f->m, n)[k], NULL);
-		uint32_t g = base ? fuse_maker(f, base) : UINT32_MAX;
+	for (k = 0; k < n && k < IR_MAX_OPERANDS; k++) {
+		uint32_t g = fuse_maker(f, fuse_operand(f, place, k));
 
 		for (i = 0; i < count && out[i] != g; i++) {
 		}
@@ -338,15 +332,14 @@ behind_head(struct fuse *f, uint32_t place, uint32_t maker, bool alone)
 		return false;
 	}
 	for (k = 0; k < n->nargs; k++) {
-		bool moved;
-		value_id base = fuse_base(f, ir_args(f->m, n)[k], &moved);
+		const struct fuse_operand *o = fuse_operand(f, place, k);
 
-		if (!base || fuse_maker(f, base) != maker) {
+		if (fuse_maker(f, o) != maker) {
 			continue;
 		}
-		if (moved || !fuse_same_space(ir_type(f->m, base),
-					      result_at(f, place)) ||
-		    (alone && !only_for(f, base, place))) {
+		if (o->moved || !fuse_same_space(ir_type(f->m, o->base),
+						 result_at(f, place)) ||
+		    (alone && !only_for(f, o->base, place))) {
 			return false;
 		}
 	}
@@ -384,11 +377,10 @@ join_sink(struct fuse *f, uint32_t place, uint32_t maker)
 	const struct ir_node *n = node_at(f, place);
 	enum fuse_class head = f->groups[maker].head;
 	struct fuse_group like = f->groups[maker];
-	bool moved;
 	uint32_t into;
 
-	fuse_base(f, ir_args(f->m, n)[0], &moved);
-	if (fuse_class(f, f->nodes[place]) != FUSE_SINK || moved ||
+	if (fuse_class(f, f->nodes[place]) != FUSE_SINK ||
+	    fuse_operand(f, place, 0)->moved ||
 	    f->groups[f->group_of[place]].places.n > 1 ||
 	    (head != FUSE_ELEM && head != FUSE_SCATTER &&
 	     !(head == FUSE_TALK && fuse_stores(n))) ||

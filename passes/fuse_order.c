@@ -10,6 +10,44 @@
 
 #define MAX_WINDOW 4096	/* groups between two that may merge */
 
+/* ---- operands ---- */
+
+/* Where the value is made in this region, or FUSE_NOWHERE. */
+static uint32_t
+made_at(const struct fuse *f, value_id base)
+{
+	node_id id = base ? f->m->values.at[base].node : 0;
+
+	return !id || f->home[id] != f->region ||
+	       fuse_class(f, id) == FUSE_FREE ? FUSE_NOWHERE
+					      : f->place[id] - 1;
+}
+
+/* Of all places, since whatever merges asks for them again and again. */
+static void
+find_operands(struct fuse *f)
+{
+	struct fuse_operand *o;
+	uint32_t i, k, n = 0;
+
+	f->operand = arena_room(&f->tmp, (f->n + 1) * sizeof *f->operand);
+	for (i = 0; i < f->n; i++) {
+		f->operand[i] = n;
+		n += ir_node(f->m, f->nodes[i])->nargs;
+	}
+	f->operand[f->n] = n;
+	f->operands = o = arena_room(&f->tmp, n * sizeof *o);
+	for (i = 0; i < f->n; i++) {
+		const struct ir_node *node = ir_node(f->m, f->nodes[i]);
+
+		for (k = 0; k < node->nargs; k++, o++) {
+			o->base = fuse_base(f, ir_args(f->m, node)[k],
+					    &o->moved);
+			o->maker = made_at(f, o->base);
+		}
+	}
+}
+
 /* ---- names ---- */
 
 enum effect_of { OF_STASH, OF_GRADIENT, OF_TENSOR };
@@ -79,8 +117,8 @@ static void
 add_place(struct fuse *f, struct effects *e, uint32_t place)
 {
 	const struct ir_node *n = ir_node(f->m, f->nodes[place]);
-	uint32_t i, maker;
-	value_id base;
+	const struct fuse_operand *o = fuse_operand(f, place, 0);
+	uint32_t i;
 
 	if (n->region) {
 		add_inner(f, e, n->region, place);
@@ -89,20 +127,17 @@ add_place(struct fuse *f, struct effects *e, uint32_t place)
 		add_inner(f, e, f->m->funcs.at[n->callee].body, place);
 	}
 	if (fuse_class(f, f->nodes[place]) == FUSE_FREE) {
-		base = n->nargs ? fuse_base(f, ir_args(f->m, n)[0], NULL) : 0;
-		maker = ir_is(n->op, IRF_SINK) && base
-			? fuse_maker(f, base) : UINT32_MAX;
-		if (maker != UINT32_MAX) {
-			add_effect(f, e, n, maker);
+		if (n->nargs && ir_is(n->op, IRF_SINK) &&
+		    o->maker != FUSE_NOWHERE) {
+			add_effect(f, e, n, o->maker);
 		}
 		return;
 	}
 	add_effect(f, e, n, place);
 	for (i = 0; i < n->nargs; i++) {
-		base = fuse_base(f, ir_args(f->m, n)[i], NULL);
-		if (base && f->m->values.at[base].node) {
-			const struct ir_node *s =
-				ir_node(f->m, f->m->values.at[base].node);
+		if (o[i].base && f->m->values.at[o[i].base].node) {
+			const struct ir_node *s = ir_node(f->m,
+				f->m->values.at[o[i].base].node);
 
 			if (ir_is(s->op, IRF_SOURCE)) {
 				add_effect(f, e, s, place);
@@ -213,14 +248,17 @@ talks(const struct fuse *f, node_id id)
 }
 
 static void
-order_value(struct fuse *f, uint32_t place, value_id v)
+come_behind(struct fuse *f, uint32_t place, uint32_t maker)
 {
-	value_id base = fuse_base(f, v, NULL);
-	uint32_t maker = base ? fuse_maker(f, base) : UINT32_MAX;
-
-	if (maker != UINT32_MAX) {
+	if (maker != FUSE_NOWHERE) {
 		behind(f, place, maker);
 	}
+}
+
+static void
+order_value(struct fuse *f, uint32_t place, value_id v)
+{
+	come_behind(f, place, made_at(f, fuse_base(f, v, NULL)));
 }
 
 /* What a repeat's body uses of the values around it. */
@@ -257,7 +295,7 @@ order_values(struct fuse *f)
 			continue;
 		}
 		for (k = 0; k < n->nargs; k++) {
-			order_value(f, i, ir_args(f->m, n)[k]);
+			come_behind(f, i, fuse_operand(f, i, k)->maker);
 		}
 		if (n->region) {
 			order_inner(f, i, n->region);
@@ -365,6 +403,7 @@ fuse_open_region(struct fuse *f, region_id r)
 	uint32_t i, *last;
 
 	open_places(f, r);
+	find_operands(f);
 	f->late = arena_alloc(&f->tmp, f->n + 1);
 	f->preds = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->preds);
 	last = arena_alloc(&f->tmp, (f->n + 1) * sizeof *last);
@@ -374,18 +413,6 @@ fuse_open_region(struct fuse *f, region_id r)
 	order_values(f);
 	order_names(f, last);
 	first_order(f, last);
-}
-
-uint32_t
-fuse_maker(const struct fuse *f, value_id base)
-{
-	node_id id = f->m->values.at[base].node;
-
-	if (!id || f->home[id] != f->region ||
-	    fuse_class(f, id) == FUSE_FREE) {
-		return UINT32_MAX;
-	}
-	return f->group_of[f->place[id] - 1];
 }
 
 /* ---- merging ---- */

@@ -54,11 +54,10 @@ reads(const struct fuse *f, uint32_t group, value_id base)
 	uint32_t i, k;
 
 	for (i = 0; i < g->places.n; i++) {
-		const struct ir_node *n =
-			ir_node(f->m, f->nodes[g->places.at[i]]);
+		uint32_t p = g->places.at[i];
 
-		for (k = 0; k < n->nargs; k++) {
-			if (fuse_base(f, ir_args(f->m, n)[k], NULL) == base) {
+		for (k = f->operand[p]; k < f->operand[p + 1]; k++) {
+			if (f->operands[k].base == base) {
 				return true;
 			}
 		}
