@@ -455,9 +455,6 @@ static void
 assert_known_by_all(struct look *l)
 {
 	struct ir_module *m = l->m;
-	struct sched *s = (struct sched *)l->r.sched;
-	struct sched_action *x = &s->ranks[0].actions.at[0];
-	const struct sched_action was = *x;
 	uint32_t i;
 
 	for (i = 1; i < m->attrs.n; i++) {
@@ -479,6 +476,25 @@ assert_known_by_all(struct look *l)
 	m->funcs.n--;
 	assert_null(ranks_found_of(&l->r));
 	m->funcs.n++;
+	assert_ptr_equal(opened(l).found, l->c.found);
+}
+
+/* A schedule is its name, or if it has none, its actions. */
+static void
+assert_known_by_schedule(struct look *l)
+{
+	struct sched *s = (struct sched *)l->r.sched;
+	struct sched_action *x = &s->ranks[0].actions.at[0];
+	const struct sched_action was = *x;
+
+	assert_non_null(s->def);
+	s->nmicrobatches++;
+	assert_null(ranks_found_of(&l->r));
+	s->nmicrobatches--;
+	s->def = NULL;
+	assert_null(ranks_found_of(&l->r));
+	ranks_found_open(&l->c, &l->c.perm);
+	assert_ptr_equal(opened(l).found, l->c.found);
 	*x = s->ranks[0].actions.at[s->ranks[0].actions.n - 1];
 	assert_null(ranks_found_of(&l->r));
 	*x = was;
@@ -516,6 +532,7 @@ test_found(void **state)
 			 l.mem.rank[0].total);
 	assert_int_equal(planned(&s, 512, &l.a).rank[0].reserve, 512);
 	assert_known_by_all(&l);
+	assert_known_by_schedule(&l);
 	look_close(&l);
 }
 
