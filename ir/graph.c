@@ -25,6 +25,7 @@ ir_ctx_init(struct ir_ctx *c, const struct mem *m)
 	diag_init(&c->diags, &c->perm, &c->sources);
 	arena_init(&c->bindings, &c->mem);
 	c->bound = ir_bound_new(&c->perm, &c->bindings);
+	c->types = ir_types_new(&c->perm);
 }
 
 void
@@ -224,9 +225,10 @@ value_id
 ir_param_add(struct ir_module *m, region_id r, const struct ir_type *type,
 	     sym_t hint)
 {
-	struct ir_value v = { .type = *type, .hint = hint, .region = r };
+	struct ir_value v = { .hint = hint, .region = r };
 	struct arena *a = &m->ctx->perm;
 
+	v.type = ir_type_keep(m->ctx, type);
 	v.index = m->regions.at[r].params.n;
 	VEC_PUSH(a, &m->values, v);
 	VEC_PUSH(a, &m->regions.at[r].params, m->values.n - 1);
@@ -370,9 +372,9 @@ push_node(struct ir_module *m, region_id r, const struct ir_new *n)
 		VEC_PUSH(a, &m->attrs, n->attrs[i]);
 	}
 	for (i = 0; i < n->nresults; i++) {
-		struct ir_value v = { .type = n->types[i], .node = id,
-				      .index = i };
+		struct ir_value v = { .node = id, .index = i };
 
+		v.type = ir_type_keep(m->ctx, &n->types[i]);
 		v.hint = i == 0 ? n->hint : 0;
 		VEC_PUSH(a, &m->values, v);
 	}

@@ -28,21 +28,6 @@ hash_ids(uint64_t hash, const uint32_t *at, uint32_t n)
 }
 
 static uint64_t
-hash_type(const struct ir_type *t)
-{
-	uint64_t hash = hash_word(1, pair((uint32_t)t->dtype << 24 |
-					  (uint32_t)t->ndims << 16 |
-					  (uint32_t)t->sum << 8 | t->routed,
-					  t->of));
-	uint32_t i;
-
-	for (i = 0; i < t->ndims; i++) {
-		hash = hash_word(hash, pair(t->dims[i], t->cut[i]));
-	}
-	return hash;
-}
-
-static uint64_t
 hash_attr(const struct ir_module *m, const struct ir_attr *a)
 {
 	uint64_t hash = hash_word(2, a->key);
@@ -97,7 +82,7 @@ ir_hash(const struct ir_module *m)
 					 ir_text(m->ctx, d->name)));
 	}
 	for (i = 1; i < m->values.n; i++) {
-		hash_add(&all, hash_type(&m->values.at[i].type));
+		hash_add(&all, ir_type_hash(ir_type(m, i)));
 	}
 	for (i = 1; i < m->nodes.n; i++) {
 		hash_add(&all, hash_node(m, &m->nodes.at[i]));
@@ -197,6 +182,21 @@ mix_attrs(struct hashing *h, const struct ir_module *m)
 }
 
 static void
+mix_values(struct hashing *h, const struct ir_module *m)
+{
+	uint32_t i;
+
+	mix(h, m->values.n);
+	for (i = 0; i < m->values.n; i++) {
+		const struct ir_value *v = &m->values.at[i];
+
+		mix(h, ir_type_hash(ir_type(m, i)));
+		mix_pair(h, v->hint, v->node);
+		mix_pair(h, v->index, v->region);
+	}
+}
+
+static void
 mix_settings(struct hashing *h, const struct ir_module *m)
 {
 	uint32_t i;
@@ -247,7 +247,7 @@ mix_module(struct hashing *h, const struct ir_module *m)
 	mix_settings(h, m);
 	mix_attrs(h, m);
 	MIX_ITEMS(h, &m->hints);
-	MIX_ITEMS(h, &m->values);
+	mix_values(h, m);
 	MIX_ITEMS(h, &m->nodes);
 	MIX_ITEMS(h, &m->args);
 	for (f = 0; f < m->funcs.n; f++) {

@@ -1,8 +1,9 @@
 /*
  * The IR: an SSA graph of few ops over tensors whose dims have names, in
- * regions.  Everything is an id into an array of the module; nothing is a
- * pointer, so a pass may append while it walks.  docs/ir.md specifies the
- * text form, which holds all of it but the spans.
+ * regions.  Everything is an id into an array of the module, or of the run
+ * where it never changes; nothing is a pointer, so a pass may append while it
+ * walks.  docs/ir.md specifies the text form, which holds all of it but the
+ * spans.
  */
 #ifndef IR_IR_H
 #define IR_IR_H
@@ -10,7 +11,7 @@
 #include "ir/base.h"
 
 /* Raised whenever a struct here or in passes/pass.h changes its meaning. */
-#define IR_ABI_VERSION 3
+#define IR_ABI_VERSION 4
 
 enum ir_op {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
@@ -77,6 +78,7 @@ enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };
 /* 0 is "none" for each of these. */
 typedef uint32_t dim_id, expr_id, value_id, node_id, region_id, func_id;
 typedef uint32_t axis_id;	/* 1 .. IR_MAX_AXES */
+typedef uint32_t type_id;	/* of the run; 0 is empty */
 
 /* A value; along an axis of the mesh that it does not mention it is whole. */
 struct ir_type {
@@ -129,7 +131,7 @@ struct ir_attr {
 };
 
 struct ir_value {
-	struct ir_type type;
+	type_id type;		/* many have the same */
 	sym_t hint;		/* the user's name for it, or 0 */
 	node_id node;		/* its maker; 0 for a parameter */
 	uint32_t index;		/* which result, or which parameter */
@@ -204,6 +206,13 @@ struct ir_module {
 	VEC(struct ir_hint) hints;
 };
 
+/* What values are, each once, for all modules of a run. */
+struct ir_types {
+	struct arena *arena;
+	VEC(struct ir_type) at;	/* by id */
+	struct table table;
+};
+
 struct ir_bound;
 struct kernels_memo;
 struct ranks_found;
@@ -224,6 +233,7 @@ struct ir_ctx {
 	struct ir_costing *costing;	/* cost.c's; NULL: none yet */
 	struct arena bindings;	/* none in a child */
 	struct ir_bound *bound;	/* bind.c's, which children share */
+	struct ir_types *types;	/* type.c's, which children share */
 	/* passes/fuse_memo.c's, which children share; NULL: none is kept */
 	struct kernels_memo *kernels;
 	/* passes/found.c's, which children do not have; NULL: none */
@@ -406,9 +416,14 @@ ir_node(const struct ir_module *m, node_id n)
 	return &m->nodes.at[n];
 }
 static inline const struct ir_type *
+ir_type_of(const struct ir_ctx *c, type_id t)
+{
+	return &c->types->at.at[t];
+}
+static inline const struct ir_type *
 ir_type(const struct ir_module *m, value_id v)
 {
-	return &m->values.at[v].type;
+	return ir_type_of(m->ctx, m->values.at[v].type);
 }
 static inline value_id *
 ir_args(const struct ir_module *m, const struct ir_node *n)
@@ -421,6 +436,7 @@ int64_t ir_attr_int(const struct ir_module *m, const struct ir_node *n,
 		    enum ir_attr_key key, int64_t absent);
 double ir_attr_num(const struct ir_module *m, const struct ir_node *n,
 		   enum ir_attr_key key, double absent);
+
 /* Replaces uses: map[v] is the value to use for v, 0 for itself. */
 void ir_replace_uses(struct ir_module *m, const value_id *map);
 const struct ir_setting *ir_setting(const struct ir_module *m,
@@ -428,8 +444,17 @@ const struct ir_setting *ir_setting(const struct ir_module *m,
 double ir_setting_num(const struct ir_module *m, const char *key,
 		      double absent);
 
-/* ---- type.c: types ------------------------------------------------------ */
+/* ---- type.c: types ---------------------------------------------------- */
 
+/* In that arena, with the empty one. */
+struct ir_types *ir_types_new(struct arena *a);
+/*
+ * The one that is equal to it.  A pointer to it holds, whatever is added; who
+ * changes what a value is gives the value another one.
+ */
+type_id ir_type_keep(struct ir_ctx *c, const struct ir_type *t);
+/* Of those that are equal, the same; places behind the last dim have no say. */
+uint64_t ir_type_hash(const struct ir_type *t);
 /* Placements count; ir_type_same leaves them out. */
 bool ir_type_equal(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_same(const struct ir_type *a, const struct ir_type *b);

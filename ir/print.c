@@ -280,7 +280,9 @@ print_header(struct printer *p)
 static void
 print_type(struct printer *p, value_id v)
 {
-	const struct ir_type *t = ir_type(p->m, v < p->m->values.n ? v : 0);
+	type_id id = v < p->m->values.n ? p->m->values.at[v].type : 0;
+	const struct ir_type *t = id < p->m->ctx->types->at.n
+		? ir_type_of(p->m->ctx, id) : ir_type_of(p->m->ctx, 0);
 	int i;
 
 	buf_puts(p->out, t->dtype < IR_DTYPE_COUNT

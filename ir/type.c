@@ -1,9 +1,70 @@
 /*
- * Types: what they say of a value, alike or not, and as text.
+ * Types: what they say of a value, alike or not, and as text.  A program has
+ * few of them, and all programs of a run have about the same, so each is kept
+ * once, for good: values, which a search copies by the ten thousand, are small.
  */
 #include "ir/ir.h"
 
 #include <string.h>
+
+/* ---- kept ---- */
+
+uint64_t
+ir_type_hash(const struct ir_type *t)
+{
+	uint64_t hash = (uint64_t)t->dtype | (uint64_t)t->ndims << 8 |
+			(uint64_t)t->sum << 16 | (uint64_t)t->routed << 24 |
+			(uint64_t)t->of << 32;
+	uint32_t i;
+
+	hash = hash_word(1, hash);
+	for (i = 0; i < t->ndims; i++) {
+		hash = hash_word(hash, t->dims[i] |
+				       (uint64_t)t->cut[i] << 32);
+	}
+	return hash;
+}
+
+static type_id
+add(struct ir_types *x, const struct ir_type *t, uint64_t hash)
+{
+	struct ir_type own = *t;
+	uint32_t i;
+
+	for (i = t->ndims; i < IR_MAX_DIMS; i++) {
+		own.dims[i] = own.cut[i] = 0;
+	}
+	table_add(x->arena, &x->table, hash);
+	VEC_PUSH(x->arena, &x->at, own);
+	return x->at.n - 1;
+}
+
+type_id
+ir_type_keep(struct ir_ctx *c, const struct ir_type *t)
+{
+	struct ir_types *x = c->types;
+	uint64_t hash = ir_type_hash(t);
+	type_id at = 0;
+
+	while ((at = table_find(&x->table, hash, at)) != 0) {
+		if (ir_type_equal(&x->at.at[at], t)) {
+			return at;
+		}
+	}
+	return add(x, t, hash);
+}
+
+struct ir_types *
+ir_types_new(struct arena *a)
+{
+	struct ir_types *x = arena_alloc(a, sizeof *x);
+
+	x->arena = a;
+	VEC_PUSH(a, &x->at, (struct ir_type){ 0 });
+	return x;
+}
+
+/* ---- alike ---- */
 
 bool
 ir_type_same(const struct ir_type *a, const struct ir_type *b)

@@ -105,7 +105,7 @@ enter(struct verifier *v, region_id id)
 					    i, id, p);
 		}
 		v->seen[p] = SEEN;
-		fault = ver_type_fault(v, &val->type);
+		fault = ver_type_fault(v, val->type);
 		if (fault || (val->hint && !ver_is_name(v, val->hint,
 							false))) {
 			v->seen[p] = SEEN_BROKEN;

@@ -68,7 +68,7 @@ void ver_header(struct verifier *v);
 /* ---- verify_node.c ---------------------------------------------------- */
 
 /* NULL if the type is sound, else what is wrong with it. */
-const char *ver_type_fault(struct verifier *v, const struct ir_type *t);
+const char *ver_type_fault(struct verifier *v, type_id id);
 /* Ids and counts of the node itself; nothing is followed before this. */
 bool ver_ids(struct verifier *v, const struct ir_node *n, node_id id);
 bool ver_results(struct verifier *v, const struct ir_node *n);

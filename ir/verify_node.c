@@ -33,12 +33,19 @@ ver_placement_fault(struct verifier *v, const struct ir_type *t)
 }
 
 const char *
-ver_type_fault(struct verifier *v, const struct ir_type *t)
+ver_type_fault(struct verifier *v, type_id id)
 {
 	struct arena *a = &v->ctx->tmp;
+	const struct ir_type *t;
+	uint32_t n = v->ctx->types->at.n;
 	int64_t elems;
 	uint8_t i, j;
 
+	if (id >= n) {
+		return arena_printf(a, "expected a type below %" PRIu32
+				    ", found %" PRIu32, n, id);
+	}
+	t = ir_type_of(v->ctx, id);
 	if (t->dtype >= IR_DTYPE_COUNT || t->ndims > IR_MAX_DIMS) {
 		return arena_printf(a, "expected an element type below %d and "
 				    "at most %d dims, found %d and %d",
@@ -180,7 +187,7 @@ ver_results(struct verifier *v, const struct ir_node *n)
 	for (i = 0; i < n->nresults; i++) {
 		value_id id = n->result + i;
 		const struct ir_value *r = &v->m->values.at[id];
-		const char *fault = ver_type_fault(v, &r->type);
+		const char *fault = ver_type_fault(v, r->type);
 
 		if (fault) {
 			return ver_broken(v, n, "%s", fault);

@@ -73,7 +73,7 @@ copy_body(struct inliner *in, region_id from, const char *prefix)
 		value_id v = m->regions.at[from].params.at[i];
 		struct ir_value value = m->values.at[v];
 
-		in->map[v] = ir_param_add(m, to, &value.type, value.hint);
+		in->map[v] = ir_param_add(m, to, ir_type(m, v), value.hint);
 	}
 	copy_nodes(in, from, to, prefix);
 	for (i = 0; i < m->regions.at[from].results.n; i++) {

@@ -93,6 +93,7 @@ choice_room(struct place *p)
 	p->runs = arena_alloc(a, p->nnodes);
 	p->wants = arena_alloc(a, (m->args.n + 1) * sizeof *p->wants);
 	p->yields = arena_alloc(a, m->regions.n * sizeof *p->yields);
+	place_open_turns(p);
 	for (i = 0; i < p->nvalues; i++) {
 		p->spread[i] = p->asked[i] = 1;
 	}
@@ -100,7 +101,7 @@ choice_room(struct place *p)
 		p->shared[i] = 1;
 	}
 	for (i = 0; i < m->args.n; i++) {
-		p->wants[i] = *ir_type(m, m->args.at[i]);
+		p->wants[i] = m->values.at[m->args.at[i]].type;
 	}
 	for (i = 1; i < m->regions.n; i++) {
 		const struct ir_region *r = &m->regions.at[i];
@@ -108,7 +109,7 @@ choice_room(struct place *p)
 		p->yields[i] = arena_alloc(a, (r->results.n + 1) *
 					   sizeof **p->yields);
 		for (k = 0; k < r->results.n; k++) {
-			p->yields[i][k] = *ir_type(m, r->results.at[k]);
+			p->yields[i][k] = m->values.at[r->results.at[k]].type;
 		}
 	}
 }
@@ -145,15 +146,22 @@ sort_cut(uint32_t cut, const uint8_t *place)
 }
 
 /* Only where two axes or more split one dim there is something to sort. */
-static inline void
-sort_cuts(struct ir_type *t, const uint8_t *place)
+static void
+sort_cuts(struct ir_ctx *c, type_id *id, const uint8_t *place)
 {
-	uint32_t i;
+	const struct ir_type *t = ir_type_of(c, *id);
+	struct ir_type x;
+	uint32_t many = 0, i;
 
 	for (i = 0; i < t->ndims; i++) {
-		if (t->cut[i] >> 4) {
-			t->cut[i] = sort_cut(t->cut[i], place);
+		many |= t->cut[i] >> 4;
+	}
+	if (many) {
+		x = *t;
+		for (i = 0; i < x.ndims; i++) {
+			x.cut[i] = sort_cut(x.cut[i], place);
 		}
+		*id = ir_type_keep(c, &x);
 	}
 }
 
@@ -172,14 +180,14 @@ sort_all(struct place *p, const struct axes *x)
 		place[all[i]] = (uint8_t)i;
 	}
 	for (i = 1; i < m->values.n; i++) {
-		sort_cuts(&m->values.at[i].type, place);
+		sort_cuts(m->ctx, &m->values.at[i].type, place);
 	}
 	for (i = 0; i < m->args.n; i++) {
-		sort_cuts(&p->wants[i], place);
+		sort_cuts(m->ctx, &p->wants[i], place);
 	}
 	for (i = 1; i < m->regions.n; i++) {
 		for (k = 0; k < m->regions.at[i].results.n; k++) {
-			sort_cuts(&p->yields[i][k], place);
+			sort_cuts(m->ctx, &p->yields[i][k], place);
 		}
 	}
 }

@@ -141,6 +141,13 @@ struct program;
 struct place_chosen;
 struct solve_memo;
 
+/* What a type becomes along an axis: many values take the same turn. */
+struct place_turn {
+	type_id from, to;
+	axis_id axis;
+	struct ir_along at;
+};
+
 struct place {
 	struct pass_ctx *p;
 	struct ir_module *m;
@@ -175,8 +182,9 @@ struct place {
 	uint32_t *talks;	/* by node: axes along which it talks */
 	const struct place_chosen *chosen;	/* the last one, if kept */
 	struct program *program;	/* in the memo; NULL: none is kept */
-	struct ir_type *wants;	/* by place in the pool of operands */
-	struct ir_type **yields;	/* by region: of what it hands back */
+	/* by place in the pool of operands; by region, what it hands back */
+	type_id *wants, **yields;
+	struct place_turn *turns;	/* the last ones */
 };
 
 /* ---- place_dims.c ------------------------------------------------------ */
@@ -254,6 +262,10 @@ bool place_solve(struct place *p);
 
 /* ---- place_take.c ------------------------------------------------------ */
 
+/* Along the axis at hand, which is new to the type: till now it is whole. */
+void place_set(const struct place *p, type_id *t, struct ir_along s);
+/* Room for the turns of all axes. */
+void place_open_turns(struct place *p);
 /* Counts what nodes do along the axis at hand into what they share. */
 void place_add_runs(struct place *p);
 

@@ -174,14 +174,6 @@ is_like_that(const struct place *p, const struct place_chosen *x)
 }
 
 static void
-set(const struct place *p, struct ir_type *t, struct ir_along s)
-{
-	if (s.how != IR_IS_WHOLE) {
-		ir_set_along(t, p->axis, s);
-	}
-}
-
-static void
 apply_values(struct place *p, const struct place_chosen *x)
 {
 	value_id v;
@@ -189,7 +181,7 @@ apply_values(struct place *p, const struct place_chosen *x)
 	for (v = 1; v < p->nvalues; v++) {
 		struct ir_along s = x->value[p->reached.value[v]];
 
-		set(p, &p->m->values.at[v].type, s);
+		place_set(p, &p->m->values.at[v].type, s);
 		p->spread[v] *= s.how >= IR_IS_SPLIT ? (double)p->ranks : 1;
 	}
 }
@@ -206,13 +198,13 @@ apply(struct place *p, const struct place_chosen *x)
 
 		p->runs[i] = x->runs[p->reached.node[i]];
 		for (k = 0; p->reached.node[i] && k < n->nargs; k++) {
-			set(p, &p->wants[n->args + k], x->want[at++]);
+			place_set(p, &p->wants[n->args + k], x->want[at++]);
 		}
 	}
 	for (i = 1, at = 0; i < m->regions.n; i++) {
 		for (k = 0; p->reached.region[i] &&
 			    k < m->regions.at[i].results.n; k++) {
-			set(p, &p->yields[i][k], x->yield[at++]);
+			place_set(p, &p->yields[i][k], x->yield[at++]);
 		}
 	}
 	place_add_runs(p);
@@ -253,6 +245,12 @@ place_recall(struct place *p)
 	return like != NULL;
 }
 
+static struct ir_along
+along(const struct place *p, type_id t)
+{
+	return ir_along(ir_type_of(p->m->ctx, t), p->axis);
+}
+
 static struct ir_along *
 yields_of(const struct place *p, struct arena *a)
 {
@@ -267,7 +265,7 @@ yields_of(const struct place *p, struct arena *a)
 	for (i = 1, n = 0; i < m->regions.n; i++) {
 		for (k = 0; p->reached.region[i] &&
 			    k < m->regions.at[i].results.n; k++) {
-			all[n++] = ir_along(&p->yields[i][k], p->axis);
+			all[n++] = along(p, p->yields[i][k]);
 		}
 	}
 	return all;
@@ -286,8 +284,7 @@ note_nodes(const struct place *p, struct arena *a, struct place_chosen *x)
 		if (p->reached.node[i]) {
 			runs[p->reached.node[i]] = p->runs[i];
 			for (k = 0; k < n->nargs; k++) {
-				want[at++] = ir_along(&p->wants[n->args + k],
-						      p->axis);
+				want[at++] = along(p, p->wants[n->args + k]);
 			}
 		}
 	}
@@ -305,7 +302,7 @@ note(const struct place *p, struct arena *a, struct place_chosen *x)
 	for (v = 1; v < p->nvalues; v++) {
 		if (p->reached.value[v]) {
 			value[p->reached.value[v]] =
-				ir_along(ir_type(p->m, v), p->axis);
+				along(p, p->m->values.at[v].type);
 		}
 	}
 	x->value = value;

@@ -315,7 +315,9 @@ find_asked(struct place *p)
 	for (i = 0; i < p->m->args.n; i++) {
 		value_id v = p->m->args.at[i];
 
-		p->asked[v] = fmax(p->asked[v], ranks_of(p, &p->wants[i]));
+		p->asked[v] = fmax(p->asked[v],
+				   ranks_of(p, ir_type_of(p->m->ctx,
+							  p->wants[i])));
 	}
 }
 

@@ -6,21 +6,50 @@
 
 #include <string.h>
 
+/* ---- types ---- */
+
+#define TURNS 64		/* a power of two */
+
+void
+place_open_turns(struct place *p)
+{
+	p->turns = arena_alloc(&p->arena, TURNS * sizeof *p->turns);
+}
+
+static void
+turn(const struct place *p, struct place_turn *x)
+{
+	struct ir_type t = *ir_type_of(p->m->ctx, x->from);
+
+	ir_set_along(&t, x->axis, x->at);
+	x->to = ir_type_keep(p->m->ctx, &t);
+}
+
+void
+place_set(const struct place *p, type_id *t, struct ir_along s)
+{
+	struct place_turn *x;
+
+	if (s.how == IR_IS_WHOLE) {
+		return;
+	}
+	x = &p->turns[(*t + s.dim) % TURNS];
+	if (x->from != *t || x->axis != p->axis || x->at.how != s.how ||
+	    x->at.dim != s.dim) {
+		*x = (struct place_turn){ *t, 0, p->axis, s };
+		turn(p, x);
+	}
+	*t = x->to;
+}
+
+/* ---- what was chosen ---- */
+
 static struct ir_along
 chosen(const struct choice *c, value_id v, const uint32_t *choice)
 {
 	const struct made *x = &c->value[v];
 
 	return place_along(x->shape->like, x->shape->opt[choice[x->var]].at);
-}
-
-/* Along an axis that is new to a type, which is whole. */
-static void
-set(const struct choice *c, struct ir_type *t, struct ir_along s)
-{
-	if (s.how != IR_IS_WHOLE) {
-		ir_set_along(t, c->p->axis, s);
-	}
 }
 
 /* What a sink wants: its cell's placement; a part of the sum over time. */
@@ -46,8 +75,8 @@ write_repeat(const struct choice *c, const struct ir_node *n,
 		const struct cell *x = &c->carried[n->region][k];
 		struct ir_along s = x->opt[choice[x->var]];
 
-		set(c, &p->wants[n->args + k], s);
-		set(c, &p->yields[n->region][k], s);
+		place_set(p, &p->wants[n->args + k], s);
+		place_set(p, &p->yields[n->region][k], s);
 	}
 }
 
@@ -63,7 +92,7 @@ write_node(const struct choice *c, node_id id, const uint32_t *choice)
 	uint32_t k;
 
 	if (ir_is(n->op, IRF_SINK)) {
-		set(c, &p->wants[n->args], sink_wants(c, id, choice));
+		place_set(p, &p->wants[n->args], sink_wants(c, id, choice));
 	} else if (ir_is(n->op, IRF_REGION)) {
 		write_repeat(c, n, choice);
 	}
@@ -77,7 +106,7 @@ write_node(const struct choice *c, node_id id, const uint32_t *choice)
 		struct ir_along s = place_along(place_like(p, args[k]),
 						w->in[k]);
 
-		set(c, &p->wants[n->args + k], s);
+		place_set(p, &p->wants[n->args + k], s);
 		split |= s.how >= IR_IS_SPLIT;
 	}
 	p->runs[id] = (split ? RUNS_SPLIT : 0) |
@@ -113,14 +142,14 @@ place_take(struct choice *c, const uint32_t *choice)
 	for (i = 0; i < p->m->regions.at[body].results.n; i++) {
 		const struct cell *x = &c->handed[i];
 
-		set(c, &p->yields[body][i], x->opt[choice[x->var]]);
+		place_set(p, &p->yields[body][i], x->opt[choice[x->var]]);
 	}
 	for (i = 1; i < p->nvalues; i++) {
 		struct ir_along s;
 
 		if (c->value[i].is) {
 			s = chosen(c, i, choice);
-			set(c, &p->m->values.at[i].type, s);
+			place_set(p, &p->m->values.at[i].type, s);
 			p->spread[i] *= s.how >= IR_IS_SPLIT
 				? (double)p->ranks : 1;
 		}

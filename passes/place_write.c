@@ -347,27 +347,15 @@ convert(struct writer *w, value_id v, const struct ir_type *want,
 
 /* ---- nodes ---- */
 
-/* Of one value's types, which differ in nothing else. */
-static inline bool
-is_placed_so(const struct ir_type *t, const struct ir_type *want)
-{
-	uint32_t differs = (uint32_t)(t->sum ^ want->sum) |
-			   (uint32_t)(t->routed ^ want->routed), i;
-
-	for (i = 0; i < t->ndims; i++) {
-		differs |= t->cut[i] ^ want->cut[i];
-	}
-	return !differs;
-}
-
 static void
 convert_arg(struct writer *w, node_id id, uint32_t k, value_id index)
 {
 	uint32_t at = ir_node(w->m, id)->args + k;
 	value_id v = w->m->args.at[at];
 
-	if (!is_placed_so(ir_type(w->m, v), &w->p->wants[at])) {
-		v = convert(w, v, &w->p->wants[at], index);
+	if (w->m->values.at[v].type != w->p->wants[at]) {
+		v = convert(w, v, ir_type_of(w->m->ctx, w->p->wants[at]),
+			    index);
 		w->m->args.at[at] = v;
 	}
 }
@@ -444,7 +432,8 @@ write_region(struct writer *w, region_id r)
 	}
 	for (i = 0; w->p->yields[r] && i < m->regions.at[r].results.n; i++) {
 		value_id v = convert(w, m->regions.at[r].results.at[i],
-				     &w->p->yields[r][i], 0);
+				     ir_type_of(m->ctx, w->p->yields[r][i]),
+				     0);
 
 		m->regions.at[r].results.at[i] = v;
 	}

@@ -278,7 +278,7 @@ copy_into(struct split *s, region_id to, const struct ir_node *n,
 		derive_sink(m, to, copy);
 	}
 	for (i = 0; i < n->nresults; i++) {
-		m->values.at[v + i].type = *ir_type(m, n->result + i);
+		m->values.at[v + i].type = m->values.at[n->result + i].type;
 		m->values.at[v + i].hint = m->values.at[n->result + i].hint;
 	}
 	return v;

@@ -686,7 +686,7 @@ find_parts(const struct ir_module *m, axis_id a)
 	uint32_t v;
 
 	for (v = 1; v < m->values.n; v++) {
-		struct ir_along x = ir_along(&m->values.at[v].type, a);
+		struct ir_along x = ir_along(ir_type(m, v), a);
 
 		if (x.how == IR_IS_SPLIT) {
 			parts = num_gcd(ir_dim_size(m, x.dim), parts);

@@ -348,13 +348,15 @@ static value_id
 whole_sum(struct update *u, value_id part, region_id to)
 {
 	struct ir_along sum = { .how = IR_IS_PART };
-	struct ir_type *t = &u->m->values.at[part].type, whole = *t;
+	type_id whole = u->m->values.at[part].type;
+	struct ir_type t = *ir_type(u->m, part);
 	struct ir_new n;
 	struct ir_attr *on;
 	const char *why;
 	value_id v;
 
-	ir_set_along(t, u->st->pp, sum);
+	ir_set_along(&t, u->st->pp, sum);
+	u->m->values.at[part].type = ir_type_keep(u->m->ctx, &t);
 	ir_new_init(&n, IR_ALL_REDUCE,
 		    u->m->nodes.at[u->m->values.at[part].node].span);
 	ir_new_arg(&n, part);
@@ -371,7 +373,7 @@ whole_sum(struct update *u, value_id part, region_id to)
 static value_id
 share(struct update *u, sym_t name, value_id part, region_id to)
 {
-	struct ir_type type = *ir_type(u->m, part);
+	type_id type = u->m->values.at[part].type;
 	struct ir_new n;
 	const char *why;
 	value_id v;

@@ -99,7 +99,8 @@ EXTRA_DIST += \
 	%D%/unit/t-store.h \
 	%D%/unit/t-sim.h \
 	%D%/unit/t-toy-gpu.h \
-	%D%/unit/t-toy.h
+	%D%/unit/t-toy.h \
+	%D%/unit/t-type.h
 
 # A unit test is one file, %D%/unit/t-NAME.c, and one line here. make runs
 # them behind all scripts, so the longest stand first.

@@ -37,8 +37,11 @@ cat >bug.c <<'END'
 
 static bool breaks(struct pass_ctx *p, struct ir_module *m)
 {
-	(void)p;
-	m->values.at[m->values.n - 1].type.dtype = IR_F16;
+	value_id v = m->values.n - 1;
+	struct ir_type t = *ir_type(m, v);
+
+	t.dtype = IR_F16;
+	m->values.at[v].type = ir_type_keep(p->ctx, &t);
 	return true;
 }
 

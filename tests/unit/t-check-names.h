@@ -209,7 +209,7 @@ const_instead(struct mutant *k, const struct site *x, enum ir_op op)
 	if (!v) {
 		return false;
 	}
-	k->m->values.at[v].type = type;
+	*own_type(k->m, v) = type;
 	use_instead(k, node_at(k, x)->result, v);
 	unlist(k, x);
 	move(k, x->region, k->m->regions.at[x->region].nodes.n - 1, x->at);
@@ -536,8 +536,8 @@ pipes_not_added(struct mutant *k, const struct site *x)
 	if (!is_op(k, x, IR_ALL_REDUCE) || !pp || on->dims[0] != pp) {
 		return false;
 	}
-	ir_set_along(&k->m->values.at[ir_args(k->m, node_at(k, x))[0]].type,
-		     pp, whole);
+	ir_set_along(own_type(k->m, ir_args(k->m, node_at(k, x))[0]), pp,
+		     whole);
 	return drop_collective(k, x);
 }
 
@@ -578,7 +578,7 @@ clone(struct mutant *k, value_id v, region_id to, const value_id *instead)
 	}
 	c.types[0] = *ir_type(m, n.result);
 	made = ir_append(m, to, &c, &why);
-	m->values.at[made].type = *ir_type(m, n.result);
+	m->values.at[made].type = m->values.at[n.result].type;
 	return made;
 }
 

@@ -43,7 +43,8 @@ drop_collective_and_lie(struct mutant *k, const struct site *x)
 	if (!talks(k, x)) {
 		return false;
 	}
-	k->m->values.at[ir_args(k->m, n)[0]].type = *ir_type(k->m, n->result);
+	k->m->values.at[ir_args(k->m, n)[0]].type =
+		k->m->values.at[n->result].type;
 	return drop_collective(k, x);
 }
 
@@ -325,7 +326,7 @@ source_whole(struct mutant *k, const struct site *x)
 		if (was.how != IR_IS_SPLIT || k->m->axes.at[a].time) {
 			continue;
 		}
-		ir_set_along(&k->m->values.at[v].type, a, whole);
+		ir_set_along(own_type(k->m, v), a, whole);
 		ir_new_init(&n, IR_SHARD, (struct span){ 0, 0 });
 		on = ir_new_attr(&n, IR_ATTR_ON);
 		on->dims[on->ndims++] = a;
@@ -356,7 +357,7 @@ source_cut(struct mutant *k, const struct site *x)
 			continue;
 		}
 		cut.dim = whole.dims[0];
-		ir_set_along(&k->m->values.at[v].type, a, cut);
+		ir_set_along(own_type(k->m, v), a, cut);
 		ir_new_init(&n, IR_ALL_GATHER, (struct span){ 0, 0 });
 		on = ir_new_attr(&n, IR_ATTR_ON);
 		on->dims[on->ndims++] = a;
@@ -386,7 +387,7 @@ source_part(struct mutant *k, const struct site *x)
 		    k->m->axes.at[a].time || k->m->axes.at[a].size == 1) {
 			continue;
 		}
-		ir_set_along(&k->m->values.at[v].type, a, part);
+		ir_set_along(own_type(k->m, v), a, part);
 		ir_new_init(&n, IR_ALL_REDUCE, (struct span){ 0, 0 });
 		on = ir_new_attr(&n, IR_ATTR_ON);
 		on->dims[on->ndims++] = a;
@@ -420,7 +421,7 @@ source_moved(struct mutant *k, const struct site *x)
 			continue;
 		}
 		to.dim = cut.dims[i];
-		ir_set_along(&k->m->values.at[v].type, a, to);
+		ir_set_along(own_type(k->m, v), a, to);
 		ir_new_init(&n, IR_ALL_TO_ALL, (struct span){ 0, 0 });
 		on = ir_new_attr(&n, IR_ATTR_ON);
 		on->dims[on->ndims++] = a;
@@ -450,7 +451,7 @@ source_lies(struct mutant *k, const struct site *x)
 	}
 	was = *ir_type(k->m, v);
 	for (a = 1; a < k->m->axes.n; a++) {
-		ir_set_along(&k->m->values.at[v].type, a, whole);
+		ir_set_along(own_type(k->m, v), a, whole);
 		if (!ir_type_equal(&was, ir_type(k->m, v))) {
 			return true;
 		}

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "passes/check.h"
+#include "tests/unit/t-type.h"
 
 /* A node, and where it stands. */
 struct site {
@@ -138,7 +139,7 @@ put_behind(struct mutant *k, const struct site *x, struct ir_new *n,
 	if (!v) {
 		return false;
 	}
-	m->values.at[v].type = *type;
+	*own_type(m, v) = *type;
 	use_instead(k, was, v);
 	ir_args(m, ir_node(m, m->values.at[v].node))[0] = was;
 	move(k, x->region, m->regions.at[x->region].nodes.n - 1, x->at + 1);
@@ -211,14 +212,14 @@ each_value(struct mutant *k, region_id id,
 	uint32_t i, j;
 
 	for (i = 0; i < m->regions.at[id].params.n; i++) {
-		f(&m->values.at[m->regions.at[id].params.at[i]].type, a, b);
+		f(own_type(m, m->regions.at[id].params.at[i]), a, b);
 	}
 	for (i = 0; i < m->regions.at[id].nodes.n; i++) {
 		const struct ir_node *n = ir_node(m, m->regions.at[id]
 						  .nodes.at[i]);
 
 		for (j = 0; j < n->nresults; j++) {
-			f(&m->values.at[n->result + j].type, a, b);
+			f(own_type(m, n->result + j), a, b);
 		}
 		if (n->region) {
 			each_value(k, n->region, f, a, b);

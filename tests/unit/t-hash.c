@@ -10,6 +10,7 @@
 
 #include "frontend/frontend.h"
 #include "passes/pass.h"
+#include "tests/unit/t-type.h"
 
 static const char text[] =
 	"model m { dim batch = 2, seq = 3, hidden = 4, ffn = 6, vocab = 5;"
@@ -80,20 +81,20 @@ change(struct ir_module *m, uint32_t what)
 {
 	struct ir_region *r = repeated(m);
 	struct ir_node *n = computing(m, r);
-	struct ir_value *v = &m->values.at[n->result];
+	struct ir_type *t = own_type(m, n->result);
 	uint32_t *out[] = {
-		&v->type.dims[0], &v->type.cut[0], &v->type.of,
+		&t->dims[0], &t->cut[0], &t->of,
 		&m->args.at[n->args], &n->region, &n->callee, &n->result,
 		&attr_of(m, IR_ATTR_NAME)->text,
 		&r->nodes.at[0], &r->params.at[0], &r->results.at[0],
 		&m->funcs.at[1].body, &m->dims.at[1].name
 	};
 	uint8_t *small[] = {
-		&v->type.dtype, &v->type.sum, &v->type.routed,
+		&t->dtype, &t->sum, &t->routed,
 		&attr_of(m, IR_ATTR_COUNT)->key
 	};
 
-	assert_true(v->type.ndims > 0);
+	assert_true(t->ndims > 0);
 	assert_true(r->params.n > 0 && r->results.n > 0);
 	if (what < sizeof out / sizeof *out) {
 		*out[what] ^= 1;
@@ -106,7 +107,7 @@ change(struct ir_module *m, uint32_t what)
 	}
 	switch (what - (uint32_t)(sizeof small / sizeof *small)) {
 	case 0: m->dims.at[1].size++; break;
-	case 1: v->type.ndims--; break;
+	case 1: t->ndims--; break;
 	case 2: n->op++; break;
 	case 3: n->nargs--; break;
 	case 4: attr_of(m, IR_ATTR_COUNT)->i++; break;

@@ -128,10 +128,53 @@ expect_like(const struct ir_module *m, node_id a, node_id b)
 		const struct ir_value *v = &m->values.at[x->result + i];
 		const struct ir_value *w = &m->values.at[y->result + i];
 
-		assert_true(ir_type_equal(&v->type, &w->type));
+		assert_int_equal(v->type, w->type);
 		assert_true(v->hint == w->hint && v->index == w->index);
 		assert_int_equal(w->node, b);
 	}
+}
+
+/* ---- types ---- */
+
+static void
+kept_types(void **state)
+{
+	struct ir_type t = { .dtype = IR_F32, .ndims = 2,
+			     .dims = { 1, 2, 99 }, .cut = { 0, 1, 99 } };
+	uint8_t *bytes[] = { &t.dtype, &t.ndims, &t.sum, &t.routed };
+	uint32_t *words[] = { &t.of, &t.dims[0], &t.cut[1] }, i;
+	const struct ir_type *first;
+	struct ir_ctx c, child;
+	type_id id, n;
+
+	(void)state;
+	ir_ctx_init(&c, NULL);
+	ir_ctx_child(&child, &c);
+	id = ir_type_keep(&child, &t);
+	first = ir_type_of(&c, id);
+	n = c.types->at.n;
+	for (i = 0; i < 7; i++) {
+		struct ir_type was = t;
+
+		if (i < 4) {
+			*bytes[i] ^= 1;
+		} else {
+			*words[i - 4] ^= 4;
+		}
+		assert_int_equal(ir_type_keep(&c, &t), n + i);
+		t = was;
+	}
+	for (i = 3; i < 2000; i++) {	/* it moves, and is as it was */
+		t.dims[0] = i;
+		ir_type_keep(&c, &t);
+	}
+	t.dims[0] = 1;
+	t.dims[2] = t.cut[2] = 0;
+	ir_ctx_release(&child);
+	assert_int_equal(ir_type_keep(&c, &t), id);
+	assert_memory_equal(ir_type_of(&c, id), &t, sizeof t);
+	assert_memory_equal(first, &t, sizeof t);
+	ir_ctx_release(&c);
 }
 
 static void
@@ -316,6 +359,7 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_modules),
+		cmocka_unit_test(kept_types),
 		cmocka_unit_test(copies_of_nodes),
 		cmocka_unit_test(bindings),
 		cmocka_unit_test(spans),

@@ -19,6 +19,7 @@
 #include "passes/pass.h"
 #include "passes/plan.h"
 #include "t-split.h"
+#include "t-type.h"
 
 #define PAIRS 150
 
@@ -463,9 +464,9 @@ assert_known_by_all(struct look *l)
 		m->attrs.at[i].i--;
 	}
 	for (i = 1; i < m->values.n; i++) {
-		m->values.at[i].type.cut[0] ^= 1;
+		own_type(m, i)->sum ^= 1;
 		assert_other(l);
-		m->values.at[i].type.cut[0] ^= 1;
+		own_type(m, i)->sum ^= 1;
 	}
 	m->dims.at[1].size++;
 	assert_other(l);

@@ -13,6 +13,7 @@
 #include "frontend/frontend.h"
 #include "passes/pass.h"
 #include "tests/unit/t-sim.h"
+#include "tests/unit/t-type.h"
 
 #define STEPS 3
 
@@ -159,7 +160,7 @@ static void
 place_along(const struct ir_node *n, axis_id a)
 {
 	struct ir_way ways[IR_MAX_WAYS], *best = NULL;
-	struct ir_type *out = &t.m->values.at[n->result].type;
+	struct ir_type *out = own_type(t.m, n->result);
 	uint32_t i, k, count = ir_ways(t.m, n, a, ways);
 
 	for (i = 0; i < count; i++) {
@@ -193,7 +194,7 @@ place_saved(struct ir_node *n)
 		if (o->op == IR_SAVE &&
 		    ir_attr(t.m, o, IR_ATTR_NAME)->text == name) {
 			t.m->values.at[n->result].type =
-				*ir_type(t.m, ir_args(t.m, o)[0]);
+				t.m->values.at[ir_args(t.m, o)[0]].type;
 		}
 	}
 }
@@ -229,7 +230,7 @@ place_region(region_id id)
 		if (n->op == IR_REPEAT) {
 			place_repeat(n);
 		} else if (n->op == IR_INPUT) {
-			split_batch(&t.m->values.at[n->result].type);
+			split_batch(own_type(t.m, n->result));
 		} else if (n->op == IR_SAVED) {
 			place_saved(n);
 		} else if (!ir_is(n->op, IRF_SOURCE | IRF_SINK)) {
@@ -274,8 +275,8 @@ reduce_gradients(region_id id, axis_id dp, value_id *map)
 		if (!map[v]) {
 			fail_msg("%s", why);
 		}
-		t.m->values.at[map[v]].type = *ir_type(t.m, v);
-		ir_set_along(&t.m->values.at[v].type, dp, part);
+		t.m->values.at[map[v]].type = t.m->values.at[v].type;
+		ir_set_along(own_type(t.m, v), dp, part);
 	}
 }
 

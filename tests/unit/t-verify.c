@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/t-ir.h"
+#include "tests/unit/t-type.h"
 
 #define DAMAGED 5000
 
@@ -90,7 +91,7 @@ attr(struct ir_module *m, enum ir_op op, enum ir_attr_key key)
 static struct ir_type *
 type(struct ir_module *m, enum ir_op op)
 {
-	return &m->values.at[node(m, op)->result].type;
+	return own_type(m, node(m, op)->result);
 }
 
 static value_id *
@@ -243,6 +244,8 @@ DEF(template_open, "expected `{` and `}` in pairs", \
     attr(m, IR_CALL, IR_ATTR_NAME)->text = word(m, "a}")) \
 DEF(template_inner, "expected only outermost dims of f32[vocab, hidden]", \
     attr(m, IR_WEIGHT, IR_ATTR_NAME)->text = word(m, "e{hidden}")) \
+DEF(type_none, "expected a type below ", \
+    m->values.at[node(m, IR_DOT)->result].type = 12345) \
 DEF(type_dtype, "expected an element type below", \
     type(m, IR_DOT)->dtype = 77) \
 DEF(type_wrong, "expected a result of type f32[seq, vocab], found bf16", \
