@@ -210,18 +210,23 @@ const struct price_func *
 price_memo_once(const struct pricing *p, uint32_t at,
 		const struct kernel_list *l)
 {
-	const struct known *x = &p->memo->known.at[at];
+	const struct known *x;
 
-	return at && at == l->cut_for && x->is_priced ? &x->once : NULL;
+	if (!at || at != l->cut_for) {	/* there may be no memo */
+		return NULL;
+	}
+	x = &p->memo->known.at[at];
+	return x->is_priced ? &x->once : NULL;
 }
 
 void
 price_memo_keep(const struct pricing *p, uint32_t at,
 		const struct kernel_list *l, const struct price_func *once)
 {
-	struct known *x = &p->memo->known.at[at];
+	struct known *x;
 
 	if (at && at == l->cut_for) {
+		x = &p->memo->known.at[at];
 		x->once = *once;
 		x->is_priced = true;
 	}
