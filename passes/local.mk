@@ -155,6 +155,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search_trial.h \
 	%D%/search_try.c \
 	%D%/search_width.c \
+	%D%/search_zero.c \
 	%D%/solve.c \
 	%D%/solve.h \
 	%D%/solve_bound.c \

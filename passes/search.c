@@ -82,13 +82,15 @@ look_at(struct search *s, struct search_try *t)
 	struct search_seen *x = seen(s, t);
 
 	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
+		x->full |= t->full;
 		search_one(s, t, x);
-	} else if (x->full) {
+	} else if (x->none) {
 		s->out->full++;
 	} else {
 		s->out->cut++;
 	}
-	return !x->full;
+	t->full = x->full;
+	return !x->none;
 }
 
 static void

@@ -8,27 +8,33 @@
 
 typedef bool each_fn(struct search *s, struct search_try *t);
 
+/* What a schedule had no room for with a smaller microbatch. */
 struct search_chunks {
 	const struct sched_def *def;
 	int64_t chunks;
+	bool none;
+	uint32_t full;
 };
 
-/* A group's schedules that had no room with a smaller microbatch. */
+/* Of a group. */
 struct full {
 	VEC(struct search_chunks) at;
 };
 
-static bool
-is_full(const struct full *f, const struct sched_def *def, int64_t chunks)
+static struct search_chunks *
+known(struct search *s, struct full *f, const struct sched_def *def,
+      int64_t chunks)
 {
 	uint32_t i;
 
 	for (i = 0; i < f->at.n; i++) {
 		if (f->at.at[i].def == def && f->at.at[i].chunks == chunks) {
-			return true;
+			return &f->at.at[i];
 		}
 	}
-	return false;
+	VEC_PUSH(&s->keep, &f->at, ((struct search_chunks){ def, chunks,
+							    false, 0 }));
+	return &f->at.at[i];
 }
 
 /*
@@ -50,6 +56,8 @@ static void
 one(struct search *s, struct search_try *t, struct full *full,
     const struct sched_def *def, int64_t chunks, each_fn *f)
 {
+	struct search_chunks *was;
+
 	if (is_too_long(s, t, chunks) ||
 	    sched_why_not(&s->tmp, def->name, (uint32_t)t->g->pp,
 			  (uint32_t)chunks, (uint32_t)t->nmicrobatches) ||
@@ -60,7 +68,8 @@ one(struct search *s, struct search_try *t, struct full *full,
 	if (!f) {
 		return;
 	}
-	if (is_full(full, def, chunks)) {	/* what is held only grows */
+	was = known(s, full, def, chunks);
+	if (was->none) {	/* what is held only grows */
 		s->out->full++;
 		t->nth++;
 		return;
@@ -68,10 +77,9 @@ one(struct search *s, struct search_try *t, struct full *full,
 	t->sched = def;
 	t->chunks = chunks;
 	t->slots = NULL;
-	if (!f(s, t)) {
-		VEC_PUSH(&s->keep, &full->at, ((struct search_chunks){
-			 def, chunks }));
-	}
+	t->full = was->full;
+	was->none = !f(s, t);
+	was->full = t->full;
 	t->nth++;
 	arena_release(&s->tmp);
 }

@@ -133,13 +133,17 @@ struct search_try {
 	int64_t microbatch, nmicrobatches, chunks;
 	const struct sched_def *sched;
 	uint32_t nth;		/* of its group's */
+	uint32_t full;		/* see search_seen; of smaller microbatches */
 	const struct search_slots *slots;	/* NULL: not counted yet */
 };
 
 /* What is known of a plan that was looked at. */
 struct search_seen {
 	double us;		/* it takes no less; 0: nobody has looked */
-	bool full;		/* it cannot fit */
+	bool none;		/* it cannot fit */
+	/* by ZeRO, 4 with states on the host, and 8 with sequence: a bit where
+	 * it cannot fit so */
+	uint32_t full;
 };
 
 struct search_width;
@@ -518,7 +522,7 @@ double search_update_temp(const struct search *s,
 void search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
 		    const uint32_t *seat, int64_t *layers);
 
-/* ---- search_try.c ----------------------------------------------------- */
+/* ---- search_zero.c ---------------------------------------------------- */
 
 /* Looks at one plan, with all that is settled last. */
 void search_one(struct search *s, struct search_try *t,

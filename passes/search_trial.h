@@ -1,6 +1,6 @@
 /*
- * Between search_try.c (when), search_compose.c (what it takes) and
- * search_fit.c (whether it fits).
+ * Between search_zero.c (which widths), search_try.c (when), search_compose.c
+ * (what it takes) and search_fit.c (whether it fits).
  */
 #ifndef PASSES_SEARCH_TRIAL_H
 #define PASSES_SEARCH_TRIAL_H
@@ -22,6 +22,16 @@ enum trial_room {
 	TRIAL_LATE,	/* it is cut by the ranks that fit till now */
 	TRIAL_FULL,
 	TRIAL_HOPELESS	/* however it recomputes */
+};
+
+/* What became of a plan: the worst of several, in this order. */
+enum trial_fate {
+	FATE_NONE,		/* there is no such placement */
+	FATE_CUT,		/* its bound is above what was found */
+	FATE_FITS,
+	FATE_CUT_TIGHT,		/* the same, by what it has to recompute */
+	FATE_TIGHT,		/* it fits by recomputing only */
+	FATE_FULL		/* it does not fit */
 };
 
 /* One plan on its way to a price. */
@@ -49,6 +59,8 @@ struct trial {
 	struct price p;
 	const struct search_stand *stand;	/* for its width; or NULL */
 	bool may_win;		/* as it is stood in for */
+	bool room;		/* layers were spread so that it may fit */
+	uint32_t full;		/* see search_seen */
 	double bound_us;	/* of its pipeline, as it was composed last */
 	uint32_t busiest;	/* the rank that says so */
 	double pipe_us;		/* a pipeline with this ZeRO, at the least */
@@ -65,6 +77,17 @@ struct trial_fit {
 
 /* Whether it is above what was found, with its choices till now. */
 bool trial_is_late(struct trial *x);
+/* What was tried takes no less. */
+void trial_least(struct trial *x, double us);
+/* Of its width, as guessed; NULL: none. */
+struct search_best *trial_best(const struct trial *x);
+/* As wide as the key says. */
+enum trial_fate trial_width(struct trial *x);
+/*
+ * Tried as another width first, which takes and holds no more, that one is not
+ * made if it cannot win or does not fit.  FATE_NONE: it may.
+ */
+enum trial_fate trial_stand_in(struct trial *x);
 
 /* ---- search_compose.c ------------------------------------------------- */
 

@@ -97,6 +97,7 @@ EXTRA_DIST += \
 	%D%/unit/t-sched.h \
 	%D%/unit/t-split.h \
 	%D%/unit/t-store.h \
+	%D%/unit/t-search.h \
 	%D%/unit/t-sim.h \
 	%D%/unit/t-toy-gpu.h \
 	%D%/unit/t-toy.h \
@@ -106,6 +107,7 @@ EXTRA_DIST += \
 # them behind all scripts, so the longest stand first.
 unit_tests = \
 	%D%/unit/t-search \
+	%D%/unit/t-search-pins \
 	%D%/unit/t-split
 # Of generated code.
 if HAVE_LLVM
