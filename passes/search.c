@@ -170,8 +170,8 @@ look_again(struct search *s, double guess_us)
  * What was composed is the price of the program where that is placed alike;
  * for another dp or pp it may not be.  If the best takes longer than it was
  * thought to take, all that are thought to take less come into question.
- * Programs are the most that a search holds, so what is quickly found again
- * makes room for them.
+ * Programs are the most that a search holds, so those of widths, which are
+ * rarely asked for again, make room for them.
  */
 static bool
 settle(struct search *s)
@@ -181,7 +181,7 @@ settle(struct search *s)
 	double us;
 
 	sched_briefs_drop(&s->briefs);
-	search_drop_kernels(s);
+	search_drop_programs(s);
 	if (!search_settle(s)) {
 		return false;
 	}

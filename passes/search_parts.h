@@ -401,8 +401,8 @@ void search_foresee(struct search *s, const struct search_key *key,
 		    const struct search_try *t);
 /* Of s->ruled_out, how many were never placed. */
 uint32_t search_unplaced(const struct search *s);
-/* All that were found for widths, till somebody asks again. */
-void search_drop_kernels(struct search *s);
+/* Of widths, with their kernels; who asks again has them made again. */
+void search_drop_programs(struct search *s);
 void search_release(struct search *s);
 
 /*

@@ -101,13 +101,19 @@ drop_kernels(struct search_kernels *k)
 }
 
 void
-search_drop_kernels(struct search *s)
+search_drop_programs(struct search *s)
 {
 	uint32_t i;
 
 	for (i = 0; i < s->widths.n; i++) {
-		drop_kernels(s->widths.at[i]->by_microbatch);
-		drop_kernels(s->widths.at[i]->by_dp);
+		struct search_width *w = s->widths.at[i];
+
+		drop_kernels(w->by_microbatch);
+		drop_kernels(w->by_dp);
+		if (w->m) {
+			ir_ctx_release(&w->ctx);
+			w->m = NULL;
+		}
 	}
 }
 
@@ -238,7 +244,7 @@ make_programs(struct search *s, struct search_width *w)
 	m = ir_copy(w->on->m, &c);
 	search_write_plan(s, w->on, &w->key, t, m);
 	set_axes(m, t);
-	if (w->on->first) {
+	if (w->on->first && w->on->first != w) {
 		drop_updates(m);
 	}
 	ok = search_pass(s, &c, m, pass_recompute);
@@ -266,6 +272,15 @@ stage(struct search *s, struct search_width *w)
 	ok = open_ranks(w) && measure(s, w);
 	arena_release(&w->ctx.tmp);
 	return ok;
+}
+
+/* What was dropped is made once more, and is the same. */
+static void
+open_again(struct search *s, struct search_width *w)
+{
+	if (!w->m && !w->bad && !stage(s, w)) {
+		die("a width that was made cannot be made again");
+	}
 }
 
 /* What lies on the host changes the price of updates, and no program. */
@@ -607,6 +622,7 @@ search_price(struct search *s, const struct search_key *key,
 
 	if (!c->on[seat]) {
 		w = width(s, key, t);
+		open_again(s, w);
 		set_mesh(w, &w->key, t);
 		price_stages(s, w, c, seat);
 	}
@@ -648,6 +664,7 @@ search_price_update(struct search *s, const struct search_key *key,
 		w = of_updates(width(s, key, t));
 		own = w->key;
 		own.offload = key->offload;
+		open_again(s, w);
 		set_mesh(w, &own, t);
 		if (plan_offload(w->m) != own.offload) {
 			search_write_plan(s, w->on, &own, t, w->m);
@@ -665,6 +682,7 @@ search_hop(struct search *s, const struct search_key *key,
 
 	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
 		w = width(s, key, t);
+		open_again(s, w);
 		set_mesh(w, &w->key, t);
 		search_seat(s, t->g, &s->tmp, &all);
 		c->hop_pp = t->g->pp;
@@ -697,9 +715,10 @@ find_parts(const struct ir_module *m, axis_id a)
 
 /* Whether its one axis of tensor ranks can be so long. */
 static bool
-may_split(struct search_width *w, int64_t tp)
+may_split(struct search *s, struct search_width *w, int64_t tp)
 {
 	if (!w->parts) {
+		open_again(s, w);
 		w->parts = axis(w->m, "tpr") ? 1
 			: find_parts(w->m, axis(w->m, "tp"));
 	}
@@ -718,7 +737,8 @@ is_plain(const struct search_key *k)
  * data rank is one of an axis, too, where it exchanges in its update only.
  */
 static bool
-is_like(struct search_width *w, const struct search_key *key)
+is_like(struct search *s, struct search_width *w,
+	const struct search_key *key)
 {
 	const struct search_key *k = &w->key;
 
@@ -726,7 +746,7 @@ is_like(struct search_width *w, const struct search_key *key)
 	       (k->data == key->data || (k->data && k->zero < 2)) &&
 	       (k->cp > 1) == (key->cp > 1) && (k->ep > 1) == (key->ep > 1) &&
 	       (k->tp == key->tp ||
-		(k->tp > 1 && key->tp > 1 && may_split(w, key->tp)));
+		(k->tp > 1 && key->tp > 1 && may_split(s, w, key->tp)));
 }
 
 /* What it would take at other lengths of its axes. */
@@ -739,6 +759,7 @@ price_as(struct search *s, struct search_width *w,
 	struct search_kernels list = { .size = t->microbatch };
 	uint32_t i;
 
+	open_again(s, w);
 	arena_init(&list.mem, &s->m->ctx->mem);
 	c.on = arena_alloc(&list.mem, s->seats.n * sizeof *c.on);
 	list.of = arena_alloc(&list.mem, w->m->funcs.n * sizeof *list.of);
@@ -791,7 +812,7 @@ search_foresee(struct search *s, const struct search_key *key,
 		if (search_same_key(&w->key, key)) {
 			return;
 		}
-		like = !like && is_like(w, key) ? w : like;
+		like = !like && is_like(s, w, key) ? w : like;
 		narrow = wider(narrow, w, key);
 	}
 	if (like) {
@@ -825,12 +846,7 @@ search_release(struct search *s)
 {
 	uint32_t i;
 
-	search_drop_kernels(s);
-	for (i = 0; i < s->widths.n; i++) {
-		if (s->widths.at[i]->m) {
-			ir_ctx_release(&s->widths.at[i]->ctx);
-		}
-	}
+	search_drop_programs(s);
 	for (i = 0; i < s->placed.n; i++) {
 		if (s->placed.at[i]->m) {
 			ir_ctx_release(&s->placed.at[i]->ctx);
