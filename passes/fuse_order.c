@@ -69,16 +69,20 @@ fuse_stores(const struct ir_node *n)
 static bool
 key_of(const struct fuse *f, const struct ir_node *n, uint64_t *key)
 {
-	const struct ir_attr *name = ir_attr(f->m, n, IR_ATTR_NAME);
 	uint32_t flags = ir_ops[n->op].flags;
-	enum effect_of of = flags & IRF_STASH ? OF_STASH
-		: (flags & IRF_STORED) || fuse_stores(n) ? OF_TENSOR
-		: OF_GRADIENT;
+	const struct ir_attr *name;
+	enum effect_of of;
 
-	if (!name || !(flags & (IRF_SOURCE | IRF_SINK)) ||
-	    (flags & IRF_PEER) || ir_op_takes(n->op, IR_ATTR_RATE)) {
+	if (!(flags & (IRF_SOURCE | IRF_SINK)) || (flags & IRF_PEER)) {
 		return false;
 	}
+	name = ir_attr(f->m, n, IR_ATTR_NAME);
+	if (!name || ir_op_takes(n->op, IR_ATTR_RATE)) {
+		return false;
+	}
+	of = flags & IRF_STASH ? OF_STASH
+		: (flags & IRF_STORED) || fuse_stores(n) ? OF_TENSOR
+		: OF_GRADIENT;
 	*key = (uint64_t)name->text << 2 | of;
 	return true;
 }
@@ -190,6 +194,30 @@ order_name(struct fuse *f, const struct fuse_effect *e, uint32_t n,
 	}
 }
 
+static uint64_t
+bit_of(const struct fuse_effect *e)
+{
+	return (uint64_t)1 << (hash_word(0, e->key) >> 58);
+}
+
+/* Most names are only read, which asks for no order. */
+static void
+keep_written(struct effects *e)
+{
+	uint64_t written = 0;
+	uint32_t i, n;
+
+	for (i = 0; i < e->at.n; i++) {
+		written |= e->at.at[i].writes ? bit_of(&e->at.at[i]) : 0;
+	}
+	for (i = n = 0; i < e->at.n; i++) {
+		if (written & bit_of(&e->at.at[i])) {
+			e->at.at[n++] = e->at.at[i];
+		}
+	}
+	e->at.n = n;
+}
+
 static void
 order_names(struct fuse *f, uint32_t *last)
 {
@@ -199,6 +227,7 @@ order_names(struct fuse *f, uint32_t *last)
 	for (i = 0; i < f->n; i++) {
 		add_place(f, &e, i);
 	}
+	keep_written(&e);
 	if (e.at.n == 0) {
 		return;
 	}
