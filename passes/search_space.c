@@ -2,7 +2,7 @@
  * What may be chosen: the model's facts, and degrees.  A degree divides
  * the number of devices, or is pinned.  Tensors are split over two nodes at
  * the most; a context is split where sequences are long, or too few to keep
- * all devices busy.
+ * all devices busy, each with a microbatch.
  */
 #include "passes/search_parts.h"
 #include "passes/plan_keys.h"
@@ -288,8 +288,10 @@ static int64_t
 context_limit(const struct search *s)
 {
 	int64_t n = target_devices(s->o->target);
+	int64_t each = s->pinned[PIN_MICROBATCH] ? s->base.microbatch : 1;
 
-	return (s->context_most > LONG_CONTEXT || s->batch < n) &&
+	return (s->context_most > LONG_CONTEXT ||
+		num_ceil_div(s->batch, each) < n) &&
 	       s->context_most > CONTEXT_PIECE
 		? s->context_most / CONTEXT_PIECE : 1;
 }

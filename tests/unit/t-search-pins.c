@@ -261,6 +261,31 @@ test_drawn(void **state)
 	assert_true(slower <= n / 8);
 }
 
+/*
+ * Sequences are as many as devices, but with a microbatch of all of them there
+ * are no data ranks: a context may be split, too.
+ */
+static void
+test_context(void **state)
+{
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	char text[4096];
+	double us, split;
+
+	(void)state;
+	snprintf(text, sizeof text, drawn_dense, 512, 1024, 8192, 4, 4);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = target(&c, "h100x4");
+	us = found(m, &t, "microbatch=4");
+	split = found(m, &t, "microbatch=4,cp=2");
+	print_message("%.3f, with cp=2 %.3f\n", us, split);
+	assert_true(us > 0 && us <= split * (1 + 1e-9));
+	ir_ctx_release(&c);
+}
+
 int
 main(void)
 {
@@ -268,7 +293,8 @@ main(void)
 		cmocka_unit_test(test_stand),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_launches),
-		cmocka_unit_test(test_drawn)
+		cmocka_unit_test(test_drawn),
+		cmocka_unit_test(test_context)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
