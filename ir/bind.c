@@ -19,11 +19,11 @@ struct ir_bound {
 };
 
 struct ir_bound *
-ir_bound_new(struct arena *a, struct arena *bindings)
+ir_bound_new(struct arena *a)
 {
 	struct ir_bound *b = arena_alloc(a, sizeof *b);
 
-	b->arena = bindings;
+	b->arena = a;
 	return b;
 }
 

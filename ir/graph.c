@@ -23,15 +23,15 @@ ir_ctx_init(struct ir_ctx *c, const struct mem *m)
 	intern_init(&c->syms, &c->perm);
 	source_init(&c->sources, &c->perm);
 	diag_init(&c->diags, &c->perm, &c->sources);
-	arena_init(&c->bindings, &c->mem);
-	c->bound = ir_bound_new(&c->perm, &c->bindings);
-	c->types = ir_types_new(&c->perm);
+	arena_init(&c->shared, &c->mem);
+	c->bound = ir_bound_new(&c->shared);
+	c->types = ir_types_new(&c->shared);
 }
 
 void
 ir_ctx_release(struct ir_ctx *c)
 {
-	arena_release(&c->bindings);
+	arena_release(&c->shared);
 	arena_release(&c->tmp);
 	arena_release(&c->perm);
 	mem_pool_release(&c->pool);

@@ -231,7 +231,7 @@ struct ir_ctx {
 	const struct ir_rule *rules[IR_OP_COUNT];	/* read so far */
 	const struct ir_formulas *formulas[IR_OP_COUNT];	/* the same */
 	struct ir_costing *costing;	/* cost.c's; NULL: none yet */
-	struct arena bindings;	/* none in a child */
+	struct arena shared;	/* children add to it; none in a child */
 	struct ir_bound *bound;	/* bind.c's, which children share */
 	struct ir_types *types;	/* type.c's, which children share */
 	/* passes/fuse_memo.c's, which children share; NULL: none is kept */
@@ -341,7 +341,7 @@ const struct ir_rule *ir_rule_of(struct ir_ctx *c, enum ir_op op);
 /* ---- bind.c: rules of nodes, bound ------------------------------------- */
 
 /* What was bound before, in that arena. */
-struct ir_bound *ir_bound_new(struct arena *a, struct arena *bindings);
+struct ir_bound *ir_bound_new(struct arena *a);
 /* The node's rule, bound. Dies if it does not bind: verify first. */
 void ir_bind(struct ir_module *m, const struct ir_node *n,
 	     struct ir_rule *r);
