@@ -16,9 +16,18 @@
 
 #include <string.h>
 
+/*
+ * A bit for each name and value, by its hash: kernels without a bit in common
+ * have none in common, and most have not.
+ */
+struct marks {
+	uint64_t names, reads, makes;
+};
+
 struct join {
 	struct fuse *f;
 	struct kernel_list *l;
+	struct marks *marks;	/* by place in the list */
 	/* bytes that take as long as a start; work 0: nothing goes on beside
 	 * talk */
 	double link, work;
@@ -83,6 +92,49 @@ name_of(const struct join *j, node_id id)
 	return a ? a->text : 0;
 }
 
+static uint64_t
+bit(uint32_t x)
+{
+	return (uint64_t)1 << (hash_word(0, x) & 63);
+}
+
+static struct marks
+marks_of(const struct join *j, const struct kernel *k)
+{
+	const struct ir_module *m = j->f->m;
+	struct marks x = { 0 };
+	uint32_t i;
+	sym_t name;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		name = name_of(j, k->nodes.at[i]);
+		x.names |= name ? bit(name) : 0;
+	}
+	for (i = 0; i < k->inputs.n; i++) {
+		name = name_of(j, m->values.at[k->inputs.at[i].value].node);
+		x.names |= name ? bit(name) : 0;
+		x.reads |= bit(k->inputs.at[i].value);
+	}
+	for (i = 0; i < k->outputs.n; i++) {
+		x.makes |= bit(k->outputs.at[i].value);
+	}
+	return x;
+}
+
+static const struct marks *
+marks(const struct join *j, const struct kernel *k)
+{
+	return &j->marks[k - j->l->at.at];
+}
+
+/* kernel_needs, of two in the list. */
+static bool
+needs(const struct join *j, const struct kernel *k, const struct kernel *maker)
+{
+	return (marks(j, k)->reads & marks(j, maker)->makes) &&
+	       kernel_needs(k, maker);
+}
+
 /* The tensor, sum or stash is read, or put somewhere. */
 static bool
 names(const struct join *j, const struct kernel *k, sym_t name)
@@ -113,6 +165,9 @@ share_name(const struct join *j, const struct kernel *talk,
 	uint32_t i;
 	sym_t name;
 
+	if (!(marks(j, talk)->names & marks(j, k)->names)) {
+		return false;
+	}
 	for (i = 0; i < talk->nodes.n; i++) {
 		name = name_of(j, talk->nodes.at[i]);
 		if (name && names(j, k, name)) {
@@ -138,8 +193,8 @@ may_cross(const struct join *j, const struct kernel *talk, uint32_t from,
 	for (i = from; i < to; i++) {
 		const struct kernel *k = &j->l->at.at[i];
 
-		if (is_opaque(k) || kernel_needs(talk, k) ||
-		    kernel_needs(k, talk) || share_name(j, talk, k)) {
+		if (is_opaque(k) || needs(j, talk, k) || needs(j, k, talk) ||
+		    share_name(j, talk, k)) {
 			return false;
 		}
 	}
@@ -191,7 +246,7 @@ reader(const struct join *j, const struct kernel *talk, uint32_t from)
 	uint32_t i;
 
 	for (i = from; i < j->l->at.n && !is_opaque(&j->l->at.at[i]) &&
-	     !kernel_needs(&j->l->at.at[i], talk); i++) {
+	     !needs(j, &j->l->at.at[i], talk); i++) {
 	}
 	return i;
 }
@@ -261,19 +316,18 @@ static void
 merge(struct join *j, uint32_t first, uint32_t second, uint32_t at)
 {
 	struct kernel *k = j->l->at.at;
+	uint32_t gone = at == first ? second : first, rest;
 	struct kernel both = k[first];
 
 	take(j, &both, &k[second]);
-	if (at == second) {
-		memmove(&k[first], &k[first + 1],
-			(second - first - 1) * sizeof *k);
-		k[second - 1] = both;
-	} else {
-		k[first] = both;
-	}
-	memmove(&k[second], &k[second + 1],
-		(j->l->at.n - second - 1) * sizeof *k);
-	j->l->at.n--;
+	k[at] = both;
+	j->marks[at].names |= j->marks[gone].names;
+	j->marks[at].reads |= j->marks[gone].reads;
+	j->marks[at].makes |= j->marks[gone].makes;
+	rest = --j->l->at.n - gone;
+	memmove(&k[gone], &k[gone + 1], rest * sizeof *k);
+	memmove(&j->marks[gone], &j->marks[gone + 1],
+		rest * sizeof *j->marks);
 }
 
 /*
@@ -288,7 +342,7 @@ may_follow(const struct join *j, uint32_t first, uint32_t second)
 
 	for (i = first + 1; i < second; i++) {
 		k = &j->l->at.at[i];
-		if (!kernel_needs(k, a)) {
+		if (!needs(j, k, a)) {
 			if (!may_cross(j, a, i, i + 1)) {
 				return false;
 			}
@@ -297,7 +351,7 @@ may_follow(const struct join *j, uint32_t first, uint32_t second)
 			return false;
 		}
 	}
-	return !kernel_needs(&j->l->at.at[second], a) &&
+	return !needs(j, &j->l->at.at[second], a) &&
 	       is_little(j, first + 1, second, second);
 }
 
@@ -306,18 +360,25 @@ static uint32_t
 clear_way(struct join *j, uint32_t first, uint32_t second)
 {
 	struct kernel *k = j->l->at.at;
-	VEC(struct kernel) later = { 0 };
+	struct moved {
+		struct kernel k;
+		struct marks marks;
+	} x;
+	VEC(struct moved) later = { 0 };
 	uint32_t i, to = first + 1;
 
 	for (i = first + 1; i <= second; i++) {
-		if (i < second && kernel_needs(&k[i], &k[first])) {
-			VEC_PUSH(&j->f->tmp, &later, k[i]);
+		x = (struct moved){ k[i], j->marks[i] };
+		if (i < second && needs(j, &k[i], &k[first])) {
+			VEC_PUSH(&j->f->tmp, &later, x);
 		} else {
-			k[to++] = k[i];
+			k[to] = x.k;
+			j->marks[to++] = x.marks;
 		}
 	}
 	for (i = 0; i < later.n; i++) {
-		k[to + i] = later.at[i];
+		k[to + i] = later.at[i].k;
+		j->marks[to + i] = later.at[i].marks;
 	}
 	return to - 1;
 }
@@ -347,6 +408,25 @@ join(struct join *j, uint32_t first, uint32_t second)
 	return false;
 }
 
+/* False: there are no two talks. */
+static bool
+find_marks(struct join *j)
+{
+	uint32_t n = j->l->at.n, talks = 0, i;
+
+	for (i = 0; i < n; i++) {
+		talks += may_join(j, &j->l->at.at[i]);
+	}
+	if (talks < 2) {
+		return false;
+	}
+	j->marks = arena_room(&j->f->tmp, n * sizeof *j->marks);
+	for (i = 0; i < n; i++) {
+		j->marks[i] = marks_of(j, &j->l->at.at[i]);
+	}
+	return true;
+}
+
 bool
 fuse_join(struct fuse *f, struct kernel_list *l)
 {
@@ -355,7 +435,7 @@ fuse_join(struct fuse *f, struct kernel_list *l)
 
 	j.link = f->join_link;
 	j.work = f->join_work;
-	if (!f->joins || j.link <= 0) {
+	if (!f->joins || j.link <= 0 || !find_marks(&j)) {
 		return false;
 	}
 	for (i = 0; i < l->at.n; i++) {
