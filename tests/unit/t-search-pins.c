@@ -169,16 +169,7 @@ static const char drawn_experts[] =
 	"    q = linear(n -> heads, hd);\n"
 	"    a = attention(q, q, q, causal);\n"
 	"    x = x + linear(a -> hidden);\n"
-	"    n = rmsnorm(x);\n"
-	"    s = softmax(linear(n -> expert));\n"
-	"    e = topk(s, expert -> choice);\n"
-	"    w = gather(s, e);\n"
-	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n"
-	"    x = x + sum(y * w, choice);\n"
-	"  }\n"
-	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
-	"}\n"
-	"train { optimizer = adamw(lr = 1e-4); }\n";
+	EXPERTS;
 
 /* ZeRO 2 alone may be outside of the space: it is where 1 fits. */
 static double

@@ -30,6 +30,19 @@
 	"}\n" \
 	"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n"
 
+/* What ends a layer of experts, and a model of these. */
+#define EXPERTS \
+	"    n = rmsnorm(x);\n" \
+	"    s = softmax(linear(n -> expert));\n" \
+	"    e = topk(s, expert -> choice);\n" \
+	"    w = gather(s, e);\n" \
+	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n" \
+	"    x = x + sum(y * w, choice);\n" \
+	"  }\n" \
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n" \
+	"}\n" \
+	"train { optimizer = adamw(lr = 1e-4); }\n"
+
 static const char dense[] =
 	"model m {\n"
 	"  dim hidden = 256, heads = 8, kv = 4, hd = hidden / heads,\n"
@@ -60,16 +73,7 @@ static const char experts[] =
 	"    x = x + linear(gelu(linear(n -> ffn)) -> hidden);\n"
 	"  }\n"
 	"  repeat %d as i {\n"
-	"    n = rmsnorm(x);\n"
-	"    s = softmax(linear(n -> expert));\n"
-	"    e = topk(s, expert -> choice);\n"
-	"    w = gather(s, e);\n"
-	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n"
-	"    x = x + sum(y * w, choice);\n"
-	"  }\n"
-	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
-	"}\n"
-	"train { optimizer = adamw(lr = 1e-4); }\n";
+	EXPERTS;
 
 static uint64_t seed, drawn;
 
