@@ -179,6 +179,13 @@ hash_word(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 29;
 }
 
+/* One of 64, for a set that may say more than there is, but no less. */
+static inline uint64_t
+hash_bit(uint64_t word)
+{
+	return (uint64_t)1 << (hash_word(0, word) & 63);
+}
+
 static inline void
 hash_add(struct hash *h, uint64_t word)
 {

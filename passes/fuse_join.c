@@ -92,12 +92,6 @@ name_of(const struct join *j, node_id id)
 	return a ? a->text : 0;
 }
 
-static uint64_t
-bit(uint32_t x)
-{
-	return (uint64_t)1 << (hash_word(0, x) & 63);
-}
-
 static struct marks
 marks_of(const struct join *j, const struct kernel *k)
 {
@@ -108,15 +102,15 @@ marks_of(const struct join *j, const struct kernel *k)
 
 	for (i = 0; i < k->nodes.n; i++) {
 		name = name_of(j, k->nodes.at[i]);
-		x.names |= name ? bit(name) : 0;
+		x.names |= name ? hash_bit(name) : 0;
 	}
 	for (i = 0; i < k->inputs.n; i++) {
 		name = name_of(j, m->values.at[k->inputs.at[i].value].node);
-		x.names |= name ? bit(name) : 0;
-		x.reads |= bit(k->inputs.at[i].value);
+		x.names |= name ? hash_bit(name) : 0;
+		x.reads |= hash_bit(k->inputs.at[i].value);
 	}
 	for (i = 0; i < k->outputs.n; i++) {
-		x.makes |= bit(k->outputs.at[i].value);
+		x.makes |= hash_bit(k->outputs.at[i].value);
 	}
 	return x;
 }

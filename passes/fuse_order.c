@@ -194,12 +194,6 @@ order_name(struct fuse *f, const struct fuse_effect *e, uint32_t n,
 	}
 }
 
-static uint64_t
-bit_of(const struct fuse_effect *e)
-{
-	return (uint64_t)1 << (hash_word(0, e->key) >> 58);
-}
-
 /* Most names are only read, which asks for no order. */
 static void
 keep_written(struct effects *e)
@@ -208,10 +202,10 @@ keep_written(struct effects *e)
 	uint32_t i, n;
 
 	for (i = 0; i < e->at.n; i++) {
-		written |= e->at.at[i].writes ? bit_of(&e->at.at[i]) : 0;
+		written |= e->at.at[i].writes ? hash_bit(e->at.at[i].key) : 0;
 	}
 	for (i = n = 0; i < e->at.n; i++) {
-		if (written & bit_of(&e->at.at[i])) {
+		if (written & hash_bit(e->at.at[i].key)) {
 			e->at.at[n++] = e->at.at[i];
 		}
 	}
