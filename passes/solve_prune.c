@@ -21,6 +21,7 @@ struct queue {
  */
 struct view {
 	struct solve_axis axis;
+	double *cost;		/* its entries */
 	uint64_t *meets;	/* NULL: too many values, or variables */
 	struct view *other;	/* as the other one sees it, if so */
 };
@@ -95,45 +96,57 @@ wake(struct prune *p, uint32_t v)
 
 #define MOST_BITS 64
 
-/* Of a table of two, as its first variable and its second one see it. */
+/* The entries that are allowed, a bit each. */
+static uint64_t
+allowed(const double *c, uint32_t n)
+{
+	uint64_t bits = 0;
+
+	while (n-- > 0) {
+		bits = bits << 1 | (c[n] < INFINITY);
+	}
+	return bits;
+}
+
+/*
+ * Of a table of two, as its first variable and its second one see it.  Most
+ * rows forbid nothing, or nearly all.
+ */
 static void
 find_bits(struct prune *p, const struct solve_table *t, struct view *x,
 	  struct view *y)
 {
 	uint32_t na = x->axis.domain, nb = y->axis.domain, a, b;
+	uint64_t all = ~(uint64_t)0 >> (64 - nb), free = 0, row;
 	const double *c = t->cost;
-	uint64_t all = ~(uint64_t)0;
+	bool lost = false;
 
+	memset(y->meets, 0, nb * sizeof *y->meets);
 	for (a = 0; a < na; a++, c += nb) {
-		uint64_t row = 0;
-
-		for (b = 0; b < nb; b++) {
-			row |= (uint64_t)(c[b] < INFINITY) << b;
-		}
-		x->meets[a] = row;
-		all &= row;
-		p->lost[t->vars[0]] |= row == 0;
-	}
-	for (b = 0; b < nb; b++) {
-		uint64_t row = 0;
-
-		if (all >> b & 1) {	/* as most do */
-			y->meets[b] = ~(uint64_t)0 >> (64 - na);
+		x->meets[a] = row = allowed(c, nb);
+		lost |= row == 0;
+		if (row == all) {
+			free |= (uint64_t)1 << a;
 			continue;
 		}
-		for (a = 0; a < na; a++) {
-			row |= (x->meets[a] >> b & 1) << a;
+		for (; row; row &= row - 1) {
+			y->meets[__builtin_ctzll(row)] |= (uint64_t)1 << a;
 		}
-		y->meets[b] = row;
-		p->lost[t->vars[1]] |= row == 0;
 	}
+	p->lost[t->vars[0]] |= lost;
+	lost = false;
+	for (b = 0; b < nb; b++) {
+		y->meets[b] |= free;
+		lost |= y->meets[b] == 0;
+	}
+	p->lost[t->vars[1]] |= lost;
 }
 
 static void
 find_view(struct prune *p, const struct solve_table *t, uint32_t v,
 	  struct view *x)
 {
-	*x = (struct view){ solve_axis(p->net, t, v), NULL, NULL };
+	*x = (struct view){ solve_axis(p->net, t, v), t->cost, NULL, NULL };
 	p->lost[v] = true;
 }
 
@@ -145,8 +158,8 @@ find_pair(struct prune *p, const struct solve_table *t, struct view *x,
 	uint32_t na = p->net->domain[t->vars[0]];
 	uint32_t nb = p->net->domain[t->vars[1]];
 
-	*x = (struct view){ { 1, nb, na }, *bits, y };
-	*y = (struct view){ { na, 1, nb }, *bits + na, x };
+	*x = (struct view){ { 1, nb, na }, t->cost, *bits, y };
+	*y = (struct view){ { na, 1, nb }, t->cost, *bits + na, x };
 	*bits += na + nb;
 	find_bits(p, t, x, y);
 }
@@ -188,38 +201,55 @@ find_views(struct prune *p)
 	}
 }
 
+/* All entries of a value. */
+static void
+forbid(const struct view *x, uint32_t value)
+{
+	double *c = x->cost + value * x->axis.inner;
+	size_t row = x->axis.domain * x->axis.inner, o, i;
+
+	for (o = 0; o < x->axis.outer; o++, c += row) {
+		for (i = 0; i < x->axis.inner; i++) {
+			c[i] = INFINITY;
+		}
+	}
+}
+
 /* Drops a value: those next to it do not meet it any more. */
 static void
 drop(struct prune *p, uint32_t v, uint32_t value)
 {
 	const struct solve_list *of = &p->net->of[v];
 	uint64_t others = ~((uint64_t)1 << value % 64);
-	uint32_t k, a, u;
+	const struct view *x = p->views[v];
+	uint32_t k, a;
 
-	solve_drop(p->net, v, value);
-	for (k = 0; k < of->n; k++) {
+	p->net->unary[v][value] = INFINITY;
+	for (k = 0; k < of->n; k++, x++) {
 		const struct solve_table *t = &p->net->tables[of->at[k]];
-		struct view *other = p->views[v][k].other;
+		struct view *other = x->other;
+		bool lost = false;
 
-		if (!other) {
-			for (a = 0; a < t->nvars; a++) {
-				p->lost[t->vars[a]] = true;
-			}
-			continue;
+		forbid(x, value);
+		for (a = 0; a < t->nvars && !other; a++) {
+			p->lost[t->vars[a]] = true;
 		}
-		u = t->vars[t->vars[0] == v];
-		for (a = 0; a < other->axis.domain; a++) {
+		for (a = 0; other && a < other->axis.domain; a++) {
 			other->meets[a] &= others;
-			p->lost[u] |= other->meets[a] == 0;
+			lost |= other->meets[a] == 0;
+		}
+		if (lost) {
+			p->lost[t->vars[t->vars[0] == v]] = true;
 		}
 	}
 }
 
 /* Whether any entry of value a is allowed. */
 static bool
-meets(const double *cost, const struct solve_axis *x, uint32_t a)
+meets(const struct view *view, uint32_t a)
 {
-	const double *c = cost + a * x->inner;
+	const struct solve_axis *x = &view->axis;
+	const double *c = view->cost + a * x->inner;
 	size_t o, i;
 
 	for (o = 0; o < x->outer; o++, c += x->domain * x->inner) {
@@ -235,14 +265,10 @@ meets(const double *cost, const struct solve_axis *x, uint32_t a)
 static bool
 supported(const struct prune *p, uint32_t v, uint32_t a)
 {
-	const struct solve_list *of = &p->net->of[v];
-	const struct view *x = p->views[v];
-	uint32_t k;
+	const struct view *x = p->views[v], *end = x + p->net->of[v].n;
 
-	for (k = 0; k < of->n; k++, x++) {
-		if (x->meets ? !x->meets[a]
-			     : !meets(p->net->tables[of->at[k]].cost,
-				      &x->axis, a)) {
+	for (; x < end; x++) {
+		if (x->meets ? !x->meets[a] : !meets(x, a)) {
 			return false;
 		}
 	}
@@ -317,22 +343,43 @@ compare_in(const double *a, const double *b, const struct solve_axis *x)
 	return s;
 }
 
-/* What each value may meet, of as many tables as there is room for. */
-static void
-gather(const struct prune *p, uint32_t v, uint64_t *meets)
-{
-	const struct view *x = p->views[v];
-	uint32_t n = p->net->domain[v], room = MOST_BITS, k, a;
+/* Of its values that are left, what each may meet, of some tables. */
+struct race {
+	uint32_t n;
+	uint8_t value[SOLVE_MAX_DOMAIN];
+	uint64_t meets[SOLVE_MAX_DOMAIN];
+};
 
-	memset(meets, 0, n * sizeof *meets);
-	for (k = 0; k < p->net->of[v].n; k++, x++) {
+static void
+find_left(const struct prune *p, uint32_t v, struct race *r)
+{
+	const double *unary = p->net->unary[v];
+	uint32_t n = p->net->domain[v], a;
+
+	r->n = 0;
+	for (a = 0; a < n; a++) {
+		r->value[r->n] = (uint8_t)a;
+		r->n += unary[a] < INFINITY;
+	}
+}
+
+/* Of as many tables as there is room for. */
+static void
+gather(const struct prune *p, uint32_t v, struct race *r)
+{
+	const struct view *x = p->views[v], *end = x + p->net->of[v].n;
+	uint32_t room = MOST_BITS, i;
+
+	memset(r->meets, 0, r->n * sizeof *r->meets);
+	for (; x < end; x++) {
 		uint32_t bits = x->other ? x->other->axis.domain : room + 1;
 
 		/* a shift by all of a word has no meaning */
 		if (bits <= room && bits < MOST_BITS) {
 			room -= bits;
-			for (a = 0; a < n; a++) {
-				meets[a] = meets[a] << bits | x->meets[a];
+			for (i = 0; i < r->n; i++) {
+				r->meets[i] = r->meets[i] << bits |
+					      x->meets[r->value[i]];
 			}
 		}
 	}
@@ -353,15 +400,14 @@ differ(uint64_t a, uint64_t b)
 static int
 beats(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
 {
-	const struct solve_net *net = p->net;
-	double least = net->unary[v][b] - net->unary[v][a], most = least;
-	uint32_t k;
+	const double *unary = p->net->unary[v];
+	const struct view *view = p->views[v], *end = view + p->net->of[v].n;
+	double least = unary[b] - unary[a], most = least;
 
-	for (k = 0; k < net->of[v].n; k++) {
-		const double *c = net->tables[net->of[v].at[k]].cost;
-		const struct solve_axis *x = &p->views[v][k].axis;
-		struct gap s = compare_in(c + b * x->inner,
-					      c + a * x->inner, x);
+	for (; view < end; view++) {
+		const struct solve_axis *x = &view->axis;
+		struct gap s = compare_in(view->cost + b * x->inner,
+					  view->cost + a * x->inner, x);
 
 		/* what is out of the race stays so: no sum of opposites */
 		least = s.least > -INFINITY ? least + s.least : s.least;
@@ -373,34 +419,48 @@ beats(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
 	return least >= p->margin ? 1 : most <= -p->margin ? -1 : 0;
 }
 
+/* One of them beside all that come after; whether some value was dropped. */
+static bool
+race(struct prune *p, uint32_t v, const struct race *r, uint32_t i)
+{
+	const double *unary = p->net->unary[v];
+	uint32_t a = r->value[i], k;
+	bool dropped = false;
+
+	for (k = i + 1; k < r->n && unary[a] < INFINITY; k++) {
+		uint32_t b = r->value[k];
+		int who;
+
+		if (differ(r->meets[i], r->meets[k]) ||
+		    !(unary[b] < INFINITY)) {
+			continue;
+		}
+		who = beats(p, v, a, b);
+		if (who != 0) {
+			drop(p, v, who > 0 ? b : a);
+			dropped = true;
+		}
+	}
+	return dropped;
+}
+
 static void
 check_beaten(struct prune *p, uint32_t v)
 {
-	const double *unary = p->net->unary[v];
-	uint64_t meets[SOLVE_MAX_DOMAIN];
-	uint32_t n = p->net->domain[v], left = 0, a, b;
+	struct race r;
 	bool dropped = false;
+	uint32_t i;
 
-	for (a = 0; a < n; a++) {
-		left += unary[a] < INFINITY;
-	}
-	if (left < 2) {
+	find_left(p, v, &r);
+	if (r.n < 2) {
 		return;
 	}
-	gather(p, v, meets);	/* what is dropped here changes none of it */
-	for (a = 0; a < n; a++) {
-		for (b = a + 1; b < n && unary[a] < INFINITY; b++) {
-			int who = unary[b] < INFINITY &&
-				!differ(meets[a], meets[b]) ?
-				beats(p, v, a, b) : 0;
-
-			if (who != 0) {
-				drop(p, v, who > 0 ? b : a);
-				p->net->compared = dropped = true;
-			}
-		}
+	gather(p, v, &r);	/* what is dropped here changes none of it */
+	for (i = 0; i + 1 < r.n; i++) {
+		dropped |= race(p, v, &r, i);
 	}
 	if (dropped) {
+		p->net->compared = true;
 		wake(p, v);
 	}
 }
@@ -412,11 +472,10 @@ spread_forbidden(struct prune *p)
 	struct solve_net *net = p->net;
 	uint32_t v, a;
 
-	p->lost = solve_zero(&net->room, net->nvars * sizeof *p->lost);
 	for (v = 0; v < net->nvars; v++) {
 		for (a = 0; a < net->domain[v]; a++) {
 			if (!(net->unary[v][a] < INFINITY)) {
-				solve_drop(net, v, a);
+				drop(p, v, a);
 				p->lost[v] = true;
 			}
 		}
@@ -429,8 +488,9 @@ solve_prune(struct solve_net *net, double margin, uint32_t *bad)
 	struct prune p = { .net = net, .margin = margin };
 	uint32_t v;
 
-	spread_forbidden(&p);
+	p.lost = solve_zero(&net->room, net->nvars * sizeof *p.lost);
 	find_views(&p);
+	spread_forbidden(&p);
 	queue_all(&p.arcs, net);
 	queue_all(&p.beaten, net);
 	for (;;) {
