@@ -21,14 +21,14 @@ larger(double a, double b)
 struct run {
 	uint32_t stage;		/* one of them */
 	uint32_t n;
-	double slots[MEMORY_NSPANS];	/* that they need, each for itself */
+	double slots[SEARCH_NSPANS];	/* that they need, each for itself */
 	const double *less;	/* of struct fit; NULL: nothing */
 };
 
 /* What stages of a rank hold together. */
 struct held {
-	double each[MEMORY_NSPANS];	/* with slots of their own */
-	double most[MEMORY_NSPANS];	/* the largest slot */
+	double each[SEARCH_NSPANS];	/* with slots of their own */
+	double most[SEARCH_NSPANS];	/* the largest slot */
 	double temp, update, waits;
 };
 
@@ -65,7 +65,7 @@ find_runs(struct fit *f)
 			*r = (struct run){ .stage = f->of[i] };
 		}
 		r->n++;
-		for (k = 0; k < MEMORY_NSPANS; k++) {
+		for (k = 0; k < SEARCH_NSPANS; k++) {
 			r->slots[k] += x->t->slots->stage[k][f->of[i]];
 		}
 	}
@@ -95,7 +95,7 @@ hold(const struct trial *x, struct held *h, const struct search_bytes *b,
 {
 	uint32_t k;
 
-	for (k = 0; k < MEMORY_NSPANS; k++) {
+	for (k = 0; k < SEARCH_NSPANS; k++) {
 		double slot = larger(b->slot[k], 0);
 
 		h->each[k] += slot * r->slots[k];
@@ -111,7 +111,7 @@ hold_both(struct held *h, const struct held *other)
 {
 	uint32_t k;
 
-	for (k = 0; k < MEMORY_NSPANS; k++) {
+	for (k = 0; k < SEARCH_NSPANS; k++) {
 		h->each[k] += other->each[k];
 		h->most[k] = larger(h->most[k], other->most[k]);
 	}
@@ -138,7 +138,7 @@ held_bytes(const struct fit *f, const struct held *h)
 	double bytes = h->waits;
 	uint32_t k;
 
-	for (k = 0; k < MEMORY_NSPANS; k++) {
+	for (k = 0; k < SEARCH_NSPANS; k++) {
 		bytes += span_bytes(f, k, h->each[k], h->most[k]);
 	}
 	return larger(bytes + h->temp, h->update);
@@ -168,7 +168,7 @@ guess_open(struct guess *g, const struct fit *f, const struct held *others,
 		hold(f->x, &g->all, &f->x->plain[runs[i].stage], &runs[i]);
 	}
 	g->bytes = g->all.waits;
-	for (k = MEMORY_TO_INPUT + 1; k < MEMORY_NSPANS; k++) {
+	for (k = MEMORY_TO_INPUT + 1; k < SEARCH_NSPANS; k++) {
 		g->bytes += span_bytes(f, k, g->all.each[k], g->all.most[k]);
 	}
 }
@@ -304,7 +304,7 @@ alone(const struct fit *f, uint32_t stage)
 	struct run r = { .stage = stage, .n = 1, .less = less_of(f, stage) };
 	uint32_t k;
 
-	for (k = 0; k < MEMORY_NSPANS; k++) {
+	for (k = 0; k < SEARCH_NSPANS; k++) {
 		r.slots[k] = f->x->t->slots->stage[k][stage];
 	}
 	return r;

@@ -23,6 +23,12 @@
 #define SEARCH_OWN 0.97
 /* So much of a pipeline's time with ZeRO 1 it takes with 0. */
 #define SEARCH_SAME 0.98
+/*
+ * What is saved in repeats.  With what is saved around them, plans would be
+ * left out that fit by their arena, which has the last word (the second of
+ * llama-2-7b on eight H100).
+ */
+#define SEARCH_NSPANS MEMORY_TOP
 /* Composed prices are this near to those of the programs. */
 #define SEARCH_NEAR 1e-6
 
@@ -53,7 +59,7 @@ enum {
 
 /* Bytes of one rank, but for tensors. */
 struct search_bytes {
-	double slot[MEMORY_NSPANS];	/* of one microbatch */
+	double slot[SEARCH_NSPANS];	/* of one microbatch */
 	double temp;		/* while a function runs */
 	double waits;		/* on its way to other stages */
 };
@@ -230,8 +236,8 @@ struct search_slots {
 	const struct sched_def *def;
 	int64_t pp, chunks;
 	uint32_t nmicrobatches, times;
-	uint32_t *stage[MEMORY_NSPANS];	/* by stage */
-	uint32_t *rank[MEMORY_NSPANS];	/* by rank: of all its stages */
+	uint32_t *stage[SEARCH_NSPANS];	/* by stage */
+	uint32_t *rank[SEARCH_NSPANS];	/* by rank: of all its stages */
 };
 
 /* A plan whose arenas turned out larger than the sum of its pieces. */

@@ -5,7 +5,7 @@
 #include "passes/search_parts.h"
 
 /* From which part of a microbatch to which a slot is held. */
-static const struct { uint8_t from, to; } spans[MEMORY_NSPANS] = {
+static const struct { uint8_t from, to; } spans[SEARCH_NSPANS] = {
 	[MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
 	[MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
 	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
@@ -51,27 +51,56 @@ count_span(const struct sched_list *l, uint32_t span, struct holding *stages)
 	return all.most;
 }
 
+/* As the schedule's lists have it. */
+static void
+count_all(struct search *s, struct search_slots *k, const struct sched *x,
+	  uint32_t span)
+{
+	struct holding *stages;
+	uint32_t i;
+
+	stages = arena_alloc(&s->tmp, x->nstages * sizeof *stages);
+	for (i = 0; i < x->nranks; i++) {
+		k->rank[span][i] = count_span(&x->ranks[i], span, stages);
+	}
+	for (i = 0; i < x->nstages; i++) {
+		k->stage[span][i] = stages[i].most;
+	}
+}
+
+/* A backward that is not split ends both, and all between its halves. */
+static void
+set_whole(struct search_slots *k, const struct sched *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; i++) {
+		k->stage[MEMORY_TO_WEIGHTS][i] = k->stage[MEMORY_TO_INPUT][i];
+		k->rank[MEMORY_TO_WEIGHTS][i] = k->rank[MEMORY_TO_INPUT][i];
+		k->stage[MEMORY_BETWEEN][i] = k->rank[MEMORY_BETWEEN][i] = 1;
+	}
+}
+
 /* Of so many microbatches. */
 static void
 count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
 {
-	uint32_t n = (uint32_t)(k->pp * k->chunks), i, j;
-	struct holding *stages;
+	uint32_t n = (uint32_t)(k->pp * k->chunks), i;
 	const char *why;
 	struct sched *x = sched_make(&s->tmp, k->def->name, (uint32_t)k->pp,
 				     (uint32_t)k->chunks, nmicrobatches, &why);
 
-	for (i = 0; i < MEMORY_NSPANS; i++) {
+	for (i = 0; i < SEARCH_NSPANS; i++) {
 		k->stage[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 		k->rank[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
-		stages = arena_alloc(&s->tmp, n * sizeof *stages);
-		for (j = 0; j < x->nranks; j++) {
-			k->rank[i][j] = count_span(&x->ranks[j], i, stages);
-		}
-		for (j = 0; j < n; j++) {
-			k->stage[i][j] = stages[j].most;
-		}
 	}
+	count_all(s, k, x, MEMORY_TO_INPUT);
+	if (!k->def->split) {
+		set_whole(k, x);
+		return;
+	}
+	count_all(s, k, x, MEMORY_TO_WEIGHTS);
+	count_all(s, k, x, MEMORY_BETWEEN);
 }
 
 /* What the last microbatch brings, so many times more. */
@@ -82,7 +111,7 @@ add_slots(struct search *s, struct search_slots *k)
 	uint32_t n = (uint32_t)(k->pp * k->chunks), i, j;
 
 	count_slots(s, &one, k->nmicrobatches - 1);
-	for (i = 0; i < MEMORY_NSPANS; i++) {
+	for (i = 0; i < SEARCH_NSPANS; i++) {
 		for (j = 0; j < n; j++) {
 			k->stage[i][j] += k->times *
 				(k->stage[i][j] - one.stage[i][j]);

@@ -140,7 +140,7 @@ search_stage_bytes(const struct search *s, const struct search_cost *c,
 	count(s, lo, hi, n);
 	memset(out, 0, sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
-		for (k = 0; k < MEMORY_NSPANS; k++) {
+		for (k = 0; k < SEARCH_NSPANS; k++) {
 			out->slot[k] += n[i] * c->bytes[i].slot[k];
 		}
 		if (n[i] > 0) {

@@ -94,7 +94,7 @@ scale_bytes(const struct stand *x, struct search_cost *out)
 	for (i = 0; i < PIECE_MAX; i++) {
 		const struct search_bytes *b = &x->cost->bytes[i];
 
-		for (k = 0; k < MEMORY_NSPANS; k++) {
+		for (k = 0; k < SEARCH_NSPANS; k++) {
 			out->bytes[i].slot[k] = HELD * x->part * b->slot[k];
 		}
 		out->bytes[i].temp = alike ? HELD * b->temp : 0;

@@ -176,7 +176,7 @@ measure(struct search *s, struct search_width *w)
 		for (k = 0; k < MEMORY_PIPELINE; k++) {
 			w->fixed[p][k] = (double)x->fixed[k] / n;
 		}
-		for (k = 0; k < MEMORY_NSPANS; k++) {
+		for (k = 0; k < SEARCH_NSPANS; k++) {
 			w->bytes[p].slot[k] = (double)x->saves[k].bytes / n;
 		}
 		for (k = 0; k < SCHED_NKINDS; k++) {
@@ -550,7 +550,7 @@ scale_slots(const struct search_width *w, struct search_cost *c)
 	int i, k;
 
 	for (i = 0; i < PIECE_MAX; i++) {
-		for (k = 0; k < MEMORY_NSPANS; k++) {
+		for (k = 0; k < SEARCH_NSPANS; k++) {
 			c->bytes[i].slot[k] = w->bytes[i].slot[k] * more;
 		}
 		c->bytes[i].temp = w->bytes[i].temp * more;
