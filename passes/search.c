@@ -119,7 +119,10 @@ walk(struct search *s, double worst_us, uint32_t enough)
 	}
 }
 
-/* What the best of a guess takes with its programs made: no more is needed. */
+/*
+ * What the best of a guess take with their programs made: no more is needed.
+ * They are made anyway, so all that were kept are, before any other plan.
+ */
 static double
 aim(struct search *s, double guess_us)
 {
@@ -130,7 +133,7 @@ aim(struct search *s, double guess_us)
 	s->out->found.n = 0;
 	s->worst_us = guess_us * MORE;
 	s->enough = want;
-	for (i = 0; i < n && s->out->found.n < want; i++) {
+	for (i = 0; i < n; i++) {
 		search_again(s, &at[i].plan);
 	}
 	return s->out->found.n < want ? guess_us * SLACK : s->worst_us;
