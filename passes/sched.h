@@ -218,11 +218,19 @@ uint32_t sched_held_of(const struct sched_def *def, uint32_t nranks,
 
 struct sched_brief;
 
+/* With these costs it took so long. */
+struct sched_known {
+	struct hash of;		/* of all that was asked */
+	double us;
+};
+
 /* What is kept of schedules from one time to the next; it starts as 0. */
 struct sched_briefs {
 	struct arena *arena;	/* where: of its own */
 	VEC(struct sched_brief *) at;
 	size_t bytes;
+	VEC(struct sched_known) known;	/* makespans; the first is none */
+	struct table table;
 	uint64_t steps;		/* that were run till now */
 };
 

@@ -581,13 +581,13 @@ span(struct sched_briefs *all, struct arena *a, const struct sched_brief *b,
 	return cycle;
 }
 
-bool
-sched_makespan(struct sched_briefs *all, struct arena *a,
-	       const struct sched_def *def, uint32_t nranks, uint32_t chunks,
-	       uint32_t nmicrobatches, const struct sched_cost *costs,
-	       double *us)
+/* False: it stalls, or there is none. */
+static bool
+find_makespan(struct sched_briefs *all, struct arena *a,
+	      const struct sched_def *def, uint32_t nranks, uint32_t chunks,
+	      uint32_t m, const struct sched_cost *costs, double *us)
 {
-	uint32_t m = nmicrobatches, period = period_of(def, nranks, m);
+	uint32_t period = period_of(def, nranks, m);
 	uint32_t size = 1, cycle = 1, n, was;
 
 	for (;;) {
@@ -604,4 +604,59 @@ sched_makespan(struct sched_briefs *all, struct arena *a,
 			size *= 2;
 		}
 	}
+}
+
+/* ---- the same with the same costs ---- */
+
+static struct hash
+hash_all(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
+	 uint32_t m, const struct sched_cost *costs)
+{
+	struct hash hash = { 5, 6 };
+	uint32_t i, k;
+
+	hash_add(&hash, (uint64_t)(def - sched_defs));
+	hash_add(&hash, (uint64_t)nranks << 32 | chunks);
+	hash_add(&hash, m);
+	for (i = 0; i < nranks * chunks; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			hash_add(&hash, num_bits(costs[i].us[k]));
+		}
+		hash_add(&hash, num_bits(costs[i].hop_us));
+	}
+	return hash;
+}
+
+/*
+ * Plans that differ in what they hold and update run alike, and so does one
+ * that is looked at again.
+ */
+bool
+sched_makespan(struct sched_briefs *all, struct arena *a,
+	       const struct sched_def *def, uint32_t nranks, uint32_t chunks,
+	       uint32_t nmicrobatches, const struct sched_cost *costs,
+	       double *us)
+{
+	struct sched_known x = {
+		.of = hash_all(def, nranks, chunks, nmicrobatches, costs)
+	};
+	uint32_t at = 0;
+
+	while ((at = table_find(&all->table, x.of.a, at)) != 0) {
+		if (hash_same(all->known.at[at].of, x.of)) {
+			*us = all->known.at[at].us;
+			return true;
+		}
+	}
+	if (!find_makespan(all, a, def, nranks, chunks, nmicrobatches, costs,
+			   us)) {
+		return false;
+	}
+	if (!all->known.n) {
+		VEC_PUSH(all->arena, &all->known, x);
+	}
+	x.us = *us;
+	table_add(all->arena, &all->table, x.of.a);
+	VEC_PUSH(all->arena, &all->known, x);
+	return true;
 }

@@ -231,7 +231,7 @@ is_quick(void **state)
 		kept_n = briefs.at.n;
 		for (i = 0; i < 10; i++) {
 			assert_true(sched_makespan(&briefs, &t.a, def, 4, v,
-				1000, costs_of(s, LAST_SLOW, 2, &seed), &us));
+				1000, costs_of(s, LAST_SLOW, i, &seed), &us));
 		}
 		assert_in_range(briefs.at.n - kept_n, 1, 2);
 		if (def->repeats != SCHED_NEVER) {
@@ -239,8 +239,9 @@ is_quick(void **state)
 					200 * 4 * v);
 		}
 	}
-	assert_false(sched_makespan(&briefs, &t.a, sched_find("zbv"), 4, 1,
-				    8, NULL, &us));
+	assert_false(sched_makespan(&briefs, &t.a, sched_find("zbv"), 4, 1, 8,
+				    costs_of(make("1f1b", 4, 1, 8), ALIKE, 2,
+					     &seed), &us));
 }
 
 /* What was dropped is found again, and takes as long. */
@@ -265,6 +266,38 @@ is_found_again(void **state)
 				   &after));
 	assert_true(after == before);
 	assert_int_equal(briefs.steps, 2 * steps);
+}
+
+/* With the same costs nothing is run again; with others, or more, it is. */
+static void
+is_known(void **state)
+{
+	const struct sched_def *def = sched_find("interleaved");
+	struct sched *s = make(def->name, 4, 2, 4);
+	struct sched_cost *costs;
+	uint64_t seed = 1, steps;
+	double us, again;
+
+	(void)state;
+	costs = costs_of(s, ANY, 2, &seed);
+	assert_true(sched_makespan(&briefs, &t.a, def, 4, 2, 1000, costs,
+				   &us));
+	steps = briefs.steps;
+	assert_true(sched_makespan(&briefs, &t.a, def, 4, 2, 1000, costs,
+				   &again));
+	assert_true(us == again);
+	assert_int_equal(briefs.steps, steps);
+	assert_true(sched_makespan(&briefs, &t.a, def, 4, 2, 1004, costs,
+				   &again));
+	assert_true(us < again);
+	assert_true(briefs.steps > steps);
+	steps = briefs.steps;
+	costs[7].hop_us += 1;
+	costs[7].us[SCHED_B] += 100;
+	assert_true(sched_makespan(&briefs, &t.a, def, 4, 2, 1000, costs,
+				   &again));
+	assert_true(us < again);
+	assert_true(briefs.steps > steps);
 }
 
 static int
@@ -294,6 +327,7 @@ main(void)
 		TEST(holds_as_many),
 		TEST(is_quick),
 		TEST(is_found_again),
+		TEST(is_known),
 	};
 
 	return cmocka_run_group_tests_name("sched-brief", tests, NULL, NULL);
