@@ -17,12 +17,21 @@ larger(double a, double b)
 	return a > b ? a : b;
 }
 
+/*
+ * How much smaller choices are guessed to make a stage's slot of what goes to
+ * the first half of backward.
+ */
+struct less {
+	double *of;	/* by choice; and behind these, all of them together */
+	double *till;	/* by choice: the most of it and all milder ones */
+};
+
 /* Stages of a rank, one behind another there, that are alike. */
 struct run {
 	uint32_t stage;		/* one of them */
 	uint32_t n;
 	double slots[SEARCH_NSPANS];	/* that they need, each for itself */
-	const double *less;	/* of struct fit; NULL: nothing */
+	const struct less *less;	/* of struct fit; NULL: nothing */
 };
 
 /* What stages of a rank hold together. */
@@ -41,12 +50,7 @@ struct fit {
 	struct run *runs;
 	uint32_t nruns;
 	double room;		/* for what moves */
-	/*
-	 * By stage, of the first of those that are alike: how much smaller
-	 * each choice is guessed to make its slot of what goes to the first
-	 * half of backward; and behind these, all of them together.
-	 */
-	double **less;
+	struct less *less;	/* by stage, of the first that are alike */
 };
 
 /* Most stages are as many layers of one kind. */
@@ -174,6 +178,21 @@ guess_open(struct guess *g, const struct fit *f, const struct held *others,
 }
 
 static double
+with_slots(const struct guess *g, double each, double most)
+{
+	return larger(g->bytes + span_bytes(g->f, MEMORY_TO_INPUT, each, most) +
+		      g->all.temp, g->all.update);
+}
+
+static double
+less_slot(const struct guess *g, const struct run *r, double less)
+{
+	const struct search_bytes *b = &g->f->x->plain[r->stage];
+
+	return larger(b->slot[MEMORY_TO_INPUT] - less, 0);
+}
+
+static double
 guess_bytes(const struct guess *g, uint32_t choice)
 {
 	double each = g->others.each[MEMORY_TO_INPUT];
@@ -182,39 +201,67 @@ guess_bytes(const struct guess *g, uint32_t choice)
 
 	for (i = 0; i < g->nruns; i++) {
 		const struct run *r = &g->runs[i];
-		double slot = g->f->x->plain[r->stage].slot[MEMORY_TO_INPUT];
+		double slot = less_slot(g, r, r->less ? r->less->of[choice]
+						      : 0);
 
-		slot = larger(slot - (r->less ? r->less[choice] : 0), 0);
 		each += slot * r->slots[MEMORY_TO_INPUT];
 		most = larger(most, slot);
 	}
-	return larger(g->bytes + span_bytes(g->f, MEMORY_TO_INPUT, each, most) +
-		      g->all.temp, g->all.update);
+	return with_slots(g, each, most);
 }
 
-static const double *
+/*
+ * Of one run, the first of so many choices that is guessed to fit: what it
+ * holds only falls with what choices till there make it smaller.
+ */
+static uint32_t
+first_guess(const struct guess *g, uint32_t n)
+{
+	const struct run *r = &g->runs[0];
+	double each = g->others.each[MEMORY_TO_INPUT];
+	double most = g->others.most[MEMORY_TO_INPUT];
+	uint32_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		double slot = less_slot(g, r, r->less->till[mid]);
+
+		if (with_slots(g, each + slot * r->slots[MEMORY_TO_INPUT],
+			       larger(most, slot)) <= g->f->room) {
+			hi = mid;
+		} else {
+			lo = mid + 1;
+		}
+	}
+	return lo;
+}
+
+static const struct less *
 less_of(const struct fit *f, uint32_t stage)
 {
 	struct trial *x = f->x;
-	double **less = &f->less[x->like[stage]];
+	struct less *less = &f->less[x->like[stage]];
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
 	struct search_choice all = { 0 };
 	uint32_t n = x->cost->choices.n, i, k;
 
-	if (*less) {
-		return *less;
+	if (less->of) {
+		return less;
 	}
-	*less = arena_alloc(&x->s->tmp, (n + 1) * sizeof **less);
+	less->of = arena_room(&x->s->tmp, (n + 1) * sizeof *less->of);
+	less->till = arena_room(&x->s->tmp, n * sizeof *less->till);
 	for (i = 0; i < n; i++) {
 		const struct search_choice *c = &x->cost->choices.at[i];
 
 		for (k = 0; k < x->s->nkinds; k++) {
 			all.less[k] = larger(all.less[k], c->less[k]);
 		}
-		(*less)[i] = search_less(x->s, c, lo, hi);
+		less->of[i] = search_less(x->s, c, lo, hi);
+		less->till[i] = i ? larger(less->till[i - 1], less->of[i])
+				  : less->of[i];
 	}
-	(*less)[n] = search_less(x->s, &all, lo, hi);
-	return *less;
+	less->of[n] = search_less(x->s, &all, lo, hi);
+	return less;
 }
 
 /* ---- how they recompute ---- */
@@ -321,7 +368,7 @@ hold_stage(const struct fit *f, struct ways *w, const struct run *r,
 {
 	struct search_bytes b = f->x->plain[r->stage];
 
-	b.slot[MEMORY_TO_INPUT] -= r->less[choice];
+	b.slot[MEMORY_TO_INPUT] -= r->less->of[choice];
 	hold(f->x, &w->guessed, &b, r);
 	if (f->x->state == TRIAL_MADE) {
 		stage_bytes(f->x, r->stage, choice, &b);
@@ -340,15 +387,13 @@ mildest(const struct fit *f, const struct ways *others, const struct run *r,
 	uint32_t c;
 
 	guess_open(&g, f, &others->guessed, r, 1);
-	for (c = 0; c < most; c++) {
+	for (c = first_guess(&g, most); made && c < most; c++) {
 		if (guess_bytes(&g, c) > f->room) {
 			continue;
 		}
 		all = *others;
-		if (made) {
-			hold_stage(f, &all, r, c);
-		}
-		if (!made || held_bytes(f, &all.made) <= f->room) {
+		hold_stage(f, &all, r, c);
+		if (held_bytes(f, &all.made) <= f->room) {
 			break;
 		}
 	}
@@ -363,24 +408,26 @@ static double
 fit_milder(const struct fit *f, uint32_t most)
 {
 	struct trial *x = f->x;
-	struct ways *before = arena_alloc(&x->s->tmp,
-					  (f->n + 1) * sizeof *before);
+	struct arena *a = &x->s->tmp;
+	struct ways *before = arena_room(a, (f->n + 1) * sizeof *before);
+	struct run *run = arena_room(a, f->n * sizeof *run);
 	struct ways behind = { .made.temp = 0 }, both;
-	struct run r;
 	uint32_t i;
 
+	before[0] = behind;
 	for (i = 0; i < f->n; i++) {
 		before[i + 1] = before[i];
-		r = alone(f, f->of[i]);
-		hold_stage(f, &before[i + 1], &r, most);
+		run[i] = alone(f, f->of[i]);
+		hold_stage(f, &before[i + 1], &run[i], most);
 	}
 	for (i = f->n; i-- > 0;) {
+		struct run *r = &run[i];
+
 		both = before[i];
 		hold_both(&both.guessed, &behind.guessed);
 		hold_both(&both.made, &behind.made);
-		r = alone(f, f->of[i]);
-		x->choice[r.stage] = mildest(f, &both, &r, most);
-		hold_stage(f, &behind, &r, x->choice[r.stage]);
+		x->choice[r->stage] = mildest(f, &both, r, most);
+		hold_stage(f, &behind, r, x->choice[r->stage]);
 	}
 	return held_bytes(f, x->state == TRIAL_MADE ? &behind.made
 						    : &behind.guessed);
