@@ -17,11 +17,14 @@
 #include <string.h>
 
 /*
- * A bit for each name and value, by its hash: kernels without a bit in common
- * have none in common, and most have not.
+ * What is asked of a kernel again and again.  A bit for each name and value,
+ * by its hash: kernels without a bit in common have none in common, and most
+ * have not.
  */
 struct marks {
 	uint64_t names, reads, makes;
+	uint64_t like;		/* talks that may be one: the same; else 0 */
+	bool opaque;
 };
 
 struct join {
@@ -35,6 +38,8 @@ struct join {
 	 * all from there on, and not of the one before that */
 	uint32_t to;
 	bool blocked;
+	/* too much is done between them, so none before that may come to it */
+	bool far;
 };
 
 /* Nothing passes it: what stages send each other may be long in coming. */
@@ -68,17 +73,15 @@ may_join(const struct join *j, const struct kernel *k)
 }
 
 /* Each sums a part, or each copies one. */
-static bool
-are_alike(const struct join *j, const struct kernel *a, const struct kernel *b)
+static uint64_t
+like(const struct join *j, const struct kernel *k)
 {
 	const struct ir_module *m = j->f->m;
-	const struct ir_node *x = ir_node(m, a->nodes.at[0]);
-	const struct ir_node *y = ir_node(m, b->nodes.at[0]);
+	const struct ir_node *n = ir_node(m, k->nodes.at[0]);
 
-	return a->work->talk.op == b->work->talk.op &&
-	       a->work->talk.axes == b->work->talk.axes &&
-	       ir_type(m, x->result)->dtype == ir_type(m, y->result)->dtype &&
-	       a->work->talk.n + b->work->talk.n <= KERNEL_MOST_TALKS;
+	return may_join(j, k) ? (uint64_t)k->work->talk.axes << 32 |
+				(uint64_t)k->work->talk.op << 8 |
+				(ir_type(m, n->result)->dtype + 1u) : 0;
 }
 
 /* ---- what must not cross ---- */
@@ -96,7 +99,7 @@ static struct marks
 marks_of(const struct join *j, const struct kernel *k)
 {
 	const struct ir_module *m = j->f->m;
-	struct marks x = { 0 };
+	struct marks x = { .like = like(j, k), .opaque = is_opaque(k) };
 	uint32_t i;
 	sym_t name;
 
@@ -159,9 +162,6 @@ share_name(const struct join *j, const struct kernel *talk,
 	uint32_t i;
 	sym_t name;
 
-	if (!(marks(j, talk)->names & marks(j, k)->names)) {
-		return false;
-	}
 	for (i = 0; i < talk->nodes.n; i++) {
 		name = name_of(j, talk->nodes.at[i]);
 		if (name && names(j, k, name)) {
@@ -182,13 +182,15 @@ static bool
 may_cross(const struct join *j, const struct kernel *talk, uint32_t from,
 	  uint32_t to)
 {
+	const struct marks *x = marks(j, talk), *y;
 	uint32_t i;
 
 	for (i = from; i < to; i++) {
 		const struct kernel *k = &j->l->at.at[i];
 
-		if (is_opaque(k) || needs(j, talk, k) || needs(j, k, talk) ||
-		    share_name(j, talk, k)) {
+		y = &j->marks[i];
+		if (y->opaque || needs(j, talk, k) || needs(j, k, talk) ||
+		    ((x->names & y->names) && share_name(j, talk, k))) {
 			return false;
 		}
 	}
@@ -222,7 +224,7 @@ is_little(const struct join *j, uint32_t from, uint32_t to, uint32_t but)
 	for (i = from; i < to; i++) {
 		const struct kernel *k = &j->l->at.at[i];
 
-		if (is_opaque(k) || k->kind == KERNEL_CONTRACTION ||
+		if (j->marks[i].opaque || k->kind == KERNEL_CONTRACTION ||
 		    k->kind == KERNEL_ATTENTION) {
 			return false;
 		}
@@ -239,7 +241,7 @@ reader(const struct join *j, const struct kernel *talk, uint32_t from)
 {
 	uint32_t i;
 
-	for (i = from; i < j->l->at.n && !is_opaque(&j->l->at.at[i]) &&
+	for (i = from; i < j->l->at.n && !j->marks[i].opaque &&
 	     !needs(j, &j->l->at.at[i], talk); i++) {
 	}
 	return i;
@@ -329,11 +331,15 @@ merge(struct join *j, uint32_t first, uint32_t second, uint32_t at)
  * a tensor comes along, to behind both.
  */
 static bool
-may_follow(const struct join *j, uint32_t first, uint32_t second)
+may_follow(struct join *j, uint32_t first, uint32_t second)
 {
 	const struct kernel *a = &j->l->at.at[first], *k;
 	uint32_t i;
 
+	j->far = j->far || !is_little(j, first + 1, second, second);
+	if (j->far || needs(j, &j->l->at.at[second], a)) {
+		return false;
+	}
 	for (i = first + 1; i < second; i++) {
 		k = &j->l->at.at[i];
 		if (!needs(j, k, a)) {
@@ -345,8 +351,7 @@ may_follow(const struct join *j, uint32_t first, uint32_t second)
 			return false;
 		}
 	}
-	return !needs(j, &j->l->at.at[second], a) &&
-	       is_little(j, first + 1, second, second);
+	return true;
 }
 
 /* Where the second stands, when those have come behind it. */
@@ -383,21 +388,41 @@ join(struct join *j, uint32_t first, uint32_t second)
 {
 	const struct kernel *a = &j->l->at.at[first];
 	const struct kernel *b = &j->l->at.at[second];
+	bool comes;
 
-	if (!may_join(j, a) || !are_alike(j, a, b) ||
+	if (a->work->talk.n + b->work->talk.n > KERNEL_MOST_TALKS) {
+		return false;
+	}
+	comes = may_come(j, b, first) &&
+		(b->work->talk.bytes <= j->link ||
+		 !passes_talk(j, first, second));
+	if ((!comes && !may_follow(j, first, second)) ||
 	    !waits_little(j, first, second)) {
 		return false;
 	}
-	if (may_come(j, b, first) &&
-	    (b->work->talk.bytes <= j->link ||
-	     !passes_talk(j, first, second))) {
+	if (comes) {
 		merge(j, first, second, first);
-		return true;
-	}
-	if (may_follow(j, first, second)) {
+	} else {
 		second = clear_way(j, first, second);
 		merge(j, first, second, second);
-		return true;
+	}
+	return true;
+}
+
+/* To the nearest one before it that takes it, if one does. */
+static bool
+join_back(struct join *j, uint32_t i)
+{
+	uint64_t like = j->marks[i].like;
+	uint32_t k;
+
+	j->to = i;
+	j->blocked = j->far = false;
+	for (k = i; k-- > 0 && !j->marks[k].opaque &&
+	     !(j->blocked && j->far); ) {
+		if (j->marks[k].like == like && join(j, k, i)) {
+			return true;
+		}
 	}
 	return false;
 }
@@ -425,7 +450,7 @@ bool
 fuse_join(struct fuse *f, struct kernel_list *l)
 {
 	struct join j = { .f = f, .l = l };
-	uint32_t n = l->at.n, i, k;
+	uint32_t n = l->at.n, i;
 
 	j.link = f->join_link;
 	j.work = f->join_work;
@@ -433,17 +458,8 @@ fuse_join(struct fuse *f, struct kernel_list *l)
 		return false;
 	}
 	for (i = 0; i < l->at.n; i++) {
-		if (!may_join(&j, &l->at.at[i])) {
-			continue;
-		}
-		/* to the nearest one before it that takes it */
-		j.to = i;
-		j.blocked = false;
-		for (k = i; k-- > 0 && !is_opaque(&l->at.at[k]); ) {
-			if (join(&j, k, i)) {
-				i--;
-				break;
-			}
+		if (j.marks[i].like && join_back(&j, i)) {
+			i--;
 		}
 	}
 	return l->at.n < n;
