@@ -16,6 +16,7 @@ struct fronts {
 	struct search *s;
 	struct search_placed *w;
 	struct pricing p;
+	struct fuse *fuse;	/* of the module, however long its axes are */
 	struct front_prices prices;
 	double *us;		/* by node: run once more */
 	struct front_block **blocks;
@@ -105,9 +106,12 @@ find_prices(struct fronts *f)
 {
 	struct ir_module *m = f->w->m;
 	struct arena *a = &f->w->ctx.tmp;
+	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
+	func_id model = ir_model(m);
 
 	memset(f->us, 0, m->nodes.n * sizeof *f->us);
-	price_nodes(f, &f->p, kernels_find(m, ir_model(m), a)->top);
+	kernels_some(f->fuse, &model, 1, a, all);
+	price_nodes(f, &f->p, all[model]->top);
 }
 
 static void
@@ -120,6 +124,7 @@ open_blocks(struct fronts *f)
 	uint32_t k;
 
 	f->us = arena_room(a, m->nodes.n * sizeof *f->us);
+	f->fuse = kernels_open(m, a);
 	find_prices(f);
 	f->prices = (struct front_prices){ node_us, NULL, f };
 	f->n = front_blocks(m, a, &blocks);
