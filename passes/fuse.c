@@ -75,6 +75,9 @@ open_bench(struct fuse *f)
 		f->said = arena_alloc(a, (m->ctx->syms.text.n + 1) *
 				      sizeof *f->said);
 		f->cut_of = arena_alloc(a, m->dims.n * sizeof *f->cut_of);
+		f->typed = arena_alloc(a, m->ctx->types->at.n *
+				       sizeof *f->typed);
+		f->keyed = 0;
 		fuse_number_values(f);
 	}
 }

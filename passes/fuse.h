@@ -74,6 +74,12 @@ struct fuse_cut {
 	uint32_t next;		/* another of the dim, and 1 */
 };
 
+/* A type that keys have met. */
+struct fuse_typed {
+	uint64_t hash;		/* of it */
+	uint32_t key;		/* the last one, from 1; 0: none has */
+};
+
 /* Where something is done by a name. */
 struct fuse_name {
 	sym_t name;
@@ -130,6 +136,7 @@ struct fuse_key {
 	struct hash sizes;
 	bool none;		/* from more than is in it */
 	bool talks, loose;	/* what a region around it has to know */
+	bool nests;		/* it has regions inside */
 	VEC(value_id) values;	/* by number, from 1: as they are met */
 	VEC(value_id) outer;	/* those of them that it does not make */
 	VEC(struct fuse_name) names;
@@ -181,6 +188,8 @@ struct fuse {
 	uint32_t *at;		/* in the region at hand of the memo */
 	uint32_t *said;		/* by name: in the key at hand, and 1 */
 	uint32_t *cut_of;	/* by dim: in the key at hand, and 1 */
+	struct fuse_typed *typed;	/* by type */
+	uint32_t keyed;		/* the key at hand, from 1 */
 	struct fuse_key making;	/* the key at hand: its lists have room */
 	VEC(double) values;	/* of the counts at hand */
 

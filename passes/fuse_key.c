@@ -66,20 +66,34 @@ add_cut(struct keying *x, dim_id d, uint32_t cut)
 }
 
 static void
-mix_type(struct keying *x, const struct ir_type *t)
+add_cuts(struct keying *x, const struct ir_type *t)
 {
 	uint32_t i;
 
-	mix(x, pair((uint32_t)t->dtype << 24 | (uint32_t)t->ndims << 16 |
-		    (uint32_t)t->sum << 8 | t->routed, t->of));
 	for (i = 0; i < t->ndims; i++) {
-		mix(x, pair(t->dims[i], t->cut[i]));
 		add_cut(x, t->dims[i], t->cut[i]);
 	}
 	if (t->of) {
 		add_cut(x, t->of, 0);
 	}
 	x->key->lengths |= (uint32_t)t->routed << 1;
+}
+
+/* There are few types, and a key meets the same again and again. */
+static void
+mix_type(struct keying *x, type_id t)
+{
+	struct fuse *f = x->f;
+	struct fuse_typed *at = &f->typed[t];
+
+	if (at->key != f->keyed) {
+		const struct ir_type *of = ir_type_of(f->m->ctx, t);
+
+		at->hash = at->key ? at->hash : ir_type_hash(of);
+		at->key = f->keyed;
+		add_cuts(x, of);
+	}
+	mix(x, at->hash);
 }
 
 /* ---- nodes ---- */
@@ -174,7 +188,7 @@ number(struct keying *x, value_id v)
 {
 	VEC_PUSH(&x->f->bench, &x->key->values, v);
 	x->f->number[v] = x->key->values.n;
-	mix_type(x, ir_type(x->f->m, v));
+	mix_type(x, x->f->m->values.at[v].type);
 }
 
 /*
@@ -220,6 +234,7 @@ mix_inner(struct keying *x, region_id r)
 	const struct fuse_key *inner = &x->f->keys[r];
 	uint32_t i;
 
+	x->key->nests = true;
 	x->key->none |= inner->none;
 	x->key->talks |= inner->talks;
 	mix(x, inner->talks);
@@ -368,7 +383,7 @@ static void
 open_key(struct fuse_key *key)
 {
 	key->hash = (struct hash){ 1, 2 };
-	key->none = key->talks = key->loose = false;
+	key->none = key->talks = key->loose = key->nests = false;
 	key->values.n = key->outer.n = key->names.n = key->cuts.n = 0;
 	key->lengths = key->several = 0;
 }
@@ -408,6 +423,7 @@ fuse_find_keys(struct fuse *f, region_id r)
 		}
 	}
 	open_key(x.key);
+	f->keyed++;
 	mix_settings(&x);
 	mix(&x, pair(region->nodes.n, region->params.n));
 	for (i = 0; i < region->params.n; i++) {
@@ -433,7 +449,7 @@ fuse_find_sizes(struct fuse *f, region_id r)
 	uint32_t i;
 
 	key_sizes(f, &f->keys[r]);
-	for (i = 0; i < region->nodes.n; i++) {
+	for (i = 0; f->keys[r].nests && i < region->nodes.n; i++) {
 		const struct ir_node *n = ir_node(f->m, region->nodes.at[i]);
 
 		if (n->region) {
