@@ -99,6 +99,14 @@ char *arena_printf(struct arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 	(((v)->n == (v)->cap ? vec_grow((arena), (void **)&(v)->at, \
 		&(v)->cap, sizeof *(v)->at) : (void)0), \
 	 (void)((v)->at[(v)->n++] = (item)))
+/* The next so many need not ask for room. */
+#define VEC_ROOM(arena, v, more) \
+	do { \
+		while ((v)->cap - (v)->n < (more)) { \
+			vec_grow((arena), (void **)&(v)->at, &(v)->cap, \
+				 sizeof *(v)->at); \
+		} \
+	} while (0)
 void vec_grow(struct arena *a, void **at, uint32_t *cap, size_t item_bytes);
 
 /* An invariant of ours is broken: says where, and aborts. Never for input. */

@@ -432,23 +432,28 @@ ir_append_like(struct ir_module *m, region_id r, node_id like,
 	       const value_id *args)
 {
 	struct arena *a = &m->ctx->perm;
-	struct ir_node n = *ir_node(m, like);
-	value_id result = n.result;
+	struct ir_region *region = &m->regions.at[r];
 	node_id id = m->nodes.n;
+	struct ir_value *v;
+	struct ir_node *n;
 	uint32_t i;
 
-	n.args = m->args.n;
-	n.result = n.nresults ? m->values.n : 0;
-	for (i = 0; i < n.nargs; i++) {
-		VEC_PUSH(a, &m->args, args[i]);
+	VEC_PUSH(a, &m->nodes, *ir_node(m, like));
+	VEC_PUSH(a, &region->nodes, id);
+	n = &m->nodes.at[id];
+	VEC_ROOM(a, &m->args, n->nargs);
+	VEC_ROOM(a, &m->values, n->nresults);
+	n->args = m->args.n;
+	for (i = 0; i < n->nargs; i++) {
+		m->args.at[m->args.n++] = args[i];
 	}
-	for (i = 0; i < n.nresults; i++) {
-		VEC_PUSH(a, &m->values, m->values.at[result + i]);
-		m->values.at[n.result + i].node = id;
+	v = &m->values.at[n->result];
+	n->result = n->nresults ? m->values.n : 0;
+	for (i = 0; i < n->nresults; i++, v++) {
+		m->values.at[m->values.n] = *v;
+		m->values.at[m->values.n++].node = id;
 	}
-	VEC_PUSH(a, &m->nodes, n);
-	VEC_PUSH(a, &m->regions.at[r].nodes, id);
-	return n.result;
+	return n->result;
 }
 
 const struct ir_attr *
@@ -509,10 +514,11 @@ ir_replace_uses(struct ir_module *m, const value_id *map)
 const struct ir_setting *
 ir_setting(const struct ir_module *m, const char *key)
 {
+	sym_t name = intern_find(&m->ctx->syms, key);
 	uint32_t i;
 
-	for (i = 0; i < m->settings.n; i++) {
-		if (strcmp(ir_text(m->ctx, m->settings.at[i].key), key) == 0) {
+	for (i = 0; name && i < m->settings.n; i++) {
+		if (m->settings.at[i].key == name) {
 			return &m->settings.at[i];
 		}
 	}
