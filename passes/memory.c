@@ -28,14 +28,26 @@ memory_count(const struct ir_module *m, const struct ir_node *repeat)
 
 #define MOST 1e15	/* bytes of one value: far above any machine's */
 
-int64_t
-memory_bytes(const struct memory_work *w, value_id v)
+static int64_t
+aligned(const struct memory_work *w, value_id v)
 {
 	double bytes = kernel_room(w->m, v);
 	int64_t n = bytes < MOST ? (int64_t)bytes : (int64_t)MOST;
 
 	n = (n + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
 	return n ? n : MEMORY_ALIGN;
+}
+
+/* Many values have the same type. */
+int64_t
+memory_bytes(const struct memory_work *w, value_id v)
+{
+	int64_t *bytes = &w->bytes[w->m->values.at[v].type];
+
+	if (!*bytes) {
+		*bytes = aligned(w, v);
+	}
+	return *bytes;
 }
 
 uint32_t
@@ -154,29 +166,60 @@ place_all(struct memory_work *w)
 
 /* ---- ranks ---- */
 
+/* By kind of action: what it adds to what is alive, and leaves less. */
+struct changes {
+	int64_t takes[SCHED_NKINDS], gives[SCHED_NKINDS];
+};
+
+static void
+find_changes(const struct memory_stage *s, struct changes *out)
+{
+	uint32_t k, span;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		uint8_t does = sched_kinds[k].does;
+
+		for (span = 0; span < MEMORY_NSPANS; span++) {
+			int64_t bytes = s->saves[span].bytes;
+
+			out->takes[k] += does & memory_holds[span].from
+				? bytes : 0;
+			out->gives[k] += does & memory_holds[span].to
+				? bytes : 0;
+		}
+	}
+}
+
+static struct changes *
+all_changes(struct memory_work *w)
+{
+	struct changes *all = arena_alloc(&w->tmp, w->out->nstages *
+					  sizeof *all);
+	uint32_t i;
+
+	for (i = 0; i < w->out->nstages; i++) {
+		find_changes(&w->out->stage[i], &all[i]);
+	}
+	return all;
+}
+
 /* The most that lives at once while the rank runs its list. */
 static int64_t
-most_alive(struct memory_work *w, uint32_t rank)
+most_alive(const struct memory_work *w, uint32_t rank,
+	   const struct changes *changes)
 {
 	const struct sched_list *l = &w->r->sched->ranks[rank];
 	int64_t now = 0, most = 0;
-	uint32_t i, k;
+	uint32_t i;
 
 	for (i = 0; i < l->actions.n; i++) {
 		const struct sched_action *x = &l->actions.at[i];
-		const struct memory_stage *s = &w->out->stage[x->stage];
-		uint8_t does = sched_kinds[x->kind].does;
+		const struct changes *c = &changes[x->stage];
+		int64_t bound = w->out->stage[x->stage].func[x->kind].bound;
 
-		for (k = 0; k < MEMORY_NSPANS; k++) {
-			now += does & memory_holds[k].from
-				? s->saves[k].bytes : 0;
-		}
-		most = now + s->func[x->kind].bound > most
-			? now + s->func[x->kind].bound : most;
-		for (k = 0; k < MEMORY_NSPANS; k++) {
-			now -= does & memory_holds[k].to
-				? s->saves[k].bytes : 0;
-		}
+		now += c->takes[x->kind];
+		most = now + bound > most ? now + bound : most;
+		now -= c->gives[x->kind];
 	}
 	return most;
 }
@@ -192,6 +235,7 @@ take_peak(struct memory_rank *to, const struct memory_func *f)
 static void
 finish_ranks(struct memory_work *w, int64_t reserve)
 {
+	const struct changes *changes = all_changes(w);
 	struct memory *out = w->out;
 	uint32_t i, k;
 
@@ -205,7 +249,7 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 	for (i = 0; i < out->nranks; i++) {
 		struct memory_rank *x = &out->rank[i];
 
-		x->bound = most_alive(w, i);
+		x->bound = most_alive(w, i, changes);
 		x->bound = x->update.bound > x->bound ? x->update.bound
 						      : x->bound;
 		x->bound += reserve;
@@ -274,6 +318,8 @@ work_init(struct memory_work *w)
 
 	w->nsyms = w->m->ctx->syms.text.n;
 	arena_init(&w->tmp, &w->m->ctx->mem);
+	w->bytes = arena_alloc(&w->tmp, w->m->ctx->types->at.n *
+			       sizeof *w->bytes);
 	w->is_weight = arena_alloc(&w->tmp, w->nsyms);
 	w->owner = arena_alloc(&w->tmp, w->nsyms * sizeof *w->owner);
 	w->names_of = arena_alloc(&w->tmp, w->nsyms * sizeof *w->names_of);

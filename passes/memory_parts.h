@@ -43,6 +43,8 @@ struct memory_work {
 	struct arena tmp;
 	struct memory *out;
 	const char *why;	/* something has no place */
+	int64_t *bytes;		/* by type, as aligned; 0: nobody asked */
+	uint8_t is_tensor[IR_OP_COUNT];	/* by op, and 1; 0: nobody asked */
 	uint32_t nsyms;
 	bool *is_weight;	/* by name */
 	struct memory_owner *owner;	/* the same */

@@ -160,6 +160,23 @@ add_stage(struct slots *s, uint32_t stage)
 	s->stages[i] = stage;
 }
 
+/* What each would need alone: one that is alone has a pool of that. */
+static void
+find_own(struct slots *s)
+{
+	struct memory *out = s->w->out;
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++) {
+		s->group[s->stages[i]] = i + 1;
+	}
+	for (i = 0; i < s->n; i++) {
+		out->stage[s->stages[i]].saves[s->span].slots = s->n == 1
+			? out->pools.at[out->pools.n - 1].slots
+			: most(s, i + 1, i + 1);
+	}
+}
+
 static void
 pool_rank(struct memory_work *w, uint32_t rank, enum memory_span span)
 {
@@ -186,14 +203,7 @@ pool_rank(struct memory_work *w, uint32_t rank, enum memory_span span)
 			make_pool(&s, rank, g);
 		}
 	}
-	/* what each would need alone */
-	for (i = 0; i < s.n; i++) {
-		s.group[s.stages[i]] = i + 1;
-	}
-	for (i = 0; i < s.n; i++) {
-		w->out->stage[s.stages[i]].saves[span].slots =
-			most(&s, i + 1, i + 1);
-	}
+	find_own(&s);
 }
 
 void

@@ -16,6 +16,7 @@ struct mention {
 	enum memory_kind kind;
 	bool sum;		/* what is accumulated under the name */
 	sym_t name;
+	uint64_t order;		/* of these: what all of a buffer have */
 	node_id node;
 	value_id value;
 	uint32_t stage;
@@ -40,12 +41,23 @@ is_sum(const struct ir_node *n)
 }
 
 static bool
-is_tensor(const struct ir_node *n)
+names_tensor(enum ir_op op)
 {
-	return ir_is(n->op, IRF_SOURCE | IRF_SINK) &&
-	       !ir_is(n->op, IRF_STASH | IRF_PEER) &&
-	       ir_op_takes(n->op, IR_ATTR_NAME) == IR_TAKES_MUST &&
-	       ir_op_takes(n->op, IR_ATTR_RATE) == IR_TAKES_NOT;
+	return ir_is(op, IRF_SOURCE | IRF_SINK) &&
+	       !ir_is(op, IRF_STASH | IRF_PEER) &&
+	       ir_op_takes(op, IR_ATTR_NAME) == IR_TAKES_MUST &&
+	       ir_op_takes(op, IR_ATTR_RATE) == IR_TAKES_NOT;
+}
+
+static bool
+is_tensor(struct memory_work *w, const struct ir_node *n)
+{
+	uint8_t *is = &w->is_tensor[n->op];
+
+	if (!*is) {
+		*is = names_tensor((enum ir_op)n->op) + 1;
+	}
+	return *is > 1;
 }
 
 /* The weight w of a name like "w.exp_avg", or 0. */
@@ -106,6 +118,7 @@ add(struct memory_work *w, struct mentions *all, node_id id,
 	bool each = false;
 
 	x.kind = kind_of(w, n, x.name, stage == UINT32_MAX);
+	x.order = (uint64_t)x.kind << 33 | (uint64_t)x.sum << 32 | x.name;
 	x.value = n->nargs ? ir_args(w->m, n)[0] : n->result;
 	for (; nest; nest = nest->outer) {
 		if (!names_trip(w, x.name, nest->repeat)) {
@@ -130,7 +143,7 @@ scan(struct memory_work *w, struct mentions *all, region_id r,
 		const struct ir_node *n = ir_node(w->m, id);
 		struct memory_nest in = { n, outer };
 
-		if (is_tensor(n)) {
+		if (is_tensor(w, n)) {
 			add(w, all, id, outer, stage);
 		}
 		if (n->region) {
@@ -161,10 +174,8 @@ by_tensor(const void *x, const void *y)
 {
 	const struct mention *a = x, *b = y;
 
-	return a->kind != b->kind ? (int)a->kind - (int)b->kind
-		: a->sum != b->sum ? a->sum - b->sum
-		: a->name != b->name ? (a->name > b->name) -
-				       (a->name < b->name)
+	return a->order != b->order ? (a->order > b->order) -
+				      (a->order < b->order)
 		: a->inner != b->inner ? (a->inner > b->inner) -
 					 (a->inner < b->inner)
 		: a->lo != b->lo ? (a->lo > b->lo) - (a->lo < b->lo)
@@ -174,8 +185,7 @@ by_tensor(const void *x, const void *y)
 static bool
 goes_on(const struct mention *a, const struct mention *b, int64_t hi)
 {
-	return a->kind == b->kind && a->sum == b->sum && a->name == b->name &&
-	       a->inner == b->inner && b->lo <= hi;
+	return a->order == b->order && a->inner == b->inner && b->lo <= hi;
 }
 
 /* Whether it is cut by time: then each microbatch has its own. */
