@@ -67,8 +67,6 @@ struct check {
 	uint32_t *reads;	/* by value: how many operands and yields */
 	uint8_t *at_home;	/* by func: some rank runs it */
 	bool updates;		/* a step ends in one */
-	uint32_t *link;		/* by use: the transfer that it is of, and 1 */
-	uint32_t nlinks;
 };
 
 /* ---- check_facts.c: who says what ---- */
@@ -122,8 +120,6 @@ void check_tensors(struct check *c);	/* check_tensors.c */
 void check_sums(struct check *c);	/* check_sums.c */
 void check_saves(struct check *c);	/* check_saves.c */
 void check_talk(struct check *c);	/* check_talk.c */
-/* Once transfers are in pairs. */
-void check_order(struct check *c);	/* check_order.c */
 void check_updates(struct check *c);	/* check_updates.c */
 
 /*

@@ -18,7 +18,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/check.h \
 	%D%/check_facts.c \
 	%D%/check_layers.c \
-	%D%/check_order.c \
 	%D%/check_runs.c \
 	%D%/check_saves.c \
 	%D%/check_sums.c \
