@@ -266,9 +266,12 @@ drv_print_arena(struct driver *d, struct ir_module *m, bool json)
 		price_seats(&r, &t, &d->ctx.perm, &seats);
 		memory_seat(&mem, &seats);
 	}
-	if (d->opts.at[OPT_VERIFY_EACH].given &&
-	    (why = memory_check(&r, &mem))) {
-		die("the arena is wrong: %s", why);
+	if (d->opts.at[OPT_VERIFY_EACH].given) {
+		memory_give_slots(&r, &d->ctx.perm, &mem);
+		why = memory_check(&r, &mem);
+		if (why) {
+			die("the arena is wrong: %s", why);
+		}
 	}
 	if (json) {
 		memory_print_json(&r, &mem, &d->out);

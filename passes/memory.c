@@ -208,7 +208,7 @@ static int64_t
 most_alive(const struct memory_work *w, uint32_t rank,
 	   const struct changes *changes)
 {
-	const struct sched_list *l = &w->r->sched->ranks[rank];
+	const struct sched_list *l = &w->holding->ranks[rank];
 	int64_t now = 0, most = 0;
 	uint32_t i;
 
@@ -373,6 +373,7 @@ plan_memory(const struct ranks *r, struct kernels *const *all,
 	memory_tensors(&w);
 	run_all(&w);
 	if (!w.why) {
+		w.holding = sched_holding(&w.tmp, r->sched);
 		memory_slots(&w);
 		memory_wait(&w);
 		sum_up(&w);

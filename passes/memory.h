@@ -110,7 +110,8 @@ struct memory_stage {
 		uint32_t slots;		/* that it needs at once, alone */
 		uint32_t pool;
 	} saves[MEMORY_NSPANS];
-	uint32_t *slot[MEMORY_NSPANS];	/* by microbatch: in the pool */
+	/* by microbatch: in the pool; once memory_give_slots was asked */
+	uint32_t *slot[MEMORY_NSPANS];
 	uint32_t waiting[2];	/* copies of what is sent: forward, back */
 	int64_t pipeline;
 	struct memory_func func[SCHED_NKINDS];
@@ -166,6 +167,15 @@ bool memory_plan(const struct ranks *r, struct kernels *const *all,
  * left.
  */
 void memory_seat(struct memory *m, const struct target_seats *s);
+
+/* ---- memory_slots.c --------------------------------------------------- */
+
+/*
+ * Which slot of its pool each microbatch has, in arena a: who asks where
+ * saves lie asks for this first.
+ */
+void memory_give_slots(const struct ranks *r, struct arena *a,
+		       struct memory *mem);
 
 /* ---- memory_where.c --------------------------------------------------- */
 

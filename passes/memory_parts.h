@@ -42,6 +42,7 @@ struct memory_work {
 	struct arena *a;	/* of the result */
 	struct arena tmp;
 	struct memory *out;
+	const struct sched *holding;	/* the schedule, less its middle */
 	const char *why;	/* something has no place */
 	int64_t *bytes;		/* by type, as aligned; 0: nobody asked */
 	uint8_t is_tensor[IR_OP_COUNT];	/* by op, and 1; 0: nobody asked */

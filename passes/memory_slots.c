@@ -85,65 +85,21 @@ find_groups(struct slots *s)
 	}
 }
 
-static uint32_t
-take_slot(struct slots *s, bool **used, uint32_t *n)
-{
-	uint32_t i;
-
-	for (i = 0; i < *n && (*used)[i]; i++) {
-	}
-	if (i == *n) {
-		*used = arena_grow(&s->w->tmp, *used, *n, *n + 1);
-		++*n;
-	}
-	(*used)[i] = true;
-	return i;
-}
-
-static void
-give_slots(struct slots *s, uint32_t group, struct memory_pool *pool)
-{
-	bool *used = NULL;
-	uint32_t i;
-
-	for (i = 0; i < s->list->actions.n; i++) {
-		const struct sched_action *x = &s->list->actions.at[i];
-		uint8_t does = sched_kinds[x->kind].does;
-		uint32_t *slot;
-
-		if (s->group[x->stage] != group) {
-			continue;
-		}
-		slot = &s->w->out->stage[x->stage].slot[s->span]
-			[x->microbatch];
-		if (does & memory_holds[s->span].from) {
-			*slot = take_slot(s, &used, &pool->slots);
-		}
-		if (does & memory_holds[s->span].to) {
-			used[*slot] = false;
-		}
-	}
-}
-
 static void
 make_pool(struct slots *s, uint32_t rank, uint32_t group)
 {
 	struct memory *out = s->w->out;
 	struct memory_pool pool = { .rank = rank, .span = s->span,
-				    .bytes = s->bytes[group] };
+				    .bytes = s->bytes[group],
+				    .slots = most(s, group, group) };
 	uint32_t i;
 
 	for (i = 0; i < s->n; i++) {
-		uint32_t stage = s->stages[i];
-
-		if (s->group[stage] == group) {
-			out->stage[stage].saves[s->span].pool = out->pools.n;
-			out->stage[stage].slot[s->span] = arena_alloc(s->w->a,
-				s->w->r->sched->nmicrobatches *
-				sizeof(uint32_t));
+		if (s->group[s->stages[i]] == group) {
+			out->stage[s->stages[i]].saves[s->span].pool =
+				out->pools.n;
 		}
 	}
-	give_slots(s, group, &pool);
 	VEC_PUSH(s->w->a, &out->pools, pool);
 }
 
@@ -182,7 +138,7 @@ pool_rank(struct memory_work *w, uint32_t rank, enum memory_span span)
 {
 	uint32_t n = w->out->nstages, i;
 	struct slots s = { .w = w, .span = span,
-			   .list = &w->r->sched->ranks[rank] };
+			   .list = &w->holding->ranks[rank] };
 
 	s.stages = arena_alloc(&w->tmp, n * sizeof *s.stages);
 	s.group = arena_alloc(&w->tmp, n * sizeof *s.group);
@@ -224,5 +180,72 @@ memory_slots(struct memory_work *w)
 		for (k = 0; k < MEMORY_NSPANS; k++) {
 			pool_rank(w, i, (enum memory_span)k);
 		}
+	}
+}
+
+/* ---- which one ---- */
+
+/* Slots of one pool, while microbatches take them. */
+struct given {
+	struct memory *mem;
+	uint32_t pool;
+	bool *used;		/* by slot */
+};
+
+/* The first that is free. */
+static uint32_t
+take_slot(struct given *g)
+{
+	uint32_t i = 0;
+
+	while (g->used[i]) {
+		i++;
+	}
+	g->used[i] = true;
+	return i;
+}
+
+static void
+give_pool(struct given *g, const struct sched *s)
+{
+	const struct memory_pool *pool = &g->mem->pools.at[g->pool];
+	const struct sched_list *l = &s->ranks[pool->rank];
+	uint32_t i;
+
+	for (i = 0; i < l->actions.n; i++) {
+		const struct sched_action *x = &l->actions.at[i];
+		struct memory_stage *of = &g->mem->stage[x->stage];
+		uint8_t does = sched_kinds[x->kind].does;
+		uint32_t *slot = &of->slot[pool->span][x->microbatch];
+
+		if (of->saves[pool->span].bytes == 0 ||
+		    of->saves[pool->span].pool != g->pool) {
+			continue;
+		}
+		if (does & memory_holds[pool->span].from) {
+			*slot = take_slot(g);
+		}
+		if (does & memory_holds[pool->span].to) {
+			g->used[*slot] = false;
+		}
+	}
+}
+
+void
+memory_give_slots(const struct ranks *r, struct arena *a, struct memory *mem)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < mem->nstages; i++) {
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			mem->stage[i].slot[k] = arena_alloc(a,
+				r->nmicrobatches * sizeof(uint32_t));
+		}
+	}
+	for (i = 0; i < mem->pools.n; i++) {
+		struct given g = { mem, i, NULL };
+
+		g.used = arena_alloc(a, mem->pools.at[i].slots);
+		give_pool(&g, r->sched);
 	}
 }

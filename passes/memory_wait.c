@@ -2,6 +2,7 @@
  * Values for another stage wait at the sender until they are taken, in two
  * places by turns, so that the next one can be computed meanwhile.  Whether
  * that is enough is tried out: ranks run their lists, as fast as they can.
+ * What repeats in these brings no other answer: no stall if there was none.
  */
 #include "passes/memory_parts.h"
 
@@ -155,7 +156,7 @@ find_takers(struct course *c)
 void
 memory_wait(struct memory_work *w)
 {
-	const struct sched *s = w->r->sched;
+	const struct sched *s = w->holding;
 	uint32_t n = s->nmicrobatches, i;
 	struct course c = { .w = w, .s = s };
 

@@ -216,6 +216,14 @@ uint32_t sched_held_of(const struct sched_def *def, uint32_t nranks,
 		       uint32_t chunks, uint32_t nmicrobatches,
 		       uint32_t *times);
 
+/*
+ * One whose ranks hold the same at any time, but that it lacks some windows
+ * of those that repeat: each action that is left out comes again in it, with
+ * as many microbatches of each stage between any two of their parts.  It is
+ * in arena a, or `s` itself.
+ */
+const struct sched *sched_holding(struct arena *a, const struct sched *s);
+
 struct sched_brief;
 
 /* With these costs it took so long. */

@@ -88,6 +88,21 @@ sched_held_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
 				  def->ends, 1);
 }
 
+const struct sched *
+sched_holding(struct arena *a, const struct sched *s)
+{
+	uint32_t n, chunks = s->nstages / s->nranks, times;
+	const char *why;
+
+	if (!s->def) {
+		return s;
+	}
+	n = sched_held_of(s->def, s->nranks, chunks, s->nmicrobatches,
+			  &times);
+	return times || n == s->nmicrobatches ? s
+		: sched_make(a, s->def->name, s->nranks, chunks, n, &why);
+}
+
 /* ---- who waits for whom ---- */
 
 /* Of the stages before and behind. */

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "passes/memory.h"
+#include "passes/memory_parts.h"
 #include "passes/pass.h"
 #include "passes/plan.h"
 #include "t-split.h"
@@ -210,6 +210,7 @@ look_open(struct look *l, uint64_t seed)
 	if (!memory_plan(&l->r, NULL, 1 << 20, &l->a, &l->mem, &why)) {
 		fail_msg("seed %llu: %s", (unsigned long long)seed, why);
 	}
+	memory_give_slots(&l->r, &l->a, &l->mem);
 	return true;
 }
 
@@ -423,6 +424,133 @@ test_broken(void **state)
 	}
 }
 
+/* ---- what waits ---- */
+
+/* Who sends to whom: all to the next ones, some also from end to end. */
+enum { NEXT, DOWN, UP, BOTH, ANY, NTALKS };
+
+static void
+add_send(struct memory_work *w, uint32_t from, uint32_t to)
+{
+	struct memory_send x = { .stage = from, .to = to };
+
+	if (from != to) {
+		VEC_PUSH(w->a, &w->out->sends, x);
+	}
+}
+
+static void
+add_sends(struct memory_work *w, uint32_t talk, uint64_t *state)
+{
+	uint32_t n = w->out->nstages, i;
+
+	for (i = 0; i + 1 < n && talk != ANY; i++) {
+		add_send(w, i, i + 1);
+		add_send(w, i + 1, i);
+	}
+	for (i = 0; i < n && talk == ANY; i++) {
+		add_send(w, draw(state, n), draw(state, n));
+	}
+	if (talk == DOWN || talk == BOTH) {
+		add_send(w, 0, n - 1);
+	}
+	if (talk == UP || talk == BOTH) {
+		add_send(w, n - 1, 0);
+	}
+}
+
+/* In how many places it does, by stage and direction. */
+static void
+count_places(struct memory_work *w, const struct sched *s, uint32_t *places)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->nstages; i++) {
+		w->out->stage[i] = (struct memory_stage){ 0 };
+	}
+	w->holding = s;
+	memory_wait(w);
+	for (i = 0; i < 2 * s->nstages; i++) {
+		places[i] = w->out->stage[i / 2].waiting[i % 2];
+	}
+}
+
+/* As many in the short schedule as in the whole; whether that is not two. */
+static bool
+wait_alike(struct arena *a, const struct sched *s, const struct sched *brief,
+	   uint32_t talk, uint64_t *state)
+{
+	struct memory mem = { .nstages = s->nstages };
+	struct memory_work w = { .a = a, .out = &mem };
+	uint32_t *x = arena_alloc(a, 4 * s->nstages * sizeof *x), i;
+	uint32_t *y = x + 2 * s->nstages;
+	bool more = false;
+
+	mem.stage = arena_alloc(a, s->nstages * sizeof *mem.stage);
+	arena_init(&w.tmp, a->mem);
+	add_sends(&w, talk, state);
+	count_places(&w, s, x);
+	count_places(&w, brief, y);
+	for (i = 0; i < 2 * s->nstages; i++) {
+		more |= x[i] > 2;
+		if (x[i] != y[i]) {
+			fail_msg("%s P=%u v=%u M=%u, talk %u: %u waits in %u "
+				 "places, not %u", s->def->name, s->nranks,
+				 s->nstages / s->nranks, s->nmicrobatches,
+				 talk, i / 2, y[i], x[i]);
+		}
+	}
+	arena_release(&w.tmp);
+	return more;
+}
+
+static uint32_t
+wait_in_all(const struct sched_def *def, uint32_t p, uint32_t v,
+	    uint64_t *state)
+{
+	uint32_t m, talk, more = 0;
+	const char *why;
+	struct mem mem;
+	struct arena a;
+
+	mem_init(&mem);
+	arena_init(&a, &mem);
+	for (m = 1; m < 100; m += m < 70 ? 7 : 1) {
+		const struct sched *s = sched_make(&a, def->name, p, v, m,
+						   &why);
+		const struct sched *brief = sched_holding(&a, s);
+
+		for (talk = 0; brief != s && talk < NTALKS; talk++) {
+			more += wait_alike(&a, s, brief, talk, state);
+		}
+		arena_release(&a);
+		arena_init(&a, &mem);
+	}
+	arena_release(&a);
+	return more;
+}
+
+static void
+test_waits(void **state)
+{
+	uint32_t d, p, v, more = 0;
+	uint64_t seed = 1;
+
+	(void)state;
+	for (d = 0; d < sched_ndefs; d++) {
+		const struct sched_def *def = &sched_defs[d];
+		uint32_t most = def->max_chunks ? def->max_chunks : 4;
+
+		for (p = 2; p <= 8; p++) {
+			for (v = def->min_chunks; v <= most; v++) {
+				more += wait_in_all(def, p, v, &seed);
+			}
+		}
+	}
+	printf("%u talks wait in more than two places\n", more);
+	assert_true(more > 1000);
+}
+
 /* ---- what was found before ---- */
 
 static struct ranks
@@ -545,6 +673,7 @@ main(void)
 		cmocka_unit_test(test_pack_known),
 		cmocka_unit_test(test_arenas),
 		cmocka_unit_test(test_broken),
+		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_found)
 	};
 

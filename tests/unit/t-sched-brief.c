@@ -213,6 +213,105 @@ holds_as_many(void **state)
 	}
 }
 
+/* So many microbatches later. */
+static bool
+is_later(const struct sched_action *x, const struct sched_action *y,
+	 uint32_t by)
+{
+	return x->kind == y->kind && x->stage == y->stage &&
+	       x->microbatch + by == y->microbatch;
+}
+
+/* Windows in which each kind of each stage comes as often. */
+static void
+assert_even(const struct sched *s, const struct sched_action *x, uint32_t n,
+	    uint32_t times)
+{
+	uint32_t *of = arena_alloc(&t.a, s->nstages * SCHED_NKINDS *
+				   sizeof *of), i;
+
+	for (i = 0; i < n; i++) {
+		of[x[i].stage * SCHED_NKINDS + x[i].kind]++;
+	}
+	for (i = 0; i < s->nstages * SCHED_NKINDS; i++) {
+		assert_true(of[i] == 0 || of[i] == times);
+	}
+}
+
+/*
+ * What a rank does in the one and not in the other stands in its list in one
+ * piece, of whole windows, behind one like them that both have.
+ */
+static void
+assert_lacks_windows(const struct sched *whole, const struct sched *brief,
+		     uint32_t rank)
+{
+	const struct sched_list *l = &whole->ranks[rank];
+	const struct sched_list *b = &brief->ranks[rank];
+	const struct sched_action *x = l->actions.at, *y = b->actions.at;
+	uint32_t period = whole->def->repeats == SCHED_EACH ? 1
+		: whole->nranks;
+	uint32_t size = l->actions.n / whole->nmicrobatches * period;
+	uint32_t less = l->actions.n - b->actions.n, at = 0, i;
+
+	while (at < b->actions.n && is_later(&y[at], &x[at], 0)) {
+		at++;
+	}
+	assert_true(at >= size && less % size == 0);
+	for (i = at; i < b->actions.n; i++) {
+		assert_true(is_later(&y[i], &x[i + less], whole->nmicrobatches
+				     - brief->nmicrobatches));
+	}
+	for (i = at; i < at + less; i++) {
+		assert_true(is_later(&x[i - size], &x[i], period));
+	}
+	assert_even(whole, &x[at - size], size, period);
+}
+
+static uint32_t
+lack_windows(const struct sched_def *def, uint32_t p, uint32_t v)
+{
+	uint32_t m, r, shorter = 0;
+
+	for (m = 1; m < 100; m += m < 85 ? 7 : 1) {
+		const struct sched *s = make(def->name, p, v, m);
+		const struct sched *b = sched_holding(&t.a, s);
+
+		for (r = 0; b != s && r < p; r++) {
+			assert_lacks_windows(s, b, r);
+		}
+		shorter += b != s;
+		arena_release(&t.a);
+		start();
+	}
+	return shorter;
+}
+
+/* And nothing between its actions changes but for that. */
+static void
+holds_the_same(void **state)
+{
+	uint32_t d, p, v, shorter;
+	struct sched *s;
+
+	(void)state;
+	for (d = 0; d < sched_ndefs; d++) {
+		const struct sched_def *def = &sched_defs[d];
+		uint32_t most = def->max_chunks ? def->max_chunks : 4;
+
+		for (p = 1, shorter = 0; p <= 8; p++) {
+			for (v = def->min_chunks; v <= most; v++) {
+				shorter += lack_windows(def, p, v);
+			}
+		}
+		assert_true((shorter > 100) ==
+			    (def->repeats != SCHED_NEVER));
+	}
+	s = make("1f1b", 4, 1, 100);
+	s->def = NULL;
+	assert_ptr_equal(sched_holding(&t.a, s), s);
+}
+
 /* Few of many microbatches are run, and who waits is found once. */
 static void
 is_quick(void **state)
@@ -325,6 +424,7 @@ main(void)
 		TEST(like_the_whole),
 		TEST(is_short),
 		TEST(holds_as_many),
+		TEST(holds_the_same),
 		TEST(is_quick),
 		TEST(is_found_again),
 		TEST(is_known),
