@@ -15,11 +15,12 @@ struct groups {
 	uint32_t size, extra, largest;
 };
 
-/* Where a kind stands in the order that all ranks share. */
+/* Where a kind stands: in a chunk, or in the order that all ranks share. */
 struct turn {
-	uint32_t first, size;	/* the group at hand */
-	uint32_t chunk, at;	/* of it, counted as a forward goes */
-	uint32_t stage;		/* of that chunk */
+	struct sched_action next;
+	uint32_t end;		/* microbatch behind the group at hand */
+	uint32_t first, size;	/* the group */
+	uint32_t chunk;		/* counted as a forward goes */
 };
 
 struct sched_maker {
@@ -30,7 +31,7 @@ struct sched_maker {
 	struct groups groups;
 	uint32_t whole;		/* actions of the rank, in the end */
 	struct turn turns[SCHED_NKINDS];
-	uint32_t next[MAX_NAMED_CHUNKS][SCHED_NKINDS];	/* microbatch */
+	struct turn of_chunk[MAX_NAMED_CHUNKS][SCHED_NKINDS];
 };
 
 static enum sched_kind
@@ -85,13 +86,15 @@ turn_stage(const struct sched_maker *k, uint32_t kind, uint32_t chunk)
 			? chunk : k->chunks - 1 - chunk);
 }
 
-/* Behind a group's last microbatch in a chunk. */
+/*
+ * Behind a group's last microbatch in a chunk.  The order that all ranks
+ * share goes group after group, and in each chunk after chunk, backwards from
+ * the last chunk to the first (Narayanan et al. 2021, arXiv 2104.04473, 2.2,
+ * for groups of P).
+ */
 static void
-turn_over(struct sched_maker *k, enum sched_kind kind)
+turn_over(struct sched_maker *k, struct turn *t)
 {
-	struct turn *t = &k->turns[kind];
-
-	t->at = 0;
 	if (++t->chunk == k->chunks) {
 		t->chunk = 0;
 		t->first += t->size;
@@ -99,51 +102,27 @@ turn_over(struct sched_maker *k, enum sched_kind kind)
 			t->size = k->groups.size;
 		}
 	}
-	t->stage = turn_stage(k, kind, t->chunk);
+	t->next.microbatch = t->first;
+	t->next.stage = turn_stage(k, t->next.kind, t->chunk);
+	t->end = t->first + t->size;
 }
-
-/*
- * The next of a kind in the order that all ranks share: group after group,
- * and in each chunk after chunk, backwards from the last chunk to the first
- * (Narayanan et al. 2021, arXiv 2104.04473, 2.2, for groups of P).
- */
-static uint32_t
-next_turn(struct sched_maker *k, enum sched_kind kind, uint32_t *stage)
-{
-	struct turn *t = &k->turns[kind];
-	uint32_t microbatch = t->first + t->at;
-
-	*stage = t->stage;
-	if (++t->at == t->size) {
-		turn_over(k, kind);
-	}
-	return microbatch;
-}
-
-/* One action of a pattern. */
-struct step {
-	enum sched_kind kind;
-	bool any;		/* the next in the shared order */
-	uint32_t chunk, stage;	/* else of this chunk */
-};
 
 #define MAX_STEPS 6
 
+/* The actions of a pattern. */
 static uint32_t
-read_steps(const struct sched_maker *k, const char *p, struct step *steps)
+read_steps(struct sched_maker *k, const char *p, struct turn **steps)
 {
 	uint32_t n = 0;
 
 	while (*p) {
-		struct step *x = &steps[n++];
+		enum sched_kind kind = kind_of(*p++);
 
-		if (n > MAX_STEPS) {
+		if (n == MAX_STEPS) {
 			die("a pattern of more than %d actions", MAX_STEPS);
 		}
-		x->kind = kind_of(*p++);
-		x->any = *p != '0' && *p != '1';
-		x->chunk = x->any ? 0 : (uint32_t)(*p++ - '0');
-		x->stage = stage_of(k, x->chunk);
+		steps[n++] = *p == '0' || *p == '1'
+			? &k->of_chunk[*p++ - '0'][kind] : &k->turns[kind];
 	}
 	return n;
 }
@@ -157,22 +136,18 @@ repeat(struct sched_maker *k, const char *pattern, uint32_t times)
 {
 	struct sched_list *list = &k->s->ranks[k->rank];
 	struct sched_action *at = list->actions.at;	/* room for all */
-	struct step steps[MAX_STEPS];
+	struct turn *steps[MAX_STEPS];
 	uint32_t n = read_steps(k, pattern, steps), m = k->s->nmicrobatches;
-	uint32_t made = list->actions.n, i;
+	uint32_t made = list->actions.n, whole = k->whole, i;
 
-	while (times-- > 0 && made < k->whole) {
+	while (times-- > 0 && made < whole) {
 		for (i = 0; i < n; i++) {
-			const struct step *x = &steps[i];
-			struct sched_action act = {
-				.kind = (uint8_t)x->kind, .stage = x->stage
-			};
+			struct turn *t = steps[i];
 
-			act.microbatch = x->any
-				? next_turn(k, x->kind, &act.stage)
-				: k->next[x->chunk][x->kind]++;
-			if (act.microbatch < m) {
-				at[made++] = act;
+			at[made] = t->next;	/* and over it, if past m */
+			made += t->next.microbatch < m;
+			if (++t->next.microbatch == t->end) {
+				turn_over(k, t);
 			}
 		}
 	}
@@ -362,6 +337,27 @@ sched_why_not(struct arena *a, const char *name, uint32_t nranks,
 }
 
 static void
+open_turns(struct sched_maker *k)
+{
+	uint32_t i, c;
+
+	for (i = 0; i < SCHED_NKINDS; i++) {
+		struct turn *t = &k->turns[i];
+
+		t->size = k->groups.extra ? k->groups.largest
+					  : k->groups.size;
+		t->end = t->size;
+		t->next.kind = (uint8_t)i;
+		t->next.stage = turn_stage(k, i, 0);
+		for (c = 0; c < MAX_NAMED_CHUNKS; c++) {
+			t = &k->of_chunk[c][i];
+			t->next.kind = (uint8_t)i;
+			t->next.stage = stage_of(k, c);
+		}
+	}
+}
+
+static void
 make_rank(struct arena *a, struct sched *s, const struct sched_def *def,
 	  uint32_t rank)
 {
@@ -372,12 +368,8 @@ make_rank(struct arena *a, struct sched *s, const struct sched_def *def,
 	uint32_t c, kinds = def->split ? 3 : 2;
 
 	k.whole = k.chunks * s->nmicrobatches * kinds;
-	sched_reserve(a, s, rank, k.whole);
-	for (c = 0; c < SCHED_NKINDS; c++) {
-		k.turns[c].size = k.groups.extra ? k.groups.largest
-						 : k.groups.size;
-		k.turns[c].stage = turn_stage(&k, c, 0);
-	}
+	sched_reserve(a, s, rank, k.whole + 1);
+	open_turns(&k);
 	for (c = 0; c < k.chunks; c++) {
 		s->rank_of[stage_of(&k, c)] = rank;
 	}
