@@ -138,6 +138,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search.h \
 	%D%/search_advice.c \
 	%D%/search_compose.c \
+	%D%/search_data.c \
 	%D%/search_each.c \
 	%D%/search_fit.c \
 	%D%/search_floor.c \

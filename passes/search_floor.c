@@ -425,97 +425,7 @@ search_known_share(const struct search *s, const struct search_key *key,
 	return *share > 0 ? k : NULL;
 }
 
-/* ---- what data ranks exchange ---- */
-
-/* As one message, among n ranks of which `apart` devices is one. */
-static double
-exchange_on(const struct target_group *t, enum cost_op op, int64_t n,
-	    int64_t apart, double bytes)
-{
-	int64_t each = apart < t->devices ? t->devices / apart : 1;
-	struct cost_group g = { .per_node = (uint32_t)(n < each ? n : each) };
-
-	g.nodes = (uint32_t)(n / g.per_node + (n % g.per_node != 0));
-	g.sharing = g.nodes > 1 ? (uint32_t)t->devices / g.per_node : 1;
-	g.sharing = g.sharing ? g.sharing : 1;
-	return cost_collective(t, op, &g, bytes, NULL).us;
-}
-
-/* Within the quickest group. */
-static double
-exchange_us(const struct search *s, enum cost_op op, int64_t n,
-	    int64_t apart, double bytes)
-{
-	double us = INFINITY;
-	uint32_t i;
-
-	if (n <= 1 || s->o->traits.overlap_data) {
-		return 0;
-	}
-	for (i = 0; i < s->ngroups; i++) {
-		us = fmin(us, exchange_on(s->seats.at[i], op, n, apart,
-					  bytes));
-	}
-	return us;
-}
-
-/* A mean rank's weights, if experts were not split. */
-static double
-weight_bytes(const struct search *s, const struct search_group *g)
-{
-	return fmin(s->static_bytes[0], s->static_bytes[1]) /
-	       (double)(g->tp * g->pp);
-}
-
-static double
-dense_us(const struct search *s, const struct search_group *g,
-	 enum cost_op op)
-{
-	return exchange_us(s, op, g->dp * g->cp * g->ep, g->tp,
-			   weight_bytes(s, g) * (1 - s->expert_part));
-}
-
-/* Those of experts among dp and cp, all others among ep, too. */
-static double
-weights_us(const struct search *s, const struct search_group *g,
-	   enum cost_op op)
-{
-	double bytes = weight_bytes(s, g) * s->expert_part / (double)g->ep;
-
-	return dense_us(s, g, op) +
-	       exchange_us(s, op, g->dp * g->cp,
-			   g->tp * (g->cp > 1 ? 1 : g->ep), bytes);
-}
-
-/* Gradients are summed and stay so, or are cut and weights gathered. */
-void
-search_set_exchange(const struct search *s, struct search_group *g)
-{
-	double both = weights_us(s, g, COST_ALL_REDUCE);
-
-	g->sum_us = weights_us(s, g, COST_REDUCE_SCATTER);
-	g->gather_us = weights_us(s, g, COST_ALL_GATHER);
-	if (both < g->sum_us + g->gather_us) {
-		g->gather_us = fmax(both - g->sum_us, 0);
-	}
-	g->dense_us = dense_us(s, g, COST_REDUCE_SCATTER);
-}
-
-/*
- * ZeRO cuts gradients in every microbatch, and gathers weights in each: that
- * may go on beside kernels, all but what shows of it.  Where gradients alone
- * are cut, experts need no sum: their tokens can be sent to who has the part.
- */
-double
-search_data_us(const struct search_key *key, const struct search_try *t)
-{
-	double n = (double)t->nmicrobatches * PRICE_SLOWED;
-
-	if (key->zero == 2) {
-		return t->g->dense_us * n + t->g->gather_us;
-	}
-	return (t->g->sum_us + t->g->gather_us) * (key->zero > 2 ? n : 1);
-}
+/* ---- bounds ---- */
 
 bool
 search_is_above(struct search *s, const struct search_key *key,
@@ -523,7 +433,7 @@ search_is_above(struct search *s, const struct search_key *key,
 {
 	const struct search_floor *f = find(s, key);
 
-	us -= search_data_us(key, t);
+	us = search_kernels_us(s, key, t, us);
 	return us <= 0 || (f && search_line_is_above(s, t, &f->line, us));
 }
 
@@ -534,7 +444,7 @@ search_seems_above(struct search *s, const struct search_key *key,
 	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);
 	uint32_t i;
 
-	us -= search_data_us(key, t);
+	us = search_kernels_us(s, key, t, us);
 	for (i = 0; at && i < s->known.at[at].at.n && us > 0; i++) {
 		const struct search_known *k = &s->known.at[at].at.at[i];
 		double share = share_of(k, key);
@@ -564,5 +474,5 @@ search_floor_us(struct search *s, const struct search_key *key,
 			most = share * search_line_us(s, t, &k->line);
 		}
 	}
-	return search_data_us(key, t) + most;
+	return most + search_data_us(s, key, t, most);
 }

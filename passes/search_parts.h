@@ -121,6 +121,14 @@ struct search_update {
 	struct search_update *next;
 };
 
+/* What data ranks exchange in a microbatch where ZeRO cuts: a mean rank. */
+struct search_cut {
+	double dense_us, experts_us;	/* gradients, without tables' */
+	double rows_us;		/* experts' rows instead, of a sequence */
+	double weights_us;	/* that are gathered to be read */
+	double gather_us;	/* once, behind an update */
+};
+
 /* What can be said of many plans at once. */
 struct search_group {
 	int64_t used;		/* devices */
@@ -128,9 +136,15 @@ struct search_group {
 	double room;		/* bytes of a mean rank's device */
 	double bound_us;
 	double sum_us, gather_us;	/* of data ranks' weights, at least */
-	double dense_us;	/* of sum_us, without experts' */
+	struct search_cut cut;
 	double first_us;	/* a guess: for whom widths are placed */
 	double guess_us;	/* the order in which they are looked at */
+};
+
+/* Of a gradient of experts, in all layers. */
+struct search_rows {
+	double weight;		/* its part of all experts' */
+	double bytes;		/* of a sequence: what it is made of */
 };
 
 /* One plan, but for what is settled last: zero, recompute, stages. */
@@ -298,6 +312,9 @@ struct search {
 	double flops_us;	/* that all devices need for a step's math */
 	double static_bytes[3];	/* weights, gradients, states of all */
 	double expert_part;	/* of these, what ep splits */
+	double table_part;	/* what is looked up */
+	double twice_part;	/* what is contracted, but for experts' */
+	VEC(struct search_rows) rows;
 	VEC(struct search_best) bests;
 	double worst_us;	/* nothing above it is of interest */
 	uint32_t enough;	/* plans that are below it, then it falls */
@@ -426,7 +443,6 @@ struct search_stand {
 	struct search_key key;	/* whose placement that is */
 	struct search_cost *cost;
 	struct search_update *update;	/* what is kept, no more */
-	double beside_us;	/* that data ranks exchange beside it */
 };
 
 /* Until the next plan.  False: there is none, or the width is made. */
@@ -455,17 +471,12 @@ bool search_is_no_wider(const struct search_key *a,
 /* Whether stages of both are placed for the same, but for widths. */
 bool search_same_stages(const struct search_key *a,
 			const struct search_key *b);
-/* Sets what data ranks exchange of a rank's weights, once a step at least. */
-void search_set_exchange(const struct search *s, struct search_group *g);
 /* Whether no plan of that width at these degrees is below so many us. */
 bool search_is_above(struct search *s, const struct search_key *key,
 		     const struct search_try *t, double us);
 /* A piece's own, without what data ranks exchange, on the quickest group. */
 double search_least_us(const struct search *s, const struct search_cost *c,
 		       uint32_t piece, uint32_t kind);
-/* What data ranks exchange in a step, at the least. */
-double search_data_us(const struct search_key *key,
-		      const struct search_try *t);
 /* Of what a takes, b takes so much at the least, if a is no wider. */
 double search_share(const struct search_key *a, const struct search_key *b);
 /* The same, by what narrower widths and those of its kind take. */
@@ -474,6 +485,19 @@ bool search_seems_above(struct search *s, const struct search_key *key,
 /* The most that it seems above. */
 double search_floor_us(struct search *s, const struct search_key *key,
 		       const struct search_try *t);
+
+/* ---- search_data.c ---------------------------------------------------- */
+
+/* Sets s->rows, of a model with its backward. */
+void search_find_rows(struct search *s, dim_id batch);
+/* Sets what data ranks exchange of a rank's weights, at the least. */
+void search_set_exchange(const struct search *s, struct search_group *g);
+/* What that adds to a pipeline that takes so long without it. */
+double search_data_us(const struct search *s, const struct search_key *key,
+		      const struct search_try *t, double us);
+/* How long a pipeline may take without it so that both take no longer. */
+double search_kernels_us(const struct search *s, const struct search_key *key,
+			 const struct search_try *t, double us);
 
 /* ---- search_line.c ---------------------------------------------------- */
 

@@ -112,6 +112,13 @@ best_rate(const struct search *s)
 	return rate_of(search_quickest(s));
 }
 
+static double
+part_of(const struct pass_sums *sums, enum pass_group group)
+{
+	return sums->total ? (double)sums->group[group] / (double)sums->total
+			   : 0;
+}
+
 /*
  * Half of attention is left out of a causal one, and what is not a
  * contraction is left out here: this is a bound.
@@ -131,8 +138,11 @@ find_work(struct search *s)
 	s->static_bytes[0] = (double)sums.weight_bytes;
 	s->static_bytes[1] = (double)sums.gradient_bytes;
 	s->static_bytes[2] = (double)sums.optimizer_bytes;
-	s->expert_part = sums.total
-		? (double)sums.group[GROUP_EXPERTS] / (double)sums.total : 0;
+	s->expert_part = part_of(&sums, GROUP_EXPERTS);
+	s->table_part = part_of(&sums, GROUP_EMBEDDING);
+	s->twice_part = part_of(&sums, GROUP_ATTENTION) +
+			part_of(&sums, GROUP_MLP) +
+			part_of(&sums, GROUP_HEAD);
 	return true;
 }
 
@@ -257,6 +267,7 @@ search_open(struct search *s)
 	s->experts = f.experts ? ir_dim_size(s->m, f.experts) : 1;
 	s->tensor_most = f.longest ? ir_dim_size(s->m, f.longest) : 1;
 	s->context_most = f.seq ? ir_dim_size(s->m, f.seq) : 1;
+	search_find_rows(s, f.batch);
 	return find_kinds(s) && find_work(s);
 }
 

@@ -196,6 +196,5 @@ search_stand_in(struct search *s, const struct search_key *key,
 	out->cost = cost_as(&x);
 	out->update = arena_alloc(&s->tmp, sizeof *out->update);
 	search_fix_as(x.w, key, t->g->dp, out->update);
-	out->beside_us = search_data_us(key, t);
 	return true;
 }

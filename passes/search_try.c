@@ -133,7 +133,8 @@ is_cut(struct trial *x)
 		return true;
 	}
 	x->bound_us = trial_bound_us(x);
-	return is_above(x, x->stand ? x->stand->beside_us : 0);
+	return is_above(x, x->stand ? search_data_us(x->s, &x->key, x->t,
+						     x->bound_us) : 0);
 }
 
 bool

@@ -4,6 +4,7 @@
  * is priced for degrees that have some where it stands for wider ones.  And a
  * bound says no more than such prices.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,51 +153,83 @@ test_data_ranks(void **state)
 	}
 }
 
-/* What data ranks of this width exchange in a microbatch, of all layers. */
-static double
-exchanged_us(struct stand *x, const struct search_key *key,
-	     const struct search_try *t)
+/* What a microbatch takes a width, of all layers. */
+struct taken {
+	double data_us;		/* exchanged among data ranks */
+	double kernels_us;	/* all else, but for what goes on beside it */
+	double shown_us;	/* both, as they go on beside each other */
+};
+
+static void
+take(struct stand *x, const struct search_cost *c, uint32_t piece,
+     double times, struct taken *out)
+{
+	uint32_t k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		const struct price_func *f = &c->on[0]->fn[piece][k];
+
+		out->data_us += times * f->data_us;
+		out->kernels_us += times * search_least_us(&x->s, c, piece, k);
+		out->shown_us += times * price_shown_us(&x->o.traits, f);
+	}
+}
+
+static struct taken
+taken(struct stand *x, const struct search_key *key,
+      const struct search_try *t)
 {
 	struct search_cost *c = search_cost_of(&x->s, key, t);
-	double us = 0;
-	uint32_t i, k;
+	struct taken all = { 0 };
 
 	assert_non_null(c);
 	search_price(&x->s, key, t, c, 0);
-	for (i = 0; i < PIECE_TOP; i++) {
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			us += c->on[0]->fn[i][k].data_us;
-		}
-	}
-	for (k = 0; k < SCHED_NKINDS; k++) {
-		us += 6 * c->on[0]->fn[PIECE_BODY][k].data_us;
-	}
-	return us;
+	take(x, c, PIECE_FIRST, 1, &all);
+	take(x, c, PIECE_LAST, 1, &all);
+	take(x, c, PIECE_BODY, 4, &all);
+	return all;
+}
+
+/* What an exchange adds to kernels that take so long, a microbatch. */
+static double
+added_us(struct stand *x, const struct search_key *key, struct search_try t,
+	 double us)
+{
+	double once = search_data_us(&x->s, key, &t, us);
+
+	t.nmicrobatches *= 2;
+	return search_data_us(&x->s, key, &t, 2 * us) - once;
 }
 
 /* A bound counts no more of that than there is, in each microbatch. */
 static void
-assert_counted(const char *model, int64_t ep, int zero)
+assert_counted(const char *model, int64_t ep, int zero, int64_t microbatch)
 {
 	struct search_group g = { .used = 8, .tp = 1, .cp = 1, .ep = ep,
 				  .pp = 1, .dp = 8 / ep };
-	struct search_try t = { .g = &g, .microbatch = 1, .nmicrobatches = 1,
-				.chunks = 1, .sched = sched_find("1f1b") };
+	struct search_try t = { .g = &g, .microbatch = microbatch,
+				.nmicrobatches = 1, .chunks = 1,
+				.sched = sched_find("1f1b") };
 	struct search_key key = { .tp = 1, .cp = 1, .ep = ep, .zero = zero,
 				  .data = true };
+	struct taken is;
 	struct stand x;
-	double us, counted;
+	double counted, shown, left;
 
 	stand(&x, model);
-	us = exchanged_us(&x, &key, &t);
+	is = taken(&x, &key, &t);
 	search_set_exchange(&x.s, &g);
-	counted = -search_data_us(&key, &t);
-	t.nmicrobatches++;
-	counted += search_data_us(&key, &t);
-	counted /= PRICE_SLOWED;
-	print_message("ep=%d zero=%d: %.1f us, counted %.1f\n", (int)ep, zero,
-		      us, counted);
-	assert_true(counted > 0 && counted <= us);
+	counted = added_us(&x, &key, t, 0);
+	shown = is.kernels_us + added_us(&x, &key, t, is.kernels_us);
+	print_message("ep=%d zero=%d: %.1f us, counted %.1f; "
+		      "%.1f shown, at least %.1f\n", (int)ep, zero, is.data_us,
+		      counted, is.shown_us, shown);
+	assert_true(counted > is.data_us / 2 && counted <= is.data_us);
+	assert_true(shown > is.kernels_us && shown <= is.shown_us);
+	/* the same, asked the other way round */
+	shown = is.kernels_us + search_data_us(&x.s, &key, &t, is.kernels_us);
+	left = search_kernels_us(&x.s, &key, &t, shown);
+	assert_true(fabs(left - is.kernels_us) < 1e-6 * shown);
 	leave(&x);
 }
 
@@ -207,9 +240,11 @@ test_exchange(void **state)
 
 	(void)state;
 	for (zero = 2; zero < 4; zero++) {
-		assert_counted(dense, 1, zero);
-		assert_counted(experts, 1, zero);
-		assert_counted(experts, 4, zero);
+		assert_counted(dense, 1, zero, 1);
+		assert_counted(dense, 1, zero, 2);
+		assert_counted(experts, 1, zero, 1);
+		assert_counted(experts, 1, zero, 8);
+		assert_counted(experts, 4, zero, 1);
 	}
 }
 
