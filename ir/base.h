@@ -48,8 +48,6 @@ struct mem_free;
 struct mem_pool {
 	struct mem under;	/* where it has them from */
 	struct mem_slab *slabs;	/* newest first */
-	char *top, *slab_end;	/* of the newest: nobody had what is above */
-	struct mem_ahead *ahead;	/* of that; NULL: nobody touches it */
 	struct mem_free *waiting[MEM_POOL_SIZES];	/* by size */
 };
 
@@ -69,15 +67,6 @@ void mem_init(struct mem *m);	/* libc's malloc; oom prints and exits 1 */
 void mem_pool_init(struct mem_pool *p, const struct mem *under,
 		   struct mem *gate);
 void mem_pool_release(struct mem_pool *p);
-
-/*
- * mem_ahead.c: a thread that has the system give pages of a range before they
- * are asked for, in order.  NULL: there is no second core, or no such call.
- */
-struct mem_ahead *mem_ahead_open(char *from, char *to);
-/* All below `top` is in use, and what is above will be. */
-void mem_ahead_look(struct mem_ahead *a, const char *top);
-void mem_ahead_close(struct mem_ahead *a);
 
 void arena_init(struct arena *a, struct mem *m);
 void arena_release(struct arena *a);

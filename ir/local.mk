@@ -24,7 +24,6 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/interp_talk.c \
 	%D%/machine.h \
 	%D%/mem.c \
-	%D%/mem_ahead.c \
 	%D%/num.c \
 	%D%/ops.c \
 	%D%/pieces.c \

@@ -212,21 +212,7 @@ add_slab(struct mem_pool *p, size_t bytes)
 	p->slabs = s;
 	*r = (struct mem_run){ .pages = (uint32_t)(all / PAGE), .last = true };
 	hang(p, r);
-	mem_ahead_close(p->ahead);
-	p->top = (char *)r;
-	p->slab_end = p->top + all;
-	p->ahead = mem_ahead_open(p->top, p->slab_end);
 	return true;
-}
-
-/* What is cut off its front is the part that somebody had. */
-static void
-look_ahead(struct mem_pool *p, char *end)
-{
-	if (end > p->top && end <= p->slab_end) {
-		p->top = end;
-		mem_ahead_look(p->ahead, end);
-	}
 }
 
 static void *
@@ -261,7 +247,6 @@ pool_get(void *user, size_t bytes)
 	}
 	unhang(r);
 	cut_run(p, r, (uint32_t)pages);
-	look_ahead(p, (char *)r + pages * PAGE);
 	return (char *)r + RUN_BYTES;
 }
 
@@ -313,8 +298,6 @@ mem_pool_init(struct mem_pool *p, const struct mem *under, struct mem *gate)
 void
 mem_pool_release(struct mem_pool *p)
 {
-	mem_ahead_close(p->ahead);
-	p->ahead = NULL;
 	while (p->slabs) {
 		struct mem_slab *s = p->slabs;
 

@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -283,56 +281,6 @@ test_pool_joins(void **state)
 	gate.put(gate.user, more);
 	mem_pool_release(&pool);
 	assert_int_equal(c.live, 0);
-}
-
-#define AHEAD_PAGES 4096
-#define PAGE_BYTES 4096
-
-/*
- * Pages come while somebody writes into them, and into those before them: what
- * was written stays, and the others are zero.  If the system has the call, they
- * are there before anybody asked.
- */
-static void
-test_ahead(void **state)
-{
-	static unsigned char there[AHEAD_PAGES];
-	size_t bytes = (size_t)AHEAD_PAGES * PAGE_BYTES, i;
-	char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct mem_ahead *a = mem_ahead_open(at, at + bytes);
-
-	(void)state;
-	assert_ptr_not_equal(at, MAP_FAILED);
-	for (i = 0; i < AHEAD_PAGES / 2; i++) {
-		at[i * PAGE_BYTES] = (char)(i % 100 + 1);
-		at[(i + AHEAD_PAGES / 2) * PAGE_BYTES + i % PAGE_BYTES] = 2;
-		mem_ahead_look(a, at + (i + 1) * PAGE_BYTES);
-	}
-	mem_ahead_close(a);
-	for (i = 0; i < AHEAD_PAGES / 2; i++) {
-		char *above = at + (i + AHEAD_PAGES / 2) * PAGE_BYTES;
-
-		assert_int_equal(at[i * PAGE_BYTES], i % 100 + 1);
-		assert_int_equal(at[i * PAGE_BYTES + 1], 0);
-		assert_int_equal(above[i % PAGE_BYTES], 2);
-		assert_int_equal(above[(i + 1) % PAGE_BYTES], 0);
-	}
-	munmap(at, bytes);
-	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-#ifdef MADV_POPULATE_WRITE
-	a = madvise(at, PAGE_BYTES, MADV_POPULATE_WRITE) == 0
-		? mem_ahead_open(at, at + bytes) : NULL;
-	for (i = 0; a && i < 1000 && !there[16]; i++) {
-		mem_ahead_look(a, at + PAGE_BYTES);
-		usleep(1000);
-		assert_int_equal(mincore(at, bytes, there), 0);
-	}
-	assert_true(!a || there[16]);
-	mem_ahead_close(a);
-#endif
-	munmap(at, bytes);
 }
 
 static void
@@ -708,7 +656,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_arena), TEST(test_arena_join),
 		TEST(test_arena_oom), TEST(test_pool),
-		TEST(test_pool_joins), TEST(test_ahead),
+		TEST(test_pool_joins),
 		TEST(test_vec),
 		TEST(test_buf), TEST(test_buf_int), TEST(test_buf_full),
 		TEST(test_num), TEST(test_intern),
