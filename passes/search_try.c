@@ -148,6 +148,24 @@ trial_is_late(struct trial *x)
 }
 
 /*
+ * The first walk finds what a step takes about, and the best microbatch of
+ * each width that may be among the best if it is placed for that.
+ */
+static bool
+is_asked_now(struct trial *x, double us)
+{
+	const struct search_best *b = trial_best(x);
+
+	if (!x->s->guessing || us < x->s->worst_us ||
+	    (us * SEARCH_OWN < x->s->worst_us && (!b || us < b->us))) {
+		return true;
+	}
+	x->pipe_us = fmin(x->pipe_us, x->bound_us);
+	trial_least(x, us * sure(x));
+	return false;
+}
+
+/*
  * Only what may still win with its update is run.  That is priced last, since
  * few widths get so far; and without it no other ZeRO is ruled out, which
  * may exchange beside its kernels what an update has to wait for.  What fits
@@ -156,9 +174,13 @@ trial_is_late(struct trial *x)
 static bool
 is_run(struct trial *x, enum trial_fate fate)
 {
+	double update_us;
+
 	trial_compose_update(x);
+	update_us = trial_update_us(x) * (1 - SEARCH_NEAR);
 	return (fate == FATE_FITS ||
-		!is_above(x, trial_update_us(x) * (1 - SEARCH_NEAR))) &&
+		(!is_above(x, update_us) &&
+		 is_asked_now(x, x->bound_us + update_us))) &&
 	       trial_run(x);
 }
 
