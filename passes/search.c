@@ -82,7 +82,7 @@ look_at(struct search *s, struct search_try *t)
 	struct search_seen *x = seen(s, t);
 
 	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
-		x->full |= t->full;
+		x->full |= (uint16_t)t->full;
 		search_one(s, t, x);
 	} else if (x->none) {
 		s->out->full++;

@@ -163,7 +163,16 @@ struct search_seen {
 	bool none;		/* it cannot fit */
 	/* by ZeRO, 4 with states on the host, and 8 with sequence: a bit where
 	 * it cannot fit so */
-	uint32_t full;
+	uint16_t full;
+	uint32_t ways;		/* of s->ways, those that were tried; 0: none */
+};
+
+/* A way of a plan, which is the number of its bit there. */
+struct search_way {
+	uint32_t next;		/* of the same plan; 0: none */
+	float us;		/* it takes no less */
+	uint8_t way;
+	uint8_t fate;		/* enum trial_fate */
 };
 
 struct search_width;
@@ -306,6 +315,7 @@ struct search {
 	uint64_t learnt;	/* changes of these till now */
 	VEC(struct search_group) groups;
 	VEC(struct search_seen) *seen;	/* by group: of its plans */
+	VEC(struct search_way) ways;	/* the first is none */
 	VEC(struct search_slots *) slots;
 	int64_t **spreads;	/* by stages: where each begins; or NULL */
 	struct sched_briefs briefs;

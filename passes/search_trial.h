@@ -61,6 +61,8 @@ struct trial {
 	bool may_win;		/* as it is stood in for */
 	bool room;		/* layers were spread so that it may fit */
 	uint32_t full;		/* see search_seen */
+	uint32_t *ways;		/* of search_seen; NULL: nobody keeps them */
+	bool looked;		/* no floor has cut it */
 	double bound_us;	/* of its pipeline, as it was composed last */
 	uint32_t busiest;	/* the rank that says so */
 	double pipe_us;		/* a pipeline with this ZeRO, at the least */

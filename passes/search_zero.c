@@ -73,6 +73,86 @@ is_below(struct trial *x)
 	return true;
 }
 
+/* ---- what was learnt of a way ---- */
+
+static uint32_t
+way_of(const struct trial *x, int zero, bool offload)
+{
+	return (uint32_t)zero | (uint32_t)offload << 2 |
+	       (uint32_t)x->key.sequence << 3;
+}
+
+static struct search_way *
+find_way(const struct trial *x, uint32_t way)
+{
+	uint32_t at = x->ways ? *x->ways : 0;
+
+	while (at && x->s->ways.at[at].way != way) {
+		at = x->s->ways.at[at].next;
+	}
+	return at ? &x->s->ways.at[at] : NULL;
+}
+
+/* It takes no less: rounded down. */
+static void
+note_way(struct trial *x, uint32_t way, enum trial_fate fate, double us)
+{
+	struct search *s = x->s;
+	struct search_way *old = find_way(x, way);
+	struct search_way w = {
+		.us = (float)(us * (1 - SEARCH_NEAR)), .way = (uint8_t)way,
+		.fate = (uint8_t)fate
+	};
+
+	if (!x->ways) {
+		return;
+	}
+	if (old) {
+		w.next = old->next;
+		*old = w;
+		return;
+	}
+	if (!s->ways.n) {
+		VEC_PUSH(&s->keep, &s->ways, w);
+	}
+	w.next = *x->ways;
+	*x->ways = s->ways.n;
+	VEC_PUSH(&s->keep, &s->ways, w);
+}
+
+static bool
+is_way_above(const struct trial *x, uint32_t way)
+{
+	const struct search_way *w = find_way(x, way);
+
+	return w && w->fate != FATE_FULL && isfinite(x->s->worst_us) &&
+	       w->us >= x->s->worst_us;
+}
+
+/*
+ * Whether an earlier walk has seen that it is above.  Of ZeRO 1, what runs
+ * says if 0 may be better: both must be.
+ */
+static bool
+is_seen_above(const struct trial *x, uint32_t way)
+{
+	return is_way_above(x, way) &&
+	       ((way & 3) != 1 || x->s->pinned[PIN_ZERO] ||
+		is_way_above(x, way - 1));
+}
+
+/* What was found to fit then is cut now. */
+static enum trial_fate
+cut_again(struct trial *x, uint32_t way)
+{
+	const struct search_way *w = find_way(x, way);
+
+	x->s->out->cut++;
+	trial_least(x, w->us);
+	return w->fate == FATE_TIGHT ? FATE_CUT_TIGHT
+		: w->fate == FATE_FITS ? FATE_CUT : (enum trial_fate)w->fate;
+}
+
 /* ---- one width ---- */
 
 static enum trial_fate
@@ -95,6 +175,7 @@ try_zero(struct trial *x, int zero, bool offload)
 		x->s->out->full++;
 		return FATE_FULL;
 	}
+	x->looked = true;
 	fate = trial_stand_in(x);
 	if (fate != FATE_NONE) {
 		x->s->out->cut++;
@@ -108,19 +189,28 @@ try_zero(struct trial *x, int zero, bool offload)
 static enum trial_fate
 with_zero(struct trial *x, int zero, bool offload)
 {
-	uint32_t way = 1u << (zero | offload << 2 | x->key.sequence << 3);
+	uint32_t way = way_of(x, zero, offload);
+	double least_us = x->least_us;
 	enum trial_fate fate;
 
 	x->cost = NULL;
-	x->room = false;
-	if ((x->full & way) && !trial_is_asked(x)) {
+	x->room = x->looked = false;
+	if ((x->full & 1u << way) && !trial_is_asked(x)) {
 		x->s->out->full++;
 		return FATE_FULL;
 	}
+	if (is_seen_above(x, way)) {
+		return cut_again(x, way);
+	}
+	x->least_us = INFINITY;
 	fate = try_zero(x, zero, offload);
 	if (fate == FATE_FULL && !x->room) {
-		x->full |= way;
+		x->full |= 1u << way;
 	}
+	if (x->looked || zero == 0) {	/* floors are quick to ask again */
+		note_way(x, way, fate, x->least_us);
+	}
+	trial_least(x, least_us);
 	return fate;
 }
 
@@ -153,6 +243,7 @@ static bool
 may_be_whole(struct trial *x, enum trial_fate fate)
 {
 	const struct search_group *g = x->t->g;
+	uint32_t way = way_of(x, 0, x->key.offload);
 	int zero = x->key.zero;
 	double us;
 
@@ -161,6 +252,7 @@ may_be_whole(struct trial *x, enum trial_fate fate)
 	}
 	if (!whole_fits(x) ||
 	    !isfinite(x->pipe_us)) {	/* nothing of it ran */
+		note_way(x, way, FATE_CUT, INFINITY);
 		return false;
 	}
 	us = fmax(x->pipe_us - trial_data_us(x), 0) * SEARCH_SAME +
@@ -169,6 +261,7 @@ may_be_whole(struct trial *x, enum trial_fate fate)
 		return true;
 	}
 	trial_least(x, us);
+	note_way(x, way, FATE_CUT, us * SEARCH_OWN);
 	x->key.zero = 0;
 	note_rule(x);
 	x->key.zero = zero;
@@ -293,6 +386,7 @@ search_one(struct search *s, struct search_try *t, struct search_seen *seen)
 	}
 	x = begin(s, t);
 	x.full = seen->full;
+	x.ways = &seen->ways;
 	fits = with_all(&x);
 	if (g->tp > 1 && !s->pinned[PIN_SEQUENCE]) {
 		x.key.sequence = false;
@@ -300,7 +394,7 @@ search_one(struct search *s, struct search_try *t, struct search_seen *seen)
 	}
 	seen->us = x.least_us;
 	seen->none = !fits;
-	seen->full = x.full;
+	seen->full = (uint16_t)x.full;
 }
 
 void
