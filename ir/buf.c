@@ -86,16 +86,57 @@ buf_putc(struct buf *b, char c)
 }
 
 void
-buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+buf_int(struct buf *b, int64_t v)
 {
+	uint64_t left = v < 0 ? -(uint64_t)v : (uint64_t)v;
+	char text[24], *end = text + sizeof text, *p = end;
+
+	do {
+		*--p = (char)('0' + left % 10);
+		left /= 10;
+	} while (left);
+	if (v < 0) {
+		*--p = '-';
+	}
+	buf_add(b, p, (size_t)(end - p));
+}
+
+/*
+ * Most formats are texts and whole numbers as they are.  Where the first
+ * stands that is something else, for vsnprintf; or the end.
+ */
+static const char *
+put_plain(struct buf *b, const char *fmt, va_list *ap)
+{
+	size_t n = strcspn(fmt, "%");
+
+	buf_add(b, fmt, n);
+	for (fmt += n; *fmt; fmt += n) {
+		if (fmt[1] == 's') {
+			buf_puts(b, va_arg(*ap, const char *));
+		} else if (fmt[1] == 'u') {
+			buf_int(b, va_arg(*ap, unsigned));
+		} else if (fmt[1] == 'd') {
+			buf_int(b, va_arg(*ap, int));
+		} else if (fmt[1] == 'c') {
+			buf_putc(b, (char)va_arg(*ap, int));
+		} else {
+			break;
+		}
+		n = strcspn(fmt + 2, "%");
+		buf_add(b, fmt + 2, n);
+		n += 2;
+	}
+	return fmt;
+}
+
+static void
+put_format(struct buf *b, const char *fmt, va_list ap)
+{
+	size_t room = b->cap - b->n;
 	va_list again;
-	size_t room;
 	int n;
 
-	if (!b->cap) {
-		grow(b, 0);
-	}
-	room = b->cap - b->n;
 	va_copy(again, ap);
 	n = vsnprintf(b->at + b->n, room, fmt, ap);
 	if (n < 0) {
@@ -113,6 +154,23 @@ buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 }
 
 void
+buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+{
+	va_list rest;
+
+	if (!b->cap) {
+		grow(b, 0);
+		put(b, "", 0);
+	}
+	va_copy(rest, ap);
+	fmt = put_plain(b, fmt, &rest);
+	if (*fmt) {
+		put_format(b, fmt, rest);
+	}
+	va_end(rest);
+}
+
+void
 buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap;
@@ -120,22 +178,6 @@ buf_printf(struct buf *b, const char *fmt, ...)
 	va_start(ap, fmt);
 	buf_vprintf(b, fmt, ap);
 	va_end(ap);
-}
-
-void
-buf_int(struct buf *b, int64_t v)
-{
-	uint64_t left = v < 0 ? -(uint64_t)v : (uint64_t)v;
-	char text[24], *end = text + sizeof text, *p = end;
-
-	do {
-		*--p = (char)('0' + left % 10);
-		left /= 10;
-	} while (left);
-	if (v < 0) {
-		*--p = '-';
-	}
-	buf_add(b, p, (size_t)(end - p));
 }
 
 void

@@ -330,6 +330,34 @@ test_buf_int(void **state)
 	}
 }
 
+/* What is put there without vsnprintf is what that says. */
+#define SAME_FORMAT(...) \
+	do { \
+		char same_text[256]; \
+		struct buf same_buf; \
+		buf_init(&same_buf, *state); \
+		buf_printf(&same_buf, __VA_ARGS__); \
+		snprintf(same_text, sizeof same_text, __VA_ARGS__); \
+		assert_string_equal(same_buf.at, same_text); \
+		assert_int_equal(same_buf.n, strlen(same_text)); \
+		assert_string_equal(arena_printf(*state, __VA_ARGS__), \
+				    same_text); \
+	} while (0)
+
+static void
+test_buf_printf(void **state)
+{
+	SAME_FORMAT("%s", "");
+	SAME_FORMAT("plain");
+	SAME_FORMAT("%s of %u, %d%c", "one", UINT32_MAX, INT32_MIN, '.');
+	SAME_FORMAT("%u%%%u and %5d, %-4s|%u", 1u, 2u, -3, "x", 4u);
+	SAME_FORMAT("%lld %s", -(long long)INT64_MAX, "behind");
+	SAME_FORMAT("%s%s%s%s%.3f", "0123456789abcdef0123456789abcdef",
+		    "0123456789abcdef0123456789abcdef",
+		    "0123456789abcdef0123456789abcdef",
+		    "0123456789abcdef0123456789abcdef", 2.5);
+}
+
 /* What buffers that do not grow have held so far. */
 static char taken[64];
 
@@ -658,7 +686,8 @@ main(void)
 		TEST(test_arena_oom), TEST(test_pool),
 		TEST(test_pool_joins),
 		TEST(test_vec),
-		TEST(test_buf), TEST(test_buf_int), TEST(test_buf_full),
+		TEST(test_buf), TEST(test_buf_printf),
+		TEST(test_buf_int), TEST(test_buf_full),
 		TEST(test_num), TEST(test_intern),
 		TEST(test_source), TEST(test_source_kept),
 		TEST(test_diag_text),
