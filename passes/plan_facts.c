@@ -53,6 +53,9 @@ see_weight(struct look *l, const struct ir_type *t)
 	}
 }
 
+/* Nodes that say something beside their types. */
+#define SEEN (IRF_PARAM | IRF_CONTRACTS | IRF_PAIRS)
+
 static void
 see_node(struct look *l, const struct ir_node *n)
 {
@@ -61,9 +64,6 @@ see_node(struct look *l, const struct ir_node *n)
 
 	for (i = 0; i < n->nresults && wants_batch(l); i++) {
 		see_type(l, ir_type(l->m, n->result + i));
-	}
-	if (!ir_is(n->op, IRF_PARAM | IRF_CONTRACTS | IRF_PAIRS)) {
-		return;
 	}
 	if (ir_is(n->op, IRF_PARAM)) {
 		see_weight(l, ir_type(l->m, n->result));
@@ -90,11 +90,14 @@ see_region(struct look *l, region_id id)
 		see_type(l, ir_type(l->m, l->m->regions.at[id].params.at[i]));
 	}
 	for (i = 0; i < l->m->regions.at[id].nodes.n; i++) {
-		node_id node = l->m->regions.at[id].nodes.at[i];
+		const struct ir_node *n = ir_node(l->m,
+			l->m->regions.at[id].nodes.at[i]);
 
-		see_node(l, ir_node(l->m, node));
-		if (ir_is(ir_node(l->m, node)->op, IRF_REGION)) {
-			see_region(l, ir_node(l->m, node)->region);
+		if (wants_batch(l) || ir_is(n->op, SEEN)) {
+			see_node(l, n);
+		}
+		if (ir_is(n->op, IRF_REGION)) {
+			see_region(l, n->region);
 		}
 	}
 }
