@@ -91,14 +91,14 @@ put(struct pack *p, uint32_t count, uint32_t which)
 	p->placed[i] = which;
 }
 
-/* Places all in this order, and keeps it if none was better. */
+/* Places all in this order, as long as that may be the best, and keeps it. */
 static void
 try_order(struct pack *p)
 {
 	int64_t bytes = 0;
 	uint32_t i;
 
-	for (i = 0; i < p->n; i++) {
+	for (i = 0; i < p->n && bytes < p->best_bytes; i++) {
 		struct memory_block *x = &p->b[p->order[i]];
 
 		x->offset = gap_for(p, i, x);
