@@ -373,11 +373,14 @@ compare(const struct state *a, const struct state *b)
 	return (a->chosen > b->chosen) - (a->chosen < b->chosen);
 }
 
-/* Merges runs in pairs until there is one; what grew in order is one run. */
+/*
+ * Merges runs in pairs until there is one; what grew in order is one run.
+ * The list may end up where its room was, which is then where the list was.
+ */
 static void
-sort(struct state_list *l, struct state *room)
+sort(struct state_list *l, struct state **room)
 {
-	struct state *from = l->at, *to = room, *was;
+	struct state *from = l->at, *to = *room, *was;
 	uint32_t i, j, k, out, mid, end, runs;
 
 	do {
@@ -401,7 +404,8 @@ sort(struct state_list *l, struct state *room)
 		from = to;
 		to = was;
 	} while (runs > 1);
-	memcpy(l->at, from, from == l->at ? 0 : l->n * sizeof *l->at);
+	l->at = from;
+	*room = to;
 }
 
 /* Drops what another of its key beats, or comes within `close` bytes of. */
@@ -508,7 +512,7 @@ choices(struct front_block *f, int64_t kept)
 		for (i = 0; i < l.n; i++) {
 			l.at[i].key = key_of(&x, l.at[i].chosen);
 		}
-		sort(&l, room);
+		sort(&l, &room);
 		l.n = prune(&l, 0);
 		for (; l.n > MAX_STATES; close *= 2) {
 			uint32_t before = l.n;
