@@ -376,6 +376,17 @@ ir_cost(struct ir_module *m, const struct ir_node *n, struct ir_cost *out)
 }
 
 double
+ir_flops(struct ir_module *m, const struct ir_node *n)
+{
+	const struct ir_formulas *op = formulas_of(m->ctx, n->op);
+	struct ir_rule r;
+	struct formula f = open_formula(m, n, op, &r, open_costing(m->ctx));
+	count_id flops = count(&f, op->flops);
+
+	return run_costing(m)[flops];
+}
+
+double
 ir_local_flops(struct ir_module *m, const struct ir_node *n)
 {
 	count_id flops = ir_count_flops(open_costing(m->ctx), m, n);

@@ -689,6 +689,8 @@ struct ir_cost {
 /* One execution of the node, by its row's formulas; not its region. */
 void ir_cost(struct ir_module *m, const struct ir_node *n,
 	     struct ir_cost *out);
+/* Its flops alone. */
+double ir_flops(struct ir_module *m, const struct ir_node *n);
 /* Flops of one rank's pieces, of the rank that has most to do. */
 double ir_local_flops(struct ir_module *m, const struct ir_node *n);
 count_id ir_count_flops(struct ir_counts *c, struct ir_module *m,

@@ -331,11 +331,8 @@ place_held(const struct place *p, value_id v, struct ir_along s)
 static double
 whole_flops(const struct place *p, node_id id)
 {
-	struct ir_cost cost;
-
 	if (p->facts->flops[id] < 0) {
-		ir_cost(p->m, ir_node(p->m, id), &cost);
-		p->facts->flops[id] = cost.flops;
+		p->facts->flops[id] = ir_flops(p->m, ir_node(p->m, id));
 	}
 	return p->facts->flops[id];
 }

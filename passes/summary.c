@@ -155,11 +155,9 @@ add_flops(struct walk *w, const struct ir_node *n)
 {
 	struct pass_sums *s = w->out;
 	double flops, back = 0;
-	struct ir_cost cost;
 	uint32_t i;
 
-	ir_cost(w->m, n, &cost);
-	flops = cost.flops * (double)w->times / w->step_tokens;
+	flops = ir_flops(w->m, n) * (double)w->times / w->step_tokens;
 	if (!ir_is(n->op, IRF_CONTRACTS)) {
 		s->other_flops += flops;
 	} else if (ir_is(n->op, IRF_PAIRS)) {

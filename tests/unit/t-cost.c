@@ -268,6 +268,7 @@ test_counts_flops(void **state)
 			ir_cost(t.m, at_k, &x);
 			assert_true(x.flops > 0);
 			assert_true(value(&c, flops[k]) == x.flops);
+			assert_true(ir_flops(t.m, at_k) == x.flops);
 			assert_true(ir_local_flops(t.m, at_k) == x.flops);
 		}
 		assert_true(value(&c, flops[1]) == 2. * 4 * 8 *
