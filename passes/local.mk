@@ -96,10 +96,12 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/place_choice.h \
 	%D%/place_cost.c \
 	%D%/place_dims.c \
+	%D%/place_due.c \
 	%D%/place_like.c \
 	%D%/place_link.c \
 	%D%/place_memo.c \
 	%D%/place_route.c \
+	%D%/place_shape.c \
 	%D%/place_solve.c \
 	%D%/place_take.c \
 	%D%/place_write.c \

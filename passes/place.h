@@ -138,6 +138,7 @@ struct place_facts {
 };
 
 struct program;
+struct choice;
 struct place_chosen;
 struct solve_memo;
 
@@ -277,6 +278,8 @@ void place_find_program(struct place *p);
 bool place_recall(struct place *p);
 /* What was chosen, of so many variables; forced: by no price. */
 void place_remember(struct place *p, uint32_t count, bool forced);
+/* What was posed of the program; or NULL: ids are not those of others. */
+struct choice **place_shapes(struct place *p);
 /* How problems of other placements were planned; or NULL. */
 struct solve_memo *place_planned(const struct place *p);
 

@@ -10,26 +10,24 @@
 
 /* The dim by which ZeRO cuts what belongs to that weight, or is one. */
 static dim_id
-zero_dim(const struct choice *c, uint32_t weight, const struct ir_type *type)
+zero_dim(struct choice *c, uint32_t weight, value_id v)
 {
 	enum place_kind kind = c->p->kind;
+	value_id param = c->p->facts->cells.at[weight].param;
 
 	if (kind != PLACE_DATA && kind != PLACE_EXPERT) {
 		return 0;
 	}
-	if (weight && c->p->facts->cells.at[weight].param) {
-		type = ir_type(c->p->m, c->p->facts->cells.at[weight].param);
-	}
-	return place_zero_dim(c->p, type);
+	return place_ask_zero(c, weight && param ? param : v);
 }
 
 /* A weight: split over the tensor axis if it can be; experts over theirs. */
 static void
-weight_options(const struct choice *c, struct cell *x, bool picked,
-	       const struct ir_type *type)
+weight_options(struct choice *c, struct cell *x, bool picked, value_id v)
 {
 	const struct place *p = c->p;
-	dim_id zero = zero_dim(c, 0, type);
+	const struct ir_type *type = ir_type(p->m, v);
+	dim_id zero = zero_dim(c, 0, v);
 	uint32_t i;
 
 	for (i = 0; i < type->ndims; i++) {
@@ -50,12 +48,12 @@ weight_options(const struct choice *c, struct cell *x, bool picked,
 
 /* What the optimizer keeps lies as the weight does, or is cut by ZeRO. */
 static void
-state_options(const struct choice *c, struct cell *x, uint32_t of,
-	      const struct ir_type *type)
+state_options(struct choice *c, struct cell *x, uint32_t of, value_id v)
 {
 	const struct cell *weight = &c->cell[of];
+	const struct ir_type *type = ir_type(c->p->m, v);
 	uint32_t w = weight->made ? of : 0, i;
-	dim_id zero = zero_dim(c, w, type);
+	dim_id zero = zero_dim(c, w, v);
 
 	for (i = 0; w && i < weight->n; i++) {
 		struct ir_along s = weight->opt[i];
@@ -73,12 +71,11 @@ state_options(const struct choice *c, struct cell *x, uint32_t of,
 }
 
 static void
-gradient_options(const struct choice *c, struct cell *x, uint32_t of,
-		 const struct ir_type *type)
+gradient_options(struct choice *c, struct cell *x, uint32_t of, value_id v)
 {
 	const struct place *p = c->p;
 	const struct cell *w = &c->cell[of];
-	dim_id zero = zero_dim(c, of, type);
+	dim_id zero = zero_dim(c, of, v);
 	uint32_t i;
 
 	if (p->kind == PLACE_TIME) {
@@ -109,13 +106,10 @@ gradient_options(const struct choice *c, struct cell *x, uint32_t of,
 static void
 price_stash(struct choice *c, const struct cell *x, value_id v)
 {
-	double price[PLACE_SLOTS];
-	uint32_t i;
-
-	for (i = 0; i < x->n; i++) {
-		price[i] = c->times * place_held(c->p, v, x->opt[i]);
-	}
-	solve_factor(c->s, 1, &x->var, price);
+	place_is_due(c, (struct due){
+		.kind = DUE_HELD, .of = v, .by.cell = x,
+		.table = solve_open(c->s, x->var)
+	});
 }
 
 struct cell *
@@ -123,7 +117,6 @@ place_cell(struct choice *c, node_id id)
 {
 	const struct ir_node *n = ir_node(c->p->m, id);
 	value_id v = n->nargs ? ir_args(c->p->m, n)[0] : n->result;
-	const struct ir_type *type = ir_type(c->p->m, v);
 	uint32_t at = c->p->facts->cell[id];
 	const struct place_named *of = &c->p->facts->cells.at[at];
 	struct cell *x = &c->cell[at];
@@ -134,13 +127,13 @@ place_cell(struct choice *c, node_id id)
 	if (of->kind == CELL_STASH) {
 		place_all_options(c, x, v);
 	} else if (of->kind == CELL_GRADIENT) {
-		gradient_options(c, x, of->weight, type);
+		gradient_options(c, x, of->weight, v);
 	} else if (c->p->kind == PLACE_TIME) {
 		place_add_option(x, along(IR_IS_WHOLE, 0));
 	} else if (ir_is(n->op, IRF_PARAM)) {
-		weight_options(c, x, of->picked, type);
+		weight_options(c, x, of->picked, v);
 	} else {
-		state_options(c, x, of->weight, type);
+		state_options(c, x, of->weight, v);
 	}
 	place_new_cell(c, x, id);
 	if (of->kind == CELL_STASH && !c->update &&

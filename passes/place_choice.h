@@ -1,6 +1,7 @@
 /*
- * Between place_solve.c and its parts: place_link.c (prices between two),
- * place_cells.c (what outlasts a region) and place_take.c (what comes out).
+ * Between place_solve.c and its parts: place_link.c (what stands between two
+ * variables), place_cells.c (what outlasts a region), place_shape.c (problems
+ * of one shape), place_due.c (prices) and place_take.c (what comes out).
  * Nobody else includes this.
  */
 #ifndef PASSES_PLACE_CHOICE_H
@@ -41,8 +42,6 @@ struct made {
 	uint32_t var;
 	bool is;
 	struct shape *shape;
-	double times;		/* that `price` is for */
-	const double *price;	/* by code */
 };
 
 struct runner {
@@ -59,10 +58,54 @@ struct cell {
 	bool made;
 };
 
-#define PLACE_SIZES 256
+/* A table of which the entries are priced whenever the problem is posed. */
+struct due {
+	uint8_t kind;		/* DUE_... */
+	bool update;		/* in a layer that runs once a step */
+	uint32_t table, n;	/* its number, and its entries */
+	uint32_t of;		/* the value; of DUE_RUNS the node */
+	double trips;		/* that its region makes in a microbatch */
+	union {
+		const uint8_t *code;		/* DUE_STEPS: by entry */
+		const struct cell *cell;	/* DUE_HELD: whose options */
+	} by;
+};
 
+enum { DUE_STEPS, DUE_RUNS, DUE_HELD };
+
+/* What a problem's shape hangs on, beside the program. */
+struct place_ground {
+	enum place_kind kind;
+	int zero;
+	bool ring, strict, alone;	/* alone: one rank */
+	const bool *may, *late;
+};
+
+/* By which dim ZeRO cuts a tensor of this value's type. */
+struct zeroed {
+	value_id of;
+	dim_id dim;
+};
+
+/* Ways that are not the same along every axis. */
+struct odd {
+	node_id node;
+	struct place_ways ways;
+};
+
+/*
+ * A problem: its variables, and what its tables are of.  That is its shape,
+ * which many axes have in common; what the entries come to hangs on the axis.
+ */
 struct choice {
-	struct place *p;
+	struct place *p;	/* who poses it */
+	struct arena *arena;	/* of the shape */
+	struct place_ground ground;
+	VEC(struct zeroed) zeroed;
+	VEC(struct odd) odd;
+	VEC(struct due) due;	/* in the order of the tables */
+	size_t nentries;	/* of all of them */
+	struct choice *older;
 	struct solve *s;
 	struct made *value;	/* by id */
 	struct runner *node;	/* by id */
@@ -71,12 +114,8 @@ struct choice {
 	struct cell **carried;	/* by region of a repeat, and its result */
 	struct cell *handed;	/* by result of the model */
 	bool update;		/* in a layer that runs once a step */
-	double times;		/* that the region at hand runs */
+	double trips;		/* that the region at hand makes */
 	VEC(node_id) owner;	/* by variable, for a message */
-	struct priced {
-		double bytes, times;
-		const double *price;
-	} priced[PLACE_SIZES];	/* by their hash: the last ones */
 };
 
 /* ---- place_link.c ------------------------------------------------------ */
@@ -93,8 +132,8 @@ along(enum ir_how how, dim_id d)
 }
 
 /*
- * Prices a value's options: each way to make it alone, and if several nodes
- * use it, each beside each copy that costs something.
+ * A value's options: each way to make it alone, and if several nodes use it,
+ * each beside each copy that costs something.
  */
 void place_value(struct choice *c, value_id v, place_list made,
 		 node_id owner);
@@ -114,6 +153,23 @@ void place_link_result(struct choice *c, node_id id);
 struct cell *place_cell(struct choice *c, node_id id);
 /* Weights first: what belongs to them lies as they do. */
 void place_find_weights(struct choice *c);
+
+/* ---- place_shape.c ----------------------------------------------------- */
+
+/* One that was posed before and has this shape; or NULL. */
+struct choice *place_shaped(struct place *p);
+/* A new one, without variables; kept, if the program is. */
+struct choice *place_new_shape(struct place *p);
+/* place_zero_dim, and place_ways; noted, as the shape hangs on it. */
+dim_id place_ask_zero(struct choice *c, value_id v);
+struct place_ways place_ask_ways(struct choice *c, node_id id);
+
+/* ---- place_due.c ------------------------------------------------------- */
+
+/* A table's entries are due: `of` what. */
+void place_is_due(struct choice *c, struct due d);
+/* Prices all of them for the axis at hand. */
+void place_fill(struct choice *c);
 
 /* ---- place_take.c ------------------------------------------------------ */
 

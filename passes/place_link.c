@@ -1,7 +1,7 @@
 /*
- * Variables and the prices between two of them: how a value is made, what
- * else it is converted to, and what it costs to have it as a node wants it.
- * All but the prices is found once for values that are alike.
+ * Variables and what stands between two of them: how a value is made, what
+ * else it is converted to, and by what it becomes what a node wants.  That is
+ * found once for values that are alike.
  */
 #include "passes/place_choice.h"
 
@@ -12,7 +12,7 @@
 uint32_t
 place_new_var(struct choice *c, uint32_t n, node_id owner)
 {
-	VEC_PUSH(&c->p->scratch, &c->owner, owner);
+	VEC_PUSH(c->arena, &c->owner, owner);
 	return solve_var(c->s, n);
 }
 
@@ -86,7 +86,7 @@ static struct shape *
 new_shape(const struct choice *c, uint32_t like, place_list made,
 	  place_list copies)
 {
-	struct arena *a = &c->p->scratch;
+	struct arena *a = c->arena;
 	struct shape *s = arena_alloc(a, sizeof *s);
 	struct shaping x = { .n = 0 };
 
@@ -136,7 +136,7 @@ reach(const struct place *p, const struct place_like *l, struct option o,
 static const uint8_t *
 new_fit(const struct choice *c, struct shape *s, uint32_t want, bool routable)
 {
-	uint8_t *code = arena_room(&c->p->scratch, s->n);
+	uint8_t *code = arena_room(c->arena, s->n);
 	uint32_t i;
 
 	for (i = 0; i < s->n; i++) {
@@ -154,62 +154,7 @@ fit(const struct choice *c, struct shape *s, uint32_t want, bool routable)
 	return known ? known : new_fit(c, s, want, routable);
 }
 
-/* ---- prices ---- */
-
-static const double *
-new_prices(const struct choice *c, double bytes)
-{
-	size_t n = (c->p->nquiet + 1) * PLACE_CODES;
-	double *price = arena_room(&c->p->scratch, n * sizeof *price);
-
-	place_steps(c->p, bytes, c->times, price);
-	return price;
-}
-
-/* Much is of one size. */
-static const double *
-find_prices(struct choice *c, struct made *x, value_id v)
-{
-	double bytes = place_moved(c->p, v);
-	struct priced *last;
-	uint64_t hash;
-
-	hash = hash_word(num_bits(bytes), num_bits(c->times));
-	last = &c->priced[table_bits(hash) % PLACE_SIZES];
-	if (!last->price || last->bytes != bytes ||
-	    last->times != c->times || c->p->price.seed) {
-		*last = (struct priced){ bytes, c->times,
-					 new_prices(c, bytes) };
-	}
-	x->times = c->times;
-	return x->price = last->price;
-}
-
-/* What steps take of the value in the region at hand. */
-static inline const double *
-prices(struct choice *c, value_id v)
-{
-	struct made *x = &c->value[v];
-
-	return x->price && x->times == c->times ? x->price
-						: find_prices(c, x, v);
-}
-
 /* ---- values ---- */
-
-static void
-price_copies(struct choice *c, value_id v)
-{
-	const struct shape *s = c->value[v].shape;
-	const double *by_code = prices(c, v);
-	double price[PLACE_MOST_OPTIONS];
-	uint32_t i;
-
-	for (i = 0; i < s->n; i++) {
-		price[i] = by_code[s->copied[i]];
-	}
-	solve_factor(c->s, 1, &c->value[v].var, price);
-}
 
 static void
 value_var(struct choice *c, value_id v, place_list made, place_list copies,
@@ -221,7 +166,11 @@ value_var(struct choice *c, value_id v, place_list made, place_list copies,
 	x->var = place_new_var(c, x->shape->n, owner);
 	x->is = true;
 	if (x->shape->ncopies) {
-		price_copies(c, v);
+		place_is_due(c, (struct due){
+			.kind = DUE_STEPS, .of = v,
+			.table = solve_open(c->s, x->var),
+			.by.code = x->shape->copied
+		});
 	}
 }
 
@@ -252,17 +201,42 @@ place_result(struct choice *c, value_id v, node_id owner)
 
 /* ---- links ---- */
 
-/* Entries of one row of a table: what each option takes. */
-static inline void
-set_row(const struct solve_pair *l, uint32_t i, const uint8_t *code,
-	const double *price, uint32_t n)
+/* The codes of a table, as its entries stand. */
+struct codes {
+	uint8_t *at;
+	uint32_t table;
+	struct solve_pair pair;
+};
+
+static struct codes
+codes(struct choice *c, uint32_t u, uint32_t v)
 {
-	double *at = l->at + i * l->of_u;
+	struct codes x;
+
+	x.table = solve_open_pair(c->s, u, v, &x.pair);
+	x.at = arena_room(c->arena, c->s->tables.at[x.table].n);
+	return x;
+}
+
+/* Of one row: by what each option becomes what is wanted. */
+static inline void
+set_row(const struct codes *x, uint32_t i, const uint8_t *code, uint32_t n)
+{
+	uint8_t *at = x->at + i * x->pair.of_u;
 	uint32_t j;
 
-	for (j = 0; j < n; j++, at += l->of_v) {
-		*at = price[code[j]];
+	for (j = 0; j < n; j++, at += x->pair.of_v) {
+		*at = code[j];
 	}
+}
+
+static void
+steps_are_due(struct choice *c, const struct codes *x, value_id v)
+{
+	place_is_due(c, (struct due){
+		.kind = DUE_STEPS, .of = v, .table = x->table,
+		.by.code = x->at
+	});
 }
 
 /* Nothing where options are what is wanted, and all else forbidden. */
@@ -299,26 +273,38 @@ add_over_time(const struct place *p, struct option o)
 	       (o.at == PLACE_WHOLE && p->ranks == 1) ? 0 : INFINITY;
 }
 
+static void
+link_over_time(struct choice *c, const struct cell *x, const struct made *t)
+{
+	struct solve_pair l = solve_pair(c->s, x->var, t->var);
+	uint32_t i, j;
+
+	for (i = 0; i < x->n; i++) {
+		for (j = 0; j < t->shape->n; j++) {
+			l.at[i * l.of_u + j * l.of_v] =
+				add_over_time(c->p, t->shape->opt[j]);
+		}
+	}
+}
+
 void
 place_link_into(struct choice *c, const struct cell *x, value_id v, bool sums)
 {
 	const struct made *t = &c->value[v];
 	struct shape *s = t->shape;
-	struct solve_pair l = solve_pair(c->s, x->var, t->var);
-	bool time = sums && c->p->kind == PLACE_TIME && !c->update;
-	uint32_t i, j;
+	struct codes l;
+	uint32_t i;
 
-	for (i = 0; i < x->n; i++) {
-		for (j = 0; time && j < s->n; j++) {
-			l.at[i * l.of_u + j * l.of_v] =
-				add_over_time(c->p, s->opt[j]);
-		}
-		if (!time) {
-			set_row(&l, i, fit(c, s, place_slot(s->like,
-							    x->opt[i]), false),
-				prices(c, v), s->n);
-		}
+	if (sums && c->p->kind == PLACE_TIME && !c->update) {
+		link_over_time(c, x, t);
+		return;
 	}
+	l = codes(c, x->var, t->var);
+	for (i = 0; i < x->n; i++) {
+		set_row(&l, i, fit(c, s, place_slot(s->like, x->opt[i]),
+				   false), s->n);
+	}
+	steps_are_due(c, &l, v);
 }
 
 /* ---- nodes ---- */
@@ -330,15 +316,15 @@ place_link_operand(struct choice *c, node_id id, uint32_t k)
 	value_id v = ir_args(c->p->m, n)[k];
 	const struct runner *a = &c->node[id];
 	const struct made *t = &c->value[v];
-	struct solve_pair l = solve_pair(c->s, a->var, t->var);
+	struct codes l = codes(c, a->var, t->var);
 	bool routable = place_can_route((enum ir_op)n->op, k);
-	const double *price = prices(c, v);
 	uint32_t i;
 
 	for (i = 0; i < a->n; i++) {
 		set_row(&l, i, fit(c, t->shape, a->way[i].in[k], routable),
-			price, t->shape->n);
+			t->shape->n);
 	}
+	steps_are_due(c, &l, v);
 }
 
 void

@@ -36,6 +36,7 @@ struct program {
 	struct hash hash;
 	const struct place_chosen *chosen;
 	struct place_facts *facts;	/* if it is all there is; or NULL */
+	struct choice *shapes;		/* the newest; of those facts */
 	struct program *older;
 };
 
@@ -59,6 +60,13 @@ struct solve_memo *
 place_planned(const struct place *p)
 {
 	return p->p->memo ? p->p->memo->planned : NULL;
+}
+
+struct choice **
+place_shapes(struct place *p)
+{
+	return p->program && p->facts == p->program->facts
+		? &p->program->shapes : NULL;
 }
 
 /* ---- the program ---- */

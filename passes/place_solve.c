@@ -3,7 +3,8 @@
  * every node runs, so that the sum of prices is least.  It is exact, since
  * solve.c is: values, nodes and what outlasts a region (stored tensors,
  * gradients, saves, carried values) are variables, and all prices are
- * between two of them.
+ * between two of them.  Which there are is found here; what they come to,
+ * in place_due.c.
  *
  * A value that several nodes want converted is converted once: its variable
  * says how it is made, and to what else it is converted for whoever asks.
@@ -11,9 +12,6 @@
 #include "passes/place_choice.h"
 
 #include <math.h>
-
-/* The rule of an optimizer is one kernel: its maps cost a part of theirs. */
-#define FUSED 0.1
 
 /* ---- nodes ---- */
 
@@ -66,27 +64,23 @@ way_is_open(const struct choice *c, const struct ir_node *n,
 static void
 plain_node(struct choice *c, node_id id)
 {
-	struct place *p = c->p;
-	const struct ir_node *n = ir_node(p->m, id);
-	struct place_ways all = place_ways(p, id);
+	const struct ir_node *n = ir_node(c->p->m, id);
+	struct place_ways all = place_ask_ways(c, id);
 	struct runner *x = &c->node[id];
-	double price[IR_MAX_WAYS], times = c->times;
 	uint32_t i, k;
 
-	x->way = arena_room(&p->scratch, all.n * sizeof *x->way);
+	x->way = arena_room(c->arena, all.n * sizeof *x->way);
 	for (i = 0; i < all.n; i++) {
 		if (way_is_open(c, n, &all.at[i])) {
 			x->way[x->n++] = all.at[i];
 		}
 	}
-	place_runs(p, id, x->way, x->n, price);
-	for (i = 0; i < x->n; i++) {
-		price[i] = times * price[i] * (c->update ? FUSED : 1);
-	}
 	place_result(c, n->result, id);
 	x->made = true;
 	x->var = place_new_var(c, x->n, id);
-	solve_factor(c->s, 1, &x->var, price);
+	place_is_due(c, (struct due){
+		.kind = DUE_RUNS, .of = id, .table = solve_open(c->s, x->var)
+	});
 	for (k = 0; k < n->nargs; k++) {
 		place_link_operand(c, id, k);
 	}
@@ -206,9 +200,9 @@ repeat_node(struct choice *c, node_id id)
 	struct place *p = c->p;
 	const struct ir_node *n = ir_node(p->m, id);
 	const struct ir_region *body = &p->m->regions.at[n->region];
-	double outer = c->times, inner = outer * (double)
+	double outer = c->trips, inner = outer * (double)
 		ir_attr_int(p->m, n, IR_ATTR_COUNT, 1);
-	struct cell *x = arena_alloc(&p->scratch, n->nresults * sizeof *x);
+	struct cell *x = arena_alloc(c->arena, n->nresults * sizeof *x);
 	uint32_t i;
 
 	c->carried[n->region] = x;
@@ -219,19 +213,19 @@ repeat_node(struct choice *c, node_id id)
 		drop_parts(c, &x[i], ir_type(p->m, param));
 		place_new_cell(c, &x[i], id);
 		place_link_into(c, &x[i], ir_args(p->m, n)[i], false);
-		c->times = inner;	/* it is converted in each trip */
+		c->trips = inner;	/* it is converted in each trip */
 		value_of_all(c, param, id);
-		c->times = outer;
+		c->trips = outer;
 		place_link_same(c, &x[i], param);
 		value_of_all(c, n->result + i, id);
 		place_link_same(c, &x[i], n->result + i);
 	}
-	c->times = inner;
+	c->trips = inner;
 	scan_region(c, n->region);
 	for (i = 0; i < n->nresults; i++) {
 		place_link_into(c, &x[i], body->results.at[i], false);
 	}
-	c->times = outer;
+	c->trips = outer;
 }
 
 static void
@@ -262,7 +256,7 @@ scan_results(struct choice *c, const struct ir_region *body)
 {
 	uint32_t i, k;
 
-	c->handed = arena_alloc(&c->p->scratch,
+	c->handed = arena_alloc(c->arena,
 				body->results.n * sizeof *c->handed);
 	for (i = 0; i < body->results.n; i++) {
 		value_id v = body->results.at[i];
@@ -322,13 +316,13 @@ find_asked(struct place *p)
 }
 
 static void
-choice_init(struct choice *c, struct place *p)
+choice_init(struct choice *c)
 {
+	struct place *p = c->p;
 	const struct place_facts *f = p->facts;
-	struct arena *a = &p->scratch;
+	struct arena *a = c->arena;
 	uint32_t i;
 
-	c->p = p;
 	c->s = solve_new(a);
 	c->s->memo = place_planned(p);
 	c->value = arena_alloc(a, p->nvalues * sizeof *c->value);
@@ -353,12 +347,27 @@ scan_funcs(struct choice *c)
 			&m->regions.at[m->funcs.at[f].body];
 
 		c->update = f != c->p->model;
-		c->times = c->update ? 1 : (double)c->p->plan->nmicrobatches;
 		scan_region(c, m->funcs.at[f].body);
 		if (!c->update) {
 			scan_results(c, body);
 		}
 	}
+}
+
+/* The problem along the axis at hand, but for its prices. */
+static struct choice *
+shape(struct place *p)
+{
+	struct choice *c = place_shaped(p);
+
+	if (!c) {
+		c = place_new_shape(p);
+		c->trips = 1;
+		choice_init(c);
+		place_find_weights(c);
+		scan_funcs(c);
+	}
+	return c;
 }
 
 static bool
@@ -379,29 +388,27 @@ complain(const struct choice *c, uint32_t var)
 bool
 place_solve(struct place *p)
 {
-	struct choice c = { 0 };
 	struct solve_result r;
+	struct choice *c;
 	struct arena tmp;
 	bool ok;
 
 	arena_release(&p->scratch);
-	choice_init(&c, p);
+	c = shape(p);
 	find_asked(p);
-	c.times = 1;
-	place_find_weights(&c);
-	scan_funcs(&c);
+	place_fill(c);
 	arena_init(&tmp, &p->m->ctx->mem);
-	r = solve_run(c.s, &tmp);
+	r = solve_run(c->s, &tmp);
 	ok = r.feasible;
 	if (ok) {
-		place_take(&c, r.choice);
-		place_remember(p, c.s->domain.n, r.forced);
-		pass_count(p->p, "placements chosen", c.s->domain.n);
+		place_take(c, r.choice);
+		place_remember(p, c->s->domain.n, r.forced);
+		pass_count(p->p, "placements chosen", c->s->domain.n);
 	}
 	arena_release(&tmp);
 	if (!ok && p->strict) {
 		p->strict = false;
 		return place_solve(p);
 	}
-	return ok || complain(&c, r.bad_var);
+	return ok || complain(c, r.bad_var);
 }

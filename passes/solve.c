@@ -117,24 +117,58 @@ solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
 	VEC_PUSH(s->arena, &s->tables, t);
 }
 
-struct solve_pair
-solve_pair(struct solve *s, uint32_t u, uint32_t v)
+/* Of one variable, or of u and v, without entries; its number. */
+static uint32_t
+add_open(struct solve *s, uint32_t u, uint32_t v)
 {
-	struct solve_table t = { .nvars = 2 };
-	struct solve_pair pair = { .of_u = 1, .of_v = 1 };
+	struct solve_table t = { .nvars = u == v ? 1 : 2 };
 
-	if (u >= s->domain.n || v >= s->domain.n || u == v) {
+	if (u >= s->domain.n || v >= s->domain.n) {
 		die("a table over variables %u and %u of %u", u, v,
 		    s->domain.n);
 	}
-	t.n = (size_t)s->domain.at[u] * s->domain.at[v];
-	t.cost = pair.at = arena_room(s->arena, t.n * sizeof *t.cost +
-				      2 * sizeof *t.vars);
-	t.vars = (uint32_t *)(void *)(t.cost + t.n);
+	t.vars = arena_room(s->arena, 2 * sizeof *t.vars);
 	t.vars[0] = u < v ? u : v;
 	t.vars[1] = u < v ? v : u;
-	*(u < v ? &pair.of_u : &pair.of_v) = s->domain.at[t.vars[1]];
+	t.n = (size_t)s->domain.at[u] * (u == v ? 1 : s->domain.at[v]);
 	VEC_PUSH(s->arena, &s->tables, t);
+	return s->tables.n - 1;
+}
+
+uint32_t
+solve_open(struct solve *s, uint32_t v)
+{
+	return add_open(s, v, v);
+}
+
+uint32_t
+solve_open_pair(struct solve *s, uint32_t u, uint32_t v,
+		struct solve_pair *strides)
+{
+	if (u == v) {
+		die("a table over variable %u twice", u);
+	}
+	*strides = (struct solve_pair){
+		NULL, u < v ? s->domain.at[v] : 1, u < v ? 1 : s->domain.at[u]
+	};
+	return add_open(s, u, v);
+}
+
+void
+solve_tell(struct solve *s, uint32_t table, double *cost)
+{
+	s->tables.at[table].cost = cost;
+}
+
+struct solve_pair
+solve_pair(struct solve *s, uint32_t u, uint32_t v)
+{
+	struct solve_pair pair;
+	uint32_t table = solve_open_pair(s, u, v, &pair);
+
+	pair.at = arena_room(s->arena, s->tables.at[table].n *
+			     sizeof *pair.at);
+	solve_tell(s, table, pair.at);
 	return pair;
 }
 
@@ -423,7 +457,7 @@ solve_run(struct solve *s, struct arena *tmp)
 	size_t bytes = s->domain.n * sizeof *res.choice;
 	struct solve_net *net;
 
-	res.choice = arena_alloc(s->arena, bytes);
+	res.choice = arena_alloc(tmp, bytes);
 	r.choice = arena_alloc(tmp, bytes);
 	r.best = arena_alloc(tmp, bytes);
 	net = take_in(&r);

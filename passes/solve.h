@@ -54,7 +54,7 @@ struct solve_result {
 	 */
 	bool forced;
 	double cost;		/* the sum of all tables; or INFINITY */
-	uint32_t *choice;	/* by variable; in the arena of solve_new */
+	uint32_t *choice;	/* by variable; in the arena of solve_run */
 	uint32_t width;		/* most variables of a table that was made */
 	double states;		/* assignments that eliminating looked at */
 	uint32_t nodes;		/* values that were tried one by one */
@@ -83,11 +83,21 @@ struct solve_pair {
 };
 struct solve_pair solve_pair(struct solve *s, uint32_t u, uint32_t v);
 /*
+ * Tables of one variable and of two whose entries are told before each
+ * solve_run: where they are to stand, or with at[] NULL by which strides.
+ */
+uint32_t solve_open(struct solve *s, uint32_t v);
+uint32_t solve_open_pair(struct solve *s, uint32_t u, uint32_t v,
+			 struct solve_pair *strides);
+/* They are not copied. */
+void solve_tell(struct solve *s, uint32_t table, double *cost);
+/*
  * The choice depends on the variables, the limits and the set of the tables,
  * not on the order in which these came.  Where the values of one variable
  * are compared and cost the same, the lower one is kept; the choice need not
  * be the lexicographically smallest of all optima.  The cost is least up to
- * the rounding of its sum.  May be called again after more additions.
+ * the rounding of its sum.  May be called again after more additions, or
+ * when other entries were told.
  */
 struct solve_result solve_run(struct solve *s, struct arena *tmp);
 

@@ -158,13 +158,37 @@ try_all(void)
 	}
 }
 
-/* Every other table of two is filled where it lies. */
+/* A table of one or two: it stands where it is told. */
+static void
+tell(struct solve *s, const struct costs *b)
+{
+	uint32_t u = b->vars[0], v = b->vars[b->nvars - 1], table, x, y;
+	size_t n = (size_t)t.domain[u] * (u == v ? 1 : t.domain[v]);
+	double *at = arena_alloc(&t.a, n * sizeof *at);
+	struct solve_pair pair = { .of_u = 1 };
+
+	table = u == v ? solve_open(s, u) : solve_open_pair(s, u, v, &pair);
+	for (x = 0; x < t.domain[u]; x++) {
+		for (y = 0; y < (u == v ? 1 : t.domain[v]); y++) {
+			at[x * pair.of_u + y * pair.of_v] =
+				b->cost[u == v ? x : x * t.domain[v] + y];
+		}
+	}
+	solve_tell(s, table, at);
+}
+
+/* Tables of two are copied, filled where they lie, or told where they are. */
 static void
 give(struct solve *s, const struct costs *b, uint32_t k)
 {
 	struct solve_pair pair;
 	uint32_t x, y;
 
+	if ((b->nvars == 1 && k % 2) || (b->nvars == 2 &&
+	    b->vars[0] != b->vars[1] && k % 4 == 2)) {
+		tell(s, b);
+		return;
+	}
 	if (b->nvars != 2 || b->vars[0] == b->vars[1] || k % 2) {
 		solve_factor(s, b->nvars, b->vars, b->cost);
 		return;
@@ -202,6 +226,7 @@ run(struct solve *s)
 
 	arena_init(&tmp, &t.mem);
 	r = solve_run(s, &tmp);
+	r.choice = arena_dup(&t.a, r.choice, s->domain.n * sizeof *r.choice);
 	arena_release(&tmp);
 	return r;
 }
