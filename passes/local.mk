@@ -170,6 +170,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve_prune.c \
 	%D%/solve_reduce.c \
 	%D%/solve_search.c \
+	%D%/solve_take.c \
 	%D%/stage.c \
 	%D%/stage.h \
 	%D%/stage_emit.c \

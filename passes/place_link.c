@@ -201,53 +201,69 @@ place_result(struct choice *c, value_id v, node_id owner)
 
 /* ---- links ---- */
 
-/* The codes of a table, as its entries stand. */
-struct codes {
-	uint8_t *at;
+/* A table of two, and its codes as the entries stand. */
+struct link {
 	uint32_t table;
-	struct solve_pair pair;
+	size_t n;
+	struct solve_strides to;
+	uint8_t *code;
 };
 
-static struct codes
-codes(struct choice *c, uint32_t u, uint32_t v)
+static struct link
+open_link(struct choice *c, uint32_t u, uint32_t v)
 {
-	struct codes x;
+	struct link l;
 
-	x.table = solve_open_pair(c->s, u, v, &x.pair);
-	x.at = arena_room(c->arena, c->s->tables.at[x.table].n);
-	return x;
+	l.table = solve_open_pair(c->s, u, v, &l.to);
+	l.n = c->s->tables.at[l.table].n;
+	l.code = NULL;
+	return l;
 }
 
 /* Of one row: by what each option becomes what is wanted. */
 static inline void
-set_row(const struct codes *x, uint32_t i, const uint8_t *code, uint32_t n)
+set_row(const struct link *l, uint32_t i, const uint8_t *code, uint32_t n)
 {
-	uint8_t *at = x->at + i * x->pair.of_u;
+	uint8_t *at = l->code + i * l->to.of_u;
 	uint32_t j;
 
-	for (j = 0; j < n; j++, at += x->pair.of_v) {
+	for (j = 0; j < n; j++, at += l->to.of_v) {
 		*at = code[j];
 	}
 }
 
-static void
-steps_are_due(struct choice *c, const struct codes *x, value_id v)
+/* Steps of value v, whose codes are to be set. */
+static struct link
+open_steps(struct choice *c, uint32_t u, value_id v)
 {
+	struct link l = open_link(c, u, c->value[v].var);
+
+	l.code = arena_room(c->arena, l.n);
 	place_is_due(c, (struct due){
-		.kind = DUE_STEPS, .of = v, .table = x->table,
-		.by.code = x->at
+		.kind = DUE_STEPS, .of = v, .table = l.table, .by.code = l.code
 	});
+	return l;
+}
+
+/* What costs the same along every axis. */
+static double *
+tell(struct choice *c, const struct link *l)
+{
+	double *at = arena_room(c->arena, l->n * sizeof *at);
+
+	solve_tell(c->s, l->table, at);
+	return at;
 }
 
 /* Nothing where options are what is wanted, and all else forbidden. */
 static inline void
-set_same(const struct solve_pair *l, uint32_t i, uint32_t want,
+set_same(double *cost, const struct link *l, uint32_t i, uint32_t want,
 	 const struct shape *s)
 {
-	double *at = l->at + i * l->of_u;
+	double *at = cost + i * l->to.of_u;
 	uint32_t j;
 
-	for (j = 0; j < s->n; j++, at += l->of_v) {
+	for (j = 0; j < s->n; j++, at += l->to.of_v) {
 		*at = s->opt[j].at == want ? 0 : INFINITY;
 	}
 }
@@ -256,11 +272,12 @@ void
 place_link_same(struct choice *c, const struct cell *x, value_id v)
 {
 	const struct made *t = &c->value[v];
-	struct solve_pair l = solve_pair(c->s, x->var, t->var);
+	struct link l = open_link(c, x->var, t->var);
+	double *cost = tell(c, &l);
 	uint32_t i;
 
 	for (i = 0; i < x->n; i++) {
-		set_same(&l, i, place_slot(t->shape->like, x->opt[i]),
+		set_same(cost, &l, i, place_slot(t->shape->like, x->opt[i]),
 			 t->shape);
 	}
 }
@@ -276,12 +293,13 @@ add_over_time(const struct place *p, struct option o)
 static void
 link_over_time(struct choice *c, const struct cell *x, const struct made *t)
 {
-	struct solve_pair l = solve_pair(c->s, x->var, t->var);
+	struct link l = open_link(c, x->var, t->var);
+	double *cost = tell(c, &l);
 	uint32_t i, j;
 
 	for (i = 0; i < x->n; i++) {
 		for (j = 0; j < t->shape->n; j++) {
-			l.at[i * l.of_u + j * l.of_v] =
+			cost[i * l.to.of_u + j * l.to.of_v] =
 				add_over_time(c->p, t->shape->opt[j]);
 		}
 	}
@@ -292,19 +310,18 @@ place_link_into(struct choice *c, const struct cell *x, value_id v, bool sums)
 {
 	const struct made *t = &c->value[v];
 	struct shape *s = t->shape;
-	struct codes l;
+	struct link l;
 	uint32_t i;
 
 	if (sums && c->p->kind == PLACE_TIME && !c->update) {
 		link_over_time(c, x, t);
 		return;
 	}
-	l = codes(c, x->var, t->var);
+	l = open_steps(c, x->var, v);
 	for (i = 0; i < x->n; i++) {
 		set_row(&l, i, fit(c, s, place_slot(s->like, x->opt[i]),
 				   false), s->n);
 	}
-	steps_are_due(c, &l, v);
 }
 
 /* ---- nodes ---- */
@@ -316,7 +333,7 @@ place_link_operand(struct choice *c, node_id id, uint32_t k)
 	value_id v = ir_args(c->p->m, n)[k];
 	const struct runner *a = &c->node[id];
 	const struct made *t = &c->value[v];
-	struct codes l = codes(c, a->var, t->var);
+	struct link l = open_steps(c, a->var, v);
 	bool routable = place_can_route((enum ir_op)n->op, k);
 	uint32_t i;
 
@@ -324,7 +341,6 @@ place_link_operand(struct choice *c, node_id id, uint32_t k)
 		set_row(&l, i, fit(c, t->shape, a->way[i].in[k], routable),
 			t->shape->n);
 	}
-	steps_are_due(c, &l, v);
 }
 
 void
@@ -333,10 +349,11 @@ place_link_result(struct choice *c, node_id id)
 	const struct ir_node *n = ir_node(c->p->m, id);
 	const struct runner *a = &c->node[id];
 	const struct made *t = &c->value[n->result];
-	struct solve_pair l = solve_pair(c->s, a->var, t->var);
+	struct link l = open_link(c, a->var, t->var);
+	double *cost = tell(c, &l);
 	uint32_t i;
 
 	for (i = 0; i < a->n; i++) {
-		set_same(&l, i, a->way[i].out, t->shape);
+		set_same(cost, &l, i, a->way[i].out, t->shape);
 	}
 }

@@ -143,14 +143,13 @@ solve_open(struct solve *s, uint32_t v)
 
 uint32_t
 solve_open_pair(struct solve *s, uint32_t u, uint32_t v,
-		struct solve_pair *strides)
+		struct solve_strides *strides)
 {
 	if (u == v) {
 		die("a table over variable %u twice", u);
 	}
-	*strides = (struct solve_pair){
-		NULL, u < v ? s->domain.at[v] : 1, u < v ? 1 : s->domain.at[u]
-	};
+	strides->of_u = u < v ? s->domain.at[v] : 1;
+	strides->of_v = u < v ? 1 : s->domain.at[u];
 	return add_open(s, u, v);
 }
 
@@ -160,96 +159,7 @@ solve_tell(struct solve *s, uint32_t table, double *cost)
 	s->tables.at[table].cost = cost;
 }
 
-struct solve_pair
-solve_pair(struct solve *s, uint32_t u, uint32_t v)
-{
-	struct solve_pair pair;
-	uint32_t table = solve_open_pair(s, u, v, &pair);
-
-	pair.at = arena_room(s->arena, s->tables.at[table].n *
-			     sizeof *pair.at);
-	solve_tell(s, table, pair.at);
-	return pair;
-}
-
 /* ---- solving ---- */
-
-static bool
-is_finite(const double *cost, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n && cost[i] < INFINITY; i++) {
-	}
-	return i == n;
-}
-
-/*
- * A variable's only table of its own, where it forbids nothing, is what its
- * values cost, as it stands: most tables are such.  The others are listed.
- */
-static void
-take_own(struct solve_net *raw, struct solve_part *part, uint32_t *rest)
-{
-	uint32_t *own = solve_zero(&raw->room, raw->nvars * sizeof *own), k;
-
-	for (k = 0; k < raw->ntables; k++) {
-		if (raw->tables[k].nvars == 1) {
-			own[raw->tables[k].vars[0]]++;
-		}
-	}
-	for (k = 0; k < raw->ntables; k++) {
-		const struct solve_table *t = &raw->tables[k];
-
-		if (t->nvars == 1 && own[t->vars[0]] == 1 &&
-		    is_finite(t->cost, t->n)) {
-			raw->unary[t->vars[0]] = t->cost;
-		} else {
-			rest[part->ntables++] = k;
-		}
-	}
-	part->tables = rest;
-}
-
-/* All that was added, as a net; NULL if some variable has no value. */
-static struct solve_net *
-take_in(struct solve_run *r)
-{
-	struct solve *s = r->s;
-	struct solve_room room = { &r->pool, NULL };
-	struct solve_net raw = { .room = room, .nvars = s->domain.n,
-				 .tables = s->tables.at,
-				 .ntables = s->tables.n,
-				 .domain = s->domain.at };
-	uint8_t *values = solve_get(&raw.room, SOLVE_MAX_DOMAIN);
-	double *none = solve_zero(&raw.room, SOLVE_MAX_DOMAIN * sizeof *none);
-	uint32_t *rest = solve_get(&raw.room, raw.ntables * sizeof *rest);
-	struct solve_part all = { .nvars = raw.nvars };
-	struct solve_net *net;
-	uint32_t v;
-
-	raw.id = solve_get(&raw.room, raw.nvars * sizeof *raw.id);
-	raw.value = solve_get(&raw.room, raw.nvars * sizeof *raw.value);
-	raw.unary = solve_get(&raw.room, raw.nvars * sizeof *raw.unary);
-	for (v = 0; v < SOLVE_MAX_DOMAIN; v++) {
-		values[v] = (uint8_t)v;
-	}
-	for (v = 0; v < raw.nvars; v++) {
-		raw.id[v] = v;
-		raw.value[v] = values;
-		raw.unary[v] = none;
-		if (raw.domain[v] == 0) {
-			r->result->bad_var = v;
-			return NULL;
-		}
-	}
-	all.vars = raw.id;
-	take_own(&raw, &all, rest);
-	/* what it drops is the variables of one value, which is 0 */
-	net = solve_restrict(&raw, &all, r->result->choice);
-	solve_leave(&raw.room);
-	return net;
-}
 
 struct split {
 	uint32_t *part;		/* by variable; ONE_VALUE: it joins nothing */
@@ -460,7 +370,7 @@ solve_run(struct solve *s, struct arena *tmp)
 	res.choice = arena_alloc(tmp, bytes);
 	r.choice = arena_alloc(tmp, bytes);
 	r.best = arena_alloc(tmp, bytes);
-	net = take_in(&r);
+	net = solve_take_in(&r);
 	if (net && solve_all(&r, net)) {
 		res.feasible = true;
 		res.bad_var = SOLVE_NO_VAR;

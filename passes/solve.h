@@ -26,9 +26,11 @@ struct solve_table {
 };
 
 struct solve_memo;
+struct solve_taken;
 
 struct solve {
 	struct arena *arena;
+	struct solve_taken *taken;	/* how it was taken in, or NULL */
 	struct solve_memo *memo;	/* plans of problems like it, or NULL */
 	VEC(uint32_t) domain;	/* by variable */
 	VEC(struct solve_table) tables;
@@ -74,22 +76,17 @@ uint32_t solve_var(struct solve *s, uint32_t domain);
 void solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
 		  const double *table);
 /*
- * The same of two variables, where it is to be filled: the entry at values a
- * of u and b of v is at[a * of_u + b * of_v].
+ * Tables of one variable, and of two that differ: their numbers.  What they
+ * say is told before solve_run, and again before another: cost[] is not
+ * copied.  Of two, the entry at values a of u and b of v is at a * of_u +
+ * b * of_v; of one, at its value.
  */
-struct solve_pair {
-	double *at;
+struct solve_strides {
 	size_t of_u, of_v;
 };
-struct solve_pair solve_pair(struct solve *s, uint32_t u, uint32_t v);
-/*
- * Tables of one variable and of two whose entries are told before each
- * solve_run: where they are to stand, or with at[] NULL by which strides.
- */
 uint32_t solve_open(struct solve *s, uint32_t v);
 uint32_t solve_open_pair(struct solve *s, uint32_t u, uint32_t v,
-			 struct solve_pair *strides);
-/* They are not copied. */
+			 struct solve_strides *strides);
 void solve_tell(struct solve *s, uint32_t table, double *cost);
 /*
  * The choice depends on the variables, the limits and the set of the tables,

@@ -169,8 +169,8 @@ compare_tables(const void *pa, const void *pb)
 	return scopes;
 }
 
-static void
-add_to(double *sum, const double *more, size_t n)
+void
+solve_add(double *sum, const double *more, size_t n)
 {
 	size_t i;
 
@@ -179,9 +179,8 @@ add_to(double *sum, const double *more, size_t n)
 	}
 }
 
-/* Those of one scope, by their entries. */
-static void
-sort_same(struct solve_table *t, uint32_t n)
+void
+solve_sort_same(struct solve_table *t, uint32_t n)
 {
 	uint32_t i, k;
 
@@ -219,9 +218,9 @@ sort_by(const struct solve_net *net, const struct solve_table *from,
 	}
 }
 
-/* In the order of compare_tables: by the last variable first. */
-static void
-sort_tables(struct solve_net *net, struct solve_table *t, uint32_t n)
+/* By the last variable first. */
+void
+solve_sort_scopes(struct solve_net *net, struct solve_table *t, uint32_t n)
 {
 	struct solve_room *room = &net->room;
 	struct solve_table *other = solve_get(room, n * sizeof *other);
@@ -241,14 +240,29 @@ sort_tables(struct solve_net *net, struct solve_table *t, uint32_t n)
 	if (from != t) {
 		memcpy(t, from, n * sizeof *t);
 	}
-	for (k = 0; k < n; k += place) {
-		for (place = 1; k + place < n &&
-		     compare_scopes(&t[k], &t[k + place]) == 0; place++) {
-		}
-		sort_same(t + k, place);
-	}
 	solve_put(room, other);
 	solve_put(room, next);
+}
+
+bool
+solve_same_scope(const struct solve_table *a, const struct solve_table *b)
+{
+	return compare_scopes(a, b) == 0;
+}
+
+/* In the order of compare_tables. */
+static void
+sort_tables(struct solve_net *net, struct solve_table *t, uint32_t n)
+{
+	uint32_t k, same;
+
+	solve_sort_scopes(net, t, n);
+	for (k = 0; k < n; k += same) {
+		for (same = 1; k + same < n &&
+		     compare_scopes(&t[k], &t[k + same]) == 0; same++) {
+		}
+		solve_sort_same(t + k, same);
+	}
 }
 
 /* Whether they are sorted, each of a scope of its own. */
@@ -265,9 +279,9 @@ in_order(const struct solve_table *t, uint32_t n)
 	return true;
 }
 
-/* Each variable's tables, with room for no more. */
-static void
-list_tables(struct solve_net *net)
+/* With room for no more. */
+void
+solve_list_tables(struct solve_net *net)
 {
 	const struct solve_table *t = net->tables, *end = t + net->ntables;
 	struct solve_list *of = solve_zero(&net->room, net->nvars *
@@ -305,7 +319,7 @@ take_small(struct solve_net *net, struct solve_table *t, uint32_t n)
 		if (t[k].nvars == 0) {
 			net->base += t[k].cost[0];
 		} else {
-			add_to(net->unary[t[k].vars[0]], t[k].cost, t[k].n);
+			solve_add(net->unary[t[k].vars[0]], t[k].cost, t[k].n);
 		}
 	}
 }
@@ -320,7 +334,7 @@ merge_tables(struct solve_net *net)
 	sort_tables(net, all, net->ntables);
 	for (k = 0; k < net->ntables; k++) {
 		if (n && compare_scopes(&all[n - 1], &all[k]) == 0) {
-			add_to(all[n - 1].cost, all[k].cost, all[k].n);
+			solve_add(all[n - 1].cost, all[k].cost, all[k].n);
 		} else {
 			all[n++] = all[k];
 		}
@@ -353,7 +367,7 @@ settle_tables(struct solve_net *net)
 		merge_tables(net);
 	}
 	solve_put(&net->room, small);
-	list_tables(net);
+	solve_list_tables(net);
 }
 
 /* ---- the smaller net ---- */

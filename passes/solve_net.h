@@ -71,6 +71,16 @@ struct solve_net *solve_restrict(const struct solve_net *in,
 				 uint32_t *choice);
 /* A net that may be eliminated in the place of this one, which stays. */
 struct solve_net *solve_share(const struct solve_net *in);
+/* Tables by their variables; those of the same ones stay in their order. */
+void solve_sort_scopes(struct solve_net *net, struct solve_table *t,
+		       uint32_t n);
+bool solve_same_scope(const struct solve_table *a,
+		      const struct solve_table *b);
+/* Of the same variables, by their entries. */
+void solve_sort_same(struct solve_table *t, uint32_t n);
+void solve_add(double *sum, const double *more, size_t n);
+/* Each variable's tables. */
+void solve_list_tables(struct solve_net *net);
 /* The part that is all of the net, in its room. */
 struct solve_part solve_whole(struct solve_net *net);
 void solve_net_free(struct solve_net *net);
@@ -84,6 +94,13 @@ struct solve_axis solve_axis(const struct solve_net *net,
 			     const struct solve_table *t, uint32_t var);
 /* Drops a value: unary and all entries become INFINITY. */
 void solve_drop(struct solve_net *net, uint32_t var, uint32_t value);
+
+/* ---- solve_take.c: a problem becomes a net ----------------------------- */
+
+struct solve_run;
+
+/* All that was added; NULL if some variable has no value. */
+struct solve_net *solve_take_in(struct solve_run *r);
 
 /* ---- solve_prune.c: values that no best answer needs ------------------- */
 
@@ -195,8 +212,6 @@ bool solve_pairs(const struct solve_net *net, const struct solve_bucket *b,
 		 double *row, double *cost, uint8_t *best);
 
 /* ---- solve_reduce.c: eliminating and pruning in turns ------------------ */
-
-struct solve_run;
 
 /* Tables of so many entries are made at once, wider ones after pruning. */
 #define SOLVE_FEW_ENTRIES 64

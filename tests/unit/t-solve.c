@@ -158,47 +158,28 @@ try_all(void)
 	}
 }
 
-/* A table of one or two: it stands where it is told. */
-static void
-tell(struct solve *s, const struct costs *b)
-{
-	uint32_t u = b->vars[0], v = b->vars[b->nvars - 1], table, x, y;
-	size_t n = (size_t)t.domain[u] * (u == v ? 1 : t.domain[v]);
-	double *at = arena_alloc(&t.a, n * sizeof *at);
-	struct solve_pair pair = { .of_u = 1 };
-
-	table = u == v ? solve_open(s, u) : solve_open_pair(s, u, v, &pair);
-	for (x = 0; x < t.domain[u]; x++) {
-		for (y = 0; y < (u == v ? 1 : t.domain[v]); y++) {
-			at[x * pair.of_u + y * pair.of_v] =
-				b->cost[u == v ? x : x * t.domain[v] + y];
-		}
-	}
-	solve_tell(s, table, at);
-}
-
-/* Tables of two are copied, filled where they lie, or told where they are. */
+/* Tables are copied, or it is told where they are. */
 static void
 give(struct solve *s, const struct costs *b, uint32_t k)
 {
-	struct solve_pair pair;
-	uint32_t x, y;
+	struct solve_strides to;
+	uint32_t i, d, table;
+	double *at;
 
-	if ((b->nvars == 1 && k % 2) || (b->nvars == 2 &&
-	    b->vars[0] != b->vars[1] && k % 4 == 2)) {
-		tell(s, b);
+	if (b->nvars == 1 && k % 2) {
+		table = solve_open(s, b->vars[0]);
+		solve_tell(s, table, arena_dup(&t.a, b->cost, b->n * 8));
 		return;
 	}
 	if (b->nvars != 2 || b->vars[0] == b->vars[1] || k % 2) {
 		solve_factor(s, b->nvars, b->vars, b->cost);
 		return;
 	}
-	pair = solve_pair(s, b->vars[0], b->vars[1]);
-	for (x = 0; x < t.domain[b->vars[0]]; x++) {
-		for (y = 0; y < t.domain[b->vars[1]]; y++) {
-			pair.at[x * pair.of_u + y * pair.of_v] =
-				b->cost[x * t.domain[b->vars[1]] + y];
-		}
+	table = solve_open_pair(s, b->vars[0], b->vars[1], &to);
+	at = arena_alloc(&t.a, b->n * sizeof *at);
+	solve_tell(s, table, at);
+	for (i = 0, d = t.domain[b->vars[1]]; i < b->n; i++) {
+		at[i / d * to.of_u + i % d * to.of_v] = b->cost[i];
 	}
 }
 
@@ -533,6 +514,34 @@ known_graphs(void **state)
 	}
 	assert_true(other > 100);
 	arena_release(&keep);
+}
+
+/* A problem that is posed again is as one that is new. */
+static void
+posed_again(void **state)
+{
+	uint32_t i, k;
+
+	(void)state;
+	for (i = 0; i < 6000; i++) {
+		struct solve_result plain, r;
+		struct solve *s, *other;
+
+		draw_problem(i / 2);
+		s = build(NULL);
+		run(s);
+		nudge();
+		if (i % 2 && t.ntables) {
+			t.tables[0].cost[draw(t.tables[0].n)] = INFINITY;
+		}
+		other = build(NULL);
+		for (k = 0; k < t.ntables; k++) {
+			solve_tell(s, k, other->tables.at[k].cost);
+		}
+		r = run(s);
+		plain = run(other);
+		check_same(&plain, &r);
+	}
 }
 
 /* What is allowed costs something else. */
@@ -970,6 +979,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(against_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(searching, setup, teardown),
 		cmocka_unit_test_setup_teardown(known_graphs, setup, teardown),
+		cmocka_unit_test_setup_teardown(posed_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(forced_choices, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(searching_deep, setup,
