@@ -171,17 +171,19 @@ trial_bound_us(struct trial *x)
 {
 	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
 	const struct price_traits *traits = &x->s->o->traits;
-	double around = 0, most = 0, us = 0, *busy;
+	double around = 0, most = 0, us = 0;
+	double *busy = arena_alloc(&x->s->tmp, (size_t)pp * sizeof *busy);
 	uint32_t i;
 
-	busy = arena_alloc(&x->s->tmp, (size_t)pp * sizeof *busy);
+	x->bounds = busy;
 	for (i = 0; i < x->nstages; i++) {
 		us = x->again[i] ? us : stage_us(x, i) * (double)m;
 		busy[x->rank_of[i]] += us;
 	}
 	for (r = 0; r < pp; r++) {
-		if (busy[r] + around > most) {
-			most = busy[r] + around;
+		busy[r] += around;
+		if (busy[r] > most) {
+			most = busy[r];
 			x->busiest = (uint32_t)r;
 		}
 		us = x->again[r] ? us
@@ -192,6 +194,24 @@ trial_bound_us(struct trial *x)
 		around += us;
 	}
 	return most;
+}
+
+/* Exchange may hide behind it, but for what shows of that. */
+double
+trial_rebuild_us(const struct trial *x, uint32_t rank)
+{
+	double part = x->s->o->traits.overlap_data ? PRICE_SLOWED : 1, us = 0;
+	int64_t i;
+
+	for (i = 0; i < x->t->chunks; i++) {
+		uint32_t stage = x->stages[rank * x->t->chunks + i];
+		int64_t lo = x->first[stage];
+
+		us += search_extra_us(x->s,
+			&x->cost->choices.at[x->choice[stage]], lo,
+			lo + x->layers[stage]);
+	}
+	return GUESS * part * us * (double)x->t->nmicrobatches;
 }
 
 double

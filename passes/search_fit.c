@@ -61,7 +61,6 @@ find_runs(struct fit *f)
 	struct run *r = NULL;
 	uint32_t i, k;
 
-	f->of = &x->stages[f->rank * f->n];
 	f->nruns = 0;
 	for (i = 0; i < f->n; i++) {
 		if (!r || x->like[r->stage] != x->like[f->of[i]]) {
@@ -473,30 +472,51 @@ moving_room(const struct trial *x, uint32_t rank)
 	       x->fixed[rank];
 }
 
-static enum trial_room
-fit_rank(struct fit *f, struct trial_fit *out)
+/* The rank at hand. */
+static void
+set_rank(struct fit *f, uint32_t rank)
 {
-	struct trial *x = f->x;
-	double all = search_room(x->s, x->seat[f->rank]);
-	double fixed = x->fixed[f->rank], bytes;
+	f->rank = rank;
+	f->of = &f->x->stages[rank * f->n];
+	f->room = moving_room(f->x, rank);
+}
+
+/* How a rank fits, all its stages alike. */
+struct alike {
 	enum trial_room has;
-	uint32_t choice, i;
+	uint32_t choice;
+	double bytes;
+};
+
+static struct alike
+try_alike(struct fit *f)
+{
+	struct alike out;
+	uint32_t i;
 
 	find_runs(f);
-	f->room = moving_room(x, f->rank);
-	has = fit_alike(f, &choice, &bytes);
+	out.has = fit_alike(f, &out.choice, &out.bytes);
 	for (i = 0; i < f->n; i++) {
-		x->choice[f->of[i]] = choice;
+		f->x->choice[f->of[i]] = out.choice;
 	}
-	if (has <= TRIAL_MAY_FIT && choice && f->n > 1) {
-		bytes = fit_milder(f, choice);
+	return out;
+}
+
+/* Then as mild as it may be. */
+static void
+settle_rank(struct fit *f, struct alike *rank, struct trial_fit *out)
+{
+	double all = search_room(f->x->s, f->x->seat[f->rank]);
+	double fixed = f->x->fixed[f->rank];
+
+	if (rank->has <= TRIAL_MAY_FIT && rank->choice && f->n > 1) {
+		rank->bytes = fit_milder(f, rank->choice);
 	}
-	if (fixed + bytes - all > out->over) {
-		out->most = fixed + bytes;
-		out->over = fixed + bytes - all;
+	if (fixed + rank->bytes - all > out->over) {
+		out->most = fixed + rank->bytes;
+		out->over = fixed + rank->bytes - all;
 		out->fullest = f->rank;
 	}
-	return has;
 }
 
 /* A list by stage, if they differ. */
@@ -623,32 +643,75 @@ note_near(const struct trial *x, const struct trial_fit *f)
 }
 
 /*
- * Whether ranks have room, each with what it rebuilds for that.  Programs are
- * made for the one first that was guessed to be the busiest: if that takes
- * too long, no others are needed.
+ * As it is guessed: all ranks first, so that none is made milder if one has
+ * no room, and no more of them once one takes too long.  What is stood in for
+ * may have room even so.
  */
 static enum trial_room
-fit_ranks(struct trial *x, struct trial_fit *out)
+guess_ranks(struct fit *f, struct trial_fit *out)
 {
-	bool made = x->state == TRIAL_MADE, asked = trial_is_asked(x);
-	uint32_t pp = (uint32_t)x->t->g->pp, i;
-	uint32_t first = made ? x->busiest : 0;
-	struct fit f = { .x = x, .n = (uint32_t)x->t->chunks };
-	enum trial_room all = TRIAL_FITS, has;
+	struct trial *x = f->x;
+	uint32_t pp = (uint32_t)x->t->g->pp, n, i;
+	struct alike *rank = arena_room(&x->s->tmp, pp * sizeof *rank);
+	enum trial_room all = TRIAL_FITS;
+	bool asked = trial_is_asked(x);
 
-	f.runs = arena_alloc(&x->s->tmp, f.n * sizeof *f.runs);
-	f.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.less);
+	for (n = 0; n < pp && (all <= TRIAL_MAY_FIT || asked); n++) {
+		set_rank(f, n);
+		rank[n] = try_alike(f);
+		all = rank[n].has > all ? rank[n].has : all;
+	}
+	if (all > (x->stand ? TRIAL_FULL : TRIAL_MAY_FIT) && !asked) {
+		return all;
+	}
+	for (i = 0; i < n; i++) {
+		set_rank(f, i);
+		settle_rank(f, &rank[i], out);
+		if (rank[i].choice && trial_is_busy(x, i)) {
+			return TRIAL_LATE;
+		}
+	}
+	return all;
+}
+
+/*
+ * As their programs have it.  These are made for the rank first that was
+ * guessed to be the busiest: if that takes too long, no others are needed.
+ */
+static enum trial_room
+make_ranks(struct fit *f, struct trial_fit *out)
+{
+	struct trial *x = f->x;
+	uint32_t pp = (uint32_t)x->t->g->pp, first = x->busiest, i;
+	enum trial_room all = TRIAL_FITS;
+	bool asked = trial_is_asked(x);
+	struct alike rank;
+
 	for (i = 0; i < pp && (all <= TRIAL_MAY_FIT || asked); i++) {
-		f.rank = i == 0 ? first : i - (i <= first);
-		has = fit_rank(&f, out);
-		all = has > all ? has : all;
-		if (made && all == TRIAL_FITS && is_new(&f) &&
-		    trial_is_late(x)) {
+		set_rank(f, i == 0 ? first : i - (i <= first));
+		rank = try_alike(f);
+		settle_rank(f, &rank, out);
+		all = rank.has > all ? rank.has : all;
+		if (all == TRIAL_FITS && is_new(f) && trial_is_late(x)) {
 			all = TRIAL_LATE;
 		}
 	}
+	return all;
+}
+
+/* Whether ranks have room, each with what it rebuilds for that. */
+static enum trial_room
+fit_ranks(struct trial *x, struct trial_fit *out)
+{
+	struct fit f = { .x = x, .n = (uint32_t)x->t->chunks };
+	enum trial_room all;
+
+	f.runs = arena_alloc(&x->s->tmp, f.n * sizeof *f.runs);
+	f.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.less);
+	all = x->state == TRIAL_MADE ? make_ranks(&f, out)
+				     : guess_ranks(&f, out);
 	x->s->out->full += all > TRIAL_LATE;
-	if (all > TRIAL_LATE && asked) {
+	if (all > TRIAL_LATE && trial_is_asked(x)) {
 		note_near(x, out);
 	}
 	return all;

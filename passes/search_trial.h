@@ -64,7 +64,9 @@ struct trial {
 	uint32_t *ways;		/* of search_seen; NULL: nobody keeps them */
 	bool looked;		/* no floor has cut it */
 	double bound_us;	/* of its pipeline, as it was composed last */
-	uint32_t busiest;	/* the rank that says so */
+	double *bounds;		/* the same by rank: if it were the busiest */
+	uint32_t busiest;	/* the rank that is */
+	double *plain_us;	/* by rank: bounds if nothing is rebuilt */
 	double pipe_us;		/* a pipeline with this ZeRO, at the least */
 	double least_us;	/* whatever was tried takes no less */
 };
@@ -79,6 +81,8 @@ struct trial_fit {
 
 /* Whether it is above what was found, with its choices till now. */
 bool trial_is_late(struct trial *x);
+/* Whether a rank alone makes it so, as it is guessed to rebuild. */
+bool trial_is_busy(struct trial *x, uint32_t rank);
 /* What was tried takes no less. */
 void trial_least(struct trial *x, double us);
 /* Of its width, as guessed; NULL: none. */
@@ -103,6 +107,8 @@ struct search_update *trial_update(struct trial *x);
 bool trial_compose(struct trial *x);
 /* What its pipeline takes at the least: of a plan that is composed. */
 double trial_bound_us(struct trial *x);
+/* What a rank is guessed to rebuild takes at the least. */
+double trial_rebuild_us(const struct trial *x, uint32_t rank);
 /* Its updates, once layers are chosen. */
 void trial_compose_update(struct trial *x);
 /* What the slowest update takes, behind all that may hide of it. */

@@ -126,6 +126,14 @@ is_above(struct trial *x, double beside_us)
 	return true;
 }
 
+/* By its pipeline, and what a stand-in is known to have beside it. */
+static bool
+is_pipe_above(struct trial *x)
+{
+	return is_above(x, x->stand ? search_data_us(x->s, &x->key, x->t,
+						     x->bound_us) : 0);
+}
+
 static bool
 is_cut(struct trial *x)
 {
@@ -133,8 +141,16 @@ is_cut(struct trial *x)
 		return true;
 	}
 	x->bound_us = trial_bound_us(x);
-	return is_above(x, x->stand ? search_data_us(x->s, &x->key, x->t,
-						     x->bound_us) : 0);
+	return is_pipe_above(x);
+}
+
+/* By a hair less than what is summed when it is composed. */
+bool
+trial_is_busy(struct trial *x, uint32_t rank)
+{
+	x->bound_us = (x->plain_us[rank] + trial_rebuild_us(x, rank)) *
+		      (1 - SEARCH_NEAR);
+	return is_pipe_above(x);
 }
 
 bool
@@ -194,15 +210,16 @@ is_plain_cut(struct trial *x)
 	x->choice = arena_alloc(&x->s->tmp, x->nstages * sizeof *choice);
 	cut = is_cut(x);
 	x->choice = choice;
+	x->plain_us = x->bounds;
 	return cut;
 }
 
 /* What may fit, as it is. */
-static bool
+static enum trial_room
 fits_after_all(struct trial *x, struct trial_fit *f)
 {
 	x->state = TRIAL_GUESSED;
-	return trial_fits(x, f) == TRIAL_FITS;
+	return trial_fits(x, f);
 }
 
 /* With its programs made. */
@@ -239,8 +256,9 @@ recomputed(struct trial *x, enum trial_room has, struct trial_fit *f)
 	if (fate == FATE_TIGHT && is_cut(x)) {
 		return FATE_CUT_TIGHT;
 	}
-	if (has == TRIAL_MAY_FIT && !fits_after_all(x, f)) {
-		return FATE_FULL;
+	has = has == TRIAL_MAY_FIT ? fits_after_all(x, f) : has;
+	if (has != TRIAL_FITS) {
+		return has == TRIAL_LATE ? FATE_CUT_TIGHT : FATE_FULL;
 	}
 	if (x->s->guessing) {
 		return fate;
@@ -273,7 +291,7 @@ with_layers(struct trial *x)
 	x->state = isfinite(x->s->worst_us) ? TRIAL_HOPED : TRIAL_GUESSED;
 	has = trial_fits(x, &f);
 	if (has > TRIAL_MAY_FIT) {
-		return FATE_FULL;
+		return has == TRIAL_LATE ? FATE_CUT_TIGHT : FATE_FULL;
 	}
 	fate = recomputed(x, has, &f);
 	if ((fate == FATE_FITS || fate == FATE_TIGHT) && is_run(x, fate)) {
@@ -340,6 +358,7 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 static enum trial_fate
 stood_in(struct trial *x)
 {
+	enum trial_room has;
 	struct trial_fit f;
 
 	x->state = TRIAL_MADE;
@@ -348,10 +367,11 @@ stood_in(struct trial *x)
 		return FATE_CUT;
 	}
 	x->state = TRIAL_GUESSED;
-	if (trial_fits(x, &f) == TRIAL_HOPELESS) {
+	has = trial_fits(x, &f);
+	if (has == TRIAL_HOPELESS) {
 		return FATE_FULL;
 	}
-	if (is_cut(x)) {
+	if (has == TRIAL_LATE || is_cut(x)) {
 		return FATE_CUT_TIGHT;
 	}
 	x->may_win = true;
