@@ -316,6 +316,10 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	if (fits_alike(f, &g, 0, bytes)) {
 		return TRIAL_FITS;
 	}
+	if (!trial_is_asked(x) &&	/* if its slots were empty */
+	    with_slots(&g, 0, 0) > HOPELESS * f->room) {
+		return TRIAL_HOPELESS;
+	}
 	search_choices(x->s, &x->key, x->t, x->cost);
 	for (i = 0; i < f->nruns; i++) {
 		f->runs[i].less = less_of(f, f->runs[i].stage);
