@@ -258,25 +258,26 @@ clear_bench(struct fuse *f)
 	memset(&f->values, 0, sizeof f->values);
 }
 
+/* Of a region of the function, and of those inside. */
 static void
-look(struct fuse *f, func_id id)
+look(struct fuse *f, func_id id, region_id r)
 {
-	region_id body = f->m->funcs.at[id].body;
+	bool known = f->classed[id] && (!f->memo || f->keys[r].known);
 
 	f->func = id;
-	if (!f->classed[id]) {
+	if (!known) {
 		link_uses(f);
 	}
 	f->updates = f->stores[id];
 	if (!f->classed[id]) {
-		fuse_classify(f, body);
-		if (f->memo) {
-			fuse_find_keys(f, body);
-		}
+		fuse_classify(f, f->m->funcs.at[id].body);
 		f->classed[id] = true;
 	}
+	if (f->memo && !known) {
+		fuse_find_keys(f, r);
+	}
 	if (f->memo) {
-		fuse_find_sizes(f, body);
+		fuse_find_sizes(f, r);
 	}
 }
 
@@ -284,12 +285,37 @@ static struct kernels *
 find(struct fuse *f, func_id id)
 {
 	struct kernels *ks = arena_alloc(f->a, sizeof *ks);
+	region_id body = f->m->funcs.at[id].body;
 
 	ks->func = id;
-	look(f, id);
-	ks->top = find_region(f, f->m->funcs.at[id].body);
+	look(f, id, body);
+	ks->top = find_region(f, body);
 	add_up(ks->top, 1, ks);
 	return ks;
+}
+
+static void
+open_call(struct fuse *f, struct arena *a)
+{
+	const struct ir_module *m = f->m;
+
+	f->a = a;
+	arena_init(&f->tmp, &m->ctx->mem);
+	arena_init(&f->bench, &m->ctx->mem);
+	if (!fuse_classes_hold(f)) {
+		memset(f->classed, 0, m->funcs.n);
+		f->views.n = 0;
+		if (f->memo) {
+			memset(f->keys, 0, m->regions.n * sizeof *f->keys);
+		}
+	}
+}
+
+static void
+close_call(struct fuse *f)
+{
+	arena_release(&f->tmp);
+	clear_bench(f);
 }
 
 void
@@ -298,20 +324,25 @@ kernels_some(struct fuse *f, const func_id *ids, uint32_t n, struct arena *a,
 {
 	uint32_t i;
 
-	f->a = a;
-	arena_init(&f->tmp, &f->m->ctx->mem);
-	arena_init(&f->bench, &f->m->ctx->mem);
-	if (!fuse_classes_hold(f)) {
-		memset(f->classed, 0, f->m->funcs.n);
-		f->views.n = 0;
-	}
+	open_call(f, a);
 	for (i = 0; i < n; i++) {
 		if (ids[i] && !all[ids[i]]) {
 			all[ids[i]] = find(f, ids[i]);
 		}
 	}
-	arena_release(&f->tmp);
-	clear_bench(f);
+	close_call(f);
+}
+
+struct kernel_list *
+kernels_inside(struct fuse *f, func_id id, region_id r, struct arena *a)
+{
+	struct kernel_list *l;
+
+	open_call(f, a);
+	look(f, id, r);
+	l = find_region(f, r);
+	close_call(f);
+	return l;
 }
 
 static struct kernels **

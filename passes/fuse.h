@@ -134,6 +134,7 @@ struct fuse_names {
 struct fuse_key {
 	struct hash hash;	/* of all but sizes */
 	struct hash sizes;
+	bool known;
 	bool none;		/* from more than is in it */
 	bool talks, loose;	/* what a region around it has to know */
 	bool nests;		/* it has regions inside */
@@ -159,7 +160,7 @@ struct fuse {
 	struct arena *shared;	/* of what its kernels take */
 	struct kernels_memo *memo;	/* NULL: nothing is kept */
 	/* by function */
-	bool *classed;		/* its nodes are, and it has its keys */
+	bool *classed;		/* its nodes are */
 	bool *stores;
 	uint8_t op_class[IR_OP_COUNT];	/* and 1, once it was asked for */
 	bool *constant;		/* by value */

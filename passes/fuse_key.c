@@ -399,6 +399,7 @@ keep_key(struct fuse *f, const struct fuse_key *made, bool inner,
 	 struct fuse_key *key)
 {
 	*key = *made;
+	key->known = true;
 	KEEP(f->scratch, &key->values);
 	key_lens(f, made, key);
 	memset(&key->cuts, 0, sizeof key->cuts);

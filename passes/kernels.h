@@ -126,6 +126,9 @@ struct fuse *kernels_open(struct ir_module *m, struct arena *a);
 /* Of these functions, 0 being none, those that `all` lacks, in arena a. */
 void kernels_some(struct fuse *f, const func_id *ids, uint32_t n,
 		  struct arena *a, struct kernels **all);
+/* Of one region of a function, and those inside, alone. */
+struct kernel_list *kernels_inside(struct fuse *f, func_id func, region_id r,
+				   struct arena *a);
 /* "rowwise" */
 const char *kernel_kind_name(enum kernel_kind kind);
 

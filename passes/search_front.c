@@ -19,6 +19,7 @@ struct fronts {
 	struct fuse *fuse;	/* of the module, however long its axes are */
 	struct front_prices prices;
 	double *us;		/* by node: run once more */
+	node_id *at;		/* the blocks */
 	struct front_block **blocks;
 	double *plain;		/* by block: bytes, if nothing is rebuilt */
 	uint32_t n;
@@ -100,18 +101,23 @@ add(struct fronts *f, const char *words)
 	VEC_PUSH(&f->s->keep, &f->w->choices, c);
 }
 
-/* At the prices of how long the mesh is now. */
+/*
+ * At the prices of how long the mesh is now.  Nothing outside of the blocks'
+ * forward trips is built again.
+ */
 static void
 find_prices(struct fronts *f)
 {
 	struct ir_module *m = f->w->m;
-	struct arena *a = &f->w->ctx.tmp;
-	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
-	func_id model = ir_model(m);
+	uint32_t k;
 
 	memset(f->us, 0, m->nodes.n * sizeof *f->us);
-	kernels_some(f->fuse, &model, 1, a, all);
-	price_nodes(f, &f->p, all[model]->top);
+	for (k = 0; k < f->n; k++) {
+		region_id r = ir_node(m, f->at[k])->region;
+
+		price_nodes(f, &f->p, kernels_inside(f->fuse, ir_model(m), r,
+						     &f->w->ctx.tmp));
+	}
 }
 
 static void
@@ -120,18 +126,17 @@ open_blocks(struct fronts *f)
 	struct ir_module *m = f->w->m;
 	struct arena *a = &f->w->ctx.tmp;
 	struct front_point none;
-	node_id *blocks;
 	uint32_t k;
 
+	f->n = front_blocks(m, a, &f->at);
 	f->us = arena_room(a, m->nodes.n * sizeof *f->us);
 	f->fuse = kernels_open(m, a);
 	find_prices(f);
 	f->prices = (struct front_prices){ node_us, NULL, f };
-	f->n = front_blocks(m, a, &blocks);
 	f->blocks = arena_alloc(a, f->n * sizeof *f->blocks);
 	f->plain = arena_alloc(a, f->n * sizeof *f->plain);
 	for (k = 0; k < f->n; k++) {
-		f->blocks[k] = front_open(m, blocks[k], &f->prices);
+		f->blocks[k] = front_open(m, f->at[k], &f->prices);
 		front_at(f->blocks[k], "none", &none);
 		f->plain[k] = none.bytes;
 	}

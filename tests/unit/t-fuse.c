@@ -442,6 +442,30 @@ same_all(struct memo *x, const struct ir_module *m, struct kernels **a,
 	}
 }
 
+/* Of each repeat of a function, asked for alone. */
+static void
+look_inside(struct memo *x, struct ir_module *m, struct kernels **all,
+	    struct arena *a)
+{
+	struct fuse *fuse = kernels_open(m, a);
+	struct kernel_list *l;
+	uint32_t i;
+	func_id f;
+
+	for (f = 1; f < m->funcs.n; f++) {
+		for (i = 0; i < all[f]->top->at.n; i++) {
+			const struct kernel_list *body =
+				all[f]->top->at.at[i].body;
+
+			if (body) {
+				l = kernels_inside(fuse, f, body->region, a);
+				l->count = body->count;
+				same_list(x, l, body);
+			}
+		}
+	}
+}
+
 /* Once as the memo is, and once when it surely knows them. */
 static void
 look_again(struct memo *x, struct ir_module *m, struct arena *a)
@@ -451,7 +475,9 @@ look_again(struct memo *x, struct ir_module *m, struct arena *a)
 	m->ctx->kernels = x->of.kernels;
 	same_all(x, m, kernels_all(m, a), all);
 	same_all(x, m, kernels_all(m, a), all);
+	look_inside(x, m, all, a);
 	m->ctx->kernels = NULL;
+	look_inside(x, m, all, a);
 }
 
 /* As it was opened when sizes were others. */
