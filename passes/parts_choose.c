@@ -113,7 +113,7 @@ price_all(struct course *c)
 	struct arena *tmp = &c->p->m->ctx->tmp;
 	uint32_t i;
 
-	c->each = arena_alloc(tmp, c->l->at.n * sizeof *c->each);
+	c->each = arena_room(tmp, c->l->at.n * sizeof *c->each);
 	for (i = 0; i < c->l->at.n; i++) {
 		price_one(c, i);
 	}

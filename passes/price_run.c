@@ -28,6 +28,13 @@
 /* Tensor ranks exchange in pieces behind a contraction; the first shows. */
 #define PIECES 4
 
+/* None of them is no number, and a call of fmax is not free here. */
+static double
+later(double a, double b)
+{
+	return a > b ? a : b;
+}
+
 /* A contraction's parts, each behind the one that was gathered for it. */
 static void
 follow_gather(struct price_clocks *c, uint32_t n, double us)
@@ -35,7 +42,7 @@ follow_gather(struct price_clocks *c, uint32_t n, double us)
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		c->now = fmax(c->now, c->first + i * c->part) + us / n;
+		c->now = later(c->now, c->first + i * c->part) + us / n;
 	}
 }
 
@@ -47,7 +54,7 @@ lead_talk(struct price_clocks *c, uint32_t n, double us, double talk_us)
 
 	for (i = 0; i < n; i++) {
 		c->now += us / n;
-		c->talk = fmax(c->now, c->talk) + talk_us / n;
+		c->talk = later(c->now, c->talk) + talk_us / n;
 	}
 }
 
@@ -57,14 +64,14 @@ wait_for_talk(struct price_clocks *c, uint32_t until)
 {
 	double *to = until ? &c->end[until] : &c->now;
 
-	*to = fmax(*to, c->talk);
+	*to = later(*to, c->talk);
 }
 
 static void
 run_talk(struct price_clocks *c, const struct kernel *k, bool beside,
 	 double us)
 {
-	double begin = fmax(c->now, c->talk);
+	double begin = later(c->now, c->talk);
 
 	c->talk = begin + us;
 	if (k->parts) {
@@ -125,7 +132,7 @@ price_clocks_run(struct price_clocks *c, const struct pricing *p,
 
 		c->any |= k->until != 0;
 		c->sum += us;
-		c->now = fmax(c->now, c->end[c->at]);
+		c->now = later(c->now, c->end[c->at]);
 		if (!talks && !k->parts) {
 			c->now += us;
 		} else if (!talks && k->until) {
@@ -133,7 +140,7 @@ price_clocks_run(struct price_clocks *c, const struct pricing *p,
 				  each[k->until].total_us);
 		} else if (!talks) {
 			follow_gather(c, k->parts->n, us);
-		} else if (parts_led(l, c->at)) {
+		} else if (k->parts && parts_led(l, c->at)) {
 			wait_for_talk(c, k->until);
 		} else {
 			run_talk(c, k, goes_beside(p, k), us);
@@ -146,7 +153,7 @@ double
 price_clocks_beside(const struct price_clocks *c, const struct pricing *p)
 {
 	return c->any && !target_is_cpu(&p->t->device)
-		? c->sum - fmax(c->now, c->talk) : 0;
+		? c->sum - later(c->now, c->talk) : 0;
 }
 
 double
