@@ -98,7 +98,7 @@ clone(struct recompute *c, value_id v)
 		args[i] = rebuild(c, ir_args(c->m, ir_node(c->m, maker))[i]);
 	}
 	pass_count(c->p, "nodes rebuilt", i > 0);
-	return derive_copy(c->m, c->s.back[c->s.home[v]], maker, args);
+	return ir_append_like(c->m, c->s.back[c->s.home[v]], maker, args);
 }
 
 /* v, a value of a forward trip or from around all, in the backward one. */

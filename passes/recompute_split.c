@@ -287,22 +287,38 @@ copy_into(struct split *s, region_id to, const struct ir_node *n,
 static region_id copy_body(struct split *s, region_id from,
 			   const struct part *part);
 
+/* One that differs by a name, or by what is inside. */
+static value_id
+copy_changed(struct split *s, const struct ir_node *n, region_id to,
+	     const struct part *part)
+{
+	struct ir_new copy;
+	uint32_t i;
+
+	ir_new_init(&copy, n->op, n->span);
+	for (i = 0; i < n->nargs; i++) {
+		ir_new_arg(&copy, mapped(s, ir_args(s->m, n)[i]));
+	}
+	copy_attrs(s, n, part, &copy);
+	copy.region = n->region ? copy_body(s, n->region, part) : 0;
+	return copy_into(s, to, n, &copy);
+}
+
 static void
 copy_node(struct split *s, node_id id, region_id to, const struct part *part)
 {
 	struct ir_node n = *ir_node(s->m, id);
-	struct ir_new copy;
-	value_id v;
+	value_id args[IR_MAX_ARGS], v;
 	uint32_t i;
 
-	ir_new_init(&copy, n.op, n.span);
-	for (i = 0; i < n.nargs; i++) {
-		ir_new_arg(&copy, mapped(s, ir_args(s->m, &n)[i]));
+	if (n.region || is_stash(&n)) {
+		v = copy_changed(s, &n, to, part);
+	} else {
+		for (i = 0; i < n.nargs; i++) {
+			args[i] = mapped(s, ir_args(s->m, &n)[i]);
+		}
+		v = ir_append_like(s->m, to, id, args);
 	}
-	copy_attrs(s, &n, part, &copy);
-	copy.callee = n.callee;
-	copy.region = n.region ? copy_body(s, n.region, part) : 0;
-	v = copy_into(s, to, &n, &copy);
 	for (i = 0; i < n.nresults; i++) {
 		s->map[n.result + i] = v + i;
 	}
