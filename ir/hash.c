@@ -181,18 +181,24 @@ mix_attrs(struct hashing *h, const struct ir_module *m)
 	}
 }
 
+/* Neighbours often are of one type. */
 static void
 mix_values(struct hashing *h, const struct ir_module *m)
 {
+	const struct ir_type *last = NULL;
+	uint64_t w[LANES] = { 0 };
 	uint32_t i;
 
 	mix(h, m->values.n);
 	for (i = 0; i < m->values.n; i++) {
 		const struct ir_value *v = &m->values.at[i];
+		const struct ir_type *t = ir_type(m, i);
 
-		mix(h, ir_type_hash(ir_type(m, i)));
-		mix_pair(h, v->hint, v->node);
-		mix_pair(h, v->index, v->region);
+		w[0] = t == last ? w[0] : ir_type_hash(t);
+		w[1] = pair(v->hint, v->node);
+		w[2] = pair(v->index, v->region);
+		mix_four(h, w);
+		last = t;
 	}
 }
 

@@ -72,8 +72,9 @@ ranks_found_again(const struct ranks *r, struct kernels **all)
 	struct ranks_found *x = r->found;
 
 	if (x) {
-		x->hash = name_of(r);
-		x->named = true;
+		if (x->named) {
+			x->hash = name_of(r);
+		}
 		x->kernels = all;
 		x->memory = NULL;
 	}

@@ -89,7 +89,10 @@ struct ranks_found *ranks_found_open(struct ir_ctx *c, struct arena *a);
 void ranks_found_take(struct ir_ctx *c, struct ranks_found *x);
 /* That of these programs as they stand, or NULL: nothing is kept of them. */
 struct ranks_found *ranks_found_of(const struct ranks *r);
-/* They were changed since they were opened, and have these kernels now. */
+/*
+ * These kernels were found of them, as they are now: they are kept, whether
+ * these are opened next or were before, and changed since then.
+ */
 void ranks_found_again(const struct ranks *r, struct kernels **all);
 
 #endif
