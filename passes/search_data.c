@@ -20,6 +20,26 @@ sequence_bytes(const struct ir_module *m, value_id v, dim_id batch)
 		  (double)ir_dim_size(m, batch) : 0;
 }
 
+#define DEEP 6	/* maps, one behind another */
+
+/* The same, or of what it is made of by elements, if that is less. */
+static double
+least_bytes(const struct ir_module *m, value_id v, dim_id batch, int depth)
+{
+	double bytes = sequence_bytes(m, v, batch), of = 0;
+	node_id id = m->values.at[v].node;
+	const struct ir_node *n = id ? ir_node(m, id) : NULL;
+	uint32_t i;
+
+	if (!n || !n->nargs || !depth || !ir_is(n->op, IRF_MAP | IRF_MOVES)) {
+		return bytes;
+	}
+	for (i = 0; i < n->nargs && of < bytes; i++) {
+		of += least_bytes(m, ir_args(m, n)[i], batch, depth - 1);
+	}
+	return fmin(bytes, of);
+}
+
 /* A gradient of experts: products of rows, summed by whose they are. */
 static bool
 sums_rows(const struct ir_module *m, const struct ir_node *n)
@@ -53,18 +73,22 @@ add_rows(struct search *s, const struct ir_region *r, const struct ir_node *n,
 {
 	const struct ir_type *t = ir_type(s->m, n->result);
 	struct search_rows x = { 0 };
+	struct ir_cost cost;
 	int64_t elems = 0;
 	uint32_t i;
 
+	if (!batch || !ir_type_elems(s->m, t, &elems)) {
+		return;
+	}
 	for (i = 0; i < n->nargs; i++) {
 		value_id v = ir_args(s->m, n)[i];
 
-		x.bytes += times * sequence_bytes(s->m, v, batch) /
+		x.bytes += times * least_bytes(s->m, v, batch, DEEP) /
 			   readers(s->m, r, v);
 	}
-	if (ir_type_elems(s->m, t, &elems)) {
-		x.weight = times * (double)elems;
-	}
+	ir_cost(s->m, n, &cost);
+	x.weight = times * (double)elems;
+	x.flops = times * cost.flops / (double)ir_dim_size(s->m, batch);
 	VEC_PUSH(&s->keep, &s->rows, x);
 }
 
@@ -176,20 +200,25 @@ weights_us(const struct search *s, const struct search_group *g,
 	return dense_us(s, g, op, 1 - s->expert_part) + experts_us(s, g, op);
 }
 
-#define LARGE 1e6	/* sequences: what starts a message is no part of it */
+#define LARGE 1e12	/* bytes: what starts a message is no part of it */
 
-/* All rows of a sequence on a mean rank, as a part of a large message. */
+/* To gather those of a byte of each data rank, as a part of a large message. */
 static double
-rows_us(const struct search *s, const struct search_group *g)
+row_us(const struct search *s, const struct search_group *g)
 {
-	double bytes = 0;
-	uint32_t i;
+	double bytes = (double)g->dp / (double)(g->tp * g->pp);
 
-	for (i = 0; i < s->rows.n; i++) {
-		bytes += s->rows.at[i].bytes;
-	}
-	bytes *= (double)g->dp / (double)(g->tp * g->pp);
 	return experts_on(s, g, COST_ALL_GATHER, LARGE * bytes) / LARGE;
+}
+
+/* To multiply those of all other data ranks. */
+static double
+flop_us(const struct search *s, const struct search_group *g)
+{
+	const struct target_device *d = &search_quickest(s)->device;
+
+	return (double)(g->dp - 1) / (double)(g->tp * g->pp) /
+	       (search_float_rate(d) * fmax(d->matrix_eff, d->attention_eff));
 }
 
 /*
@@ -207,7 +236,8 @@ set_cut(const struct search *s, struct search_group *g)
 
 	g->cut.dense_us = dense_us(s, g, COST_REDUCE_SCATTER, dense);
 	g->cut.experts_us = experts_us(s, g, COST_REDUCE_SCATTER);
-	g->cut.rows_us = rows_us(s, g);
+	g->cut.row_us = row_us(s, g);
+	g->cut.flop_us = flop_us(s, g);
 	g->cut.gather_us = once + experts + table;
 	g->cut.weights_us = once + experts + (g->pp > 1 ? 0 : table) +
 		dense_us(s, g, COST_ALL_GATHER, s->twice_part) + experts;
@@ -229,65 +259,76 @@ search_set_exchange(const struct search *s, struct search_group *g)
 
 /* ---- of a step ---- */
 
+/* What an exchange adds to kernels at the least. */
+struct added {
+	double once;		/* a step */
+	double shown;		/* to all of these: it goes on beside them */
+	double whole;		/* to PRICE_SLOWED of them: they do beside it */
+};
+
 /*
  * Experts' gradients need no sum: each rank can gather the rows of all, and
- * multiply them itself.
+ * multiply these itself.
  */
-static double
-experts_sum_us(const struct search *s, const struct search_try *t)
+static void
+add_experts(const struct search *s, const struct search_try *t,
+	    struct added *a)
 {
 	const struct search_cut *c = &t->g->cut;
-	double rows = c->rows_us * (double)t->microbatch, us = 0, all = 0;
+	double mb = (double)t->microbatch;
 	uint32_t i;
 
 	for (i = 0; i < s->rows.n; i++) {
-		all += s->rows.at[i].bytes;
-	}
-	for (i = 0; i < s->rows.n; i++) {
 		const struct search_rows *x = &s->rows.at[i];
+		double sum = c->experts_us * x->weight;
+		double rows = mb * c->row_us * x->bytes;
+		double dots = mb * c->flop_us * x->flops;
 
-		us += fmin(c->experts_us * x->weight, rows * x->bytes / all);
+		a->shown += fmin(PRICE_SLOWED * sum,
+				 PRICE_SLOWED * rows + dots);
+		a->whole += fmin(sum, rows + PRICE_SLOWED * dots);
 	}
-	return us;
-}
-
-/* In all microbatches, and once beside them. */
-static double
-step_us(const struct search *s, const struct search_key *key,
-	const struct search_try *t, double *once)
-{
-	const struct search_group *g = t->g;
-	double us;
-
-	*once = g->sum_us + g->gather_us;
-	if (key->zero < 2) {
-		return 0;
-	}
-	*once = key->zero == 2 ? g->cut.gather_us : 0;
-	us = g->cut.dense_us + experts_sum_us(s, t) +
-	     (key->zero > 2 ? g->cut.weights_us : 0);
-	return us * (double)t->nmicrobatches;
 }
 
 /*
  * What goes on in a microbatch may go on beside its kernels, all but what
  * shows of it; but only so much of it as there is of these.
  */
+static struct added
+added(const struct search *s, const struct search_key *key,
+      const struct search_try *t)
+{
+	const struct search_cut *c = &t->g->cut;
+	double n = (double)t->nmicrobatches;
+	struct added a = { .once = t->g->sum_us + t->g->gather_us };
+
+	if (key->zero < 2) {
+		return a;
+	}
+	a.once = key->zero == 2 ? c->gather_us : 0;
+	a.whole = c->dense_us + (key->zero > 2 ? c->weights_us : 0);
+	a.shown = PRICE_SLOWED * a.whole;
+	add_experts(s, t, &a);
+	a.shown *= n;
+	a.whole *= n;
+	return a;
+}
+
 double
 search_data_us(const struct search *s, const struct search_key *key,
 	       const struct search_try *t, double us)
 {
-	double once, all = step_us(s, key, t, &once);
+	struct added a = added(s, key, t);
 
-	return once + all - (1 - PRICE_SLOWED) * fmin(all, us);
+	return a.once + fmax(a.shown, a.whole - (1 - PRICE_SLOWED) * us);
 }
 
 double
 search_kernels_us(const struct search *s, const struct search_key *key,
 		  const struct search_try *t, double us)
 {
-	double once, all = step_us(s, key, t, &once);
+	struct added a = added(s, key, t);
 
-	us -= once;
-	return fmin(us - PRICE_SLOWED * all, (us - all) / PRICE_SLOWED);
+	us -= a.once;
+	return fmin(us - a.shown, (us - a.whole) / PRICE_SLOWED);
 }

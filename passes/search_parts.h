@@ -124,7 +124,7 @@ struct search_update {
 /* What data ranks exchange in a microbatch where ZeRO cuts: a mean rank. */
 struct search_cut {
 	double dense_us, experts_us;	/* gradients, without tables' */
-	double rows_us;		/* experts' rows instead, of a sequence */
+	double row_us, flop_us;	/* instead, a byte or flop of experts' rows */
 	double weights_us;	/* that are gathered to be read */
 	double gather_us;	/* once, behind an update */
 };
@@ -144,7 +144,7 @@ struct search_group {
 /* Of a gradient of experts, in all layers. */
 struct search_rows {
 	double weight;		/* its part of all experts' */
-	double bytes;		/* of a sequence: what it is made of */
+	double bytes, flops;	/* of a sequence: what it is made of */
 };
 
 /* One plan, but for what is settled last: zero, recompute, stages. */
