@@ -211,12 +211,14 @@ like_stages(const struct search_key *a, const struct search_key *b)
 
 /*
  * ZeRO 0 and 1, with and without data ranks, differ in the update and in what
- * these exchange, which is no part of it.
+ * these exchange, which is no part of it.  Where gradients are cut, ranks may
+ * gather the rows of all and multiply these, which is.
  */
 bool
 search_same_stages(const struct search_key *a, const struct search_key *b)
 {
-	return like_stages(a, b) && cut_of(a) == cut_of(b);
+	return like_stages(a, b) && cut_of(a) == cut_of(b) &&
+	       (!cut_of(a) || a->data == b->data);
 }
 
 /* dp, if that moves other axes' ranks apart; 0: they are inside of it. */
@@ -371,7 +373,8 @@ bool
 search_is_no_wider(const struct search_key *a, const struct search_key *b)
 {
 	return a->ep == b->ep && b->tp % a->tp == 0 && b->cp % a->cp == 0 &&
-	       like_stages(a, b) && (cut_of(a) == cut_of(b) || !cut_of(a));
+	       (search_same_stages(a, b) ||
+		(like_stages(a, b) && !cut_of(a)));
 }
 
 /* A rank's part of what a takes, and what ZeRO 2 and 3 may leave of that. */
