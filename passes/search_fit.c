@@ -320,7 +320,11 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	    with_slots(&g, 0, 0) > HOPELESS * f->room) {
 		return TRIAL_HOPELESS;
 	}
-	search_choices(x->s, &x->key, x->t, x->cost);
+	if (x->stand) {
+		search_stand_choices(x->s, x->stand, x->t);
+	} else {
+		search_choices(x->s, &x->key, x->t, x->cost);
+	}
 	for (i = 0; i < f->nruns; i++) {
 		f->runs[i].less = less_of(f, f->runs[i].stage);
 	}

@@ -231,6 +231,7 @@ struct search_pieces {
 struct search_floor {
 	int64_t tp, cp, ep;
 	bool sequence;
+	struct search_pieces us;
 	struct search_line line;
 };
 
@@ -451,13 +452,22 @@ void search_fix_as(const struct search_width *like,
 /* What a width that is not made takes and holds at the least. */
 struct search_stand {
 	struct search_key key;	/* whose placement that is */
+	bool both;		/* that takes no more to rebuild, too */
+	double share, part;	/* of what rebuilding takes, and of bytes */
 	struct search_cost *cost;
 	struct search_update *update;	/* what is kept, no more */
 };
 
-/* Until the next plan.  False: there is none, or the width is made. */
+/*
+ * Until the next plan.  `both`: one of which it is sure what rebuilding takes.
+ * False: there is none, or the width is made.
+ */
 bool search_stand_in(struct search *s, const struct search_key *key,
-		     const struct search_try *t, struct search_stand *out);
+		     const struct search_try *t, bool both,
+		     struct search_stand *out);
+/* Ways to recompute, for its cost. */
+void search_stand_choices(struct search *s, const struct search_stand *x,
+			  const struct search_try *t);
 
 /* ---- search_floor.c --------------------------------------------------- */
 
@@ -470,13 +480,12 @@ void search_add_known(struct search *s, const struct search_width *w,
 		      const struct search_cost *c);
 bool search_is_known(const struct search *s, const struct search_key *key,
 		     const struct search_try *t);
-/* What is, of these degrees, and how much of it is sure; NULL: nothing. */
-const struct search_known *search_known_share(const struct search *s,
-					      const struct search_key *key,
-					      const struct search_try *t,
-					      double *share);
+/* By piece, of one sequence: the most that is known to be below it. */
+void search_known_pieces(const struct search *s, const struct search_key *key,
+			 const struct search_try *t,
+			 struct search_pieces *us);
 /* Whether what a takes is a floor under b: rules of docs/search.md. */
-bool search_is_no_wider(const struct search_key *a,
+bool search_is_no_wider(const struct search *s, const struct search_key *a,
 			const struct search_key *b);
 /* Whether stages of both are placed for the same, but for widths. */
 bool search_same_stages(const struct search_key *a,
@@ -488,7 +497,8 @@ bool search_is_above(struct search *s, const struct search_key *key,
 double search_least_us(const struct search *s, const struct search_cost *c,
 		       uint32_t piece, uint32_t kind);
 /* Of what a takes, b takes so much at the least, if a is no wider. */
-double search_share(const struct search_key *a, const struct search_key *b);
+double search_share(const struct search *s, const struct search_key *a,
+		    const struct search_key *b);
 /* The same, by what narrower widths and those of its kind take. */
 bool search_seems_above(struct search *s, const struct search_key *key,
 			const struct search_try *t, double us);

@@ -368,7 +368,7 @@ stood_in(struct trial *x)
 	}
 	x->state = TRIAL_GUESSED;
 	has = trial_fits(x, &f);
-	if (has == TRIAL_HOPELESS) {
+	if (has > TRIAL_LATE) {
 		return FATE_FULL;
 	}
 	if (has == TRIAL_LATE || is_cut(x)) {
@@ -427,6 +427,22 @@ trial_width(struct trial *x)
 	return x->cost ? with_spreads(x, with_layers) : FATE_NONE;
 }
 
+/* As what stands for it.  FATE_NONE: it may win, or nothing does. */
+static enum trial_fate
+with_stand(struct trial *x, struct search_stand *stand)
+{
+	enum trial_fate fate;
+
+	set_width(x, stand->cost);
+	x->update = stand->update;
+	x->stand = stand;
+	x->may_win = false;
+	fate = with_spreads(x, stood_in);
+	x->stand = NULL;
+	set_width(x, NULL);
+	return x->may_win ? FATE_NONE : fate;
+}
+
 enum trial_fate
 trial_stand_in(struct trial *x)
 {
@@ -434,15 +450,13 @@ trial_stand_in(struct trial *x)
 	enum trial_fate fate;
 
 	if (trial_is_asked(x) ||
-	    !search_stand_in(x->s, &x->key, x->t, &stand)) {
+	    !search_stand_in(x->s, &x->key, x->t, false, &stand)) {
 		return FATE_NONE;
 	}
-	set_width(x, stand.cost);
-	x->update = stand.update;
-	x->stand = &stand;
-	x->may_win = false;
-	fate = with_spreads(x, stood_in);
-	x->stand = NULL;
-	set_width(x, NULL);
-	return x->may_win ? FATE_NONE : fate;
+	fate = with_stand(x, &stand);
+	if (fate == FATE_NONE && !stand.both &&
+	    search_stand_in(x->s, &x->key, x->t, true, &stand)) {
+		fate = with_stand(x, &stand);
+	}
+	return fate;
 }

@@ -774,11 +774,12 @@ price_as(struct search *s, struct search_width *w,
 
 /* The widest that it is no wider than, if it is placed and may be priced. */
 static struct search_width *
-wider(struct search_width *best, struct search_width *w,
-      const struct search_key *key)
+wider(const struct search *s, struct search_width *best,
+      struct search_width *w, const struct search_key *key)
 {
 	const struct search_key *k = &w->key;
-	bool fits = !w->bad && is_plain(k) && search_is_no_wider(k, key);
+	bool fits = !w->bad && is_plain(k) &&
+		    search_is_no_wider(s, k, key);
 
 	return fits && (!best || k->tp * k->cp > best->key.tp * best->key.cp)
 		? w : best;
@@ -813,7 +814,7 @@ search_foresee(struct search *s, const struct search_key *key,
 			return;
 		}
 		like = !like && is_like(s, w, key) ? w : like;
-		narrow = wider(narrow, w, key);
+		narrow = wider(s, narrow, w, key);
 	}
 	if (like) {
 		price_as(s, like, key, t);
