@@ -145,24 +145,48 @@ sort_cut(uint32_t cut, const uint8_t *place)
 	return sorted;
 }
 
+#define SIZES 64		/* a power of two */
+
+/* What types become: many values have the same one. */
+struct sorting {
+	struct ir_ctx *c;
+	const uint8_t *place;
+	struct {
+		type_id from, to;
+	} last[SIZES];		/* by the type: the last ones */
+};
+
 /* Only where two axes or more split one dim there is something to sort. */
-static void
-sort_cuts(struct ir_ctx *c, type_id *id, const uint8_t *place)
+static type_id
+sorted(const struct sorting *s, type_id id)
 {
-	const struct ir_type *t = ir_type_of(c, *id);
+	const struct ir_type *t = ir_type_of(s->c, id);
 	struct ir_type x;
 	uint32_t many = 0, i;
 
 	for (i = 0; i < t->ndims; i++) {
 		many |= t->cut[i] >> 4;
 	}
-	if (many) {
-		x = *t;
-		for (i = 0; i < x.ndims; i++) {
-			x.cut[i] = sort_cut(x.cut[i], place);
-		}
-		*id = ir_type_keep(c, &x);
+	if (!many) {
+		return id;
 	}
+	x = *t;
+	for (i = 0; i < x.ndims; i++) {
+		x.cut[i] = sort_cut(x.cut[i], s->place);
+	}
+	return ir_type_keep(s->c, &x);
+}
+
+static void
+sort_cuts(struct sorting *s, type_id *id)
+{
+	uint32_t at = *id % SIZES;
+
+	if (s->last[at].from != *id) {
+		s->last[at].to = sorted(s, *id);
+		s->last[at].from = *id;
+	}
+	*id = s->last[at].to;
 }
 
 static void
@@ -174,20 +198,21 @@ sort_all(struct place *p, const struct axes *x)
 	};
 	struct ir_module *m = p->m;
 	uint8_t place[IR_MAX_AXES + 1] = { 0 };
+	struct sorting s = { .c = m->ctx, .place = place };
 	uint32_t i, k;
 
 	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
 		place[all[i]] = (uint8_t)i;
 	}
 	for (i = 1; i < m->values.n; i++) {
-		sort_cuts(m->ctx, &m->values.at[i].type, place);
+		sort_cuts(&s, &m->values.at[i].type);
 	}
 	for (i = 0; i < m->args.n; i++) {
-		sort_cuts(m->ctx, &p->wants[i], place);
+		sort_cuts(&s, &p->wants[i]);
 	}
 	for (i = 1; i < m->regions.n; i++) {
 		for (k = 0; k < m->regions.at[i].results.n; k++) {
-			sort_cuts(m->ctx, &p->yields[i][k], place);
+			sort_cuts(&s, &p->yields[i][k]);
 		}
 	}
 }
