@@ -291,12 +291,23 @@ add_experts(const struct search *s, const struct search_try *t,
 }
 
 /*
+ * Whether what ranks of ep and cp exchange of cut gradients and weights is
+ * part of what is known of it; what data ranks exchange never is.
+ */
+bool
+search_has_exchange(const struct search_key *of)
+{
+	return of->zero > 1 && of->ep * of->cp > 1;
+}
+
+/*
  * What goes on in a microbatch may go on beside its kernels, all but what
- * shows of it; but only so much of it as there is of these.
+ * shows of it; but only so much of it as there is of these.  Of kernels that
+ * have a part of it, all of it is left out.
  */
 static struct added
 added(const struct search *s, const struct search_key *key,
-      const struct search_try *t)
+      const struct search_try *t, bool part)
 {
 	const struct search_cut *c = &t->g->cut;
 	double n = (double)t->nmicrobatches;
@@ -306,6 +317,9 @@ added(const struct search *s, const struct search_key *key,
 		return a;
 	}
 	a.once = key->zero == 2 ? c->gather_us : 0;
+	if (part) {
+		return a;
+	}
 	a.whole = c->dense_us + (key->zero > 2 ? c->weights_us : 0);
 	a.shown = PRICE_SLOWED * a.whole;
 	add_experts(s, t, &a);
@@ -316,18 +330,18 @@ added(const struct search *s, const struct search_key *key,
 
 double
 search_data_us(const struct search *s, const struct search_key *key,
-	       const struct search_try *t, double us)
+	       const struct search_try *t, bool part, double us)
 {
-	struct added a = added(s, key, t);
+	struct added a = added(s, key, t, part);
 
 	return a.once + fmax(a.shown, a.whole - (1 - PRICE_SLOWED) * us);
 }
 
 double
 search_kernels_us(const struct search *s, const struct search_key *key,
-		  const struct search_try *t, double us)
+		  const struct search_try *t, bool part, double us)
 {
-	struct added a = added(s, key, t);
+	struct added a = added(s, key, t, part);
 
 	us -= a.once;
 	return fmin(us - a.shown, (us - a.whole) / PRICE_SLOWED);

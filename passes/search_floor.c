@@ -146,7 +146,8 @@ search_add_floor(struct search *s, const struct search_width *w,
 	struct search_pieces us = { 0 };
 	uint32_t i, k;
 
-	if (find(s, &w->key) || w->key.choice || w->key.microbatch) {
+	if (find(s, &w->key) || w->key.choice || w->key.microbatch ||
+	    search_has_exchange(&w->key)) {
 		return;
 	}
 	for (i = 0; i < w->on->nstages; i++) {
@@ -469,7 +470,9 @@ search_known_pieces(const struct search *s, const struct search_key *key,
 	for (i = 0; at && i < s->known.at[at].at.n; i++) {
 		const struct search_known *k = &s->known.at[at].at.at[i];
 
-		raise(us, &k->us, share_of(s, k, key));
+		if (!search_has_exchange(&k->key)) {
+			raise(us, &k->us, share_of(s, k, key));
+		}
 	}
 }
 
@@ -481,7 +484,7 @@ search_is_above(struct search *s, const struct search_key *key,
 {
 	const struct search_floor *f = find(s, key);
 
-	us = search_kernels_us(s, key, t, us);
+	us = search_kernels_us(s, key, t, false, us);
 	return us <= 0 || (f && search_line_is_above(s, t, &f->line, us));
 }
 
@@ -490,19 +493,21 @@ search_seems_above(struct search *s, const struct search_key *key,
 		   const struct search_try *t, double us)
 {
 	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);
+	double left_us = search_kernels_us(s, key, t, false, us);
+	double part_us = search_kernels_us(s, key, t, true, us);
 	uint32_t i;
 
-	us = search_kernels_us(s, key, t, us);
-	for (i = 0; at && i < s->known.at[at].at.n && us > 0; i++) {
+	for (i = 0; at && i < s->known.at[at].at.n && left_us > 0; i++) {
 		const struct search_known *k = &s->known.at[at].at.at[i];
 		double share = share_of(s, k, key);
 
+		us = search_has_exchange(&k->key) ? part_us : left_us;
 		if (share > 0 &&
 		    search_line_is_above(s, t, &k->line, us / share)) {
 			return true;
 		}
 	}
-	return us <= 0;
+	return left_us <= 0;
 }
 
 double
@@ -510,17 +515,19 @@ search_floor_us(struct search *s, const struct search_key *key,
 		const struct search_try *t)
 {
 	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);
-	double most = 0;
+	double most = search_data_us(s, key, t, false, 0);
 	uint32_t i;
 
 	for (i = 0; at && i < s->known.at[at].at.n; i++) {
 		const struct search_known *k = &s->known.at[at].at.at[i];
-		double share = share_of(s, k, key);
+		double share = share_of(s, k, key), us;
+		bool part = search_has_exchange(&k->key);
 
-		if (share > 0 &&
-		    search_line_is_above(s, t, &k->line, most / share)) {
-			most = share * search_line_us(s, t, &k->line);
+		if (share > 0) {
+			us = share * search_line_us(s, t, &k->line);
+			most = fmax(most, us + search_data_us(s, key, t, part,
+							      us));
 		}
 	}
-	return most + search_data_us(s, key, t, most);
+	return most;
 }

@@ -512,12 +512,17 @@ double search_floor_us(struct search *s, const struct search_key *key,
 void search_find_rows(struct search *s, dim_id batch);
 /* Sets what data ranks exchange of a rank's weights, at the least. */
 void search_set_exchange(const struct search *s, struct search_group *g);
-/* What that adds to a pipeline that takes so long without it. */
+/* Whether what is known of that width has a part of it. */
+bool search_has_exchange(const struct search_key *key);
+/*
+ * What that adds to a pipeline that takes so long without it, or with a part
+ * of it.
+ */
 double search_data_us(const struct search *s, const struct search_key *key,
-		      const struct search_try *t, double us);
-/* How long a pipeline may take without it so that both take no longer. */
+		      const struct search_try *t, bool part, double us);
+/* How long a pipeline may take so that both take no longer. */
 double search_kernels_us(const struct search *s, const struct search_key *key,
-			 const struct search_try *t, double us);
+			 const struct search_try *t, bool part, double us);
 
 /* ---- search_line.c ---------------------------------------------------- */
 

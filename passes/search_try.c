@@ -130,8 +130,10 @@ is_above(struct trial *x, double beside_us)
 static bool
 is_pipe_above(struct trial *x)
 {
-	return is_above(x, x->stand ? search_data_us(x->s, &x->key, x->t,
-						     x->bound_us) : 0);
+	return is_above(x, !x->stand ? 0
+			: search_data_us(x->s, &x->key, x->t,
+					 search_has_exchange(&x->stand->key),
+					 x->bound_us));
 }
 
 static bool

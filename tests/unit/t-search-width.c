@@ -193,12 +193,12 @@ taken(struct stand *x, const struct search_key *key,
 /* What an exchange adds to kernels that take so long, a microbatch. */
 static double
 added_us(struct stand *x, const struct search_key *key, struct search_try t,
-	 double us)
+	 bool part, double us)
 {
-	double once = search_data_us(&x->s, key, &t, us);
+	double once = search_data_us(&x->s, key, &t, part, us);
 
 	t.nmicrobatches *= 2;
-	return search_data_us(&x->s, key, &t, 2 * us) - once;
+	return search_data_us(&x->s, key, &t, part, 2 * us) - once;
 }
 
 /* A bound counts no more of that than there is, in each microbatch. */
@@ -219,16 +219,18 @@ assert_counted(const char *model, int64_t ep, int zero, int64_t microbatch)
 	stand(&x, model);
 	is = taken(&x, &key, &t);
 	search_set_exchange(&x.s, &g);
-	counted = added_us(&x, &key, t, 0);
-	shown = is.kernels_us + added_us(&x, &key, t, is.kernels_us);
+	counted = added_us(&x, &key, t, false, 0);
+	shown = is.kernels_us +
+		added_us(&x, &key, t, false, is.kernels_us);
 	print_message("ep=%d zero=%d: %.1f us, counted %.1f; "
 		      "%.1f shown, at least %.1f\n", (int)ep, zero, is.data_us,
 		      counted, is.shown_us, shown);
 	assert_true(counted > is.data_us / 2 && counted <= is.data_us);
 	assert_true(shown > is.kernels_us && shown <= is.shown_us);
 	/* the same, asked the other way round */
-	shown = is.kernels_us + search_data_us(&x.s, &key, &t, is.kernels_us);
-	left = search_kernels_us(&x.s, &key, &t, shown);
+	shown = is.kernels_us +
+		search_data_us(&x.s, &key, &t, false, is.kernels_us);
+	left = search_kernels_us(&x.s, &key, &t, false, shown);
 	assert_true(fabs(left - is.kernels_us) < 1e-6 * shown);
 	leave(&x);
 }
@@ -248,12 +250,44 @@ test_exchange(void **state)
 	}
 }
 
+/*
+ * Without data ranks, experts' ranks exchange what ZeRO cuts: that is talk of
+ * theirs, part of what is known of the width, and does not count once more.
+ */
+static void
+test_part(void **state)
+{
+	struct search_group g = { .used = 4, .tp = 1, .cp = 1, .ep = 4,
+				  .pp = 1, .dp = 1 };
+	struct search_try t = { .g = &g, .microbatch = 1, .nmicrobatches = 1,
+				.chunks = 1, .sched = sched_find("1f1b") };
+	struct search_key key = { .tp = 1, .cp = 1, .ep = 4, .zero = 3 };
+	struct taken is;
+	struct stand x;
+	double twice;
+
+	(void)state;
+	stand(&x, experts);
+	is = taken(&x, &key, &t);
+	search_set_exchange(&x.s, &g);
+	assert_true(search_has_exchange(&key));
+	assert_true(is.data_us == 0);
+	assert_true(added_us(&x, &key, t, true, is.kernels_us) == 0);
+	twice = is.kernels_us +
+		added_us(&x, &key, t, false, is.kernels_us);
+	print_message("takes %.1f us, counted twice %.1f\n", is.shown_us,
+		      twice);
+	assert_true(is.kernels_us <= is.shown_us && twice > is.shown_us);
+	leave(&x);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_data_ranks),
-		cmocka_unit_test(test_exchange)
+		cmocka_unit_test(test_exchange),
+		cmocka_unit_test(test_part)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
