@@ -156,6 +156,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search_stand.c \
 	%D%/search_trial.h \
 	%D%/search_try.c \
+	%D%/search_wider.c \
 	%D%/search_width.c \
 	%D%/search_zero.c \
 	%D%/solve.c \

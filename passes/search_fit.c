@@ -669,7 +669,7 @@ guess_ranks(struct fit *f, struct trial_fit *out)
 		rank[n] = try_alike(f);
 		all = rank[n].has > all ? rank[n].has : all;
 	}
-	if (all > (x->stand ? TRIAL_FULL : TRIAL_MAY_FIT) && !asked) {
+	if (all > TRIAL_MAY_FIT && !asked) {
 		return all;
 	}
 	for (i = 0; i < n; i++) {

@@ -265,21 +265,39 @@ find_known(const struct search *s, const struct search_key *key, int64_t far,
 	return at;
 }
 
+/* Whether the floor is one of that width. */
+static bool
+is_floor_of(const struct search_known *k, const struct search_key *key)
+{
+	return k->key.tp == key->tp && k->key.cp == key->cp &&
+	       k->key.data == key->data && k->key.sequence == key->sequence;
+}
+
+/* As it was priced, or else the floor under it. */
 static struct search_known *
-known(const struct search *s, const struct search_key *key, int64_t dp,
-      int64_t microbatch)
+find_as(const struct search *s, const struct search_key *key, int64_t dp,
+	int64_t microbatch, bool wider)
 {
 	uint32_t at = find_known(s, key, apart(s, dp), microbatch), i;
 
 	for (i = 0; at && i < s->known.at[at].at.n; i++) {
 		struct search_known *k = &s->known.at[at].at.at[i];
 
-		if (k->key.tp == key->tp && k->key.cp == key->cp &&
-		    search_same_stages(&k->key, key)) {
+		if ((k->from != NULL) == wider && k->key.tp == key->tp &&
+		    k->key.cp == key->cp &&
+		    search_same_stages(&k->key, key) &&
+		    (!wider || is_floor_of(k, key))) {
 			return k;
 		}
 	}
 	return NULL;
+}
+
+static struct search_known *
+known(const struct search *s, const struct search_key *key, int64_t dp,
+      int64_t microbatch)
+{
+	return find_as(s, key, dp, microbatch, false);
 }
 
 static void
@@ -334,6 +352,34 @@ search_is_known(const struct search *s, const struct search_key *key,
 }
 
 void
+search_least_pieces(const struct search *s, const struct search_cost *c,
+		    struct search_pieces *out)
+{
+	uint32_t i, j;
+
+	memset(out, 0, sizeof *out);
+	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
+		for (j = 0; j < SCHED_NKINDS; j++) {
+			add(out, i, j, search_least_us(s, c, i, j) /
+				       (double)c->microbatch);
+		}
+	}
+}
+
+/* In the place of what was known. */
+static void
+learn(struct search *s, struct search_known *old, struct search_known *k)
+{
+	search_set_line(s, &k->us, &k->line);
+	s->learnt++;
+	if (old) {
+		*old = *k;
+	} else {
+		push_known(s, k);
+	}
+}
+
+void
 search_add_known(struct search *s, const struct search_width *w,
 		 const struct search_key *key, const struct search_cost *c)
 {
@@ -344,27 +390,38 @@ search_add_known(struct search *s, const struct search_width *w,
 		.guess = w->key.tp != key->tp || w->key.cp != key->cp ||
 			 w->key.ep != key->ep
 	};
-	struct search_pieces us = { 0 };
-	uint32_t i, j;
 
 	if (w->key.choice || w->key.split || w->key.microbatch ||
 	    (old && !old->guess)) {
 		return;
 	}
-	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
-		for (j = 0; j < SCHED_NKINDS; j++) {
-			add(&us, i, j, search_least_us(s, c, i, j) /
-				       (double)c->microbatch);
-		}
-	}
-	k.us = us;
-	search_set_line(s, &us, &k.line);
-	s->learnt++;
-	if (old) {
-		*old = k;
-	} else {
-		push_known(s, &k);
-	}
+	search_least_pieces(s, c, &k.us);
+	learn(s, old, &k);
+}
+
+/* ---- floors under wider ones ---- */
+
+const struct search_width *
+search_wider_from(const struct search *s, const struct search_key *key,
+		  const struct search_try *t)
+{
+	const struct search_known *k = find_as(s, key, t->g->dp,
+					       t->microbatch, true);
+
+	return k ? k->from : NULL;
+}
+
+void
+search_add_wider(struct search *s, const struct search_key *key,
+		 const struct search_try *t, const struct search_width *from,
+		 const struct search_pieces *us)
+{
+	struct search_known k = {
+		.key = *key, .apart = apart(s, t->g->dp),
+		.microbatch = t->microbatch, .from = from, .us = *us
+	};
+
+	learn(s, find_as(s, key, t->g->dp, t->microbatch, true), &k);
 }
 
 /*
@@ -433,10 +490,14 @@ share_of(const struct search *s, const struct search_known *k,
 {
 	double share;
 
-	if (!search_is_no_wider(s, &k->key, key)) {
+	if (!search_is_no_wider(s, &k->key, key) ||
+	    (k->from && !is_floor_of(k, key))) {
 		return 0;
 	}
 	share = part_of(s, &k->key, key);
+	if (k->from) {
+		return share;
+	}
 	if (k->guess || !is_as_wide(&k->key, key)) {
 		return share * SHARE;
 	}

@@ -241,6 +241,8 @@ struct search_known {
 	int64_t apart;		/* dp, if others' ranks lie as far; or 0 */
 	int64_t microbatch;
 	bool guess;		/* it was priced at other lengths of axes */
+	/* it is a floor, from what this one takes; NULL: it was priced */
+	const struct search_width *from;
 	struct search_pieces us;
 	struct search_line line;
 };
@@ -429,10 +431,13 @@ double search_hop(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c);
 /*
  * If that width is still to be made: prices one that has the same axes at its
- * lengths, or else one that is no wider, which gives a floor under it.
+ * lengths, or else one that is no wider and those that split tensors as well,
+ * which give floors under it.
  */
 void search_foresee(struct search *s, const struct search_key *key,
 		    const struct search_try *t);
+/* Whether it is priced as it was placed, for all microbatches. */
+bool search_is_plain(const struct search_key *k);
 /* Of s->ruled_out, how many were never placed. */
 uint32_t search_unplaced(const struct search *s);
 /* Of widths, with their kernels; who asks again has them made again. */
@@ -446,6 +451,12 @@ void search_release(struct search *s);
 void search_fix_as(const struct search_width *like,
 		   const struct search_key *key, int64_t dp,
 		   struct search_update *u);
+
+/* ---- search_wider.c --------------------------------------------------- */
+
+/* Adds a floor under a width that splits tensors and is still to be made. */
+void search_widen(struct search *s, const struct search_key *key,
+		  const struct search_try *t);
 
 /* ---- search_stand.c --------------------------------------------------- */
 
@@ -480,6 +491,18 @@ void search_add_known(struct search *s, const struct search_width *w,
 		      const struct search_cost *c);
 bool search_is_known(const struct search *s, const struct search_key *key,
 		     const struct search_try *t);
+/* What pieces take of one sequence, on the quickest group. */
+void search_least_pieces(const struct search *s, const struct search_cost *c,
+			 struct search_pieces *out);
+/* A floor under that width, from what another one takes. */
+void search_add_wider(struct search *s, const struct search_key *key,
+		      const struct search_try *t,
+		      const struct search_width *from,
+		      const struct search_pieces *us);
+/* From whom that is; NULL: there is none. */
+const struct search_width *search_wider_from(const struct search *s,
+					     const struct search_key *key,
+					     const struct search_try *t);
 /* By piece, of one sequence: the most that is known to be below it. */
 void search_known_pieces(const struct search *s, const struct search_key *key,
 			 const struct search_try *t,

@@ -725,9 +725,8 @@ may_split(struct search *s, struct search_width *w, int64_t tp)
 	return w->parts % tp == 0;
 }
 
-/* Whether it is priced as it was placed, for all microbatches. */
-static bool
-is_plain(const struct search_key *k)
+bool
+search_is_plain(const struct search_key *k)
 {
 	return !k->choice && !k->split && !k->microbatch;
 }
@@ -742,7 +741,7 @@ is_like(struct search *s, struct search_width *w,
 {
 	const struct search_key *k = &w->key;
 
-	return !w->bad && is_plain(k) && search_same_stages(k, key) &&
+	return !w->bad && search_is_plain(k) && search_same_stages(k, key) &&
 	       (k->data == key->data || (k->data && k->zero < 2)) &&
 	       (k->cp > 1) == (key->cp > 1) && (k->ep > 1) == (key->ep > 1) &&
 	       (k->tp == key->tp ||
@@ -778,7 +777,7 @@ wider(const struct search *s, struct search_width *best,
       struct search_width *w, const struct search_key *key)
 {
 	const struct search_key *k = &w->key;
-	bool fits = !w->bad && is_plain(k) &&
+	bool fits = !w->bad && search_is_plain(k) &&
 		    search_is_no_wider(s, k, key);
 
 	return fits && (!best || k->tp * k->cp > best->key.tp * best->key.cp)
@@ -824,6 +823,7 @@ search_foresee(struct search *s, const struct search_key *key,
 	} else if (narrow) {
 		c = search_cost_of(s, &narrow->key, t);
 		search_price(s, &narrow->key, t, c, 0);
+		search_widen(s, key, t);
 	}
 }
 

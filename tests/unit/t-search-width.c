@@ -281,13 +281,136 @@ test_part(void **state)
 	leave(&x);
 }
 
+/* One plan of these ranks and no others. */
+static struct search_try
+only(const struct search *s, const struct search_key *key, int64_t microbatch,
+     struct search_group *g)
+{
+	*g = (struct search_group){ .used = key->tp * key->ep, .tp = key->tp,
+				    .cp = 1, .ep = key->ep, .pp = 1,
+				    .dp = 1 };
+	return (struct search_try){
+		.g = g, .microbatch = microbatch,
+		.nmicrobatches = search_microbatches(s, g, microbatch),
+		.chunks = 1, .sched = sched_find("1f1b")
+	};
+}
+
+static struct search_cost *
+priced(struct stand *x, const struct search_key *key, int64_t microbatch)
+{
+	struct search_group g;
+	struct search_try t = only(&x->s, key, microbatch, &g);
+	struct search_cost *c = search_cost_of(&x->s, key, &t);
+
+	assert_non_null(c);
+	search_price(&x->s, key, &t, c, 0);
+	return c;
+}
+
+/*
+ * What is told of a width by others, of which the last splits tensors, is no
+ * more than it takes, and more than its part of what one rank takes.
+ */
+static void
+check_wider(const char *model, const struct search_key *told, size_t n,
+	    const struct search_key *key, int64_t microbatch)
+{
+	struct search_group g;
+	struct search_try t;
+	struct search_pieces one, us, own;
+	struct stand x;
+	double part = 0.98 / (double)key->tp;
+	uint32_t i;
+
+	stand(&x, model);
+	for (i = 0; i < n; i++) {
+		priced(&x, &told[i], microbatch);
+	}
+	t = only(&x.s, key, microbatch, &g);
+	search_least_pieces(&x.s, priced(&x, &told[0], microbatch), &one);
+	assert_null(search_wider_from(&x.s, key, &t));
+	search_widen(&x.s, key, &t);
+	assert_ptr_equal(search_wider_from(&x.s, key, &t),
+			 x.s.widths.at[n - 1]);
+	assert_false(search_is_known(&x.s, key, &t));
+	search_known_pieces(&x.s, key, &t, &us);
+	search_least_pieces(&x.s, priced(&x, key, microbatch), &own);
+	for (i = 0; i < PIECE_MAX; i++) {
+		assert_true(us.all[i] <= own.all[i]);
+		assert_true(us.forward[i] <= own.forward[i]);
+		assert_true(us.all[i] >= part * one.all[i] * (1 - 1e-9));
+	}
+	assert_true(us.all[PIECE_BODY] > part * one.all[PIECE_BODY] * 1.01);
+	assert_true(search_is_known(&x.s, key, &t));
+	leave(&x);
+}
+
+static void
+test_wider(void **state)
+{
+	struct search_key told[3] = {
+		{ .tp = 1, .cp = 1, .ep = 1 }, { .tp = 2, .cp = 1, .ep = 1 }
+	};
+	struct search_key key = { .tp = 4, .cp = 1, .ep = 1 };
+
+	(void)state;
+	check_wider(dense, told, 2, &key, 1);
+	check_wider(dense, told, 2, &key, 8);
+	told[1].sequence = true;	/* it says less of one that has none */
+	check_wider(dense, told, 2, &key, 8);
+	key.tp = 2;
+	check_wider(dense, told, 2, &key, 8);
+	told[0].ep = key.ep = 2;
+	told[1] = (struct search_key){ .tp = 1, .cp = 1, .ep = 1 };
+	told[2] = (struct search_key){ .tp = 2, .cp = 1, .ep = 1 };
+	check_wider(experts, told, 3, &key, 8);
+}
+
+/* What is placed for a larger microbatch, or has other data ranks, does not. */
+static void
+test_wider_none(void **state)
+{
+	struct search_group g;
+	struct search_try t;
+	struct search_key one = { .tp = 1, .cp = 1, .ep = 1 };
+	struct search_key two = { .tp = 2, .cp = 1, .ep = 1 };
+	struct search_key key = { .tp = 4, .cp = 1, .ep = 1 };
+	struct stand x;
+
+	(void)state;
+	stand(&x, dense);
+	t = only(&x.s, &key, 4, &g);
+	priced(&x, &one, 4);
+	search_widen(&x.s, &key, &t);	/* no ranks that split tensors */
+	assert_null(search_wider_from(&x.s, &key, &t));
+	priced(&x, &two, 4);
+	key.data = true;
+	search_widen(&x.s, &key, &t);
+	assert_null(search_wider_from(&x.s, &key, &t));
+	key.data = false;
+	key.zero = 2;
+	search_widen(&x.s, &key, &t);
+	assert_null(search_wider_from(&x.s, &key, &t));
+	key.zero = 0;
+	t.microbatch = 2;
+	search_widen(&x.s, &key, &t);
+	assert_null(search_wider_from(&x.s, &key, &t));
+	t.microbatch = 4;
+	search_widen(&x.s, &key, &t);
+	assert_non_null(search_wider_from(&x.s, &key, &t));
+	leave(&x);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_data_ranks),
 		cmocka_unit_test(test_exchange),
-		cmocka_unit_test(test_part)
+		cmocka_unit_test(test_part),
+		cmocka_unit_test(test_wider),
+		cmocka_unit_test(test_wider_none)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
