@@ -241,6 +241,7 @@ struct search_known {
 	int64_t apart;		/* dp, if others' ranks lie as far; or 0 */
 	int64_t microbatch;
 	bool guess;		/* it was priced at other lengths of axes */
+	bool late;		/* and placed for a larger microbatch */
 	/* it is a floor, from what this one takes; NULL: it was priced */
 	const struct search_width *from;
 	struct search_pieces us;
@@ -519,9 +520,12 @@ bool search_is_above(struct search *s, const struct search_key *key,
 /* A piece's own, without what data ranks exchange, on the quickest group. */
 double search_least_us(const struct search *s, const struct search_cost *c,
 		       uint32_t piece, uint32_t kind);
-/* Of what a takes, b takes so much at the least, if a is no wider. */
+/*
+ * Of what a takes, b takes so much at the least, if a is no wider.  late: a
+ * was placed for a larger microbatch.
+ */
 double search_share(const struct search *s, const struct search_key *a,
-		    const struct search_key *b);
+		    const struct search_key *b, bool late);
 /* The same, by what narrower widths and those of its kind take. */
 bool search_seems_above(struct search *s, const struct search_key *key,
 			const struct search_try *t, double us);

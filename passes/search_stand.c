@@ -65,7 +65,8 @@ is_nearer(const struct search *s, const struct search_key *a,
 	return a->tp != b->tp ? a->tp > b->tp
 		: a->sequence != b->sequence ? a->sequence == key->sequence
 		: of_a != of_b ? of_a
-		: search_share(s, a, key) > search_share(s, b, key);
+		: search_share(s, a, key, false) >
+		  search_share(s, b, key, false);
 }
 
 /*
@@ -215,7 +216,9 @@ search_stand_in(struct search *s, const struct search_key *key,
 	}
 	out->key = w->key;
 	out->both = takes_no_more(s, &w->key, key);
-	out->share = out->both ? search_share(s, &w->key, key) : 0;
+	out->share = !out->both ? 0
+		: search_share(s, &w->key, key,
+			       w->on->at.microbatch > t->microbatch);
 	out->part = part_of(&w->key, key);
 	out->cost = cost_as(s, out, key, t);
 	out->update = arena_alloc(&s->tmp, sizeof *out->update);
