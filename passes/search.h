@@ -15,6 +15,8 @@
 #include "passes/plan.h"
 #include "passes/price.h"
 
+#define SEARCH_CONTEXT_PIECE 1024	/* positions of a rank, at the least */
+
 struct search_report;
 
 /* What pass `search` is asked; the driver owns it. */

@@ -202,6 +202,52 @@ release_hint(const struct advising *x)
 	ir_ctx_release(&c);
 }
 
+/* Over how many ranks a context may be split, at the most. */
+static int64_t
+most_contexts(const struct ir_module *m)
+{
+	struct plan_facts f;
+	struct ir_module *own;
+	struct ir_ctx c;
+	int64_t most = 1;
+
+	ir_ctx_child(&c, m->ctx);
+	own = ir_copy(m, &c);
+	plan_facts(own, &f);
+	if (f.seq && !ir_setting(own, "plan.cp")) {
+		most = ir_dim_size(own, f.seq) / SEARCH_CONTEXT_PIECE;
+	}
+	ir_ctx_release(&c);
+	return most;
+}
+
+/*
+ * A search splits a context where sequences are long or few; ranks that do
+ * hold less of what is saved, so it may help wherever there is one to split.
+ */
+static void
+split_context(const struct advising *x)
+{
+	int64_t devices = target_devices(x->o->target), cp;
+	int64_t most = most_contexts(x->m);
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	bool found = false;
+
+	for (cp = 2; cp <= most && cp <= devices && !found; cp *= 2) {
+		const char *pin = arena_printf(x->a, "cp=%lld", (long long)cp);
+
+		ir_ctx_child(&c, x->m->ctx);
+		m = ir_copy(x->m, &c);
+		found = plan_pin(m, pin) && look(x, m, x->o->target, &r);
+		if (found) {
+			tell(x, arena_printf(x->a, "with %s", pin), &r);
+		}
+		ir_ctx_release(&c);
+	}
+}
+
 static bool
 grow(struct target_group *g)
 {
@@ -348,8 +394,11 @@ search_misfit(const struct ir_module *m, const struct search_options *o,
 	out->why = why(&x, r);
 	release_pins(&x);
 	release_hint(&x);
+	if (r->any_near) {	/* else not even what neither changes fits */
+		split_context(&x);
+	}
 	more_devices(&x, smallest(r));
-	if (r->any_near) {	/* else not even what no batch changes fits */
+	if (r->any_near) {
 		smaller_batch(&x);
 	}
 	if (!out->advice.n && x.least &&

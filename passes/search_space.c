@@ -18,7 +18,6 @@
 #define TENSOR 0.1		/* a guess, too: for each halving */
 #define CONTEXT 0.05
 #define EXPERT 0.02
-#define CONTEXT_PIECE 1024	/* positions that a rank has at the least */
 
 /* ---- facts ---- */
 
@@ -303,8 +302,8 @@ context_limit(const struct search *s)
 
 	return (s->context_most > LONG_CONTEXT ||
 		num_ceil_div(s->batch, each) < n) &&
-	       s->context_most > CONTEXT_PIECE
-		? s->context_most / CONTEXT_PIECE : 1;
+	       s->context_most > SEARCH_CONTEXT_PIECE
+		? s->context_most / SEARCH_CONTEXT_PIECE : 1;
 }
 
 bool

@@ -54,6 +54,33 @@ unfit 'recompute attention)' --target h100x8x2 --pin tp=1 hint.llm
 keeps 'with recompute=full for what the model says' --target h100x8x2 \
 	--pin tp=1,recompute=full hint.llm
 
+# Sequences that are neither long nor few are not split unless that is asked for.
+cat >context.llm <<'EOF'
+model m {
+  dim hidden = 64, heads = 8, hd = hidden / heads, ffn = 256, vocab = 256,
+      seq = 8192, batch = 4;
+  dtype bf16;
+  x = embed(tokens, vocab -> hidden);
+  repeat 2 as i {
+    n = rmsnorm(x);
+    q = linear(n -> heads, hd);
+    k = linear(n -> heads, hd);
+    v = linear(n -> heads, hd);
+    x = x + linear(attention(q, k, v, causal) -> hidden);
+    n = rmsnorm(x);
+    x = x + linear(silu(linear(n -> ffn)) -> hidden);
+  }
+  loss = cross_entropy(linear(x -> vocab), labels);
+}
+train { optimizer = adamw(lr = 1e-4); }
+EOF
+"$LLMC" target h100x4 | sed 's/ memory = .*/ memory = 0.02;/
+	s/ reserve = .*/ reserve = 0;/' >context.target
+unfit 'no plan fits' -w --target context.target --pin tp=1 context.llm
+keeps 'with cp=2' -w --target context.target --pin tp=1,cp=2 context.llm
+unfit 'no plan fits' -w --target context.target --pin tp=1,cp=1 context.llm
+grep -q 'with cp=' why && bad 'a pin that is there is not proposed'
+
 # A node of its own, that nothing joins to others.
 "$LLMC" target h100x1 | sed '/fabric\|network\|latency\|ports/d
 	s/node_devices = .*/node_devices = 1;/' >alone.target
