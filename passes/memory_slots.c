@@ -196,13 +196,15 @@ struct given {
 static uint32_t
 take_slot(struct given *g)
 {
-	uint32_t i = 0;
+	uint32_t n = g->mem->pools.at[g->pool].slots, i;
 
-	while (g->used[i]) {
-		i++;
+	for (i = 0; i < n; i++) {
+		if (!g->used[i]) {
+			g->used[i] = true;
+			return i;
+		}
 	}
-	g->used[i] = true;
-	return i;
+	die("a pool has fewer slots than microbatches take");
 }
 
 static void
