@@ -139,6 +139,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search.c \
 	%D%/search.h \
 	%D%/search_advice.c \
+	%D%/search_bytes.c \
 	%D%/search_compose.c \
 	%D%/search_data.c \
 	%D%/search_each.c \

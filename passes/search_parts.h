@@ -64,6 +64,20 @@ struct search_bytes {
 	double waits;		/* on its way to other stages */
 };
 
+/* With the microbatch that was measured: what is so for all, and what grows. */
+struct search_size {
+	double still, grows;
+};
+
+#define SEARCH_NMOMENTS 4	/* of functions; one of them is the largest */
+
+/* The same where the width was staged. */
+struct search_sizes {
+	struct search_size slot[SEARCH_NSPANS];
+	struct search_size temp[SEARCH_NMOMENTS];
+	double waits;
+};
+
 /*
  * A way to recompute: one trip's share, by kind of layer.  These choose; what
  * was chosen is made and priced.
@@ -202,7 +216,7 @@ struct search_width {
 	struct fuse *fuse;	/* m's kernels */
 	struct search_kernels *by_microbatch, *by_dp;
 	int64_t dp, microbatch;	/* where it was staged */
-	struct search_bytes bytes[PIECE_MAX];	/* there */
+	struct search_sizes sizes[PIECE_MAX];	/* there */
 	double fixed[PIECE_MAX][MEMORY_PIPELINE];	/* there */
 	double update_temp[PIECE_MAX];	/* there */
 	int64_t parts;	/* its tensor axis may make of all it splits; 0: not
@@ -445,6 +459,20 @@ uint32_t search_unplaced(const struct search *s);
 void search_drop_programs(struct search *s);
 void search_release(struct search *s);
 
+/*
+ * Widths of one placement differ in what they rebuild, and in how backward is
+ * split.  Their updates are the same, so only the first of them has these.
+ */
+struct search_width *search_with_updates(const struct search_width *w);
+
+/* ---- search_bytes.c --------------------------------------------------- */
+
+/* What pieces hold, of a width that was staged. */
+void search_measure(struct search_width *w, const struct memory *mem);
+/* The same for the microbatch of that cost, and for the dp of that update. */
+void search_scale_bytes(const struct search_width *w, struct search_cost *c);
+void search_scale_fixed(const struct search_width *w,
+			struct search_update *u);
 /*
  * What a rank keeps of a width, as if it had the other one's ZeRO and place
  * of states, among dp ranks.

@@ -156,45 +156,23 @@ find_kernels(struct search *s, struct search_width *w)
 	return all;
 }
 
-/* What pieces take, where the width was staged. */
+/* What pieces hold, where the width was staged. */
 static bool
 measure(struct search *s, struct search_width *w)
 {
 	struct kernels **all = find_kernels(s, w);
 	struct memory mem;
 	const char *why;
-	uint32_t i, k;
 
 	if (!memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
 		return false;
 	}
-	for (i = 0; i < w->on->nstages; i++) {
-		const struct memory_stage *x = &mem.stage[i];
-		uint32_t p = w->on->piece_of[i];
-		double n = p >= PIECE_BODY ? (double)w->on->trips[i] : 1;
-
-		for (k = 0; k < MEMORY_PIPELINE; k++) {
-			w->fixed[p][k] = (double)x->fixed[k] / n;
-		}
-		for (k = 0; k < SEARCH_NSPANS; k++) {
-			w->bytes[p].slot[k] = (double)x->saves[k].bytes / n;
-		}
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			w->bytes[p].temp = fmax(w->bytes[p].temp,
-						(double)x->func[k].bytes);
-		}
-		w->bytes[p].waits = (double)x->pipeline;
-		w->update_temp[p] = (double)mem.rank[i].update.bytes / n;
-	}
+	search_measure(w, &mem);
 	return true;
 }
 
-/*
- * Widths of one placement differ in what they rebuild, and in how backward is
- * split.  Their updates are the same, so only the first of them has these.
- */
-static struct search_width *
-of_updates(const struct search_width *w)
+struct search_width *
+search_with_updates(const struct search_width *w)
 {
 	return w->on->first;
 }
@@ -479,84 +457,7 @@ price_updates(struct search *s, struct search_width *w,
 	arena_release(&w->ctx.tmp);
 }
 
-/* ---- bytes ---- */
-
-/*
- * Of what ZeRO cuts from that level on, a rank's share in the one beside its
- * share in the other, at the least: of tensors that ranks of cp and ep hold
- * alike, these have a part each, too.
- */
-static double
-least_share(const struct search_width *w, const struct search_key *key,
-	    int64_t dp, int level)
-{
-	double more = w->key.zero >= level ? (double)w->dp : 1;
-	int64_t alike = w->key.zero >= level ? 1 : key->cp * key->ep;
-
-	return key->zero >= level ? more / (double)(dp * alike) : more;
-}
-
-void
-search_fix_as(const struct search_width *like, const struct search_key *key,
-	      int64_t dp, struct search_update *u)
-{
-	const struct search_width *w = of_updates(like);
-	double part = (double)w->key.tp / (double)key->tp;
-	double weights = part * least_share(w, key, dp, 3);
-	double gradients = part * least_share(w, key, dp, 2);
-	double states = key->offload ? 0 : part * least_share(w, key, dp, 1);
-	int i;
-
-	u->dp = dp;
-	for (i = 0; i < PIECE_MAX; i++) {
-		const double *f = w->fixed[i];
-
-		u->fixed[i] = weights * f[MEMORY_WEIGHTS] +
-			      gradients * f[MEMORY_GRADIENTS] +
-			      states * f[MEMORY_OPTIMIZER] +
-			      part * f[MEMORY_OTHER];
-	}
-}
-
-/* From where it was placed to this dp. */
-static void
-scale_fixed(const struct search_width *w, struct search_update *u)
-{
-	double placed = (double)w->dp, dp = placed / (double)u->dp;
-	double here = u->offload ? 0 : 1;
-	int i, zero = w->key.zero;
-
-	for (i = 0; i < PIECE_MAX; i++) {
-		const double *f = w->fixed[i];
-
-		u->fixed[i] = f[MEMORY_WEIGHTS] * (zero > 2 ? dp : 1) +
-			      f[MEMORY_GRADIENTS] * (zero > 1 ? dp : 1) +
-			      here * f[MEMORY_OPTIMIZER] *
-					(zero > 0 ? dp : 1) +
-			      f[MEMORY_OTHER];
-		u->whole[i] = f[MEMORY_WEIGHTS] * (zero > 2 ? placed : 1) +
-			      f[MEMORY_GRADIENTS] * (zero > 1 ? placed : 1) +
-			      here * f[MEMORY_OPTIMIZER] *
-					(zero > 0 ? placed : 1) +
-			      f[MEMORY_OTHER];
-		u->temp[i] = w->update_temp[i] * (zero > 0 ? dp : 1);
-	}
-}
-
-static void
-scale_slots(const struct search_width *w, struct search_cost *c)
-{
-	double more = (double)c->microbatch / (double)w->microbatch;
-	int i, k;
-
-	for (i = 0; i < PIECE_MAX; i++) {
-		for (k = 0; k < SEARCH_NSPANS; k++) {
-			c->bytes[i].slot[k] = w->bytes[i].slot[k] * more;
-		}
-		c->bytes[i].temp = w->bytes[i].temp * more;
-		c->bytes[i].waits = w->bytes[i].waits * more;
-	}
-}
+/* ---- what is known of one ---- */
 
 void
 search_choices(struct search *s, const struct search_key *key,
@@ -610,7 +511,7 @@ search_cost_of(struct search *s, const struct search_key *key,
 	c->on = arena_alloc(&s->keep, s->seats.n * sizeof *c->on);
 	c->next = w->costs;
 	w->costs = c;
-	scale_slots(w, c);
+	search_scale_bytes(w, c);
 	return c;
 }
 
@@ -632,7 +533,7 @@ struct search_update *
 search_update_of(struct search *s, const struct search_key *key,
 		 const struct search_try *t)
 {
-	struct search_width *w = of_updates(width(s, key, t));
+	struct search_width *w = search_with_updates(width(s, key, t));
 	struct search_update *u;
 
 	for (u = w->updates; u; u = u->next) {
@@ -648,7 +549,7 @@ search_update_of(struct search *s, const struct search_key *key,
 	u->on = arena_alloc(&s->keep, s->seats.n * sizeof *u->on);
 	u->next = w->updates;
 	w->updates = u;
-	scale_fixed(w, u);
+	search_scale_fixed(w, u);
 	return u;
 }
 
@@ -661,7 +562,7 @@ search_price_update(struct search *s, const struct search_key *key,
 	struct search_key own;
 
 	if (!u->on[seat]) {
-		w = of_updates(width(s, key, t));
+		w = search_with_updates(width(s, key, t));
 		own = w->key;
 		own.offload = key->offload;
 		open_again(s, w);
