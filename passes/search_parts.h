@@ -441,6 +441,13 @@ void search_price_update(struct search *s, const struct search_key *key,
 /* Ways to recompute, the mildest first; the first is as it is placed. */
 void search_choices(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_cost *c);
+/*
+ * What a placement for that microbatch takes of what it took before, of widths
+ * with another ZeRO or number of experts' ranks; 0: none has one, or it does
+ * itself.
+ */
+double search_gain(const struct search *s, const struct search_key *key,
+		   int64_t microbatch);
 /* From a stage to the next, of a width with that cost. */
 double search_hop(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c);

@@ -352,6 +352,31 @@ guess_us(const struct search *s, const struct search_group *g, int64_t share)
 	return us + data_us;
 }
 
+/*
+ * What data ranks exchange in each microbatch with the mildest ZeRO that
+ * leaves room, where none does that exchanges nothing then.
+ */
+static double
+strict_us(const struct search *s, const struct search_group *g)
+{
+	int64_t mb = s->pinned[PIN_MICROBATCH] ? s->base.microbatch : 1;
+	struct search_key key = { .zero = g->dp > 1, .ep = g->ep,
+				  .cp = g->cp };
+	struct search_try t = { .g = g, .microbatch = mb };
+
+	if (s->pinned[PIN_ZERO]) {
+		key.zero = s->base.zero;
+	}
+	while (!s->pinned[PIN_ZERO] && key.zero < 3 &&
+	       search_least_bytes(s, g, key.zero, search_may_offload(s)) >
+	       g->room) {
+		key.zero++;
+	}
+	t.nmicrobatches = search_microbatches(s, g, mb);
+	return search_data_us(s, &key, &t, false, g->guess_us) -
+	       g->sum_us - g->gather_us;
+}
+
 static bool
 is_tight(const struct search *s, const struct search_group *g)
 {
@@ -393,6 +418,7 @@ add_group(struct search *s, struct search_group *g)
 	search_set_exchange(s, g);
 	g->bound_us += g->sum_us + g->gather_us;
 	g->guess_us = guess_us(s, g, share);
+	g->guess_us += strict_us(s, g);
 	g->first_us = g->guess_us * (is_tight(s, g) ? TIGHT : 1);
 	VEC_PUSH(&s->keep, &s->groups, *g);
 }
@@ -544,7 +570,9 @@ search_survey(struct search *s)
 		key.zero = s->pinned[PIN_ZERO] ? s->base.zero : key.data;
 		key.solo = s->nlayers < 3 && g->pp == 1;
 		survey(s, &key, &t);
-		g->guess_us = fmax(g->guess_us, search_floor_us(s, &key, &t));
+		g->guess_us = fmax(g->guess_us,
+				   search_floor_us(s, &key, &t) +
+				   strict_us(s, g));
 	}
 	qsort(s->groups.at, s->groups.n, sizeof *s->groups.at, by_guess);
 	arena_release(&s->tmp);

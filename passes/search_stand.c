@@ -24,6 +24,8 @@
  * least of 54,000 pieces.
  */
 #define BETWEEN 0.5
+/* While a function runs: 0.89 at the least of 14,000, but for a few KiB. */
+#define TEMPS 0.85
 
 /* A rank's part of what all those of a narrower width hold. */
 static double
@@ -94,13 +96,16 @@ stand_of(const struct search *s, const struct search_key *key, bool both)
 	return best;
 }
 
-/* What is there while a function runs may be less where more is split. */
+/*
+ * Whether it has no less while a function runs: with ZeRO 0 gradients may be
+ * summed where data ranks are, with 2 and 3 they always are.
+ */
 static bool
 is_alike(const struct search_key *k, const struct search_key *key)
 {
 	return k->tp == key->tp && k->split == key->split &&
-	       k->sequence == key->sequence && k->data == key->data &&
-	       (k->zero < 2 || k->zero <= key->zero);
+	       k->sequence == key->sequence &&
+	       (k->zero == 1 ? key->zero > 0 : k->zero == 0 && !k->data);
 }
 
 static void
@@ -108,7 +113,6 @@ scale_bytes(const struct search_stand *x, const struct search_key *key,
 	    const struct search_cost *c, struct search_cost *out)
 {
 	double held = HELD * x->part;
-	bool alike = is_alike(&x->key, key);
 	uint32_t i, k;
 
 	for (i = 0; i < PIECE_MAX; i++) {
@@ -121,8 +125,30 @@ scale_bytes(const struct search_stand *x, const struct search_key *key,
 			out->bytes[i].slot[MEMORY_BETWEEN] =
 				held * BETWEEN * b->slot[MEMORY_TO_INPUT];
 		}
-		out->bytes[i].temp = alike ? HELD * b->temp : 0;
 		out->bytes[i].waits = x->part * b->waits;
+	}
+}
+
+/* The most of all that have no more while a function runs. */
+static void
+set_temps(struct search *s, const struct search_key *key,
+	  const struct search_try *t, struct search_cost *out)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < s->widths.n; i++) {
+		const struct search_key *of = &s->widths.at[i]->key;
+		const struct search_cost *c;
+
+		if (!holds_no_more(s->widths.at[i], key) ||
+		    !is_alike(of, key)) {
+			continue;
+		}
+		c = search_cost_of(s, of, t);
+		for (k = 0; k < PIECE_MAX; k++) {
+			out->bytes[k].temp = fmax(out->bytes[k].temp,
+						  TEMPS * c->bytes[k].temp);
+		}
 	}
 }
 
@@ -196,6 +222,7 @@ cost_as(struct search *s, const struct search_stand *x,
 	out->hop_pp = t->g->pp;
 	scale_us(s, x, key, t, c, out);
 	scale_bytes(x, key, c, out);
+	set_temps(s, key, t, out);
 	return out;
 }
 

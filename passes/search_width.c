@@ -595,6 +595,89 @@ search_hop(struct search *s, const struct search_key *key,
 	return t->g->pp > 1 ? c->hop_us : 0;
 }
 
+/* ---- placed for a microbatch ---- */
+
+/* Of all widths but for ZeRO and experts' ranks, those of that one. */
+static bool
+gains_alike(const struct search_key *a, const struct search_key *b)
+{
+	struct search_key like = *a;
+
+	like.ep = b->ep;
+	like.zero = b->zero;
+	like.offload = b->offload;
+	like.microbatch = b->microbatch;
+	return search_same_key(&like, b);
+}
+
+/* Its price as it was placed first, or for its microbatch; NULL: none. */
+static const struct search_cost *
+priced(const struct search *s, const struct search_key *key,
+       int64_t placed_for, const struct search_cost *like)
+{
+	struct search_key k = *key;
+	const struct search_cost *c = NULL;
+	uint32_t i;
+
+	k.microbatch = placed_for;
+	for (i = 0; i < s->widths.n && !c; i++) {
+		const struct search_width *w = s->widths.at[i];
+
+		c = search_same_key(&w->key, &k) ? w->costs : NULL;
+	}
+	while (c && (c->microbatch != like->microbatch ||
+		     c->dp != like->dp || !c->on[0])) {
+		c = c->next;
+	}
+	return c;
+}
+
+/* What a piece takes in one, of what it takes in the other, at the least. */
+static double
+least_part(const struct search *s, const struct search_cost *a,
+	   const struct search_cost *b)
+{
+	struct search_pieces x, y;
+	double least = 1;
+	uint32_t i;
+
+	search_least_pieces(s, a, &x);
+	search_least_pieces(s, b, &y);
+	for (i = 0; i < PIECE_MAX; i++) {
+		least = x.all[i] < least * y.all[i] ? x.all[i] / y.all[i]
+						    : least;
+	}
+	return least;
+}
+
+double
+search_gain(const struct search *s, const struct search_key *key,
+	    int64_t microbatch)
+{
+	double least = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->widths.n; i++) {
+		const struct search_width *w = s->widths.at[i];
+		const struct search_cost *c, *was;
+
+		if (w->key.microbatch != microbatch || w->bad ||
+		    !gains_alike(&w->key, key)) {
+			continue;
+		}
+		if (search_same_width(&w->key, key)) {
+			return 0;	/* there it is */
+		}
+		for (c = w->costs; c; c = c->next) {
+			was = c->on[0] ? priced(s, &w->key, 0, c) : NULL;
+			if (was) {
+				least = fmax(least, least_part(s, c, was));
+			}
+		}
+	}
+	return least;
+}
+
 /* ---- widths that are not placed ---- */
 
 /* Among how many ranks of an axis all that it splits may be split. */

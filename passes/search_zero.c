@@ -7,16 +7,21 @@
 
 #include <math.h>
 
+/* Of what another width's placement for that microbatch takes. */
+#define GAIN 0.995
+
 /* This one, if it is of the width's best plan, near the best of all; or 0. */
 static int64_t
 own_microbatch(const struct trial *x)
 {
 	const struct search_best *b = x->s->guessing ? NULL : trial_best(x);
+	int64_t mb = x->t->microbatch;
 
-	return b && b->microbatch == x->t->microbatch &&
+	return b && b->microbatch == mb &&
 	       b->us * SEARCH_OWN < x->s->near_us &&
-	       search_placed_for(x->s, &x->key) != b->microbatch
-		? b->microbatch : 0;
+	       search_placed_for(x->s, &x->key) != mb &&
+	       b->us * GAIN * search_gain(x->s, &x->key, mb) < x->s->near_us
+		? mb : 0;
 }
 
 /* ---- what no width is needed for ---- */

@@ -1,8 +1,9 @@
 /*
  * Prices of a width's pieces depend on the microbatch and on what exchanges,
  * not on who asks for them first: a width that was placed without data ranks
- * is priced for degrees that have some where it stands for wider ones.  And a
- * bound says no more than such prices.
+ * is priced for degrees that have some where it stands for wider ones.  A bound
+ * says no more than such prices; and what pieces hold with one microbatch says
+ * what they hold with others.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -402,6 +403,89 @@ test_wider_none(void **state)
 	leave(&x);
 }
 
+/* ---- bytes of other microbatches ---- */
+
+/* What pieces hold at 8 sequences, of a width that was placed for so many. */
+static void
+held_at_8(int64_t placed_for, int zero, struct search_bytes out[PIECE_MAX])
+{
+	struct search_group g = { .used = 2, .tp = 1, .cp = 1, .ep = 1,
+				  .pp = 1, .dp = 2 };
+	struct search_try t = { .g = &g, .microbatch = placed_for,
+				.nmicrobatches = 1, .chunks = 1,
+				.sched = sched_find("1f1b") };
+	struct search_key key = { .tp = 1, .cp = 1, .ep = 1, .zero = zero,
+				  .data = true };
+	struct search_cost *c;
+	struct stand x;
+
+	stand(&x, dense);
+	search_cost_of(&x.s, &key, &t);
+	t.microbatch = 8;
+	c = search_cost_of(&x.s, &key, &t);
+	assert_non_null(c);
+	memcpy(out, c->bytes, sizeof c->bytes);
+	leave(&x);
+}
+
+/*
+ * Gathered weights and whole gradients are as large with any microbatch, and
+ * most of what there is while a function runs here.
+ */
+static void
+test_bytes(void **state)
+{
+	struct search_bytes one[PIECE_MAX], eight[PIECE_MAX];
+	int zero, i, k;
+
+	(void)state;
+	for (zero = 1; zero < 4; zero++) {
+		held_at_8(1, zero, one);
+		held_at_8(8, zero, eight);
+		print_message("zero=%d: %.0f bytes, by one %.0f\n", zero,
+			      eight[PIECE_BODY].temp, one[PIECE_BODY].temp);
+		for (i = 0; i < PIECE_MAX; i++) {
+			assert_true(one[i].temp <= eight[i].temp * 1.1);
+			assert_true(one[i].temp >= eight[i].temp * 0.85);
+			for (k = 0; k < SEARCH_NSPANS; k++) {
+				assert_true(fabs(one[i].slot[k] -
+						 eight[i].slot[k]) <=
+					    8 * MEMORY_ALIGN);
+			}
+		}
+	}
+}
+
+/* ---- what a placement for a microbatch gains ---- */
+
+static void
+test_gain(void **state)
+{
+	struct search_key key = { .tp = 1, .cp = 1, .ep = 2 };
+	struct search_key own = key, other = key;
+	struct stand x;
+	double gain;
+
+	(void)state;
+	stand(&x, experts);
+	priced(&x, &key, 1);
+	priced(&x, &key, 8);
+	other.zero = 1;
+	assert_true(search_gain(&x.s, &other, 8) == 0);
+	own.microbatch = 8;
+	priced(&x, &own, 8);
+	gain = search_gain(&x.s, &other, 8);
+	print_message("it gains %.4f\n", gain);
+	assert_true(gain > 0.5 && gain <= 1);
+	assert_true(search_gain(&x.s, &key, 8) == 0);	/* it has its own */
+	assert_true(search_gain(&x.s, &other, 4) == 0);
+	other.ep = 4;
+	assert_true(search_gain(&x.s, &other, 8) == gain);
+	other.tp = 2;
+	assert_true(search_gain(&x.s, &other, 8) == 0);
+	leave(&x);
+}
+
 int
 main(void)
 {
@@ -410,7 +494,9 @@ main(void)
 		cmocka_unit_test(test_exchange),
 		cmocka_unit_test(test_part),
 		cmocka_unit_test(test_wider),
-		cmocka_unit_test(test_wider_none)
+		cmocka_unit_test(test_wider_none),
+		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_gain)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
