@@ -234,18 +234,34 @@ settle(struct search *s, struct search_found *f)
 	return ok;
 }
 
+#define TIED 1.001
+
+/*
+ * A step of one microbatch may take half a percent less than the sum of its
+ * pieces, which add gradients up: those that are thought to take hardly more
+ * than the best are made, too.
+ */
+static bool
+is_tied(const struct search_found *f, double us)
+{
+	return f->plan.nmicrobatches == 1 && f->step_us <= TIED * us;
+}
+
 bool
 search_settle(struct search *s)
 {
 	struct search_report *out = s->out;
 	uint32_t want = search_want(s), i;
+	double us = out->found.n < want ? 0
+		: out->found.at[want - 1].step_us;
 	bool good = true;
 
 	for (i = 0; i < out->found.n; i++) {
 		struct search_found f = out->found.at[i];
 
-		if (s->settled.n >= want && f.step_us * (1 - SEARCH_NEAR) >=
-					    s->settled.at[want - 1].step_us) {
+		if (s->settled.n >= want && !is_tied(&f, us) &&
+		    f.step_us * (1 - SEARCH_NEAR) >=
+		    s->settled.at[want - 1].step_us) {
 			break;
 		}
 		good &= settle(s, &f);	/* it may fit, rebuilt otherwise */

@@ -290,6 +290,21 @@ strictest(const struct trial *x)
 }
 
 /*
+ * Of a step of one microbatch, ZeRO 2 exchanges what milder ones do, and
+ * gradients beside backward, not behind it: it takes no less, but for what
+ * that hides.
+ */
+static bool
+may_hide(const struct trial *x, int mild, bool offload)
+{
+	const struct search_way *w = find_way(x, way_of(x, mild, offload));
+	double hidden_us = (1 - PRICE_SLOWED) * x->t->g->sum_us;
+
+	return x->t->nmicrobatches == 1 && strictest(x) > mild && w &&
+	       w->us - hidden_us < x->s->worst_us;
+}
+
+/*
  * With states here or on the host: a stricter ZeRO only where the mildest one
  * leaves memory tight, and on the host only those that are tight here.  fate
  * is by ZeRO: what became of it here, and set to what becomes of it.
@@ -304,6 +319,9 @@ with_states(struct trial *x, bool offload, enum trial_fate fate[4])
 	if (mild == 1 && !x->s->pinned[PIN_ZERO] &&
 	    may_be_whole(x, fate[mild])) {
 		with_zero(x, 0, offload);
+	}
+	if (fate[mild] < FATE_CUT_TIGHT && may_hide(x, mild, offload)) {
+		fate[2] = with_zero(x, 2, offload);
 	}
 	for (zero = mild + 1; fate[mild] >= FATE_CUT_TIGHT &&
 			      zero <= strictest(x); zero++) {

@@ -171,7 +171,7 @@ static const char drawn_experts[] =
 	"    x = x + linear(a -> hidden);\n"
 	EXPERTS;
 
-/* ZeRO 2 alone may be outside of the space: it is where 1 fits. */
+/* ZeRO 2 and 3 may be outside of the space: they are where 1 fits. */
 static double
 best_of_all(const struct ir_module *m, const struct target *t,
 	    const char **which)
@@ -277,6 +277,35 @@ test_context(void **state)
 	ir_ctx_release(&c);
 }
 
+/* Gradients that ZeRO 2 cuts go on beside backward, where there is but one. */
+static void
+test_one_microbatch(void **state)
+{
+	static const int zero[] = { 0, 1 }, two[] = { 2 };
+	uint64_t placed = 0;
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	char text[4096];
+	double us, mild, cut;
+
+	(void)state;
+	snprintf(text, sizeof text, drawn_dense, 1024, 512, 128, 32, 2);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = target(&c, "h100x8");
+	t.groups.at[0].device.memory_bytes = 127e6;
+	t.groups.at[0].device.reserve_bytes = 0;
+	us = found(m, &t, "");
+	mild = best_pinned(m, &t, "zero", zero, 2, &placed);
+	cut = best_pinned(m, &t, "zero", two, 1, &placed);
+	print_message("%.3f, with ZeRO 0 or 1 %.3f, with 2 %.3f\n", us, mild,
+		      cut);
+	assert_true(cut < mild);
+	assert_true(us > 0 && us <= cut * (1 + 1e-9));
+	ir_ctx_release(&c);
+}
+
 int
 main(void)
 {
@@ -285,7 +314,8 @@ main(void)
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_drawn),
-		cmocka_unit_test(test_context)
+		cmocka_unit_test(test_context),
+		cmocka_unit_test(test_one_microbatch)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
