@@ -145,6 +145,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search_each.c \
 	%D%/search_fit.c \
 	%D%/search_floor.c \
+	%D%/search_like.c \
 	%D%/search_line.c \
 	%D%/search_place.c \
 	%D%/search_front.c \

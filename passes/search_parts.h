@@ -441,27 +441,9 @@ void search_price_update(struct search *s, const struct search_key *key,
 /* Ways to recompute, the mildest first; the first is as it is placed. */
 void search_choices(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_cost *c);
-/*
- * What a placement for that microbatch takes of what it took before, of widths
- * with another ZeRO or number of experts' ranks; 0: none has one, or it does
- * itself.
- */
-double search_gain(const struct search *s, const struct search_key *key,
-		   int64_t microbatch);
 /* From a stage to the next, of a width with that cost. */
 double search_hop(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c);
-/*
- * If that width is still to be made: prices one that has the same axes at its
- * lengths, or else one that is no wider and those that split tensors as well,
- * which give floors under it.
- */
-void search_foresee(struct search *s, const struct search_key *key,
-		    const struct search_try *t);
-/* Whether it is priced as it was placed, for all microbatches. */
-bool search_is_plain(const struct search_key *k);
-/* Of s->ruled_out, how many were never placed. */
-uint32_t search_unplaced(const struct search *s);
 /* Of widths, with their kernels; who asks again has them made again. */
 void search_drop_programs(struct search *s);
 void search_release(struct search *s);
@@ -471,6 +453,34 @@ void search_release(struct search *s);
  * split.  Their updates are the same, so only the first of them has these.
  */
 struct search_width *search_with_updates(const struct search_width *w);
+
+/* What was dropped is made once more, and is the same. */
+void search_open_again(struct search *s, struct search_width *w);
+/* What it would take at other lengths of its axes, to what is known. */
+void search_price_as(struct search *s, struct search_width *w,
+		     const struct search_key *key, const struct search_try *t);
+axis_id search_axis(const struct ir_module *m, const char *name);
+
+/* ---- search_like.c ---------------------------------------------------- */
+
+/* Whether it is priced as it was placed, for all microbatches. */
+bool search_is_plain(const struct search_key *k);
+/*
+ * If that width is still to be made: prices one that has the same axes at its
+ * lengths, or else one that is no wider and those that split tensors as well,
+ * which give floors under it.
+ */
+void search_foresee(struct search *s, const struct search_key *key,
+		    const struct search_try *t);
+/*
+ * What a placement for that microbatch takes of what it took before, of widths
+ * with another ZeRO or number of experts' ranks; 0: none has one, or it does
+ * itself.
+ */
+double search_gain(const struct search *s, const struct search_key *key,
+		   int64_t microbatch);
+/* Of s->ruled_out, how many were never placed. */
+uint32_t search_unplaced(const struct search *s);
 
 /* ---- search_bytes.c --------------------------------------------------- */
 

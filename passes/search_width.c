@@ -5,13 +5,12 @@
  */
 #include "passes/search_parts.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- staged ---- */
 
-static axis_id
-axis(const struct ir_module *m, const char *name)
+axis_id
+search_axis(const struct ir_module *m, const char *name)
 {
 	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
 }
@@ -23,7 +22,7 @@ axis(const struct ir_module *m, const char *name)
 static void
 set_axes(struct ir_module *m, const struct search_try *t)
 {
-	axis_id dp = axis(m, "dp"), a;
+	axis_id dp = search_axis(m, "dp"), a;
 
 	for (a = 1; a < m->axes.n; a++) {
 		struct ir_axis *x = &m->axes.at[a];
@@ -39,7 +38,7 @@ set_axes(struct ir_module *m, const struct search_try *t)
 static void
 set_axis(struct ir_module *m, const char *name, int64_t size)
 {
-	axis_id a = axis(m, name);
+	axis_id a = search_axis(m, name);
 
 	if (a) {
 		m->axes.at[a].size = size;
@@ -58,7 +57,7 @@ set_mesh(struct search_width *w, const struct search_key *key,
 	set_axis(w->m, "pp", t->g->pp);
 	set_axis(w->m, "cp", key->cp);
 	set_axis(w->m, "ep", key->ep);
-	if (!axis(w->m, "tpr")) {	/* else tensors are split alike */
+	if (!search_axis(w->m, "tpr")) {	/* else split alike */
 		set_axis(w->m, "tp", key->tp);
 	}
 	w->r.nmicrobatches = (uint32_t)t->nmicrobatches;
@@ -252,9 +251,8 @@ stage(struct search *s, struct search_width *w)
 	return ok;
 }
 
-/* What was dropped is made once more, and is the same. */
-static void
-open_again(struct search *s, struct search_width *w)
+void
+search_open_again(struct search *s, struct search_width *w)
 {
 	if (!w->m && !w->bad && !stage(s, w)) {
 		die("a width that was made cannot be made again");
@@ -370,7 +368,7 @@ static bool
 depends_on_dp(const struct search_width *w, const struct search_kernels *list)
 {
 	struct ir_module *m = w->m;
-	axis_id dp = axis(m, "dp");
+	axis_id dp = search_axis(m, "dp");
 	uint32_t axes = dp ? (2u << dp) - 1 : 0, i, k;
 
 	for (i = 0; i < w->on->nstages; i++) {
@@ -523,7 +521,7 @@ search_price(struct search *s, const struct search_key *key,
 
 	if (!c->on[seat]) {
 		w = width(s, key, t);
-		open_again(s, w);
+		search_open_again(s, w);
 		set_mesh(w, &w->key, t);
 		price_stages(s, w, c, seat);
 	}
@@ -565,7 +563,7 @@ search_price_update(struct search *s, const struct search_key *key,
 		w = search_with_updates(width(s, key, t));
 		own = w->key;
 		own.offload = key->offload;
-		open_again(s, w);
+		search_open_again(s, w);
 		set_mesh(w, &own, t);
 		if (plan_offload(w->m) != own.offload) {
 			search_write_plan(s, w->on, &own, t, w->m);
@@ -583,7 +581,7 @@ search_hop(struct search *s, const struct search_key *key,
 
 	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
 		w = width(s, key, t);
-		open_again(s, w);
+		search_open_again(s, w);
 		set_mesh(w, &w->key, t);
 		search_seat(s, t->g, &s->tmp, &all);
 		c->hop_pp = t->g->pp;
@@ -595,154 +593,16 @@ search_hop(struct search *s, const struct search_key *key,
 	return t->g->pp > 1 ? c->hop_us : 0;
 }
 
-/* ---- placed for a microbatch ---- */
-
-/* Of all widths but for ZeRO and experts' ranks, those of that one. */
-static bool
-gains_alike(const struct search_key *a, const struct search_key *b)
-{
-	struct search_key like = *a;
-
-	like.ep = b->ep;
-	like.zero = b->zero;
-	like.offload = b->offload;
-	like.microbatch = b->microbatch;
-	return search_same_key(&like, b);
-}
-
-/* Its price as it was placed first, or for its microbatch; NULL: none. */
-static const struct search_cost *
-priced(const struct search *s, const struct search_key *key,
-       int64_t placed_for, const struct search_cost *like)
-{
-	struct search_key k = *key;
-	const struct search_cost *c = NULL;
-	uint32_t i;
-
-	k.microbatch = placed_for;
-	for (i = 0; i < s->widths.n && !c; i++) {
-		const struct search_width *w = s->widths.at[i];
-
-		c = search_same_key(&w->key, &k) ? w->costs : NULL;
-	}
-	while (c && (c->microbatch != like->microbatch ||
-		     c->dp != like->dp || !c->on[0])) {
-		c = c->next;
-	}
-	return c;
-}
-
-/* What a piece takes in one, of what it takes in the other, at the least. */
-static double
-least_part(const struct search *s, const struct search_cost *a,
-	   const struct search_cost *b)
-{
-	struct search_pieces x, y;
-	double least = 1;
-	uint32_t i;
-
-	search_least_pieces(s, a, &x);
-	search_least_pieces(s, b, &y);
-	for (i = 0; i < PIECE_MAX; i++) {
-		least = x.all[i] < least * y.all[i] ? x.all[i] / y.all[i]
-						    : least;
-	}
-	return least;
-}
-
-double
-search_gain(const struct search *s, const struct search_key *key,
-	    int64_t microbatch)
-{
-	double least = 0;
-	uint32_t i;
-
-	for (i = 0; i < s->widths.n; i++) {
-		const struct search_width *w = s->widths.at[i];
-		const struct search_cost *c, *was;
-
-		if (w->key.microbatch != microbatch || w->bad ||
-		    !gains_alike(&w->key, key)) {
-			continue;
-		}
-		if (search_same_width(&w->key, key)) {
-			return 0;	/* there it is */
-		}
-		for (c = w->costs; c; c = c->next) {
-			was = c->on[0] ? priced(s, &w->key, 0, c) : NULL;
-			if (was) {
-				least = fmax(least, least_part(s, c, was));
-			}
-		}
-	}
-	return least;
-}
-
-/* ---- widths that are not placed ---- */
-
-/* Among how many ranks of an axis all that it splits may be split. */
-static int64_t
-find_parts(const struct ir_module *m, axis_id a)
-{
-	int64_t parts = 0;
-	uint32_t v;
-
-	for (v = 1; v < m->values.n; v++) {
-		struct ir_along x = ir_along(ir_type(m, v), a);
-
-		if (x.how == IR_IS_SPLIT) {
-			parts = num_gcd(ir_dim_size(m, x.dim), parts);
-		}
-	}
-	return parts;
-}
-
-/* Whether its one axis of tensor ranks can be so long. */
-static bool
-may_split(struct search *s, struct search_width *w, int64_t tp)
-{
-	if (!w->parts) {
-		open_again(s, w);
-		w->parts = axis(w->m, "tpr") ? 1
-			: find_parts(w->m, axis(w->m, "tp"));
-	}
-	return w->parts % tp == 0;
-}
-
-bool
-search_is_plain(const struct search_key *k)
-{
-	return !k->choice && !k->split && !k->microbatch;
-}
-
-/*
- * Axes for the same things: placements differ in how long these are.  A single
- * data rank is one of an axis, too, where it exchanges in its update only.
- */
-static bool
-is_like(struct search *s, struct search_width *w,
-	const struct search_key *key)
-{
-	const struct search_key *k = &w->key;
-
-	return !w->bad && search_is_plain(k) && search_same_stages(k, key) &&
-	       (k->data == key->data || (k->data && k->zero < 2)) &&
-	       (k->cp > 1) == (key->cp > 1) && (k->ep > 1) == (key->ep > 1) &&
-	       (k->tp == key->tp ||
-		(k->tp > 1 && key->tp > 1 && may_split(s, w, key->tp)));
-}
-
-/* What it would take at other lengths of its axes. */
-static void
-price_as(struct search *s, struct search_width *w,
-	 const struct search_key *key, const struct search_try *t)
+void
+search_price_as(struct search *s, struct search_width *w,
+		const struct search_key *key, const struct search_try *t)
 {
 	struct search_cost c = { .microbatch = t->microbatch,
 				 .dp = t->g->dp };
 	struct search_kernels list = { .size = t->microbatch };
 	uint32_t i;
 
-	open_again(s, w);
+	search_open_again(s, w);
 	arena_init(&list.mem, &s->m->ctx->mem);
 	c.on = arena_alloc(&list.mem, s->seats.n * sizeof *c.on);
 	list.of = arena_alloc(&list.mem, w->m->funcs.n * sizeof *list.of);
@@ -755,76 +615,7 @@ price_as(struct search *s, struct search_width *w,
 	arena_release(&w->ctx.tmp);
 }
 
-/* The widest that it is no wider than, if it is placed and may be priced. */
-static struct search_width *
-wider(const struct search *s, struct search_width *best,
-      struct search_width *w, const struct search_key *key)
-{
-	const struct search_key *k = &w->key;
-	bool fits = !w->bad && search_is_plain(k) &&
-		    search_is_no_wider(s, k, key);
-
-	return fits && (!best || k->tp * k->cp > best->key.tp * best->key.cp)
-		? w : best;
-}
-
-static bool
-is_as_wide(const struct search_width *w, const struct search_key *key)
-{
-	return w->key.tp * w->key.cp == key->tp * key->cp;
-}
-
-/*
- * With ZeRO 2 and 3 it takes nearly all of what it takes with 1, and of that
- * more widths have the same axes.
- */
-void
-search_foresee(struct search *s, const struct search_key *key,
-	       const struct search_try *t)
-{
-	struct search_width *like = NULL, *narrow = NULL;
-	struct search_key whole = *key;
-	struct search_cost *c;
-	uint32_t i;
-
-	if (search_is_known(s, key, t)) {
-		return;
-	}
-	for (i = 0; i < s->widths.n; i++) {
-		struct search_width *w = s->widths.at[i];
-
-		if (search_same_key(&w->key, key)) {
-			return;
-		}
-		like = !like && is_like(s, w, key) ? w : like;
-		narrow = wider(s, narrow, w, key);
-	}
-	if (like) {
-		price_as(s, like, key, t);
-	} else if (key->zero > 1 && !(narrow && is_as_wide(narrow, key))) {
-		whole.zero = 1;
-		search_foresee(s, &whole, t);
-	} else if (narrow) {
-		c = search_cost_of(s, &narrow->key, t);
-		search_price(s, &narrow->key, t, c, 0);
-		search_widen(s, key, t);
-	}
-}
-
-uint32_t
-search_unplaced(const struct search *s)
-{
-	uint32_t i, k, n = 0;
-
-	for (i = 1; i < s->ruled_out.n; i++) {
-		for (k = 0; k < s->placed.n &&
-		     !search_same_width(&s->placed.at[k]->key,
-					&s->ruled_out.at[i]); k++) {
-		}
-		n += k == s->placed.n;
-	}
-	return n;
-}
+/* ---- all of them ---- */
 
 void
 search_release(struct search *s)
