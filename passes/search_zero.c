@@ -277,7 +277,10 @@ may_be_whole(struct trial *x, enum trial_fate fate)
 static int
 mildest(const struct trial *x)
 {
-	return x->s->pinned[PIN_ZERO] ? x->s->base.zero : x->t->g->dp > 1;
+	const struct search_group *g = x->t->g;
+
+	return x->s->pinned[PIN_ZERO] ? x->s->base.zero
+		: g->dp * g->ep > 1;
 }
 
 static int

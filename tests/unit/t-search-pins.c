@@ -277,33 +277,59 @@ test_context(void **state)
 	ir_ctx_release(&c);
 }
 
+/* What is found where so much memory is left, and with each ZeRO. */
+static void
+each_zero(const char *text, const char *cluster, double bytes, double *us,
+	  double zero[4])
+{
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	char pin[16];
+	int i;
+
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = target(&c, cluster);
+	t.groups.at[0].device.memory_bytes = bytes;
+	t.groups.at[0].device.reserve_bytes = 0;
+	*us = found(m, &t, "");
+	print_message("%s: %.3f, with each ZeRO", cluster, *us);
+	for (i = 0; i < 4; i++) {
+		snprintf(pin, sizeof pin, "zero=%d", i);
+		zero[i] = found(m, &t, pin);
+		print_message(" %.3f", zero[i]);
+	}
+	print_message("\n");
+	ir_ctx_release(&c);
+}
+
 /* Gradients that ZeRO 2 cuts go on beside backward, where there is but one. */
 static void
 test_one_microbatch(void **state)
 {
-	static const int zero[] = { 0, 1 }, two[] = { 2 };
-	uint64_t placed = 0;
-	struct ir_module *m;
-	struct target t;
-	struct ir_ctx c;
+	double us, zero[4];
 	char text[4096];
-	double us, mild, cut;
 
 	(void)state;
 	snprintf(text, sizeof text, drawn_dense, 1024, 512, 128, 32, 2);
-	ir_ctx_init(&c, NULL);
-	m = trained(&c, text);
-	t = target(&c, "h100x8");
-	t.groups.at[0].device.memory_bytes = 127e6;
-	t.groups.at[0].device.reserve_bytes = 0;
-	us = found(m, &t, "");
-	mild = best_pinned(m, &t, "zero", zero, 2, &placed);
-	cut = best_pinned(m, &t, "zero", two, 1, &placed);
-	print_message("%.3f, with ZeRO 0 or 1 %.3f, with 2 %.3f\n", us, mild,
-		      cut);
-	assert_true(cut < mild);
-	assert_true(us > 0 && us <= cut * (1 + 1e-9));
-	ir_ctx_release(&c);
+	each_zero(text, "h100x8", 127e6, &us, zero);
+	assert_true(zero[2] < fmin(zero[0], zero[1]));
+	assert_true(us > 0 && us <= zero[2] * (1 + 1e-9));
+}
+
+/* Experts' ranks hold the rest alike: states on the host are cut, too. */
+static void
+test_experts(void **state)
+{
+	double us, zero[4];
+	char text[4096];
+
+	(void)state;
+	snprintf(text, sizeof text, drawn_experts, 512, 1024, 256, 16, 3);
+	each_zero(text, "h100x4", 108e6, &us, zero);
+	assert_true(zero[1] < zero[0] && zero[2] < zero[0]);
+	assert_true(us > 0 && us <= fmin(zero[1], zero[2]) * (1 + 1e-9));
 }
 
 int
@@ -315,7 +341,8 @@ main(void)
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_drawn),
 		cmocka_unit_test(test_context),
-		cmocka_unit_test(test_one_microbatch)
+		cmocka_unit_test(test_one_microbatch),
+		cmocka_unit_test(test_experts)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
