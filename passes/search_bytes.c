@@ -128,9 +128,9 @@ add_temps(struct search_width *w, const struct memory *mem)
 	}
 }
 
-/* Of one trip of a body, and of what waits at its stage. */
+/* From forward to backward: of a body, a trip's share. */
 static void
-add_others(struct search_width *w, const struct memory *mem)
+add_saves(struct search_width *w, const struct memory *mem)
 {
 	uint32_t i;
 
@@ -169,7 +169,7 @@ search_measure(struct search_width *w, const struct memory *mem)
 		w->update_temp[p] = (double)mem->rank[i].update.bytes / n;
 	}
 	add_temps(w, mem);
-	add_others(w, mem);
+	add_saves(w, mem);
 }
 
 /* ---- elsewhere ---- */
@@ -255,4 +255,3 @@ search_scale_fixed(const struct search_width *w, struct search_update *u)
 		u->temp[i] = w->update_temp[i] * (zero > 0 ? dp : 1);
 	}
 }
-

@@ -237,9 +237,9 @@ settle(struct search *s, struct search_found *f)
 #define TIED 1.001
 
 /*
- * A step of one microbatch may take half a percent less than the sum of its
- * pieces, which add gradients up: those that are thought to take hardly more
- * than the best are made, too.
+ * A step of one microbatch takes less than the sum of its pieces, which add
+ * gradients up: those that are thought to take hardly more than the best are
+ * made, too.
  */
 static bool
 is_tied(const struct search_found *f, double us)

@@ -353,8 +353,8 @@ guess_us(const struct search *s, const struct search_group *g, int64_t share)
 }
 
 /*
- * What data ranks exchange in each microbatch with the mildest ZeRO that
- * leaves room, where none does that exchanges nothing then.
+ * What ranks exchange in each microbatch with the mildest ZeRO that leaves
+ * room: nothing where that is 0 or 1.
  */
 static double
 strict_us(const struct search *s, const struct search_group *g)
