@@ -285,7 +285,7 @@ each_zero(const char *text, const char *cluster, double bytes, double *us,
 	struct ir_module *m;
 	struct target t;
 	struct ir_ctx c;
-	char pin[16];
+	char pin[32];
 	int i;
 
 	ir_ctx_init(&c, NULL);
