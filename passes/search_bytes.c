@@ -13,22 +13,13 @@
 /* With so many times as large a microbatch they are a function's largest. */
 static const double sized[SEARCH_NMOMENTS] = { 0.25, 1, 4, 16 };
 
-static axis_id
-time_axis(const struct ir_module *m)
-{
-	axis_id a;
-
-	for (a = 1; a < m->axes.n && !m->axes.at[a].time; a++) {
-	}
-	return a < m->axes.n ? a : 0;
-}
-
 /* What has no value of its own is on its way to another stage. */
 static struct search_size
-size_of(const struct ir_module *m, const struct memory_buffer *b, double bytes)
+size_of(const struct search_width *w, const struct memory_buffer *b)
 {
-	bool still = b->value && ir_along(ir_type(m, b->value),
-					  time_axis(m)).how != IR_IS_SPLIT;
+	double bytes = (double)b->bytes * (double)b->trips;
+	bool still = b->value && ir_along(ir_type(w->m, b->value),
+					  w->r.time).how != IR_IS_SPLIT;
 
 	return still ? (struct search_size){ .still = bytes }
 		     : (struct search_size){ .grows = bytes };
@@ -63,8 +54,7 @@ changes(struct search_width *w, const struct memory_buffer *b, uint32_t n,
 	change = arena_alloc(&w->ctx.tmp, (*steps + 2) * sizeof *change);
 	for (i = 0; i < n; i++) {
 		if (b[i].kind == MEMORY_TEMPS) {
-			struct search_size x = size_of(w->m, &b[i],
-				(double)b[i].bytes * (double)b[i].trips);
+			struct search_size x = size_of(w, &b[i]);
 
 			add_size(&change[b[i].from], x, 1);
 			add_size(&change[b[i].to + 1], x, -1);
@@ -145,10 +135,9 @@ add_saves(struct search_width *w, const struct memory *mem)
 		p = w->on->piece_of[b->stage];
 		to = &w->sizes[p];
 		if (b->kind == MEMORY_SAVES && b->span < SEARCH_NSPANS) {
-			add_size(&to->slot[b->span], size_of(w->m, b,
-				(double)b->bytes * (double)b->trips),
-				p >= PIECE_BODY
-				? 1 / (double)w->on->trips[b->stage] : 1);
+			add_size(&to->slot[b->span], size_of(w, b),
+				 p >= PIECE_BODY
+				 ? 1 / (double)w->on->trips[b->stage] : 1);
 		}
 	}
 }

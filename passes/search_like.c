@@ -146,24 +146,20 @@ gains_alike(const struct search_key *a, const struct search_key *b)
 	return search_same_key(&like, b);
 }
 
-/* Its price as it was placed first, or for its microbatch; NULL: none. */
+/* What it took as it was placed before, at that size; NULL: not known. */
 static const struct search_cost *
-priced(const struct search *s, const struct search_key *key,
-       int64_t placed_for, const struct search_cost *like)
+priced_before(const struct search *s, const struct search_key *key,
+	      const struct search_cost *like)
 {
 	struct search_key k = *key;
-	const struct search_cost *c = NULL;
-	uint32_t i;
+	const struct search_width *w;
+	const struct search_cost *c;
 
-	k.microbatch = placed_for;
-	for (i = 0; i < s->widths.n && !c; i++) {
-		const struct search_width *w = s->widths.at[i];
-
-		c = search_same_key(&w->key, &k) ? w->costs : NULL;
-	}
-	while (c && (c->microbatch != like->microbatch ||
-		     c->dp != like->dp || !c->on[0])) {
-		c = c->next;
+	k.microbatch = 0;
+	w = search_find_width(s, &k);
+	for (c = w ? w->costs : NULL;
+	     c && (c->microbatch != like->microbatch || c->dp != like->dp ||
+		   !c->on[0]); c = c->next) {
 	}
 	return c;
 }
@@ -205,7 +201,7 @@ search_gain(const struct search *s, const struct search_key *key,
 			return 0;	/* there it is */
 		}
 		for (c = w->costs; c; c = c->next) {
-			was = c->on[0] ? priced(s, &w->key, 0, c) : NULL;
+			was = c->on[0] ? priced_before(s, &w->key, c) : NULL;
 			if (was) {
 				least = fmax(least, least_part(s, c, was));
 			}

@@ -454,6 +454,9 @@ void search_release(struct search *s);
  */
 struct search_width *search_with_updates(const struct search_width *w);
 
+/* NULL: it is not made. */
+struct search_width *search_find_width(const struct search *s,
+				       const struct search_key *key);
 /* What was dropped is made once more, and is the same. */
 void search_open_again(struct search *s, struct search_width *w);
 /* What it would take at other lengths of its axes, to what is known. */

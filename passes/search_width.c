@@ -259,6 +259,19 @@ search_open_again(struct search *s, struct search_width *w)
 	}
 }
 
+struct search_width *
+search_find_width(const struct search *s, const struct search_key *key)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->widths.n; i++) {
+		if (search_same_key(&s->widths.at[i]->key, key)) {
+			return s->widths.at[i];
+		}
+	}
+	return NULL;
+}
+
 /* What lies on the host changes the price of updates, and no program. */
 static struct search_width *
 width(struct search *s, const struct search_key *key,
@@ -266,13 +279,11 @@ width(struct search *s, const struct search_key *key,
 {
 	struct search_key here = *key;
 	struct search_width *w;
-	uint32_t i;
 
 	here.offload = false;
-	for (i = 0; i < s->widths.n; i++) {
-		if (search_same_key(&s->widths.at[i]->key, &here)) {
-			return s->widths.at[i];
-		}
+	w = search_find_width(s, &here);
+	if (w) {
+		return w;
 	}
 	w = arena_alloc(&s->keep, sizeof *w);
 	w->key = here;

@@ -463,8 +463,9 @@ test_gain(void **state)
 {
 	struct search_key key = { .tp = 1, .cp = 1, .ep = 2 };
 	struct search_key own = key, other = key;
+	struct search_cost *c;
 	struct stand x;
-	double gain;
+	int k;
 
 	(void)state;
 	stand(&x, experts);
@@ -473,14 +474,16 @@ test_gain(void **state)
 	other.zero = 1;
 	assert_true(search_gain(&x.s, &other, 8) == 0);
 	own.microbatch = 8;
-	priced(&x, &own, 8);
-	gain = search_gain(&x.s, &other, 8);
-	print_message("it gains %.4f\n", gain);
-	assert_true(gain > 0.5 && gain <= 1);
+	c = priced(&x, &own, 8);
+	assert_true(search_gain(&x.s, &other, 8) == 1);
+	for (k = 0; k < SCHED_NKINDS; k++) {	/* as if it gained more */
+		c->on[0]->fn[PIECE_BODY][k].total_us *= 0.8;
+	}
+	assert_true(fabs(search_gain(&x.s, &other, 8) - 0.8) < 1e-9);
 	assert_true(search_gain(&x.s, &key, 8) == 0);	/* it has its own */
 	assert_true(search_gain(&x.s, &other, 4) == 0);
 	other.ep = 4;
-	assert_true(search_gain(&x.s, &other, 8) == gain);
+	assert_true(fabs(search_gain(&x.s, &other, 8) - 0.8) < 1e-9);
 	other.tp = 2;
 	assert_true(search_gain(&x.s, &other, 8) == 0);
 	leave(&x);
