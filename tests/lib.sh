@@ -46,7 +46,8 @@ fail()
 	exit 1
 }
 
-# have WHAT..: are all of these there? `time' and `binaries' the user grants.
+# have WHAT..: are all of these there? `time', `binaries' and `attacks' (the
+# long part of tests/attack) the user grants.
 have()
 {
 	for thing; do
@@ -57,6 +58,7 @@ have()
 		compiler) echo 'int x;' >x.c && shared x.so x.c ;;
 		time) [ "${SLOW_TESTS-}" != skip ] ;;
 		binaries) [ "${BINARY_TESTS-}" != skip ] ;;
+		attacks) [ "${ATTACKS-}" = all ] ;;
 		*) fail "have $thing" ;;
 		esac || return
 	done

@@ -33,7 +33,7 @@ IR_LOG_COMPILER = sh $(srcdir)/%D%/run-pair
 MD_LOG_COMPILER = sh $(srcdir)/%D%/docs.sh
 SH_LOG_COMPILER = sh
 
-# pair_tests, pair_files, cli_tests and doc_pages.
+# pair_tests, pair_files, cli_tests, attack_tests and doc_pages.
 include %D%/pairs.mk
 
 script_tests = \
@@ -45,6 +45,7 @@ script_tests = \
 	%D%/style.sh
 
 EXTRA_DIST += \
+	$(attack_tests) \
 	$(cli_tests) \
 	$(pair_files) \
 	$(script_tests) \
@@ -230,7 +231,7 @@ TESTS += $(unit_tests)
 else
 TESTS += %D%/no-cmocka.sh
 endif
-TESTS += $(cli_tests) $(doc_pages) $(script_tests) $(pair_tests)
+TESTS += $(cli_tests) $(attack_tests) $(doc_pages) $(script_tests) $(pair_tests)
 
 # Each fuzzer exists twice: with replay.c as a check of the committed seeds,
 # which any compiler can build, and with clang's libFuzzer by `make fuzz'.
@@ -276,7 +277,8 @@ fuzz:
 	FUZZ_SECONDS='$(FUZZ_SECONDS)' sh $(srcdir)/%D%/fuzz/run.sh
 
 # Random models under random plans for as long as asked, from a seed of the
-# day: in float64, then as binaries; then ranks that die at random moments.
+# day: in float64, then as binaries; then ranks that die at random moments;
+# then every attack in full.
 # make soak [SOAK_SECONDS=600] [SOAK_SEED=1]
 soak: llmc$(EXEEXT) runtime/librank.a %D%/unit/t-split$(EXEEXT)
 	@$(AM_TESTS_ENVIRONMENT) \
@@ -288,7 +290,10 @@ soak: llmc$(EXEEXT) runtime/librank.a %D%/unit/t-split$(EXEEXT)
 	DIFF_SECONDS=$${SOAK_SECONDS:-600} DIFF_SEED=$$seed \
 		%D%/unit/t-differential$(EXEEXT) && \
 	FAULT_MOMENTS=200 FAULT_SEED=$$seed \
-		sh $(srcdir)/%D%/cli/cpu-faults.sh
+		sh $(srcdir)/%D%/cli/cpu-faults.sh && \
+	for attack in $(attack_tests); do \
+		ATTACKS=all sh $(srcdir)/$$attack || test $$? -eq 77 || exit 1; \
+	done
 
 # Rewrites what the pair tests expect, and the list of them. To be followed
 # by a look at the difference. make update-golden [PAIRS=tests/parse/x.llm]

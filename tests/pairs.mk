@@ -1546,6 +1546,8 @@ cli_tests = \
 	tests/cli/validate.sh \
 	tests/cli/verify.sh
 
+attack_tests =
+
 doc_pages = \
 	README.md \
 	docs/answer.md \
