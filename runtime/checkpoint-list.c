@@ -12,11 +12,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/st.h"
 
@@ -37,13 +39,19 @@ rt_path_in(const struct rt_alloc *a, const char *dir, const char *name)
 	return path;
 }
 
+void
+rt_step_name(char out[RT_STEP_NAME_BYTES], int64_t step, const char *tail)
+{
+	snprintf(out, RT_STEP_NAME_BYTES, PREFIX "%08" PRId64 "%s", step, tail);
+}
+
 char *
 rt_step_path(const struct rt_alloc *a, const char *folder, int64_t step,
 	     const char *tail)
 {
-	char name[80];
+	char name[RT_STEP_NAME_BYTES];
 
-	snprintf(name, sizeof(name), PREFIX "%08" PRId64 "%s", step, tail);
+	rt_step_name(name, step, tail);
 	return rt_path_in(a, folder, name);
 }
 
@@ -185,47 +193,66 @@ rt_check_complete(const struct rt_alloc *a, const char *dir,
 
 /* ---- removing ------------------------------------------------------ */
 
-void
-rt_remove_checkpoint(const struct rt_alloc *a, const struct rt_files *f,
-		     const char *dir)
+/* The mark first: without it what is left is no checkpoint. */
+static const char *const file_names[] = { "checkpoint.json",
+					  "model.safetensors",
+					  "state.safetensors" };
+
+enum { NFILES = sizeof(file_names) / sizeof(file_names[0]) };
+
+/* Has an open folder nothing but regular files under the names of ours? */
+static bool
+is_ours(int dir)
 {
-	static const char *const names[] = { "checkpoint.json",
-					     "model.safetensors",
-					     "state.safetensors" };
-	char *path;
+	struct stat sb;
 	size_t i;
 
-	/* Without its mark it is none, should this come to no end. */
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		path = rt_path_in(a, dir, names[i]);
-		if (path) {
-			f->unlink(path);
-			rt_release(a, path);
+	for (i = 0; i < NFILES; i++) {
+		if (fstatat(dir, file_names[i], &sb, AT_SYMLINK_NOFOLLOW) ==
+		    0 ? !S_ISREG(sb.st_mode) : errno != ENOENT) {
+			return false;
 		}
 	}
-	f->rmdir(dir);
+	return true;
+}
+
+/* From one open folder to the next, so that no path can lead elsewhere. */
+void
+rt_remove_checkpoint(const struct rt_files *f, const char *folder,
+		     const char *name)
+{
+	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	int parent = open(folder, flags);
+	int dir = parent < 0 ? -1 : openat(parent, name, flags | O_NOFOLLOW);
+	size_t i;
+
+	if (dir >= 0 && is_ours(dir)) {
+		for (i = 0; i < NFILES; i++) {
+			f->unlinkat(dir, file_names[i], 0);
+		}
+		f->unlinkat(parent, name, AT_REMOVEDIR);
+	}
+	if (dir >= 0) {
+		close(dir);
+	}
+	if (parent >= 0) {
+		close(parent);
+	}
 }
 
 void
-rt_remove_leftovers(const struct rt_alloc *a, const struct rt_files *f,
-		    const char *folder)
+rt_remove_leftovers(const struct rt_files *f, const char *folder)
 {
 	struct dirent *entry;
 	const char *tail;
 	int64_t step;
-	char *path;
 	DIR *d;
 
 	d = opendir(folder);
 	while (d && (entry = readdir(d)) != NULL) {
 		tail = step_name(entry->d_name, &step);
-		if (!tail || strncmp(tail, ".tmp-", 5) != 0) {
-			continue;
-		}
-		path = rt_path_in(a, folder, entry->d_name);
-		if (path) {
-			rt_remove_checkpoint(a, f, path);
-			rt_release(a, path);
+		if (tail && strncmp(tail, ".tmp-", 5) == 0) {
+			rt_remove_checkpoint(f, folder, entry->d_name);
 		}
 	}
 	if (d) {
@@ -233,13 +260,26 @@ rt_remove_leftovers(const struct rt_alloc *a, const struct rt_files *f,
 	}
 }
 
+/* Is it a complete checkpoint, and no link to one? */
+static bool
+is_kept(const struct rt_alloc *a, const char *folder, const char *name)
+{
+	char *path = rt_path_in(a, folder, name);
+	struct stat sb;
+	bool is = path && lstat(path, &sb) == 0 && S_ISDIR(sb.st_mode) &&
+		  rt_check_complete(a, path, NULL) == RT_OK;
+
+	rt_release(a, path);
+	return is;
+}
+
 void
 rt_keep(const struct rt_alloc *a, const struct rt_files *f, const char *folder,
 	int64_t step, int64_t keep)
 {
+	char name[RT_STEP_NAME_BYTES];
 	struct rt_list l;
 	int64_t left = keep - 1;
-	char *path;
 	size_t i;
 
 	if (rt_list_read(&l, folder, NULL) != RT_OK) {
@@ -250,19 +290,11 @@ rt_keep(const struct rt_alloc *a, const struct rt_files *f, const char *folder,
 		    (l.at[i].step == step && !l.at[i].old)) {
 			continue;
 		}
-		path = rt_step_path(a, folder, l.at[i].step,
-				    l.at[i].old ? ".old" : "");
-		if (!path) {
-			break;
+		rt_step_name(name, l.at[i].step, l.at[i].old ? ".old" : "");
+		if (l.at[i].step == step ||
+		    (keep > 0 && is_kept(a, folder, name) && left-- <= 0)) {
+			rt_remove_checkpoint(f, folder, name);
 		}
-		if (l.at[i].step == step) {
-			rt_remove_checkpoint(a, f, path);
-		} else if (keep > 0 &&
-			   rt_check_complete(a, path, NULL) == RT_OK &&
-			   left-- <= 0) {
-			rt_remove_checkpoint(a, f, path);
-		}
-		rt_release(a, path);
 	}
 	rt_list_release(&l);
 }

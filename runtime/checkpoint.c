@@ -25,6 +25,7 @@ struct saving {
 	const char *folder;
 	struct rt_alloc alloc;
 	struct rt_layout l;
+	char names[2][RT_STEP_NAME_BYTES]; /* of tmp and old, in folder */
 	char *tmp, *final, *old;
 	char *paths[RT_STORED_FILES]; /* in tmp */
 	uint64_t *sums, *elems; /* by number of what is stored */
@@ -55,9 +56,11 @@ prepare(struct saving *v, const char *tag, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
-	v->tmp = rt_step_path(&v->alloc, v->folder, v->p->step, tag);
+	rt_step_name(v->names[0], v->p->step, tag);
+	rt_step_name(v->names[1], v->p->step, ".old");
+	v->tmp = rt_path_in(&v->alloc, v->folder, v->names[0]);
 	v->final = rt_step_path(&v->alloc, v->folder, v->p->step, "");
-	v->old = rt_step_path(&v->alloc, v->folder, v->p->step, ".old");
+	v->old = rt_path_in(&v->alloc, v->folder, v->names[1]);
 	v->sums = rt_resize(&v->alloc, NULL, 2 * v->l.n, sizeof(*v->sums));
 	if (!v->tmp || !v->final || !v->old || !v->sums) {
 		return rt_no_memory(err, v->folder);
@@ -86,8 +89,11 @@ create(struct saving *v, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
-	rt_remove_leftovers(&v->alloc, v->f, v->folder);
-	status = rt_files_make_dir(v->f, v->tmp, err);
+	rt_remove_leftovers(v->f, v->folder);
+	/* What has this name still is somebody else's. */
+	if (v->f->mkdir(v->tmp, 0777) != 0) {
+		return rt_files_fail(err, v->tmp, "make the folder", errno);
+	}
 	for (i = 0; i < RT_STORED_FILES && status == RT_OK; i++) {
 		fd = rt_files_create(v->f, v->paths[i], v->l.files[i].bytes,
 				     err);
@@ -115,7 +121,8 @@ write_pieces(struct saving *v, struct rt_error *err)
 	int i, fd;
 
 	for (i = 0; i < RT_STORED_FILES && status == RT_OK; i++) {
-		fd = v->f->open(v->paths[i], O_WRONLY | O_CLOEXEC, 0);
+		fd = v->f->open(v->paths[i],
+				O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0);
 		if (fd < 0) {
 			return rt_files_fail(err, v->paths[i], "open", errno);
 		}
@@ -185,6 +192,24 @@ done:
 	return status;
 }
 
+/* What has the name of the checkpoint, be it a link, gets another. */
+static enum rt_status
+put_aside(struct saving *v, struct rt_error *err)
+{
+	struct rt_where where = { v->old, NULL, -1 };
+	struct stat sb;
+
+	rt_remove_checkpoint(v->f, v->folder, v->names[1]);
+	/* rename(2) would replace a link. */
+	if (lstat(v->old, &sb) == 0) {
+		return rt_fail(err, RT_IO, where,
+			       "found a link, or files that no save has made, "
+			       "expected nothing: move it away");
+	}
+	return v->f->rename(v->final, v->old) == 0 ? RT_OK :
+	       rt_files_fail(err, v->final, "put aside", errno);
+}
+
 /*
  * Gives the folder its name.  One that has it already is put aside first:
  * under its other name it is still found by who loads.
@@ -196,11 +221,9 @@ give_name(struct saving *v, struct rt_error *err)
 	struct stat sb;
 	int number;
 
-	if (stat(v->final, &sb) == 0) {
-		rt_remove_checkpoint(&v->alloc, v->f, v->old);
-		if (v->f->rename(v->final, v->old) != 0) {
-			return rt_files_fail(err, v->final, "put aside",
-					     errno);
+	if (lstat(v->final, &sb) == 0) {
+		if (put_aside(v, err) != RT_OK) {
+			return RT_IO;
 		}
 		moved = true;
 	}
@@ -268,7 +291,7 @@ save(struct saving *v, int64_t keep, struct rt_error *err)
 	if (first && status == RT_OK) {
 		rt_keep(&v->alloc, v->f, v->folder, v->p->step, keep);
 	} else if (first && v->tmp) {
-		rt_remove_checkpoint(&v->alloc, v->f, v->tmp);
+		rt_remove_checkpoint(v->f, v->folder, v->names[0]);
 	}
 	return status;
 }

@@ -8,6 +8,7 @@
 
 enum {
 	RT_MARK_VERSION = 1,
+	RT_STEP_NAME_BYTES = 80,
 };
 
 /* ---- checkpoint-mark.c: checkpoint.json ------------------------------ */
@@ -68,7 +69,10 @@ struct rt_list {
 enum rt_status rt_list_read(struct rt_list *l, const char *folder,
 			    struct rt_error *err);
 void rt_list_release(struct rt_list *l);
-/* "FOLDER/step-00000042" and `tail`; to be freed by the allocator. */
+/* "step-00000042" and `tail`, which has at most 40 bytes. */
+void rt_step_name(char out[RT_STEP_NAME_BYTES], int64_t step,
+		  const char *tail);
+/* The same in a folder; to be freed by the allocator. */
 char *rt_step_path(const struct rt_alloc *a, const char *folder, int64_t step,
 		   const char *tail);
 /* "DIR/NAME"; to be freed by the allocator. */
@@ -76,15 +80,20 @@ char *rt_path_in(const struct rt_alloc *a, const char *dir, const char *name);
 /* Is what the mark of a checkpoint says there, by names and sizes? */
 enum rt_status rt_check_complete(const struct rt_alloc *a, const char *dir,
 				 struct rt_error *err);
-/* Removes the files of a checkpoint, its mark first, and their folder. */
-void rt_remove_checkpoint(const struct rt_alloc *a, const struct rt_files *f,
-			  const char *dir);
+/*
+ * Removes the files of a checkpoint, its mark first, and their folder, which
+ * is `name` in `folder`.  Nothing is removed if `name` is a symbolic link, or
+ * if one of the files is anything but a regular file: then it is not what a
+ * save has made, and may belong to somebody else.
+ */
+void rt_remove_checkpoint(const struct rt_files *f, const char *folder,
+			  const char *name);
 /* Removes what saves have left that did not come to their end. */
-void rt_remove_leftovers(const struct rt_alloc *a, const struct rt_files *f,
-			 const char *folder);
+void rt_remove_leftovers(const struct rt_files *f, const char *folder);
 /*
  * Removes complete ones older than `step` but the newest keep - 1 of them (all
- * stay if keep is 0).  What cannot be removed stays.
+ * stay if keep is 0).  What cannot be removed stays; so do symbolic links,
+ * which are not counted either.
  */
 void rt_keep(const struct rt_alloc *a, const struct rt_files *f,
 	     const char *folder, int64_t step, int64_t keep);

@@ -31,7 +31,7 @@ rt_files_or_system(const struct rt_files *f)
 {
 	static const struct rt_files system = {
 		mkdir, system_open, system_reserve, pwrite, fsync,
-		close, rename, unlink, rmdir,
+		close, rename, unlinkat,
 	};
 
 	return f ? f : &system;

@@ -20,8 +20,7 @@ struct rt_files {
 	int (*fsync)(int fd);
 	int (*close)(int fd);
 	int (*rename)(const char *from, const char *to);
-	int (*unlink)(const char *path);
-	int (*rmdir)(const char *path);
+	int (*unlinkat)(int dir, const char *name, int flags);
 };
 
 /* The table itself, or the system's calls for NULL. */

@@ -1546,7 +1546,8 @@ cli_tests = \
 	tests/cli/validate.sh \
 	tests/cli/verify.sh
 
-attack_tests =
+attack_tests = \
+	tests/attack/checkpoint-links.sh
 
 doc_pages = \
 	README.md \

@@ -30,18 +30,15 @@ static const char *const file_names[] = { "model.safetensors",
 static void
 remove_all(char *dir)
 {
-	struct rt_alloc a = rt_alloc_or_libc(NULL);
+	char name[RT_STEP_NAME_BYTES];
 	struct rt_list l;
-	char *path;
 	size_t i;
 
-	rt_remove_leftovers(&a, rt_files_or_system(NULL), dir);
+	rt_remove_leftovers(rt_files_or_system(NULL), dir);
 	assert_int_equal(rt_list_read(&l, dir, NULL), RT_OK);
 	for (i = 0; i < l.n; i++) {
-		path = rt_step_path(&a, dir, l.at[i].step,
-				    l.at[i].old ? ".old" : "");
-		rt_remove_checkpoint(&a, rt_files_or_system(NULL), path);
-		rt_release(&a, path);
+		rt_step_name(name, l.at[i].step, l.at[i].old ? ".old" : "");
+		rt_remove_checkpoint(rt_files_or_system(NULL), dir, name);
 	}
 	rt_list_release(&l);
 	assert_int_equal(rmdir(dir), 0);
@@ -274,20 +271,14 @@ sick_rename(const char *from, const char *to)
 }
 
 static int
-sick_unlink(const char *path)
+sick_unlinkat(int dir, const char *name, int flags)
 {
-	return turn() == NO_SPACE ? -1 : unlink(path);
-}
-
-static int
-sick_rmdir(const char *path)
-{
-	return turn() == NO_SPACE ? -1 : rmdir(path);
+	return turn() == NO_SPACE ? -1 : unlinkat(dir, name, flags);
 }
 
 static const struct rt_files sick_files = {
 	sick_mkdir, sick_open, sick_reserve, sick_pwrite, sick_fsync,
-	sick_close, sick_rename, sick_unlink, sick_rmdir,
+	sick_close, sick_rename, sick_unlinkat,
 };
 
 static void
