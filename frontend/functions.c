@@ -193,7 +193,7 @@ fn_weight(struct call *c, value_id *out)
 static bool
 fn_state(struct call *c, value_id *out)
 {
-	return bare_tensor(c, IR_STATE, "zeros", out);
+	return bare_tensor(c, IR_BUFFER, "zeros", out);
 }
 
 /* What a norm runs over: the last dim, unless told. */

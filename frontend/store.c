@@ -58,14 +58,14 @@ get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
 	return s->behind->get(s->behind->user, op, name, type, elems, out, at);
 }
 
-/* Weights may come from a checkpoint; states start afresh. */
+/* What the optimizer keeps is in no file: it starts afresh. */
 static bool
 has(void *user, enum ir_op op, const char *name)
 {
 	struct drv_store *s = user;
 
 	return is_gradient(op) || cell(s, name)->now ||
-	       (s->behind && ir_is(op, IRF_PARAM));
+	       (s->behind && s->behind->has(s->behind->user, op, name));
 }
 
 static bool

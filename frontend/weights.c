@@ -158,6 +158,15 @@ get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
 	return true;
 }
 
+/* What the optimizer keeps is not the model's. */
+static bool
+has(void *user, enum ir_op op, const char *name)
+{
+	(void)user;
+	(void)name;
+	return ir_is(op, IRF_LOADED);
+}
+
 struct drv_weights *
 drv_weights_open(struct ir_module *m, const char *path)
 {
@@ -174,6 +183,7 @@ drv_weights_open(struct ir_module *m, const char *path)
 	w->used = arena_alloc(&m->ctx->perm,
 			      rt_st_count(w->st) * sizeof *w->used);
 	w->source.get = get;
+	w->source.has = has;
 	w->source.user = w;
 	return w;
 }

@@ -384,6 +384,12 @@ ir_eval_weight(struct interp *e, const struct ir_node *n, double *out)
 }
 
 bool
+ir_eval_buffer(struct interp *e, const struct ir_node *n, double *out)
+{
+	return ir_eval_weight(e, n, out);
+}
+
+bool
 ir_eval_state(struct interp *e, const struct ir_node *n, double *out)
 {
 	return ir_eval_weight(e, n, out);

@@ -62,7 +62,8 @@ enum ir_flag {
 	IRF_PAIRS = 1 << 16,	/* looks at pairs of a query and a key */
 	IRF_CONVERTS = 1 << 17,	/* changes how its operand is placed */
 	IRF_TALKS = 1 << 18,	/* ranks wait for each other in it */
-	IRF_PEER = 1 << 19	/* to or from one other stage */
+	IRF_PEER = 1 << 19,	/* to or from one other stage */
+	IRF_LOADED = 1 << 20	/* files of the model's weights have it */
 };
 
 enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };

@@ -29,6 +29,7 @@
 #define CONVERTS IRF_CONVERTS
 #define TALKS IRF_TALKS
 #define PEER IRF_PEER
+#define LOADED IRF_LOADED
 
 const struct ir_op_info ir_ops[IR_OP_COUNT] = {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \

@@ -158,7 +158,7 @@ from_outside(const struct sim *s, enum ir_op op, const char *name)
 {
 	const struct ir_weights *w = s->o->weights;
 
-	return w && w->get && ir_is(op, IRF_PARAM) &&
+	return w && w->get && ir_is(op, IRF_LOADED) &&
 	       (!w->has || w->has(w->user, op, name));
 }
 

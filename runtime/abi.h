@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 5
+#define RT_ABI_VERSION 6
 #define RT_MAX_AXES 8
 #define RT_MAX_PIECES 9
 #define RT_MAX_DIMS 8
@@ -215,7 +215,8 @@ struct rt_action {
 /* A tensor that lasts from step to step, whole, as checkpoints know it. */
 struct rt_tensor {
 	const char *name;	/* repeats' variables are replaced */
-	int64_t trained;	/* 1: a weight; 0: a state of the optimizer */
+	/* 1: files of weights have it; 0: a state of the optimizer */
+	int64_t loaded;
 	int64_t elem;		/* enum rt_elem, in the arena */
 	int64_t ndims;
 	const char *const *dims;	/* names */

@@ -301,7 +301,7 @@ read_all(struct loading *v, struct rt_error *err)
 	for (h = g->holds; h < g->holds + g->nholds && status == RT_OK; h++) {
 		sums = v->sums + rt_layout_first(&v->l, v->s->plan, h->tensor);
 		status = rt_store_read(v->s,
-				       v->st[h->tensor->trained ?
+				       v->st[h->tensor->loaded ?
 						     RT_STORED_MODEL :
 						     RT_STORED_STATE],
 				       h,

@@ -53,7 +53,7 @@ show_gpu(const struct rt_plan *p, FILE *out)
 
 /* On that rank, which runs the program. */
 static int64_t
-bytes_of(const struct rt_plan *p, int64_t rank, bool trained)
+bytes_of(const struct rt_plan *p, int64_t rank, bool loaded)
 {
 	const struct rt_program *g = &p->programs[p->program_of[rank]];
 	int64_t sum = 0, i, j;
@@ -65,7 +65,7 @@ bytes_of(const struct rt_plan *p, int64_t rank, bool trained)
 		for (j = 0; j < h->tensor->ndims; j++) {
 			n *= rt_pieces_of(p, h->dims[j], rank, 0)->total;
 		}
-		sum += (h->tensor->trained != 0) == trained ? n : 0;
+		sum += (h->tensor->loaded != 0) == loaded ? n : 0;
 	}
 	return sum;
 }

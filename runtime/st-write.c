@@ -56,7 +56,7 @@ add_parts(struct rt_layout *l, const struct rt_tensor *t, struct rt_error *err)
 		}
 		s->tensor = t;
 		s->part = part;
-		s->file = t->trained ? RT_STORED_MODEL : RT_STORED_STATE;
+		s->file = t->loaded ? RT_STORED_MODEL : RT_STORED_STATE;
 		s->bytes = rt_part_elems(t) *
 			   rt_elem_bytes((enum rt_elem)t->elem);
 		l->n++;
@@ -246,7 +246,7 @@ rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
 	struct rt_span span;
 
 	for (h = g->holds; h < g->holds + g->nholds; h++) {
-		if ((h->tensor->trained ? RT_STORED_MODEL :
+		if ((h->tensor->loaded ? RT_STORED_MODEL :
 					  RT_STORED_STATE) != file ||
 		    !rt_store_writes(s, h)) {
 			continue;

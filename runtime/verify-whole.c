@@ -93,11 +93,11 @@ ends(const char *s, const char *with)
 static enum kind
 kind_of(const struct rt_tensor *t)
 {
-	if (!t->trained && (ends(t->name, ".exp_avg") ||
+	if (!t->loaded && (ends(t->name, ".exp_avg") ||
 			    ends(t->name, ".momentum"))) {
 		return GRADIENTS;
 	}
-	return !t->trained && ends(t->name, ".exp_avg_sq") ? SQUARES : WEIGHTS;
+	return !t->loaded && ends(t->name, ".exp_avg_sq") ? SQUARES : WEIGHTS;
 }
 
 static int64_t

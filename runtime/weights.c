@@ -18,7 +18,7 @@ find_all(const struct rt_plan *p, const struct rt_st *st, const char *path,
 	*found = 0;
 	for (i = 0; i < p->ntensors; i++) {
 		t = &p->tensors[i];
-		n = t->trained ? rt_tensor_parts(t) : 0;
+		n = t->loaded ? rt_tensor_parts(t) : 0;
 		for (part = 0; part < n; part++) {
 			status = rt_part_find(st, path, t, part, err);
 			if (status != RT_OK) {
@@ -39,7 +39,7 @@ read_all(const struct rt_store *s, const struct rt_st *st,
 	int64_t i;
 
 	for (i = 0; i < g->nholds && status == RT_OK; i++) {
-		if (g->holds[i].tensor->trained) {
+		if (g->holds[i].tensor->loaded) {
 			status = rt_store_read(s, st, &g->holds[i], NULL, err);
 		}
 	}

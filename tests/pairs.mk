@@ -1544,7 +1544,8 @@ cli_tests = \
 	tests/cli/tcp.sh \
 	tests/cli/train.sh \
 	tests/cli/validate.sh \
-	tests/cli/verify.sh
+	tests/cli/verify.sh \
+	tests/cli/weights.sh
 
 attack_tests = \
 	tests/attack/checkpoint-links.sh

@@ -28,7 +28,7 @@ __wrap_rt_run_start(struct rt_run *r, struct rt_error *err)
 	     i < r->program->nholds; i++) {
 		const struct rt_hold *h = &r->program->holds[i];
 
-		if (h->tensor->trained && h->tensor->ndims >= 2 &&
+		if (h->tensor->loaded && h->tensor->ndims >= 2 &&
 		    strstr(h->tensor->name, WRONG_WEIGHT)) {
 			((float *)(void *)(r->env.arena + h->offset))[5] +=
 				0.01f;

@@ -178,8 +178,8 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 		sizes[i] = ll_i64(c->ll, ir_dim_size(c->m, type->dims[i]));
 	}
 	HOST_SET(w, struct rt_tensor, name, ll_text(c->ll, t->name));
-	HOST_SET(w, struct rt_tensor, trained,
-		 ll_i64(c->ll, ir_is(n->op, IRF_PARAM)));
+	HOST_SET(w, struct rt_tensor, loaded,
+		 ll_i64(c->ll, ir_is(n->op, IRF_LOADED)));
 	HOST_SET(w, struct rt_tensor, elem, ll_i64(c->ll,
 		 host_elem((enum ir_dtype)type->dtype)));
 	HOST_SET(w, struct rt_tensor, ndims, ll_i64(c->ll, type->ndims));

@@ -163,7 +163,7 @@ test_files_are_whole(void **state)
 			uint32_t v, bits = 0;
 
 			rt_part_name(&t->tensors[k], part, name, NULL);
-			f = !t->tensors[k].trained;
+			f = !t->tensors[k].loaded;
 			s = rt_st_find(st[f], name);
 			assert_non_null(s);
 			assert_int_equal(rt_st_elems(s), elems);

@@ -116,7 +116,7 @@ enum share { WHOLE, BY_PP, BY_TP, BY_DP };
 
 static const struct model_tensor {
 	const char *name;
-	int64_t trained;
+	int64_t loaded;
 	enum rt_elem elem;
 	int64_t ndims, stacked;
 	const char *dims[RT_MAX_DIMS];
@@ -226,7 +226,7 @@ make_tensors(struct test_plan *t)
 		const struct model_tensor *m = &model_tensors[k];
 
 		t->tensors[k].name = m->name;
-		t->tensors[k].trained = m->trained;
+		t->tensors[k].loaded = m->loaded;
 		t->tensors[k].elem = m->elem;
 		t->tensors[k].ndims = m->ndims;
 		t->tensors[k].dims = m->dims;

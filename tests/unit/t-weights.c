@@ -62,7 +62,7 @@ maker_new(void)
 	return m;
 }
 
-/* Shapes that other programs give to the parts of trained tensors. */
+/* Shapes that other programs give to the parts of loaded tensors. */
 static const char *
 joined_shape(int k)
 {
@@ -80,7 +80,7 @@ joined_shape(int k)
 	}
 }
 
-/* All parts of trained tensors from `from` on, less than `to`. */
+/* All parts of loaded tensors from `from` on, less than `to`. */
 static void
 add_tensors(struct maker *m, int from, int to, enum rt_elem elem)
 {
@@ -100,7 +100,7 @@ add_tensors(struct maker *m, int from, int to, enum rt_elem elem)
 		t.sizes = all[k].sizes;
 		t.stacked = all[k].stacked;
 		n = rt_part_elems(&t);
-		for (part = 0; all[k].trained && part < rt_tensor_parts(&t);
+		for (part = 0; all[k].loaded && part < rt_tensor_parts(&t);
 		     part++) {
 			for (i = 0; i < n; i++) {
 				d = number(k, part * n + i);
@@ -142,7 +142,7 @@ check_arenas(const struct test_plan *t, const struct run *r)
 					r->jobs[rank].store.arena + h->offset +
 						e * rt_elem_bytes(elem),
 					RT_ELEM_F64, &got, 1);
-				want = h->tensor->trained ?
+				want = h->tensor->loaded ?
 				       number(k, whole_elem(t, k, rank, e)) :
 				       0;
 				assert_true(fabs(got - want) < 1e-12);
