@@ -234,7 +234,9 @@ struct drv_weights;
 /* NULL after an error. */
 struct drv_weights *drv_weights_open(struct ir_module *m, const char *path);
 const struct ir_weights *drv_weights_source(struct drv_weights *w);
-/* Warns of tensors that were never read, and closes the files. */
+/* False: there are tensors that were never read, and it reported them. */
+bool drv_weights_check(struct drv_weights *w, bool allow_unused);
+/* NULL is allowed. */
 void drv_weights_close(struct drv_weights *w);
 
 /* ---- store.c ---------------------------------------------------------- */

@@ -248,8 +248,7 @@ drv_eval(struct driver *d, struct ir_module *m)
 	} else {
 		ok = evaluate(&e, &opt);
 	}
-	if (w) {
-		drv_weights_close(w);
-	}
+	ok = ok && (!w || drv_weights_check(w, at[OPT_ALLOW_UNUSED].given));
+	drv_weights_close(w);
 	return ok;
 }

@@ -142,10 +142,9 @@ drv_eval_split(struct driver *d, struct ir_module *m,
 		}
 		eval.weights = drv_weights_source(w);
 	}
-	ok = run(&s, &r, &eval, unsplit);
-	if (w) {
-		drv_weights_close(w);
-	}
+	ok = run(&s, &r, &eval, unsplit) &&
+	     (!w || drv_weights_check(w, at[OPT_ALLOW_UNUSED].given));
+	drv_weights_close(w);
 	return ok;
 }
 

@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define MAX_UNUSED 20	/* warnings: more of them teach nothing */
-
 struct drv_weights {
 	struct ir_module *m;
 	struct rt_st *st;
@@ -19,63 +17,11 @@ struct drv_weights {
 	struct ir_weights source;
 };
 
-static size_t
-index_of(const struct rt_st *st, const char *name)
-{
-	size_t lo = 0, hi = rt_st_count(st);
-
-	while (hi - lo > 1) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (strcmp(rt_st_at(st, mid)->name, name) <= 0) {
-			lo = mid;
-		} else {
-			hi = mid;
-		}
-	}
-	return lo;
-}
-
-/* How much of the two agrees, from both ends. */
-static size_t
-agreement(const char *a, const char *b)
-{
-	size_t na = strlen(a), nb = strlen(b), n = na < nb ? na : nb;
-	size_t head = 0, tail = 0;
-
-	while (head < n && a[head] == b[head]) {
-		head++;
-	}
-	while (tail < n - head && a[na - 1 - tail] == b[nb - 1 - tail]) {
-		tail++;
-	}
-	return head + tail;
-}
-
-/* Tensor names are long and differ in one part: so not by edit distance. */
-static const char *
-nearest(const struct rt_st *st, const char *name)
-{
-	size_t least = strlen(name) * 2 / 3, i;
-	const char *best = NULL;
-
-	for (i = 0; i < rt_st_count(st); i++) {
-		const char *other = rt_st_at(st, i)->name;
-		size_t n = agreement(name, other);
-
-		if (n > least) {
-			least = n;
-			best = other;
-		}
-	}
-	return best;
-}
-
 static bool
 no_tensor(const struct drv_weights *w, const char *name, struct span at)
 {
 	struct diags *d = &w->m->ctx->diags;
-	const char *near = nearest(w->st, name);
+	const char *near = rt_st_nearest(w->st, name);
 
 	diag_error(d, at, "%s has no tensor `%s`", w->path, name);
 	if (near) {
@@ -89,25 +35,13 @@ static bool
 fits(const struct ir_module *m, const struct ir_type *t,
      const struct rt_st_tensor *s)
 {
-	uint8_t k = 0;
-	int i;
+	int64_t sizes[IR_MAX_DIMS];
+	uint8_t i;
 
-	for (i = 0; i < s->ndim; i++) {
-		int64_t n = 1;
-
-		while (k < t->ndims && n < s->shape[i]) {
-			if (!num_mul(n, ir_dim_size(m, t->dims[k++]), &n)) {
-				return false;
-			}
-		}
-		if (n != s->shape[i]) {
-			return false;
-		}
+	for (i = 0; i < t->ndims; i++) {
+		sizes[i] = ir_dim_size(m, t->dims[i]);
 	}
-	while (k < t->ndims && ir_dim_size(m, t->dims[k]) == 1) {
-		k++;
-	}
-	return k == t->ndims;
+	return rt_st_fits(s, sizes, t->ndims);
 }
 
 static bool
@@ -147,7 +81,7 @@ get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
 	if (!t) {
 		return no_tensor(w, name, at);
 	}
-	w->used[index_of(w->st, name)] = true;
+	w->used[t - rt_st_at(w->st, 0)] = true;
 	if (!fits(w->m, type, t) || rt_st_elems(t) != elems) {
 		return bad_shape(w, type, t, at);
 	}
@@ -194,22 +128,24 @@ drv_weights_source(struct drv_weights *w)
 	return &w->source;
 }
 
+bool
+drv_weights_check(struct drv_weights *w, bool allow_unused)
+{
+	struct rt_error err;
+
+	if (allow_unused ||
+	    rt_st_check_used(w->st, w->path, w->used, &err) == RT_OK) {
+		return true;
+	}
+	diag_error(&w->m->ctx->diags, (struct span){ 0, 0 }, "%s",
+		   err.message);
+	return false;
+}
+
 void
 drv_weights_close(struct drv_weights *w)
 {
-	struct diags *d = &w->m->ctx->diags;
-	size_t i, unused = 0;
-
-	for (i = 0; i < rt_st_count(w->st); i++) {
-		if (!w->used[i] && unused++ < MAX_UNUSED) {
-			diag_warn(d, WARN_UNUSED_TENSOR, (struct span){ 0, 0 },
-				  "the model does not read `%s` of %s",
-				  rt_st_at(w->st, i)->name, w->path);
-		}
+	if (w) {
+		rt_st_free(w->st);
 	}
-	if (unused > MAX_UNUSED) {
-		diag_note(d, (struct span){ 0, 0 }, "and %zu more of it",
-			  unused - MAX_UNUSED);
-	}
-	rt_st_free(w->st);
 }

@@ -178,14 +178,15 @@ check_tensor(const struct loading *v, const struct rt_stored *want,
 {
 	const char *path = v->paths[want->file];
 	struct rt_where where = { path, want->name, -1 };
-	const struct rt_st *st = v->st[want->file];
+	const struct rt_st_tensor *stored;
 	enum rt_status status;
 
-	status = rt_part_find(st, path, want->tensor, want->part, err);
+	status = rt_part_find(v->st[want->file], path, want->tensor,
+			      want->part, &stored, err);
 	if (status != RT_OK) {
 		return status;
 	}
-	if (!same_shape(want->tensor, rt_st_find(st, want->name))) {
+	if (!same_shape(want->tensor, stored)) {
 		return rt_fail(err, RT_FORMAT, where,
 			       "found dims joined or left out, expected the "
 			       "shape that the model has");

@@ -99,9 +99,10 @@ enum rt_status rt_checkpoint_load(const struct rt_store *s, const char *path,
  * Weights alone, from Hugging Face's files, by name; shapes may have dims
  * joined.  Pieces are read straight to where they lie: no tensor is ever held
  * whole.  A tensor that is missing, or has another shape, is an error with
- * its name, both shapes and the nearest name; what is not used is counted.
+ * its name, both shapes and the nearest name; so are tensors that the model
+ * does not have, unless allow_unused says otherwise.
  */
 enum rt_status rt_weights_load(const struct rt_store *s, const char *path,
-			       int64_t *unused, struct rt_error *err);
+			       bool allow_unused, struct rt_error *err);
 
 #endif

@@ -98,6 +98,7 @@ rank_sources = \
 	%D%/shm.h \
 	%D%/st-index.c \
 	%D%/st-read.c \
+	%D%/st-want.c \
 	%D%/st-write.c \
 	%D%/st-write.h \
 	%D%/st.h \

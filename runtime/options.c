@@ -55,6 +55,8 @@ static const struct row {
 	  "(default: the model's)" },
 	{ "weights", T | V | S, TEXT, AT(weights), 0, 0, 0, "PATH",
 	  "begin with these: safetensors, an index or a folder" },
+	{ "allow-unused", T | V | S, FLAG, AT(allow_unused), 0, 0, 0, "",
+	  "leave out tensors of --weights that the model does not read" },
 	{ "steps", T | B | V, INT, AT(steps), 0, 1, 1e15, "N",
 	  "train: in all, resumed ones too (default: the model's, or the "
 	  "data once); bench: measured (default: 5); verify: compared "

@@ -11,6 +11,7 @@
 #ifndef RT_H
 #define RT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -200,6 +201,25 @@ enum rt_status rt_st_read_raw(const struct rt_st *st,
 enum rt_status rt_st_read_f64(const struct rt_st *st,
 			      const struct rt_st_tensor *t, int64_t first,
 			      int64_t n, double *out, struct rt_error *err);
+
+/* ---- what a model wants of them (st-want.c) ------------------------ */
+
+/* The name that looks most like another, or NULL. */
+const char *rt_st_nearest(const struct rt_st *st, const char *name);
+
+/*
+ * Has the tensor these extents?  Each of the stored ones is the product of
+ * some of ours, in order; those of 1 may be left out at the end.
+ */
+bool rt_st_fits(const struct rt_st_tensor *t, const int64_t *sizes, int64_t n);
+
+/*
+ * RT_FORMAT: the checkpoint has tensors that used[] does not mark, and says
+ * which.  Those are left out that are known to say nothing of their own: see
+ * docs/checkpoints.md.
+ */
+enum rt_status rt_st_check_used(const struct rt_st *st, const char *path,
+				const bool *used, struct rt_error *err);
 
 /* "BF16" for RT_BF16, as the format spells it. */
 const char *rt_dtype_name(enum rt_dtype dtype);

@@ -15,68 +15,7 @@
 #include "runtime/elems.h"
 #include "runtime/st.h"
 
-/* ---- names --------------------------------------------------------- */
-
-/* How much of the two agrees, from both ends. */
-static size_t
-agreement(const char *a, const char *b)
-{
-	size_t na = strlen(a), nb = strlen(b), n = na < nb ? na : nb;
-	size_t head = 0, tail = 0;
-
-	while (head < n && a[head] == b[head]) {
-		head++;
-	}
-	while (tail < n - head && a[na - 1 - tail] == b[nb - 1 - tail]) {
-		tail++;
-	}
-	return head + tail;
-}
-
-/* Tensor names are long and differ in one part: so not by edit distance. */
-const char *
-rt_st_nearest(const struct rt_st *st, const char *name)
-{
-	size_t least = strlen(name) * 2 / 3, i, n;
-	const char *best = NULL, *other;
-
-	for (i = 0; i < rt_st_count(st); i++) {
-		other = rt_st_at(st, i)->name;
-		n = agreement(name, other);
-		if (n > least) {
-			least = n;
-			best = other;
-		}
-	}
-	return best;
-}
-
-/* ---- shapes -------------------------------------------------------- */
-
-/*
- * Each stored extent is the product of some of our dims, in order; those of 1
- * may be left out at the end.
- */
-static bool
-fits(const struct rt_tensor *t, const struct rt_st_tensor *stored)
-{
-	int64_t k = t->stacked, n;
-	int i;
-
-	for (i = 0; i < stored->ndim; i++) {
-		n = 1;
-		while (k < t->ndims && n < stored->shape[i]) {
-			n *= t->sizes[k++];
-		}
-		if (n != stored->shape[i]) {
-			return false;
-		}
-	}
-	while (k < t->ndims && t->sizes[k] == 1) {
-		k++;
-	}
-	return k == t->ndims;
-}
+/* ---- what is stored ------------------------------------------------- */
 
 /* A list in brackets, cut short where it is too long to be shown. */
 struct list {
@@ -116,7 +55,8 @@ fail_shape(const char *path, const char *name, const struct rt_tensor *t,
 
 enum rt_status
 rt_part_find(const struct rt_st *st, const char *path,
-	     const struct rt_tensor *t, int64_t part, struct rt_error *err)
+	     const struct rt_tensor *t, int64_t part,
+	     const struct rt_st_tensor **found, struct rt_error *err)
 {
 	const struct rt_st_tensor *stored;
 	struct rt_where where = { path, NULL, -1 };
@@ -139,7 +79,8 @@ rt_part_find(const struct rt_st *st, const char *path,
 			       near ? rt_show_name(near).text : "",
 			       near ? "'" : "");
 	}
-	if (!fits(t, stored)) {
+	if (!rt_st_fits(stored, t->sizes + t->stacked,
+			t->ndims - t->stacked)) {
 		return fail_shape(path, name, t, stored, err);
 	}
 	if (!rt_elems_convertible(stored->dtype, (enum rt_elem)t->elem)) {
@@ -151,6 +92,7 @@ rt_part_find(const struct rt_st *st, const char *path,
 			       t->elem == RT_ELEM_I32 ? "" :
 			       " or another of F64, F32, BF16 and F16");
 	}
+	*found = stored;
 	return RT_OK;
 }
 

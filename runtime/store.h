@@ -63,13 +63,12 @@ enum rt_status rt_store_agree(const struct rt_store *s, enum rt_status mine,
 /* ---- store-read.c --------------------------------------------------- */
 
 struct rt_st;
-
-/* The name in the files that looks most like another, or NULL. */
-const char *rt_st_nearest(const struct rt_st *st, const char *name);
+struct rt_st_tensor;
 
 /* Asks whether `part` of a tensor can be read from what is stored. */
 enum rt_status rt_part_find(const struct rt_st *st, const char *path,
 			    const struct rt_tensor *t, int64_t part,
+			    const struct rt_st_tensor **found,
 			    struct rt_error *err);
 
 /*

@@ -33,7 +33,6 @@ rt_begin(struct rt_run *r, const struct rt_options *o, struct rt_progress *p,
 {
 	struct rt_store store = rt_run_store(r);
 	enum rt_status status;
-	int64_t unused;
 
 	*p = (struct rt_progress){
 		.seed = (uint64_t)rt_options_seed(o, r->plan)
@@ -41,7 +40,8 @@ rt_begin(struct rt_run *r, const struct rt_options *o, struct rt_progress *p,
 	r->env.seed = (int64_t)p->seed;
 	status = rt_run_start(r, err);
 	if (status == RT_OK && o->weights) {
-		status = rt_weights_load(&store, o->weights, &unused, err);
+		status = rt_weights_load(&store, o->weights,
+					 o->allow_unused, err);
 	}
 	return status;
 }

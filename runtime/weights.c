@@ -6,65 +6,91 @@
 
 #include <string.h>
 
-/* All that the model asks for, whoever reads it: so all ranks agree. */
+/* One model's weights, as they are read. */
+struct weights {
+	const struct rt_store *s;
+	const char *path;
+	struct rt_alloc alloc;
+	struct rt_st *st;
+	bool *used; /* by place in st */
+};
+
+/* All that the model has, whoever reads it: so all ranks agree. */
 static enum rt_status
-find_all(const struct rt_plan *p, const struct rt_st *st, const char *path,
-	 int64_t *found, struct rt_error *err)
+find_all(struct weights *w, struct rt_error *err)
 {
-	const struct rt_tensor *t;
+	const struct rt_plan *p = w->s->plan;
+	const struct rt_st_tensor *found;
 	enum rt_status status;
 	int64_t i, part, n;
 
-	*found = 0;
 	for (i = 0; i < p->ntensors; i++) {
-		t = &p->tensors[i];
-		n = t->loaded ? rt_tensor_parts(t) : 0;
+		n = p->tensors[i].loaded ? rt_tensor_parts(&p->tensors[i]) : 0;
 		for (part = 0; part < n; part++) {
-			status = rt_part_find(st, path, t, part, err);
+			status = rt_part_find(w->st, w->path, &p->tensors[i],
+					      part, &found, err);
 			if (status != RT_OK) {
 				return status;
 			}
+			w->used[found - rt_st_at(w->st, 0)] = true;
 		}
-		*found += n;
 	}
 	return RT_OK;
 }
 
 static enum rt_status
-read_all(const struct rt_store *s, const struct rt_st *st,
-	 struct rt_error *err)
+read_all(const struct weights *w, struct rt_error *err)
 {
-	const struct rt_program *g = s->program;
+	const struct rt_program *g = w->s->program;
 	enum rt_status status = RT_OK;
 	int64_t i;
 
 	for (i = 0; i < g->nholds && status == RT_OK; i++) {
 		if (g->holds[i].tensor->loaded) {
-			status = rt_store_read(s, st, &g->holds[i], NULL, err);
+			status = rt_store_read(w->s, w->st, &g->holds[i], NULL,
+					       err);
 		}
 	}
 	return status;
 }
 
+/* Opens the file, and looks at what is in it. */
+static enum rt_status
+open_file(struct weights *w, bool allow_unused, struct rt_error *err)
+{
+	enum rt_status status = rt_st_open_any(&w->st, w->path, NULL, err);
+	size_t n;
+
+	if (status != RT_OK) {
+		return status;
+	}
+	n = rt_st_count(w->st);
+	w->used = rt_resize(&w->alloc, NULL, n, sizeof(*w->used));
+	if (!w->used) {
+		return rt_no_memory(err, w->path);
+	}
+	memset(w->used, 0, n * sizeof(*w->used));
+	status = find_all(w, err);
+	/* All ranks see the same, and it may take reading two tensors. */
+	if (status == RT_OK && !allow_unused && w->s->rank == 0) {
+		status = rt_st_check_used(w->st, w->path, w->used, err);
+	}
+	return status;
+}
+
 enum rt_status
-rt_weights_load(const struct rt_store *s, const char *path, int64_t *unused,
+rt_weights_load(const struct rt_store *s, const char *path, bool allow_unused,
 		struct rt_error *err)
 {
-	enum rt_status status;
-	struct rt_st *st;
-	int64_t found = 0;
+	struct weights w = { s, path, rt_alloc_or_libc(NULL), NULL, NULL };
+	enum rt_status status = open_file(&w, allow_unused, err);
 
-	status = rt_st_open_any(&st, path, NULL, err);
-	if (status == RT_OK) {
-		status = find_all(s->plan, st, path, &found, err);
-	}
 	/* Before anything is overwritten. */
 	status = rt_store_agree(s, status, err);
 	if (status == RT_OK) {
-		*unused = (int64_t)rt_st_count(st) - found;
-		status = read_all(s, st, err);
-		status = rt_store_agree(s, status, err);
+		status = rt_store_agree(s, read_all(&w, err), err);
 	}
-	rt_st_free(st);
+	rt_release(&w.alloc, w.used);
+	rt_st_free(w.st);
 	return status;
 }

@@ -82,6 +82,43 @@ for how in '' '--steps 1' '--pin dp=2' '--pin dp=2 --compare'; do
 		m.llm
 done
 
+# ---- what the model does not read ----
+
+# shellcheck disable=SC2086 # three words each
+weights more.st $whole layers.2.bias '[5]' 5 layers.3.bias '[5]' 5 \
+	a.weight '[1]' 1 b.weight '[1]' 1 c.weight '[1]' 1
+unread="more.st: found 5 tensors that the model does not read: 'a.weight',"
+unread="$unread 'b.weight', 'c.weight', 'layers.2.bias' and 1 more"
+for how in '' '--steps 1' '--pin dp=2' '--pin dp=2 --compare'; do
+	# shellcheck disable=SC2086 # words
+	refused "$unread, expected none: --allow-unused leaves them out" \
+		eval $how --weights more.st m.llm
+	# shellcheck disable=SC2086
+	run eval $how --weights more.st --allow-unused m.llm
+	grep -q "loss $(echo "$plain" | cut -c 1-12)" out ||
+		bad "$how: tensors left out change the loss"
+done
+
+# Files have some that are no weights, or are others once more.
+mask='h.0.attn.bias [1,1,2,2] 4 h.0.attn.masked_bias [] 1'
+frequencies='model.layers.0.self_attn.rotary_emb.inv_freq [2] 2'
+# shellcheck disable=SC2086
+weights known.st $whole $frequencies lm_head.weight '[6,5]' 30 $mask
+run eval --weights known.st m.llm
+[ "$(losses out)" = "$plain" ] || bad 'what files have besides changes the loss'
+# shellcheck disable=SC2086
+weights other.st $whole x.masked_bias '[]' 1 lm_head.weight '[6,5]' 30
+refused "found 1 tensor that the model does not read: 'lm_head.weight'," \
+	eval --weights other.st m.llm
+for like in 'h.0.attn.bias [4] 4' 'h.0.attn.bias [1,1,2,3] 6' \
+	'x.inv_freq [1] 1' 'h.0.attn.masked_bias [2] 2' 'position_ids [1,2] 2'
+do
+	# shellcheck disable=SC2086
+	weights other.st $whole $like
+	refused "does not read: '${like%% *}', expected none" \
+		eval --weights other.st m.llm
+done
+
 have binaries llvm linker || exit $failed
 run -w --draft --target cpux4 --pin dp=2,pp=2 -o plan m.llm
 plan/rank train --local --data draw --steps 2 --weights all.st --log log \
@@ -95,6 +132,19 @@ awk -v want="$plain" '$1 == "loss" { d = $2 - want; n++
 	bad "rank verify: another loss than $plain"
 plan/rank verify --local --weights some.st >out 2>err
 [ $? = 1 ] && grep -q "'layers.0.bias': not found" err || bad 'a missing state'
+
+echo 3 >prompt
+for how in 'train --data draw --steps 1' 'verify' \
+	'sample --prompt-file prompt --tokens 1'; do
+	# shellcheck disable=SC2086 # words
+	plan/rank $how --local --weights more.st >out 2>err
+	[ $? = 1 ] && grep -qF "$unread" err || bad "rank $how: unread tensors"
+	for file in 'more.st --allow-unused' known.st; do
+		# shellcheck disable=SC2086 # words
+		plan/rank $how --local --weights $file >out 2>err ||
+			bad "rank $how: $file"
+	done
+done
 
 # What is saved has them by their names, where weights are.
 model=ck/step-00000002/model.safetensors

@@ -217,12 +217,12 @@ rt_checkpoint_load(const struct rt_store *s, const char *path,
 }
 
 enum rt_status
-rt_weights_load(const struct rt_store *s, const char *path, int64_t *unused,
+rt_weights_load(const struct rt_store *s, const char *path, bool allow_unused,
 		struct rt_error *err)
 {
 	(void)s;
 	(void)path;
-	(void)unused;
+	(void)allow_unused;
 	return rt_fail(err, RT_IO, RT_NOWHERE, "no weights here");
 }
 

@@ -380,7 +380,7 @@ struct job {
 	const struct test_plan *plan;
 	const char *path;
 	struct rt_progress progress;
-	int64_t keep, unused;
+	int64_t keep;	/* WEIGHTS: not 0 allows unused tensors */
 	enum rt_status status;
 	struct rt_error err;
 };
@@ -402,7 +402,7 @@ job_run(void *user)
 					       &j->progress, &j->err);
 		break;
 	case WEIGHTS:
-		j->status = rt_weights_load(&j->store, j->path, &j->unused,
+		j->status = rt_weights_load(&j->store, j->path, j->keep != 0,
 					    &j->err);
 		break;
 	}

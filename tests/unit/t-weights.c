@@ -152,18 +152,24 @@ check_arenas(const struct test_plan *t, const struct run *r)
 }
 
 static void
-must_load_weights(const struct test_plan *t, const char *path, int64_t unused)
+must_load_weights(const struct test_plan *t, const char *path, int unused)
 {
+	char text[80];
 	struct run r;
-	int64_t i;
 
-	run_all(&r, t, WEIGHTS, path, 0, 0, NULL);
+	run_all(&r, t, WEIGHTS, path, 0, unused > 0, NULL);
 	assert_string_equal(r.message, "");
-	for (i = 0; i < t->plan.nranks; i++) {
-		assert_int_equal(r.jobs[i].unused, unused);
-	}
 	check_arenas(t, &r);
 	run_free(&r);
+	if (unused > 0) {
+		snprintf(text, sizeof(text), "found %d tensor%s that the "
+			 "model does not read: ", unused,
+			 unused == 1 ? "" : "s");
+		run_all(&r, t, WEIGHTS, path, 0, 0, NULL);
+		assert_int_equal(r.status, RT_FORMAT);
+		assert_non_null(strstr(r.message, text));
+		run_free(&r);
+	}
 }
 
 /* ---- any plan ------------------------------------------------------ */
@@ -281,6 +287,47 @@ test_refusals(void **state)
 	refused(t, dir,
 		"tensor 'wte.weight': found I32, expected BF16 or another of "
 		"F64, F32, BF16 and F16");
+	remove_dir(dir, names);
+	free(t);
+}
+
+/* What other programs write besides weights is no reason to refuse them. */
+static void
+test_not_weights(void **state)
+{
+	static const char *const names[] = { "x.safetensors", NULL };
+	static const struct spec spec = { 1, 2, 1, false };
+	struct test_plan *t = make_plan(spec);
+	unsigned char zeros[280] = { 0 };
+	char *dir = make_dir();
+	struct maker *m;
+	struct run r;
+
+	(void)state;
+	m = maker_new();
+	add_tensors(m, 0, NTENSORS, RT_ELEM_BF16);
+	/* the same as wte.weight, and so read */
+	maker_add(m, "lm_head.weight", "7,10", "BF16",
+		  m->data + m->n_data - 140, 140);
+	maker_add(m, "text.position_ids", "1,5", "I64", zeros, 40);
+	maker_add(m, "h.0.attn.bias", "1,1,3,3", "U8", zeros, 9);
+	maker_add(m, "h.1.attention.bias", "1,1,2,2", "BOOL", zeros, 4);
+	maker_add(m, "h.1.attn.masked_bias", "", "F32", zeros, 4);
+	maker_add(m, "h.1.attn.rotary_emb.inv_freq", "3", "F32", zeros, 12);
+	maker_put(m, dir, "x.safetensors");
+	must_load_weights(t, dir, 0);
+	m = maker_new();
+	add_tensors(m, 0, NTENSORS, RT_ELEM_BF16);
+	maker_add(m, "lm_head.weight", "7,10", "BF16", zeros, 140);
+	maker_add(m, "text.position_ids", "1,5", "F32", zeros, 20);
+	maker_put(m, dir, "x.safetensors");
+	must_load_weights(t, dir, 2);
+	run_all(&r, t, WEIGHTS, path_in(dir, "x.safetensors"), 0, 0, NULL);
+	assert_string_equal(after_path(r.message, "/x.safetensors"),
+			    "found 2 tensors that the model does not read: "
+			    "'lm_head.weight', 'text.position_ids', expected "
+			    "none: --allow-unused leaves them out");
+	run_free(&r);
 	remove_dir(dir, names);
 	free(t);
 }
@@ -551,6 +598,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_files_and_shards),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_not_weights),
 		cmocka_unit_test(test_runs_of_all_lengths),
 		cmocka_unit_test(test_part_names),
 		cmocka_unit_test(test_halves),
