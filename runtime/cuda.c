@@ -331,26 +331,37 @@ gpu_end(struct rt_device *d, struct rt_error *err)
 
 /* ---- life ---- */
 
-static void
-gpu_close(struct rt_device *d)
+void
+rt_gpu_graphs_free(struct rt_gpu *g)
 {
-	struct rt_gpu *g = d->self;
 	struct rt_gpu_api *api = &g->api;
 	void *graph = NULL;
 	int i;
 
 	if (g->capturing) {
+		g->capturing = false;
 		api->end_capture(g->stream, &graph);
 		if (graph) {
 			api->graph_destroy(graph);
 		}
 	}
-	rt_nccl_close(d);
 	for (i = 0; i < 2; i++) {
 		if (g->kept[i].exec) {
 			api->exec_destroy(g->kept[i].exec);
+			g->kept[i].exec = NULL;
 		}
 	}
+}
+
+static void
+gpu_close(struct rt_device *d)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_gpu_api *api = &g->api;
+	int i;
+
+	rt_gpu_graphs_free(g);
+	rt_nccl_close(d);
 	for (i = 0; i < RT_GPU_SENT; i++) {
 		if (g->sent[i].event) {
 			api->event_destroy(g->sent[i].event);

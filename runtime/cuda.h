@@ -182,6 +182,13 @@ struct rt_gpu {
 /* Until the stream is through, or the time is over. */
 enum rt_status rt_gpu_wait(struct rt_device *d, struct rt_error *err);
 
+/*
+ * The graphs of steps, and one that is being captured.  NCCL (2.26 and later)
+ * neither destroys nor aborts a communicator before every graph that has a
+ * call on it is gone; one that still runs is freed when it ends.
+ */
+void rt_gpu_graphs_free(struct rt_gpu *g);
+
 enum rt_status rt_gpu_images(struct rt_device *d, struct rt_error *err);
 void rt_gpu_images_free(struct rt_gpu *g);
 enum rt_status rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,

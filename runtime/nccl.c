@@ -1,6 +1,8 @@
 /*
  * nccl.c - the one file that knows NCCL: by dlopen, with the parts of its
- * binary interface that have stood since 2.18.
+ * binary interface that have stood since 2.18.  The newest of what every run
+ * needs is ncclConfig_t as of 2.18; registering memory (2.19) is done where
+ * the library can.
  *
  * Communicators are made eagerly, by all ranks in one order: those of the
  * plan's groups, then two for each pair of neighbours in the pipeline, one
@@ -24,6 +26,7 @@
 #include "runtime/rank.h"
 
 enum { LEAST = 21800, ID_BYTES = 128 };
+#define LEAST_TEXT "2.18"
 enum { DONE = 0, IN_PROGRESS = 7 };
 /* nccl.h: ncclRedOp_t, ncclDataType_t. */
 enum { SUM = 0, MAX = 2 };
@@ -43,36 +46,40 @@ struct config {
 	int split_share;
 };
 
+/*
+ * The version that introduced each: what is newer than LEAST may be missing,
+ * and is NULL then.  ncclGetErrorString, which returns text, is called by
+ * reason().
+ */
 #define NCCL_FUNCTIONS(N) \
-	N(version, "ncclGetVersion", (int *)) \
-	N(error_string, "ncclGetErrorString", (int)) \
-	N(last_error, "ncclGetLastError", (void *)) \
-	N(make_id, "ncclGetUniqueId", (struct id *)) \
-	N(init, "ncclCommInitRankConfig", \
+	N(version, 20000, "ncclGetVersion", (int *)) \
+	N(error_string, 20000, "ncclGetErrorString", (int)) \
+	N(make_id, 20000, "ncclGetUniqueId", (struct id *)) \
+	N(init, 21400, "ncclCommInitRankConfig", \
 	  (void **, int n, struct id, int rank, struct config *)) \
-	N(async_error, "ncclCommGetAsyncError", (void *, int *)) \
-	N(finalize, "ncclCommFinalize", (void *)) \
-	N(destroy, "ncclCommDestroy", (void *)) \
-	N(abort, "ncclCommAbort", (void *)) \
-	N(reg, "ncclCommRegister", (void *, void *, size_t, void **)) \
-	N(dereg, "ncclCommDeregister", (void *, void *)) \
-	N(all_reduce, "ncclAllReduce", \
+	N(async_error, 20400, "ncclCommGetAsyncError", (void *, int *)) \
+	N(finalize, 21400, "ncclCommFinalize", (void *)) \
+	N(destroy, 20000, "ncclCommDestroy", (void *)) \
+	N(abort, 20400, "ncclCommAbort", (void *)) \
+	N(reg, 21900, "ncclCommRegister", \
+	  (void *, void *, size_t, void **)) \
+	N(dereg, 21900, "ncclCommDeregister", (void *, void *)) \
+	N(all_reduce, 20000, "ncclAllReduce", \
 	  (const void *, void *, size_t, int type, int op, void *, void *)) \
-	N(all_gather, "ncclAllGather", \
+	N(all_gather, 20000, "ncclAllGather", \
 	  (const void *, void *, size_t, int type, void *, void *)) \
-	N(reduce_scatter, "ncclReduceScatter", \
+	N(reduce_scatter, 20000, "ncclReduceScatter", \
 	  (const void *, void *, size_t, int type, int op, void *, void *)) \
-	N(send, "ncclSend", \
+	N(send, 20700, "ncclSend", \
 	  (const void *, size_t, int type, int peer, void *, void *)) \
-	N(recv, "ncclRecv", \
+	N(recv, 20700, "ncclRecv", \
 	  (void *, size_t, int type, int peer, void *, void *)) \
-	N(group_start, "ncclGroupStart", (void)) \
-	N(group_end, "ncclGroupEnd", (void))
+	N(group_start, 20000, "ncclGroupStart", (void)) \
+	N(group_end, 20000, "ncclGroupEnd", (void))
 
-/* The two that return text are called through text(). */
 struct api {
 	void *library;
-#define N(member, symbol, arguments) int (*member) arguments;
+#define N(member, since, symbol, arguments) int (*member) arguments;
 	NCCL_FUNCTIONS(N)
 #undef N
 };
@@ -89,29 +96,72 @@ struct rt_nccl {
 
 static const struct {
 	size_t at;
+	int since;
 	const char *symbol;
 } functions[] = {
-#define N(member, symbol, arguments) { offsetof(struct api, member), symbol },
+#define N(member, since, symbol, arguments) \
+	{ offsetof(struct api, member), since, symbol },
 	NCCL_FUNCTIONS(N)
 #undef N
 };
 
 /* ---- the library ---- */
 
+struct version {
+	char text[16];
+};
+
+/* Before 2.9 a version was 1000, 100 and 1 times its parts. */
+static struct version
+version_text(int v)
+{
+	int major = v < 10000 ? 1000 : 10000;
+	struct version x;
+
+	snprintf(x.text, sizeof x.text, "%d.%d.%d", v / major % 100,
+		 v % major / 100, v % 100);
+	return x;
+}
+
 static enum rt_status
-find_functions(struct api *api, const char *file, struct rt_error *err)
+find_functions(struct api *api, int version, const char *file,
+	       struct rt_error *err)
 {
 	size_t i;
 	void *f;
 
 	for (i = 0; i < sizeof functions / sizeof *functions; i++) {
 		f = dlsym(api->library, functions[i].symbol);
-		if (!f) {
-			return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s has no "
-				"%s: NCCL 2.18 or later is needed",
-				rt_show_path(file).text, functions[i].symbol);
+		if (!f && functions[i].since <= LEAST) {
+			return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s says "
+				"that it is NCCL %s, and has no %s, which is "
+				"there since %s", rt_show_path(file).text,
+				version_text(version).text,
+				functions[i].symbol,
+				version_text(functions[i].since).text);
 		}
 		memcpy((char *)api + functions[i].at, &f, sizeof f);
+	}
+	return RT_OK;
+}
+
+/* Its version comes first: what an older one lacks is no news then. */
+static enum rt_status
+find_version(struct api *api, const char *file, int *v, struct rt_error *err)
+{
+	void *f = dlsym(api->library, "ncclGetVersion");
+
+	if (!f) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s has no "
+			"ncclGetVersion: it is not NCCL, of which "
+			LEAST_TEXT " or later is needed",
+			rt_show_path(file).text);
+	}
+	memcpy(&api->version, &f, sizeof f);
+	if (api->version(v) != DONE || *v < LEAST) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is NCCL %s, "
+			"and " LEAST_TEXT " or later is needed",
+			rt_show_path(file).text, version_text(*v).text);
 	}
 	return RT_OK;
 }
@@ -126,22 +176,16 @@ load(struct rt_nccl *n, const char *file, struct rt_error *err)
 	n->api.library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 	if (!n->api.library) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is missing, by "
-			"which GPUs talk: install NCCL 2.18 or later, or name "
-			"the file by LLMC_LIBNCCL", rt_show_path(file).text);
+			"which GPUs talk: install NCCL " LEAST_TEXT " or "
+			"later, or name the file by LLMC_LIBNCCL",
+			rt_show_path(file).text);
 	}
-	status = find_functions(&n->api, file, err);
-	if (status != RT_OK) {
-		return status;
+	status = find_version(&n->api, file, &v, err);
+	if (status == RT_OK) {
+		status = find_functions(&n->api, v, file, err);
 	}
-	if (n->api.version(&v) != DONE || v < LEAST) {
-		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is NCCL "
-			"%d.%d.%d, and 2.18 or later is needed",
-			rt_show_path(file).text, v / 10000, v / 100 % 100,
-			v % 100);
-	}
-	snprintf(n->version, sizeof n->version, "%d.%d.%d", v / 10000,
-		 v / 100 % 100, v % 100);
-	return RT_OK;
+	memcpy(n->version, version_text(v).text, sizeof n->version);
+	return status;
 }
 
 static const char *
@@ -220,7 +264,7 @@ make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 	r = n->api.init(&c->comm, (int)g->n, id, (int)g->me, &config);
 	n->n += c->comm != NULL;
 	status = finish(d, c->comm, r, "ncclCommInitRankConfig", err);
-	if (status == RT_OK) {
+	if (status == RT_OK && n->api.reg && n->api.dereg) {
 		r = n->api.reg(c->comm, (void *)(uintptr_t)gpu->arena,
 			       (size_t)d->program->arena_bytes,
 			       &n->handles[n->n - 1]);
@@ -394,6 +438,7 @@ rt_nccl_abort(struct rt_device *d)
 	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
 	int64_t i;
 
+	rt_gpu_graphs_free(d->self);
 	for (i = 0; n && i < n->n && !n->aborted; i++) {
 		n->api.abort(n->comms[i].comm);
 	}
@@ -434,6 +479,7 @@ rt_nccl_close(struct rt_device *d)
 	if (!n) {
 		return;
 	}
+	rt_gpu_graphs_free(g);
 	if (d->failed) {
 		rt_nccl_abort(d);
 	}

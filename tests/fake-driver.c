@@ -139,12 +139,37 @@ fake_op(int (*run)(struct fake_op *), size_t bytes)
 	return op;
 }
 
+/* Who is counted by op->graphs learns of each graph that comes and goes. */
+static void
+hold(const struct fake_op *op)
+{
+	if (op->graphs) {
+		++*op->graphs;
+	}
+}
+
+static void
+free_graph(struct graph *g)
+{
+	struct fake_op *op, *next;
+
+	for (op = g->head; op; op = next) {
+		next = op->next;
+		if (op->graphs) {
+			--*op->graphs;
+		}
+		free(op);
+	}
+	free(g);
+}
+
 void
 fake_queue(struct fake_stream *s, struct fake_op *op)
 {
 	op->stream = s;
 	op->next = NULL;
 	if (s->graph) {
+		hold(op);
 		*s->graph->tail = op;
 		s->graph->tail = &op->next;
 	} else {
@@ -471,6 +496,7 @@ instantiate(void **out, void *graph, unsigned long long flags)
 	e->origin = g->origin;
 	for (op = g->head; op; op = op->next) {
 		*e->tail = copy_of(op);
+		hold(*e->tail);
 		e->tail = &(*e->tail)->next;
 	}
 	*out = e;
@@ -481,8 +507,7 @@ instantiate(void **out, void *graph, unsigned long long flags)
 static int
 graph_destroy(void *graph)
 {
-	free_ops(((struct graph *)graph)->head);
-	free(graph);
+	free_graph(graph);
 	fake.live[GRAPH]--;
 	return 0;
 }
@@ -490,8 +515,7 @@ graph_destroy(void *graph)
 static int
 exec_destroy(void *exec)
 {
-	free_ops(((struct graph *)exec)->head);
-	free(exec);
+	free_graph(exec);
 	fake.live[EXEC]--;
 	return 0;
 }

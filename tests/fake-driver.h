@@ -19,6 +19,7 @@ struct fake_op {
 	struct fake_stream *stream;
 	void *event;
 	uint64_t version;	/* of the event */
+	int *graphs;		/* counts the graphs that hold it, or NULL */
 	size_t bytes;
 	_Alignas(64) char data[];
 };

@@ -3,6 +3,14 @@
  * called is work on a stream of the driver of the tests, done when that does
  * it, in captured graphs too.  Sends wait for nobody; all else does.
  *
+ * A communicator that a graph refers to, captured or instantiated, is not
+ * destroyed by NCCL 2.26 and later: finalizing it never ends, and destroying
+ * or aborting it never returns.  Here these two end the process instead, with
+ * exit status 98 and a line that says so.
+ *
+ * Compiled with -DFAKE_NCCL_OLD it has no functions of 2.19 and later; with
+ * -DFAKE_NCCL_BROKEN it has no ncclSend.
+ *
  * FAKE_NCCL_DIR=FOLDER   where ranks meet
  * FAKE_NCCL_VERSION=N    22809 else
  * FAKE_NCCL_FAIL=N       the N-th call fails
@@ -35,6 +43,8 @@ struct room {
 struct comm {
 	struct room *room;
 	int n, rank, registered, dead;
+	int finalizing;
+	int graphs;		/* that have a call on it */
 	uint64_t op;		/* of this rank, so far */
 	struct comm *next;	/* made before it; dead ones stay */
 };
@@ -399,6 +409,7 @@ queue(enum kind kind, const void *in, void *out, size_t n, int type, int fold,
 		return ARGUMENT;
 	}
 	op = driver()->op(run_work, sizeof w);
+	op->graphs = &c->graphs;
 	memcpy(op->data, &w, sizeof w);
 	fake.by[kind]++;
 	fake.members += fake.grouped;
@@ -521,22 +532,27 @@ ncclCommGetAsyncError(void *comm, int *r)
 	struct comm *c = comm;
 
 	COUNT;
-	*r = atomic_load(&c->room->here) < (uint64_t)c->n ? IN_PROGRESS : OK;
+	*r = atomic_load(&c->room->here) < (uint64_t)c->n ||
+	     (c->finalizing && c->graphs) ? IN_PROGRESS : OK;
 	return OK;
 }
 
 int
 ncclCommFinalize(void *comm)
 {
-	(void)comm;
-	return OK;
+	((struct comm *)comm)->finalizing = 1;
+	return ((struct comm *)comm)->graphs ? IN_PROGRESS : OK;
 }
 
-int
-ncclCommDestroy(void *comm)
+static int
+destroy(struct comm *c, const char *call)
 {
-	struct comm *c = comm;
-
+	if (c->graphs) {
+		fprintf(stderr, "fake NCCL: %s would never return: calls in "
+			"graphs refer to the communicator, %d of them\n",
+			call, c->graphs);
+		_exit(98);
+	}
 	/* what is still queued finds it dead */
 	munmap(c->room, sizeof *c->room);
 	c->dead = 1;
@@ -546,11 +562,18 @@ ncclCommDestroy(void *comm)
 }
 
 int
-ncclCommAbort(void *comm)
+ncclCommDestroy(void *comm)
 {
-	return ncclCommDestroy(comm);
+	return destroy(comm, "ncclCommDestroy");
 }
 
+int
+ncclCommAbort(void *comm)
+{
+	return destroy(comm, "ncclCommAbort");
+}
+
+#ifndef FAKE_NCCL_OLD
 int
 ncclCommRegister(void *comm, void *at, size_t bytes, void **handle)
 {
@@ -571,6 +594,7 @@ ncclCommDeregister(void *comm, void *handle)
 	fake.registered--;
 	return comm == handle ? OK : ARGUMENT;
 }
+#endif
 
 int
 ncclAllReduce(const void *in, void *out, size_t n, int type, int op, void *c,
@@ -593,6 +617,7 @@ ncclReduceScatter(const void *in, void *out, size_t n, int type, int op,
 	return queue(SCATTER, in, out, n, type, op, c, stream);
 }
 
+#ifndef FAKE_NCCL_BROKEN
 int
 ncclSend(const void *in, size_t n, int type, int peer, void *c, void *stream)
 {
@@ -600,6 +625,7 @@ ncclSend(const void *in, size_t n, int type, int peer, void *c, void *stream)
 		? part_of_group(SEND, (void *)in, n, type, peer, c, stream)
 		: queue(SEND, in, NULL, n, type, 0, c, stream);
 }
+#endif
 
 int
 ncclRecv(void *out, size_t n, int type, int peer, void *c, void *stream)
@@ -640,6 +666,7 @@ ncclGroupEnd(void)
 		return w->nparts == 0 ? OK : ARGUMENT;
 	}
 	op = driver()->op(run_work, sizeof *w);
+	op->graphs = &w->comm->graphs;
 	memcpy(op->data, w, sizeof *w);
 	fake.by[EXCHANGE]++;
 	driver()->queue(fake.group_stream, op);

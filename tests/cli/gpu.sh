@@ -150,9 +150,29 @@ once 'the plan'"'"'s kernels are for sm_90a, and this GPU is an sm_80' \
 declined 'of the GPU, and' FAKE_MEMORY=1000
 declined 'by which GPUs talk: install NCCL' FAKE_DEVICES=2 \
 	LLMC_LIBNCCL=/nonexistent.so
-declined 'is NCCL 2.17.5, and 2.18 or later' FAKE_DEVICES=2 \
-	FAKE_NCCL_VERSION=21705
+# What each version lacks: 2.17 is refused by its version, 2.18 runs without
+# ncclCommRegister, and what lacks a function of its version says which.
+shared old.so -DFAKE_NCCL_OLD "$tests/fake-nccl.c" || fail 'no older NCCL'
+shared broken.so -DFAKE_NCCL_BROKEN "$tests/fake-nccl.c" ||
+	fail 'no broken NCCL'
+for v in '2.17.5 21705' '2.7.8 2708' '0.0.0 0'; do
+	declined "old.so is NCCL ${v% *}, and 2.18 or later is needed" \
+		FAKE_DEVICES=2 FAKE_NCCL_VERSION="${v#* }" \
+		LLMC_LIBNCCL="$tmp/old.so"
+done
+# shellcheck disable=SC2086 # words
+trained older FAKE_DEVICES=2 FAKE_NCCL_VERSION=21801 \
+	LLMC_LIBNCCL="$tmp/old.so" FAKE_NCCL_LOG=talks3 $train
+cmp emulated older || fail 'NCCL 2.18 is not as emulated'
+[ "$(grep -c 'left 0 0' talks3)" -eq 2 ] || fail "talks3: $(cat talks3)"
+declined 'broken.so says that it is NCCL 2.28.9, and has no ncclSend' \
+	FAKE_DEVICES=2 LLMC_LIBNCCL="$tmp/broken.so"
+declined 'has no ncclGetVersion: it is not NCCL, of which 2.18' \
+	FAKE_DEVICES=2 LLMC_LIBNCCL="$LLMC_LIBCUDA"
 declined 'has not ended in 1 s' FAKE_DEVICES=2 FAKE_NCCL_SILENT=1
+# In a graph: it has calls on the communicators that are aborted then.
+declined 'has not ended in 1 s' FAKE_DEVICES=2 FAKE_NCCL_SILENT=5
+! grep -q 'never return' err || fail 'aborted while graphs refer to it'
 
 # Whatever call fails. All of them if there is time.
 each=17
