@@ -1495,6 +1495,7 @@ cli_tests = \
 	tests/cli/cpu-refusals.sh \
 	tests/cli/cpu-resident.sh \
 	tests/cli/cuda-build.sh \
+	tests/cli/cuda-fences.sh \
 	tests/cli/cuda-pairs.sh \
 	tests/cli/cuda-train.sh \
 	tests/cli/depth.sh \

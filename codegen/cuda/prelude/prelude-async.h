@@ -4,7 +4,17 @@
  */
 #if __CUDA_ARCH__ >= 900
 
-/* ---- mbarriers (9.7.13.15) ---------------------------------------------- */
+/* ---- mbarriers (9.7.13.15) ----------------------------------------------
+ *
+ * Arriving releases, and waiting acquires, within the block: `.release` and
+ * `.acquire` at `.cta` are what these instructions do unless they say
+ * otherwise.  At `.cluster` the assembler puts a fence of the whole GPU before
+ * each arrival, and drops the first cache behind each wait.  No kernel needs
+ * that: a block's plain writes are never read by another block.  What blocks
+ * of a cluster tell each other is that a stage may be copied to again, once
+ * wg_wait() has seen all reads of it end; and what the copying unit wrote is
+ * seen by whoever waits for the mbarrier that counts its bytes.
+ */
 
 FN void
 mbar_init(u32 bar, int count)
@@ -29,15 +39,17 @@ mbar_arrive(u32 bar)
 		     :: "r"(bar) : "memory");
 }
 
-/* Of another block of the cluster, at the same place of its memory. */
+/*
+ * Of another block of the cluster, at the same place of its memory: says that
+ * reads which were waited for are over, and passes on no plain write.
+ */
 FN void
 mbar_arrive_cta(u32 bar, int cta)
 {
 	asm volatile("{\n\t"
 		     ".reg .b32 there;\n\t"
 		     "mapa.shared::cluster.u32 there, %0, %1;\n\t"
-		     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, "
-		     "[there];\n\t"
+		     "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t"
 		     "}" :: "r"(bar), "r"(cta) : "memory");
 }
 
@@ -50,8 +62,8 @@ mbar_expect(u32 bar, int bytes)
 
 /*
  * Until the phase of this parity is over.  try_wait sleeps for a time that
- * the machine chooses, and lanes may wake one by one; what others of the
- * cluster did before they arrived is seen behind it.
+ * the machine chooses, and lanes may wake one by one; what threads of this
+ * block did before they arrived is seen behind it.
  */
 FN void
 mbar_wait(u32 bar, int parity)
@@ -59,8 +71,8 @@ mbar_wait(u32 bar, int parity)
 	asm volatile("{\n\t"
 		     ".reg .pred done;\n\t"
 		     "again:\n\t"
-		     "mbarrier.try_wait.parity.acquire.cluster"
-		     ".shared::cta.b64 done, [%0], %1;\n\t"
+		     "mbarrier.try_wait.parity.shared::cta.b64 done, "
+		     "[%0], %1;\n\t"
 		     "@done bra over;\n\t"
 		     "bra again;\n\t"
 		     "over:\n\t"
