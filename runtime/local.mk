@@ -94,6 +94,8 @@ rank_sources = \
 	%D%/safetensors.c \
 	%D%/sample.c \
 	%D%/shm-meet.c \
+	%D%/shm-meet.h \
+	%D%/shm-name.c \
 	%D%/shm.c \
 	%D%/shm.h \
 	%D%/st-index.c \

@@ -1,14 +1,17 @@
 /*
- * shm-meet.c - how the ranks of a host find each other.
+ * shm-meet.c - how the ranks of a host come together.
  *
  * The first of them listens on a socket that is named for the job; the others
  * bring it their arenas, files in memory, and get all others' and the hall.
  * Then each takes its place, and the first lets all go.  Whoever ends before
  * that closes its socket, so nobody waits for it.
+ *
+ * Both ends are processes of one user, or nothing is said.  What they say is
+ * checked all the same, before a number of it becomes an index or a size.
  */
-#define _GNU_SOURCE	/* memfd_create, struct ucred */
+#define _GNU_SOURCE	/* memfd_create, accept4 */
 
-#include "runtime/shm.h"
+#include "runtime/shm-meet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,45 +21,32 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
-	MOST = 240,		/* the kernel passes 253 files at once */
+	MOST = RT_SHM_MOST,
 	/* what the first rank says may come a little after its deadline */
 	SLACK_US = 2000000,
 	HELLO_US = 2000000,
 	/* how long it tells why it ends here to those who come late */
 	FAREWELL_US = 1000000,
+	/* the list of all names is long, and seldom needed */
+	TRY_MS = 5, TRIES_BETWEEN_LISTS = 10,
 	HUGE_BYTES = 2 << 20
-};
-
-#define MAGIC 0x6c6c6d632d686921u
-
-/* What a rank brings, with its arena's file. */
-struct hello {
-	uint64_t magic, plan;
-	int64_t abi, rank, size, local_rank, local_size, arena_bytes;
-};
-
-/* What it gets, with the files of the hall and of all arenas; or why not. */
-struct answer {
-	int64_t ok;
-	int64_t ranks[MOST], arena_bytes[MOST];
-	char why[RT_ERROR_BYTES];
 };
 
 struct meeting {
 	struct rt_comm *c;
 	double until_us;
-	struct hello own;
+	struct rt_shm_hello own;
 	int fds[MOST + 1];	/* of the hall, of arenas by number here; -1 */
 	/* the first rank's */
 	int listener, socks[MOST];
 	int64_t turned_away;
 	/* the others' */
 	int sock;
-	struct answer answer;
+	struct rt_shm_answer answer;
 };
 
 /* ---- messages with files ---- */
@@ -149,6 +139,9 @@ hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
 			}
 		}
 	}
+	if (m.msg_flags & MSG_TRUNC) {
+		n = -1;	/* longer than anything that is said here */
+	}
 	if (m.msg_flags & MSG_CTRUNC) {
 		for (i = 0; i < *nfds; i++) {
 			close(fds[i]);
@@ -157,20 +150,6 @@ hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
 		*nfds = -1;
 	}
 	return n;
-}
-
-/* A name that no file has, so that nothing is left behind. */
-static socklen_t
-name_of(const struct rt_comm *c, struct sockaddr_un *a)
-{
-	int n;
-
-	memset(a, 0, sizeof(*a));
-	a->sun_family = AF_UNIX;
-	n = snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, "llmc-%ld-%s",
-		     (long)geteuid(), c->world.job);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-			   (size_t)n);
 }
 
 /* ---- pages ---- */
@@ -242,12 +221,47 @@ open_again(int fd)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
+/* Whoever reads beyond the end of a file that is mapped is killed. */
+static bool
+holds(int fd, int64_t bytes)
+{
+	struct stat st;
+
+	return bytes >= 0 && fstat(fd, &st) == 0 && st.st_size >= bytes;
+}
+
+/* Each rank of the answer is one of the plan's, and no other's. */
+static bool
+is_sound(const struct meeting *m)
+{
+	const struct rt_shm *s = m->c->shm;
+	bool sound = m->answer.ranks[s->me] == m->own.rank &&
+		     holds(m->fds[0], (int64_t)s->hall_bytes);
+	int64_t i, k;
+
+	for (i = 0; i < s->n && sound; i++) {
+		sound = m->answer.ranks[i] >= 0 &&
+			m->answer.ranks[i] < m->c->world.size &&
+			(i == s->me ||
+			 holds(m->fds[i + 1], m->answer.arena_bytes[i]));
+		for (k = 0; k < i && sound; k++) {
+			sound = m->answer.ranks[k] != m->answer.ranks[i];
+		}
+	}
+	return sound;
+}
+
 static enum rt_status
 map_all(struct meeting *m, struct rt_error *err)
 {
 	struct rt_shm *s = m->c->shm;
 	int64_t i;
 
+	if (!is_sound(m)) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE, "the first rank of "
+			       "this host is no rank of this plan: what it "
+			       "says of the others makes no sense");
+	}
 	s->hall = map(m->fds[0], (int64_t)s->hall_bytes,
 		      PROT_READ | PROT_WRITE);
 	if (!s->hall) {
@@ -273,6 +287,22 @@ map_all(struct meeting *m, struct rt_error *err)
 
 /* ---- the first rank ---- */
 
+/* The next that comes, if it is this user's; else -1. */
+static int
+accept_ours(const struct meeting *m)
+{
+	int sock = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC), why = errno;
+	struct rt_shm_stranger other;
+
+	if (sock >= 0 && !rt_shm_is_ours(sock, &other)) {
+		close(sock);
+		sock = -1;
+		why = EPERM;
+	}
+	errno = why;
+	return sock;
+}
+
 /* All hear why it ends here, those too that come a little later. */
 static enum rt_status
 send_home(struct meeting *m, struct rt_error *why)
@@ -291,10 +321,13 @@ send_home(struct meeting *m, struct rt_error *why)
 	}
 	while (m->listener >= 0 && n < m->c->shm->n - 1 &&
 	       can_read(m->listener, until)) {
-		int sock = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
-		struct hello h;
+		int sock = accept_ours(m);
+		struct rt_shm_hello h;
 		int none;
 
+		if (sock < 0) {
+			continue;
+		}
 		/* what nobody reads would cut off the answer */
 		hear(sock, until, &h, sizeof(h), &none, 0, &none);
 		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
@@ -304,45 +337,41 @@ send_home(struct meeting *m, struct rt_error *why)
 	return why->status;
 }
 
+/* That somebody is in the way is no reason to stop, but worth a line. */
 static enum rt_status
 listen_for(struct meeting *m, struct rt_error *err)
 {
-	struct sockaddr_un a;
-	socklen_t n = name_of(m->c, &a);
+	struct rt_shm_stranger other = { .met = false };
 
-	m->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (m->listener < 0) {
-		return refused(err, "open a socket");
+	m->listener = rt_shm_listen(m->c, &other, err);
+	if (m->listener >= 0 && other.met && m->c->report_fd >= 0) {
+		dprintf(m->c->report_fd, "%s: %s has the name by which this "
+			"host's ranks meet (job %s): they meet by another "
+			"one\n", rt_rank_text(m->c, m->own.rank).text,
+			rt_shm_stranger_text(&other).text,
+			rt_show_name(m->c->world.job).text);
 	}
-	if (bind(m->listener, (void *)&a, n) != 0) {
-		return rt_fail(err, RT_IO, RT_NOWHERE,
-			       "the first rank of job %s is here already: %s",
-			       rt_show_name(m->c->world.job).text,
-			       strerror(errno));
-	}
-	if (listen(m->listener, MOST) != 0) {
-		return refused(err, "listen on a socket");
-	}
-	return RT_OK;
+	return m->listener >= 0 ? RT_OK : RT_IO;
 }
 
 /* Is what a rank brings what the first one has? */
 static enum rt_status
-judge(struct meeting *m, const struct hello *h, struct rt_error *err)
+judge(struct meeting *m, const struct rt_shm_hello *h, struct rt_error *err)
 {
 	const struct rt_world *w = &m->c->world;
 
-	if (h->magic != MAGIC || h->abi != m->own.abi ||
+	if (h->magic != RT_SHM_MAGIC || h->abi != m->own.abi ||
 	    h->plan != m->own.plan) {
 		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
 			       "rank %lld runs another plan than rank %lld: "
 			       "start the same plan on all ranks",
-			       h->magic == MAGIC ? (long long)h->rank : -1,
+			       h->magic == RT_SHM_MAGIC ? (long long)h->rank
+							: -1,
 			       (long long)w->rank);
 	}
 	if (h->rank < 0 || h->rank >= w->size || h->size != w->size ||
 	    h->local_size != w->local_size || h->local_rank < 1 ||
-	    h->local_rank >= w->local_size) {
+	    h->local_rank >= w->local_size || h->arena_bytes < 0) {
 		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
 			       "rank %lld says that it is %lld of %lld on its "
 			       "host and of %lld in all, rank %lld that there "
@@ -386,21 +415,13 @@ read_news(const struct meeting *m, struct rt_error *err)
 static enum rt_status
 welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 {
-	int sock = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
-	struct ucred who;
-	socklen_t n = sizeof(who);
-	struct hello h;
-	int fd = -1, nfds;
+	int sock = accept_ours(m), fd = -1, nfds;
+	struct rt_shm_hello h;
 	enum rt_status s;
 
 	if (sock < 0) {	/* who has gone by now is gone */
 		return errno == EMFILE || errno == ENFILE ? no_more_files(err)
 							  : RT_OK;
-	}
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0 ||
-	    who.uid != geteuid()) {
-		close(sock);
-		return RT_OK;
 	}
 	if (hear(sock, rt_now_us() + HELLO_US, &h, sizeof(h), &fd, 1,
 		 &nfds) != (ssize_t)sizeof(h) || nfds != 1) {
@@ -556,27 +577,33 @@ host_ranks(struct meeting *m, struct rt_error *err)
 static enum rt_status
 come_to(struct meeting *m, struct rt_error *err)
 {
-	struct sockaddr_un a;
-	socklen_t n = name_of(m->c, &a);
+	struct rt_shm_stranger other = { .met = false };
+	int64_t tries;
 
-	m->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (m->sock < 0) {
-		return refused(err, "open a socket");
-	}
-	while (connect(m->sock, (void *)&a, n) != 0) {
+	for (tries = 1;; tries++) {
+		m->sock = rt_shm_call(m->c, tries % TRIES_BETWEEN_LISTS == 0,
+				      &other);
+		if (m->sock >= 0) {
+			return RT_OK;
+		}
+		if (errno == EMFILE || errno == ENFILE) {
+			return no_more_files(err);
+		}
 		if (rt_now_us() > m->until_us) {
 			return rt_fail(err, RT_IO, RT_NOWHERE,
 				       "the first rank of this host has not "
-				       "come within %g s (job %s)",
+				       "come within %g s (job %s)%s%s",
 				       m->c->timeout_us * 1e-6,
-				       rt_show_name(m->c->world.job).text);
+				       rt_show_name(m->c->world.job).text,
+				       other.met ? "; its name has " : "",
+				       other.met ?
+				       rt_shm_stranger_text(&other).text : "");
 		}
 		if (read_news(m, err) != RT_OK) {
 			return RT_IO;
 		}
-		poll(NULL, 0, 5);
+		poll(NULL, 0, TRY_MS);
 	}
-	return RT_OK;
 }
 
 /* It is rank 0 where all are on this host. */
@@ -706,8 +733,8 @@ rt_shm_meet(struct rt_comm *c, struct rt_error *err)
 	m->listener = m->sock = -1;
 	m->c = c;
 	m->until_us = rt_now_us() + c->timeout_us;
-	m->own = (struct hello){ MAGIC, rt_plan_sum(c->plan), c->plan->abi,
-		w->rank, w->size, w->local_rank, w->local_size,
+	m->own = (struct rt_shm_hello){ RT_SHM_MAGIC, rt_plan_sum(c->plan),
+		c->plan->abi, w->rank, w->size, w->local_rank, w->local_size,
 		c->arena_bytes };
 	s = make_arena(m, &own);
 	if (s == RT_OK) {

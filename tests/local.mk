@@ -174,6 +174,7 @@ unit_tests += \
 	%D%/unit/t-sched-brief \
 	%D%/unit/t-sched-csv \
 	%D%/unit/t-search-width \
+	%D%/unit/t-shm-meet \
 	%D%/unit/t-sim \
 	%D%/unit/t-sim-ops \
 	%D%/unit/t-sim-train \

@@ -1549,7 +1549,8 @@ cli_tests = \
 	tests/cli/weights.sh
 
 attack_tests = \
-	tests/attack/checkpoint-links.sh
+	tests/attack/checkpoint-links.sh \
+	tests/attack/local-user.sh
 
 doc_pages = \
 	README.md \
@@ -1572,6 +1573,7 @@ doc_pages = \
 	docs/running.md \
 	docs/schedule.md \
 	docs/search.md \
+	docs/security.md \
 	docs/talk.md \
 	docs/target.md \
 	docs/testing.md \
