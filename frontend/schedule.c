@@ -46,11 +46,17 @@ by_file(struct driver *d)
 	};
 	struct ir_ctx *c = &d->ctx;
 	struct sched_left left;
-	struct diag_near near;
 	struct sched *s;
 	const char *why, *text;
 	uint32_t file, i;
 
+	if (!source_read(&c->sources, d->opts.input, &file, &why)) {
+		diag_error(&c->diags, nowhere, "%s; and it is no file that "
+			   "can be read: %s",
+			   sched_why_not(&c->perm, d->opts.input, 1, 1, 1),
+			   why);
+		return NULL;
+	}
 	for (i = 0; i < 3; i++) {
 		if (d->opts.at[only_named[i]].given) {
 			diag_error(&c->diags, nowhere, "--%s goes with the "
@@ -58,16 +64,6 @@ by_file(struct driver *d)
 				   "own", opt_rows[only_named[i]].name);
 			return NULL;
 		}
-	}
-	if (!source_read(&c->sources, d->opts.input, &file, &why)) {
-		diag_near_init(&near, d->opts.input);
-		for (i = 0; i < sched_ndefs; i++) {
-			diag_near_try(&near, sched_defs[i].name);
-		}
-		diag_error(&c->diags, nowhere, "`%s` is no schedule's name%s, "
-			   "and cannot be read: %s", d->opts.input,
-			   diag_near_text(&near, &c->perm), why);
-		return NULL;
 	}
 	s = sched_read(&c->perm, &c->diags, file, &left);
 	text = s ? sched_left_text(&c->perm, &left) : NULL;

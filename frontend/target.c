@@ -54,7 +54,36 @@ fe_target_known(const char *name)
 	return find_file(name, strlen(name)) != NULL;
 }
 
-/* The nearest names, then all of them. */
+/* Names in the files' and in their short form. */
+static void
+near_device(const char *name, struct arena *a, struct diag_near *near)
+{
+	size_t i;
+
+	diag_near_init(near, name);
+	for (i = 0; i < fe_target_nfiles; i++) {
+		const char *file = fe_target_files[i].name;
+		const char *sxm = strstr(file, "-sxm");
+
+		diag_near_try(near, file);
+		if (sxm) {
+			diag_near_try(near, arena_strndup(a, file,
+						(size_t)(sxm - file)));
+		}
+	}
+}
+
+static size_t
+file_distance(void *user, const char *name, size_t n)
+{
+	struct arena *a = user;
+	struct diag_near near;
+
+	near_device(arena_strndup(a, name, n), a, &near);
+	return near.best ? near.best_distance : SIZE_MAX;
+}
+
+/* The nearest name, then all of them. */
 static void
 unknown_device(struct ir_ctx *c, struct span at, const char *name)
 {
@@ -63,18 +92,10 @@ unknown_device(struct ir_ctx *c, struct span at, const char *name)
 	size_t i;
 
 	buf_init(&all, &c->tmp);
-	diag_near_init(&near, name);
+	near_device(name, &c->tmp, &near);
 	for (i = 0; i < fe_target_nfiles; i++) {
-		const char *file = fe_target_files[i].name;
-		const char *sxm = strstr(file, "-sxm");
-
-		diag_near_try(&near, file);
-		if (sxm) {
-			diag_near_try(&near, arena_strndup(&c->tmp, file,
-						(size_t)(sxm - file)));
-		}
 		buf_printf(&all, "%s%s", !i ? "" : i + 1 < fe_target_nfiles
-			   ? ", " : " and ", file);
+			   ? ", " : " and ", fe_target_files[i].name);
 	}
 	diag_error(&c->diags, at, "there is no accelerator `%s`%s: there are "
 		   "%s", name, diag_near_text(&near, &c->tmp),
@@ -225,7 +246,7 @@ read_file(struct ir_ctx *c, const char *path, struct target *out)
 static bool
 by_name(struct ir_ctx *c, const char *text, struct target *out)
 {
-	struct target_names names = { has_file, NULL };
+	struct target_names names = { has_file, file_distance, &c->tmp };
 	struct target_spec spec;
 	struct target_group g;
 	struct diag_near near;

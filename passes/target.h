@@ -111,6 +111,8 @@ struct target_spec {
 /* Which devices there are: rtx4090 is one, and no `rt` in 4,090 pieces. */
 struct target_names {
 	bool (*has)(void *user, const char *name, size_t n);
+	/* Edits to the nearest one; SIZE_MAX: none is near. */
+	size_t (*distance)(void *user, const char *name, size_t n);
 	void *user;
 };
 

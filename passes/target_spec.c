@@ -54,9 +54,31 @@ bad_form(struct ir_ctx *c, const char *text)
 }
 
 /*
- * What stands in front of the @: the fewest numbers behind a device that is
- * known.  If none is, as many as there are, and the name will be refused.
+ * Where a name that nobody knows ends, of the places cut[0 .. last]: where it
+ * is nearest to one that is known.  A cut leaves a number behind it.  If none
+ * is near, all of the text is the name.
  */
+static int
+nearest(const char *text, const size_t *cut, int last,
+	const struct target_names *known)
+{
+	size_t least = SIZE_MAX, distance;
+	int i, best = 0;
+
+	for (i = 0; i <= last; i++) {
+		if (i > 0 && cut[i - 1] == cut[i] + 1) {
+			break;
+		}
+		distance = known->distance(known->user, text, cut[i]);
+		if (distance < least) {
+			least = distance;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* What stands before the @: the fewest numbers after a device that is known. */
 static bool
 read_sizes(struct ir_ctx *c, const char *text, size_t n,
 	   const struct target_names *known, struct target_spec *out)
@@ -66,15 +88,16 @@ read_sizes(struct ir_ctx *c, const char *text, size_t n,
 
 	cut[2] = cut[1] ? last_x(text, cut[1]) : 0;
 	last += cut[2] ? 1 : 0;
-	for (i = 0; i < last; i++) {
+	for (i = 0; i <= last; i++) {
 		if (known->has(known->user, text, cut[i])) {
 			break;
 		}
 	}
-	if (i == 2 && last_x(text, cut[2]) > 0 &&
+	if (i > last && cut[2] && last_x(text, cut[2]) > 0 &&
 	    known->has(known->user, text, last_x(text, cut[2]))) {
 		return bad_form(c, text);
 	}
+	i = i > last ? nearest(text, cut, last, known) : i;
 	if ((i > 0 && cut[i - 1] == cut[i] + 1) ||
 	    (i == 2 && n == cut[1] + 1)) {
 		return bad_form(c, text);

@@ -1541,6 +1541,7 @@ cli_tests = \
 	tests/cli/seed.sh \
 	tests/cli/spills.sh \
 	tests/cli/split.sh \
+	tests/cli/target-names.sh \
 	tests/cli/target-plans.sh \
 	tests/cli/tcp.sh \
 	tests/cli/train.sh \

@@ -13,6 +13,10 @@ grep -q '^bubble 0.2727 ' out && grep -q '^rank 0: .* at most 4 ' out ||
 	bad 'another summary'
 
 refused 'did you mean `1f1b`' schedule 1f1c
+# What is no name is no file either: the name is at fault, not an option.
+refused 'found schedule `zb-v`, expected gpipe, 1f1b, interleaved, zb_h1, zb_h2 or zbv (did you mean `zbv`?)' \
+	schedule zb-v --ranks 4
+refused 'it is no file that can be read: ' schedule none.csv --chunks 2
 refused '2 stages per rank, found 3' schedule zbv --chunks 3
 refused 'goes with the name of a schedule' schedule --ranks 2 1f1b.csv
 refused 'expected 1 to 4096' schedule 1f1b --ranks 100000000000
