@@ -190,7 +190,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	buf_init(&text, a);
 	plan_print(m, plan, &text);
 	in.plan_text = buf_text(&text);
-	if (!answer_arena(r, &seats, a, &out->memory, &why)) {
+	if (!answer_arena(r, t, &seats, a, &out->memory, &why)) {
 		diag_error(&d->ctx.diags, nowhere,
 			   "these programs have no place: %s", why);
 		return false;

@@ -124,6 +124,8 @@ print_bytes(const struct answer *x, const struct answer *y, struct buf *out)
 	if (a->temps >= 0 && b->temps >= 0) {
 		row_bytes(out, "  temporaries", u, a->temps, b->temps);
 	}
+	row_bytes(out, arena_printf(out->arena, "on its host, %s", u.name), u,
+		  a->host, b->host);
 	row_bytes(out, arena_printf(out->arena, "left on a device, %s",
 				    left.name), left,
 		  x->memory.left_bytes, y->memory.left_bytes);

@@ -338,6 +338,7 @@ answer_make(const struct answer_input *in, struct arena *a,
 	}
 	out->step_us = in->price->step_us;
 	answer_split_time(in->ranks, in->seats, in->price, a, out->us);
+	out->host_us = answer_host_us(in->ranks, in->seats, in->price);
 	set_rates(in, out);
 	set_money(in, out);
 	set_faults(in, out);

@@ -38,6 +38,7 @@
 	TIME(DATA, "data", "talk: data, ZeRO") \
 	TIME(PIPELINE, "pipeline", "talk: pipeline") \
 	TIME(OPTIMIZER, "optimizer", "optimizer") \
+	TIME(HOST, "host", "host transfers") \
 	TIME(BUBBLE, "bubble", "waiting (bubble)")
 
 enum answer_time {
@@ -57,6 +58,7 @@ struct answer_rank {
 	int64_t weights, gradients, optimizer, saved, reserve;
 	int64_t temps;		/* and inputs, and values that wait */
 	int64_t total;
+	int64_t host;		/* on its host, and in none of these */
 	int64_t device;		/* bytes that its device has */
 };
 
@@ -66,6 +68,9 @@ struct answer_memory {
 	const char *peak_op;	/* where most is alive; NULL: not known */
 	int64_t device_bytes;	/* that the fullest's device has */
 	int64_t left_bytes;	/* on the fullest; negative: too little */
+	/* of the node whose host has least left */
+	int64_t host_bytes;	/* that its ranks keep there; 0: nothing */
+	int64_t node_bytes;	/* that it has; 0: the target does not say */
 };
 
 /* What is asked beside the step; 0 where nobody said so. */
@@ -127,6 +132,8 @@ struct answer {
 	 * begin; NaN: there is none */
 	double link_gbs[PLAN_NAXES], link_us[PLAN_NAXES];
 	double step_us, us[ANSWER_NTIMES];	/* which add up to the step */
+	double host_us;		/* that states are on their way to and from
+				 * hosts, of which us[ANSWER_HOST] shows */
 	struct answer_memory memory;
 	/* a second, and a step; all devices that are used */
 	double tokens_s, flops_s, mfu, mfu_seen, hfu;
@@ -182,6 +189,9 @@ extern const struct answer_time_row answer_times[ANSWER_NTIMES];
 void answer_split_time(const struct ranks *r, const struct target_seats *t,
 		       const struct price *p, struct arena *a,
 		       double us[ANSWER_NTIMES]);
+/* What a step moves of optimizer state from and to a host, by the same rank. */
+double answer_host_us(const struct ranks *r, const struct target_seats *t,
+		      const struct price *p);
 
 /* The rank of the pipeline with most to do. */
 uint32_t answer_busiest(const struct ranks *r, const struct price *p);
@@ -210,14 +220,16 @@ void answer_print_kernels(const struct answer_kernels *x, double step_us,
 
 /* ---- answer_memory.c --------------------------------------------------- */
 
-/* In arena a. False: *why says what has no place. */
-bool answer_arena(const struct ranks *r, const struct target_seats *t,
-		  struct arena *a, struct answer_memory *out,
-		  const char **why);
+/* In arena a, of ranks on t. False: *why says what has no place. */
+bool answer_arena(const struct ranks *r, const struct target *t,
+		  const struct target_seats *seats, struct arena *a,
+		  struct answer_memory *out, const char **why);
+/* Whether devices have what the plan asks for, and hosts that say so. */
+bool answer_fits(const struct answer_memory *m);
 
 /* ---- answer_print.c ----------------------------------------------------- */
 
-/* One screen: at most 40 lines of 80 columns. */
+/* One screen: at most 42 lines of 80 columns. */
 void answer_print(const struct answer *x, struct buf *out);
 /* Two plans of one model on one target, beside each other. */
 void answer_print_both(const struct answer *x, const struct answer *y,

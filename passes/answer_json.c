@@ -193,6 +193,7 @@ add_plan(struct json *j, const struct answer *x)
 	add_int(j, "zero", p->zero);
 	add_bool(j, "sequence", p->sequence);
 	add_text(j, "recompute", p->recompute);
+	add_text(j, "offload", p->offload ? "optimizer" : "none");
 	begin(j, "layers", '[');
 	for (i = 0; i < p->nstages; i++) {
 		add_int(j, NULL, p->layers[i]);
@@ -246,6 +247,7 @@ add_step(struct json *j, const struct answer *x)
 		add_num(j, answer_times[i].key, x->us[i]);
 	}
 	end(j, '}');
+	add_num(j, "host_transfers_us", x->host_us);
 	add_num(j, "tokens_s", x->tokens_s);
 	add_num(j, "tokens_s_device", x->tokens_s / (double)x->used);
 	add_num(j, "flops_s", x->flops_s);
@@ -264,7 +266,9 @@ add_memory(struct json *j, const struct answer *x)
 	begin(j, "memory", '{');
 	add_int(j, "device_bytes", m->device_bytes);
 	add_int(j, "left_bytes", m->left_bytes);
-	add_bool(j, "fits", m->left_bytes >= 0);
+	add_bool(j, "fits", answer_fits(m));
+	add_int(j, "host_bytes", m->host_bytes);
+	add_bytes(j, "node_host_bytes", m->node_bytes ? m->node_bytes : -1);
 	add_int(j, "fullest", m->fullest);
 	add_text(j, "peak_op", m->peak_op);
 	begin(j, "pipeline", '[');
@@ -280,6 +284,7 @@ add_memory(struct json *j, const struct answer *x)
 		add_bytes(j, "temp_bytes", r->temps);
 		add_bytes(j, "reserve_bytes", r->reserve);
 		add_bytes(j, "total_bytes", r->total);
+		add_bytes(j, "host_bytes", r->host);
 		if (x->ngroups > 1) {
 			add_int(j, "device_bytes", r->device);
 		}

@@ -11,9 +11,18 @@ func_name(const struct ir_module *m, func_id f)
 }
 
 bool
-answer_arena(const struct ranks *r, const struct target_seats *t,
-	     struct arena *a, struct answer_memory *out, const char **why)
+answer_fits(const struct answer_memory *m)
 {
+	return m->left_bytes >= 0 &&
+	       (!m->node_bytes || m->host_bytes <= m->node_bytes);
+}
+
+bool
+answer_arena(const struct ranks *r, const struct target *t,
+	     const struct target_seats *seats, struct arena *a,
+	     struct answer_memory *out, const char **why)
+{
+	struct target_host host;
 	struct memory mem;
 	uint32_t i;
 
@@ -21,7 +30,10 @@ answer_arena(const struct ranks *r, const struct target_seats *t,
 	if (!memory_plan(r, NULL, 0, a, &mem, why)) {
 		return false;
 	}
-	memory_seat(&mem, t);
+	memory_seat(&mem, seats);
+	host = memory_host(&mem, r, t, a);
+	out->host_bytes = (int64_t)host.bytes;
+	out->node_bytes = (int64_t)host.has;
 	out->nranks = mem.nranks;
 	out->fullest = mem.fullest;
 	out->rank = arena_alloc(a, mem.nranks * sizeof *out->rank);
@@ -35,6 +47,7 @@ answer_arena(const struct ranks *r, const struct target_seats *t,
 		to->weights = x->by[MEMORY_WEIGHTS];
 		to->gradients = x->by[MEMORY_GRADIENTS];
 		to->optimizer = x->by[MEMORY_OPTIMIZER] - x->host;
+		to->host = x->host;
 		to->saved = x->by[MEMORY_SAVES];
 		to->temps = x->by[MEMORY_TEMPS] + x->by[MEMORY_PIPELINE] +
 			    x->by[MEMORY_OTHER];

@@ -226,10 +226,24 @@ print_split(const struct answer *x, struct buf *out)
 	if (p->tp > 1) {
 		list_add(&l, p->sequence ? "sequence on" : "sequence off");
 	}
+	if (p->offload) {
+		list_add(&l, "offload optimizer to the host");
+	}
 	list_end(&l);
+	if (p->offload) {
+		buf_printf(out, "%*s(-o plans with offload=none: no code moves "
+			   "optimizer state yet)\n", INDENT, "");
+	}
 }
 
 /* ---- time ---- */
+
+/* Whether there is something to say of it. */
+static bool
+has_time(const struct answer *x, int i)
+{
+	return x->us[i] != 0 || (i == ANSWER_HOST && x->host_us > 0);
+}
 
 static void
 print_time(const struct answer *x, struct buf *out)
@@ -238,23 +252,35 @@ print_time(const struct answer *x, struct buf *out)
 
 	buf_printf(out, "\n%-24s %14.3f ms\n", "step", x->step_us / 1e3);
 	for (i = 0; i < ANSWER_NTIMES; i++) {
-		if (x->us[i] != 0) {
-			buf_printf(out, "  %-22s %14.3f ms %5.1f%%\n",
-				   answer_times[i].what, x->us[i] / 1e3,
-				   100 * x->us[i] / x->step_us);
+		if (!has_time(x, i)) {
+			continue;
 		}
+		buf_printf(out, "  %-22s %14.3f ms %5.1f%%",
+			   answer_times[i].what, x->us[i] / 1e3,
+			   100 * x->us[i] / x->step_us);
+		if (i == ANSWER_HOST) {
+			buf_printf(out, ", %.3f ms more hidden",
+				   fmax(x->host_us - x->us[i], 0) / 1e3);
+		}
+		buf_putc(out, '\n');
 	}
 }
 
 /* ---- memory ---- */
 
+/* Columns of the table, each with a blank before it. */
+enum {
+	WEIGHTS = 9, GRADIENTS = 9, OPTIMIZER = 9, SAVED = 9, TEMPS = 9,
+	TOTAL = 9, HOST = 7
+};
+
 static void
-add_bytes(struct buf *out, struct scale u, int64_t bytes)
+add_bytes(struct buf *out, int width, struct scale u, int64_t bytes)
 {
 	if (bytes < 0) {
-		buf_printf(out, " %9s", "-");
+		buf_printf(out, " %*s", width, "-");
 	} else {
-		buf_printf(out, " %9.2f", (double)bytes / u.size);
+		buf_printf(out, " %*.2f", width, (double)bytes / u.size);
 	}
 }
 
@@ -263,15 +289,55 @@ print_rank(const struct answer_memory *m, uint32_t i, struct scale u,
 	   struct buf *out)
 {
 	const struct answer_rank *r = &m->rank[i];
+	int less = m->host_bytes ? 1 : 0;
 
 	buf_printf(out, "  %-8u", i);
-	add_bytes(out, u, r->weights);
-	add_bytes(out, u, r->gradients);
-	add_bytes(out, u, r->optimizer);
-	add_bytes(out, u, r->saved);
-	add_bytes(out, u, r->temps);
-	add_bytes(out, u, r->total);
+	add_bytes(out, WEIGHTS - less, u, r->weights);
+	add_bytes(out, GRADIENTS, u, r->gradients);
+	add_bytes(out, OPTIMIZER, u, r->optimizer);
+	add_bytes(out, SAVED - 2 * less, u, r->saved);
+	add_bytes(out, TEMPS - 2 * less, u, r->temps);
+	add_bytes(out, TOTAL - 2 * less, u, r->total);
+	if (m->host_bytes) {
+		add_bytes(out, HOST, u, r->host);
+	}
 	buf_puts(out, i == m->fullest ? " fullest\n" : "\n");
+}
+
+static void
+print_columns(const struct answer_memory *m, struct scale u, struct buf *out)
+{
+	int less = m->host_bytes ? 1 : 0;
+
+	buf_printf(out, "\n%s %-*s %*s %*s %*s %*s %*s %*s", u.name,
+		   (int)(9 - strlen(u.name)), "on pp",
+		   WEIGHTS - less, "weights", GRADIENTS, "gradients",
+		   OPTIMIZER, "optimizer", SAVED - 2 * less, "saved",
+		   TEMPS - 2 * less, "temps", TOTAL - 2 * less, "total");
+	if (m->host_bytes) {
+		buf_printf(out, " %*s", HOST, "host");
+	}
+	buf_putc(out, '\n');
+}
+
+/* Of the node whose host has least left. */
+static void
+print_host(const struct answer_memory *m, struct buf *out)
+{
+	int64_t left = m->node_bytes - m->host_bytes;
+
+	if (!m->host_bytes) {
+		return;
+	}
+	buf_printf(out, "  the host of a node keeps %s of optimizer state",
+		   unit_text(out->arena, (double)m->host_bytes));
+	if (m->node_bytes) {
+		buf_printf(out, "; %s %s\n",
+			   unit_text(out->arena, fabs((double)left)),
+			   left < 0 ? "TOO LITTLE" : "left");
+	} else {
+		buf_puts(out, "; it may have less\n");
+	}
 }
 
 static void
@@ -281,10 +347,7 @@ print_memory(const struct answer *x, struct buf *out)
 	struct scale u = unit_bytes((double)m->rank[m->fullest].total);
 	uint32_t i, shown = 0;
 
-	buf_printf(out, "\n%s %-*s %9s %9s %9s %9s %9s %9s\n", u.name,
-		   (int)(9 - strlen(u.name)), "on pp",
-		   "weights", "gradients", "optimizer", "saved", "temps",
-		   "total");
+	print_columns(m, u, out);
 	for (i = 0; i < m->nranks && i < MAX_ROWS; i++, shown++) {
 		/* the fullest is one of them */
 		print_rank(m, i == MAX_ROWS - 1 && m->fullest > i
@@ -301,6 +364,7 @@ print_memory(const struct answer *x, struct buf *out)
 			     (double)m->rank[m->fullest].reserve),
 		   unit_text(out->arena, fabs((double)m->left_bytes)),
 		   m->left_bytes < 0 ? "TOO LITTLE" : "left");
+	print_host(m, out);
 	if (m->peak_op) {
 		buf_printf(out, "  most is alive at %.50s\n", m->peak_op);
 	}
@@ -443,6 +507,10 @@ both_memory(const struct answer_rank *a, const struct answer_rank *b,
 	both_bytes(out, "  gradients", u, a->gradients, b->gradients);
 	both_bytes(out, "  optimizer", u, a->optimizer, b->optimizer);
 	both_bytes(out, "  saved", u, a->saved, b->saved);
+	if (a->host || b->host) {
+		both_bytes(out, arena_printf(out->arena, "on its host, %s",
+					     u.name), u, a->host, b->host);
+	}
 }
 
 void

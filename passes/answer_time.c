@@ -161,7 +161,8 @@ plain_time(enum price_part part)
 {
 	return part == PRICE_MATRIX ? ANSWER_MATRIX :
 	       part == PRICE_ATTENTION ? ANSWER_ATTENTION :
-	       part == PRICE_HOST ? ANSWER_LAUNCH : ANSWER_MAPS;
+	       part == PRICE_HOST ? ANSWER_LAUNCH :
+	       part == PRICE_OFFLOAD ? ANSWER_HOST : ANSWER_MAPS;
 }
 
 static void
@@ -176,7 +177,8 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 
 	price_kernel(&x->p, k, &f);
 	for (part = 0; part < PRICE_NPARTS; part++) {
-		enum answer_time t = x->use == USE_UPDATE ? ANSWER_OPTIMIZER :
+		enum answer_time t = part == PRICE_OFFLOAD ? ANSWER_HOST :
+			x->use == USE_UPDATE ? ANSWER_OPTIMIZER :
 			again ? ANSWER_RECOMPUTE
 			      : plain_time((enum price_part)part);
 		double us = f.us[part], l = 0;
@@ -433,4 +435,35 @@ answer_split_time(const struct ranks *r, const struct target_seats *t,
 	hops = fmin(p->hops_us, fmax(idle, 0));
 	us[ANSWER_PIPELINE] += hops;
 	us[ANSWER_BUBBLE] = idle - hops;
+}
+
+/* ---- what lies on hosts ---- */
+
+static double
+host_of(const struct pricing *p, const struct kernel_list *l)
+{
+	double us = 0;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		us += k->body ? host_of(p, k->body) : price_host_us(p, k);
+	}
+	return us * (double)l->count;
+}
+
+double
+answer_host_us(const struct ranks *r, const struct target_seats *t,
+	       const struct price *p)
+{
+	uint32_t rank = answer_busiest(r, p);
+	struct pricing at = {
+		.r = r, .m = r->m, .t = target_seat_of(t, rank),
+		.across = t->all, .traits = &p->traits
+	};
+	func_id update = r->update[rank];
+
+	return update && ranks_kernels(r)[update]
+		? host_of(&at, ranks_kernels(r)[update]->top) : 0;
 }

@@ -144,6 +144,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search_data.c \
 	%D%/search_each.c \
 	%D%/search_fit.c \
+	%D%/search_host.c \
 	%D%/search_floor.c \
 	%D%/search_like.c \
 	%D%/search_line.c \

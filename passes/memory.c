@@ -355,6 +355,24 @@ memory_seat(struct memory *m, const struct target_seats *s)
 	}
 }
 
+struct target_host
+memory_host(const struct memory *m, const struct ranks *r,
+	    const struct target *t, struct arena *a)
+{
+	double *bytes = arena_alloc(a, m->nranks * sizeof *bytes);
+	struct target_hosted h = { r->nranks, r->npipes, ranks_apart(r),
+				   bytes };
+	uint32_t i;
+
+	if (m->on_host == MEMORY_NKINDS) {
+		return (struct target_host){ 0, 0 };
+	}
+	for (i = 0; i < m->nranks; i++) {
+		bytes[i] = (double)m->rank[i].host;
+	}
+	return target_fullest_host(t, &h);
+}
+
 static bool
 plan_memory(const struct ranks *r, struct kernels *const *all,
 	    int64_t reserve, struct arena *a, struct memory *out,

@@ -168,6 +168,10 @@ bool memory_plan(const struct ranks *r, struct kernels *const *all,
  */
 void memory_seat(struct memory *m, const struct target_seats *s);
 
+/* What lies on the host that has least left of it: see target_fullest_host. */
+struct target_host memory_host(const struct memory *m, const struct ranks *r,
+			       const struct target *t, struct arena *a);
+
 /* ---- memory_slots.c --------------------------------------------------- */
 
 /*

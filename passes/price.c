@@ -12,7 +12,7 @@
 
 const char *const price_part_names[PRICE_NPARTS] = {
 	"contractions", "attention", "maps and rows", "collectives",
-	"waiting for the host"
+	"host transfers", "waiting for the host"
 };
 
 /* ---- functions ---- */
@@ -180,7 +180,7 @@ price_seats(const struct ranks *r, const struct target *t, struct arena *a,
 	    struct target_seats *out)
 {
 	bool outer = r->npipes > 1 &&
-		     ranks_on_pipe(r, 0, 1) == r->nranks / r->npipes;
+		     ranks_apart(r) == r->nranks / r->npipes;
 
 	target_seat(t, r->nranks, r->npipes, outer, a, out);
 }
@@ -376,7 +376,7 @@ price_print(const struct ranks *r, const struct price *p, struct buf *out)
 
 	buf_printf(out, "%-28s %12.3f ms\n", "step", p->step_us / 1e3);
 	for (i = 0; i < PRICE_NPARTS; i++) {
-		if (i == PRICE_HOST && p->parts_us[i] == 0) {
+		if (i >= PRICE_OFFLOAD && p->parts_us[i] == 0) {
 			continue;
 		}
 		line(out, price_part_names[i], p->parts_us[i], p->step_us);

@@ -61,7 +61,7 @@ extern const uint32_t price_ntraits;
 
 enum price_part {
 	PRICE_MATRIX, PRICE_ATTENTION, PRICE_MAPS, PRICE_TALK,
-	PRICE_HOST, PRICE_NPARTS
+	PRICE_OFFLOAD, PRICE_HOST, PRICE_NPARTS
 };
 
 extern const char *const price_part_names[PRICE_NPARTS];
@@ -268,7 +268,10 @@ double price_memo_dot(const struct pricing *p,
 
 /* ---- price_offload.c -------------------------------------------------- */
 
-/* What the kernel waits for its host; 0, if nothing of it is there. */
+/*
+ * What the kernel's state takes from its host and back, both ways one after
+ * the other; 0, if nothing of it is there.
+ */
 double price_host_us(const struct pricing *p, const struct kernel *k);
 
 /* ---- price_maps.c ----------------------------------------------------- */

@@ -366,7 +366,7 @@ bytes_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 	price_bytes(p, COST_MAP, k->work->read_bytes + k->work->write_bytes,
 		    1, f);
 	us = f->total_us - us;
-	add(f, PRICE_MAPS, fmax(price_host_us(p, k) - us, 0));
+	add(f, PRICE_OFFLOAD, fmax(price_host_us(p, k) - us, 0));
 }
 
 /* What runs by parts takes as many of these. */

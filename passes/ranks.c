@@ -67,6 +67,12 @@ ranks_on_pipe(const struct ranks *r, uint32_t rank, uint32_t pipe)
 }
 
 uint32_t
+ranks_apart(const struct ranks *r)
+{
+	return r->npipes > 1 ? ranks_on_pipe(r, 0, 1) : r->nranks;
+}
+
+uint32_t
 ranks_group_size(const struct ranks *r, uint32_t axes)
 {
 	uint32_t n = 1;

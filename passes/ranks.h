@@ -57,6 +57,8 @@ uint32_t ranks_number(const struct ranks *r,
 uint32_t ranks_pipe(const struct ranks *r, uint32_t rank);
 /* The rank with the same other coordinates there. */
 uint32_t ranks_on_pipe(const struct ranks *r, uint32_t rank, uint32_t pipe);
+/* From its number to that of the next one in its pipeline. */
+uint32_t ranks_apart(const struct ranks *r);
 /* How many ranks differ from one another only on these axes, bit a each. */
 uint32_t ranks_group_size(const struct ranks *r, uint32_t axes);
 /* Of those that differ from rank 0, it among them: how many are below n. */

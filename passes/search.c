@@ -263,6 +263,7 @@ keep_report(struct arena *a, struct search_report *r)
 	}
 	keep(a, &r->least.plan);
 	keep(a, &r->bare.plan);
+	keep(a, &r->host.plan);
 }
 
 /* Keys that somebody has set. */

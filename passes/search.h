@@ -62,6 +62,12 @@ struct search_report {
 	 */
 	struct search_near bare;
 	bool any_bare;
+	/*
+	 * Of plans that no host has memory for, the one that asks least of a
+	 * node's: `bytes` and `room` are of that node.
+	 */
+	struct search_near host;
+	bool any_host;
 	bool refused;		/* by the passes behind it, whatever the plan */
 	const char *pins;	/* "tp, zero", or "" */
 	double bound_us;	/* no plan of the space is below it */

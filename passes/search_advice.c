@@ -63,6 +63,19 @@ put_bare(struct buf *b, const struct search_report *r, struct arena *a)
 		   search_degrees(p, a), p->zero);
 }
 
+static void
+put_host(struct buf *b, const struct search_report *r, struct arena *a)
+{
+	const struct plan *p = &r->host.plan;
+
+	buf_puts(b, "the optimizer's state on hosts needs ");
+	buf_grouped(b, r->host.bytes);
+	buf_puts(b, " bytes of ");
+	buf_grouped(b, r->host.room);
+	buf_printf(b, " of a node's `host_memory` (%s, zero %d)",
+		   search_degrees(p, a), p->zero);
+}
+
 /* The pins alone rule all out. */
 static void
 put_pins(struct buf *b, const struct advising *x, const struct search_report *r)
@@ -94,6 +107,12 @@ why(const struct advising *x, const struct search_report *r)
 	buf_init(&b, x->a);
 	if (r->any_near) {
 		put_near(&b, r, x->a);
+		buf_puts(&b, r->any_host ? "; " : "");
+	}
+	if (r->any_host) {
+		put_host(&b, r, x->a);
+	} else if (r->any_near) {
+		return buf_text(&b);
 	} else if (r->any_bare) {
 		put_bare(&b, r, x->a);
 	} else {

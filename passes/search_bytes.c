@@ -206,7 +206,8 @@ search_fix_as(const struct search_width *like, const struct search_key *key,
 	double part = (double)w->key.tp / (double)key->tp;
 	double weights = part * least_share(w, key, dp, 3);
 	double gradients = part * least_share(w, key, dp, 2);
-	double states = key->offload ? 0 : part * least_share(w, key, dp, 1);
+	double states = part * least_share(w, key, dp, 1);
+	double here = key->offload ? 0 : 1;
 	int i;
 
 	u->dp = dp;
@@ -215,8 +216,9 @@ search_fix_as(const struct search_width *like, const struct search_key *key,
 
 		u->fixed[i] = weights * f[MEMORY_WEIGHTS] +
 			      gradients * f[MEMORY_GRADIENTS] +
-			      states * f[MEMORY_OPTIMIZER] +
+			      here * states * f[MEMORY_OPTIMIZER] +
 			      part * f[MEMORY_OTHER];
+		u->host[i] = (1 - here) * states * f[MEMORY_OPTIMIZER];
 	}
 }
 
@@ -242,5 +244,7 @@ search_scale_fixed(const struct search_width *w, struct search_update *u)
 					(zero > 0 ? placed : 1) +
 			      f[MEMORY_OTHER];
 		u->temp[i] = w->update_temp[i] * (zero > 0 ? dp : 1);
+		u->host[i] = (1 - here) * f[MEMORY_OPTIMIZER] *
+			     (zero > 0 ? dp : 1);
 	}
 }

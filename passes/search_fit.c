@@ -734,6 +734,10 @@ trial_fits(struct trial *x, struct trial_fit *f)
 		x->s->out->full++;
 		return TRIAL_HOPELESS;
 	}
+	if (x->key.offload && !trial_fits_hosts(x)) {
+		x->s->out->full++;
+		return TRIAL_HOPELESS;
+	}
 	search_count_slots(x->s, x->t);
 	set_plain(x);
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);

@@ -132,6 +132,7 @@ struct search_update {
 	double fixed[PIECE_MAX];	/* bytes */
 	double whole[PIECE_MAX];	/* bytes, if ZeRO cut nothing */
 	double temp[PIECE_MAX];	/* bytes, while it runs */
+	double host[PIECE_MAX];	/* bytes, on the host */
 	struct search_update *next;
 };
 
@@ -638,6 +639,9 @@ void search_update_price(const struct search *s,
 double search_fixed_bytes(const struct search *s,
 			  const struct search_update *u,
 			  int64_t lo, int64_t hi);
+double search_host_bytes(const struct search *s,
+			 const struct search_update *u,
+			 int64_t lo, int64_t hi);
 double search_whole_bytes(const struct search *s,
 			  const struct search_update *u,
 			  int64_t lo, int64_t hi);

@@ -57,6 +57,7 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 {
 	struct sched *x = ranks_schedule(m, a);
 	struct target_seats seats;
+	struct target_host host;
 	struct memory mem;
 	struct price p;
 	struct ranks r;
@@ -65,6 +66,10 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	if ((f->plan.offload && s->t->device.host_bytes_us <= 0) || !x ||
 	    !ranks_open(&r, m, x, &why) ||
 	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
+		return false;
+	}
+	host = memory_host(&mem, &r, s->o->target, a);
+	if (host.has > 0 && host.bytes > host.has) {
 		return false;
 	}
 	price_seats(&r, s->o->target, a, &seats);

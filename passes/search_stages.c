@@ -106,6 +106,13 @@ search_fixed_bytes(const struct search *s, const struct search_update *u,
 }
 
 double
+search_host_bytes(const struct search *s, const struct search_update *u,
+		  int64_t lo, int64_t hi)
+{
+	return sum(s, u->host, lo, hi);
+}
+
+double
 search_whole_bytes(const struct search *s, const struct search_update *u,
 		   int64_t lo, int64_t hi)
 {

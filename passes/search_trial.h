@@ -128,7 +128,16 @@ bool trial_is_asked(const struct trial *x);
 
 /* Sets how stages recompute so that all ranks have room. */
 enum trial_room trial_fits(struct trial *x, struct trial_fit *f);
+
 /* The whole plan, in the report's arena. */
 void trial_plan(const struct trial *x, struct plan *p);
+
+/* ---- search_host.c ---------------------------------------------------- */
+
+/*
+ * Whether each node's host has what its ranks keep there, as far as the target
+ * says what it has.
+ */
+bool trial_fits_hosts(struct trial *x);
 
 #endif

@@ -42,6 +42,7 @@ static const struct field {
 	{ "bridge", NUM, DEVICE(bridge_bytes_us), 1e3 },
 	{ "reduces", FLAG, DEVICE(reduces), 0 },
 	{ "host", NUM, DEVICE(host_bytes_us), 1e3 },
+	{ "host_memory", NUM, DEVICE(host_memory_bytes), 1e9 },
 	{ "node_devices", INT, DEVICE(node_devices), 0 },
 	{ "price", NUM, DEVICE(price_usd_h), 1 },
 	{ "failures", NUM, DEVICE(failures_year), 1 },

@@ -30,6 +30,8 @@ struct target_device {
 	double bridge_bytes_us;	/* of a node, shared by all; 0: none */
 	bool reduces;		/* the switch between links adds up */
 	double host_bytes_us;	/* between a device and its host, one way */
+	double host_memory_bytes;	/* of the node, for each of its devices,
+					 * which share them; 0: not known */
 	int64_t node_devices;	/* a node's most */
 	double price_usd_h;
 	double failures_year;	/* of one device, those that stop a run */
@@ -150,6 +152,26 @@ const struct target_group *target_seat_of(const struct target_seats *s,
 					  uint32_t pipe);
 /* One kind of node for all. */
 struct target_seats target_seat_all(const struct target_group *g);
+
+/* What ranks keep on the hosts of their nodes. */
+struct target_hosted {
+	int64_t nranks;
+	uint32_t npipes;	/* ranks of the pipeline */
+	int64_t apart;		/* one's number from the next one's */
+	const double *bytes;	/* by rank of the pipeline */
+};
+
+/* Of a node; `has` is 0 where the target does not say it. */
+struct target_host {
+	double bytes, has;
+};
+
+/*
+ * The node that has least left, or lacks most; where no node says what it
+ * has, the one whose ranks keep most.
+ */
+struct target_host target_fullest_host(const struct target *t,
+				       const struct target_hosted *h);
 /* Bytes that a plan has there. */
 double target_room(const struct target_group *g);
 /* "h100-sxm and a100-sxm": the kinds that the devices [lo, hi) are of. */

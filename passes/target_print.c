@@ -57,6 +57,7 @@ print_device(struct buf *out, const struct target_device *d)
 	num(out, "bridge", d->bridge_bytes_us, 1e3);
 	flag(out, "reduces", d->reduces);
 	num(out, "host", d->host_bytes_us, 1e3);
+	num(out, "host_memory", d->host_memory_bytes, 1e9);
 	num(out, "node_devices", (double)d->node_devices, 1);
 	num(out, "price", d->price_usd_h, 1);
 	num(out, "failures", d->failures_year, 1);

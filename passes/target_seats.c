@@ -201,3 +201,52 @@ target_room(const struct target_group *g)
 {
 	return fmax(g->device.memory_bytes - g->device.reserve_bytes, 0);
 }
+
+/* ---- hosts ---- */
+
+/* Ranks [lo, hi), which are one node's. */
+static double
+host_bytes(const struct target_hosted *h, int64_t lo, int64_t hi)
+{
+	double all = 0;
+
+	for (; lo < hi; lo++) {
+		all += h->bytes[lo / h->apart % h->npipes];
+	}
+	return all;
+}
+
+/* Whether y is nearer to what it has than x. */
+static bool
+is_fuller(const struct target_host *x, const struct target_host *y)
+{
+	if (x->has > 0 && y->has > 0) {
+		return y->has - y->bytes < x->has - x->bytes;
+	}
+	return y->has > 0 || (x->has <= 0 && y->bytes > x->bytes);
+}
+
+struct target_host
+target_fullest_host(const struct target *t, const struct target_hosted *h)
+{
+	struct target_host fullest = { 0, 0 };
+	int64_t lo = 0, hi, node;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *g = &t->groups.at[i];
+
+		for (node = 0; node < g->nodes && lo < h->nranks; node++) {
+			struct target_host x;
+
+			hi = lo + g->devices;
+			hi = hi < h->nranks ? hi : h->nranks;
+			x.bytes = host_bytes(h, lo, hi);
+			x.has = g->device.host_memory_bytes *
+				(double)g->devices;
+			fullest = is_fuller(&fullest, &x) ? x : fullest;
+			lo = hi;
+		}
+	}
+	return fullest;
+}

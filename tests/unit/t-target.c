@@ -190,6 +190,45 @@ test_seats(void **state)
 	assert_int_equal(target_used(&one, 0, 3), 3);
 }
 
+/* ---- what they keep on hosts ---- */
+
+static void
+test_hosts(void **state)
+{
+	struct target t = four();
+	/* of three ranks of a pipeline, four devices each */
+	const double bytes[] = { 10, 20, 40 };
+	struct target_hosted h = { 12, 3, 4, bytes };
+	struct target_host x;
+
+	(void)state;
+	t.groups.at[0].device.host_memory_bytes = 0;
+	t.groups.at[1].device.host_memory_bytes = 0;
+	t.groups.at[2].device.host_memory_bytes = 0;
+	/* of no host it is known: the one with most */
+	x = target_fullest_host(&t, &h);
+	assert_true(x.bytes == 80 && x.has == 0);
+	/* outermost: nodes of 10 10, 10 10, 20 20, 20 20, 40 40, 40 40 */
+	t.groups.at[0].device.host_memory_bytes = 12;
+	x = target_fullest_host(&t, &h);
+	assert_true(x.bytes == 20 && x.has == 24);
+	t.groups.at[2].device.host_memory_bytes = 19;
+	x = target_fullest_host(&t, &h);
+	assert_true(x.bytes == 40 && x.has == 38);
+	/* innermost: nodes of 10 20, 40 10, 20 40, 10 20, 40 10, 20 40 */
+	h.apart = 1;
+	x = target_fullest_host(&t, &h);
+	assert_true(x.bytes == 50 && x.has == 24);
+	/* a node that is not full has all of its memory */
+	h.nranks = 3;
+	t.groups.at[0].device.host_memory_bytes = 21;
+	x = target_fullest_host(&t, &h);
+	assert_true(x.bytes == 40 && x.has == 42);
+	h.nranks = 1;
+	x = target_fullest_host(&t, &h);
+	assert_true(x.bytes == 10 && x.has == 42);
+}
+
 int
 main(void)
 {
@@ -203,7 +242,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_groups, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_spans, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_seats, setup, teardown)
+		cmocka_unit_test_setup_teardown(test_seats, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_hosts, setup, teardown)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
