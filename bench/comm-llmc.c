@@ -114,8 +114,8 @@ main(int argc, char **argv)
 		/* as mpirun does it */
 		bind_to(o.world.local_rank);
 	}
-	or_die(rt_comm_open(&c, &o, MOST_BYTES, &err), &err);
-	for (bytes = LEAST_BYTES; bytes <= MOST_BYTES; bytes *= 4) {
+	or_die(rt_comm_open(&c, &o, most_bytes(), &err), &err);
+	for (bytes = LEAST_BYTES; bytes <= most_bytes(); bytes *= 4) {
 		measure(c, mpi ? "by-mpi" : "llmc", o.world.rank, bytes,
 			ranks);
 	}

@@ -16,9 +16,9 @@ main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	x = malloc(MOST_BYTES);
-	memset(x, 0, MOST_BYTES);
-	for (bytes = LEAST_BYTES; bytes <= MOST_BYTES; bytes *= 4) {
+	x = malloc(most_bytes());
+	memset(x, 0, most_bytes());
+	for (bytes = LEAST_BYTES; bytes <= most_bytes(); bytes *= 4) {
 		double us[ROUNDS];
 
 		for (r = -1; r < ROUNDS; r++) {

@@ -1487,6 +1487,7 @@ cli_tests = \
 	tests/cli/answer.sh \
 	tests/cli/arena.sh \
 	tests/cli/autotune.sh \
+	tests/cli/benches.sh \
 	tests/cli/calibrate.sh \
 	tests/cli/chunks.sh \
 	tests/cli/color.sh \
