@@ -15,6 +15,8 @@ rank_sources = \
 	%D%/abi.h \
 	%D%/bell.c \
 	%D%/bench.c \
+	%D%/cgroup.c \
+	%D%/cgroup.h \
 	%D%/checkpoint-list.c \
 	%D%/checkpoint-load.c \
 	%D%/checkpoint-mark.c \

@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE	/* sched_getaffinity */
 
+#include "runtime/cgroup.h"
 #include "runtime/rank.h"
 
 #include <sched.h>
@@ -86,51 +87,14 @@ find_cores(struct rt_machine *m)
 
 /* ---- memory ---- */
 
-/* The number behind a key, or of a file of one number; -1: none there. */
-static int64_t
-number_in(const char *path, const char *key)
-{
-	FILE *f = fopen(path, "r");
-	char line[256];
-	long long n = -1;
-
-	while (f && n < 0 && fgets(line, sizeof line, f)) {
-		if (strncmp(line, key, strlen(key)) == 0 &&
-		    sscanf(line + strlen(key), "%lld", &n) != 1) {
-			n = -1;
-		}
-	}
-	if (f) {
-		fclose(f);
-	}
-	return n;
-}
-
-static int64_t
-least(int64_t a, int64_t b)
-{
-	return a < 0 ? b : b < 0 ? a : a < b ? a : b;
-}
-
-/* What the system has, and what a container leaves of it. */
+/* What the system has, and what control groups leave of it. */
 static int64_t
 free_memory(void)
 {
-	static const char two[] = "/sys/fs/cgroup/memory.max";
-	static const char used2[] = "/sys/fs/cgroup/memory.current";
-	static const char one[] =
-		"/sys/fs/cgroup/memory/memory.limit_in_bytes";
-	static const char used1[] =
-		"/sys/fs/cgroup/memory/memory.usage_in_bytes";
-	int64_t kib = number_in("/proc/meminfo", "MemAvailable:");
-	int64_t limit = number_in(two, ""), used = number_in(used2, "");
+	int64_t kib = rt_number_in("/proc/meminfo", "MemAvailable:");
 
-	if (limit < 0) {
-		limit = number_in(one, "");
-		used = number_in(used1, "");
-	}
-	limit = limit < 0 || used < 0 ? -1 : limit > used ? limit - used : 0;
-	return least(kib < 0 ? -1 : kib * 1024, limit);
+	return rt_least(kib < 0 ? -1 : kib * 1024,
+			rt_cgroup_memory("").free_bytes);
 }
 
 void

@@ -4,6 +4,7 @@
  * The threads run only while something needs them: collectives fork, and a
  * process that has threads should not.
  */
+#include "runtime/cgroup.h"
 #include "runtime/measure-cpu.h"
 
 #include <stdio.h>
@@ -39,15 +40,14 @@ number_in(const char *path)
 	return v;
 }
 
-/* All of it, or what a container may have. */
+/* All of it, or what control groups let this process have. */
 static double
 memory_bytes(void)
 {
-	double all = (double)sysconf(_SC_PHYS_PAGES) *
-		     (double)sysconf(_SC_PAGESIZE);
-	double may = number_in("/sys/fs/cgroup/memory.max");
+	int64_t all = (int64_t)sysconf(_SC_PHYS_PAGES) *
+		      sysconf(_SC_PAGESIZE);
 
-	return may > 0 && may < all ? may : all;
+	return (double)rt_least(all, rt_cgroup_memory("").limit_bytes);
 }
 
 /* Of the last cache, in K as the kernel has it; sysconf adds up sockets. */

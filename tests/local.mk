@@ -128,6 +128,7 @@ unit_tests += \
 	%D%/unit/t-autodiff \
 	%D%/unit/t-base \
 	%D%/unit/t-calibrate \
+	%D%/unit/t-cgroup \
 	%D%/unit/t-check \
 	%D%/unit/t-checkpoint \
 	%D%/unit/t-comm \

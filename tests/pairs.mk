@@ -1551,6 +1551,7 @@ cli_tests = \
 	tests/cli/weights.sh
 
 attack_tests = \
+	tests/attack/cgroup-memory.sh \
 	tests/attack/checkpoint-links.sh \
 	tests/attack/local-user.sh
 
