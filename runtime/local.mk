@@ -13,6 +13,8 @@ endif
 rank_sources = \
 	$(mpi_sources) \
 	%D%/abi.h \
+	%D%/append.c \
+	%D%/append.h \
 	%D%/bell.c \
 	%D%/bench.c \
 	%D%/cgroup.c \

@@ -2,9 +2,9 @@
  * log.c - what rank 0 writes down of a run: JSON lines for programs, lines
  * for people, event files for TensorBoard.
  */
+#include "runtime/append.h"
 #include "runtime/rank.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,10 +16,45 @@
 
 struct rt_log {
 	struct rt_log_options o;
-	FILE *json;
+	struct rt_append json;	/* where there is o.path */
 	struct rt_events *events;
+	bool warned[2];		/* of the one and the other */
 	bool open_line;		/* a progress line has no end yet */
 };
+
+/* ---- what does not work ---- */
+
+static void
+end_line(struct rt_log *l)
+{
+	if (l->open_line) {
+		putc('\n', l->o.screen);
+		fflush(l->o.screen);
+		l->open_line = false;
+	}
+}
+
+/* A log is not worth a run: said once, of each file. */
+static void
+warn(struct rt_log *l, bool *warned, const struct rt_error *err)
+{
+	if (!*warned) {
+		end_line(l);
+		fprintf(stderr, "rank: warning: %s; training goes on\n",
+			err->message);
+		*warned = true;
+	}
+}
+
+static void
+warn_of_lost(const char *path, int64_t lost)
+{
+	if (lost > 0) {
+		fprintf(stderr, "rank: warning: %s: %lld record%s missing\n",
+			rt_show_path(path).text, (long long)lost,
+			lost == 1 ? " is" : "s are");
+	}
+}
 
 /* ---- JSON ---- */
 
@@ -52,15 +87,43 @@ json_number(FILE *f, const char *name, double v)
 	}
 }
 
-static enum rt_status
-end_json(struct rt_log *l, struct rt_error *err)
+/* An object that is written at its end. */
+struct line {
+	FILE *f;	/* NULL: none is wanted, or there is no memory */
+	char *text;
+	size_t n;
+};
+
+/* The stream keeps pointers into *line. */
+static void
+begin_json(const struct rt_log *l, struct line *line)
 {
-	fputs("}\n", l->json);
-	if (fflush(l->json) != 0) {
-		return rt_fail(err, RT_IO, (struct rt_where){ l->o.path, NULL,
-			-1 }, "cannot be written: %s", strerror(errno));
+	*line = (struct line){ NULL, NULL, 0 };
+	if (l->o.path) {
+		line->f = open_memstream(&line->text, &line->n);
 	}
-	return RT_OK;
+}
+
+static void
+end_json(struct rt_log *l, struct line *line)
+{
+	struct rt_error err;
+
+	if (!l->o.path) {
+		return;
+	}
+	if (line->f) {
+		fputs("}\n", line->f);
+	}
+	if (!line->f || fclose(line->f) != 0) {
+		l->json.lost++;
+		rt_no_memory(&err, l->o.path);
+		warn(l, &l->warned[0], &err);
+	} else if (rt_append_record(&l->json, line->text, line->n, &err) !=
+		   RT_OK) {
+		warn(l, &l->warned[0], &err);
+	}
+	free(line->text);
 }
 
 /* ---- steps ---- */
@@ -164,66 +227,69 @@ show_step(struct rt_log *l, const struct rt_log_step *s)
 	l->open_line = l->o.terminal;
 }
 
-enum rt_status
-rt_log_step(struct rt_log *l, const struct rt_log_step *s,
-	    struct rt_error *err)
+void
+rt_log_step(struct rt_log *l, const struct rt_log_step *s)
 {
 	struct number numbers[MAX_STEP_NUMBERS];
-	enum rt_status status = RT_OK;
+	struct line line;
 	int n, i;
 
 	if (!l) {
-		return RT_OK;
+		return;
 	}
 	n = step_numbers(l, s, numbers);
 	show_step(l, s);
-	if (l->json) {
-		fprintf(l->json, "{\"step\": %lld", (long long)s->step);
+	begin_json(l, &line);
+	if (line.f) {
+		fprintf(line.f, "{\"step\": %lld", (long long)s->step);
 		for (i = 0; i < n; i++) {
-			json_number(l->json, numbers[i].name, numbers[i].v);
+			json_number(line.f, numbers[i].name, numbers[i].v);
 		}
-		status = end_json(l, err);
 	}
-	for (i = 0; i < n && l->events && status == RT_OK; i++) {
-		status = rt_events_scalar(l->events, numbers[i].name, s->step,
-					  numbers[i].v, err);
+	end_json(l, &line);
+	for (i = 0; i < n; i++) {
+		rt_log_scalar(l, numbers[i].name, s->step, numbers[i].v);
 	}
-	return status;
 }
 
-enum rt_status
-rt_log_scalar(struct rt_log *l, const char *name, int64_t step, double v,
-	      struct rt_error *err)
+void
+rt_log_scalar(struct rt_log *l, const char *name, int64_t step, double v)
 {
-	return l && l->events ?
-		rt_events_scalar(l->events, name, step, v, err) : RT_OK;
+	struct rt_error err;
+
+	if (l && l->events &&
+	    rt_events_scalar(l->events, name, step, v, &err) != RT_OK) {
+		warn(l, &l->warned[1], &err);
+	}
 }
 
 /* ---- events ---- */
 
-enum rt_status
+void
 rt_log_event(struct rt_log *l, const char *event, const char *say,
-	     struct rt_error *err, const char *more, ...)
+	     const char *more, ...)
 {
 	struct timespec now;
+	struct line line;
 	va_list ap;
 
 	if (!l) {
-		return RT_OK;
+		return;
 	}
 	fprintf(l->o.screen, "%s%s\n", l->open_line ? CLEAR_LINE : "", say);
 	fflush(l->o.screen);
 	l->open_line = false;
-	if (!l->json) {
-		return RT_OK;
+	begin_json(l, &line);
+	if (line.f) {
+		clock_gettime(CLOCK_REALTIME, &now);
+		fprintf(line.f, "{\"event\": \"%s\", \"time\": %.3f, ",
+			event,
+			(double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+		va_start(ap, more);
+		vfprintf(line.f, more, ap);
+		va_end(ap);
 	}
-	clock_gettime(CLOCK_REALTIME, &now);
-	fprintf(l->json, "{\"event\": \"%s\", \"time\": %.3f, ", event,
-		(double)now.tv_sec + (double)now.tv_nsec * 1e-9);
-	va_start(ap, more);
-	vfprintf(l->json, more, ap);
-	va_end(ap);
-	return end_json(l, err);
+	end_json(l, &line);
 }
 
 /* ---- life ---- */
@@ -240,10 +306,9 @@ rt_log_open(struct rt_log **out, const struct rt_log_options *o,
 		return rt_no_memory(err, NULL);
 	}
 	l->o = *o;
-	if (o->path && !(l->json = fopen(o->path, "a"))) {
-		status = rt_fail(err, RT_IO, (struct rt_where){ o->path, NULL,
-			-1 }, "cannot be opened to write: %s",
-			strerror(errno));
+	l->json.fd = -1;
+	if (o->path) {
+		status = rt_append_open(&l->json, o->path, false, "\n", err);
 	}
 	if (status == RT_OK && o->tensorboard) {
 		status = rt_events_open(&l->events, o->tensorboard, err);
@@ -259,16 +324,23 @@ rt_log_open(struct rt_log **out, const struct rt_log_options *o,
 void
 rt_log_close(struct rt_log *l)
 {
+	struct rt_error err;
+
 	if (!l) {
 		return;
 	}
-	if (l->open_line) {
-		putc('\n', l->o.screen);
-		fflush(l->o.screen);
+	end_line(l);
+	if (l->o.path) {
+		warn_of_lost(l->o.path, l->json.lost);
+		if (rt_append_close(&l->json, &err) != RT_OK) {
+			warn(l, &l->warned[0], &err);
+		}
 	}
-	if (l->json) {
-		fclose(l->json);
+	if (l->events) {
+		warn_of_lost(l->o.tensorboard, rt_events_lost(l->events));
+		if (rt_events_close(l->events, &err) != RT_OK) {
+			warn(l, &l->warned[1], &err);
+		}
 	}
-	rt_events_close(l->events);
 	free(l);
 }

@@ -211,15 +211,16 @@ struct rt_log_step {
 
 enum rt_status rt_log_open(struct rt_log **out, const struct rt_log_options *o,
 			   struct rt_error *err);
-/* Only rank 0 has one: all of these take NULL, and do nothing then. */
-enum rt_status rt_log_step(struct rt_log *l, const struct rt_log_step *s,
-			   struct rt_error *err);
+/*
+ * Only rank 0 has one: all of these take NULL, and do nothing then.  What
+ * cannot be written is warned of on standard error once for each file, tried
+ * again with the next record, and counted at the end.
+ */
+void rt_log_step(struct rt_log *l, const struct rt_log_step *s);
 /* `more`: members of the object, as "\"step\": 3", or "". */
-enum rt_status rt_log_event(struct rt_log *l, const char *event,
-			    const char *say, struct rt_error *err,
-			    const char *more, ...) RT_PRINTF(5, 6);
-enum rt_status rt_log_scalar(struct rt_log *l, const char *name, int64_t step,
-			     double v, struct rt_error *err);
+void rt_log_event(struct rt_log *l, const char *event, const char *say,
+		  const char *more, ...) RT_PRINTF(4, 5);
+void rt_log_scalar(struct rt_log *l, const char *name, int64_t step, double v);
 void rt_log_close(struct rt_log *l);
 /* A string as JSON has it, quotes included. */
 void rt_json_text(FILE *f, const char *s);
@@ -230,7 +231,9 @@ enum rt_status rt_events_open(struct rt_events **out, const char *folder,
 			      struct rt_error *err);
 enum rt_status rt_events_scalar(struct rt_events *e, const char *tag,
 				int64_t step, double v, struct rt_error *err);
-void rt_events_close(struct rt_events *e);
+/* Records that could not be written. */
+int64_t rt_events_lost(const struct rt_events *e);
+enum rt_status rt_events_close(struct rt_events *e, struct rt_error *err);
 uint32_t rt_crc32c(const void *at, size_t n);
 
 /* ---- commands (train.c, inspect.c, verify.c, sample.c, preflight.c) ----- */

@@ -5,12 +5,12 @@
  */
 #define _GNU_SOURCE	/* gethostname */
 
+#include "runtime/append.h"
+#include "runtime/files.h"
 #include "runtime/rank.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,8 +29,7 @@ enum {
 };
 
 struct rt_events {
-	FILE *f;
-	char path[512];
+	struct rt_append file;
 };
 
 uint32_t
@@ -98,27 +97,16 @@ masked(const void *at, size_t n)
 }
 
 static enum rt_status
-failed(const struct rt_events *e, struct rt_error *err)
-{
-	return rt_fail(err, RT_IO, (struct rt_where){ e->path, NULL, -1 },
-		       "cannot be written: %s", strerror(errno));
-}
-
-static enum rt_status
 write_event(struct rt_events *e, const struct bytes *event,
 	    struct rt_error *err)
 {
-	struct bytes head = { .n = 0 }, tail = { .n = 0 };
+	struct bytes all = { .n = 0 };
 
-	put_fixed(&head, event->n, 8);
-	put_fixed(&head, masked(head.at, 8), 4);
-	put_fixed(&tail, masked(event->at, event->n), 4);
-	if (fwrite(head.at, head.n, 1, e->f) != 1 ||
-	    fwrite(event->at, event->n, 1, e->f) != 1 ||
-	    fwrite(tail.at, tail.n, 1, e->f) != 1 || fflush(e->f) != 0) {
-		return failed(e, err);
-	}
-	return RT_OK;
+	put_fixed(&all, event->n, 8);
+	put_fixed(&all, masked(all.at, 8), 4);
+	put(&all, event->at, event->n);
+	put_fixed(&all, masked(event->at, event->n), 4);
+	return rt_append_record(&e->file, all.at, all.n, err);
 }
 
 static void
@@ -144,7 +132,8 @@ rt_events_open(struct rt_events **out, const char *folder,
 	static const char version[] = "brain.Event:2";
 	struct rt_events *e = calloc(1, sizeof *e);
 	struct bytes b = { .n = 0 };
-	char host[65] = "";
+	char host[65] = "", path[512];
+	struct rt_error unused;
 	enum rt_status status;
 
 	*out = NULL;
@@ -152,24 +141,27 @@ rt_events_open(struct rt_events **out, const char *folder,
 		return rt_no_memory(err, folder);
 	}
 	gethostname(host, sizeof host - 1);
-	mkdir(folder, 0777);
-	if (snprintf(e->path, sizeof e->path, "%s/events.out.tfevents.%lld.%s."
-		     "%ld", folder, (long long)time(NULL), host,
-		     (long)getpid()) >= (int)sizeof e->path) {
-		errno = ENAMETOOLONG;
-	} else {
-		e->f = fopen(e->path, "wb");
+	e->file.fd = -1;
+	status = rt_files_make_dir(rt_files_or_system(NULL), folder, err);
+	if (status == RT_OK &&
+	    snprintf(path, sizeof path, "%s/events.out.tfevents.%lld.%s.%ld",
+		     folder, (long long)time(NULL), host, (long)getpid()) >=
+	    (int)sizeof path) {
+		status = rt_fail(err, RT_RANGE, (struct rt_where){ folder,
+			NULL, -1 }, "the folder's path has more bytes than "
+			"there is place for");
 	}
-	if (!e->f) {
-		status = failed(e, err);
-		free(e);
-		return status;
+	if (status == RT_OK) {
+		/* nobody reads what follows a record that is cut */
+		status = rt_append_open(&e->file, path, true, NULL, err);
 	}
-	put_time(&b);
-	put_text(&b, EVENT_VERSION, version, sizeof version - 1);
-	status = write_event(e, &b, err);
+	if (status == RT_OK) {
+		put_time(&b);
+		put_text(&b, EVENT_VERSION, version, sizeof version - 1);
+		status = write_event(e, &b, err);
+	}
 	if (status != RT_OK) {
-		rt_events_close(e);
+		rt_events_close(e, &unused);
 		return status;
 	}
 	*out = e;
@@ -198,11 +190,17 @@ rt_events_scalar(struct rt_events *e, const char *tag, int64_t step, double v,
 	return write_event(e, &event, err);
 }
 
-void
-rt_events_close(struct rt_events *e)
+int64_t
+rt_events_lost(const struct rt_events *e)
 {
-	if (e) {
-		fclose(e->f);
-		free(e);
-	}
+	return e->file.lost;
+}
+
+enum rt_status
+rt_events_close(struct rt_events *e, struct rt_error *err)
+{
+	enum rt_status status = rt_append_close(&e->file, err);
+
+	free(e);
+	return status;
 }

@@ -89,8 +89,8 @@ resume(struct train *t, bool *found, struct rt_error *err)
 	return status;
 }
 
-static enum rt_status
-say_start(struct train *t, bool resumed, struct rt_error *err)
+static void
+say_start(struct train *t, bool resumed)
 {
 	const struct rt_plan *p = t->r->plan;
 	char line[256];
@@ -102,7 +102,7 @@ say_start(struct train *t, bool resumed, struct rt_error *err)
 		 rt_workers_count(t->r->workers) == 1 ? "" : "s",
 		 resumed ? "resumed at step" : "seed",
 		 resumed ? (long long)t->at.step : (long long)t->at.seed);
-	return rt_log_event(t->log, resumed ? "resume" : "start", line, err,
+	rt_log_event(t->log, resumed ? "resume" : "start", line,
 		"\"step\": %lld, \"sequences\": %lld, \"seed\": %llu, "
 		"\"ranks\": %lld, \"threads\": %lld, \"steps\": %lld",
 		(long long)t->at.step, (long long)t->at.sequences,
@@ -145,16 +145,15 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	t->evaluated = resumed ? t->at.step : -1;
 	t->saved = o->resume_path ? -1 : t->evaluated;
 	if (resumed && t->at.remark[0]) {
-		status = rt_log_event(t->log, "remark", t->at.remark, err,
-				      "\"step\": %lld",
-				      (long long)t->at.step);
+		rt_log_event(t->log, "remark", t->at.remark, "\"step\": %lld",
+			     (long long)t->at.step);
 	}
-	if (status == RT_OK && t->r->device->remark) {
-		status = rt_log_event(t->log, "remark", t->r->device->remark,
-				      err, "\"step\": %lld",
-				      (long long)t->at.step);
+	if (t->r->device->remark) {
+		rt_log_event(t->log, "remark", t->r->device->remark,
+			     "\"step\": %lld", (long long)t->at.step);
 	}
-	return status == RT_OK ? say_start(t, resumed, err) : status;
+	say_start(t, resumed);
+	return RT_OK;
 }
 
 /* ---- what comes between steps ---- */
@@ -192,11 +191,11 @@ evaluate(struct train *t, struct rt_error *err)
 	snprintf(line, sizeof line, "evaluation at step %lld: loss %.4f over "
 		 "%lld batches", (long long)t->at.step, sum, (long long)i);
 	snprintf(loss, sizeof loss, isfinite(sum) ? "%.17g" : "null", sum);
-	status = rt_log_event(t->log, "evaluation", line, err, "\"step\": "
-			      "%lld, \"batches\": %lld, \"loss\": %s",
-			      (long long)t->at.step, (long long)i, loss);
-	return status != RT_OK ? status :
-		rt_log_scalar(t->log, "evaluation_loss", t->at.step, sum, err);
+	rt_log_event(t->log, "evaluation", line, "\"step\": %lld, "
+		     "\"batches\": %lld, \"loss\": %s",
+		     (long long)t->at.step, (long long)i, loss);
+	rt_log_scalar(t->log, "evaluation_loss", t->at.step, sum);
+	return RT_OK;
 }
 
 static enum rt_status
@@ -218,9 +217,10 @@ save(struct train *t, struct rt_error *err)
 	snprintf(line, sizeof line, "checkpoint of step %lld in %s, %.1f ms",
 		 (long long)t->at.step, rt_show_path(t->o->checkpoint).text,
 		 ms);
-	return rt_log_event(t->log, "checkpoint", line, err,
-			    "\"step\": %lld, \"checkpoint_ms\": %.17g",
-			    (long long)t->at.step, ms);
+	rt_log_event(t->log, "checkpoint", line,
+		     "\"step\": %lld, \"checkpoint_ms\": %.17g",
+		     (long long)t->at.step, ms);
+	return RT_OK;
 }
 
 static enum rt_status
@@ -247,7 +247,8 @@ one_step(struct train *t, struct rt_error *err)
 	s.step_ms = rt_now_ms() - ms;
 	s.checkpoint_ms = t->checkpoint_ms;
 	t->checkpoint_ms = 0;
-	return rt_log_step(t->log, &s, err);
+	rt_log_step(t->log, &s);
+	return RT_OK;
 }
 
 static bool
@@ -277,9 +278,9 @@ run_all(struct train *t, struct rt_error *err)
 		status = evaluate(t, err);
 	}
 	if (status == RT_OK && t->stop) {
-		status = rt_log_event(t->log, "signal", "told to end", err,
-				      "\"step\": %lld, \"signal\": %d",
-				      (long long)t->at.step, (int)*t->told);
+		rt_log_event(t->log, "signal", "told to end",
+			     "\"step\": %lld, \"signal\": %d",
+			     (long long)t->at.step, (int)*t->told);
 	}
 	if (status == RT_OK && o->checkpoint && t->saved != t->at.step) {
 		status = save(t, err);
@@ -302,8 +303,8 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 	if (status == RT_OK) {
 		snprintf(line, sizeof line, "ended at step %lld",
 			 (long long)t.at.step);
-		status = rt_log_event(t.log, "end", line, err, "\"step\": %lld",
-				      (long long)t.at.step);
+		rt_log_event(t.log, "end", line, "\"step\": %lld",
+			     (long long)t.at.step);
 	}
 	if (t.claim >= 0) {
 		close(t.claim);

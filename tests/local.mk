@@ -125,6 +125,7 @@ unit_tests += \
 endif
 unit_tests += \
 	%D%/unit/t-answer \
+	%D%/unit/t-append \
 	%D%/unit/t-autodiff \
 	%D%/unit/t-base \
 	%D%/unit/t-calibrate \

@@ -1553,6 +1553,7 @@ cli_tests = \
 attack_tests = \
 	tests/attack/cgroup-memory.sh \
 	tests/attack/checkpoint-links.sh \
+	tests/attack/full-log.sh \
 	tests/attack/local-user.sh
 
 doc_pages = \

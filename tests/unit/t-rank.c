@@ -146,7 +146,7 @@ test_events(void **state)
 	assert_non_null(mkdtemp(folder));
 	assert_int_equal(rt_events_open(&e, folder, &err), RT_OK);
 	assert_int_equal(rt_events_scalar(e, "loss", 300, 3, &err), RT_OK);
-	rt_events_close(e);
+	assert_int_equal(rt_events_close(e, &err), RT_OK);
 	dir = opendir(folder);
 	while ((d = readdir(dir)) && d->d_name[0] == '.') {
 	}
