@@ -159,6 +159,17 @@ bool drv_eval(struct driver *d, struct ir_module *m);
 /* What --seed says, or the model's `train` block. */
 uint64_t drv_seed(const struct driver *d, const struct ir_module *m);
 
+/* ---- fits.c ----------------------------------------------------------- */
+
+/*
+ * Whether a run of the model, and of its update if it trains, will hold no
+ * more than opt->max_bytes, and be over in days; of `compared_steps` all that
+ * steps make is kept.  What the steps keep is taken off opt->max_bytes.
+ * False if reported.
+ */
+bool drv_fits(struct ir_module *m, struct ir_eval *opt, bool trains,
+	      int64_t compared_steps);
+
 /* ---- split.c ---------------------------------------------------------- */
 
 /*

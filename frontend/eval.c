@@ -236,6 +236,9 @@ drv_eval(struct driver *d, struct ir_module *m)
 	if (at[OPT_MAX_BYTES].given) {
 		opt.max_bytes = at[OPT_MAX_BYTES].num;
 	}
+	if (!drv_fits(m, &opt, at[OPT_STEPS].given, 0)) {
+		return false;
+	}
 	if (at[OPT_WEIGHTS].given) {
 		w = drv_weights_open(m, at[OPT_WEIGHTS].text);
 		if (!w) {

@@ -40,6 +40,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/explain.c \
 	%D%/expr.c \
 	%D%/finish.c \
+	%D%/fits.c \
 	%D%/frontend.h \
 	%D%/functions.c \
 	%D%/help.c \

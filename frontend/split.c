@@ -109,6 +109,10 @@ run(struct split *s, const struct ranks *r, struct ir_eval *eval,
 	o.max_bytes = eval->max_bytes = at[OPT_MAX_BYTES].given
 		? at[OPT_MAX_BYTES].num : MAX_BYTES;
 	o.weights = eval->weights;
+	if (!sim_fits(r, o.max_bytes) ||
+	    (unsplit && !drv_fits(unsplit, eval, true, o.steps))) {
+		return false;
+	}
 	if (unsplit) {
 		s->course = drv_course_run(unsplit, eval, o.steps);
 		if (!s->course) {

@@ -124,6 +124,9 @@ begin_trip(struct interp *e, struct interp_frame *f)
 	bool reverse = ir_attr(e->m, n, IR_ATTR_REVERSE);
 	int64_t value;
 
+	if (f->trip > 0) {
+		f->times = 0;
+	}
 	value = ir_interp_variable(e, n, reverse ? f->trips - 1 - f->trip
 						 : f->trip);
 	e->trips.at[e->trips.n - 1].value = value;
@@ -135,9 +138,12 @@ begin_trip(struct interp *e, struct interp_frame *f)
 static struct interp_frame *
 push(struct interp *e, const struct ir_node *n, region_id region)
 {
-	struct interp_frame f = { .region = region, .trips = 1 };
+	struct interp_frame f = { .region = region, .trips = 1, .times = 1 };
 	uint32_t i;
 
+	if (e->frames.n > 0) {
+		f.times = top(e)->times;
+	}
 	f.path = e->path.n;
 	f.name = n ? ir_interp_enter_name(e, n) : e->name.n;
 	if (n) {
@@ -150,6 +156,29 @@ push(struct interp *e, const struct ir_node *n, region_id region)
 	return top(e);
 }
 
+static void
+add_times(int64_t *sum, int64_t one, int64_t times)
+{
+	int64_t all;
+
+	if (!num_mul(one, times, &all) || !num_add(*sum, all, sum)) {
+		*sum = INT64_MAX;
+	}
+}
+
+/* Nested repeats would double the work at each depth: the outermost do. */
+static void
+count_repeat(const struct interp *e, struct interp_frame *f)
+{
+	int64_t most = e->trips.n > 0 ? 1 : 2;
+
+	if (!num_mul(f->times, f->trips, &f->times)) {
+		f->times = INT64_MAX;
+	}
+	add_times(&e->pool->needs->nodes, 1, f->times);
+	f->trips = f->trips < most ? f->trips : most;
+}
+
 bool
 ir_eval_repeat(struct interp *e, const struct ir_node *n, double *out)
 {
@@ -159,6 +188,9 @@ ir_eval_repeat(struct interp *e, const struct ir_node *n, double *out)
 
 	(void)out;
 	f->trips = ir_attr_int(e->m, n, IR_ATTR_COUNT, 0);
+	if (e->pool->needs) {
+		count_repeat(e, f);
+	}
 	VEC_PUSH(&e->pool->own, &e->trips, trip);
 	if (f->trips > 0) {
 		begin_trip(e, f);
@@ -265,6 +297,23 @@ undo(struct interp *e, const struct interp_block *before)
 	}
 }
 
+/* In the place of the op. */
+static void
+count_node(const struct interp *e, const struct ir_node *n)
+{
+	struct ir_needs *needs = e->pool->needs;
+	int64_t times = e->frames.at[e->frames.n - 1].times;
+
+	add_times(&needs->nodes, 1, times);
+	if (n->op == IR_STORE) {
+		add_times(&needs->stored_bytes,
+			  e->slot[ir_args(e->m, n)[0]]->bytes, times);
+	} else if (n->op == IR_GRADIENT) {
+		add_times(&needs->gradient_bytes, e->slot[n->result]->bytes,
+			  times);
+	}
+}
+
 static enum ir_state
 run_node(struct interp *e, node_id id)
 {
@@ -278,6 +327,11 @@ run_node(struct interp *e, node_id id)
 			return IR_FAILED;
 		}
 		e->slot[n->result] = b;
+	}
+	if (!structure && e->pool->needs) {
+		count_node(e, n);
+		node_done(e, id);
+		return IR_ENDED;
 	}
 	e->round = 0;
 	e->waits = false;
@@ -348,6 +402,31 @@ ir_machine_start(struct interp *e, func_id f)
 	}
 	e->func = f;
 	begin_region(e, push(e, NULL, e->m->funcs.at[f].body));
+}
+
+bool
+ir_machine_count(struct ir_pool *p, const struct ir_rank *rank, func_id f,
+		 struct ir_needs *needs)
+{
+	static const struct ir_eval silent;
+	struct interp *e = ir_machine_new(p, &silent, rank);
+	bool fits;
+
+	p->needs = needs;
+	ir_machine_start(e, f);
+	fits = ir_machine_run(e) == IR_ENDED;
+	while (p->blocks) {
+		p->blocks->refs = 1;
+		ir_pool_drop(p, p->blocks);
+	}
+	p->needs = NULL;
+	if (fits && needs->nodes > IR_MAX_RUN_NODES) {
+		diag_error(&p->m->ctx->diags, p->m->funcs.at[f].span,
+			   "evaluating this runs more than 2^40 ops, all "
+			   "repeats counted, which would take days");
+		return false;
+	}
+	return fits;
 }
 
 const char *
@@ -431,6 +510,20 @@ ir_eval(struct ir_module *m, const struct ir_eval *opt,
 	*n = ok ? i : 0;
 	ir_pool_close(&pool);
 	return ok;
+}
+
+bool
+ir_eval_count(struct ir_module *m, const struct ir_eval *opt,
+	      struct ir_needs *needs)
+{
+	struct ir_pool pool;
+	bool fits;
+
+	ir_pool_open(&pool, m, opt->max_bytes);
+	fits = ir_machine_count(&pool, NULL, opt->func ? opt->func
+						       : ir_model(m), needs);
+	ir_pool_close(&pool);
+	return fits;
 }
 
 uint64_t

@@ -35,6 +35,7 @@ struct interp_frame {
 	node_id owner;		/* repeat or call; 0: the function */
 	uint32_t next;		/* node of the region */
 	int64_t trip, trips;
+	int64_t times;		/* as it is counted: it stands for so many */
 	size_t name, path;	/* lengths, for when it is left */
 	struct interp_block *vals[IR_MAX_ARGS];	/* that go in, or come out */
 };

@@ -88,7 +88,7 @@ ir_pool_block(struct ir_pool *p, struct span at, int64_t elems)
 	if (!ir_pool_has_room(p, at, bytes)) {
 		return NULL;
 	}
-	all = sizeof *b + (size_t)bytes;
+	all = sizeof *b + (p->needs ? 0 : (size_t)bytes);
 	b = p->outer.get(p->outer.user, all);
 	if (!b) {
 		gate_oom(p, all);

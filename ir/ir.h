@@ -69,6 +69,7 @@ enum ir_flag {
 enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };
 
 #define IR_MAX_DIMS 8
+#define IR_MAX_RUN_NODES ((int64_t)1 << 40)	/* days of interpreting */
 #define IR_MAX_ARGS 64		/* carried values, layer operands */
 #define IR_MAX_SIZE ((int64_t)1 << 48)	/* of one dim */
 #define IR_MAX_DEPTH 200	/* regions in regions, exprs in exprs */
@@ -781,6 +782,13 @@ struct ir_eval_result {
 /* Runs the model. False after reporting. The first *n <= max results. */
 bool ir_eval(struct ir_module *m, const struct ir_eval *opt,
 	     struct ir_eval_result *results, uint32_t max, uint32_t *n);
+/*
+ * What that will take, without computing anything.  False, after reporting
+ * it: it will hold more than opt->max_bytes, or run for days.
+ */
+struct ir_needs;
+bool ir_eval_count(struct ir_module *m, const struct ir_eval *opt,
+		   struct ir_needs *needs);
 /* A checksum of the bits of a tensor, for --checksum. */
 uint64_t ir_checksum(const double *data, int64_t elems);
 

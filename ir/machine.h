@@ -31,6 +31,7 @@ struct ir_pool {
 	region_id *home;	/* by value: the region it belongs to */
 	value_id *first_dead;	/* by node: what nobody uses after it ... */
 	value_id *next_dead;	/* ... linked by value */
+	struct ir_needs *needs;	/* not NULL: nothing is computed, see below */
 };
 
 void ir_pool_open(struct ir_pool *p, struct ir_module *m, int64_t max_bytes);
@@ -78,8 +79,27 @@ struct ir_peer {
 	int64_t elems;
 };
 
+/*
+ * What a run would take, found without computing anything.  Blocks have no
+ * data, and a repeat runs twice at most: its second iteration begins with
+ * what it carries and so holds at least as much as the first, and the others
+ * are like it.
+ */
+struct ir_needs {
+	int64_t nodes;		/* that would run; INT64_MAX: or more */
+	int64_t stored_bytes;	/* given to `store` */
+	int64_t gradient_bytes;	/* read by `gradient` */
+};
+
 struct interp;
 
+/*
+ * Adds to *needs what f would take on this rank (NULL: alone).  False, after
+ * reporting it: it would hold more than p->max_bytes, scratch that an op has
+ * while it runs not counted, or would run more than IR_MAX_RUN_NODES.
+ */
+bool ir_machine_count(struct ir_pool *p, const struct ir_rank *rank,
+		      func_id f, struct ir_needs *needs);
 /* In the pool. opt->func is not looked at; rank NULL: it runs alone. */
 struct interp *ir_machine_new(struct ir_pool *p, const struct ir_eval *opt,
 			      const struct ir_rank *rank);

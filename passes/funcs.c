@@ -95,7 +95,9 @@ flat_region(const struct ir_module *m, region_id r,
 		struct pass_flat one = { 1, 0 };
 
 		if (ir_is(n->op, IRF_CALLS)) {
+			/* a layer that does nothing is still walked into */
 			one = known[n->callee];
+			one.nodes++;
 		} else if (ir_is(n->op, IRF_REGION)) {
 			one = flat_region(m, n->region, known);
 			one.nodes++;
@@ -105,6 +107,18 @@ flat_region(const struct ir_module *m, region_id r,
 		sum.depth = one.depth > sum.depth ? one.depth : sum.depth;
 	}
 	return sum;
+}
+
+bool
+pass_flat_fits(const struct ir_module *m, func_id f)
+{
+	if (pass_flat_sizes(m)[f].nodes <= PASS_MAX_NODES) {
+		return true;
+	}
+	diag_error(&m->ctx->diags, m->funcs.at[f].span, "with all calls "
+		   "followed this has more than %lld nodes",
+		   (long long)PASS_MAX_NODES);
+	return false;
 }
 
 struct pass_flat *

@@ -316,11 +316,14 @@ bool *pass_live_funcs(const struct ir_module *m);
 uint32_t pass_drop_funcs(struct ir_module *m, const bool *live);
 /* A function once all calls in it are inlined. */
 struct pass_flat {
-	int64_t nodes;		/* counted up to a little over the maximum */
+	/* and a call one more; counted up to a little over the maximum */
+	int64_t nodes;
 	uint32_t depth;		/* of repeats in repeats */
 };
 /* By func_id, in ctx->tmp. */
 struct pass_flat *pass_flat_sizes(const struct ir_module *m);
+/* False, reported: following all calls of f is more than PASS_MAX_NODES. */
+bool pass_flat_fits(const struct ir_module *m, func_id f);
 
 /* ---- names.c: what tensors are called --------------------------------- */
 

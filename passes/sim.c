@@ -151,6 +151,90 @@ run_step(struct sim *s)
 	return sim_all_taken(s);
 }
 
+/* ---- how much it will take ---- */
+
+/*
+ * What the update of a pipeline rank keeps on each of its ranks, by the last
+ * of them: no other has smaller pieces.
+ */
+static bool
+count_pipe(struct ir_pool *p, const struct ranks *r, uint32_t pipe,
+	   double *bytes)
+{
+	struct ir_needs needs = { 0 };
+	struct ir_rank id = { 0 };
+
+	if (!r->update[pipe]) {
+		return true;
+	}
+	ranks_at(r, ranks_on_pipe(r, r->nranks - 1, pipe), id.at);
+	if (!ir_machine_count(p, &id, r->update[pipe], &needs)) {
+		return false;
+	}
+	/* as it is, and as it will be after the step */
+	*bytes += (2.0 * (double)needs.stored_bytes +
+		   (double)needs.gradient_bytes) * r->nranks / r->npipes;
+	return true;
+}
+
+static bool
+count_stage(struct ir_pool *p, const struct ranks *r, uint32_t stage)
+{
+	struct ir_rank id = { 0 };
+	bool fits = true;
+	int kind;
+
+	ranks_at(r, ranks_on_pipe(r, r->nranks - 1, r->sched->rank_of[stage]),
+		 id.at);
+	for (kind = 0; kind < SCHED_NKINDS && fits; kind++) {
+		struct ir_needs needs = { 0 };
+		func_id f = r->of_stage[stage][kind];
+
+		fits = !f || ir_machine_count(p, &id, f, &needs);
+	}
+	return fits;
+}
+
+static void
+fail_bytes(const struct ranks *r, double bytes, int64_t max_bytes)
+{
+	struct ir_ctx *c = r->m->ctx;
+	struct buf b;
+
+	buf_init(&b, &c->tmp);
+	buf_grouped(&b, bytes < 0x1p63 ? (int64_t)bytes : INT64_MAX);
+	buf_puts(&b, " bytes, and the limit is ");
+	buf_grouped(&b, max_bytes);
+	diag_error(&c->diags, (struct span){ 0, 0 }, "running all %u ranks "
+		   "takes more than %s", r->nranks, buf_text(&b));
+}
+
+bool
+sim_fits(const struct ranks *r, int64_t max_bytes)
+{
+	struct ir_module *m = r->m;
+	/* of each machine, where its values are */
+	double bytes = (double)r->nranks * (double)m->values.n *
+		       (double)sizeof(void *);
+	struct ir_pool pool;
+	bool fits = true;
+	uint32_t i;
+
+	ir_pool_open(&pool, m, max_bytes);
+	for (i = 0; i < r->npipes && fits; i++) {
+		fits = count_pipe(&pool, r, i, &bytes);
+	}
+	for (i = 0; i < r->nstages && fits; i++) {
+		fits = count_stage(&pool, r, i);
+	}
+	ir_pool_close(&pool);
+	if (fits && max_bytes > 0 && bytes > (double)max_bytes) {
+		fits = false;
+		fail_bytes(r, bytes, max_bytes);
+	}
+	return fits;
+}
+
 /* ---- the whole ---- */
 
 static void

@@ -43,6 +43,11 @@ struct sim_options {
 	void *user;
 };
 
+/*
+ * Whether all ranks together may hold no more than that, as far as it is
+ * known before they run.  False if reported.
+ */
+bool sim_fits(const struct ranks *r, int64_t max_bytes);
 /* False after reporting what went wrong on which ranks. */
 bool sim_run(const struct ranks *r, const struct sim_options *o,
 	     struct sim_result *out);

@@ -376,13 +376,7 @@ check(const struct ir_module *m, func_id model)
 		diag_error(d, nowhere, "there is no model to sum up");
 		return false;
 	}
-	if (pass_flat_sizes(m)[model].nodes > PASS_MAX_NODES) {
-		diag_error(d, m->funcs.at[model].span, "with all calls "
-			   "followed this has more than %lld nodes",
-			   (long long)PASS_MAX_NODES);
-		return false;
-	}
-	return true;
+	return pass_flat_fits(m, model);
 }
 
 bool

@@ -108,6 +108,19 @@ misused()
 	ends 2 "$@"
 }
 
+# cheaply COMMAND..: with little memory and time of the processor, which does
+# not depend on what else the machine does.  Ten times the 2 s that a refusal
+# may take; of 500 MB nothing is known where there are sanitizers.
+cheaply()
+{
+	(
+		ulimit -S -t 20
+		grep -q __asan_init "$LLMC" || ulimit -S -v 500000
+		"$@"
+		exit $failed
+	) || failed=1
+}
+
 # ---- what llmc and plans write ----
 
 # step_of [FILE]: of an answer, in ms.

@@ -1534,6 +1534,7 @@ cli_tests = \
 	tests/cli/print.sh \
 	tests/cli/rank.sh \
 	tests/cli/recompute.sh \
+	tests/cli/refused-early.sh \
 	tests/cli/reproducer.sh \
 	tests/cli/schedule.sh \
 	tests/cli/search-plans.sh \
