@@ -108,18 +108,43 @@ take_host(struct ll *l)
 	l->f.DisposeMessage(features);
 }
 
+/* What a CPU has; what LLVM must be told of it beside the name. */
+static bool
+take_cpu(struct ll *l, const char *cpu, const char **told, const char **why)
+{
+	const char *more, *name = ll_cpu_split(l->a, cpu, &more), *feature;
+	const struct ll_cpu_row *row = ll_cpu_find(name);
+
+	*told = "";
+	if (strcmp(name, "native") == 0) {
+		take_host(l);
+		*told = l->features;
+	} else if (row) {
+		l->cpu = row->name;
+		l->features = row->features;
+	} else {
+		*why = arena_printf(l->a, "no CPU is called `%s`", name);
+		return false;
+	}
+	while ((feature = ll_cpu_next(l->a, &more)) != NULL) {
+		l->features = arena_printf(l->a, "%s +%s", l->features,
+					   feature);
+		*told = arena_printf(l->a, "%s%s+%s", *told,
+				     **told ? "," : "", feature);
+	}
+	return true;
+}
+
 static bool
 machine(struct ll *l, const char *cpu, bool quick, const char **why)
 {
 	static const char triple[] = "x86_64-pc-linux-gnu";
-	const struct ll_cpu_row *row = ll_cpu_find(cpu);
-	bool native = strcmp(cpu, "native") == 0;
 	LLVMTargetDataRef layout;
 	LLVMTargetRef target;
+	const char *told;
 	char *error = NULL;
 
-	if (!row && !native) {
-		*why = arena_printf(l->a, "no CPU is called `%s`", cpu);
+	if (!take_cpu(l, cpu, &told, why)) {
 		return false;
 	}
 	l->f.InitializeX86TargetInfo();
@@ -131,15 +156,8 @@ machine(struct ll *l, const char *cpu, bool quick, const char **why)
 		l->f.DisposeMessage(error);
 		return false;
 	}
-	if (native) {
-		take_host(l);
-	} else {
-		l->cpu = row->name;
-		l->features = row->features;
-	}
 	l->wide = ll_cpu_has(l->features, "avx512f");
-	l->tm = l->f.CreateTargetMachine(target, triple, l->cpu,
-					 native ? l->features : "",
+	l->tm = l->f.CreateTargetMachine(target, triple, l->cpu, told,
 					 quick ? LLVMCodeGenLevelNone
 					       : LLVMCodeGenLevelDefault,
 					 LLVMRelocPIC,

@@ -32,7 +32,10 @@ struct ll_block;
 
 /* ---- modules ---- */
 
-/* For that CPU ("native", "x86-64-v3", ...); quickly. NULL: *why. */
+/*
+ * For that CPU ("native", "x86-64-v3", "x86-64-v3+gfni", ..); quickly.  NULL:
+ * *why.
+ */
 struct ll *ll_new(struct arena *a, const char *cpu, bool quick,
 		  const char **why);
 void ll_free(struct ll *l);

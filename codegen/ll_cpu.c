@@ -12,7 +12,7 @@
 #define BF16 V4 " avx512vnni avx512bf16"
 #define AMX BF16 " avx512fp16 amx-tile amx-bf16 amx-int8"
 
-/* CPU(name, features): a row is all that a new one takes. */
+/* A row is all that a new one takes. */
 static const struct ll_cpu_row rows[] = {
 	{ "x86-64-v2", V2 },
 	{ "x86-64-v3", V3 },
@@ -30,6 +30,23 @@ static const struct ll_cpu_row rows[] = {
 	{ "emeraldrapids", AMX },
 	{ "graniterapids", AMX },
 };
+
+/* What code may use beyond plain x86-64, and a rank asks its CPU for. */
+static const char *const asked[] = {
+	"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "bmi",
+	"bmi2", "f16c", "fma", "lzcnt", "movbe", "avx512f", "avx512bw",
+	"avx512cd", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16",
+	"avx512vbmi", "avx512vbmi2", "avx512ifma", "avx512bitalg",
+	"avx512vpopcntdq", "avx512fp16", "avxvnni", "gfni", "amx-tile",
+	"amx-bf16", "amx-int8"
+};
+
+const char *const *
+ll_cpu_features(uint32_t *n)
+{
+	*n = sizeof asked / sizeof asked[0];
+	return asked;
+}
 
 const struct ll_cpu_row *
 ll_cpu_rows(uint32_t *n)
@@ -49,6 +66,28 @@ ll_cpu_find(const char *name)
 		}
 	}
 	return NULL;
+}
+
+const char *
+ll_cpu_split(struct arena *a, const char *cpu, const char **more)
+{
+	const char *plus = strchr(cpu, '+');
+
+	*more = plus ? plus : "";
+	return plus ? arena_printf(a, "%.*s", (int)(plus - cpu), cpu) : cpu;
+}
+
+const char *
+ll_cpu_next(struct arena *a, const char **more)
+{
+	const char *from = *more + (**more == '+');
+	size_t n = strcspn(from, "+");
+
+	if (!**more) {
+		return NULL;
+	}
+	*more = from + n;
+	return arena_printf(a, "%.*s", (int)n, from);
 }
 
 bool

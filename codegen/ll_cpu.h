@@ -13,6 +13,14 @@ struct ll_cpu_row {
 
 const struct ll_cpu_row *ll_cpu_rows(uint32_t *n);
 const struct ll_cpu_row *ll_cpu_find(const char *name);
+/* What a program may need, and asks its CPU for before it runs. */
+const char *const *ll_cpu_features(uint32_t *n);
+/*
+ * "NAME+FEATURE+FEATURE": the name, and in *more what comes behind it, of which
+ * ll_cpu_next gives a feature at a time, NULL behind the last.
+ */
+const char *ll_cpu_split(struct arena *a, const char *cpu, const char **more);
+const char *ll_cpu_next(struct arena *a, const char **more);
 /* Whether a list has one; "+a,-b" as LLVM writes it, or "a b". */
 bool ll_cpu_has(const char *features, const char *feature);
 

@@ -3,21 +3,12 @@
  * pipeline runs, and the plan.
  */
 #include "codegen/host/host.h"
+#include "codegen/ll_cpu.h"
 
 #include <string.h>
 
 /* What the object of a split plan refers to in others. */
 #define WHOLE "llmc_whole"
-
-/* What code may use beyond plain x86-64, as LLVM calls it. */
-static const char *const features[] = {
-	"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "bmi",
-	"bmi2", "f16c", "fma", "lzcnt", "movbe", "avx512f", "avx512bw",
-	"avx512cd", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16",
-	"avx512vbmi", "avx512vbmi2", "avx512ifma", "avx512bitalg",
-	"avx512vpopcntdq", "avx512fp16", "avxvnni", "gfni", "amx-tile",
-	"amx-bf16", "amx-int8"
-};
 
 static struct ll_value *
 number(struct cg_code *c, int64_t v)
@@ -156,9 +147,9 @@ put_mesh(struct cg_code *c, struct ll_value **w)
 static void
 put_cpu(struct cg_code *c, struct ll_value **w)
 {
-	size_t most = sizeof features / sizeof features[0], i;
+	uint32_t most, n = 0, i;
+	const char *const *features = ll_cpu_features(&most);
 	struct ll_value **names = host_words(c, most);
-	uint32_t n = 0;
 
 	for (i = 0; i < most; i++) {
 		if (ll_has(c->ll, features[i])) {

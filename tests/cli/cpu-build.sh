@@ -96,6 +96,11 @@ unbuilt 'there is no CPU `x86-64-v5` (did you mean `x86-64-v' \
 	--target cpux1 --cpu x86-64-v5
 unbuilt 'there is no CPU `natve` (did you mean `native`?)' \
 	--target cpux1 --cpu natve
+unbuilt 'there is no feature `amx-tiel` of a CPU (did you mean `amx-tile`?)' \
+	--target cpux1 --cpu native+gfni+amx-tiel
+unbuilt 'there is no feature `` of a CPU: there are sse3' --target cpux1 \
+	--cpu x86-64-v3+
+unbuilt 'there is no CPU ``' --target cpux1 --cpu +avx2
 unbuilt '--cpu goes with a target that there is code for' --target mi250x1 \
 	--cpu native
 unbuilt '--arch goes with a GPU of NVIDIA' --target cpux1 --arch sm_80
