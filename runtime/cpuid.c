@@ -5,9 +5,9 @@
  * that are not here say how fast something is, or are of no code that a plan
  * has; they are not looked for.
  */
+#include "runtime/cpuid.h"
 #include "runtime/rank.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -108,8 +108,8 @@ there(const struct feature *f)
 	       (saved_state() & f->state) == f->state;
 }
 
-static bool
-has(const char *name)
+bool
+rt_cpu_has(const char *name)
 {
 	size_t i;
 
@@ -124,17 +124,18 @@ has(const char *name)
 static const char *
 best_level(void)
 {
-	if (has("avx512f") && has("avx512bw") && has("avx512cd") &&
-	    has("avx512dq") && has("avx512vl")) {
+	if (rt_cpu_has("avx512f") && rt_cpu_has("avx512bw") &&
+	    rt_cpu_has("avx512cd") && rt_cpu_has("avx512dq") &&
+	    rt_cpu_has("avx512vl")) {
 		return "x86-64-v4";
 	}
-	return has("avx2") && has("fma") && has("bmi2") && has("f16c") ?
-		"x86-64-v3" : "x86-64-v2";
+	return rt_cpu_has("avx2") && rt_cpu_has("fma") &&
+	       rt_cpu_has("bmi2") && rt_cpu_has("f16c") ? "x86-64-v3"
+							: "x86-64-v2";
 }
 
-/* Tiles are given to a process that asks, before its first thread. */
-static bool
-ask_for(const char *name)
+bool
+rt_cpu_allow(const char *name)
 {
 	return strcmp(name, "amx-tile") != 0 ||
 	       syscall(SYS_arch_prctl, ASK_PERMISSION, AMX_DATA) == 0;
@@ -158,8 +159,8 @@ rt_cpu_name(void)
 
 #else
 
-static bool
-has(const char *name)
+bool
+rt_cpu_has(const char *name)
 {
 	(void)name;
 	return false;
@@ -171,8 +172,8 @@ best_level(void)
 	return "native";
 }
 
-static bool
-ask_for(const char *name)
+bool
+rt_cpu_allow(const char *name)
 {
 	(void)name;
 	return true;
@@ -193,7 +194,7 @@ rt_cpu_check(const struct rt_plan *p, struct rt_error *err)
 	int64_t i;
 
 	for (i = 0; i < p->nfeatures; i++) {
-		if (!has(p->features[i])) {
+		if (!rt_cpu_has(p->features[i])) {
 			return rt_fail(err, RT_RANGE, RT_NOWHERE,
 				"this plan is for the CPU %s and needs %s; "
 				"this CPU (%s) has not; compile it with --cpu "
@@ -203,7 +204,7 @@ rt_cpu_check(const struct rt_plan *p, struct rt_error *err)
 		}
 	}
 	for (i = 0; i < p->nfeatures; i++) {
-		if (!ask_for(p->features[i])) {
+		if (!rt_cpu_allow(p->features[i])) {
 			return rt_fail(err, RT_RANGE, RT_NOWHERE,
 				"this plan needs %s, which this system does "
 				"not let programs use; compile it with --cpu "

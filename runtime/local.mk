@@ -27,6 +27,7 @@ rank_sources = \
 	%D%/comm.c \
 	%D%/comm.h \
 	%D%/cpuid.c \
+	%D%/cpuid.h \
 	%D%/data.h \
 	%D%/cuda.c \
 	%D%/cuda.h \

@@ -7,8 +7,7 @@
  * 16 leaves 4 of 16 ymm, and the two FMA pipes need 8 to 10 sums under way.
  * Each asks for its part of C before it needs it, as compiled ones do.
  */
-#define _GNU_SOURCE	/* syscall */
-
+#include "runtime/cpuid.h"
 #include "runtime/measure-cpu.h"
 
 #include <string.h>
@@ -55,10 +54,7 @@ plain_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb, float *c,
 /* ---- x86-64 ---- */
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define ROWS6(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define ROWS12(X) ROWS6(X) X(6) X(7) X(8) X(9) X(10) X(11)
@@ -66,7 +62,7 @@ plain_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb, float *c,
 static bool
 has_avx2(void)
 {
-	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+	return rt_cpu_has("avx2") && rt_cpu_has("fma");
 }
 
 #define ASK(i) __builtin_prefetch(c + i * ldc);
@@ -112,7 +108,7 @@ avx2_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb, float *c,
 static bool
 has_avx512(void)
 {
-	return __builtin_cpu_supports("avx512f");
+	return rt_cpu_has("avx512f");
 }
 
 #define ASK(i) \
@@ -156,7 +152,7 @@ avx512_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb, float *c,
 static bool
 has_avx512bf16(void)
 {
-	return has_avx512() && __builtin_cpu_supports("avx512bf16");
+	return has_avx512() && rt_cpu_has("avx512bf16");
 }
 
 /* Two elements of k at a time: a pair of A against 32 pairs of B. */
@@ -197,19 +193,11 @@ avx512bf16_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb,
 
 /* ---- AMX: two tiles of A against two of B, 32 elements of k a step ---- */
 
-#define AMX_BITS (1u << 22 | 1u << 24)	/* bf16, tiles */
-#define ASK_PERMISSION 0x1023		/* ARCH_REQ_XCOMP_PERM, of Linux */
-#define TILE_DATA 18			/* the state that it lets grow */
-
-/* The kernel gives a process the tiles' state only if it asks for it. */
 static bool
 has_amx(void)
 {
-	unsigned a, b, c, d;
-
-	return has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-	       (d & AMX_BITS) == AMX_BITS &&
-	       syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) == 0;
+	return rt_cpu_has("amx-tile") && rt_cpu_has("amx-bf16") &&
+	       rt_cpu_allow("amx-tile");
 }
 
 /* As ldtilecfg reads it: palette 1; 16 rows of 64 bytes, eight times. */
@@ -219,7 +207,10 @@ struct tile_config {
 	uint8_t rows[16];
 };
 
-__attribute__((target("amx-tile")))
+/*
+ * Not by _tile_loadconfig: of GCC 12 that declares a pointer to be read, 8 of
+ * the 64 bytes, and the compiler drops stores to the others.
+ */
 static void
 amx_enter(void)
 {
@@ -230,7 +221,7 @@ amx_enter(void)
 		t.bytes[i] = 64;
 		t.rows[i] = 16;
 	}
-	_tile_loadconfig(&t);
+	__asm__ volatile("ldtilecfg %0" : : "m"(t));
 }
 
 __attribute__((target("amx-tile")))
@@ -240,7 +231,10 @@ amx_leave(void)
 	_tile_release();
 }
 
-__attribute__((target("amx-tile,amx-bf16,avx512f")))
+/* GCC 12's _tile_loadd does not say that it reads memory. */
+#define PACKED __asm__ volatile("" : : : "memory")
+
+__attribute__((target("amx-tile,amx-bf16")))
 static void
 amx_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb, float *c,
 	 int64_t ldc, bool add)
@@ -249,6 +243,7 @@ amx_tile(int64_t kc, const void *pa, const void *pb, int64_t ldb, float *c,
 	size_t row = (size_t)ldc * sizeof *c;
 
 	(void)ldb;
+	PACKED;
 	if (add) {
 		_tile_loadd(0, c, row);
 		_tile_loadd(1, c + 16, row);

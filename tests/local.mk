@@ -58,6 +58,7 @@ EXTRA_DIST += \
 	%D%/fake-memory.c \
 	%D%/fake-nccl.c \
 	%D%/fake-nvrtc.c \
+	%D%/emulate-amx.c \
 	%D%/gpu/clean.cu \
 	%D%/gpu/every-80.cu \
 	%D%/gpu/every-90.cu \
@@ -82,6 +83,7 @@ EXTRA_DIST += \
 	%D%/unit/t-eval.h \
 	%D%/unit/t-ir.h \
 	%D%/unit/t-context.h \
+	%D%/unit/t-cpu.h \
 	%D%/unit/t-dot-text.h \
 	%D%/unit/t-left-out.h \
 	%D%/unit/t-dot.h \

@@ -1493,6 +1493,7 @@ cli_tests = \
 	tests/cli/color.sh \
 	tests/cli/cpu-build.sh \
 	tests/cli/cpu-faults.sh \
+	tests/cli/cpu-kinds.sh \
 	tests/cli/cpu-refusals.sh \
 	tests/cli/cpu-resident.sh \
 	tests/cli/cuda-build.sh \

@@ -1,11 +1,17 @@
 /*
- * AMX where the CPU has none: what is no instruction here raises SIGILL, and
- * the handler does what it would have done.  For code of our own that uses
- * tiles of 16 rows of 64 bytes.
+ * AMX where this process has none: its instructions raise SIGILL, and the
+ * handler does what they would have done.  For code of our own that uses tiles
+ * of 16 rows of 64 bytes.
+ *
+ * Without AMX each of its instructions raises SIGILL.  On a CPU that has it
+ * those that touch the tiles' data do, as long as the process did not ask for
+ * permission; ldtilecfg and tilerelease do not (Intel's manual, volume 1,
+ * 13.14).  What was loaded by then is in the state that a signal saves.
  */
 #ifndef T_AMX_H
 #define T_AMX_H
 
+#include <cpuid.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,11 +20,21 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-static struct {
+/* Of each thread, as the CPU's are. */
+static _Thread_local struct {
 	uint32_t tile[8][16][16];
 	bool configured;
-	uint64_t done, products;
 } amx;
+
+/* Of all threads. */
+static struct {
+	bool on;
+	uint64_t configs, products;
+	struct sigaction before;
+} amx_all;
+
+/* uc_mcontext.gregs: the order is the kernel's, names are GNU's. */
+enum { AMX_RIP = 16 };
 
 static inline void
 amx_die(const char *what)
@@ -57,17 +73,16 @@ amx_multiply(int to, int a, int b)
 			memcpy(&amx.tile[to][m][n], &sum, sizeof sum);
 		}
 	}
-	amx.products++;
+	__atomic_add_fetch(&amx_all.products, 1, __ATOMIC_RELAXED);
 }
 
 static inline int64_t
 amx_register(const ucontext_t *u, int i)
 {
-	static const int name[] = { REG_RAX, REG_RCX, REG_RDX, REG_RBX,
-		REG_RSP, REG_RBP, REG_RSI, REG_RDI, REG_R8, REG_R9, REG_R10,
-		REG_R11, REG_R12, REG_R13, REG_R14, REG_R15 };
+	/* rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi; r8 to r15 come first */
+	static const int at[] = { 13, 14, 12, 11, 15, 10, 9, 8 };
 
-	return u->uc_mcontext.gregs[name[i]];
+	return u->uc_mcontext.gregs[i < 8 ? at[i] : i - 8];
 }
 
 /* One instruction, VEX-encoded with three bytes in front. */
@@ -117,25 +132,77 @@ amx_address(const ucontext_t *u, struct amx_code *c)
 	c->length = (int)(p - c->at);
 }
 
+/* The only configuration that code of ours has. */
+static inline void
+amx_check_config(const uint8_t *have)
+{
+	uint8_t want[64] = { 1 };
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		want[16 + 2 * i] = 64;
+		want[48 + i] = 16;
+	}
+	if (memcmp(have, want, sizeof want) != 0) {
+		amx_die("another tile configuration\n");
+	}
+}
+
 static inline void
 amx_config(const struct amx_code *c)
 {
-	uint8_t have[64];
-	int i;
-
 	if (!c->memory) {
 		amx.configured = false;
 		return;
 	}
-	memcpy(have, c->address, sizeof have);
-	for (i = 0; i < 8; i++) {
-		if (have[0] != 1 || have[16 + 2 * i] != 64 ||
-		    have[48 + i] != 16) {
-			amx_die("another tile configuration\n");
-		}
-	}
+	amx_check_config((const uint8_t *)c->address);
 	memset(amx.tile, 0, sizeof amx.tile);
 	amx.configured = true;
+	__atomic_add_fetch(&amx_all.configs, 1, __ATOMIC_RELAXED);
+}
+
+/* Offsets in what a signal saves, by Linux's and Intel's layout. */
+#define AMX_MAGIC 0x46505853	/* FP_XSTATE_MAGIC1 */
+#define AMX_MAGIC_AT 464
+#define AMX_HEADER_AT 512	/* bits of the components that are there */
+#define AMX_CONFIG_BIT 17
+#define AMX_CONFIG_LEAF 0xd	/* of CPUID: where the component is */
+
+/*
+ * The configuration in registers saved at `fp`, `at` bytes from their
+ * beginning; NULL: there is none.
+ */
+static inline const uint8_t *
+amx_saved_config(const char *fp, uint32_t at)
+{
+	uint32_t magic;
+	uint64_t parts;
+
+	if (!fp || at == 0) {
+		return NULL;
+	}
+	memcpy(&magic, fp + AMX_MAGIC_AT, sizeof magic);
+	if (magic != AMX_MAGIC) {
+		return NULL;
+	}
+	memcpy(&parts, fp + AMX_HEADER_AT, sizeof parts);
+	return parts >> AMX_CONFIG_BIT & 1 && fp[at]
+		? (const uint8_t *)fp + at : NULL;
+}
+
+/* Where this CPU loaded the configuration itself, and did not trap. */
+static inline bool
+amx_loaded(const ucontext_t *u)
+{
+	uint32_t a, at = 0, c, d;
+	const uint8_t *have;
+
+	__get_cpuid_count(AMX_CONFIG_LEAF, AMX_CONFIG_BIT, &a, &at, &c, &d);
+	have = amx_saved_config((const char *)u->uc_mcontext.fpregs, at);
+	if (have) {
+		amx_check_config(have);
+	}
+	return have != NULL;
 }
 
 static inline void
@@ -147,7 +214,7 @@ amx_trap(int signal, siginfo_t *info, void *at)
 
 	(void)signal;
 	(void)info;
-	c.at = (const uint8_t *)(intptr_t)u->uc_mcontext.gregs[REG_RIP];
+	c.at = (const uint8_t *)(intptr_t)u->uc_mcontext.gregs[AMX_RIP];
 	c.prefix = c.at[2] & 3;
 	c.third = ~(c.at[2] >> 3) & 15;
 	c.opcode = c.at[3];
@@ -159,7 +226,7 @@ amx_trap(int signal, siginfo_t *info, void *at)
 	amx_address(u, &c);
 	if (c.opcode == 0x49 && c.prefix == 0) {
 		amx_config(&c);
-	} else if (!amx.configured) {
+	} else if (!amx.configured && !amx_loaded(u)) {
 		amx_die("tiles before they are configured\n");
 	} else if (c.opcode == 0x49 && c.prefix == 3) {
 		memset(amx.tile[c.reg], 0, sizeof amx.tile[0]);
@@ -178,24 +245,29 @@ amx_trap(int signal, siginfo_t *info, void *at)
 	} else {
 		amx_die("an instruction that is not of AMX\n");
 	}
-	amx.done++;
-	u->uc_mcontext.gregs[REG_RIP] += c.length;
+	u->uc_mcontext.gregs[AMX_RIP] += c.length;
 }
 
+/*
+ * From here to amx_end.  The process must not have the permission, by
+ * rt_cpu_allow, for then nothing traps.
+ */
 static inline void
-amx_begin(struct sigaction *before)
+amx_begin(void)
 {
 	struct sigaction s = { .sa_flags = SA_SIGINFO };
 
 	s.sa_sigaction = amx_trap;
-	sigaction(SIGILL, &s, before);
-	memset(&amx, 0, sizeof amx);
+	sigaction(SIGILL, &s, &amx_all.before);
+	amx.configured = false;
+	amx_all.on = true;
 }
 
 static inline void
-amx_end(const struct sigaction *before)
+amx_end(void)
 {
-	sigaction(SIGILL, before, NULL);
+	sigaction(SIGILL, &amx_all.before, NULL);
+	amx_all.on = false;
 }
 
 #endif

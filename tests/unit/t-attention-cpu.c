@@ -1,6 +1,6 @@
 /*
  * Attention for a CPU against the interpreter: random shapes, alone and
- * split, forward and backward.  T_CPU=NAME tries another CPU, T_ONLY='*apart'
+ * split, forward and backward.  T_CPU=NAME tries one CPU alone, T_ONLY='*apart'
  * some of the tests.
  */
 #include "tests/unit/t-object.h"
@@ -16,10 +16,9 @@ static struct {
 static void
 back_open(void)
 {
-	const char *cpu = getenv("T_CPU");
 	uint32_t r;
 
-	b.object = t_object_begin(&s.c.perm, cpu ? cpu : "native");
+	b.object = t_object_begin(&s.c.perm, t_cpu_next());
 	for (r = 0; r < s.nranks; r++) {
 		b.cpu[r] = (struct cg_cpu){ .m = s.m, .a = &s.c.perm,
 					    .ll = b.object->l,
@@ -129,5 +128,5 @@ main(void)
 		cmocka_set_test_filter(getenv("T_ONLY"));
 	}
 	return cmocka_run_group_tests_name("attention-cpu", tests, NULL,
-					   NULL);
+					   t_object_done);
 }

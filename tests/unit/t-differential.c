@@ -28,6 +28,7 @@
 #include <cmocka.h>
 
 #define MOST_RANKS 8
+#include "t-cpu.h"
 #include "t-split.h"
 
 #define PAIRS 100
@@ -54,7 +55,7 @@ struct run {
 	struct arena a;
 	struct mem mem;
 	const char *dir;
-	uint64_t seed;
+	uint64_t seed, built;	/* binaries, by now */
 	bool bf16;
 	const char *arch;	/* of a GPU; NULL: the CPU */
 	struct losses f64, one;
@@ -160,7 +161,8 @@ hold(struct run *r, const struct losses *got, const struct losses *want,
 /*
  * `name`.llp from pins, and from that the folder of a binary.  What the plan
  * asks of the model may be refused, and what is not compiled yet.  Three of
- * four are drafts, which takes a quarter of the time.
+ * four are drafts, which takes a quarter of the time.  They are for one after
+ * the other of the CPUs that this one can stand for.
  */
 static enum outcome
 build(struct run *r, const char *name, const char *pins, const char *target)
@@ -170,9 +172,10 @@ build(struct run *r, const char *name, const char *pins, const char *target)
 		return REFUSED;
 	}
 	if (!run_in(r, "answer", text(r, "$LLMC --no-whole%s --target %s "
-				      "--plan %s.llp -o %s model.llm",
+				      "--cpu %s --plan %s.llp -o %s model.llm",
 				      r->seed % 4 ? " --draft" : "", target,
-				      name, name))) {
+				      t_cpu_alone(r->seed + r->built++), name,
+				      name))) {
 		if (strstr(slurp(r, "err"), "not compiled yet")) {
 			return REFUSED;
 		}

@@ -10,9 +10,13 @@
 #include "tests/unit/t-left-out.h"
 #include "tests/unit/t-split.h"
 
-/* Forward, backward and update; with a plan, those of all ranks. */
+/*
+ * Forward, backward and update; with a plan, those of all ranks.  cpu NULL:
+ * whose turn it is.
+ */
 static bool
-model(uint64_t seed, const char *passes, uint32_t *dotted, uint32_t *chosen)
+model(uint64_t seed, const char *passes, const char *cpu, uint32_t *dotted,
+      uint32_t *chosen)
 {
 	struct pair p = random_pair(seed);
 	const char *text;
@@ -22,7 +26,9 @@ model(uint64_t seed, const char *passes, uint32_t *dotted, uint32_t *chosen)
 
 	memset(&t, 0, sizeof t);
 	t.dots = true;
+	t.cpu = cpu;
 	p.n[NR_PP] = p.n[NR_CHUNKS] = 1;
+	p.n[NR_BF16] |= cpu != NULL;
 	ir_ctx_init(&t.c, NULL);
 	text = model_text(&t.c.perm, &p);
 	source_add(&t.c.sources, "model", text, strlen(text), &base);
@@ -50,14 +56,32 @@ test_models(void **state)
 
 	(void)state;
 	for (seed = 1; seed <= 2; seed++) {
-		assert_true(model(seed, "train", &dotted, &chosen));
+		assert_true(model(seed, "train", NULL, &dotted, &chosen));
 	}
 	for (seed = 1; done < t_cases(3); seed++) {
-		done += model(seed, "split", &split, &routed);
+		done += model(seed, "split", NULL, &split, &routed);
 	}
 	printf("%u and %u contractions, %u and %u with experts\n", dotted,
 	       split, chosen, routed);
 	assert_true(dotted > 10 && split > 10 && chosen > 5 && routed > 5);
+}
+
+/* In bf16, by AMX's tiles. */
+static void
+test_tiles(void **state)
+{
+	const char *cpu = t_cpu_amx();
+	uint32_t dotted = 0, chosen = 0;
+
+	(void)state;
+	if (!cpu) {
+		skip();
+	}
+	assert_true(model(3, "train", cpu, &dotted, &chosen));
+	assert_true(dotted > 5 && chosen > 1);
+	printf("%u contractions, %u with experts, %llu products of tiles\n",
+	       dotted, chosen, (unsigned long long)amx_all.products);
+	assert_true(t_amx_is_real() || amx_all.products > dotted + chosen);
 }
 
 int
@@ -65,10 +89,11 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_models),
+		cmocka_unit_test(test_tiles),
 	};
 
 	if (getenv("BINARY_TESTS")) {	/* a release is not about these */
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, t_object_done);
 }

@@ -194,7 +194,7 @@ tk_check(struct tk *t, double most)
 	tk_mesh(t);
 	t->name = arena_alloc(&t->c.perm, t->m->nodes.n * sizeof *t->name);
 	tk_start(t, &x);
-	t->o = t_object_begin(&t->c.perm, "native");
+	t->o = t_object_begin(&t->c.perm, t->cpu ? t->cpu : t_cpu_next());
 	cpu.ll = t->o->l;
 	for (f = 1; f < t->m->funcs.n; f++) {
 		if (t->m->regions.at[t->m->funcs.at[f].body].params.n > 0) {

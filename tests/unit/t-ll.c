@@ -114,7 +114,7 @@ test_runs(void **state)
 static void
 test_data(void **state)
 {
-	struct t_object *o = t_object_begin(*state, "x86-64-v3");
+	struct t_object *o = t_object_begin(*state, "native");
 	struct ll_value *later = ll_data_later(o->l, 2), *words[5];
 	const int64_t *at;
 	double num;

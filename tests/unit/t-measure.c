@@ -7,7 +7,12 @@
 
 #include "runtime/measure-cpu.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#if defined(__x86_64__)
+#include "tests/unit/t-amx.h"
+#endif
 
 /* ---- repetitions, on a clock that a list keeps ---- */
 
@@ -147,6 +152,67 @@ test_tiles(void **state)
 	assert_true(there >= 2);
 }
 
+/*
+ * What calibrate runs on a CPU with AMX, on one that has none.  The handler
+ * checks the configuration that reaches ldtilecfg.
+ */
+static void
+test_emulated_tile(void **state)
+{
+#if defined(__x86_64__)
+	struct rt_pool *p;
+	struct rt_error err;
+	size_t i;
+	bool agrees = false;
+
+	(void)state;
+	for (i = 0; i < rt_ntiles; i++) {
+		if (strcmp(rt_tiles[i].name, "amx") != 0) {
+			continue;
+		}
+		if (rt_tiles[i].there()) {
+			puts("CPU code: real AMX of calibrate");
+			skip();	/* test_tiles had it */
+		}
+		amx_begin();
+		assert_int_equal(rt_pool_start(&p, 2, &err), RT_OK);
+		agrees = rt_tile_agrees(p, &rt_tiles[i]);
+		rt_pool_stop(p);
+		amx_end();
+	}
+	assert_true(agrees);
+	assert_true(amx_all.configs >= 2 && amx_all.products > 100);
+	puts("CPU code: emulated AMX of calibrate");
+#else
+	(void)state;
+	skip();
+#endif
+}
+
+/* What ldtilecfg left where it does not trap: without the permission. */
+static void
+test_saved_config(void **state)
+{
+#if defined(__x86_64__)
+	enum { AT = 2752, BYTES = AT + 64 };
+	static char fp[BYTES];
+	uint32_t magic = AMX_MAGIC;
+
+	(void)state;
+	fp[AT] = 1;
+	fp[AMX_HEADER_AT + AMX_CONFIG_BIT / 8] = 1 << AMX_CONFIG_BIT % 8;
+	assert_null(amx_saved_config(fp, AT));
+	memcpy(fp + AMX_MAGIC_AT, &magic, sizeof magic);
+	assert_null(amx_saved_config(fp, 0));
+	assert_ptr_equal(amx_saved_config(fp, AT), fp + AT);
+	fp[AMX_HEADER_AT + AMX_CONFIG_BIT / 8] = 0;
+	assert_null(amx_saved_config(fp, AT));
+#else
+	(void)state;
+	skip();
+#endif
+}
+
 static void
 test_bf16(void **state)
 {
@@ -206,6 +272,8 @@ main(void)
 		cmocka_unit_test(test_disturbed_sample),
 		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_tiles),
+		cmocka_unit_test(test_emulated_tile),
+		cmocka_unit_test(test_saved_config),
 		cmocka_unit_test(test_bf16),
 		cmocka_unit_test(test_talk),
 		cmocka_unit_test(test_refused),

@@ -90,5 +90,5 @@ main(void)
 	if (getenv("BINARY_TESTS")) {	/* a release is not about these */
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, t_object_done);
 }

@@ -7,6 +7,7 @@
 
 #include "codegen/cache.h"
 #include "codegen/ll.h"
+#include "tests/unit/t-cpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@
 struct t_object {
 	struct ll *l;
 	struct arena *a;
+	const char *cpu, *features;
 	void *lib;
 	char path[64];
 };
@@ -38,10 +40,12 @@ t_object_begin(struct arena *a, const char *cpu)
 	if (!o->l) {
 		fail_msg("%s", why);
 	}
+	o->cpu = cpu;
+	o->features = ll_features(o->l);
 	return o;
 }
 
-/* Verifies, optimises, links and loads. */
+/* Verifies, optimises, links and loads; the CPU is ready to run it. */
 static inline void
 t_object_end(struct t_object *o)
 {
@@ -73,6 +77,7 @@ t_object_end(struct t_object *o)
 	}
 	unlink(o->path);
 	unlink(arena_printf(o->a, "%s.so", o->path));
+	t_cpu_begin(o->cpu, o->features);
 }
 
 static inline void *
@@ -89,6 +94,7 @@ t_object_find(struct t_object *o, const char *name)
 static inline void
 t_object_close(struct t_object *o)
 {
+	t_cpu_end();
 	dlclose(o->lib);
 }
 
@@ -110,6 +116,14 @@ t_object_teardown(void **state)
 {
 	arena_release(*state);
 	return 0;
+}
+
+/* Behind all tests, where they were of code: which CPUs it was run as. */
+static inline int
+t_object_done(void **state)
+{
+	t_cpus_say();
+	return state && *state ? t_object_teardown(state) : 0;
 }
 
 #endif

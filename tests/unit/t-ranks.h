@@ -43,6 +43,7 @@ struct tk {
 	int64_t *elems[TK_RANKS];
 	VEC(struct tk_kernel) kernels;
 	uint32_t refused, ran;
+	const char *cpu;	/* to make code for; NULL: any */
 	bool dots;		/* contractions alone, by cg_dot_steps */
 	uint32_t dotted, chosen;
 	bool attention;		/* kernels of attention too */
