@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "codegen/cpu/cpu.h"
+#include "runtime/cpuid.h"
 
 #define WORKERS 2	/* at most */
 #define MAX_ROUNDS 200
@@ -204,6 +205,9 @@ open_ours(struct ours *o, struct ir_ctx *c, const struct shape *s,
 	cg.ll = ll_new(&c->perm, cpu, false, &why);
 	if (!cg.ll) {
 		fail(why);
+	}
+	if (ll_has(cg.ll, "amx-tile") && !rt_cpu_allow("amx-tile")) {
+		fail("the system does not let programs use AMX");
 	}
 	list = kernels_find(cg.m, 1, &c->perm)->top;
 	if (!cg_dot_steps(&cg, &o->made, &list->at.at[0], &why)) {

@@ -60,8 +60,8 @@ dot_nr(const struct dot_unit *u)
  * void (a, b, c, words, ldc, add, next, next_ld, lines, nlines, rows, cols):
  * c[rows][cols] is the product of two panels, plus what is there if `add`.
  * On the way it asks for what is wanted then: rows at `next`, and `mr` times
- * `nlines` lines whose addresses are listed.  AMX does not.  Rows are so many
- * bytes apart.  Emitted once.
+ * `nlines` lines whose addresses are listed.  Rows are so many bytes apart.
+ * Emitted once.
  */
 struct ll_value *dot_tile(struct cg_cpu *c, const struct dot_unit *u);
 /* What a worker must do before and behind tiles of a step. */

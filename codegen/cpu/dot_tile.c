@@ -10,6 +10,11 @@
 
 #define UNROLL 4
 #define AHEAD 2048	/* bytes of a panel of A: a microsecond or less */
+/*
+ * Steps of AMX: 64 cycles each at best, so that these are 256, about what the
+ * third cache takes.
+ */
+#define TILES_AHEAD 4
 
 struct dot_unit
 dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
@@ -119,19 +124,33 @@ put_sums(const struct tile *t, struct ll_value *const *sum, bool add)
  * tile's: this one's would come too late if k is short.
  */
 static void
-ask(const struct tile *t, struct ll_value *row, struct ll_value *lines)
+ask_row(const struct tile *t, struct ll_value *r)
 {
+	struct ll *l = t->l;
+	struct ll_value *row, *lines;
 	struct ll_loop i;
 	uint32_t v;
 
+	row = ll_plus(l, t->next, ll_bin(l, LL_MUL, r, t->next_ld));
+	lines = ll_plus(l, t->lines,
+			dot_mul(l, ll_bin(l, LL_MUL, r, t->nlines), 8));
 	for (v = 0; v < t->nv; v++) {
-		ll_prefetch(t->l, ll_plus_n(t->l, row, 4 * v * t->u->lanes));
+		ll_prefetch(l, ll_plus_n(l, row, 4 * v * t->u->lanes));
 	}
-	ll_loop(t->l, &i, ll_i64(t->l, 0), t->nlines, 1, NULL, 0);
-	ll_prefetch(t->l, ll_load(t->l, ll_type(LL_PTR, 1),
-				  ll_plus(t->l, lines,
-					  dot_mul(t->l, i.i, 8))));
-	ll_loop_end(t->l, &i, NULL);
+	ll_loop(l, &i, ll_i64(l, 0), t->nlines, 1, NULL, 0);
+	ll_prefetch(l, ll_load(l, ll_type(LL_PTR, 1),
+			       ll_plus(l, lines, dot_mul(l, i.i, 8))));
+	ll_loop_end(l, &i, NULL);
+}
+
+/* Of `all` words, in as many stretches as the tile has rows. */
+static struct ll_value *
+stretch_words(const struct tile *t, struct ll_value *all)
+{
+	int64_t each = (int64_t)t->u->mr * t->u->words;
+
+	all = dot_add(t->l, all, ll_i64(t->l, each - 1));
+	return dot_mul(t->l, dot_div(t->l, all, each), t->u->words);
 }
 
 /* Words from .. to of both panels. */
@@ -164,7 +183,7 @@ in_vectors(const struct tile *t)
 {
 	const struct dot_unit *u = t->u;
 	struct ll *l = t->l;
-	struct ll_value *sum[LL_CARRY], *step, *from, *to, *i, *lines;
+	struct ll_value *sum[LL_CARRY], *step, *from, *to;
 	uint32_t n = u->mr * t->nv, k;
 	struct ll_block *more, *fresh;
 	struct ll_loop r;
@@ -172,13 +191,9 @@ in_vectors(const struct tile *t)
 	for (k = 0; k < n; k++) {
 		sum[k] = ll_zero(l, ll_type(LL_F32, u->lanes));
 	}
-	/* words of a stretch */
-	step = dot_add(l, t->words, ll_i64(l, u->mr * u->words - 1));
-	step = dot_mul(l, dot_div(l, step, u->mr * u->words), u->words);
+	step = stretch_words(t, t->words);
 	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, u->mr), 1, sum, n);
-	i = ll_bin(l, LL_MUL, r.i, t->nlines);
-	lines = ll_plus(l, t->lines, dot_mul(l, i, 8));
-	ask(t, ll_plus(l, t->next, ll_bin(l, LL_MUL, r.i, t->next_ld)), lines);
+	ask_row(t, r.i);
 	from = ll_bin(l, LL_MUL, r.i, step);
 	to = dot_min(l, t->words, dot_add(l, from, step));
 	memcpy(sum, r.at, n * sizeof *sum);
@@ -238,6 +253,108 @@ each_sum(const struct tile *t, const char *name, bool memory)
 	}
 }
 
+/* The tile of A, 0 or 1, or of B whose first word along k is word k. */
+static void
+load_a(const struct tile *t, int r, struct ll_value *k)
+{
+	struct ll_value *at = ll_plus(t->l, t->a, dot_mul(t->l, k,
+							  4 * t->u->mr));
+
+	amx(t->l, "llvm.x86.tileloadd64", (int[]){ 4 + r }, 1,
+	    ll_plus_n(t->l, at, 1024 * r), ll_i64(t->l, 64));
+}
+
+static void
+load_b(const struct tile *t, int v, struct ll_value *k)
+{
+	int64_t row = 4 * dot_nr(t->u);
+	struct ll_value *at = ll_plus(t->l, t->b, dot_mul(t->l, k, row));
+
+	amx(t->l, "llvm.x86.tileloadd64", (int[]){ 6 + v }, 1,
+	    ll_plus_n(t->l, at, 64 * v), ll_i64(t->l, row));
+}
+
+/*
+ * The i-th of n parts of a step's lines of both panels, some steps ahead: at
+ * least one of them was packed by another step.
+ */
+static void
+ask_panels(const struct tile *t, struct ll_value *k, uint32_t i, uint32_t n)
+{
+	int64_t row[2] = { 4 * t->u->mr, 4 * dot_nr(t->u) };
+	struct ll_value *panel[2] = { t->a, t->b }, *at;
+	int64_t bytes, line;
+	int which;
+
+	for (which = 0; which < 2; which++) {
+		bytes = row[which] * t->u->words;
+		at = ll_plus(t->l, panel[which], dot_mul(t->l, k, row[which]));
+		at = ll_plus_n(t->l, at, TILES_AHEAD * bytes);
+		for (line = bytes * i / n; line < bytes * (i + 1) / n;
+		     line += 64) {
+			ll_prefetch(t->l, ll_plus_n(t->l, at, line));
+		}
+	}
+}
+
+/*
+ * The products of what the tiles hold, step k.  Each tile is loaded anew for
+ * step `next` as soon as no product wants it: there are no more than eight, and
+ * loads go on beside products.
+ */
+static void
+products(const struct tile *t, struct ll_value *k, struct ll_value *next)
+{
+	uint32_t r, v;
+
+	for (r = 0; r < 2; r++) {
+		for (v = 0; v < t->nv; v++) {
+			const int tiles[] = { (int)(2 * r + v), (int)(4 + r),
+					      (int)(6 + v) };
+
+			amx(t->l, "llvm.x86.tdpbf16ps", tiles, 3, NULL, NULL);
+			if (next && r == 1) {
+				load_b(t, (int)v, next);
+			}
+			if (next) {
+				ask_panels(t, k, r * t->nv + v, 2 * t->nv);
+			}
+		}
+		if (next) {
+			load_a(t, (int)r, next);
+		}
+	}
+}
+
+/* A loop of stretches, as in vectors; the last step has none behind it. */
+static void
+tile_steps(const struct tile *t)
+{
+	const struct dot_unit *u = t->u;
+	struct ll *l = t->l;
+	struct ll_value *last = dot_sub(l, t->words, ll_i64(l, u->words));
+	struct ll_value *step, *from, *to, *zero = ll_i64(l, 0);
+	struct ll_loop r, k;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		load_a(t, i, zero);
+		if (i < (int)t->nv) {
+			load_b(t, i, zero);
+		}
+	}
+	step = stretch_words(t, last);
+	ll_loop(l, &r, zero, ll_i64(l, u->mr), 1, NULL, 0);
+	ask_row(t, r.i);
+	from = ll_bin(l, LL_MUL, r.i, step);
+	to = dot_min(l, last, dot_add(l, from, step));
+	ll_loop(l, &k, from, to, u->words, NULL, 0);
+	products(t, k.i, dot_add(l, k.i, ll_i64(l, u->words)));
+	ll_loop_end(l, &k, NULL);
+	ll_loop_end(l, &r, NULL);
+	products(t, last, NULL);
+}
+
 static void
 in_tiles(const struct tile *t)
 {
@@ -245,9 +362,6 @@ in_tiles(const struct tile *t)
 	struct ll_block *more = ll_block(l, NULL, "more");
 	struct ll_block *fresh = ll_block(l, NULL, "fresh");
 	struct ll_block *sums = ll_block(l, NULL, "sums");
-	struct ll_value *a, *b;
-	struct ll_loop k;
-	int r, v;
 
 	ll_branch(l, ll_test(l, LL_NE, t->add, ll_i64(l, 0)), more, fresh);
 	ll_at(l, more);
@@ -257,23 +371,7 @@ in_tiles(const struct tile *t)
 	each_sum(t, "llvm.x86.tilezero", false);
 	ll_jump(l, sums);
 	ll_at(l, sums);
-	ll_loop(l, &k, ll_i64(l, 0), t->words, 16, NULL, 0);
-	a = ll_plus(l, t->a, dot_mul(l, k.i, 4 * t->u->mr));
-	b = ll_plus(l, t->b, dot_mul(l, k.i, 4 * dot_nr(t->u)));
-	for (v = 0; v < (int)t->nv; v++) {
-		amx(l, "llvm.x86.tileloadd64", (int[]){ 6 + v }, 1,
-		    ll_plus_n(l, b, 64 * v), ll_i64(l, 4 * dot_nr(t->u)));
-	}
-	for (r = 0; r < 2; r++) {
-		amx(l, "llvm.x86.tileloadd64", (int[]){ 4 + r }, 1,
-		    ll_plus_n(l, a, 1024 * r), ll_i64(l, 64));
-		for (v = 0; v < (int)t->nv; v++) {
-			const int tiles[] = { 2 * r + v, 4 + r, 6 + v };
-
-			amx(l, "llvm.x86.tdpbf16ps", tiles, 3, NULL, NULL);
-		}
-	}
-	ll_loop_end(l, &k, NULL);
+	tile_steps(t);
 	each_sum(t, "llvm.x86.tilestored64", true);
 	ll_return(l, NULL);
 }

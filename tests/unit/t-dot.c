@@ -5,6 +5,8 @@
  */
 #include "tests/unit/t-dot.h"
 #include "tests/unit/t-dot-text.h"
+
+#include "codegen/cpu/dot.h"
 #include "tests/unit/t-left-out.h"
 
 #define ROUNDS 60
@@ -120,6 +122,74 @@ test_amx(void **state)
 	assert_true(t_amx_is_real() || amx_all.products - before > 1000);
 }
 
+/* Both operands packed in steps before, for one stretch of k and for two. */
+static void
+test_packed_before(void **state)
+{
+	static const int sizes[][3] = { { 700, 700, 128 }, { 500, 600, 1100 } };
+	const char *cpu = t_cpu_amx();
+	uint32_t i;
+
+	if (!cpu) {
+		skip();
+	}
+	for (i = 0; i < 2; i++) {
+		run(arena_printf(*state, "llmc-ir 1\ndim m = %d\n"
+			"dim n = %d\ndim k = %d\nmodel {\n"
+			"  %%0 = weight name=\"a\" : bf16[m, k]\n"
+			"  %%1 = weight name=\"b\" : bf16[n, k]\n"
+			"  %%2 = dot %%0, %%1 over=k : bf16[m, n]\n"
+			"  return %%2\n}\n", sizes[i][0], sizes[i][1],
+			sizes[i][2]), cpu, i, 0.02);
+	}
+}
+
+/*
+ * Tiles multiply faster than the third cache reads: of a large contraction an
+ * item may want at most so many bytes that others packed in a cycle of its
+ * products, at the rate of the instruction.
+ */
+static void
+test_far_bytes(void **state)
+{
+	static const int64_t sizes[][3] = { { 2048, 2048, 2048 },
+					    { 4096, 4096, 4096 },
+					    { 1024, 4096, 1024 } };
+	const char *why;
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		const int64_t *s = sizes[i];
+		struct cg_kernel out = { .what = "dot" };
+		struct cg_cpu c = { .a = *state };
+		struct dot d = { .c = &c, .out = &out, .batch.size = 1,
+				 .m.size = s[0], .n.size = s[1],
+				 .over.size = s[2],
+				 .dims = { { 1, { 1 }, { -1 } },
+					   { 1, { s[0] }, { 0 } },
+					   { 1, { s[1] }, { 1 } } } };
+		double far, cycles;
+
+		c.ll = ll_new(*state, "sapphirerapids", false, &why);
+		assert_non_null(c.ll);
+		d.unit = dot_unit(&c, IR_BF16);
+		assert_int_equal(d.unit.kind, DOT_TILES);
+		assert_true(dot_plan(&d));
+		far = 4 * (double)dot_words_of(&d.unit, s[2]) *
+		      (double)((d.own[0] ? 0 : d.rows.most) +
+			       (d.own[1] ? 0 : d.cols.most));
+		cycles = (double)d.rows.most * (double)d.cols.most *
+			 (double)s[2] / 2 / 256;
+		if (far > 8 * cycles) {
+			fail_msg("%g bytes in %g cycles of %lld rows by %lld "
+				 "columns", far, cycles,
+				 (long long)d.rows.most,
+				 (long long)d.cols.most);
+		}
+		ll_free(c.ll);
+	}
+}
+
 int
 main(void)
 {
@@ -128,6 +198,8 @@ main(void)
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_boxes),
 		cmocka_unit_test(test_amx),
+		cmocka_unit_test(test_packed_before),
+		cmocka_unit_test(test_far_bytes),
 	};
 
 	if (getenv("BINARY_TESTS")) {	/* a release is not about these */
