@@ -19,7 +19,7 @@ static const struct span nowhere;
 /* A source being compiled. */
 struct job {
 	uint32_t source;
-	struct cg_hash key;
+	struct rt_hash key;
 	struct mem mem;
 	struct arena a;
 	struct nv_made made;
@@ -294,7 +294,7 @@ run_jobs(struct making *k)
 enum { PART_CUBIN, PART_PTX, PART_LOG };
 
 static void
-keep(const struct making *k, struct cg_hash key, const struct nv_made *x)
+keep(const struct making *k, struct rt_hash key, const struct nv_made *x)
 {
 	const struct cg_part parts[CG_PARTS] = {
 		[PART_CUBIN] = { x->cubin, x->cubin_bytes },
@@ -308,7 +308,7 @@ keep(const struct making *k, struct cg_hash key, const struct nv_made *x)
 }
 
 static bool
-is_kept(const struct making *k, struct cg_hash key, struct nv_made *out)
+is_kept(const struct making *k, struct rt_hash key, struct nv_made *out)
 {
 	struct cg_part parts[CG_PARTS];
 
@@ -350,18 +350,18 @@ take_job(struct making *k, struct job *j)
 	keep(k, j->key, to);
 }
 
-static struct cg_hash
+static struct rt_hash
 hash_all(const struct making *k)
 {
-	struct cg_hash h;
+	struct rt_hash h;
 	uint32_t i;
 
-	cg_hash_init(&h);
-	cg_hash_text(&h, nv_version(k->nv));
-	cg_hash_text(&h, nv_options(k->nv, k->arch, &k->c->tmp));
+	rt_hash_init(&h);
+	rt_hash_text(&h, nv_version(k->nv));
+	rt_hash_text(&h, nv_options(k->nv, k->arch, &k->c->tmp));
 	for (i = 0; i < k->make->ntexts; i++) {
-		cg_hash_text(&h, k->make->texts[i].name);
-		cg_hash_text(&h, k->make->texts[i].text);
+		rt_hash_text(&h, k->make->texts[i].name);
+		rt_hash_text(&h, k->make->texts[i].text);
 	}
 	return h;
 }
@@ -387,14 +387,14 @@ made_before(const struct cg_images *x, const struct cg_source *s)
 static void
 find_jobs(struct making *k)
 {
-	struct cg_hash all = hash_all(k);
+	struct rt_hash all = hash_all(k);
 	uint32_t i;
 
 	for (i = 0; i < k->make->nsources; i++) {
 		struct job j = { .source = i, .key = all };
 
-		cg_hash_text(&j.key, k->make->sources[i].name);
-		cg_hash_text(&j.key, k->make->sources[i].text);
+		rt_hash_text(&j.key, k->make->sources[i].name);
+		rt_hash_text(&j.key, k->make->sources[i].text);
 		k->had[i] = made_before(k->make->before,
 					&k->make->sources[i]);
 		if (!k->had[i] && !is_kept(k, j.key, &k->made[i])) {

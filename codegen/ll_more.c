@@ -31,19 +31,19 @@ ll_optimize(struct ll *l, enum ll_effort e, const char **why)
 }
 
 /* All that an object depends on. */
-static struct cg_hash
+static struct rt_hash
 key_of(struct ll *l, enum ll_effort e)
 {
-	struct cg_hash h;
+	struct rt_hash h;
 	struct buf text;
 
 	buf_init(&text, ll_arena(l));
 	ll_print(l, &text);
-	cg_hash_init(&h);
-	cg_hash_text(&h, "object");
-	cg_hash_text(&h, ll_settings(l));
-	cg_hash_text(&h, passes_of[e]);
-	cg_hash_add(&h, text.at, text.n);
+	rt_hash_init(&h);
+	rt_hash_text(&h, "object");
+	rt_hash_text(&h, ll_settings(l));
+	rt_hash_text(&h, passes_of[e]);
+	rt_hash_add(&h, text.at, text.n);
 	return h;
 }
 
@@ -52,7 +52,7 @@ ll_compile(struct ll *l, enum ll_effort e, const struct cg_cache *cache,
 	   struct buf *out, const char **why)
 {
 	struct cg_part parts[CG_PARTS] = { { NULL, 0 } };
-	struct cg_hash key = { 0, 0 };
+	struct rt_hash key = { 0, 0 };
 	size_t before = out->n;
 
 	if (cache) {

@@ -1,7 +1,7 @@
 /*
  * emulate-build.c - from the text of kernels to a shared object, by the C
- * compiler.  What was compiled once is kept, named for all that it was made
- * of; several ranks may make it at once, and the last to rename it wins.
+ * compiler.  What was compiled once is kept (cache.h), named for all that it
+ * was made of; several ranks may make it at once, and the last one's stays.
  */
 #include "config.h"
 
@@ -18,11 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/emulate-inner.h"
+#include "runtime/cache.h"
 #include "runtime/delay.h"
+#include "runtime/emulate-inner.h"
 
 enum {
-	PATH_BYTES = 1024, MAX_WORDS = 32, JOBS = 2, MOST_KEPT = 200,
+	PATH_BYTES = 1024, MAX_WORDS = 32, JOBS = 2,
 	STALE_SECONDS = 3600
 };
 
@@ -71,6 +72,18 @@ compiler(void)
 	const char *p = getenv("LLMC_LINKER");
 
 	return p && *p ? p : CONFIG_LINKER;
+}
+
+/* What follows its name, which may have several words (`ccache gcc`). */
+static const char *
+compiler_options(void)
+{
+	const char *p = compiler();
+
+	while (*(p += strspn(p, " ")) && *p != '-') {
+		p += strcspn(p, " ");
+	}
+	return p;
 }
 
 static const char *
@@ -149,7 +162,24 @@ add_words(struct command *c, const char *p)
 	}
 }
 
+static void
+add_name(struct command *c)
+{
+	const char *p = compiler(), *end = compiler_options();
+
+	while ((p += strspn(p, " ")) < end) {
+		add_word(c, p, strcspn(p, " "));
+		p += strcspn(p, " ");
+	}
+}
+
 /* ---- files ---- */
+
+/* An entry of the cache. */
+struct kept {
+	char folder[PATH_BYTES - 64];
+	struct rt_hash key;
+};
 
 /* Where it is made; while it is there, signals wait. */
 struct folder {
@@ -264,15 +294,20 @@ static enum rt_status
 compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 	     pid_t *pid, struct rt_error *err)
 {
+	const char *ours = i < 0 ? "-O2 -std=gnu11 -fPIC -w" : flags_of(e);
+	bool checked = e->flags & RT_EMU_CHECK;
+	const char *options = compiler_options();
 	char name[32], path[PATH_BYTES + 64];
 	struct command c = { .n = 0 };
-	size_t first = strcspn(compiler(), " ");
 
-	/* what the user's compiler is called with counts, as it comes last */
-	add_word(&c, compiler(), first);
-	add_words(&c, i < 0 ? "-O2 -std=gnu11 -fPIC -w" : flags_of(e));
+	/*
+	 * The last of two options counts.  The user's may make compiling
+	 * quicker; but what checked code reports must not depend on them.
+	 */
+	add_name(&c);
+	add_words(&c, checked ? options : ours);
 	add_words(&c, machine_flags());
-	add_words(&c, compiler() + first);
+	add_words(&c, checked ? ours : options);
 	add_words(&c, "-c -o");
 	image_file(i, 'o', name);
 	snprintf(path, sizeof path, "%s/%s", f->path, i < 0 ? "glue.o"
@@ -348,121 +383,58 @@ link_all(const struct rt_emu *e, const struct folder *f, struct rt_error *err)
 
 /* ---- what was compiled before ---- */
 
-static void
-hash(uint64_t h[2], const char *p)
+static struct rt_hash
+key_of(const struct rt_emu *e)
 {
-	for (; *p; p++) {
-		h[0] = (h[0] ^ (unsigned char)*p) * 0x100000001b3u;
-		h[1] = (h[1] + (unsigned char)*p) * 0x9e3779b97f4a7c15u;
-		h[1] ^= h[1] >> 29;
-	}
-	h[0] = (h[0] ^ 0xff) * 0x100000001b3u;
-	h[1] = h[1] * 31 + 7;
-}
-
-static void
-key_of(const struct rt_emu *e, uint64_t h[2])
-{
+	struct rt_hash h;
 	int64_t i;
 
-	h[0] = 0xcbf29ce484222325u;
-	h[1] = 0x6c62272e07bb0142u;
-	hash(h, glue);
-	hash(h, compiler());
-	hash(h, flags_of(e));
-	hash(h, machine_flags());
+	rt_hash_init(&h);
+	rt_hash_text(&h, "emulated kernels");
+	rt_hash_text(&h, glue);
+	rt_hash_text(&h, compiler());
+	rt_hash_text(&h, flags_of(e));
+	rt_hash_text(&h, machine_flags());
 	for (i = 0; i < e->images->ntexts; i++) {
-		hash(h, e->images->texts[i].name);
-		hash(h, e->images->texts[i].text);
+		rt_hash_text(&h, e->images->texts[i].name);
+		rt_hash_text(&h, e->images->texts[i].text);
 	}
 	for (i = 0; i < e->images->n; i++) {
-		hash(h, e->images->at[i].name);
-		hash(h, e->images->at[i].source);
+		rt_hash_text(&h, e->images->at[i].name);
+		rt_hash_text(&h, e->images->at[i].source);
 	}
-}
-
-static int
-make_folders(char *path)
-{
-	char *p;
-
-	for (p = path + 1; *p; p++) {
-		if (*p == '/') {
-			*p = '\0';
-			mkdir(path, 0777);
-			*p = '/';
-		}
-	}
-	mkdir(path, 0777);
-	return access(path, W_OK) == 0;
-}
-
-/* Where compiled kernels are kept; false: nowhere. */
-static bool
-cache_folder(char *out, size_t n)
-{
-	const char *own = getenv("LLMC_CACHE"), *p = getenv("XDG_CACHE_HOME");
-	const char *home = getenv("HOME");
-	int used;
-
-	if (own && *own) {
-		used = snprintf(out, n, "%s", own);
-	} else if (p && *p == '/') {
-		used = snprintf(out, n, "%s/llmc", p);
-	} else if (home && *home) {
-		used = snprintf(out, n, "%s/.cache/llmc", home);
-	} else {
-		return false;
-	}
-	return used > 0 && (size_t)used + 64 < n && make_folders(out);
+	return h;
 }
 
 /* emu-XXXXXX, which nobody finished: who made it was killed. */
 static bool
 is_left(const char *name, const struct stat *st)
 {
-	return S_ISDIR(st->st_mode) && strlen(name) == 10 &&
+	return strncmp(name, "emu-", 4) == 0 && strlen(name) == 10 &&
 	       time(NULL) - st->st_mtime > STALE_SECONDS;
 }
 
-static bool
-is_older(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec < b->tv_sec ||
-	       (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
-}
-
-/* One goes for each that comes, once there are many: that which was used
- * longest ago.  So does what is left of one that was not finished. */
 static void
-drop_oldest(const char *folder)
+drop_left(const char *folder)
 {
-	char path[PATH_BYTES + 256], oldest[PATH_BYTES + 256] = "";
+	char path[PATH_BYTES + 256];
 	DIR *d = opendir(folder);
-	struct timespec when = { 0, 0 };
 	struct dirent *f;
 	struct stat st;
-	int n = 0;
 
 	while (d && (f = readdir(d))) {
 		snprintf(path, sizeof path, "%s/%s", folder, f->d_name);
-		if (strncmp(f->d_name, "emu-", 4) != 0 ||
-		    lstat(path, &st) != 0) {
+		if (lstat(path, &st) != 0 || !is_left(f->d_name, &st)) {
 			continue;
 		}
-		if (is_left(f->d_name, &st)) {
+		if (S_ISDIR(st.st_mode)) {
 			remove_folder(path);
-		} else if (strstr(f->d_name, ".so") &&
-			   (n++ == 0 || is_older(&st.st_mtim, &when))) {
-			when = st.st_mtim;
-			memcpy(oldest, path, sizeof oldest);
+		} else {
+			unlink(path);
 		}
 	}
 	if (d) {
 		closedir(d);
-	}
-	if (n > MOST_KEPT) {
-		unlink(oldest);
 	}
 }
 
@@ -478,9 +450,32 @@ load(struct rt_emu *e, const char *path)
 	return e->lib != NULL;
 }
 
+/* What was linked, for those who come later. */
+static void
+keep(const char *path, const struct kept *kept)
+{
+	FILE *f = fopen(path, "rb");
+	struct stat st;
+	size_t n;
+	char *at;
+
+	if (!f) {
+		return;
+	}
+	n = fstat(fileno(f), &st) == 0 ? (size_t)st.st_size : 0;
+	at = malloc(n + 1);
+	if (at && fread(at, 1, n, f) == n) {
+		rt_cache_put(kept->folder, kept->key, at, n);
+	}
+	free(at);
+	fclose(f);
+	drop_left(kept->folder);
+	rt_cache_trim(kept->folder);
+}
+
 static enum rt_status
-build_in(struct rt_emu *e, const struct folder *f, const char *cache,
-	 const char *kept, struct rt_error *err)
+build_in(struct rt_emu *e, const struct folder *f, const struct kept *kept,
+	 struct rt_error *err)
 {
 	enum rt_status s = write_all(e, f, err);
 	char path[PATH_BYTES + 64];
@@ -500,42 +495,65 @@ build_in(struct rt_emu *e, const struct folder *f, const char *cache,
 		return rt_fail(err, RT_FORMAT, where, "compiled kernels "
 			       "cannot be loaded: %s", dlerror());
 	}
-	if (cache) {
-		rename(path, kept);
-		drop_oldest(cache);
+	if (kept) {
+		keep(path, kept);
 	}
 	return RT_OK;
 }
 
 /* In a folder of its own, which goes again. */
 static enum rt_status
-build_anew(struct rt_emu *e, struct rt_delay *h, const char *cache,
-	   const char *kept, struct rt_error *err)
+build_anew(struct rt_emu *e, struct rt_delay *h, const struct kept *kept,
+	   struct rt_error *err)
 {
 	const char *tmp = getenv("TMPDIR");
 	struct folder f = { .delay = h };
 	struct rt_where where = { f.path, NULL, -1 };
 	enum rt_status s;
 
-	snprintf(f.path, sizeof f.path, "%s/emu-XXXXXX", cache ? cache
+	snprintf(f.path, sizeof f.path, "%s/emu-XXXXXX", kept ? kept->folder
 		 : tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(f.path)) {
 		return rt_fail(err, RT_IO, where, "cannot make it: %s",
 			       strerror(errno));
 	}
-	s = build_in(e, &f, cache, kept, err);
+	s = build_in(e, &f, kept, err);
 	remove_folder(f.path);
 	return s;
 }
 
+/*
+ * The bytes that were looked at, and no others, are loaded: from a file that
+ * is this process's own and has no name afterwards.  An entry may be removed
+ * or replaced at any time.
+ */
 static bool
-load_kept(struct rt_emu *e, const char *kept)
+load_kept(struct rt_emu *e, const struct kept *kept)
 {
-	bool ok = access(kept, R_OK) == 0 && load(e, kept);
+	char path[PATH_BYTES + 64];
+	size_t n = 0;
+	char *at = rt_cache_get(kept->folder, kept->key, &n);
+	bool ok = false;
+	FILE *f;
+	int fd;
 
-	if (ok) {
-		utimensat(AT_FDCWD, kept, NULL, 0);
+	if (!at) {
+		return false;
 	}
+	snprintf(path, sizeof path, "%s/emu-XXXXXX", kept->folder);
+	fd = mkstemp(path);
+	f = fd >= 0 ? fdopen(fd, "wb") : NULL;
+	if (f) {
+		ok = fwrite(at, 1, n, f) == n;
+		ok &= fclose(f) == 0;
+		ok = ok && load(e, path);
+	} else if (fd >= 0) {
+		close(fd);
+	}
+	if (fd >= 0) {
+		unlink(path);
+	}
+	free(at);
 	return ok;
 }
 
@@ -544,22 +562,24 @@ load_kept(struct rt_emu *e, const char *kept)
  * have the lock compiles as well.  Its file is of the one that compiles.
  */
 static enum rt_status
-build_locked(struct rt_emu *e, struct rt_delay *h, const char *cache,
-	     const char *kept, struct rt_error *err)
+build_locked(struct rt_emu *e, struct rt_delay *h, const struct kept *kept,
+	     struct rt_error *err)
 {
 	char lock[PATH_BYTES + 72];
 	enum rt_status s = RT_OK;
 	int fd;
 
-	snprintf(lock, sizeof lock, "%s.lock", kept);
-	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	snprintf(lock, sizeof lock, "%s/emu-%016llx%016llx.lock",
+		 kept->folder, (unsigned long long)kept->key.hi,
+		 (unsigned long long)kept->key.lo);
+	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		rt_delay_end(h);
 		flock(fd, LOCK_EX);
 		rt_delay_begin(h);
 	}
 	if (!load_kept(e, kept)) {
-		s = build_anew(e, h, cache, kept, err);
+		s = build_anew(e, h, kept, err);
 	}
 	if (fd >= 0) {
 		unlink(lock);
@@ -571,24 +591,17 @@ build_locked(struct rt_emu *e, struct rt_delay *h, const char *cache,
 enum rt_status
 emu_build(struct rt_emu *e, struct rt_error *err)
 {
-	char cache[PATH_BYTES - 64], kept[PATH_BYTES + 64] = "";
-	bool keeps = cache_folder(cache, sizeof cache);
+	struct kept kept = { .key = key_of(e) };
+	bool keeps = rt_cache_folder(kept.folder, sizeof kept.folder);
+	enum rt_status s = RT_OK;
 	struct rt_delay h;
-	enum rt_status s;
-	uint64_t key[2];
 
-	if (keeps) {
-		key_of(e, key);
-		snprintf(kept, sizeof kept, "%s/emu-%016llx%016llx.so", cache,
-			 (unsigned long long)key[0],
-			 (unsigned long long)key[1]);
-	}
-	if (keeps && load_kept(e, kept)) {
-		return RT_OK;
-	}
 	rt_delay_begin(&h);
-	s = keeps ? build_locked(e, &h, cache, kept, err)
-		  : build_anew(e, &h, NULL, NULL, err);
+	if (!keeps) {
+		s = build_anew(e, &h, NULL, err);
+	} else if (!load_kept(e, &kept)) {
+		s = build_locked(e, &h, &kept, err);
+	}
 	rt_delay_end(&h);
 	return s;
 }

@@ -19,6 +19,8 @@ rank_sources = \
 	%D%/bench.c \
 	%D%/cgroup.c \
 	%D%/cgroup.h \
+	%D%/cache.c \
+	%D%/cache.h \
 	%D%/checkpoint-list.c \
 	%D%/checkpoint-load.c \
 	%D%/checkpoint-mark.c \

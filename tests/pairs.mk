@@ -1555,6 +1555,7 @@ cli_tests = \
 attack_tests = \
 	tests/attack/cgroup-memory.sh \
 	tests/attack/checkpoint-links.sh \
+	tests/attack/emulator-cache.sh \
 	tests/attack/full-log.sh \
 	tests/attack/local-user.sh
 

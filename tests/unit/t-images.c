@@ -57,15 +57,15 @@ end(struct test *t)
 static void
 hashes_are_fnv(void **state)
 {
-	struct cg_hash h;
+	struct rt_hash h;
 
 	(void)state;
-	cg_hash_init(&h);
-	cg_hash_add(&h, "a", 1);
+	rt_hash_init(&h);
+	rt_hash_add(&h, "a", 1);
 	assert_true(h.hi == 0xd228cb696f1a8cafu);
 	assert_true(h.lo == 0x78912b704e4a8964u);
-	cg_hash_init(&h);
-	cg_hash_add(&h, "foobar", 6);
+	rt_hash_init(&h);
+	rt_hash_add(&h, "foobar", 6);
 	assert_true(h.hi == 0x343e1662793c64bfu);
 	assert_true(h.lo == 0x6f0d3597ba446f18u);
 }
@@ -171,18 +171,18 @@ object_holds_images(void **state)
 
 /* ---- the cache ---- */
 
-static struct cg_hash
+static struct rt_hash
 key_of(const char *text)
 {
-	struct cg_hash h;
+	struct rt_hash h;
 
-	cg_hash_init(&h);
-	cg_hash_text(&h, text);
+	rt_hash_init(&h);
+	rt_hash_text(&h, text);
 	return h;
 }
 
 static const char *
-entry(struct test *t, struct cg_hash key)
+entry(struct test *t, struct rt_hash key)
 {
 	return arena_printf(t->a, "%s/%016llx%016llx.image", t->folder,
 			    (unsigned long long)key.hi,
