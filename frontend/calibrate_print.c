@@ -306,6 +306,32 @@ print_link(const struct cal *c, struct buf *out)
 	buf_printf(out, "  node_devices = %d;\n", f->ranks > 1 ? f->ranks : 1);
 }
 
+/* Those whose group has points; `launch` always has. */
+static uint32_t
+measured(const struct cal *c)
+{
+	static const struct {
+		enum cal_group group;
+		uint32_t constants;
+	} of[] = {
+		{ CAL_MATMUL, 1u << TARGET_MATRIX_EFF |
+			      1u << TARGET_MATRIX_FILL |
+			      1u << TARGET_MATRIX_FEED },
+		{ CAL_STREAM, 1u << TARGET_MEMORY_EFF },
+		{ CAL_ATTEND, 1u << TARGET_ATTENTION_EFF |
+			      1u << TARGET_ATTENTION_FILL },
+		{ CAL_TALK, 1u << TARGET_LINK_EFF | 1u << TARGET_LINK_START |
+			    1u << TARGET_LINK_HOP }
+	};
+	uint32_t all = 1u << TARGET_LAUNCH;
+	size_t i;
+
+	for (i = 0; i < sizeof of / sizeof *of; i++) {
+		all |= c->errors[of[i].group].n > 0 ? of[i].constants : 0;
+	}
+	return all;
+}
+
 static void
 print_constants(const struct cal *c, struct buf *out)
 {
@@ -328,6 +354,8 @@ print_constants(const struct cal *c, struct buf *out)
 	number(out, "link_eff", d->link_eff);
 	number(out, "link_start", d->link_start_us);
 	number(out, "link_hop", d->link_hop_us);
+	buf_puts(out, "  # Of the constants above.\n");
+	text(out, "measured", target_measured_text(measured(c), out->arena));
 }
 
 void

@@ -318,6 +318,25 @@ set_places(const struct answer_input *in, struct arena *a, struct answer *out)
 	}
 }
 
+/* Of devices that have a rank; one alone has no link. */
+static void
+set_unmeasured(const struct answer_input *in, struct answer *out)
+{
+	uint32_t link = 1u << TARGET_LINK_EFF | 1u << TARGET_LINK_START |
+			1u << TARGET_LINK_HOP;
+	uint32_t i;
+
+	out->unmeasured = 0;
+	for (i = 0; i < in->on->groups.n; i++) {
+		if (target_used(in->on, i, in->ranks->nranks) > 0) {
+			out->unmeasured |= ~in->on->groups.at[i].device
+					    .measured;
+		}
+	}
+	out->unmeasured &= (1u << TARGET_NCONSTANTS) - 1;
+	out->unmeasured &= in->ranks->nranks > 1 ? ~0u : ~link;
+}
+
 /* ---- the whole ---- */
 
 void
@@ -340,6 +359,7 @@ answer_make(const struct answer_input *in, struct arena *a,
 	answer_split_time(in->ranks, in->seats, in->price, a, out->us);
 	out->host_us = answer_host_us(in->ranks, in->seats, in->price);
 	set_rates(in, out);
+	set_unmeasured(in, out);
 	set_money(in, out);
 	set_faults(in, out);
 	out->plain = run_of(out, 1);

@@ -127,6 +127,8 @@ struct answer {
 	const struct plan *plan;
 	const char *plan_text;	/* with every key */
 	const struct search_report *search;	/* NULL: there was none */
+	/* constants of its devices that nobody measured, as bits */
+	uint32_t unmeasured;
 	enum answer_link link[PLAN_NAXES];
 	/* of an all-reduce on it: what a link carries, and what it takes to
 	 * begin; NaN: there is none */

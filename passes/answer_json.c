@@ -137,6 +137,7 @@ static void
 add_model(struct json *j, const struct answer *x)
 {
 	const struct answer_model *m = &x->model;
+	int i;
 
 	begin(j, "model", '{');
 	add_text(j, "name", m->name);
@@ -158,6 +159,13 @@ add_model(struct json *j, const struct answer *x)
 	if (x->ngroups > 1) {
 		add_groups(j, x);
 	}
+	begin(j, "not_measured", '[');
+	for (i = 0; i < TARGET_NCONSTANTS; i++) {
+		if (x->unmeasured >> i & 1) {
+			add_text(j, NULL, target_constant_names[i]);
+		}
+	}
+	end(j, ']');
 	end(j, '}');
 }
 

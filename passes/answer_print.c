@@ -386,6 +386,34 @@ print_rates(const struct answer *x, struct buf *out)
 		   100 * x->hfu);
 }
 
+/* Which of the numbers that all of this is made of are not known so well. */
+static void
+print_unmeasured(const struct answer *x, struct buf *out)
+{
+	const char *word = "not measured with llmc: ";
+	struct list l;
+	int i;
+
+	if (!x->unmeasured) {
+		return;
+	}
+	list_begin(&l, out, "constants");
+	if (x->unmeasured == (1u << TARGET_NCONSTANTS) - 1) {
+		list_add(&l, "none was measured with llmc on such a device: "
+			 "see llmc calibrate");
+		list_end(&l);
+		return;
+	}
+	for (i = 0; i < TARGET_NCONSTANTS; i++) {
+		if (x->unmeasured >> i & 1) {
+			list_add(&l, arena_printf(out->arena, "%s%s", word,
+						  target_constant_names[i]));
+			word = "";
+		}
+	}
+	list_end(&l);
+}
+
 static void
 print_money(const struct answer *x, struct buf *out)
 {
@@ -465,6 +493,7 @@ answer_print(const struct answer *x, struct buf *out)
 	print_time(x, out);
 	print_memory(x, out);
 	print_rates(x, out);
+	print_unmeasured(x, out);
 	print_money(x, out);
 	print_run(x, out);
 	print_faults(x, out);

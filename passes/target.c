@@ -12,6 +12,12 @@ const char *const target_rate_names[TARGET_NRATES] = {
 	"fp32", "tf32", "bf16", "fp16", "fp8", "int8"
 };
 
+const char *const target_constant_names[TARGET_NCONSTANTS] = {
+#define CONSTANT(id, key, member, what) key,
+	TARGET_CONSTANTS(CONSTANT)
+#undef CONSTANT
+};
+
 enum kind { NUM, INT, TEXT, FLAG };
 
 /* GB/s are 1e3 bytes/us, TFLOP/s 1e6 flops/us, GHz 1e3 MHz. */
@@ -47,16 +53,9 @@ static const struct field {
 	{ "price", NUM, DEVICE(price_usd_h), 1 },
 	{ "failures", NUM, DEVICE(failures_year), 1 },
 	{ "plan_only", FLAG, DEVICE(plan_only), 0 },
-	{ "matrix_eff", NUM, DEVICE(matrix_eff), 1 },
-	{ "matrix_fill", NUM, DEVICE(matrix_fill), 1 },
-	{ "matrix_feed", NUM, DEVICE(matrix_feed), 1 },
-	{ "launch", NUM, DEVICE(launch_us), 1 },
-	{ "memory_eff", NUM, DEVICE(memory_eff), 1 },
-	{ "attention_eff", NUM, DEVICE(attention_eff), 1 },
-	{ "attention_fill", NUM, DEVICE(attention_fill), 1 },
-	{ "link_eff", NUM, DEVICE(link_eff), 1 },
-	{ "link_start", NUM, DEVICE(link_start_us), 1 },
-	{ "link_hop", NUM, DEVICE(link_hop_us), 1 },
+#define CONSTANT(id, key, member, what) { key, NUM, DEVICE(member), 1 },
+	TARGET_CONSTANTS(CONSTANT)
+#undef CONSTANT
 	{ "devices", INT, GROUP(devices), 0 },
 	{ "nodes", INT, GROUP(nodes), 0 },
 	{ "ports", INT, GROUP(network.ports), 0 },
@@ -178,6 +177,94 @@ put_network(struct ir_module *m, struct target_group *g)
 	return true;
 }
 
+/* ---- where constants come from ---- */
+
+const char *
+target_measured_text(uint32_t measured, struct arena *a)
+{
+	struct buf b;
+	int i;
+
+	if (measured == (1u << TARGET_NCONSTANTS) - 1) {
+		return "all";
+	}
+	buf_init(&b, a);
+	for (i = 0; i < TARGET_NCONSTANTS; i++) {
+		if (measured >> i & 1) {
+			buf_printf(&b, "%s%s", b.n ? " " : "",
+				   target_constant_names[i]);
+		}
+	}
+	return buf_text(&b);
+}
+
+static bool
+no_constant(struct ir_module *m, const struct ir_setting *s, const char *name)
+{
+	struct arena *a = &m->ctx->tmp;
+	struct diag_near near;
+	struct buf all;
+	int i;
+
+	diag_near_init(&near, name);
+	buf_init(&all, a);
+	for (i = 0; i < TARGET_NCONSTANTS; i++) {
+		diag_near_try(&near, target_constant_names[i]);
+		buf_printf(&all, "%s%s", !i ? "" : i + 1 < TARGET_NCONSTANTS
+			   ? ", " : " and ", target_constant_names[i]);
+	}
+	diag_error(&m->ctx->diags, s->value, "`%s` is no constant that could "
+		   "be measured%s: `measured` is all, or a text of some of "
+		   "%s", name, diag_near_text(&near, a), buf_text(&all));
+	return false;
+}
+
+/* The words of a text, each the name of a constant. */
+static bool
+put_words(struct ir_module *m, const struct ir_setting *s, uint32_t *measured)
+{
+	const char *at = ir_text(m->ctx, s->text);
+	size_t n;
+	int i;
+
+	if (strcmp(at, "all") == 0) {
+		*measured = (1u << TARGET_NCONSTANTS) - 1;
+		return true;
+	}
+	for (at += strspn(at, " "); *at; at += n, at += strspn(at, " ")) {
+		const char *name;
+
+		n = strcspn(at, " ");
+		name = arena_strndup(&m->ctx->tmp, at, n);
+		for (i = 0; i < TARGET_NCONSTANTS &&
+			    strcmp(target_constant_names[i], name) != 0; i++) {
+		}
+		if (i == TARGET_NCONSTANTS) {
+			return no_constant(m, s, name);
+		}
+		*measured |= 1u << i;
+	}
+	return true;
+}
+
+/*
+ * A constant that a block sets was measured if that block says so: what
+ * stands behind `accelerator` was of another number.
+ */
+static bool
+put_measured(struct ir_module *m, struct target_group *g)
+{
+	const struct ir_setting *s = said(m, "measured");
+	int i;
+
+	for (i = 0; i < TARGET_NCONSTANTS; i++) {
+		if (said(m, target_constant_names[i])) {
+			g->device.measured &= ~(1u << i);
+		}
+	}
+	return !s || put_words(m, s, &g->device.measured);
+}
+
 bool
 target_apply(struct ir_module *m, struct target_group *g)
 {
@@ -190,7 +277,7 @@ target_apply(struct ir_module *m, struct target_group *g)
 			put(m, &fields[i], s, g);
 		}
 	}
-	return put_network(m, g);
+	return put_measured(m, g) && put_network(m, g);
 }
 
 /* ---- the check ---- */
@@ -220,16 +307,9 @@ lacks(struct buf *b, bool there, const char *key)
 static void
 lacks_constants(struct buf *b, const struct target_device *d)
 {
-	lacks(b, d->matrix_eff > 0, "matrix_eff");
-	lacks(b, d->matrix_fill > 0, "matrix_fill");
-	lacks(b, d->matrix_feed > 0, "matrix_feed");
-	lacks(b, d->launch_us > 0, "launch");
-	lacks(b, d->memory_eff > 0, "memory_eff");
-	lacks(b, d->attention_eff > 0, "attention_eff");
-	lacks(b, d->attention_fill > 0, "attention_fill");
-	lacks(b, d->link_eff > 0, "link_eff");
-	lacks(b, d->link_start_us > 0, "link_start");
-	lacks(b, d->link_hop_us > 0, "link_hop");
+#define CONSTANT(id, key, member, what) lacks(b, d->member > 0, key);
+	TARGET_CONSTANTS(CONSTANT)
+#undef CONSTANT
 }
 
 bool

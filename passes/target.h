@@ -17,6 +17,34 @@
 enum target_rate { TARGET_FP32, TARGET_TF32, TARGET_BF16, TARGET_FP16,
 		   TARGET_FP8, TARGET_INT8, TARGET_NRATES };
 
+/* CONSTANT(id, key, member, what it is) */
+#define TARGET_CONSTANTS(CONSTANT) \
+	CONSTANT(MATRIX_EFF, "matrix_eff", matrix_eff, \
+		 "of the matrix rate, in a long contraction") \
+	CONSTANT(MATRIX_FILL, "matrix_fill", matrix_fill, \
+		 "of k, in elements of 2 bytes: one tile's") \
+	CONSTANT(MATRIX_FEED, "matrix_feed", matrix_feed, \
+		 "bytes that a unit can take in a cycle") \
+	CONSTANT(LAUNCH, "launch", launch_us, "of one kernel") \
+	CONSTANT(MEMORY_EFF, "memory_eff", memory_eff, \
+		 "of the memory's bandwidth, in long maps") \
+	CONSTANT(ATTENTION_EFF, "attention_eff", attention_eff, \
+		 "of the matrix rate, in long attention") \
+	CONSTANT(ATTENTION_FILL, "attention_fill", attention_fill, \
+		 "keys: prologue of one block of queries") \
+	CONSTANT(LINK_EFF, "link_eff", link_eff, \
+		 "of the link's bandwidth, in a long ring") \
+	CONSTANT(LINK_START, "link_start", link_start_us, \
+		 "of one collective") \
+	CONSTANT(LINK_HOP, "link_hop", link_hop_us, "of one step of it")
+
+enum target_constant {
+#define CONSTANT(id, key, member, what) TARGET_##id,
+	TARGET_CONSTANTS(CONSTANT)
+#undef CONSTANT
+	TARGET_NCONSTANTS
+};
+
 struct target_device {
 	const char *name;	/* of its file: "h100-sxm" */
 	const char *vendor, *arch, *link;	/* "" where nobody said so */
@@ -37,16 +65,11 @@ struct target_device {
 	double failures_year;	/* of one device, those that stop a run */
 	bool plan_only;		/* llmc emits no code for it */
 	/* the constants of its efficiency: see docs/cost.md */
-	double matrix_eff;	/* of the matrix rate, in a long contraction */
-	double matrix_fill;	/* of k, in elements of 2 bytes: one tile's */
-	double matrix_feed;	/* bytes that a unit can take in a cycle */
-	double launch_us;	/* of one kernel */
-	double memory_eff;	/* of the memory's bandwidth, in long maps */
-	double attention_eff;	/* of the matrix rate, in long attention */
-	double attention_fill;	/* keys: prologue of one block of queries */
-	double link_eff;	/* of the link's bandwidth, in a long ring */
-	double link_start_us;	/* of one collective */
-	double link_hop_us;	/* of one step of it */
+#define CONSTANT(id, key, member, what) double member;
+	TARGET_CONSTANTS(CONSTANT)
+#undef CONSTANT
+	/* of these, bit `1 << id`: by llmc calibrate, on such a device */
+	uint32_t measured;
 };
 
 struct target_network {
@@ -82,6 +105,7 @@ struct target {
 /* ---- target.c: settings as a group of nodes --------------------------- */
 
 extern const char *const target_rate_names[TARGET_NRATES];
+extern const char *const target_constant_names[TARGET_NCONSTANTS];
 
 /*
  * What the target settings of a module say is put over what *g holds, which
@@ -100,6 +124,8 @@ int64_t target_nodes(const struct target *t);
 /* A network by name. False: there is none, and `near` was tried with all. */
 bool target_network(const char *name, struct target_network *out,
 		    struct diag_near *near);
+/* As `measured` has it: "all", or names with blanks between; in the arena. */
+const char *target_measured_text(uint32_t measured, struct arena *a);
 /* "ib100, ib200, .. and roce400", in the arena. */
 const char *target_networks(struct arena *a);
 

@@ -66,16 +66,10 @@ print_device(struct buf *out, const struct target_device *d)
 static void
 print_constants(struct buf *out, const struct target_device *d)
 {
-	num(out, "matrix_eff", d->matrix_eff, 1);
-	num(out, "matrix_fill", d->matrix_fill, 1);
-	num(out, "matrix_feed", d->matrix_feed, 1);
-	num(out, "launch", d->launch_us, 1);
-	num(out, "memory_eff", d->memory_eff, 1);
-	num(out, "attention_eff", d->attention_eff, 1);
-	num(out, "attention_fill", d->attention_fill, 1);
-	num(out, "link_eff", d->link_eff, 1);
-	num(out, "link_start", d->link_start_us, 1);
-	num(out, "link_hop", d->link_hop_us, 1);
+#define CONSTANT(id, key, member, what) num(out, key, d->member, 1);
+	TARGET_CONSTANTS(CONSTANT)
+#undef CONSTANT
+	text(out, "measured", target_measured_text(d->measured, out->arena));
 }
 
 /* Names of files hold what names of blocks do not. */

@@ -452,6 +452,7 @@ pair_tests = \
 	tests/target/bad-lacks.llm \
 	tests/target/bad-many-devices.llm \
 	tests/target/bad-many.llm \
+	tests/target/bad-measured.llm \
 	tests/target/bad-missing-file.llm \
 	tests/target/bad-name.llm \
 	tests/target/bad-near-sxm.llm \
@@ -478,6 +479,7 @@ pair_tests = \
 	tests/target/ends-in-x.llm \
 	tests/target/file.llm \
 	tests/target/large.llm \
+	tests/target/measured.llm \
 	tests/target/mixed.llm \
 	tests/target/name.llm \
 	tests/target/network.llm \
@@ -1413,6 +1415,8 @@ pair_files = \
 	tests/target/bad-many-devices.llm \
 	tests/target/bad-many.err \
 	tests/target/bad-many.llm \
+	tests/target/bad-measured.err \
+	tests/target/bad-measured.llm \
 	tests/target/bad-missing-file.err \
 	tests/target/bad-missing-file.llm \
 	tests/target/bad-name.err \
@@ -1465,6 +1469,8 @@ pair_files = \
 	tests/target/file.out \
 	tests/target/large.llm \
 	tests/target/large.out \
+	tests/target/measured.llm \
+	tests/target/measured.out \
 	tests/target/mixed.llm \
 	tests/target/mixed.out \
 	tests/target/name.llm \

@@ -31,6 +31,56 @@ cp out default
 run --emit=answer --target h100x8x8 --pin "$plan" "$model"
 cmp -s out default || bad 'the default is another text'
 
+# ---- constants that were never measured are told, as far as they count
+
+# told TEXT..: of the answer that was printed
+told()
+{
+	sed -n '/^constants /,/^cost/{/^cost/!p;}' out |
+	tr -s ' \n' ' ' | sed 's/ $//' >constants
+	[ "$(cat constants)" = "$*" ] || bad "constants: $(cat constants)"
+}
+
+told 'constants none was measured with llmc on such a device: see llmc calibrate'
+for measured in all none some; do
+	case $measured in
+	all) words='measured = all;' ;;
+	none) words= ;;
+	some) words='measured = "launch memory_eff link_eff";' ;;
+	esac
+	for devices in 1 8; do
+		echo "target t { accelerator = h100; devices = $devices; $words }" \
+			>$measured$devices.target
+	done
+done
+tiny="--pin microbatch=1 $examples/tiny-dense.llm"
+for devices in 1 8; do
+	# shellcheck disable=SC2086 # words
+	run --target all$devices.target $tiny
+	told
+done
+# shellcheck disable=SC2086 # words
+run --target some8.target $tiny
+told 'constants not measured with llmc: matrix_eff, matrix_fill, matrix_feed,' \
+	'attention_eff, attention_fill, link_start, link_hop'
+# A device alone has no link.
+# shellcheck disable=SC2086 # words
+run --target some1.target $tiny
+told 'constants not measured with llmc: matrix_eff, matrix_fill, matrix_feed,' \
+	'attention_eff, attention_fill'
+# shellcheck disable=SC2086 # words
+run --emit=answer-json --target some1.target $tiny
+tr -d ' \n' <out | grep -qF '"not_measured":["matrix_eff","matrix_fill","matrix_feed","attention_eff","attention_fill"]' ||
+	bad 'plan.json has other constants'
+# Of several kinds of node, one was measured.
+cat all8.target none8.target | sed 's/devices = 8/devices = 2/' >both.target
+# shellcheck disable=SC2086 # words
+run --target both.target --pin dp=4 $tiny
+told 'constants none was measured with llmc on such a device: see llmc calibrate'
+# shellcheck disable=SC2086 # words
+run --target both.target --pin dp=2,tp=1,pp=1,cp=1 $tiny
+told
+
 # ---- kernels: 40 layers of 256 microbatches on a rank, in one part or in
 # several, flops by shape, and all of them are what the rank does not wait
 
