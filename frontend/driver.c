@@ -224,7 +224,7 @@ set_plan(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	for (i = 0; i < pins->list.n; i++) {
-		if (!plan_pin(m, pins->list.at[i])) {
+		if (!plan_pin_of(m, "--pin", pins->list.at[i])) {
 			return false;
 		}
 	}

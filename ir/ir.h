@@ -10,8 +10,11 @@
 
 #include "ir/base.h"
 
-/* Raised whenever a struct here or in passes/pass.h changes its meaning. */
-#define IR_ABI_VERSION 4
+/*
+ * Raised whenever a struct here, in passes/pass.h or in passes/plan.h changes
+ * its meaning or its size.
+ */
+#define IR_ABI_VERSION 5
 
 enum ir_op {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \

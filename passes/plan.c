@@ -280,5 +280,10 @@ plan_read(struct ir_module *m, struct plan *out)
 	}
 	plan_facts(m, &r.facts);
 	fill(&r);
-	return plan_settle(&r);
+	if (!plan_settle(&r)) {
+		return false;
+	}
+	out->was_read.nstages = out->nstages;
+	out->was_read.layers = out->layers;
+	return true;
 }

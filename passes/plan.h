@@ -42,7 +42,12 @@ struct plan {
 	int64_t chunks;		/* parts of talk and contraction; 0: auto */
 	bool join;		/* collectives that are ready are one call */
 	uint32_t nstages;	/* pp * interleave */
-	int64_t *layers;	/* by stage */
+	int64_t *layers;	/* by stage; NULL: even */
+	/* as plan_read has set these two, which plan_write goes by */
+	struct {
+		uint32_t nstages;
+		const int64_t *layers;
+	} was_read;
 	struct plan_split split[PLAN_NAXES];	/* by axis; none of pp */
 	/* of a GPU's contractions, texts of plan_tiles.c; in ctx->perm */
 	uint32_t ntiles;
@@ -94,8 +99,15 @@ void plan_spread(int64_t nlayers, uint32_t nstages, int64_t *layers);
 
 /* ---- plan_print.c: the struct as settings, and as text ---------------- */
 
-/* Replaces the plan that the module has. Derived fields are not looked at. */
-void plan_write(struct ir_module *m, const struct plan *p);
+/*
+ * Replaces the plan that the module has, if each key by itself has a value
+ * that it takes; else it stays, and the errors name the keys.  What `layers`,
+ * `schedule` and `recompute` leave open is NULL.  Derived fields are not
+ * looked at, but for nstages, since so many `layers` are read; and `layers`
+ * that plan_read has made for other stages are an error.  Whether the model
+ * allows the plan, plan_read says.
+ */
+bool plan_write(struct ir_module *m, const struct plan *p);
 /* Only how many layers each stage holds, which a model may leave open. */
 void plan_write_stages(struct ir_module *m, const struct plan *p);
 /* A whole `plan { ... }` block, with every key. */
@@ -177,9 +189,9 @@ const char *plan_tile_text(struct arena *a, const struct plan_tile *t);
 
 /* ---- plan_text.c: values as text -------------------------------------- */
 
-/* What `--pin tp=8,recompute=q+k` says. False after errors. */
+/* What "tp=8,recompute=q+k" says. False after errors. */
 bool plan_pin(struct ir_module *m, const char *text);
-/* The same of another option, "--why-not", which messages then name. */
+/* The same of an option, "--pin" or "--why-not", which messages then name. */
 bool plan_pin_of(struct ir_module *m, const char *option, const char *text);
 
 #endif

@@ -28,7 +28,7 @@ add_stages(struct ir_module *m, struct plan_value *v, const struct plan *p)
 {
 	uint32_t i;
 
-	for (i = 0; i < p->nstages; i++) {
+	for (i = 0; p->layers && i < p->nstages; i++) {
 		if (i > 0 && p->layers[i] == p->layers[i - 1]) {
 			v->items.at[v->items.n - 1].times++;
 		} else {
@@ -53,6 +53,9 @@ add_recompute(struct ir_module *m, struct plan_value *v, const struct plan *p)
 {
 	uint32_t s = 1, i, from = 0;
 
+	if (!p->recompute_of && !p->recompute) {
+		return;
+	}
 	while (p->recompute_of && s < p->nstages && strcmp(p->recompute_of[s],
 						p->recompute_of[0]) == 0) {
 		s++;
@@ -167,6 +170,10 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 		add_number(m, v, p->zero);
 		break;
 	case PLAN_KEY_SCHEDULE:
+		if (p->schedule || p->schedule_file) {
+			add_word(m, v, word_of(p, key));
+		}
+		break;
 	case PLAN_KEY_SEQUENCE:
 	case PLAN_KEY_CONTEXT:
 	case PLAN_KEY_BALANCED:
@@ -190,19 +197,147 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 	}
 }
 
-void
-plan_write(struct ir_module *m, const struct plan *p)
-{
-	struct plan_value v;
-	int key;
+/* ---- what a struct may hold, and no setting can ---- */
 
-	plan_clear(m);
-	for (key = 0; key < PLAN_NKEYS; key++) {
-		value_of(m, p, (enum plan_key)key, &v);
-		if (v.items.n) {
-			plan_store(m, &plan_rows[key], &v);
+static bool
+wrong(const struct ir_module *m, enum plan_key key, const char *fmt, ...)
+{
+	const struct span nowhere = { 0, 0 };
+	struct buf b;
+	va_list ap;
+
+	buf_init(&b, &m->ctx->tmp);
+	va_start(ap, fmt);
+	buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	diag_error(&m->ctx->diags, nowhere, "`%s`%s", plan_rows[key].key,
+		   buf_text(&b));
+	return false;
+}
+
+static bool
+has_axes(const struct ir_module *m, const struct plan *p)
+{
+	int i;
+
+	for (i = 0; i < PLAN_NAXES; i++) {
+		if ((uint32_t)p->mesh[i] >= PLAN_NAXES) {
+			return wrong(m, PLAN_KEY_MESH, " has axis %u, and 0 "
+				     "to %d is legal", (unsigned)p->mesh[i],
+				     PLAN_NAXES - 1);
 		}
 	}
+	return true;
+}
+
+/* So many layers are read as there are stages, and no more. */
+static bool
+has_layers(const struct ir_module *m, const struct plan *p)
+{
+	int64_t stages;
+
+	if (!p->layers) {
+		return true;
+	}
+	if (!num_mul(p->pp, p->interleave, &stages) || stages != p->nstages) {
+		return wrong(m, PLAN_KEY_STAGES, " are %u, and pp * interleave "
+			     "= %lld * %lld is legal", p->nstages,
+			     (long long)p->pp, (long long)p->interleave);
+	}
+	if (p->layers == p->was_read.layers &&
+	    p->nstages != p->was_read.nstages) {
+		return wrong(m, PLAN_KEY_STAGES, " are %u, and `layers` are "
+			     "still those of %u: so many are legal, or NULL, "
+			     "which is `even`", p->nstages,
+			     p->was_read.nstages);
+	}
+	return true;
+}
+
+static bool
+has_words(const struct ir_module *m, enum plan_key key,
+	  const char *const *words, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if (!words || !words[i]) {
+			return wrong(m, key, " has %u texts, and number %u is "
+				     "NULL: a text is legal", n, i);
+		}
+	}
+	return true;
+}
+
+static bool
+has_dims(const struct ir_module *m, const struct plan_split *s,
+	 enum plan_key key)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++) {
+		if (!s->dims || s->dims[i] == 0 ||
+		    s->dims[i] >= m->dims.n) {
+			return wrong(m, key, " has %u dims, and number %u is "
+				     "none of this model: 1 to %u is legal",
+				     s->n, i, m->dims.n - 1);
+		}
+	}
+	return true;
+}
+
+/* Whether value_of may look at it. */
+static bool
+is_there(const struct ir_module *m, const struct plan *p, enum plan_key key)
+{
+	switch (key) {
+	case PLAN_KEY_MESH:
+		return has_axes(m, p);
+	case PLAN_KEY_STAGES:
+		return has_layers(m, p);
+	case PLAN_KEY_RECOMPUTE:
+		return !p->recompute_of ||
+		       has_words(m, key, p->recompute_of, p->nstages);
+	case PLAN_KEY_TILES:
+		return has_words(m, key, p->tiles, p->ntiles);
+	case PLAN_KEY_SPLIT_DP:
+	case PLAN_KEY_SPLIT_EP:
+	case PLAN_KEY_SPLIT_CP:
+	case PLAN_KEY_SPLIT_TP:
+		return has_dims(m, &p->split[PLAN_DP +
+					     (key - PLAN_KEY_SPLIT_DP)], key);
+	default:
+		return true;
+	}
+}
+
+bool
+plan_write(struct ir_module *m, const struct plan *p)
+{
+	struct plan_value v[PLAN_NKEYS];
+	bool ok = true;
+	int key;
+
+	for (key = 0; key < PLAN_NKEYS; key++) {
+		v[key].items.n = 0;
+		if (!is_there(m, p, (enum plan_key)key)) {
+			ok = false;
+			continue;
+		}
+		value_of(m, p, (enum plan_key)key, &v[key]);
+		ok &= !v[key].items.n ||
+		      plan_check(m, &plan_rows[key], &v[key]);
+	}
+	if (!ok) {
+		return false;
+	}
+	plan_clear(m);
+	for (key = 0; key < PLAN_NKEYS; key++) {
+		if (v[key].items.n) {
+			plan_store(m, &plan_rows[key], &v[key]);
+		}
+	}
+	return true;
 }
 
 void

@@ -336,7 +336,7 @@ pin(struct text *t)
 bool
 plan_pin(struct ir_module *m, const char *text)
 {
-	return plan_pin_of(m, "--pin", text);
+	return plan_pin_of(m, "plan_pin", text);
 }
 
 bool

@@ -32,8 +32,7 @@ rule_of_eight(struct pass_ctx *p, struct ir_module *m)
 		plan.microbatch = plan.batch / (plan.dp * plan.ep);
 	}
 	pass_count(p, "sequences in a microbatch", plan.microbatch);
-	plan_write(m, &plan);
-	return true;
+	return plan_write(m, &plan);
 }
 
 static const struct pass passes[] = {

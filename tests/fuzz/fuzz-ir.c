@@ -64,7 +64,7 @@ check_plan(struct ir_module *m)
 	}
 	buf_init(&once, &m->ctx->perm);
 	plan_print(m, &p, &once);
-	plan_write(m, &p);
+	CHECK(plan_write(m, &p));
 	CHECK(ir_verify(m));
 	CHECK(plan_read(m, &p));
 	buf_init(&twice, &m->ctx->perm);

@@ -290,7 +290,7 @@ test_round_trip(void **state)
 	(void)state;
 	for (i = 0; i < 300; i++) {
 		draw(m, &rng, &p);
-		plan_write(m, &p);
+		assert_true(plan_write(m, &p));
 		assert_true(ir_verify(m));
 		must_read(m, &q);
 		assert_int_equal(q.pp, p.pp);
@@ -366,8 +366,8 @@ test_out_of_range(void **state)
 	assert_true(plan_pin(m, "pp=2"));
 	must_read(m, &p);
 	p.pp = 0;		/* a search that is wrong is told so, too */
-	plan_write(m, &p);
-	assert_false(plan_read(m, &p));
+	assert_false(plan_write(m, &p));
+	assert_int_equal(ir_setting_num(m, "plan.pp", 0), 2);
 	plan_clear(m);
 	assert_null(ir_setting(m, "plan.pp"));
 	must_read(m, &p);
