@@ -17,16 +17,13 @@ struct rt_tokens_options {
 	int64_t npaths;
 	int64_t length;		/* of a sequence; one more token is read */
 	int64_t below;		/* tokens must be less: the vocabulary */
-	uint64_t seed;
-	bool in_order;		/* not shuffled: evaluation */
 };
 
 /*
  * llm.c's .bin (magic 20240520, u16, or 20240801, u32), Megatron's .bin beside
  * its .idx, the bytes of a .txt or .md, or raw u16 without a header.
- * Sequences do not overlap, and none spans two files; an epoch is a
- * permutation of them that the seed and the epoch's number give, so that any
- * number of ranks sees the same order.
+ * Sequences do not overlap, and none spans two files; they come in the order
+ * of the files.
  * Files are never read whole, nor mapped: one that is cut short while it is
  * open is RT_IO.  Several threads may read at once.
  */
@@ -34,6 +31,11 @@ enum rt_status rt_tokens_open(struct rt_tokens **out,
 			      const struct rt_tokens_options *o,
 			      struct rt_error *err);
 void rt_tokens_free(struct rt_tokens *t);
+/*
+ * From now on an epoch is a permutation of all sequences that the seed and the
+ * epoch's number give, so that any number of ranks sees the same order.
+ */
+void rt_tokens_shuffle(struct rt_tokens *t, uint64_t seed);
 int64_t rt_tokens_sequences(const struct rt_tokens *t);	/* of an epoch */
 int64_t rt_tokens_total(const struct rt_tokens *t);
 /*

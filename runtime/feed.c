@@ -98,6 +98,20 @@ rt_feed_inputs(struct rt_run *r, const struct rt_feed *feed,
 	return status;
 }
 
+enum rt_status
+rt_feed_open(struct rt_tokens **out, const struct rt_plan *p,
+	     const struct rt_list *files, struct rt_error *err)
+{
+	struct rt_tokens_options o = { .paths = files->at, .npaths = files->n };
+
+	o.length = rt_plan_length(p, &o.below);
+	if (o.length == 0) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this model reads "
+			       "no tokens: --data draw draws what it reads");
+	}
+	return rt_tokens_open(out, &o, err);
+}
+
 static enum rt_status
 get_tokens(const struct rt_feed *f, int64_t sequence, int64_t from, int64_t n,
 	   int32_t *out, struct rt_error *err)

@@ -49,6 +49,7 @@ rank_sources = \
 	%D%/grid.c \
 	%D%/elems.c \
 	%D%/elems.h \
+	%D%/evaluate.c \
 	%D%/emulate-build.c \
 	%D%/emulate-call.h \
 	%D%/emulate-check.c \

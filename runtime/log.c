@@ -276,9 +276,12 @@ rt_log_event(struct rt_log *l, const char *event, const char *say,
 	if (!l) {
 		return;
 	}
-	fprintf(l->o.screen, "%s%s\n", l->open_line ? CLEAR_LINE : "", say);
-	fflush(l->o.screen);
-	l->open_line = false;
+	if (l->o.screen) {
+		fprintf(l->o.screen, "%s%s\n",
+			l->open_line ? CLEAR_LINE : "", say);
+		fflush(l->o.screen);
+		l->open_line = false;
+	}
 	begin_json(l, &line);
 	if (line.f) {
 		clock_gettime(CLOCK_REALTIME, &now);

@@ -18,7 +18,8 @@ enum kind { FLAG, INT, NUM, TEXT, MAYBE, LIST, WORD };
 #define V RT_VERIFY
 #define S RT_SAMPLE
 #define P RT_PREFLIGHT
-#define RUNS (T | B | V | S | P)
+#define E RT_EVAL
+#define RUNS (T | B | V | S | P | E)
 
 static const struct row {
 	const char *name;
@@ -53,24 +54,27 @@ static const struct row {
 	{ "seed", RUNS, INT, AT(seed), 0, 0, 9e15, "N",
 	  "of weights, of the order of data, of samples "
 	  "(default: the model's)" },
-	{ "weights", T | V | S, TEXT, AT(weights), 0, 0, 0, "PATH",
+	{ "weights", T | V | S | E, TEXT, AT(weights), 0, 0, 0, "PATH",
 	  "begin with these: safetensors, an index or a folder" },
-	{ "allow-unused", T | V | S, FLAG, AT(allow_unused), 0, 0, 0, "",
+	{ "allow-unused", T | V | S | E, FLAG, AT(allow_unused), 0, 0, 0, "",
 	  "leave out tensors of --weights that the model does not read" },
-	{ "steps", T | B | V, INT, AT(steps), 0, 1, 1e15, "N",
+	{ "steps", T | B | V | E, INT, AT(steps), 0, 1, 1e15, "N",
 	  "train: in all, resumed ones too (default: the model's, or the "
 	  "data once); bench: measured (default: 5); verify: compared "
-	  "(default: 1)" },
-	{ "data", T, LIST, AT(data), 0, 0, 0, "FILE..|draw",
-	  "token files to train on, or drawn tokens" },
+	  "(default: 1); eval: batches (default: the data once)" },
+	{ "data", T | E, LIST, AT(data), 0, 0, 0, "FILE..|draw",
+	  "token files to train or evaluate on, or drawn tokens" },
+	{ "data-order", T, WORD, AT(data_order), 0, 0, 0, "shuffled|file",
+	  "of its sequences: a permutation that the seed gives, or as they "
+	  "come in the files (default: shuffled)" },
 	{ "eval-data", T, LIST, AT(eval_data), 0, 0, 0, "FILE..",
 	  "token files to evaluate on" },
 	{ "eval-every", T, INT, AT(eval_every), 0, 1, 1e15, "N",
 	  "steps between evaluations (default: at the end)" },
 	{ "eval-steps", T, INT, AT(eval_steps), 0, 1, 1e15, "N",
 	  "batches of an evaluation (default: the data once)" },
-	{ "checkpoint", T | S, TEXT, AT(checkpoint), 0, 0, 0, "FOLDER",
-	  "train: save there, at the end too; sample: load the newest" },
+	{ "checkpoint", T | S | E, TEXT, AT(checkpoint), 0, 0, 0, "FOLDER",
+	  "train: save there, at the end too; sample, eval: load the newest" },
 	{ "every", T, INT, AT(every), 0, 1, 1e15, "N",
 	  "steps between checkpoints (default: at the end)" },
 	{ "keep", T, INT, AT(keep), 0, 1, 1e6, "N",
@@ -78,11 +82,11 @@ static const struct row {
 	{ "resume", T, MAYBE, AT(resume), AT(resume_path), 0, 0, "PATH",
 	  "go on from that checkpoint (default: the newest of --checkpoint, "
 	  "and anew if it has none)" },
-	{ "log", T, TEXT, AT(log), 0, 0, 0, "FILE",
+	{ "log", T | E, TEXT, AT(log), 0, 0, 0, "FILE",
 	  "add a JSON object for each step and event" },
 	{ "tensorboard", T, TEXT, AT(tensorboard), 0, 0, 0, "FOLDER",
 	  "write an event file there" },
-	{ "json", B | I, FLAG, AT(json), 0, 0, 0, "",
+	{ "json", B | I | E, FLAG, AT(json), 0, 0, 0, "",
 	  "print JSON; inspect: plan.json" },
 	{ "llp", I, FLAG, AT(llp), 0, 0, 0, "", "print the plan as text" },
 	{ "prompt-file", S, TEXT, AT(prompt), 0, 0, 0, "FILE",
@@ -105,6 +109,7 @@ static const struct command {
 	{ "bench", B, "measures steps beside what was predicted" },
 	{ "inspect", I, "says what is in this program" },
 	{ "verify", V, "runs the first step twice and compares all ranks" },
+	{ "eval", E, "says the loss of a checkpoint, or of weights, on data" },
 	{ "sample", S, "continues a text" },
 	{ "preflight", P, "says what ranks run on, and how fast they talk" },
 };
@@ -330,15 +335,18 @@ check(struct reader *r)
 	}
 	if (!o->command) {
 		return WRONG(r, "a command is missing: train, bench, inspect, "
-			     "verify, sample or preflight; --help says more");
+			     "verify, eval, sample or preflight; --help says "
+			     "more");
 	}
 	if (o->command == T && o->data.n == 0) {
 		return WRONG(r, "there is nothing to train on: give --data "
 			     "FILE.. or --data draw");
 	}
-	if ((o->eval_every || o->eval_steps) && o->eval_data.n == 0) {
+	if ((o->command == E && o->data.n == 0) ||
+	    ((o->eval_every || o->eval_steps) && o->eval_data.n == 0)) {
 		return WRONG(r, "there is nothing to evaluate on: give "
-			     "--eval-data FILE..");
+			     "--%sdata FILE..", o->command == E ? "" :
+			     "eval-");
 	}
 	if ((o->every || (o->resume && !o->resume_path)) && !o->checkpoint) {
 		return WRONG(r, "no folder for checkpoints is given: "
@@ -351,9 +359,10 @@ check(struct reader *r)
 	if (o->command == S && !o->prompt) {
 		return WRONG(r, "nothing to continue: give --prompt-file FILE");
 	}
-	if (o->command == S && !o->checkpoint == !o->weights) {
-		return WRONG(r, "weights to sample from: give --checkpoint "
-			     "FOLDER or --weights PATH");
+	if (o->command & (S | E) && !o->checkpoint == !o->weights) {
+		return WRONG(r, "weights to %s: give --checkpoint FOLDER or "
+			     "--weights PATH", o->command == S ?
+			     "sample from" : "evaluate");
 	}
 	return RT_OK;
 }
@@ -362,6 +371,12 @@ bool
 rt_options_draw(const struct rt_options *o)
 {
 	return o->data.n == 1 && strcmp(o->data.at[0], "draw") == 0;
+}
+
+bool
+rt_options_in_order(const struct rt_options *o)
+{
+	return strcmp(o->data_order, "file") == 0;
 }
 
 enum rt_status
@@ -395,7 +410,8 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 
 	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
 				  .timeout_s = 300, .temperature = 1,
-				  .bind = "cores", .device = "auto" };
+				  .bind = "cores", .device = "auto",
+				  .data_order = "shuffled" };
 	if (argc > 1 && argv[1][0] != '-') {
 		r.at = 2;
 		status = read_command(&r, argv[1]);

@@ -139,6 +139,8 @@ run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 		return rt_bench(r, o->steps, o->json, stdout, err);
 	case RT_VERIFY:
 		return rt_verify(r, o, stdout, err);
+	case RT_EVAL:
+		return rt_eval(r, o, stdout, err);
 	case RT_SAMPLE:
 		return rt_sample(r, o, stdout, err);
 	case RT_PREFLIGHT:

@@ -23,7 +23,7 @@
 
 enum rt_command {
 	RT_TRAIN = 1, RT_BENCH = 2, RT_INSPECT = 4, RT_VERIFY = 8,
-	RT_SAMPLE = 16, RT_PREFLIGHT = 32
+	RT_SAMPLE = 16, RT_PREFLIGHT = 32, RT_EVAL = 64
 };
 
 struct rt_list {
@@ -39,7 +39,7 @@ struct rt_options {
 	int64_t seed;		/* -1: not given */
 	double timeout_s, temperature;
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;
-	const char *prompt, *bind, *transport, *device;
+	const char *prompt, *bind, *transport, *device, *data_order;
 	struct rt_list data, eval_data;
 };
 
@@ -49,6 +49,8 @@ enum rt_status rt_options_read(struct rt_options *o, int argc,
 void rt_options_release(struct rt_options *o);
 /* Whether tokens are drawn, not read. */
 bool rt_options_draw(const struct rt_options *o);
+/* Whether sequences come as they stand in the files. */
+bool rt_options_in_order(const struct rt_options *o);
 /* How long to train if nobody has said it: as the plan says, if it does. */
 enum rt_status rt_options_settle(struct rt_options *o,
 				 const struct rt_plan *p,
@@ -172,12 +174,38 @@ struct rt_store rt_run_store(const struct rt_run *r);
 /* Puts the inputs of a microbatch where the program finds them. */
 enum rt_status rt_feed_inputs(struct rt_run *r, const struct rt_feed *feed,
 			      struct rt_error *err);
+/* Opens token files for what a plan reads. */
+enum rt_status rt_feed_open(struct rt_tokens **out, const struct rt_plan *p,
+			    const struct rt_list *files, struct rt_error *err);
 /* Sequences from token files. */
 struct rt_feed rt_feed_tokens(struct rt_tokens *t, int64_t first);
 /* The input of that name, or NULL. */
 const struct rt_port *rt_input(const struct rt_program *p, const char *name);
 /* Tokens of a sequence, and what they are less than; 0: no tokens. */
 int64_t rt_plan_length(const struct rt_plan *p, int64_t *below);
+
+/* ---- evaluations (evaluate.c) ------------------------------------------ */
+
+struct rt_log;
+
+struct rt_evaluation {
+	int64_t step, batches, tokens;
+	double loss;		/* the mean over all tokens */
+	bool stop;		/* somebody was told to end */
+};
+
+/*
+ * How many batches to evaluate on: as many as are wanted, or for 0 all whole
+ * ones that there are.  RT_RANGE: there is none.  NULL: drawn tokens.
+ */
+enum rt_status rt_evaluation_size(const struct rt_run *r,
+				  const struct rt_tokens *t, int64_t wanted,
+				  int64_t *batches, struct rt_error *err);
+/* Weights stay as they are.  `step` is that of these weights. */
+enum rt_status rt_evaluate(struct rt_run *r, struct rt_tokens *t, int64_t step,
+			   int64_t batches, const volatile sig_atomic_t *told,
+			   struct rt_evaluation *e, struct rt_error *err);
+void rt_evaluation_log(const struct rt_evaluation *e, struct rt_log *l);
 
 /* ---- what was measured (bench.c) --------------------------------------- */
 
@@ -193,12 +221,10 @@ enum rt_status rt_bench(struct rt_run *r, int64_t steps, bool json, FILE *out,
 
 /* ---- what a run writes down (log.c, tensorboard.c) --------------------- */
 
-struct rt_log;
-
 struct rt_log_options {
 	const char *path;	/* JSON lines are added there; or NULL */
 	const char *tensorboard;	/* a folder, or NULL */
-	FILE *screen;
+	FILE *screen;	/* NULL, if there are only events: not shown */
 	bool terminal;		/* one line that is written over */
 	const struct rt_plan *plan;
 };
@@ -236,7 +262,7 @@ int64_t rt_events_lost(const struct rt_events *e);
 enum rt_status rt_events_close(struct rt_events *e, struct rt_error *err);
 uint32_t rt_crc32c(const void *at, size_t n);
 
-/* ---- commands (train.c, inspect.c, verify.c, sample.c, preflight.c) ----- */
+/* ---- commands (train.c, evaluate.c, inspect.c, verify.c, ...) ----------- */
 
 enum rt_status rt_train(struct rt_run *r, const struct rt_options *o,
 			const volatile sig_atomic_t *told, FILE *screen,
@@ -253,6 +279,9 @@ enum rt_status rt_verify_whole(struct rt_run *r, const struct rt_options *o,
 			       struct rt_error *err);
 enum rt_status rt_sample(struct rt_run *r, const struct rt_options *o,
 			 FILE *out, struct rt_error *err);
+/* The loss of a checkpoint, or of weights, on data. */
+enum rt_status rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
+		       struct rt_error *err);
 /* What ranks run on, and how fast they reach each other. */
 enum rt_status rt_preflight(struct rt_run *r, FILE *out, struct rt_error *err);
 /*
@@ -261,7 +290,7 @@ enum rt_status rt_preflight(struct rt_run *r, FILE *out, struct rt_error *err);
  */
 enum rt_status rt_gpu_probe(const struct rt_plan *p, int64_t n,
 			    const char *libcuda, struct rt_error *err);
-/* Loads what train, verify and sample are told to begin with. */
+/* Loads what train, eval, verify and sample are told to begin with. */
 enum rt_status rt_begin(struct rt_run *r, const struct rt_options *o,
 			struct rt_progress *p, struct rt_error *err);
 

@@ -29,7 +29,7 @@ struct rt_tokens {
 	int64_t length, below;
 	int64_t sequences, total;
 	uint64_t seed;
-	bool in_order;
+	bool shuffled;
 };
 
 /* ---- the order ----------------------------------------------------- */
@@ -178,8 +178,6 @@ rt_tokens_open(struct rt_tokens **out, const struct rt_tokens_options *o,
 	t->alloc = alloc;
 	t->length = o->length;
 	t->below = o->below;
-	t->seed = o->seed;
-	t->in_order = o->in_order;
 	t->files = rt_resize(&alloc, NULL, (size_t)o->npaths,
 			     sizeof(*t->files));
 	if (!t->files) {
@@ -214,6 +212,13 @@ rt_tokens_free(struct rt_tokens *t)
 	}
 	rt_release(&alloc, t->files);
 	rt_release(&alloc, t);
+}
+
+void
+rt_tokens_shuffle(struct rt_tokens *t, uint64_t seed)
+{
+	t->seed = seed;
+	t->shuffled = true;
 }
 
 int64_t
@@ -354,7 +359,7 @@ rt_tokens_get(const struct rt_tokens *t, int64_t index, int64_t from,
 	}
 	epoch = (uint64_t)(index / t->sequences);
 	k = index % t->sequences;
-	if (!t->in_order) {
+	if (t->shuffled) {
 		k = rt_permute(t->sequences, mix(t->seed ^ mix(epoch + 1)),
 			       k);
 	}

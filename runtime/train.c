@@ -6,7 +6,6 @@
 #include "runtime/files.h"
 #include "runtime/rank.h"
 
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@ struct train {
 	struct rt_tokens *tokens, *eval;	/* NULL: drawn, none */
 	struct rt_progress at;
 	int64_t steps;		/* in all */
+	int64_t eval_batches;	/* of an evaluation */
 	int64_t saved, evaluated;	/* last step that was */
 	double checkpoint_ms;	/* since the last line */
 	int claim;		/* on the folder of checkpoints; or -1 */
@@ -44,23 +44,6 @@ rt_begin(struct rt_run *r, const struct rt_options *o, struct rt_progress *p,
 					 o->allow_unused, err);
 	}
 	return status;
-}
-
-static enum rt_status
-open_tokens(struct train *t, struct rt_tokens **out,
-	    const struct rt_list *files, bool in_order, struct rt_error *err)
-{
-	const struct rt_plan *p = t->r->plan;
-	struct rt_tokens_options o = { .paths = files->at, .npaths = files->n,
-				       .seed = t->at.seed,
-				       .in_order = in_order };
-
-	o.length = rt_plan_length(p, &o.below);
-	if (o.length == 0) {
-		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this model reads "
-			       "no tokens: --data draw draws what it reads");
-	}
-	return rt_tokens_open(out, &o, err);
 }
 
 /* Goes on from a checkpoint; false: there is none, and none was named. */
@@ -112,6 +95,24 @@ say_start(struct train *t, bool resumed)
 }
 
 static enum rt_status
+open_data(struct train *t, struct rt_error *err)
+{
+	const struct rt_options *o = t->o;
+	enum rt_status status = RT_OK;
+
+	if (!rt_options_draw(o)) {
+		status = rt_feed_open(&t->tokens, t->r->plan, &o->data, err);
+	}
+	if (status == RT_OK && o->eval_data.n > 0) {
+		status = rt_feed_open(&t->eval, t->r->plan, &o->eval_data,
+				      err);
+	}
+	return status == RT_OK && t->eval ?
+		rt_evaluation_size(t->r, t->eval, o->eval_steps,
+				   &t->eval_batches, err) : status;
+}
+
+static enum rt_status
 open_all(struct train *t, FILE *screen, struct rt_error *err)
 {
 	const struct rt_options *o = t->o;
@@ -121,17 +122,14 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	bool resumed = false;
 
 	status = t->r->rank == 0 ? rt_log_open(&t->log, &lo, err) : RT_OK;
+	if (status == RT_OK) {
+		status = open_data(t, err);
+	}
 	if (status == RT_OK && o->resume) {
 		status = resume(t, &resumed, err);
 	}
 	if (status == RT_OK && !resumed) {
 		status = rt_begin(t->r, o, &t->at, err);
-	}
-	if (status == RT_OK && !rt_options_draw(o)) {
-		status = open_tokens(t, &t->tokens, &o->data, false, err);
-	}
-	if (status == RT_OK && o->eval_data.n > 0) {
-		status = open_tokens(t, &t->eval, &o->eval_data, true, err);
 	}
 	if (status == RT_OK && o->checkpoint && t->r->rank == 0) {
 		t->claim = rt_files_claim(o->checkpoint, err);
@@ -140,10 +138,13 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
+	if (t->tokens && !rt_options_in_order(o)) {
+		rt_tokens_shuffle(t->tokens, t->at.seed);
+	}
 	t->steps = o->steps ? o->steps :
 		rt_tokens_sequences(t->tokens) / t->r->plan->batch;
-	t->evaluated = resumed ? t->at.step : -1;
-	t->saved = o->resume_path ? -1 : t->evaluated;
+	t->evaluated = -1;
+	t->saved = resumed && !o->resume_path ? t->at.step : -1;
 	if (resumed && t->at.remark[0]) {
 		rt_log_event(t->log, "remark", t->at.remark, "\"step\": %lld",
 			     (long long)t->at.step);
@@ -161,40 +162,16 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 static enum rt_status
 evaluate(struct train *t, struct rt_error *err)
 {
-	const struct rt_plan *p = t->r->plan;
-	int64_t all = rt_tokens_sequences(t->eval) / p->batch, i;
-	int64_t n = t->o->eval_steps ? t->o->eval_steps : all;
-	enum rt_status status = RT_OK;
-	struct rt_outcome c;
-	double sum = 0;
-	char line[128], loss[32];
+	struct rt_evaluation e;
+	enum rt_status status = rt_evaluate(t->r, t->eval, t->at.step,
+					    t->eval_batches, t->told, &e, err);
 
-	if (n < 1) {
-		return rt_fail(err, RT_RANGE, RT_NOWHERE, "--eval-data has "
-			"%lld sequences, and a batch takes %lld",
-			(long long)rt_tokens_sequences(t->eval),
-			(long long)p->batch);
+	if (status != RT_OK) {
+		return status;
 	}
-	for (i = 0; i < n && !t->stop; i++) {
-		struct rt_feed feed = rt_feed_tokens(t->eval, i * p->batch);
-
-		status = rt_run_step(t->r, t->at.step, &feed, false, *t->told,
-				     &c, err);
-		if (status != RT_OK) {
-			return status;
-		}
-		t->stop = c.stop;
-		sum += c.n > 0 ? c.at[0] : NAN;
-	}
+	t->stop = e.stop;
 	t->evaluated = t->at.step;
-	sum /= (double)i;
-	snprintf(line, sizeof line, "evaluation at step %lld: loss %.4f over "
-		 "%lld batches", (long long)t->at.step, sum, (long long)i);
-	snprintf(loss, sizeof loss, isfinite(sum) ? "%.17g" : "null", sum);
-	rt_log_event(t->log, "evaluation", line, "\"step\": %lld, "
-		     "\"batches\": %lld, \"loss\": %s",
-		     (long long)t->at.step, (long long)i, loss);
-	rt_log_scalar(t->log, "evaluation_loss", t->at.step, sum);
+	rt_evaluation_log(&e, t->log);
 	return RT_OK;
 }
 

@@ -55,11 +55,87 @@ test "$(grep -c '^{"step": [0-9]*, "loss": [0-9]' log)" = 9 ||
 	bad "the log has not nine steps: $(cat log)"
 test "$(grep -c '"event": "resume"' log)" = 1 || bad 'no resume in the log'
 
+# In the order of the files: the first batch is what stands there first, and a
+# run that goes on has the next one.
+head -c 2 count.bin >skew.bin
+for i in 1 2 3 4; do
+	printf '\005\000\003\000\003\000\011\000\002\000\017\000\001\000\007\000'
+done | tee first >>skew.bin
+cat first >>skew.bin
+cp skew.bin first.bin
+head -c 780 count.bin >>skew.bin
+# losses_of ARGUMENTS..: of each step
+losses_of()
+{
+	rm -f losses
+	"$rank" train --local --seed 3 --log losses "$@" >out 2>err ||
+		bad "rank train $*"
+	losses_in losses
+}
+first=$(losses_of --data first.bin --steps 1 --data-order file)
+both=$(losses_of --data skew.bin --steps 2 --data-order file)
+test "${both%%
+*}" = "$first" || bad "file order: $both does not begin with $first"
+test "$(losses_of --data skew.bin --steps 1)" != "$first" ||
+	bad 'file order is the order of the seed'
+losses_of --data skew.bin --steps 1 --data-order file --checkpoint ordered \
+	>begun
+losses_of --data skew.bin --steps 2 --data-order file --checkpoint ordered \
+	--resume >>begun
+echo "$both" | diff - begun || bad 'file order: another second batch'
+
 # Loss falls; sampling then counts on.
 wants 0 'ended at step 300' train --local --data count.bin --steps 300 \
 	--checkpoint parts --resume --eval-data count.bin --tensorboard events
-grep -q '^evaluation at step 300: loss 0.0000 over 12 batches$' out ||
+evaluated='evaluation at step 300: loss 0.0000 perplexity 1.0000'
+evaluated="$evaluated over 12 batches, 384 tokens"
+grep -qx "$evaluated" out ||
 	bad "no evaluation, or a loss that did not fall: $(tail -3 out)"
+# where no step is left that is all there is to do
+wants 0 "$evaluated" train --local --data count.bin --steps 300 \
+	--checkpoint parts --resume --eval-data count.bin
+
+# ---- a checkpoint alone ----
+
+wants 0 "$evaluated" eval --local --checkpoint parts --data count.bin
+wants 0 'over 3 batches, 96 tokens' eval --local --data count.bin --steps 3 \
+	--checkpoint whole/step-00000009
+wants 0 '{"step": 9, ' eval --local --data count.bin --json --log log \
+	--checkpoint whole
+is_json out
+test "$(wc -l <out)" = 1 || bad 'more than a line of JSON'
+members='"step": 9, "batches": 12, "tokens": 384, "loss": [0-9.e-]*'
+members="$members, \"perplexity\": [0-9.e-]*"
+grep -o "$members" out >said
+# what training says of the same weights and data, in a checkpoint that stays
+cp -r whole before
+wants 0 'ended at step 9' train --local --data count.bin --steps 9 \
+	--resume whole/step-00000009 --eval-data count.bin --log more
+for file in log more; do
+	grep '"event": "evaluation"' $file | grep -o "$members" | cmp - said ||
+		bad "$file: another evaluation"
+done
+awk -F '[:,}]' 'function abs(x) { return x < 0 ? -x : x }
+	{ if (abs(log($10) - $8) > 1e-9) exit 1 }' said || bad 'perplexity'
+same_folders whole before
+wants 0 'evaluation at step 9: loss' eval --local --data draw \
+	--checkpoint whole
+cp whole/step-00000009/model.safetensors .
+wants 0 "evaluation at step 0: $(sed -n 's/.*\(loss .*\)/\1/p' out)" eval \
+	--local --data draw --weights model.safetensors
+wants 2 'nothing to evaluate on: give --data' eval --local --checkpoint parts
+wants 2 'give --checkpoint FOLDER or --weights PATH' eval --local --data draw
+wants 2 'give --checkpoint FOLDER or --weights PATH' eval --local --data draw \
+	--checkpoint whole --weights model.safetensors
+mkdir none
+wants 1 'found no checkpoint' eval --local --data draw --checkpoint none
+head -c 26 count.bin >few.bin
+for how in 'eval --checkpoint whole --data' \
+	'train --data draw --steps 1 --eval-data'; do
+	# shellcheck disable=SC2086 # words
+	wants 1 'has 3 sequences, and a batch takes 8' $how few.bin --local
+	grep -q '^step' out && bad "$how: it trains"
+done
 ls events/events.out.tfevents.* >/dev/null || bad 'no event file'
 echo 3 9 >prompt
 wants 0 '10 11 12 13 14 15 0 1 2' sample --local --checkpoint parts \

@@ -137,6 +137,13 @@ rt_tokens_open(struct rt_tokens **out, const struct rt_tokens_options *o,
 }
 
 void
+rt_tokens_shuffle(struct rt_tokens *t, uint64_t seed)
+{
+	(void)t;
+	(void)seed;
+}
+
+void
 rt_tokens_free(struct rt_tokens *t)
 {
 	free(t);

@@ -79,10 +79,15 @@ static enum rt_status
 open_n(struct rt_tokens **t, const char *const *paths, int64_t n,
        int64_t length, bool in_order, struct rt_error *err)
 {
-	struct rt_tokens_options o = { paths, n, length, 1000, 42, in_order };
+	struct rt_tokens_options o = { paths, n, length, 1000 };
+	enum rt_status status;
 
 	memset(err, 0, sizeof(*err));
-	return rt_tokens_open(t, &o, err);
+	status = rt_tokens_open(t, &o, err);
+	if (status == RT_OK && !in_order) {
+		rt_tokens_shuffle(*t, 42);
+	}
+	return status;
 }
 
 static struct rt_tokens *
@@ -334,6 +339,97 @@ orders(const struct rt_tokens *t, int first[3][20])
 	}
 }
 
+/*
+ * docs/checkpoints.md, Order, for n < 2^26: with 64-bit words of two halves
+ * and division where the runtime shifts.
+ */
+static uint64_t
+page_shifted_xor(uint64_t x, int by)
+{
+	uint64_t power = 1;
+
+	while (by-- > 0) {
+		power *= 2;
+	}
+	return x ^ x / power;
+}
+
+static uint64_t
+page_mix(uint64_t x)
+{
+	x = page_shifted_xor(x, 30) * 13787848793156543929u;
+	x = page_shifted_xor(x, 27) * 10723151780598845931u;
+	return page_shifted_xor(x, 31);
+}
+
+static int64_t
+page_order(uint64_t n, uint64_t seed, uint64_t epoch, uint64_t x)
+{
+	uint64_t key = page_mix(seed ^ page_mix(epoch + 1));
+	uint64_t side = 2, pair[2], i;
+
+	while (side * side < n) {
+		side *= 2;
+	}
+	do {
+		pair[0] = x / side;
+		pair[1] = x % side;
+		for (i = 0; i < 8; i++) {
+			pair[i % 2] ^= page_mix(key + pair[1 - i % 2] +
+						i * 1099511627776u) % side;
+		}
+		x = pair[0] * side + pair[1];
+	} while (x >= n);
+	return (int64_t)x;
+}
+
+/* Who reads the page finds each sequence of each epoch. */
+static void
+test_order_is_what_the_page_says(void **state)
+{
+	static const int64_t sizes[] = { 1, 2, 4, 5, 16, 17, 64, 65, 700 };
+	static const uint64_t seeds[] = { 0, 1, 42, UINT64_MAX };
+	struct rt_error err = { 0 };
+	char *dir = make_dir();
+	const char *path;
+	struct rt_tokens *t;
+	struct bytes b;
+	int64_t n, i;
+	size_t k, s;
+	int32_t token;
+
+	(void)state;
+	for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+		n = sizes[k];
+		b.n = 2 * (size_t)n + 2;
+		b.at = calloc(b.n, 1);
+		assert_non_null(b.at);
+		for (i = 0; i < n; i++) {
+			put_little(b.at + 2 * i, (uint64_t)i, 2);
+		}
+		put_bytes(dir, "x", b);
+		path = path_in(dir, "x");
+		for (s = 0; s < sizeof(seeds) / sizeof(seeds[0]); s++) {
+			t = opened(path, 1);
+			for (i = 0; i < 2 * n; i++) {
+				rt_tokens_get(t, i, 0, 1, &token, &err);
+				assert_int_equal(token, i % n);
+			}
+			rt_tokens_shuffle(t, seeds[s]);
+			for (i = 0; i < 3 * n; i++) {
+				rt_tokens_get(t, i, 0, 1, &token, &err);
+				assert_int_equal(token, page_order(
+					(uint64_t)n, seeds[s],
+					(uint64_t)(i / n), (uint64_t)(i % n)));
+			}
+			rt_tokens_free(t);
+		}
+		remove(path_in(dir, "x"));
+	}
+	assert_int_equal(rmdir(dir), 0);
+	free(dir);
+}
+
 static void
 test_epochs(void **state)
 {
@@ -538,6 +634,7 @@ main(void)
 		cmocka_unit_test(test_many_files),
 		cmocka_unit_test(test_permutation),
 		cmocka_unit_test(test_permutation_is_even),
+		cmocka_unit_test(test_order_is_what_the_page_says),
 		cmocka_unit_test(test_epochs),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_refused_indexes),
