@@ -66,6 +66,21 @@ call_named(const struct call *c, const char *word)
 
 /* ---- sorting arguments ---- */
 
+/* All named arguments and flags of the call, for a message. */
+static const char *
+taken(const struct call *c)
+{
+	const char *named = lower_words(c->l, c->named, "and");
+	const char *flags = lower_words(c->l, c->flags, "and");
+
+	if (!*flags) {
+		return *named ? named : "neither named arguments nor flags";
+	}
+	return arena_printf(&c->l->ctx->tmp, "%s%sthe flag%s %s", named,
+			    *named ? ", and " : "",
+			    strchr(c->flags, ' ') ? "s" : "", flags);
+}
+
 /* `word = ...`: known, and given once. */
 static bool
 check_named(struct call *c, const struct ast_arg *a)
@@ -91,10 +106,10 @@ check_named(struct call *c, const struct ast_arg *a)
 	}
 	diag_near_init(&near, word);
 	lower_near(c->l, &near, c->named);
-	diag_error(c->l->diags, a->name.span, "%s takes no `%s`%s: %s%s",
-		   c->name, word, diag_near_text(&near, &c->l->ctx->tmp),
-		   *c->named ? "it takes " : "it takes no named argument",
-		   lower_words(c->l, c->named, "and"));
+	lower_near(c->l, &near, c->flags);
+	diag_error(c->l->diags, a->name.span, "%s takes no `%s`%s: it takes "
+		   "%s", c->name, word,
+		   diag_near_text(&near, &c->l->ctx->tmp), taken(c));
 	return false;
 }
 
@@ -163,8 +178,7 @@ report_word(struct call *c, sym_t name, struct span at)
 	}
 	if (lower_is_flag(word)) {
 		diag_error(c->l->diags, at, "%s takes no flag `%s`: it takes "
-			   "%s", c->name, word, *c->flags
-			   ? lower_words(c->l, c->flags, "and") : "none");
+			   "%s", c->name, word, taken(c));
 		return true;
 	}
 	return false;

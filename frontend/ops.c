@@ -331,7 +331,10 @@ check_attrs(struct call *c, const struct ir_new *n)
 
 /* ---- the call ---- */
 
-/* The words of an op's row: attributes with a value, and flags. */
+/*
+ * The words of an op's row: attributes with a value, and flags.  Axes of the
+ * mesh are what a plan gives, and no word of the language.
+ */
 static void
 op_words(struct call *c, enum ir_op op)
 {
@@ -344,7 +347,8 @@ op_words(struct call *c, enum ir_op op)
 		struct buf *b = ir_attrs[k].kind == ATTR_FLAG ? &flags
 							      : &words;
 
-		if (ir_op_takes(op, (enum ir_attr_key)k) != IR_TAKES_NOT) {
+		if (ir_attrs[k].kind != ATTR_AXES &&
+		    ir_op_takes(op, (enum ir_attr_key)k) != IR_TAKES_NOT) {
 			lower_add_word(b, ir_attrs[k].name);
 		}
 	}

@@ -126,6 +126,7 @@ pair_tests = \
 	tests/lang/call-tuple-as-dims.llm \
 	tests/lang/call-tuple-as-operand.llm \
 	tests/lang/call-unknown-far.llm \
+	tests/lang/call-unknown-lists-all.llm \
 	tests/lang/call-unknown-value.llm \
 	tests/lang/call-unknown.llm \
 	tests/lang/call-variable.llm \
@@ -758,6 +759,8 @@ pair_files = \
 	tests/lang/call-tuple-as-operand.llm \
 	tests/lang/call-unknown-far.err \
 	tests/lang/call-unknown-far.llm \
+	tests/lang/call-unknown-lists-all.err \
+	tests/lang/call-unknown-lists-all.llm \
 	tests/lang/call-unknown-value.err \
 	tests/lang/call-unknown-value.llm \
 	tests/lang/call-unknown.err \
