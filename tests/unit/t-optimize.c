@@ -47,6 +47,11 @@ static const struct setup setups[] = {
 	  "set train.schedule = wsd\nset train.steps = 10\n"
 	  "set train.schedule.decay = 4\nset train.schedule.warmup = 2\n",
 	  "f32", false, 0, 0, 0, 0, 0, 0, 0.05, 0, 2, 4, 6, "wsd" },
+	/* the decay is decoupled: no momentum of it */
+	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
+	  "set train.optimizer.momentum = 0.9\n"
+	  "set train.optimizer.weight_decay = 0.2\n",
+	  "f32", false, 0, 0, 0, 0.2, 0.9, 0, 0.05, 0, 0, 1, 0, "constant" },
 };
 
 static double
