@@ -334,7 +334,7 @@ search(struct ir_module *m, const struct search_options *o,
 	if (ok) {
 		set_base(&s);
 		look_and_settle(&s);
-		out->refused = s.ready_bad;
+		out->refused = !out->found.n && search_is_refused(&s);
 		keep_report(a, out);
 	}
 	if (made) {

@@ -5,6 +5,7 @@
  *
  * Devices double, first in the node and then by nodes, until a plan fits; as
  * soon as that no longer makes the smallest plan smaller, no more are tried.
+ * Numbers between, or beyond, may do: so those that were tried are told.
  */
 #include "passes/plan_keys.h"
 #include "passes/search.h"
@@ -20,8 +21,9 @@ struct advising {
 	const struct search_options *o;
 	struct arena *a;
 	struct search_misfit *out;
-	/* of all numbers of devices that were tried */
-	int64_t least, devices;
+	int64_t least;		/* of all numbers of devices that were tried */
+	int64_t devices[MAX_DOUBLINGS];	/* these numbers */
+	int ntried;
 };
 
 /* ---- what binds ---- */
@@ -342,9 +344,9 @@ more_devices(struct advising *x, int64_t bytes)
 			? idle + 1 : 0;
 		bytes = smallest(&r);
 		least = bytes && bytes < least ? bytes : least;
+		x->devices[x->ntried++] = target_devices(&t);
 	}
 	x->least = least;
-	x->devices = target_devices(&t);
 	if (found) {
 		tell(x, nodes_text(&t, x->a), &r);
 	}
@@ -392,11 +394,16 @@ smaller_batch(const struct advising *x)
 static const char *
 never(const struct advising *x)
 {
+	int last = x->ntried - 1, i;
 	struct buf b;
 
 	buf_init(&b, x->a);
-	buf_printf(&b, "none fits either on up to %lld devices, where the "
-		   "smallest needs ", (long long)x->devices);
+	buf_puts(&b, "none fits either on ");
+	for (i = 0; i <= last; i++) {
+		buf_printf(&b, "%s%lld", !i ? "" : i < last ? ", " : " and ",
+			   (long long)x->devices[i]);
+	}
+	buf_puts(&b, " devices, where the smallest needs ");
 	buf_grouped(&b, x->least);
 	buf_puts(&b, " bytes of one");
 	return buf_text(&b);
@@ -420,8 +427,7 @@ search_misfit(const struct ir_module *m, const struct search_options *o,
 	if (r->any_near) {
 		smaller_batch(&x);
 	}
-	if (!out->advice.n && x.least &&
-	    x.devices > target_devices(o->target)) {
+	if (!out->advice.n && x.least && x.ntried > 0) {
 		out->never = never(&x);
 	}
 }

@@ -408,6 +408,8 @@ bool search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
 void search_write_plan(struct search *s, const struct search_placed *w,
 		       const struct search_key *key,
 		       const struct search_try *t, struct ir_module *m);
+/* Whether passes refuse the model, whatever the plan: nothing can be placed. */
+bool search_is_refused(struct search *s);
 bool search_same_key(const struct search_key *a, const struct search_key *b);
 /* Whether both are of one placement. */
 bool search_same_width(const struct search_key *a,

@@ -39,6 +39,13 @@ ready(struct search *s)
 	return s->ready = ir_move(m, &s->ready_ctx);
 }
 
+bool
+search_is_refused(struct search *s)
+{
+	ready(s);
+	return s->ready_bad;
+}
+
 /* ---- the pipeline of pieces ---- */
 
 /* The first layer, the rest of each kind, the last layer. */

@@ -97,6 +97,36 @@ tail -n 1 why | awk '
 			if ($i == "needs")
 				bytes = $(i + 1)
 	}
-	!/none fits either on up to/ || bytes <= 1000000 { print; exit 1 }' ||
-	bad 'does not say that nothing helps'
+	!/none fits either on [0-9, and]* devices/ || bytes <= 1000000 {
+		print
+		exit 1
+	}' || bad 'does not say that nothing helps'
+
+# What is said not to fit does not, when it is asked for.  One node: it ends.
+"$LLMC" target h100x1 | sed '/fabric\|network\|latency\|ports/d
+	s/ memory = .*/ memory = 0.5;/; s/ reserve = .*/ reserve = 0;/' >one.target
+asked()
+{
+	unfit 'no plan fits' --target one.target "$@"
+	sed -n 's/.*none fits either on \([0-9, and]*\) dev.*/\1/p' why >tried
+	[ "$(cat tried)" = '2, 4 and 8' ] || bad "tried: $(cat tried)"
+	for n in 2 4 8; do
+		sed "s/ devices = .*/ devices = $n;/" one.target >more.target
+		refused 'no plan fits more.target' --target more.target "$@"
+	done
+}
+
+asked "$small"
+asked --pin tp=1,microbatch=1 "$small"
+asked --dim batch=8 "$small"
+
+# What is at fault is the model, and not how many devices there are.
+for drop in '/^train/,/^}/d' '/optimizer = /d'; do
+	sed "$drop" "$large" >no.llm
+	for target in h100x1 h100x2 h100x4 h100x8x4; do
+		refused 'no.llm:2:7: error: to train, `train.optimizer` is adamw or sgd' \
+			--target $target no.llm
+		grep -q 'fits' err && bad 'whether it fits is not the matter'
+	done
+done
 exit $failed
