@@ -92,6 +92,9 @@ each_chunks(struct search *s, struct search_try *t, struct full *full,
 
 	most = def->max_chunks && def->max_chunks < most
 		? def->max_chunks : most;
+	/* more would be too long: layers may be many more than stages */
+	most = SEARCH_MOST_STAGES / t->g->pp < most
+		? SEARCH_MOST_STAGES / t->g->pp : most;
 	if (s->pinned[PIN_INTERLEAVE]) {
 		one(s, t, full, def, s->base.interleave, f);
 		return;

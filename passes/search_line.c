@@ -12,75 +12,70 @@
 
 #include <math.h>
 
-static int64_t
-line_end(const struct search *s)
+static double
+counted_us(const struct search *s, const double n[PIECE_MAX],
+	   const double us[PIECE_MAX])
 {
-	return s->nlayers > 1 ? s->nlayers : 1;
-}
+	uint32_t pieces = PIECE_BODY + s->nkinds, i;
+	double sum = 0;
 
-/* As search_stages.c has it: both ends bring a layer, and what all have. */
-static void
-add_up(const struct search *s, const double us[PIECE_MAX], double *sum)
-{
-	int64_t n = line_end(s), i;
-	uint32_t k = 0;
-
-	sum[1] = us[PIECE_FIRST];
-	for (i = 1; i + 1 < n; i++) {
-		while (i >= s->kinds[k].first + s->kinds[k].trips) {
-			k++;
-		}
-		sum[i + 1] = sum[i] + us[PIECE_BODY + k];
+	for (i = 0; i < pieces; i++) {
+		sum += n[i] * us[i];
 	}
-	sum[n] = sum[n > 1 ? n - 1 : 1] + us[PIECE_LAST];
-}
-
-void
-search_set_line(struct search *s, const struct search_pieces *p,
-		struct search_line *x)
-{
-	size_t n = (size_t)line_end(s) + 1;
-
-	x->all = arena_alloc(&s->keep, n * sizeof *x->all);
-	x->forward = arena_alloc(&s->keep, n * sizeof *x->forward);
-	x->top_us = p->all[PIECE_TOP];
-	x->top_forward_us = p->forward[PIECE_TOP];
-	add_up(s, p->all, x->all);
-	add_up(s, p->forward, x->forward);
+	return sum;
 }
 
 /* Of layers [lo, hi) as a stage. */
 static double
-stage_us(const double *sum, double top_us, int64_t lo, int64_t hi, int64_t n)
+stage_us(const struct search *s, const double us[PIECE_MAX], int64_t lo,
+	 int64_t hi)
 {
-	double us = sum[hi] - sum[lo];
+	double n[PIECE_MAX];
 
-	return lo > 0 && hi < n ? us + top_us
-		: us + top_us * (1 - (lo == 0) - (hi == n));
+	search_count(s, lo, hi, n);
+	return counted_us(s, n, us);
 }
 
-static double
-work_us(const struct search_line *x, int64_t lo, int64_t hi, int64_t n)
+void
+search_set_line(const struct search *s, const struct search_pieces *p,
+		struct search_line *x)
 {
-	return stage_us(x->all, x->top_us, lo, hi, n);
-}
-
-/* What ranks behind it wait for, of each microbatch but their own. */
-static double
-wait_us(const struct search_line *x, bool split, int64_t lo, int64_t hi,
-	int64_t n)
-{
-	return split ? stage_us(x->forward, x->top_forward_us, lo, hi, n)
-		     : work_us(x, lo, hi, n);
+	x->us = *p;
+	x->whole_us = stage_us(s, p->all, 0, s->nlayers);
 }
 
 /* Of a mean rank, however layers are spread. */
 static double
-mean_us(const struct search_try *t, const struct search_line *x, int64_t n)
+mean_us(const struct search_try *t, const struct search_line *x)
 {
 	double pp = (double)t->g->pp, stages = pp * (double)t->chunks;
 
-	return (x->all[n] + x->top_us * (stages - 2)) / pp;
+	return (x->whole_us + x->us.all[PIECE_TOP] * (stages - 1)) / pp;
+}
+
+/*
+ * How far a stage from `lo` may reach, `most` at the furthest, to be run m
+ * times in `us`; `lo` if it has no time for one layer.  `guess` only says
+ * where to begin: what a stage takes grows with its layers.
+ */
+static int64_t
+reach(const struct search *s, const struct search_line *x, int64_t lo,
+      int64_t most, int64_t guess, double m, double us)
+{
+	int64_t in = lo, out = most + 1, step = 1, at = guess;
+
+	while (out - in > 1) {
+		at = at > in && at < out ? at : in + (out - in) / 2;
+		if (m * stage_us(s, x->us.all, lo, at) <= us) {
+			in = at;
+			at += step;
+		} else {
+			out = at;
+			at -= step;
+		}
+		step *= 2;
+	}
+	return in;
 }
 
 /*
@@ -95,63 +90,39 @@ is_free_above(const struct search *s, const struct search_try *t,
 	      const struct search_line *x, double us)
 {
 	double m = (double)t->nmicrobatches, around = 0;
-	int64_t n = line_end(s), pp = t->g->pp, lo = 0, size = 1, r;
+	/* what ranks behind one wait for, of each microbatch but their own */
+	const double *wait = t->sched->split ? x->us.forward : x->us.all;
+	int64_t n = s->nlayers, pp = t->g->pp, lo = 0, size = 1, r;
 
 	if (t->chunks > 1) {
-		return m * mean_us(t, x, n) > us;
+		return m * mean_us(t, x) > us;
 	}
-	for (r = 0; r < pp; r++) {
-		int64_t most = n - (pp - 1 - r);
-		int64_t hi = lo + size < most ? lo + size : most;
+	for (r = 0; r + 1 < pp; r++) {
+		int64_t hi = reach(s, x, lo, n - (pp - 1 - r), lo + size, m,
+				   us - around);
 
-		hi = r + 1 < pp ? hi : n;
-		while (m * work_us(x, lo, hi, n) + around > us) {
-			if (hi == lo + 1 || r + 1 == pp) {
-				return true;
-			}
-			hi--;
+		if (hi == lo) {
+			return true;
 		}
-		while (hi < most &&
-		       m * work_us(x, lo, hi + 1, n) + around <= us) {
-			hi++;
-		}
-		around += wait_us(x, t->sched->split, lo, hi, n);
+		around += stage_us(s, wait, lo, hi);
 		size = hi - lo;
 		lo = hi;
 	}
-	return false;
+	return m * stage_us(s, x->us.all, lo, n) + around > us;
 }
 
-/* Of a rank's stages: the first and the last one have in them what all have. */
+/*
+ * What a rank waits for: the first stage of each rank before it, which hold
+ * the first layers.
+ */
 static double
-rank_us(const struct search_try *t, const struct search_line *x,
-	const int64_t *first, int64_t rank)
+around_us(const struct search *s, const struct search_try *t,
+	  const struct search_line *x, const int64_t *first, int64_t rank)
 {
-	int64_t pp = t->g->pp, tops = t->chunks, c;
-	bool back = false;
-	double us = 0;
+	const double *us = t->sched->split ? x->us.forward : x->us.all;
 
-	for (c = 0; c < t->chunks; c++, first += pp) {
-		int64_t i = back ? pp - 1 - rank : rank;
-
-		us += x->all[first[i + 1]] - x->all[first[i]];
-		tops -= (c == 0 && i == 0) +
-			(c + 1 == t->chunks && i + 1 == pp);
-		back = t->sched->vshape && !back;
-	}
-	return us + x->top_us * (double)tops;
-}
-
-/* What a rank waits for: the first stage of each rank before it. */
-static double
-around_us(const struct search_try *t, const struct search_line *x,
-	  const int64_t *first, int64_t rank)
-{
-	bool split = t->sched->split;
-	double top_us = split ? x->top_forward_us : x->top_us;
-
-	return (split ? x->forward : x->all)[first[rank]] +
-	       top_us * (double)(rank > 0 ? rank - 1 : 0);
+	return rank == 0 ? 0 : stage_us(s, us, 0, first[rank]) +
+			       us[PIECE_TOP] * (double)(rank - 1);
 }
 
 /*
@@ -159,15 +130,16 @@ around_us(const struct search_try *t, const struct search_line *x,
  * have as much to do, the last one ends last.
  */
 static double
-spread_us(const struct search_try *t, const struct search_line *x,
-	  const int64_t *first, double enough)
+spread_us(const struct search *s, const struct search_try *t,
+	  const struct search_line *x, const struct search_spread *at,
+	  double enough)
 {
 	double m = (double)t->nmicrobatches, most = 0;
 	int64_t r;
 
 	for (r = t->g->pp; r-- > 0;) {
-		double us = m * rank_us(t, x, first, r) +
-			    around_us(t, x, first, r);
+		double us = m * counted_us(s, at->on_rank[r], x->us.all) +
+			    around_us(s, t, x, at->first, r);
 
 		if (us >= enough) {
 			return enough;
@@ -177,51 +149,80 @@ spread_us(const struct search_try *t, const struct search_line *x,
 	return most;
 }
 
-/* Where each stage begins, and the end, if there is no choice; or NULL. */
-static const int64_t *
+/* What each rank has of the pieces, all its stages together. */
+static void
+count_ranks(const struct search *s, const struct search_try *t,
+	    const int64_t *first, double (*n)[PIECE_MAX])
+{
+	int64_t pp = t->g->pp, c, i;
+	bool back = false;
+	uint32_t k;
+
+	for (c = 0; c < t->chunks; c++) {
+		for (i = 0; i < pp; i++, first++) {
+			double stage[PIECE_MAX];
+
+			search_count(s, first[0], first[1], stage);
+			for (k = 0; k < PIECE_MAX; k++) {
+				n[back ? pp - 1 - i : i][k] += stage[k];
+			}
+		}
+		back = t->sched->vshape && !back;
+	}
+}
+
+/* How layers lie, if there is no choice; or NULL. */
+static const struct search_spread *
 only_spread(struct search *s, const struct search_try *t)
 {
 	uint32_t nstages = (uint32_t)(t->g->pp * t->chunks), i;
 	bool pinned = s->pinned[PIN_STAGES] && s->base.nstages == nstages;
-	int64_t n = line_end(s), *layers, *first;
+	bool vshape = t->sched->vshape;
+	struct search_spread *x;
+	int64_t *layers;
 
 	if (!pinned && (t->chunks == 1 || s->seats.n > 1) && !s->even &&
 	    nstages > 1) {
 		return NULL;
 	}
-	if (!s->spreads) {
-		s->spreads = arena_alloc(&s->keep, (size_t)(n + 1) *
-					 sizeof *s->spreads);
+	while (s->spreads.n <= nstages) {
+		VEC_PUSH(&s->keep, &s->spreads, NULL);
 	}
-	if (nstages <= n && s->spreads[nstages]) {
-		return s->spreads[nstages];
+	for (x = s->spreads.at[nstages]; x; x = x->next) {
+		if (x->chunks == t->chunks && x->vshape == vshape) {
+			return x;
+		}
 	}
+	x = arena_alloc(&s->keep, sizeof *x);
+	*x = (struct search_spread){ .chunks = t->chunks, .vshape = vshape,
+				     .next = s->spreads.at[nstages] };
+	s->spreads.at[nstages] = x;
 	layers = arena_alloc(&s->tmp, nstages * sizeof *layers);
 	plan_spread(s->nlayers, nstages, layers);
 	layers = pinned ? s->base.layers : layers;
-	first = arena_alloc(&s->keep, (nstages + 1) * sizeof *first);
+	x->first = arena_alloc(&s->keep, (nstages + 1) * sizeof *x->first);
 	for (i = 0; i < nstages; i++) {
-		first[i + 1] = n > 1 ? first[i] + layers[i] : n;
+		x->first[i + 1] = x->first[i] + layers[i];
 	}
-	if (nstages <= n) {
-		s->spreads[nstages] = first;
-	}
-	return first;
+	x->on_rank = arena_alloc(&s->keep, (size_t)t->g->pp *
+				 sizeof *x->on_rank);
+	count_ranks(s, t, x->first, x->on_rank);
+	return x;
 }
 
 bool
 search_line_is_above(struct search *s, const struct search_try *t,
 		     const struct search_line *x, double us)
 {
-	const int64_t *first;
+	const struct search_spread *only;
 
 	us /= (double)t->microbatch;
-	if ((double)t->nmicrobatches * mean_us(t, x, line_end(s)) > us) {
+	if ((double)t->nmicrobatches * mean_us(t, x) > us) {
 		return true;
 	}
-	first = only_spread(s, t);
-	return first ? spread_us(t, x, first, us) >= us
-		     : is_free_above(s, t, x, us);
+	only = only_spread(s, t);
+	return only ? spread_us(s, t, x, only, us) >= us
+		    : is_free_above(s, t, x, us);
 }
 
 #define STEPS 24	/* of halving: to what is printed of a step */
@@ -230,13 +231,13 @@ double
 search_line_us(struct search *s, const struct search_try *t,
 	       const struct search_line *x)
 {
-	const int64_t *first = only_spread(s, t);
+	const struct search_spread *only = only_spread(s, t);
 	double m = (double)t->nmicrobatches;
-	double lo = 0, hi = 2 * m * x->all[line_end(s)] +
-			    2 * m * (double)t->g->pp * x->top_us;
+	double lo = 0, hi = 2 * m * x->whole_us + 2 * m *
+			    (double)t->g->pp * x->us.all[PIECE_TOP];
 	int i;
 
-	for (i = 0; !first && i < STEPS; i++) {
+	for (i = 0; !only && i < STEPS; i++) {
 		double mid = (lo + hi) / 2;
 
 		if (is_free_above(s, t, x, mid)) {
@@ -246,5 +247,5 @@ search_line_us(struct search *s, const struct search_try *t,
 		}
 	}
 	return (double)t->microbatch *
-	       (first ? spread_us(t, x, first, INFINITY) : lo);
+	       (only ? spread_us(s, t, x, only, INFINITY) : lo);
 }

@@ -227,19 +227,27 @@ struct search_width {
 	struct search_update *updates;
 };
 
-/*
- * What a rank's work on one sequence takes at the least, but for what data
- * ranks exchange: of the first n layers, by n, the first and the last one
- * with what stands around them; and of what every other stage has.
- */
-struct search_line {
-	double *all, *forward;
-	double top_us, top_forward_us;
-};
-
-/* What a line is made of: by piece, of one sequence. */
+/* By piece, of one sequence. */
 struct search_pieces {
 	double all[PIECE_MAX], forward[PIECE_MAX];
+};
+
+/*
+ * What a rank's work on one sequence takes at the least, but for what data
+ * ranks exchange: by piece, and of all layers together.
+ */
+struct search_line {
+	struct search_pieces us;
+	double whole_us;
+};
+
+/* Layers that are spread over stages as they must be. */
+struct search_spread {
+	struct search_spread *next;	/* of as many stages */
+	int64_t chunks;		/* on a rank */
+	bool vshape;
+	int64_t *first;		/* layer of each stage, and the end */
+	double (*on_rank)[PIECE_MAX];	/* how often each piece is there */
 };
 
 /* Of widths of these degrees. */
@@ -336,7 +344,7 @@ struct search {
 	VEC(struct search_seen) *seen;	/* by group: of its plans */
 	VEC(struct search_way) ways;	/* the first is none */
 	VEC(struct search_slots *) slots;
-	int64_t **spreads;	/* by stages: where each begins; or NULL */
+	VEC(struct search_spread *) spreads;	/* by stages */
 	struct sched_briefs briefs;
 	double flops_us;	/* that all devices need for a step's math */
 	double static_bytes[3];	/* weights, gradients, states of all */
@@ -604,7 +612,7 @@ double search_kernels_us(const struct search *s, const struct search_key *key,
 
 /* ---- search_line.c ---------------------------------------------------- */
 
-void search_set_line(struct search *s, const struct search_pieces *p,
+void search_set_line(const struct search *s, const struct search_pieces *p,
 		     struct search_line *x);
 /* Whether the pipeline takes so long however layers are spread. */
 bool search_line_is_above(struct search *s, const struct search_try *t,
@@ -620,6 +628,9 @@ void search_front(struct search *s, struct search_placed *w);
 
 /* ---- search_stages.c -------------------------------------------------- */
 
+/* How often each piece is in layers [lo, hi). */
+void search_count(const struct search *s, int64_t lo, int64_t hi,
+		  double n[PIECE_MAX]);
 /* Whether layers [lo, hi) and [was, lo) are the same stage, but for where. */
 bool search_alike(const struct search *s, int64_t was, int64_t lo,
 		  int64_t hi);

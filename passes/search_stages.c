@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* How often each piece is in layers [lo, hi). */
-static void
-count(const struct search *s, int64_t lo, int64_t hi, double n[PIECE_MAX])
+void
+search_count(const struct search *s, int64_t lo, int64_t hi,
+	     double n[PIECE_MAX])
 {
 	bool first = lo == 0, last = hi == s->nlayers;
 	uint32_t k;
@@ -58,7 +58,7 @@ search_stage_price(const struct search *s, const struct search_cost *c,
 	double n[PIECE_MAX];
 	int i, k;
 
-	count(s, lo, hi, n);
+	search_count(s, lo, hi, n);
 	memset(out, 0, SCHED_NKINDS * sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
@@ -75,7 +75,7 @@ search_update_price(const struct search *s, const struct search_update *u,
 	double n[PIECE_MAX];
 	int i;
 
-	count(s, lo, hi, n);
+	search_count(s, lo, hi, n);
 	n[PIECE_TOP]--;		/* once a rank, not once a stage */
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		if (n[i] != 0) {
@@ -91,7 +91,7 @@ sum(const struct search *s, const double piece[PIECE_MAX], int64_t lo,
 	double n[PIECE_MAX], all = 0;
 	int i;
 
-	count(s, lo, hi, n);
+	search_count(s, lo, hi, n);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		all += n[i] * piece[i];
 	}
@@ -130,7 +130,7 @@ search_update_temp(const struct search *s, const struct search_update *u,
 	double n[PIECE_MAX], most = 0;
 	int i;
 
-	count(s, lo, hi, n);
+	search_count(s, lo, hi, n);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		most = fmax(most, n[i] * u->temp[i]);
 	}
@@ -144,7 +144,7 @@ search_stage_bytes(const struct search *s, const struct search_cost *c,
 	double n[PIECE_MAX];
 	int i, k;
 
-	count(s, lo, hi, n);
+	search_count(s, lo, hi, n);
 	memset(out, 0, sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		for (k = 0; k < SEARCH_NSPANS; k++) {
@@ -192,7 +192,8 @@ search_less(const struct search *s, const struct search_choice *c, int64_t lo,
 
 /* What all stages have on a seat, and what the first and last have more. */
 struct speed {
-	double *layer_us;
+	bool known;
+	double kind_us[SEARCH_MAX_KINDS];	/* of a layer */
 	double top_us, before_us, after_us;
 	double all_us;
 };
@@ -213,24 +214,18 @@ static void
 find_speed(const struct search *s, const struct search_fn *f,
 	   struct speed *out)
 {
-	int64_t i;
 	uint32_t k;
 
-	out->layer_us = arena_alloc((struct arena *)&s->tmp,
-				    (size_t)s->nlayers * sizeof(double));
+	out->known = true;
 	for (k = 0; k < s->nkinds; k++) {
-		for (i = 0; i < s->kinds[k].trips; i++) {
-			double us = piece_us(f, PIECE_BODY + (int)k);
-
-			out->layer_us[s->kinds[k].first + i] = us;
-			out->all_us += us;
-		}
+		out->kind_us[k] = piece_us(f, PIECE_BODY + (int)k);
+		out->all_us += (double)s->kinds[k].trips * out->kind_us[k];
 	}
 	out->top_us = piece_us(f, PIECE_TOP);
 	out->before_us = piece_us(f, PIECE_FIRST) - out->top_us -
-			 out->layer_us[0];
+			 out->kind_us[0];
 	out->after_us = piece_us(f, PIECE_LAST) - out->top_us -
-			out->layer_us[s->nlayers - 1];
+			out->kind_us[s->nkinds - 1];
 	out->all_us += out->top_us + fabs(out->before_us) +
 		       fabs(out->after_us);
 }
@@ -241,16 +236,64 @@ struct filled {
 	double next;		/* the least limit with which it is not */
 };
 
+/* How many more of `most` layers, of so much each, are run in time. */
+static int64_t
+in_time(double us, double each_us, double limit, int64_t most)
+{
+	double guess = each_us > 0 ? (limit - us) / each_us : INFINITY;
+	int64_t n = guess >= (double)most ? most
+		: guess > 0 ? (int64_t)guess : 0;
+
+	while (n < most && us + (double)(n + 1) * each_us <= limit) {
+		n++;
+	}
+	while (n > 0 && us + (double)n * each_us > limit) {
+		n--;
+	}
+	return n;
+}
+
+/*
+ * From the last of `left` layers down to `least`: as many as the stage runs
+ * in time, and one at the least.  What it takes then comes in `us`.
+ */
+static int64_t
+fill_stage(const struct search *s, const struct speed *x, int64_t left,
+	   int64_t least, double limit, double *us, struct filled *f)
+{
+	int64_t was = left;
+	uint32_t k;
+
+	for (k = s->nkinds; k-- > 0 && left > least;) {
+		int64_t first = s->kinds[k].first, most, n;
+
+		first = first > least ? first : least;
+		most = left > first ? left - first : 0;
+		n = in_time(*us, x->kind_us[k], limit, most);
+		n = n == 0 && most > 0 && left == was ? 1 : n;
+		if (n < most) {
+			f->next = fmin(f->next, *us + (double)(n + 1) *
+				       x->kind_us[k]);
+		}
+		*us += (double)n * x->kind_us[k];
+		left -= n;
+		if (n < most) {
+			break;
+		}
+	}
+	return was - left;
+}
+
 /*
  * From the last stage to the first, which holds more microbatches and so
  * gets what is left: as many layers as can be run in time.  True if that is
  * all layers.
  */
 static bool
-fill(const struct speed *speed, const uint32_t *seat, int64_t nlayers,
+fill(const struct search *s, const struct speed *speed, const uint32_t *seat,
      uint32_t nstages, double limit, int64_t *layers, struct filled *f)
 {
-	int64_t left = nlayers;
+	int64_t left = s->nlayers;
 	uint32_t i;
 
 	*f = (struct filled){ .most = 0, .next = INFINITY };
@@ -258,23 +301,14 @@ fill(const struct speed *speed, const uint32_t *seat, int64_t nlayers,
 		const struct speed *x = &speed[seat[i]];
 		double us = x->top_us + (i == 0 ? x->before_us : 0) +
 			    (i + 1 == nstages ? x->after_us : 0);
-		int64_t n;
 
-		for (n = 0; left > (int64_t)i; n++, left--) {
-			double more = us + x->layer_us[left - 1];
-
-			if (n > 0 && more > limit) {
-				f->next = more < f->next ? more : f->next;
-				break;
-			}
-			us = more;
-		}
+		layers[i] = fill_stage(s, x, left, (int64_t)i, limit, &us, f);
+		left -= layers[i];
 		if (us > limit) {
 			f->next = us < f->next ? us : f->next;
 			return false;
 		}
 		f->most = us > f->most ? us : f->most;
-		layers[i] = n;
 	}
 	return left == 0;
 }
@@ -294,7 +328,7 @@ balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
 	uint32_t i;
 
 	for (i = 0; i < nstages; i++) {
-		if (!speed[seat[i]].layer_us) {
+		if (!speed[seat[i]].known) {
 			find_speed(s, c->on[seat[i]], &speed[seat[i]]);
 			hi = fmax(hi, speed[seat[i]].all_us);
 		}
@@ -303,13 +337,13 @@ balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
 		double mid = lo + (hi - lo) / 2;
 
 		mid = mid < hi ? mid : lo;
-		if (fill(speed, seat, s->nlayers, nstages, mid, layers, &f)) {
+		if (fill(s, speed, seat, nstages, mid, layers, &f)) {
 			hi = f.most;
 		} else {
 			lo = f.next;
 		}
 	}
-	fill(speed, seat, s->nlayers, nstages, hi, layers, &f);
+	fill(s, speed, seat, nstages, hi, layers, &f);
 }
 
 /* Where all seats are alike, only the number of stages matters. */
