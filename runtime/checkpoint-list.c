@@ -150,6 +150,37 @@ rt_list_release(struct rt_list *l)
 	l->n = l->room = 0;
 }
 
+/* ---- is it the one --------------------------------------------------- */
+
+enum rt_status
+rt_check_name(const char *dir, int64_t step, struct rt_error *err)
+{
+	struct rt_where where = { dir, NULL, -1 };
+	size_t n = strlen(dir), from;
+	char name[RT_STEP_NAME_BYTES];
+	const char *tail;
+	int64_t named;
+
+	while (n > 0 && dir[n - 1] == '/') {
+		n--;
+	}
+	for (from = n; from > 0 && dir[from - 1] != '/'; from--) {
+		continue;
+	}
+	if (n - from >= sizeof(name)) {
+		return RT_OK;
+	}
+	memcpy(name, dir + from, n - from);
+	name[n - from] = '\0';
+	tail = step_name(name, &named);
+	if (!tail || (*tail && strcmp(tail, ".old") != 0) || named == step) {
+		return RT_OK;
+	}
+	return rt_fail(err, RT_FORMAT, where,
+		       "checkpoint.json: found step %" PRId64 ", expected "
+		       "%" PRId64 ", as its folder is named", step, named);
+}
+
 /* ---- is it all there ----------------------------------------------- */
 
 enum rt_status
@@ -169,6 +200,9 @@ rt_check_complete(const struct rt_alloc *a, const char *dir,
 	}
 	status = rt_mark_read(&m, path, err);
 	rt_release(a, path);
+	if (status == RT_OK) {
+		status = rt_check_name(dir, m.step, err);
+	}
 	for (i = 0; i < RT_STORED_FILES && status == RT_OK; i++) {
 		path = rt_path_in(a, dir, rt_stored_file(i));
 		if (!path) {

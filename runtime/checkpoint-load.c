@@ -246,6 +246,21 @@ check_tensors(const struct loading *v, struct rt_error *err)
 	return RT_OK;
 }
 
+static enum rt_status
+check_mark(const struct loading *v, const char *path, struct rt_error *err)
+{
+	struct rt_where where = { path, NULL, -1 };
+	const char *model = v->s->plan->model;
+
+	if (strcmp(v->mark.model, model) != 0) {
+		return rt_fail(err, RT_FORMAT, where,
+			       "found model '%s', expected '%s'",
+			       rt_show_name(v->mark.model).text,
+			       rt_show_name(model).text);
+	}
+	return rt_check_name(v->dir, v->mark.step, err);
+}
+
 /* Opens all files and compares what they say of themselves. */
 static enum rt_status
 open_all(struct loading *v, const char *path, struct rt_error *err)
@@ -273,6 +288,9 @@ open_all(struct loading *v, const char *path, struct rt_error *err)
 	}
 	memset(v->sums, 0, v->l.n * sizeof(*v->sums));
 	status = rt_mark_read(&v->mark, mark, err);
+	if (status == RT_OK) {
+		status = check_mark(v, mark, err);
+	}
 	rt_release(&v->alloc, mark);
 	for (i = 0; i < RT_STORED_FILES && status == RT_OK; i++) {
 		v->paths[i] = rt_path_in(&v->alloc, v->dir,
@@ -366,6 +384,7 @@ load(struct loading *v, const char *path, struct rt_progress *p,
 	p->step = v->mark.step;
 	p->sequences = v->mark.sequences;
 	p->seed = v->mark.seed;
+	p->data = v->mark.data;
 	return status;
 }
 

@@ -2,7 +2,7 @@
  * checkpoint-mark.c - checkpoint.json: what makes a folder a checkpoint.
  *
  *	{"format": "llmc checkpoint", "version": 1, "model": "gpt2", "step": 42,
- *	 "sequences": 21504, "seed": "HEX",
+ *	 "sequences": 21504, "seed": "HEX", "data": "HEX",
  *	 "files": {"model.safetensors": {"bytes": 9, "header": "HEX"}, ...},
  *	 "tensors": {"wte.weight": {"bytes": 9, "sum": "HEX"}, ...},
  *	 "sum": "HEX"}
@@ -26,6 +26,10 @@ enum {
 	TAIL_BYTES = 2 + 8 + 16 + 4, /* the line of the sum, and "}\n" */
 	MAX_BYTES = 1 << 28,
 };
+
+/* What --steps and a model's batch may be at most. */
+#define MAX_STEP INT64_C(1000000000000000)
+#define MAX_BATCH INT64_C(1000000000)
 
 const char *
 rt_stored_file(int file)
@@ -74,8 +78,9 @@ rt_mark_print(struct rt_text *out, const struct rt_layout *l,
 	rt_text_string(out, plan->model);
 	rt_text_add(out,
 		    ",\n  \"step\": %" PRId64 ",\n  \"sequences\": %" PRId64
-		    ",\n  \"seed\": \"%016" PRIx64 "\",\n  \"files\": {",
-		    p->step, p->sequences, p->seed);
+		    ",\n  \"seed\": \"%016" PRIx64
+		    "\",\n  \"data\": \"%016" PRIx64 "\",\n  \"files\": {",
+		    p->step, p->sequences, p->seed, p->data);
 	for (i = 0; i < RT_STORED_FILES; i++) {
 		h = &l->files[i].header;
 		rt_text_add(out,
@@ -249,13 +254,34 @@ parse_version(struct rt_json *j)
 	return true;
 }
 
+/* Numbers that a run can have come to, so that none overflows later. */
+static bool
+check_progress(struct rt_json *j, const struct rt_mark *m)
+{
+	if (m->step > MAX_STEP) {
+		return rt_json_fail(j, RT_FORMAT, NULL,
+				    "found step %" PRId64 ", expected 0 to "
+				    "%" PRId64, m->step, MAX_STEP);
+	}
+	if (m->sequences < m->step || m->sequences / MAX_BATCH > m->step ||
+	    (m->step == 0 && m->sequences > 0)) {
+		return rt_json_fail(j, RT_FORMAT, NULL,
+				    "found %" PRId64 " sequences of %" PRId64
+				    " steps, expected %" PRId64 " to %" PRId64
+				    " for each", m->sequences, m->step,
+				    (int64_t)1, MAX_BATCH);
+	}
+	return true;
+}
+
 /* The keys in the order of writing; the sum at the end was checked. */
 static bool
 parse_mark(struct rt_json *j, struct rt_mark *m)
 {
 	static const char *const keys[] = { "format", "version", "model",
 					    "step", "sequences", "seed",
-					    "files", "tensors", "sum" };
+					    "data", "files", "tensors",
+					    "sum" };
 	size_t n = sizeof(keys) / sizeof(keys[0]), i = 0;
 	const char *key, *ignored;
 
@@ -275,8 +301,9 @@ parse_mark(struct rt_json *j, struct rt_mark *m)
 		case 4: rt_json_int(j, &m->step); break;
 		case 5: rt_json_int(j, &m->sequences); break;
 		case 6: parse_hex(j, &m->seed); break;
-		case 7: parse_files(j, m); break;
-		case 8: parse_tensors(j, m); break;
+		case 7: parse_hex(j, &m->data); break;
+		case 8: parse_files(j, m); break;
+		case 9: parse_tensors(j, m); break;
 		default: rt_json_string(j, &ignored); break;
 		}
 	}
@@ -285,7 +312,7 @@ parse_mark(struct rt_json *j, struct rt_mark *m)
 				    "found the end, expected key '%s'",
 				    keys[i]);
 	}
-	return rt_json_end(j, "\n");
+	return rt_json_end(j, "\n") && check_progress(j, m);
 }
 
 /* Does the text end with the sum of what stands before? */

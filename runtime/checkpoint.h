@@ -7,7 +7,7 @@
 #include "runtime/st-write.h"
 
 enum {
-	RT_MARK_VERSION = 1,
+	RT_MARK_VERSION = 2,
 	RT_STEP_NAME_BYTES = 80,
 };
 
@@ -28,7 +28,7 @@ struct rt_mark {
 	char *text; /* holds the strings */
 	const char *model;
 	int64_t step, sequences;
-	uint64_t seed;
+	uint64_t seed, data;
 	struct {
 		int64_t bytes;
 		uint64_t header; /* the sum over its bytes */
@@ -77,6 +77,12 @@ char *rt_step_path(const struct rt_alloc *a, const char *folder, int64_t step,
 		   const char *tail);
 /* "DIR/NAME"; to be freed by the allocator. */
 char *rt_path_in(const struct rt_alloc *a, const char *dir, const char *name);
+/*
+ * Is it the checkpoint that its folder's name says?  One that is not called
+ * step-N may be of any step.
+ */
+enum rt_status rt_check_name(const char *dir, int64_t step,
+			     struct rt_error *err);
 /* Is what the mark of a checkpoint says there, by names and sizes? */
 enum rt_status rt_check_complete(const struct rt_alloc *a, const char *dir,
 				 struct rt_error *err);

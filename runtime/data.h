@@ -39,6 +39,13 @@ void rt_tokens_shuffle(struct rt_tokens *t, uint64_t seed);
 int64_t rt_tokens_sequences(const struct rt_tokens *t);	/* of an epoch */
 int64_t rt_tokens_total(const struct rt_tokens *t);
 /*
+ * A number that other tokens, or these in another order of files, most likely
+ * do not have: of how many there are in each file, and of 16 pieces of each.
+ * Where files lie and in what format makes no difference.
+ */
+enum rt_status rt_tokens_identity(const struct rt_tokens *t, uint64_t *out,
+				  struct rt_error *err);
+/*
  * Sequence `index` since the start of training, of any epoch: its tokens from
  * position `from`, n of them, for from + n <= length + 1.  RT_FORMAT: one is
  * not below the limit; err names file and position.
@@ -54,6 +61,7 @@ struct rt_progress {
 	int64_t step;		/* done */
 	int64_t sequences;	/* taken from the data */
 	uint64_t seed;
+	uint64_t data;		/* which, and in which order; 0: drawn */
 	/* after loading, on rank 0: which were passed over, and why, or "" */
 	char remark[RT_ERROR_BYTES];
 };

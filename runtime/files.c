@@ -1,7 +1,7 @@
 /*
  * files.c - changing files so that it holds; see files.h.
  */
-#define _GNU_SOURCE	/* flock */
+#define _GNU_SOURCE	/* flock, makedev */
 
 #include "runtime/files.h"
 
@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 /* open(2) takes its mode as a variable argument. */
@@ -173,11 +175,52 @@ rt_files_make_dir(const struct rt_files *f, const char *path,
 			"or nothing yet");
 }
 
-int
-rt_files_claim(const char *path, struct rt_error *err)
+/* Who has a lock on an open folder, as Linux tells; 0: it does not. */
+static long
+holder(int fd)
+{
+	unsigned long major, minor, inode;
+	char line[256];
+	struct stat sb;
+	long pid = 0;
+	FILE *f;
+
+	if (fstat(fd, &sb) != 0 || !(f = fopen("/proc/locks", "re"))) {
+		return 0;
+	}
+	while (fgets(line, sizeof line, f)) {
+		if (sscanf(line, "%*d: FLOCK %*s %*s %ld %lx:%lx:%lu", &pid,
+			   &major, &minor, &inode) == 4 &&
+		    inode == (unsigned long)sb.st_ino &&
+		    makedev((unsigned)major, (unsigned)minor) == sb.st_dev &&
+		    pid > 0) {
+			break;
+		}
+		pid = 0;
+	}
+	fclose(f);
+	return pid;
+}
+
+static void
+fail_held(int fd, const char *path, struct rt_error *err)
 {
 	struct rt_where where = { path, NULL, -1 };
-	int fd;
+	long pid = holder(fd);
+	char who[48] = "";
+
+	if (pid > 0) {
+		snprintf(who, sizeof who, ", process %ld of this host,", pid);
+	}
+	rt_fail(err, RT_IO, where, "another run%s saves into this folder: "
+		"wait for its end, or take another folder", who);
+}
+
+int
+rt_files_claim(const char *path, double wait_s, struct rt_error *err)
+{
+	static const struct timespec nap = { 0, 50000000 };
+	int fd, taken;
 
 	if (rt_files_make_dir(rt_files_or_system(NULL), path, err) != RT_OK) {
 		return -1;
@@ -192,9 +235,13 @@ rt_files_claim(const char *path, struct rt_error *err)
 		return -1;
 	}
 	/* a file system without locks does not say EWOULDBLOCK */
-	if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-		rt_fail(err, RT_IO, where, "another run saves into this "
-			"folder: wait for its end, or take another folder");
+	while ((taken = flock(fd, LOCK_EX | LOCK_NB)) != 0 &&
+	       errno == EWOULDBLOCK && wait_s > 0) {
+		nanosleep(&nap, NULL);
+		wait_s -= 0.05;
+	}
+	if (taken != 0 && errno == EWOULDBLOCK) {
+		fail_held(fd, path, err);
 		close(fd);
 		return -1;
 	}

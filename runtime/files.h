@@ -44,9 +44,11 @@ enum rt_status rt_files_make_dir(const struct rt_files *f, const char *path,
 				 struct rt_error *err);
 /*
  * A folder that can be written into, and into which no other process writes
- * that asks for it so, until what is returned is closed; -1: failed.
+ * that asks for it so, until what is returned is closed; -1: failed.  The
+ * kernel gives the folder back when a process is gone, which may take a
+ * moment after it was killed: so it is asked for that many seconds.
  */
-int rt_files_claim(const char *path, struct rt_error *err);
+int rt_files_claim(const char *path, double wait_s, struct rt_error *err);
 
 /* "cannot WHAT: " and what errno says. */
 enum rt_status rt_files_fail(struct rt_error *err, const char *path,

@@ -82,6 +82,8 @@ static const struct row {
 	{ "resume", T, MAYBE, AT(resume), AT(resume_path), 0, 0, "PATH",
 	  "go on from that checkpoint (default: the newest of --checkpoint, "
 	  "and anew if it has none)" },
+	{ "allow-other-data", T, FLAG, AT(allow_other_data), 0, 0, 0, "",
+	  "go on with other data, or another order, than the checkpoint's" },
 	{ "log", T | E, TEXT, AT(log), 0, 0, 0, "FILE",
 	  "add a JSON object for each step and event" },
 	{ "tensorboard", T, TEXT, AT(tensorboard), 0, 0, 0, "FOLDER",

@@ -34,7 +34,7 @@ struct rt_list {
 struct rt_options {
 	int64_t command;	/* enum rt_command; 0: --help, --version */
 	bool help, version, local, json, llp, resume, no_graph;
-	bool allow_unused;
+	bool allow_unused, allow_other_data;
 	int64_t steps, eval_every, eval_steps, every, keep, threads, tokens;
 	int64_t seed;		/* -1: not given */
 	double timeout_s, temperature;

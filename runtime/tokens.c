@@ -20,6 +20,8 @@ enum {
 	CHUNK_TOKENS = 4096,
 	MAX_OPEN = 256, /* files; the others are opened when they are read */
 	ROUNDS = 8, /* of the permutation */
+	SAMPLES = 16, /* of a file, for its identity */
+	SAMPLE_TOKENS = 1024,
 };
 
 struct rt_tokens {
@@ -339,6 +341,15 @@ get_reopened(const struct rt_tokens *t, const struct rt_token_file *f,
 	return status;
 }
 
+/* From any file, be it open or not. */
+static enum rt_status
+get(const struct rt_tokens *t, const struct rt_token_file *f, int64_t at,
+    int64_t n, int32_t *out, struct rt_error *err)
+{
+	return f->bin.fd < 0 ? get_reopened(t, f, at, n, out, err) :
+	       rt_token_file_get(f, at, n, t->below, out, err);
+}
+
 enum rt_status
 rt_tokens_get(const struct rt_tokens *t, int64_t index, int64_t from,
 	      int64_t n, int32_t *out, struct rt_error *err)
@@ -365,8 +376,47 @@ rt_tokens_get(const struct rt_tokens *t, int64_t index, int64_t from,
 	}
 	f = file_of(t, k);
 	at = (k - f->first) * t->length + from;
-	if (f->bin.fd < 0) {
-		return get_reopened(t, f, at, n, out, err);
+	return get(t, f, at, n, out, err);
+}
+
+/* Adds pieces that stand evenly from a file's first token to its last. */
+static enum rt_status
+add_identity(const struct rt_tokens *t, const struct rt_token_file *f,
+	     uint64_t *sum, struct rt_error *err)
+{
+	int64_t n = f->count < SAMPLE_TOKENS ? f->count : SAMPLE_TOKENS;
+	int64_t last = f->count - n, at, i, k;
+	int32_t tokens[SAMPLE_TOKENS];
+	enum rt_status status;
+
+	*sum = mix(*sum + (uint64_t)f->count);
+	for (k = 0; k < SAMPLES; k++) {
+		at = last / (SAMPLES - 1) * k;
+		at = k == SAMPLES - 1 ? last : at;
+		status = get(t, f, at, n, tokens, err);
+		if (status != RT_OK) {
+			return status;
+		}
+		for (i = 0; i < n; i++) {
+			*sum = mix(*sum + (uint64_t)tokens[i] + 1);
+		}
+		if (last == 0) {
+			break;
+		}
 	}
-	return rt_token_file_get(f, at, n, t->below, out, err);
+	return RT_OK;
+}
+
+enum rt_status
+rt_tokens_identity(const struct rt_tokens *t, uint64_t *out,
+		   struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	*out = mix((uint64_t)t->length + 1);
+	for (i = 0; i < t->nfiles && status == RT_OK; i++) {
+		status = add_identity(t, &t->files[i], out, err);
+	}
+	return status;
 }

@@ -9,6 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What kills a run's ranks gives them so long to end, and a little more. */
+#define CLAIM_S 10.0
+/* Of the data's identity, where it is not shuffled. */
+#define IN_ORDER UINT64_C(0x66696c65)
+
 struct train {
 	struct rt_run *r;
 	const struct rt_options *o;
@@ -16,6 +21,7 @@ struct train {
 	struct rt_log *log;	/* NULL but on rank 0 */
 	struct rt_tokens *tokens, *eval;	/* NULL: drawn, none */
 	struct rt_progress at;
+	uint64_t data;		/* which, on rank 0; 0: drawn */
 	int64_t steps;		/* in all */
 	int64_t eval_batches;	/* of an evaluation */
 	int64_t saved, evaluated;	/* last step that was */
@@ -103,6 +109,10 @@ open_data(struct train *t, struct rt_error *err)
 	if (!rt_options_draw(o)) {
 		status = rt_feed_open(&t->tokens, t->r->plan, &o->data, err);
 	}
+	if (status == RT_OK && t->tokens && t->r->rank == 0) {
+		status = rt_tokens_identity(t->tokens, &t->data, err);
+		t->data ^= rt_options_in_order(o) ? IN_ORDER : 0;
+	}
 	if (status == RT_OK && o->eval_data.n > 0) {
 		status = rt_feed_open(&t->eval, t->r->plan, &o->eval_data,
 				      err);
@@ -110,6 +120,36 @@ open_data(struct train *t, struct rt_error *err)
 	return status == RT_OK && t->eval ?
 		rt_evaluation_size(t->r, t->eval, o->eval_steps,
 				   &t->eval_batches, err) : status;
+}
+
+/* Until the end no other run saves into the folder of checkpoints. */
+static enum rt_status
+claim(struct train *t, struct rt_error *err)
+{
+	/* others wait for rank 0 meanwhile, as long as they wait for any */
+	double wait_s = t->o->timeout_s / 2 < CLAIM_S ? t->o->timeout_s / 2
+						      : CLAIM_S;
+
+	if (!t->o->checkpoint || t->r->rank != 0) {
+		return RT_OK;
+	}
+	t->claim = rt_files_claim(t->o->checkpoint, wait_s, err);
+	return t->claim < 0 ? RT_IO : RT_OK;
+}
+
+/* A number of sequences that were taken says something of these alone. */
+static enum rt_status
+check_data(const struct train *t, struct rt_error *err)
+{
+	if (t->r->rank != 0 || t->data == t->at.data ||
+	    t->o->allow_other_data) {
+		return RT_OK;
+	}
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the checkpoint is of a run "
+		       "of other data, or in another order: give --data and "
+		       "--data-order as they were, or --allow-other-data to "
+		       "go on with sequence %lld of these",
+		       (long long)t->at.sequences);
 }
 
 static enum rt_status
@@ -125,19 +165,26 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	if (status == RT_OK) {
 		status = open_data(t, err);
 	}
+	/* first, lest the newest goes while it is read */
+	if (status == RT_OK && o->resume) {
+		status = claim(t, err);
+	}
 	if (status == RT_OK && o->resume) {
 		status = resume(t, &resumed, err);
 	}
 	if (status == RT_OK && !resumed) {
 		status = rt_begin(t->r, o, &t->at, err);
 	}
-	if (status == RT_OK && o->checkpoint && t->r->rank == 0) {
-		t->claim = rt_files_claim(o->checkpoint, err);
-		status = t->claim < 0 ? RT_IO : RT_OK;
+	if (status == RT_OK && !o->resume) {
+		status = claim(t, err);
+	}
+	if (status == RT_OK && resumed) {
+		status = check_data(t, err);
 	}
 	if (status != RT_OK) {
 		return status;
 	}
+	t->at.data = t->data;
 	if (t->tokens && !rt_options_in_order(o)) {
 		rt_tokens_shuffle(t->tokens, t->at.seed);
 	}

@@ -1563,7 +1563,9 @@ cli_tests = \
 
 attack_tests = \
 	tests/attack/cgroup-memory.sh \
+	tests/attack/checkpoint-forged.sh \
 	tests/attack/checkpoint-links.sh \
+	tests/attack/checkpoint-lock.sh \
 	tests/attack/emulator-cache.sh \
 	tests/attack/full-log.sh \
 	tests/attack/local-user.sh

@@ -256,7 +256,7 @@ done
 sleep 0.1
 tp/rank train --local --data text.bin --steps 3 --checkpoint shared \
 	>out2 2>err2 && bad 'two runs in one folder'
-grep -q '^rank 0 (pp=0 tp=0): shared: another run saves into this folder' \
+grep -q '^rank 0 (pp=0 tp=0): shared: another run.* saves into this folder' \
 	err2 || bad "two runs: $(cat err2)"
 kill -TERM "$pid"
 wait $job || bad 'two runs: the first'

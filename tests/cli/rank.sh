@@ -171,7 +171,7 @@ begins()
 {
 	rm -f log
 	"$rank" train --local --data draw --steps 1000000000000 \
-		--checkpoint parts --resume --log log "$@" >out 2>err &
+		--checkpoint drawn --resume --log log "$@" >out 2>err &
 	pid=$!
 	waits_for '{"step": ' log
 }
@@ -181,7 +181,7 @@ kill -TERM $pid
 wait $pid || bad "SIGTERM: exit status $?"
 grep -q '^told to end$' out || bad "nobody was told to end: $(tail -2 out)"
 last=$(sed -n 's/^ended at step //p' out)
-test -f "parts/step-$(printf %08d "$last")/checkpoint.json" ||
+test -f "drawn/step-$(printf %08d "$last")/checkpoint.json" ||
 	bad "no checkpoint of step $last"
 
 begins --every 100
@@ -191,7 +191,7 @@ if test -n "$child"; then
 	wait $pid
 	test $? = 1 || bad 'a rank was killed, and the exit status is not 1'
 	grep -q 'rank 0 (dp=0) died' err || bad 'nobody names it'
-	wants 0 'resumed at step' train --local --data draw --checkpoint parts \
+	wants 0 'resumed at step' train --local --data draw --checkpoint drawn \
 		--resume --steps 1
 else
 	kill -TERM $pid

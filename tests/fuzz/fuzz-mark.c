@@ -29,7 +29,8 @@ check(const char *text, size_t n)
 		CHECK(err.message[0] && m.text == NULL);
 		return;
 	}
-	CHECK(m.step >= 0 && m.sequences >= 0 && m.model);
+	CHECK(m.step >= 0 && m.sequences >= m.step && m.model);
+	CHECK(m.step < INT64_MAX / 2);
 	for (i = 0; i < m.n; i++) {
 		CHECK(m.tensors[i].bytes >= 0);
 		CHECK(i == 0 ||

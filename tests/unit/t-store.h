@@ -466,6 +466,7 @@ run_all(struct run *r, const struct test_plan *t, enum what what,
 		j->progress.step = step;
 		j->progress.sequences = step * 100;
 		j->progress.seed = UINT64_MAX - (uint64_t)step;
+		j->progress.data = (uint64_t)step << 40 | 5;
 		j->store.plan = &t->plan;
 		j->store.program = &t->programs[t->program_of[i]];
 		j->store.rank = i;
@@ -533,6 +534,8 @@ must_load(const struct test_plan *t, const char *path, int64_t step)
 		assert_int_equal(r.jobs[i].progress.sequences, step * 100);
 		assert_true(r.jobs[i].progress.seed ==
 			    UINT64_MAX - (uint64_t)step);
+		assert_true(r.jobs[i].progress.data ==
+			    ((uint64_t)step << 40 | 5));
 		assert_string_equal(r.jobs[i].progress.remark, "");
 		assert_int_equal(walk(t, i, r.jobs[i].store.arena, step,
 				      true), 0);
