@@ -55,6 +55,7 @@ struct rt_rendezvous {
 	char place[256];	/* or a host */
 	int64_t port, nports;	/* the first of them that is free */
 	uint64_t key;		/* the same on all ranks, no other job's */
+	uint8_t token[32];	/* by file: what only its readers know */
 };
 
 /*

@@ -101,11 +101,15 @@ rank_sources = \
 	%D%/run.c \
 	%D%/safetensors.c \
 	%D%/sample.c \
+	%D%/secret.c \
+	%D%/secret.h \
+	%D%/sha256.c \
 	%D%/shm-meet.c \
 	%D%/shm-meet.h \
 	%D%/shm-name.c \
 	%D%/shm.c \
 	%D%/shm.h \
+	%D%/siphash.c \
 	%D%/st-index.c \
 	%D%/st-read.c \
 	%D%/st-want.c \
@@ -116,10 +120,12 @@ rank_sources = \
 	%D%/store.c \
 	%D%/store.h \
 	%D%/talk-room.c \
+	%D%/tcp-guests.c \
 	%D%/tcp-host.c \
 	%D%/tcp-meet.c \
 	%D%/tcp-meet.h \
 	%D%/tcp-place.c \
+	%D%/tcp-proof.c \
 	%D%/tcp-socket.c \
 	%D%/tcp-visit.c \
 	%D%/tcp.c \

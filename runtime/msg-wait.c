@@ -281,17 +281,24 @@ say_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
 		       rt_scene_text(w->scene).text);
 }
 
+static const char *
+what_happened(enum rt_msg_peer is)
+{
+	return is == RT_MSG_DEAD ? "died" : is == RT_MSG_LEFT ? "has ended" :
+	       "sent a message that was changed on its way, or is not its own,";
+}
+
 /* All others shall know too who died. */
 static enum rt_status
-say_gone(struct rt_comm *c, const struct wait *w, int64_t rank, bool died,
-	 struct rt_error *err)
+say_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
+	 enum rt_msg_peer is, struct rt_error *err)
 {
 	struct rt_error own;
 	enum rt_status s;
 
 	s = rt_fail(&own, RT_IO, RT_NOWHERE, "%s %s while rank %lld waited "
 		    "%s in %s%s", rt_rank_text(c, rank).text,
-		    died ? "died" : "has ended", (long long)c->world.rank,
+		    what_happened(is), (long long)c->world.rank,
 		    is_missing(w, rank) ? "for it" : "for others",
 		    rt_show_name(w->scene->what).text,
 		    rt_scene_text(w->scene).text);
@@ -342,9 +349,9 @@ look_at_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
 				return s;
 			}
 		}
-		if (is == RT_MSG_DEAD ||
+		if (is == RT_MSG_DEAD || is == RT_MSG_BROKEN ||
 		    (is == RT_MSG_LEFT && is_missing(w, r))) {
-			return say_gone(c, w, r, is == RT_MSG_DEAD, err);
+			return say_gone(c, w, r, is, err);
 		}
 	}
 	return RT_OK;

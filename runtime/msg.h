@@ -27,8 +27,11 @@ struct rt_msg_self {
 	int64_t rank, size, most_tag;
 };
 
-/* LEFT: it has said farewell, and is not to be waited for. */
-enum rt_msg_peer { RT_MSG_HERE, RT_MSG_LEFT, RT_MSG_DEAD };
+/*
+ * LEFT: it has said farewell, and is not to be waited for.  BROKEN: what came
+ * from it is not what it sent.
+ */
+enum rt_msg_peer { RT_MSG_HERE, RT_MSG_LEFT, RT_MSG_DEAD, RT_MSG_BROKEN };
 
 struct rt_msg_calls {
 	/*

@@ -18,16 +18,13 @@ rt_tcp_refused(struct rt_error *err, const char *what)
 		       strerror(errno));
 }
 
-struct rt_tcp_verdict
-rt_tcp_verdict_of(const struct rt_tcp_meeting *m, const struct rt_error *why)
+void
+rt_tcp_report(const struct rt_tcp_meeting *m, const char *text)
 {
-	struct rt_tcp_verdict v;
-
-	memset(&v, 0, sizeof(v));
-	v.token = m->token;
-	v.ok = why == NULL;
-	snprintf(v.why, sizeof(v.why), "%s", why ? why->message : "");
-	return v;
+	if (m->c->report_fd >= 0) {
+		dprintf(m->c->report_fd, "%s: %s\n",
+			rt_rank_text(m->c, m->own.rank).text, text);
+	}
 }
 
 enum rt_status
@@ -65,7 +62,7 @@ static void
 allow_files(int64_t n)
 {
 	struct rlimit l;
-	rlim_t want = (rlim_t)n + 256;
+	rlim_t want = (rlim_t)n + RT_TCP_GUESTS + 256;
 
 	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < want) {
 		l.rlim_cur = want < l.rlim_max ? want : l.rlim_max;
@@ -78,15 +75,11 @@ close_all(struct rt_tcp_meeting *m, bool met)
 {
 	int64_t i;
 
-	for (i = 0; i < RT_TCP_STRANGERS; i++) {
-		if (m->guests[i].fd >= 0) {
-			close(m->guests[i].fd);
-		}
-	}
+	rt_tcp_guests_close(m);
 	for (i = 0; i < m->c->world.size && !met; i++) {
-		if (m->socks[i] >= 0) {
-			close(m->socks[i]);
-			m->socks[i] = -1;
+		if (m->ends[i].fd >= 0) {
+			close(m->ends[i].fd);
+			m->ends[i].fd = -1;
 		}
 	}
 	if (m->listener >= 0) {
@@ -95,10 +88,75 @@ close_all(struct rt_tcp_meeting *m, bool met)
 	free(m->table);
 	free(m->hellos);
 	free(m->polls);
+	free(m->guests);
+}
+
+static bool
+make_room(struct rt_tcp_meeting *m)
+{
+	size_t n = (size_t)m->c->world.size;
+	int i;
+
+	m->table = calloc(n, sizeof(*m->table));
+	m->hellos = calloc(n, sizeof(*m->hellos));
+	m->polls = calloc(n + 1 + RT_TCP_GUESTS, sizeof(*m->polls));
+	m->guests = calloc(RT_TCP_GUESTS, sizeof(*m->guests));
+	for (i = 0; m->guests && i < RT_TCP_GUESTS; i++) {
+		m->guests[i].fd = -1;
+	}
+	return m->table && m->hellos && m->polls && m->guests;
+}
+
+/* A secret is a reason to distrust the wire, too. */
+static enum rt_status
+read_checks(struct rt_tcp_meeting *m, struct rt_error *err)
+{
+	const struct rt_variables *v = &m->c->variables;
+	const char *s = v->get ? v->get(v->user, RT_TCP_CHECKS) : NULL;
+
+	if (!s || !*s) {
+		m->own.checks = m->secret.given;
+	} else if (strcmp(s, "on") == 0 || strcmp(s, "off") == 0) {
+		m->own.checks = strcmp(s, "on") == 0;
+	} else {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE, "the variable "
+			       RT_TCP_CHECKS " is '%s', expected on or off",
+			       rt_show_name(s).text);
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+prepare(struct rt_tcp_meeting *m, struct rt_error *err)
+{
+	const struct rt_comm *c = m->c;
+	enum rt_status s;
+
+	m->own = (struct rt_tcp_hello){ .magic = RT_TCP_MAGIC,
+		.plan = rt_plan_sum(c->plan), .version = RT_TCP_VERSION,
+		.abi = c->plan->abi, .rank = c->world.rank,
+		.size = c->world.size };
+	gethostname(m->own.host, sizeof(m->own.host) - 1);
+	allow_files(c->world.size);
+	if (!make_room(m)) {
+		return rt_no_memory(err, NULL);
+	}
+	s = rt_secret_read(&m->secret, &c->variables, err);
+	if (s == RT_OK) {
+		s = read_checks(m, err);
+	}
+	if (s == RT_OK) {
+		s = rt_rendezvous_find(&m->at, &c->variables, err);
+	}
+	if (s == RT_OK) {
+		name_place(m);
+	}
+	return s;
 }
 
 enum rt_status
-rt_tcp_meet(const struct rt_comm *c, int *socks, struct rt_error *err)
+rt_tcp_meet(const struct rt_comm *c, struct rt_tcp_end *ends, bool *checks,
+	    struct rt_error *err)
 {
 	const struct rt_world *w = &c->world;
 	struct rt_tcp_meeting *m = calloc(1, sizeof(*m));
@@ -111,26 +169,16 @@ rt_tcp_meet(const struct rt_comm *c, int *socks, struct rt_error *err)
 	}
 	m->c = c;
 	m->until_us = rt_now_us() + c->timeout_us;
-	m->socks = socks;
+	m->ends = ends;
 	m->listener = -1;
 	for (i = 0; i < w->size; i++) {
-		socks[i] = -1;
+		ends[i].fd = -1;
 	}
-	for (i = 0; i < RT_TCP_STRANGERS; i++) {
-		m->guests[i].fd = -1;
-	}
-	m->own = (struct rt_tcp_hello){ .magic = RT_TCP_MAGIC,
-		.plan = rt_plan_sum(c->plan), .version = RT_TCP_VERSION,
-		.abi = c->plan->abi, .rank = w->rank, .size = w->size };
-	gethostname(m->own.host, sizeof(m->own.host) - 1);
-	allow_files(w->size);
-	m->table = calloc((size_t)w->size, sizeof(*m->table));
-	s = m->table ? rt_rendezvous_find(&m->at, &c->variables, &own)
-		     : rt_no_memory(&own, NULL);
+	s = prepare(m, &own);
 	if (s == RT_OK) {
-		name_place(m);
 		s = w->rank == 0 ? rt_tcp_host(m, &own) : rt_tcp_visit(m, &own);
 	}
+	*checks = m->own.checks;
 	if (s != RT_OK && err) {
 		*err = own;
 	}

@@ -366,11 +366,16 @@ rt_tcp_connect(const struct rt_tcp_address *a, double until_us)
 }
 
 int
-rt_tcp_accept(int listener)
+rt_tcp_accept(int listener, struct rt_tcp_address *from)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	union any s;
+	socklen_t n = sizeof(s);
+	int fd;
 
+	memset(&s, 0, sizeof(s));
+	fd = accept4(listener, &s.any, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
+		from_system(&s, from);
 		tune(fd);
 	}
 	return fd;

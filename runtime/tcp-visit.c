@@ -11,98 +11,278 @@
 
 /* Of one try to find the first rank; then the next address is tried. */
 #define TRY_US 2e6
+/*
+ * Whoever listens there and proves nothing may be in the way of the first
+ * rank, which comes soon or listens at the next port; or it is the first rank,
+ * and has another secret.  So long it is asked again.
+ */
+#define DOUBT_US 1e7
+/* It answers at once, however slowly its host runs; and must not keep us. */
+#define ACK_US 3e7
 
-/* Is it the first rank of this run?  What keeps one from knowing, in why. */
-static bool
-is_first(const struct rt_tcp_meeting *m, int fd, char *why, size_t room,
-	 bool *other_version)
+/* How a call ended: from what is worth another try to what is not. */
+enum outcome {
+	NOBODY,			/* nobody of this job is there */
+	CLOSED,			/* it may have had no place for a guest */
+	UNPROVEN,		/* it says it is of this job */
+	REFUSED,		/* a rank of this job says no */
+	LET_IN
+};
+
+struct call {
+	int fd;
+	struct rt_tcp_session session;
+	char why[RT_ERROR_BYTES];
+};
+
+/* ---- one call ---- */
+
+static enum outcome
+hear_greeting(int fd, uint64_t key, struct rt_tcp_greeting *g, double until,
+	      char *why, size_t room)
 {
-	struct rt_tcp_greeting g;
+	size_t old = offsetof(struct rt_tcp_greeting, rank);
 
-	*other_version = false;
-	if (!rt_tcp_read(fd, &g, sizeof(g), rt_now_us() + TRY_US)) {
+	if (!rt_tcp_read(fd, g, old, until)) {
 		snprintf(why, room, "whoever listens there says nothing");
-		return false;
+		return errno == 0 ? CLOSED : NOBODY;
 	}
-	if (g.magic != RT_TCP_MAGIC) {
+	if (g->magic != RT_TCP_MAGIC) {
 		snprintf(why, room, "another program listens there");
-		return false;
+		return NOBODY;
 	}
-	if (g.key != m->at.key) {
+	if (g->key != key) {
 		snprintf(why, room, "another run's first rank listens there");
-		return false;
+		return NOBODY;
 	}
-	*other_version = g.version != RT_TCP_VERSION;
-	return !*other_version;
+	if (g->version != RT_TCP_VERSION) {
+		snprintf(why, room, "found version %lld of how ranks meet, "
+			 "expected %d: the plans were made by two versions of "
+			 "llmc", (long long)g->version, (int)RT_TCP_VERSION);
+		return UNPROVEN;
+	}
+	if (!rt_tcp_read(fd, (char *)g + old, sizeof(*g) - old, until)) {
+		snprintf(why, room, "whoever listens there says too little");
+		return CLOSED;
+	}
+	return LET_IN;
 }
 
-/* The first rank's connection among these addresses and ports, or -1. */
-static int
-try_all(const struct rt_tcp_meeting *m, struct rt_tcp_address *all, int64_t n,
-	char *why, size_t room, bool *other_version)
+/*
+ * Others find this rank where the first one does; if that is by loopback
+ * though the first one listens at other addresses too, it knows a better one,
+ * at the same port.
+ */
+static bool
+listen_for_others(struct rt_tcp_meeting *m, int fd, bool loopback)
+{
+	struct rt_tcp_address at, listens;
+
+	if (m->listener >= 0) {
+		close(m->listener);
+		m->listener = -1;
+	}
+	if (!rt_tcp_this_end(fd, &at)) {
+		return false;
+	}
+	at.port = 0;
+	m->own.at = at;
+	if (rt_tcp_is_loopback(&at) && !loopback &&
+	    m->c->world.local_size < m->c->world.size) {
+		at.family = 0;
+	}
+	m->listener = rt_tcp_listen(&at, 4096);
+	if (m->listener < 0 || !rt_tcp_this_end(m->listener, &listens)) {
+		return false;
+	}
+	m->own.at.port = listens.port;
+	return true;
+}
+
+/* Says who this rank is, and hears whether it is let in. */
+static enum outcome
+say_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
+	  struct call *c)
+{
+	struct rt_tcp_hello h = m->own;
+	struct rt_tcp_verdict v;
+
+	rt_tcp_prove(m, g, &h, &c->session);
+	/* if it does not listen any more, it has said why */
+	rt_tcp_write(c->fd, &h, sizeof(h), rt_now_us() + RT_TCP_SAY_US);
+	if (!rt_tcp_hear(c->fd, &c->session, &v, NULL, 0,
+			 rt_now_us() + ACK_US)) {
+		bool forged = errno == EBADMSG;
+
+		snprintf(c->why, sizeof(c->why), forged ? "whoever listens "
+			 "there does not know this job's secret: give all "
+			 "ranks the same LLMC_SECRET or LLMC_SECRET_FILE, or "
+			 "none" : "whoever listens there let this rank go");
+		return forged ? UNPROVEN : CLOSED;
+	}
+	snprintf(c->why, sizeof(c->why), "%s", v.why);
+	m->token = g->rank == 0 ? v.token : m->token;
+	return v.ok ? LET_IN : REFUSED;
+}
+
+/* The rank that listens there, if it is that one of this job. */
+static enum outcome
+call(struct rt_tcp_meeting *m, const struct rt_tcp_address *a, int64_t rank,
+     double until, struct call *c)
+{
+	struct rt_tcp_greeting g;
+	enum outcome o;
+
+	c->fd = rt_tcp_connect(a, until);
+	if (c->fd < 0) {
+		snprintf(c->why, sizeof(c->why), "%s: %s",
+			 rt_tcp_text(a).text, strerror(errno));
+		return NOBODY;
+	}
+	o = hear_greeting(c->fd, m->at.key, &g, until, c->why,
+			  sizeof(c->why));
+	if (o == UNPROVEN) {
+		/* so much of a hello all versions know */
+		rt_tcp_write(c->fd, &m->own,
+			     offsetof(struct rt_tcp_hello, plan), until);
+	}
+	if (o == LET_IN && g.rank != rank) {
+		snprintf(c->why, sizeof(c->why), "rank %lld listens there",
+			 (long long)g.rank);
+		o = NOBODY;
+	}
+	if (o == LET_IN && rank == 0 &&
+	    !listen_for_others(m, c->fd, g.loopback != 0)) {
+		snprintf(c->why, sizeof(c->why), "cannot listen for other "
+			 "ranks: %s", strerror(errno));
+		o = NOBODY;
+	}
+	if (o == LET_IN) {
+		o = say_hello(m, &g, c);
+	}
+	if (o != LET_IN) {
+		close(c->fd);
+	}
+	return o;
+}
+
+bool
+rt_tcp_is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key)
+{
+	double until = rt_now_us() + TRY_US;
+	bool alive = false;
+	int64_t i;
+
+	for (i = 0; i < n && !alive; i++) {
+		struct rt_tcp_greeting g;
+		char why[RT_ERROR_BYTES];
+		int fd = rt_tcp_connect(&all[i], until);
+
+		if (fd >= 0) {
+			alive = hear_greeting(fd, key, &g, until, why,
+					      sizeof(why)) == LET_IN;
+			close(fd);
+		}
+	}
+	return alive;
+}
+
+/* ---- the first rank ---- */
+
+/* Among these addresses and ports: the outcome that says most. */
+static enum outcome
+try_all(struct rt_tcp_meeting *m, const struct rt_tcp_address *all, int64_t n,
+	struct call *c)
 {
 	int64_t ports = m->at.by_file ? 1 : m->at.nports, i, k;
+	enum outcome best = NOBODY;
+	char why[sizeof(c->why)] = "";
 
 	for (i = 0; i < n; i++) {
 		for (k = 0; k < ports; k++) {
 			double until = rt_now_us() + TRY_US;
 			struct rt_tcp_address a = all[i];
-			int fd;
+			enum outcome o;
 
 			a.port = m->at.by_file ? a.port :
 				(int32_t)(m->at.port + k);
-			fd = rt_tcp_connect(&a, until < m->until_us ? until
-							: m->until_us);
-			if (fd < 0) {
-				snprintf(why, room, "%s: %s",
-					 rt_tcp_text(&a).text,
-					 strerror(errno));
-				continue;
+			o = call(m, &a, 0, until < m->until_us ? until
+						: m->until_us, c);
+			if (o >= REFUSED) {
+				return o;
 			}
-			if (is_first(m, fd, why, room, other_version)) {
-				return fd;
-			}
-			close(fd);
-			if (*other_version) {
-				return -1;
+			if (o >= best) {
+				best = o;
+				memcpy(why, c->why, sizeof(why));
 			}
 		}
 	}
-	return -1;
+	memcpy(c->why, why, sizeof(why));
+	return best;
+}
+
+static int64_t
+where_to_look(struct rt_tcp_meeting *m, struct rt_tcp_address *all, char *why,
+	      size_t room)
+{
+	int64_t n;
+
+	if (m->at.by_file) {
+		return rt_tcp_place_read(m, all, why, room);
+	}
+	n = rt_tcp_look_up(m->at.place, all, RT_TCP_ADDRESSES);
+	if (n == 0) {
+		snprintf(why, room, "no such host is known");
+	}
+	return n;
+}
+
+static enum rt_status
+give_up(const struct rt_tcp_meeting *m, const struct call *c, double since,
+	struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "rank 0 has not come to %s "
+		       "within %g s: %s", m->where,
+		       since > 0 ? DOUBT_US * 1e-6 : m->c->timeout_us * 1e-6,
+		       c->why);
 }
 
 static enum rt_status
 come_to_first(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	struct rt_tcp_address all[RT_TCP_ADDRESSES];
-	char why[128] = "";
-	bool other_version = false;
+	struct call c = { .fd = -1 };
+	double doubt = 0;	/* since when */
 	int pause_ms = 5;
 
 	for (;;) {
-		int64_t n = m->at.by_file ? rt_tcp_place_read(m, all) :
-			rt_tcp_look_up(m->at.place, all, RT_TCP_ADDRESSES);
+		int64_t n = where_to_look(m, all, c.why, sizeof(c.why));
+		enum outcome o = NOBODY;
+		enum rt_status s = rt_tcp_keys(m, err);
 
-		if (n == 0) {
-			snprintf(why, sizeof(why), m->at.by_file ?
-				 "there is no such file, or no place in it" :
-				 "no such host is known");
+		if (s != RT_OK) {
+			return s;
 		}
-		m->socks[0] = try_all(m, all, n, why, sizeof(why),
-				      &other_version);
-		if (m->socks[0] >= 0) {
+		if (n > 0) {
+			o = try_all(m, all, n, &c);
+		}
+		if (o == LET_IN) {
+			m->ends[0].fd = c.fd;
+			m->ends[0].session = c.session;
 			return RT_OK;
 		}
-		if (other_version) {
-			return rt_fail(err, RT_FORMAT, RT_NOWHERE, "rank 0 "
-				"runs another plan than rank %lld: start the "
-				"same plan on all ranks",
-				(long long)m->own.rank);
+		if (o == REFUSED) {
+			return rt_fail(err, RT_IO, RT_NOWHERE, "%s", c.why);
+		}
+		if (o == UNPROVEN && doubt == 0) {
+			doubt = rt_now_us();
+			rt_tcp_report(m, c.why);
 		}
 		if (rt_now_us() > m->until_us) {
-			return rt_fail(err, RT_IO, RT_NOWHERE, "rank 0 has "
-				"not come to %s within %g s: %s", m->where,
-				m->c->timeout_us * 1e-6, why);
+			return give_up(m, &c, 0, err);
+		}
+		if (doubt > 0 && rt_now_us() - doubt > DOUBT_US) {
+			return give_up(m, &c, doubt, err);
 		}
 		poll(NULL, 0, pause_ms);
 		pause_ms = pause_ms < 200 ? pause_ms * 2 : 200;
@@ -111,62 +291,87 @@ come_to_first(struct rt_tcp_meeting *m, struct rt_error *err)
 
 /* What the first rank says; later than it gives up itself. */
 static enum rt_status
-hear_first(struct rt_tcp_meeting *m, struct rt_error *err)
+hear_first(struct rt_tcp_meeting *m, void *more, size_t bytes,
+	   struct rt_error *err)
 {
 	double until = rt_now_us() + m->c->timeout_us + 2 * RT_TCP_SLACK_US;
 	struct rt_tcp_verdict v;
 
-	if (!rt_tcp_read(m->socks[0], &v, sizeof(v), until)) {
+	if (!rt_tcp_hear(m->ends[0].fd, &m->ends[0].session, &v, more, bytes,
+			 until)) {
 		return rt_fail(err, RT_IO, RT_NOWHERE, "%s ended%s before all "
 			       "ranks had met", rt_rank_text(m->c, 0).text,
-			       errno == ETIMEDOUT ? ", or is stuck," : "");
+			       errno == ETIMEDOUT ? ", or is stuck," :
+			       errno == EBADMSG ? ", or was forged," : "");
 	}
-	v.why[sizeof(v.why) - 1] = '\0';
-	m->token = v.token;
 	return v.ok ? RT_OK : rt_fail(err, RT_IO, RT_NOWHERE, "%s", v.why);
+}
+
+/* ---- all others ---- */
+
+/* A rank that had no place for a guest is called again. */
+static enum outcome
+call_one(struct rt_tcp_meeting *m, int64_t rank, double until,
+	 struct call *c)
+{
+	int pause_ms = 5;
+	enum outcome o;
+
+	while ((o = call(m, &m->table[rank], rank, until, c)) == CLOSED &&
+	       rt_now_us() < until) {
+		poll(NULL, 0, pause_ms);
+		pause_ms = pause_ms < 200 ? pause_ms * 2 : 200;
+	}
+	return o;
 }
 
 static enum rt_status
 call_those_below(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	double until = rt_now_us() + m->c->timeout_us;
-	struct rt_tcp_call call = { RT_TCP_MAGIC, m->token, m->own.rank };
 	int64_t i;
 
 	for (i = 1; i < m->own.rank; i++) {
-		m->socks[i] = rt_tcp_connect(&m->table[i], until);
-		if (m->socks[i] < 0 ||
-		    !rt_tcp_write(m->socks[i], &call, sizeof(call), until)) {
+		struct call c = { .fd = -1 };
+
+		if (call_one(m, i, until, &c) != LET_IN) {
 			return rt_fail(err, RT_IO, RT_NOWHERE, "rank %lld on "
 				"%s cannot reach rank %lld at %s: %s; all "
 				"hosts must reach each other at any port",
 				(long long)m->own.rank, m->own.host,
 				(long long)i, rt_tcp_text(&m->table[i]).text,
-				strerror(errno));
+				c.why);
 		}
+		m->ends[i].fd = c.fd;
+		m->ends[i].session = c.session;
 	}
 	return RT_OK;
 }
 
-/* Whoever does not know the token, or comes twice, is let go. */
+/* Whoever is no rank above this one, or comes twice, is turned away. */
 static bool
-let_in(struct rt_tcp_meeting *m)
+let_in(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 {
-	int fd = rt_tcp_accept(m->listener);
-	struct rt_tcp_call call;
+	int64_t rank = g->hello.rank;
+	struct rt_error why;
 
-	if (fd < 0) {
+	if (rank <= m->own.rank || rank >= m->own.size ||
+	    g->hello.plan != m->own.plan || m->ends[rank].fd >= 0) {
+		rt_fail(&why, RT_FORMAT, RT_NOWHERE, "rank %lld expects no "
+			"rank %lld there now", (long long)m->own.rank,
+			(long long)rank);
+		rt_tcp_turn_away(m, g, &why);
 		return false;
 	}
-	if (rt_tcp_read(fd, &call, sizeof(call), rt_now_us() + RT_TCP_SAY_US) &&
-	    call.magic == RT_TCP_MAGIC && call.token == m->token &&
-	    call.rank > m->own.rank && call.rank < m->own.size &&
-	    m->socks[call.rank] < 0) {
-		m->socks[call.rank] = fd;
-		return true;
+	if (!rt_tcp_say(m, g->fd, &g->session, NULL, NULL, 0, rt_now_us())) {
+		close(g->fd);
+		g->fd = -1;
+		return false;
 	}
-	close(fd);
-	return false;
+	m->ends[rank].fd = g->fd;
+	m->ends[rank].session = g->session;
+	g->fd = -1;
+	return true;
 }
 
 /* The first rank speaks meanwhile only if something has gone wrong. */
@@ -174,87 +379,54 @@ static enum rt_status
 await_those_above(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	double until = rt_now_us() + m->c->timeout_us;
-	int64_t left = m->own.size - 1 - m->own.rank;
+	int64_t left = m->own.size - 1 - m->own.rank, i;
 
 	while (left > 0) {
-		struct pollfd p[2] = { { m->listener, POLLIN, 0 },
-				       { m->socks[0], POLLIN, 0 } };
-		int n = poll(p, 2, rt_tcp_left_ms(until));
+		int ms = rt_tcp_left_ms(until);
 
-		if (n == 0 && rt_now_us() > until) {
+		m->polls[0] = (struct pollfd){ m->ends[0].fd, POLLIN, 0 };
+		if (rt_tcp_guests_wait(m, 1, ms < 200 ? ms : 200) != 0) {
+			return rt_tcp_refused(err, "wait for the other ranks");
+		}
+		if (rt_now_us() > until) {
 			return rt_fail(err, RT_IO, RT_NOWHERE, "%lld of the "
 				"others have not reached rank %lld on %s "
 				"within %g s", (long long)left,
 				(long long)m->own.rank, m->own.host,
 				m->c->timeout_us * 1e-6);
 		}
-		if (n > 0 && p[1].revents) {
-			return hear_first(m, err) == RT_OK ?
+		if (m->polls[0].revents) {
+			return hear_first(m, NULL, 0, err) == RT_OK ?
 				rt_tcp_say_ended(m, 0, err) : RT_IO;
 		}
-		if (n > 0 && p[0].revents) {
-			left -= let_in(m);
+		for (i = 0; i < RT_TCP_GUESTS; i++) {
+			if (m->guests[i].fd >= 0 && m->guests[i].whole) {
+				left -= let_in(m, &m->guests[i]);
+			}
 		}
 	}
-	return RT_OK;
-}
-
-/*
- * Others find this rank where the first one does; if that is by loopback,
- * the first one knows a better address, at the same port.
- */
-static enum rt_status
-listen_for_others(struct rt_tcp_meeting *m, struct rt_error *err)
-{
-	struct rt_tcp_address at, listens;
-
-	if (!rt_tcp_this_end(m->socks[0], &at)) {
-		return rt_tcp_refused(err, "find this host's address");
-	}
-	at.port = 0;
-	m->own.at = at;
-	if (rt_tcp_is_loopback(&at) &&
-	    m->c->world.local_size < m->c->world.size) {
-		at.family = 0;
-	}
-	m->listener = rt_tcp_listen(&at, 4096);
-	if (m->listener < 0 || !rt_tcp_this_end(m->listener, &listens)) {
-		return rt_tcp_refused(err, "listen for other ranks");
-	}
-	m->own.at.port = listens.port;
 	return RT_OK;
 }
 
 enum rt_status
 rt_tcp_visit(struct rt_tcp_meeting *m, struct rt_error *err)
 {
-	double until;
-	struct rt_tcp_verdict v;
 	enum rt_status s = come_to_first(m, err);
 
 	if (s == RT_OK) {
-		s = listen_for_others(m, err);
+		s = hear_first(m, m->table, (size_t)m->own.size *
+			       sizeof(*m->table), err);
 	}
 	if (s != RT_OK) {
 		return s;
 	}
-	until = rt_now_us() + RT_TCP_SAY_US;
-	/* if it does not listen any more, it has said why */
-	rt_tcp_write(m->socks[0], &m->own, sizeof(m->own), until);
-	s = hear_first(m, err);
-	if (s == RT_OK &&
-	    !rt_tcp_read(m->socks[0], m->table, (size_t)m->own.size *
-			 sizeof(*m->table), rt_now_us() + RT_TCP_SAY_US)) {
-		s = rt_tcp_say_ended(m, 0, err);
-	}
-	if (s != RT_OK) {
-		return s;
-	}
+	rt_tcp_key_of_token(m);
 	s = call_those_below(m, err);
 	if (s == RT_OK) {
 		s = await_those_above(m, err);
 	}
-	v = rt_tcp_verdict_of(m, s == RT_OK ? NULL : err);
-	rt_tcp_write(m->socks[0], &v, sizeof(v), rt_now_us() + RT_TCP_SAY_US);
-	return s == RT_OK ? hear_first(m, err) : s;
+	rt_tcp_say(m, m->ends[0].fd, &m->ends[0].session,
+		   s == RT_OK ? NULL : err, NULL, 0,
+		   rt_now_us() + RT_TCP_SAY_US);
+	return s == RT_OK ? hear_first(m, NULL, 0, err) : s;
 }

@@ -6,6 +6,11 @@
  * has a place for it: so no rank holds more than it has asked for, however
  * far another one is ahead.  All that waits to be read or written is moved
  * along whenever this rank asks for anything.
+ *
+ * Where messages have sums, each head has one, and 8 bytes of another follow
+ * what is behind the head.  Both are over a count, too, under a key of this
+ * connection and direction: so nothing is believed that was changed, left out,
+ * moved or said again on its way.
  */
 #define _GNU_SOURCE	/* epoll_create1 */
 
@@ -25,6 +30,8 @@ enum {
 	SMALL_BYTES = 32768,
 	/* of one connection, before the others have their turn */
 	TURN_BYTES = 4 << 20,
+	/* of what leaves, while it is in a cache */
+	SUM_AT_ONCE = 1 << 18,
 	EVENTS = 64
 };
 
@@ -39,6 +46,7 @@ enum kind { SMALL = 0x6c6c6d63, OFFER, WANT, GIVE, BYE, QUIT, OWN };
 
 struct head {
 	int64_t kind, tag, bytes, id;
+	uint64_t sum;		/* over those; 0: messages have none */
 };
 
 /* Of links: the next and the one before, in a ring. */
@@ -51,7 +59,11 @@ struct request {
 	struct link all, queue;
 	struct head head;
 	char *at;
-	int64_t bytes, moved;	/* of the head, then of what lies at `at` */
+	int64_t bytes, moved;	/* of the head, of what lies at `at`, the sum */
+	int64_t summed;		/* of what lies there */
+	struct rt_siphash hash;
+	uint64_t sum;
+	bool begun;
 	int64_t got;		/* bytes that came */
 	bool done, ours;	/* ours: nobody asks whether it is done */
 };
@@ -66,9 +78,16 @@ struct early {
 	char at[];
 };
 
+/* Of one direction of a connection. */
+struct sums {
+	uint8_t key[RT_SIPHASH_KEY];
+	uint64_t count;		/* heads */
+};
+
 struct peer {
 	int fd;
 	bool dead, left, spoke;	/* spoke: it is known why it ends */
+	bool broken;		/* a sum was wrong */
 	bool waits;		/* for room to write */
 	struct link out, offers, wants, early;	/* wants: room without data */
 	struct link taken;	/* room whose data was asked for */
@@ -76,6 +95,10 @@ struct peer {
 	int64_t heard;		/* so much of it, */
 	char *to;		/* then its bytes, */
 	int64_t left_bytes, extra_bytes;	/* and those beyond the room */
+	int64_t sum_bytes;	/* then so many of their sum */
+	uint64_t sum;
+	struct rt_siphash hash;
+	struct sums out_sums, in_sums;
 	struct request *filled;
 	struct early *kept;
 };
@@ -83,6 +106,7 @@ struct peer {
 struct rt_tcp {
 	int64_t me, size, next_id;
 	int poll_fd;
+	bool checks;		/* messages have sums */
 	struct peer *peers;
 	struct link all;	/* requests that are not forgotten */
 };
@@ -121,7 +145,7 @@ new_request(struct rt_tcp *l, enum kind kind, int64_t tag, int64_t bytes,
 	struct request *r = calloc(1, sizeof(*r));
 
 	if (r) {
-		r->head = (struct head){ kind, tag, bytes, l->next_id++ };
+		r->head = (struct head){ kind, tag, bytes, l->next_id++, 0 };
 		r->at = at;
 		r->bytes = bytes;
 		make_ring(&r->queue);
@@ -149,6 +173,67 @@ finish(struct request *r, int64_t got)
 	}
 }
 
+/* ---- sums ---- */
+
+/* Of a head and of what is behind it no sum is the other's. */
+static void
+begin_sum(struct rt_siphash *h, const struct sums *s, bool behind)
+{
+	uint64_t what = s->count * 2 + behind;
+
+	rt_siphash_begin(h, s->key);
+	rt_siphash_add(h, &what, sizeof(what));
+}
+
+static uint64_t
+head_sum(const struct sums *s, const struct head *head)
+{
+	struct rt_siphash h;
+
+	begin_sum(&h, s, false);
+	rt_siphash_add(&h, head, offsetof(struct head, sum));
+	return rt_siphash_end(&h);
+}
+
+/* Bytes of the sum behind so many bytes. */
+static int64_t
+sum_behind(const struct rt_tcp *l, int64_t bytes)
+{
+	return l->checks && bytes > 0 ? (int64_t)sizeof(uint64_t) : 0;
+}
+
+/* It is the next that leaves. */
+static void
+begin_sums(const struct rt_tcp *l, struct peer *p, struct request *r)
+{
+	r->begun = true;
+	if (l->checks) {
+		r->head.sum = head_sum(&p->out_sums, &r->head);
+		begin_sum(&r->hash, &p->out_sums, true);
+		p->out_sums.count++;
+	}
+}
+
+/* So much of what is behind the head may leave now; `body` of it has. */
+static int64_t
+sum_some(const struct rt_tcp *l, struct request *r, int64_t body)
+{
+	int64_t n = r->bytes - r->summed;
+
+	if (!l->checks || r->bytes == 0) {
+		return r->bytes;
+	}
+	if (r->summed <= body && n > 0) {
+		n = n < SUM_AT_ONCE ? n : SUM_AT_ONCE;
+		rt_siphash_add(&r->hash, r->at + r->summed, (size_t)n);
+		r->summed += n;
+		if (r->summed == r->bytes) {
+			r->sum = rt_siphash_end(&r->hash);
+		}
+	}
+	return r->summed;
+}
+
 /* ---- writing ---- */
 
 static void
@@ -174,22 +259,33 @@ watch(struct rt_tcp *l, struct peer *p, bool waits)
 	}
 }
 
-/* Of a head and what is behind it what has not left. */
+/* Of a head, what is behind it, and its sum, what has not left. */
 static ssize_t
-write_some(int fd, const struct request *r)
+write_some(const struct rt_tcp *l, struct peer *p, struct request *r)
 {
-	int64_t head = sizeof(r->head), body = r->moved - head;
-	struct iovec v[2] = { { (char *)(uintptr_t)&r->head + r->moved,
-				(size_t)(head - r->moved) },
-			      { r->at, (size_t)r->bytes } };
-	struct msghdr m = { .msg_iov = v, .msg_iovlen = 2 };
+	int64_t head = sizeof(r->head), body = r->moved - head, ready, after;
+	struct iovec v[3];
+	struct msghdr m = { .msg_iov = v };
 
-	if (body >= 0) {
-		v[0].iov_len = 0;
-		v[1].iov_base = r->at ? r->at + body : NULL;
-		v[1].iov_len = (size_t)(r->bytes - body);
+	if (!r->begun) {
+		begin_sums(l, p, r);
 	}
-	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (body < 0) {
+		v[m.msg_iovlen++] = (struct iovec){
+			(char *)&r->head + r->moved, (size_t)-body };
+		body = 0;
+	}
+	ready = sum_some(l, r, body);
+	if (body < ready) {
+		v[m.msg_iovlen++] = (struct iovec){ r->at + body,
+						    (size_t)(ready - body) };
+	}
+	if (ready == r->bytes && sum_behind(l, r->bytes) > 0) {
+		after = body > r->bytes ? body - r->bytes : 0;
+		v[m.msg_iovlen++] = (struct iovec){ (char *)&r->sum + after,
+			sizeof(r->sum) - (size_t)after };
+	}
+	return sendmsg(p->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 static void
@@ -199,7 +295,7 @@ write_out(struct rt_tcp *l, struct peer *p)
 
 	while (p->fd >= 0 && p->out.next != &p->out && moved < TURN_BYTES) {
 		struct request *r = OF(request, queue, p->out.next);
-		ssize_t n = write_some(p->fd, r);
+		ssize_t n = write_some(l, p, r);
 
 		if (n < 0 && errno == EINTR) {
 			continue;
@@ -214,7 +310,8 @@ write_out(struct rt_tcp *l, struct peer *p)
 		}
 		moved += n;
 		r->moved += n;
-		if (r->moved == (int64_t)sizeof(r->head) + r->bytes) {
+		if (r->moved == (int64_t)sizeof(r->head) + r->bytes +
+				sum_behind(l, r->bytes)) {
 			finish(r, r->bytes);
 		}
 	}
@@ -403,6 +500,9 @@ begin(struct rt_tcp *l, struct peer *p)
 	p->filled = NULL;
 	p->kept = NULL;
 	p->left_bytes = p->extra_bytes = 0;
+	if (h->bytes < 0) {
+		return false;
+	}
 	switch (h->kind) {
 	case SMALL:
 		return begin_small(p);
@@ -454,43 +554,76 @@ end(struct peer *p)
 	p->kept = NULL;
 }
 
-/* Where the next bytes go. */
-static ssize_t
-read_some(struct peer *p, char *nowhere, size_t room)
+/* Where the next bytes go; those beyond the room, to `nowhere`. */
+static char *
+next_place(struct peer *p, char *nowhere, size_t room, size_t *n)
 {
 	int64_t head = sizeof(p->head);
 
 	if (p->heard < head) {
-		return recv(p->fd, (char *)&p->head + p->heard,
-			    (size_t)(head - p->heard), MSG_DONTWAIT);
+		*n = (size_t)(head - p->heard);
+		return (char *)&p->head + p->heard;
 	}
 	if (p->left_bytes > 0) {
-		return recv(p->fd, p->to, (size_t)p->left_bytes,
-			    MSG_DONTWAIT);
+		*n = (size_t)p->left_bytes;
+		return p->to;
 	}
-	return recv(p->fd, nowhere, p->extra_bytes < (int64_t)room ?
-		    (size_t)p->extra_bytes : room, MSG_DONTWAIT);
+	if (p->extra_bytes > 0) {
+		*n = p->extra_bytes < (int64_t)room ? (size_t)p->extra_bytes
+						    : room;
+		return nowhere;
+	}
+	*n = (size_t)p->sum_bytes;
+	return (char *)&p->sum + sizeof(p->sum) - p->sum_bytes;
+}
+
+/* A head has come; false: it is not what a rank of ours says now. */
+static bool
+took_head(struct rt_tcp *l, struct peer *p)
+{
+	if (l->checks) {
+		p->broken |= p->head.sum != head_sum(&p->in_sums, &p->head);
+		begin_sum(&p->hash, &p->in_sums, true);
+		p->in_sums.count++;
+	}
+	if (p->broken || !begin(l, p)) {
+		return false;
+	}
+	p->sum_bytes = sum_behind(l, p->left_bytes + p->extra_bytes);
+	return true;
 }
 
 /* Counts what came; false: it is not what a rank of ours sends. */
 static bool
-took(struct rt_tcp *l, struct peer *p, int64_t n)
+took(struct rt_tcp *l, struct peer *p, const char *at, int64_t n)
 {
 	if (p->heard < (int64_t)sizeof(p->head)) {
 		p->heard += n;
 		if (p->heard < (int64_t)sizeof(p->head)) {
 			return true;
 		}
-		if (!begin(l, p)) {
+		if (!took_head(l, p)) {
 			return false;
 		}
-	} else if (p->left_bytes > 0) {
-		p->to += n;
-		p->left_bytes -= n;
+	} else if (p->left_bytes > 0 || p->extra_bytes > 0) {
+		if (l->checks) {
+			rt_siphash_add(&p->hash, at, (size_t)n);
+		}
+		if (p->left_bytes > 0) {
+			p->to += n;
+			p->left_bytes -= n;
+		} else {
+			p->extra_bytes -= n;
+		}
 	} else {
-		p->extra_bytes -= n;
+		p->sum_bytes -= n;
+		p->broken |= p->sum_bytes == 0 &&
+			     p->sum != rt_siphash_end(&p->hash);
 	}
-	if (p->left_bytes == 0 && p->extra_bytes == 0) {
+	if (p->broken) {
+		return false;
+	}
+	if (p->left_bytes == 0 && p->extra_bytes == 0 && p->sum_bytes == 0) {
 		end(p);
 	}
 	return true;
@@ -503,7 +636,9 @@ read_in(struct rt_tcp *l, struct peer *p)
 	int64_t turn = 0;
 
 	while (p->fd >= 0 && turn < TURN_BYTES) {
-		ssize_t n = read_some(p, nowhere, sizeof(nowhere));
+		size_t room;
+		char *at = next_place(p, nowhere, sizeof(nowhere), &room);
+		ssize_t n = recv(p->fd, at, room, MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR) {
 			continue;
@@ -511,7 +646,7 @@ read_in(struct rt_tcp *l, struct peer *p)
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
 			return;
 		}
-		if (n <= 0 || !took(l, p, n)) {
+		if (n <= 0 || !took(l, p, at, n)) {
 			lose(l, p);
 			return;
 		}
@@ -544,7 +679,7 @@ move_along(struct rt_tcp *l)
 static bool
 send_self(struct peer *p, struct request *r)
 {
-	struct head h = { OWN, r->head.tag, r->bytes, 0 };
+	struct head h = { OWN, r->head.tag, r->bytes, 0, 0 };
 	struct early *e = keep_early(p, &h);
 	struct request *room = find(&p->wants, h.tag, -1);
 
@@ -652,7 +787,7 @@ look_at(void *lib, int64_t rank)
 {
 	const struct peer *p = &((struct rt_tcp *)lib)->peers[rank];
 
-	return p->left ? RT_MSG_LEFT :
+	return p->broken ? RT_MSG_BROKEN : p->left ? RT_MSG_LEFT :
 	       p->dead && !p->spoke ? RT_MSG_DEAD : RT_MSG_HERE;
 }
 
@@ -738,7 +873,7 @@ stop(void *lib, double timeout_us)
 }
 
 static enum rt_status
-join(struct rt_tcp *l, const int *socks, struct rt_error *err)
+join(struct rt_tcp *l, const struct rt_tcp_end *ends, struct rt_error *err)
 {
 	int64_t i;
 
@@ -746,12 +881,16 @@ join(struct rt_tcp *l, const int *socks, struct rt_error *err)
 		struct epoll_event e = { .events = EPOLLIN,
 					 .data.ptr = &l->peers[i] };
 
-		l->peers[i].fd = socks[i];
-		if (socks[i] >= 0 && epoll_ctl(l->poll_fd, EPOLL_CTL_ADD,
-					       socks[i], &e) != 0) {
+		l->peers[i].fd = ends[i].fd;
+		rt_tcp_message_key(&ends[i].session, true,
+				   l->peers[i].out_sums.key);
+		rt_tcp_message_key(&ends[i].session, false,
+				   l->peers[i].in_sums.key);
+		if (ends[i].fd >= 0 && epoll_ctl(l->poll_fd, EPOLL_CTL_ADD,
+						 ends[i].fd, &e) != 0) {
 			for (i++; i < l->size; i++) {
-				if (socks[i] >= 0) {
-					close(socks[i]);
+				if (ends[i].fd >= 0) {
+					close(ends[i].fd);
 				}
 			}
 			return rt_fail(err, RT_IO, RT_NOWHERE, "cannot watch "
@@ -796,17 +935,18 @@ static enum rt_status
 start(void **out, const struct rt_comm *c, struct rt_msg_self *self,
       struct rt_error *err)
 {
-	int *socks = calloc((size_t)c->world.size, sizeof(*socks));
+	struct rt_tcp_end *ends = calloc((size_t)c->world.size, sizeof(*ends));
 	struct rt_tcp *l = new_lib(c);
 	enum rt_status s;
 
 	*self = (struct rt_msg_self){ c->world.rank, c->world.size,
 				      INT64_MAX };
-	s = socks && l ? rt_tcp_meet(c, socks, err) : rt_no_memory(err, NULL);
+	s = ends && l ? rt_tcp_meet(c, ends, &l->checks, err)
+		      : rt_no_memory(err, NULL);
 	if (s == RT_OK) {
-		s = join(l, socks, err);
+		s = join(l, ends, err);
 	}
-	free(socks);
+	free(ends);
 	if (s != RT_OK && l) {
 		drop(l);
 		l = NULL;

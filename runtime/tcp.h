@@ -9,6 +9,7 @@
 #define RT_TCP_H
 
 #include "runtime/msg.h"
+#include "runtime/secret.h"
 
 /* ---- sockets (tcp-socket.c) ------------------------------------------- */
 
@@ -36,8 +37,8 @@ bool rt_tcp_this_end(int fd, struct rt_tcp_address *out);
 int rt_tcp_listen(const struct rt_tcp_address *a, int backlog);
 /* -1 and errno, ETIMEDOUT if it took too long. */
 int rt_tcp_connect(const struct rt_tcp_address *a, double until_us);
-/* What came in, or -1. */
-int rt_tcp_accept(int listener);
+/* What came in, and from where; or -1. */
+int rt_tcp_accept(int listener, struct rt_tcp_address *from);
 /* Until it can be read, or closed; false: not by then. */
 bool rt_tcp_can_read(int fd, double until_us);
 /* All of it by then; else false and errno, 0 if the other end closed. */
@@ -47,9 +48,25 @@ int rt_tcp_left_ms(double until_us);
 
 /* ---- coming together (tcp-meet.c) ------------------------------------- */
 
-/* A connection to each other rank, by rank; -1 at this one. */
-enum rt_status rt_tcp_meet(const struct rt_comm *c, int *socks,
-			   struct rt_error *err);
+/* What both ends of a connection know, once they have met. */
+struct rt_tcp_session {
+	uint8_t key[RT_SHA256_BYTES];
+	bool caller;		/* this end has called the other */
+	uint64_t said, heard;	/* verdicts */
+};
+
+/* A connection to another rank; fd is -1 at this one. */
+struct rt_tcp_end {
+	int fd;
+	struct rt_tcp_session session;
+};
+
+/* To each rank; *checks: messages shall have sums. */
+enum rt_status rt_tcp_meet(const struct rt_comm *c, struct rt_tcp_end *ends,
+			   bool *checks, struct rt_error *err);
+/* The key of sums of messages, those that this end says, or hears. */
+void rt_tcp_message_key(const struct rt_tcp_session *s, bool said,
+			uint8_t key[RT_SIPHASH_KEY]);
 
 /* ---- messages (tcp.c) -------------------------------------------------- */
 

@@ -23,6 +23,7 @@ exec </dev/null
 # as if no launcher had started this
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 unset SLURM_PROCID SLURM_JOB_ID LLMC_TRANSPORT LLMC_RENDEZVOUS
+unset LLMC_SECRET LLMC_SECRET_FILE LLMC_MESSAGE_SUMS
 # Jobs of this test are no other's, whatever numbers they share: ranks that
 # meet at a port that another test has, too, know that those are others.
 export TORCHELASTIC_RUN_ID="${tmp##*/}"

@@ -100,6 +100,7 @@ EXTRA_DIST += \
 	%D%/unit/t-sched.h \
 	%D%/unit/t-split.h \
 	%D%/unit/t-store.h \
+	%D%/unit/t-tcp.h \
 	%D%/unit/t-search.h \
 	%D%/unit/t-sim.h \
 	%D%/unit/t-toy-gpu.h \
@@ -178,6 +179,7 @@ unit_tests += \
 	%D%/unit/t-sched-brief \
 	%D%/unit/t-sched-csv \
 	%D%/unit/t-search-width \
+	%D%/unit/t-secret \
 	%D%/unit/t-shm-meet \
 	%D%/unit/t-sim \
 	%D%/unit/t-sim-ops \
@@ -191,6 +193,7 @@ unit_tests += \
 	%D%/unit/t-talk \
 	%D%/unit/t-target \
 	%D%/unit/t-tcp \
+	%D%/unit/t-tcp-guard \
 	%D%/unit/t-tokens \
 	%D%/unit/t-train-random \
 	%D%/unit/t-verify \

@@ -22,7 +22,12 @@ if test -x "$build/tests/unit/t-comm"; then
 	talks t-faults test_stopped
 	talks t-faults test_apart
 	talks t-faults test_gives_up
-	talks t-faults test_another_plan
+	LLMC_MESSAGE_SUMS=on
+	export LLMC_MESSAGE_SUMS
+	talks t-comm test_random
+	talks t-talk test_pipeline
+	talks t-faults test_message
+	unset LLMC_MESSAGE_SUMS
 fi
 
 # ---- whole runs ----

@@ -2,30 +2,9 @@
  * t-tcp.c - ranks that meet by TCP: where, as the environment says; and who
  * is let in, turned away or missed.
  */
-#include "tests/unit/t-comm.h"
-
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include "tests/unit/t-tcp.h"
 
 /* ---- where ---- */
-
-/* An environment is "NAME=value" strings, NULL behind the last. */
-static const char *
-get(void *user, const char *name)
-{
-	const char *const *v;
-	size_t n = strlen(name);
-
-	for (v = user; *v; v++) {
-		if (strncmp(*v, name, n) == 0 && (*v)[n] == '=') {
-			return *v + n + 1;
-		}
-	}
-	return NULL;
-}
-
-#define ENV(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 static struct rt_rendezvous
 found(const char *const *env, const char *place, int64_t port, int64_t nports)
@@ -125,102 +104,6 @@ test_slurm(void **state)
 
 /* ---- who ---- */
 
-static const struct rt_axis three[] = { { NULL, 0, 0 }, { "dp", 3, 0 } };
-
-static int
-meet_and_sum(const struct rt_comm_options *o, void *user)
-{
-	int64_t most = o->world.rank;
-	struct rt_error err;
-	struct rt_comm *c;
-
-	(void)user;
-	if (rt_comm_open(&c, o, 4096, &err) != RT_OK) {
-		return gave_up(NULL, &err);
-	}
-	if (rt_comm_max_i64(c, &most, 1, &err) != RT_OK) {
-		return gave_up(c, &err);
-	}
-	rt_comm_free(c);
-	return most == o->plan->nranks - 1 ? 0 : WRONG;
-}
-
-/* A process that says it is that rank of so many; they meet at a file. */
-static void
-start(struct ranks *r, const struct rt_plan *p, int64_t rank, int64_t size,
-      double timeout_s)
-{
-	struct rt_comm_options o = { .plan = p,
-		.world = { rank, size, 0, 1, "test", "", 0 },
-		.timeout_s = timeout_s, .report_fd = -1,
-		.via = RT_VIA_AUTO, .variables = { ranks_meet, NULL } };
-	int ends[2];
-
-	assert_int_equal(pipe(ends), 0);
-	r->pids[r->n] = fork();
-	assert_true(r->pids[r->n] >= 0);
-	if (r->pids[r->n] == 0) {
-		close(ends[0]);
-		dup2(ends[1], 2);
-		exit(meet_and_sum(&o, NULL));
-	}
-	close(ends[1]);
-	r->pipes[r->n++] = ends[0];
-}
-
-static void
-new_place(void)
-{
-	snprintf(ranks_place, sizeof(ranks_place), "file:t-tcp-%ld.place",
-		 (long)getpid());
-	unlink(ranks_place + 5);
-}
-
-/* Where the first rank listens, once it has said so. */
-static int
-port_of_first(void)
-{
-	unsigned long long key;
-	int version, port = 0, i;
-
-	for (i = 0; i < 2000 && port == 0; i++) {
-		FILE *f = fopen(ranks_place + 5, "r");
-
-		if (f && fscanf(f, "llmc-rendezvous %d %llx %d", &version,
-				&key, &port) != 3) {
-			port = 0;
-		}
-		if (f) {
-			fclose(f);
-		}
-		poll(NULL, 0, 5);
-	}
-	assert_true(port > 0);
-	return port;
-}
-
-static int
-stranger(int port, const void *says, size_t bytes)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	a.sin_port = htons((uint16_t)port);
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(send(fd, says, bytes, MSG_NOSIGNAL), bytes);
-	return fd;
-}
-
-static void
-expect_said(const struct ranks *r, int64_t i, const char *text)
-{
-	if (r->exits[i] != GAVE_UP || !strstr(r->said[i], text)) {
-		fail_msg("process %d ends with %d and says: %s", (int)i,
-			 r->exits[i], r->said[i]);
-	}
-}
-
 /* One says nothing, one nonsense, one hangs up; the file is gone after all. */
 static void
 test_strangers(void **state)
@@ -281,21 +164,68 @@ test_no_first(void **state)
 	expect_said(&r, 0, "within 0.3 s: there is no such file");
 }
 
+/* The second is turned away, and the run goes on with the first. */
 static void
 test_twice(void **state)
 {
+	static const char text[] =
+		"two processes say that they are rank 1: one on ";
 	struct rt_plan p = plan_of(three, 2);
 	struct ranks r = { .n = 0 };
+	siginfo_t first;
+	int64_t i;
 
 	(void)state;
 	new_place();
-	start(&r, &p, 0, 3, 30);
-	start(&r, &p, 1, 3, 30);
-	start(&r, &p, 1, 3, 30);
-	ranks_wait(&r, 60, -1);
-	expect_said(&r, 0, "two processes say that they are rank 1: one on ");
-	expect_said(&r, 1, "two processes say that they are rank 1: one on ");
-	expect_said(&r, 2, "two processes say that they are rank 1: one on ");
+	start(&r, &p, 0, 3, 60);
+	start(&r, &p, 1, 3, 60);
+	start(&r, &p, 1, 3, 60);
+	assert_int_equal(waitid(P_ALL, 0, &first, WEXITED | WNOWAIT), 0);
+	start(&r, &p, 2, 3, 60);
+	ranks_wait(&r, 120, -1);
+	for (i = 0; i < r.n; i++) {
+		if (r.pids[i] == first.si_pid) {
+			expect_said(&r, i, text);
+		} else if (r.exits[i] != 0) {
+			fail_msg("process %d: %s", (int)i, r.said[i]);
+		}
+	}
+	assert_non_null(strstr(r.said[0], text));
+	assert_non_null(strstr(r.said[0], "turned away "));
+}
+
+/* So is one that runs another plan; who waits for it says so in the end. */
+static void
+test_another_plan(void **state)
+{
+	static const char text[] = "rank 2 runs another plan than rank 0: "
+		"start the same plan on all ranks";
+	struct rt_plan p = plan_of(three, 2), other = p;
+	struct ranks r = { .n = 0 };
+	siginfo_t first;
+
+	(void)state;
+	other.model = "another";
+	new_place();
+	start(&r, &p, 0, 3, 60);
+	start(&r, &other, 2, 3, 60);
+	assert_int_equal(waitid(P_ALL, 0, &first, WEXITED | WNOWAIT), 0);
+	assert_int_equal(first.si_pid, r.pids[1]);
+	start(&r, &p, 2, 3, 60);
+	start(&r, &p, 1, 3, 60);
+	ranks_wait(&r, 120, -1);
+	expect_said(&r, 1, text);
+	assert_int_equal(r.exits[0] | r.exits[2] | r.exits[3], 0);
+	assert_non_null(strstr(r.said[0], text));
+
+	r.n = 0;
+	new_place();
+	start(&r, &p, 0, 3, 2);
+	start(&r, &other, 2, 3, 60);
+	ranks_wait(&r, 120, -1);
+	expect_said(&r, 0, "1 of 3 ranks have come to ");
+	expect_said(&r, 0, "missing: 1, 2; turned away ");
+	expect_said(&r, 0, text);
 }
 
 static void
@@ -326,6 +256,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_no_first),
 		cmocka_unit_test(test_twice),
+		cmocka_unit_test(test_another_plan),
 		cmocka_unit_test(test_ends_early)
 	};
 
