@@ -2,13 +2,48 @@
  * device-emulate.c - an emulated GPU as a device.  Its memory is the host's,
  * and so the arena is the one that ranks of a host share: they talk as they
  * do without a GPU.
+ *
+ * Checked code finds races and is some ten times slower, so unless somebody
+ * says otherwise a kernel is checked the first time that it is launched, and
+ * then runs as plain code: two libraries of the same text.
  */
 #include "runtime/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "runtime/emulate.h"
 #include "runtime/rank.h"
+
+/* One of both may be NULL; with both, `seen` says which functions have run. */
+struct emulated {
+	struct rt_emu *checked, *plain;
+	bool *seen;
+};
+
+/* The code that a function runs as this time. */
+static struct rt_emu *
+code_of(const struct emulated *x, const struct rt_grid *g)
+{
+	int64_t i;
+
+	if (!x->plain || !x->checked) {
+		return x->plain ? x->plain : x->checked;
+	}
+	i = rt_emu_function(x->checked, g->image, g->func);
+	return i >= 0 && !x->seen[i] ? x->checked : x->plain;
+}
+
+static void
+mark_seen(const struct emulated *x, const struct rt_grid *g)
+{
+	int64_t i = x->seen ? rt_emu_function(x->checked, g->image, g->func)
+			    : -1;
+
+	if (i >= 0) {
+		x->seen[i] = true;
+	}
+}
 
 static enum rt_status
 put_maps(const struct rt_kernel *k, const struct rt_grid *g,
@@ -30,8 +65,9 @@ launch(struct rt_device *d, const struct rt_kernel *k,
        const struct rt_grid *g, const struct rt_call *c, struct rt_error *err)
 {
 	_Alignas(RT_MAP_ALIGN) char args[RT_ARGS_BYTES];
+	struct rt_emu *emu = code_of(d->self, g);
 	int64_t bytes = rt_args_bytes(k, g);
-	int64_t want = rt_emu_args(d->self, g->image, g->func);
+	int64_t want = rt_emu_args(emu, g->image, g->func);
 	struct rt_call call = *c;
 	enum rt_status status;
 
@@ -46,7 +82,11 @@ launch(struct rt_device *d, const struct rt_kernel *k,
 	if (status == RT_OK) {
 		status = put_maps(k, g, c, args, err);
 	}
-	return status == RT_OK ? rt_emu_launch(d->self, g, args, err) : status;
+	if (status == RT_OK) {
+		status = rt_emu_launch(emu, g, args, err);
+	}
+	mark_seen(d->self, g);
+	return status;
 }
 
 static enum rt_status
@@ -91,7 +131,13 @@ emulated_set_step(struct rt_device *d, int64_t step, struct rt_error *err)
 static void
 emulated_close(struct rt_device *d)
 {
-	rt_emu_close(d->self);
+	struct emulated *x = d->self;
+
+	rt_emu_close(x->checked);
+	rt_emu_close(x->plain);
+	free(x->seen);
+	free(x);
+	d->self = NULL;
 }
 
 static const struct rt_device_kind emulated = {
@@ -103,22 +149,44 @@ static const struct rt_device_kind emulated = {
 /* Checked kernels may touch the arena, pieces, and `live`: not what else
  * this process has. */
 static enum rt_status
-allow(struct rt_device *d, struct rt_error *err)
+allow(struct rt_device *d, struct rt_emu *emu, struct rt_error *err)
 {
-	enum rt_status status = rt_emu_allow(d->self, d->arena,
+	enum rt_status status = rt_emu_allow(emu, d->arena,
 					     d->program->arena_bytes, err);
 	int64_t i, n;
 
 	if (status == RT_OK) {
-		status = rt_emu_allow(d->self, d->live, sizeof d->live, err);
+		status = rt_emu_allow(emu, d->live, sizeof d->live, err);
 	}
 	for (i = 0; i < d->plan->nspreads && status == RT_OK; i++) {
 		const struct rt_spread *s = &d->plan->spreads[i];
 
 		n = d->plan->nranks * (s->by_time ? d->plan->nmicrobatches
 						  : 1);
-		status = rt_emu_allow(d->self, s->at, n *
-				      (int64_t)sizeof *s->at, err);
+		status = rt_emu_allow(emu, s->at, n * (int64_t)sizeof *s->at,
+				      err);
+	}
+	return status;
+}
+
+static enum rt_status
+open_code(struct rt_device *d, enum rt_check check, struct rt_error *err)
+{
+	struct emulated *x = d->self;
+	enum rt_status status = RT_OK;
+
+	if (check != RT_CHECK_NEVER) {
+		status = rt_emu_open(&x->checked, d->plan->images,
+				     RT_EMU_CHECK, err);
+		status = status == RT_OK ? allow(d, x->checked, err) : status;
+	}
+	if (status == RT_OK && check != RT_CHECK_ALWAYS) {
+		status = rt_emu_open(&x->plain, d->plan->images, 0, err);
+	}
+	if (status == RT_OK && check == RT_CHECK_FIRST) {
+		x->seen = calloc((size_t)rt_emu_functions(x->checked) + 1,
+				 sizeof *x->seen);
+		status = x->seen ? RT_OK : rt_no_memory(err, NULL);
 	}
 	return status;
 }
@@ -126,22 +194,21 @@ allow(struct rt_device *d, struct rt_error *err)
 enum rt_status
 rt_device_emulate(struct rt_device *d, struct rt_error *err)
 {
-	bool check = d->options && d->options->check;
-	struct rt_emu *emu = NULL;
+	struct emulated *x;
 	enum rt_status status;
 
 	if (!d->plan->images) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "there are no "
 			       "kernels of a GPU in this plan");
 	}
-	status = rt_emu_open(&emu, d->plan->images, check ? RT_EMU_CHECK : 0,
-			     err);
-	if (status != RT_OK) {
-		return status;
+	x = calloc(1, sizeof *x);
+	if (!x) {
+		return rt_no_memory(err, NULL);
 	}
 	d->kind = &emulated;
-	d->self = emu;
-	status = check ? allow(d, err) : RT_OK;
+	d->self = x;
+	status = open_code(d, d->options ? d->options->check
+			   : RT_CHECK_NEVER, err);
 	if (status != RT_OK) {
 		rt_device_close(d);
 	}

@@ -68,10 +68,13 @@ struct rt_device_kind {
 /* What runs kernels; AUTO: what they were compiled for. */
 enum rt_on { RT_ON_AUTO, RT_ON_CPU, RT_ON_EMULATE, RT_ON_CUDA };
 
+/* When an emulated kernel is checked: all that it touches, for races too. */
+enum rt_check { RT_CHECK_FIRST, RT_CHECK_NEVER, RT_CHECK_ALWAYS };
+
 struct rt_device_options {
 	bool no_graph;		/* calls of a step are not kept as one */
 	double timeout_s;	/* until what does not end is given up */
-	bool check;		/* emulated kernels: all that they touch */
+	enum rt_check check;
 	const char *libcuda, *libnccl;	/* files; NULL: the usual ones */
 };
 

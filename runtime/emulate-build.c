@@ -54,6 +54,9 @@ static const char glue[] =
 	"{ emu->load(p, (long)n); }\n"
 	"void __tsan_write_range(void *p, unsigned long n) "
 	"{ emu->store(p, (long)n); }\n"
+	"void *__tsan_memmove(void *to, const void *p, unsigned long n)\n"
+	"{\n\temu->load(p, (long)n);\n\temu->store(to, (long)n);\n"
+	"\treturn __builtin_memmove(to, p, n);\n}\n"
 	"void __tsan_func_entry(void *p) { (void)p; }\n"
 	"void __tsan_func_exit(void) { }\n"
 	"void __tsan_init(void) { }\n"
@@ -92,8 +95,7 @@ flags_of(const struct rt_emu *e)
 	return e->flags & RT_EMU_CHECK ?
 		"-O1 -std=gnu11 -fPIC -w -ffp-contract=off "
 		"-fno-strict-aliasing -fno-math-errno "
-		"-fno-stack-protector -Wno-psabi -fstack-reuse=none "
-		"-fsanitize=thread "
+		"-fno-stack-protector -Wno-psabi -fsanitize=thread "
 		: "-O2 -std=gnu11 -fPIC -w -ffp-contract=off "
 		"-fno-strict-aliasing -fno-math-errno "
 		"-fno-stack-protector -Wno-psabi ";
@@ -184,6 +186,7 @@ struct kept {
 /* Where it is made; while it is there, signals wait. */
 struct folder {
 	char path[PATH_BYTES];
+	const char *own_places;	/* an option of checked code */
 	struct rt_delay *delay;
 };
 
@@ -288,6 +291,33 @@ finish(const struct folder *f, pid_t pid, struct rt_error *err)
 			  "what it says stands above", compiler());
 }
 
+/*
+ * A variable of wgmma must keep its place to itself, or another one there
+ * looks as if it were touched.  GCC and clang have different words for it,
+ * and what a compiler is called does not tell which it is.
+ */
+static const char *
+own_places(const struct folder *f)
+{
+	static const char gcc[] = "-fstack-reuse=none";
+	static const char clang[] = "-Xclang -disable-lifetime-markers";
+	static const char quiet[] = "exec \"$0\" \"$@\" 2>/dev/null";
+	char path[PATH_BYTES + 64];
+	struct command c = { .n = 0 };
+	struct rt_error err;
+	pid_t pid = 0;
+
+	add_words(&c, "sh -c");
+	add_word(&c, quiet, sizeof quiet - 1);
+	add_words(&c, compiler());
+	add_words(&c, gcc);
+	add_words(&c, "-w -fsyntax-only");
+	snprintf(path, sizeof path, "%s/glue.c", f->path);
+	add_word(&c, path, strlen(path));
+	return start(f, &c, &pid, &err) == RT_OK &&
+	       finish(f, pid, &err) == RT_OK ? gcc : clang;
+}
+
 /* One file after the other in each of a few processes: `cc -c` of all in one
  * would leave a core idle. */
 static enum rt_status
@@ -308,6 +338,9 @@ compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 	add_words(&c, checked ? options : ours);
 	add_words(&c, machine_flags());
 	add_words(&c, checked ? ours : options);
+	if (f->own_places && i >= 0) {
+		add_words(&c, f->own_places);
+	}
 	add_words(&c, "-c -o");
 	image_file(i, 'o', name);
 	snprintf(path, sizeof path, "%s/%s", f->path, i < 0 ? "glue.o"
@@ -474,13 +507,16 @@ keep(const char *path, const struct kept *kept)
 }
 
 static enum rt_status
-build_in(struct rt_emu *e, const struct folder *f, const struct kept *kept,
+build_in(struct rt_emu *e, struct folder *f, const struct kept *kept,
 	 struct rt_error *err)
 {
 	enum rt_status s = write_all(e, f, err);
 	char path[PATH_BYTES + 64];
 	struct rt_where where = { path, NULL, -1 };
 
+	if (s == RT_OK && e->flags & RT_EMU_CHECK) {
+		f->own_places = own_places(f);
+	}
 	if (s == RT_OK) {
 		s = compile_all(e, f, err);
 	}

@@ -148,17 +148,31 @@ rt_emu_allow(struct rt_emu *e, const void *p, int64_t bytes,
 
 /* ---- kernels ---- */
 
-static const struct emu_entry *
-find(const struct rt_emu *e, int64_t image, const char *func)
+int64_t
+rt_emu_functions(const struct rt_emu *e)
+{
+	return e->lib->end - e->lib->first;
+}
+
+int64_t
+rt_emu_function(const struct rt_emu *e, int64_t image, const char *func)
 {
 	const struct emu_entry *const *p;
 
 	for (p = e->lib->first; p < e->lib->end; p++) {
 		if ((*p)->image == image && strcmp((*p)->name, func) == 0) {
-			return *p;
+			return p - e->lib->first;
 		}
 	}
-	return NULL;
+	return -1;
+}
+
+static const struct emu_entry *
+find(const struct rt_emu *e, int64_t image, const char *func)
+{
+	int64_t i = rt_emu_function(e, image, func);
+
+	return i < 0 ? NULL : e->lib->first[i];
 }
 
 int64_t

@@ -48,6 +48,10 @@ enum rt_status rt_emu_map(void *out, const struct rt_map *m, char *operand,
 			  struct rt_error *err);
 /* Bytes of the struct that a function takes; -1: no such function. */
 int64_t rt_emu_args(const struct rt_emu *e, int64_t image, const char *func);
+/* How many functions all images have, and which of them one is; -1: none. */
+int64_t rt_emu_functions(const struct rt_emu *e);
+int64_t rt_emu_function(const struct rt_emu *e, int64_t image,
+			const char *func);
 /* All blocks, one after the other; `args` as rt_grid says. */
 enum rt_status rt_emu_launch(struct rt_emu *e, const struct rt_grid *g,
 			     const void *args, struct rt_error *err);

@@ -186,16 +186,25 @@ choose_via(const struct rt_options *o, enum rt_via *via, struct rt_error *err)
 		       rt_show_name(s).text);
 }
 
-static struct rt_device_options
-device_options(const struct rt_options *o)
+static enum rt_status
+device_options(const struct rt_options *o, struct rt_device_options *out,
+	       struct rt_error *err)
 {
-	const char *check = getenv("LLMC_EMULATE_CHECK");
+	static const char *const words[] = { "first", "0", "1" };
+	const char *s = getenv("LLMC_EMULATE_CHECK");
+	int i = 0;
 
-	return (struct rt_device_options){ .no_graph = o->no_graph,
-		.timeout_s = o->timeout_s,
-		.check = check && strcmp(check, "1") == 0,
+	while (s && *s && i < 3 && strcmp(s, words[i]) != 0) {
+		i++;
+	}
+	*out = (struct rt_device_options){ .no_graph = o->no_graph,
+		.timeout_s = o->timeout_s, .check = (enum rt_check)i,
 		.libcuda = getenv("LLMC_LIBCUDA"),
 		.libnccl = getenv("LLMC_LIBNCCL") };
+	return i < 3 ? RT_OK
+		: rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
+			  "LLMC_EMULATE_CHECK is '%s', expected first, 0 "
+			  "(never) or 1 (always)", rt_show_name(s).text);
 }
 
 /* All that a rank does; whoever fails tells the others why. */
@@ -207,7 +216,7 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 	struct rt_comm_options co = { .plan = p, .world = *w, .told = &told,
 		.timeout_s = o->timeout_s, .report_fd = STDERR_FILENO,
 		.variables = { get_variable, NULL } };
-	struct rt_device_options dopt = device_options(o);
+	struct rt_device_options dopt;
 	struct rt_workers *workers = NULL;
 	struct rt_device device = { 0 };
 	struct rt_comm *comm = NULL;
@@ -219,6 +228,7 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 	if (status == RT_OK) {
 		status = choose_via(o, &co.via, err);
 	}
+	status = status == RT_OK ? device_options(o, &dopt, err) : status;
 	if (status != RT_OK) {
 		return status;
 	}

@@ -1512,6 +1512,7 @@ cli_tests = \
 	tests/cli/depth.sh \
 	tests/cli/dim.sh \
 	tests/cli/dropout.sh \
+	tests/cli/emulate-check.sh \
 	tests/cli/eval.sh \
 	tests/cli/examples.sh \
 	tests/cli/exit-status.sh \
