@@ -184,7 +184,6 @@ put_producer(struct back90 *p)
 	}
 	cu_line(f, "}");
 	cu_line(f, "}");
-	cu_line(f, "sync_warp();");
 }
 
 /* ---- those that multiply ---- */
@@ -252,8 +251,12 @@ put_turn(struct back90 *p)
 	if (s->weight) {
 		ca_wg_pin(f, "dv", s->out_weight);
 	}
-	cu_say(f, "all lanes have read what the stage's columns have");
-	cu_line(f, "sync_warp();");
+	if (s->keys) {
+		/* else products alone have read it, which ca_wg_wait saw end */
+		cu_say(f, "all lanes have read what the stage's columns "
+		       "have");
+		cu_line(f, "sync_warp();");
+	}
 	cu_line(f, "if (LANE == 0) {");
 	cu_line(f, "mbar_arrive(empty + 8 * stage);");
 	cu_line(f, "}");

@@ -163,7 +163,6 @@ put_producer(struct forward90 *p)
 	}
 	cu_line(f, "}");
 	cu_line(f, "}");
-	cu_line(f, "sync_warp();");
 }
 
 /* ---- those that multiply ---- */

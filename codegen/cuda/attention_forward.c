@@ -423,7 +423,10 @@ emit(struct ca_forward *s)
 	ca_forward_begin(s);
 	each_keys(s);
 	cu_line(f, "cp_async_wait(0);");
-	cu_line(f, "sync_block();");
+	if (s->out) {
+		/* results go through the place of keys and values */
+		cu_line(f, "sync_block();");
+	}
 	if (!ca_forward_put(s)) {
 		return false;
 	}

@@ -188,7 +188,7 @@ struct cu_loop {
 
 /* Bytes of all stages. */
 int64_t cu_loop_smem(const struct cu_loop *l);
-/* Sums of all k into `acc`; then all threads have left shared memory. */
+/* Sums of all k into `acc`; others may still read shared memory behind it. */
 void cu_loop_emit(struct cu_func *f, const struct cu_loop *l);
 void cu_mma_emit(struct cu_func *f, const struct cu_loop *l);
 void cu_fma_emit(struct cu_func *f, const struct cu_loop *l);

@@ -147,7 +147,10 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	dot90_used(f, &m, &n);
 	cu_line(f, "}");
 	cu_line(f, "}");
-	cu_line(f, "sync_warp();");
+	if (p->cluster > 1) {
+		/* lanes come together to the cluster's barrier */
+		cu_line(f, "sync_warp();");
+	}
 }
 
 /* ---- teams ---- */

@@ -9,9 +9,11 @@
 
 /* ---- sums in registers ---- */
 
+/* The tile takes the place of the stages, which others still read. */
 void
 cu_pairs_to_tile(struct cu_func *f, const struct cu_loop *l)
 {
+	cu_line(f, "sync_block();");
 	cu_pairs_begin(f, l);
 	cu_line(f, "f32 *const to = (f32 *)(SMEM + row * %lld) + col;",
 		(long long)cu_tile_line(l->tile));

@@ -23,7 +23,6 @@ cu_loop_emit(struct cu_func *f, const struct cu_loop *l)
 		cu_mma_emit(f, l);
 	}
 	cu_line(f, "cp_async_wait(0);");
-	cu_line(f, "sync_block();");
 }
 
 /* Tiles of both operands into stage `slot`, of k from `k` on. */
