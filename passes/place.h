@@ -1,7 +1,7 @@
 /*
- * Between place.c and its parts: place_dims.c (what an axis may split),
- * place_solve.c (the choice along one axis), place_write.c (conversions).
- * Nobody else includes this.
+ * Between place.c and its parts, place_*.c: nobody else includes this.
+ * place_dims.c says what an axis may split, place_cost.c what that costs,
+ * place_solve.c chooses along one axis, place_write.c writes conversions.
  */
 #ifndef PASSES_PLACE_H
 #define PASSES_PLACE_H

@@ -3,7 +3,9 @@
  * moves over the link, work by the operations and bytes that are left to it.
  * The unit is a byte on the link; the two rates below are those of a GPU of
  * 2022 beside its link (989e12 operations and 3.35e12 bytes of memory per
- * second, 450e9 bytes a second over the link).  The planner brings seconds.
+ * second, 450e9 bytes a second over the link).  They are used for every
+ * target: placements are chosen by these prices, and only plans that have a
+ * placement are priced in seconds of the target.
  */
 #include "passes/place.h"
 

@@ -1,6 +1,6 @@
 /*
- * What an update waits for its host, where the plan keeps the optimizer's
- * state there: the state of each tensor comes in over the host link, and goes
+ * How long the optimizer's state is on its way where the plan keeps it on the
+ * host: the state of each tensor comes in over the host link, and goes
  * back.  Both are taken to share the link, as copies in turns do, and to run
  * beside the kernel, which works on the tensor that came before.
  */

@@ -3,9 +3,10 @@
  * shortest among those that fit.  docs/search.md is the page about it.
  *
  * The space is that of search_space.c and search_each.c, and what the user
- * has pinned.  Plans are looked at in the order of a bound from below, and
- * none is left out whose bound is below what was found: so the answer is exact
- * in the space.
+ * has pinned.  Plans are looked at in the order of a lower bound, and those
+ * whose bound is above what was found are left out.  Some bounds are proven;
+ * others are rules of docs/search.md that were measured, and may leave out a
+ * plan that is better: the report counts what only rules have ruled out.
  *
  * Sections are named for the .c that defines them.
  */

@@ -56,9 +56,9 @@ is_too_large(const struct trial *x)
 	       g->room;
 }
 
-/* Its floor is no less than what was found. */
+/* Its lower bound is no less than what was found: it need not be placed. */
 static bool
-is_below(struct trial *x)
+is_bound_above(struct trial *x)
 {
 	struct search *s = x->s;
 
@@ -171,7 +171,7 @@ try_zero(struct trial *x, int zero, bool offload)
 	x->key.microbatch = own_microbatch(x);
 	large = is_too_large(x);
 	/* with 1, it says that nobody needs to ask for 2 and 3 */
-	if ((!large || zero == 1) && is_below(x)) {
+	if ((!large || zero == 1) && is_bound_above(x)) {
 		trial_least(x, x->s->worst_us);
 		x->s->out->cut++;
 		return FATE_CUT;

@@ -4,8 +4,9 @@
  * The compiler writes one `const struct rt_plan llmc_plan` with all that hangs
  * on it; the runtime reads it and calls its functions.  Every field is eight
  * bytes wide, an int64_t, a double or a pointer, so that both sides agree on
- * where it lies without asking a C compiler.  This is the one header of
- * runtime/ that codegen/ includes; a change of meaning raises RT_ABI_VERSION.
+ * where it lies without asking a C compiler; a change of meaning raises
+ * RT_ABI_VERSION.  Of runtime/, codegen/ includes this and the few headers
+ * that tests/layering.sh lists.
  *
  * Counts come before the arrays that they count.  Axes are numbered from 1,
  * as in the IR; a set of axes has bit a for axis a.

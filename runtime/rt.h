@@ -4,7 +4,8 @@
  * The runtime never exits, never prints and keeps no global state: a
  * function that can fail returns a status, and explains itself in a
  * struct rt_error that the caller lends.  It includes nothing of the
- * compiler, and this is the only header that others may include.
+ * compiler.  Beside this header others may include the few that
+ * tests/layering.sh lists.
  *
  * Sections are named for the .c that defines them.
  */
