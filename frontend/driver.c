@@ -374,6 +374,41 @@ calibrate(struct driver *d)
 	return drv_calibrate(d) ? DRV_OK : DRV_BAD_INPUT;
 }
 
+/* The option whose value is a file of a model, which may be the input. */
+static const char *
+took_input(const struct driver *d)
+{
+	int i;
+
+	for (i = 0; i < OPT_COUNT; i++) {
+		const char *text = d->opts.at[i].text;
+		size_t n = text ? strlen(text) : 0;
+
+		if (n > 4 && strcmp(text + n - 4, ".llm") == 0) {
+			return arena_printf(d->opts.arena, ": `%s` is the "
+				"value of --%s", text, opt_rows[i].name);
+		}
+	}
+	return " (see llmc --help)";
+}
+
+static int
+no_input(struct driver *d)
+{
+	struct diags *to = &d->ctx.diags;
+
+	if (d->opts.command == OPT_SCHEDULE) {
+		diag_error(to, nowhere, "`llmc schedule` takes the name of a "
+			   "schedule, as 1f1b, or a CSV file of one");
+	} else if (d->opts.command == OPT_SHOW_TARGET) {
+		diag_error(to, nowhere, "`llmc target` takes the name of a "
+			   "target, as h100x8, or a file of one");
+	} else {
+		diag_error(to, nowhere, "no input file%s", took_input(d));
+	}
+	return DRV_BAD_USAGE;
+}
+
 static int
 run_input(struct driver *d)
 {
@@ -385,9 +420,7 @@ run_input(struct driver *d)
 		return calibrate(d);
 	}
 	if (!d->opts.input) {
-		diag_error(&d->ctx.diags, nowhere,
-			   "no input file (see llmc --help)");
-		return DRV_BAD_USAGE;
+		return no_input(d);
 	}
 	if (d->opts.command == OPT_DIFF && d->opts.more.n < 1) {
 		diag_error(&d->ctx.diags, nowhere, "`llmc diff` takes two "

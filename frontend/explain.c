@@ -122,12 +122,58 @@ has_target(struct driver *d)
 	return true;
 }
 
+/* What of a run is asked is said by an answer, and by nothing else. */
+static bool
+has_answer(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_TOKENS, OPT_STORAGE,
+					   OPT_RESTART };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && !drv_wants_answer(d) &&
+		    d->opts.command == OPT_COMPILE) {
+			diag_error(&d->ctx.diags, nowhere, "--%s is for the "
+				   "answer, which is not what is written: "
+				   "--emit=answer", opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * A summary is of the model, however that is split: who gave a plan, and did
+ * not ask for one, has left out the target.
+ */
+static bool
+has_plan(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_PIN, OPT_PLAN };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && drv_wants(d, "summary") &&
+		    d->opts.command == OPT_COMPILE &&
+		    !d->opts.at[OPT_EMIT].given &&
+		    !d->opts.at[OPT_PASSES].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s is for a "
+				   "plan, and a summary of the model has "
+				   "none: it goes with --target, as h100x8, "
+				   "or with --emit=plan",
+				   opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
 bool
 drv_set_explain(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *at = d->opts.at;
 
-	if (!has_target(d)) {
+	if (!has_target(d) || !has_answer(d) || !has_plan(d)) {
 		return false;
 	}
 	if ((emits(d, "plans") && !check(d, "--emit=plans", true, true)) ||

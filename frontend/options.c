@@ -246,6 +246,23 @@ unknown_option(struct options *o, const char *name, struct buf *why)
 		    ? diag_near_text(&near, o->arena) : " (see llmc --help)");
 }
 
+/* What follows the option as a word; another option is none. */
+static bool
+next_value(struct words *w, const struct opt_row *row, const char *option,
+	   const char **value, struct buf *why)
+{
+	*value = next_word(w);
+	if (!*value) {
+		return fail(why, "`%s` needs %s", option, row->arg);
+	}
+	if (strncmp(*value, "--", 2) == 0) {
+		return fail(why, "`%s` needs %s, and `%s` is an option; a "
+			    "value that begins so is written --%s=%s", option,
+			    row->arg, *value, row->name, *value);
+	}
+	return true;
+}
+
 static bool
 long_option(struct options *o, struct words *w, const char *word,
 	    struct buf *why)
@@ -269,10 +286,32 @@ long_option(struct options *o, struct words *w, const char *word,
 	if (row->kind == OPT_FLAG && value) {
 		return fail(why, "`--%s` takes no value", name);
 	}
-	if (takes_value(row) && !value && !(value = next_word(w))) {
-		return fail(why, "`--%s` needs %s", name, row->arg);
+	if (takes_value(row) && !value &&
+	    !next_value(w, row, arena_printf(o->arena, "--%s", name), &value,
+			why)) {
+		return false;
 	}
 	return set_option(o, (enum opt_id)id, value, why);
+}
+
+/* `-target` is no -t and what else, but --target. */
+static bool
+unknown_short(struct options *o, const char *word, char letter,
+	      struct buf *why)
+{
+	size_t n = strcspn(word, "=");
+	int i;
+
+	for (i = 0; i < OPT_COUNT; i++) {
+		if (strlen(opt_rows[i].name) == n &&
+		    strncmp(opt_rows[i].name, word, n) == 0 &&
+		    opt_rows[i].commands & o->command) {
+			return fail(why, "there is no option `-%s` (did you "
+				    "mean `--%s`?)", word, word);
+		}
+	}
+	return fail(why, "there is no option `-%c` (see llmc --help)",
+		    letter);
 }
 
 /* -abc, where the first that takes a value takes what is left. */
@@ -280,6 +319,8 @@ static bool
 short_options(struct options *o, struct words *w, const char *p,
 	      struct buf *why)
 {
+	const char *word = p;
+
 	while (*p) {
 		const struct opt_row *row;
 		const char *value = NULL;
@@ -289,18 +330,18 @@ short_options(struct options *o, struct words *w, const char *p,
 			id++;
 		}
 		if (id == OPT_COUNT) {
-			return fail(why, "there is no option `-%c` (see llmc "
-				    "--help)", *p);
+			return unknown_short(o, word, *p, why);
 		}
 		row = &opt_rows[id];
 		p++;
 		if (takes_value(row)) {
-			value = *p ? p : next_word(w);
-			p = "";
-			if (!value) {
-				return fail(why, "`-%c` needs %s",
-					    row->short_name, row->arg);
+			value = p;
+			if (!*p && !next_value(w, row, arena_printf(o->arena,
+					"-%c", row->short_name), &value,
+					why)) {
+				return false;
 			}
+			p = "";
 		}
 		if (!is_of_command(o, row, why) ||
 		    !set_option(o, (enum opt_id)id, value, why)) {

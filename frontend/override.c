@@ -78,6 +78,25 @@ find_dim(struct ir_ctx *c, struct ast_block *model, sym_t name,
 	return NULL;
 }
 
+/* "layers, hidden, ", of those that are declared. */
+static const char *
+dims_text(struct ir_ctx *c, const struct ast_block *model)
+{
+	const struct ast_stmt *s;
+	struct buf b;
+
+	buf_init(&b, &c->perm);
+	for (s = model->body; s; s = s->next) {
+		const char *name = s->kind == AST_DIM
+			? ir_text(c, s->names->sym) : "batch";
+
+		if (strcmp(name, "batch") != 0) {
+			buf_printf(&b, "%s, ", name);
+		}
+	}
+	return buf_text(&b);
+}
+
 bool
 fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
 	   int64_t size)
@@ -104,9 +123,11 @@ fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
 	} else if (batch) {
 		declare_batch(c, model, sym, size);
 	} else {
+		diag_near_try(&near, "batch");
 		diag_error(&c->diags, model->name.span, "--dim: this model "
-			   "declares no dim `%s`%s", name,
-			   diag_near_text(&near, &c->perm));
+			   "declares no dim `%s`%s: there are %sbatch", name,
+			   diag_near_text(&near, &c->perm),
+			   dims_text(c, model));
 		return false;
 	}
 	return true;

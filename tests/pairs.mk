@@ -1558,6 +1558,7 @@ cli_tests = \
 	tests/cli/target-plans.sh \
 	tests/cli/tcp.sh \
 	tests/cli/train.sh \
+	tests/cli/typos.sh \
 	tests/cli/validate.sh \
 	tests/cli/verify.sh \
 	tests/cli/weights.sh

@@ -128,8 +128,9 @@ run schedule 1f1b --ranks 2 --microbatches 5 -o mine.csv
 same moe.llm --pin pp=2,microbatch=2,schedule=mine.csv
 has '  schedule = "mine.csv";'
 
-# What does not plan takes no notice, what changes the program keeps it.
-run --pin tp=2 moe.llm -o sum
+# What does not plan takes no notice if it is asked for by name, and what
+# changes the program keeps it.
+run --emit=summary --pin tp=2 moe.llm -o sum
 run moe.llm
 cmp out sum || bad 'another summary'
 run --emit=plan --pin recompute=q,pp=2 moe.llm -o got.llp
