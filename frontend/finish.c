@@ -345,20 +345,42 @@ finish(struct reading *r)
 	return drv_kernels_end(d, k) && drv_write_plan(d, r->folder);
 }
 
-/* There is nothing to finish: is it a plan at all? */
+/* Does plan.json say that nothing has made its kernels? */
+static bool
+is_unmade(struct reading *r, const char *plan_json)
+{
+	struct buf text;
+
+	return read_file(r, plan_json, &text) &&
+	       strstr(buf_text(&text), "\"made_by\": null");
+}
+
+/* There is no list: is it a plan at all, and what has become of the list? */
 static bool
 tell_finished(struct reading *r)
 {
 	struct diags *g = &r->d->ctx.diags;
 	struct arena *a = &r->d->ctx.perm;
+	const char *json = arena_printf(a, "%s/plan.json", r->folder);
 	struct stat st;
 
 	if (stat(r->folder, &st) != 0) {
 		return bad_file(r, r->folder, strerror(errno));
 	}
-	if (access(arena_printf(a, "%s/plan.json", r->folder), F_OK) != 0) {
+	if (access(json, F_OK) != 0) {
 		diag_error(g, nowhere, "%s is no plan's folder: it has no "
 			   "plan.json", r->folder);
+		return false;
+	}
+	if (access(arena_printf(a, "%s/unfinished", r->folder), F_OK) == 0) {
+		diag_error(g, nowhere, "%s is missing, which says what is to "
+			   "be compiled: compile the model again", r->path);
+		return false;
+	}
+	if (is_unmade(r, json)) {
+		diag_error(g, nowhere, "%s/unfinished is missing, and kernels "
+			   "are not compiled: compile the model again",
+			   r->folder);
 		return false;
 	}
 	if (access(arena_printf(a, "%s/rank", r->folder), F_OK) != 0) {

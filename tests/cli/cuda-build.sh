@@ -147,6 +147,10 @@ echo >>work/unfinished/plan.o
 unfinished 'work/unfinished/plan.o is not as it was written'
 echo '{' >work/unfinished/answer.json
 unfinished 'work/unfinished/answer.json is not as it was written'
+rm work/unfinished/list
+unfinished 'work/unfinished/list is missing, which says what is to be compiled'
+rm -r work/unfinished
+unfinished 'work/unfinished is missing, and kernels are not compiled'
 rm work/unfinished/whole.o
 unfinished 'cannot read work/unfinished/whole.o'
 sed -i 's/^compiler .*/compiler llmc 9.9/' work/unfinished/list

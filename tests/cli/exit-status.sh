@@ -87,4 +87,12 @@ misused 'which `inline` before it takes away' opt --passes=inline,inline ok.ir
 misused 'not among those that run' opt --passes=cse --stop-after=dce ok.ir
 misused 'NAME@after:PASS' opt --insert=cse ok.ir
 misused 'there is no pass `x`' opt --print-after=x ok.ir
+# A plan that cannot be finished says what it lacks.
+mkdir lost
+echo '{"kernels": {"made_by": null}}' >lost/plan.json
+: >lost/rank
+refused 'lost/unfinished is missing, and kernels are not compiled' finish lost
+mkdir lost/unfinished
+refused 'lost/unfinished/list is missing, which says what is to be compiled' \
+	finish lost
 exit $failed
