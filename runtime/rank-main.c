@@ -129,6 +129,20 @@ check_memory(const struct rt_plan *p, const struct rt_machine *m,
 
 /* ---- a rank ---- */
 
+/* A plan that was made to train computes more than sampling looks at. */
+static void
+note_sequences(const struct rt_run *r)
+{
+	int64_t n = r->plan->batch / r->plan->nmicrobatches;
+
+	if (r->rank == 0 && n > 1) {
+		fprintf(stderr, "rank: note: each token takes the forward of "
+			"%lld sequences, of which one is looked at; a plan "
+			"compiled with --pin dp=1,microbatch=1 computes one\n",
+			(long long)n);
+	}
+}
+
 static enum rt_status
 run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 {
@@ -142,6 +156,7 @@ run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 	case RT_EVAL:
 		return rt_eval(r, o, stdout, err);
 	case RT_SAMPLE:
+		note_sequences(r);
 		return rt_sample(r, o, stdout, err);
 	case RT_PREFLIGHT:
 		return rt_preflight(r, stdout, err);

@@ -1547,6 +1547,7 @@ cli_tests = \
 	tests/cli/recompute.sh \
 	tests/cli/refused-early.sh \
 	tests/cli/reproducer.sh \
+	tests/cli/sample.sh \
 	tests/cli/schedule.sh \
 	tests/cli/search-plans.sh \
 	tests/cli/search-runs.sh \
