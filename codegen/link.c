@@ -6,6 +6,7 @@
 
 #include "codegen/cg.h"
 #include "runtime/delay.h"
+#include "runtime/scratch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -164,7 +165,6 @@ link_files(struct linking *x, struct buf *out)
 	const char *linker = getenv("LLMC_LINKER");
 	struct command k = { .n = 0 };
 	uint32_t i;
-	bool ok;
 
 	add_words(x->c, &k, linker && *linker ? linker : CONFIG_LINKER);
 	add_words(x->c, &k, CONFIG_LINKER_FLAGS);
@@ -176,9 +176,7 @@ link_files(struct linking *x, struct buf *out)
 	}
 	add_word(x->c, &k, x->runtime);
 	add_words(x->c, &k, "-lm -lpthread -ldl");
-	ok = run(x->c, &k, &x->hold) && read_file(x->c, to, out);
-	unlink(to);
-	return ok;
+	return run(x->c, &k, &x->hold) && read_file(x->c, to, out);
 }
 
 static bool
@@ -193,9 +191,6 @@ link_in(struct linking *x, const struct buf *objects, struct buf *out)
 		ok = ok && write_file(x->c, x->from[i], &objects[i]);
 	}
 	ok = ok && link_files(x, out);
-	for (i = 0; i < x->n; i++) {
-		unlink(x->from[i]);
-	}
 	return ok;
 }
 
@@ -203,10 +198,8 @@ bool
 cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 	struct buf *out)
 {
-	const char *tmp = getenv("TMPDIR");
-	char *folder = arena_printf(&ctx->perm, "%s/llmc-XXXXXX",
-				    tmp && *tmp ? tmp : "/tmp");
-	struct linking x = { .c = ctx, .folder = folder, .n = n };
+	struct linking x = { .c = ctx, .n = n };
+	struct rt_scratch s;
 	bool ok;
 
 	x.runtime = find_runtime(ctx);
@@ -214,11 +207,12 @@ cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 		return false;
 	}
 	rt_delay_begin(&x.hold);
-	if (mkdtemp(folder)) {
+	if (rt_scratch_make(&s, NULL)) {
+		x.folder = s.path;
 		ok = link_in(&x, objects, out);
-		rmdir(folder);
+		rt_scratch_remove(&s);
 	} else {
-		ok = fail(ctx, "make", folder);
+		ok = fail(ctx, "make", s.path);
 	}
 	rt_delay_end(&x.hold);
 	return ok;

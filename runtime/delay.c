@@ -12,7 +12,8 @@
 
 extern char **environ;
 
-static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1,
+	SIGUSR2 };
 
 void
 rt_delay_all(sigset_t *set)

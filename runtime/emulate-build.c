@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +20,10 @@
 #include "runtime/cache.h"
 #include "runtime/delay.h"
 #include "runtime/emulate-inner.h"
+#include "runtime/scratch.h"
 
 enum {
-	PATH_BYTES = 1024, MAX_WORDS = 32, JOBS = 2,
-	STALE_SECONDS = 3600
+	PATH_BYTES = 1024, MAX_WORDS = 32, JOBS = 2
 };
 
 /* Beside the images: who they are, and how plain accesses are told. */
@@ -241,22 +240,6 @@ write_all(const struct rt_emu *e, const struct folder *f,
 	return s;
 }
 
-/* Whatever is in it, and a compiler that was ended may have left. */
-static void
-remove_folder(const char *path)
-{
-	DIR *d = opendir(path);
-	const struct dirent *f;
-
-	while (d && (f = readdir(d))) {
-		unlinkat(dirfd(d), f->d_name, 0);
-	}
-	if (d) {
-		closedir(d);
-	}
-	rmdir(path);
-}
-
 /* ---- compiling ---- */
 
 static enum rt_status
@@ -439,38 +422,6 @@ key_of(const struct rt_emu *e)
 	return h;
 }
 
-/* emu-XXXXXX, which nobody finished: who made it was killed. */
-static bool
-is_left(const char *name, const struct stat *st)
-{
-	return strncmp(name, "emu-", 4) == 0 && strlen(name) == 10 &&
-	       time(NULL) - st->st_mtime > STALE_SECONDS;
-}
-
-static void
-drop_left(const char *folder)
-{
-	char path[PATH_BYTES + 256];
-	DIR *d = opendir(folder);
-	struct dirent *f;
-	struct stat st;
-
-	while (d && (f = readdir(d))) {
-		snprintf(path, sizeof path, "%s/%s", folder, f->d_name);
-		if (lstat(path, &st) != 0 || !is_left(f->d_name, &st)) {
-			continue;
-		}
-		if (S_ISDIR(st.st_mode)) {
-			remove_folder(path);
-		} else {
-			unlink(path);
-		}
-	}
-	if (d) {
-		closedir(d);
-	}
-}
-
 static bool
 load(struct rt_emu *e, const char *path)
 {
@@ -502,7 +453,6 @@ keep(const char *path, const struct kept *kept)
 	}
 	free(at);
 	fclose(f);
-	drop_left(kept->folder);
 	rt_cache_trim(kept->folder);
 }
 
@@ -542,19 +492,22 @@ static enum rt_status
 build_anew(struct rt_emu *e, struct rt_delay *h, const struct kept *kept,
 	   struct rt_error *err)
 {
-	const char *tmp = getenv("TMPDIR");
 	struct folder f = { .delay = h };
-	struct rt_where where = { f.path, NULL, -1 };
+	struct rt_scratch made;
+	struct rt_where where = { made.path, NULL, -1 };
 	enum rt_status s;
 
-	snprintf(f.path, sizeof f.path, "%s/emu-XXXXXX", kept ? kept->folder
-		 : tmp && *tmp ? tmp : "/tmp");
-	if (!mkdtemp(f.path)) {
+	if (!rt_scratch_make(&made, kept ? kept->folder : NULL)) {
 		return rt_fail(err, RT_IO, where, "cannot make it: %s",
 			       strerror(errno));
 	}
-	s = build_in(e, &f, kept, err);
-	remove_folder(f.path);
+	if (snprintf(f.path, sizeof f.path, "%s", made.path) <
+	    (int)sizeof f.path) {
+		s = build_in(e, &f, kept, err);
+	} else {
+		s = rt_fail(err, RT_RANGE, where, "the path is too long");
+	}
+	rt_scratch_remove(&made);
 	return s;
 }
 
@@ -566,28 +519,22 @@ build_anew(struct rt_emu *e, struct rt_delay *h, const struct kept *kept,
 static bool
 load_kept(struct rt_emu *e, const struct kept *kept)
 {
-	char path[PATH_BYTES + 64];
+	char path[PATH_MAX + 8];
+	struct rt_scratch made;
 	size_t n = 0;
 	char *at = rt_cache_get(kept->folder, kept->key, &n);
 	bool ok = false;
 	FILE *f;
-	int fd;
 
-	if (!at) {
-		return false;
-	}
-	snprintf(path, sizeof path, "%s/emu-XXXXXX", kept->folder);
-	fd = mkstemp(path);
-	f = fd >= 0 ? fdopen(fd, "wb") : NULL;
-	if (f) {
-		ok = fwrite(at, 1, n, f) == n;
-		ok &= fclose(f) == 0;
-		ok = ok && load(e, path);
-	} else if (fd >= 0) {
-		close(fd);
-	}
-	if (fd >= 0) {
-		unlink(path);
+	if (at && rt_scratch_make(&made, kept->folder)) {
+		snprintf(path, sizeof path, "%s/all.so", made.path);
+		f = fopen(path, "wb");
+		if (f) {
+			ok = fwrite(at, 1, n, f) == n;
+			ok &= fclose(f) == 0;
+			ok = ok && load(e, path);
+		}
+		rt_scratch_remove(&made);
 	}
 	free(at);
 	return ok;

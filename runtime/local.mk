@@ -104,6 +104,8 @@ rank_sources = \
 	%D%/secret.c \
 	%D%/secret.h \
 	%D%/sha256.c \
+	%D%/scratch.c \
+	%D%/scratch.h \
 	%D%/shm-meet.c \
 	%D%/shm-meet.h \
 	%D%/shm-name.c \

@@ -42,17 +42,29 @@ on_signal(int number)
 
 /*
  * Who no longer reads what a run prints does not end it, and a file that may
- * not grow is an error of the call that wrote.
+ * not grow is an error of the call that wrote.  Batch systems warn with any of
+ * the others (Slurm's --signal).  nohup has SIGHUP ignored, and so it stays; a
+ * shell ignores SIGINT and SIGQUIT for what runs in the background, and those
+ * who send one on purpose mean it.
  */
 static void
 take_signals(bool handle)
 {
-	struct sigaction a = { .sa_flags = SA_RESTART };
+	static const int warnings[] = { SIGHUP, SIGUSR1, SIGUSR2 };
+	struct sigaction a = { .sa_flags = SA_RESTART }, before;
+	size_t i;
 
 	a.sa_handler = handle ? on_signal : SIG_DFL;
 	sigemptyset(&a.sa_mask);
 	sigaction(SIGTERM, &a, NULL);
 	sigaction(SIGINT, &a, NULL);
+	sigaction(SIGQUIT, &a, NULL);
+	for (i = 0; i < sizeof warnings / sizeof *warnings; i++) {
+		if (sigaction(warnings[i], NULL, &before) == 0 &&
+		    before.sa_handler != SIG_IGN) {
+			sigaction(warnings[i], &a, NULL);
+		}
+	}
 	a.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &a, NULL);
 	sigaction(SIGXFSZ, &a, NULL);

@@ -35,7 +35,8 @@ BEGIN {
 		"passes/ranks.h passes/sched.h passes/search.h " \
 		"passes/sim.h passes/target.h codegen/cg.h " \
 		"runtime/abi.h runtime/cache.h runtime/delay.h " \
-		"runtime/measure.h runtime/rt.h runtime/tune.h", list, " ")
+		"runtime/measure.h runtime/rt.h runtime/scratch.h " \
+		"runtime/tune.h", list, " ")
 	for (i = 1; i <= n; i++)
 		public[list[i]] = 1
 	sees["passes"] = " ir "
@@ -69,9 +70,9 @@ name ~ /^\./ { bad("name it from the top of the sources"); next }
 	if (index(sees[folder], " " to " ") == 0)
 		bad(folder "/ must not know " to "/")
 	else if (folder == "codegen" && to == "runtime" &&
-		 name !~ /^runtime\/(abi|cache|delay)\.h$/)
-		bad("of runtime/ codegen knows abi.h, cache.h and " \
-			"delay.h only")
+		 name !~ /^runtime\/(abi|cache|delay|scratch)\.h$/)
+		bad("of runtime/ codegen knows abi.h, cache.h, " \
+			"delay.h and scratch.h only")
 	else if (!(name in public) && name !~ /^(ir|passes)\/[a-z]*\.def$/)
 		bad("it is private to " to "/")
 }

@@ -1571,7 +1571,8 @@ attack_tests = \
 	tests/attack/checkpoint-lock.sh \
 	tests/attack/emulator-cache.sh \
 	tests/attack/full-log.sh \
-	tests/attack/local-user.sh
+	tests/attack/local-user.sh \
+	tests/attack/warned.sh
 
 doc_pages = \
 	README.md \

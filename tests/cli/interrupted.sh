@@ -42,7 +42,12 @@ done
 cat >linker <<'END2'
 #!/bin/sh
 case $LINKS in
-ends) echo $$ >pid; kill -s "$TELL" "$PPID"; sleep 1000 ;;
+ends)
+	echo $$ >pid
+	kill -s "$TELL" "$PPID"
+	[ "$TELL" = KILL ] || sleep 1000
+	exit
+	;;
 esac
 kill -s "$TELL" "$PPID"
 exec $LINKER "$@"
@@ -65,7 +70,7 @@ ended()
 	while kill -0 -- "-$(cat pid)" 2>/dev/null; do
 		i=$((i + 1))
 		test $i -lt 100 || {
-			kill -KILL -- "-$(cat pid)"
+			kill -s KILL -- "-$(cat pid)"
 			bad "$1: processes stay"
 			return
 		}
@@ -107,17 +112,51 @@ for TELL in TERM:143 INT:130; do
 	clean "$TELL while it emulates" scratch cache
 	ended "$TELL while it emulates"
 done
-# What was killed is cleared away by who comes an hour later.
-mkdir cache/emu-killed cache/emu-makes1
-echo text >cache/emu-killed/i0.c
-touch -d '2 hours ago' cache/emu-killed
-LLMC_LINKER="$linker -O0" soon 0 'leftovers' gpu/rank bench --steps 1 \
+
+# ---- who is killed leaves its folder to the next ----
+
+# left WHERE: folders of ours there
+left()
+{
+	find "$1" -maxdepth 1 -name 'llmc-scratch-??????' -type d | wc -l
+}
+
+LINKS=ends TELL=KILL
+links 137 'killed while it links' "$LLMC" -w --draft --target cpux1 -o none \
+	"$model"
+[ "$(left scratch)" = 1 ] || bad 'killed while it links: nothing to remove'
+links 137 'killed while it emulates' gpu/rank bench --steps 1 \
 	--device emulate
-case $(ls cache) in
-*killed*) bad "leftovers: $(ls cache)" ;;
-*makes1*) ;;
-*) bad 'leftovers: one that is being made is gone' ;;
-esac
+[ "$(left cache)" = 1 ] || bad 'killed while it emulates: nothing to remove'
+# These stay: in use by a process that lives, not private, not named so, a
+# link and what it leads to, and what a folder in it holds.
+for folder in scratch cache; do
+	mkdir -m 700 $folder/llmc-scratch-locked $folder/llmc-scratch-public \
+		$folder/llmc-scratch-7 $folder/other $folder/llmc-scratch-inside
+	chmod 755 $folder/llmc-scratch-public
+	ln -s other $folder/llmc-scratch-linked
+	mkdir $folder/llmc-scratch-inside/deeper
+	for file in locked public 7 inside/deeper; do
+		echo text >$folder/llmc-scratch-$file/file
+	done
+	echo text >$folder/other/file
+done
+exec 8<scratch/llmc-scratch-locked 9<cache/llmc-scratch-locked
+flock 8 && flock 9 || bad 'no flock'
+soon 0 'after one was killed' "$LLMC" -w --draft --target cpux1 -o none \
+	"$model" 8<&- 9<&-
+rm -rf none
+LLMC_LINKER="$linker -O0" soon 0 'after one was killed' gpu/rank bench \
+	--steps 1 --device emulate 8<&- 9<&-
+for folder in scratch cache; do
+	[ "$(left $folder)" = 3 ] || bad "left in $folder: $(ls $folder)"
+	for file in llmc-scratch-locked/file llmc-scratch-public/file \
+		llmc-scratch-7/file llmc-scratch-linked/file \
+		llmc-scratch-inside/deeper/file; do
+		[ -f $folder/$file ] || bad "$folder/$file is gone"
+	done
+done
+exec 8<&- 9<&-
 
 # ---- who started us ignores its children's ends ----
 
