@@ -9,6 +9,7 @@
 #include "codegen/ll_cpu.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <llvm-c/Analysis.h>
@@ -32,6 +33,7 @@ struct text {
 struct ll {
 	struct api f;
 	struct arena *a;
+	const char *file;	/* the library */
 	const char *cpu, *features;
 	bool quick;
 	bool wide;		/* 512 bits */
@@ -71,23 +73,26 @@ out_block(LLVMBasicBlockRef b)
 static bool
 load(struct ll *l, const char **why)
 {
-	void *lib = dlopen(CONFIG_LLVM_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	const char *other = getenv("LLMC_LIBLLVM");
+	const char *file = other && *other ? other : CONFIG_LLVM_LIBRARY;
+	void *lib = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 	/* ISO C has no cast from dlsym's pointer to a function's. */
 	union {
 		void *object;
 		void (*function)(void);
 	} s;
 
+	l->file = file;
 	if (!lib) {
-		*why = arena_printf(l->a, "LLVM cannot be loaded: %s",
+		*why = arena_printf(l->a, "LLVM cannot be loaded: %s; "
+				    "LLMC_LIBLLVM names another file",
 				    dlerror());
 		return false;
 	}
 #define FN(name) \
 	s.object = dlsym(lib, "LLVM" #name); \
 	if (!s.object) { \
-		*why = arena_printf(l->a, "%s has no LLVM%s", \
-				    CONFIG_LLVM_LIBRARY, #name); \
+		*why = arena_printf(l->a, "%s has no LLVM%s", file, #name); \
 		return false; \
 	} \
 	l->f.name = (__typeof__(&LLVM##name))s.function;
@@ -252,7 +257,7 @@ ll_settings(struct ll *l)
 	l->f.GetVersion(&major, &minor, &patch);
 	return arena_printf(l->a, "llmc %s, LLVM %u.%u.%u of %s, %s, %s, "
 			    "%s", PACKAGE_VERSION, major, minor, patch,
-			    CONFIG_LLVM_LIBRARY, l->cpu, l->features,
+			    l->file, l->cpu, l->features,
 			    l->quick ? "quick" : "whole");
 }
 

@@ -8,6 +8,7 @@
 #include "codegen/cg.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 
 #ifndef CONFIG_LLVM_LIBRARY
 #define CONFIG_LLVM_LIBRARY NULL
@@ -71,9 +72,18 @@ nvrtc_line(struct buf *out, const char *file)
 	buf_printf(out, "cuda: NVRTC %d.%d\n", major, minor);
 }
 
+/* NULL: built without it, and a variable does not help then. */
+static const char *
+file_of(const char *variable, const char *built_with)
+{
+	const char *other = getenv(variable);
+
+	return built_with && other && *other ? other : built_with;
+}
+
 void
 cg_toolchain(struct buf *out)
 {
-	llvm_line(out, CONFIG_LLVM_LIBRARY);
-	nvrtc_line(out, CONFIG_NVRTC_LIBRARY);
+	llvm_line(out, file_of("LLMC_LIBLLVM", CONFIG_LLVM_LIBRARY));
+	nvrtc_line(out, file_of("LLMC_NVRTC", CONFIG_NVRTC_LIBRARY));
 }

@@ -102,6 +102,21 @@ want_autotune(struct driver *d)
 	return true;
 }
 
+/* Tiles are measured where code is made, and nothing else says what came. */
+static bool
+tunes_code(struct driver *d)
+{
+	if (!d->opts.at[OPT_AUTOTUNE].given || !d->opts.at[OPT_EMIT].given ||
+	    emits(d, "cuda") || emits(d, "llvm") || emits(d, "answer")) {
+		return true;
+	}
+	diag_error(&d->ctx.diags, nowhere, "--autotune goes with what has code "
+		   "in it: -o FOLDER, which has the plan with its tiles in "
+		   "plan.llp, or --emit=cuda, and not --emit=%s",
+		   d->opts.at[OPT_EMIT].text);
+	return false;
+}
+
 /* What says nothing of a model alone. */
 static bool
 has_target(struct driver *d)
@@ -173,7 +188,8 @@ drv_set_explain(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *at = d->opts.at;
 
-	if (!has_target(d) || !has_answer(d) || !has_plan(d)) {
+	if (!has_target(d) || !has_answer(d) || !has_plan(d) ||
+	    !tunes_code(d)) {
 		return false;
 	}
 	if ((emits(d, "plans") && !check(d, "--emit=plans", true, true)) ||

@@ -156,6 +156,12 @@ untuned '--autotune: kernels cannot be compiled here: ' LLMC_NVRTC=/none.so
 untuned 'out of memory' FAKE_MEMORY=100000
 refused '--autotune goes with what has code in it: -o FOLDER' --autotune \
 	--target h100x1 one.llm
+for emit in plan cost memory kernels ranks arena; do
+	refused "plan.llp, or --emit=cuda, and not --emit=$emit" --autotune \
+		--target h100x1 --emit=$emit one.llm
+done
+LLMC_LIBLLVM=/none.so refused 'LLMC_LIBLLVM names another file' \
+	--emit=cuda --target h100x1 one.llm
 refused '--autotune goes with a GPU as target' --autotune --target cpux1 \
 	-o none one.llm
 refused '--explain=tiles goes with --autotune' --explain=tiles \
