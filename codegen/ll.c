@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "codegen/cg.h"
 #include "codegen/ll.h"
 #include "codegen/ll_cpu.h"
 
@@ -215,6 +216,20 @@ const char *
 ll_cpu(const struct ll *l)
 {
 	return l->cpu;
+}
+
+const char *
+cg_cpu_host(struct arena *a)
+{
+	const char *why, *name;
+	struct ll *l = ll_new(a, "native", true, &why);
+
+	if (!l) {
+		return "native";
+	}
+	name = l->cpu;
+	ll_free(l);
+	return name;
 }
 
 const char *

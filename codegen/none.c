@@ -3,6 +3,13 @@
  */
 #include "codegen/cg.h"
 
+const char *
+cg_cpu_host(struct arena *a)
+{
+	(void)a;
+	return "native";
+}
+
 struct cg_code *
 cg_code_new(struct arena *a, const struct cg_input *in)
 {

@@ -158,7 +158,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	struct target *t = arena_alloc(a, sizeof *t);
 	struct plan *plan = arena_alloc(a, sizeof *plan);
 	struct answer_input in = { .target = d->opts.at[OPT_TARGET].text,
-				   .plan = plan };
+				   .priced_cpu = d->priced_cpu, .plan = plan };
 	struct ranks *r = arena_alloc(a, sizeof *r);
 	struct price *p = arena_alloc(a, sizeof *p);
 	struct target_seats seats;

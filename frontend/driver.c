@@ -443,6 +443,7 @@ run_input(struct driver *d)
 	if (d->opts.command == OPT_FINISH) {
 		return drv_finish(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
+	drv_take_family(d);
 	if (!check_target(d)) {
 		return DRV_BAD_INPUT;
 	}

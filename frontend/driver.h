@@ -41,6 +41,7 @@ struct driver {
 	struct pass_list passes;
 	struct ir_module *unsplit;	/* for --compare, or NULL */
 	struct drv_facts *facts;	/* for the answer: see answer.h */
+	const char *priced_cpu;	/* and by which file; NULL: --target says it */
 	struct ir_module *other;	/* for --why-not, or NULL */
 	struct buf out;		/* the result; written once all went well */
 	struct buf json, plan;	/* beside an answer: plan.json and plan.llp */
@@ -120,6 +121,11 @@ bool drv_tell(struct driver *d);
 
 /* What --target says, which is given; passes know it from here on. */
 bool drv_take_target(struct driver *d, struct target *t);
+/*
+ * family.c: of `--target cpu` the target whose constants are those of --cpu,
+ * before anything reads it.
+ */
+void drv_take_family(struct driver *d);
 /*
  * Lets pass `search` choose what nobody has: with --target, for a model
  * without a plan of its own or by --plan.  To be called before pins are set.

@@ -38,6 +38,7 @@ BUILT_SOURCES += %D%/parser.h
 	%D%/emit.c \
 	%D%/eval.c \
 	%D%/explain.c \
+	%D%/family.c \
 	%D%/expr.c \
 	%D%/finish.c \
 	%D%/fits.c \

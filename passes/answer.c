@@ -347,6 +347,7 @@ answer_make(const struct answer_input *in, struct arena *a,
 
 	out->target = in->target;
 	out->file = in->file;
+	out->priced_cpu = in->priced_cpu;
 	out->plan = in->plan;
 	set_groups(in, a, out);
 	set_places(in, a, out);

@@ -118,6 +118,7 @@ struct answer {
 	struct answer_asked asked;
 	const char *target;	/* as it was named */
 	const char *file;	/* where its facts stand */
+	const char *priced_cpu;	/* where its name chose the file; or NULL */
 	const char *device;	/* "h100-sxm", of all kinds of node */
 	int64_t devices, nodes, used;	/* `used` devices have a rank */
 	struct answer_group *group;
@@ -148,7 +149,7 @@ struct answer {
 /* ---- answer.c ---------------------------------------------------------- */
 
 struct answer_input {
-	const char *target, *file;	/* as in struct answer */
+	const char *target, *file, *priced_cpu;	/* as in struct answer */
 	const struct target *on;
 	const struct target_seats *seats;
 	const struct plan *plan;

@@ -128,6 +128,10 @@ print_head(const struct answer *x, struct buf *out)
 	}
 	buf_printf(out, " in %lld node%s\n", (long long)x->nodes,
 		   x->nodes == 1 ? "" : "s");
+	if (x->priced_cpu) {
+		add_label(out, "CPU");
+		buf_printf(out, "%s\n", x->priced_cpu);
+	}
 }
 
 /* Of several kinds of node: how many there are, and what lies on them. */

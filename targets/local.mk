@@ -10,6 +10,8 @@ dist_targets_DATA = \
 	%D%/a800-sxm.target \
 	%D%/b200.target \
 	%D%/cpu-avx512.target \
+	%D%/cpu-sapphirerapids.target \
+	%D%/cpu-znver5.target \
 	%D%/cpu.target \
 	%D%/gb200.target \
 	%D%/gh200-141.target \

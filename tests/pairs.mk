@@ -1501,6 +1501,7 @@ cli_tests = \
 	tests/cli/chunks.sh \
 	tests/cli/color.sh \
 	tests/cli/cpu-build.sh \
+	tests/cli/cpu-family.sh \
 	tests/cli/cpu-faults.sh \
 	tests/cli/cpu-kinds.sh \
 	tests/cli/cpu-refusals.sh \
