@@ -25,12 +25,6 @@ struct api {
 #undef FN
 };
 
-struct text {
-	const char *at;
-	size_t n;
-	LLVMValueRef data;
-};
-
 struct ll {
 	struct api f;
 	struct arena *a;
@@ -42,7 +36,9 @@ struct ll {
 	LLVMModuleRef m;
 	LLVMBuilderRef b;
 	LLVMTargetMachineRef tm;
-	VEC(struct text) texts;
+	/* data that are there already, by what is in them */
+	struct intern texts, words;
+	VEC(LLVMValueRef) text_data, words_data;
 };
 
 static LLVMValueRef
@@ -182,6 +178,8 @@ ll_new(struct arena *a, const char *cpu, bool quick, const char **why)
 
 	l->a = a;
 	l->quick = quick;
+	intern_init(&l->texts, a);
+	intern_init(&l->words, a);
 	if (!load(l, why)) {
 		return NULL;
 	}
@@ -480,6 +478,12 @@ ll_noalias(struct ll *l, struct ll_value *func, uint32_t param)
 	attribute(l, in(func), param + 1, "noalias");
 }
 
+void
+ll_apart(struct ll *l, struct ll_value *func)
+{
+	attribute(l, in(func), LLVMAttributeFunctionIndex, "noinline");
+}
+
 struct ll_block *
 ll_block(struct ll *l, struct ll_value *func, const char *name)
 {
@@ -689,10 +693,27 @@ struct ll_value *
 ll_data(struct ll *l, const char *name, struct ll_value *const *words,
 	uint32_t n)
 {
-	struct ll_value *data = out(new_data(l, name, words_type(l, n)));
+	LLVMValueRef *known = NULL;
+	struct ll_value *data;
 
+	if (!name && n) {	/* constants that are equal are one pointer */
+		sym_t s = intern(&l->words, (const char *)words,
+				 n * sizeof *words);
+
+		while (l->words_data.n <= s) {
+			VEC_PUSH(l->a, &l->words_data, NULL);
+		}
+		known = &l->words_data.at[s];
+		if (*known) {
+			return out(*known);
+		}
+	}
+	data = out(new_data(l, name, words_type(l, n)));
 	if (words) {
 		ll_data_set(l, data, words, n);
+	}
+	if (known) {
+		*known = in(data);
 	}
 	return data;
 }
@@ -720,20 +741,15 @@ struct ll_value *
 ll_text(struct ll *l, const char *s)
 {
 	size_t n = strlen(s) + 1;
-	struct text t;
-	uint32_t i;
+	sym_t name = intern(&l->texts, s, n);
 
-	for (i = 0; i < l->texts.n; i++) {
-		if (l->texts.at[i].n == n &&
-		    memcmp(l->texts.at[i].at, s, n) == 0) {
-			return out(l->texts.at[i].data);
-		}
+	while (l->text_data.n <= name) {
+		VEC_PUSH(l->a, &l->text_data, NULL);
 	}
-	t.at = arena_strndup(l->a, s, n - 1);
-	t.n = n;
-	t.data = in(ll_bytes(l, s, n));
-	VEC_PUSH(l->a, &l->texts, t);
-	return out(t.data);
+	if (!l->text_data.at[name]) {
+		l->text_data.at[name] = in(ll_bytes(l, s, n));
+	}
+	return out(l->text_data.at[name]);
 }
 
 /* ---- arithmetic ---- */

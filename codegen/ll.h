@@ -69,6 +69,8 @@ struct ll_value *ll_extern(struct ll *l, const char *name, struct ll_type ret,
 			   const struct ll_type *params, uint32_t n);
 /* What is never null, aliased, or read twice: as on `restrict`. */
 void ll_noalias(struct ll *l, struct ll_value *func, uint32_t param);
+/* Stays a function where it is called. */
+void ll_apart(struct ll *l, struct ll_value *func);
 /* A new block of the function whose block is being filled, or of func. */
 struct ll_block *ll_block(struct ll *l, struct ll_value *func,
 			  const char *name);
@@ -124,7 +126,8 @@ struct ll_value *ll_undef(struct ll *l, struct ll_type t);
 /* <0, 1, 2, ...> */
 struct ll_value *ll_iota(struct ll *l, struct ll_type t);
 /*
- * Data of i64, double and pointers side by side; `name` NULL: internal.
+ * Data of i64, double and pointers side by side; `name` NULL: internal, and
+ * equal ones are one.
  * `words` NULL: it lies in another object.
  */
 struct ll_value *ll_data(struct ll *l, const char *name,

@@ -132,7 +132,7 @@ find_kernels(struct cg_code *c)
 	static const struct cg_source services = { "services", cu_services };
 	uint32_t i;
 
-	if (!host_classes(c)) {
+	if (!host_classes(c) || !host_tensors_fit(c)) {
 		return false;
 	}
 	for (i = 0; i < c->classes.n; i++) {

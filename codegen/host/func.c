@@ -393,7 +393,7 @@ first_carry(const struct host_func *f, node_id repeat)
 }
 
 static void
-repeat(struct host_func *f, const struct kernel *x)
+loop(struct host_func *f, const struct kernel *x)
 {
 	const struct ir_module *m = f->c->m;
 	const struct ir_node *n = ir_node(m, x->nodes.at[0]);
@@ -401,21 +401,49 @@ repeat(struct host_func *f, const struct kernel *x)
 	uint32_t first = first_carry(f, x->nodes.at[0]), i;
 	struct host_scope scope = { n, 0, NULL, f->scope };
 	struct ll *l = f->c->ll;
-	struct ll_loop loop;
+	struct ll_loop k;
 
 	scope.count = (uint32_t)ir_attr_int(m, n, IR_ATTR_COUNT, 1);
 	for (i = 0; i < n->nargs; i++) {
 		host_hand_on(f, first + i, true, ir_args(m, n)[i]);
 	}
-	ll_loop(l, &loop, ll_i64(l, 0), ll_i64(l, scope.count), 1, NULL, 0);
-	scope.i = loop.i;
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, scope.count), 1, NULL, 0);
+	scope.i = k.i;
 	f->scope = &scope;
 	list(f, x->body);
 	for (i = 0; i < n->nargs; i++) {
 		host_hand_on(f, first + i, false, r->results.at[i]);
 	}
 	f->scope = scope.outer;
-	ll_loop_end(l, &loop, NULL);
+	ll_loop_end(l, &k, NULL);
+}
+
+/*
+ * An update has a repeat for each run of layers on its rank, as many as an
+ * interleaved pipeline has stages there.  Each is a function: what LLVM takes
+ * for one grows by more than its length.
+ */
+static void
+repeat(struct host_func *f, const struct kernel *x)
+{
+	struct ll_value *args[] = { f->env, f->microbatch };
+	struct ll *l = f->c->ll;
+	struct ll_block *here;
+	struct host_func part;
+
+	if (f->scope || f->run.stage != UINT32_MAX) {
+		loop(f, x);
+		return;
+	}
+	here = ll_here(l);
+	host_func_begin(f->c, f->k, arena_printf(f->c->a, "pipe%u_layers",
+						 f->k->pipe), &part);
+	part.id = f->id;
+	ll_apart(l, part.func);
+	loop(&part, x);
+	host_func_end(&part);
+	ll_at(l, here);
+	return_if(f, ll_call(l, part.func, args, 2));
 }
 
 /* What a contraction makes by parts is talked about part by part. */

@@ -17,6 +17,11 @@
 #define HOST_WORKERS 8		/* on a rank, at most */
 #define HOST_ALIGN 256		/* of rooms: as of the arena */
 #define HOST_NUMS 24		/* that a service takes, at most */
+/*
+ * That a program has tables of: each takes 0.4 kB of it, and compiling them
+ * 3 kB and 25 us.
+ */
+#define HOST_MOST_TENSORS 1048576
 
 /* ---- fit.c --------------------------------------------------------------- */
 
@@ -356,6 +361,8 @@ void host_keep_own(struct host_func *f, const struct ir_node *n,
 
 /* ---- tensor.c ------------------------------------------------------------ */
 
+/* Whether tables of all that lasts can be made; else reported. */
+bool host_tensors_fit(struct cg_code *c);
 /* Finds what lasts from step to step, and on which places of the pipeline. */
 void host_tensors(struct cg_code *c);
 /* Its part of rt_program, and of rt_plan. */

@@ -302,11 +302,10 @@ slice_of(struct host_func *f, const struct host_fill *x, struct ll_value *i)
 /* A launch for each stacked tensor of which the rank has something. */
 static void
 fill_slices(struct host_func *f, const struct host_fill *x,
-	    const int64_t *hashes, uint32_t n, struct ll_value *to)
+	    struct ll_value *table, struct ll_value *to)
 {
 	int64_t bytes = ir_dtypes[x->type.dtype].bits / 8, many = 1;
-	struct ll_value *table = ll_table(f->c->ll, hashes, n), *key, *at;
-	struct ll_value *seed;
+	struct ll_value *key, *at, *seed;
 	struct ll_block *here = ll_here(f->c->ll);
 	struct ll *l = f->c->ll;
 	struct ll_loop i;
@@ -333,16 +332,16 @@ fill_slices(struct host_func *f, const struct host_fill *x,
 
 /* ---- tensors ---- */
 
-/* Hashes are of the names, one for each stacked tensor. */
+/* `hashes` is a table, of the name of each stacked tensor. */
 static void
-fill(struct host_func *f, const struct host_fill *x, const int64_t *hashes,
-     uint32_t n, struct ll_value *to)
+fill(struct host_func *f, const struct host_fill *x, struct ll_value *hashes,
+     struct ll_value *to)
 {
 	struct ll_value *kernel;
 	uint32_t i;
 
 	if (f->c->arch) {
-		fill_slices(f, x, hashes, n, to);
+		fill_slices(f, x, hashes, to);
 		return;
 	}
 	kernel = fill_kernel(f, x);
@@ -350,7 +349,7 @@ fill(struct host_func *f, const struct host_fill *x, const int64_t *hashes,
 		return;
 	}
 	host_put(f, f->at, 0, to);
-	host_put(f, f->at, 1, ll_table(f->c->ll, hashes, n));
+	host_put(f, f->at, 1, hashes);
 	host_put(f, f->num, 0, host_env(f, offsetof(struct rt_env, seed),
 					LL_I64));
 	for (i = 0; i < x->type.ndims; i++) {
@@ -391,16 +390,25 @@ stacked_name(struct cg_code *c, const struct host_tensor *t,
 	return name;
 }
 
-static void
-start_hold(struct host_func *f, const struct host_hold *h)
+/* Tensors that are filled alike, wherever they lie and whatever their name. */
+struct alike {
+	struct host_fill x;
+	int64_t many;		/* stacked in each */
+	VEC(int64_t) offsets;
+	VEC(int64_t) hashes;	/* many of each */
+};
+
+struct all_alike {
+	VEC(struct alike) at;
+};
+
+static struct host_fill
+fill_of(const struct cg_code *c, const struct host_tensor *t)
 {
-	struct cg_code *c = f->c;
-	const struct host_tensor *t = &c->tensors.at[h->tensor];
 	const struct ir_node *n = ir_node(c->m, t->node);
 	const struct ir_attr *init = ir_attr(c->m, n, IR_ATTR_INIT);
 	const char *how = init ? ir_text(c->m->ctx, init->text) : "normal";
 	struct host_fill x = { .type = *ir_type(c->m, n->result), .how = 'n' };
-	int64_t many = 1, i, *hashes;
 
 	x.how = strcmp(how, "ones") == 0 ? '1'
 		: strcmp(how, "zeros") == 0 ? '0' : 'n';
@@ -408,20 +416,74 @@ start_hold(struct host_func *f, const struct host_hold *h)
 		x.std = ir_attr_num(c->m, n, IR_ATTR_STD, 0.02);
 		x.stacked = host_stacked(c->m, &x.type, t->name);
 	}
-	for (i = 0; i < x.stacked; i++) {
-		many *= ir_dim_size(c->m, x.type.dims[i]);
+	return x;
+}
+
+static bool
+are_alike(const struct host_fill *x, const struct host_fill *y)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->type.ndims; i++) {
+		if (x->type.dims[i] != y->type.dims[i] ||
+		    x->type.cut[i] != y->type.cut[i]) {
+			return false;
+		}
 	}
-	hashes = arena_alloc(c->a, (size_t)many * sizeof *hashes);
-	for (i = 0; i < many; i++) {
-		hashes[i] = (int64_t)cg_rng_hash(stacked_name(c, t, &x, i));
+	return x->type.ndims == y->type.ndims &&
+	       x->type.dtype == y->type.dtype && x->how == y->how &&
+	       x->std == y->std && x->stacked == y->stacked;
+}
+
+static void
+add_hold(struct cg_code *c, struct all_alike *all, const struct host_hold *h)
+{
+	const struct host_tensor *t = &c->tensors.at[h->tensor];
+	struct host_fill x = fill_of(c, t);
+	struct alike *a;
+	uint32_t i;
+	int64_t k;
+
+	for (i = 0; i < all->at.n && !are_alike(&all->at.at[i].x, &x); i++) {
 	}
-	fill(f, &x, hashes, (uint32_t)many,
-	     ll_plus_n(c->ll, f->arena, h->offset));
+	if (i == all->at.n) {
+		VEC_PUSH(c->a, &all->at, ((struct alike){ .x = x,
+							  .many = 1 }));
+	}
+	a = &all->at.at[i];
+	for (i = 0; a->offsets.n == 0 && i < x.stacked; i++) {
+		a->many *= ir_dim_size(c->m, x.type.dims[i]);
+	}
+	VEC_PUSH(c->a, &a->offsets, h->offset);
+	for (k = 0; k < a->many; k++) {
+		VEC_PUSH(c->a, &a->hashes, (int64_t)
+			 cg_rng_hash(stacked_name(c, t, &x, k)));
+	}
+}
+
+/* A loop over all of them: a model has as many as layers. */
+static void
+start_alike(struct host_func *f, const struct alike *a)
+{
+	struct ll *l = f->c->ll;
+	struct ll_value *hashes, *to;
+	struct host_fit fit;
+	struct ll_loop k;
+
+	host_fit(f->c->a, &a->offsets.n, 1, a->offsets.at, &fit);
+	hashes = ll_table(l, a->hashes.at, a->hashes.n);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, a->offsets.n), 1, NULL, 0);
+	to = ll_plus(l, f->arena, host_fit_value(l, &fit, &k.i));
+	hashes = ll_plus(l, hashes, ll_bin(l, LL_MUL, k.i,
+					   ll_i64(l, 8 * a->many)));
+	fill(f, &a->x, hashes, to);
+	ll_loop_end(l, &k, NULL);
 }
 
 struct ll_value *
 host_start(struct cg_code *c, struct host_class *k)
 {
+	struct all_alike all = { { NULL, 0, 0 } };
 	struct host_func f;
 	uint32_t i;
 
@@ -429,8 +491,11 @@ host_start(struct cg_code *c, struct host_class *k)
 			&f);
 	for (i = 0; i < c->holds.n; i++) {
 		if (c->holds.at[i].pipe == k->pipe) {
-			start_hold(&f, &c->holds.at[i]);
+			add_hold(c, &all, &c->holds.at[i]);
 		}
+	}
+	for (i = 0; i < all.at.n; i++) {
+		start_alike(&f, &all.at.at[i]);
 	}
 	host_func_end(&f);
 	return f.func;
@@ -450,6 +515,7 @@ draw_input(struct host_func *f, const struct host_input *in)
 	struct host_fill x = { .type = *ir_type(c->m, n->result), .how = 'n',
 			  .std = 1 };
 	int64_t hash = (int64_t)cg_rng_hash(labels ? "tokens" : name);
+	struct ll_value *hashes;
 
 	if (!ir_dtypes[x.type.dtype].is_float) {
 		x.how = 'b';
@@ -457,7 +523,8 @@ draw_input(struct host_func *f, const struct host_input *in)
 		x.more = pairs && x.type.ndims;
 		x.shift = labels && x.type.ndims;
 	}
-	fill(f, &x, &hash, 1, host_item(f, c->mem.tensor[in->node] - 1));
+	hashes = ll_table(c->ll, &hash, 1);
+	fill(f, &x, hashes, host_item(f, c->mem.tensor[in->node] - 1));
 }
 
 struct ll_value *

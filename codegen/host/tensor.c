@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct span nowhere;
+
 uint32_t
 host_stacked(const struct ir_module *m, const struct ir_type *t,
 	     const char *name)
@@ -43,6 +45,56 @@ static bool
 lasts(const struct ir_node *n)
 {
 	return ir_is(n->op, IRF_STORED) && !ir_is(n->op, IRF_UNIQUE);
+}
+
+/* In a region, all trips of its repeats together. */
+static int64_t
+count_region(const struct ir_module *m, region_id id)
+{
+	const struct ir_region *r = &m->regions.at[id];
+	int64_t count = 0;
+	uint32_t i;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
+
+		count += lasts(n);
+		if (n->region) {
+			count += ir_attr_int(m, n, IR_ATTR_COUNT, 1) *
+				 count_region(m, n->region);
+		}
+	}
+	return count;
+}
+
+static int64_t
+count_func(const struct cg_code *c, func_id f)
+{
+	return f ? count_region(c->m, c->m->funcs.at[f].body) : 0;
+}
+
+/* Updates mention each tensor, and what is never updated a forward does. */
+bool
+host_tensors_fit(struct cg_code *c)
+{
+	int64_t updated = 0, read = 0, most;
+	uint32_t i;
+
+	for (i = 0; i < c->r->npipes; i++) {
+		updated += count_func(c, c->r->update[i]);
+	}
+	for (i = 0; i < c->r->nstages; i++) {
+		read += count_func(c, c->r->of_stage[i][SCHED_F]);
+	}
+	most = updated > read ? updated : read;
+	if (most > HOST_MOST_TENSORS) {
+		diag_error(&c->m->ctx->diags, nowhere, "code for %lld "
+			   "weights and states is not compiled: a program "
+			   "names each layer's, and at most %d are legal: "
+			   "without -o and --emit=llvm such a model is "
+			   "planned", (long long)most, HOST_MOST_TENSORS);
+	}
+	return most <= HOST_MOST_TENSORS;
 }
 
 static uint32_t

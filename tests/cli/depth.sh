@@ -41,4 +41,46 @@ end
 	run --target h100x8x8 deep.llm
 	exit $failed
 ) || failed=1
+
+# Code is a loop over layers, in stages and their update, and in what fills
+# tensors: as many lines for 200 as for 24, but for tables.
+code()
+{
+	run --target cpux4 --pin "$1" --draft --emit=llvm "$2.llm"
+	grep -vc '^@' out
+}
+
+# longest: lines of the longest function of the last code
+longest()
+{
+	awk '/^define/ { n = 0 } { n++ } /^}/ { print n }' out |
+		sort -n | tail -n 1
+}
+
+if have llvm; then
+	for layers in 24 200; do
+		sed "s/layers = 2/layers = $layers/" \
+			"$examples/tiny-dense.llm" >$layers.llm
+	done
+	for pins in pp=2,tp=2,dp=1,schedule=1f1b pp=4,schedule=1f1b; do
+		few=$(code $pins,interleave=1 24)
+		many=$(code $pins,interleave=1 200)
+		[ "$few" -eq "$many" ] ||
+			bad "$pins: $few lines of code of 24 layers, $many of 200"
+	done
+	# with several stages on a rank no function is longer
+	code pp=2,schedule=interleaved,interleave=4 24 >/dev/null
+	few=$(longest)
+	code pp=2,schedule=interleaved,interleave=40 200 >/dev/null
+	many=$(longest)
+	[ "$few" -eq "$many" ] ||
+		bad "a function of $few lines of 24 layers, of $many of 200"
+	(
+		ulimit -t 20
+		refused "48000006 weights and states is not compiled" \
+			--target h100x8 -o deep deep.llm
+		exit $failed
+	) || failed=1
+	[ ! -e deep ] || bad "a plan was written that has no program"
+fi
 exit $failed
