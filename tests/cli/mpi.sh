@@ -133,13 +133,89 @@ declined 'MPI that it is 0 of 1' env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 \
 
 # ---- sudden death ----
 
-rm -f log pids
-mpirun -n 4 sh -c 'echo $$ >>pids; exec "$@"' sh stages/rank train --data \
-	draw --steps 1000000000 --transport mpi --log log >out 2>err &
+# Each rank says which process it is, and is one of its own.
+cat >note <<'END'
+#!/bin/sh
+echo "$$" >"pid.${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMIX_RANK-}}}"
+exec "$@"
+END
+chmod +x note
+
+# begins: a run that goes on for ever, as far as its twentieth step
+begins()
+{
+	rm -f log err pid.*
+	mpirun -n 4 ./note stages/rank train --data draw --steps 1000000000 \
+		--transport mpi --log log >out 2>err &
+	pid=$!
+	waits_for '{"step": 20,' log
+}
+
+# runs_on PID: what nobody has waited for yet does not
+runs_on()
+{
+	grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null
+}
+
+# ends_soon PID WHO: within two minutes
+ends_soon()
+{
+	for _ in $(seq 1200); do
+		runs_on "$1" || return 0
+		sleep 0.1
+	done
+	kill -KILL "$1"
+	bad "a rank was killed, and $2 goes on"
+}
+
+# all_end [RANK]: mpirun does, all ranks do, and it says that this was killed
+all_end()
+{
+	ends_soon $pid mpirun
+	wait $pid && bad 'a rank was killed, and nobody minds'
+	for file in pid.*; do
+		ends_soon "$(cat "$file")" "$file"
+	done
+	[ ! "${OMPI-}" ] || [ ! "${1-}" ] ||
+		grep -q "rank $1 with PID .* on signal 9" err ||
+		bad "mpirun does not name rank $1"
+}
+if mpirun --version | grep -q 'Open MPI'; then
+	OMPI=yes
+fi
+
+# What is said: who is told to end while it waits says where. When a rank dies,
+# mpirun tells the others so, and kills them a second later, which may be sooner
+# than a busy machine lets them speak. So here they are told while the one that
+# they wait for is stopped, and it dies once they have spoken.
+begins
+kill -STOP "$(cat pid.2)"
+for r in 0 1 3; do
+	kill -TERM "$(cat pid.$r)"
+done
+waits_for 'rank . (pp=. tp=.): waited .* in .*missing: [0-9, ]*; told to end' \
+	err
+kill -KILL "$(cat pid.2)"
+all_end 2
+
+# How it ends, as mpirun does by itself.
+begins
+kill -KILL "$(cat pid.3)"
+all_end 3
+
+# Before MPI has begun, the others wait in its own first call; mpirun says that
+# a process failed, and not which.
+cat >dies <<'END'
+#!/bin/sh
+if [ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMIX_RANK-}}}" = 1 ]; then
+	kill -KILL $$
+fi
+exec "$@"
+END
+chmod +x dies
+rm -f err pid.*
+mpirun -n 4 ./note ./dies stages/rank train --data draw --steps 1 \
+	--transport mpi >out 2>err &
 pid=$!
-waits_for '{"step": 20,' log
-kill -KILL "$(sed -n 2p pids)"
-wait $pid && bad 'a rank was killed, and nobody minds'
-grep -q 'rank . (pp=. tp=.): waited .* in .*missing: [0-9, ]*; told to end' err ||
-	bad 'nobody says where it waited'
+all_end
 exit $failed

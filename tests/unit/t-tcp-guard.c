@@ -334,6 +334,64 @@ test_replay(void **state)
 	has_said(&r, 1, "does not know this job's secret");
 }
 
+/*
+ * All listening sockets of a process; whether they are of loopback alone, and
+ * the last one's port.
+ */
+static int
+listens(pid_t pid, bool *loopback, int *port)
+{
+	static const char *const lists[] = { "/proc/net/tcp",
+		"/proc/net/tcp6" };
+	char folder[64], path[400], to[64], line[512];
+	struct dirent *d;
+	int found = 0;
+	size_t i;
+	DIR *all;
+
+	*loopback = true;
+	snprintf(folder, sizeof(folder), "/proc/%ld/fd", (long)pid);
+	all = opendir(folder);
+	while (all && (d = readdir(all))) {
+		unsigned long inode, have;
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "%s/%s", folder, d->d_name);
+		n = readlink(path, to, sizeof(to) - 1);
+		to[n > 0 ? n : 0] = '\0';
+		if (sscanf(to, "socket:[%lu]", &inode) != 1) {
+			continue;
+		}
+		for (i = 0; i < 2; i++) {
+			FILE *f = fopen(lists[i], "r");
+
+			while (f && fgets(line, sizeof(line), f)) {
+				char at[40];
+				unsigned state, number;
+
+				if (sscanf(line, "%*s %39[0-9A-F]:%x %*s %x "
+					   "%*s %*s %*s %*s %*s %lu", at,
+					   &number, &state, &have) != 4 ||
+				    have != inode || state != 0x0a) {
+					continue;
+				}
+				found++;
+				*port = (int)number;
+				*loopback &= strcmp(at, "0100007F") == 0 ||
+					strcmp(at, "0000000000000000"
+					       "0000000001000000") == 0;
+			}
+			if (f) {
+				fclose(f);
+			}
+		}
+	}
+	if (all) {
+		closedir(all);
+	}
+	return found;
+}
+
 /* As many connections as it can have, for ever, that say nothing. */
 static void
 hold_many(int port)
@@ -391,6 +449,37 @@ test_idle(void **state)
 	ranks_wait(&r, 200, -1);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+	all_met(&r, -1);
+}
+
+/* The same of a rank that awaits those above it. */
+static void
+test_idle_at_another(void **state)
+{
+	struct rt_plan p = plan_of(three, 2);
+	struct ranks r = { .n = 0 };
+	char number[64];
+	const char *env[] = { "MASTER_ADDR=127.0.0.1", number, NULL };
+	int idle[30], port, i;
+	bool loopback;
+
+	(void)state;
+	close(new_listener(&port));
+	snprintf(number, sizeof(number), "MASTER_PORT=%d", port);
+	start_in(env, &r, &p, 0, 3, 60);
+	start_in(env, &r, &p, 1, 3, 60);
+	for (i = 0; i < 60000 && listens(r.pids[1], &loopback, &port) == 0;
+	     i++) {
+		poll(NULL, 0, 1);
+	}
+	for (i = 0; i < 30; i++) {
+		idle[i] = stranger(port, "", 0);
+	}
+	start_in(env, &r, &p, 2, 3, 60);
+	ranks_wait(&r, 120, -1);
+	for (i = 0; i < 30; i++) {
+		close(idle[i]);
+	}
 	all_met(&r, -1);
 }
 
@@ -514,60 +603,6 @@ test_changed(void **state)
 
 /* ---- where they listen ---- */
 
-/* All listening sockets of a process; whether they are of loopback alone. */
-static int
-listens(pid_t pid, bool *loopback)
-{
-	static const char *const lists[] = { "/proc/net/tcp",
-		"/proc/net/tcp6" };
-	char folder[64], path[400], to[64], line[512];
-	struct dirent *d;
-	int found = 0;
-	size_t i;
-	DIR *all;
-
-	*loopback = true;
-	snprintf(folder, sizeof(folder), "/proc/%ld/fd", (long)pid);
-	all = opendir(folder);
-	while (all && (d = readdir(all))) {
-		unsigned long inode, have;
-		ssize_t n;
-
-		snprintf(path, sizeof(path), "%s/%s", folder, d->d_name);
-		n = readlink(path, to, sizeof(to) - 1);
-		to[n > 0 ? n : 0] = '\0';
-		if (sscanf(to, "socket:[%lu]", &inode) != 1) {
-			continue;
-		}
-		for (i = 0; i < 2; i++) {
-			FILE *f = fopen(lists[i], "r");
-
-			while (f && fgets(line, sizeof(line), f)) {
-				char at[40];
-				unsigned state;
-
-				if (sscanf(line, "%*s %39[0-9A-F]:%*x %*s %x "
-					   "%*s %*s %*s %*s %*s %lu", at,
-					   &state, &have) != 3 ||
-				    have != inode || state != 0x0a) {
-					continue;
-				}
-				found++;
-				*loopback &= strcmp(at, "0100007F") == 0 ||
-					strcmp(at, "0000000000000000"
-					       "0000000001000000") == 0;
-			}
-			if (f) {
-				fclose(f);
-			}
-		}
-	}
-	if (all) {
-		closedir(all);
-	}
-	return found;
-}
-
 static void
 listens_on_loopback(const char *addr, const char *port)
 {
@@ -576,15 +611,16 @@ listens_on_loopback(const char *addr, const char *port)
 	const char *env[] = { addr, port, NULL };
 	bool loopback;
 	int64_t i, k;
+	int at;
 
 	start_in(env, &r, &p, 0, 3, 60);
 	start_in(env, &r, &p, 1, 3, 60);
 	for (i = 0; i < 2; i++) {
-		for (k = 0; k < 30000 && listens(r.pids[i], &loopback) == 0;
-		     k++) {
+		for (k = 0; k < 30000 &&
+		     listens(r.pids[i], &loopback, &at) == 0; k++) {
 			poll(NULL, 0, 1);
 		}
-		assert_int_equal(listens(r.pids[i], &loopback), 1);
+		assert_int_equal(listens(r.pids[i], &loopback, &at), 1);
 		if (!loopback) {
 			fail_msg("%s: rank %d listens elsewhere, too", addr,
 				 (int)i);
@@ -769,6 +805,7 @@ main(void)
 		cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_replay),
 		cmocka_unit_test(test_idle),
+		cmocka_unit_test(test_idle_at_another),
 		cmocka_unit_test(test_changed),
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_in_the_way),
