@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 enum { COME_AT_ONCE = 64 };
+/* Beyond the first few that are turned away, one so often is named. */
+#define NAMED_US 1e7
 
 static void
 close_guest(struct rt_tcp_guest *g)
@@ -192,20 +194,25 @@ rt_tcp_turn_away(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
 {
 	struct rt_tcp_hello *h = &g->hello;
 	bool named = g->heard == sizeof(*h);
-	char text[sizeof(m->last_away) + RT_ERROR_BYTES];
+	char what[sizeof(m->last_away)];
+	bool again;
 
-	snprintf(text, sizeof(text), "turned away %s, which says that it is "
-		 "rank %lld%s%s: %s", rt_tcp_text(&g->from).text,
-		 (long long)h->rank, named ? " on " : "",
+	snprintf(what, sizeof(what), "rank %lld%s%s: %s", (long long)h->rank,
+		 named ? " on " : "",
 		 named ? rt_show_name(h->host).text : "", why->message);
-	memcpy(m->last_away, text, sizeof(m->last_away));
-	m->last_away[sizeof(m->last_away) - 1] = '\0';
-	if (m->turned_away < RT_TCP_REPORTS) {
+	/* one that asks again and again is named once */
+	again = m->turned_away > 0 && strcmp(what, m->last_away) == 0;
+	m->turned_away += !again;
+	if ((!again && m->turned_away <= RT_TCP_REPORTS) ||
+	    rt_now_us() - m->reported > NAMED_US) {
+		char text[sizeof(what) + 128];
+
+		m->reported = rt_now_us();
+		snprintf(text, sizeof(text), "turned away %s, which says that "
+			 "it is %s", rt_tcp_text(&g->from).text, what);
 		rt_tcp_report(m, text);
-	} else if (m->turned_away == RT_TCP_REPORTS) {
-		rt_tcp_report(m, "more are turned away, and not named");
 	}
-	m->turned_away++;
+	memcpy(m->last_away, what, sizeof(what));
 	if (named) {
 		rt_tcp_say(m, g->fd, &g->session, why, NULL, 0, rt_now_us());
 	}

@@ -260,7 +260,8 @@ say_missing(struct rt_tcp_meeting *m, int64_t come, struct rt_error *err)
 		       (long long)m->c->world.size, m->where,
 		       m->c->timeout_us * 1e-6, list,
 		       n > LISTED ? " and more" : "",
-		       m->turned_away ? "; " : "", m->last_away);
+		       m->turned_away ? "; turned away " : "",
+		       m->last_away);
 }
 
 /* A signal that would end this process, and that waits; 0: none. */

@@ -95,7 +95,8 @@ struct rt_tcp_meeting {
 	struct rt_tcp_guest *guests;
 	struct pollfd *polls;	/* of ranks, the listener and guests */
 	int64_t turned_away;
-	char last_away[256];	/* why the last of them */
+	double reported;	/* when the last of them was named */
+	char last_away[512];	/* who the last said it was, and why */
 	/* of the first rank alone */
 	struct rt_tcp_hello *hellos;	/* by rank */
 	int64_t told;		/* that know that there is no run */

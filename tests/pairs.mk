@@ -1573,6 +1573,8 @@ attack_tests = \
 	tests/attack/emulator-cache.sh \
 	tests/attack/full-log.sh \
 	tests/attack/local-user.sh \
+	tests/attack/rendezvous-file.sh \
+	tests/attack/tcp-rendezvous.sh \
 	tests/attack/warned.sh
 
 doc_pages = \
