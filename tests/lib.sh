@@ -13,7 +13,7 @@ tests=${top_srcdir:?}/tests
 examples=$top_srcdir/examples
 build=${LLMC%/*}
 linker=${LLMC_LINKER:-${CC:-cc}}
-limit=3600	# seconds, of one run of llmc
+limit=3600	# seconds, of one run of llmc; of how many it computes: ulimit -t
 failed=0
 tmp=$(mktemp -d) || exit 99
 trap 'chmod -R u+rwX "$tmp"; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' EXIT

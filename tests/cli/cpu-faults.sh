@@ -8,7 +8,7 @@ need binaries llvm linker
 model=$examples/tiny-dense.llm
 seed=${FAULT_SEED:-$(date +%s)}
 echo "FAULT_SEED=$seed"
-moments=${FAULT_MOMENTS:-12}
+moments=${FAULT_MOMENTS:-$(have time && echo 12 || echo 4)}
 test -r "/proc/$$/task/$$/children" || skip 'nobody tells who the ranks are'
 
 for plan in tp=2 dp=2,zero=1; do
@@ -38,7 +38,7 @@ starts()
 	plan=$1 folder=$2
 	shift 2
 	rm -f pid
-	timeout 30 sh -c 'echo $$ >pid; exec "$@"' sh "$plan/rank" train \
+	timeout 600 sh -c 'echo $$ >pid; exec "$@"' sh "$plan/rank" train \
 		--local --data text.bin --steps 40 --every 3 \
 		--checkpoint "$folder" --resume "$@" >out 2>err &
 	job=$!
@@ -106,7 +106,9 @@ for plan in tp dp; do
 		got=$?
 		took=$(($(now_ms) - from))
 		what="$plan, killed ${victim:-nobody} after $late ms"
-		test $took -lt 10000 || bad "$what: it took $took ms to end"
+		# eight seconds, and what a busy machine adds; waiting for
+		# one that is gone would take the 300 of --timeout
+		test $took -lt 100000 || bad "$what: it took $took ms to end"
 		dead=$(sed -n 's/^rank: rank \([0-9]*\) was killed.*/\1/p' err)
 		if test -n "$dead"; then
 			test $got = 1 || bad "$what: exit status $got"
@@ -124,18 +126,18 @@ done
 # ---- one that is stopped, and a parent that is killed ----
 
 starts tp stopped --steps 100000000 --timeout 1
-sleep 0.3
+waits_for 'step 1 ' out
 read -r a b c d <"/proc/$pid/task/$pid/children"
 kill -STOP "$c"
 wait $job
 test $? = 1 || bad "stopped: exit status $?"
 # Whom rank 2 keeps waiting, or one who waits for those, is the first to say it.
-grep -q '^rank [013] .*: waited 1\.[0-9] s in .*: come: .*; missing: .*rank 2 (pp=1 tp=0),\? \(which is in\|is in\|has done\)' err ||
+grep -q '^rank [013] .*: waited [0-9]*\.[0-9] s in .*: come: .*; missing: .*rank 2 (pp=1 tp=0),\? \(which is in\|is in\|has done\)' err ||
 	bad 'stopped: nobody says that rank 2 has not come'
 kill -0 "$c" 2>/dev/null && bad 'stopped: it is left behind'
 
 starts tp orphans --steps 100000000
-sleep 0.2
+waits_for 'step 1 ' out
 read -r a b c d <"/proc/$pid/task/$pid/children"
 kill -KILL "$pid"
 wait $job

@@ -29,7 +29,7 @@ declined()
 {
 	wanted=$1 text=$2
 	shift 2
-	timeout 20 "$@" >out 2>err
+	timeout 600 "$@" >out 2>err
 	got=$?
 	test $got = "$wanted" || bad "$*: exit status $got, not $wanted"
 	grep -q "^rank\\( [0-3]\\( ([a-z= 0-9]*)\\)*\\)*: .*$text" err ||
@@ -204,7 +204,7 @@ for i in 0 1 2 3; do
 	plan=one
 	test $i = 2 && plan=two
 	env RANK=$i LOCAL_RANK=$i WORLD_SIZE=4 LOCAL_WORLD_SIZE=4 \
-		MASTER_PORT=$$ timeout 20 $plan/rank train --data draw \
+		MASTER_PORT=$$ timeout 600 $plan/rank train --data draw \
 		--steps 2 --checkpoint mixed >out.$i 2>err.$i &
 	eval "job$i=\$!"
 done
@@ -240,7 +240,7 @@ fi
 grep -q __asan_init one/rank || for files in 6 7 8 9 10 11 12 13 14; do
 	(
 		ulimit -n $files
-		timeout 20 one/rank train --local --data draw --steps 2
+		timeout 600 one/rank train --local --data draw --steps 2
 	) >out 2>err && continue
 	got=$?
 	test $got = 1 || bad "$files files: exit status $got"

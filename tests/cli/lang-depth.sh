@@ -2,7 +2,7 @@
 # Nesting up to the limits works; one step further is an error, and a million
 # steps are one too: nothing overflows a stack.
 . "${top_srcdir:?}/tests/lib.sh"
-limit=40
+ulimit -t 40
 
 # nested N OPEN MIDDLE CLOSE: a model with logits = OPEN.. MIDDLE CLOSE..
 nested()

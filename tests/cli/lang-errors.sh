@@ -2,12 +2,13 @@
 # A million errors: the first ones are shown, the rest is counted or not even
 # looked for. A thousand warnings are cut, too, and do not fail the run.
 . "${top_srcdir:?}/tests/lib.sh"
+ulimit -t 40
 head='model m { dim hidden = 8; input x[batch, hidden];'
 
 # try NAME STATUS LEVEL MOST: at most that many lines say LEVEL.
 try()
 {
-	timeout 40 "$LLMC" --emit=ir many.llm >out 2>err
+	timeout $limit "$LLMC" --emit=ir many.llm >out 2>err
 	got=$?
 	lines=$(grep -c ": $3: " err)
 	if test $got -ne "$2" || test "$lines" -gt "$4" ||

@@ -2,7 +2,7 @@
 # What is no model at all: missing, a folder, empty, bytes of any kind. Each
 # is refused in a line that names the file, with exit status 1.
 . "${top_srcdir:?}/tests/lib.sh"
-limit=60
+limit=600
 
 # no_model FILE WORDS: refused with these, and with its name
 no_model()

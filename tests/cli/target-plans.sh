@@ -2,7 +2,7 @@
 # Every accelerator that llmc knows, and the least that a file may say, is
 # planned for: a type without a rate of its own is priced at another's.
 . "${top_srcdir:?}/tests/lib.sh"
-limit=120
+ulimit -t 120
 
 # planned TARGET MODEL..: a step of some time
 planned()

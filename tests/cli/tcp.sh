@@ -179,7 +179,8 @@ waits_for '{"step": 20,' log
 at=$(date +%s)
 kill -KILL "$(cat pid.2)"
 wait $all && bad 'a rank was killed, and nobody minds'
-test $(($(date +%s) - at)) -le 10 || bad 'it took more than 10 s to end'
+# Long before the 300 s of --timeout, however busy the machine is.
+test $(($(date +%s) - at)) -le 100 || bad 'it took more than 100 s to end'
 for r in 0 1 3; do
 	grep -q "rank $r (.*rank 2 (pp=1 tp=0) died while rank" err.$r ||
 		bad "rank $r does not name who died: $(cat err.$r)"
