@@ -40,6 +40,9 @@ print_misfit(struct driver *d, const struct ir_module *m,
 		buf_printf(&d->out, "one fits %s\n",
 			   search_advice_text(&x.advice.at[i], a));
 	}
+	if (x.stopped) {
+		buf_puts(&d->out, SEARCH_STOPPED "\n");
+	}
 	if (x.never) {
 		buf_printf(&d->out, "%s\n", x.never);
 	}

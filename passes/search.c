@@ -81,6 +81,10 @@ look_at(struct search *s, struct search_try *t)
 {
 	struct search_seen *x = seen(s, t);
 
+	if (s->o->effort && search_effort(s->out) >= s->o->effort) {
+		s->out->stopped = true;
+		return false;
+	}
 	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
 		x->full |= (uint16_t)t->full;
 		search_one(s, t, x);
@@ -305,6 +309,12 @@ search_degrees(const struct plan *p, struct arena *a)
 
 /* ---- the search ---- */
 
+uint64_t
+search_effort(const struct search_report *r)
+{
+	return 100 * r->widths + r->priced;
+}
+
 /* `made`: where the best plan's programs go, or NULL. */
 static bool
 search(struct ir_module *m, const struct search_options *o,
@@ -366,6 +376,9 @@ nothing_fits(struct ir_module *m, const struct search_options *o,
 	for (i = 0; i < x.advice.n; i++) {
 		diag_note(&m->ctx->diags, nowhere, "one fits %s",
 			  search_advice_text(&x.advice.at[i], a));
+	}
+	if (x.stopped) {
+		diag_note(&m->ctx->diags, nowhere, SEARCH_STOPPED);
 	}
 	if (x.never) {
 		diag_note(&m->ctx->diags, nowhere, "%s", x.never);

@@ -25,6 +25,7 @@ struct search_options {
 	const struct target *target;	/* NULL: it does nothing */
 	struct price_traits traits;
 	uint32_t top;		/* plans to report, the best first; 0 is 1 */
+	uint64_t effort;	/* search_effort to stop at; 0: none */
 	struct search_report *report;	/* filled in too, or NULL */
 	/*
 	 * Bytes that code of these programs needs on a rank beside what they
@@ -69,6 +70,7 @@ struct search_report {
 	 */
 	struct search_near host;
 	bool any_host;
+	bool stopped;		/* by `effort`: there may be better ones */
 	bool refused;		/* by the passes behind it, whatever the plan */
 	const char *pins;	/* "tp, zero", or "" */
 	double bound_us;	/* no plan of the space is below it */
@@ -94,6 +96,11 @@ struct search_report {
  */
 bool search_run(struct ir_module *m, const struct search_options *o,
 		struct arena *a, struct search_report *out);
+/*
+ * What a search has done, in plans priced: a placement takes about as long as
+ * a hundred of them.  10,000 take 0.3 to 1 s.
+ */
+uint64_t search_effort(const struct search_report *r);
 /* "pp=4 dp=2 tp=8", what is above 1; in the arena. */
 const char *search_degrees(const struct plan *p, struct arena *a);
 
@@ -105,9 +112,12 @@ struct search_advice {
 	struct search_found best;
 };
 
+#define SEARCH_STOPPED "what else would help was not looked for any longer"
+
 struct search_misfit {
 	const char *why;	/* in one line */
 	const char *never;	/* how small it gets, if nothing helps; NULL */
+	bool stopped;		/* more may help, and would take long to find */
 	VEC(struct search_advice) advice;
 };
 

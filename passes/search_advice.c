@@ -14,7 +14,8 @@
 
 #define MAX_DOUBLINGS 16
 #define SHRINKS 0.99		/* of what it was: doubling devices helps */
-
+/* Of all these searches: an error is wanted at once, rather than with all. */
+#define EFFORT 20000
 
 struct advising {
 	const struct ir_module *m;
@@ -24,6 +25,7 @@ struct advising {
 	int64_t least;		/* of all numbers of devices that were tried */
 	int64_t devices[MAX_DOUBLINGS];	/* these numbers */
 	int ntried;
+	uint64_t effort;	/* that is left */
 };
 
 /* ---- what binds ---- */
@@ -125,17 +127,32 @@ why(const struct advising *x, const struct search_report *r)
 
 /* ---- changes ---- */
 
-/* Searches a changed copy, for a target; whether something was found. */
+/*
+ * Searches a changed copy, for a target; whether something was found, and the
+ * best of it.
+ */
 static bool
-look(const struct advising *x, struct ir_module *m, const struct target *t,
+look(struct advising *x, struct ir_module *m, const struct target *t,
      struct search_report *r)
 {
 	struct search_options o = *x->o;
+	uint64_t took;
+	bool ok;
 
+	memset(r, 0, sizeof *r);
+	if (!x->effort) {
+		x->out->stopped = true;
+		return false;
+	}
 	o.target = t;
 	o.top = 1;
 	o.report = NULL;
-	return search_run(m, &o, x->a, r) && r->found.n > 0;
+	o.effort = x->effort;
+	ok = search_run(m, &o, x->a, r) && r->found.n > 0 && !r->stopped;
+	took = search_effort(r);
+	x->effort -= took < x->effort ? took : x->effort;
+	x->out->stopped |= r->stopped;
+	return ok;
 }
 
 static void
@@ -165,7 +182,7 @@ forget(struct ir_module *m, const char *key)
 }
 
 static void
-without(const struct advising *x, const char *key)
+without(struct advising *x, const char *key)
 {
 	struct search_report r;
 	struct ir_module *m;
@@ -187,7 +204,7 @@ without(const struct advising *x, const char *key)
 }
 
 static void
-release_pins(const struct advising *x)
+release_pins(struct advising *x)
 {
 	uint32_t i;
 
@@ -205,7 +222,7 @@ release_pins(const struct advising *x)
 
 /* What the model asks for itself is a pin, too. */
 static void
-release_hint(const struct advising *x)
+release_hint(struct advising *x)
 {
 	struct search_report r;
 	struct ir_module *m;
@@ -247,7 +264,7 @@ most_contexts(const struct ir_module *m)
  * hold less of what is saved, so it may help wherever there is one to split.
  */
 static void
-split_context(const struct advising *x)
+split_context(struct advising *x)
 {
 	int64_t devices = target_devices(x->o->target), cp;
 	int64_t most = most_contexts(x->m);
@@ -256,7 +273,8 @@ split_context(const struct advising *x)
 	struct ir_ctx c;
 	bool found = false;
 
-	for (cp = 2; cp <= most && cp <= devices && !found; cp *= 2) {
+	for (cp = 2; cp <= most && cp <= devices && !found && x->effort;
+	     cp *= 2) {
 		const char *pin = arena_printf(x->a, "cp=%lld", (long long)cp);
 
 		ir_ctx_child(&c, x->m->ctx);
@@ -333,12 +351,15 @@ more_devices(struct advising *x, int64_t bytes)
 
 	t.groups.at = arena_dup(x->a, t.groups.at,
 				t.groups.n * sizeof *t.groups.at);
-	for (i = 0; i < MAX_DOUBLINGS && !found && idle < 2 &&
+	for (i = 0; i < MAX_DOUBLINGS && !found && idle < 2 && x->effort &&
 	     grow_all(&t, x->a); i++) {
 		ir_ctx_child(&c, x->m->ctx);
 		m = ir_copy(x->m, &c);
 		found = look(x, m, &t, &r);
 		ir_ctx_release(&c);
+		if (!found && (r.stopped || !x->effort)) {
+			break;
+		}
 		/* one step may be idle: what is split may not divide yet */
 		idle = bytes && (double)smallest(&r) > SHRINKS * (double)bytes
 			? idle + 1 : 0;
@@ -367,7 +388,7 @@ halve(struct ir_module *m, int64_t *batch)
 }
 
 static void
-smaller_batch(const struct advising *x)
+smaller_batch(struct advising *x)
 {
 	dim_id d = ir_dim_find(x->m, intern_str(&x->m->ctx->syms, "batch"));
 	int64_t batch = d ? ir_dim_size(x->m, d) : 0;
@@ -376,7 +397,7 @@ smaller_batch(const struct advising *x)
 	struct ir_ctx c;
 	bool found = false, more = true;
 
-	while (!found && more) {
+	while (!found && more && x->effort) {
 		ir_ctx_child(&c, x->m->ctx);
 		m = ir_copy(x->m, &c);
 		more = halve(m, &batch);
@@ -414,7 +435,8 @@ search_misfit(const struct ir_module *m, const struct search_options *o,
 	      const struct search_report *r, struct arena *a,
 	      struct search_misfit *out)
 {
-	struct advising x = { .m = m, .o = o, .a = a, .out = out };
+	struct advising x = { .m = m, .o = o, .a = a, .out = out,
+			      .effort = EFFORT };
 
 	memset(out, 0, sizeof *out);
 	out->why = why(&x, r);

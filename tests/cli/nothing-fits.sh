@@ -129,4 +129,10 @@ for drop in '/^train/,/^}/d' '/optimizer = /d'; do
 		grep -q 'fits' err && bad 'whether it fits is not the matter'
 	done
 done
+
+# Looking for what helps ends before it takes long.
+cheaply unfit 'alone need' -w --target h100x8 --dim vocab=2147483648 \
+	"$examples/deepseek-v3.llm"
+grep -q 'what else would help was not looked for any longer' why ||
+	bad 'all that would help was looked for'
 exit $failed
