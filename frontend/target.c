@@ -194,6 +194,25 @@ check(struct ir_ctx *c, const struct target *t)
 	return ok;
 }
 
+/* Before they are read, since each takes a kilobyte and more. */
+static bool
+few_blocks(struct ir_ctx *c, const struct ast_file *f)
+{
+	const struct ast_block *b, *first = NULL;
+	uint32_t n = 0;
+
+	for (b = f->blocks; b; b = b->next) {
+		first = n++ == TARGET_MAX_GROUPS ? b : first;
+	}
+	if (first) {
+		diag_error(&c->diags,
+			   span_join(first->kind.span, first->name.span),
+			   "%u kinds of node are more than %d in all", n,
+			   TARGET_MAX_GROUPS);
+	}
+	return !first;
+}
+
 static bool
 read_blocks(struct ir_ctx *c, const struct ast_file *f, struct target *out)
 {
@@ -201,6 +220,9 @@ read_blocks(struct ir_ctx *c, const struct ast_file *f, struct target *out)
 	const struct ast_block *b;
 	struct target_group g;
 
+	if (!few_blocks(c, f)) {
+		return false;
+	}
 	for (b = f->blocks; b; b = b->next) {
 		if (strcmp(ir_text(c, b->kind.sym), "target") != 0) {
 			diag_error(&c->diags, b->kind.span, "a file of a "
@@ -210,11 +232,6 @@ read_blocks(struct ir_ctx *c, const struct ast_file *f, struct target *out)
 		} else if (read_block(c, b, &g)) {
 			VEC_PUSH(&c->perm, &out->groups, g);
 		}
-	}
-	if (out->groups.n > TARGET_MAX_GROUPS) {
-		diag_error(&c->diags, out->groups.at[TARGET_MAX_GROUPS].span,
-			   "%u kinds of node are more than %d in all",
-			   out->groups.n, TARGET_MAX_GROUPS);
 	}
 	if (!f->blocks) {
 		diag_error(&c->diags, f->start, "this file holds no `target` "
@@ -227,10 +244,19 @@ read_blocks(struct ir_ctx *c, const struct ast_file *f, struct target *out)
 	return true;
 }
 
+bool
+fe_read_target(struct ir_ctx *c, uint32_t file, struct target *out)
+{
+	struct ast_file *f = fe_parse(c, file);
+
+	memset(out, 0, sizeof *out);
+	out->name = c->sources.files.at[file].name;
+	return f && read_blocks(c, f, out);
+}
+
 static bool
 read_file(struct ir_ctx *c, const char *path, struct target *out)
 {
-	struct ast_file *f;
 	const char *why;
 	uint32_t file;
 
@@ -239,8 +265,7 @@ read_file(struct ir_ctx *c, const char *path, struct target *out)
 			   why);
 		return false;
 	}
-	f = fe_parse(c, file);
-	return f && read_blocks(c, f, out);
+	return fe_read_target(c, file, out);
 }
 
 static bool

@@ -25,6 +25,8 @@ extern const size_t fe_target_nfiles;
  * ends in .target or .llm; `-` is standard input).  False after errors.
  */
 bool fe_target(struct ir_ctx *c, const char *text, struct target *out);
+/* The same of a source that was read. */
+bool fe_read_target(struct ir_ctx *c, uint32_t file, struct target *out);
 /* Whether an accelerator of this name is built in. */
 bool fe_target_known(const char *name);
 

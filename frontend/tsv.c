@@ -6,22 +6,22 @@
 
 #include <string.h>
 
-/* Cuts s[0..n) at tabs into at most max cells; how many there are. */
+/*
+ * Appends the first `max` of the cells that tabs in s[0..n) separate; how many
+ * there are.
+ */
 static uint32_t
-cut(struct arena *a, const char *s, size_t n, const char **cells,
-    uint32_t max)
+cut(struct arena *a, const char *s, size_t n, struct tsv *t, uint32_t max)
 {
 	uint32_t count = 0;
-	size_t k;
 
 	for (;;) {
 		const char *tab = memchr(s, '\t', n);
+		size_t k = tab ? (size_t)(tab - s) : n;
 
-		k = tab ? (size_t)(tab - s) : n;
-		if (count < max) {
-			cells[count] = arena_strndup(a, s, k);
+		if (count++ < max) {
+			VEC_PUSH(a, &t->cells, arena_strndup(a, s, k));
 		}
-		count++;
 		if (!tab) {
 			return count;
 		}
@@ -62,14 +62,14 @@ static bool
 read_row(struct arena *a, struct diags *d, const char *p, size_t n,
 	 struct span at, struct tsv *t)
 {
-	uint32_t got = cut(a, p, n, t->cells + (size_t)t->nrows * t->ncols,
-			   t->ncols);
+	uint32_t before = t->cells.n, got = cut(a, p, n, t, t->ncols);
 
 	t->spans[t->nrows] = at;
 	if (got == t->ncols) {
 		t->nrows++;
 		return true;
 	}
+	t->cells.n = before;
 	diag_error(d, at, "this row has %u cells, and there are %u columns",
 		   got, t->ncols);
 	return false;
@@ -100,17 +100,21 @@ tsv_read(struct arena *a, struct diags *d, uint32_t file, struct tsv *t)
 			continue;
 		}
 		if (first) {
-			t->ncols = cut(a, p, n, NULL, 0);
-			t->names = arena_alloc(a, t->ncols *
-					       sizeof *t->names);
-			cut(a, p, n, t->names, t->ncols);
-			t->cells = arena_alloc(a, (size_t)lines * t->ncols *
-					       sizeof *t->cells);
+			t->ncols = cut(a, p, n, t, TSV_MAX_CELLS);
+			t->names = arena_dup(a, t->cells.at, t->cells.n *
+					     sizeof *t->names);
+			t->cells.n = 0;
 			t->spans = arena_alloc(a, lines * sizeof *t->spans);
 			t->head = at;
 			first = false;
 		} else {
 			read_row(a, d, p, n, at, t);
+		}
+		if (t->ncols > TSV_MAX_CELLS ||
+		    t->cells.n > TSV_MAX_CELLS) {
+			diag_error(d, at, "with this row the table has more "
+				   "than %d cells", TSV_MAX_CELLS);
+			break;
 		}
 		p += k + 1;
 	}
@@ -133,7 +137,7 @@ tsv_column(const struct tsv *t, const char *name)
 const char *
 tsv_cell(const struct tsv *t, uint32_t row, int column)
 {
-	return t->cells[(size_t)row * t->ncols + (size_t)column];
+	return t->cells.at[(size_t)row * t->ncols + (size_t)column];
 }
 
 static bool

@@ -6,10 +6,12 @@
 
 #include "ir/base.h"
 
+#define TSV_MAX_CELLS 2000000	/* of a table; some 300 MB */
+
 struct tsv {
 	uint32_t ncols, nrows;
 	const char **names;	/* of columns */
-	const char **cells;	/* row by row */
+	VEC(const char *) cells;	/* row by row */
 	struct span *spans;	/* by row */
 	struct span head;
 };

@@ -246,34 +246,81 @@ TESTS += $(cli_tests) $(attack_tests) $(doc_pages) $(script_tests) $(pair_tests)
 check_PROGRAMS += \
 	%D%/fuzz/replay-dsl \
 	%D%/fuzz/replay-ir \
+	%D%/fuzz/replay-json \
 	%D%/fuzz/replay-mark \
+	%D%/fuzz/replay-plan \
 	%D%/fuzz/replay-safetensors \
 	%D%/fuzz/replay-sched \
-	%D%/fuzz/replay-tokens
-%C%_fuzz_replay_dsl_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-dsl.c
-%C%_fuzz_replay_ir_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-ir.c
-%C%_fuzz_replay_mark_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-mark.c
-%C%_fuzz_replay_safetensors_SOURCES = \
-	%D%/fuzz/replay.c %D%/fuzz/fuzz-safetensors.c
-%C%_fuzz_replay_sched_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-sched.c
-%C%_fuzz_replay_tokens_SOURCES = %D%/fuzz/replay.c %D%/fuzz/fuzz-tokens.c
+	%D%/fuzz/replay-target \
+	%D%/fuzz/replay-tokens \
+	%D%/fuzz/replay-tsv
+replay_sources = %D%/fuzz/replay.c %D%/fuzz/mutate.c %D%/fuzz/mutate.h
+%C%_fuzz_replay_dsl_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-dsl.c
+%C%_fuzz_replay_ir_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-ir.c
+%C%_fuzz_replay_json_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-json.c
+%C%_fuzz_replay_mark_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-mark.c
+%C%_fuzz_replay_plan_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-plan.c
+%C%_fuzz_replay_safetensors_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-safetensors.c
+%C%_fuzz_replay_sched_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-sched.c
+%C%_fuzz_replay_target_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-target.c
+%C%_fuzz_replay_tokens_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-tokens.c
+%C%_fuzz_replay_tsv_SOURCES = $(replay_sources) \
+	%D%/fuzz/fuzz-tsv.c
 
 fuzzers = \
 	%D%/fuzz/fuzz-dsl \
 	%D%/fuzz/fuzz-ir \
+	%D%/fuzz/fuzz-json \
 	%D%/fuzz/fuzz-mark \
+	%D%/fuzz/fuzz-plan \
 	%D%/fuzz/fuzz-safetensors \
 	%D%/fuzz/fuzz-sched \
-	%D%/fuzz/fuzz-tokens
+	%D%/fuzz/fuzz-target \
+	%D%/fuzz/fuzz-tokens \
+	%D%/fuzz/fuzz-tsv
 EXTRA_PROGRAMS += $(fuzzers)
-CLEANFILES += $(fuzzers)
+CLEANFILES += $(fuzzers) %D%/fuzz/found-*
 fuzzer_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
+custom_sources = %D%/fuzz/custom.c %D%/fuzz/mutate.c %D%/fuzz/mutate.h
+%C%_fuzz_fuzz_dsl_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-dsl.c
 %C%_fuzz_fuzz_dsl_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_ir_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-ir.c
 %C%_fuzz_fuzz_ir_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_json_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-json.c
+%C%_fuzz_fuzz_json_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_mark_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-mark.c
 %C%_fuzz_fuzz_mark_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_plan_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-plan.c
+%C%_fuzz_fuzz_plan_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_safetensors_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-safetensors.c
 %C%_fuzz_fuzz_safetensors_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_sched_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-sched.c
 %C%_fuzz_fuzz_sched_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_target_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-target.c
+%C%_fuzz_fuzz_target_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_tokens_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-tokens.c
 %C%_fuzz_fuzz_tokens_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_fuzz_tsv_SOURCES = $(custom_sources) \
+	%D%/fuzz/fuzz-tsv.c
+%C%_fuzz_fuzz_tsv_LDFLAGS = $(fuzzer_ldflags)
 
 # Built in two steps, since a fresh folder has no generated headers yet.
 fuzzers: $(BUILT_SOURCES)

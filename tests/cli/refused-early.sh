@@ -61,4 +61,18 @@ done
 model "$nested" ''
 cheaply refused 'more than 2^40 ops' eval -w model.llm
 cheaply refused 'more than 2^40 ops' eval -w --steps 1 model.llm
+
+# ---- tables and targets ----
+
+# A wide head and many short rows: memory grows with what stands there.
+{
+	seq -s '	' 20000
+	yes x | head -n 300000
+} >wide.tsv
+cheaply refused 'this row has 1 cells, and there are 20000 columns' \
+	validate wide.tsv
+head -c 20000000 /dev/zero | tr '\0' '\t' >wide.tsv
+cheaply refused 'more than 2000000 cells' validate wide.tsv
+yes 'target a { accelerator = h100; }' | head -n 30000 >many.target
+cheaply refused '30000 kinds of node are more than 32' target ./many.target
 exit $failed

@@ -24,8 +24,12 @@ fi
 $MAKE -s fuzzers
 
 mkdir -p findings
+# An input is a finding that takes 20 s or 2,000 MB: ten times the 2 s and four
+# times the 500 MB that llmc may take to refuse one, since sanitizers take so
+# much more of both, and -timeout is of the clock of a machine with other work.
 status=0
-for what in ${FUZZ:-dsl ir mark safetensors sched tokens}; do
+for what in ${FUZZ:-dsl ir json mark plan safetensors sched target tokens \
+	tsv}; do
 	corpus=corpus/$what
 	mkdir -p "$corpus"
 	cp "$top_srcdir/tests/fuzz/seeds/$what"/* "$corpus"
@@ -33,7 +37,7 @@ for what in ${FUZZ:-dsl ir mark safetensors sched tokens}; do
 	test ! -f "$top_srcdir/tests/fuzz/$what.dict" ||
 		dict=-dict=$top_srcdir/tests/fuzz/$what.dict
 	echo "fuzz: $what for ${FUZZ_SECONDS:=600} s"
-	"./tests/fuzz/fuzz-$what" -timeout=1 -rss_limit_mb=2048 \
+	"./tests/fuzz/fuzz-$what" -timeout=20 -rss_limit_mb=2000 \
 		-max_total_time="$FUZZ_SECONDS" -print_final_stats=1 \
 		-artifact_prefix="findings/$what-" ${dict:+"$dict"} "$corpus" \
 		>"$what.log" 2>&1 || {
