@@ -463,6 +463,8 @@ run_input(struct driver *d)
 		if (status != DRV_OK) {
 			return status;
 		}
+		d->pm.crash->doing = d->opts.command == OPT_EVALUATE
+			? "evaluation" : "output";
 		drv_emit(d, m);
 	}
 	return diags->errors ? DRV_BAD_INPUT : DRV_OK;

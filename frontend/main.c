@@ -6,14 +6,19 @@
 
 #include "frontend/driver.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 static const int fatal[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV };
 
 #define NFATAL (sizeof fatal / sizeof *fatal)
 
 static struct pass_crash crash;
+static volatile int seconds;	/* that have passed when the timer strikes */
 static struct sigaction before[NFATAL];
 
 /*
@@ -67,9 +72,66 @@ catch_signals(void)
 	signal(SIGCHLD, SIG_DFL);
 }
 
+/* ---- who waits at a terminal ---- */
+
+#define FIRST_SECONDS 5	/* then twice as many each time */
+
+static void
+strike_in(int in_seconds)
+{
+	struct itimerval t = { { 0, 0 }, { in_seconds, 0 } };
+
+	seconds += in_seconds;
+	setitimer(ITIMER_REAL, &t, NULL);
+}
+
+/* "llmc: 10 s so far, in search"; nothing here may allocate. */
+static void
+on_alarm(int sig)
+{
+	const char *doing = crash.doing ? crash.doing : "input";
+	int saved = errno, n = seconds;
+	char line[80] = "llmc: ", digits[12];
+	size_t at = strlen(line), d = sizeof digits;
+
+	(void)sig;
+	do {
+		digits[--d] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n > 0);
+	while (d < sizeof digits) {
+		line[at++] = digits[d++];
+	}
+	memcpy(line + at, " s so far, in ", 14);
+	at += 14;
+	while (*doing && at < sizeof line - 1) {
+		line[at++] = *doing++;
+	}
+	line[at++] = '\n';
+	if (write(STDERR_FILENO, line, at) > 0) {
+		strike_in(seconds);
+	}
+	errno = saved;
+}
+
+/* Logs and pipes stay as they are for the same input. */
+static void
+show_progress(void)
+{
+	struct sigaction act = { .sa_flags = SA_RESTART };
+
+	if (isatty(STDERR_FILENO)) {
+		act.sa_handler = on_alarm;
+		sigemptyset(&act.sa_mask);
+		sigaction(SIGALRM, &act, NULL);
+		strike_in(FIRST_SECONDS);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
 	catch_signals();
+	show_progress();
 	return drv_main(argc, argv, &crash);
 }

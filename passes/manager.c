@@ -222,6 +222,7 @@ arm(struct run *r, const struct pass *p)
 	c->message = message(p, c->file, a);
 	c->args = args_line(r, p, a);
 	ir_print_ready(r->m, a, &c->room);
+	c->doing = p->name;
 	c->before = p->gives & PASS_SAME ? r->m : ir_copy_in(r->m, a);
 }
 

@@ -150,6 +150,8 @@ struct pass_crash {
 	const char *file;	/* where to write it */
 	const char *message;	/* for the user, once it is written */
 	volatile bool writing;	/* a fault means that it cannot be written */
+	/* for who waits at a terminal: "pass search", "evaluation" */
+	const char *volatile doing;
 };
 
 /* Writes the record, once, and allocates nothing. */

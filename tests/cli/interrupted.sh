@@ -91,6 +91,33 @@ links 0 'an ignored signal' sh -c 'trap "" HUP; exec "$@"' sh "$LLMC" -w \
 	--draft --target cpux1 -o one "$model"
 test -x one/rank || bad 'an ignored signal: no plan'
 
+# ---- who waits at a terminal ----
+
+# What is legal and takes long says so there, and Ctrl-C ends it at once.
+cat >long.llm <<'END2'
+model long {
+  dim seq = 4, hidden = 8, vocab = 8;
+  x = embed(tokens, vocab -> hidden)            @ "e";
+  repeat 1000000 as i { repeat 1000 as k { x = silu(x); } }
+  loss = cross_entropy(linear(x -> vocab) @ "h", labels);
+}
+END2
+if script -qec true /dev/null >out 2>&1 </dev/null; then
+	# the terminal makes a signal of the byte, for who is in front of it
+	{
+		waits_for 'llmc: 5 s so far, in evaluation' screen >&2
+		printf '\003'
+	} | timeout -s KILL 300 script -qec \
+		"'$LLMC' eval -w long.llm >none.out" /dev/null >screen 2>err
+	got=$?
+	grep -q '5 s so far, in evaluation' screen ||
+		bad 'no progress at a terminal'
+	test $got = 130 || bad "Ctrl-C while it evaluates: exit status $got"
+	test ! -s none.out || bad 'progress on standard output'
+	rm none.out
+	clean 'Ctrl-C while it evaluates' scratch
+fi
+
 # ---- compilers of kernels that are emulated ----
 
 cat >small.llm <<'END2'
