@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include "codegen/cg.h"
 #include "codegen/ll.h"
 #include "codegen/ll_cpu.h"
 
@@ -217,29 +216,9 @@ ll_cpu(const struct ll *l)
 }
 
 const char *
-cg_cpu_host(struct arena *a)
-{
-	const char *why, *name;
-	struct ll *l = ll_new(a, "native", true, &why);
-
-	if (!l) {
-		return "native";
-	}
-	name = l->cpu;
-	ll_free(l);
-	return name;
-}
-
-const char *
 ll_features(const struct ll *l)
 {
 	return l->features;
-}
-
-bool
-ll_has(const struct ll *l, const char *feature)
-{
-	return ll_cpu_has(l->features, feature);
 }
 
 static uint32_t

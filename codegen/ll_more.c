@@ -2,10 +2,33 @@
  * What is made of ll.c's functions alone.
  */
 #include "codegen/cache.h"
+#include "codegen/cg.h"
 #include "codegen/ll.h"
 #include "codegen/ll_cpu.h"
 
 #include <string.h>
+
+/* ---- the CPU that code is for ---- */
+
+const char *
+cg_cpu_host(struct arena *a)
+{
+	const char *why, *name;
+	struct ll *l = ll_new(a, "native", true, &why);
+
+	if (!l) {
+		return "native";
+	}
+	name = ll_cpu(l);
+	ll_free(l);
+	return name;
+}
+
+bool
+ll_has(const struct ll *l, const char *feature)
+{
+	return ll_cpu_has(ll_features(l), feature);
+}
 
 /* ---- modules ---- */
 

@@ -303,7 +303,29 @@ accept_ours(const struct meeting *m)
 	return sock;
 }
 
-/* All hear why it ends here, those too that come a little later. */
+/* The arenas' files and the connections, all but the listener. */
+static void
+close_files(struct meeting *m)
+{
+	int i;
+
+	for (i = 0; i <= MOST; i++) {
+		if (m->fds[i] >= 0) {
+			close(m->fds[i]);
+			m->fds[i] = -1;
+		}
+		if (i < MOST && m->socks[i] >= 0) {
+			close(m->socks[i]);
+			m->socks[i] = -1;
+		}
+	}
+}
+
+/*
+ * All hear why it ends here, those too that come a little later.  A process
+ * that may open no more files needs those that it has closed to take these
+ * in; if it still cannot, or if strangers keep coming, time ends it.
+ */
 static enum rt_status
 send_home(struct meeting *m, struct rt_error *why)
 {
@@ -319,8 +341,9 @@ send_home(struct meeting *m, struct rt_error *why)
 			n++;
 		}
 	}
+	close_files(m);
 	while (m->listener >= 0 && n < m->c->shm->n - 1 &&
-	       can_read(m->listener, until)) {
+	       rt_now_us() < until && can_read(m->listener, until)) {
 		int sock = accept_ours(m);
 		struct rt_shm_hello h;
 		int none;
@@ -675,16 +698,7 @@ visit(struct meeting *m, struct rt_error *err)
 static void
 close_all(struct meeting *m)
 {
-	int i;
-
-	for (i = 0; i <= MOST; i++) {
-		if (m->fds[i] >= 0) {
-			close(m->fds[i]);
-		}
-		if (i < MOST && m->socks[i] >= 0) {
-			close(m->socks[i]);
-		}
-	}
+	close_files(m);
 	if (m->listener >= 0) {
 		close(m->listener);
 	}

@@ -655,8 +655,8 @@ test_addresses(void **state)
 		close(fd);
 	}
 	/* an address of documents (RFC 5737) is no host's */
-	start_in(ENV("MASTER_ADDR=198.51.100.77", "MASTER_PORT=29500"), &r, &p, 0,
-		 2, 60);
+	start_in(ENV("MASTER_ADDR=198.51.100.77", "MASTER_PORT=29500"), &r, &p,
+		 0, 2, 60);
 	ranks_wait(&r, 120, -1);
 	expect_said(&r, 0, "rank 0 cannot listen at 198.51.100.77, port 29500");
 	expect_said(&r, 0, "name an address of rank 0's host");
