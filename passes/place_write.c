@@ -418,9 +418,9 @@ write_region(struct writer *w, region_id r)
 {
 	struct ir_module *m = w->m;
 	uint32_t n = m->regions.at[r].nodes.n, i;
-	node_id *nodes = arena_alloc(&w->p->arena, n * sizeof *nodes);
+	node_id *nodes = arena_dup(&w->p->arena, m->regions.at[r].nodes.at,
+				   n * sizeof *nodes);
 
-	memcpy(nodes, m->regions.at[r].nodes.at, n * sizeof *nodes);
 	m->regions.at[r].nodes.n = 0;
 	w->region = r;
 	for (i = 0; i < n; i++) {

@@ -814,5 +814,6 @@ main(void)
 	};
 
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_DFL);	/* nohup has it ignored */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
