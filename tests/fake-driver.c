@@ -404,13 +404,12 @@ static int
 capture(void *stream, int mode)
 {
 	struct fake_stream *s = stream;
-	struct graph *g = calloc(1, sizeof *g);
 
 	(void)mode;
 	ENTER;
-	g->tail = &g->head;
-	g->origin = s;
-	s->graph = g;
+	s->graph = calloc(1, sizeof *s->graph);
+	s->graph->tail = &s->graph->head;
+	s->graph->origin = s;
 	fake.live[GRAPH]++;
 	return 0;
 }
@@ -487,11 +486,12 @@ copy_of(const struct fake_op *op)
 static int
 instantiate(void **out, void *graph, unsigned long long flags)
 {
-	struct graph *g = graph, *e = calloc(1, sizeof *e);
+	struct graph *g = graph, *e;
 	struct fake_op *op;
 
 	(void)flags;
 	ENTER;
+	e = calloc(1, sizeof *e);
 	e->tail = &e->head;
 	e->origin = g->origin;
 	for (op = g->head; op; op = op->next) {
