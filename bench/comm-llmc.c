@@ -1,7 +1,7 @@
 /* All-reduces of processes on this host, or by MPI; see bench/comm. */
 #define _GNU_SOURCE	/* sched_setaffinity */
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "codegen/cpu/cpu.h"
-#include "runtime/cpuid.h"
+#include "runtime/device/cpuid.h"
 
 #define WORKERS 2	/* at most */
 #define MAX_ROUNDS 200
@@ -32,7 +32,7 @@ struct shape {
 
 /* ---- workers: a step at a time, items by a counter ---- */
 
-#define PIECES 8	/* of a worker's share, as in runtime/pool.c */
+#define PIECES 8	/* of a worker's share, as in runtime/device/pool.c */
 
 struct pool {
 	const struct rt_step *step;

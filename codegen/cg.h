@@ -5,9 +5,9 @@
 #ifndef CODEGEN_CG_H
 #define CODEGEN_CG_H
 
-#include "passes/plan.h"
-#include "passes/price.h"
-#include "passes/ranks.h"
+#include "passes/plan/plan.h"
+#include "passes/price/price.h"
+#include "passes/stage/ranks.h"
 #include "runtime/abi.h"
 
 /* ---- toolchain.c ------------------------------------------------------ */
@@ -79,7 +79,7 @@ struct cg_tiling {
 	VEC(struct cg_source) sources;
 };
 
-/* ---- host/code.c; none.c without LLVM ---------------------------------- */
+/* ---- host/code.c; backends_none.c without LLVM -------------------------- */
 
 /* A plan being compiled. */
 struct cg_code;

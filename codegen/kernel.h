@@ -9,7 +9,7 @@
 #ifndef CODEGEN_KERNEL_H
 #define CODEGEN_KERNEL_H
 
-#include "passes/kernels.h"
+#include "passes/kernels/kernels.h"
 #include "runtime/abi.h"
 
 struct ll_value;

@@ -1,6 +1,6 @@
 /*
  * From text to IR: the language of docs/language.md.  Only the driver calls
- * these; the AST's structs are in frontend/ast.h, which no one else needs.
+ * these; the AST's structs are in frontend/lang/ast.h, which no one else needs.
  */
 #ifndef FRONTEND_FRONTEND_H
 #define FRONTEND_FRONTEND_H
@@ -26,7 +26,7 @@ void fe_print_ast(struct ir_ctx *c, const struct ast_file *f,
 bool fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
 		int64_t size);
 
-/* ---- plan.c ----------------------------------------------------------- */
+/* ---- lang_plan.c -------------------------------------------------------- */
 
 /*
  * Reads a file that holds one plan block, and nothing else; it takes the

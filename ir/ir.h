@@ -11,8 +11,8 @@
 #include "ir/base.h"
 
 /*
- * Raised whenever a struct here, in passes/pass.h or in passes/plan.h changes
- * its meaning or its size.
+ * Raised whenever a struct here, in passes/pass.h or in passes/plan/plan.h
+ * changes its meaning or its size.
  */
 #define IR_ABI_VERSION 5
 
@@ -239,7 +239,10 @@ struct ir_ctx {
 	struct arena shared;	/* children add to it; none in a child */
 	struct ir_bound *bound;	/* bind.c's, which children share */
 	struct ir_types *types;	/* type.c's, which children share */
-	/* passes/fuse_memo.c's, which children share; NULL: none is kept */
+	/*
+	 * passes/kernels/fuse_memo.c's, which children share; NULL: none is
+	 * kept
+	 */
 	struct kernels_memo *kernels;
 	/* passes/found.c's, which children do not have; NULL: none */
 	struct ranks_found *found;
@@ -616,7 +619,7 @@ uint32_t ir_ways(struct ir_module *m, const struct ir_node *n, axis_id a,
 /* Whether those of the op are the same along every axis, whatever its size. */
 bool ir_same_ways(enum ir_op op);
 
-/* ---- place.c: whether placements compose ------------------------------- */
+/* ---- placement.c: whether placements compose ---------------------------- */
 
 /* The op that leads from one to the other in one step, if there is one. */
 bool ir_conversion(struct ir_along from, struct ir_along to, enum ir_op *op);

@@ -12,34 +12,34 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/graph.c \
 	%D%/hash.c \
 	%D%/intern.c \
-	%D%/interp.c \
-	%D%/interp.h \
-	%D%/interp_attention.c \
-	%D%/interp_grad.c \
-	%D%/interp_io.c \
-	%D%/interp_nest.c \
-	%D%/interp_ops.c \
-	%D%/interp_pool.c \
-	%D%/interp_rows.c \
-	%D%/interp_talk.c \
+	%D%/interp/interp.c \
+	%D%/interp/interp.h \
+	%D%/interp/interp_attention.c \
+	%D%/interp/interp_comm.c \
+	%D%/interp/interp_grad.c \
+	%D%/interp/interp_io.c \
+	%D%/interp/interp_nest.c \
+	%D%/interp/interp_ops.c \
+	%D%/interp/interp_pool.c \
+	%D%/interp/interp_rows.c \
 	%D%/machine.h \
 	%D%/mem.c \
 	%D%/num.c \
 	%D%/ops.c \
 	%D%/pieces.c \
-	%D%/place.c \
-	%D%/print.c \
-	%D%/read.c \
-	%D%/read.h \
-	%D%/read_body.c \
-	%D%/read_names.c \
-	%D%/read_terms.c \
+	%D%/placement.c \
 	%D%/rng.c \
 	%D%/rule.c \
-	%D%/scan.c \
-	%D%/scan.h \
 	%D%/source.c \
 	%D%/table.c \
+	%D%/text/print.c \
+	%D%/text/read.c \
+	%D%/text/read.h \
+	%D%/text/read_body.c \
+	%D%/text/read_names.c \
+	%D%/text/read_terms.c \
+	%D%/text/scan.c \
+	%D%/text/scan.h \
 	%D%/type.c \
 	%D%/unit.c \
 	%D%/verify.c \

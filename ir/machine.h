@@ -2,7 +2,7 @@
  * The reference interpreter as a machine that can stand still: it runs a
  * function until that ends or needs something of another rank, says what,
  * and goes on when it has been given that.  ir_eval is one machine that
- * runs alone; passes/sim.c lets one per rank talk to each other.
+ * runs alone; passes/sim/sim.c lets one per rank talk to each other.
  *
  * Sections are named for the .c that defines them.
  */

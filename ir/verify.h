@@ -7,7 +7,7 @@
 #ifndef IR_VERIFY_H
 #define IR_VERIFY_H
 
-#include "ir/scan.h"	/* limits of names and strings */
+#include "ir/text/scan.h"	/* limits of names and strings */
 
 /* What the walk, which follows the printed order, knows of a value. */
 enum seen {

@@ -10,7 +10,7 @@
  * the manager knows: passes that nobody looks between are taken together.
  */
 #include "passes/pass.h"
-#include "passes/ranks.h"
+#include "passes/stage/ranks.h"
 
 #include <string.h>
 

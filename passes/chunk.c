@@ -8,8 +8,8 @@
  * says how many, or the target's prices do.
  */
 #include "passes/pass.h"
-#include "passes/plan.h"
-#include "passes/price.h"
+#include "passes/plan/plan.h"
+#include "passes/price/price.h"
 
 /* The node again, with one attribute more. */
 static void

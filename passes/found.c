@@ -6,7 +6,7 @@
  * Who carries what was found from one context to another sees to it that
  * names have the same numbers there.
  */
-#include "passes/memory.h"
+#include "passes/memory/memory.h"
 
 static void
 add_pair(struct hash *h, uint32_t a, uint32_t b)

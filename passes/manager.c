@@ -4,7 +4,7 @@
  * its transformation.
  */
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 
 #include <string.h>
 #include <time.h>

@@ -22,7 +22,7 @@
  * It stands before the search, which prices what it makes.
  */
 #include "passes/derive.h"
-#include "passes/search.h"
+#include "passes/search/search.h"
 
 #include <string.h>
 

@@ -56,7 +56,7 @@ struct pass {
 #include "passes/passes.def"
 #undef PASS
 
-/* ---- table.c: which passes there are, and in which order they may run -- */
+/* ---- pass_table.c: which passes there are, and their order ------------ */
 
 /* passes.def, in running order. */
 extern const struct pass pass_builtin[];
@@ -327,7 +327,7 @@ struct pass_flat *pass_flat_sizes(const struct ir_module *m);
 /* False, reported: following all calls of f is more than PASS_MAX_NODES. */
 bool pass_flat_fits(const struct ir_module *m, func_id f);
 
-/* ---- names.c: what tensors are called --------------------------------- */
+/* ---- tensor_names.c: what tensors are called ---------------------------- */
 
 /* Whether the node's name is a tensor's, or a part of tensors' names. */
 bool pass_names_tensors(const struct ir_node *n);
@@ -339,7 +339,7 @@ const char *pass_rename(struct arena *a, const char *text, const char *var,
 /* prefix.name; either may be NULL or empty. */
 const char *pass_join(struct arena *a, const char *prefix, const char *name);
 
-/* ---- weights.c: what is made of weights ------------------------------- */
+/* ---- weight_values.c: what is made of weights --------------------------- */
 
 /* Whether v is a weight, or is made of weights and numbers alone. */
 bool pass_is_weight(const struct ir_module *m, value_id v);

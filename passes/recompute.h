@@ -1,12 +1,12 @@
 /*
  * Between recompute.c (how), recompute_find.c (of what), recompute_set.c
- * (what) and recompute_split.c (where), and front.c, which prices it.
+ * (what) and recompute_split.c (where), and pareto_front.c, which prices it.
  */
 #ifndef PASSES_RECOMPUTE_H
 #define PASSES_RECOMPUTE_H
 
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 
 /* What repeats save for their backward. */
 struct recompute_saves {

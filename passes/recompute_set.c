@@ -1,8 +1,8 @@
 /*
  * What recompute drops: which of the saved values the plan names.
  */
-#include "passes/attention.h"
-#include "passes/plan_keys.h"
+#include "passes/kernels/explicit_attention.h"
+#include "passes/plan/plan_keys.h"
 #include "passes/recompute.h"
 
 #include <string.h>

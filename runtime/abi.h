@@ -332,7 +332,7 @@ struct rt_plan {
 /* In the object that the compiler writes. */
 extern const struct rt_plan llmc_plan;
 
-/* ---- room for talks on a GPU (parts.c) --------------------------------- */
+/* ---- room for talks on a GPU (comm_parts.c) ----------------------------- */
 
 /*
  * What one rank has of what another one wants, in the order in which that one

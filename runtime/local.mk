@@ -5,9 +5,9 @@ pkglib_LIBRARIES += %D%/librank.a
 
 # The one file that knows MPI's header, or what stands in for it.
 if HAVE_MPI
-mpi_sources = %D%/mpi.c
+mpi_sources = %D%/comm/mpi.c
 else
-mpi_sources = %D%/mpi-none.c
+mpi_sources = %D%/comm/mpi_none.c
 endif
 
 rank_sources = \
@@ -15,154 +15,154 @@ rank_sources = \
 	%D%/abi.h \
 	%D%/append.c \
 	%D%/append.h \
-	%D%/bell.c \
-	%D%/bench.c \
-	%D%/cgroup.c \
-	%D%/cgroup.h \
 	%D%/cache.c \
 	%D%/cache.h \
-	%D%/checkpoint-list.c \
-	%D%/checkpoint-load.c \
-	%D%/checkpoint-mark.c \
-	%D%/checkpoint.c \
-	%D%/checkpoint.h \
-	%D%/comm.c \
-	%D%/comm.h \
-	%D%/cpuid.c \
-	%D%/cpuid.h \
-	%D%/data.h \
-	%D%/cuda.c \
-	%D%/cuda.h \
-	%D%/cuda-image.c \
-	%D%/cuda-load.c \
-	%D%/cuda-look.c \
-	%D%/cuda-probe.c \
-	%D%/cuda-parts.c \
-	%D%/cuda-talk.c \
+	%D%/comm/collective.c \
+	%D%/comm/comm.c \
+	%D%/comm/comm.h \
+	%D%/comm/comm_move.c \
+	%D%/comm/comm_parts.c \
+	%D%/comm/comm_scratch.c \
+	%D%/comm/doorbell.c \
+	%D%/comm/mesh.c \
+	%D%/comm/msg.h \
+	%D%/comm/msg_collective.c \
+	%D%/comm/msg_move.c \
+	%D%/comm/msg_wait.c \
+	%D%/comm/nccl.c \
+	%D%/comm/reduce.c \
+	%D%/comm/rendezvous.c \
+	%D%/comm/secret.c \
+	%D%/comm/secret.h \
+	%D%/comm/sha256.c \
+	%D%/comm/shm.c \
+	%D%/comm/shm.h \
+	%D%/comm/shm_layout.c \
+	%D%/comm/shm_meet.c \
+	%D%/comm/shm_meet.h \
+	%D%/comm/shm_name.c \
+	%D%/comm/siphash.c \
+	%D%/comm/tcp.c \
+	%D%/comm/tcp.h \
+	%D%/comm/tcp_host.c \
+	%D%/comm/tcp_join.c \
+	%D%/comm/tcp_meet.c \
+	%D%/comm/tcp_meet.h \
+	%D%/comm/tcp_place.c \
+	%D%/comm/tcp_proof.c \
+	%D%/comm/tcp_socket.c \
+	%D%/comm/tcp_unproven.c \
+	%D%/comm/transport.h \
+	%D%/comm/watch.c \
+	%D%/comm/world.c \
+	%D%/data/checkpoint.c \
+	%D%/data/checkpoint.h \
+	%D%/data/checkpoint_list.c \
+	%D%/data/checkpoint_load.c \
+	%D%/data/checkpoint_mark.c \
+	%D%/data/data.h \
+	%D%/data/elems.c \
+	%D%/data/elems.h \
+	%D%/data/feed.c \
+	%D%/data/load_weights.c \
+	%D%/data/safetensors.c \
+	%D%/data/safetensors.h \
+	%D%/data/safetensors_index.c \
+	%D%/data/safetensors_read.c \
+	%D%/data/safetensors_want.c \
+	%D%/data/safetensors_write.c \
+	%D%/data/safetensors_write.h \
+	%D%/data/tensor_store.c \
+	%D%/data/tensor_store.h \
+	%D%/data/tensor_store_read.c \
+	%D%/data/tokens.c \
+	%D%/data/tokens.h \
+	%D%/data/tokens_file.c \
 	%D%/delay.c \
 	%D%/delay.h \
-	%D%/device-emulate.c \
-	%D%/device-open.c \
-	%D%/device-window.c \
-	%D%/device.c \
-	%D%/device.h \
-	%D%/grid.c \
-	%D%/elems.c \
-	%D%/elems.h \
-	%D%/evaluate.c \
-	%D%/emulate-build.c \
-	%D%/emulate-call.h \
-	%D%/emulate-check.c \
-	%D%/emulate-copy.c \
-	%D%/emulate-fiber.c \
-	%D%/emulate-inner.h \
-	%D%/emulate-mbar.c \
-	%D%/emulate-mma.c \
-	%D%/emulate-past.c \
-	%D%/emulate-shadow.h \
-	%D%/emulate-switch.c \
-	%D%/emulate-switch.h \
-	%D%/emulate-sync.c \
-	%D%/emulate-tma.c \
-	%D%/emulate-wgmma.c \
-	%D%/emulate.c \
-	%D%/emulate.h \
+	%D%/device/cgroup.c \
+	%D%/device/cgroup.h \
+	%D%/device/cpuid.c \
+	%D%/device/cpuid.h \
+	%D%/device/cuda.c \
+	%D%/device/cuda_comm.c \
+	%D%/device/cuda_comm_parts.c \
+	%D%/device/cuda_device.h \
+	%D%/device/cuda_image.c \
+	%D%/device/cuda_load.c \
+	%D%/device/cuda_look.c \
+	%D%/device/cuda_probe.c \
+	%D%/device/device.c \
+	%D%/device/device.h \
+	%D%/device/device_emulate.c \
+	%D%/device/device_open.c \
+	%D%/device/device_window.c \
+	%D%/device/grid.c \
+	%D%/device/machine.c \
+	%D%/device/pool.c \
+	%D%/device/pool.h \
+	%D%/emulate/emulate.c \
+	%D%/emulate/emulate.h \
+	%D%/emulate/emulate_build.c \
+	%D%/emulate/emulate_call.h \
+	%D%/emulate/emulate_check.c \
+	%D%/emulate/emulate_copy.c \
+	%D%/emulate/emulate_fiber.c \
+	%D%/emulate/emulate_inner.h \
+	%D%/emulate/emulate_mbar.c \
+	%D%/emulate/emulate_mma.c \
+	%D%/emulate/emulate_past.c \
+	%D%/emulate/emulate_shadow.h \
+	%D%/emulate/emulate_switch.c \
+	%D%/emulate/emulate_switch.h \
+	%D%/emulate/emulate_sync.c \
+	%D%/emulate/emulate_tma.c \
+	%D%/emulate/emulate_wgmma.c \
 	%D%/error.c \
 	%D%/error.h \
-	%D%/feed.c \
 	%D%/files.c \
 	%D%/files.h \
-	%D%/hall.c \
-	%D%/inspect.c \
 	%D%/json.c \
 	%D%/json.h \
-	%D%/local.c \
-	%D%/log.c \
-	%D%/machine.c \
-	%D%/meeting.c \
-	%D%/mesh.c \
-	%D%/move.c \
-	%D%/msg-move.c \
-	%D%/msg-talk.c \
-	%D%/msg-wait.c \
-	%D%/msg.h \
-	%D%/nccl.c \
-	%D%/options.c \
-	%D%/parts.c \
-	%D%/pool.c \
-	%D%/pool.h \
-	%D%/rank.h \
-	%D%/preflight-links.c \
-	%D%/preflight.c \
-	%D%/preflight.h \
-	%D%/reduce.c \
-	%D%/rendezvous.c \
 	%D%/rt.h \
-	%D%/run.c \
-	%D%/safetensors.c \
-	%D%/sample.c \
-	%D%/secret.c \
-	%D%/secret.h \
-	%D%/sha256.c \
 	%D%/scratch.c \
 	%D%/scratch.h \
-	%D%/shm-meet.c \
-	%D%/shm-meet.h \
-	%D%/shm-name.c \
-	%D%/shm.c \
-	%D%/shm.h \
-	%D%/siphash.c \
-	%D%/st-index.c \
-	%D%/st-read.c \
-	%D%/st-want.c \
-	%D%/st-write.c \
-	%D%/st-write.h \
-	%D%/st.h \
-	%D%/store-read.c \
-	%D%/store.c \
-	%D%/store.h \
-	%D%/talk-room.c \
-	%D%/tcp-guests.c \
-	%D%/tcp-host.c \
-	%D%/tcp-meet.c \
-	%D%/tcp-meet.h \
-	%D%/tcp-place.c \
-	%D%/tcp-proof.c \
-	%D%/tcp-socket.c \
-	%D%/tcp-visit.c \
-	%D%/tcp.c \
-	%D%/tcp.h \
-	%D%/tensorboard.c \
 	%D%/text.c \
 	%D%/text.h \
-	%D%/tokens-file.c \
-	%D%/tokens.c \
-	%D%/tokens.h \
-	%D%/train.c \
-	%D%/transport.h \
-	%D%/verify-whole.c \
-	%D%/verify.c \
-	%D%/watch.c \
-	%D%/weights.c \
-	%D%/world.c
+	%D%/train/bench.c \
+	%D%/train/evaluate.c \
+	%D%/train/inspect.c \
+	%D%/train/local.c \
+	%D%/train/log.c \
+	%D%/train/preflight.c \
+	%D%/train/preflight.h \
+	%D%/train/preflight_links.c \
+	%D%/train/rank.h \
+	%D%/train/rank_options.c \
+	%D%/train/rank_verify.c \
+	%D%/train/rank_verify_whole.c \
+	%D%/train/run.c \
+	%D%/train/sample.c \
+	%D%/train/tensorboard.c \
+	%D%/train/train.c
 
-%C%_librank_a_SOURCES = $(rank_sources) %D%/rank-main.c
+%C%_librank_a_SOURCES = $(rank_sources) %D%/train/rank_main.c
 
 %C%_librt_llmc_a_SOURCES = \
 	$(rank_sources) \
-	%D%/measure.c \
-	%D%/measure.h \
-	%D%/measure-attend.c \
-	%D%/measure-cpu.c \
-	%D%/measure-cpu.h \
-	%D%/measure-cuda.c \
-	%D%/measure-cuda.h \
-	%D%/measure-cuda-load.c \
-	%D%/measure-gemm.c \
-	%D%/measure-nccl.c \
-	%D%/measure-pool.c \
-	%D%/measure-stream.c \
-	%D%/measure-talk.c \
-	%D%/measure-tile.c \
-	%D%/tune.c \
-	%D%/tune.h
+	%D%/measure/measure.c \
+	%D%/measure/measure.h \
+	%D%/measure/measure_attend.c \
+	%D%/measure/measure_comm.c \
+	%D%/measure/measure_cpu.c \
+	%D%/measure/measure_cpu.h \
+	%D%/measure/measure_cuda.c \
+	%D%/measure/measure_cuda.h \
+	%D%/measure/measure_cuda_load.c \
+	%D%/measure/measure_gemm.c \
+	%D%/measure/measure_nccl.c \
+	%D%/measure/measure_pool.c \
+	%D%/measure/measure_stream.c \
+	%D%/measure/measure_tile.c \
+	%D%/measure/tune.c \
+	%D%/measure/tune.h

@@ -3,7 +3,7 @@
  * CPU, with the handler of tests/unit/t-amx.h.  The only thing that it is not
  * refused for is AMX.
  */
-#include "runtime/rank.h"
+#include "runtime/train/rank.h"
 #include "tests/unit/t-amx.h"
 
 #include <stdio.h>

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "fake-driver.h"
-#include "runtime/emulate.h"
+#include "runtime/emulate/emulate.h"
 
 enum {
 	INVALID = 1, NO_MEMORY = 2, NO_IMAGE = 209, NOT_READY = 600,

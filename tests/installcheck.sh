@@ -9,7 +9,7 @@ model=$examples/gpt2-124m.llm
 pass=count-ops
 
 # Each installed header stands on its own.
-for header in ir/base.h ir/ir.h passes/pass.h passes/plan.h passes/sched.h; do
+for header in ir/base.h ir/ir.h passes/pass.h passes/plan/plan.h passes/sched/sched.h; do
 	echo "#include \"$header\"" >header.c
 	# shellcheck disable=SC2086 # CC may hold options
 	$CC -std=c11 -fsyntax-only "-I$include" header.c ||

@@ -8,8 +8,8 @@ export LC_ALL
 # Every `file:line:name', quoted names and those of the libraries we wrap.
 find ir passes frontend codegen runtime -type f \
 	\( -name '*.[chyl]' -o -name '*.def' \) \
-	! -path frontend/parser.c ! -path frontend/parser.h \
-	! -path frontend/lexer.c -print | sort |
+	! -path frontend/lang/parser.c ! -path frontend/lang/parser.h \
+	! -path frontend/lang/lexer.c -print | sort |
 xargs grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' |
 sed 's/#[[:space:]]*include[[:space:]]*\(["<]\)\([^">]*\).*/\1\2/
 	s/:[[:space:]]*\(["<]\)/:\1/' |
@@ -29,14 +29,14 @@ function lone(what, home)
 	owner[what] = $1
 }
 BEGIN {
-	n = split("ir/base.h ir/ir.h ir/machine.h passes/answer.h " \
-		"passes/cost.h passes/kernels.h passes/memory.h " \
-		"passes/pass.h passes/plan.h passes/price.h " \
-		"passes/ranks.h passes/sched.h passes/search.h " \
-		"passes/sim.h passes/target.h codegen/cg.h " \
+	n = split("ir/base.h ir/ir.h ir/machine.h passes/answer/answer.h " \
+		"passes/price/cost.h passes/kernels/kernels.h passes/memory/memory.h " \
+		"passes/pass.h passes/plan/plan.h passes/price/price.h " \
+		"passes/stage/ranks.h passes/sched/sched.h passes/search/search.h " \
+		"passes/sim/sim.h passes/price/target.h codegen/cg.h " \
 		"runtime/abi.h runtime/cache.h runtime/delay.h " \
-		"runtime/measure.h runtime/rt.h runtime/scratch.h " \
-		"runtime/tune.h", list, " ")
+		"runtime/measure/measure.h runtime/rt.h runtime/scratch.h " \
+		"runtime/measure/tune.h", list, " ")
 	for (i = 1; i <= n; i++)
 		public[list[i]] = 1
 	sees["passes"] = " ir "

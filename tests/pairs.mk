@@ -1599,7 +1599,7 @@ doc_pages = \
 	docs/schedule.md \
 	docs/search.md \
 	docs/security.md \
-	docs/talk.md \
+	docs/communication.md \
 	docs/target.md \
 	docs/testing.md \
 	docs/walkthrough.md

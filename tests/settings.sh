@@ -6,9 +6,9 @@ cd "${top_srcdir:?}"
 failed=0
 for key in $(sed -n \
 	's/^SETTING(\(train\|serve\|memory\), "\([a-z_.]*\)".*/\1.\2/p' \
-	frontend/settings.def); do
+	frontend/lang/settings.def); do
 	if ! grep -rqF --include='*.c' "\"$key\"" frontend passes codegen; then
-		echo "frontend/settings.def: nothing reads $key"
+		echo "frontend/lang/settings.def: nothing reads $key"
 		failed=1
 	fi
 done

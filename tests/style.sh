@@ -9,8 +9,8 @@ export LC_ALL
 
 find ir passes frontend codegen runtime tests examples -type f \
 	\( -name '*.[chyl]' -o -name '*.def' \) \
-	! -path frontend/parser.c ! -path frontend/parser.h \
-	! -path frontend/lexer.c ! -path frontend/target_files.c \
+	! -path frontend/lang/parser.c ! -path frontend/lang/parser.h \
+	! -path frontend/lang/lexer.c ! -path frontend/tool/target_files.c \
 	! -path codegen/cuda/prelude_text.c -print | sort |
 xargs awk "$(cat tests/code.awk)"'
 function bad(why)

@@ -3,7 +3,7 @@
  * runtime: the ranks begin with another weight, see other data, or add up
  * wrongly, all alike in each run.  The unsplit program is left alone.
  */
-#include "runtime/rank.h"
+#include "runtime/train/rank.h"
 
 #include <string.h>
 

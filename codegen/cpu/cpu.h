@@ -6,7 +6,7 @@
 #ifndef CODEGEN_CPU_CPU_H
 #define CODEGEN_CPU_CPU_H
 
-#include "codegen/ll.h"
+#include "codegen/llvm/ll.h"
 #include "codegen/kernel.h"
 
 /* All kernels of one module for ranks at one place of the mesh. */
@@ -19,7 +19,7 @@ struct cg_cpu {
 	struct ll_value *dot[9];	/* what all contractions share */
 };
 
-/* ---- kernel.c ---------------------------------------------------------- */
+/* ---- cpu_kernel.c ------------------------------------------------------- */
 
 /*
  * Emits one kernel that is neither a repeat nor a call nor a talk alone.
@@ -46,7 +46,7 @@ struct ll_value *cg_cpu_num(struct cg_cpu *c, struct ll_value *step,
 struct ll_value *cg_cpu_pieces(struct cg_cpu *c, struct ll_value *step,
 			       uint32_t spread);
 
-/* ---- nest.c: loops around scalar expressions --------------------------- */
+/* ---- cpu_nest.c: loops around scalar expressions ------------------------ */
 
 /*
  * Part of a kernel: nodes that are computed element by element and row by
@@ -90,7 +90,7 @@ bool cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
 		   const struct cg_nest *n, value_id value, int64_t *offset,
 		   const char **why);
 
-/* ---- math.c: functions of vectors -------------------------------------- */
+/* ---- cpu_math.c: functions of vectors ----------------------------------- */
 
 /* f32 of any lanes; within 2 units in the last place where it says so. */
 struct ll_value *cg_exp(struct ll *l, struct ll_value *x);	/* 2 */
@@ -109,7 +109,7 @@ void cg_sincos(struct ll *l, struct ll_value *x, struct ll_value **sin,
 void cg_sincos_turns(struct ll *l, struct ll_value *turns,
 		     struct ll_value **sin, struct ll_value **cos);
 
-/* ---- rng.c: ir_rng_* in vectors; key i64, index i64 of any lanes -------- */
+/* ---- cpu_rng.c: ir_rng_* in vectors; key i64, index i64 of any lanes ---- */
 
 /* The key of a name's hash under a seed, as ir_rng_key. */
 uint64_t cg_rng_hash(const char *name);
@@ -123,19 +123,19 @@ struct ll_value *cg_rng_keeps(struct ll *l, struct ll_value *key,
 			      struct ll_value *step, struct ll_value *index,
 			      double rate);	/* i1 */
 
-/* ---- dot.c ------------------------------------------------------------- */
+/* ---- cpu_dot.c ---------------------------------------------------------- */
 
 /* A contraction with the maps behind it. */
 bool cg_dot_steps(struct cg_cpu *c, struct cg_kernel *out,
 		  const struct kernel *k, const char **why);
 
-/* ---- experts.c --------------------------------------------------------- */
+/* ---- cpu_experts.c ------------------------------------------------------ */
 
 /* The same, of matrices that an index chooses: dot_at, dot_to. */
 bool cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
 		      const struct kernel *k, const char **why);
 
-/* ---- attention.c ------------------------------------------------------- */
+/* ---- cpu_attention.c ---------------------------------------------------- */
 
 bool cg_attention_steps(struct cg_cpu *c, struct cg_kernel *out,
 			const struct kernel *k, const char **why);

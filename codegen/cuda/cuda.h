@@ -24,7 +24,7 @@
 #include "codegen/cg.h"
 #include "codegen/kernel.h"
 
-/* ---- arch.c ------------------------------------------------------------- */
+/* ---- cuda_arch.c -------------------------------------------------------- */
 
 /* What kernels ask of an architecture. */
 struct cu_arch {
@@ -42,7 +42,7 @@ const struct cu_arch *cu_arch_find(const char *name);
 
 struct cg_cuda;
 
-/* ---- ways.c: tiles that a plan gives, and those that there are ----------- */
+/* ---- cuda_ways.c: tiles that a plan gives, and those that there are ----- */
 
 /* A legal tile of a contraction, or of a step of attention. */
 struct cu_way {
@@ -121,7 +121,7 @@ struct cg_cuda {
 	struct cu_tiling *tiling;	/* NULL: as the table says */
 };
 
-/* ---- kernel.c ----------------------------------------------------------- */
+/* ---- cuda_kernel.c ------------------------------------------------------ */
 
 /* A kernel whose text is being written. */
 struct cu_kernel {
@@ -185,7 +185,7 @@ int64_t cu_bytes(enum ir_dtype t);
 const char *cu_widen(struct arena *a, enum ir_dtype t, const char *x);
 const char *cu_narrow(struct arena *a, enum ir_dtype t, const char *x);
 
-/* ---- nest.c: loops around scalar expressions ----------------------------- */
+/* ---- cuda_nest.c: loops around scalar expressions ----------------------- */
 
 /*
  * As struct cg_nest of a CPU, with C text in place of values of LLVM.  A leaf
@@ -236,7 +236,7 @@ bool cu_nest_element(struct cu_func *f, const struct cu_nest *n);
 bool cu_nest_value(struct cu_kernel *k, const struct cu_nest *n,
 		   value_id value, int64_t *offset);
 
-/* ---- view.c: operands as they lie in memory ------------------------------ */
+/* ---- cuda_view.c: operands as they lie in memory ------------------------ */
 
 struct cg_site cu_site(const struct cu_kernel *k);
 /* False: it is no such view, and wants to be copied. */
@@ -251,9 +251,12 @@ const char *cu_view_at(struct cu_func *f, const struct cg_view *v);
  */
 bool cu_view_aligned(struct cu_kernel *k, const struct cg_view *v);
 
-/* ---- dot.c, dot90.c, experts.c, attention.c ------------------------------ */
+/* ---- cuda_dot.c, cuda_dot90.c, cuda_experts.c, cuda_attention.c --------- */
 
-/* A contraction with the maps behind it; dot.c chooses dot90.c if it can. */
+/*
+ * A contraction with the maps behind it; cuda_dot.c chooses cuda_dot90.c if it
+ * can.
+ */
 bool cu_dot_steps(struct cu_kernel *k, const struct kernel *x);
 /* The same, of matrices that an index chooses: dot_at, dot_to. */
 bool cu_experts_steps(struct cu_kernel *k, const struct kernel *x);

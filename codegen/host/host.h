@@ -10,8 +10,8 @@
 #include "codegen/cg.h"
 #include "codegen/cpu/cpu.h"
 #include "codegen/cuda/cuda.h"
-#include "passes/memory.h"
-#include "passes/price.h"
+#include "passes/memory/memory.h"
+#include "passes/price/price.h"
 
 #define HOST_MAX_VARS 8		/* repeats around a launch, and time */
 #define HOST_WORKERS 8		/* on a rank, at most */
@@ -23,7 +23,7 @@
  */
 #define HOST_MOST_TENSORS 1048576
 
-/* ---- fit.c --------------------------------------------------------------- */
+/* ---- host_fit.c --------------------------------------------------------- */
 
 /*
  * A function of a few counters, as simply as it can be computed: a sum of
@@ -96,7 +96,7 @@ struct host_class {
 	uint32_t at[IR_MAX_AXES + 1];	/* one of them */
 	struct cg_cpu cpu;	/* unless kernels are a GPU's: */
 	struct cg_cuda cuda;
-	int64_t talk_bytes, talk_offset;	/* of a GPU, see room.c */
+	int64_t talk_bytes, talk_offset;	/* host_scratch.c */
 	int64_t shared_bytes, own_bytes, work_offset, watch_offset;
 	int64_t arena_bytes;
 	bool watches;		/* the update computes a norm */
@@ -137,10 +137,10 @@ struct cg_code {
 	const struct cu_arch *arch;	/* NULL: kernels are the host's */
 	struct cu_tiling *tiling;	/* of a GPU's, or NULL */
 	VEC(struct cg_source) sources;	/* of a GPU: by image */
-	VEC(struct host_talk) talks;	/* whose rooms are known, room.c */
+	VEC(struct host_talk) talks;	/* host_scratch.c */
 	struct pricing pricing;
 	struct ll_value *copy, *place;	/* functions, once they are needed */
-	VEC(struct ll_value *) fills;	/* by key, see start.c */
+	VEC(struct ll_value *) fills;	/* by key, see host_start.c */
 	VEC(struct host_tensor) tensors;
 	VEC(struct host_hold) holds;
 	struct ll_value *tensor_data;
@@ -148,7 +148,7 @@ struct cg_code {
 	VEC(uint64_t) holders;	/* by shared name, a bit each */
 };
 
-/* ---- data.c: words of structs of abi.h ----------------------------------- */
+/* ---- host_data.c: words of structs of abi.h ----------------------------- */
 
 #define HOST_WORDS(type) (sizeof(type) / 8)
 #define HOST_SET(words, type, member, value) \
@@ -170,7 +170,7 @@ int64_t host_bytes(const struct host_class *k, value_id v);
 int64_t host_part_bytes(const struct host_class *k, const struct kernel *x,
 			value_id v, uint32_t part);
 
-/* ---- spread.c ------------------------------------------------------------ */
+/* ---- host_spread.c ------------------------------------------------------ */
 
 /* Its number; a new one is added until host_spread_data. */
 uint32_t host_spread(struct cg_code *c, int64_t size, uint32_t cut);
@@ -187,14 +187,14 @@ void host_spread_data(struct cg_code *c);
 /* False if ranks cannot be told into classes: reported. */
 bool host_classes(struct cg_code *c);
 
-/* ---- trials.c: all ways to make a contraction --------------------------- */
+/* ---- host_trials.c: all ways to make a contraction ---------------------- */
 
 /* It was emitted as x; `nfuncs` is what it began with. */
 void host_trials(struct cg_code *c, struct host_class *k,
 		 const struct kernel *kernel, const struct host_kernel *x,
 		 uint32_t nfuncs);
 
-/* ---- canon.c ------------------------------------------------------------- */
+/* ---- host_canon.c ------------------------------------------------------- */
 
 /* Emits the kernel, unless one like it was. False: reported. */
 /* Of a function of a GPU: the most that a part of the kernel takes. */
@@ -215,12 +215,12 @@ struct ll_value *host_kernel_data(struct cg_code *c,
 struct ll_value *host_own_kernel(struct cg_code *c, const struct cg_kernel *k,
 				 const int64_t *at_bytes, double bytes);
 
-/* ---- room.c: what talks of a GPU need beside their operands ------------- */
+/* ---- host_scratch.c: what talks of a GPU need beside their operands ----- */
 
 /* More talks of the class, that are one call. */
 void host_room(struct host_class *k, struct host_talk *t, uint32_t n);
 
-/* ---- func.c -------------------------------------------------------------- */
+/* ---- host_func.c -------------------------------------------------------- */
 
 /* A repeat that is being emitted. */
 struct host_scope {
@@ -272,7 +272,7 @@ struct ll_value *host_stage(struct cg_code *c, struct host_class *k,
 			    uint32_t stage, uint32_t kind);
 struct ll_value *host_update(struct cg_code *c, struct host_class *k);
 
-/* ---- service.c: what the host program launches on a GPU ------------------ */
+/* ---- host_service.c: what the host program launches on a GPU ------------ */
 
 /*
  * Functions of codegen/cuda/prelude/services.cu; each fills f->at, f->num
@@ -285,7 +285,7 @@ void host_service_step(struct host_func *f, struct ll_value *to);
 void host_service_root(struct host_func *f, struct ll_value *from,
 		       struct ll_value *to);
 
-/* Rows of routed values, as route.c finds them. */
+/* Rows of routed values, as host_route.c finds them. */
 struct host_rows {
 	int64_t n, bytes, per;		/* rows, of one, in an item */
 	uint32_t ndims;
@@ -306,10 +306,10 @@ struct host_fill {
 /* One of the stacked tensors, at `to`; all dims, if none is stacked. */
 void host_service_fill(struct host_func *f, const struct host_fill *x,
 		       struct ll_value *key, struct ll_value *to);
-/* With f->at and f->pieces as route.c fills them. */
+/* With f->at and f->pieces as host_route.c fills them. */
 void host_service_keep_own(struct host_func *f, const struct host_rows *x);
 
-/* ---- place.c ------------------------------------------------------------- */
+/* ---- host_place.c ------------------------------------------------------- */
 
 /* A number of each trip and microbatch. */
 typedef int64_t host_sampler(void *user, const struct memory_run *run,
@@ -333,7 +333,7 @@ const char *host_name(struct arena *a, struct ir_module *m, sym_t name,
 void host_hand_on(struct host_func *f, uint32_t carry, bool first,
 		  value_id v);
 
-/* ---- talk.c -------------------------------------------------------------- */
+/* ---- host_comm.c -------------------------------------------------------- */
 
 /* A kernel that only talks; of one that runs by parts, that part. */
 void host_collective(struct host_func *f, const struct kernel *x,
@@ -348,7 +348,7 @@ struct ll_value *host_step_talk(struct cg_code *c, const struct cg_step *s,
 /* Finds who holds what updates share. */
 void host_find_shares(struct cg_code *c);
 
-/* ---- route.c ------------------------------------------------------------- */
+/* ---- host_route.c ------------------------------------------------------- */
 
 /* The experts that a rank of a node's group has, as a cut of their dim. */
 uint32_t host_experts(const struct ir_module *m, const struct ir_node *n);
@@ -359,7 +359,7 @@ uint32_t host_experts(const struct ir_module *m, const struct ir_node *n);
 void host_keep_own(struct host_func *f, const struct ir_node *n,
 		   struct ll_value *rows, struct ll_value *index);
 
-/* ---- tensor.c ------------------------------------------------------------ */
+/* ---- host_tensor.c ------------------------------------------------------ */
 
 /* Whether tables of all that lasts can be made; else reported. */
 bool host_tensors_fit(struct cg_code *c);
@@ -373,26 +373,26 @@ void host_plan_tensors(struct cg_code *c, struct ll_value **plan);
 uint32_t host_stacked(const struct ir_module *m, const struct ir_type *t,
 		      const char *name);
 
-/* ---- sums.c -------------------------------------------------------------- */
+/* ---- host_sums.c -------------------------------------------------------- */
 
 /* Finds who stores gradients that others add to: openers of all classes. */
 void host_sums(struct cg_code *c);
 /* Whether a node adds to something, or its kernel is to store: CG_OLD. */
 struct ll_value *host_old(struct host_func *f, node_id id);
 
-/* ---- port.c -------------------------------------------------------------- */
+/* ---- host_port.c -------------------------------------------------------- */
 
 /* Inputs, results, what is zero before a step, what is watched. */
 void host_ports(struct cg_code *c, const struct host_class *k,
 		struct ll_value **program);
 
-/* ---- start.c ------------------------------------------------------------- */
+/* ---- host_start.c ------------------------------------------------------- */
 
 /* Functions that fill weights and states, and inputs. */
 struct ll_value *host_start(struct cg_code *c, struct host_class *k);
 struct ll_value *host_draw(struct cg_code *c, struct host_class *k);
 
-/* ---- program.c ----------------------------------------------------------- */
+/* ---- host_program.c ----------------------------------------------------- */
 
 /* All rt_funcs, rt_programs and llmc_plan. False: reported. */
 bool host_program(struct cg_code *c, const struct cg_facts *facts);

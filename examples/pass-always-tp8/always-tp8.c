@@ -3,7 +3,7 @@
  * of it.  README.md beside this says how to run them.
  */
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 
 /* What is set in front of the search is a pin, and it searches the rest. */
 static bool

@@ -265,7 +265,7 @@ wrong_ir 'split.tp = "heads ffn"' 'expected `,`'
 
 # The two pages tell of every key.
 sed -n 's/^PLAN([A-Z_]*, "\([a-z.]*\)".*/\1/p' \
-	"$top_srcdir/passes/plan.def" >keys
+	"$top_srcdir/passes/plan/plan.def" >keys
 for page in plan language; do
 	while read -r key; do
 		grep -q "^|.*\`$key\`.* |.*|" "$top_srcdir/docs/$page.md" ||

@@ -76,7 +76,7 @@ refused 'tp=8 are 8 ranks, and there are 4 devices' \
 
 cat >bad.c <<'END'
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #include <stdlib.h>
 
 #define BAD(name, what) \

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/checkpoint.h"
-#include "runtime/elems.h"
+#include "runtime/data/checkpoint.h"
+#include "runtime/data/elems.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/sched.h"
+#include "passes/sched/sched.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/tokens.h"
+#include "runtime/data/tokens.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/tsv.h"
+#include "frontend/validate/tsv.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 
 #include "codegen/cg.h"
-#include "runtime/cuda.h"
-#include "runtime/emulate.h"
-#include "runtime/rank.h"
+#include "runtime/device/cuda_device.h"
+#include "runtime/emulate/emulate.h"
+#include "runtime/train/rank.h"
 #include "tests/gpu/primitives.h"
 
 /* A driver of the tests finds its images here. */

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
-#include "frontend/target.h"
-#include "passes/answer.h"
+#include "frontend/tool/tool_target.h"
+#include "passes/answer/answer.h"
 
 /* ---- failures ---- */
 

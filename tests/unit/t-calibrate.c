@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "frontend/calibrate.h"
-#include "frontend/target.h"
+#include "frontend/validate/calibrate.h"
+#include "frontend/tool/tool_target.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "runtime/cgroup.h"
+#include "runtime/device/cgroup.h"
 
 #include <errno.h>
 #include <ftw.h>

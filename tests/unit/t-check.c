@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/compare.h"
+#include "frontend/eval/eval_compare.h"
 #include "frontend/frontend.h"
 #include "passes/pass.h"
 #include "t-check-names.h"

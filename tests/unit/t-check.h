@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/check.h"
+#include "passes/check/check.h"
 #include "tests/unit/t-type.h"
 
 /* A node, and where it stands. */

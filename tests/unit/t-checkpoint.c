@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "runtime/checkpoint.h"
+#include "runtime/data/checkpoint.h"
 
 static const struct spec specs[] = {
 	{ 1, 1, 1, false }, { 2, 2, 1, false }, { 2, 2, 1, true },

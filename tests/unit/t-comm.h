@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 
 #include <errno.h>
 #include <poll.h>

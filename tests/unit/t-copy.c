@@ -16,7 +16,7 @@
 
 #include "frontend/frontend.h"
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 
 #define DENSE "tp=2,dp=2,microbatch=1,zero=1"
 #define EXPERTS "ep=2,dp=2,microbatch=1,sequence=off"

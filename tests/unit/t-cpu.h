@@ -3,17 +3,17 @@
  * has, real; the others are masked: a CPU that has less, so that a new machine
  * tests what an old one runs.  What it has not, AMX, is emulated.
  *
- * t_cpu_begin sets a process up for code as rank-main.c does, by the same
+ * t_cpu_begin sets a process up for code as rank_main.c does, by the same
  * functions.  t_cpus_say, behind all tests, prints for `quickstart check` which
  * CPUs code was run as.
  */
 #ifndef T_CPU_H
 #define T_CPU_H
 
-#include "codegen/ll.h"
-#include "codegen/ll_cpu.h"
-#include "runtime/cpuid.h"
-#include "runtime/rank.h"
+#include "codegen/llvm/ll.h"
+#include "codegen/llvm/ll_cpu.h"
+#include "runtime/device/cpuid.h"
+#include "runtime/train/rank.h"
 #include "tests/unit/t-amx.h"
 
 #include <stdarg.h>

@@ -16,7 +16,7 @@
 
 #include "codegen/cg.h"
 #include "codegen/cuda/cuda.h"
-#include "runtime/emulate.h"
+#include "runtime/emulate/emulate.h"
 #include "tests/unit/t-attention.h"
 #include "tests/unit/t-left-out.h"
 

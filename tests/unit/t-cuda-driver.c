@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/cuda.h"
+#include "runtime/device/cuda_device.h"
 
 /* ---- memory that runs out ---- */
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "codegen/cuda/cuda.h"
-#include "runtime/cuda.h"
-#include "runtime/emulate.h"
+#include "runtime/device/cuda_device.h"
+#include "runtime/emulate/emulate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@
 
 #include "codegen/cg.h"
 #include "codegen/cuda/cuda.h"
-#include "runtime/emulate.h"
+#include "runtime/emulate/emulate.h"
 
 #define TC_SOURCES 2		/* files, so that two can be compiled at once */
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/device.h"
-#include "runtime/rank.h"
+#include "runtime/device/device.h"
+#include "runtime/train/rank.h"
 
 /* ---- memory that runs out ---- */
 

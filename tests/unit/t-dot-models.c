@@ -6,7 +6,7 @@
 
 #include "frontend/frontend.h"
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #include "tests/unit/t-left-out.h"
 #include "tests/unit/t-split.h"
 

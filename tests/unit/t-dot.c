@@ -6,7 +6,7 @@
 #include "tests/unit/t-dot.h"
 #include "tests/unit/t-dot-text.h"
 
-#include "codegen/cpu/dot.h"
+#include "codegen/cpu/cpu_dot.h"
 #include "tests/unit/t-left-out.h"
 
 #define ROUNDS 60

@@ -6,7 +6,7 @@
 #define T_EMULATE_H
 
 #include "codegen/cuda/cuda.h"
-#include "runtime/emulate.h"
+#include "runtime/emulate/emulate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#include "runtime/transport.h"
+#include "runtime/comm/transport.h"
 
 enum { RANKS = 4, BIG = 100000 };
 

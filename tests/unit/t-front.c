@@ -15,9 +15,9 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "passes/front.h"
+#include "passes/search/pareto_front.h"
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #include "tests/unit/t-random-ir.h"
 
 #define MODULES 1200

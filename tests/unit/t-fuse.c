@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "passes/kernels.h"
+#include "passes/kernels/kernels.h"
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #include "t-ir.h"
 #include "t-split.h"
 

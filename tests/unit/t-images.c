@@ -17,8 +17,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 
-#include "codegen/cache.h"
-#include "codegen/images.h"
+#include "codegen/link/compile_cache.h"
+#include "codegen/nvrtc/images.h"
 #include "ir/ir.h"
 #include "runtime/abi.h"
 

@@ -2,7 +2,7 @@
 #ifndef T_LEFT_OUT_H
 #define T_LEFT_OUT_H
 
-#include "runtime/emulate.h"
+#include "runtime/emulate/emulate.h"
 
 #include <stdbool.h>
 #include <stdint.h>

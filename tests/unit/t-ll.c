@@ -1,7 +1,7 @@
 /* LLVM through ll.h: functions that are built, linked, loaded and run. */
 #include "tests/unit/t-object.h"
 
-#include "codegen/ll_cpu.h"
+#include "codegen/llvm/ll_cpu.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "runtime/measure-cpu.h"
+#include "runtime/measure/measure_cpu.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,9 +15,9 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "passes/memory_parts.h"
+#include "passes/memory/memory_parts.h"
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #include "t-split.h"
 #include "t-type.h"
 

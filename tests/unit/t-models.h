@@ -8,7 +8,7 @@
 
 #include "frontend/frontend.h"
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #define MOST_RANKS 8
 #include "tests/unit/t-split.h"
 

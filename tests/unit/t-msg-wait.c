@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/msg.h"
+#include "runtime/comm/msg.h"
 
 static double now_us, yield_us;
 

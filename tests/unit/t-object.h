@@ -5,8 +5,8 @@
 #ifndef T_OBJECT_H
 #define T_OBJECT_H
 
-#include "codegen/cache.h"
-#include "codegen/ll.h"
+#include "codegen/link/compile_cache.h"
+#include "codegen/llvm/ll.h"
 #include "tests/unit/t-cpu.h"
 
 #include <setjmp.h>

@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-#include "frontend/driver.h"
+#include "frontend/tool/driver.h"
 
 #define N 6
 #define STEPS 12

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/options.h"
+#include "frontend/tool/options.h"
 
 static struct {
 	struct mem mem;

@@ -15,7 +15,7 @@
 
 #include "frontend/frontend.h"
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 
 /* A model of experts, or of one; its ffn and the name of its last weight. */
 static const char form[] =

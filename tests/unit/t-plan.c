@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "passes/plan.h"
-#include "passes/sched.h"
+#include "passes/plan/plan.h"
+#include "passes/sched/sched.h"
 #include "tests/unit/t-context.h"
 
 static uint32_t

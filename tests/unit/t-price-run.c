@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "passes/price.h"
+#include "passes/price/price.h"
 
 static struct mem mem;
 static struct arena arena;

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "frontend/target.h"
-#include "passes/cost.h"
-#include "passes/ranks.h"
+#include "frontend/tool/tool_target.h"
+#include "passes/price/cost.h"
+#include "passes/stage/ranks.h"
 #include "tests/unit/t-context.h"
 
 static const struct target_group *

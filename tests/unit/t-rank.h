@@ -2,7 +2,7 @@
 #ifndef T_RANK_H
 #define T_RANK_H
 
-#include "runtime/rank.h"
+#include "runtime/train/rank.h"
 
 #include <stdlib.h>
 

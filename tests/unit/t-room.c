@@ -5,7 +5,7 @@
 #include "t-object.h"
 
 #include "codegen/host/host.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 #define ROWS 8
 #define COLS 6

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "passes/sched.h"
+#include "passes/sched/sched.h"
 
 static struct {
 	struct mem mem;

@@ -15,9 +15,9 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "frontend/target.h"
+#include "frontend/tool/tool_target.h"
 #include "passes/pass.h"
-#include "passes/search_parts.h"
+#include "passes/search/search_parts.h"
 
 static const char dense[] =
 	"model m {\n"

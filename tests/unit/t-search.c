@@ -17,10 +17,10 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "frontend/target.h"
-#include "passes/memory.h"
+#include "frontend/tool/tool_target.h"
+#include "passes/memory/memory.h"
 #include "passes/pass.h"
-#include "passes/search.h"
+#include "passes/search/search.h"
 #include "tests/unit/t-left-out.h"
 #include "tests/unit/t-search.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
-#include "frontend/target.h"
+#include "frontend/tool/tool_target.h"
 #include "passes/pass.h"
-#include "passes/search.h"
+#include "passes/search/search.h"
 
 #define DENSE \
 	"  dtype bf16;\n" \

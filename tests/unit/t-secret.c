@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "runtime/error.h"
-#include "runtime/secret.h"
+#include "runtime/comm/secret.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include "tests/unit/t-comm.h"
 
-#include "runtime/shm-meet.h"
+#include "runtime/comm/shm_meet.h"
 
 #include <sys/mman.h>
 #include <sys/socket.h>

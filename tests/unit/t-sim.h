@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/sim.h"
+#include "passes/sim/sim.h"
 
 #define SEED 7
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "passes/solve.h"
+#include "passes/solve/solve.h"
 
 #define MAX_VARS 64
 #define MAX_TABLES 160

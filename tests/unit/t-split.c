@@ -18,10 +18,10 @@
 
 #include <cmocka.h>
 
-#include "frontend/compare.h"
+#include "frontend/eval/eval_compare.h"
 #include "frontend/frontend.h"
 #include "passes/pass.h"
-#include "passes/plan.h"
+#include "passes/plan/plan.h"
 #include "t-split.h"
 
 #define PAIRS 400

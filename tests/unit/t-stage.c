@@ -18,10 +18,10 @@
 
 #include <math.h>
 
-#include "frontend/driver.h"
+#include "frontend/tool/driver.h"
 #include "frontend/frontend.h"
-#include "passes/plan.h"
-#include "passes/sched.h"
+#include "passes/plan/plan.h"
+#include "passes/sched/sched.h"
 #include "tests/unit/t-context.h"
 
 #define STEPS 3

@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 #include "runtime/files.h"
 
 enum { MAX_RANKS = 12 };

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/target.h"
+#include "frontend/tool/tool_target.h"
 #include "tests/unit/t-context.h"
 
 static const struct target_group *

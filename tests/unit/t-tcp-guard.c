@@ -6,7 +6,7 @@
  */
 #include "tests/unit/t-tcp.h"
 
-#include "runtime/tcp-meet.h"
+#include "runtime/comm/tcp_meet.h"
 
 #include <dirent.h>
 #include <fcntl.h>

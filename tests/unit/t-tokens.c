@@ -6,8 +6,8 @@
 
 #include <inttypes.h>
 
-#include "runtime/data.h"
-#include "runtime/tokens.h"
+#include "runtime/data/data.h"
+#include "runtime/data/tokens.h"
 
 /* ---- files --------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-#include "runtime/elems.h"
-#include "runtime/store.h"
+#include "runtime/data/elems.h"
+#include "runtime/data/tensor_store.h"
 
 /* ---- files --------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 
 #include <stdio.h>
 #include <string.h>

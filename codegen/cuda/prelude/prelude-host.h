@@ -2,7 +2,7 @@
  * prelude-host.h - the prelude for the emulator: gnu11.  What takes more than
  * one thread is done by the emulator, behind `emu`.
  */
-#include "emulate-call.h"
+#include "emulate_call.h"
 
 #include <math.h>
 #include <string.h>

@@ -244,7 +244,7 @@ KERNEL(keep_own, 256, 0, struct keep_args)
 /* ---- parts of what ranks exchange ---- */
 
 /*
- * Boxes from at[0] to at[1].  The runtime calls both of these (cuda-parts.c),
+ * Boxes from at[0] to at[1].  The runtime calls both of these (cuda_comm_parts.c),
  * and has their numbers' places.
  */
 struct move_args {

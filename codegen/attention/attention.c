@@ -1,0 +1,290 @@
+/*
+ * A kernel group of attention: first what its operands need, then steps that
+ * make its results, then what follows these.
+ *
+ * Keys that lie on several ranks are brought together first, and what flows
+ * back to them is summed up over the ranks: all that is larger than a block
+ * of scores, and lies in shared room.
+ */
+#include "codegen/attention/attention.h"
+
+/* ---- nodes ---- */
+
+int64_t
+attn_shared(struct attn_group *g, int64_t bytes)
+{
+	int64_t at = attn_whole(g->out->shared_bytes, g->back->align);
+
+	g->out->shared_bytes = at + bytes;
+	return at;
+}
+
+void
+attn_closure(struct attn_group *g, value_id v, bool *in)
+{
+	node_id id = g->m->values.at[v].node;
+	const struct ir_node *n = ir_node(g->m, id);
+	uint32_t i;
+
+	if (!id || ir_is(n->op, IRF_PAIRS)) {
+		return;
+	}
+	for (i = 0; i < g->x->inputs.n; i++) {
+		if (g->x->inputs.at[i].value == v) {
+			return;
+		}
+	}
+	for (i = 0; i < g->x->nodes.n; i++) {
+		if (g->x->nodes.at[i] == id) {
+			if (in[i]) {
+				return;
+			}
+			in[i] = true;
+		}
+	}
+	for (i = 0; i < n->nargs; i++) {
+		attn_closure(g, ir_args(g->m, n)[i], in);
+	}
+}
+
+void
+attn_take(struct attn_group *g, const bool *in, struct attn_nest *n)
+{
+	uint32_t i;
+
+	n->x = g->x;
+	for (i = 0; i < g->x->nodes.n; i++) {
+		if (in[i]) {
+			VEC_PUSH(g->a, &n->nodes, g->x->nodes.at[i]);
+		}
+	}
+}
+
+bool
+attn_is_output(const struct attn_group *g, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; v && i < g->x->outputs.n; i++) {
+		if (g->x->outputs.at[i].value == v) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- before: operands ---- */
+
+/* Nodes that have nothing to do with attention's results, and write. */
+static bool
+beside(struct attn_group *g)
+{
+	bool *in = arena_alloc(g->a, g->x->nodes.n + 1), any = false;
+	struct attn_nest n = { 0 };
+	uint32_t i, k;
+
+	for (i = 0; i < g->x->nodes.n; i++) {
+		const struct ir_node *node = ir_node(g->m,
+						     g->x->nodes.at[i]);
+
+		if (g->from[i] || ir_is(node->op, IRF_PAIRS) ||
+		    !(ir_is(node->op, IRF_SINK) ||
+		      attn_is_output(g, node->result))) {
+			continue;
+		}
+		any = in[i] = true;
+		for (k = 0; k < node->nargs; k++) {
+			attn_closure(g, ir_args(g->m, node)[k], in);
+		}
+		n.space = *ir_type(g->m, node->nresults ? node->result
+				   : ir_args(g->m, node)[0]);
+	}
+	if (!any) {
+		return true;
+	}
+	attn_take(g, in, &n);
+	return g->back->nest(g, &n);
+}
+
+struct attn_brought *
+attn_find_brought(struct attn_group *g, value_id v, bool whole,
+		  enum ir_dtype dtype)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->brought.n; i++) {
+		if (g->brought.at[i].value == v &&
+		    g->brought.at[i].whole == whole &&
+		    g->brought.at[i].dtype == dtype) {
+			return &g->brought.at[i];
+		}
+	}
+	return NULL;
+}
+
+/* A value that nodes of the group make, in shared room. */
+static bool
+make_value(struct attn_group *g, value_id v, int64_t *at)
+{
+	struct attn_brought *had = attn_find_brought(g, v, false, IR_F32);
+	struct attn_nest n = { .space = *ir_type(g->m, v) };
+	bool *in = arena_alloc(g->a, g->x->nodes.n + 1);
+	struct attn_brought made = { .value = v, .dtype = IR_F32 };
+	struct kernel_work *work;
+	struct kernel *like;
+
+	if (had) {
+		*at = had->at;
+		return true;
+	}
+	attn_closure(g, v, in);
+	if (attn_needs(g, v)) {
+		g->why = "attention of what the same kernel makes of "
+			 "attention's results";
+		return false;
+	}
+	attn_take(g, in, &n);
+	like = arena_dup(g->a, g->x, sizeof *like);
+	like->work = work = arena_dup(g->a, g->x->work, sizeof *work);
+	/* its rows, not those of attention */
+	work->shape = arena_dup(g->a, &n.space, sizeof n.space);
+	n.x = like;
+	if (!g->back->nest_value(g, &n, v, at)) {
+		return false;
+	}
+	made.at = *at;
+	VEC_PUSH(g->a, &g->brought, made);
+	return true;
+}
+
+/* Where a result of a set before this one is, or NULL. */
+static const struct attn_view *
+made_before(const struct attn_group *g, const struct attn *t, value_id v)
+{
+	uint32_t i, r;
+
+	for (i = 0; &g->sets[i] != t; i++) {
+		for (r = 0; r < ATTN_NRESULTS; r++) {
+			if (g->sets[i].made[r].value == v && !g->folded[i]) {
+				return &g->sets[i].made[r].room;
+			}
+		}
+	}
+	return NULL;
+}
+
+/* Whether the set that asks for an lse makes it by the way. */
+static bool
+lse_is_folded(const struct attn_group *g, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->nsets; i++) {
+		if (g->folded[i] && g->sets[i].made[ATTN_LSE].value == v) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Of 16 bits again, what is f32 in shared room: tiles are copied as they
+ * lie, without a thread that computes. */
+static void
+narrow(struct attn *t, uint32_t i)
+{
+	struct attn_group *g = t->g;
+	const struct ir_type *type = ir_type(g->m, t->values[i]);
+	bool keys = i == ATTN_K || i == ATTN_V;
+	struct attn_view to;
+	int64_t bytes;
+
+	if (t->tile == IR_F32 || i > ATTN_G || (keys && t->axes)) {
+		return;
+	}
+	bytes = ir_dtypes[t->tile].bits / 8 * attn_elems(g, type, 0);
+	attn_view_shared(t, type, 0, keys, attn_shared(g, bytes), t->tile,
+			 &to);
+	g->back->copy(t, &t->in[i], &to, keys ? t->kv : t->heads,
+		      keys ? t->keys : t->queries,
+		      i == ATTN_Q || i == ATTN_K ? t->d : t->dv);
+	t->in[i] = to;
+}
+
+static bool
+find_input(struct attn *t, uint32_t i)
+{
+	struct attn_group *g = t->g;
+	bool keys = i == ATTN_K || i == ATTN_V;
+	value_id v = t->values[i];
+	const struct attn_view *made;
+	int64_t at = 0;
+
+	if (!v || (i == ATTN_L && lse_is_folded(g, v))) {
+		return true;
+	}
+	made = made_before(g, t, v);
+	if (!made && attn_view_memory(t, v, keys, false, &t->in[i])) {
+		return true;
+	}
+	if (g->why || (!made && !make_value(g, v, &at))) {
+		return false;
+	}
+	attn_view_shared(t, ir_type(g->m, v), 0, keys,
+			 made ? made->shared : at, IR_F32, &t->in[i]);
+	narrow(t, i);
+	return true;
+}
+
+static bool
+find_inputs(struct attn *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < ATTN_NINPUTS; i++) {
+		if (!find_input(t, i)) {
+			return false;
+		}
+	}
+	for (i = ATTN_K; t->axes && i <= ATTN_V; i++) {
+		if (t->values[i]) {
+			attn_gather(t, i);
+		}
+	}
+	return true;
+}
+
+/* ---- all of it ---- */
+
+static bool
+emit_set(struct attn_group *g, uint32_t set)
+{
+	struct attn *t = &g->sets[set];
+
+	g->folded[set] = g->back->is_folded && g->back->is_folded(g, set);
+	return g->folded[set] ||
+	       (attn_place_results(t, set) && find_inputs(t) &&
+		g->back->emit(t));
+}
+
+bool
+attn_steps(struct attn_group *g)
+{
+	uint32_t i;
+
+	if (!attn_find_sets(g)) {
+		return false;
+	}
+	attn_find_after(g);
+	for (i = 0; i < g->nsets; i++) {
+		g->back->open(&g->sets[i]);
+	}
+	if (!beside(g)) {
+		return false;
+	}
+	for (i = 0; i < g->nsets; i++) {
+		if (!emit_set(g, i)) {
+			return false;
+		}
+	}
+	return attn_finish(g);
+}

@@ -1,0 +1,104 @@
+/*
+ * Where attention finds its operands, and by which strides: views of what
+ * lies in memory are read through; all else is made by a step before.
+ */
+#include "codegen/attention/attention.h"
+
+int64_t
+attn_local(const struct attn_group *g, const struct ir_type *type, uint32_t i)
+{
+	return cg_local(g->m, g->at, type->dims[i], type->cut[i]);
+}
+
+static int64_t
+size_of(const struct attn_group *g, const struct ir_type *type, uint32_t i,
+	dim_id whole)
+{
+	return type->dims[i] == whole ? ir_dim_size(g->m, whole)
+				      : attn_local(g, type, i);
+}
+
+int64_t
+attn_elems(const struct attn_group *g, const struct ir_type *type,
+	   dim_id whole)
+{
+	int64_t elems = 1;
+	uint32_t i;
+
+	for (i = 0; i < type->ndims; i++) {
+		elems *= size_of(g, type, i, whole);
+	}
+	return elems;
+}
+
+static void
+row_major(const struct attn_group *g, const struct ir_type *type,
+	  dim_id whole, int64_t stride[IR_MAX_DIMS])
+{
+	int64_t n = 1;
+	uint32_t i;
+
+	for (i = type->ndims; i-- > 0; ) {
+		stride[i] = n;
+		n *= size_of(g, type, i, whole);
+	}
+}
+
+/* The strides by what the dims are to attention. */
+static void
+name_strides(const struct attn *t, const struct ir_type *type, bool keys,
+	     const int64_t *stride, struct attn_view *v)
+{
+	dim_id pos = t->dim[keys ? ATTN_KEYS : ATTN_QUERIES];
+	dim_id head = t->dim[keys ? ATTN_KV : ATTN_HEADS];
+	uint32_t i;
+
+	for (i = 0; i < t->nbatch; i++) {
+		v->batch[i] = stride[ir_type_at(type, t->batch[i])];
+	}
+	v->pos = stride[ir_type_at(type, pos)];
+	v->head = stride[ir_type_at(type, head)];
+	v->col = type->ndims > t->nbatch + 2 ? stride[type->ndims - 1] : 1;
+}
+
+void
+attn_view_shared(const struct attn *t, const struct ir_type *type,
+		 dim_id whole, bool keys, int64_t at, enum ir_dtype dtype,
+		 struct attn_view *out)
+{
+	int64_t stride[IR_MAX_DIMS];
+
+	row_major(t->g, type, whole, stride);
+	*out = (struct attn_view){ .place = ATTN_SHARED, .shared = at,
+				   .dtype = dtype };
+	name_strides(t, type, keys, stride, out);
+}
+
+bool
+attn_view_memory(const struct attn *t, value_id v, bool keys, bool written,
+		 struct attn_view *out)
+{
+	struct attn_group *g = t->g;
+	const struct cg_site site = { g->m, g->a, g->at, g->out };
+	const struct ir_type *type = ir_type(g->m, v);
+	int64_t stride[IR_MAX_DIMS];
+
+	*out = (struct attn_view){ .place = ATTN_OPERAND,
+				   .dtype = (enum ir_dtype)type->dtype };
+	g->why = g->back->refuses ? g->back->refuses(out->dtype) : NULL;
+	if (g->why) {
+		return false;
+	}
+	if (!written) {
+		if (!cg_view(&site, g->x, v, &out->memory)) {
+			return false;
+		}
+		name_strides(t, type, keys, out->memory.stride, out);
+		return true;
+	}
+	out->memory = (struct cg_view){ .dtype = out->dtype };
+	out->memory.operand = cg_operand(g->a, g->out, v, 0, true);
+	row_major(g, type, 0, stride);
+	name_strides(t, type, keys, stride, out);
+	return true;
+}

@@ -1,0 +1,439 @@
+/*
+ * A block of queries and a block of keys: scores, weights, and what flows
+ * back into the scores.
+ */
+#include "codegen/cpu/cpu_attention.h"
+
+#include <math.h>
+
+/* Below all scores, and yet no infinity, which has no difference to itself. */
+#define LEAST -1e30
+
+/* ---- rooms ---- */
+
+void
+att_block_room(struct attn *t, struct att_block *b, int64_t nk)
+{
+	b->nq = 2 * (int64_t)t->lanes;
+	b->nk = attn_whole(nk, att_rows(t->l));
+	b->dp = attn_whole(t->d, t->lanes);
+	b->vp = attn_whole(t->dv, t->lanes);
+	b->key = att_own(t, b->nk * b->dp);
+	b->v = att_own(t, b->nk * b->vp);
+	b->key_pos = att_own(t, b->nk);
+	b->score = att_own(t, b->nk * b->nq);
+	b->slope = att_own(t, b->nk * b->nq);
+}
+
+static bool
+hides(const struct attn *t)
+{
+	return t->causal || t->window > 0;
+}
+
+/* i32 positions of places from `first` on, the last live one's behind it. */
+static void
+positions(struct attn *t, struct ll_value *pieces, struct ll_value *first,
+	  struct ll_value *live, int64_t count, int64_t more,
+	  struct ll_value *to)
+{
+	struct ll *l = t->l;
+	struct ll_value *at;
+	struct ll_loop i;
+
+	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, count), 1, NULL, 0);
+	at = att_min(l, i.i, att_add(l, live, ll_i64(l, -1)));
+	at = att_position(l, pieces, att_add(l, first, at));
+	at = att_add(l, at, ll_i64(l, more));
+	to = att_at(l, to, i.i, 4);
+	ll_store(l, ll_cast(l, at, LL_I32), to);
+	ll_loop_end(l, &i, NULL);
+}
+
+void
+att_read_positions(struct attn *t, const struct att_block *b,
+		   struct ll_value *query, struct ll_value *live,
+		   struct ll_value *to)
+{
+	if (hides(t)) {
+		positions(t, t->pieces[ATTN_QUERIES], query, live, b->nq,
+			  t->shift, to);
+	}
+}
+
+/* Keys that are not there are nowhere: no query is so far. */
+static void
+hide_rest(struct attn *t, const struct att_block *b, struct ll_value *live)
+{
+	struct ll *l = t->l;
+	struct ll_value *to = att_own_at(t, b->key_pos);
+	struct ll_loop i;
+
+	ll_loop(l, &i, live, ll_i64(l, b->nk), 1, NULL, 0);
+	ll_store(l, ll_int(l, ll_type(LL_I32, 1), INT32_MAX),
+		 att_at(l, to, i.i, 4));
+	ll_loop_end(l, &i, NULL);
+}
+
+void
+att_read_keys(struct attn *t, const struct att_block *b,
+	      const struct att_index *i, struct ll_value *live, bool with_v)
+{
+	struct att_rows rows = att_rows_at(t, &t->in[ATTN_K], i, live, t->d);
+
+	att_read(t->l, &rows, att_own_at(t, b->key), b->dp, b->nk, NULL);
+	if (with_v) {
+		rows = att_rows_at(t, &t->in[ATTN_V], i, live, t->dv);
+		att_read(t->l, &rows, att_own_at(t, b->v), b->vp, b->nk,
+			 NULL);
+	}
+	if (hides(t)) {
+		positions(t, t->pieces[ATTN_KEYS], i->pos, live, b->nk, 0,
+			  att_own_at(t, b->key_pos));
+		hide_rest(t, b, live);
+	}
+}
+
+void
+att_read_row(struct attn *t, const struct attn_view *v,
+	     const struct att_index *i, struct ll_value *live, int64_t count,
+	     double rest, struct ll_value *to)
+{
+	struct ll *l = t->l;
+	const struct ll_type f32 = ll_type(LL_F32, 1);
+	struct ll_value *at = att_ptr(t, v, i), *put;
+	struct ll_loop q;
+
+	ll_loop(l, &q, ll_i64(l, 0), live, 1, NULL, 0);
+	put = att_at(l, to, q.i, 4);
+	at = att_at(l, at, q.i, 4 * v->pos);
+	ll_store(l, ll_load(l, f32, at), put);
+	ll_loop_end(l, &q, NULL);
+	ll_loop(l, &q, live, ll_i64(l, count), 1, NULL, 0);
+	ll_store(l, ll_num(l, f32, rest), att_at(l, to, q.i, 4));
+	ll_loop_end(l, &q, NULL);
+}
+
+/* ---- who sees what ---- */
+
+static struct ll_value *
+in_block(struct ll *l, struct ll_value *key, const struct att_tile *x)
+{
+	key = ll_bin(l, LL_SUB, key, x->key0);
+	return att_min(l, att_max(l, key, ll_i64(l, 0)),
+		       ll_i64(l, x->b->nk));
+}
+
+void
+att_see(struct attn *t, struct att_tile *x, struct ll_value *query,
+	struct ll_value *live)
+{
+	struct ll *l = t->l;
+	struct ll_value *last = att_add(l, query,
+					att_add(l, live, ll_i64(l, -1)));
+	struct ll_value *of_first[2], *of_last[2], *a, *b;
+	int64_t rows = att_rows(l);
+
+	att_keys(t, query, &of_first[0], &of_first[1]);
+	att_keys(t, last, &of_last[0], &of_last[1]);
+	x->first = in_block(l, of_first[0], x);
+	x->last = in_block(l, of_last[1], x);
+	x->masked = NULL;
+	if (!hides(t)) {
+		return;
+	}
+	/* all rows of tiles are computed, and all must see, or be masked */
+	a = att_add(l, x->key0, att_down(l, x->first, rows));
+	b = att_add(l, x->key0, att_up(l, x->last, rows));
+	b = ll_test(l, LL_GT, b, of_first[1]);
+	a = ll_test(l, LL_LT, a, of_last[0]);
+	x->masked = ll_bin(l, LL_OR, a, b);
+}
+
+/* Which of a vector of queries see the key in row j. */
+static struct ll_value *
+seen(struct attn *t, const struct att_tile *x, struct ll_value *j, uint32_t v)
+{
+	struct ll *l = t->l;
+	const struct ll_type i32 = ll_type(LL_I32, 1);
+	struct ll_type many = ll_type(LL_I32, t->lanes);
+	struct ll_value *key = ll_load(l, i32,
+				       att_at(l, att_own_at(t, x->b->key_pos),
+					      j, 4));
+	struct ll_value *query = ll_load(l, many,
+		ll_plus_n(l, x->q_pos, 4 * (int64_t)v * t->lanes));
+	struct ll_value *near, *yes = NULL;
+
+	key = ll_splat(l, key, t->lanes);
+	if (t->causal) {
+		yes = ll_test(l, LL_LE, key, query);
+	}
+	if (t->window > 0) {
+		query = ll_bin(l, LL_SUB, query, ll_int(l, many, t->window));
+		near = ll_test(l, LL_GT, key, query);
+		yes = yes ? ll_bin(l, LL_AND, yes, near) : near;
+	}
+	return yes;
+}
+
+/* ---- scores ---- */
+
+static struct ll_value *
+row_at(struct attn *t, const struct att_tile *x, int64_t room,
+       struct ll_value *j, uint32_t v)
+{
+	struct ll_value *at = att_at(t->l, att_own_at(t, room), j,
+				     4 * x->b->nq);
+
+	return ll_plus_n(t->l, at, 4 * (int64_t)v * t->lanes);
+}
+
+static struct ll_type
+vector(const struct attn *t)
+{
+	return ll_type(LL_F32, t->lanes);
+}
+
+static struct ll_value *
+vector_at(struct attn *t, struct ll_value *pair, uint32_t v)
+{
+	return ll_plus_n(t->l, pair, 4 * (int64_t)v * t->lanes);
+}
+
+static void
+rows_of(struct attn *t, const struct att_tile *x, int64_t keys, int64_t stride,
+	int64_t cols, struct ll_value *b, int64_t to)
+{
+	struct ll *l = t->l;
+	struct att_product p = { .a_row = stride, .a_col = 1, .b = b,
+				 .b_row = x->b->nq, .c_row = x->b->nq,
+				 .n = x->b->nq };
+
+	p.a = att_own_at(t, keys);
+	p.c = att_own_at(t, to);
+	p.m_from = att_down(l, x->first, att_rows(l));
+	p.m_to = att_up(l, x->last, att_rows(l));
+	p.k_from = ll_i64(l, 0);
+	p.k_to = ll_i64(l, cols);
+	att_product(l, &p);
+}
+
+void
+att_scores(struct attn *t, const struct att_tile *x)
+{
+	rows_of(t, x, x->b->key, x->b->dp, t->d, x->qt, x->b->score);
+}
+
+/* ---- weights, as more and more keys are known ---- */
+
+/* The largest scores so far; scores of keys not seen become -inf. */
+static void
+largest(struct attn *t, const struct att_tile *x, struct ll_value *max,
+	bool masked)
+{
+	struct ll *l = t->l;
+	struct ll_value *most[2], *s;
+	struct ll_loop j;
+	uint32_t v;
+
+	for (v = 0; v < 2; v++) {
+		most[v] = ll_load(l, vector(t), vector_at(t, max, v));
+	}
+	ll_loop(l, &j, x->first, x->last, 1, most, 2);
+	for (v = 0; v < 2; v++) {
+		struct ll_value *at = row_at(t, x, x->b->score, j.i, v);
+
+		s = ll_load(l, vector(t), at);
+		if (masked) {
+			s = ll_select(l, seen(t, x, j.i, v), s,
+				      ll_num(l, vector(t), -INFINITY));
+			ll_store(l, s, at);
+		}
+		most[v] = att_max(l, s, j.at[v]);
+	}
+	ll_loop_end(l, &j, most);
+	for (v = 0; v < 2; v++) {
+		ll_store(l, j.at[v], vector_at(t, max, v));
+	}
+}
+
+/* Either way, as it is known when the program runs. */
+static void
+either(struct attn *t, const struct att_tile *x, struct ll_value *with,
+       void (*emit)(struct attn *t, const struct att_tile *x,
+		    struct ll_value *with, bool masked))
+{
+	struct ll *l = t->l;
+	struct ll_block *yes, *no, *after;
+
+	if (!x->masked) {
+		emit(t, x, with, false);
+		return;
+	}
+	yes = ll_block(l, NULL, "masked");
+	no = ll_block(l, NULL, "plain");
+	after = ll_block(l, NULL, "weighed");
+	ll_branch(l, x->masked, yes, no);
+	ll_at(l, yes);
+	emit(t, x, with, true);
+	ll_jump(l, after);
+	ll_at(l, no);
+	emit(t, x, with, false);
+	ll_jump(l, after);
+	ll_at(l, after);
+}
+
+void
+att_weigh_on(struct attn *t, const struct att_tile *x, struct ll_value *max,
+	     struct ll_value *sum, struct ll_value *alpha[2])
+{
+	struct ll *l = t->l;
+	struct ll_value *old[2], *most[2], *sums[2], *p;
+	struct ll_loop j;
+	uint32_t v;
+
+	for (v = 0; v < 2; v++) {
+		old[v] = ll_load(l, vector(t), vector_at(t, max, v));
+	}
+	either(t, x, max, largest);
+	for (v = 0; v < 2; v++) {
+		most[v] = ll_load(l, vector(t), vector_at(t, max, v));
+		alpha[v] = cg_exp(l, ll_bin(l, LL_SUB, old[v], most[v]));
+		sums[v] = ll_load(l, vector(t), vector_at(t, sum, v));
+		sums[v] = ll_bin(l, LL_MUL, sums[v], alpha[v]);
+	}
+	ll_loop(l, &j, x->first, x->last, 1, sums, 2);
+	for (v = 0; v < 2; v++) {
+		struct ll_value *at = row_at(t, x, x->b->score, j.i, v);
+
+		p = ll_load(l, vector(t), at);
+		p = cg_exp(l, ll_bin(l, LL_SUB, p, most[v]));
+		ll_store(l, p, at);
+		sums[v] = ll_bin(l, LL_ADD, j.at[v], p);
+	}
+	ll_loop_end(l, &j, sums);
+	for (v = 0; v < 2; v++) {
+		ll_store(l, j.at[v], vector_at(t, sum, v));
+	}
+}
+
+void
+att_weigh_begin(struct attn *t, int64_t count, struct ll_value *max,
+		struct ll_value *sum)
+{
+	att_fill(t->l, max, count, LEAST);
+	att_fill(t->l, sum, count, 0);
+}
+
+/* Vector i of a row of queries. */
+static struct ll_value *
+vector_of(struct attn *t, struct ll_value *at, struct ll_value *i)
+{
+	return ll_load(t->l, vector(t), att_at(t->l, at, i, 4));
+}
+
+void
+att_lse(struct attn *t, int64_t count, struct ll_value *max,
+	struct ll_value *sum, struct ll_value *to)
+{
+	struct ll *l = t->l;
+	struct ll_value *zero = ll_zero(l, vector(t)), *s, *log;
+	struct ll_loop i;
+
+	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, count), t->lanes, NULL, 0);
+	s = vector_of(t, sum, i.i);
+	log = cg_log(l, s);
+	log = ll_bin(l, LL_ADD, vector_of(t, max, i.i), log);
+	s = ll_select(l, ll_test(l, LL_GT, s, zero), log, zero);
+	ll_store(l, s, att_at(l, to, i.i, 4));
+	ll_loop_end(l, &i, NULL);
+}
+
+void
+att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
+	   struct ll_value *rows_from, struct ll_value *rows_to,
+	   struct ll_value *sum)
+{
+	struct ll *l = t->l;
+	struct ll_value *zero = ll_zero(l, vector(t)), *by[2], *inverse, *at;
+	struct ll_loop j;
+	uint32_t v;
+
+	for (v = 0; v < 2; v++) {
+		by[v] = ll_load(l, vector(t), vector_at(t, sum, v));
+		inverse = ll_bin(l, LL_DIV, ll_num(l, vector(t), 1), by[v]);
+		by[v] = ll_select(l, ll_test(l, LL_GT, by[v], zero), inverse,
+				  zero);
+	}
+	ll_loop(l, &j, rows_from, rows_to, 1, NULL, 0);
+	for (v = 0; v < 2; v++) {
+		at = vector_at(t, att_at(l, acc, j.i, 4 * nq), v);
+		ll_store(l, ll_bin(l, LL_MUL, ll_load(l, vector(t), at),
+				   by[v]), at);
+	}
+	ll_loop_end(l, &j, NULL);
+}
+
+/* ---- weights, when the sums are known ---- */
+
+static void
+weigh(struct attn *t, const struct att_tile *x, struct ll_value *lse,
+      bool masked)
+{
+	struct ll *l = t->l;
+	int64_t rows = att_rows(l);
+	struct ll_value *sums[2], *to, *p;
+	struct ll_loop j;
+	uint32_t v;
+
+	for (v = 0; v < 2; v++) {
+		sums[v] = ll_load(l, vector(t), vector_at(t, lse, v));
+	}
+	to = att_up(l, x->last, rows);
+	ll_loop(l, &j, att_down(l, x->first, rows), to, 1, NULL, 0);
+	for (v = 0; v < 2; v++) {
+		struct ll_value *at = row_at(t, x, x->b->score, j.i, v);
+
+		p = ll_load(l, vector(t), at);
+		p = cg_exp(l, ll_bin(l, LL_SUB, p, sums[v]));
+		if (masked) {
+			p = ll_select(l, seen(t, x, j.i, v), p,
+				      ll_zero(l, vector(t)));
+		}
+		ll_store(l, p, at);
+	}
+	ll_loop_end(l, &j, NULL);
+}
+
+void
+att_weigh(struct attn *t, const struct att_tile *x, struct ll_value *lse)
+{
+	either(t, x, lse, weigh);
+}
+
+/* ---- what flows back ---- */
+
+void
+att_slopes(struct attn *t, const struct att_tile *x, struct ll_value *delta)
+{
+	struct ll *l = t->l;
+	int64_t rows = att_rows(l);
+	struct ll_value *less[2], *to, *p, *s;
+	struct ll_loop j;
+	uint32_t v;
+
+	rows_of(t, x, x->b->v, x->b->vp, t->dv, x->gt, x->b->slope);
+	for (v = 0; v < 2; v++) {
+		less[v] = ll_load(l, vector(t), vector_at(t, delta, v));
+	}
+	to = att_up(l, x->last, rows);
+	ll_loop(l, &j, att_down(l, x->first, rows), to, 1, NULL, 0);
+	for (v = 0; v < 2; v++) {
+		struct ll_value *at = row_at(t, x, x->b->slope, j.i, v);
+
+		p = ll_load(l, vector(t), row_at(t, x, x->b->score, j.i, v));
+		s = ll_bin(l, LL_SUB, ll_load(l, vector(t), at), less[v]);
+		ll_store(l, ll_bin(l, LL_MUL, p, s), at);
+	}
+	ll_loop_end(l, &j, NULL);
+}

@@ -1,0 +1,324 @@
+/*
+ * Steps whose items are blocks of queries: attention itself, the logs of its
+ * sums, and the gradient of the queries where that is made apart.  An item
+ * walks over the keys that its queries see, block by block; several blocks
+ * of queries share what is read of the keys.
+ */
+#include "codegen/cpu/cpu_attention.h"
+
+#define MOST_TOGETHER 4		/* blocks of queries of an item */
+#define KEYS_ALONE 256		/* so many keys are one block */
+#define KEYS_BLOCK 128
+
+int64_t
+att_keys_block(int64_t keys)
+{
+	return keys > KEYS_ALONE ? KEYS_BLOCK : keys > 0 ? keys : 1;
+}
+
+/* Blocks of queries on the rank, of which there may be none: still one. */
+static int64_t
+all_blocks(const struct attn *t)
+{
+	int64_t nq = 2 * (int64_t)t->lanes;
+
+	return t->queries > 0 ? (t->queries + nq - 1) / nq : 1;
+}
+
+/* ---- what the items of a step share ---- */
+
+struct queries {
+	struct attn *t;
+	struct att_block b;
+	bool back;		/* DQ */
+	int64_t together, blocks;	/* of queries; items of a head */
+	/* rooms; all but the first for each block of queries */
+	int64_t row, qt, gt, pos, max, sum, acc;
+	int64_t acc_cols;	/* of what is made, in whole vectors */
+	/* the item's */
+	struct att_index at;	/* of its first query */
+	struct ll_value *kv, *live;	/* queries of it that are there */
+};
+
+static void
+open_queries(struct queries *s, struct attn *t, bool back)
+{
+	int64_t count = all_blocks(t), wide, n;
+
+	*s = (struct queries){ .t = t, .back = back };
+	att_block_room(t, &s->b, att_keys_block(t->keys));
+	s->together = count < MOST_TOGETHER ? count : MOST_TOGETHER;
+	s->blocks = (count + s->together - 1) / s->together;
+	wide = s->b.dp > s->b.vp ? s->b.dp : s->b.vp;
+	n = s->together * s->b.nq;
+	s->row = att_own(t, s->b.nq * wide);
+	s->qt = att_own(t, n * s->b.dp);
+	s->gt = att_own(t, back ? n * s->b.vp : 0);
+	s->pos = att_own(t, n);
+	s->max = att_own(t, n);
+	s->sum = att_own(t, n);
+	s->acc_cols = back ? s->b.dp : s->b.vp;
+	s->acc = att_own(t, n * s->acc_cols);
+}
+
+/* Heavy items first: of causal attention, the last queries. */
+static void
+open_item(struct queries *s, struct ll_value *item)
+{
+	struct attn *t = s->t;
+	struct ll *l = t->l;
+	struct ll_value *heads = ll_i64(l, attn_some(t->heads));
+	struct ll_value *all = ll_i64(l, attn_some(t->batches)), *b;
+	int64_t size = s->together * s->b.nq;
+
+	s->at.head = ll_bin(l, LL_REM, item, heads);
+	b = ll_bin(l, LL_DIV, item, heads);
+	att_batch(t, ll_bin(l, LL_REM, b, all), &s->at);
+	b = ll_bin(l, LL_SUB, ll_i64(l, s->blocks - 1),
+		   ll_bin(l, LL_DIV, b, all));
+	s->at.pos = att_mul(l, b, size);
+	s->live = ll_bin(l, LL_SUB, ll_i64(l, t->queries), s->at.pos);
+	s->live = att_min(l, s->live, ll_i64(l, size));
+	s->kv = att_kv(t, s->at.head);
+}
+
+/* ---- blocks of queries ---- */
+
+/* Its index in the item, and its first query in the item and on the rank. */
+struct block {
+	struct ll_value *n, *in_item, *query, *live;
+};
+
+static void
+open_block(struct queries *s, struct ll_loop *loop, struct block *x)
+{
+	struct ll *l = s->t->l;
+
+	ll_loop(l, loop, ll_i64(l, 0), s->live, s->b.nq, NULL, 0);
+	x->in_item = loop->i;
+	x->n = ll_bin(l, LL_DIV, loop->i, ll_i64(l, s->b.nq));
+	x->query = att_add(l, s->at.pos, loop->i);
+	x->live = ll_bin(l, LL_SUB, s->live, loop->i);
+	x->live = att_min(l, x->live, ll_i64(l, s->b.nq));
+}
+
+/* The part of a room that belongs to the block: so many floats a query. */
+static struct ll_value *
+part(struct queries *s, int64_t room, const struct block *x, int64_t floats)
+{
+	return att_at(s->t->l, att_own_at(s->t, room), x->in_item,
+		      4 * floats);
+}
+
+/* q or dout of a block, turned. */
+static void
+read_turned(struct queries *s, const struct attn_view *v,
+	    const struct block *x, int64_t cols, double by,
+	    struct ll_value *to)
+{
+	struct attn *t = s->t;
+	struct ll *l = t->l;
+	int64_t wide = attn_whole(cols, t->lanes);
+	struct att_index i = s->at;
+	struct att_rows rows;
+
+	i.pos = x->query;
+	rows = att_rows_at(t, v, &i, x->live, cols);
+	att_read(l, &rows, att_own_at(t, s->row), wide, s->b.nq,
+		 by == 1 ? NULL : ll_num(l, ll_type(LL_F32, 1), by));
+	att_turn(l, att_own_at(t, s->row), wide, to, s->b.nq, s->b.nq, wide,
+		 NULL);
+}
+
+static void
+read_queries(struct queries *s)
+{
+	struct attn *t = s->t;
+	struct ll_loop loop;
+	struct att_index i;
+	struct block x;
+
+	open_block(s, &loop, &x);
+	read_turned(s, &t->in[ATTN_Q], &x, t->d, t->scale,
+		    part(s, s->qt, &x, s->b.dp));
+	att_read_positions(t, &s->b, x.query, x.live, part(s, s->pos, &x, 1));
+	att_fill(t->l, part(s, s->acc, &x, s->acc_cols),
+		 s->b.nq * s->acc_cols, 0);
+	if (s->back) {
+		i = s->at;
+		i.pos = x.query;
+		read_turned(s, &t->in[ATTN_G], &x, t->dv, 1,
+			    part(s, s->gt, &x, s->b.vp));
+		att_read_row(t, &t->in[ATTN_L], &i, x.live, s->b.nq, ATT_FAR,
+			     part(s, s->max, &x, 1));
+		att_read_row(t, &t->in[ATTN_DELTA], &i, x.live, s->b.nq, 0,
+			     part(s, s->sum, &x, 1));
+	} else {
+		struct ll_value *sum = part(s, s->sum, &x, 1);
+
+		att_weigh_begin(t, s->b.nq, part(s, s->max, &x, 1), sum);
+	}
+	ll_loop_end(t->l, &loop, NULL);
+}
+
+/* ---- blocks of keys ---- */
+
+/* acc += (keys or values)^T (slopes or weights). */
+static void
+add_up(struct queries *s, const struct att_tile *x, struct ll_value *acc,
+       struct ll_value *const *by)
+{
+	struct attn *t = s->t;
+	struct att_product p = { .a_row = 1, .b_row = s->b.nq, .c = acc,
+				 .c_row = s->b.nq, .n = s->b.nq, .add = true,
+				 .by = by };
+
+	p.a = att_own_at(t, s->back ? s->b.key : s->b.v);
+	p.a_col = s->back ? s->b.dp : s->b.vp;
+	p.b = att_own_at(t, s->back ? s->b.slope : s->b.score);
+	p.m_from = ll_i64(t->l, 0);
+	p.m_to = ll_i64(t->l, attn_whole(s->back ? t->d : t->dv,
+					att_rows(t->l)));
+	p.k_from = x->first;
+	p.k_to = x->last;
+	att_product(t->l, &p);
+}
+
+static void
+with_keys(struct queries *s, struct ll_value *key0)
+{
+	struct attn *t = s->t;
+	struct ll *l = t->l;
+	struct att_tile x = { .b = &s->b, .key0 = key0 };
+	struct ll_value *max, *sum, *alpha[2];
+	struct ll_loop loop;
+	struct block q;
+	struct att_if some;
+
+	open_block(s, &loop, &q);
+	x.q_pos = part(s, s->pos, &q, 1);
+	x.qt = part(s, s->qt, &q, s->b.dp);
+	x.gt = part(s, s->gt, &q, s->b.vp);
+	max = part(s, s->max, &q, 1);
+	sum = part(s, s->sum, &q, 1);
+	att_see(t, &x, q.query, q.live);
+	att_if(l, &some, ll_test(l, LL_LT, x.first, x.last));
+	att_scores(t, &x);
+	if (s->back) {
+		att_weigh(t, &x, max);
+		att_slopes(t, &x, sum);
+		add_up(s, &x, part(s, s->acc, &q, s->acc_cols), NULL);
+	} else {
+		att_weigh_on(t, &x, max, sum, alpha);
+		if (t->made[ATTN_OUT].value) {
+			add_up(s, &x, part(s, s->acc, &q, s->acc_cols),
+			       alpha);
+		}
+	}
+	att_end(l, &some);
+	ll_loop_end(l, &loop, NULL);
+}
+
+/* From the first key that any query of the item sees to the last one. */
+static void
+each_keys(struct queries *s)
+{
+	struct attn *t = s->t;
+	struct ll *l = t->l;
+	struct ll_value *end = att_add(l, s->at.pos, s->live);
+	struct ll_value *first, *last, *unused;
+	struct att_index i = s->at;
+	struct ll_loop k;
+
+	att_keys(t, s->at.pos, &first, &unused);
+	att_keys(t, att_add(l, end, ll_i64(l, -1)), &unused, &last);
+	ll_loop(l, &k, att_down(l, first, s->b.nk), last, s->b.nk, NULL, 0);
+	i.head = s->kv;
+	i.pos = k.i;
+	att_read_keys(t, &s->b, &i,
+		      att_min(l, ll_i64(l, s->b.nk),
+			      ll_bin(l, LL_SUB, ll_i64(l, t->keys), k.i)),
+		      s->back || t->made[ATTN_OUT].value);
+	with_keys(s, k.i);
+	ll_loop_end(l, &k, NULL);
+}
+
+/* ---- results ---- */
+
+static void
+put_lse(struct queries *s, const struct block *x, struct att_index *i)
+{
+	struct attn *t = s->t;
+	struct ll_value *to = att_own_at(t, s->row);
+	struct ll_value *sum = part(s, s->sum, x, 1);
+
+	att_lse(t, s->b.nq, part(s, s->max, x, 1), sum, to);
+	att_put(t, ATTN_LSE, i, to, 1, s->b.nq, x->live);
+}
+
+static bool
+put_item(struct queries *s)
+{
+	struct attn *t = s->t;
+	struct ll *l = t->l;
+	enum attn_result r = s->back ? ATTN_DQ : ATTN_OUT;
+	struct ll_value *acc, *row = att_own_at(t, s->row);
+	struct ll_value *by = ll_num(l, ll_type(LL_F32, 1), t->scale);
+	struct att_index i = s->at;
+	struct ll_loop loop;
+	struct block x;
+	bool ok = true;
+
+	open_block(s, &loop, &x);
+	i.pos = x.query;
+	if (t->made[r].value) {
+		acc = part(s, s->acc, &x, s->acc_cols);
+		if (!s->back) {
+			att_divide(t, acc, s->b.nq, ll_i64(l, 0),
+				   ll_i64(l, t->dv),
+				   part(s, s->sum, &x, 1));
+		}
+		att_turn(l, acc, s->b.nq, row, s->acc_cols, s->acc_cols,
+			 s->b.nq, s->back ? by : NULL);
+		ok = att_put(t, r, &i, row, s->acc_cols, s->b.nq, x.live);
+	}
+	if (!s->back && t->made[ATTN_LSE].value) {
+		put_lse(s, &x, &i);
+	}
+	ll_loop_end(l, &loop, NULL);
+	return ok;
+}
+
+static bool
+step(struct attn *t, bool back)
+{
+	struct ll *l = t->l;
+	struct queries s;
+	struct ll_loop item;
+	int64_t count = all_blocks(t);
+	bool ok;
+
+	count = (count + MOST_TOGETHER - 1) / MOST_TOGETHER;
+	att_step(t, "attention", count * t->batches * t->heads);
+	open_queries(&s, t, back);
+	att_items(t, &item);
+	open_item(&s, item.i);
+	read_queries(&s);
+	each_keys(&s);
+	ok = put_item(&s);
+	ll_loop_end(l, &item, NULL);
+	att_step_end(t);
+	return ok;
+}
+
+bool
+att_forward(struct attn *t)
+{
+	return step(t, false);
+}
+
+bool
+att_dq(struct attn *t)
+{
+	return step(t, true);
+}

@@ -1,0 +1,145 @@
+/*
+ * Where queries, keys and heads of a rank are in their whole dims.  What is
+ * not split is where it is; of what is, rt_pieces say it.  Places are in the
+ * order of positions, so that those below a position are the first ones.
+ */
+#include "codegen/cpu/cpu_attention.h"
+
+#include <stddef.h>
+
+/* ---- pieces ---- */
+
+/* Fields of piece i. */
+struct piece {
+	struct ll_value *start, *count;
+};
+
+static struct ll_value *
+piece_count(struct ll *l, struct ll_value *pieces)
+{
+	return ll_load(l, ll_type(LL_I64, 1),
+		       ll_plus_n(l, pieces, offsetof(struct rt_pieces, n)));
+}
+
+static struct piece
+piece_at(struct ll *l, struct ll_value *pieces, struct ll_value *i)
+{
+	const struct ll_type i64 = ll_type(LL_I64, 1);
+	struct piece p;
+
+	pieces = att_at(l, pieces, i, 2 * 8);
+	pieces = ll_plus_n(l, pieces, offsetof(struct rt_pieces, at));
+	p.start = ll_load(l, i64, pieces);
+	p.count = ll_load(l, i64, ll_plus_n(l, pieces, 8));
+	return p;
+}
+
+/* Whether from <= x < from + count. */
+static struct ll_value *
+inside(struct ll *l, struct ll_value *x, struct ll_value *from,
+       struct ll_value *count)
+{
+	return ll_test(l, LL_ULT, ll_bin(l, LL_SUB, x, from), count);
+}
+
+struct ll_value *
+att_position(struct ll *l, struct ll_value *pieces, struct ll_value *place)
+{
+	struct ll_value *init[2] = { ll_i64(l, 0), ll_i64(l, 0) }, *next[2];
+	struct ll_value *at;
+	struct ll_loop i;
+	struct piece p;
+
+	if (!pieces) {
+		return place;
+	}
+	ll_loop(l, &i, ll_i64(l, 0), piece_count(l, pieces), 1, init, 2);
+	p = piece_at(l, pieces, i.i);
+	at = att_add(l, p.start, ll_bin(l, LL_SUB, place, i.at[0]));
+	next[0] = att_add(l, i.at[0], p.count);
+	next[1] = ll_select(l, inside(l, place, i.at[0], p.count), at,
+			    i.at[1]);
+	ll_loop_end(l, &i, next);
+	return i.at[1];
+}
+
+/* The place of a position, or -1. */
+static struct ll_value *
+place_of(struct ll *l, struct ll_value *pieces, struct ll_value *position)
+{
+	struct ll_value *init[2] = { ll_i64(l, 0), ll_i64(l, -1) }, *next[2];
+	struct ll_value *at;
+	struct ll_loop i;
+	struct piece p;
+
+	if (!pieces) {
+		return position;
+	}
+	ll_loop(l, &i, ll_i64(l, 0), piece_count(l, pieces), 1, init, 2);
+	p = piece_at(l, pieces, i.i);
+	at = att_add(l, i.at[0], ll_bin(l, LL_SUB, position, p.start));
+	next[0] = att_add(l, i.at[0], p.count);
+	next[1] = ll_select(l, inside(l, position, p.start, p.count), at,
+			    i.at[1]);
+	ll_loop_end(l, &i, next);
+	return i.at[1];
+}
+
+static struct ll_value *
+clamp(struct ll *l, struct ll_value *x, struct ll_value *most)
+{
+	return att_min(l, att_max(l, x, ll_i64(l, 0)), most);
+}
+
+struct ll_value *
+att_below(struct ll *l, struct ll_value *pieces, int64_t n,
+	  struct ll_value *position)
+{
+	struct ll_value *init[1] = { ll_i64(l, 0) }, *next[1], *x;
+	struct ll_loop i;
+	struct piece p;
+
+	if (!pieces) {
+		return clamp(l, position, ll_i64(l, n));
+	}
+	ll_loop(l, &i, ll_i64(l, 0), piece_count(l, pieces), 1, init, 1);
+	p = piece_at(l, pieces, i.i);
+	x = ll_bin(l, LL_SUB, position, p.start);
+	next[0] = att_add(l, i.at[0], clamp(l, x, p.count));
+	ll_loop_end(l, &i, next);
+	return i.at[0];
+}
+
+/* ---- heads, and who sees what ---- */
+
+struct ll_value *
+att_kv(struct attn *t, struct ll_value *head)
+{
+	struct ll *l = t->l;
+
+	if (t->heads_together) {
+		return ll_bin(l, LL_DIV, head, ll_i64(l, t->shared));
+	}
+	head = att_position(l, t->pieces[ATTN_HEADS], head);
+	return place_of(l, t->pieces[ATTN_KV],
+			ll_bin(l, LL_DIV, head, ll_i64(l, t->shared)));
+}
+
+void
+att_keys(struct attn *t, struct ll_value *query, struct ll_value **first,
+	 struct ll_value **last)
+{
+	struct ll *l = t->l;
+	struct ll_value *at = att_position(l, t->pieces[ATTN_QUERIES], query);
+
+	at = att_add(l, at, ll_i64(l, t->shift + 1));
+	*first = ll_i64(l, 0);
+	*last = ll_i64(l, t->keys);
+	if (t->causal) {
+		*last = att_below(l, t->pieces[ATTN_KEYS], t->keys, at);
+	}
+	if (t->window > 0) {
+		at = ll_bin(l, LL_SUB, at, ll_i64(l, t->window));
+		*first = att_below(l, t->pieces[ATTN_KEYS], t->keys, at);
+	}
+}

@@ -1,0 +1,161 @@
+/*
+ * Contractions: a group whose head is a `dot`, with the maps behind it.
+ *
+ * The result is cut into blocks of rows and columns; a block is an item.  Rows
+ * of A are packed in a step before, for all items; each item packs the columns
+ * of B that it wants, a stretch of k at a time, and so they are read from the
+ * second cache.  What stands behind the dot is computed on an item's tile
+ * while it is there.
+ */
+#include "codegen/cpu/cpu_dot.h"
+
+#include <string.h>
+
+/* ---- what it makes ---- */
+
+/* The result's last dim is one of A's, if `v` is what is stored of it. */
+static bool
+is_turned(const struct dot *d, value_id v, const struct ir_factor *rows)
+{
+	const struct ir_type *t = v ? ir_type(d->c->m, v) : NULL;
+	uint32_t i;
+
+	for (i = 0; t && t->ndims > 0 && i < rows->n; i++) {
+		if (rows->dims[i] == t->dims[t->ndims - 1]) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether v is the result, its dims in the order of these factors. */
+static bool
+lies_as(const struct dot *d, value_id v, const struct ir_factor *const *f)
+{
+	const struct ir_module *m = d->c->m;
+	const struct ir_type *t = ir_type(m, v);
+	const struct ir_node *n = ir_node(m, m->values.at[v].node);
+	uint32_t i, j, at = 0;
+
+	if (v != d->value &&
+	    (n->op != IR_ARRANGE || ir_args(m, n)[0] != d->value)) {
+		return false;
+	}
+	for (i = 0; i < 3; i++) {
+		for (j = 0; j < f[i]->n; j++, at++) {
+			if (at == t->ndims || t->dims[at] != f[i]->dims[j]) {
+				return false;
+			}
+		}
+	}
+	return at == t->ndims;
+}
+
+/* Factors are those of the batch, of rows and of columns. */
+static void
+find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
+{
+	bool f32 = ir_type(d->c->m, d->value)->dtype == IR_F32;
+	node_id sink = 0;
+	value_id v = cg_dot_summed(d->c->m, d->k, head, &sink);
+
+	d->result = DOT_BOX;
+	if (f32 && d->k->nodes.n == 1 && cg_dot_is_output(d->k, d->value)) {
+		d->result = DOT_STORE;
+		d->target = cg_operand(d->c->a, d->out, d->value, 0, true);
+		d->far_bytes = 4;
+	} else if (v && lies_as(d, v, f)) {
+		d->target = cg_operand(d->c->a, d->out, 0, sink, true);
+		d->far_bytes = f32 ? 4 : 2;
+		if (f32) {
+			d->result = DOT_ADD;
+			d->old = cg_num(d->c->a, d->out, CG_OLD, sink);
+		}
+	}
+}
+
+/* ---- how it lies ---- */
+
+void
+dot_add_factor(const struct dot *d, const struct ir_factor *f,
+	       const dim_id *dims, const struct ir_type *const *types,
+	       struct cg_factor *to)
+{
+	const struct cg_view *views[] = { &d->source[0].view,
+					  &d->source[1].view };
+
+	cg_factor_find(views, types, f, dims, to);
+}
+
+void
+dot_add_dims(const struct dot *d, const struct ir_factor *f,
+	     struct cg_dims *to)
+{
+	const struct cg_site s = dot_site(d->c, d->out);
+
+	cg_dims_find(&s, ir_type(s.m, d->value), f, to);
+}
+
+/*
+ * Rows are those of A, unless what is stored wants its own side by side, as
+ * the gradient of a weight that lies as [in, out]: then rows are those of B.
+ */
+static bool
+find_factors(struct dot *d, node_id head)
+{
+	struct ir_module *m = d->c->m;
+	const struct ir_node *n = ir_node(m, head);
+	const value_id *args = ir_args(m, n);
+	const struct ir_type *types[2];
+	const struct ir_factor *f[3], *k;
+	node_id sink;
+	struct ir_rule r;
+	dim_id over[IR_MAX_DIMS];
+	uint32_t i, t;
+
+	ir_bind(m, n, &r);
+	t = is_turned(d, cg_dot_summed(m, d->k, head, &sink),
+		      ir_rule_factor(&r, "M"));
+	f[0] = ir_rule_factor(&r, "B");
+	f[1] = ir_rule_factor(&r, t ? "N" : "M");
+	f[2] = ir_rule_factor(&r, t ? "M" : "N");
+	k = ir_rule_factor(&r, "over");
+	for (i = 0; i < 2; i++) {
+		types[i] = ir_type(m, args[i ^ t]);
+		if (!dot_source(d->c, d->out, d->k, args[i ^ t],
+				&d->source[i])) {
+			return false;
+		}
+	}
+	memcpy(over, k->dims, sizeof over);
+	/* by A's */
+	cg_dims_sort(&d->source[t].view, types[t], over, k->n);
+	dot_add_factor(d, f[0], f[0]->dims, types, &d->batch);
+	dot_add_factor(d, f[1], f[1]->dims, types, &d->m);
+	dot_add_factor(d, f[2], f[2]->dims, types, &d->n);
+	dot_add_factor(d, k, over, types, &d->over);
+	for (i = 0; i < 3; i++) {
+		dot_add_dims(d, f[i], &d->dims[i]);
+	}
+	find_result(d, head, f);
+	return true;
+}
+
+bool
+cg_dot_steps(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
+	     const char **why)
+{
+	struct dot d = { .c = c, .out = out, .k = k };
+	node_id head = cg_dot_head(c->m, k, false);
+	const struct ir_node *n;
+
+	*why = NULL;
+	if (!head) {
+		return false;
+	}
+	n = ir_node(c->m, head);
+	d.value = n->result;
+	d.unit = dot_unit(c, ir_type(c->m, ir_args(c->m, n)[0])->dtype);
+	d.whole_last = cg_dot_whole_last(c->m, k, head);
+	return find_factors(&d, head) && dot_plan(&d) && dot_emit(&d, why);
+}

@@ -1,0 +1,315 @@
+/*
+ * How large the blocks of a contraction are, and where they are kept.
+ * Nothing here may depend on the number of workers: sums would come out in
+ * another order.  So blocks are chosen to divide well among one to eight.
+ */
+#include "codegen/cpu/cpu_dot.h"
+
+#define ROOM ((int64_t)8 << 20)	/* of A packed at a time; of B; of tiles */
+#define OWN ((int64_t)960 << 10)	/* below 1 MiB: a worker's L2 */
+
+#define MOST_ROUNDS 32	/* each is two functions of its own */
+
+/* ---- blocks that are boxes ---- */
+
+struct cg_split
+dot_split(const struct cg_dims *d, int64_t want, int64_t unit)
+{
+	struct cg_split s = cg_split_begin(d, want);
+
+	s.step = (d->size[s.cut] + s.chunks - 1) / s.chunks;
+	if (s.inner == 1) {
+		s.step = dot_up(s.step, unit);
+	}
+	cg_split_end(d, &s);
+	return s;
+}
+
+/* ---- rooms ---- */
+
+/* Bytes of a block of A or B, and of a tile. */
+static int64_t
+block_bytes(const struct dot *d, int which)
+{
+	int64_t width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
+
+	return 4 * dot_words_of(&d->unit, d->depth) *
+	       dot_up(which ? d->cols.most : d->rows.most, width);
+}
+
+static int64_t
+tile_bytes(const struct dot *d)
+{
+	if (d->result != DOT_BOX) {
+		return 0;
+	}
+	return dot_up(4 * dot_up(d->rows.most, d->unit.mr) *
+		      dot_up(d->cols.most, d->unit.lanes), 64);
+}
+
+struct dot_pack
+dot_packing(const struct dot *d, int which)
+{
+	return (struct dot_pack){
+		.unit = &d->unit, .base = d->source[which].base,
+		.rows = which ? &d->n : &d->m, .k = &d->over, .which = which,
+		.width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
+		.tiles = d->unit.kind == DOT_TILES && which == 0,
+	};
+}
+
+/*
+ * Of the lines that an item's next block is read from.  There are none where
+ * items do not pack, one packs all at once, or elements lie one by one.
+ */
+static int64_t
+list_bytes(const struct dot *d)
+{
+	struct dot_pack p = dot_packing(d, d->own[1]);
+
+	if ((!d->own[0] && !d->own[1]) ||
+	    !(dot_factor_dense(p.k, p.which) ||
+	      dot_factor_dense(p.rows, p.which)) ||
+	    d->batch.size * d->rows.blocks * d->cols.blocks * d->ndepth == 1) {
+		return 0;
+	}
+	return dot_list_bytes(&p, d->own[1] ? d->cols.most : d->rows.most,
+			      d->depth);
+}
+
+/* All of B, packed. */
+static int64_t
+all_of_b(const struct dot *d)
+{
+	return d->batch.size * d->cols.blocks * d->ndepth * block_bytes(d, 1);
+}
+
+/* How many blocks of rows, and of k, are packed at a time. */
+static void
+choose_chunks(struct dot *d)
+{
+	int64_t rows = d->batch.size * d->rows.blocks, c = tile_bytes(d);
+	int64_t fit = ROOM / block_bytes(d, 0);	/* blocks of rows and of k */
+
+	d->chunk_depth = d->ndepth;
+	d->chunk_rows = rows;
+	if (d->own[0] || fit >= rows * d->ndepth) {
+		return;
+	}
+	d->chunk_rows = fit / d->ndepth;
+	if (d->chunk_rows == 0) {
+		d->chunk_rows = fit < 4 ? fit : 4;
+		while (d->chunk_rows > 1 &&
+		       d->chunk_rows * d->cols.blocks * c > ROOM) {
+			d->chunk_rows--;
+		}
+		d->chunk_rows = d->chunk_rows < 1 ? 1 : d->chunk_rows;
+		d->chunk_depth = fit / d->chunk_rows;
+		d->chunk_depth = d->chunk_depth < 1 ? 1 : d->chunk_depth;
+	}
+}
+
+/* How often rows are packed and multiplied. */
+static int64_t
+rounds(const struct dot *d)
+{
+	int64_t rows = d->batch.size * d->rows.blocks;
+
+	return (rows + d->chunk_rows - 1) / d->chunk_rows *
+	       ((d->ndepth + d->chunk_depth - 1) / d->chunk_depth);
+}
+
+static bool
+fits(const struct dot *d)
+{
+	const struct cg_dims *n = &d->dims[2];
+	int64_t bytes = tile_bytes(d) + list_bytes(d);
+	int i;
+
+	if (d->whole_last && d->cols.cut == n->n - 1 && d->cols.chunks > 1) {
+		return false;
+	}
+	for (i = 0; i < 2; i++) {
+		bytes += d->own[i] ? block_bytes(d, i) : 0;
+	}
+	/* rows of tiles come back to a block of B that they want near */
+	if (d->unit.kind == DOT_TILES && block_bytes(d, 1) > OWN) {
+		return false;
+	}
+	return bytes <= OWN && (d->own[1] || all_of_b(d) <= ROOM) &&
+	       (d->own[0] || block_bytes(d, 0) <= ROOM) &&
+	       rounds(d) <= MOST_ROUNDS;
+}
+
+static void
+choose_rooms(struct dot *d)
+{
+	int64_t a = block_bytes(d, 0), c = tile_bytes(d), list = list_bytes(d);
+
+	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
+	d->own_b = 0;
+	d->own_c = d->own[1] ? dot_up(block_bytes(d, 1), 64) : 0;
+	d->own_a = d->own_c + c;
+	d->own_list = d->own_a + (d->own[0] ? dot_up(a, 64) : 0);
+	d->out->own_bytes = d->own_list + list;
+	d->own_list = list > 0 ? d->own_list : -1;
+	d->shared_b = d->own[0] ? 0 : d->chunk_rows * d->chunk_depth * a;
+	d->out->shared_bytes = d->shared_b + (d->own[1] ? 0 : all_of_b(d));
+	d->shared_c = -1;
+	if (d->chunk_depth < d->ndepth && c > 0) {
+		d->shared_c = dot_up(d->out->shared_bytes, 64);
+		d->out->shared_bytes = d->shared_c +
+				       d->chunk_rows * d->cols.blocks * c;
+	}
+}
+
+/* ---- what a choice costs ---- */
+
+/*
+ * Cycles, roughly, of which a multiplication of a vector takes one; measured
+ * on Zen 5: of packing a word, of reading one that was packed by another
+ * step, of beginning a step.
+ */
+#define PACK 1.4
+#define FAR 0.15
+#define STEP 3000
+#define PUT 0.075	/* of a float of the result, in each stretch of k */
+
+/*
+ * The same of AMX, by arithmetic: a product of tiles takes 16 cycles, and half
+ * of that rate is reached; so fast, the third cache's 10 bytes a cycle of a
+ * core are what counts.
+ */
+#define TILE_WORDS 128
+#define TILE_FAR 0.4
+#define TILE_PUT 0.3
+
+static double
+item_cycles(const struct dot *d)
+{
+	double m = (double)dot_up(d->rows.most, d->unit.mr);
+	double n = (double)dot_up(d->cols.most, d->unit.lanes);
+	double k = (double)d->over.size / d->unit.per_word;
+	bool tiles = d->unit.kind == DOT_TILES;
+	double far = tiles ? TILE_FAR : FAR, put = tiles ? TILE_PUT : PUT;
+
+	return m * n * k / (tiles ? TILE_WORDS : d->unit.lanes) +
+	       (d->own[1] ? PACK : far) * n * k +
+	       (d->own[0] ? PACK : far) * m * k +
+	       (double)d->ndepth * (put * m * n + 600);
+}
+
+/* Of one to eight workers, each of whom is idle at the end for a while. */
+static double
+all_cycles(const struct dot *d)
+{
+	int64_t items = d->batch.size * d->rows.blocks * d->cols.blocks;
+	double one = item_cycles(d), sum = 0, before = 0;
+	double words = PACK * (double)d->batch.size * (double)d->over.size /
+		       d->unit.per_word;
+	int64_t w;
+
+	before += d->own[0] ? 0 : words * (double)d->m.size;
+	before += d->own[1] ? 0 : words * (double)d->n.size;
+	for (w = 1; w <= 8; w *= 2) {
+		double steps = (d->own[0] ? 0 : rounds(d)) + !d->own[1];
+
+		sum += ((double)((items + w - 1) / w * w) + 0.05 * (double)w) *
+		       one + before + (double)w * STEP * steps;
+	}
+	return sum;
+}
+
+/* Keeps the plan at hand if it is the best one so far. */
+static void
+try_plan(struct dot *d, struct dot *best, double *least)
+{
+	double cycles;
+
+	choose_chunks(d);
+	if (!fits(d)) {
+		return;
+	}
+	cycles = all_cycles(d);
+	if (*least == 0 || cycles < *least) {
+		*least = cycles;
+		*best = *d;
+	}
+}
+
+/* Who packs what, for the blocks at hand. */
+static void
+try_packing(struct dot *d, struct dot *best, double *least)
+{
+	static const bool own[][2] = {
+		{ false, true }, { true, false }, { true, true },
+		{ false, false }
+	};
+	uint32_t n = sizeof own / sizeof own[0], i;
+
+	/* so fast are tiles alone that packing twice costs more than reading */
+	n -= d->unit.kind != DOT_TILES;
+	for (i = 0; i < n; i++) {
+		d->own[0] = own[i][0];
+		d->own[1] = own[i][1];
+		try_plan(d, best, least);
+	}
+}
+
+static bool
+choose_blocks(struct dot *d)
+{
+	static const int64_t tall[] = { 1, 2, 4, 8, 16, 24, 32, 48, 64, 96,
+					128, 192, 256 };
+	int64_t nr = dot_nr(&d->unit), i, j;
+	int64_t last = d->dims[2].size[d->dims[2].n - 1];
+	struct dot best;
+	double least = 0;
+
+	for (i = 0; i < (int64_t)(sizeof tall / sizeof tall[0]); i++) {
+		d->rows = dot_split(&d->dims[1], 8 * tall[i], d->unit.mr);
+		for (j = 0; j <= 16; j++) {
+			d->cols = dot_split(&d->dims[2], j ? j * nr : last,
+					    nr);
+			try_packing(d, &best, &least);
+		}
+	}
+	if (least > 0) {
+		*d = best;
+	}
+	return least > 0;
+}
+
+/* Without boxes to care for a factor is one dim. */
+static void
+flatten(struct cg_dims *d)
+{
+	while (d->n > 1) {
+		d->n--;
+		d->size[d->n - 1] *= d->size[d->n];
+	}
+}
+
+bool
+dot_plan(struct dot *d)
+{
+	int64_t per_block = 512 * (int64_t)d->unit.per_word;
+	int64_t whole = (int64_t)d->unit.words * d->unit.per_word;
+
+	if (d->batch.size == 0 || d->m.size == 0 || d->n.size == 0 ||
+	    d->over.size == 0) {
+		return false;
+	}
+	if (d->result != DOT_BOX) {
+		flatten(&d->dims[1]);
+		flatten(&d->dims[2]);
+	}
+	d->ndepth = (d->over.size + per_block - 1) / per_block;
+	d->depth = dot_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
+	d->ndepth = (d->over.size + d->depth - 1) / d->depth;
+	if (!choose_blocks(d)) {
+		return false;
+	}
+	choose_rooms(d);
+	return d->out->own_bytes <= (int64_t)1 << 20;
+}

@@ -1,0 +1,547 @@
+/*
+ * The microkernel: a tile of the result in registers, while a loop over k
+ * reads two panels.  Eight rows by three vectors leave, of 32 registers, room
+ * for a row of B and a number of A; powers of two, as models have them, are
+ * whole tiles then, and so are their triples.  Four by three fill 16.
+ */
+#include "codegen/cpu/cpu_dot.h"
+
+#include <string.h>
+
+#define UNROLL 4
+#define AHEAD 2048	/* bytes of a panel of A: a microsecond or less */
+/*
+ * Steps of AMX: 64 cycles each at best, so that these are 256, about what the
+ * third cache takes.
+ */
+#define TILES_AHEAD 4
+
+struct dot_unit
+dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
+{
+	struct dot_unit u = { .kind = DOT_FMA, .nv = 3, .per_word = 1,
+			      .words = UNROLL };
+
+	u.lanes = ll_lanes(c->ll, LL_F32);
+	u.mr = u.lanes == 16 ? 8 : 4;
+	if (dtype != IR_BF16) {
+		return u;
+	}
+	if (ll_has(c->ll, "amx-bf16") && ll_has(c->ll, "amx-tile")) {
+		return (struct dot_unit){ DOT_TILES, 16, 32, 2, 2, 16 };
+	}
+	if (ll_has(c->ll, "avx512bf16") && u.lanes == 16) {
+		u.kind = DOT_PAIRS;
+		u.per_word = 2;
+	}
+	return u;
+}
+
+/* ---- in vector registers ---- */
+
+struct tile {
+	struct ll *l;
+	const struct dot_unit *u;
+	uint32_t nv;		/* of this one: at the right end fewer */
+	bool fused;		/* else there is a library call for it */
+	struct ll_value *a, *b, *c, *words, *ldc, *add;
+	struct ll_value *next, *next_ld, *lines, *nlines;
+};
+
+static struct ll_value *
+multiply_add(const struct tile *t, struct ll_value *a, struct ll_value *b,
+	     struct ll_value *sum)
+{
+	const struct ll_type pairs = ll_type(LL_BF16, 2 * t->u->lanes);
+	struct ll_value *args[3] = { sum, a, b };
+
+	if (t->u->kind == DOT_FMA && t->fused) {
+		return ll_fma(t->l, a, b, sum);
+	}
+	if (t->u->kind == DOT_FMA) {
+		return dot_add(t->l, ll_bin(t->l, LL_MUL, a, b), sum);
+	}
+	args[1] = ll_bits(t->l, a, pairs);
+	args[2] = ll_bits(t->l, b, pairs);
+	return ll_intrinsic(t->l, "llvm.x86.avx512bf16.dpbf16ps.512",
+			    ll_type(LL_F32, t->u->lanes), args, 3);
+}
+
+/* Word i of both panels. */
+static void
+one_word(const struct tile *t, struct ll_value *a, struct ll_value *b,
+	 uint32_t i, struct ll_value **sum)
+{
+	enum ll_base word = t->u->kind == DOT_FMA ? LL_F32 : LL_I32;
+	int64_t nr = dot_nr(t->u);
+	struct ll_value *bv[4], *av;
+	uint32_t r, v;
+
+	for (v = 0; v < t->nv; v++) {
+		bv[v] = ll_load(t->l, ll_type(word, t->u->lanes),
+				ll_plus_n(t->l, b, 4 * (i * nr +
+							v * t->u->lanes)));
+	}
+	for (r = 0; r < t->u->mr; r++) {
+		av = ll_load(t->l, ll_type(word, 1),
+			     ll_plus_n(t->l, a, 4 * (i * t->u->mr + r)));
+		av = ll_splat(t->l, av, t->u->lanes);
+		for (v = 0; v < t->nv; v++) {
+			sum[r * t->nv + v] = multiply_add(
+				t, av, bv[v], sum[r * t->nv + v]);
+		}
+	}
+}
+
+/* Puts the sums where the result is, on top of what is there or not. */
+static void
+put_sums(const struct tile *t, struct ll_value *const *sum, bool add)
+{
+	const struct ll_type vec = ll_type(LL_F32, t->u->lanes);
+	uint32_t r, v;
+
+	for (r = 0; r < t->u->mr; r++) {
+		struct ll_value *row = ll_plus(t->l, t->c,
+					       dot_mul(t->l, t->ldc, r));
+
+		for (v = 0; v < t->nv; v++) {
+			struct ll_value *at = ll_plus_n(t->l, row,
+							4 * v * t->u->lanes);
+			struct ll_value *x = sum[r * t->nv + v];
+
+			if (add) {
+				x = dot_add(t->l, x, ll_load(t->l, vec, at));
+			}
+			ll_store(t->l, x, at);
+		}
+	}
+}
+
+/*
+ * What is far away comes while the loop runs, a little in each of as many
+ * stretches as the tile has rows: asked for at once it would keep all else
+ * that misses the first cache waiting.  Of what is added to these are the next
+ * tile's: this one's would come too late if k is short.
+ */
+static void
+ask_row(const struct tile *t, struct ll_value *r)
+{
+	struct ll *l = t->l;
+	struct ll_value *row, *lines;
+	struct ll_loop i;
+	uint32_t v;
+
+	row = ll_plus(l, t->next, ll_bin(l, LL_MUL, r, t->next_ld));
+	lines = ll_plus(l, t->lines,
+			dot_mul(l, ll_bin(l, LL_MUL, r, t->nlines), 8));
+	for (v = 0; v < t->nv; v++) {
+		ll_prefetch(l, ll_plus_n(l, row, 4 * v * t->u->lanes));
+	}
+	ll_loop(l, &i, ll_i64(l, 0), t->nlines, 1, NULL, 0);
+	ll_prefetch(l, ll_load(l, ll_type(LL_PTR, 1),
+			       ll_plus(l, lines, dot_mul(l, i.i, 8))));
+	ll_loop_end(l, &i, NULL);
+}
+
+/* Of `all` words, in as many stretches as the tile has rows. */
+static struct ll_value *
+stretch_words(const struct tile *t, struct ll_value *all)
+{
+	int64_t each = (int64_t)t->u->mr * t->u->words;
+
+	all = dot_add(t->l, all, ll_i64(t->l, each - 1));
+	return dot_mul(t->l, dot_div(t->l, all, each), t->u->words);
+}
+
+/* Words from .. to of both panels. */
+static void
+words(const struct tile *t, struct ll_value *from, struct ll_value *to,
+      struct ll_value **sum)
+{
+	const struct dot_unit *u = t->u;
+	struct ll *l = t->l;
+	struct ll_value *a, *b;
+	struct ll_loop k;
+	uint32_t n = u->mr * t->nv, i;
+
+	ll_loop(l, &k, from, to, u->words, sum, n);
+	a = ll_plus(l, t->a, dot_mul(l, k.i, 4 * u->mr));
+	b = ll_plus(l, t->b, dot_mul(l, k.i, 4 * dot_nr(u)));
+	for (i = 0; i < 4 * u->mr * u->words; i += 64) {
+		ll_prefetch(l, ll_plus_n(l, a, AHEAD + i));
+	}
+	memcpy(sum, k.at, n * sizeof *sum);
+	for (i = 0; i < u->words; i++) {
+		one_word(t, a, b, i, sum);
+	}
+	ll_loop_end(l, &k, sum);
+	memcpy(sum, k.at, n * sizeof *sum);
+}
+
+static void
+in_vectors(const struct tile *t)
+{
+	const struct dot_unit *u = t->u;
+	struct ll *l = t->l;
+	struct ll_value *sum[LL_CARRY], *step, *from, *to;
+	uint32_t n = u->mr * t->nv, k;
+	struct ll_block *more, *fresh;
+	struct ll_loop r;
+
+	for (k = 0; k < n; k++) {
+		sum[k] = ll_zero(l, ll_type(LL_F32, u->lanes));
+	}
+	step = stretch_words(t, t->words);
+	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, u->mr), 1, sum, n);
+	ask_row(t, r.i);
+	from = ll_bin(l, LL_MUL, r.i, step);
+	to = dot_min(l, t->words, dot_add(l, from, step));
+	memcpy(sum, r.at, n * sizeof *sum);
+	words(t, from, to, sum);
+	ll_loop_end(l, &r, sum);
+	more = ll_block(l, NULL, "more");
+	fresh = ll_block(l, NULL, "fresh");
+	ll_branch(l, ll_test(l, LL_NE, t->add, ll_i64(l, 0)), more, fresh);
+	ll_at(l, more);
+	put_sums(t, r.at, true);
+	ll_return(l, NULL);
+	ll_at(l, fresh);
+	put_sums(t, r.at, false);
+	ll_return(l, NULL);
+}
+
+/* ---- in AMX tiles: 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B ---- */
+
+static void
+amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
+    struct ll_value *at, struct ll_value *apart)
+{
+	struct ll_value *args[5];
+	uint32_t n;
+
+	for (n = 0; n < ntiles; n++) {
+		args[n] = ll_int(l, ll_type(LL_I8, 1), tiles[n]);
+	}
+	if (at) {
+		args[n++] = at;
+		args[n++] = apart;
+	}
+	ll_intrinsic(l, name, ll_type(LL_VOID, 1), args, n);
+}
+
+static struct ll_value *
+tile_of_c(const struct tile *t, int r, int v)
+{
+	struct ll_value *row = ll_plus(t->l, t->c,
+				       dot_mul(t->l, t->ldc, 16 * r));
+
+	return ll_plus_n(t->l, row, 64 * v);
+}
+
+static void
+each_sum(const struct tile *t, const char *name, bool memory)
+{
+	int r, v;
+
+	for (r = 0; r < 2; r++) {
+		for (v = 0; v < (int)t->nv; v++) {
+			int sum = 2 * r + v;
+
+			amx(t->l, name, &sum, 1,
+			    memory ? tile_of_c(t, r, v) : NULL, t->ldc);
+		}
+	}
+}
+
+/* The tile of A, 0 or 1, or of B whose first word along k is word k. */
+static void
+load_a(const struct tile *t, int r, struct ll_value *k)
+{
+	struct ll_value *at = ll_plus(t->l, t->a, dot_mul(t->l, k,
+							  4 * t->u->mr));
+
+	amx(t->l, "llvm.x86.tileloadd64", (int[]){ 4 + r }, 1,
+	    ll_plus_n(t->l, at, 1024 * r), ll_i64(t->l, 64));
+}
+
+static void
+load_b(const struct tile *t, int v, struct ll_value *k)
+{
+	int64_t row = 4 * dot_nr(t->u);
+	struct ll_value *at = ll_plus(t->l, t->b, dot_mul(t->l, k, row));
+
+	amx(t->l, "llvm.x86.tileloadd64", (int[]){ 6 + v }, 1,
+	    ll_plus_n(t->l, at, 64 * v), ll_i64(t->l, row));
+}
+
+/*
+ * The i-th of n parts of a step's lines of both panels, some steps ahead: at
+ * least one of them was packed by another step.
+ */
+static void
+ask_panels(const struct tile *t, struct ll_value *k, uint32_t i, uint32_t n)
+{
+	int64_t row[2] = { 4 * t->u->mr, 4 * dot_nr(t->u) };
+	struct ll_value *panel[2] = { t->a, t->b }, *at;
+	int64_t bytes, line;
+	int which;
+
+	for (which = 0; which < 2; which++) {
+		bytes = row[which] * t->u->words;
+		at = ll_plus(t->l, panel[which], dot_mul(t->l, k, row[which]));
+		at = ll_plus_n(t->l, at, TILES_AHEAD * bytes);
+		for (line = bytes * i / n; line < bytes * (i + 1) / n;
+		     line += 64) {
+			ll_prefetch(t->l, ll_plus_n(t->l, at, line));
+		}
+	}
+}
+
+/*
+ * The products of what the tiles hold, step k.  Each tile is loaded anew for
+ * step `next` as soon as no product wants it: there are no more than eight, and
+ * loads go on beside products.
+ */
+static void
+products(const struct tile *t, struct ll_value *k, struct ll_value *next)
+{
+	uint32_t r, v;
+
+	for (r = 0; r < 2; r++) {
+		for (v = 0; v < t->nv; v++) {
+			const int tiles[] = { (int)(2 * r + v), (int)(4 + r),
+					      (int)(6 + v) };
+
+			amx(t->l, "llvm.x86.tdpbf16ps", tiles, 3, NULL, NULL);
+			if (next && r == 1) {
+				load_b(t, (int)v, next);
+			}
+			if (next) {
+				ask_panels(t, k, r * t->nv + v, 2 * t->nv);
+			}
+		}
+		if (next) {
+			load_a(t, (int)r, next);
+		}
+	}
+}
+
+/* A loop of stretches, as in vectors; the last step has none behind it. */
+static void
+tile_steps(const struct tile *t)
+{
+	const struct dot_unit *u = t->u;
+	struct ll *l = t->l;
+	struct ll_value *last = dot_sub(l, t->words, ll_i64(l, u->words));
+	struct ll_value *step, *from, *to, *zero = ll_i64(l, 0);
+	struct ll_loop r, k;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		load_a(t, i, zero);
+		if (i < (int)t->nv) {
+			load_b(t, i, zero);
+		}
+	}
+	step = stretch_words(t, last);
+	ll_loop(l, &r, zero, ll_i64(l, u->mr), 1, NULL, 0);
+	ask_row(t, r.i);
+	from = ll_bin(l, LL_MUL, r.i, step);
+	to = dot_min(l, last, dot_add(l, from, step));
+	ll_loop(l, &k, from, to, u->words, NULL, 0);
+	products(t, k.i, dot_add(l, k.i, ll_i64(l, u->words)));
+	ll_loop_end(l, &k, NULL);
+	ll_loop_end(l, &r, NULL);
+	products(t, last, NULL);
+}
+
+static void
+in_tiles(const struct tile *t)
+{
+	struct ll *l = t->l;
+	struct ll_block *more = ll_block(l, NULL, "more");
+	struct ll_block *fresh = ll_block(l, NULL, "fresh");
+	struct ll_block *sums = ll_block(l, NULL, "sums");
+
+	ll_branch(l, ll_test(l, LL_NE, t->add, ll_i64(l, 0)), more, fresh);
+	ll_at(l, more);
+	each_sum(t, "llvm.x86.tileloadd64", true);
+	ll_jump(l, sums);
+	ll_at(l, fresh);
+	each_sum(t, "llvm.x86.tilezero", false);
+	ll_jump(l, sums);
+	ll_at(l, sums);
+	tile_steps(t);
+	each_sum(t, "llvm.x86.tilestored64", true);
+	ll_return(l, NULL);
+}
+
+void
+dot_tiles_begin(struct cg_cpu *c, const struct dot_unit *u)
+{
+	uint8_t config[64] = { 1 };	/* the palette of 8 tiles */
+	struct ll_value *at;
+	int i;
+
+	if (u->kind != DOT_TILES) {
+		return;
+	}
+	for (i = 0; i < 8; i++) {
+		config[16 + 2 * i] = 64;	/* bytes of a row, u16 */
+		config[48 + i] = 16;		/* rows */
+	}
+	at = ll_bytes(c->ll, config, sizeof config);
+	ll_intrinsic(c->ll, "llvm.x86.ldtilecfg", ll_type(LL_VOID, 1), &at, 1);
+}
+
+void
+dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u)
+{
+	if (u->kind == DOT_TILES) {
+		ll_intrinsic(c->ll, "llvm.x86.tilerelease",
+			     ll_type(LL_VOID, 1), NULL, 0);
+	}
+}
+
+/* ---- whole tiles, and those at the ends of a matrix ---- */
+
+static struct ll_value *
+emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
+{
+	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
+	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n };
+	struct tile t = { .l = c->ll, .u = u, .nv = nv,
+			  .fused = ll_has(c->ll, "fma") };
+	struct ll_value *f;
+
+	f = ll_func(c->ll, arena_printf(c->a, "dot_%d_%ux%u", (int)u->kind,
+					u->mr, nv * u->lanes),
+		    ll_type(LL_VOID, 1), types, 10, false);
+	ll_noalias(c->ll, f, 2);
+	t.a = ll_param(c->ll, f, 0);
+	t.b = ll_param(c->ll, f, 1);
+	t.c = ll_param(c->ll, f, 2);
+	t.words = ll_param(c->ll, f, 3);
+	t.ldc = ll_param(c->ll, f, 4);
+	t.add = ll_param(c->ll, f, 5);
+	t.next = ll_param(c->ll, f, 6);
+	t.next_ld = ll_param(c->ll, f, 7);
+	t.lines = ll_param(c->ll, f, 8);
+	t.nlines = ll_param(c->ll, f, 9);
+	if (u->kind == DOT_TILES) {
+		in_tiles(&t);
+	} else {
+		in_vectors(&t);
+	}
+	return f;
+}
+
+/* What dot_tile's function calls and is called with. */
+struct ends {
+	struct ll *l;
+	const struct dot_unit *u;
+	struct ll_value *whole[4];	/* by vectors in a row */
+	struct ll_value *arg[10], *rows, *cols;
+};
+
+/* Rows one by one, with a mask. */
+static void
+copy_part(const struct ends *e, struct ll_value *room)
+{
+	const struct ll_type vec = ll_type(LL_F32, e->u->lanes);
+	struct ll *l = e->l;
+	struct ll_value *from, *to, *mask, *x, *old;
+	struct ll_loop r;
+	uint32_t v;
+
+	ll_loop(l, &r, ll_i64(l, 0),
+		dot_min(l, e->rows, ll_i64(l, e->u->mr)), 1, NULL, 0);
+	for (v = 0; v < e->u->nv; v++) {
+		int64_t at = 4 * v * e->u->lanes;
+
+		mask = ll_mask(l, dot_sub(l, e->cols, ll_i64(l, at / 4)),
+			       e->u->lanes);
+		from = ll_plus(l, room, dot_mul(l, r.i, 4 * dot_nr(e->u)));
+		to = ll_plus(l, e->arg[2], ll_bin(l, LL_MUL, r.i, e->arg[4]));
+		to = ll_plus_n(l, to, at);
+		x = ll_load(l, vec, ll_plus_n(l, from, at));
+		old = ll_load_if(l, vec, to, mask);
+		old = ll_select(l, ll_test(l, LL_NE, e->arg[5], ll_i64(l, 0)),
+				old, ll_zero(l, vec));
+		ll_store_if(l, dot_add(l, x, old), to, mask);
+	}
+	ll_loop_end(l, &r, NULL);
+	ll_return(l, NULL);
+}
+
+/* Calls the tile of nv vectors if that many columns are asked for. */
+static void
+call_if_whole(const struct ends *e, uint32_t nv)
+{
+	struct ll_block *yes = ll_block(e->l, NULL, "yes");
+	struct ll_block *no = ll_block(e->l, NULL, "no");
+	struct ll_value *n = ll_i64(e->l, (int64_t)nv * e->u->lanes);
+
+	ll_branch(e->l, ll_test(e->l, nv == e->u->nv ? LL_GE : LL_EQ, e->cols,
+				n), yes, no);
+	ll_at(e->l, yes);
+	ll_call(e->l, e->whole[nv], e->arg, 10);
+	ll_return(e->l, NULL);
+	ll_at(e->l, no);
+}
+
+static void
+emit_ends(const struct ends *e)
+{
+	struct ll *l = e->l;
+	const struct dot_unit *u = e->u;
+	struct ll_block *rows = ll_block(l, NULL, "rows");
+	struct ll_block *part = ll_block(l, NULL, "part");
+	struct ll_value *room, *args[10];
+	uint32_t nv;
+
+	room = ll_room(l, ll_type(LL_F32, 1), u->mr * dot_nr(u));
+	ll_branch(l, ll_test(l, LL_GE, e->rows, ll_i64(l, u->mr)), rows, part);
+	ll_at(l, rows);
+	for (nv = u->nv; nv > 0; nv--) {
+		call_if_whole(e, nv);
+	}
+	ll_jump(l, part);
+	ll_at(l, part);
+	args[0] = e->arg[0];
+	args[1] = e->arg[1];
+	args[2] = room;
+	args[3] = e->arg[3];
+	args[4] = ll_i64(l, 4 * dot_nr(u));
+	args[5] = ll_i64(l, 0);
+	memcpy(args + 6, e->arg + 6, 4 * sizeof *args);
+	ll_call(l, e->whole[u->nv], args, 10);
+	copy_part(e, room);
+}
+
+struct ll_value *
+dot_tile(struct cg_cpu *c, const struct dot_unit *u)
+{
+	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
+	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n, n, n };
+	struct ends e = { .l = c->ll, .u = u };
+	struct ll_value *f = c->dot[u->kind];
+	uint32_t i;
+
+	if (f) {
+		return f;
+	}
+	for (i = 1; i <= u->nv; i++) {
+		e.whole[i] = emit_whole(c, u, i);
+	}
+	f = ll_func(c->ll, arena_printf(c->a, "dot_%d", (int)u->kind),
+		    ll_type(LL_VOID, 1), types, 12, false);
+	for (i = 0; i < 10; i++) {
+		e.arg[i] = ll_param(c->ll, f, i);
+	}
+	e.rows = ll_param(c->ll, f, 10);
+	e.cols = ll_param(c->ll, f, 11);
+	emit_ends(&e);
+	c->dot[u->kind] = f;
+	return f;
+}

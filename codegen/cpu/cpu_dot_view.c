@@ -1,0 +1,78 @@
+/*
+ * Where the operands of a contraction lie.  An operand may be a view of what
+ * lies in memory; if elements along each of its dims are a fixed distance
+ * apart, packing reads through the view.
+ */
+#include "codegen/cpu/cpu_dot.h"
+
+#include <stddef.h>
+
+/* ---- views ---- */
+
+struct cg_site
+dot_site(const struct cg_cpu *c, struct cg_kernel *out)
+{
+	return (struct cg_site){ c->m, c->a, c->at, out };
+}
+
+bool
+dot_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
+	   value_id v, struct dot_source *s)
+{
+	const struct cg_site site = dot_site(c, out);
+
+	return cg_cpu_elem((enum ir_dtype)ir_type(c->m, v)->dtype, &s->base) &&
+	       s->base != LL_F64 &&
+	       cg_view(&site, k, v, &s->view);
+}
+
+struct ll_value *
+dot_source_at(struct cg_cpu *c, struct ll_value *step,
+	      const struct dot_source *s)
+{
+	const struct cg_view *v = &s->view;
+	int64_t bytes = s->base == LL_F32 ? 4 : 2;
+	struct ll_value *at = ll_plus_n(c->ll, cg_cpu_at(c, step, v->operand),
+					v->offset * bytes);
+	uint32_t i;
+
+	for (i = 0; i < v->nmoved; i++) {
+		struct ll_value *p = cg_cpu_pieces(c, step,
+						   v->moved[i].spread);
+
+		p = ll_plus_n(c->ll, p,
+			      (int64_t)offsetof(struct rt_pieces, at));
+		p = ll_load(c->ll, ll_type(LL_I64, 1), p);
+		at = ll_plus(c->ll, at, dot_mul(c->ll, p, v->moved[i].stride *
+							  bytes));
+	}
+	return at;
+}
+
+/* ---- factors ---- */
+
+bool
+dot_factor_dense(const struct cg_factor *f, int which)
+{
+	return f->n == 0 || (f->n == 1 && f->at[0].stride[which] == 1);
+}
+
+struct ll_value *
+dot_factor_at(struct ll *l, const struct cg_factor *f, int which,
+	      struct ll_value *i, int64_t bytes)
+{
+	struct ll_value *sum = ll_i64(l, 0);
+	uint32_t r;
+
+	for (r = f->n; r-- > 0;) {
+		struct ll_value *here = i;
+
+		if (r > 0) {
+			here = dot_rem(l, i, f->at[r].size);
+			i = dot_div(l, i, f->at[r].size);
+		}
+		sum = dot_add(l, sum, dot_mul(l, here,
+					      f->at[r].stride[which] * bytes));
+	}
+	return sum;
+}

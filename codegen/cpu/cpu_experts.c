@@ -1,0 +1,358 @@
+/*
+ * Contractions with experts: whose they are, the step that sorts, and what
+ * forward and gradients share.
+ *
+ * Sorting keeps the order of pairs, and blocks depend on counts alone, so
+ * sums do not depend on the number of workers.
+ */
+#include "codegen/cpu/cpu_experts.h"
+
+#include <string.h>
+
+/* ---- dims ---- */
+
+void
+experts_coords(struct ll *l, const struct cg_counted *d, struct ll_value *i,
+	       struct ll_value **out)
+{
+	uint32_t k;
+
+	for (k = d->n; k-- > 0; ) {
+		out[k] = k ? dot_rem(l, i, d->at[k].size) : i;
+		i = dot_div(l, i, d->at[k].size);
+	}
+}
+
+/* ---- lists in shared room ---- */
+
+static struct ll_value *
+word_at(struct experts_step *s, int64_t list, struct ll_value *i)
+{
+	struct ll_value *bytes = dot_mul(s->l, i, 4);
+
+	return ll_plus(s->l, ll_plus_n(s->l, s->shared, list), bytes);
+}
+
+struct ll_value *
+experts_word(struct experts_step *s, int64_t list, struct ll_value *i)
+{
+	return ll_cast(s->l, ll_load(s->l, ll_type(LL_I32, 1),
+				     word_at(s, list, i)), LL_I64);
+}
+
+static void
+put_word(struct experts_step *s, int64_t list, struct ll_value *i,
+	 struct ll_value *v)
+{
+	struct ll_value *at = word_at(s, list, i);
+
+	ll_store(s->l, ll_cast(s->l, v, LL_I32), at);
+}
+
+/* ---- sorting ---- */
+
+/* An expert's place among those here; their number: it is elsewhere. */
+static struct ll_value *
+place_of(struct experts_step *s, struct ll_value *expert)
+{
+	const struct ll_type i64 = ll_type(LL_I64, 1);
+	struct experts *x = s->x;
+	struct ll *l = s->l;
+	struct ll_value *pieces, *at, *i, *n, *carry[2];
+	struct ll_loop k;
+
+	if (!x->p.cut) {
+		return expert;
+	}
+	pieces = cg_cpu_pieces(x->dot.c, s->func, x->p.spread);
+	carry[0] = ll_i64(l, x->p.n);
+	carry[1] = ll_i64(l, 0);
+	ll_loop(l, &k, ll_i64(l, 0), ll_load(l, i64, pieces), 1, carry, 2);
+	at = ll_plus(l, pieces, dot_mul(l, k.i, 16));
+	i = dot_sub(l, expert, ll_load(l, i64, ll_plus_n(l, at, (int64_t)
+				offsetof(struct rt_pieces, at[0].start))));
+	n = ll_load(l, i64, ll_plus_n(l, at, (int64_t)
+				offsetof(struct rt_pieces, at[0].count)));
+	carry[0] = dot_add(l, k.at[1], i);
+	carry[0] = ll_select(l, ll_test(l, LL_ULT, i, n), carry[0], k.at[0]);
+	carry[1] = dot_add(l, k.at[1], n);
+	ll_loop_end(l, &k, carry);
+	return k.at[0];
+}
+
+static struct ll_value *
+expert_of(struct experts_step *s, struct ll_value *pair)
+{
+	const struct cg_counted *d = &s->x->p.pairs;
+	struct ll_value *coords[IR_MAX_DIMS], *at;
+	uint32_t i;
+
+	at = cg_cpu_at(s->x->dot.c, s->func, s->x->p.index);
+	experts_coords(s->l, d, pair, coords);
+	for (i = 0; i < d->n; i++) {
+		at = ll_plus(s->l, at, dot_mul(s->l, coords[i],
+					       4 * d->at[i].index));
+	}
+	return place_of(s, ll_cast(s->l, ll_load(s->l, ll_type(LL_I32, 1),
+						 at), LL_I64));
+}
+
+/* From how many pairs experts have to where these and their blocks begin. */
+static void
+add_up(struct experts_step *s)
+{
+	struct experts *x = s->x;
+	struct ll *l = s->l;
+	struct ll_value *carry[2] = { ll_i64(l, 0), ll_i64(l, 0) }, *n, *rows;
+	struct ll_loop k;
+
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.n + 1), 1, carry, 2);
+	n = experts_word(s, x->fill, k.i);
+	put_word(s, x->first, k.i, k.at[0]);
+	put_word(s, x->fill, k.i, k.at[0]);
+	put_word(s, x->block, k.i, k.at[1]);
+	carry[0] = dot_add(l, k.at[0], n);
+	rows = dot_add(l, dot_mul(l, n, x->p.rows.size),
+		       ll_i64(l, x->most - 1));
+	rows = dot_div(l, rows, x->most);
+	if (!x->p.others) {
+		rows = ll_select(l, ll_test(l, LL_LT, k.i, ll_i64(l, x->p.n)),
+				 rows, ll_i64(l, 0));
+	}
+	carry[1] = dot_add(l, k.at[1], rows);
+	ll_loop_end(l, &k, carry);
+	put_word(s, x->first, ll_i64(l, x->p.n + 1), k.at[0]);
+	put_word(s, x->block, ll_i64(l, x->p.n + 1), k.at[1]);
+}
+
+static void
+sort(struct experts *x)
+{
+	struct experts_step s;
+	struct ll_value *e, *at;
+	struct ll_loop all, k;
+	struct ll *l;
+
+	experts_begin(&s, x, "experts", 1);
+	l = s.l;
+	ll_loop(l, &all, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
+		NULL, 0);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.n + 1), 1, NULL, 0);
+	put_word(&s, x->fill, k.i, ll_i64(l, 0));
+	ll_loop_end(l, &k, NULL);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.pairs.size), 1, NULL, 0);
+	e = expert_of(&s, k.i);
+	at = experts_word(&s, x->fill, e);
+	put_word(&s, x->fill, e, dot_add(l, at, ll_i64(l, 1)));
+	ll_loop_end(l, &k, NULL);
+	add_up(&s);
+	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.pairs.size), 1, NULL, 0);
+	e = expert_of(&s, k.i);
+	at = experts_word(&s, x->fill, e);
+	put_word(&s, x->order, at, k.i);
+	put_word(&s, x->fill, e, dot_add(l, at, ll_i64(l, 1)));
+	ll_loop_end(l, &k, NULL);
+	ll_loop_end(l, &all, NULL);
+	ll_return(l, NULL);
+}
+
+/* ---- rows ---- */
+
+void
+experts_row(struct experts_step *s, struct ll_value *first,
+	    struct ll_value *j, struct ll_value *offset[2],
+	    struct ll_value **at)
+{
+	const struct cg_counted *d = &s->x->p.pairs;
+	struct ll_value *coords[IR_MAX_DIMS], *i;
+	struct ll *l = s->l;
+	uint32_t k, round;
+
+	offset[0] = offset[1] = ll_i64(l, 0);
+	i = dot_add(l, first, dot_div(l, j, s->x->p.rows.size));
+	i = experts_word(s, s->x->order, i);
+	for (round = 0; round < 2; round++) {
+		experts_coords(l, d, i, coords);
+		for (k = 0; k < d->n; k++) {
+			offset[0] = dot_add(l, offset[0], dot_mul(l,
+					coords[k], d->at[k].stride[0]));
+			offset[1] = dot_add(l, offset[1], dot_mul(l,
+					coords[k], d->at[k].stride[1]));
+			if (at && d->at[k].at >= 0) {
+				at[d->at[k].at] = coords[k];
+			}
+		}
+		d = &s->x->p.rows;
+		i = dot_rem(l, j, d->size);
+	}
+}
+
+int64_t
+experts_bytes(const struct experts *x, int which)
+{
+	return x->dot.source[which].base == LL_F32 ? 4 : 2;
+}
+
+void
+experts_copy(struct experts_step *s, int which, const struct cg_factor *f,
+	     struct ll_value *row, struct ll_value *from,
+	     struct ll_value *live, struct ll_value *to)
+{
+	int64_t bytes = experts_bytes(s->x, which);
+	const struct ll_type t = ll_type(bytes == 4 ? LL_I32 : LL_I16, 1);
+	struct ll_value *src = ll_plus(s->l, s->source[which],
+				       dot_mul(s->l, row, bytes)), *at;
+	struct ll *l = s->l;
+	struct ll_loop k;
+
+	if (dot_factor_dense(f, which)) {
+		live = dot_mul(l, live, bytes);
+		ll_copy(l, to, ll_plus(l, src, dot_mul(l, from, bytes)), live);
+		return;
+	}
+	ll_loop(l, &k, ll_i64(l, 0), live, 1, NULL, 0);
+	at = dot_factor_at(l, f, which, dot_add(l, from, k.i), bytes);
+	to = ll_plus(l, to, dot_mul(l, k.i, bytes));
+	ll_store(l, ll_load(l, t, ll_plus(l, src, at)), to);
+	ll_loop_end(l, &k, NULL);
+}
+
+/* ---- tiles ---- */
+
+/* There is room for whole panels. */
+void
+experts_multiply(struct experts_step *s, struct ll_value *rows,
+		 struct ll_value *cols, struct ll_value *words,
+		 struct ll_value *add)
+{
+	const struct dot *d = &s->x->dot;
+	int64_t lanes = d->unit.lanes;
+	struct ll *l = s->l;
+	struct ll_value *args[12], *to = ll_plus_n(l, s->own, d->own_c);
+	struct ll_loop r, c;
+
+	ll_loop(l, &r, ll_i64(l, 0), s->live[0], d->unit.mr, NULL, 0);
+	ll_loop(l, &c, ll_i64(l, 0), s->live[1], dot_nr(&d->unit), NULL, 0);
+	args[0] = ll_plus(l, rows, dot_mul(l, ll_bin(l, LL_MUL, r.i, words),
+					   4));
+	args[1] = ll_plus(l, cols, dot_mul(l, ll_bin(l, LL_MUL, c.i, words),
+					   4));
+	args[2] = ll_plus(l, to, dot_mul(l, r.i, 4 * d->tile_ld));
+	args[2] = ll_plus(l, args[2], dot_mul(l, c.i, 4));
+	args[3] = words;
+	args[4] = ll_i64(l, 4 * d->tile_ld);
+	args[5] = add;
+	args[6] = args[2];	/* its room: all is in a cache */
+	args[7] = args[4];
+	args[8] = to;
+	args[9] = ll_i64(l, 0);
+	args[10] = ll_i64(l, d->unit.mr);
+	args[11] = dot_add(l, dot_sub(l, s->live[1], c.i),
+			   ll_i64(l, lanes - 1));
+	args[11] = dot_mul(l, dot_div(l, args[11], lanes), lanes);
+	ll_call(l, s->tile, args, 12);
+	ll_loop_end(l, &c, NULL);
+	ll_loop_end(l, &r, NULL);
+}
+
+void
+experts_clear(struct experts_step *s, struct ll_value *cond)
+{
+	const struct dot *d = &s->x->dot;
+	struct ll_block *yes = ll_block(s->l, NULL, "clear");
+	struct ll_block *no = ll_block(s->l, NULL, "next");
+	struct ll_value *at = ll_plus_n(s->l, s->own, d->own_c);
+	struct ll_loop k;
+
+	ll_branch(s->l, cond, yes, no);
+	ll_at(s->l, yes);
+	ll_loop(s->l, &k, ll_i64(s->l, 0), ll_i64(s->l, d->tile_ld *
+		dot_up(d->rows.most, d->unit.mr)), 1, NULL, 0);
+	ll_store(s->l, ll_zero(s->l, ll_type(LL_F32, 1)),
+		 ll_plus(s->l, at, dot_mul(s->l, k.i, 4)));
+	ll_loop_end(s->l, &k, NULL);
+	ll_jump(s->l, no);
+	ll_at(s->l, no);
+}
+
+void
+experts_begin(struct experts_step *s, struct experts *x, const char *what,
+	      int64_t items)
+{
+	struct dot *d = &x->dot;
+	int k;
+
+	s->x = x;
+	s->l = d->c->ll;
+	s->func = cg_cpu_step(d->c, d->out, what, items);
+	s->own = ll_param(s->l, s->func, 1);
+	s->shared = cg_cpu_shared(d->c, s->func);
+	for (k = 0; k < 2; k++) {
+		s->source[k] = dot_source_at(d->c, s->func, &d->source[k]);
+	}
+}
+
+struct ll_value *
+experts_packer(struct experts *x, int which, const struct cg_factor *rows,
+	       const struct cg_factor *k)
+{
+	struct dot *d = &x->dot;
+	struct dot_pack p = {
+		.unit = &d->unit, .base = d->source[which].base,
+		.rows = rows, .k = k, .which = which,
+		.width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
+		.tiles = d->unit.kind == DOT_TILES && which == 0
+	};
+
+	return dot_packer(d->c, &p);
+}
+
+/* ---- which ---- */
+
+static void
+place_lists(struct experts *x)
+{
+	x->first = x->dot.out->shared_bytes;
+	x->block = x->first + 4 * (x->p.n + 2);
+	x->fill = x->block + 4 * (x->p.n + 2);
+	x->order = x->fill + 4 * (x->p.n + 2);
+	x->dot.out->shared_bytes = x->order + 4 * x->p.pairs.size;
+}
+
+bool
+cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
+		 const struct kernel *k, const char **why)
+{
+	struct experts x = { .dot = { .c = c, .out = out, .k = k } };
+	const struct cg_site site = dot_site(c, out);
+	struct dot_source *s = x.dot.source;
+	const struct cg_view *views[] = { &s[0].view, &s[1].view };
+	node_id head = cg_dot_head(c->m, k, true);
+	int64_t rows;
+	bool to;
+
+	*why = NULL;
+	if (!head) {
+		return false;
+	}
+	cg_picks_begin(&site, head, &x.p);
+	to = x.p.node->op == IR_DOT_TO;
+	if (!dot_source(c, out, k, x.p.from[0], &s[0]) ||
+	    !dot_source(c, out, k, x.p.from[1], &s[1]) ||
+	    s[0].base != s[1].base ||
+	    !cg_picks_find(&site, k, views, &x.p)) {
+		return false;
+	}
+	x.dot.value = x.p.node->result;
+	x.dot.unit = dot_unit(c, x.p.types[0]->dtype);
+	x.dot.whole_last = cg_dot_whole_last(c->m, k, head);
+	x.dot.result = DOT_BOX;
+	rows = x.p.pairs.size * x.p.rows.size;
+	if (rows == 0 || x.p.n == 0 || rows > INT32_MAX ||
+	    !(to ? experts_plan_to(&x) : experts_plan_at(&x))) {
+		return false;
+	}
+	place_lists(&x);
+	sort(&x);
+	return to ? experts_to(&x, why) : experts_at(&x, why);
+}

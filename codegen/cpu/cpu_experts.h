@@ -1,0 +1,75 @@
+/*
+ * Contractions whose matrix an index chooses, between the files of experts*.c.
+ *
+ * What an expert is chosen for is a pair: a token and one of its choices.  A
+ * first step sorts pairs by expert, in their order; then those of an expert
+ * are a contraction like others, of rows that are copied side by side.
+ */
+#ifndef CODEGEN_CPU_EXPERTS_H
+#define CODEGEN_CPU_EXPERTS_H
+
+#include "codegen/cpu/cpu_dot.h"
+
+struct experts {
+	struct dot dot;
+	struct cg_picks p;
+	int64_t most;		/* rows of a block, or added up at once */
+	/* i32 in shared room, by expert, the last for those elsewhere */
+	int64_t first;		/* its first pair in `order`; one more */
+	int64_t block;		/* its first block of rows; one more */
+	int64_t fill;
+	int64_t order;		/* pairs, sorted */
+	int64_t own_rows[2];	/* in a worker's room: rows, side by side */
+};
+
+/* A step's function, and what is at hand in it. */
+struct experts_step {
+	struct experts *x;
+	struct ll *l;
+	struct ll_value *func, *own, *shared, *source[2];
+	struct ll_value *tile, *pack[2];
+	struct ll_value *live[2];	/* rows and columns of the tile */
+};
+
+/* ---- cpu_experts.c ------------------------------------------------------ */
+
+/* Number i of a list in shared room. */
+struct ll_value *experts_word(struct experts_step *s, int64_t list,
+			      struct ll_value *i);
+/* The place in each dim. */
+void experts_coords(struct ll *l, const struct cg_counted *d,
+		    struct ll_value *i, struct ll_value **out);
+/* Row `j` of an expert whose pairs begin at `first`: where it is in both
+ * sources, in elements; `at`: its place by dim of the result, or NULL. */
+void experts_row(struct experts_step *s, struct ll_value *first,
+		 struct ll_value *j, struct ll_value *offset[2],
+		 struct ll_value **at);
+/* `live` positions of a factor of a source from `from` on, to `to`. */
+void experts_copy(struct experts_step *s, int which,
+		  const struct cg_factor *f, struct ll_value *row,
+		  struct ll_value *from, struct ll_value *live,
+		  struct ll_value *to);
+/* The product of packed blocks, plus what is in the tile if `add`. */
+void experts_multiply(struct experts_step *s, struct ll_value *rows,
+		      struct ll_value *cols, struct ll_value *words,
+		      struct ll_value *add);
+/* Zeros into the tile, if `cond`. */
+void experts_clear(struct experts_step *s, struct ll_value *cond);
+void experts_begin(struct experts_step *s, struct experts *x,
+		   const char *what, int64_t items);
+/* Of an element of a source. */
+int64_t experts_bytes(const struct experts *x, int which);
+struct ll_value *experts_packer(struct experts *x, int which,
+				const struct cg_factor *rows,
+				const struct cg_factor *k);
+
+/* ---- cpu_experts_at.c, cpu_experts_to.c: dot_at, dot_to ----------------- */
+
+/* Blocks and rooms. False: something is empty, or too large for a room. */
+bool experts_plan_at(struct experts *x);
+bool experts_plan_to(struct experts *x);
+/* The step behind the sorting one. False: *why, of what stands behind. */
+bool experts_at(struct experts *x, const char **why);
+bool experts_to(struct experts *x, const char **why);
+
+#endif

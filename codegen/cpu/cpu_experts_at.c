@@ -1,0 +1,262 @@
+/*
+ * dot_at: an item is a block of one expert's rows by a block of columns.  Rows
+ * are copied side by side, packed and multiplied as in any contraction; what
+ * stands behind is computed row by row, at the places that rows come from.
+ */
+#include "codegen/cpu/cpu_experts.h"
+
+#define OWN ((int64_t)960 << 10)	/* below 1 MiB: a worker's L2 */
+#define MOST 64			/* rows of a block */
+#define MOST_PANELS 4		/* of columns */
+
+/* ---- the plan ---- */
+
+static void
+choose_depth(struct dot *d)
+{
+	int64_t per_block = 512 * (int64_t)d->unit.per_word;
+	int64_t whole = (int64_t)d->unit.words * d->unit.per_word;
+
+	d->ndepth = (d->over.size + per_block - 1) / per_block;
+	d->depth = dot_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
+	d->ndepth = (d->over.size + d->depth - 1) / d->depth;
+}
+
+static bool
+fits(struct experts *x)
+{
+	struct dot *d = &x->dot;
+	int64_t words = 4 * dot_words_of(&d->unit, d->depth);
+	int64_t rows = dot_up(x->most, d->unit.mr);
+
+	if (d->whole_last && d->cols.cut == d->dims[2].n - 1 &&
+	    d->cols.chunks > 1) {
+		return false;
+	}
+	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
+	d->own_b = 0;
+	d->own_c = dot_up(words * dot_up(d->cols.most, dot_nr(&d->unit)), 64);
+	d->own_a = d->own_c + dot_up(4 * rows * d->tile_ld, 64);
+	x->own_rows[0] = d->own_a + dot_up(words * rows, 64);
+	d->out->own_bytes = x->own_rows[0] + rows * d->depth *
+					     experts_bytes(x, 0);
+	return d->out->own_bytes <= OWN;
+}
+
+bool
+experts_plan_at(struct experts *x)
+{
+	struct dot *d = &x->dot;
+	const struct ir_factor *over = ir_rule_factor(&x->p.rule, "over");
+	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
+	int64_t all = ir_dim_size(d->c->m, x->p.of), panels;
+
+	dot_add_factor(d, over, over->dims, x->p.types, &d->over);
+	dot_add_factor(d, n, n->dims, x->p.types, &d->n);
+	dot_add_dims(d, n, &d->dims[2]);
+	if (d->over.size == 0 || d->n.size == 0) {
+		return false;
+	}
+	choose_depth(d);
+	x->most = dot_up((x->p.pairs.size * x->p.rows.size + all - 1) / all,
+			 d->unit.mr);
+	x->most = x->most < MOST ? x->most : MOST;
+	d->rows.most = x->most;
+	for (panels = MOST_PANELS; panels >= 0; panels--) {
+		d->cols = dot_split(&d->dims[2], panels
+			? panels * dot_nr(&d->unit)
+			: d->dims[2].size[d->dims[2].n - 1],
+			dot_nr(&d->unit));
+		if (fits(x)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- an item ---- */
+
+struct block {
+	struct experts_step *s;
+	struct ll_value *expert, *first;	/* its first pair */
+	struct ll_value *row, *live;	/* of the expert's rows */
+	struct dot_place n;
+};
+
+/* The expert whose block it is: the last one that begins by then. */
+static struct ll_value *
+expert_of(struct experts_step *s, struct ll_value *block)
+{
+	struct ll *l = s->l;
+	struct ll_value *n = ll_i64(l, 0), *begins;
+	struct ll_loop k;
+
+	ll_loop(l, &k, ll_i64(l, 1), ll_i64(l, s->x->p.n + 1), 1, &n, 1);
+	begins = ll_test(l, LL_LE, experts_word(s, s->x->block, k.i), block);
+	n = dot_add(l, k.at[0], ll_select(l, begins, ll_i64(l, 1),
+					  ll_i64(l, 0)));
+	ll_loop_end(l, &k, &n);
+	return k.at[0];
+}
+
+static void
+find_rows(struct block *b, struct ll_value *block)
+{
+	struct experts_step *s = b->s;
+	struct experts *x = s->x;
+	struct ll *l = s->l;
+	struct ll_value *all;
+
+	b->expert = expert_of(s, block);
+	b->first = experts_word(s, x->first, b->expert);
+	all = experts_word(s, x->first, dot_add(l, b->expert, ll_i64(l, 1)));
+	all = dot_mul(l, dot_sub(l, all, b->first), x->p.rows.size);
+	b->row = dot_sub(l, block, experts_word(s, x->block, b->expert));
+	b->row = dot_mul(l, b->row, x->most);
+	b->live = dot_min(l, ll_i64(l, x->most), dot_sub(l, all, b->row));
+}
+
+/* A stretch of k of the rows, packed. */
+static void
+pack_rows(struct block *b, struct ll_value *from, struct ll_value *n)
+{
+	struct experts_step *s = b->s;
+	struct dot *d = &s->x->dot;
+	struct ll *l = s->l;
+	struct ll_value *to = ll_plus_n(l, s->own, s->x->own_rows[0]);
+	struct ll_value *offset[2], *args[6];
+	struct ll_loop r;
+
+	ll_loop(l, &r, ll_i64(l, 0), b->live, 1, NULL, 0);
+	experts_row(s, b->first, dot_add(l, b->row, r.i), offset, NULL);
+	experts_copy(s, 0, &d->over, offset[0], from, n,
+		     ll_plus(l, to, dot_mul(l, r.i, d->depth *
+					    experts_bytes(s->x, 0))));
+	ll_loop_end(l, &r, NULL);
+	args[0] = ll_plus_n(l, s->own, d->own_a);
+	args[1] = to;
+	args[2] = ll_i64(l, 0);
+	args[3] = b->live;
+	args[4] = ll_i64(l, 0);
+	args[5] = n;
+	ll_call(l, s->pack[0], args, 6);
+}
+
+static void
+all_depths(struct block *b)
+{
+	struct experts_step *s = b->s;
+	struct dot *d = &s->x->dot;
+	struct ll *l = s->l;
+	struct ll_value *none, *matrix, *words, *later, *args[6];
+	int at = ir_type_at(s->x->p.types[1], s->x->p.of);
+	struct ll_loop q;
+
+	/* pairs of experts elsewhere come to zeros */
+	none = ll_test(l, LL_EQ, b->expert, ll_i64(l, s->x->p.n));
+	experts_clear(s, none);
+	matrix = dot_mul(l, b->expert, d->source[1].view.stride[at] *
+				       experts_bytes(s->x, 1));
+	matrix = ll_plus(l, s->source[1], matrix);
+	ll_loop(l, &q, ll_i64(l, 0), ll_select(l, none, ll_i64(l, 0),
+					       ll_i64(l, d->ndepth)), 1,
+		NULL, 0);
+	args[0] = ll_plus_n(l, s->own, d->own_b);
+	args[1] = matrix;
+	args[2] = b->n.start;
+	args[3] = b->n.live;
+	args[4] = dot_mul(l, q.i, d->depth);
+	args[5] = dot_min(l, ll_i64(l, d->depth),
+			  dot_sub(l, ll_i64(l, d->over.size), args[4]));
+	ll_call(l, s->pack[1], args, 6);
+	pack_rows(b, args[4], args[5]);
+	later = ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
+			  ll_i64(l, 1), ll_i64(l, 0));
+	words = dot_words(l, &d->unit, args[5]);
+	experts_multiply(s, ll_plus_n(l, s->own, d->own_a), args[0], words,
+			 later);
+	ll_loop_end(l, &q, NULL);
+}
+
+static bool
+behind(struct block *b, const char **why)
+{
+	struct experts_step *s = b->s;
+	struct dot *d = &s->x->dot;
+	struct ll *l = s->l;
+	struct cg_nest nest = { .k = d->k };
+	struct cg_leaf leaf = { .value = d->value };
+	struct ll_value *offset[2];
+	struct ll_loop r;
+	uint32_t i;
+	bool done;
+
+	nest.space = *ir_type(d->c->m, d->value);
+	for (i = 0; i < d->k->nodes.n; i++) {
+		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
+	}
+	ll_loop(l, &r, ll_i64(l, 0), b->live, 1, NULL, 0);
+	experts_row(s, b->first, dot_add(l, b->row, r.i), offset, nest.from);
+	for (i = 0; i < IR_MAX_DIMS; i++) {
+		nest.count[i] = nest.from[i] != NULL;
+	}
+	leaf.at = ll_plus_n(l, s->own, d->own_c);
+	leaf.at = ll_plus(l, leaf.at, dot_mul(l, r.i, 4 * d->tile_ld));
+	dot_put_place(l, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
+	for (i = 0; i < IR_MAX_DIMS; i++) {
+		leaf.from[i] = nest.from[i];
+	}
+	VEC_PUSH(d->c->a, &nest.leaves, leaf);
+	done = cg_nest_box(d->c, d->out, s->func, &nest, why);
+	ll_loop_end(l, &r, NULL);
+	return done;
+}
+
+/* ---- the step ---- */
+
+bool
+experts_at(struct experts *x, const char **why)
+{
+	struct dot *d = &x->dot;
+	struct cg_factor rows = { .n = 1, .size = x->most }, k = rows;
+	int64_t all = x->p.pairs.size * x->p.rows.size, blocks;
+	struct ll_block *body, *next;
+	struct experts_step s;
+	struct block b = { .s = &s };
+	struct ll_value *i;
+	struct ll *l = d->c->ll;
+	struct ll_loop item;
+	bool done;
+
+	rows.at[0] = (struct cg_run){ x->most, { d->depth, d->depth } };
+	k.size = d->depth;
+	k.at[0] = (struct cg_run){ d->depth, { 1, 1 } };
+	s.tile = dot_tile(d->c, &d->unit);
+	s.pack[0] = experts_packer(x, 0, &rows, &k);
+	s.pack[1] = experts_packer(x, 1, &d->n, &d->over);
+	/* each expert may have one that is not full */
+	blocks = all / x->most + x->p.n + 1;
+	experts_begin(&s, x, "dot_at", blocks * d->cols.blocks);
+	dot_tiles_begin(d->c, &d->unit);
+	ll_loop(l, &item, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
+		NULL, 0);
+	i = dot_div(l, item.i, d->cols.blocks);
+	body = ll_block(l, NULL, "block");
+	next = ll_block(l, NULL, "next");
+	ll_branch(l, ll_test(l, LL_LT, i, experts_word(&s, x->block,
+					ll_i64(l, x->p.n + 1))), body, next);
+	ll_at(l, body);
+	find_rows(&b, i);
+	b.n = dot_place(l, &d->dims[2], &d->cols,
+			dot_rem(l, item.i, d->cols.blocks));
+	s.live[0] = b.live;
+	s.live[1] = b.n.live;
+	all_depths(&b);
+	done = behind(&b, why);
+	ll_jump(l, next);
+	ll_at(l, next);
+	ll_loop_end(l, &item, NULL);
+	dot_tiles_end(d->c, &d->unit);
+	ll_return(l, NULL);
+	return done;
+}

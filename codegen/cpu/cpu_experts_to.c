@@ -1,0 +1,212 @@
+/*
+ * dot_to: an item is a block of one expert's matrix.  It goes over the rows of
+ * that expert, so many at a time: what both operands have for its block is
+ * copied side by side, packed, and added up in the tile.
+ */
+#include "codegen/cpu/cpu_experts.h"
+
+#define OWN ((int64_t)960 << 10)	/* below 1 MiB: a worker's L2 */
+#define DEPTH 256		/* rows at a time; words */
+
+/* ---- the plan ---- */
+
+static bool
+fits(struct experts *x)
+{
+	struct dot *d = &x->dot;
+	int64_t words = 4 * dot_words_of(&d->unit, d->depth), bytes;
+
+	if (d->whole_last && d->cols.cut == d->dims[2].n - 1 &&
+	    d->cols.chunks > 1) {
+		return false;
+	}
+	bytes = d->depth * experts_bytes(x, 0);
+	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
+	d->own_b = 0;
+	d->own_c = dot_up(words * dot_up(d->cols.most, dot_nr(&d->unit)), 64);
+	d->own_a = d->own_c + dot_up(4 * d->tile_ld *
+				     dot_up(d->rows.most, d->unit.mr), 64);
+	x->own_rows[0] = d->own_a + dot_up(words * dot_up(d->rows.most,
+							  d->unit.mr), 64);
+	x->own_rows[1] = x->own_rows[0] + dot_up(bytes * d->rows.most, 64);
+	d->out->own_bytes = x->own_rows[1] + bytes * d->cols.most;
+	return d->out->own_bytes <= OWN;
+}
+
+bool
+experts_plan_to(struct experts *x)
+{
+	struct dot *d = &x->dot;
+	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
+	const struct ir_factor *k = ir_rule_factor(&x->p.rule, "K");
+	int64_t panels;
+
+	dot_add_factor(d, n, n->dims, x->p.types, &d->m);
+	dot_add_factor(d, k, k->dims, x->p.types, &d->n);
+	dot_add_dims(d, n, &d->dims[1]);
+	dot_add_dims(d, k, &d->dims[2]);
+	if (d->m.size == 0 || d->n.size == 0) {
+		return false;
+	}
+	d->depth = DEPTH * (int64_t)d->unit.per_word;
+	x->most = d->depth;
+	d->rows = dot_split(&d->dims[1], 64, d->unit.mr);
+	for (panels = 4; panels >= 0; panels--) {
+		d->cols = dot_split(&d->dims[2], panels
+			? panels * dot_nr(&d->unit)
+			: d->dims[2].size[d->dims[2].n - 1],
+			dot_nr(&d->unit));
+		if (fits(x)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- an item ---- */
+
+struct block {
+	struct experts_step *s;
+	struct ll_value *expert, *first, *rows;
+	struct dot_place at[2];	/* in both factors */
+};
+
+static void
+copy_rows(struct block *b, struct ll_value *from, struct ll_value *n)
+{
+	struct experts_step *s = b->s;
+	struct dot *d = &s->x->dot;
+	struct ll *l = s->l;
+	struct ll_value *offset[2];
+	struct ll_loop r;
+	int k;
+
+	ll_loop(l, &r, ll_i64(l, 0), n, 1, NULL, 0);
+	experts_row(s, b->first, dot_add(l, from, r.i), offset, NULL);
+	for (k = 0; k < 2; k++) {
+		int64_t most = k ? d->cols.most : d->rows.most;
+		struct ll_value *to = ll_plus_n(l, s->own, s->x->own_rows[k]);
+
+		experts_copy(s, k, k ? &d->n : &d->m, offset[k],
+			     b->at[k].start, b->at[k].live,
+			     ll_plus(l, to, dot_mul(l, r.i, most *
+						    experts_bytes(s->x, k))));
+	}
+	ll_loop_end(l, &r, NULL);
+}
+
+static void
+all_rows(struct block *b)
+{
+	struct experts_step *s = b->s;
+	struct dot *d = &s->x->dot;
+	struct ll *l = s->l;
+	struct ll_value *n, *later, *args[6], *to[2];
+	struct ll_loop q;
+	int k;
+
+	experts_clear(s, ll_test(l, LL_EQ, b->rows, ll_i64(l, 0)));
+	to[0] = ll_plus_n(l, s->own, d->own_a);
+	to[1] = ll_plus_n(l, s->own, d->own_b);
+	ll_loop(l, &q, ll_i64(l, 0), b->rows, d->depth, NULL, 0);
+	n = dot_min(l, ll_i64(l, d->depth), dot_sub(l, b->rows, q.i));
+	copy_rows(b, q.i, n);
+	for (k = 0; k < 2; k++) {
+		args[0] = to[k];
+		args[1] = ll_plus_n(l, s->own, s->x->own_rows[k]);
+		args[2] = ll_i64(l, 0);
+		args[3] = b->at[k].live;
+		args[4] = ll_i64(l, 0);
+		args[5] = n;
+		ll_call(l, s->pack[k], args, 6);
+	}
+	later = ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
+			  ll_i64(l, 1), ll_i64(l, 0));
+	experts_multiply(s, to[0], to[1], dot_words(l, &d->unit, n), later);
+	ll_loop_end(l, &q, NULL);
+}
+
+static bool
+behind(struct block *b, const char **why)
+{
+	struct experts_step *s = b->s;
+	struct dot *d = &s->x->dot;
+	struct cg_nest nest = { .k = d->k };
+	struct cg_leaf leaf = { .value = d->value };
+	int at;
+	uint32_t i;
+
+	nest.space = *ir_type(d->c->m, d->value);
+	at = ir_type_at(&nest.space, s->x->p.of);
+	for (i = 0; i < d->k->nodes.n; i++) {
+		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
+	}
+	nest.from[at] = b->expert;
+	nest.count[at] = 1;
+	leaf.at = ll_plus_n(s->l, s->own, d->own_c);
+	dot_put_place(s->l, &nest, &leaf, &d->dims[1], &d->rows, &b->at[0],
+		      d->tile_ld);
+	dot_put_place(s->l, &nest, &leaf, &d->dims[2], &d->cols, &b->at[1],
+		      1);
+	for (i = 0; i < IR_MAX_DIMS; i++) {
+		leaf.from[i] = nest.from[i];
+	}
+	VEC_PUSH(d->c->a, &nest.leaves, leaf);
+	return cg_nest_box(d->c, d->out, s->func, &nest, why);
+}
+
+/* ---- the step ---- */
+
+static struct ll_value *
+packer(struct experts *x, int which)
+{
+	struct dot *d = &x->dot;
+	int64_t most = which ? d->cols.most : d->rows.most;
+	struct cg_factor side = { .n = 1, .size = most }, k = side;
+
+	side.at[0] = (struct cg_run){ most, { 1, 1 } };
+	k.size = d->depth;
+	k.at[0] = (struct cg_run){ d->depth, { most, most } };
+	return experts_packer(x, which, &side, &k);
+}
+
+bool
+experts_to(struct experts *x, const char **why)
+{
+	struct dot *d = &x->dot;
+	int64_t blocks = d->rows.blocks * d->cols.blocks;
+	struct experts_step s;
+	struct block b = { .s = &s };
+	struct ll *l = d->c->ll;
+	struct ll_value *i, *end;
+	struct ll_loop item;
+	bool done;
+	int k;
+
+	s.tile = dot_tile(d->c, &d->unit);
+	for (k = 0; k < 2; k++) {
+		s.pack[k] = packer(x, k);
+	}
+	experts_begin(&s, x, "dot_to", x->p.n * blocks);
+	dot_tiles_begin(d->c, &d->unit);
+	ll_loop(l, &item, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
+		NULL, 0);
+	b.expert = dot_div(l, item.i, blocks);
+	i = dot_rem(l, item.i, blocks);
+	b.first = experts_word(&s, x->first, b.expert);
+	end = experts_word(&s, x->first,
+			   dot_add(l, b.expert, ll_i64(l, 1)));
+	b.rows = dot_mul(l, dot_sub(l, end, b.first), x->p.rows.size);
+	b.at[0] = dot_place(l, &d->dims[1], &d->rows,
+			    dot_div(l, i, d->cols.blocks));
+	b.at[1] = dot_place(l, &d->dims[2], &d->cols,
+			    dot_rem(l, i, d->cols.blocks));
+	s.live[0] = b.at[0].live;
+	s.live[1] = b.at[1].live;
+	all_rows(&b);
+	done = behind(&b, why);
+	ll_loop_end(l, &item, NULL);
+	dot_tiles_end(d->c, &d->unit);
+	ll_return(l, NULL);
+	return done;
+}

@@ -1,0 +1,96 @@
+/*
+ * Nests on a CPU: between the files of codegen/cpu/nest*.c.
+ */
+#ifndef CODEGEN_CPU_NEST_H
+#define CODEGEN_CPU_NEST_H
+
+#include "codegen/cpu/cpu.h"
+#include "codegen/nest/nest.h"
+
+#define EMIT_NONE UINT32_MAX
+
+/* A step being emitted. */
+struct emit {
+	struct cg_cpu *c;
+	struct ll *l;
+	struct cg_kernel *out;
+	struct nest *n;
+	const struct nest_step *s;
+	const struct cg_nest *box;	/* or NULL */
+	struct ll_value *step;
+	struct ll_value **at;		/* by memory */
+	struct ll_value *shared, *item;
+	struct ll_value *index[NEST_LOOPS];	/* first of its lanes */
+	uint32_t vec;			/* loop along which lanes run */
+	uint32_t lanes;			/* 1: not now */
+	struct ll_value *mask, *live;	/* NULL: all lanes; how many */
+	struct ll_value **val;		/* by expression; NULL: not yet */
+	VEC(nest_id) done;		/* those that have one, in order */
+	struct ll_value **sum;		/* by expression: its room */
+	uint32_t *seen, stamp;		/* of hoisting */
+};
+
+/* What a nest asks of its kernel. */
+struct asker {
+	struct cg_cpu *c;
+	struct cg_kernel *out;
+};
+
+/* ---- cpu_nest.c ---- */
+
+/* NULL: *why. */
+struct nest *emit_build(struct asker *a, const struct cg_nest *x,
+			const struct nest_ask *like, const char **why);
+/* Ready to emit the step at hand; s NULL: all memory is used. */
+void emit_open(struct emit *e, const struct nest_step *s);
+
+/* ---- cpu_nest_scatter.c ---- */
+
+/* Whether it is one sum by index, over a dim that is not short. */
+bool emit_is_scatter(struct cg_cpu *c, const struct cg_nest *x);
+bool emit_scatter(struct asker *a, const struct cg_nest *x,
+		  const char **why);
+
+/* ---- cpu_nest_expr.c ---- */
+
+/* The value of an expression here; kept until the scope ends. */
+struct ll_value *emit_expr(struct emit *e, nest_id id);
+/* What does not change in these loops, ahead of them. */
+void emit_ahead(struct emit *e, nest_id id, uint64_t loops);
+/* Gives an expression its value, in the scope at hand. */
+void emit_set(struct emit *e, nest_id id, struct ll_value *v);
+/* for what was made since: it is no more. */
+void emit_forget(struct emit *e, uint32_t since);
+enum ll_base emit_base(enum nest_kind kind);
+/* As many lanes as the other one. */
+void emit_alike(struct emit *e, struct ll_value **a, struct ll_value **b);
+uint32_t emit_lanes_of(struct emit *e, struct ll_value *v);
+/* Bytes from one element to the next, as stored. */
+int64_t emit_bytes(uint8_t dtype);
+enum ll_base emit_stored(uint8_t dtype);
+/* Between an element and what is computed with: I64, F64, F32. */
+struct ll_value *emit_widen(struct emit *e, struct ll_value *v,
+			    uint8_t dtype);
+struct ll_value *emit_narrow(struct emit *e, struct ll_value *v,
+			     uint8_t dtype);
+/* Of a place: the pointer to it, or to its first lane. *step: how far apart
+ * lanes are, in elements; lanes whose places are numbers: in *places. */
+struct ll_value *emit_place(struct emit *e, nest_id place, uint32_t memory,
+			    int64_t *step, struct ll_value **places);
+struct ll_value *emit_load(struct emit *e, const struct nest_expr *x);
+
+/* ---- cpu_nest_rows.c ---- */
+
+/* Rows from .. to - 1 of the step's. */
+void emit_rows(struct emit *e, struct ll_value *from, struct ll_value *to);
+/* Runs body for lanes of a loop from lo to hi; fixed: hi - lo, or -1. */
+void emit_along(struct emit *e, uint32_t loop, struct ll_value *lo,
+		struct ll_value *hi, int64_t fixed, uint32_t unroll,
+		void (*body)(struct emit *e, uint32_t u, void *user),
+		void *user);
+/* Puts a value away where the root says. */
+void emit_put(struct emit *e, const struct nest_root *r, struct ll_value *v);
+/* All rows of the box. */
+void emit_box(struct emit *e);
+
+#endif

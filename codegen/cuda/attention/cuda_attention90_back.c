@@ -1,0 +1,336 @@
+/*
+ * What flows back through attention with wgmma and the copying unit (sm_90a).
+ * A block has 128 rows: queries of a head, for DQ, or keys of a kv head, for DK
+ * and DV.  One warpgroup brings columns, 64 at a time, into a ring of two; two
+ * multiply, 64 rows each:
+ *
+ *	S = X0 Y0^T	dP = X1 Y1^T	DV += P Y1	DX += dS Y0
+ *
+ * where the left operands of the last two are in registers, as the first two
+ * left them, and the right ones are the same tiles, read across.  What queries
+ * that are columns have of their own, threads of the first warpgroup bring.
+ */
+#include "codegen/cuda/attention/cuda_attention90.h"
+#include "codegen/cuda/attention/cuda_attention_back.h"
+
+#define COLS 64
+#define STAGES 2
+#define NUMBERS (4 * 4 * COLS)	/* bytes, of a stage's columns */
+#define BRINGERS COLS		/* threads, if columns are queries */
+#define BARRIERS 64		/* bytes */
+
+struct back90 {
+	struct ca_back s;
+	struct ca_side x[2], y[2];	/* of rows; of columns */
+	int64_t ring, stage, numbers, bars;	/* bytes, in shared memory */
+};
+
+/* ---- how it is cut up ---- */
+
+static void
+lay_out(struct back90 *p)
+{
+	struct ca_back *s = &p->s;
+	int64_t put = 4 * CA90_ROWS * ca_stage_pitch(CA_MOST_OUT);
+
+	p->x[1].at = p->x[0].bytes;
+	p->ring = p->x[1].at + p->x[1].bytes;
+	p->y[0].at = p->ring;
+	p->y[1].at = p->ring + p->y[0].bytes;
+	p->stage = p->y[0].bytes + p->y[1].bytes;
+	p->numbers = p->ring + STAGES * p->stage;
+	p->numbers = p->numbers > put ? p->numbers : put;
+	s->lse = p->numbers;
+	s->delta = s->lse + 4 * COLS;
+	s->from = s->delta + 4 * COLS;
+	s->to = s->from + 4 * COLS;
+	p->bars = p->numbers + STAGES * NUMBERS;
+	s->smem = p->bars + BARRIERS;
+	s->form = (struct ca_form){ .warps = CA90_CONSUMERS / 32, .mt = 1,
+				    .cols = COLS, .stages = STAGES,
+				    .teams = 1, .reached = 0.9 };
+	s->rows = CA90_ROWS;
+	s->threads = CA90_CONSUMERS;
+	s->thread = "(TID - 128)";
+	s->meet = "sync_named(1, 256);";
+	s->blocks = ca_parts(s->keys ? s->t->keys : s->t->queries, s->rows);
+	s->out_slope = ca_wide(s->t->d);
+	s->out_weight = s->weight ? ca_wide(s->t->dv) : 0;
+	s->out_blocks = 1;
+}
+
+/* Whether it is for these kernels; else cuda_attention_back.c has others. */
+static bool
+suits(struct back90 *p)
+{
+	struct ca_back *s = &p->s;
+	struct attn *t = s->t;
+	uint32_t q = s->keys, k = !s->keys;	/* rows, and columns */
+	struct ca_side *of[4];
+
+	of[ATTN_Q] = q ? &p->y[0] : &p->x[0];
+	of[ATTN_K] = k ? &p->y[0] : &p->x[0];
+	of[ATTN_V] = k ? &p->y[1] : &p->x[1];
+	of[ATTN_G] = q ? &p->y[1] : &p->x[1];
+	if (!t->k->c->arch->wgmma || t->tile == IR_F32 || !t->whole ||
+	    !s->slope || s->weight != s->keys || t->queries <= CA90_FEW ||
+	    t->keys <= CA90_FEW ||
+	    !ca_side(t, ATTN_Q, q ? COLS : CA90_ROWS, of[ATTN_Q]) ||
+	    !ca_side(t, ATTN_K, k ? COLS : CA90_ROWS, of[ATTN_K]) ||
+	    !ca_side(t, ATTN_V, k ? COLS : CA90_ROWS, of[ATTN_V]) ||
+	    !ca_side(t, ATTN_G, q ? COLS : CA90_ROWS, of[ATTN_G])) {
+		return false;
+	}
+	lay_out(p);
+	return s->smem <= t->k->c->arch->smem_bytes;
+}
+
+static void
+put_maps(struct back90 *p)
+{
+	struct ca_side *all[4];
+	struct cu_func *f = &p->s.f;
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		all[p->x[i].number] = &p->x[i];
+		all[p->y[i].number] = &p->y[i];
+	}
+	for (i = 0; i < 4; i++) {
+		VEC_PUSH(f->k->c->a, &f->grid->maps, all[i]->map);
+	}
+}
+
+/* ---- the warpgroup that brings ---- */
+
+static void
+put_barriers(struct back90 *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	cu_line(f, "const u32 sm = smem_addr(SMEM);");
+	cu_line(f, "const u32 bars = sm + %lld;", (long long)p->bars);
+	cu_line(f, "const u32 full = bars + 8, empty = full + %d;",
+		8 * STAGES);
+	cu_line(f, "if (TID == 0) {");
+	cu_line(f, "mbar_init(bars, 1);");
+	cu_line(f, "for (int i = 0; i < %d; i++) {", STAGES);
+	cu_line(f, "mbar_init(full + 8 * i, %d);",
+		p->s.keys ? BRINGERS + 1 : 1);
+	cu_line(f, "mbar_init(empty + 8 * i, %d);", CA90_CONSUMERS / 32);
+	cu_line(f, "}");
+	cu_line(f, "fence_mbar_init();");
+	cu_line(f, "}");
+	cu_line(f, "sync_block();");
+}
+
+/* Numbers of a stage: the copying unit cannot pick them out. */
+static void
+bring_numbers(struct back90 *p)
+{
+	struct cu_func *f = &p->s.f;
+	struct attn *t = p->s.t;
+
+	cu_line(f, "const int into = stage * %d;", NUMBERS);
+	ca_pointer(f, t, &t->in[ATTN_L], "l", "head");
+	ca_pointer(f, t, &t->in[ATTN_DELTA], "dt", "head");
+	ca_back_numbers(&p->s);
+	cu_line(f, "cp_async_commit();");
+	cu_line(f, "cp_async_wait(0);");
+	cu_line(f, "mbar_arrive(full + 8 * stage);");
+}
+
+static void
+put_producer(struct back90 *p)
+{
+	struct cu_func *f = &p->s.f;
+	const struct attn *t = p->s.t;
+	int i;
+
+	cu_line(f, "regs_fewer(40);");
+	cu_line(f, "if (TID < %d && count > 0) {", p->s.keys ? BRINGERS : 1);
+	cu_line(f, "if (TID == 0) {");
+	cu_line(f, "mbar_expect(bars, %lld);", (long long)p->ring);
+	for (i = 0; i < 2; i++) {
+		ca_side_load(f, t, &p->x[i],
+			     i ? arena_printf(f->k->c->a, "sm + %lld",
+					      (long long)p->x[1].at) : "sm",
+			     "bars", "row0");
+	}
+	cu_line(f, "}");
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (int it = 0; it < count; it++) {");
+	cu_say(f, "The first round waits for nobody: the phase before the "
+	       "first one is over.");
+	cu_line(f, "const int stage = it %% %d, parity = ~(it / %d) & 1;",
+		STAGES, STAGES);
+	ca_back_tile(&p->s, "it", true);
+	cu_line(f, "mbar_wait(empty + 8 * stage, parity);");
+	cu_line(f, "if (TID == 0) {");
+	cu_line(f, "mbar_expect(full + 8 * stage, %lld);",
+		(long long)p->stage);
+	for (i = 0; i < 2; i++) {
+		ca_side_load(f, t, &p->y[i],
+			     arena_printf(f->k->c->a, "sm + %lld + %lld * "
+					  "stage", (long long)p->y[i].at,
+					  (long long)p->stage),
+			     "full + 8 * stage", "col0");
+	}
+	cu_line(f, "}");
+	if (p->s.keys) {
+		bring_numbers(p);
+	} else {
+		cu_line(f, "(void)there;");
+	}
+	cu_line(f, "}");
+	cu_line(f, "}");
+}
+
+/* ---- those that multiply ---- */
+
+/* Declares a descriptor of a stage's tile; across: its rows are summed over. */
+static void
+tile(struct back90 *p, const char *name, int i, bool across)
+{
+	cu_line(&p->s.f, "const u64 %s = wg_desc(sm + %lld + %lld * stage, "
+		"%lld, 1024, 128);", name, (long long)p->y[i].at,
+		(long long)p->stage,
+		(long long)(across ? COLS * CA90_BOX_ROW : 16));
+}
+
+/* DV += P Y1, while dP is made; then dS. */
+static void
+with_weights(struct back90 *p)
+{
+	struct ca_back *s = &p->s;
+	struct cu_func *f = &s->f;
+
+	ca_wg_pack(f, s->t, "p", "s", COLS);
+	tile(p, "z1", 1, true);
+	cu_line(f, "wg_fence();");
+	ca_wg_on(f, s->t, "dv", s->out_weight, "p", &p->y[1], "z1");
+	ca_wg_wait(f, 1, "ds", COLS);
+}
+
+static void
+put_turn(struct back90 *p)
+{
+	struct ca_back *s = &p->s;
+	struct cu_func *f = &s->f;
+	const struct attn *t = s->t;
+
+	cu_line(f, "const int stage = it %% %d;", STAGES);
+	if (s->keys) {
+		cu_line(f, "const int use = stage * %d;", NUMBERS);
+	}
+	ca_back_tile(s, "it", false);
+	cu_line(f, "f32 s[1][%d][4], ds[1][%d][4];", COLS / 8, COLS / 8);
+	cu_line(f, "u32 %sq[%d][4];", s->weight ?
+		arena_printf(f->k->c->a, "p[%d][4], ", COLS / 16) : "",
+		COLS / 16);
+	tile(p, "y0", 0, false);
+	tile(p, "y1", 1, false);
+	cu_line(f, "mbar_wait(full + 8 * stage, it / %d & 1);", STAGES);
+	cu_line(f, "wg_fence();");
+	ca_wg_pairs(f, t, "s", &p->x[0], "x0", &p->y[0], "y0");
+	ca_wg_pairs(f, t, "ds", &p->x[1], "x1", &p->y[1], "y1");
+	ca_wg_wait(f, 1, "s", COLS);
+	ca_back_weigh(s);
+	if (s->weight) {
+		with_weights(p);
+	} else {
+		ca_wg_pin(f, "s", COLS);
+		ca_wg_wait(f, 0, "ds", COLS);
+	}
+	ca_back_slope(s);
+	ca_wg_pack(f, t, "q", "s", COLS);
+	tile(p, "z0", 0, true);
+	cu_line(f, "wg_fence();");
+	ca_wg_on(f, t, "dx", s->out_slope, "q", &p->y[0], "z0");
+	ca_wg_wait(f, 0, "dx", s->out_slope);
+	if (s->weight) {
+		ca_wg_pin(f, "dv", s->out_weight);
+	}
+	if (s->keys) {
+		/* else products alone have read it, which ca_wg_wait saw end */
+		cu_say(f, "all lanes have read what the stage's columns "
+		       "have");
+		cu_line(f, "sync_warp();");
+	}
+	cu_line(f, "if (LANE == 0) {");
+	cu_line(f, "mbar_arrive(empty + 8 * stage);");
+	cu_line(f, "}");
+}
+
+static bool
+put_consumers(struct back90 *p)
+{
+	struct ca_back *s = &p->s;
+	struct cu_func *f = &s->f;
+	int i;
+
+	/* 64512 registers of 65536 */
+	cu_line(f, "regs_more(232);");
+	cu_say(f, "rows g and g + 8 of the warp's 16 are this thread's");
+	cu_line(f, "const int g = LANE / 4;");
+	cu_line(f, "const int wrow = (WARP - 4) * 16;");
+	if (!s->keys) {
+		ca_pointer(f, s->t, &s->t->in[ATTN_L], "l", "head");
+		ca_pointer(f, s->t, &s->t->in[ATTN_DELTA], "dt", "head");
+		ca_back_rows(s);
+	}
+	ca_back_begin(s);
+	cu_line(f, "if (count > 0) {");
+	for (i = 0; i < 2; i++) {
+		cu_line(f, "const u64 x%d = wg_desc(sm + %lld + %d * (WARP / "
+			"4 - 1), 16, 1024, 128);", i, (long long)p->x[i].at,
+			CA90_GROUP_ROWS * CA90_BOX_ROW);
+	}
+	cu_line(f, "mbar_wait(bars, 0);");
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (int it = 0; it < count; it++) {");
+	put_turn(p);
+	cu_line(f, "}");
+	cu_line(f, "}");
+	return ca_back_put(s);
+}
+
+/* ---- all of it ---- */
+
+bool
+ca_back90_way(const struct ca_back *asked, struct cu_ways *w)
+{
+	struct back90 p = { .s = *asked };
+
+	return suits(&p) && ca_ways_take(p.s.t, w, &p.s.form, p.s.rows,
+					 ca_back_products(&p.s));
+}
+
+bool
+ca_back90(const struct ca_back *asked)
+{
+	struct back90 p = { .s = *asked };
+	struct cu_func *f = &p.s.f;
+	bool done;
+
+	if (!suits(&p)) {
+		die("wgmma was among the ways");
+	}
+	cu_begin(p.s.t->k, p.s.keys ? "attention_keys" : "attention_queries",
+		 f);
+	ca_back_open(&p.s);
+	f->grid->threads = CA90_PRODUCER + CA90_CONSUMERS;
+	put_maps(&p);
+	ca_back_place(&p.s);
+	ca_back_columns(&p.s);
+	put_barriers(&p);
+	cu_line(f, "if (TID < %d) {", CA90_PRODUCER);
+	put_producer(&p);
+	cu_line(f, "} else {");
+	done = put_consumers(&p);
+	cu_line(f, "}");
+	if (done) {
+		cu_end(f);
+	}
+	return done;
+}

@@ -1,0 +1,693 @@
+/*
+ * What flows back through attention.  A block has some rows: queries of a
+ * head, for DQ, or keys of a kv head, for DK and DV, with all heads that
+ * look at it.  It walks over the columns that these rows see or are seen by,
+ * and makes weights again from the logs of their sums.  Nobody adds to what
+ * another block adds to, so the same plan makes the same bits; it costs seven
+ * products where sums in any order would cost five.
+ */
+#include "codegen/cuda/attention/cuda_attention_back.h"
+
+/* ---- how it is cut up ---- */
+
+/* Results wider than a block makes are made by steps of their own. */
+bool
+ca_back_is_whole(const struct attn *t)
+{
+	return t->d <= CA_MOST_OUT && t->dv <= CA_MOST_OUT;
+}
+
+static const struct ca_form forms[] = {
+	{ .warps = 4, .mt = 2, .cols = 64, .stages = 2, .reached = 0.44 },
+	{ .warps = 4, .mt = 2, .cols = 32, .stages = 2, .reached = 0.42 },
+	{ .warps = 4, .mt = 1, .cols = 64, .stages = 2, .reached = 0.40 },
+	{ .warps = 4, .mt = 1, .cols = 32, .stages = 2, .reached = 0.38 },
+	{ .warps = 4, .mt = 1, .cols = 32, .stages = 1, .reached = 0.34 },
+	{ .warps = 2, .mt = 1, .cols = 32, .stages = 1, .reached = 0.30 },
+	{ .warps = 2, .mt = 1, .cols = 16, .stages = 1, .reached = 0.26 },
+	{ .warps = 4, .mt = 1, .cols = 32, .stages = 1, .chunk = 64,
+	  .reached = 0.24 }
+};
+#define ALONE 2		/* times that a block takes which has a multiprocessor
+			 * for itself, beside one that shares it */
+
+/* Two blocks of a multiprocessor: then one loads while the other computes. */
+#define HALF_BYTES (80 << 10)
+/* Sums and scores of a thread: what else there is needs the rest of 255. */
+#define MOST_SUMS_QUERIES 192
+#define MOST_SUMS_KEYS 160
+
+static int64_t
+larger(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* A stage: tiles of columns, and numbers of each. */
+static void
+lay_out_stage(struct ca_back *s, const struct ca_form *form)
+{
+	struct attn *t = s->t;
+	int64_t d = t->d, dv = t->dv, begin = attn_whole(s->smem, 16), i;
+
+	if (form->chunk) {
+		d = dv = form->chunk;
+	} else {
+		d = larger(d, s->slope ? s->out_blocks * s->out_slope : 0);
+		dv = larger(dv, s->weight ? s->out_blocks * s->out_weight
+					  : 0);
+	}
+	s->smem = begin;
+	s->y0 = ca_tile(t, &s->smem, form->cols, d);
+	s->y1 = ca_tile(t, &s->smem, form->cols, dv);
+	s->lse = s->smem;
+	s->delta = s->lse + 4 * form->cols;
+	s->from = s->delta + 4 * form->cols;
+	s->to = s->from + 4 * form->cols;
+	i = s->to + 4 * form->cols;
+	s->stage = attn_whole(i - begin, 16);
+	s->smem = begin + form->stages * s->stage;
+}
+
+static bool
+lay_out(struct ca_back *s, const struct ca_form *form, int64_t most)
+{
+	struct attn *t = s->t;
+	int64_t d = form->chunk ? form->chunk : t->d;
+	int64_t dv = form->chunk ? form->chunk : t->dv;
+	int64_t sums = s->out_slope / 2 + s->out_weight / 2 + form->cols;
+
+	s->form = *form;
+	s->rows = form->warps * form->mt * 16;
+	s->threads = form->warps * 32;
+	s->blocks = ca_parts(s->keys ? t->keys : t->queries, s->rows);
+	s->smem = 0;
+	s->x0 = ca_tile(t, &s->smem, s->rows, d);
+	if (s->slope) {
+		s->x1 = ca_tile(t, &s->smem, s->rows, dv);
+	}
+	if (form->chunk) {
+		s->z = ca_tile(t, &s->smem, form->cols,
+			       s->out_slope + s->out_weight);
+	}
+	lay_out_stage(s, form);
+	s->pass = s->smem;
+	s->smem += ca_pass_bytes(t, form);
+	s->smem = larger(s->smem, 4 * s->rows * ca_stage_pitch(
+		larger(s->out_slope, s->out_weight)));
+	return s->smem <= most && form->mt * sums <=
+		(s->keys ? MOST_SUMS_KEYS : MOST_SUMS_QUERIES) &&
+	       (form->mt == 1 || (t->tile != IR_F32 &&
+		(s->keys ? t->keys : t->queries) > 64));
+}
+
+/* NULL: none is better than what was taken before. */
+static const struct ca_form *
+choose(struct ca_back *s, struct cu_ways *w)
+{
+	size_t n = sizeof forms / sizeof forms[0], i;
+	int64_t all = s->t->k->c->arch->smem_bytes;
+	int64_t half = larger(all / 2, HALF_BYTES);
+	const struct ca_form *best = NULL;
+
+	for (i = 0; i < n; i++) {
+		bool shares = i < n - 1 && lay_out(s, &forms[i], half);
+
+		if (!ca_is_idle(s->t, &forms[i]) &&
+		    (shares || lay_out(s, &forms[i], all)) &&
+		    ca_ways_take(s->t, w, &forms[i], s->rows,
+				 ca_back_products(s) * (shares ? 1 : ALONE))) {
+			best = &forms[i];
+		}
+	}
+	return best;
+}
+
+/* ---- before the loop ---- */
+
+void
+ca_back_open(struct ca_back *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+	int64_t heads = s->keys ? t->kv : t->heads;
+
+	f->minblocks = 1;
+	f->grid->threads = s->threads;
+	f->grid->smem_bytes = s->smem;
+	f->grid->blocks[0] = s->blocks * heads * t->batches;
+	f->grid->blocks[1] = s->out_blocks;
+	cu_say(f, "%lld sequences, %lld heads of %lld, %lld x %lld scores%s; "
+	       "blocks of %lld %s x %lld", (long long)t->batches,
+	       (long long)t->heads, (long long)t->d, (long long)t->queries,
+	       (long long)t->keys, t->causal ? ", causal" : "",
+	       (long long)s->rows, s->keys ? "keys" : "queries",
+	       (long long)s->form.cols);
+}
+
+void
+ca_back_place(struct ca_back *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+	int64_t heads = s->keys ? t->kv : t->heads;
+
+	cu_line(f, "const int %s = BLOCK_X %% %lld;", s->keys ? "kv" : "head",
+		(long long)heads);
+	cu_line(f, "const int bat = BLOCK_X / %lld %% %lld;",
+		(long long)heads, (long long)t->batches);
+	cu_say(f, "the %s of causal attention are in most pairs: first",
+	       s->keys ? "first keys" : "last queries");
+	cu_line(f, "const int row0 = (%lld %c BLOCK_X / %lld) * %lld;",
+		(long long)(s->keys ? 0 : s->blocks - 1), s->keys ? '+' : '-',
+		(long long)(heads * t->batches), (long long)s->rows);
+	cu_line(f, "const int live = ca_min(%lld, %lld - row0);",
+		(long long)s->rows,
+		(long long)(s->keys ? t->keys : t->queries));
+	if (s->out_blocks > 1 || s->form.chunk) {
+		cu_line(f, "const int out0 = BLOCK_Y * %lld;",
+			(long long)(s->out_slope + s->out_weight));
+	}
+	if (!s->keys) {
+		cu_line(f, "const int kv = %s;", ca_kv(f, t, "head"));
+	}
+}
+
+void
+ca_back_columns(struct ca_back *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+	long long cols = s->form.cols;
+	const char *last = "(row0 + live - 1)";
+
+	cu_line(f, "const int begin = %s / %lld * %lld;",
+		s->keys ? ca_seen_from(f, t, "row0") : ca_from(f, t, "row0"),
+		cols, cols);
+	cu_line(f, "const int end = %s;",
+		s->keys ? ca_seen_to(f, t, last) : ca_to(f, t, last));
+	cu_line(f, "const int tiles = end > begin ? (end - begin + %lld) / "
+		"%lld : 0;", cols - 1, cols);
+	if (s->keys) {
+		cu_say(f, "all heads that look at these keys");
+		cu_line(f, "const int head0 = %s;",
+			ca_heads(f, t, "kv", false));
+		cu_line(f, "const int count = (%s - head0) * tiles;",
+			ca_heads(f, t, "kv", true));
+	} else {
+		cu_line(f, "const int count = tiles;");
+	}
+}
+
+void
+ca_back_rows(struct ca_back *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+	struct arena *a = f->k->c->a;
+	long long mt = s->form.mt;
+	const char *at;
+
+	cu_line(f, "f32 less[%lld][2], delta[%lld][2];", mt, mt);
+	if (ca_is_masked(t)) {
+		cu_line(f, "const int sure_from = %s;",
+			ca_from(f, t, "(row0 + live - 1)"));
+		cu_line(f, "const int sure_to = %s;", ca_to(f, t, "row0"));
+	}
+	ca_each(f, "i", 2 * mt);
+	cu_line(f, "int query = ca_min(row0 + wrow + i * 8 + g, %lld);",
+		(long long)(t->queries - 1));
+	at = arena_printf(a, "l[(i64)query * %lld]",
+			  (long long)t->in[ATTN_L].pos);
+	cu_line(f, "less[i / 2][i %% 2] = (f32)(%s) * %s;",
+		cu_widen(a, t->in[ATTN_L].dtype, at), ca_f32(f, CA_LOG2E));
+	at = arena_printf(a, "dt[(i64)query * %lld]",
+			  (long long)t->in[ATTN_DELTA].pos);
+	cu_line(f, "delta[i / 2][i %% 2] = (f32)(%s);",
+		cu_widen(a, t->in[ATTN_DELTA].dtype, at));
+	cu_line(f, "}");
+}
+
+/* ---- loads ---- */
+
+/* Which input a tile is of: 0 or 1, of rows or of columns. */
+static uint32_t
+input_of(const struct ca_back *s, bool rows, int which)
+{
+	if (rows == s->keys) {
+		return which ? ATTN_V : ATTN_K;
+	}
+	return which ? ATTN_G : ATTN_Q;
+}
+
+static const char *const names[] = {
+	[ATTN_Q] = "q", [ATTN_K] = "k", [ATTN_V] = "v", [ATTN_G] = "dout",
+	[ATTN_L] = "l", [ATTN_DELTA] = "dt"
+};
+
+/* Pointers that last as long as the block does, or as an iteration. */
+static void
+open_inputs(struct ca_back *s, bool columns)
+{
+	struct attn *t = s->t;
+	uint32_t i;
+
+	for (i = 0; i < ATTN_NINPUTS; i++) {
+		bool key = i == ATTN_K || i == ATTN_V;
+		/* heads change from iteration to iteration */
+		bool often = s->keys && !key;
+
+		if (!t->values[i] || columns != often ||
+		    (!s->slope && (i == ATTN_V || i == ATTN_DELTA)) ||
+		    (i == ATTN_G && !s->slope && !s->weight)) {
+			continue;
+		}
+		ca_pointer(&s->f, t, &t->in[i], names[i],
+			   key ? "kv" : "head");
+	}
+}
+
+static void
+load(struct ca_back *s, bool rows, int which, const struct ca_tile *to,
+     const char *part)
+{
+	struct arena *a = s->f.k->c->a;
+	uint32_t in = input_of(s, rows, which);
+	struct attn *t = s->t;
+	struct ca_load l = { .from = &t->in[in], .to = to, .col = part,
+			     .cols = which ? t->dv : t->d,
+			     .threads = s->threads };
+	const char *at = rows ? "row0" : "col0";
+
+	l.base = arena_printf(a, "(%s + (i64)%s * %lld)", names[in], at,
+			      (long long)t->in[in].pos);
+	l.live = rows ? "live" : "there";
+	l.stage = rows || s->form.stages == 1 ? NULL : "into";
+	ca_load(&s->f, t, &l);
+}
+
+/* A number of each query of a tile. */
+static void
+load_number(struct ca_back *s, uint32_t in, int64_t at)
+{
+	struct cu_func *f = &s->f;
+	const struct attn_view *v = &s->t->in[in];
+	const char *into = s->form.stages > 1 ? "into + " : "", *x;
+
+	x = arena_printf(f->k->c->a, "%s[(i64)(col0 + TID) * %lld]",
+			 names[in], (long long)v->pos);
+	if (v->dtype == IR_F32) {
+		cu_line(f, "cp_async4(sm + %s%lld + TID * 4, TID < there ? "
+			"&%s : %s, TID < there ? 4 : 0);", into,
+			(long long)at, x, names[in]);
+	} else {
+		cu_line(f, "*(f32 *)(SMEM + %s%lld + TID * 4) = TID < there "
+			"? (f32)(%s) : 0.0f;", into, (long long)at,
+			cu_widen(f->k->c->a, v->dtype, x));
+	}
+}
+
+void
+ca_back_numbers(struct ca_back *s)
+{
+	const char *into = s->form.stages > 1 ? "into + " : "";
+	struct cu_func *f = &s->f;
+
+	if (!s->keys) {
+		return;
+	}
+	cu_line(f, "if (TID < %lld) {", (long long)s->form.cols);
+	load_number(s, ATTN_L, s->lse);
+	if (s->slope) {
+		load_number(s, ATTN_DELTA, s->delta);
+	}
+	if (ca_is_masked(s->t)) {
+		cu_line(f, "int query = col0 + ca_min(TID, there - 1);");
+		cu_line(f, "*(int *)(SMEM + %s%lld + TID * 4) = %s;", into,
+			(long long)s->from, ca_from(f, s->t, "query"));
+		cu_line(f, "*(int *)(SMEM + %s%lld + TID * 4) = %s;", into,
+			(long long)s->to, ca_to(f, s->t, "query"));
+	}
+	cu_line(f, "}");
+}
+
+void
+ca_back_tile(struct ca_back *s, const char *it, bool loaded)
+{
+	bool masked = ca_is_masked(s->t);
+	struct cu_func *f = &s->f;
+
+	if (loaded || masked || (!s->keys && s->t->keys % s->form.cols)) {
+		cu_line(f, "const int col0 = begin + %s %% tiles * %lld;", it,
+			(long long)s->form.cols);
+	}
+	if (loaded || (s->keys && s->t->window > 0)) {
+		cu_line(f, "const int there = ca_min(%lld, %lld - col0);",
+			(long long)s->form.cols,
+			(long long)(s->keys ? s->t->queries : s->t->keys));
+	}
+	if (loaded && s->keys) {
+		cu_line(f, "const int head = head0 + %s / tiles;", it);
+	}
+}
+
+static void
+load_columns(struct ca_back *s)
+{
+	open_inputs(s, true);
+	if (!s->form.chunk) {
+		load(s, false, 0, &s->y0, NULL);
+		load(s, false, 1, &s->y1, NULL);
+	}
+	ca_back_numbers(s);
+}
+
+/* ---- a tile of columns ---- */
+
+static const char *
+stage(const struct ca_back *s)
+{
+	return s->form.stages > 1 ? "use" : NULL;
+}
+
+/* Scores, or dout times v: of rows and columns. */
+static void
+pairs(struct ca_back *s, int which, const char *sum)
+{
+	struct cu_func *f = &s->f;
+	const struct ca_tile *x = which ? &s->x1 : &s->x0;
+	const struct ca_tile *y = which ? &s->y1 : &s->y0;
+	struct ca_product p = { .sum = sum, .a = x->at, .a_pitch = x->pitch,
+				.b = y->at, .b_pitch = y->pitch,
+				.b_more = stage(s), .n = s->form.cols,
+				.k = x->cols };
+
+	ca_zeros(f, &s->form, sum, s->form.cols);
+	if (!s->form.chunk) {
+		ca_product(f, s->t, &s->form, &p);
+		return;
+	}
+	cu_line(f, "for (int part = 0; part < %lld; part += %lld) {",
+		(long long)(which ? s->t->dv : s->t->d),
+		(long long)s->form.chunk);
+	cu_line(f, "sync_block();");
+	load(s, true, which, x, "part");
+	load(s, false, which, y, "part");
+	cu_line(f, "cp_async_commit();");
+	cu_line(f, "cp_async_wait(0);");
+	cu_line(f, "sync_block();");
+	ca_product(f, s->t, &s->form, &p);
+	cu_line(f, "}");
+}
+
+/* Sums of rows, from what columns have. */
+static void
+add_up(struct ca_back *s, int which, const char *sum, const char *w)
+{
+	struct cu_func *f = &s->f;
+	const struct ca_tile *y = which ? &s->y1 : &s->y0;
+	struct ca_product p = { .sum = sum, .w = w, .b = y->at,
+				.b_pitch = y->pitch, .b_more = stage(s),
+				.n = which ? s->out_weight : s->out_slope,
+				.k = s->form.cols, .pass = s->pass };
+
+	if (s->form.chunk) {
+		p.b = s->z.at;
+		p.b_pitch = s->z.pitch;
+		cu_line(f, "sync_block();");
+		load(s, false, which, &s->z, "out0");
+		cu_line(f, "cp_async_commit();");
+		cu_line(f, "cp_async_wait(0);");
+		cu_line(f, "sync_block();");
+	} else if (s->out_blocks > 1) {
+		p.b_more = arena_printf(f->k->c->a, "%s%sout0 * %lld",
+					stage(s) ? stage(s) : "",
+					stage(s) ? " + " : "",
+					(long long)cu_bytes(s->t->tile));
+	}
+	ca_product_on(f, s->t, &s->form, &p);
+}
+
+/* Weights that are none, of pairs that do not see each other. */
+static void
+mask(struct ca_back *s)
+{
+	struct cu_func *f = &s->f;
+	struct arena *a = f->k->c->a;
+	struct attn *t = s->t;
+	const char *use = stage(s) ? "use + " : "";
+	struct ca_sees see = { .rows = !s->keys, .at = "col0",
+			       .cols = s->form.cols, .none = "0" };
+
+	if (ca_is_masked(t) && s->keys) {
+		see.from = arena_printf(a, "((int *)(SMEM + %s%lld))[at]",
+					use, (long long)s->from);
+		see.to = arena_printf(a, "((int *)(SMEM + %s%lld))[at]",
+				      use, (long long)s->to);
+		see.some = arena_printf(a, "%s < row0 + live || %s > row0",
+					ca_to(f, t, "col0"),
+					ca_from(f, t,
+						"(col0 + there - 1)"));
+	} else if (ca_is_masked(t)) {
+		see.some = arena_printf(a, "col0 + %lld > sure_to || "
+					"col0 < sure_from",
+					(long long)s->form.cols);
+	}
+	ca_mask(f, t, &s->form, &see);
+}
+
+/* Declares `name`, by column: what a query's number is. */
+static void
+column_number(struct ca_back *s, const char *name, int64_t at, const char *by)
+{
+	const char *use = stage(s);
+
+	cu_line(&s->f, "const f32 *%s_at = (const f32 *)(SMEM + %s%s%lld) + "
+		"j * 8 + LANE %% 4 * 2;", name, use ? use : "",
+		use ? " + " : "", (long long)at);
+	cu_line(&s->f, "f32 %s[2];", name);
+	cu_line(&s->f, "%s[0] = %s_at[0]%s;", name, name, by);
+	cu_line(&s->f, "%s[1] = %s_at[1]%s;", name, name, by);
+}
+
+void
+ca_back_weigh(struct ca_back *s)
+{
+	struct cu_func *f = &s->f;
+
+	ca_each(f, "j", s->form.cols / 8);
+	if (s->keys) {
+		column_number(s, "less", s->lse, arena_printf(f->k->c->a,
+				" * %s", ca_f32(f, CA_LOG2E)));
+	}
+	ca_each(f, "i", s->form.mt);
+	ca_each(f, "e", 4);
+	cu_line(f, "s[i][j][e] = %s(fma_f32(s[i][j][e], %s, -less%s));",
+		ca_exp2(s->t), ca_f32(f, s->t->scale * CA_LOG2E),
+		s->keys ? "[e % 2]" : "[i][e / 2]");
+	cu_line(f, "}");
+	cu_line(f, "}");
+	cu_line(f, "}");
+	mask(s);
+}
+
+void
+ca_back_slope(struct ca_back *s)
+{
+	struct cu_func *f = &s->f;
+
+	ca_each(f, "j", s->form.cols / 8);
+	if (s->keys) {
+		column_number(s, "delta", s->delta, "");
+	}
+	ca_each(f, "i", s->form.mt);
+	ca_each(f, "e", 4);
+	cu_line(f, "s[i][j][e] *= ds[i][j][e] - delta%s;",
+		s->keys ? "[e % 2]" : "[i][e / 2]");
+	cu_line(f, "}");
+	cu_line(f, "}");
+	cu_line(f, "}");
+}
+
+static void
+with_columns(struct ca_back *s)
+{
+	pairs(s, 0, "s");
+	ca_back_weigh(s);
+	if (s->weight) {
+		add_up(s, 1, "dv", "s");
+	}
+	if (s->slope) {
+		pairs(s, 1, "ds");
+		ca_back_slope(s);
+		add_up(s, 0, "dx", "s");
+	}
+}
+
+/* Two tiles: one comes while the other is used. */
+static void
+each_columns(struct ca_back *s)
+{
+	struct cu_func *f = &s->f;
+	bool two = s->form.stages > 1;
+
+	cu_line(f, two ? "for (int it = -1; it < count; it++) {"
+		: "for (int it = 0; it < count; it++) {");
+	if (two) {
+		cu_line(f, "cp_async_wait(0);");
+		cu_line(f, "sync_block();");
+		cu_line(f, "if (it + 1 < count) {");
+		cu_line(f, "const int into = (it + 1) %% 2 * %lld;",
+			(long long)s->stage);
+		ca_back_tile(s, "(it + 1)", true);
+		load_columns(s);
+		cu_line(f, "}");
+		cu_line(f, "cp_async_commit();");
+		cu_line(f, "if (it >= 0) {");
+		cu_line(f, "const int use = it %% 2 * %lld;",
+			(long long)s->stage);
+		ca_back_tile(s, "it", false);
+	} else {
+		cu_line(f, "sync_block();");
+		ca_back_tile(s, "it", true);
+		load_columns(s);
+		cu_line(f, "cp_async_commit();");
+		cu_line(f, "cp_async_wait(0);");
+		cu_line(f, "sync_block();");
+	}
+	with_columns(s);
+	if (two) {
+		cu_line(f, "}");
+	}
+	cu_line(f, "}");
+}
+
+/* ---- results ---- */
+
+static bool
+put(struct ca_back *s, enum attn_result r, const char *sum, double by,
+    int64_t cols)
+{
+	struct cu_func *f = &s->f;
+	struct ca_put p = { .r = r, .rows = s->rows, .cols = cols,
+			    .pitch = ca_stage_pitch(cols), .row = "row0",
+			    .live = "live", .head = s->keys ? "kv" : "head",
+			    .threads = s->threads, .thread = s->thread,
+			    .from = "0" };
+
+	if (s->out_blocks > 1 || s->form.chunk) {
+		p.from = "out0";
+	}
+	cu_line(f, "%s", s->meet);
+	ca_stage(f, &s->form, sum, ca_f32(f, by), false, cols, 0);
+	cu_line(f, "%s", s->meet);
+	return ca_put(f, s->t, &p);
+}
+
+bool
+ca_back_put(struct ca_back *s)
+{
+	if (s->weight &&
+	    !put(s, ATTN_DV, "dv", 1, s->out_weight)) {
+		return false;
+	}
+	return !s->slope || put(s, s->keys ? ATTN_DK : ATTN_DQ, "dx",
+				s->t->scale, s->out_slope);
+}
+
+void
+ca_back_begin(struct ca_back *s)
+{
+	if (s->slope) {
+		ca_zeros(&s->f, &s->form, "dx", s->out_slope);
+	}
+	if (s->weight) {
+		ca_zeros(&s->f, &s->form, "dv", s->out_weight);
+	}
+}
+
+static bool
+emit(struct ca_back *s)
+{
+	cu_begin(s->t->k, s->keys ? "attention_keys" : "attention_queries",
+		 &s->f);
+	ca_back_open(s);
+	ca_lanes(&s->f, &s->form);
+	cu_line(&s->f, "const u32 sm = smem_addr(SMEM);");
+	ca_back_place(s);
+	open_inputs(s, false);
+	ca_back_columns(s);
+	if (!s->keys) {
+		ca_back_rows(s);
+	}
+	if (!s->form.chunk) {
+		load(s, true, 0, &s->x0, NULL);
+		if (s->slope) {
+			load(s, true, 1, &s->x1, NULL);
+		}
+	}
+	ca_back_begin(s);
+	each_columns(s);
+	cu_line(&s->f, "cp_async_wait(0);");
+	if (!ca_back_put(s)) {
+		return false;
+	}
+	cu_end(&s->f);
+	return true;
+}
+
+/* One step: the gradient of queries, or of keys, or values, or both. */
+static bool
+step(struct attn *t, bool keys, bool slope, bool weight)
+{
+	struct ca_back s = { .t = t, .keys = keys, .slope = slope,
+			     .weight = weight, .thread = "TID",
+			     .meet = "sync_block();" };
+	const struct ca_back asked = s;
+	const struct ca_form *form = NULL;
+	struct cu_ways w;
+	bool wide, ok;
+
+	if ((keys ? t->keys * t->kv : t->queries * t->heads) * t->batches
+	    == 0) {
+		ca_nothing(t);
+		return true;
+	}
+	ca_ways_begin(t, !keys ? "queries" : !slope ? "values" : weight
+		      ? "keys+values" : "keys", &w);
+	wide = ca_back90_way(&asked, &w);
+	s.out_slope = slope ? ca_out(t->d) : 0;
+	s.out_weight = weight ? ca_out(t->dv) : 0;
+	s.out_blocks = ca_out_blocks(slope ? t->d : t->dv);
+	if (!wide || w.all) {
+		form = choose(&s, &w);
+	}
+	if (!wide && !form) {
+		t->k->why = "attention whose blocks do not fit the shared "
+			    "memory";
+		return false;
+	}
+	ok = form ? lay_out(&s, form, t->k->c->arch->smem_bytes) && emit(&s)
+		  : ca_back90(&asked);
+	if (ok) {
+		cu_ways_close(t->k, &w);
+	}
+	return ok;
+}
+
+bool
+ca_back(struct attn *t)
+{
+	bool dq = t->made[ATTN_DQ].value != 0, dk = t->made[ATTN_DK].value != 0;
+	bool dv = t->made[ATTN_DV].value != 0;
+
+	if (dk && dv && ca_back_is_whole(t)) {
+		dk = dv = false;
+		if (!step(t, true, true, true)) {
+			return false;
+		}
+	}
+	return (!dk || step(t, true, true, false)) &&
+	       (!dv || step(t, true, false, true)) &&
+	       (!dq || step(t, false, true, false));
+}

@@ -1,0 +1,465 @@
+/*
+ * Attention itself, and the logs of its sums.  A block has some queries of a
+ * head, and walks over the keys that they see.  Values of a tile of keys are
+ * on their way while scores are made, the next keys while these become
+ * weights: FlashAttention-2 (Dao 2023), with its two barriers a tile.
+ */
+#include "codegen/cuda/attention/cuda_attention_forward.h"
+
+bool
+ca_forward_is_whole(const struct attn *t)
+{
+	return t->dv <= CA_MOST_OUT;
+}
+
+/* ---- how it is cut up ---- */
+
+/* What fits the registers of a thread, and in turn less shared memory. */
+static const struct ca_form forms[] = {
+	{ .warps = 4, .mt = 2, .cols = 64, .reached = 0.62 },
+	{ .warps = 4, .mt = 2, .cols = 32, .reached = 0.55 },
+	{ .warps = 4, .mt = 1, .cols = 64, .reached = 0.50 },
+	{ .warps = 4, .mt = 1, .cols = 32, .reached = 0.45 },
+	{ .warps = 2, .mt = 1, .cols = 32, .reached = 0.35 },
+	{ .warps = 4, .mt = 1, .cols = 32, .chunk = 64, .reached = 0.25 }
+};
+
+/* Sums and scores of a thread, of 255 registers: as much as NVRTC 13 finds
+ * room for beside what else there is. */
+static int64_t
+most_sums(const struct attn *t, int64_t d)
+{
+	bool plain = t->window <= 0 && t->spread[ATTN_QUERIES] == UINT32_MAX &&
+		     t->spread[ATTN_KEYS] == UINT32_MAX;
+
+	return d > 192 ? 128 : d > 128 || !plain ? 160 : 192;
+}
+
+static bool
+lay_out(struct ca_forward *s, const struct ca_form *form)
+{
+	struct attn *t = s->t;
+	int64_t d = form->chunk ? form->chunk : t->d, stage;
+
+	s->form = *form;
+	s->form.out = s->out ? ca_out(t->dv) : 0;
+	s->rows = form->warps * form->mt * 16;
+	s->threads = form->warps * 32;
+	s->blocks = ca_parts(t->queries, s->rows);
+	s->smem = 0;
+	s->q = ca_tile(t, &s->smem, s->rows, d);
+	s->k = ca_tile(t, &s->smem, form->cols, d);
+	if (s->out) {
+		s->v = ca_tile(t, &s->smem, form->cols, s->form.out);
+	}
+	s->pass = s->smem;
+	s->smem += ca_pass_bytes(t, form);
+	s->lse = 4 * s->rows * ca_stage_pitch(s->form.out);
+	stage = s->lse + 4 * s->rows;
+	s->smem = s->smem > stage ? s->smem : stage;
+	return s->smem <= t->k->c->arch->smem_bytes &&
+	       form->mt * (s->form.out + form->cols) / 2 <= most_sums(t, d);
+}
+
+/* Few queries, or exact numbers, do not want the largest blocks.  NULL: none
+ * is better than what was taken before. */
+static const struct ca_form *
+choose(struct ca_forward *s, struct cu_ways *w)
+{
+	size_t n = sizeof forms / sizeof forms[0], i;
+	const struct ca_form *best = NULL;
+
+	i = s->t->queries <= 64 || s->t->tile == IR_F32 ? 2 : 0;
+	for (; i < n; i++) {
+		if (!ca_is_idle(s->t, &forms[i]) && lay_out(s, &forms[i]) &&
+		    ca_ways_take(s->t, w, &forms[i], s->rows,
+				 ca_forward_products(s))) {
+			best = &forms[i];
+		}
+	}
+	return best;
+}
+
+/* ---- before the loop ---- */
+
+void
+ca_forward_open(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+
+	f->minblocks = 1;
+	f->grid->threads = s->threads;
+	f->grid->smem_bytes = s->smem;
+	f->grid->blocks[0] = s->blocks * t->heads * t->batches;
+	f->grid->blocks[1] = s->out ? ca_out_blocks(t->dv) : 1;
+	cu_say(f, "%lld sequences, %lld heads of %lld, %lld x %lld scores%s; "
+	       "blocks of %lld x %lld", (long long)t->batches,
+	       (long long)t->heads, (long long)t->d, (long long)t->queries,
+	       (long long)t->keys, t->causal ? ", causal" : "",
+	       (long long)s->rows, (long long)s->form.cols);
+}
+
+void
+ca_forward_place(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+
+	cu_line(f, "const int head = BLOCK_X %% %lld;", (long long)t->heads);
+	cu_line(f, "const int bat = BLOCK_X / %lld %% %lld;",
+		(long long)t->heads, (long long)t->batches);
+	cu_say(f, "the last queries see most: first");
+	cu_line(f, "const int row0 = (%lld - BLOCK_X / %lld) * %lld;",
+		(long long)(s->blocks - 1),
+		(long long)(t->heads * t->batches), (long long)s->rows);
+	cu_line(f, "const int live = ca_min(%lld, %lld - row0);",
+		(long long)s->rows, (long long)t->queries);
+	cu_line(f, "const int kv = %s;", ca_kv(f, t, "head"));
+	if (s->out) {
+		cu_line(f, "const int out0 = BLOCK_Y * %lld;",
+			(long long)s->form.out);
+	}
+}
+
+static void
+load_queries(struct ca_forward *s, const char *part)
+{
+	struct ca_load l = { &s->t->in[ATTN_Q], &s->q, NULL, NULL, "live",
+			     part, s->t->d, s->threads };
+
+	l.base = arena_printf(s->f.k->c->a, "(q + (i64)row0 * %lld)",
+			      (long long)s->t->in[ATTN_Q].pos);
+	ca_load(&s->f, s->t, &l);
+}
+
+static void
+load_keys(struct ca_forward *s, uint32_t in, const char *at, const char *part)
+{
+	struct arena *a = s->f.k->c->a;
+	struct attn *t = s->t;
+	bool k = in == ATTN_K;
+	struct ca_load l = { &t->in[in], k ? &s->k : &s->v, NULL, NULL, NULL,
+			     part, k ? t->d : t->dv, s->threads };
+
+	l.live = arena_printf(a, "%lld - %s", (long long)t->keys, at);
+	l.base = arena_printf(a, "(%s + (i64)(%s) * %lld)", k ? "k" : "v",
+			      at, (long long)t->in[in].pos);
+	ca_load(&s->f, t, &l);
+}
+
+void
+ca_forward_keys(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+
+	cu_line(f, "const int begin = %s / %lld * %lld;",
+		ca_from(f, t, "row0"), (long long)s->form.cols,
+		(long long)s->form.cols);
+	cu_line(f, "const int end = %s;",
+		ca_to(f, t, "(row0 + live - 1)"));
+	if (!ca_is_masked(t)) {
+		return;
+	}
+	cu_line(f, "const int sure_from = %s;",
+		ca_from(f, t, "(row0 + live - 1)"));
+	cu_line(f, "const int sure_to = %s;", ca_to(f, t, "row0"));
+}
+
+void
+ca_forward_begin(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	long long mt = s->form.mt;
+
+	if (s->out) {
+		ca_zeros(f, &s->form, "o", s->form.out);
+	}
+	cu_line(f, "f32 most[%lld][2], sum[%lld][2];", mt, mt);
+	ca_each(f, "i", s->form.mt);
+	cu_line(f, "most[i][0] = most[i][1] = %s;", CA_LEAST);
+	cu_line(f, "sum[i][0] = sum[i][1] = 0;");
+	cu_line(f, "}");
+}
+
+/* ---- a tile of keys ---- */
+
+static void
+make_scores(struct ca_forward *s)
+{
+	struct ca_product p = { .sum = "s", .a = s->q.at,
+				.a_pitch = s->q.pitch, .b = s->k.at,
+				.b_pitch = s->k.pitch, .n = s->form.cols,
+				.k = s->q.cols };
+	struct cu_func *f = &s->f;
+
+	ca_zeros(f, &s->form, "s", s->form.cols);
+	if (!s->form.chunk) {
+		ca_product(f, s->t, &s->form, &p);
+		return;
+	}
+	cu_line(f, "for (int part = 0; part < %lld; part += %lld) {",
+		(long long)s->t->d, (long long)s->form.chunk);
+	cu_line(f, "sync_block();");
+	load_queries(s, "part");
+	load_keys(s, ATTN_K, "key0", "part");
+	cu_line(f, "cp_async_commit();");
+	cu_line(f, "cp_async_wait(0);");
+	cu_line(f, "sync_block();");
+	ca_product(f, s->t, &s->form, &p);
+	cu_line(f, "}");
+}
+
+static void
+mask(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+	struct ca_sees see = { .rows = true, .at = "key0",
+			       .cols = s->form.cols, .none = CA_LEAST };
+
+	if (ca_is_masked(t)) {
+		see.some = arena_printf(f->k->c->a, "key0 + %lld > sure_to || "
+					"key0 < sure_from",
+					(long long)s->form.cols);
+	}
+	ca_mask(f, t, &s->form, &see);
+}
+
+/* Weights of a row, by the largest score so far; what was summed up before
+ * counts less. */
+static void
+weigh_row(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	const char *by = ca_f32(f, s->raw ? s->t->scale * CA_LOG2E : 1);
+
+	cu_line(f, "f32 top = most[i][h], less, fade, add = 0;");
+	ca_each(f, "j", s->form.cols / 8);
+	cu_line(f, "top = f_max(top, f_max(s[i][j][2 * h], "
+		"s[i][j][2 * h + 1]));");
+	cu_line(f, "}");
+	cu_line(f, "top = f_max(top, shfl_xor_f32(top, 1));");
+	cu_line(f, "top = f_max(top, shfl_xor_f32(top, 2));");
+	cu_say(f, "of a row that has seen no key yet all weights are 0");
+	cu_line(f, "less = top > 0.5f * %s ? top * %s : 0.0f;", CA_LEAST, by);
+	cu_line(f, "fade = %s(fma_f32(most[i][h], %s, -less));",
+		ca_exp2(s->t), by);
+	cu_line(f, "most[i][h] = top;");
+	ca_each(f, "j", s->form.cols / 8);
+	ca_each(f, "e", 2);
+	cu_line(f, "f32 w = %s(fma_f32(s[i][j][2 * h + e], %s, -less));",
+		ca_exp2(s->t), by);
+	cu_line(f, "s[i][j][2 * h + e] = w;");
+	cu_line(f, "add += w;");
+	cu_line(f, "}");
+	cu_line(f, "}");
+	cu_line(f, "sum[i][h] = fma_f32(sum[i][h], fade, add);");
+	if (s->late) {
+		cu_line(f, "fades[i][h] = fade;");
+	} else if (s->out) {
+		ca_each(f, "j", s->form.out / 8);
+		cu_line(f, "o[i][j][2 * h] *= fade;");
+		cu_line(f, "o[i][j][2 * h + 1] *= fade;");
+		cu_line(f, "}");
+	}
+}
+
+void
+ca_forward_weigh(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+
+	if (!s->raw) {
+		ca_each(f, "i", s->form.mt);
+		ca_each(f, "j", s->form.cols / 8);
+		ca_each(f, "e", 4);
+		cu_line(f, "s[i][j][e] *= %s;",
+			ca_f32(f, s->t->scale * CA_LOG2E));
+		cu_line(f, "}");
+		cu_line(f, "}");
+		cu_line(f, "}");
+	}
+	mask(s);
+	ca_each(f, "i", s->form.mt);
+	ca_each(f, "h", 2);
+	weigh_row(s);
+	cu_line(f, "}");
+	cu_line(f, "}");
+}
+
+static void
+each_keys(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	struct ca_product p = { .sum = "o", .w = "s", .b = s->v.at,
+				.b_pitch = s->v.pitch, .n = s->form.out,
+				.k = s->form.cols, .pass = s->pass };
+	bool ahead = !s->form.chunk;
+
+	cu_line(f, "for (int key0 = begin; key0 < end; key0 += %lld) {",
+		(long long)s->form.cols);
+	cu_line(f, "cp_async_wait(0);");
+	cu_line(f, "sync_block();");
+	if (s->out) {
+		load_keys(s, ATTN_V, "key0", "out0");
+		cu_line(f, "cp_async_commit();");
+	}
+	make_scores(s);
+	cu_line(f, "cp_async_wait(0);");
+	cu_line(f, "sync_block();");
+	if (ahead) {
+		cu_line(f, "if (key0 + %lld < end) {",
+			(long long)s->form.cols);
+		load_keys(s, ATTN_K, arena_printf(f->k->c->a, "(key0 + %lld)",
+				(long long)s->form.cols), NULL);
+		cu_line(f, "}");
+		cu_line(f, "cp_async_commit();");
+	}
+	ca_forward_weigh(s);
+	if (s->out) {
+		ca_product_on(f, s->t, &s->form, &p);
+	}
+	cu_line(f, "}");
+}
+
+/* ---- results ---- */
+
+static void
+finish_sums(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	const char *unit = ca_f32(f, s->raw ? s->t->scale : CA_LN2);
+
+	if (s->out) {
+		cu_line(f, "f32 by[%lld][2];", (long long)s->form.mt);
+	}
+	ca_each(f, "i", s->form.mt);
+	ca_each(f, "h", 2);
+	cu_line(f, "f32 x = sum[i][h];");
+	cu_line(f, "x += shfl_xor_f32(x, 1);");
+	cu_line(f, "x += shfl_xor_f32(x, 2);");
+	if (s->out) {
+		cu_line(f, "by[i][h] = x > 0 ? 1 / x : 0.0f;");
+	}
+	cu_line(f, "if (LANE %% 4 == 0) {");
+	cu_line(f, "((f32 *)(SMEM + %lld))[wrow + i * 16 + h * 8 + g] = x > "
+		"0 ? fma_f32(most[i][h], %s, f_log(x)) : 0.0f;",
+		(long long)s->lse, unit);
+	cu_line(f, "}");
+	cu_line(f, "}");
+	cu_line(f, "}");
+}
+
+bool
+ca_forward_put(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	struct ca_put out = { .r = ATTN_OUT, .rows = s->rows,
+			      .cols = s->form.out, .from = "out0",
+			      .pitch = ca_stage_pitch(s->form.out),
+			      .row = "row0", .live = "live", .head = "head",
+			      .threads = s->threads,
+			      .thread = s->thread };
+	struct ca_put lse = out;
+
+	finish_sums(s);
+	lse.r = ATTN_LSE;
+	lse.at = s->lse;
+	lse.cols = lse.pitch = 1;
+	lse.from = "0";
+	if (s->out) {
+		ca_stage(f, &s->form, "o", "by", true, s->form.out, 0);
+	}
+	cu_line(f, "%s", s->meet);
+	if (s->out && !ca_put(f, s->t, &out)) {
+		return false;
+	}
+	if (!s->t->made[ATTN_LSE].value) {
+		return true;
+	}
+	cu_line(f, "if (BLOCK_Y == 0) {");
+	if (!ca_put(f, s->t, &lse)) {
+		return false;
+	}
+	cu_line(f, "}");
+	return true;
+}
+
+/* ---- all of it ---- */
+
+struct ca_forward
+ca_forward_of(struct attn *t)
+{
+	return (struct ca_forward){ .t = t, .thread = "TID",
+				    .meet = "sync_block();",
+				    .out = t->made[ATTN_OUT].value != 0,
+				    .raw = t->scale > 0 };
+}
+
+static bool
+emit(struct ca_forward *s)
+{
+	struct cu_func *f = &s->f;
+	struct attn *t = s->t;
+
+	cu_begin(t->k, "attention", f);
+	ca_forward_open(s);
+	ca_lanes(f, &s->form);
+	cu_line(f, "const u32 sm = smem_addr(SMEM);");
+	ca_forward_place(s);
+	ca_pointer(f, t, &t->in[ATTN_Q], "q", "head");
+	ca_pointer(f, t, &t->in[ATTN_K], "k", "kv");
+	if (s->out) {
+		ca_pointer(f, t, &t->in[ATTN_V], "v", "kv");
+	}
+	ca_forward_keys(s);
+	if (!s->form.chunk) {
+		load_queries(s, NULL);
+		load_keys(s, ATTN_K, "begin", NULL);
+		cu_line(f, "cp_async_commit();");
+	}
+	ca_forward_begin(s);
+	each_keys(s);
+	cu_line(f, "cp_async_wait(0);");
+	if (s->out) {
+		/* results go through the place of keys and values */
+		cu_line(f, "sync_block();");
+	}
+	if (!ca_forward_put(s)) {
+		return false;
+	}
+	cu_end(f);
+	return true;
+}
+
+bool
+ca_forward(struct attn *t)
+{
+	struct ca_forward s = ca_forward_of(t);
+	const struct ca_form *form = NULL;
+	struct cu_ways w;
+	int64_t cols;
+	bool ok;
+
+	if (t->queries * t->heads * t->batches == 0) {
+		ca_nothing(t);
+		return true;
+	}
+	ca_ways_begin(t, s.out ? "forward" : "logs", &w);
+	cols = ca_forward90_cols(t, &w);
+	if (!cols || w.all) {
+		form = choose(&s, &w);
+	}
+	if (!cols && !form) {
+		t->k->why = "attention whose blocks do not fit the shared "
+			    "memory";
+		return false;
+	}
+	ok = form ? lay_out(&s, form) && emit(&s) : ca_forward90(t, cols);
+	if (ok) {
+		cu_ways_close(t->k, &w);
+	}
+	return ok;
+}

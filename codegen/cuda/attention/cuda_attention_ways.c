@@ -1,0 +1,68 @@
+/*
+ * Ways to cut up a step of attention, as plans name them: rows and columns of
+ * a block, and what of d it has at a time.  Those who choose go through all
+ * that are legal, as contractions do (cuda_ways.c).
+ */
+#include "codegen/cuda/attention/cuda_attention.h"
+
+/* Multiplications of a multiprocessor in a cycle: mma of 16 bits, and f32. */
+#define RATE 1024
+#define RATE_FMA 64
+
+/* "attention queries bf16 8x12/4x1024x1024x64 causal": which products, types,
+ * sequences, heads (and those of keys), queries, keys, d (and v). */
+static const char *
+name_of(const struct attn *t, const char *made)
+{
+	struct buf b;
+
+	buf_init(&b, t->k->c->a);
+	buf_printf(&b, "attention %s %s %lldx%lld", made,
+		   ir_dtypes[t->tile].name, (long long)t->batches,
+		   (long long)t->heads);
+	if (t->kv != t->heads) {
+		buf_printf(&b, "/%lld", (long long)t->kv);
+	}
+	buf_printf(&b, "x%lldx%lldx%lld", (long long)t->queries,
+		   (long long)t->keys, (long long)t->d);
+	if (t->dv > 0 && t->dv != t->d) {
+		buf_printf(&b, "/%lld", (long long)t->dv);
+	}
+	if (t->causal) {
+		buf_puts(&b, " causal");
+	}
+	if (t->window > 0) {
+		buf_printf(&b, " window %lld", (long long)t->window);
+	}
+	return buf_text(&b);
+}
+
+void
+ca_ways_begin(const struct attn *t, const char *made, struct cu_ways *w)
+{
+	struct cg_cuda *c = t->k->c;
+
+	cu_ways_open(t->k, c->tiling ? name_of(t, made) : NULL, w);
+	cu_ways_clear(w);
+}
+
+bool
+ca_ways_take(const struct attn *t, struct cu_ways *w,
+	     const struct ca_form *form, int64_t rows, int64_t products)
+{
+	struct cg_cuda *c = t->k->c;
+	double pairs = (double)(t->batches * t->heads) *
+		       (double)(t->queries * t->keys) / (t->causal ? 2 : 1);
+	double units = c->units ? (double)c->units : c->arch->wgmma ? 132 : 108;
+	struct plan_tile tile = { .num = {
+		[PLAN_TILE_M] = rows, [PLAN_TILE_N] = form->cols,
+		[PLAN_TILE_K] = form->chunk ? form->chunk : t->d,
+		[PLAN_TILE_STAGES] = form->stages,
+		[PLAN_TILE_TEAMS] = form->teams,
+		[PLAN_TILE_WARPS] = form->teams ? 0 : form->warps
+	} };
+
+	return cu_ways_take(c->a, w, &tile, false, pairs * (double)products /
+			    (units * form->reached *
+			     (t->tile == IR_F32 ? RATE_FMA : RATE)));
+}

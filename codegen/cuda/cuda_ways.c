@@ -1,0 +1,404 @@
+/*
+ * Ways to make a contraction, or a step of attention: which tile the plan says,
+ * and which there are.
+ * Whoever chooses a tile goes through all that are legal; the one of least
+ * cycles is the choice, unless the plan names another or it is known to spill.
+ */
+#include "codegen/cuda/dot/cuda_dot.h"
+
+#include <string.h>
+
+#define MOST_OPS 12		/* behind a contraction, in its name */
+#define MOST_SHOWN 4		/* tiles in a message */
+#define MOST_NAMES 8		/* of kernels */
+#define MOST_OF_SIZE 2		/* see cu_ways_best */
+#define MOST_SPILLS 8		/* tiles of one, that are compiled in vain */
+
+static const struct span nowhere;
+
+/* ---- names ---- */
+
+/* Along what an operand is dense: which products there are depends on it. */
+static char
+order_of(const struct cu_dot *d, int which)
+{
+	return cu_factor_dense(&d->over, which) ? 'k'
+		: cu_factor_dense(which ? &d->n : &d->m, which)
+		? (which ? 'n' : 'm') : '-';
+}
+
+static void
+put_ops(const struct cu_dot *d, struct buf *b)
+{
+	const struct ir_module *m = d->k->c->m;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < d->x->nodes.n; i++) {
+		const struct ir_node *x = ir_node(m, d->x->nodes.at[i]);
+
+		if (x->result == d->value) {
+			continue;
+		}
+		if (n < MOST_OPS) {
+			buf_printf(b, "%c%s", n ? '+' : ' ',
+				   ir_ops[x->op].name);
+		}
+		n++;
+	}
+	if (n > MOST_OPS) {
+		buf_printf(b, "+%u", n - MOST_OPS);
+	}
+}
+
+/*
+ * "bf16 1x512x256x128 kn bf16 silu+mul": types, batch, m, n and k, along what
+ * operands are dense, and what is made of it; "dot_at bf16 .." with experts.
+ */
+static const char *
+name_of(const struct cu_dot *d)
+{
+	const char *type = ir_dtypes[d->view[0].dtype].name;
+	struct buf b;
+
+	buf_init(&b, d->k->c->a);
+	if (d->node->op != IR_DOT) {
+		buf_printf(&b, "%s ", ir_ops[d->node->op].name);
+	}
+	buf_puts(&b, type);
+	if (d->view[1].dtype != d->view[0].dtype) {
+		buf_printf(&b, "*%s", ir_dtypes[d->view[1].dtype].name);
+	}
+	buf_printf(&b, " %lldx%lldx%lldx%lld %c%c%s %s",
+		   (long long)d->batch.size, (long long)d->m.size,
+		   (long long)d->n.size, (long long)d->over.size,
+		   order_of(d, 0), order_of(d, 1),
+		   d->result == CU_DOT_STORE ? " to"
+		   : d->result == CU_DOT_ADD ? " on" : "",
+		   ir_dtypes[d->dtype].name);
+	if (d->result == CU_DOT_BOX) {
+		put_ops(d, &b);
+	}
+	return buf_text(&b);
+}
+
+/* ---- rows of a plan ---- */
+
+struct cu_tiling *
+cu_tiling_open(struct arena *a, struct cg_tiling *in)
+{
+	struct cu_tiling *t;
+	const char *why;
+	uint32_t i;
+
+	if (!in) {
+		return NULL;
+	}
+	t = arena_alloc(a, sizeof *t);
+	t->in = in;
+	for (i = 0; i < in->nrows; i++) {
+		struct cu_row r = { .text = in->rows[i] };
+
+		if (!plan_tile_read(a, r.text, &r.what, &r.tile, &why)) {
+			die("a plan was read with `%s`: %s", r.text, why);
+		}
+		VEC_PUSH(a, &t->rows, r);
+	}
+	return t;
+}
+
+/* All rows have one span: in a file or a pin, the text itself is found. */
+static struct span
+span_of(const struct cu_tiling *t, struct ir_module *m, const char *text)
+{
+	struct span at = t->in->rows_at;
+	struct source_pos pos;
+	const char *p;
+
+	if (!at.hi || !source_locate(&m->ctx->sources, at.lo, &pos)) {
+		return nowhere;
+	}
+	p = strstr(pos.file->text + (at.lo - pos.file->base), text);
+	if (p && (uint32_t)(p - pos.file->text) < at.hi - pos.file->base) {
+		at.lo = pos.file->base + (uint32_t)(p - pos.file->text);
+		at.hi = at.lo + (uint32_t)strlen(text);
+	}
+	return at;
+}
+
+static void
+refuse_row(const struct cu_tiling *t, struct ir_module *m,
+	   const struct cu_row *r)
+{
+	struct buf all;
+	uint32_t i;
+
+	buf_init(&all, &m->ctx->tmp);
+	for (i = 0; i < t->seen.n && i < MOST_NAMES; i++) {
+		buf_printf(&all, "%s`%s`", i ? ", " : "", t->seen.at[i]);
+	}
+	if (i < t->seen.n) {
+		buf_printf(&all, " and %u more", t->seen.n - i);
+	}
+	diag_error(&m->ctx->diags, span_of(t, m, r->text), "no kernel of "
+		   "this plan is `%s`: there %s%s", r->what, t->seen.n
+		   ? "are " : "is none", buf_text(&all));
+}
+
+bool
+cu_tiling_close(const struct cu_tiling *t, struct ir_module *m)
+{
+	uint32_t errors = m->ctx->diags.errors, i;
+
+	for (i = 0; t && i < t->rows.n; i++) {
+		if (!t->rows.at[i].used) {
+			refuse_row(t, m, &t->rows.at[i]);
+		}
+	}
+	return m->ctx->diags.errors == errors;
+}
+
+/* ---- going through them ---- */
+
+static struct cu_row *
+row_of(struct cu_tiling *t, const char *what)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->rows.n; i++) {
+		if (strcmp(t->rows.at[i].what, what) == 0) {
+			return &t->rows.at[i];
+		}
+	}
+	return NULL;
+}
+
+static void
+see(struct arena *a, struct cu_tiling *t, const char *what)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->seen.n; i++) {
+		if (strcmp(t->seen.at[i], what) == 0) {
+			return;
+		}
+	}
+	VEC_PUSH(a, &t->seen, what);
+}
+
+void
+cu_ways_open(struct cu_kernel *k, const char *what, struct cu_ways *w)
+{
+	struct cu_tiling *t = k->c->tiling;
+	const struct cu_row *r;
+
+	*w = (struct cu_ways){ .what = what, .counted = true,
+			       .first = k->out->steps.n };
+	if (!t) {
+		return;
+	}
+	w->in = t->in;
+	r = row_of(t, what);
+	w->want = t->force && (!t->force_what ||
+			       strcmp(t->force_what, what) == 0)
+		? t->force : r ? &r->tile : NULL;
+	w->all = w->want || t->in->list;
+}
+
+void
+cu_ways_begin(struct cu_dot *d, struct cu_ways *w)
+{
+	cu_ways_open(d->k, d->k->c->tiling ? name_of(d) : NULL, w);
+	d->ways = w;
+}
+
+const struct cu_ways *
+cu_ways_of(const struct cu_tiling *t, const char *what)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->last.n; i++) {
+		if (strcmp(t->last.at[i].what, what) == 0) {
+			return &t->last.at[i];
+		}
+	}
+	return NULL;
+}
+
+void
+cu_ways_clear(struct cu_ways *w)
+{
+	w->met = w->spills = false;
+	w->least = 0;
+	w->at.n = 0;
+}
+
+static bool
+same_size(const struct plan_tile *a, const struct plan_tile *b)
+{
+	int i;
+
+	for (i = 0; i < PLAN_TILE_NNUMS; i++) {
+		if (i != PLAN_TILE_STAGES && i != PLAN_TILE_SPLITS &&
+		    a->num[i] != b->num[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * How many stages there are, or parts if there are any, are numbers in the
+ * same text: registers do not depend on them.
+ */
+static bool
+alike(const struct plan_tile *a, const struct plan_tile *b)
+{
+	return same_size(a, b) && (a->num[PLAN_TILE_SPLITS] > 1) ==
+				  (b->num[PLAN_TILE_SPLITS] > 1);
+}
+
+/* Those of which so many spill are not tried any more: the first will do. */
+static bool
+spills(const struct cu_ways *w, const struct plan_tile *tile)
+{
+	uint32_t i, n = 0;
+	bool found = false;
+
+	for (i = 0; w->in && i < w->in->spills.n; i++) {
+		const struct cg_spill *s = &w->in->spills.at[i];
+
+		if (strcmp(s->what, w->what) == 0) {
+			found |= alike(&s->tile, tile);
+			n++;
+		}
+	}
+	return found && n < MOST_SPILLS;
+}
+
+bool
+cu_ways_take(struct arena *a, struct cu_ways *w, const struct plan_tile *tile,
+	     bool fewer, double cycles)
+{
+	struct cu_way way = { *tile, cycles, fewer };
+	bool wanted = w->want && memcmp(w->want, tile, sizeof *tile) == 0;
+	bool bad = spills(w, tile);
+
+	if (w->all) {
+		VEC_PUSH(a, &w->at, way);
+	}
+	if (!wanted && (w->met || (w->least > 0 && (bad == w->spills
+	    ? cycles >= w->least : bad)))) {
+		return false;
+	}
+	w->met |= wanted;
+	w->spills = bad;
+	w->least = cycles;
+	w->chosen = *tile;
+	return true;
+}
+
+static bool
+is_chosen(const struct cu_ways *w, const struct cu_way *x)
+{
+	return memcmp(&x->tile, &w->chosen, sizeof w->chosen) == 0;
+}
+
+/* Beside those that were taken: none of them, nor one too many of its size. */
+static bool
+may_follow(const struct cu_ways *w, const struct cu_way *x,
+	   const struct cu_way *taken, uint32_t n)
+{
+	uint32_t alike = 0, i;
+
+	for (i = 0; i < n; i++) {
+		if (memcmp(&taken[i].tile, &x->tile, sizeof x->tile) == 0) {
+			return false;
+		}
+		alike += same_size(&taken[i].tile, &x->tile);
+	}
+	return alike < MOST_OF_SIZE && (n > 0 || is_chosen(w, x)) &&
+	       (!x->fewer || same_size(&w->chosen, &x->tile));
+}
+
+uint32_t
+cu_ways_best(const struct cu_ways *w, uint32_t most, struct cu_way *out)
+{
+	const struct cu_way *best;
+	uint32_t n, i;
+
+	for (n = 0; n < most; n++) {
+		best = NULL;
+		for (i = 0; i < w->at.n; i++) {
+			const struct cu_way *x = &w->at.at[i];
+
+			if (may_follow(w, x, out, n) &&
+			    (!best || x->cycles < best->cycles)) {
+				best = x;
+			}
+		}
+		if (!best) {
+			break;
+		}
+		out[n] = *best;
+	}
+	return n;
+}
+
+/* ---- what came of it ---- */
+
+static void
+refuse_tile(const struct cg_cuda *c, const struct cu_ways *w,
+	    const struct cu_row *r)
+{
+	struct ir_module *m = c->m;
+	struct arena *a = &m->ctx->tmp;
+	struct cu_way best[MOST_SHOWN];
+	struct buf legal;
+	uint32_t n, i;
+
+	buf_init(&legal, a);
+	n = cu_ways_best(w, MOST_SHOWN, best);
+	for (i = 0; i < n; i++) {
+		buf_printf(&legal, "%s`%s`", i ? ", " : "",
+			   plan_tile_text(a, &best[i].tile));
+	}
+	if (n < w->at.n) {
+		buf_printf(&legal, " and %u more", w->at.n - n);
+	}
+	diag_error(&m->ctx->diags, span_of(c->tiling, m, r->text),
+		   "`%s` has no tile `%s` on %s: legal are %s", r->what,
+		   plan_tile_text(a, &r->tile), c->arch->name,
+		   buf_text(&legal));
+}
+
+void
+cu_ways_close(struct cu_kernel *k, struct cu_ways *w)
+{
+	struct cg_cuda *c = k->c;
+	struct cu_tiling *t = c->tiling;
+	struct cu_row *r;
+
+	if (!t) {
+		return;
+	}
+	w->end = k->out->steps.n;
+	VEC_PUSH(c->a, &t->last, *w);
+	if (t->force) {
+		return;
+	}
+	see(c->a, t, w->what);
+	r = row_of(t, w->what);
+	if (r) {
+		r->used = true;
+		if (!w->met && !r->refused) {
+			r->refused = true;
+			refuse_tile(c, w, r);
+		}
+	}
+}
+
+void
+cu_ways_end(struct cu_dot *d)
+{
+	cu_ways_close(d->k, d->ways);
+}

@@ -1,0 +1,154 @@
+/*
+ * Contractions: a group whose head is a `dot`, with the maps behind it; what
+ * is contracted, and how it lies.
+ */
+#include "codegen/cuda/dot/cuda_dot.h"
+
+#include <string.h>
+
+void
+cu_dot_find_result(struct cu_dot *d, node_id head)
+{
+	const struct ir_module *m = d->k->c->m;
+	struct arena *a = d->k->c->a;
+	node_id sink = 0;
+
+	d->whole_last = cg_dot_whole_last(m, d->x, head);
+	d->result = CU_DOT_BOX;
+	if (d->x->nodes.n == 1 && cg_dot_is_output(d->x, d->value) &&
+	    d->dtype != IR_F64) {
+		d->result = CU_DOT_STORE;
+		d->target = cg_operand(a, d->k->out, d->value, 0, true);
+	} else if (d->dtype == IR_F32 &&
+		   cg_dot_summed(m, d->x, head, &sink) == d->value) {
+		d->result = CU_DOT_ADD;
+		d->target = cg_operand(a, d->k->out, 0, sink, true);
+	}
+}
+
+/* ---- how it lies ---- */
+
+void
+cu_dot_add_factor(const struct cu_dot *d, const struct ir_factor *f,
+		  const dim_id *dims, const struct ir_type *const *types,
+		  struct cg_factor *to)
+{
+	const struct cg_view *views[] = { &d->view[0], &d->view[1] };
+
+	cg_factor_find(views, types, f, dims, to);
+}
+
+void
+cu_dot_add_dims(const struct cu_dot *d, const struct ir_factor *f,
+		struct cg_dims *to)
+{
+	const struct cg_site s = cu_site(d->k);
+
+	cg_dims_find(&s, ir_type(s.m, d->value), f, to);
+}
+
+static void
+find_factors(struct cu_dot *d)
+{
+	struct ir_module *m = d->k->c->m;
+	const value_id *args = ir_args(m, d->node);
+	const struct ir_type *types[2] = { ir_type(m, args[0]),
+					   ir_type(m, args[1]) };
+	const struct ir_factor *f[4];
+	struct ir_rule r;
+	dim_id over[IR_MAX_DIMS];
+
+	ir_bind(m, d->node, &r);
+	f[0] = ir_rule_factor(&r, "B");
+	f[1] = ir_rule_factor(&r, "M");
+	f[2] = ir_rule_factor(&r, "N");
+	f[3] = ir_rule_factor(&r, "over");
+	memcpy(over, f[3]->dims, sizeof over);
+	cg_dims_sort(&d->view[0], types[0], over, f[3]->n);
+	cu_dot_add_factor(d, f[0], f[0]->dims, types, &d->batch);
+	cu_dot_add_factor(d, f[1], f[1]->dims, types, &d->m);
+	cu_dot_add_factor(d, f[2], f[2]->dims, types, &d->n);
+	cu_dot_add_factor(d, f[3], over, types, &d->over);
+	cu_dot_add_dims(d, f[0], &d->dims[0]);
+	cu_dot_add_dims(d, f[1], &d->dims[1]);
+	cu_dot_add_dims(d, f[2], &d->dims[2]);
+}
+
+/* ---- units ---- */
+
+enum cu_dot_unit
+cu_dot_unit(const struct cu_arch *arch, enum ir_dtype a, enum ir_dtype b)
+{
+	bool small = (a == IR_F8E4M3 || a == IR_F8E5M2) &&
+		     (b == IR_F8E4M3 || b == IR_F8E5M2);
+
+	if (small && a == b && arch->fp8) {
+		return a == IR_F8E4M3 ? CU_DOT_E4M3 : CU_DOT_E5M2;
+	}
+	if (small || (a == IR_BF16 && b == IR_BF16)) {
+		return CU_DOT_BF16;
+	}
+	if (a == IR_F16 && b == IR_F16) {
+		return CU_DOT_F16;
+	}
+	return a == IR_TF32 && b == IR_TF32 ? CU_DOT_TF32 : CU_DOT_FMA;
+}
+
+bool
+cu_dot_can_read(enum ir_dtype t)
+{
+	return t != IR_F64 && t != IR_IDX;
+}
+
+bool
+cu_dot_find(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
+{
+	struct ir_module *m = k->c->m;
+	node_id head = cg_dot_head(m, x, false);
+	const value_id *args;
+
+	*d = (struct cu_dot){ .k = k, .x = x };
+	if (!head) {
+		return false;
+	}
+	d->node = ir_node(m, head);
+	args = ir_args(m, d->node);
+	d->value = d->node->result;
+	d->dtype = (enum ir_dtype)ir_type(m, d->value)->dtype;
+	if (!cu_view(k, x, args[0], &d->view[0]) ||
+	    !cu_view(k, x, args[1], &d->view[1]) ||
+	    !cu_dot_can_read(d->view[0].dtype) ||
+	    !cu_dot_can_read(d->view[1].dtype)) {
+		return false;
+	}
+	d->unit = cu_dot_unit(k->c->arch, d->view[0].dtype,
+			      d->view[1].dtype);
+	find_factors(d);
+	if (d->batch.size == 0 || d->m.size == 0 || d->n.size == 0 ||
+	    d->over.size == 0 || d->m.size > INT32_MAX / 2 ||
+	    d->n.size > INT32_MAX / 2 || d->over.size > INT32_MAX / 2) {
+		return false;
+	}
+	cu_dot_find_result(d, head);
+	return true;
+}
+
+bool
+cu_dot_steps(struct cu_kernel *k, const struct kernel *x)
+{
+	struct cu_ways ways;
+	struct cu_dot d;
+
+	if (!cu_dot_find(k, x, &d)) {
+		return false;
+	}
+	cu_ways_begin(&d, &ways);
+	if (!cu_dot90_steps(&d)) {
+		cu_dot_plan(&d);
+		if (!cu_dot_emit(&d)) {
+			return false;
+		}
+	}
+	cu_ways_end(&d);
+	return true;
+}

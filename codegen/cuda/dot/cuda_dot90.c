@@ -1,0 +1,358 @@
+/*
+ * Contractions with wgmma and TMA: what they can do, and how large tiles are.
+ */
+#include "codegen/cuda/dot/cuda_dot90.h"
+
+#define RESERVE 1024		/* barriers, and room that is left */
+#define MOST_WAITING 2		/* boxes of a warp, on their way to memory */
+#define MOST_STAGES 6
+#define FEWER 0.03		/* of the time, for each stage that is less */
+#define PARTED 0.02		/* of the time, that parts must gain: the count
+				 * knows no less */
+
+/* Tiles, best for large contractions first. */
+static const struct {
+	int64_t rows, cols, teams, groups;
+} shapes[] = {
+	{ 128, 256, 1, 2 }, { 128, 128, 2, 1 }, { 128, 128, 1, 2 },
+	{ 64, 256, 2, 1 }, { 128, 64, 2, 1 }, { 64, 128, 2, 1 },
+	{ 64, 64, 2, 1 }, { 128, 32, 2, 1 }
+};
+
+/* ---- blocks ---- */
+
+/* Whether blocks of that many positions, one after another, are boxes. */
+static bool
+uniform(const int64_t *size, uint32_t n, int64_t block)
+{
+	while (n-- > 1) {
+		if (block % size[n] != 0) {
+			return size[n] % block == 0;
+		}
+		block /= size[n];
+	}
+	return true;
+}
+
+/* The positions of a factor in as few dims as operands allow. */
+static void
+as_runs(struct cg_dims *d, const struct cg_factor *f)
+{
+	uint32_t i;
+
+	cu_dims_flatten(d);
+	for (i = 0; f->n > 1 && i < f->n; i++) {
+		d->size[i] = f->at[i].size;
+		d->at[i] = -1;
+		d->n = i + 1;
+	}
+}
+
+static bool
+uniform_runs(const struct cg_factor *f, int64_t block)
+{
+	int64_t size[IR_MAX_DIMS];
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		size[i] = f->at[i].size;
+	}
+	return uniform(size, f->n, block);
+}
+
+bool
+dot90_part_suits(const struct cu_dot *d, int64_t cols, int64_t part)
+{
+	const struct cg_dims *n = &d->dims[2];
+	int64_t last = n->size[n->n - 1];
+
+	if (cols % part != 0) {
+		return false;
+	}
+	return d->result != CU_DOT_BOX ||
+	       (uniform(n->size, n->n, part) &&
+		(!d->whole_last || part % last == 0 ||
+		 (n->n == 1 && last <= part)));
+}
+
+bool
+dot90_has_leaf(const struct cu_dot *d)
+{
+	return d->result == CU_DOT_BOX || d->dtype != IR_F32;
+}
+
+/* What all starts of blocks of rows are multiples of. */
+static int64_t
+step_of(const struct cg_dims *d, const struct cg_split *s)
+{
+	int64_t step = s->step * s->inner;
+
+	return s->cut > 0 && s->chunks > 1 && d->size[s->cut] * s->inner %
+	       64 != 0 ? 1 : step;
+}
+
+/* ---- what a choice costs ---- */
+
+/* Items one after another on each multiprocessor, in full waves. */
+static double
+waves_cycles(const struct dot90 *p, int64_t items, int64_t units, double sums,
+	     double put)
+{
+	double waves = (double)((items + units - 1) / units);
+
+	if (p->teams == 1 || items == 0) {
+		return waves * (sums + put);
+	}
+	return waves * (sums > put ? sums : put) + put;
+}
+
+/* Parts are read at what the memory gives, by blocks of the step behind. */
+static double
+sum_cycles(const struct dot90 *p, int64_t units)
+{
+	int64_t blocks = (p->tiles - p->whole) * (p->cols / p->sum_cols);
+
+	return 6000 + (double)dot90_parts_bytes(p) /
+		      (16 * (double)(blocks < units ? blocks : units));
+}
+
+/*
+ * Cycles, roughly.  A multiprocessor takes 4096 bytes of a row and a column
+ * of k in a cycle, which is 2048 products of bf16, if wgmma has 256 columns
+ * (of 128, 64 and less it reaches 90, 75, 55%), and gets some 34 bytes a cycle
+ * from the L2, which takes as many.
+ */
+static double
+cycles(const struct dot90 *p)
+{
+	int64_t units = p->blocks / p->cluster * p->cluster;
+	double tile = (double)p->rows * (double)p->cols;
+	double eff = p->cols >= 256 ? 0.95 : p->cols >= 128 ? 0.9
+		: p->cols >= 64 ? 0.75 : 0.55;
+	double mul = tile * DOT90_ROW / 4096 / eff;
+	double load = ((double)p->rows + (double)p->cols /
+		       (double)p->cluster) * 128 / 34;
+	double stage = mul > load ? mul : load;
+	double put = tile / (p->part ? 8 : p->box ? 32 : 16);
+	/* what is stored as boxes is on its way behind the last tile */
+	double all = 1500 + (p->box ? tile * 2 / 34 : 0);
+
+	all += waves_cycles(p, p->whole, units, stage *
+			    (double)dot90_stages(p->d), put);
+	if (p->splits > 1) {
+		all += waves_cycles(p, p->items - p->whole, units, stage *
+				    (double)p->steps, tile * 4 / 34) +
+		       sum_cycles(p, units);
+		all *= 1 + PARTED;
+	}
+	return all;
+}
+
+/* Stages that there is room for beside leaves, or boxes that wait. */
+static int64_t
+ring_of(const struct dot90 *p)
+{
+	int64_t room = p->d->k->c->arch->smem_bytes - RESERVE -
+		       p->teams * dot90_leaf_bytes(p);
+	int64_t n = room / dot90_stage_bytes(p);
+
+	return n < MOST_STAGES ? n : MOST_STAGES;
+}
+
+/* One box is on its way while the next is made, if that leaves stages. */
+static bool
+boxes_fit(struct dot90 *p)
+{
+	int64_t n = dot90_store_boxes(p);
+
+	p->waiting = n < MOST_WAITING ? n : MOST_WAITING;
+	p->ring = ring_of(p);
+	if (p->ring < 4) {
+		p->waiting = 1;
+		p->ring = ring_of(p);
+	}
+	return p->ring >= 3;
+}
+
+/* Columns that go through shared memory at a time, few rather than few
+ * stages. */
+static bool
+fits(struct dot90 *p)
+{
+	static const int64_t parts[] = { 64, 32, 128, 256, 16 };
+	const struct cu_dot *d = p->d;
+	int64_t best = 0;
+	size_t i;
+
+	p->part = 0;
+	p->box = 0;
+	if (p->whole > 0 && dot90_store_suits(p)) {
+		return boxes_fit(p);
+	}
+	if (p->whole == 0 || !dot90_has_leaf(d)) {
+		p->ring = ring_of(p);
+		return p->ring >= 3;
+	}
+	p->ring = 0;
+	for (i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+		int64_t n;
+
+		p->part = parts[i];
+		n = dot90_part_suits(d, p->cols, p->part) ? ring_of(p) : 0;
+		if (n > p->ring && p->ring < 4) {
+			p->ring = n;
+			best = parts[i];
+		}
+	}
+	p->part = best;
+	return p->ring >= 3;
+}
+
+static bool
+try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
+{
+	struct cu_dot *d = p->d;
+
+	p->rows = shapes[i].rows;
+	p->cols = shapes[i].cols;
+	p->teams = shapes[i].teams;
+	p->groups = shapes[i].groups;
+	p->split = cu_split(&d->dims[1], p->rows, 64);
+	p->row_blocks = p->split.blocks;
+	p->col_blocks = (d->n.size + p->cols - 1) / p->cols;
+	p->cluster = multi ? 2 : 1;
+	p->tiles = p->row_blocks * p->col_blocks * d->batch.size;
+	return (!multi || (p->row_blocks % 2 == 0 && p->blocks > 1)) &&
+	       dot90_parts(p, splits) && uniform_runs(&d->n, p->cols) &&
+	       dot90_side(d, 0, p->rows, step_of(&d->dims[1], &p->split),
+			  false, &p->side[0]) &&
+	       dot90_side(d, 1, p->cols, p->cols, multi, &p->side[1]) &&
+	       fits(p);
+}
+
+/* With all stages that there is room for and, if it is asked, with fewer. */
+static void
+take(struct dot90 *p, struct dot90 *best)
+{
+	struct cu_ways *w = p->d->ways;
+	double now = cycles(p);
+	int64_t most = p->ring;
+	struct plan_tile t = { .num = {
+		[PLAN_TILE_M] = p->rows, [PLAN_TILE_N] = p->cols,
+		[PLAN_TILE_K] = dot90_k(p->d), [PLAN_TILE_SPLITS] = p->splits,
+		[PLAN_TILE_CLUSTER] = p->cluster, [PLAN_TILE_TEAMS] = p->teams
+	} };
+
+	do {
+		t.num[PLAN_TILE_STAGES] = p->ring;
+		if (cu_ways_take(p->d->k->c->a, w, &t, p->ring < most, now *
+				 (1 + FEWER * (double)(most - p->ring)))) {
+			*best = *p;
+		}
+	} while (w->all && --p->ring >= 3);
+}
+
+static bool
+choose(struct dot90 *best, int64_t splits)
+{
+	struct dot90 p = *best;
+	bool any = false;
+	int64_t n;
+	size_t i;
+
+	cu_ways_clear(p.d->ways);
+	for (i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
+		for (n = 1; n <= splits; n++) {
+			if (try_shape(&p, i / 2, i % 2 != 0, n)) {
+				take(&p, best);
+				any = true;
+			}
+		}
+	}
+	return any;
+}
+
+/* Whether little of what is copied and multiplied would be nothing. */
+static bool
+is_dense(const struct cu_dot *d)
+{
+	return d->m.size >= 16 && d->n.size >= 16 && d->over.size >= 16 &&
+	       2 * d->over.size >= dot90_stages(d) * dot90_k(d);
+}
+
+/* A 16-bit gradient that grows by the product alone; 0: it is no such. */
+static node_id
+grows(const struct cu_dot *d)
+{
+	const struct ir_module *m = d->k->c->m;
+	uint32_t i;
+
+	for (i = 0; i < d->x->outputs.n; i++) {
+		if (d->x->outputs.at[i].value == d->value) {
+			return 0;
+		}
+	}
+	for (i = 0; d->x->nodes.n == 2 && i < 2; i++) {
+		const struct ir_node *n = ir_node(m, d->x->nodes.at[i]);
+
+		if (n->op == IR_ACCUMULATE && ir_args(m, n)[0] == d->value) {
+			return d->x->nodes.at[i];
+		}
+	}
+	return 0;
+}
+
+/* 16-bit results in rows of 16 bytes are written without a nest. */
+static void
+find_rounded(struct cu_dot *d)
+{
+	bool half = d->dtype == IR_BF16 || d->dtype == IR_F16;
+	node_id grown = grows(d);
+
+	if (d->result == CU_DOT_STORE && d->dtype != IR_F32 &&
+	    !(half && d->n.size % 8 == 0)) {
+		d->result = CU_DOT_BOX;
+	}
+	if (d->result == CU_DOT_BOX && half && d->n.size % 8 == 0 && grown) {
+		d->result = CU_DOT_ADD;
+		d->target = cg_operand(d->k->c->a, d->k->out, 0, grown, true);
+	}
+}
+
+/* Parts of sums lie in shared room; the step behind this one reads them. */
+static void
+put_parts(struct cu_dot *d, const struct dot90 *p)
+{
+	if (p->splits > 1) {
+		d->parts = (d->k->out->shared_bytes + 255) / 256 * 256;
+		d->k->out->shared_bytes = d->parts + dot90_parts_bytes(p);
+	}
+}
+
+bool
+cu_dot90_steps(const struct cu_dot *dot)
+{
+	struct cu_dot d = *dot;
+	struct dot90 p = { .d = &d, .blocks = d.k->c->units, .first = 128 };
+
+	if (!d.k->c->arch->wgmma || d.unit == CU_DOT_FMA ||
+	    d.unit == CU_DOT_E5M2 || d.m.n == 0 || d.n.n == 0 ||
+	    d.over.n == 0 || !is_dense(&d)) {
+		return false;
+	}
+	d.dtype = d.dtype == IR_TF32 ? IR_F32 : d.dtype;
+	find_rounded(&d);
+	if (d.result != CU_DOT_BOX) {
+		as_runs(&d.dims[1], &d.m);
+		cu_dims_flatten(&d.dims[2]);
+	}
+	if (p.blocks == 0) {
+		p.blocks = 132;
+	}
+	if (!choose(&p, dot90_most_splits(&d))) {
+		return false;
+	}
+	put_parts(&d, &p);
+	d.rows = p.split;
+	return dot90_emit(&p) && (p.splits == 1 || dot90_sum(&p));
+}

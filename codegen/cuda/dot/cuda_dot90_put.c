@@ -1,0 +1,263 @@
+/*
+ * What becomes of a tile's sums, which lie in registers of a team.
+ *
+ * A thread has 2 neighbours of every 8 columns, of rows r0 and r0 + 8 of
+ * every 64 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
+ * What is stored as it is goes to memory from there, 32 bytes at a time of 4
+ * threads.  What nodes behind make something of goes through shared memory,
+ * some columns at a time: as f32, the leaf of a nest.
+ */
+#include "codegen/cuda/dot/cuda_dot90.h"
+
+/* ---- to memory ---- */
+
+const char *
+dot90_thread(const struct dot90 *p)
+{
+	return p->teams > 1 ? "(TID % 128)" : p->first ? "(TID - 128)" : "TID";
+}
+
+/* `n` columns of d at a time fit below the end of a row. */
+static void
+put_pair(struct cu_func *f, const struct dot90 *p, const char *end)
+{
+	const struct cu_dot *d = p->d;
+	bool add = d->result == CU_DOT_ADD;
+	bool pairs = d->n.size % 2 == 0;
+	int i;
+
+	if (pairs) {
+		if (end) {
+			cu_line(f, "if (c < %s) {", end);
+		}
+		cu_line(f, "f32x2 *to = (f32x2 *)(at + c), v;");
+		if (add) {
+			cu_line(f, "v = *to;");
+			cu_line(f, "v.x += s[j];");
+			cu_line(f, "v.y += s[j + 1];");
+		} else {
+			cu_line(f, "v.x = s[j];");
+			cu_line(f, "v.y = s[j + 1];");
+		}
+		cu_line(f, "*to = v;");
+		if (end) {
+			cu_line(f, "}");
+		}
+		return;
+	}
+	for (i = 0; i < 2; i++) {
+		cu_line(f, "if (c + %d < %s) {", i, end ? end : "n");
+		cu_line(f, "at[c + %d] %s s[j + %d];", i, add ? "+=" : "=", i);
+		cu_line(f, "}");
+	}
+}
+
+/* A function of a row's pairs: static places in d must be known. */
+static void
+put_rows(struct cu_func *f, const struct dot90 *p)
+{
+	struct cu_func g = { .k = f->k, .grid = f->grid, .depth = 1 };
+	struct buf *b = &f->k->text;
+	bool ragged = p->d->n.size % p->cols != 0 || p->d->n.size % 2;
+
+	buf_init(&g.text, f->k->c->a);
+	cu_line(&g, "int j;");
+	buf_printf(b, "\n/* Sums of one row, of which n are in the result. "
+		   "*/\nFN void\n%s_row(f32 *at, const f32 *s, int c0, "
+		   "int n)\n{\n", f->grid->func);
+	buf_puts(&g.text, "#pragma unroll\n");
+	cu_line(&g, "for (j = 0; j < %lld; j += 4) {",
+		(long long)(p->cols / 2));
+	cu_line(&g, "const int c = c0 + j * 2;");
+	put_pair(&g, p, ragged ? "n" : NULL);
+	cu_line(&g, "}");
+	if (!ragged) {
+		cu_line(&g, "(void)n;");
+	}
+	buf_puts(b, buf_text(&g.text));
+	buf_puts(b, "}\n");
+}
+
+static void
+put_direct(struct cu_func *f, const struct dot90 *p,
+	   const struct cu_place *m)
+{
+	const struct cu_dot *d = p->d;
+	long long n = (long long)d->n.size;
+	int64_t i;
+
+	put_rows(f, p);
+	cu_line(f, "f32 *to = (f32 *)%s + ((i64)batch * %lld + m0 + r0) * %lld "
+		"+ n0;", cu_at(f, d->target), (long long)d->m.size, n);
+	for (i = 0; i < dot90_group_rows(p) / 8; i += i % 8 ? 7 : 1) {
+		cu_line(f, "if (r0 + %lld < %s) {", (long long)i * 8, m->live);
+		cu_line(f, "%s_row(to + %lld, d + %lld, lc, %lld - n0);",
+			f->grid->func, (long long)i * 8 * n,
+			(long long)(i / 8 * p->cols / 2 + i % 8 * 2), n);
+		cu_line(f, "}");
+	}
+}
+
+/* ---- 16-bit elements as they are, through shared memory ---- */
+
+/* A thread has 8 columns of a row at a time. */
+static void
+put_rounded(struct cu_func *f, const struct dot90 *p,
+	    const struct cu_place *m)
+{
+	const struct cu_dot *d = p->d;
+	bool add = d->result == CU_DOT_ADD;
+	const char *type = cu_type(d->dtype);
+	long long n = (long long)d->n.size, eights = (long long)p->part / 8;
+	int i;
+
+	cu_line(f, "for (int e = %s; e < %s * %lld; e += %lld) {",
+		dot90_thread(p), m->live, eights,
+		(long long)dot90_team_threads(p));
+	cu_line(f, "const int r = e / %lld, c = part * %lld + e %% %lld * 8;",
+		eights, (long long)p->part, eights);
+	cu_line(f, "const f32 *s = leaf + r * %lld + e %% %lld * 8;",
+		(long long)dot90_leaf_ld(p), eights);
+	cu_line(f, "char *to = %s + (((i64)batch * %lld + m0 + r) * %lld + c) "
+		"* 2;", cu_at(f, d->target), (long long)d->m.size, n);
+	cu_line(f, "u32x4 v;");
+	if (n % p->part != 0) {
+		cu_line(f, "if (c >= %lld) {", n);
+		cu_line(f, "continue;");
+		cu_line(f, "}");
+	}
+	if (add) {
+		cu_line(f, "v = *(const u32x4 *)to;");
+	}
+	for (i = 0; i < 4; i++) {
+		const char *lo = add ? arena_printf(f->k->c->a,
+			"%s_f32((%s)v.%c) + ", type, type, "xyzw"[i]) : "";
+		const char *hi = add ? arena_printf(f->k->c->a,
+			"%s_f32((%s)(v.%c >> 16)) + ", type, type, "xyzw"[i])
+			: "";
+
+		cu_line(f, "v.%c = pack_%s(%ss[%d], %ss[%d]);", "xyzw"[i],
+			type, lo, 2 * i, hi, 2 * i + 1);
+	}
+	cu_line(f, "st16(to, v);");
+	cu_line(f, "}");
+}
+
+/* ---- through a nest ---- */
+
+static void
+put_to_leaf(struct cu_func *f, const struct dot90 *p)
+{
+	struct buf *b = &f->k->text;
+	long long ld = (long long)dot90_leaf_ld(p);
+
+	buf_printf(b, "\n/* Sums of %lld columns, of two rows. */\nFN void\n"
+		   "%s_leaf(f32 *to, const f32 *s)\n{\n\tint j;\n\n"
+		   "#pragma unroll\n\tfor (j = 0; j < %lld; j += 4) {\n",
+		   (long long)p->part, f->grid->func, (long long)p->part / 2);
+	buf_puts(b, "\t\tf32x2 v;\n\n\t\tv.x = s[j];\n\t\tv.y = s[j + 1];\n"
+		 "\t\t*(f32x2 *)(to + j * 2) = v;\n"
+		 "\t\tv.x = s[j + 2];\n\t\tv.y = s[j + 3];\n");
+	buf_printf(b, "\t\t*(f32x2 *)(to + j * 2 + %lld) = v;\n\t}\n}\n",
+		   8 * ld);
+}
+
+static bool
+put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
+{
+	const struct cu_dot *d = p->d;
+	struct arena *a = f->k->c->a;
+	struct cu_nest nest = { .k = d->x };
+	struct cu_leaf leaf = { .value = d->value, .at = "leaf" };
+	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
+				.inner = 1 };
+	struct cg_split cols = cu_split(&d->dims[2], p->part, p->part);
+	struct cu_place batch, n;
+	uint32_t i;
+
+	one.chunks = d->dims[0].size[one.cut];
+	one.blocks = d->batch.size;
+	one.most = 1;
+	batch = cu_place(f, "b", &d->dims[0], &one, "batch");
+	n = cu_place(f, "c", &d->dims[2], &cols, "part");
+	cu_line(f, "(void)b0, (void)c0;");
+	nest.space = *ir_type(f->k->c->m, d->value);
+	for (i = 0; i < d->x->nodes.n; i++) {
+		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
+	}
+	cu_put_place(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
+	cu_put_place(a, &nest, &leaf, &d->dims[1], &d->rows, m,
+		     dot90_leaf_ld(p));
+	cu_put_place(a, &nest, &leaf, &d->dims[2], &cols, &n, 1);
+	for (i = 0; i < IR_MAX_DIMS; i++) {
+		leaf.from[i] = nest.from[i];
+	}
+	VEC_PUSH(a, &nest.leaves, leaf);
+	return cu_nest_box(f, &nest, dot90_team_threads(p), dot90_thread(p));
+}
+
+static void
+put_part(struct cu_func *f, const struct dot90 *p, int64_t part)
+{
+	long long ld = (long long)dot90_leaf_ld(p);
+	int64_t i;
+
+	for (i = 0; i < dot90_group_rows(p) / 64; i++) {
+		cu_line(f, "%s_leaf(leaf + (r0 + %lld) * %lld + lc, d + "
+			"%lld);", f->grid->func, (long long)i * 64, ld,
+			(long long)(i * p->cols / 2 + part * p->part / 2));
+	}
+}
+
+static bool
+put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
+{
+	const struct cu_dot *d = p->d;
+	long long parts = p->cols / p->part, threads = dot90_team_threads(p);
+	int64_t i;
+	bool done = true;
+
+	put_to_leaf(f, p);
+	cu_line(f, "f32 *leaf = (f32 *)(SMEM + %lld + %lld * team);",
+		(long long)dot90_leaf_at(p), (long long)dot90_leaf_bytes(p));
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (int i = 0; i < %lld; i++) {", parts);
+	cu_line(f, "const int part = col * %lld + i;", parts);
+	if (d->n.size % p->cols != 0) {
+		cu_line(f, "if (part * %lld >= %lld) {", (long long)p->part,
+			(long long)d->n.size);
+		cu_line(f, "break;");
+		cu_line(f, "}");
+	}
+	cu_say(f, "Nobody reads the part before, then all of this one is "
+	       "there.");
+	cu_line(f, "sync_named(1 + team, %lld);", threads);
+	for (i = 0; i < parts; i++) {
+		cu_line(f, "%sif (i == %lld) {", i ? "} else " : "",
+			(long long)i);
+		put_part(f, p, i);
+	}
+	cu_line(f, "}");
+	cu_line(f, "sync_named(1 + team, %lld);", threads);
+	if (d->result == CU_DOT_BOX) {
+		done = put_nest(f, p, m);
+	} else {
+		put_rounded(f, p, m);
+	}
+	cu_line(f, "}");
+	return done;
+}
+
+bool
+dot90_put(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
+{
+	if (p->part) {
+		return put_box(f, p, m);
+	}
+	if (p->box) {
+		dot90_store(f, p, m);
+		return true;
+	}
+	put_direct(f, p, m);
+	return true;
+}

@@ -1,0 +1,146 @@
+/*
+ * Results of 16 bits that leave as boxes, by the copying unit.
+ *
+ * Each warp does this for itself.  Of its sums, 16 rows at a time are rounded
+ * and put by stmatrix where the copying unit reads them, swizzled, so that
+ * neither meets a bank twice; then they are ordered to be stored, and the
+ * warp goes on: with the next box, or with the next tile's products, whose
+ * operands come meanwhile.  It waits for a buffer when it wants to fill it
+ * again.  What lies behind the last row or column the unit leaves out.
+ */
+#include "codegen/cuda/dot/cuda_dot90.h"
+
+#define BOX_ROWS 16		/* of a warp, of each 64 that wgmma makes */
+
+/* Positions of rows that boxes may run over, up to their end. */
+static int64_t
+rows_of(const struct cg_dims *m, const struct cg_split *s)
+{
+	return m->size[s->cut] * s->inner;
+}
+
+bool
+dot90_store_suits(struct dot90 *p)
+{
+	const struct cu_dot *d = p->d;
+	int64_t rows = rows_of(&d->dims[1], &p->split);
+	int64_t all = d->batch.size * d->m.size / rows;
+	int64_t cols = p->cols < 64 ? p->cols : 64;
+
+	p->box = 0;
+	if (d->result != CU_DOT_STORE || cu_bytes(d->dtype) != 2 ||
+	    d->n.size % 8 != 0 ||
+	    (p->split.chunks > 1 && p->split.most != p->rows)) {
+		/* a box might hold rows that are another tile's */
+		return false;
+	}
+	p->box = cols;
+	p->out = (struct cg_map){
+		.operand = d->target,
+		.elem = d->dtype == IR_BF16 ? RT_ELEM_BF16 : RT_ELEM_F16,
+		.ndims = all > 1 ? 3 : 2, .size = { d->n.size, rows, all },
+		.stride = { 0, 2 * d->n.size, 2 * d->n.size * rows },
+		.box = { cols, BOX_ROWS, 1 }, .swizzle = 2 * cols
+	};
+	return true;
+}
+
+int64_t
+dot90_store_boxes(const struct dot90 *p)
+{
+	return dot90_group_rows(p) / 64 * (p->cols / p->box);
+}
+
+int64_t
+dot90_store_bytes(const struct dot90 *p)
+{
+	return p->groups * 4 * p->waiting * BOX_ROWS * p->box * 2;
+}
+
+/* A function: one box of sums s, which begins at x, y of the result. */
+static void
+put_box(struct cu_func *f, const struct dot90 *p)
+{
+	struct cu_func g = { .k = f->k, .grid = f->grid, .depth = 1 };
+	const char *type = cu_type(p->d->dtype);
+	bool deep = p->out.ndims == 3;
+	struct buf *b = &f->k->text;
+	int i;
+
+	buf_init(&g.text, f->k->c->a);
+	cu_line(&g, "const u32 at = to + LANE %% 16 * %lld + (LANE / 16 ^ "
+		"LANE %s) * 16;", 2 * (long long)p->box,
+		p->box == 64 ? "% 8" : "/ 2 % 4");
+	cu_line(&g, "int j;");
+	buf_puts(&g.text, "\n");
+	cu_line(&g, "if (LANE == 0) {");
+	cu_line(&g, "tma_wait_read(%lld);", (long long)p->waiting - 1);
+	cu_line(&g, "}");
+	cu_line(&g, "sync_warp();");
+	buf_puts(&g.text, "#pragma unroll\n");
+	cu_line(&g, "for (j = 0; j < %lld; j++) {", (long long)p->box / 16);
+	cu_line(&g, "u32 r[4];");
+	buf_puts(&g.text, "\n");
+	for (i = 0; i < 4; i++) {
+		cu_line(&g, "r[%d] = pack_%s(s[8 * j + %d], s[8 * j + %d]);",
+			i, type, 2 * i, 2 * i + 1);
+	}
+	cu_line(&g, "stsm4(at ^ (u32)(32 * j), r);");
+	cu_line(&g, "}");
+	cu_line(&g, "fence_async();");
+	cu_line(&g, "sync_warp();");
+	cu_line(&g, "if (LANE == 0) {");
+	cu_line(&g, "tma_store%d(map, to, x, y%s);", deep ? 3 : 2,
+		deep ? ", z" : "");
+	cu_line(&g, "tma_commit();");
+	cu_line(&g, "}");
+	buf_printf(b, "\n/* %d rows of %lld sums, to be stored at x, y%s. */\n"
+		   "FN void\n%s_box(const tensor_map *map, u32 to, const f32 "
+		   "*s, int x, int y%s)\n{\n%s}\n", BOX_ROWS,
+		   (long long)p->box, deep ? ", z" : "", f->grid->func,
+		   deep ? ", int z" : "", buf_text(&g.text));
+}
+
+void
+dot90_store(struct cu_func *f, const struct dot90 *p,
+	    const struct cu_place *m)
+{
+	const struct cu_dot *d = p->d;
+	struct arena *a = f->k->c->a;
+	long long rows = (long long)rows_of(&d->dims[1], &p->split);
+	long long outer = (long long)d->m.size / rows, each;
+	const char *z = "";
+	int64_t n = dot90_store_boxes(p), cols = p->cols / p->box, i;
+
+	each = (long long)(BOX_ROWS * p->box * 2);
+	put_box(f, p);
+	cu_line(f, "const u32 wait = ring + %lld + (u32)(WARP%s) * %lld;",
+		(long long)dot90_leaf_at(p), p->first ? " - 4" : "",
+		each * (long long)p->waiting);
+	cu_line(f, "const int y = %s%s + %lld * group + WARP %% 4 * %d;",
+		m->start, outer > 1 ? arena_printf(a, " %% %lld", rows) : "",
+		(long long)dot90_group_rows(p), BOX_ROWS);
+	if (p->out.ndims == 3) {
+		cu_line(f, "const int z_at = batch%s;", outer > 1
+			? arena_printf(a, " * %lld + %s / %lld", outer,
+				       m->start, rows) : "");
+		z = ", z_at";
+	}
+	for (i = 0; i < n; i++) {
+		cu_line(f, "%s_box(&a.map[%u], wait + %lld, d + %lld, n0 + "
+			"%lld, y + %lld%s);", f->grid->func,
+			f->grid->maps.n - 1,
+			each * (long long)(i % p->waiting),
+			(long long)(i * p->box / 2),
+			(long long)(i % cols * p->box),
+			(long long)(i / cols * 64), z);
+	}
+}
+
+void
+dot90_store_end(struct cu_func *f)
+{
+	cu_line(f, "if (LANE == 0) {");
+	cu_line(f, "tma_wait_read(0);");
+	cu_line(f, "}");
+}

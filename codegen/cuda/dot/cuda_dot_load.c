@@ -1,0 +1,352 @@
+/*
+ * Tiles of operands: from wherever they lie into shared memory.
+ *
+ * What lies side by side, as matrices mostly do, is copied 16 bytes at a time
+ * behind the threads' backs (cp.async), with zeros for what is not there.  If
+ * no more than 8 or 4 bytes can be, so many are.  All else is read element by
+ * element and converted on the way.
+ */
+#include "codegen/cuda/dot/cuda_dot.h"
+
+static const struct {
+	int64_t bytes;
+	const char *type;
+	enum ir_dtype dtype;
+} units[CU_DOT_NUNITS] = {
+	[CU_DOT_FMA] = { 4, "f32", IR_F32 },
+	[CU_DOT_TF32] = { 4, "f32", IR_TF32 },
+	[CU_DOT_BF16] = { 2, "bf16", IR_BF16 },
+	[CU_DOT_F16] = { 2, "f16", IR_F16 },
+	[CU_DOT_E4M3] = { 1, "e4m3", IR_F8E4M3 },
+	[CU_DOT_E5M2] = { 1, "e5m2", IR_F8E5M2 }
+};
+
+int64_t
+cu_unit_bytes(enum cu_dot_unit u)
+{
+	return units[u].bytes;
+}
+
+bool
+cu_unit_is(enum cu_dot_unit u, enum ir_dtype t)
+{
+	return units[u].dtype == t || (units[u].bytes == 4 &&
+				       (t == IR_F32 || t == IR_TF32));
+}
+
+/* ---- how ---- */
+
+/* Elements of a line in shared memory; lines. */
+static int64_t
+line_of(const struct cu_side *s)
+{
+	return s->along_k ? s->k : s->rows + s->pad;
+}
+
+static int64_t
+lines_of(const struct cu_side *s)
+{
+	return s->along_k ? s->rows : s->k;
+}
+
+int64_t
+cu_side_bytes(const struct cu_side *s)
+{
+	return lines_of(s) * line_of(s) * units[s->unit].bytes;
+}
+
+/* Elements along `dense` that may be copied at once. */
+static int64_t
+width_of(const struct cu_dot *d, int which, const struct cg_factor *dense,
+	 const struct cg_factor *other, int64_t most)
+{
+	most = cu_factor_width(dense, which, most);
+	most = cu_factor_apart(other, which, most);
+	most = cu_factor_apart(&d->batch, which, most);
+	return cu_view_width(&d->view[which], most);
+}
+
+/* Blocks begin at multiples of this many positions. */
+static int64_t
+begins_at(const struct cg_split *s, const struct cg_dims *d, int64_t most)
+{
+	while (most > 1 && ((s->chunks > 1 && s->step * s->inner % most) ||
+			    (s->cut > 0 && d->size[s->cut] * s->inner %
+					   most))) {
+		most /= 2;
+	}
+	return most;
+}
+
+static bool
+dense_rows(const struct cu_dot *d, int which)
+{
+	return !d->row_at[which] &&
+	       cu_factor_dense(which ? &d->n : &d->m, which);
+}
+
+static bool
+dense_k(const struct cu_dot *d, int which)
+{
+	return !d->k_at[which] && cu_factor_dense(&d->over, which);
+}
+
+/* What can be copied as it is: 16, 8 or 4 bytes; else 0. */
+static int64_t
+choose_width(const struct cu_dot *d, int which, struct cu_side *s)
+{
+	const struct cg_factor *rows = which ? &d->n : &d->m;
+	int64_t bytes = units[s->unit].bytes, width = 16 / bytes;
+
+	if (!cu_unit_is(s->unit, s->from)) {
+		return 0;
+	}
+	if (s->unit == CU_DOT_FMA && !dense_rows(d, which)) {
+		return 1;
+	}
+	if (s->along_k ? !dense_k(d, which) : !dense_rows(d, which)) {
+		return bytes == 4 ? 1 : 0;
+	}
+	width = s->along_k ? width_of(d, which, &d->over, rows, width)
+		: begins_at(which ? &d->cols : &d->rows,
+			    &d->dims[which ? 2 : 1],
+			    width_of(d, which, rows, &d->over, width));
+	return width * bytes >= 4 ? width : 0;
+}
+
+void
+cu_side_of(const struct cu_dot *d, int which, struct cu_side *s)
+{
+	const struct cg_factor *rows = which ? &d->n : &d->m;
+	const struct cg_split *split = which ? &d->cols : &d->rows;
+	struct arena *a = d->k->c->a;
+
+	*s = (struct cu_side){ .from = d->view[which].dtype, .unit = d->unit,
+			       .rows = which ? d->tile.n : d->tile.m,
+			       .k = d->tile.k, .threads = d->tile.threads };
+	s->pad = d->unit == CU_DOT_FMA ? 4 : 0;
+	/* ldmatrix turns what is 2 bytes wide only */
+	s->along_k = d->unit != CU_DOT_FMA &&
+		     (units[d->unit].bytes == 1 || !dense_rows(d, which));
+	s->width = choose_width(d, which, s);
+	s->rows_end = d->row_at[which] || split->most < s->rows ||
+		      split->step * split->chunks !=
+		      d->dims[which ? 2 : 1].size[split->cut];
+	s->k_end = d->k_at[which] || d->over.size % s->k != 0;
+	s->row_at = d->row_at[which] ? d->row_at[which]
+				     : cu_factor_at(a, rows, which, "r");
+	s->k_at = d->k_at[which] ? d->k_at[which]
+				 : cu_factor_at(a, &d->over, which, "q");
+	s->table = d->table[which];
+}
+
+/* ---- C text ---- */
+
+struct text {
+	struct cu_kernel *k;
+	const struct cu_side *s;
+	struct buf *out;
+	int64_t bytes, chunk;	/* of an element; elements of 16 bytes */
+};
+
+/* Which bits of the line's number a chunk's place is XORed with. */
+static const char *
+swizzle(const struct text *t)
+{
+	int64_t places = line_of(t->s) / t->chunk;
+
+	if (t->s->unit == CU_DOT_FMA) {
+		return "0";
+	}
+	if (t->s->unit == CU_DOT_TF32 && !t->s->along_k) {
+		return "line % 4 * 2";	/* read by numbers, not ldmatrix */
+	}
+	return places >= 8 ? "line % 8"
+		: places == 4 ? "line / 2 % 4" : "line / 4 % 2";
+}
+
+/* How many of `most` bytes are there; the zeros behind are made. */
+static const char *
+bytes_there(const struct text *t, const char *left, int64_t most)
+{
+	struct arena *a = t->k->c->a;
+
+	if (t->bytes == most) {
+		return arena_printf(a, "(%s) > 0 ? %lld : 0", left,
+				    (long long)most);
+	}
+	return arena_printf(a, "(%s) >= %lld ? %lld : (%s) > 0 ? (%s) * %lld "
+			    ": 0", left, (long long)(most / t->bytes),
+			    (long long)most, left, left, (long long)t->bytes);
+}
+
+/* Bytes of a copy at (r - first, q) that are inside of the operand. */
+static const char *
+copied_bytes(const struct text *t, int64_t most)
+{
+	struct arena *a = t->k->c->a;
+	const char *n;
+
+	if (t->s->along_k) {
+		return t->s->k_end ? bytes_there(t, "end - q", most)
+			: arena_printf(a, "%lld", (long long)most);
+	}
+	n = t->s->rows_end ? bytes_there(t, "first + live - r", most)
+		: arena_printf(a, "%lld", (long long)most);
+	return t->s->k_end ? arena_printf(a, "q >= end ? 0 : %s", n) : n;
+}
+
+static void
+put_copies(const struct text *t)
+{
+	int64_t width = t->s->width, bytes = width * t->bytes, v;
+
+	for (v = 0; v < t->chunk; v += width) {
+		const char *n = copied_bytes(t, bytes);
+
+		if (v > 0) {
+			buf_printf(t->out, "\t\t%s += %lld;\n",
+				   t->s->along_k ? "q" : "r",
+				   (long long)width);
+		}
+		buf_printf(t->out, "\t\tcp_async%lld(smem_addr(SMEM) + (u32)"
+			   "(at + %lld), from + %s + %s,\n\t\t\t%s);\n",
+			   (long long)bytes, (long long)(v * t->bytes),
+			   t->s->row_at, t->s->k_at, n);
+	}
+}
+
+/* Elements one by one. */
+static void
+put_numbers(const struct text *t)
+{
+	struct arena *a = t->k->c->a;
+	const struct cu_side *s = t->s;
+	const char *x = arena_printf(a, "from[%s + %s]", s->row_at, s->k_at);
+	const char *type = units[s->unit].type;
+
+	if (!cu_unit_is(s->unit, s->from)) {
+		x = cu_widen(a, s->from, x);
+		x = cu_narrow(a, units[s->unit].dtype, x);
+	}
+	buf_printf(t->out, "\t\tROLLED\n\t\tfor (e = 0; e < %lld; e++) {\n",
+		   (long long)t->chunk);
+	buf_printf(t->out, "\t\t\t((%s *)(SMEM + at))[e] = ", type);
+	if (s->k_end) {
+		buf_puts(t->out, "q >= end ? 0 : ");
+	}
+	if (s->rows_end && !s->along_k) {
+		buf_puts(t->out, "r >= first + live ? 0 : ");
+	}
+	buf_printf(t->out, "%s;\n\t\t\t%s++;\n\t\t}\n", x,
+		   s->along_k ? "q" : "r");
+}
+
+static void
+put_head(const struct text *t, const char *name)
+{
+	const struct cu_side *s = t->s;
+
+	buf_printf(t->out, "\n/* %lld rows by %lld of k, %s, %s */\nFN void\n"
+		   "%s(int to, const %s *from, int first, int live, int k, "
+		   "int end%s%s)\n{\n\tint j;\n\n",
+		   (long long)s->rows, (long long)s->k,
+		   s->along_k ? "along k" : "along rows",
+		   s->width ? arena_printf(t->k->c->a, "%lld bytes at once",
+					   (long long)(s->width * t->bytes))
+			    : "one by one",
+		   name, cu_type(s->from), s->table ? ", " : "",
+		   s->table ? s->table : "");
+	if (!s->k_end) {
+		buf_puts(t->out, "\t(void)end;\n");
+	}
+	if (!s->rows_end) {
+		buf_puts(t->out, "\t(void)live;\n");
+	}
+}
+
+/* The loop over a thread's chunks; `line` and `place` in it. */
+static void
+put_loop(const struct text *t, int64_t lines, int64_t places)
+{
+	int64_t all = lines * places, threads = t->s->threads;
+
+	/* what is slow anyway may keep its registers few */
+	buf_printf(t->out, "\t%s\n\tfor (j = 0; j < %lld; j++) {\n"
+		   "\t\tconst int c = TID + j * %lld;\n",
+		   t->s->width * t->bytes == 16 || t->s->unit == CU_DOT_FMA
+			? "UNROLL" : "ROLLED",
+		   (long long)((all + threads - 1) / threads),
+		   (long long)threads);
+	if (all % threads != 0) {
+		buf_printf(t->out, "\t\tif (c >= %lld) {\n\t\t\tbreak;\n"
+			   "\t\t}\n", (long long)all);
+	}
+}
+
+static void
+put_chunks(const struct text *t)
+{
+	const struct cu_side *s = t->s;
+	int64_t places = (s->along_k ? s->k : s->rows) / t->chunk;
+
+	put_loop(t, lines_of(s), places);
+	buf_printf(t->out, "\t\tconst int line = c / %lld, place = c %% %lld;"
+		   "\n", (long long)places, (long long)places);
+	buf_printf(t->out, "\t\tconst int at = to + line * %lld + (place ^ "
+		   "(%s)) * 16;\n", (long long)(line_of(s) * t->bytes),
+		   swizzle(t));
+	if (s->along_k) {
+		buf_printf(t->out, "\t\tconst int r = first + %s;\n"
+			   "\t\tint q = k + place * %lld;\n",
+			   s->rows_end ? "(line < live ? line : live - 1)"
+				       : "line", (long long)t->chunk);
+	} else {
+		buf_printf(t->out, "\t\tint r = first + place * %lld;\n"
+			   "\t\tconst int q = k + line;\n",
+			   (long long)t->chunk);
+	}
+	if (s->width == 0) {
+		buf_puts(t->out, "\t\tint e;\n");
+	}
+	buf_puts(t->out, "\n");
+	if (s->width) {
+		put_copies(t);
+	} else {
+		put_numbers(t);
+	}
+	buf_puts(t->out, "\t}\n}\n");
+}
+
+/* Single elements that lie along k, to lines of rows. */
+static void
+put_turned(const struct text *t)
+{
+	const struct cu_side *s = t->s;
+
+	put_loop(t, s->k, s->rows);
+	buf_printf(t->out, "\t\tconst int row = c / %lld, q = k + c %% %lld;\n"
+		   "\t\tconst int r = first + %s;\n\n", (long long)s->k,
+		   (long long)s->k, s->rows_end
+			? "(row < live ? row : live - 1)" : "row");
+	buf_printf(t->out, "\t\tcp_async4(smem_addr(SMEM) + (u32)(to + (q - k)"
+		   " * %lld + row * 4), from + %s + %s,\n\t\t\t%s);\n",
+		   (long long)(4 * line_of(s)), s->row_at, s->k_at,
+		   s->k_end ? "q < end ? 4 : 0" : "4");
+	buf_puts(t->out, "\t}\n}\n");
+}
+
+void
+cu_side_emit(struct cu_kernel *k, const struct cu_side *s, const char *name)
+{
+	struct text t = { .k = k, .s = s, .out = &k->text };
+
+	t.bytes = units[s->unit].bytes;
+	t.chunk = 16 / t.bytes;
+	put_head(&t, name);
+	if (s->unit == CU_DOT_FMA && s->width == 1) {
+		put_turned(&t);
+	} else {
+		put_chunks(&t);
+	}
+}

@@ -1,0 +1,294 @@
+/*
+ * Which tiles a contraction has, and whether k is split.  All that is known of
+ * speed is in this file: a table of tiles, and cycles by a rough count.
+ */
+#include "codegen/cuda/dot/cuda_dot.h"
+
+#define MOST_PARTS ((int64_t)32 << 20)	/* bytes of sums that wait */
+#define MOST_SPLITS 16
+#define FEWER 0.03		/* of the time, for each stage that is less */
+
+/* ---- tiles ---- */
+
+/*
+ * A warp of 64 x 64 reads 16 KiB of shared memory for 128 multiplications of
+ * 4096, which is as much as both take; smaller ones wait for reading.  `best`
+ * is that ratio, somewhat less.
+ */
+static const struct cu_tile by_bytes[] = {
+	{ 128, 256, 64, 64, 64, 256, 1, 4, 0.95 },
+	{ 128, 128, 64, 64, 64, 128, 2, 4, 0.90 },
+	{ 128, 128, 64, 64, 32, 256, 1, 4, 0.80 },
+	{ 128, 64, 64, 64, 32, 128, 3, 4, 0.70 },
+	{ 64, 128, 64, 32, 64, 128, 3, 4, 0.70 },
+	{ 64, 64, 64, 32, 32, 128, 4, 4, 0.50 },
+	{ 32, 32, 64, 16, 16, 128, 4, 4, 0.25 },
+};
+/* 8 x 8 of a thread read 64 bytes for 64 multiplications. */
+static const struct cu_tile by_numbers[] = {
+	{ 128, 128, 16, 8, 8, 256, 1, 3, 0.90 },
+	{ 128, 64, 16, 8, 4, 256, 1, 3, 0.75 },
+	{ 64, 64, 16, 8, 4, 128, 1, 3, 0.65 },
+	{ 32, 32, 16, 4, 4, 64, 1, 3, 0.40 },
+};
+
+#define COUNT(x) ((uint32_t)(sizeof (x) / sizeof (x)[0]))
+
+/* Of tensor cores k is counted in bytes. */
+const struct cu_tile *
+cu_tiles(enum cu_dot_unit u, uint32_t *n)
+{
+	if (u == CU_DOT_FMA) {
+		*n = COUNT(by_numbers);
+		return by_numbers;
+	}
+	*n = COUNT(by_bytes);
+	return by_bytes;
+}
+
+int64_t
+cu_tile_smem(enum cu_dot_unit u, const struct cu_tile *t, bool box)
+{
+	int64_t pad = u == CU_DOT_FMA ? 8 : 0, wait;
+
+	wait = box ? t->m * cu_tile_line(t) : 0;
+	pad = t->stages * (t->m + t->n + pad) * t->k * cu_unit_bytes(u);
+	return pad > wait ? pad : wait;
+}
+
+bool
+cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
+	    int64_t more, struct cu_tile *t)
+{
+	/* the driver has 1 KiB of each block */
+	int64_t all = c->arch->smem_bytes + 1024, stages = t->stages, blocks;
+
+	if (u != CU_DOT_FMA) {
+		t->k = 64 / cu_unit_bytes(u);
+	}
+	for (blocks = t->blocks; blocks > 0; blocks--) {
+		for (t->stages = stages; t->stages >= 3; t->stages--) {
+			if (blocks * (cu_tile_smem(u, t, box) + more + 1024) <=
+			    all) {
+				t->blocks = blocks;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* ---- cycles ---- */
+
+/* Multiplications of a multiprocessor in a cycle: of an A100. */
+static double
+rate(enum cu_dot_unit u)
+{
+	return u == CU_DOT_FMA ? 64 : u == CU_DOT_TF32 ? 512
+		: cu_unit_bytes(u) == 2 ? 1024 : 2048;
+}
+
+static double
+ceil_of(double x, double by)
+{
+	int64_t n = (int64_t)((x + by - 1) / by);
+
+	return n < 1 ? 1 : (double)n;
+}
+
+static double
+units_of(const struct cg_cuda *c)
+{
+	return c->units ? (double)c->units : c->arch->wgmma ? 132 : 108;
+}
+
+double
+cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
+		const struct cu_tile *t, double tiles, double k)
+{
+	double each = ceil_of(tiles, units_of(c));	/* of a unit */
+	double here = each < (double)t->blocks ? each : (double)t->blocks;
+	double warps = here * (double)t->threads / 32;
+	/* fewer than 8 do not hide how long reading takes */
+	double full = warps < 8 ? 0.4 + 0.6 * warps / 8 : 1;
+	double work = (double)(t->m * t->n) * (k + (double)t->k);
+
+	return each * work / (rate(u) * t->best * full) +
+	       ceil_of(each, here) *
+	       (3000 + (double)(t->m * t->n) / 8);
+}
+
+/* ---- the choice ---- */
+
+static int64_t
+up(int64_t n, int64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+struct choice {
+	struct cu_tile tile;
+	struct cg_split rows, cols;
+	int64_t per_split, splits;
+	double cycles;
+};
+
+static bool
+has_box(const struct cu_dot *d)
+{
+	return d->result == CU_DOT_BOX && !d->apart;
+}
+
+/* Whether loading takes few registers: 16 bytes at once, all of them there. */
+static bool
+loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
+	      const struct cg_split *rows, const struct cg_split *cols)
+{
+	struct cu_dot y = *d;
+	struct cu_side s;
+	int i;
+
+	y.tile = *t;
+	y.rows = *rows;
+	y.cols = *cols;
+	for (i = 0; i < 2; i++) {
+		cu_side_of(&y, i, &s);
+		if (s.width * cu_unit_bytes(d->unit) != 16 || s.k_end ||
+		    (s.rows_end && !s.along_k)) {
+			return false;
+		}
+	}
+	return d->unit == CU_DOT_BF16 || d->unit == CU_DOT_F16;
+}
+
+bool
+cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
+	      const struct cg_split *rows, const struct cg_split *cols)
+{
+	if (d->unit == CU_DOT_FMA || loads_quickly(d, t, rows, cols)) {
+		return true;
+	}
+	t->blocks = t->blocks > 2 ? 2 : t->blocks;
+	return t->wm * t->wn < 64 * 64;
+}
+
+/* A tile without splits; false: it does not do. */
+static bool
+blocks_of(const struct cu_dot *d, struct choice *x)
+{
+	const struct cg_dims *n = &d->dims[2];
+
+	if (!cu_tile_fit(d->k->c, d->unit, has_box(d), 0, &x->tile)) {
+		return false;
+	}
+	x->rows = cu_split(&d->dims[1], x->tile.m, 16);
+	x->cols = cu_split(n, x->tile.n, 16);
+	x->splits = 1;
+	x->per_split = up(d->over.size, x->tile.k);
+	return cu_tile_suits(d, &x->tile, &x->rows, &x->cols) &&
+	       !(d->whole_last && has_box(d) && x->cols.cut == n->n - 1 &&
+		 x->cols.chunks > 1);
+}
+
+/* Sums of parts take a step of their own, which reads them all. */
+static double
+cost_of(const struct cu_dot *d, const struct choice *x)
+{
+	double tiles = (double)(d->batch.size * x->rows.blocks *
+				x->cols.blocks);
+	double elems = (double)(d->batch.size * d->m.size) *
+		       (double)d->n.size;
+	double one = cu_tiles_cycles(d->k->c, d->unit, &x->tile,
+				     tiles * (double)x->splits,
+				     (double)x->per_split);
+
+	return x->splits == 1 ? one
+		: one + 6000 + 8 * elems * (double)x->splits /
+			       (units_of(d->k->c) * 16);
+}
+
+/* With all stages that there is room for and, if it is asked, with fewer. */
+static void
+take(const struct cu_dot *d, struct choice *x, struct choice *best)
+{
+	int64_t most = x->tile.stages;
+	struct plan_tile t = { .num = {
+		[PLAN_TILE_M] = x->tile.m, [PLAN_TILE_N] = x->tile.n,
+		[PLAN_TILE_K] = x->tile.k, [PLAN_TILE_SPLITS] = x->splits,
+		[PLAN_TILE_WARPS] = x->tile.threads / 32
+	} };
+
+	do {
+		t.num[PLAN_TILE_STAGES] = x->tile.stages;
+		if (cu_ways_take(d->k->c->a, d->ways, &t,
+				 x->tile.stages < most, x->cycles *
+				 (1 + FEWER * (double)(most -
+						       x->tile.stages)))) {
+			*best = *x;
+		}
+	} while (d->ways->all && --x->tile.stages >= 3);
+	x->tile.stages = most;
+}
+
+static void
+try_splits(const struct cu_dot *d, struct choice *x, struct choice *best)
+{
+	int64_t elems = d->batch.size * d->m.size * d->n.size, n;
+
+	for (n = 1; n <= MOST_SPLITS; n++) {
+		x->per_split = up((d->over.size + n - 1) / n, x->tile.k);
+		x->splits = (d->over.size + x->per_split - 1) / x->per_split;
+		if (x->splits != n || (n > 1 && (d->apart ||
+				       4 * elems * n > MOST_PARTS ||
+				       x->per_split < 4 * x->tile.k))) {
+			continue;
+		}
+		x->cycles = cost_of(d, x);
+		take(d, x, best);
+	}
+}
+
+static struct choice
+choose(const struct cu_dot *d)
+{
+	struct choice best = { 0 }, x;
+	uint32_t n, i;
+	const struct cu_tile *t = cu_tiles(d->unit, &n);
+
+	cu_ways_clear(d->ways);
+	for (i = 0; i < n; i++) {
+		x.tile = t[i];
+		if (blocks_of(d, &x)) {
+			try_splits(d, &x, &best);
+		}
+	}
+	return best;
+}
+
+void
+cu_dot_plan(struct cu_dot *d)
+{
+	struct choice x;
+
+	if (d->result != CU_DOT_BOX) {
+		cu_dims_flatten(&d->dims[1]);
+		cu_dims_flatten(&d->dims[2]);
+	}
+	x = choose(d);
+	if (x.cycles == 0) {
+		d->apart = true;
+		cu_dims_flatten(&d->dims[1]);
+		cu_dims_flatten(&d->dims[2]);
+		x = choose(d);
+	}
+	d->tile = x.tile;
+	d->rows = x.rows;
+	d->cols = x.cols;
+	d->splits = x.splits;
+	d->per_split = x.per_split;
+	if (d->splits > 1 || d->apart) {
+		d->parts = up(d->k->out->shared_bytes, 256);
+		d->k->out->shared_bytes = d->parts + 4 * d->splits *
+			d->batch.size * d->m.size * d->n.size;
+	}
+}

@@ -1,0 +1,311 @@
+/*
+ * dot_at: a block is so many of one expert's rows by a block of columns.  Rows
+ * are read from where they are; what stands behind is computed row by row, a
+ * warp each, at the places that rows come from.
+ */
+#include "codegen/cuda/experts/cuda_experts.h"
+
+/* ---- the plan ---- */
+
+static void
+find_factors(struct cu_experts *x)
+{
+	struct cu_dot *d = &x->dot;
+	const struct ir_factor *over = ir_rule_factor(&x->p.rule, "over");
+	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
+	int at = ir_type_at(x->p.types[1], x->p.of);
+
+	cu_dot_add_factor(d, over, over->dims, x->p.types, &d->over);
+	cu_dot_add_factor(d, n, n->dims, x->p.types, &d->n);
+	cu_dot_add_dims(d, n, &d->dims[2]);
+	d->dims[1].n = 1;
+	d->dims[1].at[0] = -1;
+	d->batch.size = 1;
+	cg_factor_add(&d->batch, x->p.n, 0, d->view[1].stride[at]);
+	/* for their strides alone: a list picks them */
+	cg_factor_count(&x->p, &d->m);
+	d->row_at[0] = "where[r]";
+	d->table[0] = "const i64 *where";
+}
+
+/* Rows of a tile: an expert's last one is half empty, on average. */
+static bool
+choose_tile(struct cu_experts *x)
+{
+	struct cu_dot *d = &x->dot;
+	const struct cg_dims *dn = &d->dims[2];
+	bool box = d->result == CU_DOT_BOX;
+	double cycles, all;
+	struct cg_split cols;
+	struct cu_tile t;
+	uint32_t n, i;
+	const struct cu_tile *tiles = cu_tiles(d->unit, &n);
+	bool any = false;
+
+	cu_experts_ways(x);
+	for (i = 0; i < n; i++) {
+		t = tiles[i];
+		cols = cu_split(dn, t.n, 16);
+		if (!cu_tile_fit(d->k->c, d->unit, box, 8 * t.m, &t) ||
+		    !cu_tile_suits(d, &t, &d->rows, &cols) ||
+		    (d->whole_last && cols.cut == dn->n - 1 &&
+		     cols.chunks > 1)) {
+			continue;
+		}
+		all = ((double)d->m.size / (double)t.m + (double)x->p.n / 2) *
+		      (double)cols.blocks;
+		cycles = cu_tiles_cycles(d->k->c, d->unit, &t, all,
+					 (double)d->over.size);
+		if (cu_experts_take(x, &t, cycles)) {
+			any = true;
+			d->tile = t;
+			d->cols = cols;
+		}
+	}
+	return any;
+}
+
+bool
+cu_experts_plan_at(struct cu_experts *x)
+{
+	struct cu_dot *d = &x->dot;
+
+	find_factors(x);
+	if (d->over.size == 0 || d->n.size == 0 ||
+	    d->over.size > INT32_MAX / 2 || d->n.size > INT32_MAX / 2) {
+		return false;
+	}
+	if (d->result != CU_DOT_BOX) {
+		cu_dims_flatten(&d->dims[2]);
+	}
+	if (!choose_tile(x)) {
+		return false;
+	}
+	x->most = d->tile.m;
+	d->dims[1].size[0] = d->tile.m;
+	d->rows = (struct cg_split){ .step = x->most, .chunks = 1, .inner = 1,
+				     .blocks = 1, .most = x->most };
+	d->splits = 1;
+	return true;
+}
+
+/* ---- a block ---- */
+
+/* The expert whose block it is: the last one that begins by then. */
+static void
+put_expert(struct cu_func *f, const struct cu_experts *x)
+{
+	cu_line(f, "const i32 *const block = %s;",
+		cu_experts_list(f, x->block));
+	cu_line(f, "const i32 *const first = %s;",
+		cu_experts_list(f, x->first));
+	cu_line(f, "const i32 *const order = %s;",
+		cu_experts_list(f, x->order));
+	cu_line(f, "const int bn = BLOCK_X %% %lld, bm = BLOCK_X / %lld;",
+		(long long)x->dot.cols.blocks, (long long)x->dot.cols.blocks);
+	cu_line(f, "int expert = 0, last = %lld;", (long long)x->p.n);
+	cu_line(f, "if (bm >= block[%lld]) {", (long long)x->p.n + 1);
+	cu_line(f, "return;");
+	cu_line(f, "}");
+	cu_line(f, "while (expert < last) {");
+	cu_line(f, "const int mid = (expert + last + 1) / 2;");
+	cu_line(f, "if (block[mid] <= bm) {");
+	cu_line(f, "expert = mid;");
+	cu_line(f, "} else {");
+	cu_line(f, "last = mid - 1;");
+	cu_line(f, "}");
+	cu_line(f, "}");
+}
+
+/* Its rows, and where they are in memory. */
+static void
+put_rows(struct cu_func *f, const struct cu_experts *x, int64_t table)
+{
+	const struct cu_dot *d = &x->dot;
+
+	cu_line(f, "i64 *const where = (i64 *)(SMEM + %lld);",
+		(long long)table);
+	cu_line(f, "const int row0 = (bm - block[expert]) * %lld;",
+		(long long)x->most);
+	cu_line(f, "const int left = (first[expert + 1] - first[expert]) * "
+		"%lld - row0;", (long long)x->p.rows.size);
+	cu_line(f, "const int live = left < %lld ? left : %lld;",
+		(long long)x->most, (long long)x->most);
+	cu_line(f, "int r;");
+	cu_line(f, "for (r = TID; r < live; r += %lld) {",
+		(long long)d->tile.threads);
+	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
+		(long long)x->p.rows.size);
+	cu_line(f, "const int in = (row0 + r) %% %lld;",
+		(long long)x->p.rows.size);
+	cu_line(f, "(void)in;");
+	cu_line(f, "where[r] = %s;", cu_experts_at(f->k->c->a, x, 0));
+	cu_line(f, "}");
+	cu_line(f, "sync_block();");
+}
+
+static void
+put_loop(struct cu_func *f, const struct cu_experts *x,
+	 const struct cu_block *b, struct cu_loop *l)
+{
+	const struct cu_dot *d = &x->dot;
+	struct arena *a = f->k->c->a;
+	int i;
+
+	*l = (struct cu_loop){ .tile = &d->tile, .unit = d->unit,
+			       .from = "0", .to = "k1", .none = x->p.others };
+	l->end = arena_printf(a, "%lld", (long long)d->over.size);
+	if (x->p.others) {
+		cu_line(f, "const int k1 = expert == %lld ? 0 : %s;",
+			(long long)x->p.n, l->end);
+	} else {
+		l->to = l->end;
+	}
+	for (i = 0; i < 2; i++) {
+		cu_side_of(d, i, &l->side[i]);
+		l->load[i] = arena_printf(a, "%s_%s", f->grid->func,
+					  i ? "b" : "a");
+		cu_side_emit(f->k, &l->side[i], l->load[i]);
+	}
+	l->args[0] = "a_at, 0, live";
+	l->args[1] = arena_printf(a, "b_at, n0, %s", b->n.live);
+	l->table[0] = ", where";
+	l->table[1] = "";
+	cu_loop_emit(f, l);
+}
+
+/* ---- the result ---- */
+
+static void
+name_coords(struct cu_func *f, struct cu_nest *n, const struct cg_counted *d,
+	    const char *i)
+{
+	int64_t below = 1;
+	uint32_t k;
+
+	for (k = d->n; k-- > 0; below *= d->at[k].size) {
+		if (d->at[k].at < 0) {
+			continue;
+		}
+		n->from[d->at[k].at] = arena_printf(f->k->c->a,
+			"(%s / %lld %% %lld)", i, (long long)below,
+			(long long)d->at[k].size);
+		n->count[d->at[k].at] = 1;
+	}
+}
+
+static bool
+behind(struct cu_func *f, const struct cu_experts *x,
+       const struct cu_block *b)
+{
+	const struct cu_dot *d = &x->dot;
+	struct arena *a = f->k->c->a;
+	struct cu_nest nest = { .k = d->x };
+	struct cu_leaf leaf = { .value = d->value, .bytes = 16 };
+	bool done;
+	uint32_t i;
+
+	nest.space = *ir_type(f->k->c->m, d->value);
+	for (i = 0; i < d->x->nodes.n; i++) {
+		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
+	}
+	cu_line(f, "for (r = WARP; r < live; r += %lld) {",
+		(long long)d->tile.threads / 32);
+	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
+		(long long)x->p.rows.size);
+	cu_line(f, "const int in = (row0 + r) %% %lld;",
+		(long long)x->p.rows.size);
+	cu_line(f, "(void)in;");
+	name_coords(f, &nest, &x->p.pairs, "p");
+	name_coords(f, &nest, &x->p.rows, "in");
+	leaf.at = arena_printf(a, "((f32 *)(SMEM + r * %lld))",
+			       (long long)b->line);
+	cu_put_place(a, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
+	for (i = 0; i < IR_MAX_DIMS; i++) {
+		leaf.from[i] = nest.from[i];
+	}
+	VEC_PUSH(a, &nest.leaves, leaf);
+	done = cu_nest_box(f, &nest, 32, "LANE");
+	cu_line(f, "}");
+	return done;
+}
+
+/* Straight to the rows: where these are takes the place of what was read. */
+static void
+store(struct cu_func *f, const struct cu_experts *x, const struct cu_loop *l,
+      const struct cu_block *b)
+{
+	const struct cu_dot *d = &x->dot;
+
+	cu_line(f, "for (r = TID; r < live; r += %lld) {",
+		(long long)d->tile.threads);
+	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
+		(long long)x->p.rows.size);
+	cu_line(f, "const int in = (row0 + r) %% %lld;",
+		(long long)x->p.rows.size);
+	cu_line(f, "(void)in;");
+	cu_line(f, "where[r] = %s;", cu_experts_at(f->k->c->a, x, 2));
+	cu_line(f, "}");
+	cu_line(f, "sync_block();");
+	cu_pairs_store(f, d, l, b, cu_at(f, d->target),
+		       "where[row < live ? row : 0] + n0",
+		       d->dtype == IR_TF32 ? IR_F32 : d->dtype,
+		       d->result == CU_DOT_ADD);
+}
+
+static void
+say(struct cu_func *f, const struct cu_experts *x)
+{
+	const struct cu_dot *d = &x->dot;
+
+	cu_say(f, "dot_at %%%u: %lld rows of %lld by %lld, %lld experts",
+	       d->value, (long long)d->m.size, (long long)d->over.size,
+	       (long long)d->n.size, (long long)x->p.n);
+	cu_say(f, "tiles of %lld x %lld, %lld of k in %lld stages",
+	       (long long)d->tile.m, (long long)d->tile.n,
+	       (long long)d->tile.k, (long long)d->tile.stages);
+}
+
+bool
+cu_experts_at_step(struct cu_experts *x)
+{
+	struct cu_dot *d = &x->dot;
+	int at = ir_type_at(x->p.types[1], x->p.of);
+	bool box = d->result == CU_DOT_BOX, done = true;
+	int64_t table = cu_tile_smem(d->unit, &d->tile, box), blocks;
+	struct cu_block b = { .rows = &d->rows, .cols = &d->cols,
+			      .fewer = true };
+	struct cu_loop l;
+	struct cu_func f;
+
+	/* each expert may have one that is not full */
+	blocks = (d->m.size / x->most + x->p.n + 1) * d->cols.blocks;
+	if (blocks > INT32_MAX) {
+		return false;
+	}
+	cu_begin(d->k, "dot_at", &f);
+	f.grid->threads = d->tile.threads;
+	f.grid->blocks[0] = blocks;
+	f.grid->smem_bytes = table + 8 * d->tile.m;
+	f.minblocks = (uint32_t)d->tile.blocks;
+	say(&f, x);
+	put_expert(&f, x);
+	put_rows(&f, x, table);
+	b.m.live = "live";
+	b.n = cu_place(&f, "n", &d->dims[2], &d->cols, "bn");
+	b.line = cu_tile_line(&d->tile);
+	cu_line(&f, "const %s *const a_at = %s;", cu_type(d->view[0].dtype),
+		cu_view_at(&f, &d->view[0]));
+	cu_line(&f, "const %s *const b_at = %s + expert * (i64)%lld;",
+		cu_type(d->view[1].dtype), cu_view_at(&f, &d->view[1]),
+		(long long)d->view[1].stride[at]);
+	put_loop(&f, x, &b, &l);
+	if (box) {
+		cu_pairs_to_tile(&f, &l);
+		done = behind(&f, x, &b);
+	} else {
+		store(&f, x, &l, &b);
+	}
+	cu_end(&f);
+	return done;
+}

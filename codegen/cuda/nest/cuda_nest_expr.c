@@ -1,0 +1,458 @@
+/*
+ * Scalar expressions of a nest as C: a variable for each, of the narrowest
+ * type that holds what it can be.  GPUs divide 64 bits slowly, so an index is
+ * an int wherever its bounds allow.
+ */
+#include "codegen/cuda/nest/cuda_nest.h"
+
+#include <math.h>
+#include <string.h>
+
+#define FAR ((int64_t)1 << 61)	/* as good as any number */
+
+const char *
+cu_name(struct cu_emit *e, const char *prefix)
+{
+	return arena_printf(e->a, "%s%u", prefix, e->names++);
+}
+
+/* ---- what numbers can be ---- */
+
+int64_t
+cu_loop_size(const struct cu_emit *e, uint32_t loop)
+{
+	uint32_t i;
+
+	for (i = 0; i < e->s->nrows; i++) {
+		if (e->s->rows[i] == loop) {
+			return e->s->size[i];
+		}
+	}
+	return e->n->loops.at[loop].size;
+}
+
+static int64_t
+clip(double v)
+{
+	return v > (double)FAR ? FAR : v < (double)-FAR ? -FAR : (int64_t)v;
+}
+
+static struct cu_range
+span(double lo, double hi)
+{
+	return (struct cu_range){ true, clip(lo), clip(hi) };
+}
+
+/* Of all products of bounds. */
+static struct cu_range
+product(struct cu_range a, struct cu_range b)
+{
+	double x[4] = { (double)a.lo * (double)b.lo,
+			(double)a.lo * (double)b.hi,
+			(double)a.hi * (double)b.lo,
+			(double)a.hi * (double)b.hi };
+	double lo = x[0], hi = x[0];
+	int i;
+
+	for (i = 1; i < 4; i++) {
+		lo = x[i] < lo ? x[i] : lo;
+		hi = x[i] > hi ? x[i] : hi;
+	}
+	return span(lo, hi);
+}
+
+static struct cu_range
+both(struct cu_range a, struct cu_range b)
+{
+	return (struct cu_range){ true, a.lo < b.lo ? a.lo : b.lo,
+				  a.hi > b.hi ? a.hi : b.hi };
+}
+
+/* Where a box or a leaf begins. */
+static struct cu_range
+range_from(struct cu_emit *e, int64_t i)
+{
+	const struct ir_type *t = i < 8 ? &e->box->space
+		: ir_type(e->n->ask.m, e->box->leaves.at[i / 8 - 1].value);
+
+	return span(0, (double)nest_local(e->n, t->dims[i % 8],
+					  t->cut[i % 8]));
+}
+
+static struct cu_range
+range_two(struct cu_emit *e, const struct nest_expr *x)
+{
+	struct cu_range a = cu_range_of(e, x->a), b = cu_range_of(e, x->b);
+	int64_t least = b.lo > 0 ? b.lo : 1;
+
+	switch (x->op) {
+	case NEST_ADD:
+		return span((double)a.lo + (double)b.lo,
+			    (double)a.hi + (double)b.hi);
+	case NEST_SUB:
+		return span((double)a.lo - (double)b.hi,
+			    (double)a.hi - (double)b.lo);
+	case NEST_MUL:
+		return product(a, b);
+	case NEST_DIV:
+		return span(0, (double)(a.hi > 0 ? a.hi / least : 0));
+	case NEST_REM:
+		return span(0, (double)(b.hi > 0 ? b.hi - 1 : 0));
+	default:	/* the lesser or larger */
+		return both(a, b);
+	}
+}
+
+static struct cu_range
+find_range(struct cu_emit *e, const struct nest_expr *x)
+{
+	struct cu_range r, no;
+	uint32_t i;
+	double trips = 1;
+
+	switch (x->op) {
+	case NEST_NUM:
+		return span((double)x->i, (double)x->i);
+	case NEST_LOOP:
+		return span(0, (double)cu_loop_size(e, (uint32_t)x->i));
+	case NEST_FROM:
+		return range_from(e, x->i);
+	case NEST_WORD:
+		return span(0, (double)e->f->k->out->spreads.at[x->ref].size);
+	case NEST_LOAD:
+		return span(INT32_MIN, INT32_MAX);
+	case NEST_PICK:
+		no = cu_range_of(e, x->c);
+		return both(cu_range_of(e, x->b), no);
+	case NEST_SUM:
+		for (i = 0; i < e->n->loops.n; i++) {
+			trips *= x->over >> i & 1
+				? (double)cu_loop_size(e, i) : 1;
+		}
+		r = cu_range_of(e, x->a);
+		return span(trips * (double)r.lo, trips * (double)r.hi);
+	case NEST_MOST:
+	case NEST_LEAST:
+		return cu_range_of(e, x->a);
+	default:
+		return x->b ? range_two(e, x) : span((double)-FAR, (double)FAR);
+	}
+}
+
+struct cu_range
+cu_range_of(struct cu_emit *e, nest_id id)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+
+	if (x->kind != NEST_INT) {
+		return span(0, 1);
+	}
+	if (!e->range[id].known) {
+		struct cu_range r = find_range(e, x);
+
+		e->range[id] = r;
+	}
+	return e->range[id];
+}
+
+const char *
+cu_int_type(int64_t lo, int64_t hi)
+{
+	return lo >= -INT32_MAX && hi <= INT32_MAX ? "int" : "i64";
+}
+
+const char *
+cu_kind(struct cu_emit *e, nest_id id)
+{
+	struct cu_range r;
+
+	switch (nest_at(e->n, id)->kind) {
+	case NEST_FLOAT:
+		return "f32";
+	case NEST_WIDE:
+		return "f64";
+	case NEST_BOOL:
+		return "int";
+	default:
+		r = cu_range_of(e, id);
+		return cu_int_type(r.lo, r.hi);
+	}
+}
+
+/* ---- numbers ---- */
+
+const char *
+cu_f32(struct arena *a, double v)
+{
+	float f = (float)v;
+
+	if (isnan(f)) {
+		return "f_nan()";
+	}
+	if (isinf(f)) {
+		return f > 0 ? "f_inf()" : "(-f_inf())";
+	}
+	if (f == truncf(f) && fabsf(f) < 1e6f) {
+		return arena_printf(a, f < 0 ? "(%.1ff)" : "%.1ff", (double)f);
+	}
+	return arena_printf(a, f < 0 ? "(%.8ef)" : "%.8ef", (double)f);
+}
+
+static const char *
+number(struct cu_emit *e, const struct nest_expr *x)
+{
+	if (x->kind == NEST_INT) {
+		return arena_printf(e->a, x->i < 0 ? "(%lld)" : "%lld",
+				    (long long)x->i);
+	}
+	if (x->kind == NEST_FLOAT || isnan(x->num) || isinf(x->num)) {
+		return cu_f32(e->a, x->num);
+	}
+	return arena_printf(e->a, x->num < 0 ? "(%.16e)" : "%.16e", x->num);
+}
+
+/* ---- scopes ---- */
+
+void
+cu_set(struct cu_emit *e, nest_id id, const char *text)
+{
+	e->val[id] = text;
+	VEC_PUSH(e->a, &e->done, id);
+}
+
+void
+cu_forget(struct cu_emit *e, uint32_t since)
+{
+	while (e->done.n > since) {
+		e->val[e->done.at[--e->done.n]] = NULL;
+	}
+}
+
+static bool
+is_known(void *user, nest_id id)
+{
+	struct cu_emit *e = user;
+
+	return e->val[id] != NULL;
+}
+
+static void
+make_ahead(void *user, nest_id id)
+{
+	cu_expr(user, id);
+}
+
+void
+cu_ahead(struct cu_emit *e, nest_id id, uint64_t loops)
+{
+	struct nest_ahead w = { e->n, loops, e->seen, e->stamp, is_known,
+				make_ahead, e };
+
+	nest_ahead(&w, id);
+}
+
+/* ---- functions and operators ---- */
+
+static const char *
+function(struct cu_emit *e, const struct nest_expr *x, const char *a)
+{
+	static const struct {
+		uint8_t op;
+		const char *narrow, *wide;
+	} of[] = {
+		{ NEST_EXP, "f_exp(%s)", "d_exp(%s)" },
+		{ NEST_LOG, "f_log(%s)", "d_log(%s)" },
+		{ NEST_TANH, "f_tanh(%s)", "d_tanh(%s)" },
+		{ NEST_ERF, "f_erf(%s)", "(f64)f_erf((f32)%s)" },
+		{ NEST_SIGMOID, "f_sigmoid(%s)", "d_sigmoid(%s)" },
+		{ NEST_SQRT, "f_sqrt(%s)", "d_sqrt(%s)" },
+		/* whole turns are taken off in f64 */
+		{ NEST_SIN, "", "f_sin_turns(%s * 1.5915494309189535e-01)" },
+		{ NEST_COS, "", "f_cos_turns(%s * 1.5915494309189535e-01)" },
+		{ NEST_NOT, "!%s", "" }
+	};
+	bool wide = nest_at(e->n, x->a)->kind == NEST_WIDE;
+	const char *form, *at;
+	size_t i;
+
+	for (i = 0; i < sizeof of / sizeof *of; i++) {
+		if (of[i].op != x->op) {
+			continue;
+		}
+		form = wide ? of[i].wide : of[i].narrow;
+		at = strstr(form, "%s");
+		return arena_printf(e->a, "%.*s%s%s", (int)(at - form), form,
+				    a, at + 2);
+	}
+	die("no function of a nest: %d", x->op);
+}
+
+/* Of numbers that are not negative. */
+static const char *
+divided(struct cu_emit *e, const struct nest_expr *x, const char *a,
+	const char *b)
+{
+	bool small = strcmp(cu_kind(e, x->a), "int") == 0 &&
+		     strcmp(cu_kind(e, x->b), "int") == 0;
+
+	return arena_printf(e->a, small ? "(int)((u32)%s %c (u32)%s)"
+			    : "(i64)((u64)%s %c (u64)%s)", a,
+			    x->op == NEST_DIV ? '/' : '%', b);
+}
+
+static const char *
+extreme(struct cu_emit *e, const struct nest_expr *x, const char *a,
+	const char *b)
+{
+	bool most = x->op == NEST_MAX;
+
+	if (x->kind == NEST_FLOAT) {
+		return arena_printf(e->a, "%s(%s, %s)",
+				    most ? "f_max" : "f_min", a, b);
+	}
+	return arena_printf(e->a, "%s %c %s ? %s : %s", a, most ? '>' : '<',
+			    b, a, b);
+}
+
+static const char *
+operator_(struct cu_emit *e, const struct nest_expr *x, const char *a,
+	  const char *b)
+{
+	static const char *const of[] = {
+		[NEST_ADD] = "+", [NEST_SUB] = "-", [NEST_MUL] = "*",
+		[NEST_DIV] = "/", [NEST_LT] = "<", [NEST_LE] = "<=",
+		[NEST_EQ] = "==", [NEST_AND] = "&"
+	};
+	bool whole = nest_at(e->n, x->a)->kind == NEST_INT;
+
+	if (x->op == NEST_REM || (x->op == NEST_DIV && whole)) {
+		return divided(e, x, a, b);
+	}
+	if (x->op == NEST_MIN || x->op == NEST_MAX) {
+		return extreme(e, x, a, b);
+	}
+	if (x->op >= sizeof of / sizeof *of || !of[x->op]) {
+		die("no operator of a nest: %d", x->op);
+	}
+	return arena_printf(e->a, "%s %s %s", a, of[x->op], b);
+}
+
+/* Both numbers are as wide as what comes of them. */
+static const char *
+as_wide(struct cu_emit *e, const struct nest_expr *x, nest_id of,
+	const char *text, const char *type)
+{
+	return x->kind == NEST_INT && strcmp(type, "i64") == 0 &&
+	       strcmp(cu_kind(e, of), "int") == 0
+		? arena_printf(e->a, "(i64)%s", text) : text;
+}
+
+/* ---- what a call brings ---- */
+
+static const char *
+first_of(struct cu_emit *e, int64_t i)
+{
+	const char *v = i < 8 ? e->box->from[i]
+		: e->box->leaves.at[i / 8 - 1].from[i % 8];
+
+	return v ? arena_printf(e->a, "(%s)", v) : "0";
+}
+
+/* Words of rt_pieces: n, total, then start and count of each. */
+static const char *
+word(struct cu_emit *e, const struct nest_expr *x)
+{
+	const char *p = cu_pieces(e->f, x->ref);
+
+	if (x->i < 2) {
+		return arena_printf(e->a, "%s->%s", p,
+				    x->i == 0 ? "n" : "total");
+	}
+	return arena_printf(e->a, "%s->at[%lld].%s", p,
+			    (long long)(x->i - 2) / 2,
+			    x->i % 2 == 0 ? "start" : "count");
+}
+
+static const char *
+made(struct cu_emit *e, nest_id id, const char *type)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+	const char *a, *b;
+
+	switch (x->op) {
+	case NEST_WORD:
+		return word(e, x);
+	case NEST_CALL:
+		return cu_num(e->f, x->ref);
+	case NEST_LOAD:
+		return cu_widen(e->a, e->n->memory.at[x->ref].dtype,
+				cu_element(e, x->a, x->ref, NULL));
+	case NEST_PICK:
+		a = cu_expr(e, x->a);
+		b = cu_expr(e, x->b);
+		return arena_printf(e->a, "%s ? %s : %s", a, b,
+				    cu_expr(e, x->c));
+	case NEST_CAST:
+		return arena_printf(e->a, "(%s)%s", type, cu_expr(e, x->a));
+	case NEST_KEEPS:
+		a = cu_expr(e, x->b);
+		b = cu_expr(e, x->c);
+		return arena_printf(e->a, "rng_keeps((u64)%s, %s, %s, %.17g)",
+				    a, b, cu_expr(e, x->a), x->num);
+	case NEST_SUM:
+	case NEST_MOST:
+	case NEST_LEAST:
+		die("a sum that no pass has made");
+	default:
+		break;
+	}
+	a = as_wide(e, x, x->a, cu_expr(e, x->a), type);
+	if (!x->b) {
+		return function(e, x, a);
+	}
+	b = as_wide(e, x, x->b, cu_expr(e, x->b), type);
+	return operator_(e, x, a, b);
+}
+
+/* ---- values ---- */
+
+/* What is no variable of its own. */
+static const char *
+plain(struct cu_emit *e, const struct nest_expr *x)
+{
+	const char *i;
+
+	switch (x->op) {
+	case NEST_NUM:
+		return number(e, x);
+	case NEST_LOOP:
+		i = e->index[x->i];
+		return !i ? "0" : e->lanes > 1 && x->i == e->vec
+			? arena_printf(e->a, "(%s + k)", i) : i;
+	case NEST_FROM:
+		return first_of(e, x->i);
+	default:
+		return NULL;
+	}
+}
+
+const char *
+cu_expr(struct cu_emit *e, nest_id id)
+{
+	const char *v = e->val[id], *type, *name;
+
+	if (!v) {
+		v = plain(e, nest_at(e->n, id));
+	}
+	if (v) {
+		return v;
+	}
+	type = cu_kind(e, id);
+	v = made(e, id, type);
+	name = arena_printf(e->a, "v%u", id);
+	cu_line(e->f, strcmp(type, "int") == 0 &&
+		nest_at(e->n, id)->kind == NEST_INT
+		? "%s %s = (int)(%s);" : "%s %s = %s;", type, name, v);
+	cu_set(e, id, name);
+	return name;
+}

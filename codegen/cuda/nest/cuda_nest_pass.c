@@ -1,0 +1,681 @@
+/*
+ * Passes of a row: each member of the team has its share of the elements,
+ * several side by side where memory allows, sums go through registers and
+ * then over the team.  What two passes read is read once and kept, if it is
+ * little.
+ */
+#include "codegen/cuda/nest/cuda_nest_team.h"
+
+#include <string.h>
+
+#define TRIPS 8		/* of a member, that are unrolled */
+#define LOADS 112	/* registers for what unrolled trips load */
+#define KEEP 64		/* registers that rows may be kept in */
+
+/* ---- sums ---- */
+
+static const char *
+sum_word(const struct nest_expr *x)
+{
+	return x->op == NEST_SUM ? "sum" : x->op == NEST_MOST ? "most"
+		: "least";
+}
+
+static const char *
+neutral(const struct nest_expr *x, const char *type)
+{
+	bool whole = type[0] == 'i';
+
+	if (x->op == NEST_SUM) {
+		return whole ? "0" : "0.0f";
+	}
+	if (whole) {
+		return strcmp(type, "int") == 0
+			? x->op == NEST_MOST ? "-2147483647" : "2147483647"
+			: x->op == NEST_MOST ? "-i64_most()" : "i64_most()";
+	}
+	return x->op == NEST_MOST ? "-f_inf()" : "f_inf()";
+}
+
+void
+cu_sum_begin(struct cu_emit *e, nest_id id)
+{
+	const char *type = cu_kind(e, id);
+
+	cu_line(e->f, "%s s%u = %s;", type, id,
+		neutral(nest_at(e->n, id), type));
+}
+
+void
+cu_sum_add(struct cu_emit *e, nest_id id)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+	const char *v = cu_expr(e, x->a);
+
+	if (x->op == NEST_SUM) {
+		cu_line(e->f, "s%u += %s;", id, v);
+	} else if (x->kind == NEST_FLOAT) {
+		cu_line(e->f, "s%u = %s(s%u, %s);", id,
+			x->op == NEST_MOST ? "f_max" : "f_min", id, v);
+	} else {
+		cu_line(e->f, "s%u = %s %c s%u ? %s : s%u;", id, v,
+			x->op == NEST_MOST ? '>' : '<', id, v, id);
+	}
+}
+
+void
+cu_sum_end(struct cu_emit *e, nest_id id, enum cu_team_kind team)
+{
+	static const char *const over[] = {
+		[CU_WARP] = "warp", [CU_BLOCK] = "block",
+		[CU_STRIPS] = "strips"
+	};
+	const char *name = arena_printf(e->a, "s%u", id);
+
+	if (team != CU_ONE) {
+		cu_line(e->f, "%s = over_%s_%s_%s(%s);", name, over[team],
+			sum_word(nest_at(e->n, id)), cu_kind(e, id), name);
+	}
+	cu_set(e, id, name);
+}
+
+/* ---- what a pass has ---- */
+
+int64_t
+cu_pass_elems(const struct cu_emit *e, const struct nest_pass *p)
+{
+	int64_t n = 1;
+	uint32_t i;
+
+	for (i = 0; i < p->nloops; i++) {
+		n *= cu_loop_size(e, p->loops[i]);
+	}
+	return n;
+}
+
+static uint64_t
+mask_of(const struct nest_pass *p)
+{
+	uint64_t mask = 0;
+	uint32_t i;
+
+	for (i = 0; i < p->nloops; i++) {
+		mask |= (uint64_t)1 << p->loops[i];
+	}
+	return mask;
+}
+
+/* Indices of the pass are there, as far as places are asked about. */
+static void
+mark_indices(struct cu_emit *e, const struct nest_pass *p, const char *text)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->nloops; i++) {
+		e->index[p->loops[i]] = text;
+	}
+}
+
+static uint32_t
+own_lanes(struct cu_emit *e, const struct nest_pass *p)
+{
+	nest_id *of = arena_alloc(e->a, sizeof *of * (p->sums.n + 1));
+	uint32_t i, lanes;
+
+	for (i = 0; i < p->sums.n; i++) {
+		of[i] = nest_at(e->n, p->sums.at[i])->a;
+	}
+	mark_indices(e, p, "0");
+	lanes = cu_lanes(e, of, p->sums.n, p->roots.at, p->roots.n,
+			 p->loops[p->nloops - 1]);
+	mark_indices(e, p, NULL);
+	return lanes;
+}
+
+/* The same in all passes over the same elements: what one of them has read
+ * another one finds where it was. */
+uint32_t
+cu_pass_lanes(struct cu_emit *e, const struct nest_pass *p)
+{
+	uint32_t i, lanes = 1, n;
+
+	for (i = 0; p->nloops > 0 && i < e->s->passes.n; i++) {
+		const struct nest_pass *q = &e->s->passes.at[i];
+
+		if (mask_of(q) == mask_of(p)) {
+			n = own_lanes(e, q);
+			lanes = n > lanes ? n : lanes;
+		}
+	}
+	return lanes;
+}
+
+/* ---- trips ---- */
+
+static void
+count_loads(struct cu_emit *e, nest_id id, uint64_t loops, uint8_t *seen,
+	    uint8_t *count)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+
+	if (!id || seen[id] || x->over || !(x->loops & loops)) {
+		return;
+	}
+	seen[id] = 1;
+	if (x->op == NEST_LOAD) {
+		count[id] = (uint8_t)(count[id] + (count[id] < 2));
+		return;
+	}
+	count_loads(e, x->a, loops, seen, count);
+	count_loads(e, x->b, loops, seen, count);
+	count_loads(e, x->c, loops, seen, count);
+}
+
+static void
+count_pass(struct cu_emit *e, const struct nest_pass *p, uint8_t *count)
+{
+	uint8_t *seen = arena_alloc(e->a, e->n->exprs.n);
+	uint32_t i;
+
+	for (i = 0; i < p->sums.n; i++) {
+		count_loads(e, nest_at(e->n, p->sums.at[i])->a, mask_of(p),
+			    seen, count);
+	}
+	for (i = 0; i < p->roots.n; i++) {
+		count_loads(e, e->n->roots.at[p->roots.at[i]].value,
+			    mask_of(p), seen, count);
+	}
+}
+
+/* Values of one element that passes over the same elements load, at most. */
+static int64_t
+most_loads(struct cu_emit *e, const struct nest_pass *p)
+{
+	uint8_t *count = arena_alloc(e->a, e->n->exprs.n);
+	int64_t most = 0;
+	uint32_t i, k;
+
+	for (i = 0; i < e->s->passes.n; i++) {
+		const struct nest_pass *q = &e->s->passes.at[i];
+		int64_t n = 0;
+
+		if (mask_of(q) != mask_of(p)) {
+			continue;
+		}
+		memset(count, 0, e->n->exprs.n);
+		count_pass(e, q, count);
+		for (k = 1; k < e->n->exprs.n; k++) {
+			n += count[k];
+		}
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* Few trips are unrolled, if what they load has room in registers. */
+int64_t
+cu_pass_trips(struct cu_emit *e, const struct nest_pass *p,
+	      const struct cu_team *t)
+{
+	uint32_t lanes = cu_pass_lanes(e, p);
+	int64_t all = cu_pass_elems(e, p) / lanes, n;
+
+	n = (all + t->members - 1) / t->members;
+	return t->kind != CU_ONE && n > 0 && n <= TRIPS &&
+	       (n == 1 || n * lanes * most_loads(e, p) <= LOADS) ? n : 0;
+}
+
+int64_t
+cu_part_sums(struct cu_emit *e, const struct nest_pass *p,
+	     const struct cu_team *t)
+{
+	int64_t trips;
+
+	if (p->nloops == 0) {
+		return 1;
+	}
+	trips = cu_pass_trips(e, p, t);
+	return trips * cu_pass_lanes(e, p);
+}
+
+/* ---- what is kept from pass to pass ---- */
+
+/* The passes over the same elements as pass `first`, alike in all. */
+static void
+keep_like(struct cu_emit *e, const struct cu_team *t, uint32_t first,
+	  int64_t *left)
+{
+	const struct nest_pass *p = &e->s->passes.at[first], *q;
+	uint8_t *count = arena_alloc(e->a, e->n->exprs.n);
+	int64_t trips = cu_pass_trips(e, p, t);
+	uint32_t lanes = cu_pass_lanes(e, p), i;
+	int64_t each = trips * lanes;
+
+	for (i = first; i < e->s->passes.n; i++) {
+		q = &e->s->passes.at[i];
+		if (mask_of(q) == mask_of(p)) {
+			count_pass(e, q, count);
+		}
+	}
+	for (i = 1; trips && i < e->n->exprs.n && *left >= each; i++) {
+		const struct nest_expr *x = nest_at(e->n, i);
+
+		if (count[i] < 2 || e->kept[i] || x->op != NEST_LOAD ||
+		    (lanes > 1 && !cu_at_once(e, i, p->loops[p->nloops - 1],
+					      lanes))) {
+			continue;
+		}
+		e->kept[i] = arena_printf(e->a, "x%u", i);
+		*left -= each;
+		cu_line(e->f, "%s %s[%lld];", x->kind == NEST_INT ? "i32"
+			: cu_kind(e, i), e->kept[i], (long long)each);
+	}
+}
+
+void
+cu_keep(struct cu_emit *e, const struct cu_team *t)
+{
+	int64_t left = KEEP;
+	uint32_t i;
+
+	for (i = 0; i < e->s->passes.n; i++) {
+		if (e->s->passes.at[i].nloops > 0) {
+			keep_like(e, t, i, &left);
+		}
+	}
+}
+
+/* ---- elements ---- */
+
+/* What of the pass is the same in these loops. */
+static void
+pass_ahead(struct cu_emit *e, const struct nest_pass *p, uint64_t loops)
+{
+	struct nest_affine a;
+	uint32_t i, k;
+
+	e->stamp++;
+	for (i = 0; i < p->sums.n; i++) {
+		cu_ahead(e, nest_at(e->n, p->sums.at[i])->a, loops);
+	}
+	for (i = 0; i < p->roots.n; i++) {
+		const struct nest_root *r = &e->n->roots.at[p->roots.at[i]];
+
+		cu_ahead(e, r->value, loops);
+		nest_affine(e->n, r->place, &a);
+		for (k = 0; k < a.nrest; k++) {
+			cu_ahead(e, a.rest[k].e, loops);
+		}
+	}
+}
+
+/* Arrays of lanes that the roots are put from, and what was there. */
+static void
+root_arrays(struct cu_emit *e, const struct nest_pass *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->roots.n; i++) {
+		const struct nest_root *r = &e->n->roots.at[p->roots.at[i]];
+		uint8_t dtype = e->n->memory.at[r->memory].dtype;
+
+		if (cu_root_lanes(e, r)) {
+			cu_line(e->f, "%s y%u[%u];", dtype == IR_F64 ? "f64"
+				: dtype == IR_IDX ? "i32" : "f32",
+				p->roots.at[i], e->lanes);
+			if (r->add) {
+				cu_get_lanes(e, r, arena_printf(e->a, "y%u",
+							p->roots.at[i]));
+			}
+		}
+	}
+}
+
+static void
+put_part(struct cu_emit *e, const struct cu_team *t, uint32_t root,
+	 const char *v)
+{
+	const struct nest_root *r = &e->n->roots.at[root];
+	int64_t elems = e->n->temps.at[e->n->memory.at[r->memory].i].elems;
+
+	if (t->part[root]) {
+		cu_line(e->f, "%s += (f32)%s;", t->part[root], v);
+	} else {
+		cu_put(e, r, arena_printf(e->a, "(f32)%s", v),
+		       arena_printf(e->a, "%s * %lld", t->item,
+				    (long long)elems));
+	}
+}
+
+/* Of one lane; all are computed before any is put: they may be the same
+ * tensor. */
+static void
+put_roots(struct cu_emit *e, const struct cu_team *t,
+	  const struct nest_pass *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->roots.n; i++) {
+		cu_expr(e, e->n->roots.at[p->roots.at[i]].value);
+	}
+	if (t->live && p->roots.n > 0) {
+		cu_line(e->f, "if (%s) {", t->live);
+	}
+	for (i = 0; i < p->roots.n; i++) {
+		uint32_t root = p->roots.at[i];
+		const struct nest_root *r = &e->n->roots.at[root];
+		const char *v = cu_expr(e, r->value);
+
+		if (r->part) {
+			put_part(e, t, root, v);
+		} else if (cu_root_lanes(e, r)) {
+			cu_line(e->f, r->add ? "y%u[k] += %s;"
+				: nest_at(e->n, r->value)->kind == NEST_INT
+				? "y%u[k] = (i32)%s;" : "y%u[k] = %s;", root,
+				v);
+		} else {
+			cu_put(e, r, v, NULL);
+		}
+	}
+	if (t->live && p->roots.n > 0) {
+		cu_line(e->f, "}");
+	}
+}
+
+/* Leaves what it made known, but for what is inside of a loop over lanes. */
+static void
+body(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
+{
+	uint32_t since, i;
+
+	if (e->lanes > 1) {
+		pass_ahead(e, p, (uint64_t)1 << e->vec);
+	}
+	for (i = 0; i < p->sums.n; i++) {
+		cu_load_lanes(e, nest_at(e->n, p->sums.at[i])->a);
+	}
+	for (i = 0; i < p->roots.n; i++) {
+		cu_load_lanes(e, e->n->roots.at[p->roots.at[i]].value);
+	}
+	if (e->lanes > 1) {
+		root_arrays(e, p);
+		cu_line(e->f, "UNROLL");
+		cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
+	}
+	since = e->done.n;
+	for (i = 0; i < p->sums.n; i++) {
+		cu_sum_add(e, p->sums.at[i]);
+	}
+	put_roots(e, t, p);
+	if (e->lanes > 1) {
+		cu_line(e->f, "}");
+		cu_forget(e, since);
+		for (i = 0; i < p->roots.n; i++) {
+			const struct nest_root *r =
+				&e->n->roots.at[p->roots.at[i]];
+
+			if (cu_root_lanes(e, r)) {
+				cu_put_lanes(e, r, t->live, arena_printf(e->a,
+						"y%u", p->roots.at[i]));
+			}
+		}
+	}
+}
+
+/* ---- loops of a pass ---- */
+
+/* The end of a loop where it may be nearer than its size; NULL: it is not. */
+static const char *
+nearer(const struct cu_emit *e, uint32_t loop)
+{
+	int box = e->n->loops.at[loop].box;
+
+	return e->whole || box < 0 ? NULL : e->box->live[box];
+}
+
+static int64_t
+at_most(const struct cu_emit *e, uint32_t loop)
+{
+	int box = e->n->loops.at[loop].box;
+
+	return !e->whole && box >= 0 && e->box->count[box]
+		? e->box->count[box] : cu_loop_size(e, loop);
+}
+
+/* One thread: a loop for each. */
+static void
+alone(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p,
+      uint32_t first)
+{
+	uint32_t loop, i;
+	uint64_t inner = 0;
+	const char *end;
+
+	if (first == p->nloops) {
+		body(e, t, p);
+		return;
+	}
+	for (i = first; i < p->nloops; i++) {
+		inner |= (uint64_t)1 << p->loops[i];
+	}
+	pass_ahead(e, p, inner);
+	loop = p->loops[first];
+	end = nearer(e, loop);
+	end = end ? end : arena_printf(e->a, "%lld",
+				       (long long)at_most(e, loop));
+	e->index[loop] = arena_printf(e->a, "i%u", loop);
+	cu_line(e->f, "for (int i%u = 0; i%u < %s; i%u++) {", loop, loop, end,
+		loop);
+	{
+		uint32_t within = e->done.n;
+
+		alone(e, t, p, first + 1);
+		cu_forget(e, within);
+	}
+	cu_line(e->f, "}");
+	e->index[loop] = NULL;
+}
+
+/* Indices of the pass from the number of a group of lanes. */
+static void
+set_indices(struct cu_emit *e, struct cu_late *l, const struct nest_pass *p,
+	    const char *j, uint32_t lanes)
+{
+	int64_t by = 1, size;
+	uint32_t i;
+
+	for (i = p->nloops; i-- > 0; ) {
+		uint32_t loop = p->loops[i];
+		const char *at = by == 1 ? arena_printf(e->a, "(u32)%s", j)
+			: arena_printf(e->a, "(u32)%s / %lldu", j,
+				       (long long)by);
+
+		size = cu_loop_size(e, loop);
+		size = i + 1 == p->nloops ? size / lanes : size;
+		if (i > 0) {
+			at = arena_printf(e->a, "%s %% %lldu", at,
+					  (long long)(size > 0 ? size : 1));
+		}
+		at = i + 1 == p->nloops && lanes > 1
+			? arena_printf(e->a, "(int)(%s) * %u", at, lanes)
+			: arena_printf(e->a, "(int)(%s)", at);
+		e->index[loop] = arena_printf(e->a, "i%u", loop);
+		cu_late_add(l, e->index[loop],
+			    arena_printf(e->a, "int i%u = %s;", loop, at));
+		by *= size > 0 ? size : 1;
+	}
+}
+
+/* How many trips of a long loop have their loads under way at once. */
+static const char *
+unrolling(struct cu_emit *e, const struct nest_pass *p, uint32_t lanes)
+{
+	int64_t each = lanes * most_loads(e, p);
+
+	return 4 * each <= LOADS ? "UNROLL_4" : 2 * each <= LOADS ? "UNROLL_2"
+								  : "ROLLED";
+}
+
+/* Opens the member's loop over groups of lanes, at each of which it is. */
+static void
+open_share(struct cu_emit *e, const struct cu_team *t,
+	   const struct nest_pass *p, uint32_t lanes, struct cu_late *l)
+{
+	int64_t trips = cu_pass_trips(e, p, t);
+	int64_t all = cu_pass_elems(e, p) / lanes;
+	const char *j = cu_name(e, "j"), *set;
+
+	set = arena_printf(e->a, "int %s = t * %lld + %s;", j,
+			   (long long)t->members, t->me);
+	if (trips == 0) {
+		cu_line(e->f, "%s", unrolling(e, p, lanes));
+		cu_line(e->f, "for (int %s = %s; %s < %lld; %s += %lld) {", j,
+			t->me, j, (long long)all, j, (long long)t->members);
+		cu_late_open(e->f, l);
+	} else {
+		cu_line(e->f, "UNROLL");
+		cu_line(e->f, "for (int t = 0; t < %lld; t++) {",
+			(long long)trips);
+		if (all % t->members != 0) {
+			cu_line(e->f, "%s", set);
+			cu_line(e->f, "if (%s < %lld) {", j, (long long)all);
+			cu_late_open(e->f, l);
+		} else {
+			cu_late_open(e->f, l);
+			cu_late_add(l, j, set);
+		}
+	}
+	set_indices(e, l, p, j, lanes);
+	e->lanes = lanes;
+	e->vec = p->loops[p->nloops - 1];
+}
+
+static void
+close_share(struct cu_emit *e, const struct nest_pass *p, uint32_t depth,
+	    struct cu_late *l)
+{
+	uint32_t i;
+
+	e->lanes = 1;
+	for (i = 0; i < p->nloops; i++) {
+		e->index[p->loops[i]] = NULL;
+	}
+	cu_late_close(e->f, l);
+	while (e->f->depth > depth) {
+		cu_line(e->f, "}");
+	}
+}
+
+static void
+share(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
+{
+	uint32_t depth = e->f->depth, since;
+	struct cu_late l;
+
+	pass_ahead(e, p, mask_of(p));
+	since = e->done.n;
+	open_share(e, t, p, cu_pass_lanes(e, p), &l);
+	body(e, t, p);
+	close_share(e, p, depth, &l);
+	cu_forget(e, since);
+}
+
+static void
+put_part_sum(struct cu_emit *e, const struct cu_team *t, uint32_t root,
+	     const char *sum)
+{
+	const struct nest_root *r = &e->n->roots.at[root];
+	int64_t elems = e->n->temps.at[e->n->memory.at[r->memory].i].elems;
+	struct nest_root put = *r;
+
+	put.add = false;
+	cu_put(e, &put, sum, arena_printf(e->a, "%s * %lld", t->item,
+					  (long long)elems));
+}
+
+/* Warps had rows of their own: one of them has the sum of all. */
+static void
+open_first_warp(struct cu_emit *e, uint32_t root, int64_t n)
+{
+	cu_line(e->f, "UNROLL");
+	cu_line(e->f, "for (int t = 0; t < %lld; t++) {", (long long)n);
+	cu_line(e->f, "p%u[t] = over_strips_sum_f32(p%u[t]);", root, root);
+	cu_line(e->f, "}");
+	cu_line(e->f, "if (WARP == 0) {");
+}
+
+void
+cu_part_end(struct cu_emit *e, const struct cu_team *t,
+	    const struct nest_pass *p, uint32_t root, const char *sum)
+{
+	uint32_t depth = e->f->depth, since = e->done.n;
+	struct cu_late l;
+
+	if (t->kind == CU_WARP) {
+		open_first_warp(e, root, cu_part_sums(e, p, t));
+	}
+	if (p->nloops == 0) {
+		cu_line(e->f, "if (%s == 0) {", t->me);
+		put_part_sum(e, t, root, sum);
+		while (e->f->depth > depth) {
+			cu_line(e->f, "}");
+		}
+		cu_forget(e, since);
+		return;
+	}
+	open_share(e, t, p, cu_pass_lanes(e, p), &l);
+	if (e->lanes > 1) {
+		cu_line(e->f, "UNROLL");
+		cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
+	}
+	put_part_sum(e, t, root, sum);
+	if (e->lanes > 1) {
+		cu_line(e->f, "}");
+	}
+	close_share(e, p, depth, &l);
+	cu_forget(e, since);
+}
+
+/* ---- passes ---- */
+
+/* What is known of the row is put by one member. */
+static void
+of_row(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
+{
+	uint32_t since = e->done.n;
+
+	if (t->kind == CU_ONE) {
+		body(e, t, p);
+		return;
+	}
+	cu_line(e->f, "if (%s == 0) {", t->me);
+	body(e, t, p);
+	cu_line(e->f, "}");
+	cu_forget(e, since);
+}
+
+void
+cu_passes(struct cu_emit *e, const struct cu_team *t)
+{
+	uint32_t since = e->done.n, i, k;
+
+	memset(e->in_kept, 0, e->n->exprs.n);
+	for (i = 0; i < e->s->passes.n; i++) {
+		const struct nest_pass *p = &e->s->passes.at[i];
+
+		for (k = 0; k < p->sums.n; k++) {
+			cu_sum_begin(e, p->sums.at[k]);
+		}
+		if (p->nloops == 0) {
+			of_row(e, t, p);
+		} else if (t->kind == CU_ONE) {
+			alone(e, t, p, 0);
+		} else {
+			share(e, t, p);
+		}
+		for (k = 0; k < p->sums.n; k++) {
+			cu_sum_end(e, p->sums.at[k], t->kind);
+		}
+	}
+	cu_forget(e, since);
+}

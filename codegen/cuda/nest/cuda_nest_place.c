@@ -1,0 +1,509 @@
+/*
+ * Where elements lie, and how a thread reads and writes several of them at
+ * once: 16 bytes of the widest, if they lie side by side on 16 bytes.
+ */
+#include "codegen/cuda/nest/cuda_nest.h"
+
+#include <string.h>
+
+/* ---- places ---- */
+
+static const char *
+from_text(const struct cu_emit *e, int64_t i)
+{
+	return i < 8 ? e->box->from[i]
+		     : e->box->leaves.at[i / 8 - 1].from[i % 8];
+}
+
+/* Whether both say where something begins, and it is the same. */
+static bool
+same_from(const struct cu_emit *e, nest_id a, nest_id b)
+{
+	const struct nest_expr *x = nest_at(e->n, a), *y = nest_at(e->n, b);
+
+	return x->op == NEST_FROM && y->op == NEST_FROM &&
+	       strcmp(from_text(e, x->i), from_text(e, y->i)) == 0;
+}
+
+/* A place in a leaf is one in the box, less what both begin at. */
+static void
+affine(const struct cu_emit *e, nest_id place, struct nest_affine *a)
+{
+	uint32_t i, k, n = 0;
+
+	nest_affine(e->n, place, a);
+	for (i = 0; i < a->nrest; i++) {
+		for (k = 0; k < n && !same_from(e, a->rest[k].e,
+						a->rest[i].e); k++) {
+		}
+		if (k < n) {
+			a->rest[k].scale += a->rest[i].scale;
+		} else {
+			a->rest[n++] = a->rest[i];
+		}
+	}
+	a->nrest = n;
+	for (i = n = 0; i < a->nrest; i++) {
+		if (a->rest[i].scale != 0) {
+			a->rest[n++] = a->rest[i];
+		}
+	}
+	a->nrest = n;
+}
+
+/* Bounds of |index| * |coef| summed up: what an int must hold. */
+static bool
+fits_int(struct cu_emit *e, const struct nest_affine *a)
+{
+	double most = (double)(a->base < 0 ? -a->base : a->base);
+	uint32_t i;
+
+	for (i = 0; i < e->n->loops.n; i++) {
+		double c = (double)a->coef[i];
+
+		most += (c < 0 ? -c : c) * (double)cu_loop_size(e, i);
+	}
+	for (i = 0; i < a->nrest; i++) {
+		struct cu_range r = cu_range_of(e, a->rest[i].e);
+		double lo = (double)(r.lo < 0 ? -r.lo : r.lo);
+		double hi = (double)(r.hi < 0 ? -r.hi : r.hi);
+		double c = (double)a->rest[i].scale;
+
+		most += (lo > hi ? lo : hi) * (c < 0 ? -c : c);
+	}
+	return most < 2147483000.0;
+}
+
+static void
+add_term(struct buf *b, const char *text, int64_t by, const char *type)
+{
+	if (by == 0) {
+		return;
+	}
+	if (b->n > 0) {
+		buf_puts(b, by < 0 ? " - " : " + ");
+	} else if (by < 0) {
+		buf_puts(b, "-");
+	}
+	by = by < 0 ? -by : by;
+	if (strcmp(type, "i64") == 0) {
+		buf_puts(b, "(i64)");
+	}
+	buf_puts(b, text);
+	if (by != 1) {
+		buf_printf(b, " * %lld", (long long)by);
+	}
+}
+
+/* `more` is added; lane 0 only, if the caller is at none. */
+static const char *
+place_text(struct cu_emit *e, nest_id place, const char *more)
+{
+	struct nest_affine a;
+	const char *type;
+	struct buf b;
+	uint32_t i;
+
+	affine(e, place, &a);
+	type = fits_int(e, &a) ? "int" : "i64";
+	buf_init(&b, e->a);
+	for (i = 0; i < e->n->loops.n; i++) {
+		if (a.coef[i] != 0 && e->index[i] &&
+		    strcmp(e->index[i], "0") != 0) {
+			add_term(&b, e->index[i], a.coef[i], type);
+		}
+	}
+	for (i = 0; i < a.nrest; i++) {
+		add_term(&b, cu_expr(e, a.rest[i].e), a.rest[i].scale, type);
+	}
+	if (e->lanes > 1 && a.coef[e->vec] != 0) {
+		add_term(&b, "k", a.coef[e->vec], "int");
+	}
+	if (more) {
+		add_term(&b, more, 1, type);
+	}
+	if (a.base != 0 || b.n == 0) {
+		buf_printf(&b, b.n > 0 ? " + %lld" : "%lld",
+			   (long long)a.base);
+	}
+	return buf_text(&b);
+}
+
+/* A pointer to its first element, of the type of elements. */
+static const char *
+memory_text(struct cu_emit *e, uint32_t memory)
+{
+	const struct nest_memory *m = &e->n->memory.at[memory];
+	const char *type = cu_type((enum ir_dtype)m->dtype);
+
+	switch (m->where) {
+	case NEST_OPERAND:
+		return arena_printf(e->a, "((%s *)%s)", type, cu_at(e->f,
+			cg_operand(e->a, e->f->k->out, m->value, m->sink,
+				   m->written)));
+	case NEST_TEMP:
+		return arena_printf(e->a, "((f32 *)(a.shared + %lld))",
+			(long long)e->n->temps.at[m->i].offset);
+	case NEST_LEAF:
+		return arena_printf(e->a, "(%s)",
+				    e->box->leaves.at[m->i].at);
+	default:
+		return e->table[m->i];
+	}
+}
+
+const char *
+cu_element(struct cu_emit *e, nest_id place, uint32_t memory,
+	   const char *more)
+{
+	const char *at = place_text(e, place, more);
+
+	return arena_printf(e->a, "%s[%s]", memory_text(e, memory), at);
+}
+
+/* ---- whether elements lie on whole vectors ---- */
+
+static int64_t
+memory_bytes(const struct cu_emit *e, uint32_t memory)
+{
+	return cu_bytes((enum ir_dtype)e->n->memory.at[memory].dtype);
+}
+
+/* What the first index of a box, or of a leaf, is a multiple of. */
+static int64_t
+from_unit(const struct cu_emit *e, int64_t i)
+{
+	int64_t unit = i < 8 ? e->box->unit[i] : 0;
+
+	return unit ? unit : 1;
+}
+
+/* Bytes that the memory itself begins at a multiple of. */
+static int64_t
+begins_on(const struct cu_emit *e, uint32_t memory)
+{
+	const struct nest_memory *m = &e->n->memory.at[memory];
+	struct ir_module *mod = e->n->ask.m;
+	const struct ir_type *t;
+	int64_t bytes;
+	uint32_t i;
+
+	switch (m->where) {
+	case NEST_OPERAND:
+		/* one of a stack begins at a multiple of its size */
+		t = ir_type(mod, m->sink ? ir_args(mod, ir_node(mod,
+						m->sink))[0] : m->value);
+		bytes = memory_bytes(e, memory);
+		for (i = 0; i < t->ndims; i++) {
+			bytes *= nest_local(e->n, t->dims[i], t->cut[i]);
+		}
+		return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
+	case NEST_TEMP:
+		return 16;
+	case NEST_LEAF:
+		return e->box->leaves.at[m->i].bytes;
+	default:
+		return 0;
+	}
+}
+
+/* Whether n lanes along the loop are one piece that may be moved at once. */
+static bool
+side_by_side(const struct cu_emit *e, nest_id place, uint32_t memory,
+	     uint32_t loop, uint32_t n)
+{
+	int64_t bytes = memory_bytes(e, memory), unit = n, on;
+	struct nest_affine a;
+	uint32_t i;
+
+	affine(e, place, &a);
+	on = bytes * n < 16 ? bytes * n : 16;
+	unit = on / bytes > 0 ? on / bytes : 1;
+	if (a.coef[loop] != 1 || begins_on(e, memory) < on ||
+	    begins_on(e, memory) % on != 0 || bytes * n < 4 ||
+	    a.base % unit != 0) {
+		return false;
+	}
+	for (i = 0; i < e->n->loops.n; i++) {
+		if (i != loop && e->index[i] && a.coef[i] % unit != 0) {
+			return false;
+		}
+	}
+	for (i = 0; i < a.nrest; i++) {
+		const struct nest_expr *x = nest_at(e->n, a.rest[i].e);
+		int64_t by = x->op == NEST_FROM ? from_unit(e, x->i) : 1;
+
+		if (x->loops >> loop & 1 || a.rest[i].scale * by % unit != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool
+cu_at_once(const struct cu_emit *e, nest_id load, uint32_t loop,
+	   uint32_t lanes)
+{
+	const struct nest_expr *x = nest_at(e->n, load);
+
+	return side_by_side(e, x->a, x->ref, loop, lanes);
+}
+
+/* ---- how many lanes ---- */
+
+struct look {
+	struct cu_emit *e;
+	uint8_t *seen;
+	uint32_t loop;
+	int64_t widest;		/* bytes of an element that lies so */
+};
+
+static void
+look_at(struct look *x, nest_id place, uint32_t memory)
+{
+	int64_t bytes = memory_bytes(x->e, memory);
+
+	if (side_by_side(x->e, place, memory, x->loop,
+			 bytes < 4 ? 4 : (uint32_t)(16 / bytes)) &&
+	    x->widest < bytes) {
+		x->widest = bytes;
+	}
+}
+
+static void
+look(struct look *x, nest_id id)
+{
+	const struct nest_expr *p = nest_at(x->e->n, id);
+	struct nest_affine a;
+	uint32_t i;
+
+	if (!id || x->seen[id] || x->e->val[id]) {
+		return;
+	}
+	x->seen[id] = 1;
+	if (p->op == NEST_LOAD) {
+		look_at(x, p->a, p->ref);
+		nest_affine(x->e->n, p->a, &a);
+		for (i = 0; i < a.nrest; i++) {
+			look(x, a.rest[i].e);
+		}
+		return;
+	}
+	if (p->over) {
+		return;
+	}
+	look(x, p->a);
+	look(x, p->b);
+	look(x, p->c);
+}
+
+static int64_t
+live_unit(const struct cu_emit *e, uint32_t loop)
+{
+	int box = e->n->loops.at[loop].box;
+	int64_t count = cu_loop_size(e, loop);
+
+	if (e->whole || box < 0) {
+		return count;
+	}
+	if (e->box->count[box]) {
+		count = e->box->count[box];
+	}
+	/* what is left of a dim that is cut in such units */
+	if (e->box->live[box]) {
+		int64_t all = nest_local(e->n, e->box->space.dims[box],
+					 e->box->space.cut[box]);
+
+		return e->box->unit[box] == 0 || all % 4 != 0 ||
+		       count % 4 != 0 ? 1 : all % 8 != 0 ? 4 : count;
+	}
+	return count;
+}
+
+uint32_t
+cu_lanes(struct cu_emit *e, const nest_id *of, uint32_t nof,
+	 const uint32_t *roots, uint32_t nroots, uint32_t loop)
+{
+	struct look x = { .e = e, .loop = loop,
+			  .seen = arena_alloc(e->a, e->n->exprs.n) };
+	int64_t size = live_unit(e, loop);
+	uint32_t i;
+
+	for (i = 0; i < nof; i++) {
+		look(&x, of[i]);
+	}
+	for (i = 0; i < nroots; i++) {
+		const struct nest_root *r = &e->n->roots.at[roots[i]];
+
+		look(&x, r->value);
+		if (!r->part) {
+			look_at(&x, r->place, r->memory);
+		}
+	}
+	if (x.widest == 0) {
+		return 1;
+	}
+	if (x.widest <= 2 && size % 8 == 0) {
+		return 8;
+	}
+	return x.widest <= 4 && size % 4 == 0 ? 4
+		: size % 2 == 0 && x.widest == 8 ? 2 : 1;
+}
+
+/* ---- vectors ---- */
+
+/* "x12 + 4": of vectors of 16 bytes and a rest of 8 or 4. */
+static void
+each_vector(struct cu_emit *e, uint32_t memory, const char *array,
+	    const char *at, bool put)
+{
+	const struct nest_memory *m = &e->n->memory.at[memory];
+	const char *type = cu_type((enum ir_dtype)m->dtype);
+	int64_t bytes = memory_bytes(e, memory), i, n;
+
+	n = 16 / bytes < e->lanes ? 16 / bytes : e->lanes;
+	for (i = 0; i < e->lanes; i += n) {
+		const char *to = i ? arena_printf(e->a, "%s + %lld", array,
+						  (long long)i) : array;
+		const char *from = i ? arena_printf(e->a, "%s + %lld", at,
+						    (long long)i) : at;
+
+		cu_line(e->f, put ? "put_%s_%lld(%s, %s);"
+			: "get_%s_%lld(%s, %s);", type, (long long)n,
+			put ? from : to, put ? to : from);
+	}
+}
+
+/* The first of the lanes. */
+static const char *
+first_lane(struct cu_emit *e, nest_id place, uint32_t memory)
+{
+	uint32_t lanes = e->lanes;
+	const char *at;
+
+	e->lanes = 1;
+	at = cu_element(e, place, memory, NULL);
+	e->lanes = lanes;
+	return at;
+}
+
+/* What passes share is read by the first of them. */
+static void
+load_kept(struct cu_emit *e, nest_id id)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+	bool one = e->lanes == 1, fill = !e->in_kept[id];
+	const char *at = fill ? first_lane(e, x->a, x->ref) : NULL;
+	const char *array = arena_printf(e->a, one ? "%s[t]" : "%s + t * %u",
+					 e->kept[id], e->lanes);
+
+	e->in_kept[id] = true;
+	if (fill && one) {
+		cu_line(e->f, "%s = %s;", array, cu_widen(e->a,
+			(enum ir_dtype)e->n->memory.at[x->ref].dtype, at));
+	} else if (fill) {
+		each_vector(e, x->ref, array, arena_printf(e->a, "&%s", at),
+			    false);
+	}
+	cu_set(e, id, one ? array : arena_printf(e->a, "%s[t * %u + k]",
+						 e->kept[id], e->lanes));
+}
+
+static void
+load_vector(struct cu_emit *e, nest_id id)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+	const char *array = arena_printf(e->a, "x%u", id);
+
+	cu_line(e->f, "%s %s[%u];", x->kind == NEST_INT ? "i32"
+		: cu_kind(e, id), array, e->lanes);
+	each_vector(e, x->ref, array, arena_printf(e->a, "&%s",
+			first_lane(e, x->a, x->ref)), false);
+	cu_set(e, id, arena_printf(e->a, "%s[k]", array));
+}
+
+static void
+load_lanes(struct cu_emit *e, nest_id id)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+	struct nest_affine a;
+	uint32_t i;
+
+	if (!id || e->val[id] || e->seen[id] == e->stamp || x->over ||
+	    (e->lanes > 1 && !(x->loops >> e->vec & 1))) {
+		return;
+	}
+	e->seen[id] = e->stamp;
+	if (x->op == NEST_LOAD) {
+		nest_affine(e->n, x->a, &a);
+		for (i = 0; i < a.nrest; i++) {
+			load_lanes(e, a.rest[i].e);
+		}
+		if (e->lanes > 1 && !side_by_side(e, x->a, x->ref, e->vec,
+						  e->lanes)) {
+			return;
+		}
+		if (e->kept[id]) {
+			load_kept(e, id);
+		} else if (e->lanes > 1) {
+			load_vector(e, id);
+		}
+		return;
+	}
+	load_lanes(e, x->a);
+	load_lanes(e, x->b);
+	load_lanes(e, x->c);
+}
+
+void
+cu_load_lanes(struct cu_emit *e, nest_id id)
+{
+	e->stamp++;
+	load_lanes(e, id);
+}
+
+/* ---- putting away ---- */
+
+bool
+cu_root_lanes(struct cu_emit *e, const struct nest_root *r)
+{
+	return e->lanes > 1 && !r->part &&
+	       side_by_side(e, r->place, r->memory, e->vec, e->lanes);
+}
+
+void
+cu_put_lanes(struct cu_emit *e, const struct nest_root *r, const char *live,
+	     const char *from)
+{
+	const char *at = arena_printf(e->a, "&%s",
+				      first_lane(e, r->place, r->memory));
+
+	if (live) {
+		cu_line(e->f, "if (%s) {", live);
+	}
+	each_vector(e, r->memory, from, at, true);
+	if (live) {
+		cu_line(e->f, "}");
+	}
+}
+
+void
+cu_get_lanes(struct cu_emit *e, const struct nest_root *r, const char *to)
+{
+	each_vector(e, r->memory, to, arena_printf(e->a, "&%s",
+			first_lane(e, r->place, r->memory)), false);
+}
+
+void
+cu_put(struct cu_emit *e, const struct nest_root *r, const char *v,
+       const char *more)
+{
+	const struct nest_memory *m = &e->n->memory.at[r->memory];
+	const char *at = cu_element(e, r->place, r->memory, more);
+	enum ir_dtype t = (enum ir_dtype)m->dtype;
+
+	if (r->add) {
+		v = arena_printf(e->a, "%s + %s", cu_widen(e->a, t, at), v);
+	}
+	cu_line(e->f, "%s = %s;", at, cu_narrow(e->a, t, v));
+}

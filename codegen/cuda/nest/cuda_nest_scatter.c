@@ -1,0 +1,291 @@
+/*
+ * Sums of rows by index on a GPU, the gradient of an embedding, without
+ * atomic sums of floats: a first step finds the place of each row, a second
+ * links each row to the next one of its place, and in a third a block adds up
+ * a place's rows, in their order.
+ */
+#include "codegen/cuda/nest/cuda_nest.h"
+
+#define THREADS 256
+
+struct scatter {
+	struct cu_kernel *k;
+	struct nest_scatter of;
+	/* in shared room: i32 by row, by place, by row */
+	int64_t to, head, next;
+};
+
+static void
+begin(struct scatter *s, struct cu_func *f, struct cu_emit *e, int64_t n)
+{
+	*f = (struct cu_func){ .k = s->k };
+	*e = (struct cu_emit){ .f = f, .n = s->of.n, .whole = true };
+	cu_begin(s->k, "scatter", f);
+	f->grid->threads = THREADS;
+	f->grid->blocks[0] = (n + THREADS - 1) / THREADS;
+	cu_nest_open(e, NULL);
+}
+
+static void
+say_room(struct cu_func *f, const char *name, int64_t offset)
+{
+	cu_line(f, "i32 *%s = (i32 *)(a.shared + %lld);", name,
+		(long long)offset);
+}
+
+/* The place of each row, and no first row of any place. */
+static void
+find_places(struct scatter *s)
+{
+	int64_t rows = s->of.rows, places = s->of.places;
+	struct cu_emit e;
+	struct cu_func f;
+	const char *to;
+
+	begin(s, &f, &e, rows > places ? rows : places);
+	cu_say(&f, "%lld rows to %lld places", (long long)rows,
+	       (long long)places);
+	say_room(&f, "to", s->to);
+	say_room(&f, "head", s->head);
+	cu_line(&f, "int row = BLOCK_X * %d + TID;", THREADS);
+	cu_line(&f, "if (row < %lld) {", (long long)places);
+	cu_line(&f, "head[row] = -1;");
+	cu_line(&f, "}");
+	cu_line(&f, "if (row < %lld) {", (long long)rows);
+	e.index[s->of.row] = "row";
+	to = cu_expr(&e, s->of.to);
+	cu_line(&f, "to[row] = (i32)%s;", to);
+	cu_line(&f, "}");
+	cu_end(&f);
+}
+
+/*
+ * Each row looks at those behind it.  The head of a place is the largest
+ * rows - 1 - row, so that it is the first row whoever comes last.
+ */
+static void
+link_rows(struct scatter *s)
+{
+	long long rows = (long long)s->of.rows;
+	struct cu_emit e;
+	struct cu_func f;
+
+	begin(s, &f, &e, s->of.rows);
+	say_room(&f, "to", s->to);
+	say_room(&f, "head", s->head);
+	say_room(&f, "next", s->next);
+	cu_line(&f, "int row = BLOCK_X * %d + TID, place, at;", THREADS);
+	cu_line(&f, "if (row < %lld) {", rows);
+	cu_line(&f, "place = to[row];");
+	cu_line(&f, "at = %lld;", rows);
+	cu_line(&f, "if (place >= 0) {");
+	cu_line(&f, "for (at = row + 1; at < %lld && to[at] != place; at++) {",
+		rows);
+	cu_line(&f, "}");
+	cu_line(&f, "atomic_max_i32(&head[place], %lld - row);", rows - 1);
+	cu_line(&f, "}");
+	cu_line(&f, "next[row] = at < %lld ? at : -1;", rows);
+	cu_line(&f, "}");
+	cu_end(&f);
+}
+
+/* ---- adding up ---- */
+
+/* The first row of the place at hand, a block's own; opens a block of C. */
+static void
+open_place(struct scatter *s, struct cu_emit *e)
+{
+	long long last = (long long)s->of.rows - 1;
+
+	say_room(e->f, "next", s->next);
+	say_room(e->f, "head", s->head);
+	if (s->of.all) {
+		cu_line(e->f, "int place = BLOCK_X, first = head[place];");
+		cu_line(e->f, "first = first < 0 ? -1 : %lld - first;", last);
+		cu_line(e->f, "{");
+		return;
+	}
+	say_room(e->f, "to", s->to);
+	cu_line(e->f, "int first = BLOCK_X, place = to[first];");
+	cu_line(e->f, "if (place >= 0 && head[place] == %lld - first) {",
+		last);
+}
+
+/* Indices of columns from the number of a group of lanes. */
+static void
+set_columns(struct scatter *s, struct cu_emit *e, struct cu_late *l,
+	    uint32_t lanes)
+{
+	int64_t by = 1, size;
+	uint32_t i;
+
+	cu_late_open(e->f, l);
+	for (i = s->of.ncols; i-- > 0; ) {
+		uint32_t loop = s->of.col[i];
+		uint32_t own = i + 1 == s->of.ncols ? lanes : 1;
+
+		size = s->of.n->loops.at[loop].size / own;
+		size = size > 0 ? size : 1;
+		e->index[loop] = arena_printf(e->a, "i%u", loop);
+		cu_late_add(l, e->index[loop], arena_printf(e->a,
+			"int i%u = (int)((u32)j / %lldu %% %lldu) * %u;", loop,
+			(long long)by, (long long)size, own));
+		by *= size;
+	}
+}
+
+static void
+add_rows(struct scatter *s, struct cu_emit *e)
+{
+	const char *type = cu_kind(e, s->of.x);
+	uint32_t since = e->done.n;
+
+	cu_line(e->f, "%s sum[%u] = { 0 };", type, e->lanes);
+	cu_line(e->f, "int row = first;");
+	cu_line(e->f, "while (row >= 0) {");
+	cu_line(e->f, "int after = next[row];");
+	e->index[s->of.row] = "row";
+	cu_load_lanes(e, s->of.x);
+	if (e->lanes > 1) {
+		cu_line(e->f, "UNROLL");
+		cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
+		cu_line(e->f, "sum[k] += %s;", cu_expr(e, s->of.x));
+		cu_line(e->f, "}");
+	} else {
+		cu_line(e->f, "sum[0] += %s;", cu_expr(e, s->of.x));
+	}
+	cu_line(e->f, "row = after;");
+	cu_line(e->f, "}");
+	e->index[s->of.row] = NULL;
+	cu_forget(e, since);
+}
+
+static void
+put_sums(struct scatter *s, struct cu_emit *e)
+{
+	const struct nest *n = s->of.n;
+	uint32_t i, since = e->done.n;
+
+	e->index[s->of.place] = "place";
+	for (i = 0; i < n->roots.n; i++) {
+		const struct nest_root *r = &n->roots.at[i];
+		bool lanes = cu_root_lanes(e, r);
+
+		cu_line(e->f, "{");
+		if (lanes) {
+			cu_line(e->f, "%s y[%u]%s;",
+				n->memory.at[r->memory].dtype == IR_F64
+				? "f64" : "f32", e->lanes,
+				r->add ? "" : " = { 0 }");
+			if (r->add) {
+				cu_get_lanes(e, r, "y");
+			}
+		}
+		if (e->lanes > 1) {
+			cu_line(e->f, "UNROLL");
+			cu_line(e->f, "for (int k = 0; k < %u; k++) {",
+				e->lanes);
+		}
+		if (lanes) {
+			cu_line(e->f, "y[k] += sum[k];");
+		} else {
+			cu_put(e, r, e->lanes > 1 ? "sum[k]" : "sum[0]",
+			       NULL);
+		}
+		if (e->lanes > 1) {
+			cu_line(e->f, "}");
+		}
+		if (lanes) {
+			cu_put_lanes(e, r, NULL, "y");
+		}
+		cu_line(e->f, "}");
+		cu_forget(e, since);
+	}
+	e->index[s->of.place] = NULL;
+}
+
+static uint32_t
+lanes_of(struct scatter *s, struct cu_emit *e)
+{
+	struct nest *n = s->of.n;
+	uint32_t *roots = arena_alloc(e->a, sizeof *roots * (n->roots.n + 1));
+	uint32_t i, lanes;
+
+	if (s->of.ncols == 0) {
+		return 1;
+	}
+	for (i = 0; i < n->roots.n; i++) {
+		roots[i] = i;
+	}
+	for (i = 0; i < n->loops.n; i++) {
+		e->index[i] = "0";
+	}
+	lanes = cu_lanes(e, &s->of.x, 1, roots, n->roots.n,
+			 s->of.col[s->of.ncols - 1]);
+	for (i = 0; i < n->loops.n; i++) {
+		e->index[i] = NULL;
+	}
+	return lanes;
+}
+
+static void
+add_up(struct scatter *s)
+{
+	int64_t count = s->of.all ? s->of.places : s->of.rows, cols;
+	struct cu_late l;
+	struct cu_emit e;
+	struct cu_func f;
+	uint32_t lanes;
+
+	begin(s, &f, &e, 0);
+	lanes = lanes_of(s, &e);
+	cols = s->of.cols / lanes;
+	f.grid->blocks[0] = count;
+	f.grid->threads = cols > THREADS ? THREADS : (cols + 31) / 32 * 32;
+	cu_say(&f, "%lld columns, %u at once", (long long)s->of.cols, lanes);
+	open_place(s, &e);
+	cu_line(&f, "for (int j = TID; j < %lld; j += %lld) {",
+		(long long)cols, (long long)f.grid->threads);
+	set_columns(s, &e, &l, lanes);
+	e.lanes = lanes;
+	e.vec = s->of.ncols ? s->of.col[s->of.ncols - 1] : 0;
+	add_rows(s, &e);
+	put_sums(s, &e);
+	cu_late_close(&f, &l);
+	cu_line(&f, "}");
+	cu_line(&f, "}");
+	cu_end(&f);
+}
+
+bool
+cu_is_scatter(struct cu_kernel *k, const struct cu_nest *x)
+{
+	return nest_is_scatter(k->c->m, x->nodes.at, x->nodes.n);
+}
+
+bool
+cu_scatter(struct cu_kernel *k, const struct cu_nest *x)
+{
+	const struct nest_ask like = { .bare = true };
+	struct nest *n = cu_nest_build(k, x, &like);
+	struct scatter s = { .k = k };
+	int64_t room = (k->out->shared_bytes + 63) / 64 * 64;
+
+	if (!n || !nest_scatter(n, &s.of)) {
+		k->why = n && n->why ? n->why : k->why;
+		return false;
+	}
+	s.to = room;
+	s.next = s.to + 4 * s.of.rows;
+	s.head = s.next + 4 * s.of.rows;
+	k->out->shared_bytes = s.head + 4 * s.of.places;
+	if (s.of.cols == 0 || (s.of.all ? s.of.places : s.of.rows) == 0) {
+		return true;
+	}
+	find_places(&s);
+	if (s.of.rows > 0) {
+		link_rows(&s);
+	}
+	add_up(&s);
+	return true;
+}

@@ -1,0 +1,560 @@
+/*
+ * From expressions to steps: what is put away in one stage over the same rows
+ * is one step, items of which are so many rows.  Inside of a row, a pass is a
+ * nest of loops with the sums and results that are known by then.
+ */
+#include "codegen/nest/nest.h"
+
+#include <string.h>
+
+#define ITEM_BYTES 32768	/* of memory that an item goes through */
+
+/* ---- roots ---- */
+
+uint32_t
+nest_type_loops(struct nest *n, const struct ir_type *t, uint32_t *loops)
+{
+	uint32_t i, k, count = 0;
+
+	for (i = 0; i < t->ndims; i++) {
+		const struct nest_dim *d = nest_dim(n, t->dims[i], t->cut[i]);
+
+		for (k = 0; k < d->n; k++) {
+			loops[count++] = d->loop[k];
+		}
+	}
+	return count;
+}
+
+static bool
+covers(const struct ir_type *t, const struct ir_type *rows)
+{
+	uint32_t i;
+
+	for (i = 0; i < rows->ndims; i++) {
+		int k = ir_type_at(t, rows->dims[i]);
+
+		if (k < 0 || t->cut[k] != rows->cut[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+set_rows(struct nest *n, const struct ir_type *t, struct nest_root *root)
+{
+	const struct kernel *k = n->ask.k;
+	uint32_t all[NEST_LOOPS], count = nest_type_loops(n, t, all), i;
+
+	if (!n->ask.box && k->kind == KERNEL_ROWWISE &&
+	    covers(t, k->work->shape)) {
+		root->nrows = nest_type_loops(n, k->work->shape, root->rows);
+	} else {
+		root->nrows = count;
+		memcpy(root->rows, all, sizeof all);
+	}
+	for (i = 0; i < root->nrows; i++) {
+		root->row_mask |= (uint64_t)1 << root->rows[i];
+	}
+	for (i = 0; i < count; i++) {
+		if (!(root->row_mask >> all[i] & 1)) {
+			root->inner[root->ninner++] = all[i];
+		}
+	}
+}
+
+static nest_id
+is_old(struct nest *n, node_id sink)
+{
+	return nest_make(n, (struct nest_expr){
+		.op = NEST_CALL, .kind = NEST_INT,
+		.ref = n->ask.number(n->ask.user, NEST_N_OLD, sink) });
+}
+
+bool
+nest_add_root(struct nest *n, value_id v, node_id sink)
+{
+	const struct ir_type *t = ir_type(n->ask.m, v);
+	struct nest_root root = { 0 };
+	struct nest_memory m = { .where = NEST_OPERAND, .dtype = t->dtype,
+				 .written = true, .value = sink ? 0 : v,
+				 .sink = sink };
+	nest_id at[IR_MAX_DIMS];
+	uint32_t i;
+
+	set_rows(n, t, &root);
+	n->rows = root.row_mask;
+	for (i = 0; i < t->ndims; i++) {
+		at[i] = nest_dim(n, t->dims[i], t->cut[i])->index;
+	}
+	root.value = nest_pull(n, v, at);
+	if (!root.value) {
+		return false;
+	}
+	if (sink) {
+		root.add = ir_node(n->ask.m, sink)->op == IR_ACCUMULATE;
+		root.old = root.add && n->ask.stores ? is_old(n, sink) : 0;
+	} else if (v == n->ask.only) {
+		struct nest_temp temp = { 0 };
+
+		temp.elems = 1;
+		temp.stage = nest_at(n, root.value)->stage;
+		for (i = 0; i < t->ndims; i++) {
+			temp.elems *= nest_local(n, t->dims[i], t->cut[i]);
+		}
+		m = (struct nest_memory){ .where = NEST_TEMP,
+			.dtype = IR_F32, .written = true, .i = n->temps.n };
+		VEC_PUSH(n->ask.a, &n->temps, temp);
+	}
+	root.memory = nest_memory(n, m);
+	root.place = nest_offset(n, t, at);
+	root.stage = nest_at(n, root.value)->stage;
+	VEC_PUSH(n->ask.a, &n->roots, root);
+	return true;
+}
+
+static bool
+is_made(const struct nest *n, value_id v)
+{
+	node_id id = n->ask.m->values.at[v].node;
+	uint32_t i;
+
+	for (i = 0; i < n->ask.nnodes && n->ask.nodes[i] != id; i++) {
+	}
+	return i < n->ask.nnodes;
+}
+
+static bool
+add_roots(struct nest *n)
+{
+	const struct kernel *k = n->ask.k;
+	uint32_t i;
+
+	if (n->ask.only) {
+		return nest_add_root(n, n->ask.only, 0);
+	}
+	for (i = 0; i < k->outputs.n; i++) {
+		if (is_made(n, k->outputs.at[i].value) &&
+		    !nest_add_root(n, k->outputs.at[i].value, 0)) {
+			return false;
+		}
+	}
+	for (i = 0; i < n->ask.nnodes; i++) {
+		const struct ir_node *x = ir_node(n->ask.m, n->ask.nodes[i]);
+
+		if (ir_is(x->op, IRF_SINK) && !ir_is(x->op, IRF_STASH) &&
+		    !nest_add_root(n, ir_args(n->ask.m, x)[0],
+				   n->ask.nodes[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool
+nest_build(struct nest *n, const struct nest_ask *ask, const char **why)
+{
+	struct nest_expr none = { 0 };
+
+	memset(n, 0, sizeof *n);
+	n->ask = *ask;
+	n->wide = !ask->box && ask->k->kind == KERNEL_MAP &&
+		  ask->k->work->shape->ndims == 0;
+	VEC_PUSH(ask->a, &n->exprs, none);
+	if (!ask->bare && !add_roots(n)) {
+		*why = n->why ? n->why : "no kernel can do this";
+		return false;
+	}
+	return true;
+}
+
+/* ---- what a step's expressions do with loops ---- */
+
+struct walk {
+	struct nest *n;
+	uint8_t *seen;		/* by expression */
+	uint64_t used;		/* loops whose index is a number, too */
+	VEC(nest_id) sums;
+	/* of elements read or written */
+	VEC(struct nest_affine) places;
+	VEC(int64_t) elem_bytes;
+};
+
+static void visit(struct walk *w, nest_id id);
+
+static void
+visit_place(struct walk *w, nest_id place, uint32_t memory)
+{
+	struct nest_affine a;
+	uint32_t i;
+
+	nest_affine(w->n, place, &a);
+	VEC_PUSH(w->n->ask.a, &w->places, a);
+	VEC_PUSH(w->n->ask.a, &w->elem_bytes,
+		 ir_dtypes[w->n->memory.at[memory].dtype].bits / 8);
+	for (i = 0; i < a.nrest; i++) {
+		visit(w, a.rest[i].e);
+	}
+}
+
+static void
+visit(struct walk *w, nest_id id)
+{
+	const struct nest_expr e = *nest_at(w->n, id);
+
+	if (!id || w->seen[id]) {
+		return;
+	}
+	w->seen[id] = 1;
+	if (e.op == NEST_LOOP) {
+		w->used |= (uint64_t)1 << e.i;
+	} else if (e.op == NEST_LOAD) {
+		visit_place(w, e.a, e.ref);
+	} else {
+		visit(w, e.a);
+		visit(w, e.b);
+		visit(w, e.c);
+	}
+	if (e.over) {
+		VEC_PUSH(w->n->ask.a, &w->sums, id);
+	}
+}
+
+static void
+walk_step(struct nest *n, const struct nest_step *s, struct walk *w)
+{
+	uint32_t i;
+
+	memset(w, 0, sizeof *w);
+	w->n = n;
+	w->seen = arena_alloc(n->ask.a, n->exprs.n);
+	for (i = 0; i < s->roots.n; i++) {
+		const struct nest_root *r = &n->roots.at[s->roots.at[i]];
+
+		visit(w, r->value);
+		visit_place(w, r->place, r->memory);
+	}
+}
+
+/* ---- passes ---- */
+
+/* How well vectors along a loop read and write: 0 is as well as not. */
+static int64_t
+suits(const struct walk *w, uint32_t loop)
+{
+	int64_t score = 0;
+	uint32_t i, k;
+
+	for (i = 0; i < w->places.n; i++) {
+		const struct nest_affine *a = &w->places.at[i];
+		int64_t c = a->coef[loop];
+
+		for (k = 0; k < a->nrest; k++) {
+			c |= nest_at(w->n, a->rest[k].e)->loops >> loop & 1
+				? 2 : 0;
+		}
+		score += c == 1 ? 2 : c ? -2 : 0;
+	}
+	return score;
+}
+
+/* Outermost those along which elements are furthest apart. */
+static int64_t
+furthest(const struct walk *w, uint32_t loop)
+{
+	int64_t most = 0;
+	uint32_t i;
+
+	for (i = 0; i < w->places.n; i++) {
+		int64_t c = w->places.at[i].coef[loop];
+
+		c = c < 0 ? -c : c;
+		most = c > most ? c : most;
+	}
+	return most;
+}
+
+static struct nest_pass *
+pass_of(struct nest *n, struct nest_step *s, const struct walk *w,
+	uint64_t mask, uint16_t rank, uint16_t *ranks)
+{
+	struct nest_pass p = { 0 };
+	uint32_t i, k;
+
+	for (i = 0; i < s->passes.n; i++) {
+		uint64_t have = 0;
+
+		for (k = 0; k < s->passes.at[i].nloops; k++) {
+			have |= (uint64_t)1 << s->passes.at[i].loops[k];
+		}
+		if (have == mask && ranks[i] == rank) {
+			return &s->passes.at[i];
+		}
+	}
+	for (i = 0; i < n->loops.n; i++) {
+		if (!(mask >> i & 1)) {
+			continue;
+		}
+		for (k = p.nloops++; k > 0 && furthest(w, p.loops[k - 1]) <
+					      furthest(w, i); k--) {
+			p.loops[k] = p.loops[k - 1];
+		}
+		p.loops[k] = i;
+	}
+	ranks[s->passes.n] = rank;
+	VEC_PUSH(n->ask.a, &s->passes, p);
+	return &s->passes.at[s->passes.n - 1];
+}
+
+static uint64_t
+inner_mask(const struct nest_root *r)
+{
+	uint64_t mask = 0;
+	uint32_t i;
+
+	for (i = 0; i < r->ninner; i++) {
+		mask |= (uint64_t)1 << r->inner[i];
+	}
+	return mask;
+}
+
+static void
+sort_passes(struct nest_step *s, uint16_t *ranks)
+{
+	uint32_t i, k;
+
+	for (i = 1; i < s->passes.n; i++) {
+		for (k = i; k > 0 && ranks[k - 1] > ranks[k]; k--) {
+			struct nest_pass p = s->passes.at[k];
+			uint16_t rank = ranks[k];
+
+			s->passes.at[k] = s->passes.at[k - 1];
+			s->passes.at[k - 1] = p;
+			ranks[k] = ranks[k - 1];
+			ranks[k - 1] = rank;
+		}
+	}
+}
+
+static void
+make_passes(struct nest *n, struct nest_step *s, const struct walk *w)
+{
+	uint16_t *ranks = arena_alloc(n->ask.a, sizeof *ranks *
+				      (w->sums.n + s->roots.n + 1));
+	uint32_t i;
+
+	for (i = 0; i < w->sums.n; i++) {
+		const struct nest_expr *e = nest_at(n, w->sums.at[i]);
+		struct nest_pass *p = pass_of(n, s, w, e->over,
+			(uint16_t)(e->rank - 1), ranks);
+
+		VEC_PUSH(n->ask.a, &p->sums, w->sums.at[i]);
+	}
+	for (i = 0; i < s->roots.n; i++) {
+		const struct nest_root *r = &n->roots.at[s->roots.at[i]];
+		struct nest_pass *p = pass_of(n, s, w, inner_mask(r),
+			nest_at(n, r->value)->rank, ranks);
+
+		VEC_PUSH(n->ask.a, &p->roots, s->roots.at[i]);
+	}
+	sort_passes(s, ranks);
+}
+
+/* ---- rows ---- */
+
+/* Whether lanes may be rows: no two put away the same element. */
+static bool
+rows_apart(const struct nest *n, const struct nest_step *s, uint32_t loop)
+{
+	struct nest_affine a;
+	uint32_t i;
+
+	for (i = 0; i < s->roots.n; i++) {
+		const struct nest_root *r = &n->roots.at[s->roots.at[i]];
+
+		nest_affine(n, r->place, &a);
+		if (a.coef[loop] == 0 || r->ninner > 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+choose_lanes(const struct nest *n, struct nest_step *s, const struct walk *w)
+{
+	uint32_t last, i;
+	int64_t best = INT64_MIN;
+
+	if (s->nrows == 0) {
+		return;
+	}
+	last = s->rows[s->nrows - 1];
+	for (i = 0; i < s->passes.n; i++) {
+		const struct nest_pass *p = &s->passes.at[i];
+
+		if (p->nloops > 0) {
+			int64_t x = suits(w, p->loops[p->nloops - 1]);
+
+			best = x > best ? x : best;
+		}
+	}
+	s->row_lanes = rows_apart(n, s, last) &&
+		       (best == INT64_MIN || suits(w, last) > best);
+}
+
+/* Two loops are one if all elements follow on each other. */
+static bool
+can_collapse(const struct walk *w, uint32_t outer, uint32_t inner,
+	     int64_t size)
+{
+	uint32_t i, k;
+
+	if ((w->used >> outer | w->used >> inner) & 1) {
+		return false;
+	}
+	for (i = 0; i < w->places.n; i++) {
+		const struct nest_affine *a = &w->places.at[i];
+
+		if (a->coef[outer] != a->coef[inner] * size) {
+			return false;
+		}
+		for (k = 0; k < a->nrest; k++) {
+			uint64_t loops = nest_at(w->n, a->rest[k].e)->loops;
+
+			if ((loops >> outer | loops >> inner) & 1) {
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+static void
+collapse(struct nest_step *s, const struct walk *w)
+{
+	while (s->nrows > 1 &&
+	       can_collapse(w, s->rows[s->nrows - 2], s->rows[s->nrows - 1],
+			    s->size[s->nrows - 1])) {
+		s->rows[s->nrows - 2] = s->rows[s->nrows - 1];
+		s->size[s->nrows - 2] *= s->size[s->nrows - 1];
+		s->nrows--;
+	}
+}
+
+/* Bytes that one row, or lane, reads and writes. */
+static double
+row_bytes(const struct nest *n, const struct walk *w, uint64_t rows)
+{
+	double sum = 1, v;
+	uint32_t i, k;
+
+	for (i = 0; i < w->places.n; i++) {
+		const struct nest_affine *a = &w->places.at[i];
+
+		v = (double)w->elem_bytes.at[i];
+		for (k = 0; k < n->loops.n; k++) {
+			if (a->loops & ~rows & (uint64_t)1 << k) {
+				v *= (double)n->loops.at[k].size;
+			}
+		}
+		sum += v;
+	}
+	return sum;
+}
+
+static void
+share_rows(const struct nest *n, struct nest_step *s, const struct walk *w)
+{
+	bool flat = s->row_lanes && s->nrows == 1;
+	uint32_t count = s->nrows - (s->row_lanes && !flat), i;
+	uint64_t rows = n->roots.at[s->roots.at[0]].row_mask;
+	double per;
+
+	s->nrow = 1;
+	for (i = 0; i < count; i++) {
+		s->nrow *= s->size[i];
+	}
+	if (count < s->nrows) {
+		rows &= ~((uint64_t)1 << s->rows[count]);
+	}
+	if (s->parts) {
+		s->nitems = nest_parts(s->nrow, n->ask.parts);
+		s->per = (s->nrow + s->nitems - 1) / s->nitems;
+		return;
+	}
+	per = ITEM_BYTES / row_bytes(n, w, rows);
+	s->per = per < 1 ? 1 : (int64_t)per;
+	s->per = flat ? (s->per + 255) / 256 * 256 : s->per;
+	s->nitems = (s->nrow + s->per - 1) / s->per;
+	s->nitems = s->nitems < 1 ? 1 : s->nitems;
+}
+
+/* ---- steps ---- */
+
+static void
+finish_step(struct nest *n, struct nest_step *s)
+{
+	struct walk w;
+	uint32_t i;
+
+	walk_step(n, s, &w);
+	for (i = 0; i < s->nrows; i++) {
+		s->size[i] = n->loops.at[s->rows[i]].size;
+	}
+	make_passes(n, s, &w);
+	choose_lanes(n, s, &w);
+	if (s->row_lanes && w.sums.n == 0 && !n->ask.box) {
+		collapse(s, &w);
+	}
+	share_rows(n, s, &w);
+}
+
+static void
+add_to_step(struct nest *n, struct nest_steps *out, uint32_t first,
+	    uint32_t root)
+{
+	struct nest_root *r = &n->roots.at[root];
+	struct nest_step s = { .stage = r->stage, .nrows = r->nrows };
+	uint32_t i;
+
+	for (i = first; i < out->at.n; i++) {
+		struct nest_step *had = &out->at.at[i];
+		const struct nest_root *x = &n->roots.at[had->roots.at[0]];
+
+		/* a part per item: then all rows have one */
+		if (x->row_mask == r->row_mask) {
+			had->parts |= r->part;
+			VEC_PUSH(n->ask.a, &had->roots, root);
+			return;
+		}
+	}
+	memcpy(s.rows, r->rows, sizeof s.rows);
+	s.parts = r->part;
+	VEC_PUSH(n->ask.a, &s.roots, root);
+	VEC_PUSH(n->ask.a, &out->at, s);
+}
+
+void
+nest_plan(struct nest *n, struct nest_steps *out)
+{
+	uint32_t stage, most = 0, first, i;
+
+	for (i = 0; i < n->roots.n; i++) {
+		most = n->roots.at[i].stage > most ? n->roots.at[i].stage
+						   : most;
+	}
+	memset(out, 0, sizeof *out);
+	for (stage = 0; stage <= most; stage++) {
+		first = out->at.n;
+		for (i = 0; i < n->roots.n; i++) {
+			if (n->roots.at[i].stage == stage) {
+				add_to_step(n, out, first, i);
+			}
+		}
+		for (i = first; i < out->at.n; i++) {
+			finish_step(n, &out->at.at[i]);
+		}
+	}
+}

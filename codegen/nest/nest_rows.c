@@ -1,0 +1,604 @@
+/*
+ * Nodes that sum over dims.  What such a node knows of a row, a largest or a
+ * sum, is part of the expression if the rows are those of the loops at hand.
+ * Else it is put into a temp, a number per row, that later steps read: if
+ * ranks must talk about it, if it is asked for at another index, or if it is
+ * a sum over the rows themselves, which is taken in parts.
+ */
+#include "codegen/nest/nest.h"
+
+#include <string.h>
+
+#define LATE_ELEMS 65536	/* of a sum by parts, at most */
+#define PARTS 32
+
+bool
+nest_is_rowwise(const struct ir_node *node)
+{
+	switch (node->op) {
+	case IR_SUM:
+	case IR_MEAN:
+	case IR_AMAX:
+	case IR_SOFTMAX:
+	case IR_RMSNORM:
+	case IR_LAYERNORM:
+	case IR_CROSS_ENTROPY:
+	case IR_DOT:
+	case IR_DOT_F32:
+	case IR_DOT_AT:
+	case IR_DOT_TO:
+	case IR_SCATTER:
+		return true;
+	default:
+		return false;
+	}
+}
+
+int64_t
+nest_parts(int64_t rows, int64_t most)
+{
+	int64_t parts = most ? most : PARTS;
+	int64_t per = (rows + parts - 1) / parts;
+
+	return rows < 1 ? 1 : (rows + per - 1) / per;
+}
+
+/* ---- a node and its rows ---- */
+
+struct rows {
+	struct nest *n;
+	const struct ir_node *node;
+	struct ir_rule r;
+	struct ir_type rows, over;	/* dims */
+	uint64_t over_mask;
+	double size;		/* elements of a row, on all ranks */
+};
+
+static uint32_t
+cut_in(const struct nest *n, const struct ir_node *node,
+       const struct ir_factor *f, dim_id d)
+{
+	uint32_t k;
+
+	for (k = 0; k < node->nargs; k++) {
+		const struct ir_type *t = ir_type(n->ask.m,
+					ir_args(n->ask.m, node)[k]);
+		int i = f->in >> k & 1 ? ir_type_at(t, d) : -1;
+
+		if (i >= 0) {
+			return t->cut[i];
+		}
+	}
+	return 0;
+}
+
+/* Factors that are summed over: not in the result, or norms' own. */
+static bool
+is_over(const struct ir_node *node, const struct ir_factor *f)
+{
+	if (f->out) {
+		return strcmp(f->name, "over") == 0 && node->op != IR_SCATTER;
+	}
+	return node->op != IR_DOT_AT || strcmp(f->name, "of") != 0;
+}
+
+static void
+bind(struct nest *n, const struct ir_node *node, struct rows *s)
+{
+	const struct ir_type *out = ir_type(n->ask.m, node->result);
+	uint32_t i, k;
+
+	memset(s, 0, sizeof *s);
+	s->n = n;
+	s->node = node;
+	s->size = 1;
+	ir_bind(n->ask.m, node, &s->r);
+	for (k = 0; k < s->r.nf; k++) {
+		const struct ir_factor *f = &s->r.f[k];
+
+		for (i = 0; is_over(node, f) && i < f->n; i++) {
+			struct ir_type *o = &s->over;
+
+			o->dims[o->ndims] = f->dims[i];
+			o->cut[o->ndims] = cut_in(n, node, f, f->dims[i]);
+			s->over_mask |= nest_dim(n, f->dims[i],
+						 o->cut[o->ndims++])->mask;
+			s->size *= (double)ir_dim_size(n->ask.m, f->dims[i]);
+		}
+	}
+	for (i = 0; i < out->ndims; i++) {
+		if (!ir_type_has(&s->over, out->dims[i])) {
+			s->rows.dims[s->rows.ndims] = out->dims[i];
+			s->rows.cut[s->rows.ndims++] = out->cut[i];
+		}
+	}
+}
+
+static uint32_t
+talks_on(const struct rows *s)
+{
+	const struct ir_attr *on = ir_attr(s->n->ask.m, s->node, IR_ATTR_ON);
+	uint32_t i, axes = 0;
+
+	for (i = 0; on && i < on->ndims; i++) {
+		axes |= (uint32_t)1 << on->dims[i];
+	}
+	return axes;
+}
+
+static nest_id
+of_env(const struct nest_env *env, dim_id d)
+{
+	uint32_t i;
+
+	for (i = 0; env->dim[i] != d; i++) {
+	}
+	return env->at[i];
+}
+
+/* ---- what is summed up ---- */
+
+static nest_id learn(struct rows *s, uint32_t part,
+		     const struct nest_env *env);
+
+static nest_id
+square(struct nest *n, nest_id x)
+{
+	return nest_two(n, NEST_MUL, x, x);
+}
+
+static nest_id
+mean_of(struct rows *s, const struct nest_env *env)
+{
+	nest_id part = nest_num(s->n, 1 / s->size);
+
+	return nest_two(s->n, NEST_MUL, learn(s, 0, env), part);
+}
+
+static nest_id
+product(struct rows *s, uint32_t a, uint32_t b, const struct nest_env *env)
+{
+	nest_id y = nest_arg(s->n, s->node, b, env);
+
+	return nest_two(s->n, NEST_MUL, nest_arg(s->n, s->node, a, env), y);
+}
+
+/* The product of operands a and b, whose matrix the index chooses. */
+static nest_id
+chosen(struct rows *s, const struct nest_env *env)
+{
+	struct nest *n = s->n;
+	const struct ir_factor *f = ir_rule_factor(&s->r, "of");
+	uint32_t cut = cut_in(n, s->node, f, f->dims[0]);
+	nest_id i = nest_arg(n, s->node, 1, env), v;
+	struct nest_env e = *env;
+
+	i = nest_place(n, f->dims[0], cut, i);
+	nest_bind(&e, f->dims[0],
+		  cut ? nest_two(n, NEST_MAX, i, nest_int(n, 0)) : i);
+	v = product(s, 0, 2, &e);
+	return cut ? nest_if_placed(n, i, v) : v;
+}
+
+/* v, if the index of operand k is the one that the result is at. */
+static nest_id
+if_here(struct rows *s, uint32_t k, nest_id v, const struct nest_env *env)
+{
+	struct nest *n = s->n;
+	dim_id of = ir_rule_factor(&s->r, "of")->dims[0];
+	const struct ir_type *out = ir_type(n->ask.m, s->node->result);
+	uint32_t cut = out->cut[ir_type_at(out, of)];
+	nest_id at = nest_position(n, of, cut, of_env(env, of));
+
+	nest_id zero = nest_num(n, 0);
+
+	at = nest_two(n, NEST_EQ, at, nest_arg(n, s->node, k, env));
+	return nest_pick(n, at, v, zero);
+}
+
+static nest_id
+label(struct rows *s, const struct nest_env *env)
+{
+	struct nest *n = s->n;
+	dim_id of = s->over.dims[0];
+	uint32_t cut = s->over.cut[0];
+	nest_id i = nest_arg(n, s->node, 1, env), v;
+	struct nest_env e = *env;
+
+	i = nest_place(n, of, cut, i);
+	nest_bind(&e, of, cut ? nest_two(n, NEST_MAX, i, nest_int(n, 0)) : i);
+	v = nest_arg(n, s->node, 0, &e);
+	return cut && v ? nest_if_placed(n, i, v) : v;
+}
+
+/* One element's part in it; env has indices of the row and in the row. */
+static nest_id
+element(struct rows *s, uint32_t part, const struct nest_env *env)
+{
+	struct nest *n = s->n;
+	nest_id x;
+
+	switch (s->node->op) {
+	case IR_DOT:
+	case IR_DOT_F32:
+		return product(s, 0, 1, env);
+	case IR_DOT_AT:
+		return chosen(s, env);
+	case IR_DOT_TO:
+		return if_here(s, 2, product(s, 0, 1, env), env);
+	case IR_SCATTER:
+		return if_here(s, 1, nest_arg(n, s->node, 0, env), env);
+	default:
+		break;
+	}
+	x = nest_arg(n, s->node, 0, env);
+	switch (s->node->op) {
+	case IR_AMAX:
+		return nest_two(n, NEST_MAX, x,
+				nest_two(n, NEST_SUB, nest_num(n, 0), x));
+	case IR_RMSNORM:
+		return square(n, x);
+	case IR_LAYERNORM:
+		return part == 0 ? x : square(n, nest_two(n, NEST_SUB, x,
+							  mean_of(s, env)));
+	case IR_SOFTMAX:
+	case IR_CROSS_ENTROPY:
+		return part == 0 ? x : nest_one(n, NEST_EXP,
+			nest_two(n, NEST_SUB, x, learn(s, 0, env)));
+	default:
+		return x;
+	}
+}
+
+static bool
+takes_most(const struct rows *s, uint32_t part)
+{
+	return part == 0 && (s->node->op == IR_AMAX ||
+			     s->node->op == IR_SOFTMAX ||
+			     s->node->op == IR_CROSS_ENTROPY);
+}
+
+static nest_id
+reduced(struct rows *s, uint32_t part, struct nest_env env, uint64_t over)
+{
+	uint32_t i;
+
+	if (part == 2) {	/* no sum: one of the row */
+		return label(s, &env);
+	}
+	for (i = 0; i < s->over.ndims; i++) {
+		nest_bind(&env, s->over.dims[i], nest_dim(s->n,
+			s->over.dims[i], s->over.cut[i])->index);
+	}
+	return nest_reduce(s->n, takes_most(s, part) ? NEST_MOST : NEST_SUM,
+			   element(s, part, &env), over);
+}
+
+/* ---- temps ---- */
+
+static void
+own_index(struct rows *s, struct nest_env *env)
+{
+	uint32_t i;
+
+	env->n = 0;
+	for (i = 0; i < s->rows.ndims; i++) {
+		nest_bind(env, s->rows.dims[i], nest_dim(s->n,
+			s->rows.dims[i], s->rows.cut[i])->index);
+	}
+}
+
+static nest_id
+row_offset(struct rows *s, const struct nest_env *env)
+{
+	nest_id at[IR_MAX_DIMS];
+	uint32_t i;
+
+	for (i = 0; i < s->rows.ndims; i++) {
+		at[i] = of_env(env, s->rows.dims[i]);
+	}
+	return nest_offset(s->n, &s->rows, at);
+}
+
+static int64_t
+row_count(const struct nest *n, const struct ir_type *t)
+{
+	int64_t v = 1;
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		v *= nest_local(n, t->dims[i], t->cut[i]);
+	}
+	return v;
+}
+
+/* The memory of part `part`, if it has been put away; else none. */
+static bool
+find_known(const struct rows *s, uint32_t part, uint32_t *memory)
+{
+	const struct nest *n = s->n;
+	node_id id = (node_id)(s->node - n->ask.m->nodes.at);
+	uint32_t i;
+
+	for (i = 0; i < n->known.n; i++) {
+		if (n->known.at[i].node == id && n->known.at[i].part == part) {
+			*memory = n->known.at[i].memory;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Adds the root that fills the temp. */
+static uint32_t
+put_away(struct rows *s, uint32_t part, struct nest_root *root,
+	 struct nest_temp temp)
+{
+	struct nest *n = s->n;
+	struct nest_memory m = { .where = NEST_TEMP, .dtype = IR_F32,
+				 .written = true, .i = n->temps.n };
+	struct nest_known k = { (node_id)(s->node - n->ask.m->nodes.at),
+				part, 0 };
+	uint16_t stage = nest_at(n, root->value)->stage;
+
+	root->stage = nest_at(n, root->place)->stage;
+	root->stage = stage > root->stage ? stage : root->stage;
+	temp.stage = root->stage;
+	VEC_PUSH(n->ask.a, &n->temps, temp);
+	k.memory = root->memory = nest_memory(n, m);
+	VEC_PUSH(n->ask.a, &n->roots, *root);
+	VEC_PUSH(n->ask.a, &n->known, k);
+	return k.memory;
+}
+
+static void
+add_loops(struct nest *n, struct nest_root *root, const struct ir_type *t)
+{
+	root->nrows += nest_type_loops(n, t, root->rows + root->nrows);
+}
+
+static uint64_t
+mask_of(const uint32_t *loops, uint32_t count)
+{
+	uint64_t mask = 0;
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		mask |= (uint64_t)1 << loops[i];
+	}
+	return mask;
+}
+
+/* All rows' numbers in a step of their own. */
+static nest_id
+from_temp(struct rows *s, uint32_t part, const struct nest_env *env)
+{
+	struct nest *n = s->n;
+	uint64_t outer = n->rows;
+	struct nest_root root = { 0 };
+	struct nest_temp temp = { 0 };
+	struct nest_env own;
+	uint32_t memory;
+
+	if (n->ask.box) {
+		n->why = "a sum is asked for in a tile at another index than "
+			 "that of its rows";
+		return 0;
+	}
+	if (!find_known(s, part, &memory)) {
+		own_index(s, &own);
+		add_loops(n, &root, &s->rows);
+		root.row_mask = n->rows = mask_of(root.rows, root.nrows);
+		root.value = reduced(s, part, own, s->over_mask);
+		root.place = row_offset(s, &own);
+		n->rows = outer;
+		if (!root.value) {
+			return 0;
+		}
+		temp.elems = row_count(n, &s->rows);
+		temp.axes = talks_on(s);
+		temp.talks = temp.axes != 0;
+		temp.most = takes_most(s, part);
+		memory = put_away(s, part, &root, temp);
+	}
+	return nest_make(n, (struct nest_expr){
+		.op = NEST_LOAD, .kind = NEST_FLOAT, .ref = memory,
+		.a = row_offset(s, env) });
+}
+
+/* ---- sums over the rows themselves ---- */
+
+/* The kernel's rows that are summed over, and dims inside of them; parts are
+ * added up, so that nothing but a sum is taken in parts. */
+static bool
+is_late(struct rows *s, struct ir_type *rows, struct ir_type *inside)
+{
+	const struct nest *n = s->n;
+	const struct ir_type *shape = n->ask.k->work->shape;
+	const struct ir_type *in = ir_type(n->ask.m,
+					   ir_args(n->ask.m, s->node)[0]);
+	uint32_t i;
+
+	*rows = *inside = (struct ir_type){ 0 };
+	if (n->ask.box || s->node->nargs != 1 || takes_most(s, 0) ||
+	    row_count(n, &s->rows) > LATE_ELEMS) {
+		return false;
+	}
+	for (i = 0; i < shape->ndims; i++) {
+		if (!ir_type_has(in, shape->dims[i])) {
+			return false;
+		}
+		if (ir_type_has(&s->over, shape->dims[i])) {
+			rows->dims[rows->ndims] = shape->dims[i];
+			rows->cut[rows->ndims++] = shape->cut[i];
+		}
+	}
+	for (i = 0; i < s->over.ndims; i++) {
+		if (!ir_type_has(rows, s->over.dims[i])) {
+			inside->dims[inside->ndims] = s->over.dims[i];
+			inside->cut[inside->ndims++] = s->over.cut[i];
+		}
+	}
+	/* a sum over everything: its last dim in one go */
+	if (inside->ndims == 0 && s->rows.ndims == 0 && rows->ndims > 1) {
+		inside->dims[0] = rows->dims[rows->ndims - 1];
+		inside->cut[0] = rows->cut[--rows->ndims];
+		inside->ndims = 1;
+	}
+	return rows->ndims > 0;
+}
+
+/* A loop over parts: one of each size will do. */
+static uint32_t
+part_loop(struct nest *n, int64_t parts)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->loops.n; i++) {
+		if (n->loops.at[i].box == -2 && n->loops.at[i].size == parts) {
+			return i;
+		}
+	}
+	return nest_loop(n, parts, -2);
+}
+
+/* Fills a temp with a part of the sum from each item. */
+static bool
+sum_parts(struct rows *s, const struct ir_type *rows,
+	  const struct ir_type *inside, uint32_t *memory)
+{
+	struct nest *n = s->n;
+	uint64_t outer = n->rows, over = 0;
+	struct nest_root root = { .part = true, .add = true };
+	struct nest_temp temp = { 0 };
+	struct nest_env own;
+	int64_t all = row_count(n, rows);
+	uint32_t i;
+
+	own_index(s, &own);
+	add_loops(n, &root, rows);
+	for (i = 0; i < inside->ndims; i++) {
+		over |= nest_dim(n, inside->dims[i], inside->cut[i])->mask;
+	}
+	if (inside->ndims > 0) {
+		add_loops(n, &root, &s->rows);
+		all *= row_count(n, &s->rows);
+	} else {
+		root.ninner = nest_type_loops(n, &s->rows, root.inner);
+	}
+	root.row_mask = n->rows = mask_of(root.rows, root.nrows);
+	root.value = reduced(s, 0, own, over);
+	root.place = row_offset(s, &own);
+	n->rows = outer;
+	if (!root.value) {
+		return false;
+	}
+	temp.elems = row_count(n, &s->rows);
+	temp.parts = nest_parts(all, n->ask.parts);
+	*memory = put_away(s, 0, &root, temp);
+	return true;
+}
+
+static nest_id
+late(struct rows *s, const struct ir_type *rows,
+     const struct ir_type *inside, const struct nest_env *env)
+{
+	struct nest *n = s->n;
+	const struct nest_temp *temp;
+	uint32_t memory, loop;
+	nest_id at;
+
+	if (!find_known(s, 0, &memory) &&
+	    !sum_parts(s, rows, inside, &memory)) {
+		return 0;
+	}
+	temp = &n->temps.at[n->memory.at[memory].i];
+	loop = part_loop(n, temp->parts);
+	at = nest_make(n, (struct nest_expr){
+		.op = NEST_LOOP, .kind = NEST_INT, .i = loop });
+	at = nest_two(n, NEST_MUL, at, nest_int(n, temp->elems));
+	at = nest_two(n, NEST_ADD, at, row_offset(s, env));
+	at = nest_make(n, (struct nest_expr){
+		.op = NEST_LOAD, .kind = NEST_FLOAT, .ref = memory, .a = at });
+	return nest_reduce(n, NEST_SUM, n->wide ? nest_cast(n, at, NEST_WIDE)
+						: at, (uint64_t)1 << loop);
+}
+
+/* ---- what is known of a row ---- */
+
+static nest_id
+learn(struct rows *s, uint32_t part, const struct nest_env *env)
+{
+	struct nest *n = s->n;
+	struct ir_type rows, inside;
+	uint64_t loops = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->rows.ndims; i++) {
+		nest_id at = of_env(env, s->rows.dims[i]);
+
+		loops |= nest_at(n, at)->loops;
+	}
+	if (is_late(s, &rows, &inside)) {
+		return late(s, &rows, &inside, env);
+	}
+	if (!talks_on(s) && !(loops & ~n->rows) &&
+	    !(s->over_mask & (n->rows | loops))) {
+		return reduced(s, part, *env, s->over_mask);
+	}
+	return from_temp(s, part, env);
+}
+
+static nest_id
+norm(struct rows *s, const struct nest_env *env)
+{
+	struct nest *n = s->n;
+	bool centred = s->node->op == IR_LAYERNORM;
+	nest_id x = nest_arg(n, s->node, 0, env), v, mean, eps;
+
+	mean = centred ? mean_of(s, env) : nest_num(n, 0);
+	v = learn(s, centred, env);
+	if (!x || !v || !mean) {
+		return 0;
+	}
+	eps = nest_num(n, ir_attr_num(n->ask.m, s->node, IR_ATTR_EPS, 0));
+	v = nest_two(n, NEST_MUL, v, nest_num(n, 1 / s->size));
+	v = nest_one(n, NEST_SQRT, nest_two(n, NEST_ADD, v, eps));
+	v = nest_two(n, NEST_DIV, nest_num(n, 1), v);
+	v = nest_two(n, NEST_MUL, nest_two(n, NEST_SUB, x, mean), v);
+	v = nest_two(n, NEST_MUL, v, nest_arg(n, s->node, 1, env));
+	return centred ? nest_two(n, NEST_ADD, v,
+				  nest_arg(n, s->node, 2, env)) : v;
+}
+
+nest_id
+nest_rowwise(struct nest *n, const struct ir_node *node, const nest_id *at)
+{
+	struct nest_env env;
+	struct rows s;
+	nest_id x, sum;
+
+	bind(n, node, &s);
+	nest_env(n, node->result, at, &env);
+	switch (node->op) {
+	case IR_MEAN:
+		return mean_of(&s, &env);
+	case IR_SOFTMAX:
+		x = learn(&s, 0, &env);
+		x = nest_two(n, NEST_SUB, nest_arg(n, node, 0, &env), x);
+		sum = learn(&s, 1, &env);
+		sum = nest_two(n, NEST_DIV, nest_num(n, 1), sum);
+		return nest_two(n, NEST_MUL, nest_one(n, NEST_EXP, x), sum);
+	case IR_CROSS_ENTROPY:
+		x = nest_one(n, NEST_LOG, learn(&s, 1, &env));
+		x = nest_two(n, NEST_ADD, learn(&s, 0, &env), x);
+		return nest_two(n, NEST_SUB, x,
+				talks_on(&s) ? from_temp(&s, 2, &env)
+					     : label(&s, &env));
+	case IR_RMSNORM:
+	case IR_LAYERNORM:
+		return norm(&s, &env);
+	default:
+		return learn(&s, 0, &env);
+	}
+}

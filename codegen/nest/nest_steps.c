@@ -1,0 +1,136 @@
+/*
+ * A nest's kernel: what it is called with, the room of temps, and the order
+ * of its steps and talks.  A back end writes the steps.
+ */
+#include "codegen/nest/nest.h"
+
+/* ---- what it is called with ---- */
+
+static uint32_t
+ask_pieces(void *user, int64_t size, uint32_t cut)
+{
+	const struct cg_site *s = user;
+
+	return cg_spread(s->a, s->out, size, cut);
+}
+
+static uint32_t
+ask_number(void *user, enum nest_number kind, uint32_t node)
+{
+	static const enum cg_num_kind of[] = {
+		[NEST_N_STEP] = CG_STEP, [NEST_N_KEY] = CG_KEY,
+		[NEST_N_AT] = CG_AT, [NEST_N_OLD] = CG_OLD
+	};
+	const struct cg_site *s = user;
+
+	return cg_num(s->a, s->out, of[kind], node);
+}
+
+void
+nest_ask_site(struct nest_ask *ask, const struct cg_site *s)
+{
+	ask->m = s->m;
+	ask->a = s->a;
+	ask->at = s->at;
+	ask->pieces = ask_pieces;
+	ask->number = ask_number;
+	ask->user = arena_dup(s->a, s, sizeof *s);
+}
+
+/* ---- steps ---- */
+
+static void
+place_temps(struct nest *n, struct cg_kernel *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->temps.n; i++) {
+		struct nest_temp *t = &n->temps.at[i];
+		int64_t parts = t->parts ? t->parts : 1;
+
+		t->offset = (out->shared_bytes + 63) / 64 * 64;
+		out->shared_bytes = t->offset + 4 * parts * t->elems;
+	}
+}
+
+/* What ranks exchange when a stage is done. */
+static void
+add_talks(const struct nest *n, uint16_t stage, struct cg_kernel *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->temps.n; i++) {
+		const struct nest_temp *t = &n->temps.at[i];
+		struct cg_step s = { .axes = t->axes, .elems = t->elems,
+			.op = t->most ? RT_TALK_MAX : RT_TALK_SUM,
+			.in = t->offset, .out = t->offset };
+
+		if (t->talks && t->stage == stage) {
+			VEC_PUSH(n->ask.a, &out->steps, s);
+		}
+	}
+}
+
+void
+nest_emit(struct nest *n, struct cg_kernel *out,
+	  void (*step)(void *user, struct nest *n, const struct nest_step *s),
+	  void *user)
+{
+	struct nest_steps steps;
+	uint32_t i;
+
+	nest_plan(n, &steps);
+	place_temps(n, out);
+	for (i = 0; i < steps.at.n; i++) {
+		uint16_t stage = steps.at.at[i].stage;
+
+		step(user, n, &steps.at.at[i]);
+		if (i + 1 == steps.at.n || steps.at.at[i + 1].stage != stage) {
+			add_talks(n, stage, out);
+		}
+	}
+}
+
+int64_t
+nest_only_at(const struct nest *n)
+{
+	const struct nest_root *root = &n->roots.at[n->roots.n - 1];
+
+	return n->temps.at[n->memory.at[root->memory].i].offset;
+}
+
+/* ---- what does not change in loops ---- */
+
+void
+nest_ahead(const struct nest_ahead *w, nest_id id)
+{
+	const struct nest_expr *x = nest_at(w->n, id);
+	struct nest_affine a;
+	uint32_t i;
+
+	if (!id || w->known(w->user, id) || w->seen[id] == w->stamp ||
+	    x->op == NEST_NUM || x->op == NEST_LOOP) {
+		return;
+	}
+	w->seen[id] = w->stamp;
+	if (x->over) {		/* it is known when its pass is over */
+		return;
+	}
+	if (!(x->loops & w->loops)) {
+		/* sums that it waits for may not be known */
+		if (x->rank == 0) {
+			w->make(w->user, id);
+		}
+		return;
+	}
+	if (x->op == NEST_LOAD) {
+		nest_affine(w->n, x->a, &a);
+		for (i = 0; i < a.nrest; i++) {
+			nest_ahead(w, a.rest[i].e);
+		}
+		return;
+	}
+	nest_ahead(w, x->a);
+	nest_ahead(w, x->b);
+	nest_ahead(w, x->c);
+}

@@ -1,0 +1,154 @@
+/*
+ * Ranking: the best of a row are found one after the other, each the largest
+ * of those not yet taken and, of equals, the first.  If only members of the
+ * best groups may win, groups are ranked before by their two largest.
+ */
+#include "codegen/nest/nest.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST 64		/* winners; and groups */
+
+struct race {
+	struct nest *n;
+	nest_id score, i;	/* at the row's own loop */
+	uint64_t over;
+	int64_t size;
+};
+
+static nest_id
+lowest(struct nest *n)
+{
+	return nest_num(n, -INFINITY);
+}
+
+/* The first place where `cond` holds; the row's size if nowhere. */
+static nest_id
+first(const struct race *r, nest_id cond)
+{
+	return nest_reduce(r->n, NEST_LEAST,
+			   nest_pick(r->n, cond, r->i,
+				     nest_int(r->n, r->size)), r->over);
+}
+
+static nest_id
+both(struct nest *n, nest_id a, nest_id b)
+{
+	return a ? nest_two(n, NEST_AND, a, b) : b;
+}
+
+/* The largest and the second; one alone has no second. */
+static nest_id
+group_score(const struct race *r, nest_id in_group, int64_t members)
+{
+	struct nest *n = r->n;
+	nest_id best = nest_reduce(n, NEST_MOST,
+		nest_pick(n, in_group, r->score, lowest(n)), r->over);
+	nest_id at, other;
+
+	if (members < 2) {
+		return best;
+	}
+	at = first(r, both(n, in_group,
+			   nest_two(n, NEST_EQ, r->score, best)));
+	other = both(n, in_group, nest_one(n, NEST_NOT,
+			nest_two(n, NEST_EQ, r->i, at)));
+	return nest_two(n, NEST_ADD, best, nest_reduce(n, NEST_MOST,
+		nest_pick(n, other, r->score, lowest(n)), r->over));
+}
+
+/* Whether group g is among the best `top`. */
+static nest_id
+group_wins(struct nest *n, const nest_id *score, int64_t groups, int64_t g,
+	   int64_t top)
+{
+	nest_id rank = nest_int(n, 0), one = nest_int(n, 1), ahead;
+	int64_t h;
+
+	for (h = 0; h < groups; h++) {
+		if (h == g) {
+			continue;
+		}
+		ahead = nest_two(n, h < g ? NEST_LE : NEST_LT, score[g],
+				 score[h]);
+		rank = nest_two(n, NEST_ADD, rank,
+				nest_pick(n, ahead, one, nest_int(n, 0)));
+	}
+	return nest_two(n, NEST_LT, rank, nest_int(n, top));
+}
+
+/* Whether a member's group may win; 0: all may. */
+static nest_id
+may_win(const struct race *r, int64_t groups, int64_t top)
+{
+	struct nest *n = r->n;
+	int64_t members = r->size / groups, g;
+	nest_id score[MOST] = { 0 }, of, ok;
+
+	if (top >= groups) {
+		return 0;
+	}
+	of = nest_two(n, NEST_DIV, r->i, nest_int(n, members));
+	for (g = 0; g < groups; g++) {
+		score[g] = group_score(r, nest_two(n, NEST_EQ, of,
+						   nest_int(n, g)), members);
+	}
+	ok = group_wins(n, score, groups, 0, top);
+	for (g = 1; g < groups; g++) {
+		nest_id wins = group_wins(n, score, groups, g, top);
+
+		ok = nest_pick(n, nest_two(n, NEST_EQ, of, nest_int(n, g)),
+			       wins, ok);
+	}
+	return ok;
+}
+
+nest_id
+nest_topk(struct nest *n, const struct ir_node *node,
+	  const struct nest_env *env, const struct ir_rule *rule,
+	  nest_id which)
+{
+	dim_id of = ir_rule_factor(rule, "of")->dims[0];
+	dim_id to = ir_rule_factor(rule, "to")->dims[0];
+	struct nest_dim d = *nest_dim(n, of, 0);
+	struct race r = { n, 0, d.index, d.mask, ir_dim_size(n->ask.m, of) };
+	int64_t wanted = ir_dim_size(n->ask.m, to), k;
+	int64_t groups = ir_attr_int(n->ask.m, node, IR_ATTR_GROUPS, 1);
+	int64_t top = ir_attr_int(n->ask.m, node, IR_ATTR_TOP_GROUPS, groups);
+	struct nest_env row = *env;
+	nest_id left, best, made = 0;
+	uint64_t loops;
+
+	if (wanted > MOST || groups > MOST) {
+		n->why = "topk of more than 64, or of more than 64 groups, has "
+			 "no kernel";
+		return 0;
+	}
+	nest_bind(&row, of, d.index);
+	r.score = nest_arg(n, node, 0, &row);
+	if (!r.score) {
+		return 0;
+	}
+	loops = nest_at(n, r.score)->loops & ~d.mask;
+	if ((loops & ~n->rows) || (d.mask & n->rows)) {
+		n->why = "a ranking is asked for at another index than that "
+			 "of its rows";
+		return 0;
+	}
+	left = may_win(&r, groups, top);
+	for (k = 0; k < wanted; k++) {
+		nest_id x = left ? nest_pick(n, left, r.score, lowest(n))
+				 : r.score;
+
+		best = nest_reduce(n, NEST_MOST, x, d.mask);
+		best = first(&r, both(n, left, nest_two(n, NEST_EQ, r.score,
+							best)));
+		made = made ? nest_pick(n, nest_two(n, NEST_EQ, which,
+						    nest_int(n, k)), best,
+					made) : best;
+		left = both(n, left, nest_one(n, NEST_NOT,
+				nest_two(n, NEST_EQ, r.i, best)));
+	}
+	return made;
+}

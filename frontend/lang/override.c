@@ -1,0 +1,134 @@
+/*
+ * `--dim NAME=N`: gives a dim of the model another size, by writing the
+ * number into the tree where its declaration stands.  Everything behind it
+ * then sees the model as if it had been written so.
+ */
+#include "frontend/lang/ast.h"
+
+#include <string.h>
+
+static struct ast_expr *
+number(struct ir_ctx *c, int64_t value, struct span at)
+{
+	struct ast_expr *e = arena_alloc(&c->perm, sizeof *e);
+
+	e->kind = AST_NUM;
+	e->is_int = true;
+	e->i = value;
+	e->num = (double)value;
+	e->span = at;
+	return e;
+}
+
+/* `batch` exists in every model, declared or not. */
+static void
+declare_batch(struct ir_ctx *c, struct ast_block *model, sym_t batch,
+	      int64_t value)
+{
+	struct ast_stmt *s = arena_alloc(&c->perm, sizeof *s);
+	struct ast_arg *a = arena_alloc(&c->perm, sizeof *a);
+	struct ast_name *n = arena_alloc(&c->perm, sizeof *n);
+
+	n->sym = batch;
+	n->span = model->name.span;
+	a->expr = number(c, value, model->name.span);
+	s->kind = AST_DIM;
+	s->span = model->name.span;
+	s->names = n;
+	s->exprs = a;
+	s->next = model->body;
+	model->body = s;
+}
+
+/* A train or serve block may say the batch: it is overridden there too. */
+static bool
+set_batch(struct ir_ctx *c, struct ast_file *f, sym_t batch, int64_t value)
+{
+	struct ast_block *b;
+	struct ast_setting *s;
+	bool found = false;
+
+	for (b = f->blocks; b; b = b->next) {
+		for (s = b->settings; s; s = s->next) {
+			if (s->key.sym == batch) {
+				s->value = number(c, value, s->value->span);
+				found = true;
+			}
+		}
+	}
+	return found;
+}
+
+/* The declaration of the dim; names it passes are tried as near misses. */
+static struct ast_stmt *
+find_dim(struct ir_ctx *c, struct ast_block *model, sym_t name,
+	 struct diag_near *near)
+{
+	struct ast_stmt *s;
+
+	for (s = model->body; s; s = s->next) {
+		if (s->kind != AST_DIM) {
+			continue;
+		}
+		if (s->names->sym == name) {
+			return s;
+		}
+		diag_near_try(near, ir_text(c, s->names->sym));
+	}
+	return NULL;
+}
+
+/* "layers, hidden, ", of those that are declared. */
+static const char *
+dims_text(struct ir_ctx *c, const struct ast_block *model)
+{
+	const struct ast_stmt *s;
+	struct buf b;
+
+	buf_init(&b, &c->perm);
+	for (s = model->body; s; s = s->next) {
+		const char *name = s->kind == AST_DIM
+			? ir_text(c, s->names->sym) : "batch";
+
+		if (strcmp(name, "batch") != 0) {
+			buf_printf(&b, "%s, ", name);
+		}
+	}
+	return buf_text(&b);
+}
+
+bool
+fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
+	   int64_t size)
+{
+	sym_t sym = intern_str(&c->syms, name);
+	struct ast_block *model = f->blocks;
+	bool batch = strcmp(name, "batch") == 0;
+	struct ast_stmt *s;
+	struct diag_near near;
+
+	while (model && strcmp(ir_text(c, model->kind.sym), "model") != 0) {
+		model = model->next;
+	}
+	if (!model) {
+		return true;	/* lowering says that there is none */
+	}
+	diag_near_init(&near, name);
+	s = find_dim(c, model, sym, &near);
+	if (batch && set_batch(c, f, sym, size) && !s) {
+		return true;
+	}
+	if (s) {
+		s->exprs->expr = number(c, size, s->exprs->expr->span);
+	} else if (batch) {
+		declare_batch(c, model, sym, size);
+	} else {
+		diag_near_try(&near, "batch");
+		diag_error(&c->diags, model->name.span, "--dim: this model "
+			   "declares no dim `%s`%s: there are %sbatch", name,
+			   diag_near_text(&near, &c->perm),
+			   dims_text(c, model));
+		return false;
+	}
+	return true;
+}

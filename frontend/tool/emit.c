@@ -1,0 +1,316 @@
+/*
+ * Behind an answer: code of the plan, for CPUs or for GPUs and their hosts.
+ */
+#include "config.h"
+
+#include "frontend/tool/tool_answer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codegen/cg.h"
+#include "frontend/tool/plan_kernels.h"
+#include "passes/search/search.h"
+
+/* What any host of a GPU has had for ten years, unless --cpu says more. */
+#define HOST_CPU "x86-64-v3"
+
+#ifdef HAVE_LLVM
+#define HAS_LLVM true
+#else
+#define HAS_LLVM false
+#endif
+
+static const struct span nowhere;
+
+bool
+drv_is_cpu(struct driver *d, const char *name)
+{
+	const char *why;
+
+	return cg_cpu_known(name, &d->ctx.tmp, &why);
+}
+
+bool
+drv_has_kernels(struct driver *d, const char *arch)
+{
+	const char *why;
+
+	return HAS_LLVM && (d->opts.at[OPT_ARCH].given ||
+			    cg_arch_known(arch, &d->ctx.tmp, &why));
+}
+
+/* What code is for. */
+struct code_for {
+	const char *cpu;	/* of kernels, or of the GPU's host */
+	const char *arch;	/* of a GPU's kernels; NULL: none */
+};
+
+static bool
+refuse(struct driver *d, const char *option, const char *what,
+       const struct target_device *device)
+{
+	diag_error(&d->ctx.diags, nowhere, "--%s goes with %s, and %s is "
+		   "none", option, what, device->name);
+	return false;
+}
+
+/* The target's architecture, or what --arch says instead; NULL: none. */
+static bool
+find_arch(struct driver *d, const struct target_device *device,
+	  const char **arch)
+{
+	const struct opt_value *v = &d->opts.at[OPT_ARCH];
+	const char *why = "?";
+
+	*arch = cg_arch_known(device->arch, &d->ctx.tmp, &why) ? device->arch
+							       : NULL;
+	if (!v->given) {
+		return true;
+	}
+	if (strncmp(device->arch, "sm_", 3) != 0) {
+		return refuse(d, "arch", "a GPU of NVIDIA as target, as "
+			      "h100x8", device);
+	}
+	*arch = v->text;
+	if (!cg_arch_known(*arch, &d->ctx.perm, &why)) {
+		diag_error(&d->ctx.diags, nowhere, "--arch: %s", why);
+		return false;
+	}
+	return true;
+}
+
+/* The target's, or a GPU's host's, or what --cpu says instead. */
+static bool
+find_cpu(struct driver *d, const struct target_device *device,
+	 struct code_for *x)
+{
+	const struct opt_value *v = &d->opts.at[OPT_CPU];
+	const char *why = "?";
+
+	x->cpu = drv_is_cpu(d, device->arch) ? device->arch
+		: x->arch ? HOST_CPU : NULL;
+	if (!v->given) {
+		return true;
+	}
+	if (!x->cpu) {
+		return refuse(d, "cpu", "a target that there is code for, as "
+			      "cpux4 or h100x8", device);
+	}
+	x->cpu = v->text;
+	if (!cg_cpu_known(v->text, &d->ctx.perm, &why)) {
+		diag_error(&d->ctx.diags, nowhere, "--cpu: %s", why);
+		return false;
+	}
+	return true;
+}
+
+/* No code: then the plan alone, unless it is code that was asked for. */
+static bool
+tell_none(struct driver *d, const struct target_device *device)
+{
+	const char *what = device->arch[0] ? device->arch : device->name;
+	const struct opt_value *emit = &d->opts.at[OPT_EMIT];
+	const char *why = "code of a GPU's host needs LLVM, and this llmc was "
+			  "built without it (llvm-19-dev)";
+
+	if (emit->given) {
+		return refuse(d, arena_printf(&d->ctx.perm, "emit=%s",
+			emit->text), "a target that there is code for, as "
+			"cpux4 or h100x8", device);
+	}
+	if (!cg_arch_known(what, &d->ctx.perm, &why) || !HAS_LLVM) {
+		fprintf(stderr, "llmc: note: %s; plan.json and plan.llp are "
+			"written\n", why);
+	}
+	return true;
+}
+
+/* What code needs beside what a CPU, or a GPU's driver, keeps in any case. */
+static double
+rooms_of(const struct cg_code *code, const struct code_for *x,
+	 const struct target_device *device)
+{
+	double rooms = (double)cg_code_reserve(code);
+	double more = x->arch ? rooms : rooms - device->reserve_bytes;
+
+	return more > 0 ? more : 0;
+}
+
+/* Whose code a search asks about. */
+struct rooms {
+	const struct target_group *target;
+	struct code_for code;
+};
+
+/* Code that cannot be made needs none: once there is a plan that is said. */
+static int64_t
+rooms_for(void *user, const struct ranks *r)
+{
+	const struct rooms *x = user;
+	struct cg_input in = { .ranks = r, .target = x->target,
+			       .cpu = x->code.cpu, .arch = x->code.arch,
+			       .quick = true };
+	struct cg_code *code = cg_code_new(&r->m->ctx->perm, &in);
+	double rooms = 0;
+
+	if (code) {
+		rooms = rooms_of(code, &x->code, &x->target->device);
+		cg_code_free(code);
+	}
+	return (int64_t)rooms;
+}
+
+bool
+drv_set_rooms(struct driver *d, struct search_options *o)
+{
+	struct rooms *x = arena_alloc(&d->ctx.perm, sizeof *x);
+
+	x->target = target_span(o->target, 0, o->target->groups.n - 1);
+	if (!find_arch(d, &x->target->device, &x->code.arch) ||
+	    !find_cpu(d, &x->target->device, &x->code)) {
+		return false;
+	}
+	if (x->code.cpu) {
+		o->rooms = rooms_for;
+		o->user = x;
+	}
+	return true;
+}
+
+/* What code needs of each device, which searches did not know of others. */
+static void
+keep_rooms(struct driver *d, const struct code_for *x, struct target *t)
+{
+	struct target_device *device;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n; i++) {
+		device = &t->groups.at[i].device;
+		device->reserve_bytes += rooms_of(d->code, x, device);
+	}
+	target_settle(t, &d->ctx.perm);
+	d->reserve_bytes = (int64_t)target_span(t, 0, t->groups.n - 1)
+		->device.reserve_bytes;
+}
+
+bool
+drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
+	       const struct target_seats *seats, const struct price *p,
+	       struct plan *plan)
+{
+	const struct target_device *device = &seats->all->device;
+	struct cg_input *in = arena_alloc(&d->ctx.perm, sizeof *in);
+	struct code_for x = { NULL, NULL };
+	struct cg_tiling *tiles = arena_alloc(&d->ctx.perm, sizeof *tiles);
+	bool tunes = d->opts.at[OPT_AUTOTUNE].given;
+
+	if (!find_arch(d, device, &x.arch) || !find_cpu(d, device, &x)) {
+		return false;
+	}
+	*in = (struct cg_input){ .ranks = r, .target = seats->all, .price = p,
+				 .cpu = x.cpu, .arch = x.arch,
+				 .quick = d->opts.at[OPT_DRAFT].given,
+				 .no_cache = d->opts.at[OPT_NO_CACHE].given };
+	d->code_in = in;
+	if (tunes && !x.arch) {
+		return refuse(d, "autotune", "a GPU as target, as h100x8",
+			      device);
+	}
+	if (!x.cpu || (x.arch && !HAS_LLVM)) {
+		return tell_none(d, device);
+	}
+	if (tunes && !drv_autotune(d, in, plan)) {
+		return false;
+	}
+	tiles->rows = plan->tiles;
+	tiles->nrows = plan->ntiles;
+	tiles->rows_at = plan->tiles_at;
+	in->tiling = tiles;
+	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
+	/* text is as the table has it: nothing is compiled for it */
+	d->code = d->opts.at[OPT_EMIT].given
+		? cg_code_new(&d->ctx.perm, in)
+		: drv_kernels_settle(d, &d->ctx, in, &d->kernels->plan);
+	if (!d->code) {
+		return false;
+	}
+	keep_rooms(d, &x, t);
+	return true;
+}
+
+static struct cg_facts
+facts_of(struct driver *d, const struct answer *x)
+{
+	return (struct cg_facts){
+		.compiler = "llmc " PACKAGE_VERSION,
+		.model = x->model.name, .target = x->target,
+		.batch = x->model.sequences, .tokens = x->model.tokens,
+		.step_us = x->step_us,
+		.flops = x->model.flops * (double)x->model.tokens,
+		.peak = x->mfu > 0 ? x->flops_s / x->mfu : 0,
+		.json = buf_text(&d->json), .llp = buf_text(&d->plan)
+	};
+}
+
+/* Of a GPU's kernels the sources, one behind the other. */
+static bool
+print_sources(struct driver *d)
+{
+	const struct cg_source *at;
+	uint32_t n = cg_code_sources(d->code, &at), i;
+
+	if (!d->code_in->arch) {
+		return refuse(d, "emit=cuda", "a GPU as target, as h100x8",
+			      &d->code_in->target->device);
+	}
+	for (i = 0; i < n; i++) {
+		buf_printf(&d->out, "%s/* ---- %s.cu ---- */\n",
+			   i ? "\n" : "", at[i].name);
+		buf_puts(&d->out, at[i].text);
+	}
+	return true;
+}
+
+bool
+drv_code_text(struct driver *d, const struct answer *x)
+{
+	struct cg_facts f;
+	bool ok;
+
+	if (!d->code) {
+		return false;
+	}
+	if (strcmp(d->opts.at[OPT_EMIT].text, "cuda") == 0) {
+		ok = print_sources(d);
+	} else {
+		f = facts_of(d, x);
+		ok = cg_code_finish(d->code, d->reserve_bytes, &f) &&
+		     cg_code_text(d->code, &d->out);
+	}
+	cg_code_free(d->code);
+	return ok;
+}
+
+bool
+drv_code_end(struct driver *d, const struct answer *x)
+{
+	struct drv_kernels *k = d->kernels;
+	struct cg_facts f;
+	bool ok;
+
+	if (!d->code) {
+		return true;
+	}
+	buf_init(&k->plan_object, &d->ctx.perm);
+	buf_init(&k->whole_object, &d->ctx.perm);
+	buf_init(&d->program, &d->ctx.perm);
+	f = facts_of(d, x);
+	k->has_whole = drv_whole_object(d, &f, &k->whole_object,
+					&f.whole_why);
+	f.has_whole = k->has_whole;
+	ok = cg_code_finish(d->code, d->reserve_bytes, &f) &&
+	     cg_code_object(d->code, &k->plan_object);
+	cg_code_free(d->code);
+	return ok && drv_kernels_end(d, k);
+}

@@ -1,0 +1,294 @@
+/*
+ * What is asked beside the answer: --top, --why-not and --explain.  Here it
+ * is checked that they go with all else, and printed in that order.
+ */
+#include "frontend/tool/tool_answer.h"
+
+#include <string.h>
+
+#include "passes/memory/memory.h"
+#include "passes/search/search.h"
+
+#define MOST_KERNELS 20		/* of --explain=cost */
+
+static const struct span nowhere;
+
+/* ---- what is asked ---- */
+
+bool
+drv_explains(const struct driver *d, const char *what)
+{
+	const struct opt_value *v = &d->opts.at[OPT_EXPLAIN];
+	uint32_t i;
+
+	for (i = 0; i < v->list.n; i++) {
+		if (strcmp(v->list.at[i], what) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+emits(const struct driver *d, const char *what)
+{
+	const char *emit = d->opts.at[OPT_EMIT].text;
+
+	return emit && strcmp(emit, what) == 0;
+}
+
+/* Whether pass `search` is among those that run. */
+static bool
+has_search(const struct driver *d)
+{
+	const struct pass *stop = d->pm.options.stop;
+	uint32_t i;
+
+	for (i = 0; i < d->passes.at.n; i++) {
+		const char *name = d->passes.at.at[i]->name;
+
+		if (strcmp(name, "search") == 0) {
+			return true;
+		}
+		if (stop && strcmp(name, stop->name) == 0) {
+			break;
+		}
+	}
+	return false;
+}
+
+/* `what` needs a search; says who stands in its way. */
+static bool
+want_search(struct driver *d, const char *what)
+{
+	const char *why = !has_search(d)
+		? "the pass `search` is not among those that run" :
+		d->opts.at[OPT_PLAN].given ? "--plan gives the whole plan" :
+		!d->pm.search ? "the model has a plan of its own" : NULL;
+
+	if (why) {
+		diag_error(&d->ctx.diags, nowhere, "%s goes with a search for "
+			   "a plan, and %s", what, why);
+	}
+	return !why;
+}
+
+/* Whether `what` goes with what is written; `table`: also alone. */
+static bool
+check(struct driver *d, const char *what, bool searches, bool table)
+{
+	if (!d->opts.at[OPT_TARGET].given) {
+		diag_error(&d->ctx.diags, nowhere, "%s goes with --target, as "
+			   "h100x8", what);
+		return false;
+	}
+	if (!(d->opts.at[OPT_EMIT].given || d->opts.at[OPT_PASSES].given) ||
+	    emits(d, "answer") || (table && emits(d, "plans"))) {
+		return !searches || want_search(d, what);
+	}
+	diag_error(&d->ctx.diags, nowhere, "%s stands behind the answer, which "
+		   "is not what is written: --emit=answer", what);
+	return false;
+}
+
+static bool
+want_autotune(struct driver *d)
+{
+	if (!d->opts.at[OPT_AUTOTUNE].given) {
+		diag_error(&d->ctx.diags, nowhere, "--explain=tiles goes with "
+			   "--autotune, which measures them");
+		return false;
+	}
+	return true;
+}
+
+/* Tiles are measured where code is made, and nothing else says what came. */
+static bool
+tunes_code(struct driver *d)
+{
+	if (!d->opts.at[OPT_AUTOTUNE].given || !d->opts.at[OPT_EMIT].given ||
+	    emits(d, "cuda") || emits(d, "llvm") || emits(d, "answer")) {
+		return true;
+	}
+	diag_error(&d->ctx.diags, nowhere, "--autotune goes with what has code "
+		   "in it: -o FOLDER, which has the plan with its tiles in "
+		   "plan.llp, or --emit=cuda, and not --emit=%s",
+		   d->opts.at[OPT_EMIT].text);
+	return false;
+}
+
+/* What says nothing of a model alone. */
+static bool
+has_target(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
+		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
+		OPT_RESTART, OPT_ASSUME };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && !d->opts.at[OPT_TARGET].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
+				   "--target, as h100x8",
+				   opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What of a run is asked is said by an answer, and by nothing else. */
+static bool
+has_answer(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_TOKENS, OPT_STORAGE,
+					   OPT_RESTART };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && !drv_wants_answer(d) &&
+		    d->opts.command == OPT_COMPILE) {
+			diag_error(&d->ctx.diags, nowhere, "--%s is for the "
+				   "answer, which is not what is written: "
+				   "--emit=answer", opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * A summary is of the model, however that is split: who gave a plan, and did
+ * not ask for one, has left out the target.
+ */
+static bool
+has_plan(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_PIN, OPT_PLAN };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && drv_wants(d, "summary") &&
+		    d->opts.command == OPT_COMPILE &&
+		    !d->opts.at[OPT_EMIT].given &&
+		    !d->opts.at[OPT_PASSES].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s is for a "
+				   "plan, and a summary of the model has "
+				   "none: it goes with --target, as h100x8, "
+				   "or with --emit=plan",
+				   opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool
+drv_set_explain(struct driver *d, struct ir_module *m)
+{
+	const struct opt_value *at = d->opts.at;
+
+	if (!has_target(d) || !has_answer(d) || !has_plan(d) ||
+	    !tunes_code(d)) {
+		return false;
+	}
+	if ((emits(d, "plans") && !check(d, "--emit=plans", true, true)) ||
+	    (at[OPT_TOP].given && !check(d, "--top", true, true)) ||
+	    (drv_explains(d, "search") &&
+	     !check(d, "--explain=search", true, false)) ||
+	    (at[OPT_EXPLAIN].given && !check(d, "--explain", false, false)) ||
+	    (drv_explains(d, "tiles") && !want_autotune(d)) ||
+	    (at[OPT_WHY_NOT].given && !check(d, "--why-not", true, false))) {
+		return false;
+	}
+	if (!at[OPT_WHY_NOT].given) {
+		return true;
+	}
+	d->other = ir_copy(m, &d->ctx);
+	return plan_pin_of(d->other, "--why-not", at[OPT_WHY_NOT].text);
+}
+
+/* ---- printing ---- */
+
+/* --bisect-limit may have cut it off. */
+static bool
+was_searched(struct driver *d)
+{
+	if (!d->pm.search->report->found.n) {
+		diag_error(&d->ctx.diags, nowhere, "the pass `search` did not "
+			   "run");
+		return false;
+	}
+	return true;
+}
+
+bool
+drv_print_plans(struct driver *d)
+{
+	if (!was_searched(d)) {
+		return false;
+	}
+	search_print_top(d->pm.search->report, &d->out);
+	return true;
+}
+
+void
+drv_keep_memory(struct driver *d, const struct ranks *r,
+		const struct target_seats *seats)
+{
+	struct memory mem;
+	struct buf text;
+	const char *why;
+
+	if (drv_explains(d, "memory") &&
+	    memory_plan(r, NULL, 0, &d->ctx.perm, &mem, &why)) {
+		memory_seat(&mem, seats);
+		buf_init(&text, &d->ctx.perm);
+		memory_print(r, &mem, &text);
+		d->facts->arenas = buf_text(&text);
+	}
+}
+
+void
+drv_keep_kernels(struct driver *d, const struct ranks *r,
+		 const struct target_seats *seats, const struct price *p)
+{
+	struct answer_kernels all;
+	struct buf text;
+
+	if (drv_explains(d, "cost")) {
+		buf_init(&text, &d->ctx.perm);
+		answer_find_kernels(r, seats, p, &d->ctx.perm, &all);
+		answer_print_kernels(&all, p->step_us, MOST_KERNELS, &text);
+		d->facts->kernels = buf_text(&text);
+	}
+}
+
+bool
+drv_explain(struct driver *d, struct ir_module *m, const struct answer *x)
+{
+	const struct opt_value *at = d->opts.at;
+
+	if ((at[OPT_TOP].given || drv_explains(d, "search") ||
+	     at[OPT_WHY_NOT].given) && !was_searched(d)) {
+		return false;
+	}
+	if (at[OPT_TOP].given) {
+		buf_putc(&d->out, '\n');
+		search_print_top(x->search, &d->out);
+	}
+	if (drv_explains(d, "cost")) {
+		buf_printf(&d->out, "\n%s", d->facts->kernels);
+	}
+	if (drv_explains(d, "search")) {
+		buf_putc(&d->out, '\n');
+		search_print_report(x->search, &d->out);
+	}
+	if (drv_explains(d, "memory")) {
+		buf_printf(&d->out, "\n%s", d->facts->arenas);
+	}
+	if (d->facts->tiles) {
+		buf_printf(&d->out, "\n%s", d->facts->tiles);
+	}
+	return !at[OPT_WHY_NOT].given || drv_why_not(d, m, x);
+}

@@ -1,0 +1,412 @@
+/*
+ * `llmc finish PLAN`: compiles the kernels of a plan that was written where
+ * NVRTC was missing, and links it.  The folder's list says which files there
+ * are, in which order, and what each of them was when it was written.
+ */
+#include "config.h"
+
+#include "frontend/tool/plan_kernels.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "codegen/cg.h"
+#include "runtime/abi.h"
+
+#define MOST_BYTES ((int64_t)1 << 31)	/* of one file */
+
+static const struct span nowhere;
+
+/* The list being read. */
+struct reading {
+	struct driver *d;
+	const char *folder, *path;
+	const struct source_file *f;
+	uint32_t at, line, lo;	/* bytes of f; lo: where the line began */
+	const char *arch;
+	VEC(struct cg_source) texts, plan, whole;
+	struct buf answer, object[2];
+	struct buf run;		/* and what it read: see rerun.c */
+	struct drv_reads reads;
+	uint32_t nobjects;
+	bool has_answer, has_run;
+};
+
+/* ---- files ---- */
+
+static bool
+bad_file(struct reading *r, const char *path, const char *why)
+{
+	diag_error(&r->d->ctx.diags, nowhere, "cannot read %s: %s", path,
+		   why);
+	return false;
+}
+
+static bool
+read_file(struct reading *r, const char *path, struct buf *out)
+{
+	FILE *f = fopen(path, "rb");
+	char some[65536];
+	struct stat st;
+	size_t n;
+	bool ok;
+
+	buf_init(out, &r->d->ctx.perm);
+	if (!f) {
+		return bad_file(r, path, strerror(errno));
+	}
+	if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode) ||
+	    st.st_size > MOST_BYTES) {
+		fclose(f);
+		return bad_file(r, path, "it is no file of at most 2 GiB");
+	}
+	while ((n = fread(some, 1, sizeof some, f)) > 0) {
+		buf_add(out, some, n);
+	}
+	ok = !ferror(f);
+	fclose(f);
+	return ok || bad_file(r, path, strerror(errno));
+}
+
+/* As it was when the list was written. */
+static bool
+read_known(struct reading *r, const char *name, const char *sum,
+	   struct buf *out)
+{
+	const char *path = arena_printf(&r->d->ctx.perm, "%s/%s", r->folder,
+					name);
+
+	if (!read_file(r, path, out)) {
+		return false;
+	}
+	if (strcmp(cg_sum(&r->d->ctx.tmp, out->at, out->n), sum) != 0) {
+		diag_error(&r->d->ctx.diags, nowhere, "%s is not as it was "
+			   "written: compile the model again, or put the "
+			   "file back", path);
+		return false;
+	}
+	return true;
+}
+
+/* ---- the list ---- */
+
+static bool
+bad_line(struct reading *r, const char *found, const char *want)
+{
+	struct span s = { r->f->base + r->lo, r->f->base + r->at };
+
+	diag_error(&r->d->ctx.diags, s, "found `%s`, where the list of an "
+		   "unfinished plan has %s", found, want);
+	return false;
+}
+
+/* NULL behind the last. */
+static const char *
+next_line(struct reading *r)
+{
+	const char *p = r->f->text + r->at;
+	size_t left = r->f->len - r->at;
+	const char *end = memchr(p, '\n', left);
+	size_t n = end ? (size_t)(end - p) : left;
+
+	if (left == 0) {
+		return NULL;
+	}
+	r->lo = r->at;
+	r->at += (uint32_t)n + (end != NULL);
+	return arena_strndup(&r->d->ctx.perm, p, n);
+}
+
+/* What is behind the word, on the line that must be next; NULL: reported. */
+static const char *
+expect(struct reading *r, const char *word)
+{
+	const char *line = next_line(r);
+	size_t n = strlen(word);
+
+	if (line && strncmp(line, word, n) == 0) {
+		return line + n;
+	}
+	bad_line(r, line ? line : "", arena_printf(&r->d->ctx.tmp, "`%s`",
+						   word));
+	return NULL;
+}
+
+/* Who wrote it; both numbers, so that one knows which to get. */
+static bool
+same_compiler(struct reading *r)
+{
+	static const char we[] = DRV_COMPILER;
+	const char *wrote, *abi;
+
+	if (!expect(r, DRV_LIST) || !(wrote = expect(r, "compiler ")) ||
+	    !(abi = expect(r, "abi "))) {
+		return false;
+	}
+	if (strcmp(wrote, we) != 0 ||
+	    strcmp(abi, arena_printf(&r->d->ctx.tmp, "%d",
+				     RT_ABI_VERSION)) != 0) {
+		diag_error(&r->d->ctx.diags, nowhere, "%s was written by %s "
+			   "(ABI %s), and this is %s (ABI %d): finish it "
+			   "with that one, or compile the model again",
+			   r->folder, wrote, abi, we, RT_ABI_VERSION);
+		return false;
+	}
+	return true;
+}
+
+static bool
+is_name(const char *s, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		bool ok = (s[i] >= 'a' && s[i] <= 'z') ||
+			  (s[i] >= 'A' && s[i] <= 'Z') ||
+			  (s[i] >= '0' && s[i] <= '9') || s[i] == '_' ||
+			  s[i] == '-' || s[i] == '.';
+
+		if (!ok) {
+			return false;
+		}
+	}
+	return n > 0 && s[0] != '.';
+}
+
+/* A line is a word, a name without folders, and a sum. */
+static bool
+split(struct reading *r, const char *line, const char **word,
+      const char **name, const char **sum)
+{
+	struct arena *a = &r->d->ctx.perm;
+	size_t n = strcspn(line, " ");
+	const char *p = line + n + (line[n] == ' ');
+	size_t m = strcspn(p, " ");
+
+	*word = arena_strndup(a, line, n);
+	*name = arena_strndup(a, p, m);
+	*sum = p + m + (p[m] == ' ');
+	return is_name(*name, m) && strlen(*sum) == 32 &&
+	       strspn(*sum, "0123456789abcdef") == 32;
+}
+
+static bool
+take_source(struct reading *r, const char *file, const char *name,
+	    const char *sum, struct cg_source *out)
+{
+	struct buf text;
+
+	if (!read_known(r, file, sum, &text)) {
+		return false;
+	}
+	*out = (struct cg_source){ name, buf_text(&text) };
+	return true;
+}
+
+static bool
+take_line(struct reading *r, const char *line)
+{
+	struct arena *a = &r->d->ctx.perm;
+	const char *word, *name, *sum, *file;
+	struct cg_source s;
+	bool ok = split(r, line, &word, &name, &sum);
+
+	if (ok && strcmp(word, "text") == 0) {
+		file = arena_printf(a, "kernels/%s", name);
+		ok = take_source(r, file, name, sum, &s);
+		VEC_PUSH(a, &r->texts, s);
+	} else if (ok && strcmp(word, "plan") == 0) {
+		file = arena_printf(a, "kernels/%s.cu", name);
+		ok = take_source(r, file, name, sum, &s);
+		VEC_PUSH(a, &r->plan, s);
+	} else if (ok && strcmp(word, "whole") == 0) {
+		file = arena_printf(a, "kernels/whole-%s.cu", name);
+		ok = take_source(r, file, name, sum, &s);
+		VEC_PUSH(a, &r->whole, s);
+	} else if (ok && strcmp(word, "answer") == 0 && !r->has_answer) {
+		file = arena_printf(a, "unfinished/%s", name);
+		r->has_answer = true;
+		ok = read_known(r, file, sum, &r->answer);
+	} else if (ok && strcmp(word, "object") == 0 && r->nobjects < 2) {
+		file = arena_printf(a, "unfinished/%s", name);
+		ok = read_known(r, file, sum, &r->object[r->nobjects++]);
+	} else if (ok && strcmp(word, "run") == 0 && !r->has_run) {
+		file = arena_printf(a, "unfinished/%s", name);
+		r->has_run = true;
+		ok = read_known(r, file, sum, &r->run);
+	} else if (ok && strcmp(word, "read") == 0) {
+		file = arena_printf(a, "unfinished/%s", name);
+		ok = take_source(r, file, name, sum, &s);
+		VEC_PUSH(a, &r->reads, ((struct drv_read){ s.text,
+							   strlen(s.text) }));
+	} else {
+		return bad_line(r, line, "text, plan, whole, answer, object, "
+				"run or read, a name and a sum of 32 digits");
+	}
+	return ok;
+}
+
+static bool
+read_list(struct reading *r)
+{
+	struct driver *d = r->d;
+	const char *line, *why = "?";
+	uint32_t index;
+
+	if (!drv_read_source(d, r->path, &index)) {
+		return false;
+	}
+	r->f = &d->ctx.sources.files.at[index];
+	if (!same_compiler(r) || !(r->arch = expect(r, "arch "))) {
+		return false;
+	}
+	if (!cg_arch_known(r->arch, &d->ctx.perm, &why)) {
+		return bad_line(r, r->arch, "an architecture that there are "
+				"kernels for");
+	}
+	while ((line = next_line(r))) {
+		if (!take_line(r, line)) {
+			return false;
+		}
+	}
+	if (!r->has_answer || !r->has_run || !r->nobjects || !r->plan.n ||
+	    (r->whole.n && r->nobjects < 2)) {
+		diag_error(&d->ctx.diags, nowhere, "%s ends too early: compile "
+			   "the model again", r->path);
+		return false;
+	}
+	return true;
+}
+
+/* ---- the program ---- */
+
+static bool
+make(struct reading *r, const struct cg_source *at, uint32_t n,
+     struct cg_images *out)
+{
+	struct driver *d = r->d;
+	struct cg_make m = { .sources = at, .nsources = n,
+			     .texts = r->texts.at, .ntexts = r->texts.n,
+			     .arch = r->arch };
+
+	m.no_cache = d->opts.at[OPT_NO_CACHE].given;
+	if (n == 0) {
+		return true;
+	}
+	if (!cg_images(&d->ctx, &m, out)) {
+		return false;
+	}
+	if (!out->made_by) {
+		diag_error(&d->ctx.diags, nowhere, "%s cannot be finished "
+			   "here: %s", r->folder, out->missing);
+	}
+	return out->made_by;
+}
+
+/* Then the plan was written with tiles that it would not have here. */
+static bool
+spills(const struct cg_images *x)
+{
+	uint32_t i, j;
+
+	for (i = 0; x->at && i < x->make.nsources; i++) {
+		for (j = 0; j < x->at[i].funcs.n; j++) {
+			if (x->at[i].funcs.at[j].spill_bytes > 0) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static bool
+finish(struct reading *r)
+{
+	struct driver *d = r->d;
+	struct drv_kernels *k = arena_alloc(&d->ctx.perm, sizeof *k);
+
+	if (!read_list(r) ||
+	    !make(r, r->plan.at, r->plan.n, &k->plan) ||
+	    !make(r, r->whole.at, r->whole.n, &k->whole)) {
+		return false;
+	}
+	if (spills(&k->plan) || spills(&k->whole)) {
+		return drv_rerun(d, buf_text(&r->run), &r->reads);
+	}
+	cg_images_warn(&d->ctx, &k->plan);
+	cg_images_warn(&d->ctx, &k->whole);
+	k->plan_object = r->object[0];
+	k->whole_object = r->object[1];
+	k->has_whole = r->nobjects == 2;
+	d->json = r->answer;
+	buf_init(&d->program, &d->ctx.perm);
+	return drv_kernels_end(d, k) && drv_write_plan(d, r->folder);
+}
+
+/* Does plan.json say that nothing has made its kernels? */
+static bool
+is_unmade(struct reading *r, const char *plan_json)
+{
+	struct buf text;
+
+	return read_file(r, plan_json, &text) &&
+	       strstr(buf_text(&text), "\"made_by\": null");
+}
+
+/* There is no list: is it a plan at all, and what has become of the list? */
+static bool
+tell_finished(struct reading *r)
+{
+	struct diags *g = &r->d->ctx.diags;
+	struct arena *a = &r->d->ctx.perm;
+	const char *json = arena_printf(a, "%s/plan.json", r->folder);
+	struct stat st;
+
+	if (stat(r->folder, &st) != 0) {
+		return bad_file(r, r->folder, strerror(errno));
+	}
+	if (access(json, F_OK) != 0) {
+		diag_error(g, nowhere, "%s is no plan's folder: it has no "
+			   "plan.json", r->folder);
+		return false;
+	}
+	if (access(arena_printf(a, "%s/unfinished", r->folder), F_OK) == 0) {
+		diag_error(g, nowhere, "%s is missing, which says what is to "
+			   "be compiled: compile the model again", r->path);
+		return false;
+	}
+	if (is_unmade(r, json)) {
+		diag_error(g, nowhere, "%s/unfinished is missing, and kernels "
+			   "are not compiled: compile the model again",
+			   r->folder);
+		return false;
+	}
+	if (access(arena_printf(a, "%s/rank", r->folder), F_OK) != 0) {
+		diag_error(g, nowhere, "%s has nothing to finish: llmc wrote "
+			   "plan.json and plan.llp alone, for a target that "
+			   "it has no code for", r->folder);
+		return false;
+	}
+	fprintf(stderr, "llmc: note: %s is finished: its program is %s/rank\n",
+		r->folder, r->folder);
+	return true;
+}
+
+bool
+drv_finish(struct driver *d)
+{
+	struct reading r = { .d = d, .folder = d->opts.input };
+
+	if (strcmp(r.folder, "-") == 0) {
+		diag_error(&d->ctx.diags, nowhere, "finish takes the folder of "
+			   "a plan, found `-`");
+		return false;
+	}
+	r.path = arena_printf(&d->ctx.perm, "%s/unfinished/list", r.folder);
+	if (access(r.path, F_OK) != 0) {
+		return tell_finished(&r);
+	}
+	return finish(&r);
+}

@@ -1,0 +1,431 @@
+/*
+ * The command line, read by the table: long and short options, values after
+ * `=` or as the next word, `--` as the end of options, `-` as a file.
+ */
+#include "frontend/tool/options.h"
+
+#include <string.h>
+
+#define C OPT_COMPILE
+#define O OPT_OPT
+#define E OPT_EVALUATE
+#define S OPT_SCHEDULE
+#define T OPT_SHOW_TARGET
+#define V OPT_VALIDATE
+#define D OPT_DIFF
+#define M OPT_CALIBRATE
+#define F OPT_FINISH
+#define A OPT_ALL
+#define OPT_GROUP_GENERAL OPT_GENERAL
+#define OPT_GROUP_FILES OPT_FILES
+#define OPT_GROUP_PASSES OPT_PASSES_GROUP
+#define OPT_GROUP_EVAL OPT_EVAL
+#define OPT_GROUP_SCHEDULE OPT_SCHEDULES
+#define OPT_GROUP_VALIDATE OPT_VALIDATION
+#define OPT_GROUP_CALIBRATE OPT_CALIBRATION
+#define OPT_GROUP_MESSAGES OPT_MESSAGES
+
+const struct opt_row opt_rows[OPT_COUNT] = {
+#define OPT(id, name, short_name, kind, arg, commands, group, words, help) \
+	{ name, short_name, OPT_##kind, arg, commands, OPT_GROUP_##group, \
+	  words, help },
+#include "frontend/tool/options.def"
+#undef OPT
+};
+
+#undef C
+#undef O
+#undef E
+#undef S
+#undef T
+#undef V
+#undef D
+#undef M
+#undef F
+#undef A
+
+static const struct {
+	const char *word;
+	enum opt_command command;
+} commands[] = {
+	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE },
+	{ "schedule", OPT_SCHEDULE }, { "target", OPT_SHOW_TARGET },
+	{ "validate", OPT_VALIDATE }, { "diff", OPT_DIFF },
+	{ "calibrate", OPT_CALIBRATE }, { "finish", OPT_FINISH }
+};
+
+#define NCOMMANDS (sizeof commands / sizeof *commands)
+
+void
+opt_init(struct options *o, struct arena *a)
+{
+	memset(o, 0, sizeof *o);
+	o->arena = a;
+	o->command = OPT_COMPILE;
+}
+
+bool
+opt_next_word(const char **text, char *word, size_t room)
+{
+	size_t n;
+
+	*text += strspn(*text, " ");
+	n = strcspn(*text, " ");
+	if (n == 0) {
+		return false;
+	}
+	snprintf(word, room, "%.*s", (int)n, *text);
+	*text += n;
+	return true;
+}
+
+/* ---- one option ---- */
+
+static bool
+fail(struct buf *why, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(why, fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static bool
+check_word(struct options *o, const struct opt_row *row, const char *value,
+	   struct buf *why)
+{
+	const char *p = row->words;
+	struct diag_near near;
+	struct buf legal;
+	char word[32];
+
+	diag_near_init(&near, value);
+	buf_init(&legal, o->arena);
+	while (opt_next_word(&p, word, sizeof word)) {
+		if (strcmp(word, value) == 0) {
+			return true;
+		}
+		diag_near_try(&near, arena_strndup(o->arena, word,
+						   strlen(word)));
+		buf_printf(&legal, "%s%s", legal.n ? ", " : "", word);
+	}
+	return fail(why, "`--%s` is one of %s; found `%s`%s", row->name,
+		    buf_text(&legal), value,
+		    diag_near_text(&near, o->arena));
+}
+
+static bool
+add_dim(struct options *o, const char *value, struct buf *why)
+{
+	const char *eq = strchr(value, '=');
+	struct opt_dim d = { value, 0 };
+
+	if (!eq || eq == value ||
+	    !num_parse_int(eq + 1, strlen(eq + 1), &d.size) || d.size < 1) {
+		return fail(why, "`--dim` takes NAME=N, N a whole number from "
+			    "1 on; found `%s`", value);
+	}
+	d.name = arena_strndup(o->arena, value, (size_t)(eq - value));
+	VEC_PUSH(o->arena, &o->dims, d);
+	return true;
+}
+
+/* Each of "a,b" is a word and counts. */
+static bool
+add_words(struct options *o, enum opt_id id, const char *value,
+	  struct buf *why)
+{
+	size_t n;
+
+	do {
+		const char *word;
+
+		n = strcspn(value, ",");
+		word = arena_strndup(o->arena, value, n);
+		if (!check_word(o, &opt_rows[id], word, why)) {
+			return false;
+		}
+		VEC_PUSH(o->arena, &o->at[id].list, word);
+		value += n + 1;
+	} while (value[-1]);
+	return true;
+}
+
+static bool
+check_int(const struct opt_row *row, const char *value, int64_t *num,
+	  struct buf *why)
+{
+	int64_t least = row == &opt_rows[OPT_BISECT_LIMIT] ? -1 : 0;
+	bool top = row == &opt_rows[OPT_TOP];
+
+	if (num_parse_int(value, strlen(value), num) &&
+	    *num >= (top ? 1 : least) && (!top || *num <= OPT_MAX_TOP)) {
+		return true;
+	}
+	if (top) {
+		return fail(why, "`--top` takes a whole number from 1 to %d; "
+			    "found `%s`", OPT_MAX_TOP, value);
+	}
+	return fail(why, "`--%s` takes a whole number from %d on; found `%s`",
+		    row->name, (int)least, value);
+}
+
+static bool
+set_option(struct options *o, enum opt_id id, const char *value,
+	   struct buf *why)
+{
+	const struct opt_row *row = &opt_rows[id];
+	struct opt_value *v = &o->at[id];
+
+	v->given = true;
+	v->text = value;
+	if (row->kind == OPT_WORDS) {
+		return add_words(o, id, value, why);
+	}
+	if (value && *row->words && !check_word(o, row, value, why)) {
+		return false;
+	}
+	if (row->kind == OPT_INT && !check_int(row, value, &v->num, why)) {
+		return false;
+	}
+	if (row->kind == OPT_LIST) {
+		VEC_PUSH(o->arena, &v->list, value);
+	}
+	return id != OPT_DIM || add_dim(o, value, why);
+}
+
+static bool
+takes_value(const struct opt_row *row)
+{
+	return row->kind != OPT_FLAG && row->kind != OPT_MAYBE;
+}
+
+/* ---- words of the command line ---- */
+
+/* The words that are left. */
+struct words {
+	int argc;
+	char *const *argv;
+	int at;
+};
+
+static const char *
+next_word(struct words *w)
+{
+	return w->at < w->argc ? w->argv[w->at++] : NULL;
+}
+
+static bool
+is_of_command(struct options *o, const struct opt_row *row, struct buf *why)
+{
+	if (row->commands & o->command) {
+		return true;
+	}
+	return fail(why, "`--%s` is for %s only", row->name,
+		    opt_commands_text(row, o->arena));
+}
+
+static bool
+unknown_option(struct options *o, const char *name, struct buf *why)
+{
+	struct diag_near near;
+	int i;
+
+	diag_near_init(&near, name);
+	for (i = 0; i < OPT_COUNT; i++) {
+		if (opt_rows[i].commands & o->command) {
+			diag_near_try(&near, opt_rows[i].name);
+		}
+	}
+	if (near.best) {
+		near.best = arena_printf(o->arena, "--%s", near.best);
+	}
+	return fail(why, "there is no option `--%s`%s", name, near.best
+		    ? diag_near_text(&near, o->arena) : " (see llmc --help)");
+}
+
+/* What follows the option as a word; another option is none. */
+static bool
+next_value(struct words *w, const struct opt_row *row, const char *option,
+	   const char **value, struct buf *why)
+{
+	*value = next_word(w);
+	if (!*value) {
+		return fail(why, "`%s` needs %s", option, row->arg);
+	}
+	if (strncmp(*value, "--", 2) == 0) {
+		return fail(why, "`%s` needs %s, and `%s` is an option; a "
+			    "value that begins so is written --%s=%s", option,
+			    row->arg, *value, row->name, *value);
+	}
+	return true;
+}
+
+static bool
+long_option(struct options *o, struct words *w, const char *word,
+	    struct buf *why)
+{
+	size_t n = strcspn(word, "=");
+	const char *value = word[n] ? word + n + 1 : NULL;
+	const char *name = arena_strndup(o->arena, word, n);
+	const struct opt_row *row;
+	int id = 0;
+
+	while (id < OPT_COUNT && strcmp(opt_rows[id].name, name) != 0) {
+		id++;
+	}
+	if (id == OPT_COUNT) {
+		return unknown_option(o, name, why);
+	}
+	row = &opt_rows[id];
+	if (!is_of_command(o, row, why)) {
+		return false;
+	}
+	if (row->kind == OPT_FLAG && value) {
+		return fail(why, "`--%s` takes no value", name);
+	}
+	if (takes_value(row) && !value &&
+	    !next_value(w, row, arena_printf(o->arena, "--%s", name), &value,
+			why)) {
+		return false;
+	}
+	return set_option(o, (enum opt_id)id, value, why);
+}
+
+/* `-target` is no -t and what else, but --target. */
+static bool
+unknown_short(struct options *o, const char *word, char letter,
+	      struct buf *why)
+{
+	size_t n = strcspn(word, "=");
+	int i;
+
+	for (i = 0; i < OPT_COUNT; i++) {
+		if (strlen(opt_rows[i].name) == n &&
+		    strncmp(opt_rows[i].name, word, n) == 0 &&
+		    opt_rows[i].commands & o->command) {
+			return fail(why, "there is no option `-%s` (did you "
+				    "mean `--%s`?)", word, word);
+		}
+	}
+	return fail(why, "there is no option `-%c` (see llmc --help)",
+		    letter);
+}
+
+/* -abc, where the first that takes a value takes what is left. */
+static bool
+short_options(struct options *o, struct words *w, const char *p,
+	      struct buf *why)
+{
+	const char *word = p;
+
+	while (*p) {
+		const struct opt_row *row;
+		const char *value = NULL;
+		int id = 0;
+
+		while (id < OPT_COUNT && opt_rows[id].short_name != *p) {
+			id++;
+		}
+		if (id == OPT_COUNT) {
+			return unknown_short(o, word, *p, why);
+		}
+		row = &opt_rows[id];
+		p++;
+		if (takes_value(row)) {
+			value = p;
+			if (!*p && !next_value(w, row, arena_printf(o->arena,
+					"-%c", row->short_name), &value,
+					why)) {
+				return false;
+			}
+			p = "";
+		}
+		if (!is_of_command(o, row, why) ||
+		    !set_option(o, (enum opt_id)id, value, why)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+add_input(struct options *o, const char *word, struct buf *why)
+{
+	struct diag_near near;
+	size_t i;
+
+	if (!o->input) {
+		o->input = word;
+		return true;
+	}
+	if (o->command == OPT_DIFF) {
+		if (o->more.n == 2) {
+			return fail(why, "`llmc diff` takes two plans and a "
+				    "model, and `%s` is one too many", word);
+		}
+		VEC_PUSH(o->arena, &o->more, word);
+		return true;
+	}
+	diag_near_init(&near, o->input);
+	for (i = 0; i < NCOMMANDS; i++) {
+		diag_near_try(&near, commands[i].word);
+	}
+	return fail(why, "there is one input, and both `%s` and `%s` are "
+		    "given%s", o->input, word,
+		    diag_near_text(&near, o->arena));
+}
+
+/* Else it would be taken for a file's name. */
+static bool
+is_no_command(struct options *o, const char *word, struct buf *why)
+{
+	size_t i;
+
+	for (i = 0; i < NCOMMANDS && o->command == OPT_COMPILE; i++) {
+		if (strcmp(word, commands[i].word) == 0) {
+			return fail(why, "`%s` is a command, and a command is "
+				    "the first word: llmc %s ..; a file of "
+				    "that name is ./%s", word, word, word);
+		}
+	}
+	return true;
+}
+
+bool
+opt_parse(struct options *o, int argc, char *const *argv, struct buf *why)
+{
+	struct words w = { argc, argv, 1 };
+	bool only_files = false;
+	const char *word;
+	size_t i;
+
+	for (i = 0; i < NCOMMANDS && argc > 1; i++) {
+		if (strcmp(argv[1], commands[i].word) == 0) {
+			o->command = commands[i].command;
+			w.at = 2;
+		}
+	}
+	while ((word = next_word(&w))) {
+		bool ok;
+
+		if (!only_files && strcmp(word, "--") == 0) {
+			only_files = true;
+			continue;
+		}
+		if (only_files || word[0] != '-' || !word[1]) {
+			ok = (only_files || is_no_command(o, word, why)) &&
+			     add_input(o, word, why);
+		} else if (word[1] == '-') {
+			ok = long_option(o, &w, word + 2, why);
+		} else {
+			ok = short_options(o, &w, word + 1, why);
+		}
+		if (!ok) {
+			return false;
+		}
+	}
+	return true;
+}

@@ -1,0 +1,346 @@
+/*
+ * What a plan's folder has of a GPU's kernels: their sources and what was made
+ * of them, a table in plan.json, and where NVRTC is missing all that it takes
+ * to finish the plan elsewhere.
+ */
+#include "config.h"
+
+#include "frontend/tool/plan_kernels.h"
+
+#include <string.h>
+
+#include "runtime/abi.h"
+
+bool
+drv_kernels_make(struct driver *d, struct ir_ctx *c,
+		 const struct cg_source *at, uint32_t n,
+		 struct cg_images *out)
+{
+	struct cg_make make = { .sources = at, .nsources = n,
+				.arch = d->code_in->arch };
+	struct cg_images *before = arena_dup(&c->perm, out, sizeof *out);
+
+	make.before = before;
+	make.no_cache = d->opts.at[OPT_NO_CACHE].given;
+	make.texts = cg_prelude(&c->perm, &make.ntexts);
+	return cg_images(c, &make, out);
+}
+
+/* Compiled, or where NVRTC is missing not; false after errors. */
+static bool
+make(struct driver *d, struct ir_ctx *c, const struct cg_code *code,
+     struct cg_images *out)
+{
+	const struct cg_source *at;
+	uint32_t n = cg_code_sources(code, &at);
+
+	return n == 0 || drv_kernels_make(d, c, at, n, out);
+}
+
+struct cg_code *
+drv_kernels_settle(struct driver *d, struct ir_ctx *c,
+		   const struct cg_input *in, struct cg_images *out)
+{
+	struct cg_code *code;
+
+	while ((code = cg_code_new(&c->perm, in))) {
+		if (!make(d, c, code, out)) {
+			cg_code_free(code);
+			return NULL;
+		}
+		if (!cg_code_spills(code, out)) {
+			cg_images_warn(c, out);
+			break;
+		}
+		cg_code_free(code);
+	}
+	return code;
+}
+
+/* ---- files ---- */
+
+static void
+add_file(struct driver *d, const char *name, const char *at, size_t n)
+{
+	struct arena *a = &d->ctx.perm;
+	struct buf *text = arena_alloc(a, sizeof *text);
+	struct drv_file f = { name, text, false };
+
+	buf_init(text, a);
+	if (n) {
+		buf_add(text, at, n);
+	}
+	VEC_PUSH(a, &d->files, f);
+}
+
+/* "kernels/dot12.cu"; those of the whole have a name before theirs. */
+static const char *
+file_name(struct driver *d, bool whole, const char *name, const char *end)
+{
+	return arena_printf(&d->ctx.perm, "kernels/%s%s%s",
+			    whole ? "whole-" : "", name, end);
+}
+
+static void
+add_images(struct driver *d, const struct cg_images *x, bool whole)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->make.nsources; i++) {
+		const struct cg_source *s = &x->make.sources[i];
+
+		add_file(d, file_name(d, whole, s->name, ".cu"), s->text,
+			 strlen(s->text));
+		if (x->at) {
+			add_file(d, file_name(d, whole, s->name, ".cubin"),
+				 x->at[i].cubin,
+				 (size_t)x->at[i].cubin_bytes);
+		}
+	}
+}
+
+static void
+add_texts(struct driver *d, const struct cg_make *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->ntexts; i++) {
+		add_file(d, file_name(d, false, m->texts[i].name, ""),
+			 m->texts[i].text, strlen(m->texts[i].text));
+	}
+}
+
+/* ---- the table in plan.json ---- */
+
+static void
+put_string(struct buf *out, const char *s)
+{
+	if (s) {
+		buf_json(out, s, strlen(s));
+	} else {
+		buf_puts(out, "null");
+	}
+}
+
+/*
+ * Threads of a block and the shared memory that a launch asks for, as the
+ * comment above a function says (cu_end); false: there is none, as of
+ * services, whose launches say it themselves.
+ */
+static bool
+launch_of(struct arena *a, const char *text, const char *func,
+	  int64_t *threads, int64_t *shared)
+{
+	const char *at = strstr(text, arena_printf(a, "\nKERNEL(%s,", func));
+	long long x[5];
+
+	while (at && at > text && at[-1] != '\n') {
+		at--;
+	}
+	if (!at || sscanf(at, "/* %lld x %lld x %lld blocks of %lld threads, "
+			  "%lld bytes shared */", &x[0], &x[1], &x[2], &x[3],
+			  &x[4]) != 5) {
+		return false;
+	}
+	*threads = x[3];
+	*shared = x[4];
+	return true;
+}
+
+static void
+put_func(struct arena *a, const struct cg_func *f, const char *text,
+	 struct buf *out)
+{
+	int64_t threads, shared;
+
+	buf_puts(out, "{\"name\": ");
+	put_string(out, f->name);
+	if (launch_of(a, text, f->name, &threads, &shared)) {
+		buf_printf(out, ", \"threads\": %lld, \"shared_bytes\": %lld",
+			   (long long)threads,
+			   (long long)(shared + f->smem_bytes));
+	}
+	buf_printf(out, ", \"registers\": %lld, \"stack_bytes\": %lld, "
+		   "\"spill_bytes\": %lld}", (long long)f->registers,
+		   (long long)f->stack_bytes, (long long)f->spill_bytes);
+}
+
+static void
+put_image(struct arena *a, const struct cg_images *x, uint32_t i, bool whole,
+	  struct buf *out)
+{
+	const struct cg_source *s = &x->make.sources[i];
+	const struct cg_image *m;
+	uint32_t j;
+
+	buf_printf(out, "      {\"source\": \"%s%s.cu\", \"bytes\": ",
+		   whole ? "whole-" : "", s->name);
+	if (!x->at) {
+		buf_puts(out, "null}");
+		return;
+	}
+	m = &x->at[i];
+	buf_printf(out, "%lld, \"ptx_bytes\": %lld, \"functions\": [",
+		   (long long)m->cubin_bytes,
+		   (long long)(m->ptx ? strlen(m->ptx) : 0));
+	for (j = 0; j < m->funcs.n; j++) {
+		buf_puts(out, j ? ",\n        " : "\n        ");
+		put_func(a, &m->funcs.at[j], s->text, out);
+	}
+	buf_puts(out, "]}");
+}
+
+static void
+strip(struct buf *b, char c)
+{
+	while (b->n && b->at[b->n - 1] == c) {
+		b->n--;
+	}
+}
+
+/* Behind all else: in place of the brace at the answer's end. */
+static void
+put_table(struct driver *d, const struct drv_kernels *k, struct buf *json)
+{
+	const struct cg_images *both[] = { &k->plan, &k->whole };
+	const char *comma = "";
+	uint32_t i, j;
+
+	strip(json, '\n');
+	json->n -= json->n > 0;
+	strip(json, '\n');
+	buf_puts(json, ",\n  \"kernels\": {\n    \"arch\": ");
+	put_string(json, k->plan.make.arch);
+	buf_puts(json, ",\n    \"made_by\": ");
+	put_string(json, k->plan.made_by);
+	buf_puts(json, ",\n    \"images\": [\n");
+	for (i = 0; i < 2; i++) {
+		for (j = 0; j < both[i]->make.nsources; j++) {
+			buf_puts(json, comma);
+			put_image(&d->ctx.tmp, both[i], j, i == 1, json);
+			comma = ",\n";
+		}
+	}
+	buf_puts(json, "\n    ]\n  }\n}\n");
+}
+
+/* ---- unfinished/ ---- */
+
+static void
+put_line(struct driver *d, struct buf *list, const char *what,
+	 const char *name, const char *at, size_t n)
+{
+	buf_printf(list, "%s %s %s\n", what, name,
+		   cg_sum(&d->ctx.tmp, at, n));
+}
+
+static void
+put_sources(struct driver *d, struct buf *list, const char *what,
+	    const struct cg_source *at, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		put_line(d, list, what, at[i].name, at[i].text,
+			 strlen(at[i].text));
+	}
+}
+
+static void
+add_unfinished(struct driver *d, struct buf *list, const char *what,
+	       const char *name, const struct buf *text)
+{
+	put_line(d, list, what, name, text->at, text->n);
+	add_file(d, arena_printf(&d->ctx.perm, "unfinished/%s", name),
+		 text->at, text->n);
+}
+
+/* What it takes to make the plan anew, should a tile spill. */
+static void
+add_run(struct driver *d, struct buf *list)
+{
+	struct buf *words = arena_alloc(&d->ctx.perm, sizeof *words);
+	struct drv_reads reads = { 0 };
+	uint32_t i;
+
+	drv_rerun_keep(d, words, &reads);
+	add_unfinished(d, list, "run", "run", words);
+	for (i = 0; i < reads.n; i++) {
+		struct buf text;
+
+		buf_init(&text, &d->ctx.perm);
+		buf_add(&text, reads.at[i].text, reads.at[i].bytes);
+		add_unfinished(d, list, "read", arena_printf(&d->ctx.perm,
+			"%u.read", i), &text);
+	}
+}
+
+/* The list says in which order images are, and what each file was. */
+static void
+leave_unfinished(struct driver *d, const struct drv_kernels *k)
+{
+	const struct cg_make *m = &k->plan.make;
+	struct buf list;
+
+	buf_init(&list, &d->ctx.perm);
+	buf_printf(&list, DRV_LIST "\ncompiler " DRV_COMPILER "\nabi %d\n"
+		   "arch %s\n", RT_ABI_VERSION, m->arch);
+	put_sources(d, &list, "text", m->texts, m->ntexts);
+	put_sources(d, &list, "plan", m->sources, m->nsources);
+	put_sources(d, &list, "whole", k->whole.make.sources,
+		    k->whole.make.nsources);
+	add_unfinished(d, &list, "answer", "answer.json", &d->json);
+	add_unfinished(d, &list, "object", "plan.o", &k->plan_object);
+	if (k->has_whole) {
+		add_unfinished(d, &list, "object", "whole.o",
+			       &k->whole_object);
+	}
+	add_run(d, &list);
+	add_file(d, "unfinished/list", list.at, list.n);
+	fprintf(stderr, "llmc: note: kernels are not compiled: %s; where NVRTC "
+		"is, `llmc finish %s` goes on, and until then its `rank` runs "
+		"with --device emulate alone\n", k->plan.missing
+		? k->plan.missing : k->whole.missing,
+		d->opts.at[OPT_OUTPUT].text);
+}
+
+/* ---- all of it ---- */
+
+static bool
+link_all(struct driver *d, const struct drv_kernels *k)
+{
+	struct buf objects[CG_MAX_OBJECTS];
+	uint32_t n = 0;
+
+	objects[n++] = k->plan_object;
+	if (k->has_whole) {
+		objects[n++] = k->whole_object;
+	}
+	if (k->plan.make.nsources) {
+		buf_init(&objects[n], &d->ctx.perm);
+		cg_images_object(&k->plan, CG_IMAGES, &objects[n++]);
+	}
+	if (k->has_whole && k->whole.make.nsources) {
+		buf_init(&objects[n], &d->ctx.perm);
+		cg_images_object(&k->whole, CG_WHOLE_IMAGES, &objects[n++]);
+	}
+	return cg_link(&d->ctx, objects, n, &d->program);
+}
+
+bool
+drv_kernels_end(struct driver *d, const struct drv_kernels *k)
+{
+	bool made = k->plan.made_by &&
+		    (!k->whole.make.nsources || k->whole.made_by);
+
+	if (k->plan.make.nsources) {
+		add_texts(d, &k->plan.make);
+		add_images(d, &k->plan, false);
+		add_images(d, &k->whole, true);
+		if (!made) {
+			leave_unfinished(d, k);
+		}
+		put_table(d, k, &d->json);
+	}
+	return link_all(d, k);
+}

@@ -1,0 +1,65 @@
+/*
+ * What llmc says about itself: help, version, the ops of the IR.
+ */
+#include "config.h"
+
+#include "frontend/tool/driver.h"
+
+#include "codegen/cg.h"
+
+#include <string.h>
+
+static void
+tell_help(const char *form, struct buf *out)
+{
+	if (!form) {
+		opt_help(out);
+	} else if (strcmp(form, "man") == 0) {
+		opt_man(out, PACKAGE_VERSION);
+	} else if (strcmp(form, "bash") == 0) {
+		opt_bash(out);
+	} else if (strcmp(form, "zsh") == 0) {
+		opt_zsh(out);
+	} else {
+		opt_fish(out);
+	}
+}
+
+/* Name, what it computes, its rule and its attributes, from its row. */
+static void
+tell_ops(struct buf *out)
+{
+	int i;
+
+	for (i = 0; i < IR_OP_COUNT; i++) {
+		const struct ir_op_info *op = &ir_ops[i];
+
+		buf_printf(out, "%-14s %s\n", op->name, op->help);
+		if (*op->rule) {
+			buf_printf(out, "%-14s   dims: %s\n", "", op->rule);
+		}
+		if (*op->attrs) {
+			buf_printf(out, "%-14s   attributes: %s\n", "",
+				   op->attrs);
+		}
+	}
+}
+
+bool
+drv_tell(struct driver *d)
+{
+	const struct opt_value *at = d->opts.at;
+	struct buf *out = &d->out;
+
+	if (at[OPT_HELP].given) {
+		tell_help(at[OPT_HELP].text, out);
+	} else if (at[OPT_VERSION].given) {
+		buf_printf(out, "llmc %s\n", PACKAGE_VERSION);
+		cg_toolchain(out);
+	} else if (at[OPT_LIST_OPS].given) {
+		tell_ops(out);
+	} else {
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,251 @@
+/*
+ * --emit=answer: passes, price and the facts that are gone once a model is
+ * cut into stages, and what the options ask beside the step.
+ */
+#include "frontend/tool/tool_answer.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct span nowhere;
+
+/* ---- what is asked ---- */
+
+/*
+ * A number with K, M, B or T behind it, or an exponent: `2e12`, `2T`, `300B`.
+ * False: it is none from `least` to `most`.
+ */
+static bool
+read_number(const char *text, double least, double most, double *out)
+{
+	static const char units[] = "KMBT";
+	size_t n = strlen(text);
+	const char *u = n ? strchr(units, text[n - 1]) : NULL;
+
+	if (!num_parse_double(text, u ? n - 1 : n, out)) {
+		return false;
+	}
+	*out *= u ? pow(1000, (double)(u - units + 1)) : 1;
+	return *out >= least && *out <= most;
+}
+
+static bool
+option(struct driver *d, enum opt_id id, double least, double most,
+       const char *legal, double *out)
+{
+	const struct opt_value *v = &d->opts.at[id];
+
+	if (!v->given || read_number(v->text, least, most, out)) {
+		return true;
+	}
+	diag_error(&d->ctx.diags, nowhere, "--%s takes %s, found `%s`",
+		   opt_rows[id].name, legal, v->text);
+	return false;
+}
+
+static bool
+read_asked(struct driver *d, const struct ir_module *m, int64_t step_tokens,
+	   struct answer_asked *out)
+{
+	const struct ir_setting *tokens = ir_setting(m, "train.tokens");
+	const struct ir_setting *steps = ir_setting(m, "train.steps");
+	double storage = ANSWER_STORAGE_GB_S;
+	double restart = ANSWER_RESTART_MINUTES;
+	bool ok;
+
+	out->tokens = tokens ? tokens->num[0] :
+		      steps ? steps->num[0] * (double)step_tokens : 0;
+	ok = option(d, OPT_TOKENS, 1, 1e18, "a number of tokens from 1 to "
+		    "1e18, as 2e12, 2T or 300B", &out->tokens);
+	ok &= option(d, OPT_STORAGE, 1e-6, 1e6, "GB/s of one node from 1e-6 "
+		     "to 1e6, as 2.5", &storage);
+	ok &= option(d, OPT_RESTART, 0, 1e6, "minutes from 0 to 1e6, as 10",
+		     &restart);
+	out->storage_bytes_us = storage * 1e3;
+	out->restart_s = restart * 60;
+	return ok;
+}
+
+/* ---- facts on the way ---- */
+
+static bool
+take_facts(struct driver *d, struct ir_module *m,
+	   const struct pass_sums *before)
+{
+	struct pass_sums behind;
+
+	if (!d->opts.at[OPT_TARGET].given) {
+		diag_error(&d->ctx.diags, nowhere, "--emit=%s goes with "
+			   "--target, as h100x8", d->opts.at[OPT_EMIT].text);
+		return false;
+	}
+	if (!pass_sum(m, &behind)) {
+		return false;
+	}
+	d->facts = arena_alloc(&d->ctx.perm, sizeof *d->facts);
+	answer_model(m, before, &behind, answer_square(m), &d->facts->model);
+	return true;
+}
+
+struct taking {
+	struct driver *d;
+	struct pass_sums before;
+};
+
+/* The model is whole until it is cut into stages. */
+static bool
+before_stages(void *user, struct ir_module *m)
+{
+	struct taking *x = user;
+
+	return take_facts(x->d, m, &x->before);
+}
+
+/* Whether the pass that cuts into stages is among those that run. */
+static bool
+cuts(const struct driver *d)
+{
+	const struct pass *stop = d->pm.options.stop;
+	uint32_t i;
+
+	for (i = 0; i < d->passes.at.n; i++) {
+		const struct pass *p = d->passes.at.at[i];
+
+		if (p->gives & PROP_STAGED) {
+			return true;
+		}
+		if (stop && strcmp(stop->name, p->name) == 0) {
+			return false;
+		}
+	}
+	return false;
+}
+
+enum pass_result
+drv_run_for_answer(struct driver *d, struct ir_module *m)
+{
+	struct taking x = { .d = d };
+	enum pass_result r;
+
+	if (!ir_model(m)) {
+		diag_error(&d->ctx.diags, nowhere, "the answer goes with a "
+			   "model, and %s is rank programs", d->opts.input);
+		return PASS_BAD_INPUT;
+	}
+	if (!cuts(d)) {
+		diag_error(&d->ctx.diags, nowhere, "the answer needs the pass "
+			   "`stage`, which is not among those that run");
+		return PASS_BAD_INPUT;
+	}
+	if (!pass_sum(m, &x.before)) {
+		return PASS_BAD_INPUT;
+	}
+	d->facts = NULL;
+	d->pm.watch = PROP_STAGED;
+	d->pm.look = before_stages;
+	d->pm.user = &x;
+	r = pass_run(&d->pm, &d->passes, m);
+	d->pm.watch = 0;
+	return r;
+}
+
+/* ---- the answer ---- */
+
+bool
+drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
+{
+	struct arena *a = &d->ctx.perm;
+	struct target *t = arena_alloc(a, sizeof *t);
+	struct plan *plan = arena_alloc(a, sizeof *plan);
+	struct answer_input in = { .target = d->opts.at[OPT_TARGET].text,
+				   .priced_cpu = d->priced_cpu, .plan = plan };
+	struct ranks *r = arena_alloc(a, sizeof *r);
+	struct price *p = arena_alloc(a, sizeof *p);
+	struct target_seats seats;
+	struct buf text;
+	const char *why = "?";
+
+	*out = (struct answer){ .model = d->facts->model };
+	if (!read_asked(d, m, out->model.tokens, &out->asked) ||
+	    !drv_price(d, m, t, r, p) || !plan_read(m, plan)) {
+		return false;
+	}
+	if (d->pm.search && d->pm.search->report->found.n) {
+		out->search = d->pm.search->report;
+	}
+	price_seats(r, t, a, &seats);
+	in.on = t;
+	in.seats = &seats;
+	in.ranks = r;
+	in.price = p;
+	/* one by name is of no file that the user wrote */
+	in.file = t->groups.at->span.hi
+		? in.target
+		: arena_printf(a, "targets/%s.target",
+			       t->groups.at->device.name);
+	if (d->wants_code && !drv_code_begin(d, r, t, &seats, p, plan)) {
+		return false;
+	}
+	price_seats(r, t, a, &seats);	/* with what code keeps there */
+	buf_init(&text, a);
+	plan_print(m, plan, &text);
+	in.plan_text = buf_text(&text);
+	if (!answer_arena(r, t, &seats, a, &out->memory, &why)) {
+		diag_error(&d->ctx.diags, nowhere,
+			   "these programs have no place: %s", why);
+		return false;
+	}
+	drv_keep_memory(d, r, &seats);
+	drv_keep_kernels(d, r, &seats, p);
+	answer_make(&in, a, out);
+	return true;
+}
+
+/* Whether nothing is asked of code, if there is none. */
+static bool
+no_code_options(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
+					   OPT_NO_CACHE, OPT_AUTOTUNE };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
+				   "what has code in it: -o FOLDER, or "
+				   "--emit=llvm", opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool
+drv_print_answer(struct driver *d, struct ir_module *m,
+		 enum drv_answer_form form, bool code)
+{
+	struct answer x;
+	bool ok;
+
+	if (!code && !no_code_options(d)) {
+		return false;
+	}
+	d->wants_code = code;
+	ok = drv_answer(d, m, &x);
+	d->wants_code = false;
+	if (ok && form == DRV_ANSWER_JSON) {
+		answer_print_json(&x, &d->out);
+	}
+	if (!ok || form == DRV_ANSWER_JSON) {
+		return ok;
+	}
+	buf_init(&d->json, &d->ctx.perm);
+	buf_init(&d->plan, &d->ctx.perm);
+	answer_print_json(&x, &d->json);
+	buf_puts(&d->plan, x.plan_text);
+	if (form == DRV_ANSWER_CODE) {
+		return drv_code_text(d, &x);
+	}
+	answer_print(&x, &d->out);
+	return drv_explain(d, m, &x) && (!code || drv_code_end(d, &x));
+}

@@ -1,0 +1,173 @@
+/*
+ * --why-not: the best plan with some keys pinned beside the best of all, and
+ * what it costs more, part by part; or why there is no such plan.
+ */
+#include "frontend/tool/tool_answer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "passes/search/search.h"
+
+
+/* ---- the plan with these keys ---- */
+
+/* A copy of d->other goes through the passes before the search. */
+static struct ir_module *
+up_to_search(struct driver *d)
+{
+	struct ir_module *m = ir_copy(d->other, &d->ctx);
+	struct pass_list head = { 0 };
+	uint32_t i;
+
+	for (i = 0; strcmp(d->passes.at.at[i]->name, "search") != 0; i++) {
+		VEC_PUSH(d->opts.arena, &head.at, d->passes.at.at[i]);
+	}
+	return pass_run(&d->pm, &head, m) == PASS_OK ? m : NULL;
+}
+
+static void
+print_misfit(struct driver *d, const struct ir_module *m,
+	     const struct search_options *o, const struct search_report *r)
+{
+	struct arena *a = &d->ctx.perm;
+	struct search_misfit x;
+	uint32_t i;
+
+	search_misfit(m, o, r, a, &x);
+	buf_printf(&d->out, "no plan fits: %s\n", x.why);
+	for (i = 0; i < x.advice.n; i++) {
+		buf_printf(&d->out, "one fits %s\n",
+			   search_advice_text(&x.advice.at[i], a));
+	}
+	if (x.stopped) {
+		buf_puts(&d->out, SEARCH_STOPPED "\n");
+	}
+	if (x.never) {
+		buf_printf(&d->out, "%s\n", x.never);
+	}
+}
+
+/* The answer of d->other, whose plan is whole now. */
+static bool
+answer_other(struct driver *d, struct drv_side *s)
+{
+	const struct search_options *o = d->pm.search;
+	bool ok;
+
+	s->m = d->other;
+	s->path = "with the keys";
+	d->pm.search = NULL;	/* there is nothing left to search */
+	ok = drv_run_for_answer(d, s->m) == PASS_OK &&
+	     drv_answer(d, s->m, &s->answer);
+	if (ok) {
+		drv_take_keys(d, s, s->answer.plan);
+	}
+	d->pm.search = o;
+	return ok;
+}
+
+/* ---- both, beside each other ---- */
+
+static void
+row(struct buf *out, const char *what, double a, double b, double whole)
+{
+	double more = b - a, part = 100 * more / whole;
+
+	if (a == 0 && b == 0) {
+		return;
+	}
+	buf_printf(out, "%-24s %14.3f %14.3f %+14.3f", what, a, b,
+		   fabs(more) < 0.0005 ? 0 : more);
+	if (whole > 0) {
+		buf_printf(out, " %+8.1f%%", fabs(part) < 0.05 ? 0 : part);
+	}
+	buf_putc(out, '\n');
+}
+
+static void
+print_times(const struct answer *x, const struct answer *y, struct buf *out)
+{
+	int i;
+
+	buf_printf(out, "%-24s %14s %14s %14s %9s\n", "", "the best",
+		   "with the keys", "more", "of a step");
+	row(out, "step, ms", x->step_us / 1e3, y->step_us / 1e3,
+	    x->step_us / 1e3);
+	for (i = 0; i < ANSWER_NTIMES; i++) {
+		row(out, arena_printf(out->arena, "  %s",
+				      answer_times[i].what), x->us[i] / 1e3,
+		    y->us[i] / 1e3, x->step_us / 1e3);
+	}
+}
+
+static void
+row_bytes(struct buf *out, const char *what, struct scale u, int64_t a,
+	  int64_t b)
+{
+	row(out, what, (double)a / u.size, (double)b / u.size, 0);
+}
+
+static void
+print_bytes(const struct answer *x, const struct answer *y, struct buf *out)
+{
+	const struct answer_rank *a = &x->memory.rank[x->memory.fullest];
+	const struct answer_rank *b = &y->memory.rank[y->memory.fullest];
+	struct scale u = unit_bytes(fmax((double)a->total, (double)b->total));
+	struct scale left = unit_bytes(fmax(
+		fabs((double)x->memory.left_bytes),
+		fabs((double)y->memory.left_bytes)));
+
+	row_bytes(out, arena_printf(out->arena, "fullest rank, %s", u.name),
+		  u, a->total, b->total);
+	row_bytes(out, "  weights", u, a->weights, b->weights);
+	row_bytes(out, "  gradients", u, a->gradients, b->gradients);
+	row_bytes(out, "  optimizer", u, a->optimizer, b->optimizer);
+	row_bytes(out, "  saved", u, a->saved, b->saved);
+	if (a->temps >= 0 && b->temps >= 0) {
+		row_bytes(out, "  temporaries", u, a->temps, b->temps);
+	}
+	row_bytes(out, arena_printf(out->arena, "on its host, %s", u.name), u,
+		  a->host, b->host);
+	row_bytes(out, arena_printf(out->arena, "left on a device, %s",
+				    left.name), left,
+		  x->memory.left_bytes, y->memory.left_bytes);
+}
+
+static void
+print_both(struct drv_side s[2], struct buf *out)
+{
+	drv_print_keys(&s[0], &s[1], out);
+	buf_putc(out, '\n');
+	print_times(&s[0].answer, &s[1].answer, out);
+	print_bytes(&s[0].answer, &s[1].answer, out);
+}
+
+bool
+drv_why_not(struct driver *d, struct ir_module *m, const struct answer *best)
+{
+	struct search_options o = *d->pm.search;
+	struct drv_side s[2] = { { .path = "the best", .m = m,
+				   .answer = *best } };
+	struct search_report r;
+	struct ir_module *probe;
+
+	drv_take_keys(d, &s[0], best->plan);	/* it lies in ctx->tmp */
+	probe = up_to_search(d);
+	o.top = 1;
+	o.report = NULL;
+	if (!probe || !search_run(probe, &o, &d->ctx.perm, &r)) {
+		return false;
+	}
+	buf_printf(&d->out, "\nwhy not %s?\n", d->opts.at[OPT_WHY_NOT].text);
+	if (!r.found.n) {
+		print_misfit(d, probe, &o, &r);
+		return true;
+	}
+	plan_write(d->other, &r.found.at[0].plan);
+	if (!answer_other(d, &s[1])) {
+		return false;
+	}
+	print_both(s, &d->out);
+	return true;
+}

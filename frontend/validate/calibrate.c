@@ -1,0 +1,323 @@
+/*
+ * llmc calibrate: which shapes to measure, on which device.  The shapes are
+ * those of the cost model's own tables, made smaller for a CPU: squares,
+ * shallow and deep contractions, few rows, sizes from 4 KB to 64 MB.
+ */
+#include "frontend/validate/calibrate.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct span nowhere;
+
+const char *const cal_group_names[CAL_GROUPS] = {
+	"contractions", "attention", "streams", "launch", "collectives"
+};
+
+/* ---- shapes ---- */
+
+struct shape {
+	int64_t m, n, k;
+};
+
+static const struct shape quick_shapes[] = {
+	{ 128, 128, 128 }, { 256, 256, 256 }, { 384, 384, 384 },
+	{ 512, 512, 64 }, { 8, 1024, 512 }, { 64, 512, 1024 }
+};
+
+/* Sides of a CPU; a GPU's are `scale` times as long. */
+static const struct shape shapes[] = {
+	{ 256, 256, 256 }, { 512, 512, 512 }, { 768, 768, 768 },
+	{ 1024, 1024, 1024 }, { 1536, 1536, 1536 }, { 2048, 2048, 2048 },
+	{ 512, 512, 64 }, { 512, 512, 256 }, { 512, 512, 2048 },
+	{ 1024, 1024, 128 }, { 1024, 1024, 4096 },
+	{ 256, 768, 768 }, { 256, 2304, 768 }, { 256, 3072, 768 },
+	{ 256, 768, 3072 }, { 512, 4096, 1024 },
+	{ 4, 1024, 1024 }, { 8, 4096, 1024 }, { 16, 1024, 4096 },
+	{ 32, 4096, 1024 }, { 64, 4096, 1024 }, { 128, 1024, 4096 }
+};
+
+struct attention_shape {
+	int64_t heads, length, head_dim;
+	bool causal;
+};
+
+static const struct attention_shape quick_attention[] = {
+	{ 4, 256, 64, false }, { 2, 512, 128, true }
+};
+
+static const struct attention_shape attention[] = {
+	{ 32, 64, 64, true }, { 16, 64, 128, true }, { 16, 128, 64, true },
+	{ 8, 256, 64, false }, { 8, 512, 64, true }, { 8, 1024, 64, true },
+	{ 8, 128, 128, true }, { 8, 256, 128, true }, { 8, 512, 128, false },
+	{ 8, 1024, 128, true }, { 4, 2048, 128, true }
+};
+
+static const int64_t quick_talk[] = { 4096, 65536, 1048576 };
+static const int64_t talk[] = {
+	4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 16 << 20, 64 << 20
+};
+
+#define COUNT(a) (sizeof (a) / sizeof *(a))
+
+static const enum cost_op talk_ops[RT_COLLECTIVES] = {
+	[RT_ALL_REDUCE] = COST_ALL_REDUCE,
+	[RT_ALL_GATHER] = COST_ALL_GATHER,
+	[RT_REDUCE_SCATTER] = COST_REDUCE_SCATTER,
+	[RT_SEND] = COST_SEND
+};
+
+/* ---- points ---- */
+
+static bool
+failed(struct cal *c, const struct rt_error *err)
+{
+	diag_error(&c->d->ctx.diags, nowhere, "cannot measure: %s",
+		   err->message);
+	return false;
+}
+
+static void
+keep(struct cal *c, struct cal_point p)
+{
+	VEC_PUSH(&c->d->ctx.perm, &c->points, p);
+}
+
+static bool
+measure_matmul(struct cal *c, enum rt_rate rate, const struct shape *s,
+	       int64_t scale)
+{
+	bool few = s->m < 256;	/* rows are few on any device */
+	struct rt_matmul x = { rate, few ? s->m : s->m * scale, s->n * scale,
+			       s->k * scale };
+	struct cal_point p = { .group = CAL_MATMUL };
+	struct rt_error err;
+
+	if (c->meter.ops->matmul(&c->meter, &x, &p.s, &err) != RT_OK) {
+		return failed(c, &err);
+	}
+	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld",
+		target_rate_names[cal_rate(rate)], (long long)x.m,
+		(long long)x.n, (long long)x.k);
+	p.work = 2.0 * (double)x.m * (double)x.n * (double)x.k;
+	p.matmul = (struct cost_contraction){
+		.m = (double)x.m, .n = (double)x.n, .k = (double)x.k,
+		.batch = 1, .rate = cal_rate(rate),
+		.out_bytes = c->meter.facts.out_bytes[rate]
+	};
+	keep(c, p);
+	return true;
+}
+
+static bool
+measure_matmuls(struct cal *c, int64_t scale)
+{
+	const struct shape *list = c->quick ? quick_shapes : shapes;
+	size_t n = c->quick ? COUNT(quick_shapes) : COUNT(shapes), i;
+	int r;
+
+	for (r = 0; r < RT_RATES; r++) {
+		for (i = 0; i < n && *c->meter.facts.code[r]; i++) {
+			if (!measure_matmul(c, (enum rt_rate)r, &list[i],
+					    scale)) {
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+/* In f32, which is what the compiler computes it in on a CPU. */
+static bool
+measure_attention(struct cal *c, const struct attention_shape *s)
+{
+	struct rt_attend x = { s->heads, s->length, s->length, s->head_dim,
+			       s->causal };
+	struct cal_point p = { .group = CAL_ATTEND };
+	double pairs = (double)s->length * (double)s->length;
+	struct rt_error err;
+
+	if (c->meter.ops->attend(&c->meter, &x, &p.s, &err) != RT_OK) {
+		return failed(c, &err);
+	}
+	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld%s",
+		target_rate_names[TARGET_FP32], (long long)x.heads,
+		(long long)x.queries, (long long)x.head_dim,
+		x.causal ? " causal" : "");
+	p.work = 4 * (double)x.heads * (double)x.head_dim *
+		 (x.causal ? (pairs + (double)s->length) / 2 : pairs);
+	p.attend = (struct cost_attention){
+		.batch = 1, .heads = (double)x.heads,
+		.kv_heads = (double)x.heads, .head_dim = (double)x.head_dim,
+		.queries = (double)x.queries, .keys = (double)x.keys,
+		.causal = x.causal, .rate = TARGET_FP32
+	};
+	keep(c, p);
+	return true;
+}
+
+static bool
+measure_attentions(struct cal *c)
+{
+	const struct attention_shape *list = c->quick ? quick_attention
+						      : attention;
+	size_t n = c->quick ? COUNT(quick_attention) : COUNT(attention), i;
+
+	for (i = 0; i < n && !c->meter.facts.no_attention; i++) {
+		if (!measure_attention(c, &list[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Each array is four times the last cache, whose part nobody knows here. */
+static bool
+measure_streams(struct cal *c)
+{
+	double cache = c->meter.facts.cache_bytes;
+	int64_t mb = c->quick ? 16 : (int64_t)fmin(fmax(4 * cache / 1e6, 64),
+						    512);
+	struct rt_error err;
+	int s;
+
+	for (s = 0; s < RT_STREAMS; s++) {
+		struct cal_point p = { .group = CAL_STREAM };
+
+		if (c->meter.ops->stream(&c->meter, (enum rt_stream)s,
+					 mb << 20, &p.s, &err) != RT_OK) {
+			return failed(c, &err);
+		}
+		p.work = (double)(mb << 20) *
+			 rt_stream_arrays((enum rt_stream)s);
+		p.bytes = p.work;
+		p.what = arena_printf(&c->d->ctx.perm, "%s of %lld MiB",
+				      rt_stream_names[s], (long long)mb);
+		keep(c, p);
+	}
+	return true;
+}
+
+static bool
+measure_launch(struct cal *c)
+{
+	struct cal_point p = { .group = CAL_LAUNCH, .what = "empty" };
+	struct rt_error err;
+
+	if (c->meter.ops->launch(&c->meter, &p.s, &err) != RT_OK) {
+		return failed(c, &err);
+	}
+	keep(c, p);
+	return true;
+}
+
+static bool
+measure_talk(struct cal *c, enum rt_collective op, int ranks, int64_t bytes)
+{
+	struct rt_talk x = { op, ranks, bytes };
+	struct cal_point p = { .group = CAL_TALK };
+	struct rt_error err;
+
+	if (c->meter.ops->talk(&c->meter, &x, &p.s, &err) != RT_OK) {
+		return failed(c, &err);
+	}
+	p.what = arena_printf(&c->d->ctx.perm, "%s x%d %lld",
+		cost_op_names[talk_ops[op]], ranks, (long long)bytes);
+	p.work = (double)bytes;
+	p.talk.op = talk_ops[op];
+	p.talk.ranks = ranks;
+	p.talk.bytes = (double)bytes;
+	keep(c, p);
+	return true;
+}
+
+/* 2, 4, 8, .. and all of them; more than an eighth of memory is too much. */
+static bool
+measure_talks(struct cal *c)
+{
+	const int64_t *sizes = c->quick ? quick_talk : talk;
+	size_t n = c->quick ? COUNT(quick_talk) : COUNT(talk), i;
+	int most = c->meter.facts.no_talk ? 0 : c->meter.facts.ranks;
+	int op, ranks;
+
+	for (ranks = 2; ranks <= most; ranks = ranks < most &&
+	     2 * ranks > most ? most : 2 * ranks) {
+		for (op = 0; op < RT_COLLECTIVES; op++) {
+			if (op == RT_SEND && ranks > 2) {
+				continue;
+			}
+			for (i = 0; i < n && 16.0 * (double)sizes[i] * ranks <
+			     c->meter.facts.memory_bytes; i++) {
+				if (!measure_talk(c, (enum rt_collective)op,
+						  ranks, sizes[i])) {
+					return false;
+				}
+			}
+		}
+	}
+	return true;
+}
+
+/* ---- the command ---- */
+
+/* A whole run takes a minute; a quick one is for tests, and says little. */
+static struct rt_pace
+pace_of(bool quick)
+{
+	return quick ? (struct rt_pace){ 8e3, 1, 3, 15, 40 }
+		     : (struct rt_pace){ 200e3, 5, 7, 64, 200 };
+}
+
+static bool
+open_meter(struct cal *c)
+{
+	const char *device = c->d->opts.at[OPT_DEVICE].text;
+	struct rt_pace pace = pace_of(c->quick);
+	struct rt_error err;
+	enum rt_status status;
+
+	if (device && strcmp(device, "cuda") == 0) {
+		status = rt_meter_cuda(&c->meter, pace, &err);
+	} else {
+		status = rt_meter_cpu(&c->meter, pace, &err);
+	}
+	return status == RT_OK || failed(c, &err);
+}
+
+static void
+tell(const struct cal *c)
+{
+	struct buf text;
+
+	buf_init(&text, &c->d->ctx.perm);
+	if (c->d->opts.at[OPT_JSON].given) {
+		cal_print_json(c, &text);
+	} else {
+		cal_print_points(c, &text);
+	}
+	fputs(buf_text(&text), stderr);
+}
+
+bool
+drv_calibrate(struct driver *d)
+{
+	struct cal c = { .d = d, .quick = d->opts.at[OPT_QUICK].given };
+	const char *device = d->opts.at[OPT_DEVICE].text;
+	bool ok;
+
+	if (!open_meter(&c)) {
+		return false;
+	}
+	ok = measure_launch(&c) &&
+	     measure_matmuls(&c, device && strcmp(device, "cuda") == 0
+			     ? 4 : 1) &&
+	     measure_attentions(&c) && measure_streams(&c) &&
+	     measure_talks(&c);
+	if (ok) {
+		cal_fit(&c);
+		tell(&c);
+		cal_print_target(&c, &d->out);
+	}
+	c.meter.ops->close(&c.meter);
+	return ok;
+}

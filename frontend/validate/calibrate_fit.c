@@ -1,0 +1,386 @@
+/*
+ * From measured times to the constants of docs/cost.md, by the very formulas
+ * that price a plan.  Rates are the best that was reached; what the formulas
+ * make of them is then fitted: the least mean of |error|, of logarithms, so
+ * that half of a time is as wrong as twice of it; first on a coarse grid, then
+ * on finer ones around the best.  The same points give the same constants.
+ */
+#include "frontend/validate/calibrate.h"
+
+#include "frontend/tool/tool_target.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum target_rate
+cal_rate(enum rt_rate r)
+{
+	static const enum target_rate rates[RT_RATES] = {
+		[RT_RATE_FP32] = TARGET_FP32, [RT_RATE_TF32] = TARGET_TF32,
+		[RT_RATE_BF16] = TARGET_BF16, [RT_RATE_FP16] = TARGET_FP16
+	};
+
+	return rates[r];
+}
+
+double
+cal_predict(const struct target_group *t, const struct cal_point *p)
+{
+	struct cost_group g = { p->talk.ranks, 1, 1, false };
+
+	switch (p->group) {
+	case CAL_MATMUL:
+		return cost_contraction(&t->device, &p->matmul).us;
+	case CAL_ATTEND:
+		return cost_attention(&t->device, &p->attend).us;
+	case CAL_STREAM:
+		return cost_bytes(&t->device, COST_MAP, p->bytes).us;
+	case CAL_TALK:
+		return cost_collective(t, p->talk.op, &g, p->talk.bytes,
+				       NULL).us;
+	default:
+		return t->device.launch_us;
+	}
+}
+
+static double
+error_of(const struct target_group *t, const struct cal_point *p)
+{
+	return fabs(cal_predict(t, p) / p->s.low_us - 1);
+}
+
+/* ---- the search ---- */
+
+enum { MOST_KNOBS = 3, COARSE = 13, FINE = 5, ROUNDS = 14 };
+
+/* A constant, and between what it lies; steps are of equal ratio. */
+struct knob {
+	size_t at;	/* in struct target_device */
+	double lo, hi;
+};
+
+/* Which points a fit looks at; a part is of one group, or of few rows. */
+struct fit {
+	struct cal *c;
+	const struct knob *knobs;
+	int nknobs;
+	bool (*takes)(const struct cal_point *p);
+	double best;
+	double at[MOST_KNOBS];
+};
+
+static double *
+knob_of(struct cal *c, const struct knob *k)
+{
+	return (double *)(void *)((char *)&c->fitted.device + k->at);
+}
+
+static double
+mean_error(const struct fit *f)
+{
+	double sum = 0;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < f->c->points.n; i++) {
+		const struct cal_point *p = &f->c->points.at[i];
+
+		if (f->takes(p)) {
+			sum += fabs(log(cal_predict(&f->c->fitted, p) /
+					p->s.low_us));
+			n++;
+		}
+	}
+	return n ? sum / n : 0;
+}
+
+/* All places of a grid whose sides have `n` places from lo to hi. */
+static void
+try_grid(struct fit *f, const double *lo, const double *hi, int n)
+{
+	int all = 1, place, k;
+
+	for (k = 0; k < f->nknobs; k++) {
+		all *= n;
+	}
+	for (place = 0; place < all; place++) {
+		double at[MOST_KNOBS], error;
+		int rest = place;
+
+		for (k = 0; k < f->nknobs; k++, rest /= n) {
+			at[k] = lo[k] * pow(hi[k] / lo[k],
+					    (double)(rest % n) / (n - 1));
+			*knob_of(f->c, &f->knobs[k]) = at[k];
+		}
+		error = mean_error(f);
+		if (error < f->best) {
+			f->best = error;
+			memcpy(f->at, at, sizeof at);
+		}
+	}
+}
+
+static void
+search(struct fit *f)
+{
+	double lo[MOST_KNOBS], hi[MOST_KNOBS], ratio[MOST_KNOBS];
+	int round, k;
+
+	f->best = INFINITY;
+	for (k = 0; k < f->nknobs; k++) {
+		lo[k] = f->knobs[k].lo;
+		hi[k] = f->knobs[k].hi;
+		ratio[k] = pow(hi[k] / lo[k], 1.0 / (COARSE - 1));
+	}
+	try_grid(f, lo, hi, COARSE);
+	for (round = 0; round < ROUNDS; round++) {
+		for (k = 0; k < f->nknobs; k++) {
+			lo[k] = fmax(f->knobs[k].lo, f->at[k] / ratio[k]);
+			hi[k] = fmin(f->knobs[k].hi, f->at[k] * ratio[k]);
+			ratio[k] = pow(ratio[k], 0.6);
+		}
+		try_grid(f, lo, hi, FINE);
+	}
+	for (k = 0; k < f->nknobs; k++) {
+		*knob_of(f->c, &f->knobs[k]) = f->at[k];
+	}
+}
+
+/* ---- what is fitted to what ---- */
+
+/* Rows up to which memory is what a contraction waits for. */
+#define FEW_ROWS 16
+
+static bool
+is_matmul(const struct cal_point *p)
+{
+	return p->group == CAL_MATMUL;
+}
+
+static bool
+is_memory(const struct cal_point *p)
+{
+	return p->group == CAL_STREAM ||
+	       (p->group == CAL_MATMUL && p->matmul.m <= FEW_ROWS);
+}
+
+static bool
+is_attention(const struct cal_point *p)
+{
+	return p->group == CAL_ATTEND;
+}
+
+static bool
+is_talk(const struct cal_point *p)
+{
+	return p->group == CAL_TALK;
+}
+
+#define AT(member) offsetof(struct target_device, member)
+
+/* Bounds are well beyond what is sane; for efficiencies see settle(). */
+#define MOST_EFF 1.5
+
+static const struct knob matrix_knobs[] = {
+	{ AT(matrix_eff), 0.05, MOST_EFF },
+	{ AT(matrix_fill), 0.5, 5000 },
+	{ AT(matrix_feed), 0.5, 5000 }
+};
+static const struct knob memory_knobs[] = {
+	{ AT(memory_eff), 0.02, MOST_EFF }
+};
+static const struct knob attention_knobs[] = {
+	{ AT(attention_eff), 0.02, MOST_EFF }, { AT(attention_fill), 0.5, 5000 }
+};
+static const struct knob link_knobs[] = {
+	{ AT(link_eff), 0.02, MOST_EFF }, { AT(link_start_us), 0.01, 1000 },
+	{ AT(link_hop_us), 0.01, 1000 }
+};
+
+static bool
+has(const struct cal *c, bool (*takes)(const struct cal_point *p))
+{
+	uint32_t i;
+
+	for (i = 0; i < c->points.n; i++) {
+		if (takes(&c->points.at[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+fit(struct cal *c, const struct knob *knobs, int n,
+    bool (*takes)(const struct cal_point *p))
+{
+	struct fit f = { .c = c, .knobs = knobs, .nknobs = n,
+			 .takes = takes };
+
+	if (has(c, takes)) {
+		search(&f);
+	}
+}
+
+/*
+ * A device that cannot show its attention or its links gets the constants of
+ * a100-sxm, as the file then says; the others are where a search starts.
+ */
+static void
+borrow(struct cal *c)
+{
+	struct target_device *d = &c->fitted.device;
+	const struct target_device *other;
+	struct target t;
+
+	if (!fe_target(&c->d->ctx, "a100-sxm", &t)) {
+		die("a100-sxm is built in");
+	}
+	other = &t.groups.at[0].device;
+	d->matrix_eff = other->matrix_eff;
+	d->matrix_fill = other->matrix_fill;
+	d->matrix_feed = other->matrix_feed;
+	d->memory_eff = other->memory_eff;
+	d->attention_eff = other->attention_eff;
+	d->attention_fill = other->attention_fill;
+	d->link_eff = other->link_eff;
+	d->link_start_us = other->link_start_us;
+	d->link_hop_us = other->link_hop_us;
+}
+
+/* The best rates: flops and bytes over the least times, without a launch. */
+static void
+take_rates(struct cal *c)
+{
+	struct target_device *d = &c->fitted.device;
+	uint32_t i;
+
+	for (i = 0; i < c->points.n; i++) {
+		const struct cal_point *p = &c->points.at[i];
+		double us = p->s.low_us, rate, *to;
+
+		us -= fmin(d->launch_us, us / 2);
+		rate = p->work / us;
+
+		switch (p->group) {
+		case CAL_MATMUL:
+			to = &d->flops_us[p->matmul.rate];
+			break;
+		case CAL_STREAM:
+			to = &d->memory_bytes_us;
+			break;
+		case CAL_TALK:
+			/* what a ring moves over one link */
+			rate = p->work / p->s.low_us;
+			rate *= p->talk.op == COST_SEND ? 1 :
+				(p->talk.op == COST_ALL_REDUCE ? 2.0 : 1.0) *
+				(double)(p->talk.ranks - 1) /
+				(double)p->talk.ranks;
+			to = &d->link_bytes_us;
+			break;
+		case CAL_LAUNCH:
+			/* more is a wait for a core; a file has 0.01 on */
+			d->launch_us = fmin(fmax(p->s.low_us, 0.01),
+					    1000);
+			continue;
+		default:
+			continue;
+		}
+		*to = fmax(*to, rate);
+	}
+}
+
+/*
+ * An efficiency is at most 1, but the best time of a shape has a prologue and
+ * a launch in it, so that the rate behind it is higher.  What exceeds 1 goes
+ * to the rate: formulas know only the product of the two.
+ */
+static void
+settle(double *eff, double *rate, double *also)
+{
+	if (*eff > 1) {
+		*rate *= *eff;
+		if (also) {
+			*also /= *eff;
+		}
+		*eff = 1;
+	}
+}
+
+static void
+settle_all(struct target_device *d)
+{
+	double flops = 1, over;
+	int r;
+
+	settle(&d->matrix_eff, &flops, &d->attention_eff);
+	over = 1;
+	settle(&d->attention_eff, &over, &d->matrix_eff);
+	for (r = 0; r < TARGET_NRATES; r++) {
+		d->flops_us[r] *= flops * over;
+	}
+	settle(&d->memory_eff, &d->memory_bytes_us, NULL);
+	settle(&d->link_eff, &d->link_bytes_us, NULL);
+	/* the least that a file may say: a machine at a standstill */
+	d->memory_bytes_us = fmax(d->memory_bytes_us, 1000);
+}
+
+/* ---- how well it holds ---- */
+
+static int
+by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static struct cal_error
+errors_of(struct cal *c, enum cal_group group)
+{
+	struct cal_error e = { 0, 0, 0 };
+	struct arena *a = &c->d->ctx.perm;
+	double *all = arena_alloc(a, (c->points.n + 1) * sizeof *all);
+	uint32_t i;
+
+	for (i = 0; i < c->points.n; i++) {
+		struct cal_point *p = &c->points.at[i];
+
+		if (p->group == group) {
+			p->predicted_us = cal_predict(&c->fitted, p);
+			all[e.n++] = error_of(&c->fitted, p);
+		}
+	}
+	if (e.n > 0) {
+		qsort(all, e.n, sizeof *all, by_size);
+		e.median = all[(e.n - 1) / 2];
+		e.worst = all[e.n - 1];
+	}
+	return e;
+}
+
+void
+cal_fit(struct cal *c)
+{
+	struct target_device *d = &c->fitted.device;
+	int g, turn;
+
+	c->fitted = (struct target_group){ .devices = 1, .nodes = 1 };
+	d->arch = c->meter.facts.arch;
+	d->units = c->meter.facts.units;
+	d->clock_mhz = c->meter.facts.clock_mhz;
+	d->memory_bytes = c->meter.facts.memory_bytes;
+	borrow(c);
+	take_rates(c);
+	/* few rows are both: each in turn, with the other as it is */
+	for (turn = 0; turn < 2; turn++) {
+		fit(c, memory_knobs, 1, is_memory);
+		fit(c, matrix_knobs, 3, is_matmul);
+	}
+	fit(c, attention_knobs, 2, is_attention);
+	fit(c, link_knobs, 3, is_talk);
+	settle_all(d);
+	for (g = 0; g < CAL_GROUPS; g++) {
+		c->errors[g] = errors_of(c, (enum cal_group)g);
+	}
+}

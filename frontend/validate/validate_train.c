@@ -1,0 +1,413 @@
+/*
+ * Rows of training runs: each is turned into a model in the language and
+ * pins of a plan, goes through all passes, and its rank programs are priced
+ * on the row's cluster.  Traits say how the measured software executes.
+ */
+#include "frontend/validate/validate.h"
+
+#include <string.h>
+
+#include "frontend/frontend.h"
+#include "passes/memory/memory.h"
+#include "passes/plan/plan.h"
+#include "passes/price/price.h"
+
+enum column { MODEL, LAYERS, HIDDEN, HEADS, KV_HEADS, FFN, MLP, VOCAB, SEQ,
+	      GPU, GPUS_PER_NODE, N_GPUS, NODE_LINK, TP, PP, DP, CP, VPP, MBS,
+	      GBS, SP, RECOMPUTE, ZERO, PRECISION, STEP_S, MEM_GB, MEM_KIND,
+	      SOURCE, TRAITS, NCOLUMNS };
+
+static const char *const columns[NCOLUMNS] = {
+	"model", "layers", "hidden", "heads", "kv_heads", "ffn", "mlp",
+	"vocab", "seq", "gpu", "gpus_per_node", "n_gpus", "node_link_gb_s",
+	"tp", "pp", "dp", "cp", "vpp", "mbs", "gbs", "sp", "recompute",
+	"zero", "precision", "step_s", "mem_gb", "mem_kind", "source",
+	"traits"
+};
+
+/* What a block's MLP is, by the column of that name. */
+static const struct { const char *name, *text; } mlps[] = {
+	{ "gelu", "linear(gelu(linear(n -> ffn)) -> hidden)" },
+	{ "relu2", "linear(relu2(linear(n -> ffn)) -> hidden)" },
+	{ "swiglu",
+	  "linear(silu(linear(n -> ffn)) * linear(n -> ffn) -> hidden)" }
+};
+#define NMLPS (sizeof mlps / sizeof *mlps)
+
+struct runs {
+	struct val *v;
+	int at[NCOLUMNS];
+	uint32_t row;
+};
+
+static const char *
+cell(const struct runs *x, enum column c)
+{
+	return tsv_cell(&x->v->table, x->row, x->at[c]);
+}
+
+static bool
+whole(const struct runs *x, enum column c, int64_t *out)
+{
+	const char *s = cell(x, c);
+
+	return num_parse_int(s, strlen(s), out) && *out > 0;
+}
+
+/* The row's model; a table does not tell norms, biases or positions apart. */
+static const char *
+model_text(struct arena *a, const struct runs *x, const char *mlp)
+{
+	bool half = strcmp(cell(x, PRECISION), "fp16") == 0;
+
+	return arena_printf(a,
+		"model run {\n"
+		"  dim hidden = %s, heads = %s, kv = %s, hd = hidden / heads,\n"
+		"      ffn = %s, vocab = %s, seq = %s, batch = %s;\n"
+		"  dtype %s;\n"
+		"  x = embed(tokens, vocab -> hidden);\n"
+		"  repeat %s as i {\n"
+		"    n = rmsnorm(x, eps = 1e-5);\n"
+		"    q = linear(n -> heads, hd);\n"
+		"    k = linear(n -> kv, hd);\n"
+		"    w = linear(n -> kv, hd);\n"
+		"    a = attention(q, k, w, causal);\n"
+		"    x = x + linear(a -> hidden);\n"
+		"    n = rmsnorm(x, eps = 1e-5);\n"
+		"    x = x + %s;\n"
+		"  }\n"
+		"  x = rmsnorm(x, eps = 1e-5);\n"
+		"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+		"}\n"
+		"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n",
+		cell(x, HIDDEN), cell(x, HEADS), cell(x, KV_HEADS),
+		cell(x, FFN), cell(x, VOCAB), cell(x, SEQ), cell(x, GBS),
+		half ? "f16" : "bf16", cell(x, LAYERS), mlp);
+}
+
+/* Its weights have no names, as no checkpoint is to hold them. */
+struct ir_module *
+val_compile(struct ir_ctx *c, const char *text)
+{
+	bool on = c->diags.on[WARN_UNNAMED_WEIGHT];
+	struct ir_module *m = NULL;
+	uint32_t base;
+
+	c->diags.on[WARN_UNNAMED_WEIGHT] = false;
+	if (source_add(&c->sources, "<row>", text, strlen(text), &base)) {
+		m = fe_compile(c, c->sources.files.n - 1);
+	}
+	c->diags.on[WARN_UNNAMED_WEIGHT] = on;
+	return m;
+}
+
+/* What a model cannot have, before it is written down. */
+static const char *
+bad_shape(const struct runs *x)
+{
+	static const enum column need[] = {
+		LAYERS, HIDDEN, HEADS, KV_HEADS, FFN, VOCAB, SEQ, GBS
+	};
+	int64_t v[8];
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		if (!whole(x, need[i], &v[i]) || v[i] > 1000000000) {
+			return "a size of its model is no whole number";
+		}
+	}
+	if (v[0] > 10000 || v[1] % v[2] != 0 || v[2] % v[3] != 0) {
+		return "its heads do not divide its width";
+	}
+	return NULL;
+}
+
+/* ---- the plan and the cluster ---- */
+
+static const char counts[] = "1 2 3 ..", numbers[] = "the numbers from 0 on";
+
+/* What cells can say beside `-` and nothing, which stand for what is usual. */
+static const struct {
+	enum column of;
+	const char *words;
+} legal[] = {
+	{ NODE_LINK, numbers }, { TP, counts }, { PP, counts }, { DP, counts },
+	{ CP, counts }, { VPP, counts }, { MBS, counts }, { SP, "0 1" },
+	{ RECOMPUTE, "none selective full unknown" }, { ZERO, "0 1 2 3" },
+	{ PRECISION, "bf16 fp16" }, { MEM_GB, numbers }
+};
+#define NLEGAL (sizeof legal / sizeof *legal)
+
+static bool
+is_word_of(const char *words, const char *s)
+{
+	size_t n = strlen(s);
+	const char *p = words;
+
+	for (; (p = strstr(p, s)) != NULL; p += n) {
+		if ((p == words || p[-1] == ' ') &&
+		    (p[n] == ' ' || p[n] == '\0')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+is_legal(const struct runs *x, enum column c, const char *words)
+{
+	const char *s = cell(x, c);
+	double number;
+	int64_t count;
+
+	if (!*s || strcmp(s, "-") == 0) {
+		return true;
+	}
+	if (words == counts) {
+		return whole(x, c, &count);
+	}
+	if (words == numbers) {
+		return tsv_number(&x->v->table, x->row, x->at[c], &number) &&
+		       number >= 0;
+	}
+	return is_word_of(words, s);
+}
+
+static const char *
+bad_cell(const struct runs *x)
+{
+	size_t i;
+
+	for (i = 0; i < NLEGAL; i++) {
+		if (!is_legal(x, legal[i].of, legal[i].words)) {
+			return arena_printf(&x->v->d->ctx.perm, "its %s is "
+					    "none of %s",
+					    columns[legal[i].of],
+					    legal[i].words);
+		}
+	}
+	return NULL;
+}
+
+/* A column that may say `-` or nothing. */
+static const char *
+or_one(const struct runs *x, enum column c)
+{
+	int64_t v;
+
+	return whole(x, c, &v) ? cell(x, c) : "1";
+}
+
+/*
+ * What overlaps tensor exchange splits by sequence, even if the row does not
+ * say so: all-reduce is not cut into pieces.
+ */
+static bool
+by_sequence(const struct runs *x)
+{
+	return strcmp(cell(x, SP), "1") == 0 ||
+	       (strcmp(cell(x, SP), "0") != 0 &&
+		strstr(cell(x, TRAITS), "tp_overlap=1") != NULL);
+}
+
+static const char *
+plan_text(struct arena *a, const struct runs *x)
+{
+	const char *rebuilt = cell(x, RECOMPUTE), *zero = cell(x, ZERO);
+	int64_t chunks = 1;
+
+	whole(x, VPP, &chunks);
+	return arena_printf(a, "tp=%s,pp=%s,dp=%s,cp=%s,microbatch=%s,"
+		"interleave=%lld,schedule=%s,sequence=%s,recompute=%s,zero=%s",
+		or_one(x, TP), or_one(x, PP), or_one(x, DP), or_one(x, CP),
+		or_one(x, MBS), (long long)chunks,
+		chunks > 1 ? "interleaved" : "1f1b",
+		by_sequence(x) ? "on" : "off",
+		strcmp(rebuilt, "selective") == 0 ? "attention"
+		: strcmp(rebuilt, "full") == 0 ? "full" : "none",
+		*zero >= '1' && *zero <= '3' ? zero : "0");
+}
+
+/* The row's nodes; what leaves one leaves it by as many ports as devices. */
+static bool
+cluster(struct runs *x, struct target_group *g)
+{
+	const struct target_group *known = val_target(x->v, cell(x, GPU));
+	double link = 0;
+	int64_t devices, ranks;
+
+	if (!known || !whole(x, GPUS_PER_NODE, &devices) ||
+	    !whole(x, N_GPUS, &ranks)) {
+		return false;
+	}
+	*g = *known;
+	g->devices = devices < ranks ? devices : ranks;
+	g->nodes = (ranks + g->devices - 1) / g->devices;
+	tsv_number(&x->v->table, x->row, x->at[NODE_LINK], &link);
+	if (link > 0) {
+		g->network.ports = g->devices;
+		g->network.bytes_us = link * 1e3 / (double)g->devices;
+		g->network.latency_us = 5;
+	}
+	return true;
+}
+
+/* ---- the prediction ---- */
+
+const char *
+val_first_error(struct val *v, const struct ir_ctx *c)
+{
+	return c->diags.records.n ? arena_printf(&v->d->ctx.perm, "%s",
+						 c->diags.records.at[0].text)
+				  : "its plan does not fit it";
+}
+
+/*
+ * How published frameworks run, and what the row says on top.  Two traits
+ * follow from others, until a table has a word for them: flash attention on
+ * what came before sm_90 is of before FlashAttention-2, as it was in all such
+ * runs that we know of; and who overlaps tensor exchange overlaps sends.
+ */
+static const char *
+find_traits(struct runs *x, const struct target_group *g,
+	    struct price_traits *t)
+{
+	struct arena *a = &x->v->d->ctx.perm;
+	struct price_fault fault;
+
+	*t = (struct price_traits){
+		.lone_maps = true, .wide_logits = true, .whole_layers = true,
+		.lone_sums = true, .eager = true,
+		.first_flash = strncmp(g->device.arch, "sm_8", 4) == 0,
+		.blocking = strstr(cell(x, TRAITS), "tp_overlap=1") == NULL
+	};
+	if (!price_traits_parse(t, cell(x, TRAITS), true, a, &fault)) {
+		return fault.why;
+	}
+	return drv_assume(x->v->d, t) ? NULL : "--assume is wrong";
+}
+
+static const char *
+predict(struct runs *x, struct ir_ctx *c, const char *mlp,
+	struct val_row *r)
+{
+	struct price_traits traits;
+	struct ir_module *m = val_compile(c, model_text(&c->perm, x, mlp));
+	struct target_seats seats;
+	struct target_group g = { 0 };
+	const char *why = NULL;
+	struct memory mem;
+	struct sched *s;
+	struct ranks ranks;
+	struct price p;
+
+	if (!m || !plan_pin(m, plan_text(&c->perm, x)) ||
+	    pass_apply(m, "split", false) != PASS_OK) {
+		return val_first_error(x->v, c);
+	}
+	s = ranks_schedule(m, &c->perm);
+	if (!s || !ranks_open(&ranks, m, s, &why)) {
+		return why ? why : val_first_error(x->v, c);
+	}
+	if (!cluster(x, &g)) {
+		return "there is no target of that name";
+	}
+	why = find_traits(x, &g, &traits);
+	if (why) {
+		return why;
+	}
+	seats = target_seat_all(&g);
+	if (!price_step(&ranks, &seats, &traits, &c->perm, &p, &why)) {
+		return why;
+	}
+	tsv_number(&x->v->table, x->row, x->at[MEM_GB], &r->measured_gib);
+	if (r->measured_gib > 0 || x->v->d->opts.at[OPT_ROWS].given) {
+		if (!memory_plan(&ranks, NULL,
+				 (int64_t)g.device.reserve_bytes, &c->perm,
+				 &mem, &why)) {
+			return why;
+		}
+		r->arena_gib = (double)mem.rank[mem.fullest].total /
+			       (1 << 30);
+	}
+	r->predicted_us = p.step_us;
+	r->math_us = p.parts_us[PRICE_MATRIX] + p.parts_us[PRICE_ATTENTION];
+	r->memory_us = p.parts_us[PRICE_MAPS];
+	r->launch_us = p.parts_us[PRICE_TALK];
+	return NULL;
+}
+
+/* Its plan beside the one that the search finds in its place. */
+static const char *
+search(struct runs *x, const char *mlp, struct val_row *r)
+{
+	struct arena *a = &x->v->d->ctx.perm;
+	struct val_run run = { .model = model_text(a, x, mlp),
+			       .pins = plan_text(a, x) };
+
+	return cluster(x, &run.group) ? val_search(x->v, &run, r)
+				      : "there is no target of that name";
+}
+
+static const char *
+price(struct runs *x, struct val_row *r)
+{
+	const char *why = bad_shape(x);
+	struct ir_ctx c;
+	double step_s;
+	size_t i;
+
+	for (i = 0; i < NMLPS; i++) {
+		if (strcmp(mlps[i].name, cell(x, MLP)) == 0) {
+			break;
+		}
+	}
+	if (why || i == NMLPS) {
+		return why ? why : "its mlp is none of gelu, relu2, swiglu";
+	}
+	why = bad_cell(x);
+	if (why) {
+		return why;
+	}
+	if (!tsv_number(&x->v->table, x->row, x->at[STEP_S], &step_s) ||
+	    step_s <= 0) {
+		return "step_s is no number";
+	}
+	r->measured_us = step_s * 1e6;
+	r->what = arena_printf(&x->v->d->ctx.perm, "%s on %s %s, %s",
+			       cell(x, MODEL), cell(x, N_GPUS), cell(x, GPU),
+			       plan_text(&x->v->d->ctx.perm, x));
+	if (x->v->d->opts.at[OPT_SEARCH].given) {
+		return search(x, mlps[i].text, r);
+	}
+	ir_ctx_init(&c, NULL);
+	why = predict(x, &c, mlps[i].text, r);
+	ir_ctx_release(&c);
+	return why;
+}
+
+bool
+val_train(struct val *v)
+{
+	struct runs x = { .v = v };
+
+	v->marks = "";
+	if (!drv_assume(v->d, &(struct price_traits){ 0 })) {
+		return false;
+	}
+	if (!tsv_columns(&v->table, &v->d->ctx.diags, "training runs",
+			 columns, NCOLUMNS, x.at)) {
+		return false;
+	}
+	for (x.row = 0; x.row < v->table.nrows; x.row++) {
+		struct val_row r = {
+			.source = cell(&x, SOURCE), .kind = cell(&x, MODEL),
+			.device = cell(&x, GPU), .what = cell(&x, MODEL),
+			.span = v->table.spans[x.row]
+		};
+
+		r.why = price(&x, &r);
+		VEC_PUSH(&v->d->ctx.perm, &v->rows, r);
+	}
+	return v->d->ctx.diags.errors == 0;
+}

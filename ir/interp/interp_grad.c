@@ -1,0 +1,192 @@
+/*
+ * Ops that only backward and the optimizer need: moving elements back to
+ * where they came from, and sinks.
+ */
+#include "ir/interp/interp.h"
+
+#include <math.h>
+#include <string.h>
+
+static void
+clear(const struct interp *e, const struct ir_node *n, double *out)
+{
+	memset(out, 0, (size_t)ir_interp_elems(e, n, INTERP_RESULT) *
+		       sizeof *out);
+}
+
+bool
+ir_eval_expand(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *x = interp_arg(e, n, 0);
+	struct ir_rule r;
+	struct nest o;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A over");
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		out[o.out_off] = x[o.in_off[0]];
+	}
+	return true;
+}
+
+bool
+ir_eval_arrange(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *x = interp_arg(e, n, 0);
+	struct ir_factor all;
+	struct ir_rule r;
+	struct nest o;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	all = *ir_rule_factor(&r, "over");
+	all.in = 1;	/* they are A's, in another order */
+	memset(&o, 0, sizeof o);
+	ir_nest_add(e, n, &o, &all);
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		out[o.out_off] = x[o.in_off[0]];
+	}
+	return true;
+}
+
+bool
+ir_eval_pad(struct interp *e, const struct ir_node *n, double *out)
+{
+	int64_t at = ir_attr_int(e->m, n, IR_ATTR_AT, 0), k;
+	struct nest o, of, to;
+	struct ir_rule r;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A");
+	ir_nest_one(e, n, &r, &of, "of");
+	ir_nest_one(e, n, &r, &to, "to");
+	if (at < 0 || at > to.size[0] - of.size[0]) {
+		diag_error(&e->m->ctx->diags, n->span,
+			   "%lld elements from %lld on do not fit in %lld",
+			   (long long)of.size[0], (long long)at,
+			   (long long)to.size[0]);
+		return false;
+	}
+	clear(e, n, out);
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		for (k = 0; k < of.size[0]; k++) {
+			out[o.out_off + (at + k) * to.out[0]] =
+				interp_arg(e, n, 0)[o.in_off[0] +
+						    k * of.in[0][0]];
+		}
+	}
+	return true;
+}
+
+bool
+ir_eval_put(struct interp *e, const struct ir_node *n, double *out)
+{
+	int64_t at = ir_attr_int(e->m, n, IR_ATTR_AT, 0);
+	const double *x = interp_arg(e, n, 0);
+	struct nest o, of;
+	struct ir_rule r;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A");
+	ir_nest_one(e, n, &r, &of, "of");
+	if (at < 0 || at >= of.size[0]) {
+		diag_error(&e->m->ctx->diags, n->span,
+			   "index %lld, and 0 to %lld is legal",
+			   (long long)at, (long long)of.size[0] - 1);
+		return false;
+	}
+	clear(e, n, out);
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		out[o.out_off + at * of.out[0]] = x[o.in_off[0]];
+	}
+	return true;
+}
+
+bool
+ir_eval_scatter(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *x = interp_arg(e, n, 0), *index = interp_arg(e, n, 1);
+	struct interp_index here;
+	struct nest o, of;
+	struct ir_rule r;
+	int64_t k;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A over N");
+	ir_nest_one(e, n, &r, &of, "of");
+	clear(e, n, out);
+	ir_interp_of(e, n, &r, &here);
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		if (!ir_interp_index(e, n, index[o.in_off[1]], &here, &k)) {
+			return false;
+		}
+		if (k >= 0) {
+			out[o.out_off + k * of.out[0]] += x[o.in_off[0]];
+		}
+	}
+	return true;
+}
+
+bool
+ir_eval_onehot(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *index = interp_arg(e, n, 0);
+	struct interp_index here;
+	struct nest o, of;
+	struct ir_rule r;
+	int64_t k;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A");
+	ir_nest_one(e, n, &r, &of, "of");
+	clear(e, n, out);
+	ir_interp_of(e, n, &r, &here);
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		if (!ir_interp_index(e, n, index[o.in_off[0]], &here, &k)) {
+			return false;
+		}
+		if (k >= 0) {
+			out[o.out_off + k * of.out[0]] = 1;
+		}
+	}
+	return true;
+}
+
+bool
+ir_eval_dot_to(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *x = interp_arg(e, n, 0), *g = interp_arg(e, n, 1);
+	bool routed = e->at && (interp_type(e, n, 0)->routed |
+				interp_type(e, n, 1)->routed);
+	const double *index = interp_arg(e, n, 2);
+	struct interp_index here;
+	struct nest o, of;
+	struct ir_rule r;
+	int64_t k;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "S C M N K");
+	ir_nest_one(e, n, &r, &of, "of");
+	clear(e, n, out);
+	ir_interp_of(e, n, &r, &here);
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		if (!ir_interp_index(e, n, index[o.in_off[2]], &here, &k)) {
+			return false;
+		}
+		if (k < 0) {	/* its expert is on another rank */
+			continue;
+		}
+		if (routed && isnan(x[o.in_off[0]] * g[o.in_off[1]])) {
+			return ir_interp_absent(e, n);
+		}
+		out[o.out_off + k * of.out[0]] +=
+			x[o.in_off[0]] * g[o.in_off[1]];
+	}
+	return true;
+}

@@ -1,0 +1,535 @@
+/*
+ * What each op computes, in plain loops: one function per row of ops.def.
+ * Sums and norms of rows are in interp_rows.c, attention is in
+ * interp_attention.c, what only backward needs in interp_grad.c.
+ */
+#include "ir/interp/interp.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+
+/* ---- maps ---- */
+
+/* Rows that are not here hold NaN; what is made of them is not here either. */
+static bool
+has_absent(const struct interp *e, const struct ir_node *n)
+{
+	return e->at && ir_type(e->m, n->result)->routed;
+}
+
+static bool
+map1(const struct interp *e, const struct ir_node *n, double *out,
+     double (*f)(double x))
+{
+	const double *x = interp_arg(e, n, 0);
+	bool absent = has_absent(e, n);
+	struct ir_rule r;
+	struct nest o;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A");
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		out[o.out_off] = f(x[o.in_off[0]]);
+		if (absent && isnan(x[o.in_off[0]])) {
+			out[o.out_off] = NAN;
+		}
+	}
+	return true;
+}
+
+static bool
+map2(const struct interp *e, const struct ir_node *n, double *out,
+     double (*f)(double x, double y))
+{
+	const double *x = interp_arg(e, n, 0), *y = interp_arg(e, n, 1);
+	bool absent = has_absent(e, n);
+	struct ir_rule r;
+	struct nest o;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A");
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		out[o.out_off] = f(x[o.in_off[0]], y[o.in_off[1]]);
+		if (absent && isnan(x[o.in_off[0]] + y[o.in_off[1]])) {
+			out[o.out_off] = NAN;
+		}
+	}
+	return true;
+}
+
+/* sqrt(2 / pi), and the cubic's factor: Hendrycks and Gimpel 2016. */
+static double
+gelu_tanh(double x)
+{
+	return 0.5 * x * (1 + tanh(sqrt(2 / PI) *
+				   (x + 0.044715 * x * x * x)));
+}
+
+#define MAP1(op, value) \
+	static double \
+	op##_of(double x) \
+	{ \
+		return value; \
+	} \
+	bool \
+	ir_eval_##op(struct interp *e, const struct ir_node *n, double *out) \
+	{ \
+		return map1(e, n, out, op##_of); \
+	}
+
+#define MAP2(op, value) \
+	static double \
+	op##_of(double x, double y) \
+	{ \
+		return value; \
+	} \
+	bool \
+	ir_eval_##op(struct interp *e, const struct ir_node *n, double *out) \
+	{ \
+		return map2(e, n, out, op##_of); \
+	}
+
+/* nothing here is rounded to a value's own float type */
+MAP1(cast, x)
+MAP1(cache, x)
+MAP1(neg, -x)
+MAP1(exp, exp(x))
+MAP1(log, log(x))
+MAP1(sqrt, sqrt(x))
+MAP1(rsqrt, 1 / sqrt(x))
+MAP1(tanh, tanh(x))
+MAP1(sigmoid, 1 / (1 + exp(-x)))
+MAP1(cos, cos(x))
+MAP1(erf, erf(x))
+MAP1(step, x > 0)
+MAP1(relu, x < 0 ? 0 : x)
+MAP1(relu2, x < 0 ? 0 : x * x)
+MAP1(silu, x / (1 + exp(-x)))
+MAP1(gelu, gelu_tanh(x))
+MAP1(gelu_erf, 0.5 * x * (1 + erf(x / sqrt(2))))
+MAP2(add, x + y)
+MAP2(sub, x - y)
+MAP2(mul, x * y)
+MAP2(div, x / y)
+MAP2(quantize, x / y)
+MAP2(rescale, x * y)
+MAP2(min, x < y ? x : y)
+MAP2(max, x > y ? x : y)
+
+/* ---- positions ---- */
+
+/*
+ * Radians per position of pair i of d / 2.  With `factor`, frequencies whose
+ * wavelength passes the trained length / low are stretched, those under the
+ * trained length / high stay, and between them it goes over linearly in
+ * (trained length / wavelength): Llama 3.1, and 1 and 4 are its low and
+ * high.  Without a trained length all are stretched.
+ */
+static double
+rope_frequency(const struct interp *e, const struct ir_node *n, int64_t i,
+	       int64_t d)
+{
+	double theta = ir_attr_num(e->m, n, IR_ATTR_THETA, 10000);
+	double f = pow(theta, -2.0 * (double)i / (double)d);
+	double by = ir_attr_num(e->m, n, IR_ATTR_FACTOR, 1);
+	double low = ir_attr_num(e->m, n, IR_ATTR_LOW, 1);
+	double high = ir_attr_num(e->m, n, IR_ATTR_HIGH, 4);
+	double trained = (double)ir_attr_int(e->m, n, IR_ATTR_ORIGINAL, 0);
+	double turns = trained * f / (2 * PI), mix;
+
+	if (turns < low || trained == 0) {
+		return f / by;
+	}
+	if (turns > high) {
+		return f;
+	}
+	mix = high > low ? (turns - low) / (high - low) : 1;
+	return (1 - mix) * f / by + mix * f;
+}
+
+bool
+ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
+{
+	bool neighbours = ir_attr(e->m, n, IR_ATTR_INTERLEAVED);
+	double turn = ir_attr(e->m, n, IR_ATTR_INVERSE) ? -1 : 1;
+	struct ir_pieces seq;
+	struct nest o, w;
+	struct ir_rule r;
+	int64_t d, k;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_interp_pieces(e, n, 0, ir_rule_factor(&r, "seq")->dims[0], &seq);
+	ir_nest(e, n, &r, &o, "A seq");
+	ir_nest_one(e, n, &r, &w, "d");
+	d = w.size[0];
+	if (d % 2 != 0) {
+		diag_error(&e->m->ctx->diags, n->span, "rope rotates pairs, "
+			   "and the last dim is %lld", (long long)d);
+		return false;
+	}
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		const double *x = interp_arg(e, n, 0) + o.in_off[0];
+		int64_t at = ir_pieces_at(&seq, o.at[o.n - 1]);
+		double *y = out + o.out_off;
+
+		for (k = 0; k < d / 2; k++) {
+			double angle = turn * (double)at *
+				       rope_frequency(e, n, k, d);
+			int64_t p = neighbours ? 2 * k : k;
+			int64_t q = neighbours ? p + 1 : k + d / 2;
+			double a = x[p * w.in[0][0]], b = x[q * w.in[0][0]];
+
+			y[p * w.out[0]] = a * cos(angle) - b * sin(angle);
+			y[q * w.out[0]] = b * cos(angle) + a * sin(angle);
+		}
+	}
+	return true;
+}
+
+/* ---- ranking ---- */
+
+/* A row being ranked; those taken are out of the race. */
+struct race {
+	int64_t n, groups, top_groups;
+	double *score, *taken, *group;
+};
+
+/* The largest and the second: a group with one member has only one. */
+static double
+group_score(const double *x, int64_t n)
+{
+	double best = x[0], second = 0;
+	int64_t i;
+
+	for (i = 1; i < n; i++) {
+		double less = x[i] > best ? best : x[i];
+
+		second = i == 1 || less > second ? less : second;
+		best = x[i] > best ? x[i] : best;
+	}
+	return best + second;
+}
+
+/* Takes all members of the groups that are not among the best. */
+static void
+drop_groups(struct race *a)
+{
+	int64_t size = a->n / a->groups, g, h, rank, i;
+
+	for (g = 0; g < a->groups; g++) {
+		a->group[g] = group_score(a->score + g * size, size);
+	}
+	for (g = 0; g < a->groups; g++) {
+		rank = 0;
+		for (h = 0; h < a->groups; h++) {
+			rank += a->group[h] > a->group[g] ||
+				(a->group[h] == a->group[g] && h < g);
+		}
+		for (i = 0; rank >= a->top_groups && i < size; i++) {
+			a->taken[g * size + i] = 1;
+		}
+	}
+}
+
+/* Takes the best, of equals the first. */
+static int64_t
+take_best(struct race *a)
+{
+	int64_t best = -1, i;
+
+	for (i = 0; i < a->n; i++) {
+		if (a->taken[i] == 0 &&
+		    (best < 0 || a->score[i] > a->score[best])) {
+			best = i;
+		}
+	}
+	a->taken[best] = 1;
+	return best;
+}
+
+static bool
+check_groups(const struct interp *e, const struct ir_node *n,
+	     const struct race *a, int64_t wanted)
+{
+	if (a->groups < 1 || a->n % a->groups != 0 || a->top_groups < 1 ||
+	    a->top_groups > a->groups ||
+	    a->n / a->groups * a->top_groups < wanted) {
+		diag_error(&e->m->ctx->diags, n->span, "%lld of %lld are asked "
+			   "for, and %lld of %lld groups do not hold them",
+			   (long long)wanted, (long long)a->n,
+			   (long long)a->top_groups, (long long)a->groups);
+		return false;
+	}
+	return true;
+}
+
+bool
+ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
+{
+	struct interp_block *room;
+	struct nest o, of, to;
+	struct ir_rule r;
+	struct race a;
+	int64_t k;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A");
+	ir_nest_one(e, n, &r, &of, "of");
+	ir_nest_one(e, n, &r, &to, "to");
+	a.n = of.size[0];
+	a.groups = ir_attr_int(e->m, n, IR_ATTR_GROUPS, 1);
+	a.top_groups = ir_attr_int(e->m, n, IR_ATTR_TOP_GROUPS, a.groups);
+	if (!check_groups(e, n, &a, to.size[0])) {
+		return false;
+	}
+	room = ir_interp_get(e, n, 2 * a.n + a.groups);
+	if (!room) {
+		return false;
+	}
+	a.score = room->data;
+	a.taken = a.score + a.n;
+	a.group = a.taken + a.n;
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		for (k = 0; k < a.n; k++) {
+			a.score[k] = interp_arg(e, n, 0)[o.in_off[0] +
+							 k * of.in[0][0]];
+			a.taken[k] = 0;
+		}
+		drop_groups(&a);
+		for (k = 0; k < to.size[0]; k++) {
+			out[o.out_off + k * to.out[0]] = (double)take_best(&a);
+		}
+	}
+	ir_interp_put(e, room);
+	return true;
+}
+
+/* ---- moving and cutting ---- */
+
+/* count elements, along one dim of each side. */
+static void
+copy(double *out, int64_t out_step, const double *x, int64_t x_step,
+     int64_t count)
+{
+	int64_t k;
+
+	for (k = 0; k < count; k++) {
+		out[k * out_step] = x[k * x_step];
+	}
+}
+
+/* `of` from `at` on; a select is a slice of one. */
+static bool
+cut(const struct interp *e, const struct ir_node *n, double *out,
+    const struct ir_rule *r, int64_t count, int64_t step)
+{
+	int64_t at = ir_attr_int(e->m, n, IR_ATTR_AT, 0);
+	struct nest o, of;
+	bool i;
+
+	ir_nest(e, n, r, &o, "A");
+	ir_nest_one(e, n, r, &of, "of");
+	if (at < 0 || at > of.size[0] - count) {
+		diag_error(&e->m->ctx->diags, n->span, "%lld of `%s` from "
+			   "%lld on, and it is %lld long", (long long)count,
+			   ir_dim_name(e->m, ir_rule_factor(r, "of")->dims[0]),
+			   (long long)at, (long long)of.size[0]);
+		return false;
+	}
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		copy(out + o.out_off, step, interp_arg(e, n, 0) +
+		     o.in_off[0] + at * of.in[0][0], of.in[0][0], count);
+	}
+	return true;
+}
+
+bool
+ir_eval_slice(struct interp *e, const struct ir_node *n, double *out)
+{
+	struct ir_rule r;
+	struct nest to;
+
+	ir_bind(e->m, n, &r);
+	ir_nest_one(e, n, &r, &to, "to");
+	return cut(e, n, out, &r, to.size[0], to.out[0]);
+}
+
+bool
+ir_eval_select(struct interp *e, const struct ir_node *n, double *out)
+{
+	struct ir_rule r;
+
+	ir_bind(e->m, n, &r);
+	return cut(e, n, out, &r, 1, 0);
+}
+
+bool
+ir_eval_concat(struct interp *e, const struct ir_node *n, double *out)
+{
+	struct nest o, x, y, to;
+	struct ir_rule r;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A");
+	ir_nest_one(e, n, &r, &x, "x");
+	ir_nest_one(e, n, &r, &y, "y");
+	ir_nest_one(e, n, &r, &to, "to");
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		copy(out + o.out_off, to.out[0], interp_arg(e, n, 0) +
+		     o.in_off[0], x.in[0][0], x.size[0]);
+		copy(out + o.out_off + x.size[0] * to.out[0], to.out[0],
+		     interp_arg(e, n, 1) + o.in_off[1], y.in[1][0],
+		     y.size[0]);
+	}
+	return true;
+}
+
+bool
+ir_eval_gather(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *table = interp_arg(e, n, 0);
+	const double *index = interp_arg(e, n, 1);
+	struct interp_index x;
+	struct nest o, of;
+	struct ir_rule r;
+	int64_t k;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A I N");
+	ir_nest_one(e, n, &r, &of, "of");
+	ir_interp_of(e, n, &r, &x);
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		if (!ir_interp_index(e, n, index[o.in_off[1]], &x, &k)) {
+			return false;
+		}
+		out[o.out_off] = k < 0 ? 0 : table[o.in_off[0] +
+						   k * of.in[0][0]];
+	}
+	return true;
+}
+
+/* ---- contractions ---- */
+
+/*
+ * The sum of products of x and operand ky over the loops of w.  Its innermost
+ * loop leaves the nest meanwhile: it is where all the time goes.
+ */
+static double
+sum_of_products(const double *x, const double *y, struct nest *w, int ky)
+{
+	int last = w->n > 0 ? w->n - 1 : 0, all = w->n;
+	int64_t count = all > 0 ? w->size[last] : 1, k;
+	int64_t sx = w->in[0][last], sy = w->in[ky][last];
+	double sum = 0;
+	bool i;
+
+	w->n = last;
+	for (i = ir_nest_start(w); i; i = ir_nest_next(w)) {
+		const double *p = x + w->in_off[0];
+		const double *q = y + w->in_off[ky];
+
+		for (k = 0; k < count; k++) {
+			sum += p[k * sx] * q[k * sy];
+		}
+	}
+	w->n = all;
+	return sum;
+}
+
+bool
+ir_eval_dot(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *x = interp_arg(e, n, 0), *y = interp_arg(e, n, 1);
+	struct nest o, w;
+	struct ir_rule r;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "B M N");
+	ir_nest(e, n, &r, &w, "over");
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		out[o.out_off] = sum_of_products(x + o.in_off[0],
+						 y + o.in_off[1], &w, 1);
+	}
+	return true;
+}
+
+bool
+ir_eval_dot_f32(struct interp *e, const struct ir_node *n, double *out)
+{
+	return ir_eval_dot(e, n, out);
+}
+
+/* Experts whose rows are sent here: all, unless the result is routed. */
+static void
+wanted_experts(const struct interp *e, const struct ir_node *n, dim_id d,
+	       struct ir_pieces *out)
+{
+	const struct ir_type *t = interp_type(e, n, 2);
+	uint8_t routed = e->at ? ir_type(e->m, n->result)->routed : 0;
+	uint32_t cut = 0, at = 0, i, k, count;
+	axis_id axes[IR_MAX_AXES];
+
+	for (i = 0; i < t->ndims; i++) {
+		count = t->dims[i] == d ? ir_cuts(t, i, axes) : 0;
+		for (k = 0; k < count; k++) {
+			if (routed >> (axes[k] - 1) & 1) {
+				cut |= axes[k] << at;
+				at += 4;
+			}
+		}
+	}
+	ir_pieces(e->m, ir_dim_size(e->m, d), cut, e->at, out);
+}
+
+/*
+ * A row whose expert is on another rank is zero here, or, if rows are where
+ * their experts are, no number at all.
+ */
+bool
+ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *x = interp_arg(e, n, 0), *y = interp_arg(e, n, 2);
+	bool routed = e->at && ir_type(e->m, n->result)->routed;
+	const double *index = interp_arg(e, n, 1);
+	struct ir_pieces wanted;
+	struct interp_index experts;
+	struct nest o, w, of;
+	struct ir_rule r;
+	int64_t k;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "S C M N");
+	ir_nest(e, n, &r, &w, "over");
+	ir_nest_one(e, n, &r, &of, "of");
+	ir_interp_of(e, n, &r, &experts);
+	wanted_experts(e, n, experts.dim, &wanted);
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		if (!ir_interp_index(e, n, index[o.in_off[1]], &experts,
+				     &k)) {
+			return false;
+		}
+		if (k < 0) {
+			k = (int64_t)index[o.in_off[1]];
+			out[o.out_off] = ir_pieces_find(&wanted, k) < 0 ? NAN
+									: 0;
+			continue;
+		}
+		out[o.out_off] = sum_of_products(x + o.in_off[0],
+						 y + o.in_off[2] +
+						 k * of.in[2][0], &w, 2);
+		if (routed && isnan(out[o.out_off])) {
+			return ir_interp_absent(e, n);
+		}
+	}
+	return true;
+}

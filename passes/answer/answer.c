@@ -1,0 +1,368 @@
+/*
+ * From a priced step to what it means: rates, MFU, money, failures.  The
+ * definitions and where they come from stand in docs/answer.md.
+ */
+#include "passes/answer/answer.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#define HOUR_S 3600.0
+#define DAY_S (24 * HOUR_S)
+
+/* ---- the model ---- */
+
+/* Pairs of an op if every query saw every key, for one that it sees. */
+static void
+add_square(struct ir_module *m, const struct ir_node *n, double times,
+	   double *seen, double *all)
+{
+	struct ir_rule r;
+	double pairs, queries, keys, flops = ir_flops(m, n);
+
+	ir_bind(m, n, &r);
+	queries = (double)ir_dim_size(m, ir_rule_factor(&r, "s")->dims[0]);
+	keys = (double)ir_dim_size(m, ir_rule_factor(&r, "t")->dims[0]);
+	pairs = ir_attention_pairs((int64_t)queries, (int64_t)keys,
+				   ir_attr(m, n, IR_ATTR_CAUSAL) != NULL,
+				   ir_attr_int(m, n, IR_ATTR_WINDOW, 0));
+	*seen += times * flops;
+	*all += times * flops * (pairs > 0 ? queries * keys / pairs : 1);
+}
+
+static void
+walk_square(struct ir_module *m, region_id r, double times, double *seen,
+	    double *all)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->regions.at[r].nodes.n; i++) {
+		const struct ir_node *n = ir_node(m,
+						  m->regions.at[r].nodes.at[i]);
+		double trips = (double)ir_attr_int(m, n, IR_ATTR_COUNT, 1);
+
+		if (n->region) {
+			walk_square(m, n->region, times * trips, seen, all);
+		} else if (n->op == IR_ATTENTION) {
+			add_square(m, n, times, seen, all);
+		}
+	}
+}
+
+double
+answer_square(struct ir_module *m)
+{
+	double seen = 0, all = 0;
+	func_id model = ir_model(m);
+
+	if (model) {
+		walk_square(m, m->funcs.at[model].body, 1, &seen, &all);
+	}
+	return seen > 0 ? all / seen : 1;
+}
+
+/* PaLM, appendix B; Korthikanti et al., section 6: backward is twice it. */
+void
+answer_model(const struct ir_module *m, const struct pass_sums *before,
+	     const struct pass_sums *behind, double square,
+	     struct answer_model *out)
+{
+	*out = (struct answer_model){
+		.name = m->name ? ir_text(m->ctx, m->name) : "model",
+		.parameters = before->total, .active = before->active,
+		.tokens = before->tokens,
+		.flops = 3 * (before->contraction_flops +
+			      square * before->attention_flops),
+		.flops_seen = 3 * (before->contraction_flops +
+				   before->attention_flops),
+		.flops_6n = 6 * (double)before->active,
+		.flops_run = behind->contraction_flops +
+			     square * behind->attention_flops,
+		.checkpoint_bytes = before->weight_bytes +
+				    before->optimizer_bytes +
+				    before->state_bytes
+	};
+}
+
+/* ---- links ---- */
+
+/* All-reduces of so much are about what the link carries, of so little about
+ * how they begin. */
+static const double large_bytes = 1 << 26, small_bytes = 1 << 10;
+
+static void
+set_link(const struct answer_input *in, enum plan_axis axis,
+	 struct answer *out)
+{
+	struct ir_module *m = in->ranks->m;
+	axis_id a = ir_axis_find(m, intern_str(&m->ctx->syms,
+					       plan_axis_name(axis)));
+	struct cost_group g;
+	double n, large, small;
+	uint32_t along;
+
+	out->link[axis] = ANSWER_NO_LINK;
+	out->link_gbs[axis] = out->link_us[axis] = NAN;
+	if (plan_degree(in->plan, axis) == 1 || !a) {
+		return;
+	}
+	along = (uint32_t)1 << a;
+	g = price_group(in->ranks, in->seats->all, along);
+	out->link[axis] = g.nodes == 1 ? ANSWER_IN_NODE :
+		g.per_node == 1 ? ANSWER_ACROSS : ANSWER_BOTH;
+	n = (double)(g.nodes * g.per_node);
+	large = price_talk(in->ranks, in->seats->all, COST_ALL_REDUCE, along,
+			   large_bytes);
+	small = price_talk(in->ranks, in->seats->all, COST_ALL_REDUCE, along,
+			   small_bytes);
+	out->link_us[axis] = small;
+	out->link_gbs[axis] = 2 * (n - 1) / n * (large_bytes - small_bytes) /
+		(large - small) * 1e-3;
+}
+
+/* ---- rates ---- */
+
+/* Of what contractions multiply most. */
+static enum target_rate
+main_rate(const struct answer_input *in)
+{
+	static const struct {
+		uint8_t dtype;
+		enum target_rate rate;
+	} rates[] = {
+		{ IR_BF16, TARGET_BF16 }, { IR_F16, TARGET_FP16 },
+		{ IR_TF32, TARGET_TF32 }, { IR_F8E4M3, TARGET_FP8 },
+		{ IR_F8E5M2, TARGET_FP8 }
+	};
+	const struct ir_module *m = in->ranks->m;
+	uint32_t uses[IR_DTYPE_COUNT] = { 0 }, best = IR_F32;
+	enum target_rate rate = TARGET_FP32;
+	node_id id;
+	size_t i;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		if (ir_is(n->op, IRF_CONTRACTS) && n->nargs) {
+			uses[ir_type(m, ir_args(m, n)[0])->dtype]++;
+		}
+	}
+	for (i = 0; i < IR_DTYPE_COUNT; i++) {
+		best = uses[i] > uses[best] ? (uint32_t)i : best;
+	}
+	for (i = 0; i < sizeof rates / sizeof rates[0]; i++) {
+		rate = rates[i].dtype == best ? rates[i].rate : rate;
+	}
+	return rate;
+}
+
+/* Dense rates of all devices that have a rank. */
+static double
+peak_flops_us(const struct answer_input *in)
+{
+	enum target_rate rate = main_rate(in);
+	double all = 0;
+	uint32_t i;
+
+	for (i = 0; i < in->on->groups.n; i++) {
+		all += cost_flops_us(&in->on->groups.at[i].device, rate) *
+		       (double)target_used(in->on, i, in->ranks->nranks);
+	}
+	return all;
+}
+
+static void
+set_rates(const struct answer_input *in, struct answer *out)
+{
+	double tokens_us = (double)out->model.tokens / out->step_us;
+	double peak_us = peak_flops_us(in);
+
+	out->tokens_s = tokens_us * 1e6;
+	out->flops_s = tokens_us * out->model.flops * 1e6;
+	out->mfu = tokens_us * out->model.flops / peak_us;
+	out->mfu_seen = tokens_us * out->model.flops_seen / peak_us;
+	out->hfu = tokens_us * out->model.flops_run / peak_us;
+}
+
+/* ---- money and failures ---- */
+
+static struct answer_run
+run_of(const struct answer *x, double goodput)
+{
+	struct answer_run r = { NAN, NAN };
+
+	if (x->asked.tokens > 0 && x->tokens_s > 0 && goodput > 0) {
+		r.days = x->asked.tokens / x->tokens_s / goodput / DAY_S;
+		r.usd = r.days * 24 * x->usd_h;
+	}
+	return r;
+}
+
+/*
+ * Of all groups together, each so many times what one of its devices says;
+ * NAN: one of them does not say it.
+ */
+static double
+sum_of(const struct answer_input *in, size_t at, int64_t n)
+{
+	double all = 0;
+	uint32_t i;
+
+	for (i = 0; i < in->on->groups.n; i++) {
+		const struct target_device *d = &in->on->groups.at[i].device;
+		double each = *(const double *)(const void *)
+			      ((const char *)d + at);
+		int64_t used = target_used(in->on, i, n);
+
+		all += used && each <= 0 ? NAN : each * (double)used;
+	}
+	return all;
+}
+
+/* All devices of the cluster are paid for, used or not. */
+static void
+set_money(const struct answer_input *in, struct answer *out)
+{
+	out->usd_h = sum_of(in, offsetof(struct target_device, price_usd_h),
+			    out->devices);
+	out->usd_mtoken = out->tokens_s > 0
+		? out->usd_h / HOUR_S / out->tokens_s * 1e6 : NAN;
+}
+
+static void
+set_faults(const struct answer_input *in, struct answer *out)
+{
+	double year = sum_of(in, offsetof(struct target_device,
+					  failures_year), out->used);
+	int64_t nodes = 0;
+	uint32_t i;
+
+	for (i = 0; i < in->on->groups.n; i++) {
+		int64_t each = in->on->groups.at[i].devices;
+
+		nodes += (target_used(in->on, i, out->used) + each - 1) / each;
+	}
+	out->checkpoint_s = (double)out->model.checkpoint_bytes /
+			    ((double)nodes * out->asked.storage_bytes_us) /
+			    1e6;
+	out->mtbf_s = out->interval_s = out->goodput = NAN;
+	if (year > 0) {
+		out->mtbf_s = answer_mtbf_s(year, 1);
+		out->interval_s = answer_interval_s(out->checkpoint_s,
+						    out->mtbf_s);
+		out->goodput = answer_goodput(out->interval_s,
+					      out->checkpoint_s,
+					      out->asked.restart_s,
+					      out->mtbf_s);
+	}
+}
+
+/* ---- where it lies ---- */
+
+static void
+set_groups(const struct answer_input *in, struct arena *a, struct answer *out)
+{
+	const struct target *t = in->on;
+	uint32_t i;
+
+	out->devices = target_devices(t);
+	out->nodes = target_nodes(t);
+	out->used = in->ranks->nranks;
+	out->device = target_kinds(t, 0, out->devices, a);
+	out->ngroups = t->groups.n;
+	out->group = arena_alloc(a, t->groups.n * sizeof *out->group);
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *g = &t->groups.at[i];
+
+		out->group[i] = (struct answer_group){
+			g->device.name, g->devices * g->nodes, g->nodes,
+			target_used(t, i, out->used)
+		};
+	}
+}
+
+static int64_t
+layers_of(const struct answer_input *in, uint32_t pipe)
+{
+	int64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < in->plan->nstages; i++) {
+		n += in->ranks->sched->rank_of[i] == pipe
+			? in->plan->layers[i] : 0;
+	}
+	return n;
+}
+
+/* Without seats of their own all ranks lie on the same devices. */
+static void
+set_places(const struct answer_input *in, struct arena *a, struct answer *out)
+{
+	int64_t each = out->used / in->ranks->npipes;
+	uint32_t i;
+
+	out->place = arena_alloc(a, in->ranks->npipes * sizeof *out->place);
+	for (i = 0; i < in->ranks->npipes; i++) {
+		const char *devices = in->seats->of
+			? target_kinds(in->on, i * each, (i + 1) * each, a)
+			: target_kinds(in->on, 0, out->used, a);
+		struct answer_place *p = &out->place[out->nplaces - 1];
+
+		if (!out->nplaces || strcmp(p->devices, devices) != 0) {
+			p = &out->place[out->nplaces++];
+			*p = (struct answer_place){ devices, i, i, 0 };
+		}
+		p->last = i;
+		p->layers += layers_of(in, i);
+	}
+}
+
+/* Of devices that have a rank; one alone has no link. */
+static void
+set_unmeasured(const struct answer_input *in, struct answer *out)
+{
+	uint32_t link = 1u << TARGET_LINK_EFF | 1u << TARGET_LINK_START |
+			1u << TARGET_LINK_HOP;
+	uint32_t i;
+
+	out->unmeasured = 0;
+	for (i = 0; i < in->on->groups.n; i++) {
+		if (target_used(in->on, i, in->ranks->nranks) > 0) {
+			out->unmeasured |= ~in->on->groups.at[i].device
+					    .measured;
+		}
+	}
+	out->unmeasured &= (1u << TARGET_NCONSTANTS) - 1;
+	out->unmeasured &= in->ranks->nranks > 1 ? ~0u : ~link;
+}
+
+/* ---- the whole ---- */
+
+void
+answer_make(const struct answer_input *in, struct arena *a,
+	    struct answer *out)
+{
+	int i;
+
+	out->target = in->target;
+	out->file = in->file;
+	out->priced_cpu = in->priced_cpu;
+	out->plan = in->plan;
+	set_groups(in, a, out);
+	set_places(in, a, out);
+	out->plan_text = in->plan_text;
+	out->model.sequences = in->plan->batch;
+	for (i = 0; i < PLAN_NAXES; i++) {
+		set_link(in, (enum plan_axis)i, out);
+	}
+	out->step_us = in->price->step_us;
+	answer_split_time(in->ranks, in->seats, in->price, a, out->us);
+	out->host_us = answer_host_us(in->ranks, in->seats, in->price);
+	set_rates(in, out);
+	set_unmeasured(in, out);
+	set_money(in, out);
+	set_faults(in, out);
+	out->plain = run_of(out, 1);
+	out->faulty = run_of(out, out->goodput);
+}

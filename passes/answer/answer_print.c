@@ -1,0 +1,575 @@
+/*
+ * The answer on one screen: what was asked, the split, the step's time by
+ * what it goes to, memory, money, failures.  What is not known is said so,
+ * with what would have to be said where.
+ */
+#include "passes/answer/answer.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_ROWS 4	/* ranks of the pipeline that are shown */
+#define MAX_KINDS 8	/* of node, and places that a pipeline has on them */
+#define WIDTH 80
+#define NAME 28		/* of a longer one the beginning is shown */
+#define INDENT 11	/* of what stands behind a label */
+
+
+/* ---- small texts ---- */
+
+/* Three digits and a unit: 68.98 B. */
+static void
+add_short(struct buf *out, double v)
+{
+	static const char *const units[] = { "", " K", " M", " B", " T" };
+	int i = 0;
+
+	while (v >= 999.5 && i < 4) {
+		v /= 1000;
+		i++;
+	}
+	buf_printf(out, "%.4g%s", v, units[i]);
+}
+
+static void
+add_span(struct buf *out, double s)
+{
+	if (s < 120) {
+		buf_printf(out, "%.1f s", s);
+	} else if (s < 2 * 3600) {
+		buf_printf(out, "%.1f minutes", s / 60);
+	} else if (s < 48 * 3600) {
+		buf_printf(out, "%.1f hours", s / 3600);
+	} else {
+		buf_printf(out, "%.1f days", s / (24 * 3600));
+	}
+}
+
+/* Dollars: cents where they count, else whole ones in groups. */
+static void
+add_usd(struct buf *out, double usd)
+{
+	if (usd < 1000 || usd > 9e15) {
+		buf_printf(out, usd < 1000 ? "%.2f USD" : "%.3g USD", usd);
+	} else {
+		buf_grouped(out, (int64_t)(usd + 0.5));
+		buf_puts(out, " USD");
+	}
+}
+
+static void
+add_label(struct buf *out, const char *label)
+{
+	buf_printf(out, "%-*s", INDENT, label);
+}
+
+/* Items behind a label, on as many lines as they need. */
+struct list {
+	struct buf *out;
+	size_t column;
+};
+
+static void
+list_begin(struct list *l, struct buf *out, const char *label)
+{
+	l->out = out;
+	l->column = 0;
+	add_label(out, label);
+}
+
+static void
+list_add(struct list *l, const char *item)
+{
+	size_t n = strlen(item);
+
+	if (l->column && l->column + 2 + n >= WIDTH - INDENT) {
+		buf_printf(l->out, ",\n%*s", INDENT, "");
+		l->column = 0;
+	} else if (l->column) {
+		buf_puts(l->out, ", ");
+		l->column += 2;
+	}
+	buf_puts(l->out, item);
+	l->column += n;
+}
+
+static void
+list_end(struct list *l)
+{
+	buf_puts(l->out, l->column ? "\n" : "none\n");
+}
+
+/* ---- what was asked ---- */
+
+static void
+print_head(const struct answer *x, struct buf *out)
+{
+	const struct answer_model *m = &x->model;
+
+	buf_printf(out, "%.*s: ", NAME, m->name);
+	add_short(out, (double)m->parameters);
+	buf_puts(out, " parameters");
+	if (m->active != m->parameters) {
+		buf_puts(out, ", ");
+		add_short(out, (double)m->active);
+		buf_puts(out, " for a token");
+	}
+	buf_putc(out, '\n');
+	add_label(out, "batch");
+	buf_printf(out, "%lld sequence%s, ", (long long)m->sequences,
+		   m->sequences == 1 ? "" : "s");
+	buf_grouped(out, m->tokens);
+	buf_puts(out, " tokens a step\n");
+	add_label(out, "target");
+	buf_printf(out, "%.*s: %lld of %lld devices", NAME, x->target,
+		   (long long)x->used, (long long)x->devices);
+	if (x->ngroups == 1) {
+		buf_printf(out, " (%.20s)", x->device);
+	}
+	buf_printf(out, " in %lld node%s\n", (long long)x->nodes,
+		   x->nodes == 1 ? "" : "s");
+	if (x->priced_cpu) {
+		add_label(out, "CPU");
+		buf_printf(out, "%s\n", x->priced_cpu);
+	}
+}
+
+/* Of several kinds of node: how many there are, and what lies on them. */
+static void
+print_places(const struct answer *x, struct buf *out)
+{
+	struct arena *a = out->arena;
+	struct list l;
+	uint32_t i;
+
+	if (x->ngroups == 1) {
+		return;
+	}
+	list_begin(&l, out, "");
+	for (i = 0; i < x->ngroups && i < MAX_KINDS; i++) {
+		const struct answer_group *g = &x->group[i];
+
+		list_add(&l, arena_printf(a, "%lld of %lld %.20s",
+			(long long)g->used, (long long)g->devices,
+			g->device));
+	}
+	if (i < x->ngroups) {
+		list_add(&l, arena_printf(a, "and %u kinds more",
+					  x->ngroups - i));
+	}
+	list_end(&l);
+	list_begin(&l, out, "layers");
+	for (i = 0; i < x->nplaces && i < MAX_KINDS; i++) {
+		const struct answer_place *p = &x->place[i];
+		const char *rank = p->last == p->first
+			? arena_printf(a, "pp %u", p->first)
+			: arena_printf(a, "pp %u..%u", p->first, p->last);
+
+		list_add(&l, arena_printf(a, "%lld on %.46s (%s)",
+			(long long)p->layers, p->devices,
+			x->plan->pp > 1 ? rank : "all ranks"));
+	}
+	if (i < x->nplaces) {
+		list_add(&l, "and so on");
+	}
+	list_end(&l);
+}
+
+/* ---- the split ---- */
+
+static void
+add_recompute(struct list *l, const struct plan *p, struct arena *a)
+{
+	char word[24];
+	size_t n = strlen(p->recompute);
+
+	snprintf(word, sizeof word, "%s", p->recompute);
+	list_add(l, n < sizeof word
+		 ? arena_printf(a, "recompute %s", word)
+		 : "recompute some values");
+}
+
+static void
+print_split(const struct answer *x, struct buf *out)
+{
+	static const char *const where[] = {
+		"", "in the node", "across nodes", "in and across nodes"
+	};
+	const struct plan *p = x->plan;
+	struct arena *a = out->arena;
+	struct list l;
+	int i;
+
+	list_begin(&l, out, "split");
+	for (i = 0; i < PLAN_NAXES; i++) {
+		enum plan_axis axis = p->mesh[i];
+
+		if (plan_degree(p, axis) > 1) {
+			list_add(&l, arena_printf(a, "%s=%lld %s",
+				plan_axis_name(axis),
+				(long long)plan_degree(p, axis),
+				where[x->link[axis]]));
+		}
+	}
+	list_end(&l);
+	list_begin(&l, out, "");
+	list_add(&l, arena_printf(a, "%lld microbatch%s of %lld",
+				  (long long)p->nmicrobatches,
+				  p->nmicrobatches == 1 ? "" : "es",
+				  (long long)p->microbatch));
+	if (p->pp > 1) {
+		list_add(&l, strlen(p->schedule) < WIDTH / 2 ? p->schedule
+							      : "a schedule");
+	}
+	if (p->interleave > 1) {
+		list_add(&l, arena_printf(a, "interleave %lld",
+					  (long long)p->interleave));
+	}
+	list_add(&l, arena_printf(a, "zero %d", p->zero));
+	add_recompute(&l, p, a);
+	if (p->tp > 1) {
+		list_add(&l, p->sequence ? "sequence on" : "sequence off");
+	}
+	if (p->offload) {
+		list_add(&l, "offload optimizer to the host");
+	}
+	list_end(&l);
+	if (p->offload) {
+		buf_printf(out, "%*s(-o plans with offload=none: no code moves "
+			   "optimizer state yet)\n", INDENT, "");
+	}
+}
+
+/* ---- time ---- */
+
+/* Whether there is something to say of it. */
+static bool
+has_time(const struct answer *x, int i)
+{
+	return x->us[i] != 0 || (i == ANSWER_HOST && x->host_us > 0);
+}
+
+static void
+print_time(const struct answer *x, struct buf *out)
+{
+	int i;
+
+	buf_printf(out, "\n%-24s %14.3f ms\n", "step", x->step_us / 1e3);
+	for (i = 0; i < ANSWER_NTIMES; i++) {
+		if (!has_time(x, i)) {
+			continue;
+		}
+		buf_printf(out, "  %-22s %14.3f ms %5.1f%%",
+			   answer_times[i].what, x->us[i] / 1e3,
+			   100 * x->us[i] / x->step_us);
+		if (i == ANSWER_HOST) {
+			buf_printf(out, ", %.3f ms more hidden",
+				   fmax(x->host_us - x->us[i], 0) / 1e3);
+		}
+		buf_putc(out, '\n');
+	}
+}
+
+/* ---- memory ---- */
+
+/* Columns of the table, each with a blank before it. */
+enum {
+	WEIGHTS = 9, GRADIENTS = 9, OPTIMIZER = 9, SAVED = 9, TEMPS = 9,
+	TOTAL = 9, HOST = 7
+};
+
+static void
+add_bytes(struct buf *out, int width, struct scale u, int64_t bytes)
+{
+	if (bytes < 0) {
+		buf_printf(out, " %*s", width, "-");
+	} else {
+		buf_printf(out, " %*.2f", width, (double)bytes / u.size);
+	}
+}
+
+static void
+print_rank(const struct answer_memory *m, uint32_t i, struct scale u,
+	   struct buf *out)
+{
+	const struct answer_rank *r = &m->rank[i];
+	int less = m->host_bytes ? 1 : 0;
+
+	buf_printf(out, "  %-8u", i);
+	add_bytes(out, WEIGHTS - less, u, r->weights);
+	add_bytes(out, GRADIENTS, u, r->gradients);
+	add_bytes(out, OPTIMIZER, u, r->optimizer);
+	add_bytes(out, SAVED - 2 * less, u, r->saved);
+	add_bytes(out, TEMPS - 2 * less, u, r->temps);
+	add_bytes(out, TOTAL - 2 * less, u, r->total);
+	if (m->host_bytes) {
+		add_bytes(out, HOST, u, r->host);
+	}
+	buf_puts(out, i == m->fullest ? " fullest\n" : "\n");
+}
+
+static void
+print_columns(const struct answer_memory *m, struct scale u, struct buf *out)
+{
+	int less = m->host_bytes ? 1 : 0;
+
+	buf_printf(out, "\n%s %-*s %*s %*s %*s %*s %*s %*s", u.name,
+		   (int)(9 - strlen(u.name)), "on pp",
+		   WEIGHTS - less, "weights", GRADIENTS, "gradients",
+		   OPTIMIZER, "optimizer", SAVED - 2 * less, "saved",
+		   TEMPS - 2 * less, "temps", TOTAL - 2 * less, "total");
+	if (m->host_bytes) {
+		buf_printf(out, " %*s", HOST, "host");
+	}
+	buf_putc(out, '\n');
+}
+
+/* Of the node whose host has least left. */
+static void
+print_host(const struct answer_memory *m, struct buf *out)
+{
+	int64_t left = m->node_bytes - m->host_bytes;
+
+	if (!m->host_bytes) {
+		return;
+	}
+	buf_printf(out, "  the host of a node keeps %s of optimizer state",
+		   unit_text(out->arena, (double)m->host_bytes));
+	if (m->node_bytes) {
+		buf_printf(out, "; %s %s\n",
+			   unit_text(out->arena, fabs((double)left)),
+			   left < 0 ? "TOO LITTLE" : "left");
+	} else {
+		buf_puts(out, "; it may have less\n");
+	}
+}
+
+static void
+print_memory(const struct answer *x, struct buf *out)
+{
+	const struct answer_memory *m = &x->memory;
+	struct scale u = unit_bytes((double)m->rank[m->fullest].total);
+	uint32_t i, shown = 0;
+
+	print_columns(m, u, out);
+	for (i = 0; i < m->nranks && i < MAX_ROWS; i++, shown++) {
+		/* the fullest is one of them */
+		print_rank(m, i == MAX_ROWS - 1 && m->fullest > i
+			   ? m->fullest : i, u, out);
+	}
+	if (m->nranks > shown) {
+		buf_printf(out, "  and %u more ranks of the pipeline\n",
+			   m->nranks - shown);
+	}
+	buf_printf(out, "  %s has %s; total has %s of reserve; %s %s\n",
+		   x->nplaces > 1 ? "the fullest" : "a device",
+		   unit_text(out->arena, (double)m->device_bytes),
+		   unit_text(out->arena,
+			     (double)m->rank[m->fullest].reserve),
+		   unit_text(out->arena, fabs((double)m->left_bytes)),
+		   m->left_bytes < 0 ? "TOO LITTLE" : "left");
+	print_host(m, out);
+	if (m->peak_op) {
+		buf_printf(out, "  most is alive at %.50s\n", m->peak_op);
+	}
+}
+
+/* ---- rates, money, failures ---- */
+
+static void
+print_rates(const struct answer *x, struct buf *out)
+{
+	double flops_s = x->flops_s / (double)x->used;
+	struct scale u = unit_flops(flops_s);
+
+	buf_printf(out, "\nrate       %.0f tokens/s, %.1f a device; %.1f "
+		   "%s/s a device\n", x->tokens_s,
+		   x->tokens_s / (double)x->used, flops_s / u.size, u.name);
+	buf_printf(out, "           MFU %.1f%% (%.1f%% by unmasked pairs "
+		   "alone), HFU %.1f%%\n", 100 * x->mfu, 100 * x->mfu_seen,
+		   100 * x->hfu);
+}
+
+/* Which of the numbers that all of this is made of are not known so well. */
+static void
+print_unmeasured(const struct answer *x, struct buf *out)
+{
+	const char *word = "not measured with llmc: ";
+	struct list l;
+	int i;
+
+	if (!x->unmeasured) {
+		return;
+	}
+	list_begin(&l, out, "constants");
+	if (x->unmeasured == (1u << TARGET_NCONSTANTS) - 1) {
+		list_add(&l, "none was measured with llmc on such a device: "
+			 "see llmc calibrate");
+		list_end(&l);
+		return;
+	}
+	for (i = 0; i < TARGET_NCONSTANTS; i++) {
+		if (x->unmeasured >> i & 1) {
+			list_add(&l, arena_printf(out->arena, "%s%s", word,
+						  target_constant_names[i]));
+			word = "";
+		}
+	}
+	list_end(&l);
+}
+
+static void
+print_money(const struct answer *x, struct buf *out)
+{
+	add_label(out, "cost");
+	if (isnan(x->usd_h)) {
+		buf_printf(out, "not known: %.*s has no price\n", 2 * NAME,
+			   x->file);
+		return;
+	}
+	add_usd(out, x->usd_h);
+	buf_puts(out, " an hour, ");
+	buf_printf(out, "%.4g USD for a million tokens\n", x->usd_mtoken);
+}
+
+static void
+add_run(const struct answer_run *r, struct buf *out)
+{
+	if (isnan(r->days)) {
+		buf_puts(out, "never ends");
+		return;
+	}
+	buf_printf(out, r->days < 1e6 ? "%.1f days" : "%.2e days", r->days);
+	if (!isnan(r->usd)) {
+		buf_puts(out, ", ");
+		add_usd(out, r->usd);
+	}
+}
+
+static void
+print_run(const struct answer *x, struct buf *out)
+{
+	add_label(out, "run");
+	if (x->asked.tokens <= 0) {
+		buf_puts(out, "not known: neither train.tokens nor --tokens "
+			 "is given\n");
+		return;
+	}
+	add_short(out, x->asked.tokens);
+	buf_puts(out, " tokens: ");
+	add_run(&x->plain, out);
+	if (!isnan(x->goodput)) {
+		buf_printf(out, "\n%*swith failures: ", INDENT, "");
+		add_run(&x->faulty, out);
+	}
+	buf_putc(out, '\n');
+}
+
+static void
+print_faults(const struct answer *x, struct buf *out)
+{
+	add_label(out, "failures");
+	if (isnan(x->mtbf_s)) {
+		buf_printf(out, "not known: %.*s has no failures\n", 2 * NAME,
+			   x->file);
+		return;
+	}
+	buf_puts(out, "one in ");
+	add_span(out, x->mtbf_s);
+	buf_printf(out, "; a checkpoint of %.0f GB takes ",
+		   (double)x->model.checkpoint_bytes / 1e9);
+	add_span(out, x->checkpoint_s);
+	buf_printf(out, ",\n%*swritten every ", INDENT, "");
+	add_span(out, x->interval_s);
+	buf_printf(out, "; goodput %.1f%%\n", 100 * x->goodput);
+	buf_printf(out, "%*sassumed: %.3g GB/s of storage a node, %.3g minutes "
+		   "to restart\n", INDENT, "",
+		   x->asked.storage_bytes_us / 1e3,
+		   x->asked.restart_s / 60);
+}
+
+void
+answer_print(const struct answer *x, struct buf *out)
+{
+	print_head(x, out);
+	print_places(x, out);
+	print_split(x, out);
+	print_time(x, out);
+	print_memory(x, out);
+	print_rates(x, out);
+	print_unmeasured(x, out);
+	print_money(x, out);
+	print_run(x, out);
+	print_faults(x, out);
+}
+
+/* ---- two plans ---- */
+
+static void
+both(struct buf *out, const char *what, double a, double b, const char *fmt)
+{
+	double more = a > 0 && b > 0 ? 100 * (b - a) / a : 0;
+	char x[40], y[40];
+
+	snprintf(x, sizeof x, fmt, a);
+	snprintf(y, sizeof y, fmt, b);
+	buf_printf(out, "%-24s %16s %16s", what, x, y);
+	if (a > 0 && b > 0) {
+		buf_printf(out, " %+9.1f%%", fabs(more) < 0.05 ? 0 : more);
+	}
+	buf_putc(out, '\n');
+}
+
+static void
+both_bytes(struct buf *out, const char *what, struct scale u, int64_t a,
+	   int64_t b)
+{
+	both(out, what, (double)a / u.size, (double)b / u.size, "%.2f");
+}
+
+static void
+both_memory(const struct answer_rank *a, const struct answer_rank *b,
+	    struct buf *out)
+{
+	struct scale u = unit_bytes((double)(a->total > b->total ? a->total
+								: b->total));
+
+	both_bytes(out, arena_printf(out->arena, "fullest rank, %s", u.name),
+		   u, a->total, b->total);
+	both_bytes(out, "  weights", u, a->weights, b->weights);
+	both_bytes(out, "  gradients", u, a->gradients, b->gradients);
+	both_bytes(out, "  optimizer", u, a->optimizer, b->optimizer);
+	both_bytes(out, "  saved", u, a->saved, b->saved);
+	if (a->host || b->host) {
+		both_bytes(out, arena_printf(out->arena, "on its host, %s",
+					     u.name), u, a->host, b->host);
+	}
+}
+
+void
+answer_print_both(const struct answer *x, const struct answer *y,
+		  struct buf *out)
+{
+	const struct answer_rank *a = &x->memory.rank[x->memory.fullest];
+	const struct answer_rank *b = &y->memory.rank[y->memory.fullest];
+	struct scale left;
+	int i;
+
+	both(out, "devices", (double)x->used, (double)y->used, "%.0f");
+	both(out, "step, ms", x->step_us / 1e3, y->step_us / 1e3, "%.3f");
+	for (i = 0; i < ANSWER_NTIMES; i++) {
+		if (x->us[i] != 0 || y->us[i] != 0) {
+			both(out, arena_printf(out->arena, "  %s",
+					       answer_times[i].what),
+			     x->us[i] / 1e3, y->us[i] / 1e3, "%.3f");
+		}
+	}
+	both(out, "tokens/s", x->tokens_s, y->tokens_s, "%.0f");
+	both(out, "MFU, %", 100 * x->mfu, 100 * y->mfu, "%.1f");
+	both_memory(a, b, out);
+	left = unit_bytes(fmax(fabs((double)x->memory.left_bytes),
+			       fabs((double)y->memory.left_bytes)));
+	both_bytes(out, arena_printf(out->arena, "left on a device, %s",
+				     left.name), left,
+		   x->memory.left_bytes, y->memory.left_bytes);
+}

@@ -1,0 +1,376 @@
+/*
+ * fuse: which nodes become one kernel.  Region by region, outer ones first:
+ * each node has a class by the facts of its op, groups of nodes merge as
+ * long as no path leaves a group and comes back, and what is left crosses
+ * memory.  It is no pass of the table, since it changes nothing: it reads
+ * what any pass has left, and the same function gives the same kernels.
+ */
+#include "passes/kernels/fuse.h"
+
+#include <string.h>
+
+#include "passes/plan/plan.h"
+
+const char *
+kernel_kind_name(enum kernel_kind kind)
+{
+	static const char *const names[KERNEL_NKINDS] = {
+		"map", "rowwise", "contraction", "attention", "move",
+		"optimizer", "collective", "repeat", "call"
+	};
+
+	return names[kind];
+}
+
+/* ---- uses ---- */
+
+static void
+add_link(struct fuse *f, value_id v, node_id user)
+{
+	struct fuse_link l = { user, f->uses[v] };
+
+	VEC_PUSH(&f->bench, &f->links, l);
+	f->uses[v] = f->links.n;
+}
+
+static void
+find_uses(struct fuse *f, region_id r, bool *updates)
+{
+	const struct ir_region *region = &f->m->regions.at[r];
+	uint32_t i, k;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		node_id id = region->nodes.at[i];
+		const struct ir_node *n = ir_node(f->m, id);
+
+		*updates |= fuse_stores(n);
+		for (k = 0; k < n->nargs; k++) {
+			add_link(f, ir_args(f->m, n)[k], id);
+		}
+		if (n->region) {
+			find_uses(f, n->region, updates);
+		}
+	}
+	for (i = 0; i < region->results.n; i++) {
+		f->escapes[region->results.at[i]] = true;
+	}
+}
+
+/* What uses, keys and groups are found with. */
+static void
+open_bench(struct fuse *f)
+{
+	const struct ir_module *m = f->m;
+	uint32_t nv = m->values.n + 1, nn = m->nodes.n + 1;
+	struct arena *a = &f->bench;
+
+	f->linked = arena_alloc(a, m->funcs.n);
+	f->uses = arena_alloc(a, nv * sizeof *f->uses);
+	f->links.cap = m->args.n;
+	f->links.at = arena_room(a, m->args.n * sizeof *f->links.at);
+	f->escapes = arena_alloc(a, nv);
+	f->place = arena_room(a, nn * sizeof *f->place);
+	f->home = arena_alloc(a, nn * sizeof *f->home);
+	if (f->memo) {
+		f->said = arena_alloc(a, (m->ctx->syms.text.n + 1) *
+				      sizeof *f->said);
+		f->cut_of = arena_alloc(a, m->dims.n * sizeof *f->cut_of);
+		f->typed = arena_alloc(a, m->ctx->types->at.n *
+				       sizeof *f->typed);
+		f->keyed = 0;
+		fuse_number_values(f);
+	}
+}
+
+/* So that it is known who uses values of the function. */
+static void
+link_uses(struct fuse *f)
+{
+	if (!f->linked) {
+		open_bench(f);
+	}
+	if (!f->linked[f->func]) {
+		find_uses(f, f->m->funcs.at[f->func].body,
+			  &f->stores[f->func]);
+		f->linked[f->func] = true;
+	}
+}
+
+/* ---- regions ---- */
+
+static struct kernel_list *find_region(struct fuse *f, region_id r);
+
+/* Groups in order, then talk where it goes: no length has a say in that. */
+static void
+find_groups(struct fuse *f, struct kernel_list *l)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < f->norder; i++) {
+		n += f->order[i] != FUSE_HOLE;
+	}
+	l->at.cap = n;
+	l->at.at = arena_alloc(f->a, n * sizeof *l->at.at);
+	for (i = 0; i < f->norder; i++) {
+		if (f->order[i] != FUSE_HOLE) {
+			fuse_count(f, f->order[i], &l->at.at[l->at.n++]);
+		}
+	}
+	for (i = 0; i < f->n; i++) {
+		if (fuse_class(f, f->nodes[i]) == FUSE_FREE) {
+			VEC_PUSH(f->a, &l->free, f->nodes[i]);
+		}
+	}
+	fuse_spread_talk(f, l);
+	fuse_wait_talk(f, l);
+}
+
+/* Kernels but for sizes; the list has them, by the region's own names. */
+static const struct fuse_mould *
+make_mould(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
+{
+	struct fuse_mould *x;
+
+	link_uses(f);
+	fuse_open_region(f, l->region);
+	fuse_grow(f);
+	fuse_sink(f);
+	fuse_open_counts(f);
+	find_groups(f, l);
+	x = fuse_close_counts(f, l);
+	return key ? fuse_keep_mould(f, key, x) : x;
+}
+
+static void
+find_kernels(struct fuse *f, const struct fuse_key *key,
+	     struct kernel_list *l)
+{
+	const struct fuse_mould *x = key ? fuse_find_mould(f, key) : NULL;
+	struct arena *shared;
+	bool own;
+
+	if (x) {
+		fuse_copy_list(f->a, &x->list, fuse_names(f, key, l->region),
+			       l);
+	} else {
+		x = make_mould(f, key, l);
+	}
+	shared = key ? fuse_room(f, x) : NULL;
+	f->shared = shared ? shared : f->a;
+	fuse_fill(f, x, l);
+	own = fuse_join(f, l);
+	if (own) {
+		fuse_wait_talk(f, l);
+	}
+	own |= parts_read(f->m, l);
+	if (shared) {
+		fuse_remember(f, key, x, own, l);
+	}
+}
+
+static void
+find_bodies(struct fuse *f, struct kernel_list *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		struct kernel *k = &l->at.at[i];
+		const struct ir_node *n = ir_node(f->m, k->nodes.at[0]);
+
+		if (k->kind == KERNEL_REPEAT) {
+			k->body = find_region(f, n->region);
+			k->body->count = ir_attr_int(f->m, n, IR_ATTR_COUNT,
+						     1);
+		}
+	}
+}
+
+static struct kernel_list *
+find_region(struct fuse *f, region_id r)
+{
+	const struct fuse_key *key = f->memo && !f->keys[r].none
+		? &f->keys[r] : NULL;
+	struct kernel_list *l = arena_alloc(f->a, sizeof *l);
+
+	l->region = r;
+	l->count = 1;
+	l->arena = f->a;
+	if (!key || !fuse_recall(f, key, l)) {
+		find_kernels(f, key, l);
+	}
+	find_bodies(f, l);	/* which take the same scratch */
+	return l;
+}
+
+static void
+add_up(const struct kernel_list *l, double times, struct kernels *ks)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->kind == KERNEL_REPEAT) {
+			add_up(k->body, times * (double)k->body->count, ks);
+			continue;
+		}
+		ks->nkernels += times;
+		ks->flops += times * k->work->flops;
+		ks->read_bytes += times * k->work->read_bytes;
+		ks->write_bytes += times * k->work->write_bytes;
+	}
+}
+
+/* ---- functions ---- */
+
+struct fuse *
+kernels_open(struct ir_module *m, struct arena *a)
+{
+	struct fuse *f = arena_alloc(a, sizeof *f);
+
+	f->m = m;
+	f->scratch = a;
+	f->memo = m->ctx->kernels;
+	f->joins = plan_joins(m);
+	f->join_link = ir_setting_num(m, "join.link", 0);
+	f->join_work = ir_setting_num(m, "join.work", 0);
+	f->classed = arena_alloc(a, m->funcs.n);
+	f->stores = arena_alloc(a, m->funcs.n);
+	f->constant = arena_alloc(a, m->values.n + 1);
+	f->class = arena_alloc(a, m->nodes.n + 1);
+	ir_counts_open(&f->lens, a);
+	if (f->memo) {
+		f->keys = arena_alloc(a, m->regions.n * sizeof *f->keys);
+	}
+	return f;
+}
+
+static void
+clear_bench(struct fuse *f)
+{
+	arena_release(&f->bench);
+	f->linked = NULL;
+	f->number = NULL;
+	f->len = NULL;
+	f->nlens = 0;
+	memset(&f->links, 0, sizeof f->links);
+	memset(&f->making, 0, sizeof f->making);
+	memset(&f->values, 0, sizeof f->values);
+}
+
+/* Of a region of the function, and of those inside. */
+static void
+look(struct fuse *f, func_id id, region_id r)
+{
+	bool known = f->classed[id] && (!f->memo || f->keys[r].known);
+
+	f->func = id;
+	if (!known) {
+		link_uses(f);
+	}
+	f->updates = f->stores[id];
+	if (!f->classed[id]) {
+		fuse_classify(f, f->m->funcs.at[id].body);
+		f->classed[id] = true;
+	}
+	if (f->memo && !known) {
+		fuse_find_keys(f, r);
+	}
+	if (f->memo) {
+		fuse_find_sizes(f, r);
+	}
+}
+
+static struct kernels *
+find(struct fuse *f, func_id id)
+{
+	struct kernels *ks = arena_alloc(f->a, sizeof *ks);
+	region_id body = f->m->funcs.at[id].body;
+
+	ks->func = id;
+	look(f, id, body);
+	ks->top = find_region(f, body);
+	add_up(ks->top, 1, ks);
+	return ks;
+}
+
+static void
+open_call(struct fuse *f, struct arena *a)
+{
+	const struct ir_module *m = f->m;
+
+	f->a = a;
+	arena_init(&f->tmp, &m->ctx->mem);
+	arena_init(&f->bench, &m->ctx->mem);
+	if (!fuse_classes_hold(f)) {
+		memset(f->classed, 0, m->funcs.n);
+		f->views.n = 0;
+		if (f->memo) {
+			memset(f->keys, 0, m->regions.n * sizeof *f->keys);
+		}
+	}
+}
+
+static void
+close_call(struct fuse *f)
+{
+	arena_release(&f->tmp);
+	clear_bench(f);
+}
+
+void
+kernels_some(struct fuse *f, const func_id *ids, uint32_t n, struct arena *a,
+	     struct kernels **all)
+{
+	uint32_t i;
+
+	open_call(f, a);
+	for (i = 0; i < n; i++) {
+		if (ids[i] && !all[ids[i]]) {
+			all[ids[i]] = find(f, ids[i]);
+		}
+	}
+	close_call(f);
+}
+
+struct kernel_list *
+kernels_inside(struct fuse *f, func_id id, region_id r, struct arena *a)
+{
+	struct kernel_list *l;
+
+	open_call(f, a);
+	look(f, id, r);
+	l = find_region(f, r);
+	close_call(f);
+	return l;
+}
+
+static struct kernels **
+find_all(struct ir_module *m, const func_id *ids, uint32_t n,
+	 struct arena *a)
+{
+	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
+	struct arena scratch;
+
+	arena_init(&scratch, &m->ctx->mem);
+	kernels_some(kernels_open(m, &scratch), ids, n, a, all);
+	arena_release(&scratch);
+	return all;
+}
+
+struct kernels *
+kernels_find(struct ir_module *m, func_id func, struct arena *a)
+{
+	return find_all(m, &func, 1, a)[func];
+}
+
+struct kernels **
+kernels_all(struct ir_module *m, struct arena *a)
+{
+	func_id *ids = arena_alloc(a, m->funcs.n * sizeof *ids), i;
+
+	for (i = 1; i < m->funcs.n; i++) {
+		ids[i] = i;
+	}
+	return find_all(m, ids, m->funcs.n, a);
+}

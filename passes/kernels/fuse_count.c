@@ -1,0 +1,519 @@
+/*
+ * What a group reads, writes and computes: counts of f->counts, since it
+ * follows from sizes, and all else of its kernel does not.
+ */
+#include "passes/kernels/fuse.h"
+
+#include <string.h>
+
+static count_id
+bytes_of(struct fuse *f, value_id v)
+{
+	return ir_count_type(&f->counts, ir_type(f->m, v));
+}
+
+static void
+add_to(struct fuse *f, count_id *sum, count_id v)
+{
+	*sum = ir_count_add(&f->counts, *sum, v);
+}
+
+static const struct ir_node *
+node_at(const struct fuse *f, uint32_t place)
+{
+	return ir_node(f->m, f->nodes[place]);
+}
+
+/* ---- what crosses ---- */
+
+/*
+ * Of what lies there, with so many bytes.  A node that picks elements touches
+ * as many as it makes.
+ */
+static count_id
+touched(struct fuse *f, const struct ir_node *n, uint32_t k, value_id base,
+	count_id most)
+{
+	struct ir_counts *c = &f->counts;
+	value_id v = ir_args(f->m, n)[k];
+	count_id bytes = v == base ? most
+		: ir_count_least(c, most, bytes_of(f, v));
+
+	if (k == 0 && n->nresults == 1 && ir_is(n->op, IRF_MOVES)) {
+		count_id out = ir_count_elems(c, ir_type(f->m, n->result));
+
+		return ir_count_least(c, bytes, ir_count_bytes(c, out,
+			ir_type(f->m, v)->dtype));
+	}
+	return bytes;
+}
+
+static bool
+is_copy(const struct fuse_group *g, uint32_t place)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->copies.n; i++) {
+		if (g->copies.at[i] == place) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+fuse_has(const struct fuse *f, uint32_t group, value_id base)
+{
+	node_id id = f->m->values.at[base].node;
+
+	return id && f->home[id] == f->region &&
+	       fuse_class(f, id) != FUSE_FREE &&
+	       (f->group_of[f->place[id] - 1] == group ||
+		is_copy(&f->groups[group], f->place[id] - 1));
+}
+
+/* Whether a use needs nothing of memory: by the group, or by a copy. */
+static bool
+is_inside(struct fuse *f, node_id user, value_id v, void *data)
+{
+	const uint32_t *group = data;
+	const struct ir_node *n = ir_node(f->m, user);
+	uint32_t by;
+
+	if (fuse_class(f, user) == FUSE_FREE) {
+		return n->nresults && fuse_all_uses(f, n->result, is_inside,
+						    data);
+	}
+	if (f->home[user] != f->region) {
+		return false;
+	}
+	by = f->group_of[f->place[user] - 1];
+	return by == *group ||
+	       is_copy(&f->groups[by], f->place[f->m->values.at[
+			fuse_base(f, v, NULL)].node] - 1);
+}
+
+bool
+fuse_is_wanted(struct fuse *f, uint32_t group, value_id v)
+{
+	return !fuse_all_uses(f, v, is_inside, &group);
+}
+
+static void
+add_use(struct fuse *f, struct kernel *k, value_id base, count_id bytes,
+	count_id most)
+{
+	struct kernel_use u = { .value = base };
+	uint32_t i;
+
+	for (i = 0; i < k->inputs.n; i++) {
+		if (k->inputs.at[i].value == base) {
+			add_to(f, &f->reading.at[i], bytes);
+			f->reading.at[i] = ir_count_least(&f->counts, most,
+				f->reading.at[i]);
+			return;
+		}
+	}
+	VEC_PUSH(&f->tmp, &k->inputs, u);
+	VEC_PUSH(&f->tmp, &f->reading, bytes);
+}
+
+static void
+add_inputs(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
+{
+	const struct ir_node *n = node_at(f, place);
+	uint32_t i;
+
+	for (i = 0; i < n->nargs; i++) {
+		value_id base = fuse_operand(f, place, i)->base;
+
+		if (base && !fuse_has(f, group, base)) {
+			count_id most = bytes_of(f, base);
+
+			add_use(f, k, base, touched(f, n, i, base, most),
+				most);
+		}
+	}
+}
+
+/* ---- sinks ---- */
+
+/*
+ * What a sum is added to, or a tensor that gets a value: if the value is
+ * wanted elsewhere too, it is read there, and written once.
+ */
+static void
+add_sink(struct fuse *f, uint32_t place, uint32_t group, struct fuse_work *w)
+{
+	const struct ir_node *n = node_at(f, place);
+	value_id v = ir_args(f->m, n)[0];
+	value_id base = fuse_operand(f, place, 0)->base;
+	count_id bytes = bytes_of(f, v);
+	node_id maker = base ? f->m->values.at[base].node : 0;
+
+	if (fuse_stores(n)) {
+		bool there = base && fuse_has(f, group, base) &&
+			     fuse_is_wanted(f, group, base);
+
+		add_to(f, &w->write, there ? 0 : bytes);
+		return;
+	}
+	/* a sum by index touches as many elements as it adds */
+	if (maker && fuse_class(f, maker) == FUSE_SCATTER &&
+	    fuse_has(f, group, base)) {
+		bytes = ir_count_least(&f->counts, bytes, bytes_of(f,
+			ir_args(f->m, ir_node(f->m, maker))[0]));
+	}
+	add_to(f, &w->read, bytes);
+	add_to(f, &w->write, bytes);
+}
+
+/* ---- shapes ---- */
+
+static count_id
+size_in(struct fuse *f, const struct ir_node *n, const struct ir_factor *x)
+{
+	struct ir_counts *c = &f->counts;
+	const struct ir_type *t = ir_type(f->m, n->result);
+	count_id v = IR_COUNT_ONE;
+	uint32_t k, i, j;
+
+	for (k = 0; k < n->nargs; k++) {
+		if (x->in >> k & 1) {
+			t = ir_type(f->m, ir_args(f->m, n)[k]);
+			break;
+		}
+	}
+	for (i = 0; i < x->n; i++) {
+		for (j = 0; j < t->ndims; j++) {
+			if (t->dims[j] == x->dims[i]) {
+				v = ir_count_mul(c, v, ir_count_len(c,
+					x->dims[i], t->cut[j]));
+			}
+		}
+	}
+	return v;
+}
+
+/* Ranks among which rows of the value are spread by index. */
+static count_id
+routed(struct fuse *f, value_id v)
+{
+	return ir_count_ranks(&f->counts, ir_type(f->m, v)->routed);
+}
+
+/* Rows of the result that are spread are m's, else those of an operand k's. */
+static void
+share_rows(struct fuse *f, const struct ir_node *n, value_id a,
+	   struct fuse_work *w)
+{
+	struct ir_counts *c = &f->counts;
+	count_id out = routed(f, n->result);
+
+	w->dot.m = ir_count_shares(c, w->dot.m, out);
+	w->dot.k = ir_count_shares(c, w->dot.k,
+				   ir_count_unless(c, out, routed(f, a)));
+}
+
+/*
+ * By where a factor stands: in both operands and the result it is a batch,
+ * in one and the result m or n, else it is summed over.  A matrix is chosen
+ * by the factor `of`, and rows that only the index has are more rows.
+ */
+static void
+dot_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w)
+{
+	uint32_t a = UINT32_MAX, b = 0, k;
+	struct ir_rule r;
+
+	ir_bind(f->m, n, &r);
+	w->dot.batch = w->dot.m = w->dot.n = w->dot.k = w->dot.groups =
+		IR_COUNT_ONE;
+	for (k = 0; k < n->nargs; k++) {
+		if (ir_type(f->m, ir_args(f->m, n)[k])->dtype == IR_IDX) {
+			continue;
+		}
+		a = a == UINT32_MAX ? k : a;
+		b = k;
+	}
+	for (k = 0; k < r.nf; k++) {
+		const struct ir_factor *x = &r.f[k];
+		bool in_a = x->in >> a & 1, in_b = x->in >> b & 1;
+		count_id *to = strcmp(x->name, "of") == 0 ? &w->dot.groups
+			: in_a && in_b && x->out ? &w->dot.batch
+			: in_b && x->out ? &w->dot.n
+			: x->out ? &w->dot.m : &w->dot.k;
+
+		*to = ir_count_mul(&f->counts, *to, size_in(f, n, x));
+	}
+	share_rows(f, n, ir_args(f->m, n)[a], w);
+}
+
+static count_id
+named(struct fuse *f, const struct ir_node *n, const struct ir_rule *r,
+      const char *name)
+{
+	const struct ir_factor *x = ir_rule_factor(r, name);
+
+	return x ? size_in(f, n, x) : 0;
+}
+
+/* All but the pairs, which forward or backward alone may not tell. */
+static void
+pairs_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w,
+	    count_id flops)
+{
+	struct kernel_attention *like = arena_alloc(&f->tmp, sizeof *like);
+	struct ir_counts *c = &f->counts;
+	struct fuse_attention *t = w->attention;
+	struct ir_rule r;
+	count_id d, v, two;
+
+	if (!t) {
+		w->attention = t = arena_alloc(&f->tmp, sizeof *t);
+	}
+	ir_bind(f->m, n, &r);
+	t->batch = named(f, n, &r, "B");
+	t->heads = named(f, n, &r, "h");
+	t->kv = named(f, n, &r, "k");
+	t->s = named(f, n, &r, "s");
+	t->t = named(f, n, &r, "t");
+	d = named(f, n, &r, "d");
+	v = named(f, n, &r, "v");
+	t->d = d ? d : t->d;
+	t->v = v ? v : t->v;
+	if (d && v && flops) {
+		two = ir_count_number(c, 2);
+		d = ir_count_add(c, d, v);
+		t->pairs = ir_count_div(c, flops, ir_count_mul(c, two, d));
+	}
+	like->causal = ir_attr(f->m, n, IR_ATTR_CAUSAL);
+	like->window = ir_attr_int(f->m, n, IR_ATTR_WINDOW, 0);
+	w->like.attention = like;
+}
+
+/* What a node that does other things, too, brings: a maximum and a sum, say,
+ * of each row. */
+static void
+add_rows(struct fuse *f, const struct ir_node *n, count_id *bytes)
+{
+	struct ir_type rows = fuse_rows(f, n);
+	struct ir_counts *c = &f->counts;
+	count_id elems = ir_count_elems(c, &rows), each = ir_count_number(c, 8);
+
+	add_to(f, bytes, ir_count_mul(c, each, elems));
+}
+
+/* Along which axes ranks talk, and what goes over the link. */
+static void
+talk_of(struct fuse *f, node_id id, struct fuse_work *w)
+{
+	const struct ir_node *n = ir_node(f->m, id);
+	const struct ir_attr *on = ir_attr(f->m, n, IR_ATTR_ON);
+	struct kernel_talk *t = &w->like.talk;
+	const value_id *args = ir_args(f->m, n);
+	count_id a, b;
+	uint32_t i;
+
+	for (i = 0; on && i < on->ndims; i++) {
+		t->axes |= (uint32_t)1 << on->dims[i];
+	}
+	t->op = n->op;
+	if (fuse_class(f, id) == FUSE_TALK) {
+		a = n->nargs ? bytes_of(f, args[0]) : 0;
+		b = n->nresults ? bytes_of(f, n->result) : 0;
+		w->talk = ir_count_most(&f->counts, a, b);
+		t->n = 1;
+	} else if (fuse_class(f, id) == FUSE_PAIRS && n->nargs > 2) {
+		/* keys and values go round */
+		a = bytes_of(f, args[1]);
+		b = bytes_of(f, args[2]);
+		w->talk = ir_count_add(&f->counts, a, b);
+	} else {
+		add_rows(f, n, &w->talk);
+	}
+}
+
+static void
+add_work(struct fuse *f, uint32_t place, struct fuse_work *w)
+{
+	node_id id = f->nodes[place];
+	const struct ir_node *n = ir_node(f->m, id);
+	enum fuse_class class = fuse_class(f, id);
+	count_id flops;
+
+	if (n->region || n->callee) {
+		return;
+	}
+	flops = ir_count_flops(&f->counts, f->m, n);
+	add_to(f, &w->flops, flops);
+	if (class == FUSE_DOT) {
+		dot_shape(f, n, w);
+	} else if (class == FUSE_PAIRS) {
+		pairs_shape(f, n, w, flops);
+	}
+	if (class == FUSE_TALK ||
+	    (class != FUSE_ELEM && class != FUSE_SINK &&
+	     ir_attr(f->m, n, IR_ATTR_ON))) {
+		talk_of(f, id, w);
+	}
+}
+
+/* ---- a group as a kernel ---- */
+
+static enum kernel_kind
+kind_of(const struct fuse *f, const struct fuse_group *g)
+{
+	bool sinks = false, indexed = false, moves = true;
+	uint32_t i;
+
+	switch (g->head) {
+	case FUSE_DOT:
+		return KERNEL_CONTRACTION;
+	case FUSE_PAIRS:
+		return KERNEL_ATTENTION;
+	case FUSE_TALK:
+		return KERNEL_COLLECTIVE;
+	case FUSE_REGION:
+		return KERNEL_REPEAT;
+	case FUSE_CALL:
+		return KERNEL_CALL;
+	case FUSE_SCATTER:
+		return KERNEL_MOVE;
+	default:
+		break;
+	}
+	for (i = 0; i < g->places.n; i++) {
+		const struct ir_node *n = node_at(f, g->places.at[i]);
+
+		sinks |= ir_is(n->op, IRF_SINK);
+		indexed |= ir_is(n->op, IRF_INDEXED);
+		moves &= ir_is(n->op, IRF_MOVES) || fuse_stores(n);
+	}
+	return f->updates && sinks ? KERNEL_OPTIMIZER
+		: g->reduced || g->late ? KERNEL_ROWWISE
+		: indexed || moves ? KERNEL_MOVE : KERNEL_MAP;
+}
+
+static void
+add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
+	  struct fuse_work *w)
+{
+	const struct ir_node *n = node_at(f, place);
+	struct kernel_use u = { 0 };
+	uint32_t i;
+
+	VEC_PUSH(&f->tmp, &k->nodes, f->nodes[place]);
+	add_inputs(f, group, place, k);
+	add_work(f, place, w);
+	for (i = 0; i < n->nresults; i++) {
+		u.value = n->result + i;
+		if (f->group_of[place] == group &&
+		    fuse_is_wanted(f, group, u.value)) {
+			VEC_PUSH(&f->tmp, &k->outputs, u);
+			VEC_PUSH(&f->tmp, &f->writing, bytes_of(f, u.value));
+		}
+	}
+}
+
+#define KEEP(arena, v) \
+	((v)->cap = (v)->n, \
+	 (void)((v)->at = (v)->n ? arena_dup((arena), (v)->at, \
+		(v)->n * sizeof *(v)->at) : NULL))
+
+/* Without the room of its lists, which the next one takes. */
+static void
+keep_kernel(struct fuse *f, const struct kernel *made, struct kernel *k)
+{
+	*k = *made;
+	KEEP(f->a, &k->nodes);
+	KEEP(f->a, &k->inputs);
+	KEEP(f->a, &k->outputs);
+}
+
+static void
+add_crossing(struct fuse *f, uint32_t group, struct fuse_work *w)
+{
+	const struct fuse_group *g = &f->groups[group];
+	uint32_t i;
+
+	for (i = 0; i < g->places.n; i++) {
+		if (fuse_class(f, f->nodes[g->places.at[i]]) == FUSE_SINK) {
+			add_sink(f, g->places.at[i], group, w);
+		}
+	}
+	for (i = 0; i < f->reading.n; i++) {
+		add_to(f, &w->read, f->reading.at[i]);
+	}
+	for (i = 0; i < f->writing.n; i++) {
+		add_to(f, &w->write, f->writing.at[i]);
+	}
+}
+
+static void
+keep_uses(struct fuse *f, struct fuse_work *w)
+{
+	uint32_t i;
+
+	w->uses = f->uses_bytes.n;
+	for (i = 0; i < f->reading.n; i++) {
+		VEC_PUSH(&f->tmp, &f->uses_bytes, f->reading.at[i]);
+	}
+	for (i = 0; i < f->writing.n; i++) {
+		VEC_PUSH(&f->tmp, &f->uses_bytes, f->writing.at[i]);
+	}
+}
+
+void
+fuse_count(struct fuse *f, uint32_t group, struct kernel *out)
+{
+	const struct fuse_group *g = &f->groups[group];
+	struct fuse_work *w = arena_alloc(&f->tmp, sizeof *w);
+	struct kernel *k = &f->making_one;
+	uint32_t i;
+
+	k->kind = kind_of(f, g);
+	k->nodes.n = k->inputs.n = k->outputs.n = 0;
+	f->reading.n = f->writing.n = 0;
+	k->work = &w->like;
+	w->like.shape = arena_dup(f->a, &g->space, sizeof g->space);
+	k->ncopies = g->copies.n;
+	for (i = 0; i < g->copies.n; i++) {
+		add_place(f, group, g->copies.at[i], k, w);
+	}
+	for (i = 0; i < g->places.n; i++) {
+		add_place(f, group, g->places.at[i], k, w);
+	}
+	if (k->kind != KERNEL_REPEAT && k->kind != KERNEL_CALL) {
+		add_crossing(f, group, w);
+	}
+	keep_uses(f, w);
+	keep_kernel(f, k, out);
+}
+
+/* ---- all of them ---- */
+
+#define EMPTY(v) ((v)->n = (v)->cap = 0, (void)((v)->at = NULL))
+
+void
+fuse_open_counts(struct fuse *f)
+{
+	f->making_one = (struct kernel){ 0 };
+	EMPTY(&f->reading);
+	EMPTY(&f->writing);
+	EMPTY(&f->uses_bytes);
+	ir_counts_open(&f->counts, &f->tmp);
+}
+
+struct fuse_mould *
+fuse_close_counts(struct fuse *f, const struct kernel_list *l)
+{
+	struct fuse_mould *x = arena_alloc(&f->tmp, sizeof *x);
+
+	x->list = *l;
+	x->counts = f->counts.at.at;
+	x->ncounts = f->counts.at.n;
+	x->uses = f->uses_bytes.at;
+	x->nuses = f->uses_bytes.n;
+	return x;
+}

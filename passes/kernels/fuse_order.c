@@ -1,0 +1,551 @@
+/*
+ * What must run before what in a region, and merging groups without making
+ * a circle.  Besides values there are names, which are read and written, and
+ * the ranks' talk, whose order is that of the program on all of them.
+ */
+#include "passes/kernels/fuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_WINDOW 4096	/* groups between two that may merge */
+
+/* ---- operands ---- */
+
+/* Where the value is made in this region, or FUSE_NOWHERE. */
+static uint32_t
+made_at(const struct fuse *f, value_id base)
+{
+	node_id id = base ? f->m->values.at[base].node : 0;
+
+	return !id || f->home[id] != f->region ||
+	       fuse_class(f, id) == FUSE_FREE ? FUSE_NOWHERE
+					      : f->place[id] - 1;
+}
+
+/* Of all places, since whatever merges asks for them again and again. */
+static void
+find_operands(struct fuse *f)
+{
+	struct fuse_operand *o;
+	uint32_t i, k, n = 0;
+
+	f->operand = arena_room(&f->tmp, (f->n + 1) * sizeof *f->operand);
+	for (i = 0; i < f->n; i++) {
+		f->operand[i] = n;
+		n += ir_node(f->m, f->nodes[i])->nargs;
+	}
+	f->operand[f->n] = n;
+	f->operands = o = arena_room(&f->tmp, n * sizeof *o);
+	for (i = 0; i < f->n; i++) {
+		const struct ir_node *node = ir_node(f->m, f->nodes[i]);
+
+		for (k = 0; k < node->nargs; k++, o++) {
+			o->base = fuse_base(f, ir_args(f->m, node)[k],
+					    &o->moved);
+			o->maker = made_at(f, o->base);
+		}
+	}
+}
+
+/* ---- names ---- */
+
+enum effect_of { OF_STASH, OF_GRADIENT, OF_TENSOR };
+
+struct effects {
+	VEC(struct fuse_effect) at;
+};
+
+bool
+fuse_stores(const struct ir_node *n)
+{
+	const struct ir_op_info *op = &ir_ops[n->op];
+
+	return (op->flags & IRF_SINK) && !op->flops[0] &&
+	       !(op->flags & (IRF_STASH | IRF_PEER));
+}
+
+/* The tensor, sum or stash that a source reads or a sink writes. */
+static bool
+key_of(const struct fuse *f, const struct ir_node *n, uint64_t *key)
+{
+	uint32_t flags = ir_ops[n->op].flags;
+	const struct ir_attr *name;
+	enum effect_of of;
+
+	if (!(flags & (IRF_SOURCE | IRF_SINK)) || (flags & IRF_PEER)) {
+		return false;
+	}
+	name = ir_attr(f->m, n, IR_ATTR_NAME);
+	if (!name || ir_op_takes(n->op, IR_ATTR_RATE)) {
+		return false;
+	}
+	of = flags & IRF_STASH ? OF_STASH
+		: (flags & IRF_STORED) || fuse_stores(n) ? OF_TENSOR
+		: OF_GRADIENT;
+	*key = (uint64_t)name->text << 2 | of;
+	return true;
+}
+
+static void
+add_effect(struct fuse *f, struct effects *e, const struct ir_node *n,
+	   uint32_t place)
+{
+	struct fuse_effect x = { .place = place };
+
+	if (key_of(f, n, &x.key)) {
+		x.writes = ir_is(n->op, IRF_SINK);
+		VEC_PUSH(&f->tmp, &e->at, x);
+	}
+}
+
+/* All that stands in a region inside, as of the repeat's place. */
+static void
+add_inner(struct fuse *f, struct effects *e, region_id r, uint32_t place)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->m->regions.at[r].nodes.n; i++) {
+		node_id id = f->m->regions.at[r].nodes.at[i];
+		const struct ir_node *n = ir_node(f->m, id);
+
+		add_effect(f, e, n, place);
+		if (n->region) {
+			add_inner(f, e, n->region, place);
+		}
+	}
+}
+
+/* A source is read where it is used, a save made where its value is. */
+static void
+add_place(struct fuse *f, struct effects *e, uint32_t place)
+{
+	const struct ir_node *n = ir_node(f->m, f->nodes[place]);
+	const struct fuse_operand *o = fuse_operand(f, place, 0);
+	uint32_t i;
+
+	if (n->region) {
+		add_inner(f, e, n->region, place);
+	}
+	if (n->callee) {
+		add_inner(f, e, f->m->funcs.at[n->callee].body, place);
+	}
+	if (fuse_class(f, f->nodes[place]) == FUSE_FREE) {
+		if (n->nargs && ir_is(n->op, IRF_SINK) &&
+		    o->maker != FUSE_NOWHERE) {
+			add_effect(f, e, n, o->maker);
+		}
+		return;
+	}
+	add_effect(f, e, n, place);
+	for (i = 0; i < n->nargs; i++) {
+		if (o[i].base && f->m->values.at[o[i].base].node) {
+			const struct ir_node *s = ir_node(f->m,
+				f->m->values.at[o[i].base].node);
+
+			if (ir_is(s->op, IRF_SOURCE)) {
+				add_effect(f, e, s, place);
+			}
+		}
+	}
+}
+
+static int
+by_key(const void *x, const void *y)
+{
+	const struct fuse_effect *a = x, *b = y;
+
+	return a->key != b->key ? (a->key > b->key) - (a->key < b->key)
+		: a->place != b->place ? (a->place > b->place) -
+					 (a->place < b->place)
+		: a->writes - b->writes;
+}
+
+static void
+behind(struct fuse *f, uint32_t place, uint32_t before)
+{
+	if (place != before) {
+		VEC_PUSH(&f->tmp, &f->preds[place], before);
+	}
+}
+
+/* All that one name asks for. */
+static void
+order_name(struct fuse *f, const struct fuse_effect *e, uint32_t n,
+	   uint32_t *last)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < n; i++) {
+		/* what was there before the step, wherever it is read */
+		bool stores = (e[i].key & 3) == OF_TENSOR && e[i].writes &&
+			fuse_class(f, f->nodes[e[i].place]) == FUSE_SINK;
+
+		for (k = 0; k < n; k++) {
+			if (stores && !e[k].writes) {
+				behind(f, e[i].place, e[k].place);
+				last[e[i].place] = last[e[i].place] >
+					e[k].place ? last[e[i].place]
+					: e[k].place;
+			} else if (k < i && (e[k].writes || e[i].writes)) {
+				behind(f, e[i].place, e[k].place);
+			}
+		}
+	}
+}
+
+/* Most names are only read, which asks for no order. */
+static void
+keep_written(struct effects *e)
+{
+	uint64_t written = 0;
+	uint32_t i, n;
+
+	for (i = 0; i < e->at.n; i++) {
+		written |= e->at.at[i].writes ? hash_bit(e->at.at[i].key) : 0;
+	}
+	for (i = n = 0; i < e->at.n; i++) {
+		if (written & hash_bit(e->at.at[i].key)) {
+			e->at.at[n++] = e->at.at[i];
+		}
+	}
+	e->at.n = n;
+}
+
+static void
+order_names(struct fuse *f, uint32_t *last)
+{
+	struct effects e = { 0 };
+	uint32_t i, k;
+
+	for (i = 0; i < f->n; i++) {
+		add_place(f, &e, i);
+	}
+	keep_written(&e);
+	if (e.at.n == 0) {
+		return;
+	}
+	qsort(e.at.at, e.at.n, sizeof *e.at.at, by_key);
+	for (i = 0; i < e.at.n; i = k) {
+		bool writes = false;
+
+		for (k = i; k < e.at.n && e.at.at[k].key == e.at.at[i].key;
+		     k++) {
+			writes |= e.at.at[k].writes;
+		}
+		if (writes && k - i > 1) {
+			order_name(f, e.at.at + i, k - i, last);
+		}
+	}
+}
+
+/* ---- values and talk ---- */
+
+bool
+fuse_talks(const struct fuse *f, node_id id)
+{
+	const struct ir_node *n = ir_node(f->m, id);
+
+	return ir_is(n->op, IRF_TALKS | IRF_PEER) ||
+	       (fuse_class(f, id) != FUSE_FREE &&
+		fuse_class(f, id) != FUSE_ELEM &&
+		ir_attr(f->m, n, IR_ATTR_ON));
+}
+
+static bool
+talks(const struct fuse *f, node_id id)
+{
+	const struct ir_node *n = ir_node(f->m, id);
+	region_id r = n->callee ? f->m->funcs.at[n->callee].body : n->region;
+	uint32_t i;
+
+	if (fuse_talks(f, id)) {
+		return true;
+	}
+	for (i = 0; r && i < f->m->regions.at[r].nodes.n; i++) {
+		if (talks(f, f->m->regions.at[r].nodes.at[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+come_behind(struct fuse *f, uint32_t place, uint32_t maker)
+{
+	if (maker != FUSE_NOWHERE) {
+		behind(f, place, maker);
+	}
+}
+
+static void
+order_value(struct fuse *f, uint32_t place, value_id v)
+{
+	come_behind(f, place, made_at(f, fuse_base(f, v, NULL)));
+}
+
+/* What a repeat's body uses of the values around it. */
+static void
+order_inner(struct fuse *f, uint32_t place, region_id r)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < f->m->regions.at[r].nodes.n; i++) {
+		const struct ir_node *n =
+			ir_node(f->m, f->m->regions.at[r].nodes.at[i]);
+
+		for (k = 0; k < n->nargs; k++) {
+			order_value(f, place, ir_args(f->m, n)[k]);
+		}
+		if (n->region) {
+			order_inner(f, place, n->region);
+		}
+	}
+	for (i = 0; i < f->m->regions.at[r].results.n; i++) {
+		order_value(f, place, f->m->regions.at[r].results.at[i]);
+	}
+}
+
+static void
+order_values(struct fuse *f)
+{
+	uint32_t i, k, talker = UINT32_MAX;
+
+	for (i = 0; i < f->n; i++) {
+		const struct ir_node *n = ir_node(f->m, f->nodes[i]);
+
+		if (fuse_class(f, f->nodes[i]) == FUSE_FREE) {
+			continue;
+		}
+		for (k = 0; k < n->nargs; k++) {
+			come_behind(f, i, fuse_operand(f, i, k)->maker);
+		}
+		if (n->region) {
+			order_inner(f, i, n->region);
+		}
+		if (talks(f, f->nodes[i])) {
+			if (talker != UINT32_MAX) {
+				behind(f, i, talker);
+			}
+			talker = i;
+		}
+	}
+}
+
+/* ---- groups ---- */
+
+static struct ir_type
+space_of(const struct fuse *f, const struct ir_node *n)
+{
+	struct ir_type none = { 0 };
+
+	return n->nresults ? *ir_type(f->m, n->result)
+		: n->nargs ? *ir_type(f->m, ir_args(f->m, n)[0]) : none;
+}
+
+static void
+open_group(struct fuse *f, uint32_t place)
+{
+	const struct ir_node *n = ir_node(f->m, f->nodes[place]);
+	enum fuse_class class = fuse_class(f, f->nodes[place]);
+	struct fuse_group *g = &f->groups[place];
+
+	g->head = class == FUSE_SINK ? FUSE_ELEM : class;
+	g->space = space_of(f, n);
+	g->dead = class == FUSE_FREE;
+	if (class == FUSE_ROW) {
+		g->head = FUSE_ELEM;
+		g->late = f->late[place] = fuse_is_late(f, n);
+		g->reduced = !g->late;
+		g->space = g->late ? *ir_type(f->m, ir_args(f->m, n)[0])
+				   : fuse_rows(f, n);
+	}
+	VEC_PUSH(&f->tmp, &g->places, place);
+	f->group_of[place] = place;
+}
+
+/*
+ * Program order, but that a store stands behind the last of those who read
+ * what was there before.
+ */
+static void
+first_order(struct fuse *f, const uint32_t *last)
+{
+	uint32_t i, k, *moved = arena_alloc(&f->tmp, f->n * sizeof *moved);
+	uint32_t *next = arena_alloc(&f->tmp, f->n * sizeof *next);
+
+	/* next: a list, per place, of the stores that wait for it */
+	for (i = f->n; i-- > 0; ) {
+		if (last[i] > i) {
+			next[i] = moved[last[i]];
+			moved[last[i]] = i + 1;
+		}
+	}
+	for (i = 0; i < f->n; i++) {
+		if (!f->groups[i].dead && last[i] <= i) {
+			f->order[f->norder++] = i;
+		}
+		for (k = moved[i]; k; k = next[k - 1]) {
+			f->order[f->norder++] = k - 1;
+		}
+	}
+	for (i = 0; i < f->norder; i++) {
+		f->groups[f->order[i]].at = i;
+	}
+}
+
+/* Places alone, without groups. */
+static void
+open_places(struct fuse *f, region_id r)
+{
+	const struct ir_region *region = &f->m->regions.at[r];
+	uint32_t i;
+
+	arena_release(&f->tmp);
+	arena_init(&f->tmp, &f->m->ctx->mem);
+	f->region = r;
+	f->n = region->nodes.n;
+	f->nodes = region->nodes.at;
+	f->group_of = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->group_of);
+	f->groups = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->groups);
+	f->order = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->order);
+	f->norder = f->mark = 0;
+	f->asked.at = NULL;
+	f->asked.n = f->asked.cap = 0;
+	f->terms.at = NULL;
+	f->terms.n = f->terms.cap = 0;
+	for (i = 0; i < f->n; i++) {
+		f->place[f->nodes[i]] = i + 1;
+		f->home[f->nodes[i]] = r;
+	}
+}
+
+void
+fuse_open_region(struct fuse *f, region_id r)
+{
+	uint32_t i, *last;
+
+	open_places(f, r);
+	find_operands(f);
+	f->late = arena_alloc(&f->tmp, f->n + 1);
+	f->preds = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->preds);
+	last = arena_alloc(&f->tmp, (f->n + 1) * sizeof *last);
+	for (i = 0; i < f->n; i++) {
+		open_group(f, i);
+	}
+	order_values(f);
+	order_names(f, last);
+	first_order(f, last);
+}
+
+/* ---- merging ---- */
+
+/* Whether a group comes directly behind one that has the mark. */
+static bool
+follows(const struct fuse *f, uint32_t group, uint32_t mark)
+{
+	const struct fuse_group *g = &f->groups[group];
+	uint32_t i, k;
+
+	for (i = 0; i < g->places.n; i++) {
+		uint32_t p = g->places.at[i];
+
+		for (k = 0; k < f->preds[p].n; k++) {
+			uint32_t before = f->group_of[f->preds[p].at[k]];
+
+			if (before != group &&
+			    f->groups[before].mark == mark) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* Adds the places of one group to another's, ascending. */
+static void
+take_places(struct fuse *f, uint32_t from, uint32_t to)
+{
+	struct fuse_group *a = &f->groups[from], *b = &f->groups[to];
+	uint32_t n = a->places.n + b->places.n, i = 0, k = 0;
+	uint32_t *both = arena_alloc(&f->tmp, n * sizeof *both);
+
+	for (; i + k < n; ) {
+		bool first = k == b->places.n ||
+			(i < a->places.n && a->places.at[i] <
+					    b->places.at[k]);
+
+		both[i + k] = first ? a->places.at[i] : b->places.at[k];
+		i += first;
+		k += !first;
+	}
+	for (i = 0; i < a->places.n; i++) {
+		f->group_of[a->places.at[i]] = to;
+	}
+	b->places.at = both;
+	b->places.n = b->places.cap = n;
+	a->places.n = 0;
+	a->dead = true;
+}
+
+/*
+ * Those between that come behind the first must come behind both; if the
+ * second comes behind one of them, the two would wait for it.
+ */
+bool
+fuse_merge(struct fuse *f, uint32_t a, uint32_t b, uint32_t *into)
+{
+	uint32_t lo, hi, i, at, nlater = 0, *later;
+
+	if (f->groups[a].at > f->groups[b].at) {
+		uint32_t c = a;
+
+		a = b;
+		b = c;
+	}
+	lo = f->groups[a].at;
+	hi = f->groups[b].at;
+	if (hi - lo > MAX_WINDOW) {
+		return false;
+	}
+	f->mark++;
+	/* an edge from the first itself does not count for the second */
+	f->groups[a].mark = f->mark;
+	for (i = lo + 1; i < hi; i++) {
+		if (f->order[i] != FUSE_HOLE &&
+		    follows(f, f->order[i], f->mark)) {
+			f->groups[f->order[i]].mark = f->mark;
+			nlater++;
+		}
+	}
+	f->groups[a].mark = 0;
+	if (nlater && follows(f, b, f->mark)) {
+		return false;
+	}
+	later = arena_alloc(&f->tmp, (nlater + 1) * sizeof *later);
+	for (i = lo + 1, at = lo, nlater = 0; i < hi; i++) {
+		if (f->order[i] == FUSE_HOLE) {
+			continue;
+		}
+		if (f->groups[f->order[i]].mark == f->mark) {
+			later[nlater++] = f->order[i];
+		} else {
+			f->order[at++] = f->order[i];
+		}
+	}
+	f->order[at++] = b;
+	for (i = 0; i < nlater; i++) {
+		f->order[at++] = later[i];
+	}
+	while (at <= hi) {
+		f->order[at++] = FUSE_HOLE;
+	}
+	for (i = lo; i < hi; i++) {
+		if (f->order[i] != FUSE_HOLE) {
+			f->groups[f->order[i]].at = i;
+		}
+	}
+	take_places(f, a, b);
+	*into = b;
+	return true;
+}

@@ -1,0 +1,73 @@
+/*
+ * How much is worth a collective of its own, by the target: the bytes that a
+ * link moves while one starts, and those that memory moves meanwhile.  They
+ * are settings of the module, as a plan is: kernels are the same for whoever
+ * asks, with a target at hand or not.  Without them nothing is joined.
+ */
+#include "passes/kernels/kernels.h"
+
+#include <math.h>
+
+#include "passes/price/cost.h"
+
+static void
+set(struct ir_module *m, const char *key, double v)
+{
+	struct ir_setting s = { .kind = SET_NUM, .n = 1, .num = { floor(v) } };
+
+	if (!ir_setting(m, key)) {
+		s.key = intern_str(&m->ctx->syms, key);
+		VEC_PUSH(&m->ctx->perm, &m->settings, s);
+	}
+}
+
+/* All of a node, or single devices of all nodes. */
+static struct cost_group
+all_of(const struct target *t, const struct target_group *of)
+{
+	return of->devices < 2
+		? (struct cost_group){ 1, target_nodes(t), 1, false }
+		: (struct cost_group){ of->devices, 1, 1, false };
+}
+
+/* Ranks on several kinds of node wait for the slowest links. */
+static const struct target_group *
+slowest(const struct target *t)
+{
+	static const double large_bytes = 1 << 26;
+	const struct target_group *best = t->groups.at;
+	double most = 0;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *of = &t->groups.at[i];
+		struct cost_group g = all_of(t, of);
+		double us = cost_collective(of, COST_ALL_REDUCE, &g,
+					    large_bytes, NULL).us;
+
+		best = us > most ? of : best;
+		most = fmax(us, most);
+	}
+	return best;
+}
+
+void
+kernels_join_for(struct ir_module *m, const struct target *cluster)
+{
+	const struct target_group *t = slowest(cluster);
+	const struct target_device *d = &t->device;
+	struct cost_group g = all_of(cluster, t);
+	double start_us, rate = t->devices < 2 ? t->network.bytes_us
+				: d->link_bytes_us * d->link_eff;
+
+	start_us = cost_collective(t, COST_ALL_REDUCE, &g, 1, NULL).launch_us;
+	if (start_us * rate < 1) {
+		return;
+	}
+	set(m, "join.link", start_us * rate);
+	/* a CPU does one thing at a time: nothing goes on beside talk */
+	if (!target_is_cpu(d)) {
+		set(m, "join.work", start_us * d->memory_bytes_us *
+				    d->memory_eff);
+	}
+}

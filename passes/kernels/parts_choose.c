@@ -1,0 +1,200 @@
+/*
+ * In how many parts pairs of a talk and a contraction run.  Smaller kernels
+ * are less efficient, and each part has a launch and a talk's latency of its
+ * own; for that only one part's talk stands alone.  A list is priced with
+ * each number of parts, pair after pair, as price.c will price it.
+ */
+#include "passes/price/price.h"
+
+#include <string.h>
+
+/* A list, what each of its kernels takes, and all of it. */
+struct course {
+	struct pricing *p;
+	struct kernel_list *l;
+	struct price_func *each;	/* NULL: not priced */
+	double us, beside_us;
+	struct price_clocks before;	/* the pair at hand */
+	struct price_clocks now;
+};
+
+static void
+price_one(struct course *c, uint32_t i)
+{
+	const struct kernel *k = &c->l->at.at[i];
+
+	memset(&c->each[i], 0, sizeof c->each[i]);
+	if (k->body) {
+		price_list(c->p, k->body, &c->each[i]);
+	} else {
+		price_kernel(c->p, k, &c->each[i]);
+	}
+}
+
+/* From in front of the pair at hand to the end. */
+static double
+run_on(struct course *c, double *beside_us)
+{
+	price_clocks_set(&c->now, &c->before);
+	price_clocks_run(&c->now, c->p, c->l, c->each, c->l->at.n);
+	*beside_us = price_clocks_beside(&c->now, c->p);
+	return c->now.sum - *beside_us * (1 - PRICE_SLOWED);
+}
+
+/*
+ * The quickest of 2, 4, 8 and so on, if one is quicker than whole.  What
+ * stands in front of the pair runs as it did.
+ */
+static void
+quickest(struct course *c, uint32_t talk, uint32_t dot)
+{
+	struct price_func talks = c->each[talk], dots = c->each[dot];
+	struct kernel_parts best = { 0 }, x, had = { 0 };
+	double us, beside_us;
+	bool fits = false;
+	uint32_t n;
+
+	price_clocks_run(&c->before, c->p, c->l, c->each,
+			 talk < dot ? talk : dot);
+	for (n = 2; n <= KERNEL_MAX_PARTS; n *= 2) {
+		if (!parts_cut(c->p->m, &c->l->at.at[talk], n, &x)) {
+			continue;
+		}
+		if (!parts_alike(&x, &had)) {
+			fits = parts_fit(c->p->m, &c->l->at.at[talk],
+					 &c->l->at.at[dot], &x);
+			had = x;
+		}
+		if (!fits) {
+			continue;
+		}
+		parts_set(c->l, talk, dot, &x);
+		price_one(c, talk);
+		price_one(c, dot);
+		us = run_on(c, &beside_us);
+		if (us < c->us) {
+			c->us = us;
+			c->beside_us = beside_us;
+			best = x;
+			talks = c->each[talk];
+			dots = c->each[dot];
+		}
+	}
+	if (best.n) {
+		parts_set(c->l, talk, dot,
+			  arena_dup(c->l->arena, &best, sizeof best));
+	} else {
+		parts_clear(c->l, talk, dot);
+	}
+	c->each[talk] = talks;
+	c->each[dot] = dots;
+}
+
+/* What was chosen for another group; what a node says stays. */
+static void
+forget(const struct ir_module *m, struct kernel_list *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->kind == KERNEL_COLLECTIVE && k->parts &&
+		    !ir_attr(m, ir_node(m, k->nodes.at[0]),
+			     IR_ATTR_CHUNKS)) {
+			parts_clear(l, i, parts_led(l, i) ? i - 1 : k->until);
+		}
+	}
+}
+
+static void
+price_all(struct course *c)
+{
+	struct arena *tmp = &c->p->m->ctx->tmp;
+	uint32_t i;
+
+	c->each = arena_room(tmp, c->l->at.n * sizeof *c->each);
+	for (i = 0; i < c->l->at.n; i++) {
+		price_one(c, i);
+	}
+	price_clocks_open(&c->before, c->l, tmp);
+	price_clocks_open(&c->now, c->l, tmp);
+	c->us = run_on(c, &c->beside_us);
+}
+
+/* False: no pair of it could, so it is not priced; else *once is one run. */
+static bool
+choose(struct pricing *p, struct kernel_list *l, struct price_func *once)
+{
+	struct course c = { .p = p, .l = l };
+	uint32_t i, dot;
+
+	for (i = 0; i < l->at.n; i++) {
+		if (!parts_pair(p->m, l, i, &dot)) {
+			continue;
+		}
+		if (!c.each) {
+			price_all(&c);
+		}
+		quickest(&c, i, dot);
+	}
+	if (c.each) {
+		price_sum(p, l, c.each, c.beside_us, once);
+	}
+	return c.each != NULL;
+}
+
+static void
+force(struct ir_module *m, uint32_t n, struct kernel_list *l)
+{
+	struct kernel_parts x;
+	uint32_t i, dot;
+
+	for (i = 0; i < l->at.n; i++) {
+		if (parts_pair(m, l, i, &dot) &&
+		    parts_of(m, &l->at.at[i], &l->at.at[dot], n, &x)) {
+			parts_set(l, i, dot, arena_dup(l->arena, &x,
+						       sizeof x));
+		}
+	}
+}
+
+/*
+ * Of what stands outside of repeats nothing is hidden (price.c), so only a
+ * number that was asked for takes it apart.
+ */
+static void
+each_list(struct pricing *p, int64_t chunks, bool repeats,
+	  struct kernel_list *l)
+{
+	uint32_t at = repeats ? price_memo_find(p, l) : 0, i;
+	struct price_func once = { 0 };
+	bool priced = false;
+
+	for (i = 0; i < l->at.n; i++) {
+		if (l->at.at[i].body) {
+			each_list(p, chunks, true, l->at.at[i].body);
+		}
+	}
+	forget(p->m, l);
+	if (at && price_memo_cuts(p, at, l)) {
+		return;
+	}
+	if (chunks > 1) {
+		force(p->m, (uint32_t)chunks, l);
+	} else if (!chunks && p->t && repeats && price_ours(p->traits)) {
+		priced = choose(p, l, &once);
+	}
+	if (at) {
+		price_memo_keep_cuts(p, at, l);
+	}
+	if (priced) {
+		price_memo_keep(p, at, l, &once);
+	}
+}
+
+void
+parts_choose(struct pricing *p, int64_t chunks, struct kernel_list *l)
+{
+	each_list(p, chunks, false, l);
+}

@@ -1,0 +1,435 @@
+/*
+ * The arena of each rank of the pipeline: tensors, then what waits and slots
+ * of saves of each of its stages, then room for the temps of the function
+ * that needs most, since functions of a rank never run at once.  When the
+ * update runs nothing is saved any more: its temps lie on the slots.
+ */
+#include "passes/memory/memory_parts.h"
+#include "passes/plan/plan.h"
+
+#include <string.h>
+
+const char *const memory_kind_names[MEMORY_NKINDS] = {
+	"weights", "gradients", "optimizer", "other", "pipeline", "saves",
+	"temps"
+};
+
+int64_t
+memory_start(const struct ir_module *m, const struct ir_node *repeat)
+{
+	return ir_attr_int(m, repeat, IR_ATTR_START, 0);
+}
+
+int64_t
+memory_count(const struct ir_module *m, const struct ir_node *repeat)
+{
+	return ir_attr_int(m, repeat, IR_ATTR_COUNT, 1);
+}
+
+#define MOST 1e15	/* bytes of one value: far above any machine's */
+
+static int64_t
+aligned(const struct memory_work *w, value_id v)
+{
+	double bytes = kernel_room(w->m, v);
+	int64_t n = bytes < MOST ? (int64_t)bytes : (int64_t)MOST;
+
+	n = (n + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
+	return n ? n : MEMORY_ALIGN;
+}
+
+/* Many values have the same type. */
+int64_t
+memory_bytes(const struct memory_work *w, value_id v)
+{
+	int64_t *bytes = &w->bytes[w->m->values.at[v].type];
+
+	if (!*bytes) {
+		*bytes = aligned(w, v);
+	}
+	return *bytes;
+}
+
+uint32_t
+memory_add(struct memory_work *w, enum memory_kind kind, int64_t bytes)
+{
+	struct memory_buffer b = {
+		.kind = kind, .pipe = w->pipe, .stage = w->stage,
+		.func = w->func, .bytes = bytes, .trips = 1, .copies = 1
+	};
+
+	VEC_PUSH(w->a, &w->out->buffers, b);
+	return w->out->buffers.n - 1;
+}
+
+/* ---- offsets ---- */
+
+/* Each kind of each rank, as if it began at 0. */
+static void
+sum_up(struct memory_work *w)
+{
+	struct memory *out = w->out;
+	int64_t (*in_slot)[MEMORY_NSPANS] = arena_alloc(&w->tmp,
+		out->nstages * sizeof *in_slot);
+	uint32_t i;
+
+	for (i = 0; i < out->buffers.n; i++) {
+		struct memory_buffer *b = memory_at(w, i);
+		int64_t *by = &out->rank[b->pipe].by[b->kind];
+
+		if (b->kind == MEMORY_TEMPS) {
+			continue;
+		}
+		if (b->kind == MEMORY_SAVES) {
+			b->offset = in_slot[b->stage][b->span];
+			in_slot[b->stage][b->span] += b->bytes * b->trips;
+			continue;
+		}
+		if (b->kind == MEMORY_PIPELINE) {
+			uint32_t back = b->func !=
+				w->r->of_stage[b->stage][SCHED_F];
+
+			b->copies = out->stage[b->stage].waiting[back];
+			b->apart = b->bytes;
+			out->stage[b->stage].pipeline += b->bytes * b->copies;
+		}
+		b->offset = *by;
+		*by += b->bytes * b->trips * b->copies;
+	}
+}
+
+static void
+place_pools(struct memory_work *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->out->pools.n; i++) {
+		struct memory_pool *p = &w->out->pools.at[i];
+		int64_t *by = &w->out->rank[p->rank].by[MEMORY_SAVES];
+
+		p->offset = *by;
+		*by += p->bytes * p->slots;
+	}
+}
+
+/* Room for the temps of stages, and for what sticks out of the update's. */
+static void
+add_temps(struct memory_rank *r)
+{
+	int64_t more = r->update.bytes - r->by[MEMORY_SAVES];
+
+	r->by[MEMORY_TEMPS] = r->peak.bytes;
+	if (more > r->peak.bytes) {
+		r->by[MEMORY_TEMPS] = more;
+		r->peak = r->update;
+	}
+}
+
+static void
+place_all(struct memory_work *w)
+{
+	struct memory *out = w->out;
+	int64_t (*base)[MEMORY_NKINDS] = arena_alloc(&w->tmp,
+		out->nranks * sizeof *base);
+	uint32_t i, k;
+
+	place_pools(w);
+	for (i = 0; i < out->nranks; i++) {
+		add_temps(&out->rank[i]);
+		for (k = 1; k < MEMORY_NKINDS; k++) {
+			base[i][k] = base[i][k - 1] +
+				     (k - 1 == out->on_host ? 0
+				      : out->rank[i].by[k - 1]);
+		}
+		if (out->on_host < MEMORY_NKINDS) {	/* behind all */
+			base[i][out->on_host] = base[i][MEMORY_TEMPS] +
+				out->rank[i].by[MEMORY_TEMPS];
+		}
+	}
+	for (i = 0; i < out->buffers.n; i++) {
+		struct memory_buffer *b = memory_at(w, i);
+
+		bool update = b->kind == MEMORY_TEMPS &&
+			      b->stage == UINT32_MAX;
+
+		b->offset += base[b->pipe][update ? MEMORY_SAVES : b->kind];
+		if (b->kind == MEMORY_SAVES) {
+			const struct memory_pool *p = &out->pools.at[
+				out->stage[b->stage].saves[b->span].pool];
+
+			b->offset += p->offset;
+			b->copies = p->slots;
+			b->apart = p->bytes;
+		}
+	}
+}
+
+/* ---- ranks ---- */
+
+/* By kind of action: what it adds to what is alive, and leaves less. */
+struct changes {
+	int64_t takes[SCHED_NKINDS], gives[SCHED_NKINDS];
+};
+
+static void
+find_changes(const struct memory_stage *s, struct changes *out)
+{
+	uint32_t k, span;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		uint8_t does = sched_kinds[k].does;
+
+		for (span = 0; span < MEMORY_NSPANS; span++) {
+			int64_t bytes = s->saves[span].bytes;
+
+			out->takes[k] += does & memory_holds[span].from
+				? bytes : 0;
+			out->gives[k] += does & memory_holds[span].to
+				? bytes : 0;
+		}
+	}
+}
+
+static struct changes *
+all_changes(struct memory_work *w)
+{
+	struct changes *all = arena_alloc(&w->tmp, w->out->nstages *
+					  sizeof *all);
+	uint32_t i;
+
+	for (i = 0; i < w->out->nstages; i++) {
+		find_changes(&w->out->stage[i], &all[i]);
+	}
+	return all;
+}
+
+/* The most that lives at once while the rank runs its list. */
+static int64_t
+most_alive(const struct memory_work *w, uint32_t rank,
+	   const struct changes *changes)
+{
+	const struct sched_list *l = &w->holding->ranks[rank];
+	int64_t now = 0, most = 0;
+	uint32_t i;
+
+	for (i = 0; i < l->actions.n; i++) {
+		const struct sched_action *x = &l->actions.at[i];
+		const struct changes *c = &changes[x->stage];
+		int64_t bound = w->out->stage[x->stage].func[x->kind].bound;
+
+		now += c->takes[x->kind];
+		most = now + bound > most ? now + bound : most;
+		now -= c->gives[x->kind];
+	}
+	return most;
+}
+
+static void
+take_peak(struct memory_rank *to, const struct memory_func *f)
+{
+	if (f->bytes > to->peak.bytes) {
+		to->peak = *f;
+	}
+}
+
+static void
+finish_ranks(struct memory_work *w, int64_t reserve)
+{
+	const struct changes *changes = all_changes(w);
+	struct memory *out = w->out;
+	uint32_t i, k;
+
+	for (i = 0; i < out->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			take_peak(&out->rank[out->stage[i].rank],
+				  &out->stage[i].func[k]);
+		}
+	}
+	place_all(w);
+	for (i = 0; i < out->nranks; i++) {
+		struct memory_rank *x = &out->rank[i];
+
+		x->bound = most_alive(w, i, changes);
+		x->bound = x->update.bound > x->bound ? x->update.bound
+						      : x->bound;
+		x->bound += reserve;
+		x->reserve = x->total = reserve;
+		for (k = 0; k < MEMORY_NKINDS; k++) {
+			if (k == out->on_host) {
+				x->host = x->by[k];
+				continue;
+			}
+			x->total += x->by[k];
+			x->bound += k <= MEMORY_PIPELINE ? x->by[k] : 0;
+		}
+		if (x->total > out->rank[out->fullest].total) {
+			out->fullest = i;
+		}
+	}
+}
+
+/* ---- functions ---- */
+
+/* In the order in which a microbatch runs them. */
+static void
+run_stage(struct memory_work *w, uint32_t stage)
+{
+	static const uint8_t order[SCHED_NKINDS] = { SCHED_F, SCHED_B,
+						     SCHED_I, SCHED_W };
+	uint32_t k;
+
+	w->stage = stage;
+	w->pipe = w->out->stage[stage].rank = w->r->sched->rank_of[stage];
+	for (k = 0; k < SCHED_NKINDS && !w->why; k++) {
+		w->kind = order[k];
+		w->func = w->r->of_stage[stage][w->kind];
+		if (w->func) {
+			memory_function(w, &w->out->stage[stage]
+					.func[w->kind]);
+		}
+	}
+	memory_stage_done(w);
+}
+
+static void
+run_all(struct memory_work *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->r->nstages && !w->why; i++) {
+		run_stage(w, i);
+	}
+	w->stage = UINT32_MAX;
+	w->kind = SCHED_NKINDS;
+	for (i = 0; i < w->r->npipes && !w->why; i++) {
+		w->pipe = i;
+		w->func = w->r->update[i];
+		if (w->func) {
+			memory_function(w, &w->out->rank[i].update);
+			memory_stage_done(w);
+		}
+	}
+}
+
+static void
+work_init(struct memory_work *w)
+{
+	uint32_t nv = w->m->values.n + 1, nn = w->m->nodes.n + 1;
+
+	w->nsyms = w->m->ctx->syms.text.n;
+	arena_init(&w->tmp, &w->m->ctx->mem);
+	w->bytes = arena_alloc(&w->tmp, w->m->ctx->types->at.n *
+			       sizeof *w->bytes);
+	w->is_weight = arena_alloc(&w->tmp, w->nsyms);
+	w->owner = arena_alloc(&w->tmp, w->nsyms * sizeof *w->owner);
+	w->names_of = arena_alloc(&w->tmp, w->nsyms * sizeof *w->names_of);
+	w->of_node = arena_alloc(w->a, nn * sizeof *w->of_node);
+	w->out->tensor = w->of_node;
+	w->frame = arena_alloc(&w->tmp, nv * sizeof *w->frame);
+	w->def = arena_alloc(&w->tmp, nv * sizeof *w->def);
+	w->last = arena_alloc(&w->tmp, nv * sizeof *w->last);
+	w->fresh = arena_alloc(&w->tmp, nv);
+	w->viewed = arena_alloc(&w->tmp, nv);
+	w->out->value = arena_alloc(w->a, nv * sizeof *w->out->value);
+	w->stage = UINT32_MAX;
+}
+
+void
+memory_seat(struct memory *m, const struct target_seats *s)
+{
+	int64_t least = INT64_MAX;
+	uint32_t i;
+
+	for (i = 0; i < m->nranks; i++) {
+		const struct target_device *d = &target_seat_of(s, i)->device;
+		struct memory_rank *x = &m->rank[i];
+
+		x->device = (int64_t)d->memory_bytes;
+		x->reserve += (int64_t)d->reserve_bytes;
+		x->total += (int64_t)d->reserve_bytes;
+		x->bound += (int64_t)d->reserve_bytes;
+		if (x->device - x->total < least) {
+			least = x->device - x->total;
+			m->fullest = i;
+		}
+	}
+}
+
+struct target_host
+memory_host(const struct memory *m, const struct ranks *r,
+	    const struct target *t, struct arena *a)
+{
+	double *bytes = arena_alloc(a, m->nranks * sizeof *bytes);
+	struct target_hosted h = { r->nranks, r->npipes, ranks_apart(r),
+				   bytes };
+	uint32_t i;
+
+	if (m->on_host == MEMORY_NKINDS) {
+		return (struct target_host){ 0, 0 };
+	}
+	for (i = 0; i < m->nranks; i++) {
+		bytes[i] = (double)m->rank[i].host;
+	}
+	return target_fullest_host(t, &h);
+}
+
+static bool
+plan_memory(const struct ranks *r, struct kernels *const *all,
+	    int64_t reserve, struct arena *a, struct memory *out,
+	    const char **why)
+{
+	struct memory_work w = { .r = r, .m = r->m, .a = a, .out = out };
+
+	memset(out, 0, sizeof *out);
+	out->kernels = all ? all : ranks_kernels(r);
+	out->nstages = r->nstages;
+	out->nranks = r->npipes;
+	out->on_host = plan_offload(r->m) ? MEMORY_OPTIMIZER : MEMORY_NKINDS;
+	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
+	out->rank = arena_alloc(a, r->npipes * sizeof *out->rank);
+	work_init(&w);
+	memory_tensors(&w);
+	run_all(&w);
+	if (!w.why) {
+		w.holding = sched_holding(&w.tmp, r->sched);
+		memory_slots(&w);
+		memory_wait(&w);
+		sum_up(&w);
+		finish_ranks(&w, reserve);
+	}
+	arena_release(&w.tmp);
+	*why = w.why ? w.why : *why;
+	return !w.why;
+}
+
+/* Ranks are what memory_seat changes. */
+static struct memory
+copy_of(const struct memory *m, struct arena *a)
+{
+	struct memory copy = *m;
+
+	copy.rank = arena_dup(a, m->rank, m->nranks * sizeof *m->rank);
+	return copy;
+}
+
+bool
+memory_plan(const struct ranks *r, struct kernels *const *all,
+	    int64_t reserve, struct arena *a, struct memory *out,
+	    const char **why)
+{
+	struct ranks_found *x = all || reserve ? NULL : r->found;
+	struct memory copy;
+
+	if (!x) {
+		return plan_memory(r, all, reserve, a, out, why);
+	}
+	if (!x->memory) {
+		if (!plan_memory(r, all, reserve, x->arena, out, why)) {
+			return false;
+		}
+		copy = copy_of(out, x->arena);
+		x->memory = arena_dup(x->arena, &copy, sizeof copy);
+	}
+	*out = copy_of(x->memory, a);
+	return true;
+}

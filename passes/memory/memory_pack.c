@@ -1,0 +1,219 @@
+/*
+ * Blocks with lifetimes, packed by offset.  No packing is smaller than the
+ * most bytes alive at once.  Blocks are put, one by one, into the tightest gap
+ * between those that live meanwhile; which of several orders packs best is
+ * tried out, and what ends up on top is then moved to the front (Pisarchyk
+ * and Lee, arXiv:2001.03288, compare such orders).
+ */
+#include "passes/memory/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LIFTS 24	/* tries to bring down what is on top */
+
+struct pack {
+	struct memory_block *b;
+	uint32_t n;
+	uint32_t *order, *best_order;
+	uint32_t *placed;	/* ascending by offset */
+	int64_t *best;		/* offsets */
+	int64_t best_bytes;
+};
+
+/* ---- the bound ---- */
+
+int64_t
+memory_bound(struct arena *a, const struct memory_block *b, uint32_t n,
+	     uint32_t *step)
+{
+	int64_t now = 0, most = 0, *change;
+	uint32_t steps = 0, i;
+
+	for (i = 0; i < n; i++) {
+		steps = b[i].to > steps ? b[i].to : steps;
+	}
+	change = arena_alloc(a, ((size_t)steps + 2) * sizeof *change);
+	for (i = 0; i < n; i++) {
+		change[b[i].from] += b[i].bytes;
+		change[b[i].to + 1] -= b[i].bytes;
+	}
+	*step = 0;
+	for (i = 0; i <= steps; i++) {
+		now += change[i];
+		if (now > most) {
+			most = now;
+			*step = i;
+		}
+	}
+	return most;
+}
+
+/* ---- one order ---- */
+
+static bool
+meet(const struct memory_block *x, const struct memory_block *y)
+{
+	return x->from <= y->to && y->from <= x->to;
+}
+
+/* The smallest gap that it fits in, or the end of all that it meets. */
+static int64_t
+gap_for(const struct pack *p, uint32_t count, const struct memory_block *x)
+{
+	int64_t end = 0, best = -1, smallest = INT64_MAX;
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		const struct memory_block *y = &p->b[p->placed[i]];
+
+		if (!meet(x, y)) {
+			continue;
+		}
+		if (y->offset - end >= x->bytes && y->offset - end < smallest) {
+			smallest = y->offset - end;
+			best = end;
+		}
+		end = y->offset + y->bytes > end ? y->offset + y->bytes : end;
+	}
+	return best >= 0 ? best : end;
+}
+
+static void
+put(struct pack *p, uint32_t count, uint32_t which)
+{
+	uint32_t i = count;
+
+	while (i > 0 && p->b[p->placed[i - 1]].offset > p->b[which].offset) {
+		p->placed[i] = p->placed[i - 1];
+		i--;
+	}
+	p->placed[i] = which;
+}
+
+/* Places all in this order, as long as that may be the best, and keeps it. */
+static void
+try_order(struct pack *p)
+{
+	int64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < p->n && bytes < p->best_bytes; i++) {
+		struct memory_block *x = &p->b[p->order[i]];
+
+		x->offset = gap_for(p, i, x);
+		put(p, i, p->order[i]);
+		bytes = x->offset + x->bytes > bytes ? x->offset + x->bytes
+						     : bytes;
+	}
+	if (bytes < p->best_bytes) {
+		p->best_bytes = bytes;
+		for (i = 0; i < p->n; i++) {
+			p->best[i] = p->b[i].offset;
+		}
+		memcpy(p->best_order, p->order, p->n * sizeof *p->order);
+	}
+}
+
+/* ---- orders ---- */
+
+enum rule { BY_BYTES, BY_AREA, BY_SPAN, BY_START, NRULES };
+
+struct key {
+	double a, b;
+	uint32_t which;
+};
+
+static struct key
+key_of(const struct memory_block *x, enum rule rule, uint32_t which)
+{
+	double bytes = (double)x->bytes, span = x->to - x->from + 1.0;
+
+	switch (rule) {
+	case BY_BYTES:
+		return (struct key){ bytes, span, which };
+	case BY_AREA:
+		return (struct key){ bytes * span, bytes, which };
+	case BY_SPAN:
+		return (struct key){ span, bytes, which };
+	default:
+		return (struct key){ -(double)x->from, bytes, which };
+	}
+}
+
+static int
+by_key(const void *x, const void *y)
+{
+	const struct key *a = x, *b = y;
+
+	return a->a != b->a ? (a->a < b->a) - (a->a > b->a)
+		: a->b != b->b ? (a->b < b->b) - (a->b > b->b)
+		: (a->which > b->which) - (a->which < b->which);
+}
+
+static void
+sort(struct pack *p, enum rule rule, struct key *keys)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->n; i++) {
+		keys[i] = key_of(&p->b[i], rule, i);
+	}
+	qsort(keys, p->n, sizeof *keys, by_key);
+	for (i = 0; i < p->n; i++) {
+		p->order[i] = keys[i].which;
+	}
+}
+
+/* What ends highest in the best packing goes first. */
+static void
+lift(struct pack *p)
+{
+	uint32_t i, at = 0;
+
+	for (i = 0; i < p->n; i++) {
+		uint32_t x = p->best_order[i];
+
+		if (p->best[x] + p->b[x].bytes == p->best_bytes) {
+			at = i;
+		}
+	}
+	p->order[0] = p->best_order[at];
+	memcpy(p->order + 1, p->best_order, at * sizeof *p->order);
+	memcpy(p->order + at + 1, p->best_order + at + 1,
+	       (p->n - at - 1) * sizeof *p->order);
+}
+
+int64_t
+memory_pack(struct arena *a, struct memory_block *b, uint32_t n)
+{
+	struct pack p = { .b = b, .n = n, .best_bytes = INT64_MAX };
+	struct key *keys = arena_alloc(a, n * sizeof *keys);
+	int64_t bound, before;
+	uint32_t i, step;
+
+	if (n == 0) {
+		return 0;
+	}
+	bound = memory_bound(a, b, n, &step);
+	p.order = arena_alloc(a, n * sizeof *p.order);
+	p.best_order = arena_alloc(a, n * sizeof *p.best_order);
+	p.placed = arena_alloc(a, n * sizeof *p.placed);
+	p.best = arena_alloc(a, n * sizeof *p.best);
+	for (i = 0; i < NRULES && p.best_bytes > bound; i++) {
+		sort(&p, (enum rule)i, keys);
+		try_order(&p);
+	}
+	for (i = 0; i < MAX_LIFTS && p.best_bytes > bound; i++) {
+		before = p.best_bytes;
+		lift(&p);
+		try_order(&p);
+		if (p.best_bytes == before) {
+			break;
+		}
+	}
+	for (i = 0; i < n; i++) {
+		b[i].offset = p.best[i];
+	}
+	return p.best_bytes;
+}

@@ -1,0 +1,253 @@
+/*
+ * A slot holds all that one microbatch of one stage keeps.  There are as many
+ * as microbatches that keep something at once, by the schedule.  Stages of a
+ * rank whose slots are alike, as those of an interleaved schedule, share one
+ * pool: they do not all need their most at the same time.
+ */
+#include "passes/memory/memory_parts.h"
+
+#include <stdlib.h>
+
+/* Which part of the work takes a slot, and which gives it back. */
+const struct memory_hold memory_holds[MEMORY_NSPANS] = {
+	[MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
+	[MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
+	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS },
+	[MEMORY_TOP + MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
+	[MEMORY_TOP + MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
+	[MEMORY_TOP + MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
+};
+
+/* Stages of one rank, those of the largest slots first. */
+struct slots {
+	struct memory_work *w;
+	const struct sched_list *list;
+	enum memory_span span;
+	uint32_t *stages, n;
+	uint32_t *group;	/* by stage, from 1; 0: another rank's */
+	uint32_t ngroups;
+	int64_t *bytes;		/* by group: of its largest slot */
+};
+
+static int64_t
+bytes_of(const struct slots *s, uint32_t stage)
+{
+	return s->w->out->stage[stage].saves[s->span].bytes;
+}
+
+/* Slots that the groups `a` and `b` need together, at most. */
+static uint32_t
+most(const struct slots *s, uint32_t a, uint32_t b)
+{
+	uint32_t now = 0, peak = 0, i;
+
+	for (i = 0; i < s->list->actions.n; i++) {
+		const struct sched_action *x = &s->list->actions.at[i];
+		uint8_t does = sched_kinds[x->kind].does;
+		uint32_t g = s->group[x->stage];
+
+		if (g == 0 || (g != a && g != b)) {
+			continue;
+		}
+		now += (does & memory_holds[s->span].from) != 0;
+		peak = now > peak ? now : peak;
+		now -= (does & memory_holds[s->span].to) != 0;
+	}
+	return peak;
+}
+
+/* Alike ones together, and others where that takes less. */
+static void
+find_groups(struct slots *s)
+{
+	uint32_t i, k, g;
+
+	for (i = 0; i < s->n; i++) {
+		int64_t bytes = bytes_of(s, s->stages[i]);
+
+		if (i == 0 || bytes != s->bytes[s->ngroups]) {
+			s->bytes[++s->ngroups] = bytes;
+		}
+		s->group[s->stages[i]] = s->ngroups;
+	}
+	for (g = 1, k = 2; k <= s->ngroups; k++) {
+		if (s->bytes[g] * most(s, g, k) >
+		    s->bytes[g] * most(s, g, g) +
+		    s->bytes[k] * most(s, k, k)) {
+			g = k;
+			continue;
+		}
+		for (i = 0; i < s->n; i++) {
+			if (s->group[s->stages[i]] == k) {
+				s->group[s->stages[i]] = g;
+			}
+		}
+	}
+}
+
+static void
+make_pool(struct slots *s, uint32_t rank, uint32_t group)
+{
+	struct memory *out = s->w->out;
+	struct memory_pool pool = { .rank = rank, .span = s->span,
+				    .bytes = s->bytes[group],
+				    .slots = most(s, group, group) };
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++) {
+		if (s->group[s->stages[i]] == group) {
+			out->stage[s->stages[i]].saves[s->span].pool =
+				out->pools.n;
+		}
+	}
+	VEC_PUSH(s->w->a, &out->pools, pool);
+}
+
+/* Sorted by bytes, in place; there are few. */
+static void
+add_stage(struct slots *s, uint32_t stage)
+{
+	uint32_t i = s->n++;
+
+	for (; i > 0 && bytes_of(s, s->stages[i - 1]) < bytes_of(s, stage);
+	     i--) {
+		s->stages[i] = s->stages[i - 1];
+	}
+	s->stages[i] = stage;
+}
+
+/* What each would need alone: one that is alone has a pool of that. */
+static void
+find_own(struct slots *s)
+{
+	struct memory *out = s->w->out;
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++) {
+		s->group[s->stages[i]] = i + 1;
+	}
+	for (i = 0; i < s->n; i++) {
+		out->stage[s->stages[i]].saves[s->span].slots = s->n == 1
+			? out->pools.at[out->pools.n - 1].slots
+			: most(s, i + 1, i + 1);
+	}
+}
+
+static void
+pool_rank(struct memory_work *w, uint32_t rank, enum memory_span span)
+{
+	uint32_t n = w->out->nstages, i;
+	struct slots s = { .w = w, .span = span,
+			   .list = &w->holding->ranks[rank] };
+
+	s.stages = arena_alloc(&w->tmp, n * sizeof *s.stages);
+	s.group = arena_alloc(&w->tmp, n * sizeof *s.group);
+	s.bytes = arena_alloc(&w->tmp, (n + 1) * sizeof *s.bytes);
+	for (i = 0; i < n; i++) {
+		if (w->out->stage[i].rank == rank && bytes_of(&s, i)) {
+			add_stage(&s, i);
+		}
+	}
+	if (s.n == 0) {
+		return;
+	}
+	find_groups(&s);
+	for (i = 0; i < s.n; i++) {
+		uint32_t g = s.group[s.stages[i]];
+
+		if (i == 0 || g != s.group[s.stages[i - 1]]) {
+			make_pool(&s, rank, g);
+		}
+	}
+	find_own(&s);
+}
+
+void
+memory_slots(struct memory_work *w)
+{
+	struct memory *out = w->out;
+	uint32_t i, k;
+
+	for (i = 0; i < out->buffers.n; i++) {
+		struct memory_buffer *b = memory_at(w, i);
+
+		if (b->kind == MEMORY_SAVES) {
+			out->stage[b->stage].saves[b->span].bytes +=
+				b->bytes * b->trips;
+		}
+	}
+	for (i = 0; i < out->nranks; i++) {
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			pool_rank(w, i, (enum memory_span)k);
+		}
+	}
+}
+
+/* ---- which one ---- */
+
+/* Slots of one pool, while microbatches take them. */
+struct given {
+	struct memory *mem;
+	uint32_t pool;
+	bool *used;		/* by slot */
+};
+
+/* The first that is free. */
+static uint32_t
+take_slot(struct given *g)
+{
+	uint32_t n = g->mem->pools.at[g->pool].slots, i;
+
+	for (i = 0; i < n; i++) {
+		if (!g->used[i]) {
+			g->used[i] = true;
+			return i;
+		}
+	}
+	die("a pool has fewer slots than microbatches take");
+}
+
+static void
+give_pool(struct given *g, const struct sched *s)
+{
+	const struct memory_pool *pool = &g->mem->pools.at[g->pool];
+	const struct sched_list *l = &s->ranks[pool->rank];
+	uint32_t i;
+
+	for (i = 0; i < l->actions.n; i++) {
+		const struct sched_action *x = &l->actions.at[i];
+		struct memory_stage *of = &g->mem->stage[x->stage];
+		uint8_t does = sched_kinds[x->kind].does;
+		uint32_t *slot = &of->slot[pool->span][x->microbatch];
+
+		if (of->saves[pool->span].bytes == 0 ||
+		    of->saves[pool->span].pool != g->pool) {
+			continue;
+		}
+		if (does & memory_holds[pool->span].from) {
+			*slot = take_slot(g);
+		}
+		if (does & memory_holds[pool->span].to) {
+			g->used[*slot] = false;
+		}
+	}
+}
+
+void
+memory_give_slots(const struct ranks *r, struct arena *a, struct memory *mem)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < mem->nstages; i++) {
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			mem->stage[i].slot[k] = arena_alloc(a,
+				r->nmicrobatches * sizeof(uint32_t));
+		}
+	}
+	for (i = 0; i < mem->pools.n; i++) {
+		struct given g = { mem, i, NULL };
+
+		g.used = arena_alloc(a, mem->pools.at[i].slots);
+		give_pool(&g, r->sched);
+	}
+}

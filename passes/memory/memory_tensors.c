@@ -1,0 +1,354 @@
+/*
+ * What lies in place for the whole step: weights, sums of gradients, what the
+ * optimizer keeps, inputs.  A tensor is there once on a rank of the pipeline,
+ * however many of its stages use it; those of a repeat's trips lie side by
+ * side.  Of an input there is one piece for each microbatch.
+ */
+#include "passes/memory/memory_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/pass.h"
+
+/* A node that names tensors of some trips. */
+struct mention {
+	enum memory_kind kind;
+	bool sum;		/* what is accumulated under the name */
+	sym_t name;
+	uint64_t order;		/* of these: what all of a buffer have */
+	node_id node;
+	value_id value;
+	uint32_t stage;
+	int64_t lo, hi;		/* trips of the outermost repeat named */
+	int64_t inner;		/* tensors of each */
+};
+
+struct mentions {
+	VEC(struct mention) at;
+};
+
+/* ---- what a name means ---- */
+
+static bool
+is_sum(const struct ir_node *n)
+{
+	const struct ir_op_info *op = &ir_ops[n->op];
+
+	/* accumulate adds; store puts */
+	return op->flags & IRF_SINK ? op->flops[0] != '\0'
+				    : !(op->flags & IRF_STORED);
+}
+
+static bool
+names_tensor(enum ir_op op)
+{
+	return ir_is(op, IRF_SOURCE | IRF_SINK) &&
+	       !ir_is(op, IRF_STASH | IRF_PEER) &&
+	       ir_op_takes(op, IR_ATTR_NAME) == IR_TAKES_MUST &&
+	       ir_op_takes(op, IR_ATTR_RATE) == IR_TAKES_NOT;
+}
+
+static bool
+is_tensor(struct memory_work *w, const struct ir_node *n)
+{
+	uint8_t *is = &w->is_tensor[n->op];
+
+	if (!*is) {
+		*is = names_tensor((enum ir_op)n->op) + 1;
+	}
+	return *is > 1;
+}
+
+/* The weight w of a name like "w.exp_avg", or 0. */
+static sym_t
+owner(const struct memory_work *w, sym_t name)
+{
+	struct memory_owner *x = &w->owner[name];
+
+	if (!x->known) {
+		struct ir_ctx *c = w->m->ctx;
+		const char *text = ir_text(c, name), *dot = strrchr(text, '.');
+		sym_t of = dot ? intern(&c->syms, text, (size_t)(dot - text))
+			       : 0;
+
+		x->known = true;
+		x->of = of < w->nsyms && w->is_weight[of] ? of : 0;
+	}
+	return x->of;
+}
+
+static enum memory_kind
+kind_of(const struct memory_work *w, const struct ir_node *n, sym_t name,
+	bool update)
+{
+	if (is_sum(n)) {
+		return w->is_weight[name] ? MEMORY_GRADIENTS : MEMORY_OTHER;
+	}
+	if (ir_is(n->op, IRF_SINK)) {
+		return w->is_weight[name] ? MEMORY_WEIGHTS
+			: owner(w, name) ? MEMORY_OPTIMIZER : MEMORY_OTHER;
+	}
+	return ir_is(n->op, IRF_PARAM) ? MEMORY_WEIGHTS
+		: update && !ir_is(n->op, IRF_UNIQUE) && owner(w, name)
+		? MEMORY_OPTIMIZER : MEMORY_OTHER;
+}
+
+static bool
+names_trip(const struct memory_work *w, sym_t name,
+	   const struct ir_node *repeat)
+{
+	const struct ir_attr *var = ir_attr(w->m, repeat, IR_ATTR_VAR);
+
+	return var && pass_mentions(ir_text(w->m->ctx, name),
+				    ir_text(w->m->ctx, var->text));
+}
+
+/* ---- collecting ---- */
+
+static void
+add(struct memory_work *w, struct mentions *all, node_id id,
+    const struct memory_nest *nest, uint32_t stage)
+{
+	const struct ir_node *n = ir_node(w->m, id);
+	struct mention x = {
+		.name = ir_attr(w->m, n, IR_ATTR_NAME)->text, .node = id,
+		.sum = is_sum(n), .stage = stage, .hi = 1, .inner = 1
+	};
+	bool each = false;
+
+	x.kind = kind_of(w, n, x.name, stage == UINT32_MAX);
+	x.order = (uint64_t)x.kind << 33 | (uint64_t)x.sum << 32 | x.name;
+	x.value = n->nargs ? ir_args(w->m, n)[0] : n->result;
+	for (; nest; nest = nest->outer) {
+		if (!names_trip(w, x.name, nest->repeat)) {
+			continue;
+		}
+		x.inner *= each ? x.hi - x.lo : 1;
+		x.lo = memory_start(w->m, nest->repeat);
+		x.hi = x.lo + memory_count(w->m, nest->repeat);
+		each = true;
+	}
+	VEC_PUSH(&w->tmp, &all->at, x);
+}
+
+static void
+scan(struct memory_work *w, struct mentions *all, region_id r,
+     const struct memory_nest *outer, uint32_t stage)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->m->regions.at[r].nodes.n; i++) {
+		node_id id = w->m->regions.at[r].nodes.at[i];
+		const struct ir_node *n = ir_node(w->m, id);
+		struct memory_nest in = { n, outer };
+
+		if (is_tensor(w, n)) {
+			add(w, all, id, outer, stage);
+		}
+		if (n->region) {
+			scan(w, all, n->region, &in, stage);
+		}
+	}
+}
+
+static void
+find_weights(struct memory_work *w)
+{
+	node_id id;
+
+	for (id = 1; id < w->m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(w->m, id);
+
+		if (ir_is(n->op, IRF_PARAM)) {
+			w->is_weight[ir_attr(w->m, n, IR_ATTR_NAME)->text] =
+				true;
+		}
+	}
+}
+
+/* ---- ranges of one name ---- */
+
+static int
+by_tensor(const void *x, const void *y)
+{
+	const struct mention *a = x, *b = y;
+
+	return a->order != b->order ? (a->order > b->order) -
+				      (a->order < b->order)
+		: a->inner != b->inner ? (a->inner > b->inner) -
+					 (a->inner < b->inner)
+		: a->lo != b->lo ? (a->lo > b->lo) - (a->lo < b->lo)
+		: (a->node > b->node) - (a->node < b->node);
+}
+
+static bool
+goes_on(const struct mention *a, const struct mention *b, int64_t hi)
+{
+	return a->order == b->order && a->inner == b->inner && b->lo <= hi;
+}
+
+/* Whether it is cut by time: then each microbatch has its own. */
+static bool
+by_time(const struct memory_work *w, value_id v)
+{
+	const struct ir_type *t = ir_type(w->m, v);
+	axis_id axes[IR_MAX_AXES];
+	uint32_t i, k, n;
+
+	for (i = 0; w->r->time && i < t->ndims; i++) {
+		n = ir_cuts(t, i, axes);
+		for (k = 0; k < n; k++) {
+			if (axes[k] == w->r->time) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static void
+make(struct memory_work *w, const struct mention *x, uint32_t n, int64_t hi)
+{
+	uint32_t b = memory_add(w, x->kind, memory_bytes(w, x->value)), i;
+	struct memory_buffer *to = memory_at(w, b);
+
+	to->stage = UINT32_MAX;
+	to->func = 0;
+	to->name = x->name;
+	to->first = x->lo;
+	to->trips = (hi - x->lo) * x->inner;
+	if (ir_is(ir_node(w->m, x->node)->op, IRF_STORED) &&
+	    by_time(w, x->value)) {
+		to->copies = w->r->nmicrobatches;
+	}
+	to->apart = to->bytes * to->trips;
+	for (i = 0; i < n; i++) {
+		int64_t bytes = memory_bytes(w, x[i].value);
+
+		w->of_node[x[i].node] = b + 1;
+		to->bytes = bytes > to->bytes ? bytes : to->bytes;
+		if (ir_is(ir_node(w->m, x[i].node)->op, IRF_SOURCE)) {
+			w->out->value[x[i].value].buffer = b + 1;
+		}
+	}
+	to->apart = to->bytes * to->trips;
+}
+
+/* Stretches of trips that follow each other are one buffer. */
+static void
+make_all(struct memory_work *w, struct mentions *all)
+{
+	uint32_t i, k;
+	int64_t hi;
+
+	qsort(all->at.at, all->at.n, sizeof *all->at.at, by_tensor);
+	for (i = 0; i < all->at.n; i = k) {
+		hi = all->at.at[i].hi;
+		for (k = i + 1; k < all->at.n && goes_on(&all->at.at[i],
+					&all->at.at[k], hi); k++) {
+			hi = all->at.at[k].hi > hi ? all->at.at[k].hi : hi;
+		}
+		make(w, &all->at.at[i], k - i, hi);
+	}
+}
+
+/* ---- by stage, as numbers alone ---- */
+
+/* By weight: what the optimizer keeps of one on this rank. */
+static int64_t *
+kept_of(struct memory_work *w, uint32_t first)
+{
+	int64_t *kept = arena_alloc(&w->tmp, w->nsyms * sizeof *kept);
+	uint32_t i;
+
+	for (i = first; i < w->out->buffers.n; i++) {
+		const struct memory_buffer *b = memory_at(w, i);
+
+		/* the ranges of one name follow each other */
+		if (b->kind == MEMORY_OPTIMIZER &&
+		    (i == first || b[-1].name != b->name)) {
+			kept[owner(w, b->name)] += b->bytes;
+		}
+	}
+	return kept;
+}
+
+static void
+count_stage(struct memory_work *w, const struct mentions *all, uint32_t stage,
+	    const int64_t *kept)
+{
+	struct memory_stage *s = &w->out->stage[stage];
+	int64_t *hi = arena_alloc(&w->tmp, (w->out->buffers.n + 1) *
+				  sizeof *hi), items;
+	bool *seen = arena_alloc(&w->tmp, w->out->buffers.n + 1);
+	uint32_t i, at;
+
+	/* they are sorted by where they start */
+	for (i = 0; i < all->at.n; i++) {
+		const struct mention *x = &all->at.at[i];
+		const struct memory_buffer *b;
+
+		if (x->stage != stage) {
+			continue;
+		}
+		at = w->of_node[x->node] - 1;
+		b = memory_at(w, at);
+		items = x->hi - (seen[at] && hi[at] > x->lo ? hi[at] : x->lo);
+		seen[at] = true;
+		if (items > 0) {
+			items *= x->inner;
+			hi[at] = x->hi;
+			s->fixed[x->kind] += items * b->bytes * b->copies;
+			s->fixed[MEMORY_OPTIMIZER] +=
+				x->kind == MEMORY_WEIGHTS
+				? items * kept[x->name] : 0;
+		}
+	}
+}
+
+static void
+scan_stage(struct memory_work *w, struct mentions *all, uint32_t stage)
+{
+	uint32_t k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		func_id f = w->r->of_stage[stage][k];
+
+		if (f) {
+			scan(w, all, w->m->funcs.at[f].body, NULL, stage);
+		}
+	}
+}
+
+void
+memory_tensors(struct memory_work *w)
+{
+	const struct ranks *r = w->r;
+	uint32_t i, first;
+	int64_t *kept;
+
+	find_weights(w);
+	for (w->pipe = 0; w->pipe < r->npipes; w->pipe++) {
+		struct mentions all = { 0 };
+		func_id update = r->update[w->pipe];
+
+		for (i = 0; i < r->nstages; i++) {
+			if (r->sched->rank_of[i] == w->pipe) {
+				scan_stage(w, &all, i);
+			}
+		}
+		if (update) {
+			scan(w, &all, w->m->funcs.at[update].body, NULL,
+			     UINT32_MAX);
+		}
+		first = w->out->buffers.n;
+		make_all(w, &all);
+		kept = kept_of(w, first);
+		for (i = 0; i < r->nstages; i++) {
+			if (r->sched->rank_of[i] == w->pipe) {
+				count_stage(w, &all, i, kept);
+			}
+		}
+	}
+}

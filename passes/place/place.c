@@ -1,0 +1,267 @@
+/*
+ * place: gives every value its place on the mesh, and puts the conversions
+ * between them: the collectives.
+ *
+ * Needs: a flat training program and a plan (settings `plan.*`).  Gives: the
+ * mesh, types with placements, and conversion ops.  What may be split along
+ * each axis follows from the plan and the ops' rows (place_dims.c); the
+ * cheapest choice along one axis is found exactly (place_solve.c), axis after
+ * axis: microbatches, data, experts, context, tensor.  Nothing in here knows
+ * what a transformer is.
+ *
+ * It stands behind all passes that change what is computed, and before
+ * `stage`, which only cuts.
+ */
+#include "passes/place/place.h"
+
+#include <string.h>
+
+/* ---- the mesh ---- */
+
+struct axes {
+	axis_id time, of[PLAN_NAXES], second;	/* 0: of size 1 */
+};
+
+/*
+ * Key heads are fewer than query heads.  Where their number does not divide
+ * by the tensor axis, it becomes two: the outer splits both, the inner only
+ * the queries, so that its ranks have the same keys.
+ */
+static int64_t
+outer_degree(const struct place *p)
+{
+	int64_t g = p->plan->tp;
+	dim_id d;
+
+	for (d = 1; d < p->m->dims.n; d++) {
+		if (p->facts->grouped[d]) {
+			g = num_gcd(g, ir_dim_size(p->m, d));
+		}
+	}
+	return g > 1 ? g : p->plan->tp;
+}
+
+static axis_id
+add_axis(struct place *p, const char *name, int64_t size)
+{
+	struct span none = { 0, 0 };
+
+	return ir_axis_add(p->m, intern_str(&p->m->ctx->syms, name), size,
+			   none);
+}
+
+static void
+make_mesh(struct place *p, struct axes *x)
+{
+	int64_t outer = outer_degree(p);
+	int i;
+
+	memset(x, 0, sizeof *x);
+	x->time = add_axis(p, "mb", p->plan->nmicrobatches);
+	p->m->axes.at[x->time].time = true;
+	for (i = 0; i < PLAN_NAXES; i++) {
+		enum plan_axis a = p->plan->mesh[i];
+		int64_t size = plan_degree(p->plan, a);
+
+		if (size == 1) {
+			continue;
+		}
+		x->of[a] = add_axis(p, plan_axis_name(a),
+				    a == PLAN_TP ? outer : size);
+		if (a == PLAN_TP && outer < size) {
+			x->second = add_axis(p, "tpr", size / outer);
+		}
+	}
+	if (x->of[PLAN_CP]) {
+		p->m->axes.at[x->of[PLAN_CP]].balanced = p->plan->balanced;
+	}
+}
+
+/* ---- the choice ---- */
+
+static void
+choice_room(struct place *p)
+{
+	struct ir_module *m = p->m;
+	struct arena *a = &p->arena;
+	uint32_t i, k;
+
+	p->spread = arena_alloc(a, p->nvalues * sizeof *p->spread);
+	p->asked = arena_alloc(a, p->nvalues * sizeof *p->asked);
+	p->shared = arena_alloc(a, p->nnodes * sizeof *p->shared);
+	p->talks = arena_alloc(a, p->nnodes * sizeof *p->talks);
+	p->runs = arena_alloc(a, p->nnodes);
+	p->wants = arena_alloc(a, (m->args.n + 1) * sizeof *p->wants);
+	p->yields = arena_alloc(a, m->regions.n * sizeof *p->yields);
+	place_open_turns(p);
+	for (i = 0; i < p->nvalues; i++) {
+		p->spread[i] = p->asked[i] = 1;
+	}
+	for (i = 0; i < p->nnodes; i++) {
+		p->shared[i] = 1;
+	}
+	for (i = 0; i < m->args.n; i++) {
+		p->wants[i] = m->values.at[m->args.at[i]].type;
+	}
+	for (i = 1; i < m->regions.n; i++) {
+		const struct ir_region *r = &m->regions.at[i];
+
+		p->yields[i] = arena_alloc(a, (r->results.n + 1) *
+					   sizeof **p->yields);
+		for (k = 0; k < r->results.n; k++) {
+			p->yields[i][k] = m->values.at[r->results.at[k]].type;
+		}
+	}
+}
+
+static bool
+along(struct place *p, axis_id a, enum place_kind kind, bool second)
+{
+	if (!a) {
+		return true;
+	}
+	place_choose_axis(p, a, kind, second);
+	return place_recall(p) || place_solve(p);
+}
+
+/* ---- one order for all cuts ---- */
+
+/* Outermost first; ZeRO's cuts come off alone, so those axes are inside. */
+static uint32_t
+sort_cut(uint32_t cut, const uint8_t *place)
+{
+	uint32_t sorted = 0, n = 0, at;
+
+	for (; cut; cut >>= 4, n++) {
+		uint32_t low, high;
+
+		for (at = n; at > 0 && place[sorted >> 4 * (at - 1) & 15] >
+				       place[cut & 15]; at--) {
+		}
+		low = sorted & ((1u << 4 * at) - 1);
+		high = sorted - low;
+		sorted = low | (cut & 15) << 4 * at | high << 4;
+	}
+	return sorted;
+}
+
+#define SIZES 64		/* a power of two */
+
+/* What types become: many values have the same one. */
+struct sorting {
+	struct ir_ctx *c;
+	const uint8_t *place;
+	struct {
+		type_id from, to;
+	} last[SIZES];		/* by the type: the last ones */
+};
+
+/* Only where two axes or more split one dim there is something to sort. */
+static type_id
+sorted(const struct sorting *s, type_id id)
+{
+	const struct ir_type *t = ir_type_of(s->c, id);
+	struct ir_type x;
+	uint32_t many = 0, i;
+
+	for (i = 0; i < t->ndims; i++) {
+		many |= t->cut[i] >> 4;
+	}
+	if (!many) {
+		return id;
+	}
+	x = *t;
+	for (i = 0; i < x.ndims; i++) {
+		x.cut[i] = sort_cut(x.cut[i], s->place);
+	}
+	return ir_type_keep(s->c, &x);
+}
+
+static void
+sort_cuts(struct sorting *s, type_id *id)
+{
+	uint32_t at = *id % SIZES;
+
+	if (s->last[at].from != *id) {
+		s->last[at].to = sorted(s, *id);
+		s->last[at].from = *id;
+	}
+	*id = s->last[at].to;
+}
+
+static void
+sort_all(struct place *p, const struct axes *x)
+{
+	const axis_id all[] = {
+		x->time, x->of[PLAN_CP], x->of[PLAN_TP], x->second,
+		x->of[PLAN_DP], x->of[PLAN_EP]
+	};
+	struct ir_module *m = p->m;
+	uint8_t place[IR_MAX_AXES + 1] = { 0 };
+	struct sorting s = { .c = m->ctx, .place = place };
+	uint32_t i, k;
+
+	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
+		place[all[i]] = (uint8_t)i;
+	}
+	for (i = 1; i < m->values.n; i++) {
+		sort_cuts(&s, &m->values.at[i].type);
+	}
+	for (i = 0; i < m->args.n; i++) {
+		sort_cuts(&s, &p->wants[i]);
+	}
+	for (i = 1; i < m->regions.n; i++) {
+		for (k = 0; k < m->regions.at[i].results.n; k++) {
+			sort_cuts(&s, &p->yields[i][k]);
+		}
+	}
+}
+
+static bool
+place(struct place *p)
+{
+	struct axes x;
+
+	place_find_program(p);
+	if (!place_check_dims(p)) {
+		return false;
+	}
+	make_mesh(p, &x);
+	choice_room(p);
+	if (!along(p, x.time, PLACE_TIME, false) ||
+	    !along(p, x.of[PLAN_DP], PLACE_DATA, false) ||
+	    !along(p, x.of[PLAN_EP], PLACE_EXPERT, false) ||
+	    !along(p, x.of[PLAN_CP], PLACE_CONTEXT, false) ||
+	    !along(p, x.of[PLAN_TP], PLACE_TENSOR, false) ||
+	    !along(p, x.second, PLACE_TENSOR, true)) {
+		return false;
+	}
+	sort_all(p, &x);
+	return place_write(p);
+}
+
+bool
+pass_place(struct pass_ctx *ctx, struct ir_module *m)
+{
+	struct place p = { .p = ctx, .m = m, .model = ir_model(m),
+			   .nnodes = m->nodes.n, .nvalues = m->values.n };
+	struct plan plan;
+	bool ok;
+
+	if (m->axes.n > 1) {
+		diag_error(&m->ctx->diags, m->axes.at[1].span, "this module "
+			   "has a mesh: its values are placed already");
+		return false;
+	}
+	if (!plan_read(m, &plan)) {
+		return false;
+	}
+	p.plan = &plan;
+	arena_init(&p.arena, &m->ctx->mem);
+	arena_init(&p.scratch, &m->ctx->mem);
+	place_price_init(&p);
+	ok = place(&p);
+	arena_release(&p.scratch);
+	arena_release(&p.arena);
+	return ok;
+}

@@ -1,0 +1,370 @@
+/*
+ * What a choice along one axis costs: conversions by the bytes that a rank
+ * moves over the link, work by the operations and bytes that are left to it.
+ * The unit is a byte on the link; the two rates below are those of a GPU of
+ * 2022 beside its link (989e12 operations and 3.35e12 bytes of memory per
+ * second, 450e9 bytes a second over the link).  They are used for every
+ * target: placements are chosen by these prices, and only plans that have a
+ * placement are priced in seconds of the target.
+ */
+#include "passes/place/place.h"
+
+#include <math.h>
+
+#define FLOPS_PER_LINK_BYTE 2198.0
+#define BYTES_PER_LINK_BYTE 7.4
+/*
+ * A byte that is kept from forward to backward, a bit more than its way over
+ * the link: rather a piece is kept and gathered again (Korthikanti et al.
+ * 2022, section 4.2.2), and of two placements at one price the smaller.
+ */
+#define LINK_BYTES_PER_HELD 1.01
+
+static double
+bytes_convert(const struct place_price *p, enum ir_op op, double bytes,
+	      int64_t ranks)
+{
+	double n = (double)ranks, part = (n - 1) / n;
+
+	(void)p;
+	switch (op) {
+	case IR_ALL_REDUCE:
+		return 2 * part * bytes;
+	case IR_ALL_TO_ALL:
+	case IR_COMBINE:
+	case IR_DISPATCH:
+		return part * bytes / n;
+	case IR_SHARD:
+		return 2 * bytes / n / BYTES_PER_LINK_BYTE;
+	case IR_ONCE:
+		return 2 * bytes / BYTES_PER_LINK_BYTE;
+	default:	/* reduce-scatter, all-gather */
+		return part * bytes;
+	}
+}
+
+static double
+bytes_talk(const struct place_price *p, double bytes, int64_t ranks)
+{
+	(void)p;
+	return bytes * (double)(ranks - 1);
+}
+
+static double
+bytes_run(const struct place_price *p, double flops, double bytes)
+{
+	(void)p;
+	return flops / FLOPS_PER_LINK_BYTE + bytes / BYTES_PER_LINK_BYTE;
+}
+
+static double
+bytes_held(const struct place_price *p, double bytes)
+{
+	(void)p;
+	return bytes * LINK_BYTES_PER_HELD;
+}
+
+/* ---- prices drawn at random: any legal placement may come out ---- */
+
+static double
+draw(const struct place_price *p)
+{
+	uint32_t out[4];
+
+	ir_philox(p->seed, (*p->drawn)++, out);
+	return 1 + out[0] % 1000;
+}
+
+static double
+random_convert(const struct place_price *p, enum ir_op op, double bytes,
+	       int64_t ranks)
+{
+	(void)op;
+	(void)bytes;
+	(void)ranks;
+	return draw(p);
+}
+
+static double
+random_talk(const struct place_price *p, double bytes, int64_t ranks)
+{
+	(void)bytes;
+	(void)ranks;
+	return draw(p);
+}
+
+static double
+random_run(const struct place_price *p, double flops, double bytes)
+{
+	(void)flops;
+	(void)bytes;
+	return draw(p);
+}
+
+static double
+random_held(const struct place_price *p, double bytes)
+{
+	(void)bytes;
+	return draw(p);
+}
+
+/* An op is one code, whichever sides it leads from and to. */
+static uint8_t
+code_of(struct place *p, enum ir_op op)
+{
+	uint8_t code = PLACE_STEPS;
+
+	while (code < p->ncodes && p->step[code] != op) {
+		code++;
+	}
+	if (code == PLACE_CODES ||
+	    p->nquiet + 1 == PLACE_PRICES / PLACE_CODES) {
+		die("too many conversions");
+	}
+	if (code == p->ncodes) {
+		p->step[p->ncodes++] = op;
+		if (!ir_is(op, IRF_TALKS)) {
+			p->quiet[++p->nquiet] = code;
+		}
+	}
+	return code;
+}
+
+/* A conversion is known by how its two sides are, whatever the dims. */
+static void
+find_conversions(struct place *p)
+{
+	struct ir_along from = { IR_IS_WHOLE, 0 }, to = from;
+	int i, k;
+
+	p->ncodes = PLACE_STEPS;
+	for (i = 0; i <= IR_IS_ROUTED; i++) {
+		for (k = 0; k <= IR_IS_ROUTED; k++) {
+			enum ir_op op;
+
+			from.how = (enum ir_how)i;
+			to.how = (enum ir_how)k;
+			p->leads[i][k] = ir_conversion(from, to, &op)
+				? code_of(p, op) : PLACE_NEVER;
+		}
+	}
+}
+
+void
+place_price_init(struct place *p)
+{
+	struct ir_module *m = p->m;
+	double seed = ir_setting_num(m, "place.shuffle", 0);
+
+	find_conversions(p);
+	p->price = (struct place_price){ bytes_convert, bytes_talk, bytes_run,
+					 bytes_held, 0, NULL };
+	if (seed > 0) {
+		p->price = (struct place_price){ random_convert, random_talk,
+						 random_run, random_held,
+						 (uint64_t)seed,
+						 arena_alloc(&p->arena,
+							     sizeof(uint32_t))
+		};
+	}
+}
+
+/* ---- values ---- */
+
+static double
+whole_bytes(const struct ir_module *m, const struct ir_type *t)
+{
+	int64_t elems = 0;
+
+	ir_type_elems(m, t, &elems);
+	return (double)elems * ir_dtypes[t->dtype].bits / 8;
+}
+
+void
+place_find_bytes(struct place *p)
+{
+	struct place_facts *f = p->facts;
+	uint32_t i;
+
+	f->bytes = arena_room(f->arena, p->nvalues * sizeof *f->bytes);
+	f->weight = arena_room(f->arena, p->nvalues);
+	for (i = 1; i < p->nvalues; i++) {
+		f->bytes[i] = whole_bytes(p->m, ir_type(p->m, i));
+		f->weight[i] = pass_is_weight(p->m, i);
+	}
+}
+
+static double
+bytes_of(const struct place *p, value_id v)
+{
+	return p->facts->bytes[v] / p->spread[v];
+}
+
+/*
+ * Experts stay, tokens come to them; and weights that the tensor axis splits,
+ * in whatever type and scale, are gathered only if nothing else will do: that
+ * is what ZeRO is for.
+ */
+static bool
+must_stay(const struct place *p, const struct place_like *l,
+	  struct ir_along from)
+{
+	if (from.how != IR_IS_SPLIT || !l->weight) {
+		return false;
+	}
+	return p->kind == PLACE_EXPERT
+		? l->picked && p->facts->experts[from.dim]
+		: p->kind == PLACE_TENSOR && p->strict;
+}
+
+uint8_t
+place_step(const struct place *p, const struct place_like *l, uint32_t from,
+	   uint32_t to, bool routable)
+{
+	struct ir_along a = place_along(l, from), b = place_along(l, to);
+
+	if (from == to) {
+		return PLACE_FREE;
+	}
+	if (p->kind == PLACE_TIME || must_stay(p, l, a)) {
+		return PLACE_NEVER;
+	}
+	if (b.how == IR_IS_ROUTED &&
+	    (!routable || a.dim != p->facts->batch)) {
+		return PLACE_NEVER;
+	}
+	if (a.how == IR_IS_ROUTED &&
+	    (b.dim != p->facts->batch || !l->returns)) {
+		return PLACE_NEVER;
+	}
+	return p->leads[a.how][b.how];
+}
+
+uint8_t
+place_step_or(const struct place *p, const struct place_like *l, uint8_t step,
+	      uint32_t third, uint32_t to, bool routable)
+{
+	uint8_t code = place_step(p, l, third, to, routable);
+	uint32_t i;
+
+	for (i = 1; i <= p->nquiet && step != PLACE_FREE; i++) {
+		if (p->quiet[i] == code) {
+			return (uint8_t)(i * PLACE_CODES + step);
+		}
+	}
+	return step;
+}
+
+double
+place_moved(const struct place *p, value_id v)
+{
+	/* along other axes it may be split first, for whoever asks */
+	return bytes_of(p, v) * p->spread[v] /
+	       fmax(p->spread[v], p->asked[v]);
+}
+
+void
+place_steps(const struct place *p, double bytes, double times,
+	    double price[PLACE_PRICES])
+{
+	uint32_t i, k;
+
+	price[PLACE_FREE] = 0;
+	price[PLACE_NEVER] = INFINITY;
+	for (i = PLACE_STEPS; i < p->ncodes; i++) {
+		price[i] = times * p->price.convert(&p->price, p->step[i],
+						    bytes, p->ranks);
+	}
+	for (k = 1; k <= p->nquiet; k++) {
+		double *or = price + k * PLACE_CODES, quiet;
+
+		quiet = price[p->quiet[k]];
+		for (i = PLACE_NEVER; i < p->ncodes; i++) {
+			or[i] = quiet < price[i] ? quiet : price[i];
+		}
+	}
+}
+
+/* ---- nodes ---- */
+
+/* What goes round a ring, or is exchanged per row of the first operand. */
+static double
+talk_bytes(const struct place *p, const struct ir_node *n,
+	   const struct place_way *w, const double *bytes, const double *part)
+{
+	value_id first = ir_args(p->m, n)[0];
+	double sum = 0;
+	uint32_t k;
+
+	if (ir_is(n->op, IRF_PAIRS)) {
+		for (k = 1; k < n->nargs && k < 3; k++) {
+			sum += bytes[k] * part[w->in[k]];
+		}
+		return sum * 0.99;	/* before gathering, if it is a tie */
+	}
+	sum = 8 * bytes[0];
+	sum /= (double)ir_dim_size(p->m, place_along(place_like(p, first),
+						     w->in[0]).dim);
+	return sum / (double)p->ranks;
+}
+
+/* Of what is left to a rank, by how a value is. */
+static void
+find_parts(const struct place *p, double part[PLACE_SLOTS])
+{
+	uint32_t i;
+
+	for (i = 0; i < PLACE_SLOTS; i++) {
+		part[i] = 1 / (double)p->ranks;
+	}
+	part[PLACE_WHOLE] = part[PLACE_PART] = 1;
+}
+
+double
+place_held(const struct place *p, value_id v, struct ir_along s)
+{
+	double part = s.how == IR_IS_SPLIT || s.how == IR_IS_ROUTED
+		? 1 / (double)p->ranks : 1;
+
+	return p->price.held(&p->price, bytes_of(p, v) * part);
+}
+
+/* Of the node as it is without a mesh: no axis changes that. */
+static double
+whole_flops(const struct place *p, node_id id)
+{
+	if (p->facts->flops[id] < 0) {
+		p->facts->flops[id] = ir_flops(p->m, ir_node(p->m, id));
+	}
+	return p->facts->flops[id];
+}
+
+void
+place_runs(const struct place *p, node_id id, const struct place_way *w,
+	   uint32_t n, double *price)
+{
+	const struct ir_node *node = ir_node(p->m, id);
+	double in[IR_MAX_OPERANDS], out = bytes_of(p, node->result);
+	double part[PLACE_SLOTS], flops = whole_flops(p, id), bytes, share;
+	uint32_t i, k;
+
+	find_parts(p, part);
+	for (k = 0; k < node->nargs; k++) {
+		in[k] = bytes_of(p, ir_args(p->m, node)[k]);
+	}
+	for (i = 0; i < n; i++) {
+		share = part[w[i].out];
+		bytes = out * share;
+		for (k = 0; k < node->nargs; k++) {
+			bytes += in[k] * part[w[i].in[k]];
+			share = part[w[i].in[k]] < share ? part[w[i].in[k]]
+							 : share;
+		}
+		price[i] = p->price.run(&p->price, flops * share /
+					p->shared[id], bytes);
+		price[i] += w[i].talks
+			? p->price.talk(&p->price, talk_bytes(p, node, &w[i],
+							      in, part),
+					p->ranks) : 0;
+	}
+}

@@ -1,0 +1,122 @@
+/*
+ * What the tables of a problem come to, along the axis at hand: they are
+ * priced in the order in which they stand, whenever it is posed.
+ */
+#include "passes/place/place_choice.h"
+
+/* The rule of an optimizer is one kernel: its maps cost a part of theirs. */
+#define FUSED 0.1
+#define SIZES 256
+
+/* What steps take of so many bytes, so many times; NULL: of none yet. */
+struct priced {
+	double bytes, times;
+	const double *price;	/* by code */
+};
+
+struct prices {
+	struct place *p;
+	struct priced *of;	/* by value: the last one */
+	struct priced last[SIZES];	/* by their hash */
+};
+
+void
+place_is_due(struct choice *c, struct due d)
+{
+	d.update = c->update;
+	d.trips = c->trips;
+	d.n = (uint32_t)c->s->tables.at[d.table].n;
+	c->nentries += d.n;
+	VEC_PUSH(c->arena, &c->due, d);
+}
+
+static const double *
+new_prices(struct place *p, double bytes, double times)
+{
+	size_t n = (p->nquiet + 1) * PLACE_CODES;
+	double *price = arena_room(&p->scratch, n * sizeof *price);
+
+	place_steps(p, bytes, times, price);
+	return price;
+}
+
+/* Much is of one size. */
+static void
+find_prices(struct prices *x, value_id v, double times)
+{
+	double bytes = place_moved(x->p, v);
+	uint64_t hash = hash_word(num_bits(bytes), num_bits(times));
+	struct priced *last = &x->last[table_bits(hash) % SIZES];
+
+	if (!last->price || last->bytes != bytes || last->times != times ||
+	    x->p->price.seed) {
+		*last = (struct priced){ bytes, times,
+					 new_prices(x->p, bytes, times) };
+	}
+	x->of[v] = *last;
+}
+
+static void
+price_steps(struct prices *x, const struct due *d, double times, double *at)
+{
+	const struct priced *known = &x->of[d->of];
+	const uint8_t *code = d->by.code;
+	const double *price;
+	uint32_t i;
+
+	if (!known->price || known->times != times) {
+		find_prices(x, d->of, times);
+	}
+	price = known->price;
+	for (i = 0; i < d->n; i++) {
+		at[i] = price[code[i]];
+	}
+}
+
+static void
+price_runs(const struct choice *c, const struct due *d, double times,
+	   double *at)
+{
+	double part = d->update ? FUSED : 1;
+	uint32_t i;
+
+	place_runs(c->p, d->of, c->node[d->of].way, d->n, at);
+	for (i = 0; i < d->n; i++) {
+		at[i] = times * at[i] * part;
+	}
+}
+
+static void
+price_held(const struct choice *c, const struct due *d, double times,
+	   double *at)
+{
+	uint32_t i;
+
+	for (i = 0; i < d->n; i++) {
+		at[i] = times * place_held(c->p, d->of, d->by.cell->opt[i]);
+	}
+}
+
+void
+place_fill(struct choice *c)
+{
+	struct place *p = c->p;
+	struct prices x = { .p = p };
+	const struct due *d = c->due.at, *end = d + c->due.n;
+	double *at = arena_room(&p->scratch, c->nentries * sizeof *at);
+
+	x.of = arena_alloc(&p->scratch, p->nvalues * sizeof *x.of);
+	for (; d < end; at += d++->n) {
+		double times = d->update ? d->trips
+			: d->trips * (double)p->plan->nmicrobatches;
+
+		solve_tell(c->s, d->table, at);
+		if (d->kind == DUE_STEPS) {
+			price_steps(&x, d, times, at);
+		} else if (d->kind == DUE_RUNS) {
+			price_runs(c, d, times, at);
+		} else {
+			price_held(c, d, times, at);
+		}
+	}
+}

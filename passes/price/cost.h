@@ -1,0 +1,94 @@
+/*
+ * What one kernel or one collective takes on a target, in microseconds, by
+ * the formulas of docs/cost.md.  Pure functions of their arguments: a search
+ * calls them millions of times.  Sizes are doubles, since shards are not
+ * always whole.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef PASSES_COST_H
+#define PASSES_COST_H
+
+#include "passes/price/target.h"
+
+/* A time and what it is made of: us = max(math, memory) + launch. */
+struct cost {
+	double us;
+	double math_us;		/* were memory endless; on a link: its bytes */
+	double memory_us;	/* were math free */
+	double launch_us;	/* launches; on a link: all latency */
+};
+
+/* ---- cost_kernel.c ---------------------------------------------------- */
+
+/* C[m,n] = A[m,k] B[k,n], `batch` of them. */
+struct cost_contraction {
+	double m, n, k, batch;
+	enum target_rate rate;	/* of its operands */
+	double out_bytes;	/* of one element of the result */
+	bool narrow;		/* sm_80's instructions, whatever the device */
+};
+
+struct cost_attention {
+	double batch, heads, kv_heads, head_dim, queries, keys;
+	bool causal;
+	double window;		/* keys that a query sees; 0: all */
+	enum target_rate rate;
+	bool narrow;		/* as above */
+};
+
+/* How well a kernel uses the memory: rows of a table in cost_kernel.c. */
+enum cost_kind {
+	COST_MAP,	/* each element by itself: adds, copies, an update */
+	COST_GATED,	/* an activation times its gate */
+	COST_ROTARY,
+	COST_ROWS,	/* norms, softmax: a sum over each row first */
+	COST_GATHER,	/* rows of a table, by index */
+	COST_QUANTIZE,	/* a largest value, then 8 bits of each */
+	COST_NKINDS
+};
+
+/* Bytes of an element; fp32 and tf32 have 4. */
+double cost_rate_bytes(enum target_rate r);
+/* The device's rate for these operands, or for the nearest wider ones. */
+double cost_flops_us(const struct target_device *d, enum target_rate r);
+
+struct cost cost_contraction(const struct target_device *d,
+			     const struct cost_contraction *x);
+struct cost cost_attention(const struct target_device *d,
+			   const struct cost_attention *x);
+struct cost cost_attention_backward(const struct target_device *d,
+				    const struct cost_attention *x);
+/* Bytes are all that is read and written, each once. */
+struct cost cost_bytes(const struct target_device *d, enum cost_kind kind,
+		       double bytes);
+
+/* ---- cost_collective.c ------------------------------------------------ */
+
+enum cost_op { COST_ALL_REDUCE, COST_ALL_GATHER, COST_REDUCE_SCATTER,
+	       COST_ALL_TO_ALL, COST_SEND, COST_BROADCAST, COST_NOPS };
+
+extern const char *const cost_op_names[COST_NOPS];
+
+/* Who takes part: per_node ranks side by side in each of `nodes` nodes. */
+struct cost_group {
+	int64_t per_node, nodes;
+	int64_t sharing;	/* such groups in a node that run at once */
+	bool direct;		/* ranks may read each other's memory */
+};
+
+enum cost_way { COST_NO_WAY, COST_RING, COST_TREE, COST_LEVELS, COST_SWITCH,
+		COST_DIRECT, COST_NWAYS };
+
+extern const char *const cost_way_names[COST_NWAYS];
+
+/*
+ * The cheapest of the ways it may go.  Bytes are the larger side of one rank:
+ * what all-reduce, send and broadcast hold, what all-gather gives, what
+ * reduce-scatter and all-to-all take.  `way` may be NULL.
+ */
+struct cost cost_collective(const struct target_group *t, enum cost_op op,
+			    const struct cost_group *g, double bytes,
+			    enum cost_way *way);
+
+#endif

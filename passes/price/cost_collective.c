@@ -1,0 +1,301 @@
+/*
+ * Collectives: latency plus bytes over bandwidth at each level, the cheapest
+ * of the ways that NCCL has too.  A ring moves (n-1)/n of the bytes once or
+ * twice through every link (Patarasuk and Yuan, J. Parallel Distrib. Comput.
+ * 69(2), 2009); a pair of trees has fewer steps (Sanders, Speck, Traeff,
+ * Parallel Computing 35(12), 2009, as in NCCL 2.4).
+ */
+#include "passes/price/cost.h"
+
+#include <math.h>
+
+const char *const cost_op_names[COST_NOPS] = {
+	"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+	"send_recv", "broadcast"
+};
+
+const char *const cost_way_names[COST_NWAYS] = {
+	"none", "ring", "trees", "by levels", "in the switch", "direct"
+};
+
+/*
+ * NCCL moves small messages with a flag in every line (LL, LL128) and large
+ * ones in slices (Simple): the first starts at once but fills a part of the
+ * link only, the second fills it once its slices are on their way.  Both
+ * figures, in parts of the link and of link_start, are fitted to
+ * collectives.tsv, to all devices at once.
+ */
+#define LINES_PART 0.57
+#define SLICES_START 2.0
+/* Sends and receives start later, for each finds its peer (same rows). */
+#define PEERS_START 1.67
+/*
+ * The ring's first step also copies a rank's own part: half a step beside
+ * what it sends (same rows: all_gather and reduce_scatter, 2 to 8 ranks).
+ */
+#define OWN_PART 0.5
+/* The switch takes and gives each byte once; same rows, H100 and B200. */
+#define SWITCH_PART 0.74
+#define SWITCH_LEAST 8		/* ranks, from which NCCL uses it there */
+/*
+ * One kernel that reads the peers' memory, without NCCL; TensorRT-LLM does
+ * so up to 8 MiB (its custom all-reduce; same rows).
+ */
+#define DIRECT_START 0.56
+#define DIRECT_MOST (8.0 * 1024 * 1024)
+/* Of a port's line rate, headers and flow control taken off. */
+#define NETWORK_PART 0.92
+
+/* ---- the links that a group has ---- */
+
+struct links {
+	double inside_us;	/* bytes/us of one rank, inside the node */
+	double outside_us;	/* bytes/us of the whole node */
+	double start_us, hop_us, net_us;
+	double n, k, nodes;	/* ranks: all, in a node; nodes */
+};
+
+/*
+ * A link joins link_devices; between those, all of a node share a bridge,
+ * which a ring crosses once for each of them.
+ */
+static double
+inside(const struct target_device *d, const struct cost_group *g)
+{
+	double link_us = d->link_bytes_us * d->link_eff, units;
+
+	if (d->link_devices <= 0 || g->per_node <= d->link_devices ||
+	    d->bridge_bytes_us <= 0) {
+		return link_us;
+	}
+	units = ceil((double)g->per_node / (double)d->link_devices) *
+		(double)g->sharing;
+	return fmin(link_us, d->bridge_bytes_us / units);
+}
+
+/*
+ * Ports belong to devices in turn: a group drives those of its own devices,
+ * and where groups outnumber ports they share.
+ */
+static double
+outside(const struct target_group *t, const struct cost_group *g)
+{
+	double ports = (double)t->network.ports;
+	double own = (double)g->per_node * ports / (double)t->devices;
+
+	own = own < 1 ? 1 : own;
+	own = fmin(own, ports / (double)g->sharing);
+	return t->network.bytes_us * NETWORK_PART * own;
+}
+
+static struct links
+links_of(const struct target_group *t, const struct cost_group *g)
+{
+	struct links l = {
+		.inside_us = inside(&t->device, g),
+		.outside_us = g->nodes > 1 ? outside(t, g) : INFINITY,
+		.start_us = t->device.link_start_us,
+		.hop_us = t->device.link_hop_us,
+		.net_us = t->network.latency_us,
+		.k = (double)g->per_node, .nodes = (double)g->nodes
+	};
+
+	l.n = l.k * l.nodes;
+	if (g->per_node == 1) {
+		l.inside_us = INFINITY;
+	}
+	return l;
+}
+
+/* ---- one way at a time ---- */
+
+/* Latency apart, in parts of link_start, and what the links take. */
+struct way {
+	enum cost_way way;
+	double latency_us, bytes_us;
+};
+
+/* The cheaper protocol for what takes this long on full links. */
+static struct way
+protocol(const struct links *l, enum cost_way way, double latency_us,
+	 double full_us)
+{
+	double lines = full_us / LINES_PART;
+	double slices = full_us + SLICES_START * l->start_us;
+
+	if (lines < slices) {
+		return (struct way){ way, latency_us, lines };
+	}
+	return (struct way){ way, latency_us + SLICES_START * l->start_us,
+			     full_us };
+}
+
+/* Once around: all hops, those between nodes among them. */
+static double
+ring_hops_us(const struct links *l)
+{
+	double crossings = l->nodes > 1 ? l->nodes : 0;
+
+	return (l->n - 1 - (crossings > 0 ? crossings - 1 : 0)) * l->hop_us +
+	       (crossings > 0 ? crossings - 1 : 0) * l->net_us;
+}
+
+static struct way
+ring(const struct links *l, enum cost_op op, double bytes)
+{
+	double narrow = fmin(l->inside_us, l->outside_us);
+	double steps = l->n - 1, turns = 1;
+
+	if (op == COST_ALL_REDUCE) {
+		turns = 2;
+	} else if (op == COST_BROADCAST) {
+		steps = l->n;	/* every rank but one sends all of it */
+	} else {
+		steps += OWN_PART;
+	}
+	return protocol(l, COST_RING, l->start_us + turns * ring_hops_us(l),
+			turns * steps * bytes / l->n / narrow);
+}
+
+/*
+ * A chain inside each node, two trees of half the bytes between nodes: up
+ * and down, a node passes on all bytes twice, or once if there are but two.
+ */
+static struct way
+trees(const struct links *l, enum cost_op op, double bytes)
+{
+	double turns = op == COST_ALL_REDUCE ? 2 : 1;
+	double depth = ceil(log2(l->nodes));
+	double out = l->nodes > 2 ? turns * bytes : turns * bytes / 2;
+
+	return protocol(l, COST_TREE, l->start_us +
+			turns * ((l->k - 1) * l->hop_us + depth * l->net_us),
+			fmax(turns * bytes / l->inside_us,
+			     out / l->outside_us));
+}
+
+/*
+ * In the node, then between nodes with a k-th of the bytes on each rank, then
+ * in the node again; the stages do not overlap.
+ */
+static struct way
+levels(const struct links *l, enum cost_op op, double bytes)
+{
+	double turns = op == COST_ALL_REDUCE ? 2 : 1;
+	double in = turns * (l->k - 1 + OWN_PART) / l->k * bytes /
+		    l->inside_us;
+	double out = turns * (l->nodes - 1) / l->nodes * bytes /
+		     l->outside_us;
+
+	return protocol(l, COST_LEVELS, (1 + turns) * l->start_us +
+			turns * ((l->k - 1) * l->hop_us +
+				 (l->nodes - 1) * l->net_us), in + out);
+}
+
+/* Everything to the switch and back, once. */
+static struct way
+in_switch(const struct links *l, double bytes)
+{
+	double up = (l->n + 1) / l->n * bytes /
+		    (l->inside_us * SWITCH_PART);
+
+	return (struct way){ COST_SWITCH, l->start_us + 2 * (l->n - 1) *
+			     l->hop_us + SLICES_START * l->start_us, up };
+}
+
+/* Everybody reads everything, or first a part of it and then the sums. */
+static struct way
+direct(const struct links *l, double bytes)
+{
+	double start_us = DIRECT_START * l->start_us;
+	struct way once = { COST_DIRECT, start_us,
+			    (l->n - 1) * bytes / l->inside_us };
+	struct way twice = { COST_DIRECT, 2 * start_us,
+			     2 * (l->n - 1) / l->n * bytes / l->inside_us };
+
+	return once.latency_us + once.bytes_us <
+	       twice.latency_us + twice.bytes_us ? once : twice;
+}
+
+/* All pairs at once; what leaves the node is all but the node's own share. */
+static struct way
+exchange(const struct links *l, double bytes)
+{
+	double in = (l->k - 1 + OWN_PART) / l->n * bytes / l->inside_us;
+	double out = l->k * (l->nodes - 1) / l->nodes * bytes / l->outside_us;
+
+	return protocol(l, COST_RING, PEERS_START * l->start_us +
+			(l->nodes > 1 ? l->net_us : 0), fmax(in, out));
+}
+
+/* From one rank to another: a ring of one step, whose slices need no fill. */
+static struct way
+send(const struct links *l, double bytes)
+{
+	double full = bytes / fmin(l->inside_us, l->outside_us);
+
+	return (struct way){ COST_RING, l->start_us +
+			     (l->nodes > 1 ? l->net_us : l->hop_us), full };
+}
+
+/* ---- the cheapest ---- */
+
+static void
+take(struct way *best, struct way w)
+{
+	if (best->way == COST_NO_WAY || w.latency_us + w.bytes_us <
+	    best->latency_us + best->bytes_us) {
+		*best = w;
+	}
+}
+
+static void
+ring_or_better(const struct target_device *d, const struct links *l,
+	       enum cost_op op, const struct cost_group *g, double bytes,
+	       struct way *best)
+{
+	take(best, ring(l, op, bytes));
+	if (l->nodes > 1 && (op == COST_ALL_REDUCE || op == COST_BROADCAST)) {
+		take(best, trees(l, op, bytes));
+	}
+	if (l->nodes > 1 && l->k > 1 && op != COST_BROADCAST) {
+		take(best, levels(l, op, bytes));
+	}
+	if (l->nodes > 1 || op != COST_ALL_REDUCE) {
+		return;
+	}
+	if (d->reduces && l->n >= SWITCH_LEAST) {
+		take(best, in_switch(l, bytes));
+	}
+	/* through a host, nobody reads a peer's memory */
+	if (g->direct && d->bridge_bytes_us <= 0 && bytes <= DIRECT_MOST) {
+		take(best, direct(l, bytes));
+	}
+}
+
+struct cost
+cost_collective(const struct target_group *t, enum cost_op op,
+		const struct cost_group *g, double bytes, enum cost_way *way)
+{
+	struct way best = { COST_NO_WAY, 0, 0 };
+	struct links l = links_of(t, g);
+	struct cost c;
+
+	if (l.n <= 1 || bytes <= 0) {
+		best.way = COST_NO_WAY;
+	} else if (op == COST_ALL_TO_ALL) {
+		take(&best, exchange(&l, bytes));
+	} else if (op == COST_SEND) {
+		take(&best, send(&l, bytes));
+	} else {
+		ring_or_better(&t->device, &l, op, g, bytes, &best);
+	}
+	if (way) {
+		*way = best.way;
+	}
+	c.us = best.latency_us + best.bytes_us;
+	c.math_us = best.bytes_us;
+	c.memory_us = 0;
+	c.launch_us = best.latency_us;
+	return c;
+}

@@ -1,0 +1,331 @@
+/*
+ * Kernels: time is the larger of math over the achievable rate and bytes over
+ * the achievable bandwidth (the roofline: Williams, Waterman, Patterson, CACM
+ * 52(4), 2009), plus a launch.  What is achievable follows from how a kernel
+ * is cut into tiles; docs/cost.md has the formulas and how well they hold.
+ */
+#include "passes/price/cost.h"
+
+#include <math.h>
+
+/*
+ * mma.sync, which is all that sm_80 has, reaches 62-65% of sm_90's peak,
+ * where wgmma reaches 88-96% (Luo et al., arXiv:2402.13499): 0.63 / 0.95.
+ */
+#define NARROW 0.66
+
+/*
+ * What a kind of kernel gets of the memory, memory_eff (that of a contraction
+ * with few rows, which streams its weights) being 1: medians over long rows
+ * of Vidur's profiles on A100 and H100 (kernels.tsv: add, mlp_act and
+ * attn_rope of one rank, input_layernorm, emb), which agree on both; quantize
+ * from GEMM rows of fp8 on H100 and B200, whose time at n = 1024 is that of
+ * m k and not of the contraction.
+ */
+static const double kinds[COST_NKINDS] = {
+	[COST_MAP] = 1.12, [COST_GATED] = 0.68, [COST_ROTARY] = 0.58,
+	[COST_ROWS] = 0.44, [COST_GATHER] = 0.22, [COST_QUANTIZE] = 0.48
+};
+
+/* A scale set to 0, the largest value, the scale, the 8 bits themselves. */
+#define QUANTIZE_LAUNCHES 4
+
+double
+cost_rate_bytes(enum target_rate r)
+{
+	static const double bytes[TARGET_NRATES] = {
+		[TARGET_FP32] = 4, [TARGET_TF32] = 4, [TARGET_BF16] = 2,
+		[TARGET_FP16] = 2, [TARGET_FP8] = 1, [TARGET_INT8] = 1
+	};
+
+	return bytes[r];
+}
+
+/* What a device does without a rate of this type: the first that it has. */
+double
+cost_flops_us(const struct target_device *d, enum target_rate r)
+{
+	static const enum target_rate or_else[TARGET_NRATES][6] = {
+		[TARGET_FP32] = { TARGET_FP32, TARGET_TF32, TARGET_BF16,
+				  TARGET_FP16 },
+		[TARGET_TF32] = { TARGET_TF32, TARGET_FP32, TARGET_BF16,
+				  TARGET_FP16 },
+		[TARGET_BF16] = { TARGET_BF16, TARGET_FP16, TARGET_TF32,
+				  TARGET_FP32 },
+		[TARGET_FP16] = { TARGET_FP16, TARGET_BF16, TARGET_TF32,
+				  TARGET_FP32 },
+		[TARGET_FP8] = { TARGET_FP8, TARGET_BF16, TARGET_FP16,
+				 TARGET_TF32, TARGET_FP32 },
+		[TARGET_INT8] = { TARGET_INT8, TARGET_FP8, TARGET_BF16,
+				  TARGET_FP16, TARGET_TF32, TARGET_FP32 }
+	};
+	size_t i;
+
+	for (i = 0; i < 6; i++) {
+		if (d->flops_us[or_else[r][i]] > 0) {
+			return d->flops_us[or_else[r][i]];
+		}
+	}
+	return 0;
+}
+
+static struct cost
+total(double math_us, double memory_us, double launch_us)
+{
+	struct cost c = { .math_us = math_us, .memory_us = memory_us,
+			  .launch_us = launch_us };
+
+	c.us = (math_us > memory_us ? math_us : memory_us) + launch_us;
+	return c;
+}
+
+/* ---- contractions ---- */
+
+/* Sizes of a tile, and in how many pieces k may be cut. */
+static const struct { double m, n; } tiles[] = {
+	{ 256, 128 }, { 128, 256 }, { 128, 128 }, { 64, 256 }, { 256, 64 },
+	{ 128, 64 }, { 64, 128 }, { 64, 64 }, { 128, 32 }, { 32, 128 }
+};
+static const double pieces[] = { 1, 2, 4, 8 };
+
+#define NTILES (sizeof tiles / sizeof *tiles)
+#define NPIECES (sizeof pieces / sizeof *pieces)
+#define LEAST_PIECE 256		/* of k: less is all prologue */
+
+/* What the search over tiles needs of a contraction and a device. */
+struct cut {
+	double units;
+	double flops_us;	/* of one unit */
+	double feed_bytes_us;	/* into one unit */
+	double fill;		/* in elements of k */
+	double elem_bytes;
+};
+
+/* The same as ceil of what is not negative, without a call. */
+static inline double
+up(double v)
+{
+	double whole;
+
+	if (!(v < 0x1p52)) {	/* there are no fractions above it */
+		return v;
+	}
+	whole = (double)(int64_t)v;
+	return whole < v ? whole + 1 : whole;
+}
+
+/* k cut into so many pieces. */
+struct split {
+	double n, steps;
+	double sums_us;	/* partial sums in fp32, and a kernel to add them */
+};
+
+static size_t
+splits_of(const struct target_device *d, const struct cost_contraction *x,
+	  double memory_bytes_us, struct split out[NPIECES])
+{
+	size_t i;
+
+	for (i = 0; i < NPIECES; i++) {
+		if (i > 0 && x->k / pieces[i] < LEAST_PIECE) {
+			break;
+		}
+		out[i].n = pieces[i];
+		out[i].steps = up(x->k / pieces[i]);
+		out[i].sums_us = i == 0 ? 0 : d->launch_us / 2 +
+			4 * pieces[i] * x->m * x->n * x->batch /
+			memory_bytes_us;
+	}
+	return i;
+}
+
+/*
+ * Tiles run in waves, one on each unit, and the last wave takes as long as a
+ * full one (NVIDIA, Matrix Multiplication Background, "Wave Quantization").
+ * A tile's step through k is the larger of its math and of bringing in its
+ * two edges; the steps that fill and drain its pipeline come on top.
+ */
+static double
+tile_us(const struct cost_contraction *x, const struct cut *c, size_t tile,
+	const struct split *splits, size_t nsplits)
+{
+	double m = tiles[tile].m, n = tiles[tile].n, best = INFINITY;
+	double count = up(x->m / m) * up(x->n / n) * x->batch;
+	double math_us = 2 * m * n / c->flops_us;
+	double feed_us = (m + n) * c->elem_bytes / c->feed_bytes_us;
+	double step_us = math_us > feed_us ? math_us : feed_us;
+	size_t i;
+
+	for (i = 0; i < nsplits; i++) {
+		const struct split *s = &splits[i];
+		double waves = up(count * s->n / c->units);
+		double us = waves * (s->steps * step_us + c->fill * math_us) +
+			    s->sums_us;
+
+		best = us < best ? us : best;
+	}
+	return best;
+}
+
+static double
+best_tile_us(const struct target_device *d, const struct cost_contraction *x,
+	     const struct cut *c, double memory_bytes_us)
+{
+	struct split splits[NPIECES];
+	size_t n = splits_of(d, x, memory_bytes_us, splits), j;
+	double best = INFINITY;
+
+	for (j = 0; j < NTILES; j++) {
+		double us = tile_us(x, c, j, splits, n);
+
+		best = us < best ? us : best;
+	}
+	return best;
+}
+
+struct cost
+cost_contraction(const struct target_device *d,
+		 const struct cost_contraction *x)
+{
+	double bytes = cost_rate_bytes(x->rate);
+	double memory_bytes_us = d->memory_bytes_us * d->memory_eff;
+	struct cut c = { .units = (double)d->units, .elem_bytes = bytes };
+
+	c.flops_us = cost_flops_us(d, x->rate) * d->matrix_eff *
+		     (x->narrow ? NARROW : 1) / c.units;
+	c.feed_bytes_us = d->matrix_feed * d->clock_mhz;
+	/* bytes fill a pipeline, not elements */
+	c.fill = d->matrix_fill * 2 / bytes;
+	return total(best_tile_us(d, x, &c, memory_bytes_us),
+		     x->batch * ((x->m + x->n) * x->k * bytes +
+				 x->m * x->n * x->out_bytes) /
+		     memory_bytes_us, d->launch_us);
+}
+
+/* ---- attention ---- */
+
+/*
+ * One block takes 128 queries past the keys in front of it (Dao,
+ * arXiv:2307.08691, section 3); a causal one stops behind its diagonal, half
+ * a block too late on average.
+ */
+#define QUERY_BLOCK 128
+
+/*
+ * exp: 16 a unit and cycle since sm_70 (CUDA Programming Guide, throughput).
+ * Half of it hides behind the other half's products (Shah et al.,
+ * arXiv:2407.08608, section 3.1).
+ */
+#define EXP_PER_CYCLE 16
+#define EXP_SHOWN 0.5
+
+/* Keys that a query sees on average, in whole blocks. */
+static double
+keys_seen(const struct cost_attention *x, double block)
+{
+	double keys = x->keys;
+
+	if (x->causal) {
+		keys = x->keys - x->queries + (x->queries + block) / 2;
+	}
+	if (x->window > 0 && keys > x->window + block) {
+		keys = x->window + block;
+	}
+	return keys < x->keys ? keys : x->keys;
+}
+
+/*
+ * On a CPU one item takes as many queries, but 32 of them at a time, and only
+ * the keys that these see (two vectors of AVX-512: codegen/cpu/attention*.c).
+ */
+#define CPU_BLOCK 32
+
+/*
+ * A CPU computes it in f32, whatever it is of: see
+ * codegen/cpu/cpu_attention.h.
+ */
+static enum target_rate
+attention_rate(const struct target_device *d, const struct cost_attention *x)
+{
+	return target_is_cpu(d) ? TARGET_FP32 : x->rate;
+}
+
+/* What reaches a unit's queries of one head; `products` of them per pair. */
+static double
+attention_us(const struct target_device *d, const struct cost_attention *x,
+	     double products)
+{
+	double flops_us = cost_flops_us(d, attention_rate(d, x)) /
+			  (double)d->units;
+	double block = x->queries < QUERY_BLOCK ? x->queries : QUERY_BLOCK;
+	double blocks = x->batch * x->heads * ceil(x->queries / block);
+	double seen = keys_seen(x, target_is_cpu(d) && block > CPU_BLOCK ?
+				   CPU_BLOCK : block);
+	double longest = x->causal ? x->keys : seen;
+	double pair_us, tail;
+
+	pair_us = 2 * products * x->head_dim /
+		  (flops_us * d->attention_eff * (x->narrow ? NARROW : 1)) +
+		  EXP_SHOWN / (EXP_PER_CYCLE * d->clock_mhz);
+	if (x->window > 0 && longest > x->window + block) {
+		longest = x->window + block;
+	}
+	blocks /= (double)d->units;
+	if (blocks <= 1) {
+		return block * pair_us * (longest + d->attention_fill);
+	}
+	/* long blocks go first, so half of a mean one is what sticks out */
+	tail = x->causal ? 0.5 : ceil(blocks) - blocks < 0.5 ?
+	       ceil(blocks) - blocks : 0.5;
+	blocks = (blocks + tail) * (seen + d->attention_fill);
+	longest += d->attention_fill;
+	return block * pair_us * (blocks > longest ? blocks : longest);
+}
+
+/* Queries, keys, values and results, each once. */
+static double
+attention_bytes(const struct cost_attention *x)
+{
+	return cost_rate_bytes(x->rate) * x->batch * x->head_dim *
+	       2 * (x->heads * x->queries + x->kv_heads * x->keys);
+}
+
+struct cost
+cost_attention(const struct target_device *d, const struct cost_attention *x)
+{
+	return total(attention_us(d, x, 2),
+		     attention_bytes(x) / (d->memory_bytes_us * d->memory_eff),
+		     d->launch_us);
+}
+
+/*
+ * Five products where forward has two (arXiv:2307.08691, section 3.1.2), in
+ * three kernels: the sums of dO O, the products, dQ from fp32.  Those two
+ * maps read O, dO and 4 bytes of dQ for each of 2, and write dQ.
+ */
+struct cost
+cost_attention_backward(const struct target_device *d,
+			const struct cost_attention *x)
+{
+	double elem = cost_rate_bytes(x->rate);
+	double maps = x->batch * x->heads * x->queries * x->head_dim *
+		      (3 * elem + 4);
+	double bandwidth = d->memory_bytes_us * d->memory_eff;
+	double maps_us = maps / bandwidth;
+
+	return total(attention_us(d, x, 5) + maps_us,
+		     2 * attention_bytes(x) / bandwidth + maps_us,
+		     3 * d->launch_us);
+}
+
+/* ---- what only moves bytes ---- */
+
+struct cost
+cost_bytes(const struct target_device *d, enum cost_kind kind, double bytes)
+{
+	double bandwidth = d->memory_bytes_us * d->memory_eff * kinds[kind];
+
+	return total(0, bytes / bandwidth,
+		     (kind == COST_QUANTIZE ? QUANTIZE_LAUNCHES : 1) *
+		     d->launch_us);
+}

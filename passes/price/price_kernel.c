@@ -1,0 +1,442 @@
+/*
+ * What one kernel of a rank program takes: its shape, as kernels.h has it,
+ * handed to the formulas of cost.h.
+ */
+#include "passes/price/price.h"
+
+#include <math.h>
+#include <string.h>
+
+static enum target_rate
+rate_of(uint8_t dtype)
+{
+	switch (dtype) {
+	case IR_BF16:
+		return TARGET_BF16;
+	case IR_F16:
+		return TARGET_FP16;
+	case IR_TF32:
+		return TARGET_TF32;
+	case IR_F8E4M3:
+	case IR_F8E5M2:
+		return TARGET_FP8;
+	default:
+		return TARGET_FP32;
+	}
+}
+
+static void
+add(struct price_func *f, enum price_part part, double us)
+{
+	f->us[part] += us;
+	f->total_us += us;
+}
+
+/* The first node of the kernel with that flag and without the other. */
+static const struct ir_node *
+main_node(const struct pricing *p, const struct kernel *k, uint32_t flag,
+	  uint32_t not)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
+
+		if (ir_is(n->op, flag) && !ir_is(n->op, not)) {
+			return n;
+		}
+	}
+	return ir_node(p->m, k->nodes.at[0]);
+}
+
+/* Bytes at the memory's rate, without a launch of their own. */
+static double
+bytes_us(const struct pricing *p, double bytes)
+{
+	struct cost c = cost_bytes(&p->t->device, COST_MAP, bytes);
+
+	return bytes > 0 ? c.us - c.launch_us : 0;
+}
+
+/* ---- contractions ---- */
+
+/* Rows that find their matrix by index are shared out among these. */
+static void
+share_rows(const struct pricing *p, const struct kernel *k,
+	   const struct ir_node *n, struct cost_contraction *x)
+{
+	const struct ir_factor *of;
+	struct ir_rule r;
+
+	ir_bind(p->m, n, &r);
+	of = ir_rule_factor(&r, "of");
+	if (of && of->out) {
+		x->k /= k->work->dot.groups;
+	} else {
+		x->m /= k->work->dot.groups;
+	}
+	x->batch *= k->work->dot.groups;
+}
+
+static bool
+has_sum(const struct pricing *p, const struct kernel *k)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		if (ir_node(p->m, k->nodes.at[i])->op == IR_ACCUMULATE) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What else a contraction's kernel moves, beside operands and result. */
+static void
+beside(struct pricing *p, const struct kernel *k,
+       const struct cost_contraction *x, struct price_func *f)
+{
+	double out = x->batch * x->m * x->n;
+	double own = x->batch * (x->m * x->k + x->k * x->n) *
+		     cost_rate_bytes(x->rate) + out * x->out_bytes;
+	double more = k->work->read_bytes + k->work->write_bytes - own;
+
+	if (p->traits->lone_sums && has_sum(p, k)) {
+		/* the result once more, and a sum of 4 bytes for bf16 */
+		price_bytes(p, COST_MAP, out * (x->out_bytes + 2 *
+			    price_sum_bytes(p, x->rate)), 1, f);
+	} else if (!p->maps || has_sum(p, k)) {
+		add(f, PRICE_MAPS, bytes_us(p, more));
+	}
+}
+
+static double
+elem_bytes(const struct pricing *p, value_id v)
+{
+	return ir_dtypes[ir_type(p->m, v)->dtype].bits / 8.0;
+}
+
+/* Of an element of the result as it leaves the kernel: sums in f32 of less
+ * than that are rounded by what stands behind. */
+static double
+out_bytes(const struct pricing *p, const struct kernel *k,
+	  const struct ir_node *n)
+{
+	double own = elem_bytes(p, n->result), most = 0;
+	uint32_t i;
+
+	if (elem_bytes(p, ir_args(p->m, n)[0]) >= own) {
+		return own;
+	}
+	for (i = 0; i < k->outputs.n; i++) {
+		value_id v = k->outputs.at[i].value;
+
+		most = v ? fmax(most, elem_bytes(p, v)) : own;
+	}
+	return most > 0 ? fmin(most, own) : own;
+}
+
+enum target_rate
+price_dot_rate(const struct pricing *p, const struct kernel *k)
+{
+	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
+
+	return rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
+}
+
+static void
+contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
+	struct cost_contraction x = {
+		.m = k->work->dot.m, .n = k->work->dot.n, .k = k->work->dot.k,
+		.batch = k->work->dot.batch
+	};
+
+	x.rate = price_dot_rate(p, k);
+	x.out_bytes = out_bytes(p, k, n);
+	if (k->work->dot.groups > 1) {
+		share_rows(p, k, n, &x);
+	}
+	x.m = fmax(x.m, 1);
+	x.k = fmax(x.k, 1);
+	add(f, PRICE_MATRIX, price_memo_dot(p, &x));
+	beside(p, k, &x, f);
+}
+
+/* ---- attention ---- */
+
+/*
+ * Scores in memory, in 16 bits: two contractions a head, and what comes
+ * between them a score.  Forward softmax with scale and mask (2 + 2 bytes),
+ * dropout (2 + 2, its mask 1); backward dropout (2 + 1 + 2), softmax (2 + 2 +
+ * 2), and four contractions.
+ */
+static void
+unfused(const struct pricing *p, const struct cost_attention *a, bool forward,
+	struct price_func *f)
+{
+	double scores = a->batch * a->heads * a->queries * a->keys;
+	double passes = forward ? 1 : 2, bytes = forward ? 9 : 11;
+	struct cost_contraction x = {
+		.m = a->queries, .n = a->keys, .k = a->head_dim,
+		.batch = a->batch * a->heads, .rate = a->rate, .out_bytes = 2
+	};
+	struct cost_contraction y = x;
+
+	y.n = a->head_dim;
+	y.k = a->keys;
+	add(f, PRICE_ATTENTION, passes *
+	    (cost_contraction(&p->t->device, &x).us +
+	     cost_contraction(&p->t->device, &y).us) +
+	    cost_bytes(&p->t->device, COST_MAP, bytes * scores).us +
+	    p->t->device.launch_us);
+	f->kernels += forward ? 4 : 6;
+}
+
+/*
+ * What FlashAttention-2 gained over the first one as Triton has it: "1.3-1.5x
+ * in the forward pass and around 2x in the backward pass" (Dao,
+ * arXiv:2307.08691, section 4.1, on A100).
+ */
+#define FIRST_FORWARD 1.4
+#define FIRST_BACKWARD 2.0
+
+static void
+attention(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	const struct ir_node *n = main_node(p, k, IRF_PAIRS, 0);
+	const struct kernel_attention *a = k->work->attention;
+	struct cost_attention x = {
+		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
+		.head_dim = a->d, .queries = a->s, .keys = a->t,
+		.causal = a->causal, .window = (double)a->window,
+		.rate = rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype)
+	};
+	/* forward is the op that decoding calls */
+	bool forward = main_node(p, k, IRF_PAIRS, 0)->op == IR_ATTENTION;
+	axis_id i;
+
+	for (i = 1; i < p->m->axes.n; i++) {	/* the keys go round */
+		x.keys *= k->work->talk.axes >> i & 1
+			? (double)p->m->axes.at[i].size : 1;
+	}
+	if (p->traits->unfused) {
+		unfused(p, &x, forward, f);
+	} else if (forward) {
+		add(f, PRICE_ATTENTION, cost_attention(&p->t->device, &x).us *
+		    (p->traits->first_flash ? FIRST_FORWARD : 1));
+	} else {
+		add(f, PRICE_ATTENTION,
+		    cost_attention_backward(&p->t->device, &x).us *
+		    (p->traits->first_flash ? FIRST_BACKWARD : 1));
+	}
+}
+
+/* ---- collectives ---- */
+
+struct cost_group
+price_group(const struct ranks *r, const struct target_group *t,
+	    uint32_t axes)
+{
+	uint32_t n = ranks_group_size(r, axes);
+	struct cost_group g = {
+		.per_node = ranks_group_below(r, axes, (uint64_t)t->devices)
+	};
+
+	g.nodes = n / g.per_node + (n % g.per_node != 0);
+	g.sharing = g.nodes > 1 ? t->devices / g.per_node : 1;
+	g.sharing = g.sharing > 0 ? g.sharing : 1;
+	return g;
+}
+
+double
+price_talk(const struct ranks *r, const struct target_group *t,
+	   enum cost_op op, uint32_t axes, double bytes)
+{
+	struct cost_group g;
+	double us = 0;
+	uint32_t i;
+
+	for (i = 0; i < t->nof; i++) {
+		us = fmax(us, price_talk(r, t->of[i], op, axes, bytes));
+	}
+	if (!t->nof) {
+		g = price_group(r, t, axes);
+		us = cost_collective(t, op, &g, bytes, NULL).us;
+	}
+	return us;
+}
+
+static bool
+along(const struct kernel *k, axis_id a)
+{
+	return a && k->work->talk.axes >> a & 1;
+}
+
+/* What is summed along dp are gradients, in the type of their sums. */
+static double
+talk_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
+{
+	value_id v = ir_node(p->m, k->nodes.at[0])->result;
+
+	if (!p->traits->lone_sums || !v || !along(k, p->r->dp) ||
+	    (op != COST_ALL_REDUCE && op != COST_REDUCE_SCATTER)) {
+		return k->work->talk.bytes;
+	}
+	return k->work->talk.bytes *
+	       price_sum_bytes(p, rate_of(ir_type(p->m, v)->dtype)) * 8 /
+	       ir_dtypes[ir_type(p->m, v)->dtype].bits;
+}
+
+/* A ring takes as long as gathering what goes round. */
+static void
+talk(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	static const struct {
+		enum ir_op op;
+		enum cost_op cost;
+	} kinds[] = {
+		{ IR_ALL_REDUCE, COST_ALL_REDUCE },
+		{ IR_REDUCE_SCATTER, COST_REDUCE_SCATTER },
+		{ IR_ALL_GATHER, COST_ALL_GATHER },
+		{ IR_ALL_TO_ALL, COST_ALL_TO_ALL },
+		{ IR_DISPATCH, COST_ALL_TO_ALL },
+		{ IR_COMBINE, COST_ALL_TO_ALL }
+	};
+	bool ring = k->kind == KERNEL_ATTENTION;
+	enum cost_op op = ring ? COST_ALL_GATHER : COST_ALL_REDUCE;
+	struct cost_group g = price_group(p->r, p->t, k->work->talk.axes);
+	bool across = p->across && p->across != p->t && p->r->pp &&
+		      (k->work->talk.axes >> p->r->pp & 1);
+	double ranks = (double)(g.per_node * g.nodes), bytes, us;
+	size_t i;
+
+	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		op = kinds[i].op == k->work->talk.op ? kinds[i].cost : op;
+	}
+	if (ranks <= 1) {
+		return;
+	}
+	bytes = talk_bytes(p, k, op) * (ring ? ranks : 1);
+	us = across ? price_talk(p->r, p->across, op, k->work->talk.axes, bytes)
+		    : cost_collective(p->t, op, &g, bytes, NULL).us;
+	add(f, PRICE_TALK, us);
+	if (along(k, p->r->dp)) {
+		f->data_us += us;
+	} else if (along(k, p->r->tp)) {
+		f->tensor_us += us;
+	}
+}
+
+/* ---- all kinds ---- */
+
+double
+price_sum_bytes(const struct pricing *p, enum target_rate rate)
+{
+	return p->traits->lone_sums && rate == TARGET_BF16
+		? 4 : cost_rate_bytes(rate);
+}
+
+void
+price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
+	    uint32_t n, struct price_func *f)
+{
+	const struct target_group *t = p->t;
+	double us = cost_bytes(&t->device, kind, bytes).us +
+		    (n - 1) * t->device.launch_us;
+	uint32_t i;
+
+	for (i = 0; i < t->nof; i++) {
+		const struct target_device *d = &t->of[i]->device;
+
+		us = fmax(i ? us : 0, cost_bytes(d, kind, bytes).us +
+				      (n - 1) * d->launch_us);
+	}
+	add(f, PRICE_MAPS, us);
+	f->kernels += n;
+}
+
+/* What it reads and writes; and what comes from the host, if that is more. */
+static void
+bytes_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	double us = f->total_us;
+
+	price_bytes(p, COST_MAP, k->work->read_bytes + k->work->write_bytes,
+		    1, f);
+	us = f->total_us - us;
+	add(f, PRICE_OFFLOAD, fmax(price_host_us(p, k) - us, 0));
+}
+
+/* What runs by parts takes as many of these. */
+static void
+price_parts(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	struct price_func once = { 0 };
+	struct kernel_work work = *k->work;
+	struct kernel part = *k;
+
+	if (k->kind == KERNEL_COLLECTIVE) {	/* all that it is priced by */
+		work.talk.bytes /= k->parts->n;
+		part.work = &work;
+		part.parts = NULL;
+	} else {
+		parts_kernel(p->m, k, &p->m->ctx->tmp, &part);
+	}
+	price_kernel(p, &part, &once);
+	price_add(f, &once, k->parts->n);
+}
+
+/* As it runs on each of several groups: ranks wait for the slowest. */
+static void
+slowest(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	struct price_func most = { 0 };
+	struct pricing one = *p;
+	uint32_t i;
+
+	for (i = 0; i < p->t->nof; i++) {
+		struct price_func once = { 0 };
+
+		one.t = p->t->of[i];
+		price_kernel(&one, k, &once);
+		most = i && most.total_us >= once.total_us ? most : once;
+	}
+	price_add(f, &most, 1);
+}
+
+void
+price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
+{
+	bool maps = k->kind == KERNEL_MAP || k->kind == KERNEL_ROWWISE;
+
+	if (p->t->nof) {
+		slowest(p, k, f);
+		return;
+	}
+	if (k->parts) {
+		price_parts(p, k, f);
+		return;
+	}
+	switch (k->kind) {
+	case KERNEL_CONTRACTION:
+		f->kernels++;
+		contraction(p, k, f);
+		break;
+	case KERNEL_ATTENTION:
+		f->kernels++;
+		attention(p, k, f);
+		break;
+	case KERNEL_COLLECTIVE:	/* sends are priced with the schedule */
+		break;
+	default:	/* price_maps has those that are alone */
+		if (!maps || !p->maps) {
+			bytes_kernel(p, k, f);
+		}
+		break;
+	}
+	if (k->work->talk.axes) {
+		talk(p, k, f);
+	}
+}

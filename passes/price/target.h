@@ -1,0 +1,212 @@
+/*
+ * The machine that a plan is for: devices, how many stand in a node, and
+ * what joins them.  Rates are in units of a microsecond, so that sizes over
+ * rates are times; docs/target.md has the keys that say them.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef PASSES_TARGET_H
+#define PASSES_TARGET_H
+
+#include "ir/ir.h"
+
+#define TARGET_MAX_DEVICES ((int64_t)1 << 20)	/* of a whole cluster */
+#define TARGET_MAX_GROUPS 32	/* kinds of node in it */
+
+/* What a matrix unit multiplies; fp32 is the plain units. */
+enum target_rate { TARGET_FP32, TARGET_TF32, TARGET_BF16, TARGET_FP16,
+		   TARGET_FP8, TARGET_INT8, TARGET_NRATES };
+
+/* CONSTANT(id, key, member, what it is) */
+#define TARGET_CONSTANTS(CONSTANT) \
+	CONSTANT(MATRIX_EFF, "matrix_eff", matrix_eff, \
+		 "of the matrix rate, in a long contraction") \
+	CONSTANT(MATRIX_FILL, "matrix_fill", matrix_fill, \
+		 "of k, in elements of 2 bytes: one tile's") \
+	CONSTANT(MATRIX_FEED, "matrix_feed", matrix_feed, \
+		 "bytes that a unit can take in a cycle") \
+	CONSTANT(LAUNCH, "launch", launch_us, "of one kernel") \
+	CONSTANT(MEMORY_EFF, "memory_eff", memory_eff, \
+		 "of the memory's bandwidth, in long maps") \
+	CONSTANT(ATTENTION_EFF, "attention_eff", attention_eff, \
+		 "of the matrix rate, in long attention") \
+	CONSTANT(ATTENTION_FILL, "attention_fill", attention_fill, \
+		 "keys: prologue of one block of queries") \
+	CONSTANT(LINK_EFF, "link_eff", link_eff, \
+		 "of the link's bandwidth, in a long ring") \
+	CONSTANT(LINK_START, "link_start", link_start_us, \
+		 "of one collective") \
+	CONSTANT(LINK_HOP, "link_hop", link_hop_us, "of one step of it")
+
+enum target_constant {
+#define CONSTANT(id, key, member, what) TARGET_##id,
+	TARGET_CONSTANTS(CONSTANT)
+#undef CONSTANT
+	TARGET_NCONSTANTS
+};
+
+struct target_device {
+	const char *name;	/* of its file: "h100-sxm" */
+	const char *vendor, *arch, *link;	/* "" where nobody said so */
+	double flops_us[TARGET_NRATES];	/* dense; 0: it cannot */
+	double memory_bytes, memory_bytes_us;
+	double reserve_bytes;	/* of it that are not the plan's */
+	int64_t units;		/* that a matrix tile runs on (SMs) */
+	double clock_mhz;
+	double link_bytes_us;	/* out of one device */
+	int64_t link_devices;	/* that the link joins; more meet by bridge */
+	double bridge_bytes_us;	/* of a node, shared by all; 0: none */
+	bool reduces;		/* the switch between links adds up */
+	double host_bytes_us;	/* between a device and its host, one way */
+	double host_memory_bytes;	/* of the node, for each of its devices,
+					 * which share them; 0: not known */
+	int64_t node_devices;	/* a node's most */
+	double price_usd_h;
+	double failures_year;	/* of one device, those that stop a run */
+	bool plan_only;		/* llmc emits no code for it */
+	/* the constants of its efficiency: see docs/cost.md */
+#define CONSTANT(id, key, member, what) double member;
+	TARGET_CONSTANTS(CONSTANT)
+#undef CONSTANT
+	/* of these, bit `1 << id`: by llmc calibrate, on such a device */
+	uint32_t measured;
+};
+
+struct target_network {
+	const char *name;	/* "ib400", or "" for plain numbers */
+	double bytes_us;	/* one port, one way */
+	double latency_us;	/* of one message */
+	int64_t ports;		/* of one node */
+};
+
+/* Nodes that are alike. */
+struct target_group {
+	struct target_device device;
+	int64_t devices, nodes;	/* devices in a node */
+	struct target_network network;
+	struct span span;
+	/*
+	 * Ranks may lie on several groups: then these are they, each has a
+	 * price, and the slowest counts.  What is said above is the least that
+	 * all have.  None: it is a group itself.
+	 */
+	const struct target_group **of;
+	uint32_t nof;
+};
+
+struct target {
+	const char *name;	/* as asked for: "h100x8x16" */
+	VEC(struct target_group) groups;
+	/* by first and last: some groups side by side */
+	const struct target_group **spans;	/* NULL: there is one group */
+	int64_t *first;		/* by group: its first device, and the end */
+};
+
+/* ---- target.c: settings as a group of nodes --------------------------- */
+
+extern const char *const target_rate_names[TARGET_NRATES];
+extern const char *const target_constant_names[TARGET_NCONSTANTS];
+
+/*
+ * What the target settings of a module say is put over what *g holds, which
+ * may be zero.  False after errors.
+ */
+bool target_apply(struct ir_module *settings, struct target_group *g);
+/* Reports, at g->span, numbers that nobody gave and that do not agree. */
+bool target_check(struct ir_ctx *c, const struct target_group *g);
+/* Whether all figures are the same, whatever the names and the nodes are. */
+bool target_same(const struct target_group *a, const struct target_group *b);
+/* Devices and nodes of all groups. */
+int64_t target_devices(const struct target *t);
+/* Whether it is a CPU, which does one thing at a time. */
+bool target_is_cpu(const struct target_device *d);
+int64_t target_nodes(const struct target *t);
+/* A network by name. False: there is none, and `near` was tried with all. */
+bool target_network(const char *name, struct target_network *out,
+		    struct diag_near *near);
+/* As `measured` has it: "all", or names with blanks between; in the arena. */
+const char *target_measured_text(uint32_t measured, struct arena *a);
+/* "ib100, ib200, .. and roce400", in the arena. */
+const char *target_networks(struct arena *a);
+
+/* ---- target_spec.c: "h100x8x16@ib400" --------------------------------- */
+
+struct target_spec {
+	const char *device, *network;	/* network is NULL if none is named */
+	int64_t devices, nodes;		/* 0: not said */
+};
+
+/* Which devices there are: rtx4090 is one, and no `rt` in 4,090 pieces. */
+struct target_names {
+	bool (*has)(void *user, const char *name, size_t n);
+	/* Edits to the nearest one; SIZE_MAX: none is near. */
+	size_t (*distance)(void *user, const char *name, size_t n);
+	void *user;
+};
+
+/* False after errors. What *out points to is in ctx->perm. */
+bool target_spec_read(struct ir_ctx *c, const char *text,
+		      const struct target_names *known,
+		      struct target_spec *out);
+
+/* ---- target_groups.c: which devices ranks lie on ------------------------ */
+
+/*
+ * Devices are numbered group by group, and ranks lie on the first of them.
+ * Where the pipeline is the outermost axis each of its ranks has a run of
+ * devices; else every rank may lie on any.
+ */
+struct target_seats {
+	const struct target_group *all;
+	const struct target_group *const *of;	/* by rank of the pipeline;
+						 * NULL: all of them */
+};
+
+/* Fills in the spans, once all groups are there; in arena a. */
+void target_settle(struct target *t, struct arena *a);
+/* Of groups [first, last]. */
+const struct target_group *target_span(const struct target *t, uint32_t first,
+				       uint32_t last);
+/* The group that a device is of. */
+uint32_t target_group_of(const struct target *t, int64_t device);
+/* Devices of that group among the first n. */
+int64_t target_used(const struct target *t, uint32_t group, int64_t n);
+/* For so many ranks in so many of a pipeline; `outer`: it is outermost. */
+void target_seat(const struct target *t, int64_t nranks, uint32_t npipes,
+		 bool outer, struct arena *a, struct target_seats *out);
+const struct target_group *target_seat_of(const struct target_seats *s,
+					  uint32_t pipe);
+/* One kind of node for all. */
+struct target_seats target_seat_all(const struct target_group *g);
+
+/* What ranks keep on the hosts of their nodes. */
+struct target_hosted {
+	int64_t nranks;
+	uint32_t npipes;	/* ranks of the pipeline */
+	int64_t apart;		/* one's number from the next one's */
+	const double *bytes;	/* by rank of the pipeline */
+};
+
+/* Of a node; `has` is 0 where the target does not say it. */
+struct target_host {
+	double bytes, has;
+};
+
+/*
+ * The node that has least left, or lacks most; where no node says what it
+ * has, the one whose ranks keep most.
+ */
+struct target_host target_fullest_host(const struct target *t,
+				       const struct target_hosted *h);
+/* Bytes that a plan has there. */
+double target_room(const struct target_group *g);
+/* "h100-sxm and a100-sxm": the kinds that the devices [lo, hi) are of. */
+const char *target_kinds(const struct target *t, int64_t lo, int64_t hi,
+			 struct arena *a);
+
+/* ---- target_print.c --------------------------------------------------- */
+
+/* Target blocks that read back as the same. */
+void target_print(const struct target *t, struct buf *out);
+
+#endif

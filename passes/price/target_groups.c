@@ -1,0 +1,252 @@
+/*
+ * Clusters of several kinds of node: which devices the ranks of a pipeline
+ * have.  Groups side by side are put together once, so that two ranks on
+ * equal devices have one and the same group, and nobody prices it twice.
+ */
+#include "passes/price/target.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- groups side by side ---- */
+
+/* What all of them have: for memory, and for who asks what is possible. */
+static void
+narrow(struct target_group *to, const struct target_group *g)
+{
+	struct target_device *d = &to->device;
+
+	if (target_room(g) < target_room(to)) {
+		d->memory_bytes = g->device.memory_bytes;
+		d->reserve_bytes = g->device.reserve_bytes;
+	}
+	d->host_bytes_us = fmin(d->host_bytes_us, g->device.host_bytes_us);
+	d->launch_us = fmax(d->launch_us, g->device.launch_us);
+	d->plan_only |= g->device.plan_only;
+	if (target_is_cpu(&g->device)) {
+		d->arch = g->device.arch;	/* one thing at a time */
+	}
+	to->devices = to->devices < g->devices ? to->devices : g->devices;
+}
+
+static bool
+has(const struct target_group *of, const struct target_group *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < of->nof && of->of[i] != g; i++) {
+	}
+	return i < of->nof;
+}
+
+/* The group itself, or one before it that is the same. */
+static const struct target_group *
+first_same(const struct target *t, uint32_t i)
+{
+	uint32_t k;
+
+	for (k = 0; !target_same(&t->groups.at[k], &t->groups.at[i]); k++) {
+	}
+	return &t->groups.at[k];
+}
+
+static const struct target_group *
+put_together(const struct target *t, uint32_t first, uint32_t last,
+	     struct arena *a)
+{
+	struct target_group *out = arena_dup(a, &t->groups.at[first],
+					     sizeof *out);
+	uint32_t i;
+
+	out->of = arena_alloc(a, (last - first + 1) * sizeof *out->of);
+	out->nof = 0;
+	for (i = first; i <= last; i++) {
+		const struct target_group *g = first_same(t, i);
+
+		if (!has(out, g)) {
+			out->of[out->nof++] = g;
+			narrow(out, g);
+		}
+	}
+	out->device.name = target_kinds(t, t->first[first], t->first[last + 1],
+					a);
+	return out->nof > 1 ? out : out->of[0];
+}
+
+static bool
+is_same(const struct target_group *x, const struct target_group *y)
+{
+	return x->nof > 1 && x->nof == y->nof &&
+	       memcmp(x->of, y->of, x->nof * sizeof *x->of) == 0;
+}
+
+/* Spans of the same groups are one. */
+static const struct target_group *
+known(const struct target *t, const struct target_group *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n * t->groups.n; i++) {
+		if (t->spans[i] && is_same(t->spans[i], g)) {
+			return t->spans[i];
+		}
+	}
+	return g;
+}
+
+void
+target_settle(struct target *t, struct arena *a)
+{
+	uint32_t n = t->groups.n, first, last;
+
+	t->spans = NULL;
+	t->first = arena_alloc(a, (n + 1) * sizeof *t->first);
+	for (first = 0; first < n; first++) {
+		const struct target_group *g = &t->groups.at[first];
+
+		t->first[first + 1] = t->first[first] + g->devices * g->nodes;
+	}
+	if (n < 2) {
+		return;
+	}
+	t->spans = arena_alloc(a, (size_t)n * n * sizeof *t->spans);
+	for (first = 0; first < n; first++) {
+		for (last = first; last < n; last++) {
+			t->spans[first * n + last] = known(t,
+				put_together(t, first, last, a));
+		}
+	}
+}
+
+const struct target_group *
+target_span(const struct target *t, uint32_t first, uint32_t last)
+{
+	return t->spans ? t->spans[first * t->groups.n + last] : t->groups.at;
+}
+
+uint32_t
+target_group_of(const struct target *t, int64_t device)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < t->groups.n && device >= t->first[i + 1]) {
+		i++;
+	}
+	return i;
+}
+
+int64_t
+target_used(const struct target *t, uint32_t group, int64_t n)
+{
+	int64_t own = t->groups.at[group].devices * t->groups.at[group].nodes;
+
+	n -= t->groups.n > 1 ? t->first[group] : 0;
+	return n < 0 ? 0 : n < own ? n : own;
+}
+
+const char *
+target_kinds(const struct target *t, int64_t lo, int64_t hi, struct arena *a)
+{
+	uint32_t i = target_group_of(t, lo), last = target_group_of(t, hi - 1);
+	const char *text = t->groups.at[i].device.name, *name;
+
+	for (i++; i <= last; i++) {
+		name = t->groups.at[i].device.name;
+		if (strcmp(name, t->groups.at[i - 1].device.name) != 0) {
+			text = arena_printf(a, "%s and %s", text, name);
+		}
+	}
+	return text;
+}
+
+/* ---- seats ---- */
+
+void
+target_seat(const struct target *t, int64_t nranks, uint32_t npipes,
+	    bool outer, struct arena *a, struct target_seats *out)
+{
+	int64_t each = nranks / npipes;
+	const struct target_group **of;
+	bool alike = true;
+	uint32_t i;
+
+	out->all = target_span(t, 0, target_group_of(t, nranks - 1));
+	out->of = NULL;
+	if (!t->spans || npipes < 2 || !outer) {
+		return;
+	}
+	of = arena_alloc(a, npipes * sizeof *of);
+	for (i = 0; i < npipes; i++) {
+		of[i] = target_span(t, target_group_of(t, i * each),
+				    target_group_of(t, (i + 1) * each - 1));
+		alike &= of[i] == out->all;
+	}
+	out->of = alike ? NULL : of;
+}
+
+const struct target_group *
+target_seat_of(const struct target_seats *s, uint32_t pipe)
+{
+	return s->of ? s->of[pipe] : s->all;
+}
+
+struct target_seats
+target_seat_all(const struct target_group *g)
+{
+	return (struct target_seats){ .all = g };
+}
+
+double
+target_room(const struct target_group *g)
+{
+	return fmax(g->device.memory_bytes - g->device.reserve_bytes, 0);
+}
+
+/* ---- hosts ---- */
+
+/* Ranks [lo, hi), which are one node's. */
+static double
+host_bytes(const struct target_hosted *h, int64_t lo, int64_t hi)
+{
+	double all = 0;
+
+	for (; lo < hi; lo++) {
+		all += h->bytes[lo / h->apart % h->npipes];
+	}
+	return all;
+}
+
+/* Whether y is nearer to what it has than x. */
+static bool
+is_fuller(const struct target_host *x, const struct target_host *y)
+{
+	if (x->has > 0 && y->has > 0) {
+		return y->has - y->bytes < x->has - x->bytes;
+	}
+	return y->has > 0 || (x->has <= 0 && y->bytes > x->bytes);
+}
+
+struct target_host
+target_fullest_host(const struct target *t, const struct target_hosted *h)
+{
+	struct target_host fullest = { 0, 0 };
+	int64_t lo = 0, hi, node;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *g = &t->groups.at[i];
+
+		for (node = 0; node < g->nodes && lo < h->nranks; node++) {
+			struct target_host x;
+
+			hi = lo + g->devices;
+			hi = hi < h->nranks ? hi : h->nranks;
+			x.bytes = host_bytes(h, lo, hi);
+			x.has = g->device.host_memory_bytes *
+				(double)g->devices;
+			fullest = is_fuller(&fullest, &x) ? x : fullest;
+			lo = hi;
+		}
+	}
+	return fullest;
+}

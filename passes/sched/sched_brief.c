@@ -1,0 +1,677 @@
+/*
+ * How long a schedule takes, once more with other costs: who waits for whom
+ * is found once.  And without its middle: once a pipeline is full its order
+ * repeats, and soon its times do, all of them later by the same.
+ *
+ * A rank's list then is a head, windows of one period each, and a tail.
+ * `back` is how many windows an action's needs on other ranks lie behind it
+ * at the most, `ahead` how many before it.  If in back + ahead windows of all
+ * ranks each action ends `us` after the one that stands for it `cycle`
+ * windows before, so many windows more change nothing but that the tail ends
+ * `us` later: an action has all that it waits for either before the last of
+ * these windows, where times are those without more of them, or behind the
+ * first, where they are those plus `us`.
+ *
+ * A cycle is one window if the slowest rank sets the pace.  If hops do, it is
+ * as many as there are microbatches on their way to the end and back.
+ */
+#include "passes/sched/sched.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Windows that are alike but for noise: of a window's time. */
+#define SAME 1e-12
+
+/*
+ * Ends once the rank's last step has, and what it needs has come in, and its
+ * work is done.  Step 0 ends at 0; no rank has it.
+ */
+struct step {
+	uint32_t last, need;
+	uint32_t link;		/* stage whose hop that takes, or nstages */
+	uint32_t work;		/* stage and kind, or none behind all these */
+};
+
+struct sched_brief {
+	const struct sched_def *def;
+	uint32_t nranks, nstages, nmicrobatches;
+	uint32_t period;	/* microbatches of a window; 0: there is none */
+	VEC(struct step) steps;	/* each behind all that it waits for */
+	uint32_t *end;		/* by rank: its last step */
+	uint32_t nwindows, reach;	/* of all ranks; back and ahead */
+	uint32_t *size;		/* by rank: actions of a window */
+	uint32_t **window;	/* by rank: their steps */
+	bool stalls;
+};
+
+/* ---- how many microbatches ---- */
+
+static uint32_t
+period_of(const struct sched_def *def, uint32_t nranks, uint32_t m)
+{
+	switch (def->repeats) {
+	case SCHED_EACH:
+		return 1;
+	case SCHED_GROUP:	/* or groups are larger than that */
+		return m / nranks > m % nranks ? nranks : 0;
+	default:
+		return 0;
+	}
+}
+
+/* The same, but for a number of cycles: of so many turns of all ranks. */
+static uint32_t
+brief_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
+	 uint32_t m, uint32_t turns, uint32_t cycle)
+{
+	uint32_t period = period_of(def, nranks, m), rest, n;
+
+	if (!period || nranks == 1) {
+		return m;
+	}
+	rest = m % period;
+	/* one more in so many groups, before the others are alike */
+	n = rest * period + rest;
+	n += (turns + (chunks > 1)) * nranks;
+	return n < m ? n + (m - n) % (cycle * period) : m;
+}
+
+uint32_t
+sched_held_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
+	      uint32_t nmicrobatches, uint32_t *times)
+{
+	bool all = def->repeats == SCHED_NEVER && nmicrobatches > 2;
+
+	*times = all ? nmicrobatches - 2 : 0;
+	return all ? 2 : brief_of(def, nranks, chunks, nmicrobatches,
+				  def->ends, 1);
+}
+
+const struct sched *
+sched_holding(struct arena *a, const struct sched *s)
+{
+	uint32_t n, chunks = s->nstages / s->nranks, times;
+	const char *why;
+
+	if (!s->def) {
+		return s;
+	}
+	n = sched_held_of(s->def, s->nranks, chunks, s->nmicrobatches,
+			  &times);
+	return times || n == s->nmicrobatches ? s
+		: sched_make(a, s->def->name, s->nranks, chunks, n, &why);
+}
+
+/* ---- who waits for whom ---- */
+
+/* Of the stages before and behind. */
+#define MOST_WANTS (2 * SCHED_NPARTS)
+
+/*
+ * A kind of action of a stage: what it waits for on other ranks, and what of
+ * its own others wait for.  Places in struct maker's doer, of microbatch 0.
+ */
+struct role {
+	uint32_t nwants, ngives;
+	uint32_t wants[MOST_WANTS];
+	uint32_t of[MOST_WANTS];	/* whose that is: a stage */
+	uint32_t gives[SCHED_NPARTS];
+};
+
+/* While it is made. */
+struct maker {
+	struct arena *arena;
+	const struct sched *s;
+	struct sched_brief *b;
+	uint32_t *at;		/* by rank: actions that have their steps */
+	uint32_t *doer;		/* of what others wait for: the step; or 0 */
+	uint32_t **step;	/* by rank, by place: of the action */
+	struct role *roles;	/* by stage and kind */
+};
+
+/*
+ * A rank's own work is behind what it needs of that rank: the schedules that
+ * have a name are in such an order.
+ */
+static void
+find_wants(struct maker *k, uint32_t *place, uint32_t *nplaces)
+{
+	const struct sched *s = k->s;
+	struct sched_need need[SCHED_MAX_NEEDS];
+	uint32_t n = s->nstages * SCHED_NKINDS, i, j;
+
+	for (i = 0; i < n; i++) {
+		struct sched_action act = {
+			.kind = (uint8_t)(i % SCHED_NKINDS),
+			.stage = i / SCHED_NKINDS
+		};
+		uint32_t nneeds = sched_needs(s, &act, need);
+		struct role *x = &k->roles[i];
+
+		for (j = 0; j < nneeds; j++) {
+			uint32_t of = need[j].stage;
+			uint32_t *at = &place[of * SCHED_NPARTS +
+					      need[j].part];
+
+			if (s->rank_of[of] == s->rank_of[act.stage]) {
+				continue;
+			}
+			*at = *at ? *at : ++*nplaces;
+			x->wants[x->nwants] = (*at - 1) * s->nmicrobatches;
+			x->of[x->nwants++] = of;
+		}
+	}
+}
+
+static void
+find_roles(struct maker *k)
+{
+	const struct sched *s = k->s;
+	uint32_t n = s->nstages * SCHED_NKINDS, nplaces = 0, i, part, *place;
+
+	k->roles = arena_alloc(k->arena, n * sizeof *k->roles);
+	place = arena_alloc(k->arena, s->nstages * SCHED_NPARTS *
+			    sizeof *place);
+	find_wants(k, place, &nplaces);
+	for (i = 0; i < n; i++) {
+		struct role *x = &k->roles[i];
+
+		for (part = 0; part < SCHED_NPARTS; part++) {
+			uint32_t at = place[i / SCHED_NKINDS * SCHED_NPARTS +
+					    part];
+
+			if (at && sched_kinds[i % SCHED_NKINDS].does >> part &
+			    1) {
+				x->gives[x->ngives++] = (at - 1) *
+							s->nmicrobatches;
+			}
+		}
+	}
+	k->doer = arena_alloc(k->arena, (size_t)nplaces * s->nmicrobatches *
+			      sizeof *k->doer);
+}
+
+static const struct role *
+role_of(const struct maker *k, const struct sched_action *act)
+{
+	return &k->roles[act->stage * SCHED_NKINDS + act->kind];
+}
+
+static bool
+can_go(const uint32_t *doer, const struct role *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->nwants; i++) {
+		if (!doer[x->wants[i]]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Behind its rank's last step; `doer` is of its microbatch.  One for each
+ * thing that it waits for; all but the last have no work.
+ */
+static uint32_t
+add_steps(struct sched_brief *b, uint32_t last, const uint32_t *doer,
+	  const struct sched_action *act, const struct role *role)
+{
+	struct step x = { last, last, b->nstages, b->nstages * SCHED_NKINDS };
+	uint32_t i;
+
+	for (i = 0; i < role->nwants; i++) {
+		uint32_t of = role->of[i];
+
+		if (i > 0) {
+			b->steps.at[b->steps.n] = x;
+			x.last = b->steps.n++;
+		}
+		x.need = doer[role->wants[i]];
+		x.link = of < act->stage ? of : act->stage;
+	}
+	x.work = act->stage * SCHED_NKINDS + act->kind;
+	b->steps.at[b->steps.n] = x;
+	return b->steps.n++;
+}
+
+static bool
+advance(struct maker *k, uint32_t rank)
+{
+	const struct sched_list *l = &k->s->ranks[rank];
+	uint32_t from = k->at[rank], last = k->b->end[rank], at, i;
+
+	for (at = from; at < l->actions.n; at++) {
+		const struct sched_action *act = &l->actions.at[at];
+		const struct role *x = role_of(k, act);
+		uint32_t *doer = &k->doer[act->microbatch];
+
+		if (!can_go(doer, x)) {
+			break;
+		}
+		last = add_steps(k->b, last, doer, act, x);
+		k->step[rank][at] = last;
+		for (i = 0; i < x->ngives; i++) {
+			doer[x->gives[i]] = last;
+		}
+	}
+	k->at[rank] = at;
+	k->b->end[rank] = last;
+	return at > from;
+}
+
+/* Down the ranks as forwards go, then up. */
+static void
+make_steps(struct maker *k)
+{
+	uint32_t n = k->s->nranks, r;
+	bool goes = true;
+
+	while (goes) {
+		goes = false;
+		for (r = 0; r < n; r++) {
+			goes |= advance(k, r);
+		}
+		for (r = n; r-- > 0;) {
+			goes |= advance(k, r);
+		}
+	}
+	for (r = 0; r < n; r++) {
+		k->b->stalls |= k->at[r] < k->s->ranks[r].actions.n;
+	}
+}
+
+/* ---- windows ---- */
+
+struct windows {
+	uint32_t *from;		/* by rank: place of its first one */
+	uint32_t *size;		/* by rank: actions of one */
+	uint32_t n;		/* that all ranks have */
+	uint32_t back, ahead;
+};
+
+static bool
+repeats(const struct sched_action *x, const struct sched_action *later,
+	uint32_t period)
+{
+	return x->kind == later->kind && x->stage == later->stage &&
+	       x->microbatch + period == later->microbatch;
+}
+
+/* The longest run of places whose action comes again a window later. */
+static uint32_t
+find_run(const struct sched_list *l, uint32_t size, uint32_t period,
+	 uint32_t *from)
+{
+	uint32_t best = 0, run = 0, i;
+
+	for (i = 0; i + size < l->actions.n; i++) {
+		run = repeats(&l->actions.at[i], &l->actions.at[i + size],
+			      period) ? run + 1 : 0;
+		if (run > best) {
+			best = run;
+			*from = i + 1 - run;
+		}
+	}
+	return best ? best + size : 0;
+}
+
+static void
+find_windows(struct maker *k, struct windows *w)
+{
+	const struct sched *s = k->s;
+	uint32_t r, n, period = k->b->period;
+
+	w->from = arena_alloc(k->arena, s->nranks * sizeof *w->from);
+	w->size = arena_alloc(k->arena, s->nranks * sizeof *w->size);
+	w->n = UINT32_MAX;
+	for (r = 0; r < s->nranks; r++) {
+		const struct sched_list *l = &s->ranks[r];
+
+		w->size[r] = l->actions.n / s->nmicrobatches * period;
+		n = find_run(l, w->size[r], period, &w->from[r]) /
+		    w->size[r];
+		w->n = n < w->n ? n : w->n;
+	}
+}
+
+/* Where the action of a rank's step stands; later ones have later steps. */
+static uint32_t
+place_of(const struct maker *k, uint32_t rank, uint32_t step)
+{
+	uint32_t lo = 0, hi = k->s->ranks[rank].actions.n;
+
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (k->step[rank][mid] <= step) {
+			lo = mid;
+		} else {
+			hi = mid;
+		}
+	}
+	return lo;
+}
+
+/* How far what an action of the middle needs is from there, in windows. */
+static void
+reach_of(const struct maker *k, struct windows *w,
+	 const struct sched_action *act)
+{
+	const struct role *x = role_of(k, act);
+	uint32_t middle = w->n / 2, i;
+
+	for (i = 0; i < x->nwants; i++) {
+		uint32_t r = k->s->rank_of[x->of[i]];
+		uint32_t step = k->doer[x->wants[i] + act->microbatch];
+		double at = floor(((double)place_of(k, r, step) - w->from[r]) /
+				  w->size[r]) - middle;
+
+		w->back = fmax(w->back, -at);
+		w->ahead = fmax(w->ahead, at);
+	}
+}
+
+static void
+find_reach(struct maker *k, struct windows *w)
+{
+	uint32_t r, i;
+
+	for (r = 0; r < k->s->nranks; r++) {
+		const struct sched_action *first = k->s->ranks[r].actions.at +
+			w->from[r] + w->n / 2 * w->size[r];
+
+		for (i = 0; i < w->size[r]; i++) {
+			reach_of(k, w, &first[i]);
+		}
+	}
+}
+
+static void
+keep_windows(struct arena *a, const struct maker *k, const struct windows *w)
+{
+	uint32_t r, n = k->b->nranks;
+
+	k->b->nwindows = w->n;
+	k->b->reach = w->back + w->ahead + 1;
+	if (w->n) {
+		k->b->size = arena_dup(a, w->size, n * sizeof *w->size);
+		k->b->window = k->step;
+	}
+	for (r = 0; w->n && r < n; r++) {
+		k->b->window[r] += w->from[r];
+	}
+}
+
+/* Room for all steps, in the arena where they stay. */
+static void
+open_steps(struct arena *a, struct maker *k)
+{
+	const struct sched *s = k->s;
+	struct sched_brief *b = k->b;
+	uint32_t n = 0, most = 1, i;
+
+	for (i = 0; i < s->nranks; i++) {
+		n += s->ranks[i].actions.n;
+	}
+	for (i = 0; i < s->nstages * SCHED_NKINDS; i++) {
+		most = k->roles[i].nwants > most ? k->roles[i].nwants : most;
+	}
+	b->steps.cap = 1 + n * most;
+	b->steps.at = arena_room(a, b->steps.cap * sizeof *b->steps.at);
+	b->steps.at[b->steps.n++] = (struct step){ 0 };
+	b->end = arena_alloc(a, s->nranks * sizeof *b->end);
+	k->step = arena_alloc(a, s->nranks * sizeof *k->step);
+	for (i = 0; i < s->nranks; i++) {
+		k->step[i] = arena_room(a, s->ranks[i].actions.n *
+					sizeof **k->step);
+	}
+}
+
+static struct sched_brief *
+make(struct arena *a, const struct sched_def *def, const struct sched *s)
+{
+	struct sched_brief *b = arena_alloc(a, sizeof *b);
+	struct arena tmp;
+	struct maker k = { .arena = &tmp, .s = s, .b = b };
+	struct windows w = { 0 };
+
+	b->def = def;
+	b->nranks = s->nranks;
+	b->nstages = s->nstages;
+	b->nmicrobatches = s->nmicrobatches;
+	b->period = period_of(def, s->nranks, s->nmicrobatches);
+	arena_init(&tmp, a->mem);
+	k.at = arena_alloc(&tmp, s->nranks * sizeof *k.at);
+	find_roles(&k);
+	open_steps(a, &k);
+	make_steps(&k);
+	if (b->period && !b->stalls) {
+		find_windows(&k, &w);
+	}
+	if (w.n) {
+		find_reach(&k, &w);
+	}
+	keep_windows(a, &k, &w);
+	arena_release(&tmp);
+	return b;
+}
+
+/* ---- those that are kept ---- */
+
+#define MOST_KEPT (32 << 20)	/* bytes */
+
+static struct sched_brief *
+brief(struct sched_briefs *all, struct arena *tmp, const struct sched_def *def,
+      uint32_t nranks, uint32_t chunks, uint32_t m)
+{
+	uint32_t nstages = nranks * chunks, i;
+	size_t bytes = (size_t)nstages * m * (def->split ? 3 : 2) *
+		       (sizeof(struct step) + sizeof(uint32_t));
+	bool keep = bytes <= MOST_KEPT - all->bytes;
+	struct sched_brief *b;
+	struct arena order;
+	const char *why;
+	struct sched *s;
+
+	for (i = 0; i < all->at.n; i++) {
+		b = all->at.at[i];
+		if (b->nmicrobatches == m && b->nstages == nstages &&
+		    b->nranks == nranks && b->def == def) {
+			return b;
+		}
+	}
+	arena_init(&order, tmp->mem);
+	s = sched_make(&order, def->name, nranks, chunks, m, &why);
+	b = s ? make(keep ? all->arena : tmp, def, s) : NULL;
+	arena_release(&order);
+	if (b && keep) {
+		VEC_PUSH(all->arena, &all->at, b);
+		all->bytes += bytes;
+	}
+	return b;
+}
+
+void
+sched_briefs_drop(struct sched_briefs *all)
+{
+	arena_release(all->arena);
+	*all = (struct sched_briefs){ .arena = all->arena,
+				      .steps = all->steps };
+}
+
+/* ---- running ---- */
+
+static double *
+run(struct arena *a, const struct sched_brief *b,
+    const struct sched_cost *costs)
+{
+	uint32_t n = b->nstages, i, k;
+	double *end = arena_room(a, b->steps.n * sizeof *end);
+	double *us = arena_room(a, (n * SCHED_NKINDS + 1) * sizeof *us);
+	double *hop = arena_room(a, (n + 1) * sizeof *hop);
+
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			us[i * SCHED_NKINDS + k] = costs[i].us[k];
+		}
+		hop[i] = costs[i].hop_us;
+	}
+	hop[n] = us[n * SCHED_NKINDS] = 0;
+	end[0] = 0;
+	for (i = 1; i < b->steps.n; i++) {
+		const struct step *x = &b->steps.at[i];
+		double last = end[x->last], need = end[x->need] + hop[x->link];
+
+		end[i] = (need > last ? need : last) + us[x->work];
+	}
+	return end;
+}
+
+/* By how much windows are later than those a cycle before; 0: they differ. */
+static double
+later_us(const struct sched_brief *b, const double *end, uint32_t cycle)
+{
+	double us = 0;
+	uint32_t r, i;
+
+	for (r = 0; r < b->nranks; r++) {
+		const uint32_t *x = b->window[r];
+		uint32_t to = b->nwindows * b->size[r];
+		uint32_t shift = cycle * b->size[r];
+
+		us = r ? us : end[x[to - 1]] - end[x[to - 1 - shift]];
+		for (i = to - b->reach * b->size[r]; i < to; i++) {
+			double d = end[x[i]] - end[x[i - shift]];
+
+			if (fabs(d - us) > us * SAME) {
+				return 0;
+			}
+		}
+	}
+	return us;
+}
+
+/* The shortest; 0: there is none. */
+static uint32_t
+find_cycle(const struct sched_brief *b, const double *end, double *us)
+{
+	uint32_t i;
+
+	for (i = 1; i <= b->nranks && i + b->reach <= b->nwindows; i++) {
+		*us = later_us(b, end, i);
+		if (*us > 0) {
+			return i;
+		}
+	}
+	return 0;
+}
+
+/*
+ * With `more` microbatches than it has.  The cycle that it has; 0: none, or
+ * it stalls.  If `more` is cycles, *us is the makespan.
+ */
+static uint32_t
+span(struct sched_briefs *all, struct arena *a, const struct sched_brief *b,
+     const struct sched_cost *costs, uint32_t more, double *us)
+{
+	double *end, later = 0;
+	uint32_t cycle = 1, r;
+
+	if (!b || b->stalls) {
+		return 0;
+	}
+	end = run(a, b, costs);
+	all->steps += b->steps.n;
+	if (more) {
+		cycle = find_cycle(b, end, &later);
+		later *= cycle ? more / b->period / cycle : 0;
+	}
+	*us = 0;
+	for (r = 0; r < b->nranks; r++) {
+		*us = fmax(*us, end[b->end[r]] + later);
+	}
+	return cycle;
+}
+
+/* False: it stalls, or there is none. */
+static bool
+find_makespan(struct sched_briefs *all, struct arena *a,
+	      const struct sched_def *def, uint32_t nranks, uint32_t chunks,
+	      uint32_t m, const struct sched_cost *costs, double *us)
+{
+	uint32_t period = period_of(def, nranks, m);
+	uint32_t size = 1, cycle = 1, n, was;
+
+	for (;;) {
+		n = brief_of(def, nranks, chunks, m, size * (2 + def->ends),
+			     cycle);
+		was = cycle;
+		cycle = span(all, a, brief(all, a, def, nranks, chunks, n),
+			     costs, m - n, us);
+		if (n == m || (cycle && (m - n) / period % cycle == 0)) {
+			return cycle != 0;
+		}
+		if (!cycle || cycle == was) {	/* not yet */
+			cycle = 1;
+			size *= 2;
+		}
+	}
+}
+
+/* ---- the same with the same costs ---- */
+
+static struct hash
+hash_all(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
+	 uint32_t m, const struct sched_cost *costs)
+{
+	struct hash hash = { 5, 6 };
+	uint32_t i, k;
+
+	hash_add(&hash, (uint64_t)(def - sched_defs));
+	hash_add(&hash, (uint64_t)nranks << 32 | chunks);
+	hash_add(&hash, m);
+	for (i = 0; i < nranks * chunks; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			hash_add(&hash, num_bits(costs[i].us[k]));
+		}
+		hash_add(&hash, num_bits(costs[i].hop_us));
+	}
+	return hash;
+}
+
+/*
+ * Plans that differ in what they hold and update run alike, and so does one
+ * that is looked at again.
+ */
+bool
+sched_makespan(struct sched_briefs *all, struct arena *a,
+	       const struct sched_def *def, uint32_t nranks, uint32_t chunks,
+	       uint32_t nmicrobatches, const struct sched_cost *costs,
+	       double *us)
+{
+	struct sched_known x = {
+		.of = hash_all(def, nranks, chunks, nmicrobatches, costs)
+	};
+	uint32_t at = 0;
+
+	while ((at = table_find(&all->table, x.of.a, at)) != 0) {
+		if (hash_same(all->known.at[at].of, x.of)) {
+			*us = all->known.at[at].us;
+			return true;
+		}
+	}
+	if (!find_makespan(all, a, def, nranks, chunks, nmicrobatches, costs,
+			   us)) {
+		return false;
+	}
+	if (!all->known.n) {
+		VEC_PUSH(all->arena, &all->known, x);
+	}
+	x.us = *us;
+	table_add(all->arena, &all->table, x.of.a);
+	VEC_PUSH(all->arena, &all->known, x);
+	return true;
+}

@@ -1,0 +1,397 @@
+/*
+ * The schedules that have a name.  Each is a function that writes the order
+ * of one rank as repeated patterns: "FB" eight times is 0F0 0B0 0F1 0B1 ...
+ * Work past the last microbatch is left out, so no function needs to care
+ * for pipelines longer than the batch.
+ */
+#include "passes/sched/sched.h"
+
+#include <string.h>
+
+#define MAX_NAMED_CHUNKS 2
+
+/* How the microbatches are grouped: the first `extra` groups get one more. */
+struct groups {
+	uint32_t size, extra, largest;
+};
+
+/* Where a kind stands: in a chunk, or in the order that all ranks share. */
+struct turn {
+	struct sched_action next;
+	uint32_t end;		/* microbatch behind the group at hand */
+	uint32_t first, size;	/* the group */
+	uint32_t chunk;		/* counted as a forward goes */
+};
+
+struct sched_maker {
+	struct arena *arena;
+	struct sched *s;
+	const struct sched_def *def;
+	uint32_t rank, chunks;
+	struct groups groups;
+	uint32_t whole;		/* actions of the rank, in the end */
+	struct turn turns[SCHED_NKINDS];
+	struct turn of_chunk[MAX_NAMED_CHUNKS][SCHED_NKINDS];
+};
+
+static enum sched_kind
+kind_of(char letter)
+{
+	uint32_t i;
+
+	for (i = 0; i < SCHED_NKINDS; i++) {
+		if (sched_kinds[i].letter[0] == letter) {
+			return (enum sched_kind)i;
+		}
+	}
+	die("no kind of action is called %c", letter);
+}
+
+static uint32_t
+stage_of(const struct sched_maker *k, uint32_t chunk)
+{
+	uint32_t n = k->s->nranks, r = k->rank;
+
+	if (k->def->vshape && chunk % 2 == 1) {
+		r = n - 1 - r;
+	}
+	return chunk * n + r;
+}
+
+/*
+ * As many groups as have a microbatch for each rank, of nearly one size.
+ * Ranks run up to 2(P-1) turns ahead of each other, so with a smaller group
+ * they would wait for work that is not there, in some cases in a circle (4
+ * ranks, 4 chunks, groups of 4 and 1).  A batch too short for one group
+ * counts as one.
+ */
+static struct groups
+groups_of(const struct sched *s)
+{
+	uint32_t nranks = s->nranks, m = s->nmicrobatches, n;
+	struct groups g;
+
+	m = m < nranks ? nranks : m;
+	n = m / nranks;
+	g.size = m / n;
+	g.extra = m % n;
+	g.largest = g.size + (g.extra > 0);
+	return g;
+}
+
+static uint32_t
+turn_stage(const struct sched_maker *k, uint32_t kind, uint32_t chunk)
+{
+	return stage_of(k, sched_kinds[kind].does & SCHED_FORWARD
+			? chunk : k->chunks - 1 - chunk);
+}
+
+/*
+ * Behind a group's last microbatch in a chunk.  The order that all ranks
+ * share goes group after group, and in each chunk after chunk, backwards from
+ * the last chunk to the first (Narayanan et al. 2021, arXiv 2104.04473, 2.2,
+ * for groups of P).
+ */
+static void
+turn_over(struct sched_maker *k, struct turn *t)
+{
+	if (++t->chunk == k->chunks) {
+		t->chunk = 0;
+		t->first += t->size;
+		if (t->first >= k->groups.extra * k->groups.largest) {
+			t->size = k->groups.size;
+		}
+	}
+	t->next.microbatch = t->first;
+	t->next.stage = turn_stage(k, t->next.kind, t->chunk);
+	t->end = t->first + t->size;
+}
+
+#define MAX_STEPS 6
+
+/* The actions of a pattern. */
+static uint32_t
+read_steps(struct sched_maker *k, const char *p, struct turn **steps)
+{
+	uint32_t n = 0;
+
+	while (*p) {
+		enum sched_kind kind = kind_of(*p++);
+
+		if (n == MAX_STEPS) {
+			die("a pattern of more than %d actions", MAX_STEPS);
+		}
+		steps[n++] = *p == '0' || *p == '1'
+			? &k->of_chunk[*p++ - '0'][kind] : &k->turns[kind];
+	}
+	return n;
+}
+
+/*
+ * Adds a pattern so many times.  A letter alone is the kind's next action in
+ * the shared order; with a digit it is the next of that chunk.
+ */
+static void
+repeat(struct sched_maker *k, const char *pattern, uint32_t times)
+{
+	struct sched_list *list = &k->s->ranks[k->rank];
+	struct sched_action *at = list->actions.at;	/* room for all */
+	struct turn *steps[MAX_STEPS];
+	uint32_t n = read_steps(k, pattern, steps), m = k->s->nmicrobatches;
+	uint32_t made = list->actions.n, whole = k->whole, i;
+
+	while (times-- > 0 && made < whole) {
+		for (i = 0; i < n; i++) {
+			struct turn *t = steps[i];
+
+			at[made] = t->next;	/* and over it, if past m */
+			made += t->next.microbatch < m;
+			if (++t->next.microbatch == t->end) {
+				turn_over(k, t);
+			}
+		}
+	}
+	list->actions.n = made;
+}
+
+/* Enough repetitions to use up whatever is left of a kind. */
+static uint32_t
+plenty(const struct sched_maker *k)
+{
+	return (k->s->nmicrobatches + k->s->nranks) * k->chunks;
+}
+
+/* Huang et al. 2019, arXiv 1811.06965. */
+static void
+gpipe(struct sched_maker *k)
+{
+	repeat(k, "F", plenty(k));
+	repeat(k, "B", plenty(k));
+}
+
+/*
+ * Harlap et al. 2018, arXiv 1806.03377, with a flush after each batch; with
+ * chunks, Narayanan et al. 2021.  The first backward of a rank then arrives
+ * two steps later for each rank below it, and all chunks but the last are
+ * one group of forwards ahead.
+ */
+static void
+one_f_one_b(struct sched_maker *k)
+{
+	uint32_t below = k->s->nranks - 1 - k->rank;
+
+	if (k->chunks == 1) {
+		repeat(k, "F", below);
+	} else {
+		repeat(k, "F", 2 * below +
+		       (k->chunks - 1) * k->groups.largest);
+	}
+	repeat(k, "FB", plenty(k));
+}
+
+/*
+ * Qi et al. 2024, arXiv 2401.10241, 2.  Each rank holds as many microbatches
+ * as the first: what a lower rank saves in forwards it spends on gradients
+ * of weights that it puts off.  Those fill the end, where the gradients of
+ * inputs then come up the pipeline without waiting for them.
+ */
+static void
+zero_bubble(struct sched_maker *k, uint32_t warm, uint32_t put_off)
+{
+	repeat(k, "F", warm);
+	repeat(k, "IF", put_off);
+	repeat(k, "IWF", plenty(k));
+	repeat(k, "W", plenty(k));
+}
+
+static void
+zb_h1(struct sched_maker *k)
+{
+	zero_bubble(k, k->s->nranks - k->rank, k->rank);
+}
+
+/* Twice the warm-up, less one: the first backward then finds no gap. */
+static void
+zb_h2(struct sched_maker *k)
+{
+	zero_bubble(k, 2 * (k->s->nranks - k->rank) - 1, 2 * k->rank);
+}
+
+/*
+ * The same paper, 6: each rank holds a stage of the way down (chunk 0) and
+ * one of the way back (chunk 1), so that the last stage is on rank 0 and
+ * gradients start there early.  The order is that of 2P-1 microbatches at
+ * the least, a shorter batch leaving gaps in it.
+ */
+static void
+zbv(struct sched_maker *k)
+{
+	uint32_t n = k->s->nranks, r = k->rank, m = k->s->nmicrobatches;
+
+	if (m < 2 * n - 1) {
+		m = 2 * n - 1;
+	}
+	repeat(k, "F0", 2 * (n - r) - 1);
+	repeat(k, "F1F0", r);
+	repeat(k, "F1I1W1", n - r);
+	repeat(k, "F0I0W0F1I1W1", m - n);
+	repeat(k, "I0I1", r);
+	repeat(k, "I0W0", n - r);
+	repeat(k, "W1", r);
+	repeat(k, "W0", r);
+}
+
+const struct sched_def sched_defs[] = {
+	{ "gpipe", gpipe, 1, 1, false, false, SCHED_NEVER, 0,
+	  "all forwards, then all backwards" },
+	{ "1f1b", one_f_one_b, 1, 1, false, false, SCHED_EACH, 1,
+	  "forwards and backwards in turn, for the least memory" },
+	{ "interleaved", one_f_one_b, 1, 0, false, false, SCHED_GROUP, 3,
+	  "1f1b over several stages per rank, for a smaller bubble" },
+	{ "zb_h1", zb_h1, 1, 1, true, false, SCHED_EACH, 1,
+	  "a third of the bubble of 1f1b in the same memory" },
+	{ "zb_h2", zb_h2, 1, 1, true, false, SCHED_EACH, 2,
+	  "no bubble in about twice the memory of 1f1b" },
+	{ "zbv", zbv, 2, 2, true, true, SCHED_EACH, 2,
+	  "no bubble in the memory of 1f1b: down the ranks and back" },
+};
+const uint32_t sched_ndefs = sizeof sched_defs / sizeof sched_defs[0];
+
+const struct sched_def *
+sched_find(const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < sched_ndefs; i++) {
+		if (strcmp(sched_defs[i].name, name) == 0) {
+			return &sched_defs[i];
+		}
+	}
+	return NULL;
+}
+
+bool
+sched_runs(const struct sched_def *def, uint32_t kind)
+{
+	return kind == SCHED_F || (kind != SCHED_B) == def->split;
+}
+
+static const char *
+no_such(struct arena *a, const char *name)
+{
+	struct diag_near near;
+	struct buf b;
+	uint32_t i;
+
+	diag_near_init(&near, name);
+	buf_init(&b, a);
+	buf_printf(&b, "found schedule `%s`, expected ", name);
+	for (i = 0; i < sched_ndefs; i++) {
+		diag_near_try(&near, sched_defs[i].name);
+		buf_printf(&b, "%s%s", i == 0 ? "" :
+			   i + 1 < sched_ndefs ? ", " : " or ",
+			   sched_defs[i].name);
+	}
+	buf_puts(&b, diag_near_text(&near, a));
+	return buf_text(&b);
+}
+
+const char *
+sched_why_not(struct arena *a, const char *name, uint32_t nranks,
+	      uint32_t chunks, uint32_t nmicrobatches)
+{
+	const struct sched_def *def = sched_find(name);
+
+	if (!def) {
+		return no_such(a, name);
+	}
+	if (nranks < 1 || nranks > SCHED_MAX_RANKS) {
+		return arena_printf(a, "found %u ranks, expected 1 to %d",
+				    nranks, SCHED_MAX_RANKS);
+	}
+	if (nmicrobatches < 1 || nmicrobatches > SCHED_MAX_MICROBATCHES) {
+		return arena_printf(a, "found %u microbatches, expected 1 "
+				    "to %d", nmicrobatches,
+				    SCHED_MAX_MICROBATCHES);
+	}
+	if (chunks < def->min_chunks ||
+	    (def->max_chunks && chunks > def->max_chunks)) {
+		return arena_printf(a, "%s runs %s%u stage%s per rank, found "
+				    "%u", def->name,
+				    def->max_chunks ? "" : "at least ",
+				    def->min_chunks,
+				    def->min_chunks == 1 ? "" : "s", chunks);
+	}
+	if (chunks > SCHED_MAX_STAGES / nranks) {
+		return arena_printf(a, "found %u stages per rank on %u ranks, "
+				    "expected at most %d stages", chunks,
+				    nranks, SCHED_MAX_STAGES);
+	}
+	if (nmicrobatches > SCHED_MAX_CELLS / (nranks * chunks)) {
+		return arena_printf(a, "found %u microbatches of %u stages, "
+				    "expected at most %u of so many stages",
+				    nmicrobatches, nranks * chunks,
+				    SCHED_MAX_CELLS / (nranks * chunks));
+	}
+	return NULL;
+}
+
+static void
+open_turns(struct sched_maker *k)
+{
+	uint32_t i, c;
+
+	for (i = 0; i < SCHED_NKINDS; i++) {
+		struct turn *t = &k->turns[i];
+
+		t->size = k->groups.extra ? k->groups.largest
+					  : k->groups.size;
+		t->end = t->size;
+		t->next.kind = (uint8_t)i;
+		t->next.stage = turn_stage(k, i, 0);
+		for (c = 0; c < MAX_NAMED_CHUNKS; c++) {
+			t = &k->of_chunk[c][i];
+			t->next.kind = (uint8_t)i;
+			t->next.stage = stage_of(k, c);
+		}
+	}
+}
+
+static void
+make_rank(struct arena *a, struct sched *s, const struct sched_def *def,
+	  uint32_t rank)
+{
+	struct sched_maker k = {
+		.arena = a, .s = s, .def = def, .rank = rank,
+		.chunks = s->nstages / s->nranks, .groups = groups_of(s)
+	};
+	uint32_t c, kinds = def->split ? 3 : 2;
+
+	k.whole = k.chunks * s->nmicrobatches * kinds;
+	sched_reserve(a, s, rank, k.whole + 1);
+	open_turns(&k);
+	for (c = 0; c < k.chunks; c++) {
+		s->rank_of[stage_of(&k, c)] = rank;
+	}
+	def->order(&k);
+}
+
+struct sched *
+sched_make(struct arena *a, const char *name, uint32_t nranks, uint32_t chunks,
+	   uint32_t nmicrobatches, const char **why)
+{
+	const struct sched_def *def = sched_find(name);
+	struct sched *s;
+	uint32_t r;
+
+	*why = sched_why_not(a, name, nranks, chunks, nmicrobatches);
+	if (*why) {
+		return NULL;
+	}
+	s = sched_new(a, nranks, nranks * chunks, nmicrobatches);
+	s->def = def;
+	for (r = 0; r < nranks; r++) {
+		make_rank(a, s, def, r);
+	}
+	return s;
+}

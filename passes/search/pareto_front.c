@@ -1,0 +1,822 @@
+/*
+ * The front of bytes kept and time paid for one block.
+ *
+ * What building a dropped value again takes does not depend on what else is
+ * dropped: the pass goes back from it to values that are saved or cannot be
+ * built, and a saved one that is dropped too pays for itself.  So each dropped
+ * value stands for a fixed set of nodes, and for values that have to be kept
+ * in addition; the price of a choice is that of the union.  Nodes of several
+ * values count once.
+ *
+ * A plan drops by words, so words are what is chosen.  All that belongs to
+ * the same words is one class, paid when the first of them is chosen.  Words
+ * are decided one after the other; of partial choices that agree on which
+ * classes of undecided words are paid for, those that another beats in bytes
+ * and time can lead to nothing better, and go (Nemhauser and Ullmann 1969).
+ * Numbers are whole, so that equal sums are equal.
+ */
+#include "passes/search/pareto_front.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "passes/kernels/kernels.h"
+#include "passes/plan/plan_keys.h"
+#include "passes/recompute.h"
+
+#define MAX_WORDS 63
+#define MAX_STATES 8192		/* partial choices that go on */
+#define MAX_NUMBER 1e15		/* of one price: sums stay in 63 bits */
+
+struct amount {
+	int64_t bytes, ps;
+};
+
+/* What is paid as soon as one of these words is chosen. */
+struct class {
+	uint64_t words;
+	struct amount a;
+};
+
+struct state {
+	uint64_t chosen, key;
+	struct amount a;
+};
+
+struct state_list {
+	struct state *at;
+	uint32_t n;
+};
+
+/* A word, and what values have that it names. */
+struct name {
+	const char *text;
+	sym_t hint;		/* 0: no value has it */
+	bool is_op;
+	enum ir_op op;
+};
+
+/* What a word may mean of a value. */
+struct called {
+	sym_t hint;		/* 0: it has none */
+	bool is_made;
+	enum ir_op op;		/* that makes it */
+};
+
+struct front_block {
+	struct recompute_saves s;
+	struct ir_module *m;
+	struct arena *tmp;
+	const struct front_prices *p;
+	region_id block;
+	VEC(value_id) saved;	/* by the block */
+	VEC(value_id) can;	/* of these: gone if somebody says so */
+	struct called *called;	/* by place in `can` */
+	uint64_t *named;	/* by place in `can`: words that name it */
+	VEC(struct name) words;
+	VEC(struct class) classes;
+	uint64_t *by;		/* by value: words that have it built or kept */
+	int64_t kept;		/* bytes, if nothing is dropped */
+	bool *drops;		/* by value: of amount_of */
+	int64_t *bytes, *ps;	/* by value: its prices, and 1; 0: not asked */
+	uint32_t *seen;		/* by value: the walk that was there */
+	uint32_t walk;
+	VEC(value_id) met;	/* on the walk at hand */
+	bool exact;
+};
+
+/* ---- prices ---- */
+
+static int64_t
+whole(double v)
+{
+	return v > 0 ? (int64_t)llround(v < MAX_NUMBER ? v : MAX_NUMBER) : 0;
+}
+
+/* Trips of the repeats around a value, inside of one of the block. */
+static double
+inner_trips(const struct front_block *f, value_id v)
+{
+	region_id r = f->s.home[v];
+	double n = 1;
+
+	for (; r && r != f->block; r = f->s.parent[r]) {
+		n *= (double)ir_attr_int(f->m, ir_node(f->m,
+			f->m->regions.at[r].owner), IR_ATTR_COUNT, 1);
+	}
+	return n;
+}
+
+static int64_t
+bytes_of(const struct front_block *f, value_id v)
+{
+	if (!f->bytes[v]) {
+		double b = f->p->bytes ? f->p->bytes(f->p->user, v)
+				       : kernel_room(f->m, v);
+
+		f->bytes[v] = whole(b * inner_trips(f, v)) + 1;
+	}
+	return f->bytes[v] - 1;
+}
+
+/* To make v once more; a weight is read again by whoever uses it. */
+static int64_t
+ps_of(const struct front_block *f, value_id v)
+{
+	node_id maker = f->m->values.at[v].node;
+
+	if (!f->ps[v]) {
+		f->ps[v] = ir_node(f->m, maker)->nargs == 0 ? 1
+			: whole(1e6 * f->p->us(f->p->user, maker) *
+				inner_trips(f, v)) + 1;
+	}
+	return f->ps[v] - 1;
+}
+
+/* ---- what a value is made from ---- */
+
+static bool
+is_saved(const struct front_block *f, value_id v)
+{
+	return f->s.saved[v] && recompute_block(&f->s, v) == f->block;
+}
+
+/* Calls see for all that v needs and that is neither saved nor around. */
+static void
+walk_back(struct front_block *f, value_id v,
+	  void (*see)(struct front_block *f, value_id u, uint64_t words),
+	  uint64_t words)
+{
+	const struct ir_node *n = ir_node(f->m, f->m->values.at[v].node);
+	uint32_t i;
+
+	for (i = 0; i < n->nargs; i++) {
+		value_id u = ir_args(f->m, n)[i];
+
+		if (f->seen[u] == f->walk || !f->s.back[f->s.home[u]] ||
+		    f->s.saved[u]) {
+			continue;
+		}
+		f->seen[u] = f->walk;
+		see(f, u, words);
+		if (recompute_can(&f->s, u)) {
+			walk_back(f, u, see, words);
+		}
+	}
+}
+
+/* ---- words ---- */
+
+static struct name
+name_of(const struct front_block *f, const char *word)
+{
+	struct name name = { .text = word };
+
+	name.hint = intern_find(&f->m->ctx->syms, word);
+	name.is_op = ir_find_op(word, &name.op);
+	return name;
+}
+
+static void
+find_called(struct front_block *f)
+{
+	uint32_t k;
+
+	f->called = arena_alloc(f->tmp, f->can.n * sizeof *f->called);
+	for (k = 0; k < f->can.n; k++) {
+		value_id v = recompute_root(f->m, f->can.at[k]);
+		const struct ir_value *x = &f->m->values.at[v];
+
+		f->called[k].hint = x->hint;
+		f->called[k].is_made = x->node != 0;
+		if (x->node) {
+			f->called[k].op = ir_node(f->m, x->node)->op;
+		}
+	}
+}
+
+/* The same rule as recompute_set.c has for names. */
+static bool
+is_called(const struct called *x, struct name name)
+{
+	return (x->hint && x->hint == name.hint) ||
+	       (x->is_made && name.is_op && x->op == name.op);
+}
+
+/* What means something else where it stands alone. */
+static bool
+is_mode(const char *words)
+{
+	return strcmp(words, "none") == 0 || strcmp(words, "full") == 0 ||
+	       strcmp(words, "attention") == 0;
+}
+
+static bool
+is_word(const char *word)
+{
+	return !is_mode(word) && plan_is_name(word);	/* a list may hold it */
+}
+
+/* The first word, as a set, that names the same values; or all there are. */
+static uint32_t
+same_word(const struct front_block *f, struct name word)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < f->words.n; i++) {
+		for (k = 0; k < f->can.n &&
+		     is_called(&f->called[k], word) ==
+		     is_called(&f->called[k], f->words.at[i]); k++) {
+			;
+		}
+		if (k == f->can.n) {
+			break;
+		}
+	}
+	return i;
+}
+
+static bool
+names_any(const struct front_block *f, struct name word)
+{
+	uint32_t k;
+
+	for (k = 0; k < f->can.n && !is_called(&f->called[k], word); k++) {
+		;
+	}
+	return k < f->can.n;
+}
+
+static uint32_t
+find_word(const struct front_block *f, const char *text)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->words.n; i++) {
+		if (strcmp(f->words.at[i].text, text) == 0) {
+			break;
+		}
+	}
+	return i;
+}
+
+static void
+add_word(struct front_block *f, const char *text)
+{
+	struct name word;
+
+	if (find_word(f, text) < f->words.n || !is_word(text)) {
+		return;
+	}
+	word = name_of(f, text);
+	if (same_word(f, word) < f->words.n) {	/* it says nothing new */
+		return;
+	}
+	if (f->words.n < MAX_WORDS) {
+		VEC_PUSH(f->tmp, &f->words, word);
+	} else {
+		f->exact = false;
+	}
+}
+
+/* By value: its own name first, then the op's, which may name others too. */
+static void
+find_words(struct front_block *f)
+{
+	uint32_t i, k;
+
+	for (k = 0; k < f->can.n; k++) {
+		const struct called *x = &f->called[k];
+
+		if (x->hint) {
+			add_word(f, ir_text(f->m->ctx, x->hint));
+		}
+		if (x->is_made && ir_ops[x->op].recompute != IR_RC_NEVER) {
+			add_word(f, ir_ops[x->op].name);
+		}
+	}
+	f->named = arena_alloc(f->tmp, f->can.n * sizeof *f->named);
+	for (k = 0; k < f->can.n; k++) {
+		for (i = 0; i < f->words.n; i++) {
+			f->named[k] |= (uint64_t)is_called(&f->called[k],
+						f->words.at[i]) << i;
+		}
+	}
+}
+
+/* ---- classes ---- */
+
+static void
+pay(struct front_block *f, uint64_t words, int64_t bytes, int64_t ps)
+{
+	struct class c = { words, { bytes, ps } };
+	uint32_t i;
+
+	for (i = 0; i < f->classes.n; i++) {
+		if (f->classes.at[i].words == words) {
+			f->classes.at[i].a.bytes += bytes;
+			f->classes.at[i].a.ps += ps;
+			return;
+		}
+	}
+	VEC_PUSH(f->tmp, &f->classes, c);
+}
+
+static void
+see_needed(struct front_block *f, value_id u, uint64_t words)
+{
+	f->by[u] |= words;
+}
+
+static void
+find_classes(struct front_block *f)
+{
+	uint32_t k;
+	value_id v;
+
+	f->kept = 0;
+	for (k = 0; k < f->saved.n; k++) {
+		f->kept += bytes_of(f, f->saved.at[k]);
+	}
+	f->classes.n = 0;
+	for (k = 0; k < f->can.n; k++) {
+		v = f->can.at[k];
+		if (f->named[k]) {
+			pay(f, f->named[k], -bytes_of(f, v), ps_of(f, v));
+			f->walk++;
+			walk_back(f, v, see_needed, f->named[k]);
+		}
+	}
+	for (v = 1; v < f->s.nvalues; v++) {
+		if (f->by[v] && recompute_can(&f->s, v)) {
+			pay(f, f->by[v], 0, ps_of(f, v));
+		} else if (f->by[v]) {
+			pay(f, f->by[v], bytes_of(f, v), 0);
+		}
+	}
+}
+
+/* ---- choices ---- */
+
+static int
+compare(const struct state *a, const struct state *b)
+{
+	if (a->key != b->key) {
+		return a->key < b->key ? -1 : 1;
+	}
+	if (a->a.bytes != b->a.bytes) {
+		return a->a.bytes < b->a.bytes ? -1 : 1;
+	}
+	if (a->a.ps != b->a.ps) {
+		return a->a.ps < b->a.ps ? -1 : 1;
+	}
+	return (a->chosen > b->chosen) - (a->chosen < b->chosen);
+}
+
+/*
+ * Merges runs in pairs until there is one; what grew in order is one run.
+ * The list may end up where its room was, which is then where the list was.
+ */
+static void
+sort(struct state_list *l, struct state **room)
+{
+	struct state *from = l->at, *to = *room, *was;
+	uint32_t i, j, k, out, mid, end, runs;
+
+	do {
+		for (i = out = runs = 0; i < l->n; i = end, runs++) {
+			for (mid = i + 1; mid < l->n && compare(&from[mid - 1],
+						&from[mid]) <= 0; mid++) {
+				;
+			}
+			for (end = mid < l->n ? mid + 1 : mid; end < l->n &&
+			     compare(&from[end - 1], &from[end]) <= 0; end++) {
+				;
+			}
+			for (j = i, k = mid; j < mid || k < end;) {
+				bool first = k == end || (j < mid &&
+					compare(&from[j], &from[k]) <= 0);
+
+				to[out++] = from[first ? j++ : k++];
+			}
+		}
+		was = from;
+		from = to;
+		to = was;
+	} while (runs > 1);
+	l->at = from;
+	*room = to;
+}
+
+/* Drops what another of its key beats, or comes within `close` bytes of. */
+static uint32_t
+prune(struct state_list *l, int64_t close)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < l->n; i++) {
+		const struct state *s = &l->at[i];
+		const struct state *last = n ? &l->at[n - 1] : NULL;
+		bool same = last && last->key == s->key;
+		bool ends = i + 1 == l->n || l->at[i + 1].key != s->key;
+
+		if (same && (s->a.ps >= last->a.ps || (!ends &&
+		    s->a.bytes - last->a.bytes < close))) {
+			continue;
+		}
+		l->at[n++] = *s;
+	}
+	return n;
+}
+
+/* Classes that a word is of, and those of words before and behind it. */
+struct step {
+	const struct class **own, **open;
+	uint32_t nown, nopen;
+	uint64_t word;
+};
+
+static void
+find_step(const struct front_block *f, uint32_t word, struct step *s)
+{
+	uint64_t done = (UINT64_C(2) << word) - 1;
+	uint32_t i;
+
+	s->word = UINT64_C(1) << word;
+	s->nown = s->nopen = 0;
+	for (i = 0; i < f->classes.n; i++) {
+		const struct class *c = &f->classes.at[i];
+
+		if (c->words & s->word) {
+			s->own[s->nown++] = c;
+		}
+		if ((c->words & done) && (c->words & ~done)) {
+			s->open[s->nopen++] = c;
+		}
+	}
+}
+
+/* Which classes of words behind this one are paid for. */
+static uint64_t
+key_of(const struct step *x, uint64_t chosen)
+{
+	uint64_t key = 0;
+	uint32_t i;
+
+	if (x->nopen > 64) {
+		return chosen;	/* too many: all differ */
+	}
+	for (i = 0; i < x->nopen; i++) {
+		key |= (uint64_t)((x->open[i]->words & chosen) != 0) << i;
+	}
+	return key;
+}
+
+static struct state
+choose(const struct step *x, const struct state *s)
+{
+	struct state t = *s;
+	uint32_t i;
+
+	t.chosen |= x->word;
+	for (i = 0; i < x->nown; i++) {
+		if (!(x->own[i]->words & s->chosen)) {
+			t.a.bytes += x->own[i]->a.bytes;
+			t.a.ps += x->own[i]->a.ps;
+		}
+	}
+	return t;
+}
+
+/* All choices that no other beats, from `kept` bytes on. */
+static struct state_list
+choices(struct front_block *f, int64_t kept)
+{
+	size_t size = 2 * MAX_STATES * sizeof(struct state);
+	struct state_list l = { arena_room(f->tmp, size), 1 };
+	struct state *room = arena_room(f->tmp, size);
+	size_t lists = f->classes.n * sizeof(struct class *);
+	struct step x = { .own = arena_alloc(f->tmp, lists),
+			  .open = arena_alloc(f->tmp, lists) };
+	uint32_t w, i;
+
+	l.at[0] = (struct state){ .a.bytes = kept };
+	for (w = 0; w < f->words.n; w++) {
+		int64_t close = kept / (4 * MAX_STATES) + 1;
+
+		find_step(f, w, &x);
+		for (i = 0; i < l.n; i++) {
+			l.at[l.n + i] = choose(&x, &l.at[i]);
+		}
+		l.n *= 2;
+		for (i = 0; i < l.n; i++) {
+			l.at[i].key = key_of(&x, l.at[i].chosen);
+		}
+		sort(&l, &room);
+		l.n = prune(&l, 0);
+		for (; l.n > MAX_STATES; close *= 2) {
+			uint32_t before = l.n;
+
+			f->exact = false;
+			l.n = prune(&l, close);
+			if (l.n == before && close > kept) {
+				l.n = MAX_STATES;	/* keys alone */
+			}
+		}
+	}
+	return l;
+}
+
+/* ---- the front ---- */
+
+struct front_block *
+front_open(struct ir_module *m, node_id block, const struct front_prices *p)
+{
+	struct arena *tmp = &m->ctx->tmp;
+	struct front_block *f = arena_alloc(tmp, sizeof *f);
+	value_id v;
+
+	f->m = m;
+	f->tmp = tmp;
+	f->p = p;
+	f->exact = true;
+	f->block = ir_node(m, block)->region;
+	recompute_find(m, &f->s);
+	f->seen = arena_alloc(tmp, f->s.nvalues * sizeof *f->seen);
+	f->by = arena_alloc(tmp, f->s.nvalues * sizeof *f->by);
+	f->drops = arena_alloc(tmp, f->s.nvalues * sizeof *f->drops);
+	f->bytes = arena_alloc(tmp, f->s.nvalues * sizeof *f->bytes);
+	f->ps = arena_alloc(tmp, f->s.nvalues * sizeof *f->ps);
+	for (v = 1; v < f->s.nvalues; v++) {
+		if (!is_saved(f, v)) {
+			continue;
+		}
+		VEC_PUSH(tmp, &f->saved, v);
+		if (recompute_can(&f->s, v)) {
+			VEC_PUSH(tmp, &f->can, v);
+		}
+	}
+	find_called(f);
+	find_words(f);
+	find_classes(f);
+	return f;
+}
+
+void
+front_price(struct front_block *f)
+{
+	memset(f->bytes, 0, f->s.nvalues * sizeof *f->bytes);
+	memset(f->ps, 0, f->s.nvalues * sizeof *f->ps);
+	memset(f->by, 0, f->s.nvalues * sizeof *f->by);
+	find_classes(f);
+}
+
+static bool
+drops_all(const struct front_block *f, uint64_t chosen)
+{
+	uint32_t k;
+
+	for (k = 0; k < f->can.n; k++) {
+		if (!(f->named[k] & chosen)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static const char *
+text_of(const struct front_block *f, uint64_t chosen, struct arena *a)
+{
+	struct buf b;
+	uint32_t i;
+
+	if (!chosen || drops_all(f, chosen)) {
+		return chosen ? "full" : "none";
+	}
+	buf_init(&b, a);
+	for (i = 0; i < f->words.n; i++) {
+		if (chosen >> i & 1) {
+			buf_printf(&b, "%s%s", b.n ? " " : "",
+				   f->words.at[i].text);
+		}
+	}
+	return buf_text(&b);
+}
+
+static void
+see_at(struct front_block *f, value_id u, uint64_t words)
+{
+	(void)words;
+	VEC_PUSH(f->tmp, &f->met, u);
+}
+
+/* Of the values in drops. */
+static struct amount
+amount_of(struct front_block *f)
+{
+	struct amount sum = { 0, 0 };
+	uint32_t i;
+
+	f->walk++;
+	f->met.n = 0;
+	for (i = 0; i < f->saved.n; i++) {
+		value_id v = f->saved.at[i];
+
+		if (f->drops[v] && recompute_can(&f->s, v)) {
+			sum.ps += ps_of(f, v);
+			walk_back(f, v, see_at, 1);
+		} else {
+			sum.bytes += bytes_of(f, v);
+		}
+	}
+	for (i = 0; i < f->met.n; i++) {
+		if (recompute_can(&f->s, f->met.at[i])) {
+			sum.ps += ps_of(f, f->met.at[i]);
+		} else {
+			sum.bytes += bytes_of(f, f->met.at[i]);
+		}
+	}
+	return sum;
+}
+
+static void
+drop_named(struct front_block *f, struct name word)
+{
+	uint32_t k;
+
+	for (k = 0; k < f->can.n; k++) {
+		f->drops[f->can.at[k]] |= is_called(&f->called[k], word);
+	}
+}
+
+/* Of a mode, or of words that are not all known. */
+static struct amount
+amount_by_value(struct front_block *f, const char *words)
+{
+	bool full = strcmp(words, "full") == 0;
+	const char *word;
+
+	memset(f->drops, full, f->s.nvalues * sizeof *f->drops);
+	if (!is_mode(words)) {
+		while (plan_next_word(f->tmp, &words, &word)) {
+			drop_named(f, name_of(f, word));
+		}
+	} else if (strcmp(words, "attention") == 0) {
+		recompute_attention(f->m, f->s.nvalues, f->s.saved, f->drops);
+	}
+	return amount_of(f);
+}
+
+/* As words that are known, or stand for the same, or for nothing here. */
+static bool
+find_chosen(struct front_block *f, const char *words, uint64_t *chosen)
+{
+	const char *word;
+	uint32_t i;
+
+	*chosen = 0;
+	while (plan_next_word(f->tmp, &words, &word)) {
+		struct name name;
+
+		i = find_word(f, word);
+		if (i == f->words.n) {
+			name = name_of(f, word);
+			i = same_word(f, name);
+			if (i == f->words.n && names_any(f, name)) {
+				return false;
+			}
+		}
+		*chosen |= i < f->words.n ? UINT64_C(1) << i : 0;
+	}
+	return true;
+}
+
+static struct amount
+amount_at(struct front_block *f, const char *words)
+{
+	struct amount sum = { f->kept, 0 };
+	uint64_t chosen;
+	uint32_t i;
+
+	if (is_mode(words) || !find_chosen(f, words, &chosen)) {
+		return amount_by_value(f, words);
+	}
+	for (i = 0; i < f->classes.n; i++) {
+		if (f->classes.at[i].words & chosen) {
+			sum.bytes += f->classes.at[i].a.bytes;
+			sum.ps += f->classes.at[i].a.ps;
+		}
+	}
+	return sum;
+}
+
+/* A point, and its words while they are a set. */
+struct candidate {
+	struct front_point p;	/* recompute NULL: `chosen` */
+	uint64_t chosen;
+};
+
+struct candidates {
+	VEC(struct candidate) at;
+};
+
+/* One more, in its place; what it beats goes. */
+static void
+add_point(struct front_block *f, struct candidates *all, const char *words)
+{
+	struct amount x = amount_at(f, words);
+	struct candidate c = { .p = { words, (double)x.bytes,
+				      (double)x.ps / 1e6 } };
+	struct candidate *at;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < all->at.n; i++) {
+		if (all->at.at[i].p.bytes <= c.p.bytes &&
+		    all->at.at[i].p.extra_us <= c.p.extra_us) {
+			return;
+		}
+	}
+	VEC_PUSH(f->tmp, &all->at, c);
+	at = all->at.at;
+	for (i = 0; i + 1 < all->at.n; i++) {
+		if (at[i].p.bytes < c.p.bytes ||
+		    at[i].p.extra_us < c.p.extra_us) {
+			at[n++] = at[i];
+		}
+	}
+	for (i = n; i > 0 && at[i - 1].p.bytes > c.p.bytes; i--) {
+		at[i] = at[i - 1];
+	}
+	at[i] = c;
+	all->at.n = n + 1;
+}
+
+void
+front_find(struct front_block *f, uint32_t most, struct arena *a,
+	   struct front *out)
+{
+	struct candidates all = { 0 };
+	struct state_list l;
+	uint32_t i, n;
+
+	memset(out, 0, sizeof *out);
+	l = choices(f, amount_at(f, "none").bytes);
+	for (i = 0; i < l.n; i++) {
+		const struct state *s = &l.at[i];
+		struct candidate c = {
+			{ NULL, (double)s->a.bytes, (double)s->a.ps / 1e6 },
+			s->chosen
+		};
+
+		VEC_PUSH(f->tmp, &all.at, c);
+	}
+	/* sets that words need not make up, or that were left out */
+	add_point(f, &all, "none");
+	add_point(f, &all, "full");
+	add_point(f, &all, "attention");
+	n = most && all.at.n > most ? most : all.at.n;
+	for (i = 0; i < n; i++) {
+		const struct candidate *c = &all.at.at[n == all.at.n ? i
+			: i * (all.at.n - 1) / (n > 1 ? n - 1 : 1)];
+		struct front_point p = c->p;
+
+		p.recompute = p.recompute ? p.recompute
+			: text_of(f, c->chosen, a);
+		VEC_PUSH(a, &out->at, p);
+	}
+	out->exact = f->exact;
+}
+
+void
+front_at(struct front_block *f, const char *words, struct front_point *out)
+{
+	struct amount x = amount_at(f, words);
+
+	out->recompute = words;
+	out->bytes = (double)x.bytes;
+	out->extra_us = (double)x.ps / 1e6;
+}
+
+uint32_t
+front_blocks(struct ir_module *m, struct arena *a, node_id **out)
+{
+	struct recompute_saves s;
+	const struct ir_region *r;
+	uint32_t i, n = 0;
+	value_id v;
+
+	recompute_find(m, &s);
+	r = &m->regions.at[s.body];
+	*out = arena_alloc(a, (r->nodes.n + 1) * sizeof **out);
+	for (i = 0; i < r->nodes.n; i++) {
+		region_id block = ir_node(m, r->nodes.at[i])->region;
+
+		for (v = 1; block && v < s.nvalues; v++) {
+			if (s.saved[v] && recompute_block(&s, v) == block) {
+				(*out)[n++] = r->nodes.at[i];
+				break;
+			}
+		}
+	}
+	return n;
+}

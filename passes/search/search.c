@@ -1,0 +1,413 @@
+/*
+ * search: fills in what a plan leaves open, for a target.
+ *
+ * Needs: a flat training program.  Gives: settings `plan.*`, all of them.
+ * Without a target it does nothing.  It stands before the first pass
+ * that looks at the plan; whoever replaces it fills in the same settings, and
+ * nothing behind it knows the difference.
+ */
+#include "passes/search/search_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What an axis may split beside is for the placement to decide. */
+static void
+set_base(struct search *s)
+{
+	if (!s->pinned[PIN_SEQUENCE]) {
+		s->base.sequence = true;
+	}
+	if (!s->pinned[PIN_BALANCED]) {	/* two chunks for each rank */
+		s->base.balanced = !s->pinned[PIN_CP] ||
+				   2 * s->base.cp <= s->context_most;
+	}
+}
+
+#define KEPT 3		/* plans more than asked for: not all settle */
+#define SLACK 1.01	/* of a guess */
+#define MORE 1.25	/* of a guess; rebuilding may take so much more */
+/*
+ * Of the best, so much is looked at: bounds do not know that rebuilding may
+ * save time, where a kernel reads what it would write otherwise.
+ */
+#define BEYOND 1.005
+#define ROUNDS 64	/* of walks that know more of too large arenas */
+
+uint32_t
+search_want(const struct search *s)
+{
+	return s->o->top ? s->o->top : 1;
+}
+
+uint32_t
+search_top(const struct search *s)
+{
+	return 2 * s->o->top + KEPT;
+}
+
+void
+search_set_worst(struct search *s)
+{
+	const struct search_found *at = s->out->found.at;
+	uint32_t n = s->out->found.n, top = search_top(s);
+
+	if (n >= s->enough) {
+		s->worst_us = fmin(s->worst_us, BEYOND *
+				   at[s->enough - 1].step_us);
+	}
+	if (n == top) {
+		s->worst_us = fmin(s->worst_us, at[top - 1].step_us);
+	}
+}
+
+static struct search_seen *
+seen(struct search *s, const struct search_try *t)
+{
+	uint32_t g = (uint32_t)(t->g - s->groups.at);
+
+	while (s->seen[g].n <= t->nth) {
+		VEC_PUSH(&s->keep, &s->seen[g], ((struct search_seen){ 0 }));
+	}
+	return &s->seen[g].at[t->nth];
+}
+
+/*
+ * What a walk learnt of a plan holds for all behind it: prices are the same
+ * there, and no more fits.
+ */
+static bool
+look_at(struct search *s, struct search_try *t)
+{
+	struct search_seen *x = seen(s, t);
+
+	if (s->o->effort && search_effort(s->out) >= s->o->effort) {
+		s->out->stopped = true;
+		return false;
+	}
+	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
+		x->full |= (uint16_t)t->full;
+		search_one(s, t, x);
+	} else if (x->none) {
+		s->out->full++;
+	} else {
+		s->out->cut++;
+	}
+	t->full = x->full;
+	return !x->none;
+}
+
+static void
+walk(struct search *s, double worst_us, uint32_t enough)
+{
+	bool guessing = s->guessing;
+	uint32_t i;
+
+	s->worst_us = worst_us;
+	s->enough = enough;
+	s->out->found.n = 0;
+	s->out->space = 0;
+	s->out->full = s->out->cut = 0;
+	s->out->groups_full = s->out->groups_cut = 0;
+	for (i = 0; i < s->groups.n; i++) {
+		const struct search_group *g = &s->groups.at[i];
+
+		if (g->bound_us < s->worst_us) {
+			search_each(s, g, look_at);
+			continue;
+		}
+		s->out->groups_cut++;
+		if (!guessing) {	/* only counted */
+			search_each(s, g, NULL);
+		}
+	}
+}
+
+/*
+ * What the best of a guess take with their programs made: no more is needed.
+ * They are made anyway, so all that were kept are, before any other plan.
+ */
+static double
+aim(struct search *s, double guess_us)
+{
+	uint32_t want = search_want(s), n = s->out->found.n, i;
+	struct search_found *at = arena_dup(&s->keep, s->out->found.at,
+					    n * sizeof *at);
+
+	s->out->found.n = 0;
+	s->worst_us = guess_us * MORE;
+	s->enough = want;
+	for (i = 0; i < n; i++) {
+		search_again(s, &at[i].plan);
+	}
+	return s->out->found.n < want ? guess_us * SLACK : s->worst_us;
+}
+
+/* Nothing above a guess is looked at; unless that was no good guess. */
+static void
+look(struct search *s, double guess_us)
+{
+	uint32_t want = search_want(s);
+
+	if (isfinite(guess_us)) {
+		walk(s, aim(s, guess_us), want);
+	}
+	if (s->out->found.n < want) {
+		walk(s, INFINITY, want);
+	}
+}
+
+/* Once more, when some do not fit that were thought to: all kept are made. */
+static void
+look_again(struct search *s, double guess_us)
+{
+	uint32_t want = search_want(s), top = search_top(s);
+	double most = s->settled.n < want
+		? INFINITY : s->settled.at[want - 1].step_us;
+
+	if (guess_us * SLACK < most) {
+		walk(s, guess_us * SLACK, top);
+	}
+	if (guess_us * SLACK >= most || s->out->found.n < top) {
+		walk(s, most, top);
+	}
+}
+
+/*
+ * What was composed is the price of the program where that is placed alike;
+ * for another dp or pp it may not be.  If the best takes longer than it was
+ * thought to take, all that are thought to take less come into question.
+ * Programs are the most that a search holds, so those of widths, which are
+ * rarely asked for again, make room for them.
+ */
+static bool
+settle(struct search *s)
+{
+	const struct search_report *out = s->out;
+	uint32_t want = search_want(s);
+	double us;
+
+	sched_briefs_drop(&s->briefs);
+	search_drop_programs(s);
+	if (!search_settle(s)) {
+		return false;
+	}
+	us = out->found.n < want ? 0 : out->found.at[want - 1].step_us;
+	if (us <= s->worst_us) {
+		return true;
+	}
+	walk(s, us, search_top(s));
+	return search_settle(s);
+}
+
+static void
+look_and_settle(struct search *s)
+{
+	double guess_us;
+	int round;
+
+	search_groups(s);
+	search_survey(s);
+	s->out->groups = s->groups.n;
+	s->seen = arena_alloc(&s->keep, s->groups.n * sizeof *s->seen);
+	s->guessing = true;
+	walk(s, INFINITY, search_want(s));
+	s->guessing = false;
+	guess_us = s->worst_us;
+	s->near_us = guess_us;
+	look(s, guess_us);
+	for (round = 1; !settle(s) && round < ROUNDS; round++) {
+		look_again(s, guess_us);
+	}
+	s->out->unplaced = search_unplaced(s);
+	s->out->bound_us = s->out->found.n ? s->out->found.at[0].step_us : 0;
+}
+
+/* ---- the report ---- */
+
+static const char *
+copy(struct arena *a, const char *text)
+{
+	return text ? arena_strndup(a, text, strlen(text)) : NULL;
+}
+
+/* What a plan points to outlives the search. */
+static void
+keep(struct arena *a, struct plan *p)
+{
+	uint32_t i;
+
+	p->recompute = copy(a, p->recompute);
+	p->schedule = copy(a, p->schedule);
+	p->schedule_file = copy(a, p->schedule_file);
+	for (i = 0; i < PLAN_NAXES; i++) {
+		struct plan_split *x = &p->split[i];
+
+		if (x->n) {
+			x->dims = arena_dup(a, x->dims,
+					    x->n * sizeof *x->dims);
+		}
+	}
+	if (p->recompute_of) {
+		p->recompute_of = arena_dup(a, p->recompute_of, p->nstages *
+					    sizeof *p->recompute_of);
+		for (i = 0; i < p->nstages; i++) {
+			p->recompute_of[i] = copy(a, p->recompute_of[i]);
+		}
+	}
+}
+
+static void
+keep_report(struct arena *a, struct search_report *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->found.n; i++) {
+		keep(a, &r->found.at[i].plan);
+	}
+	keep(a, &r->least.plan);
+	keep(a, &r->bare.plan);
+	keep(a, &r->host.plan);
+}
+
+/* Keys that somebody has set. */
+static const char *
+pins_text(const struct ir_module *m, struct arena *a)
+{
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, a);
+	for (i = 0; i < m->settings.n; i++) {
+		const char *key = ir_text(m->ctx, m->settings.at[i].key);
+
+		if (strncmp(key, "plan.", 5) == 0 && !strchr(key + 5, '.')) {
+			buf_printf(&b, "%s%s", b.n ? ", " : "", key + 5);
+		}
+	}
+	return buf_text(&b);
+}
+
+const char *
+search_degrees(const struct plan *p, struct arena *a)
+{
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, a);
+	for (i = 0; i < PLAN_NAXES; i++) {
+		enum plan_axis x = (enum plan_axis)i;
+
+		if (plan_degree(p, x) > 1) {
+			buf_printf(&b, "%s%s=%lld", b.n ? " " : "",
+				   plan_axis_name(x),
+				   (long long)plan_degree(p, x));
+		}
+	}
+	return b.n ? buf_text(&b) : "one rank";
+}
+
+/* ---- the search ---- */
+
+uint64_t
+search_effort(const struct search_report *r)
+{
+	return 100 * r->widths + r->priced;
+}
+
+/* `made`: where the best plan's programs go, or NULL. */
+static bool
+search(struct ir_module *m, const struct search_options *o,
+       struct pass_ahead *made, struct arena *a, struct search_report *out)
+{
+	const struct target *t = o->target;
+	struct search s = {
+		.m = m, .o = o, .a = a, .out = out, .behind = made,
+		.t = target_span(t, 0, t->groups.n - 1)
+	};
+	bool ok;
+
+	memset(out, 0, sizeof *out);
+	out->pins = pins_text(m, a);
+	arena_init(&s.keep, &m->ctx->mem);
+	arena_init(&s.tmp, &m->ctx->mem);
+	arena_init(&s.runs, &m->ctx->mem);
+	s.stats.arena = &s.keep;
+	s.briefs.arena = &s.runs;
+	s.memo = pass_memo_new(&s.keep);
+	s.prices = price_memo_new(&s.keep);
+	s.stats.pass = "search";
+	if (!m->ctx->kernels) {
+		kernels_keep(m->ctx);
+	}
+	ok = plan_read(m, &s.base) && plan_names(m) && search_open(&s);
+	if (ok) {
+		set_base(&s);
+		look_and_settle(&s);
+		out->refused = !out->found.n && search_is_refused(&s);
+		keep_report(a, out);
+	}
+	if (made) {
+		pass_ahead_give(made, &s.made, m->ctx);
+	}
+	search_release(&s);
+	return ok;
+}
+
+bool
+search_run(struct ir_module *m, const struct search_options *o,
+	   struct arena *a, struct search_report *out)
+{
+	return search(m, o, NULL, a, out);
+}
+
+static bool
+nothing_fits(struct ir_module *m, const struct search_options *o,
+	     const struct search_report *r)
+{
+	struct arena *a = &m->ctx->perm;
+	const struct span nowhere = { 0, 0 };
+	struct search_misfit x;
+	uint32_t i;
+
+	search_misfit(m, o, r, a, &x);
+	diag_error(&m->ctx->diags, nowhere, "no plan fits %s: %s",
+		   o->target->name, x.why);
+	for (i = 0; i < x.advice.n; i++) {
+		diag_note(&m->ctx->diags, nowhere, "one fits %s",
+			  search_advice_text(&x.advice.at[i], a));
+	}
+	if (x.stopped) {
+		diag_note(&m->ctx->diags, nowhere, SEARCH_STOPPED);
+	}
+	if (x.never) {
+		diag_note(&m->ctx->diags, nowhere, "%s", x.never);
+	}
+	return false;
+}
+
+bool
+pass_search(struct pass_ctx *p, struct ir_module *m)
+{
+	struct search_report own, *r = &own;
+
+	if (!p->search || !p->search->target) {
+		return true;
+	}
+	r = p->search->report ? p->search->report : r;
+	if (!search(m, p->search, p->ahead, &m->ctx->perm, r)) {
+		return false;
+	}
+	if (!r->found.n) {	/* on copies, errors are not heard */
+		return (!r->refused || pass_optimize(p, m)) &&
+		       nothing_fits(m, p->search, r);
+	}
+	pass_count(p, "plans in the space", (int64_t)r->space);
+	pass_count(p, "placements", (int64_t)r->widths);
+	pass_count(p, "plans priced", (int64_t)r->priced);
+	pass_count(p, "schedules run", (int64_t)r->run);
+	pass_count(p, "microseconds of the step",
+		   (int64_t)r->found.at[0].step_us);
+	plan_write(m, &r->found.at[0].plan);
+	return true;
+}

@@ -1,0 +1,464 @@
+/*
+ * When nothing fits: what binds, and what would help.  A change is only told
+ * of if a search with it finds a plan: one pin less, more devices, and behind
+ * all of these a smaller batch, which is another training run.
+ *
+ * Devices double, first in the node and then by nodes, until a plan fits; as
+ * soon as that no longer makes the smallest plan smaller, no more are tried.
+ * Numbers between, or beyond, may do: so those that were tried are told.
+ */
+#include "passes/plan/plan_keys.h"
+#include "passes/search/search.h"
+
+#include <string.h>
+
+#define MAX_DOUBLINGS 16
+#define SHRINKS 0.99		/* of what it was: doubling devices helps */
+/* Of all these searches: an error is wanted at once, rather than with all. */
+#define EFFORT 20000
+
+struct advising {
+	const struct ir_module *m;
+	const struct search_options *o;
+	struct arena *a;
+	struct search_misfit *out;
+	int64_t least;		/* of all numbers of devices that were tried */
+	int64_t devices[MAX_DOUBLINGS];	/* these numbers */
+	int ntried;
+	uint64_t effort;	/* that is left */
+};
+
+/* ---- what binds ---- */
+
+static int64_t
+smallest(const struct search_report *r)
+{
+	return r->any_near ? r->least.bytes : r->any_bare ? r->bare.bytes : 0;
+}
+
+static void
+put_near(struct buf *b, const struct search_report *r, struct arena *a)
+{
+	const struct plan *p = &r->least.plan;
+
+	buf_puts(b, "the smallest plan needs ");
+	buf_grouped(b, r->least.bytes);
+	buf_puts(b, " bytes of ");
+	buf_grouped(b, r->least.room);
+	buf_printf(b, " on rank %u of the pipeline%s%s (%s, microbatch %lld, "
+		   "zero %d, recompute %s)", r->least.fullest,
+		   *r->least.device ? ", on " : "", r->least.device,
+		   search_degrees(p, a), (long long)p->microbatch, p->zero,
+		   p->recompute);
+}
+
+static void
+put_bare(struct buf *b, const struct search_report *r, struct arena *a)
+{
+	const struct plan *p = &r->bare.plan;
+
+	buf_puts(b, p->offload ? "weights and gradients alone need "
+		 : "weights, gradients and optimizer state alone need ");
+	buf_grouped(b, r->bare.bytes);
+	buf_puts(b, " bytes of ");
+	buf_grouped(b, r->bare.room);
+	buf_printf(b, " on each device%s%s (%s, zero %d)",
+		   *r->bare.device ? ", in the mean of " : "", r->bare.device,
+		   search_degrees(p, a), p->zero);
+}
+
+static void
+put_host(struct buf *b, const struct search_report *r, struct arena *a)
+{
+	const struct plan *p = &r->host.plan;
+
+	buf_puts(b, "the optimizer's state on hosts needs ");
+	buf_grouped(b, r->host.bytes);
+	buf_puts(b, " bytes of ");
+	buf_grouped(b, r->host.room);
+	buf_printf(b, " of a node's `host_memory` (%s, zero %d)",
+		   search_degrees(p, a), p->zero);
+}
+
+/* The pins alone rule all out. */
+static void
+put_pins(struct buf *b, const struct advising *x, const struct search_report *r)
+{
+	int64_t devices = target_devices(x->o->target);
+	struct plan p = { 0 };
+	struct ir_module *m;
+	struct ir_ctx c;
+
+	ir_ctx_child(&c, x->m->ctx);
+	m = ir_copy(x->m, &c);
+	if (plan_read(m, &p) && p.nranks > devices) {
+		buf_printf(b, "%s are %lld ranks, and there are %lld devices",
+			   search_degrees(&p, x->a), (long long)p.nranks,
+			   (long long)devices);
+	} else if (*r->pins) {
+		buf_printf(b, "none has these pins: %s", r->pins);
+	} else {
+		buf_puts(b, "none of the space can be priced");
+	}
+	ir_ctx_release(&c);
+}
+
+static const char *
+why(const struct advising *x, const struct search_report *r)
+{
+	struct buf b;
+
+	buf_init(&b, x->a);
+	if (r->any_near) {
+		put_near(&b, r, x->a);
+		buf_puts(&b, r->any_host ? "; " : "");
+	}
+	if (r->any_host) {
+		put_host(&b, r, x->a);
+	} else if (r->any_near) {
+		return buf_text(&b);
+	} else if (r->any_bare) {
+		put_bare(&b, r, x->a);
+	} else {
+		put_pins(&b, x, r);
+	}
+	return buf_text(&b);
+}
+
+/* ---- changes ---- */
+
+/*
+ * Searches a changed copy, for a target; whether something was found, and the
+ * best of it.
+ */
+static bool
+look(struct advising *x, struct ir_module *m, const struct target *t,
+     struct search_report *r)
+{
+	struct search_options o = *x->o;
+	uint64_t took;
+	bool ok;
+
+	memset(r, 0, sizeof *r);
+	if (!x->effort) {
+		x->out->stopped = true;
+		return false;
+	}
+	o.target = t;
+	o.top = 1;
+	o.report = NULL;
+	o.effort = x->effort;
+	ok = search_run(m, &o, x->a, r) && r->found.n > 0 && !r->stopped;
+	took = search_effort(r);
+	x->effort -= took < x->effort ? took : x->effort;
+	x->out->stopped |= r->stopped;
+	return ok;
+}
+
+static void
+tell(const struct advising *x, const char *what,
+     const struct search_report *r)
+{
+	struct search_advice e = { what, r->found.at[0] };
+
+	VEC_PUSH(x->a, &x->out->advice, e);
+}
+
+/* Also what stands in further settings, since one holds only so much. */
+static void
+forget(struct ir_module *m, const char *key)
+{
+	size_t n = strlen(key);
+	uint32_t i, left = 0;
+
+	for (i = 0; i < m->settings.n; i++) {
+		const char *k = ir_text(m->ctx, m->settings.at[i].key);
+
+		if (strncmp(k, key, n) != 0 || (k[n] && k[n] != '.')) {
+			m->settings.at[left++] = m->settings.at[i];
+		}
+	}
+	m->settings.n = left;
+}
+
+static void
+without(struct advising *x, const char *key)
+{
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	const char *text = "", *name = "";
+	int i;
+
+	ir_ctx_child(&c, x->m->ctx);
+	m = ir_copy(x->m, &c);
+	for (i = 0; strcmp(name, key + 5) != 0; i++) {
+		text = plan_key_text(m, NULL, i, &name);
+	}
+	text = arena_printf(x->a, "without %s=%s", key + 5, text);
+	forget(m, key);
+	if (look(x, m, x->o->target, &r)) {
+		tell(x, text, &r);
+	}
+	ir_ctx_release(&c);
+}
+
+static void
+release_pins(struct advising *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->m->settings.n; i++) {
+		const char *key = ir_text(x->m->ctx,
+					  x->m->settings.at[i].key);
+		bool more;
+
+		if (strncmp(key, "plan.", 5) == 0 &&
+		    plan_find(key + 5, &more)) {
+			without(x, key);
+		}
+	}
+}
+
+/* What the model asks for itself is a pin, too. */
+static void
+release_hint(struct advising *x)
+{
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+
+	if (strcmp(plan_recompute_hint(x->m), "none") == 0 ||
+	    ir_setting(x->m, "plan.recompute")) {
+		return;
+	}
+	ir_ctx_child(&c, x->m->ctx);
+	m = ir_copy(x->m, &c);
+	if (plan_pin(m, "recompute=full") && look(x, m, x->o->target, &r)) {
+		tell(x, "with recompute=full for what the model says", &r);
+	}
+	ir_ctx_release(&c);
+}
+
+/* Over how many ranks a context may be split, at the most. */
+static int64_t
+most_contexts(const struct ir_module *m)
+{
+	struct plan_facts f;
+	struct ir_module *own;
+	struct ir_ctx c;
+	int64_t most = 1;
+
+	ir_ctx_child(&c, m->ctx);
+	own = ir_copy(m, &c);
+	plan_facts(own, &f);
+	if (f.seq && !ir_setting(own, "plan.cp")) {
+		most = ir_dim_size(own, f.seq) / SEARCH_CONTEXT_PIECE;
+	}
+	ir_ctx_release(&c);
+	return most;
+}
+
+/*
+ * A search splits a context where sequences are long or few; ranks that do
+ * hold less of what is saved, so it may help wherever there is one to split.
+ */
+static void
+split_context(struct advising *x)
+{
+	int64_t devices = target_devices(x->o->target), cp;
+	int64_t most = most_contexts(x->m);
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	bool found = false;
+
+	for (cp = 2; cp <= most && cp <= devices && !found && x->effort;
+	     cp *= 2) {
+		const char *pin = arena_printf(x->a, "cp=%lld", (long long)cp);
+
+		ir_ctx_child(&c, x->m->ctx);
+		m = ir_copy(x->m, &c);
+		found = plan_pin(m, pin) && look(x, m, x->o->target, &r);
+		if (found) {
+			tell(x, arena_printf(x->a, "with %s", pin), &r);
+		}
+		ir_ctx_release(&c);
+	}
+}
+
+static bool
+grow(struct target_group *g)
+{
+	if (2 * g->devices <= g->device.node_devices) {
+		g->devices *= 2;
+		return true;
+	}
+	if (g->network.bytes_us <= 0 ||
+	    2 * g->devices * g->nodes > TARGET_MAX_DEVICES) {
+		return false;
+	}
+	g->nodes *= 2;
+	return true;
+}
+
+/* All groups at once; each grows in its nodes first. */
+static bool
+grow_all(struct target *t, struct arena *a)
+{
+	bool ok = true;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n; i++) {
+		ok &= grow(&t->groups.at[i]);
+	}
+	target_settle(t, a);
+	return ok && target_devices(t) <= TARGET_MAX_DEVICES;
+}
+
+static const char *
+nodes_text(const struct target *t, struct arena *a)
+{
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, a);
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *g = &t->groups.at[i];
+
+		buf_printf(&b, "%s%lld node%s of %lld ", i ? " and " : "on ",
+			   (long long)g->nodes, g->nodes == 1 ? "" : "s",
+			   (long long)g->devices);
+		if (t->groups.n > 1) {
+			buf_puts(&b, g->device.name);
+		} else {
+			buf_puts(&b, g->devices == 1 ? "device" : "devices");
+		}
+	}
+	return buf_text(&b);
+}
+
+static void
+more_devices(struct advising *x, int64_t bytes)
+{
+	struct target t = *x->o->target;
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	int64_t least = bytes;
+	bool found = false;
+	int i, idle = 0;
+
+	t.groups.at = arena_dup(x->a, t.groups.at,
+				t.groups.n * sizeof *t.groups.at);
+	for (i = 0; i < MAX_DOUBLINGS && !found && idle < 2 && x->effort &&
+	     grow_all(&t, x->a); i++) {
+		ir_ctx_child(&c, x->m->ctx);
+		m = ir_copy(x->m, &c);
+		found = look(x, m, &t, &r);
+		ir_ctx_release(&c);
+		if (!found && (r.stopped || !x->effort)) {
+			break;
+		}
+		/* one step may be idle: what is split may not divide yet */
+		idle = bytes && (double)smallest(&r) > SHRINKS * (double)bytes
+			? idle + 1 : 0;
+		bytes = smallest(&r);
+		least = bytes && bytes < least ? bytes : least;
+		x->devices[x->ntried++] = target_devices(&t);
+	}
+	x->least = least;
+	if (found) {
+		tell(x, nodes_text(&t, x->a), &r);
+	}
+}
+
+/* Halves the sequences of a step; whether there is such a number. */
+static bool
+halve(struct ir_module *m, int64_t *batch)
+{
+	dim_id d = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
+
+	if (!d || *batch < 2) {
+		return false;
+	}
+	*batch /= 2;
+	m->dims.at[d].size = *batch;
+	return true;
+}
+
+static void
+smaller_batch(struct advising *x)
+{
+	dim_id d = ir_dim_find(x->m, intern_str(&x->m->ctx->syms, "batch"));
+	int64_t batch = d ? ir_dim_size(x->m, d) : 0;
+	struct search_report r;
+	struct ir_module *m;
+	struct ir_ctx c;
+	bool found = false, more = true;
+
+	while (!found && more && x->effort) {
+		ir_ctx_child(&c, x->m->ctx);
+		m = ir_copy(x->m, &c);
+		more = halve(m, &batch);
+		found = more && look(x, m, x->o->target, &r);
+		ir_ctx_release(&c);
+	}
+	if (found) {
+		tell(x, arena_printf(x->a, "with batch %lld, which is another "
+				     "training run", (long long)batch), &r);
+	}
+}
+
+/* ---- all of it ---- */
+
+static const char *
+never(const struct advising *x)
+{
+	int last = x->ntried - 1, i;
+	struct buf b;
+
+	buf_init(&b, x->a);
+	buf_puts(&b, "none fits either on ");
+	for (i = 0; i <= last; i++) {
+		buf_printf(&b, "%s%lld", !i ? "" : i < last ? ", " : " and ",
+			   (long long)x->devices[i]);
+	}
+	buf_puts(&b, " devices, where the smallest needs ");
+	buf_grouped(&b, x->least);
+	buf_puts(&b, " bytes of one");
+	return buf_text(&b);
+}
+
+void
+search_misfit(const struct ir_module *m, const struct search_options *o,
+	      const struct search_report *r, struct arena *a,
+	      struct search_misfit *out)
+{
+	struct advising x = { .m = m, .o = o, .a = a, .out = out,
+			      .effort = EFFORT };
+
+	memset(out, 0, sizeof *out);
+	out->why = why(&x, r);
+	release_pins(&x);
+	release_hint(&x);
+	if (r->any_near) {	/* else not even what neither changes fits */
+		split_context(&x);
+	}
+	more_devices(&x, smallest(r));
+	if (r->any_near) {
+		smaller_batch(&x);
+	}
+	if (!out->advice.n && x.least && x.ntried > 0) {
+		out->never = never(&x);
+	}
+}
+
+const char *
+search_advice_text(const struct search_advice *x, struct arena *a)
+{
+	return arena_printf(a, "%s: a step of %.3f ms, %s on the fullest "
+			    "rank (%s)", x->what, x->best.step_us / 1e3,
+			    unit_text(a, (double)x->best.bytes),
+			    search_degrees(&x->best.plan, a));
+}

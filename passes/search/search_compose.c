@@ -1,0 +1,245 @@
+/*
+ * What a plan takes: its stages as sums of pieces, its pipeline by a bound or
+ * as the schedule runs, its update.
+ */
+#include "passes/search/search_trial.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of what recomputing is guessed to take, so much is sure. */
+#define GUESS 0.9
+
+struct search_cost *
+trial_cost(struct trial *x, uint32_t choice)
+{
+	struct search_key key = x->key;
+
+	if (!choice) {
+		return x->cost;
+	}
+	if (!x->made) {
+		x->made = arena_alloc(&x->s->tmp, x->cost->choices.n *
+				      sizeof *x->made);
+	}
+	if (!x->made[choice]) {
+		key.choice = choice;
+		x->made[choice] = search_cost_of(x->s, &key, x->t);
+	}
+	return x->made[choice];
+}
+
+/* Adds what a choice is guessed to take to a stage of layers [lo, hi). */
+static void
+add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
+{
+	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
+	struct price_func extra = { 0 };
+
+	extra.total_us = GUESS * search_extra_us(x->s,
+		&x->cost->choices.at[x->choice[stage]], lo, hi);
+	price_add(&x->p.stage[stage][back], &extra, 1);
+}
+
+/* Of layers [lo, hi). */
+static bool
+compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
+{
+	uint32_t seat = x->seat_of[stage];
+	struct search_key key = x->key;
+	struct search_cost *c;
+
+	key.choice = x->state == TRIAL_MADE ? x->choice[stage] : 0;
+	c = trial_cost(x, key.choice);
+	if (!c) {
+		return false;
+	}
+	search_price(x->s, &key, x->t, c, seat);
+	search_stage_price(x->s, c, seat, lo, hi, x->p.stage[stage]);
+	if (x->state != TRIAL_MADE && x->choice[stage]) {
+		add_guess(x, stage, lo, hi);
+	}
+	return true;
+}
+
+bool
+trial_compose(struct trial *x)
+{
+	struct search *s = x->s;
+	int64_t lo = 0;
+	uint32_t i;
+
+	if (!x->p.stage) {
+		x->p.stage = arena_room(&s->tmp,
+					x->nstages * sizeof *x->p.stage);
+		x->again = arena_room(&s->tmp,
+				      x->nstages * sizeof *x->again);
+		x->p.hop_us = search_hop(s, &x->key, x->t, x->cost);
+	}
+	for (i = 0; i < x->nstages; i++) {
+		x->again[i] = i && x->choice[i] == x->choice[i - 1] &&
+			      x->seat_of[i] == x->seat_of[i - 1] &&
+			      search_alike(s, lo - x->layers[i - 1], lo,
+					   lo + x->layers[i]);
+		if (!x->again[i] &&
+		    !compose_stage(x, i, lo, lo + x->layers[i])) {
+			return false;
+		}
+		lo += x->layers[i];
+	}
+	return true;
+}
+
+/* For whoever reads the prices of all stages. */
+static void
+compose_again(struct trial *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; i++) {
+		if (x->again[i]) {
+			memcpy(x->p.stage[i], x->p.stage[i - 1],
+			       sizeof x->p.stage[i]);
+		}
+	}
+}
+
+struct search_update *
+trial_update(struct trial *x)
+{
+	if (!x->update) {
+		x->update = search_update_of(x->s, &x->key, x->t);
+	}
+	return x->update;
+}
+
+void
+trial_compose_update(struct trial *x)
+{
+	uint32_t i, pp = (uint32_t)x->t->g->pp;
+	int64_t lo = 0;
+
+	x->p.update = arena_alloc(&x->s->tmp, pp * sizeof *x->p.update);
+	for (i = 0; i < pp; i++) {
+		search_price_update(x->s, &x->key, x->t, trial_update(x),
+				    x->seat[i]);
+		x->p.update[i] = trial_update(x)->on[x->seat[i]][PIECE_TOP];
+	}
+	for (i = 0; i < x->nstages; i++) {
+		search_update_price(x->s, trial_update(x), x->seat_of[i],
+				    lo, lo + x->layers[i],
+				    &x->p.update[x->rank_of[i]]);
+		lo += x->layers[i];
+	}
+}
+
+bool
+trial_run(struct trial *x)
+{
+	const struct sched s = {
+		.nranks = (uint32_t)x->t->g->pp, .nstages = x->nstages,
+		.nmicrobatches = (uint32_t)x->t->nmicrobatches,
+		.def = x->t->sched, .rank_of = x->rank_of
+	};
+
+	compose_again(x);
+	x->s->out->run++;
+	return price_pipeline(&s, &x->s->o->traits, &x->s->briefs,
+			      &x->s->tmp, &x->p);
+}
+
+static double
+stage_us(const struct trial *x, uint32_t stage)
+{
+	double us = 0;
+	int k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		us += price_shown_us(&x->s->o->traits,
+				     &x->p.stage[stage][k]);
+	}
+	return us;
+}
+
+/*
+ * What a rank waits before its first forward and behind its last backward:
+ * others must have had the microbatch first, and have it last.  With a split
+ * backward, weights may fill the end.
+ */
+double
+trial_bound_us(struct trial *x)
+{
+	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
+	const struct price_traits *traits = &x->s->o->traits;
+	double around = 0, most = 0, us = 0;
+	double *busy = arena_alloc(&x->s->tmp, (size_t)pp * sizeof *busy);
+	uint32_t i;
+
+	x->bounds = busy;
+	for (i = 0; i < x->nstages; i++) {
+		us = x->again[i] ? us : stage_us(x, i) * (double)m;
+		busy[x->rank_of[i]] += us;
+	}
+	for (r = 0; r < pp; r++) {
+		busy[r] += around;
+		if (busy[r] > most) {
+			most = busy[r];
+			x->busiest = (uint32_t)r;
+		}
+		us = x->again[r] ? us
+			: price_shown_us(traits, &x->p.stage[r][SCHED_F]) +
+			  price_shown_us(traits, &x->p.stage[r][SCHED_B]) +
+			  x->p.hop_us *
+			  (x->t->sched->split ? 1 : 2);
+		around += us;
+	}
+	return most;
+}
+
+/* Exchange may hide behind it, but for what shows of that. */
+double
+trial_rebuild_us(const struct trial *x, uint32_t rank)
+{
+	double part = x->s->o->traits.overlap_data ? PRICE_SLOWED : 1, us = 0;
+	int64_t i;
+
+	for (i = 0; i < x->t->chunks; i++) {
+		uint32_t stage = x->stages[rank * x->t->chunks + i];
+		int64_t lo = x->first[stage];
+
+		us += search_extra_us(x->s,
+			&x->cost->choices.at[x->choice[stage]], lo,
+			lo + x->layers[stage]);
+	}
+	return GUESS * part * us * (double)x->t->nmicrobatches;
+}
+
+double
+trial_update_us(const struct trial *x)
+{
+	double hides = x->s->o->traits.overlap_data ? 1 - PRICE_SLOWED : 0;
+	double us = 0;
+	uint32_t i;
+
+	for (i = 0; i < x->t->g->pp; i++) {
+		us = fmax(us, x->p.update[i].total_us -
+			      hides * x->p.update[i].data_us);
+	}
+	return us;
+}
+
+double
+trial_data_us(struct trial *x)
+{
+	double us = 0;
+	uint32_t i;
+	int k;
+
+	compose_again(x);
+	for (i = 0; i < x->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			us += x->p.stage[i][k].data_us;
+		}
+	}
+	return us * (double)x->t->nmicrobatches;
+}

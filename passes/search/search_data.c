@@ -1,0 +1,348 @@
+/*
+ * What data ranks exchange at the least: gradients and weights once a step, or
+ * with ZeRO 2 and 3 in each microbatch, beside kernels as far as these go.
+ */
+#include "passes/search/search_parts.h"
+
+#include <math.h>
+
+/* ---- experts' rows ---- */
+
+/* Of a value, those that one sequence has; 0: it is of none. */
+static double
+sequence_bytes(const struct ir_module *m, value_id v, dim_id batch)
+{
+	const struct ir_type *t = ir_type(m, v);
+	int64_t n = 0;
+
+	return batch && ir_type_has(t, batch) && ir_type_elems(m, t, &n)
+		? (double)n * ir_dtypes[t->dtype].bits / 8 /
+		  (double)ir_dim_size(m, batch) : 0;
+}
+
+#define DEEP 6	/* maps, one behind another */
+
+/* The same, or of what it is made of by elements, if that is less. */
+static double
+least_bytes(const struct ir_module *m, value_id v, dim_id batch, int depth)
+{
+	double bytes = sequence_bytes(m, v, batch), of = 0;
+	node_id id = m->values.at[v].node;
+	const struct ir_node *n = id ? ir_node(m, id) : NULL;
+	uint32_t i;
+
+	if (!n || !n->nargs || !depth || !ir_is(n->op, IRF_MAP | IRF_MOVES)) {
+		return bytes;
+	}
+	for (i = 0; i < n->nargs && of < bytes; i++) {
+		of += least_bytes(m, ir_args(m, n)[i], batch, depth - 1);
+	}
+	return fmin(bytes, of);
+}
+
+/* A gradient of experts: products of rows, summed by whose they are. */
+static bool
+sums_rows(const struct ir_module *m, const struct ir_node *n)
+{
+	const struct ir_attr *of = ir_attr(m, n, IR_ATTR_OF);
+
+	return ir_is(n->op, IRF_CONTRACTS) && ir_is(n->op, IRF_INDEXED) &&
+	       of && ir_type_has(ir_type(m, n->result), of->dims[0]);
+}
+
+/* How many of them read it. */
+static double
+readers(const struct ir_module *m, const struct ir_region *r, value_id v)
+{
+	uint32_t i, k;
+	double n = 0;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *x = ir_node(m, r->nodes.at[i]);
+
+		for (k = 0; sums_rows(m, x) && k < x->nargs; k++) {
+			n += ir_args(m, x)[k] == v;
+		}
+	}
+	return n;
+}
+
+static void
+add_rows(struct search *s, const struct ir_region *r, const struct ir_node *n,
+	 dim_id batch, double times)
+{
+	const struct ir_type *t = ir_type(s->m, n->result);
+	struct search_rows x = { 0 };
+	struct ir_cost cost;
+	int64_t elems = 0;
+	uint32_t i;
+
+	if (!batch || !ir_type_elems(s->m, t, &elems)) {
+		return;
+	}
+	for (i = 0; i < n->nargs; i++) {
+		value_id v = ir_args(s->m, n)[i];
+
+		x.bytes += times * least_bytes(s->m, v, batch, DEEP) /
+			   readers(s->m, r, v);
+	}
+	ir_cost(s->m, n, &cost);
+	x.weight = times * (double)elems;
+	x.flops = times * cost.flops / (double)ir_dim_size(s->m, batch);
+	VEC_PUSH(&s->keep, &s->rows, x);
+}
+
+static void
+find_rows(struct search *s, region_id id, dim_id batch, double times)
+{
+	const struct ir_region *r = &s->m->regions.at[id];
+	uint32_t i;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(s->m, r->nodes.at[i]);
+		int64_t trips = ir_attr_int(s->m, n, IR_ATTR_COUNT, 1);
+
+		if (ir_is(n->op, IRF_REGION)) {
+			find_rows(s, n->region, batch, times * (double)trips);
+		} else if (sums_rows(s->m, n)) {
+			add_rows(s, r, n, batch, times);
+		}
+	}
+}
+
+void
+search_find_rows(struct search *s, dim_id batch)
+{
+	double all = 0;
+	uint32_t i;
+
+	find_rows(s, s->m->funcs.at[ir_model(s->m)].body, batch, 1);
+	for (i = 0; i < s->rows.n; i++) {
+		all += s->rows.at[i].weight;
+	}
+	for (i = 0; i < s->rows.n; i++) {
+		s->rows.at[i].weight /= all;
+	}
+}
+
+/* ---- of a group ---- */
+
+/* As one message, among n ranks of which `apart` devices is one. */
+static double
+exchange_on(const struct target_group *t, enum cost_op op, int64_t n,
+	    int64_t apart, double bytes)
+{
+	int64_t each = apart < t->devices ? t->devices / apart : 1;
+	struct cost_group g = { .per_node = (uint32_t)(n < each ? n : each) };
+
+	g.nodes = (uint32_t)(n / g.per_node + (n % g.per_node != 0));
+	g.sharing = g.nodes > 1 ? (uint32_t)t->devices / g.per_node : 1;
+	g.sharing = g.sharing ? g.sharing : 1;
+	return cost_collective(t, op, &g, bytes, NULL).us;
+}
+
+/* Within the quickest group. */
+static double
+exchange_us(const struct search *s, enum cost_op op, int64_t n,
+	    int64_t apart, double bytes)
+{
+	double us = INFINITY;
+	uint32_t i;
+
+	if (n <= 1 || bytes <= 0 || s->o->traits.overlap_data) {
+		return 0;
+	}
+	for (i = 0; i < s->ngroups; i++) {
+		us = fmin(us, exchange_on(s->seats.at[i], op, n, apart,
+					  bytes));
+	}
+	return us;
+}
+
+/* A mean rank's weights, if experts were not split. */
+static double
+weight_bytes(const struct search *s, const struct search_group *g)
+{
+	return fmin(s->static_bytes[0], s->static_bytes[1]) /
+	       (double)(g->tp * g->pp);
+}
+
+/* Of so large a part of a rank's weights, none of them experts'. */
+static double
+dense_us(const struct search *s, const struct search_group *g,
+	 enum cost_op op, double part)
+{
+	return exchange_us(s, op, g->dp * g->cp * g->ep, g->tp,
+			   weight_bytes(s, g) * part);
+}
+
+static double
+experts_on(const struct search *s, const struct search_group *g,
+	   enum cost_op op, double bytes)
+{
+	return exchange_us(s, op, g->dp * g->cp,
+			   g->tp * (g->cp > 1 ? 1 : g->ep), bytes);
+}
+
+static double
+experts_us(const struct search *s, const struct search_group *g,
+	   enum cost_op op)
+{
+	return experts_on(s, g, op, weight_bytes(s, g) * s->expert_part /
+				    (double)g->ep);
+}
+
+/* Those of experts among dp and cp, all others among ep, too. */
+static double
+weights_us(const struct search *s, const struct search_group *g,
+	   enum cost_op op)
+{
+	return dense_us(s, g, op, 1 - s->expert_part) + experts_us(s, g, op);
+}
+
+#define LARGE 1e12	/* bytes: what starts a message is no part of it */
+
+/* To gather those of a byte of each data rank, as a part of a large message. */
+static double
+row_us(const struct search *s, const struct search_group *g)
+{
+	double bytes = (double)g->dp / (double)(g->tp * g->pp);
+
+	return experts_on(s, g, COST_ALL_GATHER, LARGE * bytes) / LARGE;
+}
+
+/* To multiply those of all other data ranks. */
+static double
+flop_us(const struct search *s, const struct search_group *g)
+{
+	const struct target_device *d = &search_quickest(s)->device;
+
+	return (double)(g->dp - 1) / (double)(g->tp * g->pp) /
+	       (search_float_rate(d) * fmax(d->matrix_eff, d->attention_eff));
+}
+
+/*
+ * Where ZeRO cuts gradients or weights, what it takes a microbatch.  A table
+ * that is looked up needs no sum if its rows are gathered, and lies on the
+ * first stage.  What is contracted is read by backward, too.
+ */
+static void
+set_cut(const struct search *s, struct search_group *g)
+{
+	double dense = 1 - s->expert_part - s->table_part;
+	double experts = experts_us(s, g, COST_ALL_GATHER);
+	double table = dense_us(s, g, COST_ALL_GATHER, s->table_part);
+	double once = dense_us(s, g, COST_ALL_GATHER, dense);
+
+	g->cut.dense_us = dense_us(s, g, COST_REDUCE_SCATTER, dense);
+	g->cut.experts_us = experts_us(s, g, COST_REDUCE_SCATTER);
+	g->cut.row_us = row_us(s, g);
+	g->cut.flop_us = flop_us(s, g);
+	g->cut.gather_us = once + experts + table;
+	g->cut.weights_us = once + experts + (g->pp > 1 ? 0 : table) +
+		dense_us(s, g, COST_ALL_GATHER, s->twice_part) + experts;
+}
+
+/* Gradients are summed and stay so, or are cut and weights gathered. */
+void
+search_set_exchange(const struct search *s, struct search_group *g)
+{
+	double both = weights_us(s, g, COST_ALL_REDUCE);
+
+	g->sum_us = weights_us(s, g, COST_REDUCE_SCATTER);
+	g->gather_us = weights_us(s, g, COST_ALL_GATHER);
+	if (both < g->sum_us + g->gather_us) {
+		g->gather_us = fmax(both - g->sum_us, 0);
+	}
+	set_cut(s, g);
+}
+
+/* ---- of a step ---- */
+
+/* What an exchange adds to kernels at the least. */
+struct added {
+	double once;		/* a step */
+	double shown;		/* to all of these: it goes on beside them */
+	double whole;		/* to PRICE_SLOWED of them: they do beside it */
+};
+
+/*
+ * Experts' gradients need no sum: each rank can gather the rows of all, and
+ * multiply these itself.
+ */
+static void
+add_experts(const struct search *s, const struct search_try *t,
+	    struct added *a)
+{
+	const struct search_cut *c = &t->g->cut;
+	double mb = (double)t->microbatch;
+	uint32_t i;
+
+	for (i = 0; i < s->rows.n; i++) {
+		const struct search_rows *x = &s->rows.at[i];
+		double sum = c->experts_us * x->weight;
+		double rows = mb * c->row_us * x->bytes;
+		double dots = mb * c->flop_us * x->flops;
+
+		a->shown += fmin(PRICE_SLOWED * sum,
+				 PRICE_SLOWED * rows + dots);
+		a->whole += fmin(sum, rows + PRICE_SLOWED * dots);
+	}
+}
+
+/*
+ * Whether what ranks of ep and cp exchange of cut gradients and weights is
+ * part of what is known of it; what data ranks exchange never is.
+ */
+bool
+search_has_exchange(const struct search_key *of)
+{
+	return of->zero > 1 && of->ep * of->cp > 1;
+}
+
+/*
+ * What goes on in a microbatch may go on beside its kernels, all but what
+ * shows of it; but only so much of it as there is of these.  Of kernels that
+ * have a part of it, all of it is left out.
+ */
+static struct added
+added(const struct search *s, const struct search_key *key,
+      const struct search_try *t, bool part)
+{
+	const struct search_cut *c = &t->g->cut;
+	double n = (double)t->nmicrobatches;
+	struct added a = { .once = t->g->sum_us + t->g->gather_us };
+
+	if (key->zero < 2) {
+		return a;
+	}
+	a.once = key->zero == 2 ? c->gather_us : 0;
+	if (part) {
+		return a;
+	}
+	a.whole = c->dense_us + (key->zero > 2 ? c->weights_us : 0);
+	a.shown = PRICE_SLOWED * a.whole;
+	add_experts(s, t, &a);
+	a.shown *= n;
+	a.whole *= n;
+	return a;
+}
+
+double
+search_data_us(const struct search *s, const struct search_key *key,
+	       const struct search_try *t, bool part, double us)
+{
+	struct added a = added(s, key, t, part);
+
+	return a.once + fmax(a.shown, a.whole - (1 - PRICE_SLOWED) * us);
+}
+
+double
+search_kernels_us(const struct search *s, const struct search_key *key,
+		  const struct search_try *t, bool part, double us)
+{
+	struct added a = added(s, key, t, part);
+
+	us -= a.once;
+	return fmin(us - a.shown, (us - a.whole) / PRICE_SLOWED);
+}

@@ -1,0 +1,745 @@
+/*
+ * Whether a plan fits: what each rank of its pipeline holds, and how its
+ * stages recompute so that it does.
+ */
+#include "passes/search/search_trial.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Beyond so much of the room, what is guessed to be held surely is. */
+#define HOPELESS 1.25
+
+/* None of them is no number, and a call of fmax is not free here. */
+static double
+larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * How much smaller choices are guessed to make a stage's slot of what goes to
+ * the first half of backward.
+ */
+struct less {
+	double *of;	/* by choice; and behind these, all of them together */
+	double *till;	/* by choice: the most of it and all milder ones */
+};
+
+/* Stages of a rank, one behind another there, that are alike. */
+struct run {
+	uint32_t stage;		/* one of them */
+	uint32_t n;
+	double slots[SEARCH_NSPANS];	/* that they need, each for itself */
+	const struct less *less;	/* of struct fit; NULL: nothing */
+};
+
+/* What stages of a rank hold together. */
+struct held {
+	double each[SEARCH_NSPANS];	/* with slots of their own */
+	double most[SEARCH_NSPANS];	/* the largest slot */
+	double temp, update, waits;
+};
+
+/* The rank at hand. */
+struct fit {
+	struct trial *x;
+	uint32_t rank;
+	const uint32_t *of;	/* its stages */
+	uint32_t n;
+	struct run *runs;
+	uint32_t nruns;
+	double room;		/* for what moves */
+	struct less *less;	/* by stage, of the first that are alike */
+};
+
+/* Most stages are as many layers of one kind. */
+static void
+find_runs(struct fit *f)
+{
+	const struct trial *x = f->x;
+	struct run *r = NULL;
+	uint32_t i, k;
+
+	f->nruns = 0;
+	for (i = 0; i < f->n; i++) {
+		if (!r || x->like[r->stage] != x->like[f->of[i]]) {
+			r = &f->runs[f->nruns++];
+			*r = (struct run){ .stage = f->of[i] };
+		}
+		r->n++;
+		for (k = 0; k < SEARCH_NSPANS; k++) {
+			r->slots[k] += x->t->slots->stage[k][f->of[i]];
+		}
+	}
+}
+
+/* ---- what stages hold ---- */
+
+/* Of one stage, as its programs have it. */
+static void
+stage_bytes(struct trial *x, uint32_t stage, uint32_t choice,
+	    struct search_bytes *b)
+{
+	int64_t lo = x->first[stage];
+	struct search_cost *c = choice ? trial_cost(x, choice) : NULL;
+
+	if (c) {
+		search_stage_bytes(x->s, c, lo, lo + x->layers[stage], b);
+	} else {
+		*b = x->plain[stage];
+	}
+}
+
+/* Adds stages that are alike. */
+static void
+hold(const struct trial *x, struct held *h, const struct search_bytes *b,
+     const struct run *r)
+{
+	uint32_t k;
+
+	for (k = 0; k < SEARCH_NSPANS; k++) {
+		double slot = larger(b->slot[k], 0);
+
+		h->each[k] += slot * r->slots[k];
+		h->most[k] = larger(h->most[k], slot);
+	}
+	h->temp = larger(h->temp, b->temp);
+	h->update = larger(h->update, x->update_temp[r->stage]);
+	h->waits += x->nstages > 1 ? b->waits * r->n : 0;
+}
+
+static void
+hold_both(struct held *h, const struct held *other)
+{
+	uint32_t k;
+
+	for (k = 0; k < SEARCH_NSPANS; k++) {
+		h->each[k] += other->each[k];
+		h->most[k] = larger(h->most[k], other->most[k]);
+	}
+	h->temp = larger(h->temp, other->temp);
+	h->update = larger(h->update, other->update);
+	h->waits += other->waits;
+}
+
+/*
+ * Slots of a rank's stages are shared where they are of one size: no more of
+ * them than are held at once, of the largest.
+ */
+static double
+span_bytes(const struct fit *f, uint32_t span, double each, double most)
+{
+	double shared = most * f->x->t->slots->rank[span][f->rank];
+
+	return shared < each ? shared : each;
+}
+
+static double
+held_bytes(const struct fit *f, const struct held *h)
+{
+	double bytes = h->waits;
+	uint32_t k;
+
+	for (k = 0; k < SEARCH_NSPANS; k++) {
+		bytes += span_bytes(f, k, h->each[k], h->most[k]);
+	}
+	return larger(bytes + h->temp, h->update);
+}
+
+/* ---- as it is guessed ---- */
+
+/* A choice is guessed to change one span, so all else is summed once. */
+struct guess {
+	const struct fit *f;
+	const struct run *runs;
+	uint32_t nruns;
+	struct held others;	/* beside these runs */
+	struct held all;	/* without what may change */
+	double bytes;		/* of its spans, and what waits */
+};
+
+static void
+guess_open(struct guess *g, const struct fit *f, const struct held *others,
+	   const struct run *runs, uint32_t nruns)
+{
+	uint32_t i, k;
+
+	*g = (struct guess){ .f = f, .runs = runs, .nruns = nruns,
+			     .others = *others, .all = *others };
+	for (i = 0; i < nruns; i++) {
+		hold(f->x, &g->all, &f->x->plain[runs[i].stage], &runs[i]);
+	}
+	g->bytes = g->all.waits;
+	for (k = MEMORY_TO_INPUT + 1; k < SEARCH_NSPANS; k++) {
+		g->bytes += span_bytes(f, k, g->all.each[k], g->all.most[k]);
+	}
+}
+
+static double
+with_slots(const struct guess *g, double each, double most)
+{
+	return larger(g->bytes + span_bytes(g->f, MEMORY_TO_INPUT, each, most) +
+		      g->all.temp, g->all.update);
+}
+
+static double
+less_slot(const struct guess *g, const struct run *r, double less)
+{
+	const struct search_bytes *b = &g->f->x->plain[r->stage];
+
+	return larger(b->slot[MEMORY_TO_INPUT] - less, 0);
+}
+
+static double
+guess_bytes(const struct guess *g, uint32_t choice)
+{
+	double each = g->others.each[MEMORY_TO_INPUT];
+	double most = g->others.most[MEMORY_TO_INPUT];
+	uint32_t i;
+
+	for (i = 0; i < g->nruns; i++) {
+		const struct run *r = &g->runs[i];
+		double slot = less_slot(g, r, r->less ? r->less->of[choice]
+						      : 0);
+
+		each += slot * r->slots[MEMORY_TO_INPUT];
+		most = larger(most, slot);
+	}
+	return with_slots(g, each, most);
+}
+
+/*
+ * Of one run, the first of so many choices that is guessed to fit: what it
+ * holds only falls with what choices till there make it smaller.
+ */
+static uint32_t
+first_guess(const struct guess *g, uint32_t n)
+{
+	const struct run *r = &g->runs[0];
+	double each = g->others.each[MEMORY_TO_INPUT];
+	double most = g->others.most[MEMORY_TO_INPUT];
+	uint32_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		double slot = less_slot(g, r, r->less->till[mid]);
+
+		if (with_slots(g, each + slot * r->slots[MEMORY_TO_INPUT],
+			       larger(most, slot)) <= g->f->room) {
+			hi = mid;
+		} else {
+			lo = mid + 1;
+		}
+	}
+	return lo;
+}
+
+static const struct less *
+less_of(const struct fit *f, uint32_t stage)
+{
+	struct trial *x = f->x;
+	struct less *less = &f->less[x->like[stage]];
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	struct search_choice all = { 0 };
+	uint32_t n = x->cost->choices.n, i, k;
+
+	if (less->of) {
+		return less;
+	}
+	less->of = arena_room(&x->s->tmp, (n + 1) * sizeof *less->of);
+	less->till = arena_room(&x->s->tmp, n * sizeof *less->till);
+	for (i = 0; i < n; i++) {
+		const struct search_choice *c = &x->cost->choices.at[i];
+
+		for (k = 0; k < x->s->nkinds; k++) {
+			all.less[k] = larger(all.less[k], c->less[k]);
+		}
+		less->of[i] = search_less(x->s, c, lo, hi);
+		less->till[i] = i ? larger(less->till[i - 1], less->of[i])
+				  : less->of[i];
+	}
+	less->of[n] = search_less(x->s, &all, lo, hi);
+	return less;
+}
+
+/* ---- how they recompute ---- */
+
+/* All its stages alike, as their programs have it. */
+static double
+moving_bytes(const struct fit *f, uint32_t choice)
+{
+	struct held all = { .temp = 0 };
+	struct search_bytes b;
+	uint32_t i;
+
+	for (i = 0; i < f->nruns; i++) {
+		stage_bytes(f->x, f->runs[i].stage, choice, &b);
+		hold(f->x, &all, &b, &f->runs[i]);
+	}
+	return held_bytes(f, &all);
+}
+
+/* What is guessed to fit, is looked at. */
+static bool
+fits_alike(const struct fit *f, const struct guess *g, uint32_t choice,
+	   double *bytes)
+{
+	*bytes = guess_bytes(g, choice);
+	if (*bytes <= f->room && choice && f->x->state == TRIAL_MADE) {
+		*bytes = moving_bytes(f, choice);
+	}
+	return *bytes <= f->room;
+}
+
+bool
+trial_is_asked(const struct trial *x)
+{
+	return !isfinite(x->s->worst_us) && !x->s->guessing;
+}
+
+/*
+ * The mildest choice with which the rank fits, all its stages alike.  Before
+ * it is said that none does, the one that keeps least is not guessed.
+ */
+static enum trial_room
+fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
+{
+	struct held none = { .temp = 0 };
+	struct trial *x = f->x;
+	struct guess g;
+	double least;
+	uint32_t c, i;
+
+	guess_open(&g, f, &none, f->runs, f->nruns);
+	*choice = 0;
+	if (fits_alike(f, &g, 0, bytes)) {
+		return TRIAL_FITS;
+	}
+	if (!trial_is_asked(x) &&	/* if its slots were empty */
+	    with_slots(&g, 0, 0) > HOPELESS * f->room) {
+		return TRIAL_HOPELESS;
+	}
+	if (x->stand) {
+		search_stand_choices(x->s, x->stand, x->t);
+	} else {
+		search_choices(x->s, &x->key, x->t, x->cost);
+	}
+	for (i = 0; i < f->nruns; i++) {
+		f->runs[i].less = less_of(f, f->runs[i].stage);
+	}
+	if (!trial_is_asked(x) &&	/* if it kept what no choice keeps */
+	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->room) {
+		return TRIAL_HOPELESS;
+	}
+	least = *bytes;
+	for (c = 1; c < x->cost->choices.n; c++) {
+		if (fits_alike(f, &g, c, bytes)) {
+			*choice = c;
+			return TRIAL_FITS;
+		}
+		if (*bytes < least) {
+			least = *bytes;
+			*choice = c;
+		}
+	}
+	if (x->state == TRIAL_HOPED) {
+		*bytes = least;
+		return TRIAL_MAY_FIT;
+	}
+	*bytes = x->stand ? least : moving_bytes(f, *choice);
+	return *bytes <= f->room ? TRIAL_FITS : TRIAL_FULL;
+}
+
+/* One stage, as a run. */
+static struct run
+alone(const struct fit *f, uint32_t stage)
+{
+	struct run r = { .stage = stage, .n = 1, .less = less_of(f, stage) };
+	uint32_t k;
+
+	for (k = 0; k < SEARCH_NSPANS; k++) {
+		r.slots[k] = f->x->t->slots->stage[k][stage];
+	}
+	return r;
+}
+
+/* As it is guessed, and as its programs have it. */
+struct ways {
+	struct held guessed, made;
+};
+
+static void
+hold_stage(const struct fit *f, struct ways *w, const struct run *r,
+	   uint32_t choice)
+{
+	struct search_bytes b = f->x->plain[r->stage];
+
+	b.slot[MEMORY_TO_INPUT] -= r->less->of[choice];
+	hold(f->x, &w->guessed, &b, r);
+	if (f->x->state == TRIAL_MADE) {
+		stage_bytes(f->x, r->stage, choice, &b);
+		hold(f->x, &w->made, &b, r);
+	}
+}
+
+/* The mildest choice for a stage beside others. */
+static uint32_t
+mildest(const struct fit *f, const struct ways *others, const struct run *r,
+	uint32_t most)
+{
+	bool made = f->x->state == TRIAL_MADE;
+	struct guess g;
+	struct ways all;
+	uint32_t c;
+
+	guess_open(&g, f, &others->guessed, r, 1);
+	for (c = first_guess(&g, most); made && c < most; c++) {
+		if (guess_bytes(&g, c) > f->room) {
+			continue;
+		}
+		all = *others;
+		hold_stage(f, &all, r, c);
+		if (held_bytes(f, &all.made) <= f->room) {
+			break;
+		}
+	}
+	return c;
+}
+
+/*
+ * Then its stages one by one, the last first, are made milder if that fits
+ * too.  What those before and behind it hold is known by then.
+ */
+static double
+fit_milder(const struct fit *f, uint32_t most)
+{
+	struct trial *x = f->x;
+	struct arena *a = &x->s->tmp;
+	struct ways *before = arena_room(a, (f->n + 1) * sizeof *before);
+	struct run *run = arena_room(a, f->n * sizeof *run);
+	struct ways behind = { .made.temp = 0 }, both;
+	uint32_t i;
+
+	before[0] = behind;
+	for (i = 0; i < f->n; i++) {
+		before[i + 1] = before[i];
+		run[i] = alone(f, f->of[i]);
+		hold_stage(f, &before[i + 1], &run[i], most);
+	}
+	for (i = f->n; i-- > 0;) {
+		struct run *r = &run[i];
+
+		both = before[i];
+		hold_both(&both.guessed, &behind.guessed);
+		hold_both(&both.made, &behind.made);
+		x->choice[r->stage] = mildest(f, &both, r, most);
+		hold_stage(f, &behind, r, x->choice[r->stage]);
+	}
+	return held_bytes(f, x->state == TRIAL_MADE ? &behind.made
+						    : &behind.guessed);
+}
+
+static void
+set_degrees(const struct trial *x, struct plan *p)
+{
+	const struct search_group *g = x->t->g;
+
+	*p = x->s->base;
+	p->tp = g->tp;
+	p->cp = g->cp;
+	p->ep = g->ep;
+	p->dp = g->dp;
+	p->pp = g->pp;
+	p->microbatch = x->t->microbatch;
+	p->nmicrobatches = x->t->nmicrobatches;
+	p->interleave = x->t->chunks;
+	p->schedule = x->t->sched->name;
+	p->zero = x->key.zero;
+	p->sequence = x->key.sequence;
+	p->offload = x->key.offload;
+}
+
+static double
+lesson(const struct trial *x, uint32_t rank)
+{
+	struct plan p;
+
+	if (!x->s->lessons.n) {
+		return 0;
+	}
+	set_degrees(x, &p);
+	return search_lesson(x->s, &p, rank);
+}
+
+/* What a rank has left for what moves. */
+static double
+moving_room(const struct trial *x, uint32_t rank)
+{
+	return search_room(x->s, x->seat[rank]) - lesson(x, rank) -
+	       x->fixed[rank];
+}
+
+/* The rank at hand. */
+static void
+set_rank(struct fit *f, uint32_t rank)
+{
+	f->rank = rank;
+	f->of = &f->x->stages[rank * f->n];
+	f->room = moving_room(f->x, rank);
+}
+
+/* How a rank fits, all its stages alike. */
+struct alike {
+	enum trial_room has;
+	uint32_t choice;
+	double bytes;
+};
+
+static struct alike
+try_alike(struct fit *f)
+{
+	struct alike out;
+	uint32_t i;
+
+	find_runs(f);
+	out.has = fit_alike(f, &out.choice, &out.bytes);
+	for (i = 0; i < f->n; i++) {
+		f->x->choice[f->of[i]] = out.choice;
+	}
+	return out;
+}
+
+/* Then as mild as it may be. */
+static void
+settle_rank(struct fit *f, struct alike *rank, struct trial_fit *out)
+{
+	double all = search_room(f->x->s, f->x->seat[f->rank]);
+	double fixed = f->x->fixed[f->rank];
+
+	if (rank->has <= TRIAL_MAY_FIT && rank->choice && f->n > 1) {
+		rank->bytes = fit_milder(f, rank->choice);
+	}
+	if (fixed + rank->bytes - all > out->over) {
+		out->most = fixed + rank->bytes;
+		out->over = fixed + rank->bytes - all;
+		out->fullest = f->rank;
+	}
+}
+
+/* A list by stage, if they differ. */
+static void
+set_recompute(const struct trial *x, struct plan *p)
+{
+	bool alike = true;
+	uint32_t i;
+
+	if (!x->cost->choices.n) {
+		return;
+	}
+	for (i = 1; i < x->nstages; i++) {
+		alike &= x->choice[i] == x->choice[0];
+	}
+	p->recompute = x->cost->choices.at[x->choice[0]].words;
+	p->recompute_of = alike ? NULL
+		: arena_alloc(x->s->a, x->nstages * sizeof *p->recompute_of);
+	for (i = 0; !alike && i < x->nstages; i++) {
+		p->recompute_of[i] = x->cost->choices.at[x->choice[i]].words;
+	}
+}
+
+void
+trial_plan(const struct trial *x, struct plan *p)
+{
+	set_degrees(x, p);
+	p->nstages = x->nstages;
+	p->nranks = x->t->g->used;
+	p->layers = arena_dup(x->s->a, x->layers, x->nstages *
+			      sizeof *x->layers);
+	set_recompute(x, p);
+}
+
+/* Which stages are of one size, and what they hold whatever runs. */
+static void
+set_fixed(struct trial *x)
+{
+	struct search_update *u = trial_update(x);
+	uint32_t n = x->nstages, i;
+	double each = 0;
+
+	x->like = arena_room(&x->s->tmp, n * sizeof *x->like);
+	x->fixed = arena_alloc(&x->s->tmp, (size_t)x->t->g->pp *
+			       sizeof *x->fixed);
+	for (i = 0; i < n; i++) {
+		int64_t lo = x->first[i], hi = lo + x->layers[i];
+		bool again = i && search_alike(x->s, x->first[i - 1], lo, hi);
+
+		x->like[i] = again ? x->like[i - 1] : i;
+		each = again ? each : search_fixed_bytes(x->s, u, lo, hi);
+		x->fixed[x->rank_of[i]] += each;
+	}
+}
+
+/* Whether what does not move leaves something to all ranks. */
+static bool
+has_room(const struct trial *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->t->g->pp; i++) {
+		if (moving_room(x, i) < 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What its stages hold as they are placed, and their updates. */
+static void
+set_plain(struct trial *x)
+{
+	struct search_update *u = trial_update(x);
+	uint32_t n = x->nstages, i;
+
+	x->plain = arena_room(&x->s->tmp, n * sizeof *x->plain);
+	x->update_temp = arena_room(&x->s->tmp, n * sizeof *x->update_temp);
+	for (i = 0; i < n; i++) {
+		int64_t lo = x->first[i], hi = lo + x->layers[i];
+
+		if (x->like[i] != i) {
+			x->plain[i] = x->plain[i - 1];
+			x->update_temp[i] = x->update_temp[i - 1];
+			continue;
+		}
+		search_stage_bytes(x->s, x->cost, lo, hi, &x->plain[i]);
+		x->update_temp[i] = search_update_temp(x->s, u, lo, hi);
+	}
+}
+
+/* Whether a rank's stages rebuild unlike those of the rank before it. */
+static bool
+is_new(const struct fit *f)
+{
+	const uint32_t *choice = f->x->choice;
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		if (choice[f->of[i]] != (f->rank ? choice[f->of[i] - 1] : 0)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Of those that do not fit, the one that lacks least. */
+static void
+note_near(const struct trial *x, const struct trial_fit *f)
+{
+	const struct target_group *on = x->s->seats.at[x->seat[f->fullest]];
+	struct search_report *out = x->s->out;
+	struct search_near *n = &out->least;
+
+	if (out->any_near && f->over >= (double)(n->bytes - n->room)) {
+		return;
+	}
+	out->any_near = true;
+	n->bytes = (int64_t)f->most;
+	n->room = (int64_t)(f->most - f->over);
+	n->device = x->s->seats.n > 1 ? on->device.name : "";
+	n->fullest = f->fullest;
+	trial_plan(x, &n->plan);
+}
+
+/*
+ * As it is guessed: all ranks first, so that none is made milder if one has
+ * no room, and no more of them once one takes too long.  What is stood in for
+ * may have room even so.
+ */
+static enum trial_room
+guess_ranks(struct fit *f, struct trial_fit *out)
+{
+	struct trial *x = f->x;
+	uint32_t pp = (uint32_t)x->t->g->pp, n, i;
+	struct alike *rank = arena_room(&x->s->tmp, pp * sizeof *rank);
+	enum trial_room all = TRIAL_FITS;
+	bool asked = trial_is_asked(x);
+
+	for (n = 0; n < pp && (all <= TRIAL_MAY_FIT || asked); n++) {
+		set_rank(f, n);
+		rank[n] = try_alike(f);
+		all = rank[n].has > all ? rank[n].has : all;
+	}
+	if (all > TRIAL_MAY_FIT && !asked) {
+		return all;
+	}
+	for (i = 0; i < n; i++) {
+		set_rank(f, i);
+		settle_rank(f, &rank[i], out);
+		if (rank[i].choice && trial_is_busy(x, i)) {
+			return TRIAL_LATE;
+		}
+	}
+	return all;
+}
+
+/*
+ * As their programs have it.  These are made for the rank first that was
+ * guessed to be the busiest: if that takes too long, no others are needed.
+ */
+static enum trial_room
+make_ranks(struct fit *f, struct trial_fit *out)
+{
+	struct trial *x = f->x;
+	uint32_t pp = (uint32_t)x->t->g->pp, first = x->busiest, i;
+	enum trial_room all = TRIAL_FITS;
+	bool asked = trial_is_asked(x);
+	struct alike rank;
+
+	for (i = 0; i < pp && (all <= TRIAL_MAY_FIT || asked); i++) {
+		set_rank(f, i == 0 ? first : i - (i <= first));
+		rank = try_alike(f);
+		settle_rank(f, &rank, out);
+		all = rank.has > all ? rank.has : all;
+		if (all == TRIAL_FITS && is_new(f) && trial_is_late(x)) {
+			all = TRIAL_LATE;
+		}
+	}
+	return all;
+}
+
+/* Whether ranks have room, each with what it rebuilds for that. */
+static enum trial_room
+fit_ranks(struct trial *x, struct trial_fit *out)
+{
+	struct fit f = { .x = x, .n = (uint32_t)x->t->chunks };
+	enum trial_room all;
+
+	f.runs = arena_alloc(&x->s->tmp, f.n * sizeof *f.runs);
+	f.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.less);
+	all = x->state == TRIAL_MADE ? make_ranks(&f, out)
+				     : guess_ranks(&f, out);
+	x->s->out->full += all > TRIAL_LATE;
+	if (all > TRIAL_LATE && trial_is_asked(x)) {
+		note_near(x, out);
+	}
+	return all;
+}
+
+enum trial_room
+trial_fits(struct trial *x, struct trial_fit *f)
+{
+	*f = (struct trial_fit){ .over = -INFINITY };
+	set_fixed(x);
+	if (!trial_is_asked(x) && !has_room(x)) {
+		x->s->out->full++;
+		return TRIAL_HOPELESS;
+	}
+	if (x->key.offload && !trial_fits_hosts(x)) {
+		x->s->out->full++;
+		return TRIAL_HOPELESS;
+	}
+	search_count_slots(x->s, x->t);
+	set_plain(x);
+	memset(x->choice, 0, x->nstages * sizeof *x->choice);
+	return fit_ranks(x, f);
+}

@@ -1,0 +1,251 @@
+/*
+ * A floor under a pipeline whose layers take at least so long: the busiest
+ * rank's work and what it waits for, of the spread of layers for which that
+ * is least.
+ *
+ * With m microbatches, T from the first forward to the last backward, and x_r
+ * for what rank r takes for each: T >= m x_r + a (x_0 + .. + x_r-1), since
+ * before its first forward and behind its last backward the ranks in front of
+ * it have theirs to run, of which a split backward leaves what is a forward.
+ */
+#include "passes/search/search_parts.h"
+
+#include <math.h>
+
+static double
+counted_us(const struct search *s, const double n[PIECE_MAX],
+	   const double us[PIECE_MAX])
+{
+	uint32_t pieces = PIECE_BODY + s->nkinds, i;
+	double sum = 0;
+
+	for (i = 0; i < pieces; i++) {
+		sum += n[i] * us[i];
+	}
+	return sum;
+}
+
+/* Of layers [lo, hi) as a stage. */
+static double
+stage_us(const struct search *s, const double us[PIECE_MAX], int64_t lo,
+	 int64_t hi)
+{
+	double n[PIECE_MAX];
+
+	search_count(s, lo, hi, n);
+	return counted_us(s, n, us);
+}
+
+void
+search_set_line(const struct search *s, const struct search_pieces *p,
+		struct search_line *x)
+{
+	x->us = *p;
+	x->whole_us = stage_us(s, p->all, 0, s->nlayers);
+}
+
+/* Of a mean rank, however layers are spread. */
+static double
+mean_us(const struct search_try *t, const struct search_line *x)
+{
+	double pp = (double)t->g->pp, stages = pp * (double)t->chunks;
+
+	return (x->whole_us + x->us.all[PIECE_TOP] * (stages - 1)) / pp;
+}
+
+/*
+ * How far a stage from `lo` may reach, `most` at the furthest, to be run m
+ * times in `us`; `lo` if it has no time for one layer.  `guess` only says
+ * where to begin: what a stage takes grows with its layers.
+ */
+static int64_t
+reach(const struct search *s, const struct search_line *x, int64_t lo,
+      int64_t most, int64_t guess, double m, double us)
+{
+	int64_t in = lo, out = most + 1, step = 1, at = guess;
+
+	while (out - in > 1) {
+		at = at > in && at < out ? at : in + (out - in) / 2;
+		if (m * stage_us(s, x->us.all, lo, at) <= us) {
+			in = at;
+			at += step;
+		} else {
+			out = at;
+			at -= step;
+		}
+		step *= 2;
+	}
+	return in;
+}
+
+/*
+ * One stage a rank, layers as it pleases; of several where ranks are not
+ * equally quick the mean is all that is known.  A rank that ends later leaves
+ * less to all behind it: m x_r outweighs what these wait for it.  So each
+ * takes as many layers as it has time for, about as many as the one before,
+ * and some rank has too many if none is left out in time.
+ */
+static bool
+is_free_above(const struct search *s, const struct search_try *t,
+	      const struct search_line *x, double us)
+{
+	double m = (double)t->nmicrobatches, around = 0;
+	/* what ranks behind one wait for, of each microbatch but their own */
+	const double *wait = t->sched->split ? x->us.forward : x->us.all;
+	int64_t n = s->nlayers, pp = t->g->pp, lo = 0, size = 1, r;
+
+	if (t->chunks > 1) {
+		return m * mean_us(t, x) > us;
+	}
+	for (r = 0; r + 1 < pp; r++) {
+		int64_t hi = reach(s, x, lo, n - (pp - 1 - r), lo + size, m,
+				   us - around);
+
+		if (hi == lo) {
+			return true;
+		}
+		around += stage_us(s, wait, lo, hi);
+		size = hi - lo;
+		lo = hi;
+	}
+	return m * stage_us(s, x->us.all, lo, n) + around > us;
+}
+
+/*
+ * What a rank waits for: the first stage of each rank before it, which hold
+ * the first layers.
+ */
+static double
+around_us(const struct search *s, const struct search_try *t,
+	  const struct search_line *x, const int64_t *first, int64_t rank)
+{
+	const double *us = t->sched->split ? x->us.forward : x->us.all;
+
+	return rank == 0 ? 0 : stage_us(s, us, 0, first[rank]) +
+			       us[PIECE_TOP] * (double)(rank - 1);
+}
+
+/*
+ * Of layers that are spread so, or `enough` if it is no less.  Where ranks
+ * have as much to do, the last one ends last.
+ */
+static double
+spread_us(const struct search *s, const struct search_try *t,
+	  const struct search_line *x, const struct search_spread *at,
+	  double enough)
+{
+	double m = (double)t->nmicrobatches, most = 0;
+	int64_t r;
+
+	for (r = t->g->pp; r-- > 0;) {
+		double us = m * counted_us(s, at->on_rank[r], x->us.all) +
+			    around_us(s, t, x, at->first, r);
+
+		if (us >= enough) {
+			return enough;
+		}
+		most = us > most ? us : most;
+	}
+	return most;
+}
+
+/* What each rank has of the pieces, all its stages together. */
+static void
+count_ranks(const struct search *s, const struct search_try *t,
+	    const int64_t *first, double (*n)[PIECE_MAX])
+{
+	int64_t pp = t->g->pp, c, i;
+	bool back = false;
+	uint32_t k;
+
+	for (c = 0; c < t->chunks; c++) {
+		for (i = 0; i < pp; i++, first++) {
+			double stage[PIECE_MAX];
+
+			search_count(s, first[0], first[1], stage);
+			for (k = 0; k < PIECE_MAX; k++) {
+				n[back ? pp - 1 - i : i][k] += stage[k];
+			}
+		}
+		back = t->sched->vshape && !back;
+	}
+}
+
+/* How layers lie, if there is no choice; or NULL. */
+static const struct search_spread *
+only_spread(struct search *s, const struct search_try *t)
+{
+	uint32_t nstages = (uint32_t)(t->g->pp * t->chunks), i;
+	bool pinned = s->pinned[PIN_STAGES] && s->base.nstages == nstages;
+	bool vshape = t->sched->vshape;
+	struct search_spread *x;
+	int64_t *layers;
+
+	if (!pinned && (t->chunks == 1 || s->seats.n > 1) && !s->even &&
+	    nstages > 1) {
+		return NULL;
+	}
+	while (s->spreads.n <= nstages) {
+		VEC_PUSH(&s->keep, &s->spreads, NULL);
+	}
+	for (x = s->spreads.at[nstages]; x; x = x->next) {
+		if (x->chunks == t->chunks && x->vshape == vshape) {
+			return x;
+		}
+	}
+	x = arena_alloc(&s->keep, sizeof *x);
+	*x = (struct search_spread){ .chunks = t->chunks, .vshape = vshape,
+				     .next = s->spreads.at[nstages] };
+	s->spreads.at[nstages] = x;
+	layers = arena_alloc(&s->tmp, nstages * sizeof *layers);
+	plan_spread(s->nlayers, nstages, layers);
+	layers = pinned ? s->base.layers : layers;
+	x->first = arena_alloc(&s->keep, (nstages + 1) * sizeof *x->first);
+	for (i = 0; i < nstages; i++) {
+		x->first[i + 1] = x->first[i] + layers[i];
+	}
+	x->on_rank = arena_alloc(&s->keep, (size_t)t->g->pp *
+				 sizeof *x->on_rank);
+	count_ranks(s, t, x->first, x->on_rank);
+	return x;
+}
+
+bool
+search_line_is_above(struct search *s, const struct search_try *t,
+		     const struct search_line *x, double us)
+{
+	const struct search_spread *only;
+
+	us /= (double)t->microbatch;
+	if ((double)t->nmicrobatches * mean_us(t, x) > us) {
+		return true;
+	}
+	only = only_spread(s, t);
+	return only ? spread_us(s, t, x, only, us) >= us
+		    : is_free_above(s, t, x, us);
+}
+
+#define STEPS 24	/* of halving: to what is printed of a step */
+
+double
+search_line_us(struct search *s, const struct search_try *t,
+	       const struct search_line *x)
+{
+	const struct search_spread *only = only_spread(s, t);
+	double m = (double)t->nmicrobatches;
+	double lo = 0, hi = 2 * m * x->whole_us + 2 * m *
+			    (double)t->g->pp * x->us.all[PIECE_TOP];
+	int i;
+
+	for (i = 0; !only && i < STEPS; i++) {
+		double mid = (lo + hi) / 2;
+
+		if (is_free_above(s, t, x, mid)) {
+			lo = mid;
+		} else {
+			hi = mid;
+		}
+	}
+	return (double)t->microbatch *
+	       (only ? spread_us(s, t, x, only, INFINITY) : lo);
+}

@@ -1,0 +1,605 @@
+/*
+ * A floor under a width: what its work takes if every contraction ran at the
+ * best rate of its operands, every map at the memory's and every collective
+ * at the link's, without launches.  It does not depend on ZeRO, dp, schedule
+ * or microbatch, so the first width that is priced gives it for all others of
+ * its degrees, before these are placed.  What was priced gives a higher one
+ * at that microbatch: for wider widths, and for those whose placement is the
+ * same but for the lengths of its axes, by the rules of docs/search.md.
+ *
+ * Either is known by piece, as widths are, so that a plan's floor knows what
+ * its stages are: whole layers, the first and the last with what stands
+ * around them.
+ */
+#include "passes/search/search_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BEST_MAP 1.12	/* of the memory's rate: docs/cost.md */
+
+static double
+contraction_us(const struct pricing *p, const struct kernel *k)
+{
+	const struct target_device *d = &p->t->device;
+	const struct kernel_dot *x = &k->work->dot;
+
+	return 2 * x->batch * x->m * x->n * x->k /
+	       cost_flops_us(d, price_dot_rate(p, k)) /
+	       fmax(d->matrix_eff, 1e-3);
+}
+
+/* Two products of each pair of query and key, half of them masked. */
+static double
+attention_us(const struct pricing *p, const struct kernel *k)
+{
+	const struct target_device *d = &p->t->device;
+	const struct kernel_attention *a = k->work->attention;
+
+	return a->pairs * (a->d + a->v) / search_float_rate(d) /
+	       fmax(d->attention_eff, d->matrix_eff);
+}
+
+/* All of it may go on beside contractions, but for what shows of that. */
+static double
+talk_us(const struct pricing *p, const struct kernel *k)
+{
+	const struct target_device *d = &p->t->device;
+	double n = ranks_group_size(p->r, k->work->talk.axes);
+	double link = fmax(d->link_bytes_us, d->bridge_bytes_us);
+
+	return link > 0 ? PRICE_SLOWED * k->work->talk.bytes * (n - 1) / n /
+			  link : 0;
+}
+
+static double
+device_us(const struct pricing *p, const struct kernel *k, uint32_t data)
+{
+	const struct target_device *d = &p->t->device;
+	uint32_t axes = k->work->talk.axes;
+	double us = axes && !(axes & data) ? talk_us(p, k) : 0;
+
+	switch (k->kind) {
+	case KERNEL_CONTRACTION:
+		return us + contraction_us(p, k);
+	case KERNEL_ATTENTION:
+		return us + attention_us(p, k);
+	case KERNEL_MAP:
+	case KERNEL_ROWWISE:
+		return us + (k->work->read_bytes + k->work->write_bytes) /
+			    (d->memory_bytes_us * d->memory_eff * BEST_MAP);
+	default:
+		return us;
+	}
+}
+
+/* On the quickest group. */
+static double
+kernel_us(const struct search *s, struct pricing *p, const struct kernel *k,
+	  uint32_t data)
+{
+	double us = INFINITY;
+	uint32_t i;
+
+	for (i = 0; i < s->ngroups; i++) {
+		p->t = s->seats.at[i];
+		us = fmin(us, device_us(p, k, data));
+	}
+	return us;
+}
+
+/* What stands outside of its repeats, and what is in them. */
+static void
+list_us(const struct search *s, struct pricing *p, const struct kernel_list *l,
+	uint32_t data, double *top, double *body)
+{
+	double once = 0, inner = 0;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body) {
+			list_us(s, p, k->body, data, &inner, &inner);
+		} else {
+			once += kernel_us(s, p, k, data);
+		}
+	}
+	*top += once * (double)l->count;
+	*body += inner * (double)l->count;
+}
+
+/* Adds what a function of a piece takes. */
+static void
+add(struct search_pieces *us, uint32_t piece, uint32_t kind, double more)
+{
+	us->all[piece] += more;
+	us->forward[piece] += kind == SCHED_F ? more : 0;
+}
+
+/* ---- by degrees ---- */
+
+static struct search_floor *
+find(const struct search *s, const struct search_key *key)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->floors.n; i++) {
+		struct search_floor *f = s->floors.at[i];
+
+		if (f->tp == key->tp && f->cp == key->cp &&
+		    f->ep == key->ep && f->sequence == key->sequence) {
+			return f;
+		}
+	}
+	return NULL;
+}
+
+void
+search_add_floor(struct search *s, const struct search_width *w,
+		 const struct search_kernels *kernels)
+{
+	struct pricing at = { .r = &w->r, .m = w->m,
+			      .traits = &s->o->traits };
+	axis_id dp = ir_axis_find(w->m, intern_str(&w->m->ctx->syms, "dp"));
+	struct search_floor *f;
+	struct search_pieces us = { 0 };
+	uint32_t i, k;
+
+	if (find(s, &w->key) || w->key.choice || w->key.microbatch ||
+	    search_has_exchange(&w->key)) {
+		return;
+	}
+	for (i = 0; i < w->on->nstages; i++) {
+		uint32_t p = w->on->piece_of[i];
+		double n = (double)kernels->size;
+
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			func_id id = w->r.of_stage[i][k];
+			double top = 0, body = 0;
+
+			if (id) {
+				list_us(s, &at, kernels->of[id]->top,
+					dp ? 1u << dp : 0, &top, &body);
+			}
+			if (p < PIECE_BODY) {
+				add(&us, p, k, (top + body) / n);
+				continue;
+			}
+			add(&us, p, k, body / n / (double)w->on->trips[i]);
+			/* the first one tells it for all */
+			add(&us, PIECE_TOP, k, i > 1 ? 0 : top / n);
+		}
+	}
+	f = arena_alloc(&s->keep, sizeof *f);
+	f->tp = w->key.tp;
+	f->cp = w->key.cp;
+	f->ep = w->key.ep;
+	f->sequence = w->key.sequence;
+	f->us = us;
+	search_set_line(s, &us, &f->line);
+	VEC_PUSH(&s->keep, &s->floors, f);
+}
+
+/* ---- from widths that were priced ---- */
+
+/*
+ * What was priced at other lengths of its axes is not the width's own
+ * placement, which may be better.  Where both were priced, for llama-3-8b and
+ * mixtral on clusters of H100 and RTX 4090, the own one took 0.974 of it at
+ * the least, and in most cases all of it.
+ */
+#define SHARE 0.96
+/*
+ * The same where the other one was placed for a larger microbatch, whose
+ * placement may be a worse one here: 0.913 for llama-3-8b on 32 RTX 4090.
+ */
+#define LATE_SHARE 0.9
+/*
+ * With ZeRO 2 and 3 a rank adds up its part of the gradients only; all else is
+ * what it is with ZeRO 1, beside which data ranks exchange (search_data.c).  Of
+ * what functions take with 1, they took so much that what they exchange made
+ * it what they do: 0.99 of 21,142 of 21,154, and 0.966 at the least.
+ */
+#define CUT_SHARE 0.98
+
+/* What ZeRO cuts of a microbatch's own. */
+static int
+cut_of(const struct search_key *key)
+{
+	return key->zero > 1 ? key->zero : 0;
+}
+
+static bool
+like_stages(const struct search_key *a, const struct search_key *b)
+{
+	return (a->sequence == b->sequence || a->tp == 1) &&
+	       a->solo == b->solo;
+}
+
+/*
+ * ZeRO 0 and 1, with and without data ranks, differ in the update and in what
+ * these exchange, which is no part of it.  Where gradients are cut, ranks may
+ * gather the rows of all and multiply these, which is.
+ */
+bool
+search_same_stages(const struct search_key *a, const struct search_key *b)
+{
+	return like_stages(a, b) && cut_of(a) == cut_of(b) &&
+	       (!cut_of(a) || a->data == b->data);
+}
+
+/* dp, if that moves other axes' ranks apart; 0: they are inside of it. */
+static int64_t
+apart(const struct search *s, int64_t dp)
+{
+	const enum plan_axis *mesh = s->base.mesh;
+	bool outside = false;
+	int i;
+
+	for (i = 0; i < PLAN_NAXES && mesh[i] != PLAN_DP; i++) {
+		outside |= mesh[i] != PLAN_PP;
+	}
+	return outside ? dp : 0;
+}
+
+static uint64_t
+hash_known(const struct search_key *key, int64_t far, int64_t microbatch)
+{
+	uint64_t hash = hash_word((uint64_t)far, (uint64_t)microbatch);
+
+	return hash_word(hash, (uint64_t)key->ep << 1 | key->solo);
+}
+
+/* What may say something of that width; 0: nothing is known that does. */
+static uint32_t
+find_known(const struct search *s, const struct search_key *key, int64_t far,
+	   int64_t microbatch)
+{
+	uint64_t hash = hash_known(key, far, microbatch);
+	uint32_t at = 0;
+
+	while ((at = table_find(&s->known_table, hash, at)) != 0) {
+		const struct search_known_list *l = &s->known.at[at];
+
+		if (l->apart == far && l->microbatch == microbatch &&
+		    l->ep == key->ep && l->solo == key->solo) {
+			break;
+		}
+	}
+	return at;
+}
+
+/* Whether the floor is one of that width. */
+static bool
+is_floor_of(const struct search_known *k, const struct search_key *key)
+{
+	return k->key.tp == key->tp && k->key.cp == key->cp &&
+	       k->key.data == key->data && k->key.sequence == key->sequence;
+}
+
+/* As it was priced, or else the floor under it. */
+static struct search_known *
+find_as(const struct search *s, const struct search_key *key, int64_t dp,
+	int64_t microbatch, bool wider)
+{
+	uint32_t at = find_known(s, key, apart(s, dp), microbatch), i;
+
+	for (i = 0; at && i < s->known.at[at].at.n; i++) {
+		struct search_known *k = &s->known.at[at].at.at[i];
+
+		if ((k->from != NULL) == wider && k->key.tp == key->tp &&
+		    k->key.cp == key->cp &&
+		    search_same_stages(&k->key, key) &&
+		    (!wider || is_floor_of(k, key))) {
+			return k;
+		}
+	}
+	return NULL;
+}
+
+static struct search_known *
+known(const struct search *s, const struct search_key *key, int64_t dp,
+      int64_t microbatch)
+{
+	return find_as(s, key, dp, microbatch, false);
+}
+
+static void
+push_known(struct search *s, const struct search_known *k)
+{
+	uint32_t at = find_known(s, &k->key, k->apart, k->microbatch);
+	struct search_known_list l = {
+		.apart = k->apart, .microbatch = k->microbatch,
+		.ep = k->key.ep, .solo = k->key.solo
+	};
+
+	if (!at) {
+		at = table_add(&s->keep, &s->known_table,
+			       hash_known(&k->key, k->apart, k->microbatch));
+		while (s->known.n <= at) {
+			VEC_PUSH(&s->keep, &s->known, l);
+		}
+	}
+	VEC_PUSH(&s->keep, &s->known.at[at].at, *k);
+}
+
+/* Of talk that is none of data ranks, what may go on beside kernels. */
+static double
+hidden_us(const struct search *s, const struct price_func *f)
+{
+	double talk = fmax(f->us[PRICE_TALK] - f->data_us, 0);
+	double us = fmin(f->beside_us, talk) * (1 - PRICE_SLOWED);
+
+	return s->o->traits.overlap_tensor ? fmax(us, f->tensor_us) : us;
+}
+
+double
+search_least_us(const struct search *s, const struct search_cost *c,
+		uint32_t piece, uint32_t kind)
+{
+	double us = INFINITY;
+	uint32_t i;
+
+	for (i = 0; i < s->ngroups; i++) {
+		const struct price_func *x = &c->on[i]->fn[piece][kind];
+
+		us = fmin(us, x->total_us - x->data_us - hidden_us(s, x));
+	}
+	return us;
+}
+
+bool
+search_is_known(const struct search *s, const struct search_key *key,
+		const struct search_try *t)
+{
+	return known(s, key, t->g->dp, t->microbatch) != NULL;
+}
+
+void
+search_least_pieces(const struct search *s, const struct search_cost *c,
+		    struct search_pieces *out)
+{
+	uint32_t i, j;
+
+	memset(out, 0, sizeof *out);
+	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
+		for (j = 0; j < SCHED_NKINDS; j++) {
+			add(out, i, j, search_least_us(s, c, i, j) /
+				       (double)c->microbatch);
+		}
+	}
+}
+
+/* In the place of what was known. */
+static void
+learn(struct search *s, struct search_known *old, struct search_known *k)
+{
+	search_set_line(s, &k->us, &k->line);
+	s->learnt++;
+	if (old) {
+		*old = *k;
+	} else {
+		push_known(s, k);
+	}
+}
+
+void
+search_add_known(struct search *s, const struct search_width *w,
+		 const struct search_key *key, const struct search_cost *c)
+{
+	struct search_known *old = known(s, key, c->dp, c->microbatch);
+	struct search_known k = {
+		.key = *key, .apart = apart(s, c->dp),
+		.microbatch = c->microbatch,
+		.late = w->on->at.microbatch > c->microbatch,
+		.guess = w->key.tp != key->tp || w->key.cp != key->cp ||
+			 w->key.ep != key->ep
+	};
+
+	if (w->key.choice || w->key.split || w->key.microbatch ||
+	    (old && !old->guess)) {
+		return;
+	}
+	search_least_pieces(s, c, &k.us);
+	learn(s, old, &k);
+}
+
+/* ---- floors under wider ones ---- */
+
+const struct search_width *
+search_wider_from(const struct search *s, const struct search_key *key,
+		  const struct search_try *t)
+{
+	const struct search_known *k = find_as(s, key, t->g->dp,
+					       t->microbatch, true);
+
+	return k ? k->from : NULL;
+}
+
+void
+search_add_wider(struct search *s, const struct search_key *key,
+		 const struct search_try *t, const struct search_width *from,
+		 const struct search_pieces *us)
+{
+	struct search_known k = {
+		.key = *key, .apart = apart(s, t->g->dp),
+		.microbatch = t->microbatch, .from = from, .us = *us
+	};
+
+	learn(s, find_as(s, key, t->g->dp, t->microbatch, true), &k);
+}
+
+/*
+ * Splitting further makes kernels smaller, not better, and adds what is
+ * exchanged: so all ranks of a wider width together take no less than those
+ * of a narrower one.  Without experts tensor ranks add so much that it holds
+ * whatever else differs: with any `sequence` and any ZeRO it was 0.980 at the
+ * least of 1,700,000 pairs of pieces of all examples, and 1.07 of 390,000 of
+ * drawn models.
+ */
+static bool
+splits_further(const struct search *s, const struct search_key *a,
+	       const struct search_key *b)
+{
+	return s->experts == 1 && a->tp < b->tp && a->cp == 1 && b->cp == 1;
+}
+
+static bool
+is_as_wide(const struct search_key *a, const struct search_key *b)
+{
+	return a->tp * a->cp == b->tp * b->cp;
+}
+
+/*
+ * What ranks of ep and cp exchange where gradients and weights are cut is no
+ * rule for those that split tensors, too: they may send rows instead.
+ */
+bool
+search_is_no_wider(const struct search *s, const struct search_key *a,
+		   const struct search_key *b)
+{
+	return a->ep == b->ep && b->tp % a->tp == 0 && b->cp % a->cp == 0 &&
+	       a->solo == b->solo &&
+	       (!search_has_exchange(a) || is_as_wide(a, b)) &&
+	       (splits_further(s, a, b) || search_same_stages(a, b) ||
+		(like_stages(a, b) && !cut_of(a)));
+}
+
+/* A rank's part of what a takes, and what ZeRO 2 and 3 may leave of that. */
+static double
+part_of(const struct search *s, const struct search_key *a,
+	const struct search_key *b)
+{
+	bool cut = cut_of(a) != cut_of(b) && !splits_further(s, a, b);
+
+	return (cut ? CUT_SHARE : 1) *
+	       (double)(a->tp * a->cp) / (double)(b->tp * b->cp);
+}
+
+static bool
+cuts_states(const struct search_key *key)
+{
+	return key->zero > 0;
+}
+
+double
+search_share(const struct search *s, const struct search_key *a,
+	     const struct search_key *b, bool late)
+{
+	double share = part_of(s, a, b);
+
+	return !is_as_wide(a, b) ? share * (late ? LATE_SHARE : SHARE)
+		: cuts_states(a) != cuts_states(b) ? share * SEARCH_SAME
+		: share;
+}
+
+/* So much of what it takes that width takes at the least; 0: nothing. */
+static double
+share_of(const struct search *s, const struct search_known *k,
+	 const struct search_key *key)
+{
+	double share;
+
+	if (!search_is_no_wider(s, &k->key, key) ||
+	    (k->from && !is_floor_of(k, key))) {
+		return 0;
+	}
+	share = part_of(s, &k->key, key);
+	if (k->from) {
+		return share;
+	}
+	if (k->guess || !is_as_wide(&k->key, key)) {
+		return share * (k->late ? LATE_SHARE : SHARE);
+	}
+	share *= cuts_states(&k->key) != cuts_states(key) ? SEARCH_SAME : 1;
+	return key->microbatch ? share * SEARCH_OWN : share;
+}
+
+static void
+raise(struct search_pieces *us, const struct search_pieces *to, double share)
+{
+	int i;
+
+	for (i = 0; i < PIECE_MAX; i++) {
+		us->all[i] = fmax(us->all[i], share * to->all[i]);
+		us->forward[i] = fmax(us->forward[i], share * to->forward[i]);
+	}
+}
+
+void
+search_known_pieces(const struct search *s, const struct search_key *key,
+		    const struct search_try *t, struct search_pieces *us)
+{
+	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);
+	const struct search_floor *f = find(s, key);
+	uint32_t i;
+
+	memset(us, 0, sizeof *us);
+	if (f) {
+		raise(us, &f->us, 1);
+	}
+	for (i = 0; at && i < s->known.at[at].at.n; i++) {
+		const struct search_known *k = &s->known.at[at].at.at[i];
+
+		if (!search_has_exchange(&k->key)) {
+			raise(us, &k->us, share_of(s, k, key));
+		}
+	}
+}
+
+/* ---- bounds ---- */
+
+bool
+search_is_above(struct search *s, const struct search_key *key,
+		const struct search_try *t, double us)
+{
+	const struct search_floor *f = find(s, key);
+
+	us = search_kernels_us(s, key, t, false, us);
+	return us <= 0 || (f && search_line_is_above(s, t, &f->line, us));
+}
+
+bool
+search_seems_above(struct search *s, const struct search_key *key,
+		   const struct search_try *t, double us)
+{
+	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);
+	double left_us = search_kernels_us(s, key, t, false, us);
+	double part_us = search_kernels_us(s, key, t, true, us);
+	uint32_t i;
+
+	for (i = 0; at && i < s->known.at[at].at.n && left_us > 0; i++) {
+		const struct search_known *k = &s->known.at[at].at.at[i];
+		double share = share_of(s, k, key);
+
+		us = search_has_exchange(&k->key) ? part_us : left_us;
+		if (share > 0 &&
+		    search_line_is_above(s, t, &k->line, us / share)) {
+			return true;
+		}
+	}
+	return left_us <= 0;
+}
+
+double
+search_floor_us(struct search *s, const struct search_key *key,
+		const struct search_try *t)
+{
+	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);
+	double most = search_data_us(s, key, t, false, 0);
+	uint32_t i;
+
+	for (i = 0; at && i < s->known.at[at].at.n; i++) {
+		const struct search_known *k = &s->known.at[at].at.at[i];
+		double share = share_of(s, k, key), us;
+		bool part = search_has_exchange(&k->key);
+
+		if (share > 0) {
+			us = share * search_line_us(s, t, &k->line);
+			most = fmax(most, us + search_data_us(s, key, t, part,
+							      us));
+		}
+	}
+	return most;
+}

@@ -1,0 +1,95 @@
+/*
+ * What the search found and how it got there, as text.
+ */
+#include "passes/search/search.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define WIDTH 18		/* of what is rebuilt; a longer text is cut */
+
+
+static void
+print_plan(const struct search_found *f, uint32_t rank, double best_us,
+	   struct scale u, struct buf *out)
+{
+	const struct plan *p = &f->plan;
+	char again[WIDTH + 1];
+
+	if (p->recompute_of) {
+		snprintf(again, sizeof again, "by stage ..");
+	} else {
+		snprintf(again, sizeof again, "%s", p->recompute);
+	}
+	if (!p->recompute_of && strlen(p->recompute) > WIDTH) {
+		memcpy(again + WIDTH - 2, "..", 2);
+	}
+	buf_printf(out, "%4" PRIu32 " %12.3f %6.2f%% %6.2f", rank,
+		   f->step_us / 1e3, 100 * (f->step_us / best_us - 1),
+		   (double)f->bytes / u.size);
+	buf_printf(out, " %4lld %4lld %3lld %3lld %3lld %3lld",
+		   (long long)p->pp, (long long)p->dp, (long long)p->ep,
+		   (long long)p->cp, (long long)p->tp,
+		   (long long)p->microbatch);
+	buf_printf(out, " %4d  %s", p->zero, p->schedule);
+	if (p->interleave > 1) {
+		buf_printf(out, "*%lld", (long long)p->interleave);
+	}
+	buf_printf(out, ", %s\n", again);
+}
+
+void
+search_print_top(const struct search_report *r, struct buf *out)
+{
+	double most = 0;
+	struct scale u;
+	uint32_t i;
+
+	for (i = 0; i < r->found.n; i++) {
+		most = fmax(most, (double)r->found.at[i].bytes);
+	}
+	u = unit_bytes(most);
+	buf_printf(out, "%4s %12s %7s %6s %4s %4s %3s %3s %3s %3s %4s  %s\n",
+		   "rank", "step ms", "over", u.name, "pp", "dp", "ep", "cp",
+		   "tp", "mb", "zero", "schedule, recompute");
+	for (i = 0; i < r->found.n; i++) {
+		print_plan(&r->found.at[i], i + 1, r->found.at[0].step_us, u,
+			   out);
+	}
+	if (i < 2) {
+		buf_puts(out, "no other plan of the space fits\n");
+	}
+}
+
+static void
+line(struct buf *out, const char *what, double n)
+{
+	buf_printf(out, "  %-42s %14.0f\n", what, n);
+}
+
+void
+search_print_report(const struct search_report *r, struct buf *out)
+{
+	double best = r->found.n ? r->found.at[0].step_us : 0;
+
+	buf_printf(out, "search: pinned are %s\n", *r->pins ? r->pins
+							   : "no keys");
+	line(out, "plans in the space", r->space);
+	line(out, "degrees", (double)r->groups);
+	line(out, "  not looked at: their bound is above", (double)
+	     r->groups_cut);
+	line(out, "  too large by their states alone", (double)
+	     r->groups_full);
+	line(out, "placements made", (double)r->widths);
+	line(out, "  left out: a rule says they are above", (double)
+	     r->unplaced);
+	line(out, "plans priced, with ZeRO and stages", (double)r->priced);
+	line(out, "  cut, their bound is above", (double)r->cut);
+	line(out, "  did not fit", (double)r->full);
+	line(out, "  run as a schedule", (double)r->run);
+	buf_printf(out, "  step %.3f ms, no plan of the space below %.3f ms%s: "
+		   "a gap of %.1f%%\n", best / 1e3, r->bound_us / 1e3,
+		   r->unplaced ? " if the rules hold" : "",
+		   best > 0 ? 100 * (best / r->bound_us - 1) : 0);
+}

@@ -1,0 +1,279 @@
+/*
+ * The end of a search: rank programs are made of the best plans, and have the
+ * last word.  What was composed of pieces is their price to the last digit,
+ * but an arena may be larger: it has gaps, values wait in it that pieces do
+ * not show, and code has rooms of its own beside it.
+ */
+#include "passes/search/search_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* `made`: where what it leaves is kept for who runs these passes again. */
+static bool
+make(struct search *s, struct pass_ahead *made, struct ir_module *m)
+{
+	struct pass_ctx p = { .ctx = m->ctx, .memo = s->memo };
+	static pass_fn *const passes[] = {
+		pass_optimize, pass_cse, pass_dce, pass_place,
+		pass_recompute, pass_stage, pass_chunk
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof passes / sizeof *passes; i++) {
+		if (!pass_ahead_make(made, &p, m, passes[i]) ||
+		    m->ctx->diags.errors) {
+			return false;
+		}
+		arena_release(&m->ctx->tmp);
+	}
+	return true;
+}
+
+/* Who has least left, or lacks most. */
+static void
+take_fullest(const struct memory *mem, const struct target_seats *seats,
+	     struct search_found *f)
+{
+	int64_t over = INT64_MIN;
+	uint32_t i;
+
+	for (i = 0; i < mem->nranks; i++) {
+		int64_t room = (int64_t)target_room(target_seat_of(seats, i));
+
+		if (mem->rank[i].total - room > over) {
+			f->bytes = mem->rank[i].total;
+			f->room = room;
+			f->fullest = i;
+			over = f->bytes - room;
+		}
+	}
+}
+
+/* What does not fit is not priced. */
+static bool
+weigh_in(struct search *s, struct ir_module *m, struct arena *a,
+	 struct search_found *f)
+{
+	struct sched *x = ranks_schedule(m, a);
+	struct target_seats seats;
+	struct target_host host;
+	struct memory mem;
+	struct price p;
+	struct ranks r;
+	const char *why;
+
+	if ((f->plan.offload && s->t->device.host_bytes_us <= 0) || !x ||
+	    !ranks_open(&r, m, x, &why) ||
+	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
+		return false;
+	}
+	host = memory_host(&mem, &r, s->o->target, a);
+	if (host.has > 0 && host.bytes > host.has) {
+		return false;
+	}
+	price_seats(&r, s->o->target, a, &seats);
+	take_fullest(&mem, &seats, f);
+	if (s->o->rooms && f->bytes <= f->room) {
+		f->bytes += s->o->rooms(s->o->user, &r);
+	}
+	if (f->bytes > f->room) {
+		return true;
+	}
+	price_functions(&r, &seats, &s->o->traits, a, &p);
+	if (!price_pipeline(x, &s->o->traits, &s->briefs, a, &p)) {
+		return false;
+	}
+	f->step_us = p.step_us;
+	return true;
+}
+
+static bool
+weigh(struct search *s, struct ir_module *m, struct search_found *f)
+{
+	struct arena a;
+	bool ok;
+
+	arena_init(&a, &m->ctx->mem);
+	ok = weigh_in(s, m, &a, f);
+	arena_release(&a);
+	return ok;
+}
+
+/* ---- lessons ---- */
+
+/* Whether all is alike but for stages and what they rebuild. */
+static bool
+same_plan(const struct plan *a, const struct plan *b)
+{
+	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
+	       a->pp == b->pp && a->dp == b->dp && a->zero == b->zero &&
+	       a->microbatch == b->microbatch &&
+	       a->interleave == b->interleave &&
+	       a->sequence == b->sequence && a->offload == b->offload &&
+	       strcmp(a->schedule, b->schedule) == 0;
+}
+
+static struct search_lesson *
+find(const struct search *s, const struct plan *p, uint32_t rank)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->lessons.n; i++) {
+		if (s->lessons.at[i].rank == rank &&
+		    same_plan(&s->lessons.at[i].plan, p)) {
+			return &s->lessons.at[i];
+		}
+	}
+	return NULL;
+}
+
+double
+search_lesson(const struct search *s, const struct plan *p, uint32_t rank)
+{
+	const struct search_lesson *x = find(s, p, rank);
+
+	return x ? x->bytes : 0;
+}
+
+/* A lesson that was not enough grows. */
+static void
+learn(struct search *s, const struct search_found *f, double bytes)
+{
+	struct search_lesson *old = find(s, &f->plan, f->fullest);
+	double over = (double)(f->bytes - f->room) + 1;
+	struct search_lesson x = { f->plan, f->fullest, bytes };
+
+	if (!old) {
+		VEC_PUSH(&s->keep, &s->lessons, x);
+	} else {
+		old->bytes = bytes > old->bytes ? bytes : old->bytes + over;
+	}
+}
+
+/* ---- settling ---- */
+
+static const char *
+recompute_of(const struct plan *p, uint32_t stage)
+{
+	return p->recompute_of ? p->recompute_of[stage] : p->recompute;
+}
+
+static bool
+same_stages(const struct plan *a, const struct plan *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < a->nstages && a->nstages == b->nstages; i++) {
+		if (a->layers[i] != b->layers[i] ||
+		    strcmp(recompute_of(a, i), recompute_of(b, i)) != 0) {
+			return false;
+		}
+	}
+	return a->nstages == b->nstages;
+}
+
+static bool
+is_settled(const struct search *s, const struct plan *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->settled.n; i++) {
+		const struct plan *x = &s->settled.at[i].plan;
+
+		if (same_plan(x, p) && same_stages(x, p)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* They stay sorted.  Whether it is the best. */
+static bool
+insert(struct search *s, struct search_found f)
+{
+	struct search_found *at;
+	uint32_t n = s->settled.n;
+
+	VEC_PUSH(&s->keep, &s->settled, f);
+	for (at = s->settled.at; n > 0 && at[n - 1].step_us > f.step_us; n--) {
+		at[n] = at[n - 1];
+	}
+	at[n] = f;
+	return n == 0;
+}
+
+/* False: its programs cannot be made, or do not fit. */
+static bool
+settle(struct search *s, struct search_found *f)
+{
+	int64_t thought = f->bytes;
+	struct pass_ahead made;
+	struct ir_ctx c;
+	struct ir_module *m;
+	bool ok;
+
+	if (is_settled(s, &f->plan)) {
+		return true;
+	}
+	pass_ahead_init(&made, s->m->ctx, price_ours(&s->o->traits)
+			? s->o->target : NULL, s->behind);
+	ir_ctx_child(&c, s->m->ctx);
+	m = ir_copy(s->m, &c);
+	plan_write(m, &f->plan);
+	made.found = ranks_found_open(&c, &made.arena);
+	ok = make(s, &made, m) && weigh(s, m, f);
+	pass_ahead_end(&made, m);
+	ir_ctx_release(&c);
+	if (!ok) {
+		learn(s, f, INFINITY);
+	} else if (f->bytes > f->room) {
+		learn(s, f, (double)(f->bytes - thought) + 1);
+		ok = false;
+	} else if (insert(s, *f)) {
+		pass_ahead_release(&s->made);
+		s->made = made;
+		return true;
+	}
+	pass_ahead_release(&made);
+	return ok;
+}
+
+#define TIED 1.001
+
+/*
+ * A step of one microbatch takes less than the sum of its pieces, which add
+ * gradients up: those that are thought to take hardly more than the best are
+ * made, too.
+ */
+static bool
+is_tied(const struct search_found *f, double us)
+{
+	return f->plan.nmicrobatches == 1 && f->step_us <= TIED * us;
+}
+
+bool
+search_settle(struct search *s)
+{
+	struct search_report *out = s->out;
+	uint32_t want = search_want(s), i;
+	double us = out->found.n < want ? 0
+		: out->found.at[want - 1].step_us;
+	bool good = true;
+
+	for (i = 0; i < out->found.n; i++) {
+		struct search_found f = out->found.at[i];
+
+		if (s->settled.n >= want && !is_tied(&f, us) &&
+		    f.step_us * (1 - SEARCH_NEAR) >=
+		    s->settled.at[want - 1].step_us) {
+			break;
+		}
+		good &= settle(s, &f);	/* it may fit, rebuilt otherwise */
+	}
+	out->found.n = 0;
+	for (i = 0; i < s->settled.n && i < want; i++) {
+		VEC_PUSH(s->a, &out->found, s->settled.at[i]);
+	}
+	return good;
+}

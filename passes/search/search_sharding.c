@@ -1,0 +1,649 @@
+/*
+ * One width: what is placed is staged into pieces, and each piece priced and
+ * measured, for any microbatch, dp and pp.  These change only how long the
+ * axes of the mesh are, so nothing is placed again for them.
+ */
+#include "passes/search/search_parts.h"
+
+#include <string.h>
+
+/* ---- staged ---- */
+
+axis_id
+search_axis(const struct ir_module *m, const char *name)
+{
+	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
+}
+
+/*
+ * The mesh is made as long as the plan has it.  What was placed without data
+ * ranks has as many microbatches more as there are of these, of one size.
+ */
+static void
+set_axes(struct ir_module *m, const struct search_try *t)
+{
+	axis_id dp = search_axis(m, "dp"), a;
+
+	for (a = 1; a < m->axes.n; a++) {
+		struct ir_axis *x = &m->axes.at[a];
+
+		if (x->time) {
+			x->size = t->nmicrobatches * (dp ? 1 : t->g->dp);
+		} else if (a == dp) {
+			x->size = t->g->dp;
+		}
+	}
+}
+
+static void
+set_axis(struct ir_module *m, const char *name, int64_t size)
+{
+	axis_id a = search_axis(m, name);
+
+	if (a) {
+		m->axes.at[a].size = size;
+	}
+}
+
+/*
+ * Of a width that was staged: as it was placed, or as if it were as wide as
+ * the key says.
+ */
+static void
+set_mesh(struct search_width *w, const struct search_key *key,
+	 const struct search_try *t)
+{
+	set_axes(w->m, t);
+	set_axis(w->m, "pp", t->g->pp);
+	set_axis(w->m, "cp", key->cp);
+	set_axis(w->m, "ep", key->ep);
+	if (!search_axis(w->m, "tpr")) {	/* else split alike */
+		set_axis(w->m, "tp", key->tp);
+	}
+	w->r.nmicrobatches = (uint32_t)t->nmicrobatches;
+	w->r.nranks = (uint32_t)(key->tp * key->cp * key->ep * t->g->dp *
+				 t->g->pp);
+}
+
+/*
+ * Sizes of kernels follow from the microbatch, those of an update's from dp;
+ * finding them takes far longer than to price them for another dp or pp.
+ */
+static struct search_kernels *
+kernels_at(struct search *s, const struct search_width *w,
+	   struct search_kernels **list, int64_t size)
+{
+	struct search_kernels *k;
+
+	for (k = *list; k && k->size != size; k = k->next) {
+	}
+	if (!k) {
+		k = arena_alloc(&s->keep, sizeof *k);
+		k->size = size;
+		arena_init(&k->mem, &s->m->ctx->mem);
+		k->next = *list;
+		*list = k;
+	}
+	if (!k->of) {
+		k->of = arena_alloc(&k->mem, w->m->funcs.n * sizeof *k->of);
+	}
+	return k;
+}
+
+static void
+drop_kernels(struct search_kernels *k)
+{
+	for (; k; k = k->next) {
+		arena_release(&k->mem);
+		k->of = NULL;
+	}
+}
+
+void
+search_drop_programs(struct search *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->widths.n; i++) {
+		struct search_width *w = s->widths.at[i];
+
+		drop_kernels(w->by_microbatch);
+		drop_kernels(w->by_dp);
+		if (w->m) {
+			ir_ctx_release(&w->ctx);
+			w->m = NULL;
+		}
+	}
+}
+
+static struct pricing
+pricing(const struct search *s, const struct search_width *w, uint32_t seat)
+{
+	return (struct pricing){ .r = &w->r, .m = w->m,
+				 .t = s->seats.at[seat],
+				 .traits = &s->o->traits,
+				 .memo = s->prices };
+}
+
+/*
+ * The kernels of all functions, where the width was staged.  Plans of this
+ * microbatch ask for those of stages again; few widths get as far as the price
+ * of their updates.
+ */
+static struct kernels **
+find_kernels(struct search *s, struct search_width *w)
+{
+	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
+						 w->microbatch);
+	uint32_t nfuncs = w->m->funcs.n, i;
+	struct arena *tmp = &w->ctx.tmp;
+	struct kernels **all = arena_alloc(tmp, nfuncs * sizeof *all);
+	func_id *ids = arena_alloc(tmp, nfuncs * sizeof *ids);
+	struct pricing at = pricing(s, w, 0);
+
+	w->fuse = kernels_open(w->m, &w->ctx.perm);
+	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
+		     &list->mem, list->of);
+	memcpy(all, list->of, nfuncs * sizeof *all);
+	for (i = 1; i < nfuncs; i++) {
+		ids[i] = i;
+	}
+	kernels_some(w->fuse, ids, nfuncs, tmp, all);
+	for (i = 1; i < nfuncs; i++) {
+		parts_choose(&at, s->base.chunks, all[i]->top);
+	}
+	return all;
+}
+
+/* What pieces hold, where the width was staged. */
+static bool
+measure(struct search *s, struct search_width *w)
+{
+	struct kernels **all = find_kernels(s, w);
+	struct memory mem;
+	const char *why;
+
+	if (!memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
+		return false;
+	}
+	search_measure(w, &mem);
+	return true;
+}
+
+struct search_width *
+search_with_updates(const struct search_width *w)
+{
+	return w->on->first;
+}
+
+static void
+drop_updates(struct ir_module *m)
+{
+	bool *live = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *live);
+
+	live[ir_model(m)] = true;
+	pass_drop_funcs(m, live);
+}
+
+/*
+ * What waits between stages and what they hold stops growing once the
+ * pipeline is full, so its schedule is no longer than that.
+ */
+static bool
+open_ranks(struct search_width *w)
+{
+	int64_t n = w->on->at.nmicrobatches, full = 4 * w->on->nstages;
+	struct search_try few = w->on->at;
+	struct sched *x;
+	const char *why;
+
+	few.nmicrobatches = n > full ? full + n % w->on->nstages : n;
+	set_axes(w->m, &few);
+	x = ranks_schedule(w->m, &w->ctx.perm);
+	if (!x || !ranks_open(&w->r, w->m, x, &why)) {
+		return false;
+	}
+	set_axes(w->m, &w->on->at);
+	w->r.nmicrobatches = (uint32_t)n;
+	return true;
+}
+
+/* What it grew from is dropped: only the rank programs are kept. */
+static bool
+make_programs(struct search *s, struct search_width *w)
+{
+	const struct search_try *t = &w->on->at;
+	struct ir_module *m;
+	struct ir_ctx c;
+	bool ok;
+
+	ir_ctx_child(&c, &w->on->ctx);
+	m = ir_copy(w->on->m, &c);
+	search_write_plan(s, w->on, &w->key, t, m);
+	set_axes(m, t);
+	if (w->on->first && w->on->first != w) {
+		drop_updates(m);
+	}
+	ok = search_pass(s, &c, m, pass_recompute);
+	arena_release(&c.tmp);
+	ok = ok && search_pass(s, &c, m, pass_stage);
+	if (!ok) {
+		ir_ctx_release(&c);
+		return false;
+	}
+	ir_ctx_child(&w->ctx, &w->on->ctx);
+	w->m = ir_move(m, &w->ctx);
+	return true;
+}
+
+static bool
+stage(struct search *s, struct search_width *w)
+{
+	bool ok;
+
+	w->dp = w->on->at.g->dp;
+	w->microbatch = w->on->at.microbatch;
+	if (w->on->bad || !make_programs(s, w)) {
+		return false;
+	}
+	ok = open_ranks(w) && measure(s, w);
+	arena_release(&w->ctx.tmp);
+	return ok;
+}
+
+void
+search_open_again(struct search *s, struct search_width *w)
+{
+	if (!w->m && !w->bad && !stage(s, w)) {
+		die("a width that was made cannot be made again");
+	}
+}
+
+struct search_width *
+search_find_width(const struct search *s, const struct search_key *key)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->widths.n; i++) {
+		if (search_same_key(&s->widths.at[i]->key, key)) {
+			return s->widths.at[i];
+		}
+	}
+	return NULL;
+}
+
+/* What lies on the host changes the price of updates, and no program. */
+static struct search_width *
+width(struct search *s, const struct search_key *key,
+      const struct search_try *t)
+{
+	struct search_key here = *key;
+	struct search_width *w;
+
+	here.offload = false;
+	w = search_find_width(s, &here);
+	if (w) {
+		return w;
+	}
+	w = arena_alloc(&s->keep, sizeof *w);
+	w->key = here;
+	w->on = search_place(s, key, t);
+	VEC_PUSH(&s->keep, &s->widths, w);
+	w->bad = !stage(s, w);
+	if (!w->bad && !w->on->first) {
+		w->on->first = w;
+	}
+	return w;
+}
+
+/* ---- prices ---- */
+
+/*
+ * Prices a function: of a piece that is layers only, apart what stands
+ * outside of their repeats, and of those one layer's share.
+ */
+static void
+price(struct pricing *p, const struct kernel_list *l, double trips,
+      struct price_func *top, struct price_func *body)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+		struct price_func once = { 0 };
+
+		if (!k->body) {
+			price_kernel(p, k, top);
+		} else if (!body) {
+			price_list(p, k->body, top);
+		} else {
+			price_list(p, k->body, &once);
+			price_add(body, &once, 1 / trips);
+		}
+	}
+}
+
+/* Where a piece's price goes: its own, or of what all pieces have. */
+struct where {
+	struct price_func *top, *body;
+	double trips;
+	struct price_func spare;
+};
+
+static void
+go(const struct search_width *w, uint32_t stage, struct price_func *first,
+   size_t step, struct where *to)
+{
+	uint32_t piece = w->on->piece_of[stage];
+	bool layers = piece >= PIECE_BODY;
+	bool again = stage > 1;		/* the first one tells it for all */
+
+	memset(to, 0, sizeof *to);
+	to->trips = (double)w->on->trips[stage];
+	to->body = layers ? first + piece * step : NULL;
+	to->top = !layers ? first + piece * step
+		: again ? &to->spare : first + PIECE_TOP * step;
+}
+
+static void
+price_function(const struct search *s, struct pricing *p,
+	       const struct search_kernels *k, func_id f, struct where *to)
+{
+	if (f) {
+		parts_choose(p, s->base.chunks, k->of[f]->top);
+		price(p, k->of[f]->top, to->trips, to->top, to->body);
+	}
+}
+
+static bool
+talks(const struct kernel_list *l, uint32_t axes)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body ? talks(k->body, axes)
+			    : k->work->talk.axes & axes) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Another dp makes one axis longer, and moves those apart that are outside of
+ * it: nothing changes for stages that exchange nothing along any of these.
+ */
+static bool
+depends_on_dp(const struct search_width *w, const struct search_kernels *list)
+{
+	struct ir_module *m = w->m;
+	axis_id dp = search_axis(m, "dp");
+	uint32_t axes = dp ? (2u << dp) - 1 : 0, i, k;
+
+	for (i = 0; i < w->on->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			func_id f = w->r.of_stage[i][k];
+
+			if (f && talks(list->of[f]->top, axes)) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static void
+price_pieces(struct search *s, struct search_width *w,
+	     struct search_kernels *list, struct search_cost *c,
+	     uint32_t seat, struct arena *a)
+{
+	struct pricing p = pricing(s, w, seat);
+	struct where to;
+	uint32_t i, k;
+
+	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
+		     &list->mem, list->of);
+	c->on[seat] = arena_alloc(a, sizeof *c->on[seat]);
+	for (i = 0; i < w->on->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			go(w, i, &c->on[seat]->fn[0][k], SCHED_NKINDS, &to);
+			price_function(s, &p, list, w->r.of_stage[i][k], &to);
+		}
+	}
+}
+
+/* On each group at first, for floors; then on several if a rank has them. */
+static void
+price_stages(struct search *s, struct search_width *w, struct search_cost *c,
+	     uint32_t seat)
+{
+	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
+						 c->microbatch);
+	uint32_t i;
+
+	c->on = list->any_dp ? list->any_dp->on : c->on;
+	if (!c->on[0]) {
+		for (i = 0; i < s->ngroups; i++) {
+			price_pieces(s, w, list, c, i, &s->keep);
+		}
+		list->any_dp = depends_on_dp(w, list) ? NULL : c;
+		search_add_floor(s, w, list);
+		search_add_known(s, w, &w->key, c);
+	}
+	if (!c->on[seat]) {
+		price_pieces(s, w, list, c, seat, &s->keep);
+	}
+	if (list->any_dp && s->seats.n == 1) {	/* nobody asks again */
+		arena_release(&list->mem);
+		list->of = NULL;
+	}
+	arena_release(&w->ctx.tmp);
+}
+
+/* Sums over all of the pipeline cross what all its ranks lie on. */
+static void
+price_updates(struct search *s, struct search_width *w,
+	      const struct search_try *t, struct search_update *u,
+	      uint32_t seat)
+{
+	struct search_kernels *list = kernels_at(s, w, &w->by_dp, u->dp);
+	struct pricing p = pricing(s, w, seat);
+	struct target_seats all;
+	struct where to;
+	uint32_t i;
+
+	kernels_some(w->fuse, w->r.update, w->on->nstages, &list->mem,
+		     list->of);
+	search_seat(s, t->g, &w->ctx.tmp, &all);
+	p.across = all.all;
+	u->on[seat] = arena_alloc(&s->keep, PIECE_MAX * sizeof *u->on[seat]);
+	for (i = 0; i < w->on->nstages; i++) {
+		go(w, i, u->on[seat], 1, &to);
+		price_function(s, &p, list, w->r.update[i], &to);
+	}
+	arena_release(&w->ctx.tmp);
+}
+
+/* ---- what is known of one ---- */
+
+void
+search_choices(struct search *s, const struct search_key *key,
+	       const struct search_try *t, struct search_cost *c)
+{
+	struct search_placed *w;
+	double more;
+	uint32_t i, k;
+
+	if (c->choices.n) {
+		return;
+	}
+	w = width(s, key, t)->on;
+	more = (double)c->microbatch / (double)w->at.microbatch;
+	if (!w->chosen) {
+		w->chosen = true;
+		search_front(s, w);
+	}
+	c->choices.n = c->choices.cap = w->choices.n;
+	c->choices.at = arena_dup(&s->keep, w->choices.at,
+				  w->choices.n * sizeof *c->choices.at);
+	for (i = 0; i < w->choices.n; i++) {
+		struct search_choice *x = &c->choices.at[i];
+
+		for (k = 0; k < s->nkinds; k++) {
+			x->extra_us[k] += x->sequence_us[k] * (double)
+				(c->microbatch - w->at.microbatch);
+			x->less[k] *= more;
+		}
+	}
+}
+
+struct search_cost *
+search_cost_of(struct search *s, const struct search_key *key,
+	       const struct search_try *t)
+{
+	struct search_width *w = width(s, key, t);
+	struct search_cost *c;
+
+	if (w->bad) {
+		return NULL;
+	}
+	for (c = w->costs; c; c = c->next) {
+		if (c->microbatch == t->microbatch && c->dp == t->g->dp) {
+			return c;
+		}
+	}
+	c = arena_alloc(&s->keep, sizeof *c);
+	c->microbatch = t->microbatch;
+	c->dp = t->g->dp;
+	c->on = arena_alloc(&s->keep, s->seats.n * sizeof *c->on);
+	c->next = w->costs;
+	w->costs = c;
+	search_scale_bytes(w, c);
+	return c;
+}
+
+void
+search_price(struct search *s, const struct search_key *key,
+	     const struct search_try *t, struct search_cost *c, uint32_t seat)
+{
+	struct search_width *w;
+
+	if (!c->on[seat]) {
+		w = width(s, key, t);
+		search_open_again(s, w);
+		set_mesh(w, &w->key, t);
+		price_stages(s, w, c, seat);
+	}
+}
+
+struct search_update *
+search_update_of(struct search *s, const struct search_key *key,
+		 const struct search_try *t)
+{
+	struct search_width *w = search_with_updates(width(s, key, t));
+	struct search_update *u;
+
+	for (u = w->updates; u; u = u->next) {
+		if (u->dp == t->g->dp && u->pp == t->g->pp &&
+		    u->offload == key->offload) {
+			return u;
+		}
+	}
+	u = arena_alloc(&s->keep, sizeof *u);
+	u->dp = t->g->dp;
+	u->pp = t->g->pp;
+	u->offload = key->offload;
+	u->on = arena_alloc(&s->keep, s->seats.n * sizeof *u->on);
+	u->next = w->updates;
+	w->updates = u;
+	search_scale_fixed(w, u);
+	return u;
+}
+
+void
+search_price_update(struct search *s, const struct search_key *key,
+		    const struct search_try *t, struct search_update *u,
+		    uint32_t seat)
+{
+	struct search_width *w;
+	struct search_key own;
+
+	if (!u->on[seat]) {
+		w = search_with_updates(width(s, key, t));
+		own = w->key;
+		own.offload = key->offload;
+		search_open_again(s, w);
+		set_mesh(w, &own, t);
+		if (plan_offload(w->m) != own.offload) {
+			search_write_plan(s, w->on, &own, t, w->m);
+		}
+		price_updates(s, w, t, u, seat);
+	}
+}
+
+double
+search_hop(struct search *s, const struct search_key *key,
+	   const struct search_try *t, struct search_cost *c)
+{
+	struct target_seats all;
+	struct search_width *w;
+
+	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
+		w = width(s, key, t);
+		search_open_again(s, w);
+		set_mesh(w, &w->key, t);
+		search_seat(s, t->g, &s->tmp, &all);
+		c->hop_pp = t->g->pp;
+		c->hop_us = price_hop(&(struct pricing){
+			.r = &w->r, .m = w->m, .t = all.all,
+			.traits = &s->o->traits
+		});
+	}
+	return t->g->pp > 1 ? c->hop_us : 0;
+}
+
+void
+search_price_as(struct search *s, struct search_width *w,
+		const struct search_key *key, const struct search_try *t)
+{
+	struct search_cost c = { .microbatch = t->microbatch,
+				 .dp = t->g->dp };
+	struct search_kernels list = { .size = t->microbatch };
+	uint32_t i;
+
+	search_open_again(s, w);
+	arena_init(&list.mem, &s->m->ctx->mem);
+	c.on = arena_alloc(&list.mem, s->seats.n * sizeof *c.on);
+	list.of = arena_alloc(&list.mem, w->m->funcs.n * sizeof *list.of);
+	set_mesh(w, key, t);
+	for (i = 0; i < s->ngroups; i++) {
+		price_pieces(s, w, &list, &c, i, &list.mem);
+	}
+	search_add_known(s, w, key, &c);
+	arena_release(&list.mem);
+	arena_release(&w->ctx.tmp);
+}
+
+/* ---- all of them ---- */
+
+void
+search_release(struct search *s)
+{
+	uint32_t i;
+
+	search_drop_programs(s);
+	for (i = 0; i < s->placed.n; i++) {
+		if (s->placed.at[i]->m) {
+			ir_ctx_release(&s->placed.at[i]->ctx);
+		}
+	}
+	if (s->ready) {
+		ir_ctx_release(&s->ready_ctx);
+	}
+	pass_ahead_release(&s->made);
+	arena_release(&s->keep);
+	arena_release(&s->tmp);
+	arena_release(&s->runs);
+}

@@ -1,0 +1,158 @@
+/*
+ * How many microbatches a schedule has in flight, by stage and by rank: what
+ * each of them holds takes a slot.
+ */
+#include "passes/search/search_parts.h"
+
+/* From which part of a microbatch to which a slot is held. */
+static const struct { uint8_t from, to; } spans[SEARCH_NSPANS] = {
+	[MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
+	[MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
+	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
+};
+
+/* Of a span: held now, and at most till now. */
+struct holding {
+	uint32_t now, most;
+};
+
+static void
+begin(struct holding *h)
+{
+	if (++h->now > h->most) {
+		h->most = h->now;
+	}
+}
+
+/* Along one rank's list: what begins there is held until it ends. */
+static uint32_t
+count_span(const struct sched_list *l, uint32_t span, struct holding *stages)
+{
+	struct holding all = { 0 };
+	bool begins[SCHED_NKINDS], ends[SCHED_NKINDS];
+	uint32_t i;
+
+	for (i = 0; i < SCHED_NKINDS; i++) {
+		begins[i] = sched_kinds[i].does & spans[span].from;
+		ends[i] = sched_kinds[i].does & spans[span].to;
+	}
+	for (i = 0; i < l->actions.n; i++) {
+		const struct sched_action *a = &l->actions.at[i];
+
+		if (begins[a->kind]) {
+			begin(&stages[a->stage]);
+			begin(&all);
+		}
+		if (ends[a->kind]) {
+			stages[a->stage].now--;
+			all.now--;
+		}
+	}
+	return all.most;
+}
+
+/* As the schedule's lists have it. */
+static void
+count_all(struct search *s, struct search_slots *k, const struct sched *x,
+	  uint32_t span)
+{
+	struct holding *stages;
+	uint32_t i;
+
+	stages = arena_alloc(&s->tmp, x->nstages * sizeof *stages);
+	for (i = 0; i < x->nranks; i++) {
+		k->rank[span][i] = count_span(&x->ranks[i], span, stages);
+	}
+	for (i = 0; i < x->nstages; i++) {
+		k->stage[span][i] = stages[i].most;
+	}
+}
+
+/* A backward that is not split ends both, and all between its halves. */
+static void
+set_whole(struct search_slots *k, const struct sched *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; i++) {
+		k->stage[MEMORY_TO_WEIGHTS][i] = k->stage[MEMORY_TO_INPUT][i];
+		k->rank[MEMORY_TO_WEIGHTS][i] = k->rank[MEMORY_TO_INPUT][i];
+		k->stage[MEMORY_BETWEEN][i] = k->rank[MEMORY_BETWEEN][i] = 1;
+	}
+}
+
+/* Of so many microbatches. */
+static void
+count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
+{
+	uint32_t n = (uint32_t)(k->pp * k->chunks), i;
+	const char *why;
+	struct sched *x = sched_make(&s->tmp, k->def->name, (uint32_t)k->pp,
+				     (uint32_t)k->chunks, nmicrobatches, &why);
+
+	for (i = 0; i < SEARCH_NSPANS; i++) {
+		k->stage[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
+		k->rank[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
+	}
+	count_all(s, k, x, MEMORY_TO_INPUT);
+	if (!k->def->split) {
+		set_whole(k, x);
+		return;
+	}
+	count_all(s, k, x, MEMORY_TO_WEIGHTS);
+	count_all(s, k, x, MEMORY_BETWEEN);
+}
+
+/* What the last microbatch brings, so many times more. */
+static void
+add_slots(struct search *s, struct search_slots *k)
+{
+	struct search_slots one = *k;
+	uint32_t n = (uint32_t)(k->pp * k->chunks), i, j;
+
+	count_slots(s, &one, k->nmicrobatches - 1);
+	for (i = 0; i < SEARCH_NSPANS; i++) {
+		for (j = 0; j < n; j++) {
+			k->stage[i][j] += k->times *
+				(k->stage[i][j] - one.stage[i][j]);
+			k->rank[i][j] += k->times *
+				(k->rank[i][j] - one.rank[i][j]);
+		}
+	}
+}
+
+static const struct search_slots *
+slots_of(struct search *s, const struct sched_def *def, int64_t pp,
+	 int64_t chunks, int64_t nmicrobatches)
+{
+	struct search_slots *k;
+	uint32_t times, n, i;
+
+	n = sched_held_of(def, (uint32_t)pp, (uint32_t)chunks,
+			  (uint32_t)nmicrobatches, &times);
+	for (i = 0; i < s->slots.n; i++) {
+		k = s->slots.at[i];
+		if (k->def == def && k->pp == pp && k->chunks == chunks &&
+		    k->nmicrobatches == n && k->times == times) {
+			return k;
+		}
+	}
+	k = arena_alloc(&s->keep, sizeof *k);
+	*k = (struct search_slots){ .def = def, .pp = pp, .chunks = chunks,
+				    .nmicrobatches = n, .times = times };
+	count_slots(s, k, n);
+	if (times) {
+		add_slots(s, k);
+	}
+	VEC_PUSH(&s->keep, &s->slots, k);
+	return k;
+}
+
+void
+search_count_slots(struct search *s, struct search_try *t)
+{
+	if (!t->slots) {
+		t->slots = slots_of(s, t->sched, t->g->pp, t->chunks,
+				    t->nmicrobatches);
+	}
+}

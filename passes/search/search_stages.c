@@ -1,0 +1,369 @@
+/*
+ * Stages out of pieces: what any run of layers costs and holds, and the
+ * layers by stage for which the slowest is quickest.
+ */
+#include "passes/search/search_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+void
+search_count(const struct search *s, int64_t lo, int64_t hi,
+	     double n[PIECE_MAX])
+{
+	bool first = lo == 0, last = hi == s->nlayers;
+	uint32_t k;
+
+	memset(n, 0, PIECE_MAX * sizeof *n);
+	n[PIECE_FIRST] = first;
+	n[PIECE_LAST] = last;
+	/* both bring what every function has */
+	n[PIECE_TOP] = 1 - (int)first - (int)last;
+	for (k = 0; k < s->nkinds; k++) {
+		int64_t from = s->kinds[k].first, to = from + s->kinds[k].trips;
+
+		from = from > lo ? from : lo;
+		to = to < hi ? to : hi;
+		n[PIECE_BODY + k] = to > from ? (double)(to - from) : 0;
+	}
+	if (s->nkinds > 0) {	/* they have a layer in them */
+		n[PIECE_BODY] -= first;
+		n[PIECE_BODY + s->nkinds - 1] -= last;
+	}
+}
+
+bool
+search_alike(const struct search *s, int64_t was, int64_t lo, int64_t hi)
+{
+	uint32_t k;
+
+	if (was == 0 || hi == s->nlayers || lo - was != hi - lo) {
+		return false;
+	}
+	for (k = 0; k < s->nkinds; k++) {
+		int64_t from = s->kinds[k].first;
+
+		if (from <= was && hi <= from + s->kinds[k].trips) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+search_stage_price(const struct search *s, const struct search_cost *c,
+		   uint32_t seat, int64_t lo, int64_t hi,
+		   struct price_func out[SCHED_NKINDS])
+{
+	double n[PIECE_MAX];
+	int i, k;
+
+	search_count(s, lo, hi, n);
+	memset(out, 0, SCHED_NKINDS * sizeof *out);
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
+			price_add(&out[k], &c->on[seat]->fn[i][k], n[i]);
+		}
+	}
+}
+
+void
+search_update_price(const struct search *s, const struct search_update *u,
+		    uint32_t seat, int64_t lo, int64_t hi,
+		    struct price_func *out)
+{
+	double n[PIECE_MAX];
+	int i;
+
+	search_count(s, lo, hi, n);
+	n[PIECE_TOP]--;		/* once a rank, not once a stage */
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		if (n[i] != 0) {
+			price_add(out, &u->on[seat][i], n[i]);
+		}
+	}
+}
+
+static double
+sum(const struct search *s, const double piece[PIECE_MAX], int64_t lo,
+    int64_t hi)
+{
+	double n[PIECE_MAX], all = 0;
+	int i;
+
+	search_count(s, lo, hi, n);
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		all += n[i] * piece[i];
+	}
+	return all;
+}
+
+double
+search_fixed_bytes(const struct search *s, const struct search_update *u,
+		   int64_t lo, int64_t hi)
+{
+	return sum(s, u->fixed, lo, hi);
+}
+
+double
+search_host_bytes(const struct search *s, const struct search_update *u,
+		  int64_t lo, int64_t hi)
+{
+	return sum(s, u->host, lo, hi);
+}
+
+double
+search_whole_bytes(const struct search *s, const struct search_update *u,
+		   int64_t lo, int64_t hi)
+{
+	return sum(s, u->whole, lo, hi);
+}
+
+/*
+ * Layers of a repeat are updated together; other pieces one behind another,
+ * or so it is hoped: the arena of the plan itself has the last word.
+ */
+double
+search_update_temp(const struct search *s, const struct search_update *u,
+		   int64_t lo, int64_t hi)
+{
+	double n[PIECE_MAX], most = 0;
+	int i;
+
+	search_count(s, lo, hi, n);
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		most = fmax(most, n[i] * u->temp[i]);
+	}
+	return most;
+}
+
+void
+search_stage_bytes(const struct search *s, const struct search_cost *c,
+		   int64_t lo, int64_t hi, struct search_bytes *out)
+{
+	double n[PIECE_MAX];
+	int i, k;
+
+	search_count(s, lo, hi, n);
+	memset(out, 0, sizeof *out);
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		for (k = 0; k < SEARCH_NSPANS; k++) {
+			out->slot[k] += n[i] * c->bytes[i].slot[k];
+		}
+		if (n[i] > 0) {
+			out->temp = fmax(out->temp, c->bytes[i].temp);
+			out->waits = fmax(out->waits, c->bytes[i].waits);
+		}
+	}
+}
+
+static double
+per_layer(const struct search *s, const double each[SEARCH_MAX_KINDS],
+	  int64_t lo, int64_t hi)
+{
+	double all = 0;
+	uint32_t k;
+
+	for (k = 0; k < s->nkinds; k++) {
+		int64_t from = s->kinds[k].first, to = from + s->kinds[k].trips;
+
+		from = from > lo ? from : lo;
+		to = to < hi ? to : hi;
+		all += to > from ? (double)(to - from) * each[k] : 0;
+	}
+	return all;
+}
+
+double
+search_extra_us(const struct search *s, const struct search_choice *c,
+		int64_t lo, int64_t hi)
+{
+	return per_layer(s, c->extra_us, lo, hi);
+}
+
+double
+search_less(const struct search *s, const struct search_choice *c, int64_t lo,
+	    int64_t hi)
+{
+	return per_layer(s, c->less, lo, hi);
+}
+
+/* ---- layers by stage ---- */
+
+/* What all stages have on a seat, and what the first and last have more. */
+struct speed {
+	bool known;
+	double kind_us[SEARCH_MAX_KINDS];	/* of a layer */
+	double top_us, before_us, after_us;
+	double all_us;
+};
+
+static double
+piece_us(const struct search_fn *f, int piece)
+{
+	double us = 0;
+	int k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		us += f->fn[piece][k].total_us;
+	}
+	return us;
+}
+
+static void
+find_speed(const struct search *s, const struct search_fn *f,
+	   struct speed *out)
+{
+	uint32_t k;
+
+	out->known = true;
+	for (k = 0; k < s->nkinds; k++) {
+		out->kind_us[k] = piece_us(f, PIECE_BODY + (int)k);
+		out->all_us += (double)s->kinds[k].trips * out->kind_us[k];
+	}
+	out->top_us = piece_us(f, PIECE_TOP);
+	out->before_us = piece_us(f, PIECE_FIRST) - out->top_us -
+			 out->kind_us[0];
+	out->after_us = piece_us(f, PIECE_LAST) - out->top_us -
+			out->kind_us[s->nkinds - 1];
+	out->all_us += out->top_us + fabs(out->before_us) +
+		       fabs(out->after_us);
+}
+
+/* Layers that were given out within a limit. */
+struct filled {
+	double most;		/* of any stage: with no more it is the same */
+	double next;		/* the least limit with which it is not */
+};
+
+/* How many more of `most` layers, of so much each, are run in time. */
+static int64_t
+in_time(double us, double each_us, double limit, int64_t most)
+{
+	double guess = each_us > 0 ? (limit - us) / each_us : INFINITY;
+	int64_t n = guess >= (double)most ? most
+		: guess > 0 ? (int64_t)guess : 0;
+
+	while (n < most && us + (double)(n + 1) * each_us <= limit) {
+		n++;
+	}
+	while (n > 0 && us + (double)n * each_us > limit) {
+		n--;
+	}
+	return n;
+}
+
+/*
+ * From the last of `left` layers down to `least`: as many as the stage runs
+ * in time, and one at the least.  What it takes then comes in `us`.
+ */
+static int64_t
+fill_stage(const struct search *s, const struct speed *x, int64_t left,
+	   int64_t least, double limit, double *us, struct filled *f)
+{
+	int64_t was = left;
+	uint32_t k;
+
+	for (k = s->nkinds; k-- > 0 && left > least;) {
+		int64_t first = s->kinds[k].first, most, n;
+
+		first = first > least ? first : least;
+		most = left > first ? left - first : 0;
+		n = in_time(*us, x->kind_us[k], limit, most);
+		n = n == 0 && most > 0 && left == was ? 1 : n;
+		if (n < most) {
+			f->next = fmin(f->next, *us + (double)(n + 1) *
+				       x->kind_us[k]);
+		}
+		*us += (double)n * x->kind_us[k];
+		left -= n;
+		if (n < most) {
+			break;
+		}
+	}
+	return was - left;
+}
+
+/*
+ * From the last stage to the first, which holds more microbatches and so
+ * gets what is left: as many layers as can be run in time.  True if that is
+ * all layers.
+ */
+static bool
+fill(const struct search *s, const struct speed *speed, const uint32_t *seat,
+     uint32_t nstages, double limit, int64_t *layers, struct filled *f)
+{
+	int64_t left = s->nlayers;
+	uint32_t i;
+
+	*f = (struct filled){ .most = 0, .next = INFINITY };
+	for (i = nstages; i-- > 0;) {
+		const struct speed *x = &speed[seat[i]];
+		double us = x->top_us + (i == 0 ? x->before_us : 0) +
+			    (i + 1 == nstages ? x->after_us : 0);
+
+		layers[i] = fill_stage(s, x, left, (int64_t)i, limit, &us, f);
+		left -= layers[i];
+		if (us > limit) {
+			f->next = us < f->next ? us : f->next;
+			return false;
+		}
+		f->most = us > f->most ? us : f->most;
+	}
+	return left == 0;
+}
+
+/*
+ * Halves what is between a limit below which it cannot be done and one with
+ * which it can, and goes on from there to where layers change.
+ */
+static void
+balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
+	const uint32_t *seat, int64_t *layers)
+{
+	struct speed *speed = arena_alloc((struct arena *)&s->tmp,
+					  s->seats.n * sizeof *speed);
+	double lo = 0, hi = 0;
+	struct filled f;
+	uint32_t i;
+
+	for (i = 0; i < nstages; i++) {
+		if (!speed[seat[i]].known) {
+			find_speed(s, c->on[seat[i]], &speed[seat[i]]);
+			hi = fmax(hi, speed[seat[i]].all_us);
+		}
+	}
+	while (lo < hi) {
+		double mid = lo + (hi - lo) / 2;
+
+		mid = mid < hi ? mid : lo;
+		if (fill(s, speed, seat, nstages, mid, layers, &f)) {
+			hi = f.most;
+		} else {
+			lo = f.next;
+		}
+	}
+	fill(s, speed, seat, nstages, hi, layers, &f);
+}
+
+/* Where all seats are alike, only the number of stages matters. */
+void
+search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
+	       const uint32_t *seat, int64_t *layers)
+{
+	size_t bytes = nstages * sizeof *layers;
+	struct search_balanced x = { nstages, NULL };
+	uint32_t i;
+
+	for (i = 0; s->seats.n == 1 && i < c->balanced.n; i++) {
+		if (c->balanced.at[i].nstages == nstages) {
+			memcpy(layers, c->balanced.at[i].layers, bytes);
+			return;
+		}
+	}
+	balance(s, c, nstages, seat, layers);
+	if (s->seats.n == 1) {
+		x.layers = arena_dup(&s->keep, layers, bytes);
+		VEC_PUSH(&s->keep, &c->balanced, x);
+	}
+}

@@ -1,0 +1,464 @@
+/*
+ * One plan of a width: its stages, what they rebuild, whether it fits, and how
+ * long its step is.  Bounds come first: the schedule is run only if the sum of
+ * its parts may still win.
+ */
+#include "passes/search/search_trial.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A step that is guessed this far above the best is not made. */
+#define NO_MORE 1.02
+
+/* ---- its stages ---- */
+
+static void
+set_layers(struct trial *x, int64_t *layers)
+{
+	uint32_t i;
+
+	x->layers = layers;
+	for (i = 1; i < x->nstages; i++) {
+		x->first[i] = x->first[i - 1] + layers[i - 1];
+	}
+}
+
+/* ---- the best so far ---- */
+
+static void
+take(struct trial *x, const struct trial_fit *f)
+{
+	struct search_report *out = x->s->out;
+	uint32_t top = search_top(x->s), i;
+	struct search_found e = {
+		.step_us = x->p.step_us, .bytes = (int64_t)f->most,
+		.room = (int64_t)(f->most - f->over), .fullest = f->fullest
+	};
+
+	if (e.step_us >= x->s->worst_us) {
+		return;
+	}
+	trial_plan(x, &e.plan);
+	if (out->found.n < top) {	/* else the last one goes */
+		VEC_PUSH(x->s->a, &out->found, e);
+	}
+	for (i = out->found.n - 1; i > 0 &&
+	     out->found.at[i - 1].step_us > e.step_us; i--) {
+		out->found.at[i] = out->found.at[i - 1];
+	}
+	out->found.at[i] = e;
+	search_set_worst(x->s);
+}
+
+/* ---- the microbatch that a width is placed for ---- */
+
+struct search_best *
+trial_best(const struct trial *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->s->bests.n; i++) {
+		if (search_same_width(&x->s->bests.at[i].key, &x->key)) {
+			return &x->s->bests.at[i];
+		}
+	}
+	return NULL;
+}
+
+/*
+ * So much of what it takes, a plan may take at the least if its width is
+ * placed for it: the first way through the space is to find that out.
+ */
+static double
+own(const struct trial *x)
+{
+	const struct search_key *key = x->stand ? &x->stand->key : &x->key;
+
+	return (x->s->guessing || x->stand) &&
+	       search_placed_for(x->s, key) != x->t->microbatch
+		? SEARCH_OWN : 1;
+}
+
+static void
+note_best(struct trial *x)
+{
+	struct search_best *b = trial_best(x);
+	struct search_best e = { x->key, x->t->microbatch, x->p.step_us };
+
+	if (!x->s->guessing) {
+		return;
+	}
+	if (!b) {
+		VEC_PUSH(&x->s->keep, &x->s->bests, e);
+	} else if (e.us < b->us) {
+		*b = e;
+	}
+}
+
+/* ---- bounds ---- */
+
+void
+trial_least(struct trial *x, double us)
+{
+	x->least_us = fmin(x->least_us, us);
+}
+
+/* So much of what is composed, it takes at the least. */
+static double
+sure(const struct trial *x)
+{
+	return own(x) / (x->state == TRIAL_MADE || x->stand ? 1 : NO_MORE);
+}
+
+/* With what it takes beside its pipeline. */
+static bool
+is_above(struct trial *x, double beside_us)
+{
+	double us = (x->bound_us + beside_us) * sure(x);
+
+	if (us < x->s->worst_us) {
+		return false;
+	}
+	x->pipe_us = fmin(x->pipe_us, x->bound_us);
+	trial_least(x, us);
+	return true;
+}
+
+/* By its pipeline, and what a stand-in is known to have beside it. */
+static bool
+is_pipe_above(struct trial *x)
+{
+	return is_above(x, !x->stand ? 0
+			: search_data_us(x->s, &x->key, x->t,
+					 search_has_exchange(&x->stand->key),
+					 x->bound_us));
+}
+
+static bool
+is_cut(struct trial *x)
+{
+	if (!trial_compose(x)) {
+		return true;
+	}
+	x->bound_us = trial_bound_us(x);
+	return is_pipe_above(x);
+}
+
+/* By a hair less than what is summed when it is composed. */
+bool
+trial_is_busy(struct trial *x, uint32_t rank)
+{
+	x->bound_us = (x->plain_us[rank] + trial_rebuild_us(x, rank)) *
+		      (1 - SEARCH_NEAR);
+	return is_pipe_above(x);
+}
+
+bool
+trial_is_late(struct trial *x)
+{
+	if (is_cut(x)) {
+		return true;
+	}
+	trial_compose_update(x);
+	return is_above(x, trial_update_us(x) * (1 - SEARCH_NEAR));
+}
+
+/*
+ * The first walk finds what a step takes about, and the best microbatch of
+ * each width that may be among the best if it is placed for that.
+ */
+static bool
+is_asked_now(struct trial *x, double us)
+{
+	const struct search_best *b = trial_best(x);
+
+	if (!x->s->guessing || us < x->s->worst_us ||
+	    (us * SEARCH_OWN < x->s->worst_us && (!b || us < b->us))) {
+		return true;
+	}
+	x->pipe_us = fmin(x->pipe_us, x->bound_us);
+	trial_least(x, us * sure(x));
+	return false;
+}
+
+/*
+ * Only what may still win with its update is run.  That is priced last, since
+ * few widths get so far; and without it no other ZeRO is ruled out, which
+ * may exchange beside its kernels what an update has to wait for.  What fits
+ * as it is placed is run anyway: its pipeline says if ZeRO 0 may be better.
+ */
+static bool
+is_run(struct trial *x, enum trial_fate fate)
+{
+	double update_us;
+
+	trial_compose_update(x);
+	update_us = trial_update_us(x) * (1 - SEARCH_NEAR);
+	return (fate == FATE_FITS ||
+		(!is_above(x, update_us) &&
+		 is_asked_now(x, x->bound_us + update_us))) &&
+	       trial_run(x);
+}
+
+/* As if nothing were built again. */
+static bool
+is_plain_cut(struct trial *x)
+{
+	uint32_t *choice = x->choice;
+	bool cut;
+
+	x->choice = arena_alloc(&x->s->tmp, x->nstages * sizeof *choice);
+	cut = is_cut(x);
+	x->choice = choice;
+	x->plain_us = x->bounds;
+	return cut;
+}
+
+/* What may fit, as it is. */
+static enum trial_room
+fits_after_all(struct trial *x, struct trial_fit *f)
+{
+	x->state = TRIAL_GUESSED;
+	return trial_fits(x, f);
+}
+
+/* With its programs made. */
+static enum trial_fate
+as_made(struct trial *x, enum trial_fate fate, struct trial_fit *f)
+{
+	enum trial_room has;
+
+	x->state = TRIAL_MADE;
+	if (fate == FATE_FITS) {	/* nothing is rebuilt */
+		return fate;
+	}
+	has = trial_fits(x, f);
+	if (has > TRIAL_LATE) {
+		return FATE_FULL;
+	}
+	return has == TRIAL_LATE || is_cut(x) ? FATE_CUT_TIGHT : fate;
+}
+
+/*
+ * How it recomputes is guessed first, since making that takes longer; and
+ * nothing else, on the first way through the space, which finds out what a
+ * step takes about.
+ */
+static enum trial_fate
+recomputed(struct trial *x, enum trial_room has, struct trial_fit *f)
+{
+	enum trial_fate fate = FATE_FITS;
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; i++) {
+		fate = x->choice[i] ? FATE_TIGHT : fate;
+	}
+	if (fate == FATE_TIGHT && is_cut(x)) {
+		return FATE_CUT_TIGHT;
+	}
+	has = has == TRIAL_MAY_FIT ? fits_after_all(x, f) : has;
+	if (has != TRIAL_FITS) {
+		return has == TRIAL_LATE ? FATE_CUT_TIGHT : FATE_FULL;
+	}
+	if (x->s->guessing) {
+		return fate;
+	}
+	if (fate == FATE_TIGHT && !is_run(x, fate)) {
+		return FATE_CUT_TIGHT;
+	}
+	if (fate == FATE_TIGHT && x->p.step_us >= x->s->worst_us * NO_MORE) {
+		x->pipe_us = fmin(x->pipe_us, x->p.pipe_us);
+		trial_least(x, x->p.step_us / NO_MORE);
+		return FATE_CUT_TIGHT;
+	}
+	return as_made(x, fate, f);
+}
+
+/* With ZeRO and layers chosen. */
+static enum trial_fate
+with_layers(struct trial *x)
+{
+	enum trial_room has;
+	enum trial_fate fate;
+	struct trial_fit f;
+
+	x->s->out->priced++;
+	x->state = TRIAL_MADE;
+	if (is_plain_cut(x)) {
+		x->s->out->cut++;
+		return FATE_CUT;
+	}
+	x->state = isfinite(x->s->worst_us) ? TRIAL_HOPED : TRIAL_GUESSED;
+	has = trial_fits(x, &f);
+	if (has > TRIAL_MAY_FIT) {
+		return has == TRIAL_LATE ? FATE_CUT_TIGHT : FATE_FULL;
+	}
+	fate = recomputed(x, has, &f);
+	if ((fate == FATE_FITS || fate == FATE_TIGHT) && is_run(x, fate)) {
+		note_best(x);
+		trial_least(x, x->p.step_us *
+			      (fate == FATE_FITS ? own(x) : sure(x)));
+		x->pipe_us = fmin(x->pipe_us, x->p.pipe_us);
+		take(x, &f);
+	}
+	return fate;
+}
+
+/* Layers after `part` of `of` steps from one spread to the other. */
+static void
+mix_layers(uint32_t n, const int64_t *from, const int64_t *to, int64_t part,
+	   int64_t of, int64_t *layers)
+{
+	int64_t a = 0, b = 0, last = 0, at;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		a += from[i];
+		b += to[i];
+		at = (a * (of - part) + b * part + of / 2) / of;
+		layers[i] = at - last;
+		last = at;
+	}
+}
+
+/*
+ * The quickest spread gives quick devices more than they have room for; the
+ * nearest to it that fits as it is placed lies on the way from the even one.
+ */
+static void
+with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
+{
+	int64_t lo = 0, hi = 0, a = 0, b = 0, steps;
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; i++) {
+		a += even[i];
+		b += quick[i];
+		hi = llabs(a - b) > hi ? llabs(a - b) : hi;
+	}
+	for (steps = hi; hi - lo > 1;) {
+		int64_t *layers = arena_alloc(&x->s->tmp, x->nstages *
+					      sizeof *layers);
+		int64_t mid = (lo + hi) / 2;
+		enum trial_fate fate;
+
+		mix_layers(x->nstages, even, quick, mid, steps, layers);
+		set_layers(x, layers);
+		fate = with_layers(x);
+		x->room |= fate != FATE_FULL;
+		if (fate == FATE_CUT || fate == FATE_FITS) {
+			lo = mid;
+		} else {
+			hi = mid;
+		}
+	}
+}
+
+/* With a spread of layers, as it is stood in for: FATE_FITS if it may win. */
+static enum trial_fate
+stood_in(struct trial *x)
+{
+	enum trial_room has;
+	struct trial_fit f;
+
+	x->state = TRIAL_MADE;
+	memset(x->choice, 0, x->nstages * sizeof *x->choice);
+	if (is_plain_cut(x)) {
+		return FATE_CUT;
+	}
+	x->state = TRIAL_GUESSED;
+	has = trial_fits(x, &f);
+	if (has > TRIAL_LATE) {
+		return FATE_FULL;
+	}
+	if (has == TRIAL_LATE || is_cut(x)) {
+		return FATE_CUT_TIGHT;
+	}
+	x->may_win = true;
+	return FATE_FITS;
+}
+
+/* The even spread of layers and the quickest one, each by itself. */
+static enum trial_fate
+with_spreads(struct trial *x, enum trial_fate (*with)(struct trial *x))
+{
+	struct search *s = x->s;
+	int64_t *even = arena_alloc(&s->tmp, x->nstages * sizeof *even);
+	size_t bytes = x->nstages * sizeof *even;
+	enum trial_fate fate, other;
+
+	plan_spread(s->nlayers, x->nstages, even);
+	set_layers(x, s->pinned[PIN_STAGES] &&
+		   s->base.nstages == x->nstages ? s->base.layers : even);
+	fate = with(x);
+	x->room |= fate != FATE_FULL;
+	if ((x->t->chunks == 1 || s->seats.n > 1) && x->nstages > 1 &&
+	    !s->even && !s->pinned[PIN_STAGES]) {
+		int64_t *layers = arena_alloc(&s->tmp, bytes);
+
+		search_balance(s, x->cost, x->nstages, x->seat_of, layers);
+		set_layers(x, layers);
+		if (memcmp(layers, even, bytes) != 0) {
+			other = with(x);
+			x->room |= other != FATE_FULL;
+			fate = other > fate ? other : fate;
+			if (s->seats.n > 1 && other > FATE_FITS) {
+				with_fewer(x, even, layers);
+			}
+		}
+	}
+	return fate;
+}
+
+static void
+set_width(struct trial *x, struct search_cost *cost)
+{
+	x->update = NULL;
+	x->made = NULL;
+	x->pipe_us = INFINITY;
+	memset(&x->p, 0, sizeof x->p);
+	x->cost = cost;
+}
+
+enum trial_fate
+trial_width(struct trial *x)
+{
+	set_width(x, search_cost_of(x->s, &x->key, x->t));
+	return x->cost ? with_spreads(x, with_layers) : FATE_NONE;
+}
+
+/* As what stands for it.  FATE_NONE: it may win, or nothing does. */
+static enum trial_fate
+with_stand(struct trial *x, struct search_stand *stand)
+{
+	enum trial_fate fate;
+
+	set_width(x, stand->cost);
+	x->update = stand->update;
+	x->stand = stand;
+	x->may_win = false;
+	fate = with_spreads(x, stood_in);
+	x->stand = NULL;
+	set_width(x, NULL);
+	return x->may_win ? FATE_NONE : fate;
+}
+
+enum trial_fate
+trial_stand_in(struct trial *x)
+{
+	struct search_stand stand;
+	enum trial_fate fate;
+
+	if (trial_is_asked(x) ||
+	    !search_stand_in(x->s, &x->key, x->t, false, &stand)) {
+		return FATE_NONE;
+	}
+	fate = with_stand(x, &stand);
+	if (fate == FATE_NONE && !stand.both &&
+	    search_stand_in(x->s, &x->key, x->t, true, &stand)) {
+		fate = with_stand(x, &stand);
+	}
+	return fate;
+}

@@ -1,0 +1,449 @@
+/*
+ * One plan, as all widths that its degrees leave open: ZeRO, sequence, and
+ * states here or on the host.  What costs time to save memory is tried
+ * only where memory asks for it.
+ */
+#include "passes/search/search_trial.h"
+
+#include <math.h>
+
+/* Of what another width's placement for that microbatch takes. */
+#define GAIN 0.995
+
+/* This one, if it is of the width's best plan, near the best of all; or 0. */
+static int64_t
+own_microbatch(const struct trial *x)
+{
+	const struct search_best *b = x->s->guessing ? NULL : trial_best(x);
+	int64_t mb = x->t->microbatch;
+
+	return b && b->microbatch == mb &&
+	       b->us * SEARCH_OWN < x->s->near_us &&
+	       search_placed_for(x->s, &x->key) != mb &&
+	       b->us * GAIN * search_gain(x->s, &x->key, mb) < x->s->near_us
+		? mb : 0;
+}
+
+/* ---- what no width is needed for ---- */
+
+/* Widths that only a rule says are above are counted at the end. */
+static void
+note_rule(struct trial *x)
+{
+	struct search *s = x->s;
+	uint64_t hash = search_hash_width(&x->key);
+	uint32_t at = 0;
+
+	while ((at = table_find(&s->ruled_out_table, hash, at)) != 0) {
+		if (search_same_width(&s->ruled_out.at[at], &x->key)) {
+			return;
+		}
+	}
+	at = table_add(&s->keep, &s->ruled_out_table, hash);
+	while (s->ruled_out.n <= at) {	/* the first is none */
+		VEC_PUSH(&s->keep, &s->ruled_out, x->key);
+	}
+}
+
+/* What it keeps alone has no room, wherever it lies: nothing is placed. */
+static bool
+is_too_large(const struct trial *x)
+{
+	const struct search_group *g = x->t->g;
+
+	return !trial_is_asked(x) &&
+	       search_least_bytes(x->s, g, x->key.zero, x->key.offload) >
+	       g->room;
+}
+
+/* Its lower bound is no less than what was found: it need not be placed. */
+static bool
+is_bound_above(struct trial *x)
+{
+	struct search *s = x->s;
+
+	if (search_is_above(s, &x->key, x->t, s->worst_us)) {
+		return true;
+	}
+	if (!search_seems_above(s, &x->key, x->t, s->worst_us)) {
+		uint64_t learnt = s->learnt;
+
+		search_foresee(s, &x->key, x->t);
+		if (s->learnt == learnt ||
+		    !search_seems_above(s, &x->key, x->t, s->worst_us)) {
+			return false;
+		}
+	}
+	note_rule(x);
+	return true;
+}
+
+/* ---- what was learnt of a way ---- */
+
+static uint32_t
+way_of(const struct trial *x, int zero, bool offload)
+{
+	return (uint32_t)zero | (uint32_t)offload << 2 |
+	       (uint32_t)x->key.sequence << 3;
+}
+
+static struct search_way *
+find_way(const struct trial *x, uint32_t way)
+{
+	uint32_t at = x->ways ? *x->ways : 0;
+
+	while (at && x->s->ways.at[at].way != way) {
+		at = x->s->ways.at[at].next;
+	}
+	return at ? &x->s->ways.at[at] : NULL;
+}
+
+/* It takes no less: rounded down. */
+static void
+note_way(struct trial *x, uint32_t way, enum trial_fate fate, double us)
+{
+	struct search *s = x->s;
+	struct search_way *old = find_way(x, way);
+	struct search_way w = {
+		.us = (float)(us * (1 - SEARCH_NEAR)), .way = (uint8_t)way,
+		.fate = (uint8_t)fate
+	};
+
+	if (!x->ways) {
+		return;
+	}
+	if (old) {
+		w.next = old->next;
+		*old = w;
+		return;
+	}
+	if (!s->ways.n) {
+		VEC_PUSH(&s->keep, &s->ways, w);
+	}
+	w.next = *x->ways;
+	*x->ways = s->ways.n;
+	VEC_PUSH(&s->keep, &s->ways, w);
+}
+
+static bool
+is_way_above(const struct trial *x, uint32_t way)
+{
+	const struct search_way *w = find_way(x, way);
+
+	return w && w->fate != FATE_FULL && isfinite(x->s->worst_us) &&
+	       w->us >= x->s->worst_us;
+}
+
+/*
+ * Whether an earlier walk has seen that it is above.  Of ZeRO 1, what runs
+ * says if 0 may be better: both must be.
+ */
+static bool
+is_seen_above(const struct trial *x, uint32_t way)
+{
+	return is_way_above(x, way) &&
+	       ((way & 3) != 1 || x->s->pinned[PIN_ZERO] ||
+		is_way_above(x, way - 1));
+}
+
+/* What was found to fit then is cut now. */
+static enum trial_fate
+cut_again(struct trial *x, uint32_t way)
+{
+	const struct search_way *w = find_way(x, way);
+
+	x->s->out->cut++;
+	trial_least(x, w->us);
+	return w->fate == FATE_TIGHT ? FATE_CUT_TIGHT
+		: w->fate == FATE_FITS ? FATE_CUT : (enum trial_fate)w->fate;
+}
+
+/* ---- one width ---- */
+
+static enum trial_fate
+try_zero(struct trial *x, int zero, bool offload)
+{
+	enum trial_fate fate;
+	bool large;
+
+	x->key.zero = zero;
+	x->key.offload = offload;
+	x->key.microbatch = own_microbatch(x);
+	large = is_too_large(x);
+	/* with 1, it says that nobody needs to ask for 2 and 3 */
+	if ((!large || zero == 1) && is_bound_above(x)) {
+		trial_least(x, x->s->worst_us);
+		x->s->out->cut++;
+		return FATE_CUT;
+	}
+	if (large) {
+		x->s->out->full++;
+		return FATE_FULL;
+	}
+	x->looked = true;
+	fate = trial_stand_in(x);
+	if (fate != FATE_NONE) {
+		x->s->out->cut++;
+		note_rule(x);
+		return fate;
+	}
+	return trial_width(x);
+}
+
+/* What had no room with a smaller microbatch has none. */
+static enum trial_fate
+with_zero(struct trial *x, int zero, bool offload)
+{
+	uint32_t way = way_of(x, zero, offload);
+	double least_us = x->least_us;
+	enum trial_fate fate;
+
+	x->cost = NULL;
+	x->room = x->looked = false;
+	if ((x->full & 1u << way) && !trial_is_asked(x)) {
+		x->s->out->full++;
+		return FATE_FULL;
+	}
+	if (is_seen_above(x, way)) {
+		return cut_again(x, way);
+	}
+	x->least_us = INFINITY;
+	fate = try_zero(x, zero, offload);
+	if (fate == FATE_FULL && !x->room) {
+		x->full |= 1u << way;
+	}
+	if (x->looked || zero == 0) {	/* floors are quick to ask again */
+		note_way(x, way, fate, x->least_us);
+	}
+	trial_least(x, least_us);
+	return fate;
+}
+
+/* ---- ZeRO, sequence, offload ---- */
+
+/* Whether stages may have room if dp cuts nothing. */
+static bool
+whole_fits(struct trial *x)
+{
+	int64_t lo = 0;
+	uint32_t i;
+
+	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
+		if (search_whole_bytes(x->s, trial_update(x), lo,
+				       lo + x->layers[i]) >
+		    search_room(x->s, x->seat_of[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Stages take what they took with ZeRO 1, but for what solvers choose among
+ * equals; they rebuild no less, since less room is left; and of weights and
+ * gradients no less is exchanged.  Of a width that was not placed, its floor
+ * says it.
+ */
+static bool
+may_be_whole(struct trial *x, enum trial_fate fate)
+{
+	const struct search_group *g = x->t->g;
+	uint32_t way = way_of(x, 0, x->key.offload);
+	int zero = x->key.zero;
+	double us;
+
+	if (!x->cost) {
+		return fate != FATE_FULL;
+	}
+	if (!whole_fits(x) ||
+	    !isfinite(x->pipe_us)) {	/* nothing of it ran */
+		note_way(x, way, FATE_CUT, INFINITY);
+		return false;
+	}
+	us = fmax(x->pipe_us - trial_data_us(x), 0) * SEARCH_SAME +
+	     g->sum_us + g->gather_us;
+	if (us < x->s->worst_us) {
+		return true;
+	}
+	trial_least(x, us);
+	note_way(x, way, FATE_CUT, us * SEARCH_OWN);
+	x->key.zero = 0;
+	note_rule(x);
+	x->key.zero = zero;
+	return false;
+}
+
+/* The ZeRO that exchanges least for what it saves. */
+static int
+mildest(const struct trial *x)
+{
+	const struct search_group *g = x->t->g;
+
+	return x->s->pinned[PIN_ZERO] ? x->s->base.zero
+		: g->dp * g->ep > 1;
+}
+
+static int
+strictest(const struct trial *x)
+{
+	const struct search_group *g = x->t->g;
+
+	return x->s->pinned[PIN_ZERO] ? x->s->base.zero
+		: g->dp * g->cp * g->ep > 1 ? 3 : 0;
+}
+
+/*
+ * Of a step of one microbatch, ZeRO 2 exchanges what milder ones do, and
+ * gradients beside backward, not behind it: it takes no less, but for what
+ * that hides.
+ */
+static bool
+may_hide(const struct trial *x, int mild, bool offload)
+{
+	const struct search_way *w = find_way(x, way_of(x, mild, offload));
+	double hidden_us = (1 - PRICE_SLOWED) * x->t->g->sum_us;
+
+	return x->t->nmicrobatches == 1 && strictest(x) > mild && w &&
+	       w->us - hidden_us < x->s->worst_us;
+}
+
+/*
+ * With states here or on the host: a stricter ZeRO only where the mildest one
+ * leaves memory tight, and on the host only those that are tight here.  fate
+ * is by ZeRO: what became of it here, and set to what becomes of it.
+ */
+static enum trial_fate
+with_states(struct trial *x, bool offload, enum trial_fate fate[4])
+{
+	int mild = mildest(x), zero;
+	enum trial_fate best;
+
+	best = fate[mild] = with_zero(x, mild, offload);
+	if (mild == 1 && !x->s->pinned[PIN_ZERO] &&
+	    may_be_whole(x, fate[mild])) {
+		with_zero(x, 0, offload);
+	}
+	if (fate[mild] < FATE_CUT_TIGHT && may_hide(x, mild, offload)) {
+		fate[2] = with_zero(x, 2, offload);
+	}
+	for (zero = mild + 1; fate[mild] >= FATE_CUT_TIGHT &&
+			      zero <= strictest(x); zero++) {
+		if (fate[zero] >= FATE_CUT_TIGHT) {
+			fate[zero] = with_zero(x, zero, offload);
+		}
+		best = fate[zero] < best ? fate[zero] : best;
+	}
+	return best;
+}
+
+/* False: nothing fits. */
+static bool
+with_all(struct trial *x)
+{
+	const struct search *s = x->s;
+	enum trial_fate fate[4] = {
+		FATE_FULL, FATE_FULL, FATE_FULL, FATE_FULL
+	}, here, there = FATE_FULL;
+
+	if (s->pinned[PIN_OFFLOAD]) {
+		return with_states(x, s->base.offload, fate) != FATE_FULL;
+	}
+	here = with_states(x, false, fate);
+	if (s->t->device.host_bytes_us > 0 &&
+	    fate[mildest(x)] >= FATE_CUT_TIGHT) {
+		there = with_states(x, true, fate);
+	}
+	return here != FATE_FULL || there != FATE_FULL;
+}
+
+/* ---- the whole ---- */
+
+/* By stage, in the order in which schedules hand them to ranks. */
+static void
+rank_stages(struct trial *x)
+{
+	uint32_t pp = (uint32_t)x->t->g->pp, chunks = (uint32_t)x->t->chunks;
+	struct arena *a = &x->s->tmp;
+	uint32_t i;
+
+	x->rank_of = arena_alloc(a, x->nstages * sizeof *x->rank_of);
+	x->stages = arena_alloc(a, x->nstages * sizeof *x->stages);
+	x->first = arena_alloc(a, x->nstages * sizeof *x->first);
+	for (i = 0; i < x->nstages; i++) {
+		x->rank_of[i] = x->t->sched->vshape && i / pp % 2
+			? pp - 1 - i % pp : i % pp;
+		x->stages[x->rank_of[i] * chunks + i / pp] = i;
+	}
+	x->seat = search_seats(x->s, x->t->g, a);
+	x->seat_of = arena_alloc(a, x->nstages * sizeof *x->seat_of);
+	for (i = 0; i < x->nstages; i++) {
+		x->seat_of[i] = x->seat[x->rank_of[i]];
+	}
+}
+
+static struct trial
+begin(struct search *s, struct search_try *t)
+{
+	const struct search_group *g = t->g;
+	struct trial x = {
+		.s = s, .t = t, .nstages = (uint32_t)(g->pp * t->chunks),
+		.key = { .tp = g->tp, .cp = g->cp, .ep = g->ep,
+			 .data = g->dp > 1, .sequence = s->base.sequence,
+			 .split = t->sched->split,
+			 .solo = s->nlayers < 3 && g->pp * t->chunks == 1 },
+		.least_us = INFINITY
+	};
+
+	rank_stages(&x);
+	x.choice = arena_alloc(&s->tmp, x.nstages * sizeof *x.choice);
+	return x;
+}
+
+void
+search_one(struct search *s, struct search_try *t, struct search_seen *seen)
+{
+	const struct search_group *g = t->g;
+	struct trial x;
+	bool fits;
+
+	if (s->pinned[PIN_STAGES] &&
+	    s->base.nstages != (uint32_t)(g->pp * t->chunks)) {
+		return;
+	}
+	x = begin(s, t);
+	x.full = seen->full;
+	x.ways = &seen->ways;
+	fits = with_all(&x);
+	if (g->tp > 1 && !s->pinned[PIN_SEQUENCE]) {
+		x.key.sequence = false;
+		fits |= with_all(&x);
+	}
+	seen->us = x.least_us;
+	seen->none = !fits;
+	seen->full = (uint16_t)x.full;
+}
+
+void
+search_again(struct search *s, const struct plan *p)
+{
+	struct search_try t = {
+		.microbatch = p->microbatch,
+		.nmicrobatches = p->nmicrobatches, .chunks = p->interleave,
+		.sched = sched_find(p->schedule)
+	};
+	struct trial x;
+	uint32_t i;
+
+	for (i = 0; i < s->groups.n; i++) {
+		const struct search_group *g = &s->groups.at[i];
+
+		if (g->tp == p->tp && g->cp == p->cp && g->ep == p->ep &&
+		    g->pp == p->pp && g->dp == p->dp) {
+			t.g = g;
+		}
+	}
+	x = begin(s, &t);
+	x.key.sequence = p->sequence;
+	with_zero(&x, p->zero, p->offload);
+	arena_release(&s->tmp);
+}

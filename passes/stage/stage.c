@@ -1,0 +1,140 @@
+/*
+ * stage: cuts a training program into rank programs: for each stage of the
+ * pipeline a forward and a backward function, for each pipeline rank an
+ * update.
+ *
+ * Needs: a flat module with its backward program, and a plan that fits it.
+ * Gives: layers without operands in place of the model and of `update`.
+ * What one stage makes and another uses crosses by `send` and `recv`; what
+ * a stage's own backward needs crosses by `save` and `saved`; weights,
+ * inputs and constants are read wherever they are used.  A repeat whose
+ * trips lie on several stages becomes a repeat on each of them, so the
+ * programs grow with the number of stages, not with the depth.
+ *
+ * It stands last: it takes the nodes as they are and changes none of them,
+ * so whatever decides how a node runs has decided by now.  docs/ranks.md
+ * specifies what comes out.
+ */
+#include "passes/stage/stage.h"
+
+#include <string.h>
+
+#include "passes/sched/sched.h"
+
+static struct span
+model_span(const struct ir_module *m)
+{
+	return m->funcs.at[ir_model(m)].span;
+}
+
+/* Who holds which stage, and whether backward comes in two halves. */
+static bool
+read_schedule(struct stage *st)
+{
+	const struct sched_def *def = sched_find(st->plan.schedule);
+	const char *why = NULL;
+	struct sched *s;
+	uint32_t r, i;
+
+	/* the ranks of a named one do not depend on the microbatches */
+	s = def ? sched_make(st->a, def->name, st->npipes,
+			     (uint32_t)st->plan.interleave, 1, &why)
+		: plan_schedule(st->m, &st->plan, st->a);
+	if (!s) {
+		if (why) {
+			diag_error(&st->m->ctx->diags, model_span(st->m),
+				   "%s", why);
+		}
+		return false;
+	}
+	st->rank_of = s->rank_of;
+	for (r = 0; r < s->nranks; r++) {
+		for (i = 0; i < s->ranks[r].actions.n; i++) {
+			uint8_t kind = s->ranks[r].actions.at[i].kind;
+			uint8_t does = sched_kinds[kind].does;
+
+			st->split |= (does & SCHED_INPUT) &&
+				     !(does & SCHED_WEIGHTS);
+		}
+	}
+	return true;
+}
+
+/* The axis of that name; a mesh that somebody made is left as it is. */
+static bool
+want_axis(struct stage *st, const char *text, int64_t size, bool time,
+	  axis_id *out)
+{
+	struct ir_module *m = st->m;
+	sym_t name = intern_str(&m->ctx->syms, text);
+	axis_id a = ir_axis_find(m, name);
+
+	*out = a;
+	if (a && (m->axes.at[a].size != size || m->axes.at[a].time != time)) {
+		diag_error(&m->ctx->diags, m->axes.at[a].span, "axis `%s` is "
+			   "%lld%s, and the plan makes it %lld%s", text,
+			   (long long)m->axes.at[a].size,
+			   m->axes.at[a].time ? " time" : "",
+			   (long long)size, time ? " time" : "");
+		return false;
+	}
+	if (!a && m->axes.n > IR_MAX_AXES) {
+		diag_error(&m->ctx->diags, model_span(m), "the mesh has %d "
+			   "axes, and there is no room for `%s`",
+			   IR_MAX_AXES, text);
+		return false;
+	}
+	if (!a) {
+		*out = ir_axis_add(m, name, size, model_span(m));
+		m->axes.at[*out].time = time;
+	}
+	return true;
+}
+
+static bool
+read_plan(struct stage *st)
+{
+	axis_id mb;
+
+	if (!plan_read(st->m, &st->plan)) {
+		return false;
+	}
+	st->nstages = st->plan.nstages;
+	st->npipes = (uint32_t)st->plan.pp;
+	return read_schedule(st) &&
+	       want_axis(st, "mb", st->plan.nmicrobatches, true, &mb) &&
+	       (st->npipes == 1 || want_axis(st, "pp", st->npipes, false,
+					     &st->pp));
+}
+
+bool
+pass_stage(struct pass_ctx *p, struct ir_module *m)
+{
+	struct stage st = { .p = p, .m = m, .a = &p->ctx->tmp };
+	uint32_t nfuncs, f;
+	bool *live;
+
+	/* what nobody uses must not be sent */
+	if (!pass_dce(p, m)) {
+		return false;
+	}
+	nfuncs = m->funcs.n;
+	if (!read_plan(&st) || !stage_units(&st)) {
+		return false;
+	}
+	stage_sums(&st);
+	stage_chain(&st);
+	stage_emit(&st);
+	if (!stage_update(&st, nfuncs)) {
+		return false;
+	}
+	live = arena_alloc(st.a, m->funcs.n * sizeof *live);
+	for (f = nfuncs; f < m->funcs.n; f++) {
+		live[f] = true;
+	}
+	pass_drop_funcs(m, live);
+	/* the model is gone, which said how many layers there are */
+	plan_write_stages(m, &st.plan);
+	pass_count(p, "stages", st.nstages);
+	return pass_dce(p, m);
+}

@@ -1,0 +1,19 @@
+/*
+ * Between the summary and what tells it the use of a weight; nobody else
+ * includes this.
+ */
+#ifndef PASSES_GROUPS_H
+#define PASSES_GROUPS_H
+
+#include "passes/pass.h"
+
+struct pass_use {
+	uint32_t bits;		/* weight_use.c knows which */
+	int64_t picked, of;	/* experts: one token uses so many of so many */
+};
+
+/* By value, in ctx->tmp. `tokens` is the type of what a step reads. */
+struct pass_use *pass_uses(struct ir_module *m, const struct ir_type *tokens);
+enum pass_group pass_group_of(const struct pass_use *u);
+
+#endif

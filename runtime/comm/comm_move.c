@@ -1,0 +1,347 @@
+/*
+ * comm_move.c - elements of several ranks that a rank wants: of each dim both
+ * have pieces, and where these meet are runs that lie side by side at both
+ * ends.
+ */
+#include "runtime/comm/transport.h"
+
+#include <string.h>
+
+enum {
+	MAX_DIMS = RT_MAX_DIMS + 1,
+	MAX_RUNS = RT_MAX_PIECES * RT_MAX_PIECES,
+	COPY_BYTES = 4 << 20
+};
+
+/* Local positions of a dim, there and in the box here. */
+struct run {
+	int64_t in, out, n;
+};
+
+struct walk {
+	enum rt_elem elem;
+	enum rt_talk_op op;
+	int64_t bytes;		/* of an element */
+	int64_t ndims;
+	const struct rt_pieces *dims[MAX_DIMS];	/* of what is wanted */
+	struct rt_pieces unit;	/* trailing dims that all have alike, as one */
+	/* the box at hand, in local positions; contiguous */
+	int64_t from[MAX_DIMS], count[MAX_DIMS];
+	/* of one part in the box */
+	struct run runs[MAX_DIMS][MAX_RUNS];
+	int64_t nruns[MAX_DIMS];
+	int64_t sizes[MAX_DIMS];	/* of the part */
+	const struct rt_part *part;
+	char *to;		/* the box; of sums in wide elements */
+	bool first;		/* to be set, not added to */
+};
+
+int64_t
+rt_pieces_elems(const struct rt_pieces *const *dims, int64_t ndims)
+{
+	int64_t n = 1, d;
+
+	for (d = 0; d < ndims; d++) {
+		n *= dims[d]->total;
+	}
+	return n;
+}
+
+bool
+rt_pieces_equal(const struct rt_pieces *a, const struct rt_pieces *b)
+{
+	int64_t i;
+
+	if (a == b) {
+		return true;
+	}
+	if (a->n != b->n || a->total != b->total) {
+		return false;
+	}
+	for (i = 0; i < a->n; i++) {
+		if (a->at[i].start != b->at[i].start ||
+		    a->at[i].count != b->at[i].count) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- runs ---- */
+
+static int64_t
+min(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t
+max(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static void
+add_run(struct walk *w, int64_t d, struct run r)
+{
+	struct run *end = w->runs[d] + w->nruns[d];
+
+	if (w->nruns[d] > 0 && end[-1].in + end[-1].n == r.in &&
+	    end[-1].out + end[-1].n == r.out) {
+		end[-1].n += r.n;
+		return;
+	}
+	*end = r;
+	w->nruns[d]++;
+}
+
+/* Positions of the box's dim that the part has; how many. */
+static int64_t
+find_runs(struct walk *w, int64_t d, const struct rt_pieces *in)
+{
+	const struct rt_pieces *out = w->dims[d];
+	int64_t from = w->from[d], to = from + w->count[d];
+	int64_t i, j, here = 0, there, n = 0;
+
+	w->nruns[d] = 0;
+	for (i = 0; i < out->n; here += out->at[i++].count) {
+		/* positions of the dim, of this piece in the box */
+		int64_t shift = out->at[i].start - here;
+		int64_t lo = max(here, from) + shift;
+		int64_t hi = min(here + out->at[i].count, to) + shift;
+
+		there = 0;
+		for (j = 0; j < in->n; there += in->at[j++].count) {
+			int64_t a = max(lo, in->at[j].start);
+			int64_t b = min(hi, in->at[j].start + in->at[j].count);
+
+			if (a < b) {
+				add_run(w, d, (struct run){
+					there + a - in->at[j].start,
+					a - shift - from, b - a });
+				n += b - a;
+			}
+		}
+	}
+	return n;
+}
+
+/* ---- one part ---- */
+
+void
+rt_copy_part(const struct rt_part *p, char *to, const char *from,
+	     int64_t bytes)
+{
+	int64_t done, n;
+
+	for (done = 0; done < bytes; done += n) {
+		n = min(bytes - done, COPY_BYTES);
+		memmove(to + done, from + done, (size_t)n);
+		if (p->read) {
+			p->read(p->user, from + done, n);
+		}
+	}
+}
+
+static void
+take(const struct walk *w, int64_t in, int64_t out, int64_t n)
+{
+	const char *from = w->part->at + in * w->bytes;
+
+	if (w->op == RT_TALK_COPY) {
+		rt_copy_part(w->part, w->to + out * w->bytes, from,
+			     n * w->bytes);
+		return;
+	}
+	out *= rt_acc_bytes(w->elem);
+	if (w->first) {
+		rt_widen(w->elem, w->to + out, from, n);
+	} else {
+		rt_fold(w->elem, w->op, w->to + out, from, n);
+	}
+	if (w->part->read) {
+		w->part->read(w->part->user, from, n * w->bytes);
+	}
+}
+
+/* Whether positions of the last cut dim lie side by side at both ends. */
+static bool
+is_dense(const struct walk *w)
+{
+	int64_t d = w->ndims - 1;
+
+	return w->nruns[d] == 1 && w->runs[d][0].n == w->sizes[d] &&
+	       w->runs[d][0].n == w->count[d];
+}
+
+static void
+visit(const struct walk *w, int64_t d, int64_t in, int64_t out)
+{
+	int64_t last = w->ndims - 1, r, i;
+
+	for (r = 0; r < w->nruns[d]; r++) {
+		const struct run *run = &w->runs[d][r];
+		int64_t a = in * w->sizes[d] + run->in;
+		int64_t b = out * w->count[d] + run->out;
+
+		if (d == last) {
+			take(w, a, b, run->n);
+			continue;
+		}
+		/* else a dim cut inside is moved element by element */
+		if (d == last - 1 && is_dense(w)) {
+			take(w, a * w->sizes[last], b * w->sizes[last],
+			     run->n * w->sizes[last]);
+			continue;
+		}
+		for (i = 0; i < run->n; i++) {
+			visit(w, d + 1, a + i, b + i);
+		}
+	}
+}
+
+/* How many elements of the box the part has. */
+static int64_t
+look_at(struct walk *w, const struct rt_part *part)
+{
+	int64_t n = 1, d;
+
+	for (d = 0; d < w->ndims && n > 0; d++) {
+		const struct rt_pieces *in = d == w->ndims - 1 ? &w->unit :
+			part->dims[d];
+
+		w->sizes[d] = in->total;
+		n *= find_runs(w, d, in);
+	}
+	w->part = part;
+	return n;
+}
+
+/* ---- boxes ---- */
+
+static void
+copy_box(struct walk *w, const struct rt_part *parts, int64_t n)
+{
+	int64_t i;
+
+	for (i = 0; i < n; i++) {
+		if (look_at(w, &parts[i]) > 0) {
+			visit(w, 0, 0, 0);
+		}
+	}
+}
+
+static void
+sum_box(struct walk *w, const struct rt_part *parts, int64_t n, char *out)
+{
+	int64_t elems = 1, i, d;
+
+	for (d = 0; d < w->ndims; d++) {
+		elems *= w->count[d];
+	}
+	for (i = 0; i < n; i++) {
+		int64_t has = look_at(w, &parts[i]);
+
+		w->first = i == 0 && has == elems;
+		if (i == 0 && !w->first) {
+			rt_neutral(w->elem, w->op, w->to, elems);
+		}
+		if (has > 0) {
+			visit(w, 0, 0, 0);
+		}
+	}
+	rt_narrow(w->elem, out, w->to, elems);
+}
+
+/* Box by box, each of at most `most` elements. */
+static void
+sum_boxes(struct walk *w, const struct rt_part *parts, int64_t n, int64_t most,
+	  char *out)
+{
+	int64_t inner = 1, total = 1, split, d, i, done;
+
+	for (d = 0; d < w->ndims; d++) {
+		total *= w->dims[d]->total;
+	}
+	for (split = w->ndims - 1; split > 0; split--) {
+		if (inner * w->dims[split]->total > most) {
+			break;
+		}
+		inner *= w->dims[split]->total;
+	}
+	for (done = 0; done < total;) {
+		int64_t rest = done / inner;
+		int64_t at = rest % w->dims[split]->total;
+		int64_t elems;
+
+		w->from[split] = at;
+		w->count[split] = min(max(most / inner, 1),
+				      w->dims[split]->total - at);
+		rest /= w->dims[split]->total;
+		for (i = split - 1; i >= 0; i--) {
+			w->from[i] = rest % w->dims[i]->total;
+			w->count[i] = 1;
+			rest /= w->dims[i]->total;
+		}
+		elems = inner * w->count[split];
+		sum_box(w, parts, n, out + done * w->bytes);
+		done += elems;
+	}
+}
+
+/* Trailing dims of which all have the same are one. */
+static void
+fold_dims(struct walk *w, const struct rt_part *parts, int64_t n,
+	  const struct rt_pieces *const *dims, int64_t ndims)
+{
+	int64_t unit = 1, d, i;
+
+	for (; ndims > 0; ndims--) {
+		for (i = 0; i < n; i++) {
+			if (!rt_pieces_equal(dims[ndims - 1],
+					     parts[i].dims[ndims - 1])) {
+				break;
+			}
+		}
+		if (i < n) {
+			break;
+		}
+		unit *= dims[ndims - 1]->total;
+	}
+	w->unit.n = 1;
+	w->unit.total = unit;
+	w->unit.at[0].start = 0;
+	w->unit.at[0].count = unit;
+	for (d = 0; d < ndims; d++) {
+		w->dims[d] = dims[d];
+	}
+	w->dims[ndims] = &w->unit;
+	w->ndims = ndims + 1;
+	for (d = 0; d < w->ndims; d++) {
+		w->from[d] = 0;
+		w->count[d] = w->dims[d]->total;
+	}
+}
+
+void
+rt_gather_parts(const struct rt_part *parts, int64_t n,
+		const struct rt_pieces *const *dims, int64_t ndims,
+		enum rt_elem elem, enum rt_talk_op op, char *out, char *acc)
+{
+	struct walk w;
+
+	w.elem = elem;
+	w.op = op;
+	w.bytes = rt_elem_bytes(elem);
+	fold_dims(&w, parts, n, dims, ndims);
+	if (rt_pieces_elems(dims, ndims) == 0) {
+		return;
+	}
+	if (op == RT_TALK_COPY) {
+		w.to = out;
+		copy_box(&w, parts, n);
+		return;
+	}
+	w.to = acc;
+	sum_boxes(&w, parts, n, RT_ACC_BYTES / rt_acc_bytes(elem), out);
+}

@@ -1,0 +1,64 @@
+/*
+ * comm_scratch.c - whether a plan has the room that a talk takes on a GPU: an
+ * emulated one packs nothing, but a plan that has too little is as wrong
+ * there.
+ */
+#include "runtime/device/device.h"
+#include "runtime/comm/transport.h"
+
+#include <stdlib.h>
+
+enum rt_status
+rt_talk_room(const struct rt_plan *p, const struct rt_talk *t,
+	     const struct rt_group *g, int64_t microbatch, int64_t *out,
+	     struct rt_error *err)
+{
+	int64_t n = g->n * t->ndims, i;
+	const struct rt_pieces **at = malloc(sizeof(*at) * (size_t)(2 * n + 1));
+
+	if (!at) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < g->n; i++) {
+		rt_talk_pieces(p, t, t->in, g->ranks[i], microbatch,
+			       at + i * t->ndims);
+		rt_talk_pieces(p, t, t->out, g->ranks[i], microbatch,
+			       at + n + i * t->ndims);
+	}
+	*out = rt_room(at, at + n, g->n, t->ndims, g->me,
+		       rt_elem_bytes((enum rt_elem)t->elem),
+		       t->op != RT_TALK_COPY);
+	free(at);
+	return RT_OK;
+}
+
+enum rt_status
+rt_talk_fits(const struct rt_device *d, const struct rt_talk *t,
+	     int64_t microbatch, struct rt_error *err)
+{
+	const struct rt_talk *x;
+	struct rt_group *g;
+	enum rt_status status;
+	int64_t bytes = 0, one;
+
+	if (t->op == RT_TALK_SEND || t->op == RT_TALK_RECV ||
+	    t->op == RT_TALK_FREE) {
+		return RT_OK;
+	}
+	status = rt_group_find(d->comm, t->axes, t->holders, &g, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	for (x = t; x && status == RT_OK; x = x->next) {
+		status = rt_talk_room(d->plan, x, g, microbatch, &one, err);
+		bytes += status == RT_OK ? one : 0;
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	return bytes <= d->program->talk_bytes ? RT_OK :
+		rt_fail(err, RT_FORMAT, RT_NOWHERE, "%s packs %lld bytes on a "
+			"GPU, and the plan has room for %lld: that is a fault "
+			"of the compiler", rt_show_name(t->what).text,
+			(long long)bytes, (long long)d->program->talk_bytes);
+}

@@ -1,0 +1,84 @@
+/*
+ * mesh.c - where a rank stands, and what it has of a dim.
+ */
+#include "runtime/comm/comm.h"
+
+#include <stdio.h>
+
+void
+rt_mesh_at(const struct rt_plan *p, int64_t rank, int64_t at[RT_MAX_AXES + 1])
+{
+	int64_t a;
+
+	for (a = 0; a <= RT_MAX_AXES; a++) {
+		at[a] = 0;
+	}
+	for (a = p->naxes - 1; a > 0; a--) {
+		if (!p->axes[a].time) {
+			at[a] = rank % p->axes[a].size;
+			rank /= p->axes[a].size;
+		}
+	}
+}
+
+int64_t
+rt_mesh_number(const struct rt_plan *p, const int64_t at[RT_MAX_AXES + 1])
+{
+	int64_t rank = 0, a;
+
+	for (a = 1; a < p->naxes; a++) {
+		if (!p->axes[a].time) {
+			rank = rank * p->axes[a].size + at[a];
+		}
+	}
+	return rank;
+}
+
+void
+rt_mesh_text(const struct rt_plan *p, int64_t rank, char *out, size_t room)
+{
+	int64_t at[RT_MAX_AXES + 1], a;
+	bool any = false;
+	size_t n;
+
+	rt_mesh_at(p, rank, at);
+	n = (size_t)snprintf(out, room, "rank %lld", (long long)rank);
+	for (a = 1; a < p->naxes && n < room; a++) {
+		if (!p->axes[a].time && p->axes[a].size > 1) {
+			n += (size_t)snprintf(out + n, room - n, "%s%s=%lld",
+					      any ? " " : " (",
+					      p->axes[a].name,
+					      (long long)at[a]);
+			any = true;
+		}
+	}
+	if (any && n < room) {
+		snprintf(out + n, room - n, ")");
+	}
+}
+
+const struct rt_pieces *
+rt_pieces_of(const struct rt_plan *p, const struct rt_spread *s, int64_t rank,
+	     int64_t microbatch)
+{
+	if (s->by_time) {
+		return &s->at[rank * p->nmicrobatches + microbatch];
+	}
+	return &s->at[rank];
+}
+
+int64_t
+rt_elem_bytes(enum rt_elem e)
+{
+	switch (e) {
+	case RT_ELEM_F64:
+		return 8;
+	case RT_ELEM_BF16:
+	case RT_ELEM_F16:
+		return 2;
+	case RT_ELEM_U8:
+		return 1;
+	default:
+		return 4;
+	}
+}

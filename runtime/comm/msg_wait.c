@@ -1,0 +1,475 @@
+/*
+ * msg_wait.c - how a rank waits for messages: it asks whether they have come,
+ * and by and by whether somebody gave up, whether it was told to end, and
+ * whether it has waited too long.
+ */
+#include "runtime/comm/msg.h"
+#include "runtime/text.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	SPINS = 200,		/* then others may have the core */
+	YIELDS = 2000,		/* then it sleeps between looks */
+	NAP_NS = 50000,
+	NAP_MS = 5		/* of one that something wakes */
+};
+
+#define LOOK_US 2000.0
+/*
+ * When a rank dies, mpirun tells the others to end, and kills them a second
+ * later: in between they say where they waited.
+ */
+#define TOLD_US 200000.0
+/* So long last words may take to leave. */
+#define FAREWELL_US 500000.0
+
+/* ---- what this rank did ---- */
+
+void
+rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
+	    int64_t microbatch)
+{
+	struct rt_msg *m = c->msg;
+	struct rt_event *e = &m->events[m->nevents++ % RT_EVENTS];
+	int64_t nobody;
+
+	e->at_us = rt_now_us();
+	e->trip = trip;
+	e->microbatch = microbatch;
+	snprintf(e->what, sizeof(e->what), "%s", what);
+	/* what was sent goes on its way only while MPI is called */
+	if (m->under_way > 0) {
+		m->calls->probe(m->lib, RT_TAG_NOTICE, &nobody, NULL);
+	}
+}
+
+struct rt_event
+rt_msg_event(const struct rt_comm *c)
+{
+	const struct rt_msg *m = c->msg;
+	struct rt_event e = { 0, -1, -1, "its start" };
+
+	return m->nevents ? m->events[(m->nevents - 1) % RT_EVENTS] : e;
+}
+
+static struct rt_rank_text
+event_text(const struct rt_event *e)
+{
+	struct rt_scene s = { e->what, e->trip, e->microbatch, 0 };
+
+	return rt_scene_text(&s);
+}
+
+static void
+report(const struct rt_comm *c, const char *message)
+{
+	const struct rt_msg *m = c->msg;
+	double now = rt_now_us();
+	unsigned back;
+
+	if (c->report_fd < 0 ||
+	    dprintf(c->report_fd, "%s: %s\n",
+		    rt_rank_text(c, c->world.rank).text, message) < 0) {
+		return;
+	}
+	for (back = m->nevents < 4 ? m->nevents : 4; back > 0; back--) {
+		const struct rt_event *e =
+			&m->events[(m->nevents - back) % RT_EVENTS];
+
+		dprintf(c->report_fd, "  %s: %s%s, since %.1f s\n",
+			rt_rank_text(c, c->world.rank).text,
+			rt_show_name(e->what).text, event_text(e).text,
+			(now - e->at_us) * 1e-6);
+	}
+}
+
+enum rt_status
+rt_msg_differ(struct rt_comm *c, const struct rt_scene *s,
+	      const struct rt_event *theirs, int64_t rank,
+	      struct rt_error *err)
+{
+	struct rt_event e = *theirs;
+
+	e.what[sizeof(e.what) - 1] = '\0';
+	return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+		       "%s is in %s%s, %s in %s%s: they run different plans, "
+		       "or one of them is broken",
+		       rt_rank_text(c, c->world.rank).text,
+		       rt_show_name(s->what).text, rt_scene_text(s).text,
+		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
+		       event_text(&e).text);
+}
+
+/* ---- last words ---- */
+
+static void
+nap(void)
+{
+	static const struct timespec t = { 0, NAP_NS };
+
+	nanosleep(&t, NULL);
+}
+
+static enum rt_msg_peer
+state_of(const struct rt_comm *c, int64_t rank)
+{
+	const struct rt_msg *m = c->msg;
+
+	return m->calls->look_at ? m->calls->look_at(m->lib, rank)
+				 : RT_MSG_HERE;
+}
+
+void
+rt_msg_give_up(struct rt_comm *c, const char *why)
+{
+	struct rt_msg *m = c->msg;
+	double until = rt_now_us() + FAREWELL_US;
+	struct rt_msg_post p;
+	int64_t i, nobody;
+
+	if (m->over || !m->started) {
+		return;
+	}
+	m->over = true;
+	snprintf(m->last_words.why, sizeof(m->last_words.why), "%s", why);
+	for (i = 0; i < c->world.size; i++) {
+		if (i == c->world.rank || state_of(c, i) != RT_MSG_HERE ||
+		    m->calls->send(m->lib, &m->last_words,
+				   sizeof(m->last_words), i, RT_TAG_NOTICE,
+				   &p, NULL) != RT_OK) {
+			continue;
+		}
+		while (p.busy && rt_now_us() < until &&
+		       m->calls->test(m->lib, &p, NULL) == RT_OK) {
+			nap();
+		}
+	}
+	/* what was taken from here may not have left yet */
+	until = rt_now_us() + FAREWELL_US / 10;
+	while (rt_now_us() < until &&
+	       m->calls->probe(m->lib, RT_TAG_NOTICE, &nobody, NULL) ==
+		       RT_OK) {
+		nap();
+	}
+}
+
+/* ---- messages ---- */
+
+struct wait {
+	struct rt_msg_post *posts;
+	int64_t n;
+	const struct rt_scene *scene;
+	const struct rt_group *group;
+	double since, looked;
+	unsigned rounds;
+	bool said;
+};
+
+static bool
+is_missing(const struct wait *w, int64_t rank)
+{
+	int64_t i;
+
+	for (i = 0; i < w->n; i++) {
+		if (w->posts[i].busy && w->posts[i].rank == rank) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* More than eight are counted. */
+static void
+add_ranks(struct rt_line *t, const struct rt_comm *c, const struct wait *w,
+	  bool missing)
+{
+	int64_t found = 0, r;
+
+	for (r = 0; r < c->world.size; r++) {
+		bool member = r == c->world.rank || is_missing(w, r);
+		int64_t i;
+
+		for (i = 0; w->group && i < w->group->n; i++) {
+			member |= w->group->ranks[i] == r;
+		}
+		if (!member || is_missing(w, r) != missing) {
+			continue;
+		}
+		if (found < 8) {
+			rt_line_add(t, "%s%lld", found ? ", " : "",
+				    (long long)r);
+		}
+		found++;
+	}
+	if (found > 8) {
+		rt_line_add(t, " and %lld more", (long long)(found - 8));
+	}
+}
+
+static struct rt_line
+waited_text(const struct rt_comm *c, const struct wait *w)
+{
+	struct rt_line t = { "", 0 };
+
+	rt_line_add(&t, "waited %.1f s in %s%s: come: ",
+		    (rt_now_us() - w->since) * 1e-6,
+		    rt_show_name(w->scene->what).text,
+		    rt_scene_text(w->scene).text);
+	add_ranks(&t, c, w, false);
+	rt_line_add(&t, "; missing: ");
+	add_ranks(&t, c, w, true);
+	return t;
+}
+
+/* The first to have waited too long need not be the one that waits for who is
+ * lost: so the others say for whom they waited meanwhile. */
+static enum rt_status
+hear_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
+	    struct rt_error *err)
+{
+	struct rt_msg *m = c->msg;
+	double until = rt_now_us() + FAREWELL_US;
+	struct rt_notice *n = &m->last_words;
+	struct rt_msg_post p;
+	struct rt_line t = { "", 0 };
+	enum rt_status s;
+
+	m->over = true;
+	s = m->calls->recv(m->lib, n, sizeof(*n), rank, RT_TAG_NOTICE, &p,
+			   err);
+	while (s == RT_OK && p.busy && rt_now_us() < until) {
+		s = m->calls->test(m->lib, &p, err);
+	}
+	if (s != RT_OK) {
+		return s;
+	}
+	n->why[p.busy ? 0 : sizeof(n->why) - 1] = '\0';
+	if (n->late) {
+		t = waited_text(c, w);
+		rt_line_add(&t, ", when ");
+	}
+	rt_line_add(&t, "%s gave up: %s", rt_rank_text(c, rank).text, n->why);
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
+}
+
+static enum rt_status
+say_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
+{
+	struct rt_line t = waited_text(c, w);
+
+	rt_line_add(&t, "; whoever of these lives says itself what it does");
+	c->msg->last_words.late = 1;
+	rt_msg_give_up(c, t.at);
+	report(c, t.at);
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
+}
+
+/* MPI's own message, and where that was. */
+static enum rt_status
+say_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
+	   const struct rt_error *why, struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s while rank %lld waited for "
+		       "rank %lld in %s%s", why->message,
+		       (long long)c->world.rank, (long long)rank,
+		       rt_show_name(w->scene->what).text,
+		       rt_scene_text(w->scene).text);
+}
+
+static const char *
+what_happened(enum rt_msg_peer is)
+{
+	return is == RT_MSG_DEAD ? "died" : is == RT_MSG_LEFT ? "has ended" :
+	       "sent a message that was changed on its way, or is not its own,";
+}
+
+/* All others shall know too who died. */
+static enum rt_status
+say_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
+	 enum rt_msg_peer is, struct rt_error *err)
+{
+	struct rt_error own;
+	enum rt_status s;
+
+	s = rt_fail(&own, RT_IO, RT_NOWHERE, "%s %s while rank %lld waited "
+		    "%s in %s%s", rt_rank_text(c, rank).text,
+		    what_happened(is), (long long)c->world.rank,
+		    is_missing(w, rank) ? "for it" : "for others",
+		    rt_show_name(w->scene->what).text,
+		    rt_scene_text(w->scene).text);
+	rt_msg_give_up(c, own.message);
+	report(c, own.message);
+	if (err) {
+		*err = own;
+	}
+	return s;
+}
+
+static enum rt_status
+test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
+{
+	struct rt_msg *m = c->msg;
+	struct rt_error why = { .status = RT_OK };
+	int64_t i;
+
+	*done = true;
+	for (i = 0; i < w->n; i++) {
+		struct rt_msg_post *p = &w->posts[i];
+
+		if (p->busy && m->calls->test(m->lib, p, &why) != RT_OK) {
+			return say_broken(c, w, p->rank, &why, err);
+		}
+		*done &= !p->busy;
+	}
+	return RT_OK;
+}
+
+/*
+ * Has one died, or one left for whom this rank waits?  Who has left had said
+ * all before, and that may have come with the farewell.
+ */
+static enum rt_status
+look_at_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
+{
+	enum rt_status s;
+	bool done;
+	int64_t r;
+
+	for (r = 0; r < c->world.size; r++) {
+		enum rt_msg_peer is = state_of(c, r);
+
+		if (is == RT_MSG_LEFT && is_missing(w, r)) {
+			s = test_all(c, w, &done, err);
+			if (s != RT_OK) {
+				return s;
+			}
+		}
+		if (is == RT_MSG_DEAD || is == RT_MSG_BROKEN ||
+		    (is == RT_MSG_LEFT && is_missing(w, r))) {
+			return say_gone(c, w, r, is, err);
+		}
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
+{
+	struct rt_msg *m = c->msg;
+	enum rt_status s;
+	int64_t rank;
+
+	s = m->calls->probe(m->lib, RT_TAG_NOTICE, &rank, err);
+	if (s == RT_OK) {
+		s = look_at_others(c, w, err);
+	}
+	if (s != RT_OK) {
+		return s;
+	}
+	if (rank >= 0) {
+		s = hear_notice(c, w, rank, err);
+		report(c, "this rank heard that another gave up");
+		return s;
+	}
+	if (!w->said && c->told && *c->told &&
+	    w->looked - w->since > TOLD_US) {
+		struct rt_line t = waited_text(c, w);
+
+		w->said = true;
+		rt_line_add(&t, "; told to end meanwhile, as all are when one "
+			    "dies");
+		report(c, t.at);
+	}
+	return w->looked - w->since > c->timeout_us ? say_late(c, w, err)
+						    : RT_OK;
+}
+
+/* Whoever can be woken sleeps early; else others are let do at first. */
+static void
+be_patient(const struct rt_msg *m, const struct wait *w)
+{
+	if (m->calls->await) {
+		m->calls->await(m->lib, NAP_MS);
+	} else if (w->rounds > YIELDS) {
+		nap();
+	} else if (w->rounds > SPINS) {
+		sched_yield();
+	}
+}
+
+enum rt_status
+rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
+	     const struct rt_scene *s, const struct rt_group *g,
+	     struct rt_error *err)
+{
+	struct wait w = { .posts = posts, .n = n, .scene = s, .group = g };
+	unsigned spins = c->msg->calls->await ? SPINS / 10 : SPINS;
+	bool done = false;
+	enum rt_status status;
+
+	for (;;) {
+		status = test_all(c, &w, &done, err);
+		if (status != RT_OK || done) {
+			return status;
+		}
+		if (w.rounds == spins) {
+			w.since = w.looked = rt_now_us();
+		}
+		/* whoever else is let do may take its time in each round */
+		if (w.rounds >= spins) {
+			double now = rt_now_us();
+
+			if (now - w.looked > LOOK_US) {
+				w.looked = now;
+				status = look_around(c, &w, err);
+			}
+			if (status != RT_OK) {
+				return status;
+			}
+		}
+		w.rounds++;
+		if (w.rounds > spins) {
+			be_patient(c->msg, &w);
+		}
+	}
+}
+
+/* ---- the posts at hand ---- */
+
+void
+rt_msg_begin(struct rt_comm *c)
+{
+	c->msg->nposts = 0;
+}
+
+enum rt_status
+rt_msg_put(struct rt_comm *c, const void *at, int64_t bytes, int64_t rank,
+	   int64_t tag, struct rt_error *err)
+{
+	struct rt_msg *m = c->msg;
+
+	return m->calls->send(m->lib, at, bytes, rank, tag,
+			      &m->posts[m->nposts++], err);
+}
+
+enum rt_status
+rt_msg_get(struct rt_comm *c, void *at, int64_t bytes, int64_t rank,
+	   int64_t tag, struct rt_error *err)
+{
+	struct rt_msg *m = c->msg;
+
+	return m->calls->recv(m->lib, at, bytes, rank, tag,
+			      &m->posts[m->nposts++], err);
+}
+
+enum rt_status
+rt_msg_end(struct rt_comm *c, const struct rt_scene *s,
+	   const struct rt_group *g, struct rt_error *err)
+{
+	return rt_msg_await(c, c->msg->posts, c->msg->nposts, s, g, err);
+}

@@ -1,0 +1,614 @@
+/*
+ * nccl.c - the one file that knows NCCL: by dlopen, with the parts of its
+ * binary interface that have stood since 2.18.  The newest of what every run
+ * needs is ncclConfig_t as of 2.18; registering memory (2.19) is done where
+ * the library can.
+ *
+ * Communicators are made eagerly, by all ranks in one order: those of the
+ * plan's groups, then two for each pair of neighbours in the pipeline, one
+ * for each direction, each with a stream of its own: so what goes forward
+ * never waits for what goes back.  The id of each goes over the transport
+ * that the ranks met by.  All talks of groups share one stream: they begin in
+ * the same order on all ranks, as NCCL wants it.  What only some places of the
+ * pipeline share has a communicator from its first talk on.
+ *
+ * Communicators do not block: what takes too long is given up.
+ */
+#include "runtime/device/cuda_device.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/train/rank.h"
+
+enum { LEAST = 21800, ID_BYTES = 128 };
+#define LEAST_TEXT "2.18"
+enum { DONE = 0, IN_PROGRESS = 7 };
+/* nccl.h: ncclRedOp_t, ncclDataType_t. */
+enum { SUM = 0, MAX = 2 };
+enum { U8 = 1, I32 = 2, F16 = 6, F32 = 7, F64 = 8, BF16 = 9 };
+enum { NON_BLOCKING = 1 };
+
+struct id {
+	char bytes[ID_BYTES];
+};
+
+/* ncclConfig_t of 2.18: later libraries fill in what came later. */
+struct config {
+	size_t size;
+	unsigned magic, version;
+	int blocking, cga_size, min_ctas, max_ctas;
+	const char *net;
+	int split_share;
+};
+
+/*
+ * The version that introduced each: what is newer than LEAST may be missing,
+ * and is NULL then.  ncclGetErrorString, which returns text, is called by
+ * reason().
+ */
+#define NCCL_FUNCTIONS(N) \
+	N(version, 20000, "ncclGetVersion", (int *)) \
+	N(error_string, 20000, "ncclGetErrorString", (int)) \
+	N(make_id, 20000, "ncclGetUniqueId", (struct id *)) \
+	N(init, 21400, "ncclCommInitRankConfig", \
+	  (void **, int n, struct id, int rank, struct config *)) \
+	N(async_error, 20400, "ncclCommGetAsyncError", (void *, int *)) \
+	N(finalize, 21400, "ncclCommFinalize", (void *)) \
+	N(destroy, 20000, "ncclCommDestroy", (void *)) \
+	N(abort, 20400, "ncclCommAbort", (void *)) \
+	N(reg, 21900, "ncclCommRegister", \
+	  (void *, void *, size_t, void **)) \
+	N(dereg, 21900, "ncclCommDeregister", (void *, void *)) \
+	N(all_reduce, 20000, "ncclAllReduce", \
+	  (const void *, void *, size_t, int type, int op, void *, void *)) \
+	N(all_gather, 20000, "ncclAllGather", \
+	  (const void *, void *, size_t, int type, void *, void *)) \
+	N(reduce_scatter, 20000, "ncclReduceScatter", \
+	  (const void *, void *, size_t, int type, int op, void *, void *)) \
+	N(send, 20700, "ncclSend", \
+	  (const void *, size_t, int type, int peer, void *, void *)) \
+	N(recv, 20700, "ncclRecv", \
+	  (void *, size_t, int type, int peer, void *, void *)) \
+	N(group_start, 20000, "ncclGroupStart", (void)) \
+	N(group_end, 20000, "ncclGroupEnd", (void))
+
+struct api {
+	void *library;
+#define N(member, since, symbol, arguments) int (*member) arguments;
+	NCCL_FUNCTIONS(N)
+#undef N
+};
+
+struct rt_nccl {
+	struct api api;
+	char version[16];
+	void *stream;		/* of all groups */
+	struct rt_nccl_comm *comms;
+	void **handles;		/* of the arena, registered */
+	int64_t n;
+	bool aborted;
+};
+
+static const struct {
+	size_t at;
+	int since;
+	const char *symbol;
+} functions[] = {
+#define N(member, since, symbol, arguments) \
+	{ offsetof(struct api, member), since, symbol },
+	NCCL_FUNCTIONS(N)
+#undef N
+};
+
+/* ---- the library ---- */
+
+struct version {
+	char text[16];
+};
+
+/* Before 2.9 a version was 1000, 100 and 1 times its parts. */
+static struct version
+version_text(int v)
+{
+	int major = v < 10000 ? 1000 : 10000;
+	struct version x;
+
+	snprintf(x.text, sizeof x.text, "%d.%d.%d", v / major % 100,
+		 v % major / 100, v % 100);
+	return x;
+}
+
+static enum rt_status
+find_functions(struct api *api, int version, const char *file,
+	       struct rt_error *err)
+{
+	size_t i;
+	void *f;
+
+	for (i = 0; i < sizeof functions / sizeof *functions; i++) {
+		f = dlsym(api->library, functions[i].symbol);
+		if (!f && functions[i].since <= LEAST) {
+			return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s says "
+				"that it is NCCL %s, and has no %s, which is "
+				"there since %s", rt_show_path(file).text,
+				version_text(version).text,
+				functions[i].symbol,
+				version_text(functions[i].since).text);
+		}
+		memcpy((char *)api + functions[i].at, &f, sizeof f);
+	}
+	return RT_OK;
+}
+
+/* Its version comes first: what an older one lacks is no news then. */
+static enum rt_status
+find_version(struct api *api, const char *file, int *v, struct rt_error *err)
+{
+	void *f = dlsym(api->library, "ncclGetVersion");
+
+	if (!f) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s has no "
+			"ncclGetVersion: it is not NCCL, of which "
+			LEAST_TEXT " or later is needed",
+			rt_show_path(file).text);
+	}
+	memcpy(&api->version, &f, sizeof f);
+	if (api->version(v) != DONE || *v < LEAST) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is NCCL %s, "
+			"and " LEAST_TEXT " or later is needed",
+			rt_show_path(file).text, version_text(*v).text);
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+load(struct rt_nccl *n, const char *file, struct rt_error *err)
+{
+	enum rt_status status;
+	int v = 0;
+
+	file = file && *file ? file : "libnccl.so.2";
+	n->api.library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	if (!n->api.library) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is missing, by "
+			"which GPUs talk: install NCCL " LEAST_TEXT " or "
+			"later, or name the file by LLMC_LIBNCCL",
+			rt_show_path(file).text);
+	}
+	status = find_version(&n->api, file, &v, err);
+	if (status == RT_OK) {
+		status = find_functions(&n->api, v, file, err);
+	}
+	memcpy(n->version, version_text(v).text, sizeof n->version);
+	return status;
+}
+
+static const char *
+reason(const struct rt_nccl *n, int r)
+{
+	const char *(*text)(int);
+
+	memcpy(&text, &n->api.error_string, sizeof text);
+	return text(r);
+}
+
+/* What NCCL itself has to say is in its log, and rarely here. */
+static enum rt_status
+failed(const struct rt_nccl *n, const char *what, int r, struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s failed: %s (%d); NCCL %s, "
+		       "NCCL_DEBUG=WARN says more", what, reason(n, r), r,
+		       n->version);
+}
+
+/* Until a communicator has done what it was told. */
+static enum rt_status
+finish(const struct rt_device *d, void *comm, int r, const char *what,
+       struct rt_error *err)
+{
+	const struct rt_nccl *n = ((const struct rt_gpu *)d->self)->nccl;
+	double start = rt_now_ms();
+	struct timespec t = { 0, 100000 };
+	int told;
+
+	while (r == IN_PROGRESS) {
+		if (rt_now_ms() - start > d->options->timeout_s * 1e3) {
+			return rt_fail(err, RT_IO, RT_NOWHERE, "%s has not "
+				"ended in %.0f s: a rank is missing, or does "
+				"not reach the others (NCCL_SOCKET_IFNAME "
+				"names the network to use)", what,
+				d->options->timeout_s);
+		}
+		nanosleep(&t, NULL);
+		told = n->api.async_error(comm, &r);
+		r = told == DONE ? r : told;
+	}
+	return r == DONE ? RT_OK : failed(n, what, r, err);
+}
+
+/* ---- communicators ---- */
+
+/* The first of the group makes the id. */
+static enum rt_status
+make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
+	  int64_t from, int64_t to, struct rt_error *err)
+{
+	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
+	struct rt_nccl_comm *c = &n->comms[n->n];
+	struct config config = { sizeof config, 0xcafebeef, LEAST, 0, INT_MIN,
+				 INT_MIN, INT_MIN, NULL, INT_MIN };
+	struct rt_gpu *gpu = d->self;
+	enum rt_status status;
+	struct id id = { "" };
+	int r = DONE;
+
+	*c = (struct rt_nccl_comm){ .axes = g->axes, .holders = g->holders,
+		.from = from, .to = to, .stream = stream, .n = g->n,
+		.me = g->me };
+	if (g->me == 0) {
+		r = n->api.make_id(&id);
+	}
+	/* who waits for an id hears of it, too */
+	status = rt_comm_show_first(d->comm, g, &id, sizeof id, err);
+	if (r != DONE) {
+		return failed(n, "ncclGetUniqueId", r, err);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	r = n->api.init(&c->comm, (int)g->n, id, (int)g->me, &config);
+	n->n += c->comm != NULL;
+	status = finish(d, c->comm, r, "ncclCommInitRankConfig", err);
+	if (status == RT_OK && n->api.reg && n->api.dereg) {
+		r = n->api.reg(c->comm, (void *)(uintptr_t)gpu->arena,
+			       (size_t)d->program->arena_bytes,
+			       &n->handles[n->n - 1]);
+		/* some networks cannot: then NCCL copies */
+		n->handles[n->n - 1] = r == DONE ? n->handles[n->n - 1] : NULL;
+	}
+	return status;
+}
+
+static enum rt_status
+make_groups(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
+	enum rt_status status = RT_OK;
+	struct rt_group *g;
+	int64_t i;
+
+	for (i = 0; i < d->plan->ngroups && status == RT_OK; i++) {
+		status = rt_group_find(d->comm, d->plan->groups[i], 0, &g,
+				       err);
+		if (status == RT_OK && g->n > 1 && !rt_nccl_group(d, g)) {
+			status = make_comm(d, g, n->stream, -1, -1, err);
+		}
+	}
+	return status;
+}
+
+static enum rt_status
+make_edge(struct rt_device *d, int64_t from, int64_t to, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_group *group;
+	void *stream = NULL;
+	enum rt_status status = rt_group_find(d->comm, (int64_t)1 <<
+		d->plan->pp, (int64_t)1 << from | (int64_t)1 << to, &group,
+		err);
+
+	if (status == RT_OK) {
+		status = GPU(&g->api, stream_create, &stream, NON_BLOCKING);
+	}
+	if (status == RT_OK) {
+		int64_t before = g->nccl->n;
+
+		status = make_comm(d, group, stream, from, to, err);
+		if (g->nccl->n == before) {
+			g->api.stream_destroy(stream);
+		}
+	}
+	return status;
+}
+
+/* Places in a ring: stages may go round it several times. */
+static enum rt_status
+make_edges(struct rt_device *d, struct rt_error *err)
+{
+	int64_t n = d->plan->npipes, at[RT_MAX_AXES + 1], i;
+	enum rt_status status = RT_OK;
+
+	if (!d->plan->pp || n < 2 || d->plan->nchannels == 0) {
+		return RT_OK;
+	}
+	rt_mesh_at(d->plan, d->comm->world.rank, at);
+	for (i = 0; i < (n == 2 ? 1 : n) && status == RT_OK; i++) {
+		int64_t j = (i + 1) % n;
+
+		if (at[d->plan->pp] != i && at[d->plan->pp] != j) {
+			continue;
+		}
+		status = make_edge(d, i, j, err);
+		if (status == RT_OK) {
+			status = make_edge(d, j, i, err);
+		}
+	}
+	return status;
+}
+
+const struct rt_nccl_comm *
+rt_nccl_group(const struct rt_device *d, const struct rt_group *g)
+{
+	const struct rt_nccl *n = ((const struct rt_gpu *)d->self)->nccl;
+	int64_t i;
+
+	for (i = 0; i < n->n; i++) {
+		if (n->comms[i].from < 0 && n->comms[i].axes == g->axes &&
+		    n->comms[i].holders == g->holders) {
+			return &n->comms[i];
+		}
+	}
+	return NULL;
+}
+
+const struct rt_nccl_comm *
+rt_nccl_edge(const struct rt_device *d, int64_t from, int64_t to)
+{
+	const struct rt_nccl *n = ((const struct rt_gpu *)d->self)->nccl;
+	int64_t i;
+
+	for (i = 0; i < n->n; i++) {
+		if (n->comms[i].from == from && n->comms[i].to == to) {
+			return &n->comms[i];
+		}
+	}
+	return NULL;
+}
+
+/* What it takes to hold one more. */
+static enum rt_status
+grow(struct rt_nccl *n, struct rt_error *err)
+{
+	size_t most = (size_t)n->n + 1;
+	struct rt_nccl_comm *comms = realloc(n->comms, most * sizeof *comms);
+	void **handles;
+
+	if (!comms) {
+		return rt_no_memory(err, NULL);
+	}
+	n->comms = comms;
+	handles = realloc(n->handles, most * sizeof *handles);
+	if (!handles) {
+		return rt_no_memory(err, NULL);
+	}
+	n->handles = handles;
+	handles[n->n] = NULL;
+	return RT_OK;
+}
+
+enum rt_status
+rt_nccl_join(struct rt_device *d, const struct rt_group *g,
+	     const struct rt_nccl_comm **out, struct rt_error *err)
+{
+	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
+	enum rt_status status = grow(n, err);
+
+	if (status == RT_OK) {
+		status = make_comm(d, g, n->stream, -1, -1, err);
+	}
+	*out = status == RT_OK ? rt_nccl_group(d, g) : NULL;
+	return status;
+}
+
+enum rt_status
+rt_nccl_open(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_nccl *n = calloc(1, sizeof *n);
+	size_t most = (size_t)(d->plan->ngroups + 2 * d->plan->npipes + 1);
+	struct rt_gpu *g = d->self;
+	enum rt_status status;
+
+	if (!n) {
+		return rt_no_memory(err, NULL);
+	}
+	g->nccl = n;
+	n->comms = calloc(most, sizeof *n->comms);
+	n->handles = calloc(most, sizeof *n->handles);
+	if (!n->comms || !n->handles) {
+		return rt_no_memory(err, NULL);
+	}
+	status = load(n, d->options->libnccl, err);
+	if (status == RT_OK) {
+		status = GPU(&g->api, stream_create, &n->stream, NON_BLOCKING);
+	}
+	if (status == RT_OK) {
+		status = make_groups(d, err);
+	}
+	return status == RT_OK ? make_edges(d, err) : status;
+}
+
+void
+rt_nccl_abort(struct rt_device *d)
+{
+	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
+	int64_t i;
+
+	rt_gpu_graphs_free(d->self);
+	for (i = 0; n && i < n->n && !n->aborted; i++) {
+		n->api.abort(n->comms[i].comm);
+	}
+	if (n) {
+		n->aborted = true;
+	}
+}
+
+static void
+close_comm(struct rt_device *d, int64_t i)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_nccl *n = g->nccl;
+	struct rt_nccl_comm *c = &n->comms[i];
+	struct rt_error err;
+
+	if (!n->aborted) {
+		if (n->handles[i]) {
+			n->api.dereg(c->comm, n->handles[i]);
+		}
+		finish(d, c->comm, n->api.finalize(c->comm),
+		       "ncclCommFinalize", &err);
+		n->api.destroy(c->comm);
+	}
+	if (c->from >= 0) {
+		g->api.stream_destroy(c->stream);
+	}
+}
+
+/* A run that failed has others that do not come to finalize. */
+void
+rt_nccl_close(struct rt_device *d)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_nccl *n = g->nccl;
+	int64_t i;
+
+	if (!n) {
+		return;
+	}
+	rt_gpu_graphs_free(g);
+	if (d->failed) {
+		rt_nccl_abort(d);
+	}
+	for (i = 0; i < n->n; i++) {
+		close_comm(d, i);
+	}
+	if (n->stream) {
+		g->api.stream_destroy(n->stream);
+	}
+	if (n->api.library) {
+		dlclose(n->api.library);
+	}
+	free(n->comms);
+	free(n->handles);
+	free(n);
+	g->nccl = NULL;
+}
+
+const char *
+rt_nccl_version(const struct rt_device *d)
+{
+	const struct rt_nccl *n = ((const struct rt_gpu *)d->self)->nccl;
+
+	return n ? n->version : "";
+}
+
+/* ---- talking ---- */
+
+enum rt_status
+rt_nccl_poll(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
+	const struct rt_gpu_sent *s;
+	enum rt_status status;
+	char what[160];
+	int64_t i;
+	int r = DONE, told;
+
+	for (i = 0; i < n->n && (r == DONE || r == IN_PROGRESS); i++) {
+		told = n->api.async_error(n->comms[i].comm, &r);
+		r = told == DONE ? r : told;
+	}
+	if (r == DONE || r == IN_PROGRESS) {
+		return RT_OK;
+	}
+	s = rt_gpu_hanging(d->self);
+	snprintf(what, sizeof what, "%s%s", s ? rt_show_name(s->talk->what).text
+		 : "a talk", s ? rt_place_text(&s->place).text : "");
+	status = failed(n, what, r, err);
+	rt_nccl_abort(d);
+	return status;
+}
+
+static int
+type_of(int64_t elem)
+{
+	static const int types[] = {
+		[RT_ELEM_F64] = F64, [RT_ELEM_F32] = F32,
+		[RT_ELEM_BF16] = BF16, [RT_ELEM_F16] = F16,
+		[RT_ELEM_I32] = I32,	  [RT_ELEM_U8] = U8
+	};
+
+	return types[elem];
+}
+
+static int
+call(const struct api *api, const struct rt_nccl_comm *c,
+     const struct rt_nccl_call *x)
+{
+	int type = type_of(x->talk->elem), other = (int)(1 - c->me);
+	int fold = x->talk->op == RT_TALK_MAX ? MAX : SUM;
+	size_t n = (size_t)x->n;
+
+	switch (x->op) {
+	case RT_NCCL_REDUCE:
+		return api->all_reduce(x->in, x->out, n, type, fold, c->comm,
+				       c->stream);
+	case RT_NCCL_GATHER:
+		return api->all_gather(x->in, x->out, n, type, c->comm,
+				       c->stream);
+	case RT_NCCL_SCATTER:
+		return api->reduce_scatter(x->in, x->out, n, type, fold,
+					   c->comm, c->stream);
+	case RT_NCCL_SEND:
+		return api->send(x->in, n, type, other, c->comm, c->stream);
+	default:
+		return api->recv(x->out, n, type, other, c->comm, c->stream);
+	}
+}
+
+enum rt_status
+rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
+	      const struct rt_nccl_call *calls, int64_t n,
+	      struct rt_error *err)
+{
+	const struct api *api = &((struct rt_gpu *)d->self)->nccl->api;
+	int r = n > 1 ? api->group_start() : DONE, last;
+	int64_t i;
+
+	for (i = 0; i < n && (r == DONE || r == IN_PROGRESS); i++) {
+		r = call(api, c, &calls[i]);
+	}
+	if (n > 1) {
+		/* also where one was refused: nothing stays open */
+		last = api->group_end();
+		r = r == DONE || r == IN_PROGRESS ? last : r;
+	}
+	return finish(d, c->comm, r, "it", err);
+}
+
+enum rt_status
+rt_nccl_exchange(struct rt_device *d, const struct rt_nccl_comm *c,
+		 int64_t elem, const struct rt_nccl_part *parts, int64_t n,
+		 struct rt_error *err)
+{
+	const struct api *api = &((struct rt_gpu *)d->self)->nccl->api;
+	int type = type_of(elem), r = api->group_start(), last;
+	int64_t i;
+
+	for (i = 0; i < n && (r == DONE || r == IN_PROGRESS); i++) {
+		const struct rt_nccl_part *p = &parts[i];
+
+		r = p->send ? api->send(p->at, (size_t)p->n, type,
+					(int)p->peer, c->comm, c->stream)
+			: api->recv(p->at, (size_t)p->n, type, (int)p->peer,
+				    c->comm, c->stream);
+	}
+	/* also where one was refused: nothing stays open */
+	last = api->group_end();
+	r = r == DONE || r == IN_PROGRESS ? last : r;
+	return finish(d, c->comm, r, "it", err);
+}

@@ -1,0 +1,89 @@
+/*
+ * shm_layout.c - where things lie in the pages that ranks of a host share.
+ */
+#include "runtime/comm/shm.h"
+
+static size_t
+take(size_t *end, size_t each, int64_t n)
+{
+	size_t at = (*end + 4095) / 4096 * 4096;
+
+	*end = at + each * (size_t)n;
+	return at;
+}
+
+/* Pages that nobody writes to cost nothing. */
+void
+rt_hall_lay_out(struct rt_shm *s, const struct rt_plan *p)
+{
+	size_t end = sizeof(struct rt_hall);
+
+	s->desks = take(&end, sizeof(struct rt_desk), s->n);
+	s->seats = take(&end, sizeof(struct rt_seat), RT_ROWS * s->n);
+	s->mail = take(&end, RT_MAIL_BYTES, RT_ROWS * s->n * 2);
+	s->posts = take(&end, sizeof(struct rt_post),
+			p->nchannels * s->n * p->nmicrobatches);
+	s->hall_bytes = (end + 4095) / 4096 * 4096;
+}
+
+static char *
+at(const struct rt_shm *s, size_t part, size_t each, int64_t i)
+{
+	return (char *)s->hall + part + each * (size_t)i;
+}
+
+struct rt_desk *
+rt_hall_desk(const struct rt_shm *s, int64_t local)
+{
+	return (void *)at(s, s->desks, sizeof(struct rt_desk), local);
+}
+
+struct rt_seat *
+rt_hall_seat(const struct rt_shm *s, int64_t row, int64_t local)
+{
+	return (void *)at(s, s->seats, sizeof(struct rt_seat),
+			  row * s->n + local);
+}
+
+char *
+rt_hall_mail(const struct rt_shm *s, int64_t row, int64_t local, unsigned turn)
+{
+	return at(s, s->mail, RT_MAIL_BYTES,
+		  (row * s->n + local) * 2 + (int64_t)(turn & 1));
+}
+
+struct rt_post *
+rt_hall_post(const struct rt_shm *s, const struct rt_plan *p, int64_t channel,
+	     int64_t local, int64_t microbatch)
+{
+	return (void *)at(s, s->posts, sizeof(struct rt_post),
+			  (channel * s->n + local) * p->nmicrobatches +
+				  microbatch);
+}
+
+static uint64_t
+mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+/* Whoever is first takes a free row; all then find it by its key. */
+int64_t
+rt_hall_row(struct rt_shm *s, int64_t axes, int64_t holders)
+{
+	uint64_t key = mix(mix((uint64_t)axes + 1) ^ (uint64_t)holders) | 1;
+	int64_t i;
+
+	for (i = 0; i < RT_ROWS; i++) {
+		uint64_t old = 0;
+
+		if (atomic_compare_exchange_strong(&s->hall->keys[i], &old,
+						   key) ||
+		    old == key) {
+			return i;
+		}
+	}
+	return -1;
+}

@@ -1,0 +1,763 @@
+/*
+ * shm_meet.c - how the ranks of a host come together.
+ *
+ * The first of them listens on a socket that is named for the job; the others
+ * bring it their arenas, files in memory, and get all others' and the hall.
+ * Then each takes its place, and the first lets all go.  Whoever ends before
+ * that closes its socket, so nobody waits for it.
+ *
+ * Both ends are processes of one user, or nothing is said.  What they say is
+ * checked all the same, before a number of it becomes an index or a size.
+ */
+#define _GNU_SOURCE	/* memfd_create, accept4 */
+
+#include "runtime/comm/shm_meet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	MOST = RT_SHM_MOST,
+	/* what the first rank says may come a little after its deadline */
+	SLACK_US = 2000000,
+	HELLO_US = 2000000,
+	/* how long it tells why it ends here to those who come late */
+	FAREWELL_US = 1000000,
+	/* the list of all names is long, and seldom needed */
+	TRY_MS = 5, TRIES_BETWEEN_LISTS = 10,
+	HUGE_BYTES = 2 << 20
+};
+
+struct meeting {
+	struct rt_comm *c;
+	double until_us;
+	struct rt_shm_hello own;
+	int fds[MOST + 1];	/* of the hall, of arenas by number here; -1 */
+	/* the first rank's */
+	int listener, socks[MOST];
+	int64_t turned_away;
+	/* the others' */
+	int sock;
+	struct rt_shm_answer answer;
+};
+
+/* ---- messages with files ---- */
+
+static int
+left_ms(double until_us)
+{
+	double left = (until_us - rt_now_us()) * 1e-3;
+
+	return left < 0 ? 0 : left > 1e9 ? 1000000000 : (int)left + 1;
+}
+
+static bool
+can_read(int fd, double until_us)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	int n;
+
+	do {
+		n = poll(&p, 1, left_ms(until_us));
+	} while (n < 0 && errno == EINTR);
+	return n > 0;
+}
+
+static bool
+tell(int sock, const void *at, size_t bytes, const int *fds, int nfds)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
+		struct cmsghdr align;
+	} room;
+	struct iovec v = { (void *)(uintptr_t)at, bytes };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	if (nfds > 0) {
+		struct cmsghdr *h;
+
+		memset(&room, 0, sizeof(room));
+		m.msg_control = room.bytes;
+		m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)nfds);
+		h = CMSG_FIRSTHDR(&m);
+		h->cmsg_level = SOL_SOCKET;
+		h->cmsg_type = SCM_RIGHTS;
+		h->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)nfds);
+		memcpy(CMSG_DATA(h), fds, sizeof(int) * (size_t)nfds);
+	}
+	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)bytes;
+}
+
+/*
+ * A message's bytes and its files, `most` of them; -1: none came.  A process
+ * that may open no more files loses those of a message: *nfds is -1.
+ */
+static ssize_t
+hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
+     int *nfds)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
+		struct cmsghdr align;
+	} room;
+	struct iovec v = { at, bytes };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1,
+		.msg_control = room.bytes, .msg_controllen = sizeof(room) };
+	struct cmsghdr *h;
+	ssize_t n;
+	int i;
+
+	*nfds = 0;
+	if (!can_read(sock, until_us)) {
+		return -1;
+	}
+	n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+	if (n < 0) {
+		return -1;
+	}
+	for (h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h)) {
+		int got[MOST + 1], ngot;
+
+		if (h->cmsg_type != SCM_RIGHTS) {
+			continue;
+		}
+		ngot = (int)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(got, CMSG_DATA(h), sizeof(int) * (size_t)ngot);
+		for (i = 0; i < ngot; i++) {
+			if (*nfds < most) {
+				fds[(*nfds)++] = got[i];
+			} else {
+				close(got[i]);
+			}
+		}
+	}
+	if (m.msg_flags & MSG_TRUNC) {
+		n = -1;	/* longer than anything that is said here */
+	}
+	if (m.msg_flags & MSG_CTRUNC) {
+		for (i = 0; i < *nfds; i++) {
+			close(fds[i]);
+			fds[i] = -1;
+		}
+		*nfds = -1;
+	}
+	return n;
+}
+
+/* ---- pages ---- */
+
+static enum rt_status
+refused(struct rt_error *err, const char *what)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
+		       strerror(errno));
+}
+
+static enum rt_status
+no_more_files(struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot take in another rank: "
+		       "too many open files; raise the limit, ulimit -n");
+}
+
+static int
+new_file(const char *name, int64_t bytes)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC);
+
+	if (fd >= 0 && ftruncate(fd, bytes) != 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/*
+ * Where a file and an address are both at the start of a huge page, all
+ * processes map it as one; so the address is chosen here, in a stretch that
+ * was big enough.
+ */
+static void *
+map(int fd, int64_t bytes, int how)
+{
+	size_t n = bytes ? (size_t)bytes : 1, front;
+	char *room = mmap(NULL, n + HUGE_BYTES, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p;
+
+	if (room == MAP_FAILED) {
+		return NULL;
+	}
+	front = (HUGE_BYTES - (uintptr_t)room % HUGE_BYTES) % HUGE_BYTES;
+	p = mmap(room + front, n, how, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (p == MAP_FAILED) {
+		munmap(room, n + HUGE_BYTES);
+		return NULL;
+	}
+	if (front > 0) {
+		munmap(room, front);
+	}
+	n = (n + 4095) / 4096 * 4096;
+	munmap(room + front + n, HUGE_BYTES - front);
+	madvise(p, n, MADV_HUGEPAGE);
+	return p;
+}
+
+/* Whoever has the hall's file by another way would share its locks. */
+static int
+open_again(int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* Whoever reads beyond the end of a file that is mapped is killed. */
+static bool
+holds(int fd, int64_t bytes)
+{
+	struct stat st;
+
+	return bytes >= 0 && fstat(fd, &st) == 0 && st.st_size >= bytes;
+}
+
+/* Each rank of the answer is one of the plan's, and no other's. */
+static bool
+is_sound(const struct meeting *m)
+{
+	const struct rt_shm *s = m->c->shm;
+	bool sound = m->answer.ranks[s->me] == m->own.rank &&
+		     holds(m->fds[0], (int64_t)s->hall_bytes);
+	int64_t i, k;
+
+	for (i = 0; i < s->n && sound; i++) {
+		sound = m->answer.ranks[i] >= 0 &&
+			m->answer.ranks[i] < m->c->world.size &&
+			(i == s->me ||
+			 holds(m->fds[i + 1], m->answer.arena_bytes[i]));
+		for (k = 0; k < i && sound; k++) {
+			sound = m->answer.ranks[k] != m->answer.ranks[i];
+		}
+	}
+	return sound;
+}
+
+static enum rt_status
+map_all(struct meeting *m, struct rt_error *err)
+{
+	struct rt_shm *s = m->c->shm;
+	int64_t i;
+
+	if (!is_sound(m)) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE, "the first rank of "
+			       "this host is no rank of this plan: what it "
+			       "says of the others makes no sense");
+	}
+	s->hall = map(m->fds[0], (int64_t)s->hall_bytes,
+		      PROT_READ | PROT_WRITE);
+	if (!s->hall) {
+		return refused(err, "map pages that all ranks share");
+	}
+	s->lock_fd = open_again(m->fds[0]);
+	if (s->lock_fd < 0) {
+		return refused(err, "open /proc/self/fd");
+	}
+	for (i = 0; i < s->n; i++) {
+		s->rank_of[i] = m->answer.ranks[i];
+		s->local_of[s->rank_of[i]] = i;
+		s->peers[i].arena_bytes = m->answer.arena_bytes[i];
+		s->peers[i].arena = i == s->me ? m->c->arena :
+			map(m->fds[i + 1], m->answer.arena_bytes[i],
+			    PROT_READ);
+		if (!s->peers[i].arena) {
+			return refused(err, "map another rank's arena");
+		}
+	}
+	return rt_watch_enter(m->c, err);
+}
+
+/* ---- the first rank ---- */
+
+/* The next that comes, if it is this user's; else -1. */
+static int
+accept_ours(const struct meeting *m)
+{
+	int sock = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC), why = errno;
+	struct rt_shm_stranger other;
+
+	if (sock >= 0 && !rt_shm_is_ours(sock, &other)) {
+		close(sock);
+		sock = -1;
+		why = EPERM;
+	}
+	errno = why;
+	return sock;
+}
+
+/* The arenas' files and the connections, all but the listener. */
+static void
+close_files(struct meeting *m)
+{
+	int i;
+
+	for (i = 0; i <= MOST; i++) {
+		if (m->fds[i] >= 0) {
+			close(m->fds[i]);
+			m->fds[i] = -1;
+		}
+		if (i < MOST && m->socks[i] >= 0) {
+			close(m->socks[i]);
+			m->socks[i] = -1;
+		}
+	}
+}
+
+/*
+ * All hear why it ends here, those too that come a little later.  A process
+ * that may open no more files needs those that it has closed to take these
+ * in; if it still cannot, or if strangers keep coming, time ends it.
+ */
+static enum rt_status
+send_home(struct meeting *m, struct rt_error *why)
+{
+	double until = rt_now_us() + FAREWELL_US;
+	int64_t n = m->turned_away, i;
+
+	m->answer.ok = 0;
+	snprintf(m->answer.why, sizeof(m->answer.why), "%s", why->message);
+	for (i = 1; i < m->c->shm->n; i++) {
+		if (m->socks[i] >= 0) {
+			tell(m->socks[i], &m->answer, sizeof(m->answer), NULL,
+			     0);
+			n++;
+		}
+	}
+	close_files(m);
+	while (m->listener >= 0 && n < m->c->shm->n - 1 &&
+	       rt_now_us() < until && can_read(m->listener, until)) {
+		int sock = accept_ours(m);
+		struct rt_shm_hello h;
+		int none;
+
+		if (sock < 0) {
+			continue;
+		}
+		/* what nobody reads would cut off the answer */
+		hear(sock, until, &h, sizeof(h), &none, 0, &none);
+		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		close(sock);
+		n++;
+	}
+	return why->status;
+}
+
+/* That somebody is in the way is no reason to stop, but worth a line. */
+static enum rt_status
+listen_for(struct meeting *m, struct rt_error *err)
+{
+	struct rt_shm_stranger other = { .met = false };
+
+	m->listener = rt_shm_listen(m->c, &other, err);
+	if (m->listener >= 0 && other.met && m->c->report_fd >= 0) {
+		dprintf(m->c->report_fd, "%s: %s has the name by which this "
+			"host's ranks meet (job %s): they meet by another "
+			"one\n", rt_rank_text(m->c, m->own.rank).text,
+			rt_shm_stranger_text(&other).text,
+			rt_show_name(m->c->world.job).text);
+	}
+	return m->listener >= 0 ? RT_OK : RT_IO;
+}
+
+/* Is what a rank brings what the first one has? */
+static enum rt_status
+judge(struct meeting *m, const struct rt_shm_hello *h, struct rt_error *err)
+{
+	const struct rt_world *w = &m->c->world;
+
+	if (h->magic != RT_SHM_MAGIC || h->abi != m->own.abi ||
+	    h->plan != m->own.plan) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+			       "rank %lld runs another plan than rank %lld: "
+			       "start the same plan on all ranks",
+			       h->magic == RT_SHM_MAGIC ? (long long)h->rank
+							: -1,
+			       (long long)w->rank);
+	}
+	if (h->rank < 0 || h->rank >= w->size || h->size != w->size ||
+	    h->local_size != w->local_size || h->local_rank < 1 ||
+	    h->local_rank >= w->local_size || h->arena_bytes < 0) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+			       "rank %lld says that it is %lld of %lld on its "
+			       "host and of %lld in all, rank %lld that there "
+			       "are %lld and %lld",
+			       (long long)h->rank, (long long)h->local_rank,
+			       (long long)h->local_size, (long long)h->size,
+			       (long long)w->rank, (long long)w->local_size,
+			       (long long)w->size);
+	}
+	if (m->socks[h->local_rank] >= 0 ||
+	    m->c->shm->local_of[h->rank] >= 0) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+			       "two processes say that they are rank %lld, or "
+			       "%lld on this host",
+			       (long long)h->rank, (long long)h->local_rank);
+	}
+	return RT_OK;
+}
+
+/* Has a rank ended of which nobody would hear otherwise? */
+static enum rt_status
+read_news(const struct meeting *m, struct rt_error *err)
+{
+	int fd = m->c->world.news;
+	struct rt_news n;
+	char how[48] = "ended";
+
+	if (fd <= 0 || read(fd, &n, sizeof(n)) != (ssize_t)sizeof(n)) {
+		return RT_OK;
+	}
+	if (n.signal) {
+		snprintf(how, sizeof(how), "was killed by signal %lld",
+			 (long long)n.signal);
+	}
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%s %s before all ranks had met",
+		       rt_rank_text(m->c, n.rank).text, how);
+}
+
+/* Lets one in.  Strangers are turned away without a word. */
+static enum rt_status
+welcome(struct meeting *m, int64_t *come, struct rt_error *err)
+{
+	int sock = accept_ours(m), fd = -1, nfds;
+	struct rt_shm_hello h;
+	enum rt_status s;
+
+	if (sock < 0) {	/* who has gone by now is gone */
+		return errno == EMFILE || errno == ENFILE ? no_more_files(err)
+							  : RT_OK;
+	}
+	if (hear(sock, rt_now_us() + HELLO_US, &h, sizeof(h), &fd, 1,
+		 &nfds) != (ssize_t)sizeof(h) || nfds != 1) {
+		close(sock);
+		if (nfds == 1) {
+			close(fd);
+		}
+		return nfds < 0 ? no_more_files(err)
+			: rt_fail(err, RT_IO, RT_NOWHERE,
+				  "a rank ended before all had met");
+	}
+	s = judge(m, &h, err);
+	if (s != RT_OK) {
+		m->answer.ok = 0;
+		snprintf(m->answer.why, sizeof(m->answer.why), "%s",
+			 err->message);
+		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		close(sock);
+		close(fd);
+		m->turned_away++;
+		return s;
+	}
+	m->socks[h.local_rank] = sock;
+	m->fds[h.local_rank + 1] = fd;
+	m->answer.ranks[h.local_rank] = h.rank;
+	m->answer.arena_bytes[h.local_rank] = h.arena_bytes;
+	m->c->shm->local_of[h.rank] = h.local_rank;
+	(*come)++;
+	return RT_OK;
+}
+
+static enum rt_status
+say_ended(struct meeting *m, int64_t local, struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%s ended before all ranks had met",
+		       rt_rank_text(m->c, m->answer.ranks[local]).text);
+}
+
+/* Of a host's ranks only those that came have said which they are. */
+static enum rt_status
+say_missing(struct meeting *m, int64_t come, struct rt_error *err)
+{
+	char list[64] = "";
+	int64_t i, n = 0;
+
+	for (i = 1; i < m->c->shm->n; i++) {
+		if (m->socks[i] < 0 && n++ < 8) {
+			size_t at = strlen(list);
+
+			snprintf(list + at, sizeof(list) - at, "%s%lld",
+				 at ? ", " : "", (long long)i);
+		}
+	}
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%lld of this host's %lld ranks have come within "
+		       "%g s; missing, by their numbers on this host: %s%s",
+		       (long long)come, (long long)m->c->shm->n,
+		       m->c->timeout_us * 1e-6, list, n > 8 ? " ..." : "");
+}
+
+static enum rt_status
+gather(struct meeting *m, struct rt_error *err)
+{
+	int64_t n = m->c->shm->n, come = 1, i;
+	int news = m->c->world.news;
+
+	while (come < n) {
+		struct pollfd p[MOST + 1];
+		enum rt_status s;
+
+		p[0] = (struct pollfd){ m->listener, POLLIN, 0 };
+		for (i = 1; i < n; i++) {
+			p[i] = (struct pollfd){ m->socks[i], POLLIN, 0 };
+		}
+		p[n] = (struct pollfd){ news > 0 ? news : -1, POLLIN, 0 };
+		if (poll(p, (nfds_t)n + 1, left_ms(m->until_us)) == 0) {
+			return say_missing(m, come, err);
+		}
+		for (i = 1; i < n; i++) {
+			/* nobody speaks twice before the answer */
+			if (m->socks[i] >= 0 && p[i].revents) {
+				return say_ended(m, i, err);
+			}
+		}
+		s = read_news(m, err);
+		if (s == RT_OK && p[0].revents) {
+			s = welcome(m, &come, err);
+		}
+		if (s != RT_OK) {
+			return s;
+		}
+	}
+	return RT_OK;
+}
+
+/* A byte from each of the others, then a byte to each. */
+static enum rt_status
+start_all(struct meeting *m, struct rt_error *err)
+{
+	int64_t i;
+	char byte = 0;
+	int none;
+
+	for (i = 1; i < m->c->shm->n; i++) {
+		if (hear(m->socks[i], m->until_us, &byte, 1, &none, 0,
+			 &none) != 1) {
+			return say_ended(m, i, err);
+		}
+	}
+	for (i = 1; i < m->c->shm->n; i++) {
+		tell(m->socks[i], &byte, 1, NULL, 0);
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+host_ranks(struct meeting *m, struct rt_error *err)
+{
+	struct rt_shm *s = m->c->shm;
+	enum rt_status status;
+	int64_t i;
+
+	m->fds[0] = new_file("llmc-hall", (int64_t)s->hall_bytes);
+	if (m->fds[0] < 0) {
+		return refused(err, "make pages that all ranks share");
+	}
+	m->answer.ranks[0] = m->own.rank;
+	m->answer.arena_bytes[0] = m->own.arena_bytes;
+	s->local_of[m->own.rank] = 0;
+	status = listen_for(m, err);
+	if (status == RT_OK) {
+		status = gather(m, err);
+	}
+	if (status == RT_OK) {
+		m->answer.ok = 1;
+		status = map_all(m, err);
+	}
+	for (i = 1; i < s->n && status == RT_OK; i++) {
+		if (!tell(m->socks[i], &m->answer, sizeof(m->answer), m->fds,
+			  (int)s->n + 1)) {
+			status = say_ended(m, i, err);
+		}
+	}
+	if (status == RT_OK) {
+		status = start_all(m, err);
+	}
+	return status == RT_OK ? RT_OK : send_home(m, err);
+}
+
+/* ---- the others ---- */
+
+static enum rt_status
+come_to(struct meeting *m, struct rt_error *err)
+{
+	struct rt_shm_stranger other = { .met = false };
+	int64_t tries;
+
+	for (tries = 1;; tries++) {
+		m->sock = rt_shm_call(m->c, tries % TRIES_BETWEEN_LISTS == 0,
+				      &other);
+		if (m->sock >= 0) {
+			return RT_OK;
+		}
+		if (errno == EMFILE || errno == ENFILE) {
+			return no_more_files(err);
+		}
+		if (rt_now_us() > m->until_us) {
+			return rt_fail(err, RT_IO, RT_NOWHERE,
+				       "the first rank of this host has not "
+				       "come within %g s (job %s)%s%s",
+				       m->c->timeout_us * 1e-6,
+				       rt_show_name(m->c->world.job).text,
+				       other.met ? "; its name has " : "",
+				       other.met ?
+				       rt_shm_stranger_text(&other).text : "");
+		}
+		if (read_news(m, err) != RT_OK) {
+			return RT_IO;
+		}
+		poll(NULL, 0, TRY_MS);
+	}
+}
+
+/* It is rank 0 where all are on this host. */
+static enum rt_status
+first_ended(const struct meeting *m, struct rt_error *err)
+{
+	const struct rt_world *w = &m->c->world;
+
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s ended, or is stuck, before "
+		       "all ranks had met", w->local_size == w->size ?
+		       rt_rank_text(m->c, 0).text :
+		       "the first rank of this host");
+}
+
+/* What it says instead of what was expected. */
+static enum rt_status
+hear_why(struct meeting *m, struct rt_error *err)
+{
+	if (m->answer.ok || !memchr(m->answer.why, '\0',
+				    sizeof(m->answer.why))) {
+		return first_ended(m, err);
+	}
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", m->answer.why);
+}
+
+static enum rt_status
+visit(struct meeting *m, struct rt_error *err)
+{
+	struct rt_shm *s = m->c->shm;
+	double until = m->until_us + SLACK_US;
+	enum rt_status status = come_to(m, err);
+	char byte = 0;
+	int nfds, none;
+	ssize_t n;
+
+	if (status != RT_OK) {
+		return status;
+	}
+	/* if it does not listen any more, it has said why */
+	tell(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
+	close(m->fds[s->me + 1]);
+	m->fds[s->me + 1] = -1;
+	if (hear(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
+		 MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
+		return first_ended(m, err);
+	}
+	if (nfds < 0) {
+		return no_more_files(err);
+	}
+	if (!m->answer.ok || nfds != s->n + 1) {
+		return hear_why(m, err);
+	}
+	status = map_all(m, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	tell(m->sock, &byte, 1, NULL, 0);
+	/* a byte says go; an answer, why not */
+	n = hear(m->sock, until, &m->answer, sizeof(m->answer), &none, 0,
+		 &none);
+	if (n == (ssize_t)sizeof(m->answer)) {
+		return hear_why(m, err);
+	}
+	return n == 1 ? RT_OK : first_ended(m, err);
+}
+
+/* ---- both ---- */
+
+static void
+close_all(struct meeting *m)
+{
+	close_files(m);
+	if (m->listener >= 0) {
+		close(m->listener);
+	}
+	if (m->sock >= 0) {
+		close(m->sock);
+	}
+}
+
+static enum rt_status
+make_arena(struct meeting *m, struct rt_error *err)
+{
+	struct rt_comm *c = m->c;
+	int fd = new_file("llmc-arena", c->arena_bytes);
+
+	if (fd < 0) {
+		return refused(err, "make the arena");
+	}
+	m->fds[c->shm->me + 1] = fd;
+	c->arena = map(fd, c->arena_bytes, PROT_READ | PROT_WRITE);
+	if (!c->arena) {
+		return refused(err, "map the arena");
+	}
+	return RT_OK;
+}
+
+enum rt_status
+rt_shm_meet(struct rt_comm *c, struct rt_error *err)
+{
+	const struct rt_world *w = &c->world;
+	struct rt_error own;
+	struct meeting *m;
+	enum rt_status s;
+
+	if (c->shm->n > MOST) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE,
+			       "%lld ranks on this host, at most %d",
+			       (long long)c->shm->n, (int)MOST);
+	}
+	m = malloc(sizeof(*m));
+	if (!m) {
+		return rt_no_memory(err, NULL);
+	}
+	memset(m, 0, sizeof(*m));
+	memset(m->fds, -1, sizeof(m->fds));
+	memset(m->socks, -1, sizeof(m->socks));
+	m->listener = m->sock = -1;
+	m->c = c;
+	m->until_us = rt_now_us() + c->timeout_us;
+	m->own = (struct rt_shm_hello){ RT_SHM_MAGIC, rt_plan_sum(c->plan),
+		c->plan->abi, w->rank, w->size, w->local_rank, w->local_size,
+		c->arena_bytes };
+	s = make_arena(m, &own);
+	if (s == RT_OK) {
+		s = w->local_rank == 0 ? host_ranks(m, &own) : visit(m, &own);
+	}
+	if (s != RT_OK && err) {
+		*err = own;
+	}
+	close_all(m);
+	free(m);
+	return s;
+}

@@ -1,0 +1,243 @@
+/*
+ * shm_name.c - by which name the ranks of a host find the first of them.
+ *
+ * The name is abstract: no file has it, so nothing is left behind.  It can be
+ * guessed, and another user may have taken it before.  Then the first rank
+ * adds a random number, and the others look for all names that begin so: the
+ * kernel lists them, and says of each whose it is.  A folder that only this
+ * user can write into would do without; but of those that there are on every
+ * host (/tmp, /dev/shm) somebody else may have made ours before, too.
+ */
+#define _GNU_SOURCE	/* struct ucred, getrandom */
+
+#include "runtime/comm/shm_meet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+	/* between bind and listen a socket has its name, and no owner */
+	ASKED = 20, ASK_MS = 10,
+	NAMES = 4,		/* that are tried; random but the first */
+	RANDOM = 16,		/* digits of the number */
+	FIELDS = 7		/* of /proc/net/unix before the name */
+};
+
+struct name {
+	struct sockaddr_un a;
+	socklen_t n;
+};
+
+/* `more` makes it another one; or "". */
+static struct name
+name_of(const struct rt_comm *c, const char *more)
+{
+	struct name x = { .a = { .sun_family = AF_UNIX } };
+	int n = snprintf(x.a.sun_path + 1, sizeof(x.a.sun_path) - 1,
+			 "llmc-%ld-%s%s", (long)geteuid(), c->world.job, more);
+
+	n = n < (int)sizeof(x.a.sun_path) - 1 ? n :
+		(int)sizeof(x.a.sun_path) - 2;
+	x.n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			  (size_t)n);
+	return x;
+}
+
+bool
+rt_shm_is_ours(int fd, struct rt_shm_stranger *other)
+{
+	struct ucred who;
+	socklen_t n = sizeof(who);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0) {
+		return false;
+	}
+	if (who.uid != geteuid()) {
+		*other = (struct rt_shm_stranger){ true, true, who.pid,
+						   who.uid };
+		return false;
+	}
+	return true;
+}
+
+struct rt_shm_stranger_text
+rt_shm_stranger_text(const struct rt_shm_stranger *s)
+{
+	struct rt_shm_stranger_text t = { "another process" };
+
+	if (s->known) {
+		snprintf(t.text, sizeof(t.text), "process %lld of user %lld",
+			 (long long)s->pid, (long long)s->uid);
+	}
+	return t;
+}
+
+/* Never waits: whoever listens may not want to hear. */
+static int
+new_socket(void)
+{
+	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		      0);
+}
+
+/* -1, and errno is EPERM if another user listens there. */
+static int
+call(const struct name *x, struct rt_shm_stranger *other)
+{
+	int fd = new_socket(), why;
+
+	if (fd < 0) {
+		return -1;
+	}
+	if (connect(fd, (const void *)&x->a, x->n) == 0) {
+		if (rt_shm_is_ours(fd, other)) {
+			fcntl(fd, F_SETFL, 0);
+			return fd;
+		}
+		errno = EPERM;
+	}
+	why = errno;
+	close(fd);
+	errno = why;
+	return -1;
+}
+
+/* A socket that has been bound and does not listen is another user's. */
+static bool
+is_taken_by_us(const struct name *x, struct rt_shm_stranger *other)
+{
+	int fd, i;
+
+	for (i = 0; i < ASKED; i++) {
+		fd = call(x, other);
+		if (fd >= 0) {
+			close(fd);
+			return true;
+		}
+		if (errno != ECONNREFUSED) {
+			return false;
+		}
+		poll(NULL, 0, ASK_MS);
+	}
+	return false;
+}
+
+static enum rt_status
+refused(struct rt_error *err, const char *what)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
+		       strerror(errno));
+}
+
+/* -1: err says why; -2: somebody else has that name. */
+static int
+listen_at(const struct rt_comm *c, const char *more,
+	  struct rt_shm_stranger *other, struct rt_error *err)
+{
+	struct name x = name_of(c, more);
+	int fd = new_socket();
+
+	if (fd < 0) {
+		refused(err, "open a socket");
+		return -1;
+	}
+	if (bind(fd, (const void *)&x.a, x.n) == 0) {
+		if (listen(fd, RT_SHM_MOST) == 0) {
+			return fd;
+		}
+		refused(err, "listen on a socket");
+		close(fd);
+		return -1;
+	}
+	if (errno == EADDRINUSE && !is_taken_by_us(&x, other)) {
+		close(fd);
+		other->met = true;
+		return -2;
+	}
+	rt_fail(err, RT_IO, RT_NOWHERE, "the first rank of job %s is here "
+		"already: %s", rt_show_name(c->world.job).text,
+		strerror(EADDRINUSE));
+	close(fd);
+	return -1;
+}
+
+int
+rt_shm_listen(const struct rt_comm *c, struct rt_shm_stranger *other,
+	      struct rt_error *err)
+{
+	char more[32] = "";
+	int fd = -2, i;
+
+	for (i = 0; i < NAMES && fd == -2; i++) {
+		uint64_t random;
+
+		fd = listen_at(c, more, other, err);
+		if (getrandom(&random, sizeof(random), 0) !=
+		    (ssize_t)sizeof(random)) {
+			break;
+		}
+		snprintf(more, sizeof(more), "-%016llx",
+			 (unsigned long long)random);
+	}
+	if (fd == -2) {
+		refused(err, "find a name for a socket");
+	}
+	return fd < 0 ? -1 : fd;
+}
+
+/* In a line of the kernel's list: the name, that begins with an @. */
+static char *
+name_in(char *line)
+{
+	int i;
+
+	line[strcspn(line, "\n")] = '\0';
+	for (i = 0; i < FIELDS && line; i++) {
+		line += strspn(line, " ");
+		line = strchr(line, ' ');
+	}
+	return line && line[1] == '@' ? line + 2 : NULL;
+}
+
+/* Another user may have any number of such names; none keeps us from ours. */
+static int
+call_all(const struct rt_comm *c, struct rt_shm_stranger *other)
+{
+	struct name x = name_of(c, "-");
+	const char *begin = x.a.sun_path + 1;
+	size_t n = strlen(begin);
+	char line[512];
+	FILE *f = fopen("/proc/net/unix", "re");
+	int fd = -1;
+
+	while (f && fd < 0 && fgets(line, sizeof(line), f)) {
+		const char *name = name_in(line);
+
+		if (name && strncmp(name, begin, n) == 0 &&
+		    strlen(name) == n + RANDOM) {
+			struct name y = name_of(c, name + n - 1);
+
+			fd = call(&y, other);
+		}
+	}
+	if (f) {
+		fclose(f);
+	}
+	return fd;
+}
+
+int
+rt_shm_call(const struct rt_comm *c, bool all, struct rt_shm_stranger *other)
+{
+	struct name x = name_of(c, "");
+	int fd = call(&x, other);
+
+	return fd < 0 && all ? call_all(c, other) : fd;
+}

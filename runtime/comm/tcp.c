@@ -1,0 +1,959 @@
+/*
+ * tcp.c - messages over one connection to each other rank.
+ *
+ * What is small goes at once, behind a head that says what it is; who did not
+ * ask for it yet keeps it.  What is large is offered, and goes once the other
+ * has a place for it: so no rank holds more than it has asked for, however
+ * far another one is ahead.  All that waits to be read or written is moved
+ * along whenever this rank asks for anything.
+ *
+ * Where messages have sums, each head has one, and 8 bytes of another follow
+ * what is behind the head.  Both are over a count, too, under a key of this
+ * connection and direction: so nothing is believed that was changed, left out,
+ * moved or said again on its way.
+ */
+#define _GNU_SOURCE	/* epoll_create1 */
+
+#include "runtime/comm/tcp.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+	/* a letter is small */
+	SMALL_BYTES = 32768,
+	/* of one connection, before the others have their turn */
+	TURN_BYTES = 4 << 20,
+	/* of what leaves, while it is in a cache */
+	SUM_AT_ONCE = 1 << 18,
+	EVENTS = 64
+};
+
+_Static_assert(sizeof(struct rt_letter) <= SMALL_BYTES, "letters go at once");
+
+/*
+ * SMALL has `bytes` behind it, GIVE those of the offer with that id; BYE is
+ * the last of a rank that ends well, QUIT of one that ends because another
+ * gave up.  OWN does not travel.
+ */
+enum kind { SMALL = 0x6c6c6d63, OFFER, WANT, GIVE, BYE, QUIT, OWN };
+
+struct head {
+	int64_t kind, tag, bytes, id;
+	uint64_t sum;		/* over those; 0: messages have none */
+};
+
+/* Of links: the next and the one before, in a ring. */
+struct link {
+	struct link *next, *last;
+};
+
+/* Something to send, or room for what shall come. */
+struct request {
+	struct link all, queue;
+	struct head head;
+	char *at;
+	int64_t bytes, moved;	/* of the head, of what lies at `at`, the sum */
+	int64_t summed;		/* of what lies there */
+	struct rt_siphash hash;
+	uint64_t sum;
+	bool begun;
+	int64_t got;		/* bytes that came */
+	bool done, ours;	/* ours: nobody asks whether it is done */
+};
+
+/* What came before anybody asked: all of it, or that it is offered. */
+struct early {
+	struct link queue;
+	struct head head;
+	bool whole;		/* its bytes have come */
+	struct request *claim;	/* wants it, and waits for the rest */
+	struct request *from;	/* of this rank itself */
+	char at[];
+};
+
+/* Of one direction of a connection. */
+struct sums {
+	uint8_t key[RT_SIPHASH_KEY];
+	uint64_t count;		/* heads */
+};
+
+struct peer {
+	int fd;
+	bool dead, left, spoke;	/* spoke: it is known why it ends */
+	bool broken;		/* a sum was wrong */
+	bool waits;		/* for room to write */
+	struct link out, offers, wants, early;	/* wants: room without data */
+	struct link taken;	/* room whose data was asked for */
+	struct head head;	/* being read, */
+	int64_t heard;		/* so much of it, */
+	char *to;		/* then its bytes, */
+	int64_t left_bytes, extra_bytes;	/* and those beyond the room */
+	int64_t sum_bytes;	/* then so many of their sum */
+	uint64_t sum;
+	struct rt_siphash hash;
+	struct sums out_sums, in_sums;
+	struct request *filled;
+	struct early *kept;
+};
+
+struct rt_tcp {
+	int64_t me, size, next_id;
+	int poll_fd;
+	bool checks;		/* messages have sums */
+	struct peer *peers;
+	struct link all;	/* requests that are not forgotten */
+};
+
+#define OF(type, member, l) \
+	((struct type *)(void *)((char *)(l) - offsetof(struct type, member)))
+
+static void
+make_ring(struct link *l)
+{
+	l->next = l->last = l;
+}
+
+/* At the end of a ring. */
+static void
+put(struct link *ring, struct link *l)
+{
+	l->next = ring;
+	l->last = ring->last;
+	ring->last->next = l;
+	ring->last = l;
+}
+
+static void
+take(struct link *l)
+{
+	l->next->last = l->last;
+	l->last->next = l->next;
+	make_ring(l);
+}
+
+static struct request *
+new_request(struct rt_tcp *l, enum kind kind, int64_t tag, int64_t bytes,
+	    void *at)
+{
+	struct request *r = calloc(1, sizeof(*r));
+
+	if (r) {
+		r->head = (struct head){ kind, tag, bytes, l->next_id++, 0 };
+		r->at = at;
+		r->bytes = bytes;
+		make_ring(&r->queue);
+		put(&l->all, &r->all);
+	}
+	return r;
+}
+
+static void
+forget(struct request *r)
+{
+	take(&r->all);
+	take(&r->queue);
+	free(r);
+}
+
+static void
+finish(struct request *r, int64_t got)
+{
+	take(&r->queue);
+	r->got = got;
+	r->done = true;
+	if (r->ours) {
+		forget(r);
+	}
+}
+
+/* ---- sums ---- */
+
+/* Of a head and of what is behind it no sum is the other's. */
+static void
+begin_sum(struct rt_siphash *h, const struct sums *s, bool behind)
+{
+	uint64_t what = s->count * 2 + behind;
+
+	rt_siphash_begin(h, s->key);
+	rt_siphash_add(h, &what, sizeof(what));
+}
+
+static uint64_t
+head_sum(const struct sums *s, const struct head *head)
+{
+	struct rt_siphash h;
+
+	begin_sum(&h, s, false);
+	rt_siphash_add(&h, head, offsetof(struct head, sum));
+	return rt_siphash_end(&h);
+}
+
+/* Bytes of the sum behind so many bytes. */
+static int64_t
+sum_behind(const struct rt_tcp *l, int64_t bytes)
+{
+	return l->checks && bytes > 0 ? (int64_t)sizeof(uint64_t) : 0;
+}
+
+/* It is the next that leaves. */
+static void
+begin_sums(const struct rt_tcp *l, struct peer *p, struct request *r)
+{
+	r->begun = true;
+	if (l->checks) {
+		r->head.sum = head_sum(&p->out_sums, &r->head);
+		begin_sum(&r->hash, &p->out_sums, true);
+		p->out_sums.count++;
+	}
+}
+
+/* So much of what is behind the head may leave now; `body` of it has. */
+static int64_t
+sum_some(const struct rt_tcp *l, struct request *r, int64_t body)
+{
+	int64_t n = r->bytes - r->summed;
+
+	if (!l->checks || r->bytes == 0) {
+		return r->bytes;
+	}
+	if (r->summed <= body && n > 0) {
+		n = n < SUM_AT_ONCE ? n : SUM_AT_ONCE;
+		rt_siphash_add(&r->hash, r->at + r->summed, (size_t)n);
+		r->summed += n;
+		if (r->summed == r->bytes) {
+			r->sum = rt_siphash_end(&r->hash);
+		}
+	}
+	return r->summed;
+}
+
+/* ---- writing ---- */
+
+static void
+lose(struct rt_tcp *l, struct peer *p)
+{
+	if (p->fd >= 0) {
+		epoll_ctl(l->poll_fd, EPOLL_CTL_DEL, p->fd, NULL);
+		close(p->fd);
+		p->fd = -1;
+		p->dead = !p->left;
+	}
+}
+
+static void
+watch(struct rt_tcp *l, struct peer *p, bool waits)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = p };
+
+	if (p->waits != waits) {
+		p->waits = waits;
+		e.events |= waits ? EPOLLOUT : 0;
+		epoll_ctl(l->poll_fd, EPOLL_CTL_MOD, p->fd, &e);
+	}
+}
+
+/* Of a head, what is behind it, and its sum, what has not left. */
+static ssize_t
+write_some(const struct rt_tcp *l, struct peer *p, struct request *r)
+{
+	int64_t head = sizeof(r->head), body = r->moved - head, ready, after;
+	struct iovec v[3];
+	struct msghdr m = { .msg_iov = v };
+
+	if (!r->begun) {
+		begin_sums(l, p, r);
+	}
+	if (body < 0) {
+		v[m.msg_iovlen++] = (struct iovec){
+			(char *)&r->head + r->moved, (size_t)-body };
+		body = 0;
+	}
+	ready = sum_some(l, r, body);
+	if (body < ready) {
+		v[m.msg_iovlen++] = (struct iovec){ r->at + body,
+						    (size_t)(ready - body) };
+	}
+	if (ready == r->bytes && sum_behind(l, r->bytes) > 0) {
+		after = body > r->bytes ? body - r->bytes : 0;
+		v[m.msg_iovlen++] = (struct iovec){ (char *)&r->sum + after,
+			sizeof(r->sum) - (size_t)after };
+	}
+	return sendmsg(p->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void
+write_out(struct rt_tcp *l, struct peer *p)
+{
+	int64_t moved = 0;
+
+	while (p->fd >= 0 && p->out.next != &p->out && moved < TURN_BYTES) {
+		struct request *r = OF(request, queue, p->out.next);
+		ssize_t n = write_some(l, p, r);
+
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+			break;
+		}
+		if (n < 0) {
+			/* what came before that may still be read */
+			watch(l, p, false);
+			return;
+		}
+		moved += n;
+		r->moved += n;
+		if (r->moved == (int64_t)sizeof(r->head) + r->bytes +
+				sum_behind(l, r->bytes)) {
+			finish(r, r->bytes);
+		}
+	}
+	if (p->fd >= 0) {
+		watch(l, p, p->out.next != &p->out);
+	}
+}
+
+static void
+queue_out(struct rt_tcp *l, struct peer *p, struct request *r)
+{
+	take(&r->queue);
+	put(&p->out, &r->queue);
+	if (!p->waits) {
+		write_out(l, p);
+	}
+}
+
+/* A head alone. */
+static bool
+say(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
+    int64_t bytes, int64_t id)
+{
+	struct request *r = new_request(l, kind, tag, 0, NULL);
+
+	if (r) {
+		r->head.bytes = bytes;
+		r->head.id = id;
+		r->ours = true;
+		queue_out(l, p, r);
+	}
+	return r != NULL;
+}
+
+/* ---- what is asked for meets what comes ---- */
+
+/* The first in the ring of that tag, or of that id. */
+static struct request *
+find(const struct link *ring, int64_t tag, int64_t id)
+{
+	const struct link *i;
+
+	for (i = ring->next; i != ring; i = i->next) {
+		struct request *r = OF(request, queue, i);
+
+		if (id < 0 ? r->head.tag == tag : r->head.id == id) {
+			return r;
+		}
+	}
+	return NULL;
+}
+
+static struct early *
+find_early(const struct peer *p, int64_t tag)
+{
+	const struct link *i;
+
+	for (i = p->early.next; i != &p->early; i = i->next) {
+		struct early *e = OF(early, queue, i);
+
+		if (e->head.tag == tag && !e->claim) {
+			return e;
+		}
+	}
+	return NULL;
+}
+
+static void
+drop_early(struct early *e)
+{
+	take(&e->queue);
+	free(e);
+}
+
+/* What is larger than the room was sent by mistake; its reader sees that. */
+static void
+deliver(struct early *e, struct request *r)
+{
+	const char *from = e->from ? e->from->at : e->at;
+	int64_t n = e->head.bytes < r->bytes ? e->head.bytes : r->bytes;
+
+	if (n > 0) {
+		memcpy(r->at, from, (size_t)n);
+	}
+	if (e->from) {
+		finish(e->from, e->head.bytes);
+	}
+	finish(r, e->head.bytes);
+	drop_early(e);
+}
+
+/* Asks for what is offered, under the offer's number. */
+static bool
+accept_offer(struct rt_tcp *l, struct peer *p, struct request *r,
+	     const struct head *offer)
+{
+	if (offer->bytes > r->bytes) {
+		finish(r, offer->bytes);
+		return true;
+	}
+	r->head.id = offer->id;
+	r->got = offer->bytes;
+	take(&r->queue);
+	put(&p->taken, &r->queue);
+	return say(l, p, WANT, offer->tag, offer->bytes, offer->id);
+}
+
+static bool
+match(struct rt_tcp *l, struct peer *p, struct request *r)
+{
+	struct early *e = find_early(p, r->head.tag);
+	struct head offer;
+
+	if (!e) {
+		put(&p->wants, &r->queue);
+		return true;
+	}
+	if (e->head.kind == OFFER) {
+		offer = e->head;
+		drop_early(e);
+		return accept_offer(l, p, r, &offer);
+	}
+	if (e->whole) {
+		deliver(e, r);
+	} else {
+		e->claim = r;
+	}
+	return true;
+}
+
+/* ---- reading ---- */
+
+static struct early *
+keep_early(struct peer *p, const struct head *h)
+{
+	int64_t room = h->kind == SMALL ? h->bytes : 0;
+	struct early *e = malloc(sizeof(*e) + (size_t)room);
+
+	if (e) {
+		memset(e, 0, sizeof(*e));
+		e->head = *h;
+		put(&p->early, &e->queue);
+	}
+	return e;
+}
+
+/* Bytes for a request, and beyond its room nowhere. */
+static void
+read_into(struct peer *p, struct request *r, int64_t bytes)
+{
+	p->filled = r;
+	p->to = r->at;
+	p->left_bytes = bytes < r->bytes ? bytes : r->bytes;
+	p->extra_bytes = bytes - p->left_bytes;
+	r->got = bytes;
+}
+
+static bool
+begin_small(struct peer *p)
+{
+	struct request *r = find(&p->wants, p->head.tag, -1);
+
+	if (p->head.bytes < 0 || p->head.bytes > SMALL_BYTES) {
+		return false;
+	}
+	if (r) {
+		read_into(p, r, p->head.bytes);
+		return true;
+	}
+	p->kept = keep_early(p, &p->head);
+	if (!p->kept) {
+		return false;
+	}
+	p->to = p->kept->at;
+	p->left_bytes = p->head.bytes;
+	return true;
+}
+
+/* What a head says; false: no rank of ours says that. */
+static bool
+begin(struct rt_tcp *l, struct peer *p)
+{
+	const struct head *h = &p->head;
+	struct request *r;
+
+	p->filled = NULL;
+	p->kept = NULL;
+	p->left_bytes = p->extra_bytes = 0;
+	if (h->bytes < 0) {
+		return false;
+	}
+	switch (h->kind) {
+	case SMALL:
+		return begin_small(p);
+	case OFFER:
+		r = find(&p->wants, h->tag, -1);
+		return r ? accept_offer(l, p, r, h) : !!keep_early(p, h);
+	case WANT:
+		r = find(&p->offers, 0, h->id);
+		if (r) {
+			r->head.kind = GIVE;
+			queue_out(l, p, r);
+		}
+		return r != NULL;
+	case GIVE:
+		r = find(&p->taken, 0, h->id);
+		if (!r || h->bytes != r->got) {
+			return false;
+		}
+		read_into(p, r, h->bytes);
+		return true;
+	case BYE:
+		p->left = true;
+		return true;
+	case QUIT:
+		p->spoke = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* All of a message has come. */
+static void
+end(struct peer *p)
+{
+	struct early *e = p->kept;
+
+	p->heard = 0;
+	if (p->filled) {
+		finish(p->filled, p->filled->got);
+	} else if (e) {
+		e->whole = true;
+		p->spoke |= e->head.tag == RT_TAG_NOTICE;
+		if (e->claim) {
+			deliver(e, e->claim);
+		}
+	}
+	p->filled = NULL;
+	p->kept = NULL;
+}
+
+/* Where the next bytes go; those beyond the room, to `nowhere`. */
+static char *
+next_place(struct peer *p, char *nowhere, size_t room, size_t *n)
+{
+	int64_t head = sizeof(p->head);
+
+	if (p->heard < head) {
+		*n = (size_t)(head - p->heard);
+		return (char *)&p->head + p->heard;
+	}
+	if (p->left_bytes > 0) {
+		*n = (size_t)p->left_bytes;
+		return p->to;
+	}
+	if (p->extra_bytes > 0) {
+		*n = p->extra_bytes < (int64_t)room ? (size_t)p->extra_bytes
+						    : room;
+		return nowhere;
+	}
+	*n = (size_t)p->sum_bytes;
+	return (char *)&p->sum + sizeof(p->sum) - p->sum_bytes;
+}
+
+/* A head has come; false: it is not what a rank of ours says now. */
+static bool
+took_head(struct rt_tcp *l, struct peer *p)
+{
+	if (l->checks) {
+		p->broken |= p->head.sum != head_sum(&p->in_sums, &p->head);
+		begin_sum(&p->hash, &p->in_sums, true);
+		p->in_sums.count++;
+	}
+	if (p->broken || !begin(l, p)) {
+		return false;
+	}
+	p->sum_bytes = sum_behind(l, p->left_bytes + p->extra_bytes);
+	return true;
+}
+
+/* Counts what came; false: it is not what a rank of ours sends. */
+static bool
+took(struct rt_tcp *l, struct peer *p, const char *at, int64_t n)
+{
+	if (p->heard < (int64_t)sizeof(p->head)) {
+		p->heard += n;
+		if (p->heard < (int64_t)sizeof(p->head)) {
+			return true;
+		}
+		if (!took_head(l, p)) {
+			return false;
+		}
+	} else if (p->left_bytes > 0 || p->extra_bytes > 0) {
+		if (l->checks) {
+			rt_siphash_add(&p->hash, at, (size_t)n);
+		}
+		if (p->left_bytes > 0) {
+			p->to += n;
+			p->left_bytes -= n;
+		} else {
+			p->extra_bytes -= n;
+		}
+	} else {
+		p->sum_bytes -= n;
+		p->broken |= p->sum_bytes == 0 &&
+			     p->sum != rt_siphash_end(&p->hash);
+	}
+	if (p->broken) {
+		return false;
+	}
+	if (p->left_bytes == 0 && p->extra_bytes == 0 && p->sum_bytes == 0) {
+		end(p);
+	}
+	return true;
+}
+
+static void
+read_in(struct rt_tcp *l, struct peer *p)
+{
+	char nowhere[4096];
+	int64_t turn = 0;
+
+	while (p->fd >= 0 && turn < TURN_BYTES) {
+		size_t room;
+		char *at = next_place(p, nowhere, sizeof(nowhere), &room);
+		ssize_t n = recv(p->fd, at, room, MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+			return;
+		}
+		if (n <= 0 || !took(l, p, at, n)) {
+			lose(l, p);
+			return;
+		}
+		turn += n;
+	}
+}
+
+/* All that can be read or written now. */
+static void
+move_along(struct rt_tcp *l)
+{
+	struct epoll_event events[EVENTS];
+	int n = epoll_wait(l->poll_fd, events, EVENTS, 0), i;
+
+	for (i = 0; i < n; i++) {
+		struct peer *p = events[i].data.ptr;
+
+		if (events[i].events & EPOLLOUT) {
+			write_out(l, p);
+		}
+		if (p->fd >= 0 && events[i].events & ~(uint32_t)EPOLLOUT) {
+			read_in(l, p);
+		}
+	}
+}
+
+/* ---- the calls ---- */
+
+/* To this rank itself: it lies there until it is asked for. */
+static bool
+send_self(struct peer *p, struct request *r)
+{
+	struct head h = { OWN, r->head.tag, r->bytes, 0, 0 };
+	struct early *e = keep_early(p, &h);
+	struct request *room = find(&p->wants, h.tag, -1);
+
+	if (e) {
+		e->from = r;
+		e->whole = true;
+	}
+	if (e && room) {
+		deliver(e, room);
+	}
+	return e != NULL;
+}
+
+static enum rt_status
+send_to(void *lib, const void *at, int64_t bytes, int64_t rank, int64_t tag,
+	struct rt_msg_post *post, struct rt_error *err)
+{
+	struct rt_tcp *l = lib;
+	struct peer *p = &l->peers[rank];
+	struct request *r = new_request(l, SMALL, tag, bytes,
+					(void *)(uintptr_t)at);
+	bool good = true;
+
+	if (!r) {
+		return rt_no_memory(err, NULL);
+	}
+	*post = (struct rt_msg_post){ .handle = r, .rank = rank,
+				      .busy = true };
+	if (rank == l->me) {
+		good = send_self(p, r);
+	} else if (p->fd < 0) {
+		/* whoever waits for that finds out why it does not leave */
+		good = true;
+	} else if (bytes <= SMALL_BYTES) {
+		queue_out(l, p, r);
+	} else {
+		put(&p->offers, &r->queue);
+		good = say(l, p, OFFER, tag, bytes, r->head.id);
+	}
+	return good ? RT_OK : rt_no_memory(err, NULL);
+}
+
+static enum rt_status
+recv_from(void *lib, void *at, int64_t bytes, int64_t rank, int64_t tag,
+	  struct rt_msg_post *post, struct rt_error *err)
+{
+	struct rt_tcp *l = lib;
+	struct request *r = new_request(l, GIVE, tag, bytes, at);
+
+	if (!r) {
+		return rt_no_memory(err, NULL);
+	}
+	*post = (struct rt_msg_post){ .handle = r, .rank = rank, .busy = true,
+				      .received = true };
+	return match(l, &l->peers[rank], r) ? RT_OK
+					    : rt_no_memory(err, NULL);
+}
+
+static enum rt_status
+test(void *lib, struct rt_msg_post *post, struct rt_error *err)
+{
+	struct request *r = post->handle;
+
+	(void)err;
+	if (!r->done) {
+		move_along(lib);
+	}
+	if (r->done) {
+		post->bytes = r->got;
+		post->busy = false;
+		post->handle = NULL;
+		forget(r);
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+probe(void *lib, int64_t tag, int64_t *rank, struct rt_error *err)
+{
+	struct rt_tcp *l = lib;
+	int64_t i;
+
+	(void)err;
+	*rank = -1;
+	move_along(l);
+	for (i = 0; i < l->size && *rank < 0; i++) {
+		const struct early *e = find_early(&l->peers[i], tag);
+
+		*rank = e && e->whole ? i : -1;
+	}
+	return RT_OK;
+}
+
+static void
+await(void *lib, int ms)
+{
+	struct pollfd p = { ((struct rt_tcp *)lib)->poll_fd, POLLIN, 0 };
+
+	poll(&p, 1, ms);
+}
+
+/* What a rank said before it died counts more than that it did. */
+static enum rt_msg_peer
+look_at(void *lib, int64_t rank)
+{
+	const struct peer *p = &((struct rt_tcp *)lib)->peers[rank];
+
+	return p->broken ? RT_MSG_BROKEN : p->left ? RT_MSG_LEFT :
+	       p->dead && !p->spoke ? RT_MSG_DEAD : RT_MSG_HERE;
+}
+
+/* ---- coming and going ---- */
+
+static void
+release_ring(struct link *ring)
+{
+	while (ring->next != ring) {
+		drop_early(OF(early, queue, ring->next));
+	}
+}
+
+/* Whoever is still there does not take this rank for the one that died. */
+static void
+drop(void *lib)
+{
+	struct rt_tcp *l = lib;
+	int64_t i;
+
+	for (i = 0; i < l->size; i++) {
+		if (l->peers[i].fd >= 0 && !l->peers[i].left) {
+			say(l, &l->peers[i], QUIT, 0, 0, 0);
+		}
+	}
+	for (i = 0; i < l->size; i++) {
+		release_ring(&l->peers[i].early);
+		if (l->peers[i].fd >= 0) {
+			close(l->peers[i].fd);
+		}
+	}
+	while (l->all.next != &l->all) {
+		forget(OF(request, all, l->all.next));
+	}
+	if (l->poll_fd >= 0) {
+		close(l->poll_fd);
+	}
+	free(l->peers);
+	free(l);
+}
+
+/* All have said farewell, or are gone, and have heard ours. */
+static bool
+all_left(const struct rt_tcp *l)
+{
+	int64_t i;
+
+	for (i = 0; i < l->size; i++) {
+		const struct peer *p = &l->peers[i];
+
+		if (i != l->me && p->fd >= 0 &&
+		    (!p->left || p->out.next != &p->out)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Nothing of a rank that says farewell is under way. */
+static bool
+stop(void *lib, double timeout_us)
+{
+	struct rt_tcp *l = lib;
+	double until = rt_now_us() + timeout_us;
+	int64_t i;
+
+	for (i = 0; i < l->size; i++) {
+		if (l->peers[i].fd >= 0) {
+			say(l, &l->peers[i], BYE, 0, 0, 0);
+		}
+	}
+	for (;;) {
+		bool all;
+
+		move_along(l);
+		all = all_left(l);
+		if (all || rt_now_us() > until) {
+			drop(l);
+			return all;
+		}
+		await(l, 50);
+	}
+}
+
+static enum rt_status
+join(struct rt_tcp *l, const struct rt_tcp_end *ends, struct rt_error *err)
+{
+	int64_t i;
+
+	for (i = 0; i < l->size; i++) {
+		struct epoll_event e = { .events = EPOLLIN,
+					 .data.ptr = &l->peers[i] };
+
+		l->peers[i].fd = ends[i].fd;
+		rt_tcp_message_key(&ends[i].session, true,
+				   l->peers[i].out_sums.key);
+		rt_tcp_message_key(&ends[i].session, false,
+				   l->peers[i].in_sums.key);
+		if (ends[i].fd >= 0 && epoll_ctl(l->poll_fd, EPOLL_CTL_ADD,
+						 ends[i].fd, &e) != 0) {
+			for (i++; i < l->size; i++) {
+				if (ends[i].fd >= 0) {
+					close(ends[i].fd);
+				}
+			}
+			return rt_fail(err, RT_IO, RT_NOWHERE, "cannot watch "
+				       "connections: %s", strerror(errno));
+		}
+	}
+	return RT_OK;
+}
+
+static struct rt_tcp *
+new_lib(const struct rt_comm *c)
+{
+	struct rt_tcp *l = calloc(1, sizeof(*l));
+	int64_t i;
+
+	if (!l) {
+		return NULL;
+	}
+	*l = (struct rt_tcp){ .me = c->world.rank, .size = c->world.size,
+			      .poll_fd = epoll_create1(EPOLL_CLOEXEC) };
+	make_ring(&l->all);
+	l->peers = calloc((size_t)l->size, sizeof(*l->peers));
+	if (!l->peers || l->poll_fd < 0) {
+		l->size = 0;
+		drop(l);
+		return NULL;
+	}
+	for (i = 0; i < l->size; i++) {
+		struct peer *p = &l->peers[i];
+
+		p->fd = -1;
+		make_ring(&p->out);
+		make_ring(&p->offers);
+		make_ring(&p->wants);
+		make_ring(&p->early);
+		make_ring(&p->taken);
+	}
+	return l;
+}
+
+static enum rt_status
+start(void **out, const struct rt_comm *c, struct rt_msg_self *self,
+      struct rt_error *err)
+{
+	struct rt_tcp_end *ends = calloc((size_t)c->world.size, sizeof(*ends));
+	struct rt_tcp *l = new_lib(c);
+	enum rt_status s;
+
+	*self = (struct rt_msg_self){ c->world.rank, c->world.size,
+				      INT64_MAX };
+	s = ends && l ? rt_tcp_meet(c, ends, &l->checks, err)
+		      : rt_no_memory(err, NULL);
+	if (s == RT_OK) {
+		s = join(l, ends, err);
+	}
+	free(ends);
+	if (s != RT_OK && l) {
+		drop(l);
+		l = NULL;
+	}
+	*out = l;
+	return s;
+}
+
+const struct rt_msg_calls rt_tcp_calls = { start, stop, drop, send_to,
+	recv_from, test, probe, look_at, await };

@@ -1,0 +1,391 @@
+/*
+ * watch.c - what happens while a rank waits: it looks whether all others
+ * live, whether one has given up, and whether it has waited too long; and
+ * says who did not come, and what they do instead.
+ *
+ * Each rank locks a byte of the hall's file, its own.  The kernel lets the
+ * lock go when the process ends, in whatever way, and nobody else can.
+ */
+#define _GNU_SOURCE	/* F_OFD_SETLK */
+
+#include "runtime/comm/shm.h"
+#include "runtime/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the flight recorder ---- */
+
+void
+rt_watch_note(struct rt_comm *c, const char *what, int64_t trip,
+	      int64_t microbatch)
+{
+	struct rt_desk *d = rt_hall_desk(c->shm, c->shm->me);
+	unsigned n = atomic_load_explicit(&d->nevents, memory_order_relaxed);
+	struct rt_event *e = &d->events[n % RT_EVENTS];
+	size_t len = strlen(what);
+
+	len = len < sizeof(e->what) - 1 ? len : sizeof(e->what) - 1;
+	e->at_us = rt_now_us();
+	e->trip = trip;
+	e->microbatch = microbatch;
+	memcpy(e->what, what, len);
+	e->what[len] = '\0';
+	atomic_store_explicit(&d->nevents, n + 1, memory_order_release);
+}
+
+/* The i-th last event of a rank; what is written meanwhile may look odd. */
+static bool
+event_of(const struct rt_comm *c, int64_t local, unsigned back,
+	 struct rt_event *out)
+{
+	struct rt_desk *d = rt_hall_desk(c->shm, local);
+	unsigned n = atomic_load_explicit(&d->nevents, memory_order_acquire);
+
+	if (back >= n || back >= RT_EVENTS) {
+		return false;
+	}
+	*out = d->events[(n - 1 - back) % RT_EVENTS];
+	out->what[sizeof(out->what) - 1] = '\0';
+	return true;
+}
+
+static struct rt_rank_text
+event_text(const struct rt_event *e)
+{
+	struct rt_scene s = { e->what, e->trip, e->microbatch, 0 };
+
+	return rt_scene_text(&s);
+}
+
+/* ---- who is alive ---- */
+
+enum rt_status
+rt_watch_enter(struct rt_comm *c, struct rt_error *err)
+{
+	struct rt_shm *s = c->shm;
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
+		.l_start = s->me, .l_len = 1 };
+
+	if (s->lock_fd >= 0 && fcntl(s->lock_fd, F_OFD_SETLK, &lock) != 0) {
+		return rt_fail(err, RT_IO, RT_NOWHERE,
+			       "cannot lock this rank's place: %s",
+			       strerror(errno));
+	}
+	atomic_store(&rt_hall_desk(s, s->me)->state, RT_HERE);
+	return RT_OK;
+}
+
+static bool
+is_dead(const struct rt_comm *c, int64_t local)
+{
+	const struct rt_shm *s = c->shm;
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
+		.l_start = local, .l_len = 1 };
+
+	if (local == s->me || s->lock_fd < 0 ||
+	    atomic_load(&rt_hall_desk(s, local)->state) != RT_HERE) {
+		return false;
+	}
+	if (fcntl(s->lock_fd, F_OFD_GETLK, &lock) != 0 ||
+	    lock.l_type != F_UNLCK) {
+		return false;
+	}
+	/* it may have left in between */
+	return atomic_load(&rt_hall_desk(s, local)->state) == RT_HERE;
+}
+
+static int64_t
+find_dead(const struct rt_comm *c)
+{
+	int64_t i;
+
+	for (i = 0; i < c->shm->n; i++) {
+		if (is_dead(c, i)) {
+			return c->shm->rank_of[i];
+		}
+	}
+	return -1;
+}
+
+void
+rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why)
+{
+	struct rt_hall *h = c->shm->hall;
+	int zero = 0;
+
+	if (!atomic_compare_exchange_strong(&h->given_up, &zero, 1)) {
+		return;
+	}
+	h->who = c->world.rank;
+	h->dead = dead;
+	snprintf(h->why, sizeof(h->why), "%s", why);
+	atomic_store(&h->given_up, 2);
+}
+
+/* ---- messages ---- */
+
+/* " for it" if that is whom this rank waits for. */
+static enum rt_status
+say_died(struct rt_comm *c, const struct rt_wait *w, int64_t dead,
+	 struct rt_error *err)
+{
+	char whom[32] = "it";
+
+	if (dead != w->rank) {
+		snprintf(whom, sizeof(whom), "rank %lld", (long long)w->rank);
+	}
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%s died while rank %lld waited for %s in %s%s",
+		       rt_rank_text(c, dead).text, (long long)c->world.rank,
+		       whom, rt_show_name(w->scene->what).text,
+		       rt_scene_text(w->scene).text);
+}
+
+static enum rt_status
+say_left(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%s has ended while rank %lld waited for it in %s%s",
+		       rt_rank_text(c, w->rank).text,
+		       (long long)c->world.rank,
+		       rt_show_name(w->scene->what).text,
+		       rt_scene_text(w->scene).text);
+}
+
+static enum rt_status
+say_given_up(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
+{
+	struct rt_hall *h = c->shm->hall;
+
+	if (h->dead >= 0) {
+		return say_died(c, w, h->dead, err);
+	}
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s gave up: %s",
+		       rt_rank_text(c, h->who).text, h->why);
+}
+
+enum rt_status
+rt_watch_differ(struct rt_comm *c, const struct rt_scene *s, int64_t rank,
+		struct rt_error *err)
+{
+	struct rt_event e;
+
+	if (!event_of(c, c->shm->local_of[rank], 0, &e)) {
+		snprintf(e.what, sizeof(e.what), "its start");
+		e.trip = e.microbatch = -1;
+	}
+	return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+		       "%s is in %s%s, %s in %s%s: they run different plans, "
+		       "or one of them is broken",
+		       rt_rank_text(c, c->world.rank).text,
+		       rt_show_name(s->what).text, rt_scene_text(s).text,
+		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
+		       event_text(&e).text);
+}
+
+/* ---- waiting too long ---- */
+
+/* Has that rank come to where this one waits? */
+static bool
+has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
+{
+	int64_t local = c->shm->local_of[rank];
+
+	if (rank == c->world.rank) {
+		return true;
+	}
+	if (!w->group || local < 0) {
+		return rank != w->rank;
+	}
+	return rt_bell_rung(&rt_hall_seat(c->shm, w->group->row, local)->bell,
+			    w->want);
+}
+
+/* "ranks 0, 1 have come"; more than eight are counted. */
+static void
+add_ranks(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
+	  bool come)
+{
+	int64_t n = w->group ? w->group->n : 1, found = 0, i;
+
+	for (i = 0; i < n; i++) {
+		int64_t r = w->group ? w->group->ranks[i] : w->rank;
+
+		if (has_come(c, w, r) != come) {
+			continue;
+		}
+		if (found < 8) {
+			rt_line_add(t, "%s%lld", found ? ", " : "",
+				    (long long)r);
+		}
+		found++;
+	}
+	if (found > 8) {
+		rt_line_add(t, " and %lld more", (long long)(found - 8));
+	}
+	if (found == 0) {
+		rt_line_add(t, "none");
+	}
+}
+
+static void
+add_event(struct rt_line *t, const struct rt_event *e, double now)
+{
+	rt_line_add(t, "%s%s, since %.1f s", rt_show_name(e->what).text,
+		    event_text(e).text, (now - e->at_us) * 1e-6);
+}
+
+/* For whom that rank waits, and whom that one waits for, to the end. */
+static int64_t
+follow(const struct rt_comm *c, int64_t rank)
+{
+	int64_t i, next;
+
+	for (i = 0; i < c->shm->n; i++) {
+		next = atomic_load(&rt_hall_desk(c->shm,
+			c->shm->local_of[rank])->waits_for) - 1;
+		if (next < 0) {
+			break;
+		}
+		rank = next;
+	}
+	return rank;
+}
+
+/* The first that has not come, or whom it waits for, and what that does. */
+static void
+add_first(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
+	  double now)
+{
+	int64_t r = w->rank, i, root;
+	struct rt_event e;
+
+	for (i = 0; w->group && i < w->group->n; i++) {
+		r = w->group->ranks[i];
+		if (!has_come(c, w, r)) {
+			break;
+		}
+	}
+	root = follow(c, r);
+	rt_line_add(t, "; %s ", rt_rank_text(c, r).text);
+	if (root != r) {
+		rt_line_add(t, "waits for %s, which ",
+			    rt_rank_text(c, root).text);
+	}
+	if (event_of(c, c->shm->local_of[root], 0, &e)) {
+		rt_line_add(t, "is in ");
+		add_event(t, &e, now);
+	} else {
+		rt_line_add(t, "has done nothing yet");
+	}
+}
+
+/* All that the recorders hold, a line each, for whoever looks for the bug. */
+static void
+report(struct rt_comm *c, const char *message)
+{
+	double now = rt_now_us();
+	int64_t i;
+
+	if (c->report_fd < 0) {
+		return;
+	}
+	if (dprintf(c->report_fd, "%s: %s\n",
+		    rt_rank_text(c, c->world.rank).text, message) < 0) {
+		return;
+	}
+	for (i = 0; i < c->shm->n; i++) {
+		struct rt_event e;
+		unsigned back;
+
+		for (back = 4; back-- > 0;) {
+			struct rt_line t = { "", 0 };
+
+			if (event_of(c, i, back, &e)) {
+				rt_line_add(&t, "  %s: ",
+					    rt_rank_text(c,
+						c->shm->rank_of[i]).text);
+				add_event(&t, &e, now);
+				dprintf(c->report_fd, "%s\n", t.at);
+			}
+		}
+	}
+}
+
+static enum rt_status
+say_late(struct rt_comm *c, const struct rt_wait *w, double since,
+	 struct rt_error *err)
+{
+	double now = rt_now_us();
+	struct rt_line t = { "", 0 };
+
+	rt_line_add(&t, "waited %.1f s in %s%s: come: ", (now - since) * 1e-6,
+		    rt_show_name(w->scene->what).text,
+		    rt_scene_text(w->scene).text);
+	add_ranks(&t, c, w, true);
+	rt_line_add(&t, "; missing: ");
+	add_ranks(&t, c, w, false);
+	add_first(&t, c, w, now);
+	rt_watch_give_up(c, -1, t.at);
+	report(c, t.at);
+	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
+}
+
+static enum rt_status
+look_around(struct rt_comm *c, const struct rt_wait *w, double since,
+	    struct rt_error *err)
+{
+	int64_t local = c->shm->local_of[w->rank], dead;
+	enum rt_status s;
+
+	/* whoever is about to say why, and dies, is found dead */
+	if (atomic_load(&c->shm->hall->given_up) == 2) {
+		return say_given_up(c, w, err);
+	}
+	dead = find_dead(c);
+	if (dead >= 0) {
+		struct rt_error own;
+
+		s = say_died(c, w, dead, &own);
+		rt_watch_give_up(c, dead, own.message);
+		report(c, own.message);
+		if (err) {
+			*err = own;
+		}
+		return s;
+	}
+	if (local >= 0 && !rt_bell_rung(w->bell, w->want) &&
+	    atomic_load(&rt_hall_desk(c->shm, local)->state) == RT_LEFT &&
+	    !rt_bell_rung(w->bell, w->want)) {
+		return say_left(c, w, err);
+	}
+	if (rt_now_us() - since > c->timeout_us) {
+		return say_late(c, w, since, err);
+	}
+	return RT_OK;
+}
+
+enum rt_status
+rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
+	      struct rt_error *err)
+{
+	struct rt_desk *d = rt_hall_desk(c->shm, c->shm->me);
+	enum rt_status s = RT_OK;
+	double since;
+
+	if (rt_bell_await(w->bell, w->want, c->shm->patience)) {
+		return RT_OK;
+	}
+	since = rt_now_us();
+	atomic_store(&d->waits_for, w->rank + 1);
+	do {
+		s = look_around(c, w, since, err);
+	} while (s == RT_OK &&
+		 !rt_bell_await(w->bell, w->want, c->shm->patience));
+	atomic_store(&d->waits_for, 0);
+	return s;
+}

@@ -1,0 +1,324 @@
+/*
+ * checkpoint.c - saving.
+ *
+ * Rank 0 makes a folder of another name and both files in it, with their
+ * headers and with room for all data, so that a full disk is found first.
+ * All ranks write their pieces at the places that whole tensors give them.
+ * When that is on the disk on all of them rank 0 adds checkpoint.json and
+ * renames the folder.  Whatever ends a process before that leaves what was
+ * there as it was; whatever ends it later leaves the new one.
+ */
+#include "runtime/data/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct saving {
+	const struct rt_store *s;
+	const struct rt_files *f;
+	const struct rt_progress *p;
+	const char *folder;
+	struct rt_alloc alloc;
+	struct rt_layout l;
+	char names[2][RT_STEP_NAME_BYTES]; /* of tmp and old, in folder */
+	char *tmp, *final, *old;
+	char *paths[RT_STORED_FILES]; /* in tmp */
+	uint64_t *sums, *elems; /* by number of what is stored */
+};
+
+/* ---- before -------------------------------------------------------- */
+
+/* A number that all ranks know and no other run has. */
+static enum rt_status
+make_tag(const struct rt_store *s, char tag[40], struct rt_error *err)
+{
+	uint64_t n = s->rank == 0 ? (uint64_t)getpid() : 0;
+	enum rt_status status;
+
+	status = rt_comm_sum_u64(s->comm, &n, 1, err);
+	snprintf(tag, 40, ".tmp-%" PRIx64, n);
+	return status;
+}
+
+/* All memory and all names; each rank for itself. */
+static enum rt_status
+prepare(struct saving *v, const char *tag, struct rt_error *err)
+{
+	enum rt_status status;
+	int i;
+
+	status = rt_layout_init(&v->l, v->s->plan, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	rt_step_name(v->names[0], v->p->step, tag);
+	rt_step_name(v->names[1], v->p->step, ".old");
+	v->tmp = rt_path_in(&v->alloc, v->folder, v->names[0]);
+	v->final = rt_step_path(&v->alloc, v->folder, v->p->step, "");
+	v->old = rt_path_in(&v->alloc, v->folder, v->names[1]);
+	v->sums = rt_resize(&v->alloc, NULL, 2 * v->l.n, sizeof(*v->sums));
+	if (!v->tmp || !v->final || !v->old || !v->sums) {
+		return rt_no_memory(err, v->folder);
+	}
+	v->elems = v->sums + v->l.n;
+	memset(v->sums, 0, 2 * v->l.n * sizeof(*v->sums));
+	for (i = 0; i < RT_STORED_FILES; i++) {
+		v->paths[i] = rt_path_in(&v->alloc, v->tmp,
+					 rt_stored_file(i));
+		if (!v->paths[i]) {
+			return rt_no_memory(err, v->folder);
+		}
+	}
+	return RT_OK;
+}
+
+/* The folder and both files, with headers. */
+static enum rt_status
+create(struct saving *v, struct rt_error *err)
+{
+	const struct rt_text *h;
+	enum rt_status status;
+	int i, fd;
+
+	status = rt_files_make_dir(v->f, v->folder, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	rt_remove_leftovers(v->f, v->folder);
+	/* What has this name still is somebody else's. */
+	if (v->f->mkdir(v->tmp, 0777) != 0) {
+		return rt_files_fail(err, v->tmp, "make the folder", errno);
+	}
+	for (i = 0; i < RT_STORED_FILES && status == RT_OK; i++) {
+		fd = rt_files_create(v->f, v->paths[i], v->l.files[i].bytes,
+				     err);
+		if (fd < 0) {
+			return RT_IO;
+		}
+		h = &v->l.files[i].header;
+		status = rt_files_write(v->f, fd, v->paths[i], h->at,
+					(int64_t)h->n, 0, err);
+		if (status == RT_OK) {
+			status = rt_files_finish(v->f, fd, v->paths[i], err);
+		} else {
+			v->f->close(fd);
+		}
+	}
+	return status;
+}
+
+/* ---- on all ranks -------------------------------------------------- */
+
+static enum rt_status
+write_pieces(struct saving *v, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int i, fd;
+
+	for (i = 0; i < RT_STORED_FILES && status == RT_OK; i++) {
+		fd = v->f->open(v->paths[i],
+				O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0);
+		if (fd < 0) {
+			return rt_files_fail(err, v->paths[i], "open", errno);
+		}
+		status = rt_layout_write(&v->l, v->s, i, fd, v->paths[i],
+					 v->sums, v->elems, err);
+		if (status == RT_OK) {
+			status = rt_files_finish(v->f, fd, v->paths[i], err);
+		} else {
+			v->f->close(fd);
+		}
+	}
+	return status;
+}
+
+/* Was each element written, and once? */
+static enum rt_status
+check_elems(const struct saving *v, struct rt_error *err)
+{
+	struct rt_where where = { NULL, NULL, -1 };
+	uint64_t want;
+	size_t i;
+
+	for (i = 0; i < v->l.n; i++) {
+		want = (uint64_t)rt_part_elems(v->l.at[i].tensor);
+		if (v->elems[i] != want) {
+			where.tensor = v->l.at[i].name;
+			return rt_fail(err, RT_FORMAT, where,
+				       "found %" PRIu64 " elements on all "
+				       "ranks to save, expected %" PRIu64
+				       ": the plan is broken", v->elems[i],
+				       want);
+		}
+	}
+	return RT_OK;
+}
+
+/* ---- after --------------------------------------------------------- */
+
+static enum rt_status
+write_mark(struct saving *v, struct rt_error *err)
+{
+	struct rt_text text = { v->alloc, NULL, 0, 0, false };
+	enum rt_status status = RT_IO;
+	char *path;
+	int fd;
+
+	rt_mark_print(&text, &v->l, v->s->plan, v->p, v->sums);
+	path = rt_path_in(&v->alloc, v->tmp, "checkpoint.json");
+	if (text.failed || !path) {
+		status = rt_no_memory(err, v->tmp);
+		goto done;
+	}
+	fd = rt_files_create(v->f, path, (int64_t)text.n, err);
+	if (fd < 0) {
+		goto done;
+	}
+	status = rt_files_write(v->f, fd, path, text.at, (int64_t)text.n, 0,
+				err);
+	if (status == RT_OK) {
+		status = rt_files_finish(v->f, fd, path, err);
+	} else {
+		v->f->close(fd);
+	}
+done:
+	rt_release(&v->alloc, path);
+	rt_text_release(&text);
+	return status;
+}
+
+/* What has the name of the checkpoint, be it a link, gets another. */
+static enum rt_status
+put_aside(struct saving *v, struct rt_error *err)
+{
+	struct rt_where where = { v->old, NULL, -1 };
+	struct stat sb;
+
+	rt_remove_checkpoint(v->f, v->folder, v->names[1]);
+	/* rename(2) would replace a link. */
+	if (lstat(v->old, &sb) == 0) {
+		return rt_fail(err, RT_IO, where,
+			       "found a link, or files that no save has made, "
+			       "expected nothing: move it away");
+	}
+	return v->f->rename(v->final, v->old) == 0 ? RT_OK :
+	       rt_files_fail(err, v->final, "put aside", errno);
+}
+
+/*
+ * Gives the folder its name.  One that has it already is put aside first:
+ * under its other name it is still found by who loads.
+ */
+static enum rt_status
+give_name(struct saving *v, struct rt_error *err)
+{
+	bool moved = false;
+	struct stat sb;
+	int number;
+
+	if (lstat(v->final, &sb) == 0) {
+		if (put_aside(v, err) != RT_OK) {
+			return RT_IO;
+		}
+		moved = true;
+	}
+	if (v->f->rename(v->tmp, v->final) != 0) {
+		number = errno;
+		if (moved) {
+			v->f->rename(v->old, v->final);
+		}
+		return rt_files_fail(err, v->tmp, "rename", number);
+	}
+	return rt_files_sync_dir(v->f, v->folder, err);
+}
+
+/* All that makes a checkpoint of what was written. */
+static enum rt_status
+complete(struct saving *v, struct rt_error *err)
+{
+	enum rt_status status;
+
+	status = check_elems(v, err);
+	if (status == RT_OK) {
+		status = write_mark(v, err);
+	}
+	if (status == RT_OK) {
+		status = rt_files_sync_dir(v->f, v->tmp, err);
+	}
+	if (status == RT_OK) {
+		status = give_name(v, err);
+	}
+	return status;
+}
+
+/* ---- all of it ----------------------------------------------------- */
+
+static enum rt_status
+save(struct saving *v, int64_t keep, struct rt_error *err)
+{
+	bool first = v->s->rank == 0;
+	enum rt_status status;
+	char tag[40];
+
+	status = make_tag(v->s, tag, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	status = prepare(v, tag, err);
+	if (status == RT_OK && first) {
+		status = create(v, err);
+	}
+	status = rt_store_agree(v->s, status, err);
+	if (status == RT_OK) {
+		status = write_pieces(v, err);
+		status = rt_store_agree(v->s, status, err);
+	}
+	if (status == RT_OK) {
+		status = rt_comm_sum_u64(v->s->comm, v->sums,
+					 2 * (int64_t)v->l.n, err);
+	}
+	if (status == RT_OK) {
+		if (first) {
+			status = complete(v, err);
+		}
+		status = rt_store_agree(v->s, status, err);
+	}
+	if (first && status == RT_OK) {
+		rt_keep(&v->alloc, v->f, v->folder, v->p->step, keep);
+	} else if (first && v->tmp) {
+		rt_remove_checkpoint(v->f, v->folder, v->names[0]);
+	}
+	return status;
+}
+
+enum rt_status
+rt_checkpoint_save(const struct rt_store *s, const struct rt_progress *p,
+		   const char *folder, int64_t keep, struct rt_error *err)
+{
+	struct saving v = { 0 };
+	enum rt_status status;
+	int i;
+
+	v.s = s;
+	v.f = rt_files_or_system(s->files);
+	v.p = p;
+	v.folder = folder;
+	v.alloc = rt_alloc_or_libc(NULL);
+	status = save(&v, keep, err);
+	for (i = 0; i < RT_STORED_FILES; i++) {
+		rt_release(&v.alloc, v.paths[i]);
+	}
+	rt_release(&v.alloc, v.sums);
+	rt_release(&v.alloc, v.tmp);
+	rt_release(&v.alloc, v.final);
+	rt_release(&v.alloc, v.old);
+	if (v.l.alloc.realloc) {
+		rt_layout_release(&v.l);
+	}
+	return status;
+}

@@ -1,0 +1,218 @@
+/*
+ * elems.c - elements in files and in memory; see elems.h.
+ */
+#include "runtime/data/elems.h"
+
+#include <string.h>
+
+/* Files are little-endian, and copied as they are. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	       "the runtime is for little-endian machines");
+
+enum rt_dtype
+rt_elem_dtype(enum rt_elem e)
+{
+	static const enum rt_dtype dtypes[] = {
+		[RT_ELEM_F64] = RT_F64,	  [RT_ELEM_F32] = RT_F32,
+		[RT_ELEM_BF16] = RT_BF16, [RT_ELEM_F16] = RT_F16,
+		[RT_ELEM_I32] = RT_I32,
+	};
+
+	return dtypes[e];
+}
+
+static bool
+is_real(enum rt_dtype d)
+{
+	return d == RT_F64 || d == RT_F32 || d == RT_BF16 || d == RT_F16;
+}
+
+bool
+rt_elems_convertible(enum rt_dtype from, enum rt_elem to)
+{
+	enum rt_dtype d = rt_elem_dtype(to);
+
+	return from == d || (is_real(from) && is_real(d));
+}
+
+/* ---- numbers ------------------------------------------------------- */
+
+/* A double of 1 + e + m bits, m < 52. */
+static double
+widen(uint64_t v, int e, int m)
+{
+	uint64_t sign = v >> (e + m) << 63;
+	uint64_t x = v >> m & (((uint64_t)1 << e) - 1);
+	uint64_t f = v & (((uint64_t)1 << m) - 1), bits;
+	int bias = (1 << (e - 1)) - 1;
+	double d;
+
+	if (x == 0) {
+		/* f * 2^(1 - bias - m), by a normal number of that size. */
+		bits = (uint64_t)(1023 + 1 - bias - m) << 52;
+		memcpy(&d, &bits, sizeof(d));
+		d *= (double)f;
+		memcpy(&bits, &d, sizeof(d));
+		bits |= sign;
+	} else if (x == ((uint64_t)1 << e) - 1) {
+		bits = sign | (uint64_t)0x7ff << 52 | f << (52 - m);
+	} else {
+		bits = sign | (x + 1023 - (uint64_t)bias) << 52 |
+		       f << (52 - m);
+	}
+	memcpy(&d, &bits, sizeof(d));
+	return d;
+}
+
+/* The nearest of 1 + e + m bits, of two the even one. */
+static uint64_t
+narrow(double d, int e, int m)
+{
+	uint64_t bits, sign, f, half, rest, top = ((uint64_t)1 << e) - 1;
+	int x, shift = 52 - m;
+
+	memcpy(&bits, &d, sizeof(d));
+	sign = bits >> 63 << (e + m);
+	f = bits & (((uint64_t)1 << 52) - 1);
+	x = (int)(bits >> 52 & 0x7ff);
+	if (x == 0x7ff) {
+		/* A NaN stays one, whatever bits are cut off. */
+		return sign | top << m | f >> shift |
+		       (f ? (uint64_t)1 << (m - 1) : 0);
+	}
+	x += (int)(top >> 1) - 1023;
+	if (x >= (int)top) {
+		return sign | top << m;
+	}
+	if (x < 1) {
+		if (1 - x > m + 1) {
+			return sign;
+		}
+		f |= (uint64_t)1 << 52;
+		shift += 1 - x;
+		x = 0;
+	}
+	half = (uint64_t)1 << (shift - 1);
+	rest = f & (2 * half - 1);
+	f >>= shift;
+	if (rest > half || (rest == half && (f & 1))) {
+		f++;	/* may carry into the exponent, as it should */
+	}
+	return sign | (((uint64_t)x << m) + f);
+}
+
+static double
+get(enum rt_dtype d, const void *p, int64_t i)
+{
+	uint16_t half;
+	double wide;
+	float f;
+
+	switch (d) {
+	case RT_F64:
+		memcpy(&wide, (const char *)p + 8 * i, 8);
+		return wide;
+	case RT_F32:
+		memcpy(&f, (const char *)p + 4 * i, 4);
+		return (double)f;
+	default:
+		memcpy(&half, (const char *)p + 2 * i, 2);
+		return d == RT_BF16 ? widen(half, 8, 7) : widen(half, 5, 10);
+	}
+}
+
+static void
+put(enum rt_elem e, void *p, int64_t i, double d)
+{
+	uint32_t word;
+	uint16_t half;
+
+	switch (e) {
+	case RT_ELEM_F64:
+		memcpy((char *)p + 8 * i, &d, 8);
+		break;
+	case RT_ELEM_F32:
+		word = (uint32_t)narrow(d, 8, 23);
+		memcpy((char *)p + 4 * i, &word, 4);
+		break;
+	default:
+		half = (uint16_t)(e == RT_ELEM_BF16 ? narrow(d, 8, 7) :
+						      narrow(d, 5, 10));
+		memcpy((char *)p + 2 * i, &half, 2);
+		break;
+	}
+}
+
+/* What most files need; the rest goes by way of doubles. */
+static void
+bf16_to_f32(const void *in, void *out, int64_t n)
+{
+	uint16_t half;
+	uint32_t word;
+	int64_t i;
+
+	for (i = 0; i < n; i++) {
+		memcpy(&half, (const char *)in + 2 * i, 2);
+		word = (uint32_t)half << 16;
+		memcpy((char *)out + 4 * i, &word, 4);
+	}
+}
+
+void
+rt_elems_convert(enum rt_dtype from, const void *in, enum rt_elem to,
+		 void *out, int64_t n)
+{
+	int64_t i;
+
+	if (from == rt_elem_dtype(to)) {
+		memcpy(out, in, (size_t)(n * rt_dtype_bits(from) / 8));
+	} else if (from == RT_BF16 && to == RT_ELEM_F32) {
+		bf16_to_f32(in, out, n);
+	} else {
+		for (i = 0; i < n; i++) {
+			put(to, out, i, get(from, in, i));
+		}
+	}
+}
+
+/* ---- sums ---------------------------------------------------------- */
+
+/* For a given number a bijection of the element's bits. */
+static uint64_t
+mix(uint64_t bits, uint64_t number)
+{
+	uint64_t x = bits + number * 0x9e3779b97f4a7c15u;
+
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93u;
+	return x ^ x >> 29;
+}
+
+#define EACH(type)                                               \
+	for (i = 0; i < n; i++) {                                \
+		memcpy(&type, (const char *)p + i * bytes, sizeof(type)); \
+		sum += mix(type, (uint64_t)(at + i));            \
+	}                                                        \
+	break
+
+uint64_t
+rt_elems_sum(int bytes, const void *p, int64_t at, int64_t n)
+{
+	uint8_t one;
+	uint16_t two;
+	uint32_t four;
+	uint64_t eight, sum = 0;
+	int64_t i;
+
+	switch (bytes) {
+	case 1:
+		EACH(one);
+	case 2:
+		EACH(two);
+	case 4:
+		EACH(four);
+	default:
+		EACH(eight);
+	}
+	return sum;
+}

@@ -1,0 +1,445 @@
+/*
+ * safetensors_read.c - bytes and numbers out of an opened .safetensors file.
+ */
+#include "runtime/rt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/data/safetensors.h"
+
+/* Shards of hundreds of GiB are real. */
+_Static_assert(sizeof(off_t) >= 8, "build with 64-bit file offsets");
+
+enum {
+	CHUNK_BYTES = 32768, /* a multiple of every element size */
+	MAX_PREAD_BYTES = 1 << 30, /* Linux stops just below 2 GiB */
+};
+
+static const struct {
+	const char *name;
+	int bits;
+	bool readable; /* rt_st_read_f64() knows it */
+} dtypes[RT_DTYPE_COUNT] = {
+	[RT_BOOL] = { "BOOL", 8, true },
+	[RT_F4] = { "F4", 4, false },
+	[RT_F6_E2M3] = { "F6_E2M3", 6, false },
+	[RT_F6_E3M2] = { "F6_E3M2", 6, false },
+	[RT_U8] = { "U8", 8, true },
+	[RT_I8] = { "I8", 8, true },
+	[RT_F8_E5M2] = { "F8_E5M2", 8, true },
+	[RT_F8_E4M3] = { "F8_E4M3", 8, true },
+	[RT_F8_E8M0] = { "F8_E8M0", 8, false },
+	[RT_F8_E4M3FNUZ] = { "F8_E4M3FNUZ", 8, false },
+	[RT_F8_E5M2FNUZ] = { "F8_E5M2FNUZ", 8, false },
+	[RT_I16] = { "I16", 16, true },
+	[RT_U16] = { "U16", 16, true },
+	[RT_F16] = { "F16", 16, true },
+	[RT_BF16] = { "BF16", 16, true },
+	[RT_I32] = { "I32", 32, true },
+	[RT_U32] = { "U32", 32, true },
+	[RT_F32] = { "F32", 32, true },
+	[RT_C64] = { "C64", 64, false },
+	[RT_F64] = { "F64", 64, true },
+	[RT_I64] = { "I64", 64, true },
+	[RT_U64] = { "U64", 64, true },
+};
+
+const char *
+rt_dtype_name(enum rt_dtype dtype)
+{
+	return dtypes[dtype].name;
+}
+
+int
+rt_dtype_bits(enum rt_dtype dtype)
+{
+	return dtypes[dtype].bits;
+}
+
+/* ---- shards -------------------------------------------------------- */
+
+struct rt_where
+rt_in_shard(const struct rt_shard *s, const struct rt_st_tensor *t, int64_t at)
+{
+	struct rt_where where = { s->path, t ? t->name : NULL, at };
+
+	return where;
+}
+
+enum rt_status
+rt_shard_read(const struct rt_shard *s, const struct rt_st_tensor *t,
+	      int64_t at, int64_t n, void *out, struct rt_error *err)
+{
+	unsigned char *dst = out;
+	ssize_t got;
+
+	if (n == 0) {
+		return RT_OK;
+	}
+	if (s->fd < 0) {
+		if (n > s->mem_bytes || at > s->mem_bytes - n) {
+			return rt_fail(err, RT_RANGE, rt_in_shard(s, t, at),
+				       "bytes %" PRId64 " to %" PRId64
+				       " were asked for, expected bytes below "
+				       "%" PRId64
+				       ", where the memory given ends",
+				       at, at + n, s->mem_bytes);
+		}
+		memcpy(dst, s->mem + at, (size_t)n);
+		return RT_OK;
+	}
+	while (n > 0) {
+		got = pread(s->fd, dst,
+			    (size_t)(n < MAX_PREAD_BYTES ? n : MAX_PREAD_BYTES),
+			    (off_t)at);
+		if (got < 0 && errno == EINTR) {
+			continue;
+		}
+		if (got < 0) {
+			return rt_fail(err, RT_IO, rt_in_shard(s, t, at),
+				       "cannot read byte %" PRId64 ": %s", at,
+				       strerror(errno));
+		}
+		if (got == 0) {
+			return rt_fail(
+				err, RT_IO, rt_in_shard(s, t, at),
+				"the file now ends at or before byte %" PRId64
+				", expected %" PRId64 " bytes as when it was "
+				"opened",
+				at, s->file_bytes);
+		}
+		dst += got;
+		at += got;
+		n -= got;
+	}
+	return RT_OK;
+}
+
+void
+rt_shard_release(const struct rt_alloc *alloc, struct rt_shard *s)
+{
+	if (s->path) {
+		rt_release(alloc, s->path);
+		if (s->fd >= 0) {
+			close(s->fd);
+		}
+	}
+}
+
+enum rt_status
+rt_shard_open(struct rt_shard *s, char *path, struct rt_error *err)
+{
+	struct rt_where where = { path, NULL, -1 };
+	struct stat sb;
+
+	memset(s, 0, sizeof(*s));
+	s->path = path;
+	/* Without O_NONBLOCK a named pipe would wait for a writer. */
+	s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (s->fd < 0 || fstat(s->fd, &sb) != 0) {
+		return rt_fail(err, RT_IO, where, "cannot open: %s",
+			       strerror(errno));
+	}
+	if (!S_ISREG(sb.st_mode)) {
+		return rt_fail(err, RT_IO, where,
+			       "found a %s, expected a regular file",
+			       S_ISDIR(sb.st_mode) ? "directory" :
+						     "pipe, socket or device");
+	}
+	s->file_bytes = (int64_t)sb.st_size;
+	return RT_OK;
+}
+
+struct rt_shard
+rt_memory_shard(const void *buf, size_t len, int64_t file_bytes)
+{
+	struct rt_shard s = { 0 };
+
+	s.fd = -1;
+	s.mem = buf;
+	s.mem_bytes = (int64_t)len;
+	s.file_bytes = file_bytes;
+	return s;
+}
+
+enum rt_status
+rt_read_text(const struct rt_alloc *alloc, const struct rt_shard *s, int64_t at,
+	     int64_t n, char **out, struct rt_error *err)
+{
+	enum rt_status status;
+	char *text;
+
+	text = rt_resize(alloc, NULL, (size_t)n + 1, 1);
+	if (!text) {
+		return rt_fail(err, RT_NOMEM, rt_in_shard(s, NULL, -1),
+			       "out of memory for a text of %" PRId64 " bytes",
+			       n);
+	}
+	status = rt_shard_read(s, NULL, at, n, text, err);
+	if (status != RT_OK) {
+		rt_release(alloc, text);
+		return status;
+	}
+	text[n] = '\0';
+	*out = text;
+	return RT_OK;
+}
+
+/* ---- reading ------------------------------------------------------- */
+
+/* Fails unless first and n name a part of `all`. */
+static enum rt_status
+check_range(const struct rt_shard *s, const struct rt_st_tensor *t,
+	    int64_t first, int64_t n, int64_t all, const char *unit,
+	    struct rt_error *err)
+{
+	if (first >= 0 && n >= 0 && first <= all && n <= all - first) {
+		return RT_OK;
+	}
+	return rt_fail(err, RT_RANGE, rt_in_shard(s, t, -1),
+		       "asked for %" PRId64 " %s from %" PRId64
+		       " on, expected a part of its %" PRId64,
+		       n, unit, first, all);
+}
+
+enum rt_status
+rt_st_read_raw(const struct rt_st *st, const struct rt_st_tensor *t,
+	       int64_t first_byte, int64_t n_bytes, void *out,
+	       struct rt_error *err)
+{
+	const struct rt_shard *s = &st->shards[t->shard];
+	enum rt_status status;
+
+	status = check_range(s, t, first_byte, n_bytes, t->end - t->begin,
+			     "bytes", err);
+	if (status != RT_OK) {
+		return status;
+	}
+	return rt_shard_read(s, t, s->data_at + t->begin + first_byte, n_bytes,
+			     out, err);
+}
+
+/* A little-endian integer of 1, 2, 4 or 8 bytes. */
+static inline uint64_t
+load(const unsigned char *p, int bytes)
+{
+	uint64_t v = 0;
+	int i;
+
+	for (i = 0; i < bytes; i++) {
+		v |= (uint64_t)p[i] << 8 * i;
+	}
+	return v;
+}
+
+static inline double
+from_bits(uint64_t bits)
+{
+	double d;
+
+	memcpy(&d, &bits, sizeof(d));
+	return d;
+}
+
+/*
+ * Widens an IEEE-like float of 1 + e + m bits.  With `finite` (E4M3), the
+ * top exponent holds numbers too and only all ones is not a number.
+ */
+static inline double
+widen(uint64_t v, int e, int m, bool finite)
+{
+	const uint64_t top = (UINT64_C(1) << e) - 1;
+	const uint64_t ones = (UINT64_C(1) << m) - 1;
+	const uint64_t bias = top >> 1;
+	uint64_t sign = v >> (e + m) << 63;
+	uint64_t exponent = v >> m & top;
+	uint64_t fraction = v & ones;
+	double d;
+
+	if (exponent == top && (!finite || fraction == ones)) {
+		return from_bits(sign | UINT64_C(0x7ff) << 52 |
+				 fraction << (52 - m));
+	}
+	if (exponent > 0) {
+		return from_bits(sign | (exponent + 1023 - bias) << 52 |
+				 fraction << (52 - m));
+	}
+	/* Zero or subnormal: fraction * 2^(1 - bias - m), which is exact. */
+	d = (double)fraction * from_bits((1024 - bias - (uint64_t)m) << 52);
+	return sign ? -d : d;
+}
+
+/* Whether |v| is a double: at most 53 bits between its ends. */
+static bool
+is_exact(uint64_t v)
+{
+	while (v > UINT64_C(1) << 53 && (v & 1) == 0) {
+		v >>= 1;
+	}
+	return v <= UINT64_C(1) << 53;
+}
+
+static uint64_t
+magnitude(uint64_t v, bool is_signed)
+{
+	return is_signed && v >> 63 ? -v : v;
+}
+
+/* The first of n elements that no double equals, or n. */
+static int64_t
+first_inexact(enum rt_dtype dtype, const unsigned char *p, int64_t n)
+{
+	int64_t i;
+
+	if (dtype == RT_BOOL) {
+		for (i = 0; i < n && p[i] <= 1; i++) {
+			continue;
+		}
+		return i;
+	}
+	if (dtype == RT_I64 || dtype == RT_U64) {
+		for (i = 0; i < n; i++) {
+			if (!is_exact(magnitude(load(p + 8 * i, 8),
+						dtype == RT_I64))) {
+				break;
+			}
+		}
+		return i;
+	}
+	return n;
+}
+
+/* Two's complement without leaning on how C narrows. */
+static inline double
+from_signed(uint64_t v, int bytes)
+{
+	uint64_t half = UINT64_C(1) << (8 * bytes - 1);
+
+	if (v < half) {
+		return (double)v;
+	}
+	return -(double)(bytes == 8 ? -v : (half << 1) - v);
+}
+
+#define EACH(bytes, expr)                       \
+	for (i = 0; i < n; i++) {               \
+		v = load(p + (bytes)*i, bytes); \
+		out[i] = (expr);                \
+	}                                       \
+	break
+
+/*
+ * Converts n elements of a readable type.  One loop per type, so that the
+ * widths are constants in each.
+ */
+static void
+convert(enum rt_dtype dtype, const unsigned char *p, int64_t n, double *out)
+{
+	uint64_t v;
+	int64_t i;
+
+	switch (dtype) {
+	case RT_BOOL:
+	case RT_U8:
+		EACH(1, (double)v);
+	case RT_U16:
+		EACH(2, (double)v);
+	case RT_U32:
+		EACH(4, (double)v);
+	case RT_U64:
+		EACH(8, (double)v);
+	case RT_I8:
+		EACH(1, from_signed(v, 1));
+	case RT_I16:
+		EACH(2, from_signed(v, 2));
+	case RT_I32:
+		EACH(4, from_signed(v, 4));
+	case RT_I64:
+		EACH(8, from_signed(v, 8));
+	case RT_F8_E4M3:
+		EACH(1, widen(v, 4, 3, true));
+	case RT_F8_E5M2:
+		EACH(1, widen(v, 5, 2, false));
+	case RT_F16:
+		EACH(2, widen(v, 5, 10, false));
+	case RT_BF16:
+		EACH(2, widen(v, 8, 7, false));
+	case RT_F32:
+		EACH(4, widen(v, 8, 23, false));
+	case RT_F64:
+		EACH(8, from_bits(v));
+	default:
+		break;
+	}
+}
+
+/* Says which element of the chunk at element `first` has no double. */
+static enum rt_status
+fail_inexact(const struct rt_shard *s, const struct rt_st_tensor *t,
+	     int64_t elem, const unsigned char *p, struct rt_error *err)
+{
+	int bytes = dtypes[t->dtype].bits / 8;
+	uint64_t v = load(p, bytes);
+	bool negative = t->dtype == RT_I64 && v >> 63;
+	struct rt_where where =
+		rt_in_shard(s, t, s->data_at + t->begin + elem * bytes);
+
+	if (t->dtype == RT_BOOL) {
+		return rt_fail(err, RT_FORMAT, where,
+			       "found %" PRIu64 " as element %" PRId64
+			       " of a BOOL, expected 0 or 1",
+			       v, elem);
+	}
+	return rt_fail(err, RT_FORMAT, where,
+		       "found %s%" PRIu64 " as element %" PRId64
+		       ", expected an integer that a double holds exactly",
+		       negative ? "-" : "", magnitude(v, negative), elem);
+}
+
+enum rt_status
+rt_st_read_f64(const struct rt_st *st, const struct rt_st_tensor *t,
+	       int64_t first, int64_t n, double *out, struct rt_error *err)
+{
+	const struct rt_shard *s = &st->shards[t->shard];
+	unsigned char chunk[CHUNK_BYTES];
+	int bytes = dtypes[t->dtype].bits / 8;
+	enum rt_status status;
+	int64_t part, good;
+
+	if (!dtypes[t->dtype].readable) {
+		return rt_fail(
+			err, RT_FORMAT, rt_in_shard(s, t, -1),
+			"unsupported dtype %s, expected BOOL, U8 to U64, I8 to "
+			"I64, F8_E4M3, F8_E5M2, F16, BF16, F32 or F64 to read "
+			"as numbers",
+			dtypes[t->dtype].name);
+	}
+	status = check_range(s, t, first, n, rt_st_elems(t), "elements", err);
+	while (status == RT_OK && n > 0) {
+		part = CHUNK_BYTES / bytes;
+		if (part > n) {
+			part = n;
+		}
+		status = rt_shard_read(s, t,
+				       s->data_at + t->begin + first * bytes,
+				       part * bytes, chunk, err);
+		if (status != RT_OK) {
+			break;
+		}
+		good = first_inexact(t->dtype, chunk, part);
+		if (good < part) {
+			return fail_inexact(s, t, first + good,
+					    chunk + good * bytes, err);
+		}
+		convert(t->dtype, chunk, part, out);
+		first += part;
+		out += part;
+		n -= part;
+	}
+	return status;
+}

@@ -1,0 +1,261 @@
+/*
+ * safetensors_write.c - .safetensors files that many ranks write together; see
+ * safetensors_write.h.
+ *
+ * In a file come wide elements before narrow ones, and those of one width by
+ * name: so each begins at a multiple of its element's bytes, as other readers
+ * want it who map the file.
+ */
+#include "runtime/data/safetensors_write.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device/device.h"
+#include "runtime/data/elems.h"
+
+/* ---- the layout ---------------------------------------------------- */
+
+static int
+by_place(const void *a, const void *b)
+{
+	const struct rt_stored *s = a, *t = b;
+	int64_t width;
+
+	if (s->file != t->file) {
+		return s->file - t->file;
+	}
+	width = rt_elem_bytes((enum rt_elem)t->tensor->elem) -
+		rt_elem_bytes((enum rt_elem)s->tensor->elem);
+	if (width != 0) {
+		return width > 0 ? 1 : -1;
+	}
+	return strcmp(s->name, t->name);
+}
+
+/* All parts of a tensor. */
+static enum rt_status
+add_parts(struct rt_layout *l, const struct rt_tensor *t, struct rt_error *err)
+{
+	int64_t parts = rt_tensor_parts(t), part;
+	char name[RT_NAME_BYTES];
+	struct rt_stored *s;
+	enum rt_status status;
+
+	for (part = 0; part < parts; part++) {
+		status = rt_part_name(t, part, name, err);
+		if (status != RT_OK) {
+			return status;
+		}
+		s = &l->at[l->n];
+		memset(s, 0, sizeof(*s));
+		s->name = rt_join(&l->alloc, name, strlen(name), "");
+		if (!s->name) {
+			return rt_no_memory(err, NULL);
+		}
+		s->tensor = t;
+		s->part = part;
+		s->file = t->loaded ? RT_STORED_MODEL : RT_STORED_STATE;
+		s->bytes = rt_part_elems(t) *
+			   rt_elem_bytes((enum rt_elem)t->elem);
+		l->n++;
+	}
+	return RT_OK;
+}
+
+/* The header of a file, padded so that the data begins at 8 k. */
+static enum rt_status
+make_header(struct rt_layout *l, int file, struct rt_error *err)
+{
+	struct rt_text *h = &l->files[file].header;
+	const struct rt_tensor *t;
+	struct rt_stored *s;
+	int64_t at = 0, d;
+	uint64_t length;
+	size_t i;
+
+	h->alloc = l->alloc;
+	/* Other readers ask for this entry before they read weights. */
+	rt_text_add(h, "%8s{\"__metadata__\":{\"format\":\"pt\"}", "");
+	for (i = 0; i < l->n; i++) {
+		s = &l->at[i];
+		t = s->tensor;
+		if (s->file != file) {
+			continue;
+		}
+		rt_text_add(h, ",");
+		rt_text_string(h, s->name);
+		rt_text_add(h, ":{\"dtype\":\"%s\",\"shape\":[",
+			    rt_dtype_name(rt_elem_dtype(
+				    (enum rt_elem)t->elem)));
+		for (d = t->stacked; d < t->ndims; d++) {
+			rt_text_add(h, "%s%" PRId64,
+				    d > t->stacked ? "," : "", t->sizes[d]);
+		}
+		s->begin = at;
+		at += s->bytes;
+		rt_text_add(h, "],\"data_offsets\":[%" PRId64 ",%" PRId64
+			    "]}", s->begin, at);
+	}
+	rt_text_add(h, "}");
+	while (h->n % 8 != 0 && !h->failed) {
+		rt_text_add(h, " ");
+	}
+	if (h->failed) {
+		return rt_no_memory(err, NULL);
+	}
+	length = h->n - 8;
+	memcpy(h->at, &length, 8);
+	l->files[file].bytes = (int64_t)h->n + at;
+	return RT_OK;
+}
+
+enum rt_status
+rt_layout_init(struct rt_layout *l, const struct rt_plan *p,
+	       struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	size_t n = 0, k;
+	int64_t i;
+	int file;
+
+	memset(l, 0, sizeof(*l));
+	l->alloc = rt_alloc_or_libc(NULL);
+	l->first = rt_resize(&l->alloc, NULL, (size_t)p->ntensors,
+			     sizeof(*l->first));
+	if (!l->first) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < p->ntensors; i++) {
+		l->first[i] = n;
+		n += (size_t)rt_tensor_parts(&p->tensors[i]);
+	}
+	l->at = rt_resize(&l->alloc, NULL, n, sizeof(*l->at));
+	l->place = rt_resize(&l->alloc, NULL, n, sizeof(*l->place));
+	if (!l->at || !l->place) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < p->ntensors && status == RT_OK; i++) {
+		status = add_parts(l, &p->tensors[i], err);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	qsort(l->at, l->n, sizeof(*l->at), by_place);
+	for (k = 0; k < l->n; k++) {
+		l->place[rt_layout_first(l, p, l->at[k].tensor) +
+			 (size_t)l->at[k].part] = k;
+	}
+	for (file = 0; file < RT_STORED_FILES && status == RT_OK; file++) {
+		status = make_header(l, file, err);
+	}
+	return status;
+}
+
+void
+rt_layout_release(struct rt_layout *l)
+{
+	size_t i;
+	int file;
+
+	for (i = 0; i < l->n; i++) {
+		rt_release(&l->alloc, l->at[i].name);
+	}
+	for (file = 0; file < RT_STORED_FILES; file++) {
+		rt_text_release(&l->files[file].header);
+	}
+	rt_release(&l->alloc, l->at);
+	rt_release(&l->alloc, l->place);
+	rt_release(&l->alloc, l->first);
+}
+
+size_t
+rt_layout_first(const struct rt_layout *l, const struct rt_plan *p,
+		const struct rt_tensor *t)
+{
+	return l->first[t - p->tensors];
+}
+
+/* ---- writing ------------------------------------------------------- */
+
+struct writer {
+	const struct rt_layout *layout;
+	const struct rt_store *store;
+	struct rt_window window;
+	int file, fd;
+	const char *path;
+	uint64_t *sums, *elems;
+};
+
+/* What follows a span in memory is most likely the next to be written. */
+static enum rt_status
+write_span(struct writer *x, const struct rt_hold *h,
+	   const struct rt_span *span, int64_t left, struct rt_error *err)
+{
+	const struct rt_layout *l = x->layout;
+	int64_t bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
+	int64_t most = rt_window_most(&x->window) / bytes, i, n;
+	size_t k = l->place[rt_layout_first(l, x->store->plan, h->tensor) +
+			    (size_t)span->part];
+	enum rt_status status = RT_OK;
+	char *from;
+
+	for (i = 0; i < span->n && status == RT_OK; i += n) {
+		n = span->n - i < most ? span->n - i : most;
+		status = rt_window_read(&x->window, h->offset +
+					(span->local + i) * bytes, n * bytes,
+					(left - i) * bytes, &from, err);
+		if (status != RT_OK) {
+			break;
+		}
+		status = rt_files_write(
+			rt_files_or_system(x->store->files), x->fd, x->path,
+			from, n * bytes, (int64_t)l->files[x->file].header.n +
+				l->at[k].begin + (span->at + i) * bytes, err);
+		x->sums[k] += rt_elems_sum((int)bytes, from, span->at + i, n);
+	}
+	x->elems[k] += (uint64_t)span->n;
+	return status;
+}
+
+/* Elements of a tensor that a rank has. */
+static int64_t
+elems_of(const struct rt_store *s, const struct rt_hold *h)
+{
+	int64_t n = 1, d;
+
+	for (d = 0; d < h->tensor->ndims; d++) {
+		n *= rt_pieces_of(s->plan, h->dims[d], s->rank, 0)->total;
+	}
+	return n;
+}
+
+enum rt_status
+rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
+		int fd, const char *path, uint64_t *sums, uint64_t *elems,
+		struct rt_error *err)
+{
+	struct writer x = { .layout = l, .store = s, .file = file, .fd = fd,
+			    .path = path, .sums = sums, .elems = elems };
+	const struct rt_program *g = s->program;
+	const struct rt_hold *h;
+	enum rt_status status = rt_window_open(&x.window, s->device, s->arena,
+					       err);
+	struct rt_spans spans;
+	struct rt_span span;
+
+	for (h = g->holds; h < g->holds + g->nholds; h++) {
+		if ((h->tensor->loaded ? RT_STORED_MODEL :
+					  RT_STORED_STATE) != file ||
+		    !rt_store_writes(s, h)) {
+			continue;
+		}
+		rt_spans_begin(&spans, s->plan, h, s->rank);
+		while (status == RT_OK && rt_spans_next(&spans, &span)) {
+			status = write_span(&x, h, &span, elems_of(s, h) -
+					    span.local, err);
+		}
+	}
+	return rt_window_close(&x.window, status, err);
+}

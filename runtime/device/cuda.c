@@ -1,0 +1,552 @@
+/*
+ * cuda.c - a GPU as a device: its memory, its streams, and the step as a
+ * graph.
+ *
+ * The first step of a kind is called kernel by kernel, and each is waited
+ * for, so that a fault is known by the kernel's name.  The second is captured
+ * and from then on launched as one; what differs from step to step lies in
+ * memory (rt_call.live, inputs), not in arguments.
+ */
+#include "runtime/device/cuda_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/train/rank.h"
+
+/*
+ * cuda_device.h: CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL.
+ */
+enum { NON_BLOCKING = 1, THREAD_LOCAL = 1 };
+
+/* So long a wait spins: most ends within it. */
+#define SPIN_MS 0.2
+#define NAP_NS 20000
+#define POLL_MS 50
+
+static void
+nap(void)
+{
+	struct timespec t = { 0, NAP_NS };
+
+	nanosleep(&t, NULL);
+}
+
+static enum rt_status
+too_late(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	const struct rt_gpu_sent *s = rt_gpu_hanging(g);
+	enum rt_status status;
+
+	if (s) {
+		status = rt_fail(err, RT_IO, RT_NOWHERE, "%s%s has not ended "
+			"in %.0f s: another rank of its group has died or "
+			"hangs", rt_show_name(s->talk->what).text,
+			rt_place_text(&s->place).text, d->options->timeout_s);
+	} else {
+		status = rt_fail(err, RT_IO, RT_NOWHERE, "the GPU has not "
+			"ended in %.0f s what it was told, last %s: another "
+			"rank may have died or hang; --no-graph tells which "
+			"talk it was", d->options->timeout_s,
+			g->last ? rt_show_name(g->last).text : "a copy");
+	}
+	rt_nccl_abort(d);
+	return status;
+}
+
+enum rt_status
+rt_gpu_wait(struct rt_device *d, struct rt_error *err)
+{
+	double start = rt_now_ms(), polled = start, now;
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	int r;
+
+	while ((r = g->api.stream_query(g->stream)) == RT_GPU_NOT_READY) {
+		now = rt_now_ms();
+		if (now - polled > POLL_MS && g->nccl) {
+			polled = now;
+			status = rt_nccl_poll(d, err);
+			if (status == RT_OK &&
+			    now - start > d->options->timeout_s * 1e3) {
+				status = too_late(d, err);
+			}
+			if (status != RT_OK) {
+				return status;
+			}
+		}
+		if (now - start > SPIN_MS) {
+			nap();
+		}
+	}
+	return rt_gpu_check(&g->api, r,
+			    offsetof(struct rt_gpu_api, stream_query), err);
+}
+
+/* ---- memory ---- */
+
+static enum rt_status
+gpu_read(struct rt_device *d, int64_t offset, void *to, int64_t bytes,
+	 struct rt_error *err)
+{
+	enum rt_status status = rt_gpu_settle_all(d, err);
+	struct rt_gpu *g = d->self;
+	int64_t done, n;
+
+	for (done = 0; done < bytes && status == RT_OK; done += n) {
+		n = bytes - done < RT_GPU_BOUNCE ? bytes - done
+						 : RT_GPU_BOUNCE;
+		status = GPU(&g->api, to_host, g->bounce,
+			     g->arena + (uint64_t)(offset + done), (size_t)n,
+			     g->stream);
+		if (status == RT_OK) {
+			status = rt_gpu_wait(d, err);
+		}
+		if (status == RT_OK) {
+			memcpy((char *)to + done, g->bounce, (size_t)n);
+		}
+	}
+	return status;
+}
+
+/* To any of this rank's memory, through what is pinned. */
+static enum rt_status
+put(struct rt_device *d, uint64_t to, const void *from, int64_t bytes,
+    struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	int64_t done, n;
+
+	for (done = 0; done < bytes && status == RT_OK; done += n) {
+		n = bytes - done < RT_GPU_BOUNCE ? bytes - done
+						 : RT_GPU_BOUNCE;
+		memcpy(g->bounce, (const char *)from + done, (size_t)n);
+		status = GPU(&g->api, to_device, to + (uint64_t)done,
+			     g->bounce, (size_t)n, g->stream);
+		if (status == RT_OK) {
+			status = rt_gpu_wait(d, err);
+		}
+	}
+	return status;
+}
+
+static enum rt_status
+gpu_write(struct rt_device *d, int64_t offset, const void *from,
+	  int64_t bytes, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = rt_gpu_settle_all(d, err);
+
+	return status == RT_OK ? put(d, g->arena + (uint64_t)offset, from,
+				     bytes, err) : status;
+}
+
+static enum rt_status
+gpu_zero(struct rt_device *d, int64_t offset, int64_t bytes,
+	 struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = rt_gpu_settle_all(d, err);
+
+	return status == RT_OK && bytes > 0
+		? GPU(&g->api, set, g->arena + (uint64_t)offset, 0,
+		      (size_t)bytes, g->stream) : status;
+}
+
+static int
+by_address(const void *a, const void *b)
+{
+	uintptr_t x = (uintptr_t)*(const void *const *)a;
+	uintptr_t y = (uintptr_t)*(const void *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Those of all microbatches, each once. */
+static enum rt_status
+gpu_pieces(struct rt_device *d, const struct rt_pieces *const *pieces,
+	   int64_t n, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_pieces *all = calloc((size_t)n + 1, sizeof *all);
+	enum rt_status status;
+	int64_t i, k = 0;
+
+	g->known = calloc((size_t)n + 1, sizeof *g->known);
+	if (!all || !g->known) {
+		free(all);
+		return rt_no_memory(err, NULL);
+	}
+	if (n > 0) {
+		memcpy(g->known, pieces, (size_t)n * sizeof *g->known);
+		qsort(g->known, (size_t)n, sizeof *g->known, by_address);
+	}
+	for (i = 0; i < n; i++) {
+		if (i == 0 || g->known[i] != g->known[k - 1]) {
+			all[k] = *g->known[i];
+			g->known[k++] = g->known[i];
+		}
+	}
+	g->nknown = k;
+	status = GPU(&g->api, alloc, &g->pieces,
+		     (size_t)(k + 1) * sizeof *all);
+	if (status == RT_OK) {
+		status = put(d, g->pieces, all, k * (int64_t)sizeof *all, err);
+	}
+	free(all);
+	return status;
+}
+
+static enum rt_status
+gpu_set_step(struct rt_device *d, int64_t step, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+
+	return put(d, g->live, &step, sizeof step, err);
+}
+
+/* ---- a step ---- */
+
+static enum rt_status
+gpu_step(struct rt_device *d, const struct rt_kernel *k,
+	 const struct rt_step *s, const struct rt_call *c,
+	 const struct rt_place *at, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status;
+	struct rt_error why;
+
+	if (!s->grid) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is a kernel for "
+			"a CPU, and this device is a GPU",
+			rt_show_name(k->what).text);
+	}
+	status = rt_gpu_settle(d, k, c, &why);
+	if (status == RT_OK && d->timed) {
+		status = g->api.event_record(g->from, g->stream) ? RT_IO
+								  : RT_OK;
+	}
+	if (status == RT_OK) {
+		g->last = k->what;
+		status = rt_gpu_launch(d, k, s->grid, c, g->stream, &why);
+	}
+	if (status == RT_OK && (g->eager || d->timed)) {
+		if (d->timed) {
+			g->api.event_record(g->to, g->stream);
+		}
+		status = rt_gpu_wait(d, &why);
+	}
+	return status == RT_OK ? RT_OK :
+		rt_fail(err, status, RT_NOWHERE, "%s (%s)%s: %s",
+			s->grid->func, rt_show_name(k->what).text,
+			rt_place_text(at).text, why.message);
+}
+
+static enum rt_status
+gpu_last_ms(struct rt_device *d, double *ms, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	float f = 0;
+	enum rt_status status = GPU(&g->api, event_elapsed, &f, g->from,
+				    g->to);
+
+	*ms = (double)f;
+	return status;
+}
+
+static enum rt_status
+launch_kept(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+
+	return GPU(&g->api, graph_launch, g->kept[g->update].exec, g->stream);
+}
+
+/* Talks through the host end in it, and so cannot be in a graph. */
+static bool
+may_keep(const struct rt_device *d)
+{
+	const struct rt_gpu *g = d->self;
+
+	return !d->options->no_graph && !d->timed && !g->staged &&
+	       !g->hosted;
+}
+
+static enum rt_status
+gpu_begin(struct rt_device *d, bool update, bool *done, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status;
+
+	g->update = update;
+	*done = false;
+	status = rt_gpu_settle_all(d, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	g->eager = g->kept[update].runs++ == 0 && !d->timed;
+	if (!may_keep(d) || g->eager) {
+		return RT_OK;
+	}
+	if (g->kept[update].exec) {
+		*done = true;
+		return launch_kept(d, err);
+	}
+	status = GPU(&g->api, capture, g->stream, THREAD_LOCAL);
+	g->capturing = status == RT_OK;
+	return status;
+}
+
+static enum rt_status
+end_capture(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	void *graph = NULL;
+	enum rt_status status = GPU(&g->api, end_capture, g->stream, &graph);
+
+	g->capturing = false;
+	if (status == RT_OK) {
+		status = GPU(&g->api, instantiate, &g->kept[g->update].exec,
+			     graph, 0);
+	}
+	if (graph) {
+		g->api.graph_destroy(graph);
+	}
+	return status == RT_OK ? launch_kept(d, err) : status;
+}
+
+static enum rt_status
+gpu_end(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = rt_gpu_settle_all(d, err);
+
+	if (status == RT_OK && g->capturing) {
+		status = end_capture(d, err);
+	}
+	g->eager = false;
+	return status == RT_OK ? rt_gpu_wait(d, err) : status;
+}
+
+/* ---- life ---- */
+
+void
+rt_gpu_graphs_free(struct rt_gpu *g)
+{
+	struct rt_gpu_api *api = &g->api;
+	void *graph = NULL;
+	int i;
+
+	if (g->capturing) {
+		g->capturing = false;
+		api->end_capture(g->stream, &graph);
+		if (graph) {
+			api->graph_destroy(graph);
+		}
+	}
+	for (i = 0; i < 2; i++) {
+		if (g->kept[i].exec) {
+			api->exec_destroy(g->kept[i].exec);
+			g->kept[i].exec = NULL;
+		}
+	}
+}
+
+static void
+gpu_close(struct rt_device *d)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_gpu_api *api = &g->api;
+	int i;
+
+	rt_gpu_graphs_free(g);
+	rt_nccl_close(d);
+	for (i = 0; i < RT_GPU_SENT; i++) {
+		if (g->sent[i].event) {
+			api->event_destroy(g->sent[i].event);
+		}
+	}
+	if (g->ready) {
+		api->event_destroy(g->ready);
+	}
+	if (g->from) {
+		api->event_destroy(g->from);
+	}
+	if (g->to) {
+		api->event_destroy(g->to);
+	}
+	rt_gpu_images_free(g);
+	if (g->stream) {
+		api->stream_destroy(g->stream);
+	}
+	if (g->bounce) {
+		api->unpin(g->bounce);
+	}
+	for (i = 0; i < 3; i++) {
+		uint64_t at = i == 0 ? g->pieces : i == 1 ? g->live : g->arena;
+
+		if (at) {
+			api->release(at);
+		}
+	}
+	if (g->context) {
+		api->context_release(g->facts.dev);
+	}
+	rt_gpu_unload(api);
+	free(g->known);
+	free(g);
+	d->self = NULL;
+}
+
+static const struct rt_device_kind cuda = {
+	.name = "cuda", .step = gpu_step, .talk = rt_gpu_talk,
+	.read = gpu_read, .write = gpu_write, .zero = gpu_zero,
+	.pieces = gpu_pieces, .set_step = gpu_set_step, .begin = gpu_begin,
+	.end = gpu_end, .wait = rt_gpu_settle_all, .last_ms = gpu_last_ms,
+	.close = gpu_close
+};
+
+static enum rt_status
+make_memory(struct rt_device *d, struct rt_error *err)
+{
+	int64_t bytes = d->program->arena_bytes;
+	struct rt_gpu *g = d->self;
+	enum rt_status status;
+
+	bytes = bytes ? bytes : 1;
+	status = GPU(&g->api, alloc, &g->arena, (size_t)bytes);
+	if (status == RT_NOMEM) {
+		g->facts.free_bytes = 0;
+		status = rt_gpu_room(&g->facts, bytes, err);
+	}
+	if (status == RT_OK) {
+		status = GPU(&g->api, alloc, &g->live, 64);
+	}
+	if (status == RT_OK) {
+		status = GPU(&g->api, pin, &g->bounce, RT_GPU_BOUNCE, 0);
+	}
+	if (status == RT_OK) {
+		status = GPU(&g->api, set, g->arena, 0, (size_t)bytes,
+			     g->stream);
+	}
+	return status == RT_OK ? rt_gpu_wait(d, err) : status;
+}
+
+static enum rt_status
+make_streams(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = GPU(&g->api, stream_create, &g->stream,
+				    NON_BLOCKING);
+
+	if (status == RT_OK) {
+		status = GPU(&g->api, event_create, &g->from, 0);
+	}
+	return status == RT_OK ? GPU(&g->api, event_create, &g->to, 0)
+			       : status;
+}
+
+static enum rt_status
+make_context(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	size_t free_bytes = 0, total = 0;
+	enum rt_status status = GPU(&g->api, context_retain, &g->context,
+				    g->facts.dev);
+
+	if (status == RT_OK) {
+		status = GPU(&g->api, context_set, g->context);
+	}
+	if (status == RT_OK) {
+		status = GPU(&g->api, memory, &free_bytes, &total);
+	}
+	g->facts.free_bytes = (int64_t)free_bytes;
+	g->facts.total_bytes = (int64_t)total;
+	return status == RT_OK ? rt_gpu_room(&g->facts, d->program->arena_bytes,
+					     err) : status;
+}
+
+/* Does any GPU have two ranks?  All ranks come to the same answer. */
+static enum rt_status
+find_sharing(struct rt_device *d, struct rt_error *err)
+{
+	int64_t n = d->plan->nranks, i, j;
+	struct rt_gpu *g = d->self;
+	uint64_t *at = calloc((size_t)n * 2, sizeof *at);
+	enum rt_status status;
+
+	if (!at) {
+		return rt_no_memory(err, NULL);
+	}
+	memcpy(at + 2 * d->comm->world.rank, g->facts.uuid, 16);
+	status = rt_comm_sum_u64(d->comm, at, 2 * n, err);
+	for (i = 0; i < n && status == RT_OK; i++) {
+		for (j = 0; j < i; j++) {
+			g->staged = g->staged || memcmp(at + 2 * i, at + 2 * j,
+							16) == 0;
+		}
+	}
+	free(at);
+	return status;
+}
+
+static enum rt_status
+open_gpu(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status;
+
+	status = rt_gpu_load(&g->api, d->options->libcuda, err);
+	if (status == RT_OK) {
+		status = rt_gpu_look(&g->api, d->comm->world.local_rank,
+				     &g->facts, err);
+	}
+	if (status == RT_OK) {
+		status = rt_gpu_fits(d->plan, &g->facts, err);
+	}
+	if (status == RT_OK) {
+		status = make_context(d, err);
+	}
+	if (status == RT_OK) {
+		status = make_streams(d, err);
+	}
+	if (status == RT_OK) {
+		status = make_memory(d, err);
+	}
+	if (status == RT_OK) {
+		status = rt_gpu_images(d, err);
+	}
+	if (status == RT_OK && d->plan->nranks > 1) {
+		status = find_sharing(d, err);
+	}
+	if (status == RT_OK && d->plan->nranks > 1 && !g->staged) {
+		status = rt_nccl_open(d, err);
+	}
+	return status;
+}
+
+enum rt_status
+rt_device_cuda(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = calloc(1, sizeof *g);
+	enum rt_status status;
+
+	if (!g) {
+		return rt_no_memory(err, NULL);
+	}
+	d->self = g;
+	d->kind = &cuda;
+	d->host = NULL;
+	status = open_gpu(d, err);
+	if (status != RT_OK) {
+		rt_device_close(d);
+		return status;
+	}
+	d->arena = (char *)(uintptr_t)g->arena;
+	d->free_bytes = g->facts.free_bytes - d->program->arena_bytes;
+	d->remark = g->staged ? RT_GPU_SHARED : NULL;
+	return RT_OK;
+}

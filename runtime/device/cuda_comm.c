@@ -1,0 +1,504 @@
+/*
+ * cuda_comm.c - talks between GPUs.
+ *
+ * All-reduce, reduce-scatter and all-gather of equal parts are NCCL's own;
+ * so are sends along the pipeline.  Others are done by parts
+ * (cuda_comm_parts.c). They run on streams beside the kernels': a talk waits
+ * for all kernels that were launched before it, and a kernel waits for those
+ * talks that touch what it touches, as far as its operands' sizes are known,
+ * else for all.  So gradients are reduced behind the backward of other
+ * layers.  What was sent along the pipeline is waited for where the plan says
+ * that its place is used again: a kernel that waited earlier could wait for a
+ * rank that waits for this one.
+ *
+ * Talks by parts among very many, and all talks of ranks that share a GPU, go
+ * through the host: what is sent is copied to the same offset of the host's
+ * arena, the host's transport talks, and what came is copied back.
+ */
+#include "runtime/device/cuda_device.h"
+
+#include <string.h>
+
+#include "runtime/train/rank.h"
+
+/* cuda_device.h: CU_EVENT_DISABLE_TIMING. */
+enum { UNTIMED = 2 };
+
+/* ---- order ---- */
+
+static enum rt_status
+settle(struct rt_gpu *g, struct rt_gpu_sent *s, struct rt_error *err)
+{
+	s->open = false;
+	return GPU(&g->api, stream_wait, g->stream, s->event, 0);
+}
+
+static bool
+touches(const struct rt_gpu_sent *s, const char *at, int64_t bytes)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (s->lo[i] && at < s->hi[i] &&
+		    (bytes < 0 || at + bytes > s->lo[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+kernel_touches(const struct rt_device *d, const struct rt_gpu_sent *s,
+	       const struct rt_kernel *k, const struct rt_call *c)
+{
+	int64_t i;
+
+	if (!k->at_bytes ||
+	    touches(s, c->shared, d->program->shared_bytes)) {
+		return true;
+	}
+	for (i = 0; i < k->nat; i++) {
+		if (touches(s, c->at[i], k->at_bytes[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+enum rt_status
+rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
+	      const struct rt_call *c, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	struct rt_gpu_sent *s;
+
+	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
+		if (s->open && s->talk->op != RT_TALK_SEND &&
+		    kernel_touches(d, s, k, c)) {
+			status = settle(g, s, err);
+		}
+	}
+	return status;
+}
+
+enum rt_status
+rt_gpu_settle_all(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	struct rt_gpu_sent *s;
+
+	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
+		if (s->open) {
+			status = settle(g, s, err);
+		}
+	}
+	return status;
+}
+
+/* All sends of a channel but the last copies - 1. */
+static enum rt_status
+settle_channel(struct rt_device *d, const struct rt_talk *t,
+	       struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	int64_t newer = 0, i;
+
+	for (i = g->nsent - 1; i >= 0 && i >= g->nsent - RT_GPU_SENT &&
+	     status == RT_OK; i--) {
+		struct rt_gpu_sent *s = &g->sent[i % RT_GPU_SENT];
+
+		if (s->talk->op == RT_TALK_SEND &&
+		    s->talk->channel == t->channel &&
+		    newer++ >= t->copies - 1 && s->open) {
+			status = settle(g, s, err);
+		}
+	}
+	return status;
+}
+
+const struct rt_gpu_sent *
+rt_gpu_hanging(const struct rt_gpu *g)
+{
+	int64_t i = g->nsent < RT_GPU_SENT ? 0 : g->nsent - RT_GPU_SENT;
+
+	for (; i < g->nsent; i++) {
+		const struct rt_gpu_sent *s = &g->sent[i % RT_GPU_SENT];
+
+		if (g->api.event_query(s->event) == RT_GPU_NOT_READY) {
+			return s;
+		}
+	}
+	return NULL;
+}
+
+/* ---- what a talk is ---- */
+
+static int64_t
+elems_of(const struct rt_device *d, const struct rt_talk *t,
+	 const struct rt_spread *const *spreads, int64_t rank, int64_t mb)
+{
+	int64_t n = 1, i;
+
+	for (i = 0; i < t->ndims; i++) {
+		n *= rt_pieces_of(d->plan, spreads[i], rank, mb)->total;
+	}
+	return n;
+}
+
+static bool
+same(const struct rt_device *d, const struct rt_talk *t,
+     const struct rt_spread *const *a, int64_t ra,
+     const struct rt_spread *const *b, int64_t rb, int64_t mb)
+{
+	int64_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		if (!rt_pieces_equal(rt_pieces_of(d->plan, a[i], ra, mb),
+				     rt_pieces_of(d->plan, b[i], rb, mb))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Is what rank r has of `part` the i-th of n slabs of `whole`, in memory? */
+static bool
+is_slab(const struct rt_device *d, const struct rt_talk *t,
+	const struct rt_spread *const *part,
+	const struct rt_spread *const *whole, int64_t r, int64_t i, int64_t n,
+	int64_t mb)
+{
+	const struct rt_pieces *p, *w;
+	bool outer = true, found = false;
+	int64_t k;
+
+	for (k = 0; k < t->ndims; k++) {
+		p = rt_pieces_of(d->plan, part[k], r, mb);
+		w = rt_pieces_of(d->plan, whole[k], r, mb);
+		if (rt_pieces_equal(p, w)) {
+			outer = outer && p->total == 1;
+			continue;
+		}
+		if (!outer || found || p->n != 1 || w->n != 1 ||
+		    p->total * n != w->total ||
+		    p->at[0].start != w->at[0].start + i * p->total) {
+			return false;
+		}
+		found = true;
+		outer = false;
+	}
+	return found;
+}
+
+static void
+find_way(const struct rt_device *d, const struct rt_group *g, int64_t mb,
+	 struct rt_gpu_leg *leg)
+{
+	const struct rt_talk *t = leg->call.talk;
+	bool in = true, out = true, gather = t->op == RT_TALK_COPY;
+	bool scatter = t->op == RT_TALK_SUM, reduce = !gather;
+	int64_t me = d->comm->world.rank, i;
+
+	for (i = 0; i < g->n; i++) {
+		int64_t r = g->ranks[i];
+
+		in = in && same(d, t, t->in, me, t->in, r, mb);
+		out = out && same(d, t, t->out, me, t->out, r, mb);
+		gather = gather && is_slab(d, t, t->in, t->out, r, i, g->n,
+					   mb);
+		scatter = scatter && is_slab(d, t, t->out, t->in, r, i, g->n,
+					     mb);
+	}
+	reduce = reduce && in && out && same(d, t, t->in, me, t->out, me, mb);
+	leg->call.op = reduce ? RT_NCCL_REDUCE : gather ? RT_NCCL_GATHER
+		: RT_NCCL_SCATTER;
+	leg->call.n = elems_of(d, t, leg->call.op == RT_NCCL_SCATTER ? t->out
+			       : t->in, me, mb);
+	leg->way = reduce || (gather && out) || (scatter && in)
+		? RT_GPU_CALL : rt_gpu_parts_way(d, t, g, mb);
+}
+
+/* ---- through the host ---- */
+
+/* What the talks read, to the host, or what they wrote, from there. */
+static enum rt_status
+carry_all(struct rt_device *d, const struct rt_talk *t, char *const *at,
+	  int64_t mb, bool back, struct rt_error *err)
+{
+	char *mirror = rt_comm_arena(d->comm);
+	int64_t rank = d->comm->world.rank, from, bytes;
+	enum rt_status status = RT_OK;
+
+	for (; t && status == RT_OK; t = t->next, at += 2) {
+		if (t->op == RT_TALK_FREE ||
+		    t->op == (back ? RT_TALK_SEND : RT_TALK_RECV)) {
+			continue;
+		}
+		from = at[back] - d->arena;
+		bytes = rt_elem_bytes((enum rt_elem)t->elem) *
+			elems_of(d, t, back ? t->out : t->in, rank, mb);
+		status = back
+			? d->kind->write(d, from, mirror + from, bytes, err)
+			: d->kind->read(d, from, mirror + from, bytes, err);
+	}
+	return status;
+}
+
+static enum rt_status
+carry(struct rt_device *d, const struct rt_talk *t, char *const *at,
+      const struct rt_place *place, struct rt_error *err)
+{
+	char *mirror = rt_comm_arena(d->comm), *there[2 * RT_MAX_JOINED];
+	int64_t mb = place->microbatch, n = 0;
+	enum rt_status status = carry_all(d, t, at, mb, false, err);
+	const struct rt_talk *x;
+
+	for (x = t; x && n < 2 * RT_MAX_JOINED; x = x->next, n += 2) {
+		there[n] = mirror + (at[n] - d->arena);
+		there[n + 1] = mirror + (at[n + 1] - d->arena);
+	}
+	if (status == RT_OK) {
+		status = rt_comm_join(d->comm, t, mb, there, place->trip, err);
+	}
+	return status == RT_OK ? carry_all(d, t, at, mb, true, err) : status;
+}
+
+/* ---- by NCCL ---- */
+
+/* A place to remember a talk in, its turn. */
+static enum rt_status
+next_sent(struct rt_device *d, struct rt_gpu_sent **out, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_gpu_sent *s = &g->sent[g->nsent % RT_GPU_SENT];
+	enum rt_status status = s->open ? settle(g, s, err) : RT_OK;
+
+	if (status == RT_OK && !s->event) {
+		status = GPU(&g->api, event_create, &s->event, UNTIMED);
+	}
+	if (status == RT_OK && !g->ready) {
+		status = GPU(&g->api, event_create, &g->ready, UNTIMED);
+	}
+	g->nsent += status == RT_OK;
+	*out = s;
+	return status;
+}
+
+/* Behind the talks that it depends on. */
+static enum rt_status
+wait_for_talks(struct rt_device *d, const struct rt_gpu_sent *mine,
+	       struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	struct rt_gpu_sent *s;
+	int i;
+
+	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
+		for (i = 0; i < 2 && s->open && status == RT_OK; i++) {
+			if (mine->lo[i] && s->talk->op != RT_TALK_SEND &&
+			    touches(s, mine->lo[i],
+				    mine->hi[i] - mine->lo[i])) {
+				status = settle(g, s, err);
+			}
+		}
+	}
+	return status;
+}
+
+/* All kernels so far. */
+static enum rt_status
+wait_for_kernels(struct rt_device *d, const struct rt_nccl_comm *c,
+		 struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = GPU(&g->api, event_record, g->ready,
+				    g->stream);
+
+	return status == RT_OK ? GPU(&g->api, stream_wait, c->stream, g->ready,
+				     0) : status;
+}
+
+/* What it reads and writes, as far as that is on this side. */
+static void
+remember(const struct rt_device *d, const struct rt_gpu_leg *leg,
+	 const struct rt_place *at, struct rt_gpu_sent *s)
+{
+	const struct rt_talk *t = leg->call.talk;
+	const char *in = leg->call.in, *out = leg->call.out;
+	int64_t bytes = rt_elem_bytes((enum rt_elem)t->elem);
+	int64_t me = d->comm->world.rank, mb = at->microbatch;
+
+	s->talk = t;
+	s->place = *at;
+	s->lo[0] = t->op == RT_TALK_RECV ? NULL : in;
+	s->hi[0] = s->lo[0] ? in + bytes * elems_of(d, t, t->in, me, mb)
+			    : NULL;
+	s->lo[1] = t->op == RT_TALK_SEND ? NULL : out;
+	s->hi[1] = s->lo[1] ? out + bytes * elems_of(d, t, t->out, me, mb)
+			    : NULL;
+}
+
+/* Each of them is remembered by itself, and ends when all have. */
+static enum rt_status
+begin(struct rt_device *d, const struct rt_gpu_leg *legs, int64_t n,
+      const struct rt_place *at, struct rt_gpu_sent **sent,
+      struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < n && status == RT_OK; i++) {
+		status = next_sent(d, &sent[i], err);
+		if (status == RT_OK) {
+			remember(d, &legs[i], at, sent[i]);
+			status = wait_for_talks(d, sent[i], err);
+		}
+	}
+	return status;
+}
+
+static enum rt_status
+queue(struct rt_device *d, const struct rt_nccl_comm *c,
+      const struct rt_group *group, const struct rt_gpu_leg *legs, int64_t n,
+      const struct rt_place *at, struct rt_error *err)
+{
+	struct rt_gpu_sent *sent[RT_MAX_JOINED];
+	struct rt_gpu *g = d->self;
+	enum rt_status status = begin(d, legs, n, at, sent, err);
+	int64_t i;
+
+	if (status == RT_OK) {
+		status = wait_for_kernels(d, c, err);
+	}
+	if (status == RT_OK) {
+		status = rt_gpu_legs(d, c, group, legs, n, at->microbatch,
+				     err);
+	}
+	for (i = 0; i < n && status == RT_OK; i++) {
+		status = GPU(&g->api, event_record, sent[i]->event, c->stream);
+		sent[i]->open = status == RT_OK;
+	}
+	/* a send may wait for who waits for this rank's next one */
+	for (i = 0; i < n && status == RT_OK && !g->capturing &&
+	     legs->call.op != RT_NCCL_SEND && (g->eager || d->timed); i++) {
+		status = settle(g, sent[i], err);
+		status = status == RT_OK ? rt_gpu_wait(d, err) : status;
+	}
+	return status;
+}
+
+static enum rt_status
+along_pipeline(struct rt_device *d, const struct rt_talk *t, char *const *at,
+	       const struct rt_place *place, struct rt_error *err)
+{
+	bool send = t->op == RT_TALK_SEND;
+	struct rt_gpu_leg leg = { RT_GPU_CALL, { send ? RT_NCCL_SEND
+		: RT_NCCL_RECV, t, at[0], at[1], 0 } };
+	int64_t mine[RT_MAX_AXES + 1], rank = d->comm->world.rank, here;
+	const struct rt_nccl_comm *c;
+
+	if (t->op == RT_TALK_FREE) {
+		return settle_channel(d, t, err);
+	}
+	rt_mesh_at(d->plan, rank, mine);
+	here = d->plan->pp ? mine[d->plan->pp] : 0;
+	c = rt_nccl_edge(d, send ? here : t->peer, send ? t->peer : here);
+	if (!c) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "no communicator "
+			"for places %lld and %lld of the pipeline",
+			(long long)here, (long long)t->peer);
+	}
+	leg.call.n = elems_of(d, t, send ? t->in : t->out, rank,
+			      place->microbatch);
+	return queue(d, c, NULL, &leg, 1, place, err);
+}
+
+/* Others may wait for what is under way, and come only then. */
+static enum rt_status
+join(struct rt_device *d, const struct rt_group *group,
+     const struct rt_nccl_comm **c, struct rt_error *err)
+{
+	enum rt_status status = rt_gpu_settle_all(d, err);
+
+	if (status == RT_OK) {
+		status = rt_gpu_wait(d, err);
+	}
+	return status == RT_OK ? rt_nccl_join(d, group, c, err) : status;
+}
+
+/* False: some of them NCCL does not do. */
+static bool
+find_legs(const struct rt_device *d, const struct rt_talk *t, char *const *at,
+	  const struct rt_group *g, int64_t mb, struct rt_gpu_leg *legs,
+	  int64_t *n)
+{
+	for (*n = 0; t && *n < RT_MAX_JOINED; t = t->next, at += 2) {
+		struct rt_gpu_leg *leg = &legs[(*n)++];
+
+		leg->call.talk = t;
+		leg->call.in = at[0];
+		leg->call.out = at[1];
+		find_way(d, g, mb, leg);
+		if (leg->way == RT_GPU_HOST) {
+			return false;
+		}
+	}
+	return !t;
+}
+
+static enum rt_status
+talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
+     const struct rt_place *place, struct rt_error *err)
+{
+	struct rt_gpu_leg legs[RT_MAX_JOINED];
+	struct rt_gpu *g = d->self;
+	const struct rt_nccl_comm *c;
+	struct rt_group *group;
+	enum rt_status status;
+	int64_t n;
+
+	if (!g->nccl) {
+		return carry(d, t, at, place, err);
+	}
+	if (t->op == RT_TALK_SEND || t->op == RT_TALK_RECV ||
+	    t->op == RT_TALK_FREE) {
+		return along_pipeline(d, t, at, place, err);
+	}
+	status = rt_group_find(d->comm, t->axes, t->holders, &group, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	c = rt_nccl_group(d, group);
+	if (!c && group->n > 1 && !g->capturing) {
+		status = join(d, group, &c, err);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	if (c && find_legs(d, t, at, group, place->microbatch, legs, &n)) {
+		return queue(d, c, group, legs, n, place, err);
+	}
+	if (g->capturing) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "goes through the "
+			"host, and cannot be part of a graph: --no-graph");
+	}
+	g->hosted = true;
+	return carry(d, t, at, place, err);
+}
+
+enum rt_status
+rt_gpu_talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
+	    const struct rt_place *place, struct rt_error *err)
+{
+	struct rt_error why;
+	enum rt_status status = talk(d, t, at, place, &why);
+
+	return status == RT_OK ? RT_OK :
+		rt_fail(err, status, RT_NOWHERE, "%s%s: %s",
+			rt_show_name(t->what).text, rt_place_text(place).text,
+			why.message);
+}

@@ -1,0 +1,303 @@
+/*
+ * cuda_device.h - private to runtime/cuda*.c and nccl*.c: a GPU as a device,
+ * and what it needs of two libraries that are loaded when it is opened.
+ *
+ * The types are those of the libraries' binary interface: handles are
+ * pointers, device addresses 64-bit numbers, enums int.  So nothing of CUDA is
+ * needed to build, or to start, a plan's program.
+ */
+#ifndef RT_CUDA_H
+#define RT_CUDA_H
+
+#include "runtime/device/device.h"
+#include "runtime/comm/transport.h"
+
+/* ---- the driver (cuda_load.c) -------------------------------------------- */
+
+struct rt_gpu_config {		/* CUlaunchConfig */
+	unsigned blocks[3], threads[3], smem_bytes;
+	void *stream;
+	void *attributes;
+	unsigned nattributes;
+};
+
+struct rt_gpu_attribute {	/* CUlaunchAttribute */
+	int id, pad;
+	unsigned value[16];
+};
+
+/* G(member, symbol, arguments) */
+#define RT_GPU_FUNCTIONS(G) \
+	G(init, "cuInit", (unsigned)) \
+	G(error_string, "cuGetErrorString", (int, const char **)) \
+	G(driver_version, "cuDriverGetVersion", (int *)) \
+	G(device_count, "cuDeviceGetCount", (int *)) \
+	G(device_get, "cuDeviceGet", (int *, int ordinal)) \
+	G(device_name, "cuDeviceGetName", (char *, int room, int dev)) \
+	G(device_uuid, "cuDeviceGetUuid", (void *uuid, int dev)) \
+	G(device_attribute, "cuDeviceGetAttribute", (int *, int, int dev)) \
+	G(context_retain, "cuDevicePrimaryCtxRetain", (void **, int dev)) \
+	G(context_release, "cuDevicePrimaryCtxRelease", (int dev)) \
+	G(context_set, "cuCtxSetCurrent", (void *)) \
+	G(memory, "cuMemGetInfo", (size_t *free, size_t *total)) \
+	G(alloc, "cuMemAlloc", (uint64_t *, size_t)) \
+	G(release, "cuMemFree", (uint64_t)) \
+	G(pin, "cuMemHostAlloc", (void **, size_t, unsigned)) \
+	G(unpin, "cuMemFreeHost", (void *)) \
+	G(to_device, "cuMemcpyHtoDAsync", \
+	  (uint64_t, const void *, size_t, void *stream)) \
+	G(to_host, "cuMemcpyDtoHAsync", \
+	  (void *, uint64_t, size_t, void *stream)) \
+	G(copy, "cuMemcpyDtoDAsync", \
+	  (uint64_t to, uint64_t from, size_t, void *stream)) \
+	G(set, "cuMemsetD8Async", \
+	  (uint64_t, unsigned char, size_t, void *stream)) \
+	G(stream_create, "cuStreamCreate", (void **, unsigned flags)) \
+	G(stream_destroy, "cuStreamDestroy", (void *)) \
+	G(stream_query, "cuStreamQuery", (void *)) \
+	G(stream_wait, "cuStreamWaitEvent", \
+	  (void *stream, void *event, unsigned)) \
+	G(capture, "cuStreamBeginCapture", (void *stream, int mode)) \
+	G(end_capture, "cuStreamEndCapture", (void *stream, void **graph)) \
+	G(instantiate, "cuGraphInstantiateWithFlags", \
+	  (void **exec, void *graph, unsigned long long)) \
+	G(graph_launch, "cuGraphLaunch", (void *exec, void *stream)) \
+	G(graph_destroy, "cuGraphDestroy", (void *)) \
+	G(exec_destroy, "cuGraphExecDestroy", (void *)) \
+	G(event_create, "cuEventCreate", (void **, unsigned flags)) \
+	G(event_destroy, "cuEventDestroy", (void *)) \
+	G(event_record, "cuEventRecord", (void *event, void *stream)) \
+	G(event_query, "cuEventQuery", (void *)) \
+	G(event_elapsed, "cuEventElapsedTime", \
+	  (float *ms, void *from, void *to)) \
+	G(module_load, "cuModuleLoadData", (void **, const void *)) \
+	G(module_unload, "cuModuleUnload", (void *)) \
+	G(module_function, "cuModuleGetFunction", \
+	  (void **, void *module, const char *name)) \
+	G(function_set, "cuFuncSetAttribute", (void *, int, int value)) \
+	G(launch, "cuLaunchKernelEx", \
+	  (const struct rt_gpu_config *, void *function, void **params, \
+	   void **extra)) \
+	G(map, "cuTensorMapEncodeTiled", \
+	  (void *out, int type, unsigned rank, void *at, \
+	   const uint64_t *size, const uint64_t *stride, \
+	   const unsigned *box, const unsigned *apart, int interleave, \
+	   int swizzle, int promotion, int fill))
+
+struct rt_gpu_api {
+	void *library;
+#define G(member, symbol, arguments) int (*member) arguments;
+	RT_GPU_FUNCTIONS(G)
+#undef G
+};
+
+enum {
+	RT_GPU_NO_MEMORY = 2, RT_GPU_NO_IMAGE = 209, RT_GPU_NOT_READY = 600
+};
+
+#define RT_GPU_SHARED "ranks share a GPU, which NCCL does not allow: the " \
+	"host carries what they exchange, which is for tests alone"
+/* What a message about the plan's GPU ends with where there is none. */
+#define RT_GPU_ELSE "--device emulate runs the plan without a GPU, slowly"
+
+/* The driver, initialized; `file` NULL: where it always is. */
+enum rt_status rt_gpu_load(struct rt_gpu_api *api, const char *file,
+			   struct rt_error *err);
+void rt_gpu_unload(struct rt_gpu_api *api);
+/* A result as a status; `member` is where the function stands. */
+enum rt_status rt_gpu_check(const struct rt_gpu_api *api, int result,
+			    size_t member, struct rt_error *err);
+
+/* GPU(api, alloc, &at, n): a status; the caller has an `err`. */
+#define GPU(api, member, ...) \
+	rt_gpu_check(api, (api)->member(__VA_ARGS__), \
+		     offsetof(struct rt_gpu_api, member), err)
+
+/* ---- one GPU (cuda_look.c) ----------------------------------------------- */
+
+struct rt_gpu_facts {
+	char name[64];
+	int ordinal, count;	/* of those that this process sees */
+	int dev, major, minor, driver;	/* 13000: CUDA 13.0 */
+	int64_t free_bytes, total_bytes, smem_bytes;
+	uint64_t uuid[2];
+};
+
+/* That of a rank: by its number on the host. */
+enum rt_status rt_gpu_look(const struct rt_gpu_api *api, int64_t local_rank,
+			   struct rt_gpu_facts *out, struct rt_error *err);
+/* Are the plan's kernels for it? */
+enum rt_status rt_gpu_fits(const struct rt_plan *p,
+			   const struct rt_gpu_facts *f, struct rt_error *err);
+/* Does the arena, and what a driver needs beside it? */
+enum rt_status rt_gpu_room(const struct rt_gpu_facts *f, int64_t arena_bytes,
+			   struct rt_error *err);
+
+/* ---- the device (cuda.c, cuda_image.c, cuda_comm.c) ---------------------- */
+
+struct rt_gpu_function;
+
+/* A talk by NCCL, one of the last. */
+struct rt_gpu_sent {
+	const struct rt_talk *talk;	/* NULL: none yet */
+	struct rt_place place;
+	const char *lo[2], *hi[2];	/* what it reads, and writes */
+	void *event;			/* at its end */
+	bool open;			/* nothing has waited for it yet */
+};
+
+/* Calls of several talks take a place for each. */
+enum { RT_GPU_SENT = 512, RT_GPU_BOUNCE = 16 << 20 };
+
+struct rt_nccl;
+
+struct rt_gpu {
+	struct rt_gpu_api api;
+	struct rt_gpu_facts facts;
+	void *context, *stream;		/* of kernels */
+	void *from, *to;		/* around the last kernel, if timed */
+	uint64_t arena, live, pieces;
+	const struct rt_pieces **known;	/* sorted; the same on the GPU */
+	int64_t nknown;
+	void *bounce;
+	void **modules;
+	struct rt_gpu_function *functions;	/* by hash of the grid */
+	size_t room, nfunctions;
+	/* of a step without and with update */
+	struct {
+		int64_t runs;
+		void *exec;
+	} kept[2];
+	bool capturing, update, eager;	/* eager: kernels are waited for */
+	bool staged;		/* ranks share a GPU: the host carries talks */
+	struct rt_nccl *nccl;	/* NULL: alone, or staged */
+	bool hosted;		/* some talk is not one of NCCL's */
+	void *ready;		/* what a talk waits for */
+	struct rt_grid move, fold;	/* of services.cu */
+	struct rt_gpu_sent sent[RT_GPU_SENT];	/* by turns */
+	int64_t nsent;
+	const char *last;	/* kernel that was launched */
+};
+
+/* Until the stream is through, or the time is over. */
+enum rt_status rt_gpu_wait(struct rt_device *d, struct rt_error *err);
+
+/*
+ * The graphs of steps, and one that is being captured.  NCCL (2.26 and later)
+ * neither destroys nor aborts a communicator before every graph that has a
+ * call on it is gone; one that still runs is freed when it ends.
+ */
+void rt_gpu_graphs_free(struct rt_gpu *g);
+
+enum rt_status rt_gpu_images(struct rt_device *d, struct rt_error *err);
+void rt_gpu_images_free(struct rt_gpu *g);
+enum rt_status rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
+			     const struct rt_grid *grid,
+			     const struct rt_call *c, void *stream,
+			     struct rt_error *err);
+
+enum rt_status rt_gpu_talk(struct rt_device *d, const struct rt_talk *t,
+			   char *const *at, const struct rt_place *place,
+			   struct rt_error *err);
+/* What a kernel reads or writes is not on its way any more. */
+enum rt_status rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
+			     const struct rt_call *c, struct rt_error *err);
+enum rt_status rt_gpu_settle_all(struct rt_device *d, struct rt_error *err);
+/* The first talk that has not ended; NULL: none, or it is in a graph. */
+const struct rt_gpu_sent *rt_gpu_hanging(const struct rt_gpu *g);
+
+/* ---- NCCL (nccl.c) ------------------------------------------------------- */
+
+/* A communicator of this rank. */
+struct rt_nccl_comm {
+	int64_t axes, holders;	/* of the group */
+	int64_t from, to;	/* an edge of the pipeline; -1: none */
+	void *comm, *stream;
+	int64_t n, me;
+};
+
+enum rt_status rt_nccl_open(struct rt_device *d, struct rt_error *err);
+void rt_nccl_close(struct rt_device *d);
+/* Has a communicator failed meanwhile? */
+enum rt_status rt_nccl_poll(struct rt_device *d, struct rt_error *err);
+/* Gives up what hangs; a report follows. */
+void rt_nccl_abort(struct rt_device *d);
+/* "2.28.9"; "" if there is none. */
+const char *rt_nccl_version(const struct rt_device *d);
+
+enum rt_nccl_op {
+	RT_NCCL_REDUCE, RT_NCCL_GATHER, RT_NCCL_SCATTER, RT_NCCL_SEND,
+	RT_NCCL_RECV
+};
+
+/* NULL: there is none for it. */
+const struct rt_nccl_comm *rt_nccl_group(const struct rt_device *d,
+					 const struct rt_group *g);
+/* Makes it; all members call. */
+enum rt_status rt_nccl_join(struct rt_device *d, const struct rt_group *g,
+			    const struct rt_nccl_comm **out,
+			    struct rt_error *err);
+const struct rt_nccl_comm *rt_nccl_edge(const struct rt_device *d,
+					int64_t from, int64_t to);
+/* Of a talk: n elements of each member. */
+struct rt_nccl_call {
+	enum rt_nccl_op op;
+	const struct rt_talk *talk;
+	char *in, *out;
+	int64_t n;
+};
+
+/* As one launch, if there are several; queued on the communicator's stream. */
+enum rt_status rt_nccl_calls(struct rt_device *d,
+			     const struct rt_nccl_comm *c,
+			     const struct rt_nccl_call *calls, int64_t n,
+			     struct rt_error *err);
+
+/* Of an exchange: so many elements to, or from, a member of the group. */
+struct rt_nccl_part {
+	int64_t peer, n;
+	char *at;
+	bool send;
+};
+
+/* All of them at once. */
+enum rt_status rt_nccl_exchange(struct rt_device *d,
+				const struct rt_nccl_comm *c, int64_t elem,
+				const struct rt_nccl_part *parts, int64_t n,
+				struct rt_error *err);
+
+/* ---- talks by parts (cuda_comm_parts.c) --------------------------------- */
+
+/*
+ * Which parts of what it has a rank of the group sends to which others.  All
+ * members come to the same answer.
+ */
+enum rt_gpu_way {
+	RT_GPU_HOST,		/* NCCL does not do it */
+	RT_GPU_CALL,		/* one call of NCCL's */
+	RT_GPU_UNPACK,		/* an all-gather, and then into place */
+	RT_GPU_PACK,		/* side by side, and then a reduce-scatter */
+	RT_GPU_PARTS		/* each part for itself */
+};
+
+/* Of a talk that is no single call. */
+enum rt_gpu_way rt_gpu_parts_way(const struct rt_device *d,
+				 const struct rt_talk *t,
+				 const struct rt_group *g, int64_t mb);
+/* How a talk is done, by which call. */
+struct rt_gpu_leg {
+	enum rt_gpu_way way;
+	struct rt_nccl_call call;	/* of UNPACK and PACK: in, out, talk */
+};
+
+/*
+ * Talks that are one call, as far as NCCL has one for each: what is packed
+ * before it and unpacked behind it, and what goes by parts then follows.  All
+ * of it on the communicator's stream.
+ */
+enum rt_status rt_gpu_legs(struct rt_device *d, const struct rt_nccl_comm *c,
+			   const struct rt_group *g,
+			   const struct rt_gpu_leg *legs, int64_t n,
+			   int64_t mb, struct rt_error *err);
+
+#endif

@@ -1,0 +1,340 @@
+/*
+ * cuda_image.c - compiled kernels on a GPU: loading, arguments, launching.
+ */
+#include "runtime/device/cuda_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* cuda_device.h: CUfunction_attribute, CUlaunchAttributeID, launch's extra. */
+enum { MAX_SMEM = 8, ANY_CLUSTER = 14 };
+enum { CLUSTER = 4 };
+#define PARAM_END ((void *)0)
+#define PARAM_BUFFER ((void *)1)
+#define PARAM_SIZE ((void *)2)
+
+enum { PORTABLE_CLUSTER = 8, PLAIN_SMEM = 48 << 10 };
+/* Addresses that one map of a function is encoded for, by turns. */
+enum { MAP_WAYS = 4 };
+
+struct encoded {
+	char bytes[MAP_WAYS][RT_MAP_BYTES];
+	uint64_t at[MAP_WAYS];
+	int64_t next;
+};
+
+struct rt_gpu_function {
+	const struct rt_grid *grid;	/* NULL: free */
+	void *f;
+	struct encoded *maps;
+};
+
+/* ---- images ---- */
+
+/*
+ * Without NCCL or a second driver nothing else loads images, so what a driver
+ * says is about this one: both versions are told.
+ */
+static enum rt_status
+load(struct rt_device *d, int64_t i, struct rt_error *err)
+{
+	const struct rt_image *m = &d->plan->images->at[i];
+	struct rt_gpu *g = d->self;
+	const char *why = NULL;
+	int r = RT_GPU_NO_IMAGE;
+
+	if (m->cubin) {
+		r = g->api.module_load(&g->modules[i], m->cubin);
+	}
+	if (r != 0 && m->ptx) {
+		r = g->api.module_load(&g->modules[i], m->ptx);
+	}
+	if (r == 0) {
+		return RT_OK;
+	}
+	g->modules[i] = NULL;
+	g->api.error_string(r, &why);
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "kernel %s cannot be loaded: "
+		"%s (%d); it was compiled by %s, and the driver here is for "
+		"CUDA %d.%d, the GPU an sm_%d%d", m->name,
+		why ? why : "no reason given", r, d->plan->images->made_by,
+		g->facts.driver / 1000,
+		g->facts.driver % 1000 / 10, g->facts.major, g->facts.minor);
+}
+
+enum rt_status
+rt_gpu_images(struct rt_device *d, struct rt_error *err)
+{
+	int64_t n = d->plan->images->n, i;
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+
+	g->modules = calloc((size_t)n + 1, sizeof *g->modules);
+	if (!g->modules) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < n && status == RT_OK; i++) {
+		status = load(d, i, err);
+	}
+	return status;
+}
+
+void
+rt_gpu_images_free(struct rt_gpu *g)
+{
+	size_t i;
+	void **m;
+
+	for (m = g->modules; m && *m; m++) {
+		g->api.module_unload(*m);
+	}
+	free(g->modules);
+	for (i = 0; i < g->room; i++) {
+		free(g->functions[i].maps);
+	}
+	free(g->functions);
+}
+
+/* ---- functions ---- */
+
+static struct rt_gpu_function *
+find(const struct rt_gpu *g, const struct rt_grid *grid)
+{
+	size_t i = (uintptr_t)grid / 8 * 0x9e3779b1u;
+
+	for (i &= g->room - 1; g->functions[i].grid &&
+	     g->functions[i].grid != grid;) {
+		i = (i + 1) & (g->room - 1);
+	}
+	return &g->functions[i];
+}
+
+static bool
+grow(struct rt_gpu *g)
+{
+	struct rt_gpu_function *old = g->functions;
+	size_t n = g->room, i;
+
+	g->room = n ? n * 2 : 256;
+	g->functions = calloc(g->room, sizeof *g->functions);
+	if (!g->functions) {
+		g->functions = old;
+		g->room = n;
+		return false;
+	}
+	for (i = 0; i < n; i++) {
+		if (old[i].grid) {
+			*find(g, old[i].grid) = old[i];
+		}
+	}
+	free(old);
+	return true;
+}
+
+static enum rt_status
+set_up(struct rt_device *d, const struct rt_grid *grid,
+       struct rt_gpu_function *f, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+
+	if (grid->image < 0 || grid->image >= d->plan->images->n) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "no such image in "
+			       "this plan");
+	}
+	if (grid->smem_bytes > g->facts.smem_bytes) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "it takes %lld bytes "
+			"of shared memory, and a block of this GPU has %lld",
+			(long long)grid->smem_bytes,
+			(long long)g->facts.smem_bytes);
+	}
+	status = GPU(&g->api, module_function, &f->f, g->modules[grid->image],
+		     grid->func);
+	if (status == RT_OK && grid->smem_bytes > PLAIN_SMEM) {
+		status = GPU(&g->api, function_set, f->f, MAX_SMEM,
+			     (int)grid->smem_bytes);
+	}
+	if (status == RT_OK && grid->cluster > PORTABLE_CLUSTER) {
+		status = GPU(&g->api, function_set, f->f, ANY_CLUSTER, 1);
+	}
+	if (status == RT_OK && grid->nmaps > 0) {
+		f->maps = calloc((size_t)grid->nmaps, sizeof *f->maps);
+		status = f->maps ? RT_OK : rt_no_memory(err, NULL);
+	}
+	return status;
+}
+
+static enum rt_status
+function_of(struct rt_device *d, const struct rt_grid *grid,
+	    struct rt_gpu_function **out, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status;
+
+	if (g->nfunctions * 2 >= g->room && !grow(g)) {
+		return rt_no_memory(err, NULL);
+	}
+	*out = find(g, grid);
+	if ((*out)->grid) {
+		return RT_OK;
+	}
+	status = set_up(d, grid, *out, err);
+	if (status != RT_OK) {
+		free((*out)->maps);
+		memset(*out, 0, sizeof **out);
+		return status;
+	}
+	(*out)->grid = grid;
+	g->nfunctions++;
+	return RT_OK;
+}
+
+/* ---- maps ---- */
+
+/* cuda_device.h: CUtensorMapDataType. */
+static int
+type_of(int64_t elem)
+{
+	switch ((enum rt_elem)elem) {
+	case RT_ELEM_F64:
+		return 8;
+	case RT_ELEM_F32:
+		return 7;
+	case RT_ELEM_BF16:
+		return 9;
+	case RT_ELEM_F16:
+		return 6;
+	case RT_ELEM_I32:
+		return 3;
+	case RT_ELEM_U8:
+		break;
+	}
+	return 0;
+}
+
+/* Rows of 256 bytes come from L2 together; what is outside reads as 0. */
+static enum rt_status
+encode(const struct rt_gpu *g, const struct rt_map *m, uint64_t at, void *out,
+       struct rt_error *err)
+{
+	_Alignas(RT_MAP_ALIGN) char map[RT_MAP_BYTES];
+	uint64_t size[5], stride[5];
+	unsigned box[5], apart[5];
+	enum rt_status status;
+	int64_t i;
+	int swizzle = m->swizzle == 128 ? 3 : m->swizzle == 64 ? 2
+		: m->swizzle == 32 ? 1 : 0;
+
+	for (i = 0; i < m->ndims; i++) {
+		size[i] = (uint64_t)m->size[i];
+		box[i] = (unsigned)m->box[i];
+		apart[i] = 1;
+		if (i > 0) {
+			stride[i - 1] = (uint64_t)m->stride[i];
+		}
+	}
+	status = GPU(&g->api, map, map, type_of(m->elem), (unsigned)m->ndims,
+		     (void *)(uintptr_t)at, size, stride, box, apart, 0,
+		     swizzle, 3, 0);
+	memcpy(out, map, sizeof map);
+	return status;
+}
+
+/* A map is made for an address once, as long as few take turns. */
+static enum rt_status
+put_map(const struct rt_gpu *g, struct encoded *e, const struct rt_map *m,
+	const struct rt_call *c, char *out, struct rt_error *err)
+{
+	uint64_t at = (uint64_t)(uintptr_t)c->at[m->operand] +
+		      (uint64_t)m->offset;
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < MAP_WAYS && e->at[i] != at; i++) {
+	}
+	if (i == MAP_WAYS) {
+		i = e->next++ % MAP_WAYS;
+		e->at[i] = 0;
+		status = encode(g, m, at, e->bytes[i], err);
+		e->at[i] = status == RT_OK ? at : 0;
+	}
+	memcpy(out, e->bytes[i], RT_MAP_BYTES);
+	return status;
+}
+
+/* ---- launching ---- */
+
+static int
+by_address(const void *a, const void *b)
+{
+	uintptr_t x = (uintptr_t)*(const void *const *)a;
+	uintptr_t y = (uintptr_t)*(const void *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Pointers to pieces, as the GPU has them. */
+static enum rt_status
+move_pieces(const struct rt_gpu *g, const struct rt_kernel *k,
+	    uint64_t *words, struct rt_error *err)
+{
+	int64_t i;
+
+	for (i = 0; i < k->npieces; i++) {
+		const void *key = (const void *)(uintptr_t)words[i];
+		const struct rt_pieces **at = g->nknown ? bsearch(&key,
+			g->known, (size_t)g->nknown, sizeof *g->known,
+			by_address) : NULL;
+
+		if (!at) {
+			return rt_fail(err, RT_RANGE, RT_NOWHERE, "it asks "
+				"for pieces that the plan has not");
+		}
+		words[i] = g->pieces + (uint64_t)(at - g->known) *
+					       sizeof(struct rt_pieces);
+	}
+	return RT_OK;
+}
+
+enum rt_status
+rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
+	      const struct rt_grid *grid, const struct rt_call *c,
+	      void *stream, struct rt_error *err)
+{
+	_Alignas(RT_MAP_ALIGN) char args[RT_ARGS_BYTES];
+	struct rt_gpu_attribute cluster = { .id = CLUSTER };
+	size_t bytes = (size_t)rt_args_bytes(k, grid);
+	void *extra[] = { PARAM_BUFFER, args, PARAM_SIZE, &bytes, PARAM_END };
+	struct rt_gpu_config config = { .attributes = &cluster };
+	struct rt_gpu_function *f = NULL;
+	struct rt_gpu *g = d->self;
+	struct rt_call call = *c;
+	enum rt_status status = function_of(d, grid, &f, err);
+	int64_t i;
+
+	if (status != RT_OK) {
+		return status;
+	}
+	call.live = (const int64_t *)(uintptr_t)g->live;
+	status = rt_args_words(k, grid, &call, args, err);
+	if (status == RT_OK) {
+		status = move_pieces(g, k, (uint64_t *)(void *)args + k->nat,
+				     err);
+	}
+	for (i = 0; i < grid->nmaps && status == RT_OK; i++) {
+		status = put_map(g, &f->maps[i], &grid->maps[i], c, args +
+				 rt_args_maps(k) + i * RT_MAP_BYTES, err);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	for (i = 0; i < 3; i++) {
+		config.blocks[i] = (unsigned)grid->blocks[i];
+		config.threads[i] = i == 0 ? (unsigned)grid->threads : 1;
+		cluster.value[i] = i == 0 ? (unsigned)grid->cluster : 1;
+	}
+	config.smem_bytes = (unsigned)grid->smem_bytes;
+	config.stream = stream;
+	config.nattributes = grid->cluster > 1;
+	return GPU(&g->api, launch, &config, f->f, NULL, extra);
+}

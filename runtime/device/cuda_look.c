@@ -1,0 +1,115 @@
+/*
+ * cuda_look.c - which GPU a rank has, and whether the plan is for it.
+ */
+#include "runtime/device/cuda_device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* cuda_device.h: CUdevice_attribute. */
+enum { ATTR_MAJOR = 75, ATTR_MINOR = 76, ATTR_SMEM = 97 };
+
+static enum rt_status
+look_closely(const struct rt_gpu_api *api, struct rt_gpu_facts *f,
+	     struct rt_error *err)
+{
+	enum rt_status status = GPU(api, device_get, &f->dev, f->ordinal);
+	int smem = 0;
+
+	if (status == RT_OK) {
+		status = GPU(api, device_name, f->name, (int)sizeof f->name,
+			     f->dev);
+	}
+	if (status == RT_OK) {
+		status = GPU(api, device_attribute, &f->major, ATTR_MAJOR,
+			     f->dev);
+	}
+	if (status == RT_OK) {
+		status = GPU(api, device_attribute, &f->minor, ATTR_MINOR,
+			     f->dev);
+	}
+	if (status == RT_OK) {
+		status = GPU(api, device_attribute, &smem, ATTR_SMEM, f->dev);
+	}
+	f->smem_bytes = smem;
+	return status == RT_OK ? GPU(api, device_uuid, f->uuid, f->dev)
+			       : status;
+}
+
+/* Who started the ranks may show each of them one GPU alone. */
+enum rt_status
+rt_gpu_look(const struct rt_gpu_api *api, int64_t local_rank,
+	    struct rt_gpu_facts *f, struct rt_error *err)
+{
+	enum rt_status status;
+
+	memset(f, 0, sizeof *f);
+	status = GPU(api, driver_version, &f->driver);
+	if (status == RT_OK) {
+		status = GPU(api, device_count, &f->count);
+	}
+	if (status == RT_OK && f->count < 1) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "there is a driver, "
+			"and no GPU that this process sees "
+			"(CUDA_VISIBLE_DEVICES hides them, if it is set); "
+			RT_GPU_ELSE);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	f->ordinal = (int)(local_rank % f->count);
+	return look_closely(api, f, err);
+}
+
+/* "sm_90a": 90, and true */
+static int
+arch_of(const char *s, bool *alone)
+{
+	char *end;
+	long n = strncmp(s, "sm_", 3) == 0 ? strtol(s + 3, &end, 10) : 0;
+
+	*alone = n > 0 && *end == 'a';
+	return (int)n;
+}
+
+/* A cubin runs on its architecture and on those of the same number after it,
+ * if it has no letter; PTX on all that came later. */
+enum rt_status
+rt_gpu_fits(const struct rt_plan *p, const struct rt_gpu_facts *f,
+	    struct rt_error *err)
+{
+	int here = f->major * 10 + f->minor, there;
+	const struct rt_images *m = p->images;
+	bool alone, ptx;
+
+	there = arch_of(p->arch, &alone);
+	if (!m || !m->made_by) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the kernels of this "
+			"plan are not compiled yet: `llmc finish` does it "
+			"where NVRTC is; " RT_GPU_ELSE);
+	}
+	ptx = m->n > 0 && m->at[0].ptx && !alone;
+	if (here == there || (here > there && ptx) ||
+	    (!alone && here > there && here / 10 == there / 10)) {
+		return RT_OK;
+	}
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the plan's kernels are for "
+		"%s, and this GPU is an sm_%d, %s: compile it for a target "
+		"that has these, or with --arch", p->arch, here, f->name);
+}
+
+enum rt_status
+rt_gpu_room(const struct rt_gpu_facts *f, int64_t arena_bytes,
+	    struct rt_error *err)
+{
+	if (arena_bytes <= f->free_bytes) {
+		return RT_OK;
+	}
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the plan needs %.2f GiB of "
+		"the GPU, and %.2f of %.2f GiB are free (%s): end what else "
+		"uses it, or compile for less memory",
+		(double)arena_bytes / (1 << 30),
+		(double)f->free_bytes / (1 << 30),
+		(double)f->total_bytes / (1 << 30), f->name);
+}

@@ -1,0 +1,92 @@
+/*
+ * emulate_call.h - what a kernel that runs on a CPU and the emulator know of
+ * each other.  Compiled into the runtime, and a text among those that kernels
+ * include: so it includes nothing, and a change of it changes the key of all
+ * that was compiled with it.
+ */
+#ifndef RT_EMULATE_CALL_H
+#define RT_EMULATE_CALL_H
+
+/* What the text sees of the thread that it is. */
+struct emu_thread {
+	int tid, lane, warp, threads;
+	int block[3], blocks[3];
+	int cluster_rank;
+	char *smem;
+};
+
+enum emu_mma {
+	EMU_BF16, EMU_F16, EMU_TF32, EMU_E4M3, EMU_E5M2
+};
+
+/* Flags of wgmma. */
+enum {
+	EMU_ADD = 1, EMU_TRANS_A = 2, EMU_TRANS_B = 4
+};
+
+/*
+ * What the emulator does for it.  Addresses of shared memory are numbers as
+ * smem_addr gives them.
+ */
+struct emu_calls {
+	unsigned (*address)(const void *p);
+	/* n threads; 0: all of the block */
+	void (*sync)(int id, int n);
+	void (*arrive)(int id, int n);
+	void (*warp_sync)(void);
+	/* of the lane that each one names */
+	unsigned (*shuffle)(unsigned x, int from);
+	unsigned (*warp_ballot)(int x);
+	void (*cp_async)(unsigned to, const void *from, int bytes, int room);
+	void (*cp_commit)(void);
+	void (*cp_wait)(int n);
+	void (*ldsm)(unsigned *r, unsigned at, int n, int trans);
+	void (*stsm)(unsigned at, const unsigned *r, int n, int trans);
+	void (*mma)(float *c, const unsigned *a, const unsigned *b,
+		    int kind);
+	void (*bar_init)(unsigned bar, int count);
+	void (*bar_fence)(void);
+	/* cta -1: this one's */
+	void (*bar_arrive)(unsigned bar, int cta, int bytes);
+	void (*bar_wait)(unsigned bar, int parity);
+	void (*async_fence)(void);
+	/* mask 0: to this block */
+	void (*box_load)(unsigned to, const void *map, unsigned bar, int n,
+			 const int *at, unsigned mask);
+	void (*box_store)(const void *map, unsigned from, int n,
+			  const int *at, int add);
+	void (*box_commit)(void);
+	void (*box_wait)(int n, int read);
+	void (*group_mma)(float *d, const unsigned *ra, unsigned long long a,
+		       unsigned long long b, int n, int kind, int flags);
+	void (*group_fence)(void);
+	void (*group_commit)(void);
+	void (*group_wait)(int n);
+	void (*regs)(int n, int more);
+	void (*all_arrive)(void);
+	void (*all_wait)(void);
+	unsigned (*address_in)(unsigned at, int cta);
+	/* of checked code: a load or a store in plain C; an atomic */
+	void (*load)(const void *p, long n);
+	void (*store)(const void *p, long n);
+	void (*atomic)(const void *p, long n);
+};
+
+/* A kernel function of an image. */
+struct emu_entry {
+	const char *name;
+	long image;
+	void (*run)(const void *args);
+	long args_bytes, threads;
+};
+
+/* What a compiled set of images says of itself. */
+struct emu_library {
+	const struct emu_entry *const *first, *const *end;
+	const char *from, *to;		/* its own constants and variables */
+	/* tells this thread of the system whom to call; returns where the
+	 * thread of the kernel that runs is to be named */
+	struct emu_thread **(*tell)(const struct emu_calls *calls);
+};
+
+#endif

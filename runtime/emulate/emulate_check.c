@@ -1,0 +1,672 @@
+/*
+ * emulate_check.c - shared memory as checked code finds it: for each four
+ * bytes who wrote them, who read them, and what is on its way there.  Two
+ * threads race for a byte if one of them writes it and neither has seen what
+ * the other did (emulate_past.c).
+ */
+#include "runtime/emulate/emulate_shadow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- who it was, for messages ---- */
+
+struct name {
+	char text[64];
+};
+
+static struct name
+name_of(struct rt_emu *e, int who)
+{
+	int n = e->blocks[0].ntasks;
+	struct name x;
+
+	if (who >= e->shadow->n - EMU_GROUPS) {
+		snprintf(x.text, sizeof x.text, "wgmma");
+	} else if (who >= e->shadow->n - EMU_OTHERS) {
+		snprintf(x.text, sizeof x.text, "the copying unit");
+	} else if (e->nblocks > 1) {
+		snprintf(x.text, sizeof x.text, "thread %d of the cluster's "
+			 "block %d", who % n, who / n);
+	} else {
+		snprintf(x.text, sizeof x.text, "thread %d", who);
+	}
+	return x;
+}
+
+/* ---- cells ---- */
+
+struct range {
+	struct emu_cell *cell;
+	int64_t at, end;	/* bytes of shared memory */
+};
+
+static struct range
+range_of(struct rt_emu *e, const struct emu_block *b, int64_t at, int64_t n)
+{
+	return (struct range){ e->shadow->cells[b - e->blocks] + at / 4, at,
+			       at + n };
+}
+
+/* The bytes of the range in its first cell, which it then has left behind. */
+static uint8_t
+take(struct range *r)
+{
+	int64_t from = r->at % 4, to = r->at - from + 4;
+
+	to = to < r->end ? to : r->end;
+	from = (1 << (to - (r->at - from))) - (1 << from);
+	r->at = to;
+	r->cell++;
+	return (uint8_t)from;
+}
+
+/* Who wrote these bytes, unseen by the thread; -1: nobody.  Atomics do not
+ * race with each other. */
+static int
+stranger(struct rt_emu *e, const struct emu_task *t, const struct emu_cell *c,
+	 uint8_t mask, bool atomic)
+{
+	if (c->wmask & mask && !emu_knows(e, t, c->writer, c->wclock)) {
+		return c->writer;
+	}
+	return !atomic && c->amask & mask &&
+		!emu_knows(e, t, c->atomic, c->aclock) ? c->atomic : -1;
+}
+
+static void
+check_write(struct rt_emu *e, const struct emu_task *t, struct range r,
+	    bool atomic)
+{
+	int64_t at;
+	int i;
+
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+		uint8_t mask;
+
+		at = r.at;
+		mask = take(&r);
+		if (c->filling & mask) {
+			emu_fail(e, "writes to %lld of shared memory, which "
+				 "a copy that %s began still fills",
+				 (long long)at, name_of(e, c->writer).text);
+		}
+		if (c->reading) {
+			emu_fail(e, "writes to %lld of shared memory, which "
+				 "a product or a store of a box still reads",
+				 (long long)at);
+		}
+		i = stranger(e, t, c, mask, atomic);
+		if (i >= 0) {
+			emu_fail(e, "writes to %lld of shared memory, where "
+				 "%s wrote, with no barrier in between",
+				 (long long)at, name_of(e, i).text);
+		}
+		for (i = 0; i < 2; i++) {
+			if (c->rmask[i] & mask &&
+			    !emu_knows(e, t, c->reader[i], c->rclock[i])) {
+				emu_fail(e, "writes to %lld of shared "
+					 "memory, which %s read, with no "
+					 "barrier in between", (long long)at,
+					 name_of(e, c->reader[i]).text);
+			}
+		}
+	}
+}
+
+static void
+mark_write(struct range r, int who, uint32_t clock, bool plain)
+{
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+		uint8_t mask = take(&r);
+
+		c->writer = (uint16_t)who;
+		c->wclock = clock;
+		c->wmask = mask;
+		c->init |= mask;
+		c->filling &= (uint8_t)~mask;
+		c->rmask[0] &= (uint8_t)~mask;
+		c->rmask[1] &= (uint8_t)~mask;
+		c->amask &= (uint8_t)~mask;
+		c->plain = plain;
+	}
+}
+
+static void
+mark_plain(struct range r, int who, uint32_t clock)
+{
+	mark_write(r, who, clock, true);
+}
+
+static void
+mark_atomic(struct range r, int who, uint32_t clock)
+{
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+		uint8_t mask = take(&r);
+
+		c->atomic = (uint16_t)who;
+		c->aclock = clock;
+		c->amask |= mask;
+		c->init |= mask;
+	}
+}
+
+static void
+check_read(struct rt_emu *e, const struct emu_task *t, struct range r,
+	   bool async)
+{
+	int64_t at;
+	int who;
+
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+		uint8_t mask;
+
+		at = r.at;
+		mask = take(&r);
+		if (c->filling & mask) {
+			emu_fail(e, "reads %lld of shared memory, which a "
+				 "copy still fills: nobody has waited for "
+				 "it", (long long)at);
+		}
+		if ((c->init & mask) != mask) {
+			emu_fail(e, "reads %lld of shared memory, which "
+				 "nobody has written", (long long)at);
+		}
+		who = stranger(e, t, c, mask, false);
+		if (who >= 0) {
+			emu_fail(e, "reads %lld of shared memory, where %s "
+				 "wrote, with no barrier in between",
+				 (long long)at, name_of(e, who).text);
+		}
+		if (async && c->plain && c->wmask & mask &&
+		    c->wclock > e->shadow->knowers[c->writer].fenced) {
+			emu_fail(e, "wgmma or a store of a box reads %lld "
+				 "of shared memory, which %s wrote with no "
+				 "fence_async behind it", (long long)at,
+				 name_of(e, c->writer).text);
+		}
+	}
+}
+
+/* Two readers are remembered, the last ones. */
+static void
+mark_read(struct range r, int who, uint32_t clock)
+{
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+		uint8_t mask = take(&r);
+
+		if (c->rmask[0] && c->reader[0] != who) {
+			c->reader[1] = c->reader[0];
+			c->rclock[1] = c->rclock[0];
+			c->rmask[1] = c->rmask[0];
+			c->rmask[0] = 0;
+		}
+		c->reader[0] = (uint16_t)who;
+		c->rclock[0] = clock;
+		c->rmask[0] |= mask;
+	}
+}
+
+/* ---- global memory ---- */
+
+static bool
+is_allowed(struct rt_emu *e, const char *p, int64_t n)
+{
+	int from = 0, to = e->nallowed, i;
+
+	while (from < to) {
+		i = (from + to) / 2;
+		if (p < e->allowed[i].p) {
+			to = i;
+		} else if (p >= e->allowed[i].p + e->allowed[i].bytes) {
+			from = i + 1;
+		} else {
+			return p + n <= e->allowed[i].p +
+				e->allowed[i].bytes;
+		}
+	}
+	return n == 0;
+}
+
+/* Where the nearest that is allowed lies. */
+static _Noreturn void
+outside(struct rt_emu *e, const char *p, int64_t n, bool write)
+{
+	int64_t best = INT64_MAX, far;
+	int i, at = 0;
+
+	for (i = 0; i < e->nallowed; i++) {
+		const struct emu_range *r = &e->allowed[i];
+
+		far = p < r->p ? r->p - p : p - (r->p + r->bytes);
+		if (far < best) {
+			best = far;
+			at = i;
+		}
+	}
+	emu_fail(e, "%s %lld bytes of global memory at %lld of an operand of "
+		 "%lld bytes", write ? "writes" : "reads", (long long)n,
+		 (long long)(p - e->allowed[at].p),
+		 (long long)e->allowed[at].bytes);
+}
+
+void
+emu_check_global(struct rt_emu *e, const void *p, int64_t n, bool write)
+{
+	if (e->shadow && e->nallowed && !is_allowed(e, p, n)) {
+		outside(e, p, n, write);
+	}
+}
+
+/* ---- plain loads and stores ---- */
+
+/* Sums and other registers that wgmma was told of. */
+static void
+touch_sums(struct rt_emu *e, const char *p, long n, bool write)
+{
+	struct emu_knower *k = emu_knower(e, e->now);
+	int i;
+
+	for (i = 0; i < k->nsums; i++) {
+		if (p + n <= k->sums[i].p ||
+		    p >= k->sums[i].p + k->sums[i].bytes) {
+			continue;
+		}
+		if (k->sums[i].pending) {
+			emu_fail(e, "%s registers of a wgmma that no wg_wait "
+				 "has waited for", write ? "writes"
+				 : "reads");
+		}
+		if (write) {
+			e->now->wg_fenced = false;
+		}
+	}
+}
+
+/* What the text cannot help reading: who it is, and whom to call. */
+static bool
+is_own(const struct rt_emu *e, const char *p)
+{
+	const char *now = (const char *)e->now;
+	const char *calls = (const char *)e->calls;
+	/* the library's two variables lie side by side */
+	const char *self = (const char *)e->self;
+
+	return (p >= self - 16 && p < self + 16) ||
+		(p >= now && p < now + sizeof *e->now) ||
+		(p >= calls && p < calls + sizeof *e->calls) ||
+		(p >= e->args && p < e->args + e->args_room) ||
+		(p >= e->lib->from && p < e->lib->to);
+}
+
+static void
+touch(const void *address, long n, bool write, bool atomic)
+{
+	struct rt_emu *e = emu_now;
+	const struct emu_block *b = e->now->block;
+	const char *p = address;
+	int64_t at = p - b->smem;
+	struct range r;
+
+	if (at >= 0 && at + n <= b->smem_bytes) {
+		r = range_of(e, b, at, n);
+		if (write) {
+			check_write(e, e->now, r, atomic);
+			(atomic ? mark_atomic : mark_plain)(r,
+				emu_index(e, e->now),
+				emu_knower(e, e->now)->clock);
+		} else {
+			check_read(e, e->now, r, false);
+			mark_read(r, emu_index(e, e->now),
+				  emu_knower(e, e->now)->clock);
+		}
+		return;
+	}
+	if (p >= e->stacks && p < e->stacks + e->stack_room *
+	    e->stack_bytes) {
+		touch_sums(e, p, n, write);
+		return;
+	}
+	if (at > -EMU_APART && at < b->smem_bytes + EMU_APART) {
+		emu_fail(e, "%s %ld bytes at %lld of shared memory, which "
+			 "has %lld", write ? "writes" : "reads", n,
+			 (long long)at, (long long)b->smem_bytes);
+	}
+	if (e->nallowed && !is_allowed(e, p, n) && !is_own(e, p)) {
+		outside(e, p, n, write);
+	}
+}
+
+void
+emu_load(const void *p, long n)
+{
+	touch(p, n, false, false);
+}
+
+void
+emu_store(const void *p, long n)
+{
+	touch(p, n, true, false);
+}
+
+void
+emu_atomic(const void *p, long n)
+{
+	if (emu_now->shadow) {
+		touch(p, n, true, true);
+	}
+}
+
+/* ---- instructions that read and write shared memory ---- */
+
+static struct range
+range_at(struct rt_emu *e, unsigned at, int64_t n)
+{
+	return range_of(e, emu_block_of(e, at),
+			(int64_t)(at & ((1u << EMU_CTA_SHIFT) - 1)) -
+			EMU_SMEM_BASE, n);
+}
+
+static void
+mark_filling(struct range r, int who, bool filling)
+{
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+		uint8_t mask = take(&r);
+
+		c->filling = filling ? c->filling | mask
+			: c->filling & (uint8_t)~mask;
+		c->writer = (uint16_t)who;
+	}
+}
+
+void
+emu_check_issue(struct rt_emu *e, unsigned at, int64_t n)
+{
+	struct range r;
+
+	if (e->shadow) {
+		r = range_at(e, at, n);
+		check_write(e, e->now, r, false);
+		mark_filling(r, emu_index(e, e->now), true);
+	}
+}
+
+void
+emu_check_landed(struct rt_emu *e, unsigned at, int64_t n)
+{
+	if (e->shadow) {
+		mark_write(range_at(e, at, n), emu_index(e, e->now),
+			   emu_knower(e, e->now)->clock, true);
+	}
+}
+
+/* Of 16 bytes that `t` and its three neighbours have a word each. */
+void
+emu_check_row(struct rt_emu *e, struct emu_task *t, unsigned at, bool write)
+{
+	struct range r;
+	int i;
+
+	for (i = 0; e->shadow && i < 4; i++) {
+		r = range_at(e, at + 4 * (unsigned)i, 4);
+		if (write) {
+			check_write(e, t + i, r, false);
+			mark_write(r, emu_index(e, t + i),
+				   emu_knower(e, t + i)->clock, true);
+		} else {
+			check_read(e, t + i, r, false);
+			mark_read(r, emu_index(e, t + i),
+				  emu_knower(e, t + i)->clock);
+		}
+	}
+}
+
+static void
+mark_reading(struct range r, int n)
+{
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+
+		take(&r);
+		c->reading = (uint16_t)(c->reading + n);
+	}
+}
+
+/* ---- wgmma ---- */
+
+void
+emu_check_wg(struct rt_emu *e, unsigned at)
+{
+	struct range r;
+
+	if (e->shadow) {
+		r = range_at(e, at, 16);
+		check_read(e, e->now, r, true);
+		mark_reading(r, 1);
+	}
+}
+
+/* The product has been made: its operands may be written by who knows. */
+void
+emu_check_wg_read(struct rt_emu *e, unsigned at)
+{
+	int group;
+
+	if (e->shadow) {
+		group = emu_group(e, e->now->warp);
+		mark_reading(range_at(e, at, 16), -1);
+		mark_read(range_at(e, at, 16), group,
+			  e->shadow->clocks[group - (e->shadow->n -
+						     EMU_OTHERS)]);
+	}
+}
+
+static void
+add_sum(struct rt_emu *e, struct emu_knower *k, const void *p, int64_t bytes)
+{
+	int i;
+
+	for (i = 0; i < k->nsums && k->sums[i].p != p; i++) {
+	}
+	if (i == EMU_SUMS) {
+		emu_fail(e, "wgmma on more than %d arrays", EMU_SUMS);
+	}
+	k->nsums += i == k->nsums;
+	k->sums[i] = (struct emu_sum){ p, bytes, true };
+}
+
+void
+emu_check_sums(struct rt_emu *e, struct emu_warp *w, const struct emu_wg *x)
+{
+	int i;
+
+	for (i = 0; e->shadow && i < 32; i++) {
+		struct emu_knower *k = emu_knower(e, &w->lanes[i]);
+
+		add_sum(e, k, x->d[i], (int64_t)x->n / 2 * 4);
+		if (x->regs) {
+			add_sum(e, k, w->lanes[i].ptr[1], 16);
+		}
+	}
+}
+
+void
+emu_check_wg_tick(struct rt_emu *e)
+{
+	if (e->shadow) {
+		emu_past_tick(e, emu_group(e, e->now->warp));
+	}
+}
+
+/* All lanes have waited: the sums that no product under way adds to are
+ * theirs again. */
+void
+emu_check_wg_done(struct rt_emu *e, struct emu_warp *w)
+{
+	struct emu_shadow *s = e->shadow;
+	int i, j, m, group;
+
+	if (!s) {
+		return;
+	}
+	group = emu_group(e, w);
+	for (i = 0; i < 32; i++) {
+		struct emu_knower *k = emu_knower(e, &w->lanes[i]);
+
+		emu_past_learn(e, &w->lanes[i], group,
+			       s->clocks[group - (s->n - EMU_OTHERS)]);
+		for (j = 0; j < k->nsums; j++) {
+			k->sums[j].pending = false;
+			for (m = 0; m < w->nwg; m++) {
+				k->sums[j].pending |= k->sums[j].p ==
+					(const char *)w->wg[m].d[i] ||
+					k->sums[j].p == w->wg[m].from[i];
+			}
+		}
+	}
+}
+
+/* ---- boxes ---- */
+
+void
+emu_check_box(struct rt_emu *e, const struct emu_box *x,
+	      enum emu_box_event what)
+{
+	struct range r;
+	int64_t n = x->map.elem;
+	int i, who;
+
+	if (!e->shadow) {
+		return;
+	}
+	for (i = 0; i < x->map.ndims; i++) {
+		n *= x->map.box[i];
+	}
+	r = range_of(e, x->block, (int64_t)x->smem - EMU_SMEM_BASE, n);
+	switch (what) {
+	case EMU_BOX_LOAD:
+		if (!x->mbar->fenced) {
+			emu_fail(e, "the copying unit is told of an mbarrier "
+				 "with no fence_mbar_init behind its "
+				 "mbar_init");
+		}
+		check_write(e, e->now, r, false);
+		mark_filling(r, emu_index(e, e->now), true);
+		break;
+	case EMU_BOX_LANDED:
+		who = emu_copier(e, x->mbar);
+		mark_write(r, who, emu_past_tick(e, who), false);
+		break;
+	case EMU_BOX_STORE:
+		check_read(e, e->now, r, true);
+		mark_reading(r, 1);
+		break;
+	case EMU_BOX_TAKEN:
+		mark_reading(r, -1);
+		mark_read(r, emu_index(e, x->task),
+			  emu_knower(e, x->task)->clock);
+		break;
+	}
+}
+
+/* ---- fences, registers ---- */
+
+void
+emu_fence_async(void)
+{
+	struct rt_emu *e = emu_now;
+
+	if (e->shadow) {
+		emu_knower(e, e->now)->fenced = emu_knower(e, e->now)->clock;
+		emu_knower(e, e->now)->clock++;
+	}
+}
+
+void
+emu_regs(int n, int more)
+{
+	struct rt_emu *e = emu_now;
+
+	if (n < 24 || n > 256 || n % 8) {
+		emu_fail(e, "%s(%d): 24 to 256 by eights are legal",
+			 more ? "regs_more" : "regs_fewer", n);
+	}
+}
+
+/* ---- life cycle ---- */
+
+enum rt_status
+emu_check_open_launch(struct rt_emu *e, struct rt_error *err)
+{
+	struct emu_shadow *s;
+	int64_t n;
+	int i;
+
+	if (!(e->flags & RT_EMU_CHECK)) {
+		return RT_OK;
+	}
+	if (!e->shadow) {
+		e->shadow = calloc(1, sizeof *e->shadow);
+	}
+	s = e->shadow;
+	for (i = 0; s && i < e->nblocks; i++) {
+		n = e->blocks[i].smem_bytes / 4 + 1;
+		if (n > s->cell_room[i]) {
+			free(s->cells[i]);
+			s->cells[i] = malloc((size_t)n * sizeof **s->cells);
+			s->cell_room[i] = s->cells[i] ? n : 0;
+		}
+		if (!s->cells[i]) {
+			return rt_no_memory(err, NULL);
+		}
+	}
+	return s ? emu_past_open(e, err) : rt_no_memory(err, NULL);
+}
+
+void
+emu_check_start(struct rt_emu *e)
+{
+	int i;
+
+	for (i = 0; e->shadow && i < e->nblocks; i++) {
+		memset(e->shadow->cells[i], 0,
+		       (size_t)(e->blocks[i].smem_bytes / 4 + 1) *
+		       sizeof **e->shadow->cells);
+	}
+	if (e->shadow) {
+		emu_past_start(e);
+	}
+}
+
+void
+emu_check_end(struct rt_emu *e, struct emu_task *t)
+{
+	if (t->warp->nwg) {
+		emu_fail(e, "it ends with a wgmma that no wg_wait has waited "
+			 "for");
+	}
+	emu_tma_end(e, t);
+}
+
+void
+emu_check_free(struct rt_emu *e)
+{
+	int i;
+
+	if (!e->shadow) {
+		return;
+	}
+	emu_past_free(e);
+	for (i = 0; i < EMU_MAX_CLUSTER; i++) {
+		free(e->shadow->cells[i]);
+	}
+	free(e->shadow);
+	e->shadow = NULL;
+}

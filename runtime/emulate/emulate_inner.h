@@ -1,0 +1,319 @@
+/*
+ * emulate_inner.h - private to runtime/emulate*.c: threads, blocks and
+ * clusters while they run.
+ */
+#ifndef RT_EMULATE_INNER_H
+#define RT_EMULATE_INNER_H
+
+#include <setjmp.h>
+#include <stdbool.h>
+
+#include "runtime/emulate/emulate_call.h"
+#include "runtime/emulate/emulate.h"
+#include "runtime/error.h"
+
+enum {
+	EMU_MAX_THREADS = 1024,	/* of a block */
+	EMU_MAX_CLUSTER = 16,
+	EMU_BARRIERS = 16,
+	EMU_MBARS = 512,	/* of a block */
+	/* where shared memory begins, as addresses are: not at 0, as on a GPU
+	 * that keeps the first 1024 bytes for itself */
+	EMU_SMEM_BASE = 1024,
+	EMU_CTA_SHIFT = 24,
+	/* around shared memory, so that a slip hits nothing else */
+	EMU_APART = 4096
+};
+
+struct emu_block;
+
+/* A copy that is on its way to or from shared memory. */
+struct emu_copy {
+	unsigned at;
+	const char *from;
+	int bytes, room, group;
+};
+
+/* A thread of a block. */
+struct emu_task {
+	struct emu_thread seen;		/* first: what the text points to */
+	void *sp;			/* while it waits */
+	/* for what, for who asks why nothing moves; NULL: it does not wait */
+	const char *waits;
+	unsigned which, other;
+	struct emu_warp *warp;
+	struct emu_block *block;
+	struct emu_task *next;		/* in a list of those who wait */
+	/* what it gives to an instruction of its warp */
+	void *ptr[3];
+	unsigned num[4];
+	uint64_t wide[2];
+	/* copies of this thread that are not there yet: cp.async */
+	struct emu_copy *copies;
+	int ncopies, room, group;
+	/* of the copying unit: reads of shared memory */
+	int tma_group;
+	bool wg_fenced, cluster_arrived;
+};
+
+/* What all lanes do together. */
+struct emu_warp {
+	struct emu_task *lanes;		/* 32 of them */
+	int arrived;
+	const char *what;		/* that the first one asked for */
+	struct emu_wg *wg;		/* queue of wgmma */
+	int nwg, wg_room, wg_group;
+	int64_t wg_base;		/* number of the first in the queue */
+	struct emu_task *behind;	/* waits for the other three warps */
+};
+
+/* An instruction of a warp's quarter of a warpgroup, not yet executed. */
+struct emu_wg {
+	float *d[32];
+	const char *from[32];		/* of ra */
+	unsigned ra[32][4];
+	bool regs, done;
+	uint64_t a, b;
+	int n, kind, flags, group;
+};
+
+struct emu_barrier {
+	int arrived, want, waiting;
+	struct emu_task **who;		/* EMU_MAX_THREADS of them */
+};
+
+struct emu_mbar {
+	unsigned at;
+	int expected, pending, phase;
+	int64_t tx;
+	bool fenced;
+	struct emu_task *first;
+};
+
+struct emu_block {
+	struct emu_thread seen;		/* what its threads have in common */
+	char *room, *smem;
+	int64_t smem_bytes;
+	struct emu_task *tasks;
+	struct emu_warp *warps;
+	int ntasks, left;
+	struct emu_barrier barriers[EMU_BARRIERS];
+	struct emu_task **waiting;	/* room of the barriers */
+	struct emu_mbar mbars[EMU_MBARS];
+	int nmbars;
+};
+
+/* As rt_emu_map writes it. */
+struct emu_map {
+	char *base;
+	int64_t size[5], stride[4];
+	uint16_t box[5];
+	uint8_t ndims, elem, swizzle, magic;
+};
+
+/* A box on its way: a load's parts of several blocks are several of these. */
+struct emu_box {
+	struct emu_map map;
+	int at[5];
+	struct emu_block *block;
+	struct emu_task *task;		/* of a store */
+	struct emu_mbar *mbar;
+	unsigned smem;
+	int group;
+	bool store, add, taken, released;
+	char *data;			/* of a store that has been read */
+};
+
+struct emu_fiber {
+	char *stack;
+	void *sp;
+	struct emu_fiber *next;
+};
+
+struct rt_emu {
+	const struct rt_images *images;
+	int flags;
+	void *handle;
+	const struct emu_library *lib;
+	struct emu_thread **self;	/* the library's */
+	const struct emu_calls *calls;
+	uint64_t seed, random;
+	struct rt_error *err;
+	bool failed;
+	/* of the launch */
+	const char *kernel;
+	const struct emu_entry *entry;
+	const struct rt_grid *grid;
+	char *args;
+	int64_t args_room;
+	/* of the cluster */
+	struct emu_block *blocks;
+	int nblocks, block_room;
+	int fresh_block, fresh_task;	/* the next to be started */
+	int left;			/* tasks of all its blocks */
+	int cluster_arrived, cluster_phase;
+	struct emu_task *cluster_first;
+	struct emu_box *boxes;
+	int nboxes, box_room;
+	/* threads that can go on, a ring; room is a power of 2 */
+	struct emu_task **ready;
+	unsigned head, tail, mask;
+	struct emu_task *now;
+	void *main_sp;
+	/* stacks */
+	char *stacks;
+	int64_t stack_bytes, nstacks, stack_room;
+	struct emu_fiber *fibers, *free_fibers;
+	/* memory that kernels may touch, in order */
+	struct emu_range {
+		const char *p;
+		int64_t bytes;
+	} *allowed;
+	int nallowed, allowed_room;
+	struct emu_shadow *shadow;
+};
+
+/* The one that runs on this thread of the system. */
+extern _Thread_local struct rt_emu *emu_now;
+
+/* ---- emulate_build.c ---------------------------------------------------- */
+
+enum rt_status emu_build(struct rt_emu *e, struct rt_error *err);
+
+/* ---- emulate_fiber.c ---------------------------------------------------- */
+
+enum rt_status emu_stacks(struct rt_emu *e, int64_t n, struct rt_error *err);
+void emu_stacks_free(struct rt_emu *e);
+/* Runs all tasks of the cluster to their end; false: something failed. */
+bool emu_run(struct rt_emu *e);
+/* The task that runs waits, for what the message says, until it is woken. */
+void emu_wait(struct rt_emu *e, const char *what, unsigned which,
+	      unsigned other);
+void emu_wake(struct rt_emu *e, struct emu_task *t);
+void emu_wake_all(struct rt_emu *e, struct emu_task *const *t, int n);
+/* Says what is wrong with what the thread does, and ends the launch. */
+_Noreturn void emu_fail(struct rt_emu *e, const char *fmt, ...)
+	RT_PRINTF(2, 3);
+uint64_t emu_random(struct rt_emu *e);
+
+/* ---- emulate_sync.c ----------------------------------------------------- */
+
+/* Whether all lanes are there: the last one is told so at once, and does for
+ * all what is to do, then calls emu_warp_go; others are, when it did. */
+bool emu_warp_meet(struct rt_emu *e, const char *what);
+void emu_warp_go(struct rt_emu *e);
+void emu_sync(int id, int n);
+void emu_arrive(int id, int n);
+void emu_sync_warp(void);
+unsigned emu_shuffle(unsigned x, int from);
+unsigned emu_ballot(int x);
+void emu_cluster_arrive(void);
+void emu_cluster_wait(void);
+
+/* ---- emulate_mma.c ------------------------------------------------------ */
+
+void emu_ldsm(unsigned *r, unsigned at, int n, int trans);
+void emu_stsm(unsigned at, const unsigned *r, int n, int trans);
+void emu_mma(float *c, const unsigned *a, const unsigned *b, int kind);
+/* c[0 .. n) = a[0 .. depth) times rows of b that are `apart`. */
+void emu_row(const float *a, const float *b, int apart, int depth, int n,
+	     float *c);
+/* An element as it lies in memory. */
+float emu_bf16(unsigned x);
+float emu_f16(unsigned x);
+float emu_e4m3(unsigned x);
+float emu_e5m2(unsigned x);
+
+/* ---- emulate_wgmma.c ---------------------------------------------------- */
+
+void emu_wg_mma(float *d, const unsigned *ra, unsigned long long a,
+		unsigned long long b, int n, int kind, int flags);
+void emu_wg_fence(void);
+void emu_wg_commit(void);
+void emu_wg_wait(int n);
+
+/* ---- emulate_copy.c ----------------------------------------------------- */
+
+unsigned emu_address(const void *p);
+unsigned emu_map_cta(unsigned at, int cta);
+/* Where it lies, for n bytes on `align`; fails if not in shared memory. */
+char *emu_smem(struct rt_emu *e, unsigned at, int64_t n, int64_t align,
+	       const char *what);
+struct emu_block *emu_block_of(struct rt_emu *e, unsigned at);
+void emu_cp_async(unsigned to, const void *from, int bytes, int room);
+void emu_cp_commit(void);
+void emu_cp_wait(int n);
+
+/* ---- emulate_mbar.c ----------------------------------------------------- */
+
+void emu_mbar_init(unsigned bar, int count);
+void emu_mbar_fence(void);
+void emu_mbar_arrive(unsigned bar, int cta, int bytes);
+void emu_mbar_wait(unsigned bar, int parity);
+struct emu_mbar *emu_mbar_at(struct rt_emu *e, struct emu_block *b,
+			     unsigned at);
+void emu_mbar_bytes(struct rt_emu *e, struct emu_mbar *m, int64_t n);
+
+/* ---- emulate_tma.c ------------------------------------------------------ */
+
+void emu_tma_load(unsigned to, const void *map, unsigned bar, int n,
+		  const int *at, unsigned mask);
+void emu_tma_store(const void *map, unsigned from, int n, const int *at,
+		   int add);
+void emu_tma_commit(void);
+void emu_tma_wait(int n, int read);
+/* One box, if there is one, gets where it goes. */
+bool emu_tma_deliver(struct rt_emu *e);
+
+/* The thread has ended: what it stored is written, or was never waited for. */
+void emu_tma_end(struct rt_emu *e, struct emu_task *t);
+
+/* ---- emulate_check.c: what checked code tells, and who reads it ---------- */
+
+enum emu_mbar_event {
+	EMU_MBAR_INIT, EMU_MBAR_ARRIVE, EMU_MBAR_LANDED, EMU_MBAR_OPEN,
+	EMU_MBAR_WAIT
+};
+
+enum emu_box_event {
+	EMU_BOX_LOAD,		/* shared memory will be written */
+	EMU_BOX_LANDED,
+	EMU_BOX_STORE,		/* it will be read */
+	EMU_BOX_TAKEN
+};
+
+void emu_load(const void *p, long n);
+void emu_store(const void *p, long n);
+void emu_atomic(const void *p, long n);
+void emu_fence_async(void);
+void emu_regs(int n, int more);
+enum rt_status emu_check_open_launch(struct rt_emu *e, struct rt_error *err);
+void emu_check_start(struct rt_emu *e);
+void emu_check_end(struct rt_emu *e, struct emu_task *t);
+void emu_check_free(struct rt_emu *e);
+/* Threads that wait for each other: what came before is seen behind. */
+void emu_check_arrive(struct rt_emu *e, struct emu_barrier *x);
+void emu_check_join(struct rt_emu *e, struct emu_barrier *x,
+		    struct emu_task *t);
+void emu_check_open(struct rt_emu *e, struct emu_barrier *x);
+void emu_check_warp(struct rt_emu *e, struct emu_warp *w);
+void emu_check_cluster(struct rt_emu *e, bool wait);
+void emu_check_mbar(struct rt_emu *e, struct emu_mbar *m,
+		    enum emu_mbar_event what);
+void emu_check_mbar_fence(struct rt_emu *e);
+/* Shared memory that instructions read and write. */
+void emu_check_global(struct rt_emu *e, const void *p, int64_t n, bool write);
+void emu_check_issue(struct rt_emu *e, unsigned at, int64_t n);
+void emu_check_landed(struct rt_emu *e, unsigned at, int64_t n);
+void emu_check_row(struct rt_emu *e, struct emu_task *t, unsigned at,
+		   bool write);
+void emu_check_wg(struct rt_emu *e, unsigned at);
+void emu_check_wg_read(struct rt_emu *e, unsigned at);
+void emu_check_wg_tick(struct rt_emu *e);
+void emu_check_sums(struct rt_emu *e, struct emu_warp *w,
+		    const struct emu_wg *x);
+void emu_check_wg_done(struct rt_emu *e, struct emu_warp *w);
+void emu_check_box(struct rt_emu *e, const struct emu_box *x,
+		   enum emu_box_event what);
+
+#endif

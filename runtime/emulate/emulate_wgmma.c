@@ -1,0 +1,386 @@
+/*
+ * emulate_wgmma.c - matrices of a warpgroup.  Each of its warps has 16 of the
+ * 64 rows, reads them and all columns, and may be ahead of the others; so a
+ * product is asked for by four, one after the other.  It is made when the
+ * first of them waits for it: until then its operands in shared memory must
+ * stand, and its sums are not there.
+ *
+ * PTX ISA, "Asynchronous warpgroup-level matrix": descriptors, and the
+ * canonical layouts of operands in shared memory.
+ */
+#include "runtime/emulate/emulate_inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- operands in shared memory ---- */
+
+struct operand {
+	unsigned at;
+	int lead, stride;	/* bytes */
+	int swizzle;		/* bytes of a row: 16 (none), 32, 64, 128 */
+	int trans;		/* rows, not k, lie side by side */
+	int elem;		/* bytes */
+	int cta;
+};
+
+static struct operand
+decode(struct rt_emu *e, uint64_t desc, int kind, int trans)
+{
+	static const int swizzles[4] = { 16, 128, 64, 32 };
+	struct operand o;
+
+	o.at = (unsigned)(desc & 0x3fff) << 4;
+	o.lead = (int)(desc >> 16 & 0x3fff) << 4;
+	o.stride = (int)(desc >> 32 & 0x3fff) << 4;
+	o.swizzle = swizzles[desc >> 62];
+	o.trans = trans;
+	o.elem = kind == EMU_E4M3 || kind == EMU_E5M2 ? 1
+		: kind == EMU_TF32 ? 4 : 2;
+	o.cta = 0;
+	if (desc >> 49 & 7) {
+		emu_fail(e, "wgmma: a descriptor with a base offset");
+	}
+	if (trans && o.elem != 2) {
+		emu_fail(e, "wgmma: only elements of 16 bits may be turned");
+	}
+	return o;
+}
+
+/*
+ * Where 16 bytes lie that hold element (row, k) at their start: rows of
+ * `swizzle` bytes in groups of 8, 1024 bytes for 128.  The bits of an address
+ * that tell 16 bytes apart within a row are turned by those that number rows.
+ */
+static unsigned
+chunk(const struct operand *o, int row, int k)
+{
+	int t = 16 / o->elem, w = o->swizzle / 16;
+	int across = (o->trans ? row : k) / t;	/* 16 bytes, side by side */
+	int down = o->trans ? k : row;
+	unsigned at, mask = (unsigned)w - 1;
+
+	if (o->swizzle == 16) {
+		/* the two strides change places */
+		at = (unsigned)(down % 8 * 16 +
+				down / 8 * (o->trans ? o->lead : o->stride) +
+				across * (o->trans ? o->stride : o->lead));
+	} else if (o->trans) {
+		at = (unsigned)(down % 8 * o->swizzle +
+				down / 8 * o->stride + across % w * 16 +
+				across / w * o->lead);
+	} else {
+		at = (unsigned)(down % 8 * o->swizzle +
+				down / 8 * o->stride + across * 16);
+	}
+	at += o->at;
+	return at ^ ((at >> 7 & mask) << 4);
+}
+
+static float
+element(int kind, const char *p)
+{
+	uint16_t x;
+	uint32_t u;
+	float f;
+
+	if (kind == EMU_TF32) {
+		/* the unit does not look at the last 13 bits */
+		memcpy(&u, p, sizeof u);
+		u &= 0xffffe000;
+		memcpy(&f, &u, sizeof f);
+		return f;
+	}
+	if (kind == EMU_E4M3 || kind == EMU_E5M2) {
+		return kind == EMU_E4M3 ? emu_e4m3(*(const uint8_t *)p)
+			: emu_e5m2(*(const uint8_t *)p);
+	}
+	memcpy(&x, p, sizeof x);
+	return kind == EMU_BF16 ? emu_bf16(x) : emu_f16(x);
+}
+
+/* rows x k elements as numbers: out[k * apart + row], or turned. */
+static void
+fetch(struct rt_emu *e, const struct operand *o, int kind, int rows, int depth,
+      float *out, int by_row, int by_k)
+{
+	int t = 16 / o->elem, row, k, i;
+	int row_step = o->trans ? t : 1, k_step = o->trans ? 1 : t;
+	const char *p;
+	float *at;
+
+	for (k = 0; k < depth; k += k_step) {
+		for (row = 0; row < rows; row += row_step) {
+			p = emu_smem(e, chunk(o, row, k), 16, 16, "wgmma");
+			at = out + row * by_row + k * by_k;
+			for (i = 0; i < t; i++) {
+				at[i * (o->trans ? by_row : by_k)] =
+					element(kind, p + i * o->elem);
+			}
+		}
+	}
+}
+
+static void
+each_chunk(struct rt_emu *e, const struct operand *o, int from, int rows,
+	   int depth, void (*f)(struct rt_emu *, unsigned at))
+{
+	int t = 16 / o->elem, row, k;
+
+	for (k = 0; k < depth; k += o->trans ? 1 : t) {
+		for (row = 0; row < rows; row += o->trans ? t : 1) {
+			f(e, chunk(o, from + row, k));
+		}
+	}
+}
+
+/* ---- a product ---- */
+
+enum {
+	MAX_K = 32, MAX_N = 256
+};
+
+static int
+depth_of(int kind)
+{
+	return kind == EMU_E4M3 || kind == EMU_E5M2 ? 32
+		: kind == EMU_TF32 ? 8 : 16;
+}
+
+/* Registers of the four lanes of a row, as mma has them. */
+static void
+fetch_regs(const struct emu_wg *x, float a[16][MAX_K])
+{
+	int lane, i, j, row, k;
+	unsigned h;
+
+	for (lane = 0; lane < 32; lane++) {
+		for (i = 0; i < 4; i++) {
+			row = lane / 4 + i % 2 * 8;
+			k = lane % 4 * 2 + i / 2 * 8;
+			for (j = 0; j < 2; j++) {
+				h = x->ra[lane][i] >> 16 * j & 0xffff;
+				a[row][k + j] = x->kind == EMU_BF16
+					? emu_bf16(h) : emu_f16(h);
+			}
+		}
+	}
+}
+
+/* The product of a warpgroup: x[q] is what its warp q has of it. */
+static void
+execute(struct rt_emu *e, struct emu_wg *const x[4])
+{
+	float a[64][MAX_K], b[MAX_K][MAX_N], c[MAX_N];
+	int depth = depth_of(x[0]->kind), m, n, t;
+	bool add = x[0]->flags & EMU_ADD;
+	struct operand o;
+	float *d;
+
+	o = decode(e, x[0]->b, x[0]->kind, x[0]->flags & EMU_TRANS_B);
+	fetch(e, &o, x[0]->kind, x[0]->n, depth, &b[0][0], 1, MAX_N);
+	if (x[0]->regs) {
+		for (m = 0; m < 4; m++) {
+			fetch_regs(x[m], a + 16 * m);
+		}
+	} else {
+		o = decode(e, x[0]->a, x[0]->kind, x[0]->flags & EMU_TRANS_A);
+		fetch(e, &o, x[0]->kind, 64, depth, &a[0][0], MAX_K, 1);
+	}
+	for (m = 0; m < 64; m++) {
+		emu_row(a[m], &b[0][0], MAX_N, depth, x[0]->n, c);
+		for (t = 0; t < 4; t++) {
+			d = x[m / 16]->d[m % 8 * 4 + t] + m % 16 / 8 * 2;
+			for (n = 0; n < x[0]->n / 8; n++) {
+				d[4 * n] = c[8 * n + 2 * t] +
+					(add ? d[4 * n] : 0);
+				d[4 * n + 1] = c[8 * n + 2 * t + 1] +
+					(add ? d[4 * n + 1] : 0);
+			}
+		}
+	}
+}
+
+/* ---- the queue ---- */
+
+static struct emu_wg *
+push(struct rt_emu *e, struct emu_warp *w)
+{
+	struct emu_wg *more;
+
+	if (w->nwg == w->wg_room) {
+		w->wg_room = w->wg_room ? 2 * w->wg_room : 8;
+		more = realloc(w->wg, (size_t)w->wg_room * sizeof *more);
+		if (!more) {
+			emu_fail(e, "out of memory");
+		}
+		w->wg = more;
+	}
+	return &w->wg[w->nwg++];
+}
+
+static void
+each_operand(struct rt_emu *e, const struct emu_warp *w,
+	     const struct emu_wg *x, void (*f)(struct rt_emu *, unsigned at))
+{
+	struct operand o;
+
+	o = decode(e, x->b, x->kind, x->flags & EMU_TRANS_B);
+	each_chunk(e, &o, 0, x->n, depth_of(x->kind), f);
+	if (!x->regs) {
+		o = decode(e, x->a, x->kind, x->flags & EMU_TRANS_A);
+		each_chunk(e, &o, w->lanes->seen.warp % 4 * 16, 16,
+			   depth_of(x->kind), f);
+	}
+}
+
+/* What all lanes agree on, and what each has. */
+static void
+issue(struct rt_emu *e, struct emu_warp *w)
+{
+	struct emu_task *l = w->lanes, *t;
+	struct emu_wg *x = push(e, w);
+	int i;
+
+	*x = (struct emu_wg){ .a = l->wide[0], .b = l->wide[1],
+			      .n = (int)l->num[0], .kind = (int)l->num[1],
+			      .flags = (int)l->num[2],
+			      .regs = l->ptr[1] != NULL,
+			      .group = w->wg_group };
+	for (i = 0; i < 32; i++) {
+		if (l[i].wide[0] != x->a || l[i].wide[1] != x->b ||
+		    (int)l[i].num[2] != x->flags) {
+			emu_fail(e, "wgmma: lanes of the warp name different "
+				 "operands");
+		}
+		if (!l[i].wg_fenced) {
+			emu_fail(e, "wgmma with no wg_fence behind what "
+				 "wrote its registers");
+		}
+		x->d[i] = l[i].ptr[0];
+		x->from[i] = l[i].ptr[1];
+		if (x->regs) {
+			memcpy(x->ra[i], l[i].ptr[1], sizeof x->ra[i]);
+		}
+	}
+	if (e->shadow) {
+		each_operand(e, w, x, emu_check_wg);
+		emu_check_sums(e, w, x);
+	}
+	w -= l->seen.warp % 4;
+	for (i = 0; i < 4; i++) {
+		t = w[i].behind;
+		w[i].behind = NULL;
+		if (t) {
+			emu_wake(e, t);
+		}
+	}
+}
+
+void
+emu_wg_mma(float *d, const unsigned *ra, unsigned long long a,
+	   unsigned long long b, int n, int kind, int flags)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_task *t = e->now;
+
+	if (t->seen.warp / 4 * 4 + 4 > t->seen.threads / 32) {
+		emu_fail(e, "wgmma outside of a whole warpgroup");
+	}
+	t->ptr[0] = d;
+	t->ptr[1] = (void *)(uintptr_t)ra;
+	t->wide[0] = a;
+	t->wide[1] = b;
+	t->num[0] = (unsigned)n;
+	t->num[1] = (unsigned)kind;
+	t->num[2] = (unsigned)flags;
+	if (emu_warp_meet(e, "wgmma")) {
+		issue(e, t->warp);
+		emu_warp_go(e);
+	}
+}
+
+void
+emu_wg_fence(void)
+{
+	struct rt_emu *e = emu_now;
+
+	e->now->wg_fenced = true;
+	if (emu_warp_meet(e, "wg_fence")) {
+		emu_warp_go(e);
+	}
+}
+
+void
+emu_wg_commit(void)
+{
+	struct rt_emu *e = emu_now;
+
+	if (emu_warp_meet(e, "wg_commit")) {
+		e->now->warp->wg_group++;
+		emu_warp_go(e);
+	}
+}
+
+/* Product number `seq` of the warpgroup, once all four warps want it. */
+static void
+run_product(struct rt_emu *e, struct emu_warp *w, int64_t seq)
+{
+	struct emu_warp *first = w - w->lanes->seen.warp % 4;
+	struct emu_wg *x[4];
+	int q;
+
+	for (q = 0; q < 4; q++) {
+		while (first[q].wg_base + first[q].nwg <= seq) {
+			w->behind = e->now;
+			emu_wait(e, "wgmma by the other warps of its "
+				 "warpgroup", 0, 0);
+			if (w->wg[seq - w->wg_base].done) {
+				return;
+			}
+		}
+	}
+	for (q = 0; q < 4; q++) {
+		x[q] = &first[q].wg[seq - first[q].wg_base];
+		if (x[q]->b != x[0]->b || x[q]->a != x[0]->a ||
+		    x[q]->n != x[0]->n || x[q]->flags != x[0]->flags) {
+			emu_fail(e, "wgmma: the warps of a warpgroup name "
+				 "different operands");
+		}
+	}
+	execute(e, x);
+	emu_check_wg_tick(e);
+	for (q = 0; q < 4; q++) {
+		x[q]->done = true;
+		if (e->shadow) {
+			each_operand(e, &first[q], x[q], emu_check_wg_read);
+		}
+	}
+}
+
+/*
+ * All but the n newest groups.  The first warp to wait has the work done for
+ * all four: what one thread frees behind its wait, none of them still reads.
+ */
+void
+emu_wg_wait(int n)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_warp *w = e->now->warp;
+	int k = 0;
+
+	if (!emu_warp_meet(e, "wg_wait")) {
+		return;
+	}
+	while (k < w->nwg && w->wg[k].group < w->wg_group - n) {
+		if (!w->wg[k].done) {
+			run_product(e, w, w->wg_base + k);
+		}
+		k++;
+	}
+	w->nwg -= k;
+	w->wg_base += k;
+	memmove(w->wg, w->wg + k, (size_t)w->nwg * sizeof *w->wg);
+	emu_check_wg_done(e, w);
+	emu_warp_go(e);
+}

@@ -1,0 +1,153 @@
+/*
+ * measure.h - what the machine that this runs on can do: the measuring half
+ * of `llmc calibrate`.
+ *
+ * A meter is a device as a struct of functions: the cores of this machine,
+ * or its CUDA devices.  Each function runs one shape several times, checks
+ * what it computed, and gives back times; what they mean for a plan is not
+ * known here.  Like all of runtime/ it never exits and never prints.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef RT_MEASURE_H
+#define RT_MEASURE_H
+
+#include <stdbool.h>
+
+#include "runtime/rt.h"
+
+/* ---- times (measure.c) --------------------------------------------- */
+
+/* How long to go on with one shape. */
+struct rt_pace {
+	double budget_us; /* of all repetitions together */
+	double patience; /* budgets to spend where all were disturbed */
+	int least, most; /* repetitions, at most RT_SAMPLE_REPS */
+	double batch_us; /* a repetition of less is several runs in a row */
+};
+
+enum { RT_SAMPLE_REPS = 200 };
+
+/*
+ * What came of it, in microseconds of one run.  `low_us` is what to believe:
+ * the lower quartile of the repetitions that had their cores to themselves.
+ * Where there were too few of those the sample is disturbed: then all count,
+ * by the cpu time of the busiest thread if that is known, and low_us is the
+ * least.
+ */
+struct rt_sample {
+	int reps, kept; /* kept: those that nobody disturbed, or all */
+	int runs; /* in one repetition */
+	double best_us, low_us, median_us, high_us; /* quartiles but best */
+	double share; /* cpu time over wall time, of all threads */
+	bool disturbed;
+	bool by_cpu; /* disturbed, and times are cpu time */
+};
+
+/* Of `runs` runs in a row; what is below 0 nobody knows. */
+struct rt_stretch {
+	double wall_us;
+	double cpu_us; /* of all threads, those that wait for others too */
+	double busy_us; /* cpu time of the thread that had most to do */
+};
+
+/* Runs it so often; `threads` is what a full share of cpu time divides by. */
+enum rt_status rt_sample_take(const struct rt_pace *pace, int threads,
+	enum rt_status (*run)(void *user, int runs, struct rt_stretch *out,
+			      struct rt_error *err),
+	void *user, struct rt_sample *out, struct rt_error *err);
+
+/* ---- meters -------------------------------------------------------- */
+
+enum rt_rate { RT_RATE_FP32, RT_RATE_TF32, RT_RATE_BF16, RT_RATE_FP16,
+	       RT_RATES };
+
+enum rt_stream { RT_READ, RT_WRITE, RT_COPY, RT_TRIAD, RT_STREAMS };
+
+enum rt_collective { RT_ALL_REDUCE, RT_ALL_GATHER, RT_REDUCE_SCATTER, RT_SEND,
+		     RT_COLLECTIVES };
+
+/* C[m,n] = A[m,k] B[k,n], rows one after the other. */
+struct rt_matmul {
+	enum rt_rate rate;
+	int64_t m, n, k;
+};
+
+/* In fp32, each head by itself; causal: a query sees the keys up to its own
+ * place. */
+struct rt_attend {
+	int64_t heads, queries, keys, head_dim;
+	bool causal;
+};
+
+/* Bytes are the larger side of one rank, as in nccl-tests. */
+struct rt_talk {
+	enum rt_collective op;
+	int ranks;
+	int64_t bytes;
+};
+
+enum { RT_METER_NAME = 64 };
+
+struct rt_facts {
+	char name[RT_METER_NAME], vendor[RT_METER_NAME];
+	char arch[RT_METER_NAME], link[RT_METER_NAME];
+	char code[RT_RATES][RT_METER_NAME]; /* what multiplies; "": nothing */
+	double out_bytes[RT_RATES]; /* of an element of C */
+	int64_t units; /* cores, or SMs */
+	double clock_mhz;
+	double memory_bytes, cache_bytes;
+	int ranks; /* the most that can talk to each other */
+	const char *no_attention, *no_talk; /* why not; NULL: it can */
+	const char *launch; /* what a launch is */
+};
+
+struct rt_meter;
+
+struct rt_meter_ops {
+	enum rt_status (*matmul)(struct rt_meter *, const struct rt_matmul *,
+				 struct rt_sample *, struct rt_error *);
+	enum rt_status (*attend)(struct rt_meter *, const struct rt_attend *,
+				 struct rt_sample *, struct rt_error *);
+	/* over `bytes` of each array that takes part */
+	enum rt_status (*stream)(struct rt_meter *, enum rt_stream,
+				 int64_t bytes, struct rt_sample *,
+				 struct rt_error *);
+	enum rt_status (*launch)(struct rt_meter *, struct rt_sample *,
+				 struct rt_error *);
+	enum rt_status (*talk)(struct rt_meter *, const struct rt_talk *,
+			       struct rt_sample *, struct rt_error *);
+	void (*close)(struct rt_meter *);
+};
+
+struct rt_meter {
+	const struct rt_meter_ops *ops;
+	void *self;
+	struct rt_facts facts;
+	struct rt_pace pace;
+};
+
+extern const char *const rt_stream_names[RT_STREAMS];
+/* Arrays that a stream reads or writes: a copy has 2, a triad 3. */
+int rt_stream_arrays(enum rt_stream s);
+
+/* ---- the cores of this machine (measure_cpu.c) --------------------- */
+
+/*
+ * Opens the cores that this process may run on.  The code that multiplies is
+ * chosen by what the machine has, and was held to a plain loop.  On failure
+ * there is nothing to close.
+ */
+enum rt_status rt_meter_cpu(struct rt_meter *m, struct rt_pace pace,
+			    struct rt_error *err);
+
+/* ---- CUDA devices (measure_cuda.c) --------------------------------- */
+
+/*
+ * Loads libcuda, libcublas and, from two devices on, libnccl; an error says
+ * which of them or which function is missing.
+ */
+enum rt_status rt_meter_cuda(struct rt_meter *m, struct rt_pace pace,
+			     struct rt_error *err);
+
+#endif

@@ -1,0 +1,260 @@
+/*
+ * measure_cpu.c - the cores of this machine as a meter.
+ *
+ * The threads run only while something needs them: collectives fork, and a
+ * process that has threads should not.
+ */
+#include "runtime/device/cgroup.h"
+#include "runtime/measure/measure_cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+struct cpu {
+	struct rt_pool *pool; /* NULL while it is not needed */
+	int threads;
+	const struct rt_tile *tiles[RT_RATES];
+};
+
+/* ---- what the system says ---- */
+
+/* A number in a file of the kernel's, or 0. */
+static double
+number_in(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	double v = 0;
+
+	if (f) {
+		if (fscanf(f, "%lf", &v) != 1) {
+			v = 0;
+		}
+		fclose(f);
+	}
+	return v;
+}
+
+/* All of it, or what control groups let this process have. */
+static double
+memory_bytes(void)
+{
+	int64_t all = (int64_t)sysconf(_SC_PHYS_PAGES) *
+		      sysconf(_SC_PAGESIZE);
+
+	return (double)rt_least(all, rt_cgroup_memory("").limit_bytes);
+}
+
+/* Of the last cache, in K as the kernel has it; sysconf adds up sockets. */
+static double
+cache_bytes(void)
+{
+	static const char *const files[] = {
+		"/sys/devices/system/cpu/cpu0/cache/index3/size",
+		"/sys/devices/system/cpu/cpu0/cache/index2/size"
+	};
+	double kib = 0;
+	size_t i;
+
+	for (i = 0; i < 2 && kib <= 0; i++) {
+		kib = number_in(files[i]);
+	}
+	return kib > 0 ? kib * 1024 : 32 * 1024 * 1024;
+}
+
+#if defined(__x86_64__)
+/* Twelve bytes of a vendor, 48 of a name, as the processor spells them. */
+static void
+name_cores(struct rt_facts *f)
+{
+	unsigned r[12] = { 0 }, a, i;
+	char vendor[13] = "", brand[49] = "";
+
+	if (__get_cpuid(0, &a, &r[0], &r[2], &r[1])) {
+		memcpy(vendor, r, 12);
+	}
+	for (i = 0; i < 3; i++) {
+		__get_cpuid(0x80000002 + i, &r[4 * i], &r[4 * i + 1],
+			    &r[4 * i + 2], &r[4 * i + 3]);
+	}
+	memcpy(brand, r, 48);
+	snprintf(f->vendor, sizeof f->vendor, "%s",
+		 strcmp(vendor, "GenuineIntel") == 0 ? "intel" :
+		 strcmp(vendor, "AuthenticAMD") == 0 ? "amd" : vendor);
+	snprintf(f->name, sizeof f->name, "%s",
+		 brand + strspn(brand, " "));
+	snprintf(f->arch, sizeof f->arch, "x86-64%s",
+		 __builtin_cpu_supports("avx512f") ? "-v4" :
+		 __builtin_cpu_supports("avx2") ? "-v3" : "");
+}
+#else
+static void
+name_cores(struct rt_facts *f)
+{
+	snprintf(f->vendor, sizeof f->vendor, "unknown");
+	snprintf(f->name, sizeof f->name, "unknown cores");
+	snprintf(f->arch, sizeof f->arch, "native");
+}
+#endif
+
+/* ---- the meter ---- */
+
+static enum rt_status
+need_threads(struct cpu *c, struct rt_error *err)
+{
+	return c->pool ? RT_OK : rt_pool_start(&c->pool, c->threads, err);
+}
+
+static void
+drop_threads(struct cpu *c)
+{
+	rt_pool_stop(c->pool);
+	c->pool = NULL;
+}
+
+static const struct rt_tile *
+tile_of(const struct cpu *c, enum rt_rate rate)
+{
+	return (int)rate < RT_RATES ? c->tiles[rate] : NULL;
+}
+
+static enum rt_status
+no_such_rate(struct rt_error *err)
+{
+	return rt_fail(err, RT_RANGE, (struct rt_where){ NULL, NULL, -1 },
+		       "the cores multiply fp32 and bf16 only");
+}
+
+static enum rt_status
+matmul(struct rt_meter *m, const struct rt_matmul *x, struct rt_sample *out,
+       struct rt_error *err)
+{
+	struct cpu *c = m->self;
+	enum rt_status status = need_threads(c, err);
+
+	if (status == RT_OK && !tile_of(c, x->rate)) {
+		status = no_such_rate(err);
+	}
+	return status != RT_OK ? status
+		: rt_cpu_matmul(c->pool, tile_of(c, x->rate), x, &m->pace,
+				out, err);
+}
+
+static enum rt_status
+attend(struct rt_meter *m, const struct rt_attend *x, struct rt_sample *out,
+       struct rt_error *err)
+{
+	struct cpu *c = m->self;
+	enum rt_status status = need_threads(c, err);
+
+	if (status == RT_OK && !tile_of(c, RT_RATE_FP32)) {
+		status = no_such_rate(err);
+	}
+	return status != RT_OK ? status
+		: rt_cpu_attend(c->pool, tile_of(c, RT_RATE_FP32), x,
+				&m->pace, out, err);
+}
+
+static enum rt_status
+stream(struct rt_meter *m, enum rt_stream s, int64_t bytes,
+       struct rt_sample *out, struct rt_error *err)
+{
+	struct cpu *c = m->self;
+	enum rt_status status = need_threads(c, err);
+
+	return status != RT_OK ? status
+		: rt_cpu_stream(c->pool, s, bytes, &m->pace, out, err);
+}
+
+static enum rt_status
+launch(struct rt_meter *m, struct rt_sample *out, struct rt_error *err)
+{
+	struct cpu *c = m->self;
+	enum rt_status status = need_threads(c, err);
+
+	return status != RT_OK ? status
+		: rt_cpu_launch(c->pool, &m->pace, out, err);
+}
+
+static enum rt_status
+talk(struct rt_meter *m, const struct rt_talk *x, struct rt_sample *out,
+     struct rt_error *err)
+{
+	drop_threads(m->self);
+	return rt_cpu_talk(x, &m->pace, out, err);
+}
+
+static void
+close_cpu(struct rt_meter *m)
+{
+	drop_threads(m->self);
+	free(m->self);
+	m->self = NULL;
+}
+
+static const struct rt_meter_ops ops = {
+	matmul, attend, stream, launch, talk, close_cpu
+};
+
+/* The first of each rate that the machine has and that is right on it. */
+static void
+choose_tiles(struct rt_meter *m, struct cpu *c)
+{
+	size_t i;
+
+	for (i = 0; i < rt_ntiles; i++) {
+		const struct rt_tile *t = &rt_tiles[i];
+
+		if (c->tiles[t->rate] || !t->there() ||
+		    !rt_tile_agrees(c->pool, t)) {
+			continue;
+		}
+		c->tiles[t->rate] = t;
+		m->facts.out_bytes[t->rate] = sizeof(float);
+		snprintf(m->facts.code[t->rate],
+			 sizeof m->facts.code[t->rate], "%s, tiles of %dx%d%s",
+			 t->name, t->mr, t->nr, t->widens
+			 ? ", widened to fp32" : "");
+	}
+}
+
+enum rt_status
+rt_meter_cpu(struct rt_meter *m, struct rt_pace pace, struct rt_error *err)
+{
+	struct cpu *c = calloc(1, sizeof *c);
+	struct rt_cores cores;
+	enum rt_status status;
+
+	memset(m, 0, sizeof *m);
+	if (!c) {
+		return rt_no_memory(err, NULL);
+	}
+	c->threads = rt_cores_get(&cores);
+	status = need_threads(c, err);
+	if (status != RT_OK) {
+		free(c);
+		return status;
+	}
+	m->ops = &ops;
+	m->self = c;
+	m->pace = pace;
+	choose_tiles(m, c);
+	drop_threads(c);
+	name_cores(&m->facts);
+	snprintf(m->facts.link, sizeof m->facts.link, "shared memory");
+	m->facts.units = c->threads;
+	m->facts.clock_mhz = rt_cpu_clock_mhz();
+	m->facts.memory_bytes = memory_bytes();
+	m->facts.cache_bytes = cache_bytes();
+	m->facts.ranks = c->threads;
+	if (c->threads < 2) {
+		m->facts.no_talk = "there is one core only";
+	}
+	m->facts.launch = "a region on all threads, which spin for it";
+	return RT_OK;
+}

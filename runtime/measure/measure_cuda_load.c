@@ -1,0 +1,100 @@
+/*
+ * measure_cuda_load.c - the libraries of the CUDA meter, by dlopen: a build
+ * without CUDA measures GPUs as well as one with it.
+ */
+#include "runtime/measure/measure_cuda.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct rt_where nowhere = { NULL, NULL, -1 };
+
+/* Newest first, as their file names say which interface they have. */
+static const char *const files[RT_CU_LIBRARIES][4] = {
+	[RT_CU_CUDA] = { "libcuda.so.1" },
+	[RT_CU_BLAS] = { "libcublas.so.13", "libcublas.so.12",
+			 "libcublas.so.11" },
+	[RT_CU_NCCL] = { "libnccl.so.2" }
+};
+
+static const char *const packages[RT_CU_LIBRARIES] = {
+	"NVIDIA's driver", "the CUDA toolkit", "NCCL"
+};
+
+static const struct {
+	int library;
+	size_t at;
+	const char *symbol;
+} functions[] = {
+#define CU(library, member, symbol, arguments) \
+	{ library, offsetof(struct rt_cu_api, member), symbol },
+	RT_CU_FUNCTIONS(CU)
+#undef CU
+};
+
+enum rt_status
+rt_cu_load(struct rt_cu_api *api, int library, struct rt_error *err)
+{
+	size_t i;
+	void *lib = NULL, *f;
+
+	for (i = 0; i < 3 && !lib && files[library][i]; i++) {
+		lib = dlopen(files[library][i], RTLD_NOW | RTLD_LOCAL);
+	}
+	if (!lib) {
+		return rt_fail(err, RT_IO, nowhere, "%s is missing: it comes "
+			       "with %s", files[library][0],
+			       packages[library]);
+	}
+	api->libraries[library] = lib;
+	for (i = 0; i < sizeof functions / sizeof *functions; i++) {
+		if (functions[i].library != library) {
+			continue;
+		}
+		f = dlsym(lib, functions[i].symbol);
+		if (!f) {
+			return rt_fail(err, RT_IO, nowhere, "%s has no %s: it "
+				       "is too old", files[library][0],
+				       functions[i].symbol);
+		}
+		/* POSIX lets a data pointer hold it, C does not convert it */
+		memcpy((char *)api + functions[i].at, &f, sizeof f);
+	}
+	return RT_OK;
+}
+
+void
+rt_cu_unload(struct rt_cu_api *api)
+{
+	int i;
+
+	for (i = RT_CU_LIBRARIES - 1; i >= 0; i--) {
+		if (api->libraries[i]) {
+			dlclose(api->libraries[i]);
+			api->libraries[i] = NULL;
+		}
+	}
+}
+
+enum rt_status
+rt_cu_check(const struct rt_cu_api *api, int result, size_t member,
+	    struct rt_error *err)
+{
+	const char *why = NULL;
+	size_t i = 0;
+
+	if (result == 0) {
+		return RT_OK;
+	}
+	while (functions[i].at != member) {
+		i++;
+	}
+	/* the other two have numbers of their own */
+	if (functions[i].library == RT_CU_CUDA) {
+		api->error_string(result, &why);
+	}
+	return rt_fail(err, RT_IO, nowhere, "%s failed: %s (%d)",
+		       functions[i].symbol, why ? why : "no reason given",
+		       result);
+}

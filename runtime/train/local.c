@@ -1,0 +1,290 @@
+/*
+ * local.c - all ranks of a plan on this host, as children of one process that
+ * only waits: it passes signals on, says who died, and ends what is left.
+ *
+ * Children have process groups of their own, so that each signal reaches
+ * them once, through the parent, whoever it was sent to.
+ */
+#define _GNU_SOURCE	/* signalfd, pipe2 */
+
+#include "runtime/comm/comm.h"
+
+#include "runtime/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOWHERE ((struct rt_where){ NULL, NULL, -1 })
+
+struct brood {
+	int64_t n, left;	/* children, and those that still run */
+	pid_t *pids;		/* by rank; 0: ended */
+	int fd;			/* signals come here */
+	int news[2];		/* a pipe: struct rt_news for each child */
+	sigset_t before;
+	/* the first that failed */
+	int64_t failed;		/* -1: none */
+	int status;		/* to exit with */
+	int killed_by;		/* a signal; 0: it exited */
+	double kill_at_s;	/* what is left then; 0: never */
+	bool ended;		/* it was */
+};
+
+static const int passed_on[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
+	SIGUSR2 };
+
+static double
+now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void
+signal_all(const struct brood *f, int sig)
+{
+	int64_t i;
+
+	for (i = 0; i < f->n; i++) {
+		if (f->pids[i] > 0) {
+			kill(f->pids[i], sig);
+		}
+	}
+}
+
+/* What a child is; it ends with its parent, however that ends. */
+static void
+become(const struct brood *f, pid_t parent)
+{
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) {
+		_exit(1);
+	}
+	close(f->fd);
+	close(f->news[1]);
+	sigprocmask(SIG_SETMASK, &f->before, NULL);
+}
+
+/* Signals to pass on, and of children, can be read from now on. */
+static enum rt_status
+catch_signals(struct brood *f, struct rt_error *err)
+{
+	sigset_t set;
+	size_t i;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (i = 0; i < sizeof(passed_on) / sizeof(*passed_on); i++) {
+		sigaddset(&set, passed_on[i]);
+	}
+	if (sigprocmask(SIG_BLOCK, &set, &f->before) != 0) {
+		return rt_fail(err, RT_IO, NOWHERE, "cannot block signals: %s",
+			       strerror(errno));
+	}
+	f->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (f->fd < 0) {
+		sigprocmask(SIG_SETMASK, &f->before, NULL);
+		return rt_fail(err, RT_IO, NOWHERE, "cannot wait for signals: "
+			       "%s", strerror(errno));
+	}
+	return RT_OK;
+}
+
+/* In a child *rank is its own, in the parent -1. */
+static enum rt_status
+fork_all(struct brood *f, int64_t *rank, struct rt_error *err)
+{
+	pid_t parent = getpid();
+	int64_t i;
+
+	*rank = -1;
+	for (i = 0; i < f->n; i++) {
+		pid_t pid = fork();
+
+		if (pid < 0) {
+			return rt_fail(err, RT_IO, NOWHERE,
+				       "cannot start rank %lld: %s",
+				       (long long)i, strerror(errno));
+		}
+		if (pid == 0) {
+			become(f, parent);
+			*rank = i;
+			return RT_OK;
+		}
+		f->pids[i] = pid;
+		f->left++;
+	}
+	return RT_OK;
+}
+
+/* ---- the parent ---- */
+
+/* Who waits for it to come looks there; later the hall knows. */
+static void
+tell_news(const struct brood *f, int64_t rank, int sig)
+{
+	struct rt_news news = { rank, sig };
+	int64_t i;
+
+	for (i = 0; i < f->n; i++) {
+		if (write(f->news[1], &news, sizeof(news)) < 0) {
+			break;
+		}
+	}
+}
+
+/*
+ * Who fails because another was killed may be seen to end before it: so one
+ * that was killed, but not by us, comes before those that just failed.
+ */
+static void
+note_end(struct brood *f, int64_t rank, int how, double grace_s)
+{
+	int sig = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
+
+	f->pids[rank] = 0;
+	f->left--;
+	if (WIFEXITED(how) && WEXITSTATUS(how) == 0) {
+		return;
+	}
+	if (f->failed >= 0 && (!sig || f->killed_by || f->ended)) {
+		return;
+	}
+	if (f->failed < 0) {
+		f->kill_at_s = now_s() + grace_s;
+		tell_news(f, rank, sig);
+	}
+	f->failed = rank;
+	f->killed_by = sig;
+	f->status = sig ? 128 + sig : WEXITSTATUS(how);
+}
+
+static void
+reap(struct brood *f, double grace_s)
+{
+	int64_t i;
+	int how;
+
+	for (i = 0; i < f->n; i++) {
+		if (f->pids[i] > 0 &&
+		    waitpid(f->pids[i], &how, WNOHANG) == f->pids[i]) {
+			note_end(f, i, how, grace_s);
+		}
+	}
+}
+
+static void
+read_signals(const struct brood *f)
+{
+	struct signalfd_siginfo s;
+
+	while (read(f->fd, &s, sizeof(s)) == (ssize_t)sizeof(s)) {
+		if (s.ssi_signo != SIGCHLD) {
+			signal_all(f, (int)s.ssi_signo);
+		}
+	}
+}
+
+/* One that is stopped does not hear of the others' end. */
+static void
+wait_for_all(struct brood *f, double grace_s)
+{
+	while (f->left > 0) {
+		struct pollfd p = { f->fd, POLLIN, 0 };
+		double left_s = f->kill_at_s - now_s();
+
+		if (f->kill_at_s > 0 && left_s <= 0) {
+			signal_all(f, SIGKILL);
+			f->ended = true;
+		}
+		/* not only by signals: one may have been lost to another */
+		poll(&p, 1, f->kill_at_s <= 0 || left_s > 0.5 ? 500 :
+			     left_s > 0 ? (int)(left_s * 1e3) + 1 : 50);
+		read_signals(f);
+		reap(f, grace_s);
+	}
+}
+
+static enum rt_status
+say_who(const struct brood *f, struct rt_error *err)
+{
+	if (f->failed < 0 || !f->killed_by) {
+		return RT_OK;
+	}
+	return rt_fail(err, RT_IO, NOWHERE,
+		       "rank %lld was killed by signal %d (%s)%s",
+		       (long long)f->failed, f->killed_by,
+		       strsignal(f->killed_by),
+		       f->n > 1 ? "; the others were told" : "");
+}
+
+static void
+close_news(const struct brood *f)
+{
+	close(f->news[0]);
+	close(f->news[1]);
+}
+
+enum rt_status
+rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
+	       int *status, struct rt_error *err)
+{
+	struct brood f = { .n = n, .failed = -1 };
+	double start_s = now_s();
+	pid_t parent = getpid();
+	enum rt_status s;
+	int64_t rank;
+
+	*child = false;
+	*status = 0;
+	f.pids = calloc((size_t)n, sizeof(*f.pids));
+	if (!f.pids) {
+		return rt_no_memory(err, NULL);
+	}
+	if (pipe2(f.news, O_CLOEXEC | O_NONBLOCK) != 0) {
+		free(f.pids);
+		return rt_fail(err, RT_IO, NOWHERE, "cannot make a pipe: %s",
+			       strerror(errno));
+	}
+	s = catch_signals(&f, err);
+	if (s != RT_OK) {
+		close_news(&f);
+		free(f.pids);
+		return s;
+	}
+	s = fork_all(&f, &rank, err);
+	if (rank >= 0) {
+		free(f.pids);
+		*child = true;
+		*w = (struct rt_world){ rank, n, rank, n, "local", "",
+			f.news[0] };
+		/* a number of a process comes again, but not at this time */
+		snprintf(w->job, sizeof(w->job), "local-%ld-%.6f",
+			 (long)parent, start_s);
+		return RT_OK;
+	}
+	if (s != RT_OK) {
+		signal_all(&f, SIGKILL);
+		f.ended = true;
+	}
+	wait_for_all(&f, grace_s);
+	close(f.fd);
+	close_news(&f);
+	sigprocmask(SIG_SETMASK, &f.before, NULL);
+	free(f.pids);
+	*status = f.status;
+	return s == RT_OK ? say_who(&f, err) : s;
+}

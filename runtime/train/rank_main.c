@@ -1,0 +1,455 @@
+/*
+ * rank_main.c - the program of every rank: one plan, compiled in.
+ *
+ * Nothing is written before it is sure that this is the right machine, that
+ * all ranks are there, and that what they need fits into memory.
+ */
+#define _GNU_SOURCE	/* sigaction */
+
+#include "runtime/train/rank.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* From the death of one rank until the others are killed. */
+#define GRACE_S 8.0
+/* A terminal's signal comes twice where the one who started us passes it on. */
+#define SAME_SIGNAL_MS 500
+
+/* What a signal handler may touch: who told us to end, and when. */
+static volatile sig_atomic_t told;
+static volatile int64_t told_ms;
+
+static void
+on_signal(int number)
+{
+	struct timespec t;
+	int64_t ms;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	if (told && ms - told_ms > SAME_SIGNAL_MS) {
+		_exit(128 + number);
+	}
+	if (!told) {
+		told_ms = ms;
+		told = number;
+	}
+}
+
+/*
+ * Who no longer reads what a run prints does not end it, and a file that may
+ * not grow is an error of the call that wrote.  Batch systems warn with any of
+ * the others (Slurm's --signal).  nohup has SIGHUP ignored, and so it stays; a
+ * shell ignores SIGINT and SIGQUIT for what runs in the background, and those
+ * who send one on purpose mean it.
+ */
+static void
+take_signals(bool handle)
+{
+	static const int warnings[] = { SIGHUP, SIGUSR1, SIGUSR2 };
+	struct sigaction a = { .sa_flags = SA_RESTART }, before;
+	size_t i;
+
+	a.sa_handler = handle ? on_signal : SIG_DFL;
+	sigemptyset(&a.sa_mask);
+	sigaction(SIGTERM, &a, NULL);
+	sigaction(SIGINT, &a, NULL);
+	sigaction(SIGQUIT, &a, NULL);
+	for (i = 0; i < sizeof warnings / sizeof *warnings; i++) {
+		if (sigaction(warnings[i], NULL, &before) == 0 &&
+		    before.sa_handler != SIG_IGN) {
+			sigaction(warnings[i], &a, NULL);
+		}
+	}
+	a.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &a, NULL);
+	sigaction(SIGXFSZ, &a, NULL);
+}
+
+static const char *
+get_variable(void *user, const char *name)
+{
+	(void)user;
+	return getenv(name);
+}
+
+static bool
+wrote_all(void)
+{
+	return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+/* ---- is this the right place? ---- */
+
+static enum rt_status
+check_abi(const struct rt_plan *p, struct rt_error *err)
+{
+	if (p->abi != RT_ABI_VERSION) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the plan was "
+			"compiled for a runtime of version %lld, and this is "
+			"%d: compile it again", (long long)p->abi,
+			RT_ABI_VERSION);
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+check_world(const struct rt_plan *p, const struct rt_world *w,
+	    struct rt_error *err)
+{
+	bool alone = strcmp(w->how, "alone") == 0;
+
+	if (w->size == p->nranks) {
+		return RT_OK;
+	}
+	if (alone) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the plan is for "
+			"%lld ranks, and nobody started others: --local "
+			"starts all on this host; mpirun -n %lld, torchrun "
+			"or srun start them too", (long long)p->nranks,
+			(long long)p->nranks);
+	}
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the plan is for %lld ranks, "
+		       "%s started %lld: start %lld, or compile it for %lld",
+		       (long long)p->nranks, w->how, (long long)w->size,
+		       (long long)p->nranks, (long long)w->size);
+}
+
+/* What the ranks from .. to - 1, of this host, need together. */
+static enum rt_status
+check_memory(const struct rt_plan *p, const struct rt_machine *m,
+	     int64_t from, int64_t to, struct rt_error *err)
+{
+	int64_t bytes = 0, i;
+
+	for (i = from; i < to; i++) {
+		bytes += p->programs[p->program_of[i]].arena_bytes;
+	}
+	if (m->free_bytes < 0 || bytes <= m->free_bytes) {
+		return RT_OK;
+	}
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "%lld rank%s of this host "
+		"need%s %.2f GiB, and %.2f GiB are free: take fewer ranks a "
+		"host, or another plan", (long long)(to - from),
+		to - from == 1 ? "" : "s", to - from == 1 ? "s" : "",
+		(double)bytes / (1 << 30), (double)m->free_bytes / (1 << 30));
+}
+
+/* ---- a rank ---- */
+
+/* A plan that was made to train computes more than sampling looks at. */
+static void
+note_sequences(const struct rt_run *r)
+{
+	int64_t n = r->plan->batch / r->plan->nmicrobatches;
+
+	if (r->rank == 0 && n > 1) {
+		fprintf(stderr, "rank: note: each token takes the forward of "
+			"%lld sequences, of which one is looked at; a plan "
+			"compiled with --pin dp=1,microbatch=1 computes one\n",
+			(long long)n);
+	}
+}
+
+static enum rt_status
+run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
+{
+	switch ((enum rt_command)o->command) {
+	case RT_TRAIN:
+		return rt_train(r, o, &told, stdout, err);
+	case RT_BENCH:
+		return rt_bench(r, o->steps, o->json, stdout, err);
+	case RT_VERIFY:
+		return rt_verify(r, o, stdout, err);
+	case RT_EVAL:
+		return rt_eval(r, o, stdout, err);
+	case RT_SAMPLE:
+		note_sequences(r);
+		return rt_sample(r, o, stdout, err);
+	case RT_PREFLIGHT:
+		return rt_preflight(r, stdout, err);
+	case RT_INSPECT:
+		break;
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+start_workers(struct rt_workers **out, const struct rt_plan *p,
+	      const struct rt_world *w, const struct rt_options *o,
+	      const struct rt_machine *m, struct rt_error *err)
+{
+	struct rt_share s = rt_machine_share(m, w, o->threads, p->workers,
+					     strcmp(o->bind, "cores") == 0);
+	struct rt_workers_options wo = { s.threads, s.cores, s.crowded };
+
+	return rt_workers_start(out, &wo, err);
+}
+
+/* The option, or the variable, or what fits where the ranks are. */
+static enum rt_status
+choose_via(const struct rt_options *o, enum rt_via *via, struct rt_error *err)
+{
+	static const char *const words[] = { "auto", "shm", "mpi", "tcp" };
+	const char *s = o->transport;
+	size_t i;
+
+	if (!s) {
+		s = getenv("LLMC_TRANSPORT");
+	}
+	for (i = 0; i < 4; i++) {
+		if (!s || !*s || strcmp(s, words[i]) == 0) {
+			*via = (enum rt_via)i;
+			return RT_OK;
+		}
+	}
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
+		       "LLMC_TRANSPORT is '%s', expected auto, shm, mpi or "
+		       "tcp",
+		       rt_show_name(s).text);
+}
+
+static enum rt_status
+device_options(const struct rt_options *o, struct rt_device_options *out,
+	       struct rt_error *err)
+{
+	static const char *const words[] = { "first", "0", "1" };
+	const char *s = getenv("LLMC_EMULATE_CHECK");
+	int i = 0;
+
+	while (s && *s && i < 3 && strcmp(s, words[i]) != 0) {
+		i++;
+	}
+	*out = (struct rt_device_options){ .no_graph = o->no_graph,
+		.timeout_s = o->timeout_s, .check = (enum rt_check)i,
+		.libcuda = getenv("LLMC_LIBCUDA"),
+		.libnccl = getenv("LLMC_LIBNCCL") };
+	return i < 3 ? RT_OK
+		: rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
+			  "LLMC_EMULATE_CHECK is '%s', expected first, 0 "
+			  "(never) or 1 (always)", rt_show_name(s).text);
+}
+
+/* All that a rank does; whoever fails tells the others why. */
+static enum rt_status
+run_rank(const struct rt_plan *p, const struct rt_world *w,
+	 const struct rt_options *o, const struct rt_machine *m,
+	 struct rt_error *err)
+{
+	struct rt_comm_options co = { .plan = p, .world = *w, .told = &told,
+		.timeout_s = o->timeout_s, .report_fd = STDERR_FILENO,
+		.variables = { get_variable, NULL } };
+	struct rt_device_options dopt;
+	struct rt_workers *workers = NULL;
+	struct rt_device device = { 0 };
+	struct rt_comm *comm = NULL;
+	struct rt_run *r = NULL;
+	enum rt_status status;
+	enum rt_on on;
+
+	status = rt_device_choose(p, o->device, &on, err);
+	if (status == RT_OK) {
+		status = choose_via(o, &co.via, err);
+	}
+	status = status == RT_OK ? device_options(o, &dopt, err) : status;
+	if (status != RT_OK) {
+		return status;
+	}
+	status = rt_comm_open(&comm, &co,
+			p->programs[p->program_of[w->rank]].arena_bytes, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	/* from here on there are steps to finish */
+	take_signals(o->command == RT_TRAIN);
+	status = start_workers(&workers, p, w, o, m, err);
+	if (status == RT_OK) {
+		status = rt_device_open(&device, on, p, w->rank, comm, workers,
+					&dopt, err);
+	}
+	if (status == RT_OK) {
+		status = rt_run_open(&r, p, w->rank, &device,
+				     rt_options_seed(o, p), err);
+	}
+	if (status == RT_OK) {
+		status = run_command(r, o, err);
+	}
+	if (status == RT_OK) {
+		status = rt_comm_barrier(comm, "the end", err);
+	}
+	if (status == RT_OK && !wrote_all()) {
+		status = rt_fail(err, RT_IO, RT_NOWHERE, "standard output "
+				 "cannot be written");
+	}
+	if (status != RT_OK) {
+		rt_comm_abort(comm, err->message);
+	}
+	rt_run_free(r);
+	device.failed = status != RT_OK;
+	rt_device_close(&device);
+	rt_workers_stop(workers);
+	rt_comm_free(comm);
+	return status;
+}
+
+static int
+say_rank(const struct rt_plan *p, int64_t rank, const struct rt_error *err)
+{
+	char who[96];
+
+	rt_mesh_text(p, rank, who, sizeof who);
+	fprintf(stderr, "%s: %s\n", who, err->message);
+	return EXIT_FAILURE;
+}
+
+static int
+be_rank(const struct rt_plan *p, const struct rt_world *w,
+	const struct rt_options *o, const struct rt_machine *m)
+{
+	struct rt_error err = { .status = RT_OK };
+
+	take_signals(false);
+	return run_rank(p, w, o, m, &err) == RT_OK ? EXIT_SUCCESS
+						    : say_rank(p, w->rank,
+							       &err);
+}
+
+/* ---- all ranks ---- */
+
+static int
+say(const struct rt_error *err, int status)
+{
+	fprintf(stderr, "rank: %s\n", err->message);
+	return status;
+}
+
+/* Forks them; a child comes back to be a rank. */
+static int
+start_all(const struct rt_plan *p, struct rt_world *w,
+	  const struct rt_options *o, const struct rt_machine *m)
+{
+	struct rt_error err = { .status = RT_OK };
+	bool child = false;
+	int status = EXIT_FAILURE;
+	enum rt_via via;
+	enum rt_on on;
+
+	if (w->size > 1) {
+		rt_fail(&err, RT_RANGE, RT_NOWHERE, "--local starts all "
+			"ranks, and %s has started %lld already: leave it out",
+			w->how, (long long)w->size);
+		return say(&err, EXIT_FAILURE);
+	}
+	if (choose_via(o, &via, &err) != RT_OK) {
+		return say(&err, EXIT_FAILURE);
+	}
+	if (via == RT_VIA_MPI || via == RT_VIA_TCP) {
+		rt_fail(&err, RT_RANGE, RT_NOWHERE, "ranks that --local "
+			"starts talk by shared memory: leave out --transport "
+			"and LLMC_TRANSPORT, or start them with mpirun, "
+			"torchrun or srun");
+		return say(&err, EXIT_FAILURE);
+	}
+	if (rt_device_choose(p, o->device, &on, &err) != RT_OK ||
+	    (on != RT_ON_CUDA &&
+	     check_memory(p, m, 0, p->nranks, &err) != RT_OK)) {
+		return say(&err, EXIT_FAILURE);
+	}
+	if (rt_local_start(p->nranks, GRACE_S, w, &child, &status, &err) !=
+	    RT_OK) {
+		return say(&err, EXIT_FAILURE);
+	}
+	return child ? be_rank(p, w, o, m) : status;
+}
+
+static int
+run(const struct rt_plan *p, const struct rt_options *o)
+{
+	struct rt_error err = { .status = RT_OK };
+	struct rt_machine m;
+	struct rt_world w;
+	enum rt_on on;
+	int64_t from;
+
+	if (check_abi(p, &err) != RT_OK || rt_cpu_check(p, &err) != RT_OK ||
+	    rt_device_choose(p, o->device, &on, &err) != RT_OK ||
+	    rt_world_find(&w, get_variable, NULL, &err) != RT_OK) {
+		return say(&err, EXIT_FAILURE);
+	}
+	if (on == RT_ON_CUDA && rt_gpu_probe(p, o->local ? p->nranks
+				: w.local_size, getenv("LLMC_LIBCUDA"),
+				&err) != RT_OK) {
+		/* once a host, not once a rank */
+		return w.local_rank == 0 ? say(&err, EXIT_FAILURE)
+					 : EXIT_FAILURE;
+	}
+	rt_machine_look(&m);
+	if (o->local && p->nranks > 1) {
+		return start_all(p, &w, o, &m);
+	}
+	from = w.rank - w.local_rank;
+	if (check_world(p, &w, &err) != RT_OK ||
+	    (on != RT_ON_CUDA &&
+	     check_memory(p, &m, from < 0 ? 0 : from,
+			  from + w.local_size < p->nranks ?
+			  from + w.local_size : p->nranks, &err) != RT_OK)) {
+		return w.local_rank == 0 ? say(&err, EXIT_FAILURE)
+					 : EXIT_FAILURE;
+	}
+	return be_rank(p, &w, o, &m);
+}
+
+static int
+inspect(const struct rt_plan *p, const struct rt_options *o)
+{
+	struct rt_error err = { .status = RT_OK };
+
+	if (check_abi(p, &err) != RT_OK) {
+		return say(&err, EXIT_FAILURE);
+	}
+	if (o->json || o->llp) {
+		fputs(o->json ? p->json : p->llp, stdout);
+	} else {
+		rt_inspect(p, stdout);
+	}
+	return EXIT_SUCCESS;
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct rt_plan *p = &llmc_plan;
+	struct rt_error err = { .status = RT_OK };
+	struct rt_options o;
+	int status = EXIT_SUCCESS;
+
+	/* who started us may not care how its children end; we do */
+	signal(SIGCHLD, SIG_DFL);
+	if (rt_options_read(&o, argc, argv, &err) != RT_OK ||
+	    rt_options_settle(&o, p, &err) != RT_OK) {
+		say(&err, 2);
+		rt_options_release(&o);
+		return 2;
+	}
+	if (o.help) {
+		rt_options_help(stdout);
+	} else if (o.version) {
+		printf("rank of %s for %s, by %s\n", p->model, p->target,
+		       p->compiler);
+	} else if (o.command == RT_INSPECT) {
+		status = inspect(p, &o);
+	} else {
+		status = run(p, &o);
+	}
+	rt_options_release(&o);
+	if (!wrote_all() && status == EXIT_SUCCESS) {
+		rt_fail(&err, RT_IO, RT_NOWHERE,
+			"standard output cannot be written");
+		status = say(&err, EXIT_FAILURE);
+	}
+	return status;
+}

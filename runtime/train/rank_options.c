@@ -1,0 +1,512 @@
+/*
+ * rank_options.c - every option of a plan's program, and the only place that
+ * knows them: the parser and the help read one table.
+ */
+#include "runtime/train/rank.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { FLAG, INT, NUM, TEXT, MAYBE, LIST, WORD };
+
+#define T RT_TRAIN
+#define B RT_BENCH
+#define I RT_INSPECT
+#define V RT_VERIFY
+#define S RT_SAMPLE
+#define P RT_PREFLIGHT
+#define E RT_EVAL
+#define RUNS (T | B | V | S | P | E)
+
+static const struct row {
+	const char *name;
+	int64_t commands;	/* 0: without one too */
+	enum kind kind;
+	size_t at, text;	/* text: of MAYBE */
+	double least, most;
+	const char *arg;	/* WORD: the words */
+	const char *help;
+} rows[] = {
+#define AT(m) offsetof(struct rt_options, m)
+	{ "help", 0, FLAG, AT(help), 0, 0, 0, "", "print this" },
+	{ "version", 0, FLAG, AT(version), 0, 0, 0, "",
+	  "print what was compiled, and by what" },
+	{ "local", RUNS, FLAG, AT(local), 0, 0, 0, "",
+	  "start all ranks of the plan on this host" },
+	{ "threads", RUNS, INT, AT(threads), 0, 1, 1024, "N",
+	  "of each rank (default: its share of the cores)" },
+	{ "bind", RUNS, WORD, AT(bind), 0, 0, 0, "cores|no",
+	  "keep each thread on a core, if there are enough (default: cores)" },
+	{ "device", RUNS, WORD, AT(device), 0, 0, 0, "auto|cuda|emulate|cpu",
+	  "what runs kernels (default: auto, what they are compiled for; "
+	  "emulate: a GPU's, by this host's CPU, exactly and slowly)" },
+	{ "no-graph", RUNS, FLAG, AT(no_graph), 0, 0, 0, "",
+	  "of a GPU: call each kernel of each step, keep no graph of them" },
+	{ "transport", RUNS, WORD, AT(transport), 0, 0, 0, "auto|shm|mpi|tcp",
+	  "how ranks talk: by shared memory, MPI or TCP (default: "
+	  "LLMC_TRANSPORT, or auto: TCP or MPI, as who started them has it, "
+	  "if they are on several hosts)" },
+	{ "timeout", RUNS, NUM, AT(timeout_s), 0, 0.1, 1e6, "S",
+	  "seconds that a rank waits for others (default: 300)" },
+	{ "seed", RUNS, INT, AT(seed), 0, 0, 9e15, "N",
+	  "of weights, of the order of data, of samples "
+	  "(default: the model's)" },
+	{ "weights", T | V | S | E, TEXT, AT(weights), 0, 0, 0, "PATH",
+	  "begin with these: safetensors, an index or a folder" },
+	{ "allow-unused", T | V | S | E, FLAG, AT(allow_unused), 0, 0, 0, "",
+	  "leave out tensors of --weights that the model does not read" },
+	{ "steps", T | B | V | E, INT, AT(steps), 0, 1, 1e15, "N",
+	  "train: in all, resumed ones too (default: the model's, or the "
+	  "data once); bench: measured (default: 5); verify: compared "
+	  "(default: 1); eval: batches (default: the data once)" },
+	{ "data", T | E, LIST, AT(data), 0, 0, 0, "FILE..|draw",
+	  "token files to train or evaluate on, or drawn tokens" },
+	{ "data-order", T, WORD, AT(data_order), 0, 0, 0, "shuffled|file",
+	  "of its sequences: a permutation that the seed gives, or as they "
+	  "come in the files (default: shuffled)" },
+	{ "eval-data", T, LIST, AT(eval_data), 0, 0, 0, "FILE..",
+	  "token files to evaluate on" },
+	{ "eval-every", T, INT, AT(eval_every), 0, 1, 1e15, "N",
+	  "steps between evaluations (default: at the end)" },
+	{ "eval-steps", T, INT, AT(eval_steps), 0, 1, 1e15, "N",
+	  "batches of an evaluation (default: the data once)" },
+	{ "checkpoint", T | S | E, TEXT, AT(checkpoint), 0, 0, 0, "FOLDER",
+	  "train: save there, at the end too; sample, eval: load the newest" },
+	{ "every", T, INT, AT(every), 0, 1, 1e15, "N",
+	  "steps between checkpoints (default: at the end)" },
+	{ "keep", T, INT, AT(keep), 0, 1, 1e6, "N",
+	  "newest checkpoints that stay (default: 2)" },
+	{ "resume", T, MAYBE, AT(resume), AT(resume_path), 0, 0, "PATH",
+	  "go on from that checkpoint (default: the newest of --checkpoint, "
+	  "and anew if it has none)" },
+	{ "allow-other-data", T, FLAG, AT(allow_other_data), 0, 0, 0, "",
+	  "go on with other data, or another order, than the checkpoint's" },
+	{ "log", T | E, TEXT, AT(log), 0, 0, 0, "FILE",
+	  "add a JSON object for each step and event" },
+	{ "tensorboard", T, TEXT, AT(tensorboard), 0, 0, 0, "FOLDER",
+	  "write an event file there" },
+	{ "json", B | I | E, FLAG, AT(json), 0, 0, 0, "",
+	  "print JSON; inspect: plan.json" },
+	{ "llp", I, FLAG, AT(llp), 0, 0, 0, "", "print the plan as text" },
+	{ "prompt-file", S, TEXT, AT(prompt), 0, 0, 0, "FILE",
+	  "what comes first: bytes, or numbers if there are not 256 tokens" },
+	{ "tokens", S, INT, AT(tokens), 0, 1, 1e12, "N",
+	  "tokens to sample (default: 256)" },
+	{ "temperature", S, NUM, AT(temperature), 0, 0, 1e6, "T",
+	  "0 takes the likeliest each time (default: 1)" },
+#undef AT
+};
+
+#define NROWS (sizeof rows / sizeof *rows)
+
+static const struct command {
+	const char *name;
+	int64_t bit;
+	const char *help;
+} commands[] = {
+	{ "train", T, "trains, and saves what it learnt" },
+	{ "bench", B, "measures steps beside what was predicted" },
+	{ "inspect", I, "says what is in this program" },
+	{ "verify", V, "runs the first step twice and compares all ranks" },
+	{ "eval", E, "says the loss of a checkpoint, or of weights, on data" },
+	{ "sample", S, "continues a text" },
+	{ "preflight", P, "says what ranks run on, and how fast they talk" },
+};
+
+#define NCOMMANDS (sizeof commands / sizeof *commands)
+
+/* ---- the nearest name ---- */
+
+static size_t
+least3(size_t a, size_t b, size_t c)
+{
+	a = a < b ? a : b;
+	return a < c ? a : c;
+}
+
+/* Letters to insert, drop or replace. */
+static size_t
+distance(const char *a, const char *b)
+{
+	size_t n = strlen(b), row[64], i, j, old, above;
+
+	if (n >= 64) {
+		return n;
+	}
+	for (j = 0; j <= n; j++) {
+		row[j] = j;
+	}
+	for (i = 1; a[i - 1]; i++) {
+		old = row[0];
+		row[0] = i;
+		for (j = 1; j <= n; j++) {
+			above = row[j];
+			row[j] = least3(above + 1, row[j - 1] + 1,
+					old + (a[i - 1] != b[j - 1]));
+			old = above;
+		}
+	}
+	return row[n];
+}
+
+static const char *
+name_of(size_t i, bool command)
+{
+	return command ? commands[i].name : rows[i].name;
+}
+
+static const char *
+nearest(const char *name, bool command)
+{
+	size_t n = command ? NCOMMANDS : NROWS, i, best = 0;
+
+	for (i = 1; i < n; i++) {
+		if (distance(name, name_of(i, command)) <
+		    distance(name, name_of(best, command))) {
+			best = i;
+		}
+	}
+	return name_of(best, command);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+	struct rt_options *o;
+	char *const *argv;
+	int argc, at;
+	struct rt_error *err;
+};
+
+#define WRONG(r, ...) rt_fail((r)->err, RT_RANGE, RT_NOWHERE, __VA_ARGS__)
+
+static const char *
+next_word(struct reader *r)
+{
+	if (r->at < r->argc && strncmp(r->argv[r->at], "--", 2) != 0) {
+		return r->argv[r->at++];
+	}
+	return NULL;
+}
+
+static enum rt_status
+read_number(struct reader *r, const struct row *w, const char *s)
+{
+	int digits = w->kind == INT ? 0 : 1;
+	char *end;
+	double v;
+
+	errno = 0;
+	v = strtod(s, &end);
+	if (end == s || *end || errno != 0 || !(v >= w->least) ||
+	    !(v <= w->most) || (w->kind == INT && v != floor(v))) {
+		return WRONG(r, "--%s takes a %snumber from %.*f to %.*f, "
+			     "not '%s'", w->name,
+			     w->kind == INT ? "whole " : "", digits, w->least,
+			     digits, w->most, rt_show_name(s).text);
+	}
+	if (w->kind == INT) {
+		*(int64_t *)(void *)((char *)r->o + w->at) = (int64_t)v;
+	} else {
+		*(double *)(void *)((char *)r->o + w->at) = v;
+	}
+	return RT_OK;
+}
+
+static bool
+is_word(const char *words, const char *s)
+{
+	size_t n = strlen(s);
+
+	for (;;) {
+		const char *end = words + strcspn(words, "|");
+
+		if ((size_t)(end - words) == n && memcmp(words, s, n) == 0) {
+			return true;
+		}
+		if (!*end) {
+			return false;
+		}
+		words = end + 1;
+	}
+}
+
+static enum rt_status
+read_list(struct reader *r, const struct row *w, const char *first)
+{
+	struct rt_list *l = (void *)((char *)r->o + w->at);
+	const char *s;
+
+	if (!l->at) {
+		l->at = calloc((size_t)r->argc, sizeof *l->at);
+	}
+	if (!l->at) {
+		return rt_no_memory(r->err, NULL);
+	}
+	for (s = first; s; s = next_word(r)) {
+		l->at[l->n++] = s;
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+read_value(struct reader *r, const struct row *w, const char *s)
+{
+	void *to = (char *)r->o + w->at;
+
+	if (w->kind == FLAG) {
+		*(bool *)to = true;
+		return s ? WRONG(r, "--%s takes no argument", w->name) : RT_OK;
+	}
+	s = s ? s : next_word(r);
+	if (w->kind == MAYBE) {
+		*(bool *)to = true;
+		*(const char **)(void *)((char *)r->o + w->text) = s;
+		return RT_OK;
+	}
+	if (!s) {
+		return WRONG(r, "--%s takes an argument: %s", w->name, w->arg);
+	}
+	if (w->kind == INT || w->kind == NUM) {
+		return read_number(r, w, s);
+	}
+	if (w->kind == LIST) {
+		return read_list(r, w, s);
+	}
+	if (w->kind == WORD && !is_word(w->arg, s)) {
+		return WRONG(r, "--%s takes %s, not '%s'", w->name, w->arg,
+			     rt_show_name(s).text);
+	}
+	*(const char **)to = s;
+	return RT_OK;
+}
+
+/* "--name", "--name=value"; `s` is behind the dashes. */
+static enum rt_status
+read_option(struct reader *r, const char *s)
+{
+	size_t n = strcspn(s, "="), i;
+
+	for (i = 0; i < NROWS; i++) {
+		if (strlen(rows[i].name) == n &&
+		    memcmp(rows[i].name, s, n) == 0) {
+			break;
+		}
+	}
+	if (i == NROWS) {
+		struct rt_shown name = rt_show_name(s);
+
+		name.text[strcspn(name.text, "=")] = '\0';
+		return WRONG(r, "there is no option --%s; the nearest is --%s; "
+			     "--help lists all", name.text,
+			     nearest(name.text, false));
+	}
+	if (rows[i].commands && !(rows[i].commands & r->o->command)) {
+		return WRONG(r, "--%s is not an option of this command; "
+			     "--help says which have it", rows[i].name);
+	}
+	return read_value(r, &rows[i], s[n] ? s + n + 1 : NULL);
+}
+
+static enum rt_status
+read_command(struct reader *r, const char *s)
+{
+	size_t i;
+
+	for (i = 0; i < NCOMMANDS; i++) {
+		if (strcmp(commands[i].name, s) == 0) {
+			r->o->command = commands[i].bit;
+			return RT_OK;
+		}
+	}
+	return WRONG(r, "there is no command '%s'; the nearest is %s; --help "
+		     "lists all", rt_show_name(s).text, nearest(s, true));
+}
+
+/* What only together is wrong. */
+static enum rt_status
+check(struct reader *r)
+{
+	struct rt_options *o = r->o;
+
+	if (o->help || o->version) {
+		return RT_OK;
+	}
+	if (!o->command) {
+		return WRONG(r, "a command is missing: train, bench, inspect, "
+			     "verify, eval, sample or preflight; --help says "
+			     "more");
+	}
+	if (o->command == T && o->data.n == 0) {
+		return WRONG(r, "there is nothing to train on: give --data "
+			     "FILE.. or --data draw");
+	}
+	if ((o->command == E && o->data.n == 0) ||
+	    ((o->eval_every || o->eval_steps) && o->eval_data.n == 0)) {
+		return WRONG(r, "there is nothing to evaluate on: give "
+			     "--%sdata FILE..", o->command == E ? "" :
+			     "eval-");
+	}
+	if ((o->every || (o->resume && !o->resume_path)) && !o->checkpoint) {
+		return WRONG(r, "no folder for checkpoints is given: "
+			     "--checkpoint FOLDER");
+	}
+	if (o->resume && o->weights) {
+		return WRONG(r, "--resume and --weights both say where "
+			     "weights come from: give one");
+	}
+	if (o->command == S && !o->prompt) {
+		return WRONG(r, "nothing to continue: give --prompt-file FILE");
+	}
+	if (o->command & (S | E) && !o->checkpoint == !o->weights) {
+		return WRONG(r, "weights to %s: give --checkpoint FOLDER or "
+			     "--weights PATH", o->command == S ?
+			     "sample from" : "evaluate");
+	}
+	return RT_OK;
+}
+
+bool
+rt_options_draw(const struct rt_options *o)
+{
+	return o->data.n == 1 && strcmp(o->data.at[0], "draw") == 0;
+}
+
+bool
+rt_options_in_order(const struct rt_options *o)
+{
+	return strcmp(o->data_order, "file") == 0;
+}
+
+enum rt_status
+rt_options_settle(struct rt_options *o, const struct rt_plan *p,
+		  struct rt_error *err)
+{
+	if (o->command != RT_TRAIN || o->help || o->version) {
+		return RT_OK;
+	}
+	o->steps = o->steps ? o->steps : p->steps;
+	if (o->steps == 0 && rt_options_draw(o)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "drawn tokens have "
+			       "no end, and the model says no train.steps: "
+			       "give --steps N");
+	}
+	return RT_OK;
+}
+
+int64_t
+rt_options_seed(const struct rt_options *o, const struct rt_plan *p)
+{
+	return o->seed < 0 ? p->seed : o->seed;
+}
+
+enum rt_status
+rt_options_read(struct rt_options *o, int argc, char *const *argv,
+		struct rt_error *err)
+{
+	struct reader r = { o, argv, argc, 1, err };
+	enum rt_status status = RT_OK;
+
+	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
+				  .timeout_s = 300, .temperature = 1,
+				  .bind = "cores", .device = "auto",
+				  .data_order = "shuffled" };
+	if (argc > 1 && argv[1][0] != '-') {
+		r.at = 2;
+		status = read_command(&r, argv[1]);
+	}
+	while (status == RT_OK && r.at < argc) {
+		const char *s = argv[r.at++];
+
+		if (strncmp(s, "--", 2) == 0 && s[2]) {
+			status = read_option(&r, s + 2);
+		} else {
+			status = WRONG(&r, "'%s' is neither an option nor the "
+				       "argument of one",
+				       rt_show_name(s).text);
+		}
+	}
+	return status == RT_OK ? check(&r) : status;
+}
+
+void
+rt_options_release(struct rt_options *o)
+{
+	free(o->data.at);
+	free(o->eval_data.at);
+}
+
+/* ---- help ---- */
+
+/* From column `at` on, broken between words. */
+static void
+fold(FILE *out, const char *s, int at)
+{
+	int column = at;
+
+	while (*s) {
+		int n = (int)strcspn(s, " ");
+
+		if (column > at && column + 1 + n > 78) {
+			fprintf(out, "\n%*s", at, "");
+			column = at;
+		} else if (column > at) {
+			putc(' ', out);
+			column++;
+		}
+		fprintf(out, "%.*s", n, s);
+		column += n;
+		s += n + (s[n] == ' ');
+	}
+	putc('\n', out);
+}
+
+#define HELP_AT 26
+
+static void
+help_of(FILE *out, const struct row *w)
+{
+	bool maybe = w->kind == MAYBE;
+	int n = fprintf(out, "  --%s%s%s%s%s", w->name,
+			w->arg[0] ? " " : "", maybe ? "[" : "", w->arg,
+			maybe ? "]" : "");
+
+	if (n >= HELP_AT) {
+		putc('\n', out);
+		n = 0;
+	}
+	fprintf(out, "%*s", HELP_AT - n, "");
+	fold(out, w->help, HELP_AT);
+}
+
+void
+rt_options_help(FILE *out)
+{
+	size_t i, j;
+
+	fputs("usage: rank COMMAND [options]\n", out);
+	for (i = 0; i < NCOMMANDS; i++) {
+		fprintf(out, "\n%s: %s\n", commands[i].name, commands[i].help);
+		for (j = 0; j < NROWS; j++) {
+			if (rows[j].commands & commands[i].bit &&
+			    rows[j].commands != RUNS) {
+				help_of(out, &rows[j]);
+			}
+		}
+	}
+	fputs("\nall but inspect:\n", out);
+	for (j = 0; j < NROWS; j++) {
+		if (rows[j].commands == RUNS) {
+			help_of(out, &rows[j]);
+		}
+	}
+	fputs("\nwithout a command, or with any:\n", out);
+	for (j = 0; j < NROWS; j++) {
+		if (rows[j].commands == 0) {
+			help_of(out, &rows[j]);
+		}
+	}
+}

@@ -1,0 +1,370 @@
+/*
+ * sample.c - text from a plan that was made to train: the forward of one
+ * microbatch over a window that slides, and of its logits the row behind the
+ * last token.  Every rank draws the same token from the same numbers.
+ */
+#include "runtime/train/rank.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* So many tokens stand for bytes. */
+#define BYTES 256
+/* Of a prompt: far more than any window. */
+#define MAX_PROMPT (1 << 24)
+
+struct sample {
+	struct rt_run *r;
+	const struct rt_options *o;
+	FILE *out;		/* NULL but on rank 0 */
+	const struct rt_port *port;	/* of the logits; NULL: elsewhere */
+	int64_t length, below;
+	int32_t *window;	/* `length` at most, and `n` so far */
+	int64_t n;
+	double *logits;
+	char *row;		/* of logits, as the device has them */
+};
+
+/* ---- the prompt ---- */
+
+static void
+push(struct sample *s, int32_t token)
+{
+	if (s->n == s->length) {
+		memmove(s->window, s->window + 1,
+			(size_t)(s->n - 1) * sizeof *s->window);
+		s->n--;
+	}
+	s->window[s->n++] = token;
+}
+
+static enum rt_status
+read_numbers(struct sample *s, FILE *f, struct rt_error *err)
+{
+	struct rt_where where = { s->o->prompt, NULL, -1 };
+	long long token;
+	int got;
+
+	while ((got = fscanf(f, "%lld", &token)) == 1) {
+		if (token < 0 || token >= s->below) {
+			return rt_fail(err, RT_FORMAT, where, "token %lld is "
+				"not one of 0 to %lld", token,
+				(long long)s->below - 1);
+		}
+		push(s, (int32_t)token);
+	}
+	return got == EOF ? RT_OK : rt_fail(err, RT_FORMAT, where, "the model "
+		"has %lld tokens, so a prompt is numbers between blanks, and "
+		"this is none", (long long)s->below);
+}
+
+static enum rt_status
+read_prompt(struct sample *s, struct rt_error *err)
+{
+	struct rt_where where = { s->o->prompt, NULL, -1 };
+	FILE *f = fopen(s->o->prompt, "rb");
+	enum rt_status status = RT_OK;
+	int64_t most = MAX_PROMPT;
+	int c;
+
+	if (!f) {
+		return rt_fail(err, RT_IO, where, "cannot be read: %s",
+			       strerror(errno));
+	}
+	if (s->below != BYTES) {
+		status = read_numbers(s, f, err);
+	} else {
+		while (most-- > 0 && (c = getc(f)) != EOF) {
+			push(s, c);
+		}
+	}
+	if (status == RT_OK && ferror(f)) {
+		status = rt_fail(err, RT_IO, where, "cannot be read: %s",
+				 strerror(errno));
+	}
+	fclose(f);
+	if (status == RT_OK && s->n == 0) {
+		status = rt_fail(err, RT_FORMAT, where, "a prompt has at "
+				 "least one token, this is empty");
+	}
+	return status;
+}
+
+/* ---- logits ---- */
+
+/* Zeros behind the last token: causal, so nobody looks at them. */
+static enum rt_status
+get_window(const struct rt_feed *f, int64_t sequence, int64_t from, int64_t n,
+	   int32_t *out, struct rt_error *err)
+{
+	const struct sample *s = f->user;
+	int64_t i;
+
+	(void)sequence;
+	(void)err;
+	for (i = 0; i < n; i++) {
+		out[i] = from + i < s->n ? s->window[from + i] : 0;
+	}
+	return RT_OK;
+}
+
+/* Where position p comes among those of a rank; -1: it has it not. */
+static int64_t
+place_in(const struct rt_pieces *pieces, int64_t p)
+{
+	int64_t before = 0, i;
+
+	for (i = 0; i < pieces->n; i++) {
+		if (p >= pieces->at[i].start &&
+		    p < pieces->at[i].start + pieces->at[i].count) {
+			return before + p - pieces->at[i].start;
+		}
+		before += pieces->at[i].count;
+	}
+	return -1;
+}
+
+/* Of the logits, has that rank row p of any sequence, and entry v of it? */
+static bool
+has_entry(const struct rt_plan *p, const struct rt_port *l, int64_t rank,
+	  int64_t row, int64_t v)
+{
+	return rt_pieces_of(p, l->dims[0], rank, 0)->total > 0 &&
+	       place_in(rt_pieces_of(p, l->dims[1], rank, 0), row) >= 0 &&
+	       (v < 0 ||
+		place_in(rt_pieces_of(p, l->dims[2], rank, 0), v) >= 0);
+}
+
+/* Do both have the same part of the sums that logits are made of? */
+static bool
+same_part(const struct rt_plan *p, int64_t sum, int64_t a, int64_t b)
+{
+	int64_t x[RT_MAX_AXES + 1], y[RT_MAX_AXES + 1], i;
+
+	rt_mesh_at(p, a, x);
+	rt_mesh_at(p, b, y);
+	for (i = 1; i < p->naxes; i++) {
+		if (sum >> i & 1 && x[i] != y[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Of those that have an entry the lowest rank gives it. */
+static bool
+gives(const struct sample *s, int64_t row, int64_t v)
+{
+	const struct rt_plan *p = s->r->plan;
+	int64_t i;
+
+	for (i = 0; i < s->r->rank; i++) {
+		const struct rt_port *l =
+			p->programs[p->program_of[i]].logits;
+
+		if (l && same_part(p, s->port->sum, i, s->r->rank) &&
+		    has_entry(p, l, i, row, v)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static enum rt_status
+own_logits(struct sample *s, int64_t row, struct rt_error *err)
+{
+	const struct rt_plan *p = s->r->plan;
+	const struct rt_port *l = s->port;
+	const struct rt_pieces *vocab;
+	const char *values;
+	enum rt_status status;
+	int64_t bytes, i, j, at;
+
+	if (!l || !has_entry(p, l, s->r->rank, row, -1)) {
+		return RT_OK;
+	}
+	vocab = rt_pieces_of(p, l->dims[2], s->r->rank, 0);
+	at = place_in(rt_pieces_of(p, l->dims[1], s->r->rank, 0), row) *
+	     vocab->total;
+	bytes = rt_elem_bytes((enum rt_elem)l->elem);
+	status = rt_device_view(s->r->device, l->offset + at * bytes,
+				vocab->total * bytes, s->row, &values, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	at = 0;
+	for (i = 0; i < vocab->n; i++) {
+		for (j = 0; j < vocab->at[i].count; j++, at++) {
+			int64_t v = vocab->at[i].start + j;
+
+			if (gives(s, row, v)) {
+				s->logits[v] = rt_number(values, l->elem, at);
+			}
+		}
+	}
+	return RT_OK;
+}
+
+static enum rt_status
+find_logits(struct sample *s, struct rt_error *err)
+{
+	struct rt_feed feed = { get_window, s, 0 };
+	enum rt_status status = rt_run_forward(s->r, &feed, err);
+
+	memset(s->logits, 0, (size_t)s->below * sizeof *s->logits);
+	if (status == RT_OK) {
+		status = own_logits(s, s->n - 1, err);
+	}
+	if (status == RT_OK) {
+		status = rt_comm_sum_f64(s->r->comm, s->r->axes, s->logits,
+					 s->below, err);
+	}
+	return status;
+}
+
+/* ---- drawing ---- */
+
+/* Uniform in [0, 1), the i-th of a seed: splitmix64. */
+static double
+uniform(uint64_t seed, uint64_t i)
+{
+	uint64_t z = (seed * 0xd1342543de82ef95u) + i * 0x9e3779b97f4a7c15u +
+		     0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	z ^= z >> 31;
+	return (double)(z >> 11) * 0x1p-53;
+}
+
+static int64_t
+likeliest(const struct sample *s)
+{
+	int64_t i, best = 0;
+
+	for (i = 1; i < s->below; i++) {
+		if (s->logits[i] > s->logits[best]) {
+			best = i;
+		}
+	}
+	return best;
+}
+
+static int64_t
+pick(const struct sample *s, double u)
+{
+	double t = s->o->temperature, sum = 0, top;
+	int64_t best = likeliest(s), i;
+
+	if (t == 0) {
+		return best;
+	}
+	top = s->logits[best];
+	for (i = 0; i < s->below; i++) {
+		sum += exp((s->logits[i] - top) / t);
+	}
+	u *= sum;
+	for (i = 0; i < s->below; i++) {
+		u -= exp((s->logits[i] - top) / t);
+		if (u < 0) {
+			return i;
+		}
+	}
+	return best;
+}
+
+static void
+show(const struct sample *s, int64_t token, bool first)
+{
+	if (s->out && s->below == BYTES) {
+		putc((int)token, s->out);
+	} else if (s->out) {
+		fprintf(s->out, "%s%lld", first ? "" : " ", (long long)token);
+	}
+	if (s->out) {
+		fflush(s->out);
+	}
+}
+
+static enum rt_status
+sample_all(struct sample *s, struct rt_error *err)
+{
+	uint64_t seed = (uint64_t)rt_options_seed(s->o, s->r->plan);
+	enum rt_status status;
+	int64_t i, token;
+
+	for (i = 0; i < s->o->tokens; i++) {
+		status = find_logits(s, err);
+		if (status != RT_OK) {
+			return status;
+		}
+		token = likeliest(s);
+		if (!isfinite(s->logits[token])) {
+			return rt_fail(err, RT_FORMAT, RT_NOWHERE, "the "
+				"largest logit behind token %lld is %g",
+				(long long)i, s->logits[token]);
+		}
+		token = pick(s, uniform(seed, (uint64_t)i));
+		show(s, token, i == 0);
+		push(s, (int32_t)token);
+	}
+	if (s->out) {
+		putc('\n', s->out);
+	}
+	return RT_OK;
+}
+
+/* ---- life ---- */
+
+static enum rt_status
+prepare(struct sample *s, struct rt_error *err)
+{
+	const struct rt_plan *p = s->r->plan;
+	struct rt_store store = rt_run_store(s->r);
+	struct rt_progress progress;
+	int64_t i, there = 0;
+
+	for (i = 0; i < p->nprograms; i++) {
+		const struct rt_port *l = p->programs[i].logits;
+
+		there += l && l->ndims == 3 && l->dims[2]->size == s->below;
+	}
+	if (there == 0 || s->length == 0) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this plan does not "
+			       "keep logits, and so cannot be sampled from");
+	}
+	s->window = calloc((size_t)s->length, sizeof *s->window);
+	s->logits = calloc((size_t)s->below, sizeof *s->logits);
+	s->row = calloc((size_t)s->below, sizeof(double));
+	if (!s->window || !s->logits || !s->row) {
+		return rt_no_memory(err, NULL);
+	}
+	if (s->o->weights) {
+		return rt_begin(s->r, s->o, &progress, err);
+	}
+	return rt_checkpoint_load(&store, s->o->checkpoint, &progress, err);
+}
+
+enum rt_status
+rt_sample(struct rt_run *r, const struct rt_options *o, FILE *out,
+	  struct rt_error *err)
+{
+	struct sample s = { .r = r, .o = o, .port = r->program->logits,
+			    .out = r->rank == 0 ? out : NULL };
+	enum rt_status status;
+
+	s.length = rt_plan_length(r->plan, &s.below);
+	status = prepare(&s, err);
+	if (status == RT_OK) {
+		status = read_prompt(&s, err);
+	}
+	if (status == RT_OK) {
+		status = sample_all(&s, err);
+	}
+	free(s.window);
+	free(s.logits);
+	free(s.row);
+	return status;
+}

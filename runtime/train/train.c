@@ -1,0 +1,340 @@
+/*
+ * train.c - the loop: steps, evaluations, checkpoints, until the last step
+ * or until one rank is told to end.  All ranks go the same way: whatever
+ * decides about it is a number that a step added up.
+ */
+#include "runtime/files.h"
+#include "runtime/train/rank.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* What kills a run's ranks gives them so long to end, and a little more. */
+#define CLAIM_S 10.0
+/* Of the data's identity, where it is not shuffled. */
+#define IN_ORDER UINT64_C(0x66696c65)
+
+struct train {
+	struct rt_run *r;
+	const struct rt_options *o;
+	const volatile sig_atomic_t *told;	/* a signal's number, or 0 */
+	struct rt_log *log;	/* NULL but on rank 0 */
+	struct rt_tokens *tokens, *eval;	/* NULL: drawn, none */
+	struct rt_progress at;
+	uint64_t data;		/* which, on rank 0; 0: drawn */
+	int64_t steps;		/* in all */
+	int64_t eval_batches;	/* of an evaluation */
+	int64_t saved, evaluated;	/* last step that was */
+	double checkpoint_ms;	/* since the last line */
+	int claim;		/* on the folder of checkpoints; or -1 */
+	bool stop;
+};
+
+/* ---- how it begins ---- */
+
+/* Weights that are read, where some are missing, are not made up. */
+enum rt_status
+rt_begin(struct rt_run *r, const struct rt_options *o, struct rt_progress *p,
+	 struct rt_error *err)
+{
+	struct rt_store store = rt_run_store(r);
+	enum rt_status status;
+
+	*p = (struct rt_progress){
+		.seed = (uint64_t)rt_options_seed(o, r->plan)
+	};
+	r->env.seed = (int64_t)p->seed;
+	status = rt_run_start(r, err);
+	if (status == RT_OK && o->weights) {
+		status = rt_weights_load(&store, o->weights,
+					 o->allow_unused, err);
+	}
+	return status;
+}
+
+/* Goes on from a checkpoint; false: there is none, and none was named. */
+static enum rt_status
+resume(struct train *t, bool *found, struct rt_error *err)
+{
+	const struct rt_options *o = t->o;
+	const char *path = o->resume_path ? o->resume_path : o->checkpoint;
+	struct rt_store store = rt_run_store(t->r);
+	enum rt_status status = rt_checkpoint_load(&store, path, &t->at, err);
+
+	*found = status == RT_OK;
+	if (status == RT_RANGE && !o->resume_path) {
+		return RT_OK;
+	}
+	if (status == RT_OK && o->seed >= 0 &&
+	    (uint64_t)o->seed != t->at.seed) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the checkpoint is "
+			"of a run of seed %llu, and --seed says %lld: leave "
+			"it out", (unsigned long long)t->at.seed,
+			(long long)o->seed);
+	}
+	if (status == RT_OK) {
+		t->r->env.seed = (int64_t)t->at.seed;
+	}
+	return status;
+}
+
+static void
+say_start(struct train *t, bool resumed)
+{
+	const struct rt_plan *p = t->r->plan;
+	char line[256];
+
+	snprintf(line, sizeof line, "%s: %lld rank%s of %lld thread%s, %s %lld",
+		 rt_show_name(p->model).text, (long long)p->nranks,
+		 p->nranks == 1 ? "" : "s",
+		 (long long)rt_workers_count(t->r->workers),
+		 rt_workers_count(t->r->workers) == 1 ? "" : "s",
+		 resumed ? "resumed at step" : "seed",
+		 resumed ? (long long)t->at.step : (long long)t->at.seed);
+	rt_log_event(t->log, resumed ? "resume" : "start", line,
+		"\"step\": %lld, \"sequences\": %lld, \"seed\": %llu, "
+		"\"ranks\": %lld, \"threads\": %lld, \"steps\": %lld",
+		(long long)t->at.step, (long long)t->at.sequences,
+		(unsigned long long)t->at.seed, (long long)p->nranks,
+		(long long)rt_workers_count(t->r->workers),
+		(long long)t->steps);
+}
+
+static enum rt_status
+open_data(struct train *t, struct rt_error *err)
+{
+	const struct rt_options *o = t->o;
+	enum rt_status status = RT_OK;
+
+	if (!rt_options_draw(o)) {
+		status = rt_feed_open(&t->tokens, t->r->plan, &o->data, err);
+	}
+	if (status == RT_OK && t->tokens && t->r->rank == 0) {
+		status = rt_tokens_identity(t->tokens, &t->data, err);
+		t->data ^= rt_options_in_order(o) ? IN_ORDER : 0;
+	}
+	if (status == RT_OK && o->eval_data.n > 0) {
+		status = rt_feed_open(&t->eval, t->r->plan, &o->eval_data,
+				      err);
+	}
+	return status == RT_OK && t->eval ?
+		rt_evaluation_size(t->r, t->eval, o->eval_steps,
+				   &t->eval_batches, err) : status;
+}
+
+/* Until the end no other run saves into the folder of checkpoints. */
+static enum rt_status
+claim(struct train *t, struct rt_error *err)
+{
+	/* others wait for rank 0 meanwhile, as long as they wait for any */
+	double wait_s = t->o->timeout_s / 2 < CLAIM_S ? t->o->timeout_s / 2
+						      : CLAIM_S;
+
+	if (!t->o->checkpoint || t->r->rank != 0) {
+		return RT_OK;
+	}
+	t->claim = rt_files_claim(t->o->checkpoint, wait_s, err);
+	return t->claim < 0 ? RT_IO : RT_OK;
+}
+
+/* A number of sequences that were taken says something of these alone. */
+static enum rt_status
+check_data(const struct train *t, struct rt_error *err)
+{
+	if (t->r->rank != 0 || t->data == t->at.data ||
+	    t->o->allow_other_data) {
+		return RT_OK;
+	}
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the checkpoint is of a run "
+		       "of other data, or in another order: give --data and "
+		       "--data-order as they were, or --allow-other-data to "
+		       "go on with sequence %lld of these",
+		       (long long)t->at.sequences);
+}
+
+static enum rt_status
+open_all(struct train *t, FILE *screen, struct rt_error *err)
+{
+	const struct rt_options *o = t->o;
+	struct rt_log_options lo = { o->log, o->tensorboard, screen,
+				     isatty(fileno(screen)), t->r->plan };
+	enum rt_status status;
+	bool resumed = false;
+
+	status = t->r->rank == 0 ? rt_log_open(&t->log, &lo, err) : RT_OK;
+	if (status == RT_OK) {
+		status = open_data(t, err);
+	}
+	/* first, lest the newest goes while it is read */
+	if (status == RT_OK && o->resume) {
+		status = claim(t, err);
+	}
+	if (status == RT_OK && o->resume) {
+		status = resume(t, &resumed, err);
+	}
+	if (status == RT_OK && !resumed) {
+		status = rt_begin(t->r, o, &t->at, err);
+	}
+	if (status == RT_OK && !o->resume) {
+		status = claim(t, err);
+	}
+	if (status == RT_OK && resumed) {
+		status = check_data(t, err);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	t->at.data = t->data;
+	if (t->tokens && !rt_options_in_order(o)) {
+		rt_tokens_shuffle(t->tokens, t->at.seed);
+	}
+	t->steps = o->steps ? o->steps :
+		rt_tokens_sequences(t->tokens) / t->r->plan->batch;
+	t->evaluated = -1;
+	t->saved = resumed && !o->resume_path ? t->at.step : -1;
+	if (resumed && t->at.remark[0]) {
+		rt_log_event(t->log, "remark", t->at.remark, "\"step\": %lld",
+			     (long long)t->at.step);
+	}
+	if (t->r->device->remark) {
+		rt_log_event(t->log, "remark", t->r->device->remark,
+			     "\"step\": %lld", (long long)t->at.step);
+	}
+	say_start(t, resumed);
+	return RT_OK;
+}
+
+/* ---- what comes between steps ---- */
+
+static enum rt_status
+evaluate(struct train *t, struct rt_error *err)
+{
+	struct rt_evaluation e;
+	enum rt_status status = rt_evaluate(t->r, t->eval, t->at.step,
+					    t->eval_batches, t->told, &e, err);
+
+	if (status != RT_OK) {
+		return status;
+	}
+	t->stop = e.stop;
+	t->evaluated = t->at.step;
+	rt_evaluation_log(&e, t->log);
+	return RT_OK;
+}
+
+static enum rt_status
+save(struct train *t, struct rt_error *err)
+{
+	struct rt_store store = rt_run_store(t->r);
+	double ms = rt_now_ms();
+	enum rt_status status;
+	char line[160];
+
+	status = rt_checkpoint_save(&store, &t->at, t->o->checkpoint,
+				    t->o->keep, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	ms = rt_now_ms() - ms;
+	t->checkpoint_ms += ms;
+	t->saved = t->at.step;
+	snprintf(line, sizeof line, "checkpoint of step %lld in %s, %.1f ms",
+		 (long long)t->at.step, rt_show_path(t->o->checkpoint).text,
+		 ms);
+	rt_log_event(t->log, "checkpoint", line,
+		     "\"step\": %lld, \"checkpoint_ms\": %.17g",
+		     (long long)t->at.step, ms);
+	return RT_OK;
+}
+
+static enum rt_status
+one_step(struct train *t, struct rt_error *err)
+{
+	double ms = rt_now_ms();
+	struct rt_feed feed = { 0 };
+	struct rt_outcome c;
+	struct rt_log_step s = { .step = t->at.step + 1, .steps = t->steps,
+				 .outcome = &c };
+	enum rt_status status;
+
+	if (t->tokens) {
+		feed = rt_feed_tokens(t->tokens, t->at.sequences);
+	}
+	status = rt_run_step(t->r, s.step, t->tokens ? &feed : NULL, true,
+			     *t->told, &c, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	t->at.step++;
+	t->at.sequences += t->r->plan->batch;
+	t->stop = c.stop;
+	s.step_ms = rt_now_ms() - ms;
+	s.checkpoint_ms = t->checkpoint_ms;
+	t->checkpoint_ms = 0;
+	rt_log_step(t->log, &s);
+	return RT_OK;
+}
+
+static bool
+is_due(int64_t step, int64_t every)
+{
+	return every > 0 && step % every == 0;
+}
+
+static enum rt_status
+run_all(struct train *t, struct rt_error *err)
+{
+	const struct rt_options *o = t->o;
+	enum rt_status status = RT_OK;
+
+	while (status == RT_OK && !t->stop && t->at.step < t->steps) {
+		status = one_step(t, err);
+		if (status == RT_OK && !t->stop && t->eval &&
+		    is_due(t->at.step, o->eval_every)) {
+			status = evaluate(t, err);
+		}
+		if (status == RT_OK && is_due(t->at.step, o->every)) {
+			status = save(t, err);
+		}
+	}
+	if (status == RT_OK && t->eval && !t->stop &&
+	    t->evaluated != t->at.step) {
+		status = evaluate(t, err);
+	}
+	if (status == RT_OK && t->stop) {
+		rt_log_event(t->log, "signal", "told to end",
+			     "\"step\": %lld, \"signal\": %d",
+			     (long long)t->at.step, (int)*t->told);
+	}
+	if (status == RT_OK && o->checkpoint && t->saved != t->at.step) {
+		status = save(t, err);
+	}
+	return status;
+}
+
+enum rt_status
+rt_train(struct rt_run *r, const struct rt_options *o,
+	 const volatile sig_atomic_t *told, FILE *screen,
+	 struct rt_error *err)
+{
+	struct train t = { .r = r, .o = o, .told = told, .claim = -1 };
+	enum rt_status status = open_all(&t, screen, err);
+	char line[64];
+
+	if (status == RT_OK) {
+		status = run_all(&t, err);
+	}
+	if (status == RT_OK) {
+		snprintf(line, sizeof line, "ended at step %lld",
+			 (long long)t.at.step);
+		rt_log_event(t.log, "end", line, "\"step\": %lld",
+			     (long long)t.at.step);
+	}
+	if (t.claim >= 0) {
+		close(t.claim);
+	}
+	rt_log_close(t.log);
+	rt_tokens_free(t.tokens);
+	rt_tokens_free(t.eval);
+	return status;
+}
