@@ -37,7 +37,7 @@ measure(struct rt_comm *c, const char *who, int64_t rank, int64_t bytes,
 	struct rt_pieces *at = calloc((size_t)ranks, sizeof(*at));
 	struct rt_spread s = { bytes / 4, 0, at };
 	const struct rt_spread *dims[] = { &s };
-	struct rt_talk t = { .what = "all_reduce", .op = RT_TALK_SUM,
+	struct rt_coll t = { .what = "all_reduce", .op = RT_COLL_SUM,
 		.axes = 2, .elem = RT_ELEM_F32, .ndims = 1, .in = dims,
 		.out = dims };
 	char *x = rt_comm_arena(c);
@@ -56,7 +56,7 @@ measure(struct rt_comm *c, const char *who, int64_t rank, int64_t bytes,
 		or_die(rt_comm_barrier(c, "a round", &err), &err);
 		start = now_us();
 		for (i = 0; i < times(bytes); i++) {
-			or_die(rt_comm_talk(c, &t, 0, x, x, -1, &err), &err);
+			or_die(rt_comm_coll(c, &t, 0, x, x, -1, &err), &err);
 		}
 		if (r >= 0) {
 			us[r] = (now_us() - start) / (double)times(bytes);

@@ -64,7 +64,7 @@ struct cg_step {
 	int64_t items;
 	struct cg_grid *grid;	/* of a GPU; neither: ranks talk */
 	/* a talk of f32 in shared room */
-	enum rt_talk_op op;
+	enum rt_coll_op op;
 	uint32_t axes;
 	int64_t elems, in, out;
 	/* if its elements are not alike on all ranks: by dim */

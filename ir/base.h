@@ -71,7 +71,7 @@ void mem_pool_release(struct mem_pool *p);
 void arena_init(struct arena *a, struct mem *m);
 void arena_release(struct arena *a);
 void *arena_alloc(struct arena *a, size_t bytes);	/* zeroed, aligned 16 */
-void *arena_room(struct arena *a, size_t bytes);	/* the same, as it is */
+void *arena_alloc_raw(struct arena *a, size_t bytes);	/* the same, as it is */
 void *arena_dup(struct arena *a, const void *p, size_t bytes);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 void *arena_grow(struct arena *a, void *p, size_t old_bytes, size_t bytes);
@@ -89,7 +89,7 @@ char *arena_printf(struct arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 		&(v)->cap, sizeof *(v)->at) : (void)0), \
 	 (void)((v)->at[(v)->n++] = (item)))
 /* The next so many need not ask for room. */
-#define VEC_ROOM(arena, v, more) \
+#define VEC_RESERVE(arena, v, more) \
 	do { \
 		while ((v)->cap - (v)->n < (more)) { \
 			vec_grow((arena), (void **)&(v)->at, &(v)->cap, \

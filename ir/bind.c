@@ -95,7 +95,7 @@ ir_bind(struct ir_module *m, const struct ir_node *n, struct ir_rule *r)
 		at = table_find(&b->table, hash.a, at);
 	}
 	if (!at) {
-		x = arena_room(b->arena, sizeof *x);
+		x = arena_alloc_raw(b->arena, sizeof *x);
 		x->hash = hash;
 		bind(m, n, &x->rule);
 		if (!b->at.n) {

@@ -26,7 +26,7 @@ grow(struct buf *b, size_t more)
 	while (cap < b->n + more + 1) {
 		cap *= 2;
 	}
-	at = arena_room(b->arena, cap);
+	at = arena_alloc_raw(b->arena, cap);
 	if (b->n) {
 		memcpy(at, b->at, b->n);
 	}

@@ -12,7 +12,7 @@
 static void *
 copy_items(struct arena *a, const void *from, size_t bytes, size_t room)
 {
-	return bytes ? memcpy(arena_room(a, room), from, bytes) : NULL;
+	return bytes ? memcpy(arena_alloc_raw(a, room), from, bytes) : NULL;
 }
 
 /* Of an array in the parent's arena, one in ours, with room for `times` n. */
@@ -205,7 +205,7 @@ struct moving {
 
 #define ROOM_FOR(arena, v, count) \
 	((v)->n = 0, (v)->cap = (count), \
-	 (void)((v)->at = arena_room((arena), (count) * sizeof *(v)->at)))
+	 (void)((v)->at = arena_alloc_raw((arena), (count) * sizeof *(v)->at)))
 
 static void
 move_values(struct moving *x)

@@ -441,8 +441,8 @@ ir_append_like(struct ir_module *m, region_id r, node_id like,
 	VEC_PUSH(a, &m->nodes, *ir_node(m, like));
 	VEC_PUSH(a, &region->nodes, id);
 	n = &m->nodes.at[id];
-	VEC_ROOM(a, &m->args, n->nargs);
-	VEC_ROOM(a, &m->values, n->nresults);
+	VEC_RESERVE(a, &m->args, n->nargs);
+	VEC_RESERVE(a, &m->values, n->nresults);
 	n->args = m->args.n;
 	for (i = 0; i < n->nargs; i++) {
 		m->args.at[m->args.n++] = args[i];

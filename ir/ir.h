@@ -64,7 +64,7 @@ enum ir_flag {
 	IRF_STASH = 1 << 15,	/* a sink, and the source of its name */
 	IRF_PAIRS = 1 << 16,	/* looks at pairs of a query and a key */
 	IRF_CONVERTS = 1 << 17,	/* changes how its operand is placed */
-	IRF_TALKS = 1 << 18,	/* ranks wait for each other in it */
+	IRF_COMM = 1 << 18,	/* ranks wait for each other in it */
 	IRF_PEER = 1 << 19,	/* to or from one other stage */
 	IRF_LOADED = 1 << 20	/* files of the model's weights have it */
 };
@@ -606,7 +606,7 @@ int64_t ir_local_find(const struct ir_local *l, int64_t at);
 /* Where its operands and its result are if it runs this way. */
 struct ir_way {
 	struct ir_along in[IR_MAX_OPERANDS], out;
-	bool talks;		/* the op must say `on=` the axis */
+	bool colls;		/* the op must say `on=` the axis */
 };
 
 /*
@@ -714,13 +714,13 @@ void ir_print(struct ir_module *m, struct buf *out);
  * The same where nothing can be allocated: with room that was made ready for
  * a module of as many values and regions, to be printed once.
  */
-struct ir_print_room {
+struct ir_print_scratch {
 	uint32_t *number;	/* by value */
 	bool *done;		/* by region */
 };
 void ir_print_ready(const struct ir_module *m, struct arena *a,
-		    struct ir_print_room *out);
-void ir_print_in(struct ir_module *m, const struct ir_print_room *room,
+		    struct ir_print_scratch *out);
+void ir_print_in(struct ir_module *m, const struct ir_print_scratch *room,
 		 struct buf *out);
 /* NULL after reporting at least one error. file is an index of sources. */
 struct ir_module *ir_read(struct ir_ctx *c, uint32_t file);

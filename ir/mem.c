@@ -411,7 +411,7 @@ take(struct arena *a, size_t *bytes)
 }
 
 void *
-arena_room(struct arena *a, size_t bytes)
+arena_alloc_raw(struct arena *a, size_t bytes)
 {
 	return take(a, &bytes);
 }

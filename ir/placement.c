@@ -167,11 +167,11 @@ axis_fault(struct ir_module *m, const struct ir_node *n, axis_id a)
 		uint32_t bad = misfits(m, n, a, &ways[i]);
 		int wrong;
 
-		if (!bad && ways[i].talks == says_on(m, n, a)) {
+		if (!bad && ways[i].colls == says_on(m, n, a)) {
 			return NULL;
 		}
 		if (!bad) {
-			return arena_printf(&m->ctx->tmp, ways[i].talks
+			return arena_printf(&m->ctx->tmp, ways[i].colls
 				? "expected `on=%s`, since ranks talk along "
 				  "it: %s"
 				: "expected no `on=%s`, since ranks need not "

@@ -167,15 +167,15 @@ split_dim(struct ways *w, const struct ir_factor *f, dim_id d)
 		split_factor(w, way, f, d);
 		split_factor(w, way, ring, d);
 		way->out = (struct ir_along){ IR_IS_SPLIT, d };
-		way->talks = true;
+		way->colls = true;
 	}
 	if (marked(w, '-', f) || partner(w, "%", w->r.where, f, false)) {
 		return;
 	}
 	way = add(w);
 	split_factor(w, way, f, d);
-	way->talks = marked(w, '!', f);
-	if (way->talks && !f->out) {
+	way->colls = marked(w, '!', f);
+	if (way->colls && !f->out) {
 		way->out = whole;
 	}
 	if (same_again(w, f)) {
@@ -346,7 +346,7 @@ conversion(struct ways *w)
 	way = add(w);
 	way->in[0] = side(w, w->split);
 	way->out = side(w, strchr(w->split, '>') + 1);
-	way->talks = true;
+	way->colls = true;
 }
 
 bool

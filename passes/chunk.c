@@ -69,25 +69,25 @@ open_ranks(struct ir_module *m, struct ranks *r)
 
 /* By function, what runs it. */
 static void
-find_seats(const struct target *t, const struct ranks *r,
-	   const struct target_group **seat)
+find_devs(const struct target *t, const struct ranks *r,
+	   const struct target_group **dev)
 {
-	struct target_seats all;
+	struct target_devs all;
 	uint32_t i, k;
 	func_id f;
 
-	price_seats(r, t, &r->m->ctx->tmp, &all);
+	price_devs(r, t, &r->m->ctx->tmp, &all);
 	for (f = 0; f < r->m->funcs.n; f++) {
-		seat[f] = all.all;
+		dev[f] = all.all;
 	}
 	for (i = 0; i < r->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			seat[r->of_stage[i][k]] =
-				target_seat_of(&all, r->sched->rank_of[i]);
+			dev[r->of_stage[i][k]] =
+				target_devs_of(&all, r->sched->rank_of[i]);
 		}
 	}
 	for (i = 0; i < r->npipes; i++) {
-		seat[r->update[i]] = target_seat_of(&all, i);
+		dev[r->update[i]] = target_devs_of(&all, i);
 	}
 }
 
@@ -98,20 +98,20 @@ pass_chunk(struct pass_ctx *p, struct ir_module *m)
 	struct ranks r = { 0 };
 	struct pricing x = { .r = &r, .m = m, .traits = &plain };
 	int64_t chunks = plan_chunks(m), n = 0;
-	const struct target_group **seat;
+	const struct target_group **dev;
 	struct kernels **all;
 	func_id f;
 
 	if (chunks == 1 || (!chunks && (!p->target || !open_ranks(m, &r)))) {
 		return m->ctx->diags.errors == 0;
 	}
-	seat = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *seat);
+	dev = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *dev);
 	if (!chunks) {
-		find_seats(p->target, &r, seat);
+		find_devs(p->target, &r, dev);
 	}
 	all = kernels_all(m, r.found ? r.found->arena : &m->ctx->tmp);
 	for (f = 1; f < m->funcs.n; f++) {
-		x.t = seat[f];
+		x.t = dev[f];
 		parts_choose(&x, chunks, all[f]->top);
 		n += say_all(m, all[f]->top);
 	}

@@ -271,7 +271,7 @@ pass_dce(struct pass_ctx *p, struct ir_module *m)
 
 	d.live = arena_alloc(d.a, m->values.n * sizeof *d.live);
 	/* one more, where those go that are live already */
-	d.todo = arena_room(d.a, (m->values.n + 1) * sizeof *d.todo);
+	d.todo = arena_alloc_raw(d.a, (m->values.n + 1) * sizeof *d.todo);
 	d.kept = arena_alloc(d.a, m->nodes.n * sizeof *d.kept);
 	d.stash = arena_alloc(d.a, m->ctx->syms.text.n * sizeof *d.stash);
 	for (f = 1; f < m->funcs.n; f++) {

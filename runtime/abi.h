@@ -71,18 +71,18 @@ struct rt_call {
  * all ranks that have an element, or the element of the one that has it.
  * Of a send and its recv in and out are the same.
  */
-enum rt_talk_op {
-	RT_TALK_SUM,		/* all-reduce, reduce-scatter */
-	RT_TALK_MAX,
-	RT_TALK_COPY,		/* all-gather, all-to-all */
-	RT_TALK_SEND,		/* to the rank of another stage */
-	RT_TALK_RECV,
-	RT_TALK_FREE		/* until what was sent may be overwritten */
+enum rt_coll_op {
+	RT_COLL_SUM,		/* all-reduce, reduce-scatter */
+	RT_COLL_MAX,
+	RT_COLL_COPY,		/* all-gather, all-to-all */
+	RT_COLL_SEND,		/* to the rank of another stage */
+	RT_COLL_RECV,
+	RT_COLL_FREE		/* until what was sent may be overwritten */
 };
 
-struct rt_talk {
+struct rt_coll {
 	const char *what;	/* "all_reduce x on tp", for messages */
-	int64_t op;		/* enum rt_talk_op */
+	int64_t op;		/* enum rt_coll_op */
 	int64_t axes;		/* the group: ranks that differ there only */
 	int64_t elem;		/* enum rt_elem */
 	int64_t ndims;
@@ -94,7 +94,7 @@ struct rt_talk {
 	/* places in the pipeline that take part, by bits; 0: all */
 	int64_t holders;
 	/* of the same op, group and type: one call does both; NULL: alone */
-	const struct rt_talk *next;
+	const struct rt_coll *next;
 };
 
 /* Talks that are one call, at most. */
@@ -162,7 +162,7 @@ struct rt_step {
 		    int64_t to);
 	int64_t items;
 	const struct rt_grid *grid;	/* if run is NULL */
-	const struct rt_talk *talk;	/* if grid is NULL too */
+	const struct rt_coll *coll;	/* if grid is NULL too */
 	int64_t in, out;	/* of the talk: bytes into shared room */
 };
 
@@ -195,7 +195,7 @@ struct rt_env {
 			  const struct rt_call *c, int64_t trip);
 	/* at[0]: where it comes from, at[1]: where it goes to; those of
 	 * the next one behind */
-	int64_t (*talk)(struct rt_env *env, const struct rt_talk *t,
+	int64_t (*coll)(struct rt_env *env, const struct rt_coll *t,
 			char *const *at, int64_t trip);
 };
 
@@ -265,9 +265,9 @@ struct rt_program {
 	int64_t work_offset, shared_bytes, own_bytes;	/* own: a worker's */
 	/*
 	 * Of a GPU: where talks pack what they send and get, one talk at a
-	 * time; the most that rt_room says of any.
+	 * time; the most that rt_pack_total says of any.
 	 */
-	int64_t talk_offset, talk_bytes;
+	int64_t comm_offset, comm_bytes;
 	/* fills weights and states as a new run has them; may be NULL */
 	const struct rt_func *start;
 	const struct rt_func *update;
@@ -358,15 +358,15 @@ void rt_overlap(const struct rt_pieces *const *in,
 		const struct rt_pieces *const *out, int64_t ndims,
 		struct rt_overlap *x);
 /* Is it packed before it is sent?  And put beside its place when it comes? */
-bool rt_room_out(const struct rt_overlap *x);
-bool rt_room_in(const struct rt_overlap *x, bool sums);
+bool rt_packs_out(const struct rt_overlap *x);
+bool rt_packs_in(const struct rt_overlap *x, bool sums);
 /* What that takes, up to where the next one begins. */
-int64_t rt_room_bytes(const struct rt_overlap *x, int64_t elem_bytes);
+int64_t rt_pack_bytes(const struct rt_overlap *x, int64_t elem_bytes);
 /*
  * What all of it takes for member `me` of n, who have and want [member *
  * ndims + dim]; none where nothing moves.
  */
-int64_t rt_room(const struct rt_pieces *const *in,
+int64_t rt_pack_total(const struct rt_pieces *const *in,
 		const struct rt_pieces *const *out, int64_t n, int64_t ndims,
 		int64_t me, int64_t elem_bytes, bool sums);
 

@@ -95,7 +95,7 @@ struct work {
 };
 
 static struct {
-	int calls, comms, registered, talks, by[KINDS];
+	int calls, comms, registered, colls, by[KINDS];
 	const struct driver {
 		struct fake_op *(*op)(int (*)(struct fake_op *), size_t);
 		void (*queue)(struct fake_stream *, struct fake_op *);
@@ -348,14 +348,14 @@ run_work(struct fake_op *op)
 	}
 	if (!w->done) {
 		w->op = c->op;
-		if (silent && fake.talks >= silent) {
+		if (silent && fake.colls >= silent) {
 			return FAKE_LATER;
 		}
 		if (w->kind != RECV && w->op >= SLOTS &&
 		    !all_at(c, room->taken, w->op - SLOTS + 1)) {
 			return FAKE_LATER;
 		}
-		fake.talks++;
+		fake.colls++;
 		c->op++;
 		w->done = 1;
 		if (w->kind != RECV) {

@@ -190,7 +190,7 @@ unit_tests += \
 	%D%/unit/t-stage \
 	%D%/unit/t-summary \
 	%D%/unit/t-table \
-	%D%/unit/t-talk \
+	%D%/unit/t-comm-collective \
 	%D%/unit/t-target \
 	%D%/unit/t-tcp \
 	%D%/unit/t-tcp-guard \

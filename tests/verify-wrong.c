@@ -9,10 +9,10 @@
 
 enum rt_status __real_rt_run_start(struct rt_run *r, struct rt_error *err);
 enum rt_status __wrap_rt_run_start(struct rt_run *r, struct rt_error *err);
-enum rt_status __real_rt_comm_join(struct rt_comm *c, const struct rt_talk *t,
+enum rt_status __real_rt_comm_join(struct rt_comm *c, const struct rt_coll *t,
 				   int64_t microbatch, char *const *at,
 				   int64_t trip, struct rt_error *err);
-enum rt_status __wrap_rt_comm_join(struct rt_comm *c, const struct rt_talk *t,
+enum rt_status __wrap_rt_comm_join(struct rt_comm *c, const struct rt_coll *t,
 				   int64_t microbatch, char *const *at,
 				   int64_t trip, struct rt_error *err);
 
@@ -45,7 +45,7 @@ __wrap_rt_run_start(struct rt_run *r, struct rt_error *err)
 }
 
 enum rt_status
-__wrap_rt_comm_join(struct rt_comm *c, const struct rt_talk *t,
+__wrap_rt_comm_join(struct rt_comm *c, const struct rt_coll *t,
 		    int64_t microbatch, char *const *at, int64_t trip,
 		    struct rt_error *err)
 {
@@ -53,7 +53,7 @@ __wrap_rt_comm_join(struct rt_comm *c, const struct rt_talk *t,
 						    err);
 #ifdef WRONG_SUM
 	for (; t; t = t->next, at += 2) {
-		if (t->op == RT_TALK_SUM && t->elem == RT_ELEM_F32 &&
+		if (t->op == RT_COLL_SUM && t->elem == RT_ELEM_F32 &&
 		    t->ndims >= 2) {
 			((float *)(void *)at[1])[0] *= 1.05f;
 		}

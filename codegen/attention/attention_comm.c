@@ -7,18 +7,18 @@
 #include "codegen/attention/attention.h"
 
 static void
-talk(const struct attn *t, const struct ir_type *type, enum rt_talk_op op,
+coll(const struct attn *t, const struct ir_type *type, enum rt_coll_op op,
      int64_t in, int64_t out)
 {
 	struct attn_group *g = t->g;
 	struct cg_step s = { .op = op, .axes = t->axes, .in = in, .out = out,
 			     .ndims = type->ndims };
-	struct cg_spread *pieces = op == RT_TALK_SUM ? s.to : s.from;
-	struct cg_spread *whole = op == RT_TALK_SUM ? s.from : s.to;
+	struct cg_spread *pieces = op == RT_COLL_SUM ? s.to : s.from;
+	struct cg_spread *whole = op == RT_COLL_SUM ? s.from : s.to;
 	uint32_t i;
 
 	s.elems = attn_elems(g, type,
-			     op == RT_TALK_SUM ? t->dim[ATTN_KEYS] : 0);
+			     op == RT_COLL_SUM ? t->dim[ATTN_KEYS] : 0);
 	for (i = 0; i < type->ndims; i++) {
 		pieces[i].size = ir_dim_size(g->m, type->dims[i]);
 		pieces[i].cut = type->cut[i];
@@ -53,7 +53,7 @@ attn_gather(struct attn *t, uint32_t input)
 	g->back->copy(t, &t->in[input], &f32, t->kv,
 		      attn_local(g, type, (uint32_t)ir_type_at(type, keys)),
 		      cols);
-	talk(t, type, RT_TALK_COPY, here, all);
+	coll(t, type, RT_COLL_COPY, here, all);
 	attn_view_shared(t, type, keys, true, all, IR_F32, &f32);
 	made.at = all;
 	own = f32;
@@ -74,7 +74,7 @@ attn_bring_home(struct attn *t, enum attn_result r)
 	struct attn_made *made = &t->made[r];
 	int64_t home = attn_shared(g, 4 * attn_elems(g, &made->type, 0));
 
-	talk(t, &made->type, RT_TALK_SUM, made->room.shared, home);
+	coll(t, &made->type, RT_COLL_SUM, made->room.shared, home);
 	attn_view_shared(t, &made->type, 0, true, home, IR_F32, &made->room);
 	if (made->memory.place != ATTN_NONE) {
 		g->back->copy(t, &made->room, &made->memory, t->kv,

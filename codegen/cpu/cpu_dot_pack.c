@@ -560,8 +560,8 @@ dot_packer(struct cg_cpu *c, const struct dot_pack *p)
 	b.words = dot_words(c->ll, p->unit, b.kn);
 	b.elem_bytes = p->base == LL_F32 ? 4 : 2;
 	if (b.turn) {
-		b.room = ll_room(c->ll, ll_type(LL_F32, 1), b.g * b.u->lanes);
-		b.turned = ll_room(c->ll, ll_type(LL_F32, 1),
+		b.room = ll_stack(c->ll, ll_type(LL_F32, 1), b.g * b.u->lanes);
+		b.turned = ll_stack(c->ll, ll_type(LL_F32, 1),
 				   b.g * b.u->lanes);
 	}
 	all_panels(&b, ll_param(c->ll, f, 0), dense);

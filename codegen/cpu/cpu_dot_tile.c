@@ -500,7 +500,7 @@ emit_ends(const struct ends *e)
 	struct ll_value *room, *args[10];
 	uint32_t nv;
 
-	room = ll_room(l, ll_type(LL_F32, 1), u->mr * dot_nr(u));
+	room = ll_stack(l, ll_type(LL_F32, 1), u->mr * dot_nr(u));
 	ll_branch(l, ll_test(l, LL_GE, e->rows, ll_i64(l, u->mr)), rows, part);
 	ll_at(l, rows);
 	for (nv = u->nv; nv > 0; nv--) {

@@ -166,7 +166,7 @@ start_sums(struct emit *e, const struct pass *p)
 		const struct nest_expr *x = nest_at(e->n, id);
 		struct ll_type t = sum_type(e, p, x);
 
-		e->sum[id] = ll_room(e->l, t, p->unroll);
+		e->sum[id] = ll_stack(e->l, t, p->unroll);
 		for (u = 0; u < p->unroll; u++) {
 			struct ll_value *to = sum_room(e, e->sum[id], t, u);
 
@@ -267,7 +267,7 @@ store_apart(struct emit *e, struct ll_value *v, struct ll_value *at,
 	    int64_t bytes)
 {
 	struct ll_type t = ll_typeof(e->l, v);
-	struct ll_value *room = ll_room(e->l, t, 1), *n, *size, *i;
+	struct ll_value *room = ll_stack(e->l, t, 1), *n, *size, *i;
 	struct ll_loop k;
 
 	ll_store(e->l, v, room);

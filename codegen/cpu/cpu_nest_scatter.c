@@ -99,8 +99,8 @@ add_chain(struct emit *e, uint32_t u, void *user)
 	struct scatter *s = c->s;
 	struct ll_type t = ll_type(emit_base(nest_at(s->n, s->of.x)->kind),
 				   e->lanes);
-	struct ll_value *sum = ll_room(e->l, t, 1), *v;
-	struct ll_value *at = ll_room(e->l, ll_type(LL_I64, 1), 1);
+	struct ll_value *sum = ll_stack(e->l, t, 1), *v;
+	struct ll_value *at = ll_stack(e->l, ll_type(LL_I64, 1), 1);
 	struct ll_block *head, *body, *after;
 	uint32_t since = e->done.n, i;
 

@@ -62,7 +62,7 @@ struct host_spread {
 };
 
 /* What ranks exchange, as far as its room depends on it. */
-struct host_talk {
+struct host_coll {
 	uint32_t class, axes;
 	int64_t elem_bytes;
 	bool sums;		/* what comes is added up */
@@ -96,7 +96,7 @@ struct host_class {
 	uint32_t at[IR_MAX_AXES + 1];	/* one of them */
 	struct cg_cpu cpu;	/* unless kernels are a GPU's: */
 	struct cg_cuda cuda;
-	int64_t talk_bytes, talk_offset;	/* host_scratch.c */
+	int64_t comm_bytes, comm_offset;	/* host_scratch.c */
 	int64_t shared_bytes, own_bytes, work_offset, watch_offset;
 	int64_t arena_bytes;
 	bool watches;		/* the update computes a norm */
@@ -137,7 +137,7 @@ struct cg_code {
 	const struct cu_arch *arch;	/* NULL: kernels are the host's */
 	struct cu_tiling *tiling;	/* of a GPU's, or NULL */
 	VEC(struct cg_source) sources;	/* of a GPU: by image */
-	VEC(struct host_talk) talks;	/* host_scratch.c */
+	VEC(struct host_coll) colls;	/* host_scratch.c */
 	struct pricing pricing;
 	struct ll_value *copy, *place;	/* functions, once they are needed */
 	VEC(struct ll_value *) fills;	/* by key, see host_start.c */
@@ -162,7 +162,7 @@ struct ll_value *host_double(struct cg_code *c, double v);
 /* RT_ELEM_*, or -1 if there is none. */
 int host_elem(enum ir_dtype t);
 /* The same of what is only moved: 8 bits, too. */
-int host_talk_elem(enum ir_dtype t);
+int host_coll_elem(enum ir_dtype t);
 /* Positions of a dim on a rank of the class; bytes of a value. */
 int64_t host_local(const struct host_class *k, dim_id d, uint32_t cut);
 int64_t host_bytes(const struct host_class *k, value_id v);
@@ -218,7 +218,7 @@ struct ll_value *host_own_kernel(struct cg_code *c, const struct cg_kernel *k,
 /* ---- host_scratch.c: what talks of a GPU need beside their operands ----- */
 
 /* More talks of the class, that are one call. */
-void host_room(struct host_class *k, struct host_talk *t, uint32_t n);
+void host_scratch(struct host_class *k, struct host_coll *t, uint32_t n);
 
 /* ---- host_func.c -------------------------------------------------------- */
 
@@ -258,7 +258,7 @@ void host_put(struct host_func *f, struct ll_value *room, uint32_t i,
 	      struct ll_value *word);
 /* With f->at, f->pieces, f->num filled. */
 void host_launch(struct host_func *f, struct ll_value *kernel);
-void host_talk(struct host_func *f, struct ll_value *talk,
+void host_coll(struct host_func *f, struct ll_value *coll,
 	       struct ll_value *from, struct ll_value *to);
 /* So many bytes, unless both are one place. */
 void host_copy(struct host_func *f, struct ll_value *from,
@@ -339,11 +339,11 @@ void host_hand_on(struct host_func *f, uint32_t carry, bool first,
 void host_collective(struct host_func *f, const struct kernel *x,
 		     uint32_t part);
 /* Ahead of that: the room that it needs. */
-void host_collective_room(struct host_class *k, const struct kernel *x);
+void host_coll_scratch(struct host_class *k, const struct kernel *x);
 /* What this function sends over may be overwritten from here on. */
 void host_free_sends(struct host_func *f);
 /* Of a step that talks. */
-struct ll_value *host_step_talk(struct cg_code *c, const struct cg_step *s,
+struct ll_value *host_step_coll(struct cg_code *c, const struct cg_step *s,
 				const char *what);
 /* Finds who holds what updates share. */
 void host_find_shares(struct cg_code *c);

@@ -232,14 +232,14 @@ keep_spreads(struct cg_code *c, const struct cg_kernel *x)
 
 /* Ranks that talk in a kernel, in f32. */
 static void
-keep_talks(struct host_class *k, const struct cg_kernel *x)
+keep_colls(struct host_class *k, const struct cg_kernel *x)
 {
 	uint32_t i;
 
 	for (i = 0; i < x->steps.n; i++) {
 		const struct cg_step *s = &x->steps.at[i];
-		struct host_talk t = { .axes = s->axes, .elem_bytes = 4,
-				       .sums = s->op != RT_TALK_COPY,
+		struct host_coll t = { .axes = s->axes, .elem_bytes = 4,
+				       .sums = s->op != RT_COLL_COPY,
 				       .ndims = s->ndims };
 
 		if (s->func || s->grid) {
@@ -247,7 +247,7 @@ keep_talks(struct host_class *k, const struct cg_kernel *x)
 		}
 		memcpy(t.in, s->from, sizeof t.in);
 		memcpy(t.out, s->to, sizeof t.out);
-		host_room(k, &t, 1);
+		host_scratch(k, &t, 1);
 	}
 }
 
@@ -358,7 +358,7 @@ host_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x)
 	key = key_of(c, &w);
 	if (c->kernels.at[key]) {
 		keep_rooms(c, k, &c->kernels.at[key]->k);
-		keep_talks(k, &c->kernels.at[key]->k);
+		keep_colls(k, &c->kernels.at[key]->k);
 		return true;
 	}
 	h = arena_alloc(c->a, sizeof *h);
@@ -371,7 +371,7 @@ host_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x)
 	h->nodes.n = w.nodes.n;
 	c->kernels.at[key] = h;
 	keep_rooms(c, k, &h->k);
-	keep_talks(k, &h->k);
+	keep_colls(k, &h->k);
 	keep_spreads(c, &h->k);
 	keep_bytes(c, k, h);
 	keep_source(c, h);
@@ -494,8 +494,8 @@ steps_data(struct cg_code *c, const struct cg_kernel *k, uint32_t image)
 				 grid_data(c, s->grid, image));
 			continue;
 		}
-		HOST_SET(x, struct rt_step, talk,
-			 host_step_talk(c, s, squeezed(c, k->what)));
+		HOST_SET(x, struct rt_step, coll,
+			 host_step_coll(c, s, squeezed(c, k->what)));
 		HOST_SET(x, struct rt_step, in, ll_i64(c->ll, s->in));
 		HOST_SET(x, struct rt_step, out, ll_i64(c->ll, s->out));
 	}

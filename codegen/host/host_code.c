@@ -25,9 +25,9 @@ can_hold(struct cg_code *c, const struct ir_node *n)
 	enum ir_dtype t = n->nresults
 		? (enum ir_dtype)ir_type(c->m, n->result)->dtype : IR_F32;
 
-	if (!ir_is(n->op, IRF_STORED | IRF_TALKS | IRF_PEER) ||
+	if (!ir_is(n->op, IRF_STORED | IRF_COMM | IRF_PEER) ||
 	    host_elem(t) >= 0 ||
-	    (host_talk_elem(t) >= 0 && only_moves(c, n))) {
+	    (host_coll_elem(t) >= 0 && only_moves(c, n))) {
 		return true;
 	}
 	diag_error(&c->m->ctx->diags, n->span, "numbers of type %s are not "
@@ -71,7 +71,7 @@ kernels_of(struct cg_code *c, struct host_class *k,
 		if (x->body) {
 			ok = kernels_of(c, k, x->body);
 		} else if (x->kind == KERNEL_COLLECTIVE) {
-			host_collective_room(k, x);
+			host_coll_scratch(k, x);
 		} else {
 			ok = host_kernel(c, k, x);
 		}
@@ -122,7 +122,7 @@ round_rooms(struct cg_code *c)
 
 		k->shared_bytes = aligned(k->shared_bytes);
 		k->own_bytes = aligned(k->own_bytes);
-		k->talk_bytes = aligned(k->talk_bytes);
+		k->comm_bytes = aligned(k->comm_bytes);
 	}
 }
 
@@ -193,7 +193,7 @@ static int64_t
 rooms_of(const struct host_class *k)
 {
 	return k->shared_bytes + k->own_bytes * HOST_WORKERS + HOST_ALIGN +
-	       k->talk_bytes;
+	       k->comm_bytes;
 }
 
 int64_t
@@ -227,7 +227,7 @@ place_rooms(struct cg_code *c)
 				 (c->arch ? rooms : x->reserve);
 		k->watch_offset = k->work_offset + k->shared_bytes +
 				  k->own_bytes * HOST_WORKERS;
-		k->talk_offset = k->watch_offset + HOST_ALIGN;
+		k->comm_offset = k->watch_offset + HOST_ALIGN;
 	}
 }
 

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* An rt_talk before it is data. */
-struct talk {
+/* An rt_coll before it is data. */
+struct coll {
 	const char *what;
-	enum rt_talk_op op;
+	enum rt_coll_op op;
 	uint32_t axes;
 	int elem;
 	uint32_t ndims;
@@ -20,9 +20,9 @@ struct talk {
 };
 
 static struct ll_value *
-talk_data(struct cg_code *c, const struct talk *t)
+coll_data(struct cg_code *c, const struct coll *t)
 {
-	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_talk));
+	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_coll));
 	uint32_t i;
 
 	for (i = 0; i < c->groups.n && c->groups.at[i] != t->axes; i++) {
@@ -30,21 +30,21 @@ talk_data(struct cg_code *c, const struct talk *t)
 	if (t->axes && i == c->groups.n) {
 		VEC_PUSH(c->a, &c->groups, t->axes);
 	}
-	HOST_SET(w, struct rt_talk, what, ll_text(c->ll, t->what));
-	HOST_SET(w, struct rt_talk, op, ll_i64(c->ll, t->op));
-	HOST_SET(w, struct rt_talk, axes, ll_i64(c->ll, t->axes));
-	HOST_SET(w, struct rt_talk, elem, ll_i64(c->ll, t->elem));
-	HOST_SET(w, struct rt_talk, ndims, ll_i64(c->ll, t->ndims));
-	HOST_SET(w, struct rt_talk, in, t->in);
-	HOST_SET(w, struct rt_talk, out, t->out);
-	HOST_SET(w, struct rt_talk, channel, ll_i64(c->ll, t->channel));
-	HOST_SET(w, struct rt_talk, peer, ll_i64(c->ll, t->peer));
-	HOST_SET(w, struct rt_talk, copies, ll_i64(c->ll, t->copies));
-	HOST_SET(w, struct rt_talk, holders, ll_i64(c->ll, t->holders));
+	HOST_SET(w, struct rt_coll, what, ll_text(c->ll, t->what));
+	HOST_SET(w, struct rt_coll, op, ll_i64(c->ll, t->op));
+	HOST_SET(w, struct rt_coll, axes, ll_i64(c->ll, t->axes));
+	HOST_SET(w, struct rt_coll, elem, ll_i64(c->ll, t->elem));
+	HOST_SET(w, struct rt_coll, ndims, ll_i64(c->ll, t->ndims));
+	HOST_SET(w, struct rt_coll, in, t->in);
+	HOST_SET(w, struct rt_coll, out, t->out);
+	HOST_SET(w, struct rt_coll, channel, ll_i64(c->ll, t->channel));
+	HOST_SET(w, struct rt_coll, peer, ll_i64(c->ll, t->peer));
+	HOST_SET(w, struct rt_coll, copies, ll_i64(c->ll, t->copies));
+	HOST_SET(w, struct rt_coll, holders, ll_i64(c->ll, t->holders));
 	if (t->next) {
-		HOST_SET(w, struct rt_talk, next, t->next);
+		HOST_SET(w, struct rt_coll, next, t->next);
 	}
-	return host_data(c, w, HOST_WORDS(struct rt_talk));
+	return host_data(c, w, HOST_WORDS(struct rt_coll));
 }
 
 /* "all_reduce x on tp" */
@@ -89,10 +89,10 @@ some_spreads(struct cg_code *c, const struct cg_spread *s, uint32_t n)
 }
 
 struct ll_value *
-host_step_talk(struct cg_code *c, const struct cg_step *s, const char *what)
+host_step_coll(struct cg_code *c, const struct cg_step *s, const char *what)
 {
 	struct cg_spread alike = { s->elems, 0 };
-	struct talk t = { .what = what, .op = s->op, .axes = s->axes,
+	struct coll t = { .what = what, .op = s->op, .axes = s->axes,
 			  .elem = RT_ELEM_F32, .ndims = 1 };
 
 	if (s->ndims) {
@@ -102,7 +102,7 @@ host_step_talk(struct cg_code *c, const struct cg_step *s, const char *what)
 	} else {
 		t.in = t.out = some_spreads(c, &alike, 1);
 	}
-	return talk_data(c, &t);
+	return coll_data(c, &t);
 }
 
 /* ---- shares ---- */
@@ -191,13 +191,13 @@ holders_at(void *user, const struct memory_run *run,
 	return (int64_t)*holders_of(s->c, name_of(s->c, s->n, at));
 }
 
-static struct talk
+static struct coll
 share_of(struct host_func *f, const struct ir_node *n)
 {
 	struct cg_code *c = f->c;
 	const struct ir_type *t = ir_type(c->m, n->result);
-	struct talk x = { .op = RT_TALK_SUM, .axes = axes_of(c, n),
-			  .elem = host_talk_elem((enum ir_dtype)t->dtype),
+	struct coll x = { .op = RT_COLL_SUM, .axes = axes_of(c, n),
+			  .elem = host_coll_elem((enum ir_dtype)t->dtype),
 			  .ndims = t->ndims };
 	uint64_t all = ((uint64_t)2 << (c->r->npipes - 1)) - 1;
 	struct sharing s = { c, n };
@@ -251,23 +251,23 @@ stays(const struct cg_code *c, const struct memory_send *s)
 	return c->r->sched->rank_of[s->stage] == c->r->sched->rank_of[s->to];
 }
 
-static struct talk
-message(struct cg_code *c, uint32_t channel, enum rt_talk_op op,
+static struct coll
+message(struct cg_code *c, uint32_t channel, enum rt_coll_op op,
 	uint32_t peer)
 {
 	const struct memory_send *s = &c->mem.sends.at[channel];
 	const struct ir_node *n = ir_node(c->m, s->node);
 	value_id v = ir_args(c->m, n)[0];
 	const struct ir_type *t = ir_type(c->m, v);
-	struct talk x = {
-		.op = op, .elem = host_talk_elem((enum ir_dtype)t->dtype),
+	struct coll x = {
+		.op = op, .elem = host_coll_elem((enum ir_dtype)t->dtype),
 		.ndims = t->ndims, .channel = channel,
 		.peer = c->r->sched->rank_of[peer]
 	};
 
 	x.what = arena_printf(c->a, "%s %s",
-			      op == RT_TALK_RECV ? "recv" :
-			      op == RT_TALK_FREE ? "room for" : "send",
+			      op == RT_COLL_RECV ? "recv" :
+			      op == RT_COLL_FREE ? "room for" : "send",
 			      ir_text(c->m->ctx, ir_attr(c->m, n,
 						IR_ATTR_NAME)->text));
 	x.in = x.out = host_spreads_of(c, t);
@@ -282,7 +282,7 @@ send(struct host_func *f, const struct kernel *x)
 	const struct memory_send *s = &f->c->mem.sends.at[channel];
 	value_id v = ir_args(f->c->m, n)[0];
 	struct ll_value *at = host_view(f, v, s->value);
-	struct talk t;
+	struct coll t;
 
 	if (s->staged) {
 		struct ll_value *to = host_item(f, s->buffer - 1);
@@ -291,8 +291,8 @@ send(struct host_func *f, const struct kernel *x)
 		at = to;
 	}
 	if (!stays(f->c, s)) {
-		t = message(f->c, channel, RT_TALK_SEND, s->to);
-		host_talk(f, talk_data(f->c, &t), at, at);
+		t = message(f->c, channel, RT_COLL_SEND, s->to);
+		host_coll(f, coll_data(f->c, &t), at, at);
 	}
 }
 
@@ -331,11 +331,11 @@ recv(struct host_func *f, const struct kernel *x)
 	struct ll_value *to = host_where(f, n->result);
 	struct host_func sender;
 	struct sent from = { .s = s };
-	struct talk t;
+	struct coll t;
 
 	if (!stays(f->c, s)) {
-		t = message(f->c, channel, RT_TALK_RECV, s->stage);
-		host_talk(f, talk_data(f->c, &t), to, to);
+		t = message(f->c, channel, RT_COLL_RECV, s->stage);
+		host_coll(f, coll_data(f->c, &t), to, to);
 		return;
 	}
 	sender = *f;
@@ -357,7 +357,7 @@ host_free_sends(struct host_func *f)
 	for (i = 0; i < mem->sends.n; i++) {
 		const struct memory_send *s = &mem->sends.at[i];
 		const struct memory_buffer *b;
-		struct talk t;
+		struct coll t;
 
 		uint32_t at = s->buffer ? s->buffer
 			: mem->value[s->value].buffer;
@@ -370,33 +370,33 @@ host_free_sends(struct host_func *f)
 		if (b->kind != MEMORY_PIPELINE || b->func != f->id) {
 			continue;
 		}
-		t = message(f->c, i, RT_TALK_FREE, s->to);
+		t = message(f->c, i, RT_COLL_FREE, s->to);
 		t.copies = b->copies;
-		host_talk(f, talk_data(f->c, &t), f->arena, f->arena);
+		host_coll(f, coll_data(f->c, &t), f->arena, f->arena);
 	}
 }
 
 /* ---- collectives ---- */
 
 /* Adds up what is a part of a sum along one of the axes. */
-static enum rt_talk_op
+static enum rt_coll_op
 op_of(const struct cg_code *c, const struct ir_node *n, uint32_t axes)
 {
 	const struct ir_type *t = ir_type(c->m, ir_args(c->m, n)[0]);
 
 	/* each row has one expert, and is 0 on all ranks but that one's */
 	return (uint32_t)t->sum << 1 & axes || n->op == IR_COMBINE
-		? RT_TALK_SUM : RT_TALK_COPY;
+		? RT_COLL_SUM : RT_COLL_COPY;
 }
 
-static struct talk
+static struct coll
 exchange(struct host_func *f, const struct ir_node *n)
 {
 	struct cg_code *c = f->c;
 	value_id v = ir_args(c->m, n)[0];
 	const struct ir_type *t = ir_type(c->m, v);
-	struct talk x = { .axes = axes_of(c, n), .ndims = t->ndims,
-			  .elem = host_talk_elem((enum ir_dtype)t->dtype) };
+	struct coll x = { .axes = axes_of(c, n), .ndims = t->ndims,
+			  .elem = host_coll_elem((enum ir_dtype)t->dtype) };
 
 	x.op = op_of(c, n, x.axes);
 	x.what = what_of(c, n, n->result, x.axes);
@@ -417,7 +417,7 @@ spreads_of(const struct ir_module *m, const struct ir_type *t,
 	}
 }
 
-_Static_assert(KERNEL_MOST_TALKS <= RT_MAX_JOINED, "a call has such room");
+_Static_assert(KERNEL_MAX_COLLS <= RT_MAX_JOINED, "a call has such room");
 
 /* One of several that are a call, with the tensors that it is put into. */
 static bool
@@ -442,11 +442,11 @@ next_member(const struct ir_module *m, const struct kernel *x, uint32_t *from,
 
 /* What goes from stage to stage, or is shared, has no parts. */
 void
-host_collective_room(struct host_class *k, const struct kernel *x)
+host_coll_scratch(struct host_class *k, const struct kernel *x)
 {
 	const struct ir_module *m = k->c->m;
 	const struct ir_node *n = ir_node(m, x->nodes.at[0]);
-	struct host_talk talks[RT_MAX_JOINED];
+	struct host_coll colls[RT_MAX_JOINED];
 	struct kernel member;
 	uint32_t from = 0, count = 0, i;
 
@@ -456,12 +456,12 @@ host_collective_room(struct host_class *k, const struct kernel *x)
 	while (next_member(m, x, &from, &member)) {
 		const struct ir_node *e = ir_node(m, member.nodes.at[0]);
 		const struct ir_type *in = ir_type(m, ir_args(m, e)[0]);
-		struct host_talk *t = &talks[count++];
+		struct host_coll *t = &colls[count++];
 
-		*t = (struct host_talk){ .axes = axes_of(k->c, e),
+		*t = (struct host_coll){ .axes = axes_of(k->c, e),
 			.elem_bytes = ir_dtypes[in->dtype].bits / 8,
 			.ndims = in->ndims };
-		t->sums = op_of(k->c, e, t->axes) != RT_TALK_COPY;
+		t->sums = op_of(k->c, e, t->axes) != RT_COLL_COPY;
 		spreads_of(m, in, t->in);
 		spreads_of(m, ir_type(m, e->result), t->out);
 		for (i = 0; x->parts && i < in->ndims; i++) {
@@ -469,7 +469,7 @@ host_collective_room(struct host_class *k, const struct kernel *x)
 			host_spread(k->c, t->out[i].size, t->out[i].cut);
 		}
 	}
-	host_room(k, talks, count);
+	host_scratch(k, colls, count);
 }
 
 /* The first tensor that the result is put into, as its buffer, and 1. */
@@ -553,7 +553,7 @@ others_of(struct host_func *f, const struct kernel *x, uint32_t from,
 	const struct ir_node *n;
 	struct kernel member;
 	struct ll_value *next, *to;
-	struct talk t;
+	struct coll t;
 
 	if (!next_member(f->c->m, x, &from, &member)) {
 		return NULL;
@@ -565,13 +565,13 @@ others_of(struct host_func *f, const struct kernel *x, uint32_t from,
 	next = others_of(f, x, from, number + 1);
 	t = exchange(f, n);
 	t.next = next;
-	return talk_data(f->c, &t);
+	return coll_data(f->c, &t);
 }
 
 /* "all_reduce x and 6 more on tp" */
 static void
 add_others(struct cg_code *c, const struct kernel *x,
-	   const struct ir_node *n, struct talk *t)
+	   const struct ir_node *n, struct coll *t)
 {
 	struct kernel member;
 	uint32_t from = 0, count = 0;
@@ -625,7 +625,7 @@ host_collective(struct host_func *f, const struct kernel *x, uint32_t part)
 	struct ll_value *from, *to;
 	struct kernel first;
 	uint32_t at = 0;
-	struct talk t;
+	struct coll t;
 
 	if (n->op == IR_SEND) {
 		send(f, x);
@@ -653,6 +653,6 @@ host_collective(struct host_func *f, const struct kernel *x, uint32_t part)
 	}
 	t.next = others_of(f, x, at, 1);
 	add_others(c, x, n, &t);
-	host_talk(f, talk_data(c, &t), from, to);
+	host_coll(f, coll_data(c, &t), from, to);
 	put_results(f, x);
 }

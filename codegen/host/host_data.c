@@ -50,7 +50,7 @@ host_elem(enum ir_dtype t)
 }
 
 int
-host_talk_elem(enum ir_dtype t)
+host_coll_elem(enum ir_dtype t)
 {
 	return ir_dtypes[t].bits == 8 ? RT_ELEM_U8 : host_elem(t);
 }

@@ -49,10 +49,10 @@ host_func_begin(struct cg_code *c, struct host_class *k, const char *name,
 	f->func = ll_func(c->ll, name, i64, params, 2, false);
 	f->env = ll_param(c->ll, f->func, 0);
 	f->microbatch = ll_param(c->ll, f->func, 1);
-	f->at = ll_room(c->ll, i64, c->most[0] + 2 * RT_MAX_JOINED);
-	f->pieces = ll_room(c->ll, i64, c->most[1] + IR_MAX_DIMS);
-	f->num = ll_room(c->ll, i64, c->most[2] + HOST_NUMS);
-	f->call = ll_room(c->ll, i64, HOST_WORDS(struct rt_call));
+	f->at = ll_stack(c->ll, i64, c->most[0] + 2 * RT_MAX_JOINED);
+	f->pieces = ll_stack(c->ll, i64, c->most[1] + IR_MAX_DIMS);
+	f->num = ll_stack(c->ll, i64, c->most[2] + HOST_NUMS);
+	f->call = ll_stack(c->ll, i64, HOST_WORDS(struct rt_call));
 	f->arena = host_env(f, offsetof(struct rt_env, arena), LL_PTR);
 	f->all_pieces = host_env(f, offsetof(struct rt_env, pieces), LL_PTR);
 	shared = ll_plus_n(c->ll, f->arena, k->work_offset);
@@ -145,12 +145,12 @@ host_launch(struct host_func *f, struct ll_value *kernel)
 }
 
 void
-host_talk(struct host_func *f, struct ll_value *talk, struct ll_value *from,
+host_coll(struct host_func *f, struct ll_value *coll, struct ll_value *from,
 	  struct ll_value *to)
 {
 	host_put(f, f->at, 0, from);
 	host_put(f, f->at, 1, to);
-	call(f, offsetof(struct rt_env, talk), talk, f->at);
+	call(f, offsetof(struct rt_env, coll), coll, f->at);
 }
 
 /* ---- copies ---- */
@@ -331,7 +331,7 @@ is_squares(const struct ir_module *m, value_id v)
 {
 	const struct ir_node *n = ir_node(m, m->values.at[v].node);
 
-	while (ir_is(n->op, IRF_TALKS)) {
+	while (ir_is(n->op, IRF_COMM)) {
 		v = ir_args(m, n)[0];
 		n = ir_node(m, m->values.at[v].node);
 	}

@@ -102,10 +102,10 @@ put_program(struct cg_code *c, struct host_class *k, struct ll_value **w)
 		 number(c, k->shared_bytes));
 	HOST_SET(w, struct rt_program, own_bytes, number(c, k->own_bytes));
 	if (c->arch) {
-		HOST_SET(w, struct rt_program, talk_offset,
-			 number(c, k->talk_offset));
-		HOST_SET(w, struct rt_program, talk_bytes,
-			 number(c, k->talk_bytes));
+		HOST_SET(w, struct rt_program, comm_offset,
+			 number(c, k->comm_offset));
+		HOST_SET(w, struct rt_program, comm_bytes,
+			 number(c, k->comm_bytes));
 	}
 	put_funcs(c, k, w);
 	host_holds(c, k, w);

@@ -1,6 +1,6 @@
 /*
  * Rooms of talks on a GPU: the most that any of them takes on any rank of a
- * class, by rt_room, which is what the runtime takes.
+ * class, by rt_pack_total, which is what the runtime takes.
  */
 #include "codegen/host/host.h"
 
@@ -26,7 +26,7 @@ pieces_of(const struct cg_code *c, struct arena *a, const struct cg_spread *s,
 }
 
 static int64_t
-room_of(const struct cg_code *c, const struct host_talk *t, uint32_t rank,
+room_of(const struct cg_code *c, const struct host_coll *t, uint32_t rank,
 	uint32_t microbatch)
 {
 	uint32_t n = ranks_group_size(c->r, t->axes), me, *members;
@@ -41,7 +41,7 @@ room_of(const struct cg_code *c, const struct host_talk *t, uint32_t rank,
 	}
 	in = pieces_of(c, &a, t->in, t->ndims, members, n, microbatch);
 	out = pieces_of(c, &a, t->out, t->ndims, members, n, microbatch);
-	bytes = rt_room(in, out, n, t->ndims, me, t->elem_bytes, t->sums);
+	bytes = rt_pack_total(in, out, n, t->ndims, me, t->elem_bytes, t->sums);
 	arena_release(&a);
 	return bytes;
 }
@@ -58,7 +58,7 @@ alike(const struct cg_spread *a, const struct cg_spread *b, uint32_t n)
 }
 
 static bool
-same(const struct host_talk *a, const struct host_talk *b)
+same(const struct host_coll *a, const struct host_coll *b)
 {
 	return a->class == b->class && a->axes == b->axes &&
 	       a->elem_bytes == b->elem_bytes && a->sums == b->sums &&
@@ -68,7 +68,7 @@ same(const struct host_talk *a, const struct host_talk *b)
 
 /* Axes that parts depend on, as a set. */
 static uint32_t
-axes_of(const struct host_talk *t)
+axes_of(const struct host_coll *t)
 {
 	uint32_t axes = t->axes, i, cut;
 
@@ -105,7 +105,7 @@ stands_for(const struct host_class *k, uint32_t axes, uint32_t rank)
  * differ in where, if at all.
  */
 static int64_t
-largest(const struct host_class *k, const struct host_talk *t)
+largest(const struct host_class *k, const struct host_coll *t)
 {
 	const struct cg_code *c = k->c;
 	uint32_t last = c->r->time ? c->r->nmicrobatches - 1 : 0;
@@ -122,26 +122,26 @@ largest(const struct host_class *k, const struct host_talk *t)
 }
 
 static int64_t
-room_for(struct host_class *k, struct host_talk *t)
+room_for(struct host_class *k, struct host_coll *t)
 {
 	struct cg_code *c = k->c;
 	uint32_t i;
 
 	t->class = (uint32_t)(k - c->classes.at);
-	for (i = 0; i < c->talks.n && !same(&c->talks.at[i], t); i++) {
+	for (i = 0; i < c->colls.n && !same(&c->colls.at[i], t); i++) {
 	}
 	if (!c->arch) {
 		return 0;
 	}
-	if (i == c->talks.n) {
+	if (i == c->colls.n) {
 		t->bytes = largest(k, t);
-		VEC_PUSH(c->a, &c->talks, *t);
+		VEC_PUSH(c->a, &c->colls, *t);
 	}
-	return c->talks.at[i].bytes;
+	return c->colls.at[i].bytes;
 }
 
 void
-host_room(struct host_class *k, struct host_talk *t, uint32_t n)
+host_scratch(struct host_class *k, struct host_coll *t, uint32_t n)
 {
 	int64_t bytes = 0;
 	uint32_t i;
@@ -149,5 +149,5 @@ host_room(struct host_class *k, struct host_talk *t, uint32_t n)
 	for (i = 0; i < n; i++) {
 		bytes += room_for(k, &t[i]);
 	}
-	k->talk_bytes = bytes > k->talk_bytes ? bytes : k->talk_bytes;
+	k->comm_bytes = bytes > k->comm_bytes ? bytes : k->comm_bytes;
 }

@@ -971,7 +971,7 @@ ll_plus(struct ll *l, struct ll_value *ptr, struct ll_value *bytes)
 }
 
 struct ll_value *
-ll_room(struct ll *l, struct ll_type t, int64_t n)
+ll_stack(struct ll *l, struct ll_type t, int64_t n)
 {
 	LLVMBasicBlockRef here = l->f.GetInsertBlock(l->b), entry;
 	LLVMValueRef first, room;

@@ -215,7 +215,7 @@ struct ll_value *ll_plus(struct ll *l, struct ll_value *ptr,
 			 struct ll_value *bytes);
 struct ll_value *ll_plus_n(struct ll *l, struct ll_value *ptr, int64_t bytes);
 /* Room on the stack, in the function's entry; aligned to 64. */
-struct ll_value *ll_room(struct ll *l, struct ll_type t, int64_t n);
+struct ll_value *ll_stack(struct ll *l, struct ll_type t, int64_t n);
 void ll_copy(struct ll *l, struct ll_value *to, struct ll_value *from,
 	     struct ll_value *bytes);
 void ll_prefetch(struct ll *l, struct ll_value *ptr);

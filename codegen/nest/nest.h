@@ -82,7 +82,7 @@ struct nest_temp {
 	int64_t elems;		/* of one partial sum */
 	int64_t parts;		/* 0: no sum by parts */
 	uint16_t stage;		/* that makes it */
-	bool talks;
+	bool colls;
 	bool most;		/* ranks take the largest, not the sum */
 	uint32_t axes;
 	int64_t offset;		/* in shared room */

@@ -639,7 +639,7 @@ is_there(const struct nest *n, value_id v)
 			return true;
 		}
 	}
-	return x->nresults != 1 || ir_is(x->op, IRF_TALKS | IRF_PEER);
+	return x->nresults != 1 || ir_is(x->op, IRF_COMM | IRF_PEER);
 }
 
 static nest_id

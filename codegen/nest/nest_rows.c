@@ -115,7 +115,7 @@ bind(struct nest *n, const struct ir_node *node, struct rows *s)
 }
 
 static uint32_t
-talks_on(const struct rows *s)
+comm_on(const struct rows *s)
 {
 	const struct ir_attr *on = ir_attr(s->n->ask.m, s->node, IR_ATTR_ON);
 	uint32_t i, axes = 0;
@@ -396,8 +396,8 @@ from_temp(struct rows *s, uint32_t part, const struct nest_env *env)
 			return 0;
 		}
 		temp.elems = row_count(n, &s->rows);
-		temp.axes = talks_on(s);
-		temp.talks = temp.axes != 0;
+		temp.axes = comm_on(s);
+		temp.colls = temp.axes != 0;
 		temp.most = takes_most(s, part);
 		memory = put_away(s, part, &root, temp);
 	}
@@ -542,7 +542,7 @@ learn(struct rows *s, uint32_t part, const struct nest_env *env)
 	if (is_late(s, &rows, &inside)) {
 		return late(s, &rows, &inside, env);
 	}
-	if (!talks_on(s) && !(loops & ~n->rows) &&
+	if (!comm_on(s) && !(loops & ~n->rows) &&
 	    !(s->over_mask & (n->rows | loops))) {
 		return reduced(s, part, *env, s->over_mask);
 	}
@@ -593,7 +593,7 @@ nest_rowwise(struct nest *n, const struct ir_node *node, const nest_id *at)
 		x = nest_one(n, NEST_LOG, learn(&s, 1, &env));
 		x = nest_two(n, NEST_ADD, learn(&s, 0, &env), x);
 		return nest_two(n, NEST_SUB, x,
-				talks_on(&s) ? from_temp(&s, 2, &env)
+				comm_on(&s) ? from_temp(&s, 2, &env)
 					     : label(&s, &env));
 	case IR_RMSNORM:
 	case IR_LAYERNORM:

@@ -55,17 +55,17 @@ place_temps(struct nest *n, struct cg_kernel *out)
 
 /* What ranks exchange when a stage is done. */
 static void
-add_talks(const struct nest *n, uint16_t stage, struct cg_kernel *out)
+add_colls(const struct nest *n, uint16_t stage, struct cg_kernel *out)
 {
 	uint32_t i;
 
 	for (i = 0; i < n->temps.n; i++) {
 		const struct nest_temp *t = &n->temps.at[i];
 		struct cg_step s = { .axes = t->axes, .elems = t->elems,
-			.op = t->most ? RT_TALK_MAX : RT_TALK_SUM,
+			.op = t->most ? RT_COLL_MAX : RT_COLL_SUM,
 			.in = t->offset, .out = t->offset };
 
-		if (t->talks && t->stage == stage) {
+		if (t->colls && t->stage == stage) {
 			VEC_PUSH(n->ask.a, &out->steps, s);
 		}
 	}
@@ -86,7 +86,7 @@ nest_emit(struct nest *n, struct cg_kernel *out,
 
 		step(user, n, &steps.at.at[i]);
 		if (i + 1 == steps.at.n || steps.at.at[i + 1].stage != stage) {
-			add_talks(n, stage, out);
+			add_colls(n, stage, out);
 		}
 	}
 }

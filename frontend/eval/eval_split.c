@@ -214,15 +214,15 @@ drv_price(struct driver *d, struct ir_module *m, struct target *t,
 	  struct ranks *r, struct price *p)
 {
 	struct price_traits traits = { 0 };
-	struct target_seats seats;
+	struct target_devs devs;
 	const char *why = "?";
 
 	if (!drv_assume(d, &traits) || !can_run(d, m, r) ||
 	    !read_target(d, r, t)) {
 		return false;
 	}
-	price_seats(r, t, &d->ctx.perm, &seats);
-	if (!price_step(r, &seats, &traits, &d->ctx.perm, p, &why)) {
+	price_devs(r, t, &d->ctx.perm, &devs);
+	if (!price_step(r, &devs, &traits, &d->ctx.perm, p, &why)) {
 		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
 			   "this step has no price: %s", why);
 		return false;
@@ -250,14 +250,14 @@ bool
 drv_print_arena(struct driver *d, struct ir_module *m, bool json)
 {
 	const struct span nowhere = { 0, 0 };
-	bool seated = d->opts.at[OPT_TARGET].given;
-	struct target_seats seats;
+	bool devs_known = d->opts.at[OPT_TARGET].given;
+	struct target_devs devs;
 	const char *why = "?";
 	struct memory mem;
 	struct target t;
 	struct ranks r;
 
-	if (!can_run(d, m, &r) || (seated && !read_target(d, &r, &t))) {
+	if (!can_run(d, m, &r) || (devs_known && !read_target(d, &r, &t))) {
 		return false;
 	}
 	if (!memory_plan(&r, NULL, 0, &d->ctx.perm, &mem, &why)) {
@@ -265,9 +265,9 @@ drv_print_arena(struct driver *d, struct ir_module *m, bool json)
 			   "no arena: %s", why);
 		return false;
 	}
-	if (seated) {
-		price_seats(&r, &t, &d->ctx.perm, &seats);
-		memory_seat(&mem, &seats);
+	if (devs_known) {
+		price_devs(&r, &t, &d->ctx.perm, &devs);
+		memory_set_devices(&mem, &devs);
 	}
 	if (d->opts.at[OPT_VERIFY_EACH].given) {
 		memory_give_slots(&r, &d->ctx.perm, &mem);

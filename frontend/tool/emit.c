@@ -196,10 +196,10 @@ keep_rooms(struct driver *d, const struct code_for *x, struct target *t)
 
 bool
 drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
-	       const struct target_seats *seats, const struct price *p,
+	       const struct target_devs *devs, const struct price *p,
 	       struct plan *plan)
 {
-	const struct target_device *device = &seats->all->device;
+	const struct target_device *device = &devs->all->device;
 	struct cg_input *in = arena_alloc(&d->ctx.perm, sizeof *in);
 	struct code_for x = { NULL, NULL };
 	struct cg_tiling *tiles = arena_alloc(&d->ctx.perm, sizeof *tiles);
@@ -208,7 +208,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	if (!find_arch(d, device, &x.arch) || !find_cpu(d, device, &x)) {
 		return false;
 	}
-	*in = (struct cg_input){ .ranks = r, .target = seats->all, .price = p,
+	*in = (struct cg_input){ .ranks = r, .target = devs->all, .price = p,
 				 .cpu = x.cpu, .arch = x.arch,
 				 .quick = d->opts.at[OPT_DRAFT].given,
 				 .no_cache = d->opts.at[OPT_NO_CACHE].given };

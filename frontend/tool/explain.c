@@ -234,7 +234,7 @@ drv_print_plans(struct driver *d)
 
 void
 drv_keep_memory(struct driver *d, const struct ranks *r,
-		const struct target_seats *seats)
+		const struct target_devs *devs)
 {
 	struct memory mem;
 	struct buf text;
@@ -242,7 +242,7 @@ drv_keep_memory(struct driver *d, const struct ranks *r,
 
 	if (drv_explains(d, "memory") &&
 	    memory_plan(r, NULL, 0, &d->ctx.perm, &mem, &why)) {
-		memory_seat(&mem, seats);
+		memory_set_devices(&mem, devs);
 		buf_init(&text, &d->ctx.perm);
 		memory_print(r, &mem, &text);
 		d->facts->arenas = buf_text(&text);
@@ -251,14 +251,14 @@ drv_keep_memory(struct driver *d, const struct ranks *r,
 
 void
 drv_keep_kernels(struct driver *d, const struct ranks *r,
-		 const struct target_seats *seats, const struct price *p)
+		 const struct target_devs *devs, const struct price *p)
 {
 	struct answer_kernels all;
 	struct buf text;
 
 	if (drv_explains(d, "cost")) {
 		buf_init(&text, &d->ctx.perm);
-		answer_find_kernels(r, seats, p, &d->ctx.perm, &all);
+		answer_find_kernels(r, devs, p, &d->ctx.perm, &all);
 		answer_print_kernels(&all, p->step_us, MOST_KERNELS, &text);
 		d->facts->kernels = buf_text(&text);
 	}

@@ -161,7 +161,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 				   .priced_cpu = d->priced_cpu, .plan = plan };
 	struct ranks *r = arena_alloc(a, sizeof *r);
 	struct price *p = arena_alloc(a, sizeof *p);
-	struct target_seats seats;
+	struct target_devs devs;
 	struct buf text;
 	const char *why = "?";
 
@@ -173,9 +173,9 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	if (d->pm.search && d->pm.search->report->found.n) {
 		out->search = d->pm.search->report;
 	}
-	price_seats(r, t, a, &seats);
+	price_devs(r, t, a, &devs);
 	in.on = t;
-	in.seats = &seats;
+	in.devs = &devs;
 	in.ranks = r;
 	in.price = p;
 	/* one by name is of no file that the user wrote */
@@ -183,20 +183,20 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 		? in.target
 		: arena_printf(a, "targets/%s.target",
 			       t->groups.at->device.name);
-	if (d->wants_code && !drv_code_begin(d, r, t, &seats, p, plan)) {
+	if (d->wants_code && !drv_code_begin(d, r, t, &devs, p, plan)) {
 		return false;
 	}
-	price_seats(r, t, a, &seats);	/* with what code keeps there */
+	price_devs(r, t, a, &devs);	/* with what code keeps there */
 	buf_init(&text, a);
 	plan_print(m, plan, &text);
 	in.plan_text = buf_text(&text);
-	if (!answer_arena(r, t, &seats, a, &out->memory, &why)) {
+	if (!answer_arena(r, t, &devs, a, &out->memory, &why)) {
 		diag_error(&d->ctx.diags, nowhere,
 			   "these programs have no place: %s", why);
 		return false;
 	}
-	drv_keep_memory(d, r, &seats);
-	drv_keep_kernels(d, r, &seats, p);
+	drv_keep_memory(d, r, &devs);
+	drv_keep_kernels(d, r, &devs, p);
 	answer_make(&in, a, out);
 	return true;
 }

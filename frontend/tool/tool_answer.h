@@ -49,7 +49,7 @@ bool drv_price(struct driver *d, struct ir_module *m, struct target *t,
  * if reported.
  */
 bool drv_code_begin(struct driver *d, const struct ranks *r,
-		    struct target *t, const struct target_seats *seats,
+		    struct target *t, const struct target_devs *devs,
 		    const struct price *p, struct plan *plan);
 /* What was begun: LLVM's text to d->out, or the program to d->program. */
 bool drv_code_text(struct driver *d, const struct answer *x);
@@ -81,10 +81,10 @@ bool drv_explain(struct driver *d, struct ir_module *m,
 bool drv_explains(const struct driver *d, const char *what);
 /* If --explain=memory asks for it. */
 void drv_keep_memory(struct driver *d, const struct ranks *r,
-		     const struct target_seats *seats);
+		     const struct target_devs *devs);
 /* Of a priced step, if --explain=cost asks for it. */
 void drv_keep_kernels(struct driver *d, const struct ranks *r,
-		      const struct target_seats *seats,
+		      const struct target_devs *devs,
 		      const struct price *p);
 
 /* ---- why_not.c --------------------------------------------------------- */

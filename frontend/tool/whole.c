@@ -85,7 +85,7 @@ make_ranks(struct making *t, int64_t microbatch)
 static bool
 make(struct making *t, int64_t microbatch)
 {
-	struct target_seats on = target_seat_all(t->d->code_in->target);
+	struct target_devs on = target_devs_all(t->d->code_in->target);
 	static const struct price_traits plain;
 	struct memory mem;
 

@@ -53,14 +53,14 @@ static const struct attention_shape attention[] = {
 	{ 8, 1024, 128, true }, { 4, 2048, 128, true }
 };
 
-static const int64_t quick_talk[] = { 4096, 65536, 1048576 };
-static const int64_t talk[] = {
+static const int64_t quick_coll[] = { 4096, 65536, 1048576 };
+static const int64_t coll[] = {
 	4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 16 << 20, 64 << 20
 };
 
 #define COUNT(a) (sizeof (a) / sizeof *(a))
 
-static const enum cost_op talk_ops[RT_COLLECTIVES] = {
+static const enum cost_op coll_ops[RT_COLLECTIVES] = {
 	[RT_ALL_REDUCE] = COST_ALL_REDUCE,
 	[RT_ALL_GATHER] = COST_ALL_GATHER,
 	[RT_REDUCE_SCATTER] = COST_REDUCE_SCATTER,
@@ -212,32 +212,32 @@ measure_launch(struct cal *c)
 }
 
 static bool
-measure_talk(struct cal *c, enum rt_collective op, int ranks, int64_t bytes)
+measure_coll(struct cal *c, enum rt_collective op, int ranks, int64_t bytes)
 {
-	struct rt_talk x = { op, ranks, bytes };
-	struct cal_point p = { .group = CAL_TALK };
+	struct rt_coll x = { op, ranks, bytes };
+	struct cal_point p = { .group = CAL_COMM };
 	struct rt_error err;
 
-	if (c->meter.ops->talk(&c->meter, &x, &p.s, &err) != RT_OK) {
+	if (c->meter.ops->coll(&c->meter, &x, &p.s, &err) != RT_OK) {
 		return failed(c, &err);
 	}
 	p.what = arena_printf(&c->d->ctx.perm, "%s x%d %lld",
-		cost_op_names[talk_ops[op]], ranks, (long long)bytes);
+		cost_op_names[coll_ops[op]], ranks, (long long)bytes);
 	p.work = (double)bytes;
-	p.talk.op = talk_ops[op];
-	p.talk.ranks = ranks;
-	p.talk.bytes = (double)bytes;
+	p.coll.op = coll_ops[op];
+	p.coll.ranks = ranks;
+	p.coll.bytes = (double)bytes;
 	keep(c, p);
 	return true;
 }
 
 /* 2, 4, 8, .. and all of them; more than an eighth of memory is too much. */
 static bool
-measure_talks(struct cal *c)
+measure_colls(struct cal *c)
 {
-	const int64_t *sizes = c->quick ? quick_talk : talk;
-	size_t n = c->quick ? COUNT(quick_talk) : COUNT(talk), i;
-	int most = c->meter.facts.no_talk ? 0 : c->meter.facts.ranks;
+	const int64_t *sizes = c->quick ? quick_coll : coll;
+	size_t n = c->quick ? COUNT(quick_coll) : COUNT(coll), i;
+	int most = c->meter.facts.no_comm ? 0 : c->meter.facts.ranks;
 	int op, ranks;
 
 	for (ranks = 2; ranks <= most; ranks = ranks < most &&
@@ -248,7 +248,7 @@ measure_talks(struct cal *c)
 			}
 			for (i = 0; i < n && 16.0 * (double)sizes[i] * ranks <
 			     c->meter.facts.memory_bytes; i++) {
-				if (!measure_talk(c, (enum rt_collective)op,
+				if (!measure_coll(c, (enum rt_collective)op,
 						  ranks, sizes[i])) {
 					return false;
 				}
@@ -312,7 +312,7 @@ drv_calibrate(struct driver *d)
 	     measure_matmuls(&c, device && strcmp(device, "cuda") == 0
 			     ? 4 : 1) &&
 	     measure_attentions(&c) && measure_streams(&c) &&
-	     measure_talks(&c);
+	     measure_colls(&c);
 	if (ok) {
 		cal_fit(&c);
 		tell(&c);

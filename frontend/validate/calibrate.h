@@ -9,7 +9,7 @@
 #include "passes/price/cost.h"
 #include "runtime/measure/measure.h"
 
-enum cal_group { CAL_MATMUL, CAL_ATTEND, CAL_STREAM, CAL_LAUNCH, CAL_TALK,
+enum cal_group { CAL_MATMUL, CAL_ATTEND, CAL_STREAM, CAL_LAUNCH, CAL_COMM,
 		 CAL_GROUPS };
 
 /* One shape: what it was, what it took, what the fitted target says. */
@@ -27,7 +27,7 @@ struct cal_point {
 			enum cost_op op;
 			int64_t ranks;
 			double bytes;
-		} talk;
+		} coll;
 	};
 };
 

@@ -27,7 +27,7 @@ cal_rate(enum rt_rate r)
 double
 cal_predict(const struct target_group *t, const struct cal_point *p)
 {
-	struct cost_group g = { p->talk.ranks, 1, 1, false };
+	struct cost_group g = { p->coll.ranks, 1, 1, false };
 
 	switch (p->group) {
 	case CAL_MATMUL:
@@ -36,8 +36,8 @@ cal_predict(const struct target_group *t, const struct cal_point *p)
 		return cost_attention(&t->device, &p->attend).us;
 	case CAL_STREAM:
 		return cost_bytes(&t->device, COST_MAP, p->bytes).us;
-	case CAL_TALK:
-		return cost_collective(t, p->talk.op, &g, p->talk.bytes,
+	case CAL_COMM:
+		return cost_collective(t, p->coll.op, &g, p->coll.bytes,
 				       NULL).us;
 	default:
 		return t->device.launch_us;
@@ -171,9 +171,9 @@ is_attention(const struct cal_point *p)
 }
 
 static bool
-is_talk(const struct cal_point *p)
+is_comm(const struct cal_point *p)
 {
-	return p->group == CAL_TALK;
+	return p->group == CAL_COMM;
 }
 
 #define AT(member) offsetof(struct target_device, member)
@@ -269,13 +269,13 @@ take_rates(struct cal *c)
 		case CAL_STREAM:
 			to = &d->memory_bytes_us;
 			break;
-		case CAL_TALK:
+		case CAL_COMM:
 			/* what a ring moves over one link */
 			rate = p->work / p->s.low_us;
-			rate *= p->talk.op == COST_SEND ? 1 :
-				(p->talk.op == COST_ALL_REDUCE ? 2.0 : 1.0) *
-				(double)(p->talk.ranks - 1) /
-				(double)p->talk.ranks;
+			rate *= p->coll.op == COST_SEND ? 1 :
+				(p->coll.op == COST_ALL_REDUCE ? 2.0 : 1.0) *
+				(double)(p->coll.ranks - 1) /
+				(double)p->coll.ranks;
 			to = &d->link_bytes_us;
 			break;
 		case CAL_LAUNCH:
@@ -378,7 +378,7 @@ cal_fit(struct cal *c)
 		fit(c, matrix_knobs, 3, is_matmul);
 	}
 	fit(c, attention_knobs, 2, is_attention);
-	fit(c, link_knobs, 3, is_talk);
+	fit(c, link_knobs, 3, is_comm);
 	settle_all(d);
 	for (g = 0; g < CAL_GROUPS; g++) {
 		c->errors[g] = errors_of(c, (enum cal_group)g);

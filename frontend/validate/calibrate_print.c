@@ -125,8 +125,8 @@ print_facts(const struct cal *c, struct buf *out)
 		buf_printf(out, "attention is not measured: %s\n",
 			   f->no_attention);
 	}
-	if (f->no_talk) {
-		buf_printf(out, "links are not measured: %s\n", f->no_talk);
+	if (f->no_comm) {
+		buf_printf(out, "links are not measured: %s\n", f->no_comm);
 	}
 }
 
@@ -296,7 +296,7 @@ print_link(const struct cal *c, struct buf *out)
 {
 	const struct rt_facts *f = &c->meter.facts;
 
-	if (c->errors[CAL_TALK].n > 0) {
+	if (c->errors[CAL_COMM].n > 0) {
 		text(out, "link", f->link);
 		buf_puts(out, "  # The best that one rank got, one direction, "
 			 "twice.\n");
@@ -320,7 +320,7 @@ measured(const struct cal *c)
 		{ CAL_STREAM, 1u << TARGET_MEMORY_EFF },
 		{ CAL_ATTEND, 1u << TARGET_ATTENTION_EFF |
 			      1u << TARGET_ATTENTION_FILL },
-		{ CAL_TALK, 1u << TARGET_LINK_EFF | 1u << TARGET_LINK_START |
+		{ CAL_COMM, 1u << TARGET_LINK_EFF | 1u << TARGET_LINK_START |
 			    1u << TARGET_LINK_HOP }
 	};
 	uint32_t all = 1u << TARGET_LAUNCH;
@@ -350,7 +350,7 @@ print_constants(const struct cal *c, struct buf *out)
 	fitted(c, CAL_ATTEND, out);
 	number(out, "attention_eff", d->attention_eff);
 	number(out, "attention_fill", d->attention_fill);
-	fitted(c, CAL_TALK, out);
+	fitted(c, CAL_COMM, out);
 	number(out, "link_eff", d->link_eff);
 	number(out, "link_start", d->link_start_us);
 	number(out, "link_hop", d->link_hop_us);

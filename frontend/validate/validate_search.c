@@ -41,7 +41,7 @@ as_it_was(struct val *v, struct ir_ctx *c, const struct val_run *run,
 	  const struct price_traits *traits, struct val_row *r)
 {
 	const struct target_device *d = &run->group.device;
-	struct target_seats seats = target_seat_all(&run->group);
+	struct target_devs devs = target_devs_all(&run->group);
 	struct ir_module *m = val_compile(c, run->model);
 	struct target t = target_of(&c->perm, run);
 	const char *why = NULL;
@@ -59,7 +59,7 @@ as_it_was(struct val *v, struct ir_ctx *c, const struct val_run *run,
 	if (!s || !ranks_open(&ranks, m, s, &why)) {
 		return why ? why : val_first_error(v, c);
 	}
-	if (!price_step(&ranks, &seats, traits, &c->perm, &p, &why) ||
+	if (!price_step(&ranks, &devs, traits, &c->perm, &p, &why) ||
 	    !memory_plan(&ranks, NULL, (int64_t)d->reserve_bytes, &c->perm,
 			 &mem, &why)) {
 		return why;

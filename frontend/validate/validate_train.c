@@ -293,7 +293,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 {
 	struct price_traits traits;
 	struct ir_module *m = val_compile(c, model_text(&c->perm, x, mlp));
-	struct target_seats seats;
+	struct target_devs devs;
 	struct target_group g = { 0 };
 	const char *why = NULL;
 	struct memory mem;
@@ -316,8 +316,8 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	if (why) {
 		return why;
 	}
-	seats = target_seat_all(&g);
-	if (!price_step(&ranks, &seats, &traits, &c->perm, &p, &why)) {
+	devs = target_devs_all(&g);
+	if (!price_step(&ranks, &devs, &traits, &c->perm, &p, &why)) {
 		return why;
 	}
 	tsv_number(&x->v->table, x->row, x->at[MEM_GB], &r->measured_gib);
@@ -333,7 +333,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	r->predicted_us = p.step_us;
 	r->math_us = p.parts_us[PRICE_MATRIX] + p.parts_us[PRICE_ATTENTION];
 	r->memory_us = p.parts_us[PRICE_MAPS];
-	r->launch_us = p.parts_us[PRICE_TALK];
+	r->launch_us = p.parts_us[PRICE_COMM];
 	return NULL;
 }
 

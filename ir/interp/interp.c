@@ -476,7 +476,7 @@ keep_result(struct interp *e, uint32_t k, struct ir_eval_result *out)
 		snprintf(part, sizeof part, "result[%u]", k);
 		call_seen(e, v, b, part);
 	}
-	if (!ir_pool_has_room(e->pool, ir_node(e->m, val->node)->span,
+	if (!ir_pool_fits(e->pool, ir_node(e->m, val->node)->span,
 			      b->bytes)) {
 		return false;
 	}

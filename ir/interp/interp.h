@@ -113,7 +113,7 @@ struct interp_block *ir_interp_hold(const struct interp *e, value_id v);
 struct interp_block *ir_pool_block(struct ir_pool *p, struct span at,
 				   int64_t elems);
 void ir_pool_drop(struct ir_pool *p, struct interp_block *b);
-bool ir_pool_has_room(struct ir_pool *p, struct span at, int64_t bytes);
+bool ir_pool_fits(struct ir_pool *p, struct span at, int64_t bytes);
 
 /* ---- interp_io.c: names, sources, sinks ---- */
 
@@ -144,7 +144,7 @@ bool ir_interp_reduce(struct interp *e, const struct ir_node *n,
 /* False, reported: the node wants a routed row that is not on this rank. */
 bool ir_interp_absent(const struct interp *e, const struct ir_node *n);
 /* Whether ranks talk in this node. */
-bool ir_interp_talks(const struct interp *e, const struct ir_node *n);
+bool ir_interp_colls(const struct interp *e, const struct ir_node *n);
 
 /* ---- interp_nest.c: loops over dims by name ---- */
 

@@ -480,7 +480,7 @@ static bool
 run(struct interp *e, const struct ir_node *n, double *out,
     void (*block)(struct heads *a))
 {
-	bool talks = ir_interp_talks(e, n), ok = true;
+	bool colls = ir_interp_colls(e, n), ok = true;
 	struct interp_block *room;
 	int64_t queries, keys, i;
 	struct heads a;
@@ -489,7 +489,7 @@ run(struct interp *e, const struct ir_node *n, double *out,
 	queries = ir_nest_elems(&a.o);
 	keys = ir_dim_size(e->m, ir_rule_factor(&a.r, "t")->dims[0]);
 	room = ir_interp_get(e, n, keys + a.v.size[0] +
-				   (talks ? queries : 0));
+				   (colls ? queries : 0));
 	if (!room) {
 		return false;
 	}
@@ -497,7 +497,7 @@ run(struct interp *e, const struct ir_node *n, double *out,
 	a.row = a.score + keys;
 	memset(out, 0, (size_t)ir_interp_elems(e, n, INTERP_RESULT) *
 		       sizeof *out);
-	if (talks) {
+	if (colls) {
 		a.lse = a.row + a.v.size[0];
 		for (i = 0; i < queries; i++) {
 			a.lse[i] = -INFINITY;

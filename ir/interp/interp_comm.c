@@ -87,7 +87,7 @@ ir_machine_give(struct interp *e, const struct ir_peer *peers, uint32_t n,
 /* ---- exchanges ---- */
 
 bool
-ir_interp_talks(const struct interp *e, const struct ir_node *n)
+ir_interp_colls(const struct interp *e, const struct ir_node *n)
 {
 	const struct ir_attr *on = ir_attr(e->m, n, IR_ATTR_ON);
 
@@ -124,7 +124,7 @@ ir_interp_reduce(struct interp *e, const struct ir_node *n,
 	uint32_t k;
 	int64_t i;
 
-	if (!ir_interp_talks(e, n)) {
+	if (!ir_interp_colls(e, n)) {
 		return true;
 	}
 	if (!ir_interp_exchange(e, n, data, elems, &r)) {
@@ -193,7 +193,7 @@ convert(struct interp *e, const struct ir_node *n, double *out)
 {
 	const struct interp_round *r;
 
-	if (!ir_interp_talks(e, n)) {
+	if (!ir_interp_colls(e, n)) {
 		return same(e, n, out);
 	}
 	if (!ir_interp_exchange(e, n, interp_arg(e, n, 0),
@@ -328,7 +328,7 @@ ir_eval_dispatch(struct interp *e, const struct ir_node *n, double *out)
 	struct routes s;
 	bool i, j;
 
-	if (!ir_interp_talks(e, n)) {
+	if (!ir_interp_colls(e, n)) {
 		return same(e, n, out);
 	}
 	if (!ir_interp_exchange(e, n, interp_arg(e, n, 0),
@@ -389,7 +389,7 @@ ir_eval_combine(struct interp *e, const struct ir_node *n, double *out)
 	struct interp_block *rows;
 	int64_t elems, i;
 
-	if (!ir_interp_talks(e, n)) {
+	if (!ir_interp_colls(e, n)) {
 		return same(e, n, out);
 	}
 	elems = ir_interp_elems(e, n, 0);

@@ -50,7 +50,7 @@ gate_oom(void *user, size_t bytes)
 /* ---- blocks ---- */
 
 bool
-ir_pool_has_room(struct ir_pool *p, struct span at, int64_t bytes)
+ir_pool_fits(struct ir_pool *p, struct span at, int64_t bytes)
 {
 	struct ir_ctx *c = p->m->ctx;
 	struct buf b;
@@ -85,7 +85,7 @@ ir_pool_block(struct ir_pool *p, struct span at, int64_t elems)
 	if (!num_mul(elems, (int64_t)sizeof *b->data, &bytes)) {
 		bytes = -1;
 	}
-	if (!ir_pool_has_room(p, at, bytes)) {
+	if (!ir_pool_fits(p, at, bytes)) {
 		return NULL;
 	}
 	all = sizeof *b + (p->needs ? 0 : (size_t)bytes);

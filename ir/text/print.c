@@ -578,14 +578,14 @@ print_func(struct printer *p, const struct ir_func *f)
 
 void
 ir_print_ready(const struct ir_module *m, struct arena *a,
-	       struct ir_print_room *out)
+	       struct ir_print_scratch *out)
 {
 	out->number = arena_alloc(a, m->values.n * sizeof *out->number);
 	out->done = arena_alloc(a, m->regions.n * sizeof *out->done);
 }
 
 void
-ir_print_in(struct ir_module *m, const struct ir_print_room *room,
+ir_print_in(struct ir_module *m, const struct ir_print_scratch *room,
 	    struct buf *out)
 {
 	struct printer p = { .m = m, .out = out, .number = room->number,
@@ -601,7 +601,7 @@ ir_print_in(struct ir_module *m, const struct ir_print_room *room,
 void
 ir_print(struct ir_module *m, struct buf *out)
 {
-	struct ir_print_room room;
+	struct ir_print_scratch room;
 
 	ir_print_ready(m, &m->ctx->tmp, &room);
 	ir_print_in(m, &room, out);

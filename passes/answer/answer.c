@@ -108,13 +108,13 @@ set_link(const struct answer_input *in, enum plan_axis axis,
 		return;
 	}
 	along = (uint32_t)1 << a;
-	g = price_group(in->ranks, in->seats->all, along);
+	g = price_group(in->ranks, in->devs->all, along);
 	out->link[axis] = g.nodes == 1 ? ANSWER_IN_NODE :
 		g.per_node == 1 ? ANSWER_ACROSS : ANSWER_BOTH;
 	n = (double)(g.nodes * g.per_node);
-	large = price_talk(in->ranks, in->seats->all, COST_ALL_REDUCE, along,
+	large = price_comm(in->ranks, in->devs->all, COST_ALL_REDUCE, along,
 			   large_bytes);
-	small = price_talk(in->ranks, in->seats->all, COST_ALL_REDUCE, along,
+	small = price_comm(in->ranks, in->devs->all, COST_ALL_REDUCE, along,
 			   small_bytes);
 	out->link_us[axis] = small;
 	out->link_gbs[axis] = 2 * (n - 1) / n * (large_bytes - small_bytes) /
@@ -304,7 +304,7 @@ set_places(const struct answer_input *in, struct arena *a, struct answer *out)
 
 	out->place = arena_alloc(a, in->ranks->npipes * sizeof *out->place);
 	for (i = 0; i < in->ranks->npipes; i++) {
-		const char *devices = in->seats->of
+		const char *devices = in->devs->of
 			? target_kinds(in->on, i * each, (i + 1) * each, a)
 			: target_kinds(in->on, 0, out->used, a);
 		struct answer_place *p = &out->place[out->nplaces - 1];
@@ -357,8 +357,8 @@ answer_make(const struct answer_input *in, struct arena *a,
 		set_link(in, (enum plan_axis)i, out);
 	}
 	out->step_us = in->price->step_us;
-	answer_split_time(in->ranks, in->seats, in->price, a, out->us);
-	out->host_us = answer_host_us(in->ranks, in->seats, in->price);
+	answer_split_time(in->ranks, in->devs, in->price, a, out->us);
+	out->host_us = answer_host_us(in->ranks, in->devs, in->price);
 	set_rates(in, out);
 	set_unmeasured(in, out);
 	set_money(in, out);

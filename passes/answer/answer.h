@@ -151,7 +151,7 @@ struct answer {
 struct answer_input {
 	const char *target, *file, *priced_cpu;	/* as in struct answer */
 	const struct target *on;
-	const struct target_seats *seats;
+	const struct target_devs *devs;
 	const struct plan *plan;
 	const char *plan_text;
 	const struct ranks *ranks;
@@ -189,11 +189,11 @@ extern const struct answer_time_row answer_times[ANSWER_NTIMES];
  * Where the time of what price_step has priced goes, by kernels of the busiest
  * rank: us adds up to p->step_us.
  */
-void answer_split_time(const struct ranks *r, const struct target_seats *t,
+void answer_split_time(const struct ranks *r, const struct target_devs *t,
 		       const struct price *p, struct arena *a,
 		       double us[ANSWER_NTIMES]);
 /* What a step moves of optimizer state from and to a host, by the same rank. */
-double answer_host_us(const struct ranks *r, const struct target_seats *t,
+double answer_host_us(const struct ranks *r, const struct target_devs *t,
 		      const struct price *p);
 
 /* The rank of the pipeline with most to do. */
@@ -214,7 +214,7 @@ struct answer_kernels {
 	VEC(struct answer_kernel) at;	/* what takes most time first */
 };
 
-void answer_find_kernels(const struct ranks *r, const struct target_seats *t,
+void answer_find_kernels(const struct ranks *r, const struct target_devs *t,
 			 const struct price *p, struct arena *a,
 			 struct answer_kernels *out);
 /* The first `most`, beside what their step takes. */
@@ -225,7 +225,7 @@ void answer_print_kernels(const struct answer_kernels *x, double step_us,
 
 /* In arena a, of ranks on t. False: *why says what has no place. */
 bool answer_arena(const struct ranks *r, const struct target *t,
-		  const struct target_seats *seats, struct arena *a,
+		  const struct target_devs *devs, struct arena *a,
 		  struct answer_memory *out, const char **why);
 /* Whether devices have what the plan asks for, and hosts that say so. */
 bool answer_fits(const struct answer_memory *m);

@@ -49,7 +49,7 @@ add_kernel(struct finding *x, const struct kernel *k, double us, double times)
 		k = &part;
 	}
 	e.flops = k->work->flops;
-	e.bytes = k->kind == KERNEL_COLLECTIVE ? k->work->talk.bytes
+	e.bytes = k->kind == KERNEL_COLLECTIVE ? k->work->coll.bytes
 		: k->work->read_bytes + k->work->write_bytes;
 	if (e.us > 0) {		/* sends are of the pipeline's schedule */
 		buf_init(&what, x->a);
@@ -108,7 +108,7 @@ by_time(const void *a, const void *b)
 }
 
 void
-answer_find_kernels(const struct ranks *r, const struct target_seats *t,
+answer_find_kernels(const struct ranks *r, const struct target_devs *t,
 		    const struct price *p, struct arena *a,
 		    struct answer_kernels *out)
 {
@@ -123,7 +123,7 @@ answer_find_kernels(const struct ranks *r, const struct target_seats *t,
 
 	memset(out, 0, sizeof *out);
 	out->rank = answer_busiest(r, p);
-	x.p.t = target_seat_of(t, out->rank);
+	x.p.t = target_devs_of(t, out->rank);
 	for (s = 0; s < r->nstages; s++) {
 		for (k = 0; k < SCHED_NKINDS &&
 		     r->sched->rank_of[s] == out->rank; k++) {

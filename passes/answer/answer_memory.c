@@ -19,7 +19,7 @@ answer_fits(const struct answer_memory *m)
 
 bool
 answer_arena(const struct ranks *r, const struct target *t,
-	     const struct target_seats *seats, struct arena *a,
+	     const struct target_devs *devs, struct arena *a,
 	     struct answer_memory *out, const char **why)
 {
 	struct target_host host;
@@ -30,7 +30,7 @@ answer_arena(const struct ranks *r, const struct target *t,
 	if (!memory_plan(r, NULL, 0, a, &mem, why)) {
 		return false;
 	}
-	memory_seat(&mem, seats);
+	memory_set_devices(&mem, devs);
 	host = memory_host(&mem, r, t, a);
 	out->host_bytes = (int64_t)host.bytes;
 	out->node_bytes = (int64_t)host.has;

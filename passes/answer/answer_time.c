@@ -126,7 +126,7 @@ cuts_sequence(const struct split_time *x, const struct kernel *k)
 		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
 		struct ir_along in, out;
 
-		if (!ir_is(n->op, IRF_TALKS) || !n->nargs || !n->nresults) {
+		if (!ir_is(n->op, IRF_COMM) || !n->nargs || !n->nresults) {
 			continue;
 		}
 		in = ir_along(ir_type(m, ir_args(m, n)[0]), tp);
@@ -141,9 +141,9 @@ cuts_sequence(const struct split_time *x, const struct kernel *k)
 
 /* Of several axes the outer kind counts: a norm's sum is over all ranks. */
 static enum answer_time
-talk_of(const struct split_time *x, const struct kernel *k)
+coll_of(const struct split_time *x, const struct kernel *k)
 {
-	uint32_t axes = k->work->talk.axes;
+	uint32_t axes = k->work->coll.axes;
 
 	return spans(x, axes, PLAN_PP) ? ANSWER_PIPELINE :
 	       spans(x, axes, PLAN_DP) ? ANSWER_DATA :
@@ -183,8 +183,8 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 			      : plain_time((enum price_part)part);
 		double us = f.us[part], l = 0;
 
-		if (part == PRICE_TALK) {
-			t = k->work->talk.axes ? talk_of(x, k) : ANSWER_TENSOR;
+		if (part == PRICE_COMM) {
+			t = k->work->coll.axes ? coll_of(x, k) : ANSWER_TENSOR;
 		} else {
 			l = fmin(us, launch);
 			launch -= l;
@@ -220,7 +220,7 @@ share_beside(struct split_time *x, const struct kernel_list *l, double times,
 	price_hidden(&x->p, l, each, us);
 	for (i = 0; i < l->at.n; i++) {
 		if (us[i] > 0) {
-			to->us[PRICE_TALK][talk_of(x, &l->at.at[i])] -=
+			to->us[PRICE_COMM][coll_of(x, &l->at.at[i])] -=
 				times * us[i];
 		}
 	}
@@ -383,7 +383,7 @@ share_parts(const struct share *s, const double parts_us[PRICE_NPARTS],
 			us[t] += parts_us[q] * s->us[q][t] / sum;
 		}
 		if (sum <= 0) {
-			us[q == PRICE_TALK ? ANSWER_TENSOR
+			us[q == PRICE_COMM ? ANSWER_TENSOR
 			   : plain_time((enum price_part)q)] += parts_us[q];
 		}
 		all += parts_us[q];
@@ -393,29 +393,29 @@ share_parts(const struct share *s, const double parts_us[PRICE_NPARTS],
 
 /* More work than time: collectives run behind it, and only a part shows. */
 static double
-hide_talk(double over_us, double us[ANSWER_NTIMES])
+hide_comm(double over_us, double us[ANSWER_NTIMES])
 {
-	double talk = 0, part;
+	double coll = 0, part;
 	int t;
 
 	for (t = ANSWER_TENSOR; t <= ANSWER_PIPELINE; t++) {
-		talk += us[t];
+		coll += us[t];
 	}
-	part = talk > 0 ? fmin(over_us / talk, 1) : 0;
+	part = coll > 0 ? fmin(over_us / coll, 1) : 0;
 	for (t = ANSWER_TENSOR; t <= ANSWER_PIPELINE; t++) {
 		us[t] -= part * us[t];
 	}
-	return over_us - part * talk;
+	return over_us - part * coll;
 }
 
 void
-answer_split_time(const struct ranks *r, const struct target_seats *t,
+answer_split_time(const struct ranks *r, const struct target_devs *t,
 		  const struct price *p, struct arena *a,
 		  double us[ANSWER_NTIMES])
 {
 	uint32_t rank = answer_busiest(r, p);
 	struct pricing at = {
-		.r = r, .m = r->m, .t = target_seat_of(t, rank),
+		.r = r, .m = r->m, .t = target_devs_of(t, rank),
 		.across = t->all, .traits = &p->traits
 	};
 	struct split_time x;
@@ -429,7 +429,7 @@ answer_split_time(const struct ranks *r, const struct target_seats *t,
 	if (fabs(idle) < 1e-9 * p->step_us) {
 		idle = 0;	/* not a tiny thing below it */
 	} else if (idle < 0) {
-		idle = -hide_talk(-idle, us);
+		idle = -hide_comm(-idle, us);
 	}
 	/* of what it does not fill, values on their way to it */
 	hops = fmin(p->hops_us, fmax(idle, 0));
@@ -454,12 +454,12 @@ host_of(const struct pricing *p, const struct kernel_list *l)
 }
 
 double
-answer_host_us(const struct ranks *r, const struct target_seats *t,
+answer_host_us(const struct ranks *r, const struct target_devs *t,
 	       const struct price *p)
 {
 	uint32_t rank = answer_busiest(r, p);
 	struct pricing at = {
-		.r = r, .m = r->m, .t = target_seat_of(t, rank),
+		.r = r, .m = r->m, .t = target_devs_of(t, rank),
 		.across = t->all, .traits = &p->traits
 	};
 	func_id update = r->update[rank];

@@ -208,7 +208,7 @@ check_ranks(struct ir_module *m, const struct sched *s)
 	check_tensors(&c);
 	check_sums(&c);
 	check_updates(&c);
-	check_talk(&c);
+	check_comm(&c);
 	return m->ctx->diags.errors == errors;
 }
 

@@ -119,7 +119,7 @@ void check_pieces(struct check *c);
 void check_tensors(struct check *c);	/* check_tensors.c */
 void check_sums(struct check *c);	/* check_sums.c */
 void check_saves(struct check *c);	/* check_saves.c */
-void check_talk(struct check *c);	/* check_comm.c */
+void check_comm(struct check *c);	/* check_comm.c */
 void check_updates(struct check *c);	/* check_updates.c */
 
 /*

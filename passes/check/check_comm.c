@@ -126,7 +126,7 @@ in_pairs(struct check *c, const struct end *e, uint32_t n)
 }
 
 void
-check_talk(struct check *c)
+check_comm(struct check *c)
 {
 	struct end *ends = arena_alloc(c->a, (c->uses.n + 1) * sizeof *ends);
 	uint32_t i, n = 0, from;

@@ -44,7 +44,7 @@ crosses(const struct check *c, const struct ir_node *n)
 	uint32_t i;
 
 	for (i = 0; on && i < on->ndims; i++) {
-		if (on->dims[i] == c->pp && ir_is(n->op, IRF_TALKS)) {
+		if (on->dims[i] == c->pp && ir_is(n->op, IRF_COMM)) {
 			return true;
 		}
 	}

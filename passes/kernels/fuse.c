@@ -67,9 +67,9 @@ open_bench(struct fuse *f)
 	f->linked = arena_alloc(a, m->funcs.n);
 	f->uses = arena_alloc(a, nv * sizeof *f->uses);
 	f->links.cap = m->args.n;
-	f->links.at = arena_room(a, m->args.n * sizeof *f->links.at);
+	f->links.at = arena_alloc_raw(a, m->args.n * sizeof *f->links.at);
 	f->escapes = arena_alloc(a, nv);
-	f->place = arena_room(a, nn * sizeof *f->place);
+	f->place = arena_alloc_raw(a, nn * sizeof *f->place);
 	f->home = arena_alloc(a, nn * sizeof *f->home);
 	if (f->memo) {
 		f->said = arena_alloc(a, (m->ctx->syms.text.n + 1) *
@@ -121,15 +121,15 @@ find_groups(struct fuse *f, struct kernel_list *l)
 			VEC_PUSH(f->a, &l->free, f->nodes[i]);
 		}
 	}
-	fuse_spread_talk(f, l);
-	fuse_wait_talk(f, l);
+	fuse_spread_coll(f, l);
+	fuse_wait_comm(f, l);
 }
 
 /* Kernels but for sizes; the list has them, by the region's own names. */
-static const struct fuse_mould *
-make_mould(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
+static const struct fuse_template *
+make_template(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
-	struct fuse_mould *x;
+	struct fuse_template *x;
 
 	link_uses(f);
 	fuse_open_region(f, l->region);
@@ -138,14 +138,14 @@ make_mould(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 	fuse_open_counts(f);
 	find_groups(f, l);
 	x = fuse_close_counts(f, l);
-	return key ? fuse_keep_mould(f, key, x) : x;
+	return key ? fuse_keep_template(f, key, x) : x;
 }
 
 static void
 find_kernels(struct fuse *f, const struct fuse_key *key,
 	     struct kernel_list *l)
 {
-	const struct fuse_mould *x = key ? fuse_find_mould(f, key) : NULL;
+	const struct fuse_template *x = key ? fuse_find_template(f, key) : NULL;
 	struct arena *shared;
 	bool own;
 
@@ -153,14 +153,14 @@ find_kernels(struct fuse *f, const struct fuse_key *key,
 		fuse_copy_list(f->a, &x->list, fuse_names(f, key, l->region),
 			       l);
 	} else {
-		x = make_mould(f, key, l);
+		x = make_template(f, key, l);
 	}
-	shared = key ? fuse_room(f, x) : NULL;
+	shared = key ? fuse_scratch(f, x) : NULL;
 	f->shared = shared ? shared : f->a;
 	fuse_fill(f, x, l);
 	own = fuse_join(f, l);
 	if (own) {
-		fuse_wait_talk(f, l);
+		fuse_wait_comm(f, l);
 	}
 	own |= parts_read(f->m, l);
 	if (shared) {

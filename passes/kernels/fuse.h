@@ -18,7 +18,7 @@ enum fuse_class {
 	FUSE_DOT,
 	FUSE_PAIRS,
 	FUSE_SINK,		/* accumulate, store */
-	FUSE_TALK,		/* ranks wait for each other */
+	FUSE_COMM,		/* ranks wait for each other */
 	FUSE_REGION,
 	FUSE_CALL
 };
@@ -94,7 +94,7 @@ struct fuse_attention {
 
 struct fuse_work {
 	struct kernel_work like;	/* all the rest */
-	count_id flops, read, write, talk;
+	count_id flops, read, write, coll;
 	struct {
 		count_id batch, m, n, k, groups;
 	} dot;
@@ -110,7 +110,7 @@ fuse_work_of(const struct kernel *k)
 }
 
 /* A region's kernels, for all sizes that answer all questions alike. */
-struct fuse_mould {
+struct fuse_template {
 	struct hash hash;	/* of the key */
 	bool kept;		/* by the memo, and so by other names */
 	struct kernel_list list;	/* without what follows from sizes */
@@ -136,7 +136,7 @@ struct fuse_key {
 	struct hash sizes;
 	bool known;
 	bool none;		/* from more than is in it */
-	bool talks, loose;	/* what a region around it has to know */
+	bool colls, loose;	/* what a region around it has to know */
 	bool nests;		/* it has regions inside */
 	VEC(value_id) values;	/* by number, from 1: as they are met */
 	VEC(value_id) outer;	/* those of them that it does not make */
@@ -313,17 +313,17 @@ void fuse_close_names(struct fuse *f, const struct fuse_key *key);
 /* ---- fuse_template.c ---- */
 
 /* Of a region with that key, if one was kept; or NULL. */
-const struct fuse_mould *fuse_find_mould(struct fuse *f,
+const struct fuse_template *fuse_find_template(struct fuse *f,
 					 const struct fuse_key *key);
 /* What is kept of it, or itself if there is no room. */
-const struct fuse_mould *fuse_keep_mould(struct fuse *f,
+const struct fuse_template *fuse_keep_template(struct fuse *f,
 					 const struct fuse_key *key,
-					 const struct fuse_mould *made);
+					 const struct fuse_template *made);
 /* A list's kernels, which are the mould's, take what they do now. */
-void fuse_fill(struct fuse *f, const struct fuse_mould *x,
+void fuse_fill(struct fuse *f, const struct fuse_template *x,
 	       struct kernel_list *l);
 /* Another of these, in an arena. */
-struct fuse_moulds *fuse_moulds_new(struct arena *a);
+struct fuse_templates *fuse_templates_new(struct arena *a);
 
 /* ---- fuse_memo.c ---- */
 
@@ -334,14 +334,14 @@ bool fuse_recall(struct fuse *f, const struct fuse_key *key,
  * Where what its kernels take may stay for others, so that the list can be
  * remembered; NULL: nowhere.
  */
-struct arena *fuse_room(struct fuse *f, const struct fuse_mould *x);
+struct arena *fuse_scratch(struct fuse *f, const struct fuse_template *x);
 /* `own`: it differs from the mould by more than what its kernels take. */
 void fuse_remember(struct fuse *f, const struct fuse_key *key,
-		   const struct fuse_mould *mould, bool own,
+		   const struct fuse_template *tmpl, bool own,
 		   struct kernel_list *l);
-struct fuse_moulds *fuse_moulds_of(struct kernels_memo *memo);
+struct fuse_templates *fuse_templates_of(struct kernels_memo *memo);
 /* Whether so many bytes more may be kept; they count from here on. */
-bool fuse_has_room(struct kernels_memo *memo, size_t bytes);
+bool fuse_fits(struct kernels_memo *memo, size_t bytes);
 
 /* ---- fuse_order.c ---- */
 
@@ -349,7 +349,7 @@ bool fuse_has_room(struct kernels_memo *memo, size_t bytes);
 bool fuse_stores(const struct ir_node *n);
 
 /* Whether ranks talk in the node itself, not in a region of it. */
-bool fuse_talks(const struct fuse *f, node_id id);
+bool fuse_colls(const struct fuse *f, node_id id);
 
 /* Places, what each comes behind, and a group for each. */
 void fuse_open_region(struct fuse *f, region_id r);
@@ -373,7 +373,7 @@ void fuse_sink(struct fuse *f);
 /* Between these two groups become kernels. */
 void fuse_open_counts(struct fuse *f);
 /* The mould of the list. */
-struct fuse_mould *fuse_close_counts(struct fuse *f,
+struct fuse_template *fuse_close_counts(struct fuse *f,
 				     const struct kernel_list *l);
 /* What a group reads, writes and computes. */
 void fuse_count(struct fuse *f, uint32_t group, struct kernel *k);
@@ -393,8 +393,8 @@ bool fuse_join(struct fuse *f, struct kernel_list *l);
 /* ---- fuse_comm.c ---- */
 
 /* Puts talk where it can go on beside kernels. */
-void fuse_spread_talk(struct fuse *f, struct kernel_list *l);
+void fuse_spread_coll(struct fuse *f, struct kernel_list *l);
 /* What waits for talk that goes on beside others. */
-void fuse_wait_talk(struct fuse *f, struct kernel_list *l);
+void fuse_wait_comm(struct fuse *f, struct kernel_list *l);
 
 #endif

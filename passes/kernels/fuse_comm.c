@@ -25,12 +25,12 @@ is_heavy(const struct kernel *k)
 
 /* A collective: nothing that is put into a tensor rides on it. */
 static bool
-is_talk(const struct kernel *k, enum ir_op op)
+is_comm(const struct kernel *k, enum ir_op op)
 {
-	return k->kind == KERNEL_COLLECTIVE && k->nodes.n == k->work->talk.n &&
-	       k->inputs.n == k->work->talk.n &&
-	       k->outputs.n == k->work->talk.n &&
-	       k->work->talk.op == op;
+	return k->kind == KERNEL_COLLECTIVE && k->nodes.n == k->work->coll.n &&
+	       k->inputs.n == k->work->coll.n &&
+	       k->outputs.n == k->work->coll.n &&
+	       k->work->coll.op == op;
 }
 
 static bool
@@ -39,7 +39,7 @@ gathers_weight(const struct fuse *f, const struct kernel *k)
 	uint32_t i;
 	node_id n;
 
-	if (!is_talk(k, IR_ALL_GATHER)) {
+	if (!is_comm(k, IR_ALL_GATHER)) {
 		return false;
 	}
 	for (i = 0; i < k->inputs.n; i++) {
@@ -54,7 +54,7 @@ gathers_weight(const struct fuse *f, const struct kernel *k)
 static bool
 reduces(const struct kernel *k)
 {
-	return is_talk(k, IR_REDUCE_SCATTER) || is_talk(k, IR_ALL_REDUCE);
+	return is_comm(k, IR_REDUCE_SCATTER) || is_comm(k, IR_ALL_REDUCE);
 }
 
 /* ---- what may wait ---- */
@@ -268,7 +268,7 @@ sum_late(const struct fuse *f, struct kernel_list *l)
 	uint32_t i, to, from;
 
 	for (i = 0; i < l->at.n; i++) {
-		if (!is_talk(&l->at.at[i], IR_ALL_GATHER)) {
+		if (!is_comm(&l->at.at[i], IR_ALL_GATHER)) {
 			continue;
 		}
 		to = first_reader(l, i);
@@ -324,7 +324,7 @@ reduce_early(struct kernel_list *l)
 }
 
 void
-fuse_spread_talk(struct fuse *f, struct kernel_list *l)
+fuse_spread_coll(struct fuse *f, struct kernel_list *l)
 {
 	if (!f->updates && l->at.n > 0) {
 		put_off(f, l);
@@ -335,7 +335,7 @@ fuse_spread_talk(struct fuse *f, struct kernel_list *l)
 }
 
 void
-fuse_wait_talk(struct fuse *f, struct kernel_list *l)
+fuse_wait_comm(struct fuse *f, struct kernel_list *l)
 {
 	uint32_t i, to;
 

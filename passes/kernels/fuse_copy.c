@@ -79,10 +79,10 @@ fuse_copy_list(struct arena *a, const struct kernel_list *from,
 	struct room room;
 
 	count(from, &nids, &nuses);
-	room.ids = arena_room(a, nids * sizeof *room.ids);
-	room.uses = arena_room(a, nuses * sizeof *room.uses);
+	room.ids = arena_alloc_raw(a, nids * sizeof *room.ids);
+	room.uses = arena_alloc_raw(a, nuses * sizeof *room.uses);
 	to->at.n = to->at.cap = from->at.n;
-	to->at.at = arena_room(a, from->at.n * sizeof *to->at.at);
+	to->at.at = arena_alloc_raw(a, from->at.n * sizeof *to->at.at);
 	for (i = 0; i < from->at.n; i++) {
 		copy_kernel(&room, &from->at.at[i], names, &to->at.at[i]);
 	}
@@ -108,7 +108,7 @@ fuse_number_values(struct fuse *f)
 	if (!f->number) {
 		f->number = arena_alloc(&f->bench, (f->m->values.n + 1) *
 					sizeof *f->number);
-		f->at = arena_room(&f->bench, (f->m->nodes.n + 1) *
+		f->at = arena_alloc_raw(&f->bench, (f->m->nodes.n + 1) *
 				   sizeof *f->at);
 	}
 }

@@ -306,11 +306,11 @@ add_rows(struct fuse *f, const struct ir_node *n, count_id *bytes)
 
 /* Along which axes ranks talk, and what goes over the link. */
 static void
-talk_of(struct fuse *f, node_id id, struct fuse_work *w)
+coll_of(struct fuse *f, node_id id, struct fuse_work *w)
 {
 	const struct ir_node *n = ir_node(f->m, id);
 	const struct ir_attr *on = ir_attr(f->m, n, IR_ATTR_ON);
-	struct kernel_talk *t = &w->like.talk;
+	struct kernel_coll *t = &w->like.coll;
 	const value_id *args = ir_args(f->m, n);
 	count_id a, b;
 	uint32_t i;
@@ -319,18 +319,18 @@ talk_of(struct fuse *f, node_id id, struct fuse_work *w)
 		t->axes |= (uint32_t)1 << on->dims[i];
 	}
 	t->op = n->op;
-	if (fuse_class(f, id) == FUSE_TALK) {
+	if (fuse_class(f, id) == FUSE_COMM) {
 		a = n->nargs ? bytes_of(f, args[0]) : 0;
 		b = n->nresults ? bytes_of(f, n->result) : 0;
-		w->talk = ir_count_most(&f->counts, a, b);
+		w->coll = ir_count_most(&f->counts, a, b);
 		t->n = 1;
 	} else if (fuse_class(f, id) == FUSE_PAIRS && n->nargs > 2) {
 		/* keys and values go round */
 		a = bytes_of(f, args[1]);
 		b = bytes_of(f, args[2]);
-		w->talk = ir_count_add(&f->counts, a, b);
+		w->coll = ir_count_add(&f->counts, a, b);
 	} else {
-		add_rows(f, n, &w->talk);
+		add_rows(f, n, &w->coll);
 	}
 }
 
@@ -352,10 +352,10 @@ add_work(struct fuse *f, uint32_t place, struct fuse_work *w)
 	} else if (class == FUSE_PAIRS) {
 		pairs_shape(f, n, w, flops);
 	}
-	if (class == FUSE_TALK ||
+	if (class == FUSE_COMM ||
 	    (class != FUSE_ELEM && class != FUSE_SINK &&
 	     ir_attr(f->m, n, IR_ATTR_ON))) {
-		talk_of(f, id, w);
+		coll_of(f, id, w);
 	}
 }
 
@@ -372,7 +372,7 @@ kind_of(const struct fuse *f, const struct fuse_group *g)
 		return KERNEL_CONTRACTION;
 	case FUSE_PAIRS:
 		return KERNEL_ATTENTION;
-	case FUSE_TALK:
+	case FUSE_COMM:
 		return KERNEL_COLLECTIVE;
 	case FUSE_REGION:
 		return KERNEL_REPEAT;
@@ -505,10 +505,10 @@ fuse_open_counts(struct fuse *f)
 	ir_counts_open(&f->counts, &f->tmp);
 }
 
-struct fuse_mould *
+struct fuse_template *
 fuse_close_counts(struct fuse *f, const struct kernel_list *l)
 {
-	struct fuse_mould *x = arena_alloc(&f->tmp, sizeof *x);
+	struct fuse_template *x = arena_alloc(&f->tmp, sizeof *x);
 
 	x->list = *l;
 	x->counts = f->counts.at.at;

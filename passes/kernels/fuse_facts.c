@@ -23,7 +23,7 @@ has_room_for_all(const struct ir_module *m)
 }
 
 double
-kernel_room(const struct ir_module *m, value_id v)
+kernel_reserved_bytes(const struct ir_module *m, value_id v)
 {
 	struct ir_type t = *ir_type(m, v);
 
@@ -132,7 +132,7 @@ fuse_lens(struct fuse *f)
 {
 	if (f->nlens < f->lens.at.n) {
 		f->nlens = f->lens.at.n;
-		f->len = arena_room(&f->bench, f->nlens * sizeof *f->len);
+		f->len = arena_alloc_raw(&f->bench, f->nlens * sizeof *f->len);
 		ir_counts_run(f->m, f->lens.at.at, f->nlens, f->len);
 	}
 	return f->len;
@@ -174,7 +174,7 @@ could_be_view(struct fuse *f, node_id id)
 		return op->bytes[0] == '\0';
 	}
 	if (op->flags & IRF_CONVERTS) {	/* a piece of what is here */
-		return !(op->flags & IRF_TALKS) &&
+		return !(op->flags & IRF_COMM) &&
 		       ir_op_takes(n->op, IR_ATTR_OF);
 	}
 	if (!(op->flags & IRF_MOVES)) {
@@ -264,7 +264,7 @@ takes_view(struct fuse *f, node_id user, value_id v, void *unused)
 		return !ir_is(n->op, IRF_SINK) &&
 		       (f->constant[v] || is_contiguous(f, view) ||
 			fuse_all_uses(f, n->result, is_map, NULL));
-	case FUSE_TALK:
+	case FUSE_COMM:
 		return view->nargs > 0 && !f->constant[v] &&
 		       is_contiguous(f, view);
 	default:
@@ -331,8 +331,8 @@ class_of(enum ir_op id)
 	if (op->flags & IRF_CALLS) {
 		return FUSE_CALL;
 	}
-	if (op->flags & (IRF_TALKS | IRF_PEER)) {
-		return FUSE_TALK;
+	if (op->flags & (IRF_COMM | IRF_PEER)) {
+		return FUSE_COMM;
 	}
 	if (op->flags & IRF_SINK) {
 		return op->flags & IRF_STASH ? FUSE_FREE : FUSE_SINK;

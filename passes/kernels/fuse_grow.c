@@ -383,7 +383,7 @@ join_sink(struct fuse *f, uint32_t place, uint32_t maker)
 	    fuse_operand(f, place, 0)->moved ||
 	    f->groups[f->group_of[place]].places.n > 1 ||
 	    (head != FUSE_ELEM && head != FUSE_SCATTER &&
-	     !(head == FUSE_TALK && fuse_stores(n))) ||
+	     !(head == FUSE_COMM && fuse_stores(n))) ||
 	    !fuse_merge(f, maker, f->group_of[place], &into)) {
 		return false;
 	}

@@ -47,7 +47,7 @@ static bool
 is_opaque(const struct kernel *k)
 {
 	return k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL ||
-	       (k->kind == KERNEL_COLLECTIVE && !k->work->talk.axes);
+	       (k->kind == KERNEL_COLLECTIVE && !k->work->coll.axes);
 }
 
 /* ---- what may be one call ---- */
@@ -60,14 +60,14 @@ may_join(const struct join *j, const struct kernel *k)
 	int64_t ranks = 1;
 	axis_id a;
 
-	if (k->kind != KERNEL_COLLECTIVE || k->inputs.n != k->work->talk.n ||
-	    (k->work->talk.op != IR_ALL_REDUCE &&
-	     k->work->talk.op != IR_REDUCE_SCATTER &&
-	     k->work->talk.op != IR_ALL_GATHER)) {
+	if (k->kind != KERNEL_COLLECTIVE || k->inputs.n != k->work->coll.n ||
+	    (k->work->coll.op != IR_ALL_REDUCE &&
+	     k->work->coll.op != IR_REDUCE_SCATTER &&
+	     k->work->coll.op != IR_ALL_GATHER)) {
 		return false;
 	}
 	for (a = 1; a < m->axes.n; a++) {
-		ranks *= k->work->talk.axes >> a & 1 ? m->axes.at[a].size : 1;
+		ranks *= k->work->coll.axes >> a & 1 ? m->axes.at[a].size : 1;
 	}
 	return ranks > 1;
 }
@@ -79,8 +79,8 @@ like(const struct join *j, const struct kernel *k)
 	const struct ir_module *m = j->f->m;
 	const struct ir_node *n = ir_node(m, k->nodes.at[0]);
 
-	return may_join(j, k) ? (uint64_t)k->work->talk.axes << 32 |
-				(uint64_t)k->work->talk.op << 8 |
+	return may_join(j, k) ? (uint64_t)k->work->coll.axes << 32 |
+				(uint64_t)k->work->coll.op << 8 |
 				(ir_type(m, n->result)->dtype + 1u) : 0;
 }
 
@@ -155,21 +155,21 @@ names(const struct join *j, const struct kernel *k, sym_t name)
 
 /* Something that a talk reads or puts somewhere has a name of the kernel's. */
 static bool
-share_name(const struct join *j, const struct kernel *talk,
+share_name(const struct join *j, const struct kernel *coll,
 	   const struct kernel *k)
 {
 	const struct ir_module *m = j->f->m;
 	uint32_t i;
 	sym_t name;
 
-	for (i = 0; i < talk->nodes.n; i++) {
-		name = name_of(j, talk->nodes.at[i]);
+	for (i = 0; i < coll->nodes.n; i++) {
+		name = name_of(j, coll->nodes.at[i]);
 		if (name && names(j, k, name)) {
 			return true;
 		}
 	}
-	for (i = 0; i < talk->inputs.n; i++) {
-		name = name_of(j, m->values.at[talk->inputs.at[i].value].node);
+	for (i = 0; i < coll->inputs.n; i++) {
+		name = name_of(j, m->values.at[coll->inputs.at[i].value].node);
 		if (name && names(j, k, name)) {
 			return true;
 		}
@@ -179,18 +179,18 @@ share_name(const struct join *j, const struct kernel *talk,
 
 /* Whether a talk may stand on the other side of all kernels between. */
 static bool
-may_cross(const struct join *j, const struct kernel *talk, uint32_t from,
+may_cross(const struct join *j, const struct kernel *coll, uint32_t from,
 	  uint32_t to)
 {
-	const struct marks *x = marks(j, talk), *y;
+	const struct marks *x = marks(j, coll), *y;
 	uint32_t i;
 
 	for (i = from; i < to; i++) {
 		const struct kernel *k = &j->l->at.at[i];
 
 		y = &j->marks[i];
-		if (y->opaque || needs(j, talk, k) || needs(j, k, talk) ||
-		    ((x->names & y->names) && share_name(j, talk, k))) {
+		if (y->opaque || needs(j, coll, k) || needs(j, k, coll) ||
+		    ((x->names & y->names) && share_name(j, coll, k))) {
 			return false;
 		}
 	}
@@ -199,10 +199,10 @@ may_cross(const struct join *j, const struct kernel *talk, uint32_t from,
 
 /* The same of the talk at hand; places are asked for from the last on. */
 static bool
-may_come(struct join *j, const struct kernel *talk, uint32_t first)
+may_come(struct join *j, const struct kernel *coll, uint32_t first)
 {
 	while (!j->blocked && j->to > first) {
-		j->blocked = !may_cross(j, talk, j->to - 1, j->to);
+		j->blocked = !may_cross(j, coll, j->to - 1, j->to);
 		j->to -= !j->blocked;
 	}
 	return j->to <= first;
@@ -229,7 +229,7 @@ is_little(const struct join *j, uint32_t from, uint32_t to, uint32_t but)
 			return false;
 		}
 		bytes += i == but ? 0 : k->kind == KERNEL_COLLECTIVE
-			? k->work->talk.bytes * j->work / j->link
+			? k->work->coll.bytes * j->work / j->link
 			: k->work->read_bytes + k->work->write_bytes;
 	}
 	return j->work == 0 || bytes <= j->work;
@@ -237,12 +237,12 @@ is_little(const struct join *j, uint32_t from, uint32_t to, uint32_t but)
 
 /* Where a talk is waited for. */
 static uint32_t
-reader(const struct join *j, const struct kernel *talk, uint32_t from)
+reader(const struct join *j, const struct kernel *coll, uint32_t from)
 {
 	uint32_t i;
 
 	for (i = from; i < j->l->at.n && !j->marks[i].opaque &&
-	     !needs(j, &j->l->at.at[i], talk); i++) {
+	     !needs(j, &j->l->at.at[i], coll); i++) {
 	}
 	return i;
 }
@@ -258,7 +258,7 @@ waits_little(const struct join *j, uint32_t first, uint32_t second)
 	const struct kernel *b = &j->l->at.at[second];
 	uint32_t ra, rb;
 
-	if (b->work->talk.bytes <= j->link) {
+	if (b->work->coll.bytes <= j->link) {
 		return true;
 	}
 	ra = reader(j, &j->l->at.at[first], first + 1);
@@ -268,12 +268,12 @@ waits_little(const struct join *j, uint32_t first, uint32_t second)
 
 /* So do those between, if it comes before them. */
 static bool
-passes_talk(const struct join *j, uint32_t first, uint32_t second)
+passes_comm(const struct join *j, uint32_t first, uint32_t second)
 {
 	uint32_t i;
 
 	for (i = first + 1; i < second; i++) {
-		if (j->l->at.at[i].work->talk.axes) {
+		if (j->l->at.at[i].work->coll.axes) {
 			return true;
 		}
 	}
@@ -302,8 +302,8 @@ take(struct join *j, struct kernel *to, const struct kernel *k)
 	work->read_bytes += k->work->read_bytes;
 	work->write_bytes += k->work->write_bytes;
 	work->flops += k->work->flops;
-	work->talk.bytes += k->work->talk.bytes;
-	work->talk.n += k->work->talk.n;
+	work->coll.bytes += k->work->coll.bytes;
+	work->coll.n += k->work->coll.n;
 	to->work = work;
 }
 
@@ -390,12 +390,12 @@ join(struct join *j, uint32_t first, uint32_t second)
 	const struct kernel *b = &j->l->at.at[second];
 	bool comes;
 
-	if (a->work->talk.n + b->work->talk.n > KERNEL_MOST_TALKS) {
+	if (a->work->coll.n + b->work->coll.n > KERNEL_MAX_COLLS) {
 		return false;
 	}
 	comes = may_come(j, b, first) &&
-		(b->work->talk.bytes <= j->link ||
-		 !passes_talk(j, first, second));
+		(b->work->coll.bytes <= j->link ||
+		 !passes_comm(j, first, second));
 	if ((!comes && !may_follow(j, first, second)) ||
 	    !waits_little(j, first, second)) {
 		return false;
@@ -431,15 +431,15 @@ join_back(struct join *j, uint32_t i)
 static bool
 find_marks(struct join *j)
 {
-	uint32_t n = j->l->at.n, talks = 0, i;
+	uint32_t n = j->l->at.n, colls = 0, i;
 
 	for (i = 0; i < n; i++) {
-		talks += may_join(j, &j->l->at.at[i]);
+		colls += may_join(j, &j->l->at.at[i]);
 	}
-	if (talks < 2) {
+	if (colls < 2) {
 		return false;
 	}
-	j->marks = arena_room(&j->f->tmp, n * sizeof *j->marks);
+	j->marks = arena_alloc_raw(&j->f->tmp, n * sizeof *j->marks);
 	for (i = 0; i < n; i++) {
 		j->marks[i] = marks_of(j, &j->l->at.at[i]);
 	}

@@ -124,7 +124,7 @@ mix_name(struct keying *x, uint32_t op, sym_t name)
 
 /* How many trips, of which layers, from where: that makes no other kernel. */
 static bool
-is_told(const struct ir_attr *a)
+is_printed(const struct ir_attr *a)
 {
 	return a->key != IR_ATTR_COUNT && a->key != IR_ATTR_START &&
 	       a->key != IR_ATTR_VAR && a->key != IR_ATTR_STAGE &&
@@ -175,7 +175,7 @@ mix_op(struct keying *x, node_id id)
 	mix(x, pair((uint32_t)n->op << 16 | n->nargs,
 		    (uint32_t)n->nresults << 8 | x->f->class[id]));
 	for (i = 0; i < n->nattrs; i++) {
-		if (is_told(&a[i])) {
+		if (is_printed(&a[i])) {
 			mix_attr(x, n->op, &a[i]);
 		}
 	}
@@ -236,8 +236,8 @@ mix_inner(struct keying *x, region_id r)
 
 	x->key->nests = true;
 	x->key->none |= inner->none;
-	x->key->talks |= inner->talks;
-	mix(x, inner->talks);
+	x->key->colls |= inner->colls;
+	mix(x, inner->colls);
 	for (i = 0; i < inner->outer.n; i++) {
 		mix_value(x, inner->outer.at[i]);
 	}
@@ -286,7 +286,7 @@ mix_node(struct keying *x, node_id id)
 	/* what another function does is not looked at */
 	x->key->none |= n->callee != 0;
 	x->key->loose |= is_loose(x->f, n, id);
-	x->key->talks |= fuse_talks(x->f, id);
+	x->key->colls |= fuse_colls(x->f, id);
 	if (ir_attr(x->f->m, n, IR_ATTR_CHUNKS)) {
 		add_shares(x, n);
 	}
@@ -324,7 +324,8 @@ key_lens(struct fuse *f, const struct fuse_key *made, struct fuse_key *key)
 
 	key->lens.cap = 2 * n;
 	key->lens.n = 0;
-	key->lens.at = arena_room(f->scratch, 2 * n * sizeof *key->lens.at);
+	key->lens.at =
+		arena_alloc_raw(f->scratch, 2 * n * sizeof *key->lens.at);
 	for (i = 0; i < n; i++) {
 		const struct fuse_cut *c = &made->cuts.at[i];
 
@@ -383,7 +384,7 @@ static void
 open_key(struct fuse_key *key)
 {
 	key->hash = (struct hash){ 1, 2 };
-	key->none = key->talks = key->loose = key->nests = false;
+	key->none = key->colls = key->loose = key->nests = false;
 	key->values.n = key->outer.n = key->names.n = key->cuts.n = 0;
 	key->lengths = key->several = 0;
 }

@@ -9,7 +9,7 @@
 
 struct known {
 	struct hash hash, sizes;
-	const struct fuse_mould *mould;
+	const struct fuse_template *tmpl;
 	const struct kernel_work *work;	/* by kernel */
 	const double *bytes;	/* of inputs and outputs, one after the other */
 	/* its own, where sizes make it another than that of the mould */
@@ -21,7 +21,7 @@ struct kernels_memo {
 	VEC(struct known) known;	/* the first is none */
 	struct table table;
 	size_t room_bytes;	/* so much more may be kept */
-	struct fuse_moulds *moulds;
+	struct fuse_templates *templates;
 };
 
 /* gpt3-175b on 64 devices has 12 MiB, deepseek-v3 100 MiB. */
@@ -37,17 +37,17 @@ kernels_keep(struct ir_ctx *c)
 	m->arena = a;
 	VEC_PUSH(a, &m->known, (struct known){ 0 });
 	m->room_bytes = MOST_BYTES;
-	m->moulds = fuse_moulds_new(a);
+	m->templates = fuse_templates_new(a);
 }
 
-struct fuse_moulds *
-fuse_moulds_of(struct kernels_memo *memo)
+struct fuse_templates *
+fuse_templates_of(struct kernels_memo *memo)
 {
-	return memo->moulds;
+	return memo->templates;
 }
 
 bool
-fuse_has_room(struct kernels_memo *memo, size_t bytes)
+fuse_fits(struct kernels_memo *memo, size_t bytes)
 {
 	if (bytes > memo->room_bytes) {
 		return false;
@@ -92,7 +92,7 @@ fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 		return false;
 	}
 	l->like = at;
-	fuse_copy_list(f->a, x->list ? x->list : &x->mould->list, names, l);
+	fuse_copy_list(f->a, x->list ? x->list : &x->tmpl->list, names, l);
 	for (i = 0, bytes = x->bytes; !x->list && i < l->at.n; i++) {
 		struct kernel *k = &l->at.at[i];
 
@@ -106,13 +106,13 @@ fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 /* ---- to what is known ---- */
 
 struct arena *
-fuse_room(struct fuse *f, const struct fuse_mould *x)
+fuse_scratch(struct fuse *f, const struct fuse_template *x)
 {
 	size_t bytes = sizeof(struct known) +
 		       x->list.at.n * sizeof(struct kernel_work) +
 		       x->nuses * sizeof(double);
 
-	return x->kept && fuse_has_room(f->memo, bytes) ? f->memo->arena
+	return x->kept && fuse_fits(f->memo, bytes) ? f->memo->arena
 							: NULL;
 }
 
@@ -131,7 +131,7 @@ take_bytes(const struct kernel_use *at, uint32_t n, double *bytes)
 static void
 take(const struct kernel_list *l, struct arena *a, struct known *x)
 {
-	double *bytes = arena_room(a, x->mould->nuses * sizeof *bytes);
+	double *bytes = arena_alloc_raw(a, x->tmpl->nuses * sizeof *bytes);
 	uint32_t i;
 
 	x->work = l->at.n ? l->at.at[0].work : NULL;
@@ -168,16 +168,16 @@ take_own(struct fuse *f, const struct fuse_key *key,
 
 void
 fuse_remember(struct fuse *f, const struct fuse_key *key,
-	      const struct fuse_mould *mould, bool own,
+	      const struct fuse_template *tmpl, bool own,
 	      struct kernel_list *l)
 {
 	struct known x = { .hash = key->hash, .sizes = key->sizes,
-			   .mould = mould };
+			   .tmpl = tmpl };
 	struct kernels_memo *memo = f->memo;
 
 	if (!own) {
 		take(l, memo->arena, &x);
-	} else if (fuse_has_room(memo, fuse_list_bytes(l))) {
+	} else if (fuse_fits(memo, fuse_list_bytes(l))) {
 		take_own(f, key, l, &x);
 	} else {
 		return;

@@ -30,13 +30,13 @@ find_operands(struct fuse *f)
 	struct fuse_operand *o;
 	uint32_t i, k, n = 0;
 
-	f->operand = arena_room(&f->tmp, (f->n + 1) * sizeof *f->operand);
+	f->operand = arena_alloc_raw(&f->tmp, (f->n + 1) * sizeof *f->operand);
 	for (i = 0; i < f->n; i++) {
 		f->operand[i] = n;
 		n += ir_node(f->m, f->nodes[i])->nargs;
 	}
 	f->operand[f->n] = n;
-	f->operands = o = arena_room(&f->tmp, n * sizeof *o);
+	f->operands = o = arena_alloc_raw(&f->tmp, n * sizeof *o);
 	for (i = 0; i < f->n; i++) {
 		const struct ir_node *node = ir_node(f->m, f->nodes[i]);
 
@@ -242,28 +242,28 @@ order_names(struct fuse *f, uint32_t *last)
 /* ---- values and talk ---- */
 
 bool
-fuse_talks(const struct fuse *f, node_id id)
+fuse_colls(const struct fuse *f, node_id id)
 {
 	const struct ir_node *n = ir_node(f->m, id);
 
-	return ir_is(n->op, IRF_TALKS | IRF_PEER) ||
+	return ir_is(n->op, IRF_COMM | IRF_PEER) ||
 	       (fuse_class(f, id) != FUSE_FREE &&
 		fuse_class(f, id) != FUSE_ELEM &&
 		ir_attr(f->m, n, IR_ATTR_ON));
 }
 
 static bool
-talks(const struct fuse *f, node_id id)
+colls(const struct fuse *f, node_id id)
 {
 	const struct ir_node *n = ir_node(f->m, id);
 	region_id r = n->callee ? f->m->funcs.at[n->callee].body : n->region;
 	uint32_t i;
 
-	if (fuse_talks(f, id)) {
+	if (fuse_colls(f, id)) {
 		return true;
 	}
 	for (i = 0; r && i < f->m->regions.at[r].nodes.n; i++) {
-		if (talks(f, f->m->regions.at[r].nodes.at[i])) {
+		if (colls(f, f->m->regions.at[r].nodes.at[i])) {
 			return true;
 		}
 	}
@@ -309,7 +309,7 @@ order_inner(struct fuse *f, uint32_t place, region_id r)
 static void
 order_values(struct fuse *f)
 {
-	uint32_t i, k, talker = UINT32_MAX;
+	uint32_t i, k, comm_node = UINT32_MAX;
 
 	for (i = 0; i < f->n; i++) {
 		const struct ir_node *n = ir_node(f->m, f->nodes[i]);
@@ -323,11 +323,11 @@ order_values(struct fuse *f)
 		if (n->region) {
 			order_inner(f, i, n->region);
 		}
-		if (talks(f, f->nodes[i])) {
-			if (talker != UINT32_MAX) {
-				behind(f, i, talker);
+		if (colls(f, f->nodes[i])) {
+			if (comm_node != UINT32_MAX) {
+				behind(f, i, comm_node);
 			}
-			talker = i;
+			comm_node = i;
 		}
 	}
 }

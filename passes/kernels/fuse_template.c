@@ -7,16 +7,16 @@
  */
 #include "passes/kernels/fuse.h"
 
-struct fuse_moulds {
+struct fuse_templates {
 	struct arena *arena;
-	VEC(struct fuse_mould *) known;	/* the first is none */
+	VEC(struct fuse_template *) known;	/* the first is none */
 	struct table table;
 };
 
-struct fuse_moulds *
-fuse_moulds_new(struct arena *a)
+struct fuse_templates *
+fuse_templates_new(struct arena *a)
 {
-	struct fuse_moulds *all = arena_alloc(a, sizeof *all);
+	struct fuse_templates *all = arena_alloc(a, sizeof *all);
 
 	all->arena = a;
 	VEC_PUSH(a, &all->known, NULL);
@@ -27,7 +27,7 @@ fuse_moulds_new(struct arena *a)
 
 static bool
 same_answers(const struct fuse *f, const struct fuse_key *key,
-	     const struct fuse_mould *x)
+	     const struct fuse_template *x)
 {
 	uint32_t i, k;
 
@@ -47,14 +47,14 @@ same_answers(const struct fuse *f, const struct fuse_key *key,
 	return true;
 }
 
-const struct fuse_mould *
-fuse_find_mould(struct fuse *f, const struct fuse_key *key)
+const struct fuse_template *
+fuse_find_template(struct fuse *f, const struct fuse_key *key)
 {
-	const struct fuse_moulds *all = fuse_moulds_of(f->memo);
+	const struct fuse_templates *all = fuse_templates_of(f->memo);
 	uint32_t at = 0;
 
 	while ((at = table_find(&all->table, key->hash.a, at)) != 0) {
-		const struct fuse_mould *x = all->known.at[at];
+		const struct fuse_template *x = all->known.at[at];
 
 		if (hash_same(x->hash, key->hash) &&
 		    same_answers(f, key, x)) {
@@ -69,7 +69,7 @@ fuse_find_mould(struct fuse *f, const struct fuse_key *key)
 static void
 copy_works(struct arena *a, const struct kernel_list *l)
 {
-	struct fuse_work *w = arena_room(a, l->at.n * sizeof *w);
+	struct fuse_work *w = arena_alloc_raw(a, l->at.n * sizeof *w);
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
@@ -89,33 +89,33 @@ copy_works(struct arena *a, const struct kernel_list *l)
 }
 
 static void
-copy_questions(const struct fuse *f, struct arena *a, struct fuse_mould *x)
+copy_questions(const struct fuse *f, struct arena *a, struct fuse_template *x)
 {
 	struct fuse_question *asked;
 	uint32_t *terms, i;
 
-	x->terms = terms = arena_room(a, f->terms.n * sizeof *terms);
+	x->terms = terms = arena_alloc_raw(a, f->terms.n * sizeof *terms);
 	for (i = 0; i < f->terms.n; i++) {
 		terms[i] = f->number[f->terms.at[i]];
 	}
 	x->nasked = f->asked.n;
-	x->asked = asked = arena_room(a, f->asked.n * sizeof *asked);
+	x->asked = asked = arena_alloc_raw(a, f->asked.n * sizeof *asked);
 	for (i = 0; i < f->asked.n; i++) {
 		asked[i] = f->asked.at[i];
 		asked[i].than = f->number[asked[i].than];
 	}
 }
 
-const struct fuse_mould *
-fuse_keep_mould(struct fuse *f, const struct fuse_key *key,
-		const struct fuse_mould *made)
+const struct fuse_template *
+fuse_keep_template(struct fuse *f, const struct fuse_key *key,
+		const struct fuse_template *made)
 {
-	struct fuse_moulds *all = fuse_moulds_of(f->memo);
+	struct fuse_templates *all = fuse_templates_of(f->memo);
 	const struct kernel_list *l = &made->list;
 	struct arena *a = all->arena;
-	struct fuse_mould *x;
+	struct fuse_template *x;
 
-	if (!fuse_has_room(f->memo, sizeof *x + fuse_list_bytes(l) +
+	if (!fuse_fits(f->memo, sizeof *x + fuse_list_bytes(l) +
 			   l->at.n * (sizeof(struct fuse_work) +
 				      sizeof(struct ir_type)) +
 			   made->nuses * sizeof *x->uses +
@@ -165,7 +165,7 @@ work_of(struct fuse *f, const struct fuse_work *c, const double *v,
 	w->flops = v[c->flops];
 	w->read_bytes = v[c->read];
 	w->write_bytes = v[c->write];
-	w->talk.bytes = v[c->talk];
+	w->coll.bytes = v[c->coll];
 	w->dot.batch = v[c->dot.batch];
 	w->dot.m = v[c->dot.m];
 	w->dot.n = v[c->dot.n];
@@ -189,9 +189,9 @@ set_bytes(struct kernel_use *at, uint32_t n, const count_id *bytes,
 }
 
 void
-fuse_fill(struct fuse *f, const struct fuse_mould *x, struct kernel_list *l)
+fuse_fill(struct fuse *f, const struct fuse_template *x, struct kernel_list *l)
 {
-	struct kernel_work *w = arena_room(f->shared, l->at.n * sizeof *w);
+	struct kernel_work *w = arena_alloc_raw(f->shared, l->at.n * sizeof *w);
 	const count_id *bytes;
 	double *v;
 	uint32_t i;

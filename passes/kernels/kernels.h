@@ -42,14 +42,14 @@ struct kernel_attention {
 	bool causal;
 };
 
-struct kernel_talk {
+struct kernel_coll {
 	uint32_t axes;		/* bit a: along axis a */
 	uint16_t op;		/* enum ir_op */
 	double bytes;		/* the larger of what goes in and comes out */
 	uint32_t n;		/* COLLECTIVE: so many are one call */
 };
 
-#define KERNEL_MOST_TALKS 32
+#define KERNEL_MAX_COLLS 32
 #define KERNEL_MAX_PARTS 64
 
 /* How a kernel runs by parts: an equal share of these dims each time. */
@@ -71,7 +71,7 @@ struct kernel_work {
 					 * over */
 	struct kernel_dot dot;
 	const struct kernel_attention *attention;	/* ATTENTION, or NULL */
-	struct kernel_talk talk;	/* axes 0: it does not */
+	struct kernel_coll coll;	/* axes 0: it does not */
 };
 
 struct kernel {
@@ -155,7 +155,7 @@ double kernel_bytes(const struct ir_module *m, value_id v);
  * What has to be kept free for it: the same, but of rows that are routed
  * those of all ranks, where the module's setting `memory.routed` is `all`.
  */
-double kernel_room(const struct ir_module *m, value_id v);
+double kernel_reserved_bytes(const struct ir_module *m, value_id v);
 /* Whether a kernel reads the value; makes it; reads what another makes. */
 bool kernel_reads(const struct kernel *k, value_id v);
 bool kernel_makes(const struct kernel *k, value_id v);
@@ -165,24 +165,24 @@ bool kernel_needs(const struct kernel *k, const struct kernel *maker);
 
 /* The place of the contraction beside a talk of the list; false: none. */
 bool parts_pair(struct ir_module *m, const struct kernel_list *l,
-		uint32_t talk, uint32_t *dot);
+		uint32_t coll, uint32_t *dot);
 /* Both in n parts; false: these are no n equal pieces. */
-bool parts_of(struct ir_module *m, const struct kernel *talk,
+bool parts_of(struct ir_module *m, const struct kernel *coll,
 	      const struct kernel *dot, uint32_t n,
 	      struct kernel_parts *out);
 /* The same in two steps: of the talk's operand, then of all else. */
-bool parts_cut(const struct ir_module *m, const struct kernel *talk,
+bool parts_cut(const struct ir_module *m, const struct kernel *coll,
 	       uint32_t n, struct kernel_parts *out);
-bool parts_fit(struct ir_module *m, const struct kernel *talk,
+bool parts_fit(struct ir_module *m, const struct kernel *coll,
 	       const struct kernel *dot, const struct kernel_parts *p);
 /* Whether these fit or do not fit alike, in more or fewer parts. */
 bool parts_alike(const struct kernel_parts *a, const struct kernel_parts *b);
 /* From here on both run so, while p stays where it is; and no longer. */
-void parts_set(struct kernel_list *l, uint32_t talk, uint32_t dot,
+void parts_set(struct kernel_list *l, uint32_t coll, uint32_t dot,
 	       const struct kernel_parts *p);
-void parts_clear(struct kernel_list *l, uint32_t talk, uint32_t dot);
+void parts_clear(struct kernel_list *l, uint32_t coll, uint32_t dot);
 /* Whether it follows, part by part, the contraction right before it. */
-bool parts_led(const struct kernel_list *l, uint32_t talk);
+bool parts_led(const struct kernel_list *l, uint32_t coll);
 /* The same for all whose node says `chunks`; whether one does. */
 bool parts_read(struct ir_module *m, struct kernel_list *l);
 

@@ -58,11 +58,11 @@ put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
 	case KERNEL_COLLECTIVE:
 		buf_puts(&b, "on");
 		for (i = 1; i < m->axes.n; i++) {
-			if (k->work->talk.axes >> i & 1) {
+			if (k->work->coll.axes >> i & 1) {
 				buf_printf(&b, " %s", ir_axis_name(m, i));
 			}
 		}
-		if (!k->work->talk.axes) {
+		if (!k->work->coll.axes) {
 			buf_puts(&b, " stages");
 		}
 		break;
@@ -85,12 +85,12 @@ put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
 static void
 put_ops(const struct ir_module *m, const struct kernel *k, struct buf *out)
 {
-	uint32_t i, shown = 0, run, left = 0, talks = k->work->talk.n;
+	uint32_t i, shown = 0, run, left = 0, colls = k->work->coll.n;
 
-	if (talks > 1) {	/* each with the tensor that it is put into */
-		buf_printf(out, "%s*%u", ir_ops[k->work->talk.op].name, talks);
-		if (k->nodes.n > talks) {
-			buf_printf(out, "+store*%u", k->nodes.n - talks);
+	if (colls > 1) {	/* each with the tensor that it is put into */
+		buf_printf(out, "%s*%u", ir_ops[k->work->coll.op].name, colls);
+		if (k->nodes.n > colls) {
+			buf_printf(out, "+store*%u", k->nodes.n - colls);
 		}
 		return;
 	}

@@ -203,7 +203,7 @@ runs_by(struct ir_module *m, const struct kernel *k,
 
 /* It only talks, about a whole value. */
 static bool
-is_talk(const struct ir_module *m, const struct kernel *k)
+is_comm(const struct ir_module *m, const struct kernel *k)
 {
 	const struct ir_node *n = ir_node(m, k->nodes.at[0]);
 
@@ -217,7 +217,7 @@ static bool
 is_dot(const struct kernel *k)
 {
 	return k->kind == KERNEL_CONTRACTION && !k->parts &&
-	       k->work->dot.groups <= 1 && !k->work->talk.axes &&
+	       k->work->dot.groups <= 1 && !k->work->coll.axes &&
 	       k->ncopies == 0;
 }
 
@@ -235,22 +235,22 @@ ends_region(const struct kernel *k)
 }
 
 bool
-parts_pair(struct ir_module *m, const struct kernel_list *l, uint32_t talk,
+parts_pair(struct ir_module *m, const struct kernel_list *l, uint32_t coll,
 	   uint32_t *dot)
 {
-	const struct kernel *k = &l->at.at[talk];
+	const struct kernel *k = &l->at.at[coll];
 	uint32_t i;
 
-	if (!is_talk(m, k)) {
+	if (!is_comm(m, k)) {
 		return false;
 	}
 	if (adds_up(m, k)) {
-		*dot = talk - 1;
-		return talk > 0 && is_dot(&l->at.at[talk - 1]) &&
-		       kernel_makes(&l->at.at[talk - 1],
+		*dot = coll - 1;
+		return coll > 0 && is_dot(&l->at.at[coll - 1]) &&
+		       kernel_makes(&l->at.at[coll - 1],
 				    k->inputs.at[0].value);
 	}
-	for (i = talk + 1; i < l->at.n && !ends_region(&l->at.at[i]) &&
+	for (i = coll + 1; i < l->at.n && !ends_region(&l->at.at[i]) &&
 	     !kernel_needs(&l->at.at[i], k); i++) {
 	}
 	*dot = i;
@@ -258,17 +258,17 @@ parts_pair(struct ir_module *m, const struct kernel_list *l, uint32_t talk,
 }
 
 bool
-parts_cut(const struct ir_module *m, const struct kernel *talk, uint32_t n,
+parts_cut(const struct ir_module *m, const struct kernel *coll, uint32_t n,
 	  struct kernel_parts *out)
 {
-	return take_apart(m, ir_type(m, talk->inputs.at[0].value), n, out);
+	return take_apart(m, ir_type(m, coll->inputs.at[0].value), n, out);
 }
 
 bool
-parts_fit(struct ir_module *m, const struct kernel *talk,
+parts_fit(struct ir_module *m, const struct kernel *coll,
 	  const struct kernel *dot, const struct kernel_parts *p)
 {
-	return leads(m, ir_type(m, talk->outputs.at[0].value), p) &&
+	return leads(m, ir_type(m, coll->outputs.at[0].value), p) &&
 	       runs_by(m, dot, p);
 }
 
@@ -289,34 +289,34 @@ parts_alike(const struct kernel_parts *a, const struct kernel_parts *b)
 }
 
 bool
-parts_of(struct ir_module *m, const struct kernel *talk,
+parts_of(struct ir_module *m, const struct kernel *coll,
 	 const struct kernel *dot, uint32_t n, struct kernel_parts *out)
 {
-	return parts_cut(m, talk, n, out) && parts_fit(m, talk, dot, out);
+	return parts_cut(m, coll, n, out) && parts_fit(m, coll, dot, out);
 }
 
 void
-parts_set(struct kernel_list *l, uint32_t talk, uint32_t dot,
+parts_set(struct kernel_list *l, uint32_t coll, uint32_t dot,
 	  const struct kernel_parts *p)
 {
-	l->at.at[talk].parts = l->at.at[dot].parts = p;
-	l->at.at[talk < dot ? talk : dot].until = talk < dot ? dot : talk;
+	l->at.at[coll].parts = l->at.at[dot].parts = p;
+	l->at.at[coll < dot ? coll : dot].until = coll < dot ? dot : coll;
 }
 
 bool
-parts_led(const struct kernel_list *l, uint32_t talk)
+parts_led(const struct kernel_list *l, uint32_t coll)
 {
-	const struct kernel *k = talk ? &l->at.at[talk - 1] : NULL;
+	const struct kernel *k = coll ? &l->at.at[coll - 1] : NULL;
 
 	return k && k->kind != KERNEL_COLLECTIVE && k->parts &&
-	       k->until == talk;
+	       k->until == coll;
 }
 
 void
-parts_clear(struct kernel_list *l, uint32_t talk, uint32_t dot)
+parts_clear(struct kernel_list *l, uint32_t coll, uint32_t dot)
 {
-	l->at.at[talk].parts = l->at.at[dot].parts = NULL;
-	l->at.at[talk < dot ? talk : dot].until = 0;
+	l->at.at[coll].parts = l->at.at[dot].parts = NULL;
+	l->at.at[coll < dot ? coll : dot].until = 0;
 }
 
 bool
@@ -402,7 +402,7 @@ parts_kernel(struct ir_module *m, const struct kernel *k, struct arena *a,
 	out->parts = NULL;
 	out->work = work;
 	work->flops /= p->n;
-	work->talk.bytes /= p->n;
+	work->coll.bytes /= p->n;
 	work->read_bytes = work->write_bytes = 0;
 	share_uses(m, a, p, k->inputs.at, k->inputs.n, &out->inputs.at,
 		   &work->read_bytes);

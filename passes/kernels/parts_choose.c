@@ -46,47 +46,47 @@ run_on(struct course *c, double *beside_us)
  * stands in front of the pair runs as it did.
  */
 static void
-quickest(struct course *c, uint32_t talk, uint32_t dot)
+quickest(struct course *c, uint32_t coll, uint32_t dot)
 {
-	struct price_func talks = c->each[talk], dots = c->each[dot];
+	struct price_func colls = c->each[coll], dots = c->each[dot];
 	struct kernel_parts best = { 0 }, x, had = { 0 };
 	double us, beside_us;
 	bool fits = false;
 	uint32_t n;
 
 	price_clocks_run(&c->before, c->p, c->l, c->each,
-			 talk < dot ? talk : dot);
+			 coll < dot ? coll : dot);
 	for (n = 2; n <= KERNEL_MAX_PARTS; n *= 2) {
-		if (!parts_cut(c->p->m, &c->l->at.at[talk], n, &x)) {
+		if (!parts_cut(c->p->m, &c->l->at.at[coll], n, &x)) {
 			continue;
 		}
 		if (!parts_alike(&x, &had)) {
-			fits = parts_fit(c->p->m, &c->l->at.at[talk],
+			fits = parts_fit(c->p->m, &c->l->at.at[coll],
 					 &c->l->at.at[dot], &x);
 			had = x;
 		}
 		if (!fits) {
 			continue;
 		}
-		parts_set(c->l, talk, dot, &x);
-		price_one(c, talk);
+		parts_set(c->l, coll, dot, &x);
+		price_one(c, coll);
 		price_one(c, dot);
 		us = run_on(c, &beside_us);
 		if (us < c->us) {
 			c->us = us;
 			c->beside_us = beside_us;
 			best = x;
-			talks = c->each[talk];
+			colls = c->each[coll];
 			dots = c->each[dot];
 		}
 	}
 	if (best.n) {
-		parts_set(c->l, talk, dot,
+		parts_set(c->l, coll, dot,
 			  arena_dup(c->l->arena, &best, sizeof best));
 	} else {
-		parts_clear(c->l, talk, dot);
+		parts_clear(c->l, coll, dot);
 	}
-	c->each[talk] = talks;
+	c->each[coll] = colls;
 	c->each[dot] = dots;
 }
 
@@ -113,7 +113,7 @@ price_all(struct course *c)
 	struct arena *tmp = &c->p->m->ctx->tmp;
 	uint32_t i;
 
-	c->each = arena_room(tmp, c->l->at.n * sizeof *c->each);
+	c->each = arena_alloc_raw(tmp, c->l->at.n * sizeof *c->each);
 	for (i = 0; i < c->l->at.n; i++) {
 		price_one(c, i);
 	}

@@ -31,7 +31,7 @@ memory_count(const struct ir_module *m, const struct ir_node *repeat)
 static int64_t
 aligned(const struct memory_work *w, value_id v)
 {
-	double bytes = kernel_room(w->m, v);
+	double bytes = kernel_reserved_bytes(w->m, v);
 	int64_t n = bytes < MOST ? (int64_t)bytes : (int64_t)MOST;
 
 	n = (n + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
@@ -335,13 +335,13 @@ work_init(struct memory_work *w)
 }
 
 void
-memory_seat(struct memory *m, const struct target_seats *s)
+memory_set_devices(struct memory *m, const struct target_devs *s)
 {
 	int64_t least = INT64_MAX;
 	uint32_t i;
 
 	for (i = 0; i < m->nranks; i++) {
-		const struct target_device *d = &target_seat_of(s, i)->device;
+		const struct target_device *d = &target_devs_of(s, i)->device;
 		struct memory_rank *x = &m->rank[i];
 
 		x->device = (int64_t)d->memory_bytes;
@@ -402,7 +402,7 @@ plan_memory(const struct ranks *r, struct kernels *const *all,
 	return !w.why;
 }
 
-/* Ranks are what memory_seat changes. */
+/* Ranks are what memory_set_devices changes. */
 static struct memory
 copy_of(const struct memory *m, struct arena *a)
 {

@@ -166,7 +166,7 @@ bool memory_plan(const struct ranks *r, struct kernels *const *all,
  * themselves, which memory_plan was not told of.  Fullest is who has least
  * left.
  */
-void memory_seat(struct memory *m, const struct target_seats *s);
+void memory_set_devices(struct memory *m, const struct target_devs *s);
 
 /* What lies on the host that has least left of it: see target_fullest_host. */
 struct target_host memory_host(const struct memory *m, const struct ranks *r,

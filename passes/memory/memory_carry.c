@@ -89,7 +89,7 @@ memory_in_place(const struct memory_work *w, const struct kernel *k,
 	for (i = 0; i < k->nodes.n; i++) {
 		const struct ir_node *n = ir_node(w->m, k->nodes.at[i]);
 
-		if (!ir_is(n->op, IRF_MAP | IRF_SINK | IRF_TALKS)) {
+		if (!ir_is(n->op, IRF_MAP | IRF_SINK | IRF_COMM)) {
 			return false;
 		}
 	}

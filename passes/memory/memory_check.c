@@ -48,7 +48,7 @@ spot_of(struct checker *c, value_id v, const struct memory_trips *at,
 	struct memory_spot *spot)
 {
 	const struct memory_rank *r = &c->mem->rank[c->pipe];
-	double bytes = kernel_room(c->m, v);
+	double bytes = kernel_reserved_bytes(c->m, v);
 
 	if (!memory_where(&c->run, v, at, spot)) {
 		fail(c, v, "has no place");
@@ -70,7 +70,7 @@ spot_of(struct checker *c, value_id v, const struct memory_trips *at,
 static int64_t
 size_of(const struct checker *c, value_id v)
 {
-	return (int64_t)kernel_room(c->m, v);
+	return (int64_t)kernel_reserved_bytes(c->m, v);
 }
 
 static void
@@ -461,7 +461,7 @@ keep_apart(struct checker *c, const struct kernel *x,
 	struct memory_spot in, out;
 	uint32_t i, k;
 
-	for (i = 0; x->work->talk.n > 1 && i < x->outputs.n; i++) {
+	for (i = 0; x->work->coll.n > 1 && i < x->outputs.n; i++) {
 		value_id made = x->outputs.at[i].value;
 		value_id own = operand_of(c, x, made);
 
@@ -517,8 +517,8 @@ run_kernel(struct checker *c, const struct kernel *x,
  * contraction that is talked about by parts, until all of that has come.
  */
 static void
-end_talks(struct checker *c, const struct kernel_list *l, uint32_t place,
-	  bool talks, const struct memory_trips *at)
+end_colls(struct checker *c, const struct kernel_list *l, uint32_t place,
+	  bool colls, const struct memory_trips *at)
 {
 	uint32_t i, k;
 
@@ -526,7 +526,7 @@ end_talks(struct checker *c, const struct kernel_list *l, uint32_t place,
 		const struct kernel *x = &l->at.at[i];
 
 		for (k = 0; x->until == place && k < x->inputs.n &&
-		     (x->kind == KERNEL_COLLECTIVE) == talks; k++) {
+		     (x->kind == KERNEL_COLLECTIVE) == colls; k++) {
 			read_value(c, x->inputs.at[k].value, at);
 		}
 	}
@@ -540,13 +540,13 @@ run_list(struct checker *c, const struct kernel_list *l,
 
 	remember_saves(c, &c->m->regions.at[l->region], at, true);
 	for (i = 0; i < l->at.n && !c->why; i++) {
-		end_talks(c, l, i, true, at);
+		end_colls(c, l, i, true, at);
 		if (l->at.at[i].body) {
 			run_repeat(c, &l->at.at[i], at);
 		} else {
 			run_kernel(c, &l->at.at[i], at);
 		}
-		end_talks(c, l, i, false, at);
+		end_colls(c, l, i, false, at);
 		if (c->run.stage == UINT32_MAX) {
 			remember_made(c, &c->m->regions.at[l->region],
 				      &l->at.at[i], at);

@@ -29,7 +29,7 @@ may_run(const struct checker *c, const struct course *k,
 
 /* A place that waits must be free again: all it went to have taken it. */
 static bool
-has_room(const struct checker *c, const struct course *k,
+has_memory(const struct checker *c, const struct course *k,
 	 const struct sched_action *x)
 {
 	const struct sched *s = c->r->sched;
@@ -77,7 +77,7 @@ run_rank(struct checker *c, struct course *k, uint32_t rank)
 		const struct sched_action *x = &l->actions.at[k->at[rank]];
 		uint8_t does = sched_kinds[x->kind].does;
 
-		if (!may_run(c, k, x) || !has_room(c, k, x)) {
+		if (!may_run(c, k, x) || !has_memory(c, k, x)) {
 			break;
 		}
 		c->pipe = rank;

@@ -54,7 +54,7 @@ was_taken(const struct course *c, const struct wait *q, uint32_t dir,
 }
 
 static bool
-has_room(struct course *c, const struct sched_action *x)
+has_memory(struct course *c, const struct sched_action *x)
 {
 	uint32_t dir = direction(x);
 	struct wait *q = &c->wait[2 * x->stage + dir];
@@ -93,7 +93,7 @@ run_rank(struct course *c, uint32_t rank, struct sched_action *full)
 		if (!has_needs(c, x)) {
 			break;
 		}
-		if (dir < 2 && !has_room(c, x)) {
+		if (dir < 2 && !has_memory(c, x)) {
 			*full = *x;
 			break;
 		}

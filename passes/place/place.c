@@ -89,7 +89,7 @@ choice_room(struct place *p)
 	p->spread = arena_alloc(a, p->nvalues * sizeof *p->spread);
 	p->asked = arena_alloc(a, p->nvalues * sizeof *p->asked);
 	p->shared = arena_alloc(a, p->nnodes * sizeof *p->shared);
-	p->talks = arena_alloc(a, p->nnodes * sizeof *p->talks);
+	p->colls = arena_alloc(a, p->nnodes * sizeof *p->colls);
 	p->runs = arena_alloc(a, p->nnodes);
 	p->wants = arena_alloc(a, (m->args.n + 1) * sizeof *p->wants);
 	p->yields = arena_alloc(a, m->regions.n * sizeof *p->yields);

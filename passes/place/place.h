@@ -17,7 +17,7 @@ struct place_price {
 	double (*convert)(const struct place_price *p, enum ir_op op,
 			  double bytes, int64_t ranks);
 	/* An op that exchanges so many bytes with each other rank. */
-	double (*talk)(const struct place_price *p, double bytes,
+	double (*coll)(const struct place_price *p, double bytes,
 		       int64_t ranks);
 	double (*run)(const struct place_price *p, double flops,
 		      double bytes);
@@ -65,7 +65,7 @@ struct place_like {
 
 struct place_way {
 	uint8_t in[IR_MAX_OPERANDS], out;
-	bool talks;
+	bool colls;
 };
 
 /* Of a node; NULL: not yet known, or another axis may have others. */
@@ -104,7 +104,7 @@ enum {
 typedef bool *dim_set;
 
 /* How a node runs along an axis. */
-enum { RUNS_SPLIT = 1, RUNS_TALKING = 2 };
+enum { RUNS_SPLIT = 1, RUNS_COMM = 2 };
 
 /* What follows from the program alone, whatever the plan and the axis. */
 struct place_facts {
@@ -180,7 +180,7 @@ struct place {
 	double *spread;		/* by value: ranks that share it */
 	double *asked;		/* by value: the same of what users want */
 	double *shared;		/* by node: ranks that share its work */
-	uint32_t *talks;	/* by node: axes along which it talks */
+	uint32_t *colls;	/* by node: axes along which it talks */
 	const struct place_chosen *chosen;	/* the last one, if kept */
 	struct program *program;	/* in the memo; NULL: none is kept */
 	/* by place in the pool of operands; by region, what it hands back */

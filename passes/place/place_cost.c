@@ -44,7 +44,7 @@ bytes_convert(const struct place_price *p, enum ir_op op, double bytes,
 }
 
 static double
-bytes_talk(const struct place_price *p, double bytes, int64_t ranks)
+bytes_comm(const struct place_price *p, double bytes, int64_t ranks)
 {
 	(void)p;
 	return bytes * (double)(ranks - 1);
@@ -86,7 +86,7 @@ random_convert(const struct place_price *p, enum ir_op op, double bytes,
 }
 
 static double
-random_talk(const struct place_price *p, double bytes, int64_t ranks)
+random_coll(const struct place_price *p, double bytes, int64_t ranks)
 {
 	(void)bytes;
 	(void)ranks;
@@ -123,7 +123,7 @@ code_of(struct place *p, enum ir_op op)
 	}
 	if (code == p->ncodes) {
 		p->step[p->ncodes++] = op;
-		if (!ir_is(op, IRF_TALKS)) {
+		if (!ir_is(op, IRF_COMM)) {
 			p->quiet[++p->nquiet] = code;
 		}
 	}
@@ -157,10 +157,10 @@ place_price_init(struct place *p)
 	double seed = ir_setting_num(m, "place.shuffle", 0);
 
 	find_conversions(p);
-	p->price = (struct place_price){ bytes_convert, bytes_talk, bytes_run,
+	p->price = (struct place_price){ bytes_convert, bytes_comm, bytes_run,
 					 bytes_held, 0, NULL };
 	if (seed > 0) {
-		p->price = (struct place_price){ random_convert, random_talk,
+		p->price = (struct place_price){ random_convert, random_coll,
 						 random_run, random_held,
 						 (uint64_t)seed,
 						 arena_alloc(&p->arena,
@@ -186,8 +186,8 @@ place_find_bytes(struct place *p)
 	struct place_facts *f = p->facts;
 	uint32_t i;
 
-	f->bytes = arena_room(f->arena, p->nvalues * sizeof *f->bytes);
-	f->weight = arena_room(f->arena, p->nvalues);
+	f->bytes = arena_alloc_raw(f->arena, p->nvalues * sizeof *f->bytes);
+	f->weight = arena_alloc_raw(f->arena, p->nvalues);
 	for (i = 1; i < p->nvalues; i++) {
 		f->bytes[i] = whole_bytes(p->m, ir_type(p->m, i));
 		f->weight[i] = pass_is_weight(p->m, i);
@@ -289,7 +289,7 @@ place_steps(const struct place *p, double bytes, double times,
 
 /* What goes round a ring, or is exchanged per row of the first operand. */
 static double
-talk_bytes(const struct place *p, const struct ir_node *n,
+comm_bytes(const struct place *p, const struct ir_node *n,
 	   const struct place_way *w, const double *bytes, const double *part)
 {
 	value_id first = ir_args(p->m, n)[0];
@@ -362,8 +362,8 @@ place_runs(const struct place *p, node_id id, const struct place_way *w,
 		}
 		price[i] = p->price.run(&p->price, flops * share /
 					p->shared[id], bytes);
-		price[i] += w[i].talks
-			? p->price.talk(&p->price, talk_bytes(p, node, &w[i],
+		price[i] += w[i].colls
+			? p->price.coll(&p->price, comm_bytes(p, node, &w[i],
 							      in, part),
 					p->ranks) : 0;
 	}

@@ -34,7 +34,7 @@ static const double *
 new_prices(struct place *p, double bytes, double times)
 {
 	size_t n = (p->nquiet + 1) * PLACE_CODES;
-	double *price = arena_room(&p->scratch, n * sizeof *price);
+	double *price = arena_alloc_raw(&p->scratch, n * sizeof *price);
 
 	place_steps(p, bytes, times, price);
 	return price;
@@ -103,7 +103,7 @@ place_fill(struct choice *c)
 	struct place *p = c->p;
 	struct prices x = { .p = p };
 	const struct due *d = c->due.at, *end = d + c->due.n;
-	double *at = arena_room(&p->scratch, c->nentries * sizeof *at);
+	double *at = arena_alloc_raw(&p->scratch, c->nentries * sizeof *at);
 
 	x.of = arena_alloc(&p->scratch, p->nvalues * sizeof *x.of);
 	for (; d < end; at += d++->n) {

@@ -210,7 +210,7 @@ static struct place_way
 in_slots(const struct place *p, const struct ir_node *n,
 	 const struct ir_way *w)
 {
-	struct place_way to = { .talks = w->talks };
+	struct place_way to = { .colls = w->colls };
 	const value_id *args = ir_args(p->m, n);
 	uint32_t k;
 
@@ -231,7 +231,7 @@ find_ways(struct place *p, const struct ir_node *n, struct arena *a)
 	uint32_t i;
 
 	w.n = ir_ways(p->m, n, p->axis, ways);
-	w.at = to = arena_room(a, w.n * sizeof *to);
+	w.at = to = arena_alloc_raw(a, w.n * sizeof *to);
 	for (i = 0; i < w.n; i++) {
 		to[i] = in_slots(p, n, &ways[i]);
 	}

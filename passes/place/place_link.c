@@ -136,7 +136,7 @@ reach(const struct place *p, const struct place_like *l, struct option o,
 static const uint8_t *
 new_fit(const struct choice *c, struct shape *s, uint32_t want, bool routable)
 {
-	uint8_t *code = arena_room(c->arena, s->n);
+	uint8_t *code = arena_alloc_raw(c->arena, s->n);
 	uint32_t i;
 
 	for (i = 0; i < s->n; i++) {
@@ -238,7 +238,7 @@ open_steps(struct choice *c, uint32_t u, value_id v)
 {
 	struct link l = open_link(c, u, c->value[v].var);
 
-	l.code = arena_room(c->arena, l.n);
+	l.code = arena_alloc_raw(c->arena, l.n);
 	place_is_due(c, (struct due){
 		.kind = DUE_STEPS, .of = v, .table = l.table, .by.code = l.code
 	});
@@ -249,7 +249,7 @@ open_steps(struct choice *c, uint32_t u, value_id v)
 static double *
 tell(struct choice *c, const struct link *l)
 {
-	double *at = arena_room(c->arena, l->n * sizeof *at);
+	double *at = arena_alloc_raw(c->arena, l->n * sizeof *at);
 
 	solve_tell(c->s, l->table, at);
 	return at;

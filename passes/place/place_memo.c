@@ -81,7 +81,7 @@ find_facts(struct place *p, struct arena *a)
 	p->facts = f;
 	f->arena = a;
 	f->ways = arena_alloc(a, p->nnodes * sizeof *f->ways);
-	f->flops = arena_room(a, p->nnodes * sizeof *f->flops);
+	f->flops = arena_alloc_raw(a, p->nnodes * sizeof *f->flops);
 	for (i = 0; i < p->nnodes; i++) {
 		f->flops[i] = -1;
 	}
@@ -269,7 +269,7 @@ yields_of(const struct place *p, struct arena *a)
 	for (i = 1; i < m->regions.n; i++) {
 		n += p->reached.region[i] ? m->regions.at[i].results.n : 0;
 	}
-	all = arena_room(a, n * sizeof *all);
+	all = arena_alloc_raw(a, n * sizeof *all);
 	for (i = 1, n = 0; i < m->regions.n; i++) {
 		for (k = 0; p->reached.region[i] &&
 			    k < m->regions.at[i].results.n; k++) {
@@ -282,7 +282,8 @@ yields_of(const struct place *p, struct arena *a)
 static void
 note_nodes(const struct place *p, struct arena *a, struct place_chosen *x)
 {
-	struct ir_along *want = arena_room(a, p->reached.nargs * sizeof *want);
+	struct ir_along *want =
+		arena_alloc_raw(a, p->reached.nargs * sizeof *want);
 	uint8_t *runs = arena_alloc(a, p->reached.nnodes);
 	uint32_t i, k, at = 0;
 

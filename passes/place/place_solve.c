@@ -49,14 +49,14 @@ way_is_open(const struct choice *c, const struct ir_node *n,
 		routed |= w->in[k] == PLACE_ROUTED;
 	}
 	if (!may_be(c, n->result, w->out) ||
-	    (w->talks && p->kind == PLACE_TIME)) {
+	    (w->colls && p->kind == PLACE_TIME)) {
 		return false;
 	}
 	if (routed && !place_one_route(p, n, w)) {
 		return false;
 	}
 	if (p->kind == PLACE_CONTEXT && ir_is(n->op, IRF_PAIRS)) {
-		return w->talks == p->plan->ring || is_whole(w, n->nargs);
+		return w->colls == p->plan->ring || is_whole(w, n->nargs);
 	}
 	return true;
 }
@@ -69,7 +69,7 @@ plain_node(struct choice *c, node_id id)
 	struct runner *x = &c->node[id];
 	uint32_t i, k;
 
-	x->way = arena_room(c->arena, all.n * sizeof *x->way);
+	x->way = arena_alloc_raw(c->arena, all.n * sizeof *x->way);
 	for (i = 0; i < all.n; i++) {
 		if (way_is_open(c, n, &all.at[i])) {
 			x->way[x->n++] = all.at[i];

@@ -110,7 +110,7 @@ write_node(const struct choice *c, node_id id, const uint32_t *choice)
 		split |= s.how >= IR_IS_SPLIT;
 	}
 	p->runs[id] = (split ? RUNS_SPLIT : 0) |
-		      (w->talks ? RUNS_TALKING : 0);
+		      (w->colls ? RUNS_COMM : 0);
 }
 
 void
@@ -120,7 +120,7 @@ place_add_runs(struct place *p)
 
 	for (i = 0; i < p->nnodes; i++) {
 		p->shared[i] *= p->runs[i] & RUNS_SPLIT ? (double)p->ranks : 1;
-		p->talks[i] |= (uint32_t)!!(p->runs[i] & RUNS_TALKING)
+		p->colls[i] |= (uint32_t)!!(p->runs[i] & RUNS_COMM)
 				<< p->axis;
 	}
 }

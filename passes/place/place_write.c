@@ -395,8 +395,8 @@ write_operands(struct writer *w, node_id id)
 	for (k = 0; k < nargs; k++) {
 		convert_arg(w, id, k, index);
 	}
-	if (w->p->talks[id]) {
-		say_on(w, id, w->p->talks[id]);
+	if (w->p->colls[id]) {
+		say_on(w, id, w->p->colls[id]);
 	}
 }
 

@@ -135,7 +135,7 @@ hop_us(const struct pricing *p)
 	}
 	if (p->traits->blocking && tp && p->m->axes.at[tp].size > 1) {
 		parts = (double)p->m->axes.at[tp].size;
-		us = price_talk(p->r, p->t, COST_ALL_GATHER, 1u << tp, bytes);
+		us = price_comm(p->r, p->t, COST_ALL_GATHER, 1u << tp, bytes);
 	}
 	return us + cost_collective(p->t, COST_SEND, &g, bytes / parts,
 				    NULL).us;
@@ -176,13 +176,13 @@ stage_costs(const struct sched *s, const struct price_traits *traits,
 
 /* Of a pipeline that is outermost, the ranks of one place are a run. */
 void
-price_seats(const struct ranks *r, const struct target *t, struct arena *a,
-	    struct target_seats *out)
+price_devs(const struct ranks *r, const struct target *t, struct arena *a,
+	    struct target_devs *out)
 {
 	bool outer = r->npipes > 1 &&
 		     ranks_apart(r) == r->nranks / r->npipes;
 
-	target_seat(t, r->nranks, r->npipes, outer, a, out);
+	target_devs_assign(t, r->nranks, r->npipes, outer, a, out);
 }
 
 /* Of all that the rank runs. */
@@ -242,7 +242,7 @@ price_stage(struct pricing *p, struct kernels *const *all, uint32_t stage,
 }
 
 void
-price_functions(const struct ranks *r, const struct target_seats *t,
+price_functions(const struct ranks *r, const struct target_devs *t,
 		const struct price_traits *traits, struct arena *a,
 		struct price *out)
 {
@@ -259,12 +259,12 @@ price_functions(const struct ranks *r, const struct target_seats *t,
 		price_maps_open(&p);
 	}
 	for (i = 0; i < r->nstages; i++) {
-		p.t = target_seat_of(t, r->sched->rank_of[i]);
+		p.t = target_devs_of(t, r->sched->rank_of[i]);
 		price_stage(&p, all, i, out->stage[i]);
 	}
 	p.maps = NULL;
 	for (i = 0; i < r->npipes; i++) {
-		p.t = target_seat_of(t, i);
+		p.t = target_devs_of(t, i);
 		price_function(&p, all, r->update[i], &out->update[i]);
 	}
 	p.t = t->all;
@@ -343,7 +343,7 @@ price_both(const struct sched *s, const struct price_traits *traits,
 }
 
 bool
-price_step(const struct ranks *r, const struct target_seats *t,
+price_step(const struct ranks *r, const struct target_devs *t,
 	   const struct price_traits *traits, struct arena *a,
 	   struct price *out, const char **why)
 {

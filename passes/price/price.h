@@ -60,7 +60,7 @@ extern const uint32_t price_ntraits;
 #define PRICE_SLOWED 0.4
 
 enum price_part {
-	PRICE_MATRIX, PRICE_ATTENTION, PRICE_MAPS, PRICE_TALK,
+	PRICE_MATRIX, PRICE_ATTENTION, PRICE_MAPS, PRICE_COMM,
 	PRICE_OFFLOAD, PRICE_HOST, PRICE_NPARTS
 };
 
@@ -93,7 +93,7 @@ struct price {
 /* ---- price.c ---------------------------------------------------------- */
 
 /* Every function, run once, in arena a; the rest of *out is 0. */
-void price_functions(const struct ranks *r, const struct target_seats *t,
+void price_functions(const struct ranks *r, const struct target_devs *t,
 		     const struct price_traits *traits, struct arena *a,
 		     struct price *out);
 /*
@@ -107,13 +107,13 @@ bool price_pipeline(const struct sched *s, const struct price_traits *traits,
 /* Sets parts_us of what price_pipeline has priced. */
 void price_busiest(const struct sched *s, struct price *out);
 /* Where ranks of programs lie on a target; in arena a. */
-void price_seats(const struct ranks *r, const struct target *t,
-		 struct arena *a, struct target_seats *out);
+void price_devs(const struct ranks *r, const struct target *t,
+		 struct arena *a, struct target_devs *out);
 /* So many runs of `from` more. */
 void price_add(struct price_func *to, const struct price_func *from,
 	       double times);
 /* Both, in arena a. False: *why says what is not priced. */
-bool price_step(const struct ranks *r, const struct target_seats *t,
+bool price_step(const struct ranks *r, const struct target_devs *t,
 		const struct price_traits *traits, struct arena *a,
 		struct price *out, const char **why);
 void price_print(const struct ranks *r, const struct price *p,
@@ -190,7 +190,7 @@ void price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
 /* Of an element of the sum of gradients of that type. */
 double price_sum_bytes(const struct pricing *p, enum target_rate rate);
 /* One collective along these axes; of several groups the slowest. */
-double price_talk(const struct ranks *r, const struct target_group *t,
+double price_comm(const struct ranks *r, const struct target_group *t,
 		  enum cost_op op, uint32_t axes, double bytes);
 /* The group that differs along these axes, bit a each. */
 struct cost_group price_group(const struct ranks *r,
@@ -201,7 +201,7 @@ struct cost_group price_group(const struct ranks *r,
 /* Two clocks, as the runtime has them, of a list that runs. */
 struct price_clocks {
 	uint32_t at, n;		/* what runs next, of so many kernels */
-	double now, talk;	/* kernels, talks have run till then */
+	double now, coll;	/* kernels, talks have run till then */
 	double *end;		/* by place: when what it waits for ends */
 	double first, part;	/* the last gather by parts: its first one's
 				 * end, and what each one takes */

@@ -218,7 +218,7 @@ attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 	axis_id i;
 
 	for (i = 1; i < p->m->axes.n; i++) {	/* the keys go round */
-		x.keys *= k->work->talk.axes >> i & 1
+		x.keys *= k->work->coll.axes >> i & 1
 			? (double)p->m->axes.at[i].size : 1;
 	}
 	if (p->traits->unfused) {
@@ -251,7 +251,7 @@ price_group(const struct ranks *r, const struct target_group *t,
 }
 
 double
-price_talk(const struct ranks *r, const struct target_group *t,
+price_comm(const struct ranks *r, const struct target_group *t,
 	   enum cost_op op, uint32_t axes, double bytes)
 {
 	struct cost_group g;
@@ -259,7 +259,7 @@ price_talk(const struct ranks *r, const struct target_group *t,
 	uint32_t i;
 
 	for (i = 0; i < t->nof; i++) {
-		us = fmax(us, price_talk(r, t->of[i], op, axes, bytes));
+		us = fmax(us, price_comm(r, t->of[i], op, axes, bytes));
 	}
 	if (!t->nof) {
 		g = price_group(r, t, axes);
@@ -271,27 +271,27 @@ price_talk(const struct ranks *r, const struct target_group *t,
 static bool
 along(const struct kernel *k, axis_id a)
 {
-	return a && k->work->talk.axes >> a & 1;
+	return a && k->work->coll.axes >> a & 1;
 }
 
 /* What is summed along dp are gradients, in the type of their sums. */
 static double
-talk_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
+comm_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
 {
 	value_id v = ir_node(p->m, k->nodes.at[0])->result;
 
 	if (!p->traits->lone_sums || !v || !along(k, p->r->dp) ||
 	    (op != COST_ALL_REDUCE && op != COST_REDUCE_SCATTER)) {
-		return k->work->talk.bytes;
+		return k->work->coll.bytes;
 	}
-	return k->work->talk.bytes *
+	return k->work->coll.bytes *
 	       price_sum_bytes(p, rate_of(ir_type(p->m, v)->dtype)) * 8 /
 	       ir_dtypes[ir_type(p->m, v)->dtype].bits;
 }
 
 /* A ring takes as long as gathering what goes round. */
 static void
-talk(struct pricing *p, const struct kernel *k, struct price_func *f)
+coll(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	static const struct {
 		enum ir_op op;
@@ -306,22 +306,22 @@ talk(struct pricing *p, const struct kernel *k, struct price_func *f)
 	};
 	bool ring = k->kind == KERNEL_ATTENTION;
 	enum cost_op op = ring ? COST_ALL_GATHER : COST_ALL_REDUCE;
-	struct cost_group g = price_group(p->r, p->t, k->work->talk.axes);
+	struct cost_group g = price_group(p->r, p->t, k->work->coll.axes);
 	bool across = p->across && p->across != p->t && p->r->pp &&
-		      (k->work->talk.axes >> p->r->pp & 1);
+		      (k->work->coll.axes >> p->r->pp & 1);
 	double ranks = (double)(g.per_node * g.nodes), bytes, us;
 	size_t i;
 
 	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		op = kinds[i].op == k->work->talk.op ? kinds[i].cost : op;
+		op = kinds[i].op == k->work->coll.op ? kinds[i].cost : op;
 	}
 	if (ranks <= 1) {
 		return;
 	}
-	bytes = talk_bytes(p, k, op) * (ring ? ranks : 1);
-	us = across ? price_talk(p->r, p->across, op, k->work->talk.axes, bytes)
+	bytes = comm_bytes(p, k, op) * (ring ? ranks : 1);
+	us = across ? price_comm(p->r, p->across, op, k->work->coll.axes, bytes)
 		    : cost_collective(p->t, op, &g, bytes, NULL).us;
-	add(f, PRICE_TALK, us);
+	add(f, PRICE_COMM, us);
 	if (along(k, p->r->dp)) {
 		f->data_us += us;
 	} else if (along(k, p->r->tp)) {
@@ -378,7 +378,7 @@ price_parts(struct pricing *p, const struct kernel *k, struct price_func *f)
 	struct kernel part = *k;
 
 	if (k->kind == KERNEL_COLLECTIVE) {	/* all that it is priced by */
-		work.talk.bytes /= k->parts->n;
+		work.coll.bytes /= k->parts->n;
 		part.work = &work;
 		part.parts = NULL;
 	} else {
@@ -436,7 +436,7 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 		}
 		break;
 	}
-	if (k->work->talk.axes) {
-		talk(p, k, f);
+	if (k->work->coll.axes) {
+		coll(p, k, f);
 	}
 }

@@ -12,7 +12,7 @@
 
 /* A pair that runs by parts. */
 struct cut {
-	uint32_t talk, dot;
+	uint32_t coll, dot;
 	struct kernel_parts parts;
 };
 
@@ -107,7 +107,7 @@ axes_of(const struct ir_module *m, const struct kernel_list *l, uint64_t *hash)
 
 		axes |= k->kind == KERNEL_OPTIMIZER;
 		axes |= k->body ? axes_of(m, k->body, hash)
-				: k->work->talk.axes;
+				: k->work->coll.axes;
 		mix_shares(m, k, hash);
 	}
 	return axes;
@@ -178,7 +178,7 @@ price_memo_cuts(const struct pricing *p, uint32_t at, struct kernel_list *l)
 	for (i = 0; i < x->cuts.n; i++) {
 		const struct cut *c = &x->cuts.at[i];
 
-		parts_set(l, c->talk, c->dot, &c->parts);
+		parts_set(l, c->coll, c->dot, &c->parts);
 	}
 	l->cut_for = x->is_cut ? at : 0;
 	return x->is_cut;

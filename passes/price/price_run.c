@@ -48,37 +48,37 @@ follow_gather(struct price_clocks *c, uint32_t n, double us)
 
 /* A contraction's parts, each of them talked about meanwhile. */
 static void
-lead_talk(struct price_clocks *c, uint32_t n, double us, double talk_us)
+lead_coll(struct price_clocks *c, uint32_t n, double us, double comm_us)
 {
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
 		c->now += us / n;
-		c->talk = later(c->now, c->talk) + talk_us / n;
+		c->coll = later(c->now, c->coll) + comm_us / n;
 	}
 }
 
 /* Who reads what the last talk brings waits for it; or all do. */
 static void
-wait_for_talk(struct price_clocks *c, uint32_t until)
+wait_for_coll(struct price_clocks *c, uint32_t until)
 {
 	double *to = until ? &c->end[until] : &c->now;
 
-	*to = later(*to, c->talk);
+	*to = later(*to, c->coll);
 }
 
 static void
-run_talk(struct price_clocks *c, const struct kernel *k, bool beside,
+run_coll(struct price_clocks *c, const struct kernel *k, bool beside,
 	 double us)
 {
-	double begin = later(c->now, c->talk);
+	double begin = later(c->now, c->coll);
 
-	c->talk = begin + us;
+	c->coll = begin + us;
 	if (k->parts) {
 		c->part = us / k->parts->n;
 		c->first = begin + c->part;
 	} else {
-		wait_for_talk(c, beside ? k->until : 0);
+		wait_for_coll(c, beside ? k->until : 0);
 	}
 }
 
@@ -92,7 +92,7 @@ goes_beside(const struct pricing *p, const struct kernel *k)
 	axis_id dp = p->r->dp;
 
 	return k->until && (price_ours(p->traits) ||
-			    (dp && k->work->talk.axes >> dp & 1));
+			    (dp && k->work->coll.axes >> dp & 1));
 }
 
 void
@@ -128,22 +128,22 @@ price_clocks_run(struct price_clocks *c, const struct pricing *p,
 	for (; c->at < to; c->at++) {
 		const struct kernel *k = &l->at.at[c->at];
 		double us = each[c->at].total_us;
-		bool talks = k->kind == KERNEL_COLLECTIVE;
+		bool colls = k->kind == KERNEL_COLLECTIVE;
 
 		c->any |= k->until != 0;
 		c->sum += us;
 		c->now = later(c->now, c->end[c->at]);
-		if (!talks && !k->parts) {
+		if (!colls && !k->parts) {
 			c->now += us;
-		} else if (!talks && k->until) {
-			lead_talk(c, k->parts->n, us,
+		} else if (!colls && k->until) {
+			lead_coll(c, k->parts->n, us,
 				  each[k->until].total_us);
-		} else if (!talks) {
+		} else if (!colls) {
 			follow_gather(c, k->parts->n, us);
 		} else if (k->parts && parts_led(l, c->at)) {
-			wait_for_talk(c, k->until);
+			wait_for_coll(c, k->until);
 		} else {
-			run_talk(c, k, goes_beside(p, k), us);
+			run_coll(c, k, goes_beside(p, k), us);
 		}
 	}
 }
@@ -153,7 +153,7 @@ double
 price_clocks_beside(const struct price_clocks *c, const struct pricing *p)
 {
 	return c->any && !target_is_cpu(&p->t->device)
-		? c->sum - later(c->now, c->talk) : 0;
+		? c->sum - later(c->now, c->coll) : 0;
 }
 
 double
@@ -191,7 +191,7 @@ price_hidden(const struct pricing *p, const struct kernel_list *l,
 static void
 hide(struct price_func *f, double us)
 {
-	f->us[PRICE_TALK] -= us;
+	f->us[PRICE_COMM] -= us;
 	f->total_us -= us;
 }
 
@@ -261,7 +261,7 @@ as_run(const struct sched *s, const struct price_traits *traits,
 		wait_for_host(&f);
 	}
 	if (f.total_us > 0 && traits->blocking) {
-		f.us[PRICE_TALK] += us;
+		f.us[PRICE_COMM] += us;
 		f.total_us += us;
 	}
 	return f;

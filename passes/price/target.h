@@ -156,7 +156,7 @@ bool target_spec_read(struct ir_ctx *c, const char *text,
  * Where the pipeline is the outermost axis each of its ranks has a run of
  * devices; else every rank may lie on any.
  */
-struct target_seats {
+struct target_devs {
 	const struct target_group *all;
 	const struct target_group *const *of;	/* by rank of the pipeline;
 						 * NULL: all of them */
@@ -172,12 +172,12 @@ uint32_t target_group_of(const struct target *t, int64_t device);
 /* Devices of that group among the first n. */
 int64_t target_used(const struct target *t, uint32_t group, int64_t n);
 /* For so many ranks in so many of a pipeline; `outer`: it is outermost. */
-void target_seat(const struct target *t, int64_t nranks, uint32_t npipes,
-		 bool outer, struct arena *a, struct target_seats *out);
-const struct target_group *target_seat_of(const struct target_seats *s,
+void target_devs_assign(const struct target *t, int64_t nranks, uint32_t npipes,
+		 bool outer, struct arena *a, struct target_devs *out);
+const struct target_group *target_devs_of(const struct target_devs *s,
 					  uint32_t pipe);
 /* One kind of node for all. */
-struct target_seats target_seat_all(const struct target_group *g);
+struct target_devs target_devs_all(const struct target_group *g);
 
 /* What ranks keep on the hosts of their nodes. */
 struct target_hosted {
@@ -199,7 +199,7 @@ struct target_host {
 struct target_host target_fullest_host(const struct target *t,
 				       const struct target_hosted *h);
 /* Bytes that a plan has there. */
-double target_room(const struct target_group *g);
+double target_free_bytes(const struct target_group *g);
 /* "h100-sxm and a100-sxm": the kinds that the devices [lo, hi) are of. */
 const char *target_kinds(const struct target *t, int64_t lo, int64_t hi,
 			 struct arena *a);

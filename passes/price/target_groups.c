@@ -16,7 +16,7 @@ narrow(struct target_group *to, const struct target_group *g)
 {
 	struct target_device *d = &to->device;
 
-	if (target_room(g) < target_room(to)) {
+	if (target_free_bytes(g) < target_free_bytes(to)) {
 		d->memory_bytes = g->device.memory_bytes;
 		d->reserve_bytes = g->device.reserve_bytes;
 	}
@@ -162,8 +162,8 @@ target_kinds(const struct target *t, int64_t lo, int64_t hi, struct arena *a)
 /* ---- seats ---- */
 
 void
-target_seat(const struct target *t, int64_t nranks, uint32_t npipes,
-	    bool outer, struct arena *a, struct target_seats *out)
+target_devs_assign(const struct target *t, int64_t nranks, uint32_t npipes,
+	    bool outer, struct arena *a, struct target_devs *out)
 {
 	int64_t each = nranks / npipes;
 	const struct target_group **of;
@@ -185,19 +185,19 @@ target_seat(const struct target *t, int64_t nranks, uint32_t npipes,
 }
 
 const struct target_group *
-target_seat_of(const struct target_seats *s, uint32_t pipe)
+target_devs_of(const struct target_devs *s, uint32_t pipe)
 {
 	return s->of ? s->of[pipe] : s->all;
 }
 
-struct target_seats
-target_seat_all(const struct target_group *g)
+struct target_devs
+target_devs_all(const struct target_group *g)
 {
-	return (struct target_seats){ .all = g };
+	return (struct target_devs){ .all = g };
 }
 
 double
-target_room(const struct target_group *g)
+target_free_bytes(const struct target_group *g)
 {
 	return fmax(g->device.memory_bytes - g->device.reserve_bytes, 0);
 }

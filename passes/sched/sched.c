@@ -35,7 +35,7 @@ sched_reserve(struct arena *a, struct sched *s, uint32_t rank, uint32_t n)
 	struct sched_action *at;
 
 	if (n > l->actions.cap) {
-		at = arena_room(a, n * sizeof *at);
+		at = arena_alloc_raw(a, n * sizeof *at);
 		if (l->actions.n) {
 			memcpy(at, l->actions.at, l->actions.n * sizeof *at);
 		}

@@ -420,12 +420,12 @@ open_steps(struct arena *a, struct maker *k)
 		most = k->roles[i].nwants > most ? k->roles[i].nwants : most;
 	}
 	b->steps.cap = 1 + n * most;
-	b->steps.at = arena_room(a, b->steps.cap * sizeof *b->steps.at);
+	b->steps.at = arena_alloc_raw(a, b->steps.cap * sizeof *b->steps.at);
 	b->steps.at[b->steps.n++] = (struct step){ 0 };
 	b->end = arena_alloc(a, s->nranks * sizeof *b->end);
 	k->step = arena_alloc(a, s->nranks * sizeof *k->step);
 	for (i = 0; i < s->nranks; i++) {
-		k->step[i] = arena_room(a, s->ranks[i].actions.n *
+		k->step[i] = arena_alloc_raw(a, s->ranks[i].actions.n *
 					sizeof **k->step);
 	}
 }
@@ -509,9 +509,9 @@ run(struct arena *a, const struct sched_brief *b,
     const struct sched_cost *costs)
 {
 	uint32_t n = b->nstages, i, k;
-	double *end = arena_room(a, b->steps.n * sizeof *end);
-	double *us = arena_room(a, (n * SCHED_NKINDS + 1) * sizeof *us);
-	double *hop = arena_room(a, (n + 1) * sizeof *hop);
+	double *end = arena_alloc_raw(a, b->steps.n * sizeof *end);
+	double *us = arena_alloc_raw(a, (n * SCHED_NKINDS + 1) * sizeof *us);
+	double *hop = arena_alloc_raw(a, (n + 1) * sizeof *hop);
 
 	for (i = 0; i < n; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {

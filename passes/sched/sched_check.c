@@ -25,7 +25,7 @@ struct audit {
 	uint32_t *start;	/* in places, of stage * 2 + (other rank) */
 	/* Of the stage at hand: who did it, by microbatch and part */
 	struct sched_place *first;
-	bool told_dialect, told_highest;
+	bool reported_dialect, reported_highest;
 };
 
 static const struct sched_action *
@@ -119,8 +119,8 @@ say_twice(struct audit *c, struct sched_place p, struct sched_place before)
 	       arena_printf(c->arena, "%s does again what %s did, action %u "
 			    "of rank %u", name_at(c, p), name_at(c, before),
 			    before.at + 1, before.rank));
-	if (!c->told_dialect && (wider(a, b) || wider(b, a))) {
-		c->told_dialect = true;
+	if (!c->reported_dialect && (wider(a, b) || wider(b, a))) {
+		c->reported_dialect = true;
 		p = wider(a, b) ? p : before;
 		remark(c, SCHED_NOTE, p, arena_printf(c->arena, "%s is %s, "
 			"though files of older PyTorch write B for I and BW "
@@ -181,10 +181,10 @@ say_highest(struct audit *c)
 	struct sched_place p, of_stage = { 0, 0 }, of_microbatch = { 0, 0 };
 	uint32_t stages = 0, microbatches = 0;
 
-	if (c->told_highest) {
+	if (c->reported_highest) {
 		return;
 	}
-	c->told_highest = true;
+	c->reported_highest = true;
 	for (p.rank = 0; p.rank < s->nranks; p.rank++) {
 		for (p.at = 0; p.at < s->ranks[p.rank].actions.n; p.at++) {
 			const struct sched_action *a = action_at(s, p);

@@ -112,7 +112,7 @@ bytes_of(const struct front_block *f, value_id v)
 {
 	if (!f->bytes[v]) {
 		double b = f->p->bytes ? f->p->bytes(f->p->user, v)
-				       : kernel_room(f->m, v);
+				       : kernel_reserved_bytes(f->m, v);
 
 		f->bytes[v] = whole(b * inner_trips(f, v)) + 1;
 	}
@@ -493,8 +493,8 @@ static struct state_list
 choices(struct front_block *f, int64_t kept)
 {
 	size_t size = 2 * MAX_STATES * sizeof(struct state);
-	struct state_list l = { arena_room(f->tmp, size), 1 };
-	struct state *room = arena_room(f->tmp, size);
+	struct state_list l = { arena_alloc_raw(f->tmp, size), 1 };
+	struct state *room = arena_alloc_raw(f->tmp, size);
 	size_t lists = f->classes.n * sizeof(struct class *);
 	struct step x = { .own = arena_alloc(f->tmp, lists),
 			  .open = arena_alloc(f->tmp, lists) };

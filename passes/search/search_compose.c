@@ -45,7 +45,7 @@ add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 static bool
 compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 {
-	uint32_t seat = x->seat_of[stage];
+	uint32_t dev = x->dev_of[stage];
 	struct search_key key = x->key;
 	struct search_cost *c;
 
@@ -54,8 +54,8 @@ compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	if (!c) {
 		return false;
 	}
-	search_price(x->s, &key, x->t, c, seat);
-	search_stage_price(x->s, c, seat, lo, hi, x->p.stage[stage]);
+	search_price(x->s, &key, x->t, c, dev);
+	search_stage_price(x->s, c, dev, lo, hi, x->p.stage[stage]);
 	if (x->state != TRIAL_MADE && x->choice[stage]) {
 		add_guess(x, stage, lo, hi);
 	}
@@ -70,15 +70,15 @@ trial_compose(struct trial *x)
 	uint32_t i;
 
 	if (!x->p.stage) {
-		x->p.stage = arena_room(&s->tmp,
+		x->p.stage = arena_alloc_raw(&s->tmp,
 					x->nstages * sizeof *x->p.stage);
-		x->again = arena_room(&s->tmp,
+		x->again = arena_alloc_raw(&s->tmp,
 				      x->nstages * sizeof *x->again);
 		x->p.hop_us = search_hop(s, &x->key, x->t, x->cost);
 	}
 	for (i = 0; i < x->nstages; i++) {
 		x->again[i] = i && x->choice[i] == x->choice[i - 1] &&
-			      x->seat_of[i] == x->seat_of[i - 1] &&
+			      x->dev_of[i] == x->dev_of[i - 1] &&
 			      search_alike(s, lo - x->layers[i - 1], lo,
 					   lo + x->layers[i]);
 		if (!x->again[i] &&
@@ -122,11 +122,11 @@ trial_compose_update(struct trial *x)
 	x->p.update = arena_alloc(&x->s->tmp, pp * sizeof *x->p.update);
 	for (i = 0; i < pp; i++) {
 		search_price_update(x->s, &x->key, x->t, trial_update(x),
-				    x->seat[i]);
-		x->p.update[i] = trial_update(x)->on[x->seat[i]][PIECE_TOP];
+				    x->dev[i]);
+		x->p.update[i] = trial_update(x)->on[x->dev[i]][PIECE_TOP];
 	}
 	for (i = 0; i < x->nstages; i++) {
-		search_update_price(x->s, trial_update(x), x->seat_of[i],
+		search_update_price(x->s, trial_update(x), x->dev_of[i],
 				    lo, lo + x->layers[i],
 				    &x->p.update[x->rank_of[i]]);
 		lo += x->layers[i];

@@ -153,7 +153,7 @@ exchange_us(const struct search *s, enum cost_op op, int64_t n,
 		return 0;
 	}
 	for (i = 0; i < s->ngroups; i++) {
-		us = fmin(us, exchange_on(s->seats.at[i], op, n, apart,
+		us = fmin(us, exchange_on(s->devs.at[i], op, n, apart,
 					  bytes));
 	}
 	return us;

@@ -151,7 +151,7 @@ too_large(struct search *s, const struct search_group *g, int zero,
 	p->offload = search_may_offload(s);
 	n->bytes = (int64_t)bytes;
 	n->room = (int64_t)g->room;
-	n->device = s->seats.n > 1
+	n->device = s->devs.n > 1
 		? target_kinds(s->o->target, 0, g->used, s->a) : "";
 }
 

@@ -247,8 +247,8 @@ less_of(const struct fit *f, uint32_t stage)
 	if (less->of) {
 		return less;
 	}
-	less->of = arena_room(&x->s->tmp, (n + 1) * sizeof *less->of);
-	less->till = arena_room(&x->s->tmp, n * sizeof *less->till);
+	less->of = arena_alloc_raw(&x->s->tmp, (n + 1) * sizeof *less->of);
+	less->till = arena_alloc_raw(&x->s->tmp, n * sizeof *less->till);
 	for (i = 0; i < n; i++) {
 		const struct search_choice *c = &x->cost->choices.at[i];
 
@@ -302,7 +302,7 @@ trial_is_asked(const struct trial *x)
  * The mildest choice with which the rank fits, all its stages alike.  Before
  * it is said that none does, the one that keeps least is not guessed.
  */
-static enum trial_room
+static enum trial_scratch
 fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 {
 	struct held none = { .temp = 0 };
@@ -416,8 +416,8 @@ fit_milder(const struct fit *f, uint32_t most)
 {
 	struct trial *x = f->x;
 	struct arena *a = &x->s->tmp;
-	struct ways *before = arena_room(a, (f->n + 1) * sizeof *before);
-	struct run *run = arena_room(a, f->n * sizeof *run);
+	struct ways *before = arena_alloc_raw(a, (f->n + 1) * sizeof *before);
+	struct run *run = arena_alloc_raw(a, f->n * sizeof *run);
 	struct ways behind = { .made.temp = 0 }, both;
 	uint32_t i;
 
@@ -461,22 +461,22 @@ set_degrees(const struct trial *x, struct plan *p)
 }
 
 static double
-lesson(const struct trial *x, uint32_t rank)
+learned_bound(const struct trial *x, uint32_t rank)
 {
 	struct plan p;
 
-	if (!x->s->lessons.n) {
+	if (!x->s->learned_bounds.n) {
 		return 0;
 	}
 	set_degrees(x, &p);
-	return search_lesson(x->s, &p, rank);
+	return search_learned_bound(x->s, &p, rank);
 }
 
 /* What a rank has left for what moves. */
 static double
 moving_room(const struct trial *x, uint32_t rank)
 {
-	return search_room(x->s, x->seat[rank]) - lesson(x, rank) -
+	return search_scratch(x->s, x->dev[rank]) - learned_bound(x, rank) -
 	       x->fixed[rank];
 }
 
@@ -491,7 +491,7 @@ set_rank(struct fit *f, uint32_t rank)
 
 /* How a rank fits, all its stages alike. */
 struct alike {
-	enum trial_room has;
+	enum trial_scratch has;
 	uint32_t choice;
 	double bytes;
 };
@@ -514,7 +514,7 @@ try_alike(struct fit *f)
 static void
 settle_rank(struct fit *f, struct alike *rank, struct trial_fit *out)
 {
-	double all = search_room(f->x->s, f->x->seat[f->rank]);
+	double all = search_scratch(f->x->s, f->x->dev[f->rank]);
 	double fixed = f->x->fixed[f->rank];
 
 	if (rank->has <= TRIAL_MAY_FIT && rank->choice && f->n > 1) {
@@ -567,7 +567,7 @@ set_fixed(struct trial *x)
 	uint32_t n = x->nstages, i;
 	double each = 0;
 
-	x->like = arena_room(&x->s->tmp, n * sizeof *x->like);
+	x->like = arena_alloc_raw(&x->s->tmp, n * sizeof *x->like);
 	x->fixed = arena_alloc(&x->s->tmp, (size_t)x->t->g->pp *
 			       sizeof *x->fixed);
 	for (i = 0; i < n; i++) {
@@ -582,7 +582,7 @@ set_fixed(struct trial *x)
 
 /* Whether what does not move leaves something to all ranks. */
 static bool
-has_room(const struct trial *x)
+has_memory(const struct trial *x)
 {
 	uint32_t i;
 
@@ -601,8 +601,9 @@ set_plain(struct trial *x)
 	struct search_update *u = trial_update(x);
 	uint32_t n = x->nstages, i;
 
-	x->plain = arena_room(&x->s->tmp, n * sizeof *x->plain);
-	x->update_temp = arena_room(&x->s->tmp, n * sizeof *x->update_temp);
+	x->plain = arena_alloc_raw(&x->s->tmp, n * sizeof *x->plain);
+	x->update_temp =
+		arena_alloc_raw(&x->s->tmp, n * sizeof *x->update_temp);
 	for (i = 0; i < n; i++) {
 		int64_t lo = x->first[i], hi = lo + x->layers[i];
 
@@ -635,7 +636,7 @@ is_new(const struct fit *f)
 static void
 note_near(const struct trial *x, const struct trial_fit *f)
 {
-	const struct target_group *on = x->s->seats.at[x->seat[f->fullest]];
+	const struct target_group *on = x->s->devs.at[x->dev[f->fullest]];
 	struct search_report *out = x->s->out;
 	struct search_near *n = &out->least;
 
@@ -645,7 +646,7 @@ note_near(const struct trial *x, const struct trial_fit *f)
 	out->any_near = true;
 	n->bytes = (int64_t)f->most;
 	n->room = (int64_t)(f->most - f->over);
-	n->device = x->s->seats.n > 1 ? on->device.name : "";
+	n->device = x->s->devs.n > 1 ? on->device.name : "";
 	n->fullest = f->fullest;
 	trial_plan(x, &n->plan);
 }
@@ -655,13 +656,13 @@ note_near(const struct trial *x, const struct trial_fit *f)
  * no room, and no more of them once one takes too long.  What is stood in for
  * may have room even so.
  */
-static enum trial_room
+static enum trial_scratch
 guess_ranks(struct fit *f, struct trial_fit *out)
 {
 	struct trial *x = f->x;
 	uint32_t pp = (uint32_t)x->t->g->pp, n, i;
-	struct alike *rank = arena_room(&x->s->tmp, pp * sizeof *rank);
-	enum trial_room all = TRIAL_FITS;
+	struct alike *rank = arena_alloc_raw(&x->s->tmp, pp * sizeof *rank);
+	enum trial_scratch all = TRIAL_FITS;
 	bool asked = trial_is_asked(x);
 
 	for (n = 0; n < pp && (all <= TRIAL_MAY_FIT || asked); n++) {
@@ -686,12 +687,12 @@ guess_ranks(struct fit *f, struct trial_fit *out)
  * As their programs have it.  These are made for the rank first that was
  * guessed to be the busiest: if that takes too long, no others are needed.
  */
-static enum trial_room
+static enum trial_scratch
 make_ranks(struct fit *f, struct trial_fit *out)
 {
 	struct trial *x = f->x;
 	uint32_t pp = (uint32_t)x->t->g->pp, first = x->busiest, i;
-	enum trial_room all = TRIAL_FITS;
+	enum trial_scratch all = TRIAL_FITS;
 	bool asked = trial_is_asked(x);
 	struct alike rank;
 
@@ -708,11 +709,11 @@ make_ranks(struct fit *f, struct trial_fit *out)
 }
 
 /* Whether ranks have room, each with what it rebuilds for that. */
-static enum trial_room
+static enum trial_scratch
 fit_ranks(struct trial *x, struct trial_fit *out)
 {
 	struct fit f = { .x = x, .n = (uint32_t)x->t->chunks };
-	enum trial_room all;
+	enum trial_scratch all;
 
 	f.runs = arena_alloc(&x->s->tmp, f.n * sizeof *f.runs);
 	f.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.less);
@@ -725,12 +726,12 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 	return all;
 }
 
-enum trial_room
+enum trial_scratch
 trial_fits(struct trial *x, struct trial_fit *f)
 {
 	*f = (struct trial_fit){ .over = -INFINITY };
 	set_fixed(x);
-	if (!trial_is_asked(x) && !has_room(x)) {
+	if (!trial_is_asked(x) && !has_memory(x)) {
 		x->s->out->full++;
 		return TRIAL_HOPELESS;
 	}

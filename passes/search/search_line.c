@@ -181,7 +181,7 @@ only_spread(struct search *s, const struct search_try *t)
 	struct search_spread *x;
 	int64_t *layers;
 
-	if (!pinned && (t->chunks == 1 || s->seats.n > 1) && !s->even &&
+	if (!pinned && (t->chunks == 1 || s->devs.n > 1) && !s->even &&
 	    nstages > 1) {
 		return NULL;
 	}

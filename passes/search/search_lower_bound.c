@@ -42,13 +42,13 @@ attention_us(const struct pricing *p, const struct kernel *k)
 
 /* All of it may go on beside contractions, but for what shows of that. */
 static double
-talk_us(const struct pricing *p, const struct kernel *k)
+comm_us(const struct pricing *p, const struct kernel *k)
 {
 	const struct target_device *d = &p->t->device;
-	double n = ranks_group_size(p->r, k->work->talk.axes);
+	double n = ranks_group_size(p->r, k->work->coll.axes);
 	double link = fmax(d->link_bytes_us, d->bridge_bytes_us);
 
-	return link > 0 ? PRICE_SLOWED * k->work->talk.bytes * (n - 1) / n /
+	return link > 0 ? PRICE_SLOWED * k->work->coll.bytes * (n - 1) / n /
 			  link : 0;
 }
 
@@ -56,8 +56,8 @@ static double
 device_us(const struct pricing *p, const struct kernel *k, uint32_t data)
 {
 	const struct target_device *d = &p->t->device;
-	uint32_t axes = k->work->talk.axes;
-	double us = axes && !(axes & data) ? talk_us(p, k) : 0;
+	uint32_t axes = k->work->coll.axes;
+	double us = axes && !(axes & data) ? comm_us(p, k) : 0;
 
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
@@ -82,7 +82,7 @@ kernel_us(const struct search *s, struct pricing *p, const struct kernel *k,
 	uint32_t i;
 
 	for (i = 0; i < s->ngroups; i++) {
-		p->t = s->seats.at[i];
+		p->t = s->devs.at[i];
 		us = fmin(us, device_us(p, k, data));
 	}
 	return us;
@@ -328,8 +328,8 @@ push_known(struct search *s, const struct search_known *k)
 static double
 hidden_us(const struct search *s, const struct price_func *f)
 {
-	double talk = fmax(f->us[PRICE_TALK] - f->data_us, 0);
-	double us = fmin(f->beside_us, talk) * (1 - PRICE_SLOWED);
+	double coll = fmax(f->us[PRICE_COMM] - f->data_us, 0);
+	double us = fmin(f->beside_us, coll) * (1 - PRICE_SLOWED);
 
 	return s->o->traits.overlap_tensor ? fmax(us, f->tensor_us) : us;
 }

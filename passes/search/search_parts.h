@@ -187,7 +187,7 @@ struct search_way {
 	uint32_t next;		/* of the same plan; 0: none */
 	float us;		/* it takes no less */
 	uint8_t way;
-	uint8_t fate;		/* enum trial_fate */
+	uint8_t outcome;		/* enum trial_outcome */
 };
 
 struct search_width;
@@ -291,7 +291,7 @@ struct search_slots {
 };
 
 /* A plan whose arenas turned out larger than the sum of its pieces. */
-struct search_lesson {
+struct search_learned_bound {
 	struct plan plan;
 	uint32_t rank;		/* of the pipeline */
 	double bytes;		/* so much, all in all */
@@ -309,7 +309,7 @@ struct search {
 	const struct search_options *o;
 	const struct target_group *t;	/* what all devices can do */
 	/* what ranks may lie on: groups, and behind these several of them */
-	VEC(const struct target_group *) seats;
+	VEC(const struct target_group *) devs;
 	uint32_t ngroups;
 	struct search_report *out;
 	struct arena *a;	/* the report's */
@@ -329,7 +329,7 @@ struct search {
 	struct ir_ctx ready_ctx;
 	struct ir_module *ready;	/* m, as it is placed; NULL: not yet */
 	bool ready_bad;		/* the passes refused it */
-	VEC(struct search_lesson) lessons;
+	VEC(struct search_learned_bound) learned_bounds;
 	VEC(struct search_found) settled;	/* they fit; the best first */
 	VEC(struct search_placed *) placed;
 	VEC(struct search_width *) widths;
@@ -375,18 +375,18 @@ double search_float_rate(const struct target_device *d);
 /* The group whose devices multiply quickest. */
 const struct target_group *search_quickest(const struct search *s);
 /* Where the ranks of such degrees lie. */
-void search_seat(const struct search *s, const struct search_group *g,
-		 struct arena *a, struct target_seats *out);
+void search_devs(const struct search *s, const struct search_group *g,
+		 struct arena *a, struct target_devs *out);
 /* The same by rank of the pipeline: places in s->seats. */
-uint32_t *search_seats(const struct search *s, const struct search_group *g,
-		       struct arena *a);
+uint32_t *search_devs_of_ranks(const struct search *s,
+			       const struct search_group *g, struct arena *a);
 /* Whether the optimizer's state may lie on the host. */
 bool search_may_offload(const struct search *s);
 /* What a mean rank must hold at the least, whatever else is chosen. */
 double search_least_bytes(const struct search *s, const struct search_group *g,
 			  int zero, bool offload);
 /* Bytes that a plan has on a seat. */
-double search_room(const struct search *s, uint32_t seat);
+double search_scratch(const struct search *s, uint32_t dev);
 /* Sorts them again, where they are many, by what a width of each takes. */
 void search_survey(struct search *s);
 /* Whether it was guessed to be the better one, before anything was priced. */
@@ -441,14 +441,14 @@ struct search_cost *search_cost_of(struct search *s,
 /* Prices them on a seat, if nobody has. */
 void search_price(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c,
-		  uint32_t seat);
+		  uint32_t dev);
 /* Of a key that has costs; not priced. */
 struct search_update *search_update_of(struct search *s,
 				       const struct search_key *key,
 				       const struct search_try *t);
 void search_price_update(struct search *s, const struct search_key *key,
 			 const struct search_try *t, struct search_update *u,
-			 uint32_t seat);
+			 uint32_t dev);
 /* Ways to recompute, the mildest first; the first is as it is placed. */
 void search_choices(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_cost *c);
@@ -636,7 +636,7 @@ bool search_alike(const struct search *s, int64_t was, int64_t lo,
 		  int64_t hi);
 /* Of layers [lo, hi) as a stage on a seat. */
 void search_stage_price(const struct search *s, const struct search_cost *c,
-			uint32_t seat, int64_t lo, int64_t hi,
+			uint32_t dev, int64_t lo, int64_t hi,
 			struct price_func out[SCHED_NKINDS]);
 void search_stage_bytes(const struct search *s, const struct search_cost *c,
 			int64_t lo, int64_t hi, struct search_bytes *out);
@@ -647,7 +647,7 @@ double search_less(const struct search *s, const struct search_choice *c,
 		   int64_t lo, int64_t hi);
 /* Adds what the update of a stage's tensors takes, but for PIECE_TOP. */
 void search_update_price(const struct search *s,
-			 const struct search_update *u, uint32_t seat,
+			 const struct search_update *u, uint32_t dev,
 			 int64_t lo, int64_t hi, struct price_func *out);
 double search_fixed_bytes(const struct search *s,
 			  const struct search_update *u,
@@ -667,7 +667,7 @@ double search_update_temp(const struct search *s,
  * runs on its seat.
  */
 void search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
-		    const uint32_t *seat, int64_t *layers);
+		    const uint32_t *dev, int64_t *layers);
 
 /* ---- search_zero.c ---------------------------------------------------- */
 
@@ -678,7 +678,7 @@ void search_one(struct search *s, struct search_try *t,
 void search_again(struct search *s, const struct plan *p);
 
 /* What was learnt of a rank of plans of these degrees, in bytes. */
-double search_lesson(const struct search *s, const struct plan *p,
+double search_learned_bound(const struct search *s, const struct plan *p,
 		     uint32_t rank);
 /* How many plans are asked for, and how many are kept until the end. */
 uint32_t search_want(const struct search *s);

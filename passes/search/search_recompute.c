@@ -129,7 +129,7 @@ open_blocks(struct fronts *f)
 	uint32_t k;
 
 	f->n = front_blocks(m, a, &f->at);
-	f->us = arena_room(a, m->nodes.n * sizeof *f->us);
+	f->us = arena_alloc_raw(a, m->nodes.n * sizeof *f->us);
 	f->fuse = kernels_open(m, a);
 	find_prices(f);
 	f->prices = (struct front_prices){ node_us, NULL, f };

@@ -32,14 +32,15 @@ make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 
 /* Who has least left, or lacks most. */
 static void
-take_fullest(const struct memory *mem, const struct target_seats *seats,
+take_fullest(const struct memory *mem, const struct target_devs *devs,
 	     struct search_found *f)
 {
 	int64_t over = INT64_MIN;
 	uint32_t i;
 
 	for (i = 0; i < mem->nranks; i++) {
-		int64_t room = (int64_t)target_room(target_seat_of(seats, i));
+		int64_t room =
+			(int64_t)target_free_bytes(target_devs_of(devs, i));
 
 		if (mem->rank[i].total - room > over) {
 			f->bytes = mem->rank[i].total;
@@ -56,7 +57,7 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	 struct search_found *f)
 {
 	struct sched *x = ranks_schedule(m, a);
-	struct target_seats seats;
+	struct target_devs devs;
 	struct target_host host;
 	struct memory mem;
 	struct price p;
@@ -72,15 +73,15 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	if (host.has > 0 && host.bytes > host.has) {
 		return false;
 	}
-	price_seats(&r, s->o->target, a, &seats);
-	take_fullest(&mem, &seats, f);
+	price_devs(&r, s->o->target, a, &devs);
+	take_fullest(&mem, &devs, f);
 	if (s->o->rooms && f->bytes <= f->room) {
 		f->bytes += s->o->rooms(s->o->user, &r);
 	}
 	if (f->bytes > f->room) {
 		return true;
 	}
-	price_functions(&r, &seats, &s->o->traits, a, &p);
+	price_functions(&r, &devs, &s->o->traits, a, &p);
 	if (!price_pipeline(x, &s->o->traits, &s->briefs, a, &p)) {
 		return false;
 	}
@@ -114,24 +115,25 @@ same_plan(const struct plan *a, const struct plan *b)
 	       strcmp(a->schedule, b->schedule) == 0;
 }
 
-static struct search_lesson *
+static struct search_learned_bound *
 find(const struct search *s, const struct plan *p, uint32_t rank)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->lessons.n; i++) {
-		if (s->lessons.at[i].rank == rank &&
-		    same_plan(&s->lessons.at[i].plan, p)) {
-			return &s->lessons.at[i];
+	for (i = 0; i < s->learned_bounds.n; i++) {
+		if (s->learned_bounds.at[i].rank == rank &&
+		    same_plan(&s->learned_bounds.at[i].plan, p)) {
+			return &s->learned_bounds.at[i];
 		}
 	}
 	return NULL;
 }
 
 double
-search_lesson(const struct search *s, const struct plan *p, uint32_t rank)
+search_learned_bound(const struct search *s, const struct plan *p,
+		     uint32_t rank)
 {
-	const struct search_lesson *x = find(s, p, rank);
+	const struct search_learned_bound *x = find(s, p, rank);
 
 	return x ? x->bytes : 0;
 }
@@ -140,12 +142,12 @@ search_lesson(const struct search *s, const struct plan *p, uint32_t rank)
 static void
 learn(struct search *s, const struct search_found *f, double bytes)
 {
-	struct search_lesson *old = find(s, &f->plan, f->fullest);
+	struct search_learned_bound *old = find(s, &f->plan, f->fullest);
 	double over = (double)(f->bytes - f->room) + 1;
-	struct search_lesson x = { f->plan, f->fullest, bytes };
+	struct search_learned_bound x = { f->plan, f->fullest, bytes };
 
 	if (!old) {
-		VEC_PUSH(&s->keep, &s->lessons, x);
+		VEC_PUSH(&s->keep, &s->learned_bounds, x);
 	} else {
 		old->bytes = bytes > old->bytes ? bytes : old->bytes + over;
 	}

@@ -117,10 +117,10 @@ search_drop_programs(struct search *s)
 }
 
 static struct pricing
-pricing(const struct search *s, const struct search_width *w, uint32_t seat)
+pricing(const struct search *s, const struct search_width *w, uint32_t dev)
 {
 	return (struct pricing){ .r = &w->r, .m = w->m,
-				 .t = s->seats.at[seat],
+				 .t = s->devs.at[dev],
 				 .traits = &s->o->traits,
 				 .memo = s->prices };
 }
@@ -356,15 +356,15 @@ price_function(const struct search *s, struct pricing *p,
 }
 
 static bool
-talks(const struct kernel_list *l, uint32_t axes)
+colls(const struct kernel_list *l, uint32_t axes)
 {
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
 
-		if (k->body ? talks(k->body, axes)
-			    : k->work->talk.axes & axes) {
+		if (k->body ? colls(k->body, axes)
+			    : k->work->coll.axes & axes) {
 			return true;
 		}
 	}
@@ -386,7 +386,7 @@ depends_on_dp(const struct search_width *w, const struct search_kernels *list)
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			func_id f = w->r.of_stage[i][k];
 
-			if (f && talks(list->of[f]->top, axes)) {
+			if (f && colls(list->of[f]->top, axes)) {
 				return true;
 			}
 		}
@@ -397,18 +397,18 @@ depends_on_dp(const struct search_width *w, const struct search_kernels *list)
 static void
 price_pieces(struct search *s, struct search_width *w,
 	     struct search_kernels *list, struct search_cost *c,
-	     uint32_t seat, struct arena *a)
+	     uint32_t dev, struct arena *a)
 {
-	struct pricing p = pricing(s, w, seat);
+	struct pricing p = pricing(s, w, dev);
 	struct where to;
 	uint32_t i, k;
 
 	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
 		     &list->mem, list->of);
-	c->on[seat] = arena_alloc(a, sizeof *c->on[seat]);
+	c->on[dev] = arena_alloc(a, sizeof *c->on[dev]);
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			go(w, i, &c->on[seat]->fn[0][k], SCHED_NKINDS, &to);
+			go(w, i, &c->on[dev]->fn[0][k], SCHED_NKINDS, &to);
 			price_function(s, &p, list, w->r.of_stage[i][k], &to);
 		}
 	}
@@ -417,7 +417,7 @@ price_pieces(struct search *s, struct search_width *w,
 /* On each group at first, for floors; then on several if a rank has them. */
 static void
 price_stages(struct search *s, struct search_width *w, struct search_cost *c,
-	     uint32_t seat)
+	     uint32_t dev)
 {
 	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
 						 c->microbatch);
@@ -432,10 +432,10 @@ price_stages(struct search *s, struct search_width *w, struct search_cost *c,
 		search_add_floor(s, w, list);
 		search_add_known(s, w, &w->key, c);
 	}
-	if (!c->on[seat]) {
-		price_pieces(s, w, list, c, seat, &s->keep);
+	if (!c->on[dev]) {
+		price_pieces(s, w, list, c, dev, &s->keep);
 	}
-	if (list->any_dp && s->seats.n == 1) {	/* nobody asks again */
+	if (list->any_dp && s->devs.n == 1) {	/* nobody asks again */
 		arena_release(&list->mem);
 		list->of = NULL;
 	}
@@ -446,21 +446,21 @@ price_stages(struct search *s, struct search_width *w, struct search_cost *c,
 static void
 price_updates(struct search *s, struct search_width *w,
 	      const struct search_try *t, struct search_update *u,
-	      uint32_t seat)
+	      uint32_t dev)
 {
 	struct search_kernels *list = kernels_at(s, w, &w->by_dp, u->dp);
-	struct pricing p = pricing(s, w, seat);
-	struct target_seats all;
+	struct pricing p = pricing(s, w, dev);
+	struct target_devs all;
 	struct where to;
 	uint32_t i;
 
 	kernels_some(w->fuse, w->r.update, w->on->nstages, &list->mem,
 		     list->of);
-	search_seat(s, t->g, &w->ctx.tmp, &all);
+	search_devs(s, t->g, &w->ctx.tmp, &all);
 	p.across = all.all;
-	u->on[seat] = arena_alloc(&s->keep, PIECE_MAX * sizeof *u->on[seat]);
+	u->on[dev] = arena_alloc(&s->keep, PIECE_MAX * sizeof *u->on[dev]);
 	for (i = 0; i < w->on->nstages; i++) {
-		go(w, i, u->on[seat], 1, &to);
+		go(w, i, u->on[dev], 1, &to);
 		price_function(s, &p, list, w->r.update[i], &to);
 	}
 	arena_release(&w->ctx.tmp);
@@ -517,7 +517,7 @@ search_cost_of(struct search *s, const struct search_key *key,
 	c = arena_alloc(&s->keep, sizeof *c);
 	c->microbatch = t->microbatch;
 	c->dp = t->g->dp;
-	c->on = arena_alloc(&s->keep, s->seats.n * sizeof *c->on);
+	c->on = arena_alloc(&s->keep, s->devs.n * sizeof *c->on);
 	c->next = w->costs;
 	w->costs = c;
 	search_scale_bytes(w, c);
@@ -526,15 +526,15 @@ search_cost_of(struct search *s, const struct search_key *key,
 
 void
 search_price(struct search *s, const struct search_key *key,
-	     const struct search_try *t, struct search_cost *c, uint32_t seat)
+	     const struct search_try *t, struct search_cost *c, uint32_t dev)
 {
 	struct search_width *w;
 
-	if (!c->on[seat]) {
+	if (!c->on[dev]) {
 		w = width(s, key, t);
 		search_open_again(s, w);
 		set_mesh(w, &w->key, t);
-		price_stages(s, w, c, seat);
+		price_stages(s, w, c, dev);
 	}
 }
 
@@ -555,7 +555,7 @@ search_update_of(struct search *s, const struct search_key *key,
 	u->dp = t->g->dp;
 	u->pp = t->g->pp;
 	u->offload = key->offload;
-	u->on = arena_alloc(&s->keep, s->seats.n * sizeof *u->on);
+	u->on = arena_alloc(&s->keep, s->devs.n * sizeof *u->on);
 	u->next = w->updates;
 	w->updates = u;
 	search_scale_fixed(w, u);
@@ -565,12 +565,12 @@ search_update_of(struct search *s, const struct search_key *key,
 void
 search_price_update(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_update *u,
-		    uint32_t seat)
+		    uint32_t dev)
 {
 	struct search_width *w;
 	struct search_key own;
 
-	if (!u->on[seat]) {
+	if (!u->on[dev]) {
 		w = search_with_updates(width(s, key, t));
 		own = w->key;
 		own.offload = key->offload;
@@ -579,7 +579,7 @@ search_price_update(struct search *s, const struct search_key *key,
 		if (plan_offload(w->m) != own.offload) {
 			search_write_plan(s, w->on, &own, t, w->m);
 		}
-		price_updates(s, w, t, u, seat);
+		price_updates(s, w, t, u, dev);
 	}
 }
 
@@ -587,14 +587,14 @@ double
 search_hop(struct search *s, const struct search_key *key,
 	   const struct search_try *t, struct search_cost *c)
 {
-	struct target_seats all;
+	struct target_devs all;
 	struct search_width *w;
 
 	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
 		w = width(s, key, t);
 		search_open_again(s, w);
 		set_mesh(w, &w->key, t);
-		search_seat(s, t->g, &s->tmp, &all);
+		search_devs(s, t->g, &s->tmp, &all);
 		c->hop_pp = t->g->pp;
 		c->hop_us = price_hop(&(struct pricing){
 			.r = &w->r, .m = w->m, .t = all.all,
@@ -615,7 +615,7 @@ search_price_as(struct search *s, struct search_width *w,
 
 	search_open_again(s, w);
 	arena_init(&list.mem, &s->m->ctx->mem);
-	c.on = arena_alloc(&list.mem, s->seats.n * sizeof *c.on);
+	c.on = arena_alloc(&list.mem, s->devs.n * sizeof *c.on);
 	list.of = arena_alloc(&list.mem, w->m->funcs.n * sizeof *list.of);
 	set_mesh(w, key, t);
 	for (i = 0; i < s->ngroups; i++) {

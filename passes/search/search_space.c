@@ -161,25 +161,25 @@ search_quickest(const struct search *s)
 	uint32_t i, best = 0;
 
 	for (i = 1; i < s->ngroups; i++) {
-		best = rate_of(s->seats.at[i]) > rate_of(s->seats.at[best])
+		best = rate_of(s->devs.at[i]) > rate_of(s->devs.at[best])
 			? i : best;
 	}
-	return s->seats.at[best];
+	return s->devs.at[best];
 }
 
 static uint32_t
-seat_of(const struct search *s, const struct target_group *g)
+dev_of(const struct search *s, const struct target_group *g)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->seats.n && s->seats.at[i] != g; i++) {
+	for (i = 0; i < s->devs.n && s->devs.at[i] != g; i++) {
 	}
 	return i;
 }
 
 /* Groups that are not like another one first. */
 static void
-find_seats(struct search *s)
+find_devs(struct search *s)
 {
 	const struct target *t = s->o->target;
 	uint32_t n, i;
@@ -189,17 +189,17 @@ find_seats(struct search *s)
 			const struct target_group *g = target_span(t, i,
 								   i + n);
 
-			if (seat_of(s, g) == s->seats.n) {
-				VEC_PUSH(&s->keep, &s->seats, g);
+			if (dev_of(s, g) == s->devs.n) {
+				VEC_PUSH(&s->keep, &s->devs, g);
 			}
 		}
-		s->ngroups = n ? s->ngroups : s->seats.n;
+		s->ngroups = n ? s->ngroups : s->devs.n;
 	}
 }
 
 void
-search_seat(const struct search *s, const struct search_group *g,
-	    struct arena *a, struct target_seats *out)
+search_devs(const struct search *s, const struct search_group *g,
+	    struct arena *a, struct target_devs *out)
 {
 	const int64_t degree[PLAN_NAXES] = {
 		[PLAN_PP] = g->pp, [PLAN_DP] = g->dp, [PLAN_EP] = g->ep,
@@ -212,27 +212,28 @@ search_seat(const struct search *s, const struct search_group *g,
 	for (i = 0; i < PLAN_NAXES && mesh[i] != PLAN_PP; i++) {
 		outer &= degree[mesh[i]] == 1;
 	}
-	target_seat(s->o->target, g->used, (uint32_t)g->pp, outer, a, out);
+	target_devs_assign(s->o->target, g->used, (uint32_t)g->pp, outer, a,
+			   out);
 }
 
 uint32_t *
-search_seats(const struct search *s, const struct search_group *g,
+search_devs_of_ranks(const struct search *s, const struct search_group *g,
 	     struct arena *a)
 {
-	uint32_t *seat = arena_alloc(a, (size_t)g->pp * sizeof *seat), i;
-	struct target_seats at;
+	uint32_t *dev = arena_alloc(a, (size_t)g->pp * sizeof *dev), i;
+	struct target_devs at;
 
-	search_seat(s, g, a, &at);
+	search_devs(s, g, a, &at);
 	for (i = 0; i < (uint32_t)g->pp; i++) {
-		seat[i] = seat_of(s, target_seat_of(&at, i));
+		dev[i] = dev_of(s, target_devs_of(&at, i));
 	}
-	return seat;
+	return dev;
 }
 
 double
-search_room(const struct search *s, uint32_t seat)
+search_scratch(const struct search *s, uint32_t dev)
 {
-	return floor(target_room(s->seats.at[seat]));
+	return floor(target_free_bytes(s->devs.at[dev]));
 }
 
 bool
@@ -240,7 +241,7 @@ search_open(struct search *s)
 {
 	struct plan_facts f;
 
-	find_seats(s);
+	find_devs(s);
 	find_pins(s);
 	if (s->base.offload && s->t->device.host_bytes_us <= 0) {
 		diag_error(&s->m->ctx->diags, span_of(s, "plan.offload"),
@@ -388,16 +389,16 @@ static double
 worth(struct search *s, struct search_group *g)
 {
 	double best = best_rate(s), all = 0, room = 0;
-	uint32_t *seat, i;
+	uint32_t *dev, i;
 
-	if (s->seats.n == 1) {
-		g->room = search_room(s, 0);
+	if (s->devs.n == 1) {
+		g->room = search_scratch(s, 0);
 		return (double)g->used;
 	}
-	seat = search_seats(s, g, &s->tmp);
+	dev = search_devs_of_ranks(s, g, &s->tmp);
 	for (i = 0; i < (uint32_t)g->pp; i++) {
-		all += rate_of(s->seats.at[seat[i]]) / best;
-		room += search_room(s, seat[i]);
+		all += rate_of(s->devs.at[dev[i]]) / best;
+		room += search_scratch(s, dev[i]);
 	}
 	arena_release(&s->tmp);
 	g->room = room / (double)g->pp;
@@ -500,8 +501,8 @@ search_groups(struct search *s)
 	uint32_t i;
 
 	for (i = 0; i < s->ngroups; i++) {
-		most = s->seats.at[i]->devices > most
-			? s->seats.at[i]->devices : most;
+		most = s->devs.at[i]->devices > most
+			? s->devs.at[i]->devices : most;
 	}
 	fill(s, &d[PLAN_TP], s->pinned[PIN_TP], b->tp,
 	     s->tensor_most < 2 * most ? s->tensor_most : 2 * most);

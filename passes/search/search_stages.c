@@ -52,7 +52,7 @@ search_alike(const struct search *s, int64_t was, int64_t lo, int64_t hi)
 
 void
 search_stage_price(const struct search *s, const struct search_cost *c,
-		   uint32_t seat, int64_t lo, int64_t hi,
+		   uint32_t dev, int64_t lo, int64_t hi,
 		   struct price_func out[SCHED_NKINDS])
 {
 	double n[PIECE_MAX];
@@ -62,14 +62,14 @@ search_stage_price(const struct search *s, const struct search_cost *c,
 	memset(out, 0, SCHED_NKINDS * sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
-			price_add(&out[k], &c->on[seat]->fn[i][k], n[i]);
+			price_add(&out[k], &c->on[dev]->fn[i][k], n[i]);
 		}
 	}
 }
 
 void
 search_update_price(const struct search *s, const struct search_update *u,
-		    uint32_t seat, int64_t lo, int64_t hi,
+		    uint32_t dev, int64_t lo, int64_t hi,
 		    struct price_func *out)
 {
 	double n[PIECE_MAX];
@@ -79,7 +79,7 @@ search_update_price(const struct search *s, const struct search_update *u,
 	n[PIECE_TOP]--;		/* once a rank, not once a stage */
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		if (n[i] != 0) {
-			price_add(out, &u->on[seat][i], n[i]);
+			price_add(out, &u->on[dev][i], n[i]);
 		}
 	}
 }
@@ -290,7 +290,7 @@ fill_stage(const struct search *s, const struct speed *x, int64_t left,
  * all layers.
  */
 static bool
-fill(const struct search *s, const struct speed *speed, const uint32_t *seat,
+fill(const struct search *s, const struct speed *speed, const uint32_t *dev,
      uint32_t nstages, double limit, int64_t *layers, struct filled *f)
 {
 	int64_t left = s->nlayers;
@@ -298,7 +298,7 @@ fill(const struct search *s, const struct speed *speed, const uint32_t *seat,
 
 	*f = (struct filled){ .most = 0, .next = INFINITY };
 	for (i = nstages; i-- > 0;) {
-		const struct speed *x = &speed[seat[i]];
+		const struct speed *x = &speed[dev[i]];
 		double us = x->top_us + (i == 0 ? x->before_us : 0) +
 			    (i + 1 == nstages ? x->after_us : 0);
 
@@ -319,50 +319,50 @@ fill(const struct search *s, const struct speed *speed, const uint32_t *seat,
  */
 static void
 balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
-	const uint32_t *seat, int64_t *layers)
+	const uint32_t *dev, int64_t *layers)
 {
 	struct speed *speed = arena_alloc((struct arena *)&s->tmp,
-					  s->seats.n * sizeof *speed);
+					  s->devs.n * sizeof *speed);
 	double lo = 0, hi = 0;
 	struct filled f;
 	uint32_t i;
 
 	for (i = 0; i < nstages; i++) {
-		if (!speed[seat[i]].known) {
-			find_speed(s, c->on[seat[i]], &speed[seat[i]]);
-			hi = fmax(hi, speed[seat[i]].all_us);
+		if (!speed[dev[i]].known) {
+			find_speed(s, c->on[dev[i]], &speed[dev[i]]);
+			hi = fmax(hi, speed[dev[i]].all_us);
 		}
 	}
 	while (lo < hi) {
 		double mid = lo + (hi - lo) / 2;
 
 		mid = mid < hi ? mid : lo;
-		if (fill(s, speed, seat, nstages, mid, layers, &f)) {
+		if (fill(s, speed, dev, nstages, mid, layers, &f)) {
 			hi = f.most;
 		} else {
 			lo = f.next;
 		}
 	}
-	fill(s, speed, seat, nstages, hi, layers, &f);
+	fill(s, speed, dev, nstages, hi, layers, &f);
 }
 
 /* Where all seats are alike, only the number of stages matters. */
 void
 search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
-	       const uint32_t *seat, int64_t *layers)
+	       const uint32_t *dev, int64_t *layers)
 {
 	size_t bytes = nstages * sizeof *layers;
 	struct search_balanced x = { nstages, NULL };
 	uint32_t i;
 
-	for (i = 0; s->seats.n == 1 && i < c->balanced.n; i++) {
+	for (i = 0; s->devs.n == 1 && i < c->balanced.n; i++) {
 		if (c->balanced.at[i].nstages == nstages) {
 			memcpy(layers, c->balanced.at[i].layers, bytes);
 			return;
 		}
 	}
-	balance(s, c, nstages, seat, layers);
-	if (s->seats.n == 1) {
+	balance(s, c, nstages, dev, layers);
+	if (s->devs.n == 1) {
 		x.layers = arena_dup(&s->keep, layers, bytes);
 		VEC_PUSH(&s->keep, &c->balanced, x);
 	}

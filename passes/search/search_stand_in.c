@@ -235,7 +235,7 @@ search_stand_in(struct search *s, const struct search_key *key,
 	struct search_key here = *key;
 
 	here.offload = false;
-	if (s->seats.n == 1 && !key->microbatch) {
+	if (s->devs.n == 1 && !key->microbatch) {
 		w = stand_of(s, &here, both);
 	}
 	if (!w) {

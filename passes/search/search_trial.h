@@ -16,7 +16,7 @@ enum trial_state {
 };
 
 /* What ranks have room for; of several, what the last of these says. */
-enum trial_room {
+enum trial_scratch {
 	TRIAL_FITS,
 	TRIAL_MAY_FIT,	/* so it is hoped */
 	TRIAL_LATE,	/* it is cut by the ranks that fit till now */
@@ -25,13 +25,13 @@ enum trial_room {
 };
 
 /* What became of a plan: the worst of several, in this order. */
-enum trial_fate {
-	FATE_NONE,		/* there is no such placement */
-	FATE_CUT,		/* its bound is above what was found */
-	FATE_FITS,
-	FATE_CUT_TIGHT,		/* the same, by what it has to recompute */
-	FATE_TIGHT,		/* it fits by recomputing only */
-	FATE_FULL		/* it does not fit */
+enum trial_outcome {
+	OUTCOME_NONE, /* there is no such placement */
+	OUTCOME_CUT, /* its bound is above what was found */
+	OUTCOME_FITS,
+	OUTCOME_CUT_TIGHT, /* the same, by what it has to recompute */
+	OUTCOME_TIGHT, /* it fits by recomputing only */
+	OUTCOME_FULL /* it does not fit */
 };
 
 /* One plan on its way to a price. */
@@ -52,8 +52,8 @@ struct trial {
 	struct search_update *update;	/* NULL: not yet */
 	bool *again;		/* by stage: takes what the one before does */
 	uint32_t *rank_of;	/* by stage */
-	uint32_t *seat;		/* by rank */
-	uint32_t *seat_of;	/* by stage */
+	uint32_t *dev;		/* by rank */
+	uint32_t *dev_of;	/* by stage */
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
@@ -88,12 +88,12 @@ void trial_least(struct trial *x, double us);
 /* Of its width, as guessed; NULL: none. */
 struct search_best *trial_best(const struct trial *x);
 /* As wide as the key says. */
-enum trial_fate trial_width(struct trial *x);
+enum trial_outcome trial_width(struct trial *x);
 /*
  * Tried as another width first, which takes and holds no more, that one is not
- * made if it cannot win or does not fit.  FATE_NONE: it may.
+ * made if it cannot win or does not fit.  OUTCOME_NONE: it may.
  */
-enum trial_fate trial_stand_in(struct trial *x);
+enum trial_outcome trial_stand_in(struct trial *x);
 
 /* ---- search_compose.c ------------------------------------------------- */
 
@@ -127,7 +127,7 @@ bool trial_run(struct trial *x);
 bool trial_is_asked(const struct trial *x);
 
 /* Sets how stages recompute so that all ranks have room. */
-enum trial_room trial_fits(struct trial *x, struct trial_fit *f);
+enum trial_scratch trial_fits(struct trial *x, struct trial_fit *f);
 
 /* The whole plan, in the report's arena. */
 void trial_plan(const struct trial *x, struct plan *p);

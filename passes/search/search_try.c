@@ -190,13 +190,13 @@ is_asked_now(struct trial *x, double us)
  * as it is placed is run anyway: its pipeline says if ZeRO 0 may be better.
  */
 static bool
-is_run(struct trial *x, enum trial_fate fate)
+is_run(struct trial *x, enum trial_outcome outcome)
 {
 	double update_us;
 
 	trial_compose_update(x);
 	update_us = trial_update_us(x) * (1 - SEARCH_NEAR);
-	return (fate == FATE_FITS ||
+	return (outcome == OUTCOME_FITS ||
 		(!is_above(x, update_us) &&
 		 is_asked_now(x, x->bound_us + update_us))) &&
 	       trial_run(x);
@@ -217,7 +217,7 @@ is_plain_cut(struct trial *x)
 }
 
 /* What may fit, as it is. */
-static enum trial_room
+static enum trial_scratch
 fits_after_all(struct trial *x, struct trial_fit *f)
 {
 	x->state = TRIAL_GUESSED;
@@ -225,20 +225,20 @@ fits_after_all(struct trial *x, struct trial_fit *f)
 }
 
 /* With its programs made. */
-static enum trial_fate
-as_made(struct trial *x, enum trial_fate fate, struct trial_fit *f)
+static enum trial_outcome
+as_made(struct trial *x, enum trial_outcome outcome, struct trial_fit *f)
 {
-	enum trial_room has;
+	enum trial_scratch has;
 
 	x->state = TRIAL_MADE;
-	if (fate == FATE_FITS) {	/* nothing is rebuilt */
-		return fate;
+	if (outcome == OUTCOME_FITS) {	/* nothing is rebuilt */
+		return outcome;
 	}
 	has = trial_fits(x, f);
 	if (has > TRIAL_LATE) {
-		return FATE_FULL;
+		return OUTCOME_FULL;
 	}
-	return has == TRIAL_LATE || is_cut(x) ? FATE_CUT_TIGHT : fate;
+	return has == TRIAL_LATE || is_cut(x) ? OUTCOME_CUT_TIGHT : outcome;
 }
 
 /*
@@ -246,64 +246,66 @@ as_made(struct trial *x, enum trial_fate fate, struct trial_fit *f)
  * nothing else, on the first way through the space, which finds out what a
  * step takes about.
  */
-static enum trial_fate
-recomputed(struct trial *x, enum trial_room has, struct trial_fit *f)
+static enum trial_outcome
+recomputed(struct trial *x, enum trial_scratch has, struct trial_fit *f)
 {
-	enum trial_fate fate = FATE_FITS;
+	enum trial_outcome outcome = OUTCOME_FITS;
 	uint32_t i;
 
 	for (i = 0; i < x->nstages; i++) {
-		fate = x->choice[i] ? FATE_TIGHT : fate;
+		outcome = x->choice[i] ? OUTCOME_TIGHT : outcome;
 	}
-	if (fate == FATE_TIGHT && is_cut(x)) {
-		return FATE_CUT_TIGHT;
+	if (outcome == OUTCOME_TIGHT && is_cut(x)) {
+		return OUTCOME_CUT_TIGHT;
 	}
 	has = has == TRIAL_MAY_FIT ? fits_after_all(x, f) : has;
 	if (has != TRIAL_FITS) {
-		return has == TRIAL_LATE ? FATE_CUT_TIGHT : FATE_FULL;
+		return has == TRIAL_LATE ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
 	}
 	if (x->s->guessing) {
-		return fate;
+		return outcome;
 	}
-	if (fate == FATE_TIGHT && !is_run(x, fate)) {
-		return FATE_CUT_TIGHT;
+	if (outcome == OUTCOME_TIGHT && !is_run(x, outcome)) {
+		return OUTCOME_CUT_TIGHT;
 	}
-	if (fate == FATE_TIGHT && x->p.step_us >= x->s->worst_us * NO_MORE) {
+	if (outcome == OUTCOME_TIGHT &&
+	    x->p.step_us >= x->s->worst_us * NO_MORE) {
 		x->pipe_us = fmin(x->pipe_us, x->p.pipe_us);
 		trial_least(x, x->p.step_us / NO_MORE);
-		return FATE_CUT_TIGHT;
+		return OUTCOME_CUT_TIGHT;
 	}
-	return as_made(x, fate, f);
+	return as_made(x, outcome, f);
 }
 
 /* With ZeRO and layers chosen. */
-static enum trial_fate
+static enum trial_outcome
 with_layers(struct trial *x)
 {
-	enum trial_room has;
-	enum trial_fate fate;
+	enum trial_scratch has;
+	enum trial_outcome outcome;
 	struct trial_fit f;
 
 	x->s->out->priced++;
 	x->state = TRIAL_MADE;
 	if (is_plain_cut(x)) {
 		x->s->out->cut++;
-		return FATE_CUT;
+		return OUTCOME_CUT;
 	}
 	x->state = isfinite(x->s->worst_us) ? TRIAL_HOPED : TRIAL_GUESSED;
 	has = trial_fits(x, &f);
 	if (has > TRIAL_MAY_FIT) {
-		return has == TRIAL_LATE ? FATE_CUT_TIGHT : FATE_FULL;
+		return has == TRIAL_LATE ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
 	}
-	fate = recomputed(x, has, &f);
-	if ((fate == FATE_FITS || fate == FATE_TIGHT) && is_run(x, fate)) {
+	outcome = recomputed(x, has, &f);
+	if ((outcome == OUTCOME_FITS || outcome == OUTCOME_TIGHT) &&
+	    is_run(x, outcome)) {
 		note_best(x);
 		trial_least(x, x->p.step_us *
-			      (fate == FATE_FITS ? own(x) : sure(x)));
+			      (outcome == OUTCOME_FITS ? own(x) : sure(x)));
 		x->pipe_us = fmin(x->pipe_us, x->p.pipe_us);
 		take(x, &f);
 	}
-	return fate;
+	return outcome;
 }
 
 /* Layers after `part` of `of` steps from one spread to the other. */
@@ -342,13 +344,13 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 		int64_t *layers = arena_alloc(&x->s->tmp, x->nstages *
 					      sizeof *layers);
 		int64_t mid = (lo + hi) / 2;
-		enum trial_fate fate;
+		enum trial_outcome outcome;
 
 		mix_layers(x->nstages, even, quick, mid, steps, layers);
 		set_layers(x, layers);
-		fate = with_layers(x);
-		x->room |= fate != FATE_FULL;
-		if (fate == FATE_CUT || fate == FATE_FITS) {
+		outcome = with_layers(x);
+		x->room |= outcome != OUTCOME_FULL;
+		if (outcome == OUTCOME_CUT || outcome == OUTCOME_FITS) {
 			lo = mid;
 		} else {
 			hi = mid;
@@ -356,60 +358,62 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 	}
 }
 
-/* With a spread of layers, as it is stood in for: FATE_FITS if it may win. */
-static enum trial_fate
+/*
+ * With a spread of layers, as it is stood in for: OUTCOME_FITS if it may win.
+ */
+static enum trial_outcome
 stood_in(struct trial *x)
 {
-	enum trial_room has;
+	enum trial_scratch has;
 	struct trial_fit f;
 
 	x->state = TRIAL_MADE;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	if (is_plain_cut(x)) {
-		return FATE_CUT;
+		return OUTCOME_CUT;
 	}
 	x->state = TRIAL_GUESSED;
 	has = trial_fits(x, &f);
 	if (has > TRIAL_LATE) {
-		return FATE_FULL;
+		return OUTCOME_FULL;
 	}
 	if (has == TRIAL_LATE || is_cut(x)) {
-		return FATE_CUT_TIGHT;
+		return OUTCOME_CUT_TIGHT;
 	}
 	x->may_win = true;
-	return FATE_FITS;
+	return OUTCOME_FITS;
 }
 
 /* The even spread of layers and the quickest one, each by itself. */
-static enum trial_fate
-with_spreads(struct trial *x, enum trial_fate (*with)(struct trial *x))
+static enum trial_outcome
+with_spreads(struct trial *x, enum trial_outcome (*with)(struct trial *x))
 {
 	struct search *s = x->s;
 	int64_t *even = arena_alloc(&s->tmp, x->nstages * sizeof *even);
 	size_t bytes = x->nstages * sizeof *even;
-	enum trial_fate fate, other;
+	enum trial_outcome outcome, other;
 
 	plan_spread(s->nlayers, x->nstages, even);
 	set_layers(x, s->pinned[PIN_STAGES] &&
 		   s->base.nstages == x->nstages ? s->base.layers : even);
-	fate = with(x);
-	x->room |= fate != FATE_FULL;
-	if ((x->t->chunks == 1 || s->seats.n > 1) && x->nstages > 1 &&
+	outcome = with(x);
+	x->room |= outcome != OUTCOME_FULL;
+	if ((x->t->chunks == 1 || s->devs.n > 1) && x->nstages > 1 &&
 	    !s->even && !s->pinned[PIN_STAGES]) {
 		int64_t *layers = arena_alloc(&s->tmp, bytes);
 
-		search_balance(s, x->cost, x->nstages, x->seat_of, layers);
+		search_balance(s, x->cost, x->nstages, x->dev_of, layers);
 		set_layers(x, layers);
 		if (memcmp(layers, even, bytes) != 0) {
 			other = with(x);
-			x->room |= other != FATE_FULL;
-			fate = other > fate ? other : fate;
-			if (s->seats.n > 1 && other > FATE_FITS) {
+			x->room |= other != OUTCOME_FULL;
+			outcome = other > outcome ? other : outcome;
+			if (s->devs.n > 1 && other > OUTCOME_FITS) {
 				with_fewer(x, even, layers);
 			}
 		}
 	}
-	return fate;
+	return outcome;
 }
 
 static void
@@ -422,43 +426,43 @@ set_width(struct trial *x, struct search_cost *cost)
 	x->cost = cost;
 }
 
-enum trial_fate
+enum trial_outcome
 trial_width(struct trial *x)
 {
 	set_width(x, search_cost_of(x->s, &x->key, x->t));
-	return x->cost ? with_spreads(x, with_layers) : FATE_NONE;
+	return x->cost ? with_spreads(x, with_layers) : OUTCOME_NONE;
 }
 
-/* As what stands for it.  FATE_NONE: it may win, or nothing does. */
-static enum trial_fate
+/* As what stands for it.  OUTCOME_NONE: it may win, or nothing does. */
+static enum trial_outcome
 with_stand(struct trial *x, struct search_stand *stand)
 {
-	enum trial_fate fate;
+	enum trial_outcome outcome;
 
 	set_width(x, stand->cost);
 	x->update = stand->update;
 	x->stand = stand;
 	x->may_win = false;
-	fate = with_spreads(x, stood_in);
+	outcome = with_spreads(x, stood_in);
 	x->stand = NULL;
 	set_width(x, NULL);
-	return x->may_win ? FATE_NONE : fate;
+	return x->may_win ? OUTCOME_NONE : outcome;
 }
 
-enum trial_fate
+enum trial_outcome
 trial_stand_in(struct trial *x)
 {
 	struct search_stand stand;
-	enum trial_fate fate;
+	enum trial_outcome outcome;
 
 	if (trial_is_asked(x) ||
 	    !search_stand_in(x->s, &x->key, x->t, false, &stand)) {
-		return FATE_NONE;
+		return OUTCOME_NONE;
 	}
-	fate = with_stand(x, &stand);
-	if (fate == FATE_NONE && !stand.both &&
+	outcome = with_stand(x, &stand);
+	if (outcome == OUTCOME_NONE && !stand.both &&
 	    search_stand_in(x->s, &x->key, x->t, true, &stand)) {
-		fate = with_stand(x, &stand);
+		outcome = with_stand(x, &stand);
 	}
-	return fate;
+	return outcome;
 }

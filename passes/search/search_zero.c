@@ -100,13 +100,13 @@ find_way(const struct trial *x, uint32_t way)
 
 /* It takes no less: rounded down. */
 static void
-note_way(struct trial *x, uint32_t way, enum trial_fate fate, double us)
+note_way(struct trial *x, uint32_t way, enum trial_outcome outcome, double us)
 {
 	struct search *s = x->s;
 	struct search_way *old = find_way(x, way);
 	struct search_way w = {
 		.us = (float)(us * (1 - SEARCH_NEAR)), .way = (uint8_t)way,
-		.fate = (uint8_t)fate
+		.outcome = (uint8_t)outcome
 	};
 
 	if (!x->ways) {
@@ -130,7 +130,7 @@ is_way_above(const struct trial *x, uint32_t way)
 {
 	const struct search_way *w = find_way(x, way);
 
-	return w && w->fate != FATE_FULL && isfinite(x->s->worst_us) &&
+	return w && w->outcome != OUTCOME_FULL && isfinite(x->s->worst_us) &&
 	       w->us >= x->s->worst_us;
 }
 
@@ -147,23 +147,24 @@ is_seen_above(const struct trial *x, uint32_t way)
 }
 
 /* What was found to fit then is cut now. */
-static enum trial_fate
+static enum trial_outcome
 cut_again(struct trial *x, uint32_t way)
 {
 	const struct search_way *w = find_way(x, way);
 
 	x->s->out->cut++;
 	trial_least(x, w->us);
-	return w->fate == FATE_TIGHT ? FATE_CUT_TIGHT
-		: w->fate == FATE_FITS ? FATE_CUT : (enum trial_fate)w->fate;
+	return w->outcome == OUTCOME_TIGHT ? OUTCOME_CUT_TIGHT :
+	       w->outcome == OUTCOME_FITS  ? OUTCOME_CUT :
+					     (enum trial_outcome)w->outcome;
 }
 
 /* ---- one width ---- */
 
-static enum trial_fate
+static enum trial_outcome
 try_zero(struct trial *x, int zero, bool offload)
 {
-	enum trial_fate fate;
+	enum trial_outcome outcome;
 	bool large;
 
 	x->key.zero = zero;
@@ -174,49 +175,49 @@ try_zero(struct trial *x, int zero, bool offload)
 	if ((!large || zero == 1) && is_bound_above(x)) {
 		trial_least(x, x->s->worst_us);
 		x->s->out->cut++;
-		return FATE_CUT;
+		return OUTCOME_CUT;
 	}
 	if (large) {
 		x->s->out->full++;
-		return FATE_FULL;
+		return OUTCOME_FULL;
 	}
 	x->looked = true;
-	fate = trial_stand_in(x);
-	if (fate != FATE_NONE) {
+	outcome = trial_stand_in(x);
+	if (outcome != OUTCOME_NONE) {
 		x->s->out->cut++;
 		note_rule(x);
-		return fate;
+		return outcome;
 	}
 	return trial_width(x);
 }
 
 /* What had no room with a smaller microbatch has none. */
-static enum trial_fate
+static enum trial_outcome
 with_zero(struct trial *x, int zero, bool offload)
 {
 	uint32_t way = way_of(x, zero, offload);
 	double least_us = x->least_us;
-	enum trial_fate fate;
+	enum trial_outcome outcome;
 
 	x->cost = NULL;
 	x->room = x->looked = false;
 	if ((x->full & 1u << way) && !trial_is_asked(x)) {
 		x->s->out->full++;
-		return FATE_FULL;
+		return OUTCOME_FULL;
 	}
 	if (is_seen_above(x, way)) {
 		return cut_again(x, way);
 	}
 	x->least_us = INFINITY;
-	fate = try_zero(x, zero, offload);
-	if (fate == FATE_FULL && !x->room) {
+	outcome = try_zero(x, zero, offload);
+	if (outcome == OUTCOME_FULL && !x->room) {
 		x->full |= 1u << way;
 	}
 	if (x->looked || zero == 0) {	/* floors are quick to ask again */
-		note_way(x, way, fate, x->least_us);
+		note_way(x, way, outcome, x->least_us);
 	}
 	trial_least(x, least_us);
-	return fate;
+	return outcome;
 }
 
 /* ---- ZeRO, sequence, offload ---- */
@@ -231,7 +232,7 @@ whole_fits(struct trial *x)
 	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
 		if (search_whole_bytes(x->s, trial_update(x), lo,
 				       lo + x->layers[i]) >
-		    search_room(x->s, x->seat_of[i])) {
+		    search_scratch(x->s, x->dev_of[i])) {
 			return false;
 		}
 	}
@@ -245,7 +246,7 @@ whole_fits(struct trial *x)
  * says it.
  */
 static bool
-may_be_whole(struct trial *x, enum trial_fate fate)
+may_be_whole(struct trial *x, enum trial_outcome outcome)
 {
 	const struct search_group *g = x->t->g;
 	uint32_t way = way_of(x, 0, x->key.offload);
@@ -253,11 +254,11 @@ may_be_whole(struct trial *x, enum trial_fate fate)
 	double us;
 
 	if (!x->cost) {
-		return fate != FATE_FULL;
+		return outcome != OUTCOME_FULL;
 	}
 	if (!whole_fits(x) ||
 	    !isfinite(x->pipe_us)) {	/* nothing of it ran */
-		note_way(x, way, FATE_CUT, INFINITY);
+		note_way(x, way, OUTCOME_CUT, INFINITY);
 		return false;
 	}
 	us = fmax(x->pipe_us - trial_data_us(x), 0) * SEARCH_SAME +
@@ -266,7 +267,7 @@ may_be_whole(struct trial *x, enum trial_fate fate)
 		return true;
 	}
 	trial_least(x, us);
-	note_way(x, way, FATE_CUT, us * SEARCH_OWN);
+	note_way(x, way, OUTCOME_CUT, us * SEARCH_OWN);
 	x->key.zero = 0;
 	note_rule(x);
 	x->key.zero = zero;
@@ -312,26 +313,26 @@ may_hide(const struct trial *x, int mild, bool offload)
  * leaves memory tight, and on the host only those that are tight here.  fate
  * is by ZeRO: what became of it here, and set to what becomes of it.
  */
-static enum trial_fate
-with_states(struct trial *x, bool offload, enum trial_fate fate[4])
+static enum trial_outcome
+with_states(struct trial *x, bool offload, enum trial_outcome outcome[4])
 {
 	int mild = mildest(x), zero;
-	enum trial_fate best;
+	enum trial_outcome best;
 
-	best = fate[mild] = with_zero(x, mild, offload);
+	best = outcome[mild] = with_zero(x, mild, offload);
 	if (mild == 1 && !x->s->pinned[PIN_ZERO] &&
-	    may_be_whole(x, fate[mild])) {
+	    may_be_whole(x, outcome[mild])) {
 		with_zero(x, 0, offload);
 	}
-	if (fate[mild] < FATE_CUT_TIGHT && may_hide(x, mild, offload)) {
-		fate[2] = with_zero(x, 2, offload);
+	if (outcome[mild] < OUTCOME_CUT_TIGHT && may_hide(x, mild, offload)) {
+		outcome[2] = with_zero(x, 2, offload);
 	}
-	for (zero = mild + 1; fate[mild] >= FATE_CUT_TIGHT &&
+	for (zero = mild + 1; outcome[mild] >= OUTCOME_CUT_TIGHT &&
 			      zero <= strictest(x); zero++) {
-		if (fate[zero] >= FATE_CUT_TIGHT) {
-			fate[zero] = with_zero(x, zero, offload);
+		if (outcome[zero] >= OUTCOME_CUT_TIGHT) {
+			outcome[zero] = with_zero(x, zero, offload);
 		}
-		best = fate[zero] < best ? fate[zero] : best;
+		best = outcome[zero] < best ? outcome[zero] : best;
 	}
 	return best;
 }
@@ -341,19 +342,19 @@ static bool
 with_all(struct trial *x)
 {
 	const struct search *s = x->s;
-	enum trial_fate fate[4] = {
-		FATE_FULL, FATE_FULL, FATE_FULL, FATE_FULL
-	}, here, there = FATE_FULL;
+	enum trial_outcome outcome[4] = {
+		OUTCOME_FULL, OUTCOME_FULL, OUTCOME_FULL, OUTCOME_FULL
+	}, here, there = OUTCOME_FULL;
 
 	if (s->pinned[PIN_OFFLOAD]) {
-		return with_states(x, s->base.offload, fate) != FATE_FULL;
+		return with_states(x, s->base.offload, outcome) != OUTCOME_FULL;
 	}
-	here = with_states(x, false, fate);
+	here = with_states(x, false, outcome);
 	if (s->t->device.host_bytes_us > 0 &&
-	    fate[mildest(x)] >= FATE_CUT_TIGHT) {
-		there = with_states(x, true, fate);
+	    outcome[mildest(x)] >= OUTCOME_CUT_TIGHT) {
+		there = with_states(x, true, outcome);
 	}
-	return here != FATE_FULL || there != FATE_FULL;
+	return here != OUTCOME_FULL || there != OUTCOME_FULL;
 }
 
 /* ---- the whole ---- */
@@ -374,10 +375,10 @@ rank_stages(struct trial *x)
 			? pp - 1 - i % pp : i % pp;
 		x->stages[x->rank_of[i] * chunks + i / pp] = i;
 	}
-	x->seat = search_seats(x->s, x->t->g, a);
-	x->seat_of = arena_alloc(a, x->nstages * sizeof *x->seat_of);
+	x->dev = search_devs_of_ranks(x->s, x->t->g, a);
+	x->dev_of = arena_alloc(a, x->nstages * sizeof *x->dev_of);
 	for (i = 0; i < x->nstages; i++) {
-		x->seat_of[i] = x->seat[x->rank_of[i]];
+		x->dev_of[i] = x->dev[x->rank_of[i]];
 	}
 }
 

@@ -36,7 +36,7 @@ set_scope(struct solve *s, struct solve_table *t, uint32_t nvars,
 {
 	uint32_t k, j;
 
-	t->vars = arena_room(s->arena, nvars * sizeof *t->vars);
+	t->vars = arena_alloc_raw(s->arena, nvars * sizeof *t->vars);
 	t->n = 1;
 	for (k = 0; k < nvars; k++) {
 		if (vars[k] >= s->domain.n) {
@@ -127,7 +127,7 @@ add_open(struct solve *s, uint32_t u, uint32_t v)
 		die("a table over variables %u and %u of %u", u, v,
 		    s->domain.n);
 	}
-	t.vars = arena_room(s->arena, 2 * sizeof *t.vars);
+	t.vars = arena_alloc_raw(s->arena, 2 * sizeof *t.vars);
 	t.vars[0] = u < v ? u : v;
 	t.vars[1] = u < v ? v : u;
 	t.n = (size_t)s->domain.at[u] * (u == v ? 1 : s->domain.at[v]);

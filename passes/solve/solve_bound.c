@@ -22,7 +22,7 @@
 struct bounding {
 	struct solve_net *net;
 	struct solve_net rest;	/* same, but tables and unary are copies */
-	struct solve_room room;
+	struct solve_scratch room;
 	double *least, *sum;	/* of one variable, by value */
 	uint32_t *reading;
 	double slack;		/* what rounding may have done */

@@ -16,7 +16,7 @@
 /* What all steps share. */
 struct work {
 	struct solve_net *net;
-	struct solve_room room;	/* until the last one is done */
+	struct solve_scratch room;	/* until the last one is done */
 	bool keep;
 	uint32_t ngiven;	/* tables that were there before */
 	char *chunk;		/* of the net: what is small is cut from it */

@@ -24,7 +24,7 @@ class_of(size_t bytes)
 }
 
 void *
-solve_get(struct solve_room *r, size_t bytes)
+solve_get(struct solve_scratch *r, size_t bytes)
 {
 	size_t class = class_of(bytes + sizeof(struct solve_block));
 	struct solve_block *b;
@@ -36,7 +36,7 @@ solve_get(struct solve_room *r, size_t bytes)
 	if (b) {
 		r->pool->free[class] = b->next;
 	} else {
-		b = arena_room(r->pool->arena, (size_t)1 << class);
+		b = arena_alloc_raw(r->pool->arena, (size_t)1 << class);
 		b->class = class;
 	}
 	b->prev = NULL;
@@ -49,13 +49,13 @@ solve_get(struct solve_room *r, size_t bytes)
 }
 
 void *
-solve_zero(struct solve_room *r, size_t bytes)
+solve_zero(struct solve_scratch *r, size_t bytes)
 {
 	return memset(solve_get(r, bytes), 0, bytes);
 }
 
 void
-solve_put(struct solve_room *r, void *p)
+solve_put(struct solve_scratch *r, void *p)
 {
 	struct solve_block *b = (struct solve_block *)p - 1;
 
@@ -73,7 +73,7 @@ solve_put(struct solve_room *r, void *p)
 
 /* The room itself may stand in one of the blocks. */
 void
-solve_leave(struct solve_room *r)
+solve_leave(struct solve_scratch *r)
 {
 	struct solve_pool *pool = r->pool;
 	struct solve_block *b = r->blocks, *next;
@@ -86,7 +86,7 @@ solve_leave(struct solve_room *r)
 }
 
 void
-solve_push(struct solve_room *r, struct solve_list *l, uint32_t item)
+solve_push(struct solve_scratch *r, struct solve_list *l, uint32_t item)
 {
 	if (l->n == l->cap) {
 		uint32_t cap = l->cap ? 2 * l->cap : 4;
@@ -222,7 +222,7 @@ sort_by(const struct solve_net *net, const struct solve_table *from,
 void
 solve_sort_scopes(struct solve_net *net, struct solve_table *t, uint32_t n)
 {
-	struct solve_room *room = &net->room;
+	struct solve_scratch *room = &net->room;
 	struct solve_table *other = solve_get(room, n * sizeof *other);
 	struct solve_table *from = t, *to = other, *done;
 	uint32_t *next = solve_get(room, (net->nvars + 2) * sizeof *next);
@@ -423,7 +423,7 @@ see_variables(struct lens *l, const struct solve_part *part,
 	      uint32_t *choice)
 {
 	struct solve_net *out = l->out;
-	struct solve_room *room = &out->room;
+	struct solve_scratch *room = &out->room;
 	uint32_t n = part->nvars, k;
 	size_t all = 1;
 	uint8_t *left;
@@ -471,7 +471,7 @@ static void
 see_entries(struct lens *l, const struct solve_table *t, double *cost,
 	    size_t n)
 {
-	struct solve_room *room = &l->out->room;
+	struct solve_scratch *room = &l->out->room;
 	uint32_t *at = solve_zero(room, t->nvars * sizeof *at), k;
 	size_t *stride = solve_get(room, t->nvars * sizeof *stride);
 	size_t from = 0, step = 1, i;
@@ -569,7 +569,7 @@ struct solve_net *
 solve_restrict(const struct solve_net *in, const struct solve_part *part,
 	       uint32_t *choice)
 {
-	struct solve_room room = { in->room.pool, NULL };
+	struct solve_scratch room = { in->room.pool, NULL };
 	struct solve_net *out = solve_zero(&room, sizeof *out);
 	struct lens l = { .in = in, .out = out };
 
@@ -591,7 +591,7 @@ solve_restrict(const struct solve_net *in, const struct solve_part *part,
 struct solve_net *
 solve_share(const struct solve_net *in)
 {
-	struct solve_room room = { in->room.pool, NULL };
+	struct solve_scratch room = { in->room.pool, NULL };
 	struct solve_net *out = solve_get(&room, sizeof *out);
 	size_t all = 0;
 	uint32_t v;

@@ -23,24 +23,24 @@ struct solve_pool {
 };
 
 /* Blocks that are given back together, or one by one before. */
-struct solve_room {
+struct solve_scratch {
 	struct solve_pool *pool;
 	struct solve_block *blocks;
 };
 
-void *solve_get(struct solve_room *r, size_t bytes);	/* not zeroed */
-void *solve_zero(struct solve_room *r, size_t bytes);
-void solve_put(struct solve_room *r, void *p);
-void solve_leave(struct solve_room *r);
+void *solve_get(struct solve_scratch *r, size_t bytes);	/* not zeroed */
+void *solve_zero(struct solve_scratch *r, size_t bytes);
+void solve_put(struct solve_scratch *r, void *p);
+void solve_leave(struct solve_scratch *r);
 
 struct solve_list {
 	uint32_t *at, n, cap;
 };
 
-void solve_push(struct solve_room *r, struct solve_list *l, uint32_t item);
+void solve_push(struct solve_scratch *r, struct solve_list *l, uint32_t item);
 
 struct solve_net {
-	struct solve_room room;		/* of all below, and of the net */
+	struct solve_scratch room; /* of all below, and of the net */
 	uint32_t nvars;
 	uint32_t *id;			/* the user's variable */
 	uint32_t *domain;

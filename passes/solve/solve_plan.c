@@ -21,7 +21,7 @@ struct bits {
 
 struct planner {
 	struct solve_net *net;
-	struct solve_room room;
+	struct solve_scratch room;
 	struct solve_list *near;	/* neighbours, ascending */
 	double *weight;		/* by variable; 0: not known, or gone */
 	/* those of few weights, which most are: of weight w in set[w - 1] */
@@ -337,7 +337,7 @@ static void
 list_scopes(struct listing *l)
 {
 	struct solve_plan *plan = l->plan;
-	struct solve_room *room = &l->p->net->room;
+	struct solve_scratch *room = &l->p->net->room;
 	uint32_t k, n = 0;
 
 	plan->scopes = solve_get(room, (plan->n + 1) * sizeof *plan->scopes);
@@ -425,7 +425,7 @@ static void
 list_sums(struct planner *p, struct solve_plan *plan)
 {
 	struct listing l = { .p = p, .plan = plan };
-	struct solve_room *room = &p->net->room;
+	struct solve_scratch *room = &p->net->room;
 	uint32_t k, n = 0, fixed;
 
 	l.step = solve_get(&p->room, p->net->nvars * sizeof *l.step);

@@ -32,18 +32,18 @@ struct solve_taken {
 /* The variables that have a choice, and the numbers that they get. */
 static uint32_t *
 take_variables(const struct solve *s, struct solve_taken *t,
-	       struct solve_room *room)
+	       struct solve_scratch *room)
 {
 	uint32_t *to = solve_get(room, t->nvars * sizeof *to), v, n = 0;
 	struct solve_net *net = &t->net;
-	uint8_t *values = arena_room(s->arena, SOLVE_MAX_DOMAIN);
+	uint8_t *values = arena_alloc_raw(s->arena, SOLVE_MAX_DOMAIN);
 
 	for (v = 0; v < SOLVE_MAX_DOMAIN; v++) {
 		values[v] = (uint8_t)v;
 	}
-	net->id = arena_room(s->arena, t->nvars * sizeof *net->id);
-	net->domain = arena_room(s->arena, t->nvars * sizeof *net->domain);
-	net->value = arena_room(s->arena, t->nvars * sizeof *net->value);
+	net->id = arena_alloc_raw(s->arena, t->nvars * sizeof *net->id);
+	net->domain = arena_alloc_raw(s->arena, t->nvars * sizeof *net->domain);
+	net->value = arena_alloc_raw(s->arena, t->nvars * sizeof *net->value);
 	for (v = 0; v < t->nvars; v++) {
 		to[v] = s->domain.at[v] > 1 ? n : NONE;
 		if (s->domain.at[v] > 1) {
@@ -63,7 +63,7 @@ take_own(const struct solve *s, struct solve_taken *t)
 {
 	uint32_t k, v;
 
-	t->own = arena_room(s->arena, t->nvars * sizeof *t->own);
+	t->own = arena_alloc_raw(s->arena, t->nvars * sizeof *t->own);
 	memset(t->own, 0xff, t->nvars * sizeof *t->own);
 	for (k = 0; k < t->ntables; k++) {
 		if (s->tables.at[k].nvars == 1) {
@@ -134,11 +134,11 @@ take_groups(const struct solve *s, struct solve_taken *t,
 	for (k = 0; k < n; k++) {
 		many += k == 0 || !solve_same_scope(&x[k - 1], &x[k]);
 	}
-	net->tables = arena_room(s->arena, many * sizeof *net->tables);
+	net->tables = arena_alloc_raw(s->arena, many * sizeof *net->tables);
 	net->cap = many;
-	t->table = arena_room(s->arena, many * sizeof *t->table);
+	t->table = arena_alloc_raw(s->arena, many * sizeof *t->table);
 	t->alone = arena_alloc(s->arena, net->nvars * sizeof *t->alone);
-	t->from = arena_room(s->arena, n * sizeof *t->from);
+	t->from = arena_alloc_raw(s->arena, n * sizeof *t->from);
 	for (; g.first < n; g.first += g.n) {
 		for (g.n = 0; g.first + g.n < n && (g.n == 0 ||
 		     solve_same_scope(&x[g.first], &x[g.first + g.n]));
@@ -171,7 +171,7 @@ static void
 take_all(struct solve *s, struct solve_pool *pool)
 {
 	struct solve_taken *t = arena_alloc(s->arena, sizeof *t);
-	struct solve_room *room = &t->net.room;
+	struct solve_scratch *room = &t->net.room;
 	struct solve_table *x;
 	uint32_t *to, *vars, k, n = 0;
 
@@ -297,7 +297,7 @@ struct solve_net *
 solve_take_in(struct solve_run *r)
 {
 	struct solve *s = r->s;
-	struct solve_room room = { &r->pool, NULL };
+	struct solve_scratch room = { &r->pool, NULL };
 	struct solve_net *net;
 	uint32_t v;
 

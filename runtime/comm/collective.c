@@ -12,7 +12,7 @@
 enum { LINE = 64 };
 
 void
-rt_talk_pieces(const struct rt_plan *p, const struct rt_talk *t,
+rt_coll_pieces(const struct rt_plan *p, const struct rt_coll *t,
 	       const struct rt_spread *const *spreads, int64_t rank,
 	       int64_t microbatch, const struct rt_pieces **out)
 {
@@ -28,7 +28,7 @@ rt_meeting_pieces(const struct rt_comm *c, const struct rt_meeting *m,
 		  const struct rt_spread *const *spreads, int64_t rank,
 		  const struct rt_pieces **out)
 {
-	rt_talk_pieces(c->plan, m->talk, spreads, rank, m->scene.microbatch,
+	rt_coll_pieces(c->plan, m->coll, spreads, rank, m->scene.microbatch,
 		       out);
 }
 
@@ -38,9 +38,9 @@ rt_meeting_bytes(const struct rt_comm *c, const struct rt_meeting *m,
 {
 	const struct rt_pieces *dims[RT_MAX_DIMS];
 
-	rt_meeting_pieces(c, m, m->talk->in, rank, dims);
-	return rt_pieces_elems(dims, m->talk->ndims) *
-	       rt_elem_bytes((enum rt_elem)m->talk->elem);
+	rt_meeting_pieces(c, m, m->coll->in, rank, dims);
+	return rt_pieces_elems(dims, m->coll->ndims) *
+	       rt_elem_bytes((enum rt_elem)m->coll->elem);
 }
 
 bool
@@ -49,11 +49,11 @@ rt_meeting_equal(const struct rt_comm *c, const struct rt_meeting *m)
 	const struct rt_pieces *first[RT_MAX_DIMS], *dims[RT_MAX_DIMS];
 	int64_t i, d;
 
-	rt_meeting_pieces(c, m, m->talk->in, m->group->ranks[0], first);
+	rt_meeting_pieces(c, m, m->coll->in, m->group->ranks[0], first);
 	for (i = 0; i < 2 * m->group->n; i++) {
-		rt_meeting_pieces(c, m, i & 1 ? m->talk->in : m->talk->out,
+		rt_meeting_pieces(c, m, i & 1 ? m->coll->in : m->coll->out,
 				  m->group->ranks[i / 2], dims);
-		for (d = 0; d < m->talk->ndims; d++) {
+		for (d = 0; d < m->coll->ndims; d++) {
 			if (!rt_pieces_equal(first[d], dims[d])) {
 				return false;
 			}
@@ -90,13 +90,13 @@ gather(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
 
 	for (i = 0; i < g->n; i++) {
 		parts[i] = (struct rt_part){ .at = c->theirs[i] };
-		rt_meeting_pieces(c, m, m->talk->in, g->ranks[i],
+		rt_meeting_pieces(c, m, m->coll->in, g->ranks[i],
 				  parts[i].dims);
 	}
-	rt_meeting_pieces(c, m, m->talk->out, c->world.rank, want);
-	rt_gather_parts(parts, g->n, want, m->talk->ndims,
-			(enum rt_elem)m->talk->elem,
-			(enum rt_talk_op)m->talk->op, m->out, acc);
+	rt_meeting_pieces(c, m, m->coll->out, c->world.rank, want);
+	rt_gather_parts(parts, g->n, want, m->coll->ndims,
+			(enum rt_elem)m->coll->elem,
+			(enum rt_coll_op)m->coll->op, m->out, acc);
 }
 
 enum rt_status

@@ -161,7 +161,7 @@ of_text(const char *s)
 
 /* Of what all members of a group do alike. */
 static uint64_t
-id_of(const struct rt_talk *t, int64_t trip, int64_t microbatch)
+id_of(const struct rt_coll *t, int64_t trip, int64_t microbatch)
 {
 	uint64_t h = add_number(of_text(t->what), t->op);
 
@@ -181,7 +181,7 @@ inside(const struct rt_comm *c, const char *at, int64_t bytes)
 }
 
 static int64_t
-bytes_of(const struct rt_comm *c, const struct rt_talk *t,
+bytes_of(const struct rt_comm *c, const struct rt_coll *t,
 	 const struct rt_spread *const *spreads, int64_t microbatch)
 {
 	int64_t n = rt_elem_bytes((enum rt_elem)t->elem), d;
@@ -194,11 +194,11 @@ bytes_of(const struct rt_comm *c, const struct rt_talk *t,
 }
 
 static enum rt_status
-check(const struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
+check(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
       const char *in, const char *out, struct rt_error *err)
 {
-	bool ends = t->op == RT_TALK_SEND || t->op == RT_TALK_RECV ||
-		    t->op == RT_TALK_FREE;
+	bool ends = t->op == RT_COLL_SEND || t->op == RT_COLL_RECV ||
+		    t->op == RT_COLL_FREE;
 	int64_t nin, nout;
 
 	if (t->ndims > RT_MAX_DIMS || microbatch < 0 ||
@@ -209,19 +209,19 @@ check(const struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
 			       "%s: no such channel, place or microbatch in "
 			       "this plan", rt_show_name(t->what).text);
 	}
-	if (t->op == RT_TALK_FREE) {
+	if (t->op == RT_COLL_FREE) {
 		return RT_OK;
 	}
 	nin = bytes_of(c, t, t->in, microbatch);
 	nout = bytes_of(c, t, t->out, microbatch);
-	if ((t->op != RT_TALK_RECV && !inside(c, in, nin)) ||
-	    (t->op != RT_TALK_SEND && !inside(c, out, nout))) {
+	if ((t->op != RT_COLL_RECV && !inside(c, in, nin)) ||
+	    (t->op != RT_COLL_SEND && !inside(c, out, nout))) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE,
 			       "%s: not in the arena",
 			       rt_show_name(t->what).text);
 	}
 	if (!ends && in != out && in < out + nout && out < in + nin &&
-	    t->op != RT_TALK_COPY) {
+	    t->op != RT_COLL_COPY) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE,
 			       "%s: its two ends overlap in part",
 			       rt_show_name(t->what).text);
@@ -232,18 +232,18 @@ check(const struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
 static enum rt_status
 carry_out(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
-	const struct rt_talk *t = m->talk;
+	const struct rt_coll *t = m->coll;
 	int64_t mb = m->scene.microbatch;
 	int64_t peer = rt_rank_at_pipe(c->plan, c->world.rank, t->peer);
 
 	switch (t->op) {
-	case RT_TALK_SEND:
+	case RT_COLL_SEND:
 		return c->via->send(c, m, bytes_of(c, t, t->in, mb), peer,
 				    err);
-	case RT_TALK_RECV:
+	case RT_COLL_RECV:
 		return c->via->recv(c, m, bytes_of(c, t, t->out, mb), peer,
 				    err);
-	case RT_TALK_FREE:
+	case RT_COLL_FREE:
 		return c->via->settle(c, m, err);
 	default:
 		return c->via->meet(c, m, err);
@@ -252,10 +252,10 @@ carry_out(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 
 /* Each as it would be alone; *n: how many they are. */
 static enum rt_status
-check_all(const struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
+check_all(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	  char *const *at, int64_t *n, struct rt_error *err)
 {
-	const struct rt_talk *x;
+	const struct rt_coll *x;
 	enum rt_status s = RT_OK;
 
 	for (x = t, *n = 0; x && s == RT_OK; x = x->next, ++*n) {
@@ -272,7 +272,7 @@ check_all(const struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
 }
 
 enum rt_status
-rt_comm_join(struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
+rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	     char *const *at, int64_t trip, struct rt_error *err)
 {
 	struct rt_meeting m[RT_MAX_JOINED];
@@ -284,8 +284,8 @@ rt_comm_join(struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
 		return s;
 	}
 	rt_comm_note(c, t->what, trip, microbatch);
-	if (t->op != RT_TALK_SEND && t->op != RT_TALK_RECV &&
-	    t->op != RT_TALK_FREE) {
+	if (t->op != RT_COLL_SEND && t->op != RT_COLL_RECV &&
+	    t->op != RT_COLL_FREE) {
 		s = rt_group_find(c, t->axes, t->holders, &g, err);
 	}
 	m[0].scene = (struct rt_scene){ t->what, trip, microbatch,
@@ -298,7 +298,7 @@ rt_comm_join(struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
 }
 
 enum rt_status
-rt_comm_talk(struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
+rt_comm_coll(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	     char *in, char *out, int64_t trip, struct rt_error *err)
 {
 	char *const at[] = { in, out };

@@ -119,11 +119,11 @@ char *rt_comm_arena(struct rt_comm *c);
  * same bits, joined or not.  On failure err says which rank of which group,
  * in which talk, in which layer, and for whom it waited.
  */
-enum rt_status rt_comm_join(struct rt_comm *c, const struct rt_talk *t,
+enum rt_status rt_comm_join(struct rt_comm *c, const struct rt_coll *t,
 			    int64_t microbatch, char *const *at, int64_t trip,
 			    struct rt_error *err);
 /* One that is alone. */
-enum rt_status rt_comm_talk(struct rt_comm *c, const struct rt_talk *t,
+enum rt_status rt_comm_coll(struct rt_comm *c, const struct rt_coll *t,
 			    int64_t microbatch, char *in, char *out,
 			    int64_t trip, struct rt_error *err);
 

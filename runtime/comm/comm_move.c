@@ -20,7 +20,7 @@ struct run {
 
 struct walk {
 	enum rt_elem elem;
-	enum rt_talk_op op;
+	enum rt_coll_op op;
 	int64_t bytes;		/* of an element */
 	int64_t ndims;
 	const struct rt_pieces *dims[MAX_DIMS];	/* of what is wanted */
@@ -148,7 +148,7 @@ take(const struct walk *w, int64_t in, int64_t out, int64_t n)
 {
 	const char *from = w->part->at + in * w->bytes;
 
-	if (w->op == RT_TALK_COPY) {
+	if (w->op == RT_COLL_COPY) {
 		rt_copy_part(w->part, w->to + out * w->bytes, from,
 			     n * w->bytes);
 		return;
@@ -326,7 +326,7 @@ fold_dims(struct walk *w, const struct rt_part *parts, int64_t n,
 void
 rt_gather_parts(const struct rt_part *parts, int64_t n,
 		const struct rt_pieces *const *dims, int64_t ndims,
-		enum rt_elem elem, enum rt_talk_op op, char *out, char *acc)
+		enum rt_elem elem, enum rt_coll_op op, char *out, char *acc)
 {
 	struct walk w;
 
@@ -337,7 +337,7 @@ rt_gather_parts(const struct rt_part *parts, int64_t n,
 	if (rt_pieces_elems(dims, ndims) == 0) {
 		return;
 	}
-	if (op == RT_TALK_COPY) {
+	if (op == RT_COLL_COPY) {
 		w.to = out;
 		copy_box(&w, parts, n);
 		return;

@@ -81,19 +81,19 @@ rt_overlap(const struct rt_pieces *const *in,
 /* ---- room ---- */
 
 bool
-rt_room_out(const struct rt_overlap *x)
+rt_packs_out(const struct rt_overlap *x)
 {
 	return x->elems > 0 && !x->dense[RT_IN];
 }
 
 bool
-rt_room_in(const struct rt_overlap *x, bool sums)
+rt_packs_in(const struct rt_overlap *x, bool sums)
 {
 	return x->elems > 0 && (sums || !x->dense[RT_OUT]);
 }
 
 int64_t
-rt_room_bytes(const struct rt_overlap *x, int64_t elem_bytes)
+rt_pack_bytes(const struct rt_overlap *x, int64_t elem_bytes)
 {
 	return (x->elems * elem_bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
@@ -111,8 +111,9 @@ stays(const struct rt_pieces *const *in, const struct rt_pieces *const *out,
 }
 
 int64_t
-rt_room(const struct rt_pieces *const *in, const struct rt_pieces *const *out,
-	int64_t n, int64_t ndims, int64_t me, int64_t elem_bytes, bool sums)
+rt_pack_total(const struct rt_pieces *const *in,
+	      const struct rt_pieces *const *out, int64_t n, int64_t ndims,
+	      int64_t me, int64_t elem_bytes, bool sums)
 {
 	struct rt_overlap x;
 	int64_t bytes = 0, i;
@@ -122,9 +123,9 @@ rt_room(const struct rt_pieces *const *in, const struct rt_pieces *const *out,
 	}
 	for (i = 0; i < n; i++) {
 		rt_overlap(in + me * ndims, out + i * ndims, ndims, &x);
-		bytes += rt_room_out(&x) ? rt_room_bytes(&x, elem_bytes) : 0;
+		bytes += rt_packs_out(&x) ? rt_pack_bytes(&x, elem_bytes) : 0;
 		rt_overlap(in + i * ndims, out + me * ndims, ndims, &x);
-		bytes += rt_room_in(&x, sums) ? rt_room_bytes(&x, elem_bytes)
+		bytes += rt_packs_in(&x, sums) ? rt_pack_bytes(&x, elem_bytes)
 					      : 0;
 	}
 	return bytes;

@@ -59,14 +59,14 @@ rt_patience_of(const struct rt_core_set *const *sets, int64_t n)
 }
 
 bool
-rt_bell_rung(struct rt_bell *b, unsigned want)
+rt_doorbell_count(struct rt_doorbell *b, unsigned want)
 {
 	return (int)(atomic_load_explicit(&b->count, memory_order_acquire) -
 		     want) >= 0;
 }
 
 void
-rt_bell_ring(struct rt_bell *b)
+rt_doorbell_ring(struct rt_doorbell *b)
 {
 	atomic_fetch_add(&b->count, 1);
 	if (atomic_load(&b->sleepers) > 0) {
@@ -76,7 +76,7 @@ rt_bell_ring(struct rt_bell *b)
 }
 
 static void
-nap(struct rt_bell *b, unsigned want)
+nap(struct rt_doorbell *b, unsigned want)
 {
 	const struct timespec t = { 0, NAP_NS };
 	unsigned seen;
@@ -90,12 +90,12 @@ nap(struct rt_bell *b, unsigned want)
 }
 
 bool
-rt_bell_await(struct rt_bell *b, unsigned want, struct rt_patience p)
+rt_doorbell_await(struct rt_doorbell *b, unsigned want, struct rt_patience p)
 {
 	unsigned i;
 
 	for (i = 0; i < p.spins; i++) {
-		if (rt_bell_rung(b, want)) {
+		if (rt_doorbell_count(b, want)) {
 			return true;
 		}
 #if defined(__x86_64__)
@@ -103,11 +103,11 @@ rt_bell_await(struct rt_bell *b, unsigned want, struct rt_patience p)
 #endif
 	}
 	for (i = 0; i < p.yields; i++) {
-		if (rt_bell_rung(b, want)) {
+		if (rt_doorbell_count(b, want)) {
 			return true;
 		}
 		sched_yield();
 	}
 	nap(b, want);
-	return rt_bell_rung(b, want);
+	return rt_doorbell_count(b, want);
 }

@@ -99,7 +99,7 @@ meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 static int64_t
 tag_of(const struct rt_comm *c, const struct rt_meeting *m)
 {
-	return RT_TAG_SENT + m->talk->channel * c->plan->nmicrobatches +
+	return RT_TAG_SENT + m->coll->channel * c->plan->nmicrobatches +
 	       m->scene.microbatch;
 }
 
@@ -114,7 +114,7 @@ static enum rt_status
 settle_until(struct rt_comm *c, const struct rt_meeting *m, int64_t until,
 	     struct rt_error *err)
 {
-	struct rt_msg_sent *sent = &c->msg->sent[m->talk->channel];
+	struct rt_msg_sent *sent = &c->msg->sent[m->coll->channel];
 	int64_t most = c->plan->nmicrobatches;
 	enum rt_status s = RT_OK;
 
@@ -133,7 +133,7 @@ send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
      int64_t rank, struct rt_error *err)
 {
 	struct rt_msg *msg = c->msg;
-	struct rt_msg_sent *sent = &msg->sent[m->talk->channel];
+	struct rt_msg_sent *sent = &msg->sent[m->coll->channel];
 	int64_t last = sent->n % c->plan->nmicrobatches, from = 0;
 	int64_t parts = bytes / RT_MSG_MOST + 1, i = 0;
 	struct rt_msg_post *more;
@@ -191,8 +191,8 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 static enum rt_status
 settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
-	return settle_until(c, m, c->msg->sent[m->talk->channel].n -
-			    (m->talk->copies - 1), err);
+	return settle_until(c, m, c->msg->sent[m->coll->channel].n -
+			    (m->coll->copies - 1), err);
 }
 
 /* ---- coming and going ---- */
@@ -362,9 +362,9 @@ settle_all(struct rt_comm *c)
 	int64_t i;
 
 	for (i = 0; i < c->plan->nchannels; i++) {
-		struct rt_talk t = { .what = "the end", .channel = i };
+		struct rt_coll t = { .what = "the end", .channel = i };
 
-		end.talk = &t;
+		end.coll = &t;
 		all &= settle_until(c, &end, c->msg->sent[i].n, NULL) ==
 		       RT_OK;
 	}

@@ -152,7 +152,7 @@ copy_pieces(const struct move *v, const struct rt_pieces *const *from_dims,
 	struct rt_part part = { .at = from };
 
 	memcpy(part.dims, from_dims, sizeof(part.dims));
-	rt_gather_parts(&part, 1, dims, v->ndims, v->elem, RT_TALK_COPY, to,
+	rt_gather_parts(&part, 1, dims, v->ndims, v->elem, RT_COLL_COPY, to,
 			v->c->msg->acc);
 }
 
@@ -176,7 +176,7 @@ send_boxes(struct move *v, int64_t k, int64_t *boxes, struct rt_error *err)
 		char *room = room_of(v, i);
 		int64_t n;
 
-		rt_meeting_pieces(v->c, v->m, v->m->talk->out, g->ranks[i],
+		rt_meeting_pieces(v->c, v->m, v->m->coll->out, g->ranks[i],
 				  dims);
 		n = box_at(dims, v->ndims, v->most, k, &theirs);
 		*boxes = n > *boxes ? n : *boxes;
@@ -202,7 +202,7 @@ get_boxes(struct move *v, const struct box *mine, struct rt_error *err)
 		const struct rt_pieces *dims[RT_MAX_DIMS];
 		char *room = room_of(v, g->n + i);
 
-		rt_meeting_pieces(v->c, v->m, v->m->talk->in, g->ranks[i],
+		rt_meeting_pieces(v->c, v->m, v->m->coll->in, g->ranks[i],
 				  dims);
 		meet_box(dims, v->ndims, mine, &v->met[i]);
 		if (v->met[i].elems > 0 && i != g->me) {
@@ -233,9 +233,9 @@ put_together(struct move *v, const struct box *mine)
 		p->at = i == g->me ? v->m->in : p->at;
 		n++;
 	}
-	if (v->m->talk->op != RT_TALK_COPY) {
+	if (v->m->coll->op != RT_COLL_COPY) {
 		rt_gather_parts(v->parts, n, mine->dims, v->ndims, v->elem,
-				(enum rt_talk_op)v->m->talk->op, sum,
+				(enum rt_coll_op)v->m->coll->op, sum,
 				v->c->msg->acc);
 		copy_pieces(v, mine->dims, sum, v->want, v->out);
 		return;
@@ -256,7 +256,7 @@ move_boxes(struct move *v, struct rt_error *err)
 	int64_t boxes = 1, k;
 	struct box mine = { .elems = 0 };
 
-	if (v->m->talk->op == RT_TALK_COPY) {
+	if (v->m->coll->op == RT_COLL_COPY) {
 		copy_pieces(v, v->have, v->m->in, v->want, v->out);
 	}
 	for (k = 0; k < boxes && s == RT_OK; k++) {
@@ -290,8 +290,8 @@ move_any(struct move *v, struct rt_error *err)
 	int64_t in = rt_meeting_bytes(v->c, m, v->c->world.rank), out;
 	enum rt_status s = RT_NOMEM;
 
-	rt_meeting_pieces(v->c, m, m->talk->out, v->c->world.rank, v->want);
-	rt_meeting_pieces(v->c, m, m->talk->in, v->c->world.rank, v->have);
+	rt_meeting_pieces(v->c, m, m->coll->out, v->c->world.rank, v->want);
+	rt_meeting_pieces(v->c, m, m->coll->in, v->c->world.rank, v->have);
 	out = rt_pieces_elems(v->want, v->ndims) * v->bytes;
 	v->out = m->out;
 	if (overlap(m->in, in, m->out, out)) {
@@ -387,7 +387,7 @@ sum_slice(const struct slices *x)
 			v->c->msg->room + i * n * v->bytes;
 	}
 	rt_gather_parts(v->parts, g->n, dims, 1, v->elem,
-			(enum rt_talk_op)v->m->talk->op, v->m->out + at,
+			(enum rt_coll_op)v->m->coll->op, v->m->out + at,
 			v->c->msg->acc);
 }
 
@@ -422,11 +422,11 @@ enum rt_status
 rt_msg_move(struct rt_comm *c, const struct rt_meeting *m,
 	    struct rt_error *err)
 {
-	enum rt_elem elem = (enum rt_elem)m->talk->elem;
+	enum rt_elem elem = (enum rt_elem)m->coll->elem;
 	struct move v = { .c = c, .m = m, .elem = elem,
-		.bytes = rt_elem_bytes(elem), .ndims = m->talk->ndims };
+		.bytes = rt_elem_bytes(elem), .ndims = m->coll->ndims };
 
-	if (m->talk->op != RT_TALK_COPY && rt_meeting_equal(c, m)) {
+	if (m->coll->op != RT_COLL_COPY && rt_meeting_equal(c, m)) {
 		return sum_equal(&v, err);
 	}
 	/* what goes to each, comes from each, and the sum */

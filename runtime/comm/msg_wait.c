@@ -24,7 +24,7 @@ enum {
  * When a rank dies, mpirun tells the others to end, and kills them a second
  * later: in between they say where they waited.
  */
-#define TOLD_US 200000.0
+#define NOTICE_US 200000.0
 /* So long last words may take to leave. */
 #define FAREWELL_US 500000.0
 
@@ -377,7 +377,7 @@ look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 		return s;
 	}
 	if (!w->said && c->told && *c->told &&
-	    w->looked - w->since > TOLD_US) {
+	    w->looked - w->since > NOTICE_US) {
 		struct rt_line t = waited_text(c, w);
 
 		w->said = true;

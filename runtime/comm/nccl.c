@@ -526,7 +526,7 @@ rt_nccl_poll(struct rt_device *d, struct rt_error *err)
 		return RT_OK;
 	}
 	s = rt_gpu_hanging(d->self);
-	snprintf(what, sizeof what, "%s%s", s ? rt_show_name(s->talk->what).text
+	snprintf(what, sizeof what, "%s%s", s ? rt_show_name(s->coll->what).text
 		 : "a talk", s ? rt_place_text(&s->place).text : "");
 	status = failed(n, what, r, err);
 	rt_nccl_abort(d);
@@ -549,8 +549,8 @@ static int
 call(const struct api *api, const struct rt_nccl_comm *c,
      const struct rt_nccl_call *x)
 {
-	int type = type_of(x->talk->elem), other = (int)(1 - c->me);
-	int fold = x->talk->op == RT_TALK_MAX ? MAX : SUM;
+	int type = type_of(x->coll->elem), other = (int)(1 - c->me);
+	int fold = x->coll->op == RT_COLL_MAX ? MAX : SUM;
 	size_t n = (size_t)x->n;
 
 	switch (x->op) {

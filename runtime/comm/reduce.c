@@ -162,10 +162,10 @@ rt_narrow(enum rt_elem e, void *restrict to, const void *restrict from,
 }
 
 void
-rt_fold(enum rt_elem e, enum rt_talk_op op, void *restrict to,
+rt_fold(enum rt_elem e, enum rt_coll_op op, void *restrict to,
 	const void *restrict from, int64_t n)
 {
-	if (op == RT_TALK_MAX) {
+	if (op == RT_COLL_MAX) {
 		BY_ELEM(max)
 	} else {
 		BY_ELEM(sum)
@@ -180,9 +180,9 @@ rt_acc_bytes(enum rt_elem e)
 
 /* Of sums that is -0: it leaves -0 as it is. */
 void
-rt_neutral(enum rt_elem e, enum rt_talk_op op, void *acc, int64_t n)
+rt_neutral(enum rt_elem e, enum rt_coll_op op, void *acc, int64_t n)
 {
-	bool max = op == RT_TALK_MAX;
+	bool max = op == RT_COLL_MAX;
 	double *f64 = acc;
 	float *f32 = acc;
 	int32_t *i32 = acc;

@@ -35,7 +35,7 @@ id_of(struct rt_comm *c, const struct rt_group *g, int64_t member)
 {
 	struct rt_shm *s = c->shm;
 
-	return &rt_hall_seat(s, g->row, s->local_of[g->ranks[member]])
+	return &rt_segment_meeting(s, g->row, s->local_of[g->ranks[member]])
 			->ids[g->met & 1];
 }
 
@@ -52,11 +52,12 @@ barrier(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	int64_t i;
 
 	*id_of(c, g, g->me) = scene->id;
-	rt_bell_ring(&rt_hall_seat(s, g->row, s->me)->bell);
+	rt_doorbell_ring(&rt_segment_meeting(s, g->row, s->me)->doorbell);
 	for (i = 0; i < g->n; i++) {
 		w.rank = g->ranks[i];
-		w.bell = &rt_hall_seat(s, g->row, s->local_of[w.rank])->bell;
-		if (!rt_bell_rung(w.bell, w.want)) {
+		w.doorbell = &rt_segment_meeting(s, g->row, s->local_of[w.rank])
+				      ->doorbell;
+		if (!rt_doorbell_count(w.doorbell, w.want)) {
 			enum rt_status status = rt_watch_wait(c, &w, err);
 
 			if (status != RT_OK) {
@@ -132,11 +133,11 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	enum rt_status status;
 	int64_t i;
 
-	memcpy(rt_hall_mail(s, g->row, s->me, turn), mine, (size_t)bytes);
+	memcpy(rt_segment_letter(s, g->row, s->me, turn), mine, (size_t)bytes);
 	status = barrier(c, g, scene, err);
 	for (i = 0; i < g->n; i++) {
-		theirs[i] = rt_hall_mail(s, g->row, s->local_of[g->ranks[i]],
-					 turn);
+		theirs[i] = rt_segment_letter(s, g->row,
+					      s->local_of[g->ranks[i]], turn);
 	}
 	return status;
 }
@@ -159,7 +160,7 @@ struct reduction {
 	struct leg *legs;
 	int64_t n, elem_bytes;
 	enum rt_elem elem;
-	enum rt_talk_op op;
+	enum rt_coll_op op;
 };
 
 /* This rank's slice of some elements, of all members. */
@@ -277,7 +278,7 @@ open_leg(struct rt_comm *c, struct leg *x, int64_t number)
 	for (i = 0; i < g->n; i++) {
 		memcpy(at, c->theirs[i] + number * (int64_t)sizeof(at),
 		       sizeof(at));
-		rt_meeting_pieces(c, x->m, x->m->talk->in, g->ranks[i],
+		rt_meeting_pieces(c, x->m, x->m->coll->in, g->ranks[i],
 				  x->parts[i].dims);
 		look_into(c, &x->parts[i], g->ranks[i], at[0]);
 		x->outs[i] = c->shm->peers[c->shm->local_of[g->ranks[i]]].arena
@@ -293,18 +294,18 @@ gather_leg(struct rt_comm *c, struct leg *x, struct rt_error *err)
 	const struct rt_pieces *want[RT_MAX_DIMS];
 	int64_t in = rt_meeting_bytes(c, m, c->world.rank);
 
-	rt_meeting_pieces(c, m, m->talk->out, c->world.rank, want);
-	x->bytes = rt_pieces_elems(want, m->talk->ndims) *
-		   rt_elem_bytes((enum rt_elem)m->talk->elem);
+	rt_meeting_pieces(c, m, m->coll->out, c->world.rank, want);
+	x->bytes = rt_pieces_elems(want, m->coll->ndims) *
+		   rt_elem_bytes((enum rt_elem)m->coll->elem);
 	if (x->bytes > 0 && overlap(m->in, in, m->out, x->bytes)) {
 		x->aside = malloc((size_t)x->bytes);
 		if (!x->aside) {
 			return rt_no_memory(err, NULL);
 		}
 	}
-	rt_gather_parts(x->parts, m->group->n, want, m->talk->ndims,
-			(enum rt_elem)m->talk->elem,
-			(enum rt_talk_op)m->talk->op,
+	rt_gather_parts(x->parts, m->group->n, want, m->coll->ndims,
+			(enum rt_elem)m->coll->elem,
+			(enum rt_coll_op)m->coll->op,
 			x->aside ? x->aside : m->out, c->shm->acc);
 	return RT_OK;
 }
@@ -316,8 +317,8 @@ meet_legs(struct rt_comm *c, struct leg *legs, int64_t n,
 {
 	const struct rt_meeting *m = legs->m;
 	struct reduction r = { c, m->group, legs, n,
-		rt_elem_bytes((enum rt_elem)m->talk->elem),
-		(enum rt_elem)m->talk->elem, (enum rt_talk_op)m->talk->op };
+		rt_elem_bytes((enum rt_elem)m->coll->elem),
+		(enum rt_elem)m->coll->elem, (enum rt_coll_op)m->coll->op };
 	int64_t at[2 * RT_MAX_JOINED], sums = 0, i;
 	enum rt_status s;
 
@@ -329,7 +330,7 @@ meet_legs(struct rt_comm *c, struct leg *legs, int64_t n,
 		 c->theirs, err);
 	for (i = 0; i < n && s == RT_OK; i++) {
 		open_leg(c, &legs[i], i);
-		if (m->talk->op != RT_TALK_COPY &&
+		if (m->coll->op != RT_COLL_COPY &&
 		    rt_meeting_equal(c, legs[i].m)) {
 			legs[i].elems = rt_meeting_bytes(c, legs[i].m,
 				c->world.rank) / r.elem_bytes;
@@ -393,15 +394,15 @@ static enum rt_status
 send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
      int64_t rank, struct rt_error *err)
 {
-	struct rt_sent *sent = &c->shm->sent[m->talk->channel];
+	struct rt_sent *sent = &c->shm->sent[m->coll->channel];
 	int64_t last = sent->n % c->plan->nmicrobatches;
-	struct rt_post *p = rt_hall_post(c->shm, c->plan, m->talk->channel,
+	struct rt_post *p = rt_segment_board(c->shm, c->plan, m->coll->channel,
 					 c->shm->me, m->scene.microbatch);
 	/* that of the last step has been taken, or this one would replace it */
 	struct rt_wait w = { &p->taken, atomic_load(&p->sent.count), rank,
 		&m->scene, NULL };
 
-	if (!rt_bell_rung(w.bell, w.want)) {
+	if (!rt_doorbell_count(w.doorbell, w.want)) {
 		enum rt_status s = rt_watch_wait(c, &w, err);
 
 		if (s != RT_OK) {
@@ -410,7 +411,7 @@ send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	}
 	p->at = offset(c, m->in);
 	p->bytes = bytes;
-	rt_bell_ring(&p->sent);
+	rt_doorbell_ring(&p->sent);
 	sent->at[last].post = p;
 	sent->at[last].want = w.want + 1;
 	sent->n++;
@@ -422,13 +423,13 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
      int64_t rank, struct rt_error *err)
 {
 	int64_t local = c->shm->local_of[rank];
-	struct rt_post *p = rt_hall_post(c->shm, c->plan, m->talk->channel,
+	struct rt_post *p = rt_segment_board(c->shm, c->plan, m->coll->channel,
 					 local, m->scene.microbatch);
 	struct rt_wait w = { &p->sent, atomic_load(&p->taken.count) + 1, rank,
 		&m->scene, NULL };
 	struct rt_part part;
 
-	if (!rt_bell_rung(w.bell, w.want)) {
+	if (!rt_doorbell_count(w.doorbell, w.want)) {
 		enum rt_status s = rt_watch_wait(c, &w, err);
 
 		if (s != RT_OK) {
@@ -446,22 +447,22 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	}
 	look_into(c, &part, rank, p->at);
 	rt_copy_part(&part, m->out, part.at, bytes);
-	rt_bell_ring(&p->taken);
+	rt_doorbell_ring(&p->taken);
 	return RT_OK;
 }
 
 static enum rt_status
 settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
-	struct rt_sent *sent = &c->shm->sent[m->talk->channel];
+	struct rt_sent *sent = &c->shm->sent[m->coll->channel];
 	int64_t most = c->plan->nmicrobatches;
-	int64_t rank = rt_rank_at_pipe(c->plan, c->world.rank, m->talk->peer);
+	int64_t rank = rt_rank_at_pipe(c->plan, c->world.rank, m->coll->peer);
 
 	/* older ones were taken, or they could not have been sent again */
 	if (sent->settled < sent->n - most) {
 		sent->settled = sent->n - most;
 	}
-	for (; sent->settled < sent->n - (m->talk->copies - 1);
+	for (; sent->settled < sent->n - (m->coll->copies - 1);
 	     sent->settled++) {
 		struct rt_wait w = {
 			&sent->at[sent->settled % most].post->taken,
@@ -469,7 +470,7 @@ settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 			NULL
 		};
 
-		if (!rt_bell_rung(w.bell, w.want)) {
+		if (!rt_doorbell_count(w.doorbell, w.want)) {
 			enum rt_status s = rt_watch_wait(c, &w, err);
 
 			if (s != RT_OK) {
@@ -514,7 +515,7 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 			return rt_no_memory(err, NULL);
 		}
 	}
-	rt_hall_lay_out(s, c->plan);
+	rt_segment_lay_out(s, c->plan);
 	return RT_OK;
 }
 
@@ -524,9 +525,9 @@ be_alone(struct rt_comm *c, struct rt_error *err)
 {
 	struct rt_shm *s = c->shm;
 
-	s->hall = rt_private_pages(s->hall_bytes);
+	s->segment = rt_private_pages(s->segment_bytes);
 	c->arena = rt_private_pages((size_t)c->arena_bytes);
-	if (!s->hall || !c->arena) {
+	if (!s->segment || !c->arena) {
 		return rt_fail(err, RT_NOMEM, RT_NOWHERE,
 			       "cannot map %lld bytes for the arena: %s",
 			       (long long)c->arena_bytes, strerror(errno));
@@ -596,8 +597,8 @@ close_shm(struct rt_comm *c)
 	if (!s) {
 		return;
 	}
-	if (s->hall) {
-		atomic_store(&rt_hall_desk(s, s->me)->state, RT_LEFT);
+	if (s->segment) {
+		atomic_store(&rt_segment_slot(s, s->me)->state, RT_LEFT);
 	}
 	for (i = 0; s->peers && i < s->n; i++) {
 		if (i != s->me) {
@@ -606,7 +607,7 @@ close_shm(struct rt_comm *c)
 		free(s->peers[i].held);
 	}
 	unmap(c->arena, c->arena_bytes);
-	unmap(s->hall, (int64_t)s->hall_bytes);
+	unmap(s->segment, (int64_t)s->segment_bytes);
 	if (s->lock_fd >= 0) {
 		close(s->lock_fd);
 	}
@@ -631,7 +632,7 @@ give_up(struct rt_comm *c, const char *why)
 static int64_t
 row(struct rt_comm *c, int64_t axes, int64_t holders)
 {
-	return rt_hall_row(c->shm, axes, holders);
+	return rt_segment_row(c->shm, axes, holders);
 }
 
 const struct rt_transport rt_shm = { "shared memory", open_shm, close_shm,

@@ -13,7 +13,7 @@
 /* ---- bells (doorbell.c) -------------------------------------------------- */
 
 /* A count that one rank raises and others wait for. */
-struct rt_bell {
+struct rt_doorbell {
 	atomic_uint count, sleepers;
 };
 
@@ -31,10 +31,11 @@ void rt_cores_of(struct rt_core_set *c);
 /* For ranks that may run on these. */
 struct rt_patience rt_patience_of(const struct rt_core_set *const *sets,
 				  int64_t n);
-bool rt_bell_rung(struct rt_bell *b, unsigned want);
-void rt_bell_ring(struct rt_bell *b);
+bool rt_doorbell_count(struct rt_doorbell *b, unsigned want);
+void rt_doorbell_ring(struct rt_doorbell *b);
 /* Until it has rung, or some time; whether it has. */
-bool rt_bell_await(struct rt_bell *b, unsigned want, struct rt_patience p);
+bool rt_doorbell_await(struct rt_doorbell *b, unsigned want,
+		       struct rt_patience p);
 double rt_now_us(void);
 
 /* ---- the hall (shm_layout.c) -------------------------------------------- */
@@ -65,18 +66,18 @@ struct rt_desk {
  * Of a rank in a group: what it is about.  By turns: who writes the next but
  * one knows that all have come to the next, and so have read this one.
  */
-struct rt_seat {
-	_Alignas(64) struct rt_bell bell;
+struct rt_meeting_slot {
+	_Alignas(64) struct rt_doorbell doorbell;
 	uint64_t ids[2];
 };
 
 /* Of a channel, a sender and a microbatch. */
 struct rt_post {
-	_Alignas(64) struct rt_bell sent, taken;
+	_Alignas(64) struct rt_doorbell sent, taken;
 	int64_t at, bytes;	/* in the sender's arena */
 };
 
-struct rt_hall {
+struct rt_segment {
 	/* 0: all is well; 1: somebody writes why it is not; 2: has written */
 	atomic_int given_up;
 	int64_t who, dead;	/* ranks; dead: -1, or who died */
@@ -102,8 +103,8 @@ struct rt_peer {
 };
 
 struct rt_shm {
-	struct rt_hall *hall;
-	size_t hall_bytes, desks, seats, mail, posts;	/* offsets in it */
+	struct rt_segment *segment;
+	size_t segment_bytes, desks, slots, mail, posts; /* offsets in it */
 	int64_t n, me;		/* ranks of this host */
 	int64_t *rank_of;	/* by number on this host */
 	int64_t *local_of;	/* by rank; -1: another host's */
@@ -115,24 +116,24 @@ struct rt_shm {
 	char *acc;
 };
 
-/* Fills in the offsets and hall_bytes. */
-void rt_hall_lay_out(struct rt_shm *s, const struct rt_plan *p);
-struct rt_desk *rt_hall_desk(const struct rt_shm *s, int64_t local);
-struct rt_seat *rt_hall_seat(const struct rt_shm *s, int64_t row,
+/* Fills in the offsets and segment_bytes. */
+void rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p);
+struct rt_desk *rt_segment_slot(const struct rt_shm *s, int64_t local);
+struct rt_meeting_slot *rt_segment_meeting(const struct rt_shm *s, int64_t row,
 			     int64_t local);
-char *rt_hall_mail(const struct rt_shm *s, int64_t row, int64_t local,
+char *rt_segment_letter(const struct rt_shm *s, int64_t row, int64_t local,
 		   unsigned turn);
-struct rt_post *rt_hall_post(const struct rt_shm *s, const struct rt_plan *p,
-			     int64_t channel, int64_t local,
-			     int64_t microbatch);
+struct rt_post *rt_segment_board(const struct rt_shm *s,
+				 const struct rt_plan *p, int64_t channel,
+				 int64_t local, int64_t microbatch);
 /* The row of groups of that kind, the same on all ranks; -1: no more. */
-int64_t rt_hall_row(struct rt_shm *s, int64_t axes, int64_t holders);
+int64_t rt_segment_row(struct rt_shm *s, int64_t axes, int64_t holders);
 
 /* ---- watching (watch.c) ---------------------------------------------- */
 
 /* For what a rank waits. */
 struct rt_wait {
-	struct rt_bell *bell;
+	struct rt_doorbell *doorbell;
 	unsigned want;
 	int64_t rank;		/* who rings it */
 	const struct rt_scene *scene;

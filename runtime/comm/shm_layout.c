@@ -14,47 +14,48 @@ take(size_t *end, size_t each, int64_t n)
 
 /* Pages that nobody writes to cost nothing. */
 void
-rt_hall_lay_out(struct rt_shm *s, const struct rt_plan *p)
+rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p)
 {
-	size_t end = sizeof(struct rt_hall);
+	size_t end = sizeof(struct rt_segment);
 
 	s->desks = take(&end, sizeof(struct rt_desk), s->n);
-	s->seats = take(&end, sizeof(struct rt_seat), RT_ROWS * s->n);
+	s->slots = take(&end, sizeof(struct rt_meeting_slot), RT_ROWS * s->n);
 	s->mail = take(&end, RT_MAIL_BYTES, RT_ROWS * s->n * 2);
 	s->posts = take(&end, sizeof(struct rt_post),
 			p->nchannels * s->n * p->nmicrobatches);
-	s->hall_bytes = (end + 4095) / 4096 * 4096;
+	s->segment_bytes = (end + 4095) / 4096 * 4096;
 }
 
 static char *
 at(const struct rt_shm *s, size_t part, size_t each, int64_t i)
 {
-	return (char *)s->hall + part + each * (size_t)i;
+	return (char *)s->segment + part + each * (size_t)i;
 }
 
 struct rt_desk *
-rt_hall_desk(const struct rt_shm *s, int64_t local)
+rt_segment_slot(const struct rt_shm *s, int64_t local)
 {
 	return (void *)at(s, s->desks, sizeof(struct rt_desk), local);
 }
 
-struct rt_seat *
-rt_hall_seat(const struct rt_shm *s, int64_t row, int64_t local)
+struct rt_meeting_slot *
+rt_segment_meeting(const struct rt_shm *s, int64_t row, int64_t local)
 {
-	return (void *)at(s, s->seats, sizeof(struct rt_seat),
+	return (void *)at(s, s->slots, sizeof(struct rt_meeting_slot),
 			  row * s->n + local);
 }
 
 char *
-rt_hall_mail(const struct rt_shm *s, int64_t row, int64_t local, unsigned turn)
+rt_segment_letter(const struct rt_shm *s, int64_t row, int64_t local,
+		  unsigned turn)
 {
 	return at(s, s->mail, RT_MAIL_BYTES,
 		  (row * s->n + local) * 2 + (int64_t)(turn & 1));
 }
 
 struct rt_post *
-rt_hall_post(const struct rt_shm *s, const struct rt_plan *p, int64_t channel,
-	     int64_t local, int64_t microbatch)
+rt_segment_board(const struct rt_shm *s, const struct rt_plan *p,
+		 int64_t channel, int64_t local, int64_t microbatch)
 {
 	return (void *)at(s, s->posts, sizeof(struct rt_post),
 			  (channel * s->n + local) * p->nmicrobatches +
@@ -71,7 +72,7 @@ mix(uint64_t x)
 
 /* Whoever is first takes a free row; all then find it by its key. */
 int64_t
-rt_hall_row(struct rt_shm *s, int64_t axes, int64_t holders)
+rt_segment_row(struct rt_shm *s, int64_t axes, int64_t holders)
 {
 	uint64_t key = mix(mix((uint64_t)axes + 1) ^ (uint64_t)holders) | 1;
 	int64_t i;
@@ -79,7 +80,7 @@ rt_hall_row(struct rt_shm *s, int64_t axes, int64_t holders)
 	for (i = 0; i < RT_ROWS; i++) {
 		uint64_t old = 0;
 
-		if (atomic_compare_exchange_strong(&s->hall->keys[i], &old,
+		if (atomic_compare_exchange_strong(&s->segment->keys[i], &old,
 						   key) ||
 		    old == key) {
 			return i;

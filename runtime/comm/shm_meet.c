@@ -236,7 +236,7 @@ is_sound(const struct meeting *m)
 {
 	const struct rt_shm *s = m->c->shm;
 	bool sound = m->answer.ranks[s->me] == m->own.rank &&
-		     holds(m->fds[0], (int64_t)s->hall_bytes);
+		     holds(m->fds[0], (int64_t)s->segment_bytes);
 	int64_t i, k;
 
 	for (i = 0; i < s->n && sound; i++) {
@@ -262,9 +262,9 @@ map_all(struct meeting *m, struct rt_error *err)
 			       "this host is no rank of this plan: what it "
 			       "says of the others makes no sense");
 	}
-	s->hall = map(m->fds[0], (int64_t)s->hall_bytes,
+	s->segment = map(m->fds[0], (int64_t)s->segment_bytes,
 		      PROT_READ | PROT_WRITE);
-	if (!s->hall) {
+	if (!s->segment) {
 		return refused(err, "map pages that all ranks share");
 	}
 	s->lock_fd = open_again(m->fds[0]);
@@ -568,7 +568,7 @@ host_ranks(struct meeting *m, struct rt_error *err)
 	enum rt_status status;
 	int64_t i;
 
-	m->fds[0] = new_file("llmc-hall", (int64_t)s->hall_bytes);
+	m->fds[0] = new_file("llmc-hall", (int64_t)s->segment_bytes);
 	if (m->fds[0] < 0) {
 		return refused(err, "make pages that all ranks share");
 	}

@@ -220,7 +220,7 @@ judge(const struct rt_tcp_meeting *m, const struct rt_tcp_hello *h,
 
 /* It hears at once that it is in: from then on its end is the run's. */
 static void
-seat(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
+slot(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
 {
 	int64_t rank = g->hello.rank;
 	struct rt_error why;
@@ -266,7 +266,7 @@ say_missing(struct rt_tcp_meeting *m, int64_t come, struct rt_error *err)
 
 /* A signal that would end this process, and that waits; 0: none. */
 static int
-told_to_end(void)
+end_signal(void)
 {
 	static const int ends[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
 	sigset_t pending;
@@ -294,7 +294,7 @@ gather(struct rt_tcp_meeting *m, struct rt_error *err)
 	int64_t size = m->c->world.size, come = 1, i;
 
 	while (come < size) {
-		int sig = told_to_end();
+		int sig = end_signal();
 
 		for (i = 1; i < size; i++) {
 			m->polls[i - 1] = (struct pollfd){ m->ends[i].fd,
@@ -320,7 +320,7 @@ gather(struct rt_tcp_meeting *m, struct rt_error *err)
 		}
 		for (i = 0; i < RT_TCP_GUESTS; i++) {
 			if (m->guests[i].fd >= 0 && m->guests[i].whole) {
-				seat(m, &m->guests[i], &come);
+				slot(m, &m->guests[i], &come);
 			}
 		}
 	}

@@ -43,7 +43,7 @@ struct rt_scene {
 struct rt_meeting {
 	struct rt_group *group;
 	struct rt_scene scene;
-	const struct rt_talk *talk;
+	const struct rt_coll *coll;
 	char *in, *out;
 	const struct rt_meeting *next;	/* part of the same; or NULL */
 };
@@ -51,7 +51,7 @@ struct rt_meeting {
 /* ---- what a talk is about (collective.c) -------------------------------- */
 
 /* What that rank brings, or wants, of each dim. */
-void rt_talk_pieces(const struct rt_plan *p, const struct rt_talk *t,
+void rt_coll_pieces(const struct rt_plan *p, const struct rt_coll *t,
 		    const struct rt_spread *const *spreads, int64_t rank,
 		    int64_t microbatch, const struct rt_pieces **out);
 void rt_meeting_pieces(const struct rt_comm *c, const struct rt_meeting *m,
@@ -168,7 +168,7 @@ struct rt_part {
 enum { RT_ACC_BYTES = 32768 };
 void rt_gather_parts(const struct rt_part *parts, int64_t n,
 		     const struct rt_pieces *const *dims, int64_t ndims,
-		     enum rt_elem elem, enum rt_talk_op op, char *out,
+		     enum rt_elem elem, enum rt_coll_op op, char *out,
 		     char *acc);
 /* Bytes of a part, whose reader hears of it. */
 void rt_copy_part(const struct rt_part *p, char *to, const char *from,
@@ -182,13 +182,13 @@ bool rt_pieces_equal(const struct rt_pieces *a, const struct rt_pieces *b);
 void rt_widen(enum rt_elem e, void *restrict acc, const void *restrict from,
 	      int64_t n);
 /* acc = acc op from */
-void rt_fold(enum rt_elem e, enum rt_talk_op op, void *restrict acc,
+void rt_fold(enum rt_elem e, enum rt_coll_op op, void *restrict acc,
 	     const void *restrict from, int64_t n);
 /* Rounded once, to the nearest even. */
 void rt_narrow(enum rt_elem e, void *restrict to, const void *restrict acc,
 	       int64_t n);
 /* What changes no element that it is folded with. */
-void rt_neutral(enum rt_elem e, enum rt_talk_op op, void *acc, int64_t n);
+void rt_neutral(enum rt_elem e, enum rt_coll_op op, void *acc, int64_t n);
 /* Bytes of an element while it is summed. */
 int64_t rt_acc_bytes(enum rt_elem e);
 

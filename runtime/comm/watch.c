@@ -23,7 +23,7 @@ void
 rt_watch_note(struct rt_comm *c, const char *what, int64_t trip,
 	      int64_t microbatch)
 {
-	struct rt_desk *d = rt_hall_desk(c->shm, c->shm->me);
+	struct rt_desk *d = rt_segment_slot(c->shm, c->shm->me);
 	unsigned n = atomic_load_explicit(&d->nevents, memory_order_relaxed);
 	struct rt_event *e = &d->events[n % RT_EVENTS];
 	size_t len = strlen(what);
@@ -42,7 +42,7 @@ static bool
 event_of(const struct rt_comm *c, int64_t local, unsigned back,
 	 struct rt_event *out)
 {
-	struct rt_desk *d = rt_hall_desk(c->shm, local);
+	struct rt_desk *d = rt_segment_slot(c->shm, local);
 	unsigned n = atomic_load_explicit(&d->nevents, memory_order_acquire);
 
 	if (back >= n || back >= RT_EVENTS) {
@@ -75,7 +75,7 @@ rt_watch_enter(struct rt_comm *c, struct rt_error *err)
 			       "cannot lock this rank's place: %s",
 			       strerror(errno));
 	}
-	atomic_store(&rt_hall_desk(s, s->me)->state, RT_HERE);
+	atomic_store(&rt_segment_slot(s, s->me)->state, RT_HERE);
 	return RT_OK;
 }
 
@@ -87,7 +87,7 @@ is_dead(const struct rt_comm *c, int64_t local)
 		.l_start = local, .l_len = 1 };
 
 	if (local == s->me || s->lock_fd < 0 ||
-	    atomic_load(&rt_hall_desk(s, local)->state) != RT_HERE) {
+	    atomic_load(&rt_segment_slot(s, local)->state) != RT_HERE) {
 		return false;
 	}
 	if (fcntl(s->lock_fd, F_OFD_GETLK, &lock) != 0 ||
@@ -95,7 +95,7 @@ is_dead(const struct rt_comm *c, int64_t local)
 		return false;
 	}
 	/* it may have left in between */
-	return atomic_load(&rt_hall_desk(s, local)->state) == RT_HERE;
+	return atomic_load(&rt_segment_slot(s, local)->state) == RT_HERE;
 }
 
 static int64_t
@@ -114,7 +114,7 @@ find_dead(const struct rt_comm *c)
 void
 rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why)
 {
-	struct rt_hall *h = c->shm->hall;
+	struct rt_segment *h = c->shm->segment;
 	int zero = 0;
 
 	if (!atomic_compare_exchange_strong(&h->given_up, &zero, 1)) {
@@ -159,7 +159,7 @@ say_left(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 static enum rt_status
 say_given_up(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 {
-	struct rt_hall *h = c->shm->hall;
+	struct rt_segment *h = c->shm->segment;
 
 	if (h->dead >= 0) {
 		return say_died(c, w, h->dead, err);
@@ -201,8 +201,9 @@ has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
 	if (!w->group || local < 0) {
 		return rank != w->rank;
 	}
-	return rt_bell_rung(&rt_hall_seat(c->shm, w->group->row, local)->bell,
-			    w->want);
+	return rt_doorbell_count(
+		&rt_segment_meeting(c->shm, w->group->row, local)->doorbell,
+		w->want);
 }
 
 /* "ranks 0, 1 have come"; more than eight are counted. */
@@ -246,7 +247,7 @@ follow(const struct rt_comm *c, int64_t rank)
 	int64_t i, next;
 
 	for (i = 0; i < c->shm->n; i++) {
-		next = atomic_load(&rt_hall_desk(c->shm,
+		next = atomic_load(&rt_segment_slot(c->shm,
 			c->shm->local_of[rank])->waits_for) - 1;
 		if (next < 0) {
 			break;
@@ -343,7 +344,7 @@ look_around(struct rt_comm *c, const struct rt_wait *w, double since,
 	enum rt_status s;
 
 	/* whoever is about to say why, and dies, is found dead */
-	if (atomic_load(&c->shm->hall->given_up) == 2) {
+	if (atomic_load(&c->shm->segment->given_up) == 2) {
 		return say_given_up(c, w, err);
 	}
 	dead = find_dead(c);
@@ -358,9 +359,9 @@ look_around(struct rt_comm *c, const struct rt_wait *w, double since,
 		}
 		return s;
 	}
-	if (local >= 0 && !rt_bell_rung(w->bell, w->want) &&
-	    atomic_load(&rt_hall_desk(c->shm, local)->state) == RT_LEFT &&
-	    !rt_bell_rung(w->bell, w->want)) {
+	if (local >= 0 && !rt_doorbell_count(w->doorbell, w->want) &&
+	    atomic_load(&rt_segment_slot(c->shm, local)->state) == RT_LEFT &&
+	    !rt_doorbell_count(w->doorbell, w->want)) {
 		return say_left(c, w, err);
 	}
 	if (rt_now_us() - since > c->timeout_us) {
@@ -373,11 +374,11 @@ enum rt_status
 rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
 	      struct rt_error *err)
 {
-	struct rt_desk *d = rt_hall_desk(c->shm, c->shm->me);
+	struct rt_desk *d = rt_segment_slot(c->shm, c->shm->me);
 	enum rt_status s = RT_OK;
 	double since;
 
-	if (rt_bell_await(w->bell, w->want, c->shm->patience)) {
+	if (rt_doorbell_await(w->doorbell, w->want, c->shm->patience)) {
 		return RT_OK;
 	}
 	since = rt_now_us();
@@ -385,7 +386,7 @@ rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
 	do {
 		s = look_around(c, w, since, err);
 	} while (s == RT_OK &&
-		 !rt_bell_await(w->bell, w->want, c->shm->patience));
+		 !rt_doorbell_await(w->doorbell, w->want, c->shm->patience));
 	atomic_store(&d->waits_for, 0);
 	return s;
 }

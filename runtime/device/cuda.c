@@ -43,7 +43,7 @@ too_late(struct rt_device *d, struct rt_error *err)
 	if (s) {
 		status = rt_fail(err, RT_IO, RT_NOWHERE, "%s%s has not ended "
 			"in %.0f s: another rank of its group has died or "
-			"hangs", rt_show_name(s->talk->what).text,
+			"hangs", rt_show_name(s->coll->what).text,
 			rt_place_text(&s->place).text, d->options->timeout_s);
 	} else {
 		status = rt_fail(err, RT_IO, RT_NOWHERE, "the GPU has not "
@@ -402,7 +402,7 @@ gpu_close(struct rt_device *d)
 }
 
 static const struct rt_device_kind cuda = {
-	.name = "cuda", .step = gpu_step, .talk = rt_gpu_talk,
+	.name = "cuda", .step = gpu_step, .coll = rt_gpu_coll,
 	.read = gpu_read, .write = gpu_write, .zero = gpu_zero,
 	.pieces = gpu_pieces, .set_step = gpu_set_step, .begin = gpu_begin,
 	.end = gpu_end, .wait = rt_gpu_settle_all, .last_ms = gpu_last_ms,
@@ -420,7 +420,7 @@ make_memory(struct rt_device *d, struct rt_error *err)
 	status = GPU(&g->api, alloc, &g->arena, (size_t)bytes);
 	if (status == RT_NOMEM) {
 		g->facts.free_bytes = 0;
-		status = rt_gpu_room(&g->facts, bytes, err);
+		status = rt_gpu_scratch(&g->facts, bytes, err);
 	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, alloc, &g->live, 64);
@@ -465,8 +465,9 @@ make_context(struct rt_device *d, struct rt_error *err)
 	}
 	g->facts.free_bytes = (int64_t)free_bytes;
 	g->facts.total_bytes = (int64_t)total;
-	return status == RT_OK ? rt_gpu_room(&g->facts, d->program->arena_bytes,
-					     err) : status;
+	return status == RT_OK ?
+		       rt_gpu_scratch(&g->facts, d->program->arena_bytes, err) :
+		       status;
 }
 
 /* Does any GPU have two ranks?  All ranks come to the same answer. */

@@ -74,7 +74,7 @@ rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
 	struct rt_gpu_sent *s;
 
 	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
-		if (s->open && s->talk->op != RT_TALK_SEND &&
+		if (s->open && s->coll->op != RT_COLL_SEND &&
 		    kernel_touches(d, s, k, c)) {
 			status = settle(g, s, err);
 		}
@@ -99,7 +99,7 @@ rt_gpu_settle_all(struct rt_device *d, struct rt_error *err)
 
 /* All sends of a channel but the last copies - 1. */
 static enum rt_status
-settle_channel(struct rt_device *d, const struct rt_talk *t,
+settle_channel(struct rt_device *d, const struct rt_coll *t,
 	       struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
@@ -110,8 +110,8 @@ settle_channel(struct rt_device *d, const struct rt_talk *t,
 	     status == RT_OK; i--) {
 		struct rt_gpu_sent *s = &g->sent[i % RT_GPU_SENT];
 
-		if (s->talk->op == RT_TALK_SEND &&
-		    s->talk->channel == t->channel &&
+		if (s->coll->op == RT_COLL_SEND &&
+		    s->coll->channel == t->channel &&
 		    newer++ >= t->copies - 1 && s->open) {
 			status = settle(g, s, err);
 		}
@@ -137,7 +137,7 @@ rt_gpu_hanging(const struct rt_gpu *g)
 /* ---- what a talk is ---- */
 
 static int64_t
-elems_of(const struct rt_device *d, const struct rt_talk *t,
+elems_of(const struct rt_device *d, const struct rt_coll *t,
 	 const struct rt_spread *const *spreads, int64_t rank, int64_t mb)
 {
 	int64_t n = 1, i;
@@ -149,7 +149,7 @@ elems_of(const struct rt_device *d, const struct rt_talk *t,
 }
 
 static bool
-same(const struct rt_device *d, const struct rt_talk *t,
+same(const struct rt_device *d, const struct rt_coll *t,
      const struct rt_spread *const *a, int64_t ra,
      const struct rt_spread *const *b, int64_t rb, int64_t mb)
 {
@@ -166,7 +166,7 @@ same(const struct rt_device *d, const struct rt_talk *t,
 
 /* Is what rank r has of `part` the i-th of n slabs of `whole`, in memory? */
 static bool
-is_slab(const struct rt_device *d, const struct rt_talk *t,
+is_slab(const struct rt_device *d, const struct rt_coll *t,
 	const struct rt_spread *const *part,
 	const struct rt_spread *const *whole, int64_t r, int64_t i, int64_t n,
 	int64_t mb)
@@ -197,9 +197,9 @@ static void
 find_way(const struct rt_device *d, const struct rt_group *g, int64_t mb,
 	 struct rt_gpu_leg *leg)
 {
-	const struct rt_talk *t = leg->call.talk;
-	bool in = true, out = true, gather = t->op == RT_TALK_COPY;
-	bool scatter = t->op == RT_TALK_SUM, reduce = !gather;
+	const struct rt_coll *t = leg->call.coll;
+	bool in = true, out = true, gather = t->op == RT_COLL_COPY;
+	bool scatter = t->op == RT_COLL_SUM, reduce = !gather;
 	int64_t me = d->comm->world.rank, i;
 
 	for (i = 0; i < g->n; i++) {
@@ -225,7 +225,7 @@ find_way(const struct rt_device *d, const struct rt_group *g, int64_t mb,
 
 /* What the talks read, to the host, or what they wrote, from there. */
 static enum rt_status
-carry_all(struct rt_device *d, const struct rt_talk *t, char *const *at,
+carry_all(struct rt_device *d, const struct rt_coll *t, char *const *at,
 	  int64_t mb, bool back, struct rt_error *err)
 {
 	char *mirror = rt_comm_arena(d->comm);
@@ -233,8 +233,8 @@ carry_all(struct rt_device *d, const struct rt_talk *t, char *const *at,
 	enum rt_status status = RT_OK;
 
 	for (; t && status == RT_OK; t = t->next, at += 2) {
-		if (t->op == RT_TALK_FREE ||
-		    t->op == (back ? RT_TALK_SEND : RT_TALK_RECV)) {
+		if (t->op == RT_COLL_FREE ||
+		    t->op == (back ? RT_COLL_SEND : RT_COLL_RECV)) {
 			continue;
 		}
 		from = at[back] - d->arena;
@@ -248,13 +248,13 @@ carry_all(struct rt_device *d, const struct rt_talk *t, char *const *at,
 }
 
 static enum rt_status
-carry(struct rt_device *d, const struct rt_talk *t, char *const *at,
+carry(struct rt_device *d, const struct rt_coll *t, char *const *at,
       const struct rt_place *place, struct rt_error *err)
 {
 	char *mirror = rt_comm_arena(d->comm), *there[2 * RT_MAX_JOINED];
 	int64_t mb = place->microbatch, n = 0;
 	enum rt_status status = carry_all(d, t, at, mb, false, err);
-	const struct rt_talk *x;
+	const struct rt_coll *x;
 
 	for (x = t; x && n < 2 * RT_MAX_JOINED; x = x->next, n += 2) {
 		there[n] = mirror + (at[n] - d->arena);
@@ -289,7 +289,7 @@ next_sent(struct rt_device *d, struct rt_gpu_sent **out, struct rt_error *err)
 
 /* Behind the talks that it depends on. */
 static enum rt_status
-wait_for_talks(struct rt_device *d, const struct rt_gpu_sent *mine,
+wait_for_colls(struct rt_device *d, const struct rt_gpu_sent *mine,
 	       struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
@@ -299,7 +299,7 @@ wait_for_talks(struct rt_device *d, const struct rt_gpu_sent *mine,
 
 	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
 		for (i = 0; i < 2 && s->open && status == RT_OK; i++) {
-			if (mine->lo[i] && s->talk->op != RT_TALK_SEND &&
+			if (mine->lo[i] && s->coll->op != RT_COLL_SEND &&
 			    touches(s, mine->lo[i],
 				    mine->hi[i] - mine->lo[i])) {
 				status = settle(g, s, err);
@@ -327,17 +327,17 @@ static void
 remember(const struct rt_device *d, const struct rt_gpu_leg *leg,
 	 const struct rt_place *at, struct rt_gpu_sent *s)
 {
-	const struct rt_talk *t = leg->call.talk;
+	const struct rt_coll *t = leg->call.coll;
 	const char *in = leg->call.in, *out = leg->call.out;
 	int64_t bytes = rt_elem_bytes((enum rt_elem)t->elem);
 	int64_t me = d->comm->world.rank, mb = at->microbatch;
 
-	s->talk = t;
+	s->coll = t;
 	s->place = *at;
-	s->lo[0] = t->op == RT_TALK_RECV ? NULL : in;
+	s->lo[0] = t->op == RT_COLL_RECV ? NULL : in;
 	s->hi[0] = s->lo[0] ? in + bytes * elems_of(d, t, t->in, me, mb)
 			    : NULL;
-	s->lo[1] = t->op == RT_TALK_SEND ? NULL : out;
+	s->lo[1] = t->op == RT_COLL_SEND ? NULL : out;
 	s->hi[1] = s->lo[1] ? out + bytes * elems_of(d, t, t->out, me, mb)
 			    : NULL;
 }
@@ -355,7 +355,7 @@ begin(struct rt_device *d, const struct rt_gpu_leg *legs, int64_t n,
 		status = next_sent(d, &sent[i], err);
 		if (status == RT_OK) {
 			remember(d, &legs[i], at, sent[i]);
-			status = wait_for_talks(d, sent[i], err);
+			status = wait_for_colls(d, sent[i], err);
 		}
 	}
 	return status;
@@ -392,16 +392,16 @@ queue(struct rt_device *d, const struct rt_nccl_comm *c,
 }
 
 static enum rt_status
-along_pipeline(struct rt_device *d, const struct rt_talk *t, char *const *at,
+along_pipeline(struct rt_device *d, const struct rt_coll *t, char *const *at,
 	       const struct rt_place *place, struct rt_error *err)
 {
-	bool send = t->op == RT_TALK_SEND;
+	bool send = t->op == RT_COLL_SEND;
 	struct rt_gpu_leg leg = { RT_GPU_CALL, { send ? RT_NCCL_SEND
 		: RT_NCCL_RECV, t, at[0], at[1], 0 } };
 	int64_t mine[RT_MAX_AXES + 1], rank = d->comm->world.rank, here;
 	const struct rt_nccl_comm *c;
 
-	if (t->op == RT_TALK_FREE) {
+	if (t->op == RT_COLL_FREE) {
 		return settle_channel(d, t, err);
 	}
 	rt_mesh_at(d->plan, rank, mine);
@@ -432,14 +432,14 @@ join(struct rt_device *d, const struct rt_group *group,
 
 /* False: some of them NCCL does not do. */
 static bool
-find_legs(const struct rt_device *d, const struct rt_talk *t, char *const *at,
+find_legs(const struct rt_device *d, const struct rt_coll *t, char *const *at,
 	  const struct rt_group *g, int64_t mb, struct rt_gpu_leg *legs,
 	  int64_t *n)
 {
 	for (*n = 0; t && *n < RT_MAX_JOINED; t = t->next, at += 2) {
 		struct rt_gpu_leg *leg = &legs[(*n)++];
 
-		leg->call.talk = t;
+		leg->call.coll = t;
 		leg->call.in = at[0];
 		leg->call.out = at[1];
 		find_way(d, g, mb, leg);
@@ -451,7 +451,7 @@ find_legs(const struct rt_device *d, const struct rt_talk *t, char *const *at,
 }
 
 static enum rt_status
-talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
+coll(struct rt_device *d, const struct rt_coll *t, char *const *at,
      const struct rt_place *place, struct rt_error *err)
 {
 	struct rt_gpu_leg legs[RT_MAX_JOINED];
@@ -464,8 +464,8 @@ talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
 	if (!g->nccl) {
 		return carry(d, t, at, place, err);
 	}
-	if (t->op == RT_TALK_SEND || t->op == RT_TALK_RECV ||
-	    t->op == RT_TALK_FREE) {
+	if (t->op == RT_COLL_SEND || t->op == RT_COLL_RECV ||
+	    t->op == RT_COLL_FREE) {
 		return along_pipeline(d, t, at, place, err);
 	}
 	status = rt_group_find(d->comm, t->axes, t->holders, &group, err);
@@ -491,11 +491,11 @@ talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
 }
 
 enum rt_status
-rt_gpu_talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
+rt_gpu_coll(struct rt_device *d, const struct rt_coll *t, char *const *at,
 	    const struct rt_place *place, struct rt_error *err)
 {
 	struct rt_error why;
-	enum rt_status status = talk(d, t, at, place, &why);
+	enum rt_status status = coll(d, t, at, place, &why);
 
 	return status == RT_OK ? RT_OK :
 		rt_fail(err, status, RT_NOWHERE, "%s%s: %s",

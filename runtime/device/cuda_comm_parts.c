@@ -23,11 +23,11 @@ enum { MOVE_BOXES = 16, MOVE_NUMS = 179, FOLD_PARTS = 128, FOLD_NUMS = 132 };
 enum { THREADS = 256, MOST_BLOCKS = 1024 };
 
 /* A talk that is under way. */
-struct talking {
+struct in_coll {
 	struct rt_device *d;
 	const struct rt_nccl_comm *c;
 	const struct rt_group *g;
-	const struct rt_talk *t;
+	const struct rt_coll *t;
 	char *in, *out;
 	int64_t mb, bytes;	/* of an element */
 	int64_t used;		/* of the room */
@@ -37,13 +37,13 @@ struct talking {
 /* ---- parts ---- */
 
 static void
-find_part(const struct rt_device *d, const struct rt_talk *t, int64_t from,
+find_part(const struct rt_device *d, const struct rt_coll *t, int64_t from,
 	  int64_t to, int64_t mb, struct rt_overlap *x)
 {
 	const struct rt_pieces *in[RT_MAX_DIMS], *out[RT_MAX_DIMS];
 
-	rt_talk_pieces(d->plan, t, t->in, from, mb, in);
-	rt_talk_pieces(d->plan, t, t->out, to, mb, out);
+	rt_coll_pieces(d->plan, t, t->in, from, mb, in);
+	rt_coll_pieces(d->plan, t, t->out, to, mb, out);
 	rt_overlap(in, out, t->ndims, x);
 }
 
@@ -164,7 +164,7 @@ make_grid(const struct rt_device *d, const char *func, struct rt_grid *out)
 }
 
 static enum rt_status
-launch(struct talking *x, struct rt_grid *grid, const char *func, char **at,
+launch(struct in_coll *x, struct rt_grid *grid, const char *func, char **at,
        int64_t nat, const int64_t *num, int64_t nnum, int64_t threads,
        struct rt_error *err)
 {
@@ -186,7 +186,7 @@ struct moving {
 };
 
 static enum rt_status
-move_some(struct talking *x, struct moving *m, struct rt_error *err)
+move_some(struct in_coll *x, struct moving *m, struct rt_error *err)
 {
 	struct rt_gpu *g = x->d->self;
 	enum rt_status status;
@@ -223,7 +223,7 @@ put_box(struct moving *m, int64_t k, int from, int to, int64_t bytes)
 
 /* The part at hand from one layout to another, which begin at these. */
 static enum rt_status
-move(struct talking *x, int from, int to, char *a, char *b,
+move(struct in_coll *x, int from, int to, char *a, char *b,
      struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
@@ -253,10 +253,10 @@ move(struct talking *x, int from, int to, char *a, char *b,
 }
 
 static enum rt_status
-fold(struct talking *x, char *const *parts, int64_t elems,
+fold(struct in_coll *x, char *const *parts, int64_t elems,
      struct rt_error *err)
 {
-	int64_t num[FOLD_NUMS] = { x->t->elem, x->t->op == RT_TALK_MAX, elems,
+	int64_t num[FOLD_NUMS] = { x->t->elem, x->t->op == RT_COLL_MAX, elems,
 				   x->g->n }, i;
 	struct rt_gpu *g = x->d->self;
 
@@ -274,7 +274,7 @@ fold(struct talking *x, char *const *parts, int64_t elems,
  * same: so what one member finds, all find.
  */
 static bool
-are_alike(const struct rt_device *d, const struct rt_talk *t,
+are_alike(const struct rt_device *d, const struct rt_coll *t,
 	  const struct rt_group *g, int64_t mb, bool gather)
 {
 	int64_t bytes = rt_elem_bytes((enum rt_elem)t->elem);
@@ -296,7 +296,7 @@ are_alike(const struct rt_device *d, const struct rt_talk *t,
 		first = i == 0 ? x.elems : first;
 		if (x.elems != first || x.elems != whole(&x, own) ||
 		    !x.dense[own] || x.dense[other] ||
-		    x.elems * bytes != rt_room_bytes(&x, bytes)) {
+		    x.elems * bytes != rt_pack_bytes(&x, bytes)) {
 			return false;
 		}
 	}
@@ -305,7 +305,7 @@ are_alike(const struct rt_device *d, const struct rt_talk *t,
 
 /* What is added up is whole in each part, so that the order is known. */
 static bool
-sums_are_whole(const struct rt_device *d, const struct rt_talk *t,
+sums_are_whole(const struct rt_device *d, const struct rt_coll *t,
 	       const struct rt_group *g, int64_t mb)
 {
 	int64_t i, k;
@@ -330,10 +330,10 @@ sums_are_whole(const struct rt_device *d, const struct rt_talk *t,
 }
 
 enum rt_gpu_way
-rt_gpu_parts_way(const struct rt_device *d, const struct rt_talk *t,
+rt_gpu_parts_way(const struct rt_device *d, const struct rt_coll *t,
 		 const struct rt_group *g, int64_t mb)
 {
-	bool copies = t->op == RT_TALK_COPY;
+	bool copies = t->op == RT_COLL_COPY;
 
 	if (g->n > FOLD_PARTS) {
 		return RT_GPU_HOST;
@@ -341,7 +341,7 @@ rt_gpu_parts_way(const struct rt_device *d, const struct rt_talk *t,
 	if (copies && are_alike(d, t, g, mb, true)) {
 		return RT_GPU_UNPACK;
 	}
-	if (t->op == RT_TALK_SUM && are_alike(d, t, g, mb, false)) {
+	if (t->op == RT_COLL_SUM && are_alike(d, t, g, mb, false)) {
 		return RT_GPU_PACK;
 	}
 	return copies || sums_are_whole(d, t, g, mb) ? RT_GPU_PARTS
@@ -351,29 +351,29 @@ rt_gpu_parts_way(const struct rt_device *d, const struct rt_talk *t,
 /* ---- talking ---- */
 
 static enum rt_status
-take_room(struct talking *x, char **out, struct rt_error *err)
+take_room(struct in_coll *x, char **out, struct rt_error *err)
 {
 	const struct rt_program *p = x->d->program;
 
-	*out = x->d->arena + p->talk_offset + x->used;
-	x->used += rt_room_bytes(&x->part, x->bytes);
-	return x->used <= p->talk_bytes ? RT_OK
+	*out = x->d->arena + p->comm_offset + x->used;
+	x->used += rt_pack_bytes(&x->part, x->bytes);
+	return x->used <= p->comm_bytes ? RT_OK
 		: rt_fail(err, RT_RANGE, RT_NOWHERE, "it needs more than the "
 			  "%lld bytes that the plan has for parts",
-			  (long long)p->talk_bytes);
+			  (long long)p->comm_bytes);
 }
 
 static void
-about(struct talking *x, const struct rt_nccl_call *leg)
+about(struct in_coll *x, const struct rt_nccl_call *leg)
 {
-	x->t = leg->talk;
+	x->t = leg->coll;
 	x->in = leg->in;
 	x->out = leg->out;
-	x->bytes = rt_elem_bytes((enum rt_elem)leg->talk->elem);
+	x->bytes = rt_elem_bytes((enum rt_elem)leg->coll->elem);
 }
 
 static void
-look_at(struct talking *x, int64_t from, int64_t to)
+look_at(struct in_coll *x, int64_t from, int64_t to)
 {
 	find_part(x->d, x->t, x->g->ranks[from], x->g->ranks[to], x->mb,
 		  &x->part);
@@ -381,13 +381,13 @@ look_at(struct talking *x, int64_t from, int64_t to)
 
 /* Where what goes to a member lies; packed, if it has to be. */
 static enum rt_status
-pack(struct talking *x, int64_t to, char **at, struct rt_error *err)
+pack(struct in_coll *x, int64_t to, char **at, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 
 	look_at(x, x->g->me, to);
 	*at = x->in + begin(&x->part, RT_IN) * x->bytes;
-	if (rt_room_out(&x->part)) {
+	if (rt_packs_out(&x->part)) {
 		status = take_room(x, at, err);
 		if (status == RT_OK) {
 			status = move(x, RT_IN, RT_PACKED, x->in, *at, err);
@@ -398,7 +398,7 @@ pack(struct talking *x, int64_t to, char **at, struct rt_error *err)
 
 /* Where the part at hand goes, which comes from another rank. */
 static enum rt_status
-make_place(struct talking *x, char **at, struct rt_error *err)
+make_place(struct in_coll *x, char **at, struct rt_error *err)
 {
 	int64_t bytes = x->part.elems * x->bytes, i;
 	int64_t had = x->bytes;
@@ -407,7 +407,7 @@ make_place(struct talking *x, char **at, struct rt_error *err)
 	if (x->part.elems == 0) {
 		return RT_OK;
 	}
-	if (rt_room_in(&x->part, x->t->op != RT_TALK_COPY)) {
+	if (rt_packs_in(&x->part, x->t->op != RT_COLL_COPY)) {
 		return take_room(x, at, err);
 	}
 	for (i = 0; i < x->t->ndims; i++) {
@@ -421,7 +421,7 @@ make_place(struct talking *x, char **at, struct rt_error *err)
 
 /* Packs what goes out, and lists all that is sent and got. */
 static enum rt_status
-prepare(struct talking *x, char **from, struct rt_nccl_part *list, int64_t *n,
+prepare(struct in_coll *x, char **from, struct rt_nccl_part *list, int64_t *n,
 	struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
@@ -432,7 +432,7 @@ prepare(struct talking *x, char **from, struct rt_nccl_part *list, int64_t *n,
 	for (i = 0; i < x->g->n && status == RT_OK; i++) {
 		bool me = i == x->g->me;
 
-		if (me && x->t->op == RT_TALK_COPY) {
+		if (me && x->t->op == RT_COLL_COPY) {
 			continue;
 		}
 		status = pack(x, i, &at, err);
@@ -456,12 +456,12 @@ prepare(struct talking *x, char **from, struct rt_nccl_part *list, int64_t *n,
 
 /* What came, to where it is wanted. */
 static enum rt_status
-put_parts(struct talking *x, char *const *from, struct rt_error *err)
+put_parts(struct in_coll *x, char *const *from, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	int64_t i;
 
-	if (x->t->op != RT_TALK_COPY) {
+	if (x->t->op != RT_COLL_COPY) {
 		look_at(x, x->g->me, x->g->me);
 		return x->part.elems > 0 ? fold(x, from, x->part.elems, err)
 					 : RT_OK;
@@ -485,7 +485,7 @@ put_parts(struct talking *x, char *const *from, struct rt_error *err)
 }
 
 static enum rt_status
-each_part(struct talking *x, struct rt_error *err)
+each_part(struct in_coll *x, struct rt_error *err)
 {
 	struct rt_nccl_part list[2 * FOLD_PARTS];
 	char *from[FOLD_PARTS] = { NULL };
@@ -504,7 +504,7 @@ each_part(struct talking *x, struct rt_error *err)
  * packs what goes out, and says what to call.
  */
 static enum rt_status
-before_call(struct talking *x, enum rt_gpu_way way, struct rt_nccl_call *call,
+before_call(struct in_coll *x, enum rt_gpu_way way, struct rt_nccl_call *call,
 	    struct rt_error *err)
 {
 	bool gather = way == RT_GPU_UNPACK;
@@ -529,7 +529,7 @@ before_call(struct talking *x, enum rt_gpu_way way, struct rt_nccl_call *call,
 
 /* What came, from where the call has put it. */
 static enum rt_status
-unpack(struct talking *x, char *from, struct rt_error *err)
+unpack(struct in_coll *x, char *from, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	int64_t i;
@@ -547,7 +547,7 @@ rt_gpu_legs(struct rt_device *d, const struct rt_nccl_comm *c,
 	    const struct rt_group *g, const struct rt_gpu_leg *legs, int64_t n,
 	    int64_t mb, struct rt_error *err)
 {
-	struct talking x = { .d = d, .c = c, .g = g, .mb = mb };
+	struct in_coll x = { .d = d, .c = c, .g = g, .mb = mb };
 	struct rt_nccl_call calls[RT_MAX_JOINED];
 	enum rt_status status = RT_OK;
 	int64_t ncalls = 0, i;

@@ -130,7 +130,7 @@ enum rt_status rt_gpu_look(const struct rt_gpu_api *api, int64_t local_rank,
 enum rt_status rt_gpu_fits(const struct rt_plan *p,
 			   const struct rt_gpu_facts *f, struct rt_error *err);
 /* Does the arena, and what a driver needs beside it? */
-enum rt_status rt_gpu_room(const struct rt_gpu_facts *f, int64_t arena_bytes,
+enum rt_status rt_gpu_scratch(const struct rt_gpu_facts *f, int64_t arena_bytes,
 			   struct rt_error *err);
 
 /* ---- the device (cuda.c, cuda_image.c, cuda_comm.c) ---------------------- */
@@ -139,7 +139,7 @@ struct rt_gpu_function;
 
 /* A talk by NCCL, one of the last. */
 struct rt_gpu_sent {
-	const struct rt_talk *talk;	/* NULL: none yet */
+	const struct rt_coll *coll;	/* NULL: none yet */
 	struct rt_place place;
 	const char *lo[2], *hi[2];	/* what it reads, and writes */
 	void *event;			/* at its end */
@@ -196,7 +196,7 @@ enum rt_status rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 			     const struct rt_call *c, void *stream,
 			     struct rt_error *err);
 
-enum rt_status rt_gpu_talk(struct rt_device *d, const struct rt_talk *t,
+enum rt_status rt_gpu_coll(struct rt_device *d, const struct rt_coll *t,
 			   char *const *at, const struct rt_place *place,
 			   struct rt_error *err);
 /* What a kernel reads or writes is not on its way any more. */
@@ -242,7 +242,7 @@ const struct rt_nccl_comm *rt_nccl_edge(const struct rt_device *d,
 /* Of a talk: n elements of each member. */
 struct rt_nccl_call {
 	enum rt_nccl_op op;
-	const struct rt_talk *talk;
+	const struct rt_coll *coll;
 	char *in, *out;
 	int64_t n;
 };
@@ -282,7 +282,7 @@ enum rt_gpu_way {
 
 /* Of a talk that is no single call. */
 enum rt_gpu_way rt_gpu_parts_way(const struct rt_device *d,
-				 const struct rt_talk *t,
+				 const struct rt_coll *t,
 				 const struct rt_group *g, int64_t mb);
 /* How a talk is done, by which call. */
 struct rt_gpu_leg {

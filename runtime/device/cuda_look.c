@@ -100,7 +100,7 @@ rt_gpu_fits(const struct rt_plan *p, const struct rt_gpu_facts *f,
 }
 
 enum rt_status
-rt_gpu_room(const struct rt_gpu_facts *f, int64_t arena_bytes,
+rt_gpu_scratch(const struct rt_gpu_facts *f, int64_t arena_bytes,
 	    struct rt_error *err)
 {
 	if (arena_bytes <= f->free_bytes) {

@@ -31,7 +31,7 @@ struct rt_device_kind {
 			       const struct rt_place *at,
 			       struct rt_error *err);
 	/* NULL: rt_comm_join can do it; `at` as there. */
-	enum rt_status (*talk)(struct rt_device *d, const struct rt_talk *t,
+	enum rt_status (*coll)(struct rt_device *d, const struct rt_coll *t,
 			       char *const *at, const struct rt_place *place,
 			       struct rt_error *err);
 	/* Offsets into the arena; all that was begun before has ended. */
@@ -183,12 +183,12 @@ struct rt_shown rt_place_text(const struct rt_place *at);
 struct rt_group;
 
 /* Bytes that this rank needs for a talk of a group. */
-enum rt_status rt_talk_room(const struct rt_plan *p, const struct rt_talk *t,
+enum rt_status rt_coll_scratch(const struct rt_plan *p, const struct rt_coll *t,
 			    const struct rt_group *g, int64_t microbatch,
 			    int64_t *out, struct rt_error *err);
 /* RT_FORMAT: the program has less. */
-enum rt_status rt_talk_fits(const struct rt_device *d,
-			    const struct rt_talk *t, int64_t microbatch,
+enum rt_status rt_coll_fits(const struct rt_device *d,
+			    const struct rt_coll *t, int64_t microbatch,
 			    struct rt_error *err);
 
 /* ---- device_emulate.c --------------------------------------------------- */

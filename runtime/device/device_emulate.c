@@ -111,10 +111,10 @@ emulated_step(struct rt_device *d, const struct rt_kernel *k,
 
 /* The host's memory needs no packing; the plan must have room for it. */
 static enum rt_status
-emulated_talk(struct rt_device *d, const struct rt_talk *t, char *const *at,
+emulated_coll(struct rt_device *d, const struct rt_coll *t, char *const *at,
 	      const struct rt_place *place, struct rt_error *err)
 {
-	enum rt_status status = rt_talk_fits(d, t, place->microbatch, err);
+	enum rt_status status = rt_coll_fits(d, t, place->microbatch, err);
 
 	return status == RT_OK ? rt_comm_join(d->comm, t, place->microbatch,
 					      at, place->trip, err) : status;
@@ -141,7 +141,7 @@ emulated_close(struct rt_device *d)
 }
 
 static const struct rt_device_kind emulated = {
-	.name = "emulate", .step = emulated_step, .talk = emulated_talk,
+	.name = "emulate", .step = emulated_step, .coll = emulated_coll,
 	.read = rt_host_read, .write = rt_host_write, .zero = rt_host_zero,
 	.set_step = emulated_set_step, .close = emulated_close
 };

@@ -81,7 +81,7 @@ struct rt_attend {
 };
 
 /* Bytes are the larger side of one rank, as in nccl-tests. */
-struct rt_talk {
+struct rt_coll {
 	enum rt_collective op;
 	int ranks;
 	int64_t bytes;
@@ -98,7 +98,7 @@ struct rt_facts {
 	double clock_mhz;
 	double memory_bytes, cache_bytes;
 	int ranks; /* the most that can talk to each other */
-	const char *no_attention, *no_talk; /* why not; NULL: it can */
+	const char *no_attention, *no_comm; /* why not; NULL: it can */
 	const char *launch; /* what a launch is */
 };
 
@@ -115,7 +115,7 @@ struct rt_meter_ops {
 				 struct rt_error *);
 	enum rt_status (*launch)(struct rt_meter *, struct rt_sample *,
 				 struct rt_error *);
-	enum rt_status (*talk)(struct rt_meter *, const struct rt_talk *,
+	enum rt_status (*coll)(struct rt_meter *, const struct rt_coll *,
 			       struct rt_sample *, struct rt_error *);
 	void (*close)(struct rt_meter *);
 };

@@ -19,24 +19,24 @@
 #include <unistd.h>
 
 /* One rank's part of the shared pages: a line that only it writes. */
-struct seat {
+struct slot {
 	_Alignas(64) atomic_uint step; /* done, of this round */
 	_Alignas(64) double rounds_us; /* of one stretch */
 	double cpu_us, wall_us; /* with all that is between its rounds */
 };
 
-struct hall {
+struct segment {
 	_Alignas(64) atomic_uint arrived, open; /* a barrier */
 	_Alignas(64) atomic_int runs; /* of the next stretch; 0: go home */
 	atomic_bool lost; /* somebody is gone */
 	pid_t master;
-	struct seat seats[];
+	struct slot slots[];
 };
 
 /* One rank's view. */
-struct talk {
-	struct hall *hall;
-	struct rt_talk x;
+struct coll {
+	struct segment *segment;
+	struct rt_coll x;
 	int rank;
 	int64_t n; /* elements of a rank's larger side */
 	float *in, *out; /* of rank 0; the others' follow */
@@ -50,12 +50,12 @@ struct talk {
 #define LOOKS 20000
 
 static bool
-someone_left(const struct talk *t)
+someone_left(const struct coll *t)
 {
 	int i;
 
 	if (t->rank > 0) {
-		return getppid() != t->hall->master;
+		return getppid() != t->segment->master;
 	}
 	for (i = 1; i < t->x.ranks; i++) {
 		if (waitpid(t->children[i], NULL, WNOHANG) != 0) {
@@ -68,16 +68,16 @@ someone_left(const struct talk *t)
 
 /* Until *at is `want` or, with `past`, more; false if nobody will set it. */
 static bool
-wait_for(const struct talk *t, atomic_uint *at, unsigned want)
+wait_for(const struct coll *t, atomic_uint *at, unsigned want)
 {
 	unsigned spins = 0;
 
 	while ((int)(atomic_load_explicit(at, memory_order_acquire) - want) <
 	       0) {
 		rt_spin(&spins);
-		if (spins % LOOKS == 0 && (atomic_load(&t->hall->lost) ||
+		if (spins % LOOKS == 0 && (atomic_load(&t->segment->lost) ||
 					   someone_left(t))) {
-			atomic_store(&t->hall->lost, true);
+			atomic_store(&t->segment->lost, true);
 			return false;
 		}
 	}
@@ -85,9 +85,9 @@ wait_for(const struct talk *t, atomic_uint *at, unsigned want)
 }
 
 static bool
-barrier(const struct talk *t)
+barrier(const struct coll *t)
 {
-	struct hall *h = t->hall;
+	struct segment *h = t->segment;
 	unsigned round = atomic_load(&h->open);
 
 	if (atomic_fetch_add(&h->arrived, 1) + 1 == (unsigned)t->x.ranks) {
@@ -101,20 +101,20 @@ barrier(const struct talk *t)
 /* ---- one round ---- */
 
 static float *
-of_rank(const struct talk *t, float *base, int rank)
+of_rank(const struct coll *t, float *base, int rank)
 {
 	return base + (int64_t)rank * t->n;
 }
 
 static int
-ring(const struct talk *t, int place)
+ring(const struct coll *t, int place)
 {
 	return (place % t->x.ranks + t->x.ranks) % t->x.ranks;
 }
 
 /* The part of a rank's elements: whole lines but for the last. */
 static void
-part_of(const struct talk *t, int part, int64_t *from, int64_t *n)
+part_of(const struct coll *t, int part, int64_t *from, int64_t *n)
 {
 	int64_t lines = (t->n + 15) / 16;
 	int64_t end = lines * (part + 1) / t->x.ranks * 16;
@@ -143,23 +143,23 @@ add(float *restrict to, const float *restrict a, const float *restrict b,
 
 /* Takes a step: waits for the rank in front, reads from it, says so. */
 static bool
-begin_step(const struct talk *t, unsigned step)
+begin_step(const struct coll *t, unsigned step)
 {
 	int front = ring(t, t->rank - 1);
 
-	return wait_for(t, &t->hall->seats[front].step, step);
+	return wait_for(t, &t->segment->slots[front].step, step);
 }
 
 static void
-end_step(const struct talk *t, unsigned step)
+end_step(const struct coll *t, unsigned step)
 {
-	atomic_store_explicit(&t->hall->seats[t->rank].step, step + 1,
+	atomic_store_explicit(&t->segment->slots[t->rank].step, step + 1,
 			      memory_order_release);
 }
 
 /* Parts add up on their way; that of rank + 1 ends here. */
 static bool
-scatter(const struct talk *t, unsigned *step)
+scatter(const struct coll *t, unsigned *step)
 {
 	int front = ring(t, t->rank - 1), s;
 	int64_t from, n;
@@ -180,7 +180,7 @@ scatter(const struct talk *t, unsigned *step)
 
 /* Whole parts go round; `first` is the one that a rank begins with. */
 static bool
-gather(const struct talk *t, int first, unsigned *step)
+gather(const struct coll *t, int first, unsigned *step)
 {
 	int front = ring(t, t->rank - 1), s;
 	int64_t from, n;
@@ -200,7 +200,7 @@ gather(const struct talk *t, int first, unsigned *step)
 
 /* A gather's own part comes from elsewhere, and is there before a step. */
 static bool
-gather_own(const struct talk *t)
+gather_own(const struct coll *t)
 {
 	unsigned step = 1;
 	int64_t from, n;
@@ -213,11 +213,11 @@ gather_own(const struct talk *t)
 }
 
 static bool
-send(const struct talk *t)
+send(const struct coll *t)
 {
 	if (t->rank == 0) {
 		end_step(t, 0);
-		return wait_for(t, &t->hall->seats[1].step, 1);
+		return wait_for(t, &t->segment->slots[1].step, 1);
 	}
 	if (t->rank == 1) {
 		if (!begin_step(t, 1)) {
@@ -231,7 +231,7 @@ send(const struct talk *t)
 }
 
 static bool
-exchange(const struct talk *t)
+exchange(const struct coll *t)
 {
 	unsigned step = 0;
 
@@ -253,7 +253,7 @@ exchange(const struct talk *t)
  * a moment ago, and so lies in its own caches and not in those of its peers.
  */
 static void
-renew(const struct talk *t)
+renew(const struct coll *t)
 {
 	volatile float *in = of_rank(t, t->in, t->rank);
 	int64_t i;
@@ -265,9 +265,9 @@ renew(const struct talk *t)
 
 /* The clock runs from when all are ready until all are done. */
 static bool
-rounds(const struct talk *t, int runs)
+rounds(const struct coll *t, int runs)
 {
-	struct seat *own = &t->hall->seats[t->rank];
+	struct slot *own = &t->segment->slots[t->rank];
 	double cpu_us = rt_cpu_us(), wall_us = rt_wall_us(), us;
 
 	own->rounds_us = 0;
@@ -298,7 +298,7 @@ given(int rank, int64_t i)
 }
 
 static void
-fill(const struct talk *t)
+fill(const struct coll *t)
 {
 	float *in = of_rank(t, t->in, t->rank);
 	int64_t i;
@@ -312,7 +312,7 @@ fill(const struct talk *t)
 
 /* What rank `to` has got at element i; its own side of each op. */
 static float
-want(const struct talk *t, int owner, int64_t i)
+want(const struct coll *t, int owner, int64_t i)
 {
 	int n = t->x.ranks;
 
@@ -323,7 +323,7 @@ want(const struct talk *t, int owner, int64_t i)
 }
 
 static bool
-agrees(const struct talk *t)
+agrees(const struct coll *t)
 {
 	int to, part;
 	int64_t from, n, i;
@@ -353,13 +353,13 @@ agrees(const struct talk *t)
 
 /* A child's life; it never comes back. */
 static void
-follow(struct talk *t)
+follow(struct coll *t)
 {
 	int runs;
 
 	rt_cores_pin(&t->cores, t->rank);
 	fill(t);
-	while (barrier(t) && (runs = atomic_load(&t->hall->runs)) > 0) {
+	while (barrier(t) && (runs = atomic_load(&t->segment->runs)) > 0) {
 		if (!rounds(t, runs)) {
 			break;
 		}
@@ -377,30 +377,30 @@ gone(struct rt_error *err)
 static enum rt_status
 run_rounds(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 {
-	struct talk *t = user;
+	struct coll *t = user;
 	double share = 0;
 	int i;
 
-	atomic_store(&t->hall->runs, runs);
+	atomic_store(&t->segment->runs, runs);
 	if (!barrier(t) || !rounds(t, runs)) {
 		return gone(err);
 	}
 	for (i = 0; i < t->x.ranks; i++) {
-		const struct seat *s = &t->hall->seats[i];
+		const struct slot *s = &t->segment->slots[i];
 
 		share += s->wall_us > 0 ? s->cpu_us / s->wall_us : 1;
 	}
-	out->wall_us = t->hall->seats[0].rounds_us;
+	out->wall_us = t->segment->slots[0].rounds_us;
 	out->cpu_us = share * out->wall_us;
 	return RT_OK;
 }
 
 static enum rt_status
-start(struct talk *t, struct rt_error *err)
+start(struct coll *t, struct rt_error *err)
 {
 	int i;
 
-	t->hall->master = getpid();
+	t->segment->master = getpid();
 	rt_cores_get(&t->cores);
 	for (i = 1; i < t->x.ranks; i++) {
 		pid_t pid = fork();
@@ -423,11 +423,11 @@ start(struct talk *t, struct rt_error *err)
 
 /* Those that still wait are sent home; whoever does not hear is ended. */
 static void
-finish(struct talk *t, bool all_well)
+finish(struct coll *t, bool all_well)
 {
 	int i;
 
-	atomic_store(&t->hall->runs, 0);
+	atomic_store(&t->segment->runs, 0);
 	if (!all_well || !barrier(t)) {
 		for (i = 1; i < t->x.ranks; i++) {
 			if (t->children[i] > 0) {
@@ -444,18 +444,18 @@ finish(struct talk *t, bool all_well)
 }
 
 enum rt_status
-rt_cpu_talk(const struct rt_talk *x, const struct rt_pace *pace,
+rt_cpu_comm(const struct rt_coll *x, const struct rt_pace *pace,
 	    struct rt_sample *out, struct rt_error *err)
 {
-	size_t seats = sizeof(struct hall) +
-		       (size_t)x->ranks * sizeof(struct seat);
+	size_t slots = sizeof(struct segment) +
+		       (size_t)x->ranks * sizeof(struct slot);
 	int64_t n = x->bytes / (int64_t)sizeof(float);
-	size_t head = (seats + 4095) / 4096 * 4096;
+	size_t head = (slots + 4095) / 4096 * 4096;
 	size_t side = ((size_t)n * sizeof(float) * (size_t)x->ranks + 4095) /
 		      4096 * 4096;
 	pid_t children[1024] = { 0 };
 	enum rt_status status;
-	struct talk t = { .x = *x, .n = n, .children = children };
+	struct coll t = { .x = *x, .n = n, .children = children };
 	char *pages;
 
 	if (x->ranks < 2 || x->ranks > 1024 || n < 16 * x->ranks) {
@@ -466,7 +466,7 @@ rt_cpu_talk(const struct rt_talk *x, const struct rt_pace *pace,
 	if (!pages) {
 		return rt_no_memory(err, NULL);
 	}
-	t.hall = (struct hall *)(void *)pages;
+	t.segment = (struct segment *)(void *)pages;
 	t.in = (float *)(void *)(pages + head);
 	t.out = (float *)(void *)(pages + head + side);
 	status = start(&t, err);

@@ -182,11 +182,11 @@ launch(struct rt_meter *m, struct rt_sample *out, struct rt_error *err)
 }
 
 static enum rt_status
-talk(struct rt_meter *m, const struct rt_talk *x, struct rt_sample *out,
+coll(struct rt_meter *m, const struct rt_coll *x, struct rt_sample *out,
      struct rt_error *err)
 {
 	drop_threads(m->self);
-	return rt_cpu_talk(x, &m->pace, out, err);
+	return rt_cpu_comm(x, &m->pace, out, err);
 }
 
 static void
@@ -198,7 +198,7 @@ close_cpu(struct rt_meter *m)
 }
 
 static const struct rt_meter_ops ops = {
-	matmul, attend, stream, launch, talk, close_cpu
+	matmul, attend, stream, launch, coll, close_cpu
 };
 
 /* The first of each rate that the machine has and that is right on it. */
@@ -253,7 +253,7 @@ rt_meter_cpu(struct rt_meter *m, struct rt_pace pace, struct rt_error *err)
 	m->facts.cache_bytes = cache_bytes();
 	m->facts.ranks = c->threads;
 	if (c->threads < 2) {
-		m->facts.no_talk = "there is one core only";
+		m->facts.no_comm = "there is one core only";
 	}
 	m->facts.launch = "a region on all threads, which spin for it";
 	return RT_OK;

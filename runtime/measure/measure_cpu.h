@@ -133,7 +133,7 @@ double rt_cpu_clock_mhz(void);
  * Between forked processes, over pages that they share; no thread may run
  * beside the caller.
  */
-enum rt_status rt_cpu_talk(const struct rt_talk *x, const struct rt_pace *pace,
+enum rt_status rt_cpu_comm(const struct rt_coll *x, const struct rt_pace *pace,
 			   struct rt_sample *out, struct rt_error *err);
 
 #endif

@@ -457,7 +457,7 @@ learn(struct rt_meter *m, struct rt_cuda *c, struct rt_error *err)
 	}
 	f->launch = "an empty kernel behind others on a stream";
 	f->no_attention = "that needs a kernel which no library here has";
-	f->no_talk = c->n < 2 ? "there is one device only" : NULL;
+	f->no_comm = c->n < 2 ? "there is one device only" : NULL;
 	return RT_OK;
 }
 
@@ -534,7 +534,7 @@ close_cuda(struct rt_meter *m)
 }
 
 static const struct rt_meter_ops ops = {
-	matmul, attend, stream, launch, rt_cuda_talk, close_cuda
+	matmul, attend, stream, launch, rt_cuda_comm, close_cuda
 };
 
 enum rt_status

@@ -18,9 +18,9 @@ struct rank {
 	rt_cu_address in, out;
 };
 
-struct talk {
+struct coll {
 	struct rt_cuda *c;
-	struct rt_talk x;
+	struct rt_coll x;
 	size_t n; /* elements of a rank's larger side */
 	struct rank ranks[RT_CU_DEVICES];
 	void *from, *to;
@@ -34,7 +34,7 @@ pointer(rt_cu_address at)
 
 /* What rank i calls. */
 static enum rt_status
-call(struct talk *t, int i, struct rt_error *err)
+call(struct coll *t, int i, struct rt_error *err)
 {
 	struct rank *r = &t->ranks[i];
 	size_t own = t->n / (size_t)t->x.ranks;
@@ -65,7 +65,7 @@ call(struct talk *t, int i, struct rt_error *err)
 }
 
 static enum rt_status
-once(struct talk *t, struct rt_error *err)
+once(struct coll *t, struct rt_error *err)
 {
 	enum rt_status status = CHECK(t->c, t->c->api.nccl_start(),
 					 nccl_start);
@@ -83,7 +83,7 @@ once(struct talk *t, struct rt_error *err)
 }
 
 static enum rt_status
-wait_all(struct talk *t, struct rt_error *err)
+wait_all(struct coll *t, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	int i;
@@ -98,9 +98,9 @@ wait_all(struct talk *t, struct rt_error *err)
 }
 
 static enum rt_status
-run_talk(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
+run_coll(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 {
-	struct talk *t = user;
+	struct coll *t = user;
 	void *last = t->ranks[t->x.ranks - 1].stream;
 	enum rt_status status = wait_all(t, err);
 	float ms = 0;
@@ -132,7 +132,7 @@ run_talk(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 
 /* Ones go in: sums are the number of ranks, copies ones. */
 static enum rt_status
-check(struct talk *t, struct rt_error *err)
+check(struct coll *t, struct rt_error *err)
 {
 	bool sums = t->x.op == RT_ALL_REDUCE || t->x.op == RT_REDUCE_SCATTER;
 	int last = t->x.ranks - 1;
@@ -160,7 +160,7 @@ check(struct talk *t, struct rt_error *err)
 }
 
 static enum rt_status
-make_rank(struct talk *t, int i, struct rt_error *err)
+make_rank(struct coll *t, int i, struct rt_error *err)
 {
 	struct rank *r = &t->ranks[i];
 	struct rt_cuda *c = t->c;
@@ -178,7 +178,7 @@ make_rank(struct talk *t, int i, struct rt_error *err)
 }
 
 static enum rt_status
-make(struct talk *t, struct rt_error *err)
+make(struct coll *t, struct rt_error *err)
 {
 	struct rt_cuda *c = t->c;
 	void *comms[RT_CU_DEVICES] = { 0 };
@@ -205,7 +205,7 @@ make(struct talk *t, struct rt_error *err)
 
 /* Whatever was made; the first device is current again. */
 static void
-unmake(struct talk *t)
+unmake(struct coll *t)
 {
 	struct rt_cu_api *api = &t->c->api;
 	int i;
@@ -233,10 +233,10 @@ unmake(struct talk *t)
 }
 
 enum rt_status
-rt_cuda_talk(struct rt_meter *m, const struct rt_talk *x,
+rt_cuda_comm(struct rt_meter *m, const struct rt_coll *x,
 	     struct rt_sample *out, struct rt_error *err)
 {
-	struct talk *t = calloc(1, sizeof *t);
+	struct coll *t = calloc(1, sizeof *t);
 	enum rt_status status;
 
 	if (!t) {
@@ -254,7 +254,7 @@ rt_cuda_talk(struct rt_meter *m, const struct rt_talk *x,
 	}
 	status = make(t, err);
 	if (status == RT_OK) {
-		status = rt_sample_take(&m->pace, 1, run_talk, t, out, err);
+		status = rt_sample_take(&m->pace, 1, run_coll, t, out, err);
 	}
 	if (status == RT_OK) {
 		status = check(t, err);

@@ -258,7 +258,7 @@ show_record(const struct report *p, const struct record *r, FILE *out)
 	struct line l = line_of(p, r);
 
 	fprintf(out, "%7.4g %9.3f", l.calls, l.ms);
-	if (r->kind != RT_TALLY_TALK) {
+	if (r->kind != RT_TALLY_COLL) {
 		show_number(out, l.predicted_ms, 9, 3);
 		show_number(out, l.ratio, 6, 2);
 	}
@@ -277,7 +277,7 @@ show_text(const struct report *p, FILE *out)
 			"phase",
 		[RT_TALLY_KERNEL] = "  calls        ms predicted  ratio  "
 			"GFLOP/s   GB/s  kernel",
-		[RT_TALLY_TALK] = "  calls        ms  talk"
+		[RT_TALLY_COLL] = "  calls        ms  talk"
 	};
 	double predicted_ms = p->plan->step_us * 1e-3;
 	double second = p->step_ms * 1e-3;
@@ -295,7 +295,7 @@ show_text(const struct report *p, FILE *out)
 					       : 0);
 	fprintf(out, "%-10s %9.3f ms\n%-10s %9.3f ms\n%-10s %9.3f ms\n"
 		"%-10s %9.3f ms\n%-10s %9.3f ms\n", "compute",
-		p->times.compute, "talk", p->times.talk, "waiting",
+		p->times.compute, "talk", p->times.coll, "waiting",
 		p->times.waiting, "update", p->times.update, "data",
 		p->times.data);
 	if (p->slow_ms > p->fast_ms) {
@@ -327,7 +327,7 @@ show_json(const struct report *p, FILE *out)
 		"  \"fastest_ms\": %.17g,\n  \"parts\": [", p->step_ms,
 		p->plan->step_us * 1e-3, (long long)p->steps,
 		(double)p->plan->tokens / (p->step_ms * 1e-3),
-		p->times.compute, p->times.talk, p->times.waiting,
+		p->times.compute, p->times.coll, p->times.waiting,
 		p->times.update, p->times.data, (long long)p->slow,
 		p->slow_ms, (long long)p->fast, p->fast_ms);
 	for (i = 0; i < p->all.n; i++) {

@@ -93,7 +93,7 @@ show_sizes(const struct rt_plan *p, int64_t rank, FILE *out)
 		(long long)g->shared_bytes, (long long)g->own_bytes);
 	if (p->arch) {
 		fprintf(out, "  %-18s %14lld bytes\n", "room of talks",
-			(long long)g->talk_bytes);
+			(long long)g->comm_bytes);
 	}
 }
 

@@ -193,10 +193,10 @@ step_numbers(const struct rt_log *l, const struct rt_log_step *s,
 		out[n++] = (struct number){ "mfu",
 					    p->flops / second / p->peak };
 	}
-	left = s->step_ms - t->compute - t->talk - t->update - t->data;
+	left = s->step_ms - t->compute - t->coll - t->update - t->data;
 	out[n++] = (struct number){ "step_ms", s->step_ms };
 	out[n++] = (struct number){ "compute_ms", t->compute };
-	out[n++] = (struct number){ "talk_ms", t->talk };
+	out[n++] = (struct number){ "talk_ms", t->coll };
 	out[n++] = (struct number){ "waiting_ms", left > 0 ? left : 0 };
 	out[n++] = (struct number){ "update_ms", t->update };
 	out[n++] = (struct number){ "data_ms", t->data };

@@ -148,8 +148,8 @@ static enum rt_status
 reduce_by_nccl(struct rt_run *r, const struct rt_nccl_comm *c, int64_t bytes,
 	       struct rt_error *err)
 {
-	const struct rt_talk t = { .what = "all_reduce of preflight",
-		.op = RT_TALK_SUM, .elem = RT_ELEM_F32 };
+	const struct rt_coll t = { .what = "all_reduce of preflight",
+		.op = RT_COLL_SUM, .elem = RT_ELEM_F32 };
 	struct rt_gpu *g = r->device->self;
 	char *at = r->device->arena;
 	const struct rt_nccl_call call = { RT_NCCL_REDUCE, &t, at, at,
@@ -172,8 +172,8 @@ reduce_by_host(struct rt_run *r, const struct rt_group *g, int64_t bytes,
 	struct rt_pieces *all = calloc((size_t)n, sizeof *all);
 	struct rt_spread row = { .size = bytes / 4, .at = all };
 	const struct rt_spread *dims[] = { &row };
-	struct rt_talk t = { .what = "all_reduce of preflight",
-		.op = RT_TALK_SUM, .axes = g->axes, .elem = RT_ELEM_F32,
+	struct rt_coll t = { .what = "all_reduce of preflight",
+		.op = RT_COLL_SUM, .axes = g->axes, .elem = RT_ELEM_F32,
 		.ndims = 1, .in = dims, .out = dims };
 	char *at = rt_comm_arena(r->comm);
 	enum rt_status status;
@@ -185,7 +185,7 @@ reduce_by_host(struct rt_run *r, const struct rt_group *g, int64_t bytes,
 		all[i].n = 1;
 		all[i].total = all[i].at[0].count = bytes / 4;
 	}
-	status = rt_comm_talk(r->comm, &t, 0, at, at, -1, err);
+	status = rt_comm_coll(r->comm, &t, 0, at, at, -1, err);
 	free(all);
 	return status;
 }

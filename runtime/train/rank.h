@@ -109,7 +109,7 @@ struct rt_feed {
 };
 
 struct rt_times {
-	double data, compute, talk, waiting, update;	/* ms */
+	double data, compute, coll, waiting, update;	/* ms */
 };
 
 #define RT_MAX_NUMBERS 16
@@ -210,7 +210,7 @@ void rt_evaluation_log(const struct rt_evaluation *e, struct rt_log *l);
 /* ---- what was measured (bench.c) --------------------------------------- */
 
 /* To what time goes; by name. */
-enum rt_tallied { RT_TALLY_PHASE, RT_TALLY_KERNEL, RT_TALLY_TALK };
+enum rt_tallied { RT_TALLY_PHASE, RT_TALLY_KERNEL, RT_TALLY_COLL };
 
 void rt_tally_add(struct rt_tally *m, enum rt_tallied kind, const void *key,
 		  const char *what, double ms, double us, double flops,

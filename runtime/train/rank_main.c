@@ -21,7 +21,7 @@
 
 /* What a signal handler may touch: who told us to end, and when. */
 static volatile sig_atomic_t told;
-static volatile int64_t told_ms;
+static volatile int64_t reported_ms;
 
 static void
 on_signal(int number)
@@ -31,11 +31,11 @@ on_signal(int number)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-	if (told && ms - told_ms > SAME_SIGNAL_MS) {
+	if (told && ms - reported_ms > SAME_SIGNAL_MS) {
 		_exit(128 + number);
 	}
 	if (!told) {
-		told_ms = ms;
+		reported_ms = ms;
 		told = number;
 	}
 }

@@ -69,7 +69,7 @@ struct whole {
 	struct rt_comm *comm;
 	struct rt_device device;
 	struct rt_run *run;
-	double told_ms;		/* when the others heard of it */
+	double reported_ms;		/* when the others heard of it */
 	/* by tensor of the plan: the largest element */
 	double *most;
 	double most_of[NKINDS];
@@ -185,10 +185,10 @@ pulse(void *user, struct rt_error *err)
 	double now_ms = rt_now_ms();
 	int64_t more = 1;
 
-	if (now_ms - w->told_ms < PULSE_MS) {
+	if (now_ms - w->reported_ms < PULSE_MS) {
 		return RT_OK;
 	}
-	w->told_ms = now_ms;
+	w->reported_ms = now_ms;
 	return rt_comm_spread(w->r->comm, 0, &more, sizeof more, err);
 }
 
@@ -247,7 +247,7 @@ run_whole(struct whole *w, const struct rt_options *o, int64_t step,
 	struct rt_error other;
 	int64_t more = 0;
 
-	w->told_ms = rt_now_ms();
+	w->reported_ms = rt_now_ms();
 	if (w->r->rank == 0) {
 		rt_comm_note(w->r->comm, "a step of the unsplit plan", -1, -1);
 		status = run_on_rank_0(w, o, step, c, err);

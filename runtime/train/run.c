@@ -71,21 +71,21 @@ clock_ms(const struct rt_run *r)
 
 /* Of the plan's talks; its time is talk, or waiting for another stage. */
 static enum rt_status
-do_talk(struct rt_run *r, const struct rt_talk *t, char *const *at,
+do_coll(struct rt_run *r, const struct rt_coll *t, char *const *at,
 	int64_t trip)
 {
-	bool waits = t->op == RT_TALK_RECV || t->op == RT_TALK_FREE;
+	bool waits = t->op == RT_COLL_RECV || t->op == RT_COLL_FREE;
 	struct rt_place place = { trip, r->microbatch };
 	struct rt_device *d = r->device;
 	double ms = rt_now_ms();
 	enum rt_status status;
 
-	status = d->kind->talk ? d->kind->talk(d, t, at, &place, &r->err)
+	status = d->kind->coll ? d->kind->coll(d, t, at, &place, &r->err)
 		: rt_comm_join(r->comm, t, r->microbatch, at, trip, &r->err);
 	ms = rt_now_ms() - ms;
-	*(waits ? &r->times.waiting : &r->times.talk) += ms;
+	*(waits ? &r->times.waiting : &r->times.coll) += ms;
 	if (r->tally) {
-		rt_tally_add(r->tally, RT_TALLY_TALK, t, t->what, ms, 0, 0, 0);
+		rt_tally_add(r->tally, RT_TALLY_COLL, t, t->what, ms, 0, 0, 0);
 	}
 	return status;
 }
@@ -128,7 +128,7 @@ run_steps(struct rt_run *r, const struct rt_kernel *k,
 			char *const at[] = { c->shared + s->in,
 					     c->shared + s->out };
 
-			status = do_talk(r, s->talk, at, trip);
+			status = do_coll(r, s->coll, at, trip);
 		}
 	}
 	return status;
@@ -140,13 +140,13 @@ launch(struct rt_env *env, const struct rt_kernel *k, const struct rt_call *c,
 {
 	struct rt_run *r = (struct rt_run *)env;
 	struct rt_call call = *c;
-	double ms = clock_ms(r), talked = r->times.talk;
+	double ms = clock_ms(r), communicated = r->times.coll;
 	enum rt_status status;
 
 	call.shared = env->arena + r->program->work_offset;
 	rt_comm_note(r->comm, k->what, trip, r->microbatch);
 	status = run_steps(r, k, &call, trip);
-	ms = clock_ms(r) - ms - (r->times.talk - talked);
+	ms = clock_ms(r) - ms - (r->times.coll - communicated);
 	r->times.compute += ms;
 	if (r->tally) {
 		rt_tally_add(r->tally, RT_TALLY_KERNEL, k, k->what, ms, k->us,
@@ -157,10 +157,10 @@ launch(struct rt_env *env, const struct rt_kernel *k, const struct rt_call *c,
 }
 
 static int64_t
-talk(struct rt_env *env, const struct rt_talk *t, char *const *at,
+coll(struct rt_env *env, const struct rt_coll *t, char *const *at,
      int64_t trip)
 {
-	return do_talk((struct rt_run *)env, t, at, trip);
+	return do_coll((struct rt_run *)env, t, at, trip);
 }
 
 static void
@@ -298,7 +298,7 @@ own_part(const struct rt_run *r, bool stop, double sums[NSUMS],
 	sums += 2 * RT_MAX_NUMBERS;
 	sums[0] = t->data;
 	sums[1] = t->compute;
-	sums[2] = t->talk;
+	sums[2] = t->coll;
 	sums[3] = t->waiting;
 	sums[4] = t->update;
 	sums[NTIMES] = stop;
@@ -508,7 +508,7 @@ rt_run_open(struct rt_run **out, const struct rt_plan *plan, int64_t rank,
 		return rt_no_memory(err, NULL);
 	}
 	r->env = (struct rt_env){ .arena = device->arena, .seed = seed,
-				  .launch = launch, .talk = talk };
+				  .launch = launch, .coll = coll };
 	r->plan = plan;
 	r->program = &plan->programs[plan->program_of[rank]];
 	r->comm = device->comm;

@@ -140,7 +140,7 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 	const struct price_traits traits = { 0 };
 	struct ir_ctx c;
 	struct target t;
-	struct target_seats seats;
+	struct target_devs devs;
 	struct ir_module *m;
 	struct sched *s;
 	struct ranks r;
@@ -161,9 +161,9 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 	}
 	s = ranks_schedule(m, &c.perm);
 	assert_true(s && ranks_open(&r, m, s, &why));
-	price_seats(&r, &t, &c.perm, &seats);
-	assert_true(price_step(&r, &seats, &traits, &c.perm, &p, &why));
-	answer_split_time(&r, &seats, &p, &c.perm, us);
+	price_devs(&r, &t, &c.perm, &devs);
+	assert_true(price_step(&r, &devs, &traits, &c.perm, &p, &why));
+	answer_split_time(&r, &devs, &p, &c.perm, us);
 	for (i = 0; i < ANSWER_NTIMES; i++) {
 		assert_true(us[i] >= -1e-6 * p.step_us);
 		sum += us[i];
@@ -174,11 +174,11 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 
 /* Each kind of talk is there if and only if its axis is. */
 static void
-test_talk(void **state)
+test_coll(void **state)
 {
 	static const struct {
 		const char *model, *pins;
-		uint32_t talk;	/* bit t: enum answer_time t */
+		uint32_t coll;	/* bit t: enum answer_time t */
 	} rows[] = {
 		{ dense, "microbatch=2", 0 },
 		{ dense, "dp=4,zero=0", 1 << ANSWER_DATA },
@@ -200,7 +200,7 @@ test_talk(void **state)
 	for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		times_of(rows[i].model, rows[i].pins, us);
 		for (t = ANSWER_TENSOR; t <= ANSWER_PIPELINE; t++) {
-			if ((us[t] > 0) != (rows[i].talk >> t & 1)) {
+			if ((us[t] > 0) != (rows[i].coll >> t & 1)) {
 				fail_msg("%s: %s is %g us", rows[i].pins,
 					 answer_times[t].what, us[t]);
 			}
@@ -249,7 +249,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mtbf), cmocka_unit_test(test_interval),
-		cmocka_unit_test(test_goodput), cmocka_unit_test(test_talk),
+		cmocka_unit_test(test_goodput), cmocka_unit_test(test_coll),
 		cmocka_unit_test(test_recompute)
 	};
 

@@ -156,7 +156,7 @@ static void back_run(uint32_t kernel, uint32_t rank, uint32_t step);
 static void back_close(void);
 
 static bool
-is_talk(const struct cg_step *x)
+is_comm(const struct cg_step *x)
 {
 	return !x->func && !x->grid;
 }
@@ -442,7 +442,7 @@ receive(struct rank *to, uint32_t kernel, uint32_t step)
 				found++;
 			}
 		}
-		assert_true(x->op == RT_TALK_SUM ? found > 0 : found == 1);
+		assert_true(x->op == RT_COLL_SUM ? found > 0 : found == 1);
 	}
 }
 
@@ -455,7 +455,7 @@ run_kernel(uint32_t kernel)
 
 	for (i = 0; i < s.ranks[0].k[kernel].steps.n; i++) {
 		for (r = 0; r < s.nranks; r++) {
-			if (is_talk(&s.ranks[r].k[kernel].steps.at[i])) {
+			if (is_comm(&s.ranks[r].k[kernel].steps.at[i])) {
 				receive(&s.ranks[r], kernel, i);
 			} else {
 				back_run(kernel, r, i);

@@ -79,13 +79,13 @@ add_rest(struct cal *c, const struct target_group *t)
 	add(c, t, p, p.bytes);
 	p.group = CAL_LAUNCH;
 	add(c, t, p, 0);
-	p.group = CAL_TALK;
+	p.group = CAL_COMM;
 	for (ranks = 2; ranks <= 8; ranks *= 2) {
 		for (op = 0; op <= COST_REDUCE_SCATTER; op++) {
 			for (bytes = 4096; bytes < 1e9; bytes *= 8) {
-				p.talk.op = (enum cost_op)op;
-				p.talk.ranks = ranks;
-				p.talk.bytes = bytes;
+				p.coll.op = (enum cost_op)op;
+				p.coll.ranks = ranks;
+				p.coll.bytes = bytes;
 				add(c, t, p, bytes);
 			}
 		}
@@ -177,7 +177,7 @@ test_again(void **state)
 			    a100.groups.at[0].device.link_hop_us);
 		assert_true(d->attention_eff ==
 			    a100.groups.at[0].device.attention_eff);
-		assert_int_equal(c.errors[CAL_TALK].n, 0);
+		assert_int_equal(c.errors[CAL_COMM].n, 0);
 		assert_true(turn == 0 || (d->memory_eff == first.memory_eff &&
 			    d->memory_bytes_us == first.memory_bytes_us));
 		first = *d;

@@ -14,7 +14,7 @@ is_op(const struct mutant *k, const struct site *x, enum ir_op op)
 }
 
 static bool
-talks(const struct mutant *k, const struct site *x)
+colls(const struct mutant *k, const struct site *x)
 {
 	return ir_is(node_at(k, x)->op, IRF_CONVERTS);
 }
@@ -26,7 +26,7 @@ drop_collective(struct mutant *k, const struct site *x)
 {
 	const struct ir_node *n = node_at(k, x);
 
-	if (!talks(k, x)) {
+	if (!colls(k, x)) {
 		return false;
 	}
 	use_instead(k, n->result, ir_args(k->m, n)[0]);
@@ -40,7 +40,7 @@ drop_collective_and_lie(struct mutant *k, const struct site *x)
 {
 	const struct ir_node *n = node_at(k, x);
 
-	if (!talks(k, x)) {
+	if (!colls(k, x)) {
 		return false;
 	}
 	k->m->values.at[ir_args(k->m, n)[0]].type =
@@ -54,7 +54,7 @@ swap_collectives(struct mutant *k, const struct site *x)
 	const struct ir_region *r = &k->m->regions.at[x->region];
 	uint32_t i;
 
-	for (i = x->at + 1; talks(k, x) && i < r->nodes.n; i++) {
+	for (i = x->at + 1; colls(k, x) && i < r->nodes.n; i++) {
 		if (ir_is(ir_node(k->m, r->nodes.at[i])->op, IRF_CONVERTS)) {
 			move(k, x->region, i, x->at);
 			return true;
@@ -92,7 +92,7 @@ other_on(struct mutant *k, const struct site *x)
 static bool
 no_on(struct mutant *k, const struct site *x)
 {
-	if (talks(k, x) || !attr_of(k, x->node, IR_ATTR_ON)) {
+	if (colls(k, x) || !attr_of(k, x->node, IR_ATTR_ON)) {
 		return false;
 	}
 	drop_attr(k, x->node, IR_ATTR_ON);
@@ -213,7 +213,7 @@ forget_on(struct mutant *k, region_id id, axis_id a)
 		if (!on || on->ndims) {
 			continue;
 		}
-		if (talks(k, &x)) {
+		if (colls(k, &x)) {
 			drop_collective(k, &x);
 		} else {
 			drop_attr(k, x.node, IR_ATTR_ON);

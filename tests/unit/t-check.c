@@ -576,7 +576,7 @@ comes_to_an_end(struct mutant *k)
 	c.nstages = k->s->nstages;
 	c.npipes = k->s->nranks;
 	assert_true(check_facts(&c));
-	check_talk(&c);
+	check_comm(&c);
 	assert_int_equal(k->m->ctx->diags.errors, 0);
 	return all_end(&r);
 }

@@ -114,7 +114,7 @@ struct spread {
 };
 
 struct drawn {
-	struct rt_talk talk;
+	struct rt_coll coll;
 	struct spread in[MAX_D], out[MAX_D];
 	const struct rt_spread *ins[MAX_D], *outs[MAX_D];
 	int64_t microbatch, trip;
@@ -235,7 +235,7 @@ fill_spread(const struct rt_plan *p, struct spread *s, int64_t size,
  * `first`: it is to be one call with that; NULL: alone.
  */
 static void
-draw_talk(const struct rt_plan *p, struct drawn *t, const struct drawn *first,
+draw_coll(const struct rt_plan *p, struct drawn *t, const struct drawn *first,
 	  int64_t most, uint64_t *seed)
 {
 	static const char *const names[] = { "all_reduce", "reduce_scatter",
@@ -248,7 +248,7 @@ draw_talk(const struct rt_plan *p, struct drawn *t, const struct drawn *first,
 		ndims = 2 + draw_below(seed, MAX_D - 1);
 	}
 	do {
-		axes = first ? first->talk.axes
+		axes = first ? first->coll.axes
 			: draw_below(seed, (int64_t)1 << p->naxes) & ~1;
 	} while (members(p, axes) < 2);
 	n = members(p, axes);
@@ -272,9 +272,9 @@ draw_talk(const struct rt_plan *p, struct drawn *t, const struct drawn *first,
 	free(owner);
 	snprintf(t->what, sizeof(t->what), "%s %d", names[kind],
 		 (int)draw_below(seed, 1000));
-	t->talk = (struct rt_talk){ .what = t->what, .axes = axes,
-		.op = kind == 2 || kind == 3 ? RT_TALK_COPY :
-			draw_below(seed, 4) ? RT_TALK_SUM : RT_TALK_MAX,
+	t->coll = (struct rt_coll){ .what = t->what, .axes = axes,
+		.op = kind == 2 || kind == 3 ? RT_COLL_COPY :
+			draw_below(seed, 4) ? RT_COLL_SUM : RT_COLL_MAX,
 		.elem = draw_below(seed, 5), .ndims = ndims, .in = t->ins,
 		.out = t->outs };
 	t->in_place = draw_below(seed, 2) && (kind == 0 || kind == 2 ||
@@ -284,8 +284,8 @@ draw_talk(const struct rt_plan *p, struct drawn *t, const struct drawn *first,
 	t->key = draw(seed);
 	t->kind = kind;
 	if (first) {
-		t->talk.op = first->talk.op;
-		t->talk.elem = first->talk.elem;
+		t->coll.op = first->coll.op;
+		t->coll.elem = first->coll.elem;
 		t->microbatch = first->microbatch;
 		t->trip = first->trip;
 	}
@@ -308,7 +308,7 @@ whole(const struct rt_plan *p, const struct drawn *t, bool in, int64_t rank,
 {
 	int64_t d, position = 0, times = 1;
 
-	for (d = t->talk.ndims - 1; d >= 0; d--) {
+	for (d = t->coll.ndims - 1; d >= 0; d--) {
 		const struct rt_pieces *x = pieces(p, t, d, in, rank);
 		int64_t local = i % x->total, b;
 
@@ -329,7 +329,7 @@ has(const struct rt_plan *p, const struct drawn *t, int64_t rank,
 {
 	int64_t d, b;
 
-	for (d = 0; d < t->talk.ndims; d++) {
+	for (d = 0; d < t->coll.ndims; d++) {
 		const struct rt_pieces *x = pieces(p, t, d, true, rank);
 
 		for (b = 0; b < x->n; b++) {
@@ -346,9 +346,9 @@ has(const struct rt_plan *p, const struct drawn *t, int64_t rank,
 }
 
 static double
-add_up(const struct rt_talk *t, double acc, double v)
+add_up(const struct rt_coll *t, double acc, double v)
 {
-	if (t->op == RT_TALK_MAX) {
+	if (t->op == RT_COLL_MAX) {
 		return v > acc ? v : acc;
 	}
 	if (t->elem == RT_ELEM_F64) {
@@ -379,7 +379,7 @@ static void
 expected(const struct rt_plan *p, const struct drawn *t, int64_t rank,
 	 int64_t i, char *out)
 {
-	enum rt_elem e = (enum rt_elem)t->talk.elem;
+	enum rt_elem e = (enum rt_elem)t->coll.elem;
 	int64_t at[MAX_D], position = whole(p, t, false, rank, i, at), r;
 	bool first = true;
 	double acc = 0;
@@ -387,12 +387,12 @@ expected(const struct rt_plan *p, const struct drawn *t, int64_t rank,
 	for (r = 0; r < p->nranks; r++) {
 		double v;
 
-		if (!same_group(p, r, rank, t->talk.axes) ||
+		if (!same_group(p, r, rank, t->coll.axes) ||
 		    !has(p, t, r, at)) {
 			continue;
 		}
 		v = value(t->key, r, position, e);
-		acc = first ? v : add_up(&t->talk, acc, v);
+		acc = first ? v : add_up(&t->coll, acc, v);
 		first = false;
 	}
 	put(out, e, acc);
@@ -403,7 +403,7 @@ elems(const struct rt_plan *p, const struct drawn *t, bool in, int64_t rank)
 {
 	int64_t n = 1, d;
 
-	for (d = 0; d < t->talk.ndims; d++) {
+	for (d = 0; d < t->coll.ndims; d++) {
 		n *= pieces(p, t, d, in, rank)->total;
 	}
 	return n;
@@ -415,8 +415,8 @@ static int
 fails(const struct drawn *t, int64_t rank, int64_t i)
 {
 	fprintf(stderr, "rank %d: %s elem %d op %d axes %x: element %d%s\n",
-		(int)rank, t->what, (int)t->talk.elem, (int)t->talk.op,
-		(unsigned)t->talk.axes, (int)i, t->in_place ? " in place" :
+		(int)rank, t->what, (int)t->coll.elem, (int)t->coll.op,
+		(unsigned)t->coll.axes, (int)i, t->in_place ? " in place" :
 		"");
 	return WRONG;
 }
@@ -425,7 +425,7 @@ static void
 lay_out(const struct rt_comm_options *o, struct drawn *t, char *at,
 	int64_t room)
 {
-	enum rt_elem e = (enum rt_elem)t->talk.elem;
+	enum rt_elem e = (enum rt_elem)t->coll.elem;
 	int64_t rank = o->world.rank, size = rt_elem_bytes(e), i;
 	int64_t nin = elems(o->plan, t, true, rank), pos[MAX_D];
 	int64_t nout = elems(o->plan, t, false, rank);
@@ -444,7 +444,7 @@ static int
 look_at(const struct rt_comm_options *o, const struct drawn *t)
 {
 	int64_t rank = o->world.rank, i;
-	int64_t size = rt_elem_bytes((enum rt_elem)t->talk.elem);
+	int64_t size = rt_elem_bytes((enum rt_elem)t->coll.elem);
 	int64_t nin = elems(o->plan, t, true, rank);
 	int64_t nout = elems(o->plan, t, false, rank);
 	const char *out = t->at_out;
@@ -464,7 +464,7 @@ look_at(const struct rt_comm_options *o, const struct drawn *t)
 
 /* n talks that are one call; each as if it were alone. */
 static int
-try_talks(struct rt_comm *c, const struct rt_comm_options *o, struct drawn *t,
+try_colls(struct rt_comm *c, const struct rt_comm_options *o, struct drawn *t,
 	  int n, int64_t room)
 {
 	char *at[2 * MOST_JOINED];
@@ -475,9 +475,9 @@ try_talks(struct rt_comm *c, const struct rt_comm_options *o, struct drawn *t,
 		lay_out(o, &t[i], rt_comm_arena(c) + i * room, room);
 		at[2 * i] = t[i].at_in;
 		at[2 * i + 1] = t[i].at_out;
-		t[i].talk.next = i + 1 < n ? &t[i + 1].talk : NULL;
+		t[i].coll.next = i + 1 < n ? &t[i + 1].coll : NULL;
 	}
-	if (rt_comm_join(c, &t->talk, t->microbatch, at, t->trip, &err) !=
+	if (rt_comm_join(c, &t->coll, t->microbatch, at, t->trip, &err) !=
 	    RT_OK) {
 		return gave_up(c, &err);
 	}
@@ -489,7 +489,7 @@ try_talks(struct rt_comm *c, const struct rt_comm_options *o, struct drawn *t,
 
 struct random_run {
 	uint64_t seed;
-	int talks;
+	int colls;
 	int64_t most;
 };
 
@@ -508,13 +508,13 @@ run_random(const struct rt_comm_options *o, void *user)
 		free(t);
 		return gave_up(NULL, &err);
 	}
-	for (i = 0; i < r->talks && bad == 0; i++) {
+	for (i = 0; i < r->colls && bad == 0; i++) {
 		n = i % 3 ? 1 : 1 + (int)draw_below(&seed, MOST_JOINED);
 		for (k = 0; k < n; k++) {
-			draw_talk(o->plan, &t[k], k ? t : NULL,
+			draw_coll(o->plan, &t[k], k ? t : NULL,
 				  i % 4 ? 2000 : r->most, &seed);
 		}
-		bad = try_talks(c, o, t, n, room);
+		bad = try_colls(c, o, t, n, room);
 	}
 	free(t);
 	if (bad != GAVE_UP) {
@@ -531,10 +531,10 @@ static const struct rt_axis eight[] = { { NULL, 0, 0 }, { "dp", 2, 0 },
 	{ "mb", 3, 1 }, { "cp", 2, 0 }, { "tp", 2, 0 } };
 
 static void
-random_talks(const struct rt_axis *axes, int64_t naxes, int talks)
+random_colls(const struct rt_axis *axes, int64_t naxes, int colls)
 {
 	const char *seed = getenv("COMM_SEED");
-	struct random_run r = { seed ? strtoull(seed, NULL, 10) : 1, talks,
+	struct random_run r = { seed ? strtoull(seed, NULL, 10) : 1, colls,
 		60000 };
 	struct rt_plan p = plan_of(axes, naxes);
 
@@ -545,10 +545,10 @@ static void
 test_random(void **state)
 {
 	(void)state;
-	random_talks(two, 2, 200);
-	random_talks(three, 2, 150);
-	random_talks(four, 4, 150);
-	random_talks(eight, 5, 100);
+	random_colls(two, 2, 200);
+	random_colls(three, 2, 150);
+	random_colls(four, 4, 150);
+	random_colls(eight, 5, 100);
 }
 
 int

@@ -564,8 +564,8 @@ test_messages(void **state)
 		offsetof(struct rt_gpu_api, map), &err), RT_IO);
 	assert_string_equal(err.message, "cuTensorMapEncodeTiled failed: "
 			    "planted (77)");
-	assert_int_equal(rt_gpu_room(&facts, 1 << 30, &err), RT_OK);
-	assert_int_equal(rt_gpu_room(&facts, (1 << 30) + 1, &err), RT_RANGE);
+	assert_int_equal(rt_gpu_scratch(&facts, 1 << 30, &err), RT_OK);
+	assert_int_equal(rt_gpu_scratch(&facts, (1 << 30) + 1, &err), RT_RANGE);
 	assert_non_null(strstr(err.message, "needs 1.00 GiB of the GPU, and "
 			       "1.00 of 2.00 GiB are free (Test)"));
 }

@@ -25,7 +25,7 @@ static struct {
 	struct rt_emu *emu;
 	struct rt_plan plan;
 	struct rt_program program;
-	struct rt_talk talk;
+	struct rt_coll coll;
 	struct rt_group group;
 	struct rt_spread in[DIMS], out[DIMS];
 	const struct rt_spread *ins[DIMS], *outs[DIMS];
@@ -46,7 +46,7 @@ below(int64_t n)
 static int64_t
 bytes_of(void)
 {
-	return rt_elem_bytes((enum rt_elem)t.talk.elem);
+	return rt_elem_bytes((enum rt_elem)t.coll.elem);
 }
 
 /* ---- what is wrapped ---- */
@@ -96,8 +96,8 @@ add_up(int64_t me, char *out, int64_t n)
 		parts[i].dims[0] = &flat;
 		parts[i].at = t.room[i] + me * n * bytes_of();
 	}
-	rt_gather_parts(parts, t.group.n, dims, 1, (enum rt_elem)t.talk.elem,
-			RT_TALK_SUM, out, acc);
+	rt_gather_parts(parts, t.group.n, dims, 1, (enum rt_elem)t.coll.elem,
+			RT_COLL_SUM, out, acc);
 }
 
 enum rt_status
@@ -188,24 +188,24 @@ cut(struct rt_spread *s, struct rt_pieces *p, int64_t size, int how)
 
 /* Sums are of what all have, to what each has of it: an all-reduce is none. */
 static void
-draw_talk(void)
+draw_coll(void)
 {
-	static const int64_t ops[] = { RT_TALK_COPY, RT_TALK_COPY,
-				       RT_TALK_SUM, RT_TALK_MAX };
+	static const int64_t ops[] = { RT_COLL_COPY, RT_COLL_COPY,
+				       RT_COLL_SUM, RT_COLL_MAX };
 	static const char ways[] = "wcb";
 	int64_t d, from, to, size;
 
 	t.group.n = 2 + below(MOST - 1);
 	t.plan.nranks = t.group.n;
-	t.talk = (struct rt_talk){ .op = ops[below(4)], .elem = below(5),
+	t.coll = (struct rt_coll){ .op = ops[below(4)], .elem = below(5),
 		.ndims = 1 + below(DIMS), .in = t.ins, .out = t.outs };
-	if (t.talk.op == RT_TALK_COPY && below(4) == 0) {
-		t.talk.elem = RT_ELEM_U8;
+	if (t.coll.op == RT_COLL_COPY && below(4) == 0) {
+		t.coll.elem = RT_ELEM_U8;
 	}
-	from = t.talk.op == RT_TALK_COPY ? below(t.talk.ndims) : -1;
-	to = below(t.talk.ndims + (t.talk.op == RT_TALK_COPY));
-	for (d = 0; d < t.talk.ndims; d++) {
-		size = d == t.talk.ndims - 1 && below(2)
+	from = t.coll.op == RT_COLL_COPY ? below(t.coll.ndims) : -1;
+	to = below(t.coll.ndims + (t.coll.op == RT_COLL_COPY));
+	for (d = 0; d < t.coll.ndims; d++) {
+		size = d == t.coll.ndims - 1 && below(2)
 			? 128 * t.group.n : 1 + below(7);
 		t.ins[d] = &t.in[d];
 		t.outs[d] = &t.out[d];
@@ -226,16 +226,16 @@ fill(char *in, int64_t rank)
 	for (i = 0; i < ROOM / size; i++) {
 		v = (i * 7 + rank * 3) % 64;
 		f = (float)v;
-		if (t.talk.elem == RT_ELEM_U8) {
+		if (t.coll.elem == RT_ELEM_U8) {
 			in[i] = (char)v;
-		} else if (t.talk.elem == RT_ELEM_F64) {
+		} else if (t.coll.elem == RT_ELEM_F64) {
 			((double *)(void *)in)[i] = (double)v;
-		} else if (t.talk.elem == RT_ELEM_F32) {
+		} else if (t.coll.elem == RT_ELEM_F32) {
 			((float *)(void *)in)[i] = f;
-		} else if (t.talk.elem == RT_ELEM_I32) {
+		} else if (t.coll.elem == RT_ELEM_I32) {
 			((int32_t *)(void *)in)[i] = (int32_t)v;
 		} else {
-			rt_narrow((enum rt_elem)t.talk.elem, in + i * size,
+			rt_narrow((enum rt_elem)t.coll.elem, in + i * size,
 				  &f, 1);
 		}
 	}
@@ -252,17 +252,17 @@ run_rank(int64_t me)
 	struct rt_device d = { .plan = &t.plan, .program = &t.program,
 		.comm = &comm, .arena = t.arena[me], .self = &t.gpu[me] };
 	struct rt_error err = { .status = RT_OK };
-	struct rt_gpu_leg leg = { .call = { .talk = &t.talk,
+	struct rt_gpu_leg leg = { .call = { .coll = &t.coll,
 		.in = t.arena[me], .out = t.arena[me] + ROOM } };
 
 	g.me = me;
-	leg.way = rt_gpu_parts_way(&d, &t.talk, &g, 0);
+	leg.way = rt_gpu_parts_way(&d, &t.coll, &g, 0);
 	assert_int_not_equal(leg.way, RT_GPU_HOST);
 	t.ways[leg.way]++;
 	/* no byte more than what the compiler counts */
-	assert_int_equal(rt_talk_room(&t.plan, &t.talk, &g, 0,
-				      &t.program.talk_bytes, &err), RT_OK);
-	assert_in_range(t.program.talk_bytes, 0, ROOM);
+	assert_int_equal(rt_coll_scratch(&t.plan, &t.coll, &g, 0,
+				      &t.program.comm_bytes, &err), RT_OK);
+	assert_in_range(t.program.comm_bytes, 0, ROOM);
 	if (rt_gpu_legs(&d, &c, &g, &leg, 1, 0, &err) != RT_OK) {
 		fail_msg("rank %d: %s", (int)me, err.message);
 	}
@@ -276,7 +276,7 @@ check_rank(int64_t me)
 	struct rt_part parts[MOST] = { { .at = NULL } };
 	int64_t i, d;
 
-	for (d = 0; d < t.talk.ndims; d++) {
+	for (d = 0; d < t.coll.ndims; d++) {
 		dims[d] = &t.out[d].at[me];
 		for (i = 0; i < t.group.n; i++) {
 			parts[i].dims[d] = &t.in[d].at[i];
@@ -284,14 +284,14 @@ check_rank(int64_t me)
 		}
 	}
 	memset(want, 0xee, sizeof want);
-	rt_gather_parts(parts, t.group.n, dims, t.talk.ndims,
-			(enum rt_elem)t.talk.elem,
-			(enum rt_talk_op)t.talk.op, want, acc);
+	rt_gather_parts(parts, t.group.n, dims, t.coll.ndims,
+			(enum rt_elem)t.coll.elem,
+			(enum rt_coll_op)t.coll.op, want, acc);
 	assert_memory_equal(t.arena[me] + ROOM, want, ROOM);
 }
 
 static void
-random_talks(void **state)
+random_colls(void **state)
 {
 	int64_t i, r;
 	int pass;
@@ -299,7 +299,7 @@ random_talks(void **state)
 	(void)state;
 	for (i = 0; i < TRIES; i++) {
 		t.seed = (uint64_t)i;
-		draw_talk();
+		draw_coll();
 		for (r = 0; r < t.group.n; r++) {
 			fill(t.arena[r], r);
 			memset(t.arena[r] + ROOM, 0xee, ROOM);
@@ -326,15 +326,15 @@ little_room(void **state)
 	struct rt_nccl_comm c = { .n = 2 };
 	struct rt_device d = { .plan = &t.plan, .comm = &comm,
 		.arena = t.arena[0], .self = &t.gpu[0] };
-	struct rt_program p = { .talk_offset = 2 * ROOM, .talk_bytes = 256 };
+	struct rt_program p = { .comm_offset = 2 * ROOM, .comm_bytes = 256 };
 	struct rt_error err = { .status = RT_OK };
-	struct rt_gpu_leg leg = { RT_GPU_PARTS, { .talk = &t.talk,
+	struct rt_gpu_leg leg = { RT_GPU_PARTS, { .coll = &t.coll,
 		.in = t.arena[0], .out = t.arena[0] + ROOM } };
 
 	(void)state;
 	d.program = &p;
 	t.group.n = t.plan.nranks = 2;
-	t.talk = (struct rt_talk){ .op = RT_TALK_SUM, .elem = RT_ELEM_F32,
+	t.coll = (struct rt_coll){ .op = RT_COLL_SUM, .elem = RT_ELEM_F32,
 		.ndims = 1, .in = t.ins, .out = t.outs };
 	cut(&t.in[0], t.pieces[0], 201, 'w');
 	cut(&t.out[0], t.pieces[1], 201, 'c');
@@ -364,7 +364,7 @@ setup(void **state)
 	t.plan.images = &images;
 	t.plan.nmicrobatches = 1;
 	t.group.ranks = ranks;
-	t.program.talk_offset = 2 * ROOM;
+	t.program.comm_offset = 2 * ROOM;
 	for (i = 0; i < MOST; i++) {
 		t.arena[i] = aligned_alloc(256, HERE);
 		memset(t.arena[i], 0, HERE);
@@ -389,7 +389,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_talks),
+		cmocka_unit_test(random_colls),
 		cmocka_unit_test(little_room),
 	};
 

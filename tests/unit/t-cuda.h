@@ -237,13 +237,13 @@ tc_grid(struct tc *c, const struct tk_run *x, uint32_t image,
 static inline bool
 tc_has(const struct tk_run *x, uint32_t nranks, uint32_t s)
 {
-	uint32_t n = 0, talks = 0, r;
+	uint32_t n = 0, colls = 0, r;
 
 	for (r = 0; r < nranks; r++) {
 		n += s < x[r].k->steps.n;
-		talks += s < x[r].k->steps.n && !x[r].k->steps.at[s].grid;
+		colls += s < x[r].k->steps.n && !x[r].k->steps.at[s].grid;
 	}
-	assert_true(talks == 0 || talks == nranks);
+	assert_true(colls == 0 || colls == nranks);
 	return n > 0;
 }
 
@@ -290,7 +290,7 @@ tc_kernel(struct tc *c, struct tc_module *m, uint32_t i)
 			}
 		}
 		if (s < x[0].k->steps.n && !x[0].k->steps.at[s].grid) {
-			tk_talk(&m->t, x, s);
+			tk_coll(&m->t, x, s);
 		}
 	}
 	rt_emu_allow_none(c->emu);

@@ -23,8 +23,8 @@ static const struct rt_spread big_spread = { BIG, 0, big },
 static const struct rt_spread *const big_dims[] = { &big_spread },
 	*const small_dims[] = { &small_spread };
 
-static struct rt_talk
-talk_about(const char *what, int64_t over, bool large)
+static struct rt_coll
+agree_on(const char *what, int64_t over, bool large)
 {
 	int64_t i;
 
@@ -34,7 +34,7 @@ talk_about(const char *what, int64_t over, bool large)
 		small[i] = (struct rt_pieces){ .n = 1, .total = 3 };
 		small[i].at[0].count = 3;
 	}
-	return (struct rt_talk){ .what = what, .op = RT_TALK_SUM,
+	return (struct rt_coll){ .what = what, .op = RT_COLL_SUM,
 		.axes = over, .elem = RT_ELEM_F32, .ndims = 1,
 		.in = large ? big_dims : small_dims,
 		.out = large ? big_dims : small_dims };
@@ -73,8 +73,8 @@ wait_until_under_way(struct course *x)
 static int
 run_for_ever(const struct rt_comm_options *o, void *user)
 {
-	struct rt_talk x = talk_about("all_reduce x on tp", 1 << 2, true);
-	struct rt_talk y = talk_about("all_reduce y on dp", 1 << 1, false);
+	struct rt_coll x = agree_on("all_reduce x on tp", 1 << 2, true);
+	struct rt_coll y = agree_on("all_reduce y on dp", 1 << 1, false);
 	struct rt_error err;
 	struct rt_comm *c;
 	char *at;
@@ -88,9 +88,9 @@ run_for_ever(const struct rt_comm_options *o, void *user)
 	for (i = 0;; i++) {
 		double d = 1;
 
-		if (rt_comm_talk(c, &x, i % 4, at, at, i % 32, &err) !=
+		if (rt_comm_coll(c, &x, i % 4, at, at, i % 32, &err) !=
 			    RT_OK ||
-		    rt_comm_talk(c, &y, i % 4, at, at, -1, &err) != RT_OK ||
+		    rt_comm_coll(c, &y, i % 4, at, at, -1, &err) != RT_OK ||
 		    (i % 5 == 0 &&
 		     rt_comm_sum_f64(c, -1, &d, 1, &err) != RT_OK)) {
 			return gave_up(c, &err);
@@ -223,8 +223,8 @@ test_stopped(void **state)
 static int
 run_apart(const struct rt_comm_options *o, void *user)
 {
-	struct rt_talk x = talk_about("all_reduce x", -1, false);
-	struct rt_talk y = talk_about("all_gather y", -1, false);
+	struct rt_coll x = agree_on("all_reduce x", -1, false);
+	struct rt_coll y = agree_on("all_gather y", -1, false);
 	struct rt_error err;
 	struct rt_comm *c;
 	char *at;
@@ -234,8 +234,8 @@ run_apart(const struct rt_comm_options *o, void *user)
 		return gave_up(NULL, &err);
 	}
 	at = rt_comm_arena(c);
-	if (rt_comm_talk(c, &x, 0, at, at, -1, &err) != RT_OK ||
-	    rt_comm_talk(c, o->world.rank == 1 ? &y : &x, 2, at, at, 5,
+	if (rt_comm_coll(c, &x, 0, at, at, -1, &err) != RT_OK ||
+	    rt_comm_coll(c, o->world.rank == 1 ? &y : &x, 2, at, at, 5,
 			 &err) != RT_OK) {
 		return gave_up(c, &err);
 	}

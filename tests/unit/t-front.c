@@ -590,11 +590,11 @@ test_too_many(void **state)
 /* ---- collectives ---- */
 
 static double
-talk_us(void *user, node_id n)
+comm_us(void *user, node_id n)
 {
 	const struct ir_module *m = user;
 
-	return ir_is(ir_node(m, n)->op, IRF_TALKS);
+	return ir_is(ir_node(m, n)->op, IRF_COMM);
 }
 
 static const char placed_model[] =
@@ -647,16 +647,16 @@ open_placed(struct world *w, const char *model, const char *pins)
 
 /* Behind a sum over ranks a value costs that sum; before it, nothing. */
 static void
-test_talk(void **state)
+test_coll(void **state)
 {
 	static const struct {
 		const char *words;
-		double talks;
+		double colls;
 	} want[] = {
 		{ "none", 0 }, { "g", 0 }, { "silu", 0 }, { "a", 0 },
 		{ "x", 1 }, { "m", 0 }, { "m x", 1 }, { "full", 1 }
 	};
-	struct front_prices p = { talk_us, NULL, NULL };
+	struct front_prices p = { comm_us, NULL, NULL };
 	struct front_point x, all;
 	struct front front;
 	node_id *blocks;
@@ -670,7 +670,7 @@ test_talk(void **state)
 	front_at(front_open(w.m, blocks[0], &p), "none", &all);
 	for (i = 0; i < sizeof want / sizeof want[0]; i++) {
 		front_at(front_open(w.m, blocks[0], &p), want[i].words, &x);
-		if (x.extra_us != want[i].talks ||
+		if (x.extra_us != want[i].colls ||
 		    (i > 0 && x.bytes >= all.bytes)) {
 			fail_msg("%s: %g collectives, %.0f bytes",
 				 want[i].words, x.extra_us, x.bytes);
@@ -716,7 +716,7 @@ test_placed_names(void **state)
 		"none", "dot", "dot_at", "silu", "rmsnorm", "y", "m",
 		"dot_at g", "dot silu", "full"
 	};
-	struct front_prices p = { talk_us, one, NULL };
+	struct front_prices p = { comm_us, one, NULL };
 	struct front_point x;
 	node_id *blocks;
 	struct world w;
@@ -803,7 +803,7 @@ main(void)
 		cmocka_unit_test(test_all_sets),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_talk),
+		cmocka_unit_test(test_coll),
 		cmocka_unit_test(test_placed_names),
 		cmocka_unit_test(test_again),
 	};

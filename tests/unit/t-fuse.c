@@ -256,9 +256,9 @@ look_until(struct look *l, const struct kernel_list *list, uint32_t at)
 }
 
 /* What talks does so as the program says, and what stages send as well. */
-struct talks {
+struct colls {
 	const struct ir_region *region;
-	uint32_t talker, peers;
+	uint32_t comm_node, peers;
 };
 
 static uint32_t
@@ -277,19 +277,19 @@ peers_before(const struct look *l, const struct ir_region *r, uint32_t at)
  * send does not move, and nothing passes it.
  */
 static void
-look_talk(const struct look *l, struct talks *t, node_id id)
+look_coll(const struct look *l, struct colls *t, node_id id)
 {
 	const struct ir_node *n = ir_node(l->m, id);
 	uint32_t at = place_of(t->region, id);
 
-	if (!ir_is(n->op, IRF_TALKS | IRF_PEER) || may_move(l, n)) {
+	if (!ir_is(n->op, IRF_COMM | IRF_PEER) || may_move(l, n)) {
 		return;
 	}
 	assert_int_equal(peers_before(l, t->region, at), t->peers);
 	t->peers += ir_is(n->op, IRF_PEER);
 	if (ir_setting_num(l->m, "join.link", 0) == 0) {
-		assert_true(at >= t->talker);
-		t->talker = at + 1;
+		assert_true(at >= t->comm_node);
+		t->comm_node = at + 1;
 	}
 }
 
@@ -297,24 +297,24 @@ look_talk(const struct look *l, struct talks *t, node_id id)
 static void
 look_joined(struct look *l, const struct kernel *x)
 {
-	uint32_t i, talks = 0;
+	uint32_t i, colls = 0;
 
-	for (i = 0; i < x->nodes.n && x->work->talk.n > 1; i++) {
+	for (i = 0; i < x->nodes.n && x->work->coll.n > 1; i++) {
 		const struct ir_node *n = ir_node(l->m, x->nodes.at[i]);
 
-		talks += !ir_is(n->op, IRF_SINK);
+		colls += !ir_is(n->op, IRF_SINK);
 		assert_true(ir_is(n->op, IRF_SINK) ||
-			    n->op == x->work->talk.op);
+			    n->op == x->work->coll.op);
 	}
-	assert_true(x->work->talk.n <= 1 || talks == x->work->talk.n);
-	l->joined += talks;
+	assert_true(x->work->coll.n <= 1 || colls == x->work->coll.n);
+	l->joined += colls;
 }
 
 static void
 look_region(struct look *l, const struct kernel_list *list)
 {
 	const struct ir_region *r = &l->m->regions.at[list->region];
-	struct talks talks = { .region = r };
+	struct colls colls = { .region = r };
 	uint32_t i, k;
 
 	for (i = 0; i < list->free.n; i++) {
@@ -333,7 +333,7 @@ look_region(struct look *l, const struct kernel_list *list)
 		}
 		look_joined(l, x);
 		for (k = 0; k < x->nodes.n; k++) {
-			look_talk(l, &talks, x->nodes.at[k]);
+			look_coll(l, &colls, x->nodes.at[k]);
 		}
 	}
 	for (i = 0; i < r->nodes.n; i++) {
@@ -383,7 +383,7 @@ same_work(const struct kernel_work *a, const struct kernel_work *b)
 		assert_memory_equal(a->attention, b->attention,
 				    sizeof *a->attention);
 	}
-	assert_memory_equal(&a->talk, &b->talk, sizeof a->talk);
+	assert_memory_equal(&a->coll, &b->coll, sizeof a->coll);
 }
 
 static void

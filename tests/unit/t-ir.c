@@ -45,7 +45,7 @@ expect_next(struct buf *b)
 static void
 print_in_bits(struct ir_module *m, const char *text)
 {
-	struct ir_print_room room;
+	struct ir_print_scratch room;
 	char few[24];
 	struct buf b = { .at = few, .cap = sizeof few, .full = expect_next };
 	size_t perm = m->ctx->perm.total_bytes, tmp;

@@ -139,13 +139,13 @@ tk_run_step(const struct tk_run *x, uint32_t s)
 static inline bool
 tk_has(const struct tk_run *x, uint32_t nranks, uint32_t s)
 {
-	uint32_t n = 0, talks = 0, r;
+	uint32_t n = 0, colls = 0, r;
 
 	for (r = 0; r < nranks; r++) {
 		n += s < x[r].k->steps.n;
-		talks += s < x[r].k->steps.n && !x[r].steps[s];
+		colls += s < x[r].k->steps.n && !x[r].steps[s];
 	}
-	assert_true(talks == 0 || talks == nranks);
+	assert_true(colls == 0 || colls == nranks);
 	return n > 0;
 }
 
@@ -169,7 +169,7 @@ tk_run_all(struct tk *t, double most)
 				}
 			}
 			if (s < x[0].k->steps.n && !x[0].steps[s]) {
-				tk_talk(t, x, s);
+				tk_coll(t, x, s);
 			}
 		}
 		for (r = 0; r < t->nranks; r++) {

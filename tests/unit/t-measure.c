@@ -227,7 +227,7 @@ test_bf16(void **state)
 /* ---- processes ---- */
 
 static void
-test_talk(void **state)
+test_coll(void **state)
 {
 	static const struct rt_pace few = { 1, 1, 1, 2, 1 };
 	struct rt_sample s;
@@ -238,10 +238,10 @@ test_talk(void **state)
 	for (op = 0; op < RT_COLLECTIVES; op++) {
 		for (ranks = 2; ranks <= 4; ranks++) {
 			/* parts that are no whole lines too */
-			struct rt_talk x = { (enum rt_collective)op, ranks,
+			struct rt_coll x = { (enum rt_collective)op, ranks,
 					     4 * 333 };
 
-			assert_int_equal(rt_cpu_talk(&x, &few, &s, &err),
+			assert_int_equal(rt_cpu_comm(&x, &few, &s, &err),
 					 RT_OK);
 			assert_true(s.low_us > 0);
 		}
@@ -252,15 +252,15 @@ static void
 test_refused(void **state)
 {
 	static const struct rt_pace few = { 1, 1, 1, 2, 1 };
-	struct rt_talk x = { RT_SEND, 1, 4096 };
+	struct rt_coll x = { RT_SEND, 1, 4096 };
 	struct rt_sample s;
 	struct rt_error err;
 
 	(void)state;
-	assert_int_equal(rt_cpu_talk(&x, &few, &s, &err), RT_RANGE);
+	assert_int_equal(rt_cpu_comm(&x, &few, &s, &err), RT_RANGE);
 	x.ranks = 2;
 	x.bytes = 64;
-	assert_int_equal(rt_cpu_talk(&x, &few, &s, &err), RT_RANGE);
+	assert_int_equal(rt_cpu_comm(&x, &few, &s, &err), RT_RANGE);
 }
 
 int
@@ -275,7 +275,7 @@ main(void)
 		cmocka_unit_test(test_emulated_tile),
 		cmocka_unit_test(test_saved_config),
 		cmocka_unit_test(test_bf16),
-		cmocka_unit_test(test_talk),
+		cmocka_unit_test(test_coll),
 		cmocka_unit_test(test_refused),
 	};
 

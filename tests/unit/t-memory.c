@@ -440,21 +440,21 @@ add_send(struct memory_work *w, uint32_t from, uint32_t to)
 }
 
 static void
-add_sends(struct memory_work *w, uint32_t talk, uint64_t *state)
+add_sends(struct memory_work *w, uint32_t coll, uint64_t *state)
 {
 	uint32_t n = w->out->nstages, i;
 
-	for (i = 0; i + 1 < n && talk != ANY; i++) {
+	for (i = 0; i + 1 < n && coll != ANY; i++) {
 		add_send(w, i, i + 1);
 		add_send(w, i + 1, i);
 	}
-	for (i = 0; i < n && talk == ANY; i++) {
+	for (i = 0; i < n && coll == ANY; i++) {
 		add_send(w, draw(state, n), draw(state, n));
 	}
-	if (talk == DOWN || talk == BOTH) {
+	if (coll == DOWN || coll == BOTH) {
 		add_send(w, 0, n - 1);
 	}
-	if (talk == UP || talk == BOTH) {
+	if (coll == UP || coll == BOTH) {
 		add_send(w, n - 1, 0);
 	}
 }
@@ -478,7 +478,7 @@ count_places(struct memory_work *w, const struct sched *s, uint32_t *places)
 /* As many in the short schedule as in the whole; whether that is not two. */
 static bool
 wait_alike(struct arena *a, const struct sched *s, const struct sched *brief,
-	   uint32_t talk, uint64_t *state)
+	   uint32_t coll, uint64_t *state)
 {
 	struct memory mem = { .nstages = s->nstages };
 	struct memory_work w = { .a = a, .out = &mem };
@@ -488,7 +488,7 @@ wait_alike(struct arena *a, const struct sched *s, const struct sched *brief,
 
 	mem.stage = arena_alloc(a, s->nstages * sizeof *mem.stage);
 	arena_init(&w.tmp, a->mem);
-	add_sends(&w, talk, state);
+	add_sends(&w, coll, state);
 	count_places(&w, s, x);
 	count_places(&w, brief, y);
 	for (i = 0; i < 2 * s->nstages; i++) {
@@ -497,7 +497,7 @@ wait_alike(struct arena *a, const struct sched *s, const struct sched *brief,
 			fail_msg("%s P=%u v=%u M=%u, talk %u: %u waits in %u "
 				 "places, not %u", s->def->name, s->nranks,
 				 s->nstages / s->nranks, s->nmicrobatches,
-				 talk, i / 2, y[i], x[i]);
+				 coll, i / 2, y[i], x[i]);
 		}
 	}
 	arena_release(&w.tmp);
@@ -508,7 +508,7 @@ static uint32_t
 wait_in_all(const struct sched_def *def, uint32_t p, uint32_t v,
 	    uint64_t *state)
 {
-	uint32_t m, talk, more = 0;
+	uint32_t m, coll, more = 0;
 	const char *why;
 	struct mem mem;
 	struct arena a;
@@ -520,8 +520,8 @@ wait_in_all(const struct sched_def *def, uint32_t p, uint32_t v,
 						   &why);
 		const struct sched *brief = sched_holding(&a, s);
 
-		for (talk = 0; brief != s && talk < NTALKS; talk++) {
-			more += wait_alike(&a, s, brief, talk, state);
+		for (coll = 0; brief != s && coll < NTALKS; coll++) {
+			more += wait_alike(&a, s, brief, coll, state);
 		}
 		arena_release(&a);
 		arena_init(&a, &mem);

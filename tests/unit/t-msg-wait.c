@@ -110,7 +110,7 @@ look_at(void *lib, int64_t rank)
 static char said[2048];
 
 static enum rt_status
-waits(struct carrier *l, double timeout_us, bool is_told,
+waits(struct carrier *l, double timeout_us, bool is_printed,
       struct rt_error *err)
 {
 	static const struct rt_axis axes[] = { { NULL, 0, 0 },
@@ -120,7 +120,7 @@ waits(struct carrier *l, double timeout_us, bool is_told,
 	struct rt_msg_calls calls = { .send = send_it, .test = test_it,
 				      .probe = probe, .look_at = look_at };
 	struct rt_msg m = { .calls = &calls, .lib = l, .started = true };
-	volatile sig_atomic_t told = is_told;
+	volatile sig_atomic_t told = is_printed;
 	struct rt_scene scene = { "the end", -1, -1, 0 };
 	struct rt_msg_post post = { .rank = 1, .busy = true,
 				    .received = true };

@@ -20,11 +20,11 @@ static struct price
 step(const struct price_traits *traits)
 {
 	static const struct price_func forward = {
-		.us = { [PRICE_MATRIX] = 600, [PRICE_TALK] = 400 },
+		.us = { [PRICE_MATRIX] = 600, [PRICE_COMM] = 400 },
 		.total_us = 1000, .data_us = 300, .tensor_us = 100,
 		.kernels = 10
 	}, update = {
-		.us = { [PRICE_MAPS] = 50, [PRICE_TALK] = 150 },
+		.us = { [PRICE_MAPS] = 50, [PRICE_COMM] = 150 },
 		.total_us = 200, .data_us = 150, .kernels = 2
 	};
 	struct sched_briefs briefs = { .arena = &arena };
@@ -91,7 +91,7 @@ test_overlap(void **state)
 	assert_true(p.step_us > 5 * 3 * 700);
 	assert_true(p.update_us >= 50 && p.update_us < 200);
 	assert_true(p.run[0][SCHED_F].us[PRICE_MATRIX] == 600);
-	assert_true(p.run[0][SCHED_F].us[PRICE_TALK] > 100);
+	assert_true(p.run[0][SCHED_F].us[PRICE_COMM] > 100);
 	assert_true(step_us("tp_overlap=1") < step_us(""));
 	assert_true(step_us("tp_overlap=1 dp_overlap=1") < p.step_us);
 }

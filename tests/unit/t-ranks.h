@@ -470,7 +470,7 @@ tk_rooms(struct tk *t, const struct tk_kernel *k, uint32_t r,
 }
 
 static inline void
-tk_talk(struct tk *t, struct tk_run *x, uint32_t s)
+tk_coll(struct tk *t, struct tk_run *x, uint32_t s)
 {
 	const struct cg_step *step = &x[0].k->steps.at[s];
 	float *sum = malloc((size_t)step->elems * 4 * TK_RANKS + 4);
@@ -479,7 +479,7 @@ tk_talk(struct tk *t, struct tk_run *x, uint32_t s)
 
 	for (r = 0; r < t->nranks; r++) {
 		for (i = 0; i < step->elems; i++) {
-			float v = step->op == RT_TALK_MAX ? -INFINITY : 0, y;
+			float v = step->op == RT_COLL_MAX ? -INFINITY : 0, y;
 
 			for (k = 0; k < t->nranks; k++) {
 				bool group = true;
@@ -489,7 +489,7 @@ tk_talk(struct tk *t, struct tk_run *x, uint32_t s)
 						 t->at[r][a] == t->at[k][a];
 				}
 				memcpy(&y, x[k].shared + step->in + 4 * i, 4);
-				v = !group ? v : step->op == RT_TALK_MAX
+				v = !group ? v : step->op == RT_COLL_MAX
 					? fmaxf(v, y) : v + y;
 			}
 			sum[r * step->elems + i] = v;

@@ -47,7 +47,7 @@ teardown(void **state)
 static int64_t
 room(bool sums, uint32_t axes, const uint32_t in[2], const uint32_t out[2])
 {
-	struct host_talk t = { .axes = axes, .elem_bytes = 4, .sums = sums,
+	struct host_coll t = { .axes = axes, .elem_bytes = 4, .sums = sums,
 			       .ndims = 2 };
 	uint32_t i;
 
@@ -57,9 +57,9 @@ room(bool sums, uint32_t axes, const uint32_t in[2], const uint32_t out[2])
 		t.out[i].cut = out[i];
 	}
 	code.classes.at[0] = (struct host_class){ .c = &code };
-	code.talks.n = 0;
-	host_room(&code.classes.at[0], &t, 1);
-	return code.classes.at[0].talk_bytes;
+	code.colls.n = 0;
+	host_scratch(&code.classes.at[0], &t, 1);
+	return code.classes.at[0].comm_bytes;
 }
 
 #define CUT(rows, cols) ((const uint32_t[]){ rows, cols })
@@ -106,21 +106,21 @@ static void
 joined_add_up(void **state)
 {
 	struct host_class *k = &code.classes.at[0];
-	struct host_talk t[2] = { { .axes = 1u << tp, .elem_bytes = 4,
+	struct host_coll t[2] = { { .axes = 1u << tp, .elem_bytes = 4,
 				    .sums = true, .ndims = 1 } };
 
 	(void)state;
 	*k = (struct host_class){ .c = &code };
-	code.talks.n = 0;
+	code.colls.n = 0;
 	t[0].in[0].size = t[0].out[0].size = 1000;
 	t[0].out[0].cut = tp;
 	t[1] = t[0];
 	t[1].in[0].size = t[1].out[0].size = 3000;
-	host_room(k, t, 2);
+	host_scratch(k, t, 2);
 	/* two parts of 500 and two of 1500 */
-	assert_int_equal(k->talk_bytes, 2 * 2048 + 2 * 6144);
-	host_room(k, t + 1, 1);
-	assert_int_equal(k->talk_bytes, 2 * 2048 + 2 * 6144);
+	assert_int_equal(k->comm_bytes, 2 * 2048 + 2 * 6144);
+	host_scratch(k, t + 1, 1);
+	assert_int_equal(k->comm_bytes, 2 * 2048 + 2 * 6144);
 }
 
 /* The largest talk counts; a CPU needs none at all. */
@@ -128,27 +128,27 @@ static void
 largest_counts(void **state)
 {
 	struct host_class *k = &code.classes.at[0];
-	struct host_talk t = { .axes = 1u << tp, .elem_bytes = 4,
+	struct host_coll t = { .axes = 1u << tp, .elem_bytes = 4,
 			       .ndims = 1 };
 	uint32_t n;
 
 	(void)state;
 	*k = (struct host_class){ .c = &code };
-	code.talks.n = 0;
+	code.colls.n = 0;
 	t.sums = true;
 	for (n = 1; n <= 3; n++) {
 		t.in[0].size = t.out[0].size = 1000 * (n == 2 ? 3 : n);
 		t.out[0].cut = tp;
-		host_room(k, &t, 1);
+		host_scratch(k, &t, 1);
 	}
-	assert_int_equal(code.talks.n, 2);
+	assert_int_equal(code.colls.n, 2);
 	/* two parts of 1500 */
-	assert_int_equal(k->talk_bytes, 2 * 6144);
+	assert_int_equal(k->comm_bytes, 2 * 6144);
 	code.arch = NULL;
 	*k = (struct host_class){ .c = &code };
-	code.talks.n = 0;
-	host_room(k, &t, 1);
-	assert_int_equal(k->talk_bytes, 0);
+	code.colls.n = 0;
+	host_scratch(k, &t, 1);
+	assert_int_equal(k->comm_bytes, 0);
 	code.arch = cu_arch_find("sm_80");
 }
 

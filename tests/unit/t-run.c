@@ -31,7 +31,7 @@ rt_comm_arena(struct rt_comm *c)
 }
 
 enum rt_status
-rt_comm_join(struct rt_comm *c, const struct rt_talk *t, int64_t microbatch,
+rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	     char *const *at, int64_t trip, struct rt_error *err)
 {
 	(void)c;
@@ -407,7 +407,7 @@ fails(struct rt_env *e, int64_t mb)
 {
 	char *at[] = { e->arena, e->arena };
 
-	return mb == 0 ? 0 : e->talk(e, &toy_add_g, at, 7);
+	return mb == 0 ? 0 : e->coll(e, &toy_add_g, at, 7);
 }
 
 static void

@@ -26,14 +26,15 @@
 
 /* Bytes that the rank lacks which lacks most; none: what they all have left. */
 static int64_t
-lack(const struct memory *mem, const struct target_seats *seats)
+lack(const struct memory *mem, const struct target_devs *devs)
 {
 	int64_t most = INT64_MIN;
 	uint32_t i;
 
 	for (i = 0; i < mem->nranks; i++) {
-		int64_t over = mem->rank[i].total -
-			       (int64_t)target_room(target_seat_of(seats, i));
+		int64_t over =
+			mem->rank[i].total -
+			(int64_t)target_free_bytes(target_devs_of(devs, i));
 
 		most = over > most ? over : most;
 	}
@@ -100,7 +101,7 @@ weigh(const struct ir_module *base, const struct target *t,
 {
 	struct memory mem;
 	const struct price_traits traits = { 0 };
-	struct target_seats seats;
+	struct target_devs devs;
 	struct ir_module *m;
 	struct ir_ctx c;
 	struct ranks r;
@@ -118,11 +119,11 @@ weigh(const struct ir_module *base, const struct target *t,
 		assert_non_null(s);
 		assert_true(ranks_open(&r, m, s, &why));
 		assert_left(&r);
-		price_seats(&r, t, &c.perm, &seats);
-		assert_true(price_step(&r, &seats, &traits, &c.perm, &p,
+		price_devs(&r, t, &c.perm, &devs);
+		assert_true(price_step(&r, &devs, &traits, &c.perm, &p,
 				       &why));
 		assert_true(memory_plan(&r, NULL, 0, &c.perm, &mem, &why));
-		*over = lack(&mem, &seats);
+		*over = lack(&mem, &devs);
 	}
 	ir_ctx_release(&c);
 	return p.step_us;
@@ -599,7 +600,7 @@ test_fewer(void **state)
 	ir_ctx_init(&c, NULL);
 	m = trained(&c, text);
 	t = slower(&c, 2);
-	room = target_room(t.groups.at);
+	room = target_free_bytes(t.groups.at);
 	for (i = 0; i < 2; i++) {
 		assert_true(weigh(m, &t, arena_printf(&c.perm, TWO_STAGES
 			",zero=0,stages=%d+%d", 14 + i,
@@ -608,7 +609,7 @@ test_fewer(void **state)
 	assert_true(over[0] < over[1]);
 	/* between what 14 layers take and what 15 do */
 	t.groups.at[0].device.memory_bytes += (double)(over[0] + over[1]) / 2;
-	assert_true(target_room(t.groups.at) < room);
+	assert_true(target_free_bytes(t.groups.at) < room);
 	target_settle(&t, &c.perm);
 	assert_int_equal(layers_behind(m, &t), 10);
 	ir_ctx_release(&c);

@@ -294,7 +294,7 @@ test_no_first(void **state)
 struct lie {
 	const char *name;
 	int64_t ranks[RANKS], arena_bytes;
-	int64_t hall_bytes;
+	int64_t segment_bytes;
 };
 
 static const struct lie lies[] = {
@@ -333,7 +333,7 @@ answer(int sock, const struct lie *l)
 
 	memset(&room, 0, sizeof(room));
 	a.ok = 1;
-	fds[0] = new_file(l->hall_bytes);
+	fds[0] = new_file(l->segment_bytes);
 	for (i = 0; i < RANKS; i++) {
 		a.ranks[i] = l->ranks[i];
 		a.arena_bytes[i] = i == 2 ? l->arena_bytes : 4096;

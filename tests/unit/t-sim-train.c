@@ -164,7 +164,7 @@ place_along(const struct ir_node *n, axis_id a)
 	uint32_t i, k, count = ir_ways(t.m, n, a, ways);
 
 	for (i = 0; i < count; i++) {
-		bool fits = !ways[i].talks;
+		bool fits = !ways[i].colls;
 
 		for (k = 0; k < n->nargs; k++) {
 			fits &= ir_along_equal(ways[i].in[k], ir_along(

@@ -144,7 +144,7 @@ test_spans(void **state)
 	assert_int_equal(target_span(&t, 0, 0)->nof, 0);
 	g = target_span(&t, 0, 3);
 	assert_int_equal(g->nof, 3);
-	assert_true(target_room(g) == target_room(&t.groups.at[3]));
+	assert_true(target_free_bytes(g) == target_free_bytes(&t.groups.at[3]));
 	assert_true(g->device.launch_us >= t.groups.at[0].device.launch_us);
 	assert_int_equal(g->devices, 2);
 	assert_string_equal(target_span(&t, 0, 1)->device.name,
@@ -161,32 +161,32 @@ test_spans(void **state)
 
 /* Ranks of a pipeline that is outermost have runs of devices. */
 static void
-test_seats(void **state)
+test_devs(void **state)
 {
 	struct target t = four(), one = { .name = "one" };
-	struct target_seats s;
+	struct target_devs s;
 
 	(void)state;
-	target_seat(&t, 12, 6, true, &ctx.perm, &s);
-	assert_true(target_seat_of(&s, 0) == target_span(&t, 0, 0));
-	assert_true(target_seat_of(&s, 1) == target_span(&t, 0, 0));
-	assert_true(target_seat_of(&s, 2) == target_span(&t, 1, 1));
-	assert_true(target_seat_of(&s, 3) == target_span(&t, 2, 2));
-	assert_true(target_seat_of(&s, 5) == target_span(&t, 3, 3));
+	target_devs_assign(&t, 12, 6, true, &ctx.perm, &s);
+	assert_true(target_devs_of(&s, 0) == target_span(&t, 0, 0));
+	assert_true(target_devs_of(&s, 1) == target_span(&t, 0, 0));
+	assert_true(target_devs_of(&s, 2) == target_span(&t, 1, 1));
+	assert_true(target_devs_of(&s, 3) == target_span(&t, 2, 2));
+	assert_true(target_devs_of(&s, 5) == target_span(&t, 3, 3));
 	/* the second lies on three kinds, and all in another order */
-	target_seat(&t, 10, 2, true, &ctx.perm, &s);
-	assert_true(target_seat_of(&s, 0) == target_span(&t, 0, 1));
-	assert_true(target_seat_of(&s, 1) == target_span(&t, 1, 3));
-	target_seat(&t, 12, 6, false, &ctx.perm, &s);
-	assert_true(target_seat_of(&s, 0) == target_span(&t, 0, 3));
-	assert_true(target_seat_of(&s, 5) == target_span(&t, 0, 3));
+	target_devs_assign(&t, 10, 2, true, &ctx.perm, &s);
+	assert_true(target_devs_of(&s, 0) == target_span(&t, 0, 1));
+	assert_true(target_devs_of(&s, 1) == target_span(&t, 1, 3));
+	target_devs_assign(&t, 12, 6, false, &ctx.perm, &s);
+	assert_true(target_devs_of(&s, 0) == target_span(&t, 0, 3));
+	assert_true(target_devs_of(&s, 5) == target_span(&t, 0, 3));
 	/* what nobody reaches does not count */
-	target_seat(&t, 4, 2, false, &ctx.perm, &s);
-	assert_true(target_seat_of(&s, 1) == target_span(&t, 0, 0));
+	target_devs_assign(&t, 4, 2, false, &ctx.perm, &s);
+	assert_true(target_devs_of(&s, 1) == target_span(&t, 0, 0));
 	/* a single kind, which nobody settled */
 	VEC_PUSH(&ctx.perm, &one.groups, t.groups.at[0]);
-	target_seat(&one, 4, 4, true, &ctx.perm, &s);
-	assert_true(target_seat_of(&s, 3) == one.groups.at);
+	target_devs_assign(&one, 4, 4, true, &ctx.perm, &s);
+	assert_true(target_devs_of(&s, 3) == one.groups.at);
 	assert_int_equal(target_used(&one, 0, 3), 3);
 }
 
@@ -242,7 +242,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_groups, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_spans, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_seats, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_devs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hosts, setup, teardown)
 	};
 

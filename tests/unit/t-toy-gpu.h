@@ -132,7 +132,7 @@ static const struct rt_grid toy_grids[] = {
 static const struct rt_step toy_gpu_steps[] = {
 	{ .grid = &toy_grids[0] }, { .grid = &toy_grids[1] },
 	{ .grid = &toy_grids[2] },
-	{ .talk = &toy_add_count, .in = 0, .out = 64 },
+	{ .coll = &toy_add_count, .in = 0, .out = 64 },
 	{ .grid = &toy_grids[3] }, { .grid = &toy_grids[4] },
 	{ .grid = &toy_grids[5] }
 };
@@ -193,7 +193,7 @@ toy_gpu_update(struct rt_env *e, int64_t mb)
 {
 	const int64_t at[] = { TOY_W, TOY_M, TOY_G, TOY_NORM, TOY_G };
 	char *g[] = { e->arena + TOY_G, e->arena + TOY_G };
-	int64_t status = e->talk(e, &toy_add_g, g, -1);
+	int64_t status = e->coll(e, &toy_add_g, g, -1);
 
 	return status ? status : toy_gpu_call(e, 2, at, mb);
 }

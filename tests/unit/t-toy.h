@@ -173,13 +173,13 @@ static const struct rt_spread toy_spreads2[] = TOY_SPREADS(2);
 static const struct rt_spread *const toy_of_words[] = { &toy_spreads1[2] };
 static const struct rt_spread *const toy_of_one[] = { &toy_spreads1[3] };
 
-static const struct rt_talk toy_add_g = {
-	.what = "all_reduce gradients on dp", .op = RT_TALK_SUM, .axes = 2,
+static const struct rt_coll toy_add_g = {
+	.what = "all_reduce gradients on dp", .op = RT_COLL_SUM, .axes = 2,
 	.elem = RT_ELEM_F32, .ndims = 1, .in = toy_of_words,
 	.out = toy_of_words
 };
-static const struct rt_talk toy_add_count = {
-	.what = "all_reduce count on dp", .op = RT_TALK_SUM, .axes = 2,
+static const struct rt_coll toy_add_count = {
+	.what = "all_reduce count on dp", .op = RT_COLL_SUM, .axes = 2,
 	.elem = RT_ELEM_F32, .ndims = 1, .in = toy_of_one, .out = toy_of_one
 };
 
@@ -192,7 +192,7 @@ static const struct rt_kernel toy_backward_kernel = {
 };
 static const struct rt_step toy_update_steps[] = {
 	{ .run = toy_count, .items = 1 },
-	{ .talk = &toy_add_count, .in = 0, .out = 64 },
+	{ .coll = &toy_add_count, .in = 0, .out = 64 },
 	{ .run = toy_update_words, .items = TOY_VOCAB },
 	{ .run = toy_norm, .items = 1 }
 };
@@ -243,7 +243,7 @@ toy_update(struct rt_env *e, int64_t mb)
 	char *at[] = { e->arena + TOY_W, e->arena + TOY_M, e->arena + TOY_G,
 		       e->arena + TOY_NORM };
 	struct rt_call c = { at, &e->pieces[0], NULL, NULL, NULL };
-	int64_t status = e->talk(e, &toy_add_g, g, -1);
+	int64_t status = e->coll(e, &toy_add_g, g, -1);
 
 	(void)mb;
 	return status ? status : e->launch(e, &toy_update_kernel, &c, -1);

@@ -20,8 +20,8 @@ struct row {
 	const struct rt_spread *dims[1];
 };
 
-static struct rt_talk
-talk_of_row(struct row *r, int64_t n, const char *what, enum rt_talk_op op)
+static struct rt_coll
+coll_of_row(struct row *r, int64_t n, const char *what, enum rt_coll_op op)
 {
 	int64_t i;
 
@@ -32,7 +32,7 @@ talk_of_row(struct row *r, int64_t n, const char *what, enum rt_talk_op op)
 	}
 	r->s = (struct rt_spread){ n, 0, r->at };
 	r->dims[0] = &r->s;
-	return (struct rt_talk){ .what = what, .op = op, .axes = -1,
+	return (struct rt_coll){ .what = what, .op = op, .axes = -1,
 		.elem = RT_ELEM_F32, .ndims = 1, .in = r->dims,
 		.out = r->dims };
 }
@@ -41,7 +41,7 @@ static int
 run_many(const struct rt_comm_options *o, void *user)
 {
 	struct row row;
-	struct rt_talk t = talk_of_row(&row, 5, "all_reduce", RT_TALK_SUM);
+	struct rt_coll t = coll_of_row(&row, 5, "all_reduce", RT_COLL_SUM);
 	struct rt_error err;
 	struct rt_comm *c;
 	int i, j;
@@ -56,7 +56,7 @@ run_many(const struct rt_comm_options *o, void *user)
 		for (j = 0; j < 5; j++) {
 			x[j] = (float)(i + j + (int)o->world.rank);
 		}
-		if (rt_comm_talk(c, &t, i % PLAN_MICROBATCHES, (char *)x,
+		if (rt_comm_coll(c, &t, i % PLAN_MICROBATCHES, (char *)x,
 				 (char *)x, -1, &err) != RT_OK) {
 			return gave_up(c, &err);
 		}
@@ -157,14 +157,14 @@ static int
 run_resident(const struct rt_comm_options *o, void *user)
 {
 	struct row all, half;
-	struct rt_talk t = talk_of_row(&all, LONG, "x", RT_TALK_SUM);
+	struct rt_coll t = coll_of_row(&all, LONG, "x", RT_COLL_SUM);
 	int64_t rank = o->world.rank, i;
 	struct rt_error err;
 	struct rt_comm *c;
 	float *x, *y;
 
 	(void)user;
-	talk_of_row(&half, LONG / 2, "y", RT_TALK_SUM);
+	coll_of_row(&half, LONG / 2, "y", RT_COLL_SUM);
 	for (i = 0; i < 2; i++) {
 		half.at[i].at[0].start = i * (LONG / 2);
 	}
@@ -177,17 +177,17 @@ run_resident(const struct rt_comm_options *o, void *user)
 		x[i] = (float)(i % 1000 + rank);
 		y[i] = 0;
 	}
-	if (rt_comm_talk(c, &t, 0, (char *)x, (char *)x, -1, &err) != RT_OK) {
+	if (rt_comm_coll(c, &t, 0, (char *)x, (char *)x, -1, &err) != RT_OK) {
 		return gave_up(c, &err);
 	}
 	t.out = half.dims;
-	if (rt_comm_talk(c, &t, 0, (char *)x, (char *)y, -1, &err) != RT_OK) {
+	if (rt_comm_coll(c, &t, 0, (char *)x, (char *)y, -1, &err) != RT_OK) {
 		return gave_up(c, &err);
 	}
 	t.in = half.dims;
 	t.out = all.dims;
-	t.op = RT_TALK_COPY;
-	if (rt_comm_talk(c, &t, 0, (char *)y, (char *)x, -1, &err) != RT_OK) {
+	t.op = RT_COLL_COPY;
+	if (rt_comm_coll(c, &t, 0, (char *)y, (char *)x, -1, &err) != RT_OK) {
 		return gave_up(c, &err);
 	}
 	for (i = 0; i < LONG; i++) {
@@ -231,20 +231,20 @@ sent_value(int64_t step, int64_t mb, int64_t rank, int64_t i)
  */
 static int
 pipeline_step(struct rt_comm *c, const struct rt_comm_options *o, int64_t step,
-	      struct rt_talk *turns, struct rt_talk *slots,
+	      struct rt_coll *turns, struct rt_coll *slots,
 	      struct rt_error *err)
 {
 	int32_t *x = (void *)rt_comm_arena(c), *got = x + 10 * LEN;
 	int64_t pipe = o->world.rank / 2, rank = o->world.rank, mb, i;
-	struct rt_talk t;
+	struct rt_coll t;
 	char *at;
 
 	for (mb = 0; mb < MICROBATCHES && pipe == 0; mb++) {
 		int32_t *slot = x + (2 + mb) * LEN;
 
 		t = *turns;
-		t.op = RT_TALK_FREE;
-		if (rt_comm_talk(c, &t, mb, NULL, NULL, -1, err) != RT_OK) {
+		t.op = RT_COLL_FREE;
+		if (rt_comm_coll(c, &t, mb, NULL, NULL, -1, err) != RT_OK) {
 			return GAVE_UP;
 		}
 		at = (char *)(x + (step * MICROBATCHES + mb) % COPIES * LEN);
@@ -252,9 +252,9 @@ pipeline_step(struct rt_comm *c, const struct rt_comm_options *o, int64_t step,
 			slot[i] = sent_value(step, mb, rank, i);
 			memcpy(at + i * 4, &slot[i], 4);
 		}
-		t.op = slots->op = RT_TALK_SEND;
-		if (rt_comm_talk(c, &t, mb, at, NULL, -1, err) != RT_OK ||
-		    rt_comm_talk(c, slots, mb, (char *)slot, NULL, -1, err) !=
+		t.op = slots->op = RT_COLL_SEND;
+		if (rt_comm_coll(c, &t, mb, at, NULL, -1, err) != RT_OK ||
+		    rt_comm_coll(c, slots, mb, (char *)slot, NULL, -1, err) !=
 			    RT_OK) {
 			return GAVE_UP;
 		}
@@ -264,12 +264,12 @@ pipeline_step(struct rt_comm *c, const struct rt_comm_options *o, int64_t step,
 			2 * MICROBATCHES - 1 - mb;
 
 		t = mb < MICROBATCHES ? *turns : *slots;
-		t.op = RT_TALK_RECV;
+		t.op = RT_COLL_RECV;
 		t.peer = 0;
 		if (mb == 1) {
 			poll(NULL, 0, 3);
 		}
-		if (rt_comm_talk(c, &t, which, NULL, (char *)got, -1, err) !=
+		if (rt_comm_coll(c, &t, which, NULL, (char *)got, -1, err) !=
 		    RT_OK) {
 			return GAVE_UP;
 		}
@@ -288,8 +288,8 @@ static int
 run_pipeline(const struct rt_comm_options *o, void *user)
 {
 	struct row row, other;
-	struct rt_talk turns = talk_of_row(&row, LEN, "x.0", RT_TALK_SEND);
-	struct rt_talk slots = talk_of_row(&other, LEN, "x.1", RT_TALK_SEND);
+	struct rt_coll turns = coll_of_row(&row, LEN, "x.0", RT_COLL_SEND);
+	struct rt_coll slots = coll_of_row(&other, LEN, "x.1", RT_COLL_SEND);
 	struct rt_error err;
 	struct rt_comm *c;
 	int64_t step;
@@ -308,18 +308,18 @@ run_pipeline(const struct rt_comm_options *o, void *user)
 		bad = pipeline_step(c, o, step, &turns, &slots, &err);
 		if (bad == 0 && o->world.rank / 2 == 1) {
 			/* to itself */
-			struct rt_talk t = turns;
+			struct rt_coll t = turns;
 			char *at = rt_comm_arena(c);
 
 			at[0] = (char)step;
 			t.channel = 2;
 			t.peer = 1;
-			t.op = RT_TALK_SEND;
-			if (rt_comm_talk(c, &t, 0, at, NULL, -1, &err)) {
+			t.op = RT_COLL_SEND;
+			if (rt_comm_coll(c, &t, 0, at, NULL, -1, &err)) {
 				return gave_up(c, &err);
 			}
-			t.op = RT_TALK_RECV;
-			if (rt_comm_talk(c, &t, 0, NULL, at + LEN * 4, -1,
+			t.op = RT_COLL_RECV;
+			if (rt_comm_coll(c, &t, 0, NULL, at + LEN * 4, -1,
 					 &err)) {
 				return gave_up(c, &err);
 			}
@@ -356,8 +356,8 @@ static int
 run_holders(const struct rt_comm_options *o, void *user)
 {
 	struct row row;
-	struct rt_talk all = talk_of_row(&row, 7, "all_reduce", RT_TALK_SUM);
-	struct rt_talk some = all;
+	struct rt_coll all = coll_of_row(&row, 7, "all_reduce", RT_COLL_SUM);
+	struct rt_coll some = all;
 	int64_t pipe = o->world.rank / 2;
 	struct rt_error err;
 	struct rt_comm *c;
@@ -374,14 +374,14 @@ run_holders(const struct rt_comm_options *o, void *user)
 		bool take_part = pipe == 0 || pipe == 3;
 
 		x[0] = (float)pipe;
-		if (take_part && rt_comm_talk(c, &some, 0, (char *)x,
+		if (take_part && rt_comm_coll(c, &some, 0, (char *)x,
 					      (char *)x, -1, &err) != RT_OK) {
 			return gave_up(c, &err);
 		}
 		if (x[0] != (take_part ? 3 : (float)pipe)) {
 			return WRONG;
 		}
-		if (rt_comm_talk(c, &all, 0, (char *)x, (char *)x, -1,
+		if (rt_comm_coll(c, &all, 0, (char *)x, (char *)x, -1,
 				 &err) != RT_OK) {
 			return gave_up(c, &err);
 		}
@@ -412,7 +412,7 @@ test_alone(void **state)
 	struct rt_plan p = plan_of(no_axis, 1);
 	struct rt_comm_options o = { .plan = &p, .timeout_s = 1,
 		.world = { 0, 1, 0, 1, "alone", "", 0 }, .report_fd = -1 };
-	struct rt_talk t;
+	struct rt_coll t;
 	struct rt_error err;
 	struct rt_comm *c;
 	struct row row;
@@ -423,27 +423,27 @@ test_alone(void **state)
 	assert_int_equal(rt_comm_open(&c, &o, 1 << 20, &err), RT_OK);
 	at = rt_comm_arena(c);
 	assert_int_equal(at[(1 << 20) - 1], 0);
-	t = talk_of_row(&row, 100000, "all_reduce", RT_TALK_SUM);
+	t = coll_of_row(&row, 100000, "all_reduce", RT_COLL_SUM);
 	memset(at, 1, 400000);
-	assert_int_equal(rt_comm_talk(c, &t, 0, at, at, -1, &err), RT_OK);
-	assert_int_equal(rt_comm_talk(c, &t, 0, at, at + 400000, -1, &err),
+	assert_int_equal(rt_comm_coll(c, &t, 0, at, at, -1, &err), RT_OK);
+	assert_int_equal(rt_comm_coll(c, &t, 0, at, at + 400000, -1, &err),
 			 RT_OK);
 	assert_memory_equal(at, at + 400000, 400000);
-	t.op = RT_TALK_SEND;
-	assert_int_equal(rt_comm_talk(c, &t, 2, at, NULL, -1, &err), RT_OK);
+	t.op = RT_COLL_SEND;
+	assert_int_equal(rt_comm_coll(c, &t, 2, at, NULL, -1, &err), RT_OK);
 	memset(at + 400000, 2, 400000);
-	t.op = RT_TALK_RECV;
-	assert_int_equal(rt_comm_talk(c, &t, 2, NULL, at + 400000, -1, &err),
+	t.op = RT_COLL_RECV;
+	assert_int_equal(rt_comm_coll(c, &t, 2, NULL, at + 400000, -1, &err),
 			 RT_OK);
 	assert_memory_equal(at, at + 400000, 400000);
 	/* what cannot be */
-	assert_int_equal(rt_comm_talk(c, &t, 3, NULL, at, -1, &err),
+	assert_int_equal(rt_comm_coll(c, &t, 3, NULL, at, -1, &err),
 			 RT_RANGE);
-	assert_int_equal(rt_comm_talk(c, &t, 0, NULL, at + 700000, -1, &err),
+	assert_int_equal(rt_comm_coll(c, &t, 0, NULL, at + 700000, -1, &err),
 			 RT_RANGE);
 	assert_string_equal(err.message, "all_reduce: not in the arena");
-	t.op = RT_TALK_SUM;
-	assert_int_equal(rt_comm_talk(c, &t, 0, at, at + 4, -1, &err),
+	t.op = RT_COLL_SUM;
+	assert_int_equal(rt_comm_coll(c, &t, 0, at, at + 4, -1, &err),
 			 RT_RANGE);
 	rt_comm_free(c);
 	o.world.size = 2;
