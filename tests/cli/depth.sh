@@ -44,9 +44,10 @@ end
 
 # Code is a loop over layers, in stages and their update, and in what fills
 # tensors: as many lines for 200 as for 24, but for tables.
+# code TARGET PINS LAYERS
 code()
 {
-	run --target cpux4 --pin "$1" --draft --emit=llvm "$2.llm"
+	run --target "$1" --pin "$2" --draft --emit=llvm "$3.llm"
 	grep -vc '^@' out
 }
 
@@ -57,21 +58,34 @@ longest()
 		sort -n | tail -n 1
 }
 
+for layers in 24 200; do
+	sed "s/layers = 2/layers = $layers/" "$examples/tiny-dense.llm" \
+		>$layers.llm
+done
+
+# A GPU's kernels are the same text.
+for layers in 24 200; do
+	run --target h100x2 --pin pp=2,tp=1,schedule=1f1b,interleave=1 \
+		--draft --emit=cuda $layers.llm
+	mv out $layers.cu
+done
+cmp 24.cu 200.cu || bad "the number of layers is in a GPU's kernels"
+
 if have llvm; then
-	for layers in 24 200; do
-		sed "s/layers = 2/layers = $layers/" \
-			"$examples/tiny-dense.llm" >$layers.llm
-	done
-	for pins in pp=2,tp=2,dp=1,schedule=1f1b pp=4,schedule=1f1b; do
-		few=$(code $pins,interleave=1 24)
-		many=$(code $pins,interleave=1 200)
-		[ "$few" -eq "$many" ] ||
-			bad "$pins: $few lines of code of 24 layers, $many of 200"
-	done
+	while read -r target pins; do
+		few=$(code "$target" "$pins,schedule=1f1b,interleave=1" 24)
+		many=$(code "$target" "$pins,schedule=1f1b,interleave=1" 200)
+		[ "$few" -eq "$many" ] || bad "$target, $pins: $few lines of" \
+			"code of 24 layers, $many of 200"
+	done <<'end'
+cpux4 pp=2,tp=2,dp=1
+cpux4 pp=4
+h100x2 pp=2,tp=1
+end
 	# with several stages on a rank no function is longer
-	code pp=2,schedule=interleaved,interleave=4 24 >/dev/null
+	code cpux4 pp=2,schedule=interleaved,interleave=4 24 >/dev/null
 	few=$(longest)
-	code pp=2,schedule=interleaved,interleave=40 200 >/dev/null
+	code cpux4 pp=2,schedule=interleaved,interleave=40 200 >/dev/null
 	many=$(longest)
 	[ "$few" -eq "$many" ] ||
 		bad "a function of $few lines of 24 layers, of $many of 200"
