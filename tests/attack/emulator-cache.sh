@@ -44,10 +44,11 @@ flipped()
 	# shellcheck disable=SC2059 # an octal number
 	printf "\\$(printf %o $((was ^ 255)))" |
 		dd of="$entry" bs=1 seek="$1" conv=notrunc 2>/dev/null
+	cp "$entry" flipped
 	trained "byte $1 of $size flipped"
-	cmp -s whole "$entry" && return
-	head -c 20 "$entry" | cmp -s - whole -n 20 ||
-		bad "byte $1: it is not whole again"
+	# a compiler need not write the same bytes twice
+	! cmp -s flipped "$entry" ||
+		bad "byte $1: what is damaged was taken, and is left"
 }
 
 flipped 3
