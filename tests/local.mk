@@ -332,23 +332,24 @@ fuzz:
 	FUZZ_SECONDS='$(FUZZ_SECONDS)' sh $(srcdir)/%D%/fuzz/run.sh
 
 # Random models under random plans for as long as asked, from a seed of the
-# day: in float64, then as binaries; then ranks that die at random moments;
-# then every attack in full.
+# day, in float64; then every attack in full; then, where there is LLVM, such
+# models as binaries, and ranks that die at random moments.
 # make soak [SOAK_SECONDS=600] [SOAK_SEED=1]
-soak: llmc$(EXEEXT) runtime/librank.a %D%/unit/t-split$(EXEEXT)
+soak: llmc$(EXEEXT) runtime/librank.a %D%/unit/t-split$(EXEEXT) \
+	%D%/unit/toy-rank$(EXEEXT) %D%/unit/toy-gpu$(EXEEXT)
 	@$(AM_TESTS_ENVIRONMENT) \
 	seed=$${SOAK_SEED:-`date +%Y%m%d`0000}; \
 	SPLIT_SECONDS=$${SOAK_SECONDS:-600} SPLIT_SEED=$$seed \
 		%D%/unit/t-split$(EXEEXT) && \
+	for attack in $(attack_tests); do \
+		ATTACKS=all sh $(srcdir)/$$attack || test $$? -eq 77 || exit 1; \
+	done && \
 	if test -n '$(HAVE_LLVM_TRUE)'; then exit 0; fi && \
 	$(MAKE) $(AM_MAKEFLAGS) %D%/unit/t-differential$(EXEEXT) && \
 	DIFF_SECONDS=$${SOAK_SECONDS:-600} DIFF_SEED=$$seed \
 		%D%/unit/t-differential$(EXEEXT) && \
 	FAULT_MOMENTS=200 FAULT_SEED=$$seed \
-		sh $(srcdir)/%D%/cli/cpu-faults.sh && \
-	for attack in $(attack_tests); do \
-		ATTACKS=all sh $(srcdir)/$$attack || test $$? -eq 77 || exit 1; \
-	done
+		sh $(srcdir)/%D%/cli/cpu-faults.sh
 
 # Rewrites what the pair tests expect, and the list of them. To be followed
 # by a look at the difference. make update-golden [PAIRS=tests/parse/x.llm]
