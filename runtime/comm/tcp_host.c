@@ -264,11 +264,14 @@ say_missing(struct rt_tcp_meeting *m, int64_t come, struct rt_error *err)
 		       m->last_away);
 }
 
+/* Signals that end a process, of those that others send one on purpose. */
+static const int ends[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
+	SIGUSR2 };
+
 /* A signal that would end this process, and that waits; 0: none. */
 static int
 end_signal(void)
 {
-	static const int ends[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
 	sigset_t pending;
 	size_t i;
 
@@ -417,12 +420,12 @@ meet_all(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	sigset_t wait, before;
 	enum rt_status s;
+	size_t i;
 
 	sigemptyset(&wait);
-	sigaddset(&wait, SIGTERM);
-	sigaddset(&wait, SIGINT);
-	sigaddset(&wait, SIGHUP);
-	sigaddset(&wait, SIGQUIT);
+	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		sigaddset(&wait, ends[i]);
+	}
 	pthread_sigmask(SIG_BLOCK, &wait, &before);
 	s = listen_for_all(m, err);
 	if (s == RT_OK) {

@@ -84,7 +84,7 @@ for n in 0 1 16 $((bytes / 2)) $((bytes - 1)); do
 	fi
 done
 
-for signal in TERM INT HUP QUIT; do
+for signal in TERM INT HUP QUIT USR1 USR2; do
 	# sh lets what it starts behind it ignore two of these
 	(trap - INT QUIT; rank 0 bench --timeout 120) >out.0 2>err.0 &
 	first=$!
