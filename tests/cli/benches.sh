@@ -8,6 +8,13 @@ need time llvm compiler
 ! grep -q __asan_init "$build/runtime/librt_llmc.a" ||
 	skip 'benches of a build with sanitizers'
 bench=$top_srcdir/bench
+# A bench that is added is tried here too, in one of the lines below.
+for file in "$bench"/*; do
+	if [ -f "$file" ] && [ -x "$file" ]; then
+		grep -q "prints .* ${file##*/} " "$tests/cli/benches.sh" ||
+			bad "bench/${file##*/} is not tried"
+	fi
+done
 export BENCH_SMOKE=1
 
 # prints WORDS BENCH ARGUMENTS..: it succeeds, and WORDS begin a line of it.
