@@ -130,6 +130,30 @@ change_number(struct text *t)
 	}
 }
 
+/*
+ * Several that follow become as large, each of which is legal where what they
+ * make together is not: products of dims, sums of sizes.
+ */
+static void
+change_dims(struct text *t)
+{
+	static const char *const sizes[] = {
+		"1048576", "16777216", "1073741824", "2147483647",
+		"4294967296", "1000000007",
+	};
+	const char *with = sizes[draw(t, sizeof sizes / sizeof *sizes)];
+	size_t at = find(t, isdigit), left = 2 + draw(t, 4);
+
+	while (left > 0 && at < t->n) {
+		if (isdigit(t->at[at]) &&
+		    (at == 0 || !is_name(t->at[at - 1]))) {
+			put(t, at, length_at(t, at), with, strlen(with), 1);
+			left--;
+		}
+		at += length_at(t, at);
+	}
+}
+
 static size_t
 line_begin(const struct text *t, size_t at)
 {
@@ -261,7 +285,7 @@ size_t
 fuzz_mutate(uint8_t *data, size_t size, size_t most, uint64_t seed)
 {
 	static void (*const changes[])(struct text *) = {
-		change_number, change_number, change_number, change_number,
+		change_number, change_number, change_number, change_dims,
 		repeat_lines, repeat_lines, drop_or_swap, nest, long_name,
 		copy_word, drop_word, long_list,
 	};
