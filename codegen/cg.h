@@ -19,8 +19,10 @@ void cg_toolchain(struct buf *out);
 
 /* False: *why, with the nearest name and all of them, in the arena. */
 bool cg_cpu_known(const char *name, struct arena *a, const char **why);
-/* ll.c: what LLVM calls this CPU; "native" where it is missing. */
+/* ll_more.c: what LLVM calls this CPU; "native" where it is missing. */
 const char *cg_cpu_host(struct arena *a);
+/* Whether this CPU has a feature, by LLVM; a machine may hide some. */
+bool cg_cpu_host_has(struct arena *a, const char *feature);
 
 /* ---- cuda/arch.c -------------------------------------------------------- */
 

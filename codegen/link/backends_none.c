@@ -10,6 +10,14 @@ cg_cpu_host(struct arena *a)
 	return "native";
 }
 
+bool
+cg_cpu_host_has(struct arena *a, const char *feature)
+{
+	(void)a;
+	(void)feature;
+	return false;
+}
+
 struct cg_code *
 cg_code_new(struct arena *a, const struct cg_input *in)
 {

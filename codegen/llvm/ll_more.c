@@ -25,6 +25,19 @@ cg_cpu_host(struct arena *a)
 }
 
 bool
+cg_cpu_host_has(struct arena *a, const char *feature)
+{
+	const char *why;
+	struct ll *l = ll_new(a, "native", true, &why);
+	bool has = l && ll_has(l, feature);
+
+	if (l) {
+		ll_free(l);
+	}
+	return has;
+}
+
+bool
 ll_has(const struct ll *l, const char *feature)
 {
 	return ll_cpu_has(ll_features(l), feature);

@@ -15,12 +15,17 @@
 static const struct family {
 	const char *cpu, *target;
 	bool is_guess;		/* measured on a relative of it */
+	/* what the constants are of; virtual machines often hide it */
+	const char *needs[2];
 } families[] = {
-	{ "znver4", "cpu-avx512", false },
-	{ "znver5", "cpu-znver5", false },
-	{ "sapphirerapids", "cpu-sapphirerapids", false },
-	{ "emeraldrapids", "cpu-sapphirerapids", true },
-	{ "graniterapids", "cpu-sapphirerapids", true },
+	{ "znver4", "cpu-avx512", false, { "avx512f", "avx512bf16" } },
+	{ "znver5", "cpu-znver5", false, { "avx512f", "avx512bf16" } },
+	{ "sapphirerapids", "cpu-sapphirerapids", false,
+	  { "avx512f", "amx-bf16" } },
+	{ "emeraldrapids", "cpu-sapphirerapids", true,
+	  { "avx512f", "amx-bf16" } },
+	{ "graniterapids", "cpu-sapphirerapids", true,
+	  { "avx512f", "amx-bf16" } },
 };
 
 static const struct family *
@@ -31,6 +36,20 @@ family_of(const char *cpu)
 	for (i = 0; i < sizeof families / sizeof *families; i++) {
 		if (strcmp(families[i].cpu, cpu) == 0) {
 			return &families[i];
+		}
+	}
+	return NULL;
+}
+
+/* What the constants of `f` take and this machine has not; NULL: nothing. */
+static const char *
+host_lacks(const struct family *f, struct arena *a)
+{
+	size_t i;
+
+	for (i = 0; f && i < sizeof f->needs / sizeof *f->needs; i++) {
+		if (!cg_cpu_host_has(a, f->needs[i])) {
+			return f->needs[i];
 		}
 	}
 	return NULL;
@@ -55,7 +74,7 @@ drv_take_family(struct driver *d)
 	const struct opt_value *cpu = &d->opts.at[OPT_CPU];
 	struct arena *a = &d->ctx.perm;
 	const struct family *f;
-	const char *rest, *name, *why, *take;
+	const char *rest, *name, *why, *take, *lacks = NULL;
 
 	if (!target->given || !cpu->given ||
 	    !cg_cpu_known(cpu->text, a, &why) ||
@@ -66,8 +85,12 @@ drv_take_family(struct driver *d)
 			    cpu->text);
 	if (strcmp(name, "native") == 0) {
 		name = cg_cpu_host(a);
+		lacks = host_lacks(family_of(name), a);
 	}
-	f = family_of(name);
+	f = lacks ? NULL : family_of(name);
+	if (lacks) {
+		name = arena_printf(a, "%s without %s", name, lacks);
+	}
 	take = f ? f->target : ANY;
 	target->text = arena_printf(a, "%s%s", take, rest);
 	d->priced_cpu = arena_printf(a, f && !f->is_guess

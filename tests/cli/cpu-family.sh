@@ -33,6 +33,15 @@ priced ./mine.target sapphirerapids ''
 rm -rf plan
 run -w --draft --target cpux2 --pin tp=2 --cpu native -o plan "$model"
 grep -q '^CPU        [a-z].*, priced by targets/cpu' out || bad native
+# A machine that hides AVX-512 or AMX is priced by no CPU that has it.
+if [ -r /proc/cpuinfo ]; then
+	for pair in 'avx512f cpu-avx512' 'avx512f cpu-znver5' \
+			'avx512_bf16 cpu-avx512' 'amx_bf16 cpu-sapphirerapids'; do
+		grep -q "^flags.* ${pair% *}\( \|\$\)" /proc/cpuinfo ||
+			! grep -q "^CPU .*/${pair#* }\.target" out ||
+			bad "native, without ${pair% *}: $(grep '^CPU' out)"
+	done
+fi
 cp plan/rank first
 rm -rf plan
 run -w --draft --target cpux2 --pin tp=2 --cpu native -o plan "$model"
