@@ -1493,6 +1493,7 @@ pair_files = \
 
 cli_tests = \
 	tests/cli/activations.sh \
+	tests/cli/amx-loop.sh \
 	tests/cli/answer.sh \
 	tests/cli/arena.sh \
 	tests/cli/autotune.sh \
