@@ -110,14 +110,29 @@ t_cpu_alone(uint64_t i)
 	return t_amx_is_real() || !strstr(cpu, T_AMX) ? cpu : t_cpu(i + 1);
 }
 
-/* One after the other; T_CPU=NAME always takes that one. */
+/*
+ * One after the other; or, swapped, another one for each that was `native`, and
+ * `native` for each that was not: of two runs one is real, and one masked.
+ */
+static inline const char *
+t_cpu_turn(uint64_t turn, bool swapped)
+{
+	uint64_t n = t_ncpus();
+
+	if (swapped && n > 1) {
+		turn = turn % n ? 0 : 1 + turn / n % (n - 1);
+	}
+	return t_cpu(turn);
+}
+
+/* T_CPU=NAME always takes that one; T_CPU_SWAP is for a second run. */
 static inline const char *
 t_cpu_next(void)
 {
 	static uint64_t turn;
 	const char *cpu = getenv("T_CPU");
 
-	return cpu ? cpu : t_cpu(turn++);
+	return cpu ? cpu : t_cpu_turn(turn++, getenv("T_CPU_SWAP") != NULL);
 }
 
 /* What has AMX, and beside it only what this CPU has; NULL: none. */

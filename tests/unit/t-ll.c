@@ -161,6 +161,31 @@ test_cpus(void **state)
 	assert_false(ll_cpu_has("avx512f avx2", "avx"));
 }
 
+/* Of two runs one takes `native`, and both take every other one. */
+static void
+test_turns(void **state)
+{
+	uint32_t n = t_ncpus(), seen[2] = { 0, 0 }, i, j;
+
+	(void)state;
+	for (i = 0; i < n * n; i++) {
+		const char *cpu[2] = { t_cpu_turn(i, false),
+				       t_cpu_turn(i, true) };
+
+		assert_true(n == 1 || (strcmp(cpu[0], "native") == 0) !=
+				      (strcmp(cpu[1], "native") == 0));
+		for (j = 0; j < T_NCPUS; j++) {
+			if (strcmp(cpu[0], t_cpu_list[j].name) == 0) {
+				seen[0] |= 1u << j;
+			}
+			if (strcmp(cpu[1], t_cpu_list[j].name) == 0) {
+				seen[1] |= 1u << j;
+			}
+		}
+	}
+	assert_true(seen[0] == seen[1]);
+}
+
 int
 main(void)
 {
@@ -168,6 +193,7 @@ main(void)
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_data),
 		cmocka_unit_test(test_cpus),
+		cmocka_unit_test(test_turns),
 	};
 
 	return cmocka_run_group_tests(tests, t_object_setup,
