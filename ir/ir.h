@@ -296,6 +296,30 @@ enum ir_takes { IR_TAKES_NOT, IR_TAKES_OPTION, IR_TAKES_MUST };
 /* Whether an op's row lists the attribute. */
 enum ir_takes ir_op_takes(enum ir_op op, enum ir_attr_key key);
 
+/* ---- define.c: maps that are defined by other maps --------------------- */
+
+enum ir_define_kind {
+	IR_DEFINE_OPERAND, IR_DEFINE_NUMBER, IR_DEFINE_ATTR, IR_DEFINE_MAP
+};
+
+/* A step pushes a number, or replaces a map's operands by its result. */
+struct ir_define_step {
+	enum ir_define_kind kind;
+	enum ir_op op;		/* MAP */
+	enum ir_attr_key key;	/* ATTR: a number of the node */
+	double number;		/* NUMBER */
+};
+
+#define IR_MAX_DEFINE 32
+
+struct ir_definition {
+	struct ir_define_step step[IR_MAX_DEFINE];
+	uint32_t n;
+};
+
+/* The steps that compute the op; false: it is not defined by other maps. */
+bool ir_define(enum ir_op op, struct ir_definition *out);
+
 /* ---- rule.c: dimension rules ------------------------------------------ */
 
 #define IR_MAX_FACTORS 8

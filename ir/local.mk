@@ -8,6 +8,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/copy.c \
 	%D%/cost.c \
 	%D%/counts.c \
+	%D%/define.c \
 	%D%/diag.c \
 	%D%/graph.c \
 	%D%/hash.c \

@@ -150,16 +150,6 @@ mul(struct nest *n, nest_id x, nest_id y)
 	return nest_two(n, NEST_MUL, x, y);
 }
 
-/* By its tanh form, which is x * sigmoid of twice the tanh's operand. */
-static nest_id
-gelu(struct nest *n, nest_id x)
-{
-	nest_id u = mul(n, x, plus(n, by(n, mul(n, x, x), 0.044715), 1));
-
-	return mul(n, x, nest_one(n, NEST_SIGMOID,
-				  by(n, u, 2 * sqrt(2 / PI))));
-}
-
 static nest_id
 map_one(struct nest *n, enum ir_op op, nest_id x)
 {
@@ -193,13 +183,6 @@ map_one(struct nest *n, enum ir_op op, nest_id x)
 		return nest_pick(n, nest_two(n, NEST_LT, zero, x), one, zero);
 	case IR_RELU:
 		return nest_two(n, NEST_MAX, x, zero);
-	case IR_RELU2:
-		x = nest_two(n, NEST_MAX, x, zero);
-		return mul(n, x, x);
-	case IR_SILU:
-		return mul(n, x, nest_one(n, NEST_SIGMOID, x));
-	case IR_GELU:
-		return gelu(n, x);
 	case IR_GELU_ERF:
 		one = plus(n, nest_one(n, NEST_ERF, by(n, x, 1 / sqrt(2))), 1);
 		return mul(n, by(n, x, 0.5), one);
@@ -225,6 +208,56 @@ map_two(struct nest *n, enum ir_op op, nest_id x, nest_id y)
 		}
 	}
 	return 0;
+}
+
+/* A map that ops.def defines by other maps. */
+static nest_id
+defined_map(struct nest *n, const struct ir_node *node,
+	    const struct ir_definition *d, nest_id x)
+{
+	nest_id stack[IR_MAX_DEFINE];
+	uint32_t top = 0, i;
+
+	for (i = 0; i < d->n; i++) {
+		const struct ir_define_step *s = &d->step[i];
+
+		switch (s->kind) {
+		case IR_DEFINE_OPERAND:
+			stack[top++] = x;
+			break;
+		case IR_DEFINE_NUMBER:
+			stack[top++] = nest_num(n, s->number);
+			break;
+		case IR_DEFINE_ATTR:
+			stack[top++] = nest_num(n, ir_attr_num(n->ask.m, node,
+							       s->key, 0));
+			break;
+		case IR_DEFINE_MAP:
+			if (ir_ops[s->op].nargs == 2) {
+				top--;
+				stack[top - 1] = map_two(n, s->op,
+							 stack[top - 1],
+							 stack[top]);
+			} else {
+				stack[top - 1] = map_one(n, s->op,
+							 stack[top - 1]);
+			}
+			break;
+		}
+	}
+	return stack[0];
+}
+
+/* A map's value, of its operands' values; 0: it has no such expression. */
+static nest_id
+map(struct nest *n, const struct ir_node *x, nest_id a, nest_id b)
+{
+	struct ir_definition d;
+
+	if (ir_define(x->op, &d)) {
+		return defined_map(n, x, &d, a);
+	}
+	return x->nargs == 2 ? map_two(n, x->op, a, b) : map_one(n, x->op, a);
 }
 
 /* ---- rotation by positions ---- */
@@ -579,14 +612,13 @@ pull_node(struct nest *n, const struct ir_node *x, const nest_id *at)
 	}
 	nest_env(n, x->result, at, &env);
 	if (ir_is(x->op, IRF_MAP)) {
+		nest_id y = 0;
+
 		e = nest_arg(n, x, 0, &env);
 		if (e && x->nargs == 2) {
-			nest_id y = nest_arg(n, x, 1, &env);
-
-			e = y ? map_two(n, x->op, e, y) : 0;
-		} else if (e) {
-			e = map_one(n, x->op, e);
+			y = nest_arg(n, x, 1, &env);
 		}
+		e = e && (y || x->nargs == 1) ? map(n, x, e, y) : 0;
 	} else {
 		ir_bind(n->ask.m, x, &r);
 		e = move(n, x, &env, &r);

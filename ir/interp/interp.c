@@ -18,6 +18,8 @@ static interp_fn *const eval_op[IR_OP_COUNT] = {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
 	   grad, help) \
 	ir_eval_##name,
+#define MAP_OP(id, name, attrs, flops, definition, grad, help) \
+	ir_eval_definition,
 #include "ir/ops.def"
 #undef OP
 };

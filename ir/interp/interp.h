@@ -85,8 +85,10 @@ typedef bool interp_fn(struct interp *e, const struct ir_node *n,
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
 	   grad, help) \
 	interp_fn ir_eval_##name;
+#define MAP_OP(id, name, attrs, flops, definition, grad, help)
 #include "ir/ops.def"
 #undef OP
+interp_fn ir_eval_definition;	/* of all MAP_OP rows */
 
 static inline const double *
 interp_arg(const struct interp *e, const struct ir_node *n, uint32_t k)

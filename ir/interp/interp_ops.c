@@ -61,15 +61,33 @@ map2(const struct interp *e, const struct ir_node *n, double *out,
 	return true;
 }
 
-/* sqrt(2 / pi), and the cubic's factor: Hendrycks and Gimpel 2016. */
-static double
-gelu_tanh(double x)
-{
-	return 0.5 * x * (1 + tanh(sqrt(2 / PI) *
-				   (x + 0.044715 * x * x * x)));
-}
+/* Maps with code of their own.  Nothing is rounded to a value's float type. */
+#define MAPS1(MAP) \
+	MAP(CAST, cast, x) \
+	MAP(CACHE, cache, x) \
+	MAP(NEG, neg, -x) \
+	MAP(EXP, exp, exp(x)) \
+	MAP(LOG, log, log(x)) \
+	MAP(SQRT, sqrt, sqrt(x)) \
+	MAP(RSQRT, rsqrt, 1 / sqrt(x)) \
+	MAP(TANH, tanh, tanh(x)) \
+	MAP(SIGMOID, sigmoid, 1 / (1 + exp(-x))) \
+	MAP(COS, cos, cos(x)) \
+	MAP(ERF, erf, erf(x)) \
+	MAP(STEP, step, x > 0) \
+	MAP(RELU, relu, x < 0 ? 0 : x) \
+	MAP(GELU_ERF, gelu_erf, 0.5 * x * (1 + erf(x / sqrt(2))))
+#define MAPS2(MAP) \
+	MAP(ADD, add, x + y) \
+	MAP(SUB, sub, x - y) \
+	MAP(MUL, mul, x * y) \
+	MAP(DIV, div, x / y) \
+	MAP(QUANTIZE, quantize, x / y) \
+	MAP(RESCALE, rescale, x * y) \
+	MAP(MIN, min, x < y ? x : y) \
+	MAP(MAX, max, x > y ? x : y)
 
-#define MAP1(op, value) \
+#define DEFINE_MAP1(id, op, value) \
 	static double \
 	op##_of(double x) \
 	{ \
@@ -80,8 +98,7 @@ gelu_tanh(double x)
 	{ \
 		return map1(e, n, out, op##_of); \
 	}
-
-#define MAP2(op, value) \
+#define DEFINE_MAP2(id, op, value) \
 	static double \
 	op##_of(double x, double y) \
 	{ \
@@ -92,33 +109,71 @@ gelu_tanh(double x)
 	{ \
 		return map2(e, n, out, op##_of); \
 	}
+MAPS1(DEFINE_MAP1)
+MAPS2(DEFINE_MAP2)
 
-/* nothing here is rounded to a value's own float type */
-MAP1(cast, x)
-MAP1(cache, x)
-MAP1(neg, -x)
-MAP1(exp, exp(x))
-MAP1(log, log(x))
-MAP1(sqrt, sqrt(x))
-MAP1(rsqrt, 1 / sqrt(x))
-MAP1(tanh, tanh(x))
-MAP1(sigmoid, 1 / (1 + exp(-x)))
-MAP1(cos, cos(x))
-MAP1(erf, erf(x))
-MAP1(step, x > 0)
-MAP1(relu, x < 0 ? 0 : x)
-MAP1(relu2, x < 0 ? 0 : x * x)
-MAP1(silu, x / (1 + exp(-x)))
-MAP1(gelu, gelu_tanh(x))
-MAP1(gelu_erf, 0.5 * x * (1 + erf(x / sqrt(2))))
-MAP2(add, x + y)
-MAP2(sub, x - y)
-MAP2(mul, x * y)
-MAP2(div, x / y)
-MAP2(quantize, x / y)
-MAP2(rescale, x * y)
-MAP2(min, x < y ? x : y)
-MAP2(max, x > y ? x : y)
+/* ---- maps that ops.def defines by other maps ---- */
+
+#define ENTRY(id, op, value) [IR_##id] = op##_of,
+static double (*const map1_of[IR_OP_COUNT])(double x) = { MAPS1(ENTRY) };
+static double (*const map2_of[IR_OP_COUNT])(double x, double y) = {
+	MAPS2(ENTRY)
+};
+
+static double
+run_definition(const struct interp *e, const struct ir_node *n,
+	       const struct ir_definition *d, double a)
+{
+	double stack[IR_MAX_DEFINE];
+	uint32_t top = 0, i;
+
+	for (i = 0; i < d->n; i++) {
+		const struct ir_define_step *s = &d->step[i];
+
+		switch (s->kind) {
+		case IR_DEFINE_OPERAND:
+			stack[top++] = a;
+			break;
+		case IR_DEFINE_NUMBER:
+			stack[top++] = s->number;
+			break;
+		case IR_DEFINE_ATTR:
+			stack[top++] = ir_attr_num(e->m, n, s->key, 0);
+			break;
+		case IR_DEFINE_MAP:
+			if (ir_ops[s->op].nargs == 2) {
+				top--;
+				stack[top - 1] = map2_of[s->op](stack[top - 1],
+								stack[top]);
+			} else {
+				stack[top - 1] = map1_of[s->op](stack[top - 1]);
+			}
+			break;
+		}
+	}
+	return stack[0];
+}
+
+bool
+ir_eval_definition(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *x = interp_arg(e, n, 0);
+	struct ir_definition d;
+	struct ir_rule r;
+	struct nest o;
+	bool i;
+
+	ir_define(n->op, &d);
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "A");
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		double a = x[o.in_off[0]];
+
+		out[o.out_off] = has_absent(e, n) && isnan(a) ? NAN
+			: run_definition(e, n, &d, a);
+	}
+	return true;
+}
 
 /* ---- positions ---- */
 

@@ -340,6 +340,38 @@ test_exprs(void **state)
 	assert_non_null(strstr(why, "nests deeper"));
 }
 
+/* The row of each map that is defined by others is read, to one result. */
+static void
+test_definitions(void **state)
+{
+	struct ir_definition d;
+	int op, found = 0;
+	uint32_t i;
+
+	(void)state;
+	for (op = 0; op < IR_OP_COUNT; op++) {
+		int depth = 0;
+
+		if (!ir_define((enum ir_op)op, &d)) {
+			continue;
+		}
+		found++;
+		for (i = 0; i < d.n; i++) {
+			depth += d.step[i].kind == IR_DEFINE_MAP
+				? 1 - ir_ops[d.step[i].op].nargs : 1;
+			assert_true(depth > 0);
+		}
+		assert_int_equal(depth, 1);
+		assert_true(ir_is((enum ir_op)op, IRF_MAP));
+	}
+	assert_true(found >= 3);
+	assert_false(ir_define(IR_TANH, &d));
+	assert_true(ir_define(IR_SILU, &d));
+	assert_int_equal(d.n, 4);	/* a a sigmoid mul */
+	assert_int_equal(d.step[2].op, IR_SIGMOID);
+	assert_int_equal(d.step[3].op, IR_MUL);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -348,7 +380,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_rows), TEST(test_attr_rows), TEST(test_infer),
 		TEST(test_reduced_factors), TEST(test_exprs),
-		TEST(test_docs),
+		TEST(test_docs), TEST(test_definitions),
 	};
 
 	return cmocka_run_group_tests_name("ops", tests, NULL, NULL);
