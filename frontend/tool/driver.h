@@ -114,7 +114,7 @@ bool drv_replay(struct driver *d, struct buf *why);
 
 /* ---- tell.c: what llmc says about itself ------------------------------ */
 
-/* --help, --version, --list-ops: true if one of them was asked for. */
+/* --help, --version, --list-...: true if one of them was given. */
 bool drv_tell(struct driver *d);
 
 /* ---- tool_search.c: --target, and what it searches for ------------------ */

@@ -1,11 +1,14 @@
 /*
- * What llmc says about itself: help, version, the ops of the IR.
+ * What llmc prints about itself: help, version, and the lists of its ops,
+ * accelerators and schedules.
  */
 #include "config.h"
 
 #include "frontend/tool/driver.h"
 
 #include "codegen/cg.h"
+#include "frontend/tool/tool_target.h"
+#include "passes/sched/sched.h"
 
 #include <string.h>
 
@@ -45,6 +48,27 @@ tell_ops(struct buf *out)
 	}
 }
 
+static void
+tell_targets(struct buf *out)
+{
+	size_t i;
+
+	for (i = 0; i < fe_target_nfiles; i++) {
+		buf_printf(out, "%s\n", fe_target_files[i].name);
+	}
+}
+
+static void
+tell_schedules(struct buf *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < sched_ndefs; i++) {
+		buf_printf(out, "%-12s %s\n", sched_defs[i].name,
+			   sched_defs[i].purpose);
+	}
+}
+
 bool
 drv_tell(struct driver *d)
 {
@@ -58,6 +82,10 @@ drv_tell(struct driver *d)
 		cg_toolchain(out);
 	} else if (at[OPT_LIST_OPS].given) {
 		tell_ops(out);
+	} else if (at[OPT_LIST_TARGETS].given) {
+		tell_targets(out);
+	} else if (at[OPT_LIST_SCHEDULES].given) {
+		tell_schedules(out);
 	} else {
 		return false;
 	}

@@ -83,23 +83,15 @@ file_distance(void *user, const char *name, size_t n)
 	return near.best ? near.best_distance : SIZE_MAX;
 }
 
-/* The nearest name, then all of them. */
 static void
 unknown_device(struct ir_ctx *c, struct span at, const char *name)
 {
 	struct diag_near near;
-	struct buf all;
-	size_t i;
 
-	buf_init(&all, &c->tmp);
 	near_device(name, &c->tmp, &near);
-	for (i = 0; i < fe_target_nfiles; i++) {
-		buf_printf(&all, "%s%s", !i ? "" : i + 1 < fe_target_nfiles
-			   ? ", " : " and ", fe_target_files[i].name);
-	}
-	diag_error(&c->diags, at, "there is no accelerator `%s`%s: there are "
-		   "%s", name, diag_near_text(&near, &c->tmp),
-		   buf_text(&all));
+	diag_error(&c->diags, at, "there is no accelerator `%s`%s; "
+		   "--list-targets prints all", name,
+		   diag_near_text(&near, &c->tmp));
 }
 
 /* ---- blocks ---- */

@@ -399,19 +399,6 @@ plan_alias(const char *schedule)
 	return strcmp(schedule, "zero_bubble") == 0 ? "zb_h1" : schedule;
 }
 
-static const char *
-schedules(const struct check *c)
-{
-	struct buf b;
-	uint32_t i;
-
-	buf_init(&b, c->a);
-	for (i = 0; i < sched_ndefs; i++) {
-		buf_printf(&b, "%s%s", i ? ", " : "", sched_defs[i].name);
-	}
-	return buf_text(&b);
-}
-
 /* A name of passes/sched/sched.h; with a point or a slash it is a file. */
 static bool
 check_schedule(const struct check *c)
@@ -419,8 +406,9 @@ check_schedule(const struct check *c)
 	const char *word = c->v->items.at[0].word;
 
 	if (c->v->items.n != 1 || !word) {
-		return fail(c, c->v->span, "`schedule` is %s, or a CSV file "
-			    "in quotes", schedules(c));
+		return fail(c, c->v->span, "`schedule` is a name "
+			    "(--list-schedules prints all), or a CSV file in "
+			    "quotes");
 	}
 	if (strpbrk(word, "./")) {
 		return strlen(word) <= 255 ||

@@ -280,20 +280,15 @@ static const char *
 no_such(struct arena *a, const char *name)
 {
 	struct diag_near near;
-	struct buf b;
 	uint32_t i;
 
 	diag_near_init(&near, name);
-	buf_init(&b, a);
-	buf_printf(&b, "found schedule `%s`, expected ", name);
 	for (i = 0; i < sched_ndefs; i++) {
 		diag_near_try(&near, sched_defs[i].name);
-		buf_printf(&b, "%s%s", i == 0 ? "" :
-			   i + 1 < sched_ndefs ? ", " : " or ",
-			   sched_defs[i].name);
 	}
-	buf_puts(&b, diag_near_text(&near, a));
-	return buf_text(&b);
+	return arena_printf(a, "there is no schedule `%s`%s; "
+			    "--list-schedules prints all", name,
+			    diag_near_text(&near, a));
 }
 
 const char *

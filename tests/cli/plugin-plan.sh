@@ -200,7 +200,7 @@ b4 `zero` is 7, and 0 to 3 is legal
 b5 `dp` is 9.223372036854776e18, and 1 to 1048576 is legal
 b6 `mesh` has axis 77, and 0 to 4 is legal
 b7 `pp` stands twice in `mesh`
-b8 found schedule `zb-v`, expected gpipe, 1f1b,
+b8 there is no schedule `zb-v` (did you mean `zbv`?)
 b9 nothing_of_that_name
 b10 `chunks` is 65, and 1 to 64 is legal
 b11 stage 1 of 0 to 2 holds no layer

@@ -12,9 +12,12 @@ run schedule 1f1b --summary
 grep -q '^bubble 0.2727 ' out && grep -q '^rank 0: .* at most 4 ' out ||
 	bad 'another summary'
 
+run --list-schedules
+test "$(grep -c . out)" -ge 6 && grep -q '^zbv  *no bubble' out ||
+	bad '--list-schedules leaves some out'
 refused 'did you mean `1f1b`' schedule 1f1c
 # What is no name is no file either: the name is at fault, not an option.
-refused 'found schedule `zb-v`, expected gpipe, 1f1b, interleaved, zb_h1, zb_h2 or zbv (did you mean `zbv`?)' \
+refused 'there is no schedule `zb-v` (did you mean `zbv`?)' \
 	schedule zb-v --ranks 4
 refused 'it is no file that can be read: ' schedule none.csv --chunks 2
 refused '2 stages per rank, found 3' schedule zbv --chunks 3

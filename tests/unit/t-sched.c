@@ -179,9 +179,8 @@ refused(void **state)
 		uint32_t p, v, m;
 		const char *why;
 	} rows[] = {
-		{ "zb_h", 2, 1, 2, "found schedule `zb_h`, expected gpipe, "
-		  "1f1b, interleaved, zb_h1, zb_h2 or zbv (did you mean "
-		  "`zb_h1`?)" },
+		{ "zb_h", 2, 1, 2, "there is no schedule `zb_h` (did you "
+		  "mean `zb_h1`?); --list-schedules prints all" },
 		{ "1f1b", 0, 1, 2, "found 0 ranks, expected 1 to 4096" },
 		{ "1f1b", 4097, 1, 2, "found 4097 ranks, expected 1 to 4096" },
 		{ "1f1b", 2, 1, 0,
