@@ -106,7 +106,7 @@ word(struct reader *r)
 		   ir_op_takes(r->op, key) == IR_TAKES_MUST) {
 		add_step(r, IR_DEFINE_ATTR)->key = key;
 	} else {
-		bad(r, "before this `a`, or an attribute that the op must have,");
+		bad(r, "`a` or an attribute that the op requires");
 	}
 }
 
