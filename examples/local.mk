@@ -21,4 +21,6 @@ nobase_dist_doc_DATA += \
 	%D%/pass-always-tp8/README.md \
 	%D%/pass-always-tp8/always-tp8.c \
 	%D%/pass-plugin/README.md \
-	%D%/pass-plugin/count-ops.c
+	%D%/pass-plugin/count-ops.c \
+	%D%/pass-price/README.md \
+	%D%/pass-price/price-step.c

@@ -50,9 +50,8 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/verify_node.c \
 	%D%/ways.c
 
-# What a pass plug-in includes.
-irincludedir = $(includedir)/llmc/ir
-irinclude_HEADERS = \
+# What a plug-in includes, under the same names as here.
+nobase_llmcinclude_HEADERS += \
 	%D%/attrs.def \
 	%D%/base.h \
 	%D%/dtypes.def \

@@ -191,13 +191,18 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/weight_use.h \
 	%D%/weight_values.c
 
-passesincludedir = $(includedir)/llmc/passes
-passesinclude_HEADERS = \
+# What a plug-in includes, under the same names as here.
+nobase_llmcinclude_HEADERS += \
+	%D%/answer/answer.h \
+	%D%/kernels/kernels.h \
 	%D%/pass.h \
 	%D%/passes.def \
 	%D%/plan/plan.def \
 	%D%/plan/plan.h \
 	%D%/price/cost.h \
 	%D%/price/networks.def \
+	%D%/price/price.h \
 	%D%/price/target.h \
-	%D%/sched/sched.h
+	%D%/sched/sched.h \
+	%D%/search/search.h \
+	%D%/stage/ranks.h
