@@ -50,6 +50,9 @@ EXTRA_DIST += \
 	$(pair_files) \
 	$(script_tests) \
 	%D%/code.awk \
+	%D%/extend/accelerator.patch \
+	%D%/extend/op.patch \
+	%D%/extend/schedule.patch \
 	%D%/docs.sh \
 	%D%/fake-cuda.c \
 	%D%/fake-device.c \

@@ -500,6 +500,9 @@ pair_files = \
 	tests/data/kernels.tsv \
 	tests/data/train-memory.tsv \
 	tests/data/train.tsv \
+	tests/extend/accelerator.patch \
+	tests/extend/op.patch \
+	tests/extend/schedule.patch \
 	tests/gpu/clean.cu \
 	tests/gpu/every-80.cu \
 	tests/gpu/every-90.cu \
@@ -1518,6 +1521,7 @@ cli_tests = \
 	tests/cli/eval.sh \
 	tests/cli/examples.sh \
 	tests/cli/exit-status.sh \
+	tests/cli/extending.sh \
 	tests/cli/first-principles.sh \
 	tests/cli/folder.sh \
 	tests/cli/gpu-run.sh \
@@ -1585,9 +1589,12 @@ doc_pages = \
 	docs/calibrate.md \
 	docs/checkpoints.md \
 	docs/codegen.md \
+	docs/communication.md \
 	docs/cost.md \
 	docs/cuda.md \
 	docs/design.md \
+	docs/extending.md \
+	docs/glossary.md \
 	docs/gpu.md \
 	docs/ir.md \
 	docs/kernels.md \
@@ -1600,7 +1607,6 @@ doc_pages = \
 	docs/schedule.md \
 	docs/search.md \
 	docs/security.md \
-	docs/communication.md \
 	docs/target.md \
 	docs/testing.md \
 	docs/walkthrough.md

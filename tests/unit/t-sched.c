@@ -8,6 +8,23 @@
 
 /* ---- the named schedules ---- */
 
+/* Schedules with a formula here; a new one is held to all the rest. */
+static bool
+is_known(const struct sched_def *def)
+{
+	static const char *const names[] = {
+		"gpipe", "1f1b", "interleaved", "zb_h1", "zb_h2", "zbv"
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof names / sizeof *names; i++) {
+		if (strcmp(def->name, names[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static double
 expected_bubble(const struct sched_def *def, double p, double v, double m)
 {
@@ -71,7 +88,8 @@ one_size(const struct sched_def *def, uint32_t p, uint32_t v, uint32_t m)
 
 	accepted(s, &verdict);
 	times(s, &l);
-	if (want >= 0 && fabs(sched_bubble(s, &l) - want) > 1e-9) {
+	if (is_known(def) && want >= 0 &&
+	    fabs(sched_bubble(s, &l) - want) > 1e-9) {
 		fail_msg("%s P=%u v=%u M=%u: bubble %g, not %g", def->name, p,
 			 v, m, sched_bubble(s, &l), want);
 	}
@@ -79,7 +97,8 @@ one_size(const struct sched_def *def, uint32_t p, uint32_t v, uint32_t m)
 	for (r = 0; r < p; r++) {
 		most = verdict.peak[r] > most ? verdict.peak[r] : most;
 	}
-	if (most != expected_peak(def, p, v, m)) {
+	if (is_known(def) ? most != expected_peak(def, p, v, m)
+			  : most > m * v) {
 		fail_msg("%s P=%u v=%u M=%u: peak %u", def->name, p, v, m,
 			 most);
 	}
