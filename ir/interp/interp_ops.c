@@ -112,10 +112,37 @@ map2(const struct interp *e, const struct ir_node *n, double *out,
 MAPS1(DEFINE_MAP1)
 MAPS2(DEFINE_MAP2)
 
+/*
+ * Maps that ops.def defines by others, in their textbook forms: so that what
+ * back ends make of the definitions is compared with something else.
+ */
+static double
+relu2_of(double x)
+{
+	return x < 0 ? 0 : x * x;
+}
+
+static double
+silu_of(double x)
+{
+	return x / (1 + exp(-x));
+}
+
+/* sqrt(2 / pi), and the cubic's factor: Hendrycks and Gimpel 2016. */
+static double
+gelu_of(double x)
+{
+	return 0.5 * x * (1 + tanh(sqrt(2 / PI) *
+				   (x + 0.044715 * x * x * x)));
+}
+
 /* ---- maps that ops.def defines by other maps ---- */
 
 #define ENTRY(id, op, value) [IR_##id] = op##_of,
-static double (*const map1_of[IR_OP_COUNT])(double x) = { MAPS1(ENTRY) };
+static double (*const map1_of[IR_OP_COUNT])(double x) = {
+	MAPS1(ENTRY)
+	[IR_RELU2] = relu2_of, [IR_SILU] = silu_of, [IR_GELU] = gelu_of
+};
 static double (*const map2_of[IR_OP_COUNT])(double x, double y) = {
 	MAPS2(ENTRY)
 };
@@ -163,6 +190,9 @@ ir_eval_definition(struct interp *e, const struct ir_node *n, double *out)
 	struct nest o;
 	bool i;
 
+	if (map1_of[n->op]) {
+		return map1(e, n, out, map1_of[n->op]);
+	}
 	ir_define(n->op, &d);
 	ir_bind(e->m, n, &r);
 	ir_nest(e, n, &r, &o, "A");
