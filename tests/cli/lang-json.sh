@@ -26,7 +26,7 @@ try 'an empty file'
 # All of them are pairs as well, so sanitizers see their errors there.
 every=1 seen=0
 have time || every=10
-for test in "$top_srcdir"/tests/lang/*.llm; do
+for test in "$top_srcdir"/tests/lang/*/*.llm; do
 	seen=$((seen + 1))
 	[ $((seen % every)) -eq 0 ] || continue
 	case $test in

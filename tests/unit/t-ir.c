@@ -103,7 +103,7 @@ random_modules(void **state)
 		round_trip(seed, made);
 	}
 	for (op = 0; op < IR_OP_COUNT; op++) {
-		/* tests/ir/placed-*.ir has those that change a placement */
+		/* tests/ir/placed has those that change a placement */
 		if (made[op] < 20 && !ir_is((enum ir_op)op, IRF_CONVERTS)) {
 			fail_msg("%s was made only %u times", ir_ops[op].name,
 				 made[op]);

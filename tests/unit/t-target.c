@@ -103,7 +103,7 @@ test_groups(void **state)
 		skip();
 	}
 	assert_true(fe_target(&ctx, arena_printf(&ctx.perm,
-			"%s/tests/target/mixed.llm", top), &t));
+			"%s/tests/target/valid/mixed.llm", top), &t));
 	assert_int_equal(t.groups.n, 2);
 	assert_int_equal(target_devices(&t), 4 * 8 + 16 * 8);
 	assert_int_equal(target_nodes(&t), 20);
