@@ -1,10 +1,10 @@
 /*
  * What tests/cli/cpu-kinds.sh links into a plan for AMX: a rank runs it on any
- * CPU, with the handler of tests/unit/t-amx.h.  The only thing that it is not
+ * CPU, with the handler of tests/unit/shared/t-amx.h.  The only thing that it is not
  * refused for is AMX.
  */
 #include "runtime/train/rank.h"
-#include "tests/unit/t-amx.h"
+#include "tests/unit/shared/t-amx.h"
 
 #include <stdio.h>
 

@@ -76,141 +76,141 @@ EXTRA_DIST += \
 	%D%/list-pairs \
 	%D%/no-cmocka.sh \
 	%D%/run-pair \
-	%D%/unit/t-amx.h \
-	%D%/unit/t-attention.h \
-	%D%/unit/t-check.h \
-	%D%/unit/t-check-names.h \
-	%D%/unit/t-check-places.h \
-	%D%/unit/t-comm.h \
-	%D%/unit/t-emulate.h \
-	%D%/unit/t-eval.h \
-	%D%/unit/t-ir.h \
-	%D%/unit/t-context.h \
-	%D%/unit/t-cpu.h \
-	%D%/unit/t-dot-text.h \
-	%D%/unit/t-left-out.h \
-	%D%/unit/t-dot.h \
-	%D%/unit/t-cuda.h \
-	%D%/unit/t-kernels.h \
-	%D%/unit/t-models.h \
-	%D%/unit/t-nest-bodies.h \
-	%D%/unit/t-ranks.h \
-	%D%/unit/t-object.h \
-	%D%/unit/t-random-ir.h \
-	%D%/unit/t-rank.h \
-	%D%/unit/t-safetensors.h \
-	%D%/unit/t-scarce.h \
-	%D%/unit/t-sched.h \
-	%D%/unit/t-split.h \
-	%D%/unit/t-store.h \
-	%D%/unit/t-tcp.h \
-	%D%/unit/t-search.h \
-	%D%/unit/t-sim.h \
-	%D%/unit/t-toy-gpu.h \
-	%D%/unit/t-toy.h \
-	%D%/unit/t-type.h
+	%D%/unit/shared/t-amx.h \
+	%D%/unit/shared/t-attention.h \
+	%D%/unit/passes/t-check.h \
+	%D%/unit/passes/t-check-names.h \
+	%D%/unit/passes/t-check-places.h \
+	%D%/unit/comm/t-comm.h \
+	%D%/unit/cuda/t-emulate.h \
+	%D%/unit/shared/t-eval.h \
+	%D%/unit/shared/t-ir.h \
+	%D%/unit/shared/t-context.h \
+	%D%/unit/shared/t-cpu.h \
+	%D%/unit/shared/t-dot-text.h \
+	%D%/unit/shared/t-left-out.h \
+	%D%/unit/codegen/t-dot.h \
+	%D%/unit/cuda/t-cuda.h \
+	%D%/unit/codegen/t-kernels.h \
+	%D%/unit/shared/t-models.h \
+	%D%/unit/shared/t-nest-bodies.h \
+	%D%/unit/shared/t-ranks.h \
+	%D%/unit/shared/t-object.h \
+	%D%/unit/shared/t-random-ir.h \
+	%D%/unit/runtime/t-rank.h \
+	%D%/unit/data/t-safetensors.h \
+	%D%/unit/shared/t-scarce.h \
+	%D%/unit/sched/t-sched.h \
+	%D%/unit/shared/t-split.h \
+	%D%/unit/data/t-store.h \
+	%D%/unit/comm/t-tcp.h \
+	%D%/unit/search/t-search.h \
+	%D%/unit/sim/t-sim.h \
+	%D%/unit/runtime/t-toy-gpu.h \
+	%D%/unit/runtime/t-toy.h \
+	%D%/unit/shared/t-type.h
 
 # A unit test is one file, %D%/unit/t-NAME.c, and one line here. make runs
 # them behind all scripts, so the longest stand first.
 unit_tests = \
-	%D%/unit/t-search \
-	%D%/unit/t-search-pins \
-	%D%/unit/t-split
+	%D%/unit/search/t-search \
+	%D%/unit/search/t-search-pins \
+	%D%/unit/sim/t-split
 # Of generated code.
 if HAVE_LLVM
 unit_tests += \
-	%D%/unit/t-attention-cpu \
-	%D%/unit/t-cg-math \
-	%D%/unit/t-differential \
-	%D%/unit/t-dot \
-	%D%/unit/t-dot-models \
-	%D%/unit/t-host \
-	%D%/unit/t-ll \
-	%D%/unit/t-nest \
-	%D%/unit/t-room
+	%D%/unit/codegen/t-attention-cpu \
+	%D%/unit/codegen/t-cg-math \
+	%D%/unit/codegen/t-differential \
+	%D%/unit/codegen/t-dot \
+	%D%/unit/codegen/t-dot-models \
+	%D%/unit/codegen/t-host \
+	%D%/unit/codegen/t-ll \
+	%D%/unit/codegen/t-nest \
+	%D%/unit/codegen/t-room
 endif
 unit_tests += \
-	%D%/unit/t-answer \
-	%D%/unit/t-append \
-	%D%/unit/t-autodiff \
-	%D%/unit/t-base \
-	%D%/unit/t-calibrate \
-	%D%/unit/t-cgroup \
-	%D%/unit/t-check \
-	%D%/unit/t-checkpoint \
-	%D%/unit/t-comm \
-	%D%/unit/t-copy \
-	%D%/unit/t-cost \
-	%D%/unit/t-cuda-attention \
-	%D%/unit/t-cuda-dot \
-	%D%/unit/t-cuda-driver \
-	%D%/unit/t-cuda-dot90 \
-	%D%/unit/t-cuda-nest \
-	%D%/unit/t-cuda-parts \
-	%D%/unit/t-cuda-ways \
-	%D%/unit/t-device \
-	%D%/unit/t-emulate \
-	%D%/unit/t-faults \
-	%D%/unit/t-front \
-	%D%/unit/t-fuse \
-	%D%/unit/t-hash \
-	%D%/unit/t-images \
-	%D%/unit/t-interp \
-	%D%/unit/t-interp-ops \
-	%D%/unit/t-ir \
-	%D%/unit/t-lang \
-	%D%/unit/t-ops \
-	%D%/unit/t-local \
-	%D%/unit/t-memory \
-	%D%/unit/t-measure \
-	%D%/unit/t-msg-wait \
-	%D%/unit/t-optimize \
-	%D%/unit/t-options \
-	%D%/unit/t-passes \
-	%D%/unit/t-pieces \
-	%D%/unit/t-place \
-	%D%/unit/t-plan \
-	%D%/unit/t-prelude \
-	%D%/unit/t-price \
-	%D%/unit/t-price-run \
-	%D%/unit/t-rank \
-	%D%/unit/t-recompute \
-	%D%/unit/t-rng \
-	%D%/unit/t-run \
-	%D%/unit/t-safetensors \
-	%D%/unit/t-sched \
-	%D%/unit/t-sched-brief \
-	%D%/unit/t-sched-csv \
-	%D%/unit/t-search-width \
-	%D%/unit/t-secret \
-	%D%/unit/t-shm-meet \
-	%D%/unit/t-sim \
-	%D%/unit/t-sim-ops \
-	%D%/unit/t-sim-train \
-	%D%/unit/t-solve \
-	%D%/unit/t-st-index \
-	%D%/unit/t-st-read \
-	%D%/unit/t-stage \
-	%D%/unit/t-summary \
-	%D%/unit/t-table \
-	%D%/unit/t-comm-collective \
-	%D%/unit/t-target \
-	%D%/unit/t-tcp \
-	%D%/unit/t-tcp-guard \
-	%D%/unit/t-tokens \
-	%D%/unit/t-train-random \
-	%D%/unit/t-verify \
-	%D%/unit/t-weights \
-	%D%/unit/t-world
+	%D%/unit/price/t-answer \
+	%D%/unit/runtime/t-append \
+	%D%/unit/passes/t-autodiff \
+	%D%/unit/ir/t-base \
+	%D%/unit/frontend/t-calibrate \
+	%D%/unit/runtime/t-cgroup \
+	%D%/unit/passes/t-check \
+	%D%/unit/data/t-checkpoint \
+	%D%/unit/comm/t-comm \
+	%D%/unit/passes/t-copy \
+	%D%/unit/price/t-cost \
+	%D%/unit/cuda/t-cuda-attention \
+	%D%/unit/cuda/t-cuda-dot \
+	%D%/unit/cuda/t-cuda-driver \
+	%D%/unit/cuda/t-cuda-dot90 \
+	%D%/unit/cuda/t-cuda-nest \
+	%D%/unit/cuda/t-cuda-parts \
+	%D%/unit/cuda/t-cuda-ways \
+	%D%/unit/runtime/t-device \
+	%D%/unit/cuda/t-emulate \
+	%D%/unit/comm/t-faults \
+	%D%/unit/passes/t-front \
+	%D%/unit/passes/t-fuse \
+	%D%/unit/ir/t-hash \
+	%D%/unit/cuda/t-images \
+	%D%/unit/ir/t-interp \
+	%D%/unit/ir/t-interp-ops \
+	%D%/unit/ir/t-ir \
+	%D%/unit/frontend/t-lang \
+	%D%/unit/ir/t-ops \
+	%D%/unit/comm/t-local \
+	%D%/unit/passes/t-memory \
+	%D%/unit/runtime/t-measure \
+	%D%/unit/comm/t-msg-wait \
+	%D%/unit/passes/t-optimize \
+	%D%/unit/frontend/t-options \
+	%D%/unit/passes/t-passes \
+	%D%/unit/data/t-pieces \
+	%D%/unit/passes/t-place \
+	%D%/unit/passes/t-plan \
+	%D%/unit/cuda/t-prelude \
+	%D%/unit/price/t-price \
+	%D%/unit/price/t-price-run \
+	%D%/unit/runtime/t-rank \
+	%D%/unit/passes/t-recompute \
+	%D%/unit/ir/t-rng \
+	%D%/unit/runtime/t-run \
+	%D%/unit/data/t-safetensors \
+	%D%/unit/sched/t-sched \
+	%D%/unit/sched/t-sched-brief \
+	%D%/unit/sched/t-sched-csv \
+	%D%/unit/search/t-search-width \
+	%D%/unit/comm/t-secret \
+	%D%/unit/comm/t-shm-meet \
+	%D%/unit/sim/t-sim \
+	%D%/unit/sim/t-sim-ops \
+	%D%/unit/sim/t-sim-train \
+	%D%/unit/passes/t-solve \
+	%D%/unit/data/t-st-index \
+	%D%/unit/data/t-st-read \
+	%D%/unit/passes/t-stage \
+	%D%/unit/passes/t-summary \
+	%D%/unit/ir/t-table \
+	%D%/unit/comm/t-comm-collective \
+	%D%/unit/price/t-target \
+	%D%/unit/comm/t-tcp \
+	%D%/unit/comm/t-tcp-guard \
+	%D%/unit/data/t-tokens \
+	%D%/unit/passes/t-train-random \
+	%D%/unit/ir/t-verify \
+	%D%/unit/data/t-weights \
+	%D%/unit/comm/t-world
 
 # What a plan links, and nothing of the compiler.
-check_PROGRAMS += %D%/unit/toy-rank
-%C%_unit_toy_rank_LDADD = runtime/librank.a $(external_libs)
+check_PROGRAMS += %D%/unit/runtime/toy-rank
+%C%_unit_runtime_toy_rank_LDADD = runtime/librank.a $(external_libs)
 # The same with kernels of a GPU; a driver of the tests finds what runs them.
-check_PROGRAMS += %D%/unit/toy-gpu
-%C%_unit_toy_gpu_LDADD = runtime/librank.a codegen/libcodegen.a \
+check_PROGRAMS += %D%/unit/runtime/toy-gpu
+%C%_unit_runtime_toy_gpu_LDADD = runtime/librank.a codegen/libcodegen.a \
 	$(external_libs)
-%C%_unit_toy_gpu_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
+%C%_unit_runtime_toy_gpu_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 # tests/gpu/primitives.cu on a GPU, or on such a driver.  make has a rule by
 # which a program x is the source of x.out, so they differ in name.
 check_PROGRAMS += %D%/gpu/dump
@@ -219,21 +219,21 @@ check_PROGRAMS += %D%/gpu/dump
 	ir/libir.a runtime/librt_llmc.a $(external_libs)
 %C%_gpu_dump_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
-%C%_unit_t_rank_LDADD = $(rank_ldadd)
-%C%_unit_t_run_LDADD = $(rank_ldadd)
+%C%_unit_runtime_t_rank_LDADD = $(rank_ldadd)
+%C%_unit_runtime_t_run_LDADD = $(rank_ldadd)
 
 # What launches, and what carries, are the test's.
-%C%_unit_t_cuda_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_gpu_launch \
+%C%_unit_cuda_t_cuda_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_gpu_launch \
 	-Wl,--wrap=rt_nccl_calls -Wl,--wrap=rt_nccl_exchange
 
 # The clock, and how long others keep the core, are the test's.
-%C%_unit_t_msg_wait_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_now_us \
+%C%_unit_comm_t_msg_wait_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_now_us \
 	-Wl,--wrap=sched_yield -Wl,--wrap=nanosleep
 
 # Memory that runs out where the test says so.
-%C%_unit_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
-%C%_unit_t_cuda_driver_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
-%C%_unit_t_device_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+%C%_unit_data_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
+%C%_unit_cuda_t_cuda_driver_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
+%C%_unit_runtime_t_device_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 
 # Those of a moment last: so no core waits long for another at the end.
 if HAVE_CMOCKA
@@ -338,19 +338,19 @@ fuzz:
 # day, in float64; then every attack in full; then, where there is LLVM, such
 # models as binaries, and ranks that die at random moments.
 # make soak [SOAK_SECONDS=600] [SOAK_SEED=1]
-soak: llmc$(EXEEXT) runtime/librank.a %D%/unit/t-split$(EXEEXT) \
-	%D%/unit/toy-rank$(EXEEXT) %D%/unit/toy-gpu$(EXEEXT)
+soak: llmc$(EXEEXT) runtime/librank.a %D%/unit/sim/t-split$(EXEEXT) \
+	%D%/unit/runtime/toy-rank$(EXEEXT) %D%/unit/runtime/toy-gpu$(EXEEXT)
 	@$(AM_TESTS_ENVIRONMENT) \
 	seed=$${SOAK_SEED:-`date +%Y%m%d`0000}; \
 	SPLIT_SECONDS=$${SOAK_SECONDS:-600} SPLIT_SEED=$$seed \
-		%D%/unit/t-split$(EXEEXT) && \
+		%D%/unit/sim/t-split$(EXEEXT) && \
 	for attack in $(attack_tests); do \
 		ATTACKS=all sh $(srcdir)/$$attack || test $$? -eq 77 || exit 1; \
 	done && \
 	if test -n '$(HAVE_LLVM_TRUE)'; then exit 0; fi && \
-	$(MAKE) $(AM_MAKEFLAGS) %D%/unit/t-differential$(EXEEXT) && \
+	$(MAKE) $(AM_MAKEFLAGS) %D%/unit/codegen/t-differential$(EXEEXT) && \
 	DIFF_SECONDS=$${SOAK_SECONDS:-600} DIFF_SEED=$$seed \
-		%D%/unit/t-differential$(EXEEXT) && \
+		%D%/unit/codegen/t-differential$(EXEEXT) && \
 	FAULT_MOMENTS=200 FAULT_SEED=$$seed \
 		sh $(srcdir)/%D%/cli/cpu-faults.sh
 

@@ -2,7 +2,7 @@
 # A checkpoint that was tampered with, its sums made right again; one whose
 # folder was renamed; one of another model; and going on with other data.
 . "${top_srcdir:?}/tests/lib.sh"
-rank=$build/tests/unit/toy-rank
+rank=$build/tests/unit/runtime/toy-rank
 
 # sum_of FILE: 16 digits, as docs/checkpoints.md says
 sum_of()

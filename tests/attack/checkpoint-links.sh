@@ -3,7 +3,7 @@
 # neither entered nor removed, whatever its name, while a checkpoint that is
 # linked is read like any other.
 . "${top_srcdir:?}/tests/lib.sh"
-rank=$build/tests/unit/toy-rank
+rank=$build/tests/unit/runtime/toy-rank
 
 # trains STEPS FOLDER ARGUMENTS..
 trains()

@@ -3,7 +3,7 @@
 # is; one that comes in the moment after a run was killed waits for that to be
 # gone.
 . "${top_srcdir:?}/tests/lib.sh"
-rank=$build/tests/unit/toy-rank
+rank=$build/tests/unit/runtime/toy-rank
 
 # saver: process $holder saves into ck, and has trained a step
 saver()

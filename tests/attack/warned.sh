@@ -3,7 +3,7 @@
 # sent to the one who started the ranks or to a single rank: exit status 0 and
 # a checkpoint of the step that is said.
 . "${top_srcdir:?}/tests/lib.sh"
-rank=$build/tests/unit/toy-rank
+rank=$build/tests/unit/runtime/toy-rank
 [ -x "$rank" ] || skip 'no toy-rank'
 
 # Whoever started the tests may have had SIGHUP ignored, as nohup has it, and a

@@ -3,7 +3,7 @@
 # losses are the CPU's, and either goes on from a checkpoint of the other.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker
-pairs=$build/tests/unit/t-differential
+pairs=$build/tests/unit/codegen/t-differential
 test -x "$pairs" || skip 'no t-differential'
 # kernels that run once take longer to compile well
 export LLMC_LINKER="$linker -O0"

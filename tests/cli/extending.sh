@@ -31,14 +31,14 @@ old=$LLMC
 mkdir copy/build
 (cd copy/build && ../configure CFLAGS=-O0 --disable-dependency-tracking &&
 	make -j2 llmc runtime/librank.a \
-		tests/unit/t-ops tests/unit/t-autodiff tests/unit/t-sched) \
+		tests/unit/ir/t-ops tests/unit/passes/t-autodiff tests/unit/sched/t-sched) \
 	>out 2>err || fail 'the copy does not build'
 LLMC=$tmp/copy/build/llmc
 
 # The lists that tests hold know the additions by their rows alone.
-for unit in ops autodiff sched; do
-	top_srcdir=$tmp/copy "copy/build/tests/unit/t-$unit" >out 2>&1 ||
-		bad "t-$unit fails with the additions"
+for unit in ir/t-ops passes/t-autodiff sched/t-sched; do
+	top_srcdir=$tmp/copy "copy/build/tests/unit/$unit" >out 2>&1 ||
+		bad "$unit fails with the additions"
 done
 find "$tests" -name '*.llm' -path '*/target/*' -o -name '*.llm' \
 	-path '*/plan/*' | sort >pairs

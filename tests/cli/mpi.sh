@@ -17,11 +17,11 @@ mpirun -n 2 true >/dev/null 2>&1 || skip 'mpirun does not run'
 # talks N PROGRAM TEST
 talks()
 {
-	mpirun -n "$1" "$build/tests/unit/$2" "$3" >out 2>&1 ||
+	mpirun -n "$1" "$build/tests/unit/comm/$2" "$3" >out 2>&1 ||
 		bad "$2 $3 of $1 ranks"
 }
 
-if test -x "$build/tests/unit/t-comm"; then
+if test -x "$build/tests/unit/comm/t-comm"; then
 	# More ranks than cores wait for each other awake.  Sanitizers see what
 	# is MPI's own with a few; all else of these tests they see in the
 	# tests themselves, and by tcp.sh.
@@ -42,12 +42,12 @@ fi
 # says N TEST TEXT: what must fail does, and says why
 says()
 {
-	mpirun -n "$1" "$build/tests/unit/t-faults" "$2" >out 2>&1 &&
+	mpirun -n "$1" "$build/tests/unit/comm/t-faults" "$2" >out 2>&1 &&
 		bad "$2 does not fail"
 	grep -qF -- "$3" out || bad "$2: '$3' is not said"
 }
 
-if test -x "$build/tests/unit/t-faults"; then
+if test -x "$build/tests/unit/comm/t-faults"; then
 	says 4 test_apart 'rank 1 (dp=0 tp=1) is in all_gather y, layer 5, microbatch 2, rank 0 (dp=0 tp=0) in all_reduce x, layer 5, microbatch 2'
 	says 4 test_gives_up 'rank 2 (dp=1 tp=0) gave up: the disk is full'
 	says 4 test_another_plan 'rank 2 runs another plan than rank 0'

@@ -2,7 +2,7 @@
 # The program of a rank, of a plan by hand for two ranks: trains, stops,
 # resumes, is killed, and says what is wrong.
 . "${top_srcdir:?}/tests/lib.sh"
-rank=$build/tests/unit/toy-rank
+rank=$build/tests/unit/runtime/toy-rank
 
 # wants STATUS TEXT ARGUMENTS..: that exit status, and that among what is said
 wants()

@@ -9,10 +9,10 @@ need binaries
 
 talks()
 {
-	COMM_VIA=tcp "$build/tests/unit/$1" "$2" >out 2>&1 || bad "$1 $2"
+	COMM_VIA=tcp "$build/tests/unit/comm/$1" "$2" >out 2>&1 || bad "$1 $2"
 }
 
-if test -x "$build/tests/unit/t-comm"; then
+if test -x "$build/tests/unit/comm/t-comm"; then
 	talks t-comm test_random
 	talks t-talk test_numbers
 	talks t-talk test_resident

@@ -1,0 +1,529 @@
+/*
+ * Attention for a GPU against the interpreter: kernels run on the emulator,
+ * alone and split, forward and backward, of f32 and of 16 bits.  T_ARCH=NAME
+ * tries another architecture, T_CHECK=1 checked code, T_SHOW=1 prints the
+ * text, T_ONLY='*apart' some of the tests.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "codegen/cg.h"
+#include "codegen/cuda/cuda.h"
+#include "runtime/emulate/emulate.h"
+#include "tests/unit/shared/t-attention.h"
+#include "tests/unit/shared/t-left-out.h"
+
+static struct {
+	struct cg_cuda cuda[MOST_RANKS];
+	struct rt_image images[MOST_KERNELS * MOST_RANKS];
+	uint32_t nimages;
+	/* by kernel and rank */
+	uint32_t image[MOST_KERNELS][MOST_RANKS];
+	struct rt_images all;
+	struct rt_emu *emu;
+	const char *arch;
+	int flags;
+	uint32_t wgmma;		/* grids that ran, and have maps */
+} b;
+
+static const char *
+from_env(const char *name, const char *otherwise)
+{
+	const char *p = getenv(name);
+
+	return p && *p ? p : otherwise;
+}
+
+static void
+back_open(void)
+{
+	uint32_t r;
+
+	b.nimages = 0;
+	for (r = 0; r < s.nranks; r++) {
+		b.cuda[r] = (struct cg_cuda){
+			.m = s.m, .a = &s.c.perm,
+			.arch = cu_arch_find(from_env("T_ARCH", b.arch)) };
+		assert_non_null(b.cuda[r].arch);
+		memcpy(b.cuda[r].at, s.ranks[r].at, sizeof b.cuda[r].at);
+	}
+}
+
+static void
+back_emit(uint32_t kernel, uint32_t rank)
+{
+	struct cg_kernel *k = &s.ranks[rank].k[kernel];
+	const char *why = NULL;
+	uint32_t i;
+
+	/* the same names on all ranks: most have the same text */
+	b.cuda[rank].nfuncs = 100 * kernel;
+	if (!cg_cuda_kernel_by(&b.cuda[rank], s.kernels[kernel],
+			       cu_attention_steps, k, &why)) {
+		fail_msg("%s\n%s", why, s.text);
+	}
+	if (getenv("T_SHOW")) {
+		printf("%s\n", k->source);
+	}
+	for (i = 0; i < b.nimages; i++) {
+		if (strcmp(b.images[i].source, k->source) == 0) {
+			b.image[kernel][rank] = i;
+			return;
+		}
+	}
+	b.images[i].name = arena_printf(&s.c.perm, "%s_%u", k->name, i);
+	b.images[i].source = k->source;
+	b.image[kernel][rank] = b.nimages++;
+}
+
+static void
+report(enum rt_status status, const struct rt_error *e)
+{
+	if (status != RT_OK) {
+		fail_msg("%s\n%s", e->message, s.text);
+	}
+}
+
+static void
+back_ready(void)
+{
+	struct rt_error e = { 0 };
+	uint32_t i;
+	void *p;
+
+	b.all = (struct rt_images){ .n = b.nimages, .at = b.images,
+				    .ntexts = cu_nprelude };
+	p = arena_alloc(&s.c.perm, cu_nprelude * sizeof *b.all.texts);
+	memcpy(&b.all.texts, &p, sizeof p);
+	for (i = 0; i < cu_nprelude; i++) {
+		((const char **)p)[2 * i] = cu_prelude[i].name;
+		((const char **)p)[2 * i + 1] = cu_prelude[i].text;
+	}
+	t_quick(b.flags);
+	report(rt_emu_open(&b.emu, &b.all, b.flags, &e), &e);
+}
+
+static void
+back_close(void)
+{
+	rt_emu_close(b.emu);
+}
+
+/* Checked code stays within these. */
+static void
+allow(struct rank *r, const struct cg_kernel *k)
+{
+	struct rt_error e = { 0 };
+	struct ir_local l;
+	uint32_t i;
+
+	rt_emu_allow_none(b.emu);
+	for (i = 0; i < k->operands.n; i++) {
+		const struct ir_type *t =
+			ir_type(s.m, value_of(&k->operands.at[i]));
+
+		ir_local(s.m, t, r->at, &l);
+		report(rt_emu_allow(b.emu, r->at_of[i], l.elems *
+				    (int64_t)bytes_of(t->dtype), &e), &e);
+	}
+	for (i = 0; i < k->spreads.n; i++) {
+		report(rt_emu_allow(b.emu, r->piece_at[i],
+				    sizeof *r->piece_at[i], &e), &e);
+	}
+	report(rt_emu_allow(b.emu, r->shared, k->shared_bytes, &e), &e);
+}
+
+#define MOST_WORDS 256
+#define MOST_MAPS 4
+
+static void
+put_maps(const struct rank *r, const struct cg_grid *g, char *to)
+{
+	struct rt_error e = { 0 };
+	uint32_t i, d;
+
+	assert_true(g->maps.n <= MOST_MAPS);
+	for (i = 0; i < g->maps.n; i++) {
+		const struct cg_map *m = &g->maps.at[i];
+		struct rt_map map = { .operand = m->operand, .elem = m->elem,
+			.offset = m->offset, .ndims = m->ndims,
+			.swizzle = m->swizzle };
+
+		for (d = 0; d < m->ndims; d++) {
+			map.size[d] = m->size[d];
+			map.stride[d] = m->stride[d];
+			map.box[d] = m->box[d];
+		}
+		report(rt_emu_map(to + 128 * i, &map, r->at_of[m->operand],
+				  &e), &e);
+	}
+}
+
+/* What a grid of the kernel is called with: words, then maps. */
+static void
+back_run(uint32_t kernel, uint32_t rank, uint32_t step)
+{
+	struct rank *r = &s.ranks[rank];
+	const struct cg_kernel *k = &r->k[kernel];
+	const struct cg_grid *from = k->steps.at[step].grid;
+	struct rt_grid g = { .image = b.image[kernel][rank],
+			     .func = from->func, .threads = from->threads,
+			     .cluster = from->cluster,
+			     .smem_bytes = from->smem_bytes };
+	static const int64_t live[1] = { 1 };
+	struct rt_error e = { 0 };
+	static _Alignas(64) int64_t words[MOST_WORDS + 16 * MOST_MAPS];
+	uint32_t i, n = 0;
+
+	b.wgmma += from->maps.n > 0;
+	g.nmaps = from->maps.n;
+	assert_true(k->operands.n + k->spreads.n + 2 <= MOST_WORDS);
+	assert_true(from->smem_bytes <= b.cuda[rank].arch->smem_bytes);
+	memcpy(g.blocks, from->blocks, sizeof g.blocks);
+	for (i = 0; i < k->operands.n; i++) {
+		words[n++] = (int64_t)(intptr_t)r->at_of[i];
+	}
+	for (i = 0; i < k->spreads.n; i++) {
+		words[n++] = (int64_t)(intptr_t)r->piece_at[i];
+	}
+	assert_int_equal(k->nums.n, 0);
+	words[n++] = (int64_t)(intptr_t)r->shared;
+	words[n++] = (int64_t)(intptr_t)live;
+	put_maps(r, from, (char *)(words + (n + 7) / 8 * 8));
+	if (b.flags & RT_EMU_CHECK) {
+		allow(r, k);
+	}
+	report(rt_emu_launch(b.emu, &g, words, &e), &e);
+}
+
+/* ---- tests ---- */
+
+/* More keys than a tile has, and more queries than a block. */
+static void
+long_ones(void **state)
+{
+	static const char *const how[] = { " causal", "",
+					   " causal window=150" };
+	struct shape x = plain;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		x.how = how[i];
+		x.s = draw(130, 300);
+		x.t = i == 1 ? draw(130, 300) : x.s;
+		x.k = 2;
+		x.h = x.k * (i + 1);
+		x.d = i == 1 ? 128 : 64;
+		x.v = x.d;
+		x.dtype = "bf16";
+		both(&x, 2e-2);
+	}
+}
+
+/* Heads so wide that results, or operands, come in parts. */
+static void
+wide_heads(void **state)
+{
+	static const int64_t d[] = { 192, 576, 1100 }, v[] = { 128, 512, 40 };
+	struct shape x = plain;
+	int i;
+
+	(void)state;
+	for (i = 0; i < times(3); i++) {
+		x.how = " causal";
+		x.s = x.t = draw(20, 90);
+		x.h = 2;
+		x.d = d[i % 3];
+		x.v = v[i % 3];
+		x.dtype = i % 2 ? "f32" : "bf16";
+		both(&x, i % 2 ? 1e-5 : 2e-2);
+	}
+}
+
+static void
+f16_and_scales(void **state)
+{
+	static const char *const how[] = { " scale=-0.2", " causal scale=1",
+					   " causal window=40" };
+	struct shape x = plain;
+	int i;
+
+	(void)state;
+	for (i = 0; i < times(3); i++) {
+		x = random_shape();
+		x.s = x.t = draw(1, 100);
+		x.d = 8 * draw(1, 16);
+		x.v = 8 * draw(1, 16);
+		x.h = 2 * x.k;
+		x.how = how[i % 3];
+		x.dtype = i == 1 ? "bf16" : "f16";
+		both(&x, i == 1 ? 2e-2 : 4e-3);
+	}
+}
+
+/* Races, reads of what nobody wrote, and what lies outside. */
+static void
+checked(void **state)
+{
+	struct shape x;
+	int i;
+
+	(void)state;
+	b.flags = RT_EMU_CHECK;
+	for (i = 0; i < times(2); i++) {
+		x = random_shape();
+		x.s = draw(20, 100);
+		x.t = draw(20, 100);
+		x.keys = "t";
+		x.dtype = i % 2 ? "f32" : "bf16";
+		both(&x, i % 2 ? 1e-5 : 2e-2);
+	}
+	b.flags = 0;
+}
+
+/*
+ * With wgmma and the copying unit: ragged, with windows, heads that share,
+ * widths that are no whole boxes, queries that see no key; in checked code.
+ */
+static void
+hopper(void **state)
+{
+	static const struct {
+		int64_t s, t, d, v;
+		const char *how, *dtype;
+		uint32_t grids;
+	} all[] = {
+		{ 140, 200, 128, 128, "", "f16", 5 },
+		{ 190, 190, 64, 64, " causal window=70", "bf16", 5 },
+		{ 150, 90, 80, 88, " causal scale=-0.2", "bf16", 5 },
+		{ 70, 140, 192, 128, " window=40", "bf16", 2 }
+	};
+	int n = sizeof all / sizeof all[0], i;
+	struct shape x = plain;
+
+	(void)state;
+	b.arch = "sm_90a";
+	b.flags = RT_EMU_CHECK;
+	for (i = 0; i < n; i++) {
+		x.b = 1 + i % 2;
+		x.k = 1 + i % 2;
+		x.h = x.k * (1 + i / 2 % 2);
+		x.s = all[i].s;
+		x.t = all[i].t;
+		x.d = all[i].d;
+		x.v = all[i].v;
+		x.how = all[i].how;
+		x.dtype = all[i].dtype;
+		b.wgmma = 0;
+		put_forward(&x);
+		check(text, NULL, *x.dtype == 'b' ? 2e-2 : 4e-3);
+		if (all[i].grids > 2) {
+			put_backward(&x);
+			check(text, NULL, *x.dtype == 'b' ? 2e-2 : 4e-3);
+		}
+		assert_int_equal(b.wgmma, all[i].grids);
+	}
+	b.flags = 0;
+	b.arch = "sm_80";
+}
+
+/* The same of random shapes, some of which it is not for. */
+static void
+hopper_at_random(void **state)
+{
+	struct shape x;
+	int i;
+
+	(void)state;
+	b.arch = "sm_90a";
+	for (i = 0; i < times(1); i++) {
+		x = random_shape();
+		x.s += 64;
+		x.t = draw(0, 1) ? x.s : draw(60, 400);
+		x.keys = x.s == x.t ? "s" : "t";
+		x.d = draw(0, 3) ? 8 * draw(2, 24) : draw(8, 100);
+		x.v = draw(0, 3) ? 8 * draw(1, 16) : draw(8, 140);
+		x.dtype = draw(0, 3) ? "bf16" : "f16";
+		both(&x, 2e-2);
+	}
+	b.arch = "sm_80";
+}
+
+/* What stands around it; queries that are apart. */
+static void
+hopper_around(void **state)
+{
+	struct shape x = plain;
+
+	(void)state;
+	b.arch = "sm_90a";
+	b.wgmma = 0;
+	x.b = x.h = 2;
+	x.s = x.t = 100;
+	x.keys = "s";
+	x.d = x.v = 64;
+	x.how = " causal";
+	x.dtype = "bf16";
+	around(&x);
+	check(text, "autodiff,cse,dce", 3e-2);
+	x.axes = "axis cp = 2 balanced";
+	x.cut_s = ":cp";
+	x.keys = "t";
+	x.sum = "{+cp}";
+	x.s = x.t = 290;
+	both(&x, 2e-2);
+	assert_true(b.wgmma > 10);
+	b.arch = "sm_80";
+}
+
+/* ---- what NVRTC says ---- */
+
+static uint32_t
+sources_of(const char *source, const char *arch, struct cg_source *out)
+{
+	struct cg_cuda c = { 0 };
+	struct cg_kernel k;
+	const char *why = NULL;
+	uint32_t base, i;
+
+	s.text = source;
+	ir_ctx_init(&s.c, NULL);
+	assert_true(source_add(&s.c.sources, "text", source, strlen(source),
+			       &base));
+	s.m = ir_read(&s.c, s.c.sources.files.n - 1);
+	assert_non_null(s.m);
+	assert_true(ir_verify(s.m));
+	s.nkernels = 0;
+	add_kernels(kernels_find(s.m, ir_model(s.m), &s.c.perm)->top);
+	c.m = s.m;
+	c.a = &s.c.perm;
+	c.arch = cu_arch_find(arch);
+	for (i = 0; i < s.nkernels; i++) {
+		assert_true(cg_cuda_kernel_by(&c, s.kernels[i],
+					      cu_attention_steps, &k, &why));
+		out[i] = (struct cg_source){ k.name, k.source };
+	}
+	return s.nkernels;
+}
+
+/* No spill, no warning; T_SHOW=1 says what functions take. */
+static void
+check_compiled(const char *source, const char *arch)
+{
+	struct cg_source sources[MOST_KERNELS];
+	struct cg_make make = { .sources = sources, .arch = arch };
+	struct cg_images out;
+	uint32_t i, k;
+
+	make.nsources = sources_of(source, arch, sources);
+	make.texts = cg_prelude(&s.c.perm, &make.ntexts);
+	if (!cg_images(&s.c, &make, &out)) {
+		for (i = 0; i < s.c.diags.records.n; i++) {
+			print_message("%s\n", s.c.diags.records.at[i].text);
+		}
+		fail_msg("%s", sources[0].text);
+	}
+	for (i = 0; out.made_by && i < make.nsources; i++) {
+		for (k = 0; k < out.at[i].funcs.n; k++) {
+			const struct cg_func *f = &out.at[i].funcs.at[k];
+
+			if (getenv("T_SHOW")) {
+				printf("%s %s: %lld registers, %lld of "
+				       "stack, %lld spilled\n", arch,
+				       f->name, (long long)f->registers,
+				       (long long)f->stack_bytes,
+				       (long long)f->spill_bytes);
+				continue;
+			}
+			assert_int_equal(f->spill_bytes, 0);
+			assert_int_equal(f->stack_bytes, 0);
+		}
+		assert_true(getenv("T_SHOW") || out.at[i].slow.n == 0);
+	}
+	assert_true(getenv("T_SHOW") || s.c.diags.records.n == 0);
+	ir_ctx_release(&s.c);
+}
+
+/* Models' heads: GPT-2's, Llama's, with a window, DeepSeek's, exact ones. */
+static void
+compiled(void **state)
+{
+	static const struct {
+		const char *arch, *dtype, *how;
+		int64_t shared, d, v;
+	} all[] = {
+		{ "sm_80", "bf16", " causal", 4, 128, 128 },
+		{ "sm_86", "bf16", " causal window=512", 1, 64, 64 },
+		{ "sm_90a", "f16", " causal", 2, 128, 128 },
+		/* if SLOW_TESTS is 1, these too */
+		{ "sm_80", "f32", "", 1, 64, 64 },
+		{ "sm_80", "bf16", " causal", 1, 64, 64 },
+		{ "sm_86", "bf16", " causal", 4, 128, 128 },
+		{ "sm_89", "bf16", " causal", 1, 192, 128 },
+		{ "sm_80", "bf16", "", 1, 80, 80 },
+		{ "sm_90a", "bf16", "", 1, 64, 64 },
+		{ "sm_90a", "bf16", " causal window=4096", 8, 256, 256 },
+		{ "sm_90a", "bf16", " causal", 4, 576, 512 },
+		{ "sm_90a", "f32", " causal", 1, 128, 128 }
+	};
+	const char *slow = getenv("SLOW_TESTS");
+	size_t n = slow && strcmp(slow, "1") == 0 ? sizeof all / sizeof all[0]
+						  : 3, i;
+	struct shape x = plain;
+
+	(void)state;
+	for (i = 0; i < n; i++) {
+		x.b = 2;
+		x.s = x.t = 2048;
+		x.k = 2;
+		x.h = x.k * all[i].shared;
+		x.d = all[i].d;
+		x.v = all[i].v;
+		x.how = all[i].how;
+		x.dtype = all[i].dtype;
+		put_forward(&x);
+		check_compiled(text, all[i].arch);
+		put_backward(&x);
+		check_compiled(text, all[i].arch);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(alone),
+		cmocka_unit_test(half_as_wide),
+		cmocka_unit_test(long_ones),
+		cmocka_unit_test(wide_heads),
+		cmocka_unit_test(f16_and_scales),
+		cmocka_unit_test(heads_apart),
+		cmocka_unit_test(sequences_apart),
+		cmocka_unit_test(queries_apart),
+		cmocka_unit_test(with_neighbours),
+		cmocka_unit_test(checked),
+		cmocka_unit_test(hopper),
+		cmocka_unit_test(hopper_at_random),
+		cmocka_unit_test(hopper_around),
+		cmocka_unit_test(compiled),
+	};
+
+	if (t_left_out()) {
+		return 77;
+	}
+	b.arch = "sm_80";
+	b.flags = getenv("T_CHECK") ? RT_EMU_CHECK : 0;
+	if (getenv("T_ONLY")) {
+		cmocka_set_test_filter(getenv("T_ONLY"));
+	}
+	return cmocka_run_group_tests_name("cuda-attention", tests, NULL,
+					   NULL);
+}

@@ -1,0 +1,353 @@
+/*
+ * Contractions of a GPU, on the emulator: random shapes, orders of dims,
+ * batches, dtypes, views and what stands behind; experts; models.
+ */
+#include "tests/unit/cuda/t-cuda.h"
+#include "codegen/cg.h"
+#include "tests/unit/shared/t-dot-text.h"
+#include "tests/unit/shared/t-models.h"
+
+#define DIMS \
+	"llmc-ir 1\ndim m = 70\ndim n = 90\ndim k = 72\ndim e = 5\n" \
+	"dim b = 3\ndim c = 2\n"
+
+static struct tc all;
+static uint32_t dots, experts, refused;
+
+static bool
+is_dot(const struct kernel *k)
+{
+	return k->kind == KERNEL_CONTRACTION;
+}
+
+static bool
+by_dot(struct cu_kernel *k, const struct kernel *x)
+{
+	if (cu_dot_steps(k, x)) {
+		dots++;
+		return true;
+	}
+	cu_forget_steps(k);
+	if (cu_experts_steps(k, x)) {
+		experts++;
+		return true;
+	}
+	/* a rank may have nothing of a dim */
+	refused++;
+	cu_forget_steps(k);
+	return cu_all_as_nest(k, x);
+}
+
+/* One multiprocessor: large tiles, k is not split. */
+static void
+begin(const char *arch, int64_t units)
+{
+	dots = experts = refused = 0;
+	tc_open(&all, by_dot, arch);
+	all.wants = is_dot;
+	all.c.units = units;
+}
+
+static void
+finish(int flags)
+{
+	tc_run(&all, flags);
+	if (getenv("T_CUDA_SHOW")) {
+		printf("%u dots, %u with experts, %u refused, %.1e\n", dots,
+		       experts, refused, all.worst);
+	}
+	tc_close(&all);
+}
+
+static double
+most_of(const char *text)
+{
+	/* of f16 and f8 small results have few bits */
+	return strstr(text, "bf16") ? 0x1p-6 : strstr(text, "f8") ? 0x1p-3
+		: strstr(text, "f16") ? 0x1p-5
+		: strstr(text, "tf32") ? 0x1p-9 : 1e-5;
+}
+
+static void
+add(const char *text)
+{
+	uint32_t before = dots + experts;
+
+	tc_text(&all, text, most_of(text));
+	if (dots + experts == before || refused) {
+		fail_msg("no contraction:\n%s", text);
+	}
+}
+
+/* ---- contractions ---- */
+
+static void
+random_texts(uint64_t seed, uint32_t n)
+{
+	const char *from = getenv("DOT_SEED");
+	uint32_t i;
+
+	for (i = 0; i < n; i++, seed++) {
+		if (!from || strtoull(from, NULL, 10) == seed) {
+			all.c.units = i % 3 == 0;
+			add(random_text(&all.a, seed, 7));
+		}
+	}
+}
+
+static void
+test_random(void **state)
+{
+	static const char *const archs[] = { "sm_80", "sm_86", "sm_89" };
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		begin(archs[i], 0);
+		random_texts(1 + 100 * i, 16);
+		finish(0);
+	}
+}
+
+static void
+test_checked(void **state)
+{
+	(void)state;
+	begin("sm_80", 0);
+	random_texts(401, 12);
+	finish(RT_EMU_CHECK);
+}
+
+static void
+test_boxes(void **state)
+{
+	uint32_t i;
+
+	(void)state;
+	begin("sm_80", 0);
+	for (i = 0; i < DOT_BOXES; i++) {
+		add(dot_boxes[i]);
+	}
+	finish(RT_EMU_CHECK);
+}
+
+/* Every unit in every order of dims, in large tiles and in small ones. */
+static void
+units_of(const char *arch, const char *const *types, uint32_t n)
+{
+	uint32_t i;
+
+	begin(arch, 0);
+	for (i = 0; i < 8 * n; i++) {
+		const char *t = types[i / 8];
+
+		all.c.units = i & 4 ? 1 : 1000;
+		add(arena_printf(&all.a, "llmc-ir 1\ndim m = 160\n"
+			"dim n = 272\ndim k = 144\nmodel {\n"
+			"  %%0 = weight name=\"a\" : %s[%s]\n"
+			"  %%1 = weight name=\"b\" : %s[%s]\n"
+			"  %%2 = dot %%0, %%1 over=k : %s[m, n]\n"
+			"  return %%2\n}\n", t, i & 1 ? "k, m" : "m, k", t,
+			i & 2 ? "k, n" : "n, k", t));
+	}
+	finish(0);
+}
+
+static void
+test_units(void **state)
+{
+	static const char *const ampere[] = { "bf16", "f8e4m3", "tf32" };
+	static const char *const ada[] = { "f8e4m3", "f32" };
+
+	(void)state;
+	units_of("sm_80", ampere, 3);
+	units_of("sm_89", ada, 2);
+}
+
+/* ---- experts ---- */
+
+static void
+add_experts(const char *t)
+{
+	struct arena *a = &all.a;
+	const char *head = arena_printf(a, DIMS "model {\n"
+		"  %%0 = weight name=\"x\" : %s[b, m, k]\n"
+		"  %%1 = input name=\"to\" : idx<e>[b, m, c]\n", t);
+
+	add(arena_printf(a, "%s"
+		"  %%2 = weight name=\"w\" : %s[e, n, k]\n"
+		"  %%3 = dot_at %%0, %%1, %%2 over=k of=e : %s[b, m, c, n]\n"
+		"  return %%3\n}\n", head, t, t));
+	add(arena_printf(a, "%s"
+		"  %%2 = weight name=\"w\" : %s[k, e, n]\n"
+		"  %%3 = dot_at %%0, %%1, %%2 over=k of=e : %s[b, m, c, n]\n"
+		"  %%4 = weight name=\"z\" : %s[b, m, c, n]\n"
+		"  %%5 = mul %%3, %%4 : %s[b, m, c, n]\n"
+		"  %%6 = silu %%5 : %s[b, m, c, n]\n"
+		"  return %%6\n}\n", head, t, t, t, t, t));
+	add(arena_printf(a, "%s"
+		"  %%2 = weight name=\"g\" : %s[b, m, c, n]\n"
+		"  %%3 = dot_to %%0, %%2, %%1 of=e : %s[e, n, k]\n"
+		"  accumulate %%3 name=\"w\"\n  return %%0\n}\n", head, t, t));
+	add(arena_printf(a, "%s"
+		"  %%2 = weight name=\"g\" : %s[b, m, c, n]\n"
+		"  %%3 = dot_to %%0, %%2, %%1 of=e : %s[e, n, k]\n"
+		"  %%4 = tanh %%3 : %s[e, n, k]\n"
+		"  return %%4\n}\n", head, t, t, t));
+}
+
+static void
+test_experts(void **state)
+{
+	(void)state;
+	begin("sm_80", 0);
+	add_experts("f32");
+	add_experts("bf16");
+	all.c.units = 1;
+	add_experts("bf16");
+	assert_int_equal(experts, 12);
+	finish(RT_EMU_CHECK);
+}
+
+/* ---- registers ---- */
+
+/* Of one text: what NVRTC makes of it, if it is there. */
+static bool
+compiles(const char *text, const char *arch)
+{
+	struct cg_cuda c = { .arch = cu_arch_find(arch) };
+	struct cg_make make = { .nsources = 1, .arch = arch, .threads = 1 };
+	struct cg_source source;
+	struct cg_kernel made;
+	struct cg_images out;
+	const char *why = NULL;
+	uint32_t i;
+	bool there;
+	struct tk t;
+
+	tk_open_text(&t, NULL, text);
+	c.m = t.m;
+	c.a = &t.c.perm;
+	assert_true(cg_cuda_kernel(&c, &kernels_find(t.m, 1, c.a)->top->at.at
+				   [0], &made, &why));
+	assert_non_null(strstr(made.source, "cp_async"));
+	source = (struct cg_source){ made.name, made.source };
+	make.sources = &source;
+	make.texts = cg_prelude(c.a, &make.ntexts);
+	assert_true(cg_images(&t.c, &make, &out));
+	there = out.made_by != NULL;
+	for (i = 0; there && i < out.at[0].funcs.n; i++) {
+		const struct cg_func *f = &out.at[0].funcs.at[i];
+
+		if (f->spill_bytes || f->stack_bytes || f->registers > 255) {
+			fail_msg("%s for %s: %lld registers, %lld bytes "
+				 "spilled\n%s", f->name, arch,
+				 (long long)f->registers,
+				 (long long)f->spill_bytes, text);
+		}
+	}
+	assert_true(!there || out.at[0].slow.n == 0);
+	ir_ctx_release(&t.c);
+	return there;
+}
+
+/* The largest tiles there are, of whole and of ragged matrices. */
+static void
+test_registers(void **state)
+{
+	static const struct {
+		const char *arch, *type, *a, *b;
+		int m, n, k;
+	} cases[] = {
+		{ "sm_80", "bf16", "m, k", "k, n", 4096, 4096, 1024 },
+		{ "sm_80", "bf16", "k, m", "k, n", 4104, 5000, 1000 },
+		{ "sm_80", "tf32", "k, m", "k, n", 4096, 4096, 1024 },
+		{ "sm_86", "bf16", "m, k", "n, k", 8192, 5001, 768 },
+		{ "sm_89", "f8e4m3", "m, k", "n, k", 4096, 4096, 999 },
+		{ "sm_80", "f32", "k, m", "k, n", 4096, 4096, 1024 },
+	};
+	struct arena a;
+	struct mem mem;
+	uint32_t i;
+	bool there = true;
+
+	(void)state;
+	mem_init(&mem);
+	arena_init(&a, &mem);
+	for (i = 0; there && i < sizeof cases / sizeof cases[0]; i++) {
+		const char *t = cases[i].type;
+
+		there = compiles(arena_printf(&a, "llmc-ir 1\ndim m = %d\n"
+			"dim n = %d\ndim k = %d\nmodel {\n"
+			"  %%0 = weight name=\"a\" : %s[%s]\n"
+			"  %%1 = weight name=\"b\" : %s[%s]\n"
+			"  %%2 = dot %%0, %%1 over=k : %s[m, n]\n"
+			"  %%3 = weight name=\"c\" : %s[n]\n"
+			"  %%4 = add %%2, %%3 : %s[m, n]\n"
+			"  return %%4\n}\n", cases[i].m, cases[i].n,
+			cases[i].k, t, cases[i].a, t, cases[i].b, t, t, t),
+			cases[i].arch);
+	}
+	arena_release(&a);
+	if (!there) {
+		skip();
+	}
+}
+
+/* ---- models ---- */
+
+static bool
+add_model(uint64_t seed, bool split)
+{
+	struct tc_module *m = arena_alloc(&all.a, sizeof *m);
+	double most;
+
+	if (!model_open(&m->t, seed, split, &most)) {
+		ir_ctx_release(&m->t.c);
+		return false;
+	}
+	/* of few rows of an expert the largest sum may be one that cancels */
+	tc_add(&all, m, most < 1e-4 ? 1e-4 : most);
+	return true;
+}
+
+static void
+test_models(void **state)
+{
+	uint32_t done = 0;
+	uint64_t seed;
+
+	(void)state;
+	begin("sm_80", 0);
+	for (seed = 1; seed <= 2; seed++) {
+		assert_true(add_model(seed, false));
+	}
+	assert_int_equal(refused, 0);
+	for (seed = 1; done < 2; seed++) {
+		done += add_model(seed, true);
+	}
+	assert_true(dots > 20 && experts > 5);
+	finish(0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_checked),
+		cmocka_unit_test(test_boxes),
+		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_experts),
+		cmocka_unit_test(test_registers),
+		cmocka_unit_test(test_models),
+	};
+
+	if (t_left_out()) {
+		return 77;
+	}
+	if (getenv("T_CUDA_ONLY")) {
+		cmocka_set_test_filter(getenv("T_CUDA_ONLY"));
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

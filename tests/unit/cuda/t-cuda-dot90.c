@@ -1,0 +1,445 @@
+/*
+ * Contractions with wgmma and the copying unit, on the emulator: random
+ * shapes, both orders of each operand, batches, several dims to a factor, and
+ * what stands behind, against the reference interpreter.
+ */
+#include "tests/unit/cuda/t-cuda.h"
+#include "tests/unit/shared/t-dot-text.h"
+
+/* ---- random texts ---- */
+
+/* Sizes whose rows are of whole 16 bytes, but for few. */
+static void
+suitable(struct text *t, char name, uint32_t n, int64_t most)
+{
+	static const int sizes[] = { 8, 16, 24, 32, 40, 64, 64, 72, 96, 128,
+				     136, 200, 264, 320, 3, 30 };
+	uint32_t first = n == 1 && most > 8, i;
+
+	for (i = 0; i < n; i++) {
+		int64_t size;
+
+		do {
+			size = sizes[first + drawn(t, (i + 1 < n ? 16 : 14) -
+						  first)];
+		} while (size > most && size > 8);
+		most /= size;
+		snprintf(t->dims[t->ndims], sizeof t->dims[0], "%c%u", name,
+			 i);
+		t->sizes[t->ndims++] = size;
+		buf_printf(&t->head, "dim %c%u = %lld\n", name, i,
+			   (long long)size);
+	}
+}
+
+static const char *
+result_dims(struct text *t, const uint32_t *ia, uint32_t na,
+	    const uint32_t *ib, uint32_t nb)
+{
+	struct buf dims;
+	uint32_t i;
+
+	buf_init(&dims, t->a);
+	buf_puts(&dims, list(t, ia, na, 'b'));
+	for (i = 0; i < 2; i++) {
+		const char *part = list(t, i ? ib : ia, i ? nb : na,
+					i ? 'n' : 'm');
+
+		buf_printf(&dims, "%s%s", dims.n && *part ? ", " : "", part);
+	}
+	return buf_text(&dims);
+}
+
+static const char *
+dot_text(struct arena *a, uint64_t seed)
+{
+	struct text t = { .a = a, .rng = seed * 0x9e3779b97f4a7c15 | 1 };
+	uint32_t ia[6], ib[6], na, nb, x, y;
+	const char *dims, *last;
+
+	buf_init(&t.head, a);
+	buf_init(&t.body, a);
+	t.dtype = drawn(&t, 4) ? "bf16" : "f16";
+	t.sliced = (char)"ab00"[drawn(&t, 4)];
+	if (drawn(&t, 4) == 0) {
+		suitable(&t, 'b', 1, 8);
+	}
+	suitable(&t, 'm', 1 + (drawn(&t, 3) == 0), 400);
+	suitable(&t, 'n', 1 + (drawn(&t, 3) == 0), 400);
+	suitable(&t, 'k', 1 + (drawn(&t, 3) == 0), drawn(&t, 4) ? 200 : 700);
+	na = shuffled(&t, "bmk", ia);
+	nb = shuffled(&t, "bnk", ib);
+	x = operand(&t, 'a', ia, na);
+	y = operand(&t, 'b', ib, nb);
+	dims = result_dims(&t, ia, na, ib, nb);
+	buf_printf(&t.body, "  %%%u = dot %%%u, %%%u over=(%s) : %s[%s]\n",
+		   t.values, x, y, list(&t, ia, na, 'k'), t.dtype, dims);
+	last = strrchr(dims, ' ');
+	last = last ? last + 1 : dims;
+	epilogue(&t, drawn(&t, 7), t.values++, dims, last);
+	return arena_printf(a, "llmc-ir 1\n%s\nmodel {\n%s",
+			    buf_text(&t.head), buf_text(&t.body));
+}
+
+/* ---- running ---- */
+
+static double
+most_of(const char *text)
+{
+	/* what is f8 has 3 bits behind the point */
+	return strstr(text, "f8") ? 0x1p-3 : strstr(text, "bf16") ? 0.016
+		: 0.004;
+}
+
+/* How often emitted kernels have a word. */
+static uint32_t
+with(struct tc *c, const char *word)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < TC_SOURCES; i++) {
+		const char *p = buf_text(&c->source[i]);
+
+		while ((p = strstr(p, word))) {
+			n++;
+			p++;
+		}
+	}
+	return n;
+}
+
+/* Kernels with wgmma, of those emitted. */
+static uint32_t
+with_wgmma(struct tc *c)
+{
+	return with(c, "regs_more(");
+}
+
+static void
+run_random(uint64_t seed, uint32_t n, int64_t units, int flags)
+{
+	const char *from = getenv("DOT_SEED");
+	uint32_t rounds = from ? 1 : n, i, made;
+	struct tc c;
+
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = units;
+	for (i = 0; i < rounds; i++) {
+		const char *text = dot_text(&c.a, from ? strtoull(from, NULL,
+			10) : seed + i);
+
+		if (getenv("T_CUDA_SHOW")) {
+			printf("seed %llu\n%s", (unsigned long long)(seed + i),
+			       text);
+		}
+		tc_text(&c, text, most_of(text));
+	}
+	made = with_wgmma(&c);
+	if (getenv("T_CUDA_SHOW")) {
+		printf("%u of %u with wgmma\n", made, rounds);
+	}
+	assert_int_equal(c.refused, 0);
+	assert_true(from || 3 * made > rounds);
+	tc_run(&c, flags);
+	tc_close(&c);
+}
+
+/* As many multiprocessors as there are: a tile each. */
+static void
+test_wide(void **state)
+{
+	(void)state;
+	run_random(1, 24, 0, 0);
+}
+
+/* Few: the ring goes round, teams take turns, clusters walk on. */
+static void
+test_narrow(void **state)
+{
+	(void)state;
+	run_random(101, 24, 2, 0);
+}
+
+static void
+test_checked(void **state)
+{
+	(void)state;
+	run_random(201, 12, 3, RT_EMU_CHECK);
+}
+
+/* ---- shapes that are chosen ---- */
+
+/* Elements; m, n, k; rows of A, of B are along k; what is behind. */
+static const char *
+plain(struct arena *a, const char *type, int64_t m, int64_t n, int64_t k,
+      const char *ab, const char *behind)
+{
+	return arena_printf(a, "llmc-ir 1\ndim m = %lld\ndim n = %lld\n"
+		"dim k = %lld\nmodel {\n"
+		"  %%0 = weight name=\"a\" : %s[%s]\n"
+		"  %%1 = weight name=\"b\" : %s[%s]\n"
+		"  %%2 = dot%s %%0, %%1 over=k : %s[m, n]\n%s",
+		(long long)m, (long long)n, (long long)k,
+		type, ab[0] == 'k' ? "m, k" : "k, m",
+		type, ab[1] == 'k' ? "n, k" : "k, n",
+		strcmp(type, "f8e4m3") == 0 ? "_f32" : "",
+		strcmp(type, "f8e4m3") == 0 ? "f32" : type, behind);
+}
+
+#define STORE "  return %2\n}\n"
+#define SCALED \
+	"  %3 = weight name=\"s\" : f32[m]\n" \
+	"  %4 = mul %2, %3 : f32[m, n]\n" \
+	"  %5 = cast %4 : bf16[m, n]\n  return %5\n}\n"
+#define BIASED \
+	"  %3 = weight name=\"s\" : bf16[n]\n" \
+	"  %4 = add %2, %3 : bf16[m, n]\n  return %4\n}\n"
+#define GROW "  accumulate %2 name=\"g\"\n  return %0\n}\n"
+
+/* Both teams, one team of two, clusters, parts of k; for NVRTC too. */
+static void
+test_tiles(void **state)
+{
+	static const char *const orders[] = { "kk", "kn", "mk", "mn" };
+	struct tc c;
+	uint32_t i;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 4;
+	for (i = 0; i < 4; i++) {
+		tc_text(&c, plain(&c.a, "bf16", 512, 512, 256, orders[i],
+				  STORE), 0.016);
+		tc_text(&c, plain(&c.a, "bf16", 136, 520, 1032, orders[i],
+				  GROW), 0.016);
+	}
+	assert_int_equal(with_wgmma(&c), 8);
+	tc_run(&c, 0);
+	tc_close(&c);
+}
+
+/*
+ * What the copying unit stores: tiles that end beyond rows or columns, rows
+ * of several dims that do not fill tiles, batches, narrow tiles, both teams;
+ * and buffers that are filled again, by the next tile too.
+ */
+static void
+test_stored(void **state)
+{
+	static const int sizes[][5] = {
+		{ 1, 3, 96, 136, 72 }, { 2, 1, 200, 264, 128 },
+		{ 3, 2, 128, 32, 64 }, { 1, 1, 640, 768, 64 },
+		{ 2, 5, 64, 96, 200 }, { 1, 1, 1000, 40, 64 }
+	};
+	struct tc c;
+	uint32_t i;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 2;
+	for (i = 0; i < 6; i++) {
+		const int *n = sizes[i];
+		const char *t = i % 2 ? "f16" : "bf16";
+
+		tc_text(&c, arena_printf(&c.a, "llmc-ir 1\ndim b = %d\n"
+			"dim h = %d\ndim m = %d\ndim n = %d\ndim k = %d\n"
+			"model {\n"
+			"  %%0 = weight name=\"a\" : %s[h, b, m, k]\n"
+			"  %%1 = weight name=\"b\" : %s[b, n, k]\n"
+			"  %%2 = dot %%0, %%1 over=k : %s[b, h, m, n]\n%s",
+			n[0], n[1], n[2], n[3], n[4], t, t, t, STORE), 0.016);
+	}
+	assert_int_equal(with_wgmma(&c), 6);
+	assert_int_equal(with(&c, "tma_commit()"), 6);
+	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
+/* All tiles in so many parts, of few stages and of many; how many. */
+static uint32_t
+with_parts(struct tc *c, const char *text, int splits, int cluster,
+	   double most)
+{
+	struct cu_tiling *t = c->c.tiling;
+	struct cu_ways ways;
+	uint32_t n = 0, i;
+
+	t->force = NULL;
+	tc_text(c, text, most);
+	ways = t->last.at[0];
+	for (i = 0; i < ways.at.n; i++) {
+		const struct plan_tile *x = &ways.at.at[i].tile;
+
+		if (x->num[PLAN_TILE_SPLITS] == splits &&
+		    x->num[PLAN_TILE_CLUSTER] == cluster &&
+		    !ways.at.at[i].fewer) {
+			t->force = x;
+			tc_text(c, text, most);
+			assert_true(t->last.at[0].met);
+			n++;
+		}
+	}
+	return n;
+}
+
+/*
+ * Only the last wave's tiles are made of parts, or all of them where they are
+ * not enough for one; whatever becomes of sums.
+ */
+static void
+add_parts(struct tc *c)
+{
+	static const char *const behind[] = { STORE, BIASED, GROW };
+	static const char *const orders[] = { "kk", "kn", "mn" };
+	static const int sizes[][3] = {
+		{ 640, 136, 776 }, { 136, 520, 1032 }, { 256, 320, 840 }
+	};
+	struct cg_tiling in = { .list = true };
+	uint32_t n = 0, i;
+
+	c->c.tiling = cu_tiling_open(&c->a, &in);
+	for (i = 0; i < 9; i++) {
+		const char *end = behind[(i + i / 3) % 3];
+		const char *type = end == behind[1] || i % 2 ? "bf16" : "f16";
+		const int *s = sizes[i / 3];
+
+		c->c.units = 3 + i % 2;
+		n += with_parts(c, plain(&c->a, type, s[0], s[1], s[2],
+			orders[i % 3], end), 2 + (int)i % 2, 1 + (int)i % 2,
+			0.016);
+	}
+	c->c.units = 2;
+	n += with_parts(c, plain(&c->a, "tf32", 72, 264, 656, "kk", STORE), 3,
+			1, 0x1p-9);
+	n += with_parts(c, plain(&c->a, "f8e4m3", 264, 72, 1100, "kk", SCALED),
+			2, 1, 0x1p-3);
+	c->c.units = 20;
+	n += with_parts(c, plain(&c->a, "bf16", 128, 256, 1100, "nm", BIASED),
+			4, 2, 0.016);
+	assert_int_equal(c->refused, 0);
+	assert_true(n > 30);
+	assert_int_equal(with(c, "_part((f32"), n);
+	/* whole tiles beside parts */
+	assert_true(with(c, "if (tile >= ") > 10);
+	c->c.tiling = NULL;
+}
+
+static void
+test_parts(void **state)
+{
+	struct tc c;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	add_parts(&c);
+	tc_run(&c, 0);
+	tc_close(&c);
+}
+
+/* The largest tiles: no register is spilled, no products wait. */
+static void
+test_registers(void **state)
+{
+	static const struct {
+		const char *order;
+		int m, n;
+	} cases[] = { { "kk", 512, 512 }, { "kn", 256, 128 },
+		      { "mk", 64, 520 }, { "mn", 512, 512 } };
+	int64_t most;
+	struct tc c;
+	uint32_t i;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 2;
+	for (i = 0; i < 4; i++) {
+		tc_text(&c, plain(&c.a, i % 2 ? "f16" : "bf16", cases[i].m,
+				  cases[i].n, 256, cases[i].order, STORE),
+			0.016);
+	}
+	most = tc_compile(&c, "sm_90a");
+	tc_close(&c);
+	if (!most) {
+		skip();
+	}
+	assert_int_equal(most, 168);
+}
+
+/*
+ * Elements of 32 and of 8 bits, which wgmma takes along k alone: the other
+ * orders are made by the kernels for sm_80.
+ */
+static void
+test_units(void **state)
+{
+	static const char *const types[] = { "tf32", "f8e4m3" };
+	static const char *const orders[] = { "kk", "kn", "mk" };
+	struct tc c;
+	uint32_t i;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 4;
+	for (i = 0; i < 6; i++) {
+		const char *t = types[i / 3], *o = orders[i % 3];
+
+		tc_text(&c, plain(&c.a, t, 256, 256, 256, o, STORE),
+			i < 3 ? 0x1p-9 : 0x1p-3);
+		tc_text(&c, plain(&c.a, t, 72, 264, 656, o, i < 3 ? GROW
+				  : SCALED), i < 3 ? 0x1p-9 : 0x1p-3);
+	}
+	assert_int_equal(with_wgmma(&c), 4);
+	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
+/* Whole heads behind it, and boxes of several dims. */
+static void
+test_heads(void **state)
+{
+	static const int sizes[][5] = { { 2, 96, 3, 64, 128 },
+		{ 2, 64, 2, 128, 72 }, { 3, 40, 4, 32, 256 } };
+	struct tc c;
+	uint32_t i;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 2;
+	for (i = 0; i < 3; i++) {
+		const int *n = sizes[i];
+
+		tc_text(&c, arena_printf(&c.a, "llmc-ir 1\ndim b = %d\n"
+			"dim s = %d\ndim h = %d\ndim d = %d\ndim k = %d\n"
+			"model {\n"
+			"  %%0 = weight name=\"a\" : bf16[b, s, k]\n"
+			"  %%1 = weight name=\"b\" : bf16[h, d, k]\n"
+			"  %%2 = dot %%0, %%1 over=k : bf16[b, s, h, d]\n"
+			"  %%3 = rope %%2 seq=s theta=10000 : "
+			"bf16[b, s, h, d]\n  return %%3\n}\n", n[0], n[1],
+			n[2], n[3], n[4]), 0.016);
+	}
+	assert_int_equal(with_wgmma(&c), 3);
+	tc_run(&c, 0);
+	tc_close(&c);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tiles),
+		cmocka_unit_test(test_stored),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_registers),
+		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_heads),
+		cmocka_unit_test(test_wide),
+		cmocka_unit_test(test_narrow),
+		cmocka_unit_test(test_checked),
+	};
+
+	if (t_left_out()) {
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,348 @@
+/* Nests of scalar expressions, as kernels of a GPU, on the emulator. */
+#include "tests/unit/cuda/t-cuda.h"
+#include "tests/unit/shared/t-nest-bodies.h"
+
+static struct tc all;
+
+static void
+check(const char *mesh, const char *body, const char *type, const int *size,
+      double most, uint32_t refused)
+{
+	const char *text = arena_printf(&all.a, HEAD "%s {\n%s}\n", mesh,
+			size[0], size[1], size[2], size[3], size[4],
+			*mesh ? "layer stage0_forward()" : "model",
+			put_types(&all.a, body, type));
+
+	tc_text(&all, text, most);
+	if (all.refused != refused) {
+		fail_msg("%u kernels were refused: %s", all.refused, body);
+	}
+}
+
+static void
+finish(int flags)
+{
+	tc_run(&all, flags);
+	if (getenv("T_CUDA_SHOW")) {
+		printf("%u kernels, %.1e\n", all.ran, all.worst);
+	}
+	assert_true(all.ran > 0);
+	tc_close(&all);
+}
+
+/*
+ * Rows of a warp, of a block, of more than its registers hold, of vectors and
+ * not, whose passes read bf16 and f32 side by side; sums over rows by parts.
+ */
+static void
+test_long_rows(void **state)
+{
+	static const int size[][5] = {
+		{ 2, 150, 768, 8, 4 }, { 1, 3, 4096, 8, 4 },
+		{ 2, 9, 2050, 8, 4 }, { 1, 2, 9000, 8, 4 },
+		{ 1, 300, 200, 8, 4 }, { 3, 1, 33, 8, 4 }
+	};
+	static const char body[] =
+		"%0 = input name=\"x\" : bf16[a, b, c]\n"
+		"%1 = input name=\"g\" : f32[c]\n"
+		"%2 = cast %0 : f32[a, b, c]\n"
+		"%3 = rmsnorm %2, %1 over=c eps=1e-5 : f32[a, b, c]\n"
+		"%4 = input name=\"y\" : f32[a, b, c]\n"
+		"%5 = mul %4, %3 : f32[a, b, c]\n"
+		"%11 = tanh %5 : f32[a, b, c]\n"
+		"%6 = softmax %11 over=c : f32[a, b, c]\n"
+		"%7 = cast %6 : bf16[a, b, c]\n"
+		"%8 = sum %5 over=(a, b) : f32[c]\n"
+		"%9 = mul %5, %5 : f32[a, b, c]\n"
+		"%10 = sum %9 over=(a, b, c) : f32[]\n"
+		"accumulate %10 name=\"norm\"\n"
+		"return %7, %8, %3\n";
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof size / sizeof *size; i++) {
+		check("", body, "", size[i], 0x1p-6, 0);
+		check("", X1 "%1 = sum %0 over=b : X[a, c]\n"
+		      "%2 = exp %1 : X[a, c]\nreturn %2\n", "f32", size[i],
+		      1e-5, 0);
+	}
+}
+
+static void
+test_bodies(void **state)
+{
+	tc_open(&all, cu_all_as_nest, "sm_80");
+	test_maps(state);
+	test_rows(state);
+	test_ranks_of(state);
+	test_moves(state);
+	test_sums_of_products(state);
+	test_sinks(state);
+	test_long_rows(state);
+	finish(0);
+}
+
+/* ---- boxes ---- */
+
+#define BOX 8		/* of the last dim */
+#define BOX_THREADS 64
+
+/* What has three dims, and is all that a kernel makes; NULL: it is more. */
+static const struct ir_type *
+one_type(const struct cu_kernel *k, const struct kernel *x)
+{
+	struct ir_module *m = k->c->m;
+	const struct ir_type *t = x->outputs.n
+		? ir_type(m, x->outputs.at[0].value) : NULL;
+	uint32_t i;
+
+	for (i = 0; t && i < x->outputs.n; i++) {
+		const struct ir_type *o = ir_type(m, x->outputs.at[i].value);
+
+		if (o->ndims != 3 || memcmp(o->dims, t->dims,
+					    sizeof o->dims) != 0) {
+			return NULL;
+		}
+	}
+	return t;
+}
+
+/* An input of that type's dims, which a leaf can be. */
+static value_id
+like_type(const struct cu_kernel *k, const struct kernel *x,
+	  const struct ir_type *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->inputs.n; i++) {
+		const struct ir_type *in = ir_type(k->c->m,
+						   x->inputs.at[i].value);
+
+		if (in->ndims == 3 && ir_dtypes[in->dtype].is_float &&
+		    memcmp(in->dims, t->dims, sizeof t->dims) == 0) {
+			return x->inputs.at[i].value;
+		}
+	}
+	return 0;
+}
+
+/* The box of the leaf's value, as f32 in shared memory. */
+static void
+fill_leaf(struct cu_func *f, const struct cu_leaf *leaf, const int64_t *size,
+	  const char *from)
+{
+	struct arena *a = f->k->c->a;
+	enum ir_dtype t = (enum ir_dtype)ir_type(f->k->c->m,
+						 leaf->value)->dtype;
+	uint32_t at = cg_operand(a, f->k->out, leaf->value, 0, false);
+
+	f->grid->smem_bytes = 4 * size[1] * leaf->stride[1];
+	cu_line(f, "for (int q = TID; q < %d; q += %d) {",
+		(int)(size[1] * leaf->stride[1]), BOX_THREADS);
+	cu_line(f, "int col = %s + q %% %d;", from, (int)leaf->stride[1]);
+	cu_line(f, "if (col < %d) {", (int)size[2]);
+	cu_line(f, "((f32 *)SMEM)[q] = %s;", cu_widen(a, t, arena_printf(a,
+		"((%s *)%s)[(BLOCK_X * %d + q / %d) * %d + col]", cu_type(t),
+		cu_at(f, at), (int)size[1], (int)leaf->stride[1],
+		(int)size[2])));
+	cu_line(f, "}");
+	cu_line(f, "}");
+	cu_line(f, "sync_block();");
+}
+
+/* A block for each index of the first dim, and some of the last one's. */
+static bool
+as_boxes(struct cu_kernel *k, const struct kernel *x)
+{
+	const struct ir_type *t = one_type(k, x);
+	bool cut = x->kind == KERNEL_MAP;
+	struct cu_nest n = { .k = x };
+	struct cu_leaf leaf = { .at = "((f32 *)SMEM)", .bytes = 16 };
+	struct cu_func f;
+	int64_t size[3];
+	uint32_t i;
+
+	if (!t) {
+		return cu_all_as_nest(k, x);
+	}
+	n.space = *t;
+	for (i = 0; i < 3; i++) {
+		size[i] = cu_local(k->c, t->dims[i], t->cut[i]);
+	}
+	for (i = 0; i < x->nodes.n; i++) {
+		VEC_PUSH(k->c->a, &n.nodes, x->nodes.at[i]);
+	}
+	n.from[0] = leaf.from[0] = "BLOCK_X";
+	n.count[0] = 1;
+	leaf.stride[1] = cut ? BOX : size[2];
+	leaf.stride[2] = 1;
+	if (cut) {
+		n.from[2] = leaf.from[2] = "(BLOCK_Y * 8)";
+		n.count[2] = n.unit[2] = BOX;
+		n.live[2] = size[2] % BOX == 0 ? NULL
+			: arena_printf(k->c->a, "(BLOCK_Y * 8 + 8 <= %d ? 8 "
+				       ": %d)", (int)size[2],
+				       (int)(size[2] % BOX));
+	}
+	cu_begin(k, "box", &f);
+	f.grid->threads = BOX_THREADS;
+	f.grid->blocks[0] = size[0];
+	f.grid->blocks[1] = cut ? (size[2] + BOX - 1) / BOX : 1;
+	leaf.value = like_type(k, x, t);
+	if (leaf.value) {
+		fill_leaf(&f, &leaf, size, cut ? "BLOCK_Y * 8" : "0");
+		VEC_PUSH(k->c->a, &n.leaves, leaf);
+	}
+	if (!cu_nest_box(&f, &n, BOX_THREADS, "TID")) {
+		return cu_all_as_nest(k, x);
+	}
+	cu_end(&f);
+	return true;
+}
+
+/* A thread for each element. */
+static bool
+as_elements(struct cu_kernel *k, const struct kernel *x)
+{
+	const struct ir_type *t = one_type(k, x);
+	struct cu_nest n = { .k = x };
+	struct cu_func f;
+	int64_t size[3], count;
+	uint32_t i;
+
+	if (!t || x->kind != KERNEL_MAP) {
+		return cu_all_as_nest(k, x);
+	}
+	n.space = *t;
+	for (i = 0; i < 3; i++) {
+		size[i] = cu_local(k->c, t->dims[i], t->cut[i]);
+		n.count[i] = 1;
+	}
+	for (i = 0; i < x->nodes.n; i++) {
+		VEC_PUSH(k->c->a, &n.nodes, x->nodes.at[i]);
+	}
+	count = size[0] * size[1] * size[2];
+	n.from[0] = arena_printf(k->c->a, "(t / %d)",
+				 (int)(size[1] * size[2]));
+	n.from[1] = arena_printf(k->c->a, "(t / %d %% %d)", (int)size[2],
+				 (int)size[1]);
+	n.from[2] = arena_printf(k->c->a, "(t %% %d)", (int)size[2]);
+	cu_begin(k, "element", &f);
+	f.grid->blocks[0] = (count + 31) / 32;
+	cu_line(&f, "int t = BLOCK_X * 32 + TID;");
+	cu_line(&f, "if (t < %d) {", (int)count);
+	if (!cu_nest_element(&f, &n)) {
+		return cu_all_as_nest(k, x);
+	}
+	cu_line(&f, "}");
+	cu_end(&f);
+	return true;
+}
+
+static void
+test_boxes(void **state)
+{
+	tc_open(&all, as_boxes, "sm_80");
+	test_maps(state);
+	test_rows(state);
+	test_moves(state);
+	assert_non_null(strstr(buf_text(&all.source[0]), "KERNEL(box"));
+	assert_non_null(strstr(buf_text(&all.source[0]), "&(nest_leaf0)["));
+	finish(RT_EMU_CHECK);
+}
+
+static void
+test_elements(void **state)
+{
+	tc_open(&all, as_elements, "sm_80");
+	test_maps(state);
+	test_moves(state);
+	assert_non_null(strstr(buf_text(&all.source[0]), "KERNEL(element"));
+	finish(0);
+}
+
+/* ---- NVRTC ---- */
+
+static void
+compile_for(const char *arch)
+{
+	int64_t most;
+
+	tc_open(&all, cu_all_as_nest, arch);
+	test_long_rows(NULL);
+	test_sinks(NULL);
+	most = tc_compile(&all, arch);
+	if (getenv("T_CUDA_SHOW")) {
+		printf("%s: %d registers\n", arch, (int)most);
+	}
+	/* two blocks of 256 threads on a multiprocessor */
+	assert_true(most <= 128);
+	tc_close(&all);
+}
+
+static void
+test_compiles(void **state)
+{
+	(void)state;
+	compile_for("sm_80");
+	compile_for("sm_90a");
+}
+
+/* Attention has kernels of its own. */
+static bool
+not_attention(const struct kernel *k)
+{
+	return k->kind != KERNEL_ATTENTION;
+}
+
+static bool
+add_model(uint64_t seed, bool split)
+{
+	struct tc_module *m = arena_alloc(&all.a, sizeof *m);
+	double most;
+
+	if (!model_open(&m->t, seed, split, &most)) {
+		ir_ctx_release(&m->t.c);
+		return false;
+	}
+	tc_add(&all, m, most);
+	return true;
+}
+
+static void
+test_all_models(void **state)
+{
+	uint32_t done = 0;
+	uint64_t seed;
+
+	(void)state;
+	tc_open(&all, cu_all_as_nest, "sm_90a");
+	all.wants = not_attention;
+	for (seed = 1; seed <= t_cases(2); seed++) {
+		assert_true(add_model(seed, false));
+	}
+	for (seed = 1; done < t_cases(3); seed++) {
+		done += add_model(seed, true);
+	}
+	finish(0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bodies),
+		cmocka_unit_test(test_boxes),
+		cmocka_unit_test(test_elements),
+		cmocka_unit_test(test_compiles),
+		cmocka_unit_test(test_all_models),
+	};
+
+	if (getenv("BINARY_TESTS") || !rt_emu_possible()) {
+		return 77;
+	}
+	if (getenv("T_CUDA_ONLY")) {
+		cmocka_set_test_filter(getenv("T_CUDA_ONLY"));
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

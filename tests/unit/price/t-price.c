@@ -1,0 +1,251 @@
+/*
+ * What the cost model says keeps its promises, whatever the sizes: never
+ * above the rates, more work never faster, links shared among groups.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "frontend/tool/tool_target.h"
+#include "passes/price/cost.h"
+#include "passes/stage/ranks.h"
+#include "tests/unit/shared/t-context.h"
+
+static const struct target_group *
+target(const char *name)
+{
+	struct target *t = arena_alloc(&ctx.perm, sizeof *t);
+
+	assert_true(fe_target(&ctx, name, t));
+	return t->groups.at;
+}
+
+/* ---- kernels ---- */
+
+static double
+matmul(const char *name, double m, double n, double k, enum target_rate r)
+{
+	struct cost_contraction c = { m, n, k, 1, r, 2, false };
+
+	return cost_contraction(&target(name)->device, &c).us;
+}
+
+/* Never above the rates; near them when large; by bytes when narrow. */
+static void
+test_contraction(void **state)
+{
+	const struct target_device *d = &target("h100")->device;
+	double m, n, k, us, least;
+
+	(void)state;
+	for (m = 1; m < 40000; m *= 5) {
+		for (n = 16; n < 40000; n *= 7) {
+			for (k = 16; k < 40000; k *= 9) {
+				us = matmul("h100", m, n, k, TARGET_BF16);
+				least = fmax(2 * m * n * k /
+					     d->flops_us[TARGET_BF16],
+					     2 * (m * k + k * n + m * n) /
+					     d->memory_bytes_us);
+				assert_true(us > least && us < 1e7);
+				assert_true(matmul("h100", 2 * m, n, k,
+						   TARGET_BF16) >= us);
+			}
+		}
+	}
+	us = matmul("h100", 16384, 16384, 16384, TARGET_BF16);
+	least = 2 * pow(16384, 3) / d->flops_us[TARGET_BF16];
+	assert_true(us < 1.05 * least / d->matrix_eff);
+	us = matmul("h100", 1, 8192, 28672, TARGET_BF16) - d->launch_us;
+	least = 2.0 * 8192 * 28672 / d->memory_bytes_us;
+	assert_true(us > least && us < 1.2 * least);
+}
+
+static void
+test_rates(void **state)
+{
+	(void)state;
+	assert_true(matmul("h100", 8192, 8192, 8192, TARGET_FP8) <
+		    matmul("h100", 8192, 8192, 8192, TARGET_BF16));
+	/* what has no 8 bits takes as long as 16 */
+	assert_true(cost_flops_us(&target("a100")->device, TARGET_FP8) ==
+		    312e6);
+	assert_true(cost_flops_us(&target("v100")->device, TARGET_BF16) ==
+		    125e6);
+}
+
+/* One tile more than units is another wave. */
+static void
+test_waves(void **state)
+{
+	double full = matmul("a100", 27 * 256, 512, 8192, TARGET_BF16);
+	double more = matmul("a100", 28 * 256, 512, 8192, TARGET_BF16);
+
+	(void)state;
+	assert_true(more > 1.1 * full);
+}
+
+static void
+test_attention(void **state)
+{
+	struct cost_attention a = { 4, 32, 8, 128, 4096, 4096, true, 0,
+				    TARGET_BF16, false }, b = a;
+	const struct target_device *d = &target("h100")->device;
+	double us = cost_attention(d, &a).us;
+
+	(void)state;
+	b.causal = false;
+	assert_true(cost_attention(d, &b).us > 1.7 * us);
+	assert_true(cost_attention(d, &b).us < 2 * us);
+	b = a;
+	b.narrow = true;
+	assert_true(cost_attention(d, &b).us > 1.3 * us);
+	b = a;
+	b.window = 512;
+	assert_true(cost_attention(d, &b).us < 0.5 * us);
+	b = a;
+	b.head_dim = 64;
+	assert_true(cost_attention(d, &b).us > 0.5 * us);
+	assert_true(cost_attention_backward(d, &a).us > 2.4 * us);
+	b = a;
+	b.queries = b.keys = 1;
+	assert_true(cost_attention(d, &b).us > d->launch_us);
+}
+
+/* ---- collectives ---- */
+
+static double
+collective(const struct target_group *t, enum cost_op op, int64_t per_node,
+	   int64_t nodes, int64_t sharing, double bytes, enum cost_way *way)
+{
+	struct cost_group g = { per_node, nodes, sharing, false };
+
+	return cost_collective(t, op, &g, bytes, way).us;
+}
+
+static void
+test_collectives(void **state)
+{
+	const struct target_group *t = target("h100x8x16@ib400");
+	int64_t k, n;
+	double b;
+	int op;
+
+	(void)state;
+	for (op = 0; op < COST_NOPS; op++) {
+		for (k = 1; k <= 8; k *= 2) {
+			for (n = 1; n <= 16; n *= 2) {
+				double last = 0;
+
+				for (b = 64; b < 1e10; b *= 3) {
+					double us = collective(t,
+						(enum cost_op)op, k, n, 8 / k,
+						b, NULL);
+
+					assert_true(k * n == 1 ? us == 0 :
+						    us > last && us < 1e9);
+					last = us;
+				}
+			}
+		}
+	}
+}
+
+static void
+test_ways(void **state)
+{
+	const struct target_group *t = target("h100x8x16@ib400");
+	double large = 1e10, ring, us;
+	enum cost_way way;
+
+	(void)state;
+	collective(t, COST_ALL_REDUCE, 8, 1, 1, large, &way);
+	assert_int_equal(way, COST_SWITCH);
+	us = collective(t, COST_ALL_REDUCE, 4, 1, 2, large, &way);
+	assert_int_equal(way, COST_RING);
+	ring = 2 * 0.75 * large / (t->device.link_bytes_us *
+				   t->device.link_eff);
+	assert_true(us > ring && us < 1.01 * ring);
+	collective(t, COST_ALL_REDUCE, 1, 16, 8, 1024, &way);
+	assert_int_equal(way, COST_TREE);
+	collective(t, COST_ALL_REDUCE, 1, 1, 1, 1024, &way);
+	assert_int_equal(way, COST_NO_WAY);
+}
+
+/* Eight groups over eight ports have one each; one group has all. */
+static void
+test_sharing(void **state)
+{
+	const struct target_group *t = target("h100x8x2@ib400");
+	double one = collective(t, COST_ALL_REDUCE, 1, 2, 8, 1e9, NULL);
+	double all = collective(t, COST_ALL_REDUCE, 8, 2, 1, 1e9, NULL);
+	double alone = collective(t, COST_ALL_REDUCE, 1, 2, 1, 1e9, NULL);
+
+	(void)state;
+	assert_true(one == alone);
+	assert_true(one > 3 * all);
+	t = target("l40sx8");
+	assert_true(collective(t, COST_ALL_GATHER, 4, 1, 2, 1e8, NULL) >
+		    1.9 * collective(t, COST_ALL_GATHER, 4, 1, 1, 1e8, NULL));
+	t = target("h100x8");
+	assert_true(collective(t, COST_ALL_GATHER, 4, 1, 2, 1e8, NULL) ==
+		    collective(t, COST_ALL_GATHER, 4, 1, 1, 1e8, NULL));
+}
+
+/* How many of a group stand in the first node: the same as one by one. */
+static void
+test_group_below(void **state)
+{
+	static const int64_t sizes[] = { 2, 3, 4, 1, 2 };
+	struct ir_module *m = ir_module_new(&ctx);
+	struct ranks r = { .m = m };
+	uint32_t axes, n, i, below;
+
+	(void)state;
+	for (i = 0; i < 5; i++) {
+		ir_axis_add(m, intern_str(&ctx.syms, arena_printf(&ctx.perm,
+			"axis%u", i)), sizes[i], (struct span){ 0, 0 });
+	}
+	m->axes.at[3].time = true;
+	ranks_find_axes(&r);
+	assert_int_equal(r.time, 3);
+	assert_int_equal(r.pp, 0);
+	for (axes = 0; axes < 1 << 6; axes += 2) {
+		for (n = 1; n <= 14; n++) {
+			for (i = below = 0; i < ranks_group_size(&r, axes);
+			     i++) {
+				below += ranks_member(&r, 0, axes, i) < n;
+			}
+			assert_int_equal(ranks_group_below(&r, axes, n),
+					 below);
+		}
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_contraction, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_rates, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_waves, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_attention, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_collectives, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_ways, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_sharing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_group_below, setup,
+						teardown)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,7 +1,0 @@
-/*
- * The program of a rank, for the plan by hand with kernels of a GPU: what
- * tests/cli/gpu.sh runs.
- */
-#include "tests/unit/t-toy-gpu.h"
-
-const struct rt_plan llmc_plan = TOY_GPU_PLAN(2);
