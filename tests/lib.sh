@@ -188,9 +188,9 @@ shared()
 # fake_gpus: the driver and the NCCL of the tests are what llmc finds.
 fake_gpus()
 {
-	shared driver.so "$tests/fake-driver.c" "$tests/fake-device.c" \
-		"$tests/fake-memory.c" &&
-		shared nccl.so "$tests/fake-nccl.c" || return
+	shared driver.so "$tests/fakes/fake-driver.c" "$tests/fakes/fake-device.c" \
+		"$tests/fakes/fake-memory.c" &&
+		shared nccl.so "$tests/fakes/fake-nccl.c" || return
 	export LLMC_LIBCUDA="$tmp/driver.so" LLMC_LIBNCCL="$tmp/nccl.so"
 	export FAKE_NCCL_DIR="$tmp"
 }

@@ -54,20 +54,20 @@ EXTRA_DIST += \
 	%D%/extend/op.patch \
 	%D%/extend/schedule.patch \
 	%D%/docs.sh \
-	%D%/fake-cuda.c \
-	%D%/fake-device.c \
-	%D%/fake-driver.c \
-	%D%/fake-driver.h \
-	%D%/fake-memory.c \
-	%D%/fake-nccl.c \
-	%D%/fake-nvrtc.c \
-	%D%/emulate-amx.c \
+	%D%/fakes/fake-cuda.c \
+	%D%/fakes/fake-device.c \
+	%D%/fakes/fake-driver.c \
+	%D%/fakes/fake-driver.h \
+	%D%/fakes/fake-memory.c \
+	%D%/fakes/fake-nccl.c \
+	%D%/fakes/fake-nvrtc.c \
+	%D%/fakes/emulate-amx.c \
 	%D%/gpu/clean.cu \
 	%D%/gpu/every-80.cu \
 	%D%/gpu/every-90.cu \
 	%D%/gpu/faults.cu \
 	%D%/gpu/run \
-	%D%/verify-wrong.c \
+	%D%/fakes/verify-wrong.c \
 	%D%/fuzz/dsl.dict \
 	%D%/fuzz/run.sh \
 	%D%/fuzz/seeds \
@@ -352,7 +352,7 @@ soak: llmc$(EXEEXT) runtime/librank.a %D%/unit/sim/t-split$(EXEEXT) \
 	DIFF_SECONDS=$${SOAK_SECONDS:-600} DIFF_SEED=$$seed \
 		%D%/unit/codegen/t-differential$(EXEEXT) && \
 	FAULT_MOMENTS=200 FAULT_SEED=$$seed \
-		sh $(srcdir)/%D%/cli/cpu-faults.sh
+		sh $(srcdir)/%D%/cli/run/cpu-faults.sh
 
 # Rewrites what the pair tests expect, and the list of them. To be followed
 # by a look at the difference. make update-golden [PAIRS=tests/parse/x.llm]

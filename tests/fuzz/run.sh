@@ -32,7 +32,8 @@ for what in ${FUZZ:-dsl ir json mark plan safetensors sched target tokens \
 	tsv}; do
 	corpus=corpus/$what
 	mkdir -p "$corpus"
-	cp "$top_srcdir/tests/fuzz/seeds/$what"/* "$corpus"
+	find "$top_srcdir/tests/fuzz/seeds/$what" -type f \
+		-exec cp {} "$corpus" \;
 	dict=
 	test ! -f "$top_srcdir/tests/fuzz/$what.dict" ||
 		dict=-dict=$top_srcdir/tests/fuzz/$what.dict

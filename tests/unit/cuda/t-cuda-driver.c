@@ -1,7 +1,7 @@
 /*
  * Images, functions, tensor maps and launches on a driver that this file is:
  * what it is called with, how often, and that whatever call or allocation
- * fails, nothing half-made stays.  Whole runs are tests/cli/gpu.sh.
+ * fails, nothing half-made stays.  Whole runs are tests/cli/gpu/gpu.sh.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
  * A rank's memory as the host sees it, whether it reaches it or not: views,
  * numbers and windows; which device runs a plan; what a function of a GPU is
- * called with.  Whole runs are t-run.c and tests/cli/gpu.sh.
+ * called with.  Whole runs are t-run.c and tests/cli/gpu/gpu.sh.
  */
 #include <setjmp.h>
 #include <stdarg.h>

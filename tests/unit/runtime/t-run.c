@@ -369,7 +369,7 @@ test_evaluation_step(void **state)
 	assert_int_equal(rt_run_step(b.r, 1, NULL, true, false, &with,
 				     &b.err), RT_OK);
 	assert_true(with.at[0] == without.at[0]);
-	/* what tests/cli/rank.sh has of two ranks */
+	/* what tests/cli/run/rank.sh has of two ranks */
 	assert_true(fabs(with.at[0] - 0.2402) < 5e-5);
 	assert_true(fabs(with.watch[0] - 0.2345) < 5e-5);
 	assert_memory_not_equal(before, b.comm.arena, 64);

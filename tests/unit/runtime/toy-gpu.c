@@ -1,6 +1,6 @@
 /*
  * The program of a rank, for the plan by hand with kernels of a GPU: what
- * tests/cli/gpu.sh runs.
+ * tests/cli/gpu/gpu.sh runs.
  */
 #include "tests/unit/runtime/t-toy-gpu.h"
 

@@ -77,7 +77,7 @@ ran native real
 
 cpu=$base+amx-tile+amx-bf16
 planned $cpu
-$linker -std=gnu11 -I "$top_srcdir" -c -o amx.o "$tests/emulate-amx.c" ||
+$linker -std=gnu11 -I "$top_srcdir" -c -o amx.o "$tests/fakes/emulate-amx.c" ||
 	fail 'the emulator is not compiled'
 # The word after -o is where it was linked to.
 sed '/^-o$/{n;s|.*|plan/rank|;}' linked/words |

@@ -61,12 +61,12 @@ grep -q "^unsplit    100.0% of the weights' elements" out || bad sgd
 
 # ---- what is wrong is found ----
 
-# links FLAG PINS: the plan of above with tests/verify-wrong.c in it
+# links FLAG PINS: the plan of above with tests/fakes/verify-wrong.c in it
 links()
 {
 	flag=$1 pins=$2
 	$linker -std=c11 "$flag" -I "$top_srcdir" -c -o wrong.o \
-		"$tests/verify-wrong.c" || {
+		"$tests/fakes/verify-wrong.c" || {
 		bad "$flag: not compiled"
 		return
 	}

@@ -53,7 +53,7 @@ misused 'did you mean `cuda`' calibrate --device=cdua
 # A sanitizer in llmc and none in the fake do not go together.
 fake()
 {
-	shared lib/libcuda.so.1 "$tests/fake-cuda.c" || return
+	shared lib/libcuda.so.1 "$tests/fakes/fake-cuda.c" || return
 	cp lib/libcuda.so.1 lib/libcublas.so.13
 	cp lib/libcuda.so.1 lib/libnccl.so.2
 }

@@ -1,5 +1,5 @@
 /*
- * What tests/cli/cpu-kinds.sh links into a plan for AMX: a rank runs it on any
+ * What tests/cli/run/cpu-kinds.sh links into a plan for AMX: a rank runs it on any
  * CPU, with the handler of tests/unit/shared/t-amx.h.  The only thing that it is not
  * refused for is AMX.
  */

@@ -4,7 +4,7 @@
 # where the plan is finished; what a plan names stays, and is warned of.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm nvrtc linker compiler
-shared nvrtc.so "$tests/fake-nvrtc.c" || fail 'no NVRTC'
+shared nvrtc.so "$tests/fakes/fake-nvrtc.c" || fail 'no NVRTC'
 export LLMC_NVRTC="$tmp/nvrtc.so" FAKE_LOG="$tmp/log" LLMC_CACHE FAKE_SPILLS
 
 cat >small.llm <<'END'

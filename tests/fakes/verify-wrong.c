@@ -1,5 +1,5 @@
 /*
- * What tests/cli/verify.sh links into a plan, around functions of the
+ * What tests/cli/run/verify.sh links into a plan, around functions of the
  * runtime: the ranks begin with another weight, see other data, or add up
  * wrongly, all alike in each run.  The unsplit program is left alone.
  */

@@ -11,7 +11,7 @@ bench=$top_srcdir/bench
 # A bench that is added is tried here too, in one of the lines below.
 for file in "$bench"/*; do
 	if [ -f "$file" ] && [ -x "$file" ]; then
-		grep -q "prints .* ${file##*/} " "$tests/cli/benches.sh" ||
+		grep -q "prints .* ${file##*/} " "$tests/cli/command/benches.sh" ||
 			bad "bench/${file##*/} is not tried"
 	fi
 done

@@ -2,7 +2,7 @@
 # What happens to plans that run: ranks that are killed at random moments,
 # stopped, told to end; disks that are full; runs that meet in one folder.
 # What is lost must be nothing, and who is to blame must be said.
-#	FAULT_MOMENTS=200 FAULT_SEED=7 sh tests/cli/cpu-faults.sh
+#	FAULT_MOMENTS=200 FAULT_SEED=7 sh tests/cli/run/cpu-faults.sh
 . "${top_srcdir:?}/tests/lib.sh"
 need binaries llvm linker
 model=$examples/tiny-dense.llm
