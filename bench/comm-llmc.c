@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/comm.h"
+#include "bench/comm-sizes.h"
 
 static double
 now_us(void)

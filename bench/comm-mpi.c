@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/comm.h"
+#include "bench/comm-sizes.h"
 
 int
 main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* What both programs of bench/comm do alike. */
-#ifndef BENCH_COMM_H
-#define BENCH_COMM_H
+#ifndef BENCH_COMM_SIZES_H
+#define BENCH_COMM_SIZES_H
 
 #include <stdio.h>
 #include <stdlib.h>
