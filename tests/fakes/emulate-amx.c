@@ -1,7 +1,7 @@
 /*
- * What tests/cli/run/cpu-kinds.sh links into a plan for AMX: a rank runs it on any
- * CPU, with the handler of tests/unit/shared/t-amx.h.  The only thing that it is not
- * refused for is AMX.
+ * What tests/cli/run/cpu-kinds.sh links into a plan for AMX: a rank runs it on
+ * any CPU, with the handler of tests/unit/shared/t-amx.h.  AMX is the only
+ * feature that is not checked: a CPU that lacks another one is still refused.
  */
 #include "runtime/train/rank.h"
 #include "tests/unit/shared/t-amx.h"
