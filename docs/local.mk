@@ -1,5 +1,34 @@
-# The pages (found by tests/list-pairs, since each of them is a test too), and
-# what llmc says about itself: its man page and its shell completions.
+# The pages, each of which is a test, too: its examples must be true.
+doc_pages = \
+	README.md \
+	%D%/answer.md \
+	%D%/binary.md \
+	%D%/calibrate.md \
+	%D%/checkpoints.md \
+	%D%/codegen.md \
+	%D%/communication.md \
+	%D%/cost.md \
+	%D%/cuda.md \
+	%D%/design.md \
+	%D%/extending.md \
+	%D%/glossary.md \
+	%D%/gpu.md \
+	%D%/ir.md \
+	%D%/kernels.md \
+	%D%/language.md \
+	%D%/memory.md \
+	%D%/passes.md \
+	%D%/plan.md \
+	%D%/ranks.md \
+	%D%/running.md \
+	%D%/schedule.md \
+	%D%/search.md \
+	%D%/security.md \
+	%D%/target.md \
+	%D%/testing.md \
+	%D%/walkthrough.md
+
+# What llmc prints about itself: its man page and its shell completions.
 nobase_dist_doc_DATA += $(doc_pages)
 
 man1_MANS = llmc.1

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Does `make check' run every test that is there?  Scripts, unit tests, pages
+# and folders of pairs are listed for automake, and a file that is not listed
+# is silently no test; pairs are found in their folders, and a file there that
+# belongs to no pair is silently not looked at.
+set -eu
+cd "${top_srcdir:?}"
+LC_ALL=C
+export LC_ALL
+failed=0
+
+bad()
+{
+	echo "$*"
+	failed=1
+}
+
+# listed LIST FILE: is FILE, named as from the folder of LIST, a line of it?
+listed()
+{
+	name=${2#"${1%/*}"/}
+	grep -qE "^	(%D%/)?$name( \\\\)?\$" "$1" ||
+		bad "$2 is not listed in $1"
+}
+
+for script in tests/*.sh tests/attack/*.sh tests/fuzz/replay.sh; do
+	case $script in
+	tests/installcheck.sh | tests/lib.sh) ;;
+	tests/docs.sh | tests/no-cmocka.sh) ;;
+	*) listed tests/local.mk "$script" ;;
+	esac
+done
+for script in tests/cli/*/*.sh; do
+	listed tests/cli/local.mk "$script"
+done
+for unit in tests/unit/*/t-*.c; do
+	listed tests/unit/local.mk "${unit%.c}"
+done
+for page in docs/*.md; do
+	listed docs/local.mk "$page"
+done
+
+# Folders of pairs.
+for about in $(find tests -name about.pairs | sort); do
+	folder=${about%/*}
+	listed tests/local.mk "$folder"
+	test -s "$about" || bad "$about does not say what the pairs here test"
+	test "$(wc -l <"$about")" -eq 1 || bad "$about: more than one line"
+	for file in "$folder"/*; do
+		stem=${file%.*}
+		case $file in
+		*.ir) test ! -f "$stem.llm" || bad "$stem: both .llm and .ir" ;;
+		*.err | *.out) test -f "$stem.llm" || test -f "$stem.ir" ||
+			bad "$file belongs to no .llm or .ir" ;;
+		esac
+	done
+done
+find tests -type f \( -name '*.llm' -o -name '*.ir' \) \
+	! -path 'tests/fuzz/seeds/*' -print | sort |
+{
+	while read -r file; do
+		test -f "${file%/*}/about.pairs" ||
+			bad "$file lies in no folder with an about.pairs"
+	done
+	exit $failed
+} || failed=1
+exit $failed

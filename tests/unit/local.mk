@@ -1,0 +1,152 @@
+# Unit tests: a program each, of one file, FOLDER/t-NAME.c, and one line here.
+# make starts tests in the order of TESTS: the longest come first.
+unit_tests = \
+	%D%/search/t-search \
+	%D%/search/t-search-pins \
+	%D%/sim/t-split
+# Of generated code.
+if HAVE_LLVM
+unit_tests += \
+	%D%/codegen/t-attention-cpu \
+	%D%/codegen/t-cg-math \
+	%D%/codegen/t-differential \
+	%D%/codegen/t-dot \
+	%D%/codegen/t-dot-models \
+	%D%/codegen/t-host \
+	%D%/codegen/t-ll \
+	%D%/codegen/t-nest \
+	%D%/codegen/t-room
+endif
+unit_tests += \
+	%D%/price/t-answer \
+	%D%/runtime/t-append \
+	%D%/passes/t-autodiff \
+	%D%/ir/t-base \
+	%D%/frontend/t-calibrate \
+	%D%/runtime/t-cgroup \
+	%D%/passes/t-check \
+	%D%/data/t-checkpoint \
+	%D%/comm/t-comm \
+	%D%/passes/t-copy \
+	%D%/price/t-cost \
+	%D%/cuda/t-cuda-attention \
+	%D%/cuda/t-cuda-dot \
+	%D%/cuda/t-cuda-driver \
+	%D%/cuda/t-cuda-dot90 \
+	%D%/cuda/t-cuda-nest \
+	%D%/cuda/t-cuda-parts \
+	%D%/cuda/t-cuda-ways \
+	%D%/runtime/t-device \
+	%D%/cuda/t-emulate \
+	%D%/comm/t-faults \
+	%D%/passes/t-front \
+	%D%/passes/t-fuse \
+	%D%/ir/t-hash \
+	%D%/cuda/t-images \
+	%D%/ir/t-interp \
+	%D%/ir/t-interp-ops \
+	%D%/ir/t-ir \
+	%D%/frontend/t-lang \
+	%D%/ir/t-ops \
+	%D%/comm/t-local \
+	%D%/passes/t-memory \
+	%D%/runtime/t-measure \
+	%D%/comm/t-msg-wait \
+	%D%/passes/t-optimize \
+	%D%/frontend/t-options \
+	%D%/passes/t-passes \
+	%D%/data/t-pieces \
+	%D%/passes/t-place \
+	%D%/passes/t-plan \
+	%D%/cuda/t-prelude \
+	%D%/price/t-price \
+	%D%/price/t-price-run \
+	%D%/runtime/t-rank \
+	%D%/passes/t-recompute \
+	%D%/ir/t-rng \
+	%D%/runtime/t-run \
+	%D%/data/t-safetensors \
+	%D%/sched/t-sched \
+	%D%/sched/t-sched-brief \
+	%D%/sched/t-sched-csv \
+	%D%/search/t-search-width \
+	%D%/comm/t-secret \
+	%D%/comm/t-shm-meet \
+	%D%/sim/t-sim \
+	%D%/sim/t-sim-ops \
+	%D%/sim/t-sim-train \
+	%D%/passes/t-solve \
+	%D%/data/t-st-index \
+	%D%/data/t-st-read \
+	%D%/passes/t-stage \
+	%D%/passes/t-summary \
+	%D%/ir/t-table \
+	%D%/comm/t-comm-collective \
+	%D%/price/t-target \
+	%D%/comm/t-tcp \
+	%D%/comm/t-tcp-guard \
+	%D%/data/t-tokens \
+	%D%/passes/t-train-random \
+	%D%/ir/t-verify \
+	%D%/data/t-weights \
+	%D%/comm/t-world
+
+# What a plan links, and nothing of the compiler.
+check_PROGRAMS += %D%/runtime/toy-rank
+%C%_runtime_toy_rank_LDADD = runtime/librank.a $(external_libs)
+# The same with kernels of a GPU; a driver of the tests finds what runs them.
+check_PROGRAMS += %D%/runtime/toy-gpu
+%C%_runtime_toy_gpu_LDADD = runtime/librank.a codegen/libcodegen.a \
+	$(external_libs)
+%C%_runtime_toy_gpu_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
+rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
+%C%_runtime_t_rank_LDADD = $(rank_ldadd)
+%C%_runtime_t_run_LDADD = $(rank_ldadd)
+
+# What launches, and what carries, are the test's.
+%C%_cuda_t_cuda_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_gpu_launch \
+	-Wl,--wrap=rt_nccl_calls -Wl,--wrap=rt_nccl_exchange
+
+# The clock, and how long others keep the core, are the test's.
+%C%_comm_t_msg_wait_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_now_us \
+	-Wl,--wrap=sched_yield -Wl,--wrap=nanosleep
+
+# Memory that runs out where the test says so.
+%C%_data_t_checkpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
+%C%_cuda_t_cuda_driver_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
+%C%_runtime_t_device_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+
+EXTRA_DIST += \
+	%D%/codegen/t-dot.h \
+	%D%/codegen/t-kernels.h \
+	%D%/comm/t-comm.h \
+	%D%/comm/t-tcp.h \
+	%D%/cuda/t-cuda.h \
+	%D%/cuda/t-emulate.h \
+	%D%/data/t-safetensors.h \
+	%D%/data/t-store.h \
+	%D%/passes/t-check-names.h \
+	%D%/passes/t-check-places.h \
+	%D%/passes/t-check.h \
+	%D%/runtime/t-rank.h \
+	%D%/runtime/t-toy-gpu.h \
+	%D%/runtime/t-toy.h \
+	%D%/sched/t-sched.h \
+	%D%/search/t-search.h \
+	%D%/shared/t-amx.h \
+	%D%/shared/t-attention.h \
+	%D%/shared/t-context.h \
+	%D%/shared/t-cpu.h \
+	%D%/shared/t-dot-text.h \
+	%D%/shared/t-eval.h \
+	%D%/shared/t-ir.h \
+	%D%/shared/t-left-out.h \
+	%D%/shared/t-models.h \
+	%D%/shared/t-nest-bodies.h \
+	%D%/shared/t-object.h \
+	%D%/shared/t-random-ir.h \
+	%D%/shared/t-ranks.h \
+	%D%/shared/t-scarce.h \
+	%D%/shared/t-split.h \
+	%D%/shared/t-type.h \
+	%D%/sim/t-sim.h
