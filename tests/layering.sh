@@ -1,5 +1,113 @@
 #!/bin/sh
-# Do includes point down only, and across folders at public headers only?
+# Do includes follow the architecture?  A row of the table for each folder:
+#
+# FOLDER: HEADERS
+#	< WHAT IT INCLUDES
+#
+# HEADERS are those that other folders may include; all others are private.
+# What a folder includes are public headers of the folders that are named, or
+# the one header that is named.  Rows stand in the order of the layers: a
+# folder includes from rows above its own, and from the folder that it lies in,
+# whose headers are what its parts share.  `!' marks what does not follow that
+# rule and is to go; nothing new may be marked.
+layers='
+ir/text: scan.h
+	< ir
+ir: base.h ir.h machine.h ops.def warnings.def
+	< ir/text
+ir/interp:
+	< ir
+runtime: abi.h append.h cache.h delay.h error.h files.h json.h rt.h scratch.h
+		text.h
+runtime/emulate: emulate.h
+	< runtime
+runtime/comm: comm.h transport.h
+	< runtime !runtime/device/cuda_device.h !runtime/device/device.h
+		!runtime/train
+runtime/device: cgroup.h cpuid.h cuda_device.h device.h pool.h
+	< runtime runtime/emulate runtime/comm !runtime/train
+runtime/data: data.h tensor_store.h
+	< runtime runtime/comm runtime/device !runtime/train
+runtime/train: rank.h
+	< runtime runtime/comm runtime/device runtime/data
+runtime/measure: measure.h tune.h
+	< runtime runtime/device
+passes/solve: solve.h
+	< ir
+passes/sched: sched.h
+	< ir
+passes/plan: plan.h plan_keys.h
+	< ir passes/sched passes
+passes/kernels: explicit_attention.h kernels.h
+	< ir passes/plan !passes/price/cost.h !passes/price/price.h passes
+passes/stage: ranks.h
+	< ir passes/sched passes/plan passes/kernels passes
+passes/price: cost.h price.h target.h
+	< ir passes/plan passes/kernels passes/stage
+passes/memory: memory.h
+	< ir passes/sched passes/plan passes/kernels passes/stage passes/price
+		passes
+passes/check:
+	< ir passes/sched passes/plan passes/stage passes
+passes/place:
+	< ir passes/solve passes/plan passes/kernels passes
+passes/sim: sim.h
+	< ir passes/stage
+passes/search: search.h
+	< ir passes/solve passes/plan passes/kernels passes/price
+		passes/memory passes
+passes/answer: answer.h
+	< ir passes/plan passes/price passes/memory passes/search passes
+passes: derive.h pass.h passes.def recompute.h weight_use.h
+	< ir passes/plan passes/kernels passes/stage passes/price
+		passes/memory passes/search
+codegen: cg.h kernel.h
+	< ir runtime/abi.h passes/plan passes/kernels passes/stage
+		passes/price
+codegen/link: compile_cache.h
+	< ir runtime/cache.h runtime/delay.h runtime/scratch.h codegen
+codegen/llvm: ll.h ll_cpu.h
+	< ir codegen codegen/link
+codegen/attention: attention.h
+	< ir codegen
+codegen/dot: dot.h
+	< ir codegen
+codegen/experts:
+	< ir codegen/dot
+codegen/nest: nest.h
+	< ir codegen
+codegen/cpu: cpu.h
+	< ir codegen codegen/llvm codegen/attention codegen/dot codegen/nest
+codegen/cuda/prelude:
+codegen/cuda/attention:
+	< ir codegen/attention codegen/cuda
+codegen/cuda/dot: cuda_dot.h
+	< ir codegen/dot codegen/cuda
+codegen/cuda/experts:
+	< ir codegen/cuda/dot
+codegen/cuda/nest:
+	< ir codegen/nest codegen/cuda
+codegen/cuda: cuda.h
+	< ir codegen codegen/cuda/dot
+codegen/nvrtc:
+	< ir runtime/abi.h codegen codegen/link codegen/cuda
+codegen/host:
+	< ir passes/price passes/memory codegen codegen/link codegen/llvm
+		codegen/cpu codegen/cuda
+frontend/lang: ast.h lower.h
+	< ir passes/plan frontend
+frontend/tool: driver.h tool_answer.h tool_target.h
+	< ir runtime runtime/measure passes/sched passes/plan passes/kernels
+		passes/price passes/memory passes/search passes/answer passes
+		codegen frontend/lang !frontend/validate frontend
+frontend/validate: validate.h
+	< ir runtime/measure passes/plan passes/price passes/memory
+		passes/search frontend/tool frontend
+frontend/eval:
+	< ir runtime passes/memory passes/sim frontend/tool
+frontend: frontend.h
+	< ir frontend/tool
+'
 set -eu
 cd "${top_srcdir:?}"
 LC_ALL=C
@@ -13,40 +121,80 @@ find ir passes frontend codegen runtime -type f \
 xargs grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' |
 sed 's/#[[:space:]]*include[[:space:]]*\(["<]\)\([^">]*\).*/\1\2/
 	s/:[[:space:]]*\(["<]\)/:\1/' |
-awk -F: '
+LAYERS=$layers awk -F: '
 function bad(why)
 {
 	printf "%s:%s: includes %s: %s\n", $1, $2, substr($3, 2), why
 	failed = 1
 }
+function wrong_row(folder, why)
+{
+	printf "tests/layering.sh: row of %s: %s\n", folder, why
+	failed = 1
+}
+function folder_of(path)
+{
+	return sub(/\/[^\/]*$/, "", path) ? path : ""
+}
 # One .c may know the library, so that one stub can stand for it.
 function lone(what, home)
 {
-	if (folder != home || $1 !~ /\.c$/)
+	if (index($1, home "/") != 1 || $1 !~ /\.c$/)
 		bad("only one .c of " home "/ may")
 	else if (what in owner && owner[what] != $1)
 		bad(owner[what] " does already")
 	owner[what] = $1
 }
+function read_rows(    word, words, n, i, row, what, upward)
+{
+	n = split(ENVIRON["LAYERS"], words, " ")
+	for (i = 1; i <= n; i++) {
+		word = words[i]
+		if (word ~ /:$/) {
+			row = substr(word, 1, length(word) - 1)
+			place[row] = ++rows
+			names[rows] = row
+			what = "headers"
+		} else if (word == "<") {
+			what = "includes"
+		} else if (what == "headers") {
+			public[row "/" word] = 1
+		} else {
+			upward = sub(/^!/, "", word)
+			may[row, word] = 1
+			if (upward)
+				marked[row, word] = 1
+			wants[rows] = wants[rows] " " word
+		}
+	}
+}
+# Rows stand in the order of the layers, but for what is marked.
+function check_order(    r, n, i, list, to)
+{
+	for (r = 1; r <= rows; r++) {
+		n = split(wants[r], list, " ")
+		for (i = 1; i <= n; i++) {
+			to = list[i] ~ /\.(h|def)$/ ? folder_of(list[i]) \
+				: list[i]
+			if (!(to in place))
+				wrong_row(names[r], "no row for " to)
+			else if (place[to] > r && folder_of(names[r]) != to &&
+				 !((names[r], list[i]) in marked))
+				wrong_row(names[r], list[i] " is a layer above")
+		}
+	}
+}
 BEGIN {
-	n = split("ir/base.h ir/ir.h ir/machine.h passes/answer/answer.h " \
-		"passes/price/cost.h passes/kernels/kernels.h passes/memory/memory.h " \
-		"passes/pass.h passes/plan/plan.h passes/price/price.h " \
-		"passes/stage/ranks.h passes/sched/sched.h passes/search/search.h " \
-		"passes/sim/sim.h passes/price/target.h codegen/cg.h " \
-		"runtime/abi.h runtime/cache.h runtime/delay.h " \
-		"runtime/measure/measure.h runtime/rt.h runtime/scratch.h " \
-		"runtime/measure/tune.h", list, " ")
-	for (i = 1; i <= n; i++)
-		public[list[i]] = 1
-	sees["passes"] = " ir "
-	sees["codegen"] = " ir passes runtime "
-	sees["frontend"] = " ir passes codegen runtime "
+	read_rows()
+	check_order()
 }
 {
-	folder = $1
-	sub("/.*", "", folder)
+	from = folder_of($1)
 	name = substr($3, 2)
+	if (!(from in place) && !(from in told)) {
+		wrong_row(from, "it has none")
+		told[from] = 1
+	}
 }
 $3 ~ /^</ {
 	if (name ~ /^llvm-c\//)
@@ -63,18 +211,25 @@ $3 ~ /^</ {
 name == "config.h" || name !~ /\// { next }
 name ~ /^\./ { bad("name it from the top of the sources"); next }
 {
-	to = name
-	sub("/.*", "", to)
-	if (to == folder)
+	to = folder_of(name)
+	if (to == from)
 		next
-	if (index(sees[folder], " " to " ") == 0)
-		bad(folder "/ must not know " to "/")
-	else if (folder == "codegen" && to == "runtime" &&
-		 name !~ /^runtime\/(abi|cache|delay|scratch)\.h$/)
-		bad("of runtime/ codegen knows abi.h, cache.h, " \
-			"delay.h and scratch.h only")
-	else if (!(name in public) && name !~ /^(ir|passes)\/[a-z]*\.def$/)
+	if (!((from, to) in may) && !((from, name) in may))
+		bad("nothing in " from "/ may include " \
+			((to in place) ? "that" : "from there"))
+	else if (!(name in public))
 		bad("it is private to " to "/")
+	else
+		used[from, (from, name) in may ? name : to] = 1
 }
-END { exit failed }
+END {
+	for (r = 1; r <= rows; r++) {
+		n = split(wants[r], list, " ")
+		for (i = 1; i <= n; i++)
+			if ((names[r], list[i]) in marked &&
+			    !((names[r], list[i]) in used))
+				wrong_row(names[r], "nothing needs !" list[i])
+	}
+	exit failed
+}
 '
