@@ -91,6 +91,7 @@ attack_tests = \
 	%D%/attack/warned.sh
 
 script_tests = \
+	%D%/circles.sh \
 	%D%/fuzz/replay.sh \
 	%D%/layering.sh \
 	%D%/listed.sh \

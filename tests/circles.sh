@@ -1,0 +1,189 @@
+#!/bin/sh
+# Do the .c files of a folder call each other in a circle?  Two files that call
+# each other's functions cannot be read, tested or replaced one without the
+# other: either they are one idea and should be one file, or a function lies in
+# the wrong one.
+#
+# A row of this table allows a circle, or less of it: FOLDER: FILES - REASON.
+allowed='
+codegen/attention: attention.c attention_after.c attention_comm.c - found when this test was written
+codegen/cpu: cpu_attention.c cpu_attention_block.c cpu_attention_keys.c cpu_attention_put.c cpu_attention_queries.c - found when this test was written
+codegen/cpu: cpu_experts.c cpu_experts_at.c cpu_experts_to.c - found when this test was written
+codegen/cpu: cpu_nest.c cpu_nest_scatter.c - found when this test was written
+codegen/cuda/attention: cuda_attention.c cuda_attention90_back.c cuda_attention90_forward.c cuda_attention_after.c cuda_attention_back.c cuda_attention_forward.c - found when this test was written
+codegen/cuda/dot: cuda_dot.c cuda_dot90.c cuda_dot90_map.c cuda_dot90_parts.c cuda_dot90_text.c cuda_dot_after.c cuda_dot_fma.c cuda_dot_load.c cuda_dot_loop.c cuda_dot_mma.c cuda_dot_plan.c cuda_dot_steps.c - found when this test was written
+codegen/cuda/experts: cuda_experts.c cuda_experts_at.c cuda_experts_sort.c cuda_experts_to.c - found when this test was written
+codegen/cuda/nest: cuda_nest.c cuda_nest_pass.c cuda_nest_rows.c cuda_nest_scatter.c - found when this test was written
+codegen/cuda/nest: cuda_nest_expr.c cuda_nest_place.c - found when this test was written
+codegen/host: host_canon.c host_comm.c host_func.c host_place.c host_route.c host_scratch.c host_service.c host_spread.c host_sums.c host_trials.c - found when this test was written
+codegen/llvm: ll.c ll_more.c - found when this test was written
+codegen/nest: nest_plan.c nest_pull.c nest_rows.c nest_topk.c - found when this test was written
+frontend/lang: call.c expr.c lang_append.c lang_names.c lang_ops.c scope.c tensors.c - found when this test was written
+frontend/lang: dropout.c functions.c linear.c - found when this test was written
+frontend/lang: lang_plan.c settings.c - found when this test was written
+frontend/lang: lower.c repeat.c - found when this test was written
+frontend/tool: autotune.c driver.c emit.c explain.c finish.c plan_diff.c tool_answer.c tool_search.c wants.c why_not.c - found when this test was written
+frontend/tool: help.c options.c - found when this test was written
+frontend/validate: validate.c validate_collectives.c validate_kernels.c validate_search.c validate_train.c - found when this test was written
+ir/interp: interp.c interp_io.c - found when this test was written
+ir: axes.c bind.c graph.c rule.c type.c - found when this test was written
+ir: buf.c mem.c - found when this test was written
+ir: cost.c counts.c - found when this test was written
+ir: verify.c verify_attr.c verify_head.c verify_node.c - found when this test was written
+passes/kernels: fuse_memo.c fuse_template.c - found when this test was written
+passes/memory: memory.c memory_carry.c memory_saves.c memory_temps.c memory_tensors.c - found when this test was written
+passes/memory: memory_check.c memory_course.c - found when this test was written
+passes/place: place_cells.c place_cost.c place_due.c place_like.c place_link.c place_memo.c place_shape.c place_take.c - found when this test was written
+passes/plan: plan.c plan_check.c - found when this test was written
+passes/price: price.c price_again.c price_kernel.c price_maps.c - found when this test was written
+passes/sched: sched.c sched_make.c - found when this test was written
+passes/search: search.c search_advice.c search_fit.c search_host.c search_settle.c search_try.c search_zero.c - found when this test was written
+passes/search: search_bytes.c search_data.c search_lower_bound.c search_place.c search_recompute.c search_sharding.c search_similar.c search_space.c search_wider.c - found when this test was written
+passes/sim: sim.c sim_fault.c sim_match.c - found when this test was written
+passes/solve: solve.c solve_reduce.c solve_search.c solve_take.c - found when this test was written
+passes/solve: solve_eliminate.c solve_pairs.c - found when this test was written
+passes/stage: stage_emit.c stage_sums.c - found when this test was written
+passes: ahead.c manager.c - found when this test was written
+runtime/comm: tcp_host.c tcp_join.c tcp_meet.c tcp_place.c tcp_proof.c tcp_unproven.c - found when this test was written
+runtime/data: safetensors.c safetensors_read.c - found when this test was written
+runtime/device: cuda.c cuda_comm.c - found when this test was written
+runtime/emulate: emulate_check.c emulate_copy.c emulate_fiber.c emulate_mbar.c emulate_past.c emulate_tma.c - found when this test was written
+runtime/train: bench.c run.c - found when this test was written
+runtime/train: evaluate.c train.c - found when this test was written
+'
+set -eu
+cd "${top_srcdir:?}"
+LC_ALL=C
+export LC_ALL
+
+files=$(find ir passes frontend codegen runtime -type f -name '*.c' \
+	! -path frontend/lang/parser.c ! -path frontend/lang/lexer.c \
+	! -path frontend/tool/target_files.c \
+	! -path codegen/cuda/prelude_text.c -print | sort)
+
+# shellcheck disable=SC2086 # a list of files
+ALLOWED=$allowed awk "$(cat tests/code.awk)"'
+function begin_file()
+{
+	comment = 0
+	above = ""
+	folder = FILENAME
+	sub(/\/[^\/]*$/, "", folder)
+	file = substr(FILENAME, length(folder) + 2)
+	if (folder in count)
+		count[folder]++
+	else
+		count[folder] = 1
+	name[folder, count[folder]] = file
+	self = folder SUBSEP count[folder]
+}
+# A public function is defined in this line: `name(` in its first column, below
+# a type without `static`.
+function define(text,    word)
+{
+	if (text !~ /^[a-z_][A-Za-z0-9_]*\(/ || text ~ /;[ \t]*$/ ||
+	    above !~ /^[A-Za-z_]/ || above ~ /static/)
+		return
+	word = text
+	sub(/\(.*/, "", word)
+	defined[folder, word] = defined[folder, word] " " count[folder]
+}
+FNR == 1 { begin_file() }
+{
+	text = code($0)
+	define(text)
+	above = text
+	while (match(text, /[a-z_][A-Za-z0-9_]*/)) {
+		word = substr(text, RSTART, RLENGTH)
+		text = substr(text, RSTART + RLENGTH)
+		if (!((self, word) in seen)) {
+			seen[self, word] = 1
+			words[self] = words[self] " " word
+		}
+	}
+}
+# Which files of the folder are reached from which, by one call or more.
+function reach(folder,    n, i, j, k, m, w, list, to, t)
+{
+	delete calls
+	delete reached
+	n = count[folder]
+	for (i = 1; i <= n; i++) {
+		m = split(words[folder, i], list, " ")
+		for (w = 1; w <= m; w++) {
+			if (!((folder, list[w]) in defined))
+				continue
+			# A file that defines it, too, calls its own: a stub
+			# stands for the other one.
+			if (index(defined[folder, list[w]] " ", " " i " "))
+				continue
+			t = split(defined[folder, list[w]], to, " ")
+			for (j = 1; j <= t; j++) {
+				reached[i, to[j]] = 1
+				calls[i, to[j]] = calls[i, to[j]] " " list[w]
+			}
+		}
+	}
+	for (k = 1; k <= n; k++)
+		for (i = 1; i <= n; i++)
+			for (j = 1; (i, k) in reached && j <= n; j++)
+				if ((k, j) in reached)
+					reached[i, j] = 1
+}
+# Is each of these files in one row of the table?
+function is_allowed(folder, list, m,    r, i, there)
+{
+	for (r = 1; r <= rows; r++) {
+		if (index(row[r], folder ": ") != 1)
+			continue
+		there = row[r]
+		sub(/ - .*/, " ", there)
+		for (i = 1; i <= m; i++)
+			if (!index(there, " " list[i] " "))
+				break
+		if (i > m) {
+			used[r] = 1
+			return 1
+		}
+	}
+	return 0
+}
+function circles(folder,    n, i, j, k, m, done, list, at, line)
+{
+	n = count[folder]
+	for (i = 1; i <= n; i++) {
+		if (i in done || !((i, i) in reached))
+			continue
+		m = 0
+		line = folder ":"
+		for (j = i; j <= n; j++) {
+			if ((i, j) in reached && (j, i) in reached) {
+				done[j] = 1
+				at[++m] = j
+				list[m] = name[folder, j]
+				line = line " " list[m]
+			}
+		}
+		if (is_allowed(folder, list, m))
+			continue
+		failed = 1
+		print line
+		for (j = 1; j <= m; j++)
+			for (k = 1; k <= m; k++)
+				if ((at[j], at[k]) in calls)
+					print "    " list[j] " calls " list[k] \
+						":" calls[at[j], at[k]]
+	}
+}
+END {
+	rows = split(ENVIRON["ALLOWED"], row, "\n")
+	for (folder in count) {
+		reach(folder)
+		circles(folder)
+	}
+	for (r = 1; r <= rows; r++)
+		if (row[r] != "" && !(r in used))
+			print "no circle any more, remove the row: " row[r]
+	exit failed
+}
+' $files
