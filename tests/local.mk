@@ -95,6 +95,7 @@ script_tests = \
 	%D%/fuzz/replay.sh \
 	%D%/layering.sh \
 	%D%/listed.sh \
+	%D%/names.sh \
 	%D%/order.sh \
 	%D%/settings.sh \
 	%D%/style.sh
