@@ -25,7 +25,7 @@ frontend/lang: lower.c repeat.c - found when this test was written
 frontend/tool: autotune.c driver.c emit.c explain.c finish.c plan_diff.c tool_answer.c tool_search.c wants.c why_not.c - found when this test was written
 frontend/tool: help.c options.c - found when this test was written
 frontend/validate: validate.c validate_collectives.c validate_kernels.c validate_search.c validate_train.c - found when this test was written
-ir/interp: interp.c interp_io.c - found when this test was written
+ir/interp: interp.c interp_comm.c interp_io.c interp_ops.c - found when this test was written
 ir: axes.c bind.c graph.c rule.c type.c - found when this test was written
 ir: buf.c mem.c - found when this test was written
 ir: cost.c counts.c - found when this test was written

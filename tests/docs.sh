@@ -1,7 +1,7 @@
 #!/bin/sh
 # docs.sh PAGE.md: is what the page shows what llmc does?
 #
-# Fenced blocks are told apart by the first word after the fence:
+# Fenced blocks are distinguished by the first word after the fence:
 #   llm        compiles
 #   llm-error  is refused, with exit status 1
 #   ir         is read, and printed again byte for byte

@@ -191,9 +191,9 @@ BEGIN {
 {
 	from = folder_of($1)
 	name = substr($3, 2)
-	if (!(from in place) && !(from in told)) {
+	if (!(from in place) && !(from in missing)) {
 		wrong_row(from, "it has none")
-		told[from] = 1
+		missing[from] = 1
 	}
 }
 $3 ~ /^</ {

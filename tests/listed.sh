@@ -30,10 +30,10 @@ for script in tests/*.sh tests/attack/*.sh tests/fuzz/replay.sh; do
 	*) listed tests/local.mk "$script" ;;
 	esac
 done
-for script in tests/cli/*/*.sh; do
+for script in $(find tests/cli -name '*.sh' | sort); do
 	listed tests/cli/local.mk "$script"
 done
-for unit in tests/unit/*/t-*.c; do
+for unit in $(find tests/unit -name 't-*.c' | sort); do
 	listed tests/unit/local.mk "${unit%.c}"
 done
 for page in docs/*.md; do

@@ -25,7 +25,7 @@ function end_of_file()
 		failed = 1
 	}
 }
-function width(s,    parts, n, i, w)
+function columns(s,    parts, n, i, w)
 {
 	gsub(/[\200-\277]/, "", s)
 	n = split(s, parts, "\t")
@@ -61,7 +61,7 @@ FNR == 1 {
 	depth = parentheses(depth, text)
 	in_macro = $0 ~ /\\$/
 }
-width($0) > 80 { bad("wider than 80 columns") }
+columns($0) > 80 { bad("wider than 80 columns") }
 /[ \t]$/ { bad("space at the end") }
 /__DATE__|__TIME__/ { bad("the build must not depend on the date") }
 /^ *\t* *        / || /^\t* +\t/ { bad("indented with spaces, not tabs") }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# One run saves into a folder. Another one that comes meanwhile is told who it
+# One run saves into a folder. Another one that comes meanwhile reads who it
 # is; one that comes in the moment after a run was killed waits for that to be
 # gone.
 . "${top_srcdir:?}/tests/lib.sh"

@@ -64,7 +64,7 @@ if mount -t tmpfs -o size=8k none small 2>/dev/null; then
 	rm small/other
 	plan/rank train --data draw --steps 41 --checkpoint saved --resume \
 		--log small/log >out 2>err && [ ! -s err ] ||
-		bad 'there is room again'
+		bad 'there is space again'
 	whole small/log
 	[ "$(wc -l <small/log)" -gt "$lines" ] || bad 'nothing was added'
 fi

@@ -45,7 +45,7 @@ if [ -r "/proc/$$/task/$$/children" ]; then
 	done
 fi
 
-# As nohup has it: who is told to end by another signal has not ended before.
+# As nohup has it: a process that another signal ends has not ended before.
 sh -c 'trap "" HUP; exec "$@"' sh "$rank" train --local --data draw \
 	--steps 1000000000000 --checkpoint saved --log ignored >out 2>err &
 pid=$!

@@ -79,10 +79,10 @@ cuDeviceGet(int *out, int i)
 }
 
 int
-cuDeviceGetName(char *out, int room, int device)
+cuDeviceGetName(char *out, int size, int device)
 {
 	(void)device;
-	snprintf(out, (size_t)room, "Fake \"GPU\"\n");
+	snprintf(out, (size_t)size, "Fake \"GPU\"\n");
 	return 0;
 }
 

@@ -38,10 +38,10 @@ device_get(int *out, int ordinal)
 }
 
 static int
-device_name(char *out, int room, int dev)
+device_name(char *out, int size, int dev)
 {
 	ENTER;
-	snprintf(out, (size_t)room, "Fake %d", dev);
+	snprintf(out, (size_t)size, "Fake %d", dev);
 	return 0;
 }
 

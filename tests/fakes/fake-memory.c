@@ -30,8 +30,8 @@ fake_used(void)
 int
 fake_allocate(size_t bytes, int pinned, uint64_t *out)
 {
-	size_t room = (bytes + 255) / 256 * 256;
-	size_t mapped = (room + PAGE - 1) / PAGE * PAGE + 2 * PAGE;
+	size_t rounded = (bytes + 255) / 256 * 256;
+	size_t mapped = (rounded + PAGE - 1) / PAGE * PAGE + 2 * PAGE;
 	struct block *b = &blocks[nblocks];
 
 	if (nblocks == MOST || bytes == 0) {
@@ -48,7 +48,7 @@ fake_allocate(size_t bytes, int pinned, uint64_t *out)
 	}
 	b->mapped = mapped;
 	/* its end is where the page behind it begins */
-	b->at = (uint64_t)(uintptr_t)b->map + mapped - PAGE - room;
+	b->at = (uint64_t)(uintptr_t)b->map + mapped - PAGE - rounded;
 	b->bytes = bytes;
 	b->pinned = pinned;
 	mprotect(b->map + PAGE, mapped - 2 * PAGE, PROT_READ | PROT_WRITE);

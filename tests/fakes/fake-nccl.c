@@ -14,7 +14,7 @@
  * FAKE_NCCL_DIR=FOLDER   where ranks meet
  * FAKE_NCCL_VERSION=N    22809 else
  * FAKE_NCCL_FAIL=N       the N-th call fails
- * FAKE_NCCL_SILENT=N     from the N-th talk on this rank's are not done
+ * FAKE_NCCL_SILENT=N     from the N-th collective on this rank's are not done
  * FAKE_NCCL_LOG=FILE     a line at the end: calls by kind, what is left over
  */
 #define _GNU_SOURCE
@@ -34,14 +34,14 @@ enum { RANKS = 16, SLOTS = 8, SLOT_BYTES = 1 << 18 };
 enum { PARTS = 2 * RANKS };
 enum { OK = 0, SYSTEM = 2, INTERNAL = 3, ARGUMENT = 4, IN_PROGRESS = 7 };
 
-struct room {
+struct shm {
 	_Atomic uint64_t here;
 	_Atomic uint64_t posted[RANKS], taken[RANKS];
 	char data[RANKS][SLOTS][SLOT_BYTES];
 };
 
 struct comm {
-	struct room *room;
+	struct shm *shm;
 	int n, rank, registered, dead;
 	int finalizing;
 	int graphs;		/* that have a call on it */
@@ -259,19 +259,19 @@ finish(const struct work *w)
 	if (w->kind == GATHER) {
 		for (r = 0; r < c->n; r++) {
 			memcpy(w->out + (size_t)r * w->n * size,
-			       c->room->data[r][slot], w->n * size);
+			       c->shm->data[r][slot], w->n * size);
 		}
 		return;
 	}
 	if (w->kind == RECV) {
-		memcpy(w->out, c->room->data[1 - c->rank][slot], w->n * size);
+		memcpy(w->out, c->shm->data[1 - c->rank][slot], w->n * size);
 		return;
 	}
 	from = w->kind == SCATTER ? (size_t)c->rank * w->n : 0;
 	for (i = 0; i < w->n; i++) {
-		sum = get(c->room->data[0][slot] + (from + i) * size, w->type);
+		sum = get(c->shm->data[0][slot] + (from + i) * size, w->type);
 		for (r = 1; r < c->n; r++) {
-			v = get(c->room->data[r][slot] + (from + i) * size,
+			v = get(c->shm->data[r][slot] + (from + i) * size,
 				w->type);
 			sum = w->fold == 2 ? (v > sum ? v : sum) : sum + v;
 		}
@@ -316,7 +316,7 @@ take_parts(const struct work *w)
 
 	for (i = 0; i < w->nparts; i++) {
 		const struct part *x = &w->parts[i];
-		const char *slot = c->room->data[x->peer][w->op % SLOTS];
+		const char *slot = c->shm->data[x->peer][w->op % SLOTS];
 
 		if (x->kind != RECV) {
 			continue;
@@ -336,7 +336,7 @@ run_work(struct fake_op *op)
 {
 	struct work *w = (void *)op->data;
 	struct comm *c = w->comm;
-	struct room *room = c->room;
+	struct shm *shm = c->shm;
 	size_t size = bytes_of(w->type) * w->n *
 		      (size_t)(w->kind == SCATTER ? c->n : 1);
 	long silent = number("FAKE_NCCL_SILENT", 0);
@@ -352,14 +352,14 @@ run_work(struct fake_op *op)
 			return FAKE_LATER;
 		}
 		if (w->kind != RECV && w->op >= SLOTS &&
-		    !all_at(c, room->taken, w->op - SLOTS + 1)) {
+		    !all_at(c, shm->taken, w->op - SLOTS + 1)) {
 			return FAKE_LATER;
 		}
 		fake.colls++;
 		c->op++;
 		w->done = 1;
 		if (w->kind != RECV) {
-			char *slot = room->data[c->rank][w->op % SLOTS];
+			char *slot = shm->data[c->rank][w->op % SLOTS];
 
 			driver()->open(1);
 			if (w->kind == EXCHANGE) {
@@ -368,16 +368,16 @@ run_work(struct fake_op *op)
 				memcpy(slot, w->in, size);
 			}
 			driver()->open(0);
-			atomic_store(&room->posted[c->rank], w->op + 1);
+			atomic_store(&shm->posted[c->rank], w->op + 1);
 		}
 	}
 	if (w->kind == SEND) {
-		atomic_store(&room->taken[c->rank], w->op + 1);
+		atomic_store(&shm->taken[c->rank], w->op + 1);
 		return FAKE_DONE;
 	}
 	if (w->kind == RECV
-	    ? atomic_load(&room->posted[1 - c->rank]) < w->op + 1
-	    : !all_at(c, room->posted, w->op + 1)) {
+	    ? atomic_load(&shm->posted[1 - c->rank]) < w->op + 1
+	    : !all_at(c, shm->posted, w->op + 1)) {
 		nanosleep(&t, NULL);
 		return FAKE_LATER;
 	}
@@ -388,7 +388,7 @@ run_work(struct fake_op *op)
 		finish(w);
 	}
 	driver()->open(0);
-	atomic_store(&room->taken[c->rank], w->op + 1);
+	atomic_store(&shm->taken[c->rank], w->op + 1);
 	return r;
 }
 
@@ -487,7 +487,7 @@ ncclGetUniqueId(struct id *id)
 
 	COUNT;
 	memset(id, 0, sizeof *id);
-	snprintf(id->bytes, sizeof id->bytes, "%s/room-%d-%d",
+	snprintf(id->bytes, sizeof id->bytes, "%s/segment-%d-%d",
 		 getenv("FAKE_NCCL_DIR"), (int)getpid(), n++);
 	return OK;
 }
@@ -509,18 +509,18 @@ ncclCommInitRankConfig(void **out, int n, struct id id, int rank,
 		return SYSTEM;
 	}
 	fd = open(id.bytes, O_RDWR | O_CREAT, 0600);
-	if (fd < 0 || ftruncate(fd, sizeof *c->room) != 0) {
+	if (fd < 0 || ftruncate(fd, sizeof *c->shm) != 0) {
 		free(c);
 		return SYSTEM;
 	}
-	c->room = mmap(NULL, sizeof *c->room, PROT_READ | PROT_WRITE,
+	c->shm = mmap(NULL, sizeof *c->shm, PROT_READ | PROT_WRITE,
 		       MAP_SHARED, fd, 0);
 	close(fd);
 	c->n = n;
 	c->rank = rank;
 	c->next = comms;
 	comms = c;
-	atomic_fetch_add(&c->room->here, 1);
+	atomic_fetch_add(&c->shm->here, 1);
 	fake.comms++;
 	*out = c;
 	return IN_PROGRESS;
@@ -532,7 +532,7 @@ ncclCommGetAsyncError(void *comm, int *r)
 	struct comm *c = comm;
 
 	COUNT;
-	*r = atomic_load(&c->room->here) < (uint64_t)c->n ||
+	*r = atomic_load(&c->shm->here) < (uint64_t)c->n ||
 	     (c->finalizing && c->graphs) ? IN_PROGRESS : OK;
 	return OK;
 }
@@ -554,7 +554,7 @@ destroy(struct comm *c, const char *call)
 		_exit(98);
 	}
 	/* what is still queued finds it dead */
-	munmap(c->room, sizeof *c->room);
+	munmap(c->shm, sizeof *c->shm);
 	c->dead = 1;
 	fake.comms--;
 	fake.registered -= c->registered;

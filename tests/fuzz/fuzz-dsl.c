@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Says which promise broke, and what was told on the way. */
+/* Says which promise broke, and what was reported on the way. */
 static void
 check(bool holds, struct ir_ctx *c, const char *promise)
 {

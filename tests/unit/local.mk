@@ -39,7 +39,7 @@ unit_tests += \
 	%D%/runtime/t-device \
 	%D%/cuda/t-emulate \
 	%D%/comm/t-faults \
-	%D%/passes/t-front \
+	%D%/search/t-pareto-front \
 	%D%/passes/t-fuse \
 	%D%/ir/t-hash \
 	%D%/cuda/t-images \
@@ -69,7 +69,7 @@ unit_tests += \
 	%D%/sched/t-sched \
 	%D%/sched/t-sched-brief \
 	%D%/sched/t-sched-csv \
-	%D%/search/t-search-width \
+	%D%/search/t-search-sharding \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
 	%D%/sim/t-sim \

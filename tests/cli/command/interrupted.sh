@@ -1,5 +1,5 @@
 #!/bin/sh
-# What is told to end, or is started by who does not care how it ends: no file
+# What a signal ends, or is started by who does not care how it ends: no file
 # or process stays behind, and nobody waits for one that does not come.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker

@@ -72,7 +72,7 @@ refused 'has 8 ranks, and h100x4 has 4 devices' \
 refused 'tp=8 are 8 ranks, and there are 4 devices' \
 	--insert=always-tp8@before:search "$@"
 
-# ---- what no pin may say, no plug-in may set: it is told at once, and who
+# ---- what no pin may say, no plug-in may set: it is reported at once, and who
 
 cat >bad.c <<'END'
 #include "passes/pass.h"

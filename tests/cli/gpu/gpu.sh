@@ -1,8 +1,8 @@
 #!/bin/sh
 # A plan with kernels of a GPU, by hand: emulated, on a driver of the tests
-# whose ranks share a GPU, and on two GPUs that talk by an NCCL of the tests.
-# All train alike; what is missing is said in a line; whatever call fails, all
-# ranks end, say so and leave nothing behind.
+# whose ranks share a GPU, and on two GPUs that communicate by an NCCL of the
+# tests. All train alike; what is missing is said in a line; whatever call
+# fails, all ranks end, say so and leave nothing behind.
 . "${top_srcdir:?}/tests/lib.sh"
 need compiler
 rank=$build/tests/unit/runtime/toy-gpu
@@ -27,7 +27,7 @@ trained emulated $train --device emulate
 trained checked LLMC_EMULATE_CHECK=1 $train --device emulate
 trained shared $train
 grep -q 'ranks share a GPU' out || fail 'nobody says that a GPU is shared'
-trained alone FAKE_DEVICES=2 FAKE_LOG=log FAKE_NCCL_LOG=talks $train
+trained alone FAKE_DEVICES=2 FAKE_LOG=log FAKE_NCCL_LOG=calls $train
 trained nograph FAKE_DEVICES=2 FAKE_LOG=log2 $train --no-graph
 }
 [ "$(wc -l <emulated)" -eq 6 ] || fail 'there are not 6 steps'
@@ -38,8 +38,8 @@ done
 # One step by one, one is captured, and five are graphs; nothing is left over.
 [ "$(grep -c 'graphs 5 leaks 0' log)" -eq 2 ] || fail "graphs: $(cat log)"
 [ "$(grep -c 'graphs 0 leaks 0' log2)" -eq 2 ] || fail "log2: $(cat log2)"
-[ "$(grep -c 'reduce 4 .* left 0 0' talks)" -eq 2 ] ||
-	fail "talks: $(cat talks)"
+[ "$(grep -c 'reduce 4 .* left 0 0' calls)" -eq 2 ] ||
+	fail "calls: $(cat calls)"
 
 # Evaluation is a graph of its own, and tokens come from the host.
 i=0
@@ -162,9 +162,9 @@ for v in '2.17.5 21705' '2.7.8 2708' '0.0.0 0'; do
 done
 # shellcheck disable=SC2086 # words
 trained older FAKE_DEVICES=2 FAKE_NCCL_VERSION=21801 \
-	LLMC_LIBNCCL="$tmp/old.so" FAKE_NCCL_LOG=talks3 $train
+	LLMC_LIBNCCL="$tmp/old.so" FAKE_NCCL_LOG=calls3 $train
 cmp emulated older || fail 'NCCL 2.18 is not as emulated'
-[ "$(grep -c 'left 0 0' talks3)" -eq 2 ] || fail "talks3: $(cat talks3)"
+[ "$(grep -c 'left 0 0' calls3)" -eq 2 ] || fail "calls3: $(cat calls3)"
 declined 'broken.so says that it is NCCL 2.28.9, and has no ncclSend' \
 	FAKE_DEVICES=2 LLMC_LIBNCCL="$tmp/broken.so"
 declined 'has no ncclGetVersion: it is not NCCL, of which 2.18' \

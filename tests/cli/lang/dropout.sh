@@ -1,7 +1,7 @@
 #!/bin/sh
 # Dropout: what is dropped follows from names, seed and step alone. A layer
-# called twice by the names of a repeat's trips is that repeat, each step has
-# other masks, and a second run, other saves or merged nodes have the same.
+# called twice by the names of a repeat's iterations is that repeat, each step
+# has other masks, and a second run, other saves or merged nodes have the same.
 . "${top_srcdir:?}/tests/lib.sh"
 
 # model NAME BODY [HINT]
@@ -35,29 +35,29 @@ same()
 	cmp -s one out
 }
 
-trips='repeat 2 as i { x = block(x) @ "h.{i}"; }'
-model trips "$trips"
+loop='repeat 2 as i { x = block(x) @ "h.{i}"; }'
+model loop "$loop"
 model calls 'x = block(x) @ "h.0"; x = block(x) @ "h.1";'
 model renamed 'x = block(x) @ "h.0"; x = block(x) @ "h.2";'
-model full "$trips" 'recompute full;'
+model full "$loop" 'recompute full;'
 for seed in 1 2; do
-	same trips calls --seed $seed --steps 4 || bad 'trips are not calls'
-	same trips trips --seed $seed --steps 4 || bad 'a second run differs'
-	same trips full --seed $seed --steps 4 || bad 'rebuilt masks differ'
-	same trips renamed --seed $seed && bad 'another name, the same mask'
+	same loop calls --seed $seed --steps 4 || bad 'iterations are not calls'
+	same loop loop --seed $seed --steps 4 || bad 'a second run differs'
+	same loop full --seed $seed --steps 4 || bad 'rebuilt masks differ'
+	same loop renamed --seed $seed && bad 'another name, the same mask'
 done
 
 # weights stand still, and the loss moves with the masks alone
 rate=0
-model still "$trips"
+model still "$loop"
 run eval still.llm --steps 6
 [ "$(sort -k 4 -u out | wc -l)" -eq 6 ] || bad 'two steps have one mask'
 
 # a mask is a byte of what is saved, and none at all under `full`
-sed 's/dropout(\(.*\), p = 0.[35])/dropout(\1, p = 0)/' trips.llm \
+sed 's/dropout(\(.*\), p = 0.[35])/dropout(\1, p = 0)/' loop.llm \
 	>without.llm
-more=$(($(saved trips.llm) - $(saved without.llm)))
+more=$(($(saved loop.llm) - $(saved without.llm)))
 [ $more -eq $((2 * 2 * 2 * 8 * 16)) ] || bad "masks take $more bytes"
 [ "$(saved full.llm)" -eq $((2 * 2 * 8 * 16 * 4)) ] ||
-	bad 'something but the start of a trip is saved'
+	bad 'something but the start of an iteration is saved'
 exit $failed

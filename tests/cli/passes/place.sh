@@ -1,9 +1,9 @@
 #!/bin/sh
-# What `place` finds on real models, told only which dims an axis may split:
-# the collectives of one trip, in order, as `where op axes dims`.
+# What `place` finds on real models, given only which dims an axis may split:
+# the collectives of one iteration, in order, as `where op axes dims`.
 . "${top_srcdir:?}/tests/lib.sh"
 
-# place MODEL PINS: the placed program in `ir', its talk in `talks'
+# place MODEL PINS: the placed program in `ir', its collectives in `colls'
 place()
 {
 	run --passes=train,place --verify-each --emit=ir --pin "$2" \
@@ -19,13 +19,13 @@ place()
 			on = substr($0, RSTART, RLENGTH)
 			op = $3
 			print where, op on
-		}' ir >talks
+		}' ir >colls
 }
 
-# want WHERE: the talk of that part is what standard input says
+# want WHERE: the collectives of that part are what standard input says
 want()
 {
-	sed -n "s/^$1 //p" talks >found
+	sed -n "s/^$1 //p" colls >found
 	diff - found || bad "$what, $1"
 }
 
@@ -135,8 +135,8 @@ place llama-2-70b dp=4,zero=2,microbatch=1
 has 'gradient name="model.layers.{i}.self_attn.q_proj.weight" : bf16[heads, hd, hidden:dp]'
 place llama-2-70b dp=4,zero=3,microbatch=1
 has 'q_proj.weight" init=normal : bf16[heads, hd, hidden:dp]'
-[ "$(grep -c '^forward all_gather on=dp' talks)" -eq 9 ] ||
-	bad 'ZeRO 3: not every weight is gathered once in a trip'
+[ "$(grep -c '^forward all_gather on=dp' colls)" -eq 9 ] ||
+	bad 'ZeRO 3: not every weight is gathered once an iteration'
 
 what='mixtral-8x7b, experts'
 place mixtral-8x7b ep=4,dp=2,microbatch=1

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Talk in parts beside contractions: numbers are the same to the last bit, on
-# CPUs and on emulated GPUs, with and without sequence parallelism; what the
-# target's prices choose is no slower than any number that is asked for, and
-# nothing on a CPU, where talk goes on beside nothing.
+# Collectives in parts beside contractions: numbers are the same to the last
+# bit, on CPUs and on emulated GPUs, with and without sequence parallelism; what
+# the target's prices choose is no slower than any number that is asked for, and
+# nothing on a CPU, where nothing runs beside communication.
 . "${top_srcdir:?}/tests/lib.sh"
 
 # ---- prices ----
@@ -26,14 +26,14 @@ for s in on off; do
 		bad "parts hide nothing: $auto of $whole ms"
 done
 
-# marked PINS: how many talks of a small model are in parts
+# marked PINS: how many collectives of a small model are in parts
 marked()
 {
 	"$LLMC" -w --pin "$2" --target "$1" --emit=ranks \
 		"$examples/tiny-dense.llm" | grep -c 'chunks='
 }
 
-test "$(marked cpux2 tp=2)" = 0 || bad 'a CPU talks in parts'
+test "$(marked cpux2 tp=2)" = 0 || bad 'a CPU communicates in parts'
 test "$(marked cpux2 tp=2,chunks=2)" -gt 3 || bad 'no parts when asked for'
 test "$(marked cpux2 tp=2,chunks=1)" = 0 || bad 'parts of one'
 
@@ -86,12 +86,12 @@ same h100x2 tp=2,microbatch=4,sequence=on emulate 2 4
 unset LLMC_NVRTC
 
 # On a driver whose streams do their work as late as is legal, by NCCL's own
-# calls: a kernel that does not wait for its part of a talk is found.
+# calls: a kernel that does not wait for its part of a collective is found.
 have nvrtc && fake_gpus || exit $failed
-export FAKE_NCCL_LOG="$tmp/talks" FAKE_DEVICES=2
+export FAKE_NCCL_LOG="$tmp/calls" FAKE_DEVICES=2
 same h100x2 tp=2,microbatch=4,sequence=on cuda 4
 sed -n 's/.* gather \([0-9]*\) scatter \([0-9]*\) .* exchange 0 joined [0-9]* left 0 0$/\1 \2/p' \
-	talks | sort -nu >counts
+	calls | sort -nu >counts
 awk 'NR == 1 { a = $1; b = $2 } END { exit !($1 > 2 * a && $2 > 2 * b) }' \
-	counts || { bad 'NCCL gathers no parts'; cat talks; }
+	counts || { bad 'NCCL gathers no parts'; cat calls; }
 exit $failed

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What happens to plans that run: ranks that are killed at random moments,
-# stopped, told to end; disks that are full; runs that meet in one folder.
+# stopped, ended by signals; disks that are full; runs that meet in one folder.
 # What is lost must be nothing, and who is to blame must be said.
 #	FAULT_MOMENTS=200 FAULT_SEED=7 sh tests/cli/run/cpu-faults.sh
 . "${top_srcdir:?}/tests/lib.sh"
@@ -152,10 +152,10 @@ while grep -s '^State:' /proc/"$a"/status /proc/"$b"/status \
 	sleep 0.1
 done
 
-# ---- told to end: with a checkpoint, and the same bits later ----
+# ---- ended by a signal: with a checkpoint, and the same bits later ----
 
-# told NAME SIGNAL TO: to a process, or to -PID, all of its group
-told()
+# signalled NAME SIGNAL TO: to a process, or to -PID, all of its group
+signalled()
 {
 	rm -rf ck
 	starts tp ck
@@ -169,8 +169,8 @@ told()
 	same tp ck "$1 to $2"
 }
 
-told TERM one
-told INT all
+signalled TERM one
+signalled INT all
 
 # ---- a full disk ----
 

@@ -247,7 +247,7 @@ grep -q __asan_init one/rank || for files in 6 7 8 9 10 11 12 13 14; do
 	grep -q '[Tt]oo many open files' err || bad "$files files"
 done
 one/rank train --local --data draw --steps 2 --threads 1024 >out 2>err ||
-	bad 'more threads than the plan has room for'
+	bad 'more threads than the plan has scratch for'
 declined 2 '--threads takes a whole number from 1 to 1024' $train \
 	--data draw --threads 5000
 declined 2 'the nearest is --steps' $train --data draw --stpes 2

@@ -22,7 +22,7 @@ train { batch = 8; steps = 3; optimizer = adamw(lr = 1e-2); clip = 1; }
 EOF
 sed 's/dtype f32/dtype bf16/' model.llm >half.llm
 
-# calls ARGUMENTS..: kernels of the plan in which several talks are
+# calls ARGUMENTS..: kernels of the plan in which several collectives are
 calls()
 {
 	"$LLMC" --emit=kernels "$@" | grep -c 'collective .*[a-z]\*[0-9]'
@@ -89,15 +89,15 @@ unset LLMC_NVRTC
 
 # What is exported lends its emulator to the driver.
 if have nvrtc && fake_gpus; then
-	export FAKE_NCCL_LOG="$tmp/talks" FAKE_DEVICES=2
+	export FAKE_NCCL_LOG="$tmp/calls" FAKE_DEVICES=2
 	mv on.losses emulated
 	LLMC_LINKER="$linker -Wl,-E" built --arch sm_80 --target h100x2 \
 		--pin dp=2,zero=1,microbatch=2 half.llm && {
 		same 'by NCCL'
 		cmp on.losses emulated || bad 'NCCL: not as emulated'
-		[ "$(grep -c ' joined [1-9][0-9]* left 0 0' talks)" -eq 2 ] &&
-			[ "$(grep -c ' joined 0 left 0 0' talks)" -eq 2 ] ||
-			bad "groups: $(cat talks)"
+		[ "$(grep -c ' joined [1-9][0-9]* left 0 0' calls)" -eq 2 ] &&
+			[ "$(grep -c ' joined 0 left 0 0' calls)" -eq 2 ] ||
+			bad "groups: $(cat calls)"
 	}
 fi
 exit $failed

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Ranks that talk by MPI: the same bits as by shared memory, whatever carries
-# the messages; and what is said of ranks that are lost, and of what cannot be.
+# Ranks that communicate by MPI: the same bits as by shared memory, whatever
+# carries the messages; and what is said of ranks that are lost, and of what
+# cannot be.
 . "${top_srcdir:?}/tests/lib.sh"
 need binaries
 grep -q '^#define HAVE_MPI 1' "$build/config.h" || skip 'no MPI'
@@ -12,10 +13,10 @@ export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export ASAN_OPTIONS="${ASAN_OPTIONS:-exitcode=99}:detect_leaks=0"
 mpirun -n 2 true >/dev/null 2>&1 || skip 'mpirun does not run'
 
-# ---- talks, held to plain loops ----
+# ---- collectives, held to plain loops ----
 
-# talks N PROGRAM TEST
-talks()
+# passes N PROGRAM TEST
+passes()
 {
 	mpirun -n "$1" "$build/tests/unit/comm/$2" "$3" >out 2>&1 ||
 		bad "$2 $3 of $1 ranks"
@@ -28,14 +29,14 @@ if test -x "$build/tests/unit/comm/t-comm"; then
 	sizes=3
 	! have time || sizes='2 3 4 8'
 	for n in $sizes; do
-		talks $n t-comm test_random
+		passes $n t-comm test_random
 	done
-	talks 4 t-talk test_many
-	talks 4 t-talk test_numbers
-	talks 2 t-talk test_resident
+	passes 4 t-comm-collective test_many
+	passes 4 t-comm-collective test_numbers
+	passes 2 t-comm-collective test_resident
 	if have time; then
-		talks 8 t-talk test_pipeline
-		talks 8 t-talk test_holders
+		passes 8 t-comm-collective test_pipeline
+		passes 8 t-comm-collective test_holders
 	fi
 fi
 
@@ -191,10 +192,11 @@ if mpirun --version | grep -q 'Open MPI'; then
 	OMPI=yes
 fi
 
-# What is said: who is told to end while it waits says where. When a rank dies,
-# mpirun tells the others so, and kills them a second later, which may be sooner
-# than a busy machine lets them speak. So here they are told while the one that
-# they wait for is stopped, and it dies once they have spoken.
+# What is said: a rank that gets SIGTERM while it waits prints where. When a
+# rank dies, mpirun tells the others so, and kills them a second later, which
+# may be sooner than a busy machine lets them speak. So here they get the signal
+# while the one that they wait for is stopped, and it dies once they have
+# spoken.
 begins
 kill -STOP "$(cat pid.2)"
 for r in 0 1 3; do

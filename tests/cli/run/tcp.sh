@@ -1,32 +1,32 @@
 #!/bin/sh
-# Ranks of several hosts that talk by TCP alone, as torchrun and Slurm start
-# them: the same bits as by shared memory; who dies, is missing or comes twice
-# is named.  Hosts are played by this one.
+# Ranks of several hosts that communicate by TCP alone, as torchrun and Slurm
+# start them: the same bits as by shared memory; who dies, is missing or comes
+# twice is named.  Hosts are played by this one.
 . "${top_srcdir:?}/tests/lib.sh"
 need binaries
 
-# ---- talks, held to plain loops; faults ----
+# ---- collectives, held to plain loops; faults ----
 
-talks()
+passes()
 {
 	COMM_VIA=tcp "$build/tests/unit/comm/$1" "$2" >out 2>&1 || bad "$1 $2"
 }
 
 if test -x "$build/tests/unit/comm/t-comm"; then
-	talks t-comm test_random
-	talks t-talk test_numbers
-	talks t-talk test_resident
-	talks t-talk test_pipeline
-	talks t-talk test_holders
-	talks t-faults test_message
-	talks t-faults test_stopped
-	talks t-faults test_apart
-	talks t-faults test_gives_up
+	passes t-comm test_random
+	passes t-comm-collective test_numbers
+	passes t-comm-collective test_resident
+	passes t-comm-collective test_pipeline
+	passes t-comm-collective test_holders
+	passes t-faults test_message
+	passes t-faults test_stopped
+	passes t-faults test_apart
+	passes t-faults test_gives_up
 	LLMC_MESSAGE_SUMS=on
 	export LLMC_MESSAGE_SUMS
-	talks t-comm test_random
-	talks t-talk test_pipeline
-	talks t-faults test_message
+	passes t-comm test_random
+	passes t-comm-collective test_pipeline
+	passes t-faults test_message
 	unset LLMC_MESSAGE_SUMS
 fi
 

@@ -46,7 +46,7 @@ grep -q '"group": "contractions", "shape": "fp32 256x256x256", "us": ' \
 	json || fail 'no such point in the JSON'
 is_json json
 
-# Bad usage is told apart from bad luck.
+# Bad usage is not the same as bad luck.
 misused 'calibrate takes no file, found `file`' calibrate file
 misused 'did you mean `cuda`' calibrate --device=cdua
 

@@ -3,7 +3,7 @@
 # articles print: the rows of tests/data/first-principles.tsv, each computed by
 # llmc and held to the row's tolerance.  Where an article assumes something
 # else, its figure must come out under its assumption, and both are printed.
-# Rows without a test are told, with the reason, in docs/testing.md.
+# Rows without a test are listed, with the reason, in docs/testing.md.
 . "${top_srcdir:?}/tests/lib.sh"
 
 rows=$tests/data/first-principles.tsv
@@ -226,10 +226,10 @@ tail -n +2 "$rows" | cut -f1 | sort >all
 sort -u covered >tested
 comm -23 tested all | sed 's/^/FAIL no such row: /' >odd
 sed -n '/^## First principles/,/^## /s/`/\
-/gp' "$top_srcdir/docs/testing.md" | grep -Fx -f all | sort >told
+/gp' "$top_srcdir/docs/testing.md" | grep -Fx -f all | sort >listed
 comm -23 all tested >left
-comm -3 left told |
-	sed 's/^/FAIL without a test, or told to be so: /' >>odd
+comm -3 left listed |
+	sed 's/^/FAIL without a test, or listed as such: /' >>odd
 cat odd
 [ ! -s odd ] || bad 'rows, tests and docs/testing.md differ'
 exit $failed

@@ -1,6 +1,6 @@
 #!/bin/sh
 # --target DEVICExDEVICESxNODES: an x may be the name's own, and a name that
-# nobody knows is told whole, with the nearest one that there is.
+# nobody knows is printed whole, with the nearest one that there is.
 . "${top_srcdir:?}/tests/lib.sh"
 
 # is DEVICE DEVICES NODES TEXT: that is what the text means

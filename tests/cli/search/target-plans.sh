@@ -32,7 +32,7 @@ refused './whole.target:1:1: error: ' --target ./whole.target \
 	"$examples/tiny-dense.llm"
 grep -q 'error: .* does not say: a matrix rate' err || bad 'no rate'
 
-# What only a machine would ask for ends soon, and takes no room.
+# What only a machine would ask for ends soon, and needs no memory.
 model()
 {
 	cat <<-END

@@ -159,7 +159,7 @@ some_floats(float *x)
 /* In steps of this over all bits: five million; of masked CPUs fewer. */
 #define APART 811
 #define APART_MASKED (64 * APART + 1)
-#define ROOM ((((int64_t)1 << 32) / APART + 40000) / 32 * 32)
+#define CAPACITY ((((int64_t)1 << 32) / APART + 40000) / 32 * 32)
 
 static void
 hold_function(struct t_object *o, const struct function *f, const float *x,
@@ -204,9 +204,9 @@ static void
 hold_functions(struct arena *a, const char *cpu, uint32_t apart)
 {
 	struct t_object *o = t_object_begin(a, cpu);
-	float *x = arena_alloc(a, sizeof *x * (size_t)ROOM);
-	float *y = arena_alloc(a, sizeof *x * (size_t)ROOM);
-	float *again = arena_alloc(a, sizeof *x * (size_t)ROOM);
+	float *x = arena_alloc(a, sizeof *x * (size_t)CAPACITY);
+	float *y = arena_alloc(a, sizeof *x * (size_t)CAPACITY);
+	float *again = arena_alloc(a, sizeof *x * (size_t)CAPACITY);
 	int64_t n;
 	size_t i, w;
 
@@ -219,7 +219,7 @@ hold_functions(struct arena *a, const char *cpu, uint32_t apart)
 	t_object_end(o);
 	n = all_floats(x, apart);
 	n += some_floats(x + n);
-	assert_true(n <= ROOM);
+	assert_true(n <= CAPACITY);
 	/* the rest of the last vector is 0 */
 	n = (n + 31) / 32 * 32;
 	for (i = 0; i < FUNCTIONS; i++) {

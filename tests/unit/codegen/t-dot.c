@@ -52,7 +52,7 @@ test_random(void **state)
 	}
 }
 
-/* What does not fit into its room at once, along rows and along k. */
+/* What does not fit into its scratch at once, along rows and along k. */
 static void
 test_large(void **state)
 {

@@ -256,7 +256,7 @@ t_buffer(struct t_kernels *t, value_id value, node_id sink)
 	return b;
 }
 
-/* One step: its items one by one from the last, each in fresh room. */
+/* One step: its items one by one from the last, each in fresh scratch. */
 static inline void
 t_run_step(const struct rt_step *s, const struct rt_call *call,
 	   int64_t own_bytes)

@@ -1,5 +1,5 @@
 /*
- * Fits of places: computed back at all places of random functions of trips
+ * Fits of places: computed back at all places of random functions of iterations
  * and microbatches, as the compiler does and as the emitted code does.
  */
 #include "tests/unit/shared/t-object.h"
@@ -69,7 +69,7 @@ draw(struct rng *r, struct arena *a, struct shape *s)
 			s->at[i] += part(r, kind[k], rest % s->counts[k],
 					 slots[k]);
 		}
-		/* a first trip that lies elsewhere in some microbatches */
+		/* a first iteration that lies elsewhere in some microbatches */
 		if (mixed && i < s->counts[s->n - 1] && i % 2) {
 			s->at[i] = part(r, ANY, i, NULL);
 		}

@@ -135,7 +135,7 @@ tk_run_step(const struct tk_run *x, uint32_t s)
 	run(&c, x->own, 0, half);
 }
 
-/* Whether any rank has a step s; all have the same if it is a talk. */
+/* Whether any rank has a step s; all have the same if it is a collective. */
 static inline bool
 tk_has(const struct tk_run *x, uint32_t nranks, uint32_t s)
 {
@@ -161,7 +161,9 @@ tk_run_all(struct tk *t, double most)
 		for (r = 0; r < t->nranks; r++) {
 			tk_open(t, k, r, &x[r]);
 		}
-		/* of other sizes it may be other steps, if none is a talk */
+		/*
+		 * of other sizes it may be other steps, if none is a collective
+		 */
 		for (s = 0; tk_has(x, t->nranks, s); s++) {
 			for (r = 0; r < t->nranks; r++) {
 				if (s < x[r].k->steps.n && x[r].steps[s]) {

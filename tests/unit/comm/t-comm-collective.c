@@ -1,5 +1,5 @@
 /*
- * t-talk.c - talks whose outcome is known: many, large, of numbers, from stage
+ * Collectives whose outcome is known: many, large, of numbers, from stage
  * to stage, of some places alone, and of a rank with itself.
  */
 #include "tests/unit/comm/t-comm.h"
@@ -62,7 +62,7 @@ run_many(const struct rt_comm_options *o, void *user)
 		}
 		for (j = 0; j < 5; j++) {
 			if (x[j] != (float)(4 * (i + j) + 6)) {
-				fprintf(stderr, "talk %d\n", i);
+				fprintf(stderr, "collective %d\n", i);
 				return WRONG;
 			}
 		}

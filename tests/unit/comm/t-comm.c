@@ -1,5 +1,5 @@
 /*
- * t-comm.c - talks between processes, held to plain loops over the elements:
+ * Collectives between processes, held to plain loops over the elements:
  * pieces, types and groups at random, and sends in any order.
  */
 #include "tests/unit/comm/t-comm.h"
@@ -97,14 +97,14 @@ value(uint64_t key, int64_t rank, int64_t position, enum rt_elem e)
 {
 	uint64_t s = key + (uint64_t)rank * 0x5851f42d4c957f2du +
 		     (uint64_t)position;
-	char room[8];
+	char bytes[8];
 	double d = (double)(draw(&s) % 20011) / 100.0 - 100;
 
-	put(room, e, e == RT_ELEM_I32 ? floor(d * 1e4) : d);
-	return get(room, e);
+	put(bytes, e, e == RT_ELEM_I32 ? floor(d * 1e4) : d);
+	return get(bytes, e);
 }
 
-/* ---- talks at random ---- */
+/* ---- collectives at random ---- */
 
 enum { MAX_D = 3, MBS = PLAN_MICROBATCHES, MOST_JOINED = 4 };
 
@@ -423,7 +423,7 @@ fails(const struct drawn *t, int64_t rank, int64_t i)
 
 static void
 lay_out(const struct rt_comm_options *o, struct drawn *t, char *at,
-	int64_t room)
+	int64_t capacity)
 {
 	enum rt_elem e = (enum rt_elem)t->coll.elem;
 	int64_t rank = o->world.rank, size = rt_elem_bytes(e), i;
@@ -431,7 +431,7 @@ lay_out(const struct rt_comm_options *o, struct drawn *t, char *at,
 	int64_t nout = elems(o->plan, t, false, rank);
 
 	t->at_in = at + size;
-	t->at_out = t->in_place ? t->at_in : t->at_in + room / 2;
+	t->at_out = t->in_place ? t->at_in : t->at_in + capacity / 2;
 	memset(t->at_out, 0x55, (size_t)(nout * size));
 	t->at_out[-1] = t->at_out[nout * size] = 'x';
 	for (i = 0; i < nin; i++) {
@@ -462,17 +462,18 @@ look_at(const struct rt_comm_options *o, const struct drawn *t)
 		fails(t, rank, -1);
 }
 
-/* n talks that are one call; each as if it were alone. */
+/* n collectives that are one call; each as if it were alone. */
 static int
 try_colls(struct rt_comm *c, const struct rt_comm_options *o, struct drawn *t,
-	  int n, int64_t room)
+	  int n, int64_t capacity)
 {
 	char *at[2 * MOST_JOINED];
 	struct rt_error err;
 	int i, bad = 0;
 
 	for (i = 0; i < n; i++) {
-		lay_out(o, &t[i], rt_comm_arena(c) + i * room, room);
+		lay_out(o, &t[i], rt_comm_arena(c) + i * capacity,
+			capacity);
 		at[2 * i] = t[i].at_in;
 		at[2 * i + 1] = t[i].at_out;
 		t[i].coll.next = i + 1 < n ? &t[i + 1].coll : NULL;
@@ -497,14 +498,14 @@ static int
 run_random(const struct rt_comm_options *o, void *user)
 {
 	struct random_run *r = user;
-	int64_t room = 2 * (r->most + 64 * 1024) * 8;
+	int64_t capacity = 2 * (r->most + 64 * 1024) * 8;
 	struct drawn *t = malloc(MOST_JOINED * sizeof(*t));
 	uint64_t seed = r->seed;
 	struct rt_error err;
 	struct rt_comm *c;
 	int i, k, n, bad = 0;
 
-	if (rt_comm_open(&c, o, MOST_JOINED * room, &err) != RT_OK) {
+	if (rt_comm_open(&c, o, MOST_JOINED * capacity, &err) != RT_OK) {
 		free(t);
 		return gave_up(NULL, &err);
 	}
@@ -514,7 +515,7 @@ run_random(const struct rt_comm_options *o, void *user)
 			draw_coll(o->plan, &t[k], k ? t : NULL,
 				  i % 4 ? 2000 : r->most, &seed);
 		}
-		bad = try_colls(c, o, t, n, room);
+		bad = try_colls(c, o, t, n, capacity);
 	}
 	free(t);
 	if (bad != GAVE_UP) {

@@ -1,5 +1,5 @@
 /*
- * t-comm.h - ranks as processes, for tests of how they talk.
+ * Ranks as processes, for tests of how they communicate.
  */
 #ifndef T_COMM_H
 #define T_COMM_H
@@ -103,7 +103,9 @@ ranks_by_tcp(struct rt_comm_options *o)
 	}
 }
 
-/* Ranks without talk of their own: o->world and o->report_fd are set. */
+/*
+ * Ranks without a communicator of their own: o->world and o->report_fd are set.
+ */
 static inline void
 ranks_start(struct ranks *r, const struct rt_plan *p, double timeout_s,
 	    rank_main *body, void *user)

@@ -1,5 +1,5 @@
 /*
- * t-faults.c - ranks that are killed, stopped, late, lost, or at something
+ * Ranks that are killed, stopped, late, lost, or at something
  * else: all others say so in time, and name them.
  */
 #include "tests/unit/comm/t-comm.h"
@@ -40,7 +40,7 @@ agree_on(const char *what, int64_t over, bool large)
 		.out = large ? big_dims : small_dims };
 }
 
-/* Talks of all kinds, for ever. */
+/* Collectives of all kinds, for ever. */
 /* A run that all share.  It may take long to start on a busy machine. */
 struct course {
 	atomic_int under_way;	/* ranks that talked with all others */

@@ -1,4 +1,7 @@
-/* Ranks that one process starts: signals, ends, and who is told what. */
+/*
+ * Ranks that one process starts: signals, ends, and what each rank is informed
+ * of.
+ */
 #include "tests/unit/comm/t-comm.h"
 
 struct start {
@@ -46,13 +49,13 @@ start(const struct start *s, int *said)
 
 /* How it ended, and all that was said. */
 static int
-end_of(pid_t pid, int said, char *text, size_t room)
+end_of(pid_t pid, int said, char *text, size_t size)
 {
 	size_t n = 0;
 	ssize_t got;
 	int how;
 
-	while ((got = read(said, text + n, room - 1 - n)) > 0) {
+	while ((got = read(said, text + n, size - 1 - n)) > 0) {
 		n += (size_t)got;
 	}
 	text[n] = '\0';

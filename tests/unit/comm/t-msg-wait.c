@@ -1,5 +1,5 @@
 /*
- * t-msg-wait.c - a rank that waits for messages: what it makes of others that
+ * A rank that waits for messages: what it makes of others that
  * end, and what it still says in time.  Who carries messages, the clock, and
  * how long others keep the core, are the test's.
  */

@@ -1,5 +1,5 @@
 /*
- * t-secret.c - sums under a key, held to published vectors; and where a job's
+ * Sums under a key, held to published vectors; and where a job's
  * secret may come from.
  */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /*
- * t-shm-meet.c - ranks of a host that meet while others are in their way:
+ * Ranks of a host that meet while others are in their way:
  * another user who has the name of their socket, or calls them; and a first
  * rank whose numbers make no sense.
  */
@@ -304,7 +304,7 @@ static const struct lie lies[] = {
 	{ "another", { 1, 0, 2 }, 4096, 16 << 20 },
 	{ "long", { 0, 1, 2 }, INT64_C(1) << 40, 16 << 20 },
 	{ "no-bytes", { 0, 1, 2 }, -1, 16 << 20 },
-	{ "small-hall", { 0, 1, 2 }, 4096, 1 }
+	{ "small-segment", { 0, 1, 2 }, 4096, 1 }
 };
 
 static int
@@ -324,14 +324,14 @@ answer(int sock, const struct lie *l)
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * (RANKS + 1))];
 		struct cmsghdr align;
-	} room;
+	} space;
 	struct iovec v = { &a, sizeof(a) };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1,
-		.msg_control = room.bytes, .msg_controllen = sizeof(room) };
+		.msg_control = space.bytes, .msg_controllen = sizeof(space) };
 	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
 	int fds[RANKS + 1], i;
 
-	memset(&room, 0, sizeof(room));
+	memset(&space, 0, sizeof(space));
 	a.ok = 1;
 	fds[0] = new_file(l->segment_bytes);
 	for (i = 0; i < RANKS; i++) {

@@ -1,5 +1,5 @@
 /*
- * t-tcp-guard.c - ranks that meet by TCP among others that are no ranks of
+ * Ranks that meet by TCP among others that are no ranks of
  * theirs: who knows no secret, says what another said, says nothing many
  * times, or changes what is said; at which addresses ranks listen; and what
  * lies where the file of a rendezvous should.

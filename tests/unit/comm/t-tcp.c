@@ -1,5 +1,5 @@
 /*
- * t-tcp.c - ranks that meet by TCP: where, as the environment says; and who
+ * Ranks that meet by TCP: where, as the environment says; and who
  * is let in, turned away or missed.
  */
 #include "tests/unit/comm/t-tcp.h"

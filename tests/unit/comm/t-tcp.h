@@ -1,5 +1,5 @@
 /*
- * t-tcp.h - processes that meet by TCP as ranks of several hosts, and others
+ * Processes that meet by TCP as ranks of several hosts, and others
  * that call them.
  */
 #ifndef T_TCP_H

@@ -291,7 +291,7 @@ checked(void **state)
 
 /*
  * With wgmma and the copying unit: ragged, with windows, heads that share,
- * widths that are no whole boxes, queries that see no key; in checked code.
+ * rows that are no whole boxes, queries that see no key; in checked code.
  */
 static void
 hopper(void **state)

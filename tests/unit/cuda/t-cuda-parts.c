@@ -1,8 +1,8 @@
 /*
- * Talks by parts, at random, without GPUs: functions of services.cu run on the
- * emulator, and what NCCL would carry goes by a mail box for each pair.  All
- * ranks run twice, as in one process who sends first cannot wait for others.
- * What comes out must have the bits of the host's own talk.
+ * Collectives by parts, at random, without GPUs: functions of services.cu run
+ * on the emulator, and what NCCL would carry goes by a mail box for each pair.
+ * All ranks run twice, as in one process who sends first cannot wait for
+ * others. What comes out must have the bits of the host's own collective.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 4, DIMS = 3, ROOM = 1 << 18, HERE = 3 * ROOM, TRIES = 150 };
+enum { MOST = 4, DIMS = 3, SPAN = 1 << 18, HERE = 3 * SPAN, TRIES = 150 };
 
 static struct {
 	uint64_t seed;
@@ -32,7 +32,7 @@ static struct {
 	struct rt_pieces pieces[2 * DIMS][MOST];
 	struct rt_gpu gpu[MOST];
 	char *arena[MOST];
-	char mail[MOST][MOST][ROOM], room[MOST][ROOM];
+	char mail[MOST][MOST][SPAN], shared[MOST][SPAN];
 	int ways[RT_GPU_PARTS + 1], launches;
 } t;
 
@@ -94,7 +94,7 @@ add_up(int64_t me, char *out, int64_t n)
 
 	for (i = 0; i < t.group.n; i++) {
 		parts[i].dims[0] = &flat;
-		parts[i].at = t.room[i] + me * n * bytes_of();
+		parts[i].at = t.shared[i] + me * n * bytes_of();
 	}
 	rt_gather_parts(parts, t.group.n, dims, 1, (enum rt_elem)t.coll.elem,
 			RT_COLL_SUM, out, acc);
@@ -110,14 +110,14 @@ __wrap_rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
 	(void)d;
 	(void)err;
 	assert_int_equal(n, 1);
-	memcpy(t.room[c->me], call->in, (size_t)(call->op == RT_NCCL_SCATTER
+	memcpy(t.shared[c->me], call->in, (size_t)(call->op == RT_NCCL_SCATTER
 						 ? bytes * c->n : bytes));
 	if (call->op == RT_NCCL_SCATTER) {
 		add_up(c->me, call->out, call->n);
 		return RT_OK;
 	}
 	for (i = 0; i < c->n; i++) {
-		memcpy(call->out + i * bytes, t.room[i], (size_t)bytes);
+		memcpy(call->out + i * bytes, t.shared[i], (size_t)bytes);
 	}
 	return RT_OK;
 }
@@ -146,7 +146,7 @@ __wrap_rt_nccl_exchange(struct rt_device *d, const struct rt_nccl_comm *c,
 	return RT_OK;
 }
 
-/* ---- talks at random ---- */
+/* ---- collectives at random ---- */
 
 static void
 add_piece(struct rt_pieces *p, int64_t start, int64_t end)
@@ -223,7 +223,7 @@ fill(char *in, int64_t rank)
 	int64_t i, size = bytes_of(), v;
 	float f;
 
-	for (i = 0; i < ROOM / size; i++) {
+	for (i = 0; i < SPAN / size; i++) {
 		v = (i * 7 + rank * 3) % 64;
 		f = (float)v;
 		if (t.coll.elem == RT_ELEM_U8) {
@@ -253,7 +253,7 @@ run_rank(int64_t me)
 		.comm = &comm, .arena = t.arena[me], .self = &t.gpu[me] };
 	struct rt_error err = { .status = RT_OK };
 	struct rt_gpu_leg leg = { .call = { .coll = &t.coll,
-		.in = t.arena[me], .out = t.arena[me] + ROOM } };
+		.in = t.arena[me], .out = t.arena[me] + SPAN } };
 
 	g.me = me;
 	leg.way = rt_gpu_parts_way(&d, &t.coll, &g, 0);
@@ -262,7 +262,7 @@ run_rank(int64_t me)
 	/* no byte more than what the compiler counts */
 	assert_int_equal(rt_coll_scratch(&t.plan, &t.coll, &g, 0,
 				      &t.program.comm_bytes, &err), RT_OK);
-	assert_in_range(t.program.comm_bytes, 0, ROOM);
+	assert_in_range(t.program.comm_bytes, 0, SPAN);
 	if (rt_gpu_legs(&d, &c, &g, &leg, 1, 0, &err) != RT_OK) {
 		fail_msg("rank %d: %s", (int)me, err.message);
 	}
@@ -271,7 +271,7 @@ run_rank(int64_t me)
 static void
 check_rank(int64_t me)
 {
-	static char want[ROOM], acc[RT_ACC_BYTES];
+	static char want[SPAN], acc[RT_ACC_BYTES];
 	const struct rt_pieces *dims[DIMS];
 	struct rt_part parts[MOST] = { { .at = NULL } };
 	int64_t i, d;
@@ -287,7 +287,7 @@ check_rank(int64_t me)
 	rt_gather_parts(parts, t.group.n, dims, t.coll.ndims,
 			(enum rt_elem)t.coll.elem,
 			(enum rt_coll_op)t.coll.op, want, acc);
-	assert_memory_equal(t.arena[me] + ROOM, want, ROOM);
+	assert_memory_equal(t.arena[me] + SPAN, want, SPAN);
 }
 
 static void
@@ -302,7 +302,7 @@ random_colls(void **state)
 		draw_coll();
 		for (r = 0; r < t.group.n; r++) {
 			fill(t.arena[r], r);
-			memset(t.arena[r] + ROOM, 0xee, ROOM);
+			memset(t.arena[r] + SPAN, 0xee, SPAN);
 		}
 		for (pass = 0; pass < 2; pass++) {
 			for (r = 0; r < t.group.n; r++) {
@@ -318,7 +318,7 @@ random_colls(void **state)
 	assert_true(t.ways[RT_GPU_PARTS] > 0 && t.launches > 0);
 }
 
-/* Room that does not suffice is told, not written past. */
+/* Scratch that does not suffice is reported, not written past. */
 static void
 little_room(void **state)
 {
@@ -326,10 +326,10 @@ little_room(void **state)
 	struct rt_nccl_comm c = { .n = 2 };
 	struct rt_device d = { .plan = &t.plan, .comm = &comm,
 		.arena = t.arena[0], .self = &t.gpu[0] };
-	struct rt_program p = { .comm_offset = 2 * ROOM, .comm_bytes = 256 };
+	struct rt_program p = { .comm_offset = 2 * SPAN, .comm_bytes = 256 };
 	struct rt_error err = { .status = RT_OK };
 	struct rt_gpu_leg leg = { RT_GPU_PARTS, { .coll = &t.coll,
-		.in = t.arena[0], .out = t.arena[0] + ROOM } };
+		.in = t.arena[0], .out = t.arena[0] + SPAN } };
 
 	(void)state;
 	d.program = &p;
@@ -364,7 +364,7 @@ setup(void **state)
 	t.plan.images = &images;
 	t.plan.nmicrobatches = 1;
 	t.group.ranks = ranks;
-	t.program.comm_offset = 2 * ROOM;
+	t.program.comm_offset = 2 * SPAN;
 	for (i = 0; i < MOST; i++) {
 		t.arena[i] = aligned_alloc(256, HERE);
 		memset(t.arena[i], 0, HERE);

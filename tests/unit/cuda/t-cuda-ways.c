@@ -235,7 +235,7 @@ test_attention_rows(void **state)
 
 /* The module's errors with this row; it emits the contraction once. */
 static uint32_t
-with_row(const char *row, bool *closed, char *said, size_t room)
+with_row(const char *row, bool *closed, char *said, size_t size)
 {
 	struct cg_tiling in = { .rows = &row, .nrows = 1 };
 	const struct diags *d;
@@ -248,7 +248,7 @@ with_row(const char *row, bool *closed, char *said, size_t room)
 				  c.modules.at[0]->t.m);
 	d = last_diags(&c);
 	n = d->errors;
-	snprintf(said, room, "%s", d->records.n ? d->records.at[0].text : "");
+	snprintf(said, size, "%s", d->records.n ? d->records.at[0].text : "");
 	if (n == 0) {
 		const struct cu_ways *w = &c.c.tiling->last.at[0];
 

@@ -32,7 +32,7 @@ struct tc {
 	struct arena a;
 	struct cg_cuda c;
 	cu_emitter *emit;	/* NULL: as a plan's kernels are emitted */
-	bool (*wants)(const struct kernel *k);	/* NULL: all but talks */
+	bool (*wants)(const struct kernel *k);	/* NULL: all but collectives */
 	VEC(struct tc_module *) modules;
 	struct buf source[TC_SOURCES];
 	uint32_t refused, ran;
@@ -233,7 +233,7 @@ tc_grid(struct tc *c, const struct tk_run *x, uint32_t image,
 	free(args);
 }
 
-/* Whether any rank has a step s; all have the same if it is a talk. */
+/* Whether any rank has a step s; all have the same if it is a collective. */
 static inline bool
 tc_has(const struct tk_run *x, uint32_t nranks, uint32_t s)
 {

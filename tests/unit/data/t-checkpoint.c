@@ -1,5 +1,5 @@
 /*
- * t-checkpoint.c - checkpoints: any plan loads any other's, files do not
+ * Checkpoints: any plan loads any other's, files do not
  * depend on the plan, and whatever goes wrong at whatever moment, the one
  * before or the new one is complete.
  */

@@ -1,5 +1,5 @@
 /*
- * t-safetensors.c - the header of a weights file: every rule of the format
+ * The header of a weights file: every rule of the format
  * broken once, and every dtype.
  */
 #include "tests/unit/data/t-safetensors.h"

@@ -1,5 +1,5 @@
 /*
- * t-safetensors.h - what the tests of weights on disk share: files to read.
+ * What the tests of weights on disk share: files to read.
  *
  * In their JSON ' stands for ", so that it can be read.
  */
@@ -28,7 +28,7 @@ struct bytes {
 	size_t n;
 };
 
-/* A file: the length, the JSON with ' for ", and room for the data. */
+/* A file: the length, the JSON with ' for ", and space for the data. */
 static inline struct bytes
 make(const char *json, size_t data_bytes)
 {

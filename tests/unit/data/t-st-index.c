@@ -1,5 +1,5 @@
 /*
- * t-st-index.c - checkpoints of several files, good and bad, what a folder
+ * Checkpoints of several files, good and bad, what a folder
  * stands for, and memory that runs out while opening them.
  */
 #include "tests/unit/data/t-safetensors.h"

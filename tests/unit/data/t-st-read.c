@@ -1,5 +1,5 @@
 /*
- * t-st-read.c - the data of weights: every type read exactly, in parts, and
+ * The data of weights: every type read exactly, in parts, and
  * from files that misbehave.
  */
 #include "tests/unit/data/t-safetensors.h"

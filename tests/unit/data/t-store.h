@@ -1,5 +1,5 @@
 /*
- * t-store.h - what the tests of checkpoints and weights share: a small model
+ * What the tests of checkpoints and weights share: a small model
  * under plans of several ranks, and ranks that are threads.
  *
  * The plans come from a spec, not from the compiler: what is asked of the

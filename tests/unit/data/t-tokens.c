@@ -1,5 +1,5 @@
 /*
- * t-tokens.c - token files: what they hold, in which order it comes, and what
+ * Token files: what they hold, in which order it comes, and what
  * is said of those that are broken.
  */
 #include "tests/unit/data/t-safetensors.h"

@@ -1,5 +1,5 @@
 /*
- * t-weights.c - weights by name, from files and shards, into any plan; and
+ * Weights by name, from files and shards, into any plan; and
  * elements from one type to another.
  */
 #include "tests/unit/data/t-store.h"
@@ -551,7 +551,7 @@ test_singles(void **state)
 static void
 test_sums(void **state)
 {
-	static const int widths[] = { 1, 2, 4, 8 };
+	static const int sizes[] = { 1, 2, 4, 8 };
 	unsigned char data[512], other;
 	uint64_t all, sum;
 	int64_t n, cut;
@@ -562,18 +562,18 @@ test_sums(void **state)
 		data[i] = (unsigned char)(i * i * 7 + i);
 	}
 	for (k = 0; k < 4; k++) {
-		n = (int64_t)sizeof(data) / widths[k];
-		all = rt_elems_sum(widths[k], data, 0, n);
+		n = (int64_t)sizeof(data) / sizes[k];
+		all = rt_elems_sum(sizes[k], data, 0, n);
 		for (cut = 0; cut <= n; cut++) {
-			sum = rt_elems_sum(widths[k],
-					   data + cut * widths[k], cut,
+			sum = rt_elems_sum(sizes[k],
+					   data + cut * sizes[k], cut,
 					   n - cut);
-			sum += rt_elems_sum(widths[k], data, 0, cut);
+			sum += rt_elems_sum(sizes[k], data, 0, cut);
 			assert_true(sum == all);
 		}
 		for (i = 0; i < sizeof(data) * 8; i++) {
 			data[i / 8] ^= (unsigned char)(1 << i % 8);
-			sum = rt_elems_sum(widths[k], data, 0, n);
+			sum = rt_elems_sum(sizes[k], data, 0, n);
 			assert_true(sum != all);
 			data[i / 8] ^= (unsigned char)(1 << i % 8);
 		}
@@ -584,7 +584,7 @@ test_sums(void **state)
 			}
 			data[i] = data[0];
 			data[0] = other;
-			sum = rt_elems_sum(widths[k], data, 0, n);
+			sum = rt_elems_sum(sizes[k], data, 0, n);
 			assert_true(sum != all);
 			data[0] = data[i];
 			data[i] = other;

@@ -215,7 +215,7 @@ draw(struct writer *w, uint32_t n)
 	return (uint32_t)(w->seed >> 33) % n;
 }
 
-/* The name of a weight: its own, and one for each trip. */
+/* The name of a weight: its own, and one for each iteration. */
 static void
 put_name(struct writer *w, const char *more)
 {
@@ -467,7 +467,9 @@ put_layer(struct writer *w)
 	w->nvars[HIDDEN] = 1;
 	w->in_layer = true;
 	buf_printf(&w->b, "layer l%u(v0_0[batch, seq, hidden]) {\n", i);
-	/* a call names none of the layer's trips: that keeps names legal */
+	/*
+	 * a call names none of the layer's iterations: that keeps names legal
+	 */
 	put_stmts(w, draw(w, 4), 1);
 	buf_puts(&w->b, "return v0_0 + ");
 	put_expr(w, HIDDEN, 2);

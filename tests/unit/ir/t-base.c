@@ -373,13 +373,13 @@ take_all(struct buf *b)
 static void
 test_buf_full(void **state)
 {
-	char room[40];
-	struct buf b = { .at = room, .full = take_all };
+	char text[40];
+	struct buf b = { .at = text, .full = take_all };
 
 	(void)state;
-	for (b.cap = 2; b.cap <= sizeof room; b.cap++) {
+	for (b.cap = 2; b.cap <= sizeof text; b.cap++) {
 		b.n = 0;
-		taken[0] = room[0] = '\0';
+		taken[0] = text[0] = '\0';
 		buf_puts(&b, "");
 		buf_puts(&b, "one, ");
 		buf_putc(&b, '2');

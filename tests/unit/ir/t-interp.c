@@ -71,7 +71,7 @@ test_init(void **state)
 	close_module();
 }
 
-/* 1 where the generator keeps; each trip draws under a name of its own. */
+/* 1 where the generator keeps; each iteration draws under a name of its own. */
 static void
 test_masks(void **state)
 {

@@ -45,15 +45,15 @@ expect_next(struct buf *b)
 static void
 print_in_bits(struct ir_module *m, const char *text)
 {
-	struct ir_print_scratch room;
+	struct ir_print_scratch scratch;
 	char few[24];
 	struct buf b = { .at = few, .cap = sizeof few, .full = expect_next };
 	size_t perm = m->ctx->perm.total_bytes, tmp;
 
-	ir_print_ready(m, &m->ctx->tmp, &room);
+	ir_print_ready(m, &m->ctx->tmp, &scratch);
 	tmp = m->ctx->tmp.total_bytes;
 	expected = text;
-	ir_print_in(m, &room, &b);
+	ir_print_in(m, &scratch, &b);
 	expect_next(&b);
 	assert_int_equal(*expected, '\0');
 	assert_int_equal(m->ctx->perm.total_bytes, perm);

@@ -365,7 +365,7 @@ test_all_ops_are_cases(void **state)
 
 /*
  * Nested repeats, two carried values of which one is an outer value in the
- * first trip, an outer value and an outer weight used inside, and a weight
+ * first iteration, an outer value and an outer weight used inside, and a weight
  * used twice.
  */
 static const char nested[] =
@@ -411,7 +411,9 @@ test_nested(void **state)
 	}
 }
 
-/* A mask per trip, and one outside that a trip sees through views. */
+/*
+ * A mask per iteration, and one outside that an iteration reads through views.
+ */
 static const char dropped[] =
 	"model {\n"
 	"  %0 = weight name=\"a\" : f32[b, h]\n"
@@ -452,7 +454,7 @@ test_dropped(void **state)
 	}
 }
 
-/* What every trip hands on is the same outer value. */
+/* What every iteration hands on is the same outer value. */
 static void
 test_yields_outer(void **state)
 {

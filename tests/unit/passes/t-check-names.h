@@ -1,13 +1,13 @@
 /*
- * Damage to what passes from node to node by name: trips, transfers, saves,
- * sums, stores; and to functions and schedules.
+ * Damage to what passes from node to node by name: iterations, transfers,
+ * saves, sums, stores; and to functions and schedules.
  */
 #ifndef TESTS_UNIT_T_CHECK_NAMES_H
 #define TESTS_UNIT_T_CHECK_NAMES_H
 
 #include "t-check-places.h"
 
-/* ---- trips ---- */
+/* ---- iterations ---- */
 
 static bool
 is_repeat(const struct mutant *k, const struct site *x)
@@ -66,7 +66,7 @@ turned_round(struct mutant *k, const struct site *x)
 	return r != NULL;
 }
 
-/* Of stage i and its update: trips, all alike. */
+/* Of stage i and its update: iterations, all alike. */
 static bool
 whole_stage(struct mutant *k, uint32_t stage, int64_t start, int64_t count)
 {
@@ -97,7 +97,7 @@ whole_stage(struct mutant *k, uint32_t stage, int64_t start, int64_t count)
 	return changed > 0;
 }
 
-/* What a stage's forward saves of a trip first; 0 if nothing. */
+/* What a stage's forward saves of an iteration first; 0 if nothing. */
 static sym_t
 first_save(const struct mutant *k, uint32_t stage)
 {
@@ -119,7 +119,7 @@ first_save(const struct mutant *k, uint32_t stage)
 	return 0;
 }
 
-/* Whether another stage has trips of the same repeat. */
+/* Whether another stage has iterations of the same repeat. */
 static bool
 others_have_trips(const struct mutant *k, uint32_t stage)
 {
@@ -146,7 +146,7 @@ layer_left_out(struct mutant *k, uint32_t i)
 	return whole_stage(k, i, 0, -1);
 }
 
-/* Beside others: of all trips, it would be another model's names. */
+/* Beside others: of all iterations, it would be another model's names. */
 static bool
 layers_shifted(struct mutant *k, uint32_t i)
 {

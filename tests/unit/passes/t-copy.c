@@ -279,7 +279,7 @@ test_other_way(void **state)
 	ir_ctx_release(&c);
 }
 
-/* What a trial is told is told with its lines, and forgotten with it. */
+/* What a trial reports is reported with its lines, and forgotten with it. */
 static void
 test_errors(void **state)
 {

@@ -1,8 +1,8 @@
 /*
  * Kernel groups of random modules and of random models under random plans:
  * each node is in one group, groups can run in their order with nothing but
- * what was written before, talk keeps its order, the work is that of all
- * nodes, and no group touches more memory than its nodes would alone.  What
+ * what was written before, collectives keep their order, the work is that of
+ * all nodes, and no group touches more memory than its nodes would alone.  What
  * a memo of all of them has is what is found without one.
  */
 #include <setjmp.h>
@@ -129,7 +129,7 @@ look_nodes(struct look *l, const struct kernel *k)
 	}
 }
 
-/* What a trip reads of regions around it has been written. */
+/* What an iteration reads of regions around it has been written. */
 static void
 look_outside(struct look *l, region_id r)
 {
@@ -255,7 +255,9 @@ look_until(struct look *l, const struct kernel_list *list, uint32_t at)
 	}
 }
 
-/* What talks does so as the program says, and what stages send as well. */
+/*
+ * What communicates does so as the program says, and what stages send as well.
+ */
 struct colls {
 	const struct ir_region *region;
 	uint32_t comm_node, peers;
@@ -293,7 +295,7 @@ look_coll(const struct look *l, struct colls *t, node_id id)
 	}
 }
 
-/* Each is a talk, with what puts it into a tensor. */
+/* Each is a collective, with what puts it into a tensor. */
 static void
 look_joined(struct look *l, const struct kernel *x)
 {

@@ -365,7 +365,7 @@ test_out_of_range(void **state)
 	(void)state;
 	assert_true(plan_pin(m, "pp=2"));
 	must_read(m, &p);
-	p.pp = 0;		/* a search that is wrong is told so, too */
+	p.pp = 0;		/* an error of a search is reported, too */
 	assert_false(plan_write(m, &p));
 	assert_int_equal(ir_setting_num(m, "plan.pp", 0), 2);
 	plan_clear(m);

@@ -158,7 +158,7 @@ try_all(void)
 	}
 }
 
-/* Tables are copied, or it is told where they are. */
+/* Tables are copied, or their place is given. */
 static void
 give(struct solve *s, const struct costs *b, uint32_t k)
 {

@@ -1,6 +1,6 @@
 /*
  * Rank programs: run one after the other they are the training program that
- * they were cut from, and each send, save, trip and tensor is where
+ * they were cut from, and each send, save, iteration and tensor is where
  * docs/ranks.md says.
  *
  * To run them, the functions of all stages are joined to one model in the
@@ -67,7 +67,7 @@ static const struct model models[] = {
 	  "train { batch = 2; " ADAM, false },
 	{ "recompute attention", HEAD "recompute attention;\n" EMBED BLOCKS
 	  TIED "train { batch = 2; clip = 0.01; " ADAM, true },
-	/* a value used by all trips of the second, and one by the end */
+	/* a value used by all iterations of the second, and one by the end */
 	{ "two repeats", HEAD EMBED "y = x;\n"
 	  "repeat 3 as i { x = block(x) @ \"h.{i}\"; }\n"
 	  "z = rmsnorm(x) @ \"mid\";\n"
@@ -82,7 +82,7 @@ static const struct model models[] = {
 	{ "nested", HEAD EMBED "repeat %d as i {\n"
 	  "repeat 2 as j { x = thin(x) @ \"h.{i}.{j}\"; } }\n" LOSS
 	  "train { batch = 2; clip = 0.01; " ADAM, false },
-	/* one weight outside of the repeat, used in all of its trips */
+	/* one weight outside of the repeat, used in all of its iterations */
 	{ "shared", HEAD EMBED "w = weight(hidden) @ \"w\";\n"
 	  "repeat %d as i { x = thin(x * w) @ \"h.{i}\"; }\n" LOSS
 	  "train { batch = 2; clip = 0.01; " ADAM, true },
@@ -210,17 +210,19 @@ same(struct texts *a, struct texts *b, bool unique, const char *what)
 	}
 }
 
-/* Calls see for each node and trip of it; {i} of names is the trip. */
+/*
+ * Calls see for each node and iteration of it; {i} of names is the iteration.
+ */
 typedef void see_fn(void *user, const struct ir_module *m,
 		    const struct ir_node *n, const char *name);
 
 static void
 walk(const struct ir_module *m, region_id id, const char *const *var,
-     const int64_t *trip, uint32_t depth, see_fn *see, void *user)
+     const int64_t *iter, uint32_t depth, see_fn *see, void *user)
 {
 	const struct ir_region *r = &m->regions.at[id];
 	const char *vars[4];
-	int64_t trips[4];
+	int64_t iters[4];
 	uint32_t i, k;
 
 	for (i = 0; i < r->nodes.n; i++) {
@@ -231,19 +233,19 @@ walk(const struct ir_module *m, region_id id, const char *const *var,
 
 		for (k = depth; k-- > 0;) {
 			name = pass_rename(&ctx.perm, name, var[k],
-				arena_printf(&ctx.perm, "%d", (int)trip[k]));
+				arena_printf(&ctx.perm, "%d", (int)iter[k]));
 		}
 		see(user, m, n, name);
 		if (!n->region) {
 			continue;
 		}
 		memcpy(vars, var, depth * sizeof *vars);
-		memcpy(trips, trip, depth * sizeof *trips);
+		memcpy(iters, iter, depth * sizeof *iters);
 		vars[depth] = ir_text(m->ctx, ir_attr(m, n,
 						      IR_ATTR_VAR)->text);
 		for (t = 0; t < ir_attr_int(m, n, IR_ATTR_COUNT, 1); t++) {
-			trips[depth] = from + t;
-			walk(m, n->region, vars, trips, depth + 1, see, user);
+			iters[depth] = from + t;
+			walk(m, n->region, vars, iters, depth + 1, see, user);
 		}
 	}
 }
@@ -252,9 +254,9 @@ static void
 each(const struct ir_module *m, func_id f, see_fn *see, void *user)
 {
 	const char *var[1] = { "" };
-	int64_t trip[1] = { 0 };
+	int64_t iter[1] = { 0 };
 
-	walk(m, m->funcs.at[f].body, var, trip, 0, see, user);
+	walk(m, m->funcs.at[f].body, var, iter, 0, see, user);
 }
 
 /* ---- the structure ---- */
@@ -352,7 +354,7 @@ see_accumulate(void *user, const struct ir_module *m,
 	}
 }
 
-/* Every node of the model is on one stage, in each of its trips. */
+/* Every node of the model is on one stage, in each of its iterations. */
 static void
 check_work(const struct pair *p)
 {

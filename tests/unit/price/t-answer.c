@@ -172,7 +172,7 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 	ir_ctx_release(&c);
 }
 
-/* Each kind of talk is there if and only if its axis is. */
+/* Each kind of communication is there if and only if its axis is. */
 static void
 test_coll(void **state)
 {

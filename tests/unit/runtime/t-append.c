@@ -1,4 +1,4 @@
-/* Files that grow by whole records, also where there is no room for one. */
+/* Files that grow by whole records, also where there is no space for one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,7 +133,7 @@ test_cut_before(void **state)
 	(void)state;
 	put_file("one\ntw");
 	open_it(&a, false, "\n");
-	/* no room even for the mend and the record together */
+	/* no space even for the mend and the record together */
 	limit(9);
 	assert_int_equal(add(&a, "three\n"), RT_IO);
 	assert_file("one\ntw");

@@ -30,7 +30,7 @@ __wrap_malloc(size_t n)
 
 /* ---- a device whose memory the host does not reach ---- */
 
-enum { ARENA = 40 << 20, ROOM = 16 << 20 };
+enum { ARENA = 40 << 20, CAPACITY = 16 << 20 };
 
 struct far {
 	char *at;
@@ -135,7 +135,7 @@ must_read(struct rt_window *w, const struct far *x, int64_t offset,
 	assert_memory_equal(at, x->at + offset, (size_t)bytes);
 }
 
-/* What lies ahead comes with the first; never more than there is room for. */
+/* What lies ahead comes with the first; never more than the window holds. */
 static void
 test_reading(void **state)
 {
@@ -148,7 +148,7 @@ test_reading(void **state)
 	(void)state;
 	open_far(&d, &x);
 	assert_int_equal(rt_window_open(&w, &d, NULL, &err), RT_OK);
-	assert_int_equal(rt_window_most(&w), ROOM);
+	assert_int_equal(rt_window_most(&w), CAPACITY);
 	for (i = 0; i < 10; i++) {
 		must_read(&w, &x, 1000 + i * 100, 100, 1000 - i * 100);
 	}
@@ -161,17 +161,17 @@ test_reading(void **state)
 	must_read(&w, &x, 1049, 1, 0);		/* nor what was before */
 	assert_int_equal(x.reads, 3);
 	must_read(&w, &x, 0, 10, ARENA);
-	assert_int_equal(x.bytes, ROOM);
-	must_read(&w, &x, ROOM - 5, 5, 0);
+	assert_int_equal(x.bytes, CAPACITY);
+	must_read(&w, &x, CAPACITY - 5, 5, 0);
 	assert_int_equal(x.reads, 4);
-	must_read(&w, &x, 5, ROOM, 0);
+	must_read(&w, &x, 5, CAPACITY, 0);
 	assert_int_equal(x.reads, 5);
 	assert_int_equal(rt_window_close(&w, RT_OK, &err), RT_OK);
 	assert_int_equal(x.writes, 0);
 	free(x.at);
 }
 
-/* After a failure nothing of the room is taken for what was asked. */
+/* After a failure no byte of the window counts as what was asked. */
 static void
 test_failing_read(void **state)
 {
@@ -229,15 +229,15 @@ test_writing(void **state)
 	assert_int_equal(x.writes, 2);
 	assert_memory_equal(x.at, want, sizeof want);
 	assert_int_equal(rt_window_open(&w, &d, NULL, &err), RT_OK);
-	must_write(&w, 0, ROOM - 1, 5);
-	must_write(&w, ROOM - 1, 1, 6);
+	must_write(&w, 0, CAPACITY - 1, 5);
+	must_write(&w, CAPACITY - 1, 1, 6);
 	assert_int_equal(x.writes, 2);
-	must_write(&w, ROOM, 1, 7);		/* the room is full */
+	must_write(&w, CAPACITY, 1, 7);		/* the window is full */
 	assert_int_equal(x.writes, 3);
-	assert_int_equal(x.bytes, ROOM);
+	assert_int_equal(x.bytes, CAPACITY);
 	assert_int_equal(rt_window_close(&w, RT_OK, &err), RT_OK);
-	assert_int_equal(x.at[ROOM - 1], 6);
-	assert_int_equal(x.at[ROOM], 7);
+	assert_int_equal(x.at[CAPACITY - 1], 6);
+	assert_int_equal(x.at[CAPACITY], 7);
 	free(x.at);
 }
 
@@ -284,7 +284,7 @@ test_numbers(void **state)
 		{ RT_ELEM_F16, { [2] = 0x00, [3] = 0x3e }, 1.5 },
 		{ RT_ELEM_I32, { [4] = 7, [5] = 1 }, 263 }
 	};
-	char arena[16], room[4];
+	char arena[16], copy[4];
 	struct rt_device near = { .host = arena }, d;
 	struct rt_error err;
 	const char *at;
@@ -308,11 +308,11 @@ test_numbers(void **state)
 	far.fail_at = far.reads + 1;
 	assert_int_equal(rt_device_number(&d, 0, RT_ELEM_F32, 0, &x, &err),
 			 RT_IO);
-	assert_int_equal(rt_device_view(&near, 3, 4, room, &at, &err), RT_OK);
+	assert_int_equal(rt_device_view(&near, 3, 4, copy, &at, &err), RT_OK);
 	assert_ptr_equal(at, arena + 3);
-	assert_int_equal(rt_device_view(&d, 3, 4, room, &at, &err), RT_OK);
-	assert_ptr_equal(at, room);
-	assert_memory_equal(room, far.at + 3, 4);
+	assert_int_equal(rt_device_view(&d, 3, 4, copy, &at, &err), RT_OK);
+	assert_ptr_equal(at, copy);
+	assert_memory_equal(copy, far.at + 3, 4);
 	rt_device_close(&d);			/* it has nothing to close */
 	assert_null(d.kind);
 	rt_device_close(&d);

@@ -249,7 +249,10 @@ test_refusals(void **state)
 	}
 }
 
-/* Steps that train is told come before the model's, and those before data. */
+/*
+ * Steps on the command line of train come before the model's, and those before
+ * data.
+ */
 static void
 test_steps(void **state)
 {

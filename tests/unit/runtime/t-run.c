@@ -1,8 +1,8 @@
 /*
  * The program of a rank on a plan by hand, alone: its steps are held to plain
  * C, whatever the number of threads, and so are training, bench, verify and
- * sample.  Ranks that talk, token files and checkpoints are tested elsewhere,
- * and stood in for here.
+ * sample.  Ranks that communicate, token files and checkpoints are tested
+ * elsewhere, and stood in for here.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -401,7 +401,7 @@ test_numbers(void **state)
 	assert_true(rt_number((const char *)wide, RT_ELEM_F64, 0) == 0.1);
 }
 
-/* A function's own status, and a talk's, end the step with a reason. */
+/* A function's own status, and a collective's, end the step with a reason. */
 static int64_t
 fails(struct rt_env *e, int64_t mb)
 {
@@ -460,10 +460,10 @@ test_strange_inputs(void **state)
 /* ---- training ---- */
 
 static char *
-train(struct bed *b, const char *line, int told)
+train(struct bed *b, const char *line, int flagged)
 {
 	struct rt_options o = options(line);
-	volatile sig_atomic_t flag = told;
+	volatile sig_atomic_t flag = flagged;
 	FILE *f = tmpfile();
 	char *text;
 

@@ -42,7 +42,7 @@ toy_row(const struct rt_call *c, int64_t row)
 	return p->at[i].start + row;
 }
 
-/* A row of the batch: its loss to shared room, its logits. */
+/* A row of the batch: its loss to shared scratch, its logits. */
 static void
 toy_forward_rows(const struct rt_call *c, char *own, int64_t from, int64_t to)
 {

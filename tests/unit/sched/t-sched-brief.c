@@ -1,4 +1,4 @@
-/* t-sched-brief.c - schedules that are run without most of their middle. */
+/* Schedules that are run without most of their middle. */
 #include "t-sched.h"
 
 #include <math.h>

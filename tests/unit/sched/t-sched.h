@@ -1,5 +1,5 @@
 /*
- * t-sched.h - what the tests of schedules share.
+ * What the tests of schedules share.
  */
 #ifndef T_SCHED_H
 #define T_SCHED_H

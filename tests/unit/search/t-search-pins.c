@@ -96,7 +96,7 @@ test_stand(void **state)
 
 /*
  * What a rank keeps with each ZeRO is known before anything is placed: where
- * it has no room for 1, placements are made of 2 and 3 only.
+ * it has no memory for 1, placements are made of 2 and 3 only.
  */
 static void
 test_states(void **state)

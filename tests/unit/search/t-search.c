@@ -581,8 +581,8 @@ test_slower(void **state)
 }
 
 /*
- * The quick device has not room for its 16 of 24 layers: it gets as many as
- * it has room for, not half of them.
+ * The quick device has no memory for its 16 of 24 layers: it gets as many as
+ * it has memory for, not half of them.
  */
 static void
 test_fewer(void **state)

@@ -383,7 +383,7 @@ close_rank(struct rank *r, const struct cg_kernel *k)
 	free(r->own);
 }
 
-/* ---- talk ---- */
+/* ---- communication ---- */
 
 /* Row-major places of a rank's elements in the whole value. */
 static void
@@ -558,7 +558,9 @@ struct shape {
 	const char *how;	/* "causal", "window=3", ... */
 	const char *dtype;
 	const char *axes;
-	/* behind dims: how they are cut; the dim of keys; where it talks */
+	/*
+	 * behind dims: how they are cut; the dim of keys; where it communicates
+	 */
 	const char *cut_s, *keys, *cut_t, *cut_h, *cut_k, *on;
 	/* behind types: sums that dk and dv are parts of */
 	const char *sum;
@@ -598,14 +600,14 @@ put_head(const struct shape *x)
 static const char *
 type_of(const struct shape *x, bool keys, const char *col, const char *sum)
 {
-	static char room[8][96];
+	static char names[8][96];
 	static int next;
-	char *at = room[next++ % 8];
+	char *at = names[next++ % 8];
 
 	/* one dim, so that what is made of both can be added */
 	col = *col && x->d == x->v ? "d" : col;
 
-	snprintf(at, sizeof room[0], "%s[b, %s%s, %s%s%s%s]%s",
+	snprintf(at, sizeof names[0], "%s[b, %s%s, %s%s%s%s]%s",
 		 *col ? x->dtype : "f32", keys ? x->keys : "s",
 		 keys ? x->cut_t : x->cut_s, keys ? "k" : "h",
 		 keys ? x->cut_k : x->cut_h, *col ? ", " : "", col, sum);

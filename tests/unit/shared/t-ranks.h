@@ -48,7 +48,7 @@ struct tk {
 	uint32_t dotted, chosen;
 	bool attention;		/* kernels of attention too */
 	double worst;
-	const char **name;	/* by node: in full, in its first trip */
+	const char **name;	/* by node: in full, in its first iteration */
 };
 
 struct tk_rank {
@@ -176,7 +176,7 @@ struct tk_machines {
 	struct ir_pool pool;
 };
 
-/* Whether the trips around a node run from the last to the first. */
+/* Whether the iterations around a node run from the last to the first. */
 static inline bool
 tk_reversed(const struct tk *t, node_id id)
 {
@@ -282,7 +282,7 @@ tk_from_f16(uint16_t u)
 		     (u & 0x7c00 ? u >> 10 & 31 : 1) - 25);
 }
 
-/* To the nearest; of what f16 has room for. */
+/* To the nearest; of what f16 can hold. */
 static inline uint16_t
 tk_to_f16(double v)
 {

@@ -41,7 +41,7 @@ world_open(struct world *w)
 	memset(w->c.diags.on, 0, sizeof w->c.diags.on);
 	pass_table_init(&w->table, &w->c);
 	pass_manager_init(&w->pm, &w->table);
-	w->pm.options.reproducer = "t-front.ir.tmp";
+	w->pm.options.reproducer = "t-pareto-front.ir.tmp";
 }
 
 static void
@@ -177,7 +177,7 @@ any_world(struct world *w, uint32_t seed)
 
 struct prices {
 	const struct ir_module *m;
-	uint32_t seed;		/* 0: each node costs 1, each trip of it */
+	uint32_t seed;		/* 0: each node costs 1, each iteration of it */
 };
 
 static double
@@ -707,7 +707,7 @@ saves(const struct ir_module *m, region_id r)
 
 /*
  * A word names a value wherever it lies: what a front says that is kept is
- * what the pass keeps, of values that talk has brought as of others.
+ * what the pass keeps, of values that a collective has brought as of others.
  */
 static void
 test_placed_names(void **state)
