@@ -169,8 +169,13 @@ function read_rows(    word, words, n, i, row, what, upward)
 	}
 }
 # Rows stand in the order of the layers, but for what is marked.
-function check_order(    r, n, i, list, to)
+function check_rows(    r, n, i, list, to, header, line)
 {
+	for (header in public) {
+		if ((getline line <header) < 0)
+			wrong_row(folder_of(header), header " does not exist")
+		close(header)
+	}
 	for (r = 1; r <= rows; r++) {
 		n = split(wants[r], list, " ")
 		for (i = 1; i <= n; i++) {
@@ -186,7 +191,7 @@ function check_order(    r, n, i, list, to)
 }
 BEGIN {
 	read_rows()
-	check_order()
+	check_rows()
 }
 {
 	from = folder_of($1)

@@ -104,7 +104,7 @@ grep -q '^search: pinned are no keys$' out || bad 'no pins'
 grep -q '^  degrees  *20$' out || bad 'degrees'
 # What rules have left out, the answer knows, too.
 ruled=$(sed -n 's/^    left out: a rule says they are above  *//p' out)
-[ "$ruled" -gt 0 ] || bad 'no width is ruled out'
+[ "$ruled" -gt 0 ] || bad 'no sharding is ruled out'
 run --target h100x8 --emit=answer-json "$model"
 grep -qx "    \"placements_ruled_out\": $ruled," out ||
 	bad 'plan.json does not say what rules have left out'

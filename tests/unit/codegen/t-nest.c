@@ -1,4 +1,6 @@
-/* Nests of scalar expressions, as machine code, against the interpreter. */
+/*
+ * Loop nests of scalar expressions, as machine code, against the interpreter.
+ */
 #include "tests/unit/codegen/t-kernels.h"
 #include "tests/unit/shared/t-left-out.h"
 #include "tests/unit/shared/t-nest-bodies.h"

@@ -1,4 +1,4 @@
-/* Nests of scalar expressions, as kernels of a GPU, on the emulator. */
+/* Loop nests of scalar expressions, as kernels of a GPU, on the emulator. */
 #include "tests/unit/cuda/t-cuda.h"
 #include "tests/unit/shared/t-nest-bodies.h"
 

@@ -56,8 +56,8 @@ assert_no_worse(double us, double best, double bytes)
 }
 
 /*
- * Where a number is pinned no width of another one stands in: what is found
- * without that pin is no worse, and fewer widths were placed for it.
+ * Where a degree is pinned no sharding with another one is placed: what is
+ * found without that pin is no worse, and fewer shardings were placed for it.
  */
 static void
 stand(const char *model, const char *pins, const char *key,
@@ -79,7 +79,7 @@ stand(const char *model, const char *pins, const char *key,
 		assert_no_worse(us, best_pinned(m, &t, each, numbers, n,
 						&pinned), bytes);
 	}
-	print_message("%d widths, %d of each\n", (int)placed, (int)pinned);
+	print_message("%d shardings, %d of each\n", (int)placed, (int)pinned);
 	assert_true(placed > 0 && placed < pinned);
 	ir_ctx_release(&c);
 }

@@ -1,6 +1,6 @@
 /*
- * Prices of a width's pieces depend on the microbatch and on what exchanges,
- * not on who asks for them first: a width that was placed without data ranks
+ * Prices of a sharding's pieces depend on the microbatch and on what exchanges,
+ * not on who needs them first: a sharding that was placed without data ranks
  * is priced for degrees that have some where it stands for wider ones.  A bound
  * says no more than such prices; and what pieces hold with one microbatch says
  * what they hold with others.
@@ -154,7 +154,7 @@ test_data_ranks(void **state)
 	}
 }
 
-/* What a microbatch takes a width, of all layers. */
+/* The time of a microbatch by a sharding, of all layers. */
 struct taken {
 	double data_us;		/* exchanged among data ranks */
 	double kernels_us;	/* all else, but for what goes on beside it */
@@ -252,8 +252,9 @@ test_exchange(void **state)
 }
 
 /*
- * Without data ranks, experts' ranks exchange what ZeRO cuts: that is talk of
- * theirs, part of what is known of the width, and does not count once more.
+ * Without data ranks, experts' ranks exchange what ZeRO cuts: that is
+ * communication of theirs, part of what the sharding's pieces cost, and does
+ * not count twice.
  */
 static void
 test_part(void **state)
@@ -310,7 +311,7 @@ priced(struct stand *x, const struct search_key *key, int64_t microbatch)
 }
 
 /*
- * What is told of a width by others, of which the last splits tensors, is no
+ * What others bound of a sharding, of which the last splits tensors, is no
  * more than it takes, and more than its part of what one rank takes.
  */
 static void
@@ -405,7 +406,9 @@ test_wider_none(void **state)
 
 /* ---- bytes of other microbatches ---- */
 
-/* What pieces hold at 8 sequences, of a width that was placed for so many. */
+/*
+ * What pieces hold at 8 sequences, of a sharding that was placed for so many.
+ */
 static void
 held_at_8(int64_t placed_for, int zero, struct search_bytes out[PIECE_MAX])
 {

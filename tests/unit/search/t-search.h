@@ -147,7 +147,9 @@ cluster(struct ir_ctx *c, const char *names)
 	return all;
 }
 
-/* What the search says with these pins; step_us is 0: nothing.  Adds widths. */
+/*
+ * What the search says with these pins; step_us is 0: nothing.  Adds shardings.
+ */
 static inline struct search_found
 counted(const struct ir_module *base, const struct target *t, const char *pins,
 	uint64_t *placed)
