@@ -271,7 +271,7 @@ change_bytes(struct text *t)
 	uint64_t v = ends[draw(t, sizeof ends / sizeof *ends)];
 	size_t bytes = draw(t, 2) ? 8 : 4, at = draw(t, t->n), i;
 
-	if (t->n > bytes && draw(t, 2)) {	/* headers stand in front */
+	if (t->n > bytes && draw(t, 2)) {	/* headers come first */
 		at = draw(t, t->n < 64 ? t->n : 64);
 	}
 	for (i = 0; i < bytes && at + i < t->n; i++) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/lib.sh: what is wrong fails a test, whatever comes behind it; what is
+# tests/lib.sh: what is wrong fails a test, whatever comes after it; what is
 # missing skips it; and its folder is gone however it ends.
 . "${top_srcdir:?}/tests/lib.sh"
 mkdir folders

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Plug-ins that choose the plan: a key in front of the search, all of them in
-# front of it, and one in its place; each up to an answer, and run against the
+# Plug-ins that choose the plan: a key before the search, all of them before
+# it, and one in its place; each up to an answer, and run against the
 # model that was not split.
 . "${top_srcdir:?}/tests/lib.sh"
 need compiler
@@ -19,7 +19,7 @@ answer()
 run --target h100x8 --pin tp=8 --explain=search "$model"
 cp out pinned
 answer --insert=always-tp8@before:search --explain=search
-cmp out pinned || bad 'set in front of the search, a key is no pin'
+cmp out pinned || bad 'set before the search, a key is no pin'
 grep -q '^search: pinned are tp$' out || bad 'nothing is pinned'
 
 # A whole plan: one is left, and it is that of the rule, searched or not.

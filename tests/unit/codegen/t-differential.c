@@ -115,7 +115,7 @@ spill(struct run *r, const char *name, const char *what)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* What stands behind `before` in each line that has `step`. */
+/* What follows `before` in each line that has `step`. */
 static void
 read_losses(const char *at, const char *step, const char *before,
 	    struct losses *out)

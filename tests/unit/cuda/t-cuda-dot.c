@@ -1,6 +1,6 @@
 /*
  * Contractions of a GPU, on the emulator: random shapes, orders of dims,
- * batches, dtypes, views and what stands behind; experts; models.
+ * batches, dtypes, views and epilogues; experts; models.
  */
 #include "tests/unit/cuda/t-cuda.h"
 #include "codegen/cg.h"

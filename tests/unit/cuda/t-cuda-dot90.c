@@ -1,7 +1,7 @@
 /*
  * Contractions with wgmma and the copying unit, on the emulator: random
  * shapes, both orders of each operand, batches, several dims to a factor, and
- * what stands behind, against the reference interpreter.
+ * epilogues, against the reference interpreter.
  */
 #include "tests/unit/cuda/t-cuda.h"
 #include "tests/unit/shared/t-dot-text.h"

@@ -193,7 +193,7 @@ compare(const char *what, const char *text, int most)
 /* ---- single ops ---- */
 
 /*
- * Operands are types, "i" in front of what is an input: an index.  The loss
+ * Operands are types, "i" before that of an input: an index.  The loss
  * is the sum of the result times a weight of its type.
  */
 struct op_case {

@@ -399,7 +399,7 @@ test_broken(void **state)
 		{ "temps", damage_temps, 0.8 },
 		{ "slots", damage_slots, 1 },
 		{ "tensors", damage_tensors, 1 },
-		/* what lies in front may be the last to be used */
+		/* what lies before it may be the last to be used */
 		{ "saves", damage_saves, 0.7 }
 	};
 	uint32_t w, done, found;

@@ -1,6 +1,6 @@
 /*
  * Random contractions as IR text: shapes, orders of dims, batches, dtypes,
- * views and what stands behind.
+ * views and epilogues.
  */
 #ifndef T_DOT_TEXT_H
 #define T_DOT_TEXT_H
@@ -136,7 +136,7 @@ map(struct text *t, const char *what, uint32_t a, int64_t b,
 	return t->values++;
 }
 
-/* What stands behind the dot y; `last` is the last dim, if there is any. */
+/* The epilogue of the dot y; `last` is the last dim, if there is any. */
 static inline void
 epilogue(struct text *t, uint32_t kind, uint32_t y, const char *dims,
 	 const char *last)
