@@ -4,7 +4,7 @@
  * Needs: a flat module whose model returns one number, the loss.
  * Gives: behind the forward nodes of each region their derivatives in reverse
  * order, and an `accumulate` for every weight that the loss depends on.  A
- * repeat gets a second repeat that runs its trips backward and carries the
+ * repeat gets a second repeat that runs its iterations backward and carries the
  * gradients; what that needs of the forward body crosses by `save` and
  * `saved`, so that recomputation is a matter of which saves there are.  What
  * is only another view of something is made again from that.
@@ -108,7 +108,7 @@ frame_of(struct autodiff *a, value_id v)
 	return f;
 }
 
-/* "save3.{i}.{j}": one tensor per trip of every repeat around. */
+/* "save3.{i}.{j}": one tensor per iteration of every repeat around. */
 static sym_t
 save_name(struct autodiff *a, const struct frame *f)
 {
@@ -385,7 +385,7 @@ find_outer(struct autodiff *a, struct carry *c, region_id around,
 	}
 }
 
-/* A repeat whose trips need names gets a variable, if it has none. */
+/* A repeat whose iterations need names gets a variable, if it has none. */
 static sym_t
 trip_variable(struct autodiff *a, node_id id)
 {

@@ -1,8 +1,8 @@
 /*
- * chunk: in how many parts ranks talk beside a contraction.
+ * chunk: in how many parts communication runs beside a contraction.
  *
  * Needs the rank programs, since a function's kernels are found only there.
- * It says `chunks` of a talk that runs by parts together with the contraction
+ * It sets `chunks` of a collective that runs in parts beside the contraction
  * that makes its operand, or the first one that reads what it brings; whoever
  * finds the kernels of the program takes it from there (parts.c).  The plan
  * says how many, or the target's prices do.
@@ -117,6 +117,6 @@ pass_chunk(struct pass_ctx *p, struct ir_module *m)
 	}
 	/* as whoever finds the kernels again would find them */
 	ranks_found_again(&r, all);
-	pass_count(p, "talks in parts", n);
+	pass_count(p, "collectives in parts", n);
 	return true;
 }

@@ -45,9 +45,9 @@ flush(struct buf *b)
 static bool
 write_module(const struct pass_crash *c, struct ir_module *m)
 {
-	char room[4096];
+	char text[4096];
 	struct to_file f = {
-		.text = { .at = room, .cap = sizeof room, .full = flush },
+		.text = { .at = text, .cap = sizeof text, .full = flush },
 		.fd = open(c->file, O_WRONLY | O_CREAT | O_TRUNC, 0666),
 		.ok = true
 	};
@@ -56,7 +56,7 @@ write_module(const struct pass_crash *c, struct ir_module *m)
 		return false;
 	}
 	buf_puts(&f.text, c->args);
-	ir_print_in(m, &c->room, &f.text);
+	ir_print_in(m, &c->scratch, &f.text);
 	flush(&f.text);
 	return close(f.fd) == 0 && f.ok;
 }

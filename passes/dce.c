@@ -2,8 +2,8 @@
  * dce: what nothing uses goes away: nodes, the carried values of a repeat,
  * whole repeats, and layers that the model does not reach.  A carried value
  * stays if its result is used after the repeat, or if its value at the start
- * of a trip is used by something that stays.  The model's inputs stay in any
- * case: they are what its caller must bring; and so do sinks, but that a
+ * of an iteration is used by something that stays.  The model's inputs stay in
+ * any case: they are what its caller must bring; and so do sinks, but that a
  * stash stays only if what it keeps is asked for.
  *
  * It needs nothing and breaks nothing.  It stands last, to take away what

@@ -221,7 +221,7 @@ arm(struct run *r, const struct pass *p)
 	c->file = file ? file : arena_printf(a, "llmc-repro-%s.ir", p->name);
 	c->message = message(p, c->file, a);
 	c->args = args_line(r, p, a);
-	ir_print_ready(r->m, a, &c->room);
+	ir_print_ready(r->m, a, &c->scratch);
 	c->doing = p->name;
 	c->before = p->gives & PASS_SAME ? r->m : ir_copy_in(r->m, a);
 }

@@ -26,7 +26,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of one name: in a repeat, one for each of its trips. */
+/* Of one name: in a repeat, one for each of its iterations. */
 struct tensors {
 	sym_t name;
 	int64_t start, count;

@@ -145,7 +145,7 @@ bool pass_load(struct pass_table *t, const char *file);
  */
 struct pass_crash {
 	struct ir_module *volatile before;	/* NULL: no pass is running */
-	struct ir_print_scratch room;	/* to print it */
+	struct ir_print_scratch scratch;	/* to print it */
 	const char *args;	/* the line before it */
 	const char *file;	/* where to write it */
 	const char *message;	/* for the user, once it is written */

@@ -9,12 +9,12 @@
  * where it lay, and collectives on the way run again, so that nothing is
  * placed twice however much stages differ in what they rebuild.
  *
- * Rebuilt values stand at the head of the backward trip, as the forward trip
- * made them; nothing is rebuilt twice in a trip.  What a value is rebuilt
- * from goes back to what is saved, or to what cannot be rebuilt: what a trip
- * starts from, and what comes out of a repeat in it.  That is then kept, so
- * a value may cost more bytes dropped than saved.  Repeats in repeats are
- * like others: what is of the outer trip is rebuilt there.
+ * Rebuilt values stand at the head of the backward iteration, as the forward
+ * iteration made them; nothing is rebuilt twice in an iteration.  What a value
+ * is rebuilt from goes back to what is saved, or to what cannot be rebuilt:
+ * what an iteration starts from, and what comes out of a repeat in it.  That is
+ * then kept, so a value may cost more bytes dropped than saved.  Repeats in
+ * repeats are like others: what is of the outer iteration is rebuilt there.
  *
  * Where the stages of the plan drop different sets, repeats are first cut
  * between them (recompute_split.c).
@@ -63,7 +63,7 @@ keep_name(struct recompute *c, region_id r)
 	return intern_str(&ctx->syms, buf_text(&b));
 }
 
-/* A value of the trip that stays: it is saved, if it was not. */
+/* A value of the iteration that stays: it is saved, if it was not. */
 static value_id
 keep(struct recompute *c, value_id v)
 {
@@ -101,7 +101,7 @@ clone(struct recompute *c, value_id v)
 	return ir_append_like(c->m, c->s.back[c->s.home[v]], maker, args);
 }
 
-/* v, a value of a forward trip or from around all, in the backward one. */
+/* v, a value of a forward iteration or from around all, in the backward one. */
 static value_id
 rebuild(struct recompute *c, value_id v)
 {

@@ -15,7 +15,7 @@ struct recompute_saves {
 	region_id body;		/* the model's */
 	region_id *home;	/* by value */
 	region_id *parent;	/* by region */
-	region_id *back;	/* by region: where its trips run backward */
+	region_id *back; /* by region: where its iterations run backward */
 	node_id *save_of;	/* by name: who saves under it */
 	bool *saved;		/* by value */
 };
@@ -25,7 +25,7 @@ void recompute_find(struct ir_module *m, struct recompute_saves *s);
 /* What the save keeps that a `saved` takes; 0 if nobody saves it. */
 value_id recompute_kept(const struct recompute_saves *s,
 			const struct ir_node *saved);
-/* Whether v can be made in the backward trip from other values. */
+/* Whether v can be made in the backward iteration from other values. */
 bool recompute_can(const struct recompute_saves *s, value_id v);
 /*
  * The value that was computed, which `place` may have converted: a name that

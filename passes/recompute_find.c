@@ -1,7 +1,8 @@
 /*
  * What repeats save for their backward, and which of it can be built again.
  * Read off the program: a region whose `saved` takes what a repeat's body
- * saves runs the trips of that backward, and so do the regions around both.
+ * saves runs the iterations of that backward, and so do the regions around
+ * both.
  */
 #include "passes/recompute.h"
 

@@ -1,9 +1,9 @@
 /*
  * Which part of a program drops which set.  Where the stages of a plan
- * recompute differently, a repeat whose trips lie on several of them becomes
- * several, each of the trips of neighbours that drop the same; and so does
- * the repeat that runs its trips backward, in the opposite order.  What a
- * repeat carries goes from part to part.
+ * recompute differently, a repeat whose iterations lie on several of them
+ * becomes several, each of the iterations of neighbours that drop the same;
+ * and so does the repeat that runs its iterations backward, in the opposite
+ * order.  What a repeat carries goes from part to part.
  *
  * After that each part is a repeat like any other, as if the model had been
  * written so, and nobody behind this pass needs to know.  Saves of the second
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* Trips of a repeat that drop one set. */
+/* Iterations of a repeat that drop one set. */
 struct part {
 	int64_t start, count;
 	const char *what;
@@ -118,7 +118,7 @@ find_units(struct split *s)
 
 /* ---- parts ---- */
 
-/* Whether the stages of the plan share its trips, as stage.c has it. */
+/* Whether the stages of the plan share its iterations, as stage.c has it. */
 static bool
 is_cut(const struct split *s, const struct unit *u)
 {
@@ -127,7 +127,7 @@ is_cut(const struct split *s, const struct unit *u)
 	return n->nresults && !ir_attr(s->m, n, IR_ATTR_REVERSE);
 }
 
-/* The parts of a unit whose first trip is layer `first` of all. */
+/* The parts of a unit whose first iteration is layer `first` of all. */
 static void
 find_parts(struct split *s, struct unit *u, int64_t first)
 {
@@ -185,7 +185,7 @@ find_all_parts(struct split *s)
 	}
 }
 
-/* Whether unit b runs the trips of f from the last to the first. */
+/* Whether unit b runs the iterations of f from the last to the first. */
 static bool
 mirrors(const struct split *s, const struct unit *b, const struct unit *f)
 {
@@ -218,13 +218,15 @@ check_mates(const struct split *s)
 		const struct unit *u = &s->units.at[i], *f = cut_like(s, u);
 
 		if (f && f != u && (u->torn || !mirrors(s, u, f))) {
-			diag_error(&s->m->ctx->diags,
-				   ir_node(s->m, u->node)->span, "the stages "
-				   "of the plan recompute differently, so "
-				   "repeats are cut between them, and this one "
-				   "%s, expected the trips of one, reversed",
-				   u->torn ? "takes the saves of several"
-				   : "takes the saves of other trips");
+			diag_error(
+				&s->m->ctx->diags, ir_node(s->m, u->node)->span,
+				"the stages "
+				"of the plan recompute differently, so "
+				"repeats are cut between them, and this one "
+				"%s, expected the iterations of one, reversed",
+				u->torn ?
+					"takes the saves of several" :
+					"takes the saves of other iterations");
 			return false;
 		}
 	}
@@ -347,7 +349,9 @@ copy_body(struct split *s, region_id from, const struct part *part)
 	return to;
 }
 
-/* The repeat over the trips of one part, which starts from these values. */
+/*
+ * The repeat over the iterations of one part, which starts from these values.
+ */
 static value_id
 copy_repeat(struct split *s, node_id id, const value_id *from,
 	    const struct part *part)

@@ -1,5 +1,5 @@
 /*
- * What a weight is for, told from who uses it and never from its name: a
+ * What a weight is for. It follows from its users, never from its name: a
  * table that is looked up is an embedding; a matrix of an indexed
  * contraction holds experts; one whose product comes out of the model is the
  * head; one whose product goes into attention, or which takes what comes out

@@ -3,8 +3,8 @@
  * check*.c files, and for their test.
  *
  * What the functions say under a name is a use of it.  A name in a repeat
- * stands for one tensor per trip; such sets are ranges of trips throughout,
- * so nothing here grows with the depth of a model.
+ * stands for one tensor per iteration; such sets are ranges of iterations
+ * throughout, so nothing here grows with the depth of a model.
  */
 #ifndef PASSES_CHECK_H
 #define PASSES_CHECK_H
@@ -35,13 +35,13 @@ struct check_use {
 	node_id node;
 	uint32_t fn;		/* of check.fns */
 	sym_t key;		/* the name, see check_facts.c */
-	int64_t lo, hi;		/* trips lo .. hi-1; 0 and 1 outside of all */
+	int64_t lo, hi; /* iterations lo .. hi-1; 0 and 1 outside of all */
 	int64_t times;		/* how often it runs for each of them */
 	uint32_t at;		/* which node of its function */
 	node_id repeat;		/* the outermost one around, or 0 */
 };
 
-/* Trips of one use, or of several one behind the other. */
+/* Iterations of one use, or of several one behind the other. */
 struct check_run {
 	int64_t lo, hi;
 	uint32_t use;		/* the first of them */
@@ -83,9 +83,12 @@ const struct ir_type *check_type(const struct check *c,
 				 const struct check_use *u);
 const struct check_fn *check_fn_of(const struct check *c,
 				   const struct check_use *u);
-/* "stage 2, stage2_forward: weight `h.{i}.w` of trips 4 to 7" */
+/* "stage 2, stage2_forward: weight `h.{i}.w` of iterations 4 to 7" */
 const char *check_text(const struct check *c, const struct check_use *u);
-/* "trips 4 to 7", "trip 3", or nothing where the name tells none apart. */
+/*
+ * "iterations 4 to 7", "iteration 3", or nothing where the name tells none
+ * apart.
+ */
 const char *check_trips(const struct check *c, const struct check_use *u,
 			int64_t lo, int64_t hi);
 /* An error about the use: the text above, a colon, and this. */
@@ -94,19 +97,19 @@ void check_fail(struct check *c, const struct check_use *u, const char *fmt,
 void check_note(struct check *c, const struct check_use *u, const char *fmt,
 		...) BASE_PRINTF(3, 4);
 
-/* ---- check_runs.c: sets of trips ---- */
+/* ---- check_runs.c: sets of iterations ---- */
 
 void check_run_add(struct check *c, struct check_runs *r, uint32_t use);
-/* By their first trip. */
+/* By their first iteration. */
 void check_run_sort(struct check_runs *r);
-/* The first two that have a trip in common; sorted. */
+/* The first two that have an iteration in common; sorted. */
 bool check_run_twice(const struct check_runs *r, struct check_run *a,
 		     struct check_run *b);
-/* Each use is one time, and no two have a trip in common: sorted; `what` is
+/* Each use is one time, and no two share an iteration: sorted; `what` is
  * done, " on this rank" or so. */
 void check_once(struct check *c, const struct check_runs *r, const char *what,
 		const char *where);
-/* The first trips of one that the other lacks; both sorted. */
+/* The first iterations of one that the other lacks; both sorted. */
 bool check_run_lacks(const struct check_runs *of, const struct check_runs *in,
 		     struct check_run *gap);
 

@@ -2,8 +2,8 @@
  * What the functions of a rank program say, and under which names.
  *
  * A name becomes a key: the variable of the outermost repeat that it
- * mentions is `{}`, and its trips are the use's range; those of inner
- * repeats, which no pass cuts, stand in the key with their trips.  So two
+ * mentions is `{}`, and its iterations are the use's range; those of inner
+ * repeats, which no pass cuts, stand in the key with their iterations.  So two
  * uses are of the same tensors where their keys are equal and their ranges
  * overlap.
  */
@@ -18,7 +18,7 @@ struct frame {
 	bool named;		/* the name at hand mentions it */
 };
 
-/* The key of a name in one repeat, of all its trips alike. */
+/* The key of a name in one repeat, of all its iterations alike. */
 struct in_repeat {
 	sym_t var, key;		/* of the variable; key 0: not known */
 };
@@ -112,7 +112,7 @@ find_key(struct walk *w, sym_t name, sym_t *key)
 	struct in_repeat *x = &w->keys[name];
 	const struct frame *range;
 
-	/* stages have the same names, each for other trips */
+	/* stages have the same names, each for other iterations */
 	if (w->depth == 1 && x->key && x->var == w->frames[0].var) {
 		w->frames[0].named = true;
 		*key = x->key;
@@ -377,10 +377,10 @@ check_trips(const struct check *c, const struct check_use *u, int64_t lo,
 	if (!strstr(intern_text(&c->keys, u->key), "{}")) {
 		return "";
 	}
-	return hi - lo == 1 ? arena_printf(c->a, " of trip %lld",
-					   (long long)lo)
-		: arena_printf(c->a, " of trips %lld to %lld", (long long)lo,
-			       (long long)hi - 1);
+	return hi - lo == 1 ?
+		       arena_printf(c->a, " of iteration %lld", (long long)lo) :
+		       arena_printf(c->a, " of iterations %lld to %lld",
+				    (long long)lo, (long long)hi - 1);
 }
 
 const char *

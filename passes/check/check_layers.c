@@ -1,5 +1,5 @@
 /*
- * Which trips run where, and which elements: all of them, each once.
+ * Which iterations run where, and which elements: all of them, each once.
  */
 #include "passes/check/check.h"
 
@@ -13,8 +13,8 @@ struct piece {
 	node_id node;
 	uint32_t stage;
 	int64_t lo, hi;
-	bool later;		/* trips before it are on another stage */
-	sym_t sign;		/* a name of its trips that tells it, or 0 */
+	bool later;		/* iterations before it are on another stage */
+	sym_t sign; /* a name of its iterations that tells it, or 0 */
 	const struct check_use *use;	/* of that name */
 };
 
@@ -63,7 +63,7 @@ find_signs(struct layers *l, const struct check_fn *f, uint32_t from)
 }
 
 /*
- * Trips of a repeat that lies on several stages come in order, and none is
+ * Iterations of a repeat that lies on several stages come in order, and none is
  * run twice or left out: each piece begins where the one before it ends.
  */
 static void
@@ -79,7 +79,7 @@ trips_follow(struct layers *l, struct piece *p)
 	p->later = before != NULL;
 	if (before && before->hi != p->lo) {
 		diag_error(&c->m->ctx->diags, ir_node(c->m, p->node)->span,
-			   "stage %u, repeat with `%s`: found trips from "
+			   "stage %u, repeat with `%s`: found iterations from "
 			   "%lld on, expected from %lld on, where stage %u "
 			   "ends", p->stage, intern_text(&c->keys, p->sign),
 			   (long long)p->lo, (long long)before->hi,
@@ -101,7 +101,7 @@ any_read(const struct check *c, const struct ir_node *n)
 	return n->nresults == 0;
 }
 
-/* Each stage runs as many trips as the plan gives it. */
+/* Each stage runs as many iterations as the plan gives it. */
 static void
 layers_of_stage(struct layers *l, const struct check_fn *f)
 {
@@ -131,17 +131,19 @@ layers_of_stage(struct layers *l, const struct check_fn *f)
 		VEC_PUSH(c->a, &l->at, p);
 		if (!any_read(c, n)) {
 			diag_error(&c->m->ctx->diags, n->span, "stage %u, "
-				   "forward: nothing uses what trip %lld "
+				   "forward: nothing uses what iteration %lld "
 				   "hands on, expected a use", f->stage,
 				   (long long)(p.hi - 1));
 		}
 	}
 	if (sum != c->plan.layers[f->stage]) {
-		diag_error(&c->m->ctx->diags, span_of(c, f), "stage %u, "
-			   "forward: found %lld trips of repeats, expected "
-			   "%lld: so many layers the plan gives it", f->stage,
-			   (long long)sum,
-			   (long long)c->plan.layers[f->stage]);
+		diag_error(
+			&c->m->ctx->diags, span_of(c, f),
+			"stage %u, "
+			"forward: found %lld iterations of repeats, expected "
+			"%lld: so many layers the plan gives it",
+			f->stage, (long long)sum,
+			(long long)c->plan.layers[f->stage]);
 	}
 	find_signs(l, f, from);
 	for (i = from; i < l->at.n; i++) {
@@ -152,8 +154,9 @@ layers_of_stage(struct layers *l, const struct check_fn *f)
 /* ---- backward ---- */
 
 /*
- * Backward runs the trips that its stage's forward ran, from the last to the
- * first: a repeat that takes what another kept has its trips, reversed.
+ * Backward runs the iterations that its stage's forward ran, from the last to
+ * the first: a repeat that takes what another kept has its iterations,
+ * reversed.
  */
 static void
 mirrors(struct check *c, const struct check_use *take, node_id forward)
@@ -166,20 +169,22 @@ mirrors(struct check *c, const struct check_use *take, node_id forward)
 	int64_t bn = ir_attr_int(c->m, b, IR_ATTR_COUNT, 1);
 
 	if (lo != blo || n != bn) {
-		check_fail(c, take, "found it in a repeat of trips %lld to "
+		check_fail(c, take,
+			   "found it in a repeat of iterations %lld to "
 			   "%lld, expected %lld to %lld, as in forward",
 			   (long long)blo, (long long)(blo + bn - 1),
 			   (long long)lo, (long long)(lo + n - 1));
 	} else if (!ir_attr(c->m, b, IR_ATTR_REVERSE) ==
 		   !ir_attr(c->m, f, IR_ATTR_REVERSE)) {
-		check_fail(c, take, "its repeat runs the trips in the order "
+		check_fail(c, take,
+			   "its repeat runs the iterations in the order "
 			   "of forward, expected from the last to the first");
 	}
 }
 
 /*
- * Trips hand on what they made: forward to what follows, backward to the
- * trips before.  Otherwise the model falls into two, of which one stands
+ * Iterations hand on what they made: forward to what follows, backward to the
+ * iterations before.  Otherwise the model falls into two, of which one stands
  * still.
  */
 static void
@@ -193,11 +198,12 @@ hands_on(struct layers *l, node_id forward, node_id backward)
 		p = l->at.at[i].node == forward ? &l->at.at[i] : NULL;
 	}
 	if (p && p->later && !any_read(c, ir_node(c->m, backward))) {
-		diag_error(&c->m->ctx->diags, ir_node(c->m, backward)->span,
-			   "stage %u, backward: nothing uses the gradient "
-			   "that comes out of trip %lld, expected trip %lld "
-			   "to", p->stage, (long long)p->lo,
-			   (long long)(p->lo - 1));
+		diag_error(
+			&c->m->ctx->diags, ir_node(c->m, backward)->span,
+			"stage %u, backward: nothing uses the gradient "
+			"that comes out of iteration %lld, expected "
+			"iteration %lld to",
+			p->stage, (long long)p->lo, (long long)(p->lo - 1));
 	}
 }
 
@@ -207,7 +213,7 @@ mirrors_all(struct layers *l)
 {
 	struct check *c = l->c;
 	node_id *saver = arena_alloc(c->a, c->nstages * sizeof *saver);
-	node_id *told = arena_alloc(c->a, c->m->nodes.n * sizeof *told);
+	node_id *reported = arena_alloc(c->a, c->m->nodes.n * sizeof *reported);
 	uint32_t i;
 	sym_t key;
 
@@ -225,8 +231,8 @@ mirrors_all(struct layers *l)
 			if (ir_is(n->op, IRF_SINK)) {
 				saver[f->stage] = f->phase == CHECK_FORWARD
 					? u->repeat : 0;
-			} else if (saver[f->stage] && !told[u->repeat]) {
-				told[u->repeat] = 1;
+			} else if (saver[f->stage] && !reported[u->repeat]) {
+				reported[u->repeat] = 1;
 				mirrors(c, u, saver[f->stage]);
 				if (f->phase == CHECK_BACKWARD) {
 					hands_on(l, saver[f->stage],
@@ -346,19 +352,19 @@ all_slices(struct check *c, int64_t size, uint32_t cut, struct slice *out)
  * are all of it, once.  A rank may have none.
  */
 static void
-covered_once(struct check *c, dim_id d, uint32_t cut, struct slice *room)
+covered_once(struct check *c, dim_id d, uint32_t cut, struct slice *slices)
 {
 	int64_t size = ir_dim_size(c->m, d), next = 0;
-	uint32_t n = all_slices(c, size, cut, room), i;
+	uint32_t n = all_slices(c, size, cut, slices), i;
 	struct buf b;
 
-	for (i = 1; i < n && room[i - 1].start <= room[i].start; i++) {
+	for (i = 1; i < n && slices[i - 1].start <= slices[i].start; i++) {
 	}
 	if (i < n) {
-		qsort(room, n, sizeof *room, by_start);
+		qsort(slices, n, sizeof *slices, by_start);
 	}
-	for (i = 0; i < n && room[i].start == next; i++) {
-		next += room[i].count;
+	for (i = 0; i < n && slices[i].start == next; i++) {
+		next += slices[i].count;
 	}
 	if (i == n && next == size) {
 		return;
@@ -369,7 +375,7 @@ covered_once(struct check *c, dim_id d, uint32_t cut, struct slice *room)
 		   "found element %lld of %lld on %s, expected each on one",
 		   ir_dim_name(c->m, d), buf_text(&b),
 		   (long long)next, (long long)size,
-		   i < n && room[i].start < next ? "two ranks" : "no rank");
+		   i < n && slices[i].start < next ? "two ranks" : "no rank");
 }
 
 /* Ranks along the axes of a cut, and two slices each at most... */
@@ -410,7 +416,7 @@ void
 check_pieces(struct check *c)
 {
 	struct cuts k = { .a = c->a };
-	struct slice *room = NULL;
+	struct slice *slices = NULL;
 	size_t has = 0, want;
 	value_id v;
 	uint32_t i;
@@ -426,10 +432,11 @@ check_pieces(struct check *c)
 			}
 			want = room_for(c, t->cut[i]);
 			if (want > has) {
-				room = arena_alloc(c->a, want * sizeof *room);
+				slices = arena_alloc(c->a,
+						     want * sizeof *slices);
 				has = want;
 			}
-			covered_once(c, t->dims[i], t->cut[i], room);
+			covered_once(c, t->dims[i], t->cut[i], slices);
 		}
 	}
 }

@@ -1,5 +1,5 @@
 /*
- * Sets of trips as sorted ranges.
+ * Sets of iterations as sorted ranges.
  */
 #include "passes/check/check.h"
 

@@ -22,7 +22,7 @@ struct tensor {
 	bool weight;		/* trained, if anything is */
 	bool state;
 	struct check_runs held, read, added, stored, gradients;	/* by all */
-	struct check_runs several;	/* trips that more than one holds */
+	struct check_runs several; /* iterations that more than one holds */
 	struct check_runs moved;	/* the loss says where to */
 	VEC(struct holder) holders;	/* by pipe, those that say the name */
 };
@@ -47,7 +47,10 @@ derive(struct derived *d, value_id v)
 
 static void derive_region(struct derived *d, region_id id);
 
-/* A repeat, as often as a trip finds that one more value of the next counts. */
+/*
+ * A repeat, as often as an iteration finds that one more value of the next
+ * counts.
+ */
 static void
 derive_repeat(struct derived *d, const struct ir_node *n)
 {
@@ -165,7 +168,7 @@ add_use(struct tensor *t, struct holder *h, uint32_t use)
 	}
 }
 
-/* Trips that the stages of more than one pipeline rank hold. */
+/* Iterations that the stages of more than one pipeline rank hold. */
 static int
 by_trip(const void *a, const void *b)
 {
@@ -230,7 +233,7 @@ find_several(struct tensor *t)
 }
 
 static void
-gather(struct tensor *t, struct said *room)
+gather(struct tensor *t, struct said *said)
 {
 	struct check *c = t->c;
 	uint32_t i, n = 0;
@@ -238,17 +241,17 @@ gather(struct tensor *t, struct said *room)
 	for (i = c->key_begin[t->key]; i < c->key_begin[t->key + 1]; i++) {
 		uint32_t k = c->by_key[i];
 
-		room[n].use = k;
-		room[n++].pipe = check_fn_of(c, &c->uses.at[k])->pipe;
+		said[n].use = k;
+		said[n++].pipe = check_fn_of(c, &c->uses.at[k])->pipe;
 	}
-	qsort(room, n, sizeof *room, by_pipe);
+	qsort(said, n, sizeof *said, by_pipe);
 	for (i = 0; i < n; i++) {
-		if (i == 0 || room[i].pipe != room[i - 1].pipe) {
-			struct holder h = { .pipe = room[i].pipe };
+		if (i == 0 || said[i].pipe != said[i - 1].pipe) {
+			struct holder h = { .pipe = said[i].pipe };
 
 			VEC_PUSH(c->a, &t->holders, h);
 		}
-		add_use(t, &t->holders.at[t->holders.n - 1], room[i].use);
+		add_use(t, &t->holders.at[t->holders.n - 1], said[i].use);
 	}
 	for (i = 0; i < t->holders.n; i++) {
 		struct holder *h = &t->holders.at[i];
@@ -343,7 +346,7 @@ gradient_read(struct tensor *t, const struct holder *h)
 }
 
 /*
- * A trip of a weight that the loss is derived from is accumulated by some
+ * An iteration of a weight that the loss is derived from is accumulated by some
  * backward, or it would stand still.  A weight that only makes choices, as of
  * the best experts, has no gradient.
  */
@@ -424,7 +427,7 @@ each_adds_its_part(struct tensor *t, uint32_t *first, uint32_t *next)
 	}
 }
 
-/* The trips of one that are also in the other. */
+/* The iterations of one that are also in the other. */
 static void
 both(struct check *c, const struct check_runs *x, const struct check_runs *y,
      struct check_runs *out)
@@ -506,7 +509,7 @@ added_once(struct check *c, const struct check_use *u, uint32_t *last)
 void
 check_tensors(struct check *c)
 {
-	struct said *room = arena_alloc(c->a, (c->uses.n + 1) * sizeof *room);
+	struct said *said = arena_alloc(c->a, (c->uses.n + 1) * sizeof *said);
 	uint32_t *last = arena_alloc(c->a, c->m->values.n * sizeof *last);
 	uint32_t *first = arena_alloc(c->a, c->nstages * sizeof *first);
 	uint32_t *next = arena_alloc(c->a, (c->uses.n + 1) * sizeof *next);
@@ -517,7 +520,7 @@ check_tensors(struct check *c)
 	for (key = 1; key < c->keys.text.n && c->updates; key++) {
 		struct tensor t = { .c = c, .key = key, .derived = derived };
 
-		gather(&t, room);
+		gather(&t, said);
 		if (!t.weight && !t.state && !t.added.n) {
 			continue;
 		}

@@ -8,11 +8,11 @@
 
 #include <string.h>
 
-/* Where a pipe stands: in a trip of each repeat around. */
+/* Where a pipe stands: in an iteration of each repeat around. */
 struct level {
 	region_id region;
 	uint32_t next;		/* node */
-	int64_t trip, left;	/* of the repeat */
+	int64_t iter, left;	/* of the repeat */
 	sym_t var;
 	bool reverse;
 };
@@ -23,7 +23,7 @@ struct pipe {
 	node_id node;		/* a collective, or 0: it has ended */
 	sym_t name;		/* of a share: full */
 	sym_t key;
-	int64_t trip;
+	int64_t iter;
 };
 
 struct updates {
@@ -31,7 +31,7 @@ struct updates {
 	struct pipe *pipes;
 	uint8_t *busy;		/* by region: 1 nothing in it, 2 something */
 	uint32_t *use_of;	/* by node: its use, and 1 */
-	struct intern names;	/* of trips */
+	struct intern names;	/* of iterations */
 };
 
 /* ---- one pipe ---- */
@@ -80,14 +80,14 @@ enter(struct updates *x, struct pipe *p, const struct ir_node *n)
 	struct level l = { .region = n->region };
 
 	l.left = ir_attr_int(c->m, n, IR_ATTR_COUNT, 1);
-	l.trip = ir_attr_int(c->m, n, IR_ATTR_START, 0);
+	l.iter = ir_attr_int(c->m, n, IR_ATTR_START, 0);
 	l.reverse = ir_attr(c->m, n, IR_ATTR_REVERSE) != NULL;
-	l.trip += l.reverse ? l.left - 1 : 0;
+	l.iter += l.reverse ? l.left - 1 : 0;
 	l.var = var ? var->text : 0;
 	p->at[p->depth++] = l;
 }
 
-/* The trip that a share is of; its key has those of inner repeats. */
+/* The iteration that a share is of; its key has those of inner repeats. */
 static void
 set_name(struct updates *x, struct pipe *p)
 {
@@ -99,14 +99,14 @@ set_name(struct updates *x, struct pipe *p)
 	uint32_t i;
 
 	p->key = u->key;
-	p->trip = u->lo;
+	p->iter = u->lo;
 	for (i = p->depth; i-- > 1;) {
 		const char *var = ir_text(c->m->ctx, p->at[i].var);
 
 		if (p->at[i].var && pass_mentions(name, var)) {
-			p->trip = p->at[i].trip;	/* outermost: last */
+			p->iter = p->at[i].iter;	/* outermost: last */
 			name = pass_rename(c->a, name, var, arena_printf(c->a,
-				"%lld", (long long)p->at[i].trip));
+				"%lld", (long long)p->at[i].iter));
 		}
 	}
 	p->name = intern_str(&x->names, name);
@@ -126,7 +126,7 @@ step(struct updates *x, struct pipe *p)
 
 		if (l->next == r->nodes.n) {
 			l->next = 0;
-			l->trip += l->reverse ? -1 : 1;
+			l->iter += l->reverse ? -1 : 1;
 			p->depth -= --l->left <= 0;
 			continue;
 		}
@@ -215,8 +215,8 @@ takes_part(const struct updates *x, const struct pipe *p, uint32_t i)
 	for (k = c->key_begin[p->key]; k < c->key_begin[p->key + 1]; k++) {
 		const struct check_use *u = &c->uses.at[c->by_key[k]];
 
-		if (check_fn_of(c, u)->pipe == i && u->lo <= p->trip &&
-		    p->trip < u->hi && check_node(c, u)->op == IR_SHARE) {
+		if (check_fn_of(c, u)->pipe == i && u->lo <= p->iter &&
+		    p->iter < u->hi && check_node(c, u)->op == IR_SHARE) {
 			return true;
 		}
 	}

@@ -21,7 +21,7 @@ struct place_price {
 		       int64_t ranks);
 	double (*run)(const struct place_price *p, double flops,
 		      double bytes);
-	/* Keeping them from the forward trip to the backward one. */
+	/* Keeping them from the forward iteration to the backward one. */
 	double (*held)(const struct place_price *p, double bytes);
 	uint64_t seed;		/* of prices drawn at random, for tests */
 	uint32_t *drawn;	/* how many so far */
@@ -32,7 +32,10 @@ enum place_kind {
 	PLACE_TIME, PLACE_CONTEXT, PLACE_TENSOR, PLACE_DATA, PLACE_EXPERT
 };
 
-/* How a value is along an axis, as a byte: by which of its dims is told. */
+/*
+ * How a value is along an axis, as a byte: the number of the dim that it is
+ * split by.
+ */
 enum {
 	PLACE_WHOLE,
 	PLACE_SPLIT,		/* by its first dim, and so on */
@@ -180,7 +183,7 @@ struct place {
 	double *spread;		/* by value: ranks that share it */
 	double *asked;		/* by value: the same of what users want */
 	double *shared;		/* by node: ranks that share its work */
-	uint32_t *colls;	/* by node: axes along which it talks */
+	uint32_t *colls;	/* by node: axes it communicates along */
 	const struct place_chosen *chosen;	/* the last one, if kept */
 	struct program *program;	/* in the memo; NULL: none is kept */
 	/* by place in the pool of operands; by region, what it hands back */
@@ -265,7 +268,7 @@ bool place_solve(struct place *p);
 
 /* Along the axis at hand, which is new to the type: till now it is whole. */
 void place_set(const struct place *p, type_id *t, struct ir_along s);
-/* Room for the turns of all axes. */
+/* Memory for the order of all axes. */
 void place_open_turns(struct place *p);
 /* Counts what nodes do along the axis at hand into what they share. */
 void place_add_runs(struct place *p);
@@ -285,7 +288,7 @@ struct solve_memo *place_planned(const struct place *p);
 
 /* ---- place_write.c ----------------------------------------------------- */
 
-/* Puts conversions where values and wants differ, and `on` where ops talk. */
+/* Inserts a conversion where a value and its user differ, and sets `on`. */
 bool place_write(struct place *p);
 
 #endif

@@ -102,7 +102,7 @@ gradient_options(struct choice *c, struct cell *x, uint32_t of, value_id v)
 	}
 }
 
-/* What is kept from forward to backward takes room meanwhile. */
+/* What is kept from forward to backward takes memory meanwhile. */
 static void
 price_stash(struct choice *c, const struct cell *x, value_id v)
 {

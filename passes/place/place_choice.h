@@ -64,7 +64,7 @@ struct due {
 	bool update;		/* in a layer that runs once a step */
 	uint32_t table, n;	/* its number, and its entries */
 	uint32_t of;		/* the value; of DUE_RUNS the node */
-	double trips;		/* that its region makes in a microbatch */
+	double iters;		/* that its region makes in a microbatch */
 	union {
 		const uint8_t *code;		/* DUE_STEPS: by entry */
 		const struct cell *cell;	/* DUE_HELD: whose options */
@@ -114,7 +114,7 @@ struct choice {
 	struct cell **carried;	/* by region of a repeat, and its result */
 	struct cell *handed;	/* by result of the model */
 	bool update;		/* in a layer that runs once a step */
-	double trips;		/* that the region at hand makes */
+	double iters;		/* that the region at hand makes */
 	VEC(node_id) owner;	/* by variable, for a message */
 };
 

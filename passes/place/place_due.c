@@ -24,7 +24,7 @@ void
 place_is_due(struct choice *c, struct due d)
 {
 	d.update = c->update;
-	d.trips = c->trips;
+	d.iters = c->iters;
 	d.n = (uint32_t)c->s->tables.at[d.table].n;
 	c->nentries += d.n;
 	VEC_PUSH(c->arena, &c->due, d);
@@ -107,8 +107,8 @@ place_fill(struct choice *c)
 
 	x.of = arena_alloc(&p->scratch, p->nvalues * sizeof *x.of);
 	for (; d < end; at += d++->n) {
-		double times = d->update ? d->trips
-			: d->trips * (double)p->plan->nmicrobatches;
+		double times = d->update ? d->iters
+			: d->iters * (double)p->plan->nmicrobatches;
 
 		solve_tell(c->s, d->table, at);
 		if (d->kind == DUE_STEPS) {

@@ -176,8 +176,9 @@ sink_node(struct choice *c, node_id id)
 static void scan_region(struct choice *c, region_id r);
 
 /*
- * Activations that go from trip to trip are no parts of a sum over tensor
- * ranks: each would be rounded in every trip, and added up at the end.
+ * Activations that go from iteration to iteration are no parts of a sum over
+ * tensor ranks: each would be rounded in every iteration, and added up at the
+ * end.
  */
 static void
 drop_parts(const struct choice *c, struct cell *x, const struct ir_type *type)
@@ -200,7 +201,7 @@ repeat_node(struct choice *c, node_id id)
 	struct place *p = c->p;
 	const struct ir_node *n = ir_node(p->m, id);
 	const struct ir_region *body = &p->m->regions.at[n->region];
-	double outer = c->trips, inner = outer * (double)
+	double outer = c->iters, inner = outer * (double)
 		ir_attr_int(p->m, n, IR_ATTR_COUNT, 1);
 	struct cell *x = arena_alloc(c->arena, n->nresults * sizeof *x);
 	uint32_t i;
@@ -213,19 +214,19 @@ repeat_node(struct choice *c, node_id id)
 		drop_parts(c, &x[i], ir_type(p->m, param));
 		place_new_cell(c, &x[i], id);
 		place_link_into(c, &x[i], ir_args(p->m, n)[i], false);
-		c->trips = inner;	/* it is converted in each trip */
+		c->iters = inner;	/* it is converted in each iteration */
 		value_of_all(c, param, id);
-		c->trips = outer;
+		c->iters = outer;
 		place_link_same(c, &x[i], param);
 		value_of_all(c, n->result + i, id);
 		place_link_same(c, &x[i], n->result + i);
 	}
-	c->trips = inner;
+	c->iters = inner;
 	scan_region(c, n->region);
 	for (i = 0; i < n->nresults; i++) {
 		place_link_into(c, &x[i], body->results.at[i], false);
 	}
-	c->trips = outer;
+	c->iters = outer;
 }
 
 static void
@@ -362,7 +363,7 @@ shape(struct place *p)
 
 	if (!c) {
 		c = place_new_shape(p);
-		c->trips = 1;
+		c->iters = 1;
 		choice_init(c);
 		place_find_weights(c);
 		scan_funcs(c);

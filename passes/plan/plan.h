@@ -39,7 +39,7 @@ struct plan {
 	/* the same by stage; NULL: alike, else the above is only text */
 	const char **recompute_of;
 	bool offload;		/* the optimizer's state lies on the host */
-	int64_t chunks;		/* parts of talk and contraction; 0: auto */
+	int64_t chunks;		/* parts of collectives; 0: auto */
 	bool join;		/* collectives that are ready are one call */
 	uint32_t nstages;	/* pp * interleave */
 	int64_t *layers;	/* by stage; NULL: even */
@@ -54,7 +54,7 @@ struct plan {
 	const char *const *tiles;
 	struct span tiles_at;	/* where all of them are said */
 	/* what it comes to for this model */
-	int64_t nlayers;	/* trips of its outermost repeats that carry */
+	int64_t nlayers; /* iterations of its outermost repeats that carry */
 	int64_t batch;		/* sequences of a step */
 	int64_t nranks;		/* the product of the degrees */
 };
@@ -84,7 +84,7 @@ const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 
 /* Whether the plan, or that of rank programs, offloads; no other is read. */
 bool plan_offload(const struct ir_module *m);
-/* The same of parts of talk; 0: as many as are quickest. */
+/* The same of parts of collectives; 0: as many as are quickest. */
 int64_t plan_chunks(const struct ir_module *m);
 /* The same of `join`. */
 bool plan_joins(const struct ir_module *m);
@@ -152,7 +152,7 @@ struct plan_value {
 };
 
 /*
- * Sets a key, if key and value are right as far as that can be told without
+ * Sets a key, if key and value are right as far as that is known without
  * a model; it replaces what another text said, and a second time in the same
  * text is an error.  False after errors.
  */

@@ -103,8 +103,8 @@ see_region(struct look *l, region_id id)
 }
 
 /*
- * The trips of the repeats of a body that carry values, and of the layers it
- * calls.  A repeat that runs backward is the gradient of another.
+ * The iterations of the repeats of a body that carry values, and of the layers
+ * it calls.  A repeat that runs backward is the gradient of another.
  */
 static int64_t
 count_layers(const struct look *l, region_id id)

@@ -4,7 +4,7 @@
  *
  * A setting holds one word, one text of at most 4,096 bytes or eight
  * numbers, and `stages` may be longer: a list is a text, "5*16, 4", and what
- * has no room in it goes on in `plan.stages.more1` and so on.
+ * does not fit in it goes on in `plan.stages.more1` and so on.
  */
 #include "passes/plan/plan_keys.h"
 #include "passes/sched/sched.h"

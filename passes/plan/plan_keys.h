@@ -28,10 +28,10 @@ extern const struct plan_row plan_rows[PLAN_NKEYS];
 
 /* ---- plan_keys.c ------------------------------------------------------ */
 
-/* NULL, with *more set, if it holds what another key has no room for. */
+/* NULL, with *more set, if it continues another key. */
 const struct plan_row *plan_find(const char *key, bool *more);
 void plan_unknown(struct ir_module *m, const char *key, struct span at);
-/* Right as far as that can be told without a model; else reported. */
+/* Legal as far as that is known without a model; else reported. */
 bool plan_check(struct ir_module *m, const struct plan_row *row,
 		const struct plan_value *v);
 /* The value becomes the setting, whatever that was before. */

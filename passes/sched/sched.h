@@ -80,7 +80,7 @@ extern const struct sched_kind_info sched_kinds[SCHED_NKINDS];
 /* No actions yet, and every stage on rank 0. */
 struct sched *sched_new(struct arena *a, uint32_t nranks, uint32_t nstages,
 			uint32_t nmicrobatches);
-/* Room for so many actions of a rank; more fit, but take longer. */
+/* Reserves memory for so many actions of a rank; more are slower. */
 void sched_reserve(struct arena *a, struct sched *s, uint32_t rank,
 		   uint32_t n);
 /* At the end of the rank's list. Its numbers must be of this schedule. */

@@ -405,7 +405,7 @@ keep_windows(struct arena *a, const struct maker *k, const struct windows *w)
 	}
 }
 
-/* Room for all steps, in the arena where they stay. */
+/* Memory for all steps, in the arena where they stay. */
 static void
 open_steps(struct arena *a, struct maker *k)
 {

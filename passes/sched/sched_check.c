@@ -136,7 +136,7 @@ enter(struct audit *c, struct sched_place p, bool own)
 	const struct sched_action *a = action_at(c->s, p);
 	struct sched_place *first = c->first +
 		(size_t)a->microbatch * SCHED_NPARTS;
-	bool told = !own;
+	bool reported = !own;
 	uint32_t part;
 
 	for (part = 0; part < SCHED_NPARTS; part++) {
@@ -145,9 +145,9 @@ enter(struct audit *c, struct sched_place p, bool own)
 		}
 		if (first[part].rank == NOWHERE) {
 			first[part] = p;
-		} else if (!told) {
+		} else if (!reported) {
 			say_twice(c, p, first[part]);
-			told = true;
+			reported = true;
 		}
 	}
 }

@@ -135,7 +135,7 @@ static void
 repeat(struct sched_maker *k, const char *pattern, uint32_t times)
 {
 	struct sched_list *list = &k->s->ranks[k->rank];
-	struct sched_action *at = list->actions.at;	/* room for all */
+	struct sched_action *at = list->actions.at;	/* reserved for all */
 	struct turn *steps[MAX_STEPS];
 	uint32_t n = read_steps(k, pattern, steps), m = k->s->nmicrobatches;
 	uint32_t made = list->actions.n, whole = k->whole, i;

@@ -139,7 +139,7 @@ unplaced(const struct ir_type *t)
 	return u;
 }
 
-/* Its copy for the caller; t keeps its room from step to step. */
+/* Its copy for the caller; t keeps its memory from step to step. */
 static void
 deliver(const struct whole *w, struct sim_tensor *t)
 {

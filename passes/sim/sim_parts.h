@@ -70,7 +70,7 @@ struct sim {
 	VEC(const char *) names;	/* of stored tensors, by number */
 	VEC(uint32_t) number;	/* by sym_t: 1 + the tensor's number */
 	VEC(double *) whole;	/* by number: what weights->get gave */
-	uint32_t *members, *others;	/* room for a group of all */
+	uint32_t *members, *others;	/* as many as a group of all */
 	struct ir_peer *peers;		/* the same */
 	struct sim_part *pieces;	/* the same */
 	uint32_t step;

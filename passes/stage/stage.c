@@ -8,7 +8,7 @@
  * What one stage makes and another uses crosses by `send` and `recv`; what
  * a stage's own backward needs crosses by `save` and `saved`; weights,
  * inputs and constants are read wherever they are used.  A repeat whose
- * trips lie on several stages becomes a repeat on each of them, so the
+ * iterations lie on several stages becomes a repeat on each of them, so the
  * programs grow with the number of stages, not with the depth.
  *
  * It stands last: it takes the nodes as they are and changes none of them,
@@ -80,7 +80,7 @@ want_axis(struct stage *st, const char *text, int64_t size, bool time,
 	}
 	if (!a && m->axes.n > IR_MAX_AXES) {
 		diag_error(&m->ctx->diags, model_span(m), "the mesh has %d "
-			   "axes, and there is no room for `%s`",
+			   "axes, and none is left for `%s`",
 			   IR_MAX_AXES, text);
 		return false;
 	}

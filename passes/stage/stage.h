@@ -14,7 +14,7 @@ enum stage_phase {
 	STAGE_NPHASES
 };
 
-/* Trips start .. start + count - 1 of a repeat. */
+/* Iterations start .. start + count - 1 of a repeat. */
 struct stage_range {
 	int64_t start, count;
 };
@@ -23,12 +23,12 @@ struct stage_range {
 struct stage_item {
 	node_id node;
 	bool backward;
-	bool cut;		/* its trips are spread over stages */
+	bool cut;		/* its iterations are spread over stages */
 	bool spread;		/* accumulates a sum, or another stage's */
 	bool apart;		/* a node of such a sum, which is not made */
 	uint32_t stage;		/* if not */
-	int64_t first;		/* cut: its first trip among all layers */
-	struct stage_range trips;	/* cut */
+	int64_t first;		/* cut: its first iteration among all layers */
+	struct stage_range iters;	/* cut */
 };
 
 /* One function that is made: a stage's part of one phase. */
@@ -85,7 +85,7 @@ struct stage {
  * after an error.
  */
 bool stage_units(struct stage *st);
-/* The trips of a cut item that the stage has. */
+/* The iterations of a cut item that the stage has. */
 struct stage_range stage_trips(const struct stage *st,
 			       const struct stage_item *it, uint32_t stage);
 struct stage_range stage_range_of(const struct ir_module *m,
@@ -108,10 +108,10 @@ uint32_t stage_fn_of(const struct stage *st, enum stage_phase phase,
 		     uint32_t stage);
 /* What stands for a value of the model in the function; made if need be. */
 value_id stage_bring(struct stage *st, uint32_t f, value_id v);
-/* A repeat like that one with this body, over these trips. */
+/* A repeat like that one with this body, over these iterations. */
 value_id stage_append_repeat(struct ir_module *m, region_id to, node_id like,
 			     const struct ir_new *carried, region_id body,
-			     const struct stage_range *trips);
+			     const struct stage_range *iters);
 
 /* The functions of all pipeline ranks, from the first nfuncs functions. */
 bool stage_update(struct stage *st, uint32_t nfuncs);

@@ -44,7 +44,7 @@ append(struct ir_module *m, region_id to, struct ir_new *n)
 value_id
 stage_append_repeat(struct ir_module *m, region_id to, node_id like,
 		    const struct ir_new *carried, region_id body,
-		    const struct stage_range *trips)
+		    const struct stage_range *iters)
 {
 	struct ir_new n, old;
 	uint32_t i;
@@ -60,9 +60,9 @@ stage_append_repeat(struct ir_module *m, region_id to, node_id like,
 			*ir_new_attr(&n, old.attrs[i].key) = old.attrs[i];
 		}
 	}
-	ir_new_int(&n, IR_ATTR_COUNT, trips->count);
-	if (trips->start) {
-		ir_new_int(&n, IR_ATTR_START, trips->start);
+	ir_new_int(&n, IR_ATTR_COUNT, iters->count);
+	if (iters->start) {
+		ir_new_int(&n, IR_ATTR_START, iters->start);
 	}
 	return append(m, to, &n);
 }
@@ -209,7 +209,7 @@ variable(struct stage *st, node_id repeat)
 	return a ? a->text : name(st, arena_printf(st->a, "trip%u", repeat));
 }
 
-/* "split4.{i}": one tensor per trip of every repeat around the value. */
+/* "split4.{i}": one tensor per iteration of every repeat around the value. */
 static sym_t
 split_name(struct stage *st, value_id v)
 {
@@ -348,7 +348,7 @@ enter_repeat(struct stage *st, uint32_t f, node_id id, bool first,
 		if (!carries(st, f, id, k)) {
 			continue;
 		}
-		/* later trips start from what earlier ones made */
+		/* later iterations start from what earlier ones made */
 		ir_new_arg(carried, stage_bring(st, f, first ? ir_args(m, &n)[k]
 					  : n.result + k));
 		carried->types[carried->nresults++] = type;
@@ -362,7 +362,7 @@ enter_repeat(struct stage *st, uint32_t f, node_id id, bool first,
 
 static void
 copy_repeat(struct stage *st, uint32_t f, node_id id, bool first,
-	    const struct stage_range *trips, region_id to)
+	    const struct stage_range *iters, region_id to)
 {
 	struct ir_module *m = st->m;
 	struct ir_node n = *ir_node(m, id);
@@ -382,7 +382,7 @@ copy_repeat(struct stage *st, uint32_t f, node_id id, bool first,
 				 v);
 		}
 	}
-	v = stage_append_repeat(m, to, id, &carried, body, trips);
+	v = stage_append_repeat(m, to, id, &carried, body, iters);
 	for (k = 0; k < n.nresults; k++) {
 		if (carries(st, f, id, k)) {
 			m->values.at[v].hint = m->values.at[n.result + k].hint;
@@ -398,9 +398,9 @@ copy_node(struct stage *st, uint32_t f, node_id id, region_id to)
 	value_id result = n->result, v;
 
 	if (n->region) {
-		struct stage_range trips = stage_range_of(st->m, n);
+		struct stage_range iters = stage_range_of(st->m, n);
 
-		copy_repeat(st, f, id, true, &trips, to);
+		copy_repeat(st, f, id, true, &iters, to);
 		return;
 	}
 	v = copy_plain(st, f, id, to);
@@ -435,9 +435,9 @@ fill(struct stage *st, uint32_t f)
 		const struct stage_item *it = &st->items.at[i];
 		struct stage_range r = stage_trips(st, it, fn->stage);
 		bool first = fn->phase == STAGE_FORWARD
-			? r.start == it->trips.start
-			: r.start + r.count == it->trips.start +
-					       it->trips.count;
+			? r.start == it->iters.start
+			: r.start + r.count == it->iters.start +
+					       it->iters.count;
 
 		if (it->backward != (fn->phase != STAGE_FORWARD) ||
 		    !belongs(st, f, it->node) || it->apart) {

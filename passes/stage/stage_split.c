@@ -5,7 +5,7 @@
  * 2023).
  *
  * The rule is the same for every stage: what a cut repeat yields, and what
- * another stage uses.  So the trips of a repeat split alike wherever they
+ * another stage uses.  So the iterations of a repeat split alike wherever they
  * run, though the first stage has nobody to hand its gradients to.
  */
 #include "passes/stage/stage.h"

@@ -1,8 +1,8 @@
 /*
- * The units that a model is cut by, and the stage of each: the trips of its
- * outermost repeats, and the nodes between them.  Backward mirrors forward:
- * a trip and its gradient are on one stage, so that what the one saves the
- * other finds.
+ * The units that a model is cut by, and the stage of each: the iterations of
+ * its outermost repeats, and the nodes between them.  Backward mirrors
+ * forward: an iteration and its gradient are on one stage, so that what the one
+ * saves the other finds.
  */
 #include "passes/stage/stage.h"
 
@@ -56,9 +56,9 @@ stage_trips(const struct stage *st, const struct stage_item *it,
 	struct stage_range r;
 
 	lo = lo > it->first ? lo : it->first;
-	hi = hi < it->first + it->trips.count ? hi
-		: it->first + it->trips.count;
-	r.start = it->trips.start + (lo - it->first);
+	hi = hi < it->first + it->iters.count ? hi
+		: it->first + it->iters.count;
+	r.start = it->iters.start + (lo - it->first);
 	r.count = hi > lo ? hi - lo : 0;
 	return r;
 }
@@ -174,7 +174,7 @@ find_forward(struct units *u)
 		if (!it.backward && n->region && n->nresults &&
 		    !ir_attr(st->m, n, IR_ATTR_REVERSE)) {
 			it.cut = true;
-			it.trips = stage_range_of(st->m, n);
+			it.iters = stage_range_of(st->m, n);
 			VEC_PUSH(st->a, &u->cuts, i);
 		}
 		VEC_PUSH(st->a, &st->items, it);
@@ -196,7 +196,7 @@ place_forward(struct units *u)
 		}
 		if (it->cut) {
 			it->first = next;
-			next += it->trips.count;
+			next += it->iters.count;
 		} else {
 			it->stage = next >= total ? st->nstages - 1
 				: next == 0 ? 0 : stage_of(st, next);
@@ -206,12 +206,13 @@ place_forward(struct units *u)
 		}
 	}
 	if (next != total) {
-		diag_error(&st->m->ctx->diags,
-			   st->m->funcs.at[ir_model(st->m)].span,
-			   "the stages of the plan hold %lld layers, and the "
-			   "forward repeats of this model have %s%lld trips",
-			   (long long)total, next > total ? "at least " : "",
-			   (long long)next);
+		diag_error(
+			&st->m->ctx->diags,
+			st->m->funcs.at[ir_model(st->m)].span,
+			"the stages of the plan hold %lld layers, and the "
+			"forward repeats of this model have %s%lld iterations",
+			(long long)total, next > total ? "at least " : "",
+			(long long)next);
 		return false;
 	}
 	return true;
@@ -239,7 +240,7 @@ saver_of(const struct units *u, region_id id)
 	return found;
 }
 
-/* Whether the repeat runs the other one's trips backward. */
+/* Whether the repeat runs the other one's iterations backward. */
 static bool
 mirrors(const struct units *u, uint32_t backward, uint32_t forward)
 {
@@ -262,7 +263,7 @@ no_mate(const struct units *u, uint32_t i, const char *what)
 	const struct ir_attr *var = ir_attr(m, n, IR_ATTR_VAR);
 	struct stage_range r = stage_range_of(m, n);
 
-	diag_error(&m->ctx->diags, n->span, "the backward repeat of trips "
+	diag_error(&m->ctx->diags, n->span, "the backward repeat of iterations "
 		   "%s = %lld to %lld %s", var ? ir_text(m->ctx, var->text)
 		   : "i", (long long)r.start,
 		   (long long)(r.start + r.count - 1), what);
@@ -303,7 +304,7 @@ find_mates(struct units *u)
 		}
 		if (u->mate[i] && !mirrors(u, i, u->mate[i] - 1)) {
 			return no_mate(u, i, "takes what a repeat of other "
-				       "trips saves");
+				       "iterations saves");
 		}
 		if (u->mate[i] && u->mate[i] - 1 >= last) {
 			return no_mate(u, i, "stands before that of a later "
@@ -333,7 +334,7 @@ place_backward(struct units *u)
 
 		if (it->backward && it->cut) {
 			it->first = mate->first;
-			it->trips = mate->trips;
+			it->iters = mate->iters;
 			here = --left ? stage_of(st, it->first) : 0;
 		} else if (it->backward) {
 			it->stage = here;

@@ -3,7 +3,7 @@
  * the tensors that its stages use.
  *
  * Which rank holds which tensor is read off the functions of the stages.  A
- * repeat of the update becomes one repeat per run of trips that lie alike.
+ * repeat of the update becomes one repeat per run of iterations that lie alike.
  * What more than one rank holds is shared: each adds the others' gradients
  * to its own, so that all take the same step; and in a sum over tensors only
  * the first of them counts it.
@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stage uses a tensor: in all trips, or in some. */
+/* A stage uses a tensor: in all iterations, or in some. */
 struct mention {
 	uint32_t next;		/* of that name, and 1 */
 	uint32_t stage;
 	bool all;
-	struct stage_range trips;
+	struct stage_range iters;
 };
 
 /* Who holds a tensor, seen from one pipeline rank. */
@@ -27,7 +27,7 @@ struct holders {
 	uint32_t first;
 };
 
-/* The same from any: of these trips. */
+/* The same from any: of these iterations. */
 struct holding {
 	sym_t name;
 	int64_t start, count;
@@ -35,11 +35,11 @@ struct holding {
 	uint32_t first;
 };
 
-/* Runs of trips that lie alike, which are the same on all ranks. */
+/* Runs of iterations that lie alike, which are the same on all ranks. */
 struct cut {
 	node_id repeat;
 	VEC(int64_t) ends;	/* of all runs, in order */
-	bool *kept;		/* by run, and all trips together; by rank:
+	bool *kept;		/* by run, and all iterations together; by rank:
 				 * any sink of them runs there */
 };
 
@@ -53,7 +53,7 @@ struct update {
 	struct table asked;
 	bool *cell;		/* by name: added up here, no tensor */
 	sym_t *owner;		/* by node: the tensor that a sink is for */
-	bool *same;		/* the same: one for all trips of its repeat */
+	bool *same; /* the same: one for all iterations of its repeat */
 	uint32_t *seen;		/* by value: the search that has been there */
 	uint32_t searches;
 	bool failed;
@@ -62,7 +62,7 @@ struct update {
 	value_id *map;		/* by value: its copy */
 	value_id *shared;	/* by name: the whole gradient, at top level */
 	/* the repeat at hand */
-	const struct stage_range *trips;	/* NULL: outside of repeats */
+	const struct stage_range *iters;	/* NULL: outside of repeats */
 	bool fixed;		/* only tensors that are the same in all */
 	VEC(struct cut) cuts;	/* of repeats met before */
 };
@@ -95,15 +95,17 @@ mention(struct update *u, sym_t name, const struct mention *like)
 	x.next = u->head[name];
 	last = x.next ? &u->mentions.at[x.next - 1] : NULL;
 	if (last && last->stage == x.stage && last->all == x.all &&
-	    last->trips.start == x.trips.start &&
-	    last->trips.count == x.trips.count) {
+	    last->iters.start == x.iters.start &&
+	    last->iters.count == x.iters.count) {
 		return;
 	}
 	VEC_PUSH(u->st->a, &u->mentions, x);
 	u->head[name] = u->mentions.n;
 }
 
-/* `like` has the trips of the outermost repeat around, of that variable. */
+/*
+ * `like` has the iterations of the outermost repeat around, of that variable.
+ */
 static void
 find_mentions(struct update *u, region_id id, sym_t var,
 	      const struct mention *like)
@@ -118,7 +120,7 @@ find_mentions(struct update *u, region_id id, sym_t var,
 
 		if (n->region) {
 			if (x.all) {
-				x.trips = stage_range_of(u->m, n);
+				x.iters = stage_range_of(u->m, n);
 				x.all = false;
 			}
 			find_mentions(u, n->region, like->all && a ? a->text
@@ -129,7 +131,7 @@ find_mentions(struct update *u, region_id id, sym_t var,
 			if (x.all || !var || !pass_mentions(text,
 					ir_text(u->m->ctx, var))) {
 				x.all = true;
-				memset(&x.trips, 0, sizeof x.trips);
+				memset(&x.iters, 0, sizeof x.iters);
 			}
 			mention(u, name_of(u, n), &x);
 		}
@@ -139,8 +141,8 @@ find_mentions(struct update *u, region_id id, sym_t var,
 static bool
 overlaps(const struct mention *x, const struct stage_range *r)
 {
-	return x->all || !r || (x->trips.start < r->start + r->count &&
-				r->start < x->trips.start + x->trips.count);
+	return x->all || !r || (x->iters.start < r->start + r->count &&
+				r->start < x->iters.start + x->iters.count);
 }
 
 /* What no stage uses, the first rank holds. */
@@ -166,7 +168,7 @@ find_holding(const struct update *u, sym_t name, const struct stage_range *r)
 	return h;
 }
 
-/* All ranks ask of all trips: each is looked for once. */
+/* All ranks ask of all iterations: each is looked for once. */
 static const struct holding *
 holding(struct update *u, sym_t name, const struct stage_range *r)
 {
@@ -207,7 +209,7 @@ is_holder(const struct update *u, sym_t name, const struct stage_range *r)
 	return false;
 }
 
-/* Of these trips; r may be NULL. */
+/* Of these iterations; r may be NULL. */
 static struct holders
 holders(struct update *u, sym_t name, const struct stage_range *r)
 {
@@ -286,7 +288,7 @@ owner_of(struct update *u, const struct ir_node *sink)
 	return found;
 }
 
-/* Whether the name is that of one tensor, whatever the trip is. */
+/* Whether the name is that of one tensor, whatever the iteration is. */
 static bool
 is_same(const struct update *u, sym_t name, sym_t var)
 {
@@ -322,7 +324,7 @@ find_owners(struct update *u, region_id id, const struct ir_node *repeat)
 
 /* ---- copies ---- */
 
-/* Whether this rank runs a sink of the trips at hand. */
+/* Whether this rank runs a sink of the iterations at hand. */
 static bool
 keeps(struct update *u, node_id id)
 {
@@ -333,13 +335,13 @@ keeps(struct update *u, node_id id)
 	if (!ir_is(n->op, IRF_SINK)) {
 		return true;
 	}
-	if (u->trips && u->same[id] != u->fixed) {
+	if (u->iters && u->same[id] != u->fixed) {
 		return false;
 	}
 	if (!owner && n->op != IR_ACCUMULATE) {
 		return true;
 	}
-	h = holders(u, owner, u->trips);
+	h = holders(u, owner, u->iters);
 	return u->cell[name_of(u, n)] ? h.first == u->pipe : h.here;
 }
 
@@ -378,7 +380,7 @@ share(struct update *u, sym_t name, value_id part, region_id to)
 	const char *why;
 	value_id v;
 
-	if (!u->trips && u->shared[name]) {
+	if (!u->iters && u->shared[name]) {
 		return u->shared[name];
 	}
 	ir_new_init(&n, IR_SHARE,
@@ -390,14 +392,14 @@ share(struct update *u, sym_t name, value_id part, region_id to)
 		die("a bad share: %s", why);
 	}
 	u->m->values.at[v].type = type;
-	u->shared[name] = u->trips ? 0 : v;
+	u->shared[name] = u->iters ? 0 : v;
 	return v;
 }
 
 static void copy_nodes(struct update *u, region_id from, region_id to);
 
 static void
-copy_repeat(struct update *u, node_id id, const struct stage_range *trips,
+copy_repeat(struct update *u, node_id id, const struct stage_range *iters,
 	    region_id to)
 {
 	struct ir_module *m = u->m;
@@ -420,7 +422,7 @@ copy_repeat(struct update *u, node_id id, const struct stage_range *trips,
 		v = u->map[m->regions.at[n.region].results.at[i]];
 		VEC_PUSH(&m->ctx->perm, &m->regions.at[body].results, v);
 	}
-	v = stage_append_repeat(m, to, id, &carried, body, trips);
+	v = stage_append_repeat(m, to, id, &carried, body, iters);
 	for (i = 0; i < n.nresults; i++) {
 		u->map[n.result + i] = v + i;
 	}
@@ -443,7 +445,7 @@ copy_node(struct update *u, node_id id, region_id to)
 		if (u->cell[name] && u->st->npipes > 1) {
 			v = whole_sum(u, v, to);
 		} else if (!u->cell[name] &&
-			   holders(u, name, u->trips).several) {
+			   holders(u, name, u->iters).several) {
 			v = share(u, name, v, to);
 		}
 	}
@@ -462,16 +464,16 @@ copy_nodes(struct update *u, region_id from, region_id to)
 		const struct ir_node *n = ir_node(u->m, id);
 
 		if (n->region) {
-			struct stage_range trips = stage_range_of(u->m, n);
+			struct stage_range iters = stage_range_of(u->m, n);
 
-			copy_repeat(u, id, &trips, to);
+			copy_repeat(u, id, &iters, to);
 		} else if (keeps(u, id)) {
 			copy_node(u, id, to);
 		}
 	}
 }
 
-/* ---- repeats by runs of trips that lie alike ---- */
+/* ---- repeats by runs of iterations that lie alike ---- */
 
 static void
 add_ends(struct update *u, sym_t name, const struct stage_range *r,
@@ -481,11 +483,11 @@ add_ends(struct update *u, sym_t name, const struct stage_range *r,
 
 	for (k = u->head[name]; k; k = u->mentions.at[k - 1].next) {
 		const struct mention *x = &u->mentions.at[k - 1];
-		int64_t end = x->trips.start + x->trips.count;
+		int64_t end = x->iters.start + x->iters.count;
 
-		if (!x->all && x->trips.start > r->start &&
-		    x->trips.start < r->start + r->count) {
-			VEC_PUSH(u->st->a, &c->ends, x->trips.start);
+		if (!x->all && x->iters.start > r->start &&
+		    x->iters.start < r->start + r->count) {
+			VEC_PUSH(u->st->a, &c->ends, x->iters.start);
 		}
 		if (!x->all && end > r->start && end < r->start + r->count) {
 			VEC_PUSH(u->st->a, &c->ends, end);
@@ -521,7 +523,7 @@ by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The ranks that run a sink of the trips at hand, as keeps() has it. */
+/* The ranks that run a sink of the iterations at hand, as keeps() has it. */
 static void
 find_keepers(struct update *u, node_id id, bool *kept)
 {
@@ -537,7 +539,7 @@ find_keepers(struct update *u, node_id id, bool *kept)
 		memset(kept, true, u->st->npipes);
 		return;
 	}
-	x = holding(u, owner, u->trips);
+	x = holding(u, owner, u->iters);
 	kept[x->first] |= !x->several || u->cell[name_of(u, n)];
 	if (!x->several || u->cell[name_of(u, n)]) {
 		return;
@@ -545,7 +547,7 @@ find_keepers(struct update *u, node_id id, bool *kept)
 	for (k = u->head[owner]; k; k = u->mentions.at[k - 1].next) {
 		const struct mention *like = &u->mentions.at[k - 1];
 
-		kept[u->st->rank_of[like->stage]] |= overlaps(like, u->trips);
+		kept[u->st->rank_of[like->stage]] |= overlaps(like, u->iters);
 	}
 }
 
@@ -566,7 +568,7 @@ find_kept(struct update *u, region_id id, bool *kept)
 	}
 }
 
-/* Of all runs, then of what is the same for all trips. */
+/* Of all runs, then of what is the same for all iterations. */
 static void
 find_all_kept(struct update *u, const struct stage_range *all, struct cut *c)
 {
@@ -575,7 +577,7 @@ find_all_kept(struct update *u, const struct stage_range *all, struct cut *c)
 	uint32_t npipes = u->st->npipes, i;
 
 	c->kept = arena_alloc(u->st->a, (c->ends.n + 1) * npipes);
-	u->trips = &r;
+	u->iters = &r;
 	for (i = 0; i < c->ends.n; i++) {
 		r.count = c->ends.at[i] - r.start;
 		find_kept(u, body, c->kept + i * npipes);
@@ -585,7 +587,7 @@ find_all_kept(struct update *u, const struct stage_range *all, struct cut *c)
 	u->fixed = true;
 	find_kept(u, body, c->kept + c->ends.n * npipes);
 	u->fixed = false;
-	u->trips = NULL;
+	u->iters = NULL;
 }
 
 static const struct cut *
@@ -620,11 +622,11 @@ static void
 copy_run(struct update *u, const struct cut *c, uint32_t at,
 	 const struct stage_range *r, region_id to)
 {
-	u->trips = r;
+	u->iters = r;
 	if (c->kept[at * u->st->npipes + u->pipe]) {
 		copy_repeat(u, c->repeat, r, to);
 	}
-	u->trips = NULL;
+	u->iters = NULL;
 }
 
 static void
@@ -640,9 +642,11 @@ cut_repeat(struct update *u, node_id id, region_id to)
 		return;
 	}
 	if (n.nresults) {
-		diag_error(&u->m->ctx->diags, n.span, "this repeat of an "
-			   "update carries values from trip to trip, and its "
-			   "trips lie on several pipeline ranks");
+		diag_error(
+			&u->m->ctx->diags, n.span,
+			"this repeat of an update carries values from "
+			"iteration to iteration, and its iterations lie on "
+			"several pipeline ranks");
 		u->failed = true;
 		return;
 	}
