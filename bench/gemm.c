@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "codegen/cpu/cpu.h"
+#include "codegen/cg.h"
 #include "runtime/device/cpuid.h"
 
 #define WORKERS 2	/* at most */
@@ -91,7 +91,7 @@ run_step(struct pool *p, const struct rt_step *s, const struct rt_call *call)
 /* ---- ours ---- */
 
 struct ours {
-	struct cg_kernel made;
+	struct cg_singles made;
 	const struct rt_kernel *run;
 	struct rt_call call;
 	char *at[3];
@@ -119,65 +119,8 @@ fail(const char *what)
 	exit(1);
 }
 
-static void
-export_kernel(struct ll *l, const struct cg_kernel *k, struct arena *a)
-{
-	enum { WORDS = sizeof(struct rt_step) / 8,
-	       HEAD = sizeof(struct rt_kernel) / 8 };
-	struct ll_value **w = arena_alloc(a, WORDS * k->steps.n * sizeof *w);
-	struct ll_value *head[HEAD];
-	uint32_t i;
-
-	for (i = 0; i < WORDS * k->steps.n; i++) {
-		w[i] = ll_i64(l, 0);
-	}
-	for (i = 0; i < k->steps.n; i++) {
-		struct ll_value **step = w + WORDS * i;
-
-		step[offsetof(struct rt_step, run) / 8] = k->steps.at[i].func;
-		step[offsetof(struct rt_step, items) / 8] =
-			ll_i64(l, k->steps.at[i].items);
-	}
-	for (i = 0; i < HEAD; i++) {
-		head[i] = ll_i64(l, 0);
-	}
-	head[offsetof(struct rt_kernel, nsteps) / 8] = ll_i64(l, k->steps.n);
-	head[offsetof(struct rt_kernel, steps) / 8] =
-		ll_data(l, NULL, w, WORDS * k->steps.n);
-	ll_data(l, "kernel", head, HEAD);
-}
-
-static void *
-load_object(struct ll *l, struct arena *a)
-{
-	char path[] = "/tmp/gemm-XXXXXX";
-	const char *why;
-	struct buf b;
-	void *lib;
-	FILE *f;
-	int fd;
-
-	buf_init(&b, a);
-	if (!ll_verify(l, &why) || !ll_compile(l, LL_WELL, NULL, &b, &why)) {
-		fail(why);
-	}
-	fd = mkstemp(path);
-	f = fdopen(fd, "wb");
-	if (!f || fwrite(b.at, 1, b.n, f) != b.n || fclose(f) != 0 ||
-	    system(arena_printf(a, "cc -shared -o %s.so -x none %s -lm", path,
-				path)) != 0) {
-		fail("cannot link");
-	}
-	lib = dlopen(arena_printf(a, "%s.so", path), RTLD_NOW);
-	unlink(path);
-	if (!getenv("GEMM_KEEP")) {	/* a profiler wants to see it */
-		unlink(arena_printf(a, "%s.so", path));
-	}
-	return lib;
-}
-
 static char *
-room(int64_t bytes)
+scratch(int64_t bytes)
 {
 	char *p = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
 
@@ -192,41 +135,26 @@ static void
 open_ours(struct ours *o, struct ir_ctx *c, const struct shape *s,
 	  const char *dtype, const char *cpu, float *const *data)
 {
-	const char *text = text_of(&c->perm, s, dtype), *why = "?";
-	struct cg_cpu cg = { .a = &c->perm };
-	struct kernel_list *list;
-	uint32_t base, i;
-	void *lib;
+	const char *text = text_of(&c->perm, s, dtype);
+	const struct cg_single *one;
+	int64_t i;
 
-	if (!source_add(&c->sources, "gemm", text, strlen(text), &base) ||
-	    !(cg.m = ir_read(c, c->sources.files.n - 1))) {
-		fail("cannot read the module");
-	}
-	cg.ll = ll_new(&c->perm, cpu, false, &why);
-	if (!cg.ll) {
-		fail(why);
-	}
-	if (ll_has(cg.ll, "amx-tile") && !rt_cpu_allow("amx-tile")) {
+	if (rt_cpu_has("amx-tile") && !rt_cpu_allow("amx-tile")) {
 		fail("the system does not let programs use AMX");
 	}
-	list = kernels_find(cg.m, 1, &c->perm)->top;
-	if (!cg_dot_steps(&cg, &o->made, &list->at.at[0], &why)) {
-		fail(why ? why : "no kernel");
+	if (!cg_singles_open(c, cpu, &text, 1, &o->made)) {
+		diag_flush(&c->diags, stderr);
+		fail("there is no kernel");
 	}
-	export_kernel(cg.ll, &o->made, &c->perm);
-	lib = load_object(cg.ll, &c->perm);
-	ll_free(cg.ll);
-	o->run = lib ? dlsym(lib, "kernel") : NULL;
-	if (!o->run) {
-		fail(dlerror());
+	one = &o->made.at[0];
+	o->run = one->kernel;
+	for (i = 0; i < o->run->nat; i++) {
+		o->at[i] = (char *)data[one->values[i]];
 	}
-	for (i = 0; i < o->made.operands.n; i++) {
-		o->at[i] = (char *)data[o->made.operands.at[i].value - 1];
-	}
-	o->call = (struct rt_call){ .at = o->at };
-	o->call.shared = room(o->made.shared_bytes);
+	o->call = (struct rt_call){ .at = o->at, .pieces = one->pieces };
+	o->call.shared = scratch(one->shared_bytes);
 	for (i = 0; i < WORKERS; i++) {
-		o->pool.own[i] = room(o->made.own_bytes);
+		o->pool.own[i] = scratch(one->own_bytes);
 	}
 }
 
@@ -249,6 +177,7 @@ close_ours(struct ours *o)
 	for (i = 0; i < WORKERS; i++) {
 		free(o->pool.own[i]);
 	}
+	cg_singles_close(&o->made);
 }
 
 /* ---- theirs ---- */
@@ -448,10 +377,10 @@ bench(const struct shape *s, const char *dtype, const char *cpu, int rounds,
 
 	ir_ctx_init(&c, NULL);
 	load_peers(&b.peers);
-	b.data[0] = (float *)room(4 * (int64_t)s->m * s->k);
-	b.data[1] = (float *)room(4 * (int64_t)s->n * s->k);
-	b.data[2] = (float *)room(4 * (int64_t)s->m * s->n);
-	b.check = (float *)room(4 * (int64_t)s->m * s->n);
+	b.data[0] = (float *)scratch(4 * (int64_t)s->m * s->k);
+	b.data[1] = (float *)scratch(4 * (int64_t)s->n * s->k);
+	b.data[2] = (float *)scratch(4 * (int64_t)s->m * s->n);
+	b.check = (float *)scratch(4 * (int64_t)s->m * s->n);
 	fill(b.data[0], (int64_t)s->m * s->k, bf16);
 	fill(b.data[1], (int64_t)s->n * s->k, bf16);
 	open_ours(&b.ours, &c, s, dtype, cpu, b.data);
@@ -472,8 +401,8 @@ bench(const struct shape *s, const char *dtype, const char *cpu, int rounds,
 	printf("%dx%dx%d %s %s, %lld items, %lld + %lld bytes\n", s->m, s->n,
 	       s->k, s->layout, dtype,
 	       (long long)b.ours.run->steps[b.ours.run->nsteps - 1].items,
-	       (long long)b.ours.made.shared_bytes,
-	       (long long)b.ours.made.own_bytes);
+	       (long long)b.ours.made.at[0].shared_bytes,
+	       (long long)b.ours.made.at[0].own_bytes);
 	for (i = 0; i < 4; i++) {
 		if (times[i].n > 0) {
 			report(who[i], s, &times[i]);

@@ -209,5 +209,35 @@ void cg_images_object(const struct cg_images *x, const char *name,
  */
 bool cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 	     struct buf *out);
+/* Links an object to a shared one and loads it: for dlsym and dlclose.  NULL
+ * after errors. */
+void *cg_load(struct ir_ctx *ctx, const struct buf *object);
+
+/* ---- cpu/cpu_single.c: kernels of one op, in this process ---------------- */
+
+/* A kernel of one rank that has all of its values, ready to be called. */
+struct cg_single {
+	const struct rt_kernel *kernel;
+	const uint32_t *values;	/* by operand: 0 for %0 of the text, .. */
+	const struct rt_pieces *const *pieces;	/* rt_call.pieces */
+	int64_t shared_bytes, own_bytes;	/* own: of each worker */
+};
+
+struct cg_singles {
+	struct cg_single *at;
+	uint32_t n;
+	const char *cpu;	/* that the code is for, as LLVM names it */
+	uint32_t lanes;		/* floats of its vectors */
+	void *library;
+};
+
+/*
+ * Compiles for the CPU (as in cg_input) the kernel of each text, IR of a model
+ * that is one kernel, and loads them.  False after errors: nothing is open.
+ */
+bool cg_singles_open(struct ir_ctx *ctx, const char *cpu,
+		     const char *const *texts, uint32_t n,
+		     struct cg_singles *out);
+void cg_singles_close(struct cg_singles *s);
 
 #endif

@@ -125,6 +125,7 @@ if HAVE_LLVM
 	%D%/cpu/cpu_nest_rows.c \
 	%D%/cpu/cpu_nest_scatter.c \
 	%D%/cpu/cpu_rng.c \
+	%D%/cpu/cpu_single.c \
 	%D%/host/host_canon.c \
 	%D%/host/host_code.c \
 	%D%/host/host_comm.c \

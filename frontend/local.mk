@@ -80,6 +80,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/calibrate.c \
 	%D%/validate/calibrate.h \
 	%D%/validate/calibrate_fit.c \
+	%D%/validate/calibrate_kernels.c \
 	%D%/validate/calibrate_print.c \
 	%D%/validate/tsv.c \
 	%D%/validate/tsv.h \

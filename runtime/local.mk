@@ -152,17 +152,15 @@ rank_sources = \
 	$(rank_sources) \
 	%D%/measure/measure.c \
 	%D%/measure/measure.h \
-	%D%/measure/measure_attend.c \
 	%D%/measure/measure_comm.c \
 	%D%/measure/measure_cpu.c \
 	%D%/measure/measure_cpu.h \
 	%D%/measure/measure_cuda.c \
 	%D%/measure/measure_cuda.h \
 	%D%/measure/measure_cuda_load.c \
-	%D%/measure/measure_gemm.c \
+	%D%/measure/measure_kernel.c \
 	%D%/measure/measure_nccl.c \
 	%D%/measure/measure_pool.c \
 	%D%/measure/measure_stream.c \
-	%D%/measure/measure_tile.c \
 	%D%/measure/tune.c \
 	%D%/measure/tune.h

@@ -82,3 +82,23 @@ cg_code_free(struct cg_code *c)
 {
 	(void)c;
 }
+
+bool
+cg_singles_open(struct ir_ctx *ctx, const char *cpu, const char *const *texts,
+		uint32_t n, struct cg_singles *out)
+{
+	(void)cpu;
+	(void)texts;
+	(void)n;
+	*out = (struct cg_singles){ 0 };
+	diag_error(&ctx->diags, (struct span){ 0, 0 },
+		   "kernels for a CPU need LLVM, and this llmc was built "
+		   "without it (llvm-19-dev)");
+	return false;
+}
+
+void
+cg_singles_close(struct cg_singles *s)
+{
+	(void)s;
+}

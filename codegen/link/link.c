@@ -1,6 +1,7 @@
 /*
  * From an object to a program: the C compiler that configure found links it
- * with the runtime, which lies where llmc does.
+ * with the runtime, which lies where llmc does.  An object of kernels alone
+ * becomes a shared one, which is loaded.
  */
 #include "config.h"
 
@@ -8,6 +9,7 @@
 #include "runtime/delay.h"
 #include "runtime/scratch.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +153,8 @@ read_file(struct ir_ctx *c, const char *path, struct buf *out)
 
 struct linking {
 	struct ir_ctx *c;
-	const char *folder, *runtime;
+	const char *folder;
+	const char *runtime;	/* NULL: a shared object, without one */
 	struct rt_delay hold;
 	const char *from[CG_MAX_OBJECTS];	/* as files */
 	uint32_t n;
@@ -159,29 +162,33 @@ struct linking {
 
 /* Neither an id, nor paths or times of who linked it. */
 static bool
-link_files(struct linking *x, struct buf *out)
+link_files(struct linking *x, const char *to)
 {
-	const char *to = arena_printf(&x->c->perm, "%s/rank", x->folder);
 	const char *linker = getenv("LLMC_LINKER");
 	struct command k = { .n = 0 };
 	uint32_t i;
 
 	add_words(x->c, &k, linker && *linker ? linker : CONFIG_LINKER);
 	add_words(x->c, &k, CONFIG_LINKER_FLAGS);
+	add_words(x->c, &k, x->runtime ? "-pie" : "-shared");
 	add_words(x->c, &k,
-		  "-pie -s -Wl,--build-id=none -Wl,-z,noexecstack -o");
+		  "-s -Wl,--build-id=none -Wl,-z,noexecstack -o");
 	add_word(x->c, &k, to);
 	for (i = 0; i < x->n; i++) {
 		add_word(x->c, &k, x->from[i]);
 	}
-	add_word(x->c, &k, x->runtime);
+	if (x->runtime) {
+		add_word(x->c, &k, x->runtime);
+	}
 	add_words(x->c, &k, "-lm -lpthread -ldl");
-	return run(x->c, &k, &x->hold) && read_file(x->c, to, out);
+	return run(x->c, &k, &x->hold);
 }
 
-static bool
-link_in(struct linking *x, const struct buf *objects, struct buf *out)
+/* Of the objects, in the linking's folder; NULL after errors. */
+static const char *
+link_in(struct linking *x, const struct buf *objects)
 {
+	const char *to = arena_printf(&x->c->perm, "%s/rank", x->folder);
 	bool ok = true;
 	uint32_t i;
 
@@ -190,8 +197,8 @@ link_in(struct linking *x, const struct buf *objects, struct buf *out)
 					  x->folder, i);
 		ok = ok && write_file(x->c, x->from[i], &objects[i]);
 	}
-	ok = ok && link_files(x, out);
-	return ok;
+	ok = ok && link_files(x, to);
+	return ok ? to : NULL;
 }
 
 bool
@@ -200,6 +207,7 @@ cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 {
 	struct linking x = { .c = ctx, .n = n };
 	struct rt_scratch s;
+	const char *path;
 	bool ok;
 
 	x.runtime = find_runtime(ctx);
@@ -209,11 +217,37 @@ cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 	rt_delay_begin(&x.hold);
 	if (rt_scratch_make(&s, NULL)) {
 		x.folder = s.path;
-		ok = link_in(&x, objects, out);
+		path = link_in(&x, objects);
+		ok = path && read_file(ctx, path, out);
 		rt_scratch_remove(&s);
 	} else {
 		ok = fail(ctx, "make", s.path);
 	}
 	rt_delay_end(&x.hold);
 	return ok;
+}
+
+void *
+cg_load(struct ir_ctx *ctx, const struct buf *object)
+{
+	struct linking x = { .c = ctx, .n = 1 };
+	struct rt_scratch s;
+	const char *path;
+	void *library = NULL;
+
+	rt_delay_begin(&x.hold);
+	if (rt_scratch_make(&s, NULL)) {
+		x.folder = s.path;
+		path = link_in(&x, object);
+		library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+		if (path && !library) {
+			diag_error(&ctx->diags, nowhere, "cannot load what "
+				   "was linked: %s", dlerror());
+		}
+		rt_scratch_remove(&s);
+	} else {
+		fail(ctx, "make", s.path);
+	}
+	rt_delay_end(&x.hold);
+	return library;
 }

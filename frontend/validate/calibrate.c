@@ -83,88 +83,103 @@ keep(struct cal *c, struct cal_point p)
 	VEC_PUSH(&c->d->ctx.perm, &c->points, p);
 }
 
-static bool
-measure_matmul(struct cal *c, enum rt_rate rate, const struct shape *s,
-	       int64_t scale)
-{
-	bool few = s->m < 256;	/* rows are few on any device */
-	struct rt_matmul x = { rate, few ? s->m : s->m * scale, s->n * scale,
-			       s->k * scale };
-	struct cal_point p = { .group = CAL_MATMUL };
-	struct rt_error err;
-
-	if (c->meter.ops->matmul(&c->meter, &x, &p.s, &err) != RT_OK) {
-		return failed(c, &err);
-	}
-	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld",
-		target_rate_names[cal_rate(rate)], (long long)x.m,
-		(long long)x.n, (long long)x.k);
-	p.work = 2.0 * (double)x.m * (double)x.n * (double)x.k;
-	p.matmul = (struct cost_contraction){
-		.m = (double)x.m, .n = (double)x.n, .k = (double)x.k,
-		.batch = 1, .rate = cal_rate(rate),
-		.out_bytes = c->meter.facts.out_bytes[rate]
-	};
-	keep(c, p);
-	return true;
-}
-
-static bool
-measure_matmuls(struct cal *c, int64_t scale)
+/* A GPU's sides are `scale` times as long; few rows are few on any device. */
+static void
+list_matmuls(struct cal *c, enum rt_rate rate, int64_t scale)
 {
 	const struct shape *list = c->quick ? quick_shapes : shapes;
 	size_t n = c->quick ? COUNT(quick_shapes) : COUNT(shapes), i;
-	int r;
 
-	for (r = 0; r < RT_RATES; r++) {
-		for (i = 0; i < n && *c->meter.facts.code[r]; i++) {
-			if (!measure_matmul(c, (enum rt_rate)r, &list[i],
-					    scale)) {
-				return false;
-			}
-		}
+	for (i = 0; i < n; i++) {
+		const struct shape *s = &list[i];
+		struct rt_matmul_shape x = {
+			.rate = rate, .m = s->m < 256 ? s->m : s->m * scale,
+			.n = s->n * scale, .k = s->k * scale
+		};
+
+		VEC_PUSH(&c->d->ctx.perm, &c->matmuls, x);
 	}
-	return true;
 }
 
 /* In f32, which is what the compiler computes it in on a CPU. */
-static bool
-measure_attention(struct cal *c, const struct attention_shape *s)
-{
-	struct rt_attend x = { s->heads, s->length, s->length, s->head_dim,
-			       s->causal };
-	struct cal_point p = { .group = CAL_ATTEND };
-	double pairs = (double)s->length * (double)s->length;
-	struct rt_error err;
-
-	if (c->meter.ops->attend(&c->meter, &x, &p.s, &err) != RT_OK) {
-		return failed(c, &err);
-	}
-	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld%s",
-		target_rate_names[TARGET_FP32], (long long)x.heads,
-		(long long)x.queries, (long long)x.head_dim,
-		x.causal ? " causal" : "");
-	p.work = 4 * (double)x.heads * (double)x.head_dim *
-		 (x.causal ? (pairs + (double)s->length) / 2 : pairs);
-	p.attend = (struct cost_attention){
-		.batch = 1, .heads = (double)x.heads,
-		.kv_heads = (double)x.heads, .head_dim = (double)x.head_dim,
-		.queries = (double)x.queries, .keys = (double)x.keys,
-		.causal = x.causal, .rate = TARGET_FP32
-	};
-	keep(c, p);
-	return true;
-}
-
-static bool
-measure_attentions(struct cal *c)
+static void
+list_attentions(struct cal *c)
 {
 	const struct attention_shape *list = c->quick ? quick_attention
 						      : attention;
 	size_t n = c->quick ? COUNT(quick_attention) : COUNT(attention), i;
 
-	for (i = 0; i < n && !c->meter.facts.no_attention; i++) {
-		if (!measure_attention(c, &list[i])) {
+	for (i = 0; i < n; i++) {
+		const struct attention_shape *s = &list[i];
+		struct rt_attention_shape x = {
+			.heads = s->heads, .length = s->length,
+			.head_dim = s->head_dim, .causal = s->causal
+		};
+
+		VEC_PUSH(&c->d->ctx.perm, &c->attentions, x);
+	}
+}
+
+static bool
+measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
+{
+	struct cal_point p = { .group = CAL_MATMUL };
+	struct rt_error err;
+
+	if (c->meter.ops->matmul(&c->meter, x, &p.s, &err) != RT_OK) {
+		return failed(c, &err);
+	}
+	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld",
+		target_rate_names[cal_rate(x->rate)], (long long)x->m,
+		(long long)x->n, (long long)x->k);
+	p.work = 2.0 * (double)x->m * (double)x->n * (double)x->k;
+	p.matmul = (struct cost_contraction){
+		.m = (double)x->m, .n = (double)x->n, .k = (double)x->k,
+		.batch = 1, .rate = cal_rate(x->rate),
+		.out_bytes = c->meter.facts.out_bytes[x->rate]
+	};
+	keep(c, p);
+	return true;
+}
+
+static bool
+measure_attention(struct cal *c, const struct rt_attention_shape *x)
+{
+	struct cal_point p = { .group = CAL_ATTEND };
+	double pairs = (double)x->length * (double)x->length;
+	struct rt_error err;
+
+	if (c->meter.ops->attention(&c->meter, x, &p.s, &err) != RT_OK) {
+		return failed(c, &err);
+	}
+	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld%s",
+		target_rate_names[TARGET_FP32], (long long)x->heads,
+		(long long)x->length, (long long)x->head_dim,
+		x->causal ? " causal" : "");
+	p.work = 4 * (double)x->heads * (double)x->head_dim *
+		 (x->causal ? (pairs + (double)x->length) / 2 : pairs);
+	p.attend = (struct cost_attention){
+		.batch = 1, .heads = (double)x->heads,
+		.kv_heads = (double)x->heads, .head_dim = (double)x->head_dim,
+		.queries = (double)x->length, .keys = (double)x->length,
+		.causal = x->causal, .rate = TARGET_FP32
+	};
+	keep(c, p);
+	return true;
+}
+
+static bool
+measure_kernels(struct cal *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->matmuls.n; i++) {
+		if (!measure_matmul(c, &c->matmuls.at[i])) {
+			return false;
+		}
+	}
+	for (i = 0; i < c->attentions.n; i++) {
+		if (!measure_attention(c, &c->attentions.at[i])) {
 			return false;
 		}
 	}
@@ -214,7 +229,7 @@ measure_launch(struct cal *c)
 static bool
 measure_coll(struct cal *c, enum rt_collective op, int ranks, int64_t bytes)
 {
-	struct rt_coll x = { op, ranks, bytes };
+	struct rt_coll_shape x = { op, ranks, bytes };
 	struct cal_point p = { .group = CAL_COMM };
 	struct rt_error err;
 
@@ -269,19 +284,38 @@ pace_of(bool quick)
 }
 
 static bool
-open_meter(struct cal *c)
+open_cpu(struct cal *c)
 {
-	const char *device = c->d->opts.at[OPT_DEVICE].text;
-	struct rt_pace pace = pace_of(c->quick);
 	struct rt_error err;
-	enum rt_status status;
 
-	if (device && strcmp(device, "cuda") == 0) {
-		status = rt_meter_cuda(&c->meter, pace, &err);
-	} else {
-		status = rt_meter_cpu(&c->meter, pace, &err);
+	if (rt_meter_cpu(&c->meter, pace_of(c->quick), &err) != RT_OK) {
+		return failed(c, &err);
 	}
-	return status == RT_OK || failed(c, &err);
+	list_matmuls(c, RT_RATE_FP32, 1);
+	list_matmuls(c, RT_RATE_BF16, 1);
+	list_attentions(c);
+	if (!cal_kernels_open(c)) {
+		c->meter.ops->close(&c->meter);
+		return false;
+	}
+	return true;
+}
+
+static bool
+open_cuda(struct cal *c)
+{
+	struct rt_error err;
+	int r;
+
+	if (rt_meter_cuda(&c->meter, pace_of(c->quick), &err) != RT_OK) {
+		return failed(c, &err);
+	}
+	for (r = 0; r < RT_RATES; r++) {
+		if (*c->meter.facts.code[r]) {
+			list_matmuls(c, (enum rt_rate)r, 4);
+		}
+	}
+	return true;
 }
 
 static void
@@ -303,21 +337,20 @@ drv_calibrate(struct driver *d)
 {
 	struct cal c = { .d = d, .quick = d->opts.at[OPT_QUICK].given };
 	const char *device = d->opts.at[OPT_DEVICE].text;
-	bool ok;
+	bool ok = device && strcmp(device, "cuda") == 0 ? open_cuda(&c)
+							 : open_cpu(&c);
 
-	if (!open_meter(&c)) {
+	if (!ok) {
 		return false;
 	}
-	ok = measure_launch(&c) &&
-	     measure_matmuls(&c, device && strcmp(device, "cuda") == 0
-			     ? 4 : 1) &&
-	     measure_attentions(&c) && measure_streams(&c) &&
-	     measure_colls(&c);
+	ok = measure_launch(&c) && measure_kernels(&c) &&
+	     measure_streams(&c) && measure_colls(&c);
 	if (ok) {
 		cal_fit(&c);
 		tell(&c);
 		cal_print_target(&c, &d->out);
 	}
 	c.meter.ops->close(&c.meter);
+	cg_singles_close(&c.kernels);
 	return ok;
 }

@@ -5,6 +5,7 @@
 #ifndef FRONTEND_CALIBRATE_H
 #define FRONTEND_CALIBRATE_H
 
+#include "codegen/cg.h"
 #include "frontend/tool/driver.h"
 #include "passes/price/cost.h"
 #include "runtime/measure/measure.h"
@@ -41,12 +42,21 @@ struct cal {
 	struct driver *d;
 	struct rt_meter meter;
 	bool quick;
+	VEC(struct rt_matmul_shape) matmuls;
+	VEC(struct rt_attention_shape) attentions;
+	struct cg_singles kernels;	/* of a CPU: of all those shapes */
+	struct rt_made *made;		/* the same, as the meter has them */
 	VEC(struct cal_point) points;
 	struct target_group fitted;
 	struct cal_error errors[CAL_GROUPS];
 };
 
 extern const char *const cal_group_names[CAL_GROUPS];
+
+/* ---- calibrate_kernels.c ---------------------------------------------- */
+
+/* Makes the kernels of all shapes, for a CPU; false after errors. */
+bool cal_kernels_open(struct cal *c);
 
 /* ---- calibrate_fit.c -------------------------------------------------- */
 

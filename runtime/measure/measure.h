@@ -67,21 +67,39 @@ enum rt_stream { RT_READ, RT_WRITE, RT_COPY, RT_TRIAD, RT_STREAMS };
 enum rt_collective { RT_ALL_REDUCE, RT_ALL_GATHER, RT_REDUCE_SCATTER, RT_SEND,
 		     RT_COLLECTIVES };
 
-/* C[m,n] = A[m,k] B[k,n], rows one after the other. */
-struct rt_matmul {
-	enum rt_rate rate;
-	int64_t m, n, k;
+struct rt_kernel;
+struct rt_pieces;
+
+/* A kernel that the compiler made, loaded into this process. */
+struct rt_made {
+	const struct rt_kernel *kernel;
+	/* by operand: which value; inputs are 0, 1, .., then the result */
+	const uint32_t *values;
+	const struct rt_pieces *const *pieces; /* rt_call.pieces */
+	int64_t shared_bytes, own_bytes; /* scratch; own: of each thread */
 };
 
-/* In fp32, each head by itself; causal: a query sees the keys up to its own
- * place. */
-struct rt_attend {
-	int64_t heads, queries, keys, head_dim;
+/* C[m,n] = A[m,k] B[k,n], row-major. */
+struct rt_matmul_shape {
+	enum rt_rate rate; /* of A and B, and on a CPU of C */
+	int64_t m, n, k;
+	const struct rt_made *made; /* on a CPU: values A, B, C */
+};
+
+enum { RT_MOST_HEAD_DIM = 128 };
+
+/*
+ * In fp32; values are queries, keys, values and the result, each [length,
+ * heads, head_dim].  Causal: a query sees the keys up to its own place.
+ */
+struct rt_attention_shape {
+	int64_t heads, length, head_dim;
 	bool causal;
+	const struct rt_made *made;
 };
 
 /* Bytes are the larger side of one rank, as in nccl-tests. */
-struct rt_coll {
+struct rt_coll_shape {
 	enum rt_collective op;
 	int ranks;
 	int64_t bytes;
@@ -105,9 +123,9 @@ struct rt_facts {
 struct rt_meter;
 
 struct rt_meter_ops {
-	enum rt_status (*matmul)(struct rt_meter *, const struct rt_matmul *,
+	enum rt_status (*matmul)(struct rt_meter *, const struct rt_matmul_shape *,
 				 struct rt_sample *, struct rt_error *);
-	enum rt_status (*attend)(struct rt_meter *, const struct rt_attend *,
+	enum rt_status (*attention)(struct rt_meter *, const struct rt_attention_shape *,
 				 struct rt_sample *, struct rt_error *);
 	/* over `bytes` of each array that takes part */
 	enum rt_status (*stream)(struct rt_meter *, enum rt_stream,
@@ -115,7 +133,7 @@ struct rt_meter_ops {
 				 struct rt_error *);
 	enum rt_status (*launch)(struct rt_meter *, struct rt_sample *,
 				 struct rt_error *);
-	enum rt_status (*coll)(struct rt_meter *, const struct rt_coll *,
+	enum rt_status (*coll)(struct rt_meter *, const struct rt_coll_shape *,
 			       struct rt_sample *, struct rt_error *);
 	void (*close)(struct rt_meter *);
 };
@@ -134,9 +152,9 @@ int rt_stream_arrays(enum rt_stream s);
 /* ---- the cores of this machine (measure_cpu.c) --------------------- */
 
 /*
- * Opens the cores that this process may run on.  The code that multiplies is
- * chosen by what the machine has, and was held to a plain loop.  On failure
- * there is nothing to close.
+ * Opens the cores that this process may run on.  It multiplies by the kernels
+ * that shapes come with; who makes them fills facts.code and facts.out_bytes.
+ * On failure there is nothing to close.
  */
 enum rt_status rt_meter_cpu(struct rt_meter *m, struct rt_pace pace,
 			    struct rt_error *err);

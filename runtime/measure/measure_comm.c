@@ -36,7 +36,7 @@ struct segment {
 /* One rank's view. */
 struct coll {
 	struct segment *segment;
-	struct rt_coll x;
+	struct rt_coll_shape x;
 	int rank;
 	int64_t n; /* elements of a rank's larger side */
 	float *in, *out; /* of rank 0; the others' follow */
@@ -444,7 +444,7 @@ finish(struct coll *t, bool all_well)
 }
 
 enum rt_status
-rt_cpu_comm(const struct rt_coll *x, const struct rt_pace *pace,
+rt_cpu_comm(const struct rt_coll_shape *x, const struct rt_pace *pace,
 	    struct rt_sample *out, struct rt_error *err)
 {
 	size_t slots = sizeof(struct segment) +

@@ -5,6 +5,7 @@
  * process that has threads should not.
  */
 #include "runtime/device/cgroup.h"
+#include "runtime/device/cpuid.h"
 #include "runtime/measure/measure_cpu.h"
 
 #include <stdio.h>
@@ -19,7 +20,6 @@
 struct cpu {
 	struct rt_pool *pool; /* NULL while it is not needed */
 	int threads;
-	const struct rt_tile *tiles[RT_RATES];
 };
 
 /* ---- what the system says ---- */
@@ -117,47 +117,40 @@ drop_threads(struct cpu *c)
 	c->pool = NULL;
 }
 
-static const struct rt_tile *
-tile_of(const struct cpu *c, enum rt_rate rate)
-{
-	return (int)rate < RT_RATES ? c->tiles[rate] : NULL;
-}
-
+/* The compiler has kernels of other rates, but the meter no check of them. */
 static enum rt_status
-no_such_rate(struct rt_error *err)
+check_made(const struct rt_made *made, enum rt_rate rate, struct rt_error *err)
 {
+	if (made && (rate == RT_RATE_FP32 || rate == RT_RATE_BF16)) {
+		return RT_OK;
+	}
 	return rt_fail(err, RT_RANGE, (struct rt_where){ NULL, NULL, -1 },
-		       "the cores multiply fp32 and bf16 only");
+		       "the cores multiply fp32 and bf16 only, by a kernel "
+		       "that was made for it");
 }
 
 static enum rt_status
-matmul(struct rt_meter *m, const struct rt_matmul *x, struct rt_sample *out,
-       struct rt_error *err)
+matmul(struct rt_meter *m, const struct rt_matmul_shape *x,
+       struct rt_sample *out, struct rt_error *err)
 {
 	struct cpu *c = m->self;
-	enum rt_status status = need_threads(c, err);
+	enum rt_status status = check_made(x->made, x->rate, err);
 
-	if (status == RT_OK && !tile_of(c, x->rate)) {
-		status = no_such_rate(err);
-	}
+	status = status == RT_OK ? need_threads(c, err) : status;
 	return status != RT_OK ? status
-		: rt_cpu_matmul(c->pool, tile_of(c, x->rate), x, &m->pace,
-				out, err);
+		: rt_cpu_matmul(c->pool, x, &m->pace, out, err);
 }
 
 static enum rt_status
-attend(struct rt_meter *m, const struct rt_attend *x, struct rt_sample *out,
-       struct rt_error *err)
+attention(struct rt_meter *m, const struct rt_attention_shape *x,
+	  struct rt_sample *out, struct rt_error *err)
 {
 	struct cpu *c = m->self;
-	enum rt_status status = need_threads(c, err);
+	enum rt_status status = check_made(x->made, RT_RATE_FP32, err);
 
-	if (status == RT_OK && !tile_of(c, RT_RATE_FP32)) {
-		status = no_such_rate(err);
-	}
+	status = status == RT_OK ? need_threads(c, err) : status;
 	return status != RT_OK ? status
-		: rt_cpu_attend(c->pool, tile_of(c, RT_RATE_FP32), x,
-				&m->pace, out, err);
+		: rt_cpu_attention(c->pool, x, &m->pace, out, err);
 }
 
 static enum rt_status
@@ -182,7 +175,7 @@ launch(struct rt_meter *m, struct rt_sample *out, struct rt_error *err)
 }
 
 static enum rt_status
-coll(struct rt_meter *m, const struct rt_coll *x, struct rt_sample *out,
+coll(struct rt_meter *m, const struct rt_coll_shape *x, struct rt_sample *out,
      struct rt_error *err)
 {
 	drop_threads(m->self);
@@ -198,53 +191,28 @@ close_cpu(struct rt_meter *m)
 }
 
 static const struct rt_meter_ops ops = {
-	matmul, attend, stream, launch, coll, close_cpu
+	matmul, attention, stream, launch, coll, close_cpu
 };
-
-/* The first of each rate that the machine has and that is right on it. */
-static void
-choose_tiles(struct rt_meter *m, struct cpu *c)
-{
-	size_t i;
-
-	for (i = 0; i < rt_ntiles; i++) {
-		const struct rt_tile *t = &rt_tiles[i];
-
-		if (c->tiles[t->rate] || !t->there() ||
-		    !rt_tile_agrees(c->pool, t)) {
-			continue;
-		}
-		c->tiles[t->rate] = t;
-		m->facts.out_bytes[t->rate] = sizeof(float);
-		snprintf(m->facts.code[t->rate],
-			 sizeof m->facts.code[t->rate], "%s, tiles of %dx%d%s",
-			 t->name, t->mr, t->nr, t->widens
-			 ? ", widened to fp32" : "");
-	}
-}
 
 enum rt_status
 rt_meter_cpu(struct rt_meter *m, struct rt_pace pace, struct rt_error *err)
 {
-	struct cpu *c = calloc(1, sizeof *c);
+	struct cpu *c;
 	struct rt_cores cores;
-	enum rt_status status;
 
 	memset(m, 0, sizeof *m);
+	if (rt_cpu_has("amx-tile") && !rt_cpu_allow("amx-tile")) {
+		return rt_fail(err, RT_IO, (struct rt_where){ NULL, NULL, -1 },
+			       "the system does not let programs use AMX");
+	}
+	c = calloc(1, sizeof *c);
 	if (!c) {
 		return rt_no_memory(err, NULL);
 	}
 	c->threads = rt_cores_get(&cores);
-	status = need_threads(c, err);
-	if (status != RT_OK) {
-		free(c);
-		return status;
-	}
 	m->ops = &ops;
 	m->self = c;
 	m->pace = pace;
-	choose_tiles(m, c);
-	drop_threads(c);
 	name_cores(&m->facts);
 	snprintf(m->facts.link, sizeof m->facts.link, "shared memory");
 	m->facts.units = c->threads;

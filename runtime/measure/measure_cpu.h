@@ -51,71 +51,19 @@ void *rt_pages(size_t bytes);
 void *rt_shared_pages(size_t bytes);
 void rt_pages_free(void *p, size_t bytes);
 
-/* ---- measure_tile.c ------------------------------------------------ */
+/* ---- measure_kernel.c ---------------------------------------------- */
 
-/*
- * A register tile: C[mr,nr] = A[mr,kc] B[kc,nr], added to C if `add`.  A lies
- * packed as [kc/unit_a][mr][unit_a], B as [kc/unit_b][nr][unit_b], zeros
- * behind a ragged end; the rows of B are ldb apart where unit_b is 1.
- */
-struct rt_tile {
-	const char *name;
-	enum rt_rate rate; /* of its operands in memory */
-	bool widens; /* packs 16-bit operands as fp32 */
-	int mr, nr, unit_a, unit_b;
-	int kc, mc, nc; /* blocks for its caches */
-	bool (*there)(void); /* does this machine have it? */
-	void (*enter)(void), (*leave)(void); /* of each thread, or NULL */
-	void (*run)(int64_t kc, const void *a, const void *b, int64_t ldb,
-		    float *c, int64_t ldc, bool add);
-};
-
-enum { RT_TILE_MR = 32, RT_TILE_NR = 32 }; /* the largest */
-
-/* Fastest first; the last of each rate runs everywhere. */
-extern const struct rt_tile rt_tiles[];
-extern const size_t rt_ntiles;
-
-/* ---- measure_gemm.c ------------------------------------------------ */
-
-/* Bytes of an element as it lies in memory, and once packed. */
-size_t rt_rate_bytes(enum rt_rate r);
-size_t rt_tile_bytes(const struct rt_tile *t);
-
-/* Elements of a matrix, `step_i` and `step_k` apart. */
-struct rt_view {
-	const void *at;
-	int64_t step_i, step_k;
-};
-
-/*
- * Packs n (at most `width`) rows or columns of kc elements as the tile wants
- * them in units of `unit`, zeros behind both ends; kc is rounded up to
- * `round`.
- */
-void rt_pack(const struct rt_tile *t, void *to, struct rt_view from, int n,
-	     int width, int64_t kc, int unit, int round);
-/* What kc is rounded up to. */
-int rt_tile_round(const struct rt_tile *t);
-
-/* Numbers in [-1, 1) that are the same everywhere, bf16 where it says so. */
-void rt_fill(void *to, enum rt_rate rate, int64_t n, uint32_t seed);
-double rt_element(const void *from, enum rt_rate rate, int64_t i);
 uint16_t rt_to_bf16(float v);
 
-enum rt_status rt_cpu_matmul(struct rt_pool *p, const struct rt_tile *t,
-			     const struct rt_matmul *x,
+/* An error too if what the kernel computed is wrong. */
+enum rt_status rt_cpu_matmul(struct rt_pool *p,
+			     const struct rt_matmul_shape *x,
 			     const struct rt_pace *pace,
 			     struct rt_sample *out, struct rt_error *err);
-/* Holds all of an odd shape to a plain loop. */
-bool rt_tile_agrees(struct rt_pool *p, const struct rt_tile *t);
-
-/* ---- measure_attend.c ---------------------------------------------- */
-
-enum rt_status rt_cpu_attend(struct rt_pool *p, const struct rt_tile *t,
-			     const struct rt_attend *x,
-			     const struct rt_pace *pace,
-			     struct rt_sample *out, struct rt_error *err);
+enum rt_status rt_cpu_attention(struct rt_pool *p,
+				const struct rt_attention_shape *x,
+				const struct rt_pace *pace,
+				struct rt_sample *out, struct rt_error *err);
 
 /* ---- measure_stream.c ---------------------------------------------- */
 
@@ -133,7 +81,7 @@ double rt_cpu_clock_mhz(void);
  * Between forked processes, over pages that they share; no thread may run
  * beside the caller.
  */
-enum rt_status rt_cpu_comm(const struct rt_coll *x, const struct rt_pace *pace,
+enum rt_status rt_cpu_comm(const struct rt_coll_shape *x, const struct rt_pace *pace,
 			   struct rt_sample *out, struct rt_error *err);
 
 #endif

@@ -129,7 +129,7 @@ take(struct rt_meter *m, enum rt_status (*once)(void *, struct rt_error *),
 
 struct matmul {
 	struct rt_cuda *c;
-	struct rt_matmul x;
+	struct rt_matmul_shape x;
 	rt_cu_address a, b, out;
 };
 
@@ -151,7 +151,7 @@ static enum rt_status
 multiply(void *user, struct rt_error *err)
 {
 	struct matmul *g = user;
-	const struct rt_matmul *x = &g->x;
+	const struct rt_matmul_shape *x = &g->x;
 	static const float one = 1, zero = 0;
 	int type = type_of(x->rate), n = (int)x->n, m = (int)x->m;
 	int k = (int)x->k;
@@ -271,7 +271,7 @@ check_element(struct matmul *g, int64_t i, int64_t j, struct rt_error *err)
 }
 
 static enum rt_status
-matmul(struct rt_meter *m, const struct rt_matmul *x, struct rt_sample *out,
+matmul(struct rt_meter *m, const struct rt_matmul_shape *x, struct rt_sample *out,
        struct rt_error *err)
 {
 	struct matmul g = { m->self, *x, 0, 0, 0 };
@@ -400,8 +400,8 @@ launch(struct rt_meter *m, struct rt_sample *out, struct rt_error *err)
 }
 
 static enum rt_status
-attend(struct rt_meter *m, const struct rt_attend *x, struct rt_sample *out,
-       struct rt_error *err)
+attention(struct rt_meter *m, const struct rt_attention_shape *x,
+	  struct rt_sample *out, struct rt_error *err)
 {
 	(void)x;
 	(void)out;
@@ -534,7 +534,7 @@ close_cuda(struct rt_meter *m)
 }
 
 static const struct rt_meter_ops ops = {
-	matmul, attend, stream, launch, rt_cuda_comm, close_cuda
+	matmul, attention, stream, launch, rt_cuda_comm, close_cuda
 };
 
 enum rt_status

@@ -121,7 +121,7 @@ enum rt_status rt_cu_check(const struct rt_cu_api *api, int result,
 
 /* ---- measure_nccl.c ------------------------------------------------ */
 
-enum rt_status rt_cuda_comm(struct rt_meter *m, const struct rt_coll *x,
+enum rt_status rt_cuda_comm(struct rt_meter *m, const struct rt_coll_shape *x,
 			    struct rt_sample *out, struct rt_error *err);
 
 #endif

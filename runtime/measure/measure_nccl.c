@@ -20,7 +20,7 @@ struct rank {
 
 struct coll {
 	struct rt_cuda *c;
-	struct rt_coll x;
+	struct rt_coll_shape x;
 	size_t n; /* elements of a rank's larger side */
 	struct rank ranks[RT_CU_DEVICES];
 	void *from, *to;
@@ -233,7 +233,7 @@ unmake(struct coll *t)
 }
 
 enum rt_status
-rt_cuda_comm(struct rt_meter *m, const struct rt_coll *x,
+rt_cuda_comm(struct rt_meter *m, const struct rt_coll_shape *x,
 	     struct rt_sample *out, struct rt_error *err)
 {
 	struct coll *t = calloc(1, sizeof *t);

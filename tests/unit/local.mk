@@ -15,7 +15,8 @@ unit_tests += \
 	%D%/codegen/t-host \
 	%D%/codegen/t-ll \
 	%D%/codegen/t-nest \
-	%D%/codegen/t-room
+	%D%/codegen/t-room \
+	%D%/codegen/t-single
 endif
 unit_tests += \
 	%D%/price/t-answer \

@@ -1,13 +1,15 @@
-/* Repetitions and what is believed of them; every tile; rings of processes. */
+/* Repetitions and what is believed of them; kernels; rings of processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "runtime/abi.h"
 #include "runtime/measure/measure_cpu.h"
 
-#include <stdio.h>
+#include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -117,76 +119,165 @@ test_patience(void **state)
 	assert_int_equal(sample(reps, 1, pace).reps, RT_SAMPLE_REPS);
 }
 
-/* ---- tiles ---- */
+/* ---- kernels; those of the compiler run in tests/cli/calibrate.sh ---- */
 
+enum { M = 7, N = 5, K = 3, HEADS = 2, LENGTH = 8, HEAD_DIM = 4 };
+
+static atomic_int spoiled;	/* results that a kernel gets wrong */
+
+/* B, and a row of C, are worked on in scratch. */
 static void
-test_tiles(void **state)
+copy_b(const struct rt_call *c, char *own, int64_t from, int64_t to)
 {
-	static const struct rt_pace once = { 1, 1, 1, 1, 1 };
-	struct rt_attend x = { 3, 256, 384, 64, true };
-	struct rt_sample s;
-	struct rt_pool *p;
-	struct rt_error err;
-	size_t i;
-	int there = 0, causal;
+	float *b = (float *)(void *)c->shared;
 
-	(void)state;
-	assert_int_equal(rt_pool_start(&p, 3, &err), RT_OK);
-	for (i = 0; i < rt_ntiles; i++) {
-		if (!rt_tiles[i].there()) {
-			continue;
-		}
-		there++;
-		assert_true(rt_tile_agrees(p, &rt_tiles[i]));
-		if (rt_tiles[i].rate != RT_RATE_FP32) {
-			continue;
-		}
-		for (causal = 0; causal < 2; causal++) {
-			x.causal = causal;
-			assert_int_equal(rt_cpu_attend(p, &rt_tiles[i], &x,
-						       &once, &s, &err),
-					 RT_OK);
-		}
-	}
-	rt_pool_stop(p);
-	assert_true(there >= 2);
+	(void)own;
+	memcpy(b + from * N, (const float *)(void *)c->at[2] + from * N,
+	       (size_t)(to - from) * N * sizeof *b);
 }
 
-/*
- * What calibrate runs on a CPU with AMX, on one that has none.  The handler
- * checks the configuration that reaches ldtilecfg.
- */
 static void
-test_emulated_tile(void **state)
+multiply_rows(const struct rt_call *c, char *own, int64_t from, int64_t to)
 {
-#if defined(__x86_64__)
-	struct rt_pool *p;
+	const float *a = (const void *)c->at[1], *b = (void *)c->shared;
+	float *row = (float *)(void *)own, *out = (float *)(void *)c->at[0];
+	int64_t i, j, k;
+
+	assert_int_equal(c->pieces[0]->at[0].count, K);
+	for (i = from; i < to; i++) {
+		memset(row, 0, N * sizeof *row);
+		for (j = 0; j < N; j++) {
+			for (k = 0; k < K; k++) {
+				row[j] += a[i * K + k] * b[k * N + j];
+			}
+		}
+		row[0] += i == M - 1 ? (float)spoiled : 0;
+		memcpy(out + i * N, row, N * sizeof *row);
+	}
+}
+
+static void
+attend_queries(const struct rt_call *c, char *own, int64_t from, int64_t to)
+{
+	const float *q = (const void *)c->at[0], *k = (const void *)c->at[1];
+	const float *v = (const void *)c->at[2];
+	float *out = (float *)(void *)c->at[3];
+	int64_t i, h, j, d;
+
+	(void)own;
+	for (i = from * HEADS; i < to * HEADS; i++) {
+		float total = 0;
+
+		h = i % HEADS;
+		memset(out + i * HEAD_DIM, 0, HEAD_DIM * sizeof *out);
+		for (j = 0; j <= i / HEADS; j++) {
+			int64_t at = (j * HEADS + h) * HEAD_DIM;
+			float s = 0;
+
+			for (d = 0; d < HEAD_DIM; d++) {
+				s += q[i * HEAD_DIM + d] * k[at + d];
+			}
+			s = expf(s / sqrtf(HEAD_DIM));
+			total += s;
+			for (d = 0; d < HEAD_DIM; d++) {
+				out[i * HEAD_DIM + d] += s * v[at + d];
+			}
+		}
+		for (d = 0; d < HEAD_DIM; d++) {
+			out[i * HEAD_DIM + d] /= total;
+		}
+		out[i * HEAD_DIM] += (float)spoiled;
+	}
+}
+
+static const struct rt_pace once = { 1, 1, 1, 1, 1 };
+
+static void
+test_matmul(void **state)
+{
+	static const uint32_t values[] = { 2, 0, 1 };	/* C, A, B */
+	static const struct rt_pieces whole = { 1, K, { { 0, K } } };
+	static const struct rt_pieces *const pieces[] = { &whole };
+	static const struct rt_step steps[] = {
+		{ .run = copy_b, .items = K },
+		{ .run = multiply_rows, .items = M }
+	};
+	static const struct rt_kernel kernel = {
+		.what = "a product", .nsteps = 2, .steps = steps, .nat = 3
+	};
+	const struct rt_made made = { &kernel, values, pieces,
+				      K * N * sizeof(float),
+				      N * sizeof(float) };
+	const struct rt_matmul_shape x = { RT_RATE_FP32, M, N, K, &made };
+	struct rt_sample s;
 	struct rt_error err;
-	size_t i;
-	bool agrees = false;
+	struct rt_pool *p;
+	int threads;
 
 	(void)state;
-	for (i = 0; i < rt_ntiles; i++) {
-		if (strcmp(rt_tiles[i].name, "amx") != 0) {
-			continue;
-		}
-		if (rt_tiles[i].there()) {
-			puts("CPU code: real AMX of calibrate");
-			skip();	/* test_tiles had it */
-		}
-		amx_begin();
-		assert_int_equal(rt_pool_start(&p, 2, &err), RT_OK);
-		agrees = rt_tile_agrees(p, &rt_tiles[i]);
+	for (threads = 1; threads <= 3; threads++) {
+		assert_int_equal(rt_pool_start(&p, threads, &err), RT_OK);
+		spoiled = 0;
+		assert_int_equal(rt_cpu_matmul(p, &x, &once, &s, &err),
+				 RT_OK);
+		assert_true(s.low_us > 0);
+		spoiled = 1;
+		assert_int_equal(rt_cpu_matmul(p, &x, &once, &s, &err),
+				 RT_FORMAT);
+		assert_string_equal(err.message,
+				    "a product computes wrong numbers");
 		rt_pool_stop(p);
-		amx_end();
 	}
-	assert_true(agrees);
-	assert_true(amx_all.configs >= 2 && amx_all.products > 100);
-	puts("CPU code: emulated AMX of calibrate");
-#else
+}
+
+static void
+test_attention(void **state)
+{
+	static const uint32_t values[] = { 0, 1, 2, 3 };
+	static const struct rt_step step = { .run = attend_queries,
+					     .items = LENGTH };
+	static const struct rt_kernel kernel = {
+		.what = "attention", .nsteps = 1, .steps = &step, .nat = 4
+	};
+	static const struct rt_made made = { &kernel, values, NULL, 0, 0 };
+	struct rt_attention_shape x = { HEADS, LENGTH, HEAD_DIM, true, &made };
+	struct rt_sample s;
+	struct rt_error err;
+	struct rt_pool *p;
+
 	(void)state;
-	skip();
-#endif
+	assert_int_equal(rt_pool_start(&p, 2, &err), RT_OK);
+	spoiled = 0;
+	assert_int_equal(rt_cpu_attention(p, &x, &once, &s, &err), RT_OK);
+	spoiled = 1;
+	assert_int_equal(rt_cpu_attention(p, &x, &once, &s, &err), RT_FORMAT);
+	spoiled = 0;
+	/* the kernel sees the past alone */
+	x.causal = false;
+	assert_int_equal(rt_cpu_attention(p, &x, &once, &s, &err), RT_FORMAT);
+	x.head_dim = RT_MOST_HEAD_DIM + 1;
+	assert_int_equal(rt_cpu_attention(p, &x, &once, &s, &err), RT_RANGE);
+	rt_pool_stop(p);
+}
+
+/* Without a kernel there is nothing that multiplies. */
+static void
+test_no_kernel(void **state)
+{
+	struct rt_matmul_shape x = { RT_RATE_FP32, M, N, K, NULL };
+	static const struct rt_kernel kernel = { .what = "none" };
+	const struct rt_made made = { .kernel = &kernel };
+	struct rt_sample s;
+	struct rt_meter m;
+	struct rt_error err;
+
+	(void)state;
+	assert_int_equal(rt_meter_cpu(&m, once, &err), RT_OK);
+	assert_int_equal(m.ops->matmul(&m, &x, &s, &err), RT_RANGE);
+	x.rate = RT_RATE_FP16;
+	x.made = &made;
+	assert_int_equal(m.ops->matmul(&m, &x, &s, &err), RT_RANGE);
+	m.ops->close(&m);
 }
 
 /* What ldtilecfg left where it does not trap: without the permission. */
@@ -238,7 +329,7 @@ test_coll(void **state)
 	for (op = 0; op < RT_COLLECTIVES; op++) {
 		for (ranks = 2; ranks <= 4; ranks++) {
 			/* parts that are no whole lines too */
-			struct rt_coll x = { (enum rt_collective)op, ranks,
+			struct rt_coll_shape x = { (enum rt_collective)op, ranks,
 					     4 * 333 };
 
 			assert_int_equal(rt_cpu_comm(&x, &few, &s, &err),
@@ -252,7 +343,7 @@ static void
 test_refused(void **state)
 {
 	static const struct rt_pace few = { 1, 1, 1, 2, 1 };
-	struct rt_coll x = { RT_SEND, 1, 4096 };
+	struct rt_coll_shape x = { RT_SEND, 1, 4096 };
 	struct rt_sample s;
 	struct rt_error err;
 
@@ -271,8 +362,9 @@ main(void)
 		cmocka_unit_test(test_disturbed_reps),
 		cmocka_unit_test(test_disturbed_sample),
 		cmocka_unit_test(test_patience),
-		cmocka_unit_test(test_tiles),
-		cmocka_unit_test(test_emulated_tile),
+		cmocka_unit_test(test_matmul),
+		cmocka_unit_test(test_attention),
+		cmocka_unit_test(test_no_kernel),
 		cmocka_unit_test(test_saved_config),
 		cmocka_unit_test(test_bf16),
 		cmocka_unit_test(test_coll),

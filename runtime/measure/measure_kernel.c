@@ -1,0 +1,341 @@
+/*
+ * Contractions and attention on all cores: kernels that the compiler made, on
+ * numbers drawn here, with results held to their definition in double.  Items
+ * are handed out as the workers of a rank get them (device/pool.c); the
+ * threads spin, so that cpu time tells whether somebody else had a core.
+ */
+#include "runtime/abi.h"
+#include "runtime/measure/measure_cpu.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- elements ---- */
+
+static size_t
+elem_bytes(enum rt_rate r)
+{
+	return r == RT_RATE_BF16 ? 2 : 4;
+}
+
+/* To the nearest, ties to even; numbers here are finite. */
+uint16_t
+rt_to_bf16(float v)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &v, sizeof bits);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static double
+element(const void *from, enum rt_rate rate, int64_t i)
+{
+	uint32_t bits;
+	float f;
+
+	if (rate != RT_RATE_BF16) {
+		return (double)((const float *)from)[i];
+	}
+	bits = (uint32_t)((const uint16_t *)from)[i] << 16;
+	memcpy(&f, &bits, sizeof f);
+	return (double)f;
+}
+
+/* Numbers in [-1, 1) that are the same everywhere. */
+static void
+fill(void *to, enum rt_rate rate, int64_t n, uint32_t seed)
+{
+	uint32_t x = seed;
+	int64_t i;
+
+	for (i = 0; i < n; i++) {
+		float v;
+
+		x = x * 1664525 + 1013904223;
+		v = (float)(int32_t)x / 2147483648.0f;
+		if (rate == RT_RATE_BF16) {
+			((uint16_t *)to)[i] = rt_to_bf16(v);
+		} else {
+			((float *)to)[i] = v;
+		}
+	}
+}
+
+/* ---- a kernel that is called again and again ---- */
+
+enum { MOST_VALUES = 4 }; /* inputs, and the result as the last */
+
+struct running {
+	struct rt_pool *pool;
+	const struct rt_made *made;
+	const struct rt_step *step;
+	struct rt_call call;
+	char *operands[MOST_VALUES];
+	void *values[MOST_VALUES];
+	size_t bytes[MOST_VALUES];
+	int nvalues;
+	char *shared, *own; /* own: of all threads */
+	size_t shared_bytes, own_bytes; /* own: of one thread */
+	double *busy_us; /* by thread, of the step */
+	_Alignas(64) _Atomic int64_t next; /* item of the step */
+};
+
+/* Pieces that a thread's share of the items is cut into, as by a rank. */
+#define PIECES 8
+
+static void
+run_items(void *user, int i, int n)
+{
+	struct running *r = user;
+	int64_t items = r->step->items, piece = items / (n * PIECES), from, to;
+	char *own = r->own + (size_t)i * r->own_bytes;
+	double us = rt_thread_us();
+
+	piece = n == 1 ? items : piece < 1 ? 1 : piece;
+	while ((from = atomic_fetch_add(&r->next, piece)) < items) {
+		to = from + piece < items ? from + piece : items;
+		r->step->run(&r->call, own, from, to);
+	}
+	r->busy_us[i] = rt_thread_us() - us;
+}
+
+static double
+most_busy_us(const struct running *r)
+{
+	double most = 0;
+	int i;
+
+	for (i = 0; i < rt_pool_threads(r->pool); i++) {
+		most = fmax(most, r->busy_us[i]);
+	}
+	return most;
+}
+
+static enum rt_status
+run_kernel(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
+{
+	struct running *r = user;
+	const struct rt_kernel *k = r->made->kernel;
+	double wall_us = rt_wall_us(), cpu_us = rt_cpu_us();
+	int64_t s;
+	int run;
+
+	(void)err;
+	out->busy_us = 0;
+	for (run = 0; run < runs; run++) {
+		for (s = 0; s < k->nsteps; s++) {
+			r->step = &k->steps[s];
+			atomic_store(&r->next, 0);
+			rt_pool_run(r->pool, run_items, r);
+			out->busy_us += most_busy_us(r);
+		}
+	}
+	out->wall_us = rt_wall_us() - wall_us;
+	out->cpu_us = rt_cpu_us() - cpu_us;
+	return RT_OK;
+}
+
+static void
+release(struct running *r)
+{
+	int i;
+
+	for (i = 0; i < r->nvalues; i++) {
+		rt_pages_free(r->values[i], r->bytes[i]);
+	}
+	rt_pages_free(r->shared, r->shared_bytes);
+	rt_pages_free(r->own, r->own_bytes *
+		      (size_t)rt_pool_threads(r->pool));
+	free(r->busy_us);
+	free(r);
+}
+
+/* Zeroed values of `bytes` each; NULL: no memory. */
+static struct running *
+prepare(struct rt_pool *pool, const struct rt_made *made, const size_t *bytes,
+	int nvalues)
+{
+	size_t threads = (size_t)rt_pool_threads(pool);
+	struct running *r = aligned_alloc(64, (sizeof *r + 63) / 64 * 64);
+	bool ok;
+	int64_t i;
+
+	if (!r) {
+		return NULL;
+	}
+	*r = (struct running){ .pool = pool, .made = made,
+			       .nvalues = nvalues };
+	r->shared_bytes = (size_t)made->shared_bytes;
+	r->own_bytes = ((size_t)made->own_bytes + 4095) / 4096 * 4096;
+	r->shared = rt_pages(r->shared_bytes);
+	r->own = rt_pages(r->own_bytes * threads);
+	r->busy_us = calloc(threads, sizeof *r->busy_us);
+	ok = r->shared && r->own && r->busy_us;
+	for (i = 0; i < nvalues; i++) {
+		r->bytes[i] = bytes[i];
+		r->values[i] = rt_pages(bytes[i]);
+		ok = ok && r->values[i];
+	}
+	if (!ok) {
+		release(r);
+		return NULL;
+	}
+	for (i = 0; i < made->kernel->nat; i++) {
+		r->operands[i] = r->values[made->values[i]];
+	}
+	r->call = (struct rt_call){ .at = r->operands,
+				    .pieces = made->pieces,
+				    .shared = r->shared };
+	return r;
+}
+
+/* Times it, and then holds its results to their definition. */
+static enum rt_status
+measure(struct running *r, const struct rt_pace *pace,
+	bool (*agrees)(const struct running *r, const void *shape),
+	const void *shape, struct rt_sample *out, struct rt_error *err)
+{
+	enum rt_status status = rt_sample_take(pace, rt_pool_threads(r->pool),
+					       run_kernel, r, out, err);
+
+	if (status == RT_OK && !agrees(r, shape)) {
+		status = rt_fail(err, RT_FORMAT, (struct rt_where){ NULL, NULL,
+			-1 }, "%s computes wrong numbers",
+			r->made->kernel->what);
+	}
+	release(r);
+	return status;
+}
+
+/* ---- contractions ---- */
+
+/* Sums of k products below 1 in fp32, in any order, and then rounded. */
+static bool
+element_agrees(const struct running *r, const struct rt_matmul_shape *x,
+	       int64_t i, int64_t j)
+{
+	double want = 0, rounding = x->rate == RT_RATE_BF16 ? 0x1p-8 : 0;
+	int64_t k;
+
+	for (k = 0; k < x->k; k++) {
+		want += element(r->values[0], x->rate, i * x->k + k) *
+			element(r->values[1], x->rate, k * x->n + j);
+	}
+	return fabs(want - element(r->values[2], x->rate, i * x->n + j)) <=
+	       1e-6 * sqrt((double)x->k) * 8 + fabs(want) * rounding;
+}
+
+/* So many elements are checked, and the corners; of few elements all. */
+#define CHECKED 61
+
+static bool
+matmul_agrees(const struct running *r, const void *shape)
+{
+	const struct rt_matmul_shape *x = shape;
+	int64_t n = x->m * x->n, step = n / CHECKED + 1, at;
+
+	for (at = 0; at < n; at += step) {
+		if (!element_agrees(r, x, at / x->n, at % x->n)) {
+			return false;
+		}
+	}
+	return element_agrees(r, x, x->m - 1, x->n - 1) &&
+	       element_agrees(r, x, x->m - 1, 0) &&
+	       element_agrees(r, x, 0, x->n - 1);
+}
+
+enum rt_status
+rt_cpu_matmul(struct rt_pool *p, const struct rt_matmul_shape *x,
+	      const struct rt_pace *pace, struct rt_sample *out,
+	      struct rt_error *err)
+{
+	const size_t bytes[] = {
+		(size_t)(x->m * x->k) * elem_bytes(x->rate),
+		(size_t)(x->k * x->n) * elem_bytes(x->rate),
+		(size_t)(x->m * x->n) * elem_bytes(x->rate)
+	};
+	struct running *r = prepare(p, x->made, bytes, 3);
+
+	if (!r) {
+		return rt_no_memory(err, NULL);
+	}
+	fill(r->values[0], x->rate, x->m * x->k, 1);
+	fill(r->values[1], x->rate, x->k * x->n, 2);
+	return measure(r, pace, matmul_agrees, x, out, err);
+}
+
+/* ---- attention ---- */
+
+/* One query of one head by the definition, in double. */
+static bool
+query_agrees(const struct running *r, const struct rt_attention_shape *x,
+	     int64_t head, int64_t query)
+{
+	const float *q = r->values[0], *k = r->values[1], *v = r->values[2];
+	const float *result = r->values[3];
+	int64_t d = x->head_dim, row = x->heads * d, j, i;
+	int64_t keys = x->causal ? query + 1 : x->length;
+	double total = 0, want[RT_MOST_HEAD_DIM] = { 0 };
+
+	for (j = 0; j < keys; j++) {
+		int64_t at = j * row + head * d;
+		double s = 0;
+
+		for (i = 0; i < d; i++) {
+			s += (double)q[query * row + head * d + i] *
+			     (double)k[at + i];
+		}
+		s = exp(s / sqrt((double)d));
+		total += s;
+		for (i = 0; i < d; i++) {
+			want[i] += s * (double)v[at + i];
+		}
+	}
+	for (i = 0; i < d; i++) {
+		double got = (double)result[query * row + head * d + i];
+
+		if (!(fabs(want[i] / total - got) <= 1e-4)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+attention_agrees(const struct running *r, const void *shape)
+{
+	const struct rt_attention_shape *x = shape;
+
+	return query_agrees(r, x, 0, 0) &&
+	       query_agrees(r, x, x->heads - 1, x->length / 2) &&
+	       query_agrees(r, x, x->heads - 1, x->length - 1);
+}
+
+enum rt_status
+rt_cpu_attention(struct rt_pool *p, const struct rt_attention_shape *x,
+		 const struct rt_pace *pace, struct rt_sample *out,
+		 struct rt_error *err)
+{
+	int64_t n = x->heads * x->length * x->head_dim;
+	size_t one = (size_t)n * sizeof(float);
+	const size_t bytes[] = { one, one, one, one };
+	struct running *r;
+	int i;
+
+	if (x->head_dim > RT_MOST_HEAD_DIM) {
+		return rt_fail(err, RT_RANGE, (struct rt_where){ NULL, NULL,
+			-1 }, "a head has at most %d elements",
+			RT_MOST_HEAD_DIM);
+	}
+	r = prepare(p, x->made, bytes, 4);
+	if (!r) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < 3; i++) {
+		fill(r->values[i], RT_RATE_FP32, n, 3 + (uint32_t)i);
+	}
+	return measure(r, pace, attention_agrees, x, out, err);
+}
