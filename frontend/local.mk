@@ -89,6 +89,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/validate_collectives.c \
 	%D%/validate/validate_kernels.c \
 	%D%/validate/validate_print.c \
+	%D%/validate/validate_row.c \
 	%D%/validate/validate_search.c \
 	%D%/validate/validate_train.c
 

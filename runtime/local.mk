@@ -59,17 +59,16 @@ rank_sources = \
 	%D%/data/checkpoint.h \
 	%D%/data/checkpoint_list.c \
 	%D%/data/checkpoint_load.c \
-	%D%/data/checkpoint_mark.c \
+	%D%/data/checkpoint_manifest.c \
 	%D%/data/data.h \
 	%D%/data/elems.c \
 	%D%/data/elems.h \
-	%D%/data/feed.c \
 	%D%/data/load_weights.c \
 	%D%/data/safetensors.c \
 	%D%/data/safetensors.h \
 	%D%/data/safetensors_index.c \
+	%D%/data/safetensors_match.c \
 	%D%/data/safetensors_read.c \
-	%D%/data/safetensors_want.c \
 	%D%/data/safetensors_write.c \
 	%D%/data/safetensors_write.h \
 	%D%/data/tensor_store.c \
@@ -131,7 +130,9 @@ rank_sources = \
 	%D%/text.h \
 	%D%/train/bench.c \
 	%D%/train/evaluate.c \
+	%D%/train/feed.c \
 	%D%/train/inspect.c \
+	%D%/train/load.c \
 	%D%/train/local.c \
 	%D%/train/log.c \
 	%D%/train/preflight.c \
@@ -143,6 +144,8 @@ rank_sources = \
 	%D%/train/rank_verify_whole.c \
 	%D%/train/run.c \
 	%D%/train/sample.c \
+	%D%/train/tally.c \
+	%D%/train/tally.h \
 	%D%/train/tensorboard.c \
 	%D%/train/train.c
 

@@ -203,7 +203,7 @@ enum rt_status rt_st_read_f64(const struct rt_st *st,
 			      const struct rt_st_tensor *t, int64_t first,
 			      int64_t n, double *out, struct rt_error *err);
 
-/* ---- what a model wants of them (safetensors_want.c) -------------------- */
+/* ---- what a model wants of them (safetensors_match.c) -------------------- */
 
 /* The name that looks most like another, or NULL. */
 const char *rt_st_nearest(const struct rt_st *st, const char *name);

@@ -78,8 +78,10 @@ describe(const struct cg_kernel *k, struct arena *a, struct cg_single *out)
 
 /* ---- data: a table of struct rt_kernel ---- */
 
-enum { STEP_WORDS = sizeof(struct rt_step) / 8,
-       KERNEL_WORDS = sizeof(struct rt_kernel) / 8 };
+enum {
+	STEP_WORDS = sizeof(struct rt_step) / 8,
+	KERNEL_WORDS = sizeof(struct rt_kernel) / 8
+};
 
 #define TABLE "llmc_singles"
 

@@ -1,7 +1,8 @@
 /*
- * llmc calibrate: which shapes to measure, on which device.  The shapes are
- * those of the cost model's own tables, made smaller for a CPU: squares,
- * shallow and deep contractions, few rows, sizes from 4 KB to 64 MB.
+ * The command `llmc calibrate`: which shapes to measure on which device.  The
+ * shapes resemble those of the tables that the cost model is validated with,
+ * made smaller for a CPU: squares, shallow and deep contractions, few rows,
+ * messages of 4 KB to 64 MB.
  */
 #include "frontend/validate/calibrate.h"
 
@@ -16,17 +17,17 @@ const char *const cal_group_names[CAL_GROUPS] = {
 
 /* ---- shapes ---- */
 
-struct shape {
+struct sides {
 	int64_t m, n, k;
 };
 
-static const struct shape quick_shapes[] = {
+static const struct sides quick_shapes[] = {
 	{ 128, 128, 128 }, { 256, 256, 256 }, { 384, 384, 384 },
 	{ 512, 512, 64 }, { 8, 1024, 512 }, { 64, 512, 1024 }
 };
 
-/* Sides of a CPU; a GPU's are `scale` times as long. */
-static const struct shape shapes[] = {
+/* For a CPU; on a GPU sides are multiplied by 4. */
+static const struct sides shapes[] = {
 	{ 256, 256, 256 }, { 512, 512, 512 }, { 768, 768, 768 },
 	{ 1024, 1024, 1024 }, { 1536, 1536, 1536 }, { 2048, 2048, 2048 },
 	{ 512, 512, 64 }, { 512, 512, 256 }, { 512, 512, 2048 },
@@ -83,15 +84,15 @@ keep(struct cal *c, struct cal_point p)
 	VEC_PUSH(&c->d->ctx.perm, &c->points, p);
 }
 
-/* A GPU's sides are `scale` times as long; few rows are few on any device. */
+/* Sides are multiplied by `scale`, but not a small number of rows. */
 static void
 list_matmuls(struct cal *c, enum rt_rate rate, int64_t scale)
 {
-	const struct shape *list = c->quick ? quick_shapes : shapes;
+	const struct sides *list = c->quick ? quick_shapes : shapes;
 	size_t n = c->quick ? COUNT(quick_shapes) : COUNT(shapes), i;
 
 	for (i = 0; i < n; i++) {
-		const struct shape *s = &list[i];
+		const struct sides *s = &list[i];
 		struct rt_matmul_shape x = {
 			.rate = rate, .m = s->m < 256 ? s->m : s->m * scale,
 			.n = s->n * scale, .k = s->k * scale
@@ -101,7 +102,7 @@ list_matmuls(struct cal *c, enum rt_rate rate, int64_t scale)
 	}
 }
 
-/* In f32, which is what the compiler computes it in on a CPU. */
+/* In f32, in which the compiler computes attention on a CPU. */
 static void
 list_attentions(struct cal *c)
 {
@@ -186,7 +187,7 @@ measure_kernels(struct cal *c)
 	return true;
 }
 
-/* Each array is four times the last cache, whose part nobody knows here. */
+/* Each array has four times the size of the last cache. */
 static bool
 measure_streams(struct cal *c)
 {
@@ -246,7 +247,10 @@ measure_coll(struct cal *c, enum rt_collective op, int ranks, int64_t bytes)
 	return true;
 }
 
-/* 2, 4, 8, .. and all of them; more than an eighth of memory is too much. */
+/*
+ * Groups of 2, 4, 8, .. and all ranks, up to a sixteenth of memory for the
+ * messages of all ranks.
+ */
 static bool
 measure_colls(struct cal *c)
 {
@@ -275,7 +279,7 @@ measure_colls(struct cal *c)
 
 /* ---- the command ---- */
 
-/* A whole run takes a minute; a quick one is for tests, and says little. */
+/* A full run takes some minutes; a quick one is for tests only. */
 static struct rt_pace
 pace_of(bool quick)
 {
@@ -319,7 +323,7 @@ open_cuda(struct cal *c)
 }
 
 static void
-tell(const struct cal *c)
+print_result(const struct cal *c)
 {
 	struct buf text;
 
@@ -347,7 +351,7 @@ drv_calibrate(struct driver *d)
 	     measure_streams(&c) && measure_colls(&c);
 	if (ok) {
 		cal_fit(&c);
-		tell(&c);
+		print_result(&c);
 		cal_print_target(&c, &d->out);
 	}
 	c.meter.ops->close(&c.meter);

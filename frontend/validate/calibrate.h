@@ -1,6 +1,6 @@
 /*
- * Between the files of `llmc calibrate`: what was measured, and the target
- * that it was fitted to.
+ * Private to calibrate*.c: measured points, and the target that is fitted to
+ * them.
  */
 #ifndef FRONTEND_CALIBRATE_H
 #define FRONTEND_CALIBRATE_H
@@ -13,7 +13,7 @@
 enum cal_group { CAL_MATMUL, CAL_ATTEND, CAL_STREAM, CAL_LAUNCH, CAL_COMM,
 		 CAL_GROUPS };
 
-/* One shape: what it was, what it took, what the fitted target says. */
+/* A measured shape, and the time that the fitted target predicts. */
 struct cal_point {
 	enum cal_group group;
 	const char *what;	/* "fp32 512x512x512" */
@@ -32,7 +32,7 @@ struct cal_point {
 	};
 };
 
-/* The errors of a group, in parts of what was measured. */
+/* Relative errors of a group. */
 struct cal_error {
 	uint32_t n;
 	double median, worst;
@@ -44,8 +44,9 @@ struct cal {
 	bool quick;
 	VEC(struct rt_matmul_shape) matmuls;
 	VEC(struct rt_attention_shape) attentions;
-	struct cg_singles kernels;	/* of a CPU: of all those shapes */
-	struct rt_made *made;		/* the same, as the meter has them */
+	struct cg_singles kernels;	/* on a CPU: of all those shapes */
+	/* the same, in the form that the meter needs */
+	struct rt_made *made;
 	VEC(struct cal_point) points;
 	struct target_group fitted;
 	struct cal_error errors[CAL_GROUPS];
@@ -55,24 +56,24 @@ extern const char *const cal_group_names[CAL_GROUPS];
 
 /* ---- calibrate_kernels.c ---------------------------------------------- */
 
-/* Makes the kernels of all shapes, for a CPU; false after errors. */
+/* Compiles the kernels of all shapes, for a CPU; false after errors. */
 bool cal_kernels_open(struct cal *c);
 
 /* ---- calibrate_fit.c -------------------------------------------------- */
 
-/* Rates and constants from the points, and what those then say of them. */
+/* Fits rates and constants to the points, and predicts each point with them. */
 void cal_fit(struct cal *c);
-/* The formula's time of one point on this target. */
+/* The predicted time of a point on this target. */
 double cal_predict(const struct target_group *t, const struct cal_point *p);
-/* Of a rate that the meter knows. */
+/* The rate of a target that is a rate of the meter. */
 enum target_rate cal_rate(enum rt_rate r);
 
 /* ---- calibrate_print.c ------------------------------------------------ */
 
-/* The points, for people or as JSON. */
+/* Prints the points as a table, or as JSON. */
 void cal_print_points(const struct cal *c, struct buf *out);
 void cal_print_json(const struct cal *c, struct buf *out);
-/* A target file; each number under a comment that says where it is from. */
+/* Prints a target file, with a comment of its origin before each number. */
 void cal_print_target(const struct cal *c, struct buf *out);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * From measured times to the constants of docs/cost.md, by the very formulas
- * that price a plan.  Rates are the best that was reached; what the formulas
- * make of them is then fitted: the least mean of |error|, of logarithms, so
- * that half of a time is as wrong as twice of it; first on a coarse grid, then
- * on finer ones around the best.  The same points give the same constants.
+ * Fits the constants of docs/cost.md to measured times, using the formulas that
+ * price plans.  Rates are the best that was reached.  The other constants
+ * minimize the mean |error| of logarithms, so that half of a time is as wrong
+ * as twice of it: first on a coarse grid, then on finer ones around the best
+ * point.  The same points give the same constants.
  */
 #include "frontend/validate/calibrate.h"
 
@@ -54,14 +54,14 @@ error_of(const struct target_group *t, const struct cal_point *p)
 
 enum { MOST_KNOBS = 3, COARSE = 13, FINE = 5, ROUNDS = 14 };
 
-/* A constant, and between what it lies; steps are of equal ratio. */
+/* A constant and its bounds; grid steps have equal ratios. */
 struct knob {
-	size_t at;	/* in struct target_device */
+	size_t at;	/* offset in struct target_device */
 	double lo, hi;
 };
 
-/* Which points a fit looks at; a part is of one group, or of few rows. */
-struct fit {
+/* A fit of some constants to those points that takes() selects. */
+struct point_fit {
 	struct cal *c;
 	const struct knob *knobs;
 	int nknobs;
@@ -77,7 +77,7 @@ knob_of(struct cal *c, const struct knob *k)
 }
 
 static double
-mean_error(const struct fit *f)
+mean_error(const struct point_fit *f)
 {
 	double sum = 0;
 	uint32_t i, n = 0;
@@ -94,9 +94,11 @@ mean_error(const struct fit *f)
 	return n ? sum / n : 0;
 }
 
-/* All places of a grid whose sides have `n` places from lo to hi. */
+/*
+ * Tries all points of a grid that has n points from lo to hi along each side.
+ */
 static void
-try_grid(struct fit *f, const double *lo, const double *hi, int n)
+try_grid(struct point_fit *f, const double *lo, const double *hi, int n)
 {
 	int all = 1, place, k;
 
@@ -121,7 +123,7 @@ try_grid(struct fit *f, const double *lo, const double *hi, int n)
 }
 
 static void
-search(struct fit *f)
+search(struct point_fit *f)
 {
 	double lo[MOST_KNOBS], hi[MOST_KNOBS], ratio[MOST_KNOBS];
 	int round, k;
@@ -148,7 +150,7 @@ search(struct fit *f)
 
 /* ---- what is fitted to what ---- */
 
-/* Rows up to which memory is what a contraction waits for. */
+/* With at most so many rows, memory bandwidth limits a contraction. */
 #define FEW_ROWS 16
 
 static bool
@@ -178,7 +180,7 @@ is_comm(const struct cal_point *p)
 
 #define AT(member) offsetof(struct target_device, member)
 
-/* Bounds are well beyond what is sane; for efficiencies see settle(). */
+/* Bounds are far beyond sane values; for efficiencies above 1 see settle(). */
 #define MOST_EFF 1.5
 
 static const struct knob matrix_knobs[] = {
@@ -214,7 +216,7 @@ static void
 fit(struct cal *c, const struct knob *knobs, int n,
     bool (*takes)(const struct cal_point *p))
 {
-	struct fit f = { .c = c, .knobs = knobs, .nknobs = n,
+	struct point_fit f = { .c = c, .knobs = knobs, .nknobs = n,
 			 .takes = takes };
 
 	if (has(c, takes)) {
@@ -223,8 +225,8 @@ fit(struct cal *c, const struct knob *knobs, int n,
 }
 
 /*
- * A device that cannot show its attention or its links gets the constants of
- * a100-sxm, as the file then says; the others are where a search starts.
+ * What is not measured keeps the constants of a100-sxm, as the file then
+ * states; for what is measured they are the start of the search.
  */
 static void
 borrow(struct cal *c)
@@ -248,7 +250,7 @@ borrow(struct cal *c)
 	d->link_hop_us = other->link_hop_us;
 }
 
-/* The best rates: flops and bytes over the least times, without a launch. */
+/* The best rates: flops or bytes over time, without a launch. */
 static void
 take_rates(struct cal *c)
 {
@@ -270,7 +272,7 @@ take_rates(struct cal *c)
 			to = &d->memory_bytes_us;
 			break;
 		case CAL_COMM:
-			/* what a ring moves over one link */
+			/* bytes that a ring sends over one link */
 			rate = p->work / p->s.low_us;
 			rate *= p->coll.op == COST_SEND ? 1 :
 				(p->coll.op == COST_ALL_REDUCE ? 2.0 : 1.0) *
@@ -279,7 +281,10 @@ take_rates(struct cal *c)
 			to = &d->link_bytes_us;
 			break;
 		case CAL_LAUNCH:
-			/* more is a wait for a core; a file has 0.01 on */
+			/*
+			 * more is a wait for a core; a target file allows 0.01
+			 * to 1000
+			 */
 			d->launch_us = fmin(fmax(p->s.low_us, 0.01),
 					    1000);
 			continue;
@@ -291,9 +296,9 @@ take_rates(struct cal *c)
 }
 
 /*
- * An efficiency is at most 1, but the best time of a shape has a prologue and
- * a launch in it, so that the rate behind it is higher.  What exceeds 1 goes
- * to the rate: formulas know only the product of the two.
+ * A fitted efficiency can exceed 1, because even the best time of a shape
+ * includes a prologue and a launch.  The excess is moved to the rate: formulas
+ * contain only the product of both.
  */
 static void
 settle(double *eff, double *rate, double *also)
@@ -321,7 +326,7 @@ settle_all(struct target_device *d)
 	}
 	settle(&d->memory_eff, &d->memory_bytes_us, NULL);
 	settle(&d->link_eff, &d->link_bytes_us, NULL);
-	/* the least that a file may say: a machine at a standstill */
+	/* the least that a target file allows */
 	d->memory_bytes_us = fmax(d->memory_bytes_us, 1000);
 }
 
@@ -372,7 +377,7 @@ cal_fit(struct cal *c)
 	d->memory_bytes = c->meter.facts.memory_bytes;
 	borrow(c);
 	take_rates(c);
-	/* few rows are both: each in turn, with the other as it is */
+	/* contractions of few rows depend on both: alternate */
 	for (turn = 0; turn < 2; turn++) {
 		fit(c, memory_knobs, 1, is_memory);
 		fit(c, matrix_knobs, 3, is_matmul);

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* What the meter names dtypes of a rate by, in IR. */
+/* The dtype of a rate in IR. */
 static const char *
 dtype_of(enum rt_rate r)
 {
@@ -50,7 +50,7 @@ made_of(const struct cg_single *k)
 				 k->shared_bytes, k->own_bytes };
 }
 
-/* What the code is, in the table and the target. */
+/* Names the code, for the table and the target file. */
 static void
 describe_code(struct cal *c)
 {

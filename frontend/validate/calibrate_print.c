@@ -1,6 +1,6 @@
 /*
- * What llmc calibrate prints: the points, and the target file, in which each
- * number stands under a comment that says what was run for it.
+ * The output of llmc calibrate: the points, and the target file, in which a
+ * comment before each number states what was measured for it.
  */
 #include "frontend/validate/calibrate.h"
 
@@ -10,7 +10,7 @@ static const char *const units[CAL_GROUPS] = {
 	"TFLOP/s", "TFLOP/s", "GB/s", "", "GB/s"
 };
 
-/* What a file may hold between quotes and in comments, whoever made it. */
+/* Replaces what a target file cannot hold in strings or comments. */
 static const char *
 plain(struct buf *out, const char *s)
 {
@@ -41,7 +41,7 @@ spread(const struct rt_sample *s)
 	return s->median_us > 0 ? (s->high_us - s->low_us) / s->median_us : 0;
 }
 
-/* "!" by wall time, "~" by the cpu time of the busiest thread. */
+/* "!": disturbed, by wall time; "~": disturbed, by CPU time. */
 static const char *
 mark(const struct rt_sample *s)
 {
@@ -214,7 +214,7 @@ text(struct buf *out, const char *key, const char *s)
 	}
 }
 
-/* How one point was taken. */
+/* A comment on how a point was measured. */
 static void
 origin(struct buf *out, const struct cal_point *p)
 {
@@ -227,7 +227,7 @@ origin(struct buf *out, const struct cal_point *p)
 		   ? "; disturbed, by cpu time" : "; disturbed");
 }
 
-/* The point of a group that made the largest of `rate`; never NULL. */
+/* The point of a group with the largest rate; never NULL. */
 static const struct cal_point *
 best_of(const struct cal *c, enum cal_group g, enum target_rate rate)
 {
@@ -306,7 +306,7 @@ print_link(const struct cal *c, struct buf *out)
 	buf_printf(out, "  node_devices = %d;\n", f->ranks > 1 ? f->ranks : 1);
 }
 
-/* Those whose group has points; `launch` always has. */
+/* Constants that were measured: those whose group has points, and `launch`. */
 static uint32_t
 measured(const struct cal *c)
 {

@@ -1,13 +1,13 @@
 /*
- * Tables of tab separated cells.  Columns are found by name, so that other
- * files with the same columns, in any order and with more of them, do too.
+ * Tables of tab-separated cells.  Columns are found by name, so that files may
+ * have them in any order, and further ones.
  */
 #include "frontend/validate/tsv.h"
 
 #include <string.h>
 
 /*
- * Appends the first `max` of the cells that tabs in s[0..n) separate; how many
+ * Splits s[0..n) at tabs and appends the first `max` cells; returns how many
  * there are.
  */
 static uint32_t

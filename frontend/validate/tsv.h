@@ -6,7 +6,7 @@
 
 #include "ir/base.h"
 
-#define TSV_MAX_CELLS 2000000	/* of a table; some 300 MB */
+#define TSV_MAX_CELLS 2000000	/* of a table: about 300 MB */
 
 struct tsv {
 	uint32_t ncols, nrows;
@@ -18,19 +18,19 @@ struct tsv {
 
 /* ---- tsv.c ------------------------------------------------------------ */
 
-/* False after reporting rows that have more or fewer cells than names. */
+/* False after reporting rows with more or fewer cells than columns. */
 bool tsv_read(struct arena *a, struct diags *d, uint32_t file,
 	      struct tsv *out);
-/* The number of a column, or -1. */
+/* The index of a column, or -1. */
 int tsv_column(const struct tsv *t, const char *name);
 const char *tsv_cell(const struct tsv *t, uint32_t row, int column);
 /*
- * Finds columns by name: where[i] for the i-th of the words.  Reports all
- * that are missing at once; `what` names the file's kind.
+ * Finds columns by name: where[i] is the i-th of the words.  Reports all that
+ * are missing at once; `what`: the kind of file.
  */
 bool tsv_columns(const struct tsv *t, struct diags *d, const char *what,
 		 const char *const *words, int n, int *where);
-/* A cell as a number; "-" and "" are none. */
+/* Parses a cell as a number; false of "-", "" and text. */
 bool tsv_number(const struct tsv *t, uint32_t row, int column, double *out);
 
 #endif

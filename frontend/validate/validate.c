@@ -1,6 +1,6 @@
 /*
- * llmc validate: which kind of table it is, by its header, and what to print
- * of it.
+ * The command `llmc validate`: detects the kind of a table by its columns, has
+ * it read, and prints the result.
  */
 #include "frontend/validate/validate.h"
 
@@ -8,38 +8,7 @@
 
 static const struct span nowhere;
 
-const struct target_group *
-val_target(struct val *v, const char *name)
-{
-	struct ir_ctx *c = &v->d->ctx;
-	struct target t;
-	uint32_t i;
-
-	for (i = 0; i < v->targets.n; i++) {
-		if (strcmp(v->targets.at[i].name, name) == 0) {
-			return v->targets.at[i].groups.at;
-		}
-	}
-	if (!fe_target_known(name)) {
-		return NULL;
-	}
-	if (!fe_target(c, arena_strndup(&c->perm, name, strlen(name)), &t)) {
-		die("built-in target %s", name);
-	}
-	VEC_PUSH(&c->perm, &v->targets, t);
-	return t.groups.at;
-}
-
-void
-val_add(struct val_row *r, struct cost c)
-{
-	r->predicted_us += c.us;
-	r->math_us += c.math_us;
-	r->memory_us += c.memory_us;
-	r->launch_us += c.launch_us;
-}
-
-/* A column that only one kind of table has, and who reads that kind. */
+/* A column that only one kind of table has, and the reader of that kind. */
 static const struct {
 	const char *column, *what;
 	bool (*read)(struct val *v);

@@ -1,7 +1,7 @@
 /*
- * llmc validate: measurements that others published, beside what the cost
- * model says.  validate.c is the command, one file reads each kind of table,
- * validate_print.c sums up.
+ * Private to validate*.c: `llmc validate` compares published measurements with
+ * the cost model.  validate.c is the command, each kind of table has a file
+ * that reads it, and validate_print.c prints statistics.
  */
 #ifndef FRONTEND_VALIDATE_H
 #define FRONTEND_VALIDATE_H
@@ -11,24 +11,27 @@
 #include "frontend/validate/tsv.h"
 #include "passes/price/cost.h"
 
-/* A row, as it was measured and as it is predicted. */
+/* A row: what was measured and what is predicted. */
 struct val_row {
 	double measured_us, predicted_us;
 	double math_us, memory_us, launch_us;	/* parts of the prediction */
-	double arena_gib, measured_gib;	/* of the fullest device; 0: unknown */
-	double found_us, found_gib;	/* --search: of what it finds */
-	const char *found;	/* that plan in a few words; NULL: none fits */
-	const char *why;	/* it is not predicted, or NULL */
-	const char *source, *kind, *device;	/* that it is counted under */
-	const char *what;	/* the row in a few words */
-	bool marked;		/* the marks of docs/cost.md count it */
+	/* of the device that uses most; 0: unknown */
+	double arena_gib, measured_gib;
+	/* --search: of the plan that it finds */
+	double found_us, found_gib;
+	const char *found;	/* that plan as text; NULL: none fits */
+	const char *why;	/* why it is not predicted, or NULL */
+	/* by which statistics are grouped */
+	const char *source, *kind, *device;
+	const char *what;	/* the row as text */
+	bool marked;		/* counts for the goals of docs/cost.md */
 	struct span span;
 };
 
-/* A training run as llmc is asked about it. */
+/* A training run, as input of llmc. */
 struct val_run {
 	const char *model;	/* in the language */
-	const char *pins;	/* of its plan */
+	const char *pins;	/* pins of its plan */
 	struct target_group group;
 };
 
@@ -38,49 +41,52 @@ struct val {
 	struct driver *d;
 	struct tsv table;
 	const char *what;	/* "kernels" */
-	const char *marks;	/* what the marked rows are */
+	const char *marks;	/* description of the marked rows */
 	VEC(struct val_row) rows;
-	VEC(struct target) targets;	/* by name, as they were met */
-	VEC(struct val_searched *) searches;	/* that rows share */
+	/* cache of val_target(), in order of first use */
+	VEC(struct target) targets;
+	/* results that several rows share */
+	VEC(struct val_searched *) searches;
 };
 
 /* ---- validate.c ------------------------------------------------------- */
 
-/* Reads d->opts.input; d->out gets the result. False after errors. */
+/* Reads d->opts.input and prints to d->out; false after errors. */
 bool drv_validate(struct driver *d);
-/* The first group of a target by name, read once; NULL: it has no such. */
-const struct target_group *val_target(struct val *v, const char *name);
-/* Adds a cost to the prediction. */
-void val_add(struct val_row *r, struct cost c);
-
 /* ---- validate_kernels.c, .._collectives.c, .._train.c ----------------- */
 
 bool val_kernels(struct val *v);
 bool val_collectives(struct val *v);
 bool val_train(struct val *v);
-/* The model of that text; NULL after errors. */
+/* ---- validate_row.c ---------------------------------------------------- */
+
+/* The first group of a built-in target, or NULL. */
+const struct target_group *val_target(struct val *v, const char *name);
+/* Adds a cost to the prediction. */
+void val_add(struct val_row *r, struct cost c);
+/* The model of that text, whose weights need no names; NULL after errors. */
 struct ir_module *val_compile(struct ir_ctx *c, const char *text);
-/* What was reported first. */
+/* The text of the first error. */
 const char *val_first_error(struct val *v, const struct ir_ctx *c);
 
 /* ---- validate_search.c ------------------------------------------------ */
 
 /*
- * Prices the run's plan as llmc's own code, and searches for a plan of that
- * model on that cluster.  What comes back is why the first cannot be, or NULL.
+ * Prices the plan of the run as code of llmc, and searches for a plan of that
+ * model on that cluster.  Returns why the first is impossible, or NULL.
  */
 const char *val_search(struct val *v, const struct val_run *run,
 		       struct val_row *r);
-/* False after reporting a word of --search that is no key of a plan. */
+/* False after reporting a word of --search that is not a key of plans. */
 bool val_search_keys(struct val *v);
 void val_print_search(const struct val *v, struct buf *out);
 void val_print_search_json(const struct val *v, struct buf *out);
 
 /* ---- validate_print.c ------------------------------------------------- */
 
-/* Of rows that are not predicted: how many, by reason. */
+/* Prints how many rows are not predicted, by reason. */
 void val_print_reasons(const struct val *v, struct buf *out);
-/* Linear between neighbours, as most programs have it. */
+/* A quantile, linear between neighbours. */
 double val_quantile(const double *sorted, uint32_t n, double q);
 void val_print_rows(const struct val *v, struct buf *out);
 void val_print(const struct val *v, struct buf *out);

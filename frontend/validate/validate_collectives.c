@@ -1,6 +1,6 @@
 /*
- * Rows of collectives: which ranks take part, over which links, and what the
- * size counts.
+ * Reads rows of collectives: which ranks take part, over which links, and what
+ * the size counts.
  */
 #include "frontend/validate/validate.h"
 
@@ -58,8 +58,8 @@ op_of(const char *name, enum cost_op *out)
 }
 
 /*
- * nccl-tests says the larger side of a rank, which is ours too; a size per
- * rank of a gather is what one rank gives.
+ * The size in nccl-tests is the larger side of a rank, as in the cost model; in
+ * tables with sizes per rank, that of a gather is what one rank contributes.
  */
 static double
 bytes_of(const struct collectives *x, enum cost_op op, double size,
@@ -74,7 +74,7 @@ bytes_of(const struct collectives *x, enum cost_op op, double size,
 static const char *
 price(struct collectives *x, struct val_row *r)
 {
-	/* cards of one kind, with bridges between pairs of them */
+	/* devices that are bridged in pairs */
 	const char *name = has(x, INTERCONNECT, "pairwise_nvlink") &&
 			   strcmp(cell(x, GPU), "a100") == 0
 			   ? "a100-pcie-bridged" : cell(x, GPU);

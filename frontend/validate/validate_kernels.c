@@ -1,7 +1,7 @@
 /*
- * Rows of kernels: which formula prices each, and what a profiler's kernel
- * holds beside it.  `impl` says how the software runs a kernel, never how
- * well: no constant depends on it.
+ * Reads rows of kernels: which formula prices each, and what else the kernel
+ * that a profiler shows includes.  `impl` tells how the software runs a kernel,
+ * never how well: no constant depends on it.
  */
 #include "frontend/validate/validate.h"
 
@@ -17,7 +17,7 @@ static const char *const columns[NCOLUMNS] = {
 	"tflops", "impl", "source"
 };
 
-struct kernels {
+struct kernel_rows {
 	struct val *v;
 	int at[NCOLUMNS];
 	uint32_t row;
@@ -27,26 +27,26 @@ struct kernels {
 };
 
 static const char *
-cell(const struct kernels *x, enum column c)
+cell(const struct kernel_rows *x, enum column c)
 {
 	return tsv_cell(&x->v->table, x->row, x->at[c]);
 }
 
 static bool
-is(const struct kernels *x, enum column c, const char *text)
+is(const struct kernel_rows *x, enum column c, const char *text)
 {
 	return strcmp(cell(x, c), text) == 0;
 }
 
 static bool
-begins(const struct kernels *x, enum column c, const char *text)
+begins(const struct kernel_rows *x, enum column c, const char *text)
 {
 	return strncmp(cell(x, c), text, strlen(text)) == 0;
 }
 
-/* Numbers that a row must have, all of them positive. */
+/* Reads numbers that a row must have; false unless all are positive. */
 static bool
-numbers(const struct kernels *x, const enum column *c, double *out, int n)
+numbers(const struct kernel_rows *x, const enum column *c, double *out, int n)
 {
 	int i;
 
@@ -83,7 +83,7 @@ rate_of(const char *dtype, enum target_rate *out)
 /* ---- one kind of row at a time; the reason, if it cannot be ---- */
 
 static const char *
-contraction(struct kernels *x, struct val_row *r)
+contraction(struct kernel_rows *x, struct val_row *r)
 {
 	static const enum column need[] = { M, N, K };
 	struct cost_contraction c = { .batch = 1, .out_bytes = 2 };
@@ -98,7 +98,7 @@ contraction(struct kernels *x, struct val_row *r)
 	c.rate = x->rate;
 	x->flops = 2 * c.m * c.n * c.k;
 	val_add(r, cost_contraction(x->device, &c));
-	/* its linear layer brings A to 8 bits first, in each call */
+	/* its linear layer first quantizes A, in each call */
 	if (c.rate == TARGET_FP8 && begins(x, IMPL, "TensorRT-LLM")) {
 		val_add(r, cost_bytes(x->device, COST_QUANTIZE,
 				      5 * c.m * c.k));
@@ -109,9 +109,9 @@ contraction(struct kernels *x, struct val_row *r)
 	return NULL;
 }
 
-/* Instructions of sm_80 on what came after it. */
+/* Whether it uses instructions of sm_80 on a later architecture. */
 static bool
-is_narrow(const struct kernels *x)
+is_narrow(const struct kernel_rows *x)
 {
 	const char *arch = x->device->arch;
 
@@ -121,11 +121,11 @@ is_narrow(const struct kernels *x)
 }
 
 /*
- * A server's prefill is three more kernels: the lengths are summed, then
- * queries, keys and values rotate and move into the cache.
+ * The prefill of a server has three more kernels: prefix sums of lengths, and
+ * rotating queries and keys while moving keys and values into the cache.
  */
 static void
-prefill(struct kernels *x, const struct cost_attention *a,
+prefill(struct kernel_rows *x, const struct cost_attention *a,
 	struct val_row *r)
 {
 	double bytes = 4 * a->batch * a->head_dim *
@@ -140,7 +140,7 @@ prefill(struct kernels *x, const struct cost_attention *a,
 }
 
 static const char *
-attention(struct kernels *x, struct val_row *r)
+attention(struct kernel_rows *x, struct val_row *r)
 {
 	static const enum column need[] = {
 		BATCH, HEADS, KV_HEADS, HEAD_DIM, SEQ_Q, SEQ_KV
@@ -163,7 +163,10 @@ attention(struct kernels *x, struct val_row *r)
 	a.keys = v[5];
 	a.causal = is(x, CAUSAL, "y");
 	a.narrow = is_narrow(x);
-	/* as its authors count: half of it if causal, backward 2.5 times */
+	/*
+	 * flops as its authors count them: half if causal, 2.5 times for
+	 * backward
+	 */
 	x->flops = 4 * v[0] * v[1] * v[3] * v[4] * v[5] *
 		   (a.causal ? 0.5 : 1) * (both ? 3.5 : 1);
 	val_add(r, cost_attention(x->device, &a));
@@ -177,9 +180,9 @@ attention(struct kernels *x, struct val_row *r)
 	return NULL;
 }
 
-/* What moves `times` elements of m x n. */
+/* A kernel that moves `times` * m * n elements. */
 static const char *
-moves(struct kernels *x, struct val_row *r, enum cost_kind kind,
+moves(struct kernel_rows *x, struct val_row *r, enum cost_kind kind,
       double times)
 {
 	static const enum column need[] = { M, N };
@@ -195,7 +198,7 @@ moves(struct kernels *x, struct val_row *r, enum cost_kind kind,
 }
 
 static const char *
-by_kernel(struct kernels *x, struct val_row *r)
+by_kernel(struct kernel_rows *x, struct val_row *r)
 {
 	if (begins(x, KERNEL, "GEMM") || begins(x, KERNEL, "mlp_up_proj") ||
 	    begins(x, KERNEL, "mlp_down_proj") ||
@@ -223,7 +226,7 @@ by_kernel(struct kernels *x, struct val_row *r)
 }
 
 static const char *
-price(struct kernels *x, struct val_row *r)
+price(struct kernel_rows *x, struct val_row *r)
 {
 	const struct target_group *g = val_target(x->v, cell(x, GPU));
 	const char *why;
@@ -255,7 +258,7 @@ bool
 val_kernels(struct val *v)
 {
 	struct arena *a = &v->d->ctx.perm;
-	struct kernels x = { .v = v };
+	struct kernel_rows x = { .v = v };
 
 	v->marks = "contractions with m >= 256, attention prefill";
 	if (!tsv_columns(&v->table, &v->d->ctx.diags, "kernels", columns,

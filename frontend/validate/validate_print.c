@@ -1,7 +1,7 @@
 /*
- * Error tables: median, 90th percentile and maximum of |error|, and whether
- * the order is right (Spearman's rank correlation), of all rows, of those
- * that the marks count, and of each kind, device and source.
+ * Error statistics: median, 90th percentile and maximum of |error|, and
+ * Spearman's rank correlation; of all rows, of the marked rows, and by kind,
+ * device and source.
  */
 #include "frontend/validate/validate.h"
 
@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sums {
+struct error_sums {
 	uint32_t n;
-	double median, p90, most, rank;	/* errors are parts of the measured */
+	/* errors relative to the measured time */
+	double median, p90, most, rank;
 };
 
 static double
@@ -41,7 +42,7 @@ val_quantile(const double *sorted, uint32_t n, double q)
 			  : sorted[lo];
 }
 
-struct place {
+struct ranked {
 	double value;
 	uint32_t row;
 };
@@ -49,13 +50,13 @@ struct place {
 static int
 by_place(const void *a, const void *b)
 {
-	return by_value(&((const struct place *)a)->value,
-			&((const struct place *)b)->value);
+	return by_value(&((const struct ranked *)a)->value,
+			&((const struct ranked *)b)->value);
 }
 
-/* Places from 0, those of equal values being their mean. */
+/* Ranks from 0; equal values share the mean of theirs. */
 static void
-ranks(struct place *p, uint32_t n, double *out)
+ranks(struct ranked *p, uint32_t n, double *out)
 {
 	uint32_t i, j, k;
 
@@ -114,24 +115,24 @@ counts(const struct val_row *r, enum by by, const char *key)
 	       strcmp(key_of(r, by), key) == 0;
 }
 
-static struct sums
+static struct error_sums
 sum(const struct val *v, enum by by, const char *key)
 {
 	struct arena *a = &v->d->ctx.tmp;
 	uint32_t all = v->rows.n + 1, i, n = 0;
-	struct place *want = arena_alloc(a, all * sizeof *want);
-	struct place *got = arena_alloc(a, all * sizeof *got);
+	struct ranked *want = arena_alloc(a, all * sizeof *want);
+	struct ranked *got = arena_alloc(a, all * sizeof *got);
 	double *errors = arena_alloc(a, all * sizeof *errors);
 	double *x = arena_alloc(a, all * sizeof *x);
 	double *y = arena_alloc(a, all * sizeof *y);
-	struct sums s = { 0 };
+	struct error_sums s = { 0 };
 
 	for (i = 0; i < v->rows.n; i++) {
 		const struct val_row *r = &v->rows.at[i];
 
 		if (counts(r, by, key)) {
-			want[n] = (struct place){ r->measured_us, n };
-			got[n] = (struct place){ r->predicted_us, n };
+			want[n] = (struct ranked){ r->measured_us, n };
+			got[n] = (struct ranked){ r->predicted_us, n };
 			errors[n++] = fabs(error_of(r));
 		}
 	}
@@ -148,7 +149,7 @@ sum(const struct val *v, enum by by, const char *key)
 	return s;
 }
 
-/* Whether no row above has the key; rows that are not predicted count. */
+/* Whether row i is the first that has its key. */
 static bool
 is_first(const struct val *v, enum by by, uint32_t row)
 {
@@ -177,7 +178,7 @@ predicted(const struct val *v)
 /* ---- text ---- */
 
 static void
-print_sums(struct buf *out, const char *name, const struct sums *s)
+print_sums(struct buf *out, const char *name, const struct error_sums *s)
 {
 	if (s->n == 0) {
 		return;
@@ -201,14 +202,14 @@ print_groups(const struct val *v, struct buf *out, enum by by)
 	for (i = 0; i < v->rows.n; i++) {
 		if (is_first(v, by, i)) {
 			const char *key = key_of(&v->rows.at[i], by);
-			struct sums s = sum(v, by, key);
+			struct error_sums s = sum(v, by, key);
 
 			print_sums(out, key, &s);
 		}
 	}
 }
 
-/* The reason of row i, if it is the first that has it, and how many do. */
+/* How many rows share the reason of row i; 0 if an earlier row has it. */
 static uint32_t
 count_reason(const struct val *v, uint32_t i)
 {
@@ -227,7 +228,7 @@ count_reason(const struct val *v, uint32_t i)
 	return n;
 }
 
-/* The fullest device's memory, of rows that say it. */
+/* Memory of the device that uses most, of rows that have it. */
 static void
 print_memory(const struct val *v, struct buf *out)
 {
@@ -287,7 +288,7 @@ void
 val_print(const struct val *v, struct buf *out)
 {
 	uint32_t n = predicted(v);
-	struct sums s;
+	struct error_sums s;
 	int by;
 
 	buf_printf(out, "%u rows of %s: %u predicted, %u not\n", v->rows.n,
@@ -346,7 +347,7 @@ static void
 json_sums(const struct val *v, struct buf *out, enum by by, const char *key,
 	  bool *first)
 {
-	struct sums s = sum(v, by, key);
+	struct error_sums s = sum(v, by, key);
 
 	if (s.n == 0) {
 		return;

@@ -1,8 +1,8 @@
 /*
- * llmc validate --search: the plans that training runs had, beside those
- * that the search finds for the same models, clusters and batches.  Both are
- * priced as llmc's own code runs, or by the words of --assume; a plan that is
- * quicker than what is found is one that the search's space lacks.
+ * `llmc validate --search`: compares the plans of published training runs with
+ * those that the search finds for the same models, clusters and batches.  Both
+ * are priced as code of llmc, or as --assume requires; a plan that is faster
+ * than the one found is not in the space of the search.
  */
 #include "frontend/validate/validate.h"
 
@@ -15,13 +15,13 @@
 #include "passes/price/price.h"
 #include "passes/search/search.h"
 
-/* Of prices: more of a difference is none of rounding. */
+/* Prices that differ by less differ by rounding. */
 #define ROUNDING 1e-9
 
-/* One search; rows of one model, cluster and batch share it. */
+/* The result of one search; rows of one model, cluster and batch share it. */
 struct val_searched {
-	const char *key;	/* the model's text, pins, and the cluster */
-	const char *found;	/* the plan, in a few words; or NULL */
+	const char *key;	/* text of the model, pins, and the cluster */
+	const char *found;	/* the plan as text, or NULL */
 	double step_us, gib;
 };
 
@@ -72,7 +72,7 @@ as_it_was(struct val *v, struct ir_ctx *c, const struct val_run *run,
 
 /* ---- the search ---- */
 
-/* Whether a list names it: "tp,pp". */
+/* Whether a list like "tp,pp" contains a key. */
 static bool
 is_named(const char *list, const char *key, size_t n)
 {
@@ -87,7 +87,7 @@ is_named(const char *list, const char *key, size_t n)
 	return false;
 }
 
-/* Of the run's pins those that --search names. */
+/* The pins of the run that --search keeps. */
 static const char *
 pins(struct arena *a, const char *list, const char *all)
 {
@@ -230,7 +230,7 @@ val_search(struct val *v, const struct val_run *run, struct val_row *r)
 
 /* ---- what is printed ---- */
 
-/* Above 1: the row's plan is quicker. */
+/* Above 1: the plan of the row is faster. */
 static double
 ratio(const struct val_row *r)
 {

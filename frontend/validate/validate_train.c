@@ -1,7 +1,7 @@
 /*
- * Rows of training runs: each is turned into a model in the language and
- * pins of a plan, goes through all passes, and its rank programs are priced
- * on the row's cluster.  Traits say how the measured software executes.
+ * Reads rows of training runs: each becomes a model in the language and pins of
+ * a plan, goes through all passes, and is priced on its cluster.  Traits
+ * describe how the measured software executes.
  */
 #include "frontend/validate/validate.h"
 
@@ -25,7 +25,7 @@ static const char *const columns[NCOLUMNS] = {
 	"traits"
 };
 
-/* What a block's MLP is, by the column of that name. */
+/* The MLP of a block, by the column of that name. */
 static const struct { const char *name, *text; } mlps[] = {
 	{ "gelu", "linear(gelu(linear(n -> ffn)) -> hidden)" },
 	{ "relu2", "linear(relu2(linear(n -> ffn)) -> hidden)" },
@@ -54,7 +54,7 @@ whole(const struct runs *x, enum column c, int64_t *out)
 	return num_parse_int(s, strlen(s), out) && *out > 0;
 }
 
-/* The row's model; a table does not tell norms, biases or positions apart. */
+/* The model of a row; tables do not distinguish norms, biases or positions. */
 static const char *
 model_text(struct arena *a, const struct runs *x, const char *mlp)
 {
@@ -85,23 +85,7 @@ model_text(struct arena *a, const struct runs *x, const char *mlp)
 		half ? "f16" : "bf16", cell(x, LAYERS), mlp);
 }
 
-/* Its weights have no names, as no checkpoint is to hold them. */
-struct ir_module *
-val_compile(struct ir_ctx *c, const char *text)
-{
-	bool on = c->diags.on[WARN_UNNAMED_WEIGHT];
-	struct ir_module *m = NULL;
-	uint32_t base;
-
-	c->diags.on[WARN_UNNAMED_WEIGHT] = false;
-	if (source_add(&c->sources, "<row>", text, strlen(text), &base)) {
-		m = fe_compile(c, c->sources.files.n - 1);
-	}
-	c->diags.on[WARN_UNNAMED_WEIGHT] = on;
-	return m;
-}
-
-/* What a model cannot have, before it is written down. */
+/* Why the sizes of a row are no model, or NULL. */
 static const char *
 bad_shape(const struct runs *x)
 {
@@ -117,7 +101,7 @@ bad_shape(const struct runs *x)
 		}
 	}
 	if (v[0] > 10000 || v[1] % v[2] != 0 || v[2] % v[3] != 0) {
-		return "its heads do not divide its width";
+		return "its heads do not divide its hidden size";
 	}
 	return NULL;
 }
@@ -126,7 +110,7 @@ bad_shape(const struct runs *x)
 
 static const char counts[] = "1 2 3 ..", numbers[] = "the numbers from 0 on";
 
-/* What cells can say beside `-` and nothing, which stand for what is usual. */
+/* Values of cells besides `-` and nothing, which mean the usual. */
 static const struct {
 	enum column of;
 	const char *words;
@@ -189,7 +173,7 @@ bad_cell(const struct runs *x)
 	return NULL;
 }
 
-/* A column that may say `-` or nothing. */
+/* A column that may be `-` or empty. */
 static const char *
 or_one(const struct runs *x, enum column c)
 {
@@ -199,8 +183,8 @@ or_one(const struct runs *x, enum column c)
 }
 
 /*
- * What overlaps tensor exchange splits by sequence, even if the row does not
- * say so: all-reduce is not cut into pieces.
+ * Software that overlaps tensor-parallel communication uses sequence
+ * parallelism even if the row does not say so: an all-reduce is not pipelined.
  */
 static bool
 by_sequence(const struct runs *x)
@@ -228,7 +212,7 @@ plan_text(struct arena *a, const struct runs *x)
 		*zero >= '1' && *zero <= '3' ? zero : "0");
 }
 
-/* The row's nodes; what leaves one leaves it by as many ports as devices. */
+/* The cluster of a row; each node has as many network ports as devices. */
 static bool
 cluster(struct runs *x, struct target_group *g)
 {
@@ -254,19 +238,11 @@ cluster(struct runs *x, struct target_group *g)
 
 /* ---- the prediction ---- */
 
-const char *
-val_first_error(struct val *v, const struct ir_ctx *c)
-{
-	return c->diags.records.n ? arena_printf(&v->d->ctx.perm, "%s",
-						 c->diags.records.at[0].text)
-				  : "its plan does not fit it";
-}
-
 /*
- * How published frameworks run, and what the row says on top.  Two traits
- * follow from others, until a table has a word for them: flash attention on
- * what came before sm_90 is of before FlashAttention-2, as it was in all such
- * runs that we know of; and who overlaps tensor exchange overlaps sends.
+ * How published frameworks execute, and what the row adds.  Tables lack columns
+ * for two traits, which are therefore inferred: flash attention on devices
+ * before sm_90 is version 1, as in all such runs that we know of; and software
+ * that overlaps tensor-parallel communication also overlaps sends.
  */
 static const char *
 find_traits(struct runs *x, const struct target_group *g,
@@ -337,7 +313,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	return NULL;
 }
 
-/* Its plan beside the one that the search finds in its place. */
+/* Compares its plan with the one that the search finds. */
 static const char *
 search(struct runs *x, const char *mlp, struct val_row *r)
 {

@@ -1,12 +1,12 @@
 /*
- * checkpoint.c - saving.
+ * Saves a checkpoint: see data.h and docs/checkpoints.md.
  *
- * Rank 0 makes a folder of another name and both files in it, with their
- * headers and with room for all data, so that a full disk is found first.
- * All ranks write their pieces at the places that whole tensors give them.
- * When that is on the disk on all of them rank 0 adds checkpoint.json and
- * renames the folder.  Whatever ends a process before that leaves what was
- * there as it was; whatever ends it later leaves the new one.
+ * Rank 0 makes a folder under a temporary name and in it both files, with their
+ * headers and with disk space reserved for all data, so that a full disk is
+ * found before anything is written.  All ranks then write their pieces where
+ * whole tensors have them.  When every rank's data is on the disk, rank 0 adds
+ * checkpoint.json and renames the folder.  A process that dies earlier leaves
+ * the older checkpoints as they were; one that dies later leaves the new one.
  */
 #include "runtime/data/checkpoint.h"
 
@@ -31,9 +31,9 @@ struct saving {
 	uint64_t *sums, *elems; /* by number of what is stored */
 };
 
-/* ---- before -------------------------------------------------------- */
+/* ---- preparation -------------------------------------------------------- */
 
-/* A number that all ranks know and no other run has. */
+/* A suffix that is the same on all ranks and that no other run has. */
 static enum rt_status
 make_tag(const struct rt_store *s, char tag[40], struct rt_error *err)
 {
@@ -45,7 +45,7 @@ make_tag(const struct rt_store *s, char tag[40], struct rt_error *err)
 	return status;
 }
 
-/* All memory and all names; each rank for itself. */
+/* Allocates and names everything; no communication. */
 static enum rt_status
 prepare(struct saving *v, const char *tag, struct rt_error *err)
 {
@@ -89,8 +89,8 @@ create(struct saving *v, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
-	rt_remove_leftovers(v->f, v->folder);
-	/* What has this name still is somebody else's. */
+	rt_checkpoint_remove_leftovers(v->f, v->folder);
+	/* What still has this name belongs to somebody else. */
 	if (v->f->mkdir(v->tmp, 0777) != 0) {
 		return rt_files_fail(err, v->tmp, "make the folder", errno);
 	}
@@ -137,7 +137,7 @@ write_pieces(struct saving *v, struct rt_error *err)
 	return status;
 }
 
-/* Was each element written, and once? */
+/* Checks that each element was written exactly once. */
 static enum rt_status
 check_elems(const struct saving *v, struct rt_error *err)
 {
@@ -159,17 +159,17 @@ check_elems(const struct saving *v, struct rt_error *err)
 	return RT_OK;
 }
 
-/* ---- after --------------------------------------------------------- */
+/* ---- completion --------------------------------------------------------- */
 
 static enum rt_status
-write_mark(struct saving *v, struct rt_error *err)
+write_manifest(struct saving *v, struct rt_error *err)
 {
 	struct rt_text text = { v->alloc, NULL, 0, 0, false };
 	enum rt_status status = RT_IO;
 	char *path;
 	int fd;
 
-	rt_mark_print(&text, &v->l, v->s->plan, v->p, v->sums);
+	rt_manifest_print(&text, &v->l, v->s->plan, v->p, v->sums);
 	path = rt_path_in(&v->alloc, v->tmp, "checkpoint.json");
 	if (text.failed || !path) {
 		status = rt_no_memory(err, v->tmp);
@@ -192,14 +192,14 @@ done:
 	return status;
 }
 
-/* What has the name of the checkpoint, be it a link, gets another. */
+/* Renames what has the final name, even a link, to .old. */
 static enum rt_status
 put_aside(struct saving *v, struct rt_error *err)
 {
 	struct rt_where where = { v->old, NULL, -1 };
 	struct stat sb;
 
-	rt_remove_checkpoint(v->f, v->folder, v->names[1]);
+	rt_checkpoint_remove(v->f, v->folder, v->names[1]);
 	/* rename(2) would replace a link. */
 	if (lstat(v->old, &sb) == 0) {
 		return rt_fail(err, RT_IO, where,
@@ -211,8 +211,8 @@ put_aside(struct saving *v, struct rt_error *err)
 }
 
 /*
- * Gives the folder its name.  One that has it already is put aside first:
- * under its other name it is still found by who loads.
+ * Renames the temporary folder to its final name.  A checkpoint that already
+ * has that name is first renamed to .old, which loading still finds.
  */
 static enum rt_status
 give_name(struct saving *v, struct rt_error *err)
@@ -237,7 +237,7 @@ give_name(struct saving *v, struct rt_error *err)
 	return rt_files_sync_dir(v->f, v->folder, err);
 }
 
-/* All that makes a checkpoint of what was written. */
+/* On rank 0, after all data is written: makes it a checkpoint. */
 static enum rt_status
 complete(struct saving *v, struct rt_error *err)
 {
@@ -245,7 +245,7 @@ complete(struct saving *v, struct rt_error *err)
 
 	status = check_elems(v, err);
 	if (status == RT_OK) {
-		status = write_mark(v, err);
+		status = write_manifest(v, err);
 	}
 	if (status == RT_OK) {
 		status = rt_files_sync_dir(v->f, v->tmp, err);
@@ -273,10 +273,10 @@ save(struct saving *v, int64_t keep, struct rt_error *err)
 	if (status == RT_OK && first) {
 		status = create(v, err);
 	}
-	status = rt_store_agree(v->s, status, err);
+	status = rt_store_agree_status(v->s, status, err);
 	if (status == RT_OK) {
 		status = write_pieces(v, err);
-		status = rt_store_agree(v->s, status, err);
+		status = rt_store_agree_status(v->s, status, err);
 	}
 	if (status == RT_OK) {
 		status = rt_comm_sum_u64(v->s->comm, v->sums,
@@ -286,12 +286,13 @@ save(struct saving *v, int64_t keep, struct rt_error *err)
 		if (first) {
 			status = complete(v, err);
 		}
-		status = rt_store_agree(v->s, status, err);
+		status = rt_store_agree_status(v->s, status, err);
 	}
 	if (first && status == RT_OK) {
-		rt_keep(&v->alloc, v->f, v->folder, v->p->step, keep);
+		rt_checkpoint_prune(&v->alloc, v->f, v->folder, v->p->step,
+				    keep);
 	} else if (first && v->tmp) {
-		rt_remove_checkpoint(v->f, v->folder, v->names[0]);
+		rt_checkpoint_remove(v->f, v->folder, v->names[0]);
 	}
 	return status;
 }

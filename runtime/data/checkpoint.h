@@ -1,5 +1,6 @@
 /*
- * checkpoint.h - private to runtime/: what the files about checkpoints share.
+ * Private to checkpoint*.c: the manifest of a checkpoint (checkpoint.json), and
+ * folders of checkpoints.
  */
 #ifndef RT_CHECKPOINT_H
 #define RT_CHECKPOINT_H
@@ -7,23 +8,23 @@
 #include "runtime/data/safetensors_write.h"
 
 enum {
-	RT_MARK_VERSION = 2,
+	RT_MANIFEST_VERSION = 2,
 	RT_STEP_NAME_BYTES = 80,
 };
 
-/* ---- checkpoint_mark.c: checkpoint.json ------------------------------ */
+/* ---- checkpoint_manifest.c: checkpoint.json ------------------------------ */
 
-/* "model.safetensors" */
+/* "model.safetensors", "state.safetensors" */
 const char *rt_stored_file(int file);
 
-struct rt_mark_tensor {
+struct rt_manifest_tensor {
 	const char *name;
 	int64_t bytes;
 	uint64_t sum;
 };
 
-/* What checkpoint.json says. */
-struct rt_mark {
+/* The contents of checkpoint.json. */
+struct rt_manifest {
 	struct rt_alloc alloc;
 	char *text; /* holds the strings */
 	const char *model;
@@ -33,75 +34,80 @@ struct rt_mark {
 		int64_t bytes;
 		uint64_t header; /* the sum over its bytes */
 	} files[RT_STORED_FILES];
-	struct rt_mark_tensor *tensors; /* in order of name */
-	size_t n, room;
+	struct rt_manifest_tensor *tensors; /* in order of name */
+	size_t n, capacity;
 };
 
-/* Text of a checkpoint.json; the sums are those of l->at. */
-void rt_mark_print(struct rt_text *out, const struct rt_layout *l,
-		   const struct rt_plan *plan, const struct rt_progress *p,
-		   const uint64_t *sums);
-/* Reads one; `path` is for messages.  On failure nothing is to release. */
-enum rt_status rt_mark_parse(struct rt_mark *m, const char *path,
-			     const void *text, size_t n, struct rt_error *err);
+/* Prints a checkpoint.json; sums[i] is that of l->at[i]. */
+void rt_manifest_print(struct rt_text *out, const struct rt_layout *l,
+		       const struct rt_plan *plan, const struct rt_progress *p,
+		       const uint64_t *sums);
+/*
+ * Parses one; `path` is for messages.  After a failure there is nothing to
+ * release.
+ */
+enum rt_status rt_manifest_parse(struct rt_manifest *m, const char *path,
+				 const void *text, size_t n,
+				 struct rt_error *err);
 /* The same of a file. */
-enum rt_status rt_mark_read(struct rt_mark *m, const char *path,
-			    struct rt_error *err);
-void rt_mark_release(struct rt_mark *m);
-const struct rt_mark_tensor *rt_mark_find(const struct rt_mark *m,
-					  const char *name);
+enum rt_status rt_manifest_read(struct rt_manifest *m, const char *path,
+				struct rt_error *err);
+void rt_manifest_release(struct rt_manifest *m);
+const struct rt_manifest_tensor *rt_manifest_find(const struct rt_manifest *m,
+						  const char *name);
 
 /* ---- checkpoint_list.c: folders of them ------------------------------ */
 
-/* A folder step-N, or step-N.old, which another of that name replaces. */
-struct rt_found {
+/* A folder step-N, or step-N.old, which a new step-N replaces. */
+struct rt_checkpoint_found {
 	int64_t step;
 	bool old;
 };
 
-struct rt_list {
+struct rt_checkpoint_list {
 	struct rt_alloc alloc;
-	struct rt_found *at; /* newest first, .old behind its namesake */
-	size_t n, room;
+	/* newest first; a .old comes after the one that replaced it */
+	struct rt_checkpoint_found *at;
+	size_t n, capacity;
 };
 
-/* Those in a folder; none if there is no such folder. */
-enum rt_status rt_list_read(struct rt_list *l, const char *folder,
-			    struct rt_error *err);
-void rt_list_release(struct rt_list *l);
+/* The checkpoints in a folder; an empty list if there is no such folder. */
+enum rt_status rt_checkpoint_list_read(struct rt_checkpoint_list *l, const char
+				       *folder, struct rt_error *err);
+void rt_checkpoint_list_release(struct rt_checkpoint_list *l);
 /* "step-00000042" and `tail`, which has at most 40 bytes. */
 void rt_step_name(char out[RT_STEP_NAME_BYTES], int64_t step,
 		  const char *tail);
-/* The same in a folder; to be freed by the allocator. */
+/* "FOLDER/step-00000042" and `tail`; to be freed by the allocator. */
 char *rt_step_path(const struct rt_alloc *a, const char *folder, int64_t step,
 		   const char *tail);
 /* "DIR/NAME"; to be freed by the allocator. */
 char *rt_path_in(const struct rt_alloc *a, const char *dir, const char *name);
 /*
- * Is it the checkpoint that its folder's name says?  One that is not called
- * step-N may be of any step.
+ * RT_FORMAT: the folder is called step-N for another N.  A folder of any other
+ * name may hold any step.
  */
-enum rt_status rt_check_name(const char *dir, int64_t step,
-			     struct rt_error *err);
-/* Is what the mark of a checkpoint says there, by names and sizes? */
-enum rt_status rt_check_complete(const struct rt_alloc *a, const char *dir,
-				 struct rt_error *err);
+enum rt_status rt_checkpoint_check_name(const char *dir, int64_t step,
+					struct rt_error *err);
+/* Checks that all files which the manifest lists exist and have its sizes. */
+enum rt_status rt_checkpoint_check_complete(const struct rt_alloc *a, const char
+					    *dir, struct rt_error *err);
 /*
- * Removes the files of a checkpoint, its mark first, and their folder, which
- * is `name` in `folder`.  Nothing is removed if `name` is a symbolic link, or
- * if one of the files is anything but a regular file: then it is not what a
- * save has made, and may belong to somebody else.
+ * Removes the files of a checkpoint, its manifest first, and their folder,
+ * which is `name` in `folder`.  Nothing is removed if `name` is a symbolic
+ * link, or if one of the files is not a regular file: then no save has made it.
  */
-void rt_remove_checkpoint(const struct rt_files *f, const char *folder,
+void rt_checkpoint_remove(const struct rt_files *f, const char *folder,
 			  const char *name);
-/* Removes what saves have left that did not come to their end. */
-void rt_remove_leftovers(const struct rt_files *f, const char *folder);
+/* Removes what unfinished saves have left. */
+void rt_checkpoint_remove_leftovers(const struct rt_files *f, const char
+				    *folder);
 /*
- * Removes complete ones older than `step` but the newest keep - 1 of them (all
- * stay if keep is 0).  What cannot be removed stays; so do symbolic links,
- * which are not counted either.
+ * Removes complete checkpoints older than `step` except the newest keep - 1 of
+ * them; keep = 0 keeps all.  What cannot be removed stays.  Symbolic links
+ * stay, and are not counted.
  */
-void rt_keep(const struct rt_alloc *a, const struct rt_files *f,
-	     const char *folder, int64_t step, int64_t keep);
+void rt_checkpoint_prune(const struct rt_alloc *a, const struct rt_files *f,
+			 const char *folder, int64_t step, int64_t keep);
 
 #endif

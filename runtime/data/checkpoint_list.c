@@ -1,12 +1,11 @@
 /*
- * checkpoint_list.c - folders of checkpoints: which there are, which are
- * complete, which may go.
- *
- * What the names mean:
+ * Folders of checkpoints: which exist, which are complete, which may be
+ * removed.  Their names:
  *
  *	step-00000042			a checkpoint
- *	step-00000042.old		one that is being replaced by that
- *	step-00000042.tmp-1f		one that is being written, or never was
+ *	step-00000042.old		one that a new step-00000042 replaces
+ *	step-00000042.tmp-1f		one that is being written, or whose
+ *					save did not finish
  */
 #include "runtime/data/checkpoint.h"
 
@@ -55,7 +54,7 @@ rt_step_path(const struct rt_alloc *a, const char *folder, int64_t step,
 	return rt_path_in(a, folder, name);
 }
 
-/* What stands behind the number of a step; NULL: it is no such name. */
+/* The rest of the name after the step's number; NULL: not such a name. */
 static const char *
 step_name(const char *name, int64_t *step)
 {
@@ -81,7 +80,7 @@ step_name(const char *name, int64_t *step)
 static int
 newest_first(const void *a, const void *b)
 {
-	const struct rt_found *p = a, *q = b;
+	const struct rt_checkpoint_found *p = a, *q = b;
 
 	if (p->step != q->step) {
 		return p->step < q->step ? 1 : -1;
@@ -91,18 +90,18 @@ newest_first(const void *a, const void *b)
 
 /* Appends; false: no memory. */
 static bool
-list_add(struct rt_list *l, int64_t step, bool old)
+list_add(struct rt_checkpoint_list *l, int64_t step, bool old)
 {
-	size_t room = l->room ? l->room * 2 : 16;
-	struct rt_found *p;
+	size_t capacity = l->capacity ? l->capacity * 2 : 16;
+	struct rt_checkpoint_found *p;
 
-	if (l->n == l->room) {
-		p = rt_resize(&l->alloc, l->at, room, sizeof(*p));
+	if (l->n == l->capacity) {
+		p = rt_resize(&l->alloc, l->at, capacity, sizeof(*p));
 		if (!p) {
 			return false;
 		}
 		l->at = p;
-		l->room = room;
+		l->capacity = capacity;
 	}
 	l->at[l->n].step = step;
 	l->at[l->n++].old = old;
@@ -110,7 +109,8 @@ list_add(struct rt_list *l, int64_t step, bool old)
 }
 
 enum rt_status
-rt_list_read(struct rt_list *l, const char *folder, struct rt_error *err)
+rt_checkpoint_list_read(struct rt_checkpoint_list *l, const char *folder,
+			struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	struct dirent *entry;
@@ -135,7 +135,7 @@ rt_list_read(struct rt_list *l, const char *folder, struct rt_error *err)
 	}
 	closedir(d);
 	if (status != RT_OK) {
-		rt_list_release(l);
+		rt_checkpoint_list_release(l);
 	} else if (l->n > 0) {
 		qsort(l->at, l->n, sizeof(*l->at), newest_first);
 	}
@@ -143,17 +143,17 @@ rt_list_read(struct rt_list *l, const char *folder, struct rt_error *err)
 }
 
 void
-rt_list_release(struct rt_list *l)
+rt_checkpoint_list_release(struct rt_checkpoint_list *l)
 {
 	rt_release(&l->alloc, l->at);
 	l->at = NULL;
-	l->n = l->room = 0;
+	l->n = l->capacity = 0;
 }
 
-/* ---- is it the one --------------------------------------------------- */
+/* ---- checks --------------------------------------------------- */
 
 enum rt_status
-rt_check_name(const char *dir, int64_t step, struct rt_error *err)
+rt_checkpoint_check_name(const char *dir, int64_t step, struct rt_error *err)
 {
 	struct rt_where where = { dir, NULL, -1 };
 	size_t n = strlen(dir), from;
@@ -184,12 +184,12 @@ rt_check_name(const char *dir, int64_t step, struct rt_error *err)
 /* ---- is it all there ----------------------------------------------- */
 
 enum rt_status
-rt_check_complete(const struct rt_alloc *a, const char *dir,
-		  struct rt_error *err)
+rt_checkpoint_check_complete(const struct rt_alloc *a, const char *dir,
+			     struct rt_error *err)
 {
 	struct rt_where where = { NULL, NULL, -1 };
 	enum rt_status status;
-	struct rt_mark m;
+	struct rt_manifest m;
 	struct stat sb;
 	char *path;
 	int i;
@@ -198,10 +198,10 @@ rt_check_complete(const struct rt_alloc *a, const char *dir,
 	if (!path) {
 		return rt_no_memory(err, dir);
 	}
-	status = rt_mark_read(&m, path, err);
+	status = rt_manifest_read(&m, path, err);
 	rt_release(a, path);
 	if (status == RT_OK) {
-		status = rt_check_name(dir, m.step, err);
+		status = rt_checkpoint_check_name(dir, m.step, err);
 	}
 	for (i = 0; i < RT_STORED_FILES && status == RT_OK; i++) {
 		path = rt_path_in(a, dir, rt_stored_file(i));
@@ -221,20 +221,23 @@ rt_check_complete(const struct rt_alloc *a, const char *dir,
 		}
 		rt_release(a, path);
 	}
-	rt_mark_release(&m);
+	rt_manifest_release(&m);
 	return status;
 }
 
 /* ---- removing ------------------------------------------------------ */
 
-/* The mark first: without it what is left is no checkpoint. */
+/* The manifest first: without it the rest is no checkpoint. */
 static const char *const file_names[] = { "checkpoint.json",
 					  "model.safetensors",
 					  "state.safetensors" };
 
 enum { NFILES = sizeof(file_names) / sizeof(file_names[0]) };
 
-/* Has an open folder nothing but regular files under the names of ours? */
+/*
+ * Whether everything in an open folder that has the name of one of our files is
+ * a regular file.
+ */
 static bool
 is_ours(int dir)
 {
@@ -250,9 +253,12 @@ is_ours(int dir)
 	return true;
 }
 
-/* From one open folder to the next, so that no path can lead elsewhere. */
+/*
+ * Works with open folders, so that a path that is exchanged meanwhile cannot
+ * lead elsewhere.
+ */
 void
-rt_remove_checkpoint(const struct rt_files *f, const char *folder,
+rt_checkpoint_remove(const struct rt_files *f, const char *folder,
 		     const char *name)
 {
 	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -275,7 +281,7 @@ rt_remove_checkpoint(const struct rt_files *f, const char *folder,
 }
 
 void
-rt_remove_leftovers(const struct rt_files *f, const char *folder)
+rt_checkpoint_remove_leftovers(const struct rt_files *f, const char *folder)
 {
 	struct dirent *entry;
 	const char *tail;
@@ -286,7 +292,7 @@ rt_remove_leftovers(const struct rt_files *f, const char *folder)
 	while (d && (entry = readdir(d)) != NULL) {
 		tail = step_name(entry->d_name, &step);
 		if (tail && strncmp(tail, ".tmp-", 5) == 0) {
-			rt_remove_checkpoint(f, folder, entry->d_name);
+			rt_checkpoint_remove(f, folder, entry->d_name);
 		}
 	}
 	if (d) {
@@ -294,29 +300,29 @@ rt_remove_leftovers(const struct rt_files *f, const char *folder)
 	}
 }
 
-/* Is it a complete checkpoint, and no link to one? */
+/* Whether it is a complete checkpoint and not a link to one. */
 static bool
 is_kept(const struct rt_alloc *a, const char *folder, const char *name)
 {
 	char *path = rt_path_in(a, folder, name);
 	struct stat sb;
 	bool is = path && lstat(path, &sb) == 0 && S_ISDIR(sb.st_mode) &&
-		  rt_check_complete(a, path, NULL) == RT_OK;
+		  rt_checkpoint_check_complete(a, path, NULL) == RT_OK;
 
 	rt_release(a, path);
 	return is;
 }
 
 void
-rt_keep(const struct rt_alloc *a, const struct rt_files *f, const char *folder,
-	int64_t step, int64_t keep)
+rt_checkpoint_prune(const struct rt_alloc *a, const struct rt_files *f,
+		    const char *folder, int64_t step, int64_t keep)
 {
 	char name[RT_STEP_NAME_BYTES];
-	struct rt_list l;
+	struct rt_checkpoint_list l;
 	int64_t left = keep - 1;
 	size_t i;
 
-	if (rt_list_read(&l, folder, NULL) != RT_OK) {
+	if (rt_checkpoint_list_read(&l, folder, NULL) != RT_OK) {
 		return;
 	}
 	for (i = 0; i < l.n; i++) {
@@ -327,8 +333,8 @@ rt_keep(const struct rt_alloc *a, const struct rt_files *f, const char *folder,
 		rt_step_name(name, l.at[i].step, l.at[i].old ? ".old" : "");
 		if (l.at[i].step == step ||
 		    (keep > 0 && is_kept(a, folder, name) && left-- <= 0)) {
-			rt_remove_checkpoint(f, folder, name);
+			rt_checkpoint_remove(f, folder, name);
 		}
 	}
-	rt_list_release(&l);
+	rt_checkpoint_list_release(&l);
 }

@@ -1,6 +1,4 @@
-/*
- * checkpoint_load.c - loading a checkpoint into any plan of its model.
- */
+/* Loads a checkpoint into any plan of its model: see data.h. */
 #include "runtime/data/checkpoint.h"
 
 #include <errno.h>
@@ -15,9 +13,10 @@ struct loading {
 	const struct rt_store *s;
 	struct rt_alloc alloc;
 	struct rt_layout l;
-	int64_t number; /* of the one that is chosen, see struct choice */
+	/* of the chosen one: see find_newest(); < 0: the path itself */
+	int64_t number;
 	char *dir;
-	struct rt_mark mark;
+	struct rt_manifest manifest;
 	char *paths[RT_STORED_FILES];
 	struct rt_st *st[RT_STORED_FILES];
 	uint64_t *sums;
@@ -25,28 +24,28 @@ struct loading {
 
 /* ---- which one ----------------------------------------------------- */
 
-/* Is the path itself a checkpoint, and not a folder of them? */
+/* Whether the path is itself a checkpoint, not a folder of them. */
 static bool
 is_named(const struct rt_alloc *a, const char *path)
 {
-	char *mark = rt_path_in(a, path, "checkpoint.json");
+	char *manifest = rt_path_in(a, path, "checkpoint.json");
 	char *model = rt_path_in(a, path, rt_stored_file(RT_STORED_MODEL));
 	struct stat sb;
-	bool is = (mark && stat(mark, &sb) == 0) ||
+	bool is = (manifest && stat(manifest, &sb) == 0) ||
 		  (model && stat(model, &sb) == 0);
 
-	rt_release(a, mark);
+	rt_release(a, manifest);
 	rt_release(a, model);
 	return is;
 }
 
 /*
- * The newest complete one of a list: twice its step, and 1 more if it is
+ * *out: the newest complete one of a list, twice its step, plus 1 if it is
  * .old.  err: why the newest of all is not complete, if *passed > 0.
  */
 static enum rt_status
-newest(const struct rt_list *l, const char *folder, int64_t *number,
-       size_t *passed, struct rt_error *err)
+find_newest(const struct rt_checkpoint_list *l, const char *folder,
+	    int64_t *number, size_t *passed, struct rt_error *err)
 {
 	enum rt_status status = RT_OK, first = RT_OK;
 	struct rt_error why;
@@ -59,7 +58,7 @@ newest(const struct rt_list *l, const char *folder, int64_t *number,
 		if (!dir) {
 			return rt_no_memory(err, folder);
 		}
-		status = rt_check_complete(&l->alloc, dir, &why);
+		status = rt_checkpoint_check_complete(&l->alloc, dir, &why);
 		rt_release(&l->alloc, dir);
 		if (status == RT_OK) {
 			*number = 2 * l->at[i].step + l->at[i].old;
@@ -70,7 +69,7 @@ newest(const struct rt_list *l, const char *folder, int64_t *number,
 			*err = why;
 			first = status;
 		}
-		/* That says nothing of what is on the disk. */
+		/* Says nothing about the files. */
 		if (status == RT_NOMEM) {
 			break;
 		}
@@ -78,21 +77,21 @@ newest(const struct rt_list *l, const char *folder, int64_t *number,
 	return first;
 }
 
-/* On rank 0; v->number < 0: the path itself. */
+/* On rank 0; v->number < 0: the path itself is the checkpoint. */
 static enum rt_status
-choose(struct loading *v, const char *path, char *remark,
-       struct rt_error *err)
+choose_checkpoint(struct loading *v, const char *path, char *remark,
+		  struct rt_error *err)
 {
 	struct rt_where where = { path, NULL, -1 };
 	struct rt_error passed_over = { 0 };
 	enum rt_status status;
-	struct rt_list list;
+	struct rt_checkpoint_list list;
 	size_t passed = 0;
 
 	if (is_named(&v->alloc, path)) {
 		return RT_OK;
 	}
-	status = rt_list_read(&list, path, err);
+	status = rt_checkpoint_list_read(&list, path, err);
 	if (status != RT_OK) {
 		return status;
 	}
@@ -101,8 +100,8 @@ choose(struct loading *v, const char *path, char *remark,
 			       "found no checkpoint, expected a folder with "
 			       "step-N in it, or such a one itself");
 	}
-	status = newest(&list, path, &v->number, &passed, &passed_over);
-	rt_list_release(&list);
+	status = find_newest(&list, path, &v->number, &passed, &passed_over);
+	rt_checkpoint_list_release(&list);
 	if (status != RT_OK) {
 		*err = passed_over;
 	} else if (passed > 0) {
@@ -111,18 +110,19 @@ choose(struct loading *v, const char *path, char *remark,
 	return status;
 }
 
-/* All ranks take the one that rank 0 has chosen. */
+/* Broadcasts the choice of rank 0. */
 static enum rt_status
-find(struct loading *v, const char *path, char *remark, struct rt_error *err)
+find_checkpoint(struct loading *v, const char *path, char *remark,
+		struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 
 	remark[0] = '\0';
 	v->number = -1;
 	if (v->s->rank == 0) {
-		status = choose(v, path, remark, err);
+		status = choose_checkpoint(v, path, remark, err);
 	}
-	status = rt_store_agree(v->s, status, err);
+	status = rt_store_agree_status(v->s, status, err);
 	if (status == RT_OK) {
 		status = rt_comm_max_i64(v->s->comm, &v->number, 1, err);
 	}
@@ -131,7 +131,7 @@ find(struct loading *v, const char *path, char *remark, struct rt_error *err)
 
 /* ---- what is in it ------------------------------------------------- */
 
-/* The header as a whole, against the sum of it. */
+/* Compares the header of a file with its sum in the manifest. */
 static enum rt_status
 check_header(const struct loading *v, int file, struct rt_error *err)
 {
@@ -141,14 +141,14 @@ check_header(const struct loading *v, int file, struct rt_error *err)
 	uint64_t sum;
 	char *text;
 
-	status = rt_read_text(&v->alloc, s, 0, s->data_at, &text, err);
+	status = rt_shard_read_text(&v->alloc, s, 0, s->data_at, &text, err);
 	if (status != RT_OK) {
 		return status;
 	}
 	sum = rt_elems_sum(1, text, 0, s->data_at);
 	rt_release(&v->alloc, text);
-	if (sum != v->mark.files[file].header ||
-	    s->file_bytes != v->mark.files[file].bytes) {
+	if (sum != v->manifest.files[file].header ||
+	    s->file_bytes != v->manifest.files[file].bytes) {
 		return rt_fail(err, RT_FORMAT, where,
 			       "found a header, or a size, that is not the one "
 			       "checkpoint.json tells, expected the file as it "
@@ -171,7 +171,10 @@ same_shape(const struct rt_tensor *t, const struct rt_st_tensor *stored)
 	return i == stored->ndim && d == t->ndims;
 }
 
-/* One tensor of the model: as the file has it, and with a sum. */
+/*
+ * Checks that one part of a tensor is in its file and has a sum in the
+ * manifest.
+ */
 static enum rt_status
 check_tensor(const struct loading *v, const struct rt_stored *want,
 	     struct rt_error *err)
@@ -181,7 +184,7 @@ check_tensor(const struct loading *v, const struct rt_stored *want,
 	const struct rt_st_tensor *stored;
 	enum rt_status status;
 
-	status = rt_part_find(v->st[want->file], path, want->tensor,
+	status = rt_find_part(v->st[want->file], path, want->tensor,
 			      want->part, &stored, err);
 	if (status != RT_OK) {
 		return status;
@@ -191,7 +194,7 @@ check_tensor(const struct loading *v, const struct rt_stored *want,
 			       "found dims joined or left out, expected the "
 			       "shape that the model has");
 	}
-	if (!rt_mark_find(&v->mark, want->name)) {
+	if (!rt_manifest_find(&v->manifest, want->name)) {
 		return rt_fail(err, RT_FORMAT, where,
 			       "found no sum of it in checkpoint.json, "
 			       "expected one");
@@ -199,7 +202,7 @@ check_tensor(const struct loading *v, const struct rt_stored *want,
 	return RT_OK;
 }
 
-/* Names the first tensor of a file that the model does not have. */
+/* Reports the first tensor of a file that the model does not have. */
 static enum rt_status
 fail_extra(const struct loading *v, int file, struct rt_error *err)
 {
@@ -223,7 +226,7 @@ fail_extra(const struct loading *v, int file, struct rt_error *err)
 		       "of this name");
 }
 
-/* What the model has, and nothing besides. */
+/* Checks that the files hold exactly the tensors of the model. */
 static enum rt_status
 check_tensors(const struct loading *v, struct rt_error *err)
 {
@@ -247,26 +250,26 @@ check_tensors(const struct loading *v, struct rt_error *err)
 }
 
 static enum rt_status
-check_mark(const struct loading *v, const char *path, struct rt_error *err)
+check_manifest(const struct loading *v, const char *path, struct rt_error *err)
 {
 	struct rt_where where = { path, NULL, -1 };
 	const char *model = v->s->plan->model;
 
-	if (strcmp(v->mark.model, model) != 0) {
+	if (strcmp(v->manifest.model, model) != 0) {
 		return rt_fail(err, RT_FORMAT, where,
 			       "found model '%s', expected '%s'",
-			       rt_show_name(v->mark.model).text,
+			       rt_show_name(v->manifest.model).text,
 			       rt_show_name(model).text);
 	}
-	return rt_check_name(v->dir, v->mark.step, err);
+	return rt_checkpoint_check_name(v->dir, v->manifest.step, err);
 }
 
-/* Opens all files and compares what they say of themselves. */
+/* Opens all files and checks their headers, before anything is read. */
 static enum rt_status
 open_all(struct loading *v, const char *path, struct rt_error *err)
 {
 	enum rt_status status;
-	char *mark;
+	char *manifest;
 	int i;
 
 	status = rt_layout_init(&v->l, v->s->plan, err);
@@ -280,18 +283,18 @@ open_all(struct loading *v, const char *path, struct rt_error *err)
 	if (!v->dir) {
 		return rt_no_memory(err, path);
 	}
-	mark = rt_path_in(&v->alloc, v->dir, "checkpoint.json");
+	manifest = rt_path_in(&v->alloc, v->dir, "checkpoint.json");
 	v->sums = rt_resize(&v->alloc, NULL, v->l.n, sizeof(*v->sums));
-	if (!mark || !v->sums) {
-		rt_release(&v->alloc, mark);
+	if (!manifest || !v->sums) {
+		rt_release(&v->alloc, manifest);
 		return rt_no_memory(err, v->dir);
 	}
 	memset(v->sums, 0, v->l.n * sizeof(*v->sums));
-	status = rt_mark_read(&v->mark, mark, err);
+	status = rt_manifest_read(&v->manifest, manifest, err);
 	if (status == RT_OK) {
-		status = check_mark(v, mark, err);
+		status = check_manifest(v, manifest, err);
 	}
-	rt_release(&v->alloc, mark);
+	rt_release(&v->alloc, manifest);
 	for (i = 0; i < RT_STORED_FILES && status == RT_OK; i++) {
 		v->paths[i] = rt_path_in(&v->alloc, v->dir,
 					 rt_stored_file(i));
@@ -308,7 +311,7 @@ open_all(struct loading *v, const char *path, struct rt_error *err)
 
 /* ---- reading ------------------------------------------------------- */
 
-/* v->sums: by place in l.place, which is by part. */
+/* v->sums: by index into l.place, which is by part. */
 static enum rt_status
 read_all(struct loading *v, struct rt_error *err)
 {
@@ -342,7 +345,7 @@ check_sums(const struct loading *v, struct rt_error *err)
 		t = &v->l.at[i];
 		sum = v->sums[rt_layout_first(&v->l, v->s->plan, t->tensor) +
 			      (size_t)t->part];
-		want = rt_mark_find(&v->mark, t->name)->sum;
+		want = rt_manifest_find(&v->manifest, t->name)->sum;
 		if (sum != want) {
 			where.path = v->paths[t->file];
 			where.tensor = t->name;
@@ -363,17 +366,17 @@ load(struct loading *v, const char *path, struct rt_progress *p,
 {
 	enum rt_status status;
 
-	status = find(v, path, p->remark, err);
+	status = find_checkpoint(v, path, p->remark, err);
 	if (status != RT_OK) {
 		return status;
 	}
 	status = open_all(v, path, err);
-	status = rt_store_agree(v->s, status, err);
+	status = rt_store_agree_status(v->s, status, err);
 	if (status != RT_OK) {
 		return status;
 	}
 	status = read_all(v, err);
-	status = rt_store_agree(v->s, status, err);
+	status = rt_store_agree_status(v->s, status, err);
 	if (status != RT_OK) {
 		return status;
 	}
@@ -381,10 +384,10 @@ load(struct loading *v, const char *path, struct rt_progress *p,
 	if (status == RT_OK) {
 		status = check_sums(v, err);
 	}
-	p->step = v->mark.step;
-	p->sequences = v->mark.sequences;
-	p->seed = v->mark.seed;
-	p->data = v->mark.data;
+	p->step = v->manifest.step;
+	p->sequences = v->manifest.sequences;
+	p->seed = v->manifest.seed;
+	p->data = v->manifest.data;
 	return status;
 }
 
@@ -403,7 +406,7 @@ rt_checkpoint_load(const struct rt_store *s, const char *path,
 		rt_st_free(v.st[i]);
 		rt_release(&v.alloc, v.paths[i]);
 	}
-	rt_mark_release(&v.mark);
+	rt_manifest_release(&v.manifest);
 	rt_release(&v.alloc, v.sums);
 	rt_release(&v.alloc, v.dir);
 	if (v.l.alloc.realloc) {

@@ -1,7 +1,11 @@
 /*
- * data.h - token files, and weights and states on disk.
+ * Token files, checkpoints and weights: everything that the program of a rank
+ * reads from and writes to disk, but for logs.  runtime/train/ calls it; it
+ * knows plans through abi.h, devices through their windows, and communication
+ * only as collectives over small arrays.
  *
- * Sections are named for the .c that defines them.
+ * Other headers of the folder are private to it.  Sections are named for the .c
+ * that defines them.
  */
 #ifndef RT_DATA_H
 #define RT_DATA_H
@@ -20,35 +24,35 @@ struct rt_tokens_options {
 };
 
 /*
- * llm.c's .bin (magic 20240520, u16, or 20240801, u32), Megatron's .bin beside
- * its .idx, the bytes of a .txt or .md, or raw u16 without a header.
- * Sequences do not overlap, and none spans two files; they come in the order
- * of the files.
- * Files are never read whole, nor mapped: one that is cut short while it is
- * open is RT_IO.  Several threads may read at once.
+ * Formats: llm.c's .bin (magic 20240520, u16, or 20240801, u32), Megatron's
+ * .bin with its .idx, the bytes of a .txt or .md, or raw u16 without a header.
+ * Sequences do not overlap, and none spans two files; they come in the order of
+ * the files.  Files are neither read whole nor mapped: one that is truncated
+ * while it is open gives RT_IO.  Several threads may read at once.
  */
 enum rt_status rt_tokens_open(struct rt_tokens **out,
 			      const struct rt_tokens_options *o,
 			      struct rt_error *err);
 void rt_tokens_free(struct rt_tokens *t);
 /*
- * From now on an epoch is a permutation of all sequences that the seed and the
- * epoch's number give, so that any number of ranks sees the same order.
+ * From now on each epoch is a permutation of all sequences that depends on the
+ * seed and the number of the epoch only, so that any number of ranks gets the
+ * same order.
  */
 void rt_tokens_shuffle(struct rt_tokens *t, uint64_t seed);
 int64_t rt_tokens_sequences(const struct rt_tokens *t);	/* of an epoch */
 int64_t rt_tokens_total(const struct rt_tokens *t);
 /*
- * A number that other tokens, or these in another order of files, most likely
- * do not have: of how many there are in each file, and of 16 pieces of each.
- * Where files lie and in what format makes no difference.
+ * A fingerprint of the tokens and of the order of files: of how many tokens
+ * each file has, and of 16 samples of each.  It does not depend on paths or
+ * formats.
  */
 enum rt_status rt_tokens_identity(const struct rt_tokens *t, uint64_t *out,
 				  struct rt_error *err);
 /*
- * Sequence `index` since the start of training, of any epoch: its tokens from
- * position `from`, n of them, for from + n <= length + 1.  RT_FORMAT: one is
- * not below the limit; err names file and position.
+ * Sequence number `index` since the start of training, over all epochs: n of
+ * its tokens from position `from` on, from + n <= length + 1.  RT_FORMAT: a
+ * token is not below the limit; err names file and position.
  */
 enum rt_status rt_tokens_get(const struct rt_tokens *t, int64_t index,
 			     int64_t from, int64_t n, int32_t *out,
@@ -56,61 +60,66 @@ enum rt_status rt_tokens_get(const struct rt_tokens *t, int64_t index,
 
 /* ---- checkpoints (checkpoint.c, safetensors_write.c, ...) --------------- */
 
-/* What a run knows besides its tensors. */
+/* The state of a run besides its tensors. */
 struct rt_progress {
 	int64_t step;		/* done */
-	int64_t sequences;	/* taken from the data */
+	int64_t sequences;	/* consumed from the data */
 	uint64_t seed;
-	uint64_t data;		/* which, and in which order; 0: drawn */
-	/* after loading, on rank 0: which were passed over, and why, or "" */
+	/* identity of the data and its order; 0: drawn */
+	uint64_t data;
+	/*
+	 * after loading, on rank 0: which checkpoints were skipped, and why; or
+	 * ""
+	 */
 	char remark[RT_ERROR_BYTES];
 };
 
 struct rt_files;
 struct rt_device;
 
-/* All that saving and loading look at. */
+/* What saving and loading work on. */
 struct rt_store {
 	const struct rt_plan *plan;
 	const struct rt_program *program;
 	int64_t rank;
-	char *arena;		/* NULL: only the device reaches it */
+	char *arena;		/* NULL: the host cannot access it */
 	struct rt_device *device;	/* NULL: the host */
 	struct rt_comm *comm;
-	/* calls that change files, for tests; NULL: the system's */
+	/* system calls that change files; NULL: the real ones */
 	const struct rt_files *files;
 };
 
 /*
- * Saves into folder/step-N: model.safetensors (weights) and
- * state.safetensors (states of the optimizer), whole tensors under the names
- * and shapes that the model has, whatever the plan.  Every rank writes its
- * own pieces.  Sums over the bytes, the step and the data's place stand in
- * checkpoint.json; the folder gets its name when all of it is on the disk, so
- * what is there is complete.  After a success all older ones but the newest
- * are removed, so that `keep` are left (0: all stay).  All ranks call it; it
- * fails on all or on none, and then what was there before is there still.
+ * Saves into folder/step-N: model.safetensors (weights) and state.safetensors
+ * (states of the optimizer), whole tensors under the model's names and shapes,
+ * whatever the plan; every rank writes its own pieces.  checkpoint.json holds
+ * sums over all bytes, the step and the position in the data.  The folder gets
+ * its name when everything is on the disk, so a folder of that name is
+ * complete.  Afterwards older ones are removed until `keep` are left (0: none
+ * is removed).  A collective: it fails on all ranks or on none, and after a
+ * failure the earlier checkpoints are untouched.
  */
 enum rt_status rt_checkpoint_save(const struct rt_store *s,
 				  const struct rt_progress *p,
 				  const char *folder, int64_t keep,
 				  struct rt_error *err);
 /*
- * Loads the newest complete one of the folder, or one that is named itself.
- * What can be told from names, shapes and sizes is told before the arena is
- * touched; sums are compared when all is read.  After a failure the arena has
- * garbage, and the run must end.  RT_FORMAT says what is wrong with which
- * file; RT_RANGE: there is none.  All ranks call it; it fails on all or none.
+ * Loads the newest complete checkpoint of a folder, or the one that `path` is.
+ * Names, shapes and sizes are checked before the arena is written; sums are
+ * checked after everything was read.  After a failure the contents of the arena
+ * are undefined, and the run must end.  RT_FORMAT: a file is wrong, and err
+ * says how; RT_RANGE: there is none.  A collective: it fails on all ranks or on
+ * none.
  */
 enum rt_status rt_checkpoint_load(const struct rt_store *s, const char *path,
 				  struct rt_progress *p,
 				  struct rt_error *err);
 /*
- * Weights alone, from Hugging Face's files, by name; shapes may have dims
- * joined.  Pieces are read straight to where they lie: no tensor is ever held
- * whole.  A tensor that is missing, or has another shape, is an error with
- * its name, both shapes and the nearest name; so are tensors that the model
- * does not have, unless allow_unused says otherwise.
+ * Loads weights alone, by name, from files as Hugging Face publishes them;
+ * stored shapes may merge adjacent dims.  Pieces are read straight to their
+ * place: no tensor is ever held whole.  Errors: a tensor that is missing or has
+ * another shape (with its name, both shapes and the most similar name), and,
+ * unless allow_unused, a tensor that the model does not have.
  */
 enum rt_status rt_weights_load(const struct rt_store *s, const char *path,
 			       bool allow_unused, struct rt_error *err);

@@ -1,6 +1,4 @@
-/*
- * elems.c - elements in files and in memory; see elems.h.
- */
+/* Elements in files and in memory: see elems.h. */
 #include "runtime/data/elems.h"
 
 #include <string.h>
@@ -37,7 +35,7 @@ rt_elems_convertible(enum rt_dtype from, enum rt_elem to)
 
 /* ---- numbers ------------------------------------------------------- */
 
-/* A double of 1 + e + m bits, m < 52. */
+/* The double that a float of 1 + e + m bits, m < 52, stands for. */
 static double
 widen(uint64_t v, int e, int m)
 {
@@ -48,7 +46,7 @@ widen(uint64_t v, int e, int m)
 	double d;
 
 	if (x == 0) {
-		/* f * 2^(1 - bias - m), by a normal number of that size. */
+		/* Zero or subnormal: f * 2^(1 - bias - m). */
 		bits = (uint64_t)(1023 + 1 - bias - m) << 52;
 		memcpy(&d, &bits, sizeof(d));
 		d *= (double)f;
@@ -64,7 +62,7 @@ widen(uint64_t v, int e, int m)
 	return d;
 }
 
-/* The nearest of 1 + e + m bits, of two the even one. */
+/* The nearest float of 1 + e + m bits; of two the even one. */
 static uint64_t
 narrow(double d, int e, int m)
 {
@@ -76,7 +74,7 @@ narrow(double d, int e, int m)
 	f = bits & (((uint64_t)1 << 52) - 1);
 	x = (int)(bits >> 52 & 0x7ff);
 	if (x == 0x7ff) {
-		/* A NaN stays one, whatever bits are cut off. */
+		/* A NaN stays a NaN when its low bits are cut off. */
 		return sign | top << m | f >> shift |
 		       (f ? (uint64_t)1 << (m - 1) : 0);
 	}
@@ -143,7 +141,7 @@ put(enum rt_elem e, void *p, int64_t i, double d)
 	}
 }
 
-/* What most files need; the rest goes by way of doubles. */
+/* The common case; all others convert through doubles. */
 static void
 bf16_to_f32(const void *in, void *out, int64_t n)
 {
@@ -177,7 +175,7 @@ rt_elems_convert(enum rt_dtype from, const void *in, enum rt_elem to,
 
 /* ---- sums ---------------------------------------------------------- */
 
-/* For a given number a bijection of the element's bits. */
+/* For a given index, a bijection of the element's bits. */
 static uint64_t
 mix(uint64_t bits, uint64_t number)
 {

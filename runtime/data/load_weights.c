@@ -1,21 +1,23 @@
 /*
- * load_weights.c - weights by name out of Hugging Face's files, straight into
- * what a rank has of them.
+ * Loads weights by name from files as Hugging Face publishes them, straight
+ * into the pieces that a rank holds: see data.h.
  */
 #include "runtime/data/tensor_store.h"
 
 #include <string.h>
 
-/* One model's weights, as they are read. */
 struct weights {
 	const struct rt_store *s;
 	const char *path;
 	struct rt_alloc alloc;
 	struct rt_st *st;
-	bool *used; /* by place in st */
+	bool *used; /* by index in st */
 };
 
-/* All that the model has, whoever reads it: so all ranks agree. */
+/*
+ * Finds all tensors of the model, also those of other ranks, so that all ranks
+ * come to the same result.
+ */
 static enum rt_status
 find_all(struct weights *w, struct rt_error *err)
 {
@@ -27,7 +29,7 @@ find_all(struct weights *w, struct rt_error *err)
 	for (i = 0; i < p->ntensors; i++) {
 		n = p->tensors[i].loaded ? rt_tensor_parts(&p->tensors[i]) : 0;
 		for (part = 0; part < n; part++) {
-			status = rt_part_find(w->st, w->path, &p->tensors[i],
+			status = rt_find_part(w->st, w->path, &p->tensors[i],
 					      part, &found, err);
 			if (status != RT_OK) {
 				return status;
@@ -54,7 +56,7 @@ read_all(const struct weights *w, struct rt_error *err)
 	return status;
 }
 
-/* Opens the file, and looks at what is in it. */
+/* Opens the files and checks what is in them. */
 static enum rt_status
 open_file(struct weights *w, bool allow_unused, struct rt_error *err)
 {
@@ -71,7 +73,7 @@ open_file(struct weights *w, bool allow_unused, struct rt_error *err)
 	}
 	memset(w->used, 0, n * sizeof(*w->used));
 	status = find_all(w, err);
-	/* All ranks see the same, and it may take reading two tensors. */
+	/* One rank is enough, and it may have to read two tensors. */
 	if (status == RT_OK && !allow_unused && w->s->rank == 0) {
 		status = rt_st_check_used(w->st, w->path, w->used, err);
 	}
@@ -85,10 +87,9 @@ rt_weights_load(const struct rt_store *s, const char *path, bool allow_unused,
 	struct weights w = { s, path, rt_alloc_or_libc(NULL), NULL, NULL };
 	enum rt_status status = open_file(&w, allow_unused, err);
 
-	/* Before anything is overwritten. */
-	status = rt_store_agree(s, status, err);
+	status = rt_store_agree_status(s, status, err);
 	if (status == RT_OK) {
-		status = rt_store_agree(s, read_all(&w, err), err);
+		status = rt_store_agree_status(s, read_all(&w, err), err);
 	}
 	rt_release(&w.alloc, w.used);
 	rt_st_free(w.st);

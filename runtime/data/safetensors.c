@@ -1,19 +1,18 @@
 /*
- * safetensors.c - weights on disk: the header of a .safetensors file.
- * The index over several is safetensors_index.c, reading their data
- * safetensors_read.c.
+ * The header of a .safetensors file.  The index over several is
+ * safetensors_index.c, reading their data safetensors_read.c.
  *
  * A file is a little-endian u64 N, N bytes of JSON, and the data:
  *
  *	{"name": {"dtype": "BF16", "shape": [2, 3],
  *		"data_offsets": [begin, end]}, ..., "__metadata__": {...}}
  *
- * padded with spaces; offsets count from byte 8 + N.  The tensors cover
- * the data with neither holes nor overlap, so that no byte of a file is
- * out of sight and none is read as two things.  The format is huggingface/
- * safetensors; this reader is stricter than theirs where a looser one
- * would only hide a mistake: unknown keys, space other than 0x20 behind
- * the header, and names with a NUL are refused.
+ * padded with spaces; offsets count from byte 8 + N.  The tensors cover the
+ * data with neither holes nor overlap, so that every byte of a file belongs to
+ * exactly one tensor.  The format is huggingface/safetensors; this reader is
+ * stricter than theirs where tolerance would only hide a mistake: it refuses
+ * unknown keys, white space other than 0x20 after the header, and names with a
+ * NUL.
  */
 #include "runtime/rt.h"
 
@@ -36,23 +35,23 @@ no_memory(struct rt_json *j)
 	return rt_json_fail(j, RT_NOMEM, NULL, "out of memory");
 }
 
-/* Room for one more element of an array that doubles. */
+/* Makes sure that an array has capacity for one more element. */
 static bool
 grow(struct rt_json *j, const struct rt_alloc *alloc, void **array, size_t n,
-     size_t *room, size_t size)
+     size_t *capacity, size_t size)
 {
-	size_t more = *room ? *room * 2 : 16;
+	size_t more = *capacity ? *capacity * 2 : 16;
 	void *p;
 
-	if (n < *room) {
+	if (n < *capacity) {
 		return true;
 	}
-	p = more > *room ? rt_resize(alloc, *array, more, size) : NULL;
+	p = more > *capacity ? rt_resize(alloc, *array, more, size) : NULL;
 	if (!p) {
 		return no_memory(j);
 	}
 	*array = p;
-	*room = more;
+	*capacity = more;
 	return true;
 }
 
@@ -65,8 +64,8 @@ by_key(const void *a, const void *b)
 }
 
 bool
-rt_parse_pairs(struct rt_json *j, const struct rt_alloc *alloc,
-	       struct rt_pairs *p)
+rt_st_parse_pairs(struct rt_json *j, const struct rt_alloc *alloc,
+		  struct rt_pairs *p)
 {
 	struct rt_st_pair *pair;
 	const char *late;
@@ -76,7 +75,8 @@ rt_parse_pairs(struct rt_json *j, const struct rt_alloc *alloc,
 	rt_json_open(j, '{');
 	while (rt_json_more(j, '}', &i)) {
 		array = p->at;
-		if (!grow(j, alloc, &array, p->n, &p->room, sizeof(*p->at))) {
+		if (!grow(j, alloc, &array, p->n, &p->capacity, sizeof(*p->at)))
+			{
 			return false;
 		}
 		p->at = array;
@@ -187,7 +187,7 @@ parse_offsets(struct rt_json *j, struct rt_st_tensor *t)
 	return j->status == RT_OK;
 }
 
-/* The size by the shape must be the size by the offsets. */
+/* The size by shape and dtype must be the size by the offsets. */
 static bool
 check_size(struct rt_json *j, const struct rt_st_tensor *t)
 {
@@ -232,7 +232,7 @@ check_size(struct rt_json *j, const struct rt_st_tensor *t)
 	return true;
 }
 
-/* The object behind a tensor's name. */
+/* The object after a tensor's name. */
 static bool
 parse_tensor(struct rt_json *j, struct rt_st_tensor *t)
 {
@@ -300,11 +300,11 @@ parse_entries(struct rt_json *j, const struct rt_alloc *alloc,
 					"it at most once");
 			}
 			seen_metadata = true;
-			rt_parse_pairs(j, alloc, &h->metadata);
+			rt_st_parse_pairs(j, alloc, &h->metadata);
 			continue;
 		}
 		array = h->tensors;
-		if (!grow(j, alloc, &array, h->n, &h->room, sizeof(*t))) {
+		if (!grow(j, alloc, &array, h->n, &h->capacity, sizeof(*t))) {
 			return false;
 		}
 		h->tensors = array;
@@ -321,7 +321,7 @@ parse_entries(struct rt_json *j, const struct rt_alloc *alloc,
 	return rt_json_end(j, " ");
 }
 
-/* ---- what must hold between the tensors ---------------------------- */
+/* ---- tensors among each other -------------------------------------- */
 
 static int
 by_name(const void *a, const void *b)
@@ -355,7 +355,7 @@ check_names(struct rt_json *j, struct rt_header *h)
 	return true;
 }
 
-/* Ties are empty tensors, which may share a place, before the one there. */
+/* An empty tensor comes before a tensor that begins at the same offset. */
 static int
 by_offset(const void *a, const void *b)
 {
@@ -446,7 +446,7 @@ read_length(const struct rt_shard *s, int64_t *out, struct rt_error *err)
 	int i;
 
 	if (s->file_bytes < LENGTH_BYTES) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(s, NULL, 0),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(s, NULL, 0),
 			       "found a file of %" PRId64 " bytes, expected at "
 			       "least %d for the length of the header",
 			       s->file_bytes, LENGTH_BYTES);
@@ -459,14 +459,14 @@ read_length(const struct rt_shard *s, int64_t *out, struct rt_error *err)
 		n = n << 8 | b[i];
 	}
 	if (n > RT_ST_MAX_HEADER_BYTES) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(s, NULL, 0),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(s, NULL, 0),
 			       "found a header of %" PRIu64
 			       " bytes, expected at most %d; is this a "
 			       "safetensors file?",
 			       n, RT_ST_MAX_HEADER_BYTES);
 	}
 	if ((int64_t)n > s->file_bytes - LENGTH_BYTES) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(s, NULL, 0),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(s, NULL, 0),
 			       "found a header of %" PRIu64
 			       " bytes, expected at most the "
 			       "%" PRId64 " that follow its length",
@@ -487,13 +487,15 @@ check_file_end(struct rt_json *j, const struct rt_shard *s,
 	if (have == want) {
 		return true;
 	}
-	j->status = rt_fail(
-		j->err, RT_FORMAT,
-		rt_in_shard(s, NULL, s->data_at + (lacks ? have : want)),
-		"found %" PRId64 " bytes behind the header, expected %" PRId64
-		", where the last tensor ends: %s %" PRId64 " bytes",
-		have, want, lacks ? "the file lacks" : "no tensor has",
-		lacks ? want - have : have - want);
+	j->status = rt_fail( j->err, RT_FORMAT, rt_shard_where(s, NULL,
+							       s->data_at +
+							       (lacks ? have :
+								want)),
+			    "found %" PRId64
+			    " bytes behind the header, expected %" PRId64
+			    ", where the last tensor ends: %s %" PRId64
+			    " bytes", have, want, lacks ? "the file lacks" :
+			    "no tensor has", lacks ? want - have : have - want);
 	return false;
 }
 
@@ -510,7 +512,7 @@ rt_header_read(const struct rt_alloc *alloc, struct rt_shard *s,
 	if (status != RT_OK) {
 		return status;
 	}
-	status = rt_read_text(alloc, s, LENGTH_BYTES, n, &h->text, err);
+	status = rt_shard_read_text(alloc, s, LENGTH_BYTES, n, &h->text, err);
 	if (status != RT_OK) {
 		return status;
 	}
@@ -591,7 +593,7 @@ rt_st_new(struct rt_alloc alloc, size_t n)
 }
 
 enum rt_status
-rt_add_shard(struct rt_st *st, char *path, struct rt_error *err)
+rt_st_add_shard(struct rt_st *st, char *path, struct rt_error *err)
 {
 	return rt_shard_open(&st->shards[st->n_shards++], path, err);
 }
@@ -613,7 +615,7 @@ rt_st_open(struct rt_st **out, const char *path, const struct rt_alloc *alloc,
 		rt_no_memory(err, path);
 		goto fail;
 	}
-	status = rt_add_shard(st, copy, err);
+	status = rt_st_add_shard(st, copy, err);
 	if (status != RT_OK) {
 		goto fail;
 	}
@@ -641,7 +643,7 @@ rt_st_parse(struct rt_st **out, const void *buf, size_t len, int64_t file_bytes,
 	if (!st) {
 		return rt_no_memory(err, NULL);
 	}
-	st->shards[st->n_shards++] = rt_memory_shard(buf, len, file_bytes);
+	st->shards[st->n_shards++] = rt_shard_of_memory(buf, len, file_bytes);
 	status = rt_header_read(&a, &st->shards[0], &st->header, err);
 	if (status != RT_OK) {
 		rt_st_free(st);
@@ -689,16 +691,4 @@ const char *
 rt_st_path(const struct rt_st *st, const struct rt_st_tensor *t)
 {
 	return st->shards[t->shard].path;
-}
-
-int64_t
-rt_st_elems(const struct rt_st_tensor *t)
-{
-	int64_t elems = 1;
-	int i;
-
-	for (i = 0; i < t->ndim; i++) {
-		elems *= t->shape[i];
-	}
-	return elems;
 }

@@ -1,6 +1,6 @@
 /*
- * safetensors.h - private to runtime/: what safetensors.c, safetensors_index.c
- * and safetensors_read.c share.
+ * Private to runtime/data/: an opened checkpoint of .safetensors files, and the
+ * parts of reading one.
  */
 #ifndef RT_ST_H
 #define RT_ST_H
@@ -12,28 +12,28 @@ struct rt_shard {
 	char *path; /* NULL: memory */
 	int fd; /* -1: memory */
 	const unsigned char *mem;
-	int64_t mem_bytes; /* may hold no more than the header */
+	int64_t mem_bytes; /* may end with the header */
 	int64_t file_bytes; /* as it was when opened */
-	int64_t data_at; /* offset of the data, 8 + N */
+	int64_t data_at; /* offset of the data: after the header */
 };
 
 struct rt_pairs {
 	struct rt_st_pair *at;
-	size_t n, room;
+	size_t n, capacity;
 };
 
-/* A header once read; the strings in it lie in `text`. */
+/* A parsed header; its strings lie in `text`. */
 struct rt_header {
 	char *text;
 	struct rt_st_tensor *tensors; /* in order of name */
-	size_t n, room;
+	size_t n, capacity;
 	struct rt_pairs metadata;
 	int64_t data_bytes; /* where the last tensor ends */
 };
 
 /*
- * For an index, `shards` are its files in order of name, and `header` is
- * the union of the tensors it names, over the text of the index.
+ * An index has one shard for each file, in order of name; its `header` is the
+ * union of the tensors that it names, and `header.text` that of the index.
  */
 struct rt_st {
 	struct rt_alloc alloc;
@@ -44,30 +44,30 @@ struct rt_st {
 
 /* ---- safetensors_read.c ------------------------------------------------- */
 
-/* Opens a regular file; takes over `path`, also when it fails. */
+/* Opens a regular file; owns `path` from then on, also after a failure. */
 enum rt_status rt_shard_open(struct rt_shard *s, char *path,
 			     struct rt_error *err);
 
-/* The first `len` bytes of a file, lent by the caller. */
-struct rt_shard rt_memory_shard(const void *buf, size_t len,
-				int64_t file_bytes);
+/* The first `len` bytes of a file, which the caller keeps. */
+struct rt_shard rt_shard_of_memory(const void *buf, size_t len, int64_t
+				   file_bytes);
 
-/* Closes and frees one that was opened, with or without success. */
+/* Closes and frees a shard, even one that could not be opened. */
 void rt_shard_release(const struct rt_alloc *alloc, struct rt_shard *s);
 
-/* Reads n bytes at offset `at` of the file, for tensor t or NULL. */
+/* Reads n bytes from offset `at` of the file; t: for messages, or NULL. */
 enum rt_status rt_shard_read(const struct rt_shard *s,
 			     const struct rt_st_tensor *t, int64_t at,
 			     int64_t n, void *out, struct rt_error *err);
 
-/* Reads n bytes into a new text, which gets a NUL behind them. */
-enum rt_status rt_read_text(const struct rt_alloc *alloc,
-			    const struct rt_shard *s, int64_t at, int64_t n,
-			    char **out, struct rt_error *err);
+/* Reads n bytes into a new string, which gets a NUL after them. */
+enum rt_status rt_shard_read_text(const struct rt_alloc *alloc,
+				  const struct rt_shard *s, int64_t at,
+				  int64_t n, char **out, struct rt_error *err);
 
-/* What an error in a shard is about; t may be NULL. */
-struct rt_where rt_in_shard(const struct rt_shard *s,
-			    const struct rt_st_tensor *t, int64_t at);
+/* Where in a shard an error is; t may be NULL. */
+struct rt_where rt_shard_where(const struct rt_shard *s,
+			       const struct rt_st_tensor *t, int64_t at);
 
 /* ---- safetensors.c ------------------------------------------------- */
 
@@ -78,14 +78,17 @@ const struct rt_st_tensor *rt_header_find(const struct rt_header *h,
 					  const char *name);
 void rt_header_release(const struct rt_alloc *alloc, struct rt_header *h);
 
-/* An object of strings, sorted by key, with no key twice. */
-bool rt_parse_pairs(struct rt_json *j, const struct rt_alloc *alloc,
-		    struct rt_pairs *p);
+/* Parses an object of strings into pairs, sorted; no key may occur twice. */
+bool rt_st_parse_pairs(struct rt_json *j, const struct rt_alloc *alloc,
+		       struct rt_pairs *p);
 
-/* A checkpoint with room for n shards and none in it; NULL: no memory. */
+/*
+ * A checkpoint with capacity for n shards, none of them open; NULL: no memory.
+ */
 struct rt_st *rt_st_new(struct rt_alloc alloc, size_t n);
 
-/* Appends a shard and opens it at a path that it takes over. */
-enum rt_status rt_add_shard(struct rt_st *st, char *path, struct rt_error *err);
+/* Appends a shard and opens it; owns `path` from then on. */
+enum rt_status rt_st_add_shard(struct rt_st *st, char *path, struct rt_error
+			       *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * safetensors_index.c - checkpoints of several files:
- * model.safetensors.index.json, and what a folder stands for.
+ * Checkpoints of several files: model.safetensors.index.json, and which file of
+ * a folder is meant.
  */
 #include "runtime/rt.h"
 
@@ -46,7 +46,7 @@ check_file_name(struct rt_json *j, const struct rt_st_pair *pair)
 			    why, rt_show_path(pair->value).text);
 }
 
-/* Looks for total_size; the rest is notes of whoever wrote the file. */
+/* Reads total_size; other keys are free text of the writer. */
 static bool
 parse_index_metadata(struct rt_json *j, int64_t *total)
 {
@@ -62,7 +62,7 @@ parse_index_metadata(struct rt_json *j, int64_t *total)
 				     "found key 'total_size' twice, expected "
 				     "it once");
 		} else {
-			/* Some writers divide, and print "123.0". */
+			/* Some writers print it as "123.0". */
 			rt_json_whole(j, total);
 		}
 	}
@@ -96,7 +96,7 @@ parse_index(struct rt_json *j, const struct rt_alloc *alloc,
 		}
 		*seen = true;
 		if (seen == &seen_map) {
-			rt_parse_pairs(j, alloc, map);
+			rt_st_parse_pairs(j, alloc, map);
 		} else {
 			parse_index_metadata(j, total);
 		}
@@ -122,12 +122,12 @@ index_read(struct rt_st_index *ix, const struct rt_alloc *alloc,
 
 	memset(ix, 0, sizeof(*ix));
 	if (s->file_bytes > RT_ST_MAX_HEADER_BYTES) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(s, NULL, -1),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(s, NULL, -1),
 			       "found an index of %" PRId64
 			       " bytes, expected at most %d",
 			       s->file_bytes, RT_ST_MAX_HEADER_BYTES);
 	}
-	status = rt_read_text(alloc, s, 0, s->file_bytes, &j.text, err);
+	status = rt_shard_read_text(alloc, s, 0, s->file_bytes, &j.text, err);
 	if (status != RT_OK) {
 		return status;
 	}
@@ -166,7 +166,7 @@ rt_st_index_parse(struct rt_st_index *ix, const void *buf, size_t len,
 		  const struct rt_alloc *alloc, struct rt_error *err)
 {
 	struct rt_alloc a = rt_alloc_or_libc(alloc);
-	struct rt_shard s = rt_memory_shard(buf, len, (int64_t)len);
+	struct rt_shard s = rt_shard_of_memory(buf, len, (int64_t)len);
 
 	return index_read(ix, &a, &s, err);
 }
@@ -184,16 +184,19 @@ by_file(const void *a, const void *b)
 	return c ? c : strcmp(p->key, q->key);
 }
 
-/* What opening an index works on, so that one label can free it. */
+/* The state of opening an index, in one place to free. */
 struct opening {
 	struct rt_st *st;
 	const char *path; /* of the index */
 	struct rt_st_index ix;
-	const struct rt_st_pair **order; /* ix.map by_file() */
-	size_t n_files; /* different ones in it */
+	const struct rt_st_pair **order; /* ix.map, sorted by by_file() */
+	size_t n_files; /* different files in it */
 };
 
-/* Opens the next shard, that of the n pairs at `group`, and takes these. */
+/*
+ * Opens the shard that the n pairs at `group` name, and finds their tensors in
+ * it.
+ */
 static enum rt_status
 take_group(struct opening *o, const struct rt_st_pair **group, size_t n,
 	   struct rt_error *err)
@@ -214,7 +217,7 @@ take_group(struct opening *o, const struct rt_st_pair **group, size_t n,
 	if (!path) {
 		return rt_no_memory(err, o->path);
 	}
-	status = rt_add_shard(st, path, err);
+	status = rt_st_add_shard(st, path, err);
 	if (status != RT_OK) {
 		return status;
 	}
@@ -244,7 +247,7 @@ take_group(struct opening *o, const struct rt_st_pair **group, size_t n,
 	return status;
 }
 
-/* Sorts the pairs by file and makes room for what they will become. */
+/* Sorts the pairs by file and allocates shards and tensors. */
 static enum rt_status
 prepare(struct opening *o, const struct rt_alloc *alloc, struct rt_error *err)
 {
@@ -275,7 +278,7 @@ prepare(struct opening *o, const struct rt_alloc *alloc, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Opens the shards one by one, then holds the sum against total_size. */
+/* Opens all shards, then compares the sum of sizes with total_size. */
 static enum rt_status
 take_all(struct opening *o, struct rt_error *err)
 {
@@ -378,8 +381,8 @@ ends_with(const char *s, const char *tail)
 }
 
 /*
- * The one *.safetensors in a folder, as a path to free.  Which of several
- * is meant cannot be guessed: adapters and optimizer states lie about.
+ * The only *.safetensors of a folder, as a path to free.  Of several none can
+ * be chosen: folders hold adapters and optimizer states too.
  */
 static enum rt_status
 only_file(const struct rt_alloc *alloc, const char *dir, char **out,
@@ -425,7 +428,7 @@ only_file(const struct rt_alloc *alloc, const char *dir, char **out,
 		found);
 }
 
-/* The path to open in a folder, to be freed; *out is NULL on failure. */
+/* The file of a folder to open, as a path to free; *out is NULL on failure. */
 static enum rt_status
 look_in(const struct rt_alloc *alloc, const char *dir, char **out,
 	struct rt_error *err)

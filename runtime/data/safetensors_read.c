@@ -1,6 +1,4 @@
-/*
- * safetensors_read.c - bytes and numbers out of an opened .safetensors file.
- */
+/* Reads bytes and numbers of an opened .safetensors file. */
 #include "runtime/rt.h"
 
 #include <errno.h>
@@ -12,7 +10,7 @@
 
 #include "runtime/data/safetensors.h"
 
-/* Shards of hundreds of GiB are real. */
+/* Shards can have hundreds of GiB. */
 _Static_assert(sizeof(off_t) >= 8, "build with 64-bit file offsets");
 
 enum {
@@ -23,7 +21,7 @@ enum {
 static const struct {
 	const char *name;
 	int bits;
-	bool readable; /* rt_st_read_f64() knows it */
+	bool readable; /* by rt_st_read_f64() */
 } dtypes[RT_DTYPE_COUNT] = {
 	[RT_BOOL] = { "BOOL", 8, true },
 	[RT_F4] = { "F4", 4, false },
@@ -64,7 +62,8 @@ rt_dtype_bits(enum rt_dtype dtype)
 /* ---- shards -------------------------------------------------------- */
 
 struct rt_where
-rt_in_shard(const struct rt_shard *s, const struct rt_st_tensor *t, int64_t at)
+rt_shard_where(const struct rt_shard *s, const struct rt_st_tensor *t, int64_t
+	       at)
 {
 	struct rt_where where = { s->path, t ? t->name : NULL, at };
 
@@ -83,7 +82,7 @@ rt_shard_read(const struct rt_shard *s, const struct rt_st_tensor *t,
 	}
 	if (s->fd < 0) {
 		if (n > s->mem_bytes || at > s->mem_bytes - n) {
-			return rt_fail(err, RT_RANGE, rt_in_shard(s, t, at),
+			return rt_fail(err, RT_RANGE, rt_shard_where(s, t, at),
 				       "bytes %" PRId64 " to %" PRId64
 				       " were asked for, expected bytes below "
 				       "%" PRId64
@@ -101,17 +100,16 @@ rt_shard_read(const struct rt_shard *s, const struct rt_st_tensor *t,
 			continue;
 		}
 		if (got < 0) {
-			return rt_fail(err, RT_IO, rt_in_shard(s, t, at),
+			return rt_fail(err, RT_IO, rt_shard_where(s, t, at),
 				       "cannot read byte %" PRId64 ": %s", at,
 				       strerror(errno));
 		}
 		if (got == 0) {
-			return rt_fail(
-				err, RT_IO, rt_in_shard(s, t, at),
-				"the file now ends at or before byte %" PRId64
-				", expected %" PRId64 " bytes as when it was "
-				"opened",
-				at, s->file_bytes);
+			return rt_fail( err, RT_IO, rt_shard_where(s, t, at),
+				       "the file now ends at or before byte %"
+				       PRId64 ", expected %" PRId64
+				       " bytes as when it was " "opened", at,
+				       s->file_bytes);
 		}
 		dst += got;
 		at += got;
@@ -156,7 +154,7 @@ rt_shard_open(struct rt_shard *s, char *path, struct rt_error *err)
 }
 
 struct rt_shard
-rt_memory_shard(const void *buf, size_t len, int64_t file_bytes)
+rt_shard_of_memory(const void *buf, size_t len, int64_t file_bytes)
 {
 	struct rt_shard s = { 0 };
 
@@ -168,15 +166,15 @@ rt_memory_shard(const void *buf, size_t len, int64_t file_bytes)
 }
 
 enum rt_status
-rt_read_text(const struct rt_alloc *alloc, const struct rt_shard *s, int64_t at,
-	     int64_t n, char **out, struct rt_error *err)
+rt_shard_read_text(const struct rt_alloc *alloc, const struct rt_shard *s,
+		   int64_t at, int64_t n, char **out, struct rt_error *err)
 {
 	enum rt_status status;
 	char *text;
 
 	text = rt_resize(alloc, NULL, (size_t)n + 1, 1);
 	if (!text) {
-		return rt_fail(err, RT_NOMEM, rt_in_shard(s, NULL, -1),
+		return rt_fail(err, RT_NOMEM, rt_shard_where(s, NULL, -1),
 			       "out of memory for a text of %" PRId64 " bytes",
 			       n);
 	}
@@ -192,7 +190,19 @@ rt_read_text(const struct rt_alloc *alloc, const struct rt_shard *s, int64_t at,
 
 /* ---- reading ------------------------------------------------------- */
 
-/* Fails unless first and n name a part of `all`. */
+int64_t
+rt_st_elems(const struct rt_st_tensor *t)
+{
+	int64_t elems = 1;
+	int i;
+
+	for (i = 0; i < t->ndim; i++) {
+		elems *= t->shape[i];
+	}
+	return elems;
+}
+
+/* RT_RANGE unless first .. first + n - 1 lies in 0 .. all - 1. */
 static enum rt_status
 check_range(const struct rt_shard *s, const struct rt_st_tensor *t,
 	    int64_t first, int64_t n, int64_t all, const char *unit,
@@ -201,7 +211,7 @@ check_range(const struct rt_shard *s, const struct rt_st_tensor *t,
 	if (first >= 0 && n >= 0 && first <= all && n <= all - first) {
 		return RT_OK;
 	}
-	return rt_fail(err, RT_RANGE, rt_in_shard(s, t, -1),
+	return rt_fail(err, RT_RANGE, rt_shard_where(s, t, -1),
 		       "asked for %" PRId64 " %s from %" PRId64
 		       " on, expected a part of its %" PRId64,
 		       n, unit, first, all);
@@ -274,7 +284,7 @@ widen(uint64_t v, int e, int m, bool finite)
 	return sign ? -d : d;
 }
 
-/* Whether |v| is a double: at most 53 bits between its ends. */
+/* Whether a double equals v: its significant bits are 53 at most. */
 static bool
 is_exact(uint64_t v)
 {
@@ -314,7 +324,7 @@ first_inexact(enum rt_dtype dtype, const unsigned char *p, int64_t n)
 	return n;
 }
 
-/* Two's complement without leaning on how C narrows. */
+/* Two's complement, without implementation-defined conversions. */
 static inline double
 from_signed(uint64_t v, int bytes)
 {
@@ -334,8 +344,8 @@ from_signed(uint64_t v, int bytes)
 	break
 
 /*
- * Converts n elements of a readable type.  One loop per type, so that the
- * widths are constants in each.
+ * Converts n elements of a readable type.  Each type has its own loop, in which
+ * its size is a constant.
  */
 static void
 convert(enum rt_dtype dtype, const unsigned char *p, int64_t n, double *out)
@@ -378,7 +388,7 @@ convert(enum rt_dtype dtype, const unsigned char *p, int64_t n, double *out)
 	}
 }
 
-/* Says which element of the chunk at element `first` has no double. */
+/* Reports element `elem`, at p, which no double equals. */
 static enum rt_status
 fail_inexact(const struct rt_shard *s, const struct rt_st_tensor *t,
 	     int64_t elem, const unsigned char *p, struct rt_error *err)
@@ -387,7 +397,7 @@ fail_inexact(const struct rt_shard *s, const struct rt_st_tensor *t,
 	uint64_t v = load(p, bytes);
 	bool negative = t->dtype == RT_I64 && v >> 63;
 	struct rt_where where =
-		rt_in_shard(s, t, s->data_at + t->begin + elem * bytes);
+		rt_shard_where(s, t, s->data_at + t->begin + elem * bytes);
 
 	if (t->dtype == RT_BOOL) {
 		return rt_fail(err, RT_FORMAT, where,
@@ -412,12 +422,10 @@ rt_st_read_f64(const struct rt_st *st, const struct rt_st_tensor *t,
 	int64_t part, good;
 
 	if (!dtypes[t->dtype].readable) {
-		return rt_fail(
-			err, RT_FORMAT, rt_in_shard(s, t, -1),
+		return rt_fail( err, RT_FORMAT, rt_shard_where(s, t, -1),
 			"unsupported dtype %s, expected BOOL, U8 to U64, I8 to "
 			"I64, F8_E4M3, F8_E5M2, F16, BF16, F32 or F64 to read "
-			"as numbers",
-			dtypes[t->dtype].name);
+			       "as numbers", dtypes[t->dtype].name);
 	}
 	status = check_range(s, t, first, n, rt_st_elems(t), "elements", err);
 	while (status == RT_OK && n > 0) {

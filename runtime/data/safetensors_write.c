@@ -1,10 +1,9 @@
 /*
- * safetensors_write.c - .safetensors files that many ranks write together; see
- * safetensors_write.h.
+ * .safetensors files that all ranks write together: see safetensors_write.h.
  *
- * In a file come wide elements before narrow ones, and those of one width by
- * name: so each begins at a multiple of its element's bytes, as other readers
- * want it who map the file.
+ * In a file tensors are sorted by element size, the largest first, and then by
+ * name, so that each begins at a multiple of its element size: readers that map
+ * the file require it.
  */
 #include "runtime/data/safetensors_write.h"
 
@@ -21,20 +20,19 @@ static int
 by_place(const void *a, const void *b)
 {
 	const struct rt_stored *s = a, *t = b;
-	int64_t width;
+	int64_t larger;
 
 	if (s->file != t->file) {
 		return s->file - t->file;
 	}
-	width = rt_elem_bytes((enum rt_elem)t->tensor->elem) -
-		rt_elem_bytes((enum rt_elem)s->tensor->elem);
-	if (width != 0) {
-		return width > 0 ? 1 : -1;
+	larger = rt_elem_bytes((enum rt_elem)t->tensor->elem) -
+		 rt_elem_bytes((enum rt_elem)s->tensor->elem);
+	if (larger != 0) {
+		return larger > 0 ? 1 : -1;
 	}
 	return strcmp(s->name, t->name);
 }
 
-/* All parts of a tensor. */
 static enum rt_status
 add_parts(struct rt_layout *l, const struct rt_tensor *t, struct rt_error *err)
 {
@@ -64,7 +62,7 @@ add_parts(struct rt_layout *l, const struct rt_tensor *t, struct rt_error *err)
 	return RT_OK;
 }
 
-/* The header of a file, padded so that the data begins at 8 k. */
+/* The header of a file, padded so that the data begins at a multiple of 8. */
 static enum rt_status
 make_header(struct rt_layout *l, int file, struct rt_error *err)
 {
@@ -76,7 +74,7 @@ make_header(struct rt_layout *l, int file, struct rt_error *err)
 	size_t i;
 
 	h->alloc = l->alloc;
-	/* Other readers ask for this entry before they read weights. */
+	/* Readers of transformers require this entry. */
 	rt_text_add(h, "%8s{\"__metadata__\":{\"format\":\"pt\"}", "");
 	for (i = 0; i < l->n; i++) {
 		s = &l->at[i];
@@ -179,7 +177,7 @@ rt_layout_first(const struct rt_layout *l, const struct rt_plan *p,
 
 /* ---- writing ------------------------------------------------------- */
 
-struct writer {
+struct part_writer {
 	const struct rt_layout *layout;
 	const struct rt_store *store;
 	struct rt_window window;
@@ -188,9 +186,12 @@ struct writer {
 	uint64_t *sums, *elems;
 };
 
-/* What follows a span in memory is most likely the next to be written. */
+/*
+ * `left`: elements of the tensor from the span on.  The window reads ahead that
+ * far, since the next span most likely follows this one in memory.
+ */
 static enum rt_status
-write_span(struct writer *x, const struct rt_hold *h,
+write_span(struct part_writer *x, const struct rt_hold *h,
 	   const struct rt_span *span, int64_t left, struct rt_error *err)
 {
 	const struct rt_layout *l = x->layout;
@@ -219,7 +220,6 @@ write_span(struct writer *x, const struct rt_hold *h,
 	return status;
 }
 
-/* Elements of a tensor that a rank has. */
 static int64_t
 elems_of(const struct rt_store *s, const struct rt_hold *h)
 {
@@ -236,7 +236,8 @@ rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
 		int fd, const char *path, uint64_t *sums, uint64_t *elems,
 		struct rt_error *err)
 {
-	struct writer x = { .layout = l, .store = s, .file = file, .fd = fd,
+	struct part_writer x = { .layout = l, .store = s, .file = file, .fd =
+				fd,
 			    .path = path, .sums = sums, .elems = elems };
 	const struct rt_program *g = s->program;
 	const struct rt_hold *h;

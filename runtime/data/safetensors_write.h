@@ -1,6 +1,5 @@
 /*
- * safetensors_write.h - private to runtime/: writing .safetensors files, by
- * many ranks together.
+ * Private to runtime/data/: .safetensors files that all ranks write together.
  */
 #ifndef RT_ST_WRITE_H
 #define RT_ST_WRITE_H
@@ -15,7 +14,7 @@ enum {
 	RT_STORED_FILES,
 };
 
-/* A tensor of a file: a part of one of the plan's. */
+/* A tensor of a file: one part of a tensor of the plan. */
 struct rt_stored {
 	char *name;
 	const struct rt_tensor *tensor;
@@ -25,33 +24,34 @@ struct rt_stored {
 };
 
 /*
- * Where everything is in the files.  It depends on the model alone: ranks and
- * their shares have no part in it.
+ * The contents of both files.  They depend on the model alone, not on how many
+ * ranks there are or what each holds.
  */
 struct rt_layout {
 	struct rt_alloc alloc;
-	struct rt_stored *at; /* in the order of files, and inside of them */
+	struct rt_stored *at; /* in order of file and offset */
 	size_t n;
-	size_t *first; /* by number of the plan's tensor, into place */
-	size_t *place; /* of a part, in `at` */
+	/* by tensor of the plan: index into place of its first part */
+	size_t *first;
+	size_t *place; /* by part: index into at */
 	struct {
-		struct rt_text header; /* with its length before it */
+		struct rt_text header; /* preceded by its length */
 		int64_t bytes; /* of the file */
 	} files[RT_STORED_FILES];
 };
 
-/* Release it also after a failure. */
+/* To be released also after a failure. */
 enum rt_status rt_layout_init(struct rt_layout *l, const struct rt_plan *p,
 			      struct rt_error *err);
 void rt_layout_release(struct rt_layout *l);
-/* Where the first part of a tensor stands in `place`; the others follow. */
+/* Index into `place` of the first part of a tensor; the others follow. */
 size_t rt_layout_first(const struct rt_layout *l, const struct rt_plan *p,
 		       const struct rt_tensor *t);
 
 /*
- * Writes to `fd` what this rank saves for one file.  By number of what is
- * stored the sums over what was written are added to sums, and its elements
- * to elems.
+ * Writes to `fd` what this rank saves of one file.  For each stored tensor i,
+ * the checksum over what was written is added to sums[i], and the number of
+ * elements to elems[i].
  */
 enum rt_status rt_layout_write(const struct rt_layout *l,
 			       const struct rt_store *s, int file, int fd,

@@ -1,7 +1,4 @@
-/*
- * tensor_store.c - what a rank has of the tensors that files hold whole; see
- * tensor_store.h.
- */
+/* Which elements of the tensors in files a rank holds: see tensor_store.h. */
 #include "runtime/data/tensor_store.h"
 
 #include <inttypes.h>
@@ -34,8 +31,8 @@ rt_part_elems(const struct rt_tensor *t)
 }
 
 /*
- * The stacked dim that stands in braces at the start of `text`; of several of
- * one name the first that was not named yet, else the last.  -1: none.
+ * The stacked dim whose name in braces begins `text`; of several with that name
+ * the first that is not in `used`, else the last.  -1: none.
  */
 static int64_t
 dim_in_braces(const struct rt_tensor *t, const char *text, unsigned used)
@@ -106,7 +103,7 @@ is_whole(const struct rt_pieces *p, int64_t size)
 	return p->n == 1 && p->at[0].count == size;
 }
 
-/* The first piece from `i` on that has any positions. */
+/* The first piece from `i` on that is not empty. */
 static int64_t
 next_piece(const struct rt_pieces *p, int64_t i)
 {
@@ -146,7 +143,7 @@ rt_spans_begin(struct rt_spans *r, const struct rt_plan *p,
 		   r->pieces[d - 1]->total >= t->sizes[d - 1] / 8;
 }
 
-/* Goes on along dim d; false: it is at its start again. */
+/* Advances along dim d; false: it is back at its start. */
 static bool
 step_dim(struct rt_spans *r, int64_t d)
 {
@@ -211,7 +208,7 @@ same_pieces(const struct rt_pieces *a, const struct rt_pieces *b)
 	return true;
 }
 
-/* What another program holds of a tensor; `guess`: where it likely stands. */
+/* What another program holds of a tensor; `guess`: its probable index. */
 static const struct rt_hold *
 hold_of(const struct rt_program *g, const struct rt_tensor *t, int64_t guess)
 {
@@ -257,11 +254,11 @@ rt_store_writes(const struct rt_store *s, const struct rt_hold *h)
 	return true;
 }
 
-/* ---- one for all --------------------------------------------------- */
+/* ---- agreement ----------------------------------------------------- */
 
 enum rt_status
-rt_store_agree(const struct rt_store *s, enum rt_status mine,
-	       struct rt_error *err)
+rt_store_agree_status(const struct rt_store *s, enum rt_status mine,
+		      struct rt_error *err)
 {
 	struct rt_where nowhere = { NULL, NULL, -1 };
 	int64_t who = mine == RT_OK ? 0 : (s->rank + 1) * 8 + mine;
@@ -282,7 +279,7 @@ rt_store_agree(const struct rt_store *s, enum rt_status mine,
 		status = rt_comm_sum_u64(s->comm, words, RT_ERROR_BYTES / 8,
 					 &theirs);
 	}
-	/* One's own failure says more than that the others are gone. */
+	/* The rank's own error is the more useful one. */
 	if (mine != RT_OK) {
 		return mine;
 	}

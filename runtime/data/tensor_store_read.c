@@ -1,9 +1,9 @@
 /*
- * tensor_store_read.c - from tensors in files to what a rank has of them.
+ * Reads what a rank holds out of tensors in files.
  *
- * Long spans are read to where they belong.  Short ones that lie close to each
- * other are taken out of a window, so that a matrix whose columns are split
- * does not cost a system call for each of its rows.
+ * Long spans are read straight to their place.  Short ones that are close to
+ * each other come out of a window that is read at once, so that a matrix whose
+ * columns are sharded does not cost one system call a row.
  */
 #include "runtime/data/tensor_store.h"
 
@@ -17,21 +17,21 @@
 
 /* ---- what is stored ------------------------------------------------- */
 
-/* A list in brackets, cut short where it is too long to be shown. */
-struct list {
+/* A list of sizes, truncated where it is too long for a message. */
+struct shape_text {
 	char text[120];
 	size_t n;
 };
 
 static void
-list_add(struct list *l, const char *name, int64_t size)
+list_add(struct shape_text *l, const char *name, int64_t size)
 {
-	size_t room = sizeof(l->text) - l->n;
+	size_t free_bytes = sizeof(l->text) - l->n;
 	int n;
 
-	n = snprintf(l->text + l->n, room, "%s%s%s%" PRId64,
+	n = snprintf(l->text + l->n, free_bytes, "%s%s%s%" PRId64,
 		     l->n ? ", " : "", name, *name ? "=" : "", size);
-	l->n += n > 0 && (size_t)n < room ? (size_t)n : room - 1;
+	l->n += n > 0 && (size_t)n < free_bytes ? (size_t)n : free_bytes - 1;
 }
 
 static enum rt_status
@@ -39,7 +39,7 @@ fail_shape(const char *path, const char *name, const struct rt_tensor *t,
 	   const struct rt_st_tensor *stored, struct rt_error *err)
 {
 	struct rt_where where = { path, name, -1 };
-	struct list ours = { 0 }, theirs = { 0 };
+	struct shape_text ours = { 0 }, theirs = { 0 };
 	int64_t d;
 
 	for (d = t->stacked; d < t->ndims; d++) {
@@ -54,7 +54,7 @@ fail_shape(const char *path, const char *name, const struct rt_tensor *t,
 }
 
 enum rt_status
-rt_part_find(const struct rt_st *st, const char *path,
+rt_find_part(const struct rt_st *st, const char *path,
 	     const struct rt_tensor *t, int64_t part,
 	     const struct rt_st_tensor **found, struct rt_error *err)
 {
@@ -98,7 +98,7 @@ rt_part_find(const struct rt_st *st, const char *path,
 
 /* ---- reading ------------------------------------------------------- */
 
-struct reader {
+struct part_reader {
 	const struct rt_st *st;
 	const struct rt_st_tensor *stored;
 	enum rt_elem elem;
@@ -108,9 +108,12 @@ struct reader {
 	unsigned char window[RT_WINDOW_BYTES];
 };
 
-/* n elements in the window, at most as many as fit in there. */
+/*
+ * Points *out at n elements, which must fit into the window, and reads them if
+ * they are not in it.
+ */
 static enum rt_status
-fetch(struct reader *r, int64_t at, int64_t n, const unsigned char **out,
+fetch(struct part_reader *r, int64_t at, int64_t n, const unsigned char **out,
       struct rt_error *err)
 {
 	int64_t all = rt_st_elems(r->stored), most = n;
@@ -135,9 +138,9 @@ fetch(struct reader *r, int64_t at, int64_t n, const unsigned char **out,
 	return RT_OK;
 }
 
-/* One span; *sum: over what was read. */
+/* sum: NULL, or what the checksum is added to. */
 static enum rt_status
-read_span(struct reader *r, const struct rt_span *span, char *out,
+read_span(struct part_reader *r, const struct rt_span *span, char *out,
 	  uint64_t *sum, struct rt_error *err)
 {
 	bool same = r->stored->dtype == rt_elem_dtype(r->elem);
@@ -171,9 +174,9 @@ read_span(struct reader *r, const struct rt_span *span, char *out,
 	return RT_OK;
 }
 
-/* Turns to another part, whose tensor exists: rt_part_find() was asked. */
+/* Goes on to another part, whose tensor exists: rt_find_part() found it. */
 static enum rt_status
-turn_to(struct reader *r, const struct rt_tensor *t, int64_t part,
+turn_to(struct part_reader *r, const struct rt_tensor *t, int64_t part,
 	struct rt_error *err)
 {
 	char name[RT_NAME_BYTES];
@@ -189,9 +192,9 @@ turn_to(struct reader *r, const struct rt_tensor *t, int64_t part,
 	return RT_OK;
 }
 
-/* Longer ones than a window takes are cut. */
+/* Splits spans that are longer than a window. */
 static enum rt_status
-store_span(struct reader *r, struct rt_window *w, const struct rt_hold *h,
+store_span(struct part_reader *r, struct rt_window *w, const struct rt_hold *h,
 	   const struct rt_span *span, uint64_t *sum, struct rt_error *err)
 {
 	int64_t bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
@@ -225,7 +228,7 @@ rt_store_read(const struct rt_store *s, const struct rt_st *st,
 	struct rt_spans spans;
 	struct rt_window w;
 	struct rt_span span;
-	struct reader r;
+	struct part_reader r;
 
 	r.st = st;
 	r.elem = (enum rt_elem)h->tensor->elem;

@@ -1,13 +1,13 @@
 /*
- * tokens.c - token files as one stream of sequences, in an order that any
- * number of ranks can ask for at any place.
+ * Token files as one stream of sequences, with random access, so that any
+ * number of ranks can read any part of it in any order.
  *
- * A file of c tokens has (c - 1) / length sequences: number k begins at token
- * k * length and is read with the token behind it, the last one's label.  What
- * is left at the end of a file is not used.
+ * A file of c tokens has (c - 1) / length sequences: sequence k begins at token
+ * k * length and is read with one token more, the label of its last position.
+ * The remaining tokens of a file are not used.
  *
- * Files are read by pread(), not mapped: one that is cut short meanwhile is
- * then an error and not a signal that ends the process.
+ * Files are read by pread(), not mapped: a file that is truncated meanwhile
+ * gives an error, not a SIGBUS.
  */
 #include "runtime/data/tokens.h"
 
@@ -18,7 +18,7 @@
 
 enum {
 	CHUNK_TOKENS = 4096,
-	MAX_OPEN = 256, /* files; the others are opened when they are read */
+	MAX_OPEN = 256, /* files; others are opened for each read */
 	ROUNDS = 8, /* of the permutation */
 	SAMPLES = 16, /* of a file, for its identity */
 	SAMPLE_TOKENS = 1024,
@@ -36,7 +36,7 @@ struct rt_tokens {
 
 /* ---- the order ----------------------------------------------------- */
 
-/* A bijection of 64 bits that leaves no pattern (splitmix64's last step). */
+/* A bijection of 64 bits (the finalizer of splitmix64). */
 static uint64_t
 mix(uint64_t x)
 {
@@ -48,13 +48,14 @@ mix(uint64_t x)
 }
 
 /*
- * A Feistel network permutes the numbers of 2h bits, the fewest that n fits
- * in; what is not below n goes through it again until it is, which is a
- * permutation of those that are (Black and Rogaway, "Ciphers with arbitrary
- * finite domains", 2002).  At most 4n numbers, so 4 times on average.
+ * A Feistel network permutes the numbers of 2h bits, the fewest that n fits in;
+ * a result that is not below n goes through it again, which makes a permutation
+ * of those below n (Black and Rogaway, "Ciphers with arbitrary finite domains",
+ * 2002).  The domain has fewer than 4n numbers, so that takes less than 4
+ * passes on average.
  */
 int64_t
-rt_permute(int64_t n, uint64_t key, int64_t index)
+rt_tokens_permute(int64_t n, uint64_t key, int64_t index)
 {
 	uint64_t x = (uint64_t)index, left, right, next, mask;
 	int half = 1, i;
@@ -103,7 +104,7 @@ open_index(const struct rt_alloc *alloc, const char *path,
 	return rt_shard_open(idx, name, err);
 }
 
-/* Opens a file and finds out what it holds. */
+/* Opens a file and detects its format. */
 static enum rt_status
 open_file(struct rt_tokens *t, const char *path, struct rt_error *err)
 {
@@ -142,7 +143,7 @@ add_file(struct rt_tokens *t, struct rt_token_file *f, struct rt_error *err)
 	f->sequences = f->count > 0 ? (f->count - 1) / t->length : 0;
 	if (f->sequences == 0) {
 		return rt_fail(err, RT_FORMAT,
-			       rt_in_shard(&f->bin, NULL, -1),
+			       rt_shard_where(&f->bin, NULL, -1),
 			       "found %" PRId64 " tokens, expected at least "
 			       "%" PRId64 ": a sequence of %" PRId64
 			       " and the token behind it",
@@ -248,7 +249,7 @@ token_at(const unsigned char *p, enum rt_token_type type)
 	default:
 		break;
 	}
-	/* A negative i32 is then too large, as it should be. */
+	/* A negative i32 becomes too large, and so is refused. */
 	return p[0] | p[1] << 8 | p[2] << 16 | (int64_t)p[3] << 24;
 }
 
@@ -261,7 +262,7 @@ fail_token(const struct rt_token_file *f, int64_t at, int64_t found,
 	if (f->type == RT_TOKEN_I32 && found > INT32_MAX) {
 		found -= (int64_t)1 << 32;
 	}
-	return rt_fail(err, RT_FORMAT, rt_in_shard(&f->bin, NULL, byte),
+	return rt_fail(err, RT_FORMAT, rt_shard_where(&f->bin, NULL, byte),
 		       "found token %" PRId64 " as number %" PRId64
 		       " of the file, at byte %" PRId64
 		       ", expected 0 to %" PRId64
@@ -271,8 +272,8 @@ fail_token(const struct rt_token_file *f, int64_t at, int64_t found,
 }
 
 enum rt_status
-rt_token_file_get(const struct rt_token_file *f, int64_t at, int64_t n,
-		  int64_t below, int32_t *out, struct rt_error *err)
+rt_token_file_read_tokens(const struct rt_token_file *f, int64_t at, int64_t n,
+			  int64_t below, int32_t *out, struct rt_error *err)
 {
 	unsigned char chunk[CHUNK_TOKENS * 4];
 	int64_t bytes = rt_token_bytes(f->type), part, i, token;
@@ -314,7 +315,7 @@ file_of(const struct rt_tokens *t, int64_t sequence)
 	return &t->files[lo];
 }
 
-/* Opens, for one read, a file that could not be kept open. */
+/* Opens a file for one read: more than MAX_OPEN cannot stay open. */
 static enum rt_status
 get_reopened(const struct rt_tokens *t, const struct rt_token_file *f,
 	     int64_t at, int64_t n, int32_t *out, struct rt_error *err)
@@ -329,25 +330,26 @@ get_reopened(const struct rt_tokens *t, const struct rt_token_file *f,
 	}
 	status = rt_shard_open(&g.bin, path, err);
 	if (status == RT_OK && g.bin.file_bytes != f->bin.file_bytes) {
-		status = rt_fail(err, RT_IO, rt_in_shard(&g.bin, NULL, -1),
+		status = rt_fail(err, RT_IO, rt_shard_where(&g.bin, NULL, -1),
 				 "found %" PRId64 " bytes, expected %" PRId64
 				 " as when the run began",
 				 g.bin.file_bytes, f->bin.file_bytes);
 	}
 	if (status == RT_OK) {
-		status = rt_token_file_get(&g, at, n, t->below, out, err);
+		status = rt_token_file_read_tokens(&g, at, n, t->below, out,
+						   err);
 	}
 	rt_shard_release(&t->alloc, &g.bin);
 	return status;
 }
 
-/* From any file, be it open or not. */
+/* Reads of any file, open or not. */
 static enum rt_status
 get(const struct rt_tokens *t, const struct rt_token_file *f, int64_t at,
     int64_t n, int32_t *out, struct rt_error *err)
 {
 	return f->bin.fd < 0 ? get_reopened(t, f, at, n, out, err) :
-	       rt_token_file_get(f, at, n, t->below, out, err);
+	       rt_token_file_read_tokens(f, at, n, t->below, out, err);
 }
 
 enum rt_status
@@ -371,15 +373,17 @@ rt_tokens_get(const struct rt_tokens *t, int64_t index, int64_t from,
 	epoch = (uint64_t)(index / t->sequences);
 	k = index % t->sequences;
 	if (t->shuffled) {
-		k = rt_permute(t->sequences, mix(t->seed ^ mix(epoch + 1)),
-			       k);
+		k = rt_tokens_permute(t->sequences, mix(t->seed ^ mix(epoch +
+								      1)), k);
 	}
 	f = file_of(t, k);
 	at = (k - f->first) * t->length + from;
 	return get(t, f, at, n, out, err);
 }
 
-/* Adds pieces that stand evenly from a file's first token to its last. */
+/*
+ * Hashes samples at equal distances from the first to the last token of a file.
+ */
 static enum rt_status
 add_identity(const struct rt_tokens *t, const struct rt_token_file *f,
 	     uint64_t *sum, struct rt_error *err)

@@ -1,13 +1,11 @@
-/*
- * tokens.h - private to runtime/: what tokens.c and tokens_file.c share.
- */
+/* Private to runtime/data/: a token file, for tokens.c and tokens_file.c. */
 #ifndef RT_TOKENS_H
 #define RT_TOKENS_H
 
 #include "runtime/data/data.h"
 #include "runtime/data/safetensors.h"
 
-/* How a token lies in a file, little-endian. */
+/* The type of a token in a file, little-endian. */
 enum rt_token_type {
 	RT_TOKEN_U8,
 	RT_TOKEN_U16,
@@ -31,9 +29,10 @@ struct rt_token_file {
 int64_t rt_token_bytes(enum rt_token_type type);
 
 /*
- * Finds out what an opened file holds and fills type, data_at and count.
- * With an index it is Megatron's; without one it is llm.c's if it begins as
- * these do, else raw.  Both are read through, and borrowed.
+ * Detects the format of an opened file and fills type, data_at and count.  A
+ * file with an index is Megatron's; one without is llm.c's if it begins with a
+ * magic number of these, text by its name, or else raw.  Both files are only
+ * read.
  */
 enum rt_status rt_token_file_read(struct rt_token_file *f,
 				  const struct rt_shard *idx,
@@ -42,14 +41,14 @@ enum rt_status rt_token_file_read(struct rt_token_file *f,
 /* ---- tokens.c -------------------------------------------------------- */
 
 /*
- * The place of `index` in a permutation of 0 .. n - 1 that the key picks;
- * takes no memory and about the same time whatever n is.
+ * The image of `index` under a permutation of 0 .. n - 1 that depends on the
+ * key; takes no memory, and about the same time for any n.
  */
-int64_t rt_permute(int64_t n, uint64_t key, int64_t index);
+int64_t rt_tokens_permute(int64_t n, uint64_t key, int64_t index);
 
-/* n tokens from number `at` of a file on; RT_FORMAT: one is not below. */
-enum rt_status rt_token_file_get(const struct rt_token_file *f, int64_t at,
-				 int64_t n, int64_t below, int32_t *out,
-				 struct rt_error *err);
+/* Reads n tokens from token `at` on; RT_FORMAT: one is not below the limit. */
+enum rt_status rt_token_file_read_tokens(const struct rt_token_file *f, int64_t
+					 at, int64_t n, int64_t below, int32_t
+					 *out, struct rt_error *err);
 
 #endif

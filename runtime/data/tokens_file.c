@@ -1,17 +1,17 @@
 /*
- * tokens_file.c - what a token file is: llm.c's, Megatron's, raw, or text.
+ * Formats of token files: llm.c's, Megatron's, raw, or text.
  *
  * llm.c: 256 little-endian i32, of which the first are a magic number, a
- * version and the number of tokens; then the tokens.
- * Megatron: NAME.bin is nothing but tokens, and NAME.idx says
+ * version and the number of tokens; then the tokens.  Megatron: NAME.bin has
+ * tokens only, and NAME.idx is
  *
  *	"MMIDIDX\0\0", u64 version, u8 type, u64 sequences, u64 documents,
  *	i32 lengths[sequences], i64 places[sequences], i64 ends[documents]
  *
- * and perhaps i8 modes[sequences].  Its sequences are a document or a part of
- * one; here they are read as one stream, in the order that they lie in.
- * Raw, as nanoGPT writes it: u16 after u16.
- * Text, which is what NAME.txt and NAME.md hold: a byte is a token.
+ * optionally followed by i8 modes[sequences].  Its sequences are documents or
+ * parts of them; they are read as one stream, in the order of the file.  Raw,
+ * as nanoGPT writes it: u16 tokens.  Text, NAME.txt and NAME.md: each byte is a
+ * token.
  */
 #include "runtime/data/tokens.h"
 
@@ -21,7 +21,7 @@
 enum {
 	HEADER_BYTES = 1024, /* llm.c's */
 	INDEX_BYTES = 34, /* the fixed part of Megatron's */
-	CHUNK = 1024, /* sequences of an index looked at together */
+	CHUNK = 1024, /* sequences of an index read at once */
 };
 
 static const int token_bytes[] = {
@@ -50,7 +50,7 @@ little(const unsigned char *p, int bytes)
 
 /* ---- llm.c --------------------------------------------------------- */
 
-/* Files that begin as llm.c's do. */
+/* Magic numbers of llm.c. */
 static const struct magic {
 	uint32_t magic, version;
 	const char *what; /* NULL: tokens */
@@ -73,13 +73,13 @@ read_llmc(struct rt_token_file *f, const struct magic *m,
 	int64_t want;
 
 	if (m->what) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(s, NULL, 0),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(s, NULL, 0),
 			       "found %s of llm.c (magic %" PRIu32
 			       "), expected tokens, whose magic is 20240520",
 			       m->what, m->magic);
 	}
 	if (version != m->version) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(s, NULL, 4),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(s, NULL, 4),
 			       "found version %" PRIu64
 			       " of llm.c's token files at byte 4, expected "
 			       "%" PRIu32,
@@ -87,7 +87,7 @@ read_llmc(struct rt_token_file *f, const struct magic *m,
 	}
 	want = HEADER_BYTES + (int64_t)count * token_bytes[m->type];
 	if (s->file_bytes != want) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(s, NULL, 8),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(s, NULL, 8),
 			       "found %" PRIu64 " tokens in the header at byte "
 			       "8 and a file of %" PRId64
 			       " bytes, expected %" PRId64 " bytes: 1024 and "
@@ -110,7 +110,7 @@ read_raw(struct rt_token_file *f, struct rt_error *err)
 
 	if (s->file_bytes % 2 != 0) {
 		return rt_fail(err, RT_FORMAT,
-			       rt_in_shard(s, NULL, s->file_bytes - 1),
+			       rt_shard_where(s, NULL, s->file_bytes - 1),
 			       "found %" PRId64
 			       " bytes, neither with llm.c's header nor with "
 			       "an .idx beside it, expected u16 tokens, two "
@@ -125,7 +125,7 @@ read_raw(struct rt_token_file *f, struct rt_error *err)
 
 /* ---- Megatron ------------------------------------------------------ */
 
-/* By its code; -1: not one of tokens. */
+/* The token type of a code; -1: it cannot hold tokens. */
 static int
 megatron_type(int code, const char **name)
 {
@@ -154,7 +154,7 @@ read_index_head(struct rt_token_file *f, const struct rt_shard *idx,
 	int type;
 
 	if (idx->file_bytes < INDEX_BYTES) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(idx, NULL, 0),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(idx, NULL, 0),
 			       "found %" PRId64 " bytes, expected Megatron's "
 			       "index of at least %d",
 			       idx->file_bytes, INDEX_BYTES);
@@ -164,21 +164,21 @@ read_index_head(struct rt_token_file *f, const struct rt_shard *idx,
 		return status;
 	}
 	if (memcmp(head, "MMIDIDX\0\0", 9) != 0) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(idx, NULL, 0),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(idx, NULL, 0),
 			       "found no MMIDIDX at byte 0, expected "
 			       "Megatron's index, since it lies beside a .bin "
 			       "of that name");
 	}
 	version = little(head + 9, 8);
 	if (version != 1) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(idx, NULL, 9),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(idx, NULL, 9),
 			       "found version %" PRIu64
 			       " at byte 9, expected 1",
 			       version);
 	}
 	type = megatron_type(head[17], &name);
 	if (type < 0) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(idx, NULL, 17),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(idx, NULL, 17),
 			       "found type %d (%s) at byte 17, expected 1 "
 			       "(u8), 4 (i32) or 8 (u16)",
 			       head[17], name);
@@ -190,7 +190,7 @@ read_index_head(struct rt_token_file *f, const struct rt_shard *idx,
 	if (sequences > INT32_MAX || documents > INT32_MAX ||
 	    (left != (int64_t)(sequences * 12 + documents * 8) &&
 	     left != (int64_t)(sequences * 13 + documents * 8))) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(idx, NULL, 18),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(idx, NULL, 18),
 			       "found %" PRIu64 " sequences and %" PRIu64
 			       " ends of documents at byte 18 and %" PRId64
 			       " bytes behind byte %d, expected 12 or 13 for "
@@ -212,15 +212,15 @@ check_place(const struct rt_token_file *f, const struct rt_shard *idx,
 
 	if (length < 0) {
 		return rt_fail(err, RT_FORMAT,
-			       rt_in_shard(idx, NULL, INDEX_BYTES + 4 * k),
+			       rt_shard_where(idx, NULL, INDEX_BYTES + 4 * k),
 			       "found %" PRId64 " as the length of sequence "
 			       "%" PRId64 ", expected 0 or more",
 			       length, k);
 	}
 	if (place != want) {
 		return rt_fail(err, RT_FORMAT,
-			       rt_in_shard(idx, NULL,
-					   INDEX_BYTES + 4 * n + 8 * k),
+			       rt_shard_where(idx, NULL, INDEX_BYTES + 4 * n + 8
+					      * k),
 			       "found sequence %" PRId64 " at byte %" PRId64
 			       " of the .bin, expected it at %" PRId64
 			       ", where the one before it ends",
@@ -229,7 +229,7 @@ check_place(const struct rt_token_file *f, const struct rt_shard *idx,
 	return RT_OK;
 }
 
-/* All lengths, added to f->count. */
+/* Adds all lengths to f->count. */
 static enum rt_status
 read_index_lengths(struct rt_token_file *f, const struct rt_shard *idx,
 		   int64_t n, struct rt_error *err)
@@ -263,7 +263,7 @@ read_index_lengths(struct rt_token_file *f, const struct rt_shard *idx,
 			}
 			f->count += length;
 		}
-		/* Nothing is gained by going on, and the sum stays small. */
+		/* It is wrong already, and going on could overflow. */
 		if (f->count > f->bin.file_bytes) {
 			break;
 		}
@@ -288,9 +288,10 @@ read_megatron(struct rt_token_file *f, const struct rt_shard *idx,
 	}
 	want = f->count * token_bytes[f->type];
 	if (f->bin.file_bytes != want) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(&f->bin, NULL, -1),
-			       "found %" PRId64 " bytes, expected %" PRId64
-			       ": %" PRId64 " tokens of %" PRId64
+		return rt_fail(err, RT_FORMAT, rt_shard_where(&f->bin, NULL,
+							      -1), "found %"
+			       PRId64 " bytes, expected %" PRId64 ": %" PRId64
+			       " tokens of %" PRId64
 			       " sequences by its .idx, %d bytes each",
 			       f->bin.file_bytes, want, f->count, n,
 			       token_bytes[f->type]);
@@ -317,7 +318,7 @@ read_text(struct rt_token_file *f)
 	f->count = f->bin.file_bytes;
 }
 
-/* ---- whatever it is ------------------------------------------------ */
+/* ---- detection ----------------------------------------------------- */
 
 enum rt_status
 rt_token_file_read(struct rt_token_file *f, const struct rt_shard *idx,
@@ -328,7 +329,7 @@ rt_token_file_read(struct rt_token_file *f, const struct rt_shard *idx,
 	size_t i;
 
 	if (f->bin.file_bytes == 0) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(&f->bin, NULL, 0),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(&f->bin, NULL, 0),
 			       "found an empty file, expected tokens");
 	}
 	if (idx) {
@@ -346,7 +347,7 @@ rt_token_file_read(struct rt_token_file *f, const struct rt_shard *idx,
 		return status;
 	}
 	if (memcmp(head, "MMIDIDX\0\0", 9) == 0) {
-		return rt_fail(err, RT_FORMAT, rt_in_shard(&f->bin, NULL, 0),
+		return rt_fail(err, RT_FORMAT, rt_shard_where(&f->bin, NULL, 0),
 			       "found Megatron's index, expected the .bin that "
 			       "it belongs to");
 	}

@@ -139,7 +139,7 @@ rt_device_number(struct rt_device *d, int64_t offset, int64_t elem,
 					       room, &at, err);
 
 	if (status == RT_OK) {
-		*out = rt_number(at, elem, 0);
+		*out = rt_elem_number(at, elem, 0);
 	}
 	return status;
 }

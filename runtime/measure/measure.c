@@ -1,18 +1,18 @@
 /*
- * measure.c - repetitions, and what to believe of them.
+ * Repetitions of a measurement, and which of them count.
  *
- * On a machine that others use too, a repetition takes its own time or more.
- * So the lower quartile counts, of those repetitions whose threads had their
- * cores to themselves: cpu time near wall time.
+ * On a shared machine others only ever add time.  So the lower quartile counts,
+ * of those repetitions whose threads had their cores to themselves: whose CPU
+ * time is close to wall time.
  */
 #include "runtime/measure/measure.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a thread's wall time: what is less was spent waiting for a core. */
+/* CPU time as a part of wall time: with less, a thread waited for a core. */
 #define FULL_SHARE 0.95
-/* Repetitions that a quartile can be taken of. */
+/* Fewer repetitions have no useful quartile. */
 #define LEAST_KEPT 3
 
 const char *const rt_stream_names[RT_STREAMS] = {
@@ -27,7 +27,7 @@ rt_stream_arrays(enum rt_stream s)
 
 struct rep {
 	double us, share;
-	double busy_us; /* below 0: nobody knows */
+	double busy_us; /* below 0: unknown */
 };
 
 static int
@@ -39,9 +39,9 @@ by_time(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Moves those with a full share to the front; how many there are. */
+/* Moves undisturbed repetitions to the front; returns how many there are. */
 static int
-keep(struct rep *reps, int n)
+move_undisturbed(struct rep *reps, int n)
 {
 	int i, kept = 0;
 
@@ -59,7 +59,7 @@ keep(struct rep *reps, int n)
 static void
 sum_up(struct rep *reps, int n, struct rt_sample *out)
 {
-	int i, kept = keep(reps, n);
+	int i, kept = move_undisturbed(reps, n);
 
 	out->reps = n;
 	out->disturbed = kept < LEAST_KEPT && kept < n;
@@ -79,18 +79,19 @@ sum_up(struct rep *reps, int n, struct rt_sample *out)
 	}
 }
 
-/* One repetition, per run. */
-struct taker {
-	enum rt_status (*run)(void *user, int runs, struct rt_stretch *out,
+/* What is measured. */
+struct measured {
+	enum rt_status (*run)(void *user, int runs, struct rt_timing *out,
 			      struct rt_error *err);
 	void *user;
 	int threads;
 };
 
 static enum rt_status
-take(const struct taker *t, int runs, struct rep *out, struct rt_error *err)
+measure_once(const struct measured *t, int runs, struct rep *out,
+	     struct rt_error *err)
 {
-	struct rt_stretch s = { 0, -1, -1 };
+	struct rt_timing s = { 0, -1, -1 };
 	enum rt_status status = t->run(t->user, runs, &s, err);
 
 	if (status != RT_OK) {
@@ -104,11 +105,11 @@ take(const struct taker *t, int runs, struct rep *out, struct rt_error *err)
 }
 
 /*
- * The first run meets cold pages and caches; the least of a few says how
- * many runs fill a repetition, were nobody in the way.
+ * Warms pages and caches up, and chooses how many runs fill a repetition, by
+ * the fastest of a few.
  */
 static enum rt_status
-warm_up(const struct taker *t, const struct rt_pace *pace, int *runs,
+warm_up(const struct measured *t, const struct rt_pace *pace, int *runs,
 	struct rt_error *err)
 {
 	double least_us = 0, spent_us = 0;
@@ -117,10 +118,10 @@ warm_up(const struct taker *t, const struct rt_pace *pace, int *runs,
 	int i, at = 1;
 
 	*runs = 1;
-	status = take(t, 1, &r, err);
+	status = measure_once(t, 1, &r, err);
 	for (i = 0; i < 12 && status == RT_OK &&
 	     spent_us <= pace->budget_us / 4; i++) {
-		status = take(t, at, &r, err);
+		status = measure_once(t, at, &r, err);
 		if (status != RT_OK) {
 			break;
 		}
@@ -135,9 +136,9 @@ warm_up(const struct taker *t, const struct rt_pace *pace, int *runs,
 	return status;
 }
 
-/* n repetitions are there, `full` of them undisturbed. */
+/* n repetitions are done, `full` of them undisturbed. */
 static bool
-wants_more(const struct rt_pace *p, int n, int full, double spent_us)
+needs_more(const struct rt_pace *p, int n, int full, double spent_us)
 {
 	if (full < LEAST_KEPT) {
 		return n < p->least ||
@@ -147,12 +148,13 @@ wants_more(const struct rt_pace *p, int n, int full, double spent_us)
 }
 
 enum rt_status
-rt_sample_take(const struct rt_pace *pace, int threads,
-	enum rt_status (*run)(void *user, int runs, struct rt_stretch *out,
-			      struct rt_error *err),
-	void *user, struct rt_sample *out, struct rt_error *err)
+rt_sample_measure(const struct rt_pace *pace, int threads,
+		  enum rt_status (*run)(void *user, int runs,
+					struct rt_timing *out,
+					struct rt_error *err), void *user,
+		  struct rt_sample *out, struct rt_error *err)
 {
-	struct taker t = { run, user, threads };
+	struct measured t = { run, user, threads };
 	struct rep reps[RT_SAMPLE_REPS];
 	enum rt_status status;
 	double spent_us = 0;
@@ -162,8 +164,8 @@ rt_sample_take(const struct rt_pace *pace, int threads,
 	out->runs = 1;
 	status = warm_up(&t, pace, &out->runs, err);
 	while (status == RT_OK && n < RT_SAMPLE_REPS &&
-	       wants_more(pace, n, full, spent_us)) {
-		status = take(&t, out->runs, &reps[n], err);
+	       needs_more(pace, n, full, spent_us)) {
+		status = measure_once(&t, out->runs, &reps[n], err);
 		if (status == RT_OK) {
 			spent_us += reps[n].us * out->runs;
 			full += reps[n++].share >= FULL_SHARE;

@@ -1,11 +1,13 @@
 /*
- * measure.h - what the machine that this runs on can do: the measuring half
- * of `llmc calibrate`.
+ * Measures the machine that this runs on: the measuring half of `llmc
+ * calibrate`, which is its only caller.
  *
- * A meter is a device as a struct of functions: the cores of this machine,
- * or its CUDA devices.  Each function runs one shape several times, checks
- * what it computed, and gives back times; what they mean for a plan is not
- * known here.  Like all of runtime/ it never exits and never prints.
+ * A meter is a device as a struct of functions: the cores of this machine, or
+ * its CUDA devices.  Each function runs one shape several times, checks the
+ * results, and returns times; it does not know the cost model that these are
+ * for.  Kernels for a CPU come from the caller, since runtime/ knows nothing of
+ * the compiler but abi.h.  Like all of runtime/ it never exits and never
+ * prints.
  *
  * Sections are named for the .c that defines them.
  */
@@ -18,44 +20,47 @@
 
 /* ---- times (measure.c) --------------------------------------------- */
 
-/* How long to go on with one shape. */
+/* How much time to spend on one shape. */
 struct rt_pace {
-	double budget_us; /* of all repetitions together */
-	double patience; /* budgets to spend where all were disturbed */
-	int least, most; /* repetitions, at most RT_SAMPLE_REPS */
-	double batch_us; /* a repetition of less is several runs in a row */
+	double budget_us; /* for all repetitions together */
+	/* so many budgets while all repetitions are disturbed */
+	double patience;
+	int least, most; /* of repetitions, at most */
+	/* a repetition is as many runs in a row as take this long */
+	double batch_us;
 };
 
 enum { RT_SAMPLE_REPS = 200 };
 
 /*
- * What came of it, in microseconds of one run.  `low_us` is what to believe:
- * the lower quartile of the repetitions that had their cores to themselves.
- * Where there were too few of those the sample is disturbed: then all count,
- * by the cpu time of the busiest thread if that is known, and low_us is the
- * least.
+ * The result, in microseconds of one run.  `low_us` is the value to use: the
+ * lower quartile of undisturbed repetitions.  If there were too few of those,
+ * the sample is disturbed: then all repetitions count, by the CPU time of the
+ * busiest thread if that is known, and low_us is the least.
  */
 struct rt_sample {
-	int reps, kept; /* kept: those that nobody disturbed, or all */
+	int reps, kept; /* kept: undisturbed ones, or all */
 	int runs; /* in one repetition */
-	double best_us, low_us, median_us, high_us; /* quartiles but best */
-	double share; /* cpu time over wall time, of all threads */
+	double best_us, low_us, median_us, high_us; /* best, and quartiles */
+	double share; /* CPU time over wall time, of all threads */
 	bool disturbed;
-	bool by_cpu; /* disturbed, and times are cpu time */
+	bool by_cpu; /* disturbed, and times are CPU times */
 };
 
-/* Of `runs` runs in a row; what is below 0 nobody knows. */
-struct rt_stretch {
+/* The time of some runs in a row; below 0: unknown. */
+struct rt_timing {
 	double wall_us;
-	double cpu_us; /* of all threads, those that wait for others too */
-	double busy_us; /* cpu time of the thread that had most to do */
+	double cpu_us; /* of all threads, also while they spin */
+	double busy_us; /* CPU time of the thread that worked longest */
 };
 
-/* Runs it so often; `threads` is what a full share of cpu time divides by. */
-enum rt_status rt_sample_take(const struct rt_pace *pace, int threads,
-	enum rt_status (*run)(void *user, int runs, struct rt_stretch *out,
-			      struct rt_error *err),
-	void *user, struct rt_sample *out, struct rt_error *err);
+/* Measures run(); `threads`: how many threads use CPU time. */
+enum rt_status rt_sample_measure(const struct rt_pace *pace, int threads,
+				 enum rt_status (*run)(void *user, int runs,
+						       struct rt_timing *out,
+						       struct rt_error *err),
+				 void *user, struct rt_sample *out,
+				 struct rt_error *err);
 
 /* ---- meters -------------------------------------------------------- */
 
@@ -73,10 +78,13 @@ struct rt_pieces;
 /* A kernel that the compiler made, loaded into this process. */
 struct rt_made {
 	const struct rt_kernel *kernel;
-	/* by operand: which value; inputs are 0, 1, .., then the result */
+	/*
+	 * by operand: number of its value; inputs are 0, 1, .., then the result
+	 */
 	const uint32_t *values;
 	const struct rt_pieces *const *pieces; /* rt_call.pieces */
-	int64_t shared_bytes, own_bytes; /* scratch; own: of each thread */
+	/* scratch memory; own: of each thread */
+	int64_t shared_bytes, own_bytes;
 };
 
 /* C[m,n] = A[m,k] B[k,n], row-major. */
@@ -98,7 +106,7 @@ struct rt_attention_shape {
 	const struct rt_made *made;
 };
 
-/* Bytes are the larger side of one rank, as in nccl-tests. */
+/* Bytes are those of the larger side of one rank, as in nccl-tests. */
 struct rt_coll_shape {
 	enum rt_collective op;
 	int ranks;
@@ -110,24 +118,27 @@ enum { RT_METER_NAME = 64 };
 struct rt_facts {
 	char name[RT_METER_NAME], vendor[RT_METER_NAME];
 	char arch[RT_METER_NAME], link[RT_METER_NAME];
-	char code[RT_RATES][RT_METER_NAME]; /* what multiplies; "": nothing */
-	double out_bytes[RT_RATES]; /* of an element of C */
+	char code[RT_RATES][RT_METER_NAME]; /* what multiplies; "": it cannot */
+	double out_bytes[RT_RATES]; /* bytes of an element of C */
 	int64_t units; /* cores, or SMs */
 	double clock_mhz;
 	double memory_bytes, cache_bytes;
-	int ranks; /* the most that can talk to each other */
-	const char *no_attention, *no_comm; /* why not; NULL: it can */
-	const char *launch; /* what a launch is */
+	int ranks; /* ranks of a collective, at most */
+	/* why it cannot measure them; NULL: it can */
+	const char *no_attention, *no_comm;
+	const char *launch; /* what `launch` measures */
 };
 
 struct rt_meter;
 
 struct rt_meter_ops {
-	enum rt_status (*matmul)(struct rt_meter *, const struct rt_matmul_shape *,
+	enum rt_status (*matmul)(struct rt_meter *,
+				 const struct rt_matmul_shape *,
 				 struct rt_sample *, struct rt_error *);
-	enum rt_status (*attention)(struct rt_meter *, const struct rt_attention_shape *,
-				 struct rt_sample *, struct rt_error *);
-	/* over `bytes` of each array that takes part */
+	enum rt_status (*attention)(struct rt_meter *,
+				    const struct rt_attention_shape *,
+				    struct rt_sample *, struct rt_error *);
+	/* `bytes` of each array */
 	enum rt_status (*stream)(struct rt_meter *, enum rt_stream,
 				 int64_t bytes, struct rt_sample *,
 				 struct rt_error *);
@@ -146,15 +157,15 @@ struct rt_meter {
 };
 
 extern const char *const rt_stream_names[RT_STREAMS];
-/* Arrays that a stream reads or writes: a copy has 2, a triad 3. */
+/* The number of arrays that a stream reads or writes: 1 to 3. */
 int rt_stream_arrays(enum rt_stream s);
 
 /* ---- the cores of this machine (measure_cpu.c) --------------------- */
 
 /*
- * Opens the cores that this process may run on.  It multiplies by the kernels
- * that shapes come with; who makes them fills facts.code and facts.out_bytes.
- * On failure there is nothing to close.
+ * Opens the cores that this process may run on.  The caller provides a kernel
+ * with each shape, and fills facts.code and facts.out_bytes.  After a failure
+ * there is nothing to close.
  */
 enum rt_status rt_meter_cpu(struct rt_meter *m, struct rt_pace pace,
 			    struct rt_error *err);
@@ -162,8 +173,8 @@ enum rt_status rt_meter_cpu(struct rt_meter *m, struct rt_pace pace,
 /* ---- CUDA devices (measure_cuda.c) --------------------------------- */
 
 /*
- * Loads libcuda, libcublas and, from two devices on, libnccl; an error says
- * which of them or which function is missing.
+ * Loads libcuda, libcublas and, if there are two devices or more, libnccl; an
+ * error names the library or function that is missing.
  */
 enum rt_status rt_meter_cuda(struct rt_meter *m, struct rt_pace pace,
 			     struct rt_error *err);

@@ -1,13 +1,12 @@
 /*
- * measure_comm.c - collectives between processes of one machine, over pages
- * that they share.  They go round a ring, as the cost model has it: in each
- * step a rank reads one part from the rank in front of it, once that is done
- * with the step before.
+ * Collectives between processes of one machine, over memory that they share.
+ * They are ring algorithms, as in the cost model: in each step a rank reads one
+ * part from its predecessor, once that has completed the step before.
  *
- * The caller is rank 0; the others are forked, and end with it: whoever
- * waits looks from time to time whether those it waits for are still there.
+ * The caller is rank 0; the others are forked and end with it: a rank that
+ * waits checks from time to time that the others are alive.
  */
-#define _GNU_SOURCE	/* MAP_ANONYMOUS beside the rest */
+#define _GNU_SOURCE	/* MAP_ANONYMOUS */
 
 #include "runtime/measure/measure_cpu.h"
 
@@ -18,39 +17,40 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* One rank's part of the shared pages: a line that only it writes. */
-struct slot {
-	_Alignas(64) atomic_uint step; /* done, of this round */
-	_Alignas(64) double rounds_us; /* of one stretch */
-	double cpu_us, wall_us; /* with all that is between its rounds */
+/* One rank's part of the shared memory: cache lines that only it writes. */
+struct ring_slot {
+	_Alignas(64) atomic_uint step; /* completed in this round */
+	_Alignas(64) double rounds_us; /* of one repetition */
+	/* of one repetition, with what is between rounds */
+	double cpu_us, wall_us;
 };
 
 struct segment {
 	_Alignas(64) atomic_uint arrived, open; /* a barrier */
-	_Alignas(64) atomic_int runs; /* of the next stretch; 0: go home */
-	atomic_bool lost; /* somebody is gone */
+	_Alignas(64) atomic_int runs; /* of the next repetition; 0: exit */
+	atomic_bool lost; /* a rank died */
 	pid_t master;
-	struct slot slots[];
+	struct ring_slot slots[];
 };
 
-/* One rank's view. */
-struct coll {
+/* The state of one rank. */
+struct ring {
 	struct segment *segment;
 	struct rt_coll_shape x;
 	int rank;
 	int64_t n; /* elements of a rank's larger side */
-	float *in, *out; /* of rank 0; the others' follow */
-	pid_t *children; /* rank 0: those of 1 .. ranks - 1 */
+	float *in, *out; /* of rank 0; those of other ranks follow */
+	pid_t *children; /* on rank 0: of ranks 1 .. ranks - 1 */
 	struct rt_cores cores;
 };
 
 /* ---- waiting ---- */
 
-/* So many looks take about a millisecond. */
+/* So many polls take about a millisecond. */
 #define LOOKS 20000
 
 static bool
-someone_left(const struct coll *t)
+someone_left(const struct ring *t)
 {
 	int i;
 
@@ -66,9 +66,9 @@ someone_left(const struct coll *t)
 	return false;
 }
 
-/* Until *at is `want` or, with `past`, more; false if nobody will set it. */
+/* Waits until *at is `want` or, with `past`, more; false: a rank died. */
 static bool
-wait_for(const struct coll *t, atomic_uint *at, unsigned want)
+wait_for(const struct ring *t, atomic_uint *at, unsigned want)
 {
 	unsigned spins = 0;
 
@@ -85,7 +85,7 @@ wait_for(const struct coll *t, atomic_uint *at, unsigned want)
 }
 
 static bool
-barrier(const struct coll *t)
+barrier(const struct ring *t)
 {
 	struct segment *h = t->segment;
 	unsigned round = atomic_load(&h->open);
@@ -101,20 +101,23 @@ barrier(const struct coll *t)
 /* ---- one round ---- */
 
 static float *
-of_rank(const struct coll *t, float *base, int rank)
+of_rank(const struct ring *t, float *base, int rank)
 {
 	return base + (int64_t)rank * t->n;
 }
 
 static int
-ring(const struct coll *t, int place)
+ring(const struct ring *t, int place)
 {
 	return (place % t->x.ranks + t->x.ranks) % t->x.ranks;
 }
 
-/* The part of a rank's elements: whole lines but for the last. */
+/*
+ * Part number `part` of the elements of a rank, in whole cache lines but for
+ * the last.
+ */
 static void
-part_of(const struct coll *t, int part, int64_t *from, int64_t *n)
+part_of(const struct ring *t, int part, int64_t *from, int64_t *n)
 {
 	int64_t lines = (t->n + 15) / 16;
 	int64_t end = lines * (part + 1) / t->x.ranks * 16;
@@ -141,9 +144,9 @@ add(float *restrict to, const float *restrict a, const float *restrict b,
 	}
 }
 
-/* Takes a step: waits for the rank in front, reads from it, says so. */
+/* Waits for the predecessor to complete the step before; false: a rank died. */
 static bool
-begin_step(const struct coll *t, unsigned step)
+begin_step(const struct ring *t, unsigned step)
 {
 	int front = ring(t, t->rank - 1);
 
@@ -151,15 +154,18 @@ begin_step(const struct coll *t, unsigned step)
 }
 
 static void
-end_step(const struct coll *t, unsigned step)
+end_step(const struct ring *t, unsigned step)
 {
 	atomic_store_explicit(&t->segment->slots[t->rank].step, step + 1,
 			      memory_order_release);
 }
 
-/* Parts add up on their way; that of rank + 1 ends here. */
+/*
+ * Reduce-scatter: parts are summed along the ring; rank r ends with the sum of
+ * part r + 1.
+ */
 static bool
-scatter(const struct coll *t, unsigned *step)
+scatter(const struct ring *t, unsigned *step)
 {
 	int front = ring(t, t->rank - 1), s;
 	int64_t from, n;
@@ -178,9 +184,9 @@ scatter(const struct coll *t, unsigned *step)
 	return true;
 }
 
-/* Whole parts go round; `first` is the one that a rank begins with. */
+/* All-gather along the ring; `first`: the part that a rank starts with. */
 static bool
-gather(const struct coll *t, int first, unsigned *step)
+gather(const struct ring *t, int first, unsigned *step)
 {
 	int front = ring(t, t->rank - 1), s;
 	int64_t from, n;
@@ -198,9 +204,9 @@ gather(const struct coll *t, int first, unsigned *step)
 	return true;
 }
 
-/* A gather's own part comes from elsewhere, and is there before a step. */
+/* The rank's own part of an all-gather is copied before the first step. */
 static bool
-gather_own(const struct coll *t)
+gather_own(const struct ring *t)
 {
 	unsigned step = 1;
 	int64_t from, n;
@@ -213,7 +219,7 @@ gather_own(const struct coll *t)
 }
 
 static bool
-send(const struct coll *t)
+send(const struct ring *t)
 {
 	if (t->rank == 0) {
 		end_step(t, 0);
@@ -231,7 +237,7 @@ send(const struct coll *t)
 }
 
 static bool
-exchange(const struct coll *t)
+exchange(const struct ring *t)
 {
 	unsigned step = 0;
 
@@ -249,11 +255,11 @@ exchange(const struct coll *t)
 }
 
 /*
- * Writes a number of each line, as it is: what a rank gives away was computed
- * a moment ago, and so lies in its own caches and not in those of its peers.
+ * Writes one element of each cache line, unchanged: what a rank sends was just
+ * computed, and so is in its own caches and not in those of its peers.
  */
 static void
-renew(const struct coll *t)
+renew(const struct ring *t)
 {
 	volatile float *in = of_rank(t, t->in, t->rank);
 	int64_t i;
@@ -263,11 +269,11 @@ renew(const struct coll *t)
 	}
 }
 
-/* The clock runs from when all are ready until all are done. */
+/* The time from when all ranks are ready until all are done. */
 static bool
-rounds(const struct coll *t, int runs)
+rounds(const struct ring *t, int runs)
 {
-	struct slot *own = &t->segment->slots[t->rank];
+	struct ring_slot *own = &t->segment->slots[t->rank];
 	double cpu_us = rt_cpu_us(), wall_us = rt_wall_us(), us;
 
 	own->rounds_us = 0;
@@ -290,7 +296,7 @@ rounds(const struct coll *t, int runs)
 
 /* ---- the ranks ---- */
 
-/* What rank r gives: whole numbers, whose sums are exact. */
+/* Input element i of a rank: integers, whose sums are exact. */
 static float
 given(int rank, int64_t i)
 {
@@ -298,7 +304,7 @@ given(int rank, int64_t i)
 }
 
 static void
-fill(const struct coll *t)
+fill(const struct ring *t)
 {
 	float *in = of_rank(t, t->in, t->rank);
 	int64_t i;
@@ -306,13 +312,13 @@ fill(const struct coll *t)
 	for (i = 0; i < t->n; i++) {
 		in[i] = given(t->rank, i);
 	}
-	/* pages are there before the clock runs */
+	/* allocates the pages before anything is timed */
 	memset(of_rank(t, t->out, t->rank), 0, (size_t)t->n * sizeof(float));
 }
 
-/* What rank `to` has got at element i; its own side of each op. */
+/* The expected result at element i of a rank. */
 static float
-want(const struct coll *t, int owner, int64_t i)
+want(const struct ring *t, int owner, int64_t i)
 {
 	int n = t->x.ranks;
 
@@ -323,7 +329,7 @@ want(const struct coll *t, int owner, int64_t i)
 }
 
 static bool
-agrees(const struct coll *t)
+agrees(const struct ring *t)
 {
 	int to, part;
 	int64_t from, n, i;
@@ -351,9 +357,9 @@ agrees(const struct coll *t)
 	return true;
 }
 
-/* A child's life; it never comes back. */
+/* The main loop of a child; it does not return. */
 static void
-follow(struct coll *t)
+follow(struct ring *t)
 {
 	int runs;
 
@@ -375,9 +381,9 @@ gone(struct rt_error *err)
 }
 
 static enum rt_status
-run_rounds(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
+run_rounds(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 {
-	struct coll *t = user;
+	struct ring *t = user;
 	double share = 0;
 	int i;
 
@@ -386,7 +392,7 @@ run_rounds(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 		return gone(err);
 	}
 	for (i = 0; i < t->x.ranks; i++) {
-		const struct slot *s = &t->segment->slots[i];
+		const struct ring_slot *s = &t->segment->slots[i];
 
 		share += s->wall_us > 0 ? s->cpu_us / s->wall_us : 1;
 	}
@@ -396,7 +402,7 @@ run_rounds(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 }
 
 static enum rt_status
-start(struct coll *t, struct rt_error *err)
+start(struct ring *t, struct rt_error *err)
 {
 	int i;
 
@@ -421,9 +427,9 @@ start(struct coll *t, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Those that still wait are sent home; whoever does not hear is ended. */
+/* Lets the children exit; kills those that do not. */
 static void
-finish(struct coll *t, bool all_well)
+finish(struct ring *t, bool all_well)
 {
 	int i;
 
@@ -448,14 +454,14 @@ rt_cpu_comm(const struct rt_coll_shape *x, const struct rt_pace *pace,
 	    struct rt_sample *out, struct rt_error *err)
 {
 	size_t slots = sizeof(struct segment) +
-		       (size_t)x->ranks * sizeof(struct slot);
+		       (size_t)x->ranks * sizeof(struct ring_slot);
 	int64_t n = x->bytes / (int64_t)sizeof(float);
 	size_t head = (slots + 4095) / 4096 * 4096;
 	size_t side = ((size_t)n * sizeof(float) * (size_t)x->ranks + 4095) /
 		      4096 * 4096;
 	pid_t children[1024] = { 0 };
 	enum rt_status status;
-	struct coll t = { .x = *x, .n = n, .children = children };
+	struct ring t = { .x = *x, .n = n, .children = children };
 	char *pages;
 
 	if (x->ranks < 2 || x->ranks > 1024 || n < 16 * x->ranks) {
@@ -471,8 +477,8 @@ rt_cpu_comm(const struct rt_coll_shape *x, const struct rt_pace *pace,
 	t.out = (float *)(void *)(pages + head + side);
 	status = start(&t, err);
 	if (status == RT_OK) {
-		status = rt_sample_take(pace, x->ranks, run_rounds, &t, out,
-					err);
+		status = rt_sample_measure(pace, x->ranks, run_rounds, &t, out,
+					   err);
 	}
 	finish(&t, status == RT_OK);
 	if (status == RT_OK && !agrees(&t)) {

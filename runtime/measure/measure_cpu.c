@@ -1,8 +1,8 @@
 /*
- * measure_cpu.c - the cores of this machine as a meter.
+ * The cores of this machine as a meter.
  *
- * The threads run only while something needs them: collectives fork, and a
- * process that has threads should not.
+ * Threads exist only while they are needed: collectives fork, which a process
+ * with threads should not do.
  */
 #include "runtime/device/cgroup.h"
 #include "runtime/device/cpuid.h"
@@ -22,9 +22,9 @@ struct cpu {
 	int threads;
 };
 
-/* ---- what the system says ---- */
+/* ---- facts ---- */
 
-/* A number in a file of the kernel's, or 0. */
+/* A number in a file of /sys, or 0. */
 static double
 number_in(const char *path)
 {
@@ -40,7 +40,7 @@ number_in(const char *path)
 	return v;
 }
 
-/* All of it, or what control groups let this process have. */
+/* All memory, or what control groups allow this process. */
 static double
 memory_bytes(void)
 {
@@ -50,7 +50,7 @@ memory_bytes(void)
 	return (double)rt_least(all, rt_cgroup_memory("").limit_bytes);
 }
 
-/* Of the last cache, in K as the kernel has it; sysconf adds up sockets. */
+/* Size of the last cache; sysconf() would add up all sockets. */
 static double
 cache_bytes(void)
 {
@@ -68,7 +68,7 @@ cache_bytes(void)
 }
 
 #if defined(__x86_64__)
-/* Twelve bytes of a vendor, 48 of a name, as the processor spells them. */
+/* CPUID returns the vendor in 12 bytes and the brand in 48. */
 static void
 name_cores(struct rt_facts *f)
 {
@@ -117,7 +117,7 @@ drop_threads(struct cpu *c)
 	c->pool = NULL;
 }
 
-/* The compiler has kernels of other rates, but the meter no check of them. */
+/* Other rates have kernels, too, but no check of their results here. */
 static enum rt_status
 check_made(const struct rt_made *made, enum rt_rate rate, struct rt_error *err)
 {

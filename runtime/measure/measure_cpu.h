@@ -1,6 +1,4 @@
-/*
- * measure_cpu.h - private to runtime/: the parts of the CPU's meter.
- */
+/* Private to runtime/measure/: the parts of the CPU meter. */
 #ifndef RT_MEASURE_CPU_H
 #define RT_MEASURE_CPU_H
 
@@ -9,17 +7,20 @@
 
 /* ---- measure_pool.c ------------------------------------------------ */
 
-/* Threads that wait for work by spinning, so that a region starts at once. */
+/*
+ * Threads that spin while they wait, so that a region starts at once and CPU
+ * time that is missing shows that others used a core.
+ */
 struct rt_pool;
 
 enum rt_status rt_pool_start(struct rt_pool **out, int threads,
 			     struct rt_error *err);
-/* work(user, i, n) for each i of n threads, of which the caller is 0. */
+/* Calls work(user, i, n) on each thread i of n; the caller is thread 0. */
 void rt_pool_run(struct rt_pool *p, void (*work)(void *user, int i, int n),
 		 void *user);
-/* The same, and what it took: all of *out. */
+/* The same, and measures it. */
 void rt_pool_time(struct rt_pool *p, void (*work)(void *user, int i, int n),
-		  void *user, struct rt_stretch *out);
+		  void *user, struct rt_timing *out);
 int rt_pool_threads(const struct rt_pool *p);
 void rt_pool_stop(struct rt_pool *p);
 
@@ -28,21 +29,21 @@ struct rt_cores {
 	_Alignas(8) unsigned char bytes[128]; /* a cpu_set_t of 1024 */
 };
 
-/* Of the caller; how many. */
+/* The affinity of the caller; returns how many cores that is. */
 int rt_cores_get(struct rt_cores *c);
 void rt_cores_set(const struct rt_cores *c);
 /*
- * Ties the caller to the i-th of them: two threads that wait for each other
- * by spinning on one core take turns at the pace of the scheduler.
+ * Pins the caller to the i-th of the cores: two spinning threads on one core
+ * would take turns at the pace of the scheduler.
  */
 void rt_cores_pin(const struct rt_cores *c, int i);
 
 double rt_wall_us(void);
-/* Of all threads of this process. */
+/* CPU time of all threads of this process. */
 double rt_cpu_us(void);
-/* Of the caller. */
+/* CPU time of the caller. */
 double rt_thread_us(void);
-/* Lets another thread of the core go ahead, and from time to time anybody. */
+/* To call in spin loops: pauses, and sometimes yields the core. */
 void rt_spin(unsigned *spins);
 
 /* Zeroed pages, or NULL. */
@@ -55,7 +56,7 @@ void rt_pages_free(void *p, size_t bytes);
 
 uint16_t rt_to_bf16(float v);
 
-/* An error too if what the kernel computed is wrong. */
+/* RT_FORMAT: the kernel computed wrong results. */
 enum rt_status rt_cpu_matmul(struct rt_pool *p,
 			     const struct rt_matmul_shape *x,
 			     const struct rt_pace *pace,
@@ -72,16 +73,17 @@ enum rt_status rt_cpu_stream(struct rt_pool *p, enum rt_stream s,
 			     struct rt_sample *out, struct rt_error *err);
 enum rt_status rt_cpu_launch(struct rt_pool *p, const struct rt_pace *pace,
 			     struct rt_sample *out, struct rt_error *err);
-/* From a chain of additions, one a cycle. */
+/* Measured by a chain of dependent additions, one a cycle. */
 double rt_cpu_clock_mhz(void);
 
 /* ---- measure_comm.c ------------------------------------------------ */
 
 /*
- * Between forked processes, over pages that they share; no thread may run
- * beside the caller.
+ * Between forked processes, over shared memory; the caller must have no other
+ * threads.
  */
-enum rt_status rt_cpu_comm(const struct rt_coll_shape *x, const struct rt_pace *pace,
-			   struct rt_sample *out, struct rt_error *err);
+enum rt_status rt_cpu_comm(const struct rt_coll_shape *x,
+			   const struct rt_pace *pace, struct rt_sample *out,
+			   struct rt_error *err);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * measure_cuda.c - CUDA devices as a meter: cuBLAS multiplies, two kernels
- * of our own read and add, and events on a stream tell the time.  All but
- * collectives is measured on the first device.
+ * CUDA devices as a meter: cuBLAS multiplies, two kernels in PTX read and add,
+ * events on a stream measure time.  Everything but collectives is measured on
+ * the first device.
  *
- * Numbers are never zeros, which a device multiplies at lower power and so
- * at a higher clock.
+ * Numbers are never zeros, which a device multiplies with less power and so at
+ * a higher clock.
  */
 #include "runtime/measure/measure_cuda.h"
 
@@ -30,9 +30,9 @@ enum { TYPE_FP32 = 0, TYPE_FP16 = 2, TYPE_BF16 = 14 };
 /* ---- kernels ---- */
 
 /*
- * PTX, which the driver compiles for the device that it has: nothing; a sum
- * that is stored only if it is what it never is; and a + 3 b.  n counts
- * 16-byte pieces, and threads take them in turn.
+ * PTX, which the driver compiles for the device: an empty kernel; a sum that is
+ * stored only if it has a value that it never has; and a + 3 b.  n counts
+ * 16-byte pieces, over which threads stride.
  */
 #define PTX_INDEX \
 	"mov.u32 i, %ctaid.x; mov.u32 w, %ntid.x; mov.u32 s, %tid.x;\n" \
@@ -84,17 +84,17 @@ enum { THREADS = 256, BLOCKS_A_UNIT = 16, PIECE = 16 };
 
 /* ---- the clock ---- */
 
-/* What is queued `runs` times between two events. */
-struct queue {
+/* Work that is enqueued `runs` times between two events. */
+struct queued {
 	struct rt_cuda *c;
 	enum rt_status (*once)(void *user, struct rt_error *err);
 	void *user;
 };
 
 static enum rt_status
-run_queue(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
+run_queue(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 {
-	struct queue *q = user;
+	struct queued *q = user;
 	struct rt_cuda *c = q->c;
 	enum rt_status status = CALL(c, event_record, c->from, c->stream);
 	float ms = 0;
@@ -117,12 +117,12 @@ run_queue(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 }
 
 static enum rt_status
-take(struct rt_meter *m, enum rt_status (*once)(void *, struct rt_error *),
-     void *user, struct rt_sample *out, struct rt_error *err)
+measure(struct rt_meter *m, enum rt_status (*once)(void *, struct rt_error *),
+	void *user, struct rt_sample *out, struct rt_error *err)
 {
-	struct queue q = { m->self, once, user };
+	struct queued q = { m->self, once, user };
 
-	return rt_sample_take(&m->pace, 1, run_queue, &q, out, err);
+	return rt_sample_measure(&m->pace, 1, run_queue, &q, out, err);
 }
 
 /* ---- contractions ---- */
@@ -146,7 +146,7 @@ bytes_of(enum rt_rate r)
 	return r == RT_RATE_BF16 || r == RT_RATE_FP16 ? 2 : 4;
 }
 
-/* cuBLAS counts columns first: C' = B' A' is what it is asked for. */
+/* cuBLAS is column-major: it computes C' = B' A'. */
 static enum rt_status
 multiply(void *user, struct rt_error *err)
 {
@@ -165,7 +165,7 @@ multiply(void *user, struct rt_error *err)
 		    BLAS_DEFAULT);
 }
 
-/* Element i of a matrix: k / 128 of 8 bits, which every type has exactly. */
+/* Element i of a matrix: k / 128 with k of 8 bits, exact in every type. */
 static float
 element(int64_t i, uint32_t seed)
 {
@@ -175,7 +175,7 @@ element(int64_t i, uint32_t seed)
 	return (float)((int)(x >> 24) - 128) / 128;
 }
 
-/* The bits of it, right for numbers that need no rounding. */
+/* Its bits in that type, for numbers that need no rounding. */
 static uint32_t
 bits_of(enum rt_rate rate, float v)
 {
@@ -211,7 +211,7 @@ value_of(enum rt_rate rate, uint32_t bits)
 	return v;
 }
 
-/* A matrix on the device, a megabyte at a time. */
+/* Fills a matrix on the device, a megabyte at a time. */
 static enum rt_status
 make_matrix(struct rt_cuda *c, enum rt_rate rate, int64_t n, uint32_t seed,
 	    rt_cu_address *out, struct rt_error *err)
@@ -240,7 +240,7 @@ make_matrix(struct rt_cuda *c, enum rt_rate rate, int64_t n, uint32_t seed,
 	return status;
 }
 
-/* One element of the result by the definition, within its rounding. */
+/* Compares one element of the result with its definition, within rounding. */
 static enum rt_status
 check_element(struct matmul *g, int64_t i, int64_t j, struct rt_error *err)
 {
@@ -271,8 +271,8 @@ check_element(struct matmul *g, int64_t i, int64_t j, struct rt_error *err)
 }
 
 static enum rt_status
-matmul(struct rt_meter *m, const struct rt_matmul_shape *x, struct rt_sample *out,
-       struct rt_error *err)
+matmul(struct rt_meter *m, const struct rt_matmul_shape *x,
+       struct rt_sample *out, struct rt_error *err)
 {
 	struct matmul g = { m->self, *x, 0, 0, 0 };
 	enum rt_status status;
@@ -286,7 +286,7 @@ matmul(struct rt_meter *m, const struct rt_matmul_shape *x, struct rt_sample *ou
 			      bytes_of(x->rate));
 	}
 	if (status == RT_OK) {
-		status = take(m, multiply, &g, out, err);
+		status = measure(m, multiply, &g, out, err);
 	}
 	if (status == RT_OK) {
 		status = check_element(&g, 0, 0, err);
@@ -302,7 +302,7 @@ matmul(struct rt_meter *m, const struct rt_matmul_shape *x, struct rt_sample *ou
 
 /* ---- what only moves bytes, and nothing ---- */
 
-struct stream {
+struct gpu_stream {
 	struct rt_meter *m;
 	struct rt_cuda *c;
 	enum rt_stream kind;
@@ -311,7 +311,7 @@ struct stream {
 };
 
 static enum rt_status
-launch_kernel(struct stream *s, void *kernel, struct rt_error *err)
+launch_kernel(struct gpu_stream *s, void *kernel, struct rt_error *err)
 {
 	uint32_t n = (uint32_t)(s->bytes / PIECE);
 	void *arguments[] = { &s->a, &s->b, &s->d, &n };
@@ -324,7 +324,7 @@ launch_kernel(struct stream *s, void *kernel, struct rt_error *err)
 static enum rt_status
 move(void *user, struct rt_error *err)
 {
-	struct stream *s = user;
+	struct gpu_stream *s = user;
 
 	switch (s->kind) {
 	case RT_READ:
@@ -339,9 +339,12 @@ move(void *user, struct rt_error *err)
 	}
 }
 
-/* The last number: 3, that of b, or b + 3 d, all ones. */
+/*
+ * Checks the last element: 3 of a write, that of b of a copy, b + 3 d of a
+ * triad, where all are ones.
+ */
 static enum rt_status
-check_move(struct stream *s, struct rt_error *err)
+check_move(struct gpu_stream *s, struct rt_error *err)
 {
 	static const float wants[RT_STREAMS] = { 0, 3, 1, 4 };
 	float got = 0;
@@ -360,7 +363,7 @@ static enum rt_status
 stream(struct rt_meter *m, enum rt_stream kind, int64_t bytes,
        struct rt_sample *out, struct rt_error *err)
 {
-	struct stream s = { m, m->self, kind, 0, 0, 0, (size_t)bytes };
+	struct gpu_stream s = { m, m->self, kind, 0, 0, 0, (size_t)bytes };
 	rt_cu_address *at[3] = { &s.a, &s.b, &s.d };
 	enum rt_status status = RT_OK;
 	int i;
@@ -373,7 +376,7 @@ stream(struct rt_meter *m, enum rt_stream kind, int64_t bytes,
 		}
 	}
 	if (status == RT_OK) {
-		status = take(m, move, &s, out, err);
+		status = measure(m, move, &s, out, err);
 	}
 	if (status == RT_OK) {
 		status = check_move(&s, err);
@@ -396,7 +399,7 @@ launch_empty(void *user, struct rt_error *err)
 static enum rt_status
 launch(struct rt_meter *m, struct rt_sample *out, struct rt_error *err)
 {
-	return take(m, launch_empty, m->self, out, err);
+	return measure(m, launch_empty, m->self, out, err);
 }
 
 static enum rt_status
@@ -411,7 +414,8 @@ attention(struct rt_meter *m, const struct rt_attention_shape *x,
 /* ---- opening ---- */
 
 static enum rt_status
-ask(struct rt_cuda *c, int attribute, int64_t *out, struct rt_error *err)
+get_attribute(struct rt_cuda *c, int attribute, int64_t *out,
+	      struct rt_error *err)
 {
 	int v = 0;
 	enum rt_status status = CALL(c, device_attribute, &v, attribute,
@@ -422,7 +426,7 @@ ask(struct rt_cuda *c, int attribute, int64_t *out, struct rt_error *err)
 }
 
 static enum rt_status
-learn(struct rt_meter *m, struct rt_cuda *c, struct rt_error *err)
+read_facts(struct rt_meter *m, struct rt_cuda *c, struct rt_error *err)
 {
 	struct rt_facts *f = &m->facts;
 	int64_t khz, cache, major, minor;
@@ -432,11 +436,11 @@ learn(struct rt_meter *m, struct rt_cuda *c, struct rt_error *err)
 	if (CALL(c, device_name, f->name, sizeof f->name - 1,
 		 c->devices[0]) != RT_OK ||
 	    CALL(c, device_memory, &memory, c->devices[0]) != RT_OK ||
-	    ask(c, ATTR_CLOCK_KHZ, &khz, err) != RT_OK ||
-	    ask(c, ATTR_UNITS, &f->units, err) != RT_OK ||
-	    ask(c, ATTR_L2_BYTES, &cache, err) != RT_OK ||
-	    ask(c, ATTR_MAJOR, &major, err) != RT_OK ||
-	    ask(c, ATTR_MINOR, &minor, err) != RT_OK) {
+	    get_attribute(c, ATTR_CLOCK_KHZ, &khz, err) != RT_OK ||
+	    get_attribute(c, ATTR_UNITS, &f->units, err) != RT_OK ||
+	    get_attribute(c, ATTR_L2_BYTES, &cache, err) != RT_OK ||
+	    get_attribute(c, ATTR_MAJOR, &major, err) != RT_OK ||
+	    get_attribute(c, ATTR_MINOR, &minor, err) != RT_OK) {
 		return RT_IO;
 	}
 	f->clock_mhz = (double)khz / 1e3;
@@ -448,7 +452,7 @@ learn(struct rt_meter *m, struct rt_cuda *c, struct rt_error *err)
 		 major == 9 && minor == 0 ? "a" : "");
 	snprintf(f->link, sizeof f->link, "what NCCL found");
 	for (r = 0; r < RT_RATES; r++) {
-		/* tf32 and bf16 are from sm_80 on */
+		/* tf32 and bf16 need sm_80 */
 		if (r == RT_RATE_FP32 || r == RT_RATE_FP16 || major >= 8) {
 			snprintf(f->code[r], sizeof f->code[r],
 				 "cublasGemmEx");
@@ -503,7 +507,7 @@ prepare(struct rt_cuda *c, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Whatever was made so far. */
+/* Also after opening failed half-way. */
 static void
 close_cuda(struct rt_meter *m)
 {
@@ -564,7 +568,7 @@ rt_meter_cuda(struct rt_meter *m, struct rt_pace pace, struct rt_error *err)
 		status = prepare(c, err);
 	}
 	if (status == RT_OK) {
-		status = learn(m, c, err);
+		status = read_facts(m, c, err);
 	}
 	if (status != RT_OK) {
 		close_cuda(m);

@@ -1,11 +1,10 @@
 /*
- * measure_cuda.h - private to runtime/: the parts of the CUDA meter, and what
- * it needs of three libraries that it loads when it is opened.
+ * Private to runtime/measure/: the parts of the CUDA meter, and the functions
+ * of the three libraries that it loads when it is opened.
  *
- * The types are those of the libraries' binary interface (cuda_device.h,
- * cublas_v2.h and nccl.h of CUDA 11 to 13): handles are pointers, device
- * addresses 64-bit numbers, enums int.  So nothing of CUDA is needed to build
- * llmc.
+ * The types are those of the ABI of these libraries (cuda.h, cublas_v2.h and
+ * nccl.h of CUDA 11 to 13): handles are pointers, device addresses 64-bit
+ * numbers, enums int.  So nothing of CUDA is needed to build llmc.
  */
 #ifndef RT_MEASURE_CUDA_H
 #define RT_MEASURE_CUDA_H
@@ -21,7 +20,7 @@ typedef uint64_t rt_cu_address; /* CUdeviceptr */
 	CU(0, error_string, "cuGetErrorString", (int, const char **)) \
 	CU(0, device_count, "cuDeviceGetCount", (int *)) \
 	CU(0, device_get, "cuDeviceGet", (int *, int ordinal)) \
-	CU(0, device_name, "cuDeviceGetName", (char *, int room, int dev)) \
+	CU(0, device_name, "cuDeviceGetName", (char *, int capacity, int dev)) \
 	CU(0, device_memory, "cuDeviceTotalMem_v2", (size_t *, int dev)) \
 	CU(0, device_attribute, "cuDeviceGetAttribute", \
 	   (int *, int attribute, int dev)) \
@@ -95,21 +94,21 @@ enum { RT_CU_DEVICES = 64 };
 
 struct rt_cuda {
 	struct rt_cu_api api;
-	int n; /* devices */
+	int n; /* number of devices */
 	int devices[RT_CU_DEVICES];
-	void *contexts[RT_CU_DEVICES]; /* those that were retained */
+	void *contexts[RT_CU_DEVICES]; /* primary contexts, retained */
 	void *stream, *blas, *module; /* of the first device */
-	void *from, *to; /* events there */
+	void *from, *to; /* events of the first device */
 	void *empty, *read, *triad; /* kernels */
 };
 
 /* ---- measure_cuda_load.c ------------------------------------------- */
 
-/* Loads one library; an error names it, or the function that it lacks. */
+/* Loads one library; an error names it or the function that is missing. */
 enum rt_status rt_cu_load(struct rt_cu_api *api, int library,
 			  struct rt_error *err);
 void rt_cu_unload(struct rt_cu_api *api);
-/* Turns a result into a status; `member` is where the function stands. */
+/* Converts a result to a status; `member`: offset of the function. */
 enum rt_status rt_cu_check(const struct rt_cu_api *api, int result,
 			   size_t member, struct rt_error *err);
 

@@ -1,6 +1,6 @@
 /*
- * measure_cuda_load.c - the libraries of the CUDA meter, by dlopen: a build
- * without CUDA measures GPUs as well as one with it.
+ * Loads the libraries of the CUDA meter with dlopen(), so that a build without
+ * CUDA measures GPUs too.
  */
 #include "runtime/measure/measure_cuda.h"
 
@@ -10,7 +10,7 @@
 
 static const struct rt_where nowhere = { NULL, NULL, -1 };
 
-/* Newest first, as their file names say which interface they have. */
+/* Newest version first; the file name has the version of the ABI. */
 static const char *const files[RT_CU_LIBRARIES][4] = {
 	[RT_CU_CUDA] = { "libcuda.so.1" },
 	[RT_CU_BLAS] = { "libcublas.so.13", "libcublas.so.12",
@@ -58,7 +58,10 @@ rt_cu_load(struct rt_cu_api *api, int library, struct rt_error *err)
 				       "is too old", files[library][0],
 				       functions[i].symbol);
 		}
-		/* POSIX lets a data pointer hold it, C does not convert it */
+		/*
+		 * a function pointer fits into a data pointer by POSIX, not by
+		 * C
+		 */
 		memcpy((char *)api + functions[i].at, &f, sizeof f);
 	}
 	return RT_OK;
@@ -90,7 +93,7 @@ rt_cu_check(const struct rt_cu_api *api, int result, size_t member,
 	while (functions[i].at != member) {
 		i++;
 	}
-	/* the other two have numbers of their own */
+	/* the other two libraries have no text for their numbers */
 	if (functions[i].library == RT_CU_CUDA) {
 		api->error_string(result, &why);
 	}

@@ -20,7 +20,7 @@ elem_bytes(enum rt_rate r)
 	return r == RT_RATE_BF16 ? 2 : 4;
 }
 
-/* To the nearest, ties to even; numbers here are finite. */
+/* Rounds to nearest even; for finite numbers. */
 uint16_t
 rt_to_bf16(float v)
 {
@@ -66,7 +66,7 @@ fill(void *to, enum rt_rate rate, int64_t n, uint32_t seed)
 
 /* ---- a kernel that is called again and again ---- */
 
-enum { MOST_VALUES = 4 }; /* inputs, and the result as the last */
+enum { MOST_VALUES = 4 }; /* inputs, then the result */
 
 struct running {
 	struct rt_pool *pool;
@@ -115,7 +115,7 @@ most_busy_us(const struct running *r)
 }
 
 static enum rt_status
-run_kernel(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
+run_kernel(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 {
 	struct running *r = user;
 	const struct rt_kernel *k = r->made->kernel;
@@ -198,8 +198,9 @@ measure(struct running *r, const struct rt_pace *pace,
 	bool (*agrees)(const struct running *r, const void *shape),
 	const void *shape, struct rt_sample *out, struct rt_error *err)
 {
-	enum rt_status status = rt_sample_take(pace, rt_pool_threads(r->pool),
-					       run_kernel, r, out, err);
+	enum rt_status status = rt_sample_measure(pace,
+						  rt_pool_threads(r->pool),
+						  run_kernel, r, out, err);
 
 	if (status == RT_OK && !agrees(r, shape)) {
 		status = rt_fail(err, RT_FORMAT, (struct rt_where){ NULL, NULL,

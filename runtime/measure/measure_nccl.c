@@ -1,7 +1,7 @@
 /*
- * measure_nccl.c - collectives between the CUDA devices of this process, all
- * called by one thread in one group.  The clock is that of the last rank,
- * which receives what is sent.
+ * Collectives between the CUDA devices of this process, issued by one thread in
+ * one NCCL group.  Time is measured on the last rank, which is the receiver of
+ * a send.
  */
 #include "runtime/measure/measure_cuda.h"
 
@@ -18,7 +18,7 @@ struct rank {
 	rt_cu_address in, out;
 };
 
-struct coll {
+struct nccl_group {
 	struct rt_cuda *c;
 	struct rt_coll_shape x;
 	size_t n; /* elements of a rank's larger side */
@@ -32,9 +32,9 @@ pointer(rt_cu_address at)
 	return (void *)(uintptr_t)at;
 }
 
-/* What rank i calls. */
+/* Enqueues the part of rank i. */
 static enum rt_status
-call(struct coll *t, int i, struct rt_error *err)
+call(struct nccl_group *t, int i, struct rt_error *err)
 {
 	struct rank *r = &t->ranks[i];
 	size_t own = t->n / (size_t)t->x.ranks;
@@ -65,7 +65,7 @@ call(struct coll *t, int i, struct rt_error *err)
 }
 
 static enum rt_status
-once(struct coll *t, struct rt_error *err)
+once(struct nccl_group *t, struct rt_error *err)
 {
 	enum rt_status status = CHECK(t->c, t->c->api.nccl_start(),
 					 nccl_start);
@@ -74,7 +74,7 @@ once(struct coll *t, struct rt_error *err)
 	for (i = 0; i < t->x.ranks && status == RT_OK; i++) {
 		status = call(t, i, err);
 	}
-	/* a group that was begun is ended, whatever became of it */
+	/* a group that was started must be ended, also after an error */
 	if (status != RT_OK) {
 		t->c->api.nccl_end();
 		return status;
@@ -83,7 +83,7 @@ once(struct coll *t, struct rt_error *err)
 }
 
 static enum rt_status
-wait_all(struct coll *t, struct rt_error *err)
+wait_all(struct nccl_group *t, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	int i;
@@ -98,15 +98,15 @@ wait_all(struct coll *t, struct rt_error *err)
 }
 
 static enum rt_status
-run_coll(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
+run_coll(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 {
-	struct coll *t = user;
+	struct nccl_group *t = user;
 	void *last = t->ranks[t->x.ranks - 1].stream;
 	enum rt_status status = wait_all(t, err);
 	float ms = 0;
 	int i;
 
-	/* wait_all has left the last rank's context current */
+	/* wait_all() left the context of the last rank current */
 	if (status == RT_OK) {
 		status = CALL(t->c, event_record, t->from, last);
 	}
@@ -130,9 +130,9 @@ run_coll(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 	return status == RT_OK ? wait_all(t, err) : status;
 }
 
-/* Ones go in: sums are the number of ranks, copies ones. */
+/* All inputs are ones: sums are the number of ranks, copies are ones. */
 static enum rt_status
-check(struct coll *t, struct rt_error *err)
+check(struct nccl_group *t, struct rt_error *err)
 {
 	bool sums = t->x.op == RT_ALL_REDUCE || t->x.op == RT_REDUCE_SCATTER;
 	int last = t->x.ranks - 1;
@@ -160,7 +160,7 @@ check(struct coll *t, struct rt_error *err)
 }
 
 static enum rt_status
-make_rank(struct coll *t, int i, struct rt_error *err)
+make_rank(struct nccl_group *t, int i, struct rt_error *err)
 {
 	struct rank *r = &t->ranks[i];
 	struct rt_cuda *c = t->c;
@@ -178,7 +178,7 @@ make_rank(struct coll *t, int i, struct rt_error *err)
 }
 
 static enum rt_status
-make(struct coll *t, struct rt_error *err)
+make(struct nccl_group *t, struct rt_error *err)
 {
 	struct rt_cuda *c = t->c;
 	void *comms[RT_CU_DEVICES] = { 0 };
@@ -203,9 +203,9 @@ make(struct coll *t, struct rt_error *err)
 	return status == RT_OK ? CALL(c, event_create, &t->to, 0) : status;
 }
 
-/* Whatever was made; the first device is current again. */
+/* Also after a failure half-way; the first device is current afterwards. */
 static void
-unmake(struct coll *t)
+unmake(struct nccl_group *t)
 {
 	struct rt_cu_api *api = &t->c->api;
 	int i;
@@ -236,7 +236,7 @@ enum rt_status
 rt_cuda_comm(struct rt_meter *m, const struct rt_coll_shape *x,
 	     struct rt_sample *out, struct rt_error *err)
 {
-	struct coll *t = calloc(1, sizeof *t);
+	struct nccl_group *t = calloc(1, sizeof *t);
 	enum rt_status status;
 
 	if (!t) {
@@ -244,7 +244,7 @@ rt_cuda_comm(struct rt_meter *m, const struct rt_coll_shape *x,
 	}
 	t->c = m->self;
 	t->x = *x;
-	/* what every rank has a whole part of */
+	/* a multiple of the number of ranks */
 	t->n = (size_t)x->bytes / sizeof(float) / (size_t)x->ranks *
 	       (size_t)x->ranks;
 	if (x->ranks < 2 || x->ranks > t->c->n || t->n == 0) {
@@ -254,7 +254,7 @@ rt_cuda_comm(struct rt_meter *m, const struct rt_coll_shape *x,
 	}
 	status = make(t, err);
 	if (status == RT_OK) {
-		status = rt_sample_take(&m->pace, 1, run_coll, t, out, err);
+		status = rt_sample_measure(&m->pace, 1, run_coll, t, out, err);
 	}
 	if (status == RT_OK) {
 		status = check(t, err);

@@ -1,6 +1,4 @@
-/*
- * measure_pool.c - threads, cores, clocks and pages for the CPU's meter.
- */
+/* Threads, affinity, clocks and memory for the CPU meter. */
 #define _GNU_SOURCE	/* sched_getaffinity */
 
 #include "runtime/measure/measure_cpu.h"
@@ -43,7 +41,7 @@ rt_thread_us(void)
 	return clock_us(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* So many spins take longer than any wait between threads that all run. */
+/* Longer than any wait between threads that all run. */
 #define SPINS_AT_ONCE 512
 
 void
@@ -135,28 +133,28 @@ rt_pages_free(void *p, size_t bytes)
 
 /* ---- the pool ---- */
 
-struct worker {
+struct spinner {
 	struct rt_pool *pool;
 	pthread_t thread;
 	int i;
-	double busy_us; /* cpu time of what was timed last */
+	double busy_us; /* CPU time in the last timed region */
 };
 
 struct rt_pool {
 	int threads, started;
-	struct rt_cores cores; /* of the caller, before */
-	struct worker *workers; /* 1 .. threads - 1 */
+	struct rt_cores cores; /* affinity of the caller before */
+	struct spinner *workers; /* 1 .. threads - 1 */
 	void (*work)(void *user, int i, int n);
 	void *user;
 	atomic_uint round; /* counts regions */
-	atomic_int busy; /* workers still in this one */
+	atomic_int busy; /* workers that are still in the region */
 	atomic_bool stop;
 };
 
 static void *
 serve(void *user)
 {
-	struct worker *w = user;
+	struct spinner *w = user;
 	struct rt_pool *p = w->pool;
 	unsigned seen = 0, spins = 0;
 
@@ -190,7 +188,7 @@ rt_pool_start(struct rt_pool **out, int threads, struct rt_error *err)
 	p->started = 1;
 	rt_cores_get(&p->cores);
 	for (i = 1; i < threads; i++) {
-		p->workers[i] = (struct worker){ .pool = p, .i = i };
+		p->workers[i] = (struct spinner){ .pool = p, .i = i };
 		if (pthread_create(&p->workers[i].thread, NULL, serve,
 				   &p->workers[i]) != 0) {
 			rt_pool_stop(p);
@@ -223,7 +221,7 @@ rt_pool_run(struct rt_pool *p, void (*work)(void *user, int i, int n),
 
 /* ---- timed ---- */
 
-struct timed {
+struct timed_region {
 	struct rt_pool *pool;
 	void (*work)(void *user, int i, int n);
 	void *user;
@@ -232,7 +230,7 @@ struct timed {
 static void
 timed_work(void *user, int i, int n)
 {
-	struct timed *t = user;
+	struct timed_region *t = user;
 	double us = rt_thread_us();
 
 	t->work(t->user, i, n);
@@ -241,9 +239,9 @@ timed_work(void *user, int i, int n)
 
 void
 rt_pool_time(struct rt_pool *p, void (*work)(void *user, int i, int n),
-	     void *user, struct rt_stretch *out)
+	     void *user, struct rt_timing *out)
 {
-	struct timed t = { p, work, user };
+	struct timed_region t = { p, work, user };
 	double wall_us = rt_wall_us(), cpu_us = rt_cpu_us();
 	int i;
 

@@ -1,7 +1,4 @@
-/*
- * measure_stream.c - what only moves bytes, regions that do nothing, and the
- * clock.
- */
+/* Memory bandwidth, empty regions, and the clock. */
 #include "runtime/measure/measure_cpu.h"
 
 #include <string.h>
@@ -12,7 +9,7 @@
 
 typedef float four __attribute__((vector_size(16)));
 
-/* Past the caches, for lines that nobody reads again are not worth reading. */
+/* A non-temporal store: it does not read the line first. */
 static void
 put(float *to, four v)
 {
@@ -23,7 +20,7 @@ put(float *to, four v)
 #endif
 }
 
-/* After those: what another thread may see. */
+/* Makes non-temporal stores visible to other threads. */
 static void
 fence(void)
 {
@@ -34,16 +31,16 @@ fence(void)
 
 enum { STEP = 16, SCALE = 3 };
 
-struct stream {
+struct cpu_stream {
 	enum rt_stream kind;
 	float *a, *b, *c;
 	int64_t n; /* elements of each array */
 	int runs;
-	float sums[1024][STEP]; /* of each thread, a cache line each */
+	float sums[1024][STEP]; /* by thread, a cache line each */
 };
 
 static void
-move(struct stream *s, int thread, int64_t from, int64_t to)
+move(struct cpu_stream *s, int thread, int64_t from, int64_t to)
 {
 	four sum[4] = { { 0 } }, x, y;
 	int64_t i;
@@ -78,7 +75,7 @@ move(struct stream *s, int thread, int64_t from, int64_t to)
 static void
 work(void *user, int i, int n)
 {
-	struct stream *s = user;
+	struct cpu_stream *s = user;
 	int64_t lines = s->n / STEP;
 	int run;
 
@@ -88,14 +85,14 @@ work(void *user, int i, int n)
 }
 
 struct flow {
-	struct stream s;
+	struct cpu_stream s;
 	struct rt_pool *pool;
 };
 
 static void
 fill(void *user, int i, int n)
 {
-	struct stream *s = user;
+	struct cpu_stream *s = user;
 	int64_t lines = s->n / STEP, at;
 
 	for (at = lines * i / n * STEP; at < lines * (i + 1) / n * STEP;
@@ -106,11 +103,11 @@ fill(void *user, int i, int n)
 	}
 }
 
-/* What the last run left behind, here and there; sums of ones are whole. */
+/* Checks the results of the last run at some places; sums of ones are exact. */
 static bool
 agrees(const struct flow *f)
 {
-	const struct stream *s = &f->s;
+	const struct cpu_stream *s = &f->s;
 	static const float wants[RT_STREAMS] = { 0, SCALE, 1, 1 + 2 * SCALE };
 	double sum = 0;
 	int64_t i;
@@ -133,14 +130,17 @@ agrees(const struct flow *f)
 }
 
 static enum rt_status
-run_flow(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
+run_flow(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 {
 	struct flow *f = user;
 
 	(void)err;
 	f->s.runs = runs;
 	rt_pool_time(f->pool, work, &f->s, out);
-	/* threads that take turns would each have the memory to themselves */
+	/*
+	 * CPU time means nothing: threads that take turns on one core would
+	 * each have the whole bandwidth
+	 */
 	out->busy_us = -1;
 	return RT_OK;
 }
@@ -166,8 +166,8 @@ rt_cpu_stream(struct rt_pool *p, enum rt_stream kind, int64_t bytes,
 	f->s.b = (float *)(void *)(pages + bytes);
 	f->s.c = (float *)(void *)(pages + 2 * bytes);
 	rt_pool_run(p, fill, &f->s);
-	status = rt_sample_take(pace, rt_pool_threads(p), run_flow, f, out,
-				err);
+	status = rt_sample_measure(pace, rt_pool_threads(p), run_flow, f, out,
+				   err);
 	if (status == RT_OK && !agrees(f)) {
 		status = rt_fail(err, RT_FORMAT, (struct rt_where){ NULL, NULL,
 			-1 }, "a %s moved something else",
@@ -188,7 +188,7 @@ nothing(void *user, int i, int n)
 }
 
 static enum rt_status
-run_launch(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
+run_launch(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 {
 	double wall_us = rt_wall_us(), cpu_us = rt_cpu_us();
 	double busy_us = rt_thread_us();
@@ -207,15 +207,15 @@ enum rt_status
 rt_cpu_launch(struct rt_pool *p, const struct rt_pace *pace,
 	      struct rt_sample *out, struct rt_error *err)
 {
-	return rt_sample_take(pace, rt_pool_threads(p), run_launch, p, out,
-			      err);
+	return rt_sample_measure(pace, rt_pool_threads(p), run_launch, p, out,
+				 err);
 }
 
 /* ---- the clock ---- */
 
 enum { CHAIN = 64, TURNS = 20000, TRIES = 20 };
 
-/* The compiler may not know that x + y + y is anything but two additions. */
+/* The compiler must not fold additions into one. */
 #define ADD1 x += y; __asm__ volatile("" : "+r"(x));
 #define ADD8 ADD1 ADD1 ADD1 ADD1 ADD1 ADD1 ADD1 ADD1
 

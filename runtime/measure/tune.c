@@ -1,10 +1,10 @@
 /*
- * tune.c - ways to run one kernel, timed side by side on a GPU.
+ * Times candidate tilings of one kernel side by side on a GPU.
  *
- * Ways take turns, so that a clock that changes meets all of them.  Between
- * two of them the second cache is written over, as other kernels of a step
- * would; that is queued before the first event, and so gives the host time to
- * queue all that stands between the events.
+ * Candidates take turns, so that changes of the clock affect all of them.
+ * Between two of them the L2 cache is overwritten, as other kernels of a step
+ * would do.  That is enqueued before the first event, and so also gives the
+ * host time to enqueue everything between the events.
  */
 #include "runtime/measure/tune.h"
 
@@ -24,17 +24,17 @@ struct rt_tuner {
 	struct rt_gpu g;
 	struct rt_device d;
 	struct rt_plan plan;
-	uint64_t flush;		/* what takes the caches */
+	uint64_t flush;		/* buffer that is written to flush L2 */
 	size_t flush_bytes;
-	void *bounce;		/* of the host, pinned: PATTERN bytes */
+	void *bounce;		/* pinned host memory of PATTERN bytes */
 };
 
-/* What a case has on the GPU. */
+/* A case and its memory on the GPU. */
 struct bench {
 	struct rt_tuner *t;
 	const struct rt_tune_case *x;
 	uint64_t *buffers, shared;
-	struct way {
+	struct tuned_way {
 		char **at;
 		const struct rt_pieces **pieces;
 		int64_t *nums;
@@ -44,7 +44,7 @@ struct bench {
 
 /* ---- drawn numbers ---- */
 
-/* k / 256 of an odd k, of 8 bits: every float has it exactly; never 0. */
+/* k / 256 with odd k of 8 bits: exact in every float type, never 0. */
 static float
 element(uint32_t i)
 {
@@ -73,13 +73,13 @@ put_element(char *to, int64_t elem, float v)
 		half = (uint16_t)(bits >> 16);
 		memcpy(to, &half, sizeof half);
 		break;
-	case RT_ELEM_F16:	/* from 2^-8 to 1: there it is not denormal */
+	case RT_ELEM_F16:	/* from 2^-8 to 1, where f16 is not subnormal */
 		half = (uint16_t)((bits >> 16 & 0x8000) |
 				  (((bits >> 23 & 0xff) - 112) << 10) |
 				  (bits >> 13 & 0x3ff));
 		memcpy(to, &half, sizeof half);
 		break;
-	default:		/* 8 bits: about 1, of either sign */
+	default:		/* 8-bit floats: about 1, of either sign */
 		*to = (char)(0x30 | (bits >> 24 & 0x80) | (bits >> 16 & 0xf));
 		break;
 	}
@@ -92,7 +92,7 @@ elem_bytes(int64_t elem)
 		: elem == RT_ELEM_BF16 || elem == RT_ELEM_F16 ? 2 : 1;
 }
 
-/* Indices are 0, which any dim has; all else is a pattern again and again. */
+/* Indices are 0, which is valid for any dim; floats repeat a pattern. */
 static enum rt_status
 fill(struct rt_tuner *t, uint64_t at, const struct rt_tune_buffer *b,
      struct rt_error *err)
@@ -154,7 +154,7 @@ make_way(struct bench *b, uint32_t i)
 {
 	const struct rt_tune_way *x = &b->x->ways[i];
 	const struct rt_kernel *k = x->kernel;
-	struct way *w = &b->ways[i];
+	struct tuned_way *w = &b->ways[i];
 	int64_t j;
 
 	w->at = calloc((size_t)k->nat + 1, sizeof *w->at);
@@ -172,7 +172,7 @@ make_way(struct bench *b, uint32_t i)
 	return true;
 }
 
-/* The pieces of a way as the GPU has them; they are in order as they are. */
+/* Copies the pieces of a candidate to the GPU. */
 static enum rt_status
 put_pieces(struct bench *b, uint32_t i, struct rt_error *err)
 {
@@ -411,7 +411,7 @@ make_memory(struct rt_tuner *t, struct rt_error *err)
 	return status == RT_OK ? rt_gpu_wait(&t->d, err) : status;
 }
 
-/* Who tunes has no other device to go to, as ranks have. */
+/* Cuts advice to use another device, which only ranks can follow. */
 static void
 cut_advice(struct rt_error *err)
 {

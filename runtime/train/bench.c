@@ -1,112 +1,37 @@
 /*
- * bench.c - what phases, kernels and talks took, beside what was predicted.
+ * The command `bench`: the time of phases, kernels and collectives, beside what
+ * was predicted.
  *
- * Each rank counts its own by name; ranks of different places in the pipeline
- * run different ones, so all lists go to all ranks, one after the other.
+ * Each rank counts its own by name (tally.c).  Ranks of different pipeline
+ * stages run different ones, so the records of all ranks are broadcast, one
+ * rank after the other, and merged.
  */
 #include "runtime/train/rank.h"
+#include "runtime/train/tally.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps that meet cold pages and caches, and are not counted. */
+/* Steps that are not counted: pages and caches are cold. */
 #define WARM_STEPS 1
-/* One by one, and captured as a graph. */
+/* On a GPU: kernels one by one, then the capture of a graph. */
 #define WARM_ON_DEVICE 3
 #define DEFAULT_STEPS 5
 
-/* As it travels: 8-byte words, no pointers. */
-struct record {
-	char what[104];
-	int64_t kind;		/* enum rt_tallied */
-	int64_t calls, ranks;
-	double ms, us, flops, bytes;	/* us: predicted */
-};
-
-#define RECORD_WORDS (sizeof(struct record) / sizeof(uint64_t))
-
-struct entry {
-	const void *key;
-	struct record is;
-};
-
-struct rt_tally {
-	struct entry *at;	/* by hash of the key; a power of two */
-	size_t room, n;
-	bool lost;		/* out of memory */
-};
+#define RECORD_WORDS (sizeof(struct rt_tally_record) / sizeof(uint64_t))
 
 struct records {
-	struct record *at;
+	struct rt_tally_record *at;
 	size_t n;
 };
 
-/* ---- counting ---- */
-
-static struct entry *
-find(struct rt_tally *t, const void *key)
-{
-	size_t i = (uintptr_t)key / 8 * 0x9e3779b1u;
-
-	for (i &= t->room - 1; t->at[i].key && t->at[i].key != key;) {
-		i = (i + 1) & (t->room - 1);
-	}
-	return &t->at[i];
-}
-
-static bool
-grow(struct rt_tally *t)
-{
-	struct rt_tally old = *t;
-	size_t i;
-
-	t->room = old.room ? old.room * 2 : 256;
-	t->at = calloc(t->room, sizeof *t->at);
-	if (!t->at) {
-		*t = old;
-		t->lost = true;
-		return false;
-	}
-	for (i = 0; i < old.room; i++) {
-		if (old.at[i].key) {
-			*find(t, old.at[i].key) = old.at[i];
-		}
-	}
-	free(old.at);
-	return true;
-}
-
-void
-rt_tally_add(struct rt_tally *t, enum rt_tallied kind, const void *key,
-	     const char *what, double ms, double us, double flops,
-	     double bytes)
-{
-	struct entry *e;
-
-	if (t->n * 2 >= t->room && !grow(t)) {
-		return;
-	}
-	e = find(t, key);
-	if (!e->key) {
-		e->key = key;
-		e->is = (struct record){ .kind = kind, .ranks = 1 };
-		snprintf(e->is.what, sizeof e->is.what, "%s", what);
-		t->n++;
-	}
-	e->is.calls++;
-	e->is.ms += ms;
-	e->is.us += us;
-	e->is.flops += flops;
-	e->is.bytes += bytes;
-}
-
 /* ---- from all ranks ---- */
 
-/* `same_rank`: two keys of one name on one rank are still one rank. */
+/* `same_rank`: two keys of one name on one rank count as one rank. */
 static void
-merge(struct records *all, const struct record *r, bool same_rank)
+merge(struct records *all, const struct rt_tally_record *r, bool same_rank)
 {
-	struct record *to;
+	struct rt_tally_record *to;
 	size_t i;
 
 	for (i = 0; i < all->n; i++) {
@@ -124,7 +49,7 @@ merge(struct records *all, const struct record *r, bool same_rank)
 	all->at[all->n++] = *r;
 }
 
-/* This rank's, one for each name. */
+/* The records of this rank, merged by name. */
 static enum rt_status
 own_records(const struct rt_tally *t, struct records *own,
 	    struct rt_error *err)
@@ -135,7 +60,7 @@ own_records(const struct rt_tally *t, struct records *own,
 	if (!own->at || t->lost) {
 		return rt_no_memory(err, NULL);
 	}
-	for (i = 0; i < t->room; i++) {
+	for (i = 0; i < t->capacity; i++) {
 		if (t->at[i].key) {
 			merge(own, &t->at[i].is, true);
 		}
@@ -143,7 +68,7 @@ own_records(const struct rt_tally *t, struct records *own,
 	return RT_OK;
 }
 
-/* Every rank's, by name. */
+/* The records of all ranks, merged by name. */
 static enum rt_status
 all_records(struct rt_run *r, const struct records *own, struct records *all,
 	    struct rt_error *err)
@@ -151,7 +76,7 @@ all_records(struct rt_run *r, const struct records *own, struct records *all,
 	int64_t most = (int64_t)own->n, rank;
 	enum rt_status status = rt_comm_max_i64(r->comm, &most, 1, err);
 	size_t n, i;
-	struct record *one;
+	struct rt_tally_record *one;
 
 	if (status != RT_OK) {
 		return status;
@@ -180,7 +105,7 @@ all_records(struct rt_run *r, const struct records *own, struct records *all,
 	return status;
 }
 
-/* What kernels of a step took, by rank; 0 where there are none. */
+/* The time of kernels in one step, by rank; 0: not on this rank. */
 static enum rt_status
 own_time(struct rt_run *r, const struct records *own, int64_t steps,
 	 double *at, struct rt_error *err)
@@ -202,8 +127,8 @@ struct report {
 	struct records all;
 	int64_t steps;
 	double step_ms;		/* the median */
-	struct rt_times times;	/* of that step, mean over the ranks */
-	/* of a step: the ranks whose kernels took longest and shortest */
+	struct rt_times times;	/* of that step, the mean over ranks */
+	/* the ranks whose kernels took longest and shortest, per step */
 	int64_t slow, fast;
 	double slow_ms, fast_ms;
 };
@@ -211,7 +136,7 @@ struct report {
 static int
 by_kind_and_time(const void *a, const void *b)
 {
-	const struct record *x = a, *y = b;
+	const struct rt_tally_record *x = a, *y = b;
 	double s = x->ms / (double)x->ranks, t = y->ms / (double)y->ranks;
 
 	if (x->kind != y->kind) {
@@ -220,16 +145,16 @@ by_kind_and_time(const void *a, const void *b)
 	return s > t ? -1 : s < t ? 1 : strcmp(x->what, y->what);
 }
 
-/* On one rank that has it, in one step. */
-struct line {
+/* A record per step and rank that has it. */
+struct report_line {
 	double calls, ms, predicted_ms, ratio, gflops, gbs;
 };
 
-static struct line
-line_of(const struct report *p, const struct record *r)
+static struct report_line
+line_of(const struct report *p, const struct rt_tally_record *r)
 {
 	double n = (double)(r->ranks * p->steps);
-	struct line l = { (double)r->calls / n, r->ms / n,
+	struct report_line l = { (double)r->calls / n, r->ms / n,
 			  r->us * 1e-3 / n, 0, 0, 0 };
 
 	if (r->us > 0) {
@@ -253,9 +178,9 @@ show_number(FILE *out, double v, int width, int digits)
 }
 
 static void
-show_record(const struct report *p, const struct record *r, FILE *out)
+show_record(const struct report *p, const struct rt_tally_record *r, FILE *out)
 {
-	struct line l = line_of(p, r);
+	struct report_line l = line_of(p, r);
 
 	fprintf(out, "%7.4g %9.3f", l.calls, l.ms);
 	if (r->kind != RT_TALLY_COLL) {
@@ -277,7 +202,7 @@ show_text(const struct report *p, FILE *out)
 			"phase",
 		[RT_TALLY_KERNEL] = "  calls        ms predicted  ratio  "
 			"GFLOP/s   GB/s  kernel",
-		[RT_TALLY_COLL] = "  calls        ms  talk"
+		[RT_TALLY_COLL] = "  calls        ms  collective"
 	};
 	double predicted_ms = p->plan->step_us * 1e-3;
 	double second = p->step_ms * 1e-3;
@@ -295,7 +220,7 @@ show_text(const struct report *p, FILE *out)
 					       : 0);
 	fprintf(out, "%-10s %9.3f ms\n%-10s %9.3f ms\n%-10s %9.3f ms\n"
 		"%-10s %9.3f ms\n%-10s %9.3f ms\n", "compute",
-		p->times.compute, "talk", p->times.coll, "waiting",
+		p->times.compute, "collective", p->times.coll, "waiting",
 		p->times.waiting, "update", p->times.update, "data",
 		p->times.data);
 	if (p->slow_ms > p->fast_ms) {
@@ -315,12 +240,13 @@ show_text(const struct report *p, FILE *out)
 static void
 show_json(const struct report *p, FILE *out)
 {
-	static const char *const kinds[] = { "phase", "kernel", "talk" };
+	static const char *const kinds[] = { "phase", "kernel",
+						     "collective" };
 	size_t i;
 
 	fprintf(out, "{\n  \"step_ms\": %.17g,\n  \"predicted_ms\": %.17g,\n"
 		"  \"steps\": %lld,\n  \"tokens_per_s\": %.17g,\n"
-		"  \"compute_ms\": %.17g,\n  \"talk_ms\": %.17g,\n"
+		"  \"compute_ms\": %.17g,\n  \"collective_ms\": %.17g,\n"
 		"  \"waiting_ms\": %.17g,\n  \"update_ms\": %.17g,\n"
 		"  \"data_ms\": %.17g,\n  \"slowest_rank\": %lld,\n"
 		"  \"slowest_ms\": %.17g,\n  \"fastest_rank\": %lld,\n"
@@ -331,8 +257,8 @@ show_json(const struct report *p, FILE *out)
 		p->times.update, p->times.data, (long long)p->slow,
 		p->slow_ms, (long long)p->fast, p->fast_ms);
 	for (i = 0; i < p->all.n; i++) {
-		const struct record *r = &p->all.at[i];
-		struct line l = line_of(p, r);
+		const struct rt_tally_record *r = &p->all.at[i];
+		struct report_line l = line_of(p, r);
 
 		fprintf(out, "%s\n    {\"kind\": \"%s\", \"what\": ",
 			i ? "," : "", kinds[r->kind]);
@@ -348,7 +274,7 @@ show_json(const struct report *p, FILE *out)
 
 /* ---- running ---- */
 
-struct timed {
+struct timed_step {
 	double step_ms;
 	struct rt_times times;
 };
@@ -356,15 +282,16 @@ struct timed {
 static int
 by_time(const void *a, const void *b)
 {
-	double x = ((const struct timed *)a)->step_ms;
-	double y = ((const struct timed *)b)->step_ms;
+	double x = ((const struct timed_step *)a)->step_ms;
+	double y = ((const struct timed_step *)b)->step_ms;
 
 	return x < y ? -1 : x > y;
 }
 
 /*
- * A device that runs on its own tells what a kernel took only if it is waited
- * for: so whole steps are measured first, and their parts in further steps.
+ * The time of one kernel on an asynchronous device is known only if the host
+ * waits for it.  So whole steps are measured first, and their parts in further
+ * steps.
  */
 static enum rt_status
 run_parts(struct rt_run *r, struct rt_tally *tally, const struct report *p,
@@ -391,7 +318,7 @@ run_steps(struct rt_run *r, struct rt_tally *tally, struct report *p,
 {
 	bool apart = r->device->kind->last_ms != NULL;
 	int64_t warm = apart ? WARM_ON_DEVICE : WARM_STEPS;
-	struct timed *t = calloc((size_t)p->steps, sizeof *t);
+	struct timed_step *t = calloc((size_t)p->steps, sizeof *t);
 	enum rt_status status = t ? RT_OK : rt_no_memory(err, NULL);
 	struct rt_outcome c;
 	int64_t i;
@@ -401,7 +328,7 @@ run_steps(struct rt_run *r, struct rt_tally *tally, struct report *p,
 		status = rt_run_step(r, i + warm + 1, NULL, true, false, &c,
 				     err);
 		if (status == RT_OK && i >= 0) {
-			t[i] = (struct timed){ c.step_ms, c.times };
+			t[i] = (struct timed_step){ c.step_ms, c.times };
 		}
 	}
 	r->tally = NULL;

@@ -1,6 +1,6 @@
 /*
- * evaluate.c - the loss of weights as they are, on data that they were not
- * trained on: between the steps of a run, or of a checkpoint alone.
+ * Evaluations: the mean loss on data that is not trained on, with weights
+ * unchanged; between steps of a training run, and as the command `eval`.
  */
 #include "runtime/train/rank.h"
 
@@ -9,8 +9,8 @@
 /* ---- how it is done ---- */
 
 enum rt_status
-rt_evaluation_size(const struct rt_run *r, const struct rt_tokens *t,
-		   int64_t wanted, int64_t *batches, struct rt_error *err)
+rt_evaluation_batches(const struct rt_run *r, const struct rt_tokens *t, int64_t
+		      wanted, int64_t *batches, struct rt_error *err)
 {
 	int64_t all = t ? rt_tokens_sequences(t) / r->plan->batch : 1;
 
@@ -26,7 +26,7 @@ rt_evaluation_size(const struct rt_run *r, const struct rt_tokens *t,
 
 enum rt_status
 rt_evaluate(struct rt_run *r, struct rt_tokens *t, int64_t step,
-	    int64_t batches, const volatile sig_atomic_t *told,
+	    int64_t batches, const volatile sig_atomic_t *signalled,
 	    struct rt_evaluation *e, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
@@ -38,10 +38,11 @@ rt_evaluate(struct rt_run *r, struct rt_tokens *t, int64_t step,
 		struct rt_feed feed = { 0 };
 
 		if (t) {
-			feed = rt_feed_tokens(t, e->batches * r->plan->batch);
+			feed = rt_feed_of_tokens(t, e->batches *
+						 r->plan->batch);
 		}
-		status = rt_run_step(r, step, t ? &feed : NULL, false, *told,
-				     &c, err);
+		status = rt_run_step(r, step, t ? &feed : NULL, false,
+				     *signalled, &c, err);
 		if (status != RT_OK) {
 			return status;
 		}
@@ -54,9 +55,9 @@ rt_evaluate(struct rt_run *r, struct rt_tokens *t, int64_t step,
 	return RT_OK;
 }
 
-/* ---- what is said of it ---- */
+/* ---- printing ---- */
 
-/* Of a JSON object; what is no finite number is null. */
+/* Members of a JSON object; infinities and NaN become null. */
 static void
 members(const struct rt_evaluation *e, char out[256])
 {
@@ -89,16 +90,16 @@ rt_evaluation_log(const struct rt_evaluation *e, struct rt_log *l)
 	rt_log_scalar(l, "evaluation_loss", e->step, e->loss);
 }
 
-/* ---- alone ---- */
+/* ---- the command ---- */
 
-/* The weights, and the step after which they are. */
+/* Loads weights; *step: the step that they are of. */
 static enum rt_status
 load(struct rt_run *r, const struct rt_options *o, int64_t *step,
      struct rt_error *err)
 {
 	struct rt_store store = rt_run_store(r);
 	struct rt_progress p = { 0 };
-	enum rt_status status = o->weights ? rt_begin(r, o, &p, err) :
+	enum rt_status status = o->weights ? rt_load_initial(r, o, &p, err) :
 		rt_checkpoint_load(&store, o->checkpoint, &p, err);
 
 	*step = p.step;
@@ -124,7 +125,7 @@ rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 		status = rt_feed_open(&t, r->plan, &o->data, err);
 	}
 	if (status == RT_OK) {
-		status = rt_evaluation_size(r, t, o->steps, &batches, err);
+		status = rt_evaluation_batches(r, t, o->steps, &batches, err);
 	}
 	if (status == RT_OK) {
 		status = load(r, o, &step, err);

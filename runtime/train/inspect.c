@@ -1,5 +1,5 @@
 /*
- * inspect.c - what a plan's program is made of, without running it.
+ * The command `inspect`: what a plan's program consists of, without running it.
  */
 #include "runtime/train/rank.h"
 
@@ -51,7 +51,7 @@ show_gpu(const struct rt_plan *p, FILE *out)
 		m && m->made_by ? m->made_by : "");
 }
 
-/* On that rank, which runs the program. */
+/* Bytes of weights, or of states, that a rank holds. */
 static int64_t
 bytes_of(const struct rt_plan *p, int64_t rank, bool loaded)
 {
@@ -74,12 +74,12 @@ static void
 show_sizes(const struct rt_plan *p, int64_t rank, FILE *out)
 {
 	const struct rt_program *g = &p->programs[p->program_of[rank]];
-	int64_t zero = 0, room, i;
+	int64_t zero = 0, scratch, i;
 
 	for (i = 0; i < g->nzero; i++) {
 		zero += g->zero[i].bytes;
 	}
-	room = g->shared_bytes + p->workers * g->own_bytes;
+	scratch = g->shared_bytes + p->workers * g->own_bytes;
 	fprintf(out, "  %-18s %14lld bytes\n", "arena",
 		(long long)g->arena_bytes);
 	fprintf(out, "  %-18s %14lld bytes\n", "weights",
@@ -89,10 +89,10 @@ show_sizes(const struct rt_plan *p, int64_t rank, FILE *out)
 	fprintf(out, "  %-18s %14lld bytes\n", "zeroed each step",
 		(long long)zero);
 	fprintf(out, "  %-18s %14lld bytes, %lld shared, %lld a worker\n",
-		"rooms of kernels", (long long)room,
+		"kernel scratch", (long long)scratch,
 		(long long)g->shared_bytes, (long long)g->own_bytes);
 	if (p->arch) {
-		fprintf(out, "  %-18s %14lld bytes\n", "room of talks",
+		fprintf(out, "  %-18s %14lld bytes\n", "collective scratch",
 			(long long)g->comm_bytes);
 	}
 }
@@ -112,7 +112,7 @@ show_ports(const char *what, const struct rt_port *p, int64_t n, FILE *out)
 	}
 }
 
-/* "F0 F1 F2 B0 ...", of one stage without its number. */
+/* "F0 F1 F2 B0 ...": of one stage a rank, the stage is left out. */
 static void
 show_actions(const struct rt_plan *p, const struct rt_program *g, FILE *out)
 {

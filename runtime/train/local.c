@@ -1,9 +1,10 @@
 /*
- * local.c - all ranks of a plan on this host, as children of one process that
- * only waits: it passes signals on, says who died, and ends what is left.
+ * Starts all ranks of a plan on this host, as children of one process that only
+ * waits: it forwards signals, reports which rank died, and kills the ranks that
+ * are left.
  *
- * Children have process groups of their own, so that each signal reaches
- * them once, through the parent, whoever it was sent to.
+ * Each child has a process group of its own, so that a signal to the terminal's
+ * group reaches it exactly once, through the parent.
  */
 #define _GNU_SOURCE	/* signalfd, pipe2 */
 
@@ -26,18 +27,19 @@
 
 #define NOWHERE ((struct rt_where){ NULL, NULL, -1 })
 
-struct brood {
-	int64_t n, left;	/* children, and those that still run */
+struct children {
+	int64_t n, left;	/* children, and how many of them still run */
 	pid_t *pids;		/* by rank; 0: ended */
-	int fd;			/* signals come here */
-	int news[2];		/* a pipe: struct rt_news for each child */
+	int fd;			/* a signalfd */
+	/* a pipe: a struct rt_news for each child that ended */
+	int news[2];
 	sigset_t before;
 	/* the first that failed */
 	int64_t failed;		/* -1: none */
 	int status;		/* to exit with */
-	int killed_by;		/* a signal; 0: it exited */
-	double kill_at_s;	/* what is left then; 0: never */
-	bool ended;		/* it was */
+	int killed_by;		/* the signal that killed it; 0: it exited */
+	double kill_at_s;	/* when to kill all that still run; 0: never */
+	bool ended;		/* they were killed */
 };
 
 static const int passed_on[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
@@ -53,7 +55,7 @@ now_s(void)
 }
 
 static void
-signal_all(const struct brood *f, int sig)
+signal_all(const struct children *f, int sig)
 {
 	int64_t i;
 
@@ -64,9 +66,9 @@ signal_all(const struct brood *f, int sig)
 	}
 }
 
-/* What a child is; it ends with its parent, however that ends. */
+/* In a child: it dies with its parent, however that dies. */
 static void
-become(const struct brood *f, pid_t parent)
+become(const struct children *f, pid_t parent)
 {
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -78,9 +80,9 @@ become(const struct brood *f, pid_t parent)
 	sigprocmask(SIG_SETMASK, &f->before, NULL);
 }
 
-/* Signals to pass on, and of children, can be read from now on. */
+/* From now on signals to forward, and SIGCHLD, are read from f->fd. */
 static enum rt_status
-catch_signals(struct brood *f, struct rt_error *err)
+catch_signals(struct children *f, struct rt_error *err)
 {
 	sigset_t set;
 	size_t i;
@@ -105,7 +107,7 @@ catch_signals(struct brood *f, struct rt_error *err)
 
 /* In a child *rank is its own, in the parent -1. */
 static enum rt_status
-fork_all(struct brood *f, int64_t *rank, struct rt_error *err)
+fork_all(struct children *f, int64_t *rank, struct rt_error *err)
 {
 	pid_t parent = getpid();
 	int64_t i;
@@ -132,9 +134,12 @@ fork_all(struct brood *f, int64_t *rank, struct rt_error *err)
 
 /* ---- the parent ---- */
 
-/* Who waits for it to come looks there; later the hall knows. */
+/*
+ * Ranks that wait for this one to join read news from the pipe; later it is in
+ * the shared segment.
+ */
 static void
-tell_news(const struct brood *f, int64_t rank, int sig)
+tell_news(const struct children *f, int64_t rank, int sig)
 {
 	struct rt_news news = { rank, sig };
 	int64_t i;
@@ -147,11 +152,12 @@ tell_news(const struct brood *f, int64_t rank, int sig)
 }
 
 /*
- * Who fails because another was killed may be seen to end before it: so one
- * that was killed, but not by us, comes before those that just failed.
+ * A rank that fails because another was killed may be reaped before that other.
+ * So a rank that was killed, but not by us, replaces one that only failed as
+ * the cause.
  */
 static void
-note_end(struct brood *f, int64_t rank, int how, double grace_s)
+note_end(struct children *f, int64_t rank, int how, double grace_s)
 {
 	int sig = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
 
@@ -173,7 +179,7 @@ note_end(struct brood *f, int64_t rank, int how, double grace_s)
 }
 
 static void
-reap(struct brood *f, double grace_s)
+reap(struct children *f, double grace_s)
 {
 	int64_t i;
 	int how;
@@ -187,7 +193,7 @@ reap(struct brood *f, double grace_s)
 }
 
 static void
-read_signals(const struct brood *f)
+read_signals(const struct children *f)
 {
 	struct signalfd_siginfo s;
 
@@ -198,9 +204,9 @@ read_signals(const struct brood *f)
 	}
 }
 
-/* One that is stopped does not hear of the others' end. */
+/* A rank that is stopped (SIGSTOP) does not notice that others ended. */
 static void
-wait_for_all(struct brood *f, double grace_s)
+wait_for_all(struct children *f, double grace_s)
 {
 	while (f->left > 0) {
 		struct pollfd p = { f->fd, POLLIN, 0 };
@@ -210,7 +216,7 @@ wait_for_all(struct brood *f, double grace_s)
 			signal_all(f, SIGKILL);
 			f->ended = true;
 		}
-		/* not only by signals: one may have been lost to another */
+		/* polls too: a signal may have merged with another */
 		poll(&p, 1, f->kill_at_s <= 0 || left_s > 0.5 ? 500 :
 			     left_s > 0 ? (int)(left_s * 1e3) + 1 : 50);
 		read_signals(f);
@@ -219,7 +225,7 @@ wait_for_all(struct brood *f, double grace_s)
 }
 
 static enum rt_status
-say_who(const struct brood *f, struct rt_error *err)
+say_who(const struct children *f, struct rt_error *err)
 {
 	if (f->failed < 0 || !f->killed_by) {
 		return RT_OK;
@@ -228,11 +234,11 @@ say_who(const struct brood *f, struct rt_error *err)
 		       "rank %lld was killed by signal %d (%s)%s",
 		       (long long)f->failed, f->killed_by,
 		       strsignal(f->killed_by),
-		       f->n > 1 ? "; the others were told" : "");
+		       f->n > 1 ? "; the others were notified" : "");
 }
 
 static void
-close_news(const struct brood *f)
+close_news(const struct children *f)
 {
 	close(f->news[0]);
 	close(f->news[1]);
@@ -242,7 +248,7 @@ enum rt_status
 rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 	       int *status, struct rt_error *err)
 {
-	struct brood f = { .n = n, .failed = -1 };
+	struct children f = { .n = n, .failed = -1 };
 	double start_s = now_s();
 	pid_t parent = getpid();
 	enum rt_status s;
@@ -271,7 +277,7 @@ rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 		*child = true;
 		*w = (struct rt_world){ rank, n, rank, n, "local", "",
 			f.news[0] };
-		/* a number of a process comes again, but not at this time */
+		/* process ids recur, but not at the same time */
 		snprintf(w->job, sizeof(w->job), "local-%ld-%.6f",
 			 (long)parent, start_s);
 		return RT_OK;

@@ -1,6 +1,6 @@
 /*
- * log.c - what rank 0 writes down of a run: JSON lines for programs, lines
- * for people, event files for TensorBoard.
+ * What rank 0 logs of a run: JSON lines for programs, lines for people, event
+ * files for TensorBoard (tensorboard.c).
  */
 #include "runtime/append.h"
 #include "runtime/train/rank.h"
@@ -11,15 +11,15 @@
 #include <string.h>
 #include <time.h>
 
-/* Back to the first column, and what stands there is gone. */
+/* Returns to the first column and erases the line. */
 #define CLEAR_LINE "\r\033[K"
 
 struct rt_log {
 	struct rt_log_options o;
-	struct rt_append json;	/* where there is o.path */
+	struct rt_append json;	/* open if there is o.path */
 	struct rt_events *events;
-	bool warned[2];		/* of the one and the other */
-	bool open_line;		/* a progress line has no end yet */
+	bool warned[2];		/* of the JSON file, and of the event file */
+	bool open_line;		/* a progress line is not ended yet */
 };
 
 /* ---- what does not work ---- */
@@ -34,7 +34,9 @@ end_line(struct rt_log *l)
 	}
 }
 
-/* A log is not worth a run: said once, of each file. */
+/*
+ * A log that cannot be written does not end a run: one warning for each file.
+ */
 static void
 warn(struct rt_log *l, bool *warned, const struct rt_error *err)
 {
@@ -74,7 +76,7 @@ rt_json_text(FILE *f, const char *s)
 	putc('"', f);
 }
 
-/* JSON has no number that is not finite. */
+/* JSON has no infinities or NaN: they become null. */
 static void
 json_number(FILE *f, const char *name, double v)
 {
@@ -87,25 +89,25 @@ json_number(FILE *f, const char *name, double v)
 	}
 }
 
-/* An object that is written at its end. */
-struct line {
-	FILE *f;	/* NULL: none is wanted, or there is no memory */
+/* A JSON object that is collected in memory and then written at once. */
+struct json_line {
+	FILE *f;	/* NULL: not logged, or out of memory */
 	char *text;
 	size_t n;
 };
 
-/* The stream keeps pointers into *line. */
+/* f points into *line, which must not move. */
 static void
-begin_json(const struct rt_log *l, struct line *line)
+begin_json(const struct rt_log *l, struct json_line *line)
 {
-	*line = (struct line){ NULL, NULL, 0 };
+	*line = (struct json_line){ NULL, NULL, 0 };
 	if (l->o.path) {
 		line->f = open_memstream(&line->text, &line->n);
 	}
 }
 
 static void
-end_json(struct rt_log *l, struct line *line)
+end_json(struct rt_log *l, struct json_line *line)
 {
 	struct rt_error err;
 
@@ -128,7 +130,7 @@ end_json(struct rt_log *l, struct line *line)
 
 /* ---- steps ---- */
 
-/* The first is the loss; the others have names of their own. */
+/* The first result is called `loss`; others have their own names. */
 static const char *
 result_name(const struct rt_plan *p, int64_t i)
 {
@@ -162,7 +164,7 @@ watch_name(const struct rt_plan *p, int64_t i)
 	return "gradient_norm";
 }
 
-/* One number of a step, to wherever numbers go. */
+/* A number of a step, as JSON, the terminal and TensorBoard get it. */
 struct number {
 	const char *name;
 	double v;
@@ -196,7 +198,7 @@ step_numbers(const struct rt_log *l, const struct rt_log_step *s,
 	left = s->step_ms - t->compute - t->coll - t->update - t->data;
 	out[n++] = (struct number){ "step_ms", s->step_ms };
 	out[n++] = (struct number){ "compute_ms", t->compute };
-	out[n++] = (struct number){ "talk_ms", t->coll };
+	out[n++] = (struct number){ "collective_ms", t->coll };
 	out[n++] = (struct number){ "waiting_ms", left > 0 ? left : 0 };
 	out[n++] = (struct number){ "update_ms", t->update };
 	out[n++] = (struct number){ "data_ms", t->data };
@@ -231,7 +233,7 @@ void
 rt_log_step(struct rt_log *l, const struct rt_log_step *s)
 {
 	struct number numbers[MAX_STEP_NUMBERS];
-	struct line line;
+	struct json_line line;
 	int n, i;
 
 	if (!l) {
@@ -270,7 +272,7 @@ rt_log_event(struct rt_log *l, const char *event, const char *say,
 	     const char *more, ...)
 {
 	struct timespec now;
-	struct line line;
+	struct json_line line;
 	va_list ap;
 
 	if (!l) {

@@ -1,7 +1,7 @@
 /*
- * preflight.c - what ranks run on, whether that is alike, and whether one of
- * them is slower than the others, before a long run: all that a device refuses
- * it has refused when it was opened.
+ * The command `preflight`: what the ranks run on, whether it is the same
+ * everywhere, and whether one of them is slower than the others.  What a device
+ * cannot run at all was refused when it was opened.
  */
 #define _GNU_SOURCE	/* gethostname */
 
@@ -12,19 +12,19 @@
 #include <unistd.h>
 
 enum {
-	GPU_BYTES = 256 << 20,	/* of a copy, if the arena has as much */
+	GPU_BYTES = 256 << 20,	/* of a copy, if the arena is large enough */
 	HOST_BYTES = 32 << 20,
 	SMALL_BYTES = 256,
 	WARM = 3, TIMES = 10,
 	SMALL_TIMES = 100,
-	ROUNDS = 5,		/* of the host's work: the best counts */
-	WORK = 100000,		/* of which one waits for the other */
+	ROUNDS = 5,		/* of work on the host; the fastest counts */
+	WORK = 100000,		/* dependent steps of a round */
 	LISTED = 8
 };
-/* So much off the median a rank is slow. */
+/* A rank is slow that takes this part longer than the median. */
 #define OFF 0.1
 
-/* As it travels: 8-byte words. */
+/* Sent from rank to rank as it is: 8-byte words. */
 struct seen {
 	char name[72], host[64], nccl[32], uuid[40];
 	int64_t major, minor, driver, free_bytes, arena_bytes;
@@ -33,8 +33,10 @@ struct seen {
 
 /* ---- one rank ---- */
 
-/* So many copies from one half of the arena to the other, by the GPU's
- * clock: nothing is in there yet. */
+/*
+ * Copies from one half of the arena to the other, timed by the GPU; nothing is
+ * in the arena yet.
+ */
 static enum rt_status
 time_copies(struct rt_device *d, int64_t bytes, int64_t times, double *ms,
 	    struct rt_error *err)
@@ -98,7 +100,7 @@ time_gpu(struct rt_device *d, struct seen *s, struct rt_error *err)
 	return status;
 }
 
-/* Steps that wait for each other: the clock of a core. */
+/* A chain of dependent steps, which measures the clock of a core. */
 static double
 do_work(void)
 {
@@ -113,7 +115,7 @@ do_work(void)
 	return from;
 }
 
-/* The best of some rounds: others may have the core meanwhile. */
+/* The fastest of some rounds: others may use the core meanwhile. */
 static void
 time_host(const struct rt_device *d, struct seen *s)
 {
@@ -196,7 +198,7 @@ show_rank(const struct rt_run *r, int64_t rank, const struct seen *s,
 
 /* ---- all ranks: are they alike? ---- */
 
-/* Each kind of thing as text; "": a rank has none. */
+/* One property of a rank as text; "": it has none. */
 static struct rt_shown
 version_of(const struct seen *s, int kind)
 {
@@ -214,7 +216,7 @@ version_of(const struct seen *s, int kind)
 	return t;
 }
 
-/* Whoever has another one than the first rank. */
+/* Lists ranks that differ from the first rank. */
 static void
 show_differences(const struct seen *all, int64_t n, FILE *out)
 {
@@ -259,26 +261,29 @@ by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* What it takes a rank, in time: of rates that is one over them. */
+/* The time of a rank; of a rate, its inverse. */
 static double
 cost_of(const struct seen *s, bool copies)
 {
 	return !copies ? s->small_us : s->copy_gbs > 0 ? 1 / s->copy_gbs : 0;
 }
 
-/* How many are slow; of an even number the faster middle counts. */
+/*
+ * Prints slow ranks and returns how many; of an even number of ranks the faster
+ * of both middle ones is the median.
+ */
 static int64_t
 show_slow(const struct rt_run *r, const struct seen *all, bool copies,
-	  double *room, FILE *out)
+	  double *costs, FILE *out)
 {
 	int64_t n = r->plan->nranks, i, found = 0;
 	double middle;
 
 	for (i = 0; i < n; i++) {
-		room[i] = cost_of(&all[i], copies);
+		costs[i] = cost_of(&all[i], copies);
 	}
-	qsort(room, (size_t)n, sizeof *room, by_size);
-	middle = room[(n - 1) / 2];
+	qsort(costs, (size_t)n, sizeof *costs, by_size);
+	middle = costs[(n - 1) / 2];
 	for (i = 0; i < n; i++) {
 		double mine = cost_of(&all[i], copies);
 		char who[96];
@@ -304,20 +309,20 @@ static enum rt_status
 show_stragglers(const struct rt_run *r, const struct seen *all, FILE *out,
 		struct rt_error *err)
 {
-	double *room = malloc((size_t)r->plan->nranks * sizeof *room);
+	double *costs = malloc((size_t)r->plan->nranks * sizeof *costs);
 	int64_t found;
 
-	if (!room) {
+	if (!costs) {
 		return rt_no_memory(err, NULL);
 	}
-	found = show_slow(r, all, true, room, out) +
-		show_slow(r, all, false, room, out);
+	found = show_slow(r, all, true, costs, out) +
+		show_slow(r, all, false, costs, out);
 	if (found == 0 && r->plan->nranks > 1) {
 		fprintf(out, "%-10s none: copies and small work take at most "
 			"%.0f%% longer than in the middle of all ranks\n",
 			"slow", OFF * 100);
 	}
-	free(room);
+	free(costs);
 	return RT_OK;
 }
 

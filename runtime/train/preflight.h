@@ -1,6 +1,4 @@
-/*
- * preflight.h - private to preflight*.c.
- */
+/* Private to preflight*.c. */
 #ifndef RT_PREFLIGHT_H
 #define RT_PREFLIGHT_H
 
@@ -9,7 +7,10 @@
 #include "runtime/device/cuda_device.h"
 #include "runtime/train/rank.h"
 
-/* Each kind of group, beside what the target promises; `out` or NULL. */
+/*
+ * Measures each kind of group beside what the target promises; prints to `out`
+ * unless NULL.
+ */
 enum rt_status rt_preflight_links(struct rt_run *r, FILE *out,
 				  struct rt_error *err);
 

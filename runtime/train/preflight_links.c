@@ -1,7 +1,7 @@
 /*
- * preflight_links.c - how fast the groups of a plan reach each other, beside
- * what the plan's target promises.  All groups of a kind talk at once, as
- * they do in a step, and the slowest counts.
+ * Measures the links of the groups of a plan beside what the plan's target
+ * promises.  All groups of a kind run at once, as in a step, and the slowest
+ * counts.
  */
 #include "runtime/train/preflight.h"
 
@@ -11,20 +11,22 @@
 
 #include "runtime/json.h"
 
-/* What is sent, if the arena has as much, by NCCL and by the host; and how
- * often. */
+/*
+ * Bytes to send, if the arena has as many, by NCCL and through the host; and
+ * how often.
+ */
 enum { BY_NCCL = 64 << 20, BY_HOST = 8 << 20, WARM = 2, TIMES = 5 };
-/* Below that part of what was promised something is wrong. */
+/* Less than this part of the promised bandwidth is reported. */
 #define LITTLE 0.7
 
 /* ---- what the target promises ---- */
 
-/* Of an all-reduce on an axis; NaN: nothing is said. */
+/* An all-reduce on an axis; NaN: nothing is promised. */
 struct promise {
 	double gbs, us;
 };
 
-/* The number of that axis in an object whose key was read. */
+/* Reads the number of that axis out of an object. */
 static double
 number_of(struct rt_json *j, const char *axis)
 {
@@ -50,7 +52,7 @@ number_of(struct rt_json *j, const char *axis)
 	return v;
 }
 
-/* In "plan", "link_gbs" and "link_us" of plan.json. */
+/* Reads "link_gbs" and "link_us" in "plan" of plan.json. */
 static void
 read_plan(struct rt_json *j, const char *axis, struct promise *out)
 {
@@ -130,15 +132,15 @@ has_nccl(const struct rt_run *r)
 
 /* "dp+tp" */
 static void
-axes_text(const struct rt_plan *p, int64_t axes, char *out, size_t room)
+axes_text(const struct rt_plan *p, int64_t axes, char *out, size_t capacity)
 {
 	size_t n = 0;
 	int64_t a;
 
 	out[0] = '\0';
-	for (a = 1; a < p->naxes && n < room; a++) {
+	for (a = 1; a < p->naxes && n < capacity; a++) {
 		if (axes >> a & 1 && a != p->time) {
-			n += (size_t)snprintf(out + n, room - n, "%s%s",
+			n += (size_t)snprintf(out + n, capacity - n, "%s%s",
 					      n ? "+" : "", p->axes[a].name);
 		}
 	}
@@ -163,7 +165,7 @@ reduce_by_nccl(struct rt_run *r, const struct rt_nccl_comm *c, int64_t bytes,
 			       : status;
 }
 
-/* What the plan's own talks would do without NCCL. */
+/* An all-reduce as the plan's collectives run without NCCL. */
 static enum rt_status
 reduce_by_host(struct rt_run *r, const struct rt_group *g, int64_t bytes,
 	       struct rt_error *err)
@@ -215,9 +217,9 @@ time_group(struct rt_run *r, const struct rt_group *g, int64_t bytes,
 	return status;
 }
 
-/* ---- and said ---- */
+/* ---- printing ---- */
 
-/* Of all groups of the kind; and a rank of that one. */
+/* The slowest of all groups of the kind, and a rank of it. */
 static enum rt_status
 find_slowest(struct rt_run *r, double *ms, int64_t *rank,
 	     struct rt_error *err)
@@ -241,10 +243,10 @@ find_slowest(struct rt_run *r, double *ms, int64_t *rank,
 	return status;
 }
 
-/* What a link of a ring carries: each sends 2 (n - 1) / n of it. */
+/* A ring sends 2 (n - 1) / n of the bytes over each link. */
 static void
-say(const struct rt_run *r, const struct rt_group *g, double bytes, double ms,
-    int64_t rank, FILE *out)
+print_link(const struct rt_run *r, const struct rt_group *g, double bytes,
+	   double ms, int64_t rank, FILE *out)
 {
 	double n = (double)g->n, promised = promised_ms(r->plan, g, bytes);
 	char name[96], who[96];
@@ -254,7 +256,7 @@ say(const struct rt_run *r, const struct rt_group *g, double bytes, double ms,
 	fprintf(out, "%-10s %lld ranks, %.1f MiB all-reduced in %.3f ms: %.1f "
 		"GB/s of each link", name, (long long)g->n,
 		bytes / (1 << 20), ms, 2 * bytes * (n - 1) / n / ms * 1e-6);
-	/* emulated GPUs, and those that share one, have no links */
+	/* emulated GPUs, and ranks that share a GPU, have no links */
 	if (r->device->on != RT_ON_CPU && !has_nccl(r)) {
 		fprintf(out, ", by this host's memory\n");
 		return;
@@ -298,7 +300,7 @@ show_group(struct rt_run *r, int64_t axes, FILE *out, struct rt_error *err)
 		status = find_slowest(r, &ms, &rank, err);
 	}
 	if (status == RT_OK && out) {
-		say(r, g, (double)bytes, ms, rank, out);
+		print_link(r, g, (double)bytes, ms, rank, out);
 	}
 	return status;
 }
@@ -313,7 +315,7 @@ rt_preflight_links(struct rt_run *r, FILE *out, struct rt_error *err)
 		return RT_OK;
 	}
 	if (r->device->on == RT_ON_CUDA && !has_nccl(r) && out) {
-		fprintf(out, "%-10s %s\n", "talks", RT_GPU_SHARED);
+		fprintf(out, "%-10s %s\n", "links", RT_GPU_SHARED);
 	}
 	for (i = 0; i < r->plan->ngroups && status == RT_OK; i++) {
 		status = show_group(r, r->plan->groups[i], out, err);

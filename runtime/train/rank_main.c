@@ -1,8 +1,7 @@
 /*
- * rank_main.c - the program of every rank: one plan, compiled in.
- *
- * Nothing is written before it is sure that this is the right machine, that
- * all ranks are there, and that what they need fits into memory.
+ * main() of every rank: one plan, compiled in.  Nothing is written to disk
+ * before it is known that this is the right machine, that all ranks have
+ * joined, and that what they need fits into memory.
  */
 #define _GNU_SOURCE	/* sigaction */
 
@@ -14,13 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* From the death of one rank until the others are killed. */
+/* Time from the death of one rank until the others are killed. */
 #define GRACE_S 8.0
-/* A terminal's signal comes twice where the one who started us passes it on. */
+/* A signal of the terminal comes twice if the launcher forwards it too. */
 #define SAME_SIGNAL_MS 500
 
-/* What a signal handler may touch: who told us to end, and when. */
-static volatile sig_atomic_t told;
+/* Written by the signal handler: the first signal, and when it came. */
+static volatile sig_atomic_t signalled;
 static volatile int64_t reported_ms;
 
 static void
@@ -31,24 +30,25 @@ on_signal(int number)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-	if (told && ms - reported_ms > SAME_SIGNAL_MS) {
+	if (signalled && ms - reported_ms > SAME_SIGNAL_MS) {
 		_exit(128 + number);
 	}
-	if (!told) {
+	if (!signalled) {
 		reported_ms = ms;
-		told = number;
+		signalled = number;
 	}
 }
 
 /*
- * Who no longer reads what a run prints does not end it, and a file that may
- * not grow is an error of the call that wrote.  Batch systems warn with any of
- * the others (Slurm's --signal).  nohup has SIGHUP ignored, and so it stays; a
- * shell ignores SIGINT and SIGQUIT for what runs in the background, and those
- * who send one on purpose mean it.
+ * SIGPIPE and SIGXFSZ are ignored, so that a reader that went away does not end
+ * a run, and a file that may not grow is an error of the write.  Batch systems
+ * warn by any of the others (--signal of Slurm).  SIGHUP, SIGUSR1 and SIGUSR2
+ * stay ignored if they were, as under nohup; SIGINT and SIGQUIT do not,
+ * although a shell ignores them for background jobs: whoever sends one to such
+ * a job means it.
  */
 static void
-take_signals(bool handle)
+handle_signals(bool handle)
 {
 	static const int warnings[] = { SIGHUP, SIGUSR1, SIGUSR2 };
 	struct sigaction a = { .sa_flags = SA_RESTART }, before;
@@ -83,7 +83,7 @@ wrote_all(void)
 	return fflush(stdout) == 0 && !ferror(stdout);
 }
 
-/* ---- is this the right place? ---- */
+/* ---- checks ---- */
 
 static enum rt_status
 check_abi(const struct rt_plan *p, struct rt_error *err)
@@ -119,7 +119,7 @@ check_world(const struct rt_plan *p, const struct rt_world *w,
 		       (long long)p->nranks, (long long)w->size);
 }
 
-/* What the ranks from .. to - 1, of this host, need together. */
+/* Checks the memory that ranks from .. to - 1, all of this host, need. */
 static enum rt_status
 check_memory(const struct rt_plan *p, const struct rt_machine *m,
 	     int64_t from, int64_t to, struct rt_error *err)
@@ -141,7 +141,10 @@ check_memory(const struct rt_plan *p, const struct rt_machine *m,
 
 /* ---- a rank ---- */
 
-/* A plan that was made to train computes more than sampling looks at. */
+/*
+ * A plan that was compiled to train computes a whole microbatch of sequences
+ * for each token that is sampled.
+ */
 static void
 note_sequences(const struct rt_run *r)
 {
@@ -160,7 +163,7 @@ run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 {
 	switch ((enum rt_command)o->command) {
 	case RT_TRAIN:
-		return rt_train(r, o, &told, stdout, err);
+		return rt_train(r, o, &signalled, stdout, err);
 	case RT_BENCH:
 		return rt_bench(r, o->steps, o->json, stdout, err);
 	case RT_VERIFY:
@@ -190,7 +193,7 @@ start_workers(struct rt_workers **out, const struct rt_plan *p,
 	return rt_workers_start(out, &wo, err);
 }
 
-/* The option, or the variable, or what fits where the ranks are. */
+/* The transport by option, else by variable, else what fits. */
 static enum rt_status
 choose_via(const struct rt_options *o, enum rt_via *via, struct rt_error *err)
 {
@@ -234,13 +237,14 @@ device_options(const struct rt_options *o, struct rt_device_options *out,
 			  "(never) or 1 (always)", rt_show_name(s).text);
 }
 
-/* All that a rank does; whoever fails tells the others why. */
+/* Runs the command on this rank; on failure the other ranks get the reason. */
 static enum rt_status
 run_rank(const struct rt_plan *p, const struct rt_world *w,
 	 const struct rt_options *o, const struct rt_machine *m,
 	 struct rt_error *err)
 {
-	struct rt_comm_options co = { .plan = p, .world = *w, .told = &told,
+	struct rt_comm_options co = { .plan = p, .world = *w,
+		.told = &signalled,
 		.timeout_s = o->timeout_s, .report_fd = STDERR_FILENO,
 		.variables = { get_variable, NULL } };
 	struct rt_device_options dopt;
@@ -264,8 +268,8 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 	if (status != RT_OK) {
 		return status;
 	}
-	/* from here on there are steps to finish */
-	take_signals(o->command == RT_TRAIN);
+	/* from here on a signal ends the run after the current step */
+	handle_signals(o->command == RT_TRAIN);
 	status = start_workers(&workers, p, w, o, m, err);
 	if (status == RT_OK) {
 		status = rt_device_open(&device, on, p, w->rank, comm, workers,
@@ -312,7 +316,7 @@ be_rank(const struct rt_plan *p, const struct rt_world *w,
 {
 	struct rt_error err = { .status = RT_OK };
 
-	take_signals(false);
+	handle_signals(false);
 	return run_rank(p, w, o, m, &err) == RT_OK ? EXIT_SUCCESS
 						    : say_rank(p, w->rank,
 							       &err);
@@ -321,13 +325,13 @@ be_rank(const struct rt_plan *p, const struct rt_world *w,
 /* ---- all ranks ---- */
 
 static int
-say(const struct rt_error *err, int status)
+report_error(const struct rt_error *err, int status)
 {
 	fprintf(stderr, "rank: %s\n", err->message);
 	return status;
 }
 
-/* Forks them; a child comes back to be a rank. */
+/* Forks all ranks; each child returns, to run as its rank. */
 static int
 start_all(const struct rt_plan *p, struct rt_world *w,
 	  const struct rt_options *o, const struct rt_machine *m)
@@ -342,26 +346,26 @@ start_all(const struct rt_plan *p, struct rt_world *w,
 		rt_fail(&err, RT_RANGE, RT_NOWHERE, "--local starts all "
 			"ranks, and %s has started %lld already: leave it out",
 			w->how, (long long)w->size);
-		return say(&err, EXIT_FAILURE);
+		return report_error(&err, EXIT_FAILURE);
 	}
 	if (choose_via(o, &via, &err) != RT_OK) {
-		return say(&err, EXIT_FAILURE);
+		return report_error(&err, EXIT_FAILURE);
 	}
 	if (via == RT_VIA_MPI || via == RT_VIA_TCP) {
 		rt_fail(&err, RT_RANGE, RT_NOWHERE, "ranks that --local "
 			"starts talk by shared memory: leave out --transport "
 			"and LLMC_TRANSPORT, or start them with mpirun, "
 			"torchrun or srun");
-		return say(&err, EXIT_FAILURE);
+		return report_error(&err, EXIT_FAILURE);
 	}
 	if (rt_device_choose(p, o->device, &on, &err) != RT_OK ||
 	    (on != RT_ON_CUDA &&
 	     check_memory(p, m, 0, p->nranks, &err) != RT_OK)) {
-		return say(&err, EXIT_FAILURE);
+		return report_error(&err, EXIT_FAILURE);
 	}
 	if (rt_local_start(p->nranks, GRACE_S, w, &child, &status, &err) !=
 	    RT_OK) {
-		return say(&err, EXIT_FAILURE);
+		return report_error(&err, EXIT_FAILURE);
 	}
 	return child ? be_rank(p, w, o, m) : status;
 }
@@ -378,13 +382,13 @@ run(const struct rt_plan *p, const struct rt_options *o)
 	if (check_abi(p, &err) != RT_OK || rt_cpu_check(p, &err) != RT_OK ||
 	    rt_device_choose(p, o->device, &on, &err) != RT_OK ||
 	    rt_world_find(&w, get_variable, NULL, &err) != RT_OK) {
-		return say(&err, EXIT_FAILURE);
+		return report_error(&err, EXIT_FAILURE);
 	}
 	if (on == RT_ON_CUDA && rt_gpu_probe(p, o->local ? p->nranks
 				: w.local_size, getenv("LLMC_LIBCUDA"),
 				&err) != RT_OK) {
-		/* once a host, not once a rank */
-		return w.local_rank == 0 ? say(&err, EXIT_FAILURE)
+		/* one message a host, not one a rank */
+		return w.local_rank == 0 ? report_error(&err, EXIT_FAILURE)
 					 : EXIT_FAILURE;
 	}
 	rt_machine_look(&m);
@@ -397,7 +401,7 @@ run(const struct rt_plan *p, const struct rt_options *o)
 	     check_memory(p, &m, from < 0 ? 0 : from,
 			  from + w.local_size < p->nranks ?
 			  from + w.local_size : p->nranks, &err) != RT_OK)) {
-		return w.local_rank == 0 ? say(&err, EXIT_FAILURE)
+		return w.local_rank == 0 ? report_error(&err, EXIT_FAILURE)
 					 : EXIT_FAILURE;
 	}
 	return be_rank(p, &w, o, &m);
@@ -409,7 +413,7 @@ inspect(const struct rt_plan *p, const struct rt_options *o)
 	struct rt_error err = { .status = RT_OK };
 
 	if (check_abi(p, &err) != RT_OK) {
-		return say(&err, EXIT_FAILURE);
+		return report_error(&err, EXIT_FAILURE);
 	}
 	if (o->json || o->llp) {
 		fputs(o->json ? p->json : p->llp, stdout);
@@ -427,11 +431,11 @@ main(int argc, char **argv)
 	struct rt_options o;
 	int status = EXIT_SUCCESS;
 
-	/* who started us may not care how its children end; we do */
+	/* the launcher may have SIGCHLD ignored, but this process waits */
 	signal(SIGCHLD, SIG_DFL);
 	if (rt_options_read(&o, argc, argv, &err) != RT_OK ||
 	    rt_options_settle(&o, p, &err) != RT_OK) {
-		say(&err, 2);
+		report_error(&err, 2);
 		rt_options_release(&o);
 		return 2;
 	}
@@ -449,7 +453,7 @@ main(int argc, char **argv)
 	if (!wrote_all() && status == EXIT_SUCCESS) {
 		rt_fail(&err, RT_IO, RT_NOWHERE,
 			"standard output cannot be written");
-		status = say(&err, EXIT_FAILURE);
+		status = report_error(&err, EXIT_FAILURE);
 	}
 	return status;
 }

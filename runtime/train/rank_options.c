@@ -1,6 +1,5 @@
 /*
- * rank_options.c - every option of a plan's program, and the only place that
- * knows them: the parser and the help read one table.
+ * All options of a plan's program: the parser and the help read the same table.
  */
 #include "runtime/train/rank.h"
 
@@ -21,13 +20,15 @@ enum kind { FLAG, INT, NUM, TEXT, MAYBE, LIST, WORD };
 #define E RT_EVAL
 #define RUNS (T | B | V | S | P | E)
 
-static const struct row {
+static const struct option_row {
 	const char *name;
-	int64_t commands;	/* 0: without one too */
+	/* commands that accept it; 0: also without one */
+	int64_t commands;
 	enum kind kind;
-	size_t at, text;	/* text: of MAYBE */
+	size_t at, text;	/* text: the value of a MAYBE */
 	double least, most;
-	const char *arg;	/* WORD: the words */
+	/* placeholder in the help; of a WORD the words */
+	const char *arg;
 	const char *help;
 } rows[] = {
 #define AT(m) offsetof(struct rt_options, m)
@@ -46,7 +47,7 @@ static const struct row {
 	{ "no-graph", RUNS, FLAG, AT(no_graph), 0, 0, 0, "",
 	  "of a GPU: call each kernel of each step, keep no graph of them" },
 	{ "transport", RUNS, WORD, AT(transport), 0, 0, 0, "auto|shm|mpi|tcp",
-	  "how ranks talk: by shared memory, MPI or TCP (default: "
+	  "how ranks communicate: by shared memory, MPI or TCP (default: "
 	  "LLMC_TRANSPORT, or auto: TCP or MPI, as who started them has it, "
 	  "if they are on several hosts)" },
 	{ "timeout", RUNS, NUM, AT(timeout_s), 0, 0.1, 1e6, "S",
@@ -102,18 +103,18 @@ static const struct row {
 
 #define NROWS (sizeof rows / sizeof *rows)
 
-static const struct command {
+static const struct command_word {
 	const char *name;
 	int64_t bit;
 	const char *help;
 } commands[] = {
-	{ "train", T, "trains, and saves what it learnt" },
+	{ "train", T, "trains, and saves checkpoints" },
 	{ "bench", B, "measures steps beside what was predicted" },
-	{ "inspect", I, "says what is in this program" },
+	{ "inspect", I, "shows what is in this program" },
 	{ "verify", V, "runs the first step twice and compares all ranks" },
-	{ "eval", E, "says the loss of a checkpoint, or of weights, on data" },
+	{ "eval", E, "prints the loss of a checkpoint, or of weights" },
 	{ "sample", S, "continues a text" },
-	{ "preflight", P, "says what ranks run on, and how fast they talk" },
+	{ "preflight", P, "shows what ranks run on, and how fast links are" },
 };
 
 #define NCOMMANDS (sizeof commands / sizeof *commands)
@@ -127,7 +128,7 @@ least3(size_t a, size_t b, size_t c)
 	return a < c ? a : c;
 }
 
-/* Letters to insert, drop or replace. */
+/* Edit distance. */
 static size_t
 distance(const char *a, const char *b)
 {
@@ -174,7 +175,7 @@ nearest(const char *name, bool command)
 
 /* ---- reading ---- */
 
-struct reader {
+struct option_reader {
 	struct rt_options *o;
 	char *const *argv;
 	int argc, at;
@@ -184,7 +185,7 @@ struct reader {
 #define WRONG(r, ...) rt_fail((r)->err, RT_RANGE, RT_NOWHERE, __VA_ARGS__)
 
 static const char *
-next_word(struct reader *r)
+next_word(struct option_reader *r)
 {
 	if (r->at < r->argc && strncmp(r->argv[r->at], "--", 2) != 0) {
 		return r->argv[r->at++];
@@ -193,7 +194,7 @@ next_word(struct reader *r)
 }
 
 static enum rt_status
-read_number(struct reader *r, const struct row *w, const char *s)
+read_number(struct option_reader *r, const struct option_row *w, const char *s)
 {
 	int digits = w->kind == INT ? 0 : 1;
 	char *end;
@@ -235,9 +236,10 @@ is_word(const char *words, const char *s)
 }
 
 static enum rt_status
-read_list(struct reader *r, const struct row *w, const char *first)
+read_list(struct option_reader *r, const struct option_row *w,
+	  const char *first)
 {
-	struct rt_list *l = (void *)((char *)r->o + w->at);
+	struct rt_paths *l = (void *)((char *)r->o + w->at);
 	const char *s;
 
 	if (!l->at) {
@@ -253,7 +255,7 @@ read_list(struct reader *r, const struct row *w, const char *first)
 }
 
 static enum rt_status
-read_value(struct reader *r, const struct row *w, const char *s)
+read_value(struct option_reader *r, const struct option_row *w, const char *s)
 {
 	void *to = (char *)r->o + w->at;
 
@@ -284,9 +286,9 @@ read_value(struct reader *r, const struct row *w, const char *s)
 	return RT_OK;
 }
 
-/* "--name", "--name=value"; `s` is behind the dashes. */
+/* Reads "--name" or "--name=value"; `s` comes after the dashes. */
 static enum rt_status
-read_option(struct reader *r, const char *s)
+read_option(struct option_reader *r, const char *s)
 {
 	size_t n = strcspn(s, "="), i;
 
@@ -312,7 +314,7 @@ read_option(struct reader *r, const char *s)
 }
 
 static enum rt_status
-read_command(struct reader *r, const char *s)
+read_command(struct option_reader *r, const char *s)
 {
 	size_t i;
 
@@ -326,9 +328,9 @@ read_command(struct reader *r, const char *s)
 		     "lists all", rt_show_name(s).text, nearest(s, true));
 }
 
-/* What only together is wrong. */
+/* Checks combinations of options. */
 static enum rt_status
-check(struct reader *r)
+check(struct option_reader *r)
 {
 	struct rt_options *o = r->o;
 
@@ -407,7 +409,7 @@ enum rt_status
 rt_options_read(struct rt_options *o, int argc, char *const *argv,
 		struct rt_error *err)
 {
-	struct reader r = { o, argv, argc, 1, err };
+	struct option_reader r = { o, argv, argc, 1, err };
 	enum rt_status status = RT_OK;
 
 	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
@@ -441,7 +443,7 @@ rt_options_release(struct rt_options *o)
 
 /* ---- help ---- */
 
-/* From column `at` on, broken between words. */
+/* Prints s from column `at` on, wrapped between words. */
 static void
 fold(FILE *out, const char *s, int at)
 {
@@ -467,7 +469,7 @@ fold(FILE *out, const char *s, int at)
 #define HELP_AT 26
 
 static void
-help_of(FILE *out, const struct row *w)
+help_of(FILE *out, const struct option_row *w)
 {
 	bool maybe = w->kind == MAYBE;
 	int n = fprintf(out, "  --%s%s%s%s%s", w->name,

@@ -1,10 +1,10 @@
 /*
- * rank_verify.c - is what the ranks have after the first step what it must be?
+ * The command `verify`: is the state of the ranks after the first step correct?
  *
- * The step is run twice from the same start: all bits must be the same.
- * Where several ranks have the same elements of a weight or of a state of
- * the optimizer, they must have the same bits.  And the loss is a number.
- * What it must be but for rounding, rank_verify_whole.c says.
+ * The step runs twice from the same start, and all bits must be equal.  Ranks
+ * that hold the same elements of a weight or of an optimizer state must have
+ * the same bits.  The loss must be finite.  Then rank_verify_whole.c compares
+ * with the unsplit program.
  */
 #include "runtime/train/rank.h"
 
@@ -12,16 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums over the bytes of each hold, of each rank: [rank][hold]. */
-struct sums {
+/* Checksums of each hold of each rank: [rank][hold]. */
+struct hold_sums {
 	uint64_t *at;
-	int64_t nholds;		/* of the program that has most */
+	int64_t nholds;		/* of the program with most holds */
 };
 
 struct verify {
 	struct rt_run *r;
 	const struct rt_options *o;
-	struct sums once, again;
+	struct hold_sums once, again;
 	int64_t *hold_of;	/* [program][tensor], or -1 */
 	int64_t compared;
 };
@@ -39,7 +39,7 @@ bytes_of(const struct rt_run *r, const struct rt_hold *h)
 	return n;
 }
 
-/* Any one bit that differs, or a word at another place, changes it. */
+/* Any single bit that differs, or words that are exchanged, change it. */
 static uint64_t
 sum_more(uint64_t sum, const char *at, int64_t bytes)
 {
@@ -91,7 +91,7 @@ own_sums(const struct rt_run *r, uint64_t *own, struct rt_error *err)
 }
 
 static enum rt_status
-take_sums(const struct rt_run *r, struct sums *s, struct rt_error *err)
+take_sums(const struct rt_run *r, struct hold_sums *s, struct rt_error *err)
 {
 	const struct rt_plan *p = r->plan;
 	enum rt_status status;
@@ -114,11 +114,11 @@ take_sums(const struct rt_run *r, struct sums *s, struct rt_error *err)
 }
 
 static enum rt_status
-first_step(struct verify *v, struct rt_outcome *c, struct sums *s,
+first_step(struct verify *v, struct rt_outcome *c, struct hold_sums *s,
 	   struct rt_error *err)
 {
 	struct rt_progress p;
-	enum rt_status status = rt_begin(v->r, v->o, &p, err);
+	enum rt_status status = rt_load_initial(v->r, v->o, &p, err);
 
 	if (status == RT_OK) {
 		status = rt_run_step(v->r, 1, NULL, true, false, c, err);
@@ -179,7 +179,7 @@ same_place(const struct rt_plan *p, const struct rt_hold *a, int64_t rank_a,
 	return true;
 }
 
-/* With the lowest rank that has the same of it. */
+/* Compares a hold with that of the lowest rank that has the same elements. */
 static enum rt_status
 compare_hold(struct verify *v, int64_t rank, int64_t hold,
 	     struct rt_error *err)

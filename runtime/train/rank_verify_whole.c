@@ -1,15 +1,15 @@
 /*
- * rank_verify_whole.c - does the split program compute what the unsplit one
- * does?
+ * Does the split program compute what the unsplit one does?
  *
- * Rank 0 runs the same step as one rank's program, in an arena of its own;
- * then each tensor goes to all ranks, and each looks at its own pieces.
+ * Rank 0 runs the same step with the program of one rank, in an arena of its
+ * own; then each tensor is broadcast, and each rank compares its pieces.
  *
- * Both round differently, so what is compared must not blow that up.  First
- * moments are gradients times a constant: they are compared as they are,
- * second ones as squares.  AdamW's first step is the learning rate times the
- * sign of the gradient, so of a gradient that is rounding alone the weight is
- * anything: weights are compared where the sign is sure.
+ * The two round differently, so what is compared must not amplify rounding.
+ * First moments are gradients times a constant and are compared as they are,
+ * second moments as squares.  The first step of AdamW is the learning rate
+ * times the sign of the gradient: where the gradient is rounding error alone,
+ * the weight is arbitrary.  So weights are compared only where the sign is
+ * certain.
  */
 #include "runtime/train/rank.h"
 #include "runtime/data/tensor_store.h"
@@ -20,24 +20,30 @@
 #include <unistd.h>
 
 /*
- * A gradient that is 0 but for rounding, as that of a bias of keys, has the
- * error of what it is made of: it is measured by this part of the largest of
- * all gradients, if that is more than its own.
+ * A gradient that is 0 up to rounding, such as that of the bias of keys, has
+ * the error of its terms.  So errors are relative to the largest element of the
+ * tensor or, if that is more, to this part of the largest element of all
+ * gradients.
  */
-#define FLOOR 1e-2
+#define SMALLEST_SCALE 1e-2
 
-/* So often rank 0 tells the others that it is at work. */
+/* Interval at which rank 0 shows the others that it is alive. */
 #define PULSE_MS 1000
 
-/* What is rounding. */
+/* Differences up to these bounds are rounding. */
 struct bounds {
-	double number;		/* of the loss and the norm */
-	/* of an element, as a part of the largest; bf16's adds up by layer */
+	/* relative, of the loss and the gradient norm */
+	double number;
+	/*
+	 * of an element, relative to the largest one; in bf16, errors add up
+	 * over layers
+	 */
 	double off;
 	/*
-	 * A gradient has a sign if it is so many times what may be its error.
-	 * A weight then moves by lr at most more or less, by lr / (4 * sure)
-	 * where that is many: worst for a gradient as small as AdamW's eps.
+	 * The sign of a gradient is certain if the gradient is so many times
+	 * its possible error.  The weight then moves by lr more or less at
+	 * most, or by lr / (4 * sure) where that factor is large: the worst
+	 * case is a gradient as small as eps of AdamW.
 	 */
 	double sure;
 };
@@ -49,35 +55,39 @@ enum kind { GRADIENTS, SQUARES, WEIGHTS, NKINDS };
 
 static const struct {
 	const char *name;
-	double times;		/* the bound; of squares see compare_tensor */
+	/* factor of the bound; of squares see compare_tensor() */
+	double times;
 } kinds[NKINDS] = {
 	{ "gradients", 1 }, { "their squares", 3 }, { "weights", 1 }
 };
 
-/* The worst of a kind on a rank; words, to be added up. */
+/* The largest difference of a kind on a rank, as words that ranks add up. */
 struct found {
-	double off;		/* over the scale */
+	double off;		/* difference, relative to the scale */
 	double here, whole;
-	int64_t tensor, at;	/* element of the whole tensor */
+	int64_t tensor, at;	/* index of the element in the whole tensor */
 };
 
-struct whole {
+struct unsplit {
 	struct rt_run *r;
-	const struct rt_plan *plan;	/* the unsplit one */
+	const struct rt_plan *plan;	/* the unsplit plan */
 	const struct bounds *bounds;
 	/* on rank 0 */
 	struct rt_comm *comm;
 	struct rt_device device;
 	struct rt_run *run;
-	double reported_ms;		/* when the others heard of it */
-	/* by tensor of the plan: the largest element */
+	/* when rank 0 last showed that it is alive */
+	double reported_ms;
+	/* by tensor of the plan: its largest element */
 	double *most;
 	double most_of[NKINDS];
-	/* a tensor each, where no arena that the host reaches has it: two of
-	 * the unsplit plan's, and this rank's part */
-	char *room[3];
+	/*
+	 * buffers of a tensor each, if the host cannot read the arenas: two for
+	 * the unsplit plan, one for what this rank holds
+	 */
+	char *buffer[3];
 	struct found *found;	/* [rank][kind] */
-	int64_t counts[2];	/* weights' elements: compared, all */
+	int64_t counts[2];	/* elements of weights: compared, all */
 };
 
 /* ---- tensors ---- */
@@ -90,7 +100,7 @@ ends(const char *s, const char *with)
 	return n >= m && strcmp(s + n - m, with) == 0;
 }
 
-/* SGD's momentum is, after one step, the gradient. */
+/* The momentum of SGD is the gradient after one step. */
 static enum kind
 kind_of(const struct rt_tensor *t)
 {
@@ -113,7 +123,7 @@ bytes_of(const struct rt_tensor *t)
 	return elems_of(t) * rt_elem_bytes((enum rt_elem)t->elem);
 }
 
-/* The first moments of a weight; -1: it has none. */
+/* The tensor of the first moments of a weight; -1: none. */
 static int64_t
 moments_of(const struct rt_plan *p, const struct rt_tensor *t)
 {
@@ -147,7 +157,7 @@ hold_of(const struct rt_plan *p, const struct rt_program *g, int64_t tensor)
 	return NULL;
 }
 
-/* Both plans are of one model; what does not match is our own fault. */
+/* Both plans come from one model: a difference is a bug of the compiler. */
 static enum rt_status
 check_tables(const struct rt_plan *p, const struct rt_plan *w,
 	     struct rt_error *err)
@@ -177,11 +187,11 @@ check_tables(const struct rt_plan *p, const struct rt_plan *w,
 
 /* ---- rank 0 runs it ---- */
 
-/* Who waits does so for this long at most, not for a whole step. */
+/* Others wait for this long at most, not for a whole step. */
 static enum rt_status
 pulse(void *user, struct rt_error *err)
 {
-	struct whole *w = user;
+	struct unsplit *w = user;
 	double now_ms = rt_now_ms();
 	int64_t more = 1;
 
@@ -193,7 +203,7 @@ pulse(void *user, struct rt_error *err)
 }
 
 static enum rt_status
-open_whole(struct whole *w, struct rt_error *err)
+open_whole(struct unsplit *w, struct rt_error *err)
 {
 	struct rt_comm_options o = { .plan = w->plan,
 		.world = { .size = 1, .local_size = 1, .how = "alone" },
@@ -221,7 +231,7 @@ open_whole(struct whole *w, struct rt_error *err)
 }
 
 static enum rt_status
-run_on_rank_0(struct whole *w, const struct rt_options *o, int64_t step,
+run_on_rank_0(struct unsplit *w, const struct rt_options *o, int64_t step,
 	      struct rt_outcome *c, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
@@ -231,19 +241,19 @@ run_on_rank_0(struct whole *w, const struct rt_options *o, int64_t step,
 		status = open_whole(w, err);
 	}
 	if (status == RT_OK && step == 1) {
-		status = rt_begin(w->run, o, &p, err);
+		status = rt_load_initial(w->run, o, &p, err);
 	}
 	return status == RT_OK ? rt_run_step(w->run, step, NULL, true, false,
 					     c, err) : status;
 }
 
-/* A step of it; all ranks have its numbers then. */
+/* Runs a step of the unsplit program on rank 0, and broadcasts its numbers. */
 static enum rt_status
-run_whole(struct whole *w, const struct rt_options *o, int64_t step,
+run_whole(struct unsplit *w, const struct rt_options *o, int64_t step,
 	  struct rt_outcome *c, struct rt_error *err)
 {
 	struct rt_store store = rt_run_store(w->r);
-	enum rt_status status = RT_OK, told;
+	enum rt_status status = RT_OK, status_of_others;
 	struct rt_error other;
 	int64_t more = 0;
 
@@ -253,13 +263,14 @@ run_whole(struct whole *w, const struct rt_options *o, int64_t step,
 		status = run_on_rank_0(w, o, step, c, err);
 	}
 	do {
-		told = rt_comm_spread(w->r->comm, 0, &more, sizeof more,
-				      status == RT_OK ? err : &other);
-	} while (told == RT_OK && more);
-	if (told != RT_OK) {
-		return status == RT_OK ? told : status;
+		status_of_others = rt_comm_spread(w->r->comm, 0, &more, sizeof
+						  more, status == RT_OK ? err :
+						  &other);
+	} while (status_of_others == RT_OK && more);
+	if (status_of_others != RT_OK) {
+		return status == RT_OK ? status_of_others : status;
 	}
-	status = rt_store_agree(&store, status, err);
+	status = rt_store_agree_status(&store, status, err);
 	return status == RT_OK ? rt_comm_spread(w->r->comm, 0, c, sizeof *c,
 						err) : status;
 }
@@ -275,7 +286,7 @@ apart(double a, double b)
 }
 
 static enum rt_status
-compare_numbers(const struct whole *w, int64_t step,
+compare_numbers(const struct unsplit *w, int64_t step,
 		const struct rt_outcome *a, const struct rt_outcome *b,
 		double *off, struct rt_error *err)
 {
@@ -300,18 +311,18 @@ compare_numbers(const struct whole *w, int64_t step,
 
 /* ---- tensors of rank 0, on all ranks ---- */
 
-/* As rank 0 has it. */
+/* On rank 0: a tensor of the unsplit program. */
 static enum rt_status
-view_whole(struct whole *w, int64_t i, char *room, const char **at,
+view_whole(struct unsplit *w, int64_t i, char *buffer, const char **at,
 	   struct rt_error *err)
 {
 	return rt_device_view(&w->device,
 			      hold_of(w->plan, w->plan->programs, i)->offset,
-			      bytes_of(&w->plan->tensors[i]), room, at, err);
+			      bytes_of(&w->plan->tensors[i]), buffer, at, err);
 }
 
 static enum rt_status
-find_most(struct whole *w, struct rt_error *err)
+find_most(struct unsplit *w, struct rt_error *err)
 {
 	const struct rt_plan *p = w->plan;
 	enum rt_status status = RT_OK;
@@ -321,10 +332,10 @@ find_most(struct whole *w, struct rt_error *err)
 		const struct rt_tensor *t = &p->tensors[i];
 		const char *at;
 
-		status = view_whole(w, i, w->room[0], &at, err);
+		status = view_whole(w, i, w->buffer[0], &at, err);
 		for (k = elems_of(t); k-- > 0 && status == RT_OK; ) {
 			w->most[i] = fmax(w->most[i],
-					  fabs(rt_number(at, t->elem, k)));
+					  fabs(rt_elem_number(at, t->elem, k)));
 		}
 	}
 	if (status == RT_OK) {
@@ -339,34 +350,35 @@ find_most(struct whole *w, struct rt_error *err)
 	return status;
 }
 
-/* What counts as its largest element. */
+/* What errors of a tensor are relative to. */
 static double
-scale_of(const struct whole *w, int64_t tensor)
+scale_of(const struct unsplit *w, int64_t tensor)
 {
 	enum kind kind = kind_of(&w->plan->tensors[tensor]);
-	double floor = kind == SQUARES ? FLOOR * FLOOR : FLOOR;
+	double smallest = kind == SQUARES ? SMALLEST_SCALE * SMALLEST_SCALE :
+		SMALLEST_SCALE;
 
-	return fmax(fmax(w->most[tensor], floor * w->most_of[kind]), 1e-30);
+	return fmax(fmax(w->most[tensor], smallest * w->most_of[kind]), 1e-30);
 }
 
 static enum rt_status
-get_tensor(struct whole *w, int64_t i, char *room, const char **at,
+get_tensor(struct unsplit *w, int64_t i, char *buffer, const char **at,
 	   struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 
-	*at = room;
+	*at = buffer;
 	if (w->run) {
-		status = view_whole(w, i, room, at, err);
+		status = view_whole(w, i, buffer, at, err);
 	}
-	/* rank 0 only shows it */
+	/* rank 0 sends from its view */
 	return status != RT_OK ? status :
 		rt_comm_spread(w->r->comm, 0, (void *)(uintptr_t)*at,
 			       bytes_of(&w->plan->tensors[i]), err);
 }
 
 static enum rt_status
-get_rooms(struct whole *w, struct rt_error *err)
+get_rooms(struct unsplit *w, struct rt_error *err)
 {
 	bool here = w->run && w->device.host, own = w->r->device->host;
 	const struct rt_plan *p = w->plan;
@@ -379,8 +391,8 @@ get_rooms(struct whole *w, struct rt_error *err)
 			? bytes_of(&p->tensors[i]) : most;
 	}
 	for (i = 0; i < 3; i++) {
-		w->room[i] = malloc((i < 2 ? here : own) ? 1 : (size_t)most);
-		if (!w->room[i]) {
+		w->buffer[i] = malloc((i < 2 ? here : own) ? 1 : (size_t)most);
+		if (!w->buffer[i]) {
 			return rt_no_memory(err, NULL);
 		}
 	}
@@ -389,14 +401,14 @@ get_rooms(struct whole *w, struct rt_error *err)
 
 /* ---- this rank's pieces ---- */
 
-/* What is compared of one tensor. */
-struct pair {
+/* The comparison of one tensor. */
+struct tensor_pair {
 	const struct rt_tensor *tensor;
 	const char *here, *whole;
-	/* of the first moments; NULL: every element is sure */
+	/* first moments; NULL: every element is compared */
 	const char *moments;
 	int64_t moments_elem;
-	double sure;		/* a moment is, from here on */
+	double sure;		/* moments from here on have a certain sign */
 	double scale;
 	struct found *worst;
 	int64_t *counts;	/* or NULL */
@@ -404,24 +416,24 @@ struct pair {
 };
 
 static void
-compare_span(struct pair *x, const struct rt_span *s)
+compare_span(struct tensor_pair *x, const struct rt_span *s)
 {
 	int64_t from = s->part * rt_part_elems(x->tensor) + s->at, i;
 	int64_t elem = x->tensor->elem;
 
 	for (i = 0; i < s->n; i++) {
-		double a = rt_number(x->here, elem, s->local + i);
-		double b = rt_number(x->whole, elem, from + i), off;
+		double a = rt_elem_number(x->here, elem, s->local + i);
+		double b = rt_elem_number(x->whole, elem, from + i), off;
 		bool sure = !x->moments ||
-			    fabs(rt_number(x->moments, x->moments_elem,
-					   from + i)) >= x->sure;
+			    fabs(rt_elem_number(x->moments, x->moments_elem,
+						from + i)) >= x->sure;
 
 		if (x->counts) {
 			x->counts[0] += sure;
 			x->counts[1]++;
 		}
 		off = fabs(a - b) / x->scale;
-		/* a weight that is no number is wrong wherever it is */
+		/* NaN of a weight is an error, whatever its gradient */
 		if (!isfinite(off)) {
 			off = INFINITY;
 		} else if (!sure) {
@@ -435,7 +447,7 @@ compare_span(struct pair *x, const struct rt_span *s)
 }
 
 static enum rt_status
-view_own(struct whole *w, const struct rt_hold *h, const char **at,
+view_own(struct unsplit *w, const struct rt_hold *h, const char **at,
 	 struct rt_error *err)
 {
 	int64_t n = rt_elem_bytes((enum rt_elem)h->tensor->elem), d;
@@ -444,29 +456,30 @@ view_own(struct whole *w, const struct rt_hold *h, const char **at,
 		n *= rt_pieces_of(w->r->plan, h->dims[d], w->r->rank,
 				  0)->total;
 	}
-	return rt_device_view(w->r->device, h->offset, n, w->room[2], at,
+	return rt_device_view(w->r->device, h->offset, n, w->buffer[2], at,
 			      err);
 }
 
 /*
- * Squares: where a gradient g may be off by d, its square is by 2gd + dd,
- * which is under three times the same part of the largest square.
+ * Squares: if a gradient g is off by d, its square is off by 2gd + dd, which is
+ * less than three times the same part of the largest square.
  */
 static enum rt_status
-compare_tensor(struct whole *w, int64_t i, struct rt_error *err)
+compare_tensor(struct unsplit *w, int64_t i, struct rt_error *err)
 {
 	const struct rt_tensor *t = &w->plan->tensors[i];
 	enum kind kind = kind_of(t);
 	int64_t m = kind == WEIGHTS ? moments_of(w->plan, t) : -1;
 	const struct rt_plan *p = w->r->plan;
 	const struct rt_hold *h = hold_of(p, w->r->program, i);
-	struct pair x = { .tensor = t, .scale = scale_of(w, i), .number = i };
-	enum rt_status status = get_tensor(w, i, w->room[0], &x.whole, err);
+	struct tensor_pair x = { .tensor = t, .scale = scale_of(w, i), .number =
+				i };
+	enum rt_status status = get_tensor(w, i, w->buffer[0], &x.whole, err);
 	struct rt_spans spans;
 	struct rt_span s;
 
 	if (status == RT_OK && m >= 0) {
-		status = get_tensor(w, m, w->room[1], &x.moments, err);
+		status = get_tensor(w, m, w->buffer[1], &x.moments, err);
 		x.moments_elem = w->plan->tensors[m].elem;
 		x.sure = w->bounds->sure * w->bounds->off * scale_of(w, m);
 	}
@@ -487,9 +500,9 @@ compare_tensor(struct whole *w, int64_t i, struct rt_error *err)
 
 /* ---- what came of it ---- */
 
-/* "[3, 14]", an element by number. */
+/* "[3, 14]": the position of an element. */
 static void
-position(const struct rt_tensor *t, int64_t at, char *out, size_t room)
+position(const struct rt_tensor *t, int64_t at, char *out, size_t buffer)
 {
 	int64_t index[RT_MAX_DIMS], d;
 	size_t n = 0;
@@ -498,17 +511,17 @@ position(const struct rt_tensor *t, int64_t at, char *out, size_t room)
 		index[d] = at % t->sizes[d];
 		at /= t->sizes[d];
 	}
-	snprintf(out, room, "[]");
-	for (d = 0; d < t->ndims && n < room; d++) {
-		n += (size_t)snprintf(out + n, room - n, "%s%lld%s",
+	snprintf(out, buffer, "[]");
+	for (d = 0; d < t->ndims && n < buffer; d++) {
+		n += (size_t)snprintf(out + n, buffer - n, "%s%lld%s",
 				      d ? ", " : "[", (long long)index[d],
 				      d + 1 < t->ndims ? "" : "]");
 	}
 }
 
-/* The rank whose worst is the worst of all. */
+/* The rank with the largest difference. */
 static int64_t
-worst_rank(const struct whole *w, enum kind kind)
+worst_rank(const struct unsplit *w, enum kind kind)
 {
 	int64_t worst = 0, i;
 
@@ -522,7 +535,7 @@ worst_rank(const struct whole *w, enum kind kind)
 }
 
 static enum rt_status
-judge(const struct whole *w, struct rt_error *err)
+judge(const struct unsplit *w, struct rt_error *err)
 {
 	const struct rt_plan *p = w->r->plan;
 	char who[96], where[192];
@@ -549,7 +562,7 @@ judge(const struct whole *w, struct rt_error *err)
 }
 
 static void
-show(const struct whole *w, int64_t steps, double off, FILE *out)
+show(const struct unsplit *w, int64_t steps, double off, FILE *out)
 {
 	const struct rt_plan *p = w->r->plan;
 	const char *head = "unsplit";
@@ -580,14 +593,14 @@ show(const struct whole *w, int64_t steps, double off, FILE *out)
 /* ---- all of it ---- */
 
 static enum rt_status
-compare_tensors(struct whole *w, struct rt_error *err)
+compare_tensors(struct unsplit *w, struct rt_error *err)
 {
 	struct rt_store store = rt_run_store(w->r);
 	enum rt_status status = get_rooms(w, err);
 	int64_t i;
 
 	_Static_assert(sizeof(struct found) % 8 == 0, "found is whole words");
-	status = rt_store_agree(&store, status, err);
+	status = rt_store_agree_status(&store, status, err);
 	if (status == RT_OK) {
 		status = find_most(w, err);
 	}
@@ -607,7 +620,7 @@ compare_tensors(struct whole *w, struct rt_error *err)
 }
 
 static enum rt_status
-compare(struct whole *w, const struct rt_options *o,
+compare(struct unsplit *w, const struct rt_options *o,
 	const struct rt_outcome *first, FILE *out, struct rt_error *err)
 {
 	int64_t steps = o->steps ? o->steps : 1, step;
@@ -636,9 +649,12 @@ compare(struct whole *w, const struct rt_options *o,
 	return status;
 }
 
-/* Why there is nothing to compare with, on all ranks; "": there is. */
+/*
+ * Whether the unsplit program can run; why: on all ranks the reason why not, or
+ * "".
+ */
 static enum rt_status
-look_for_room(struct whole *w, char why[160], struct rt_error *err)
+check_capacity(struct unsplit *w, char why[160], struct rt_error *err)
 {
 	const struct rt_plan *p = w->r->plan;
 	struct rt_machine m;
@@ -668,9 +684,9 @@ rt_verify_whole(struct rt_run *r, const struct rt_options *o,
 		const struct rt_outcome *first, FILE *out,
 		struct rt_error *err)
 {
-	struct whole w = { .r = r, .plan = r->plan->whole, .bounds = &wide };
+	struct unsplit w = { .r = r, .plan = r->plan->whole, .bounds = &wide };
 	char why[160];
-	enum rt_status status = look_for_room(&w, why, err);
+	enum rt_status status = check_capacity(&w, why, err);
 	int64_t i;
 
 	if (status != RT_OK || why[0]) {
@@ -695,7 +711,7 @@ rt_verify_whole(struct rt_run *r, const struct rt_options *o,
 	free(w.most);
 	free(w.found);
 	for (i = 0; i < 3; i++) {
-		free(w.room[i]);
+		free(w.buffer[i]);
 	}
 	return status;
 }

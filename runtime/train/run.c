@@ -1,6 +1,6 @@
 /*
- * run.c - a step of the plan on this rank: what the compiled functions are
- * lent, and the order in which they are called.
+ * A step of the plan on this rank: the environment that compiled functions are
+ * called with, and the order in which they are called.
  */
 #include "runtime/train/rank.h"
 
@@ -27,7 +27,7 @@ from_half(uint16_t h)
 }
 
 double
-rt_number(const char *at, int64_t elem, int64_t i)
+rt_elem_number(const char *at, int64_t elem, int64_t i)
 {
 	uint32_t bits;
 	uint16_t h;
@@ -54,7 +54,7 @@ rt_number(const char *at, int64_t elem, int64_t i)
 	case RT_ELEM_I32:
 		memcpy(&n, at, sizeof n);
 		return n;
-	case RT_ELEM_U8:	/* no port is of these */
+	case RT_ELEM_U8:	/* not an element of ports */
 		break;
 	}
 	return 0;
@@ -62,26 +62,30 @@ rt_number(const char *at, int64_t elem, int64_t i)
 
 /* ---- what programs are lent ---- */
 
-/* Of this host, less what it took to launch kernels that tell their own. */
+/* Time on this host without launches of kernels that are timed themselves. */
 static double
 clock_ms(const struct rt_run *r)
 {
 	return rt_now_ms() - r->lost_ms;
 }
 
-/* Of the plan's talks; its time is talk, or waiting for another stage. */
+/*
+ * Runs a collective or a transfer; its time counts as communication, or as
+ * waiting for another stage.
+ */
 static enum rt_status
 do_coll(struct rt_run *r, const struct rt_coll *t, char *const *at,
-	int64_t trip)
+	int64_t iteration)
 {
 	bool waits = t->op == RT_COLL_RECV || t->op == RT_COLL_FREE;
-	struct rt_place place = { trip, r->microbatch };
+	struct rt_place place = { iteration, r->microbatch };
 	struct rt_device *d = r->device;
 	double ms = rt_now_ms();
 	enum rt_status status;
 
 	status = d->kind->coll ? d->kind->coll(d, t, at, &place, &r->err)
-		: rt_comm_join(r->comm, t, r->microbatch, at, trip, &r->err);
+		: rt_comm_join(r->comm, t, r->microbatch, at, iteration,
+			       &r->err);
 	ms = rt_now_ms() - ms;
 	*(waits ? &r->times.waiting : &r->times.coll) += ms;
 	if (r->tally) {
@@ -92,9 +96,9 @@ do_coll(struct rt_run *r, const struct rt_coll *t, char *const *at,
 
 static enum rt_status
 run_step(struct rt_run *r, const struct rt_kernel *k, const struct rt_step *s,
-	 const struct rt_call *c, int64_t trip)
+	 const struct rt_call *c, int64_t iteration)
 {
-	struct rt_place at = { trip, r->microbatch };
+	struct rt_place at = { iteration, r->microbatch };
 	struct rt_device *d = r->device;
 	double start_ms, ms = 0;
 	enum rt_status status;
@@ -114,7 +118,7 @@ run_step(struct rt_run *r, const struct rt_kernel *k, const struct rt_step *s,
 /* The steps of a kernel, one after the other. */
 static enum rt_status
 run_steps(struct rt_run *r, const struct rt_kernel *k,
-	  const struct rt_call *c, int64_t trip)
+	  const struct rt_call *c, int64_t iteration)
 {
 	enum rt_status status = RT_OK;
 	int64_t i;
@@ -123,12 +127,12 @@ run_steps(struct rt_run *r, const struct rt_kernel *k,
 		const struct rt_step *s = &k->steps[i];
 
 		if (s->run || s->grid) {
-			status = run_step(r, k, s, c, trip);
+			status = run_step(r, k, s, c, iteration);
 		} else {
 			char *const at[] = { c->shared + s->in,
 					     c->shared + s->out };
 
-			status = do_coll(r, s->coll, at, trip);
+			status = do_coll(r, s->coll, at, iteration);
 		}
 	}
 	return status;
@@ -136,7 +140,7 @@ run_steps(struct rt_run *r, const struct rt_kernel *k,
 
 static int64_t
 launch(struct rt_env *env, const struct rt_kernel *k, const struct rt_call *c,
-       int64_t trip)
+       int64_t iteration)
 {
 	struct rt_run *r = (struct rt_run *)env;
 	struct rt_call call = *c;
@@ -144,8 +148,8 @@ launch(struct rt_env *env, const struct rt_kernel *k, const struct rt_call *c,
 	enum rt_status status;
 
 	call.shared = env->arena + r->program->work_offset;
-	rt_comm_note(r->comm, k->what, trip, r->microbatch);
-	status = run_steps(r, k, &call, trip);
+	rt_comm_note(r->comm, k->what, iteration, r->microbatch);
+	status = run_steps(r, k, &call, iteration);
 	ms = clock_ms(r) - ms - (r->times.coll - communicated);
 	r->times.compute += ms;
 	if (r->tally) {
@@ -158,9 +162,9 @@ launch(struct rt_env *env, const struct rt_kernel *k, const struct rt_call *c,
 
 static int64_t
 coll(struct rt_env *env, const struct rt_coll *t, char *const *at,
-     int64_t trip)
+     int64_t iteration)
 {
-	return do_coll((struct rt_run *)env, t, at, trip);
+	return do_coll((struct rt_run *)env, t, at, iteration);
 }
 
 static void
@@ -170,7 +174,7 @@ go_to(struct rt_run *r, int64_t microbatch)
 	r->env.pieces = r->pieces + microbatch * r->plan->nspreads;
 }
 
-/* A function of the program; its own waiting does not count as its time. */
+/* Calls a function of the program; time that it waits is not its own. */
 static enum rt_status
 call(struct rt_run *r, const struct rt_func *f, int64_t microbatch,
      struct rt_error *err)
@@ -221,7 +225,7 @@ fill_inputs(struct rt_run *r, const struct rt_feed *feed, struct rt_error *err)
 	for (mb = 0; mb < r->plan->nmicrobatches && status == RT_OK; mb++) {
 		go_to(r, mb);
 		if (feed) {
-			status = rt_feed_inputs(r, feed, err);
+			status = rt_feed_fill_inputs(r, feed, err);
 		} else if (r->program->draw) {
 			status = call(r, r->program->draw, mb, err);
 		} else if (r->program->ninputs > 0) {
@@ -233,7 +237,10 @@ fill_inputs(struct rt_run *r, const struct rt_feed *feed, struct rt_error *err)
 	return status;
 }
 
-/* Is this rank the one that speaks for all that have the same part? */
+/*
+ * Whether this rank contributes a result, of all ranks that have the same part
+ * of it.
+ */
 static bool
 speaks(const struct rt_run *r, const struct rt_port *p)
 {
@@ -267,8 +274,8 @@ sum_result(const struct rt_run *r, const struct rt_port *p, double *sum,
 }
 
 /*
- * The numbers of a step that all ranks add up: results, watches, times, and
- * whether anybody was told to stop.
+ * What all ranks sum up after a step: results, watched numbers, times, and
+ * whether any rank got a signal to end.
  */
 #define NTIMES 5
 #define NSUMS (2 * RT_MAX_NUMBERS + NTIMES + 1)
@@ -340,7 +347,7 @@ add_up(struct rt_run *r, bool stop, struct rt_outcome *out,
 
 /* ---- a step ---- */
 
-/* What kernels and talks of the update took is the update's time. */
+/* Kernels and collectives of the update count as time of the update. */
 static enum rt_status
 run_update(struct rt_run *r, struct rt_error *err)
 {
@@ -376,8 +383,10 @@ run_actions(struct rt_run *r, bool update, struct rt_error *err)
 						      : status;
 }
 
-/* What runs behind the host's back is all compute: how long it takes to be
- * begun says nothing. */
+/*
+ * On an asynchronous device all of it counts as compute: the time to enqueue it
+ * means nothing.
+ */
 static enum rt_status
 compute(struct rt_run *r, bool update, struct rt_error *err)
 {
@@ -418,7 +427,7 @@ rt_run_step(struct rt_run *r, int64_t step, const struct rt_feed *feed,
 	if (status == RT_OK) {
 		status = fill_inputs(r, feed, err);
 	}
-	/* what drew them did not compute */
+	/* drawing inputs does not count as compute */
 	r->times = (struct rt_times){ .data = rt_now_ms() - ms };
 	if (status == RT_OK) {
 		status = compute(r, update, err);
@@ -441,7 +450,7 @@ rt_run_forward(struct rt_run *r, const struct rt_feed *feed,
 	status = set_step(r, 1, err);
 	go_to(r, 0);
 	if (status == RT_OK) {
-		status = rt_feed_inputs(r, feed, err);
+		status = rt_feed_fill_inputs(r, feed, err);
 	}
 	for (i = 0; i < p->nactions && status == RT_OK; i++) {
 		const struct rt_action *a = &p->actions[i];
@@ -539,7 +548,7 @@ void
 rt_run_free(struct rt_run *r)
 {
 	if (r) {
-		free(r->room);
+		free(r->staging);
 		free(r->pieces);
 		free(r);
 	}

@@ -1,7 +1,8 @@
 /*
- * sample.c - text from a plan that was made to train: the forward of one
- * microbatch over a window that slides, and of its logits the row behind the
- * last token.  Every rank draws the same token from the same numbers.
+ * The command `sample`: generates text with a plan that was compiled to train.
+ * Each token takes the forward of one microbatch over a sliding window, of
+ * which the logits after the last token are used.  All ranks draw the same
+ * token from the same numbers.
  */
 #include "runtime/train/rank.h"
 
@@ -10,21 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many tokens stand for bytes. */
+/* With this vocabulary each token is a byte. */
 #define BYTES 256
-/* Of a prompt: far more than any window. */
+/* Bound of a prompt, far above any window. */
 #define MAX_PROMPT (1 << 24)
 
 struct sample {
 	struct rt_run *r;
 	const struct rt_options *o;
-	FILE *out;		/* NULL but on rank 0 */
-	const struct rt_port *port;	/* of the logits; NULL: elsewhere */
+	FILE *out;		/* NULL on all ranks but 0 */
+	/* logits; NULL: another stage computes them */
+	const struct rt_port *port;
 	int64_t length, below;
-	int32_t *window;	/* `length` at most, and `n` so far */
+	int32_t *window;	/* capacity `length`, of which `n` are in use */
 	int64_t n;
 	double *logits;
-	char *row;		/* of logits, as the device has them */
+	char *row;		/* of logits, in their type on the device */
 };
 
 /* ---- the prompt ---- */
@@ -94,7 +96,7 @@ read_prompt(struct sample *s, struct rt_error *err)
 
 /* ---- logits ---- */
 
-/* Zeros behind the last token: causal, so nobody looks at them. */
+/* After the last token there are zeros, which causal attention ignores. */
 static enum rt_status
 get_window(const struct rt_feed *f, int64_t sequence, int64_t from, int64_t n,
 	   int32_t *out, struct rt_error *err)
@@ -110,7 +112,7 @@ get_window(const struct rt_feed *f, int64_t sequence, int64_t from, int64_t n,
 	return RT_OK;
 }
 
-/* Where position p comes among those of a rank; -1: it has it not. */
+/* Index of position p among those of a rank; -1: it does not have it. */
 static int64_t
 place_in(const struct rt_pieces *pieces, int64_t p)
 {
@@ -126,7 +128,7 @@ place_in(const struct rt_pieces *pieces, int64_t p)
 	return -1;
 }
 
-/* Of the logits, has that rank row p of any sequence, and entry v of it? */
+/* Whether a rank has entry v of row p of the logits, of any sequence. */
 static bool
 has_entry(const struct rt_plan *p, const struct rt_port *l, int64_t rank,
 	  int64_t row, int64_t v)
@@ -137,7 +139,7 @@ has_entry(const struct rt_plan *p, const struct rt_port *l, int64_t rank,
 		place_in(rt_pieces_of(p, l->dims[2], rank, 0), v) >= 0);
 }
 
-/* Do both have the same part of the sums that logits are made of? */
+/* Whether both ranks have the same part of the sums that logits are. */
 static bool
 same_part(const struct rt_plan *p, int64_t sum, int64_t a, int64_t b)
 {
@@ -153,7 +155,7 @@ same_part(const struct rt_plan *p, int64_t sum, int64_t a, int64_t b)
 	return true;
 }
 
-/* Of those that have an entry the lowest rank gives it. */
+/* Of the ranks that have an entry the lowest contributes it. */
 static bool
 gives(const struct sample *s, int64_t row, int64_t v)
 {
@@ -200,7 +202,8 @@ own_logits(struct sample *s, int64_t row, struct rt_error *err)
 			int64_t v = vocab->at[i].start + j;
 
 			if (gives(s, row, v)) {
-				s->logits[v] = rt_number(values, l->elem, at);
+				s->logits[v] = rt_elem_number(values, l->elem,
+							      at);
 			}
 		}
 	}
@@ -342,7 +345,7 @@ prepare(struct sample *s, struct rt_error *err)
 		return rt_no_memory(err, NULL);
 	}
 	if (s->o->weights) {
-		return rt_begin(s->r, s->o, &progress, err);
+		return rt_load_initial(s->r, s->o, &progress, err);
 	}
 	return rt_checkpoint_load(&store, s->o->checkpoint, &progress, err);
 }

@@ -1,7 +1,6 @@
 /*
- * tensorboard.c - event files, as TensorBoard reads them: records of a
- * length, its sum, a protobuf Event, its sum.  Sums are CRC-32C, turned and
- * shifted as TFRecord wants them.
+ * Event files of TensorBoard: records of a length, its checksum, a protobuf
+ * Event, its checksum.  Checksums are CRC-32C, masked as TFRecord requires.
  */
 #define _GNU_SOURCE	/* gethostname */
 
@@ -14,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLYNOMIAL 0x82f63b78u	/* Castagnoli's, reflected */
+#define POLYNOMIAL 0x82f63b78u	/* of CRC-32C, reflected */
 #define MASK 0xa282ead8u
 
 /* Fields of tensorflow.Event, Summary and Summary.Value, with wire types. */
@@ -50,13 +49,13 @@ rt_crc32c(const void *at, size_t n)
 
 /* ---- bytes ---- */
 
-struct bytes {
+struct event_bytes {
 	unsigned char at[512];
 	size_t n;
 };
 
 static void
-put(struct bytes *b, const void *at, size_t n)
+put(struct event_bytes *b, const void *at, size_t n)
 {
 	memcpy(b->at + b->n, at, n);
 	b->n += n;
@@ -64,7 +63,7 @@ put(struct bytes *b, const void *at, size_t n)
 
 /* Little-endian, n bytes of v. */
 static void
-put_fixed(struct bytes *b, uint64_t v, int n)
+put_fixed(struct event_bytes *b, uint64_t v, int n)
 {
 	for (; n > 0; n--, v >>= 8) {
 		b->at[b->n++] = (unsigned char)v;
@@ -72,7 +71,7 @@ put_fixed(struct bytes *b, uint64_t v, int n)
 }
 
 static void
-put_varint(struct bytes *b, uint64_t v)
+put_varint(struct event_bytes *b, uint64_t v)
 {
 	for (; v >= 0x80; v >>= 7) {
 		b->at[b->n++] = (unsigned char)(v | 0x80);
@@ -81,7 +80,7 @@ put_varint(struct bytes *b, uint64_t v)
 }
 
 static void
-put_text(struct bytes *b, int field, const void *at, size_t n)
+put_text(struct event_bytes *b, int field, const void *at, size_t n)
 {
 	put_varint(b, (uint64_t)field);
 	put_varint(b, n);
@@ -97,10 +96,10 @@ masked(const void *at, size_t n)
 }
 
 static enum rt_status
-write_event(struct rt_events *e, const struct bytes *event,
+write_event(struct rt_events *e, const struct event_bytes *event,
 	    struct rt_error *err)
 {
-	struct bytes all = { .n = 0 };
+	struct event_bytes all = { .n = 0 };
 
 	put_fixed(&all, event->n, 8);
 	put_fixed(&all, masked(all.at, 8), 4);
@@ -110,7 +109,7 @@ write_event(struct rt_events *e, const struct bytes *event,
 }
 
 static void
-put_time(struct bytes *b)
+put_time(struct event_bytes *b)
 {
 	struct timespec now;
 	uint64_t bits;
@@ -131,7 +130,7 @@ rt_events_open(struct rt_events **out, const char *folder,
 {
 	static const char version[] = "brain.Event:2";
 	struct rt_events *e = calloc(1, sizeof *e);
-	struct bytes b = { .n = 0 };
+	struct event_bytes b = { .n = 0 };
 	char host[65] = "", path[512];
 	struct rt_error unused;
 	enum rt_status status;
@@ -152,7 +151,7 @@ rt_events_open(struct rt_events **out, const char *folder,
 			"there is place for");
 	}
 	if (status == RT_OK) {
-		/* nobody reads what follows a record that is cut */
+		/* readers stop at a truncated record */
 		status = rt_append_open(&e->file, path, true, NULL, err);
 	}
 	if (status == RT_OK) {
@@ -172,8 +171,8 @@ enum rt_status
 rt_events_scalar(struct rt_events *e, const char *tag, int64_t step, double v,
 		 struct rt_error *err)
 {
-	struct bytes event = { .n = 0 }, summary = { .n = 0 };
-	struct bytes value = { .n = 0 };
+	struct event_bytes event = { .n = 0 }, summary = { .n = 0 };
+	struct event_bytes value = { .n = 0 };
 	struct rt_shown name = rt_show_name(tag);
 	float f = (float)v;
 	uint32_t bits;

@@ -1,7 +1,7 @@
 /*
- * train.c - the loop: steps, evaluations, checkpoints, until the last step
- * or until one rank is told to end.  All ranks go the same way: whatever
- * decides about it is a number that a step added up.
+ * The command `train`: steps, evaluations and checkpoints, until the last step
+ * or until a rank gets a signal to end.  All ranks take the same decisions,
+ * because these depend only on numbers that a step has summed over all ranks.
  */
 #include "runtime/files.h"
 #include "runtime/train/rank.h"
@@ -9,50 +9,36 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What kills a run's ranks gives them so long to end, and a little more. */
+/*
+ * How long to wait for the lock of another run: a little more than ranks get to
+ * end before they are killed.
+ */
 #define CLAIM_S 10.0
-/* Of the data's identity, where it is not shuffled. */
+/* Part of the identity of data that is not shuffled. */
 #define IN_ORDER UINT64_C(0x66696c65)
 
 struct train {
 	struct rt_run *r;
 	const struct rt_options *o;
-	const volatile sig_atomic_t *told;	/* a signal's number, or 0 */
-	struct rt_log *log;	/* NULL but on rank 0 */
-	struct rt_tokens *tokens, *eval;	/* NULL: drawn, none */
+	const volatile sig_atomic_t *signalled;	/* a signal's number, or 0 */
+	struct rt_log *log;	/* NULL on all ranks but 0 */
+	struct rt_tokens *tokens, *eval;	/* NULL: drawn; no evaluation */
 	struct rt_progress at;
-	uint64_t data;		/* which, on rank 0; 0: drawn */
+	uint64_t data;		/* identity, on rank 0; 0: drawn */
 	int64_t steps;		/* in all */
 	int64_t eval_batches;	/* of an evaluation */
-	int64_t saved, evaluated;	/* last step that was */
-	double checkpoint_ms;	/* since the last line */
-	int claim;		/* on the folder of checkpoints; or -1 */
+	int64_t saved, evaluated;	/* last step of each */
+	double checkpoint_ms;	/* since the last line of the log */
+	int claim;		/* lock of the folder of checkpoints; or -1 */
 	bool stop;
 };
 
-/* ---- how it begins ---- */
+/* ---- the beginning ---- */
 
-/* Weights that are read, where some are missing, are not made up. */
-enum rt_status
-rt_begin(struct rt_run *r, const struct rt_options *o, struct rt_progress *p,
-	 struct rt_error *err)
-{
-	struct rt_store store = rt_run_store(r);
-	enum rt_status status;
-
-	*p = (struct rt_progress){
-		.seed = (uint64_t)rt_options_seed(o, r->plan)
-	};
-	r->env.seed = (int64_t)p->seed;
-	status = rt_run_start(r, err);
-	if (status == RT_OK && o->weights) {
-		status = rt_weights_load(&store, o->weights,
-					 o->allow_unused, err);
-	}
-	return status;
-}
-
-/* Goes on from a checkpoint; false: there is none, and none was named. */
+/*
+ * Resumes from a checkpoint; *found is false: there is none, and none was
+ * named.
+ */
 static enum rt_status
 resume(struct train *t, bool *found, struct rt_error *err)
 {
@@ -118,15 +104,15 @@ open_data(struct train *t, struct rt_error *err)
 				      err);
 	}
 	return status == RT_OK && t->eval ?
-		rt_evaluation_size(t->r, t->eval, o->eval_steps,
-				   &t->eval_batches, err) : status;
+		rt_evaluation_batches(t->r, t->eval, o->eval_steps,
+				      &t->eval_batches, err) : status;
 }
 
-/* Until the end no other run saves into the folder of checkpoints. */
+/* Locks the folder of checkpoints against other runs until this one ends. */
 static enum rt_status
 claim(struct train *t, struct rt_error *err)
 {
-	/* others wait for rank 0 meanwhile, as long as they wait for any */
+	/* all other ranks wait for rank 0 meanwhile, and must not time out */
 	double wait_s = t->o->timeout_s / 2 < CLAIM_S ? t->o->timeout_s / 2
 						      : CLAIM_S;
 
@@ -137,7 +123,7 @@ claim(struct train *t, struct rt_error *err)
 	return t->claim < 0 ? RT_IO : RT_OK;
 }
 
-/* A number of sequences that were taken says something of these alone. */
+/* The count of consumed sequences means something for the same data only. */
 static enum rt_status
 check_data(const struct train *t, struct rt_error *err)
 {
@@ -165,7 +151,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	if (status == RT_OK) {
 		status = open_data(t, err);
 	}
-	/* first, lest the newest goes while it is read */
+	/* first, lest another run removes what is being read */
 	if (status == RT_OK && o->resume) {
 		status = claim(t, err);
 	}
@@ -173,7 +159,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 		status = resume(t, &resumed, err);
 	}
 	if (status == RT_OK && !resumed) {
-		status = rt_begin(t->r, o, &t->at, err);
+		status = rt_load_initial(t->r, o, &t->at, err);
 	}
 	if (status == RT_OK && !o->resume) {
 		status = claim(t, err);
@@ -211,7 +197,8 @@ evaluate(struct train *t, struct rt_error *err)
 {
 	struct rt_evaluation e;
 	enum rt_status status = rt_evaluate(t->r, t->eval, t->at.step,
-					    t->eval_batches, t->told, &e, err);
+					    t->eval_batches, t->signalled, &e,
+					    err);
 
 	if (status != RT_OK) {
 		return status;
@@ -258,10 +245,10 @@ one_step(struct train *t, struct rt_error *err)
 	enum rt_status status;
 
 	if (t->tokens) {
-		feed = rt_feed_tokens(t->tokens, t->at.sequences);
+		feed = rt_feed_of_tokens(t->tokens, t->at.sequences);
 	}
 	status = rt_run_step(t->r, s.step, t->tokens ? &feed : NULL, true,
-			     *t->told, &c, err);
+			     *t->signalled, &c, err);
 	if (status != RT_OK) {
 		return status;
 	}
@@ -302,9 +289,9 @@ run_all(struct train *t, struct rt_error *err)
 		status = evaluate(t, err);
 	}
 	if (status == RT_OK && t->stop) {
-		rt_log_event(t->log, "signal", "told to end",
+		rt_log_event(t->log, "signal", "stopped by a signal",
 			     "\"step\": %lld, \"signal\": %d",
-			     (long long)t->at.step, (int)*t->told);
+			     (long long)t->at.step, (int)*t->signalled);
 	}
 	if (status == RT_OK && o->checkpoint && t->saved != t->at.step) {
 		status = save(t, err);
@@ -314,10 +301,11 @@ run_all(struct train *t, struct rt_error *err)
 
 enum rt_status
 rt_train(struct rt_run *r, const struct rt_options *o,
-	 const volatile sig_atomic_t *told, FILE *screen,
+	 const volatile sig_atomic_t *signalled, FILE *screen,
 	 struct rt_error *err)
 {
-	struct train t = { .r = r, .o = o, .told = told, .claim = -1 };
+	struct train t = { .r = r, .o = o, .signalled = signalled,
+			   .claim = -1 };
 	enum rt_status status = open_all(&t, screen, err);
 	char line[64];
 

@@ -20,10 +20,10 @@ check(const char *text, size_t n)
 {
 	struct rt_error err = { 0 };
 	enum rt_status status;
-	struct rt_mark m;
+	struct rt_manifest m;
 	size_t i;
 
-	status = rt_mark_parse(&m, "checkpoint.json", text, n, &err);
+	status = rt_manifest_parse(&m, "checkpoint.json", text, n, &err);
 	if (status != RT_OK) {
 		CHECK(status == RT_FORMAT && err.status == status);
 		CHECK(err.message[0] && m.text == NULL);
@@ -35,9 +35,9 @@ check(const char *text, size_t n)
 		CHECK(m.tensors[i].bytes >= 0);
 		CHECK(i == 0 ||
 		      strcmp(m.tensors[i - 1].name, m.tensors[i].name) < 0);
-		CHECK(rt_mark_find(&m, m.tensors[i].name) == &m.tensors[i]);
+		CHECK(rt_manifest_find(&m, m.tensors[i].name) == &m.tensors[i]);
 	}
-	rt_mark_release(&m);
+	rt_manifest_release(&m);
 }
 
 int

@@ -39,7 +39,7 @@ read_all(const struct rt_token_file *f)
 	      f->bin.file_bytes);
 	for (at = 0; at < f->count; at += n) {
 		n = f->count - at < 999 ? f->count - at : 999;
-		status = rt_token_file_get(f, at, n, 60000, out, &err);
+		status = rt_token_file_read_tokens(f, at, n, 60000, out, &err);
 		if (status != RT_OK) {
 			check_error(&err, status);
 			continue;
@@ -48,7 +48,7 @@ read_all(const struct rt_token_file *f)
 			CHECK(out[i] >= 0 && out[i] < 60000);
 		}
 	}
-	CHECK(rt_token_file_get(f, f->count, 1, 60000, out, &err) ==
+	CHECK(rt_token_file_read_tokens(f, f->count, 1, 60000, out, &err) ==
 	      RT_RANGE);
 }
 
@@ -67,11 +67,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	bin_bytes = (size_t)(data[0] >> 1) * 16;
 	if (data[0] & 1) {
-		idx = rt_memory_shard(data + 1, size - 1, (int64_t)size - 1);
-		f.bin = rt_memory_shard(zeros, bin_bytes, (int64_t)bin_bytes);
+		idx = rt_shard_of_memory(data + 1, size - 1, (int64_t)size - 1);
+		f.bin = rt_shard_of_memory(zeros, bin_bytes,
+					   (int64_t)bin_bytes);
 		status = rt_token_file_read(&f, &idx, &err);
 	} else {
-		f.bin = rt_memory_shard(data + 1, size - 1, (int64_t)size - 1);
+		f.bin = rt_shard_of_memory(data + 1, size - 1, (int64_t)size -
+					   1);
 		status = rt_token_file_read(&f, NULL, &err);
 	}
 	if (status == RT_OK) {

@@ -96,7 +96,7 @@ for want in 'driver     CUDA 13.0; kernels are of NVRTC 13.0, sm_90a' \
 	grep -qF "$want" out || fail "preflight has no $want"
 done
 "$rank" preflight --local >out 2>err || fail 'preflight of a shared GPU'
-for want in 'talks      ranks share a GPU' "by this host's memory" \
+for want in 'links      ranks share a GPU' "by this host's memory" \
 		'alike      devices and drivers are'; do
 	grep -qF "$want" out || fail "preflight of a shared GPU has no $want"
 done

@@ -179,7 +179,7 @@ begins()
 begins --every 100
 kill -TERM $pid
 wait $pid || bad "SIGTERM: exit status $?"
-grep -q '^told to end$' out || bad "nobody was told to end: $(tail -2 out)"
+grep -q '^stopped by a signal$' out || bad "no rank stopped: $(tail -2 out)"
 last=$(sed -n 's/^ended at step //p' out)
 test -f "drawn/step-$(printf %08d "$last")/checkpoint.json" ||
 	bad "no checkpoint of step $last"

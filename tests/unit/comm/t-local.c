@@ -121,7 +121,7 @@ test_ends(void **state)
 	expect(&(struct start){ 3, 1, second_fails }, 5, "");
 	expect(&(struct start){ 3, 1, second_crashes }, 128 + SIGSEGV,
 	       "rank 1 was killed by signal 11 (Segmentation fault); the "
-	       "others were told\n");
+	       "others were notified\n");
 	expect(&(struct start){ 3, 0.3, others_hang }, 4, "");
 	assert_true(seconds() - began < 20);
 }
@@ -240,7 +240,7 @@ test_whole(void **state)
 	assert_non_null(strstr(got, "rank 2 (tp=2) died while rank 3 waited "
 			       "for "));
 	assert_non_null(strstr(got, "rank 2 was killed by signal 9 (Killed); "
-			       "the others were told\n"));
+			       "the others were notified\n"));
 }
 
 int

@@ -31,16 +31,16 @@ static void
 remove_all(char *dir)
 {
 	char name[RT_STEP_NAME_BYTES];
-	struct rt_list l;
+	struct rt_checkpoint_list l;
 	size_t i;
 
-	rt_remove_leftovers(rt_files_or_system(NULL), dir);
-	assert_int_equal(rt_list_read(&l, dir, NULL), RT_OK);
+	rt_checkpoint_remove_leftovers(rt_files_or_system(NULL), dir);
+	assert_int_equal(rt_checkpoint_list_read(&l, dir, NULL), RT_OK);
 	for (i = 0; i < l.n; i++) {
 		rt_step_name(name, l.at[i].step, l.at[i].old ? ".old" : "");
-		rt_remove_checkpoint(rt_files_or_system(NULL), dir, name);
+		rt_checkpoint_remove(rt_files_or_system(NULL), dir, name);
 	}
-	rt_list_release(&l);
+	rt_checkpoint_list_release(&l);
 	assert_int_equal(rmdir(dir), 0);
 	free(dir);
 }

@@ -283,14 +283,14 @@ test_permutation(void **state)
 			seen = calloc((size_t)n, 1);
 			assert_non_null(seen);
 			for (i = 0; i < n; i++) {
-				at = rt_permute(n, key * 977, i);
+				at = rt_tokens_permute(n, key * 977, i);
 				assert_true(at >= 0 && at < n && !seen[at]);
 				seen[at] = 1;
 			}
 			free(seen);
 		}
 	}
-	at = rt_permute(INT64_MAX, 1, INT64_MAX - 1);
+	at = rt_tokens_permute(INT64_MAX, 1, INT64_MAX - 1);
 	assert_true(at >= 0);
 }
 
@@ -305,7 +305,8 @@ test_permutation_is_even(void **state)
 	(void)state;
 	for (key = 0; key < 4096; key++) {
 		for (i = 0; i < 16; i++) {
-			count[i][rt_permute(16, (uint64_t)key << 7, i)]++;
+			count[i][rt_tokens_permute(16, (uint64_t)key << 7,
+						   i)]++;
 		}
 	}
 	for (i = 0; i < 16; i++) {

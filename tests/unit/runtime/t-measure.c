@@ -19,19 +19,19 @@
 /* ---- repetitions, on a clock that a list keeps ---- */
 
 struct script {
-	const struct rt_stretch *reps;	/* after the warm-up, of one run */
+	const struct rt_timing *reps;	/* after the warm-up, of one run */
 	int n, at, warm;
 };
 
 static enum rt_status
-play(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
+play(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 {
 	struct script *s = user;
 
 	(void)err;
 	if (s->warm > 0) {
 		s->warm--;
-		*out = (struct rt_stretch){ 1.0 * runs, -1, -1 };
+		*out = (struct rt_timing){ 1.0 * runs, -1, -1 };
 		return RT_OK;
 	}
 	*out = s->reps[s->at++ % s->n];
@@ -42,13 +42,13 @@ play(void *user, int runs, struct rt_stretch *out, struct rt_error *err)
 #define WARM 13
 
 static struct rt_sample
-sample(const struct rt_stretch *reps, int n, struct rt_pace pace)
+sample(const struct rt_timing *reps, int n, struct rt_pace pace)
 {
 	struct script s = { reps, n, 0, WARM };
 	struct rt_sample out;
 	struct rt_error err;
 
-	assert_int_equal(rt_sample_take(&pace, 2, play, &s, &out, &err),
+	assert_int_equal(rt_sample_measure(&pace, 2, play, &s, &out, &err),
 			 RT_OK);
 	return out;
 }
@@ -58,7 +58,7 @@ static const struct rt_pace eight = { 1e4, 1, 8, 8, 1 };
 static void
 test_quartile(void **state)
 {
-	static const struct rt_stretch reps[] = {
+	static const struct rt_timing reps[] = {
 		{ 80, -1, -1 }, { 10, -1, -1 }, { 30, -1, -1 }, { 20, -1, -1 },
 		{ 70, -1, -1 }, { 60, -1, -1 }, { 40, -1, -1 }, { 50, -1, -1 }
 	};
@@ -75,7 +75,7 @@ test_quartile(void **state)
 static void
 test_disturbed_reps(void **state)
 {
-	static const struct rt_stretch reps[] = {
+	static const struct rt_timing reps[] = {
 		{ 5, 5, 4 }, { 30, 60, 30 }, { 31, 62, 31 }, { 5, 5, 4 },
 		{ 32, 64, 32 }, { 5, 5, 4 }, { 5, 5, 4 }, { 5, 5, 4 }
 	};
@@ -92,10 +92,10 @@ test_disturbed_reps(void **state)
 static void
 test_disturbed_sample(void **state)
 {
-	static const struct rt_stretch known[] = {
+	static const struct rt_timing known[] = {
 		{ 90, 90, 41 }, { 60, 62, 43 }, { 80, 80, 42 }
 	};
-	static const struct rt_stretch unknown[] = {
+	static const struct rt_timing unknown[] = {
 		{ 90, 90, -1 }, { 60, 62, -1 }, { 80, 80, -1 }
 	};
 	struct rt_sample s = sample(known, 3, eight);
@@ -110,7 +110,7 @@ test_disturbed_sample(void **state)
 static void
 test_patience(void **state)
 {
-	static const struct rt_stretch reps[] = { { 100, 100, 50 } };
+	static const struct rt_timing reps[] = { { 100, 100, 50 } };
 	struct rt_pace pace = { 1000, 3, 2, 5, 1 };
 
 	(void)state;
@@ -329,8 +329,9 @@ test_coll(void **state)
 	for (op = 0; op < RT_COLLECTIVES; op++) {
 		for (ranks = 2; ranks <= 4; ranks++) {
 			/* parts that are no whole lines too */
-			struct rt_coll_shape x = { (enum rt_collective)op, ranks,
-					     4 * 333 };
+			struct rt_coll_shape x = {
+				(enum rt_collective)op, ranks, 4 * 333
+			};
 
 			assert_int_equal(rt_cpu_comm(&x, &few, &s, &err),
 					 RT_OK);

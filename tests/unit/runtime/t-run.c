@@ -319,7 +319,7 @@ plain_step(struct plain *p, int64_t first)
 static void
 test_steps(void **state)
 {
-	struct rt_feed feed = rt_feed_tokens(NULL, 0);
+	struct rt_feed feed = rt_feed_of_tokens(NULL, 0);
 	struct rt_outcome c;
 	int64_t threads, step;
 	struct bed b;
@@ -344,8 +344,9 @@ test_steps(void **state)
 			assert_true(c.stop == (step == 20));
 		}
 		for (step = 0; step < TOY_VOCAB; step++) {
-			assert_true(fabs(rt_number(b.comm.arena, RT_ELEM_F32,
-				    step) - p.w[step]) < 1e-6);
+			assert_true(fabs(rt_elem_number(b.comm.arena,
+							RT_ELEM_F32, step) -
+					 p.w[step]) < 1e-6);
 		}
 		close_plan(&b);
 	}
@@ -391,14 +392,14 @@ test_numbers(void **state)
 
 	(void)state;
 	for (i = 0; i < 6; i++) {
-		assert_true(rt_number((const char *)half, RT_ELEM_F16,
-				      (int64_t)i) == halves[i]);
+		assert_true(rt_elem_number((const char *)half, RT_ELEM_F16,
+					   (int64_t)i) == halves[i]);
 	}
-	assert_true(rt_number((const char *)brain, RT_ELEM_BF16, 0) == 1);
-	assert_true(rt_number((const char *)brain, RT_ELEM_BF16, 1) ==
+	assert_true(rt_elem_number((const char *)brain, RT_ELEM_BF16, 0) == 1);
+	assert_true(rt_elem_number((const char *)brain, RT_ELEM_BF16, 1) ==
 		    -3.140625);
-	assert_true(rt_number((const char *)whole, RT_ELEM_I32, 0) == -7);
-	assert_true(rt_number((const char *)wide, RT_ELEM_F64, 0) == 0.1);
+	assert_true(rt_elem_number((const char *)whole, RT_ELEM_I32, 0) == -7);
+	assert_true(rt_elem_number((const char *)wide, RT_ELEM_F64, 0) == 0.1);
 }
 
 /* A function's own status, and a collective's, end the step with a reason. */
@@ -434,7 +435,7 @@ test_failing_step(void **state)
 static void
 test_strange_inputs(void **state)
 {
-	struct rt_feed feed = rt_feed_tokens(NULL, 0);
+	struct rt_feed feed = rt_feed_of_tokens(NULL, 0);
 	struct rt_port in = toy_inputs1[0];
 	struct rt_program g = toy_program1;
 	struct rt_plan p = toy;
@@ -540,7 +541,7 @@ test_train_ends(void **state)
 	text = train(&b, "train --data draw --steps 50 --checkpoint c", 15);
 	assert_int_equal(count(text, "\nstep "), 1);
 	assert_int_equal(saved.p.step, 1);
-	assert_non_null(strstr(text, "\ntold to end\n"));
+	assert_non_null(strstr(text, "\nstopped by a signal\n"));
 	free(text);
 	close_plan(&b);
 }
@@ -575,7 +576,7 @@ test_log(void **state)
 	static const char *const members[] = {
 		"\"loss\": ", "\"gradient_norm\": ", "\"tokens_per_s\": ",
 		"\"mfu\": ", "\"step_ms\": ", "\"compute_ms\": ",
-		"\"talk_ms\": ", "\"waiting_ms\": ", "\"update_ms\": ",
+		"\"collective_ms\": ", "\"waiting_ms\": ", "\"update_ms\": ",
 		"\"data_ms\": ", "\"checkpoint_ms\": "
 	};
 	char path[] = "/tmp/t-run-XXXXXX", line[128], *text;
@@ -629,7 +630,7 @@ test_bench(void **state)
 	s = text_of(f);
 	assert_int_equal(count(s, "{\"kind\": \"phase\""), 4);
 	assert_int_equal(count(s, "{\"kind\": \"kernel\""), 3);
-	assert_int_equal(count(s, "{\"kind\": \"talk\""), 2);
+	assert_int_equal(count(s, "{\"kind\": \"collective\""), 2);
 	free(s);
 	fclose(f);
 	close_plan(&b);

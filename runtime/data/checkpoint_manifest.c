@@ -1,5 +1,5 @@
 /*
- * checkpoint_mark.c - checkpoint.json: what makes a folder a checkpoint.
+ * checkpoint.json, the manifest: a folder that has one is a checkpoint.
  *
  *	{"format": "llmc checkpoint", "version": 1, "model": "gpt2", "step": 42,
  *	 "sequences": 21504, "seed": "HEX", "data": "HEX",
@@ -7,8 +7,8 @@
  *	 "tensors": {"wte.weight": {"bytes": 9, "sum": "HEX"}, ...},
  *	 "sum": "HEX"}
  *
- * HEX are 16 digits of a sum as rt_elems_sum() has it; the last one is of all
- * bytes before its own line.  With it a bit that flips anywhere is found.
+ * HEX is a sum of rt_elems_sum() in 16 digits; the last one is over all bytes
+ * before its own line.  So any bit that flips, in any file, is found.
  */
 #include "runtime/data/checkpoint.h"
 
@@ -27,7 +27,7 @@ enum {
 	MAX_BYTES = 1 << 28,
 };
 
-/* What --steps and a model's batch may be at most. */
+/* Upper bounds of --steps and of a model's batch. */
 #define MAX_STEP INT64_C(1000000000000000)
 #define MAX_BATCH INT64_C(1000000000)
 
@@ -43,7 +43,7 @@ rt_stored_file(int file)
 static int
 by_name(const void *a, const void *b)
 {
-	const struct rt_mark_tensor *s = a, *t = b;
+	const struct rt_manifest_tensor *s = a, *t = b;
 
 	return strcmp(s->name, t->name);
 }
@@ -66,15 +66,15 @@ print_tensors(struct rt_text *out, const struct rt_layout *l,
 }
 
 void
-rt_mark_print(struct rt_text *out, const struct rt_layout *l,
-	      const struct rt_plan *plan, const struct rt_progress *p,
-	      const uint64_t *sums)
+rt_manifest_print(struct rt_text *out, const struct rt_layout *l,
+		  const struct rt_plan *plan, const struct rt_progress *p,
+		  const uint64_t *sums)
 {
 	const struct rt_text *h;
 	int i;
 
 	rt_text_add(out, "{\n  \"format\": \"" FORMAT "\",\n"
-		    "  \"version\": %d,\n  \"model\": ", RT_MARK_VERSION);
+		    "  \"version\": %d,\n  \"model\": ", RT_MANIFEST_VERSION);
 	rt_text_string(out, plan->model);
 	rt_text_add(out,
 		    ",\n  \"step\": %" PRId64 ",\n  \"sequences\": %" PRId64
@@ -155,7 +155,7 @@ parse_sized(struct rt_json *j, const char *what, int64_t *bytes,
 }
 
 static bool
-parse_files(struct rt_json *j, struct rt_mark *m)
+parse_files(struct rt_json *j, struct rt_manifest *m)
 {
 	const char *key;
 	size_t i = 0;
@@ -182,23 +182,24 @@ parse_files(struct rt_json *j, struct rt_mark *m)
 }
 
 static bool
-parse_tensors(struct rt_json *j, struct rt_mark *m)
+parse_tensors(struct rt_json *j, struct rt_manifest *m)
 {
-	struct rt_mark_tensor *t;
+	struct rt_manifest_tensor *t;
 	const char *name;
-	size_t i = 0, room;
+	size_t i = 0, capacity;
 
 	rt_json_open(j, '{');
 	while (rt_json_more(j, '}', &i) && rt_json_key(j, &name)) {
-		if (m->n == m->room) {
-			room = m->room ? m->room * 2 : 64;
-			t = rt_resize(&m->alloc, m->tensors, room, sizeof(*t));
+		if (m->n == m->capacity) {
+			capacity = m->capacity ? m->capacity * 2 : 64;
+			t = rt_resize(&m->alloc, m->tensors, capacity,
+				      sizeof(*t));
 			if (!t) {
 				return rt_json_fail(j, RT_NOMEM, NULL,
 						    "out of memory");
 			}
 			m->tensors = t;
-			m->room = room;
+			m->capacity = capacity;
 		}
 		t = &m->tensors[m->n];
 		t->name = name;
@@ -246,17 +247,17 @@ parse_version(struct rt_json *j)
 	if (!rt_json_int(j, &version)) {
 		return false;
 	}
-	if (version != RT_MARK_VERSION) {
+	if (version != RT_MANIFEST_VERSION) {
 		return rt_json_fail(j, RT_FORMAT, j->text + j->at,
 				    "found version %" PRId64 ", expected %d",
-				    version, RT_MARK_VERSION);
+				    version, RT_MANIFEST_VERSION);
 	}
 	return true;
 }
 
-/* Numbers that a run can have come to, so that none overflows later. */
+/* Checks that no later arithmetic on the numbers overflows. */
 static bool
-check_progress(struct rt_json *j, const struct rt_mark *m)
+check_progress(struct rt_json *j, const struct rt_manifest *m)
 {
 	if (m->step > MAX_STEP) {
 		return rt_json_fail(j, RT_FORMAT, NULL,
@@ -274,9 +275,9 @@ check_progress(struct rt_json *j, const struct rt_mark *m)
 	return true;
 }
 
-/* The keys in the order of writing; the sum at the end was checked. */
+/* Keys come in the order of writing; the final sum was checked before. */
 static bool
-parse_mark(struct rt_json *j, struct rt_mark *m)
+parse_manifest(struct rt_json *j, struct rt_manifest *m)
 {
 	static const char *const keys[] = { "format", "version", "model",
 					    "step", "sequences", "seed",
@@ -288,11 +289,10 @@ parse_mark(struct rt_json *j, struct rt_mark *m)
 	rt_json_open(j, '{');
 	while (rt_json_more(j, '}', &i) && rt_json_key(j, &key)) {
 		if (i > n || strcmp(key, keys[i - 1]) != 0) {
-			return rt_json_fail(
-				j, RT_FORMAT, key,
-				"found key '%s', expected %s",
-				rt_show_name(key).text,
-				i > n ? "no more" : keys[i - 1]);
+			return rt_json_fail( j, RT_FORMAT, key,
+					    "found key '%s', expected %s",
+					    rt_show_name(key).text, i > n ?
+					    "no more" : keys[i - 1]);
 		}
 		switch (i) {
 		case 1: parse_format(j); break;
@@ -315,7 +315,7 @@ parse_mark(struct rt_json *j, struct rt_mark *m)
 	return rt_json_end(j, "\n") && check_progress(j, m);
 }
 
-/* Does the text end with the sum of what stands before? */
+/* Checks that the text ends with the sum over all before it. */
 static bool
 check_sum(struct rt_json *j)
 {
@@ -341,9 +341,9 @@ check_sum(struct rt_json *j)
 	return true;
 }
 
-/* Takes over `text`, which has a NUL behind its n bytes. */
+/* Takes ownership of `text`, which has a NUL after its n bytes. */
 static enum rt_status
-parse_text(struct rt_mark *m, const char *path, char *text, size_t n,
+parse_text(struct rt_manifest *m, const char *path, char *text, size_t n,
 	   struct rt_error *err)
 {
 	struct rt_json j = { 0 };
@@ -353,15 +353,16 @@ parse_text(struct rt_mark *m, const char *path, char *text, size_t n,
 	j.len = n;
 	j.path = path;
 	j.err = err;
-	if (!rt_json_check_utf8(&j) || !check_sum(&j) || !parse_mark(&j, m)) {
-		rt_mark_release(m);
+	if (!rt_json_check_utf8(&j) || !check_sum(&j) || !parse_manifest(&j, m))
+		{
+		rt_manifest_release(m);
 	}
 	return j.status;
 }
 
 enum rt_status
-rt_mark_parse(struct rt_mark *m, const char *path, const void *text, size_t n,
-	      struct rt_error *err)
+rt_manifest_parse(struct rt_manifest *m, const char *path, const void *text,
+		  size_t n, struct rt_error *err)
 {
 	char *copy;
 
@@ -377,7 +378,7 @@ rt_mark_parse(struct rt_mark *m, const char *path, const void *text, size_t n,
 }
 
 enum rt_status
-rt_mark_read(struct rt_mark *m, const char *path, struct rt_error *err)
+rt_manifest_read(struct rt_manifest *m, const char *path, struct rt_error *err)
 {
 	struct rt_where where = { path, NULL, -1 };
 	struct rt_alloc a = rt_alloc_or_libc(NULL);
@@ -397,7 +398,8 @@ rt_mark_read(struct rt_mark *m, const char *path, struct rt_error *err)
 				 s.file_bytes, MAX_BYTES);
 	}
 	if (status == RT_OK) {
-		status = rt_read_text(&a, &s, 0, s.file_bytes, &text, err);
+		status = rt_shard_read_text(&a, &s, 0, s.file_bytes, &text,
+					    err);
 	}
 	if (status == RT_OK) {
 		status = parse_text(m, path, text, (size_t)s.file_bytes, err);
@@ -407,7 +409,7 @@ rt_mark_read(struct rt_mark *m, const char *path, struct rt_error *err)
 }
 
 void
-rt_mark_release(struct rt_mark *m)
+rt_manifest_release(struct rt_manifest *m)
 {
 	struct rt_alloc a = m->alloc;
 
@@ -418,10 +420,10 @@ rt_mark_release(struct rt_mark *m)
 	memset(m, 0, sizeof(*m));
 }
 
-const struct rt_mark_tensor *
-rt_mark_find(const struct rt_mark *m, const char *name)
+const struct rt_manifest_tensor *
+rt_manifest_find(const struct rt_manifest *m, const char *name)
 {
-	struct rt_mark_tensor key = { name, 0, 0 };
+	struct rt_manifest_tensor key = { name, 0, 0 };
 
 	return m->n ? bsearch(&key, m->tensors, m->n, sizeof(key), by_name) :
 		      NULL;

@@ -1,7 +1,7 @@
 /*
- * safetensors_want.c - what a model wants of a checkpoint: its tensors by name
- * and shape, and no others, lest a checkpoint of another model is taken for
- * one of this.
+ * Matches a checkpoint with a model: similar names, shapes that fit, and
+ * tensors that the model does not use.  The last is an error, lest the
+ * checkpoint of another model passes for one of this.
  */
 #include "runtime/data/safetensors.h"
 
@@ -12,7 +12,7 @@ enum { MOST_NAMED = 4 };
 
 /* ---- names --------------------------------------------------------- */
 
-/* How much of the two agrees, from both ends. */
+/* Length of the common prefix and suffix together. */
 static size_t
 agreement(const char *a, const char *b)
 {
@@ -28,7 +28,7 @@ agreement(const char *a, const char *b)
 	return head + tail;
 }
 
-/* Tensor names are long and differ in one part: so not by edit distance. */
+/* Not by edit distance: tensor names are long and differ in one part. */
 const char *
 rt_st_nearest(const struct rt_st *st, const char *name)
 {
@@ -89,9 +89,9 @@ same_shape(const struct rt_st_tensor *a, const struct rt_st_tensor *b)
 		      (size_t)a->ndim * sizeof(a->shape[0])) == 0;
 }
 
-/* ---- what nobody reads ---------------------------------------------- */
+/* ---- unused tensors ------------------------------------------------- */
 
-/* Of GPT-2 and its kin: which keys a query sees, [1, 1, n, n]. */
+/* The causal mask that GPT-2 checkpoints hold, [1, 1, n, n]. */
 static bool
 is_mask(const struct rt_st_tensor *t)
 {
@@ -107,7 +107,7 @@ is_integer(enum rt_dtype d)
 	return d == RT_I32 || d == RT_I64 || d == RT_U32 || d == RT_U64;
 }
 
-/* What is made of a model's settings, and trained by nobody. */
+/* Tensors that are computed from a model's settings, not trained. */
 static bool
 is_derived(const struct rt_st_tensor *t)
 {
@@ -116,7 +116,7 @@ is_derived(const struct rt_st_tensor *t)
 	       (ends_with(t->name, "position_ids") && is_integer(t->dtype));
 }
 
-/* Byte for byte; false, too, if one of them cannot be read. */
+/* Byte by byte; also false if one of them cannot be read. */
 static bool
 same_bytes(const struct rt_st *st, const struct rt_st_tensor *a,
 	   const struct rt_st_tensor *b)
@@ -139,7 +139,7 @@ same_bytes(const struct rt_st *st, const struct rt_st_tensor *a,
 	return true;
 }
 
-/* The head of a model that has its embedding there, stored a second time. */
+/* A language-model head that is tied to the embedding, and stored twice. */
 static bool
 is_tied(const struct rt_st *st, const struct rt_st_tensor *t, const bool *used)
 {

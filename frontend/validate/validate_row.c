@@ -1,0 +1,62 @@
+/*
+ * What the readers of all kinds of tables share: targets by name, costs that
+ * are added up, and models of rows that are compiled.
+ */
+#include "frontend/validate/validate.h"
+
+#include <string.h>
+
+const struct target_group *
+val_target(struct val *v, const char *name)
+{
+	struct ir_ctx *c = &v->d->ctx;
+	struct target t;
+	uint32_t i;
+
+	for (i = 0; i < v->targets.n; i++) {
+		if (strcmp(v->targets.at[i].name, name) == 0) {
+			return v->targets.at[i].groups.at;
+		}
+	}
+	if (!fe_target_known(name)) {
+		return NULL;
+	}
+	if (!fe_target(c, arena_strndup(&c->perm, name, strlen(name)), &t)) {
+		die("built-in target %s", name);
+	}
+	VEC_PUSH(&c->perm, &v->targets, t);
+	return t.groups.at;
+}
+
+void
+val_add(struct val_row *r, struct cost c)
+{
+	r->predicted_us += c.us;
+	r->math_us += c.math_us;
+	r->memory_us += c.memory_us;
+	r->launch_us += c.launch_us;
+}
+
+/* Weights need no names: no checkpoint holds them. */
+struct ir_module *
+val_compile(struct ir_ctx *c, const char *text)
+{
+	bool on = c->diags.on[WARN_UNNAMED_WEIGHT];
+	struct ir_module *m = NULL;
+	uint32_t base;
+
+	c->diags.on[WARN_UNNAMED_WEIGHT] = false;
+	if (source_add(&c->sources, "<row>", text, strlen(text), &base)) {
+		m = fe_compile(c, c->sources.files.n - 1);
+	}
+	c->diags.on[WARN_UNNAMED_WEIGHT] = on;
+	return m;
+}
+
+const char *
+val_first_error(struct val *v, const struct ir_ctx *c)
+{
+	return c->diags.records.n ? arena_printf(&v->d->ctx.perm, "%s",
+						 c->diags.records.at[0].text)
+				  : "its plan does not fit it";
+}
