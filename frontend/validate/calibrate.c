@@ -71,7 +71,7 @@ static const enum cost_op coll_ops[RT_COLLECTIVES] = {
 /* ---- points ---- */
 
 static bool
-failed(struct cal *c, const struct rt_error *err)
+report_failure(struct cal *c, const struct rt_error *err)
 {
 	diag_error(&c->d->ctx.diags, nowhere, "cannot measure: %s",
 		   err->message);
@@ -79,7 +79,7 @@ failed(struct cal *c, const struct rt_error *err)
 }
 
 static void
-keep(struct cal *c, struct cal_point p)
+add_point(struct cal *c, struct cal_point p)
 {
 	VEC_PUSH(&c->d->ctx.perm, &c->points, p);
 }
@@ -128,7 +128,7 @@ measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 	struct rt_error err;
 
 	if (c->meter.ops->matmul(&c->meter, x, &p.s, &err) != RT_OK) {
-		return failed(c, &err);
+		return report_failure(c, &err);
 	}
 	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld",
 		target_rate_names[cal_rate(x->rate)], (long long)x->m,
@@ -139,7 +139,7 @@ measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 		.batch = 1, .rate = cal_rate(x->rate),
 		.out_bytes = c->meter.facts.out_bytes[x->rate]
 	};
-	keep(c, p);
+	add_point(c, p);
 	return true;
 }
 
@@ -151,7 +151,7 @@ measure_attention(struct cal *c, const struct rt_attention_shape *x)
 	struct rt_error err;
 
 	if (c->meter.ops->attention(&c->meter, x, &p.s, &err) != RT_OK) {
-		return failed(c, &err);
+		return report_failure(c, &err);
 	}
 	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld%s",
 		target_rate_names[TARGET_FP32], (long long)x->heads,
@@ -165,7 +165,7 @@ measure_attention(struct cal *c, const struct rt_attention_shape *x)
 		.queries = (double)x->length, .keys = (double)x->length,
 		.causal = x->causal, .rate = TARGET_FP32
 	};
-	keep(c, p);
+	add_point(c, p);
 	return true;
 }
 
@@ -202,14 +202,14 @@ measure_streams(struct cal *c)
 
 		if (c->meter.ops->stream(&c->meter, (enum rt_stream)s,
 					 mb << 20, &p.s, &err) != RT_OK) {
-			return failed(c, &err);
+			return report_failure(c, &err);
 		}
 		p.work = (double)(mb << 20) *
 			 rt_stream_arrays((enum rt_stream)s);
 		p.bytes = p.work;
 		p.what = arena_printf(&c->d->ctx.perm, "%s of %lld MiB",
 				      rt_stream_names[s], (long long)mb);
-		keep(c, p);
+		add_point(c, p);
 	}
 	return true;
 }
@@ -221,9 +221,9 @@ measure_launch(struct cal *c)
 	struct rt_error err;
 
 	if (c->meter.ops->launch(&c->meter, &p.s, &err) != RT_OK) {
-		return failed(c, &err);
+		return report_failure(c, &err);
 	}
-	keep(c, p);
+	add_point(c, p);
 	return true;
 }
 
@@ -235,7 +235,7 @@ measure_coll(struct cal *c, enum rt_collective op, int ranks, int64_t bytes)
 	struct rt_error err;
 
 	if (c->meter.ops->coll(&c->meter, &x, &p.s, &err) != RT_OK) {
-		return failed(c, &err);
+		return report_failure(c, &err);
 	}
 	p.what = arena_printf(&c->d->ctx.perm, "%s x%d %lld",
 		cost_op_names[coll_ops[op]], ranks, (long long)bytes);
@@ -243,7 +243,7 @@ measure_coll(struct cal *c, enum rt_collective op, int ranks, int64_t bytes)
 	p.coll.op = coll_ops[op];
 	p.coll.ranks = ranks;
 	p.coll.bytes = (double)bytes;
-	keep(c, p);
+	add_point(c, p);
 	return true;
 }
 
@@ -293,7 +293,7 @@ open_cpu(struct cal *c)
 	struct rt_error err;
 
 	if (rt_meter_cpu(&c->meter, pace_of(c->quick), &err) != RT_OK) {
-		return failed(c, &err);
+		return report_failure(c, &err);
 	}
 	list_matmuls(c, RT_RATE_FP32, 1);
 	list_matmuls(c, RT_RATE_BF16, 1);
@@ -312,7 +312,7 @@ open_cuda(struct cal *c)
 	int r;
 
 	if (rt_meter_cuda(&c->meter, pace_of(c->quick), &err) != RT_OK) {
-		return failed(c, &err);
+		return report_failure(c, &err);
 	}
 	for (r = 0; r < RT_RATES; r++) {
 		if (*c->meter.facts.code[r]) {

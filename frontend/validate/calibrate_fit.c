@@ -180,7 +180,7 @@ is_comm(const struct cal_point *p)
 
 #define AT(member) offsetof(struct target_device, member)
 
-/* Bounds are far beyond sane values; for efficiencies above 1 see settle(). */
+/* Far beyond sane values; for efficiencies above 1 see move_excess(). */
 #define MOST_EFF 1.5
 
 static const struct knob matrix_knobs[] = {
@@ -213,8 +213,8 @@ has(const struct cal *c, bool (*takes)(const struct cal_point *p))
 }
 
 static void
-fit(struct cal *c, const struct knob *knobs, int n,
-    bool (*takes)(const struct cal_point *p))
+fit_constants(struct cal *c, const struct knob *knobs, int n,
+	      bool (*takes)(const struct cal_point *p))
 {
 	struct point_fit f = { .c = c, .knobs = knobs, .nknobs = n,
 			 .takes = takes };
@@ -229,7 +229,7 @@ fit(struct cal *c, const struct knob *knobs, int n,
  * states; for what is measured they are the start of the search.
  */
 static void
-borrow(struct cal *c)
+set_defaults(struct cal *c)
 {
 	struct target_device *d = &c->fitted.device;
 	const struct target_device *other;
@@ -252,7 +252,7 @@ borrow(struct cal *c)
 
 /* The best rates: flops or bytes over time, without a launch. */
 static void
-take_rates(struct cal *c)
+set_rates(struct cal *c)
 {
 	struct target_device *d = &c->fitted.device;
 	uint32_t i;
@@ -301,7 +301,7 @@ take_rates(struct cal *c)
  * contain only the product of both.
  */
 static void
-settle(double *eff, double *rate, double *also)
+move_excess(double *eff, double *rate, double *also)
 {
 	if (*eff > 1) {
 		*rate *= *eff;
@@ -313,19 +313,19 @@ settle(double *eff, double *rate, double *also)
 }
 
 static void
-settle_all(struct target_device *d)
+move_all_excess(struct target_device *d)
 {
 	double flops = 1, over;
 	int r;
 
-	settle(&d->matrix_eff, &flops, &d->attention_eff);
+	move_excess(&d->matrix_eff, &flops, &d->attention_eff);
 	over = 1;
-	settle(&d->attention_eff, &over, &d->matrix_eff);
+	move_excess(&d->attention_eff, &over, &d->matrix_eff);
 	for (r = 0; r < TARGET_NRATES; r++) {
 		d->flops_us[r] *= flops * over;
 	}
-	settle(&d->memory_eff, &d->memory_bytes_us, NULL);
-	settle(&d->link_eff, &d->link_bytes_us, NULL);
+	move_excess(&d->memory_eff, &d->memory_bytes_us, NULL);
+	move_excess(&d->link_eff, &d->link_bytes_us, NULL);
 	/* the least that a target file allows */
 	d->memory_bytes_us = fmax(d->memory_bytes_us, 1000);
 }
@@ -375,16 +375,16 @@ cal_fit(struct cal *c)
 	d->units = c->meter.facts.units;
 	d->clock_mhz = c->meter.facts.clock_mhz;
 	d->memory_bytes = c->meter.facts.memory_bytes;
-	borrow(c);
-	take_rates(c);
+	set_defaults(c);
+	set_rates(c);
 	/* contractions of few rows depend on both: alternate */
 	for (turn = 0; turn < 2; turn++) {
-		fit(c, memory_knobs, 1, is_memory);
-		fit(c, matrix_knobs, 3, is_matmul);
+		fit_constants(c, memory_knobs, 1, is_memory);
+		fit_constants(c, matrix_knobs, 3, is_matmul);
 	}
-	fit(c, attention_knobs, 2, is_attention);
-	fit(c, link_knobs, 3, is_comm);
-	settle_all(d);
+	fit_constants(c, attention_knobs, 2, is_attention);
+	fit_constants(c, link_knobs, 3, is_comm);
+	move_all_excess(d);
 	for (g = 0; g < CAL_GROUPS; g++) {
 		c->errors[g] = errors_of(c, (enum cal_group)g);
 	}

@@ -12,7 +12,7 @@ static const char *const units[CAL_GROUPS] = {
 
 /* Replaces what a target file cannot hold in strings or comments. */
 static const char *
-plain(struct buf *out, const char *s)
+printable(struct buf *out, const char *s)
 {
 	char *t = arena_strndup(out->arena, s, strlen(s)), *p;
 
@@ -36,7 +36,7 @@ rate_of(const struct cal_point *p)
 }
 
 static double
-spread(const struct rt_sample *s)
+relative_spread(const struct rt_sample *s)
 {
 	return s->median_us > 0 ? (s->high_us - s->low_us) / s->median_us : 0;
 }
@@ -49,7 +49,7 @@ mark(const struct rt_sample *s)
 }
 
 static uint32_t
-disturbed(const struct cal *c)
+count_disturbed(const struct cal *c)
 {
 	uint32_t i, n = 0;
 
@@ -68,7 +68,7 @@ print_point(const struct cal_point *p, struct buf *out)
 
 	buf_printf(out, "  %-30s %3d/%-3d %11.2f %11.2f %6.1f%%", p->what,
 		   s->kept, s->reps, s->low_us, s->median_us,
-		   100 * spread(s));
+		   100 * relative_spread(s));
 	if (*units[p->group]) {
 		buf_printf(out, " %9.4g %11.2f %+7.1f%%", rate_of(p),
 			   p->predicted_us,
@@ -111,7 +111,7 @@ print_facts(const struct cal *c, struct buf *out)
 	int r;
 
 	buf_printf(out, "%s: %lld units at %.2f GHz, %.1f GB\n",
-		   plain(out, f->name),
+		   printable(out, f->name),
 		   (long long)f->units, f->clock_mhz / 1e3,
 		   f->memory_bytes / 1e9);
 	for (r = 0; r < RT_RATES; r++) {
@@ -133,7 +133,7 @@ print_facts(const struct cal *c, struct buf *out)
 void
 cal_print_points(const struct cal *c, struct buf *out)
 {
-	uint32_t n = disturbed(c);
+	uint32_t n = count_disturbed(c);
 	int g;
 
 	print_facts(c, out);
@@ -201,30 +201,30 @@ cal_print_json(const struct cal *c, struct buf *out)
 /* ---- the target ---- */
 
 static void
-number(struct buf *out, const char *key, double v)
+print_number(struct buf *out, const char *key, double v)
 {
 	buf_printf(out, "  %s = %.4g;\n", key, v);
 }
 
 static void
-text(struct buf *out, const char *key, const char *s)
+print_text(struct buf *out, const char *key, const char *s)
 {
 	if (*s) {
-		buf_printf(out, "  %s = \"%s\";\n", key, plain(out, s));
+		buf_printf(out, "  %s = \"%s\";\n", key, printable(out, s));
 	}
 }
 
 /* A comment on how a point was measured. */
 static void
-origin(struct buf *out, const struct cal_point *p)
+print_origin(struct buf *out, const struct cal_point *p)
 {
 	const struct rt_sample *s = &p->s;
 
 	buf_printf(out, "  # %s: %.5g us, median %.5g, spread %.1f%%,\n"
 		   "  # %d repetitions of %d runs, %d kept%s.\n", p->what,
-		   s->low_us, s->median_us, 100 * spread(s), s->reps, s->runs,
-		   s->kept, !s->disturbed ? "" : s->by_cpu
-		   ? "; disturbed, by cpu time" : "; disturbed");
+		   s->low_us, s->median_us, 100 * relative_spread(s), s->reps,
+		   s->runs, s->kept, !s->disturbed ? "" : s->by_cpu ?
+		   "; disturbed, by cpu time" : "; disturbed");
 }
 
 /* The point of a group with the largest rate; never NULL. */
@@ -247,7 +247,7 @@ best_of(const struct cal *c, enum cal_group g, enum target_rate rate)
 }
 
 static void
-fitted(const struct cal *c, enum cal_group g, struct buf *out)
+print_fit_error(const struct cal *c, enum cal_group g, struct buf *out)
 {
 	const struct cal_error *e = &c->errors[g];
 
@@ -275,20 +275,20 @@ print_rates(const struct cal *c, struct buf *out)
 		enum target_rate rate = cal_rate((enum rt_rate)r);
 
 		if (*f->code[r]) {
-			buf_printf(out, "  # By %s:\n", plain(out,
-							     f->code[r]));
-			origin(out, best_of(c, CAL_MATMUL, rate));
-			number(out, target_rate_names[rate],
-			       d->flops_us[rate] / 1e6);
+			buf_printf(out, "  # By %s:\n", printable(out,
+								  f->code[r]));
+			print_origin(out, best_of(c, CAL_MATMUL, rate));
+			print_number(out, target_rate_names[rate],
+				     d->flops_us[rate] / 1e6);
 		}
 	}
 	buf_puts(out, "  # What the system says this process may have.\n");
-	number(out, "memory", d->memory_bytes / 1e9);
+	print_number(out, "memory", d->memory_bytes / 1e9);
 	buf_puts(out, "  # The best of reading, writing, copies and triads:\n");
-	origin(out, best_of(c, CAL_STREAM, TARGET_FP32));
-	number(out, "bandwidth", d->memory_bytes_us / 1e6);
+	print_origin(out, best_of(c, CAL_STREAM, TARGET_FP32));
+	print_number(out, "bandwidth", d->memory_bytes_us / 1e6);
 	buf_printf(out, "  units = %lld;\n", (long long)d->units);
-	number(out, "clock", d->clock_mhz / 1e3);
+	print_number(out, "clock", d->clock_mhz / 1e3);
 }
 
 static void
@@ -297,11 +297,11 @@ print_link(const struct cal *c, struct buf *out)
 	const struct rt_facts *f = &c->meter.facts;
 
 	if (c->errors[CAL_COMM].n > 0) {
-		text(out, "link", f->link);
+		print_text(out, "link", f->link);
 		buf_puts(out, "  # The best that one rank got, one direction, "
 			 "twice.\n");
-		number(out, "link_bandwidth",
-		       2 * c->fitted.device.link_bytes_us / 1e3);
+		print_number(out, "link_bandwidth", 2 *
+			     c->fitted.device.link_bytes_us / 1e3);
 	}
 	buf_printf(out, "  node_devices = %d;\n", f->ranks > 1 ? f->ranks : 1);
 }
@@ -337,35 +337,36 @@ print_constants(const struct cal *c, struct buf *out)
 {
 	const struct target_device *d = &c->fitted.device;
 
-	fitted(c, CAL_MATMUL, out);
-	number(out, "matrix_eff", d->matrix_eff);
-	number(out, "matrix_fill", d->matrix_fill);
-	number(out, "matrix_feed", d->matrix_feed);
+	print_fit_error(c, CAL_MATMUL, out);
+	print_number(out, "matrix_eff", d->matrix_eff);
+	print_number(out, "matrix_fill", d->matrix_fill);
+	print_number(out, "matrix_feed", d->matrix_feed);
 	buf_printf(out, "  # %s:\n", c->meter.facts.launch);
-	origin(out, best_of(c, CAL_LAUNCH, TARGET_FP32));
-	number(out, "launch", d->launch_us);
-	fitted(c, CAL_STREAM, out);
+	print_origin(out, best_of(c, CAL_LAUNCH, TARGET_FP32));
+	print_number(out, "launch", d->launch_us);
+	print_fit_error(c, CAL_STREAM, out);
 	buf_puts(out, "  # Contractions of at most 16 rows count too.\n");
-	number(out, "memory_eff", d->memory_eff);
-	fitted(c, CAL_ATTEND, out);
-	number(out, "attention_eff", d->attention_eff);
-	number(out, "attention_fill", d->attention_fill);
-	fitted(c, CAL_COMM, out);
-	number(out, "link_eff", d->link_eff);
-	number(out, "link_start", d->link_start_us);
-	number(out, "link_hop", d->link_hop_us);
+	print_number(out, "memory_eff", d->memory_eff);
+	print_fit_error(c, CAL_ATTEND, out);
+	print_number(out, "attention_eff", d->attention_eff);
+	print_number(out, "attention_fill", d->attention_fill);
+	print_fit_error(c, CAL_COMM, out);
+	print_number(out, "link_eff", d->link_eff);
+	print_number(out, "link_start", d->link_start_us);
+	print_number(out, "link_hop", d->link_hop_us);
 	buf_puts(out, "  # Of the constants above.\n");
-	text(out, "measured", target_measured_text(measured(c), out->arena));
+	print_text(out, "measured", target_measured_text(measured(c),
+							 out->arena));
 }
 
 void
 cal_print_target(const struct cal *c, struct buf *out)
 {
 	const struct rt_facts *f = &c->meter.facts;
-	uint32_t n = disturbed(c);
+	uint32_t n = count_disturbed(c);
 
 	buf_printf(out, "# Measured by llmc calibrate%s on %s.\n", c->quick
-		   ? " --quick" : "", plain(out, f->name));
+		   ? " --quick" : "", printable(out, f->name));
 	if (c->quick) {
 		buf_puts(out, "# Small shapes and few repetitions: not to be "
 			 "planned with.\n");
@@ -375,8 +376,8 @@ cal_print_target(const struct cal *c, struct buf *out)
 			   "on the machine.\n", n, c->points.n);
 	}
 	buf_puts(out, "target measured {\n");
-	text(out, "vendor", f->vendor);
-	text(out, "arch", f->arch);
+	print_text(out, "vendor", f->vendor);
+	print_text(out, "arch", f->arch);
 	print_rates(c, out);
 	print_link(c, out);
 	print_constants(c, out);

@@ -33,20 +33,21 @@ cell(const struct kernel_rows *x, enum column c)
 }
 
 static bool
-is(const struct kernel_rows *x, enum column c, const char *text)
+cell_is(const struct kernel_rows *x, enum column c, const char *text)
 {
 	return strcmp(cell(x, c), text) == 0;
 }
 
 static bool
-begins(const struct kernel_rows *x, enum column c, const char *text)
+cell_begins(const struct kernel_rows *x, enum column c, const char *text)
 {
 	return strncmp(cell(x, c), text, strlen(text)) == 0;
 }
 
 /* Reads numbers that a row must have; false unless all are positive. */
 static bool
-numbers(const struct kernel_rows *x, const enum column *c, double *out, int n)
+read_numbers(const struct kernel_rows *x, const enum column *c, double *out,
+	     int n)
 {
 	int i;
 
@@ -83,13 +84,13 @@ rate_of(const char *dtype, enum target_rate *out)
 /* ---- one kind of row at a time; the reason, if it cannot be ---- */
 
 static const char *
-contraction(struct kernel_rows *x, struct val_row *r)
+price_contraction(struct kernel_rows *x, struct val_row *r)
 {
 	static const enum column need[] = { M, N, K };
 	struct cost_contraction c = { .batch = 1, .out_bytes = 2 };
 	double v[3];
 
-	if (!numbers(x, need, v, 3)) {
+	if (!read_numbers(x, need, v, 3)) {
 		return "m, n or k is missing";
 	}
 	c.m = v[0];
@@ -99,7 +100,7 @@ contraction(struct kernel_rows *x, struct val_row *r)
 	x->flops = 2 * c.m * c.n * c.k;
 	val_add(r, cost_contraction(x->device, &c));
 	/* its linear layer first quantizes A, in each call */
-	if (c.rate == TARGET_FP8 && begins(x, IMPL, "TensorRT-LLM")) {
+	if (c.rate == TARGET_FP8 && cell_begins(x, IMPL, "TensorRT-LLM")) {
 		val_add(r, cost_bytes(x->device, COST_QUANTIZE,
 				      5 * c.m * c.k));
 	}
@@ -115,7 +116,7 @@ is_narrow(const struct kernel_rows *x)
 {
 	const char *arch = x->device->arch;
 
-	return is(x, IMPL, "FlashAttention-2") &&
+	return cell_is(x, IMPL, "FlashAttention-2") &&
 	       (strncmp(arch, "sm_9", 4) == 0 ||
 		strncmp(arch, "sm_10", 5) == 0);
 }
@@ -125,8 +126,8 @@ is_narrow(const struct kernel_rows *x)
  * rotating queries and keys while moving keys and values into the cache.
  */
 static void
-prefill(struct kernel_rows *x, const struct cost_attention *a,
-	struct val_row *r)
+price_prefill(struct kernel_rows *x, const struct cost_attention *a,
+	      struct val_row *r)
 {
 	double bytes = 4 * a->batch * a->head_dim *
 		       (a->heads * a->queries + 2 * a->kv_heads * a->keys);
@@ -140,19 +141,19 @@ prefill(struct kernel_rows *x, const struct cost_attention *a,
 }
 
 static const char *
-attention(struct kernel_rows *x, struct val_row *r)
+price_attention(struct kernel_rows *x, struct val_row *r)
 {
 	static const enum column need[] = {
 		BATCH, HEADS, KV_HEADS, HEAD_DIM, SEQ_Q, SEQ_KV
 	};
-	bool both = is(x, DIRECTION, "fwd+bwd");
+	bool both = cell_is(x, DIRECTION, "fwd+bwd");
 	struct cost_attention a = { .rate = x->rate };
 	double v[6];
 
-	if (!numbers(x, need, v, 6)) {
+	if (!read_numbers(x, need, v, 6)) {
 		return "a size is missing";
 	}
-	if (!both && !is(x, DIRECTION, "fwd")) {
+	if (!both && !cell_is(x, DIRECTION, "fwd")) {
 		return "its direction is neither fwd nor fwd+bwd";
 	}
 	a.batch = v[0];
@@ -161,7 +162,7 @@ attention(struct kernel_rows *x, struct val_row *r)
 	a.head_dim = v[3];
 	a.queries = v[4];
 	a.keys = v[5];
-	a.causal = is(x, CAUSAL, "y");
+	a.causal = cell_is(x, CAUSAL, "y");
 	a.narrow = is_narrow(x);
 	/*
 	 * flops as its authors count them: half if causal, 2.5 times for
@@ -174,21 +175,21 @@ attention(struct kernel_rows *x, struct val_row *r)
 		val_add(r, cost_attention_backward(x->device, &a));
 	}
 	r->kind = "attention";
-	if (is(x, KERNEL, "attention prefill")) {
-		prefill(x, &a, r);
+	if (cell_is(x, KERNEL, "attention prefill")) {
+		price_prefill(x, &a, r);
 	}
 	return NULL;
 }
 
 /* A kernel that moves `times` * m * n elements. */
 static const char *
-moves(struct kernel_rows *x, struct val_row *r, enum cost_kind kind,
-      double times)
+price_moves(struct kernel_rows *x, struct val_row *r, enum cost_kind kind,
+	    double times)
 {
 	static const enum column need[] = { M, N };
 	double v[2];
 
-	if (!numbers(x, need, v, 2)) {
+	if (!read_numbers(x, need, v, 2)) {
 		return "m or n is missing";
 	}
 	val_add(r, cost_bytes(x->device, kind, times * v[0] * v[1] *
@@ -200,25 +201,25 @@ moves(struct kernel_rows *x, struct val_row *r, enum cost_kind kind,
 static const char *
 by_kernel(struct kernel_rows *x, struct val_row *r)
 {
-	if (begins(x, KERNEL, "GEMM") || begins(x, KERNEL, "mlp_up_proj") ||
-	    begins(x, KERNEL, "mlp_down_proj") ||
-	    begins(x, KERNEL, "attn_pre_proj") ||
-	    begins(x, KERNEL, "attn_post_proj")) {
-		return contraction(x, r);
+	if (cell_begins(x, KERNEL, "GEMM") || cell_begins(x, KERNEL,
+							  "mlp_up_proj") ||
+	    cell_begins(x, KERNEL, "mlp_down_proj") || cell_begins(x, KERNEL,
+		"attn_pre_proj") || cell_begins(x, KERNEL, "attn_post_proj")) {
+		return price_contraction(x, r);
 	}
-	if (begins(x, KERNEL, "attention")) {
-		return attention(x, r);
+	if (cell_begins(x, KERNEL, "attention")) {
+		return price_attention(x, r);
 	}
-	if (is(x, KERNEL, "add")) {
-		return moves(x, r, COST_MAP, 3);
+	if (cell_is(x, KERNEL, "add")) {
+		return price_moves(x, r, COST_MAP, 3);
 	}
-	if (is(x, KERNEL, "input_layernorm")) {
-		return moves(x, r, COST_ROWS, 2);
+	if (cell_is(x, KERNEL, "input_layernorm")) {
+		return price_moves(x, r, COST_ROWS, 2);
 	}
-	if (is(x, KERNEL, "emb")) {
-		return moves(x, r, COST_GATHER, 2);
+	if (cell_is(x, KERNEL, "emb")) {
+		return price_moves(x, r, COST_GATHER, 2);
 	}
-	if (is(x, KERNEL, "mlp_act") || is(x, KERNEL, "attn_rope")) {
+	if (cell_is(x, KERNEL, "mlp_act") || cell_is(x, KERNEL, "attn_rope")) {
 		return "mlp_act, attn_rope: the row does not say how wide "
 		       "one rank's part is";
 	}

@@ -116,7 +116,7 @@ counts(const struct val_row *r, enum by by, const char *key)
 }
 
 static struct error_sums
-sum(const struct val *v, enum by by, const char *key)
+sum_errors(const struct val *v, enum by by, const char *key)
 {
 	struct arena *a = &v->d->ctx.tmp;
 	uint32_t all = v->rows.n + 1, i, n = 0;
@@ -165,7 +165,7 @@ is_first(const struct val *v, enum by by, uint32_t row)
 }
 
 static uint32_t
-predicted(const struct val *v)
+count_predicted(const struct val *v)
 {
 	uint32_t i, n = 0;
 
@@ -202,7 +202,7 @@ print_groups(const struct val *v, struct buf *out, enum by by)
 	for (i = 0; i < v->rows.n; i++) {
 		if (is_first(v, by, i)) {
 			const char *key = key_of(&v->rows.at[i], by);
-			struct error_sums s = sum(v, by, key);
+			struct error_sums s = sum_errors(v, by, key);
 
 			print_sums(out, key, &s);
 		}
@@ -287,7 +287,7 @@ val_print_reasons(const struct val *v, struct buf *out)
 void
 val_print(const struct val *v, struct buf *out)
 {
-	uint32_t n = predicted(v);
+	uint32_t n = count_predicted(v);
 	struct error_sums s;
 	int by;
 
@@ -298,9 +298,9 @@ val_print(const struct val *v, struct buf *out)
 		return;
 	}
 	buf_puts(out, "\n   rows   median     90th  maximum    rank\n");
-	s = sum(v, BY_MARK, "");
+	s = sum_errors(v, BY_MARK, "");
 	print_sums(out, v->marks, &s);
-	s = sum(v, BY_ALL, "");
+	s = sum_errors(v, BY_ALL, "");
 	print_sums(out, "all that are predicted", &s);
 	for (by = BY_KIND; by < NBYS; by++) {
 		print_groups(v, out, (enum by)by);
@@ -347,7 +347,7 @@ static void
 json_sums(const struct val *v, struct buf *out, enum by by, const char *key,
 	  bool *first)
 {
-	struct error_sums s = sum(v, by, key);
+	struct error_sums s = sum_errors(v, by, key);
 
 	if (s.n == 0) {
 		return;
@@ -403,7 +403,7 @@ val_print_json(const struct val *v, struct buf *out)
 	buf_puts(out, "{\n  \"version\": 1,\n  \"kind\": ");
 	json_text(out, v->what);
 	buf_printf(out, ",\n  \"rows\": %u,\n  \"predicted\": %u,\n  "
-		   "\"not_predicted\": [", v->rows.n, predicted(v));
+		   "\"not_predicted\": [", v->rows.n, count_predicted(v));
 	for (i = 0; i < v->rows.n; i++) {
 		uint32_t k = count_reason(v, i);
 

@@ -244,7 +244,7 @@ is_quicker(const struct val_row *r)
 }
 
 static uint32_t
-quicker(const struct val *v)
+count_quicker(const struct val *v)
 {
 	uint32_t i, n = 0;
 
@@ -320,7 +320,7 @@ void
 val_print_search(const struct val *v, struct buf *out)
 {
 	bool all = v->d->opts.at[OPT_ROWS].given;
-	uint32_t i, n = quicker(v);
+	uint32_t i, n = count_quicker(v);
 
 	for (i = 0; i < v->rows.n; i++) {
 		if (all || is_quicker(&v->rows.at[i])) {
@@ -366,7 +366,7 @@ val_print_search_json(const struct val *v, struct buf *out)
 	buf_printf(out, "{\n  \"version\": 1,\n  \"rows\": %u,\n  "
 		   "\"beside\": %u,\n  \"searches\": %u,\n  \"quicker\": %u,"
 		   "\n  \"each\": [", v->rows.n, beside(v), v->searches.n,
-		   quicker(v));
+		   count_quicker(v));
 	for (i = 0; i < v->rows.n; i++) {
 		buf_puts(out, i ? "," : "");
 		json_row(v, out, &v->rows.at[i]);

@@ -47,7 +47,7 @@ cell(const struct runs *x, enum column c)
 }
 
 static bool
-whole(const struct runs *x, enum column c, int64_t *out)
+read_count(const struct runs *x, enum column c, int64_t *out)
 {
 	const char *s = cell(x, c);
 
@@ -96,7 +96,7 @@ bad_shape(const struct runs *x)
 	int i;
 
 	for (i = 0; i < 8; i++) {
-		if (!whole(x, need[i], &v[i]) || v[i] > 1000000000) {
+		if (!read_count(x, need[i], &v[i]) || v[i] > 1000000000) {
 			return "a size of its model is no whole number";
 		}
 	}
@@ -148,7 +148,7 @@ is_legal(const struct runs *x, enum column c, const char *words)
 		return true;
 	}
 	if (words == counts) {
-		return whole(x, c, &count);
+		return read_count(x, c, &count);
 	}
 	if (words == numbers) {
 		return tsv_number(&x->v->table, x->row, x->at[c], &number) &&
@@ -179,7 +179,7 @@ or_one(const struct runs *x, enum column c)
 {
 	int64_t v;
 
-	return whole(x, c, &v) ? cell(x, c) : "1";
+	return read_count(x, c, &v) ? cell(x, c) : "1";
 }
 
 /*
@@ -200,7 +200,7 @@ plan_text(struct arena *a, const struct runs *x)
 	const char *rebuilt = cell(x, RECOMPUTE), *zero = cell(x, ZERO);
 	int64_t chunks = 1;
 
-	whole(x, VPP, &chunks);
+	read_count(x, VPP, &chunks);
 	return arena_printf(a, "tp=%s,pp=%s,dp=%s,cp=%s,microbatch=%s,"
 		"interleave=%lld,schedule=%s,sequence=%s,recompute=%s,zero=%s",
 		or_one(x, TP), or_one(x, PP), or_one(x, DP), or_one(x, CP),
@@ -214,14 +214,14 @@ plan_text(struct arena *a, const struct runs *x)
 
 /* The cluster of a row; each node has as many network ports as devices. */
 static bool
-cluster(struct runs *x, struct target_group *g)
+build_cluster(struct runs *x, struct target_group *g)
 {
 	const struct target_group *known = val_target(x->v, cell(x, GPU));
 	double link = 0;
 	int64_t devices, ranks;
 
-	if (!known || !whole(x, GPUS_PER_NODE, &devices) ||
-	    !whole(x, N_GPUS, &ranks)) {
+	if (!known || !read_count(x, GPUS_PER_NODE, &devices) ||
+	    !read_count(x, N_GPUS, &ranks)) {
 		return false;
 	}
 	*g = *known;
@@ -285,7 +285,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	if (!s || !ranks_open(&ranks, m, s, &why)) {
 		return why ? why : val_first_error(x->v, c);
 	}
-	if (!cluster(x, &g)) {
+	if (!build_cluster(x, &g)) {
 		return "there is no target of that name";
 	}
 	why = find_traits(x, &g, &traits);
@@ -321,7 +321,7 @@ search(struct runs *x, const char *mlp, struct val_row *r)
 	struct val_run run = { .model = model_text(a, x, mlp),
 			       .pins = plan_text(a, x) };
 
-	return cluster(x, &run.group) ? val_search(x->v, &run, r)
+	return build_cluster(x, &run.group) ? val_search(x->v, &run, r)
 				      : "there is no target of that name";
 }
 

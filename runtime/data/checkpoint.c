@@ -47,7 +47,7 @@ make_tag(const struct rt_store *s, char tag[40], struct rt_error *err)
 
 /* Allocates and names everything; no communication. */
 static enum rt_status
-prepare(struct saving *v, const char *tag, struct rt_error *err)
+prepare_save(struct saving *v, const char *tag, struct rt_error *err)
 {
 	enum rt_status status;
 	int i;
@@ -79,7 +79,7 @@ prepare(struct saving *v, const char *tag, struct rt_error *err)
 
 /* The folder and both files, with headers. */
 static enum rt_status
-create(struct saving *v, struct rt_error *err)
+create_files(struct saving *v, struct rt_error *err)
 {
 	const struct rt_text *h;
 	enum rt_status status;
@@ -194,7 +194,7 @@ done:
 
 /* Renames what has the final name, even a link, to .old. */
 static enum rt_status
-put_aside(struct saving *v, struct rt_error *err)
+move_aside(struct saving *v, struct rt_error *err)
 {
 	struct rt_where where = { v->old, NULL, -1 };
 	struct stat sb;
@@ -222,7 +222,7 @@ give_name(struct saving *v, struct rt_error *err)
 	int number;
 
 	if (lstat(v->final, &sb) == 0) {
-		if (put_aside(v, err) != RT_OK) {
+		if (move_aside(v, err) != RT_OK) {
 			return RT_IO;
 		}
 		moved = true;
@@ -269,9 +269,9 @@ save(struct saving *v, int64_t keep, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
-	status = prepare(v, tag, err);
+	status = prepare_save(v, tag, err);
 	if (status == RT_OK && first) {
-		status = create(v, err);
+		status = create_files(v, err);
 	}
 	status = rt_store_agree_status(v->s, status, err);
 	if (status == RT_OK) {

@@ -1,4 +1,5 @@
 /* Elements in files and in memory: see elems.h. */
+#include "runtime/data/data.h"
 #include "runtime/data/elems.h"
 
 #include <string.h>
@@ -34,33 +35,6 @@ rt_elems_convertible(enum rt_dtype from, enum rt_elem to)
 }
 
 /* ---- numbers ------------------------------------------------------- */
-
-/* The double that a float of 1 + e + m bits, m < 52, stands for. */
-static double
-widen(uint64_t v, int e, int m)
-{
-	uint64_t sign = v >> (e + m) << 63;
-	uint64_t x = v >> m & (((uint64_t)1 << e) - 1);
-	uint64_t f = v & (((uint64_t)1 << m) - 1), bits;
-	int bias = (1 << (e - 1)) - 1;
-	double d;
-
-	if (x == 0) {
-		/* Zero or subnormal: f * 2^(1 - bias - m). */
-		bits = (uint64_t)(1023 + 1 - bias - m) << 52;
-		memcpy(&d, &bits, sizeof(d));
-		d *= (double)f;
-		memcpy(&bits, &d, sizeof(d));
-		bits |= sign;
-	} else if (x == ((uint64_t)1 << e) - 1) {
-		bits = sign | (uint64_t)0x7ff << 52 | f << (52 - m);
-	} else {
-		bits = sign | (x + 1023 - (uint64_t)bias) << 52 |
-		       f << (52 - m);
-	}
-	memcpy(&d, &bits, sizeof(d));
-	return d;
-}
 
 /* The nearest float of 1 + e + m bits; of two the even one. */
 static uint64_t
@@ -103,10 +77,14 @@ static double
 get(enum rt_dtype d, const void *p, int64_t i)
 {
 	uint16_t half;
+	int32_t word;
 	double wide;
 	float f;
 
 	switch (d) {
+	case RT_I32:
+		memcpy(&word, (const char *)p + 4 * i, 4);
+		return word;
 	case RT_F64:
 		memcpy(&wide, (const char *)p + 8 * i, 8);
 		return wide;
@@ -115,8 +93,17 @@ get(enum rt_dtype d, const void *p, int64_t i)
 		return (double)f;
 	default:
 		memcpy(&half, (const char *)p + 2 * i, 2);
-		return d == RT_BF16 ? widen(half, 8, 7) : widen(half, 5, 10);
+		return d == RT_BF16 ? rt_widen(half, 8, 7, false)
+				    : rt_widen(half, 5, 10, false);
 	}
+}
+
+double
+rt_elem_number(const char *at, int64_t elem, int64_t i)
+{
+	/* bytes are not numbers: nothing that is read so has them */
+	return elem == RT_ELEM_U8 ? 0
+		: get(rt_elem_dtype((enum rt_elem)elem), at, i);
 }
 
 static void

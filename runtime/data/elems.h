@@ -3,9 +3,48 @@
 #define RT_ELEMS_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "runtime/abi.h"
 #include "runtime/rt.h"
+
+static inline double
+rt_from_bits(uint64_t bits)
+{
+	double d;
+
+	memcpy(&d, &bits, sizeof(d));
+	return d;
+}
+
+/*
+ * The double that equals an IEEE-like float of 1 + e + m bits, m < 52.  With
+ * `finite` (E4M3) the top exponent holds numbers too, and only all ones is a
+ * NaN.  Inline, so that e and m are constants in the loops that call it.
+ */
+static inline double
+rt_widen(uint64_t v, int e, int m, bool finite)
+{
+	const uint64_t top = (UINT64_C(1) << e) - 1;
+	const uint64_t ones = (UINT64_C(1) << m) - 1;
+	const uint64_t bias = top >> 1;
+	uint64_t sign = v >> (e + m) << 63;
+	uint64_t exponent = v >> m & top;
+	uint64_t fraction = v & ones;
+	double d;
+
+	if (exponent == top && (!finite || fraction == ones)) {
+		return rt_from_bits(sign | UINT64_C(0x7ff) << 52 |
+				    fraction << (52 - m));
+	}
+	if (exponent > 0) {
+		return rt_from_bits(sign | (exponent + 1023 - bias) << 52 |
+				    fraction << (52 - m));
+	}
+	/* Zero or subnormal: fraction * 2^(1 - bias - m), which is exact. */
+	d = (double)fraction * rt_from_bits((1024 - bias - (uint64_t)m) << 52);
+	return sign ? -d : d;
+}
 
 /* The dtype in files of what memory holds. */
 enum rt_dtype rt_elem_dtype(enum rt_elem e);

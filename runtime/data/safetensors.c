@@ -37,8 +37,8 @@ no_memory(struct rt_json *j)
 
 /* Makes sure that an array has capacity for one more element. */
 static bool
-grow(struct rt_json *j, const struct rt_alloc *alloc, void **array, size_t n,
-     size_t *capacity, size_t size)
+grow_array(struct rt_json *j, const struct rt_alloc *alloc, void **array,
+	   size_t n, size_t *capacity, size_t size)
 {
 	size_t more = *capacity ? *capacity * 2 : 16;
 	void *p;
@@ -75,7 +75,8 @@ rt_st_parse_pairs(struct rt_json *j, const struct rt_alloc *alloc,
 	rt_json_open(j, '{');
 	while (rt_json_more(j, '}', &i)) {
 		array = p->at;
-		if (!grow(j, alloc, &array, p->n, &p->capacity, sizeof(*p->at)))
+		if (!grow_array(j, alloc, &array, p->n, &p->capacity,
+				sizeof(*p->at)))
 			{
 			return false;
 		}
@@ -304,7 +305,8 @@ parse_entries(struct rt_json *j, const struct rt_alloc *alloc,
 			continue;
 		}
 		array = h->tensors;
-		if (!grow(j, alloc, &array, h->n, &h->capacity, sizeof(*t))) {
+		if (!grow_array(j, alloc, &array, h->n, &h->capacity,
+				sizeof(*t))) {
 			return false;
 		}
 		h->tensors = array;

@@ -198,8 +198,8 @@ struct opening {
  * it.
  */
 static enum rt_status
-take_group(struct opening *o, const struct rt_st_pair **group, size_t n,
-	   struct rt_error *err)
+add_group(struct opening *o, const struct rt_st_pair **group, size_t n,
+	  struct rt_error *err)
 {
 	struct rt_where where = { o->path, NULL, -1 };
 	const char *slash = strrchr(o->path, '/');
@@ -280,7 +280,7 @@ prepare(struct opening *o, const struct rt_alloc *alloc, struct rt_error *err)
 
 /* Opens all shards, then compares the sum of sizes with total_size. */
 static enum rt_status
-take_all(struct opening *o, struct rt_error *err)
+add_all(struct opening *o, struct rt_error *err)
 {
 	struct rt_where where = { o->path, NULL, -1 };
 	const struct rt_st_pair **p = o->order;
@@ -294,7 +294,7 @@ take_all(struct opening *o, struct rt_error *err)
 		       strcmp(p[i]->value, p[end]->value) == 0) {
 			end++;
 		}
-		status = take_group(o, p + i, end - i, err);
+		status = add_group(o, p + i, end - i, err);
 		if (status != RT_OK) {
 			return status;
 		}
@@ -352,7 +352,7 @@ rt_st_open_index(struct rt_st **out, const char *path,
 	if (status != RT_OK) {
 		goto fail;
 	}
-	status = take_all(&o, err);
+	status = add_all(&o, err);
 	if (status != RT_OK) {
 		goto fail;
 	}

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/data/elems.h"
 #include "runtime/data/safetensors.h"
 
 /* Shards can have hundreds of GiB. */
@@ -236,7 +237,7 @@ rt_st_read_raw(const struct rt_st *st, const struct rt_st_tensor *t,
 
 /* A little-endian integer of 1, 2, 4 or 8 bytes. */
 static inline uint64_t
-load(const unsigned char *p, int bytes)
+load_little_endian(const unsigned char *p, int bytes)
 {
 	uint64_t v = 0;
 	int i;
@@ -245,43 +246,6 @@ load(const unsigned char *p, int bytes)
 		v |= (uint64_t)p[i] << 8 * i;
 	}
 	return v;
-}
-
-static inline double
-from_bits(uint64_t bits)
-{
-	double d;
-
-	memcpy(&d, &bits, sizeof(d));
-	return d;
-}
-
-/*
- * Widens an IEEE-like float of 1 + e + m bits.  With `finite` (E4M3), the
- * top exponent holds numbers too and only all ones is not a number.
- */
-static inline double
-widen(uint64_t v, int e, int m, bool finite)
-{
-	const uint64_t top = (UINT64_C(1) << e) - 1;
-	const uint64_t ones = (UINT64_C(1) << m) - 1;
-	const uint64_t bias = top >> 1;
-	uint64_t sign = v >> (e + m) << 63;
-	uint64_t exponent = v >> m & top;
-	uint64_t fraction = v & ones;
-	double d;
-
-	if (exponent == top && (!finite || fraction == ones)) {
-		return from_bits(sign | UINT64_C(0x7ff) << 52 |
-				 fraction << (52 - m));
-	}
-	if (exponent > 0) {
-		return from_bits(sign | (exponent + 1023 - bias) << 52 |
-				 fraction << (52 - m));
-	}
-	/* Zero or subnormal: fraction * 2^(1 - bias - m), which is exact. */
-	d = (double)fraction * from_bits((1024 - bias - (uint64_t)m) << 52);
-	return sign ? -d : d;
 }
 
 /* Whether a double equals v: its significant bits are 53 at most. */
@@ -295,7 +259,7 @@ is_exact(uint64_t v)
 }
 
 static uint64_t
-magnitude(uint64_t v, bool is_signed)
+int_magnitude(uint64_t v, bool is_signed)
 {
 	return is_signed && v >> 63 ? -v : v;
 }
@@ -314,8 +278,9 @@ first_inexact(enum rt_dtype dtype, const unsigned char *p, int64_t n)
 	}
 	if (dtype == RT_I64 || dtype == RT_U64) {
 		for (i = 0; i < n; i++) {
-			if (!is_exact(magnitude(load(p + 8 * i, 8),
-						dtype == RT_I64))) {
+			if (!is_exact(int_magnitude(load_little_endian(p + 8 *
+								       i, 8),
+						    dtype == RT_I64))) {
 				break;
 			}
 		}
@@ -338,7 +303,7 @@ from_signed(uint64_t v, int bytes)
 
 #define EACH(bytes, expr)                       \
 	for (i = 0; i < n; i++) {               \
-		v = load(p + (bytes)*i, bytes); \
+		v = load_little_endian(p + (bytes)*i, bytes); \
 		out[i] = (expr);                \
 	}                                       \
 	break
@@ -372,17 +337,17 @@ convert(enum rt_dtype dtype, const unsigned char *p, int64_t n, double *out)
 	case RT_I64:
 		EACH(8, from_signed(v, 8));
 	case RT_F8_E4M3:
-		EACH(1, widen(v, 4, 3, true));
+		EACH(1, rt_widen(v, 4, 3, true));
 	case RT_F8_E5M2:
-		EACH(1, widen(v, 5, 2, false));
+		EACH(1, rt_widen(v, 5, 2, false));
 	case RT_F16:
-		EACH(2, widen(v, 5, 10, false));
+		EACH(2, rt_widen(v, 5, 10, false));
 	case RT_BF16:
-		EACH(2, widen(v, 8, 7, false));
+		EACH(2, rt_widen(v, 8, 7, false));
 	case RT_F32:
-		EACH(4, widen(v, 8, 23, false));
+		EACH(4, rt_widen(v, 8, 23, false));
 	case RT_F64:
-		EACH(8, from_bits(v));
+		EACH(8, rt_from_bits(v));
 	default:
 		break;
 	}
@@ -394,7 +359,7 @@ fail_inexact(const struct rt_shard *s, const struct rt_st_tensor *t,
 	     int64_t elem, const unsigned char *p, struct rt_error *err)
 {
 	int bytes = dtypes[t->dtype].bits / 8;
-	uint64_t v = load(p, bytes);
+	uint64_t v = load_little_endian(p, bytes);
 	bool negative = t->dtype == RT_I64 && v >> 63;
 	struct rt_where where =
 		rt_shard_where(s, t, s->data_at + t->begin + elem * bytes);
@@ -408,7 +373,7 @@ fail_inexact(const struct rt_shard *s, const struct rt_st_tensor *t,
 	return rt_fail(err, RT_FORMAT, where,
 		       "found %s%" PRIu64 " as element %" PRId64
 		       ", expected an integer that a double holds exactly",
-		       negative ? "-" : "", magnitude(v, negative), elem);
+		       negative ? "-" : "", int_magnitude(v, negative), elem);
 }
 
 enum rt_status

@@ -38,7 +38,7 @@ rt_token_bytes(enum rt_token_type type)
 }
 
 static uint64_t
-little(const unsigned char *p, int bytes)
+little_endian(const unsigned char *p, int bytes)
 {
 	uint64_t v = 0;
 
@@ -69,7 +69,8 @@ read_llmc(struct rt_token_file *f, const struct magic *m,
 	  const unsigned char head[12], struct rt_error *err)
 {
 	const struct rt_shard *s = &f->bin;
-	uint64_t version = little(head + 4, 4), count = little(head + 8, 4);
+	uint64_t version = little_endian(head + 4, 4), count =
+		little_endian(head + 8, 4);
 	int64_t want;
 
 	if (m->what) {
@@ -169,7 +170,7 @@ read_index_head(struct rt_token_file *f, const struct rt_shard *idx,
 			       "Megatron's index, since it lies beside a .bin "
 			       "of that name");
 	}
-	version = little(head + 9, 8);
+	version = little_endian(head + 9, 8);
 	if (version != 1) {
 		return rt_fail(err, RT_FORMAT, rt_shard_where(idx, NULL, 9),
 			       "found version %" PRIu64
@@ -183,8 +184,8 @@ read_index_head(struct rt_token_file *f, const struct rt_shard *idx,
 			       "(u8), 4 (i32) or 8 (u16)",
 			       head[17], name);
 	}
-	sequences = little(head + 18, 8);
-	documents = little(head + 26, 8);
+	sequences = little_endian(head + 18, 8);
+	documents = little_endian(head + 26, 8);
 	left = idx->file_bytes - INDEX_BYTES;
 	/* With or without a mode for each sequence. */
 	if (sequences > INT32_MAX || documents > INT32_MAX ||
@@ -253,11 +254,11 @@ read_index_lengths(struct rt_token_file *f, const struct rt_shard *idx,
 			return status;
 		}
 		for (i = 0; i < part; i++) {
-			length = (int32_t)little(lengths + 4 * i, 4);
-			status = check_place(
-				f, idx, k + i, n,
-				(int64_t)little(places + 8 * i, 8), length,
-				err);
+			length = (int32_t)little_endian(lengths + 4 * i, 4);
+			status = check_place( f, idx, k + i, n,
+					     (int64_t)little_endian(places + 8 *
+								    i, 8),
+					     length, err);
 			if (status != RT_OK) {
 				return status;
 			}
@@ -352,7 +353,7 @@ rt_token_file_read(struct rt_token_file *f, const struct rt_shard *idx,
 			       "it belongs to");
 	}
 	for (i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
-		if (little(head, 4) == magics[i].magic) {
+		if (little_endian(head, 4) == magics[i].magic) {
 			return read_llmc(f, &magics[i], head, err);
 		}
 	}

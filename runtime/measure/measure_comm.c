@@ -107,7 +107,7 @@ of_rank(const struct ring *t, float *base, int rank)
 }
 
 static int
-ring(const struct ring *t, int place)
+ring_rank(const struct ring *t, int place)
 {
 	return (place % t->x.ranks + t->x.ranks) % t->x.ranks;
 }
@@ -148,7 +148,7 @@ add(float *restrict to, const float *restrict a, const float *restrict b,
 static bool
 begin_step(const struct ring *t, unsigned step)
 {
-	int front = ring(t, t->rank - 1);
+	int front = ring_rank(t, t->rank - 1);
 
 	return wait_for(t, &t->segment->slots[front].step, step);
 }
@@ -167,13 +167,13 @@ end_step(const struct ring *t, unsigned step)
 static bool
 scatter(const struct ring *t, unsigned *step)
 {
-	int front = ring(t, t->rank - 1), s;
+	int front = ring_rank(t, t->rank - 1), s;
 	int64_t from, n;
 
 	for (s = 0; s < t->x.ranks - 1; s++, (*step)++) {
 		float *theirs = of_rank(t, s ? t->out : t->in, front);
 
-		part_of(t, ring(t, t->rank - 1 - s), &from, &n);
+		part_of(t, ring_rank(t, t->rank - 1 - s), &from, &n);
 		if (!begin_step(t, *step)) {
 			return false;
 		}
@@ -188,11 +188,11 @@ scatter(const struct ring *t, unsigned *step)
 static bool
 gather(const struct ring *t, int first, unsigned *step)
 {
-	int front = ring(t, t->rank - 1), s;
+	int front = ring_rank(t, t->rank - 1), s;
 	int64_t from, n;
 
 	for (s = 0; s < t->x.ranks - 1; s++, (*step)++) {
-		part_of(t, ring(t, first - 1 - s), &from, &n);
+		part_of(t, ring_rank(t, first - 1 - s), &from, &n);
 		if (!begin_step(t, *step)) {
 			return false;
 		}
@@ -244,7 +244,7 @@ exchange(const struct ring *t)
 	switch (t->x.op) {
 	case RT_ALL_REDUCE:
 		return scatter(t, &step) &&
-		       gather(t, ring(t, t->rank + 1), &step);
+		       gather(t, ring_rank(t, t->rank + 1), &step);
 	case RT_REDUCE_SCATTER:
 		return scatter(t, &step);
 	case RT_ALL_GATHER:
@@ -271,7 +271,7 @@ renew(const struct ring *t)
 
 /* The time from when all ranks are ready until all are done. */
 static bool
-rounds(const struct ring *t, int runs)
+time_rounds(const struct ring *t, int runs)
 {
 	struct ring_slot *own = &t->segment->slots[t->rank];
 	double cpu_us = rt_cpu_us(), wall_us = rt_wall_us(), us;
@@ -304,7 +304,7 @@ given(int rank, int64_t i)
 }
 
 static void
-fill(const struct ring *t)
+fill_inputs(const struct ring *t)
 {
 	float *in = of_rank(t, t->in, t->rank);
 	int64_t i;
@@ -329,7 +329,7 @@ want(const struct ring *t, int owner, int64_t i)
 }
 
 static bool
-agrees(const struct ring *t)
+results_agree(const struct ring *t)
 {
 	int to, part;
 	int64_t from, n, i;
@@ -339,7 +339,7 @@ agrees(const struct ring *t)
 			int owner = t->x.op == RT_SEND ? 0 : part;
 
 			if (t->x.op == RT_REDUCE_SCATTER &&
-			    part != ring(t, to + 1)) {
+			    part != ring_rank(t, to + 1)) {
 				continue;
 			}
 			part_of(t, part, &from, &n);
@@ -364,9 +364,9 @@ follow(struct ring *t)
 	int runs;
 
 	rt_cores_pin(&t->cores, t->rank);
-	fill(t);
+	fill_inputs(t);
 	while (barrier(t) && (runs = atomic_load(&t->segment->runs)) > 0) {
-		if (!rounds(t, runs)) {
+		if (!time_rounds(t, runs)) {
 			break;
 		}
 	}
@@ -388,7 +388,7 @@ run_rounds(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 	int i;
 
 	atomic_store(&t->segment->runs, runs);
-	if (!barrier(t) || !rounds(t, runs)) {
+	if (!barrier(t) || !time_rounds(t, runs)) {
 		return gone(err);
 	}
 	for (i = 0; i < t->x.ranks; i++) {
@@ -423,7 +423,7 @@ start(struct ring *t, struct rt_error *err)
 		t->children[i] = pid;
 	}
 	rt_cores_pin(&t->cores, 0);
-	fill(t);
+	fill_inputs(t);
 	return RT_OK;
 }
 
@@ -481,7 +481,7 @@ rt_cpu_comm(const struct rt_coll_shape *x, const struct rt_pace *pace,
 					   err);
 	}
 	finish(&t, status == RT_OK);
-	if (status == RT_OK && !agrees(&t)) {
+	if (status == RT_OK && !results_agree(&t)) {
 		status = rt_fail(err, RT_FORMAT, (struct rt_where){ NULL, NULL,
 			-1 }, "a collective of %d processes gave something "
 			"else", x->ranks);

@@ -117,8 +117,9 @@ run_queue(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 }
 
 static enum rt_status
-measure(struct rt_meter *m, enum rt_status (*once)(void *, struct rt_error *),
-	void *user, struct rt_sample *out, struct rt_error *err)
+measure_queued(struct rt_meter *m, enum rt_status (*once)(void *,
+							  struct rt_error *),
+	       void *user, struct rt_sample *out, struct rt_error *err)
 {
 	struct queued q = { m->self, once, user };
 
@@ -286,7 +287,7 @@ matmul(struct rt_meter *m, const struct rt_matmul_shape *x,
 			      bytes_of(x->rate));
 	}
 	if (status == RT_OK) {
-		status = measure(m, multiply, &g, out, err);
+		status = measure_queued(m, multiply, &g, out, err);
 	}
 	if (status == RT_OK) {
 		status = check_element(&g, 0, 0, err);
@@ -376,7 +377,7 @@ stream(struct rt_meter *m, enum rt_stream kind, int64_t bytes,
 		}
 	}
 	if (status == RT_OK) {
-		status = measure(m, move, &s, out, err);
+		status = measure_queued(m, move, &s, out, err);
 	}
 	if (status == RT_OK) {
 		status = check_move(&s, err);
@@ -399,7 +400,7 @@ launch_empty(void *user, struct rt_error *err)
 static enum rt_status
 launch(struct rt_meter *m, struct rt_sample *out, struct rt_error *err)
 {
-	return measure(m, launch_empty, m->self, out, err);
+	return measure_queued(m, launch_empty, m->self, out, err);
 }
 
 static enum rt_status

@@ -31,7 +31,7 @@ rt_to_bf16(float v)
 }
 
 static double
-element(const void *from, enum rt_rate rate, int64_t i)
+element_at(const void *from, enum rt_rate rate, int64_t i)
 {
 	uint32_t bits;
 	float f;
@@ -46,7 +46,7 @@ element(const void *from, enum rt_rate rate, int64_t i)
 
 /* Numbers in [-1, 1) that are the same everywhere. */
 static void
-fill(void *to, enum rt_rate rate, int64_t n, uint32_t seed)
+fill_random(void *to, enum rt_rate rate, int64_t n, uint32_t seed)
 {
 	uint32_t x = seed;
 	int64_t i;
@@ -155,8 +155,8 @@ release(struct running *r)
 
 /* Zeroed values of `bytes` each; NULL: no memory. */
 static struct running *
-prepare(struct rt_pool *pool, const struct rt_made *made, const size_t *bytes,
-	int nvalues)
+prepare_kernel(struct rt_pool *pool, const struct rt_made *made,
+	       const size_t *bytes, int nvalues)
 {
 	size_t threads = (size_t)rt_pool_threads(pool);
 	struct running *r = aligned_alloc(64, (sizeof *r + 63) / 64 * 64);
@@ -194,9 +194,9 @@ prepare(struct rt_pool *pool, const struct rt_made *made, const size_t *bytes,
 
 /* Times it, and then holds its results to their definition. */
 static enum rt_status
-measure(struct running *r, const struct rt_pace *pace,
-	bool (*agrees)(const struct running *r, const void *shape),
-	const void *shape, struct rt_sample *out, struct rt_error *err)
+measure_kernel(struct running *r, const struct rt_pace *pace,
+	       bool (*agrees)(const struct running *r, const void *shape),
+	       const void *shape, struct rt_sample *out, struct rt_error *err)
 {
 	enum rt_status status = rt_sample_measure(pace,
 						  rt_pool_threads(r->pool),
@@ -222,10 +222,10 @@ element_agrees(const struct running *r, const struct rt_matmul_shape *x,
 	int64_t k;
 
 	for (k = 0; k < x->k; k++) {
-		want += element(r->values[0], x->rate, i * x->k + k) *
-			element(r->values[1], x->rate, k * x->n + j);
+		want += element_at(r->values[0], x->rate, i * x->k + k) *
+			element_at(r->values[1], x->rate, k * x->n + j);
 	}
-	return fabs(want - element(r->values[2], x->rate, i * x->n + j)) <=
+	return fabs(want - element_at(r->values[2], x->rate, i * x->n + j)) <=
 	       1e-6 * sqrt((double)x->k) * 8 + fabs(want) * rounding;
 }
 
@@ -258,14 +258,14 @@ rt_cpu_matmul(struct rt_pool *p, const struct rt_matmul_shape *x,
 		(size_t)(x->k * x->n) * elem_bytes(x->rate),
 		(size_t)(x->m * x->n) * elem_bytes(x->rate)
 	};
-	struct running *r = prepare(p, x->made, bytes, 3);
+	struct running *r = prepare_kernel(p, x->made, bytes, 3);
 
 	if (!r) {
 		return rt_no_memory(err, NULL);
 	}
-	fill(r->values[0], x->rate, x->m * x->k, 1);
-	fill(r->values[1], x->rate, x->k * x->n, 2);
-	return measure(r, pace, matmul_agrees, x, out, err);
+	fill_random(r->values[0], x->rate, x->m * x->k, 1);
+	fill_random(r->values[1], x->rate, x->k * x->n, 2);
+	return measure_kernel(r, pace, matmul_agrees, x, out, err);
 }
 
 /* ---- attention ---- */
@@ -331,12 +331,12 @@ rt_cpu_attention(struct rt_pool *p, const struct rt_attention_shape *x,
 			-1 }, "a head has at most %d elements",
 			RT_MOST_HEAD_DIM);
 	}
-	r = prepare(p, x->made, bytes, 4);
+	r = prepare_kernel(p, x->made, bytes, 4);
 	if (!r) {
 		return rt_no_memory(err, NULL);
 	}
 	for (i = 0; i < 3; i++) {
-		fill(r->values[i], RT_RATE_FP32, n, 3 + (uint32_t)i);
+		fill_random(r->values[i], RT_RATE_FP32, n, 3 + (uint32_t)i);
 	}
-	return measure(r, pace, attention_agrees, x, out, err);
+	return measure_kernel(r, pace, attention_agrees, x, out, err);
 }

@@ -132,7 +132,7 @@ run_coll(void *user, int runs, struct rt_timing *out, struct rt_error *err)
 
 /* All inputs are ones: sums are the number of ranks, copies are ones. */
 static enum rt_status
-check(struct nccl_group *t, struct rt_error *err)
+check_results(struct nccl_group *t, struct rt_error *err)
 {
 	bool sums = t->x.op == RT_ALL_REDUCE || t->x.op == RT_REDUCE_SCATTER;
 	int last = t->x.ranks - 1;
@@ -257,7 +257,7 @@ rt_cuda_comm(struct rt_meter *m, const struct rt_coll_shape *x,
 		status = rt_sample_measure(&m->pace, 1, run_coll, t, out, err);
 	}
 	if (status == RT_OK) {
-		status = check(t, err);
+		status = check_results(t, err);
 	}
 	unmake(t);
 	free(t);

@@ -291,7 +291,7 @@ take_turns(struct bench *b, struct rt_error *err)
 }
 
 static void
-release(struct bench *b)
+release_case(struct bench *b)
 {
 	struct rt_gpu *g = &b->t->g;
 	uint32_t i;
@@ -337,7 +337,7 @@ rt_tuner_run(struct rt_tuner *t, const struct rt_tune_case *x,
 	if (status == RT_OK) {
 		status = take_turns(&b, err);
 	}
-	release(&b);
+	release_case(&b);
 	return status;
 }
 

@@ -139,7 +139,7 @@ fork_all(struct children *f, int64_t *rank, struct rt_error *err)
  * the shared segment.
  */
 static void
-tell_news(const struct children *f, int64_t rank, int sig)
+report_news(const struct children *f, int64_t rank, int sig)
 {
 	struct rt_news news = { rank, sig };
 	int64_t i;
@@ -157,7 +157,7 @@ tell_news(const struct children *f, int64_t rank, int sig)
  * the cause.
  */
 static void
-note_end(struct children *f, int64_t rank, int how, double grace_s)
+record_end(struct children *f, int64_t rank, int how, double grace_s)
 {
 	int sig = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
 
@@ -171,7 +171,7 @@ note_end(struct children *f, int64_t rank, int how, double grace_s)
 	}
 	if (f->failed < 0) {
 		f->kill_at_s = now_s() + grace_s;
-		tell_news(f, rank, sig);
+		report_news(f, rank, sig);
 	}
 	f->failed = rank;
 	f->killed_by = sig;
@@ -187,7 +187,7 @@ reap(struct children *f, double grace_s)
 	for (i = 0; i < f->n; i++) {
 		if (f->pids[i] > 0 &&
 		    waitpid(f->pids[i], &how, WNOHANG) == f->pids[i]) {
-			note_end(f, i, how, grace_s);
+			record_end(f, i, how, grace_s);
 		}
 	}
 }

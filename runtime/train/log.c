@@ -38,7 +38,7 @@ end_line(struct rt_log *l)
  * A log that cannot be written does not end a run: one warning for each file.
  */
 static void
-warn(struct rt_log *l, bool *warned, const struct rt_error *err)
+warn_once(struct rt_log *l, bool *warned, const struct rt_error *err)
 {
 	if (!*warned) {
 		end_line(l);
@@ -120,10 +120,10 @@ end_json(struct rt_log *l, struct json_line *line)
 	if (!line->f || fclose(line->f) != 0) {
 		l->json.lost++;
 		rt_no_memory(&err, l->o.path);
-		warn(l, &l->warned[0], &err);
+		warn_once(l, &l->warned[0], &err);
 	} else if (rt_append_record(&l->json, line->text, line->n, &err) !=
 		   RT_OK) {
-		warn(l, &l->warned[0], &err);
+		warn_once(l, &l->warned[0], &err);
 	}
 	free(line->text);
 }
@@ -261,7 +261,7 @@ rt_log_scalar(struct rt_log *l, const char *name, int64_t step, double v)
 
 	if (l && l->events &&
 	    rt_events_scalar(l->events, name, step, v, &err) != RT_OK) {
-		warn(l, &l->warned[1], &err);
+		warn_once(l, &l->warned[1], &err);
 	}
 }
 
@@ -338,13 +338,13 @@ rt_log_close(struct rt_log *l)
 	if (l->o.path) {
 		warn_of_lost(l->o.path, l->json.lost);
 		if (rt_append_close(&l->json, &err) != RT_OK) {
-			warn(l, &l->warned[0], &err);
+			warn_once(l, &l->warned[0], &err);
 		}
 	}
 	if (l->events) {
 		warn_of_lost(l->o.tensorboard, rt_events_lost(l->events));
 		if (rt_events_close(l->events, &err) != RT_OK) {
-			warn(l, &l->warned[1], &err);
+			warn_once(l, &l->warned[1], &err);
 		}
 	}
 	free(l);

@@ -139,7 +139,7 @@ time_host(const struct rt_device *d, struct seen *s)
 }
 
 static enum rt_status
-look(struct rt_run *r, struct seen *s, struct rt_error *err)
+look_at_device(struct rt_run *r, struct seen *s, struct rt_error *err)
 {
 	const struct rt_gpu *g = r->device->self;
 	struct rt_machine m;
@@ -372,7 +372,7 @@ rt_preflight(struct rt_run *r, FILE *out, struct rt_error *err)
 	if (!all) {
 		return rt_no_memory(err, NULL);
 	}
-	status = look(r, &all[r->rank], err);
+	status = look_at_device(r, &all[r->rank], err);
 	if (status == RT_OK) {
 		status = rt_comm_sum_u64(r->comm, (void *)all, n *
 			(int64_t)(sizeof *all / 8), err);

@@ -181,8 +181,6 @@ enum rt_status rt_run_step(struct rt_run *r, int64_t step,
 /* Runs the forward of microbatch 0 alone. */
 enum rt_status rt_run_forward(struct rt_run *r, const struct rt_feed *feed,
 			      struct rt_error *err);
-/* Element i of type `elem`, as a double. */
-double rt_elem_number(const char *at, int64_t elem, int64_t i);
 struct rt_store rt_run_store(const struct rt_run *r);
 
 /* Fills the inputs of the current microbatch. */

@@ -160,7 +160,7 @@ name_of(size_t i, bool command)
 }
 
 static const char *
-nearest(const char *name, bool command)
+nearest_option(const char *name, bool command)
 {
 	size_t n = command ? NCOMMANDS : NROWS, i, best = 0;
 
@@ -304,7 +304,7 @@ read_option(struct option_reader *r, const char *s)
 		name.text[strcspn(name.text, "=")] = '\0';
 		return WRONG(r, "there is no option --%s; the nearest is --%s; "
 			     "--help lists all", name.text,
-			     nearest(name.text, false));
+			     nearest_option(name.text, false));
 	}
 	if (rows[i].commands && !(rows[i].commands & r->o->command)) {
 		return WRONG(r, "--%s is not an option of this command; "
@@ -325,12 +325,13 @@ read_command(struct option_reader *r, const char *s)
 		}
 	}
 	return WRONG(r, "there is no command '%s'; the nearest is %s; --help "
-		     "lists all", rt_show_name(s).text, nearest(s, true));
+		     "lists all", rt_show_name(s).text, nearest_option(s,
+								       true));
 }
 
 /* Checks combinations of options. */
 static enum rt_status
-check(struct option_reader *r)
+check_options(struct option_reader *r)
 {
 	struct rt_options *o = r->o;
 
@@ -431,7 +432,7 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 				       rt_show_name(s).text);
 		}
 	}
-	return status == RT_OK ? check(&r) : status;
+	return status == RT_OK ? check_options(&r) : status;
 }
 
 void

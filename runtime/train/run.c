@@ -7,60 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers ---- */
-
-static double
-from_half(uint16_t h)
-{
-	uint32_t sign = (uint32_t)(h & 0x8000) << 16, bits;
-	int exponent = h >> 10 & 31;
-	float f;
-
-	if (exponent == 0) {
-		f = (float)(h & 1023) * 0x1p-24f;
-		return h & 0x8000 ? -f : f;
-	}
-	bits = sign | (uint32_t)(h & 1023) << 13 |
-	       (exponent == 31 ? 0xffu : (uint32_t)exponent + 112) << 23;
-	memcpy(&f, &bits, sizeof f);
-	return f;
-}
-
-double
-rt_elem_number(const char *at, int64_t elem, int64_t i)
-{
-	uint32_t bits;
-	uint16_t h;
-	int32_t n;
-	double d;
-	float f;
-
-	at += i * rt_elem_bytes((enum rt_elem)elem);
-	switch ((enum rt_elem)elem) {
-	case RT_ELEM_F64:
-		memcpy(&d, at, sizeof d);
-		return d;
-	case RT_ELEM_F32:
-		memcpy(&f, at, sizeof f);
-		return f;
-	case RT_ELEM_BF16:
-		memcpy(&h, at, sizeof h);
-		bits = (uint32_t)h << 16;
-		memcpy(&f, &bits, sizeof f);
-		return f;
-	case RT_ELEM_F16:
-		memcpy(&h, at, sizeof h);
-		return from_half(h);
-	case RT_ELEM_I32:
-		memcpy(&n, at, sizeof n);
-		return n;
-	case RT_ELEM_U8:	/* not an element of ports */
-		break;
-	}
-	return 0;
-}
-
-/* ---- what programs are lent ---- */
+/* ---- the environment of programs ---- */
 
 /* Time on this host without launches of kernels that are timed themselves. */
 static double
@@ -176,8 +123,8 @@ go_to(struct rt_run *r, int64_t microbatch)
 
 /* Calls a function of the program; time that it waits is not its own. */
 static enum rt_status
-call(struct rt_run *r, const struct rt_func *f, int64_t microbatch,
-     struct rt_error *err)
+call_func(struct rt_run *r, const struct rt_func *f, int64_t microbatch,
+	  struct rt_error *err)
 {
 	double ms = clock_ms(r), waited = r->times.waiting;
 	int64_t status;
@@ -227,7 +174,7 @@ fill_inputs(struct rt_run *r, const struct rt_feed *feed, struct rt_error *err)
 		if (feed) {
 			status = rt_feed_fill_inputs(r, feed, err);
 		} else if (r->program->draw) {
-			status = call(r, r->program->draw, mb, err);
+			status = call_func(r, r->program->draw, mb, err);
 		} else if (r->program->ninputs > 0) {
 			status = rt_fail(err, RT_RANGE, RT_NOWHERE,
 				"this plan cannot draw its inputs: give it "
@@ -353,7 +300,7 @@ run_update(struct rt_run *r, struct rt_error *err)
 {
 	struct rt_times before = r->times;
 	double ms = rt_now_ms();
-	enum rt_status status = call(r, r->program->update, 0, err);
+	enum rt_status status = call_func(r, r->program->update, 0, err);
 
 	r->times = before;
 	r->times.update = rt_now_ms() - ms;
@@ -376,8 +323,8 @@ run_actions(struct rt_run *r, bool update, struct rt_error *err)
 	int64_t i;
 
 	for (i = 0; i < p->nactions && status == RT_OK; i++) {
-		status = call(r, p->actions[i].func, p->actions[i].microbatch,
-			      err);
+		status = call_func(r, p->actions[i].func,
+				   p->actions[i].microbatch, err);
 	}
 	return status == RT_OK && update && p->update ? run_update(r, err)
 						      : status;
@@ -456,7 +403,7 @@ rt_run_forward(struct rt_run *r, const struct rt_feed *feed,
 		const struct rt_action *a = &p->actions[i];
 
 		if (a->func->kind == 'F' && a->microbatch == 0) {
-			status = call(r, a->func, 0, err);
+			status = call_func(r, a->func, 0, err);
 		}
 	}
 	return status;
@@ -468,7 +415,7 @@ rt_run_start(struct rt_run *r, struct rt_error *err)
 	enum rt_status status = set_step(r, 0, err);
 
 	return status == RT_OK && r->program->start
-		? call(r, r->program->start, 0, err) : status;
+		? call_func(r, r->program->start, 0, err) : status;
 }
 
 struct rt_store

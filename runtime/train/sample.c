@@ -32,7 +32,7 @@ struct sample {
 /* ---- the prompt ---- */
 
 static void
-push(struct sample *s, int32_t token)
+push_token(struct sample *s, int32_t token)
 {
 	if (s->n == s->length) {
 		memmove(s->window, s->window + 1,
@@ -55,7 +55,7 @@ read_numbers(struct sample *s, FILE *f, struct rt_error *err)
 				"not one of 0 to %lld", token,
 				(long long)s->below - 1);
 		}
-		push(s, (int32_t)token);
+		push_token(s, (int32_t)token);
 	}
 	return got == EOF ? RT_OK : rt_fail(err, RT_FORMAT, where, "the model "
 		"has %lld tokens, so a prompt is numbers between blanks, and "
@@ -79,7 +79,7 @@ read_prompt(struct sample *s, struct rt_error *err)
 		status = read_numbers(s, f, err);
 	} else {
 		while (most-- > 0 && (c = getc(f)) != EOF) {
-			push(s, c);
+			push_token(s, c);
 		}
 	}
 	if (status == RT_OK && ferror(f)) {
@@ -311,7 +311,7 @@ sample_all(struct sample *s, struct rt_error *err)
 		}
 		token = pick(s, uniform(seed, (uint64_t)i));
 		show(s, token, i == 0);
-		push(s, (int32_t)token);
+		push_token(s, (int32_t)token);
 	}
 	if (s->out) {
 		putc('\n', s->out);

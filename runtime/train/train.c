@@ -40,7 +40,7 @@ struct train {
  * named.
  */
 static enum rt_status
-resume(struct train *t, bool *found, struct rt_error *err)
+resume_checkpoint(struct train *t, bool *found, struct rt_error *err)
 {
 	const struct rt_options *o = t->o;
 	const char *path = o->resume_path ? o->resume_path : o->checkpoint;
@@ -156,7 +156,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 		status = claim(t, err);
 	}
 	if (status == RT_OK && o->resume) {
-		status = resume(t, &resumed, err);
+		status = resume_checkpoint(t, &resumed, err);
 	}
 	if (status == RT_OK && !resumed) {
 		status = rt_load_initial(t->r, o, &t->at, err);
