@@ -125,7 +125,6 @@ if HAVE_LLVM
 	%D%/cpu/cpu_nest_rows.c \
 	%D%/cpu/cpu_nest_scatter.c \
 	%D%/cpu/cpu_rng.c \
-	%D%/cpu/cpu_single.c \
 	%D%/host/host_canon.c \
 	%D%/host/host_code.c \
 	%D%/host/host_comm.c \
@@ -138,6 +137,7 @@ if HAVE_LLVM
 	%D%/host/host_route.c \
 	%D%/host/host_scratch.c \
 	%D%/host/host_service.c \
+	%D%/host/host_single.c \
 	%D%/host/host_spills.c \
 	%D%/host/host_spread.c \
 	%D%/host/host_start.c \

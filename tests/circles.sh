@@ -24,7 +24,6 @@ frontend/lang: lang_plan.c settings.c - found when this test was written
 frontend/lang: lower.c repeat.c - found when this test was written
 frontend/tool: autotune.c driver.c emit.c explain.c finish.c plan_diff.c tool_answer.c tool_search.c wants.c why_not.c - found when this test was written
 frontend/tool: help.c options.c - found when this test was written
-frontend/validate: validate.c validate_collectives.c validate_kernels.c validate_search.c validate_train.c - found when this test was written
 ir/interp: interp.c interp_comm.c interp_io.c interp_ops.c - found when this test was written
 ir: axes.c bind.c graph.c rule.c type.c - found when this test was written
 ir: buf.c mem.c - found when this test was written
@@ -45,11 +44,8 @@ passes/solve: solve_eliminate.c solve_pairs.c - found when this test was written
 passes/stage: stage_emit.c stage_sums.c - found when this test was written
 passes: ahead.c manager.c - found when this test was written
 runtime/comm: tcp_host.c tcp_join.c tcp_meet.c tcp_place.c tcp_proof.c tcp_unproven.c - found when this test was written
-runtime/data: safetensors.c safetensors_read.c - found when this test was written
 runtime/device: cuda.c cuda_comm.c - found when this test was written
 runtime/emulate: emulate_check.c emulate_copy.c emulate_fiber.c emulate_mbar.c emulate_past.c emulate_tma.c - found when this test was written
-runtime/train: bench.c run.c - found when this test was written
-runtime/train: evaluate.c train.c - found when this test was written
 '
 set -eu
 cd "${top_srcdir:?}"

@@ -27,7 +27,7 @@ runtime/comm: comm.h transport.h
 runtime/device: cgroup.h cpuid.h cuda_device.h device.h pool.h
 	< runtime runtime/emulate runtime/comm !runtime/train
 runtime/data: data.h tensor_store.h
-	< runtime runtime/comm runtime/device !runtime/train
+	< runtime runtime/comm runtime/device
 runtime/train: rank.h
 	< runtime runtime/comm runtime/device runtime/data
 runtime/measure: measure.h tune.h
@@ -102,7 +102,7 @@ frontend/tool: driver.h tool_answer.h tool_target.h
 		codegen frontend/lang !frontend/validate frontend
 frontend/validate: validate.h
 	< ir runtime/measure passes/plan passes/price passes/memory
-		passes/search frontend/tool frontend
+		passes/search codegen frontend/tool frontend
 frontend/eval:
 	< ir runtime passes/memory passes/sim frontend/tool
 frontend: frontend.h
