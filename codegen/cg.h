@@ -213,7 +213,7 @@ bool cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
  * after errors. */
 void *cg_load(struct ir_ctx *ctx, const struct buf *object);
 
-/* ---- host/host_single.c: kernels of one op, in this process ---------------- */
+/* ---- host/host_single.c: kernels of one op, in this process -------------- */
 
 /* A kernel of one rank that has all of its values, ready to be called. */
 struct cg_single {

@@ -21,6 +21,8 @@ struct rt_where {
 	int64_t offset; /* -1: nowhere in particular */
 };
 
+#define RT_NOWHERE ((struct rt_where){ NULL, NULL, -1 })
+
 /*
  * A name made fit for a message: cut to a fixed length, control
  * characters replaced.  Returned by value, so that it may stand among the

@@ -61,8 +61,6 @@ rank_sources = \
 	%D%/data/checkpoint_load.c \
 	%D%/data/checkpoint_manifest.c \
 	%D%/data/data.h \
-	%D%/data/elems.c \
-	%D%/data/elems.h \
 	%D%/data/load_weights.c \
 	%D%/data/safetensors.c \
 	%D%/data/safetensors.h \
@@ -98,6 +96,7 @@ rank_sources = \
 	%D%/device/device_window.c \
 	%D%/device/grid.c \
 	%D%/device/machine.c \
+	%D%/device/this_machine.h \
 	%D%/device/pool.c \
 	%D%/device/pool.h \
 	%D%/emulate/emulate.c \
@@ -117,6 +116,8 @@ rank_sources = \
 	%D%/emulate/emulate_sync.c \
 	%D%/emulate/emulate_tma.c \
 	%D%/emulate/emulate_wgmma.c \
+	%D%/elems.c \
+	%D%/elems.h \
 	%D%/error.c \
 	%D%/error.h \
 	%D%/files.c \

@@ -17,15 +17,16 @@ ir: base.h ir.h machine.h ops.def warnings.def
 	< ir/text
 ir/interp:
 	< ir
-runtime: abi.h append.h cache.h delay.h error.h files.h json.h rt.h scratch.h
-		text.h
+runtime: abi.h append.h cache.h delay.h elems.h error.h files.h json.h rt.h
+		scratch.h text.h
 runtime/emulate: emulate.h
 	< runtime
 runtime/comm: comm.h transport.h
 	< runtime !runtime/device/cuda_device.h !runtime/device/device.h
-		!runtime/train
+		!runtime/device/this_machine.h
 runtime/device: cgroup.h cpuid.h cuda_device.h device.h pool.h
-	< runtime runtime/emulate runtime/comm !runtime/train
+		this_machine.h
+	< runtime runtime/emulate runtime/comm
 runtime/data: data.h tensor_store.h
 	< runtime runtime/comm runtime/device
 runtime/train: rank.h

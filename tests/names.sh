@@ -8,13 +8,11 @@ export LC_ALL
 
 # Tags that several files define so far.  Nothing may be added.
 tags='
-alike api asker binding block bytes call carry cell chain check choice coll
-command course cut dot entry filler finding fit frame head held holding
-kernels known level line link list look made making mention moved moving name
-nest operand pair part pass piece pieces place printer queries queue race
-reader row rows rt_coll rt_list run scatter search shape slot split step
-stream stretch sums tensor term text tile timed turn uses wait walk way ways
-whole work worker writer
+alike api asker binding block call carry cell chain check choice command
+course cut dot entry finding frame head held holding known level link look
+made making mention moved moving name nest operand pass piece pieces place
+printer queries queue race reader rows run scatter search split step stretch
+sums tensor term text tile turn uses wait walk ways work writer
 '
 failed=0
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include "runtime/abi.h"
+#include "runtime/elems.h"
 #include "runtime/rt.h"
 
 /* ---- which rank this is (world.c) ----------------------------------- */
@@ -163,7 +164,5 @@ void rt_mesh_text(const struct rt_plan *p, int64_t rank, char *out,
 const struct rt_pieces *rt_pieces_of(const struct rt_plan *p,
 				     const struct rt_spread *s, int64_t rank,
 				     int64_t microbatch);
-/* Bytes of an element. */
-int64_t rt_elem_bytes(enum rt_elem e);
 
 #endif

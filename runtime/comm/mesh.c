@@ -66,19 +66,3 @@ rt_pieces_of(const struct rt_plan *p, const struct rt_spread *s, int64_t rank,
 	}
 	return &s->at[rank];
 }
-
-int64_t
-rt_elem_bytes(enum rt_elem e)
-{
-	switch (e) {
-	case RT_ELEM_F64:
-		return 8;
-	case RT_ELEM_BF16:
-	case RT_ELEM_F16:
-		return 2;
-	case RT_ELEM_U8:
-		return 1;
-	default:
-		return 4;
-	}
-}

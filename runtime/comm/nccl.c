@@ -15,6 +15,7 @@
  * Communicators do not block: what takes too long is given up.
  */
 #include "runtime/device/cuda_device.h"
+#include "runtime/device/this_machine.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -23,7 +24,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/train/rank.h"
 
 enum { LEAST = 21800, ID_BYTES = 128 };
 #define LEAST_TEXT "2.18"

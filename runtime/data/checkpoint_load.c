@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/data/elems.h"
+#include "runtime/elems.h"
 #include "runtime/data/safetensors.h"
 
 struct loading {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/data/elems.h"
+#include "runtime/elems.h"
 #include "runtime/json.h"
 #include "runtime/data/safetensors.h"
 

@@ -12,11 +12,6 @@
 
 #include "runtime/comm/comm.h"
 
-/* ---- elements (elems.c) ------------------------------------------------ */
-
-/* Element i of those at `at`, enum rt_elem, as a double. */
-double rt_elem_number(const char *at, int64_t elem, int64_t i);
-
 /* ---- token files (tokens.c) ------------------------------------------ */
 
 struct rt_tokens;

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/data/elems.h"
+#include "runtime/elems.h"
 #include "runtime/data/safetensors.h"
 
 /* Shards can have hundreds of GiB. */
@@ -337,15 +337,15 @@ convert(enum rt_dtype dtype, const unsigned char *p, int64_t n, double *out)
 	case RT_I64:
 		EACH(8, from_signed(v, 8));
 	case RT_F8_E4M3:
-		EACH(1, rt_widen(v, 4, 3, true));
+		EACH(1, rt_widen_float(v, 4, 3, true));
 	case RT_F8_E5M2:
-		EACH(1, rt_widen(v, 5, 2, false));
+		EACH(1, rt_widen_float(v, 5, 2, false));
 	case RT_F16:
-		EACH(2, rt_widen(v, 5, 10, false));
+		EACH(2, rt_widen_float(v, 5, 10, false));
 	case RT_BF16:
-		EACH(2, rt_widen(v, 8, 7, false));
+		EACH(2, rt_widen_float(v, 8, 7, false));
 	case RT_F32:
-		EACH(4, rt_widen(v, 8, 23, false));
+		EACH(4, rt_widen_float(v, 8, 23, false));
 	case RT_F64:
 		EACH(8, rt_from_bits(v));
 	default:

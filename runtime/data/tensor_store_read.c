@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "runtime/device/device.h"
-#include "runtime/data/elems.h"
+#include "runtime/elems.h"
 #include "runtime/data/safetensors.h"
 
 /* ---- what is stored ------------------------------------------------- */

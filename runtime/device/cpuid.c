@@ -6,7 +6,7 @@
  * has; they are not looked for.
  */
 #include "runtime/device/cpuid.h"
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 /*
  * cuda_device.h: CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL.

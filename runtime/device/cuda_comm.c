@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 /* cuda_device.h: CU_EVENT_DISABLE_TIMING. */
 enum { UNTIMED = 2 };

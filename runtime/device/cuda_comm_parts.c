@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 /* Of services.cu. */
 enum { MOVE_BOXES = 16, MOVE_NUMS = 179, FOLD_PARTS = 128, FOLD_NUMS = 132 };

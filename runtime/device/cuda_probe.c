@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 static enum rt_status
 look(const struct rt_plan *p, int64_t n, const char *libcuda,

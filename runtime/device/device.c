@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 /* Zeroed by one worker at a time. */
 #define ZERO_BYTES (1 << 20)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "runtime/emulate/emulate.h"
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 /* One of both may be NULL; with both, `seen` says which functions have run. */
 struct emulated {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 enum rt_status
 rt_device_choose(const struct rt_plan *plan, const char *word,

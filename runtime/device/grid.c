@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 int64_t
 rt_args_maps(const struct rt_kernel *k)

@@ -4,9 +4,10 @@
 #define _GNU_SOURCE	/* sched_getaffinity */
 
 #include "runtime/device/cgroup.h"
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

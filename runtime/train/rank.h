@@ -16,10 +16,9 @@
 #include "runtime/comm/comm.h"
 #include "runtime/data/data.h"
 #include "runtime/device/device.h"
-#include "runtime/error.h"
+#include "runtime/device/this_machine.h"
 #include "runtime/device/pool.h"
-
-#define RT_NOWHERE ((struct rt_where){ NULL, NULL, -1 })
+#include "runtime/error.h"
 
 /* ---- the command line (rank_options.c) ---------------------------------- */
 
@@ -62,45 +61,6 @@ enum rt_status rt_options_settle(struct rt_options *o,
 /* The seed that was given, or that of the plan. */
 int64_t rt_options_seed(const struct rt_options *o, const struct rt_plan *p);
 void rt_options_help(FILE *out);
-
-/* ---- the CPU and the plan (cpuid.c) ----------------------------------- */
-
-/* The brand name; "": unknown. */
-struct rt_shown rt_cpu_name(void);
-/*
- * RT_RANGE: the plan needs a feature that this CPU lacks; err names it, and a
- * --cpu that would run here.  Requests permissions that features need (AMX).
- */
-enum rt_status rt_cpu_check(const struct rt_plan *p, struct rt_error *err);
-
-/* ---- this host (machine.c) -------------------------------------------- */
-
-#define RT_MAX_CORES 1024
-
-struct rt_machine {
-	int64_t ncores;		/* that the affinity of the process allows */
-	/* cores of one NUMA node are adjacent */
-	int cores[RT_MAX_CORES];
-	int64_t online;		/* online cores of the host */
-	int64_t free_bytes;	/* available memory; -1: unknown */
-};
-
-void rt_machine_look(struct rt_machine *m);
-
-/* The part of one rank. */
-struct rt_share {
-	int64_t threads;
-	/* points into rt_machine.cores; NULL: not bound */
-	const int *cores;
-	bool crowded;
-};
-
-/* wanted: threads, 0 for as many as fit; `most`: upper bound. */
-struct rt_share rt_machine_share(const struct rt_machine *m,
-				 const struct rt_world *w, int64_t wanted,
-				 int64_t most, bool bind);
-/* Monotonic. */
-double rt_now_ms(void);
 
 /* ---- a step (run.c, feed.c) ------------------------------------------- */
 
@@ -299,13 +259,6 @@ enum rt_status rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 		       struct rt_error *err);
 /* The command `preflight`. */
 enum rt_status rt_preflight(struct rt_run *r, FILE *out, struct rt_error *err);
-/*
- * Before ranks are started: would `n` of them find their GPUs on this host?
- * Runs in a child process: a process that forks ranks must not have initialized
- * CUDA.
- */
-enum rt_status rt_gpu_probe(const struct rt_plan *p, int64_t n,
-			    const char *libcuda, struct rt_error *err);
 /* load.c: initializes a run, and loads weights if an option names them. */
 enum rt_status rt_load_initial(struct rt_run *r, const struct rt_options *o,
 			       struct rt_progress *p, struct rt_error *err);

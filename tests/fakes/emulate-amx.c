@@ -3,7 +3,7 @@
  * any CPU, with the handler of tests/unit/shared/t-amx.h.  AMX is the only
  * feature that is not checked: a CPU that lacks another one is still refused.
  */
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 #include "tests/unit/shared/t-amx.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "runtime/data/checkpoint.h"
-#include "runtime/data/elems.h"
+#include "runtime/elems.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "runtime/data/elems.h"
+#include "runtime/elems.h"
 #include "runtime/data/tensor_store.h"
 
 /* ---- files --------------------------------------------------------- */

@@ -13,7 +13,7 @@
 #include "codegen/llvm/ll.h"
 #include "codegen/llvm/ll_cpu.h"
 #include "runtime/device/cpuid.h"
-#include "runtime/train/rank.h"
+#include "runtime/device/this_machine.h"
 #include "tests/unit/shared/t-amx.h"
 
 #include <stdarg.h>

@@ -1,12 +1,27 @@
 /* Elements in files and in memory: see elems.h. */
-#include "runtime/data/data.h"
-#include "runtime/data/elems.h"
+#include "runtime/elems.h"
 
 #include <string.h>
 
 /* Files are little-endian, and copied as they are. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "the runtime is for little-endian machines");
+
+int64_t
+rt_elem_bytes(enum rt_elem e)
+{
+	switch (e) {
+	case RT_ELEM_F64:
+		return 8;
+	case RT_ELEM_BF16:
+	case RT_ELEM_F16:
+		return 2;
+	case RT_ELEM_U8:
+		return 1;
+	default:
+		return 4;
+	}
+}
 
 enum rt_dtype
 rt_elem_dtype(enum rt_elem e)
@@ -93,8 +108,8 @@ get(enum rt_dtype d, const void *p, int64_t i)
 		return (double)f;
 	default:
 		memcpy(&half, (const char *)p + 2 * i, 2);
-		return d == RT_BF16 ? rt_widen(half, 8, 7, false)
-				    : rt_widen(half, 5, 10, false);
+		return d == RT_BF16 ? rt_widen_float(half, 8, 7, false)
+				    : rt_widen_float(half, 5, 10, false);
 	}
 }
 
@@ -150,7 +165,7 @@ rt_elems_convert(enum rt_dtype from, const void *in, enum rt_elem to,
 	int64_t i;
 
 	if (from == rt_elem_dtype(to)) {
-		memcpy(out, in, (size_t)(n * rt_dtype_bits(from) / 8));
+		memcpy(out, in, (size_t)(n * rt_elem_bytes(to)));
 	} else if (from == RT_BF16 && to == RT_ELEM_F32) {
 		bf16_to_f32(in, out, n);
 	} else {

@@ -1,4 +1,7 @@
-/* Private to runtime/data/: elements in files and in memory. */
+/*
+ * Elements in memory and in files: sizes, conversions, checksums.  All folders
+ * of runtime/ that move or convert elements use it.
+ */
 #ifndef RT_ELEMS_H
 #define RT_ELEMS_H
 
@@ -23,7 +26,7 @@ rt_from_bits(uint64_t bits)
  * NaN.  Inline, so that e and m are constants in the loops that call it.
  */
 static inline double
-rt_widen(uint64_t v, int e, int m, bool finite)
+rt_widen_float(uint64_t v, int e, int m, bool finite)
 {
 	const uint64_t top = (UINT64_C(1) << e) - 1;
 	const uint64_t ones = (UINT64_C(1) << m) - 1;
@@ -45,6 +48,10 @@ rt_widen(uint64_t v, int e, int m, bool finite)
 	d = (double)fraction * rt_from_bits((1024 - bias - (uint64_t)m) << 52);
 	return sign ? -d : d;
 }
+
+int64_t rt_elem_bytes(enum rt_elem e);
+/* Element i of those at `at`, enum rt_elem, as a double. */
+double rt_elem_number(const char *at, int64_t elem, int64_t i);
 
 /* The dtype in files of what memory holds. */
 enum rt_dtype rt_elem_dtype(enum rt_elem e);
