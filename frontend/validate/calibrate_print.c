@@ -143,9 +143,8 @@ cal_print_points(const struct cal *c, struct buf *out)
 	if (n > 0) {
 		buf_printf(out, "\n%u of %u points were disturbed: their "
 			   "threads had to wait for their cores. They are\n"
-			   "marked `~` if the busiest thread's cpu time "
-			   "stands for them, `!` if the shortest wall time "
-			   "does.\n", n, c->points.n);
+			   "marked `~` if they are CPU time of the busiest "
+			   "thread, `!` if they are the shortest wall time.\n", n, c->points.n);
 	}
 }
 
@@ -282,7 +281,7 @@ print_rates(const struct cal *c, struct buf *out)
 				     d->flops_us[rate] / 1e6);
 		}
 	}
-	buf_puts(out, "  # What the system says this process may have.\n");
+	buf_puts(out, "  # What the system lets this process use.\n");
 	print_number(out, "memory", d->memory_bytes / 1e9);
 	buf_puts(out, "  # The best of reading, writing, copies and triads:\n");
 	print_origin(out, best_of(c, CAL_STREAM, TARGET_FP32));

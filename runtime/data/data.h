@@ -4,8 +4,8 @@
  * knows plans through abi.h, devices through their windows, and communication
  * only as collectives over small arrays.
  *
- * Other headers of the folder are private to it.  Sections are named for the .c
- * that defines them.
+ * tensor_store.h is for rank_verify_whole.c too; other headers of the folder
+ * are private.  Sections are named for the .c that defines them.
  */
 #ifndef RT_DATA_H
 #define RT_DATA_H

@@ -494,7 +494,7 @@ check_file_end(struct rt_json *j, const struct rt_shard *s,
 							       (lacks ? have :
 								want)),
 			    "found %" PRId64
-			    " bytes behind the header, expected %" PRId64
+			    " bytes after the header, expected %" PRId64
 			    ", where the last tensor ends: %s %" PRId64
 			    " bytes", have, want, lacks ? "the file lacks" :
 			    "no tensor has", lacks ? want - have : have - want);

@@ -146,7 +146,7 @@ add_file(struct rt_tokens *t, struct rt_token_file *f, struct rt_error *err)
 			       rt_shard_where(&f->bin, NULL, -1),
 			       "found %" PRId64 " tokens, expected at least "
 			       "%" PRId64 ": a sequence of %" PRId64
-			       " and the token behind it",
+			       " and the token after it",
 			       f->count, t->length + 1, t->length);
 	}
 	t->sequences += f->sequences;

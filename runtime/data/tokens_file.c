@@ -167,8 +167,8 @@ read_index_head(struct rt_token_file *f, const struct rt_shard *idx,
 	if (memcmp(head, "MMIDIDX\0\0", 9) != 0) {
 		return rt_fail(err, RT_FORMAT, rt_shard_where(idx, NULL, 0),
 			       "found no MMIDIDX at byte 0, expected "
-			       "Megatron's index, since it lies beside a .bin "
-			       "of that name");
+			       "Megatron's index, since there is a .bin of "
+			       "that name");
 	}
 	version = little_endian(head + 9, 8);
 	if (version != 1) {
@@ -194,7 +194,7 @@ read_index_head(struct rt_token_file *f, const struct rt_shard *idx,
 		return rt_fail(err, RT_FORMAT, rt_shard_where(idx, NULL, 18),
 			       "found %" PRIu64 " sequences and %" PRIu64
 			       " ends of documents at byte 18 and %" PRId64
-			       " bytes behind byte %d, expected 12 or 13 for "
+			       " bytes after byte %d, expected 12 or 13 for "
 			       "each sequence and 8 for each end",
 			       sequences, documents, left, INDEX_BYTES);
 	}

@@ -460,7 +460,7 @@ read_facts(struct rt_meter *m, struct rt_cuda *c, struct rt_error *err)
 		}
 		f->out_bytes[r] = (double)bytes_of((enum rt_rate)r);
 	}
-	f->launch = "an empty kernel behind others on a stream";
+	f->launch = "an empty kernel after others on a stream";
 	f->no_attention = "that needs a kernel which no library here has";
 	f->no_comm = c->n < 2 ? "there is one device only" : NULL;
 	return RT_OK;

@@ -108,9 +108,9 @@ check_world(const struct rt_plan *p, const struct rt_world *w,
 	}
 	if (alone) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the plan is for "
-			"%lld ranks, and nobody started others: --local "
-			"starts all on this host; mpirun -n %lld, torchrun "
-			"or srun start them too", (long long)p->nranks,
+			"%lld ranks, and no launcher started the others: "
+			"--local starts all on this host; mpirun -n %lld, "
+			"torchrun or srun start them too", (long long)p->nranks,
 			(long long)p->nranks);
 	}
 	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the plan is for %lld ranks, "
@@ -152,7 +152,7 @@ note_sequences(const struct rt_run *r)
 
 	if (r->rank == 0 && n > 1) {
 		fprintf(stderr, "rank: note: each token takes the forward of "
-			"%lld sequences, of which one is looked at; a plan "
+			"%lld sequences, of which one is used; a plan "
 			"compiled with --pin dp=1,microbatch=1 computes one\n",
 			(long long)n);
 	}
@@ -353,7 +353,7 @@ start_all(const struct rt_plan *p, struct rt_world *w,
 	}
 	if (via == RT_VIA_MPI || via == RT_VIA_TCP) {
 		rt_fail(&err, RT_RANGE, RT_NOWHERE, "ranks that --local "
-			"starts talk by shared memory: leave out --transport "
+			"starts use shared memory: leave out --transport "
 			"and LLMC_TRANSPORT, or start them with mpirun, "
 			"torchrun or srun");
 		return report_error(&err, EXIT_FAILURE);

@@ -394,7 +394,7 @@ rt_options_settle(struct rt_options *o, const struct rt_plan *p,
 	o->steps = o->steps ? o->steps : p->steps;
 	if (o->steps == 0 && rt_options_draw(o)) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "drawn tokens have "
-			       "no end, and the model says no train.steps: "
+			       "no end, and the model has no train.steps: "
 			       "give --steps N");
 	}
 	return RT_OK;

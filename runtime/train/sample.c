@@ -59,7 +59,7 @@ read_numbers(struct sample *s, FILE *f, struct rt_error *err)
 	}
 	return got == EOF ? RT_OK : rt_fail(err, RT_FORMAT, where, "the model "
 		"has %lld tokens, so a prompt is numbers between blanks, and "
-		"this is none", (long long)s->below);
+		"this is not one", (long long)s->below);
 }
 
 static enum rt_status
@@ -306,7 +306,7 @@ sample_all(struct sample *s, struct rt_error *err)
 		token = likeliest(s);
 		if (!isfinite(s->logits[token])) {
 			return rt_fail(err, RT_FORMAT, RT_NOWHERE, "the "
-				"largest logit behind token %lld is %g",
+				"largest logit after token %lld is %g",
 				(long long)i, s->logits[token]);
 		}
 		token = pick(s, uniform(seed, (uint64_t)i));

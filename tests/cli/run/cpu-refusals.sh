@@ -194,7 +194,7 @@ declined 1 'RANK says rank 1, but LOCAL_RANK says 3' env RANK=1 WORLD_SIZE=4 \
 	LOCAL_RANK=3 LOCAL_WORLD_SIZE=4 one/rank bench
 declined 1 'torchrun has started 4 already' env RANK=0 WORLD_SIZE=4 \
 	LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 one/rank bench --local
-declined 1 'nobody started others: --local' one/rank bench
+declined 1 'no launcher started the others: --local' one/rank bench
 declined 1 "1 of this host's 4 ranks have come .*missing.*: 1, 2, 3" env \
 	RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 MASTER_PORT=$$ \
 	one/rank bench --timeout 0.5

@@ -133,7 +133,7 @@ declined()
 	grep -qF -- "$text" out || bad "$*: no '$text'"
 }
 
-declined 'ranks that --local starts talk by shared memory' \
+declined 'ranks that --local starts use shared memory' \
 	context/rank bench --local --transport mpi
 # A launcher that MPI does not know.
 declined 'MPI that it is 0 of 1' env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 \

@@ -148,7 +148,7 @@ wants 0 '"kind": "kernel"' bench --local --steps 3 --json
 
 # ---- refusals ----
 
-wants 1 'the plan is for 2 ranks, and nobody started others: --local' bench
+wants 1 'the plan is for 2 ranks, and no launcher started the others: --local' bench
 RANK=0 WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3
 export RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 wants 1 'the plan is for 2 ranks, torchrun started 3' bench

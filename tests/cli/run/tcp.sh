@@ -157,7 +157,7 @@ unset LLMC_RENDEZVOUS
 declined 'must know where: set MASTER_ADDR' $as_two stages/rank bench
 declined "MASTER_PORT is 'x', expected" env MASTER_ADDR=localhost \
 	MASTER_PORT=x $as_two stages/rank bench
-declined 'ranks that --local starts talk by shared memory' stages/rank bench \
+declined 'ranks that --local starts use shared memory' stages/rank bench \
 	--local --transport tcp
 declined '2 of 4 ranks are on this host: shared memory' $as_two stages/rank \
 	bench --transport shm

@@ -142,13 +142,13 @@ static const struct {
 	  "tensor 'b': found offset 2, expected 4, where 'a' ends: an overlap "
 	  "of 2 bytes" },
 	{ "{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]}}", 3, 64,
-	  "found 3 bytes behind the header, expected 4, where the last tensor "
+	  "found 3 bytes after the header, expected 4, where the last tensor "
 	  "ends: the file lacks 1 bytes" },
 	{ "{'a':{'dtype':'U8','shape':[4],'data_offsets':[0,4]}}", 5, 65,
-	  "found 5 bytes behind the header, expected 4, where the last tensor "
+	  "found 5 bytes after the header, expected 4, where the last tensor "
 	  "ends: no tensor has 1 bytes" },
 	{ "{}", 1, 10,
-	  "found 1 bytes behind the header, expected 0, where the last tensor "
+	  "found 1 bytes after the header, expected 0, where the last tensor "
 	  "ends: no tensor has 1 bytes" },
 	{ "{'__metadata__':{'a':1}}", 0, 29,
 	  "found '1', expected a string in double quotes" },

@@ -492,7 +492,7 @@ test_refusals(void **state)
 	put_bytes(dir, "a.bin", numbers(0, 2, 10, 0));
 	refused(dir, "/a.bin",
 		"found 10 tokens, expected at least 11: a sequence of 10 and "
-		"the token behind it");
+		"the token after it");
 	b = llmc(20240520, 1, 2, 50, 0);
 	b.n--;
 	put_bytes(dir, "a.bin", b);
@@ -539,7 +539,7 @@ test_refused_indexes(void **state)
 	put_index(dir, 0, 'm');
 	refused(dir, "/a.idx",
 		"found no MMIDIDX at byte 0, expected Megatron's index, since "
-		"it lies beside a .bin of that name");
+		"there is a .bin of that name");
 	put_index(dir, 9, 3);
 	refused(dir, "/a.idx", "found version 3 at byte 9, expected 1");
 	put_index(dir, 17, 5);
@@ -553,7 +553,7 @@ test_refused_indexes(void **state)
 	put_index(dir, 18, 4);
 	refused(dir, "/a.idx",
 		"found 4 sequences and 4 ends of documents at byte 18 and 68 "
-		"bytes behind byte 34, expected 12 or 13 for each sequence "
+		"bytes after byte 34, expected 12 or 13 for each sequence "
 		"and 8 for each end");
 	put_index(dir, 37, 0x80);
 	refused(dir, "/a.idx",
