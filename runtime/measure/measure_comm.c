@@ -316,7 +316,7 @@ fill_inputs(const struct ring *t)
 	memset(of_rank(t, t->out, t->rank), 0, (size_t)t->n * sizeof(float));
 }
 
-/* The expected result at element i of a rank. */
+/* The expected result at element i; of copies, what rank `owner` sent. */
 static float
 want(const struct ring *t, int owner, int64_t i)
 {

@@ -225,7 +225,7 @@ wait_for_all(struct children *f, double grace_s)
 }
 
 static enum rt_status
-say_who(const struct children *f, struct rt_error *err)
+report_killed(const struct children *f, struct rt_error *err)
 {
 	if (f->failed < 0 || !f->killed_by) {
 		return RT_OK;
@@ -292,5 +292,5 @@ rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 	sigprocmask(SIG_SETMASK, &f.before, NULL);
 	free(f.pids);
 	*status = f.status;
-	return s == RT_OK ? say_who(&f, err) : s;
+	return s == RT_OK ? report_killed(&f, err) : s;
 }
