@@ -144,7 +144,8 @@ cal_print_points(const struct cal *c, struct buf *out)
 		buf_printf(out, "\n%u of %u points were disturbed: their "
 			   "threads had to wait for their cores. They are\n"
 			   "marked `~` if they are CPU time of the busiest "
-			   "thread, `!` if they are the shortest wall time.\n", n, c->points.n);
+			   "thread, `!` if they are the shortest wall time.\n",
+			   n, c->points.n);
 	}
 }
 
