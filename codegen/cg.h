@@ -191,7 +191,7 @@ bool cg_images(struct ir_ctx *ctx, const struct cg_make *make,
 /* Warns of what is slow, once it is to be used. */
 void cg_images_warn(struct ir_ctx *ctx, const struct cg_images *x);
 /* 32 digits that tell bytes from others: for caches, and files of a plan. */
-const char *cg_sum(struct arena *a, const void *at, size_t n);
+const char *cg_digest(struct arena *a, const void *at, size_t n);
 /* An object with a struct rt_images of that name: "llmc_images". */
 void cg_images_object(const struct cg_images *x, const char *name,
 		      struct buf *out);

@@ -4,8 +4,8 @@
 #include "codegen/kernel.h"
 
 int64_t
-cg_local(const struct ir_module *m, const uint32_t *at, dim_id d,
-	 uint32_t cut)
+cg_local_size(const struct ir_module *m, const uint32_t *at, dim_id d,
+	      uint32_t cut)
 {
 	struct ir_pieces p;
 

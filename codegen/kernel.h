@@ -87,8 +87,8 @@ struct cg_kernel {
 /* ---- kernel.c ----------------------------------------------------------- */
 
 /* Positions of a dim on a rank that stands at `at`. */
-int64_t cg_local(const struct ir_module *m, const uint32_t *at, dim_id d,
-		 uint32_t cut);
+int64_t cg_local_size(const struct ir_module *m, const uint32_t *at, dim_id d,
+		      uint32_t cut);
 /* The number of an operand, a spread or a number of the kernel; added. */
 uint32_t cg_operand(struct arena *a, struct cg_kernel *k, value_id value,
 		    node_id sink, bool written);

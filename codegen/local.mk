@@ -45,31 +45,32 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_parts.c \
 	%D%/cuda/dot/cuda_dot90_put.c \
 	%D%/cuda/dot/cuda_dot90_store.c \
+	%D%/cuda/dot/cuda_dot90_sum.c \
 	%D%/cuda/dot/cuda_dot90_text.c \
 	%D%/cuda/dot/cuda_dot_after.c \
-	%D%/cuda/dot/cuda_dot_fma.c \
 	%D%/cuda/dot/cuda_dot_load.c \
 	%D%/cuda/dot/cuda_dot_loop.c \
-	%D%/cuda/dot/cuda_dot_mma.c \
 	%D%/cuda/dot/cuda_dot_plan.c \
 	%D%/cuda/dot/cuda_dot_steps.c \
 	%D%/cuda/dot/cuda_dot_where.c \
 	%D%/cuda/experts/cuda_experts.c \
 	%D%/cuda/experts/cuda_experts.h \
 	%D%/cuda/experts/cuda_experts_at.c \
+	%D%/cuda/experts/cuda_experts_plan.c \
 	%D%/cuda/experts/cuda_experts_sort.c \
 	%D%/cuda/experts/cuda_experts_to.c \
 	%D%/cuda/nest/cuda_nest.c \
 	%D%/cuda/nest/cuda_nest.h \
 	%D%/cuda/nest/cuda_nest_expr.c \
+	%D%/cuda/nest/cuda_nest_lanes.c \
 	%D%/cuda/nest/cuda_nest_pass.c \
-	%D%/cuda/nest/cuda_nest_place.c \
 	%D%/cuda/nest/cuda_nest_rows.c \
 	%D%/cuda/nest/cuda_nest_scatter.c \
-	%D%/cuda/nest/cuda_nest_team.h \
+	%D%/cuda/nest/cuda_nest_scope.c \
 	%D%/dot/dot.c \
 	%D%/dot/dot.h \
 	%D%/experts/experts.c \
+	%D%/experts/experts.h \
 	%D%/host/host.h \
 	%D%/kernel.c \
 	%D%/kernel.h \
@@ -84,16 +85,18 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/llvm/ll_cpu.h \
 	%D%/nest/nest.c \
 	%D%/nest/nest.h \
+	%D%/nest/nest_env.c \
 	%D%/nest/nest_plan.c \
 	%D%/nest/nest_pull.c \
 	%D%/nest/nest_rows.c \
 	%D%/nest/nest_scatter.c \
+	%D%/nest/nest_scope.c \
 	%D%/nest/nest_steps.c \
 	%D%/nest/nest_topk.c \
-	%D%/nest/view.c \
 	%D%/nvrtc/images.c \
 	%D%/nvrtc/images.h \
-	%D%/nvrtc/images_object.c
+	%D%/nvrtc/images_object.c \
+	%D%/view.c
 
 # What calls LLVM is built where its headers are; without, cg.h's functions
 # say what is missing.

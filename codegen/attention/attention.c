@@ -10,69 +10,6 @@
 
 /* ---- nodes ---- */
 
-int64_t
-attn_shared(struct attn_group *g, int64_t bytes)
-{
-	int64_t at = attn_whole(g->out->shared_bytes, g->back->align);
-
-	g->out->shared_bytes = at + bytes;
-	return at;
-}
-
-void
-attn_closure(struct attn_group *g, value_id v, bool *in)
-{
-	node_id id = g->m->values.at[v].node;
-	const struct ir_node *n = ir_node(g->m, id);
-	uint32_t i;
-
-	if (!id || ir_is(n->op, IRF_PAIRS)) {
-		return;
-	}
-	for (i = 0; i < g->x->inputs.n; i++) {
-		if (g->x->inputs.at[i].value == v) {
-			return;
-		}
-	}
-	for (i = 0; i < g->x->nodes.n; i++) {
-		if (g->x->nodes.at[i] == id) {
-			if (in[i]) {
-				return;
-			}
-			in[i] = true;
-		}
-	}
-	for (i = 0; i < n->nargs; i++) {
-		attn_closure(g, ir_args(g->m, n)[i], in);
-	}
-}
-
-void
-attn_take(struct attn_group *g, const bool *in, struct attn_nest *n)
-{
-	uint32_t i;
-
-	n->x = g->x;
-	for (i = 0; i < g->x->nodes.n; i++) {
-		if (in[i]) {
-			VEC_PUSH(g->a, &n->nodes, g->x->nodes.at[i]);
-		}
-	}
-}
-
-bool
-attn_is_output(const struct attn_group *g, value_id v)
-{
-	uint32_t i;
-
-	for (i = 0; v && i < g->x->outputs.n; i++) {
-		if (g->x->outputs.at[i].value == v) {
-			return true;
-		}
-	}
-	return false;
-}
-
 /* ---- before: operands ---- */
 
 /* Nodes that have nothing to do with attention's results, and write. */
@@ -94,7 +31,7 @@ beside(struct attn_group *g)
 		}
 		any = in[i] = true;
 		for (k = 0; k < node->nargs; k++) {
-			attn_closure(g, ir_args(g->m, node)[k], in);
+			attn_mark_needed(g, ir_args(g->m, node)[k], in);
 		}
 		n.space = *ir_type(g->m, node->nresults ? node->result
 				   : ir_args(g->m, node)[0]);
@@ -102,34 +39,18 @@ beside(struct attn_group *g)
 	if (!any) {
 		return true;
 	}
-	attn_take(g, in, &n);
+	attn_add_marked(g, in, &n);
 	return g->back->nest(g, &n);
-}
-
-struct attn_brought *
-attn_find_brought(struct attn_group *g, value_id v, bool whole,
-		  enum ir_dtype dtype)
-{
-	uint32_t i;
-
-	for (i = 0; i < g->brought.n; i++) {
-		if (g->brought.at[i].value == v &&
-		    g->brought.at[i].whole == whole &&
-		    g->brought.at[i].dtype == dtype) {
-			return &g->brought.at[i];
-		}
-	}
-	return NULL;
 }
 
 /* A value that nodes of the group make, in shared room. */
 static bool
 make_value(struct attn_group *g, value_id v, int64_t *at)
 {
-	struct attn_brought *had = attn_find_brought(g, v, false, IR_F32);
+	struct attn_copy *had = attn_find_copy(g, v, false, IR_F32);
 	struct attn_nest n = { .space = *ir_type(g->m, v) };
 	bool *in = arena_alloc(g->a, g->x->nodes.n + 1);
-	struct attn_brought made = { .value = v, .dtype = IR_F32 };
+	struct attn_copy made = { .value = v, .dtype = IR_F32 };
 	struct kernel_work *work;
 	struct kernel *like;
 
@@ -137,13 +58,13 @@ make_value(struct attn_group *g, value_id v, int64_t *at)
 		*at = had->at;
 		return true;
 	}
-	attn_closure(g, v, in);
-	if (attn_needs(g, v)) {
+	attn_mark_needed(g, v, in);
+	if (attn_results_in(g, v)) {
 		g->why = "attention of what the same kernel makes of "
 			 "attention's results";
 		return false;
 	}
-	attn_take(g, in, &n);
+	attn_add_marked(g, in, &n);
 	like = arena_dup(g->a, g->x, sizeof *like);
 	like->work = work = arena_dup(g->a, g->x->work, sizeof *work);
 	/* its rows, not those of attention */
@@ -202,7 +123,7 @@ narrow(struct attn *t, uint32_t i)
 		return;
 	}
 	bytes = ir_dtypes[t->tile].bits / 8 * attn_elems(g, type, 0);
-	attn_view_shared(t, type, 0, keys, attn_shared(g, bytes), t->tile,
+	attn_view_shared(t, type, 0, keys, attn_alloc_shared(g, bytes), t->tile,
 			 &to);
 	g->back->copy(t, &t->in[i], &to, keys ? t->kv : t->heads,
 		      keys ? t->keys : t->queries,
@@ -286,5 +207,5 @@ attn_steps(struct attn_group *g)
 			return false;
 		}
 	}
-	return attn_finish(g);
+	return attn_emit_rest(g);
 }

@@ -106,7 +106,7 @@ struct attn_after {
 };
 
 /* What is in shared room; whole: with the keys of all ranks. */
-struct attn_brought {
+struct attn_copy {
 	value_id value;
 	bool whole;
 	enum ir_dtype dtype;
@@ -153,7 +153,7 @@ struct attn_group {
 	attn_bits *from;	/* by node of the kernel: results it needs */
 	VEC(struct attn_after) after;
 	bool folded[ATTN_SETS];
-	VEC(struct attn_brought) brought;
+	VEC(struct attn_copy) brought;
 };
 
 static inline attn_bits
@@ -169,14 +169,14 @@ attn_is_keys(uint32_t result)
 }
 
 static inline int64_t
-attn_whole(int64_t n, int64_t to)
+attn_round_up(int64_t n, int64_t to)
 {
 	return (n + to - 1) / to * to;
 }
 
 /* To divide by: of nothing there is one part, and it is empty. */
 static inline int64_t
-attn_some(int64_t n)
+attn_divisor(int64_t n)
 {
 	return n > 0 ? n : 1;
 }
@@ -193,15 +193,6 @@ attn_cols(const struct attn *t, enum attn_result r)
 
 /* All of it: the caller has set what is known of the group. */
 bool attn_steps(struct attn_group *g);
-/* So many bytes of shared room. */
-int64_t attn_shared(struct attn_group *g, int64_t bytes);
-/* All nodes but attention's own that a value needs, and the node itself. */
-void attn_closure(struct attn_group *g, value_id v, bool *in);
-/* Those marked. */
-void attn_take(struct attn_group *g, const bool *in, struct attn_nest *n);
-bool attn_is_output(const struct attn_group *g, value_id v);
-struct attn_brought *attn_find_brought(struct attn_group *g, value_id v,
-				       bool whole, enum ir_dtype dtype);
 
 /* ---- attention_sets.c --------------------------------------------------- */
 
@@ -209,13 +200,20 @@ struct attn_brought *attn_find_brought(struct attn_group *g, value_id v,
 bool attn_find_sets(struct attn_group *g);
 void attn_find_after(struct attn_group *g);
 /* The results that a value is made of, through views too. */
-attn_bits attn_needs(const struct attn_group *g, value_id v);
+attn_bits attn_results_in(const struct attn_group *g, value_id v);
+bool attn_is_output(const struct attn_group *g, value_id v);
+/* All nodes but attention's own that a value needs, and the node itself. */
+void attn_mark_needed(struct attn_group *g, value_id v, bool *in);
+/* Those marked. */
+void attn_add_marked(struct attn_group *g, const bool *in, struct attn_nest *n);
 
 /* ---- attention_view.c --------------------------------------------------- */
 
+/* So many bytes of shared room. */
+int64_t attn_alloc_shared(struct attn_group *g, int64_t bytes);
 /* Positions of a type's dim that the rank has. */
-int64_t attn_local(const struct attn_group *g, const struct ir_type *type,
-		   uint32_t i);
+int64_t attn_local_size(const struct attn_group *g, const struct ir_type *type,
+			uint32_t i);
 /* Elements that the rank has, if it had all of the dim `whole`. */
 int64_t attn_elems(const struct attn_group *g, const struct ir_type *type,
 		   dim_id whole);
@@ -232,13 +230,16 @@ bool attn_view_memory(const struct attn *t, value_id v, bool keys,
 /* Where each result of a set goes. */
 bool attn_place_results(struct attn *t, uint32_t set);
 /* Steps behind all others. */
-bool attn_finish(struct attn_group *g);
+bool attn_emit_rest(struct attn_group *g);
 
 /* ---- attention_comm.c --------------------------------------------------- */
 
+/* Such a value, if there is one already; or NULL. */
+struct attn_copy *attn_find_copy(struct attn_group *g, value_id v,
+				 bool whole, enum ir_dtype dtype);
 /* Keys, or values, of all ranks. */
 void attn_gather(struct attn *t, uint32_t input);
 /* The sum over ranks, of the keys that are here. */
-void attn_bring_home(struct attn *t, enum attn_result r);
+void attn_reduce_keys(struct attn *t, enum attn_result r);
 
 #endif

@@ -21,10 +21,10 @@ nodes_behind(struct attn_group *g, attn_bits from, struct attn_nest *n)
 		}
 		in[i] = true;
 		for (k = 0; k < node->nargs; k++) {
-			attn_closure(g, ir_args(g->m, node)[k], in);
+			attn_mark_needed(g, ir_args(g->m, node)[k], in);
 		}
 	}
-	attn_take(g, in, n);
+	attn_add_marked(g, in, n);
 }
 
 /* Whether ranks have parts of it, to be summed up. */
@@ -87,7 +87,8 @@ place_result(struct attn *t, uint32_t set, uint32_t r)
 		int64_t n = attn_elems(g, &made->type, keys);
 
 		attn_view_shared(t, &made->type, keys, attn_is_keys(r),
-				 attn_shared(g, 4 * n), IR_F32, &made->room);
+				 attn_alloc_shared(g, 4 * n), IR_F32,
+				 &made->room);
 	}
 	return !attn_is_output(g, made->value) ||
 	       attn_view_memory(t, made->value, attn_is_keys(r), true,
@@ -155,7 +156,7 @@ follow(struct attn_group *g, const struct attn_after *after)
 }
 
 bool
-attn_finish(struct attn_group *g)
+attn_emit_rest(struct attn_group *g)
 {
 	uint32_t i, r;
 
@@ -163,7 +164,7 @@ attn_finish(struct attn_group *g)
 		for (r = 0; r < ATTN_NRESULTS; r++) {
 			if (g->sets[i].made[r].value &&
 			    is_apart(&g->sets[i], r)) {
-				attn_bring_home(&g->sets[i], r);
+				attn_reduce_keys(&g->sets[i], r);
 			}
 		}
 	}

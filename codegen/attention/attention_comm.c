@@ -6,6 +6,22 @@
  */
 #include "codegen/attention/attention.h"
 
+struct attn_copy *
+attn_find_copy(struct attn_group *g, value_id v, bool whole,
+	       enum ir_dtype dtype)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->brought.n; i++) {
+		if (g->brought.at[i].value == v &&
+		    g->brought.at[i].whole == whole &&
+		    g->brought.at[i].dtype == dtype) {
+			return &g->brought.at[i];
+		}
+	}
+	return NULL;
+}
+
 static void
 coll(const struct attn *t, const struct ir_type *type, enum rt_coll_op op,
      int64_t in, int64_t out)
@@ -36,8 +52,8 @@ attn_gather(struct attn *t, uint32_t input)
 	struct attn_group *g = t->g;
 	value_id v = t->values[input];
 	const struct ir_type *type = ir_type(g->m, v);
-	struct attn_brought *had = attn_find_brought(g, v, true, t->tile);
-	struct attn_brought made = { v, true, t->tile, 0 };
+	struct attn_copy *had = attn_find_copy(g, v, true, t->tile);
+	struct attn_copy made = { v, true, t->tile, 0 };
 	int64_t here, all, cols = input == ATTN_K ? t->d : t->dv;
 	dim_id keys = t->dim[ATTN_KEYS];
 	struct attn_view f32, own;
@@ -47,18 +63,19 @@ attn_gather(struct attn *t, uint32_t input)
 				 &t->in[input]);
 		return;
 	}
-	here = attn_shared(g, 4 * attn_elems(g, type, 0));
-	all = attn_shared(g, 4 * attn_elems(g, type, keys));
+	here = attn_alloc_shared(g, 4 * attn_elems(g, type, 0));
+	all = attn_alloc_shared(g, 4 * attn_elems(g, type, keys));
 	attn_view_shared(t, type, 0, true, here, IR_F32, &f32);
-	g->back->copy(t, &t->in[input], &f32, t->kv,
-		      attn_local(g, type, (uint32_t)ir_type_at(type, keys)),
-		      cols);
+	g->back->copy(
+		t, &t->in[input], &f32, t->kv,
+		attn_local_size(g, type, (uint32_t)ir_type_at(type, keys)),
+		cols);
 	coll(t, type, RT_COLL_COPY, here, all);
 	attn_view_shared(t, type, keys, true, all, IR_F32, &f32);
 	made.at = all;
 	own = f32;
 	if (t->tile != IR_F32) {
-		made.at = attn_shared(g, ir_dtypes[t->tile].bits / 8 *
+		made.at = attn_alloc_shared(g, ir_dtypes[t->tile].bits / 8 *
 					 attn_elems(g, type, keys));
 		attn_view_shared(t, type, keys, true, made.at, t->tile, &own);
 		g->back->copy(t, &f32, &own, t->kv, t->keys, cols);
@@ -68,17 +85,17 @@ attn_gather(struct attn *t, uint32_t input)
 }
 
 void
-attn_bring_home(struct attn *t, enum attn_result r)
+attn_reduce_keys(struct attn *t, enum attn_result r)
 {
 	struct attn_group *g = t->g;
 	struct attn_made *made = &t->made[r];
-	int64_t home = attn_shared(g, 4 * attn_elems(g, &made->type, 0));
+	int64_t home = attn_alloc_shared(g, 4 * attn_elems(g, &made->type, 0));
 
 	coll(t, &made->type, RT_COLL_SUM, made->room.shared, home);
 	attn_view_shared(t, &made->type, 0, true, home, IR_F32, &made->room);
 	if (made->memory.place != ATTN_NONE) {
 		g->back->copy(t, &made->room, &made->memory, t->kv,
-			      attn_local(g, &made->type, made->pos_at),
+			      attn_local_size(g, &made->type, made->pos_at),
 			      attn_cols(t, r));
 	}
 }

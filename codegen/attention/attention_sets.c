@@ -65,7 +65,7 @@ here(struct attn_group *g, const struct ir_node *n, uint32_t k, dim_id d,
 	int i = ir_type_at(type, d);
 
 	*cut = type->cut[i];
-	return attn_local(g, type, (uint32_t)i);
+	return attn_local_size(g, type, (uint32_t)i);
 }
 
 static uint32_t
@@ -311,7 +311,7 @@ made_by(const struct attn_group *g, value_id v)
 }
 
 attn_bits
-attn_needs(const struct attn_group *g, value_id v)
+attn_results_in(const struct attn_group *g, value_id v)
 {
 	node_id id = g->m->values.at[v].node;
 	const struct ir_node *n = ir_node(g->m, id);
@@ -332,7 +332,7 @@ attn_needs(const struct attn_group *g, value_id v)
 		}
 	}
 	for (i = 0; i < n->nargs; i++) {
-		bits |= attn_needs(g, ir_args(g->m, n)[i]);
+		bits |= attn_results_in(g, ir_args(g->m, n)[i]);
 	}
 	return bits;
 }
@@ -367,10 +367,66 @@ attn_find_after(struct attn_group *g)
 			continue;
 		}
 		for (k = 0; k < n->nargs; k++) {
-			g->from[i] |= attn_needs(g, ir_args(g->m, n)[k]);
+			g->from[i] |= attn_results_in(g, ir_args(g->m, n)[k]);
 		}
 		if (g->from[i]) {
 			join(g, g->from[i]);
+		}
+	}
+}
+
+/* ---- nodes around attention ---- */
+
+bool
+attn_is_output(const struct attn_group *g, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; v && i < g->x->outputs.n; i++) {
+		if (g->x->outputs.at[i].value == v) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+attn_mark_needed(struct attn_group *g, value_id v, bool *in)
+{
+	node_id id = g->m->values.at[v].node;
+	const struct ir_node *n = ir_node(g->m, id);
+	uint32_t i;
+
+	if (!id || ir_is(n->op, IRF_PAIRS)) {
+		return;
+	}
+	for (i = 0; i < g->x->inputs.n; i++) {
+		if (g->x->inputs.at[i].value == v) {
+			return;
+		}
+	}
+	for (i = 0; i < g->x->nodes.n; i++) {
+		if (g->x->nodes.at[i] == id) {
+			if (in[i]) {
+				return;
+			}
+			in[i] = true;
+		}
+	}
+	for (i = 0; i < n->nargs; i++) {
+		attn_mark_needed(g, ir_args(g->m, n)[i], in);
+	}
+}
+
+void
+attn_add_marked(struct attn_group *g, const bool *in, struct attn_nest *n)
+{
+	uint32_t i;
+
+	n->x = g->x;
+	for (i = 0; i < g->x->nodes.n; i++) {
+		if (in[i]) {
+			VEC_PUSH(g->a, &n->nodes, g->x->nodes.at[i]);
 		}
 	}
 }

@@ -5,9 +5,10 @@
 #include "codegen/attention/attention.h"
 
 int64_t
-attn_local(const struct attn_group *g, const struct ir_type *type, uint32_t i)
+attn_local_size(const struct attn_group *g, const struct ir_type *type,
+		uint32_t i)
 {
-	return cg_local(g->m, g->at, type->dims[i], type->cut[i]);
+	return cg_local_size(g->m, g->at, type->dims[i], type->cut[i]);
 }
 
 static int64_t
@@ -15,7 +16,7 @@ size_of(const struct attn_group *g, const struct ir_type *type, uint32_t i,
 	dim_id whole)
 {
 	return type->dims[i] == whole ? ir_dim_size(g->m, whole)
-				      : attn_local(g, type, i);
+				      : attn_local_size(g, type, i);
 }
 
 int64_t
@@ -101,4 +102,13 @@ attn_view_memory(const struct attn *t, value_id v, bool keys, bool written,
 	row_major(g, type, 0, stride);
 	name_strides(t, type, keys, stride, out);
 	return true;
+}
+
+int64_t
+attn_alloc_shared(struct attn_group *g, int64_t bytes)
+{
+	int64_t at = attn_round_up(g->out->shared_bytes, g->back->align);
+
+	g->out->shared_bytes = at + bytes;
+	return at;
 }

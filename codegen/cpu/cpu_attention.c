@@ -87,7 +87,7 @@ att_own(struct attn *t, int64_t floats)
 {
 	int64_t at = t->own;
 
-	t->own += attn_whole(4 * floats, 64);
+	t->own += attn_round_up(4 * floats, 64);
 	return at;
 }
 
@@ -104,7 +104,7 @@ att_batch(struct attn *t, struct ll_value *b, struct att_index *i)
 	uint32_t k;
 
 	for (k = t->nbatch; k-- > 0; ) {
-		size = ll_i64(t->l, attn_some(t->batch_size[k]));
+		size = ll_i64(t->l, attn_divisor(t->batch_size[k]));
 		i->batch[k] = ll_bin(t->l, LL_REM, b, size);
 		b = ll_bin(t->l, LL_DIV, b, size);
 	}

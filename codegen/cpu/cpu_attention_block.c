@@ -15,9 +15,9 @@ void
 att_block_room(struct attn *t, struct att_block *b, int64_t nk)
 {
 	b->nq = 2 * (int64_t)t->lanes;
-	b->nk = attn_whole(nk, att_rows(t->l));
-	b->dp = attn_whole(t->d, t->lanes);
-	b->vp = attn_whole(t->dv, t->lanes);
+	b->nk = attn_round_up(nk, att_rows(t->l));
+	b->dp = attn_round_up(t->d, t->lanes);
+	b->vp = attn_round_up(t->dv, t->lanes);
 	b->key = att_own(t, b->nk * b->dp);
 	b->v = att_own(t, b->nk * b->vp);
 	b->key_pos = att_own(t, b->nk);

@@ -39,7 +39,7 @@ query_blocks(const struct attn *t)
 bool
 att_joint(const struct attn *t)
 {
-	int64_t room = attn_whole(t->d, t->lanes) * 2 * t->lanes * 4 *
+	int64_t room = attn_round_up(t->d, t->lanes) * 2 * t->lanes * 4 *
 		       query_blocks(t) * t->shared;
 
 	return t->made[ATTN_DQ].value && t->heads_together &&
@@ -80,7 +80,7 @@ read_matrix(struct by_keys *s, const struct attn_view *v,
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	int64_t wide = attn_whole(cols, t->lanes);
+	int64_t wide = attn_round_up(cols, t->lanes);
 	struct att_index i = s->at;
 	struct ll_value *rows_to;
 	struct att_rows rows;
@@ -151,7 +151,7 @@ add_queries(struct by_keys *s, const struct att_tile *x, struct ll_value *to)
 	p.a = att_own_at(t, s->b.key);
 	p.b = att_own_at(t, s->b.slope);
 	p.m_from = ll_i64(t->l, 0);
-	p.m_to = ll_i64(t->l, attn_whole(t->d, att_rows(t->l)));
+	p.m_to = ll_i64(t->l, attn_round_up(t->d, att_rows(t->l)));
 	p.k_from = x->first;
 	p.k_to = x->last;
 	att_product(t->l, &p);
@@ -336,8 +336,8 @@ open_item(struct by_keys *s, struct ll_value *item)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *kv = ll_i64(l, attn_some(t->kv));
-	struct ll_value *all = ll_i64(l, attn_some(t->batches));
+	struct ll_value *kv = ll_i64(l, attn_divisor(t->kv));
+	struct ll_value *all = ll_i64(l, attn_divisor(t->batches));
 
 	s->at.head = ll_bin(l, LL_REM, item, kv);
 	item = ll_bin(l, LL_DIV, item, kv);
@@ -349,7 +349,7 @@ bool
 att_dkv(struct attn *t)
 {
 	struct ll *l = t->l;
-	int64_t nk = attn_whole(att_keys_block(t->keys), att_rows(l));
+	int64_t nk = attn_round_up(att_keys_block(t->keys), att_rows(l));
 	int64_t blocks = att_joint(t) ? 1 : (t->keys + nk - 1) / nk;
 	struct ll_loop item, key;
 	struct ll_value *key0;

@@ -81,17 +81,17 @@ static void
 open_block(struct attn *t, const struct attn_made *made,
 	   struct ll_value *item, struct cg_nest *n)
 {
-	int64_t count = attn_local(t->g, &made->type, made->pos_at);
-	int64_t heads = attn_local(t->g, &made->type, made->head_at);
+	int64_t count = attn_local_size(t->g, &made->type, made->pos_at);
+	int64_t heads = attn_local_size(t->g, &made->type, made->head_at);
 	struct ll *l = t->l;
 	struct ll_value *size;
 	struct att_index i;
 	uint32_t k;
 
-	size = ll_i64(l, attn_some((count + BOX_ROWS - 1) / BOX_ROWS));
+	size = ll_i64(l, attn_divisor((count + BOX_ROWS - 1) / BOX_ROWS));
 	i.pos = att_mul(l, ll_bin(l, LL_REM, item, size), BOX_ROWS);
 	item = ll_bin(l, LL_DIV, item, size);
-	size = ll_i64(l, attn_some(heads));
+	size = ll_i64(l, attn_divisor(heads));
 	i.head = ll_bin(l, LL_REM, item, size);
 	att_batch(t, ll_bin(l, LL_DIV, item, size), &i);
 	index_of(t, made, &i, n->from);
@@ -108,8 +108,8 @@ att_follow(struct attn *t, const struct attn_made *made,
 	   const struct attn_nest *from)
 {
 	struct attn_group *g = t->g;
-	int64_t count = attn_local(g, &made->type, made->pos_at);
-	int64_t heads = attn_local(g, &made->type, made->head_at);
+	int64_t count = attn_local_size(g, &made->type, made->pos_at);
+	int64_t heads = attn_local_size(g, &made->type, made->head_at);
 	struct ll_loop item;
 	struct cg_nest n;
 	bool ok;
@@ -135,7 +135,7 @@ att_copy(struct attn *t, const struct attn_view *from,
 	 int64_t cols)
 {
 	struct ll *l = t->l;
-	int64_t wide = attn_whole(cols, t->lanes), room;
+	int64_t wide = attn_round_up(cols, t->lanes), room;
 	struct ll_loop item, row;
 	struct attn_view there;
 	struct ll_value *live;
@@ -149,9 +149,9 @@ att_copy(struct attn *t, const struct attn_view *from,
 	}
 	room = att_own(t, COPY_ROWS * wide);
 	att_items(t, &item);
-	i.head = ll_bin(l, LL_REM, item.i, ll_i64(l, attn_some(heads)));
+	i.head = ll_bin(l, LL_REM, item.i, ll_i64(l, attn_divisor(heads)));
 	att_batch(t, ll_bin(l, LL_DIV, item.i,
-			    ll_i64(l, attn_some(heads))), &i);
+			    ll_i64(l, attn_divisor(heads))), &i);
 	ll_loop(l, &row, ll_i64(l, 0), ll_i64(l, count), COPY_ROWS, NULL, 0);
 	i.pos = row.i;
 	live = att_min(l, ll_i64(l, COPY_ROWS),

@@ -67,8 +67,8 @@ open_item(struct queries *s, struct ll_value *item)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *heads = ll_i64(l, attn_some(t->heads));
-	struct ll_value *all = ll_i64(l, attn_some(t->batches)), *b;
+	struct ll_value *heads = ll_i64(l, attn_divisor(t->heads));
+	struct ll_value *all = ll_i64(l, attn_divisor(t->batches)), *b;
 	int64_t size = s->together * s->b.nq;
 
 	s->at.head = ll_bin(l, LL_REM, item, heads);
@@ -118,7 +118,7 @@ read_turned(struct queries *s, const struct attn_view *v,
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	int64_t wide = attn_whole(cols, t->lanes);
+	int64_t wide = attn_round_up(cols, t->lanes);
 	struct att_index i = s->at;
 	struct att_rows rows;
 
@@ -177,7 +177,7 @@ add_up(struct queries *s, const struct att_tile *x, struct ll_value *acc,
 	p.a_col = s->back ? s->b.dp : s->b.vp;
 	p.b = att_own_at(t, s->back ? s->b.slope : s->b.score);
 	p.m_from = ll_i64(t->l, 0);
-	p.m_to = ll_i64(t->l, attn_whole(s->back ? t->d : t->dv,
+	p.m_to = ll_i64(t->l, attn_round_up(s->back ? t->d : t->dv,
 					att_rows(t->l)));
 	p.k_from = x->first;
 	p.k_to = x->last;

@@ -293,7 +293,7 @@ att_read(struct ll *l, const struct att_rows *from, struct ll_value *to,
 	ll_loop_end(l, &r, NULL);
 	ll_loop(l, &r, from->live, ll_i64(l, rows), 1, NULL, 0);
 	att_fill(l, att_at(l, to, r.i, 4 * stride),
-		 attn_whole(from->cols, ll_lanes(l, LL_F32)), 0);
+		 attn_round_up(from->cols, ll_lanes(l, LL_F32)), 0);
 	ll_loop_end(l, &r, NULL);
 }
 

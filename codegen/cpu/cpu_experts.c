@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define MOST_PANELS 4		/* of columns in a block */
+
 /* ---- dims ---- */
 
 void
@@ -305,6 +307,38 @@ experts_packer(struct experts *x, int which, const struct cg_factor *rows,
 	};
 
 	return dot_packer(d->c, &p);
+}
+
+/* ---- plans ---- */
+
+bool
+experts_factors(struct experts *x, struct cg_factor *first)
+{
+	struct dot *d = &x->dot;
+	const struct cg_view *views[] = { &d->source[0].view,
+					  &d->source[1].view };
+	const struct cg_site site = dot_site(d->c, d->out);
+
+	cg_picks_factors(&site, &x->p, views, first, &d->n, d->dims);
+	return first->size > 0 && d->n.size > 0;
+}
+
+bool
+experts_choose_columns(struct experts *x, bool (*fits)(struct experts *x))
+{
+	struct dot *d = &x->dot;
+	const struct cg_dims *n = &d->dims[2];
+	int64_t panels, want;
+
+	for (panels = MOST_PANELS; panels >= 0; panels--) {
+		want = panels ? panels * dot_nr(&d->unit) : n->size[n->n - 1];
+		d->cols = dot_split(n, want, dot_nr(&d->unit));
+		if (!(d->whole_last && cg_split_cuts_last(n, &d->cols)) &&
+		    fits(x)) {
+			return true;
+		}
+	}
+	return false;
 }
 
 /* ---- which ---- */

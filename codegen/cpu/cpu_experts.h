@@ -9,6 +9,7 @@
 #define CODEGEN_CPU_EXPERTS_H
 
 #include "codegen/cpu/cpu_dot.h"
+#include "codegen/experts/experts.h"
 
 struct experts {
 	struct dot dot;
@@ -62,6 +63,13 @@ int64_t experts_bytes(const struct experts *x, int which);
 struct ll_value *experts_packer(struct experts *x, int which,
 				const struct cg_factor *rows,
 				const struct cg_factor *k);
+
+/* Bytes of a worker's scratch: below 1 MiB, its second-level cache. */
+#define EXPERTS_OWN ((int64_t)960 << 10)
+/* Finds factor `first` and n; false: one of them is empty. */
+bool experts_factors(struct experts *x, struct cg_factor *first);
+/* The widest blocks of columns for which `fits` is true; false: none. */
+bool experts_choose_columns(struct experts *x, bool (*fits)(struct experts *x));
 
 /* ---- cpu_experts_at.c, cpu_experts_to.c: dot_at, dot_to ----------------- */
 

@@ -5,9 +5,7 @@
  */
 #include "codegen/cpu/cpu_experts.h"
 
-#define OWN ((int64_t)960 << 10)	/* below 1 MiB: a worker's L2 */
 #define MOST 64			/* rows of a block */
-#define MOST_PANELS 4		/* of columns */
 
 /* ---- the plan ---- */
 
@@ -29,10 +27,6 @@ fits(struct experts *x)
 	int64_t words = 4 * dot_words_of(&d->unit, d->depth);
 	int64_t rows = dot_up(x->most, d->unit.mr);
 
-	if (d->whole_last && d->cols.cut == d->dims[2].n - 1 &&
-	    d->cols.chunks > 1) {
-		return false;
-	}
 	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
 	d->own_b = 0;
 	d->own_c = dot_up(words * dot_up(d->cols.most, dot_nr(&d->unit)), 64);
@@ -40,21 +34,16 @@ fits(struct experts *x)
 	x->own_rows[0] = d->own_a + dot_up(words * rows, 64);
 	d->out->own_bytes = x->own_rows[0] + rows * d->depth *
 					     experts_bytes(x, 0);
-	return d->out->own_bytes <= OWN;
+	return d->out->own_bytes <= EXPERTS_OWN;
 }
 
 bool
 experts_plan_at(struct experts *x)
 {
 	struct dot *d = &x->dot;
-	const struct ir_factor *over = ir_rule_factor(&x->p.rule, "over");
-	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
-	int64_t all = ir_dim_size(d->c->m, x->p.of), panels;
+	int64_t all = ir_dim_size(d->c->m, x->p.of);
 
-	dot_add_factor(d, over, over->dims, x->p.types, &d->over);
-	dot_add_factor(d, n, n->dims, x->p.types, &d->n);
-	dot_add_dims(d, n, &d->dims[2]);
-	if (d->over.size == 0 || d->n.size == 0) {
+	if (!experts_factors(x, &d->over)) {
 		return false;
 	}
 	choose_depth(d);
@@ -62,16 +51,7 @@ experts_plan_at(struct experts *x)
 			 d->unit.mr);
 	x->most = x->most < MOST ? x->most : MOST;
 	d->rows.most = x->most;
-	for (panels = MOST_PANELS; panels >= 0; panels--) {
-		d->cols = dot_split(&d->dims[2], panels
-			? panels * dot_nr(&d->unit)
-			: d->dims[2].size[d->dims[2].n - 1],
-			dot_nr(&d->unit));
-		if (fits(x)) {
-			return true;
-		}
-	}
-	return false;
+	return experts_choose_columns(x, fits);
 }
 
 /* ---- an item ---- */

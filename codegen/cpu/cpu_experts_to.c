@@ -5,7 +5,6 @@
  */
 #include "codegen/cpu/cpu_experts.h"
 
-#define OWN ((int64_t)960 << 10)	/* below 1 MiB: a worker's L2 */
 #define DEPTH 256		/* rows at a time; words */
 
 /* ---- the plan ---- */
@@ -16,10 +15,6 @@ fits(struct experts *x)
 	struct dot *d = &x->dot;
 	int64_t words = 4 * dot_words_of(&d->unit, d->depth), bytes;
 
-	if (d->whole_last && d->cols.cut == d->dims[2].n - 1 &&
-	    d->cols.chunks > 1) {
-		return false;
-	}
 	bytes = d->depth * experts_bytes(x, 0);
 	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
 	d->own_b = 0;
@@ -30,37 +25,21 @@ fits(struct experts *x)
 							  d->unit.mr), 64);
 	x->own_rows[1] = x->own_rows[0] + dot_up(bytes * d->rows.most, 64);
 	d->out->own_bytes = x->own_rows[1] + bytes * d->cols.most;
-	return d->out->own_bytes <= OWN;
+	return d->out->own_bytes <= EXPERTS_OWN;
 }
 
 bool
 experts_plan_to(struct experts *x)
 {
 	struct dot *d = &x->dot;
-	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
-	const struct ir_factor *k = ir_rule_factor(&x->p.rule, "K");
-	int64_t panels;
 
-	dot_add_factor(d, n, n->dims, x->p.types, &d->m);
-	dot_add_factor(d, k, k->dims, x->p.types, &d->n);
-	dot_add_dims(d, n, &d->dims[1]);
-	dot_add_dims(d, k, &d->dims[2]);
-	if (d->m.size == 0 || d->n.size == 0) {
+	if (!experts_factors(x, &d->m)) {
 		return false;
 	}
 	d->depth = DEPTH * (int64_t)d->unit.per_word;
 	x->most = d->depth;
 	d->rows = dot_split(&d->dims[1], 64, d->unit.mr);
-	for (panels = 4; panels >= 0; panels--) {
-		d->cols = dot_split(&d->dims[2], panels
-			? panels * dot_nr(&d->unit)
-			: d->dims[2].size[d->dims[2].n - 1],
-			dot_nr(&d->unit));
-		if (fits(x)) {
-			return true;
-		}
-	}
-	return false;
+	return experts_choose_columns(x, fits);
 }
 
 /* ---- an item ---- */

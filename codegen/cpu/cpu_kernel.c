@@ -11,7 +11,7 @@
 int64_t
 cg_cpu_local(const struct cg_cpu *c, dim_id d, uint32_t cut)
 {
-	return cg_local(c->m, c->at, d, cut);
+	return cg_local_size(c->m, c->at, d, cut);
 }
 
 bool

@@ -10,12 +10,12 @@
 
 struct nest *
 emit_build(struct asker *a, const struct cg_nest *x,
-	   const struct nest_ask *like, const char **why)
+	   const struct nest_input *like, const char **why)
 {
 	struct cg_cpu *c = a->c;
 	struct nest *n = arena_alloc(c->a, sizeof *n);
 	struct cg_site site = { c->m, c->a, c->at, a->out };
-	struct nest_ask ask = *like;
+	struct nest_input in = *like;
 	struct nest_leaf *leaves = arena_alloc(c->a, sizeof *leaves *
 					       (x->leaves.n + 1));
 	uint32_t i, k;
@@ -27,17 +27,17 @@ emit_build(struct asker *a, const struct cg_nest *x,
 			leaves[i].moved[k] = x->leaves.at[i].from[k] != NULL;
 		}
 	}
-	nest_ask_site(&ask, &site);
-	ask.k = x->k;
-	ask.nodes = x->nodes.at;
-	ask.nnodes = x->nodes.n;
-	ask.stores = true;
-	ask.leaves = leaves;
-	ask.nleaves = x->leaves.n;
-	for (i = 0; ask.box && i < ask.box->ndims; i++) {
-		ask.moves[i] = x->from[i] != NULL;
+	nest_input_site(&in, &site);
+	in.k = x->k;
+	in.nodes = x->nodes.at;
+	in.nnodes = x->nodes.n;
+	in.stores = true;
+	in.leaves = leaves;
+	in.nleaves = x->leaves.n;
+	for (i = 0; in.box && i < in.box->ndims; i++) {
+		in.moves[i] = x->from[i] != NULL;
 	}
-	return nest_build(n, &ask, why) ? n : NULL;
+	return nest_build(n, &in, why) ? n : NULL;
 }
 
 /* ---- memory ---- */
@@ -107,6 +107,12 @@ mark_used(const struct nest *n, nest_id id, bool *used, bool *seen)
 	mark_used(n, x->c, used, seen);
 }
 
+static void
+make_expr(void *user, nest_id id)
+{
+	emit_expr(user, id);
+}
+
 void
 emit_open(struct emit *e, const struct nest_step *s)
 {
@@ -118,9 +124,8 @@ emit_open(struct emit *e, const struct nest_step *s)
 
 	e->s = s ? s : &none;
 	e->lanes = 1;
-	e->val = arena_alloc(e->c->a, sizeof *e->val * n->exprs.n);
+	nest_scope_init(&e->scope, n, e->c->a, make_expr, e);
 	e->sum = arena_alloc(e->c->a, sizeof *e->sum * n->exprs.n);
-	e->seen = arena_alloc(e->c->a, sizeof *e->seen * n->exprs.n);
 	for (i = 0; i < e->s->roots.n; i++) {
 		const struct nest_root *r =
 			&n->roots.at[e->s->roots.at[i]];
@@ -192,11 +197,11 @@ bool
 cg_nest_steps(struct cg_cpu *c, struct cg_kernel *out,
 	      const struct cg_nest *x, const char **why)
 {
-	const struct nest_ask like = { 0 };
+	const struct nest_input like = { 0 };
 	struct asker a = { c, out };
 	struct nest *n;
 
-	if (emit_is_scatter(c, x)) {
+	if (nest_is_scatter(c->m, x->nodes.at, x->nodes.n)) {
 		return emit_scatter(&a, x, why);
 	}
 	n = emit_build(&a, x, &like, why);
@@ -212,7 +217,7 @@ cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
 	      const struct cg_nest *x, value_id value, int64_t *offset,
 	      const char **why)
 {
-	const struct nest_ask like = { .only = value };
+	const struct nest_input like = { .only = value };
 	struct asker a = { c, out };
 	struct nest *n = emit_build(&a, x, &like, why);
 
@@ -220,7 +225,7 @@ cg_nest_value(struct cg_cpu *c, struct cg_kernel *out,
 		return false;
 	}
 	nest_emit(n, out, one_step, &a);
-	*offset = nest_only_at(n);
+	*offset = nest_value_offset(n);
 	return true;
 }
 
@@ -228,7 +233,7 @@ bool
 cg_nest_box(struct cg_cpu *c, struct cg_kernel *out, struct ll_value *step,
 	    const struct cg_nest *x, const char **why)
 {
-	const struct nest_ask like = { .box = &x->space };
+	const struct nest_input like = { .box = &x->space };
 	struct asker a = { c, out };
 	struct nest *n = emit_build(&a, x, &like, why);
 	struct nest_steps steps;
@@ -237,7 +242,7 @@ cg_nest_box(struct cg_cpu *c, struct cg_kernel *out, struct ll_value *step,
 	if (!n) {
 		return false;
 	}
-	nest_plan(n, &steps);
+	nest_make_steps(n, &steps);
 	for (i = 0; i < steps.at.n; i++) {
 		struct emit e = { .c = c, .l = c->ll, .out = out, .n = n,
 				  .box = x, .step = step };

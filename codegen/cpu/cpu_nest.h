@@ -24,10 +24,8 @@ struct emit {
 	uint32_t vec;			/* loop along which lanes run */
 	uint32_t lanes;			/* 1: not now */
 	struct ll_value *mask, *live;	/* NULL: all lanes; how many */
-	struct ll_value **val;		/* by expression; NULL: not yet */
-	VEC(nest_id) done;		/* those that have one, in order */
+	struct nest_scope scope;
 	struct ll_value **sum;		/* by expression: its room */
-	uint32_t *seen, stamp;		/* of hoisting */
 };
 
 /* What a nest asks of its kernel. */
@@ -40,14 +38,12 @@ struct asker {
 
 /* NULL: *why. */
 struct nest *emit_build(struct asker *a, const struct cg_nest *x,
-			const struct nest_ask *like, const char **why);
+			const struct nest_input *like, const char **why);
 /* Ready to emit the step at hand; s NULL: all memory is used. */
 void emit_open(struct emit *e, const struct nest_step *s);
 
 /* ---- cpu_nest_scatter.c ---- */
 
-/* Whether it is one sum by index, over a dim that is not short. */
-bool emit_is_scatter(struct cg_cpu *c, const struct cg_nest *x);
 bool emit_scatter(struct asker *a, const struct cg_nest *x,
 		  const char **why);
 
@@ -55,12 +51,8 @@ bool emit_scatter(struct asker *a, const struct cg_nest *x,
 
 /* The value of an expression here; kept until the scope ends. */
 struct ll_value *emit_expr(struct emit *e, nest_id id);
-/* What does not change in these loops, ahead of them. */
-void emit_ahead(struct emit *e, nest_id id, uint64_t loops);
 /* Gives an expression its value, in the scope at hand. */
 void emit_set(struct emit *e, nest_id id, struct ll_value *v);
-/* for what was made since: it is no more. */
-void emit_forget(struct emit *e, uint32_t since);
 enum ll_base emit_base(enum nest_kind kind);
 /* As many lanes as the other one. */
 void emit_alike(struct emit *e, struct ll_value **a, struct ll_value **b);

@@ -147,39 +147,7 @@ emit_narrow(struct emit *e, struct ll_value *v, uint8_t dtype)
 void
 emit_set(struct emit *e, nest_id id, struct ll_value *v)
 {
-	e->val[id] = v;
-	VEC_PUSH(e->c->a, &e->done, id);
-}
-
-void
-emit_forget(struct emit *e, uint32_t since)
-{
-	while (e->done.n > since) {
-		e->val[e->done.at[--e->done.n]] = NULL;
-	}
-}
-
-static bool
-is_known(void *user, nest_id id)
-{
-	struct emit *e = user;
-
-	return e->val[id] != NULL;
-}
-
-static void
-make_ahead(void *user, nest_id id)
-{
-	emit_expr(user, id);
-}
-
-void
-emit_ahead(struct emit *e, nest_id id, uint64_t loops)
-{
-	struct nest_ahead w = { e->n, loops, e->seen, e->stamp, is_known,
-				make_ahead, e };
-
-	nest_ahead(&w, id);
+	nest_scope_set(&e->scope, id, v);
 }
 
 /* ---- memory ---- */
@@ -432,11 +400,11 @@ fused(struct emit *e, const struct nest_expr *x)
 	if (x->op != NEST_ADD || x->kind > NEST_WIDE) {
 		return NULL;
 	}
-	if (nest_at(e->n, product)->op != NEST_MUL || e->val[product]) {
+	if (nest_at(e->n, product)->op != NEST_MUL || e->scope.made[product]) {
 		product = x->b;
 		other = x->a;
 	}
-	if (nest_at(e->n, product)->op != NEST_MUL || e->val[product]) {
+	if (nest_at(e->n, product)->op != NEST_MUL || e->scope.made[product]) {
 		return NULL;
 	}
 	c = emit_expr(e, other);
@@ -549,10 +517,10 @@ make(struct emit *e, const struct nest_expr *x)
 struct ll_value *
 emit_expr(struct emit *e, nest_id id)
 {
-	if (!e->val[id]) {
+	if (!e->scope.made[id]) {
 		struct ll_value *v = make(e, nest_at(e->n, id));
 
 		emit_set(e, id, v);
 	}
-	return e->val[id];
+	return e->scope.made[id];
 }

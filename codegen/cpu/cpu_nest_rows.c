@@ -29,9 +29,9 @@ run_body(struct emit *e, const struct along *a, struct ll_value *i,
 	for (u = 0; u < unroll; u++) {
 		e->index[a->loop] = u == 0 ? i : ll_bin(e->l, LL_ADD, i,
 			ll_i64(e->l, (int64_t)u * a->lanes));
-		since = e->done.n;
+		since = e->scope.order.n;
 		a->body(e, u, a->user);
-		emit_forget(e, since);
+		nest_scope_leave(&e->scope, since);
 	}
 }
 
@@ -183,7 +183,7 @@ add_product(struct emit *e, const struct nest_expr *x, struct ll_value *acc)
 	struct ll_value *a, *b;
 
 	if (x->op != NEST_SUM || body->op != NEST_MUL ||
-	    body->kind > NEST_WIDE || e->val[x->a] || e->mask) {
+	    body->kind > NEST_WIDE || e->scope.made[x->a] || e->mask) {
 		return NULL;
 	}
 	a = emit_expr(e, body->a);
@@ -377,31 +377,6 @@ loops_from(const struct nest_pass *p, uint32_t first)
 	return mask;
 }
 
-/* What of the pass does not change in its loops from `first` on. */
-static void
-pass_ahead(struct emit *e, const struct nest_pass *p, uint64_t loops)
-{
-	struct nest_affine a;
-	uint32_t i, k;
-
-	e->stamp++;
-	for (i = 0; i < p->sums.n; i++) {
-		emit_ahead(e, nest_at(e->n, p->sums.at[i])->a, loops);
-	}
-	for (i = 0; i < p->roots.n; i++) {
-		const struct nest_root *r = &e->n->roots.at[p->roots.at[i]];
-
-		emit_ahead(e, r->value, loops);
-		if (r->old) {
-			emit_ahead(e, r->old, loops);
-		}
-		nest_affine(e->n, r->place, &a);
-		for (k = 0; k < a.nrest; k++) {
-			emit_ahead(e, a.rest[k].e, loops);
-		}
-	}
-}
-
 static void
 pass_body(struct emit *e, uint32_t u, void *user)
 {
@@ -442,13 +417,13 @@ pass_loops(struct emit *e, const struct pass *p, uint32_t first)
 	struct ll_value *size;
 	struct ll_loop k;
 	int64_t fixed;
-	uint32_t since = e->done.n, loop;
+	uint32_t since = e->scope.order.n, loop;
 
 	if (first == p->p->nloops) {
 		pass_body(e, 0, (void *)(uintptr_t)p);
 		return;
 	}
-	pass_ahead(e, p->p, loops_from(p->p, first));
+	nest_scope_hoist_pass(&e->scope, p->p, loops_from(p->p, first));
 	loop = p->p->loops[first];
 	size = loop_size(e, loop, &fixed);
 	if (p->lanes && first + 1 == p->p->nloops) {
@@ -458,15 +433,15 @@ pass_loops(struct emit *e, const struct pass *p, uint32_t first)
 		ll_loop(e->l, &k, ll_i64(e->l, 0), size, 1, NULL, 0);
 		e->index[loop] = k.i;
 		{
-			uint32_t inner = e->done.n;
+			uint32_t inner = e->scope.order.n;
 
 			pass_loops(e, p, first + 1);
-			emit_forget(e, inner);
+			nest_scope_leave(&e->scope, inner);
 		}
 		ll_loop_end(e->l, &k, NULL);
 		e->index[loop] = NULL;
 	}
-	emit_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 }
 
 static void
@@ -490,12 +465,12 @@ run_pass(struct emit *e, const struct nest_pass *p)
 static void
 emit_row(struct emit *e)
 {
-	uint32_t since = e->done.n, i;
+	uint32_t since = e->scope.order.n, i;
 
 	for (i = 0; i < e->s->passes.n; i++) {
 		run_pass(e, &e->s->passes.at[i]);
 	}
-	emit_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 }
 
 static void
@@ -533,7 +508,7 @@ rows_ahead(struct emit *e, uint32_t first)
 		loops &= ~((uint64_t)1 << e->s->rows[i]);
 	}
 	for (i = 0; i < e->s->passes.n; i++) {
-		pass_ahead(e, &e->s->passes.at[i], loops);
+		nest_scope_hoist_pass(&e->scope, &e->s->passes.at[i], loops);
 	}
 }
 
@@ -563,23 +538,23 @@ emit_rows(struct emit *e, struct ll_value *from, struct ll_value *to)
 	struct ll_loop k;
 
 	if (s->row_lanes && s->nrows == 1) {
-		since = e->done.n;
+		since = e->scope.order.n;
 		rows_ahead(e, 0);
 		emit_along(e, s->rows[0], from, to, -1, 1, row_of_lanes,
 			   NULL);
-		emit_forget(e, since);
+		nest_scope_leave(&e->scope, since);
 		return;
 	}
 	ll_loop(e->l, &k, from, to, 1, NULL, 0);
 	set_indices(e, k.i, count);
-	since = e->done.n;
+	since = e->scope.order.n;
 	rows_ahead(e, count);
 	if (s->row_lanes) {
 		lanes_of_row(e);
 	} else {
 		emit_row(e);
 	}
-	emit_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 	ll_loop_end(e->l, &k, NULL);
 }
 
@@ -587,7 +562,7 @@ static void
 box_loops(struct emit *e, uint32_t first)
 {
 	uint32_t count = e->s->nrows - e->s->row_lanes;
-	uint32_t since = e->done.n, loop;
+	uint32_t since = e->scope.order.n, loop;
 	struct ll_value *size;
 	struct ll_loop k;
 	int64_t fixed;
@@ -603,15 +578,15 @@ box_loops(struct emit *e, uint32_t first)
 		ll_loop(e->l, &k, ll_i64(e->l, 0), size, 1, NULL, 0);
 		e->index[loop] = k.i;
 		{
-			uint32_t inner = e->done.n;
+			uint32_t inner = e->scope.order.n;
 
 			box_loops(e, first + 1);
-			emit_forget(e, inner);
+			nest_scope_leave(&e->scope, inner);
 		}
 		ll_loop_end(e->l, &k, NULL);
 		e->index[loop] = NULL;
 	}
-	emit_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 }
 
 void

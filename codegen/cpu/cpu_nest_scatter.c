@@ -9,12 +9,6 @@
 
 #define ITEM_BYTES 32768
 
-bool
-emit_is_scatter(struct cg_cpu *c, const struct cg_nest *x)
-{
-	return nest_is_scatter(c->m, x->nodes.at, x->nodes.n);
-}
-
 struct scatter {
 	struct asker *a;
 	struct nest *n;
@@ -102,7 +96,7 @@ add_chain(struct emit *e, uint32_t u, void *user)
 	struct ll_value *sum = ll_stack(e->l, t, 1), *v;
 	struct ll_value *at = ll_stack(e->l, ll_type(LL_I64, 1), 1);
 	struct ll_block *head, *body, *after;
-	uint32_t since = e->done.n, i;
+	uint32_t since = e->scope.order.n, i;
 
 	(void)u;
 	ll_store(e->l, ll_zero(e->l, t), sum);
@@ -125,7 +119,7 @@ add_chain(struct emit *e, uint32_t u, void *user)
 	ll_store(e->l, load_word(e, s->next, e->index[s->of.row]), at);
 	ll_jump(e->l, head);
 	ll_at(e->l, after);
-	emit_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 	e->index[s->of.row] = NULL;
 	v = ll_load(e->l, t, sum);
 	for (i = 0; i < s->n->roots.n; i++) {
@@ -159,13 +153,13 @@ from_row(struct scatter *s, struct emit *e, struct ll_value *row)
 {
 	struct chain c = { s, row };
 	struct ll_block *yes, *first, *no;
-	uint32_t since = e->done.n;
+	uint32_t since = e->scope.order.n;
 	struct ll_value *to;
 
 	e->index[s->of.row] = row;
 	to = emit_expr(e, s->of.to);
 	e->index[s->of.row] = NULL;
-	emit_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 	yes = ll_block(e->l, NULL, "");
 	first = ll_block(e->l, NULL, "");
 	no = ll_block(e->l, NULL, "");
@@ -216,7 +210,7 @@ add_up(struct scatter *s)
 bool
 emit_scatter(struct asker *a, const struct cg_nest *x, const char **why)
 {
-	const struct nest_ask like = { .bare = true };
+	const struct nest_input like = { .bare = true };
 	struct scatter s = { .a = a };
 
 	s.n = emit_build(a, x, &like, why);

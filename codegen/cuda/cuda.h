@@ -100,8 +100,8 @@ const struct cu_ways *cu_ways_of(const struct cu_tiling *t, const char *what);
 /* Of a choice that goes through ways, before the first. */
 void cu_ways_clear(struct cu_ways *w);
 /* The next one, behind those of more stages; true: the choice so far. */
-bool cu_ways_take(struct arena *a, struct cu_ways *w,
-		  const struct plan_tile *tile, bool fewer, double cycles);
+bool cu_ways_add(struct arena *a, struct cu_ways *w,
+		 const struct plan_tile *tile, bool fewer, double cycles);
 /*
  * Of those that were gone through, sorted: the choice, then the best by
  * cycles, at most two of one size of tiles, and of fewer stages only the
@@ -156,31 +156,31 @@ bool cg_cuda_kernel_by(struct cg_cuda *c, const struct kernel *k,
 		       cu_emitter *emit, struct cg_kernel *out,
 		       const char **why);
 /* What an emitter asked for that then could not do it. */
-void cu_forget_steps(struct cu_kernel *k);
+void cu_kernel_reset(struct cu_kernel *k);
 /* An emitter: all of it as loops around scalar expressions. */
-bool cu_all_as_nest(struct cu_kernel *k, const struct kernel *x);
-int64_t cu_local(const struct cg_cuda *c, dim_id d, uint32_t cut);
+bool cu_nest_all(struct cu_kernel *k, const struct kernel *x);
+int64_t cu_local_size(const struct cg_cuda *c, dim_id d, uint32_t cut);
 
 /* A function's name: "dot12", "sum12_1" of kernel 12, whatever others have. */
 const char *cu_func_name(struct cu_kernel *k, const char *what);
 /* A new step, by such a name; the caller sets blocks, threads, smem before or
  * while it writes the text. */
-void cu_begin(struct cu_kernel *k, const char *what, struct cu_func *f);
-void cu_end(struct cu_func *f);
+void cu_func_begin(struct cu_kernel *k, const char *what, struct cu_func *f);
+void cu_func_end(struct cu_func *f);
 /* One line, indented; '{' at its end opens a block, '}' at its start
  * closes one. */
 void cu_line(struct cu_func *f, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* A comment. */
-void cu_say(struct cu_func *f, const char *fmt, ...)
+void cu_comment(struct cu_func *f, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* C text of what the function is called with. */
-const char *cu_at(struct cu_func *f, uint32_t operand);	/* char * */
+const char *cu_operand(struct cu_func *f, uint32_t operand);	/* char * */
 const char *cu_pieces(struct cu_func *f, uint32_t spread);
 const char *cu_num(struct cu_func *f, uint32_t num);	/* i64; CG_STEP too */
 /* The type of an element as it lies in memory: "bf16"; bytes of one. */
-const char *cu_type(enum ir_dtype t);
-int64_t cu_bytes(enum ir_dtype t);
+const char *cu_elem_type(enum ir_dtype t);
+int64_t cu_elem_bytes(enum ir_dtype t);
 /* C text: such an element, as computed with (f32, f64 or i64), and back. */
 const char *cu_widen(struct arena *a, enum ir_dtype t, const char *x);
 const char *cu_narrow(struct arena *a, enum ir_dtype t, const char *x);
@@ -224,11 +224,6 @@ bool cu_nest_steps(struct cu_kernel *k, const struct cu_nest *n);
  */
 bool cu_nest_box(struct cu_func *f, const struct cu_nest *n, int64_t threads,
 		 const char *thread);
-/*
- * The same of one element, by one thread: `from` is its index in the box's
- * dims; a leaf may be a number in a register ("(&x)" as its `at`, strides 0).
- */
-bool cu_nest_element(struct cu_func *f, const struct cu_nest *n);
 /*
  * Steps that put a value which the nest's nodes make into shared room, as f32
  * and row-major, for later steps of the kernel: at *offset.

@@ -12,7 +12,7 @@ emit(struct cu_kernel *k, const struct kernel *x)
 		if (cu_dot_steps(k, x)) {
 			return true;
 		}
-		cu_forget_steps(k);
+		cu_kernel_reset(k);
 		if (cu_experts_steps(k, x)) {
 			return true;
 		}
@@ -26,7 +26,7 @@ emit(struct cu_kernel *k, const struct kernel *x)
 	default:
 		break;
 	}
-	return cu_all_as_nest(k, x);
+	return cu_nest_all(k, x);
 }
 
 bool

@@ -8,9 +8,9 @@
 #include <string.h>
 
 int64_t
-cu_local(const struct cg_cuda *c, dim_id d, uint32_t cut)
+cu_local_size(const struct cg_cuda *c, dim_id d, uint32_t cut)
 {
-	return cg_local(c->m, c->at, d, cut);
+	return cg_local_size(c->m, c->at, d, cut);
 }
 
 /* ---- lines ---- */
@@ -49,7 +49,7 @@ cu_line(struct cu_func *f, const char *fmt, ...)
 }
 
 void
-cu_say(struct cu_func *f, const char *fmt, ...)
+cu_comment(struct cu_func *f, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -74,7 +74,7 @@ cu_func_name(struct cu_kernel *k, const char *what)
 }
 
 void
-cu_begin(struct cu_kernel *k, const char *what, struct cu_func *f)
+cu_func_begin(struct cu_kernel *k, const char *what, struct cu_func *f)
 {
 	struct cg_step s = { 0 };
 	struct cg_grid *g = arena_alloc(k->c->a, sizeof *g);
@@ -89,7 +89,7 @@ cu_begin(struct cu_kernel *k, const char *what, struct cu_func *f)
 }
 
 void
-cu_end(struct cu_func *f)
+cu_func_end(struct cu_func *f)
 {
 	const struct cg_grid *g = f->grid;
 	struct cu_kernel *k = f->k;
@@ -111,7 +111,7 @@ cu_end(struct cu_func *f)
 /* ---- what it is called with ---- */
 
 const char *
-cu_at(struct cu_func *f, uint32_t operand)
+cu_operand(struct cu_func *f, uint32_t operand)
 {
 	return arena_printf(f->k->c->a, "a.at[%u]", operand);
 }
@@ -146,13 +146,13 @@ static const struct {
 };
 
 const char *
-cu_type(enum ir_dtype t)
+cu_elem_type(enum ir_dtype t)
 {
 	return elems[t].type;
 }
 
 int64_t
-cu_bytes(enum ir_dtype t)
+cu_elem_bytes(enum ir_dtype t)
 {
 	return elems[t].bytes;
 }

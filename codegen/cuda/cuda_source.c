@@ -12,7 +12,7 @@ forget_ways(struct cg_cuda *c)
 }
 
 void
-cu_forget_steps(struct cu_kernel *k)
+cu_kernel_reset(struct cu_kernel *k)
 {
 	k->out->operands.n = k->out->spreads.n = k->out->nums.n = 0;
 	k->out->steps.n = 0;
@@ -24,7 +24,7 @@ cu_forget_steps(struct cu_kernel *k)
 }
 
 bool
-cu_all_as_nest(struct cu_kernel *k, const struct kernel *x)
+cu_nest_all(struct cu_kernel *k, const struct kernel *x)
 {
 	struct cu_nest n = { .k = x, .space = *x->work->shape };
 	uint32_t i;
@@ -32,7 +32,7 @@ cu_all_as_nest(struct cu_kernel *k, const struct kernel *x)
 	for (i = 0; i < x->nodes.n; i++) {
 		VEC_PUSH(k->c->a, &n.nodes, x->nodes.at[i]);
 	}
-	cu_forget_steps(k);
+	cu_kernel_reset(k);
 	return cu_nest_steps(k, &n);
 }
 

@@ -25,7 +25,8 @@ cu_view_at(struct cu_func *f, const struct cg_view *v)
 	uint32_t i;
 
 	buf_init(&b, f->k->c->a);
-	buf_printf(&b, "((%s *)%s", cu_type(v->dtype), cu_at(f, v->operand));
+	buf_printf(&b, "((%s *)%s", cu_elem_type(v->dtype),
+		   cu_operand(f, v->operand));
 	if (v->offset != 0) {
 		buf_printf(&b, " + %lld", (long long)v->offset);
 	}
@@ -43,12 +44,12 @@ cu_view_aligned(struct cu_kernel *k, const struct cg_view *v)
 {
 	const struct cg_operand *o = &k->out->operands.at[v->operand];
 	const struct ir_type *t = ir_type(k->c->m, o->value);
-	int64_t bytes = cu_bytes(v->dtype);
+	int64_t bytes = cu_elem_bytes(v->dtype);
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
-		bytes *= cu_local(k->c, t->dims[i], t->cut[i]);
+		bytes *= cu_local_size(k->c, t->dims[i], t->cut[i]);
 	}
-	return bytes % 16 == 0 && v->offset * cu_bytes(v->dtype) % 16 == 0 &&
-	       v->nmoved == 0;
+	return bytes % 16 == 0 &&
+	       v->offset * cu_elem_bytes(v->dtype) % 16 == 0 && v->nmoved == 0;
 }

@@ -276,8 +276,8 @@ spills(const struct cu_ways *w, const struct plan_tile *tile)
 }
 
 bool
-cu_ways_take(struct arena *a, struct cu_ways *w, const struct plan_tile *tile,
-	     bool fewer, double cycles)
+cu_ways_add(struct arena *a, struct cu_ways *w, const struct plan_tile *tile,
+	    bool fewer, double cycles)
 {
 	struct cu_way way = { *tile, cycles, fewer };
 	bool wanted = w->want && memcmp(w->want, tile, sizeof *tile) == 0;

@@ -123,8 +123,8 @@ cg_dims_find(const struct cg_site *s, const struct ir_type *result,
 		int at = ir_type_at(result, f->dims[i]);
 
 		to->at[to->n] = at;
-		to->size[to->n++] = cg_local(s->m, s->at, f->dims[i],
-					     result->cut[at]);
+		to->size[to->n++] = cg_local_size(s->m, s->at, f->dims[i],
+						  result->cut[at]);
 	}
 	if (to->n == 0) {
 		to->at[0] = -1;
@@ -179,4 +179,10 @@ cg_split_end(const struct cg_dims *d, struct cg_split *s)
 		s->blocks *= d->size[i];
 	}
 	s->most = s->step * s->inner;
+}
+
+bool
+cg_split_cuts_last(const struct cg_dims *d, const struct cg_split *s)
+{
+	return s->cut == d->n - 1 && s->chunks > 1;
 }

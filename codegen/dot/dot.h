@@ -71,45 +71,7 @@ void cg_dims_sort(const struct cg_view *v, const struct ir_type *t,
 /* Boxes of about `want` positions; `step` may be changed before the end. */
 struct cg_split cg_split_begin(const struct cg_dims *d, int64_t want);
 void cg_split_end(const struct cg_dims *d, struct cg_split *s);
-
-/* ---- experts.c: rows that an index picks -------------------------------- */
-
-/* Dims that are counted by one number, the last fastest. */
-struct cg_counted {
-	uint32_t n;
-	int64_t size;
-	struct {
-		int64_t size;
-		int64_t stride[2];	/* in the operands */
-		int64_t index;		/* in the index */
-		int64_t out;		/* in the result */
-		int at;			/* place in the result's type, or -1 */
-	} at[IR_MAX_DIMS];
-};
-
-/* Of a dot_at or dot_to: a row, or a column, is operand 0's. */
-struct cg_picks {
-	const struct ir_node *node;
-	struct ir_rule rule;
-	value_id from[2];		/* operands */
-	const struct ir_type *types[2];
-	const struct ir_type *chosen;	/* the index's type */
-	uint32_t index;			/* operand of the kernel */
-	/* pairs; rows of each: dims beside them that have the same expert */
-	struct cg_counted pairs, rows;
-	dim_id of;
-	uint32_t cut, spread;		/* of `of` */
-	int64_t n;			/* experts that are here */
-	bool others;			/* pairs of other experts make zeros */
-};
-
-/* What the node says of its operands. */
-void cg_picks_begin(const struct cg_site *s, node_id head,
-		    struct cg_picks *p);
-/* Its index, and what it counts; false: the group does not read the index. */
-bool cg_picks_find(const struct cg_site *s, const struct kernel *x,
-		   const struct cg_view *const *views, struct cg_picks *p);
-/* A factor of all that is counted, pairs outside of rows; a run for a dim. */
-void cg_factor_count(const struct cg_picks *p, struct cg_factor *to);
+/* Whether the last dim is in several blocks. */
+bool cg_split_cuts_last(const struct cg_dims *d, const struct cg_split *s);
 
 #endif

@@ -2,7 +2,7 @@
  * Contractions of rows that an index picks: what is counted by pairs of a
  * token and a choice, and whose experts are here.
  */
-#include "codegen/dot/dot.h"
+#include "codegen/experts/experts.h"
 
 static int64_t
 stride_in(const struct cg_site *s, const struct ir_type *t, dim_id d)
@@ -11,7 +11,7 @@ stride_in(const struct cg_site *s, const struct ir_type *t, dim_id d)
 	uint32_t i;
 
 	for (i = t->ndims; i-- > 0 && t->dims[i] != d; ) {
-		n *= cg_local(s->m, s->at, t->dims[i], t->cut[i]);
+		n *= cg_local_size(s->m, s->at, t->dims[i], t->cut[i]);
 	}
 	return i < t->ndims ? n : 0;
 }
@@ -34,8 +34,8 @@ count(const struct cg_site *s, const struct cg_picks *p,
 		to->at[to->n].out = stride_in(s, out, d);
 		to->at[to->n].at = ir_type_at(out, d);
 		if (at >= 0) {
-			to->at[to->n].size = cg_local(s->m, s->at, d,
-						      p->chosen->cut[at]);
+			to->at[to->n].size = cg_local_size(s->m, s->at, d,
+							   p->chosen->cut[at]);
 		}
 		for (k = 0; k < 2; k++) {
 			at = ir_type_at(p->types[k], d);
@@ -86,7 +86,7 @@ cg_picks_find(const struct cg_site *s, const struct kernel *x,
 	p->chosen = ir_type(s->m, index);
 	p->of = ir_rule_factor(&p->rule, "of")->dims[0];
 	p->cut = has->cut[ir_type_at(has, p->of)];
-	p->n = cg_local(s->m, s->at, p->of, p->cut);
+	p->n = cg_local_size(s->m, s->at, p->of, p->cut);
 	p->spread = cg_spread(s->a, s->out, ir_dim_size(s->m, p->of), p->cut);
 	p->others = p->cut && !ir_type(s->m, p->node->result)->routed;
 	p->pairs.size = p->rows.size = 1;
@@ -94,6 +94,24 @@ cg_picks_find(const struct cg_site *s, const struct kernel *x,
 	count(s, p, views, "C", &p->pairs);
 	count(s, p, views, "M", &p->rows);
 	return true;
+}
+
+void
+cg_picks_factors(const struct cg_site *s, const struct cg_picks *p,
+		 const struct cg_view *const *views, struct cg_factor *first,
+		 struct cg_factor *n, struct cg_dims *dims)
+{
+	bool to = p->node->op == IR_DOT_TO;
+	const struct ir_factor *a = ir_rule_factor(&p->rule, to ? "N" : "over");
+	const struct ir_factor *b = ir_rule_factor(&p->rule, to ? "K" : "N");
+	const struct ir_type *out = ir_type(s->m, p->node->result);
+
+	cg_factor_find(views, p->types, a, a->dims, first);
+	cg_factor_find(views, p->types, b, b->dims, n);
+	if (to) {
+		cg_dims_find(s, out, a, &dims[1]);
+	}
+	cg_dims_find(s, out, b, &dims[2]);
 }
 
 static void

@@ -58,7 +58,7 @@ host_coll_elem(enum ir_dtype t)
 int64_t
 host_local(const struct host_class *k, dim_id d, uint32_t cut)
 {
-	return cg_local(k->c->m, k->at, d, cut);
+	return cg_local_size(k->c->m, k->at, d, cut);
 }
 
 int64_t

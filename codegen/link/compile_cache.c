@@ -11,7 +11,7 @@
 enum { PATH_BYTES = 4096 };
 
 const char *
-cg_sum(struct arena *a, const void *at, size_t n)
+cg_digest(struct arena *a, const void *at, size_t n)
 {
 	struct rt_hash h;
 

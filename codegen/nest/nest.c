@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define PARTS 32	/* of a sum over rows, unless the back end says more */
+
 /* ---- making ---- */
 
 static uint64_t
@@ -65,8 +67,8 @@ nest_make(struct nest *n, struct nest_expr e)
 	}
 	e.loops &= ~e.over;
 	e.rank = (uint16_t)(e.rank + (e.over != 0));
-	VEC_PUSH(n->ask.a, &n->exprs, e);
-	return table_add(n->ask.a, &n->by_hash, h);
+	VEC_PUSH(n->in.a, &n->exprs, e);
+	return table_add(n->in.a, &n->by_hash, h);
 }
 
 nest_id
@@ -120,7 +122,7 @@ nest_cast(struct nest *n, nest_id a, enum nest_kind kind)
 }
 
 nest_id
-nest_one(struct nest *n, enum nest_op op, nest_id a)
+nest_unary(struct nest *n, enum nest_op op, nest_id a)
 {
 	uint8_t kind;
 
@@ -216,7 +218,7 @@ fold_num(struct nest *n, enum nest_op op, nest_id a, nest_id b)
 }
 
 nest_id
-nest_two(struct nest *n, enum nest_op op, nest_id a, nest_id b)
+nest_binary(struct nest *n, enum nest_op op, nest_id a, nest_id b)
 {
 	uint8_t kind;
 	nest_id e;
@@ -244,7 +246,7 @@ nest_two(struct nest *n, enum nest_op op, nest_id a, nest_id b)
 }
 
 nest_id
-nest_pick(struct nest *n, nest_id cond, nest_id yes, nest_id no)
+nest_select(struct nest *n, nest_id cond, nest_id yes, nest_id no)
 {
 	uint8_t kind;
 
@@ -294,7 +296,7 @@ nest_reduce(struct nest *n, enum nest_op op, nest_id a, uint64_t over)
 		nest_id by = nest_cast(n, nest_int(n, trips(n, none)),
 				       nest_at(n, a)->kind);
 
-		a = nest_two(n, NEST_MUL, a, by);
+		a = nest_binary(n, NEST_MUL, a, by);
 	}
 	return a;
 }
@@ -358,16 +360,16 @@ nest_loop(struct nest *n, int64_t size, int box)
 	if (n->loops.n == NEST_LOOPS) {
 		die("more than %d loops", NEST_LOOPS);
 	}
-	VEC_PUSH(n->ask.a, &n->loops, l);
+	VEC_PUSH(n->in.a, &n->loops, l);
 	return n->loops.n - 1;
 }
 
 int64_t
-nest_local(const struct nest *n, dim_id d, uint32_t cut)
+nest_local_size(const struct nest *n, dim_id d, uint32_t cut)
 {
 	struct ir_pieces p;
 
-	ir_pieces(n->ask.m, ir_dim_size(n->ask.m, d), cut, n->ask.at, &p);
+	ir_pieces(n->in.m, ir_dim_size(n->in.m, d), cut, n->in.at, &p);
 	return p.total;
 }
 
@@ -384,17 +386,17 @@ has_halves(const struct nest *n, dim_id d, uint32_t cut)
 {
 	uint32_t i;
 
-	for (i = 0; i < n->ask.nnodes; i++) {
-		const struct ir_node *x = ir_node(n->ask.m, n->ask.nodes[i]);
+	for (i = 0; i < n->in.nnodes; i++) {
+		const struct ir_node *x = ir_node(n->in.m, n->in.nodes[i]);
 		const struct ir_type *t;
 
 		if (!ir_op_takes(x->op, IR_ATTR_THETA) ||
-		    ir_attr(n->ask.m, x, IR_ATTR_INTERLEAVED)) {
+		    ir_attr(n->in.m, x, IR_ATTR_INTERLEAVED)) {
 			continue;
 		}
-		t = ir_type(n->ask.m, x->result);
+		t = ir_type(n->in.m, x->result);
 		if (t->dims[t->ndims - 1] == d && t->cut[t->ndims - 1] == cut) {
-			return nest_local(n, d, cut) % 2 == 0;
+			return nest_local_size(n, d, cut) % 2 == 0;
 		}
 	}
 	return false;
@@ -403,7 +405,7 @@ has_halves(const struct nest *n, dim_id d, uint32_t cut)
 const struct nest_dim *
 nest_dim(struct nest *n, dim_id d, uint32_t cut)
 {
-	int64_t size = nest_local(n, d, cut);
+	int64_t size = nest_local_size(n, d, cut);
 	struct nest_dim x = { .dim = d, .cut = cut, .n = 1 };
 	nest_id half, low;
 	int box = -1;
@@ -414,24 +416,24 @@ nest_dim(struct nest *n, dim_id d, uint32_t cut)
 			return &n->dims.at[i];
 		}
 	}
-	for (i = 0; n->ask.box && i < n->ask.box->ndims; i++) {
-		if (n->ask.box->dims[i] == d && n->ask.box->cut[i] == cut) {
+	for (i = 0; n->in.box && i < n->in.box->ndims; i++) {
+		if (n->in.box->dims[i] == d && n->in.box->cut[i] == cut) {
 			box = (int)i;
 		}
 	}
-	if (has_halves(n, d, cut) && (box < 0 || !n->ask.moves[box])) {
+	if (has_halves(n, d, cut) && (box < 0 || !n->in.moves[box])) {
 		x.n = 2;
 		x.loop[0] = nest_loop(n, 2, -1);
 		x.loop[1] = nest_loop(n, size / 2, -1);
 		low = loop_index(n, x.loop[1]);
 		half = nest_int(n, size / 2);
-		half = nest_two(n, NEST_MUL, loop_index(n, x.loop[0]), half);
-		x.index = nest_two(n, NEST_ADD, half, low);
+		half = nest_binary(n, NEST_MUL, loop_index(n, x.loop[0]), half);
+		x.index = nest_binary(n, NEST_ADD, half, low);
 	} else {
 		x.loop[0] = nest_loop(n, size, box);
 		x.index = loop_index(n, x.loop[0]);
-		if (box >= 0 && n->ask.moves[box]) {
-			x.index = nest_two(n, NEST_ADD, x.index,
+		if (box >= 0 && n->in.moves[box]) {
+			x.index = nest_binary(n, NEST_ADD, x.index,
 				nest_make(n, (struct nest_expr){
 					.op = NEST_FROM, .kind = NEST_INT,
 					.i = box }));
@@ -440,7 +442,7 @@ nest_dim(struct nest *n, dim_id d, uint32_t cut)
 	for (i = 0; i < x.n; i++) {
 		x.mask |= (uint64_t)1 << x.loop[i];
 	}
-	VEC_PUSH(n->ask.a, &n->dims, x);
+	VEC_PUSH(n->in.a, &n->dims, x);
 	return &n->dims.at[n->dims.n - 1];
 }
 
@@ -458,7 +460,7 @@ nest_memory(struct nest *n, struct nest_memory m)
 			return i;
 		}
 	}
-	VEC_PUSH(n->ask.a, &n->memory, m);
+	VEC_PUSH(n->in.a, &n->memory, m);
 	return i;
 }
 
@@ -481,16 +483,16 @@ is_piece(struct nest *n, uint32_t s, uint32_t k)
 {
 	nest_id count = word(n, s, 0);
 
-	return nest_two(n, NEST_LT, nest_int(n, k), count);
+	return nest_binary(n, NEST_LT, nest_int(n, k), count);
 }
 
 nest_id
 nest_within(struct nest *n, nest_id e, nest_id size)
 {
-	nest_id below = nest_two(n, NEST_LT, e, size);
+	nest_id below = nest_binary(n, NEST_LT, e, size);
 
-	return nest_two(n, NEST_AND, nest_two(n, NEST_LE, nest_int(n, 0), e),
-			below);
+	return nest_binary(n, NEST_AND,
+			   nest_binary(n, NEST_LE, nest_int(n, 0), e), below);
 }
 
 nest_id
@@ -498,31 +500,31 @@ nest_if_placed(struct nest *n, nest_id place, nest_id v)
 {
 	nest_id zero = nest_num(n, 0);
 
-	return nest_pick(n, nest_two(n, NEST_LE, nest_int(n, 0), place), v,
-			 zero);
+	return nest_select(n, nest_binary(n, NEST_LE, nest_int(n, 0), place), v,
+			   zero);
 }
 
 nest_id
 nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place)
 {
-	uint32_t most = ir_pieces_most(n->ask.m, cut), s, k;
+	uint32_t most = ir_pieces_most(n->in.m, cut), s, k;
 	nest_id at, before;
 
 	if (!cut) {
 		return place;
 	}
-	s = n->ask.pieces(n->ask.user, ir_dim_size(n->ask.m, d), cut);
-	at = nest_two(n, NEST_ADD, place, word(n, s, START(0)));
+	s = n->in.pieces(n->in.user, ir_dim_size(n->in.m, d), cut);
+	at = nest_binary(n, NEST_ADD, place, word(n, s, START(0)));
 	before = word(n, s, COUNT(0));
 	for (k = 1; k < most; k++) {
 		nest_id there = is_piece(n, s, k);
-		nest_id here = nest_two(n, NEST_AND,
-			nest_two(n, NEST_LE, before, place), there);
-		nest_id moved = nest_two(n, NEST_ADD, place,
-			nest_two(n, NEST_SUB, word(n, s, START(k)), before));
+		nest_id here = nest_binary(n, NEST_AND,
+			nest_binary(n, NEST_LE, before, place), there);
+		nest_id moved = nest_binary(n, NEST_ADD, place,
+			nest_binary(n, NEST_SUB, word(n, s, START(k)), before));
 
-		at = nest_pick(n, here, moved, at);
-		before = nest_two(n, NEST_ADD, before, word(n, s, COUNT(k)));
+		at = nest_select(n, here, moved, at);
+		before = nest_binary(n, NEST_ADD, before, word(n, s, COUNT(k)));
 	}
 	return at;
 }
@@ -530,21 +532,46 @@ nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place)
 nest_id
 nest_place(struct nest *n, dim_id d, uint32_t cut, nest_id position)
 {
-	uint32_t most = ir_pieces_most(n->ask.m, cut), s, k;
+	uint32_t most = ir_pieces_most(n->in.m, cut), s, k;
 	nest_id at = nest_int(n, -1), before = nest_int(n, 0);
 
 	if (!cut) {
 		return position;
 	}
-	s = n->ask.pieces(n->ask.user, ir_dim_size(n->ask.m, d), cut);
+	s = n->in.pieces(n->in.user, ir_dim_size(n->in.m, d), cut);
 	for (k = 0; k < most; k++) {
-		nest_id i = nest_two(n, NEST_SUB, position,
-				     word(n, s, START(k)));
+		nest_id i = nest_binary(n, NEST_SUB, position,
+					word(n, s, START(k)));
 		nest_id here = nest_within(n, i, word(n, s, COUNT(k)));
 
-		here = nest_two(n, NEST_AND, here, is_piece(n, s, k));
-		at = nest_pick(n, here, nest_two(n, NEST_ADD, i, before), at);
-		before = nest_two(n, NEST_ADD, before, word(n, s, COUNT(k)));
+		here = nest_binary(n, NEST_AND, here, is_piece(n, s, k));
+		at = nest_select(n, here, nest_binary(n, NEST_ADD, i, before),
+				 at);
+		before = nest_binary(n, NEST_ADD, before, word(n, s, COUNT(k)));
 	}
 	return at;
+}
+
+uint32_t
+nest_type_loops(struct nest *n, const struct ir_type *t, uint32_t *loops)
+{
+	uint32_t i, k, count = 0;
+
+	for (i = 0; i < t->ndims; i++) {
+		const struct nest_dim *d = nest_dim(n, t->dims[i], t->cut[i]);
+
+		for (k = 0; k < d->n; k++) {
+			loops[count++] = d->loop[k];
+		}
+	}
+	return count;
+}
+
+int64_t
+nest_parts(int64_t rows, int64_t most)
+{
+	int64_t parts = most ? most : PARTS;
+	int64_t per = (rows + parts - 1) / parts;
+
+	return rows < 1 ? 1 : (rows + per - 1) / per;
 }

@@ -130,7 +130,7 @@ struct nest_known {
 };
 
 /* What it is made for. */
-struct nest_ask {
+struct nest_input {
 	struct ir_module *m;
 	struct arena *a;
 	const struct kernel *k;
@@ -152,7 +152,9 @@ struct nest_ask {
 };
 
 struct nest {
-	struct nest_ask ask;
+	struct nest_input in;
+	/* nest_pull: of files that it calls, and that call it */
+	nest_id (*value_at)(struct nest *n, value_id v, const nest_id *at);
 	bool wide;		/* single numbers, in f64 */
 	uint64_t rows;		/* loops of the root at hand */
 	const char *why;	/* it cannot be done */
@@ -192,9 +194,9 @@ struct nest_step {
 
 nest_id nest_num(struct nest *n, double v);
 nest_id nest_int(struct nest *n, int64_t v);
-nest_id nest_one(struct nest *n, enum nest_op op, nest_id a);
-nest_id nest_two(struct nest *n, enum nest_op op, nest_id a, nest_id b);
-nest_id nest_pick(struct nest *n, nest_id cond, nest_id yes, nest_id no);
+nest_id nest_unary(struct nest *n, enum nest_op op, nest_id a);
+nest_id nest_binary(struct nest *n, enum nest_op op, nest_id a, nest_id b);
+nest_id nest_select(struct nest *n, nest_id cond, nest_id yes, nest_id no);
 nest_id nest_cast(struct nest *n, nest_id a, enum nest_kind kind);
 /* Any; loops, rank, stage are found. */
 nest_id nest_make(struct nest *n, struct nest_expr e);
@@ -222,8 +224,13 @@ void nest_affine(const struct nest *n, nest_id e, struct nest_affine *out);
 
 /* The loops of a dim that is cut so, and its index. */
 const struct nest_dim *nest_dim(struct nest *n, dim_id d, uint32_t cut);
-int64_t nest_local(const struct nest *n, dim_id d, uint32_t cut);
+int64_t nest_local_size(const struct nest *n, dim_id d, uint32_t cut);
 uint32_t nest_loop(struct nest *n, int64_t size, int box);
+/* Loops of the type's dims in order. */
+uint32_t nest_type_loops(struct nest *n, const struct ir_type *t,
+			 uint32_t *loops);
+/* How many parts sums over so many rows have; as nest_input.parts. */
+int64_t nest_parts(int64_t rows, int64_t most);
 uint32_t nest_memory(struct nest *n, struct nest_memory m);
 /* The position in the whole dim of a place, and back; -1: not here. */
 nest_id nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place);
@@ -233,7 +240,7 @@ nest_id nest_within(struct nest *n, nest_id e, nest_id size);
 /* v, or 0 where the place is -1. */
 nest_id nest_if_placed(struct nest *n, nest_id place, nest_id v);
 
-/* ---- nest_pull.c ---- */
+/* ---- nest_env.c ---- */
 
 /* Dims and where to look in them. */
 struct nest_env {
@@ -242,17 +249,22 @@ struct nest_env {
 	nest_id at[3 * IR_MAX_DIMS];
 };
 
-/* The value at an index; 0: n->why. */
-nest_id nest_pull(struct nest *n, value_id v, const nest_id *at);
-/* Operand k of the node, its index found by the names of dims. */
-nest_id nest_arg(struct nest *n, const struct ir_node *node, uint32_t k,
-		 const struct nest_env *env);
-void nest_bind(struct nest_env *env, dim_id d, nest_id at);
-void nest_env(const struct nest *n, value_id v, const nest_id *at,
-	      struct nest_env *env);
+void nest_env_bind(struct nest_env *env, dim_id d, nest_id at);
+void nest_env_init(const struct nest *n, value_id v, const nest_id *at,
+		   struct nest_env *env);
 /* The place of an element of a tensor that is here, row-major. */
 nest_id nest_offset(struct nest *n, const struct ir_type *t,
 		    const nest_id *at);
+/* The index that a dim is bound to; 0: none. */
+nest_id nest_env_at(const struct nest_env *env, dim_id d);
+/* Operand k of the node, its index found by the names of dims. */
+nest_id nest_operand(struct nest *n, const struct ir_node *node, uint32_t k,
+		     const struct nest_env *env);
+
+/* ---- nest_pull.c ---- */
+
+/* The value at an index; 0: n->why. */
+nest_id nest_pull(struct nest *n, value_id v, const nest_id *at);
 
 /* ---- nest_rows.c ---- */
 
@@ -290,42 +302,50 @@ bool nest_scatter(struct nest *n, struct nest_scatter *s);
 /* ---- nest_plan.c ---- */
 
 /* False: *why. */
-bool nest_build(struct nest *n, const struct nest_ask *ask,
+bool nest_build(struct nest *n, const struct nest_input *in,
 		const char **why);
-/* Makes a root of a value, or of what a sink takes. */
-bool nest_add_root(struct nest *n, value_id v, node_id sink);
 struct nest_steps {
 	VEC(struct nest_step) at;
 };
 /* The steps in running order; temps talk behind those of their stage. */
-void nest_plan(struct nest *n, struct nest_steps *out);
-/* Loops of the type's dims in order. */
-uint32_t nest_type_loops(struct nest *n, const struct ir_type *t,
-			 uint32_t *loops);
-/* How many parts sums over so many rows have; as nest_ask.parts. */
-int64_t nest_parts(int64_t rows, int64_t most);
+void nest_make_steps(struct nest *n, struct nest_steps *out);
 
 /* ---- nest_steps.c ---- */
 
 /* Whose kernel it is, and that what it asks about is the kernel's. */
-void nest_ask_site(struct nest_ask *ask, const struct cg_site *s);
+void nest_input_site(struct nest_input *in, const struct cg_site *s);
 /* Rooms of temps, and all steps and talks in order: `step` writes one. */
 void nest_emit(struct nest *n, struct cg_kernel *out,
 	       void (*step)(void *user, struct nest *n,
 			    const struct nest_step *s), void *user);
-/* Bytes into shared room: the temp of ask.only, when all is emitted. */
-int64_t nest_only_at(const struct nest *n);
+/* Bytes into shared room: the temp of in.only, when all is emitted. */
+int64_t nest_value_offset(const struct nest *n);
 
-/* Makes what an expression needs and does not change in `loops`. */
-struct nest_ahead {
-	struct nest *n;
-	uint64_t loops;
-	uint32_t *seen, stamp;	/* by expression: looked at before */
-	bool (*known)(void *user, nest_id id);
+/* ---- nest_scope.c: what an emitter has made ---- */
+
+/* Values of expressions in the scope at hand of the code being emitted. */
+struct nest_scope {
+	const struct nest *n;
+	struct arena *a;
+	void **made;		/* by expression: C text, or a value of LLVM */
+	VEC(nest_id) order;	/* expressions that have one */
+	uint32_t *seen, stamp;	/* by expression: the walk that last met it */
+	/* emits an expression here, and calls nest_scope_set */
 	void (*make)(void *user, nest_id id);
 	void *user;
 };
 
-void nest_ahead(const struct nest_ahead *w, nest_id id);
+void nest_scope_init(struct nest_scope *s, const struct nest *n,
+		     struct arena *a, void (*make)(void *user, nest_id id),
+		     void *user);
+void nest_scope_set(struct nest_scope *s, nest_id id, void *made);
+/* Leaves a scope in which order.n was `since` at its beginning. */
+void nest_scope_leave(struct nest_scope *s, uint32_t since);
+/* Loop-invariant code motion: emits here what the roots, or the pass, need that
+ * does not change in `loops`, the loops about to be opened. */
+void nest_scope_hoist_roots(struct nest_scope *s, const uint32_t *roots,
+			    uint32_t nroots, uint64_t loops);
+void nest_scope_hoist_pass(struct nest_scope *s, const struct nest_pass *p,
+			   uint64_t loops);
 
 #endif

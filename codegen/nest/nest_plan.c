@@ -11,21 +11,6 @@
 
 /* ---- roots ---- */
 
-uint32_t
-nest_type_loops(struct nest *n, const struct ir_type *t, uint32_t *loops)
-{
-	uint32_t i, k, count = 0;
-
-	for (i = 0; i < t->ndims; i++) {
-		const struct nest_dim *d = nest_dim(n, t->dims[i], t->cut[i]);
-
-		for (k = 0; k < d->n; k++) {
-			loops[count++] = d->loop[k];
-		}
-	}
-	return count;
-}
-
 static bool
 covers(const struct ir_type *t, const struct ir_type *rows)
 {
@@ -44,10 +29,10 @@ covers(const struct ir_type *t, const struct ir_type *rows)
 static void
 set_rows(struct nest *n, const struct ir_type *t, struct nest_root *root)
 {
-	const struct kernel *k = n->ask.k;
+	const struct kernel *k = n->in.k;
 	uint32_t all[NEST_LOOPS], count = nest_type_loops(n, t, all), i;
 
-	if (!n->ask.box && k->kind == KERNEL_ROWWISE &&
+	if (!n->in.box && k->kind == KERNEL_ROWWISE &&
 	    covers(t, k->work->shape)) {
 		root->nrows = nest_type_loops(n, k->work->shape, root->rows);
 	} else {
@@ -69,13 +54,13 @@ is_old(struct nest *n, node_id sink)
 {
 	return nest_make(n, (struct nest_expr){
 		.op = NEST_CALL, .kind = NEST_INT,
-		.ref = n->ask.number(n->ask.user, NEST_N_OLD, sink) });
+		.ref = n->in.number(n->in.user, NEST_N_OLD, sink) });
 }
 
-bool
-nest_add_root(struct nest *n, value_id v, node_id sink)
+static bool
+add_root(struct nest *n, value_id v, node_id sink)
 {
-	const struct ir_type *t = ir_type(n->ask.m, v);
+	const struct ir_type *t = ir_type(n->in.m, v);
 	struct nest_root root = { 0 };
 	struct nest_memory m = { .where = NEST_OPERAND, .dtype = t->dtype,
 				 .written = true, .value = sink ? 0 : v,
@@ -93,59 +78,59 @@ nest_add_root(struct nest *n, value_id v, node_id sink)
 		return false;
 	}
 	if (sink) {
-		root.add = ir_node(n->ask.m, sink)->op == IR_ACCUMULATE;
-		root.old = root.add && n->ask.stores ? is_old(n, sink) : 0;
-	} else if (v == n->ask.only) {
+		root.add = ir_node(n->in.m, sink)->op == IR_ACCUMULATE;
+		root.old = root.add && n->in.stores ? is_old(n, sink) : 0;
+	} else if (v == n->in.only) {
 		struct nest_temp temp = { 0 };
 
 		temp.elems = 1;
 		temp.stage = nest_at(n, root.value)->stage;
 		for (i = 0; i < t->ndims; i++) {
-			temp.elems *= nest_local(n, t->dims[i], t->cut[i]);
+			temp.elems *= nest_local_size(n, t->dims[i], t->cut[i]);
 		}
 		m = (struct nest_memory){ .where = NEST_TEMP,
 			.dtype = IR_F32, .written = true, .i = n->temps.n };
-		VEC_PUSH(n->ask.a, &n->temps, temp);
+		VEC_PUSH(n->in.a, &n->temps, temp);
 	}
 	root.memory = nest_memory(n, m);
 	root.place = nest_offset(n, t, at);
 	root.stage = nest_at(n, root.value)->stage;
-	VEC_PUSH(n->ask.a, &n->roots, root);
+	VEC_PUSH(n->in.a, &n->roots, root);
 	return true;
 }
 
 static bool
 is_made(const struct nest *n, value_id v)
 {
-	node_id id = n->ask.m->values.at[v].node;
+	node_id id = n->in.m->values.at[v].node;
 	uint32_t i;
 
-	for (i = 0; i < n->ask.nnodes && n->ask.nodes[i] != id; i++) {
+	for (i = 0; i < n->in.nnodes && n->in.nodes[i] != id; i++) {
 	}
-	return i < n->ask.nnodes;
+	return i < n->in.nnodes;
 }
 
 static bool
 add_roots(struct nest *n)
 {
-	const struct kernel *k = n->ask.k;
+	const struct kernel *k = n->in.k;
 	uint32_t i;
 
-	if (n->ask.only) {
-		return nest_add_root(n, n->ask.only, 0);
+	if (n->in.only) {
+		return add_root(n, n->in.only, 0);
 	}
 	for (i = 0; i < k->outputs.n; i++) {
 		if (is_made(n, k->outputs.at[i].value) &&
-		    !nest_add_root(n, k->outputs.at[i].value, 0)) {
+		    !add_root(n, k->outputs.at[i].value, 0)) {
 			return false;
 		}
 	}
-	for (i = 0; i < n->ask.nnodes; i++) {
-		const struct ir_node *x = ir_node(n->ask.m, n->ask.nodes[i]);
+	for (i = 0; i < n->in.nnodes; i++) {
+		const struct ir_node *x = ir_node(n->in.m, n->in.nodes[i]);
 
 		if (ir_is(x->op, IRF_SINK) && !ir_is(x->op, IRF_STASH) &&
-		    !nest_add_root(n, ir_args(n->ask.m, x)[0],
-				   n->ask.nodes[i])) {
+		    !add_root(n, ir_args(n->in.m, x)[0],
+				   n->in.nodes[i])) {
 			return false;
 		}
 	}
@@ -153,16 +138,17 @@ add_roots(struct nest *n)
 }
 
 bool
-nest_build(struct nest *n, const struct nest_ask *ask, const char **why)
+nest_build(struct nest *n, const struct nest_input *in, const char **why)
 {
 	struct nest_expr none = { 0 };
 
 	memset(n, 0, sizeof *n);
-	n->ask = *ask;
-	n->wide = !ask->box && ask->k->kind == KERNEL_MAP &&
-		  ask->k->work->shape->ndims == 0;
-	VEC_PUSH(ask->a, &n->exprs, none);
-	if (!ask->bare && !add_roots(n)) {
+	n->in = *in;
+	n->value_at = nest_pull;
+	n->wide = !in->box && in->k->kind == KERNEL_MAP &&
+		  in->k->work->shape->ndims == 0;
+	VEC_PUSH(in->a, &n->exprs, none);
+	if (!in->bare && !add_roots(n)) {
 		*why = n->why ? n->why : "no kernel can do this";
 		return false;
 	}
@@ -190,8 +176,8 @@ visit_place(struct walk *w, nest_id place, uint32_t memory)
 	uint32_t i;
 
 	nest_affine(w->n, place, &a);
-	VEC_PUSH(w->n->ask.a, &w->places, a);
-	VEC_PUSH(w->n->ask.a, &w->elem_bytes,
+	VEC_PUSH(w->n->in.a, &w->places, a);
+	VEC_PUSH(w->n->in.a, &w->elem_bytes,
 		 ir_dtypes[w->n->memory.at[memory].dtype].bits / 8);
 	for (i = 0; i < a.nrest; i++) {
 		visit(w, a.rest[i].e);
@@ -217,7 +203,7 @@ visit(struct walk *w, nest_id id)
 		visit(w, e.c);
 	}
 	if (e.over) {
-		VEC_PUSH(w->n->ask.a, &w->sums, id);
+		VEC_PUSH(w->n->in.a, &w->sums, id);
 	}
 }
 
@@ -228,7 +214,7 @@ walk_step(struct nest *n, const struct nest_step *s, struct walk *w)
 
 	memset(w, 0, sizeof *w);
 	w->n = n;
-	w->seen = arena_alloc(n->ask.a, n->exprs.n);
+	w->seen = arena_alloc(n->in.a, n->exprs.n);
 	for (i = 0; i < s->roots.n; i++) {
 		const struct nest_root *r = &n->roots.at[s->roots.at[i]];
 
@@ -303,7 +289,7 @@ pass_of(struct nest *n, struct nest_step *s, const struct walk *w,
 		p.loops[k] = i;
 	}
 	ranks[s->passes.n] = rank;
-	VEC_PUSH(n->ask.a, &s->passes, p);
+	VEC_PUSH(n->in.a, &s->passes, p);
 	return &s->passes.at[s->passes.n - 1];
 }
 
@@ -340,7 +326,7 @@ sort_passes(struct nest_step *s, uint16_t *ranks)
 static void
 make_passes(struct nest *n, struct nest_step *s, const struct walk *w)
 {
-	uint16_t *ranks = arena_alloc(n->ask.a, sizeof *ranks *
+	uint16_t *ranks = arena_alloc(n->in.a, sizeof *ranks *
 				      (w->sums.n + s->roots.n + 1));
 	uint32_t i;
 
@@ -349,14 +335,14 @@ make_passes(struct nest *n, struct nest_step *s, const struct walk *w)
 		struct nest_pass *p = pass_of(n, s, w, e->over,
 			(uint16_t)(e->rank - 1), ranks);
 
-		VEC_PUSH(n->ask.a, &p->sums, w->sums.at[i]);
+		VEC_PUSH(n->in.a, &p->sums, w->sums.at[i]);
 	}
 	for (i = 0; i < s->roots.n; i++) {
 		const struct nest_root *r = &n->roots.at[s->roots.at[i]];
 		struct nest_pass *p = pass_of(n, s, w, inner_mask(r),
 			nest_at(n, r->value)->rank, ranks);
 
-		VEC_PUSH(n->ask.a, &p->roots, s->roots.at[i]);
+		VEC_PUSH(n->in.a, &p->roots, s->roots.at[i]);
 	}
 	sort_passes(s, ranks);
 }
@@ -480,7 +466,7 @@ share_rows(const struct nest *n, struct nest_step *s, const struct walk *w)
 		rows &= ~((uint64_t)1 << s->rows[count]);
 	}
 	if (s->parts) {
-		s->nitems = nest_parts(s->nrow, n->ask.parts);
+		s->nitems = nest_parts(s->nrow, n->in.parts);
 		s->per = (s->nrow + s->nitems - 1) / s->nitems;
 		return;
 	}
@@ -505,7 +491,7 @@ finish_step(struct nest *n, struct nest_step *s)
 	}
 	make_passes(n, s, &w);
 	choose_lanes(n, s, &w);
-	if (s->row_lanes && w.sums.n == 0 && !n->ask.box) {
+	if (s->row_lanes && w.sums.n == 0 && !n->in.box) {
 		collapse(s, &w);
 	}
 	share_rows(n, s, &w);
@@ -526,18 +512,18 @@ add_to_step(struct nest *n, struct nest_steps *out, uint32_t first,
 		/* a part per item: then all rows have one */
 		if (x->row_mask == r->row_mask) {
 			had->parts |= r->part;
-			VEC_PUSH(n->ask.a, &had->roots, root);
+			VEC_PUSH(n->in.a, &had->roots, root);
 			return;
 		}
 	}
 	memcpy(s.rows, r->rows, sizeof s.rows);
 	s.parts = r->part;
-	VEC_PUSH(n->ask.a, &s.roots, root);
-	VEC_PUSH(n->ask.a, &out->at, s);
+	VEC_PUSH(n->in.a, &s.roots, root);
+	VEC_PUSH(n->in.a, &out->at, s);
 }
 
 void
-nest_plan(struct nest *n, struct nest_steps *out)
+nest_make_steps(struct nest *n, struct nest_steps *out)
 {
 	uint32_t stage, most = 0, first, i;
 

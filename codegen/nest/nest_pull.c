@@ -9,77 +9,6 @@
 
 #define PI 3.14159265358979323846
 
-/* ---- indices by the names of dims ---- */
-
-void
-nest_bind(struct nest_env *env, dim_id d, nest_id at)
-{
-	uint32_t i;
-
-	for (i = 0; i < env->n && env->dim[i] != d; i++) {
-	}
-	env->dim[i] = d;
-	env->at[i] = at;
-	env->n += i == env->n;
-}
-
-void
-nest_env(const struct nest *n, value_id v, const nest_id *at,
-	 struct nest_env *env)
-{
-	const struct ir_type *t = ir_type(n->ask.m, v);
-	uint32_t i;
-
-	env->n = 0;
-	for (i = 0; i < t->ndims; i++) {
-		nest_bind(env, t->dims[i], at[i]);
-	}
-}
-
-static nest_id
-find(const struct nest_env *env, dim_id d)
-{
-	uint32_t i;
-
-	for (i = 0; i < env->n && env->dim[i] != d; i++) {
-	}
-	return i < env->n ? env->at[i] : 0;
-}
-
-nest_id
-nest_arg(struct nest *n, const struct ir_node *node, uint32_t k,
-	 const struct nest_env *env)
-{
-	value_id v = ir_args(n->ask.m, node)[k];
-	const struct ir_type *t = ir_type(n->ask.m, v);
-	nest_id at[IR_MAX_DIMS];
-	uint32_t i;
-
-	for (i = 0; i < t->ndims; i++) {
-		at[i] = find(env, t->dims[i]);
-		if (!at[i]) {
-			die("%s: operand %u has a dim without an index",
-			    ir_ops[node->op].name, k);
-		}
-	}
-	return nest_pull(n, v, at);
-}
-
-nest_id
-nest_offset(struct nest *n, const struct ir_type *t, const nest_id *at)
-{
-	nest_id e = nest_int(n, 0);
-	int64_t stride = 1;
-	uint32_t i;
-
-	for (i = t->ndims; i-- > 0; ) {
-		e = nest_two(n, NEST_ADD, e, nest_two(n, NEST_MUL, at[i],
-						nest_int(n, stride)));
-		stride *= nest_local(n, t->dims[i], t->cut[i]);
-	}
-	return e;
-}
-
 /* ---- what lies in memory ---- */
 
 static nest_id
@@ -97,7 +26,7 @@ load(struct nest *n, uint32_t memory, nest_id offset)
 static nest_id
 from_memory(struct nest *n, value_id v, const nest_id *at)
 {
-	const struct ir_type *t = ir_type(n->ask.m, v);
+	const struct ir_type *t = ir_type(n->in.m, v);
 	struct nest_memory m = { .where = NEST_OPERAND, .value = v,
 				 .dtype = t->dtype };
 
@@ -109,8 +38,8 @@ from_memory(struct nest *n, value_id v, const nest_id *at)
 static nest_id
 from_leaf(struct nest *n, uint32_t leaf, const nest_id *at)
 {
-	const struct nest_leaf *x = &n->ask.leaves[leaf];
-	const struct ir_type *t = ir_type(n->ask.m, x->value);
+	const struct nest_leaf *x = &n->in.leaves[leaf];
+	const struct ir_type *t = ir_type(n->in.m, x->value);
 	struct nest_memory m = { .where = NEST_LEAF, .value = x->value,
 				 .dtype = IR_F32, .i = leaf };
 	nest_id e = nest_int(n, 0), d;
@@ -119,12 +48,12 @@ from_leaf(struct nest *n, uint32_t leaf, const nest_id *at)
 	for (i = 0; i < t->ndims; i++) {
 		d = at[i];
 		if (x->moved[i]) {
-			d = nest_two(n, NEST_SUB, d, nest_make(n,
+			d = nest_binary(n, NEST_SUB, d, nest_make(n,
 				(struct nest_expr){ .op = NEST_FROM,
 					.kind = NEST_INT,
 					.i = 8 * (int64_t)(leaf + 1) + i }));
 		}
-		e = nest_two(n, NEST_ADD, e, nest_two(n, NEST_MUL, d,
+		e = nest_binary(n, NEST_ADD, e, nest_binary(n, NEST_MUL, d,
 					nest_int(n, x->stride[i])));
 	}
 	return load(n, nest_memory(n, m), e);
@@ -135,19 +64,19 @@ from_leaf(struct nest *n, uint32_t leaf, const nest_id *at)
 static nest_id
 by(struct nest *n, nest_id x, double v)
 {
-	return nest_two(n, NEST_MUL, x, nest_num(n, v));
+	return nest_binary(n, NEST_MUL, x, nest_num(n, v));
 }
 
 static nest_id
 plus(struct nest *n, nest_id x, double v)
 {
-	return nest_two(n, NEST_ADD, x, nest_num(n, v));
+	return nest_binary(n, NEST_ADD, x, nest_num(n, v));
 }
 
 static nest_id
 mul(struct nest *n, nest_id x, nest_id y)
 {
-	return nest_two(n, NEST_MUL, x, y);
+	return nest_binary(n, NEST_MUL, x, y);
 }
 
 static nest_id
@@ -162,29 +91,31 @@ map_one(struct nest *n, enum ir_op op, nest_id x)
 	case IR_NEG:
 		return by(n, x, -1);
 	case IR_EXP:
-		return nest_one(n, NEST_EXP, x);
+		return nest_unary(n, NEST_EXP, x);
 	case IR_LOG:
-		return nest_one(n, NEST_LOG, x);
+		return nest_unary(n, NEST_LOG, x);
 	case IR_SQRT:
-		return nest_one(n, NEST_SQRT, x);
+		return nest_unary(n, NEST_SQRT, x);
 	case IR_RSQRT:
-		x = nest_one(n, NEST_SQRT, x);
-		return nest_two(n, NEST_DIV, nest_num(n, 1), x);
+		x = nest_unary(n, NEST_SQRT, x);
+		return nest_binary(n, NEST_DIV, nest_num(n, 1), x);
 	case IR_TANH:
-		return nest_one(n, NEST_TANH, x);
+		return nest_unary(n, NEST_TANH, x);
 	case IR_SIGMOID:
-		return nest_one(n, NEST_SIGMOID, x);
+		return nest_unary(n, NEST_SIGMOID, x);
 	case IR_COS:
-		return nest_one(n, NEST_COS, nest_cast(n, x, NEST_WIDE));
+		return nest_unary(n, NEST_COS, nest_cast(n, x, NEST_WIDE));
 	case IR_ERF:
-		return nest_one(n, NEST_ERF, x);
+		return nest_unary(n, NEST_ERF, x);
 	case IR_STEP:
 		one = nest_num(n, 1);
-		return nest_pick(n, nest_two(n, NEST_LT, zero, x), one, zero);
+		return nest_select(n, nest_binary(n, NEST_LT, zero, x), one,
+				   zero);
 	case IR_RELU:
-		return nest_two(n, NEST_MAX, x, zero);
+		return nest_binary(n, NEST_MAX, x, zero);
 	case IR_GELU_ERF:
-		one = plus(n, nest_one(n, NEST_ERF, by(n, x, 1 / sqrt(2))), 1);
+		one = plus(n, nest_unary(n, NEST_ERF, by(n, x, 1 / sqrt(2))),
+			   1);
 		return mul(n, by(n, x, 0.5), one);
 	default:
 		return 0;
@@ -204,7 +135,7 @@ map_two(struct nest *n, enum ir_op op, nest_id x, nest_id y)
 
 	for (i = 0; i < sizeof of / sizeof *of; i++) {
 		if (of[i][0] == op) {
-			return nest_two(n, of[i][1], x, y);
+			return nest_binary(n, of[i][1], x, y);
 		}
 	}
 	return 0;
@@ -229,7 +160,7 @@ defined_map(struct nest *n, const struct ir_node *node,
 			stack[top++] = nest_num(n, s->number);
 			break;
 		case IR_DEFINE_ATTR:
-			stack[top++] = nest_num(n, ir_attr_num(n->ask.m, node,
+			stack[top++] = nest_num(n, ir_attr_num(n->in.m, node,
 							       s->key, 0));
 			break;
 		case IR_DEFINE_MAP:
@@ -267,7 +198,7 @@ static double
 frequency(const struct nest *n, const struct ir_node *x, int64_t i,
 	  int64_t d)
 {
-	const struct ir_module *m = n->ask.m;
+	const struct ir_module *m = n->in.m;
 	double f = pow(ir_attr_num(m, x, IR_ATTR_THETA, 10000),
 		       -2.0 * (double)i / (double)d);
 	double stretch = ir_attr_num(m, x, IR_ATTR_FACTOR, 1);
@@ -289,7 +220,7 @@ frequency(const struct nest *n, const struct ir_node *x, int64_t i,
 static uint32_t
 frequencies(struct nest *n, const struct ir_node *x, int64_t d)
 {
-	double *at = arena_alloc(n->ask.a, (size_t)(d / 2 + 1) * sizeof *at);
+	double *at = arena_alloc(n->in.a, (size_t)(d / 2 + 1) * sizeof *at);
 	struct nest_table t = { at, d / 2 };
 	struct nest_memory m = { .where = NEST_TABLE, .dtype = IR_F64 };
 	int64_t i;
@@ -304,7 +235,7 @@ frequencies(struct nest *n, const struct ir_node *x, int64_t d)
 			return nest_memory(n, m);
 		}
 	}
-	VEC_PUSH(n->ask.a, &n->tables, t);
+	VEC_PUSH(n->in.a, &n->tables, t);
 	return nest_memory(n, m);
 }
 
@@ -317,38 +248,40 @@ pair_of(struct nest *n, const struct nest_dim *halves, bool neighbours,
 	nest_id two = nest_int(n, 2), second;
 
 	if (neighbours) {
-		second = nest_two(n, NEST_REM, i, two);
-		out[0] = nest_two(n, NEST_DIV, i, two);
-		out[1] = nest_two(n, NEST_ADD, i, nest_two(n, NEST_SUB, one,
-				nest_two(n, NEST_MUL, second, two)));
+		second = nest_binary(n, NEST_REM, i, two);
+		out[0] = nest_binary(n, NEST_DIV, i, two);
+		out[1] = nest_binary(
+			n, NEST_ADD, i,
+			nest_binary(n, NEST_SUB, one,
+				    nest_binary(n, NEST_MUL, second, two)));
 	} else if (halves->n == 2 && halves->index == i) {
 		/* one loop is the half, so all stays affine */
 		second = nest_at(n, nest_at(n, i)->a)->a;
 		second = nest_at(n, second)->op == NEST_LOOP ? second
 			: nest_at(n, i)->a;
 		out[0] = nest_at(n, i)->b;
-		out[1] = nest_two(n, NEST_ADD, out[0],
-			nest_two(n, NEST_MUL, half,
-				 nest_two(n, NEST_SUB, one, second)));
+		out[1] = nest_binary(n, NEST_ADD, out[0],
+			nest_binary(n, NEST_MUL, half,
+				    nest_binary(n, NEST_SUB, one, second)));
 	} else {
-		second = nest_two(n, NEST_DIV, i, half);
-		out[0] = nest_two(n, NEST_REM, i, half);
-		out[1] = nest_two(n, NEST_ADD, out[0],
-			nest_two(n, NEST_MUL, half,
-				 nest_two(n, NEST_SUB, one, second)));
+		second = nest_binary(n, NEST_DIV, i, half);
+		out[0] = nest_binary(n, NEST_REM, i, half);
+		out[1] = nest_binary(n, NEST_ADD, out[0],
+			nest_binary(n, NEST_MUL, half,
+				    nest_binary(n, NEST_SUB, one, second)));
 	}
-	out[2] = nest_two(n, NEST_EQ, second, nest_int(n, 0));
+	out[2] = nest_binary(n, NEST_EQ, second, nest_int(n, 0));
 }
 
 static nest_id
 rope(struct nest *n, const struct ir_node *x, struct nest_env *env,
      const struct ir_rule *r)
 {
-	struct ir_module *m = n->ask.m;
+	struct ir_module *m = n->in.m;
 	const struct ir_type *t = ir_type(m, x->result);
 	dim_id last = t->dims[t->ndims - 1];
 	dim_id seq = ir_rule_factor(r, "seq")->dims[0];
-	int64_t d = nest_local(n, last, t->cut[t->ndims - 1]);
+	int64_t d = nest_local_size(n, last, t->cut[t->ndims - 1]);
 	struct nest_dim halves = *nest_dim(n, last, t->cut[t->ndims - 1]);
 	nest_id pair[3], at, angle, own, other, sin;
 	int64_t i = ir_type_at(t, seq);
@@ -358,20 +291,20 @@ rope(struct nest *n, const struct ir_node *x, struct nest_env *env,
 		return 0;
 	}
 	pair_of(n, &halves, ir_attr(m, x, IR_ATTR_INTERLEAVED),
-		find(env, last), d, pair);
-	at = nest_position(n, seq, t->cut[i], find(env, seq));
+		nest_env_at(env, last), d, pair);
+	at = nest_position(n, seq, t->cut[i], nest_env_at(env, seq));
 	angle = nest_make(n, (struct nest_expr){
 		.op = NEST_LOAD, .kind = NEST_WIDE, .a = pair[0],
 		.ref = frequencies(n, x, d) });
-	angle = nest_two(n, NEST_MUL, nest_cast(n, at, NEST_WIDE), angle);
-	own = nest_arg(n, x, 0, env);
-	nest_bind(env, last, pair[1]);
-	other = nest_arg(n, x, 0, env);
-	sin = mul(n, other, nest_one(n, NEST_SIN, angle));
+	angle = nest_binary(n, NEST_MUL, nest_cast(n, at, NEST_WIDE), angle);
+	own = nest_operand(n, x, 0, env);
+	nest_env_bind(env, last, pair[1]);
+	other = nest_operand(n, x, 0, env);
+	sin = mul(n, other, nest_unary(n, NEST_SIN, angle));
 	at = nest_num(n, ir_attr(m, x, IR_ATTR_INVERSE) ? -1 : 1);
-	sin = mul(n, sin, nest_pick(n, pair[2], by(n, at, -1), at));
-	return nest_two(n, NEST_ADD,
-			mul(n, own, nest_one(n, NEST_COS, angle)), sin);
+	sin = mul(n, sin, nest_select(n, pair[2], by(n, at, -1), at));
+	return nest_binary(n, NEST_ADD,
+			   mul(n, own, nest_unary(n, NEST_COS, angle)), sin);
 }
 
 /* ---- views, and what picks elements ---- */
@@ -394,42 +327,42 @@ cut_of(const struct ir_type *t, dim_id d)
 static nest_id
 inside(struct nest *n, nest_id e, int64_t size)
 {
-	nest_id low = nest_two(n, NEST_MIN, e, nest_int(n, size - 1));
+	nest_id low = nest_binary(n, NEST_MIN, e, nest_int(n, size - 1));
 
-	return nest_two(n, NEST_MAX, nest_int(n, 0), low);
+	return nest_binary(n, NEST_MAX, nest_int(n, 0), low);
 }
 
 static nest_id
 pad(struct nest *n, const struct ir_node *x, struct nest_env *env,
     const struct ir_rule *r)
 {
-	int64_t from = ir_attr_int(n->ask.m, x, IR_ATTR_AT, 0);
-	int64_t size = ir_dim_size(n->ask.m, factor(r, "of"));
-	nest_id i = nest_two(n, NEST_SUB, find(env, factor(r, "to")),
-			     nest_int(n, from));
+	int64_t from = ir_attr_int(n->in.m, x, IR_ATTR_AT, 0);
+	int64_t size = ir_dim_size(n->in.m, factor(r, "of"));
+	nest_id i = nest_binary(n, NEST_SUB, nest_env_at(env, factor(r, "to")),
+				nest_int(n, from));
 	nest_id here = nest_within(n, i, nest_int(n, size)), zero;
 
-	nest_bind(env, factor(r, "of"), inside(n, i, size));
+	nest_env_bind(env, factor(r, "of"), inside(n, i, size));
 	zero = nest_num(n, 0);
-	return nest_pick(n, here, nest_arg(n, x, 0, env), zero);
+	return nest_select(n, here, nest_operand(n, x, 0, env), zero);
 }
 
 static nest_id
 concat(struct nest *n, const struct ir_node *x, struct nest_env *env,
        const struct ir_rule *r)
 {
-	int64_t a = ir_dim_size(n->ask.m, factor(r, "x"));
-	int64_t b = ir_dim_size(n->ask.m, factor(r, "y"));
-	nest_id i = find(env, factor(r, "to")), first, second;
+	int64_t a = ir_dim_size(n->in.m, factor(r, "x"));
+	int64_t b = ir_dim_size(n->in.m, factor(r, "y"));
+	nest_id i = nest_env_at(env, factor(r, "to")), first, second;
 	struct nest_env other = *env;
 
-	nest_bind(env, factor(r, "x"), inside(n, i, a));
-	first = nest_arg(n, x, 0, env);
-	nest_bind(&other, factor(r, "y"), inside(n,
-		nest_two(n, NEST_SUB, i, nest_int(n, a)), b));
-	second = nest_arg(n, x, 1, &other);
-	return nest_pick(n, nest_two(n, NEST_LT, i, nest_int(n, a)), first,
-			 second);
+	nest_env_bind(env, factor(r, "x"), inside(n, i, a));
+	first = nest_operand(n, x, 0, env);
+	nest_env_bind(&other, factor(r, "y"), inside(n,
+		nest_binary(n, NEST_SUB, i, nest_int(n, a)), b));
+	second = nest_operand(n, x, 1, &other);
+	return nest_select(n, nest_binary(n, NEST_LT, i, nest_int(n, a)), first,
+			   second);
 }
 
 /* Rows of a table; 0 of those that another rank has. */
@@ -437,16 +370,16 @@ static nest_id
 gather(struct nest *n, const struct ir_node *x, struct nest_env *env,
        const struct ir_rule *r)
 {
-	const struct ir_type *t = ir_type(n->ask.m,
-					  ir_args(n->ask.m, x)[0]);
+	const struct ir_type *t = ir_type(n->in.m,
+					  ir_args(n->in.m, x)[0]);
 	dim_id of = factor(r, "of");
 	uint32_t cut = cut_of(t, of);
-	nest_id i = nest_arg(n, x, 1, env), value;
+	nest_id i = nest_operand(n, x, 1, env), value;
 
 	i = nest_place(n, of, cut, i);
-	nest_bind(env, of, cut ? nest_two(n, NEST_MAX, i, nest_int(n, 0))
+	nest_env_bind(env, of, cut ? nest_binary(n, NEST_MAX, i, nest_int(n, 0))
 			       : i);
-	value = nest_arg(n, x, 0, env);
+	value = nest_operand(n, x, 0, env);
 	return !cut || !i ? value : nest_if_placed(n, i, value);
 }
 
@@ -455,34 +388,35 @@ onehot(struct nest *n, const struct ir_node *x, struct nest_env *env,
        const struct ir_rule *r)
 {
 	dim_id of = factor(r, "of");
-	const struct ir_type *t = ir_type(n->ask.m, x->result);
-	nest_id i = nest_position(n, of, cut_of(t, of), find(env, of));
+	const struct ir_type *t = ir_type(n->in.m, x->result);
+	nest_id i = nest_position(n, of, cut_of(t, of), nest_env_at(env, of));
 
 	nest_id zero = nest_num(n, 0), one = nest_num(n, 1);
 
-	return nest_pick(n, nest_two(n, NEST_EQ, i, nest_arg(n, x, 0, env)),
-			 one, zero);
+	return nest_select(
+		n, nest_binary(n, NEST_EQ, i, nest_operand(n, x, 0, env)), one,
+		zero);
 }
 
 static nest_id
 put(struct nest *n, const struct ir_node *x, struct nest_env *env,
     const struct ir_rule *r)
 {
-	nest_id at = nest_int(n, ir_attr_int(n->ask.m, x, IR_ATTR_AT, 0));
+	nest_id at = nest_int(n, ir_attr_int(n->in.m, x, IR_ATTR_AT, 0));
 
-	nest_id zero = nest_num(n, 0), value = nest_arg(n, x, 0, env);
+	nest_id zero = nest_num(n, 0), value = nest_operand(n, x, 0, env);
 
-	at = nest_two(n, NEST_EQ, at, find(env, factor(r, "of")));
-	return nest_pick(n, at, value, zero);
+	at = nest_binary(n, NEST_EQ, at, nest_env_at(env, factor(r, "of")));
+	return nest_select(n, at, value, zero);
 }
 
 /* The same elements, found by their positions in the whole dims. */
 static nest_id
 shard(struct nest *n, const struct ir_node *x, struct nest_env *env)
 {
-	const struct ir_type *out = ir_type(n->ask.m, x->result);
-	const struct ir_type *in = ir_type(n->ask.m,
-					   ir_args(n->ask.m, x)[0]);
+	const struct ir_type *out = ir_type(n->in.m, x->result);
+	const struct ir_type *in = ir_type(n->in.m,
+					   ir_args(n->in.m, x)[0]);
 	uint32_t i;
 
 	for (i = 0; i < out->ndims; i++) {
@@ -495,25 +429,25 @@ shard(struct nest *n, const struct ir_node *x, struct nest_env *env)
 			env->at[i] = at;
 		}
 	}
-	return nest_arg(n, x, 0, env);
+	return nest_operand(n, x, 0, env);
 }
 
 static nest_id
 once(struct nest *n, const struct ir_node *x, const struct nest_env *env)
 {
-	const struct ir_attr *on = ir_attr(n->ask.m, x, IR_ATTR_ON);
-	nest_id v = nest_arg(n, x, 0, env), zero;
+	const struct ir_attr *on = ir_attr(n->in.m, x, IR_ATTR_ON);
+	nest_id v = nest_operand(n, x, 0, env), zero;
 	uint32_t i;
 
 	for (i = 0; v && i < on->ndims; i++) {
 		nest_id at = nest_make(n, (struct nest_expr){
 			.op = NEST_CALL, .kind = NEST_INT,
-			.ref = n->ask.number(n->ask.user, NEST_N_AT,
+			.ref = n->in.number(n->in.user, NEST_N_AT,
 					     on->dims[i]) });
 
 		zero = nest_cast(n, nest_int(n, 0), nest_at(n, v)->kind);
-		v = nest_pick(n, nest_two(n, NEST_EQ, at, nest_int(n, 0)), v,
-			      zero);
+		v = nest_select(n, nest_binary(n, NEST_EQ, at, nest_int(n, 0)),
+				v, zero);
 	}
 	return v;
 }
@@ -522,8 +456,8 @@ once(struct nest *n, const struct ir_node *x, const struct nest_env *env)
 static nest_id
 mask(struct nest *n, const struct ir_node *x, const nest_id *at)
 {
-	const struct ir_type *t = ir_type(n->ask.m, x->result);
-	node_id id = (node_id)(x - n->ask.m->nodes.at);
+	const struct ir_type *t = ir_type(n->in.m, x->result);
+	node_id id = (node_id)(x - n->in.m->nodes.at);
 	nest_id e = nest_int(n, 0), key, step, zero;
 	int64_t stride = 1;
 	uint32_t i;
@@ -531,40 +465,41 @@ mask(struct nest *n, const struct ir_node *x, const nest_id *at)
 	for (i = t->ndims; i-- > 0; ) {
 		nest_id p = nest_position(n, t->dims[i], t->cut[i], at[i]);
 
-		e = nest_two(n, NEST_ADD, e,
-			     nest_two(n, NEST_MUL, p, nest_int(n, stride)));
-		stride *= ir_dim_size(n->ask.m, t->dims[i]);
+		e = nest_binary(
+			n, NEST_ADD, e,
+			nest_binary(n, NEST_MUL, p, nest_int(n, stride)));
+		stride *= ir_dim_size(n->in.m, t->dims[i]);
 	}
 	key = nest_make(n, (struct nest_expr){
 		.op = NEST_CALL, .kind = NEST_INT,
-		.ref = n->ask.number(n->ask.user, NEST_N_KEY, id) });
+		.ref = n->in.number(n->in.user, NEST_N_KEY, id) });
 	step = nest_make(n, (struct nest_expr){
 		.op = NEST_CALL, .kind = NEST_INT,
-		.ref = n->ask.number(n->ask.user, NEST_N_STEP, 0) });
+		.ref = n->in.number(n->in.user, NEST_N_STEP, 0) });
 	e = nest_make(n, (struct nest_expr){
 		.op = NEST_KEEPS, .kind = NEST_BOOL, .a = e, .b = key,
-		.c = step, .num = ir_attr_num(n->ask.m, x, IR_ATTR_RATE, 0) });
+		.c = step, .num = ir_attr_num(n->in.m, x, IR_ATTR_RATE, 0) });
 	zero = nest_num(n, 0);
-	return nest_pick(n, e, nest_num(n, 1), zero);
+	return nest_select(n, e, nest_num(n, 1), zero);
 }
 
 static nest_id
 move(struct nest *n, const struct ir_node *x, struct nest_env *env,
      const struct ir_rule *r)
 {
-	nest_id at = nest_int(n, ir_attr_int(n->ask.m, x, IR_ATTR_AT, 0));
+	nest_id at = nest_int(n, ir_attr_int(n->in.m, x, IR_ATTR_AT, 0));
 
 	switch (x->op) {
 	case IR_SLICE:
-		nest_bind(env, factor(r, "of"), nest_two(n, NEST_ADD, at,
-					find(env, factor(r, "to"))));
-		return nest_arg(n, x, 0, env);
+		nest_env_bind(env, factor(r, "of"), nest_binary(n, NEST_ADD, at,
+					nest_env_at(env, factor(r, "to"))));
+		return nest_operand(n, x, 0, env);
 	case IR_SELECT:
-		nest_bind(env, factor(r, "of"), at);
-		return nest_arg(n, x, 0, env);
+		nest_env_bind(env, factor(r, "of"), at);
+		return nest_operand(n, x, 0, env);
 	case IR_EXPAND:
 	case IR_ARRANGE:
-		return nest_arg(n, x, 0, env);
+		return nest_operand(n, x, 0, env);
 	case IR_PAD:
 		return pad(n, x, env, r);
 	case IR_PUT:
@@ -582,9 +517,10 @@ move(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	case IR_ROPE:
 		return rope(n, x, env, r);
 	case IR_TOPK:
-		return nest_topk(n, x, env, r, find(env, factor(r, "to")));
+		return nest_topk(n, x, env, r,
+				 nest_env_at(env, factor(r, "to")));
 	default:
-		n->why = arena_printf(n->ask.a, "no kernel can do %s",
+		n->why = arena_printf(n->in.a, "no kernel can do %s",
 				      ir_ops[x->op].name);
 		return 0;
 	}
@@ -595,7 +531,7 @@ move(struct nest *n, const struct ir_node *x, struct nest_env *env,
 static nest_id
 pull_node(struct nest *n, const struct ir_node *x, const nest_id *at)
 {
-	const struct ir_type *t = ir_type(n->ask.m, x->result);
+	const struct ir_type *t = ir_type(n->in.m, x->result);
 	struct nest_env env;
 	struct ir_rule r;
 	nest_id e;
@@ -604,23 +540,23 @@ pull_node(struct nest *n, const struct ir_node *x, const nest_id *at)
 		if (ir_op_takes(x->op, IR_ATTR_RATE)) {
 			return mask(n, x, at);
 		}
-		return nest_num(n, ir_attr_num(n->ask.m, x, IR_ATTR_VALUE,
+		return nest_num(n, ir_attr_num(n->in.m, x, IR_ATTR_VALUE,
 					       0));
 	}
 	if (nest_is_rowwise(x)) {
 		return nest_rowwise(n, x, at);
 	}
-	nest_env(n, x->result, at, &env);
+	nest_env_init(n, x->result, at, &env);
 	if (ir_is(x->op, IRF_MAP)) {
 		nest_id y = 0;
 
-		e = nest_arg(n, x, 0, &env);
+		e = nest_operand(n, x, 0, &env);
 		if (e && x->nargs == 2) {
-			y = nest_arg(n, x, 1, &env);
+			y = nest_operand(n, x, 1, &env);
 		}
 		e = e && (y || x->nargs == 1) ? map(n, x, e, y) : 0;
 	} else {
-		ir_bind(n->ask.m, x, &r);
+		ir_bind(n->in.m, x, &r);
 		e = move(n, x, &env, &r);
 	}
 	if (e && ir_dtypes[t->dtype].is_float) {
@@ -635,8 +571,8 @@ in_nodes(const struct nest *n, node_id id)
 {
 	uint32_t i;
 
-	for (i = 0; i < n->ask.nnodes; i++) {
-		if (n->ask.nodes[i] == id) {
+	for (i = 0; i < n->in.nnodes; i++) {
+		if (n->in.nodes[i] == id) {
 			return true;
 		}
 	}
@@ -647,8 +583,8 @@ in_nodes(const struct nest *n, node_id id)
 static bool
 is_there(const struct nest *n, value_id v)
 {
-	node_id id = n->ask.m->values.at[v].node;
-	const struct ir_node *x = ir_node(n->ask.m, id);
+	node_id id = n->in.m->values.at[v].node;
+	const struct ir_node *x = ir_node(n->in.m, id);
 	uint32_t i;
 
 	if (!id) {
@@ -657,8 +593,8 @@ is_there(const struct nest *n, value_id v)
 	if (in_nodes(n, id)) {
 		return false;
 	}
-	for (i = 0; i < n->ask.k->inputs.n; i++) {
-		if (n->ask.k->inputs.at[i].value == v) {
+	for (i = 0; i < n->in.k->inputs.n; i++) {
+		if (n->in.k->inputs.at[i].value == v) {
 			return true;
 		}
 	}
@@ -666,8 +602,8 @@ is_there(const struct nest *n, value_id v)
 		return ir_op_takes(x->op, IR_ATTR_VALUE) == IR_TAKES_NOT;
 	}
 	/* of another step of this kernel; else a view, or made of constants */
-	for (i = 0; i < n->ask.k->nodes.n; i++) {
-		if (n->ask.k->nodes.at[i] == id) {
+	for (i = 0; i < n->in.k->nodes.n; i++) {
+		if (n->in.k->nodes.at[i] == id) {
 			return true;
 		}
 	}
@@ -679,22 +615,22 @@ make_value(struct nest *n, value_id v, const nest_id *at)
 {
 	uint32_t i;
 
-	for (i = 0; i < n->ask.nleaves; i++) {
-		if (n->ask.leaves[i].value == v) {
+	for (i = 0; i < n->in.nleaves; i++) {
+		if (n->in.leaves[i].value == v) {
 			return from_leaf(n, i, at);
 		}
 	}
 	if (is_there(n, v)) {
 		return from_memory(n, v, at);
 	}
-	return pull_node(n, ir_node(n->ask.m, n->ask.m->values.at[v].node),
+	return pull_node(n, ir_node(n->in.m, n->in.m->values.at[v].node),
 			 at);
 }
 
 nest_id
 nest_pull(struct nest *n, value_id v, const nest_id *at)
 {
-	uint32_t ndims = ir_type(n->ask.m, v)->ndims, i;
+	uint32_t ndims = ir_type(n->in.m, v)->ndims, i;
 	struct nest_memo x = { .value = v, .rows = n->rows };
 
 	for (i = 0; i < ndims; i++) {
@@ -712,6 +648,6 @@ nest_pull(struct nest *n, value_id v, const nest_id *at)
 		}
 	}
 	x.made = n->why ? 0 : make_value(n, v, at);
-	VEC_PUSH(n->ask.a, &n->memos, x);
+	VEC_PUSH(n->in.a, &n->memos, x);
 	return x.made;
 }

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define LATE_ELEMS 65536	/* of a sum by parts, at most */
-#define PARTS 32
 
 bool
 nest_is_rowwise(const struct ir_node *node)
@@ -34,15 +33,6 @@ nest_is_rowwise(const struct ir_node *node)
 	}
 }
 
-int64_t
-nest_parts(int64_t rows, int64_t most)
-{
-	int64_t parts = most ? most : PARTS;
-	int64_t per = (rows + parts - 1) / parts;
-
-	return rows < 1 ? 1 : (rows + per - 1) / per;
-}
-
 /* ---- a node and its rows ---- */
 
 struct rows {
@@ -61,8 +51,8 @@ cut_in(const struct nest *n, const struct ir_node *node,
 	uint32_t k;
 
 	for (k = 0; k < node->nargs; k++) {
-		const struct ir_type *t = ir_type(n->ask.m,
-					ir_args(n->ask.m, node)[k]);
+		const struct ir_type *t = ir_type(n->in.m,
+					ir_args(n->in.m, node)[k]);
 		int i = f->in >> k & 1 ? ir_type_at(t, d) : -1;
 
 		if (i >= 0) {
@@ -85,14 +75,14 @@ is_over(const struct ir_node *node, const struct ir_factor *f)
 static void
 bind(struct nest *n, const struct ir_node *node, struct rows *s)
 {
-	const struct ir_type *out = ir_type(n->ask.m, node->result);
+	const struct ir_type *out = ir_type(n->in.m, node->result);
 	uint32_t i, k;
 
 	memset(s, 0, sizeof *s);
 	s->n = n;
 	s->node = node;
 	s->size = 1;
-	ir_bind(n->ask.m, node, &s->r);
+	ir_bind(n->in.m, node, &s->r);
 	for (k = 0; k < s->r.nf; k++) {
 		const struct ir_factor *f = &s->r.f[k];
 
@@ -103,7 +93,7 @@ bind(struct nest *n, const struct ir_node *node, struct rows *s)
 			o->cut[o->ndims] = cut_in(n, node, f, f->dims[i]);
 			s->over_mask |= nest_dim(n, f->dims[i],
 						 o->cut[o->ndims++])->mask;
-			s->size *= (double)ir_dim_size(n->ask.m, f->dims[i]);
+			s->size *= (double)ir_dim_size(n->in.m, f->dims[i]);
 		}
 	}
 	for (i = 0; i < out->ndims; i++) {
@@ -117,23 +107,13 @@ bind(struct nest *n, const struct ir_node *node, struct rows *s)
 static uint32_t
 comm_on(const struct rows *s)
 {
-	const struct ir_attr *on = ir_attr(s->n->ask.m, s->node, IR_ATTR_ON);
+	const struct ir_attr *on = ir_attr(s->n->in.m, s->node, IR_ATTR_ON);
 	uint32_t i, axes = 0;
 
 	for (i = 0; on && i < on->ndims; i++) {
 		axes |= (uint32_t)1 << on->dims[i];
 	}
 	return axes;
-}
-
-static nest_id
-of_env(const struct nest_env *env, dim_id d)
-{
-	uint32_t i;
-
-	for (i = 0; env->dim[i] != d; i++) {
-	}
-	return env->at[i];
 }
 
 /* ---- what is summed up ---- */
@@ -144,7 +124,7 @@ static nest_id learn(struct rows *s, uint32_t part,
 static nest_id
 square(struct nest *n, nest_id x)
 {
-	return nest_two(n, NEST_MUL, x, x);
+	return nest_binary(n, NEST_MUL, x, x);
 }
 
 static nest_id
@@ -152,15 +132,16 @@ mean_of(struct rows *s, const struct nest_env *env)
 {
 	nest_id part = nest_num(s->n, 1 / s->size);
 
-	return nest_two(s->n, NEST_MUL, learn(s, 0, env), part);
+	return nest_binary(s->n, NEST_MUL, learn(s, 0, env), part);
 }
 
 static nest_id
 product(struct rows *s, uint32_t a, uint32_t b, const struct nest_env *env)
 {
-	nest_id y = nest_arg(s->n, s->node, b, env);
+	nest_id y = nest_operand(s->n, s->node, b, env);
 
-	return nest_two(s->n, NEST_MUL, nest_arg(s->n, s->node, a, env), y);
+	return nest_binary(s->n, NEST_MUL, nest_operand(s->n, s->node, a, env),
+			   y);
 }
 
 /* The product of operands a and b, whose matrix the index chooses. */
@@ -170,12 +151,12 @@ chosen(struct rows *s, const struct nest_env *env)
 	struct nest *n = s->n;
 	const struct ir_factor *f = ir_rule_factor(&s->r, "of");
 	uint32_t cut = cut_in(n, s->node, f, f->dims[0]);
-	nest_id i = nest_arg(n, s->node, 1, env), v;
+	nest_id i = nest_operand(n, s->node, 1, env), v;
 	struct nest_env e = *env;
 
 	i = nest_place(n, f->dims[0], cut, i);
-	nest_bind(&e, f->dims[0],
-		  cut ? nest_two(n, NEST_MAX, i, nest_int(n, 0)) : i);
+	nest_env_bind(&e, f->dims[0],
+		      cut ? nest_binary(n, NEST_MAX, i, nest_int(n, 0)) : i);
 	v = product(s, 0, 2, &e);
 	return cut ? nest_if_placed(n, i, v) : v;
 }
@@ -186,14 +167,14 @@ if_here(struct rows *s, uint32_t k, nest_id v, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	dim_id of = ir_rule_factor(&s->r, "of")->dims[0];
-	const struct ir_type *out = ir_type(n->ask.m, s->node->result);
+	const struct ir_type *out = ir_type(n->in.m, s->node->result);
 	uint32_t cut = out->cut[ir_type_at(out, of)];
-	nest_id at = nest_position(n, of, cut, of_env(env, of));
+	nest_id at = nest_position(n, of, cut, nest_env_at(env, of));
 
 	nest_id zero = nest_num(n, 0);
 
-	at = nest_two(n, NEST_EQ, at, nest_arg(n, s->node, k, env));
-	return nest_pick(n, at, v, zero);
+	at = nest_binary(n, NEST_EQ, at, nest_operand(n, s->node, k, env));
+	return nest_select(n, at, v, zero);
 }
 
 static nest_id
@@ -202,12 +183,13 @@ label(struct rows *s, const struct nest_env *env)
 	struct nest *n = s->n;
 	dim_id of = s->over.dims[0];
 	uint32_t cut = s->over.cut[0];
-	nest_id i = nest_arg(n, s->node, 1, env), v;
+	nest_id i = nest_operand(n, s->node, 1, env), v;
 	struct nest_env e = *env;
 
 	i = nest_place(n, of, cut, i);
-	nest_bind(&e, of, cut ? nest_two(n, NEST_MAX, i, nest_int(n, 0)) : i);
-	v = nest_arg(n, s->node, 0, &e);
+	nest_env_bind(&e, of,
+		      cut ? nest_binary(n, NEST_MAX, i, nest_int(n, 0)) : i);
+	v = nest_operand(n, s->node, 0, &e);
 	return cut && v ? nest_if_placed(n, i, v) : v;
 }
 
@@ -227,24 +209,24 @@ element(struct rows *s, uint32_t part, const struct nest_env *env)
 	case IR_DOT_TO:
 		return if_here(s, 2, product(s, 0, 1, env), env);
 	case IR_SCATTER:
-		return if_here(s, 1, nest_arg(n, s->node, 0, env), env);
+		return if_here(s, 1, nest_operand(n, s->node, 0, env), env);
 	default:
 		break;
 	}
-	x = nest_arg(n, s->node, 0, env);
+	x = nest_operand(n, s->node, 0, env);
 	switch (s->node->op) {
 	case IR_AMAX:
-		return nest_two(n, NEST_MAX, x,
-				nest_two(n, NEST_SUB, nest_num(n, 0), x));
+		return nest_binary(n, NEST_MAX, x,
+				   nest_binary(n, NEST_SUB, nest_num(n, 0), x));
 	case IR_RMSNORM:
 		return square(n, x);
 	case IR_LAYERNORM:
-		return part == 0 ? x : square(n, nest_two(n, NEST_SUB, x,
-							  mean_of(s, env)));
+		return part == 0 ? x : square(n, nest_binary(n, NEST_SUB, x,
+							     mean_of(s, env)));
 	case IR_SOFTMAX:
 	case IR_CROSS_ENTROPY:
-		return part == 0 ? x : nest_one(n, NEST_EXP,
-			nest_two(n, NEST_SUB, x, learn(s, 0, env)));
+		return part == 0 ? x : nest_unary(n, NEST_EXP,
+			nest_binary(n, NEST_SUB, x, learn(s, 0, env)));
 	default:
 		return x;
 	}
@@ -267,7 +249,7 @@ reduced(struct rows *s, uint32_t part, struct nest_env env, uint64_t over)
 		return label(s, &env);
 	}
 	for (i = 0; i < s->over.ndims; i++) {
-		nest_bind(&env, s->over.dims[i], nest_dim(s->n,
+		nest_env_bind(&env, s->over.dims[i], nest_dim(s->n,
 			s->over.dims[i], s->over.cut[i])->index);
 	}
 	return nest_reduce(s->n, takes_most(s, part) ? NEST_MOST : NEST_SUM,
@@ -283,7 +265,7 @@ own_index(struct rows *s, struct nest_env *env)
 
 	env->n = 0;
 	for (i = 0; i < s->rows.ndims; i++) {
-		nest_bind(env, s->rows.dims[i], nest_dim(s->n,
+		nest_env_bind(env, s->rows.dims[i], nest_dim(s->n,
 			s->rows.dims[i], s->rows.cut[i])->index);
 	}
 }
@@ -295,7 +277,7 @@ row_offset(struct rows *s, const struct nest_env *env)
 	uint32_t i;
 
 	for (i = 0; i < s->rows.ndims; i++) {
-		at[i] = of_env(env, s->rows.dims[i]);
+		at[i] = nest_env_at(env, s->rows.dims[i]);
 	}
 	return nest_offset(s->n, &s->rows, at);
 }
@@ -307,7 +289,7 @@ row_count(const struct nest *n, const struct ir_type *t)
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
-		v *= nest_local(n, t->dims[i], t->cut[i]);
+		v *= nest_local_size(n, t->dims[i], t->cut[i]);
 	}
 	return v;
 }
@@ -317,7 +299,7 @@ static bool
 find_known(const struct rows *s, uint32_t part, uint32_t *memory)
 {
 	const struct nest *n = s->n;
-	node_id id = (node_id)(s->node - n->ask.m->nodes.at);
+	node_id id = (node_id)(s->node - n->in.m->nodes.at);
 	uint32_t i;
 
 	for (i = 0; i < n->known.n; i++) {
@@ -337,17 +319,17 @@ put_away(struct rows *s, uint32_t part, struct nest_root *root,
 	struct nest *n = s->n;
 	struct nest_memory m = { .where = NEST_TEMP, .dtype = IR_F32,
 				 .written = true, .i = n->temps.n };
-	struct nest_known k = { (node_id)(s->node - n->ask.m->nodes.at),
+	struct nest_known k = { (node_id)(s->node - n->in.m->nodes.at),
 				part, 0 };
 	uint16_t stage = nest_at(n, root->value)->stage;
 
 	root->stage = nest_at(n, root->place)->stage;
 	root->stage = stage > root->stage ? stage : root->stage;
 	temp.stage = root->stage;
-	VEC_PUSH(n->ask.a, &n->temps, temp);
+	VEC_PUSH(n->in.a, &n->temps, temp);
 	k.memory = root->memory = nest_memory(n, m);
-	VEC_PUSH(n->ask.a, &n->roots, *root);
-	VEC_PUSH(n->ask.a, &n->known, k);
+	VEC_PUSH(n->in.a, &n->roots, *root);
+	VEC_PUSH(n->in.a, &n->known, k);
 	return k.memory;
 }
 
@@ -380,7 +362,7 @@ from_temp(struct rows *s, uint32_t part, const struct nest_env *env)
 	struct nest_env own;
 	uint32_t memory;
 
-	if (n->ask.box) {
+	if (n->in.box) {
 		n->why = "a sum is asked for in a tile at another index than "
 			 "that of its rows";
 		return 0;
@@ -414,13 +396,13 @@ static bool
 is_late(struct rows *s, struct ir_type *rows, struct ir_type *inside)
 {
 	const struct nest *n = s->n;
-	const struct ir_type *shape = n->ask.k->work->shape;
-	const struct ir_type *in = ir_type(n->ask.m,
-					   ir_args(n->ask.m, s->node)[0]);
+	const struct ir_type *shape = n->in.k->work->shape;
+	const struct ir_type *in = ir_type(n->in.m,
+					   ir_args(n->in.m, s->node)[0]);
 	uint32_t i;
 
 	*rows = *inside = (struct ir_type){ 0 };
-	if (n->ask.box || s->node->nargs != 1 || takes_most(s, 0) ||
+	if (n->in.box || s->node->nargs != 1 || takes_most(s, 0) ||
 	    row_count(n, &s->rows) > LATE_ELEMS) {
 		return false;
 	}
@@ -494,7 +476,7 @@ sum_parts(struct rows *s, const struct ir_type *rows,
 		return false;
 	}
 	temp.elems = row_count(n, &s->rows);
-	temp.parts = nest_parts(all, n->ask.parts);
+	temp.parts = nest_parts(all, n->in.parts);
 	*memory = put_away(s, 0, &root, temp);
 	return true;
 }
@@ -516,8 +498,8 @@ late(struct rows *s, const struct ir_type *rows,
 	loop = part_loop(n, temp->parts);
 	at = nest_make(n, (struct nest_expr){
 		.op = NEST_LOOP, .kind = NEST_INT, .i = loop });
-	at = nest_two(n, NEST_MUL, at, nest_int(n, temp->elems));
-	at = nest_two(n, NEST_ADD, at, row_offset(s, env));
+	at = nest_binary(n, NEST_MUL, at, nest_int(n, temp->elems));
+	at = nest_binary(n, NEST_ADD, at, row_offset(s, env));
 	at = nest_make(n, (struct nest_expr){
 		.op = NEST_LOAD, .kind = NEST_FLOAT, .ref = memory, .a = at });
 	return nest_reduce(n, NEST_SUM, n->wide ? nest_cast(n, at, NEST_WIDE)
@@ -535,7 +517,7 @@ learn(struct rows *s, uint32_t part, const struct nest_env *env)
 	uint32_t i;
 
 	for (i = 0; i < s->rows.ndims; i++) {
-		nest_id at = of_env(env, s->rows.dims[i]);
+		nest_id at = nest_env_at(env, s->rows.dims[i]);
 
 		loops |= nest_at(n, at)->loops;
 	}
@@ -554,21 +536,21 @@ norm(struct rows *s, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	bool centred = s->node->op == IR_LAYERNORM;
-	nest_id x = nest_arg(n, s->node, 0, env), v, mean, eps;
+	nest_id x = nest_operand(n, s->node, 0, env), v, mean, eps;
 
 	mean = centred ? mean_of(s, env) : nest_num(n, 0);
 	v = learn(s, centred, env);
 	if (!x || !v || !mean) {
 		return 0;
 	}
-	eps = nest_num(n, ir_attr_num(n->ask.m, s->node, IR_ATTR_EPS, 0));
-	v = nest_two(n, NEST_MUL, v, nest_num(n, 1 / s->size));
-	v = nest_one(n, NEST_SQRT, nest_two(n, NEST_ADD, v, eps));
-	v = nest_two(n, NEST_DIV, nest_num(n, 1), v);
-	v = nest_two(n, NEST_MUL, nest_two(n, NEST_SUB, x, mean), v);
-	v = nest_two(n, NEST_MUL, v, nest_arg(n, s->node, 1, env));
-	return centred ? nest_two(n, NEST_ADD, v,
-				  nest_arg(n, s->node, 2, env)) : v;
+	eps = nest_num(n, ir_attr_num(n->in.m, s->node, IR_ATTR_EPS, 0));
+	v = nest_binary(n, NEST_MUL, v, nest_num(n, 1 / s->size));
+	v = nest_unary(n, NEST_SQRT, nest_binary(n, NEST_ADD, v, eps));
+	v = nest_binary(n, NEST_DIV, nest_num(n, 1), v);
+	v = nest_binary(n, NEST_MUL, nest_binary(n, NEST_SUB, x, mean), v);
+	v = nest_binary(n, NEST_MUL, v, nest_operand(n, s->node, 1, env));
+	return centred ? nest_binary(n, NEST_ADD, v,
+				     nest_operand(n, s->node, 2, env)) : v;
 }
 
 nest_id
@@ -579,21 +561,22 @@ nest_rowwise(struct nest *n, const struct ir_node *node, const nest_id *at)
 	nest_id x, sum;
 
 	bind(n, node, &s);
-	nest_env(n, node->result, at, &env);
+	nest_env_init(n, node->result, at, &env);
 	switch (node->op) {
 	case IR_MEAN:
 		return mean_of(&s, &env);
 	case IR_SOFTMAX:
 		x = learn(&s, 0, &env);
-		x = nest_two(n, NEST_SUB, nest_arg(n, node, 0, &env), x);
+		x = nest_binary(n, NEST_SUB, nest_operand(n, node, 0, &env), x);
 		sum = learn(&s, 1, &env);
-		sum = nest_two(n, NEST_DIV, nest_num(n, 1), sum);
-		return nest_two(n, NEST_MUL, nest_one(n, NEST_EXP, x), sum);
+		sum = nest_binary(n, NEST_DIV, nest_num(n, 1), sum);
+		return nest_binary(n, NEST_MUL, nest_unary(n, NEST_EXP, x),
+				   sum);
 	case IR_CROSS_ENTROPY:
-		x = nest_one(n, NEST_LOG, learn(&s, 1, &env));
-		x = nest_two(n, NEST_ADD, learn(&s, 0, &env), x);
-		return nest_two(n, NEST_SUB, x,
-				comm_on(&s) ? from_temp(&s, 2, &env)
+		x = nest_unary(n, NEST_LOG, learn(&s, 1, &env));
+		x = nest_binary(n, NEST_ADD, learn(&s, 0, &env), x);
+		return nest_binary(n, NEST_SUB, x,
+				   comm_on(&s) ? from_temp(&s, 2, &env)
 					     : label(&s, &env));
 	case IR_RMSNORM:
 	case IR_LAYERNORM:

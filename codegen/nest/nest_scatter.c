@@ -50,20 +50,20 @@ bind_rows(struct nest_scatter *s, const struct ir_factor *over,
 
 	s->rows = 1;
 	for (i = 0; i < over->n; i++) {
-		s->rows *= nest_local(n, over->dims[i],
+		s->rows *= nest_local_size(n, over->dims[i],
 			t->cut[ir_type_at(t, over->dims[i])]);
 	}
 	s->row = nest_loop(n, s->rows, -1);
 	for (i = over->n; i-- > 0; ) {
 		nest_id at = index_of(n, s->row);
 
-		size = nest_local(n, over->dims[i],
-				  t->cut[ir_type_at(t, over->dims[i])]);
-		at = nest_two(n, NEST_DIV, at, nest_int(n, stride));
+		size = nest_local_size(n, over->dims[i],
+				       t->cut[ir_type_at(t, over->dims[i])]);
+		at = nest_binary(n, NEST_DIV, at, nest_int(n, stride));
 		if (i > 0) {
-			at = nest_two(n, NEST_REM, at, nest_int(n, size));
+			at = nest_binary(n, NEST_REM, at, nest_int(n, size));
 		}
-		nest_bind(env, over->dims[i], at);
+		nest_env_bind(env, over->dims[i], at);
 		stride *= size > 0 ? size : 1;
 	}
 }
@@ -72,20 +72,20 @@ static void
 bind_columns(struct nest_scatter *s, dim_id of, struct nest_env *env)
 {
 	struct nest *n = s->n;
-	const struct ir_type *t = ir_type(n->ask.m, s->node->result);
+	const struct ir_type *t = ir_type(n->in.m, s->node->result);
 	uint32_t i, k;
 
 	s->cols = 1;
 	for (i = 0; i < t->ndims; i++) {
 		struct nest_dim d = *nest_dim(n, t->dims[i], t->cut[i]);
 
-		nest_bind(env, t->dims[i], d.index);
+		nest_env_bind(env, t->dims[i], d.index);
 		if (t->dims[i] == of) {
-			s->places = nest_local(n, of, t->cut[i]);
+			s->places = nest_local_size(n, of, t->cut[i]);
 			s->place = d.loop[0];
 			continue;
 		}
-		s->cols *= nest_local(n, t->dims[i], t->cut[i]);
+		s->cols *= nest_local_size(n, t->dims[i], t->cut[i]);
 		for (k = 0; k < d.n; k++) {
 			s->col[s->ncols++] = d.loop[k];
 		}
@@ -97,7 +97,7 @@ add_root(struct nest_scatter *s, node_id sink, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	value_id v = s->node->result;
-	const struct ir_type *t = ir_type(n->ask.m, v);
+	const struct ir_type *t = ir_type(n->in.m, v);
 	struct nest_memory m = { .where = NEST_OPERAND, .dtype = t->dtype,
 		.written = true, .value = sink ? 0 : v, .sink = sink };
 	struct nest_root root = { 0 };
@@ -109,41 +109,41 @@ add_root(struct nest_scatter *s, node_id sink, const struct nest_env *env)
 		}
 		at[i] = env->at[k];
 	}
-	root.add = sink && ir_node(n->ask.m, sink)->op == IR_ACCUMULATE;
+	root.add = sink && ir_node(n->in.m, sink)->op == IR_ACCUMULATE;
 	root.memory = nest_memory(n, m);
 	root.place = nest_offset(n, t, at);
 	s->all |= !root.add;
-	VEC_PUSH(n->ask.a, &n->roots, root);
+	VEC_PUSH(n->in.a, &n->roots, root);
 }
 
 bool
 nest_scatter(struct nest *n, struct nest_scatter *s)
 {
-	const struct ir_node *node = ir_node(n->ask.m, n->ask.nodes[0]);
-	const struct ir_type *t = ir_type(n->ask.m,
-					  ir_args(n->ask.m, node)[1]);
-	const struct ir_type *out = ir_type(n->ask.m, node->result);
-	const struct kernel *k = n->ask.k;
+	const struct ir_node *node = ir_node(n->in.m, n->in.nodes[0]);
+	const struct ir_type *t = ir_type(n->in.m,
+					  ir_args(n->in.m, node)[1]);
+	const struct ir_type *out = ir_type(n->in.m, node->result);
+	const struct kernel *k = n->in.k;
 	struct nest_env env = { 0 };
 	struct ir_rule r;
 	uint32_t i;
 	dim_id of;
 
 	*s = (struct nest_scatter){ .n = n, .node = node };
-	ir_bind(n->ask.m, node, &r);
+	ir_bind(n->in.m, node, &r);
 	of = ir_rule_factor(&r, "of")->dims[0];
 	bind_columns(s, of, &env);
 	bind_rows(s, ir_rule_factor(&r, "over"), t, &env);
-	s->x = nest_arg(n, node, 0, &env);
+	s->x = nest_operand(n, node, 0, &env);
 	s->to = nest_place(n, of, out->cut[ir_type_at(out, of)],
-			   nest_arg(n, node, 1, &env));
+			   nest_operand(n, node, 1, &env));
 	for (i = 0; i < k->outputs.n; i++) {
 		if (k->outputs.at[i].value == node->result) {
 			add_root(s, 0, &env);
 		}
 	}
-	for (i = 1; i < n->ask.nnodes; i++) {
-		add_root(s, n->ask.nodes[i], &env);
+	for (i = 1; i < n->in.nnodes; i++) {
+		add_root(s, n->in.nodes[i], &env);
 	}
 	return s->x && s->to;
 }

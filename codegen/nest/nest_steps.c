@@ -27,14 +27,14 @@ ask_number(void *user, enum nest_number kind, uint32_t node)
 }
 
 void
-nest_ask_site(struct nest_ask *ask, const struct cg_site *s)
+nest_input_site(struct nest_input *in, const struct cg_site *s)
 {
-	ask->m = s->m;
-	ask->a = s->a;
-	ask->at = s->at;
-	ask->pieces = ask_pieces;
-	ask->number = ask_number;
-	ask->user = arena_dup(s->a, s, sizeof *s);
+	in->m = s->m;
+	in->a = s->a;
+	in->at = s->at;
+	in->pieces = ask_pieces;
+	in->number = ask_number;
+	in->user = arena_dup(s->a, s, sizeof *s);
 }
 
 /* ---- steps ---- */
@@ -66,7 +66,7 @@ add_colls(const struct nest *n, uint16_t stage, struct cg_kernel *out)
 			.in = t->offset, .out = t->offset };
 
 		if (t->colls && t->stage == stage) {
-			VEC_PUSH(n->ask.a, &out->steps, s);
+			VEC_PUSH(n->in.a, &out->steps, s);
 		}
 	}
 }
@@ -79,7 +79,7 @@ nest_emit(struct nest *n, struct cg_kernel *out,
 	struct nest_steps steps;
 	uint32_t i;
 
-	nest_plan(n, &steps);
+	nest_make_steps(n, &steps);
 	place_temps(n, out);
 	for (i = 0; i < steps.at.n; i++) {
 		uint16_t stage = steps.at.at[i].stage;
@@ -92,45 +92,9 @@ nest_emit(struct nest *n, struct cg_kernel *out,
 }
 
 int64_t
-nest_only_at(const struct nest *n)
+nest_value_offset(const struct nest *n)
 {
 	const struct nest_root *root = &n->roots.at[n->roots.n - 1];
 
 	return n->temps.at[n->memory.at[root->memory].i].offset;
-}
-
-/* ---- what does not change in loops ---- */
-
-void
-nest_ahead(const struct nest_ahead *w, nest_id id)
-{
-	const struct nest_expr *x = nest_at(w->n, id);
-	struct nest_affine a;
-	uint32_t i;
-
-	if (!id || w->known(w->user, id) || w->seen[id] == w->stamp ||
-	    x->op == NEST_NUM || x->op == NEST_LOOP) {
-		return;
-	}
-	w->seen[id] = w->stamp;
-	if (x->over) {		/* it is known when its pass is over */
-		return;
-	}
-	if (!(x->loops & w->loops)) {
-		/* sums that it waits for may not be known */
-		if (x->rank == 0) {
-			w->make(w->user, id);
-		}
-		return;
-	}
-	if (x->op == NEST_LOAD) {
-		nest_affine(w->n, x->a, &a);
-		for (i = 0; i < a.nrest; i++) {
-			nest_ahead(w, a.rest[i].e);
-		}
-		return;
-	}
-	nest_ahead(w, x->a);
-	nest_ahead(w, x->b);
-	nest_ahead(w, x->c);
 }

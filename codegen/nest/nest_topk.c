@@ -28,14 +28,14 @@ static nest_id
 first(const struct race *r, nest_id cond)
 {
 	return nest_reduce(r->n, NEST_LEAST,
-			   nest_pick(r->n, cond, r->i,
-				     nest_int(r->n, r->size)), r->over);
+			   nest_select(r->n, cond, r->i,
+				       nest_int(r->n, r->size)), r->over);
 }
 
 static nest_id
 both(struct nest *n, nest_id a, nest_id b)
 {
-	return a ? nest_two(n, NEST_AND, a, b) : b;
+	return a ? nest_binary(n, NEST_AND, a, b) : b;
 }
 
 /* The largest and the second; one alone has no second. */
@@ -44,18 +44,18 @@ group_score(const struct race *r, nest_id in_group, int64_t members)
 {
 	struct nest *n = r->n;
 	nest_id best = nest_reduce(n, NEST_MOST,
-		nest_pick(n, in_group, r->score, lowest(n)), r->over);
+		nest_select(n, in_group, r->score, lowest(n)), r->over);
 	nest_id at, other;
 
 	if (members < 2) {
 		return best;
 	}
 	at = first(r, both(n, in_group,
-			   nest_two(n, NEST_EQ, r->score, best)));
-	other = both(n, in_group, nest_one(n, NEST_NOT,
-			nest_two(n, NEST_EQ, r->i, at)));
-	return nest_two(n, NEST_ADD, best, nest_reduce(n, NEST_MOST,
-		nest_pick(n, other, r->score, lowest(n)), r->over));
+			   nest_binary(n, NEST_EQ, r->score, best)));
+	other = both(n, in_group, nest_unary(n, NEST_NOT,
+			nest_binary(n, NEST_EQ, r->i, at)));
+	return nest_binary(n, NEST_ADD, best, nest_reduce(n, NEST_MOST,
+		nest_select(n, other, r->score, lowest(n)), r->over));
 }
 
 /* Whether group g is among the best `top`. */
@@ -70,12 +70,12 @@ group_wins(struct nest *n, const nest_id *score, int64_t groups, int64_t g,
 		if (h == g) {
 			continue;
 		}
-		ahead = nest_two(n, h < g ? NEST_LE : NEST_LT, score[g],
-				 score[h]);
-		rank = nest_two(n, NEST_ADD, rank,
-				nest_pick(n, ahead, one, nest_int(n, 0)));
+		ahead = nest_binary(n, h < g ? NEST_LE : NEST_LT, score[g],
+				    score[h]);
+		rank = nest_binary(n, NEST_ADD, rank,
+				   nest_select(n, ahead, one, nest_int(n, 0)));
 	}
-	return nest_two(n, NEST_LT, rank, nest_int(n, top));
+	return nest_binary(n, NEST_LT, rank, nest_int(n, top));
 }
 
 /* Whether a member's group may win; 0: all may. */
@@ -89,17 +89,17 @@ may_win(const struct race *r, int64_t groups, int64_t top)
 	if (top >= groups) {
 		return 0;
 	}
-	of = nest_two(n, NEST_DIV, r->i, nest_int(n, members));
+	of = nest_binary(n, NEST_DIV, r->i, nest_int(n, members));
 	for (g = 0; g < groups; g++) {
-		score[g] = group_score(r, nest_two(n, NEST_EQ, of,
-						   nest_int(n, g)), members);
+		score[g] = group_score(r, nest_binary(n, NEST_EQ, of,
+						      nest_int(n, g)), members);
 	}
 	ok = group_wins(n, score, groups, 0, top);
 	for (g = 1; g < groups; g++) {
 		nest_id wins = group_wins(n, score, groups, g, top);
 
-		ok = nest_pick(n, nest_two(n, NEST_EQ, of, nest_int(n, g)),
-			       wins, ok);
+		ok = nest_select(n, nest_binary(n, NEST_EQ, of, nest_int(n, g)),
+				 wins, ok);
 	}
 	return ok;
 }
@@ -112,10 +112,10 @@ nest_topk(struct nest *n, const struct ir_node *node,
 	dim_id of = ir_rule_factor(rule, "of")->dims[0];
 	dim_id to = ir_rule_factor(rule, "to")->dims[0];
 	struct nest_dim d = *nest_dim(n, of, 0);
-	struct race r = { n, 0, d.index, d.mask, ir_dim_size(n->ask.m, of) };
-	int64_t wanted = ir_dim_size(n->ask.m, to), k;
-	int64_t groups = ir_attr_int(n->ask.m, node, IR_ATTR_GROUPS, 1);
-	int64_t top = ir_attr_int(n->ask.m, node, IR_ATTR_TOP_GROUPS, groups);
+	struct race r = { n, 0, d.index, d.mask, ir_dim_size(n->in.m, of) };
+	int64_t wanted = ir_dim_size(n->in.m, to), k;
+	int64_t groups = ir_attr_int(n->in.m, node, IR_ATTR_GROUPS, 1);
+	int64_t top = ir_attr_int(n->in.m, node, IR_ATTR_TOP_GROUPS, groups);
 	struct nest_env row = *env;
 	nest_id left, best, made = 0;
 	uint64_t loops;
@@ -125,8 +125,8 @@ nest_topk(struct nest *n, const struct ir_node *node,
 			 "no kernel";
 		return 0;
 	}
-	nest_bind(&row, of, d.index);
-	r.score = nest_arg(n, node, 0, &row);
+	nest_env_bind(&row, of, d.index);
+	r.score = nest_operand(n, node, 0, &row);
 	if (!r.score) {
 		return 0;
 	}
@@ -138,17 +138,17 @@ nest_topk(struct nest *n, const struct ir_node *node,
 	}
 	left = may_win(&r, groups, top);
 	for (k = 0; k < wanted; k++) {
-		nest_id x = left ? nest_pick(n, left, r.score, lowest(n))
+		nest_id x = left ? nest_select(n, left, r.score, lowest(n))
 				 : r.score;
 
 		best = nest_reduce(n, NEST_MOST, x, d.mask);
-		best = first(&r, both(n, left, nest_two(n, NEST_EQ, r.score,
-							best)));
-		made = made ? nest_pick(n, nest_two(n, NEST_EQ, which,
-						    nest_int(n, k)), best,
-					made) : best;
-		left = both(n, left, nest_one(n, NEST_NOT,
-				nest_two(n, NEST_EQ, r.i, best)));
+		best = first(&r, both(n, left, nest_binary(n, NEST_EQ, r.score,
+							   best)));
+		made = made ? nest_select(n, nest_binary(n, NEST_EQ, which,
+							 nest_int(n, k)), best,
+					  made) : best;
+		left = both(n, left, nest_unary(n, NEST_NOT,
+				nest_binary(n, NEST_EQ, r.i, best)));
 	}
 	return made;
 }

@@ -448,7 +448,7 @@ cg_images(struct ir_ctx *ctx, const struct cg_make *make,
 		out->missing = why;
 		return true;
 	}
-	if (!nv_knows(k.nv, k.arch, &ctx->perm, &why)) {
+	if (!nv_supports(k.nv, k.arch, &ctx->perm, &why)) {
 		out->missing = why;
 		return true;
 	}

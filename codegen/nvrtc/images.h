@@ -24,8 +24,8 @@ struct nv *nv_open(struct arena *a, const char **why);
 /* "NVRTC 13.0" */
 const char *nv_version(const struct nv *v);
 /* False: *why, for the user. */
-bool nv_knows(const struct nv *v, const struct cu_arch *arch,
-	      struct arena *a, const char **why);
+bool nv_supports(const struct nv *v, const struct cu_arch *arch,
+		 struct arena *a, const char **why);
 /* All options that a source is compiled with, with spaces between. */
 const char *nv_options(const struct nv *v, const struct cu_arch *arch,
 		       struct arena *a);

@@ -19,8 +19,8 @@ nv_version(const struct nv *v)
 }
 
 bool
-nv_knows(const struct nv *v, const struct cu_arch *arch, struct arena *a,
-	 const char **why)
+nv_supports(const struct nv *v, const struct cu_arch *arch, struct arena *a,
+	    const char **why)
 {
 	(void)v;
 	(void)arch;

@@ -81,7 +81,7 @@ read_known(struct reading *r, const char *name, const char *sum,
 	if (!read_file(r, path, out)) {
 		return false;
 	}
-	if (strcmp(cg_sum(&r->d->ctx.tmp, out->at, out->n), sum) != 0) {
+	if (strcmp(cg_digest(&r->d->ctx.tmp, out->at, out->n), sum) != 0) {
 		diag_error(&r->d->ctx.diags, nowhere, "%s is not as it was "
 			   "written: compile the model again, or put the "
 			   "file back", path);

@@ -124,7 +124,7 @@ put_string(struct buf *out, const char *s)
 
 /*
  * Threads of a block and the shared memory that a launch asks for, as the
- * comment above a function says (cu_end); false: there is none, as of
+ * comment above a function says (cu_func_end); false: there is none, as of
  * services, whose launches say it themselves.
  */
 static bool
@@ -231,7 +231,7 @@ put_line(struct driver *d, struct buf *list, const char *what,
 	 const char *name, const char *at, size_t n)
 {
 	buf_printf(list, "%s %s %s\n", what, name,
-		   cg_sum(&d->ctx.tmp, at, n));
+		   cg_digest(&d->ctx.tmp, at, n));
 }
 
 static void

@@ -2,37 +2,17 @@
  * A kernel group of attention for a GPU: how nests, copies and sets of
  * codegen/attention/attention.c are written here.
  */
-#include "codegen/cuda/attention/cuda_attention.h"
+#include "codegen/cuda/attention/cuda_attention_back.h"
+#include "codegen/cuda/attention/cuda_attention_forward.h"
 
 #include <string.h>
-
-void
-ca_nest(const struct attn_group *g, const struct attn_nest *from,
-	struct cu_nest *n)
-{
-	uint32_t i;
-
-	*n = (struct cu_nest){ .k = from->x, .space = from->space };
-	for (i = 0; i < from->nodes.n; i++) {
-		VEC_PUSH(g->a, &n->nodes, from->nodes.at[i]);
-	}
-	for (i = 0; i < from->leaves.n; i++) {
-		const struct attn_leaf *had = &from->leaves.at[i];
-		struct cu_leaf leaf = { .value = had->value };
-
-		leaf.at = arena_printf(g->a, "((f32 *)(a.shared + %lld))",
-				       (long long)had->shared);
-		memcpy(leaf.stride, had->stride, sizeof leaf.stride);
-		VEC_PUSH(g->a, &n->leaves, leaf);
-	}
-}
 
 static bool
 nest(struct attn_group *g, const struct attn_nest *from)
 {
 	struct cu_nest n;
 
-	ca_nest(g, from, &n);
+	ca_nest_of(g, from, &n);
 	return cu_nest_steps(g->k, &n);
 }
 
@@ -42,7 +22,7 @@ nest_value(struct attn_group *g, const struct attn_nest *from, value_id v,
 {
 	struct cu_nest n;
 
-	ca_nest(g, from, &n);
+	ca_nest_of(g, from, &n);
 	return cu_nest_value(g->k, &n, v, at);
 }
 
@@ -51,6 +31,104 @@ is_back(const struct attn *t)
 {
 	return t->made[ATTN_DQ].value || t->made[ATTN_DK].value ||
 	       t->made[ATTN_DV].value;
+}
+
+static bool
+forward_is_whole(const struct attn *t)
+{
+	return t->dv <= CA_MOST_OUT;
+}
+
+static bool
+forward_steps(struct attn *t)
+{
+	struct ca_forward s = ca_forward_of(t);
+	const struct ca_form *form = NULL;
+	struct cu_ways w;
+	int64_t cols;
+	bool ok;
+
+	if (t->queries * t->heads * t->batches == 0) {
+		ca_empty_step(t);
+		return true;
+	}
+	ca_ways_begin(t, s.out ? "forward" : "logs", &w);
+	cols = ca_forward90_cols(t, &w);
+	if (!cols || w.all) {
+		form = ca_forward_choose(&s, &w);
+	}
+	if (!cols && !form) {
+		t->k->why = "attention whose blocks do not fit the shared "
+			    "memory";
+		return false;
+	}
+	ok = form ? ca_forward_emit(&s, form) : ca_forward90(t, cols);
+	if (ok) {
+		cu_ways_close(t->k, &w);
+	}
+	return ok;
+}
+
+/* Results wider than a block makes are made by steps of their own. */
+static bool
+back_is_whole(const struct attn *t)
+{
+	return t->d <= CA_MOST_OUT && t->dv <= CA_MOST_OUT;
+}
+
+/* One step: the gradient of queries, or of keys, or values, or both. */
+static bool
+back_step(struct attn *t, bool keys, bool slope, bool weight)
+{
+	struct ca_back s = { .t = t, .keys = keys, .slope = slope,
+			     .weight = weight, .thread = "TID",
+			     .meet = "sync_block();" };
+	const struct ca_back asked = s;
+	const struct ca_form *form = NULL;
+	struct cu_ways w;
+	bool wide, ok;
+
+	if ((keys ? t->keys * t->kv : t->queries * t->heads) * t->batches
+	    == 0) {
+		ca_empty_step(t);
+		return true;
+	}
+	ca_ways_begin(t, !keys ? "queries" : !slope ? "values" : weight
+		      ? "keys+values" : "keys", &w);
+	wide = ca_back90_way(&asked, &w);
+	s.out_slope = slope ? ca_out_cols(t->d) : 0;
+	s.out_weight = weight ? ca_out_cols(t->dv) : 0;
+	s.out_blocks = ca_out_blocks(slope ? t->d : t->dv);
+	if (!wide || w.all) {
+		form = ca_back_choose(&s, &w);
+	}
+	if (!wide && !form) {
+		t->k->why = "attention whose blocks do not fit the shared "
+			    "memory";
+		return false;
+	}
+	ok = form ? ca_back_emit(&s, form) : ca_back90(&asked);
+	if (ok) {
+		cu_ways_close(t->k, &w);
+	}
+	return ok;
+}
+
+static bool
+back_steps(struct attn *t)
+{
+	bool dq = t->made[ATTN_DQ].value != 0, dk = t->made[ATTN_DK].value != 0;
+	bool dv = t->made[ATTN_DV].value != 0;
+
+	if (dk && dv && back_is_whole(t)) {
+		dk = dv = false;
+		if (!back_step(t, true, true, true)) {
+			return false;
+		}
+	}
+	return (!dk || back_step(t, true, true, false)) &&
+	       (!dv || back_step(t, true, false, true)) &&
+	       (!dq || back_step(t, false, true, false));
 }
 
 /* Products of 16 bits, if all that is multiplied is so. */
@@ -71,13 +149,13 @@ open_set(struct attn *t)
 	if (t->tile != IR_BF16 && t->tile != IR_F16) {
 		t->tile = IR_F32;
 	}
-	t->whole = is_back(t) ? ca_back_is_whole(t) : ca_forward_is_whole(t);
+	t->whole = is_back(t) ? back_is_whole(t) : forward_is_whole(t);
 }
 
 static bool
 emit_set(struct attn *t)
 {
-	return is_back(t) ? ca_back(t) : ca_forward(t);
+	return is_back(t) ? back_steps(t) : forward_steps(t);
 }
 
 static const struct attn_back back = {
@@ -86,8 +164,8 @@ static const struct attn_back back = {
 	.emit = emit_set,
 	.nest = nest,
 	.nest_value = nest_value,
-	.follow = ca_follow,
-	.copy = ca_copy
+	.follow = ca_epilogue_step,
+	.copy = ca_copy_step
 };
 
 bool

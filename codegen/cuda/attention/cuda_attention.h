@@ -28,35 +28,31 @@
 #define CA_MOST_OUT 128		/* columns of results that a block makes */
 
 static inline int64_t
-ca_parts(int64_t n, int64_t of)
+ca_ceil_div(int64_t n, int64_t of)
 {
 	return n > 0 ? (n + of - 1) / of : 1;
 }
 
-/* ---- cuda_attention.c --------------------------------------------------- */
-
-/* The nest of such nodes; results that they follow are its leaves. */
-void ca_nest(const struct attn_group *g, const struct attn_nest *from,
-	     struct cu_nest *n);
 
 /* ---- cuda_attention_view.c ---------------------------------------------- */
 
-/* C text: a pointer to its first element, of its type. */
-const char *ca_at(struct cu_func *f, const struct attn_view *v);
 /* Declares `type *name`: of a sequence `bat` and a head (C text). */
-void ca_pointer(struct cu_func *f, const struct attn *t,
+void ca_declare_pointer(struct cu_func *f, const struct attn *t,
 		 const struct attn_view *v, const char *name,
 		 const char *head);
 /* A step that copies from one view to another, with other types. */
-void ca_copy(struct attn *t, const struct attn_view *from,
-	     const struct attn_view *to, int64_t heads, int64_t count,
-	     int64_t cols);
+void ca_copy_step(struct attn *t, const struct attn_view *from,
+		  const struct attn_view *to, int64_t heads, int64_t count,
+		  int64_t cols);
 
 /* ---- cuda_attention_after.c --------------------------------------------- */
 
+/* The nest of such nodes; results that they follow are its leaves. */
+void ca_nest_of(const struct attn_group *g, const struct attn_nest *from,
+		struct cu_nest *n);
 /* The step of nodes behind results that lie in shared room. */
-bool ca_follow(struct attn *t, const struct attn_made *made,
-	       const struct attn_nest *from);
+bool ca_epilogue_step(struct attn *t, const struct attn_made *made,
+		      const struct attn_nest *from);
 /* A block's rows of result r, f32 in shared memory at byte `at` of it and
  * `pitch` elements apart, go to where they belong: columns `from` (C text)
  * on, `cols` of them at most, of rows `row` .. `row` + `live` - 1. */
@@ -69,27 +65,28 @@ struct ca_put {
 	int64_t threads;
 	const char *thread;		/* C text: one's number */
 };
-bool ca_put(struct cu_func *f, struct attn *t, const struct ca_put *p);
+bool ca_put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p);
 
 /* ---- cuda_attention_where.c --------------------------------------------- */
 
 /* Puts functions that the text calls ahead of it. */
 void ca_helpers(struct cu_kernel *k);
 /* C text: the keys that a query's place sees, from .. to before. */
-const char *ca_from(struct cu_func *f, const struct attn *t,
+const char *ca_keys_from(struct cu_func *f, const struct attn *t,
 		     const char *query);
-const char *ca_to(struct cu_func *f, const struct attn *t,
+const char *ca_keys_to(struct cu_func *f, const struct attn *t,
 		   const char *query);
 /* C text: the queries that see any of the keys' places. */
-const char *ca_seen_from(struct cu_func *f, const struct attn *t,
+const char *ca_queries_from(struct cu_func *f, const struct attn *t,
 			  const char *first_key);
-const char *ca_seen_to(struct cu_func *f, const struct attn *t,
+const char *ca_queries_to(struct cu_func *f, const struct attn *t,
 			const char *last_key);
 /* C text: the kv head's place that a head's place looks at; the first head's
  * place that looks at one, and the one behind the last. */
-const char *ca_kv(struct cu_func *f, const struct attn *t, const char *head);
-const char *ca_heads(struct cu_func *f, const struct attn *t, const char *kv,
-		      bool behind);
+const char *ca_kv_head(struct cu_func *f, const struct attn *t,
+		       const char *head);
+const char *ca_first_head(struct cu_func *f, const struct attn *t,
+			  const char *kv, bool behind);
 /* Whether any query does not see all keys. */
 static inline bool
 ca_is_masked(const struct attn *t)
@@ -110,8 +107,8 @@ struct ca_sees {
 	/* C text, if columns are queries: what each sees, by `at` */
 	const char *from, *to;
 };
-void ca_mask(struct cu_func *f, const struct attn *t,
-	     const struct ca_form *form, const struct ca_sees *x);
+void ca_mask_scores(struct cu_func *f, const struct attn *t,
+		    const struct ca_form *form, const struct ca_sees *x);
 
 /* ---- cuda_attention_ways.c: ways to cut it up --------------------------- */
 
@@ -120,8 +117,8 @@ struct ca_form;
 void ca_ways_begin(const struct attn *t, const char *made, struct cu_ways *w);
 /* The next legal one, with so many multiplications for each pair of a query
  * and a key; true: it is the choice so far. */
-bool ca_ways_take(const struct attn *t, struct cu_ways *w,
-		  const struct ca_form *form, int64_t rows, int64_t products);
+bool ca_ways_add(const struct attn *t, struct cu_ways *w,
+		 const struct ca_form *form, int64_t rows, int64_t products);
 
 /* ---- cuda_attention_tile.c: matrices in shared memory ------------------- */
 
@@ -152,8 +149,8 @@ ca_is_idle(const struct attn *t, const struct ca_form *form)
 	return form->chunk >= t->d && form->chunk >= t->dv;
 }
 /* Takes room at *smem, where t's kind of numbers is in tiles. */
-struct ca_tile ca_tile(const struct attn *t, int64_t *smem, int64_t rows,
-		       int64_t cols);
+struct ca_tile ca_place_tile(const struct attn *t, int64_t *smem, int64_t rows,
+			     int64_t cols);
 /* Bytes in which exact weights pass from product to product; else 0. */
 int64_t ca_pass_bytes(const struct attn *t, const struct ca_form *form);
 
@@ -169,11 +166,12 @@ struct ca_load {
 	int64_t threads;
 };
 /* All threads; whoever calls commits, and waits. */
-void ca_load(struct cu_func *f, const struct attn *t, const struct ca_load *l);
+void ca_load_tile(struct cu_func *f, const struct attn *t,
+		  const struct ca_load *l);
 
 /*
  * `sum` is an array [mt][n / 8][4].  ca_product: sum += a b^T, where a has
- * the block's rows and b has n rows, both of k numbers.  ca_product_on: sum
+ * the block's rows and b has n rows, both of k numbers.  ca_multiply_on: sum
  * += w b, where w is such an array of k columns (and may be scaled in place
  * before), and b has k rows of n numbers.
  */
@@ -185,17 +183,17 @@ struct ca_product {
 	int64_t n, k;		/* whole 16s */
 	int64_t pass;		/* where exact weights pass */
 };
-void ca_product(struct cu_func *f, const struct attn *t,
-		const struct ca_form *form, const struct ca_product *p);
-void ca_product_on(struct cu_func *f, const struct attn *t,
-		   const struct ca_form *form, const struct ca_product *p);
+void ca_multiply(struct cu_func *f, const struct attn *t,
+		 const struct ca_form *form, const struct ca_product *p);
+void ca_multiply_on(struct cu_func *f, const struct attn *t,
+		    const struct ca_form *form, const struct ca_product *p);
 /* What the text of products and of stages asks for: declare it first. */
-void ca_lanes(struct cu_func *f, const struct ca_form *form);
+void ca_declare_lanes(struct cu_func *f, const struct ca_form *form);
 /* for i < mt, unrolled; and the like. */
-void ca_each(struct cu_func *f, const char *var, int64_t n);
+void ca_unrolled_for(struct cu_func *f, const char *var, int64_t n);
 /* An array [mt][n / 8][4] of zeros. */
-void ca_zeros(struct cu_func *f, const struct ca_form *form,
-	      const char *name, int64_t n);
+void ca_declare_zeros(struct cu_func *f, const struct ca_form *form,
+		      const char *name, int64_t n);
 /* Sums times `by`, a number or an array [mt][2], as rows of f32. */
 static inline int64_t
 ca_stage_pitch(int64_t n)
@@ -203,35 +201,26 @@ ca_stage_pitch(int64_t n)
 	return n + 4;
 }
 
-void ca_stage(struct cu_func *f, const struct ca_form *form,
-	      const char *sum, const char *by, bool by_row, int64_t n,
-	      int64_t at);
+void ca_stage_sums(struct cu_func *f, const struct ca_form *form,
+		   const char *sum, const char *by, bool by_row, int64_t n,
+		   int64_t at);
 /* C text of a number, f32. */
 const char *ca_f32(struct cu_func *f, double x);
 /* "p = 2^(s by - less)"; quickly, of numbers of 16 bits. */
 const char *ca_exp2(const struct attn *t);
 /* A step of what has no rows: ranks have the same steps. */
-void ca_nothing(struct attn *t);
+void ca_empty_step(struct attn *t);
 /* Results of `cols` columns in blocks of at most CA_MOST_OUT. */
 static inline int64_t
 ca_out_blocks(int64_t cols)
 {
-	return ca_parts(cols, CA_MOST_OUT);
+	return ca_ceil_div(cols, CA_MOST_OUT);
 }
 
 static inline int64_t
-ca_out(int64_t cols)
+ca_out_cols(int64_t cols)
 {
-	return attn_whole(ca_parts(cols, ca_out_blocks(cols)), 16);
+	return attn_round_up(ca_ceil_div(cols, ca_out_blocks(cols)), 16);
 }
-
-/* ---- cuda_attention_forward.c, cuda_attention_back.c: steps ------------- */
-
-/* OUT and LSE; whole: a block makes all columns. */
-bool ca_forward(struct attn *t);
-bool ca_forward_is_whole(const struct attn *t);
-/* DQ; and DK, DV, or both. */
-bool ca_back(struct attn *t);
-bool ca_back_is_whole(const struct attn *t);
 
 #endif

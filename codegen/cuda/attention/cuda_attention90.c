@@ -27,7 +27,7 @@ put_dim(struct cg_map *m, int64_t size, int64_t stride, int64_t box)
 /* Dims are columns, places, heads, sequences: what is there once is left
  * out. */
 bool
-ca_side(const struct attn *t, uint32_t in, int64_t rows, struct ca_side *x)
+ca_side_of(const struct attn *t, uint32_t in, int64_t rows, struct ca_side *x)
 {
 	int64_t cols = in == ATTN_V || in == ATTN_G ? t->dv : t->d;
 	const struct attn_view *v = &t->in[in];
@@ -36,7 +36,7 @@ ca_side(const struct attn *t, uint32_t in, int64_t rows, struct ca_side *x)
 
 	*x = (struct ca_side){ .number = in, .keys = keys, .rows = rows,
 			       .cols = cols };
-	x->chunks = ca_parts(cols, CA90_BOX_COLS);
+	x->chunks = ca_ceil_div(cols, CA90_BOX_COLS);
 	x->bytes = x->chunks * rows * CA90_BOX_ROW;
 	if (v->place != ATTN_OPERAND || v->dtype != t->tile || cols % 8 ||
 	    !cu_view_aligned(t->k, &v->memory)) {
@@ -114,7 +114,7 @@ ca_wg_pairs(struct cu_func *f, const struct attn *t, const char *sum,
 	    const struct ca_side *x, const char *x_at,
 	    const struct ca_side *y, const char *y_at)
 {
-	int64_t steps = ca_parts(x->cols, 16), i;
+	int64_t steps = ca_ceil_div(x->cols, 16), i;
 
 	for (i = 0; i < steps; i++) {
 		cu_line(f, "wg_%s_64x%lld(&%s[0][0][0], %s + %lld, %s + "
@@ -160,7 +160,7 @@ ca_wg_pack(struct cu_func *f, const struct attn *t, const char *w,
 {
 	int i;
 
-	ca_each(f, "k", cols / 16);
+	ca_unrolled_for(f, "k", cols / 16);
 	for (i = 0; i < 4; i++) {
 		cu_line(f, "%s[k][%d] = pack_%s(%s[0][2 * k + %d][%d], "
 			"%s[0][2 * k + %d][%d]);", w, i, type_of(t), s, i / 2,

@@ -25,8 +25,8 @@ struct ca_side {
 };
 
 /* False: the copying unit cannot read input `in`. */
-bool ca_side(const struct attn *t, uint32_t in, int64_t rows,
-	     struct ca_side *x);
+bool ca_side_of(const struct attn *t, uint32_t in, int64_t rows,
+		struct ca_side *x);
 /* Orders the boxes of a tile whose first row is at place `pos`, of `head` or
  * `kv` and `bat`, to byte `to`; barrier `bar` counts them (C text). */
 void ca_side_load(struct cu_func *f, const struct attn *t,

@@ -53,7 +53,7 @@ lay_out(struct back90 *p)
 	s->threads = CA90_CONSUMERS;
 	s->thread = "(TID - 128)";
 	s->meet = "sync_named(1, 256);";
-	s->blocks = ca_parts(s->keys ? s->t->keys : s->t->queries, s->rows);
+	s->blocks = ca_ceil_div(s->keys ? s->t->keys : s->t->queries, s->rows);
 	s->out_slope = ca_wide(s->t->d);
 	s->out_weight = s->weight ? ca_wide(s->t->dv) : 0;
 	s->out_blocks = 1;
@@ -75,10 +75,10 @@ suits(struct back90 *p)
 	if (!t->k->c->arch->wgmma || t->tile == IR_F32 || !t->whole ||
 	    !s->slope || s->weight != s->keys || t->queries <= CA90_FEW ||
 	    t->keys <= CA90_FEW ||
-	    !ca_side(t, ATTN_Q, q ? COLS : CA90_ROWS, of[ATTN_Q]) ||
-	    !ca_side(t, ATTN_K, k ? COLS : CA90_ROWS, of[ATTN_K]) ||
-	    !ca_side(t, ATTN_V, k ? COLS : CA90_ROWS, of[ATTN_V]) ||
-	    !ca_side(t, ATTN_G, q ? COLS : CA90_ROWS, of[ATTN_G])) {
+	    !ca_side_of(t, ATTN_Q, q ? COLS : CA90_ROWS, of[ATTN_Q]) ||
+	    !ca_side_of(t, ATTN_K, k ? COLS : CA90_ROWS, of[ATTN_K]) ||
+	    !ca_side_of(t, ATTN_V, k ? COLS : CA90_ROWS, of[ATTN_V]) ||
+	    !ca_side_of(t, ATTN_G, q ? COLS : CA90_ROWS, of[ATTN_G])) {
 		return false;
 	}
 	lay_out(p);
@@ -132,8 +132,8 @@ bring_numbers(struct back90 *p)
 	struct attn *t = p->s.t;
 
 	cu_line(f, "const int into = stage * %d;", NUMBERS);
-	ca_pointer(f, t, &t->in[ATTN_L], "l", "head");
-	ca_pointer(f, t, &t->in[ATTN_DELTA], "dt", "head");
+	ca_declare_pointer(f, t, &t->in[ATTN_L], "l", "head");
+	ca_declare_pointer(f, t, &t->in[ATTN_DELTA], "dt", "head");
 	ca_back_numbers(&p->s);
 	cu_line(f, "cp_async_commit();");
 	cu_line(f, "cp_async_wait(0);");
@@ -160,8 +160,8 @@ put_producer(struct back90 *p)
 	cu_line(f, "}");
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int it = 0; it < count; it++) {");
-	cu_say(f, "The first round waits for nobody: the phase before the "
-	       "first one is over.");
+	cu_comment(f, "The first round waits for nobody: the phase before the "
+		   "first one is over.");
 	cu_line(f, "const int stage = it %% %d, parity = ~(it / %d) & 1;",
 		STAGES, STAGES);
 	ca_back_tile(&p->s, "it", true);
@@ -253,8 +253,8 @@ put_turn(struct back90 *p)
 	}
 	if (s->keys) {
 		/* else products alone have read it, which ca_wg_wait saw end */
-		cu_say(f, "all lanes have read what the stage's columns "
-		       "have");
+		cu_comment(f, "all lanes have read what the stage's columns "
+			   "have");
 		cu_line(f, "sync_warp();");
 	}
 	cu_line(f, "if (LANE == 0) {");
@@ -271,12 +271,13 @@ put_consumers(struct back90 *p)
 
 	/* 64512 registers of 65536 */
 	cu_line(f, "regs_more(232);");
-	cu_say(f, "rows g and g + 8 of the warp's 16 are this thread's");
+	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
 	cu_line(f, "const int wrow = (WARP - 4) * 16;");
 	if (!s->keys) {
-		ca_pointer(f, s->t, &s->t->in[ATTN_L], "l", "head");
-		ca_pointer(f, s->t, &s->t->in[ATTN_DELTA], "dt", "head");
+		ca_declare_pointer(f, s->t, &s->t->in[ATTN_L], "l", "head");
+		ca_declare_pointer(f, s->t, &s->t->in[ATTN_DELTA], "dt",
+				   "head");
 		ca_back_rows(s);
 	}
 	ca_back_begin(s);
@@ -302,8 +303,8 @@ ca_back90_way(const struct ca_back *asked, struct cu_ways *w)
 {
 	struct back90 p = { .s = *asked };
 
-	return suits(&p) && ca_ways_take(p.s.t, w, &p.s.form, p.s.rows,
-					 ca_back_products(&p.s));
+	return suits(&p) && ca_ways_add(p.s.t, w, &p.s.form, p.s.rows,
+					ca_back_products(&p.s));
 }
 
 bool
@@ -316,8 +317,8 @@ ca_back90(const struct ca_back *asked)
 	if (!suits(&p)) {
 		die("wgmma was among the ways");
 	}
-	cu_begin(p.s.t->k, p.s.keys ? "attention_keys" : "attention_queries",
-		 f);
+	cu_func_begin(p.s.t->k,
+		      p.s.keys ? "attention_keys" : "attention_queries", f);
 	ca_back_open(&p.s);
 	f->grid->threads = CA90_PRODUCER + CA90_CONSUMERS;
 	put_maps(&p);
@@ -330,7 +331,7 @@ ca_back90(const struct ca_back *asked)
 	done = put_consumers(&p);
 	cu_line(f, "}");
 	if (done) {
-		cu_end(f);
+		cu_func_end(f);
 	}
 	return done;
 }

@@ -36,9 +36,9 @@ lay_out(struct forward90 *p, int64_t cols)
 				    .teams = 1,
 				    .reached = cols == 128 ? 1.2 : 1 };
 	s->form.out = s->out ? ca_wide(t->dv) : 0;
-	if (!ca_side(t, ATTN_Q, CA90_ROWS, &p->side[ATTN_Q]) ||
-	    !ca_side(t, ATTN_K, cols, &p->side[ATTN_K]) ||
-	    (s->out && !ca_side(t, ATTN_V, cols, &p->side[ATTN_V]))) {
+	if (!ca_side_of(t, ATTN_Q, CA90_ROWS, &p->side[ATTN_Q]) ||
+	    !ca_side_of(t, ATTN_K, cols, &p->side[ATTN_K]) ||
+	    (s->out && !ca_side_of(t, ATTN_V, cols, &p->side[ATTN_V]))) {
 		return false;
 	}
 	p->side[ATTN_K].at = p->side[ATTN_Q].bytes;
@@ -49,7 +49,7 @@ lay_out(struct forward90 *p, int64_t cols)
 	}
 	s->lse = 4 * CA90_ROWS * ca_stage_pitch(s->form.out);
 	stage = s->lse + 4 * CA90_ROWS;
-	p->bars = attn_whole(at > stage ? at : stage, 8);
+	p->bars = attn_round_up(at > stage ? at : stage, 8);
 	s->smem = p->bars + BARRIERS;
 	return s->smem <= t->k->c->arch->smem_bytes;
 }
@@ -66,7 +66,7 @@ suits(struct forward90 *p)
 	s->thread = "(TID - 128)";
 	s->meet = "sync_named(1, 256);";
 	s->late = s->out;
-	s->blocks = ca_parts(t->queries, CA90_ROWS);
+	s->blocks = ca_ceil_div(t->queries, CA90_ROWS);
 	return t->k->c->arch->wgmma && t->tile != IR_F32 &&
 	       t->queries > CA90_FEW && t->keys > CA90_FEW &&
 	       (!s->out || t->dv <= CA_MOST_OUT);
@@ -82,8 +82,8 @@ ca_forward90_cols(struct attn *t, struct cu_ways *w)
 
 	for (i = 0; suits(&p) && i < 2; i++) {
 		if (lay_out(&p, cols[i]) &&
-		    ca_ways_take(t, w, &p.s.form, p.s.rows,
-				 ca_forward_products(&p.s))) {
+		    ca_ways_add(t, w, &p.s.form, p.s.rows,
+				ca_forward_products(&p.s))) {
 			best = cols[i];
 		}
 	}
@@ -146,8 +146,8 @@ put_producer(struct forward90 *p)
 	ca_side_load(f, p->s.t, &p->side[ATTN_Q], "sm", "bars", "row0");
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int t = 0; t < tiles; t++) {");
-	cu_say(f, "The first round waits for nobody: the phase before the "
-	       "first one is over.");
+	cu_comment(f, "The first round waits for nobody: the phase before the "
+		   "first one is over.");
 	cu_line(f, "const int stage = t %% %d, parity = ~(t / %d) & 1;",
 		STAGES, STAGES);
 	cu_line(f, "const int key0 = begin + t * %lld;",
@@ -265,8 +265,8 @@ next_tile(struct forward90 *p)
 	cu_line(f, "wg_made(sum[0][0] + sum[0][1]);");
 	ca_wg_wait(f, 0, "o", p->s.form.out);
 	release(p, ATTN_V, "t - 1");
-	ca_each(f, "j", p->s.form.out / 8);
-	ca_each(f, "e", 4);
+	ca_unrolled_for(f, "j", p->s.form.out / 8);
+	ca_unrolled_for(f, "e", 4);
 	cu_line(f, "o[0][j][e] *= fades[0][e / 2];");
 	cu_line(f, "}");
 	cu_line(f, "}");
@@ -312,14 +312,14 @@ put_consumers(struct forward90 *p)
 
 	/* 64512 registers of 65536 */
 	cu_line(f, "regs_more(232);");
-	cu_say(f, "rows g and g + 8 of the warp's 16 are this thread's");
+	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
 	cu_line(f, "const int wrow = (WARP - 4) * 16;");
 	ca_forward_begin(&p->s);
 	cu_line(f, "if (tiles > 0) {");
 	each_tile(p);
 	cu_line(f, "}");
-	cu_say(f, "Both are done with what lies where results go now.");
+	cu_comment(f, "Both are done with what lies where results go now.");
 	cu_line(f, "%s", p->s.meet);
 	return ca_forward_put(&p->s);
 }
@@ -337,7 +337,7 @@ ca_forward90(struct attn *t, int64_t cols)
 	if (!suits(&p) || !lay_out(&p, cols)) {
 		die("%lld columns were among the ways", (long long)cols);
 	}
-	cu_begin(t->k, "attention", f);
+	cu_func_begin(t->k, "attention", f);
 	for (i = ATTN_Q; i <= (p.s.out ? ATTN_V : ATTN_K); i++) {
 		VEC_PUSH(t->k->c->a, &f->grid->maps, p.side[i].map);
 	}
@@ -354,7 +354,7 @@ ca_forward90(struct attn *t, int64_t cols)
 	done = put_consumers(&p);
 	cu_line(f, "}");
 	if (done) {
-		cu_end(f);
+		cu_func_end(f);
 	}
 	return done;
 }

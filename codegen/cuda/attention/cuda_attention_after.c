@@ -6,12 +6,33 @@
 
 /* ---- a block's rows ---- */
 
+void
+ca_nest_of(const struct attn_group *g, const struct attn_nest *from,
+	   struct cu_nest *n)
+{
+	uint32_t i;
+
+	*n = (struct cu_nest){ .k = from->x, .space = from->space };
+	for (i = 0; i < from->nodes.n; i++) {
+		VEC_PUSH(g->a, &n->nodes, from->nodes.at[i]);
+	}
+	for (i = 0; i < from->leaves.n; i++) {
+		const struct attn_leaf *had = &from->leaves.at[i];
+		struct cu_leaf leaf = { .value = had->value };
+
+		leaf.at = arena_printf(g->a, "((f32 *)(a.shared + %lld))",
+				       (long long)had->shared);
+		memcpy(leaf.stride, had->stride, sizeof leaf.stride);
+		VEC_PUSH(g->a, &n->leaves, leaf);
+	}
+}
+
 /* Whether rows can be written 16 bytes at once. */
 static bool
 is_wide(const struct attn *t, const struct attn_view *v, int64_t cols,
 	int64_t chunk)
 {
-	int64_t n = 16 / cu_bytes(v->dtype);
+	int64_t n = 16 / cu_elem_bytes(v->dtype);
 	uint32_t i;
 
 	if ((v->dtype != IR_BF16 && v->dtype != IR_F16 &&
@@ -49,11 +70,11 @@ put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p,
 	 const struct attn_view *v, int64_t cols)
 {
 	bool wide = is_wide(t, v, cols, p->cols);
-	int64_t n = wide ? 16 / cu_bytes(v->dtype) : 1;
+	int64_t n = wide ? 16 / cu_elem_bytes(v->dtype) : 1;
 	int64_t parts = p->cols / n;
 
 	cu_line(f, "{");
-	ca_pointer(f, t, v, "base", p->head);
+	ca_declare_pointer(f, t, v, "base", p->head);
 	cu_line(f, "for (int i = %s; i < %lld; i += %lld) {", p->thread,
 		(long long)(p->rows * parts), (long long)p->threads);
 	cu_line(f, "int row = i / %lld, col = i %% %lld * %lld;",
@@ -63,7 +84,7 @@ put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p,
 	cu_line(f, "const f32 *x = (const f32 *)(SMEM + %lld) + row * %lld "
 		"+ col;", (long long)p->at, (long long)p->pitch);
 	cu_line(f, "%s *to = base + (i64)(%s + row) * %lld + (%s + col) * "
-		"%lld;", cu_type(v->dtype), p->row, (long long)v->pos,
+		"%lld;", cu_elem_type(v->dtype), p->row, (long long)v->pos,
 		p->from, (long long)v->col);
 	if (wide) {
 		put_wide(f, v->dtype);
@@ -88,8 +109,8 @@ index_of(struct cu_func *f, const struct attn *t, const struct attn_made *made,
 		from[made->batch_at[k]] =
 			arena_printf(f->k->c->a, "(bat / %lld %% %lld)",
 				     (long long)apart,
-				     (long long)attn_some(t->batch_size[k]));
-		apart *= attn_some(t->batch_size[k]);
+				     (long long)attn_divisor(t->batch_size[k]));
+		apart *= attn_divisor(t->batch_size[k]);
 	}
 	from[made->pos_at] = row;
 	from[made->head_at] = head;
@@ -103,7 +124,7 @@ put_box(struct cu_func *f, struct attn *t, const struct ca_put *p)
 	struct cu_nest n;
 	uint32_t k;
 
-	ca_nest(t->g, &made->box, &n);
+	ca_nest_of(t->g, &made->box, &n);
 	leaf.at = arena_printf(f->k->c->a, "((f32 *)(SMEM + %lld))",
 			       (long long)p->at);
 	index_of(f, t, made, p->row, p->head, leaf.from);
@@ -122,7 +143,7 @@ put_box(struct cu_func *f, struct attn *t, const struct ca_put *p)
 }
 
 bool
-ca_put(struct cu_func *f, struct attn *t, const struct ca_put *p)
+ca_put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p)
 {
 	const struct attn_made *made = &t->made[p->r];
 	int64_t cols = attn_cols(t, p->r);
@@ -146,19 +167,19 @@ static void
 open_block(struct cu_func *f, struct attn *t, const struct attn_made *made,
 	   struct cu_nest *n)
 {
-	int64_t count = attn_local(t->g, &made->type, made->pos_at);
-	int64_t heads = attn_local(t->g, &made->type, made->head_at);
-	int64_t blocks = ca_parts(count, BOX_ROWS);
+	int64_t count = attn_local_size(t->g, &made->type, made->pos_at);
+	int64_t heads = attn_local_size(t->g, &made->type, made->head_at);
+	int64_t blocks = ca_ceil_div(count, BOX_ROWS);
 	uint32_t k;
 
-	f->grid->blocks[0] = attn_some(t->batches * heads) * blocks;
+	f->grid->blocks[0] = attn_divisor(t->batches * heads) * blocks;
 	f->grid->threads = THREADS;
 	cu_line(f, "const int head = BLOCK_X %% %lld;",
-		(long long)attn_some(heads));
+		(long long)attn_divisor(heads));
 	cu_line(f, "const int row0 = BLOCK_X / %lld %% %lld * %d;",
-		(long long)attn_some(heads), (long long)blocks, BOX_ROWS);
+		(long long)attn_divisor(heads), (long long)blocks, BOX_ROWS);
 	cu_line(f, "const int bat = BLOCK_X / %lld;",
-		(long long)(attn_some(heads) * blocks));
+		(long long)(attn_divisor(heads) * blocks));
 	cu_line(f, "const int live = ca_min(%d, %lld - row0);", BOX_ROWS,
 		(long long)count);
 	index_of(f, t, made, "row0", "head", n->from);
@@ -170,21 +191,22 @@ open_block(struct cu_func *f, struct attn *t, const struct attn_made *made,
 }
 
 bool
-ca_follow(struct attn *t, const struct attn_made *made,
-	  const struct attn_nest *from)
+ca_epilogue_step(struct attn *t, const struct attn_made *made,
+		 const struct attn_nest *from)
 {
 	struct cu_nest n;
 	struct cu_func f;
 
-	cu_begin(t->k, "attention_after", &f);
-	ca_nest(t->g, from, &n);
+	cu_func_begin(t->k, "attention_after", &f);
+	ca_nest_of(t->g, from, &n);
 	open_block(&f, t, made, &n);
-	if (t->batches * attn_local(t->g, &made->type, made->head_at) == 0) {
+	if (t->batches * attn_local_size(t->g, &made->type, made->head_at) ==
+	    0) {
 		cu_line(&f, "return;");
 	}
 	if (!cu_nest_box(&f, &n, THREADS, "TID")) {
 		return false;
 	}
-	cu_end(&f);
+	cu_func_end(&f);
 	return true;
 }

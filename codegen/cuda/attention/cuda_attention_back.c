@@ -10,13 +10,6 @@
 
 /* ---- how it is cut up ---- */
 
-/* Results wider than a block makes are made by steps of their own. */
-bool
-ca_back_is_whole(const struct attn *t)
-{
-	return t->d <= CA_MOST_OUT && t->dv <= CA_MOST_OUT;
-}
-
 static const struct ca_form forms[] = {
 	{ .warps = 4, .mt = 2, .cols = 64, .stages = 2, .reached = 0.44 },
 	{ .warps = 4, .mt = 2, .cols = 32, .stages = 2, .reached = 0.42 },
@@ -48,7 +41,7 @@ static void
 lay_out_stage(struct ca_back *s, const struct ca_form *form)
 {
 	struct attn *t = s->t;
-	int64_t d = t->d, dv = t->dv, begin = attn_whole(s->smem, 16), i;
+	int64_t d = t->d, dv = t->dv, begin = attn_round_up(s->smem, 16), i;
 
 	if (form->chunk) {
 		d = dv = form->chunk;
@@ -58,14 +51,14 @@ lay_out_stage(struct ca_back *s, const struct ca_form *form)
 					  : 0);
 	}
 	s->smem = begin;
-	s->y0 = ca_tile(t, &s->smem, form->cols, d);
-	s->y1 = ca_tile(t, &s->smem, form->cols, dv);
+	s->y0 = ca_place_tile(t, &s->smem, form->cols, d);
+	s->y1 = ca_place_tile(t, &s->smem, form->cols, dv);
 	s->lse = s->smem;
 	s->delta = s->lse + 4 * form->cols;
 	s->from = s->delta + 4 * form->cols;
 	s->to = s->from + 4 * form->cols;
 	i = s->to + 4 * form->cols;
-	s->stage = attn_whole(i - begin, 16);
+	s->stage = attn_round_up(i - begin, 16);
 	s->smem = begin + form->stages * s->stage;
 }
 
@@ -80,15 +73,15 @@ lay_out(struct ca_back *s, const struct ca_form *form, int64_t most)
 	s->form = *form;
 	s->rows = form->warps * form->mt * 16;
 	s->threads = form->warps * 32;
-	s->blocks = ca_parts(s->keys ? t->keys : t->queries, s->rows);
+	s->blocks = ca_ceil_div(s->keys ? t->keys : t->queries, s->rows);
 	s->smem = 0;
-	s->x0 = ca_tile(t, &s->smem, s->rows, d);
+	s->x0 = ca_place_tile(t, &s->smem, s->rows, d);
 	if (s->slope) {
-		s->x1 = ca_tile(t, &s->smem, s->rows, dv);
+		s->x1 = ca_place_tile(t, &s->smem, s->rows, dv);
 	}
 	if (form->chunk) {
-		s->z = ca_tile(t, &s->smem, form->cols,
-			       s->out_slope + s->out_weight);
+		s->z = ca_place_tile(t, &s->smem, form->cols,
+				     s->out_slope + s->out_weight);
 	}
 	lay_out_stage(s, form);
 	s->pass = s->smem;
@@ -102,8 +95,8 @@ lay_out(struct ca_back *s, const struct ca_form *form, int64_t most)
 }
 
 /* NULL: none is better than what was taken before. */
-static const struct ca_form *
-choose(struct ca_back *s, struct cu_ways *w)
+const struct ca_form *
+ca_back_choose(struct ca_back *s, struct cu_ways *w)
 {
 	size_t n = sizeof forms / sizeof forms[0], i;
 	int64_t all = s->t->k->c->arch->smem_bytes;
@@ -115,8 +108,8 @@ choose(struct ca_back *s, struct cu_ways *w)
 
 		if (!ca_is_idle(s->t, &forms[i]) &&
 		    (shares || lay_out(s, &forms[i], all)) &&
-		    ca_ways_take(s->t, w, &forms[i], s->rows,
-				 ca_back_products(s) * (shares ? 1 : ALONE))) {
+		    ca_ways_add(s->t, w, &forms[i], s->rows,
+				ca_back_products(s) * (shares ? 1 : ALONE))) {
 			best = &forms[i];
 		}
 	}
@@ -137,12 +130,13 @@ ca_back_open(struct ca_back *s)
 	f->grid->smem_bytes = s->smem;
 	f->grid->blocks[0] = s->blocks * heads * t->batches;
 	f->grid->blocks[1] = s->out_blocks;
-	cu_say(f, "%lld sequences, %lld heads of %lld, %lld x %lld scores%s; "
-	       "blocks of %lld %s x %lld", (long long)t->batches,
-	       (long long)t->heads, (long long)t->d, (long long)t->queries,
-	       (long long)t->keys, t->causal ? ", causal" : "",
-	       (long long)s->rows, s->keys ? "keys" : "queries",
-	       (long long)s->form.cols);
+	cu_comment(f,
+		   "%lld sequences, %lld heads of %lld, %lld x %lld scores%s; "
+		   "blocks of %lld %s x %lld",
+		   (long long)t->batches, (long long)t->heads, (long long)t->d,
+		   (long long)t->queries, (long long)t->keys,
+		   t->causal ? ", causal" : "", (long long)s->rows,
+		   s->keys ? "keys" : "queries", (long long)s->form.cols);
 }
 
 void
@@ -156,8 +150,8 @@ ca_back_place(struct ca_back *s)
 		(long long)heads);
 	cu_line(f, "const int bat = BLOCK_X / %lld %% %lld;",
 		(long long)heads, (long long)t->batches);
-	cu_say(f, "the %s of causal attention are in most pairs: first",
-	       s->keys ? "first keys" : "last queries");
+	cu_comment(f, "the %s of causal attention are in most pairs: first",
+		   s->keys ? "first keys" : "last queries");
 	cu_line(f, "const int row0 = (%lld %c BLOCK_X / %lld) * %lld;",
 		(long long)(s->keys ? 0 : s->blocks - 1), s->keys ? '+' : '-',
 		(long long)(heads * t->batches), (long long)s->rows);
@@ -169,7 +163,7 @@ ca_back_place(struct ca_back *s)
 			(long long)(s->out_slope + s->out_weight));
 	}
 	if (!s->keys) {
-		cu_line(f, "const int kv = %s;", ca_kv(f, t, "head"));
+		cu_line(f, "const int kv = %s;", ca_kv_head(f, t, "head"));
 	}
 }
 
@@ -182,18 +176,19 @@ ca_back_columns(struct ca_back *s)
 	const char *last = "(row0 + live - 1)";
 
 	cu_line(f, "const int begin = %s / %lld * %lld;",
-		s->keys ? ca_seen_from(f, t, "row0") : ca_from(f, t, "row0"),
+		s->keys ? ca_queries_from(f, t, "row0") :
+			  ca_keys_from(f, t, "row0"),
 		cols, cols);
 	cu_line(f, "const int end = %s;",
-		s->keys ? ca_seen_to(f, t, last) : ca_to(f, t, last));
+		s->keys ? ca_queries_to(f, t, last) : ca_keys_to(f, t, last));
 	cu_line(f, "const int tiles = end > begin ? (end - begin + %lld) / "
 		"%lld : 0;", cols - 1, cols);
 	if (s->keys) {
-		cu_say(f, "all heads that look at these keys");
+		cu_comment(f, "all heads that look at these keys");
 		cu_line(f, "const int head0 = %s;",
-			ca_heads(f, t, "kv", false));
+			ca_first_head(f, t, "kv", false));
 		cu_line(f, "const int count = (%s - head0) * tiles;",
-			ca_heads(f, t, "kv", true));
+			ca_first_head(f, t, "kv", true));
 	} else {
 		cu_line(f, "const int count = tiles;");
 	}
@@ -211,10 +206,10 @@ ca_back_rows(struct ca_back *s)
 	cu_line(f, "f32 less[%lld][2], delta[%lld][2];", mt, mt);
 	if (ca_is_masked(t)) {
 		cu_line(f, "const int sure_from = %s;",
-			ca_from(f, t, "(row0 + live - 1)"));
-		cu_line(f, "const int sure_to = %s;", ca_to(f, t, "row0"));
+			ca_keys_from(f, t, "(row0 + live - 1)"));
+		cu_line(f, "const int sure_to = %s;", ca_keys_to(f, t, "row0"));
 	}
-	ca_each(f, "i", 2 * mt);
+	ca_unrolled_for(f, "i", 2 * mt);
 	cu_line(f, "int query = ca_min(row0 + wrow + i * 8 + g, %lld);",
 		(long long)(t->queries - 1));
 	at = arena_printf(a, "l[(i64)query * %lld]",
@@ -262,8 +257,8 @@ open_inputs(struct ca_back *s, bool columns)
 		    (i == ATTN_G && !s->slope && !s->weight)) {
 			continue;
 		}
-		ca_pointer(&s->f, t, &t->in[i], names[i],
-			   key ? "kv" : "head");
+		ca_declare_pointer(&s->f, t, &t->in[i], names[i],
+				   key ? "kv" : "head");
 	}
 }
 
@@ -283,7 +278,7 @@ load(struct ca_back *s, bool rows, int which, const struct ca_tile *to,
 			      (long long)t->in[in].pos);
 	l.live = rows ? "live" : "there";
 	l.stage = rows || s->form.stages == 1 ? NULL : "into";
-	ca_load(&s->f, t, &l);
+	ca_load_tile(&s->f, t, &l);
 }
 
 /* A number of each query of a tile. */
@@ -324,9 +319,9 @@ ca_back_numbers(struct ca_back *s)
 	if (ca_is_masked(s->t)) {
 		cu_line(f, "int query = col0 + ca_min(TID, there - 1);");
 		cu_line(f, "*(int *)(SMEM + %s%lld + TID * 4) = %s;", into,
-			(long long)s->from, ca_from(f, s->t, "query"));
+			(long long)s->from, ca_keys_from(f, s->t, "query"));
 		cu_line(f, "*(int *)(SMEM + %s%lld + TID * 4) = %s;", into,
-			(long long)s->to, ca_to(f, s->t, "query"));
+			(long long)s->to, ca_keys_to(f, s->t, "query"));
 	}
 	cu_line(f, "}");
 }
@@ -382,9 +377,9 @@ pairs(struct ca_back *s, int which, const char *sum)
 				.b_more = stage(s), .n = s->form.cols,
 				.k = x->cols };
 
-	ca_zeros(f, &s->form, sum, s->form.cols);
+	ca_declare_zeros(f, &s->form, sum, s->form.cols);
 	if (!s->form.chunk) {
-		ca_product(f, s->t, &s->form, &p);
+		ca_multiply(f, s->t, &s->form, &p);
 		return;
 	}
 	cu_line(f, "for (int part = 0; part < %lld; part += %lld) {",
@@ -396,7 +391,7 @@ pairs(struct ca_back *s, int which, const char *sum)
 	cu_line(f, "cp_async_commit();");
 	cu_line(f, "cp_async_wait(0);");
 	cu_line(f, "sync_block();");
-	ca_product(f, s->t, &s->form, &p);
+	ca_multiply(f, s->t, &s->form, &p);
 	cu_line(f, "}");
 }
 
@@ -423,9 +418,9 @@ add_up(struct ca_back *s, int which, const char *sum, const char *w)
 		p.b_more = arena_printf(f->k->c->a, "%s%sout0 * %lld",
 					stage(s) ? stage(s) : "",
 					stage(s) ? " + " : "",
-					(long long)cu_bytes(s->t->tile));
+					(long long)cu_elem_bytes(s->t->tile));
 	}
-	ca_product_on(f, s->t, &s->form, &p);
+	ca_multiply_on(f, s->t, &s->form, &p);
 }
 
 /* Weights that are none, of pairs that do not see each other. */
@@ -445,15 +440,15 @@ mask(struct ca_back *s)
 		see.to = arena_printf(a, "((int *)(SMEM + %s%lld))[at]",
 				      use, (long long)s->to);
 		see.some = arena_printf(a, "%s < row0 + live || %s > row0",
-					ca_to(f, t, "col0"),
-					ca_from(f, t,
-						"(col0 + there - 1)"));
+					ca_keys_to(f, t, "col0"),
+					ca_keys_from(f, t,
+						     "(col0 + there - 1)"));
 	} else if (ca_is_masked(t)) {
 		see.some = arena_printf(a, "col0 + %lld > sure_to || "
 					"col0 < sure_from",
 					(long long)s->form.cols);
 	}
-	ca_mask(f, t, &s->form, &see);
+	ca_mask_scores(f, t, &s->form, &see);
 }
 
 /* Declares `name`, by column: what a query's number is. */
@@ -475,13 +470,13 @@ ca_back_weigh(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 
-	ca_each(f, "j", s->form.cols / 8);
+	ca_unrolled_for(f, "j", s->form.cols / 8);
 	if (s->keys) {
 		column_number(s, "less", s->lse, arena_printf(f->k->c->a,
 				" * %s", ca_f32(f, CA_LOG2E)));
 	}
-	ca_each(f, "i", s->form.mt);
-	ca_each(f, "e", 4);
+	ca_unrolled_for(f, "i", s->form.mt);
+	ca_unrolled_for(f, "e", 4);
 	cu_line(f, "s[i][j][e] = %s(fma_f32(s[i][j][e], %s, -less%s));",
 		ca_exp2(s->t), ca_f32(f, s->t->scale * CA_LOG2E),
 		s->keys ? "[e % 2]" : "[i][e / 2]");
@@ -496,12 +491,12 @@ ca_back_slope(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 
-	ca_each(f, "j", s->form.cols / 8);
+	ca_unrolled_for(f, "j", s->form.cols / 8);
 	if (s->keys) {
 		column_number(s, "delta", s->delta, "");
 	}
-	ca_each(f, "i", s->form.mt);
-	ca_each(f, "e", 4);
+	ca_unrolled_for(f, "i", s->form.mt);
+	ca_unrolled_for(f, "e", 4);
 	cu_line(f, "s[i][j][e] *= ds[i][j][e] - delta%s;",
 		s->keys ? "[e % 2]" : "[i][e / 2]");
 	cu_line(f, "}");
@@ -579,9 +574,9 @@ put(struct ca_back *s, enum attn_result r, const char *sum, double by,
 		p.from = "out0";
 	}
 	cu_line(f, "%s", s->meet);
-	ca_stage(f, &s->form, sum, ca_f32(f, by), false, cols, 0);
+	ca_stage_sums(f, &s->form, sum, ca_f32(f, by), false, cols, 0);
 	cu_line(f, "%s", s->meet);
-	return ca_put(f, s->t, &p);
+	return ca_put_rows(f, s->t, &p);
 }
 
 bool
@@ -599,20 +594,23 @@ void
 ca_back_begin(struct ca_back *s)
 {
 	if (s->slope) {
-		ca_zeros(&s->f, &s->form, "dx", s->out_slope);
+		ca_declare_zeros(&s->f, &s->form, "dx", s->out_slope);
 	}
 	if (s->weight) {
-		ca_zeros(&s->f, &s->form, "dv", s->out_weight);
+		ca_declare_zeros(&s->f, &s->form, "dv", s->out_weight);
 	}
 }
 
-static bool
-emit(struct ca_back *s)
+bool
+ca_back_emit(struct ca_back *s, const struct ca_form *form)
 {
-	cu_begin(s->t->k, s->keys ? "attention_keys" : "attention_queries",
-		 &s->f);
+	if (!lay_out(s, form, s->t->k->c->arch->smem_bytes)) {
+		return false;
+	}
+	cu_func_begin(s->t->k, s->keys ? "attention_keys" : "attention_queries",
+		      &s->f);
 	ca_back_open(s);
-	ca_lanes(&s->f, &s->form);
+	ca_declare_lanes(&s->f, &s->form);
 	cu_line(&s->f, "const u32 sm = smem_addr(SMEM);");
 	ca_back_place(s);
 	open_inputs(s, false);
@@ -632,62 +630,6 @@ emit(struct ca_back *s)
 	if (!ca_back_put(s)) {
 		return false;
 	}
-	cu_end(&s->f);
+	cu_func_end(&s->f);
 	return true;
-}
-
-/* One step: the gradient of queries, or of keys, or values, or both. */
-static bool
-step(struct attn *t, bool keys, bool slope, bool weight)
-{
-	struct ca_back s = { .t = t, .keys = keys, .slope = slope,
-			     .weight = weight, .thread = "TID",
-			     .meet = "sync_block();" };
-	const struct ca_back asked = s;
-	const struct ca_form *form = NULL;
-	struct cu_ways w;
-	bool wide, ok;
-
-	if ((keys ? t->keys * t->kv : t->queries * t->heads) * t->batches
-	    == 0) {
-		ca_nothing(t);
-		return true;
-	}
-	ca_ways_begin(t, !keys ? "queries" : !slope ? "values" : weight
-		      ? "keys+values" : "keys", &w);
-	wide = ca_back90_way(&asked, &w);
-	s.out_slope = slope ? ca_out(t->d) : 0;
-	s.out_weight = weight ? ca_out(t->dv) : 0;
-	s.out_blocks = ca_out_blocks(slope ? t->d : t->dv);
-	if (!wide || w.all) {
-		form = choose(&s, &w);
-	}
-	if (!wide && !form) {
-		t->k->why = "attention whose blocks do not fit the shared "
-			    "memory";
-		return false;
-	}
-	ok = form ? lay_out(&s, form, t->k->c->arch->smem_bytes) && emit(&s)
-		  : ca_back90(&asked);
-	if (ok) {
-		cu_ways_close(t->k, &w);
-	}
-	return ok;
-}
-
-bool
-ca_back(struct attn *t)
-{
-	bool dq = t->made[ATTN_DQ].value != 0, dk = t->made[ATTN_DK].value != 0;
-	bool dv = t->made[ATTN_DV].value != 0;
-
-	if (dk && dv && ca_back_is_whole(t)) {
-		dk = dv = false;
-		if (!step(t, true, true, true)) {
-			return false;
-		}
-	}
-	return (!dk || step(t, true, true, false)) &&
-	       (!dv || step(t, true, false, true)) &&
-	       (!dq || step(t, false, true, false));
 }

@@ -62,6 +62,12 @@ void ca_back_slope(struct ca_back *s);
 /* Behind the last tile. */
 bool ca_back_put(struct ca_back *s);
 
+/* The form of the best way by mma; NULL: none is better than what was taken
+ * before. */
+const struct ca_form *ca_back_choose(struct ca_back *s, struct cu_ways *w);
+/* The step of that form. */
+bool ca_back_emit(struct ca_back *s, const struct ca_form *form);
+
 /* ---- cuda_attention90_back.c -------------------------------------------- */
 
 /* Whether there is a way by wgmma, and it is the choice so far. */

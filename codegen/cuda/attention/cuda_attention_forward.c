@@ -6,12 +6,6 @@
  */
 #include "codegen/cuda/attention/cuda_attention_forward.h"
 
-bool
-ca_forward_is_whole(const struct attn *t)
-{
-	return t->dv <= CA_MOST_OUT;
-}
-
 /* ---- how it is cut up ---- */
 
 /* What fits the registers of a thread, and in turn less shared memory. */
@@ -42,15 +36,15 @@ lay_out(struct ca_forward *s, const struct ca_form *form)
 	int64_t d = form->chunk ? form->chunk : t->d, stage;
 
 	s->form = *form;
-	s->form.out = s->out ? ca_out(t->dv) : 0;
+	s->form.out = s->out ? ca_out_cols(t->dv) : 0;
 	s->rows = form->warps * form->mt * 16;
 	s->threads = form->warps * 32;
-	s->blocks = ca_parts(t->queries, s->rows);
+	s->blocks = ca_ceil_div(t->queries, s->rows);
 	s->smem = 0;
-	s->q = ca_tile(t, &s->smem, s->rows, d);
-	s->k = ca_tile(t, &s->smem, form->cols, d);
+	s->q = ca_place_tile(t, &s->smem, s->rows, d);
+	s->k = ca_place_tile(t, &s->smem, form->cols, d);
 	if (s->out) {
-		s->v = ca_tile(t, &s->smem, form->cols, s->form.out);
+		s->v = ca_place_tile(t, &s->smem, form->cols, s->form.out);
 	}
 	s->pass = s->smem;
 	s->smem += ca_pass_bytes(t, form);
@@ -63,8 +57,8 @@ lay_out(struct ca_forward *s, const struct ca_form *form)
 
 /* Few queries, or exact numbers, do not want the largest blocks.  NULL: none
  * is better than what was taken before. */
-static const struct ca_form *
-choose(struct ca_forward *s, struct cu_ways *w)
+const struct ca_form *
+ca_forward_choose(struct ca_forward *s, struct cu_ways *w)
 {
 	size_t n = sizeof forms / sizeof forms[0], i;
 	const struct ca_form *best = NULL;
@@ -72,8 +66,8 @@ choose(struct ca_forward *s, struct cu_ways *w)
 	i = s->t->queries <= 64 || s->t->tile == IR_F32 ? 2 : 0;
 	for (; i < n; i++) {
 		if (!ca_is_idle(s->t, &forms[i]) && lay_out(s, &forms[i]) &&
-		    ca_ways_take(s->t, w, &forms[i], s->rows,
-				 ca_forward_products(s))) {
+		    ca_ways_add(s->t, w, &forms[i], s->rows,
+				ca_forward_products(s))) {
 			best = &forms[i];
 		}
 	}
@@ -93,11 +87,13 @@ ca_forward_open(struct ca_forward *s)
 	f->grid->smem_bytes = s->smem;
 	f->grid->blocks[0] = s->blocks * t->heads * t->batches;
 	f->grid->blocks[1] = s->out ? ca_out_blocks(t->dv) : 1;
-	cu_say(f, "%lld sequences, %lld heads of %lld, %lld x %lld scores%s; "
-	       "blocks of %lld x %lld", (long long)t->batches,
-	       (long long)t->heads, (long long)t->d, (long long)t->queries,
-	       (long long)t->keys, t->causal ? ", causal" : "",
-	       (long long)s->rows, (long long)s->form.cols);
+	cu_comment(f,
+		   "%lld sequences, %lld heads of %lld, %lld x %lld scores%s; "
+		   "blocks of %lld x %lld",
+		   (long long)t->batches, (long long)t->heads, (long long)t->d,
+		   (long long)t->queries, (long long)t->keys,
+		   t->causal ? ", causal" : "", (long long)s->rows,
+		   (long long)s->form.cols);
 }
 
 void
@@ -109,13 +105,13 @@ ca_forward_place(struct ca_forward *s)
 	cu_line(f, "const int head = BLOCK_X %% %lld;", (long long)t->heads);
 	cu_line(f, "const int bat = BLOCK_X / %lld %% %lld;",
 		(long long)t->heads, (long long)t->batches);
-	cu_say(f, "the last queries see most: first");
+	cu_comment(f, "the last queries see most: first");
 	cu_line(f, "const int row0 = (%lld - BLOCK_X / %lld) * %lld;",
 		(long long)(s->blocks - 1),
 		(long long)(t->heads * t->batches), (long long)s->rows);
 	cu_line(f, "const int live = ca_min(%lld, %lld - row0);",
 		(long long)s->rows, (long long)t->queries);
-	cu_line(f, "const int kv = %s;", ca_kv(f, t, "head"));
+	cu_line(f, "const int kv = %s;", ca_kv_head(f, t, "head"));
 	if (s->out) {
 		cu_line(f, "const int out0 = BLOCK_Y * %lld;",
 			(long long)s->form.out);
@@ -130,7 +126,7 @@ load_queries(struct ca_forward *s, const char *part)
 
 	l.base = arena_printf(s->f.k->c->a, "(q + (i64)row0 * %lld)",
 			      (long long)s->t->in[ATTN_Q].pos);
-	ca_load(&s->f, s->t, &l);
+	ca_load_tile(&s->f, s->t, &l);
 }
 
 static void
@@ -145,7 +141,7 @@ load_keys(struct ca_forward *s, uint32_t in, const char *at, const char *part)
 	l.live = arena_printf(a, "%lld - %s", (long long)t->keys, at);
 	l.base = arena_printf(a, "(%s + (i64)(%s) * %lld)", k ? "k" : "v",
 			      at, (long long)t->in[in].pos);
-	ca_load(&s->f, t, &l);
+	ca_load_tile(&s->f, t, &l);
 }
 
 void
@@ -155,16 +151,16 @@ ca_forward_keys(struct ca_forward *s)
 	struct attn *t = s->t;
 
 	cu_line(f, "const int begin = %s / %lld * %lld;",
-		ca_from(f, t, "row0"), (long long)s->form.cols,
+		ca_keys_from(f, t, "row0"), (long long)s->form.cols,
 		(long long)s->form.cols);
 	cu_line(f, "const int end = %s;",
-		ca_to(f, t, "(row0 + live - 1)"));
+		ca_keys_to(f, t, "(row0 + live - 1)"));
 	if (!ca_is_masked(t)) {
 		return;
 	}
 	cu_line(f, "const int sure_from = %s;",
-		ca_from(f, t, "(row0 + live - 1)"));
-	cu_line(f, "const int sure_to = %s;", ca_to(f, t, "row0"));
+		ca_keys_from(f, t, "(row0 + live - 1)"));
+	cu_line(f, "const int sure_to = %s;", ca_keys_to(f, t, "row0"));
 }
 
 void
@@ -174,10 +170,10 @@ ca_forward_begin(struct ca_forward *s)
 	long long mt = s->form.mt;
 
 	if (s->out) {
-		ca_zeros(f, &s->form, "o", s->form.out);
+		ca_declare_zeros(f, &s->form, "o", s->form.out);
 	}
 	cu_line(f, "f32 most[%lld][2], sum[%lld][2];", mt, mt);
-	ca_each(f, "i", s->form.mt);
+	ca_unrolled_for(f, "i", s->form.mt);
 	cu_line(f, "most[i][0] = most[i][1] = %s;", CA_LEAST);
 	cu_line(f, "sum[i][0] = sum[i][1] = 0;");
 	cu_line(f, "}");
@@ -194,9 +190,9 @@ make_scores(struct ca_forward *s)
 				.k = s->q.cols };
 	struct cu_func *f = &s->f;
 
-	ca_zeros(f, &s->form, "s", s->form.cols);
+	ca_declare_zeros(f, &s->form, "s", s->form.cols);
 	if (!s->form.chunk) {
-		ca_product(f, s->t, &s->form, &p);
+		ca_multiply(f, s->t, &s->form, &p);
 		return;
 	}
 	cu_line(f, "for (int part = 0; part < %lld; part += %lld) {",
@@ -207,7 +203,7 @@ make_scores(struct ca_forward *s)
 	cu_line(f, "cp_async_commit();");
 	cu_line(f, "cp_async_wait(0);");
 	cu_line(f, "sync_block();");
-	ca_product(f, s->t, &s->form, &p);
+	ca_multiply(f, s->t, &s->form, &p);
 	cu_line(f, "}");
 }
 
@@ -224,7 +220,7 @@ mask(struct ca_forward *s)
 					"key0 < sure_from",
 					(long long)s->form.cols);
 	}
-	ca_mask(f, t, &s->form, &see);
+	ca_mask_scores(f, t, &s->form, &see);
 }
 
 /* Weights of a row, by the largest score so far; what was summed up before
@@ -236,19 +232,19 @@ weigh_row(struct ca_forward *s)
 	const char *by = ca_f32(f, s->raw ? s->t->scale * CA_LOG2E : 1);
 
 	cu_line(f, "f32 top = most[i][h], less, fade, add = 0;");
-	ca_each(f, "j", s->form.cols / 8);
+	ca_unrolled_for(f, "j", s->form.cols / 8);
 	cu_line(f, "top = f_max(top, f_max(s[i][j][2 * h], "
 		"s[i][j][2 * h + 1]));");
 	cu_line(f, "}");
 	cu_line(f, "top = f_max(top, shfl_xor_f32(top, 1));");
 	cu_line(f, "top = f_max(top, shfl_xor_f32(top, 2));");
-	cu_say(f, "of a row that has seen no key yet all weights are 0");
+	cu_comment(f, "of a row that has seen no key yet all weights are 0");
 	cu_line(f, "less = top > 0.5f * %s ? top * %s : 0.0f;", CA_LEAST, by);
 	cu_line(f, "fade = %s(fma_f32(most[i][h], %s, -less));",
 		ca_exp2(s->t), by);
 	cu_line(f, "most[i][h] = top;");
-	ca_each(f, "j", s->form.cols / 8);
-	ca_each(f, "e", 2);
+	ca_unrolled_for(f, "j", s->form.cols / 8);
+	ca_unrolled_for(f, "e", 2);
 	cu_line(f, "f32 w = %s(fma_f32(s[i][j][2 * h + e], %s, -less));",
 		ca_exp2(s->t), by);
 	cu_line(f, "s[i][j][2 * h + e] = w;");
@@ -259,7 +255,7 @@ weigh_row(struct ca_forward *s)
 	if (s->late) {
 		cu_line(f, "fades[i][h] = fade;");
 	} else if (s->out) {
-		ca_each(f, "j", s->form.out / 8);
+		ca_unrolled_for(f, "j", s->form.out / 8);
 		cu_line(f, "o[i][j][2 * h] *= fade;");
 		cu_line(f, "o[i][j][2 * h + 1] *= fade;");
 		cu_line(f, "}");
@@ -272,9 +268,9 @@ ca_forward_weigh(struct ca_forward *s)
 	struct cu_func *f = &s->f;
 
 	if (!s->raw) {
-		ca_each(f, "i", s->form.mt);
-		ca_each(f, "j", s->form.cols / 8);
-		ca_each(f, "e", 4);
+		ca_unrolled_for(f, "i", s->form.mt);
+		ca_unrolled_for(f, "j", s->form.cols / 8);
+		ca_unrolled_for(f, "e", 4);
 		cu_line(f, "s[i][j][e] *= %s;",
 			ca_f32(f, s->t->scale * CA_LOG2E));
 		cu_line(f, "}");
@@ -282,8 +278,8 @@ ca_forward_weigh(struct ca_forward *s)
 		cu_line(f, "}");
 	}
 	mask(s);
-	ca_each(f, "i", s->form.mt);
-	ca_each(f, "h", 2);
+	ca_unrolled_for(f, "i", s->form.mt);
+	ca_unrolled_for(f, "h", 2);
 	weigh_row(s);
 	cu_line(f, "}");
 	cu_line(f, "}");
@@ -319,7 +315,7 @@ each_keys(struct ca_forward *s)
 	}
 	ca_forward_weigh(s);
 	if (s->out) {
-		ca_product_on(f, s->t, &s->form, &p);
+		ca_multiply_on(f, s->t, &s->form, &p);
 	}
 	cu_line(f, "}");
 }
@@ -335,8 +331,8 @@ finish_sums(struct ca_forward *s)
 	if (s->out) {
 		cu_line(f, "f32 by[%lld][2];", (long long)s->form.mt);
 	}
-	ca_each(f, "i", s->form.mt);
-	ca_each(f, "h", 2);
+	ca_unrolled_for(f, "i", s->form.mt);
+	ca_unrolled_for(f, "h", 2);
 	cu_line(f, "f32 x = sum[i][h];");
 	cu_line(f, "x += shfl_xor_f32(x, 1);");
 	cu_line(f, "x += shfl_xor_f32(x, 2);");
@@ -370,17 +366,17 @@ ca_forward_put(struct ca_forward *s)
 	lse.cols = lse.pitch = 1;
 	lse.from = "0";
 	if (s->out) {
-		ca_stage(f, &s->form, "o", "by", true, s->form.out, 0);
+		ca_stage_sums(f, &s->form, "o", "by", true, s->form.out, 0);
 	}
 	cu_line(f, "%s", s->meet);
-	if (s->out && !ca_put(f, s->t, &out)) {
+	if (s->out && !ca_put_rows(f, s->t, &out)) {
 		return false;
 	}
 	if (!s->t->made[ATTN_LSE].value) {
 		return true;
 	}
 	cu_line(f, "if (BLOCK_Y == 0) {");
-	if (!ca_put(f, s->t, &lse)) {
+	if (!ca_put_rows(f, s->t, &lse)) {
 		return false;
 	}
 	cu_line(f, "}");
@@ -398,21 +394,24 @@ ca_forward_of(struct attn *t)
 				    .raw = t->scale > 0 };
 }
 
-static bool
-emit(struct ca_forward *s)
+bool
+ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
 
-	cu_begin(t->k, "attention", f);
+	if (!lay_out(s, form)) {
+		return false;
+	}
+	cu_func_begin(t->k, "attention", f);
 	ca_forward_open(s);
-	ca_lanes(f, &s->form);
+	ca_declare_lanes(f, &s->form);
 	cu_line(f, "const u32 sm = smem_addr(SMEM);");
 	ca_forward_place(s);
-	ca_pointer(f, t, &t->in[ATTN_Q], "q", "head");
-	ca_pointer(f, t, &t->in[ATTN_K], "k", "kv");
+	ca_declare_pointer(f, t, &t->in[ATTN_Q], "q", "head");
+	ca_declare_pointer(f, t, &t->in[ATTN_K], "k", "kv");
 	if (s->out) {
-		ca_pointer(f, t, &t->in[ATTN_V], "v", "kv");
+		ca_declare_pointer(f, t, &t->in[ATTN_V], "v", "kv");
 	}
 	ca_forward_keys(s);
 	if (!s->form.chunk) {
@@ -430,36 +429,6 @@ emit(struct ca_forward *s)
 	if (!ca_forward_put(s)) {
 		return false;
 	}
-	cu_end(f);
+	cu_func_end(f);
 	return true;
-}
-
-bool
-ca_forward(struct attn *t)
-{
-	struct ca_forward s = ca_forward_of(t);
-	const struct ca_form *form = NULL;
-	struct cu_ways w;
-	int64_t cols;
-	bool ok;
-
-	if (t->queries * t->heads * t->batches == 0) {
-		ca_nothing(t);
-		return true;
-	}
-	ca_ways_begin(t, s.out ? "forward" : "logs", &w);
-	cols = ca_forward90_cols(t, &w);
-	if (!cols || w.all) {
-		form = choose(&s, &w);
-	}
-	if (!cols && !form) {
-		t->k->why = "attention whose blocks do not fit the shared "
-			    "memory";
-		return false;
-	}
-	ok = form ? lay_out(&s, form) && emit(&s) : ca_forward90(t, cols);
-	if (ok) {
-		cu_ways_close(t->k, &w);
-	}
-	return ok;
 }

@@ -47,6 +47,13 @@ void ca_forward_weigh(struct ca_forward *s);
 /* Behind the last tile, when nobody reads tiles any more. */
 bool ca_forward_put(struct ca_forward *s);
 
+/* The form of the best way by mma; NULL: none is better than what was taken
+ * before. */
+const struct ca_form *ca_forward_choose(struct ca_forward *s,
+					struct cu_ways *w);
+/* The step of that form. */
+bool ca_forward_emit(struct ca_forward *s, const struct ca_form *form);
+
 /* ---- cuda_attention90_forward.c ----------------------------------------- */
 
 /* Columns of the best way by wgmma, or of the one that is wanted; 0: it is not

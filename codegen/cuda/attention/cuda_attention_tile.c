@@ -13,12 +13,12 @@ is_exact(const struct attn *t)
 }
 
 struct ca_tile
-ca_tile(const struct attn *t, int64_t *smem, int64_t rows, int64_t cols)
+ca_place_tile(const struct attn *t, int64_t *smem, int64_t rows, int64_t cols)
 {
-	struct ca_tile x = { .at = attn_whole(*smem, 16), .rows = rows,
-			     .cols = attn_whole(cols, 16) };
+	struct ca_tile x = { .at = attn_round_up(*smem, 16), .rows = rows,
+			     .cols = attn_round_up(cols, 16) };
 
-	x.pitch = x.cols * cu_bytes(t->tile) + 16;
+	x.pitch = x.cols * cu_elem_bytes(t->tile) + 16;
 	*smem = x.at + x.rows * x.pitch;
 	return x;
 }
@@ -39,7 +39,7 @@ ca_pass_bytes(const struct attn *t, const struct ca_form *form)
 /* ---- text ---- */
 
 void
-ca_each(struct cu_func *f, const char *var, int64_t n)
+ca_unrolled_for(struct cu_func *f, const char *var, int64_t n)
 {
 	cu_line(f, "#pragma unroll");
 	cu_line(f, "for (int %s = 0; %s < %lld; %s++) {", var, var,
@@ -47,22 +47,22 @@ ca_each(struct cu_func *f, const char *var, int64_t n)
 }
 
 void
-ca_lanes(struct cu_func *f, const struct ca_form *form)
+ca_declare_lanes(struct cu_func *f, const struct ca_form *form)
 {
-	cu_say(f, "rows g and g + 8 of each tile are this thread's");
+	cu_comment(f, "rows g and g + 8 of each tile are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
 	cu_line(f, "const int wrow = WARP * %lld;",
 		(long long)(16 * form->mt));
 }
 
 void
-ca_zeros(struct cu_func *f, const struct ca_form *form, const char *name,
-	 int64_t n)
+ca_declare_zeros(struct cu_func *f, const struct ca_form *form,
+		 const char *name, int64_t n)
 {
 	cu_line(f, "f32 %s[%lld][%lld][4];", name, (long long)form->mt,
 		(long long)(n / 8));
-	ca_each(f, "i", form->mt);
-	ca_each(f, "j", n / 8);
+	ca_unrolled_for(f, "i", form->mt);
+	ca_unrolled_for(f, "j", n / 8);
 	cu_line(f, "%s[i][j][0] = %s[i][j][1] = 0;", name, name);
 	cu_line(f, "%s[i][j][2] = %s[i][j][3] = 0;", name, name);
 	cu_line(f, "}");
@@ -97,7 +97,7 @@ is_multiple(const struct attn *t, const struct attn_view *v, int64_t n)
 static int64_t
 at_once(const struct attn *t, const struct ca_load *l)
 {
-	int64_t n = 16 / cu_bytes(t->tile);
+	int64_t n = 16 / cu_elem_bytes(t->tile);
 
 	return l->from->dtype == t->tile && l->from->col == 1 &&
 	       l->cols % n == 0 && is_multiple(t, l->from, n) ? n : 0;
@@ -121,7 +121,7 @@ copy_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 		"(is ? (i64)row * %lld%s%s + col : 0), is ? 16 : 0);",
 		(long long)l->to->at, l->stage ? " + " : "",
 		l->stage ? l->stage : "", (long long)l->to->pitch,
-		(long long)cu_bytes(t->tile), l->base,
+		(long long)cu_elem_bytes(t->tile), l->base,
 		(long long)l->from->pos, l->col ? " + " : "",
 		l->col ? l->col : "");
 }
@@ -135,7 +135,7 @@ load_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l,
 	int64_t parts = l->to->cols / n, step = l->threads / parts;
 
 	if (l->threads % parts == 0 && l->to->rows % step == 0) {
-		ca_each(f, "i", l->to->rows / step);
+		ca_unrolled_for(f, "i", l->to->rows / step);
 		cu_line(f, "const int row = TID / %lld + i * %lld;",
 			(long long)parts, (long long)step);
 		cu_line(f, "const int col = TID %% %lld * %lld;",
@@ -156,7 +156,7 @@ static void
 load_one(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 {
 	struct arena *a = f->k->c->a;
-	const char *type = cu_type(t->tile), *x;
+	const char *type = cu_elem_type(t->tile), *x;
 
 	cu_line(f, "int row = i / %lld, col = i %% %lld;",
 		(long long)l->to->cols, (long long)l->to->cols);
@@ -178,7 +178,7 @@ load_one(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 }
 
 void
-ca_load(struct cu_func *f, const struct attn *t, const struct ca_load *l)
+ca_load_tile(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 {
 	int64_t n = at_once(t, l);
 
@@ -208,7 +208,7 @@ multiply(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 {
 	const char *mma = t->tile == IR_BF16 ? "mma_bf16" : "mma_f16";
 
-	ca_each(f, "i", form->mt);
+	ca_unrolled_for(f, "i", form->mt);
 	cu_line(f, "%s(%s[i][2 * j], x[i], y);", mma, p->sum);
 	cu_line(f, "%s(%s[i][2 * j + 1], x[i], y + 2);", mma, p->sum);
 	cu_line(f, "}");
@@ -228,11 +228,11 @@ product_16(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	cu_line(f, "for (int k = 0; k < %lld; k++) {",
 		(long long)(p->k / 16));
 	cu_line(f, "u32 x[%lld][4];", (long long)form->mt);
-	ca_each(f, "i", form->mt);
+	ca_unrolled_for(f, "i", form->mt);
 	cu_line(f, "ldsm4(x[i], xa + i * %lld + k * 32);",
 		(long long)(16 * p->a_pitch));
 	cu_line(f, "}");
-	ca_each(f, "j", p->n / 16);
+	ca_unrolled_for(f, "j", p->n / 16);
 	cu_line(f, "u32 y[4];");
 	cu_line(f, "ldsm4(y, ya + j * %lld + k * 32);",
 		(long long)(16 * p->b_pitch));
@@ -252,16 +252,16 @@ product_on_16(struct cu_func *f, const struct attn *t,
 	cu_line(f, "const u32 ya = sm + %lld + %s + LANE %% 16 * %lld + "
 		"LANE / 16 * 16;", (long long)p->b, more(p),
 		(long long)p->b_pitch);
-	ca_each(f, "k", p->k / 16);
+	ca_unrolled_for(f, "k", p->k / 16);
 	cu_line(f, "u32 x[%lld][4];", (long long)form->mt);
-	ca_each(f, "i", form->mt);
+	ca_unrolled_for(f, "i", form->mt);
 	for (q = 0; q < 4; q++) {
 		cu_line(f, "x[i][%d] = %s(%s[i][2 * k + %d][%d], "
 			"%s[i][2 * k + %d][%d]);", q, pack, p->w, q / 2,
 			q % 2 * 2, p->w, q / 2, q % 2 * 2 + 1);
 	}
 	cu_line(f, "}");
-	ca_each(f, "j", p->n / 16);
+	ca_unrolled_for(f, "j", p->n / 16);
 	cu_line(f, "u32 y[4];");
 	cu_line(f, "ldsm4_t(y, ya + k * %lld + j * 32);",
 		(long long)(16 * p->b_pitch));
@@ -279,12 +279,12 @@ multiply_exact(struct cu_func *f, const struct ca_form *form,
 	       const char *y1)
 {
 	cu_line(f, "f32 x[%lld];", (long long)(2 * form->mt));
-	ca_each(f, "i", 2 * form->mt);
+	ca_unrolled_for(f, "i", 2 * form->mt);
 	cu_line(f, "x[i] = %s;", row0);
 	cu_line(f, "}");
-	ca_each(f, "j", p->n / 8);
+	ca_unrolled_for(f, "j", p->n / 8);
 	cu_line(f, "f32 y0 = %s, y1 = %s;", y0, y1);
-	ca_each(f, "i", form->mt);
+	ca_unrolled_for(f, "i", form->mt);
 	cu_line(f, "f32 *z = %s[i][j];", p->sum);
 	cu_line(f, "z[0] = fma_f32(x[2 * i], y0, z[0]);");
 	cu_line(f, "z[1] = fma_f32(x[2 * i], y1, z[1]);");
@@ -326,8 +326,8 @@ product_on_exact(struct cu_func *f, const struct ca_form *form,
 	cu_line(f, "%s", CA_COLUMNS);
 	cu_line(f, "f32 *pass = (f32 *)(SMEM + %lld) + (wrow + g) * %lld;",
 		(long long)p->pass, ap);
-	ca_each(f, "i", 2 * form->mt);
-	ca_each(f, "j", p->k / 8);
+	ca_unrolled_for(f, "i", 2 * form->mt);
+	ca_unrolled_for(f, "j", p->k / 8);
 	cu_line(f, "pass[i * %lld + j * 8 + c] = %s[i / 2][j][i %% 2 * 2];",
 		8 * ap, p->w);
 	cu_line(f, "pass[i * %lld + j * 8 + c + 1] = "
@@ -350,8 +350,8 @@ product_on_exact(struct cu_func *f, const struct ca_form *form,
 /* ---- either ---- */
 
 void
-ca_product(struct cu_func *f, const struct attn *t, const struct ca_form *form,
-	   const struct ca_product *p)
+ca_multiply(struct cu_func *f, const struct attn *t, const struct ca_form *form,
+	    const struct ca_product *p)
 {
 	cu_line(f, "{");
 	if (is_exact(t)) {
@@ -363,8 +363,8 @@ ca_product(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 }
 
 void
-ca_product_on(struct cu_func *f, const struct attn *t,
-	      const struct ca_form *form, const struct ca_product *p)
+ca_multiply_on(struct cu_func *f, const struct attn *t,
+	       const struct ca_form *form, const struct ca_product *p)
 {
 	cu_line(f, "{");
 	if (is_exact(t)) {
@@ -376,8 +376,8 @@ ca_product_on(struct cu_func *f, const struct attn *t,
 }
 
 void
-ca_stage(struct cu_func *f, const struct ca_form *form, const char *sum,
-	 const char *by, bool by_row, int64_t n, int64_t at)
+ca_stage_sums(struct cu_func *f, const struct ca_form *form, const char *sum,
+	      const char *by, bool by_row, int64_t n, int64_t at)
 {
 	int64_t pitch = ca_stage_pitch(n);
 	int h;
@@ -386,8 +386,8 @@ ca_stage(struct cu_func *f, const struct ca_form *form, const char *sum,
 	cu_line(f, "%s", CA_COLUMNS);
 	cu_line(f, "f32 *to = (f32 *)(SMEM + %lld) + (wrow + g) * %lld + c;",
 		(long long)at, (long long)pitch);
-	ca_each(f, "i", form->mt);
-	ca_each(f, "j", n / 8);
+	ca_unrolled_for(f, "i", form->mt);
+	ca_unrolled_for(f, "j", n / 8);
 	for (h = 0; h < 2; h++) {
 		const char *times = by_row
 			? arena_printf(f->k->c->a, "%s[i][%d]", by, h) : by;
@@ -419,10 +419,10 @@ ca_exp2(const struct attn *t)
 }
 
 void
-ca_nothing(struct attn *t)
+ca_empty_step(struct attn *t)
 {
 	struct cu_func f;
 
-	cu_begin(t->k, "attention_none", &f);
-	cu_end(&f);
+	cu_func_begin(t->k, "attention_none", &f);
+	cu_func_end(&f);
 }

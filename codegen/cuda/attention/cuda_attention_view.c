@@ -6,26 +6,28 @@
 
 #define THREADS 256
 
-const char *
-ca_at(struct cu_func *f, const struct attn_view *v)
+static const char *
+view_text(struct cu_func *f, const struct attn_view *v)
 {
 	if (v->place == ATTN_OPERAND) {
 		return cu_view_at(f, &v->memory);
 	}
 	return arena_printf(f->k->c->a, "((%s *)(a.shared + %lld))",
-			    cu_type(v->dtype), (long long)v->shared);
+			    cu_elem_type(v->dtype), (long long)v->shared);
 }
 
 void
-ca_pointer(struct cu_func *f, const struct attn *t, const struct attn_view *v,
-	   const char *name, const char *head)
+ca_declare_pointer(struct cu_func *f, const struct attn *t,
+		   const struct attn_view *v, const char *name,
+		   const char *head)
 {
 	int64_t apart = 1;
 	struct buf b;
 	uint32_t i;
 
 	buf_init(&b, f->k->c->a);
-	buf_printf(&b, "%s *%s = %s", cu_type(v->dtype), name, ca_at(f, v));
+	buf_printf(&b, "%s *%s = %s", cu_elem_type(v->dtype), name,
+		   view_text(f, v));
 	if (t->heads > 1 || t->kv > 1) {
 		buf_printf(&b, " + (i64)(%s) * %lld", head,
 			   (long long)v->head);
@@ -37,7 +39,7 @@ ca_pointer(struct cu_func *f, const struct attn *t, const struct attn_view *v,
 				   (long long)t->batch_size[i],
 				   (long long)v->batch[i]);
 		}
-		apart *= attn_some(t->batch_size[i]);
+		apart *= attn_divisor(t->batch_size[i]);
 	}
 	cu_line(f, "%s;", buf_text(&b));
 }
@@ -54,31 +56,32 @@ cast(struct cu_func *f, enum ir_dtype from, enum ir_dtype to, const char *x)
 }
 
 void
-ca_copy(struct attn *t, const struct attn_view *from,
-	const struct attn_view *to, int64_t heads, int64_t count,
-	int64_t cols)
+ca_copy_step(struct attn *t, const struct attn_view *from,
+	     const struct attn_view *to, int64_t heads, int64_t count,
+	     int64_t cols)
 {
 	int64_t all = t->batches * heads * count * cols;
 	struct cu_func f;
 
-	cu_begin(t->k, "attention_copy", &f);
+	cu_func_begin(t->k, "attention_copy", &f);
 	f.grid->threads = THREADS;
-	f.grid->blocks[0] = ca_parts(all, THREADS);
-	cu_say(&f, "%lld sequences, %lld heads, %lld rows of %lld",
-	       (long long)t->batches, (long long)heads, (long long)count,
-	       (long long)cols);
+	f.grid->blocks[0] = ca_ceil_div(all, THREADS);
+	cu_comment(&f, "%lld sequences, %lld heads, %lld rows of %lld",
+		   (long long)t->batches, (long long)heads, (long long)count,
+		   (long long)cols);
 	cu_line(&f, "i64 i = (i64)BLOCK_X * %d + TID;", THREADS);
 	cu_line(&f, "if (i < %lld) {", (long long)all);
-	cu_line(&f, "int col = (int)(i %% %lld);", (long long)attn_some(cols));
+	cu_line(&f, "int col = (int)(i %% %lld);",
+		(long long)attn_divisor(cols));
 	cu_line(&f, "int head = (int)(i / %lld %% %lld);",
-		(long long)attn_some(cols), (long long)attn_some(heads));
+		(long long)attn_divisor(cols), (long long)attn_divisor(heads));
 	cu_line(&f, "i64 pos = i / %lld %% %lld;",
-		(long long)attn_some(cols * heads),
-		(long long)attn_some(count));
+		(long long)attn_divisor(cols * heads),
+		(long long)attn_divisor(count));
 	cu_line(&f, "int bat = (int)(i / %lld);",
-		(long long)attn_some(cols * heads * count));
-	ca_pointer(&f, t, from, "from", "head");
-	ca_pointer(&f, t, to, "to", "head");
+		(long long)attn_divisor(cols * heads * count));
+	ca_declare_pointer(&f, t, from, "from", "head");
+	ca_declare_pointer(&f, t, to, "to", "head");
 	cu_line(&f, "to[pos * %lld + col * %lld] = %s;", (long long)to->pos,
 		(long long)to->col,
 		cast(&f, from->dtype, to->dtype,
@@ -86,5 +89,5 @@ ca_copy(struct attn *t, const struct attn_view *from,
 				  (long long)from->pos,
 				  (long long)from->col)));
 	cu_line(&f, "}");
-	cu_end(&f);
+	cu_func_end(&f);
 }

@@ -47,8 +47,8 @@ ca_ways_begin(const struct attn *t, const char *made, struct cu_ways *w)
 }
 
 bool
-ca_ways_take(const struct attn *t, struct cu_ways *w,
-	     const struct ca_form *form, int64_t rows, int64_t products)
+ca_ways_add(const struct attn *t, struct cu_ways *w,
+	    const struct ca_form *form, int64_t rows, int64_t products)
 {
 	struct cg_cuda *c = t->k->c;
 	double pairs = (double)(t->batches * t->heads) *
@@ -62,7 +62,7 @@ ca_ways_take(const struct attn *t, struct cu_ways *w,
 		[PLAN_TILE_WARPS] = form->teams ? 0 : form->warps
 	} };
 
-	return cu_ways_take(c->a, w, &tile, false, pairs * (double)products /
-			    (units * form->reached *
-			     (t->tile == IR_F32 ? RATE_FMA : RATE)));
+	return cu_ways_add(c->a, w, &tile, false, pairs * (double)products /
+			   (units * form->reached *
+			    (t->tile == IR_F32 ? RATE_FMA : RATE)));
 }

@@ -101,7 +101,7 @@ below(struct cu_func *f, const struct attn *t, uint32_t dim, const char *at,
 }
 
 const char *
-ca_from(struct cu_func *f, const struct attn *t, const char *query)
+ca_keys_from(struct cu_func *f, const struct attn *t, const char *query)
 {
 	if (t->window <= 0) {
 		return "0";
@@ -111,7 +111,7 @@ ca_from(struct cu_func *f, const struct attn *t, const char *query)
 }
 
 const char *
-ca_to(struct cu_func *f, const struct attn *t, const char *query)
+ca_keys_to(struct cu_func *f, const struct attn *t, const char *query)
 {
 	if (!t->causal) {
 		return arena_printf(f->k->c->a, "%lld", (long long)t->keys);
@@ -121,7 +121,7 @@ ca_to(struct cu_func *f, const struct attn *t, const char *query)
 }
 
 const char *
-ca_seen_from(struct cu_func *f, const struct attn *t, const char *first_key)
+ca_queries_from(struct cu_func *f, const struct attn *t, const char *first_key)
 {
 	if (!t->causal) {
 		return "0";
@@ -131,7 +131,7 @@ ca_seen_from(struct cu_func *f, const struct attn *t, const char *first_key)
 }
 
 const char *
-ca_seen_to(struct cu_func *f, const struct attn *t, const char *last_key)
+ca_queries_to(struct cu_func *f, const struct attn *t, const char *last_key)
 {
 	if (t->window <= 0) {
 		return arena_printf(f->k->c->a, "%lld",
@@ -144,7 +144,7 @@ ca_seen_to(struct cu_func *f, const struct attn *t, const char *last_key)
 /* ---- heads ---- */
 
 const char *
-ca_kv(struct cu_func *f, const struct attn *t, const char *head)
+ca_kv_head(struct cu_func *f, const struct attn *t, const char *head)
 {
 	struct arena *a = f->k->c->a;
 
@@ -159,7 +159,8 @@ ca_kv(struct cu_func *f, const struct attn *t, const char *head)
 }
 
 const char *
-ca_heads(struct cu_func *f, const struct attn *t, const char *kv, bool behind)
+ca_first_head(struct cu_func *f, const struct attn *t, const char *kv,
+	      bool behind)
 {
 	struct arena *a = f->k->c->a;
 
@@ -180,18 +181,18 @@ mask_rows(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 {
 	int e;
 
-	ca_each(f, "i", form->mt);
-	ca_each(f, "h", 2);
+	ca_unrolled_for(f, "i", form->mt);
+	ca_unrolled_for(f, "h", 2);
 	if (ca_is_masked(t)) {
 		/* made here, for a few tiles, and in no register otherwise */
 		cu_line(f, "const int query = ca_min(row0 + wrow + i * 16 + "
 			"h * 8 + g, %lld);", (long long)(t->queries - 1));
 	}
 	cu_line(f, "const int from = %s - %s - c;",
-		ca_is_masked(t) ? ca_from(f, t, "query") : "0", x->at);
-	cu_line(f, "const int to = %s - %s - c;", ca_to(f, t, "query"),
+		ca_is_masked(t) ? ca_keys_from(f, t, "query") : "0", x->at);
+	cu_line(f, "const int to = %s - %s - c;", ca_keys_to(f, t, "query"),
 		x->at);
-	ca_each(f, "j", x->cols / 8);
+	ca_unrolled_for(f, "j", x->cols / 8);
 	for (e = 0; e < 2; e++) {
 		cu_line(f, "if (j * 8 + %d < from || j * 8 + %d >= to) {",
 			e, e);
@@ -207,12 +208,12 @@ static void
 mask_columns(struct cu_func *f, const struct ca_form *form,
 	     const struct ca_sees *x)
 {
-	ca_each(f, "j", x->cols / 8);
-	ca_each(f, "e", 2);
+	ca_unrolled_for(f, "j", x->cols / 8);
+	ca_unrolled_for(f, "e", 2);
 	cu_line(f, "const int at = j * 8 + c + e;");
 	cu_line(f, "const int from = %s - row0 - wrow - g;", x->from);
 	cu_line(f, "const int to = %s - row0 - wrow - g;", x->to);
-	ca_each(f, "i", 2 * form->mt);
+	ca_unrolled_for(f, "i", 2 * form->mt);
 	cu_line(f, "if (i * 8 < from || i * 8 >= to) {");
 	cu_line(f, "s[i / 2][j][i %% 2 * 2 + e] = %s;", x->none);
 	cu_line(f, "}");
@@ -222,8 +223,8 @@ mask_columns(struct cu_func *f, const struct ca_form *form,
 }
 
 void
-ca_mask(struct cu_func *f, const struct attn *t, const struct ca_form *form,
-	const struct ca_sees *x)
+ca_mask_scores(struct cu_func *f, const struct attn *t,
+	       const struct ca_form *form, const struct ca_sees *x)
 {
 	if (x->some) {
 		cu_line(f, "if (%s) {", x->some);

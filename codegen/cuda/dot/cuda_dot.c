@@ -28,8 +28,8 @@ cu_dot_find_result(struct cu_dot *d, node_id head)
 
 /* ---- how it lies ---- */
 
-void
-cu_dot_add_factor(const struct cu_dot *d, const struct ir_factor *f,
+static void
+add_factor(const struct cu_dot *d, const struct ir_factor *f,
 		  const dim_id *dims, const struct ir_type *const *types,
 		  struct cg_factor *to)
 {
@@ -38,8 +38,8 @@ cu_dot_add_factor(const struct cu_dot *d, const struct ir_factor *f,
 	cg_factor_find(views, types, f, dims, to);
 }
 
-void
-cu_dot_add_dims(const struct cu_dot *d, const struct ir_factor *f,
+static void
+add_dims(const struct cu_dot *d, const struct ir_factor *f,
 		struct cg_dims *to)
 {
 	const struct cg_site s = cu_site(d->k);
@@ -65,19 +65,19 @@ find_factors(struct cu_dot *d)
 	f[3] = ir_rule_factor(&r, "over");
 	memcpy(over, f[3]->dims, sizeof over);
 	cg_dims_sort(&d->view[0], types[0], over, f[3]->n);
-	cu_dot_add_factor(d, f[0], f[0]->dims, types, &d->batch);
-	cu_dot_add_factor(d, f[1], f[1]->dims, types, &d->m);
-	cu_dot_add_factor(d, f[2], f[2]->dims, types, &d->n);
-	cu_dot_add_factor(d, f[3], over, types, &d->over);
-	cu_dot_add_dims(d, f[0], &d->dims[0]);
-	cu_dot_add_dims(d, f[1], &d->dims[1]);
-	cu_dot_add_dims(d, f[2], &d->dims[2]);
+	add_factor(d, f[0], f[0]->dims, types, &d->batch);
+	add_factor(d, f[1], f[1]->dims, types, &d->m);
+	add_factor(d, f[2], f[2]->dims, types, &d->n);
+	add_factor(d, f[3], over, types, &d->over);
+	add_dims(d, f[0], &d->dims[0]);
+	add_dims(d, f[1], &d->dims[1]);
+	add_dims(d, f[2], &d->dims[2]);
 }
 
 /* ---- units ---- */
 
 enum cu_dot_unit
-cu_dot_unit(const struct cu_arch *arch, enum ir_dtype a, enum ir_dtype b)
+cu_dot_unit_of(const struct cu_arch *arch, enum ir_dtype a, enum ir_dtype b)
 {
 	bool small = (a == IR_F8E4M3 || a == IR_F8E5M2) &&
 		     (b == IR_F8E4M3 || b == IR_F8E5M2);
@@ -100,8 +100,8 @@ cu_dot_can_read(enum ir_dtype t)
 	return t != IR_F64 && t != IR_IDX;
 }
 
-bool
-cu_dot_find(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
+static bool
+find_dot(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 {
 	struct ir_module *m = k->c->m;
 	node_id head = cg_dot_head(m, x, false);
@@ -121,8 +121,8 @@ cu_dot_find(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 	    !cu_dot_can_read(d->view[1].dtype)) {
 		return false;
 	}
-	d->unit = cu_dot_unit(k->c->arch, d->view[0].dtype,
-			      d->view[1].dtype);
+	d->unit = cu_dot_unit_of(k->c->arch, d->view[0].dtype,
+				 d->view[1].dtype);
 	find_factors(d);
 	if (d->batch.size == 0 || d->m.size == 0 || d->n.size == 0 ||
 	    d->over.size == 0 || d->m.size > INT32_MAX / 2 ||
@@ -139,7 +139,7 @@ cu_dot_steps(struct cu_kernel *k, const struct kernel *x)
 	struct cu_ways ways;
 	struct cu_dot d;
 
-	if (!cu_dot_find(k, x, &d)) {
+	if (!find_dot(k, x, &d)) {
 		return false;
 	}
 	cu_ways_begin(&d, &ways);

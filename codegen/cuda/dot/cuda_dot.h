@@ -36,6 +36,9 @@ int64_t cu_factor_apart(const struct cg_factor *f, int which, int64_t most);
 /* Of where a view begins. */
 int64_t cu_view_width(const struct cg_view *v, int64_t most);
 
+/* Whether blocks of that many positions of n dims, one after another, are boxes
+ * of these dims. */
+bool cu_blocks_are_boxes(const int64_t *size, uint32_t n, int64_t block);
 /* Blocks of at most `want` positions; more if one position of the dim that
  * is cut is already more. */
 struct cg_split cu_split(const struct cg_dims *d, int64_t want, int64_t unit);
@@ -47,9 +50,9 @@ struct cu_place cu_place(struct cu_func *f, const char *name,
 			 const struct cg_dims *d, const struct cg_split *s,
 			 const char *block);
 /* A tile, in which positions of d are `stride` elements apart, as a leaf. */
-void cu_put_place(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,
-		  const struct cg_dims *d, const struct cg_split *s,
-		  const struct cu_place *p, int64_t stride);
+void cu_place_leaf(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,
+		   const struct cg_dims *d, const struct cg_split *s,
+		   const struct cu_place *p, int64_t stride);
 
 /* ---- cuda_dot.c: what is contracted ------------------------------------- */
 
@@ -107,24 +110,14 @@ struct cu_dot {
 	bool apart;		/* no tile has what is behind: later steps do */
 };
 
-/* The contraction of the group; false: it is no such. */
-bool cu_dot_find(struct cu_kernel *k, const struct kernel *x,
-		 struct cu_dot *d);
 /* What becomes of its value: result, target, whole_last. */
 void cu_dot_find_result(struct cu_dot *d, node_id head);
 /* Whether elements can be read as f32. */
 bool cu_dot_can_read(enum ir_dtype t);
-/* Dims of a factor, in the order of `dims`, as they lie in both operands. */
-void cu_dot_add_factor(const struct cu_dot *d, const struct ir_factor *f,
-		       const dim_id *dims, const struct ir_type *const *types,
-		       struct cg_factor *to);
-/* Where they are in the result. */
-void cu_dot_add_dims(const struct cu_dot *d, const struct ir_factor *f,
-		     struct cg_dims *to);
 /* cuda_dot90.c: with wgmma, if operands and architecture allow; else false. */
 bool cu_dot90_steps(const struct cu_dot *d);
-enum cu_dot_unit cu_dot_unit(const struct cu_arch *arch, enum ir_dtype a,
-			     enum ir_dtype b);
+enum cu_dot_unit cu_dot_unit_of(const struct cu_arch *arch, enum ir_dtype a,
+				enum ir_dtype b);
 
 /* ---- cuda_ways.c -------------------------------------------------------- */
 
@@ -186,12 +179,8 @@ struct cu_loop {
 	bool none;		/* there may be no k at all */
 };
 
-/* Bytes of all stages. */
-int64_t cu_loop_smem(const struct cu_loop *l);
 /* Sums of all k into `acc`; others may still read shared memory behind it. */
 void cu_loop_emit(struct cu_func *f, const struct cu_loop *l);
-void cu_mma_emit(struct cu_func *f, const struct cu_loop *l);
-void cu_fma_emit(struct cu_func *f, const struct cu_loop *l);
 /*
  * Opens loops over pairs of sums that stand side by side: int row, col of the
  * tile, f32 x, y; and closes them.
@@ -199,9 +188,6 @@ void cu_fma_emit(struct cu_func *f, const struct cu_loop *l);
 void cu_pairs_begin(struct cu_func *f, const struct cu_loop *l);
 void cu_pairs_end(struct cu_func *f);
 
-/* For the two above: the first stages; the one that is next. */
-void cu_loop_ahead(struct cu_func *f, const struct cu_loop *l);
-void cu_loop_next(struct cu_func *f, const struct cu_loop *l);
 
 /* ---- cuda_dot_plan.c: tiles --------------------------------------------- */
 
@@ -256,8 +242,8 @@ void cu_pairs_store(struct cu_func *f, const struct cu_dot *d,
 		    const struct cu_loop *l, const struct cu_block *b,
 		    const char *at, const char *to, enum ir_dtype t, bool add);
 /* What stands behind the contraction, on a tile of f32 at SMEM. */
-bool cu_dot_behind(struct cu_func *f, const struct cu_dot *d,
-		   const struct cu_block *b, int64_t threads);
+bool cu_dot_epilogue(struct cu_func *f, const struct cu_dot *d,
+		     const struct cu_block *b, int64_t threads);
 /* Steps behind the one that multiplies: of parts that are sums. */
 bool cu_dot_sum(struct cu_dot *d);
 

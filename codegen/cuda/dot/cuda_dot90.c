@@ -21,19 +21,6 @@ static const struct {
 
 /* ---- blocks ---- */
 
-/* Whether blocks of that many positions, one after another, are boxes. */
-static bool
-uniform(const int64_t *size, uint32_t n, int64_t block)
-{
-	while (n-- > 1) {
-		if (block % size[n] != 0) {
-			return size[n] % block == 0;
-		}
-		block /= size[n];
-	}
-	return true;
-}
-
 /* The positions of a factor in as few dims as operands allow. */
 static void
 as_runs(struct cg_dims *d, const struct cg_factor *f)
@@ -57,28 +44,7 @@ uniform_runs(const struct cg_factor *f, int64_t block)
 	for (i = 0; i < f->n; i++) {
 		size[i] = f->at[i].size;
 	}
-	return uniform(size, f->n, block);
-}
-
-bool
-dot90_part_suits(const struct cu_dot *d, int64_t cols, int64_t part)
-{
-	const struct cg_dims *n = &d->dims[2];
-	int64_t last = n->size[n->n - 1];
-
-	if (cols % part != 0) {
-		return false;
-	}
-	return d->result != CU_DOT_BOX ||
-	       (uniform(n->size, n->n, part) &&
-		(!d->whole_last || part % last == 0 ||
-		 (n->n == 1 && last <= part)));
-}
-
-bool
-dot90_has_leaf(const struct cu_dot *d)
-{
-	return d->result == CU_DOT_BOX || d->dtype != IR_F32;
+	return cu_blocks_are_boxes(size, f->n, block);
 }
 
 /* What all starts of blocks of rows are multiples of. */
@@ -223,10 +189,10 @@ try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
 	p->cluster = multi ? 2 : 1;
 	p->tiles = p->row_blocks * p->col_blocks * d->batch.size;
 	return (!multi || (p->row_blocks % 2 == 0 && p->blocks > 1)) &&
-	       dot90_parts(p, splits) && uniform_runs(&d->n, p->cols) &&
-	       dot90_side(d, 0, p->rows, step_of(&d->dims[1], &p->split),
-			  false, &p->side[0]) &&
-	       dot90_side(d, 1, p->cols, p->cols, multi, &p->side[1]) &&
+	       dot90_set_parts(p, splits) && uniform_runs(&d->n, p->cols) &&
+	       dot90_side_of(d, 0, p->rows, step_of(&d->dims[1], &p->split),
+			     false, &p->side[0]) &&
+	       dot90_side_of(d, 1, p->cols, p->cols, multi, &p->side[1]) &&
 	       fits(p);
 }
 
@@ -245,8 +211,8 @@ take(struct dot90 *p, struct dot90 *best)
 
 	do {
 		t.num[PLAN_TILE_STAGES] = p->ring;
-		if (cu_ways_take(p->d->k->c->a, w, &t, p->ring < most, now *
-				 (1 + FEWER * (double)(most - p->ring)))) {
+		if (cu_ways_add(p->d->k->c->a, w, &t, p->ring < most, now *
+				(1 + FEWER * (double)(most - p->ring)))) {
 			*best = *p;
 		}
 	} while (w->all && --p->ring >= 3);
@@ -354,5 +320,5 @@ cu_dot90_steps(const struct cu_dot *dot)
 	}
 	put_parts(&d, &p);
 	d.rows = p.split;
-	return dot90_emit(&p) && (p.splits == 1 || dot90_sum(&p));
+	return dot90_emit(&p) && (p.splits == 1 || dot90_emit_sum(&p));
 }

@@ -42,15 +42,15 @@ struct dot90_side {
  * Whether tiles of `rows` positions of operand `which` can be copied, where
  * blocks begin at any multiple of `step`; `multi`: by two blocks, half each.
  */
-bool dot90_side(const struct cu_dot *d, int which, int64_t rows,
-		int64_t step, bool multi, struct dot90_side *s);
+bool dot90_side_of(const struct cu_dot *d, int which, int64_t rows,
+		   int64_t step, bool multi, struct dot90_side *s);
 /*
  * The copies of stage `k` (its number, an int variable) to `to` (bytes), in
  * block `half` of two, or all of them if half is NULL.
  */
-void dot90_load(struct cu_func *f, const struct cu_dot *d,
-		const struct dot90_side *s, const char *start,
-		const char *batch, const char *to, const char *half);
+void dot90_load_stage(struct cu_func *f, const struct cu_dot *d,
+		      const struct dot90_side *s, const char *start,
+		      const char *batch, const char *to, const char *half);
 /* Elements of k in a stage. */
 static inline int64_t
 dot90_k(const struct cu_dot *d)
@@ -62,10 +62,6 @@ int64_t dot90_stages(const struct cu_dot *d);
 
 /* ---- cuda_dot90.c: tiles ------------------------------------------------ */
 
-/* Whether columns of what is behind can be made so many at a time. */
-bool dot90_part_suits(const struct cu_dot *d, int64_t cols, int64_t part);
-/* Whether sums go through shared memory as f32. */
-bool dot90_has_leaf(const struct cu_dot *d);
 
 struct dot90 {
 	struct cu_dot *d;
@@ -148,26 +144,32 @@ void dot90_used(struct cu_func *f, const struct cu_place *m,
 /* At most, of any tile. */
 int64_t dot90_most_splits(const struct cu_dot *d);
 /* Which tiles are made in so many parts; false: none can be. */
-bool dot90_parts(struct dot90 *p, int64_t splits);
+bool dot90_set_parts(struct dot90 *p, int64_t splits);
 /* Bytes of shared room that they wait in. */
 int64_t dot90_parts_bytes(const struct dot90 *p);
 /* C text: which part item `tile` is of; its stages, by a function. */
-const char *dot90_split(const struct dot90 *p, struct arena *a);
+const char *dot90_split_text(const struct dot90 *p, struct arena *a);
 void dot90_steps_emit(struct cu_func *f, const struct dot90 *p);
-const char *dot90_steps(struct cu_func *f, const struct dot90 *p,
-			const char *tile);
-/* As dot90_put, of a part. */
+const char *dot90_steps_text(struct cu_func *f, const struct dot90 *p,
+			     const char *tile);
+/* As dot90_put_tile, of a part. */
 void dot90_put_part(struct cu_func *f, const struct dot90 *p);
-/* The step behind. */
-bool dot90_sum(const struct dot90 *p);
+
+/* ---- cuda_dot90_sum.c: the step that adds up partial sums --------------- */
+
+bool dot90_emit_sum(const struct dot90 *p);
 
 /* -- cuda_dot90_put.c: what becomes of sums -- */
 
+/* Whether columns of what is behind can be made so many at a time. */
+bool dot90_part_suits(const struct cu_dot *d, int64_t cols, int64_t part);
+/* Whether sums go through shared memory as f32. */
+bool dot90_has_leaf(const struct cu_dot *d);
 /* C text: a thread's number in its team. */
 const char *dot90_thread(const struct dot90 *p);
 /* In the loop over tiles, with sums in `d`; rows are at m. */
-bool dot90_put(struct cu_func *f, const struct dot90 *p,
-	       const struct cu_place *m);
+bool dot90_put_tile(struct cu_func *f, const struct dot90 *p,
+		    const struct cu_place *m);
 
 /* ---- cuda_dot90_store.c: results that the copying unit stores ----------- */
 
@@ -175,9 +177,9 @@ bool dot90_put(struct cu_func *f, const struct dot90 *p,
 bool dot90_store_suits(struct dot90 *p);
 /* How many boxes of a tile a warp has. */
 int64_t dot90_store_boxes(const struct dot90 *p);
-/* As dot90_put; and behind the loop over tiles. */
-void dot90_store(struct cu_func *f, const struct dot90 *p,
-		 const struct cu_place *m);
+/* As dot90_put_tile; and behind the loop over tiles. */
+void dot90_store_tile(struct cu_func *f, const struct dot90 *p,
+		      const struct cu_place *m);
 void dot90_store_end(struct cu_func *f);
 
 #endif

@@ -17,7 +17,7 @@ put_dim(struct dot90_side *s, enum dot90_factor factor, uint32_t run,
 	int64_t size, int64_t stride, int64_t box)
 {
 	struct cg_map *m = &s->map;
-	int64_t bytes = cu_bytes(s->dtype);
+	int64_t bytes = cu_elem_bytes(s->dtype);
 
 	if (m->ndims > 0 && stride == 0 && box == 1) {
 		return true;
@@ -96,7 +96,7 @@ map_by_x(struct dot90_side *s, const struct cu_dot *d, int64_t step)
 static bool
 at_least_two(struct dot90_side *s)
 {
-	int64_t unit = 16 / cu_bytes(s->dtype);
+	int64_t unit = 16 / cu_elem_bytes(s->dtype);
 
 	return s->map.ndims >= 2 ||
 	       put_dim(s, DOT90_BATCH, IR_MAX_DIMS, 1,
@@ -119,8 +119,8 @@ elem_of(enum ir_dtype t)
 }
 
 bool
-dot90_side(const struct cu_dot *d, int which, int64_t rows, int64_t step,
-	   bool multi, struct dot90_side *s)
+dot90_side_of(const struct cu_dot *d, int which, int64_t rows, int64_t step,
+	      bool multi, struct dot90_side *s)
 {
 	const struct cg_view *v = &d->view[which];
 	bool two;
@@ -129,7 +129,7 @@ dot90_side(const struct cu_dot *d, int which, int64_t rows, int64_t step,
 				  .which = which, .dtype = v->dtype };
 	s->map.operand = v->operand;
 	s->map.elem = elem_of(v->dtype);
-	s->map.offset = v->offset * cu_bytes(v->dtype);
+	s->map.offset = v->offset * cu_elem_bytes(v->dtype);
 	s->map.swizzle = DOT90_ROW;
 	if (!cu_unit_is(d->unit, v->dtype) || d->over.n == 0 ||
 	    !cu_view_aligned(d->k, v)) {
@@ -219,9 +219,9 @@ coordinate(struct arena *a, const struct cu_dot *d,
 }
 
 void
-dot90_load(struct cu_func *f, const struct cu_dot *d,
-	   const struct dot90_side *s, const char *start, const char *batch,
-	   const char *to, const char *half)
+dot90_load_stage(struct cu_func *f, const struct cu_dot *d,
+		 const struct dot90_side *s, const char *start,
+		 const char *batch, const char *to, const char *half)
 {
 	struct arena *a = f->k->c->a;
 	int64_t n = half ? s->loads / 2 : s->loads, i;

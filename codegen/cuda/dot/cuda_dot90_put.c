@@ -11,6 +11,27 @@
 
 /* ---- to memory ---- */
 
+bool
+dot90_part_suits(const struct cu_dot *d, int64_t cols, int64_t part)
+{
+	const struct cg_dims *n = &d->dims[2];
+	int64_t last = n->size[n->n - 1];
+
+	if (cols % part != 0) {
+		return false;
+	}
+	return d->result != CU_DOT_BOX ||
+	       (cu_blocks_are_boxes(n->size, n->n, part) &&
+		(!d->whole_last || part % last == 0 ||
+		 (n->n == 1 && last <= part)));
+}
+
+bool
+dot90_has_leaf(const struct cu_dot *d)
+{
+	return d->result == CU_DOT_BOX || d->dtype != IR_F32;
+}
+
 const char *
 dot90_thread(const struct dot90 *p)
 {
@@ -88,7 +109,7 @@ put_direct(struct cu_func *f, const struct dot90 *p,
 
 	put_rows(f, p);
 	cu_line(f, "f32 *to = (f32 *)%s + ((i64)batch * %lld + m0 + r0) * %lld "
-		"+ n0;", cu_at(f, d->target), (long long)d->m.size, n);
+		"+ n0;", cu_operand(f, d->target), (long long)d->m.size, n);
 	for (i = 0; i < dot90_group_rows(p) / 8; i += i % 8 ? 7 : 1) {
 		cu_line(f, "if (r0 + %lld < %s) {", (long long)i * 8, m->live);
 		cu_line(f, "%s_row(to + %lld, d + %lld, lc, %lld - n0);",
@@ -107,7 +128,7 @@ put_rounded(struct cu_func *f, const struct dot90 *p,
 {
 	const struct cu_dot *d = p->d;
 	bool add = d->result == CU_DOT_ADD;
-	const char *type = cu_type(d->dtype);
+	const char *type = cu_elem_type(d->dtype);
 	long long n = (long long)d->n.size, eights = (long long)p->part / 8;
 	int i;
 
@@ -119,7 +140,7 @@ put_rounded(struct cu_func *f, const struct dot90 *p,
 	cu_line(f, "const f32 *s = leaf + r * %lld + e %% %lld * 8;",
 		(long long)dot90_leaf_ld(p), eights);
 	cu_line(f, "char *to = %s + (((i64)batch * %lld + m0 + r) * %lld + c) "
-		"* 2;", cu_at(f, d->target), (long long)d->m.size, n);
+		"* 2;", cu_operand(f, d->target), (long long)d->m.size, n);
 	cu_line(f, "u32x4 v;");
 	if (n % p->part != 0) {
 		cu_line(f, "if (c >= %lld) {", n);
@@ -185,10 +206,10 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	for (i = 0; i < d->x->nodes.n; i++) {
 		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
 	}
-	cu_put_place(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
-	cu_put_place(a, &nest, &leaf, &d->dims[1], &d->rows, m,
-		     dot90_leaf_ld(p));
-	cu_put_place(a, &nest, &leaf, &d->dims[2], &cols, &n, 1);
+	cu_place_leaf(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
+	cu_place_leaf(a, &nest, &leaf, &d->dims[1], &d->rows, m,
+		      dot90_leaf_ld(p));
+	cu_place_leaf(a, &nest, &leaf, &d->dims[2], &cols, &n, 1);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		leaf.from[i] = nest.from[i];
 	}
@@ -229,8 +250,8 @@ put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 		cu_line(f, "break;");
 		cu_line(f, "}");
 	}
-	cu_say(f, "Nobody reads the part before, then all of this one is "
-	       "there.");
+	cu_comment(f, "Nobody reads the part before, then all of this one is "
+		   "there.");
 	cu_line(f, "sync_named(1 + team, %lld);", threads);
 	for (i = 0; i < parts; i++) {
 		cu_line(f, "%sif (i == %lld) {", i ? "} else " : "",
@@ -249,13 +270,14 @@ put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 }
 
 bool
-dot90_put(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
+dot90_put_tile(struct cu_func *f, const struct dot90 *p,
+	       const struct cu_place *m)
 {
 	if (p->part) {
 		return put_box(f, p, m);
 	}
 	if (p->box) {
-		dot90_store(f, p, m);
+		dot90_store_tile(f, p, m);
 		return true;
 	}
 	put_direct(f, p, m);

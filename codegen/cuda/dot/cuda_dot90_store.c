@@ -28,7 +28,7 @@ dot90_store_suits(struct dot90 *p)
 	int64_t cols = p->cols < 64 ? p->cols : 64;
 
 	p->box = 0;
-	if (d->result != CU_DOT_STORE || cu_bytes(d->dtype) != 2 ||
+	if (d->result != CU_DOT_STORE || cu_elem_bytes(d->dtype) != 2 ||
 	    d->n.size % 8 != 0 ||
 	    (p->split.chunks > 1 && p->split.most != p->rows)) {
 		/* a box might hold rows that are another tile's */
@@ -62,7 +62,7 @@ static void
 put_box(struct cu_func *f, const struct dot90 *p)
 {
 	struct cu_func g = { .k = f->k, .grid = f->grid, .depth = 1 };
-	const char *type = cu_type(p->d->dtype);
+	const char *type = cu_elem_type(p->d->dtype);
 	bool deep = p->out.ndims == 3;
 	struct buf *b = &f->k->text;
 	int i;
@@ -102,8 +102,8 @@ put_box(struct cu_func *f, const struct dot90 *p)
 }
 
 void
-dot90_store(struct cu_func *f, const struct dot90 *p,
-	    const struct cu_place *m)
+dot90_store_tile(struct cu_func *f, const struct dot90 *p,
+		 const struct cu_place *m)
 {
 	const struct cu_dot *d = p->d;
 	struct arena *a = f->k->c->a;

@@ -81,7 +81,7 @@ open_tiles(struct cu_func *f, const struct dot90 *p, const char *team,
 	cu_line(f, "int row, col, z;");
 	if (p->splits > 1) {
 		cu_line(f, "const int split = %s;",
-			dot90_split(p, f->k->c->a));
+			dot90_split_text(p, f->k->c->a));
 	}
 	cu_line(f, "%s_tile(tile%s%s, &row, &col, &z);", f->grid->func,
 		p->splits > 1 ? arena_printf(f->k->c->a, " - split * %lld",
@@ -116,15 +116,16 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 
 	cu_line(f, "regs_fewer(40);");
 	cu_line(f, "if (TID == 0) {");
-	cu_say(f, "The first round waits for nobody: the phase before the "
-	       "first one is over.");
+	cu_comment(f, "The first round waits for nobody: the phase before the "
+		   "first one is over.");
 	cu_line(f, "int stage = 0, parity = 1;");
 	open_tiles(f, p, NULL, &m, &n);
 	if (p->splits > 1) {
-		cu_line(f, "const int steps = %s;", dot90_steps(f, p, "tile"));
+		cu_line(f, "const int steps = %s;",
+			dot90_steps_text(f, p, "tile"));
 	}
 	cu_line(f, "for (int q = 0; q < %s; q++) {",
-		p->splits > 1 ? "steps" : dot90_steps(f, p, "tile"));
+		p->splits > 1 ? "steps" : dot90_steps_text(f, p, "tile"));
 	if (p->splits > 1) {
 		cu_line(f, "const int k = split * %lld + q;",
 			(long long)p->steps);
@@ -135,10 +136,10 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "const u32 to = ring + %lld * stage;", stage);
 	cu_line(f, "mbar_wait(empty + 8 * stage, parity);");
 	cu_line(f, "mbar_expect(bar, %lld);", stage);
-	dot90_load(f, p->d, &p->side[0], m.start, "batch", "to", NULL);
-	dot90_load(f, p->d, &p->side[1], n.start, "batch",
-		   arena_printf(f->k->c->a, "to + %lld",
-				(long long)p->side[0].bytes), half);
+	dot90_load_stage(f, p->d, &p->side[0], m.start, "batch", "to", NULL);
+	dot90_load_stage(f, p->d, &p->side[1], n.start, "batch",
+			 arena_printf(f->k->c->a, "to + %lld",
+				      (long long)p->side[0].bytes), half);
 	cu_line(f, "if (++stage == %lld) {", (long long)p->ring);
 	cu_line(f, "stage = 0;");
 	cu_line(f, "parity ^= 1;");
@@ -227,7 +228,8 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	long long ring = (long long)p->ring;
 
 	if (p->splits > 1) {
-		cu_line(f, "const int steps = %s;", dot90_steps(f, p, "tile"));
+		cu_line(f, "const int steps = %s;",
+			dot90_steps_text(f, p, "tile"));
 	}
 	if (p->teams > 1) {
 		put_turn(f, p);
@@ -235,7 +237,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 		cu_line(f, "int parity = slot / %lld & 1;", ring);
 		if (p->splits > 1) {
 			cu_line(f, "slot += (u32)(steps + %s);",
-				dot90_steps(f, p, arena_printf(f->k->c->a,
+				dot90_steps_text(f, p, arena_printf(f->k->c->a,
 					"tile + %s", by_of(p))));
 		} else {
 			cu_line(f, "slot += %lld;",
@@ -247,7 +249,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	put_products(f, p, true);
 	cu_line(f, "}");
 	cu_line(f, "for (int q = 1; q < %s; q++) {",
-		p->splits > 1 ? "steps" : dot90_steps(f, p, "tile"));
+		p->splits > 1 ? "steps" : dot90_steps_text(f, p, "tile"));
 	cu_line(f, "const int before = stage;");
 	cu_line(f, "if (++stage == %lld) {", ring);
 	cu_line(f, "stage = 0;");
@@ -259,7 +261,8 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	put_release(f, p, "before");
 	cu_line(f, "}");
 	if (p->teams > 1) {
-		cu_say(f, "The other team's turn, if there is one more tile.");
+		cu_comment(f,
+			   "The other team's turn, if there is one more tile.");
 		cu_line(f, "if (tile + %s < %lld) {", by_of(p),
 			(long long)(p->items / p->cluster));
 		cu_line(f, "arrive_named(4 - team, 256);");
@@ -280,7 +283,8 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 void
 dot90_sums_at(struct cu_func *f, const struct dot90 *p)
 {
-	cu_say(f, "The first of the sums that this thread has, in the tile.");
+	cu_comment(f,
+		   "The first of the sums that this thread has, in the tile.");
 	cu_line(f, "const int r0 = %lld * group + TID / 32 %% 4 * 16 + LANE "
 		"/ 4;", (long long)dot90_group_rows(p));
 	cu_line(f, "const int lc = LANE %% 4 * 2;");
@@ -293,7 +297,7 @@ put_item(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	bool done;
 
 	if (p->splits == 1) {
-		return dot90_put(f, p, m);
+		return dot90_put_tile(f, p, m);
 	}
 	if (p->whole == 0) {
 		dot90_put_part(f, p);
@@ -302,7 +306,7 @@ put_item(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	cu_line(f, "if (tile >= %lld) {", (long long)(p->whole / p->cluster));
 	dot90_put_part(f, p);
 	cu_line(f, "} else {");
-	done = dot90_put(f, p, m);
+	done = dot90_put_tile(f, p, m);
 	cu_line(f, "}");
 	return done;
 }
@@ -319,7 +323,7 @@ put_team(struct cu_func *f, const struct dot90 *p)
 					       128));
 	if (p->teams > 1) {
 		cu_line(f, "const int team = TID / 128 - 1, group = 0;");
-		cu_line(f, "u32 slot = team * %s;", dot90_steps(f, p,
+		cu_line(f, "u32 slot = team * %s;", dot90_steps_text(f, p,
 			p->cluster > 1 ? "BLOCK_X / 2" : "BLOCK_X"));
 	} else {
 		cu_line(f, "const int team = 0, group = TID / 128 - 1;");
@@ -362,19 +366,22 @@ put_words(struct cu_func *f, const struct dot90 *p)
 {
 	const struct cu_dot *d = p->d;
 
-	cu_say(f, "%lld x %lld x %lld by %lld, %s and %s", (long long)d->m.size,
-	       (long long)d->n.size, (long long)d->over.size,
-	       (long long)d->batch.size,
-	       p->side[0].by_k ? "k dense" : "m dense",
-	       p->side[1].by_k ? "k dense" : "n dense");
-	cu_say(f, "%lld tiles of %lld x %lld, %lld stages of %lld of k, %lld "
-	       "of them in the ring", (long long)p->tiles, (long long)p->rows,
-	       (long long)p->cols, (long long)dot90_stages(d),
-	       (long long)dot90_k(d), (long long)p->ring);
+	cu_comment(f, "%lld x %lld x %lld by %lld, %s and %s",
+		   (long long)d->m.size, (long long)d->n.size,
+		   (long long)d->over.size, (long long)d->batch.size,
+		   p->side[0].by_k ? "k dense" : "m dense",
+		   p->side[1].by_k ? "k dense" : "n dense");
+	cu_comment(f,
+		   "%lld tiles of %lld x %lld, %lld stages of %lld of k, %lld "
+		   "of them in the ring",
+		   (long long)p->tiles, (long long)p->rows, (long long)p->cols,
+		   (long long)dot90_stages(d), (long long)dot90_k(d),
+		   (long long)p->ring);
 	if (p->splits > 1) {
-		cu_say(f, "tiles from %lld on in %lld parts, %lld stages each",
-		       (long long)p->whole, (long long)p->splits,
-		       (long long)p->steps);
+		cu_comment(f,
+			   "tiles from %lld on in %lld parts, %lld stages each",
+			   (long long)p->whole, (long long)p->splits,
+			   (long long)p->steps);
 	}
 }
 
@@ -385,7 +392,7 @@ dot90_emit(struct dot90 *p)
 	struct cu_func f;
 	bool done;
 
-	cu_begin(k, "dot", &f);
+	cu_func_begin(k, "dot", &f);
 	f.minblocks = 1;
 	f.grid->threads = 384;
 	f.grid->cluster = p->cluster;
@@ -407,10 +414,11 @@ dot90_emit(struct dot90 *p)
 	done = put_team(&f, p);
 	cu_line(&f, "}");
 	if (p->cluster > 1) {
-		cu_say(&f, "The other block may still copy to this one, and "
-		       "say so here.");
+		cu_comment(&f,
+			   "The other block may still copy to this one, and "
+			   "say so here.");
 		cu_line(&f, "cluster_sync();");
 	}
-	cu_end(&f);
+	cu_func_end(&f);
 	return done;
 }

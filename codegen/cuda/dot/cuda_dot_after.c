@@ -99,11 +99,11 @@ cu_pairs_store(struct cu_func *f, const struct cu_dot *d,
 	       const char *at, const char *to, enum ir_dtype t, bool add)
 {
 	bool two = in_twos(b->cols, &d->dims[2], d->n.size) &&
-		   cu_bytes(t) > 1;
+		   cu_elem_bytes(t) > 1;
 
 	cu_pairs_begin(f, l);
-	cu_line(f, "%s *const to = (%s *)%s + %s + col;", cu_type(t),
-		cu_type(t), at, to);
+	cu_line(f, "%s *const to = (%s *)%s + %s + col;", cu_elem_type(t),
+		cu_elem_type(t), at, to);
 	if (two) {
 		guard(f, d, l, b, "col");
 		store_two(f, t, add);
@@ -122,8 +122,8 @@ cu_pairs_store(struct cu_func *f, const struct cu_dot *d,
 /* ---- a nest ---- */
 
 bool
-cu_dot_behind(struct cu_func *f, const struct cu_dot *d,
-	      const struct cu_block *b, int64_t threads)
+cu_dot_epilogue(struct cu_func *f, const struct cu_dot *d,
+		const struct cu_block *b, int64_t threads)
 {
 	const struct cg_dims *batch = &d->dims[0];
 	struct cg_split one = { .cut = batch->n - 1, .step = 1,
@@ -145,10 +145,10 @@ cu_dot_behind(struct cu_func *f, const struct cu_dot *d,
 	for (i = 0; i < d->x->nodes.n; i++) {
 		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
 	}
-	cu_put_place(a, &nest, &leaf, batch, &one, &p, 0);
-	cu_put_place(a, &nest, &leaf, &d->dims[1], b->rows, &b->m,
-		     b->line / 4);
-	cu_put_place(a, &nest, &leaf, &d->dims[2], b->cols, &b->n, 1);
+	cu_place_leaf(a, &nest, &leaf, batch, &one, &p, 0);
+	cu_place_leaf(a, &nest, &leaf, &d->dims[1], b->rows, &b->m,
+		      b->line / 4);
+	cu_place_leaf(a, &nest, &leaf, &d->dims[2], b->cols, &b->n, 1);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		leaf.from[i] = nest.from[i];
 	}
@@ -180,20 +180,21 @@ sum_alone(struct cu_dot *d)
 	int64_t elems = d->batch.size * d->m.size * d->n.size;
 	struct cu_func f;
 
-	cu_begin(d->k, "sum", &f);
+	cu_func_begin(d->k, "sum", &f);
 	f.grid->threads = SUM_THREADS;
 	f.grid->blocks[0] = (elems + SUM_THREADS - 1) / SUM_THREADS;
-	cu_say(&f, "%lld parts of %lld sums", (long long)d->splits,
-	       (long long)elems);
+	cu_comment(&f, "%lld parts of %lld sums", (long long)d->splits,
+		   (long long)elems);
 	cu_line(&f, "const i64 i = (i64)BLOCK_X * %d + TID;", SUM_THREADS);
 	cu_line(&f, "if (i < %lld) {", (long long)elems);
 	add_parts(&f, d, "i");
 	store_one(&f, d->dtype == IR_TF32 ? IR_F32 : d->dtype,
-		  arena_printf(d->k->c->a, "((%s *)%s)[i]", cu_type(d->dtype),
-			       cu_at(&f, d->target)), "sum",
-		  d->result == CU_DOT_ADD);
+		  arena_printf(d->k->c->a, "((%s *)%s)[i]",
+			       cu_elem_type(d->dtype),
+			       cu_operand(&f, d->target)),
+		  "sum", d->result == CU_DOT_ADD);
 	cu_line(&f, "}");
-	cu_end(&f);
+	cu_func_end(&f);
 }
 
 /* Rows of the result by its blocks of columns, and what is behind. */
@@ -205,13 +206,13 @@ sum_with_nest(struct cu_dot *d)
 	struct cu_func f;
 
 	b.line = 4 * ((d->cols.most + 3) / 4 * 4);
-	cu_begin(d->k, "sum", &f);
+	cu_func_begin(d->k, "sum", &f);
 	f.grid->threads = SUM_THREADS;
 	f.grid->blocks[0] = rows.blocks * d->cols.blocks * d->batch.size;
 	f.grid->smem_bytes = rows.most * b.line;
-	cu_say(&f, "%lld parts, and what is behind: %lld x %lld",
-	       (long long)d->splits, (long long)rows.most,
-	       (long long)d->cols.most);
+	cu_comment(&f, "%lld parts, and what is behind: %lld x %lld",
+		   (long long)d->splits, (long long)rows.most,
+		   (long long)d->cols.most);
 	cu_line(&f, "const int bn = BLOCK_X %% %lld, bm = BLOCK_X / %lld %% "
 		"%lld;", (long long)d->cols.blocks, (long long)d->cols.blocks,
 		(long long)rows.blocks);
@@ -233,10 +234,10 @@ sum_with_nest(struct cu_dot *d)
 	cu_line(&f, "}");
 	cu_line(&f, "}");
 	cu_line(&f, "sync_block();");
-	if (!cu_dot_behind(&f, d, &b, SUM_THREADS)) {
+	if (!cu_dot_epilogue(&f, d, &b, SUM_THREADS)) {
 		return false;
 	}
-	cu_end(&f);
+	cu_func_end(&f);
 	return true;
 }
 
@@ -255,7 +256,7 @@ nest_alone(struct cu_dot *d)
 			       (long long)d->parts);
 	for (i = t->ndims; i-- > 0; ) {
 		leaf.stride[i] = stride;
-		stride *= cu_local(d->k->c, t->dims[i], t->cut[i]);
+		stride *= cu_local_size(d->k->c, t->dims[i], t->cut[i]);
 	}
 	for (i = 0; i < d->x->nodes.n; i++) {
 		VEC_PUSH(a, &n.nodes, d->x->nodes.at[i]);

@@ -255,7 +255,7 @@ put_head(const struct text *t, const char *name)
 		   s->width ? arena_printf(t->k->c->a, "%lld bytes at once",
 					   (long long)(s->width * t->bytes))
 			    : "one by one",
-		   name, cu_type(s->from), s->table ? ", " : "",
+		   name, cu_elem_type(s->from), s->table ? ", " : "",
 		   s->table ? s->table : "");
 	if (!s->k_end) {
 		buf_puts(t->out, "\t(void)end;\n");

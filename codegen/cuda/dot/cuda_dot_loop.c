@@ -7,23 +7,7 @@
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
-int64_t
-cu_loop_smem(const struct cu_loop *l)
-{
-	return l->tile->stages *
-	       (cu_side_bytes(&l->side[0]) + cu_side_bytes(&l->side[1]));
-}
-
-void
-cu_loop_emit(struct cu_func *f, const struct cu_loop *l)
-{
-	if (l->unit == CU_DOT_FMA) {
-		cu_fma_emit(f, l);
-	} else {
-		cu_mma_emit(f, l);
-	}
-	cu_line(f, "cp_async_wait(0);");
-}
+/* ---- the ring of stages ---- */
 
 /* Tiles of both operands into stage `slot`, of k from `k` on. */
 static void
@@ -41,7 +25,7 @@ load(struct cu_func *f, const struct cu_loop *l, const char *slot,
 	}
 }
 
-void
+static void
 cu_loop_ahead(struct cu_func *f, const struct cu_loop *l)
 {
 	long long ahead = (long long)l->tile->stages - 1;
@@ -55,7 +39,7 @@ cu_loop_ahead(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "}");
 }
 
-void
+static void
 cu_loop_next(struct cu_func *f, const struct cu_loop *l)
 {
 	long long ahead = (long long)l->tile->stages - 1;
@@ -67,6 +51,329 @@ cu_loop_next(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "}");
 	cu_line(f, "cp_async_commit();");
 	cu_line(f, "put = put == %lld ? 0 : put + 1;", ahead);
+}
+
+/* ---- f32: a thread multiplies and adds ---- */
+
+/* Reads groups of four of a line, `apart` elements apart. */
+static void
+read_line(struct cu_func *f, const char *to, int64_t n, int64_t apart,
+	  const char *at)
+{
+	int64_t i;
+
+	for (i = 0; i < n / 4; i++) {
+		cu_line(f, "v = *(const struct f32x4 *)(SMEM + %s + %lld);",
+			at, (long long)(i * apart * 4));
+		cu_line(f, "%s[%lld] = v.x, %s[%lld] = v.y, %s[%lld] = v.z, "
+			"%s[%lld] = v.w;", to, (long long)(4 * i), to,
+			(long long)(4 * i + 1), to, (long long)(4 * i + 2), to,
+			(long long)(4 * i + 3));
+	}
+}
+
+static void
+multiply_fma(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+	long long per_row = (long long)(t->n / t->wn);
+	int64_t a = cu_side_bytes(&l->side[0]);
+	int64_t b = cu_side_bytes(&l->side[1]);
+	struct arena *mem = f->k->c->a;
+
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (q = 0; q < %lld; q++) {", (long long)t->k);
+	cu_line(f, "f32 rows[%lld], cols[%lld];", (long long)t->wm,
+		(long long)t->wn);
+	cu_line(f, "struct f32x4 v;");
+	read_line(f, "rows", t->wm, t->m / (t->wm / 4),
+		  arena_printf(mem, "get * %lld + q * %lld + TID / %lld * 16",
+			       (long long)(a + b),
+			       (long long)(a / t->k), per_row));
+	read_line(f, "cols", t->wn, t->n / (t->wn / 4),
+		  arena_printf(mem, "get * %lld + %lld + q * %lld + "
+			       "TID %% %lld * 16", (long long)(a + b),
+			       (long long)a, (long long)(b / t->k), per_row));
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (i = 0; i < %lld; i++) {", (long long)t->wm);
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (j = 0; j < %lld; j++) {", (long long)t->wn);
+	cu_line(f, "acc[i][j] = fma_f32(rows[i], cols[j], acc[i][j]);");
+	cu_line(f, "}");
+	cu_line(f, "}");
+	cu_line(f, "}");
+}
+
+static void
+emit_fma(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+
+	cu_line(f, "const int nk = (%s - %s + %lld) / %lld;", l->to, l->from,
+		(long long)t->k - 1, (long long)t->k);
+	cu_line(f, "f32 acc[%lld][%lld];", (long long)t->wm,
+		(long long)t->wn);
+	cu_line(f, "int it, get = 0, put = %lld;", (long long)t->stages - 1);
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (it = 0; it < %lld; it++) {",
+		(long long)(t->wm * t->wn));
+	cu_line(f, "acc[it / %lld][it %% %lld] = 0;", (long long)t->wn,
+		(long long)t->wn);
+	cu_line(f, "}");
+	cu_loop_ahead(f, l);
+	cu_line(f, "for (it = 0; it < nk; it++) {");
+	cu_line(f, "int q, i, j;");
+	cu_line(f, "cp_async_wait(%lld);", (long long)t->stages - 2);
+	cu_line(f, "sync_block();");
+	cu_loop_next(f, l);
+	multiply_fma(f, l);
+	cu_line(f, "get = get == %lld ? 0 : get + 1;",
+		(long long)t->stages - 1);
+	cu_line(f, "}");
+}
+
+/* ---- tensor cores: a warp multiplies by mma.sync ---- */
+
+struct mma {
+	struct cu_func *f;
+	const struct cu_loop *l;
+	int64_t atom;		/* along k: 32 bytes */
+	int64_t line[2];	/* bytes of a line in shared memory */
+	const char *warp[2];	/* where its part begins */
+	const char *name[2];	/* functions that read */
+};
+
+static const char *
+instruction(enum cu_dot_unit u)
+{
+	static const char *const names[CU_DOT_NUNITS] = {
+		[CU_DOT_TF32] = "mma_tf32", [CU_DOT_BF16] = "mma_bf16",
+		[CU_DOT_F16] = "mma_f16", [CU_DOT_E4M3] = "mma_e4m3",
+		[CU_DOT_E5M2] = "mma_e5m2"
+	};
+
+	return names[u];
+}
+
+/* Of a line that is so many lines of 8 behind `line`. */
+static const char *
+swizzle(int64_t line_bytes)
+{
+	return line_bytes >= 128 ? "line % 8"
+		: line_bytes == 64 ? "line / 2 % 4" : "line / 4 % 2";
+}
+
+/*
+ * Matrices of 8 rows by 16 bytes in the order of registers: of A rows before
+ * k, of B k before rows.
+ */
+static void
+read_along_k(const struct mma *m, int which, struct buf *out)
+{
+	buf_printf(out, "\tconst int line = %s + %s, place = q * 2 + %s;\n"
+		   "\tint i;\n\n", m->warp[which],
+		   which ? "LANE % 8 + LANE / 16 * 8" : "LANE % 16",
+		   which ? "LANE / 8 % 2" : "LANE / 16");
+	buf_printf(out, "\tUNROLL\n\tfor (i = 0; i < %lld; i++) {\n"
+		   "\t\tldsm4(x[i], smem_addr(SMEM) + (u32)(at + "
+		   "(line + i * 16) * %lld +\n\t\t\t(place ^ (%s)) * 16));\n"
+		   "\t}\n", (long long)((which ? m->l->tile->wn
+					       : m->l->tile->wm) / 16),
+		   (long long)m->line[which], swizzle(m->line[which]));
+	if (m->l->unit == CU_DOT_TF32) {
+		buf_printf(out, "\tUNROLL\n\tfor (i = 0; i < %lld; i++) {\n"
+			   "\t\tx[i / 4][i %% 4] = to_tf32(bits_f32("
+			   "x[i / 4][i %% 4]));\n\t}\n",
+			   (long long)((which ? m->l->tile->wn
+					      : m->l->tile->wm) / 4));
+	}
+}
+
+/* The same of lines that are places of k, turned. */
+static void
+read_along_rows(const struct mma *m, int which, struct buf *out)
+{
+	buf_printf(out, "\tconst int line = q * 16 + %s;\n"
+		   "\tconst int place = %s / 8 + %s;\n\tint i;\n\n",
+		   which ? "LANE % 16" : "LANE % 8 + LANE / 16 * 8",
+		   m->warp[which], which ? "LANE / 16" : "LANE / 8 % 2");
+	buf_printf(out, "\tUNROLL\n\tfor (i = 0; i < %lld; i++) {\n"
+		   "\t\tldsm4_t(x[i], smem_addr(SMEM) + (u32)(at + line * "
+		   "%lld +\n\t\t\t((place + i * 2) ^ (%s)) * 16));\n\t}\n",
+		   (long long)((which ? m->l->tile->wn
+				      : m->l->tile->wm) / 16),
+		   (long long)m->line[which], swizzle(m->line[which]));
+}
+
+/* ldmatrix turns no numbers of 4 bytes. */
+static void
+read_numbers(const struct mma *m, int which, struct buf *out)
+{
+	buf_puts(out, "\tint i;\n\n");
+	buf_printf(out, "\tUNROLL\n\tfor (i = 0; i < %lld; i++) {\n",
+		   (long long)((which ? m->l->tile->wn
+				      : m->l->tile->wm) / 4));
+	buf_printf(out, "\t\tconst int line = q * 8 + LANE %% 4 + i %s * 4;\n"
+		   "\t\tconst int row = %s + i / 4 * 16 + LANE / 4 + i %s * 8;"
+		   "\n\n", which ? "% 2" : "/ 2 % 2", m->warp[which],
+		   which ? "/ 2 % 2" : "% 2");
+	buf_printf(out, "\t\tx[i / 4][i %% 4] = to_tf32(*(const f32 *)(SMEM + "
+		   "at + line * %lld +\n\t\t\t(row / 4 ^ (line %% 4 * 2)) * 16 "
+		   "+ row %% 4 * 4));\n\t}\n", (long long)m->line[which]);
+}
+
+static void
+put_reader(const struct mma *m, int which)
+{
+	struct buf *out = &m->f->k->text;
+
+	buf_printf(out, "\n/* What a warp multiplies: %s, step q of a stage "
+		   "*/\nFN void\n%s(u32 (*x)[4], int at, int q)\n{\n",
+		   which ? "columns" : "rows", m->name[which]);
+	if (m->l->side[which].along_k) {
+		read_along_k(m, which, out);
+	} else if (m->l->unit == CU_DOT_TF32) {
+		read_numbers(m, which, out);
+	} else {
+		read_along_rows(m, which, out);
+	}
+	buf_puts(out, "}\n");
+}
+
+static void
+declare(const struct mma *m)
+{
+	const struct cu_tile *t = m->l->tile;
+	struct cu_func *f = m->f;
+
+	cu_line(f, "const int nk = (%s - %s + %lld) / %lld;", m->l->to,
+		m->l->from, (long long)t->k - 1, (long long)t->k);
+	cu_line(f, "f32 acc[%lld][%lld][4];", (long long)t->wm / 16,
+		(long long)t->wn / 8);
+	cu_line(f, "u32 rows[2][%lld][4], cols[2][%lld][4];",
+		(long long)t->wm / 16, (long long)t->wn / 16);
+	cu_line(f, "int it, get = 0, put = %lld;", (long long)t->stages - 1);
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (it = 0; it < %lld; it++) {",
+		(long long)(t->wm * t->wn / 32));
+	cu_line(f, "acc[it / %lld][it / 4 %% %lld][it %% 4] = 0;",
+		(long long)t->wn / 2, (long long)t->wn / 8);
+	cu_line(f, "}");
+}
+
+/* Both operands of step `q`, in the stage `get`. */
+static void
+read_both(const struct mma *m, const char *to, const char *q)
+{
+	int64_t a = cu_side_bytes(&m->l->side[0]);
+	int64_t b = cu_side_bytes(&m->l->side[1]);
+
+	cu_line(m->f, "%s(rows[%s], get * %lld, %s);", m->name[0], to,
+		(long long)(a + b), q);
+	cu_line(m->f, "%s(cols[%s], get * %lld + %lld, %s);", m->name[1], to,
+		(long long)(a + b), (long long)a, q);
+}
+
+static void
+wait(const struct mma *m)
+{
+	cu_line(m->f, "cp_async_wait(%lld);",
+		(long long)m->l->tile->stages - 2);
+	cu_line(m->f, "sync_block();");
+}
+
+static void
+multiply_mma(const struct mma *m)
+{
+	const struct cu_tile *t = m->l->tile;
+	struct cu_func *f = m->f;
+
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (i = 0; i < %lld; i++) {", (long long)t->wm / 16);
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (j = 0; j < %lld; j++) {", (long long)t->wn / 8);
+	cu_line(f, "%s(acc[i][j], rows[q %% 2][i], &cols[q %% 2][j / 2]"
+		"[j %% 2 * 2]);", instruction(m->l->unit));
+	cu_line(f, "}");
+	cu_line(f, "}");
+}
+
+/*
+ * What a step wants is read in the step before; the first of a tile in the
+ * last of the tile before, behind the one barrier that a tile has.
+ */
+static void
+loop_mma(const struct mma *m)
+{
+	const struct cu_tile *t = m->l->tile;
+	long long steps = (long long)(t->k / m->atom);
+	struct cu_func *f = m->f;
+
+	cu_line(f, "for (it = 0; it < nk; it++) {");
+	cu_line(f, "int q, i, j;");
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (q = 0; q < %lld; q++) {", steps);
+	cu_line(f, "if (q == %lld) {", steps - 1);
+	wait(m);
+	cu_line(f, "get = get == %lld ? 0 : get + 1;",
+		(long long)t->stages - 1);
+	cu_line(f, "}");
+	cu_line(f, "if (q < %lld || it + 1 < nk) {", steps - 1);
+	read_both(m, "(q + 1) % 2", arena_printf(f->k->c->a,
+						 "(q + 1) %% %lld", steps));
+	cu_line(f, "}");
+	cu_line(f, "if (q == 0) {");
+	cu_loop_next(f, m->l);
+	cu_line(f, "}");
+	multiply_mma(m);
+	cu_line(f, "}");
+	cu_line(f, "}");
+}
+
+static void
+emit_mma(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+	struct arena *a = f->k->c->a;
+	struct mma m = { .f = f, .l = l,
+			 .atom = 32 / cu_unit_bytes(l->unit) };
+	int i;
+
+	m.warp[0] = arena_printf(a, "WARP %% %lld * %lld",
+				 (long long)(t->m / t->wm), (long long)t->wm);
+	m.warp[1] = arena_printf(a, "WARP / %lld * %lld",
+				 (long long)(t->m / t->wm), (long long)t->wn);
+	for (i = 0; i < 2; i++) {
+		int64_t n = l->side[i].along_k ? l->side[i].k
+					       : l->side[i].rows;
+
+		m.line[i] = n * cu_unit_bytes(l->unit);
+		m.name[i] = arena_printf(a, "%s_%s", f->grid->func,
+					 i ? "cols" : "rows");
+		put_reader(&m, i);
+	}
+	declare(&m);
+	cu_loop_ahead(f, l);
+	wait(&m);
+	if (l->none) {
+		cu_line(f, "if (nk > 0) {");
+	}
+	read_both(&m, "0", "0");
+	if (l->none) {
+		cu_line(f, "}");
+	}
+	loop_mma(&m);
+}
+
+void
+cu_loop_emit(struct cu_func *f, const struct cu_loop *l)
+{
+	if (l->unit == CU_DOT_FMA) {
+		emit_fma(f, l);
+	} else {
+		emit_mma(f, l);
+	}
+	cu_line(f, "cp_async_wait(0);");
 }
 
 /* ---- sums that are complete ---- */

@@ -186,8 +186,8 @@ blocks_of(const struct cu_dot *d, struct choice *x)
 	x->splits = 1;
 	x->per_split = up(d->over.size, x->tile.k);
 	return cu_tile_suits(d, &x->tile, &x->rows, &x->cols) &&
-	       !(d->whole_last && has_box(d) && x->cols.cut == n->n - 1 &&
-		 x->cols.chunks > 1);
+	       !(d->whole_last && has_box(d) &&
+		 cg_split_cuts_last(n, &x->cols));
 }
 
 /* Sums of parts take a step of their own, which reads them all. */
@@ -220,10 +220,10 @@ take(const struct cu_dot *d, struct choice *x, struct choice *best)
 
 	do {
 		t.num[PLAN_TILE_STAGES] = x->tile.stages;
-		if (cu_ways_take(d->k->c->a, d->ways, &t,
-				 x->tile.stages < most, x->cycles *
-				 (1 + FEWER * (double)(most -
-						       x->tile.stages)))) {
+		if (cu_ways_add(d->k->c->a, d->ways, &t,
+				x->tile.stages < most, x->cycles *
+				(1 + FEWER * (double)(most -
+						      x->tile.stages)))) {
 			*best = *x;
 		}
 	} while (d->ways->all && --x->tile.stages >= 3);

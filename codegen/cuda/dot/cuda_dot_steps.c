@@ -46,7 +46,7 @@ static void
 put_operand(struct cu_func *f, const struct cu_dot *d, int which,
 	    const char *name)
 {
-	const char *type = cu_type(d->view[which].dtype);
+	const char *type = cu_elem_type(d->view[which].dtype);
 
 	cu_line(f, "const %s *const %s = %s + %s;", type, name,
 		cu_view_at(f, &d->view[which]),
@@ -101,7 +101,7 @@ finish(struct cu_func *f, const struct cu_dot *d, const struct cu_loop *l,
 	if (d->result == CU_DOT_BOX && !waits) {
 		b->line = cu_tile_line(&d->tile);
 		cu_pairs_to_tile(f, l);
-		return cu_dot_behind(f, d, b, d->tile.threads);
+		return cu_dot_epilogue(f, d, b, d->tile.threads);
 	}
 	if (d->batch.size > 1) {
 		row = arena_printf(a, "(i64)b * %lld + m0 + row",
@@ -118,7 +118,7 @@ finish(struct cu_func *f, const struct cu_dot *d, const struct cu_loop *l,
 		cu_pairs_store(f, d, l, b, arena_printf(a, "(a.shared + %lld)",
 				(long long)d->parts), to, IR_F32, false);
 	} else {
-		cu_pairs_store(f, d, l, b, cu_at(f, d->target), to,
+		cu_pairs_store(f, d, l, b, cu_operand(f, d->target), to,
 			       d->dtype == IR_TF32 ? IR_F32 : d->dtype,
 			       d->result == CU_DOT_ADD);
 	}
@@ -136,15 +136,15 @@ say(struct cu_func *f, const struct cu_dot *d)
 	static const char *const ends[] = { "made something of", "stored",
 					    "added" };
 
-	cu_say(f, "dot %%%u: %lld x %lld x %lld x %lld in %s, %s", d->value,
-	       (long long)d->batch.size, (long long)d->m.size,
-	       (long long)d->n.size, (long long)d->over.size,
-	       units[d->unit], ends[d->result]);
-	cu_say(f, "tiles of %lld x %lld, %lld of k in %lld stages; blocks "
-	       "of %lld x %lld; k in %lld parts", (long long)d->tile.m,
-	       (long long)d->tile.n, (long long)d->tile.k,
-	       (long long)d->tile.stages, (long long)d->rows.most,
-	       (long long)d->cols.most, (long long)d->splits);
+	cu_comment(f, "dot %%%u: %lld x %lld x %lld x %lld in %s, %s", d->value,
+		   (long long)d->batch.size, (long long)d->m.size,
+		   (long long)d->n.size, (long long)d->over.size,
+		   units[d->unit], ends[d->result]);
+	cu_comment(f, "tiles of %lld x %lld, %lld of k in %lld stages; blocks "
+		   "of %lld x %lld; k in %lld parts", (long long)d->tile.m,
+		   (long long)d->tile.n, (long long)d->tile.k,
+		   (long long)d->tile.stages, (long long)d->rows.most,
+		   (long long)d->cols.most, (long long)d->splits);
 }
 
 static bool
@@ -156,7 +156,7 @@ multiply(struct cu_dot *d)
 	struct cu_loop l;
 	struct cu_func f;
 
-	cu_begin(d->k, "dot", &f);
+	cu_func_begin(d->k, "dot", &f);
 	f.grid->threads = d->tile.threads;
 	f.grid->blocks[0] = d->rows.blocks * d->cols.blocks * d->splits *
 			    d->batch.size;
@@ -173,7 +173,7 @@ multiply(struct cu_dot *d)
 	if (!finish(&f, d, &l, &b)) {
 		return false;
 	}
-	cu_end(&f);
+	cu_func_end(&f);
 	return true;
 }
 

@@ -95,6 +95,19 @@ up(int64_t n, int64_t to)
 	return (n + to - 1) / to * to;
 }
 
+/* Whether blocks of that many positions, one after another, are boxes. */
+bool
+cu_blocks_are_boxes(const int64_t *size, uint32_t n, int64_t block)
+{
+	while (n-- > 1) {
+		if (block % size[n] != 0) {
+			return size[n] % block == 0;
+		}
+		block /= size[n];
+	}
+	return true;
+}
+
 struct cg_split
 cu_split(const struct cg_dims *d, int64_t want, int64_t unit)
 {
@@ -150,9 +163,9 @@ cu_place(struct cu_func *f, const char *name, const struct cg_dims *d,
 }
 
 void
-cu_put_place(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,
-	     const struct cg_dims *d, const struct cg_split *s,
-	     const struct cu_place *p, int64_t stride)
+cu_place_leaf(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,
+	      const struct cg_dims *d, const struct cg_split *s,
+	      const struct cu_place *p, int64_t stride)
 {
 	const char *outer = p->outer;
 	uint32_t i;

@@ -9,10 +9,12 @@
 #define CODEGEN_CUDA_EXPERTS_H
 
 #include "codegen/cuda/dot/cuda_dot.h"
+#include "codegen/experts/experts.h"
 
 struct cu_experts {
 	struct cu_dot dot;
 	struct cg_picks p;
+	bool to;		/* dot_to; else dot_at */
 	struct cu_ways ways;
 	int64_t most;		/* rows of a block */
 	/* i32 in shared room, bytes; by expert, the last for those elsewhere */
@@ -23,8 +25,14 @@ struct cu_experts {
 	int64_t sorters;	/* such blocks */
 };
 
-/* ---- cuda_experts.c ----------------------------------------------------- */
+/* ---- cuda_experts_plan.c ------------------------------------------------ */
 
+/* Factors, tile and blocks. False: something is empty, or no tile does. */
+bool cu_experts_plan(struct cu_experts *x);
+
+/* ---- cuda_experts_sort.c ------------------------------------------------ */
+
+void cu_experts_sort(struct cu_experts *x);
 /* C text: a list in shared room, const i32 *. */
 const char *cu_experts_list(struct cu_func *f, int64_t list);
 /* C text, i64: elements from 0 to int pair `p` and row `in` of it, in an
@@ -32,20 +40,8 @@ const char *cu_experts_list(struct cu_func *f, int64_t list);
 const char *cu_experts_at(struct arena *a, const struct cu_experts *x,
 			  int which);
 
-/* Before the first tile; and of each: true: the choice so far. */
-void cu_experts_ways(struct cu_experts *x);
-bool cu_experts_take(struct cu_experts *x, const struct cu_tile *t,
-		     double cycles);
-
-/* ---- cuda_experts_sort.c ------------------------------------------------ */
-
-void cu_experts_sort(struct cu_experts *x);
-
 /* ---- cuda_experts_at.c, cuda_experts_to.c: dot_at, dot_to --------------- */
 
-/* Factors, tile and blocks. False: something is empty, or no tile does. */
-bool cu_experts_plan_at(struct cu_experts *x);
-bool cu_experts_plan_to(struct cu_experts *x);
 /* The step behind sorting. */
 bool cu_experts_at_step(struct cu_experts *x);
 bool cu_experts_to_step(struct cu_experts *x);

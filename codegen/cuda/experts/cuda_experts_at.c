@@ -5,90 +5,6 @@
  */
 #include "codegen/cuda/experts/cuda_experts.h"
 
-/* ---- the plan ---- */
-
-static void
-find_factors(struct cu_experts *x)
-{
-	struct cu_dot *d = &x->dot;
-	const struct ir_factor *over = ir_rule_factor(&x->p.rule, "over");
-	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
-	int at = ir_type_at(x->p.types[1], x->p.of);
-
-	cu_dot_add_factor(d, over, over->dims, x->p.types, &d->over);
-	cu_dot_add_factor(d, n, n->dims, x->p.types, &d->n);
-	cu_dot_add_dims(d, n, &d->dims[2]);
-	d->dims[1].n = 1;
-	d->dims[1].at[0] = -1;
-	d->batch.size = 1;
-	cg_factor_add(&d->batch, x->p.n, 0, d->view[1].stride[at]);
-	/* for their strides alone: a list picks them */
-	cg_factor_count(&x->p, &d->m);
-	d->row_at[0] = "where[r]";
-	d->table[0] = "const i64 *where";
-}
-
-/* Rows of a tile: an expert's last one is half empty, on average. */
-static bool
-choose_tile(struct cu_experts *x)
-{
-	struct cu_dot *d = &x->dot;
-	const struct cg_dims *dn = &d->dims[2];
-	bool box = d->result == CU_DOT_BOX;
-	double cycles, all;
-	struct cg_split cols;
-	struct cu_tile t;
-	uint32_t n, i;
-	const struct cu_tile *tiles = cu_tiles(d->unit, &n);
-	bool any = false;
-
-	cu_experts_ways(x);
-	for (i = 0; i < n; i++) {
-		t = tiles[i];
-		cols = cu_split(dn, t.n, 16);
-		if (!cu_tile_fit(d->k->c, d->unit, box, 8 * t.m, &t) ||
-		    !cu_tile_suits(d, &t, &d->rows, &cols) ||
-		    (d->whole_last && cols.cut == dn->n - 1 &&
-		     cols.chunks > 1)) {
-			continue;
-		}
-		all = ((double)d->m.size / (double)t.m + (double)x->p.n / 2) *
-		      (double)cols.blocks;
-		cycles = cu_tiles_cycles(d->k->c, d->unit, &t, all,
-					 (double)d->over.size);
-		if (cu_experts_take(x, &t, cycles)) {
-			any = true;
-			d->tile = t;
-			d->cols = cols;
-		}
-	}
-	return any;
-}
-
-bool
-cu_experts_plan_at(struct cu_experts *x)
-{
-	struct cu_dot *d = &x->dot;
-
-	find_factors(x);
-	if (d->over.size == 0 || d->n.size == 0 ||
-	    d->over.size > INT32_MAX / 2 || d->n.size > INT32_MAX / 2) {
-		return false;
-	}
-	if (d->result != CU_DOT_BOX) {
-		cu_dims_flatten(&d->dims[2]);
-	}
-	if (!choose_tile(x)) {
-		return false;
-	}
-	x->most = d->tile.m;
-	d->dims[1].size[0] = d->tile.m;
-	d->rows = (struct cg_split){ .step = x->most, .chunks = 1, .inner = 1,
-				     .blocks = 1, .most = x->most };
-	d->splits = 1;
-	return true;
-}
-
 /* ---- a block ---- */
 
 /* The expert whose block it is: the last one that begins by then. */
@@ -220,7 +136,7 @@ behind(struct cu_func *f, const struct cu_experts *x,
 	name_coords(f, &nest, &x->p.rows, "in");
 	leaf.at = arena_printf(a, "((f32 *)(SMEM + r * %lld))",
 			       (long long)b->line);
-	cu_put_place(a, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
+	cu_place_leaf(a, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		leaf.from[i] = nest.from[i];
 	}
@@ -247,7 +163,7 @@ store(struct cu_func *f, const struct cu_experts *x, const struct cu_loop *l,
 	cu_line(f, "where[r] = %s;", cu_experts_at(f->k->c->a, x, 2));
 	cu_line(f, "}");
 	cu_line(f, "sync_block();");
-	cu_pairs_store(f, d, l, b, cu_at(f, d->target),
+	cu_pairs_store(f, d, l, b, cu_operand(f, d->target),
 		       "where[row < live ? row : 0] + n0",
 		       d->dtype == IR_TF32 ? IR_F32 : d->dtype,
 		       d->result == CU_DOT_ADD);
@@ -258,12 +174,12 @@ say(struct cu_func *f, const struct cu_experts *x)
 {
 	const struct cu_dot *d = &x->dot;
 
-	cu_say(f, "dot_at %%%u: %lld rows of %lld by %lld, %lld experts",
-	       d->value, (long long)d->m.size, (long long)d->over.size,
-	       (long long)d->n.size, (long long)x->p.n);
-	cu_say(f, "tiles of %lld x %lld, %lld of k in %lld stages",
-	       (long long)d->tile.m, (long long)d->tile.n,
-	       (long long)d->tile.k, (long long)d->tile.stages);
+	cu_comment(f, "dot_at %%%u: %lld rows of %lld by %lld, %lld experts",
+		   d->value, (long long)d->m.size, (long long)d->over.size,
+		   (long long)d->n.size, (long long)x->p.n);
+	cu_comment(f, "tiles of %lld x %lld, %lld of k in %lld stages",
+		   (long long)d->tile.m, (long long)d->tile.n,
+		   (long long)d->tile.k, (long long)d->tile.stages);
 }
 
 bool
@@ -283,7 +199,7 @@ cu_experts_at_step(struct cu_experts *x)
 	if (blocks > INT32_MAX) {
 		return false;
 	}
-	cu_begin(d->k, "dot_at", &f);
+	cu_func_begin(d->k, "dot_at", &f);
 	f.grid->threads = d->tile.threads;
 	f.grid->blocks[0] = blocks;
 	f.grid->smem_bytes = table + 8 * d->tile.m;
@@ -294,10 +210,10 @@ cu_experts_at_step(struct cu_experts *x)
 	b.m.live = "live";
 	b.n = cu_place(&f, "n", &d->dims[2], &d->cols, "bn");
 	b.line = cu_tile_line(&d->tile);
-	cu_line(&f, "const %s *const a_at = %s;", cu_type(d->view[0].dtype),
-		cu_view_at(&f, &d->view[0]));
+	cu_line(&f, "const %s *const a_at = %s;",
+		cu_elem_type(d->view[0].dtype), cu_view_at(&f, &d->view[0]));
 	cu_line(&f, "const %s *const b_at = %s + expert * (i64)%lld;",
-		cu_type(d->view[1].dtype), cu_view_at(&f, &d->view[1]),
+		cu_elem_type(d->view[1].dtype), cu_view_at(&f, &d->view[1]),
 		(long long)d->view[1].stride[at]);
 	put_loop(&f, x, &b, &l);
 	if (box) {
@@ -306,6 +222,6 @@ cu_experts_at_step(struct cu_experts *x)
 	} else {
 		store(&f, x, &l, &b);
 	}
-	cu_end(&f);
+	cu_func_end(&f);
 	return done;
 }

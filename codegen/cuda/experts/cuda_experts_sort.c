@@ -8,6 +8,45 @@
 #define PART 256		/* pairs of a warp */
 #define THREADS 256
 
+/* Sum of the places of number `i`, times their distances. */
+static const char *
+sum_at(struct arena *a, const struct cg_counted *d, const char *i, int which)
+{
+	const char *sum = "0", *here;
+	int64_t below = 1, stride;
+	uint32_t k;
+
+	for (k = d->n; k-- > 0; below *= d->at[k].size) {
+		stride = which == 2 ? d->at[k].out : d->at[k].stride[which];
+		if (stride == 0 || d->at[k].size == 1) {
+			continue;
+		}
+		here = below == 1 ? i
+			: arena_printf(a, "%s / %lld", i, (long long)below);
+		if (k > 0) {
+			here = arena_printf(a, "%s %% %lld", here,
+					    (long long)d->at[k].size);
+		}
+		sum = arena_printf(a, "%s + (i64)(%s) * %lld", sum, here,
+				   (long long)stride);
+	}
+	return sum;
+}
+
+const char *
+cu_experts_at(struct arena *a, const struct cu_experts *x, int which)
+{
+	return arena_printf(a, "(%s + %s)", sum_at(a, &x->p.pairs, "p", which),
+			    sum_at(a, &x->p.rows, "in", which));
+}
+
+const char *
+cu_experts_list(struct cu_func *f, int64_t list)
+{
+	return arena_printf(f->k->c->a, "((const i32 *)(a.shared + %lld))",
+			    (long long)list);
+}
+
 static void
 place_lists(struct cu_experts *x)
 {
@@ -68,7 +107,8 @@ call_whose(struct cu_func *f, const struct cu_experts *x, const char *name,
 	   const char *p)
 {
 	return arena_printf(f->k->c->a, "%s((const i32 *)%s, %s, %s)", name,
-			    cu_at(f, x->p.index), cu_pieces(f, x->p.spread), p);
+			    cu_operand(f, x->p.index),
+			    cu_pieces(f, x->p.spread), p);
 }
 
 /* ---- counting ---- */
@@ -76,11 +116,11 @@ call_whose(struct cu_func *f, const struct cu_experts *x, const char *name,
 static void
 begin_warps(struct cu_experts *x, struct cu_func *f, const char *what)
 {
-	cu_begin(x->dot.k, what, f);
+	cu_func_begin(x->dot.k, what, f);
 	f->grid->blocks[0] = x->sorters;
 	f->grid->smem_bytes = 4 * (x->p.n + 1);
-	cu_say(f, "%lld pairs, %lld experts", (long long)x->p.pairs.size,
-	       (long long)x->p.n);
+	cu_comment(f, "%lld pairs, %lld experts", (long long)x->p.pairs.size,
+		   (long long)x->p.n);
 	cu_line(f, "i32 *const count = (i32 *)SMEM;");
 	cu_line(f, "const int from = BLOCK_X * %d;", PART);
 	if (x->p.pairs.size % PART) {
@@ -113,7 +153,7 @@ count(struct cu_experts *x, const char *whose)
 	cu_line(&f, "((i32 *)(a.shared + %lld))[BLOCK_X * %lld + e] = "
 		"count[e];", (long long)x->counts, n);
 	cu_line(&f, "}");
-	cu_end(&f);
+	cu_func_end(&f);
 }
 
 /* ---- where experts begin ---- */
@@ -149,11 +189,12 @@ begins(struct cu_experts *x)
 	struct cu_func f;
 	long long n = (long long)x->p.n + 1;
 
-	cu_begin(x->dot.k, "begins", &f);
+	cu_func_begin(x->dot.k, "begins", &f);
 	f.grid->threads = THREADS;
 	f.grid->smem_bytes = 4 * n;
-	cu_say(&f, "%lld parts of %lld experts; blocks of %lld rows",
-	       (long long)x->sorters, (long long)x->p.n, (long long)x->most);
+	cu_comment(&f, "%lld parts of %lld experts; blocks of %lld rows",
+		   (long long)x->sorters, (long long)x->p.n,
+		   (long long)x->most);
 	cu_line(&f, "i32 *const total = (i32 *)SMEM;");
 	cu_line(&f, "i32 *const counts = (i32 *)(a.shared + %lld);",
 		(long long)x->counts);
@@ -173,7 +214,7 @@ begins(struct cu_experts *x)
 	cu_line(&f, "}");
 	cu_line(&f, "sync_block();");
 	put_begins(&f, x);
-	cu_end(&f);
+	cu_func_end(&f);
 }
 
 /* ---- each to its place ---- */
@@ -218,7 +259,7 @@ place(struct cu_experts *x, const char *whose)
 	cu_line(&f, "}");
 	cu_line(&f, "sync_block();");
 	put_places(&f, x, whose);
-	cu_end(&f);
+	cu_func_end(&f);
 }
 
 void

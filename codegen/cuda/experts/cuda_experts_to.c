@@ -4,83 +4,6 @@
  */
 #include "codegen/cuda/experts/cuda_experts.h"
 
-/* ---- the plan ---- */
-
-static void
-find_factors(struct cu_experts *x)
-{
-	struct cu_dot *d = &x->dot;
-	const struct ir_factor *n = ir_rule_factor(&x->p.rule, "N");
-	const struct ir_factor *k = ir_rule_factor(&x->p.rule, "K");
-	int at = ir_type_at(ir_type(d->k->c->m, d->value), x->p.of);
-
-	cu_dot_add_factor(d, n, n->dims, x->p.types, &d->m);
-	cu_dot_add_factor(d, k, k->dims, x->p.types, &d->n);
-	d->dims[0].n = 1;
-	d->dims[0].at[0] = at;
-	d->dims[0].size[0] = x->p.n;
-	cu_dot_add_dims(d, n, &d->dims[1]);
-	cu_dot_add_dims(d, k, &d->dims[2]);
-	d->batch.size = x->p.n;
-	/* for their strides alone: a list picks them */
-	cg_factor_count(&x->p, &d->over);
-}
-
-static bool
-choose_tile(struct cu_experts *x)
-{
-	struct cu_dot *d = &x->dot;
-	const struct cg_dims *dn = &d->dims[2];
-	double cycles;
-	struct cg_split rows, cols;
-	struct cu_tile t;
-	uint32_t n, i;
-	const struct cu_tile *tiles = cu_tiles(d->unit, &n);
-	bool any = false;
-
-	cu_experts_ways(x);
-	for (i = 0; i < n; i++) {
-		t = tiles[i];
-		rows = cu_split(&d->dims[1], t.m, 16);
-		cols = cu_split(dn, t.n, 16);
-		if (!cu_tile_fit(d->k->c, d->unit, d->result == CU_DOT_BOX, 0,
-				 &t) || !cu_tile_suits(d, &t, &rows, &cols) ||
-		    (d->whole_last && cols.cut == dn->n - 1 &&
-		     cols.chunks > 1)) {
-			continue;
-		}
-		cycles = cu_tiles_cycles(d->k->c, d->unit, &t,
-			(double)(x->p.n * rows.blocks * cols.blocks),
-			(double)d->over.size / (double)x->p.n);
-		if (cu_experts_take(x, &t, cycles)) {
-			any = true;
-			d->tile = t;
-			d->rows = rows;
-			d->cols = cols;
-		}
-	}
-	return any;
-}
-
-bool
-cu_experts_plan_to(struct cu_experts *x)
-{
-	struct cu_dot *d = &x->dot;
-
-	find_factors(x);
-	if (d->m.size == 0 || d->n.size == 0 || d->m.size > INT32_MAX / 2 ||
-	    d->n.size > INT32_MAX / 2) {
-		return false;
-	}
-	if (d->result != CU_DOT_BOX) {
-		cu_dims_flatten(&d->dims[1]);
-		cu_dims_flatten(&d->dims[2]);
-	}
-	x->most = 1;		/* blocks of rows are not asked for */
-	d->splits = 1;
-	return choose_tile(x);
-}
-
 /* ---- rows by the list ---- */
 
 /* A function NAME(order, q, end): where row q of an expert is. */
@@ -136,12 +59,14 @@ put_head(struct cu_func *f, const struct cu_experts *x)
 	long long rows = (long long)d->rows.blocks;
 	long long cols = (long long)d->cols.blocks;
 
-	cu_say(f, "dot_to %%%u: %lld experts, %lld x %lld of each, over %lld "
-	       "rows in all", d->value, (long long)x->p.n, (long long)d->m.size,
-	       (long long)d->n.size, (long long)d->over.size);
-	cu_say(f, "tiles of %lld x %lld, %lld of k in %lld stages",
-	       (long long)d->tile.m, (long long)d->tile.n,
-	       (long long)d->tile.k, (long long)d->tile.stages);
+	cu_comment(f,
+		   "dot_to %%%u: %lld experts, %lld x %lld of each, over %lld "
+		   "rows in all",
+		   d->value, (long long)x->p.n, (long long)d->m.size,
+		   (long long)d->n.size, (long long)d->over.size);
+	cu_comment(f, "tiles of %lld x %lld, %lld of k in %lld stages",
+		   (long long)d->tile.m, (long long)d->tile.n,
+		   (long long)d->tile.k, (long long)d->tile.stages);
 	cu_line(f, "const int b = BLOCK_X / %lld;", rows * cols);
 	cu_line(f, "const int bm = BLOCK_X %% %lld, bn = BLOCK_X / %lld %% "
 		"%lld;", rows, rows, cols);
@@ -151,9 +76,9 @@ put_head(struct cu_func *f, const struct cu_experts *x)
 		cu_experts_list(f, x->order));
 	cu_line(f, "const int end = (first[1] - first[0]) * %lld;",
 		(long long)x->p.rows.size);
-	cu_line(f, "const %s *const a_at = %s;", cu_type(d->view[0].dtype),
+	cu_line(f, "const %s *const a_at = %s;", cu_elem_type(d->view[0].dtype),
 		cu_view_at(f, &d->view[0]));
-	cu_line(f, "const %s *const b_at = %s;", cu_type(d->view[1].dtype),
+	cu_line(f, "const %s *const b_at = %s;", cu_elem_type(d->view[1].dtype),
 		cu_view_at(f, &d->view[1]));
 }
 
@@ -170,7 +95,7 @@ cu_experts_to_step(struct cu_experts *x)
 	if (x->p.n * d->rows.blocks * d->cols.blocks > INT32_MAX) {
 		return false;
 	}
-	cu_begin(d->k, "dot_to", &f);
+	cu_func_begin(d->k, "dot_to", &f);
 	f.grid->threads = d->tile.threads;
 	f.grid->blocks[0] = x->p.n * d->rows.blocks * d->cols.blocks;
 	f.grid->smem_bytes = cu_tile_smem(d->unit, &d->tile, box);
@@ -182,15 +107,15 @@ cu_experts_to_step(struct cu_experts *x)
 	put_loop(&f, x, &b, &l);
 	if (box) {
 		cu_pairs_to_tile(&f, &l);
-		done = cu_dot_behind(&f, d, &b, d->tile.threads);
+		done = cu_dot_epilogue(&f, d, &b, d->tile.threads);
 	} else {
-		cu_pairs_store(&f, d, &l, &b, cu_at(&f, d->target),
+		cu_pairs_store(&f, d, &l, &b, cu_operand(&f, d->target),
 			arena_printf(f.k->c->a, "((i64)b * %lld + m0 + row) * "
 				     "%lld + n0", (long long)d->m.size,
 				     (long long)d->n.size),
 			d->dtype == IR_TF32 ? IR_F32 : d->dtype,
 			d->result == CU_DOT_ADD);
 	}
-	cu_end(&f);
+	cu_func_end(&f);
 	return done;
 }

@@ -11,7 +11,7 @@
 #define FAR ((int64_t)1 << 61)	/* as good as any number */
 
 const char *
-cu_name(struct cu_emit *e, const char *prefix)
+cu_new_name(struct cu_emit *e, const char *prefix)
 {
 	return arena_printf(e->a, "%s%u", prefix, e->names++);
 }
@@ -68,21 +68,23 @@ both(struct cu_range a, struct cu_range b)
 				  a.hi > b.hi ? a.hi : b.hi };
 }
 
+static struct cu_range range_of(struct cu_emit *e, nest_id id);
+
 /* Where a box or a leaf begins. */
 static struct cu_range
 range_from(struct cu_emit *e, int64_t i)
 {
 	const struct ir_type *t = i < 8 ? &e->box->space
-		: ir_type(e->n->ask.m, e->box->leaves.at[i / 8 - 1].value);
+		: ir_type(e->n->in.m, e->box->leaves.at[i / 8 - 1].value);
 
-	return span(0, (double)nest_local(e->n, t->dims[i % 8],
-					  t->cut[i % 8]));
+	return span(0, (double)nest_local_size(e->n, t->dims[i % 8],
+					       t->cut[i % 8]));
 }
 
 static struct cu_range
 range_two(struct cu_emit *e, const struct nest_expr *x)
 {
-	struct cu_range a = cu_range_of(e, x->a), b = cu_range_of(e, x->b);
+	struct cu_range a = range_of(e, x->a), b = range_of(e, x->b);
 	int64_t least = b.lo > 0 ? b.lo : 1;
 
 	switch (x->op) {
@@ -122,25 +124,25 @@ find_range(struct cu_emit *e, const struct nest_expr *x)
 	case NEST_LOAD:
 		return span(INT32_MIN, INT32_MAX);
 	case NEST_PICK:
-		no = cu_range_of(e, x->c);
-		return both(cu_range_of(e, x->b), no);
+		no = range_of(e, x->c);
+		return both(range_of(e, x->b), no);
 	case NEST_SUM:
 		for (i = 0; i < e->n->loops.n; i++) {
 			trips *= x->over >> i & 1
 				? (double)cu_loop_size(e, i) : 1;
 		}
-		r = cu_range_of(e, x->a);
+		r = range_of(e, x->a);
 		return span(trips * (double)r.lo, trips * (double)r.hi);
 	case NEST_MOST:
 	case NEST_LEAST:
-		return cu_range_of(e, x->a);
+		return range_of(e, x->a);
 	default:
 		return x->b ? range_two(e, x) : span((double)-FAR, (double)FAR);
 	}
 }
 
-struct cu_range
-cu_range_of(struct cu_emit *e, nest_id id)
+static struct cu_range
+range_of(struct cu_emit *e, nest_id id)
 {
 	const struct nest_expr *x = nest_at(e->n, id);
 
@@ -162,7 +164,7 @@ cu_int_type(int64_t lo, int64_t hi)
 }
 
 const char *
-cu_kind(struct cu_emit *e, nest_id id)
+cu_expr_type(struct cu_emit *e, nest_id id)
 {
 	struct cu_range r;
 
@@ -174,15 +176,15 @@ cu_kind(struct cu_emit *e, nest_id id)
 	case NEST_BOOL:
 		return "int";
 	default:
-		r = cu_range_of(e, id);
+		r = range_of(e, id);
 		return cu_int_type(r.lo, r.hi);
 	}
 }
 
 /* ---- numbers ---- */
 
-const char *
-cu_f32(struct arena *a, double v)
+static const char *
+float_text(struct arena *a, double v)
 {
 	float f = (float)v;
 
@@ -206,7 +208,7 @@ number(struct cu_emit *e, const struct nest_expr *x)
 				    (long long)x->i);
 	}
 	if (x->kind == NEST_FLOAT || isnan(x->num) || isinf(x->num)) {
-		return cu_f32(e->a, x->num);
+		return float_text(e->a, x->num);
 	}
 	return arena_printf(e->a, x->num < 0 ? "(%.16e)" : "%.16e", x->num);
 }
@@ -214,41 +216,9 @@ number(struct cu_emit *e, const struct nest_expr *x)
 /* ---- scopes ---- */
 
 void
-cu_set(struct cu_emit *e, nest_id id, const char *text)
+cu_expr_set(struct cu_emit *e, nest_id id, const char *text)
 {
-	e->val[id] = text;
-	VEC_PUSH(e->a, &e->done, id);
-}
-
-void
-cu_forget(struct cu_emit *e, uint32_t since)
-{
-	while (e->done.n > since) {
-		e->val[e->done.at[--e->done.n]] = NULL;
-	}
-}
-
-static bool
-is_known(void *user, nest_id id)
-{
-	struct cu_emit *e = user;
-
-	return e->val[id] != NULL;
-}
-
-static void
-make_ahead(void *user, nest_id id)
-{
-	cu_expr(user, id);
-}
-
-void
-cu_ahead(struct cu_emit *e, nest_id id, uint64_t loops)
-{
-	struct nest_ahead w = { e->n, loops, e->seen, e->stamp, is_known,
-				make_ahead, e };
-
-	nest_ahead(&w, id);
+	nest_scope_set(&e->scope, id, (void *)(uintptr_t)text);
 }
 
 /* ---- functions and operators ---- */
@@ -292,8 +262,8 @@ static const char *
 divided(struct cu_emit *e, const struct nest_expr *x, const char *a,
 	const char *b)
 {
-	bool small = strcmp(cu_kind(e, x->a), "int") == 0 &&
-		     strcmp(cu_kind(e, x->b), "int") == 0;
+	bool small = strcmp(cu_expr_type(e, x->a), "int") == 0 &&
+		     strcmp(cu_expr_type(e, x->b), "int") == 0;
 
 	return arena_printf(e->a, small ? "(int)((u32)%s %c (u32)%s)"
 			    : "(i64)((u64)%s %c (u64)%s)", a,
@@ -343,11 +313,164 @@ as_wide(struct cu_emit *e, const struct nest_expr *x, nest_id of,
 	const char *text, const char *type)
 {
 	return x->kind == NEST_INT && strcmp(type, "i64") == 0 &&
-	       strcmp(cu_kind(e, of), "int") == 0
+	       strcmp(cu_expr_type(e, of), "int") == 0
 		? arena_printf(e->a, "(i64)%s", text) : text;
 }
 
 /* ---- what a call brings ---- */
+
+static const char *
+from_text(const struct cu_emit *e, int64_t i)
+{
+	return i < 8 ? e->box->from[i]
+		     : e->box->leaves.at[i / 8 - 1].from[i % 8];
+}
+
+/* Whether both say where something begins, and it is the same. */
+static bool
+same_from(const struct cu_emit *e, nest_id a, nest_id b)
+{
+	const struct nest_expr *x = nest_at(e->n, a), *y = nest_at(e->n, b);
+
+	return x->op == NEST_FROM && y->op == NEST_FROM &&
+	       strcmp(from_text(e, x->i), from_text(e, y->i)) == 0;
+}
+
+/* A place in a leaf is one in the box, less what both begin at. */
+void
+cu_affine(const struct cu_emit *e, nest_id place, struct nest_affine *a)
+{
+	uint32_t i, k, n = 0;
+
+	nest_affine(e->n, place, a);
+	for (i = 0; i < a->nrest; i++) {
+		for (k = 0; k < n && !same_from(e, a->rest[k].e,
+						a->rest[i].e); k++) {
+		}
+		if (k < n) {
+			a->rest[k].scale += a->rest[i].scale;
+		} else {
+			a->rest[n++] = a->rest[i];
+		}
+	}
+	a->nrest = n;
+	for (i = n = 0; i < a->nrest; i++) {
+		if (a->rest[i].scale != 0) {
+			a->rest[n++] = a->rest[i];
+		}
+	}
+	a->nrest = n;
+}
+
+/* Bounds of |index| * |coef| summed up: what an int must hold. */
+static bool
+fits_int(struct cu_emit *e, const struct nest_affine *a)
+{
+	double most = (double)(a->base < 0 ? -a->base : a->base);
+	uint32_t i;
+
+	for (i = 0; i < e->n->loops.n; i++) {
+		double c = (double)a->coef[i];
+
+		most += (c < 0 ? -c : c) * (double)cu_loop_size(e, i);
+	}
+	for (i = 0; i < a->nrest; i++) {
+		struct cu_range r = range_of(e, a->rest[i].e);
+		double lo = (double)(r.lo < 0 ? -r.lo : r.lo);
+		double hi = (double)(r.hi < 0 ? -r.hi : r.hi);
+		double c = (double)a->rest[i].scale;
+
+		most += (lo > hi ? lo : hi) * (c < 0 ? -c : c);
+	}
+	return most < 2147483000.0;
+}
+
+static void
+add_term(struct buf *b, const char *text, int64_t by, const char *type)
+{
+	if (by == 0) {
+		return;
+	}
+	if (b->n > 0) {
+		buf_puts(b, by < 0 ? " - " : " + ");
+	} else if (by < 0) {
+		buf_puts(b, "-");
+	}
+	by = by < 0 ? -by : by;
+	if (strcmp(type, "i64") == 0) {
+		buf_puts(b, "(i64)");
+	}
+	buf_puts(b, text);
+	if (by != 1) {
+		buf_printf(b, " * %lld", (long long)by);
+	}
+}
+
+/* `more` is added; lane 0 only, if the caller is at none. */
+static const char *
+place_text(struct cu_emit *e, nest_id place, const char *more)
+{
+	struct nest_affine a;
+	const char *type;
+	struct buf b;
+	uint32_t i;
+
+	cu_affine(e, place, &a);
+	type = fits_int(e, &a) ? "int" : "i64";
+	buf_init(&b, e->a);
+	for (i = 0; i < e->n->loops.n; i++) {
+		if (a.coef[i] != 0 && e->index[i] &&
+		    strcmp(e->index[i], "0") != 0) {
+			add_term(&b, e->index[i], a.coef[i], type);
+		}
+	}
+	for (i = 0; i < a.nrest; i++) {
+		add_term(&b, cu_expr(e, a.rest[i].e), a.rest[i].scale, type);
+	}
+	if (e->lanes > 1 && a.coef[e->vec] != 0) {
+		add_term(&b, "k", a.coef[e->vec], "int");
+	}
+	if (more) {
+		add_term(&b, more, 1, type);
+	}
+	if (a.base != 0 || b.n == 0) {
+		buf_printf(&b, b.n > 0 ? " + %lld" : "%lld",
+			   (long long)a.base);
+	}
+	return buf_text(&b);
+}
+
+/* A pointer to its first element, of the type of elements. */
+static const char *
+memory_text(struct cu_emit *e, uint32_t memory)
+{
+	const struct nest_memory *m = &e->n->memory.at[memory];
+	const char *type = cu_elem_type((enum ir_dtype)m->dtype);
+
+	switch (m->where) {
+	case NEST_OPERAND:
+		return arena_printf(e->a, "((%s *)%s)", type, cu_operand(e->f,
+			cg_operand(e->a, e->f->k->out, m->value, m->sink,
+				   m->written)));
+	case NEST_TEMP:
+		return arena_printf(e->a, "((f32 *)(a.shared + %lld))",
+			(long long)e->n->temps.at[m->i].offset);
+	case NEST_LEAF:
+		return arena_printf(e->a, "(%s)",
+				    e->box->leaves.at[m->i].at);
+	default:
+		return e->table[m->i];
+	}
+}
+
+const char *
+cu_element(struct cu_emit *e, nest_id place, uint32_t memory,
+	   const char *more)
+{
+	const char *at = place_text(e, place, more);
+
+	return arena_printf(e->a, "%s[%s]", memory_text(e, memory), at);
+}
 
 static const char *
 first_of(struct cu_emit *e, int64_t i)
@@ -439,7 +562,7 @@ plain(struct cu_emit *e, const struct nest_expr *x)
 const char *
 cu_expr(struct cu_emit *e, nest_id id)
 {
-	const char *v = e->val[id], *type, *name;
+	const char *v = e->scope.made[id], *type, *name;
 
 	if (!v) {
 		v = plain(e, nest_at(e->n, id));
@@ -447,12 +570,12 @@ cu_expr(struct cu_emit *e, nest_id id)
 	if (v) {
 		return v;
 	}
-	type = cu_kind(e, id);
+	type = cu_expr_type(e, id);
 	v = made(e, id, type);
 	name = arena_printf(e->a, "v%u", id);
 	cu_line(e->f, strcmp(type, "int") == 0 &&
 		nest_at(e->n, id)->kind == NEST_INT
 		? "%s %s = (int)(%s);" : "%s %s = %s;", type, name, v);
-	cu_set(e, id, name);
+	cu_expr_set(e, id, name);
 	return name;
 }

@@ -4,7 +4,7 @@
  * then over the team.  What two passes read is read once and kept, if it is
  * little.
  */
-#include "codegen/cuda/nest/cuda_nest_team.h"
+#include "codegen/cuda/nest/cuda_nest.h"
 
 #include <string.h>
 
@@ -37,17 +37,17 @@ neutral(const struct nest_expr *x, const char *type)
 	return x->op == NEST_MOST ? "-f_inf()" : "f_inf()";
 }
 
-void
-cu_sum_begin(struct cu_emit *e, nest_id id)
+static void
+sum_begin(struct cu_emit *e, nest_id id)
 {
-	const char *type = cu_kind(e, id);
+	const char *type = cu_expr_type(e, id);
 
 	cu_line(e->f, "%s s%u = %s;", type, id,
 		neutral(nest_at(e->n, id), type));
 }
 
-void
-cu_sum_add(struct cu_emit *e, nest_id id)
+static void
+sum_add(struct cu_emit *e, nest_id id)
 {
 	const struct nest_expr *x = nest_at(e->n, id);
 	const char *v = cu_expr(e, x->a);
@@ -63,8 +63,8 @@ cu_sum_add(struct cu_emit *e, nest_id id)
 	}
 }
 
-void
-cu_sum_end(struct cu_emit *e, nest_id id, enum cu_team_kind team)
+static void
+sum_end(struct cu_emit *e, nest_id id, enum cu_team_kind team)
 {
 	static const char *const over[] = {
 		[CU_WARP] = "warp", [CU_BLOCK] = "block",
@@ -74,9 +74,9 @@ cu_sum_end(struct cu_emit *e, nest_id id, enum cu_team_kind team)
 
 	if (team != CU_ONE) {
 		cu_line(e->f, "%s = over_%s_%s_%s(%s);", name, over[team],
-			sum_word(nest_at(e->n, id)), cu_kind(e, id), name);
+			sum_word(nest_at(e->n, id)), cu_expr_type(e, id), name);
 	}
-	cu_set(e, id, name);
+	cu_expr_set(e, id, name);
 }
 
 /* ---- what a pass has ---- */
@@ -126,8 +126,8 @@ own_lanes(struct cu_emit *e, const struct nest_pass *p)
 		of[i] = nest_at(e->n, p->sums.at[i])->a;
 	}
 	mark_indices(e, p, "0");
-	lanes = cu_lanes(e, of, p->sums.n, p->roots.at, p->roots.n,
-			 p->loops[p->nloops - 1]);
+	lanes = cu_best_lanes(e, of, p->sums.n, p->roots.at, p->roots.n,
+			      p->loops[p->nloops - 1]);
 	mark_indices(e, p, NULL);
 	return lanes;
 }
@@ -213,8 +213,8 @@ most_loads(struct cu_emit *e, const struct nest_pass *p)
 }
 
 /* Few trips are unrolled, if what they load has room in registers. */
-int64_t
-cu_pass_trips(struct cu_emit *e, const struct nest_pass *p,
+static int64_t
+pass_iterations(struct cu_emit *e, const struct nest_pass *p,
 	      const struct cu_team *t)
 {
 	uint32_t lanes = cu_pass_lanes(e, p);
@@ -234,7 +234,7 @@ cu_part_sums(struct cu_emit *e, const struct nest_pass *p,
 	if (p->nloops == 0) {
 		return 1;
 	}
-	trips = cu_pass_trips(e, p, t);
+	trips = pass_iterations(e, p, t);
 	return trips * cu_pass_lanes(e, p);
 }
 
@@ -247,7 +247,7 @@ keep_like(struct cu_emit *e, const struct cu_team *t, uint32_t first,
 {
 	const struct nest_pass *p = &e->s->passes.at[first], *q;
 	uint8_t *count = arena_alloc(e->a, e->n->exprs.n);
-	int64_t trips = cu_pass_trips(e, p, t);
+	int64_t trips = pass_iterations(e, p, t);
 	uint32_t lanes = cu_pass_lanes(e, p), i;
 	int64_t each = trips * lanes;
 
@@ -261,19 +261,19 @@ keep_like(struct cu_emit *e, const struct cu_team *t, uint32_t first,
 		const struct nest_expr *x = nest_at(e->n, i);
 
 		if (count[i] < 2 || e->kept[i] || x->op != NEST_LOAD ||
-		    (lanes > 1 && !cu_at_once(e, i, p->loops[p->nloops - 1],
-					      lanes))) {
+		    (lanes > 1 && !cu_is_vector(e, i, p->loops[p->nloops - 1],
+						lanes))) {
 			continue;
 		}
 		e->kept[i] = arena_printf(e->a, "x%u", i);
 		*left -= each;
 		cu_line(e->f, "%s %s[%lld];", x->kind == NEST_INT ? "i32"
-			: cu_kind(e, i), e->kept[i], (long long)each);
+			: cu_expr_type(e, i), e->kept[i], (long long)each);
 	}
 }
 
 void
-cu_keep(struct cu_emit *e, const struct cu_team *t)
+cu_keep_loads(struct cu_emit *e, const struct cu_team *t)
 {
 	int64_t left = KEEP;
 	uint32_t i;
@@ -286,28 +286,6 @@ cu_keep(struct cu_emit *e, const struct cu_team *t)
 }
 
 /* ---- elements ---- */
-
-/* What of the pass is the same in these loops. */
-static void
-pass_ahead(struct cu_emit *e, const struct nest_pass *p, uint64_t loops)
-{
-	struct nest_affine a;
-	uint32_t i, k;
-
-	e->stamp++;
-	for (i = 0; i < p->sums.n; i++) {
-		cu_ahead(e, nest_at(e->n, p->sums.at[i])->a, loops);
-	}
-	for (i = 0; i < p->roots.n; i++) {
-		const struct nest_root *r = &e->n->roots.at[p->roots.at[i]];
-
-		cu_ahead(e, r->value, loops);
-		nest_affine(e->n, r->place, &a);
-		for (k = 0; k < a.nrest; k++) {
-			cu_ahead(e, a.rest[k].e, loops);
-		}
-	}
-}
 
 /* Arrays of lanes that the roots are put from, and what was there. */
 static void
@@ -324,8 +302,10 @@ root_arrays(struct cu_emit *e, const struct nest_pass *p)
 				: dtype == IR_IDX ? "i32" : "f32",
 				p->roots.at[i], e->lanes);
 			if (r->add) {
-				cu_get_lanes(e, r, arena_printf(e->a, "y%u",
-							p->roots.at[i]));
+				cu_load_stored_lanes(
+					e, r,
+					arena_printf(e->a, "y%u",
+						     p->roots.at[i]));
 			}
 		}
 	}
@@ -341,9 +321,9 @@ put_part(struct cu_emit *e, const struct cu_team *t, uint32_t root,
 	if (t->part[root]) {
 		cu_line(e->f, "%s += (f32)%s;", t->part[root], v);
 	} else {
-		cu_put(e, r, arena_printf(e->a, "(f32)%s", v),
-		       arena_printf(e->a, "%s * %lld", t->item,
-				    (long long)elems));
+		cu_store(e, r, arena_printf(e->a, "(f32)%s", v),
+			 arena_printf(e->a, "%s * %lld", t->item,
+				      (long long)elems));
 	}
 }
 
@@ -374,7 +354,7 @@ put_roots(struct cu_emit *e, const struct cu_team *t,
 				? "y%u[k] = (i32)%s;" : "y%u[k] = %s;", root,
 				v);
 		} else {
-			cu_put(e, r, v, NULL);
+			cu_store(e, r, v, NULL);
 		}
 	}
 	if (t->live && p->roots.n > 0) {
@@ -389,7 +369,7 @@ body(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
 	uint32_t since, i;
 
 	if (e->lanes > 1) {
-		pass_ahead(e, p, (uint64_t)1 << e->vec);
+		nest_scope_hoist_pass(&e->scope, p, (uint64_t)1 << e->vec);
 	}
 	for (i = 0; i < p->sums.n; i++) {
 		cu_load_lanes(e, nest_at(e->n, p->sums.at[i])->a);
@@ -402,20 +382,20 @@ body(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
 		cu_line(e->f, "UNROLL");
 		cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
 	}
-	since = e->done.n;
+	since = e->scope.order.n;
 	for (i = 0; i < p->sums.n; i++) {
-		cu_sum_add(e, p->sums.at[i]);
+		sum_add(e, p->sums.at[i]);
 	}
 	put_roots(e, t, p);
 	if (e->lanes > 1) {
 		cu_line(e->f, "}");
-		cu_forget(e, since);
+		nest_scope_leave(&e->scope, since);
 		for (i = 0; i < p->roots.n; i++) {
 			const struct nest_root *r =
 				&e->n->roots.at[p->roots.at[i]];
 
 			if (cu_root_lanes(e, r)) {
-				cu_put_lanes(e, r, t->live, arena_printf(e->a,
+				cu_store_lanes(e, r, t->live, arena_printf(e->a,
 						"y%u", p->roots.at[i]));
 			}
 		}
@@ -458,7 +438,7 @@ alone(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p,
 	for (i = first; i < p->nloops; i++) {
 		inner |= (uint64_t)1 << p->loops[i];
 	}
-	pass_ahead(e, p, inner);
+	nest_scope_hoist_pass(&e->scope, p, inner);
 	loop = p->loops[first];
 	end = nearer(e, loop);
 	end = end ? end : arena_printf(e->a, "%lld",
@@ -467,10 +447,10 @@ alone(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p,
 	cu_line(e->f, "for (int i%u = 0; i%u < %s; i%u++) {", loop, loop, end,
 		loop);
 	{
-		uint32_t within = e->done.n;
+		uint32_t within = e->scope.order.n;
 
 		alone(e, t, p, first + 1);
-		cu_forget(e, within);
+		nest_scope_leave(&e->scope, within);
 	}
 	cu_line(e->f, "}");
 	e->index[loop] = NULL;
@@ -478,7 +458,7 @@ alone(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p,
 
 /* Indices of the pass from the number of a group of lanes. */
 static void
-set_indices(struct cu_emit *e, struct cu_late *l, const struct nest_pass *p,
+set_indices(struct cu_emit *e, struct cu_lazy *l, const struct nest_pass *p,
 	    const char *j, uint32_t lanes)
 {
 	int64_t by = 1, size;
@@ -500,7 +480,7 @@ set_indices(struct cu_emit *e, struct cu_late *l, const struct nest_pass *p,
 			? arena_printf(e->a, "(int)(%s) * %u", at, lanes)
 			: arena_printf(e->a, "(int)(%s)", at);
 		e->index[loop] = arena_printf(e->a, "i%u", loop);
-		cu_late_add(l, e->index[loop],
+		cu_lazy_add(l, e->index[loop],
 			    arena_printf(e->a, "int i%u = %s;", loop, at));
 		by *= size > 0 ? size : 1;
 	}
@@ -519,11 +499,11 @@ unrolling(struct cu_emit *e, const struct nest_pass *p, uint32_t lanes)
 /* Opens the member's loop over groups of lanes, at each of which it is. */
 static void
 open_share(struct cu_emit *e, const struct cu_team *t,
-	   const struct nest_pass *p, uint32_t lanes, struct cu_late *l)
+	   const struct nest_pass *p, uint32_t lanes, struct cu_lazy *l)
 {
-	int64_t trips = cu_pass_trips(e, p, t);
+	int64_t trips = pass_iterations(e, p, t);
 	int64_t all = cu_pass_elems(e, p) / lanes;
-	const char *j = cu_name(e, "j"), *set;
+	const char *j = cu_new_name(e, "j"), *set;
 
 	set = arena_printf(e->a, "int %s = t * %lld + %s;", j,
 			   (long long)t->members, t->me);
@@ -531,7 +511,7 @@ open_share(struct cu_emit *e, const struct cu_team *t,
 		cu_line(e->f, "%s", unrolling(e, p, lanes));
 		cu_line(e->f, "for (int %s = %s; %s < %lld; %s += %lld) {", j,
 			t->me, j, (long long)all, j, (long long)t->members);
-		cu_late_open(e->f, l);
+		cu_lazy_open(e->f, l);
 	} else {
 		cu_line(e->f, "UNROLL");
 		cu_line(e->f, "for (int t = 0; t < %lld; t++) {",
@@ -539,10 +519,10 @@ open_share(struct cu_emit *e, const struct cu_team *t,
 		if (all % t->members != 0) {
 			cu_line(e->f, "%s", set);
 			cu_line(e->f, "if (%s < %lld) {", j, (long long)all);
-			cu_late_open(e->f, l);
+			cu_lazy_open(e->f, l);
 		} else {
-			cu_late_open(e->f, l);
-			cu_late_add(l, j, set);
+			cu_lazy_open(e->f, l);
+			cu_lazy_add(l, j, set);
 		}
 	}
 	set_indices(e, l, p, j, lanes);
@@ -552,7 +532,7 @@ open_share(struct cu_emit *e, const struct cu_team *t,
 
 static void
 close_share(struct cu_emit *e, const struct nest_pass *p, uint32_t depth,
-	    struct cu_late *l)
+	    struct cu_lazy *l)
 {
 	uint32_t i;
 
@@ -560,7 +540,7 @@ close_share(struct cu_emit *e, const struct nest_pass *p, uint32_t depth,
 	for (i = 0; i < p->nloops; i++) {
 		e->index[p->loops[i]] = NULL;
 	}
-	cu_late_close(e->f, l);
+	cu_lazy_close(e->f, l);
 	while (e->f->depth > depth) {
 		cu_line(e->f, "}");
 	}
@@ -570,14 +550,14 @@ static void
 share(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
 {
 	uint32_t depth = e->f->depth, since;
-	struct cu_late l;
+	struct cu_lazy l;
 
-	pass_ahead(e, p, mask_of(p));
-	since = e->done.n;
+	nest_scope_hoist_pass(&e->scope, p, mask_of(p));
+	since = e->scope.order.n;
 	open_share(e, t, p, cu_pass_lanes(e, p), &l);
 	body(e, t, p);
 	close_share(e, p, depth, &l);
-	cu_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 }
 
 static void
@@ -589,8 +569,8 @@ put_part_sum(struct cu_emit *e, const struct cu_team *t, uint32_t root,
 	struct nest_root put = *r;
 
 	put.add = false;
-	cu_put(e, &put, sum, arena_printf(e->a, "%s * %lld", t->item,
-					  (long long)elems));
+	cu_store(e, &put, sum, arena_printf(e->a, "%s * %lld", t->item,
+					    (long long)elems));
 }
 
 /* Warps had rows of their own: one of them has the sum of all. */
@@ -608,8 +588,8 @@ void
 cu_part_end(struct cu_emit *e, const struct cu_team *t,
 	    const struct nest_pass *p, uint32_t root, const char *sum)
 {
-	uint32_t depth = e->f->depth, since = e->done.n;
-	struct cu_late l;
+	uint32_t depth = e->f->depth, since = e->scope.order.n;
+	struct cu_lazy l;
 
 	if (t->kind == CU_WARP) {
 		open_first_warp(e, root, cu_part_sums(e, p, t));
@@ -620,7 +600,7 @@ cu_part_end(struct cu_emit *e, const struct cu_team *t,
 		while (e->f->depth > depth) {
 			cu_line(e->f, "}");
 		}
-		cu_forget(e, since);
+		nest_scope_leave(&e->scope, since);
 		return;
 	}
 	open_share(e, t, p, cu_pass_lanes(e, p), &l);
@@ -633,7 +613,7 @@ cu_part_end(struct cu_emit *e, const struct cu_team *t,
 		cu_line(e->f, "}");
 	}
 	close_share(e, p, depth, &l);
-	cu_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 }
 
 /* ---- passes ---- */
@@ -642,7 +622,7 @@ cu_part_end(struct cu_emit *e, const struct cu_team *t,
 static void
 of_row(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
 {
-	uint32_t since = e->done.n;
+	uint32_t since = e->scope.order.n;
 
 	if (t->kind == CU_ONE) {
 		body(e, t, p);
@@ -651,20 +631,20 @@ of_row(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
 	cu_line(e->f, "if (%s == 0) {", t->me);
 	body(e, t, p);
 	cu_line(e->f, "}");
-	cu_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 }
 
 void
 cu_passes(struct cu_emit *e, const struct cu_team *t)
 {
-	uint32_t since = e->done.n, i, k;
+	uint32_t since = e->scope.order.n, i, k;
 
 	memset(e->in_kept, 0, e->n->exprs.n);
 	for (i = 0; i < e->s->passes.n; i++) {
 		const struct nest_pass *p = &e->s->passes.at[i];
 
 		for (k = 0; k < p->sums.n; k++) {
-			cu_sum_begin(e, p->sums.at[k]);
+			sum_begin(e, p->sums.at[k]);
 		}
 		if (p->nloops == 0) {
 			of_row(e, t, p);
@@ -674,8 +654,8 @@ cu_passes(struct cu_emit *e, const struct cu_team *t)
 			share(e, t, p);
 		}
 		for (k = 0; k < p->sums.n; k++) {
-			cu_sum_end(e, p->sums.at[k], t->kind);
+			sum_end(e, p->sums.at[k], t->kind);
 		}
 	}
-	cu_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 }

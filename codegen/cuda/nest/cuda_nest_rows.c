@@ -4,7 +4,7 @@
  * memory have a thread each, or one in every warp of a block if they are long
  * and few; rows whose own elements are side by side have a warp, or a block.
  */
-#include "codegen/cuda/nest/cuda_nest_team.h"
+#include "codegen/cuda/nest/cuda_nest.h"
 
 #include <string.h>
 
@@ -63,35 +63,15 @@ all_loops(const struct cu_emit *e)
 				  : ~(uint64_t)0;
 }
 
-/* What is the same in all rows. */
-static void
-rows_ahead(struct cu_emit *e, uint64_t loops)
-{
-	struct nest_affine a;
-	uint32_t i, k;
-
-	e->stamp++;
-	for (i = 0; i < e->s->roots.n; i++) {
-		const struct nest_root *r =
-			&e->n->roots.at[e->s->roots.at[i]];
-
-		cu_ahead(e, r->value, loops);
-		nest_affine(e->n, r->place, &a);
-		for (k = 0; k < a.nrest; k++) {
-			cu_ahead(e, a.rest[k].e, loops);
-		}
-	}
-}
-
 /* Indices of rows from the number of one, or of a group of lanes. */
 static void
-set_indices(struct cu_emit *e, struct cu_late *l, const char *r, bool wide,
+set_indices(struct cu_emit *e, struct cu_lazy *l, const char *r, bool wide,
 	    const int64_t *size, uint32_t lanes)
 {
 	uint32_t i, n = e->s->nrows;
 	int64_t by = 1;
 
-	cu_late_open(e->f, l);
+	cu_lazy_open(e->f, l);
 	for (i = n; i-- > 0; ) {
 		uint32_t loop = e->s->rows[i];
 		int64_t own = i + 1 == n ? size[i] / lanes : size[i];
@@ -113,7 +93,7 @@ set_indices(struct cu_emit *e, struct cu_late *l, const char *r, bool wide,
 					  (long long)own);
 		}
 		e->index[loop] = arena_printf(e->a, "i%u", loop);
-		cu_late_add(l, e->index[loop], arena_printf(e->a,
+		cu_lazy_add(l, e->index[loop], arena_printf(e->a,
 			i + 1 == n && lanes > 1 ? "%s i%u = (%s)(%s) * %u;"
 			: "%s i%u = (%s)(%s);", type, loop, type, at, lanes));
 		by *= own;
@@ -140,8 +120,8 @@ row_lanes(struct cu_emit *e)
 		return 1;
 	}
 	mark_rows(e, "0");
-	lanes = cu_lanes(e, NULL, 0, e->s->roots.at, e->s->roots.n,
-			 e->s->rows[e->s->nrows - 1]);
+	lanes = cu_best_lanes(e, NULL, 0, e->s->roots.at, e->s->roots.n,
+			      e->s->rows[e->s->nrows - 1]);
 	mark_rows(e, NULL);
 	return lanes;
 }
@@ -162,14 +142,14 @@ say(struct cu_emit *e, const char *who, uint32_t lanes)
 	if (lanes > 1) {
 		buf_printf(&b, ", %u at once", lanes);
 	}
-	cu_say(e->f, "rows %s of %lld: %s", buf_text(&b),
-	       (long long)longest(e), who);
+	cu_comment(e->f, "rows %s of %lld: %s", buf_text(&b),
+		   (long long)longest(e), who);
 }
 
 static void
 rows_alone(struct cu_emit *e)
 {
-	struct cu_late l;
+	struct cu_lazy l;
 	struct cu_team t = { .kind = CU_ONE, .members = 1, .me = "0" };
 	uint32_t lanes = row_lanes(e);
 	int64_t n = row_count(e->s) / lanes;
@@ -186,7 +166,7 @@ rows_alone(struct cu_emit *e)
 	e->vec = e->s->nrows ? e->s->rows[e->s->nrows - 1] : 0;
 	cu_passes(e, &t);
 	e->lanes = 1;
-	cu_late_close(e->f, &l);
+	cu_lazy_close(e->f, &l);
 	cu_line(e->f, "}");
 }
 
@@ -195,7 +175,7 @@ rows_alone(struct cu_emit *e)
 static void
 rows_by_warps(struct cu_emit *e)
 {
-	struct cu_late l;
+	struct cu_lazy l;
 	struct cu_team t = { .kind = CU_WARP, .members = 32, .me = "LANE" };
 	int64_t n = row_count(e->s), warps = THREADS / 32;
 
@@ -206,9 +186,9 @@ rows_by_warps(struct cu_emit *e)
 		(long long)warps);
 	cu_line(e->f, "if (r < %lld) {", (long long)n);
 	set_indices(e, &l, "r", n > INT32_MAX, e->s->size, 1);
-	cu_keep(e, &t);
+	cu_keep_loads(e, &t);
 	cu_passes(e, &t);
-	cu_late_close(e->f, &l);
+	cu_lazy_close(e->f, &l);
 	cu_line(e->f, "}");
 }
 
@@ -238,7 +218,7 @@ block_threads(struct cu_emit *e, int64_t most)
 static void
 rows_by_blocks(struct cu_emit *e)
 {
-	struct cu_late l;
+	struct cu_lazy l;
 	struct cu_team t = { .kind = CU_BLOCK, .me = "TID" };
 	int64_t n = row_count(e->s);
 
@@ -248,15 +228,15 @@ rows_by_blocks(struct cu_emit *e)
 	e->f->grid->smem_bytes = 32 * 8;
 	say(e, "a block each", 1);
 	set_indices(e, &l, "BLOCK_X", false, e->s->size, 1);
-	cu_keep(e, &t);
+	cu_keep_loads(e, &t);
 	cu_passes(e, &t);
-	cu_late_close(e->f, &l);
+	cu_lazy_close(e->f, &l);
 }
 
 static void
 rows_by_strips(struct cu_emit *e)
 {
-	struct cu_late l;
+	struct cu_lazy l;
 	struct cu_team t = { .kind = CU_STRIPS, .members = STRIPS,
 			     .me = "WARP", .live = "live" };
 	int64_t n = row_count(e->s);
@@ -269,9 +249,9 @@ rows_by_strips(struct cu_emit *e)
 		(long long)n);
 	cu_line(e->f, "r = live ? r : %lld;", (long long)n - 1);
 	set_indices(e, &l, "r", false, e->s->size, 1);
-	cu_keep(e, &t);
+	cu_keep_loads(e, &t);
 	cu_passes(e, &t);
-	cu_late_close(e->f, &l);
+	cu_lazy_close(e->f, &l);
 }
 
 /* ---- sums over rows by parts ---- */
@@ -421,7 +401,7 @@ rows_by_parts(struct cu_emit *e)
 	const struct nest_step *s = e->s;
 	bool wide = row_count(s) > INT32_MAX;
 	const char *type = wide ? "i64" : "int";
-	struct cu_late l;
+	struct cu_lazy l;
 
 	t.part = arena_alloc(e->a, sizeof *t.part * (e->n->roots.n + 1));
 	t.members = warps ? 32 : block_threads(e, 512);
@@ -441,9 +421,9 @@ rows_by_parts(struct cu_emit *e)
 		type, type, (long long)s->per, warps ? " + WARP" : "",
 		warps ? THREADS / 32 : 1);
 	set_indices(e, &l, "r", wide, s->size, 1);
-	cu_keep(e, &t);
+	cu_keep_loads(e, &t);
 	cu_passes(e, &t);
-	cu_late_close(e->f, &l);
+	cu_lazy_close(e->f, &l);
 	cu_line(e->f, "}");
 	mark_rows(e, NULL);
 	end_parts(e, &t);
@@ -461,7 +441,7 @@ own_items(struct cu_emit *e, struct nest_step *s)
 	*s = *e->s;
 	s->nrow = row_count(s);
 	if (s->parts) {
-		s->nitems = nest_parts(s->nrow, e->n->ask.parts);
+		s->nitems = nest_parts(s->nrow, e->n->in.parts);
 		s->per = (s->nrow + s->nitems - 1) / s->nitems;
 	}
 	e->s = s;
@@ -479,7 +459,7 @@ cu_rows_step(struct cu_kernel *k, struct cu_emit *e)
 	if (rows == 0 && !s.parts) {
 		return;
 	}
-	cu_begin(k, "nest", e->f);
+	cu_func_begin(k, "nest", e->f);
 	if (s.parts) {
 		rows_by_parts(e);
 	} else if (!has_loops(e->s)) {
@@ -498,7 +478,7 @@ cu_rows_step(struct cu_kernel *k, struct cu_emit *e)
 	} else {
 		rows_by_blocks(e);
 	}
-	cu_end(e->f);
+	cu_func_end(e->f);
 }
 
 /* ---- boxes ---- */
@@ -544,16 +524,17 @@ all_live(struct cu_emit *e)
 void
 cu_rows_box(struct cu_emit *e, int64_t threads, const char *thread)
 {
-	struct cu_late l;
+	struct cu_lazy l;
 	int64_t size[NEST_LOOPS], n = box_sizes(e, size);
 	bool warps = longest(e) >= 32 && threads % 32 == 0;
 	struct cu_team one = { .kind = CU_ONE, .members = 1, .me = "0" };
 	struct cu_team warp = { .kind = CU_WARP, .members = 32,
 				.me = "LANE" };
 	uint32_t lanes = warps ? 1 : row_lanes(e);
-	const char *r = cu_name(e, "r"), *live;
+	const char *r = cu_new_name(e, "r"), *live;
 
-	rows_ahead(e, all_loops(e));
+	nest_scope_hoist_roots(&e->scope, e->s->roots.at, e->s->roots.n,
+			       all_loops(e));
 	cu_line(e->f, warps ? "for (int %s = (%s) / 32; %s < %lld; %s += %lld)"
 		" {" : "for (int %s = %s; %s < %lld; %s += %lld) {", r, thread,
 		r, (long long)(n / lanes), r,
@@ -566,22 +547,14 @@ cu_rows_box(struct cu_emit *e, int64_t threads, const char *thread)
 	e->lanes = lanes;
 	e->vec = e->s->nrows ? e->s->rows[e->s->nrows - 1] : 0;
 	if (warps) {
-		cu_keep(e, &warp);
+		cu_keep_loads(e, &warp);
 	}
 	cu_passes(e, warps ? &warp : &one);
 	e->lanes = 1;
 	if (live) {
 		cu_line(e->f, "}");
 	}
-	cu_late_close(e->f, &l);
+	cu_lazy_close(e->f, &l);
 	cu_line(e->f, "}");
 	mark_rows(e, NULL);
-}
-
-void
-cu_rows_element(struct cu_emit *e)
-{
-	struct cu_team t = { .kind = CU_ONE, .members = 1, .me = "0" };
-
-	cu_passes(e, &t);
 }

@@ -20,7 +20,7 @@ begin(struct scatter *s, struct cu_func *f, struct cu_emit *e, int64_t n)
 {
 	*f = (struct cu_func){ .k = s->k };
 	*e = (struct cu_emit){ .f = f, .n = s->of.n, .whole = true };
-	cu_begin(s->k, "scatter", f);
+	cu_func_begin(s->k, "scatter", f);
 	f->grid->threads = THREADS;
 	f->grid->blocks[0] = (n + THREADS - 1) / THREADS;
 	cu_nest_open(e, NULL);
@@ -43,8 +43,8 @@ find_places(struct scatter *s)
 	const char *to;
 
 	begin(s, &f, &e, rows > places ? rows : places);
-	cu_say(&f, "%lld rows to %lld places", (long long)rows,
-	       (long long)places);
+	cu_comment(&f, "%lld rows to %lld places", (long long)rows,
+		   (long long)places);
 	say_room(&f, "to", s->to);
 	say_room(&f, "head", s->head);
 	cu_line(&f, "int row = BLOCK_X * %d + TID;", THREADS);
@@ -56,7 +56,7 @@ find_places(struct scatter *s)
 	to = cu_expr(&e, s->of.to);
 	cu_line(&f, "to[row] = (i32)%s;", to);
 	cu_line(&f, "}");
-	cu_end(&f);
+	cu_func_end(&f);
 }
 
 /*
@@ -86,7 +86,7 @@ link_rows(struct scatter *s)
 	cu_line(&f, "}");
 	cu_line(&f, "next[row] = at < %lld ? at : -1;", rows);
 	cu_line(&f, "}");
-	cu_end(&f);
+	cu_func_end(&f);
 }
 
 /* ---- adding up ---- */
@@ -113,13 +113,13 @@ open_place(struct scatter *s, struct cu_emit *e)
 
 /* Indices of columns from the number of a group of lanes. */
 static void
-set_columns(struct scatter *s, struct cu_emit *e, struct cu_late *l,
+set_columns(struct scatter *s, struct cu_emit *e, struct cu_lazy *l,
 	    uint32_t lanes)
 {
 	int64_t by = 1, size;
 	uint32_t i;
 
-	cu_late_open(e->f, l);
+	cu_lazy_open(e->f, l);
 	for (i = s->of.ncols; i-- > 0; ) {
 		uint32_t loop = s->of.col[i];
 		uint32_t own = i + 1 == s->of.ncols ? lanes : 1;
@@ -127,7 +127,7 @@ set_columns(struct scatter *s, struct cu_emit *e, struct cu_late *l,
 		size = s->of.n->loops.at[loop].size / own;
 		size = size > 0 ? size : 1;
 		e->index[loop] = arena_printf(e->a, "i%u", loop);
-		cu_late_add(l, e->index[loop], arena_printf(e->a,
+		cu_lazy_add(l, e->index[loop], arena_printf(e->a,
 			"int i%u = (int)((u32)j / %lldu %% %lldu) * %u;", loop,
 			(long long)by, (long long)size, own));
 		by *= size;
@@ -137,8 +137,8 @@ set_columns(struct scatter *s, struct cu_emit *e, struct cu_late *l,
 static void
 add_rows(struct scatter *s, struct cu_emit *e)
 {
-	const char *type = cu_kind(e, s->of.x);
-	uint32_t since = e->done.n;
+	const char *type = cu_expr_type(e, s->of.x);
+	uint32_t since = e->scope.order.n;
 
 	cu_line(e->f, "%s sum[%u] = { 0 };", type, e->lanes);
 	cu_line(e->f, "int row = first;");
@@ -157,14 +157,14 @@ add_rows(struct scatter *s, struct cu_emit *e)
 	cu_line(e->f, "row = after;");
 	cu_line(e->f, "}");
 	e->index[s->of.row] = NULL;
-	cu_forget(e, since);
+	nest_scope_leave(&e->scope, since);
 }
 
 static void
 put_sums(struct scatter *s, struct cu_emit *e)
 {
 	const struct nest *n = s->of.n;
-	uint32_t i, since = e->done.n;
+	uint32_t i, since = e->scope.order.n;
 
 	e->index[s->of.place] = "place";
 	for (i = 0; i < n->roots.n; i++) {
@@ -178,7 +178,7 @@ put_sums(struct scatter *s, struct cu_emit *e)
 				? "f64" : "f32", e->lanes,
 				r->add ? "" : " = { 0 }");
 			if (r->add) {
-				cu_get_lanes(e, r, "y");
+				cu_load_stored_lanes(e, r, "y");
 			}
 		}
 		if (e->lanes > 1) {
@@ -189,17 +189,17 @@ put_sums(struct scatter *s, struct cu_emit *e)
 		if (lanes) {
 			cu_line(e->f, "y[k] += sum[k];");
 		} else {
-			cu_put(e, r, e->lanes > 1 ? "sum[k]" : "sum[0]",
-			       NULL);
+			cu_store(e, r, e->lanes > 1 ? "sum[k]" : "sum[0]",
+				 NULL);
 		}
 		if (e->lanes > 1) {
 			cu_line(e->f, "}");
 		}
 		if (lanes) {
-			cu_put_lanes(e, r, NULL, "y");
+			cu_store_lanes(e, r, NULL, "y");
 		}
 		cu_line(e->f, "}");
-		cu_forget(e, since);
+		nest_scope_leave(&e->scope, since);
 	}
 	e->index[s->of.place] = NULL;
 }
@@ -220,8 +220,8 @@ lanes_of(struct scatter *s, struct cu_emit *e)
 	for (i = 0; i < n->loops.n; i++) {
 		e->index[i] = "0";
 	}
-	lanes = cu_lanes(e, &s->of.x, 1, roots, n->roots.n,
-			 s->of.col[s->of.ncols - 1]);
+	lanes = cu_best_lanes(e, &s->of.x, 1, roots, n->roots.n,
+			      s->of.col[s->of.ncols - 1]);
 	for (i = 0; i < n->loops.n; i++) {
 		e->index[i] = NULL;
 	}
@@ -232,7 +232,7 @@ static void
 add_up(struct scatter *s)
 {
 	int64_t count = s->of.all ? s->of.places : s->of.rows, cols;
-	struct cu_late l;
+	struct cu_lazy l;
 	struct cu_emit e;
 	struct cu_func f;
 	uint32_t lanes;
@@ -242,7 +242,8 @@ add_up(struct scatter *s)
 	cols = s->of.cols / lanes;
 	f.grid->blocks[0] = count;
 	f.grid->threads = cols > THREADS ? THREADS : (cols + 31) / 32 * 32;
-	cu_say(&f, "%lld columns, %u at once", (long long)s->of.cols, lanes);
+	cu_comment(&f, "%lld columns, %u at once", (long long)s->of.cols,
+		   lanes);
 	open_place(s, &e);
 	cu_line(&f, "for (int j = TID; j < %lld; j += %lld) {",
 		(long long)cols, (long long)f.grid->threads);
@@ -251,22 +252,16 @@ add_up(struct scatter *s)
 	e.vec = s->of.ncols ? s->of.col[s->of.ncols - 1] : 0;
 	add_rows(s, &e);
 	put_sums(s, &e);
-	cu_late_close(&f, &l);
+	cu_lazy_close(&f, &l);
 	cu_line(&f, "}");
 	cu_line(&f, "}");
-	cu_end(&f);
-}
-
-bool
-cu_is_scatter(struct cu_kernel *k, const struct cu_nest *x)
-{
-	return nest_is_scatter(k->c->m, x->nodes.at, x->nodes.n);
+	cu_func_end(&f);
 }
 
 bool
 cu_scatter(struct cu_kernel *k, const struct cu_nest *x)
 {
-	const struct nest_ask like = { .bare = true };
+	const struct nest_input like = { .bare = true };
 	struct nest *n = cu_nest_build(k, x, &like);
 	struct scatter s = { .k = k };
 	int64_t room = (k->out->shared_bytes + 63) / 64 * 64;

@@ -27,15 +27,15 @@ by_dot(struct cu_kernel *k, const struct kernel *x)
 		dots++;
 		return true;
 	}
-	cu_forget_steps(k);
+	cu_kernel_reset(k);
 	if (cu_experts_steps(k, x)) {
 		experts++;
 		return true;
 	}
 	/* a rank may have nothing of a dim */
 	refused++;
-	cu_forget_steps(k);
-	return cu_all_as_nest(k, x);
+	cu_kernel_reset(k);
+	return cu_nest_all(k, x);
 }
 
 /* One multiprocessor: large tiles, k is not split. */

@@ -71,7 +71,7 @@ test_long_rows(void **state)
 static void
 test_bodies(void **state)
 {
-	tc_open(&all, cu_all_as_nest, "sm_80");
+	tc_open(&all, cu_nest_all, "sm_80");
 	test_maps(state);
 	test_rows(state);
 	test_ranks_of(state);
@@ -135,16 +135,17 @@ fill_leaf(struct cu_func *f, const struct cu_leaf *leaf, const int64_t *size,
 	enum ir_dtype t = (enum ir_dtype)ir_type(f->k->c->m,
 						 leaf->value)->dtype;
 	uint32_t at = cg_operand(a, f->k->out, leaf->value, 0, false);
+	const char *x;
 
 	f->grid->smem_bytes = 4 * size[1] * leaf->stride[1];
 	cu_line(f, "for (int q = TID; q < %d; q += %d) {",
 		(int)(size[1] * leaf->stride[1]), BOX_THREADS);
 	cu_line(f, "int col = %s + q %% %d;", from, (int)leaf->stride[1]);
 	cu_line(f, "if (col < %d) {", (int)size[2]);
-	cu_line(f, "((f32 *)SMEM)[q] = %s;", cu_widen(a, t, arena_printf(a,
-		"((%s *)%s)[(BLOCK_X * %d + q / %d) * %d + col]", cu_type(t),
-		cu_at(f, at), (int)size[1], (int)leaf->stride[1],
-		(int)size[2])));
+	x = arena_printf(a, "((%s *)%s)[(BLOCK_X * %d + q / %d) * %d + col]",
+			 cu_elem_type(t), cu_operand(f, at), (int)size[1],
+			 (int)leaf->stride[1], (int)size[2]);
+	cu_line(f, "((f32 *)SMEM)[q] = %s;", cu_widen(a, t, x));
 	cu_line(f, "}");
 	cu_line(f, "}");
 	cu_line(f, "sync_block();");
@@ -163,11 +164,11 @@ as_boxes(struct cu_kernel *k, const struct kernel *x)
 	uint32_t i;
 
 	if (!t) {
-		return cu_all_as_nest(k, x);
+		return cu_nest_all(k, x);
 	}
 	n.space = *t;
 	for (i = 0; i < 3; i++) {
-		size[i] = cu_local(k->c, t->dims[i], t->cut[i]);
+		size[i] = cu_local_size(k->c, t->dims[i], t->cut[i]);
 	}
 	for (i = 0; i < x->nodes.n; i++) {
 		VEC_PUSH(k->c->a, &n.nodes, x->nodes.at[i]);
@@ -184,7 +185,7 @@ as_boxes(struct cu_kernel *k, const struct kernel *x)
 				       ": %d)", (int)size[2],
 				       (int)(size[2] % BOX));
 	}
-	cu_begin(k, "box", &f);
+	cu_func_begin(k, "box", &f);
 	f.grid->threads = BOX_THREADS;
 	f.grid->blocks[0] = size[0];
 	f.grid->blocks[1] = cut ? (size[2] + BOX - 1) / BOX : 1;
@@ -194,48 +195,9 @@ as_boxes(struct cu_kernel *k, const struct kernel *x)
 		VEC_PUSH(k->c->a, &n.leaves, leaf);
 	}
 	if (!cu_nest_box(&f, &n, BOX_THREADS, "TID")) {
-		return cu_all_as_nest(k, x);
+		return cu_nest_all(k, x);
 	}
-	cu_end(&f);
-	return true;
-}
-
-/* A thread for each element. */
-static bool
-as_elements(struct cu_kernel *k, const struct kernel *x)
-{
-	const struct ir_type *t = one_type(k, x);
-	struct cu_nest n = { .k = x };
-	struct cu_func f;
-	int64_t size[3], count;
-	uint32_t i;
-
-	if (!t || x->kind != KERNEL_MAP) {
-		return cu_all_as_nest(k, x);
-	}
-	n.space = *t;
-	for (i = 0; i < 3; i++) {
-		size[i] = cu_local(k->c, t->dims[i], t->cut[i]);
-		n.count[i] = 1;
-	}
-	for (i = 0; i < x->nodes.n; i++) {
-		VEC_PUSH(k->c->a, &n.nodes, x->nodes.at[i]);
-	}
-	count = size[0] * size[1] * size[2];
-	n.from[0] = arena_printf(k->c->a, "(t / %d)",
-				 (int)(size[1] * size[2]));
-	n.from[1] = arena_printf(k->c->a, "(t / %d %% %d)", (int)size[2],
-				 (int)size[1]);
-	n.from[2] = arena_printf(k->c->a, "(t %% %d)", (int)size[2]);
-	cu_begin(k, "element", &f);
-	f.grid->blocks[0] = (count + 31) / 32;
-	cu_line(&f, "int t = BLOCK_X * 32 + TID;");
-	cu_line(&f, "if (t < %d) {", (int)count);
-	if (!cu_nest_element(&f, &n)) {
-		return cu_all_as_nest(k, x);
-	}
-	cu_line(&f, "}");
-	cu_end(&f);
+	cu_func_end(&f);
 	return true;
 }
 
@@ -251,16 +213,6 @@ test_boxes(void **state)
 	finish(RT_EMU_CHECK);
 }
 
-static void
-test_elements(void **state)
-{
-	tc_open(&all, as_elements, "sm_80");
-	test_maps(state);
-	test_moves(state);
-	assert_non_null(strstr(buf_text(&all.source[0]), "KERNEL(element"));
-	finish(0);
-}
-
 /* ---- NVRTC ---- */
 
 static void
@@ -268,7 +220,7 @@ compile_for(const char *arch)
 {
 	int64_t most;
 
-	tc_open(&all, cu_all_as_nest, arch);
+	tc_open(&all, cu_nest_all, arch);
 	test_long_rows(NULL);
 	test_sinks(NULL);
 	most = tc_compile(&all, arch);
@@ -316,7 +268,7 @@ test_all_models(void **state)
 	uint64_t seed;
 
 	(void)state;
-	tc_open(&all, cu_all_as_nest, "sm_90a");
+	tc_open(&all, cu_nest_all, "sm_90a");
 	all.wants = not_attention;
 	for (seed = 1; seed <= t_cases(2); seed++) {
 		assert_true(add_model(seed, false));
@@ -333,7 +285,6 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bodies),
 		cmocka_unit_test(test_boxes),
-		cmocka_unit_test(test_elements),
 		cmocka_unit_test(test_compiles),
 		cmocka_unit_test(test_all_models),
 	};

@@ -295,7 +295,7 @@ take(struct arena *a, struct cu_ways *w, int64_t m, int64_t stages,
 {
 	struct plan_tile t = { .num = { m, 32, 16, stages, splits } };
 
-	cu_ways_take(a, w, &t, fewer, cycles);
+	cu_ways_add(a, w, &t, fewer, cycles);
 }
 
 static void

@@ -3,7 +3,7 @@
  * all of them is compiled once, and each kernel runs on the emulator for all
  * ranks of its mesh, on operands as the interpreter saw them.
  *
- *	tc_open(&tc, emit, "sm_80");	cu_all_as_nest: all as nests
+ *	tc_open(&tc, emit, "sm_80");	cu_nest_all: all as nests
  *	tc_text(&tc, ir, 1e-5);		any number of modules
  *	tc_run(&tc, 0);			compiles, runs, compares
  *	tc_close(&tc);

@@ -140,7 +140,8 @@ settle(struct walk *w, value_id v, struct cg_view *out)
 				(uint32_t)w->fixed[j].at;
 			out->moved[out->nmoved++].stride = stride;
 		}
-		stride *= cg_local(w->s->m, w->s->at, t->dims[i], t->cut[i]);
+		stride *=
+			cg_local_size(w->s->m, w->s->at, t->dims[i], t->cut[i]);
 	}
 	return true;
 }
@@ -157,7 +158,7 @@ cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 	*out = (struct cg_view){ .dtype = (enum ir_dtype)t->dtype };
 	for (i = 0; i < t->ndims; i++) {
 		w.dims[i] = t->dims[i];
-		out->size[i] = cg_local(m, s->at, t->dims[i], t->cut[i]);
+		out->size[i] = cg_local_size(m, s->at, t->dims[i], t->cut[i]);
 	}
 	while (!in_memory(x, v)) {
 		node_id id = m->values.at[v].node;

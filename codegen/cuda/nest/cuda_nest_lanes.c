@@ -8,165 +8,12 @@
 
 /* ---- places ---- */
 
-static const char *
-from_text(const struct cu_emit *e, int64_t i)
-{
-	return i < 8 ? e->box->from[i]
-		     : e->box->leaves.at[i / 8 - 1].from[i % 8];
-}
-
-/* Whether both say where something begins, and it is the same. */
-static bool
-same_from(const struct cu_emit *e, nest_id a, nest_id b)
-{
-	const struct nest_expr *x = nest_at(e->n, a), *y = nest_at(e->n, b);
-
-	return x->op == NEST_FROM && y->op == NEST_FROM &&
-	       strcmp(from_text(e, x->i), from_text(e, y->i)) == 0;
-}
-
-/* A place in a leaf is one in the box, less what both begin at. */
-static void
-affine(const struct cu_emit *e, nest_id place, struct nest_affine *a)
-{
-	uint32_t i, k, n = 0;
-
-	nest_affine(e->n, place, a);
-	for (i = 0; i < a->nrest; i++) {
-		for (k = 0; k < n && !same_from(e, a->rest[k].e,
-						a->rest[i].e); k++) {
-		}
-		if (k < n) {
-			a->rest[k].scale += a->rest[i].scale;
-		} else {
-			a->rest[n++] = a->rest[i];
-		}
-	}
-	a->nrest = n;
-	for (i = n = 0; i < a->nrest; i++) {
-		if (a->rest[i].scale != 0) {
-			a->rest[n++] = a->rest[i];
-		}
-	}
-	a->nrest = n;
-}
-
-/* Bounds of |index| * |coef| summed up: what an int must hold. */
-static bool
-fits_int(struct cu_emit *e, const struct nest_affine *a)
-{
-	double most = (double)(a->base < 0 ? -a->base : a->base);
-	uint32_t i;
-
-	for (i = 0; i < e->n->loops.n; i++) {
-		double c = (double)a->coef[i];
-
-		most += (c < 0 ? -c : c) * (double)cu_loop_size(e, i);
-	}
-	for (i = 0; i < a->nrest; i++) {
-		struct cu_range r = cu_range_of(e, a->rest[i].e);
-		double lo = (double)(r.lo < 0 ? -r.lo : r.lo);
-		double hi = (double)(r.hi < 0 ? -r.hi : r.hi);
-		double c = (double)a->rest[i].scale;
-
-		most += (lo > hi ? lo : hi) * (c < 0 ? -c : c);
-	}
-	return most < 2147483000.0;
-}
-
-static void
-add_term(struct buf *b, const char *text, int64_t by, const char *type)
-{
-	if (by == 0) {
-		return;
-	}
-	if (b->n > 0) {
-		buf_puts(b, by < 0 ? " - " : " + ");
-	} else if (by < 0) {
-		buf_puts(b, "-");
-	}
-	by = by < 0 ? -by : by;
-	if (strcmp(type, "i64") == 0) {
-		buf_puts(b, "(i64)");
-	}
-	buf_puts(b, text);
-	if (by != 1) {
-		buf_printf(b, " * %lld", (long long)by);
-	}
-}
-
-/* `more` is added; lane 0 only, if the caller is at none. */
-static const char *
-place_text(struct cu_emit *e, nest_id place, const char *more)
-{
-	struct nest_affine a;
-	const char *type;
-	struct buf b;
-	uint32_t i;
-
-	affine(e, place, &a);
-	type = fits_int(e, &a) ? "int" : "i64";
-	buf_init(&b, e->a);
-	for (i = 0; i < e->n->loops.n; i++) {
-		if (a.coef[i] != 0 && e->index[i] &&
-		    strcmp(e->index[i], "0") != 0) {
-			add_term(&b, e->index[i], a.coef[i], type);
-		}
-	}
-	for (i = 0; i < a.nrest; i++) {
-		add_term(&b, cu_expr(e, a.rest[i].e), a.rest[i].scale, type);
-	}
-	if (e->lanes > 1 && a.coef[e->vec] != 0) {
-		add_term(&b, "k", a.coef[e->vec], "int");
-	}
-	if (more) {
-		add_term(&b, more, 1, type);
-	}
-	if (a.base != 0 || b.n == 0) {
-		buf_printf(&b, b.n > 0 ? " + %lld" : "%lld",
-			   (long long)a.base);
-	}
-	return buf_text(&b);
-}
-
-/* A pointer to its first element, of the type of elements. */
-static const char *
-memory_text(struct cu_emit *e, uint32_t memory)
-{
-	const struct nest_memory *m = &e->n->memory.at[memory];
-	const char *type = cu_type((enum ir_dtype)m->dtype);
-
-	switch (m->where) {
-	case NEST_OPERAND:
-		return arena_printf(e->a, "((%s *)%s)", type, cu_at(e->f,
-			cg_operand(e->a, e->f->k->out, m->value, m->sink,
-				   m->written)));
-	case NEST_TEMP:
-		return arena_printf(e->a, "((f32 *)(a.shared + %lld))",
-			(long long)e->n->temps.at[m->i].offset);
-	case NEST_LEAF:
-		return arena_printf(e->a, "(%s)",
-				    e->box->leaves.at[m->i].at);
-	default:
-		return e->table[m->i];
-	}
-}
-
-const char *
-cu_element(struct cu_emit *e, nest_id place, uint32_t memory,
-	   const char *more)
-{
-	const char *at = place_text(e, place, more);
-
-	return arena_printf(e->a, "%s[%s]", memory_text(e, memory), at);
-}
-
 /* ---- whether elements lie on whole vectors ---- */
 
 static int64_t
 memory_bytes(const struct cu_emit *e, uint32_t memory)
 {
-	return cu_bytes((enum ir_dtype)e->n->memory.at[memory].dtype);
+	return cu_elem_bytes((enum ir_dtype)e->n->memory.at[memory].dtype);
 }
 
 /* What the first index of a box, or of a leaf, is a multiple of. */
@@ -183,7 +30,7 @@ static int64_t
 begins_on(const struct cu_emit *e, uint32_t memory)
 {
 	const struct nest_memory *m = &e->n->memory.at[memory];
-	struct ir_module *mod = e->n->ask.m;
+	struct ir_module *mod = e->n->in.m;
 	const struct ir_type *t;
 	int64_t bytes;
 	uint32_t i;
@@ -195,7 +42,7 @@ begins_on(const struct cu_emit *e, uint32_t memory)
 						m->sink))[0] : m->value);
 		bytes = memory_bytes(e, memory);
 		for (i = 0; i < t->ndims; i++) {
-			bytes *= nest_local(e->n, t->dims[i], t->cut[i]);
+			bytes *= nest_local_size(e->n, t->dims[i], t->cut[i]);
 		}
 		return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
 	case NEST_TEMP:
@@ -216,7 +63,7 @@ side_by_side(const struct cu_emit *e, nest_id place, uint32_t memory,
 	struct nest_affine a;
 	uint32_t i;
 
-	affine(e, place, &a);
+	cu_affine(e, place, &a);
 	on = bytes * n < 16 ? bytes * n : 16;
 	unit = on / bytes > 0 ? on / bytes : 1;
 	if (a.coef[loop] != 1 || begins_on(e, memory) < on ||
@@ -241,8 +88,8 @@ side_by_side(const struct cu_emit *e, nest_id place, uint32_t memory,
 }
 
 bool
-cu_at_once(const struct cu_emit *e, nest_id load, uint32_t loop,
-	   uint32_t lanes)
+cu_is_vector(const struct cu_emit *e, nest_id load, uint32_t loop,
+	     uint32_t lanes)
 {
 	const struct nest_expr *x = nest_at(e->n, load);
 
@@ -277,7 +124,7 @@ look(struct look *x, nest_id id)
 	struct nest_affine a;
 	uint32_t i;
 
-	if (!id || x->seen[id] || x->e->val[id]) {
+	if (!id || x->seen[id] || x->e->scope.made[id]) {
 		return;
 	}
 	x->seen[id] = 1;
@@ -311,8 +158,8 @@ live_unit(const struct cu_emit *e, uint32_t loop)
 	}
 	/* what is left of a dim that is cut in such units */
 	if (e->box->live[box]) {
-		int64_t all = nest_local(e->n, e->box->space.dims[box],
-					 e->box->space.cut[box]);
+		int64_t all = nest_local_size(e->n, e->box->space.dims[box],
+					      e->box->space.cut[box]);
 
 		return e->box->unit[box] == 0 || all % 4 != 0 ||
 		       count % 4 != 0 ? 1 : all % 8 != 0 ? 4 : count;
@@ -321,8 +168,8 @@ live_unit(const struct cu_emit *e, uint32_t loop)
 }
 
 uint32_t
-cu_lanes(struct cu_emit *e, const nest_id *of, uint32_t nof,
-	 const uint32_t *roots, uint32_t nroots, uint32_t loop)
+cu_best_lanes(struct cu_emit *e, const nest_id *of, uint32_t nof,
+	      const uint32_t *roots, uint32_t nroots, uint32_t loop)
 {
 	struct look x = { .e = e, .loop = loop,
 			  .seen = arena_alloc(e->a, e->n->exprs.n) };
@@ -358,7 +205,7 @@ each_vector(struct cu_emit *e, uint32_t memory, const char *array,
 	    const char *at, bool put)
 {
 	const struct nest_memory *m = &e->n->memory.at[memory];
-	const char *type = cu_type((enum ir_dtype)m->dtype);
+	const char *type = cu_elem_type((enum ir_dtype)m->dtype);
 	int64_t bytes = memory_bytes(e, memory), i, n;
 
 	n = 16 / bytes < e->lanes ? 16 / bytes : e->lanes;
@@ -405,8 +252,8 @@ load_kept(struct cu_emit *e, nest_id id)
 		each_vector(e, x->ref, array, arena_printf(e->a, "&%s", at),
 			    false);
 	}
-	cu_set(e, id, one ? array : arena_printf(e->a, "%s[t * %u + k]",
-						 e->kept[id], e->lanes));
+	cu_expr_set(e, id, one ? array : arena_printf(e->a, "%s[t * %u + k]",
+						      e->kept[id], e->lanes));
 }
 
 static void
@@ -416,10 +263,10 @@ load_vector(struct cu_emit *e, nest_id id)
 	const char *array = arena_printf(e->a, "x%u", id);
 
 	cu_line(e->f, "%s %s[%u];", x->kind == NEST_INT ? "i32"
-		: cu_kind(e, id), array, e->lanes);
+		: cu_expr_type(e, id), array, e->lanes);
 	each_vector(e, x->ref, array, arena_printf(e->a, "&%s",
 			first_lane(e, x->a, x->ref)), false);
-	cu_set(e, id, arena_printf(e->a, "%s[k]", array));
+	cu_expr_set(e, id, arena_printf(e->a, "%s[k]", array));
 }
 
 static void
@@ -429,11 +276,12 @@ load_lanes(struct cu_emit *e, nest_id id)
 	struct nest_affine a;
 	uint32_t i;
 
-	if (!id || e->val[id] || e->seen[id] == e->stamp || x->over ||
+	if (!id || e->scope.made[id] ||
+	    e->scope.seen[id] == e->scope.stamp || x->over ||
 	    (e->lanes > 1 && !(x->loops >> e->vec & 1))) {
 		return;
 	}
-	e->seen[id] = e->stamp;
+	e->scope.seen[id] = e->scope.stamp;
 	if (x->op == NEST_LOAD) {
 		nest_affine(e->n, x->a, &a);
 		for (i = 0; i < a.nrest; i++) {
@@ -458,7 +306,7 @@ load_lanes(struct cu_emit *e, nest_id id)
 void
 cu_load_lanes(struct cu_emit *e, nest_id id)
 {
-	e->stamp++;
+	e->scope.stamp++;
 	load_lanes(e, id);
 }
 
@@ -472,8 +320,8 @@ cu_root_lanes(struct cu_emit *e, const struct nest_root *r)
 }
 
 void
-cu_put_lanes(struct cu_emit *e, const struct nest_root *r, const char *live,
-	     const char *from)
+cu_store_lanes(struct cu_emit *e, const struct nest_root *r, const char *live,
+	       const char *from)
 {
 	const char *at = arena_printf(e->a, "&%s",
 				      first_lane(e, r->place, r->memory));
@@ -488,15 +336,16 @@ cu_put_lanes(struct cu_emit *e, const struct nest_root *r, const char *live,
 }
 
 void
-cu_get_lanes(struct cu_emit *e, const struct nest_root *r, const char *to)
+cu_load_stored_lanes(struct cu_emit *e, const struct nest_root *r,
+		     const char *to)
 {
 	each_vector(e, r->memory, to, arena_printf(e->a, "&%s",
 			first_lane(e, r->place, r->memory)), false);
 }
 
 void
-cu_put(struct cu_emit *e, const struct nest_root *r, const char *v,
-       const char *more)
+cu_store(struct cu_emit *e, const struct nest_root *r, const char *v,
+	 const char *more)
 {
 	const struct nest_memory *m = &e->n->memory.at[r->memory];
 	const char *at = cu_element(e, r->place, r->memory, more);
