@@ -1,6 +1,12 @@
 /*
- * Code generation: from rank programs and their schedule to a program that
- * every rank runs.
+ * The manual of codegen/: from rank programs and their schedule to a program
+ * that every rank runs.  The frontend calls it; it may use ir/, passes/ and
+ * runtime/abi.h, and is the only folder that knows LLVM and NVRTC.
+ *
+ * A caller makes a cg_code, compiles its GPU sources with cg_images if there
+ * are any, calls cg_code_finish and cg_code_object, and links the objects with
+ * cg_link.  Kernels themselves are described in kernel.h, which only codegen/
+ * includes.
  */
 #ifndef CODEGEN_CG_H
 #define CODEGEN_CG_H
@@ -12,39 +18,44 @@
 
 /* ---- toolchain.c ------------------------------------------------------ */
 
-/* One line per back end: what it was built with, or what is missing. */
+/* One line per back end: the library it was built with, or what is missing. */
 void cg_toolchain(struct buf *out);
 
 /* ---- cpu_names.c ------------------------------------------------------ */
 
-/* False: *why, with the nearest name and all of them, in the arena. */
+/* Whether LLVM has this CPU. False: *why, for the user, with the nearest name
+ * and all names, in the arena. */
 bool cg_cpu_known(const char *name, struct arena *a, const char **why);
-/* ll_more.c: what LLVM calls this CPU; "native" where it is missing. */
+/* What LLVM calls this machine's CPU; "native" where LLVM is missing. */
 const char *cg_cpu_host(struct arena *a);
 /* Whether this CPU has a feature, by LLVM; a machine may hide some. */
 bool cg_cpu_host_has(struct arena *a, const char *feature);
 
 /* ---- cuda/arch.c -------------------------------------------------------- */
 
-/* Of kernels, "sm_90a". False: *why, as of CPUs. */
+/* Whether there are kernels for this GPU architecture, as "sm_90a". False:
+ * *why, for the user, in the arena. */
 bool cg_arch_known(const char *name, struct arena *a, const char **why);
 
 /* ---- cuda/ways.c, host/trials.c: tiles of a GPU's kernels ---------------- */
 
-/* A file of functions of a GPU. */
+/* A file of CUDA C. */
 struct cg_source {
 	const char *name, *text;
 };
 
-/* A way to make one, and what that is launched by. */
+/* A candidate tile of a contraction, or of a step of attention, and how it is
+ * launched. */
 struct cg_trial {
 	struct plan_tile tile;
 	const char *text;		/* "m=128 n=256 .." */
-	double cycles;			/* as the table counts them */
-	uint32_t source;		/* its number in cg_tiling.sources */
-	const struct rt_kernel *kernel;	/* grids, of image `source` */
-	const uint32_t *operands;	/* by operand: of the contraction */
-	const struct rt_pieces *pieces;	/* of a rank, in the call's order */
+	double cycles;			/* the table's estimate */
+	uint32_t source;		/* its index in cg_tiling.sources */
+	/* launches functions of image `source` */
+	const struct rt_kernel *kernel;
+	const uint32_t *operands;	/* by operand: its index in tensors */
+	/* of one rank, in the order of the call */
+	const struct rt_pieces *pieces;
 	int64_t shared_bytes;
 };
 
@@ -52,31 +63,34 @@ struct cg_tensor {
 	value_id value;
 	node_id sink;
 	int64_t bytes;
-	int64_t elem;		/* enum rt_elem; -1: of 8 bits */
+	int64_t elem;		/* enum rt_elem; -1: 8 bits */
 };
 
-/* All that are alike: what is legal for each of them. */
-/* Or a step of attention. */
+/* A contraction, or a step of attention, with all its candidates.  Kernels that
+ * are alike share one: a candidate is legal for each of them. */
 struct cg_contraction {
 	const char *what;	/* "bf16 1x512x256x128 kk to f32" */
-	VEC(struct cg_trial) trials;	/* the table's own choice first */
+	/* the first is the choice without measurements */
+	VEC(struct cg_trial) trials;
 	uint32_t nkernels;
-	VEC(struct cg_tensor) tensors;	/* of the first of them */
+	VEC(struct cg_tensor) tensors;	/* operands of the first kernel */
 };
 
-/* A tile that was compiled, and has more numbers than registers. */
+/* A tile whose compiled code spills registers. */
 struct cg_spill {
-	const char *what;	/* as below */
+	const char *what;	/* as cg_contraction.what */
 	struct plan_tile tile;
 };
 
-/* What tiles are to be and, if it is asked, what they could be. */
+/* Which tiles a plan gives and, if `list` is set, which it could give. */
 struct cg_tiling {
-	const char *const *rows;	/* of a plan: see plan_tile_read */
+	/* rows of the plan: see plan_tile_read */
+	const char *const *rows;
 	uint32_t nrows;
 	struct span rows_at;
-	VEC(struct cg_spill) spills;	/* not those, if others are legal */
-	bool list;			/* fill in what follows */
+	/* avoided where another tile is legal */
+	VEC(struct cg_spill) spills;
+	bool list;			/* fill in the following fields */
 	VEC(struct cg_contraction) found;
 	VEC(struct cg_source) sources;
 };
@@ -87,54 +101,59 @@ struct cg_tiling {
 struct cg_code;
 
 struct cg_input {
-	const struct ranks *ranks;	/* all of it outlives the code */
+	/* this and all pointers below outlive the code */
+	const struct ranks *ranks;
 	const struct target_group *target;
 	const struct price *price;
 	const char *cpu;		/* "native", "x86-64-v4" */
-	bool quick;			/* to compile, not to run */
-	bool no_cache;			/* of objects */
-	/* "sm_90a": kernels are a GPU's, and `cpu` is its host's; or NULL */
+	bool quick;	/* optimize little: for fast compilation */
+	bool no_cache;			/* compile objects anew */
+	/* "sm_90a": kernels are for this GPU, and `cpu` is its host's; NULL:
+	 * kernels are for `cpu` */
 	const char *arch;
-	struct cg_tiling *tiling;	/* NULL: as the table says */
+	/* NULL: tiles by estimate, and none listed */
+	struct cg_tiling *tiling;
 };
 
-/* What is known once the plan was answered. */
+/* What the program prints and logs about its plan. */
 struct cg_facts {
 	const char *compiler, *model, *target;
 	int64_t batch, tokens;		/* of one step */
-	double step_us;			/* as predicted */
-	double flops, peak;		/* of a step; a second, all ranks */
+	double step_us;			/* predicted */
+	double flops, peak;	/* of one step; per second, of all ranks */
 	const char *json, *llp;
-	/* it is what a split plan is held against */
+	/* this is the unsharded program that a sharded plan is compared with */
 	bool is_whole;
-	/* an object with such a plan is linked too; else why none is */
+	/* an object with the unsharded program is linked too; if not, whole_why
+	 * says why */
 	bool has_whole;
 	const char *whole_why;
 };
 
-/* Emits all kernels. NULL after errors. */
+/* Emits all kernels.  NULL: errors were reported. */
 struct cg_code *cg_code_new(struct arena *a, const struct cg_input *in);
-/* Of a GPU: its image i is made of source i.  How many there are; 0: of a
- * CPU. */
+/* The sources that a GPU's images are made of: image i of source i.  Returns
+ * their number; 0 for a CPU. */
 uint32_t cg_code_sources(const struct cg_code *c,
 			 const struct cg_source **out);
 struct cg_images;
 /*
- * Adds to the input's tiling which of its tiles spill, as the images say that
- * its sources were made into.  How many of them it was not known of: then it
- * is to be made anew, with others.
+ * Adds to the input's tiling the tiles that spill, as the images compiled from
+ * its sources show.  Returns how many of these were not known to spill: if
+ * any, the code is to be made anew, and chooses others.
  */
 uint32_t cg_code_spills(struct cg_code *c, const struct cg_images *x);
-/* Bytes that they need on each rank, beside what is planned. */
+/* Scratch bytes that kernels need on each rank, beside what the plan counts. */
 int64_t cg_code_reserve(const struct cg_code *c);
 /*
- * Plans memory with that much reserve, or more, and emits all else.  What is
- * more is a part of a CPU's arena, too; of a GPU's it is not, but room for
- * what its driver and libraries keep.  False after errors.
+ * Plans memory with at least that much reserve, and emits everything but
+ * kernels.  What the reserve has beyond cg_code_reserve is in the arena of a
+ * CPU; on a GPU it is left to the driver and the libraries.  False: errors
+ * were reported.
  */
 bool cg_code_finish(struct cg_code *c, int64_t reserve,
 		    const struct cg_facts *facts);
-/* LLVM's text of it, or the object: one of both, once. */
+/* LLVM's text of the program, or its object: only one of the two, once. */
 bool cg_code_text(struct cg_code *c, struct buf *out);
 bool cg_code_object(struct cg_code *c, struct buf *out);
 void cg_code_free(struct cg_code *c);
@@ -143,69 +162,73 @@ void cg_code_free(struct cg_code *c);
 
 struct cg_images;
 
-/* What to compile, and for what. */
+/* Sources to compile, and the architecture to compile for. */
 struct cg_make {
 	const struct cg_source *sources;
 	uint32_t nsources;
-	const struct cg_source *texts;	/* that sources include */
+	const struct cg_source *texts;	/* headers that the sources include */
 	uint32_t ntexts;
 	const char *arch;
-	const struct cg_images *before;	/* of this run; NULL: none */
+	/* images of this run to reuse; NULL: none */
+	const struct cg_images *before;
 	bool no_cache;
-	uint32_t threads;		/* 0: as many as cores */
+	uint32_t threads;		/* 0: one per core */
 };
 
-/* What a function takes of a multiprocessor. */
+/* Resources of a compiled function. */
 struct cg_func {
 	const char *name;
-	int64_t registers;		/* of a thread */
+	int64_t registers;		/* per thread */
 	int64_t stack_bytes, spill_bytes;	/* spills: stores and loads */
-	int64_t smem_bytes;		/* beside what a launch asks for */
+	int64_t smem_bytes;		/* static: beside what a launch gives */
 };
 
-/* What became of one source. */
+/* A compiled source. */
 struct cg_image {
 	const char *cubin;
 	int64_t cubin_bytes;
 	const char *ptx;		/* NULL: none */
-	VEC(struct cg_func) funcs;	/* by name */
-	VEC(const char *) slow;		/* what the assembler warns of */
+	VEC(struct cg_func) funcs;	/* sorted by name */
+	VEC(const char *) slow;	/* performance warnings of the assembler */
 };
 
 struct cg_images {
 	struct cg_make make;
-	struct cg_image *at;		/* by source; NULL: not compiled */
-	const char *made_by;		/* "NVRTC 13.0, sm_90a"; NULL: not */
-	const char *missing;		/* then why, for a note */
-	uint32_t ncached;		/* that were compiled before */
+	struct cg_image *at;	/* by source; NULL: nothing was compiled */
+	const char *made_by;	/* "NVRTC 13.0, sm_90a"; NULL: not compiled */
+	const char *missing;		/* if not compiled: why, for a note */
+	uint32_t ncached;		/* images that came from the cache */
 };
 
-/* The files that all kernels include. */
+/* The prelude: the headers that all kernels include. */
 const struct cg_source *cg_prelude(struct arena *a, uint32_t *n);
 /*
- * Compiles all sources but those that make->before has.  Where NVRTC is
- * missing out->made_by is NULL, which is no error.  False after errors.
+ * Compiles all sources, but takes from make->before those that it has.  If
+ * NVRTC is missing, out->made_by is NULL, which is no error.  False: errors
+ * were reported.
  */
 bool cg_images(struct ir_ctx *ctx, const struct cg_make *make,
 	       struct cg_images *out);
-/* Warns of what is slow, once it is to be used. */
+/* Reports performance warnings of images that are going to be used. */
 void cg_images_warn(struct ir_ctx *ctx, const struct cg_images *x);
-/* 32 digits that tell bytes from others: for caches, and files of a plan. */
+/* A hash of the bytes, 32 hexadecimal digits: for caches, and files of a
+ * plan. */
 const char *cg_digest(struct arena *a, const void *at, size_t n);
-/* An object with a struct rt_images of that name: "llmc_images". */
+/* Writes an object file that defines a struct rt_images of that name:
+ * CG_IMAGES. */
 void cg_images_object(const struct cg_images *x, const char *name,
 		      struct buf *out);
 
 /* ---- link.c ------------------------------------------------------------- */
 
-#define CG_MAX_OBJECTS 4	/* a plan's, that of the whole, both images */
-/* What plans call their images: that of the whole has its own. */
+#define CG_MAX_OBJECTS 4	/* program and images, sharded and unsharded */
+/* Symbols of images: of the plan, and of the unsharded program. */
 #define CG_IMAGES "llmc_images"
 #define CG_WHOLE_IMAGES "llmc_whole_images"
 
 /*
- * The program that ranks run, of objects and the runtime: byte for byte
- * the same wherever and whenever it is linked.  False after errors.
+ * Links objects and the runtime to the program that ranks run.  The result
+ * does not depend on where or when it is linked.  False: errors were reported.
  */
 bool cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 	     struct buf *out);

@@ -1,5 +1,6 @@
 /*
- * The lists of what a kernel is called with.
+ * The lists of what a kernel is called with, for all back ends: an entry that
+ * is there already is not appended again.
  */
 #include "codegen/kernel.h"
 

@@ -1,10 +1,12 @@
 /*
  * A kernel as every back end describes it to the host program: what it is
- * called with, and its steps.
+ * called with, and its steps.  For codegen/ alone: nest/, dot/, attention/ and
+ * experts/ fill these lists for any machine, cpu/ and cuda/ emit the steps,
+ * and host/ writes the calls.
  *
- * All sizes are constants: those of one rank's pieces.  Which positions of a
- * whole dim these are the kernel is told when it runs (rt_call.pieces), and
- * only if it asks.
+ * All sizes are constants, those of one rank's shards.  Which positions of a
+ * whole dim a rank has is passed when the kernel runs (rt_call.pieces), and
+ * only to kernels that use it.
  */
 #ifndef CODEGEN_KERNEL_H
 #define CODEGEN_KERNEL_H
@@ -14,24 +16,24 @@
 
 struct ll_value;
 
-/* A place in memory that the kernel is called with. */
+/* Memory that the kernel is called with. */
 struct cg_operand {
-	value_id value;		/* what lies there, no view of it; or 0: */
-	node_id sink;		/* the tensor that this one names */
+	value_id value;	/* a value that is stored, never a view; or 0: */
+	node_id sink;		/* the tensor that this sink writes */
 	bool written;
 };
 
-/* The positions of a dim that a rank has. */
+/* The positions of a dim that a rank has, as a sharding of the dim. */
 struct cg_spread {
 	int64_t size;
-	uint32_t cut;		/* as in ir_type.cut */
+	uint32_t cut;	/* as ir_type.cut: the mesh axes that shard it */
 };
 
 enum cg_num_kind {
 	CG_STEP,		/* rt_env.step */
-	CG_KEY,			/* of the node's name, in this trip, and seed */
-	CG_AT,			/* the rank's coordinate on axis `node` */
-	CG_OLD			/* 0: what `node` adds to is to be stored */
+	CG_KEY,	/* random key: of the seed, the node's name and the iteration */
+	CG_AT,			/* this rank's coordinate on mesh axis `node` */
+	CG_OLD	/* 0: nothing was accumulated yet, so sink `node` stores */
 };
 
 struct cg_num {
@@ -39,57 +41,60 @@ struct cg_num {
 	node_id node;
 };
 
-/* An operand as the GPU's copying unit knows it: see rt_map. */
+/* An operand as a tensor map of the GPU's copying unit (TMA): see rt_map. */
 struct cg_map {
 	uint32_t operand;
 	enum rt_elem elem;
-	int64_t offset;		/* bytes from the operand to element 0 */
-	uint32_t ndims;		/* 2 to 5; dim 0 is dense, the innermost */
-	int64_t size[5], stride[5];	/* elements; bytes, of dims from 1 on */
+	int64_t offset;	/* bytes from the operand's start to element 0 */
+	uint32_t ndims;		/* 2 to 5; dim 0 is the innermost, and dense */
+	/* elements; bytes, for dims from 1 on */
+	int64_t size[5], stride[5];
 	int64_t box[5];		/* elements; innermost at most 256 */
 	int64_t swizzle;	/* bytes: 0, 32, 64, 128 */
 };
 
-/* A function of a GPU and how it is launched. */
+/* A function of a GPU, and how it is launched. */
 struct cg_grid {
 	const char *func;	/* its name in the kernel's source */
 	int64_t blocks[3], threads;
-	int64_t cluster;	/* blocks along x that are one; 1: none */
-	int64_t smem_bytes;	/* of shared memory, all dynamic */
+	/* blocks of a cluster, along x; 1: no clusters */
+	int64_t cluster;
+	int64_t smem_bytes;	/* dynamic shared memory */
 	VEC(struct cg_map) maps;
 };
 
 struct cg_step {
-	struct ll_value *func;	/* of a CPU: over items */
+	struct ll_value *func;	/* of a CPU: a function over a range of items */
 	int64_t items;
-	struct cg_grid *grid;	/* of a GPU; neither: ranks talk */
-	/* a talk of f32 in shared room */
+	struct cg_grid *grid;	/* of a GPU; if neither is set: a collective */
+	/* a collective of f32 in shared scratch, from `in` to `out` */
 	enum rt_coll_op op;
 	uint32_t axes;
 	int64_t elems, in, out;
-	/* if its elements are not alike on all ranks: by dim */
+	/* where shards differ in size, by dim: the shards before and after */
 	uint32_t ndims;
 	struct cg_spread from[IR_MAX_DIMS], to[IR_MAX_DIMS];
 };
 
-/* A kernel as it is called. */
 struct cg_kernel {
 	const char *what;
 	VEC(struct cg_operand) operands;	/* rt_call.at */
 	VEC(struct cg_spread) spreads;		/* rt_call.pieces */
 	VEC(struct cg_num) nums;		/* rt_call.num */
 	VEC(struct cg_step) steps;
-	int64_t shared_bytes, own_bytes;	/* rooms; own: each worker's */
-	/* of a GPU: the text of all its functions, but for the prelude */
+	/* scratch: of the kernel, and of each worker */
+	int64_t shared_bytes, own_bytes;
+	/* of a GPU: the text of its functions, without the prelude */
 	const char *name, *source;
 };
 
 /* ---- kernel.c ----------------------------------------------------------- */
 
-/* Positions of a dim on a rank that stands at `at`. */
+/* How many positions of a dim the rank at mesh coordinates `at` has. */
 int64_t cg_local_size(const struct ir_module *m, const uint32_t *at, dim_id d,
 		      uint32_t cut);
-/* The number of an operand, a spread or a number of the kernel; added. */
+/* The index of an operand, a shard or a number in the kernel's lists; appends
+ * it if it is new. */
 uint32_t cg_operand(struct arena *a, struct cg_kernel *k, value_id value,
 		    node_id sink, bool written);
 uint32_t cg_spread(struct arena *a, struct cg_kernel *k, int64_t size,
@@ -99,29 +104,31 @@ uint32_t cg_num(struct arena *a, struct cg_kernel *k, enum cg_num_kind kind,
 
 /* ---- view.c: operands as they lie in memory ------------------------------ */
 
-/* For which ranks of a module, and of which kernel. */
+/* What a view is resolved for: ranks of a module, and a kernel. */
 struct cg_site {
 	struct ir_module *m;
 	struct arena *a;
-	const uint32_t *at;	/* a rank that has these sizes */
+	/* mesh coordinates of a rank with these sizes */
+	const uint32_t *at;
 	struct cg_kernel *out;
 };
 
-/* An operand of a contraction or of attention, through views. */
+/* An operand that is read through views: strides in memory. */
 struct cg_view {
 	uint32_t operand;
 	enum ir_dtype dtype;
 	int64_t offset;			/* elements */
 	int64_t size[IR_MAX_DIMS];	/* by dim of the value's type */
 	int64_t stride[IR_MAX_DIMS];	/* elements */
-	uint32_t nmoved;		/* offsets by this rank's pieces */
+	uint32_t nmoved;	/* offsets that depend on this rank's shards */
 	struct {
 		uint32_t spread;
 		int64_t stride;
 	} moved[IR_MAX_DIMS];
 };
 
-/* False: elements along its dims are no fixed distances apart. */
+/* Resolves views down to memory.  False: elements along some dim are not at a
+ * fixed distance. */
 bool cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 	     struct cg_view *out);
 

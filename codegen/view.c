@@ -1,24 +1,28 @@
 /*
- * Operands that are views of what lies in memory: if elements along each dim
- * are a fixed distance apart, a kernel reads through the view.
+ * Operands that are views of stored tensors, for all back ends: if elements
+ * along each dim are a fixed distance apart, a kernel reads through the view
+ * instead of copying it.
  */
 #include "codegen/kernel.h"
 
-/* What the operand's dims are in the value at hand, on the way to memory. */
-struct walk {
+/* The operand's dims, as dims of the value reached so far on the way to
+ * memory. */
+struct view_walk {
 	const struct cg_site *s;
 	uint8_t ndims;
-	dim_id dims[IR_MAX_DIMS];	/* 0: the same element all along */
+	/* 0: broadcast, the same element for each position */
+	dim_id dims[IR_MAX_DIMS];
 	struct {
 		dim_id dim;
 		int64_t at;
-		bool piece;		/* `at` is a spread's first position */
+		/* `at` is a shard, whose first position is added */
+		bool piece;
 	} fixed[4 * IR_MAX_DIMS];
 	uint32_t nfixed;
 };
 
 static bool
-fix(struct walk *w, dim_id d, int64_t at, bool piece)
+add_fixed(struct view_walk *w, dim_id d, int64_t at, bool piece)
 {
 	if (w->nfixed == sizeof w->fixed / sizeof w->fixed[0]) {
 		return false;
@@ -30,7 +34,7 @@ fix(struct walk *w, dim_id d, int64_t at, bool piece)
 }
 
 static void
-rename_dim(struct walk *w, dim_id from, dim_id to)
+rename_dim(struct view_walk *w, dim_id from, dim_id to)
 {
 	uint32_t i;
 
@@ -44,9 +48,9 @@ rename_dim(struct walk *w, dim_id from, dim_id to)
 	}
 }
 
-/* A piece of a whole dim begins where this rank's positions do. */
+/* A shard of a whole dim begins at this rank's first position. */
 static bool
-through_shard(struct walk *w, const struct ir_node *n, dim_id d)
+through_shard(struct view_walk *w, const struct ir_node *n, dim_id d)
 {
 	const struct ir_module *m = w->s->m;
 	const struct ir_type *in = ir_type(m, ir_args(m, n)[0]);
@@ -61,13 +65,13 @@ through_shard(struct walk *w, const struct ir_node *n, dim_id d)
 			return false;
 		}
 	}
-	return fix(w, d, cg_spread(w->s->a, w->s->out,
+	return add_fixed(w, d, cg_spread(w->s->a, w->s->out,
 				ir_dim_size(m, d), cut),
-		   true);
+			 true);
 }
 
 static bool
-through(struct walk *w, const struct ir_node *n)
+through(struct view_walk *w, const struct ir_node *n)
 {
 	const struct ir_module *m = w->s->m;
 	const struct ir_attr *of = ir_attr(m, n, IR_ATTR_OF);
@@ -81,11 +85,11 @@ through(struct walk *w, const struct ir_node *n)
 		return true;
 	case IR_SLICE:
 		rename_dim(w, to->dims[0], of->dims[0]);
-		return fix(w, of->dims[0],
-			   ir_attr_int(m, n, IR_ATTR_AT, 0), false);
+		return add_fixed(w, of->dims[0],
+				 ir_attr_int(m, n, IR_ATTR_AT, 0), false);
 	case IR_SELECT:
-		return fix(w, of->dims[0],
-			   ir_attr_int(m, n, IR_ATTR_AT, 0), false);
+		return add_fixed(w, of->dims[0],
+				 ir_attr_int(m, n, IR_ATTR_AT, 0), false);
 	case IR_EXPAND:
 		for (i = 0; i < over->ndims; i++) {
 			rename_dim(w, over->dims[i], 0);
@@ -111,9 +115,9 @@ in_memory(const struct kernel *k, value_id v)
 	return false;
 }
 
-/* Distances in what lies in memory; false: too many pieces. */
+/* Turns dims into strides of the stored value; false: too many offsets. */
 static bool
-settle(struct walk *w, value_id v, struct cg_view *out)
+find_strides(struct view_walk *w, value_id v, struct cg_view *out)
 {
 	const struct ir_type *t = ir_type(w->s->m, v);
 	int64_t stride = 1;
@@ -152,7 +156,7 @@ cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 {
 	struct ir_module *m = s->m;
 	const struct ir_type *t = ir_type(m, v);
-	struct walk w = { .s = s, .ndims = t->ndims };
+	struct view_walk w = { .s = s, .ndims = t->ndims };
 	uint32_t i;
 
 	*out = (struct cg_view){ .dtype = (enum ir_dtype)t->dtype };
@@ -172,5 +176,5 @@ cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 		return false;
 	}
 	out->operand = cg_operand(s->a, s->out, v, 0, false);
-	return settle(&w, v, out);
+	return find_strides(&w, v, out);
 }

@@ -1,10 +1,10 @@
 /*
- * A kernel group of attention: first what its operands need, then steps that
- * make its results, then what follows these.
+ * A kernel group of attention, for any back end: first steps that make
+ * operands, then the steps of each set, then what follows the results.
  *
- * Keys that lie on several ranks are brought together first, and what flows
- * back to them is summed up over the ranks: all that is larger than a block
- * of scores, and lies in shared room.
+ * If keys are sharded, they are gathered from all ranks first, and their
+ * gradients are reduced over the ranks afterwards.  Gathered keys are larger
+ * than any block, and lie in shared scratch.
  */
 #include "codegen/attention/attention.h"
 
@@ -12,9 +12,10 @@
 
 /* ---- before: operands ---- */
 
-/* Nodes that have nothing to do with attention's results, and write. */
+/* Steps for nodes that write outputs which do not depend on attention's
+ * results. */
 static bool
-beside(struct attn_group *g)
+emit_unrelated(struct attn_group *g)
 {
 	bool *in = arena_alloc(g->a, g->x->nodes.n + 1), any = false;
 	struct attn_nest n = { 0 };
@@ -43,9 +44,9 @@ beside(struct attn_group *g)
 	return g->back->nest(g, &n);
 }
 
-/* A value that nodes of the group make, in shared room. */
+/* Stores a value that nodes of the group compute in shared scratch. */
 static bool
-make_value(struct attn_group *g, value_id v, int64_t *at)
+store_value(struct attn_group *g, value_id v, int64_t *at)
 {
 	struct attn_copy *had = attn_find_copy(g, v, false, IR_F32);
 	struct attn_nest n = { .space = *ir_type(g->m, v) };
@@ -67,18 +68,18 @@ make_value(struct attn_group *g, value_id v, int64_t *at)
 	attn_add_marked(g, in, &n);
 	like = arena_dup(g->a, g->x, sizeof *like);
 	like->work = work = arena_dup(g->a, g->x->work, sizeof *work);
-	/* its rows, not those of attention */
+	/* its own rows, not those of attention */
 	work->shape = arena_dup(g->a, &n.space, sizeof n.space);
 	n.x = like;
 	if (!g->back->nest_value(g, &n, v, at)) {
 		return false;
 	}
 	made.at = *at;
-	VEC_PUSH(g->a, &g->brought, made);
+	VEC_PUSH(g->a, &g->copies, made);
 	return true;
 }
 
-/* Where a result of a set before this one is, or NULL. */
+/* The result of an earlier set, in shared scratch; or NULL. */
 static const struct attn_view *
 made_before(const struct attn_group *g, const struct attn *t, value_id v)
 {
@@ -87,14 +88,14 @@ made_before(const struct attn_group *g, const struct attn *t, value_id v)
 	for (i = 0; &g->sets[i] != t; i++) {
 		for (r = 0; r < ATTN_NRESULTS; r++) {
 			if (g->sets[i].made[r].value == v && !g->folded[i]) {
-				return &g->sets[i].made[r].room;
+				return &g->sets[i].made[r].scratch;
 			}
 		}
 	}
 	return NULL;
 }
 
-/* Whether the set that asks for an lse makes it by the way. */
+/* Whether the set that reads an lse computes it along with its own results. */
 static bool
 lse_is_folded(const struct attn_group *g, value_id v)
 {
@@ -108,10 +109,10 @@ lse_is_folded(const struct attn_group *g, value_id v)
 	return false;
 }
 
-/* Of 16 bits again, what is f32 in shared room: tiles are copied as they
- * lie, without a thread that computes. */
+/* Converts an f32 input in shared scratch to the 16 bits that tiles have, so
+ * that tiles are copied without conversion. */
 static void
-narrow(struct attn *t, uint32_t i)
+narrow_input(struct attn *t, uint32_t i)
 {
 	struct attn_group *g = t->g;
 	const struct ir_type *type = ir_type(g->m, t->values[i]);
@@ -147,12 +148,12 @@ find_input(struct attn *t, uint32_t i)
 	if (!made && attn_view_memory(t, v, keys, false, &t->in[i])) {
 		return true;
 	}
-	if (g->why || (!made && !make_value(g, v, &at))) {
+	if (g->why || (!made && !store_value(g, v, &at))) {
 		return false;
 	}
 	attn_view_shared(t, ir_type(g->m, v), 0, keys,
 			 made ? made->shared : at, IR_F32, &t->in[i]);
-	narrow(t, i);
+	narrow_input(t, i);
 	return true;
 }
 
@@ -199,7 +200,7 @@ attn_steps(struct attn_group *g)
 	for (i = 0; i < g->nsets; i++) {
 		g->back->open(&g->sets[i]);
 	}
-	if (!beside(g)) {
+	if (!emit_unrelated(g)) {
 		return false;
 	}
 	for (i = 0; i < g->nsets; i++) {

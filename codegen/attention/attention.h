@@ -1,8 +1,10 @@
 /*
- * Groups of attention, for any back end: which nodes look at the same pairs,
- * where their operands lie, what has to be made before them, where results
- * go and what follows these.  A back end has the blocks of scores themselves,
- * and hands in a table of what else it must write in its own language.
+ * The manual of codegen/attention/: kernel groups of attention, for any back
+ * end. cpu/ and cuda/ call attn_steps; it may use ir/, passes/kernels and
+ * kernel.h.  It finds which nodes look at the same pairs of queries and keys,
+ * where their operands lie, what must be made before them, where results go
+ * and which nodes follow.  A back end makes the blocks of scores, and passes a
+ * table (struct attn_back) of what else it writes in its own language.
  */
 #ifndef CODEGEN_ATTENTION_H
 #define CODEGEN_ATTENTION_H
@@ -10,12 +12,12 @@
 #include "codegen/kernel.h"
 
 #define ATTN_BATCH IR_MAX_DIMS
-#define ATTN_SETS 12		/* 5 results each: bits of 64 */
+#define ATTN_SETS 12		/* 5 results each, in 64 bits */
 
-/* Results of sets, a bit each. */
+/* Results of all sets, one bit each. */
 typedef uint64_t attn_bits;
 
-/* What attention makes. */
+/* What attention computes. */
 enum attn_result {
 	ATTN_OUT, ATTN_LSE, ATTN_DQ, ATTN_DK, ATTN_DV, ATTN_NRESULTS
 };
@@ -29,25 +31,25 @@ enum attn_input {
 
 enum attn_place { ATTN_NONE, ATTN_OPERAND, ATTN_SHARED };
 
-/* Where a tensor lies, and how far apart its elements are. */
+/* Where a tensor lies, and its strides. */
 struct attn_view {
 	enum attn_place place;
-	struct cg_view memory;		/* of an operand: where it begins */
-	int64_t shared;			/* bytes; where it begins there */
+	struct cg_view memory;		/* of an operand: its start */
+	int64_t shared;	/* of shared scratch: its start, in bytes */
 	enum ir_dtype dtype;
 	int64_t batch[ATTN_BATCH];	/* elements */
 	int64_t head, pos, col;
-	struct ll_value *at;		/* of a CPU: in the step at hand */
+	/* of a CPU: its address, in the step being emitted */
+	struct ll_value *at;
 };
 
-/* A result that lies in shared room, by the dims of its type. */
 struct attn_leaf {
 	value_id value;
 	int64_t shared;			/* bytes */
-	int64_t stride[IR_MAX_DIMS];	/* elements, f32 */
+	int64_t stride[IR_MAX_DIMS];	/* f32 elements, by dim of its type */
 };
 
-/* Nodes that a back end's nest makes, over a space. */
+/* Nodes that a nest of the back end computes, over a space. */
 struct attn_nest {
 	const struct kernel *x;
 	VEC(node_id) nodes;
@@ -56,56 +58,58 @@ struct attn_nest {
 };
 
 struct attn_made {
-	value_id value;			/* 0: not made */
+	value_id value;			/* 0: not computed */
 	struct ir_type type;
-	uint32_t batch_at[ATTN_BATCH];	/* its dims by number; col_at: none */
+	/* dims of the type; col_at may be none */
+	uint32_t batch_at[ATTN_BATCH];
 	uint32_t pos_at, head_at, col_at;
-	bool apart;			/* ranks have parts of it */
-	struct attn_view memory;	/* if others read it there */
-	struct attn_view room;		/* f32 for later steps, if they do */
-	bool has_box;			/* these nodes follow in the block */
+	bool partial;			/* ranks hold partial sums of it */
+	struct attn_view memory;	/* its place as an output */
+	struct attn_view scratch;	/* its f32 copy for later steps */
+	bool has_box;	/* these nodes run on each block of it */
 	struct attn_nest box;
 };
 
 struct attn_group;
 
-/* Nodes that look at the same pairs of the same values. */
+/* A set: nodes that look at the same pairs of the same values, and are computed
+ * together. */
 struct attn {
 	struct attn_group *g;
 	value_id values[ATTN_NINPUTS];
 	struct attn_view in[ATTN_NINPUTS];
 	struct attn_made made[ATTN_NRESULTS];
-	/* dims: of sequences; of queries, keys, heads, kv heads */
+	/* dims of sequences; dims of queries, keys, heads and kv heads */
 	uint32_t nbatch;
 	dim_id batch[ATTN_BATCH], dim[4];
 	int64_t batch_size[ATTN_BATCH], batches;
-	int64_t queries, keys, heads, kv, d, dv;	/* on this rank */
+	int64_t queries, keys, heads, kv, d, dv;	/* sizes on this rank */
 	int64_t shift, window, shared;
 	bool causal;
 	double scale;
-	uint32_t axes;			/* along which keys are apart */
-	/* of queries, keys, heads, kv heads; UINT32_MAX: all in order */
+	uint32_t axes;			/* mesh axes that shard the keys */
+	/* shards of queries, keys, heads, kv heads; UINT32_MAX: not sharded */
 	uint32_t spread[4];
-	bool heads_together;	/* a kv head's heads are its neighbours */
-	bool whole;		/* a block makes all columns of a result */
-	/* what tiles in a block's own room are of: 16 bits, f32 */
+	bool heads_together;	/* heads of a kv head are consecutive */
+	bool whole;		/* a block computes all columns of a result */
+	/* elements of tiles in a block: 16 bits, or f32 */
 	enum ir_dtype tile;
-	/* of a GPU */
 	struct cu_kernel *k;
-	/* of a CPU: the step at hand, and bytes of the worker's room */
+	/* of a CPU: the step being emitted, and bytes of the worker's
+	 * scratch */
 	struct ll *l;
 	uint32_t lanes;
 	struct ll_value *step, *pieces[4];
 	int64_t own;
 };
 
-/* Nodes that follow some results, with all that they need of the group. */
+/* Nodes that follow some results, with all nodes that these need. */
 struct attn_after {
 	attn_bits from;
-	bool later;		/* in a step of their own */
+	bool later;		/* in a step of their own, after all sets */
 };
 
-/* What is in shared room; whole: with the keys of all ranks. */
+/* A value copied to shared scratch; whole: with the keys of all ranks. */
 struct attn_copy {
 	value_id value;
 	bool whole;
@@ -113,26 +117,29 @@ struct attn_copy {
 	int64_t at;
 };
 
-/* What a back end does in its own way.  False: g->why. */
+/* What a back end writes in its own way.  Functions return false if they
+ * cannot; then g->why says why. */
 struct attn_back {
-	int64_t align;		/* of what lies in shared room */
-	/* Why elements in memory cannot be read or written; NULL: they can. */
+	int64_t align;		/* of tensors in shared scratch, in bytes */
+	/* Why elements of this type cannot be read or written; NULL: they
+	 * can. */
 	const char *(*refuses)(enum ir_dtype dtype);
-	/* The back end's part of a set: tile and whole first of all. */
+	/* Sets the back end's fields of a set: first of all tile and whole. */
 	void (*open)(struct attn *t);
-	/* Whether another set makes its result by the way. */
+	/* Whether another set computes this set's result along with its own. */
 	bool (*is_folded)(const struct attn_group *g, uint32_t set);
-	/* The steps of a set. */
 	bool (*emit)(struct attn *t);
-	/* Steps for nodes that write; for a value, put into shared room. */
+	/* Steps for nodes that write outputs; and for a value, stored in shared
+	 * scratch at *at. */
 	bool (*nest)(struct attn_group *g, const struct attn_nest *n);
 	bool (*nest_value)(struct attn_group *g, const struct attn_nest *n,
 			   value_id v, int64_t *at);
-	/* A step for nodes behind results, as many as `made` has. */
+	/* A step for nodes that follow results, over the positions of
+	 * `made`. */
 	bool (*follow)(struct attn *t, const struct attn_made *made,
 		       const struct attn_nest *n);
-	/* A step that copies rows of heads, with other types.  Views of the
-	 * set may be in the step at hand. */
+	/* A step that copies rows of heads and converts their type.  Views of
+	 * the set may have been resolved in the current step. */
 	void (*copy)(struct attn *t, const struct attn_view *from,
 		     const struct attn_view *to, int64_t heads,
 		     int64_t count, int64_t cols);
@@ -142,18 +149,20 @@ struct attn_group {
 	const struct attn_back *back;
 	struct ir_module *m;
 	struct arena *a;
-	const uint32_t *at;	/* a rank that has these sizes */
+	/* mesh coordinates of a rank with these sizes */
+	const uint32_t *at;
 	struct cg_kernel *out;
 	const struct kernel *x;
-	const char *why;	/* it cannot be done */
-	struct cg_cpu *cpu;	/* whose it is, one of these */
+	const char *why;	/* why it cannot be done; NULL */
+	struct cg_cpu *cpu;	/* the back end: one of these two */
 	struct cu_kernel *k;
 	struct attn sets[ATTN_SETS];
 	uint32_t nsets;
-	attn_bits *from;	/* by node of the kernel: results it needs */
+	/* by node of the kernel: results that it needs */
+	attn_bits *from;
 	VEC(struct attn_after) after;
 	bool folded[ATTN_SETS];
-	VEC(struct attn_copy) brought;
+	VEC(struct attn_copy) copies;
 };
 
 static inline attn_bits
@@ -174,14 +183,13 @@ attn_round_up(int64_t n, int64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* To divide by: of nothing there is one part, and it is empty. */
+/* A size to divide by: 1 for an empty dim. */
 static inline int64_t
 attn_divisor(int64_t n)
 {
 	return n > 0 ? n : 1;
 }
 
-/* Columns of a result. */
 static inline int64_t
 attn_cols(const struct attn *t, enum attn_result r)
 {
@@ -191,55 +199,57 @@ attn_cols(const struct attn *t, enum attn_result r)
 
 /* ---- attention.c -------------------------------------------------------- */
 
-/* All of it: the caller has set what is known of the group. */
+/* Emits all steps of a group.  The caller has set the fields above `sets`. */
 bool attn_steps(struct attn_group *g);
 
 /* ---- attention_sets.c --------------------------------------------------- */
 
-/* Finds sets and what each of them is; then what follows. */
+/* Finds the sets; then which nodes follow results. */
 bool attn_find_sets(struct attn_group *g);
 void attn_find_after(struct attn_group *g);
-/* The results that a value is made of, through views too. */
+/* The results that a value is computed from, through views too. */
 attn_bits attn_results_in(const struct attn_group *g, value_id v);
 bool attn_is_output(const struct attn_group *g, value_id v);
-/* All nodes but attention's own that a value needs, and the node itself. */
+/* Marks all nodes that a value needs, except attention's own. */
 void attn_mark_needed(struct attn_group *g, value_id v, bool *in);
-/* Those marked. */
+/* Appends the marked nodes to a nest. */
 void attn_add_marked(struct attn_group *g, const bool *in, struct attn_nest *n);
 
 /* ---- attention_view.c --------------------------------------------------- */
 
-/* So many bytes of shared room. */
+/* Reserves bytes of shared scratch; returns where. */
 int64_t attn_alloc_shared(struct attn_group *g, int64_t bytes);
-/* Positions of a type's dim that the rank has. */
+/* Size of a type's dim on this rank. */
 int64_t attn_local_size(const struct attn_group *g, const struct ir_type *type,
 			uint32_t i);
-/* Elements that the rank has, if it had all of the dim `whole`. */
+/* Elements on this rank, if it had the whole dim `whole`. */
 int64_t attn_elems(const struct attn_group *g, const struct ir_type *type,
 		   dim_id whole);
-/* Row-major in shared room; `keys`: with dims of keys and kv heads. */
+/* A row-major view in shared scratch; `keys`: of keys and kv heads, not queries
+ * and heads. */
 void attn_view_shared(const struct attn *t, const struct ir_type *type,
 		      dim_id whole, bool keys, int64_t at,
 		      enum ir_dtype dtype, struct attn_view *out);
-/* False: it is no such view, or g->why. */
+/* A view of a stored tensor.  False: elements have no fixed strides, or g->why
+ * says why not. */
 bool attn_view_memory(const struct attn *t, value_id v, bool keys,
 		      bool written, struct attn_view *out);
 
 /* ---- attention_after.c -------------------------------------------------- */
 
-/* Where each result of a set goes. */
+/* Decides where each result of a set goes. */
 bool attn_place_results(struct attn *t, uint32_t set);
-/* Steps behind all others. */
+/* The steps after all sets: reductions over ranks, and nodes that follow. */
 bool attn_emit_rest(struct attn_group *g);
 
 /* ---- attention_comm.c --------------------------------------------------- */
 
-/* Such a value, if there is one already; or NULL. */
+/* The copy of such a value, if there is one already; or NULL. */
 struct attn_copy *attn_find_copy(struct attn_group *g, value_id v,
 				 bool whole, enum ir_dtype dtype);
-/* Keys, or values, of all ranks. */
+/* Replaces an input by the keys, or values, of all ranks: an all-gather. */
 void attn_gather(struct attn *t, uint32_t input);
-/* The sum over ranks, of the keys that are here. */
+/* Sums a result over ranks, and keeps this rank's keys: a reduce-scatter. */
 void attn_reduce_keys(struct attn *t, enum attn_result r);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * Where results go.  Nodes behind one result run on each of its blocks as it
- * is made; nodes behind several, behind sums over ranks, or behind blocks
- * that do not have all columns, in a step of their own, from shared room.
+ * Where results go.  Nodes that follow one result run on each of its blocks
+ * while it is in shared memory or a cache.  Nodes that follow several results,
+ * results reduced over ranks, or results of which a block has only some
+ * columns, run in a step of their own, from shared scratch.
  */
 #include "codegen/attention/attention.h"
 
-/* Nodes behind some results, with what else these nodes need. */
+/* Nodes that follow some results, with the other nodes that these need. */
 static void
-nodes_behind(struct attn_group *g, attn_bits from, struct attn_nest *n)
+nodes_after(struct attn_group *g, attn_bits from, struct attn_nest *n)
 {
 	bool *in = arena_alloc(g->a, g->x->nodes.n + 1);
 	uint32_t i, k;
@@ -27,14 +28,13 @@ nodes_behind(struct attn_group *g, attn_bits from, struct attn_nest *n)
 	attn_add_marked(g, in, n);
 }
 
-/* Whether ranks have parts of it, to be summed up. */
+/* Whether ranks hold partial sums of a result. */
 static bool
-is_apart(const struct attn *t, uint32_t r)
+is_partial(const struct attn *t, uint32_t r)
 {
 	return t->axes && attn_is_keys(r);
 }
 
-/* What follows the result, or NULL. */
 static struct attn_after *
 after_of(struct attn_group *g, attn_bits bit)
 {
@@ -70,25 +70,25 @@ place_result(struct attn *t, uint32_t set, uint32_t r)
 	struct attn_made *made = &t->made[r];
 	attn_bits bit = attn_bit(set, r);
 	struct attn_after *after = after_of(g, bit);
-	dim_id keys = is_apart(t, r) ? t->dim[ATTN_KEYS] : 0;
+	dim_id keys = is_partial(t, r) ? t->dim[ATTN_KEYS] : 0;
 
-	made->apart = is_apart(t, r);
+	made->partial = is_partial(t, r);
 	if (after) {
-		after->later |= is_apart(t, r) || !t->whole ||
+		after->later |= is_partial(t, r) || !t->whole ||
 				(after->from & ~bit) != 0;
 		made->has_box = !after->later;
 	}
 	if (made->has_box) {
-		nodes_behind(g, bit, &made->box);
+		nodes_after(g, bit, &made->box);
 		made->box.space = made->type;
 	}
-	if (is_apart(t, r) || is_read(g, made->value) ||
+	if (is_partial(t, r) || is_read(g, made->value) ||
 	    (after && after->later)) {
 		int64_t n = attn_elems(g, &made->type, keys);
 
 		attn_view_shared(t, &made->type, keys, attn_is_keys(r),
 				 attn_alloc_shared(g, 4 * n), IR_F32,
-				 &made->room);
+				 &made->scratch);
 	}
 	return !attn_is_output(g, made->value) ||
 	       attn_view_memory(t, made->value, attn_is_keys(r), true,
@@ -114,21 +114,21 @@ static void
 add_leaf(struct attn *t, const struct attn_made *made, struct attn_nest *n)
 {
 	struct attn_leaf leaf = { .value = made->value,
-				  .shared = made->room.shared };
+				  .shared = made->scratch.shared };
 	uint32_t k;
 
 	for (k = 0; k < t->nbatch; k++) {
-		leaf.stride[made->batch_at[k]] = made->room.batch[k];
+		leaf.stride[made->batch_at[k]] = made->scratch.batch[k];
 	}
-	leaf.stride[made->pos_at] = made->room.pos;
-	leaf.stride[made->head_at] = made->room.head;
+	leaf.stride[made->pos_at] = made->scratch.pos;
+	leaf.stride[made->head_at] = made->scratch.head;
 	if (made->col_at < made->type.ndims) {
-		leaf.stride[made->col_at] = made->room.col;
+		leaf.stride[made->col_at] = made->scratch.col;
 	}
 	VEC_PUSH(t->g->a, &n->leaves, leaf);
 }
 
-/* The dims of the first of the results are what the step runs over. */
+/* The step runs over the positions of the first of the results. */
 static bool
 follow(struct attn_group *g, const struct attn_after *after)
 {
@@ -137,7 +137,7 @@ follow(struct attn_group *g, const struct attn_after *after)
 	struct attn *t = NULL;
 	uint32_t i, r;
 
-	nodes_behind(g, after->from, &n);
+	nodes_after(g, after->from, &n);
 	for (i = 0; i < g->nsets; i++) {
 		for (r = 0; r < ATTN_NRESULTS; r++) {
 			if (!(after->from & attn_bit(i, r))) {
@@ -163,7 +163,7 @@ attn_emit_rest(struct attn_group *g)
 	for (i = 0; i < g->nsets; i++) {
 		for (r = 0; r < ATTN_NRESULTS; r++) {
 			if (g->sets[i].made[r].value &&
-			    is_apart(&g->sets[i], r)) {
+			    is_partial(&g->sets[i], r)) {
 				attn_reduce_keys(&g->sets[i], r);
 			}
 		}

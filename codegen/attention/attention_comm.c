@@ -1,8 +1,8 @@
 /*
- * Attention whose keys lie on several ranks: keys and values of all of them
- * come together in shared room, in the order of their positions, and what
- * flows back to them is summed up by the rank that has them.  Ranks talk in
- * f32; what is of 16 bits is so again before it is used, without loss.
+ * Attention whose keys are sharded over ranks: an all-gather brings the keys
+ * and values of all ranks into shared scratch, in the order of their
+ * positions, and a reduce-scatter sums their gradients.  Collectives are of
+ * f32; 16-bit values are converted back before they are used, without loss.
  */
 #include "codegen/attention/attention.h"
 
@@ -12,19 +12,19 @@ attn_find_copy(struct attn_group *g, value_id v, bool whole,
 {
 	uint32_t i;
 
-	for (i = 0; i < g->brought.n; i++) {
-		if (g->brought.at[i].value == v &&
-		    g->brought.at[i].whole == whole &&
-		    g->brought.at[i].dtype == dtype) {
-			return &g->brought.at[i];
+	for (i = 0; i < g->copies.n; i++) {
+		if (g->copies.at[i].value == v &&
+		    g->copies.at[i].whole == whole &&
+		    g->copies.at[i].dtype == dtype) {
+			return &g->copies.at[i];
 		}
 	}
 	return NULL;
 }
 
 static void
-coll(const struct attn *t, const struct ir_type *type, enum rt_coll_op op,
-     int64_t in, int64_t out)
+add_collective(const struct attn *t, const struct ir_type *type,
+	       enum rt_coll_op op, int64_t in, int64_t out)
 {
 	struct attn_group *g = t->g;
 	struct cg_step s = { .op = op, .axes = t->axes, .in = in, .out = out,
@@ -70,7 +70,7 @@ attn_gather(struct attn *t, uint32_t input)
 		t, &t->in[input], &f32, t->kv,
 		attn_local_size(g, type, (uint32_t)ir_type_at(type, keys)),
 		cols);
-	coll(t, type, RT_COLL_COPY, here, all);
+	add_collective(t, type, RT_COLL_COPY, here, all);
 	attn_view_shared(t, type, keys, true, all, IR_F32, &f32);
 	made.at = all;
 	own = f32;
@@ -81,7 +81,7 @@ attn_gather(struct attn *t, uint32_t input)
 		g->back->copy(t, &f32, &own, t->kv, t->keys, cols);
 	}
 	t->in[input] = own;
-	VEC_PUSH(g->a, &g->brought, made);
+	VEC_PUSH(g->a, &g->copies, made);
 }
 
 void
@@ -91,10 +91,10 @@ attn_reduce_keys(struct attn *t, enum attn_result r)
 	struct attn_made *made = &t->made[r];
 	int64_t home = attn_alloc_shared(g, 4 * attn_elems(g, &made->type, 0));
 
-	coll(t, &made->type, RT_COLL_SUM, made->room.shared, home);
-	attn_view_shared(t, &made->type, 0, true, home, IR_F32, &made->room);
+	add_collective(t, &made->type, RT_COLL_SUM, made->scratch.shared, home);
+	attn_view_shared(t, &made->type, 0, true, home, IR_F32, &made->scratch);
 	if (made->memory.place != ATTN_NONE) {
-		g->back->copy(t, &made->room, &made->memory, t->kv,
+		g->back->copy(t, &made->scratch, &made->memory, t->kv,
 			      attn_local_size(g, &made->type, made->pos_at),
 			      attn_cols(t, r));
 	}

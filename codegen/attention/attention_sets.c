@@ -1,12 +1,12 @@
 /*
- * Which nodes of a group look at the same pairs of the same values, what
- * these are, and which nodes follow what they make.
+ * Which nodes of a group look at the same pairs of the same values (sets), the
+ * sizes of each set, and which nodes need which of their results.
  */
 #include "codegen/attention/attention.h"
 
 #include <math.h>
 
-/* What operand k of a node is, by what the node makes. */
+/* By a node's result: which input each of its operands is. */
 static const uint8_t inputs[ATTN_NRESULTS][ATTN_NINPUTS] = {
 	[ATTN_OUT] = { ATTN_Q, ATTN_K, ATTN_V },
 	[ATTN_LSE] = { ATTN_Q, ATTN_K },
@@ -55,10 +55,10 @@ axes_of(const struct attn_group *g, const struct ir_node *n)
 	return axes;
 }
 
-/* The dim of a factor in operand k: its positions here, and their spread. */
+/* Size on this rank of a dim of operand k, and its sharding. */
 static int64_t
-here(struct attn_group *g, const struct ir_node *n, uint32_t k, dim_id d,
-     uint32_t *cut)
+size_here(struct attn_group *g, const struct ir_node *n, uint32_t k, dim_id d,
+	  uint32_t *cut)
 {
 	const struct ir_type *type =
 		ir_type(g->m, ir_args(g->m, n)[k]);
@@ -69,7 +69,7 @@ here(struct attn_group *g, const struct ir_node *n, uint32_t k, dim_id d,
 }
 
 static uint32_t
-spread(struct attn_group *g, dim_id d, uint32_t cut)
+shard_of(struct attn_group *g, dim_id d, uint32_t cut)
 {
 	return cut ? cg_spread(g->a, g->out, ir_dim_size(g->m, d), cut)
 		   : UINT32_MAX;
@@ -86,7 +86,6 @@ is_balanced(const struct attn_group *g, uint32_t cut)
 	return false;
 }
 
-/* Whether each head's kv head is on this rank. */
 static bool
 has_kv(const struct attn_group *g, const struct attn *t, uint32_t cut_h,
        uint32_t cut_kv)
@@ -105,7 +104,7 @@ has_kv(const struct attn_group *g, const struct attn *t, uint32_t cut_h,
 	return true;
 }
 
-/* The keys of all ranks, where they talk: they come together first. */
+/* If keys are gathered, the set has the keys of all ranks. */
 static bool
 all_keys(struct attn_group *g, struct attn *t, uint32_t *cut)
 {
@@ -113,8 +112,8 @@ all_keys(struct attn_group *g, struct attn *t, uint32_t *cut)
 
 	for (i = *cut; t->axes && i; i >>= 4) {
 		if (!(t->axes >> (i & 15) & 1)) {
-			g->why = "attention whose keys are split along an "
-				  "axis that it does not talk on";
+			g->why = "attention whose keys are sharded along an "
+				 "axis without a collective";
 			return false;
 		}
 	}
@@ -136,7 +135,7 @@ set_dims(struct attn_group *g, struct attn *t, const struct ir_node *n,
 
 	for (i = 0; i < 4; i++) {
 		t->dim[i] = ir_rule_factor(r, names[i])->dims[0];
-		*sizes[i] = here(g, n, operand[i], t->dim[i], &cut[i]);
+		*sizes[i] = size_here(g, n, operand[i], t->dim[i], &cut[i]);
 	}
 	t->shared = ir_dim_size(g->m, t->dim[ATTN_HEADS]) /
 		    ir_dim_size(g->m, t->dim[ATTN_KV]);
@@ -154,7 +153,7 @@ set_dims(struct attn_group *g, struct attn *t, const struct ir_node *n,
 		return false;
 	}
 	for (i = 0; i < 4; i++) {
-		t->spread[i] = spread(g, t->dim[i], cut[i]);
+		t->spread[i] = shard_of(g, t->dim[i], cut[i]);
 	}
 	return true;
 }
@@ -174,11 +173,11 @@ open_set(struct attn_group *g, struct attn *t, const struct ir_node *n)
 	t->nbatch = f->n;
 	for (i = 0; i < f->n; i++) {
 		t->batch[i] = f->dims[i];
-		t->batch_size[i] = here(g, n, 0, f->dims[i], &cut);
+		t->batch_size[i] = size_here(g, n, 0, f->dims[i], &cut);
 		t->batches *= t->batch_size[i];
 	}
 	d = ir_rule_factor(&r, "d")->dims[0];
-	t->d = here(g, n, 0, d, &cut);
+	t->d = size_here(g, n, 0, d, &cut);
 	t->window = ir_attr_int(g->m, n, IR_ATTR_WINDOW, 0);
 	t->causal = ir_attr(g->m, n, IR_ATTR_CAUSAL) != NULL;
 	t->scale = ir_attr_num(g->m, n, IR_ATTR_SCALE,
@@ -186,10 +185,10 @@ open_set(struct attn_group *g, struct attn *t, const struct ir_node *n)
 	return set_dims(g, t, n, &r);
 }
 
-/* The dims of values, which not all nodes see. */
+/* The size of a value's last dim, which an lse node does not have. */
 static void
-widen(struct attn_group *g, struct attn *t, const struct ir_node *n,
-      enum attn_result r)
+set_value_size(struct attn_group *g, struct attn *t, const struct ir_node *n,
+	       enum attn_result r)
 {
 	const struct ir_factor *f;
 	struct ir_rule rule;
@@ -200,7 +199,7 @@ widen(struct attn_group *g, struct attn *t, const struct ir_node *n,
 	}
 	ir_bind(g->m, n, &rule);
 	f = ir_rule_factor(&rule, "v");
-	t->dv = here(g, n, 2, f->dims[0], &cut);
+	t->dv = size_here(g, n, 2, f->dims[0], &cut);
 }
 
 static void
@@ -227,8 +226,8 @@ set_made(struct attn_group *g, struct attn *t, const struct ir_node *n,
 /* ---- which set a node belongs to ---- */
 
 static bool
-fits(struct attn_group *g, const struct attn *t, const struct ir_node *n,
-     enum attn_result r)
+belongs_to_set(struct attn_group *g, const struct attn *t,
+	       const struct ir_node *n, enum attn_result r)
 {
 	bool back = t->made[ATTN_DQ].value || t->made[ATTN_DK].value ||
 		    t->made[ATTN_DV].value;
@@ -257,7 +256,8 @@ add_node(struct attn_group *g, const struct ir_node *n)
 	uint32_t i, k;
 	struct attn *t;
 
-	for (i = 0; i < g->nsets && !fits(g, &g->sets[i], n, r); i++) {
+	for (i = 0; i < g->nsets && !belongs_to_set(g, &g->sets[i], n, r);
+	     i++) {
 	}
 	t = &g->sets[i];
 	if (i == g->nsets) {
@@ -273,7 +273,7 @@ add_node(struct attn_group *g, const struct ir_node *n)
 	for (k = 0; k < n->nargs; k++) {
 		t->values[inputs[r][k]] = ir_args(g->m, n)[k];
 	}
-	widen(g, t, n, r);
+	set_value_size(g, t, n, r);
 	set_made(g, t, n, r);
 	return true;
 }
@@ -337,9 +337,10 @@ attn_results_in(const struct attn_group *g, value_id v)
 	return bits;
 }
 
-/* Results that a node joins are one, and so are those joined to them. */
+/* Merges groups of results that one node needs, so that it runs once for all of
+ * them. */
 static void
-join(struct attn_group *g, attn_bits from)
+merge_after(struct attn_group *g, attn_bits from)
 {
 	uint32_t i, at = 0;
 
@@ -370,7 +371,7 @@ attn_find_after(struct attn_group *g)
 			g->from[i] |= attn_results_in(g, ir_args(g->m, n)[k]);
 		}
 		if (g->from[i]) {
-			join(g, g->from[i]);
+			merge_after(g, g->from[i]);
 		}
 	}
 }

@@ -1,6 +1,6 @@
 /*
- * Where attention finds its operands, and by which strides: views of what
- * lies in memory are read through; all else is made by a step before.
+ * Strides of attention's operands: views of stored tensors are read through;
+ * everything else is stored in shared scratch by an earlier step.
  */
 #include "codegen/attention/attention.h"
 
@@ -45,7 +45,7 @@ row_major(const struct attn_group *g, const struct ir_type *type,
 	}
 }
 
-/* The strides by what the dims are to attention. */
+/* Names strides by the role of their dims. */
 static void
 name_strides(const struct attn *t, const struct ir_type *type, bool keys,
 	     const int64_t *stride, struct attn_view *v)

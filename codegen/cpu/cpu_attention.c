@@ -54,7 +54,7 @@ att_step(struct attn *t, const char *what, int64_t items)
 		struct attn_view *v = i < ATTN_NINPUTS ? &t->in[i]
 			: i < ATTN_NINPUTS + ATTN_NRESULTS
 			? &t->made[i - ATTN_NINPUTS].memory
-			: &t->made[i - ATTN_NINPUTS - ATTN_NRESULTS].room;
+			: &t->made[i - ATTN_NINPUTS - ATTN_NRESULTS].scratch;
 
 		if (v->place != ATTN_NONE) {
 			v->at = att_begin(t, v);

@@ -60,12 +60,12 @@ att_put(struct attn *t, enum attn_result r, const struct att_index *i,
 	const struct attn_made *made = &t->made[r];
 	struct att_rows to;
 
-	if (made->memory.place != ATTN_NONE && !made->apart) {
+	if (made->memory.place != ATTN_NONE && !made->partial) {
 		to = rows_of(t, &made->memory, r, i, live);
 		att_write(t->l, &to, rows, stride);
 	}
-	if (made->room.place != ATTN_NONE) {
-		to = rows_of(t, &made->room, r, i, live);
+	if (made->scratch.place != ATTN_NONE) {
+		to = rows_of(t, &made->scratch, r, i, live);
 		att_write(t->l, &to, rows, stride);
 	}
 	return !made->has_box ||

@@ -1,22 +1,24 @@
 /*
- * Kernels for NVIDIA's GPUs: from a kernel group to the text of CUDA
- * functions.  Between the files of codegen/cuda/ and those of codegen/host/.
+ * The manual of codegen/cuda/: kernels for NVIDIA's GPUs, from a kernel group
+ * to the text of CUDA functions. host/, nvrtc/ and tests call it; it may use
+ * ir/, passes/kernels, passes/plan, cg.h, kernel.h, and the folders that any
+ * back end shares (nest/, dot/, attention/, experts/).
  *
- * The text is in the part of CUDA that is C too, and leaves everything that a
- * machine decides to the functions of the prelude (docs/cuda.md): the same
- * text is compiled by NVRTC, and by a C compiler for the emulator.  What a
- * kernel is called with is one struct, `a`:
+ * The text is in the part of CUDA C++ that is C, too, and leaves everything
+ * that depends on the machine to the functions of the prelude (docs/cuda.md),
+ * so that NVRTC compiles it, and so does a C compiler for the emulator.  A
+ * kernel is called with one struct, `a`:
  *
  *	struct NAME_args {
  *		char *at[N];			by operand
- *		const struct pieces *pieces[N];	by spread
+ *		const struct pieces *pieces[N];	by shard
  *		i64 num[N];			by number
- *		char *shared;			room of rt_kernel.shared
+ *		char *shared;			shared scratch: rt_kernel.shared
  *		const i64 *live;		[0]: the optimizer's step
  *		tensor_map map[N];		of the step, on 64 bytes
  *	};
  *
- * Arrays of no elements are left out.
+ * Arrays without elements are left out.
  */
 #ifndef CODEGEN_CUDA_CUDA_H
 #define CODEGEN_CUDA_CUDA_H
@@ -26,14 +28,14 @@
 
 /* ---- cuda_arch.c -------------------------------------------------------- */
 
-/* What kernels ask of an architecture. */
+/* What kernels depend on in an architecture. */
 struct cu_arch {
-	const char *name;	/* "sm_90a", as NVRTC takes it */
+	const char *name;	/* "sm_90a": NVRTC's name */
 	const char *fallback;	/* "compute_80": PTX for later devices, or "" */
 	int major, minor;
-	int64_t smem_bytes;	/* that a block may have */
-	int64_t registers;	/* of a multiprocessor */
-	bool wgmma;		/* and TMA, clusters: sm_90a */
+	int64_t smem_bytes;	/* shared memory of a block, at most */
+	int64_t registers;	/* registers of a multiprocessor */
+	bool wgmma;		/* wgmma, TMA and clusters: sm_90a */
 	bool fp8;
 };
 
@@ -48,24 +50,26 @@ struct cg_cuda;
 struct cu_way {
 	struct plan_tile tile;
 	double cycles;
-	bool fewer;		/* stages than there is room for */
+	bool fewer;		/* fewer stages than fit */
 };
 
 /*
- * All of one of them, as whoever chooses goes through them: the one of least
- * cycles among those that do not spill, or if all do of all, is the choice.
+ * The candidates of a contraction, or of a step of attention.  Whoever chooses
+ * adds all legal ones; the choice is the one of least cycles among those that
+ * do not spill or, if all spill, among all.
  */
 struct cu_ways {
-	const char *what;		/* it is called; NULL: nobody asks */
-	const struct plan_tile *want;	/* it is this one; NULL: see above */
-	const struct cg_tiling *in;	/* says which spill; NULL: none */
-	bool all;			/* keep them, those of few stages too */
-	bool counted;			/* times depend on shapes alone */
-	bool met;			/* what is wanted was among them */
-	bool spills;			/* the choice does */
+	const char *what;	/* its name in plans; NULL: nobody needs it */
+	/* the plan's tile, which is then the choice; NULL: none */
+	const struct plan_tile *want;
+	const struct cg_tiling *in;	/* lists tiles that spill; NULL: none */
+	bool all;	/* keep all in `at`, also with fewer stages than fit */
+	bool counted;	/* times depend on shapes alone, so measuring helps */
+	bool met;			/* `want` was among them */
+	bool spills;			/* the choice spills */
 	struct plan_tile chosen;
 	double least;
-	uint32_t first, end;		/* steps of the kernel that it is of */
+	uint32_t first, end;		/* its steps in the kernel */
 	VEC(struct cu_way) at;
 };
 
@@ -75,50 +79,55 @@ struct cu_row {
 	bool used, refused;
 };
 
-/* Of all kernels of a plan. */
+/* Tiles of all kernels of a plan. */
 struct cu_tiling {
 	struct cg_tiling *in;
 	VEC(struct cu_row) rows;
-	VEC(const char *) seen;		/* contractions, each once */
-	/* whatever rows say: of this name, or of all if it is NULL */
+	VEC(const char *) seen;		/* names of contractions, each once */
+	/* for measuring: this tile, whatever rows say, for this name, or for
+	 * all if it is NULL */
 	const struct plan_tile *force;
 	const char *force_what;
-	VEC(struct cu_ways) last;	/* of the last kernel */
+	VEC(struct cu_ways) last;	/* candidates of the last kernel */
 };
 
-/* NULL if there is none in *in. */
+/* Reads the rows of a plan; NULL if `in` is NULL. */
 struct cu_tiling *cu_tiling_open(struct arena *a, struct cg_tiling *in);
-/* Behind all kernels; false: a row was of none, which is reported. */
+/* After all kernels.  False: a row is of no kernel, which is reported. */
 bool cu_tiling_close(const struct cu_tiling *t, struct ir_module *m);
 struct cu_kernel;
-/* What the plan says of what is called `what`; NULL, if there is no plan. */
+/* Begins the candidates of what is called `what`, with what the plan says of
+ * it; `what` is NULL if there is no plan. */
 void cu_ways_open(struct cu_kernel *k, const char *what, struct cu_ways *w);
-/* Behind the steps of the choice: reports a tile that is none of its ways. */
+/* After the steps of the choice were emitted: reports a tile of the plan that
+ * is not among the candidates. */
 void cu_ways_close(struct cu_kernel *k, struct cu_ways *w);
-/* Of the last kernel, by name; NULL: it has no such. */
+/* Candidates of the last kernel, by name; NULL: there are none of that name. */
 const struct cu_ways *cu_ways_of(const struct cu_tiling *t, const char *what);
-/* Of a choice that goes through ways, before the first. */
+/* Forgets all candidates, before the first is added. */
 void cu_ways_clear(struct cu_ways *w);
-/* The next one, behind those of more stages; true: the choice so far. */
+/* Adds a candidate; those of more stages come first.  True: it is the choice so
+ * far. */
 bool cu_ways_add(struct arena *a, struct cu_ways *w,
 		 const struct plan_tile *tile, bool fewer, double cycles);
 /*
- * Of those that were gone through, sorted: the choice, then the best by
- * cycles, at most two of one size of tiles, and of fewer stages only the
- * choice's size.  How many, at most `most`.
+ * The candidates to measure: the choice first, then the best by cycles, at
+ * most two tiles of one size, and with fewer stages than fit only tiles of the
+ * choice's size.  Returns how many, at most `most`.
  */
 uint32_t cu_ways_best(const struct cu_ways *w, uint32_t most,
 		      struct cu_way *out);
 
-/* All kernels of one module for ranks at one place of the mesh. */
+/* All kernels of a module, for ranks with the same sizes. */
 struct cg_cuda {
 	struct ir_module *m;
-	struct arena *a;	/* of what is returned */
+	struct arena *a;	/* memory of what is returned */
 	const struct cu_arch *arch;
-	uint32_t at[IR_MAX_AXES + 1];	/* a rank that has these sizes */
-	uint32_t nfuncs;	/* kernels emitted so far: for names */
-	int64_t units;		/* multiprocessors; 0: as usual */
-	struct cu_tiling *tiling;	/* NULL: as the table says */
+	/* mesh coordinates of one of these ranks */
+	uint32_t at[IR_MAX_AXES + 1];
+	uint32_t nfuncs;	/* kernels so far, for names */
+	int64_t units;		/* multiprocessors; 0: as many as usual */
+	struct cu_tiling *tiling;	/* NULL: tiles by estimate alone */
 };
 
 /* ---- cuda_kernel.c ------------------------------------------------------ */
@@ -127,106 +136,111 @@ struct cg_cuda {
 struct cu_kernel {
 	struct cg_cuda *c;
 	struct cg_kernel *out;
-	uint32_t number;	/* of all kernels */
-	uint32_t nnames;	/* of its functions so far */
-	struct buf text;	/* of functions that are done */
-	uint32_t nmaps;		/* most of any step */
-	const char *why;	/* it cannot be done */
+	uint32_t number;	/* among all kernels */
+	uint32_t nnames;	/* functions so far, for names */
+	struct buf text;	/* finished functions */
+	uint32_t nmaps;		/* most tensor maps of a step */
+	const char *why;	/* why it cannot be done; NULL */
 };
 
-/* A function of it: lines at a depth. */
+/* A function whose text is being written. */
 struct cu_func {
 	struct cu_kernel *k;
 	struct cg_grid *grid;
 	struct buf text;
 	uint32_t depth, nlabels;
-	uint32_t minblocks;	/* of a multiprocessor; 0: say nothing */
+	/* blocks of a multiprocessor, at least; 0: unspecified */
+	uint32_t minblocks;
 };
 
 /*
- * Emits one kernel that is neither a repeat nor a call nor a talk alone: its
- * steps, and out->source.  False: *why says what cannot be done, for the
- * user.
+ * Emits one kernel that is not a repeat, a call or a single collective: its
+ * steps, and out->source.  False: *why says what cannot be done, for the user.
  */
 bool cg_cuda_kernel(struct cg_cuda *c, const struct kernel *k,
 		    struct cg_kernel *out, const char **why);
-/* The same by one emitter alone. */
+/* The same, by one emitter. */
 typedef bool cu_emitter(struct cu_kernel *k, const struct kernel *x);
 bool cg_cuda_kernel_by(struct cg_cuda *c, const struct kernel *k,
 		       cu_emitter *emit, struct cg_kernel *out,
 		       const char **why);
-/* What an emitter asked for that then could not do it. */
+/* Undoes what an emitter added before it failed. */
 void cu_kernel_reset(struct cu_kernel *k);
-/* An emitter: all of it as loops around scalar expressions. */
+/* An emitter: the whole kernel as loop nests. */
 bool cu_nest_all(struct cu_kernel *k, const struct kernel *x);
 int64_t cu_local_size(const struct cg_cuda *c, dim_id d, uint32_t cut);
 
-/* A function's name: "dot12", "sum12_1" of kernel 12, whatever others have. */
+/* A new function name: "dot12"; "sum12_1" for the second function of kernel
+ * 12. */
 const char *cu_func_name(struct cu_kernel *k, const char *what);
-/* A new step, by such a name; the caller sets blocks, threads, smem before or
- * while it writes the text. */
+/* Begins a step, a function of such a name.  The caller sets blocks, threads
+ * and shared memory before cu_func_end. */
 void cu_func_begin(struct cu_kernel *k, const char *what, struct cu_func *f);
 void cu_func_end(struct cu_func *f);
-/* One line, indented; '{' at its end opens a block, '}' at its start
+/* Appends a line, indented. '{' at its end opens a block, '}' at its start
  * closes one. */
 void cu_line(struct cu_func *f, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* A comment. */
+/* Appends a comment. */
 void cu_comment(struct cu_func *f, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* C text of what the function is called with. */
+/* C text of what the kernel is called with. */
 const char *cu_operand(struct cu_func *f, uint32_t operand);	/* char * */
 const char *cu_pieces(struct cu_func *f, uint32_t spread);
 const char *cu_num(struct cu_func *f, uint32_t num);	/* i64; CG_STEP too */
-/* The type of an element as it lies in memory: "bf16"; bytes of one. */
+/* The C type of a stored element, as "bf16", and its bytes. */
 const char *cu_elem_type(enum ir_dtype t);
 int64_t cu_elem_bytes(enum ir_dtype t);
-/* C text: such an element, as computed with (f32, f64 or i64), and back. */
+/* C text: converts a stored element to the type of computations (f32, f64 or
+ * i64), and back. */
 const char *cu_widen(struct arena *a, enum ir_dtype t, const char *x);
 const char *cu_narrow(struct arena *a, enum ir_dtype t, const char *x);
 
 /* ---- cuda_nest.c: loops around scalar expressions ----------------------- */
 
 /*
- * As struct cg_nest of a CPU, with C text in place of values of LLVM.  A leaf
- * is f32, and lies in shared or in global memory.
+ * Nodes to be computed over a box, as struct cg_nest of a CPU, with C text in
+ * place of LLVM values.  A leaf is a value that the caller has computed, f32
+ * in shared or global memory.
  */
 struct cu_leaf {
 	value_id value;
 	const char *at;		/* f32 *, row-major over a box of the value */
-	/* by dim of the value's type: where the box begins, and how far apart
-	 * elements are there, in elements; NULL: 0 */
+	/* by dim of the value's type: the box's first index (NULL: 0), and the
+	 * stride in elements */
 	const char *from[IR_MAX_DIMS];
 	int64_t stride[IR_MAX_DIMS];
-	/* what `at` is a multiple of; 16: several elements at once */
+	/* alignment of `at`; 16: accessed by vectors */
 	int64_t bytes;
 };
 
 struct cu_nest {
 	const struct kernel *k;
-	VEC(node_id) nodes;	/* of the kernel, in order, sinks too */
+	VEC(node_id) nodes;	/* in the kernel's order, sinks too */
 	VEC(struct cu_leaf) leaves;
-	struct ir_type space;	/* dims that the box is of */
-	const char *from[IR_MAX_DIMS];	/* NULL: 0 */
-	/* that `from` is a multiple of, and `live` too if the dim's size is;
-	 * 0: it is not known, and elements are moved one by one */
+	struct ir_type space;	/* dims of the box */
+	const char *from[IR_MAX_DIMS];	/* first indices; NULL: 0 */
+	/* `from` is a multiple of this, and so is `live` if the dim's size is;
+	 * 0: unknown, and elements are accessed one by one */
 	int64_t unit[IR_MAX_DIMS];
-	int64_t count[IR_MAX_DIMS];	/* at most; 0: all */
-	const char *live[IR_MAX_DIMS];	/* if fewer; NULL: count */
+	int64_t count[IR_MAX_DIMS];	/* sizes, at most; 0: the whole dim */
+	/* actual sizes, if they may be smaller; NULL: count */
+	const char *live[IR_MAX_DIMS];
 };
 
-/* Whole steps for all of the kernel's space. */
+/* Emits steps for the nodes over their whole space. */
 bool cu_nest_steps(struct cu_kernel *k, const struct cu_nest *n);
 /*
- * Inside of a function: only maps, views, sinks, and sums over whole dims of
- * the box.  All threads first .. first + threads - 1 of the block run it, and
- * share its elements; whoever calls waits before and behind.
+ * Emits the nodes inside of a function: only maps, views, sinks, and
+ * reductions of whole dims of the box.  Threads first .. first + threads - 1
+ * of the block share the elements.  The caller synchronizes them before and
+ * after.
  */
 bool cu_nest_box(struct cu_func *f, const struct cu_nest *n, int64_t threads,
 		 const char *thread);
 /*
- * Steps that put a value which the nest's nodes make into shared room, as f32
- * and row-major, for later steps of the kernel: at *offset.
+ * Emits steps that store a value of the nodes in shared scratch at *offset,
+ * f32 and row-major, for later steps of the kernel.
  */
 bool cu_nest_value(struct cu_kernel *k, const struct cu_nest *n,
 		   value_id value, int64_t *offset);
@@ -234,39 +248,38 @@ bool cu_nest_value(struct cu_kernel *k, const struct cu_nest *n,
 /* ---- cuda_view.c: operands as they lie in memory ------------------------ */
 
 struct cg_site cu_site(const struct cu_kernel *k);
-/* False: it is no such view, and wants to be copied. */
+/* As cg_view.  False: it must be copied. */
 bool cu_view(struct cu_kernel *k, const struct kernel *x, value_id v,
 	     struct cg_view *out);
-/* C text: a pointer to its first element, of its type. */
+/* C text: a pointer to its first element. */
 const char *cu_view_at(struct cu_func *f, const struct cg_view *v);
 /*
- * Whether the copying unit can begin there: it wants 16-byte multiples of
- * everything, of the operand's address too, of which is known that stacks
- * begin at multiples of 64 bytes.
+ * Whether the copying unit can read it: it needs multiples of 16 bytes, also
+ * of the operand's address.  Of that only one thing is known: the stacks of
+ * layers begin at multiples of 64 bytes, and layers follow each other.
  */
 bool cu_view_aligned(struct cu_kernel *k, const struct cg_view *v);
 
 /* ---- cuda_dot.c, cuda_dot90.c, cuda_experts.c, cuda_attention.c --------- */
 
 /*
- * A contraction with the maps behind it; cuda_dot.c chooses cuda_dot90.c if it
- * can.
+ * A contraction with its epilogue, with wgmma where cuda_dot90.c can.
  */
 bool cu_dot_steps(struct cu_kernel *k, const struct kernel *x);
-/* The same, of matrices that an index chooses: dot_at, dot_to. */
+/* The same with experts: dot_at, dot_to. */
 bool cu_experts_steps(struct cu_kernel *k, const struct kernel *x);
 bool cu_attention_steps(struct cu_kernel *k, const struct kernel *x);
 
 /* ---- prelude_text.c: generated from codegen/cuda/prelude/ ---------------- */
 
-/* A file of the prelude: "prelude.h", and those that it includes. */
+/* A file of the prelude, as "prelude.h". */
 struct cu_text {
 	const char *name, *text;
 };
 
 extern const struct cu_text cu_prelude[];
 extern const uint32_t cu_nprelude;
-/* Functions that the host program itself launches: copies, fills. */
+/* Functions that the host program launches itself: copies, fills. */
 extern const char cu_services[];
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * The architectures that llmc has kernels for, and what they offer.
+ * The architectures that llmc has kernels for, and what they offer.  A new one
+ * is a row here.
  */
 #include "codegen/cg.h"
 #include "codegen/cuda/cuda.h"
@@ -7,9 +8,8 @@
 #include <string.h>
 
 /*
- * Shared memory that a block may have, with the driver's own 1 KiB taken off:
- * CUDA C++ Programming Guide, "Technical Specifications per Compute
- * Capability".
+ * Shared memory of a block, without the 1 KiB that the driver reserves: CUDA
+ * C++ Programming Guide, "Technical Specifications per Compute Capability".
  */
 static const struct cu_arch archs[] = {
 	{ "sm_80", "compute_80", 8, 0, 163 << 10, 65536, false, false },

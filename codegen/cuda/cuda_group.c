@@ -1,6 +1,6 @@
 /*
- * Which emitter a kernel group goes to.  A nest of loops can do what the
- * emitters of contractions leave.
+ * Which emitter a kernel group goes to.  Loop nests do what the emitters of
+ * contractions refuse.
  */
 #include "codegen/cuda/cuda.h"
 

@@ -1,6 +1,6 @@
 /*
- * What all emitters for a GPU share: lines of text, and C text for what a
- * function is called with.
+ * What all emitters of CUDA share: functions, lines of text, and C text for
+ * what a kernel is called with.
  */
 #include "codegen/cuda/cuda.h"
 
@@ -157,7 +157,7 @@ cu_elem_bytes(enum ir_dtype t)
 	return elems[t].bytes;
 }
 
-/* The text with its one %s replaced. */
+/* The form with its one %s replaced. */
 static const char *
 around(struct arena *a, const char *form, const char *x)
 {

@@ -1,5 +1,6 @@
 /*
- * The file around what an emitter wrote.
+ * The source file around the functions that an emitter wrote: a comment about
+ * the kernel, and the struct that it is called with.
  */
 #include "codegen/cuda/cuda.h"
 
@@ -36,7 +37,8 @@ cu_nest_all(struct cu_kernel *k, const struct kernel *x)
 	return cu_nest_steps(k, &n);
 }
 
-/* Blanks that make columns on a screen are one. */
+/* Copies a line; runs of blanks, which make columns on a screen, become one
+ * blank. */
 static void
 put_squeezed(struct buf *out, const char *p)
 {

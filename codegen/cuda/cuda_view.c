@@ -1,5 +1,5 @@
 /*
- * Operands that are views of what lies in memory, as C text.
+ * Operands that are views of stored tensors, as C text.
  */
 #include "codegen/cuda/cuda.h"
 

@@ -1,24 +1,24 @@
 /*
- * Ways to make a contraction, or a step of attention: which tile the plan says,
- * and which there are.
- * Whoever chooses a tile goes through all that are legal; the one of least
- * cycles is the choice, unless the plan names another or it is known to spill.
+ * Candidate tiles of contractions and of steps of attention.  Whoever chooses
+ * a tile adds all that are legal; the choice is the one of least cycles,
+ * unless the plan names another or the tile is known to spill.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
 #include <string.h>
 
-#define MOST_OPS 12		/* behind a contraction, in its name */
-#define MOST_SHOWN 4		/* tiles in a message */
-#define MOST_NAMES 8		/* of kernels */
-#define MOST_OF_SIZE 2		/* see cu_ways_best */
-#define MOST_SPILLS 8		/* tiles of one, that are compiled in vain */
+#define MOST_OPS 12		/* most ops of an epilogue in a name */
+#define MOST_SHOWN 4		/* most tiles in a message */
+#define MOST_NAMES 8		/* most names of kernels in a message */
+#define MOST_OF_SIZE 2
+/* most tiles of one contraction that are replaced because they spill */
+#define MOST_SPILLS 8
 
 static const struct span nowhere;
 
 /* ---- names ---- */
 
-/* Along what an operand is dense: which products there are depends on it. */
+/* Along which factor an operand is dense: instructions depend on it. */
 static char
 order_of(const struct cu_dot *d, int which)
 {
@@ -51,8 +51,9 @@ put_ops(const struct cu_dot *d, struct buf *b)
 }
 
 /*
- * "bf16 1x512x256x128 kn bf16 silu+mul": types, batch, m, n and k, along what
- * operands are dense, and what is made of it; "dot_at bf16 .." with experts.
+ * "bf16 1x512x256x128 kn bf16 silu+mul": types; batch, m, n and k; along what
+ * operands are dense; the result's type, and the epilogue. "dot_at bf16 .."
+ * with experts.
  */
 static const char *
 name_of(const struct cu_dot *d)
@@ -106,7 +107,7 @@ cu_tiling_open(struct arena *a, struct cg_tiling *in)
 	return t;
 }
 
-/* All rows have one span: in a file or a pin, the text itself is found. */
+/* All rows of a plan have one span: finds the row's own text in it. */
 static struct span
 span_of(const struct cu_tiling *t, struct ir_module *m, const char *text)
 {
@@ -247,8 +248,8 @@ same_size(const struct plan_tile *a, const struct plan_tile *b)
 }
 
 /*
- * How many stages there are, or parts if there are any, are numbers in the
- * same text: registers do not depend on them.
+ * Whether the text of two tiles differs only in numbers that registers do not
+ * depend on: stages, and split k into more parts.
  */
 static bool
 alike(const struct plan_tile *a, const struct plan_tile *b)
@@ -257,7 +258,8 @@ alike(const struct plan_tile *a, const struct plan_tile *b)
 				  (b->num[PLAN_TILE_SPLITS] > 1);
 }
 
-/* Those of which so many spill are not tried any more: the first will do. */
+/* Whether the tile is known to spill.  Once MOST_SPILLS tiles of the
+ * contraction do, none counts as spilling, and the first choice stays. */
 static bool
 spills(const struct cu_ways *w, const struct plan_tile *tile)
 {
@@ -303,7 +305,8 @@ is_chosen(const struct cu_ways *w, const struct cu_way *x)
 	return memcmp(&x->tile, &w->chosen, sizeof w->chosen) == 0;
 }
 
-/* Beside those that were taken: none of them, nor one too many of its size. */
+/* Whether a candidate may be taken after the first n: it is not one of them,
+ * and not too many have its size. */
 static bool
 may_follow(const struct cu_ways *w, const struct cu_way *x,
 	   const struct cu_way *taken, uint32_t n)

@@ -1,5 +1,5 @@
 /*
- * What is contracted, and how it lies: the same on every machine.
+ * What is contracted, and how it lies in memory: the same for every back end.
  */
 #include "codegen/dot/dot.h"
 

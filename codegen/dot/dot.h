@@ -1,77 +1,82 @@
 /*
- * Contractions, for any back end: which node of a group is one, how its
- * factors lie in both operands and in the result, how these are cut into
- * blocks, and whom an index picks.  A back end has units and tiles.
+ * The manual of codegen/dot/: contractions, for any back end. cpu/, cuda/ and
+ * experts/ call it; it may use ir/, passes/kernels and kernel.h.  It finds
+ * which node of a group contracts, how its factors lie in both operands and in
+ * the result, and how they are divided into blocks.  A back end adds units and
+ * tiles.
  */
 #ifndef CODEGEN_DOT_H
 #define CODEGEN_DOT_H
 
 #include "codegen/kernel.h"
 
-/* Positions at one distance, in elements of each operand. */
+/* Positions at one stride: elements of each operand. */
 struct cg_run {
 	int64_t size, stride[2];
 };
 
-/* A factor of the rule: all of its dims, outermost first, as few runs. */
+/* A factor of the rule: all its dims, outermost first, in as few runs as
+ * possible. */
 struct cg_factor {
 	struct cg_run at[IR_MAX_DIMS];
 	uint32_t n;
 	int64_t size;
 };
 
-/* The dims of a factor in the result, outermost first; one at least. */
+/* The dims of a factor in the result, outermost first; at least one. */
 struct cg_dims {
 	uint32_t n;
 	int64_t size[IR_MAX_DIMS];
-	int at[IR_MAX_DIMS];	/* place in the result's type, or -1 */
+	int at[IR_MAX_DIMS];	/* dim of the result's type, or -1 */
 };
 
 /*
- * Blocks of a factor's positions that are boxes of its dims: those before
- * `cut` one by one, that one in so many chunks, those behind it whole.
+ * Blocks of a factor's positions that are boxes of its dims: dims before `cut`
+ * are taken one position at a time, dim `cut` in `chunks` of `step` positions,
+ * dims after it whole.
  */
 struct cg_split {
 	uint32_t cut;
 	int64_t step, chunks, inner;
 	int64_t blocks;
-	int64_t most;		/* positions of a block */
+	int64_t most;		/* positions of the largest block */
 };
 
 /* ---- dot.c -------------------------------------------------------------- */
 
-/* The node that contracts, if `picks` by an index; 0: it does not, or there
- * are more. */
+/* The node that contracts; with `picks`, one whose rows an index selects. 0:
+ * there is none, or more than one. */
 node_id cg_dot_head(const struct ir_module *m, const struct kernel *x,
 		    bool picks);
-/* Whether the value is something that others read. */
+/* Whether the value is an output of the kernel. */
 bool cg_dot_is_output(const struct kernel *x, value_id v);
-/* Do nodes behind the head want whole last dims? */
+/* Whether the epilogue reduces along last dims, which must then be whole. */
 bool cg_dot_whole_last(const struct ir_module *m, const struct kernel *x,
 		       node_id head);
-/* What a sink that is all that stands behind the head adds up, if nobody else
- * reads the head; or 0. */
+/* The value that an `accumulate` adds, if that sink is the whole epilogue and
+ * nobody else reads the head; else 0. */
 value_id cg_dot_summed(const struct ir_module *m, const struct kernel *x,
 		       node_id head, node_id *sink);
-/* Appends a dim inside of the others. */
+/* Appends a dim, inside of the others. */
 void cg_factor_add(struct cg_factor *f, int64_t size, int64_t stride0,
 		   int64_t stride1);
-/* Dims of a factor, in the order of `dims`, as they lie in both operands,
- * which have these types. */
+/* A factor's dims, in the order of `dims`, as they lie in both operands, which
+ * have these types. */
 void cg_factor_find(const struct cg_view *const *views,
 		    const struct ir_type *const *types,
 		    const struct ir_factor *f, const dim_id *dims,
 		    struct cg_factor *to);
-/* Where they are in the result. */
+/* A factor's dims in the result. */
 void cg_dims_find(const struct cg_site *s, const struct ir_type *result,
 		  const struct ir_factor *f, struct cg_dims *to);
-/* Dims of a factor by their distance in an operand, largest first. */
+/* Sorts dims by their stride in an operand, largest first. */
 void cg_dims_sort(const struct cg_view *v, const struct ir_type *t,
 		  dim_id *dims, uint32_t n);
-/* Boxes of about `want` positions; `step` may be changed before the end. */
+/* Blocks of about `want` positions; `step` may be changed before
+ * cg_split_end. */
 struct cg_split cg_split_begin(const struct cg_dims *d, int64_t want);
 void cg_split_end(const struct cg_dims *d, struct cg_split *s);
-/* Whether the last dim is in several blocks. */
+/* Whether the last dim is divided among several blocks. */
 bool cg_split_cuts_last(const struct cg_dims *d, const struct cg_split *s);
 
 #endif

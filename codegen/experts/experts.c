@@ -1,6 +1,6 @@
 /*
- * Contractions of rows that an index picks: what is counted by pairs of a
- * token and a choice, and whose experts are here.
+ * Contractions with experts: what pairs of a token and a choice count, and
+ * which experts this rank has.  The same for every back end.
  */
 #include "codegen/experts/experts.h"
 
@@ -16,7 +16,7 @@ stride_in(const struct cg_site *s, const struct ir_type *t, dim_id d)
 	return i < t->ndims ? n : 0;
 }
 
-/* Dims of the factor behind those that are there. */
+/* Appends a factor's dims to those that are counted. */
 static void
 count(const struct cg_site *s, const struct cg_picks *p,
       const struct cg_view *const *views, const char *factor,

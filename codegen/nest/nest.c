@@ -1,12 +1,13 @@
 /*
- * Expressions of a nest: equal ones are one, constants are folded, and what
- * is affine in the loops is found again.
+ * Expressions of a nest: equal ones share an id, constants are folded, and
+ * indices are split into an affine part and a rest.  Below nest_pull.c, which
+ * knows what ops mean.
  */
 #include "codegen/nest/nest.h"
 
 #include <string.h>
 
-#define PARTS 32	/* of a sum over rows, unless the back end says more */
+#define PARTS 32	/* partial sums, unless the back end sets a number */
 
 /* ---- making ---- */
 
@@ -23,7 +24,7 @@ hash_of(const struct nest_expr *e)
 }
 
 static bool
-same(const struct nest_expr *x, const struct nest_expr *y)
+is_same(const struct nest_expr *x, const struct nest_expr *y)
 {
 	return x->op == y->op && x->kind == y->kind && x->ref == y->ref &&
 	       x->a == y->a && x->b == y->b && x->c == y->c &&
@@ -32,7 +33,7 @@ same(const struct nest_expr *x, const struct nest_expr *y)
 }
 
 static void
-take_facts(const struct nest *n, struct nest_expr *e, nest_id of)
+inherit_facts(const struct nest *n, struct nest_expr *e, nest_id of)
 {
 	const struct nest_expr *x = nest_at(n, of);
 
@@ -50,15 +51,15 @@ nest_make(struct nest *n, struct nest_expr e)
 	nest_id id = 0;
 
 	while ((id = table_find(&n->by_hash, h, id)) != 0) {
-		if (same(&e, nest_at(n, id))) {
+		if (is_same(&e, nest_at(n, id))) {
 			return id;
 		}
 	}
 	e.loops = e.op == NEST_LOOP ? (uint64_t)1 << e.i : 0;
 	e.rank = e.stage = 0;
-	take_facts(n, &e, e.a);
-	take_facts(n, &e, e.b);
-	take_facts(n, &e, e.c);
+	inherit_facts(n, &e, e.a);
+	inherit_facts(n, &e, e.b);
+	inherit_facts(n, &e, e.c);
 	if (e.op == NEST_LOAD &&
 	    n->memory.at[e.ref].where == NEST_TEMP) {
 		uint16_t made = n->temps.at[n->memory.at[e.ref].i].stage;
@@ -137,7 +138,7 @@ nest_unary(struct nest *n, enum nest_op op, nest_id a)
 		.op = (uint8_t)op, .kind = kind, .a = a });
 }
 
-/* What whole numbers come to, and x + 0, x * 1, x * 0. */
+/* Folds integer constants, and x + 0, x * 1, x * 0. */
 static nest_id
 fold_int(struct nest *n, enum nest_op op, nest_id a, nest_id b)
 {
@@ -180,7 +181,7 @@ fold_int(struct nest *n, enum nest_op op, nest_id a, nest_id b)
 	return 0;
 }
 
-/* 1 * x and so on: what backward and constants leave. */
+/* Folds constants, and 1 * x, x / 1, x - 0, which derivatives leave. */
 static nest_id
 fold_num(struct nest *n, enum nest_op op, nest_id a, nest_id b)
 {
@@ -265,7 +266,7 @@ nest_select(struct nest *n, nest_id cond, nest_id yes, nest_id no)
 }
 
 static int64_t
-trips(const struct nest *n, uint64_t loops)
+iterations(const struct nest *n, uint64_t loops)
 {
 	int64_t v = 1;
 	uint32_t i;
@@ -284,7 +285,7 @@ nest_reduce(struct nest *n, enum nest_op op, nest_id a, uint64_t over)
 	if (!a || !over) {
 		return a;
 	}
-	/* the same in each of these trips */
+	/* it is the same in all iterations of these loops */
 	none = over & ~nest_at(n, a)->loops;
 	over &= ~none;
 	if (over) {
@@ -293,7 +294,7 @@ nest_reduce(struct nest *n, enum nest_op op, nest_id a, uint64_t over)
 			.a = a, .over = over });
 	}
 	if (none && op == NEST_SUM) {
-		nest_id by = nest_cast(n, nest_int(n, trips(n, none)),
+		nest_id by = nest_cast(n, nest_int(n, iterations(n, none)),
 				       nest_at(n, a)->kind);
 
 		a = nest_binary(n, NEST_MUL, a, by);
@@ -380,7 +381,7 @@ loop_index(struct nest *n, uint32_t loop)
 		.op = NEST_LOOP, .kind = NEST_INT, .i = loop });
 }
 
-/* Whether pairs of elements half of the dim apart are asked for. */
+/* Whether a rotation pairs elements half of the dim apart. */
 static bool
 has_halves(const struct nest *n, dim_id d, uint32_t cut)
 {
@@ -473,11 +474,10 @@ word(struct nest *n, uint32_t spread, int64_t i)
 		.op = NEST_WORD, .kind = NEST_INT, .ref = spread, .i = i });
 }
 
-/* Words of rt_pieces: n, total, then start and count of each. */
+/* Words of rt_pieces: n, total, then start and count of each piece. */
 #define START(k) (2 + 2 * (int64_t)(k))
 #define COUNT(k) (3 + 2 * (int64_t)(k))
 
-/* Whether there is a piece k. */
 static nest_id
 is_piece(struct nest *n, uint32_t s, uint32_t k)
 {

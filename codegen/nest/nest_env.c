@@ -1,5 +1,7 @@
 /*
- * Where operands are read.
+ * Indices by the names of dims, and operands at such an index.  Operands are
+ * pulled through nest.value_at, so that this file and those that read operands
+ * stay below nest_pull.c.
  */
 #include "codegen/nest/nest.h"
 

@@ -1,13 +1,14 @@
 /*
- * From expressions to steps: what is put away in one stage over the same rows
- * is one step, items of which are so many rows.  Inside of a row, a pass is a
- * nest of loops with the sums and results that are known by then.
+ * From expressions to steps: the roots of one stage over the same rows are one
+ * step, whose items are groups of rows.  Inside of a row, a pass is the loops
+ * in which those reductions and results are made whose operands are known by
+ * then.
  */
 #include "codegen/nest/nest.h"
 
 #include <string.h>
 
-#define ITEM_BYTES 32768	/* of memory that an item goes through */
+#define ITEM_BYTES 32768	/* bytes that an item reads and writes, about */
 
 /* ---- roots ---- */
 
@@ -157,20 +158,20 @@ nest_build(struct nest *n, const struct nest_input *in, const char **why)
 
 /* ---- what a step's expressions do with loops ---- */
 
-struct walk {
+struct step_walk {
 	struct nest *n;
 	uint8_t *seen;		/* by expression */
-	uint64_t used;		/* loops whose index is a number, too */
+	uint64_t used;		/* loops whose index is used as a number */
 	VEC(nest_id) sums;
-	/* of elements read or written */
+	/* indices of elements that are read or written */
 	VEC(struct nest_affine) places;
 	VEC(int64_t) elem_bytes;
 };
 
-static void visit(struct walk *w, nest_id id);
+static void visit(struct step_walk *w, nest_id id);
 
 static void
-visit_place(struct walk *w, nest_id place, uint32_t memory)
+visit_place(struct step_walk *w, nest_id place, uint32_t memory)
 {
 	struct nest_affine a;
 	uint32_t i;
@@ -185,7 +186,7 @@ visit_place(struct walk *w, nest_id place, uint32_t memory)
 }
 
 static void
-visit(struct walk *w, nest_id id)
+visit(struct step_walk *w, nest_id id)
 {
 	const struct nest_expr e = *nest_at(w->n, id);
 
@@ -208,7 +209,7 @@ visit(struct walk *w, nest_id id)
 }
 
 static void
-walk_step(struct nest *n, const struct nest_step *s, struct walk *w)
+walk_step(struct nest *n, const struct nest_step *s, struct step_walk *w)
 {
 	uint32_t i;
 
@@ -225,9 +226,10 @@ walk_step(struct nest *n, const struct nest_step *s, struct walk *w)
 
 /* ---- passes ---- */
 
-/* How well vectors along a loop read and write: 0 is as well as not. */
+/* How well vectors along a loop access memory: positive if mostly contiguous,
+ * negative if mostly strided. */
 static int64_t
-suits(const struct walk *w, uint32_t loop)
+vector_score(const struct step_walk *w, uint32_t loop)
 {
 	int64_t score = 0;
 	uint32_t i, k;
@@ -245,9 +247,10 @@ suits(const struct walk *w, uint32_t loop)
 	return score;
 }
 
-/* Outermost those along which elements are furthest apart. */
+/* The largest stride along a loop: loops of a pass are ordered by it, the
+ * largest outermost. */
 static int64_t
-furthest(const struct walk *w, uint32_t loop)
+largest_stride(const struct step_walk *w, uint32_t loop)
 {
 	int64_t most = 0;
 	uint32_t i;
@@ -262,7 +265,7 @@ furthest(const struct walk *w, uint32_t loop)
 }
 
 static struct nest_pass *
-pass_of(struct nest *n, struct nest_step *s, const struct walk *w,
+pass_of(struct nest *n, struct nest_step *s, const struct step_walk *w,
 	uint64_t mask, uint16_t rank, uint16_t *ranks)
 {
 	struct nest_pass p = { 0 };
@@ -282,8 +285,10 @@ pass_of(struct nest *n, struct nest_step *s, const struct walk *w,
 		if (!(mask >> i & 1)) {
 			continue;
 		}
-		for (k = p.nloops++; k > 0 && furthest(w, p.loops[k - 1]) <
-					      furthest(w, i); k--) {
+		for (k = p.nloops++;
+		     k > 0 &&
+		     largest_stride(w, p.loops[k - 1]) < largest_stride(w, i);
+		     k--) {
 			p.loops[k] = p.loops[k - 1];
 		}
 		p.loops[k] = i;
@@ -324,7 +329,7 @@ sort_passes(struct nest_step *s, uint16_t *ranks)
 }
 
 static void
-make_passes(struct nest *n, struct nest_step *s, const struct walk *w)
+make_passes(struct nest *n, struct nest_step *s, const struct step_walk *w)
 {
 	uint16_t *ranks = arena_alloc(n->in.a, sizeof *ranks *
 				      (w->sums.n + s->roots.n + 1));
@@ -349,9 +354,10 @@ make_passes(struct nest *n, struct nest_step *s, const struct walk *w)
 
 /* ---- rows ---- */
 
-/* Whether lanes may be rows: no two put away the same element. */
+/* Whether lanes may be rows: no two rows store the same element. */
 static bool
-rows_apart(const struct nest *n, const struct nest_step *s, uint32_t loop)
+rows_are_distinct(const struct nest *n, const struct nest_step *s,
+		  uint32_t loop)
 {
 	struct nest_affine a;
 	uint32_t i;
@@ -368,7 +374,8 @@ rows_apart(const struct nest *n, const struct nest_step *s, uint32_t loop)
 }
 
 static void
-choose_lanes(const struct nest *n, struct nest_step *s, const struct walk *w)
+choose_lanes(const struct nest *n, struct nest_step *s,
+	     const struct step_walk *w)
 {
 	uint32_t last, i;
 	int64_t best = INT64_MIN;
@@ -381,18 +388,18 @@ choose_lanes(const struct nest *n, struct nest_step *s, const struct walk *w)
 		const struct nest_pass *p = &s->passes.at[i];
 
 		if (p->nloops > 0) {
-			int64_t x = suits(w, p->loops[p->nloops - 1]);
+			int64_t x = vector_score(w, p->loops[p->nloops - 1]);
 
 			best = x > best ? x : best;
 		}
 	}
-	s->row_lanes = rows_apart(n, s, last) &&
-		       (best == INT64_MIN || suits(w, last) > best);
+	s->row_lanes = rows_are_distinct(n, s, last) &&
+		       (best == INT64_MIN || vector_score(w, last) > best);
 }
 
-/* Two loops are one if all elements follow on each other. */
+/* Two loops can be one if all accesses are contiguous over both. */
 static bool
-can_collapse(const struct walk *w, uint32_t outer, uint32_t inner,
+can_collapse(const struct step_walk *w, uint32_t outer, uint32_t inner,
 	     int64_t size)
 {
 	uint32_t i, k;
@@ -418,7 +425,7 @@ can_collapse(const struct walk *w, uint32_t outer, uint32_t inner,
 }
 
 static void
-collapse(struct nest_step *s, const struct walk *w)
+collapse(struct nest_step *s, const struct step_walk *w)
 {
 	while (s->nrows > 1 &&
 	       can_collapse(w, s->rows[s->nrows - 2], s->rows[s->nrows - 1],
@@ -429,9 +436,9 @@ collapse(struct nest_step *s, const struct walk *w)
 	}
 }
 
-/* Bytes that one row, or lane, reads and writes. */
+/* Bytes that one row, or vector of rows, reads and writes. */
 static double
-row_bytes(const struct nest *n, const struct walk *w, uint64_t rows)
+row_bytes(const struct nest *n, const struct step_walk *w, uint64_t rows)
 {
 	double sum = 1, v;
 	uint32_t i, k;
@@ -451,7 +458,8 @@ row_bytes(const struct nest *n, const struct walk *w, uint64_t rows)
 }
 
 static void
-share_rows(const struct nest *n, struct nest_step *s, const struct walk *w)
+divide_rows(const struct nest *n, struct nest_step *s,
+	    const struct step_walk *w)
 {
 	bool flat = s->row_lanes && s->nrows == 1;
 	uint32_t count = s->nrows - (s->row_lanes && !flat), i;
@@ -482,7 +490,7 @@ share_rows(const struct nest *n, struct nest_step *s, const struct walk *w)
 static void
 finish_step(struct nest *n, struct nest_step *s)
 {
-	struct walk w;
+	struct step_walk w;
 	uint32_t i;
 
 	walk_step(n, s, &w);
@@ -494,7 +502,7 @@ finish_step(struct nest *n, struct nest_step *s)
 	if (s->row_lanes && w.sums.n == 0 && !n->in.box) {
 		collapse(s, &w);
 	}
-	share_rows(n, s, &w);
+	divide_rows(n, s, &w);
 }
 
 static void
@@ -509,7 +517,8 @@ add_to_step(struct nest *n, struct nest_steps *out, uint32_t first,
 		struct nest_step *had = &out->at.at[i];
 		const struct nest_root *x = &n->roots.at[had->roots.at[0]];
 
-		/* a part per item: then all rows have one */
+		/* with a partial sum per item all roots of the step have these
+		 * items */
 		if (x->row_mask == r->row_mask) {
 			had->parts |= r->part;
 			VEC_PUSH(n->in.a, &had->roots, root);

@@ -1,6 +1,7 @@
 /*
- * From nodes to expressions: what a value is at an index.  Exact meanings are
- * the interpreter's; nothing in between is rounded to a value's own type.
+ * From nodes to expressions: what a value is at an index.  Ops mean what the
+ * interpreter computes, but intermediate values are not rounded to their own
+ * type.
  */
 #include "codegen/nest/nest.h"
 
@@ -62,7 +63,7 @@ from_leaf(struct nest *n, uint32_t leaf, const nest_id *at)
 /* ---- maps ---- */
 
 static nest_id
-by(struct nest *n, nest_id x, double v)
+times(struct nest *n, nest_id x, double v)
 {
 	return nest_binary(n, NEST_MUL, x, nest_num(n, v));
 }
@@ -89,7 +90,7 @@ map_one(struct nest *n, enum ir_op op, nest_id x)
 	case IR_CACHE:
 		return x;
 	case IR_NEG:
-		return by(n, x, -1);
+		return times(n, x, -1);
 	case IR_EXP:
 		return nest_unary(n, NEST_EXP, x);
 	case IR_LOG:
@@ -114,9 +115,9 @@ map_one(struct nest *n, enum ir_op op, nest_id x)
 	case IR_RELU:
 		return nest_binary(n, NEST_MAX, x, zero);
 	case IR_GELU_ERF:
-		one = plus(n, nest_unary(n, NEST_ERF, by(n, x, 1 / sqrt(2))),
+		one = plus(n, nest_unary(n, NEST_ERF, times(n, x, 1 / sqrt(2))),
 			   1);
-		return mul(n, by(n, x, 0.5), one);
+		return mul(n, times(n, x, 0.5), one);
 	default:
 		return 0;
 	}
@@ -193,7 +194,7 @@ map(struct nest *n, const struct ir_node *x, nest_id a, nest_id b)
 
 /* ---- rotation by positions ---- */
 
-/* As in the model's own definition: docs/ir.md, rope. */
+/* As docs/ir.md defines rope. */
 static double
 frequency(const struct nest *n, const struct ir_node *x, int64_t i,
 	  int64_t d)
@@ -239,7 +240,8 @@ frequencies(struct nest *n, const struct ir_node *x, int64_t d)
 	return nest_memory(n, m);
 }
 
-/* Which pair an element is in, where the other one is, whether it is first. */
+/* out: an element's pair, its partner's index, and whether it is the first of
+ * the pair. */
 static void
 pair_of(struct nest *n, const struct nest_dim *halves, bool neighbours,
 	nest_id i, int64_t d, nest_id out[3])
@@ -255,7 +257,7 @@ pair_of(struct nest *n, const struct nest_dim *halves, bool neighbours,
 			nest_binary(n, NEST_SUB, one,
 				    nest_binary(n, NEST_MUL, second, two)));
 	} else if (halves->n == 2 && halves->index == i) {
-		/* one loop is the half, so all stays affine */
+		/* the half is a loop of its own, so indices stay affine */
 		second = nest_at(n, nest_at(n, i)->a)->a;
 		second = nest_at(n, second)->op == NEST_LOOP ? second
 			: nest_at(n, i)->a;
@@ -302,7 +304,7 @@ rope(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	other = nest_operand(n, x, 0, env);
 	sin = mul(n, other, nest_unary(n, NEST_SIN, angle));
 	at = nest_num(n, ir_attr(m, x, IR_ATTR_INVERSE) ? -1 : 1);
-	sin = mul(n, sin, nest_select(n, pair[2], by(n, at, -1), at));
+	sin = mul(n, sin, nest_select(n, pair[2], times(n, at, -1), at));
 	return nest_binary(n, NEST_ADD,
 			   mul(n, own, nest_unary(n, NEST_COS, angle)), sin);
 }
@@ -323,7 +325,7 @@ cut_of(const struct ir_type *t, dim_id d)
 	return i < 0 ? 0 : t->cut[i];
 }
 
-/* A place between 0 and size - 1, whatever e is. */
+/* e clamped to 0 .. size - 1. */
 static nest_id
 inside(struct nest *n, nest_id e, int64_t size)
 {
@@ -365,7 +367,7 @@ concat(struct nest *n, const struct ir_node *x, struct nest_env *env,
 			   second);
 }
 
-/* Rows of a table; 0 of those that another rank has. */
+/* Rows of a table; 0 for a row that is on another rank. */
 static nest_id
 gather(struct nest *n, const struct ir_node *x, struct nest_env *env,
        const struct ir_rule *r)
@@ -399,7 +401,7 @@ onehot(struct nest *n, const struct ir_node *x, struct nest_env *env,
 }
 
 static nest_id
-put(struct nest *n, const struct ir_node *x, struct nest_env *env,
+put_op(struct nest *n, const struct ir_node *x, struct nest_env *env,
     const struct ir_rule *r)
 {
 	nest_id at = nest_int(n, ir_attr_int(n->in.m, x, IR_ATTR_AT, 0));
@@ -410,7 +412,7 @@ put(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	return nest_select(n, at, value, zero);
 }
 
-/* The same elements, found by their positions in the whole dims. */
+/* Another sharding of the same elements: by positions in the whole dims. */
 static nest_id
 shard(struct nest *n, const struct ir_node *x, struct nest_env *env)
 {
@@ -433,7 +435,7 @@ shard(struct nest *n, const struct ir_node *x, struct nest_env *env)
 }
 
 static nest_id
-once(struct nest *n, const struct ir_node *x, const struct nest_env *env)
+once_op(struct nest *n, const struct ir_node *x, const struct nest_env *env)
 {
 	const struct ir_attr *on = ir_attr(n->in.m, x, IR_ATTR_ON);
 	nest_id v = nest_operand(n, x, 0, env), zero;
@@ -452,7 +454,8 @@ once(struct nest *n, const struct ir_node *x, const struct nest_env *env)
 	return v;
 }
 
-/* Drawn by the element's index in the whole tensor. */
+/* Random numbers depend on the element's index in the whole tensor, so every
+ * sharding draws the same mask. */
 static nest_id
 mask(struct nest *n, const struct ir_node *x, const nest_id *at)
 {
@@ -484,7 +487,7 @@ mask(struct nest *n, const struct ir_node *x, const nest_id *at)
 }
 
 static nest_id
-move(struct nest *n, const struct ir_node *x, struct nest_env *env,
+move_op(struct nest *n, const struct ir_node *x, struct nest_env *env,
      const struct ir_rule *r)
 {
 	nest_id at = nest_int(n, ir_attr_int(n->in.m, x, IR_ATTR_AT, 0));
@@ -503,7 +506,7 @@ move(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	case IR_PAD:
 		return pad(n, x, env, r);
 	case IR_PUT:
-		return put(n, x, env, r);
+		return put_op(n, x, env, r);
 	case IR_CONCAT:
 		return concat(n, x, env, r);
 	case IR_GATHER:
@@ -513,7 +516,7 @@ move(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	case IR_SHARD:
 		return shard(n, x, env);
 	case IR_ONCE:
-		return once(n, x, env);
+		return once_op(n, x, env);
 	case IR_ROPE:
 		return rope(n, x, env, r);
 	case IR_TOPK:
@@ -557,7 +560,7 @@ pull_node(struct nest *n, const struct ir_node *x, const nest_id *at)
 		e = e && (y || x->nargs == 1) ? map(n, x, e, y) : 0;
 	} else {
 		ir_bind(n->in.m, x, &r);
-		e = move(n, x, &env, &r);
+		e = move_op(n, x, &env, &r);
 	}
 	if (e && ir_dtypes[t->dtype].is_float) {
 		e = nest_cast(n, e, n->wide || t->dtype == IR_F64 ? NEST_WIDE
@@ -579,7 +582,8 @@ in_nodes(const struct nest *n, node_id id)
 	return false;
 }
 
-/* It is not computed here: a source, or what another kernel left. */
+/* Whether the value is stored: a source, or the result of another kernel or of
+ * another step. */
 static bool
 is_there(const struct nest *n, value_id v)
 {
@@ -601,7 +605,8 @@ is_there(const struct nest *n, value_id v)
 	if (x->nargs == 0) {
 		return ir_op_takes(x->op, IR_ATTR_VALUE) == IR_TAKES_NOT;
 	}
-	/* of another step of this kernel; else a view, or made of constants */
+	/* another step of this kernel stores it; else it is a view, or made of
+	 * constants */
 	for (i = 0; i < n->in.k->nodes.n; i++) {
 		if (n->in.k->nodes.at[i] == id) {
 			return true;

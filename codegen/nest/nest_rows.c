@@ -1,15 +1,17 @@
 /*
- * Nodes that sum over dims.  What such a node knows of a row, a largest or a
- * sum, is part of the expression if the rows are those of the loops at hand.
- * Else it is put into a temp, a number per row, that later steps read: if
- * ranks must talk about it, if it is asked for at another index, or if it is
- * a sum over the rows themselves, which is taken in parts.
+ * Nodes that reduce dims: sums, norms, softmax, cross-entropy, and
+ * contractions that have no kernel of their own.  What such a node needs of a
+ * row, a maximum or a sum, is a statistic.  It is part of the expression if
+ * the loops at hand are at that row.  Otherwise an earlier step stores it in a
+ * temp, one number per row: if it is reduced over ranks, if it is read at
+ * another row's index, or if the rows themselves are summed over, which is
+ * done in partial sums.
  */
 #include "codegen/nest/nest.h"
 
 #include <string.h>
 
-#define LATE_ELEMS 65536	/* of a sum by parts, at most */
+#define PARTIAL_ELEMS 65536	/* most elements of a partial sum */
 
 bool
 nest_is_rowwise(const struct ir_node *node)
@@ -35,13 +37,13 @@ nest_is_rowwise(const struct ir_node *node)
 
 /* ---- a node and its rows ---- */
 
-struct rows {
+struct rowwise {
 	struct nest *n;
 	const struct ir_node *node;
 	struct ir_rule r;
-	struct ir_type rows, over;	/* dims */
+	struct ir_type rows, over;
 	uint64_t over_mask;
-	double size;		/* elements of a row, on all ranks */
+	double size;		/* elements of a row, over all ranks */
 };
 
 static uint32_t
@@ -62,7 +64,8 @@ cut_in(const struct nest *n, const struct ir_node *node,
 	return 0;
 }
 
-/* Factors that are summed over: not in the result, or norms' own. */
+/* Factors that are reduced: those that are not in the result, and `over` of
+ * norms. */
 static bool
 is_over(const struct ir_node *node, const struct ir_factor *f)
 {
@@ -73,7 +76,7 @@ is_over(const struct ir_node *node, const struct ir_factor *f)
 }
 
 static void
-bind(struct nest *n, const struct ir_node *node, struct rows *s)
+bind_node(struct nest *n, const struct ir_node *node, struct rowwise *s)
 {
 	const struct ir_type *out = ir_type(n->in.m, node->result);
 	uint32_t i, k;
@@ -105,7 +108,7 @@ bind(struct nest *n, const struct ir_node *node, struct rows *s)
 }
 
 static uint32_t
-comm_on(const struct rows *s)
+comm_axes(const struct rowwise *s)
 {
 	const struct ir_attr *on = ir_attr(s->n->in.m, s->node, IR_ATTR_ON);
 	uint32_t i, axes = 0;
@@ -118,8 +121,8 @@ comm_on(const struct rows *s)
 
 /* ---- what is summed up ---- */
 
-static nest_id learn(struct rows *s, uint32_t part,
-		     const struct nest_env *env);
+static nest_id statistic(struct rowwise *s, uint32_t part,
+			 const struct nest_env *env);
 
 static nest_id
 square(struct nest *n, nest_id x)
@@ -128,15 +131,15 @@ square(struct nest *n, nest_id x)
 }
 
 static nest_id
-mean_of(struct rows *s, const struct nest_env *env)
+mean_of(struct rowwise *s, const struct nest_env *env)
 {
 	nest_id part = nest_num(s->n, 1 / s->size);
 
-	return nest_binary(s->n, NEST_MUL, learn(s, 0, env), part);
+	return nest_binary(s->n, NEST_MUL, statistic(s, 0, env), part);
 }
 
 static nest_id
-product(struct rows *s, uint32_t a, uint32_t b, const struct nest_env *env)
+product(struct rowwise *s, uint32_t a, uint32_t b, const struct nest_env *env)
 {
 	nest_id y = nest_operand(s->n, s->node, b, env);
 
@@ -144,9 +147,10 @@ product(struct rows *s, uint32_t a, uint32_t b, const struct nest_env *env)
 			   y);
 }
 
-/* The product of operands a and b, whose matrix the index chooses. */
+/* One product of a dot_at: the matrix is the expert's that the index
+ * selects. */
 static nest_id
-chosen(struct rows *s, const struct nest_env *env)
+chosen(struct rowwise *s, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	const struct ir_factor *f = ir_rule_factor(&s->r, "of");
@@ -161,9 +165,9 @@ chosen(struct rows *s, const struct nest_env *env)
 	return cut ? nest_if_placed(n, i, v) : v;
 }
 
-/* v, if the index of operand k is the one that the result is at. */
+/* v, where operand k's index is the result's; else 0. */
 static nest_id
-if_here(struct rows *s, uint32_t k, nest_id v, const struct nest_env *env)
+if_here(struct rowwise *s, uint32_t k, nest_id v, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	dim_id of = ir_rule_factor(&s->r, "of")->dims[0];
@@ -178,7 +182,7 @@ if_here(struct rows *s, uint32_t k, nest_id v, const struct nest_env *env)
 }
 
 static nest_id
-label(struct rows *s, const struct nest_env *env)
+label(struct rowwise *s, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	dim_id of = s->over.dims[0];
@@ -193,9 +197,10 @@ label(struct rows *s, const struct nest_env *env)
 	return cut && v ? nest_if_placed(n, i, v) : v;
 }
 
-/* One element's part in it; env has indices of the row and in the row. */
+/* What one element contributes to statistic `part`; env has the index of the
+ * row and of the element. */
 static nest_id
-element(struct rows *s, uint32_t part, const struct nest_env *env)
+contribution(struct rowwise *s, uint32_t part, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	nest_id x;
@@ -226,14 +231,14 @@ element(struct rows *s, uint32_t part, const struct nest_env *env)
 	case IR_SOFTMAX:
 	case IR_CROSS_ENTROPY:
 		return part == 0 ? x : nest_unary(n, NEST_EXP,
-			nest_binary(n, NEST_SUB, x, learn(s, 0, env)));
+			nest_binary(n, NEST_SUB, x, statistic(s, 0, env)));
 	default:
 		return x;
 	}
 }
 
 static bool
-takes_most(const struct rows *s, uint32_t part)
+is_maximum(const struct rowwise *s, uint32_t part)
 {
 	return part == 0 && (s->node->op == IR_AMAX ||
 			     s->node->op == IR_SOFTMAX ||
@@ -241,25 +246,25 @@ takes_most(const struct rows *s, uint32_t part)
 }
 
 static nest_id
-reduced(struct rows *s, uint32_t part, struct nest_env env, uint64_t over)
+reduce_row(struct rowwise *s, uint32_t part, struct nest_env env, uint64_t over)
 {
 	uint32_t i;
 
-	if (part == 2) {	/* no sum: one of the row */
+	if (part == 2) {	/* not a reduction: the element at the label */
 		return label(s, &env);
 	}
 	for (i = 0; i < s->over.ndims; i++) {
 		nest_env_bind(&env, s->over.dims[i], nest_dim(s->n,
 			s->over.dims[i], s->over.cut[i])->index);
 	}
-	return nest_reduce(s->n, takes_most(s, part) ? NEST_MOST : NEST_SUM,
-			   element(s, part, &env), over);
+	return nest_reduce(s->n, is_maximum(s, part) ? NEST_MOST : NEST_SUM,
+			   contribution(s, part, &env), over);
 }
 
 /* ---- temps ---- */
 
 static void
-own_index(struct rows *s, struct nest_env *env)
+index_of_rows(struct rowwise *s, struct nest_env *env)
 {
 	uint32_t i;
 
@@ -271,7 +276,7 @@ own_index(struct rows *s, struct nest_env *env)
 }
 
 static nest_id
-row_offset(struct rows *s, const struct nest_env *env)
+row_offset(struct rowwise *s, const struct nest_env *env)
 {
 	nest_id at[IR_MAX_DIMS];
 	uint32_t i;
@@ -294,32 +299,33 @@ row_count(const struct nest *n, const struct ir_type *t)
 	return v;
 }
 
-/* The memory of part `part`, if it has been put away; else none. */
+/* The memory of a statistic that is stored already. */
 static bool
-find_known(const struct rows *s, uint32_t part, uint32_t *memory)
+is_stored(const struct rowwise *s, uint32_t part, uint32_t *memory)
 {
 	const struct nest *n = s->n;
 	node_id id = (node_id)(s->node - n->in.m->nodes.at);
 	uint32_t i;
 
-	for (i = 0; i < n->known.n; i++) {
-		if (n->known.at[i].node == id && n->known.at[i].part == part) {
-			*memory = n->known.at[i].memory;
+	for (i = 0; i < n->statistics.n; i++) {
+		if (n->statistics.at[i].node == id &&
+		    n->statistics.at[i].part == part) {
+			*memory = n->statistics.at[i].memory;
 			return true;
 		}
 	}
 	return false;
 }
 
-/* Adds the root that fills the temp. */
+/* Adds a temp, and the root that stores to it. */
 static uint32_t
-put_away(struct rows *s, uint32_t part, struct nest_root *root,
+add_temp(struct rowwise *s, uint32_t part, struct nest_root *root,
 	 struct nest_temp temp)
 {
 	struct nest *n = s->n;
 	struct nest_memory m = { .where = NEST_TEMP, .dtype = IR_F32,
 				 .written = true, .i = n->temps.n };
-	struct nest_known k = { (node_id)(s->node - n->in.m->nodes.at),
+	struct nest_statistic k = { (node_id)(s->node - n->in.m->nodes.at),
 				part, 0 };
 	uint16_t stage = nest_at(n, root->value)->stage;
 
@@ -329,7 +335,7 @@ put_away(struct rows *s, uint32_t part, struct nest_root *root,
 	VEC_PUSH(n->in.a, &n->temps, temp);
 	k.memory = root->memory = nest_memory(n, m);
 	VEC_PUSH(n->in.a, &n->roots, *root);
-	VEC_PUSH(n->in.a, &n->known, k);
+	VEC_PUSH(n->in.a, &n->statistics, k);
 	return k.memory;
 }
 
@@ -351,9 +357,9 @@ mask_of(const uint32_t *loops, uint32_t count)
 	return mask;
 }
 
-/* All rows' numbers in a step of their own. */
+/* A statistic that an earlier step stores for all rows. */
 static nest_id
-from_temp(struct rows *s, uint32_t part, const struct nest_env *env)
+stored_statistic(struct rowwise *s, uint32_t part, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	uint64_t outer = n->rows;
@@ -367,21 +373,21 @@ from_temp(struct rows *s, uint32_t part, const struct nest_env *env)
 			 "that of its rows";
 		return 0;
 	}
-	if (!find_known(s, part, &memory)) {
-		own_index(s, &own);
+	if (!is_stored(s, part, &memory)) {
+		index_of_rows(s, &own);
 		add_loops(n, &root, &s->rows);
 		root.row_mask = n->rows = mask_of(root.rows, root.nrows);
-		root.value = reduced(s, part, own, s->over_mask);
+		root.value = reduce_row(s, part, own, s->over_mask);
 		root.place = row_offset(s, &own);
 		n->rows = outer;
 		if (!root.value) {
 			return 0;
 		}
 		temp.elems = row_count(n, &s->rows);
-		temp.axes = comm_on(s);
+		temp.axes = comm_axes(s);
 		temp.colls = temp.axes != 0;
-		temp.most = takes_most(s, part);
-		memory = put_away(s, part, &root, temp);
+		temp.most = is_maximum(s, part);
+		memory = add_temp(s, part, &root, temp);
 	}
 	return nest_make(n, (struct nest_expr){
 		.op = NEST_LOAD, .kind = NEST_FLOAT, .ref = memory,
@@ -390,10 +396,10 @@ from_temp(struct rows *s, uint32_t part, const struct nest_env *env)
 
 /* ---- sums over the rows themselves ---- */
 
-/* The kernel's rows that are summed over, and dims inside of them; parts are
- * added up, so that nothing but a sum is taken in parts. */
+/* Whether a node sums over rows of the kernel: *rows are those, *inside the
+ * other dims that it sums over.  Only sums are made of partial results. */
 static bool
-is_late(struct rows *s, struct ir_type *rows, struct ir_type *inside)
+sums_over_rows(struct rowwise *s, struct ir_type *rows, struct ir_type *inside)
 {
 	const struct nest *n = s->n;
 	const struct ir_type *shape = n->in.k->work->shape;
@@ -402,8 +408,8 @@ is_late(struct rows *s, struct ir_type *rows, struct ir_type *inside)
 	uint32_t i;
 
 	*rows = *inside = (struct ir_type){ 0 };
-	if (n->in.box || s->node->nargs != 1 || takes_most(s, 0) ||
-	    row_count(n, &s->rows) > LATE_ELEMS) {
+	if (n->in.box || s->node->nargs != 1 || is_maximum(s, 0) ||
+	    row_count(n, &s->rows) > PARTIAL_ELEMS) {
 		return false;
 	}
 	for (i = 0; i < shape->ndims; i++) {
@@ -421,7 +427,7 @@ is_late(struct rows *s, struct ir_type *rows, struct ir_type *inside)
 			inside->cut[inside->ndims++] = s->over.cut[i];
 		}
 	}
-	/* a sum over everything: its last dim in one go */
+	/* a sum over everything: reduce its last dim in each row */
 	if (inside->ndims == 0 && s->rows.ndims == 0 && rows->ndims > 1) {
 		inside->dims[0] = rows->dims[rows->ndims - 1];
 		inside->cut[0] = rows->cut[--rows->ndims];
@@ -430,7 +436,7 @@ is_late(struct rows *s, struct ir_type *rows, struct ir_type *inside)
 	return rows->ndims > 0;
 }
 
-/* A loop over parts: one of each size will do. */
+/* A loop over partial sums; one for each number of them. */
 static uint32_t
 part_loop(struct nest *n, int64_t parts)
 {
@@ -444,10 +450,10 @@ part_loop(struct nest *n, int64_t parts)
 	return nest_loop(n, parts, -2);
 }
 
-/* Fills a temp with a part of the sum from each item. */
+/* Adds a temp with one partial sum per item. */
 static bool
-sum_parts(struct rows *s, const struct ir_type *rows,
-	  const struct ir_type *inside, uint32_t *memory)
+store_partials(struct rowwise *s, const struct ir_type *rows,
+	       const struct ir_type *inside, uint32_t *memory)
 {
 	struct nest *n = s->n;
 	uint64_t outer = n->rows, over = 0;
@@ -457,7 +463,7 @@ sum_parts(struct rows *s, const struct ir_type *rows,
 	int64_t all = row_count(n, rows);
 	uint32_t i;
 
-	own_index(s, &own);
+	index_of_rows(s, &own);
 	add_loops(n, &root, rows);
 	for (i = 0; i < inside->ndims; i++) {
 		over |= nest_dim(n, inside->dims[i], inside->cut[i])->mask;
@@ -469,7 +475,7 @@ sum_parts(struct rows *s, const struct ir_type *rows,
 		root.ninner = nest_type_loops(n, &s->rows, root.inner);
 	}
 	root.row_mask = n->rows = mask_of(root.rows, root.nrows);
-	root.value = reduced(s, 0, own, over);
+	root.value = reduce_row(s, 0, own, over);
 	root.place = row_offset(s, &own);
 	n->rows = outer;
 	if (!root.value) {
@@ -477,21 +483,21 @@ sum_parts(struct rows *s, const struct ir_type *rows,
 	}
 	temp.elems = row_count(n, &s->rows);
 	temp.parts = nest_parts(all, n->in.parts);
-	*memory = put_away(s, 0, &root, temp);
+	*memory = add_temp(s, 0, &root, temp);
 	return true;
 }
 
 static nest_id
-late(struct rows *s, const struct ir_type *rows,
-     const struct ir_type *inside, const struct nest_env *env)
+sum_of_partials(struct rowwise *s, const struct ir_type *rows,
+		const struct ir_type *inside, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	const struct nest_temp *temp;
 	uint32_t memory, loop;
 	nest_id at;
 
-	if (!find_known(s, 0, &memory) &&
-	    !sum_parts(s, rows, inside, &memory)) {
+	if (!is_stored(s, 0, &memory) &&
+	    !store_partials(s, rows, inside, &memory)) {
 		return 0;
 	}
 	temp = &n->temps.at[n->memory.at[memory].i];
@@ -509,7 +515,7 @@ late(struct rows *s, const struct ir_type *rows,
 /* ---- what is known of a row ---- */
 
 static nest_id
-learn(struct rows *s, uint32_t part, const struct nest_env *env)
+statistic(struct rowwise *s, uint32_t part, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	struct ir_type rows, inside;
@@ -521,25 +527,25 @@ learn(struct rows *s, uint32_t part, const struct nest_env *env)
 
 		loops |= nest_at(n, at)->loops;
 	}
-	if (is_late(s, &rows, &inside)) {
-		return late(s, &rows, &inside, env);
+	if (sums_over_rows(s, &rows, &inside)) {
+		return sum_of_partials(s, &rows, &inside, env);
 	}
-	if (!comm_on(s) && !(loops & ~n->rows) &&
+	if (!comm_axes(s) && !(loops & ~n->rows) &&
 	    !(s->over_mask & (n->rows | loops))) {
-		return reduced(s, part, *env, s->over_mask);
+		return reduce_row(s, part, *env, s->over_mask);
 	}
-	return from_temp(s, part, env);
+	return stored_statistic(s, part, env);
 }
 
 static nest_id
-norm(struct rows *s, const struct nest_env *env)
+norm(struct rowwise *s, const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	bool centred = s->node->op == IR_LAYERNORM;
 	nest_id x = nest_operand(n, s->node, 0, env), v, mean, eps;
 
 	mean = centred ? mean_of(s, env) : nest_num(n, 0);
-	v = learn(s, centred, env);
+	v = statistic(s, centred, env);
 	if (!x || !v || !mean) {
 		return 0;
 	}
@@ -557,31 +563,31 @@ nest_id
 nest_rowwise(struct nest *n, const struct ir_node *node, const nest_id *at)
 {
 	struct nest_env env;
-	struct rows s;
+	struct rowwise s;
 	nest_id x, sum;
 
-	bind(n, node, &s);
+	bind_node(n, node, &s);
 	nest_env_init(n, node->result, at, &env);
 	switch (node->op) {
 	case IR_MEAN:
 		return mean_of(&s, &env);
 	case IR_SOFTMAX:
-		x = learn(&s, 0, &env);
+		x = statistic(&s, 0, &env);
 		x = nest_binary(n, NEST_SUB, nest_operand(n, node, 0, &env), x);
-		sum = learn(&s, 1, &env);
+		sum = statistic(&s, 1, &env);
 		sum = nest_binary(n, NEST_DIV, nest_num(n, 1), sum);
 		return nest_binary(n, NEST_MUL, nest_unary(n, NEST_EXP, x),
 				   sum);
 	case IR_CROSS_ENTROPY:
-		x = nest_unary(n, NEST_LOG, learn(&s, 1, &env));
-		x = nest_binary(n, NEST_ADD, learn(&s, 0, &env), x);
+		x = nest_unary(n, NEST_LOG, statistic(&s, 1, &env));
+		x = nest_binary(n, NEST_ADD, statistic(&s, 0, &env), x);
 		return nest_binary(n, NEST_SUB, x,
-				   comm_on(&s) ? from_temp(&s, 2, &env)
+				   comm_axes(&s) ? stored_statistic(&s, 2, &env)
 					     : label(&s, &env));
 	case IR_RMSNORM:
 	case IR_LAYERNORM:
 		return norm(&s, &env);
 	default:
-		return learn(&s, 0, &env);
+		return statistic(&s, 0, &env);
 	}
 }

@@ -1,11 +1,12 @@
 /*
- * Sums of rows by index, the gradient of an embedding: what is added up, and
- * to which place it goes.  How rows of a place find each other is a machine's
+ * Sums of rows by index, as in the gradient of an embedding: what is added,
+ * and to which place.  How the rows of one place are found is the back end's
  * own.
  */
 #include "codegen/nest/nest.h"
 
-#define SHORT 64	/* places: each may as well look at all rows */
+/* most places for which testing all rows at each place is as good */
+#define SHORT 64
 
 bool
 nest_is_scatter(struct ir_module *m, const node_id *nodes, uint32_t nnodes)
@@ -39,7 +40,7 @@ index_of(struct nest *n, uint32_t loop)
 		.op = NEST_LOOP, .kind = NEST_INT, .i = loop });
 }
 
-/* Rows are counted by one loop, whatever dims they have. */
+/* One loop counts the rows, over all of their dims. */
 static void
 bind_rows(struct nest_scatter *s, const struct ir_factor *over,
 	  const struct ir_type *t, struct nest_env *env)

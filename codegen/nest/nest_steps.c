@@ -1,6 +1,6 @@
 /*
- * A nest's kernel: what it is called with, the room of temps, and the order
- * of its steps and talks.  A back end writes the steps.
+ * A nest's kernel: what it is called with, where its temps lie in scratch, and
+ * the order of its steps and collectives.  The back end writes the steps.
  */
 #include "codegen/nest/nest.h"
 
@@ -53,7 +53,7 @@ place_temps(struct nest *n, struct cg_kernel *out)
 	}
 }
 
-/* What ranks exchange when a stage is done. */
+/* Collectives on the temps of a stage, after its last step. */
 static void
 add_colls(const struct nest *n, uint16_t stage, struct cg_kernel *out)
 {

@@ -1,7 +1,8 @@
 /*
- * Ranking: the best of a row are found one after the other, each the largest
- * of those not yet taken and, of equals, the first.  If only members of the
- * best groups may win, groups are ranked before by their two largest.
+ * Ranking (topk): winners of a row are found one after the other, each the
+ * largest of those not yet taken and, among equals, the first.  If only
+ * members of the best groups may win, groups are ranked first, by the sum of
+ * their two largest.
  */
 #include "codegen/nest/nest.h"
 
@@ -10,9 +11,9 @@
 
 #define MOST 64		/* winners; and groups */
 
-struct race {
+struct ranking {
 	struct nest *n;
-	nest_id score, i;	/* at the row's own loop */
+	nest_id score, i;	/* at the index of the row's own loop */
 	uint64_t over;
 	int64_t size;
 };
@@ -23,9 +24,9 @@ lowest(struct nest *n)
 	return nest_num(n, -INFINITY);
 }
 
-/* The first place where `cond` holds; the row's size if nowhere. */
+/* The first index where `cond` holds; the row's size if it holds nowhere. */
 static nest_id
-first(const struct race *r, nest_id cond)
+first(const struct ranking *r, nest_id cond)
 {
 	return nest_reduce(r->n, NEST_LEAST,
 			   nest_select(r->n, cond, r->i,
@@ -38,9 +39,9 @@ both(struct nest *n, nest_id a, nest_id b)
 	return a ? nest_binary(n, NEST_AND, a, b) : b;
 }
 
-/* The largest and the second; one alone has no second. */
+/* The largest plus the second largest; of a single member, that one. */
 static nest_id
-group_score(const struct race *r, nest_id in_group, int64_t members)
+group_score(const struct ranking *r, nest_id in_group, int64_t members)
 {
 	struct nest *n = r->n;
 	nest_id best = nest_reduce(n, NEST_MOST,
@@ -78,9 +79,9 @@ group_wins(struct nest *n, const nest_id *score, int64_t groups, int64_t g,
 	return nest_binary(n, NEST_LT, rank, nest_int(n, top));
 }
 
-/* Whether a member's group may win; 0: all may. */
+/* Whether a member's group is among the best; 0: all members may win. */
 static nest_id
-may_win(const struct race *r, int64_t groups, int64_t top)
+may_win(const struct ranking *r, int64_t groups, int64_t top)
 {
 	struct nest *n = r->n;
 	int64_t members = r->size / groups, g;
@@ -112,7 +113,7 @@ nest_topk(struct nest *n, const struct ir_node *node,
 	dim_id of = ir_rule_factor(rule, "of")->dims[0];
 	dim_id to = ir_rule_factor(rule, "to")->dims[0];
 	struct nest_dim d = *nest_dim(n, of, 0);
-	struct race r = { n, 0, d.index, d.mask, ir_dim_size(n->in.m, of) };
+	struct ranking r = { n, 0, d.index, d.mask, ir_dim_size(n->in.m, of) };
 	int64_t wanted = ir_dim_size(n->in.m, to), k;
 	int64_t groups = ir_attr_int(n->in.m, node, IR_ATTR_GROUPS, 1);
 	int64_t top = ir_attr_int(n->in.m, node, IR_ATTR_TOP_GROUPS, groups);

@@ -148,11 +148,11 @@ ca_put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p)
 	const struct attn_made *made = &t->made[p->r];
 	int64_t cols = attn_cols(t, p->r);
 
-	if (made->memory.place != ATTN_NONE && !made->apart) {
+	if (made->memory.place != ATTN_NONE && !made->partial) {
 		put_rows(f, t, p, &made->memory, cols);
 	}
-	if (made->room.place != ATTN_NONE) {
-		put_rows(f, t, p, &made->room, cols);
+	if (made->scratch.place != ATTN_NONE) {
+		put_rows(f, t, p, &made->scratch, cols);
 	}
 	return !made->has_box || put_box(f, t, p);
 }
