@@ -108,7 +108,7 @@ attn_place_results(struct attn *t, uint32_t set)
 	return true;
 }
 
-/* ---- steps behind all others ---- */
+/* ---- steps after all sets ---- */
 
 static void
 add_leaf(struct attn *t, const struct attn_made *made, struct attn_nest *n)

@@ -1,5 +1,6 @@
 /*
- * What stands for the back ends where LLVM's headers were not found.
+ * Replaces codegen/cpu, codegen/host and codegen/llvm where LLVM's headers
+ * were not found: cg_code_new reports that.
  */
 #include "codegen/cg.h"
 

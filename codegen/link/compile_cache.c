@@ -1,6 +1,6 @@
 /*
- * What was compiled before, kernels and objects: entries of the cache that
- * have several parts.
+ * The cache of compiled kernels and objects: entries of several parts, on top
+ * of runtime/cache.h. images.c and codegen/llvm use it.
  */
 #include "codegen/link/compile_cache.h"
 #include "codegen/cg.h"
@@ -31,7 +31,7 @@ cg_cache_open(struct cg_cache *c, struct arena *a)
 		? arena_printf(a, "%s", path) : NULL;
 }
 
-/* An entry: how long its parts are, then these, each with a NUL. */
+/* An entry is the lengths of its parts, then the parts, each with a NUL. */
 static bool
 split(const char *at, size_t n, struct cg_part *parts)
 {

@@ -1,5 +1,5 @@
 /*
- * What was compiled before: kernels by NVRTC, and objects by LLVM.
+ * The cache of compiled code: kernels by NVRTC, and objects by LLVM.
  */
 #ifndef CODEGEN_CACHE_H
 #define CODEGEN_CACHE_H
@@ -12,24 +12,24 @@ struct cg_cache {
 	const char *folder;	/* NULL: there is none */
 };
 
-/* An entry has so many, some of them empty. */
+/* Parts of an entry; some are empty. */
 #define CG_PARTS 3
 struct cg_part {
-	const char *at;		/* of what was read, with a NUL behind it */
+	const char *at;		/* followed by a NUL, if it was read */
 	size_t n;
 };
 
 /*
- * The folder of runtime/cache.h.  A cache that cannot be read or written is
- * as one that is empty.
+ * Opens the folder of runtime/cache.h.  A cache that cannot be read or written
+ * behaves as an empty one.
  */
 void cg_cache_open(struct cg_cache *c, struct arena *a);
-/* False: there is no such entry, or it is broken. */
+/* False: there is no such entry, or it is damaged. */
 bool cg_cache_get(const struct cg_cache *c, struct rt_hash key,
 		  struct arena *a, struct cg_part *parts);
 void cg_cache_put(const struct cg_cache *c, struct rt_hash key,
 		  const struct cg_part *parts);
-/* The oldest entries go, until the rest is small enough. */
+/* Removes the oldest entries until the cache is small enough. */
 void cg_cache_trim(const struct cg_cache *c);
 
 #endif

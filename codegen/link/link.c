@@ -1,7 +1,7 @@
 /*
- * From an object to a program: the C compiler that configure found links it
- * with the runtime, which lies where llmc does.  An object of kernels alone
- * becomes a shared one, which is loaded.
+ * From objects to a program: the C compiler that configure found links them
+ * with the runtime, librank.a, which is installed with llmc.  An object of
+ * kernels alone becomes a shared object, which is loaded.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@
 static const struct span nowhere;
 
 static bool
-fail(struct ir_ctx *c, const char *what, const char *path)
+report_error(struct ir_ctx *c, const char *what, const char *path)
 {
 	diag_error(&c->diags, nowhere, "cannot %s %s: %s", what, path,
 		   strerror(errno));
@@ -31,7 +31,7 @@ fail(struct ir_ctx *c, const char *what, const char *path)
 
 /* ---- the runtime ---- */
 
-/* Beside an installed llmc, or in the folder that it was built in. */
+/* Relative to llmc: installed, or in the build folder. */
 static const char *
 find_runtime(struct ir_ctx *c)
 {
@@ -62,14 +62,14 @@ find_runtime(struct ir_ctx *c)
 
 /* ---- the linker ---- */
 
-struct command {
+struct link_command {
 	char *words[MAX_WORDS + 1];
 	uint32_t n;
 };
 
-/* Words as a shell would take them that knows no quotes. */
+/* Appends the words of a text, separated by blanks; there are no quotes. */
 static void
-add_words(struct ir_ctx *c, struct command *x, const char *text)
+add_words(struct ir_ctx *c, struct link_command *x, const char *text)
 {
 	while (x->n < MAX_WORDS && *(text += strspn(text, " \t"))) {
 		size_t n = strcspn(text, " \t");
@@ -80,7 +80,7 @@ add_words(struct ir_ctx *c, struct command *x, const char *text)
 }
 
 static void
-add_word(struct ir_ctx *c, struct command *x, const char *word)
+add_word(struct ir_ctx *c, struct link_command *x, const char *word)
 {
 	if (x->n < MAX_WORDS) {
 		x->words[x->n++] = arena_printf(&c->perm, "%s", word);
@@ -88,7 +88,7 @@ add_word(struct ir_ctx *c, struct command *x, const char *word)
 }
 
 static bool
-run(struct ir_ctx *c, struct command *x, struct rt_delay *h)
+run_linker(struct ir_ctx *c, struct link_command *x, struct rt_delay *h)
 {
 	pid_t pid = 0;
 	int error = rt_delay_spawn(h, &pid, x->words), status = 0;
@@ -100,7 +100,7 @@ run(struct ir_ctx *c, struct command *x, struct rt_delay *h)
 		return false;
 	}
 	if (!rt_delay_wait(h, pid, &status)) {
-		return fail(c, "wait for", x->words[0]);
+		return report_error(c, "wait for", x->words[0]);
 	}
 	if (h->told) {
 		return false;
@@ -123,11 +123,11 @@ write_file(struct ir_ctx *c, const char *path, const struct buf *text)
 	bool ok;
 
 	if (!f) {
-		return fail(c, "write", path);
+		return report_error(c, "write", path);
 	}
 	ok = fwrite(text->at, 1, text->n, f) == text->n;
 	ok &= fclose(f) == 0;
-	return ok || fail(c, "write", path);
+	return ok || report_error(c, "write", path);
 }
 
 static bool
@@ -139,14 +139,14 @@ read_file(struct ir_ctx *c, const char *path, struct buf *out)
 	bool ok;
 
 	if (!f) {
-		return fail(c, "read", path);
+		return report_error(c, "read", path);
 	}
 	while ((n = fread(some, 1, sizeof some, f)) > 0) {
 		buf_add(out, some, n);
 	}
 	ok = !ferror(f);
 	fclose(f);
-	return ok || fail(c, "read", path);
+	return ok || report_error(c, "read", path);
 }
 
 /* ---- all of it ---- */
@@ -156,16 +156,16 @@ struct linking {
 	const char *folder;
 	const char *runtime;	/* NULL: a shared object, without one */
 	struct rt_delay hold;
-	const char *from[CG_MAX_OBJECTS];	/* as files */
+	const char *from[CG_MAX_OBJECTS];	/* paths of objects */
 	uint32_t n;
 };
 
-/* Neither an id, nor paths or times of who linked it. */
+/* The program contains no build id, and no path or time of the link. */
 static bool
 link_files(struct linking *x, const char *to)
 {
 	const char *linker = getenv("LLMC_LINKER");
-	struct command k = { .n = 0 };
+	struct link_command k = { .n = 0 };
 	uint32_t i;
 
 	add_words(x->c, &k, linker && *linker ? linker : CONFIG_LINKER);
@@ -181,7 +181,7 @@ link_files(struct linking *x, const char *to)
 		add_word(x->c, &k, x->runtime);
 	}
 	add_words(x->c, &k, "-lm -lpthread -ldl");
-	return run(x->c, &k, &x->hold);
+	return run_linker(x->c, &k, &x->hold);
 }
 
 /* Of the objects, in the linking's folder; NULL after errors. */
@@ -221,7 +221,7 @@ cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 		ok = path && read_file(ctx, path, out);
 		rt_scratch_remove(&s);
 	} else {
-		ok = fail(ctx, "make", s.path);
+		ok = report_error(ctx, "make", s.path);
 	}
 	rt_delay_end(&x.hold);
 	return ok;
@@ -246,7 +246,7 @@ cg_load(struct ir_ctx *ctx, const struct buf *object)
 		}
 		rt_scratch_remove(&s);
 	} else {
-		fail(ctx, "make", s.path);
+		report_error(ctx, "make", s.path);
 	}
 	rt_delay_end(&x.hold);
 	return library;

@@ -1,7 +1,7 @@
 /*
- * What this build of llmc can generate code with.  LLVM and NVRTC are large
- * libraries that planning does not need, so they are loaded on demand; where
- * one is missing the line says so, and everything else works all the same.
+ * What this build of llmc can generate code with: a line for each library.
+ * LLVM and NVRTC are large and planning does not need them, so they are loaded
+ * on demand; without one, everything else works.
  */
 #include "config.h"
 
@@ -72,7 +72,7 @@ nvrtc_line(struct buf *out, const char *file)
 	buf_printf(out, "cuda: NVRTC %d.%d\n", major, minor);
 }
 
-/* NULL: built without it, and a variable does not help then. */
+/* The library's file; NULL: built without it, when no variable helps. */
 static const char *
 file_of(const char *variable, const char *built_with)
 {

@@ -125,8 +125,8 @@ struct nest_memo {
 
 enum nest_number { NEST_N_STEP, NEST_N_KEY, NEST_N_AT, NEST_N_OLD };
 
-/* A value that somebody else has computed and that lies in scratch.  By dim of
- * its type: */
+/* A value that the caller has computed and that lies in scratch.  By dim of its
+ * type: */
 struct nest_leaf {
 	value_id value;
 	bool moved[IR_MAX_DIMS];	/* its first index is not 0 */

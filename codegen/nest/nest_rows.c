@@ -369,7 +369,7 @@ stored_statistic(struct rowwise *s, uint32_t part, const struct nest_env *env)
 	uint32_t memory;
 
 	if (n->in.box) {
-		n->why = "a sum is asked for in a tile at another index than "
+		n->why = "a sum is used in a tile at another index than "
 			 "that of its rows";
 		return 0;
 	}

@@ -133,7 +133,7 @@ nest_topk(struct nest *n, const struct ir_node *node,
 	}
 	loops = nest_at(n, r.score)->loops & ~d.mask;
 	if ((loops & ~n->rows) || (d.mask & n->rows)) {
-		n->why = "a ranking is asked for at another index than that "
+		n->why = "a ranking is used at another index than that "
 			 "of its rows";
 		return 0;
 	}

@@ -1,7 +1,8 @@
 /*
- * From the text of kernels to images: what the cache does not have is compiled
- * by threads, each with an arena of its own, and put together in the order of
- * sources; so nothing depends on who was when ready.
+ * From the text of kernels to images, as cg_images of cg.h promises.  Sources
+ * that the cache does not have are compiled by threads, each with an arena of
+ * its own, and put together in the order of sources, so the result does not
+ * depend on timing.
  */
 #include "codegen/link/compile_cache.h"
 #include "codegen/nvrtc/images.h"
@@ -11,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_THREADS 16		/* NVRTC takes about 100 MB in each */
-#define MOST_NOTES 6		/* lines of a compiler's message */
+#define MOST_THREADS 16		/* NVRTC needs about 100 MB in each thread */
+#define MOST_NOTES 6		/* most lines of a compiler's message */
 
 static const struct span nowhere;
 
 /* A source being compiled. */
-struct job {
+struct image_job {
 	uint32_t source;
 	struct rt_hash key;
 	struct mem mem;
@@ -26,16 +27,17 @@ struct job {
 	bool ok;
 };
 
-struct making {
+struct image_making {
 	struct ir_ctx *c;
 	const struct cg_make *make;
 	const struct cu_arch *arch;
 	struct nv *nv;
 	struct cg_cache cache;
-	VEC(struct job) jobs;		/* what the cache does not have */
-	struct nv_made *made;		/* by source, or */
-	const struct cg_image **had;	/* it was made before */
-	atomic_uint next;		/* job that nobody has begun */
+	VEC(struct image_job) jobs; /* sources that the cache does not have */
+	struct nv_made *made; /* by source: compiled now, or */
+	/* by source: compiled before, in this run */
+	const struct cg_image **had;
+	atomic_uint next;		/* first job that no thread has begun */
 };
 
 const struct cg_source *
@@ -53,9 +55,9 @@ cg_prelude(struct arena *a, uint32_t *n)
 	return all;
 }
 
-/* ---- what the compiler says ---- */
+/* ---- messages of the compiler ---- */
 
-/* The next line, without its end; false behind the last. */
+/* The next line, without its end; false after the last one. */
 static bool
 next_line(const char **text, struct arena *a, const char **line)
 {
@@ -69,16 +71,16 @@ next_line(const char **text, struct arena *a, const char **line)
 	return true;
 }
 
-/* Behind the words, or NULL. */
+/* The text after the words; NULL: they are not in the line. */
 static const char *
-behind(const char *line, const char *words)
+after_words(const char *line, const char *words)
 {
 	const char *p = strstr(line, words);
 
 	return p ? p + strlen(words) : NULL;
 }
 
-/* The number right before the words; 0 if they are not there. */
+/* The number before the words; 0 if they are not in the line. */
 static int64_t
 number_before(const char *line, const char *words)
 {
@@ -91,7 +93,7 @@ number_before(const char *line, const char *words)
 	return p && num_parse_int(q, (size_t)(p - q), &v) ? v : 0;
 }
 
-/* How long it took differs each time. */
+/* The log without compile times, which differ each time. */
 static const char *
 without_times(const char *log, struct arena *a)
 {
@@ -128,13 +130,12 @@ has_warnings(const char *log, struct arena *a)
 }
 
 /*
- * Of the assembler: spills, products that could not run at once.  All of it
- * is legal, and slow.
+ * The assembler's performance warnings: spills, and serialized wgmma products.
  */
 static const char *
 slow_words(const char *line)
 {
-	const char *p = behind(line, "ptxas warning : ");
+	const char *p = after_words(line, "ptxas warning : ");
 	const char *q = strstr(line, "Potential Performance Loss");
 
 	return p ? p : q;
@@ -156,11 +157,11 @@ sort_funcs(struct cg_image *x)
 	}
 }
 
-/* What a function calls and does not hold is counted as its own. */
+/* Functions that are called, not inlined, are counted as part of the kernel. */
 static void
 read_line(struct arena *a, const char *line, struct cg_image *out)
 {
-	const char *name = behind(line, "Compiling entry function '");
+	const char *name = after_words(line, "Compiling entry function '");
 	struct cg_func *f = out->funcs.n
 		? &out->funcs.at[out->funcs.n - 1] : NULL;
 
@@ -195,7 +196,7 @@ read_log(struct arena *a, const char *log, struct cg_image *out)
 /* ---- what is reported ---- */
 
 static void
-report(struct making *k, const struct cg_source *s, const char *log,
+report(struct image_making *k, const struct cg_source *s, const char *log,
        const char *what)
 {
 	struct diags *d = &k->c->diags;
@@ -215,7 +216,7 @@ report(struct making *k, const struct cg_source *s, const char *log,
 }
 
 static void
-put_image(struct making *k, uint32_t i, struct cg_image *out)
+put_image(struct image_making *k, uint32_t i, struct cg_image *out)
 {
 	const struct nv_made *x = &k->made[i];
 
@@ -246,13 +247,13 @@ cg_images_warn(struct ir_ctx *ctx, const struct cg_images *x)
 /* ---- jobs ---- */
 
 static void *
-work(void *user)
+run_jobs_of_thread(void *user)
 {
-	struct making *k = user;
+	struct image_making *k = user;
 	uint32_t i;
 
 	while ((i = atomic_fetch_add(&k->next, 1)) < k->jobs.n) {
-		struct job *j = &k->jobs.at[i];
+		struct image_job *j = &k->jobs.at[i];
 
 		j->ok = nv_compile(k->nv, k->make, j->source, &j->a,
 				   &j->made);
@@ -262,7 +263,7 @@ work(void *user)
 }
 
 static uint32_t
-count_threads(const struct making *k)
+count_threads(const struct image_making *k)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	uint32_t n = k->make->threads ? k->make->threads
@@ -272,18 +273,18 @@ count_threads(const struct making *k)
 	return n < k->jobs.n ? n : k->jobs.n;
 }
 
-/* A thread that cannot be had is work for the others. */
+/* If a thread cannot be created, the others do its work. */
 static void
-run_jobs(struct making *k)
+run_jobs(struct image_making *k)
 {
 	pthread_t threads[MOST_THREADS];
 	uint32_t want = count_threads(k), n = 0;
 
 	while (n + 1 < want &&
-	       pthread_create(&threads[n], NULL, work, k) == 0) {
+	       pthread_create(&threads[n], NULL, run_jobs_of_thread, k) == 0) {
 		n++;
 	}
-	work(k);
+	run_jobs_of_thread(k);
 	while (n > 0) {
 		pthread_join(threads[--n], NULL);
 	}
@@ -294,7 +295,8 @@ run_jobs(struct making *k)
 enum { PART_CUBIN, PART_PTX, PART_LOG };
 
 static void
-keep(const struct making *k, struct rt_hash key, const struct nv_made *x)
+keep_in_cache(const struct image_making *k, struct rt_hash key,
+	      const struct nv_made *x)
 {
 	const struct cg_part parts[CG_PARTS] = {
 		[PART_CUBIN] = { x->cubin, x->cubin_bytes },
@@ -308,7 +310,8 @@ keep(const struct making *k, struct rt_hash key, const struct nv_made *x)
 }
 
 static bool
-is_kept(const struct making *k, struct rt_hash key, struct nv_made *out)
+find_in_cache(const struct image_making *k, struct rt_hash key,
+	      struct nv_made *out)
 {
 	struct cg_part parts[CG_PARTS];
 
@@ -326,9 +329,9 @@ is_kept(const struct making *k, struct rt_hash key, struct nv_made *out)
 
 /* ---- all of it ---- */
 
-/* Keeps what a job made, or says what is wrong with it. */
+/* Keeps what a job compiled, or reports its errors. */
 static void
-take_job(struct making *k, struct job *j)
+finish_job(struct image_making *k, struct image_job *j)
 {
 	struct arena *a = &k->c->perm;
 	const struct nv_made *x = &j->made;
@@ -347,11 +350,11 @@ take_job(struct making *k, struct job *j)
 	to->cubin = arena_dup(a, x->cubin, x->cubin_bytes);
 	to->ptx = x->ptx ? arena_strndup(a, x->ptx, x->ptx_bytes) : NULL;
 	to->log = arena_printf(a, "%s", x->log);
-	keep(k, j->key, to);
+	keep_in_cache(k, j->key, to);
 }
 
 static struct rt_hash
-hash_all(const struct making *k)
+hash_all(const struct image_making *k)
 {
 	struct rt_hash h;
 	uint32_t i;
@@ -383,28 +386,28 @@ made_before(const struct cg_images *x, const struct cg_source *s)
 	return NULL;
 }
 
-/* The name stands in messages, which entries of the cache hold. */
+/* The name is part of a key, since cached messages contain it. */
 static void
-find_jobs(struct making *k)
+find_jobs(struct image_making *k)
 {
 	struct rt_hash all = hash_all(k);
 	uint32_t i;
 
 	for (i = 0; i < k->make->nsources; i++) {
-		struct job j = { .source = i, .key = all };
+		struct image_job j = { .source = i, .key = all };
 
 		rt_hash_text(&j.key, k->make->sources[i].name);
 		rt_hash_text(&j.key, k->make->sources[i].text);
 		k->had[i] = made_before(k->make->before,
 					&k->make->sources[i]);
-		if (!k->had[i] && !is_kept(k, j.key, &k->made[i])) {
+		if (!k->had[i] && !find_in_cache(k, j.key, &k->made[i])) {
 			VEC_PUSH(&k->c->perm, &k->jobs, j);
 		}
 	}
 }
 
 static bool
-make_all(struct making *k, struct cg_images *out)
+make_all(struct image_making *k, struct cg_images *out)
 {
 	uint32_t errors = k->c->diags.errors, i;
 
@@ -415,7 +418,7 @@ make_all(struct making *k, struct cg_images *out)
 	}
 	run_jobs(k);
 	for (i = 0; i < k->jobs.n; i++) {
-		take_job(k, &k->jobs.at[i]);
+		finish_job(k, &k->jobs.at[i]);
 		arena_release(&k->jobs.at[i].a);
 	}
 	if (k->jobs.n && !k->make->no_cache) {
@@ -435,7 +438,7 @@ bool
 cg_images(struct ir_ctx *ctx, const struct cg_make *make,
 	  struct cg_images *out)
 {
-	struct making k = { .c = ctx, .make = make };
+	struct image_making k = { .c = ctx, .make = make };
 	const char *why = "?";
 
 	*out = (struct cg_images){ .make = *make };

@@ -1,6 +1,7 @@
 /*
- * Between the files that make images of kernels: images.c, nvrtc.c and
- * images_object.c.
+ * Compiling kernels, for the files of codegen/nvrtc/ alone: images.c, which
+ * caches and schedules, nvrtc.c, which calls the library (nvrtc_none.c without
+ * it), and images_object.c. cg.h has what others call.
  */
 #ifndef CODEGEN_IMAGES_H
 #define CODEGEN_IMAGES_H
@@ -12,24 +13,24 @@
 
 struct nv;			/* the library, loaded */
 
-/* What it made of one source; all in one arena. */
+/* A compiled source; all in one arena. */
 struct nv_made {
 	const char *cubin, *ptx;
 	size_t cubin_bytes, ptx_bytes;
-	const char *log;	/* of compiler and assembler */
+	const char *log;	/* messages of compiler and assembler */
 };
 
-/* LLMC_NVRTC names another library. NULL: *why. */
+/* Loads the library, or the one that LLMC_NVRTC names.  NULL: *why. */
 struct nv *nv_open(struct arena *a, const char **why);
 /* "NVRTC 13.0" */
 const char *nv_version(const struct nv *v);
-/* False: *why, for the user. */
+/* Whether it can compile for an architecture.  False: *why, for the user. */
 bool nv_supports(const struct nv *v, const struct cu_arch *arch,
 		 struct arena *a, const char **why);
-/* All options that a source is compiled with, with spaces between. */
+/* All options that sources are compiled with, separated by spaces. */
 const char *nv_options(const struct nv *v, const struct cu_arch *arch,
 		       struct arena *a);
-/* On any thread. False: out->log says what is wrong. */
+/* Compiles a source; on any thread.  False: out->log has the errors. */
 bool nv_compile(const struct nv *v, const struct cg_make *m, uint32_t source,
 		struct arena *a, struct nv_made *out);
 

@@ -1,7 +1,8 @@
 /*
- * An object file with a struct rt_images: data and no code, which need no
- * compiler.  Strings and cubins are one section, structs that point to them
- * and to each other another, with a relocation for each pointer.
+ * An object file with a struct rt_images: ELF written by hand, since data
+ * without code needs no compiler.  Strings and cubins are one section; structs
+ * that point to them and to each other are another, with a relocation for each
+ * pointer.
  */
 #include "codegen/nvrtc/images.h"
 #include "runtime/abi.h"
@@ -51,7 +52,6 @@ put_word(struct object *o, uint64_t v)
 	buf_add(&o->words, (const char *)&v, sizeof v);
 }
 
-/* A pointer: a word that the linker fills. */
 static void
 put_pointer(struct object *o, enum section to, uint64_t offset)
 {
@@ -97,7 +97,7 @@ put_image(struct object *o, const struct cg_images *x, uint32_t i)
 	}
 }
 
-/* What it points to, and struct rt_images itself: where that lies. */
+/* Writes struct rt_images and what it points to; returns its offset. */
 static uint64_t
 put_images(struct object *o, const struct cg_images *x)
 {
@@ -138,7 +138,7 @@ static const struct {
 		    0, 0 },
 	[RELOCATIONS] = { ".rela.data.rel.ro", SHT_RELA, SHF_INFO_LINK, 8,
 			  sizeof(Elf64_Rela), SYMBOLS, WORDS },
-	/* its info: the first symbol that others see */
+	/* its info: the first global symbol */
 	[SYMBOLS] = { ".symtab", SHT_SYMTAB, 0, 8, sizeof(Elf64_Sym), NAMES,
 		      WORDS + 1 },
 	[NAMES] = { ".strtab", SHT_STRTAB, 0, 1, 0, 0, 0 },
@@ -146,7 +146,8 @@ static const struct {
 	[STACK] = { ".note.GNU-stack", SHT_PROGBITS, 0, 1, 0, 0, 0 }
 };
 
-/* Sections BYTES and WORDS by the same numbers, and what others see. */
+/* Symbols of sections BYTES and WORDS, with the sections' numbers, and the
+ * global one. */
 static void
 put_symbols(uint64_t self, struct buf *out)
 {
@@ -181,7 +182,7 @@ put_header(uint64_t table, struct buf *out)
 	memcpy(out->at, &h, sizeof h);
 }
 
-/* Contents behind the header, then the table of sections. */
+/* Contents after the header, then the table of sections. */
 static void
 put_file(const struct buf *contents, struct buf *out)
 {

@@ -1,5 +1,5 @@
 /*
- * The one file that knows NVRTC.  The library is loaded when kernels are
+ * The only file that includes nvrtc.h.  The library is loaded when kernels are
  * compiled; it needs neither a GPU nor a driver.
  */
 #include "config.h"
@@ -12,21 +12,21 @@
 
 #include <nvrtc.h>
 
-/* What is called of it, less the prefix. */
+/* The functions that are called, without their prefix. */
 #define FUNCTIONS(F) \
 	F(Version) F(GetNumSupportedArchs) F(GetSupportedArchs) \
 	F(CreateProgram) F(DestroyProgram) F(CompileProgram) \
 	F(GetCUBINSize) F(GetCUBIN) F(GetPTXSize) F(GetPTX) \
 	F(GetProgramLogSize) F(GetProgramLog) F(GetErrorString)
 
-struct api {
+struct nvrtc_api {
 #define MEMBER(name) __typeof__(&nvrtc##name) name;
 	FUNCTIONS(MEMBER)
 #undef MEMBER
 };
 
 struct nv {
-	struct api f;
+	struct nvrtc_api f;
 	const char *file, *version;
 	int major, minor;
 };
@@ -34,9 +34,9 @@ struct nv {
 #define MAX_OPTIONS 8
 
 /*
- * Registers and spills are read from what the assembler says.  NVRTC's own
- * cache knows nothing of ours, and would make times of tests a matter of luck.
- * 177: an index that no expression asked for is declared all the same.
+ * -v: registers and spills are read from the assembler's messages.  NVRTC's
+ * own cache is off: it does not include ours, and would make times of tests
+ * random. 177: indices that no expression uses are declared nevertheless.
  */
 static uint32_t
 options(const struct nv *v, const struct cu_arch *arch, struct arena *a,
@@ -162,7 +162,7 @@ log_of(const struct nv *v, nvrtcProgram p, struct arena *a)
 }
 
 static nvrtcResult
-take_cubin(const struct nv *v, nvrtcProgram p, struct arena *a,
+read_cubin(const struct nv *v, nvrtcProgram p, struct arena *a,
 	   struct nv_made *out)
 {
 	nvrtcResult r = v->f.GetCUBINSize(p, &out->cubin_bytes);
@@ -176,9 +176,9 @@ take_cubin(const struct nv *v, nvrtcProgram p, struct arena *a,
 	return v->f.GetCUBIN(p, at);
 }
 
-/* Later devices compile it; its size counts the NUL. */
+/* PTX is for later devices.  GetPTXSize counts the NUL. */
 static nvrtcResult
-take_ptx(const struct nv *v, nvrtcProgram p, struct arena *a,
+read_ptx(const struct nv *v, nvrtcProgram p, struct arena *a,
 	 struct nv_made *out)
 {
 	nvrtcResult r = v->f.GetPTXSize(p, &out->ptx_bytes);
@@ -204,10 +204,10 @@ compile(const struct nv *v, nvrtcProgram p, const struct cu_arch *arch,
 
 	out->log = log_of(v, p, a);
 	if (r == NVRTC_SUCCESS) {
-		r = take_cubin(v, p, a, out);
+		r = read_cubin(v, p, a, out);
 	}
 	if (r == NVRTC_SUCCESS && arch->fallback[0]) {
-		r = take_ptx(v, p, a, out);
+		r = read_ptx(v, p, a, out);
 	}
 	return r;
 }

@@ -1,5 +1,6 @@
 /*
- * What stands for NVRTC where its header was not found.
+ * Replaces nvrtc.c where NVRTC's header was not found: every function reports
+ * that.
  */
 #include "codegen/nvrtc/images.h"
 

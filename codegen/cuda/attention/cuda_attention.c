@@ -1,6 +1,8 @@
 /*
- * A kernel group of attention for a GPU: how nests, copies and sets of
- * codegen/attention/attention.c are written here.
+ * A kernel group of attention for a GPU: the table that codegen/attention/
+ * calls, and the choice between the two ways to make a step: mma
+ * (cuda_attention_forward.c, cuda_attention_back.c) and wgmma
+ * (cuda_attention90_*.c).
  */
 #include "codegen/cuda/attention/cuda_attention_back.h"
 #include "codegen/cuda/attention/cuda_attention_forward.h"
@@ -69,14 +71,14 @@ forward_steps(struct attn *t)
 	return ok;
 }
 
-/* Results wider than a block makes are made by steps of their own. */
+/* Whether a block makes all columns of gradients. */
 static bool
 back_is_whole(const struct attn *t)
 {
 	return t->d <= CA_MOST_OUT && t->dv <= CA_MOST_OUT;
 }
 
-/* One step: the gradient of queries, or of keys, or values, or both. */
+/* A step: the gradient of queries, or of keys, of values, or of both. */
 static bool
 back_step(struct attn *t, bool keys, bool slope, bool weight)
 {
@@ -131,7 +133,7 @@ back_steps(struct attn *t)
 	       (!dq || back_step(t, false, true, false));
 }
 
-/* Products of 16 bits, if all that is multiplied is so. */
+/* Tiles have 16 bits if all inputs have the same 16-bit type. */
 static void
 open_set(struct attn *t)
 {

@@ -1,8 +1,8 @@
 /*
- * What attention for sm_90a is made of: operands as the copying unit moves
- * them, and products of a warpgroup.  A box has 64 columns of a tile's rows: in
- * shared memory rows of 128 bytes, swizzled as wgmma wants them, boxes one
- * behind the other.
+ * What attention for sm_90a is made of: operands as the copying unit loads
+ * them, and products of a warpgroup.  A box has 64 columns of a tile's rows:
+ * in shared memory rows of 128 bytes, swizzled as wgmma requires, one box
+ * after another.
  */
 #include "codegen/cuda/attention/cuda_attention90.h"
 
@@ -24,8 +24,7 @@ put_dim(struct cg_map *m, int64_t size, int64_t stride, int64_t box)
 	return true;
 }
 
-/* Dims are columns, places, heads, sequences: what is there once is left
- * out. */
+/* Dims are columns, rows, heads and sequences; dims of size 1 are left out. */
 bool
 ca_side_of(const struct attn *t, uint32_t in, int64_t rows, struct ca_side *x)
 {
@@ -102,7 +101,7 @@ type_of(const struct attn *t)
 	return t->tile == IR_BF16 ? "bf16" : "f16";
 }
 
-/* Of a descriptor, which counts 16 bytes: to columns 16 i. */
+/* Offset of columns 16 i in a descriptor, in units of 16 bytes. */
 static long long
 to_columns(const struct ca_side *x, int64_t i)
 {

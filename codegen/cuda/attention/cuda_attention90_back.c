@@ -1,27 +1,28 @@
 /*
- * What flows back through attention with wgmma and the copying unit (sm_90a).
- * A block has 128 rows: queries of a head, for DQ, or keys of a kv head, for DK
- * and DV.  One warpgroup brings columns, 64 at a time, into a ring of two; two
- * multiply, 64 rows each:
+ * The gradients of attention with wgmma and the copying unit (sm_90a).  A
+ * block has 128 rows: queries of a head, for DQ, or keys of a kv head, for DK
+ * and DV.  One warpgroup loads columns, 64 at a time, into a ring of two
+ * stages; two multiply, 64 rows each:
  *
  *	S = X0 Y0^T	dP = X1 Y1^T	DV += P Y1	DX += dS Y0
  *
- * where the left operands of the last two are in registers, as the first two
- * left them, and the right ones are the same tiles, read across.  What queries
- * that are columns have of their own, threads of the first warpgroup bring.
+ * The left operands of the last two products are in registers, as the first
+ * two left them; the right ones are the same tiles, transposed by their
+ * descriptors.  If columns are queries, threads of the first warpgroup load
+ * the numbers that each of them has.
  */
 #include "codegen/cuda/attention/cuda_attention90.h"
 #include "codegen/cuda/attention/cuda_attention_back.h"
 
 #define COLS 64
 #define STAGES 2
-#define NUMBERS (4 * 4 * COLS)	/* bytes, of a stage's columns */
-#define BRINGERS COLS		/* threads, if columns are queries */
+#define NUMBERS (4 * 4 * COLS)	/* bytes of the numbers of a stage's columns */
+#define BRINGERS COLS	/* threads that load numbers, if columns are queries */
 #define BARRIERS 64		/* bytes */
 
 struct back90 {
 	struct ca_back s;
-	struct ca_side x[2], y[2];	/* of rows; of columns */
+	struct ca_side x[2], y[2];	/* tiles of rows; tiles of columns */
 	int64_t ring, stage, numbers, bars;	/* bytes, in shared memory */
 };
 
@@ -59,13 +60,14 @@ lay_out(struct back90 *p)
 	s->out_blocks = 1;
 }
 
-/* Whether it is for these kernels; else cuda_attention_back.c has others. */
+/* Whether these kernels can do it; else cuda_attention_back.c does. */
 static bool
 suits(struct back90 *p)
 {
 	struct ca_back *s = &p->s;
 	struct attn *t = s->t;
-	uint32_t q = s->keys, k = !s->keys;	/* rows, and columns */
+	/* whether queries, and whether keys, are columns */
+	uint32_t q = s->keys, k = !s->keys;
 	struct ca_side *of[4];
 
 	of[ATTN_Q] = q ? &p->y[0] : &p->x[0];
@@ -101,7 +103,7 @@ put_maps(struct back90 *p)
 	}
 }
 
-/* ---- the warpgroup that brings ---- */
+/* ---- the warpgroup that loads ---- */
 
 static void
 put_barriers(struct back90 *p)
@@ -124,7 +126,7 @@ put_barriers(struct back90 *p)
 	cu_line(f, "sync_block();");
 }
 
-/* Numbers of a stage: the copying unit cannot pick them out. */
+/* Loads the numbers of a stage's columns, which the copying unit cannot. */
 static void
 bring_numbers(struct back90 *p)
 {
@@ -160,8 +162,8 @@ put_producer(struct back90 *p)
 	cu_line(f, "}");
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int it = 0; it < count; it++) {");
-	cu_comment(f, "The first round waits for nobody: the phase before the "
-		   "first one is over.");
+	cu_comment(f, "The first round does not wait: the phase before the "
+		   "first one has ended.");
 	cu_line(f, "const int stage = it %% %d, parity = ~(it / %d) & 1;",
 		STAGES, STAGES);
 	ca_back_tile(&p->s, "it", true);
@@ -188,7 +190,7 @@ put_producer(struct back90 *p)
 
 /* ---- those that multiply ---- */
 
-/* Declares a descriptor of a stage's tile; across: its rows are summed over. */
+/* Declares a descriptor of a stage's tile; across: transposed. */
 static void
 tile(struct back90 *p, const char *name, int i, bool across)
 {
@@ -198,7 +200,7 @@ tile(struct back90 *p, const char *name, int i, bool across)
 		(long long)(across ? COLS * CA90_BOX_ROW : 16));
 }
 
-/* DV += P Y1, while dP is made; then dS. */
+/* Emits DV += P Y1, which runs while dP is made. */
 static void
 with_weights(struct back90 *p)
 {
@@ -252,7 +254,8 @@ put_turn(struct back90 *p)
 		ca_wg_pin(f, "dv", s->out_weight);
 	}
 	if (s->keys) {
-		/* else products alone have read it, which ca_wg_wait saw end */
+		/* otherwise only products read the stage, and ca_wg_wait has
+		 * waited for them */
 		cu_comment(f, "all lanes have read what the stage's columns "
 			   "have");
 		cu_line(f, "sync_warp();");

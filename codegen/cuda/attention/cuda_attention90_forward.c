@@ -1,14 +1,14 @@
 /*
- * Attention itself with wgmma and the copying unit (sm_90a), as
- * FlashAttention-3 does it (Shah et al. 2024).  A block has 128 queries of a
- * head.  One warpgroup orders copies of tiles of keys and values into rings
- * of two; two multiply, 64 queries each.  Scores of the next tile are made
- * before the values of the last one are summed up, and become weights
- * meanwhile: products and exponentials run side by side.
+ * Attention forward with wgmma and the copying unit (sm_90a), as
+ * FlashAttention-3 (Shah et al. 2024).  A block has 128 queries of a head.
+ * One warpgroup orders copies of tiles of keys and values into rings of two
+ * stages; two multiply, 64 queries each.  Scores of the next tile are computed
+ * before the values of the last one are summed, and become weights meanwhile,
+ * so products and exponentials overlap.
  *
- * Rings are kept apart as those of cuda_dot90_text.c are: the copying unit
- * writes a stage after `empty` says that both warpgroups are done with it, and
- * wgmma reads it after `full` has counted its bytes; no fence stands between.
+ * Rings are synchronized as in cuda_dot90_text.c: the copying unit writes a
+ * stage after `empty` shows that both warpgroups are done with it, and wgmma
+ * reads it after `full` has counted its bytes; no fence is needed.
  */
 #include "codegen/cuda/attention/cuda_attention90.h"
 #include "codegen/cuda/attention/cuda_attention_forward.h"
@@ -54,7 +54,7 @@ lay_out(struct forward90 *p, int64_t cols)
 	return s->smem <= t->k->c->arch->smem_bytes;
 }
 
-/* Whether it is for these kernels; else cuda_attention_forward.c has others. */
+/* Whether these kernels can do it; else cuda_attention_forward.c does. */
 static bool
 suits(struct forward90 *p)
 {
@@ -92,7 +92,8 @@ ca_forward90_cols(struct attn *t, struct cu_ways *w)
 
 /* ---- the warpgroup that copies ---- */
 
-/* C text: a barrier of ring `in`, of its stage `stage`; and a stage. */
+/* C text: a barrier of ring `in` and its stage `stage`; and the stage
+ * itself. */
 static const char *
 bar(struct forward90 *p, uint32_t in, bool empty, const char *stage)
 {
@@ -146,8 +147,8 @@ put_producer(struct forward90 *p)
 	ca_side_load(f, p->s.t, &p->side[ATTN_Q], "sm", "bars", "row0");
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int t = 0; t < tiles; t++) {");
-	cu_comment(f, "The first round waits for nobody: the phase before the "
-		   "first one is over.");
+	cu_comment(f, "The first round does not wait: the phase before the "
+		   "first one has ended.");
 	cu_line(f, "const int stage = t %% %d, parity = ~(t / %d) & 1;",
 		STAGES, STAGES);
 	cu_line(f, "const int key0 = begin + t * %lld;",
@@ -178,7 +179,8 @@ wait_full(struct forward90 *p, uint32_t in, const char *tile)
 		tile, STAGES);
 }
 
-/* A warp has waited for its own part of the products alone. */
+/* Frees a stage.  Each warp arrives, since it has waited for its own part of
+ * the products alone. */
 static void
 release(struct forward90 *p, uint32_t in, const char *tile)
 {
@@ -221,7 +223,7 @@ put_values(struct forward90 *p, const char *tile)
 	cu_line(f, "}");
 }
 
-/* Not all that is declared is asked for where every key is seen. */
+/* Without a mask key0 is not used. */
 static void
 open_tile(struct forward90 *p, const char *tile)
 {
@@ -233,7 +235,7 @@ open_tile(struct forward90 *p, const char *tile)
 	cu_line(f, "(void)key0;");
 }
 
-/* Scores of a tile that nothing else goes on beside. */
+/* The first tile, whose scores overlap with nothing. */
 static void
 first_tile(struct forward90 *p, const char *tile)
 {
@@ -319,7 +321,7 @@ put_consumers(struct forward90 *p)
 	cu_line(f, "if (tiles > 0) {");
 	each_tile(p);
 	cu_line(f, "}");
-	cu_comment(f, "Both are done with what lies where results go now.");
+	cu_comment(f, "Results overwrite what both warpgroups are done with.");
 	cu_line(f, "%s", p->s.meet);
 	return ca_forward_put(&p->s);
 }

@@ -1,6 +1,7 @@
 /*
- * Where a block's rows go: to memory as they are, to shared room for a later
- * step, and through the nodes that follow; and such a later step.
+ * Where a block's rows go: to outputs, to shared scratch for later steps, and
+ * through the nodes that follow; and the step of nodes that follow several
+ * results.
  */
 #include "codegen/cuda/attention/cuda_attention.h"
 
@@ -27,7 +28,7 @@ ca_nest_of(const struct attn_group *g, const struct attn_nest *from,
 	}
 }
 
-/* Whether rows can be written 16 bytes at once. */
+/* Whether rows can be stored by vectors of 16 bytes. */
 static bool
 is_wide(const struct attn *t, const struct attn_view *v, int64_t cols,
 	int64_t chunk)
@@ -97,7 +98,7 @@ put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p,
 	cu_line(f, "}");
 }
 
-/* The index of a block's first element by the dims of a result. */
+/* The first index of a block, by dim of a result. */
 static void
 index_of(struct cu_func *f, const struct attn *t, const struct attn_made *made,
 	 const char *row, const char *head, const char *from[IR_MAX_DIMS])
@@ -157,12 +158,12 @@ ca_put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p)
 	return !made->has_box || put_box(f, t, p);
 }
 
-/* ---- steps behind all others ---- */
+/* ---- steps after all sets ---- */
 
 #define BOX_ROWS 16
 #define THREADS 256
 
-/* The block of a box: some rows of one head. */
+/* The block of a later step: some rows of one head. */
 static void
 open_block(struct cu_func *f, struct attn *t, const struct attn_made *made,
 	   struct cu_nest *n)

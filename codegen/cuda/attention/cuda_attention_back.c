@@ -1,10 +1,10 @@
 /*
- * What flows back through attention.  A block has some rows: queries of a
- * head, for DQ, or keys of a kv head, for DK and DV, with all heads that
- * look at it.  It walks over the columns that these rows see or are seen by,
- * and makes weights again from the logs of their sums.  Nobody adds to what
- * another block adds to, so the same plan makes the same bits; it costs seven
- * products where sums in any order would cost five.
+ * The gradients of attention, with mma.  A block has some rows: queries of a
+ * head, for DQ, or keys of a kv head with all heads that share it, for DK and
+ * DV.  It iterates over the columns that these rows see or are seen by, and
+ * recomputes weights from the logs of their sums.  No two blocks add to the
+ * same element, so the same plan gives the same bits; that costs seven
+ * products instead of the five that sums in any order would need.
  */
 #include "codegen/cuda/attention/cuda_attention_back.h"
 
@@ -21,12 +21,15 @@ static const struct ca_form forms[] = {
 	{ .warps = 4, .mt = 1, .cols = 32, .stages = 1, .chunk = 64,
 	  .reached = 0.24 }
 };
-#define ALONE 2		/* times that a block takes which has a multiprocessor
-			 * for itself, beside one that shares it */
+/* cost of a block that does not share its multiprocessor, beside one that
+ * does */
+#define ALONE 2
 
-/* Two blocks of a multiprocessor: then one loads while the other computes. */
+/* Shared memory with which two blocks share a multiprocessor, so that one loads
+ * while the other computes. */
 #define HALF_BYTES (80 << 10)
-/* Sums and scores of a thread: what else there is needs the rest of 255. */
+/* Most sums and scores of a thread; everything else needs the rest of 255
+ * registers. */
 #define MOST_SUMS_QUERIES 192
 #define MOST_SUMS_KEYS 160
 
@@ -36,7 +39,6 @@ larger(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* A stage: tiles of columns, and numbers of each. */
 static void
 lay_out_stage(struct ca_back *s, const struct ca_form *form)
 {
@@ -225,7 +227,7 @@ ca_back_rows(struct ca_back *s)
 
 /* ---- loads ---- */
 
-/* Which input a tile is of: 0 or 1, of rows or of columns. */
+/* The input of a tile of rows or of columns: which is 0 or 1. */
 static uint32_t
 input_of(const struct ca_back *s, bool rows, int which)
 {
@@ -240,7 +242,8 @@ static const char *const names[] = {
 	[ATTN_L] = "l", [ATTN_DELTA] = "dt"
 };
 
-/* Pointers that last as long as the block does, or as an iteration. */
+/* Declares pointers to inputs: those of the whole block, or those of an
+ * iteration. */
 static void
 open_inputs(struct ca_back *s, bool columns)
 {
@@ -249,7 +252,7 @@ open_inputs(struct ca_back *s, bool columns)
 
 	for (i = 0; i < ATTN_NINPUTS; i++) {
 		bool key = i == ATTN_K || i == ATTN_V;
-		/* heads change from iteration to iteration */
+		/* the head differs from iteration to iteration */
 		bool often = s->keys && !key;
 
 		if (!t->values[i] || columns != often ||
@@ -281,7 +284,7 @@ load(struct ca_back *s, bool rows, int which, const struct ca_tile *to,
 	ca_load_tile(&s->f, t, &l);
 }
 
-/* A number of each query of a tile. */
+/* Loads one number of each query of a tile. */
 static void
 load_number(struct ca_back *s, uint32_t in, int64_t at)
 {
@@ -365,7 +368,7 @@ stage(const struct ca_back *s)
 	return s->form.stages > 1 ? "use" : NULL;
 }
 
-/* Scores, or dout times v: of rows and columns. */
+/* Emits scores (which 0), or dout times v (which 1), of rows and columns. */
 static void
 pairs(struct ca_back *s, int which, const char *sum)
 {
@@ -395,7 +398,7 @@ pairs(struct ca_back *s, int which, const char *sum)
 	cu_line(f, "}");
 }
 
-/* Sums of rows, from what columns have. */
+/* Emits the product of weights and columns, added to sums of rows. */
 static void
 add_up(struct ca_back *s, int which, const char *sum, const char *w)
 {
@@ -423,7 +426,7 @@ add_up(struct ca_back *s, int which, const char *sum, const char *w)
 	ca_multiply_on(f, s->t, &s->form, &p);
 }
 
-/* Weights that are none, of pairs that do not see each other. */
+/* Clears weights of pairs that do not see each other. */
 static void
 mask(struct ca_back *s)
 {
@@ -451,7 +454,7 @@ mask(struct ca_back *s)
 	ca_mask_scores(f, t, &s->form, &see);
 }
 
-/* Declares `name`, by column: what a query's number is. */
+/* Declares `name`, a number of each of the thread's columns. */
 static void
 column_number(struct ca_back *s, const char *name, int64_t at, const char *by)
 {
@@ -519,7 +522,8 @@ with_columns(struct ca_back *s)
 	}
 }
 
-/* Two tiles: one comes while the other is used. */
+/* The loop over columns.  With two stages one tile is loaded while the other is
+ * used. */
 static void
 each_columns(struct ca_back *s)
 {

@@ -1,8 +1,8 @@
 /*
- * What flows back through attention, between cuda_attention_back.c, which has
- * it for any device, and cuda_attention90_back.c, which has it for sm_90a:
- * which columns are looked at, weights and slopes, and what becomes of sums
- * are the same text.
+ * The gradients of attention: what cuda_attention_back.c (mma, any
+ * architecture) and cuda_attention90_back.c (wgmma, sm_90a) share.  Which
+ * columns are read, how weights and gradients of scores are computed, and what
+ * becomes of sums is the same text.
  */
 #ifndef CODEGEN_CUDA_ATTENTION_BACK_H
 #define CODEGEN_CUDA_ATTENTION_BACK_H
@@ -13,23 +13,25 @@ struct ca_back {
 	struct attn *t;
 	struct cu_func f;
 	struct ca_form form;
-	bool keys;			/* rows are keys */
-	bool slope, weight;		/* DQ or DK is made; DV */
-	int64_t out_slope, out_weight;	/* columns of them in a block */
+	bool keys;
+	bool slope, weight;		/* it makes DQ or DK; it makes DV */
+	int64_t out_slope, out_weight;	/* columns of these in a block */
 	int64_t out_blocks;
-	struct ca_tile x0, x1;		/* of rows: q or k, dout or v */
-	struct ca_tile y0, y1;		/* of columns: k or q, v or dout */
-	struct ca_tile z;		/* y0's or y1's block of columns,
-					 * where these are in chunks */
-	int64_t lse, delta, from, to;	/* of columns: bytes from a stage */
-	int64_t stage;			/* bytes from one to the next */
+	struct ca_tile x0, x1;		/* tiles of rows: q or k; dout or v */
+	struct ca_tile y0, y1;	/* tiles of columns: k or q; v or dout */
+	/* with chunks: the block's columns of y0 or y1 */
+	struct ca_tile z;
+	/* numbers of each column: bytes from a stage's start */
+	int64_t lse, delta, from, to;
+	int64_t stage;			/* bytes of a stage */
 	int64_t pass, rows, blocks, smem;
-	int64_t threads;		/* that have sums */
-	const char *thread, *meet;	/* C text: one's number; they meet */
+	int64_t threads;		/* threads that multiply */
+	/* C text: a thread's number; synchronizes these threads */
+	const char *thread, *meet;
 };
 
-/* Multiplications of a query and a key: S, dP unless values alone are made,
- * and what is made of both. */
+/* Multiplications for each pair of a query and a key: S; dP unless only values'
+ * gradients are made; and the products with both. */
 static inline int64_t
 ca_back_products(const struct ca_back *s)
 {
@@ -39,38 +41,37 @@ ca_back_products(const struct ca_back *s)
 
 /* ---- cuda_attention_back.c ---------------------------------------------- */
 
-/* The grid, and words about it. */
+/* Sets the grid, and writes a comment about it. */
 void ca_back_open(struct ca_back *s);
-/* Declares head or kv, bat, row0, live, and kv of a head. */
 void ca_back_place(struct ca_back *s);
-/* Declares begin, tiles, and count: tiles of all heads, from head0 on. */
+/* Declares begin, tiles, and count, the tiles of all heads from head0 on. */
 void ca_back_columns(struct ca_back *s);
-/* Rows that are queries: declares what a thread's have of their own. */
+/* If rows are queries: declares the numbers of a thread's queries (lse, delta,
+ * range of keys). */
 void ca_back_rows(struct ca_back *s);
-/* Columns that are queries: threads bring to stage `into` what these have of
- * their own. */
+/* If columns are queries: loads their numbers into stage `into`. */
 void ca_back_numbers(struct ca_back *s);
-/* Declares where the columns of turn `it` (C text) are; to be loaded, or used
- * from shared memory, by `use`. */
+/* Declares the columns of iteration `it` (C text): `loaded`, to be loaded; else
+ * to be used from shared memory. */
 void ca_back_tile(struct ca_back *s, const char *it, bool loaded);
-/* Declares sums: dx, dv. */
 void ca_back_begin(struct ca_back *s);
-/* Scores s become weights; and times what flows into them, ds less what each
- * query has, what flows back. */
+/* Turns scores s into weights; and weights into gradients of scores, s * (ds -
+ * delta). */
 void ca_back_weigh(struct ca_back *s);
 void ca_back_slope(struct ca_back *s);
-/* Behind the last tile. */
+/* After the last tile: what becomes of sums. */
 bool ca_back_put(struct ca_back *s);
 
-/* The form of the best way by mma; NULL: none is better than what was taken
- * before. */
+/* The form of the best candidate with mma; NULL: none is better than those
+ * added before. */
 const struct ca_form *ca_back_choose(struct ca_back *s, struct cu_ways *w);
-/* The step of that form. */
+/* Emits the step in that form. */
 bool ca_back_emit(struct ca_back *s, const struct ca_form *form);
 
 /* ---- cuda_attention90_back.c -------------------------------------------- */
 
-/* Whether there is a way by wgmma, and it is the choice so far. */
+/* Adds the candidate with wgmma.  False: there is none, or it is not the choice
+ * so far. */
 bool ca_back90_way(const struct ca_back *asked, struct cu_ways *w);
 bool ca_back90(const struct ca_back *asked);
 

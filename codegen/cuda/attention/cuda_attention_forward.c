@@ -1,14 +1,15 @@
 /*
- * Attention itself, and the logs of its sums.  A block has some queries of a
- * head, and walks over the keys that they see.  Values of a tile of keys are
- * on their way while scores are made, the next keys while these become
- * weights: FlashAttention-2 (Dao 2023), with its two barriers a tile.
+ * Attention forward and the logs of its sums, with mma.  A block has some
+ * queries of a head, and iterates over the keys that they see.  Values of a
+ * tile of keys are loaded while scores are computed, the next keys while
+ * scores become weights: FlashAttention-2 (Dao 2023), with two barriers for
+ * each tile.
  */
 #include "codegen/cuda/attention/cuda_attention_forward.h"
 
 /* ---- how it is cut up ---- */
 
-/* What fits the registers of a thread, and in turn less shared memory. */
+/* Forms, in order of preference; later ones need less shared memory. */
 static const struct ca_form forms[] = {
 	{ .warps = 4, .mt = 2, .cols = 64, .reached = 0.62 },
 	{ .warps = 4, .mt = 2, .cols = 32, .reached = 0.55 },
@@ -18,8 +19,8 @@ static const struct ca_form forms[] = {
 	{ .warps = 4, .mt = 1, .cols = 32, .chunk = 64, .reached = 0.25 }
 };
 
-/* Sums and scores of a thread, of 255 registers: as much as NVRTC 13 finds
- * room for beside what else there is. */
+/* Most sums and scores of a thread: as many as NVRTC 13 fits into 255 registers
+ * beside everything else. */
 static int64_t
 most_sums(const struct attn *t, int64_t d)
 {
@@ -55,8 +56,7 @@ lay_out(struct ca_forward *s, const struct ca_form *form)
 	       form->mt * (s->form.out + form->cols) / 2 <= most_sums(t, d);
 }
 
-/* Few queries, or exact numbers, do not want the largest blocks.  NULL: none
- * is better than what was taken before. */
+/* Few queries, and f32, do not use the largest blocks. */
 const struct ca_form *
 ca_forward_choose(struct ca_forward *s, struct cu_ways *w)
 {
@@ -223,8 +223,8 @@ mask(struct ca_forward *s)
 	ca_mask_scores(f, t, &s->form, &see);
 }
 
-/* Weights of a row, by the largest score so far; what was summed up before
- * counts less. */
+/* Weights of a row, relative to the largest score so far; earlier sums are
+ * rescaled. */
 static void
 weigh_row(struct ca_forward *s)
 {
@@ -423,7 +423,7 @@ ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
 	each_keys(s);
 	cu_line(f, "cp_async_wait(0);");
 	if (s->out) {
-		/* results go through the place of keys and values */
+		/* results replace keys and values in shared memory */
 		cu_line(f, "sync_block();");
 	}
 	if (!ca_forward_put(s)) {

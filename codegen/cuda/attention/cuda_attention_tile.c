@@ -1,8 +1,8 @@
 /*
- * Matrices in shared memory, and products of them.  Rows are 16 bytes longer
- * than their numbers: an odd count of 16s, so that the eight rows that
- * ldmatrix reads at once are in different banks, as they would be with an
- * XOR, for any width and with constant distances.
+ * Matrices in shared memory, and products of them by mma or in f32.  Rows are
+ * padded to an odd number of 16 bytes, so that the eight rows that ldmatrix
+ * reads at once are in different banks, for any width and with constant
+ * strides.
  */
 #include "codegen/cuda/attention/cuda_attention.h"
 
@@ -93,7 +93,8 @@ is_multiple(const struct attn *t, const struct attn_view *v, int64_t n)
 	return true;
 }
 
-/* Numbers that the copying unit takes at once: 16 bytes; 0: none. */
+/* Elements of an asynchronous copy of 16 bytes; 0: elements are converted one
+ * by one. */
 static int64_t
 at_once(const struct attn *t, const struct ca_load *l)
 {
@@ -103,7 +104,6 @@ at_once(const struct attn *t, const struct ca_load *l)
 	       l->cols % n == 0 && is_multiple(t, l->from, n) ? n : 0;
 }
 
-/* One copy of 16 bytes, at row and col. */
 static void
 copy_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 {
@@ -126,8 +126,8 @@ copy_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 		l->col ? l->col : "");
 }
 
-/* If a thread's copies are all of one column, addresses are constants apart:
- * others would be kept in registers from tile to tile. */
+/* If all copies of a thread have the same column, addresses differ by
+ * constants; otherwise they would stay in registers from tile to tile. */
 static void
 load_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l,
 	     int64_t n)
@@ -201,7 +201,7 @@ more(const struct ca_product *p)
 	return p->b_more ? p->b_more : "0";
 }
 
-/* Two tiles of b, y, and sums of all of a, x. */
+/* Products of two tiles of b, y, with all tiles of a, x. */
 static void
 multiply(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	 const struct ca_product *p)
@@ -223,7 +223,7 @@ product_16(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	cu_line(f, "const u32 ya = sm + %lld + %s + (LANE %% 8 + LANE / 16 * "
 		"8) * %lld + LANE / 8 %% 2 * 16;", (long long)p->b, more(p),
 		(long long)p->b_pitch);
-	/* all 8 of 128 columns at once want registers that are not there */
+	/* unrolled 8 times, 128 columns need more registers than there are */
 	cu_line(f, "#pragma unroll 4");
 	cu_line(f, "for (int k = 0; k < %lld; k++) {",
 		(long long)(p->k / 16));
@@ -241,7 +241,7 @@ product_16(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	cu_line(f, "}");
 }
 
-/* What a thread has of sums is what it has of a left operand. */
+/* A thread has the same elements of sums as of a left operand. */
 static void
 product_on_16(struct cu_func *f, const struct attn *t,
 	      const struct ca_form *form, const struct ca_product *p)
@@ -272,7 +272,7 @@ product_on_16(struct cu_func *f, const struct attn *t,
 
 /* ---- products of f32, one by one ---- */
 
-/* Numbers x of rows and y of columns: all of their products. */
+/* Products of numbers x of rows and y of columns. */
 static void
 multiply_exact(struct cu_func *f, const struct ca_form *form,
 	       const struct ca_product *p, const char *row0, const char *y0,

@@ -1,6 +1,5 @@
 /*
- * Views as text: pointers to where they begin, and copies from one to
- * another.
+ * Views as C text: pointers, and steps that copy one view to another.
  */
 #include "codegen/cuda/attention/cuda_attention.h"
 
@@ -44,7 +43,7 @@ ca_declare_pointer(struct cu_func *f, const struct attn *t,
 	cu_line(f, "%s;", buf_text(&b));
 }
 
-/* The element as the other type, through what is computed with. */
+/* C text: an element converted to another type. */
 static const char *
 cast(struct cu_func *f, enum ir_dtype from, enum ir_dtype to, const char *x)
 {

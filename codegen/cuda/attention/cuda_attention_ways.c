@@ -1,7 +1,7 @@
 /*
- * Ways to cut up a step of attention, as plans name them: rows and columns of
- * a block, and what of d it has at a time.  Those who choose go through all
- * that are legal, as contractions do (cuda_ways.c).
+ * Candidates of a step of attention, as plans name them: rows and columns of a
+ * block, and columns of d at a time.  All that are legal are added, as for
+ * contractions (cuda_ways.c).
  */
 #include "codegen/cuda/attention/cuda_attention.h"
 

@@ -1,15 +1,16 @@
 /*
- * Where queries, keys and heads of a rank are in their whole dims.  What is
- * not split is where it is; of what is, rt_pieces say it.  Places are in the
- * order of positions, so that those below a position are the first ones: the
- * keys that a query sees are a range of places, and all numbers here are
- * ends of such ranges.
+ * Which pairs of queries and keys exist, and which heads share a kv head, as C
+ * text.  Local indices of a dim that is not sharded are positions; for others
+ * rt_pieces gives positions when the kernel runs.  Local indices are in the
+ * order of positions, so the keys that a query sees are a range of local
+ * indices, and the text computes ends of such ranges.
  */
 #include "codegen/cuda/attention/cuda_attention.h"
 
 #include <string.h>
 
-/* NVRTC warns of functions that nobody calls. */
+/* Helper functions, inserted only if they are called, since NVRTC warns of
+ * unused ones. */
 static const struct {
 	const char *call, *text;
 } helpers[] = {
@@ -69,7 +70,7 @@ count_of(const struct attn *t, uint32_t dim)
 		: dim == ATTN_HEADS ? t->heads : t->kv;
 }
 
-/* The position of a place of a dim. */
+/* C text: the position of a local index of a dim. */
 static const char *
 position(struct cu_func *f, const struct attn *t, uint32_t dim,
 	 const char *place)
@@ -81,7 +82,8 @@ position(struct cu_func *f, const struct attn *t, uint32_t dim,
 			    cu_pieces(f, t->spread[dim]), place);
 }
 
-/* The places of a dim that are below a position and `more`. */
+/* C text: how many local indices of a dim have positions below `at` +
+ * `more`. */
 static const char *
 below(struct cu_func *f, const struct attn *t, uint32_t dim, const char *at,
       int64_t more)
@@ -184,7 +186,8 @@ mask_rows(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	ca_unrolled_for(f, "i", form->mt);
 	ca_unrolled_for(f, "h", 2);
 	if (ca_is_masked(t)) {
-		/* made here, for a few tiles, and in no register otherwise */
+		/* computed here, since few tiles need it: it takes no register
+		 * elsewhere */
 		cu_line(f, "const int query = ca_min(row0 + wrow + i * 16 + "
 			"h * 8 + g, %lld);", (long long)(t->queries - 1));
 	}

@@ -1,6 +1,6 @@
 /*
- * Contractions: a group whose head is a `dot`, with the maps behind it; what
- * is contracted, and how it lies.
+ * Contractions on a GPU: which kernels are one, what is contracted, how it
+ * lies in memory, and which instructions multiply.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 

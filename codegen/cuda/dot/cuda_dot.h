@@ -1,10 +1,11 @@
 /*
- * Contractions on a GPU, between the files of dot*.c and experts*.c.
+ * Contractions as CUDA C, for the files of codegen/cuda/dot/ and
+ * codegen/cuda/experts/ alone; cuda.h has what others call.
  *
- * A contraction is four factors of positions: batch, m, n and k.  A block of
- * threads makes a tile: of one place in the batch, so many rows by so many
- * columns, which are boxes of the result's dims, so that what stands behind
- * the contraction can be computed on the tile while it is there.
+ * A contraction has four factors of positions: batch, m, n and k.  A block of
+ * threads makes a tile: rows by columns of one position of the batch.  Tiles
+ * are boxes of the result's dims, so that the epilogue, the nodes that follow
+ * the contraction in its kernel, can run on a tile before it is stored.
  */
 #ifndef CODEGEN_CUDA_DOT_H
 #define CODEGEN_CUDA_DOT_H
@@ -14,42 +15,44 @@
 
 /* ---- cuda_dot_where.c: positions of factors ----------------------------- */
 
-/* A block in C text, all int. */
+/* A block of a factor, as C text of type int. */
 struct cu_place {
-	const char *outer, *chunk;	/* of the split */
-	const char *start, *live;	/* positions: where, how many */
+	/* indices of the split: before `cut`, and of the chunk */
+	const char *outer, *chunk;
+	/* first position, number of positions */
+	const char *start, *live;
 };
 
-/* Whether the operand's elements lie side by side along the last run. */
+/* Whether the operand is contiguous along the factor's last run. */
 bool cu_factor_dense(const struct cg_factor *f, int which);
-/* C text, i64: elements from position 0 to position i, an int variable. */
+/* C text, i64: offset in elements of position i, an int variable. */
 const char *cu_factor_at(struct arena *a, const struct cg_factor *f,
 			 int which, const char *i);
 /*
- * The largest power of two, at most `most`, such that so many positions from
- * any multiple of it on lie side by side and begin at a multiple of it; the
- * factor's last run is dense.
+ * Vector width along a factor whose last run is dense: the largest power of
+ * two, at most `most`, such that so many positions from any multiple of it are
+ * contiguous and aligned to it.
  */
 int64_t cu_factor_width(const struct cg_factor *f, int which, int64_t most);
-/* Of the distances of a factor that is not the dense one. */
+/* The largest power of two that divides the strides of another factor. */
 int64_t cu_factor_apart(const struct cg_factor *f, int which, int64_t most);
-/* Of where a view begins. */
+/* The largest power of two that divides a view's first offset. */
 int64_t cu_view_width(const struct cg_view *v, int64_t most);
 
-/* Whether blocks of that many positions of n dims, one after another, are boxes
- * of these dims. */
+/* Whether consecutive blocks of `block` positions of n dims are boxes. */
 bool cu_blocks_are_boxes(const int64_t *size, uint32_t n, int64_t block);
-/* Blocks of at most `want` positions; more if one position of the dim that
- * is cut is already more. */
+/* Blocks of at most `want` positions; of more if one position of the divided
+ * dim has more. */
 struct cg_split cu_split(const struct cg_dims *d, int64_t want, int64_t unit);
-/* Only the last dim is of blocks, as one. */
+/* Merges all dims into one: for results that are stored without an epilogue. */
 void cu_dims_flatten(struct cg_dims *d);
-/* Of block `block`, an int variable; declares NAME0, and NAME_live if blocks
- * are not all of one size. */
+/* The place of block `block`, an int variable.  Declares NAME0, and NAME_live
+ * if blocks differ in size. */
 struct cu_place cu_place(struct cu_func *f, const char *name,
 			 const struct cg_dims *d, const struct cg_split *s,
 			 const char *block);
-/* A tile, in which positions of d are `stride` elements apart, as a leaf. */
+/* Sets the box and the leaf of a tile, in which positions of d are `stride`
+ * elements apart. */
 void cu_place_leaf(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,
 		   const struct cg_dims *d, const struct cg_split *s,
 		   const struct cu_place *p, int64_t stride);
@@ -57,15 +60,15 @@ void cu_place_leaf(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,
 /* ---- cuda_dot.c: what is contracted ------------------------------------- */
 
 enum cu_dot_result {
-	CU_DOT_BOX,		/* nodes behind it make something of a tile */
-	CU_DOT_STORE,		/* as it is, any float but f64 */
-	CU_DOT_ADD		/* on top of what is there, f32 */
+	CU_DOT_BOX,		/* an epilogue runs on the tile */
+	CU_DOT_STORE,		/* stored as it is, as any float but f64 */
+	CU_DOT_ADD		/* added to what is stored, f32 */
 };
 
-/* How products are made; what tiles in shared memory are of. */
+/* How products are made, and what elements tiles in shared memory have. */
 enum cu_dot_unit {
 	CU_DOT_FMA,		/* f32 */
-	CU_DOT_TF32,		/* f32 in memory */
+	CU_DOT_TF32,		/* stored as f32 */
 	CU_DOT_BF16,
 	CU_DOT_F16,
 	CU_DOT_E4M3,
@@ -73,94 +76,97 @@ enum cu_dot_unit {
 	CU_DOT_NUNITS
 };
 
-/* A tile: m x n of the result, k at a time. */
 struct cu_tile {
 	int64_t m, n, k;
-	int64_t wm, wn;		/* of a warp; of a thread of FMA */
-	int64_t threads, blocks;	/* of a multiprocessor */
+	int64_t wm, wn;		/* of a warp; of FMA: of a thread */
+	/* threads of a block, blocks of a multiprocessor */
+	int64_t threads, blocks;
 	int64_t stages;
-	double best;		/* of the peak that it can reach */
+	double best;		/* share of the peak rate that it can reach */
 };
 
 struct cu_dot {
 	struct cu_kernel *k;
 	const struct kernel *x;
 	const struct ir_node *node;
-	value_id value;		/* the contraction's result */
-	enum ir_dtype dtype;	/* of the result */
+	value_id value;
+	enum ir_dtype dtype;
 	struct cg_view view[2];
-	/* m has strides of operand 0 only, n of operand 1 */
+	/* m has strides in operand 0 only, n in operand 1 */
 	struct cg_factor batch, m, n, over;
-	struct cg_dims dims[3];	/* of batch, m, n */
+	struct cg_dims dims[3];	/* of batch, m, n in the result */
 	enum cu_dot_result result;
-	/* STORE, ADD: operand, row-major batch, m, n without gaps */
+	/* STORE, ADD: the operand that is written, row-major batch, m, n */
 	uint32_t target;
-	bool whole_last;	/* what is behind wants whole last dims */
+	bool whole_last;	/* the epilogue needs whole last dims */
 	enum cu_dot_unit unit;
-	/* experts: rows, or places of k, that a list picks, not a factor, of
-	 * which strides alone count: C text as in cu_side; else NULL */
+	/* with experts a list selects rows, or positions of k, and the factor
+	 * has strides alone: C text as in cu_side; else NULL */
 	const char *row_at[2], *k_at[2], *table[2];
 	/* the plan */
 	struct cu_ways *ways;
 	struct cu_tile tile;
 	struct cg_split rows, cols;
-	int64_t splits;		/* of k; their sums are added up later */
-	int64_t per_split;	/* k of one, whole tiles */
-	int64_t parts;		/* bytes into shared room of such sums */
-	bool apart;		/* no tile has what is behind: later steps do */
+	/* split k: into so many parts, whose sums another step adds */
+	int64_t splits;
+	int64_t per_split;	/* k of one part, a multiple of the tile's */
+	int64_t parts;		/* bytes in shared scratch: partial sums */
+	/* the epilogue runs in later steps, since it fits no tile */
+	bool apart;
 };
 
-/* What becomes of its value: result, target, whole_last. */
+/* Sets result, target and whole_last: what becomes of the sums. */
 void cu_dot_find_result(struct cu_dot *d, node_id head);
-/* Whether elements can be read as f32. */
+/* Whether elements of this type can be operands. */
 bool cu_dot_can_read(enum ir_dtype t);
-/* cuda_dot90.c: with wgmma, if operands and architecture allow; else false. */
+/* cuda_dot90.c: the steps with wgmma.  False: operands or architecture do not
+ * allow it. */
 bool cu_dot90_steps(const struct cu_dot *d);
 enum cu_dot_unit cu_dot_unit_of(const struct cu_arch *arch, enum ir_dtype a,
 				enum ir_dtype b);
 
 /* ---- cuda_ways.c -------------------------------------------------------- */
 
-/* What the plan says of this one; *w goes to d->ways. */
+/* Begins the candidates of a contraction; d->ways becomes w. */
 void cu_ways_begin(struct cu_dot *d, struct cu_ways *w);
-/* It was emitted: reports a tile that is none of its ways. */
+/* After its steps: reports a tile of the plan that is not a candidate. */
 void cu_ways_end(struct cu_dot *d);
 
 /* ---- cuda_dot_load.c: tiles of operands in shared memory ---------------- */
 
 /*
- * How a tile of one operand gets into shared memory, in chunks of 16 bytes
+ * How a tile of one operand is copied to shared memory: in chunks of 16 bytes
  * whose places in a line are XORed with bits of the line's number, so that
- * neither writing them nor ldmatrix meets a bank twice.  Lines are rows, of
- * elements along k; or places of k, of elements along rows.  For FMA lines are
- * places of k, not XORed, `pad` elements longer than the tile.
+ * neither writing them nor ldmatrix has bank conflicts.  Lines are rows, of
+ * elements along k; or positions of k, of elements along rows.  For FMA lines
+ * are positions of k, not XORed, and `pad` elements longer than the tile.
  */
 struct cu_side {
-	enum ir_dtype from;	/* in memory */
+	enum ir_dtype from;	/* type in memory */
 	enum cu_dot_unit unit;
-	int64_t rows, k;	/* of a tile */
+	int64_t rows, k;	/* size of a tile */
 	int64_t threads, pad;
-	bool along_k;		/* lines are rows */
-	int64_t width;		/* elements copied at once; 0: converted */
-	bool rows_end, k_end;	/* tiles may be ragged there */
-	/* C text, i64: elements from the operand's start, in the batch at
-	 * hand, of int `r` and int `q`, positions of rows and of k */
+	bool along_k;		/* lines are rows; else positions of k */
+	int64_t width;	/* elements of a copy; 0: converted one by one */
+	bool rows_end, k_end;	/* tiles may end early there */
+	/* C text, i64: offsets in elements, within the current batch, of int
+	 * `r` and int `q`, positions of rows and of k */
 	const char *row_at, *k_at;
-	const char *table;	/* a parameter that these use, or NULL */
+	const char *table;	/* a parameter that these use; NULL: none */
 };
 
-/* Bytes of an element of tiles. */
+/* Bytes of an element in tiles. */
 int64_t cu_unit_bytes(enum cu_dot_unit u);
-/* The type of an element in memory and in tiles is the same one. */
+/* Whether elements need no conversion. */
 bool cu_unit_is(enum cu_dot_unit u, enum ir_dtype t);
-/* Bytes of a stage. */
+/* Bytes of one tile. */
 int64_t cu_side_bytes(const struct cu_side *s);
-/* Of d's operand; its tile and blocks are planned. */
+/* How d's operand is copied; tile and blocks are planned. */
 void cu_side_of(const struct cu_dot *d, int which, struct cu_side *s);
 /*
- * A function NAME(int to, const T *from, int first, int live, int k, int end,
- * TABLE) that begins to copy a tile to byte `to` of shared memory: rows first
- * .. first + live - 1, and k up to end.
+ * Writes a function NAME(int to, const T *from, int first, int live, int k,
+ * int end, TABLE) that starts to copy a tile to byte `to` of shared memory:
+ * rows first .. first + live - 1, and k below end.
  */
 void cu_side_emit(struct cu_kernel *k, const struct cu_side *s,
 		  const char *name);
@@ -171,19 +177,21 @@ struct cu_loop {
 	const struct cu_tile *tile;
 	enum cu_dot_unit unit;
 	struct cu_side side[2];
-	/* call of what loads it, behind where to: "dot3_a(%s, a_at, ..." */
-	const char *load[2];	/* its function */
+	/* parts of calls of these functions: "dot3_a(%s, a_at, ..." */
+	const char *load[2];	/* function */
 	const char *args[2];	/* from, first, live */
 	const char *table[2];	/* ", rows", or "" */
-	const char *from, *to, *end;	/* int: of k; end: of all k */
-	bool none;		/* there may be no k at all */
+	/* C text, int: first k, end of k; end of all k */
+	const char *from, *to, *end;
+	bool none;		/* k may be empty */
 };
 
-/* Sums of all k into `acc`; others may still read shared memory behind it. */
+/* Emits the loop over k, with sums in `acc`.  Other threads may still read
+ * shared memory after it. */
 void cu_loop_emit(struct cu_func *f, const struct cu_loop *l);
 /*
- * Opens loops over pairs of sums that stand side by side: int row, col of the
- * tile, f32 x, y; and closes them.
+ * Opens loops over pairs of adjacent sums: declares int row, col in the tile,
+ * and f32 x, y.  And closes these loops.
  */
 void cu_pairs_begin(struct cu_func *f, const struct cu_loop *l);
 void cu_pairs_end(struct cu_func *f);
@@ -191,60 +199,62 @@ void cu_pairs_end(struct cu_func *f);
 
 /* ---- cuda_dot_plan.c: tiles --------------------------------------------- */
 
-/* Bytes from a row to the next of a tile of f32 that waits for a nest. */
+/* Bytes of a row of an f32 tile in shared memory, on which the epilogue
+ * runs. */
 static inline int64_t
 cu_tile_line(const struct cu_tile *t)
 {
 	return 4 * (t->n + 8);
 }
-/* Tiles that a unit may have, the largest first; *n of them. */
+/* Tiles of a unit, the largest first; *n of them. */
 const struct cu_tile *cu_tiles(enum cu_dot_unit u, uint32_t *n);
 /*
- * Stages and blocks that fit into a multiprocessor, of a tile that may have to
- * wait for a nest, beside `more` bytes of other shared memory. False: none.
+ * Sets how many stages and blocks fit a multiprocessor; `box`: the tile must
+ * also fit as f32; `more`: bytes of other shared memory.  False: none fit.
  */
 bool cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
 		 int64_t more, struct cu_tile *t);
 /*
- * Whether the contraction's operands leave registers for it: a warp of 64 x 64
- * has 192 in use, which is all right where loading takes few.  Else there may
- * be fewer blocks.
+ * Whether the contraction leaves enough registers for this tile: a warp of 64
+ * x 64 has 192 in use, and only loads of full vectors need few more.  May
+ * reduce the blocks of a multiprocessor.
  */
 bool cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 		   const struct cg_split *rows, const struct cg_split *cols);
-/* Bytes of a block with such a tile. */
+/* Shared memory of a block with such a tile. */
 int64_t cu_tile_smem(enum cu_dot_unit u, const struct cu_tile *t, bool box);
-/* Cycles that so many such tiles, each of k, take on the device. */
+/* Estimated cycles of the device for so many tiles, each over k. */
 double cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 		       const struct cu_tile *t, double tiles, double k);
-/* Tile, blocks and splits. */
+/* Plans tile, blocks and split k. */
 void cu_dot_plan(struct cu_dot *d);
 
 /* ---- cuda_dot_steps.c, cuda_dot_after.c --------------------------------- */
 
-/* A tile of the result and where it is. */
+/* A tile of the result, and its place. */
 struct cu_block {
 	const struct cg_split *rows, *cols;
 	struct cu_place m, n;
 	const char *batch;	/* int */
-	int64_t line;		/* bytes of a row of it at SMEM */
-	bool fewer;		/* m.live may be anything up to all rows */
+	int64_t line;		/* bytes of a row in shared memory */
+	bool fewer;		/* any number of rows may be missing */
 };
 
 bool cu_dot_emit(struct cu_dot *d);
-/* Sums in registers to a tile of f32 at SMEM. */
+/* Copies sums from registers to an f32 tile at SMEM. */
 void cu_pairs_to_tile(struct cu_func *f, const struct cu_loop *l);
 /*
- * Sums in registers to where they stay, as elements of a type; or on top of
- * what is there.  `to`: i64 text, the element of int `row` in column n0.
+ * Stores sums from registers, or adds them to what is stored, as elements of
+ * type t. `to`: i64 text, the offset of int `row` in column n0.
  */
 void cu_pairs_store(struct cu_func *f, const struct cu_dot *d,
 		    const struct cu_loop *l, const struct cu_block *b,
 		    const char *at, const char *to, enum ir_dtype t, bool add);
-/* What stands behind the contraction, on a tile of f32 at SMEM. */
+/* Emits the epilogue on an f32 tile at SMEM. */
 bool cu_dot_epilogue(struct cu_func *f, const struct cu_dot *d,
 		     const struct cu_block *b, int64_t threads);
-/* Steps behind the one that multiplies: of parts that are sums. */
+/* Emits steps after the one that multiplies: adding partial sums, or an
+ * epilogue of its own. */
 bool cu_dot_sum(struct cu_dot *d);
 
 #endif

@@ -1,16 +1,17 @@
 /*
- * Contractions with wgmma and TMA: what they can do, and how large tiles are.
+ * Contractions with wgmma and TMA: which ones can be done, and which tile,
+ * cluster and split of k they get, by an estimate of cycles.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
-#define RESERVE 1024		/* barriers, and room that is left */
-#define MOST_WAITING 2		/* boxes of a warp, on their way to memory */
+#define RESERVE 1024		/* bytes for barriers */
+#define MOST_WAITING 2		/* most boxes of a warp in flight */
 #define MOST_STAGES 6
-#define FEWER 0.03		/* of the time, for each stage that is less */
-#define PARTED 0.02		/* of the time, that parts must gain: the count
-				 * knows no less */
+#define FEWER 0.03	/* part of the time that each stage less costs */
+/* part of the time that splitting k must gain: the estimate is no more exact */
+#define PARTED 0.02
 
-/* Tiles, best for large contractions first. */
+/* Tiles; the first are best for large contractions. */
 static const struct {
 	int64_t rows, cols, teams, groups;
 } shapes[] = {
@@ -21,7 +22,7 @@ static const struct {
 
 /* ---- blocks ---- */
 
-/* The positions of a factor in as few dims as operands allow. */
+/* Replaces dims by the factor's runs: as few dims as operands allow. */
 static void
 as_runs(struct cg_dims *d, const struct cg_factor *f)
 {
@@ -47,7 +48,7 @@ uniform_runs(const struct cg_factor *f, int64_t block)
 	return cu_blocks_are_boxes(size, f->n, block);
 }
 
-/* What all starts of blocks of rows are multiples of. */
+/* What the first rows of all blocks are multiples of. */
 static int64_t
 step_of(const struct cg_dims *d, const struct cg_split *s)
 {
@@ -59,7 +60,8 @@ step_of(const struct cg_dims *d, const struct cg_split *s)
 
 /* ---- what a choice costs ---- */
 
-/* Items one after another on each multiprocessor, in full waves. */
+/* Cycles of items that run one after another on each multiprocessor, in
+ * waves. */
 static double
 waves_cycles(const struct dot90 *p, int64_t items, int64_t units, double sums,
 	     double put)
@@ -72,7 +74,8 @@ waves_cycles(const struct dot90 *p, int64_t items, int64_t units, double sums,
 	return waves * (sums > put ? sums : put) + put;
 }
 
-/* Parts are read at what the memory gives, by blocks of the step behind. */
+/* Cycles of the step that adds partial sums, which it reads at the rate of
+ * memory. */
 static double
 sum_cycles(const struct dot90 *p, int64_t units)
 {
@@ -83,10 +86,10 @@ sum_cycles(const struct dot90 *p, int64_t units)
 }
 
 /*
- * Cycles, roughly.  A multiprocessor takes 4096 bytes of a row and a column
- * of k in a cycle, which is 2048 products of bf16, if wgmma has 256 columns
- * (of 128, 64 and less it reaches 90, 75, 55%), and gets some 34 bytes a cycle
- * from the L2, which takes as many.
+ * Estimated cycles.  A multiprocessor multiplies 4096 bytes of a row and a
+ * column of k in a cycle, which is 2048 products of bf16, if wgmma has 256
+ * columns (with 128, 64 and fewer it reaches 90, 75 and 55%), and loads about
+ * 34 bytes a cycle from the L2 cache and stores as many.
  */
 static double
 cycles(const struct dot90 *p)
@@ -100,7 +103,7 @@ cycles(const struct dot90 *p)
 		       (double)p->cluster) * 128 / 34;
 	double stage = mul > load ? mul : load;
 	double put = tile / (p->part ? 8 : p->box ? 32 : 16);
-	/* what is stored as boxes is on its way behind the last tile */
+	/* the boxes of the last tile are stored after it */
 	double all = 1500 + (p->box ? tile * 2 / 34 : 0);
 
 	all += waves_cycles(p, p->whole, units, stage *
@@ -114,18 +117,19 @@ cycles(const struct dot90 *p)
 	return all;
 }
 
-/* Stages that there is room for beside leaves, or boxes that wait. */
+/* Stages that fit beside leaves, or beside boxes in flight. */
 static int64_t
 ring_of(const struct dot90 *p)
 {
-	int64_t room = p->d->k->c->arch->smem_bytes - RESERVE -
+	int64_t free_bytes = p->d->k->c->arch->smem_bytes - RESERVE -
 		       p->teams * dot90_leaf_bytes(p);
-	int64_t n = room / dot90_stage_bytes(p);
+	int64_t n = free_bytes / dot90_stage_bytes(p);
 
 	return n < MOST_STAGES ? n : MOST_STAGES;
 }
 
-/* One box is on its way while the next is made, if that leaves stages. */
+/* One box is in flight while the next is made, unless that leaves too few
+ * stages. */
 static bool
 boxes_fit(struct dot90 *p)
 {
@@ -140,10 +144,10 @@ boxes_fit(struct dot90 *p)
 	return p->ring >= 3;
 }
 
-/* Columns that go through shared memory at a time, few rather than few
- * stages. */
+/* Sets the columns that go through shared memory at a time: fewer columns are
+ * better than fewer stages.  False: too few stages fit. */
 static bool
-fits(struct dot90 *p)
+find_ring(struct dot90 *p)
 {
 	static const int64_t parts[] = { 64, 32, 128, 256, 16 };
 	const struct cu_dot *d = p->d;
@@ -193,12 +197,13 @@ try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
 	       dot90_side_of(d, 0, p->rows, step_of(&d->dims[1], &p->split),
 			     false, &p->side[0]) &&
 	       dot90_side_of(d, 1, p->cols, p->cols, multi, &p->side[1]) &&
-	       fits(p);
+	       find_ring(p);
 }
 
-/* With all stages that there is room for and, if it is asked, with fewer. */
+/* Adds the tile with as many stages as fit and, if all candidates are listed,
+ * with fewer. */
 static void
-take(struct dot90 *p, struct dot90 *best)
+add_ways(struct dot90 *p, struct dot90 *best)
 {
 	struct cu_ways *w = p->d->ways;
 	double now = cycles(p);
@@ -219,7 +224,7 @@ take(struct dot90 *p, struct dot90 *best)
 }
 
 static bool
-choose(struct dot90 *best, int64_t splits)
+choose_plan(struct dot90 *best, int64_t splits)
 {
 	struct dot90 p = *best;
 	bool any = false;
@@ -230,7 +235,7 @@ choose(struct dot90 *best, int64_t splits)
 	for (i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
 		for (n = 1; n <= splits; n++) {
 			if (try_shape(&p, i / 2, i % 2 != 0, n)) {
-				take(&p, best);
+				add_ways(&p, best);
 				any = true;
 			}
 		}
@@ -238,7 +243,7 @@ choose(struct dot90 *best, int64_t splits)
 	return any;
 }
 
-/* Whether little of what is copied and multiplied would be nothing. */
+/* Whether tiles are mostly full, so that little padding is multiplied. */
 static bool
 is_dense(const struct cu_dot *d)
 {
@@ -246,9 +251,10 @@ is_dense(const struct cu_dot *d)
 	       2 * d->over.size >= dot90_stages(d) * dot90_k(d);
 }
 
-/* A 16-bit gradient that grows by the product alone; 0: it is no such. */
+/* The sink that adds the product alone to a 16-bit gradient; 0: there is
+ * none. */
 static node_id
-grows(const struct cu_dot *d)
+gradient_sink(const struct cu_dot *d)
 {
 	const struct ir_module *m = d->k->c->m;
 	uint32_t i;
@@ -268,12 +274,12 @@ grows(const struct cu_dot *d)
 	return 0;
 }
 
-/* 16-bit results in rows of 16 bytes are written without a nest. */
+/* 16-bit results whose rows are multiples of 16 bytes need no nest. */
 static void
 find_rounded(struct cu_dot *d)
 {
 	bool half = d->dtype == IR_BF16 || d->dtype == IR_F16;
-	node_id grown = grows(d);
+	node_id grown = gradient_sink(d);
 
 	if (d->result == CU_DOT_STORE && d->dtype != IR_F32 &&
 	    !(half && d->n.size % 8 == 0)) {
@@ -285,9 +291,9 @@ find_rounded(struct cu_dot *d)
 	}
 }
 
-/* Parts of sums lie in shared room; the step behind this one reads them. */
+/* Reserves shared scratch for partial sums. */
 static void
-put_parts(struct cu_dot *d, const struct dot90 *p)
+reserve_parts(struct cu_dot *d, const struct dot90 *p)
 {
 	if (p->splits > 1) {
 		d->parts = (d->k->out->shared_bytes + 255) / 256 * 256;
@@ -315,10 +321,10 @@ cu_dot90_steps(const struct cu_dot *dot)
 	if (p.blocks == 0) {
 		p.blocks = 132;
 	}
-	if (!choose(&p, dot90_most_splits(&d))) {
+	if (!choose_plan(&p, dot90_most_splits(&d))) {
 		return false;
 	}
-	put_parts(&d, &p);
+	reserve_parts(&d, &p);
 	d.rows = p.split;
 	return dot90_emit(&p) && (p.splits == 1 || dot90_emit_sum(&p));
 }

@@ -1,12 +1,12 @@
 /*
- * Operands of a contraction as boxes that the copying unit moves.
+ * Operands of a contraction as boxes that the copying unit loads.
  *
  * A stage has 128 bytes of k.  In shared memory a row is 128 bytes, and its
- * 16-byte pieces are swizzled by the row's number modulo 8: that is how wgmma
- * wants them (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory
- * Layout").  If k is what lies side by side, a row is one position of m or n;
- * else, which wgmma can turn if elements have 16 bits, a row is one position
- * of k, and a box 64 of m or n.
+ * 16-byte pieces are swizzled by the row's number modulo 8, as wgmma requires
+ * (PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout").  If
+ * the operand is contiguous along k, a row is one position of m or n.
+ * Otherwise, which wgmma can transpose if elements have 16 bits, a row is one
+ * position of k, and a box has 64 positions of m or n.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -35,7 +35,7 @@ put_dim(struct dot90_side *s, enum dot90_factor factor, uint32_t run,
 	return true;
 }
 
-/* Its runs but those that boxes have positions of, one by one. */
+/* Appends the first n runs of a factor, which boxes have one position of. */
 static bool
 put_rest(struct dot90_side *s, enum dot90_factor factor,
 	 const struct cg_factor *f, uint32_t n)
@@ -49,7 +49,7 @@ put_rest(struct dot90_side *s, enum dot90_factor factor,
 	return true;
 }
 
-/* Rows of k: a box has all rows of the tile. */
+/* Rows along k: a box has all rows of the tile. */
 static bool
 map_by_k(struct dot90_side *s, const struct cu_dot *d, int64_t rows)
 {
@@ -74,7 +74,7 @@ map_by_k(struct dot90_side *s, const struct cu_dot *d, int64_t rows)
 	return put_rest(s, DOT90_X, x, n) && put_rest(s, DOT90_OVER, k, last);
 }
 
-/* Rows of m or n: so many boxes, each of 64 positions by 64 of k. */
+/* Rows along m or n: boxes of 64 positions by a stage of k. */
 static bool
 map_by_x(struct dot90_side *s, const struct cu_dot *d, int64_t step)
 {
@@ -92,7 +92,7 @@ map_by_x(struct dot90_side *s, const struct cu_dot *d, int64_t step)
 	       put_rest(s, DOT90_OVER, k, last);
 }
 
-/* A box may not be larger than 2-dim, at least, boxes are copied. */
+/* A tensor map has at least two dims. */
 static bool
 at_least_two(struct dot90_side *s)
 {
@@ -164,8 +164,8 @@ dot90_stages(const struct cu_dot *d)
 	return d->over.size / last->size * inner;
 }
 
-/* Of a position, its place in one run; none of the first one's is beyond its
- * end but zeros. */
+/* C text: the index in one run of position `at`.  The first run's may be beyond
+ * its end, where the copying unit returns zeros. */
 static const char *
 in_run(struct arena *a, const struct cg_factor *f, uint32_t run,
        const char *at)
@@ -183,7 +183,8 @@ in_run(struct arena *a, const struct cg_factor *f, uint32_t run,
 		: "(%s) %% %lld", at, (long long)f->at[run].size);
 }
 
-/* Of stage `k`: its last run is cut into so many at a time. */
+/* C text: the index in one run of stage `k`; the last run is divided into
+ * stages. */
 static const char *
 in_over(struct arena *a, const struct cg_factor *f, uint32_t run,
 	int64_t each)

@@ -1,22 +1,23 @@
 /*
- * Tiles whose k is in parts, so that the last wave is as full as the others.
+ * Split k: tiles whose k is divided among several blocks, so that the last
+ * wave is as full as the others.
  *
- * As many tiles as there are multiprocessors make a wave.  Those of all full
- * waves are made whole; of the rest, which would leave multiprocessors idle,
- * or of all if there are not even so many, each is made by several blocks, of
- * a part of k each.  Parts wait in shared room as they lie in registers, so
- * that they come and go 16 bytes at once, and a step behind adds them up in
- * the order of k and does what the team would have done: sums are the same
- * bits in every run.  Blocks that took over from each other in the middle of a
- * tile ("stream-K") would fill the last wave wholly, but then how a tile is
- * cut, and so its bits, depended on where it lies; with parts that are alike
- * at most one of as many as k has is lost.
+ * A wave has as many tiles as there are multiprocessors.  Tiles of full waves
+ * are not split.  The remaining tiles, or all tiles if there is no full wave,
+ * would leave multiprocessors idle, so each of them is made by several blocks,
+ * of one part of k each.  Partial sums are stored in shared scratch as they
+ * lie in registers, 16 bytes at a time; a later step adds them in the order of
+ * k and runs the epilogue, so sums are the same bits in every run.
+ *
+ * Blocks that take over in the middle of a tile ("stream-K") would fill the
+ * last wave entirely, but then the order of a sum would depend on the tile's
+ * place.  With equal parts, at most one part's share of a wave is lost.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
-#define MOST_PARTS ((int64_t)64 << 20)	/* bytes of sums that wait */
+#define MOST_PARTS ((int64_t)64 << 20)	/* most bytes of partial sums */
 #define MOST_SPLITS 16
-#define LEAST_STAGES 4		/* of a part */
+#define LEAST_STAGES 4		/* fewest stages of a part */
 
 int64_t
 dot90_most_splits(const struct cu_dot *d)
@@ -26,7 +27,8 @@ dot90_most_splits(const struct cu_dot *d)
 	return most < 1 ? 1 : most < MOST_SPLITS ? most : MOST_SPLITS;
 }
 
-/* Blocks of as many columns add up a tile; 0: none suits what is behind. */
+/* Columns of a block that adds partial sums; 0: no number suits the
+ * epilogue. */
 static int64_t
 sum_cols(const struct dot90 *p)
 {

@@ -1,11 +1,11 @@
 /*
  * What becomes of a tile's sums, which lie in registers of a team.
  *
- * A thread has 2 neighbours of every 8 columns, of rows r0 and r0 + 8 of
- * every 64 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16").
- * What is stored as it is goes to memory from there, 32 bytes at a time of 4
- * threads.  What nodes behind make something of goes through shared memory,
- * some columns at a time: as f32, the leaf of a nest.
+ * A thread has 2 adjacent columns of every 8, in rows r0 and r0 + 8 of every
+ * 64 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"). f32 results
+ * go from there to memory, 32 bytes of 4 threads at a time.  An epilogue runs
+ * on shared memory, on some columns at a time: they are copied there as f32,
+ * as the leaf of a nest.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -38,7 +38,8 @@ dot90_thread(const struct dot90 *p)
 	return p->teams > 1 ? "(TID % 128)" : p->first ? "(TID - 128)" : "TID";
 }
 
-/* `n` columns of d at a time fit below the end of a row. */
+/* Emits the store of two adjacent sums; `end`: C text, the end of the row, or
+ * NULL. */
 static void
 put_pair(struct cu_func *f, const struct dot90 *p, const char *end)
 {
@@ -73,7 +74,7 @@ put_pair(struct cu_func *f, const struct dot90 *p, const char *end)
 	}
 }
 
-/* A function of a row's pairs: static places in d must be known. */
+/* Writes a function that stores a row: indices of d must be constants. */
 static void
 put_rows(struct cu_func *f, const struct dot90 *p)
 {
@@ -121,7 +122,7 @@ put_direct(struct cu_func *f, const struct dot90 *p,
 
 /* ---- 16-bit elements as they are, through shared memory ---- */
 
-/* A thread has 8 columns of a row at a time. */
+/* Rounds to 16 bits; a thread has 8 columns of a row at a time. */
 static void
 put_rounded(struct cu_func *f, const struct dot90 *p,
 	    const struct cu_place *m)
@@ -250,8 +251,8 @@ put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 		cu_line(f, "break;");
 		cu_line(f, "}");
 	}
-	cu_comment(f, "Nobody reads the part before, then all of this one is "
-		   "there.");
+	cu_comment(f, "No thread reads the part before, then this part is "
+		   "complete.");
 	cu_line(f, "sync_named(1 + team, %lld);", threads);
 	for (i = 0; i < parts; i++) {
 		cu_line(f, "%sif (i == %lld) {", i ? "} else " : "",

@@ -1,18 +1,18 @@
 /*
- * Results of 16 bits that leave as boxes, by the copying unit.
+ * 16-bit results that the copying unit stores.
  *
- * Each warp does this for itself.  Of its sums, 16 rows at a time are rounded
- * and put by stmatrix where the copying unit reads them, swizzled, so that
- * neither meets a bank twice; then they are ordered to be stored, and the
- * warp goes on: with the next box, or with the next tile's products, whose
- * operands come meanwhile.  It waits for a buffer when it wants to fill it
- * again.  What lies behind the last row or column the unit leaves out.
+ * Each warp does this for itself.  It rounds 16 rows of its sums at a time and
+ * writes them to shared memory by stmatrix, swizzled, so that neither it nor
+ * the copying unit has bank conflicts; then it orders the store and goes on
+ * with the next box, or with the products of the next tile, whose operands
+ * arrive meanwhile.  It waits for a buffer only before it fills it again.  The
+ * copying unit leaves out what lies beyond the last row or column.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
-#define BOX_ROWS 16		/* of a warp, of each 64 that wgmma makes */
+#define BOX_ROWS 16	/* rows of a warp, of each 64 that wgmma makes */
 
-/* Positions of rows that boxes may run over, up to their end. */
+/* Rows up to the end that boxes must not cross. */
 static int64_t
 rows_of(const struct cg_dims *m, const struct cg_split *s)
 {
@@ -31,7 +31,7 @@ dot90_store_suits(struct dot90 *p)
 	if (d->result != CU_DOT_STORE || cu_elem_bytes(d->dtype) != 2 ||
 	    d->n.size % 8 != 0 ||
 	    (p->split.chunks > 1 && p->split.most != p->rows)) {
-		/* a box might hold rows that are another tile's */
+		/* a box might hold rows of another tile */
 		return false;
 	}
 	p->box = cols;
@@ -57,7 +57,8 @@ dot90_store_bytes(const struct dot90 *p)
 	return p->groups * 4 * p->waiting * BOX_ROWS * p->box * 2;
 }
 
-/* A function: one box of sums s, which begins at x, y of the result. */
+/* Writes a function that stores one box of sums s, which begins at x, y of the
+ * result. */
 static void
 put_box(struct cu_func *f, const struct dot90 *p)
 {

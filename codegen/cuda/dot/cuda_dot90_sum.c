@@ -1,9 +1,11 @@
 /*
- * The step that adds up partial sums.
+ * Split k: the step that adds partial sums in the order of k, and does with
+ * the sums what the team that makes a whole tile does.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
-/* Sums of a block's columns, as if it had multiplied. */
+/* Emits the sums of a block's columns, in the registers where a product would
+ * leave them. */
 static void
 add_parts(struct cu_func *f, const struct dot90 *p, const struct dot90 *q)
 {
@@ -41,7 +43,7 @@ add_parts(struct cu_func *f, const struct dot90 *p, const struct dot90 *q)
 	cu_line(f, "}");
 }
 
-/* A tile of one team, in blocks of fewer columns. */
+/* The same tiles, for one team and in blocks of fewer columns. */
 static struct dot90
 sum_of(const struct dot90 *p)
 {

@@ -1,22 +1,22 @@
 /*
  * The text of a contraction with wgmma: the order of tiles, the warpgroup that
- * copies, the teams that multiply.
+ * copies, and the teams that multiply.
  *
- * What keeps the parts apart: a stage of the ring is written by the copying
- * unit after its `empty` barrier says that all who read it are done, and read
- * by wgmma after its `full` barrier has counted its bytes.  Both sides are of
- * the async proxy, so no fence stands between them (PTX ISA, "Async Proxy").
- * No generic store goes to the ring.
+ * How the ring is synchronized: the copying unit writes a stage after the
+ * stage's `empty` barrier shows that all readers are done, and wgmma reads it
+ * after its `full` barrier has counted its bytes.  Both are of the async
+ * proxy, so no proxy fence is needed (PTX ISA, "Async Proxy").  No generic
+ * store writes to the ring.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
-#define BAND 8		/* tiles, or pairs, of rows whose columns are next */
+#define BAND 8	/* rows of tiles in a band; with clusters, pairs of rows */
 
 /* ---- the order of tiles ---- */
 
 /*
- * Rows of tiles in bands: all columns of a band, one after another, so that
- * tiles that run at a time share rows and columns in the L2.
+ * Tiles are ordered in bands of rows, one column of a band after another, so
+ * that tiles that run at the same time share rows and columns in the L2 cache.
  */
 void
 dot90_order_emit(struct cu_func *f, const struct dot90 *p)
@@ -42,7 +42,7 @@ dot90_order_emit(struct cu_func *f, const struct dot90 *p)
 		   rows * cols);
 }
 
-/* C text: from a tile of this block, or cluster, to the next. */
+/* C text: the step from a tile of this block, or cluster, to its next. */
 static const char *
 by_of(const struct dot90 *p)
 {
@@ -63,7 +63,7 @@ dot90_places(struct cu_func *f, const struct dot90 *p, struct cu_place *m,
 	*n = cu_place(f, "n", &flat, &cols, "col");
 }
 
-/* Opens the loop over tiles of team `team`, or of all teams if NULL. */
+/* Opens the loop over items of team `team` or, if it is NULL, of all teams. */
 static void
 open_tiles(struct cu_func *f, const struct dot90 *p, const char *team,
 	   struct cu_place *m, struct cu_place *n)
@@ -91,7 +91,6 @@ open_tiles(struct cu_func *f, const struct dot90 *p, const char *team,
 	dot90_places(f, p, m, n);
 }
 
-/* Not all that is declared is asked for by all shapes. */
 void
 dot90_used(struct cu_func *f, const struct cu_place *m,
 	   const struct cu_place *n)
@@ -116,8 +115,8 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 
 	cu_line(f, "regs_fewer(40);");
 	cu_line(f, "if (TID == 0) {");
-	cu_comment(f, "The first round waits for nobody: the phase before the "
-		   "first one is over.");
+	cu_comment(f, "The first round does not wait: the phase before the "
+		   "first one has ended.");
 	cu_line(f, "int stage = 0, parity = 1;");
 	open_tiles(f, p, NULL, &m, &n);
 	if (p->splits > 1) {
@@ -149,14 +148,15 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "}");
 	cu_line(f, "}");
 	if (p->cluster > 1) {
-		/* lanes come together to the cluster's barrier */
+		/* lanes must converge before the cluster's barrier */
 		cu_line(f, "sync_warp();");
 	}
 }
 
 /* ---- teams ---- */
 
-/* All products of a stage; those of the first one begin sums. */
+/* Emits all products of a stage; those of the first stage overwrite the
+ * sums. */
 static void
 put_products(struct cu_func *f, const struct dot90 *p, bool first)
 {
@@ -166,9 +166,9 @@ put_products(struct cu_func *f, const struct dot90 *p, bool first)
 	};
 	const struct dot90_side *s = p->side;
 	long long cols = (long long)p->cols;
-	/* of descriptors, which count 16 bytes */
+	/* steps of descriptors, in units of 16 bytes */
 	int x = s[0].by_k ? 2 : 128, y = s[1].by_k ? 2 : 128, k, i;
-	/* other elements than those of 16 bits are never turned */
+	/* only elements of 16 bits are transposed */
 	const char *turns = cu_unit_bytes(p->d->unit) != 2 ? ""
 		: arena_printf(f->k->c->a, ", %d, %d", !s[0].by_k,
 			       !s[1].by_k);
@@ -192,8 +192,9 @@ put_products(struct cu_func *f, const struct dot90 *p, bool first)
 }
 
 /*
- * A warp has waited for its own part of the products alone, so each of them
- * says that it is done, here and where else the stage was copied to.
+ * Frees a stage.  A warp has waited for its own part of the products alone, so
+ * each warp arrives, at this block's barrier and at those of other blocks of
+ * the cluster.
  */
 static void
 put_release(struct cu_func *f, const struct dot90 *p, const char *stage)
@@ -209,9 +210,9 @@ put_release(struct cu_func *f, const struct dot90 *p, const char *stage)
 }
 
 /*
- * A wait for a phase's parity passes too if the phase before has not ended,
- * so that a team may only wait for stages behind those that have come: for
- * all of the tile before, which is the other team's.
+ * Two teams take turns.  A wait for a phase's parity also passes if the phase
+ * before has not ended, so a team may wait for a stage only after all stages
+ * before it have arrived, which are the other team's.
  */
 static void
 put_turn(struct cu_func *f, const struct dot90 *p)
@@ -290,7 +291,7 @@ dot90_sums_at(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "const int lc = LANE %% 4 * 2;");
 }
 
-/* What becomes of sums: of a part, of a whole tile. */
+/* What becomes of sums: of a part, or of a whole tile. */
 static bool
 put_item(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 {

@@ -1,15 +1,17 @@
 /*
- * Behind the loop over k: sums that stay as they are, a tile that a nest makes
- * something of, and sums of parts where k was split.
+ * After the loop over k: sums are stored, or go to a tile on which the
+ * epilogue runs; if k is split, another step adds partial sums.  With experts,
+ * too.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
 #define SUM_THREADS 256
-#define SUM_ROWS 16		/* of a block that sums and has a nest */
+/* rows of a block that adds partial sums and has an epilogue */
+#define SUM_ROWS 16
 
 /* ---- sums in registers ---- */
 
-/* The tile takes the place of the stages, which others still read. */
+/* The tile replaces the stages, which other threads may still read. */
 void
 cu_pairs_to_tile(struct cu_func *f, const struct cu_loop *l)
 {
@@ -23,7 +25,7 @@ cu_pairs_to_tile(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "sync_block();");
 }
 
-/* Whether all blocks begin at even places and have even sizes. */
+/* Whether all blocks have even first positions and even sizes. */
 static bool
 in_twos(const struct cg_split *s, const struct cg_dims *d, int64_t n)
 {
@@ -31,14 +33,14 @@ in_twos(const struct cg_split *s, const struct cg_dims *d, int64_t n)
 	       (s->cut == 0 || d->size[s->cut] * s->inner % 2 == 0);
 }
 
-/* Whether tiles have places that blocks have not. */
+/* Whether some tiles are larger than their blocks. */
 static bool
 is_ragged(int64_t tile, const struct cg_split *s, const struct cg_dims *d)
 {
 	return s->most < tile || s->step * s->chunks != d->size[s->cut];
 }
 
-/* Opens a block that is run for what is there: the row, and place `col`. */
+/* Opens a block of C that runs if the row and column `col` exist. */
 static void
 guard(struct cu_func *f, const struct cu_dot *d, const struct cu_loop *l,
       const struct cu_block *b, const char *col)
@@ -67,7 +69,7 @@ store_one(struct cu_func *f, enum ir_dtype t, const char *to, const char *x,
 		t == IR_F32 ? x : cu_narrow(f->k->c->a, t, x));
 }
 
-/* Two at once, as one number of the machine. */
+/* Stores two elements at once. */
 static void
 store_two(struct cu_func *f, enum ir_dtype t, bool add)
 {
@@ -158,7 +160,7 @@ cu_dot_epilogue(struct cu_func *f, const struct cu_dot *d,
 
 /* ---- sums of parts ---- */
 
-/* C text of a loop that makes `sum` of element `i` of all parts. */
+/* Emits a loop that adds element `i` of all partial sums to `sum`. */
 static void
 add_parts(struct cu_func *f, const struct cu_dot *d, const char *i)
 {
@@ -197,7 +199,7 @@ sum_alone(struct cu_dot *d)
 	cu_func_end(&f);
 }
 
-/* Rows of the result by its blocks of columns, and what is behind. */
+/* Adds partial sums and runs the epilogue, for blocks of rows and columns. */
 static bool
 sum_with_nest(struct cu_dot *d)
 {
@@ -210,7 +212,7 @@ sum_with_nest(struct cu_dot *d)
 	f.grid->threads = SUM_THREADS;
 	f.grid->blocks[0] = rows.blocks * d->cols.blocks * d->batch.size;
 	f.grid->smem_bytes = rows.most * b.line;
-	cu_comment(&f, "%lld parts, and what is behind: %lld x %lld",
+	cu_comment(&f, "%lld parts, and the epilogue: %lld x %lld",
 		   (long long)d->splits, (long long)rows.most,
 		   (long long)d->cols.most);
 	cu_line(&f, "const int bn = BLOCK_X %% %lld, bm = BLOCK_X / %lld %% "
@@ -241,7 +243,7 @@ sum_with_nest(struct cu_dot *d)
 	return true;
 }
 
-/* The rest of the group as steps of their own, on sums in shared room. */
+/* The epilogue as steps of its own, on sums in shared scratch. */
 static bool
 nest_alone(struct cu_dot *d)
 {

@@ -1,10 +1,10 @@
 /*
- * Tiles of operands: from wherever they lie into shared memory.
+ * Tiles of operands: from global to shared memory.
  *
- * What lies side by side, as matrices mostly do, is copied 16 bytes at a time
- * behind the threads' backs (cp.async), with zeros for what is not there.  If
- * no more than 8 or 4 bytes can be, so many are.  All else is read element by
- * element and converted on the way.
+ * What is contiguous and aligned, as matrices mostly are, is copied
+ * asynchronously (cp.async) in chunks of 16 bytes, or of 8 or 4, with zeros
+ * where the operand ends.  Everything else is read element by element and
+ * converted on the way.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
@@ -36,7 +36,7 @@ cu_unit_is(enum cu_dot_unit u, enum ir_dtype t)
 
 /* ---- how ---- */
 
-/* Elements of a line in shared memory; lines. */
+/* Elements of a line in shared memory, and number of lines. */
 static int64_t
 line_of(const struct cu_side *s)
 {
@@ -55,7 +55,7 @@ cu_side_bytes(const struct cu_side *s)
 	return lines_of(s) * line_of(s) * units[s->unit].bytes;
 }
 
-/* Elements along `dense` that may be copied at once. */
+/* Elements along `dense` that one copy may have. */
 static int64_t
 width_of(const struct cu_dot *d, int which, const struct cg_factor *dense,
 	 const struct cg_factor *other, int64_t most)
@@ -66,7 +66,8 @@ width_of(const struct cu_dot *d, int which, const struct cg_factor *dense,
 	return cu_view_width(&d->view[which], most);
 }
 
-/* Blocks begin at multiples of this many positions. */
+/* The largest power of two that all first positions of blocks are multiples
+ * of. */
 static int64_t
 begins_at(const struct cg_split *s, const struct cg_dims *d, int64_t most)
 {
@@ -91,7 +92,8 @@ dense_k(const struct cu_dot *d, int which)
 	return !d->k_at[which] && cu_factor_dense(&d->over, which);
 }
 
-/* What can be copied as it is: 16, 8 or 4 bytes; else 0. */
+/* Elements of an asynchronous copy of 16, 8 or 4 bytes; 0: converted one by
+ * one. */
 static int64_t
 choose_width(const struct cu_dot *d, int which, struct cu_side *s)
 {
@@ -125,7 +127,7 @@ cu_side_of(const struct cu_dot *d, int which, struct cu_side *s)
 			       .rows = which ? d->tile.n : d->tile.m,
 			       .k = d->tile.k, .threads = d->tile.threads };
 	s->pad = d->unit == CU_DOT_FMA ? 4 : 0;
-	/* ldmatrix turns what is 2 bytes wide only */
+	/* ldmatrix transposes elements of 2 bytes only */
 	s->along_k = d->unit != CU_DOT_FMA &&
 		     (units[d->unit].bytes == 1 || !dense_rows(d, which));
 	s->width = choose_width(d, which, s);
@@ -142,16 +144,16 @@ cu_side_of(const struct cu_dot *d, int which, struct cu_side *s)
 
 /* ---- C text ---- */
 
-struct text {
+struct side_text {
 	struct cu_kernel *k;
 	const struct cu_side *s;
 	struct buf *out;
-	int64_t bytes, chunk;	/* of an element; elements of 16 bytes */
+	int64_t bytes, chunk;	/* bytes of an element; elements of a chunk */
 };
 
-/* Which bits of the line's number a chunk's place is XORed with. */
+/* C text: what a chunk's place in its line is XORed with. */
 static const char *
-swizzle(const struct text *t)
+swizzle(const struct side_text *t)
 {
 	int64_t places = line_of(t->s) / t->chunk;
 
@@ -159,15 +161,16 @@ swizzle(const struct text *t)
 		return "0";
 	}
 	if (t->s->unit == CU_DOT_TF32 && !t->s->along_k) {
-		return "line % 4 * 2";	/* read by numbers, not ldmatrix */
+		return "line % 4 * 2";	/* read one by one, not by ldmatrix */
 	}
 	return places >= 8 ? "line % 8"
 		: places == 4 ? "line / 2 % 4" : "line / 4 % 2";
 }
 
-/* How many of `most` bytes are there; the zeros behind are made. */
+/* C text: how many of `most` bytes exist; the copy fills the rest with
+ * zeros. */
 static const char *
-bytes_there(const struct text *t, const char *left, int64_t most)
+bytes_there(const struct side_text *t, const char *left, int64_t most)
 {
 	struct arena *a = t->k->c->a;
 
@@ -180,9 +183,9 @@ bytes_there(const struct text *t, const char *left, int64_t most)
 			    (long long)most, left, left, (long long)t->bytes);
 }
 
-/* Bytes of a copy at (r - first, q) that are inside of the operand. */
+/* C text: bytes of a copy at (r, q) that are inside of the operand. */
 static const char *
-copied_bytes(const struct text *t, int64_t most)
+copied_bytes(const struct side_text *t, int64_t most)
 {
 	struct arena *a = t->k->c->a;
 	const char *n;
@@ -197,7 +200,7 @@ copied_bytes(const struct text *t, int64_t most)
 }
 
 static void
-put_copies(const struct text *t)
+put_copies(const struct side_text *t)
 {
 	int64_t width = t->s->width, bytes = width * t->bytes, v;
 
@@ -216,9 +219,9 @@ put_copies(const struct text *t)
 	}
 }
 
-/* Elements one by one. */
+/* Copies and converts elements one by one. */
 static void
-put_numbers(const struct text *t)
+put_numbers(const struct side_text *t)
 {
 	struct arena *a = t->k->c->a;
 	const struct cu_side *s = t->s;
@@ -243,7 +246,7 @@ put_numbers(const struct text *t)
 }
 
 static void
-put_head(const struct text *t, const char *name)
+put_head(const struct side_text *t, const char *name)
 {
 	const struct cu_side *s = t->s;
 
@@ -265,13 +268,13 @@ put_head(const struct text *t, const char *name)
 	}
 }
 
-/* The loop over a thread's chunks; `line` and `place` in it. */
+/* Opens the loop over a thread's chunks. */
 static void
-put_loop(const struct text *t, int64_t lines, int64_t places)
+put_loop(const struct side_text *t, int64_t lines, int64_t places)
 {
 	int64_t all = lines * places, threads = t->s->threads;
 
-	/* what is slow anyway may keep its registers few */
+	/* slow copies are not unrolled, to save registers */
 	buf_printf(t->out, "\t%s\n\tfor (j = 0; j < %lld; j++) {\n"
 		   "\t\tconst int c = TID + j * %lld;\n",
 		   t->s->width * t->bytes == 16 || t->s->unit == CU_DOT_FMA
@@ -285,7 +288,7 @@ put_loop(const struct text *t, int64_t lines, int64_t places)
 }
 
 static void
-put_chunks(const struct text *t)
+put_chunks(const struct side_text *t)
 {
 	const struct cu_side *s = t->s;
 	int64_t places = (s->along_k ? s->k : s->rows) / t->chunk;
@@ -318,9 +321,10 @@ put_chunks(const struct text *t)
 	buf_puts(t->out, "\t}\n}\n");
 }
 
-/* Single elements that lie along k, to lines of rows. */
+/* Transposes: single elements that are contiguous along k, to lines along
+ * rows. */
 static void
-put_turned(const struct text *t)
+put_turned(const struct side_text *t)
 {
 	const struct cu_side *s = t->s;
 
@@ -339,7 +343,7 @@ put_turned(const struct text *t)
 void
 cu_side_emit(struct cu_kernel *k, const struct cu_side *s, const char *name)
 {
-	struct text t = { .k = k, .s = s, .out = &k->text };
+	struct side_text t = { .k = k, .s = s, .out = &k->text };
 
 	t.bytes = units[s->unit].bytes;
 	t.chunk = 16 / t.bytes;

@@ -1,15 +1,17 @@
 /*
- * The loop over k: what makes sums of tiles, and what hands them on.
+ * The loop over k of a contraction without wgmma, with sums in registers: FMA
+ * in f32, or tensor cores by mma.sync.
  *
- * Stages of shared memory are filled in a ring.  A thread says that it wants
- * tile i + stages - 1 when all have left tile i - 1, whose place it takes, and
- * waits until all but the newest are there: copying is so many tiles ahead.
+ * Stages of shared memory are a ring.  When all threads have left tile i - 1,
+ * its stage is filled with tile i + stages - 1; before tile i is used, a
+ * thread waits for all copies but the newest, so copies are that many tiles
+ * ahead.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
 /* ---- the ring of stages ---- */
 
-/* Tiles of both operands into stage `slot`, of k from `k` on. */
+/* Starts to copy both operands' tiles from k on into stage `slot`. */
 static void
 load(struct cu_func *f, const struct cu_loop *l, const char *slot,
      const char *k)
@@ -55,7 +57,12 @@ cu_loop_next(struct cu_func *f, const struct cu_loop *l)
 
 /* ---- f32: a thread multiplies and adds ---- */
 
-/* Reads groups of four of a line, `apart` elements apart. */
+/*
+ * A thread has rows and columns in groups of four, so that adjacent threads
+ * read adjacent words of shared memory.
+ */
+
+/* Reads groups of four numbers of a line, `apart` elements apart. */
 static void
 read_line(struct cu_func *f, const char *to, int64_t n, int64_t apart,
 	  const char *at)
@@ -134,13 +141,21 @@ emit_fma(struct cu_func *f, const struct cu_loop *l)
 
 /* ---- tensor cores: a warp multiplies by mma.sync ---- */
 
+/*
+ * A warp has its part of the tile in registers, and reads 16 rows by 32 bytes
+ * along k of both operands at a time, the next ones while it multiplies.
+ *
+ * Which thread has which element: PTX ISA, "Matrix Fragments for
+ * mma.m16n8k16", and those of k8 with .tf32 and of k32 with 8 bits, which are
+ * the same bytes, as ldmatrix returns them.
+ */
 struct mma {
 	struct cu_func *f;
 	const struct cu_loop *l;
-	int64_t atom;		/* along k: 32 bytes */
-	int64_t line[2];	/* bytes of a line in shared memory */
-	const char *warp[2];	/* where its part begins */
-	const char *name[2];	/* functions that read */
+	int64_t atom;		/* elements of 32 bytes along k */
+	int64_t line[2];
+	const char *warp[2];	/* C text: first row and column of the warp */
+	const char *name[2];	/* functions that read from shared memory */
 };
 
 static const char *
@@ -155,7 +170,7 @@ instruction(enum cu_dot_unit u)
 	return names[u];
 }
 
-/* Of a line that is so many lines of 8 behind `line`. */
+/* C text: what a chunk's place in line `line` is XORed with. */
 static const char *
 swizzle(int64_t line_bytes)
 {
@@ -164,8 +179,8 @@ swizzle(int64_t line_bytes)
 }
 
 /*
- * Matrices of 8 rows by 16 bytes in the order of registers: of A rows before
- * k, of B k before rows.
+ * 16 rows by two chunks of k: matrices of 8 rows by 16 bytes, in the order of
+ * the instruction's registers: of A rows before k, of B k before rows.
  */
 static void
 read_along_k(const struct mma *m, int which, struct buf *out)
@@ -189,7 +204,7 @@ read_along_k(const struct mma *m, int which, struct buf *out)
 	}
 }
 
-/* The same of lines that are places of k, turned. */
+/* The same, transposed, of lines that are positions of k. */
 static void
 read_along_rows(const struct mma *m, int which, struct buf *out)
 {
@@ -205,7 +220,7 @@ read_along_rows(const struct mma *m, int which, struct buf *out)
 		   (long long)m->line[which], swizzle(m->line[which]));
 }
 
-/* ldmatrix turns no numbers of 4 bytes. */
+/* Numbers of 4 bytes, one by one: ldmatrix does not transpose them. */
 static void
 read_numbers(const struct mma *m, int which, struct buf *out)
 {
@@ -261,7 +276,7 @@ declare(const struct mma *m)
 	cu_line(f, "}");
 }
 
-/* Both operands of step `q`, in the stage `get`. */
+/* Reads both operands of step `q` from stage `get`. */
 static void
 read_both(const struct mma *m, const char *to, const char *q)
 {
@@ -299,8 +314,8 @@ multiply_mma(const struct mma *m)
 }
 
 /*
- * What a step wants is read in the step before; the first of a tile in the
- * last of the tile before, behind the one barrier that a tile has.
+ * A step's operands are read during the step before; those of a tile's first
+ * step during the last step of the tile before, after the tile's only barrier.
  */
 static void
 loop_mma(const struct mma *m)

@@ -1,19 +1,19 @@
 /*
- * Which tiles a contraction has, and whether k is split.  All that is known of
- * speed is in this file: a table of tiles, and cycles by a rough count.
+ * Which tile a contraction has, and whether k is split.  All numbers about
+ * speed are in this file: a table of tiles, and an estimate of cycles.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
-#define MOST_PARTS ((int64_t)32 << 20)	/* bytes of sums that wait */
+#define MOST_PARTS ((int64_t)32 << 20)	/* most bytes of partial sums */
 #define MOST_SPLITS 16
-#define FEWER 0.03		/* of the time, for each stage that is less */
+#define FEWER 0.03	/* part of the time that each stage less costs */
 
 /* ---- tiles ---- */
 
 /*
- * A warp of 64 x 64 reads 16 KiB of shared memory for 128 multiplications of
- * 4096, which is as much as both take; smaller ones wait for reading.  `best`
- * is that ratio, somewhat less.
+ * A warp of 64 x 64 reads 16 KiB of shared memory for 128 products of 4096
+ * multiplications, which take the same time; smaller ones wait for reads.
+ * `best` is that ratio, and somewhat less.
  */
 static const struct cu_tile by_bytes[] = {
 	{ 128, 256, 64, 64, 64, 256, 1, 4, 0.95 },
@@ -24,7 +24,7 @@ static const struct cu_tile by_bytes[] = {
 	{ 64, 64, 64, 32, 32, 128, 4, 4, 0.50 },
 	{ 32, 32, 64, 16, 16, 128, 4, 4, 0.25 },
 };
-/* 8 x 8 of a thread read 64 bytes for 64 multiplications. */
+/* A thread of 8 x 8 reads 64 bytes for 64 multiplications. */
 static const struct cu_tile by_numbers[] = {
 	{ 128, 128, 16, 8, 8, 256, 1, 3, 0.90 },
 	{ 128, 64, 16, 8, 4, 256, 1, 3, 0.75 },
@@ -34,7 +34,7 @@ static const struct cu_tile by_numbers[] = {
 
 #define COUNT(x) ((uint32_t)(sizeof (x) / sizeof (x)[0]))
 
-/* Of tensor cores k is counted in bytes. */
+/* For tensor cores the table's k is in bytes. */
 const struct cu_tile *
 cu_tiles(enum cu_dot_unit u, uint32_t *n)
 {
@@ -60,7 +60,7 @@ bool
 cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
 	    int64_t more, struct cu_tile *t)
 {
-	/* the driver has 1 KiB of each block */
+	/* the driver reserves 1 KiB of each block */
 	int64_t all = c->arch->smem_bytes + 1024, stages = t->stages, blocks;
 
 	if (u != CU_DOT_FMA) {
@@ -80,7 +80,7 @@ cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
 
 /* ---- cycles ---- */
 
-/* Multiplications of a multiprocessor in a cycle: of an A100. */
+/* Multiplications of a multiprocessor in a cycle, of an A100. */
 static double
 rate(enum cu_dot_unit u)
 {
@@ -106,10 +106,11 @@ double
 cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 		const struct cu_tile *t, double tiles, double k)
 {
-	double each = ceil_of(tiles, units_of(c));	/* of a unit */
+	/* tiles of one multiprocessor */
+	double each = ceil_of(tiles, units_of(c));
 	double here = each < (double)t->blocks ? each : (double)t->blocks;
 	double warps = here * (double)t->threads / 32;
-	/* fewer than 8 do not hide how long reading takes */
+	/* fewer than 8 warps do not hide the latency of reads */
 	double full = warps < 8 ? 0.4 + 0.6 * warps / 8 : 1;
 	double work = (double)(t->m * t->n) * (k + (double)t->k);
 
@@ -126,7 +127,7 @@ up(int64_t n, int64_t to)
 	return (n + to - 1) / to * to;
 }
 
-struct choice {
+struct tile_choice {
 	struct cu_tile tile;
 	struct cg_split rows, cols;
 	int64_t per_split, splits;
@@ -139,7 +140,8 @@ has_box(const struct cu_dot *d)
 	return d->result == CU_DOT_BOX && !d->apart;
 }
 
-/* Whether loading takes few registers: 16 bytes at once, all of them there. */
+/* Whether copies to shared memory need few registers: all are of 16 bytes,
+ * without remainders. */
 static bool
 loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
 	      const struct cg_split *rows, const struct cg_split *cols)
@@ -172,9 +174,9 @@ cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 	return t->wm * t->wn < 64 * 64;
 }
 
-/* A tile without splits; false: it does not do. */
+/* Blocks of a tile, without split k; false: the tile cannot be used. */
 static bool
-blocks_of(const struct cu_dot *d, struct choice *x)
+blocks_of(const struct cu_dot *d, struct tile_choice *x)
 {
 	const struct cg_dims *n = &d->dims[2];
 
@@ -190,9 +192,9 @@ blocks_of(const struct cu_dot *d, struct choice *x)
 		 cg_split_cuts_last(n, &x->cols));
 }
 
-/* Sums of parts take a step of their own, which reads them all. */
+/* Estimated cycles: partial sums are read by a step of their own. */
 static double
-cost_of(const struct cu_dot *d, const struct choice *x)
+cost_of(const struct cu_dot *d, const struct tile_choice *x)
 {
 	double tiles = (double)(d->batch.size * x->rows.blocks *
 				x->cols.blocks);
@@ -207,9 +209,11 @@ cost_of(const struct cu_dot *d, const struct choice *x)
 			       (units_of(d->k->c) * 16);
 }
 
-/* With all stages that there is room for and, if it is asked, with fewer. */
+/* Adds the tile with as many stages as fit and, if all candidates are listed,
+ * with fewer. */
 static void
-take(const struct cu_dot *d, struct choice *x, struct choice *best)
+add_ways(const struct cu_dot *d, struct tile_choice *x,
+	 struct tile_choice *best)
 {
 	int64_t most = x->tile.stages;
 	struct plan_tile t = { .num = {
@@ -231,7 +235,8 @@ take(const struct cu_dot *d, struct choice *x, struct choice *best)
 }
 
 static void
-try_splits(const struct cu_dot *d, struct choice *x, struct choice *best)
+try_splits(const struct cu_dot *d, struct tile_choice *x,
+	   struct tile_choice *best)
 {
 	int64_t elems = d->batch.size * d->m.size * d->n.size, n;
 
@@ -244,14 +249,14 @@ try_splits(const struct cu_dot *d, struct choice *x, struct choice *best)
 			continue;
 		}
 		x->cycles = cost_of(d, x);
-		take(d, x, best);
+		add_ways(d, x, best);
 	}
 }
 
-static struct choice
-choose(const struct cu_dot *d)
+static struct tile_choice
+choose_tile(const struct cu_dot *d)
 {
-	struct choice best = { 0 }, x;
+	struct tile_choice best = { 0 }, x;
 	uint32_t n, i;
 	const struct cu_tile *t = cu_tiles(d->unit, &n);
 
@@ -268,18 +273,18 @@ choose(const struct cu_dot *d)
 void
 cu_dot_plan(struct cu_dot *d)
 {
-	struct choice x;
+	struct tile_choice x;
 
 	if (d->result != CU_DOT_BOX) {
 		cu_dims_flatten(&d->dims[1]);
 		cu_dims_flatten(&d->dims[2]);
 	}
-	x = choose(d);
+	x = choose_tile(d);
 	if (x.cycles == 0) {
 		d->apart = true;
 		cu_dims_flatten(&d->dims[1]);
 		cu_dims_flatten(&d->dims[2]);
-		x = choose(d);
+		x = choose_tile(d);
 	}
 	d->tile = x.tile;
 	d->rows = x.rows;

@@ -1,15 +1,15 @@
 /*
- * The step that multiplies.
+ * The step of a contraction that multiplies, without wgmma.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
-#define GROUP 8		/* rows of blocks that go side by side */
+#define GROUP 8		/* rows of blocks in a group */
 
 /* ---- which block ---- */
 
 /*
- * Blocks that run at the same time read few rows and few columns, so that the
- * second cache has them.
+ * Declares the block's place.  Blocks of a group of rows run at about the same
+ * time, so that the L2 cache holds the rows and columns that they read.
  */
 static void
 put_blocks(struct cu_func *f, const struct cu_dot *d)
@@ -128,12 +128,12 @@ finish(struct cu_func *f, const struct cu_dot *d, const struct cu_loop *l,
 /* ---- the step ---- */
 
 static void
-say(struct cu_func *f, const struct cu_dot *d)
+comment_step(struct cu_func *f, const struct cu_dot *d)
 {
 	static const char *const units[CU_DOT_NUNITS] = {
 		"f32", "tf32", "bf16", "f16", "f8e4m3", "f8e5m2"
 	};
-	static const char *const ends[] = { "made something of", "stored",
+	static const char *const ends[] = { "with an epilogue", "stored",
 					    "added" };
 
 	cu_comment(f, "dot %%%u: %lld x %lld x %lld x %lld in %s, %s", d->value,
@@ -162,7 +162,7 @@ multiply(struct cu_dot *d)
 			    d->batch.size;
 	f.grid->smem_bytes = cu_tile_smem(d->unit, &d->tile, box);
 	f.minblocks = (uint32_t)d->tile.blocks;
-	say(&f, d);
+	comment_step(&f, d);
 	put_blocks(&f, d);
 	b.m = cu_place(&f, "m", &d->dims[1], &d->rows, "bm");
 	b.n = cu_place(&f, "n", &d->dims[2], &d->cols, "bn");

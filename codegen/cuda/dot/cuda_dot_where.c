@@ -1,6 +1,7 @@
 /*
- * Positions of a contraction's factors: where they are in operands, in blocks
- * and in tiles, as C text.
+ * Positions of a contraction's factors as C text: their offsets in operands,
+ * their blocks, and their places in tiles.  Below all other files of this
+ * folder.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 

@@ -1,9 +1,8 @@
 /*
- * Contractions with experts: whose they are, and what forward and gradients
- * share.
+ * Contractions with experts: which kernels these are, and their steps.
  *
- * Sorting keeps the order of pairs, and blocks depend on counts alone, so that
- * sums are always the same ones.
+ * Sorting keeps the order of pairs, and blocks depend on counts alone, so the
+ * order of every sum is always the same.
  */
 #include "codegen/cuda/experts/cuda_experts.h"
 

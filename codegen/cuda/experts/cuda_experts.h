@@ -1,9 +1,10 @@
 /*
- * Contractions whose matrix an index chooses, between the files of experts*.c.
+ * Contractions with experts as CUDA C, for the files of codegen/cuda/experts/
+ * alone; cuda.h has what others call.
  *
- * What an expert is chosen for is a pair: a token and one of its choices.
- * First steps sort pairs by expert, in their order; then those of an expert
- * are a contraction like others, whose rows are picked by a list.
+ * First steps sort pairs (a token and one of its choices) by expert, in their
+ * order.  Then the rows of an expert are contracted as usual, but read through
+ * a list.
  */
 #ifndef CODEGEN_CUDA_EXPERTS_H
 #define CODEGEN_CUDA_EXPERTS_H
@@ -16,33 +17,36 @@ struct cu_experts {
 	struct cg_picks p;
 	bool to;		/* dot_to; else dot_at */
 	struct cu_ways ways;
-	int64_t most;		/* rows of a block */
-	/* i32 in shared room, bytes; by expert, the last for those elsewhere */
-	int64_t first;		/* its first pair in `order`; one more */
-	int64_t block;		/* its first block of rows; one more */
-	int64_t order;		/* pairs, sorted */
-	int64_t counts;		/* by block of the steps that sort */
-	int64_t sorters;	/* such blocks */
+	int64_t most;		/* most rows of a block */
+	/* lists of i32: bytes in shared scratch.  By expert; the last entry
+	 * counts experts on other ranks: */
+	int64_t first;	/* its first pair in `order`, and one entry more */
+	int64_t block;	/* its first block of rows, and one entry more */
+	int64_t order;		/* sorted pairs */
+	/* pairs of each expert, by block of the sorting steps */
+	int64_t counts;
+	int64_t sorters;	/* blocks of the sorting steps */
 };
 
 /* ---- cuda_experts_plan.c ------------------------------------------------ */
 
-/* Factors, tile and blocks. False: something is empty, or no tile does. */
+/* Finds factors, tile and blocks.  False: something is empty, or no tile
+ * fits. */
 bool cu_experts_plan(struct cu_experts *x);
 
 /* ---- cuda_experts_sort.c ------------------------------------------------ */
 
 void cu_experts_sort(struct cu_experts *x);
-/* C text: a list in shared room, const i32 *. */
+/* C text: a list in shared scratch, const i32 *. */
 const char *cu_experts_list(struct cu_func *f, int64_t list);
-/* C text, i64: elements from 0 to int pair `p` and row `in` of it, in an
- * operand, or in the result (2). */
+/* C text, i64: offset in elements of pair `p` and its row `in` (int variables),
+ * in operand `which`, or in the result (2). */
 const char *cu_experts_at(struct arena *a, const struct cu_experts *x,
 			  int which);
 
 /* ---- cuda_experts_at.c, cuda_experts_to.c: dot_at, dot_to --------------- */
 
-/* The step behind sorting. */
+/* Emits the step after sorting. */
 bool cu_experts_at_step(struct cu_experts *x);
 bool cu_experts_to_step(struct cu_experts *x);
 

@@ -1,13 +1,14 @@
 /*
- * dot_at: a block is so many of one expert's rows by a block of columns.  Rows
- * are read from where they are; what stands behind is computed row by row, a
- * warp each, at the places that rows come from.
+ * dot_at: a block makes rows of one expert by a block of columns.  Rows are
+ * read through the list.  The epilogue runs row by row, a warp for each, at
+ * the positions of the rows.
  */
 #include "codegen/cuda/experts/cuda_experts.h"
 
 /* ---- a block ---- */
 
-/* The expert whose block it is: the last one that begins by then. */
+/* Declares the expert whose block it is: the last one that begins at or before
+ * it. */
 static void
 put_expert(struct cu_func *f, const struct cu_experts *x)
 {
@@ -33,7 +34,7 @@ put_expert(struct cu_func *f, const struct cu_experts *x)
 	cu_line(f, "}");
 }
 
-/* Its rows, and where they are in memory. */
+/* Declares the block's rows and, in shared memory, their offsets. */
 static void
 put_rows(struct cu_func *f, const struct cu_experts *x, int64_t table)
 {
@@ -111,8 +112,8 @@ name_coords(struct cu_func *f, struct cu_nest *n, const struct cg_counted *d,
 }
 
 static bool
-behind(struct cu_func *f, const struct cu_experts *x,
-       const struct cu_block *b)
+epilogue(struct cu_func *f, const struct cu_experts *x,
+	 const struct cu_block *b)
 {
 	const struct cu_dot *d = &x->dot;
 	struct arena *a = f->k->c->a;
@@ -146,7 +147,8 @@ behind(struct cu_func *f, const struct cu_experts *x,
 	return done;
 }
 
-/* Straight to the rows: where these are takes the place of what was read. */
+/* Stores sums directly: the rows' offsets in the result replace those in the
+ * operand. */
 static void
 store(struct cu_func *f, const struct cu_experts *x, const struct cu_loop *l,
       const struct cu_block *b)
@@ -170,7 +172,7 @@ store(struct cu_func *f, const struct cu_experts *x, const struct cu_loop *l,
 }
 
 static void
-say(struct cu_func *f, const struct cu_experts *x)
+comment_step(struct cu_func *f, const struct cu_experts *x)
 {
 	const struct cu_dot *d = &x->dot;
 
@@ -194,7 +196,7 @@ cu_experts_at_step(struct cu_experts *x)
 	struct cu_loop l;
 	struct cu_func f;
 
-	/* each expert may have one that is not full */
+	/* each expert may have one block that is not full */
 	blocks = (d->m.size / x->most + x->p.n + 1) * d->cols.blocks;
 	if (blocks > INT32_MAX) {
 		return false;
@@ -204,7 +206,7 @@ cu_experts_at_step(struct cu_experts *x)
 	f.grid->blocks[0] = blocks;
 	f.grid->smem_bytes = table + 8 * d->tile.m;
 	f.minblocks = (uint32_t)d->tile.blocks;
-	say(&f, x);
+	comment_step(&f, x);
 	put_expert(&f, x);
 	put_rows(&f, x, table);
 	b.m.live = "live";
@@ -218,7 +220,7 @@ cu_experts_at_step(struct cu_experts *x)
 	put_loop(&f, x, &b, &l);
 	if (box) {
 		cu_pairs_to_tile(&f, &l);
-		done = behind(&f, x, &b);
+		done = epilogue(&f, x, &b);
 	} else {
 		store(&f, x, &l, &b);
 	}

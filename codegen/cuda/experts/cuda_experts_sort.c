@@ -1,14 +1,15 @@
 /*
- * Pairs sorted by expert: how many each part of them has of an expert, where
- * experts begin, and each pair to its place.  A part is a warp's.  What an
- * expert elsewhere is chosen for counts as the one behind all that are here.
+ * Pairs sorted by expert: steps that count the pairs of each expert in each
+ * part, find where experts begin, and store each pair at its place.  A part
+ * belongs to one warp.  Experts on other ranks count as one expert after all
+ * that are here.
  */
 #include "codegen/cuda/experts/cuda_experts.h"
 
-#define PART 256		/* pairs of a warp */
+#define PART 256		/* pairs of a part */
 #define THREADS 256
 
-/* Sum of the places of number `i`, times their distances. */
+/* C text: offset of position `i` of counted dims. */
 static const char *
 sum_at(struct arena *a, const struct cg_counted *d, const char *i, int which)
 {
@@ -78,7 +79,8 @@ index_at(struct arena *a, const struct cu_experts *x)
 	return sum;
 }
 
-/* A function NAME(index, pieces, p): the expert's place among those here. */
+/* Writes a function NAME(index, pieces, p): the local index of a pair's
+ * expert. */
 static void
 put_whose(const struct cu_experts *x, const char *name)
 {
@@ -158,7 +160,7 @@ count(struct cu_experts *x, const char *whose)
 
 /* ---- where experts begin ---- */
 
-/* From how many pairs experts have to where these and their blocks begin. */
+/* From the number of pairs of each expert to its first pair and first block. */
 static void
 put_begins(struct cu_func *f, const struct cu_experts *x)
 {
@@ -219,7 +221,7 @@ begins(struct cu_experts *x)
 
 /* ---- each to its place ---- */
 
-/* 32 pairs at once: behind those of lower lanes that have the same expert. */
+/* 32 pairs at once, each after those of lower lanes with the same expert. */
 static void
 put_places(struct cu_func *f, const struct cu_experts *x, const char *whose)
 {

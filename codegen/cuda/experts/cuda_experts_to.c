@@ -1,12 +1,13 @@
 /*
- * dot_to: a block is a block of one expert's matrix.  It goes over the rows of
- * that expert, as they are in the list; there may be none.
+ * dot_to, the gradient of experts' matrices: a block makes a block of one
+ * expert's matrix, summing over the rows of that expert in the order of the
+ * list; there may be none.
  */
 #include "codegen/cuda/experts/cuda_experts.h"
 
 /* ---- rows by the list ---- */
 
-/* A function NAME(order, q, end): where row q of an expert is. */
+/* Writes a function NAME(order, q, end): the offset of row q of an expert. */
 static void
 put_where(struct cu_func *f, const struct cu_experts *x, int which,
 	  const char *name)

@@ -1,6 +1,6 @@
 /*
- * Kernel groups that are loops around scalar expressions, on a GPU: from a
- * nest's steps to functions, or into a function of somebody else.
+ * Kernel groups that are loop nests, on a GPU: as steps of their own, or
+ * inside of a function that another emitter writes.
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
@@ -8,16 +8,17 @@
 
 /* ---- steps ---- */
 
-struct writer {
+struct step_writer {
 	struct cu_kernel *k;
 	const struct cu_nest *x;
-	const char **table;	/* written once, for all steps */
+	/* names of tables, written once for all steps */
+	const char **table;
 };
 
 static void
 one_step(void *user, struct nest *n, const struct nest_step *s)
 {
-	struct writer *w = user;
+	struct step_writer *w = user;
 	struct cu_func f = { .k = w->k };
 	struct cu_emit e = { .f = &f, .n = n, .box = w->x, .whole = true,
 			     .table = w->table };
@@ -31,7 +32,7 @@ bool
 cu_nest_steps(struct cu_kernel *k, const struct cu_nest *x)
 {
 	const struct nest_input like = { 0 };
-	struct writer w = { .k = k, .x = x };
+	struct step_writer w = { .k = k, .x = x };
 	struct nest *n;
 
 	if (nest_is_scatter(k->c->m, x->nodes.at, x->nodes.n)) {
@@ -51,7 +52,7 @@ cu_nest_value(struct cu_kernel *k, const struct cu_nest *x, value_id value,
 {
 	const struct nest_input like = { .only = value };
 	struct nest *n = cu_nest_build(k, x, &like);
-	struct writer w = { .k = k, .x = x };
+	struct step_writer w = { .k = k, .x = x };
 
 	if (!n) {
 		return false;
@@ -78,7 +79,7 @@ bound(struct cu_func *f, struct cu_lazy *l, const char *type,
 	return v;
 }
 
-/* Where a leaf begins in its dim d: as a rule, where the box does. */
+/* The first index of a leaf in its dim d: mostly the box's. */
 static const char *
 bound_leaf(struct cu_func *f, struct cu_lazy *l, const struct cu_nest *x,
 	   const char *const *was, const struct cu_leaf *leaf, uint32_t first,
@@ -96,7 +97,8 @@ bound_leaf(struct cu_func *f, struct cu_lazy *l, const struct cu_nest *x,
 	return bound(f, l, "int", "leaf_from", first + d, leaf->from[d]);
 }
 
-/* What the caller wrote gets names that nothing here hides. */
+/* Copies the caller's C text to variables, since variables declared here could
+ * hide its names. */
 static void
 bind_texts(struct cu_func *f, struct cu_lazy *l, struct cu_nest *x)
 {

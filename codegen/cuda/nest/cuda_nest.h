@@ -1,9 +1,10 @@
 /*
- * Nests on a GPU: between the files of codegen/cuda/nest*.c.
+ * Loop nests as CUDA C, for the files of codegen/cuda/nest/ alone; cuda.h has
+ * what others call.
  *
- * An expression becomes a variable of C, v12, in the scope at hand.  A thread
- * may have several elements side by side, its lanes: they are an array x12 of
- * what was loaded at once, and a loop over them, unrolled, whose index is k.
+ * An expression becomes a C variable, v12, in the current scope.  A thread may
+ * have several consecutive elements, its lanes: an array x12 of what was
+ * loaded as a vector, and an unrolled loop over lanes, whose index is k.
  */
 #ifndef CODEGEN_CUDA_NEST_H
 #define CODEGEN_CUDA_NEST_H
@@ -11,7 +12,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/nest/nest.h"
 
-/* What whole numbers an expression can be. */
+/* Bounds of an integer expression. */
 struct cu_range {
 	bool known;
 	int64_t lo, hi;
@@ -23,23 +24,25 @@ struct cu_emit {
 	struct arena *a;
 	struct nest *n;
 	const struct nest_step *s;
-	const struct cu_nest *box;	/* of leaves and first indices */
-	bool whole;			/* steps: the box is all of the space */
-	const char *index[NEST_LOOPS];	/* NULL: 0 */
-	uint32_t vec, lanes;		/* along loop vec; 1: not now */
+	/* the caller's box: leaves and first indices */
+	const struct cu_nest *box;
+	bool whole;	/* a step of its own: the box is the whole space */
+	const char *index[NEST_LOOPS];	/* by loop: C text; NULL: 0 */
+	uint32_t vec, lanes;	/* lanes along loop vec; 1: outside of lanes */
 	struct nest_scope scope;
-	const char **kept;		/* by load: registers across passes */
-	bool *in_kept;			/* and they are filled */
-	struct cu_range *range;		/* by expression */
-	const char **table;		/* by table: its name */
-	uint32_t names;			/* of variables that count */
+	/* by load: an array that keeps it for later passes */
+	const char **kept;
+	bool *in_kept;			/* the array is filled */
+	struct cu_range *range;
+	const char **table;		/* by table: its C name */
+	uint32_t names;			/* counters so far, for names */
 };
 
 /* ---- cuda_nest_scope.c ---- */
 
 /*
- * Variables that are only declared if the text between open and close has
- * their names: compilers complain of others.
+ * Variables that are declared only if the text between open and close uses
+ * their names, since compilers warn of unused variables.
  */
 struct cu_lazy {
 	struct buf before;
@@ -57,19 +60,20 @@ void cu_nest_open(struct cu_emit *e, const struct nest_step *s);
 
 /* ---- cuda_nest_expr.c ---- */
 
-/* C text of its value, a name or a number; kept until the scope ends. */
+/* C text of an expression's value, a name or a number; valid until the scope
+ * ends. */
 const char *cu_expr(struct cu_emit *e, nest_id id);
 void cu_expr_set(struct cu_emit *e, nest_id id, const char *text);
 /* "f32", "f64", "int", "i64". */
 const char *cu_expr_type(struct cu_emit *e, nest_id id);
-/* "int" or "i64": what holds all numbers from lo to hi. */
+/* "int" or "i64", whichever holds all numbers from lo to hi. */
 const char *cu_int_type(int64_t lo, int64_t hi);
-/* Numbers that a loop's index is below. */
+/* Iterations of a loop. */
 int64_t cu_loop_size(const struct cu_emit *e, uint32_t loop);
-/* The element at a place, as an lvalue; `more` elements behind it. */
+/* An element as an lvalue; `more` (C text) is added to its offset. */
 const char *cu_element(struct cu_emit *e, nest_id place, uint32_t memory,
 		       const char *more);
-/* nest_affine, with terms that begin where others end left out. */
+/* nest_affine, but equal first indices of the box and of leaves cancel out. */
 void cu_affine(const struct cu_emit *e, nest_id place, struct nest_affine *a);
 /* A new name: "j3". */
 const char *cu_new_name(struct cu_emit *e, const char *prefix);
@@ -77,18 +81,20 @@ const char *cu_new_name(struct cu_emit *e, const char *prefix);
 
 /* ---- cuda_nest_lanes.c ---- */
 
-/* Elements that a thread had best have side by side along the loop, 1 to 8,
- * for the loads and roots of these expressions. */
+/* The best number of lanes along a loop, 1 to 8, for these expressions and
+ * roots. */
 uint32_t cu_best_lanes(struct cu_emit *e, const nest_id *of, uint32_t nof,
 		       const uint32_t *roots, uint32_t nroots, uint32_t loop);
-/* Whether it moves so many lanes along the loop at once. */
+/* Whether a load of so many lanes along the loop is a vector. */
 bool cu_is_vector(const struct cu_emit *e, nest_id load, uint32_t loop,
 		  uint32_t lanes);
-/* Loads all lanes at once of what can be, and what passes keep. */
+/* Emits vector loads of what the expression reads, and loads that passes
+ * keep. */
 void cu_load_lanes(struct cu_emit *e, nest_id id);
-/* Whether lanes of the root can be put at once. */
+/* Whether the root's lanes are stored as a vector. */
 bool cu_root_lanes(struct cu_emit *e, const struct nest_root *r);
-/* Puts an array of lanes, if `live` or it is NULL; gets what is there. */
+/* Stores an array of lanes, if `live` is true or NULL; loads what is stored
+ * there. */
 void cu_store_lanes(struct cu_emit *e, const struct nest_root *r,
 		    const char *live, const char *from);
 void cu_load_stored_lanes(struct cu_emit *e, const struct nest_root *r,
@@ -98,43 +104,46 @@ void cu_store(struct cu_emit *e, const struct nest_root *r, const char *v,
 
 /* ---- cuda_nest_rows.c ---- */
 
-/* The function of a step, whole. */
+/* Emits a step. */
 void cu_rows_step(struct cu_kernel *k, struct cu_emit *e);
-/* All rows of the box, by the threads at hand. */
+/* Emits all rows of a box, computed by the threads that `thread` numbers. */
 void cu_rows_box(struct cu_emit *e, int64_t threads, const char *thread);
 
 /* ---- who computes a row ---- */
 
 enum cu_team_kind {
-	CU_ONE,			/* a thread: as many rows as it has lanes */
+	CU_ONE,			/* a thread, with as many rows as lanes */
 	CU_WARP,		/* the lanes of a warp */
 	CU_BLOCK,		/* all threads of a block */
-	/* threads of one lane in all warps, so that rows lie side by side */
+	/* the threads of one lane in all warps: consecutive rows are
+	 * consecutive lanes */
 	CU_STRIPS
 };
 
 struct cu_team {
 	enum cu_team_kind kind;
 	int64_t members;
-	const char *me;		/* number of the member */
-	const char *live;	/* if this is not so, nothing is put; NULL */
-	const char *item;	/* of parts of sums; NULL */
-	const char **part;	/* by root: its sum in registers */
+	const char *me;		/* C text: a member's number */
+	const char *live;	/* C text: if false, nothing is stored; NULL */
+	/* C text: the item, whose partial sums these are; NULL */
+	const char *item;
+	/* by root: its partial sum in registers, or NULL */
+	const char **part;
 };
 
 /* ---- cuda_nest_pass.c ---- */
 
-/* All passes of the row at hand. */
+/* Emits all passes of the current row. */
 void cu_passes(struct cu_emit *e, const struct cu_team *t);
-/* Registers that several passes of each row read from. */
+/* Declares registers that keep what several passes of a row read. */
 void cu_keep_loads(struct cu_emit *e, const struct cu_team *t);
-/* Elements of a pass, and how many of them a member has at once. */
+/* Elements of a pass, and lanes of a member. */
 int64_t cu_pass_elems(const struct cu_emit *e, const struct nest_pass *p);
 uint32_t cu_pass_lanes(struct cu_emit *e, const struct nest_pass *p);
-/* Registers of a member for a part of a sum in that pass; 0: too many. */
+/* Registers of a member for a partial sum in that pass; 0: too many. */
 int64_t cu_part_sums(struct cu_emit *e, const struct nest_pass *p,
 		     const struct cu_team *t);
-/* Puts a sum that was in registers in all rows into the item's part. */
+/* Stores the item's partial sum, which was in registers through all rows. */
 void cu_part_end(struct cu_emit *e, const struct cu_team *t,
 		 const struct nest_pass *p, uint32_t root, const char *sum);
 

@@ -1,14 +1,14 @@
 /*
- * Scalar expressions of a nest as C: a variable for each, of the narrowest
- * type that holds what it can be.  GPUs divide 64 bits slowly, so an index is
- * an int wherever its bounds allow.
+ * Scalar expressions of a nest as C: each is a variable of the narrowest type
+ * that holds its bounds, since GPUs divide 64 bits slowly.  Offsets of
+ * elements are expressions as well.
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
 #include <math.h>
 #include <string.h>
 
-#define FAR ((int64_t)1 << 61)	/* as good as any number */
+#define FAR ((int64_t)1 << 61)	/* a bound that means unbounded */
 
 const char *
 cu_new_name(struct cu_emit *e, const char *prefix)
@@ -43,7 +43,7 @@ span(double lo, double hi)
 	return (struct cu_range){ true, clip(lo), clip(hi) };
 }
 
-/* Of all products of bounds. */
+/* Bounds of a product. */
 static struct cu_range
 product(struct cu_range a, struct cu_range b)
 {
@@ -70,7 +70,7 @@ both(struct cu_range a, struct cu_range b)
 
 static struct cu_range range_of(struct cu_emit *e, nest_id id);
 
-/* Where a box or a leaf begins. */
+/* Bounds of the first index of a box or of a leaf. */
 static struct cu_range
 range_from(struct cu_emit *e, int64_t i)
 {
@@ -100,7 +100,7 @@ range_two(struct cu_emit *e, const struct nest_expr *x)
 		return span(0, (double)(a.hi > 0 ? a.hi / least : 0));
 	case NEST_REM:
 		return span(0, (double)(b.hi > 0 ? b.hi - 1 : 0));
-	default:	/* the lesser or larger */
+	default:	/* a minimum or a maximum */
 		return both(a, b);
 	}
 }
@@ -110,7 +110,7 @@ find_range(struct cu_emit *e, const struct nest_expr *x)
 {
 	struct cu_range r, no;
 	uint32_t i;
-	double trips = 1;
+	double n = 1;
 
 	switch (x->op) {
 	case NEST_NUM:
@@ -128,11 +128,11 @@ find_range(struct cu_emit *e, const struct nest_expr *x)
 		return both(range_of(e, x->b), no);
 	case NEST_SUM:
 		for (i = 0; i < e->n->loops.n; i++) {
-			trips *= x->over >> i & 1
+			n *= x->over >> i & 1
 				? (double)cu_loop_size(e, i) : 1;
 		}
 		r = range_of(e, x->a);
-		return span(trips * (double)r.lo, trips * (double)r.hi);
+		return span(n * (double)r.lo, n * (double)r.hi);
 	case NEST_MOST:
 	case NEST_LEAST:
 		return range_of(e, x->a);
@@ -236,7 +236,7 @@ function(struct cu_emit *e, const struct nest_expr *x, const char *a)
 		{ NEST_ERF, "f_erf(%s)", "(f64)f_erf((f32)%s)" },
 		{ NEST_SIGMOID, "f_sigmoid(%s)", "d_sigmoid(%s)" },
 		{ NEST_SQRT, "f_sqrt(%s)", "d_sqrt(%s)" },
-		/* whole turns are taken off in f64 */
+		/* whole turns are subtracted in f64 */
 		{ NEST_SIN, "", "f_sin_turns(%s * 1.5915494309189535e-01)" },
 		{ NEST_COS, "", "f_cos_turns(%s * 1.5915494309189535e-01)" },
 		{ NEST_NOT, "!%s", "" }
@@ -257,7 +257,7 @@ function(struct cu_emit *e, const struct nest_expr *x, const char *a)
 	die("no function of a nest: %d", x->op);
 }
 
-/* Of numbers that are not negative. */
+/* Quotient or remainder of numbers that are not negative. */
 static const char *
 divided(struct cu_emit *e, const struct nest_expr *x, const char *a,
 	const char *b)
@@ -307,7 +307,7 @@ operator_(struct cu_emit *e, const struct nest_expr *x, const char *a,
 	return arena_printf(e->a, "%s %s %s", a, of[x->op], b);
 }
 
-/* Both numbers are as wide as what comes of them. */
+/* Converts an operand to the type of the result. */
 static const char *
 as_wide(struct cu_emit *e, const struct nest_expr *x, nest_id of,
 	const char *text, const char *type)
@@ -317,7 +317,7 @@ as_wide(struct cu_emit *e, const struct nest_expr *x, nest_id of,
 		? arena_printf(e->a, "(i64)%s", text) : text;
 }
 
-/* ---- what a call brings ---- */
+/* ---- what the kernel is called with ---- */
 
 static const char *
 from_text(const struct cu_emit *e, int64_t i)
@@ -326,7 +326,7 @@ from_text(const struct cu_emit *e, int64_t i)
 		     : e->box->leaves.at[i / 8 - 1].from[i % 8];
 }
 
-/* Whether both say where something begins, and it is the same. */
+/* Whether both are the same first index. */
 static bool
 same_from(const struct cu_emit *e, nest_id a, nest_id b)
 {
@@ -336,7 +336,6 @@ same_from(const struct cu_emit *e, nest_id a, nest_id b)
 	       strcmp(from_text(e, x->i), from_text(e, y->i)) == 0;
 }
 
-/* A place in a leaf is one in the box, less what both begin at. */
 void
 cu_affine(const struct cu_emit *e, nest_id place, struct nest_affine *a)
 {
@@ -362,7 +361,7 @@ cu_affine(const struct cu_emit *e, nest_id place, struct nest_affine *a)
 	a->nrest = n;
 }
 
-/* Bounds of |index| * |coef| summed up: what an int must hold. */
+/* Whether an int holds every term and their sum. */
 static bool
 fits_int(struct cu_emit *e, const struct nest_affine *a)
 {
@@ -406,7 +405,7 @@ add_term(struct buf *b, const char *text, int64_t by, const char *type)
 	}
 }
 
-/* `more` is added; lane 0 only, if the caller is at none. */
+/* C text of an offset; `more` is added to it.  Outside of lanes: of lane 0. */
 static const char *
 place_text(struct cu_emit *e, nest_id place, const char *more)
 {
@@ -440,7 +439,7 @@ place_text(struct cu_emit *e, nest_id place, const char *more)
 	return buf_text(&b);
 }
 
-/* A pointer to its first element, of the type of elements. */
+/* C text: a pointer to the memory's first element. */
 static const char *
 memory_text(struct cu_emit *e, uint32_t memory)
 {
@@ -481,7 +480,8 @@ first_of(struct cu_emit *e, int64_t i)
 	return v ? arena_printf(e->a, "(%s)", v) : "0";
 }
 
-/* Words of rt_pieces: n, total, then start and count of each. */
+/* C text of a word of rt_pieces: n, total, then start and count of each
+ * piece. */
 static const char *
 word(struct cu_emit *e, const struct nest_expr *x)
 {
@@ -539,7 +539,7 @@ made(struct cu_emit *e, nest_id id, const char *type)
 
 /* ---- values ---- */
 
-/* What is no variable of its own. */
+/* C text of expressions that need no variable. */
 static const char *
 plain(struct cu_emit *e, const struct nest_expr *x)
 {

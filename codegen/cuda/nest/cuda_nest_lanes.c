@@ -1,6 +1,6 @@
 /*
- * Where elements lie, and how a thread reads and writes several of them at
- * once: 16 bytes of the widest, if they lie side by side on 16 bytes.
+ * How a thread loads and stores several consecutive elements at once: vectors
+ * of 16 bytes, if elements are contiguous and aligned.
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
@@ -16,7 +16,7 @@ memory_bytes(const struct cu_emit *e, uint32_t memory)
 	return cu_elem_bytes((enum ir_dtype)e->n->memory.at[memory].dtype);
 }
 
-/* What the first index of a box, or of a leaf, is a multiple of. */
+/* What a first index is a multiple of. */
 static int64_t
 from_unit(const struct cu_emit *e, int64_t i)
 {
@@ -25,7 +25,7 @@ from_unit(const struct cu_emit *e, int64_t i)
 	return unit ? unit : 1;
 }
 
-/* Bytes that the memory itself begins at a multiple of. */
+/* Alignment of a memory, in bytes. */
 static int64_t
 begins_on(const struct cu_emit *e, uint32_t memory)
 {
@@ -37,7 +37,8 @@ begins_on(const struct cu_emit *e, uint32_t memory)
 
 	switch (m->where) {
 	case NEST_OPERAND:
-		/* one of a stack begins at a multiple of its size */
+		/* layers follow each other, so an operand is aligned to its own
+		 * size */
 		t = ir_type(mod, m->sink ? ir_args(mod, ir_node(mod,
 						m->sink))[0] : m->value);
 		bytes = memory_bytes(e, memory);
@@ -54,7 +55,7 @@ begins_on(const struct cu_emit *e, uint32_t memory)
 	}
 }
 
-/* Whether n lanes along the loop are one piece that may be moved at once. */
+/* Whether n lanes along the loop are contiguous and aligned for vectors. */
 static bool
 side_by_side(const struct cu_emit *e, nest_id place, uint32_t memory,
 	     uint32_t loop, uint32_t n)
@@ -98,15 +99,15 @@ cu_is_vector(const struct cu_emit *e, nest_id load, uint32_t loop,
 
 /* ---- how many lanes ---- */
 
-struct look {
+struct lane_search {
 	struct cu_emit *e;
 	uint8_t *seen;
 	uint32_t loop;
-	int64_t widest;		/* bytes of an element that lies so */
+	int64_t widest;	/* bytes of the widest element accessed by vectors */
 };
 
 static void
-look_at(struct look *x, nest_id place, uint32_t memory)
+search_access(struct lane_search *x, nest_id place, uint32_t memory)
 {
 	int64_t bytes = memory_bytes(x->e, memory);
 
@@ -118,7 +119,7 @@ look_at(struct look *x, nest_id place, uint32_t memory)
 }
 
 static void
-look(struct look *x, nest_id id)
+search(struct lane_search *x, nest_id id)
 {
 	const struct nest_expr *p = nest_at(x->e->n, id);
 	struct nest_affine a;
@@ -129,19 +130,19 @@ look(struct look *x, nest_id id)
 	}
 	x->seen[id] = 1;
 	if (p->op == NEST_LOAD) {
-		look_at(x, p->a, p->ref);
+		search_access(x, p->a, p->ref);
 		nest_affine(x->e->n, p->a, &a);
 		for (i = 0; i < a.nrest; i++) {
-			look(x, a.rest[i].e);
+			search(x, a.rest[i].e);
 		}
 		return;
 	}
 	if (p->over) {
 		return;
 	}
-	look(x, p->a);
-	look(x, p->b);
-	look(x, p->c);
+	search(x, p->a);
+	search(x, p->b);
+	search(x, p->c);
 }
 
 static int64_t
@@ -156,7 +157,7 @@ live_unit(const struct cu_emit *e, uint32_t loop)
 	if (e->box->count[box]) {
 		count = e->box->count[box];
 	}
-	/* what is left of a dim that is cut in such units */
+	/* the rest of a dim that is divided into such units */
 	if (e->box->live[box]) {
 		int64_t all = nest_local_size(e->n, e->box->space.dims[box],
 					      e->box->space.cut[box]);
@@ -171,20 +172,20 @@ uint32_t
 cu_best_lanes(struct cu_emit *e, const nest_id *of, uint32_t nof,
 	      const uint32_t *roots, uint32_t nroots, uint32_t loop)
 {
-	struct look x = { .e = e, .loop = loop,
+	struct lane_search x = { .e = e, .loop = loop,
 			  .seen = arena_alloc(e->a, e->n->exprs.n) };
 	int64_t size = live_unit(e, loop);
 	uint32_t i;
 
 	for (i = 0; i < nof; i++) {
-		look(&x, of[i]);
+		search(&x, of[i]);
 	}
 	for (i = 0; i < nroots; i++) {
 		const struct nest_root *r = &e->n->roots.at[roots[i]];
 
-		look(&x, r->value);
+		search(&x, r->value);
 		if (!r->part) {
-			look_at(&x, r->place, r->memory);
+			search_access(&x, r->place, r->memory);
 		}
 	}
 	if (x.widest == 0) {
@@ -199,7 +200,7 @@ cu_best_lanes(struct cu_emit *e, const nest_id *of, uint32_t nof,
 
 /* ---- vectors ---- */
 
-/* "x12 + 4": of vectors of 16 bytes and a rest of 8 or 4. */
+/* Emits an access to all lanes: vectors of 16 bytes, or one of 8 or 4. */
 static void
 each_vector(struct cu_emit *e, uint32_t memory, const char *array,
 	    const char *at, bool put)
@@ -221,7 +222,7 @@ each_vector(struct cu_emit *e, uint32_t memory, const char *array,
 	}
 }
 
-/* The first of the lanes. */
+/* C text: the element of lane 0. */
 static const char *
 first_lane(struct cu_emit *e, nest_id place, uint32_t memory)
 {
@@ -234,7 +235,7 @@ first_lane(struct cu_emit *e, nest_id place, uint32_t memory)
 	return at;
 }
 
-/* What passes share is read by the first of them. */
+/* A load that passes share: the first of them fills its array. */
 static void
 load_kept(struct cu_emit *e, nest_id id)
 {

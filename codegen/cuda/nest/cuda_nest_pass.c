@@ -1,16 +1,15 @@
 /*
- * Passes of a row: each member of the team has its share of the elements,
- * several side by side where memory allows, sums go through registers and
- * then over the team.  What two passes read is read once and kept, if it is
- * little.
+ * Passes of a row: each member of the team has its share of the elements, as
+ * vectors where memory allows; reductions go through registers, then over the
+ * team.  What two passes read is loaded once and kept, if it is little.
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
 #include <string.h>
 
-#define TRIPS 8		/* of a member, that are unrolled */
-#define LOADS 112	/* registers for what unrolled trips load */
-#define KEEP 64		/* registers that rows may be kept in */
+#define MOST_UNROLLED 8	/* most unrolled iterations of a member */
+#define LOADS 112	/* most registers for loads of unrolled iterations */
+#define KEEP 64		/* most registers that keep loads for later passes */
 
 /* ---- sums ---- */
 
@@ -105,7 +104,7 @@ mask_of(const struct nest_pass *p)
 	return mask;
 }
 
-/* Indices of the pass are there, as far as places are asked about. */
+/* Sets or clears the pass's indices, for questions about offsets. */
 static void
 mark_indices(struct cu_emit *e, const struct nest_pass *p, const char *text)
 {
@@ -132,8 +131,8 @@ own_lanes(struct cu_emit *e, const struct nest_pass *p)
 	return lanes;
 }
 
-/* The same in all passes over the same elements: what one of them has read
- * another one finds where it was. */
+/* Passes over the same elements have the same lanes, so that one finds what
+ * another has loaded. */
 uint32_t
 cu_pass_lanes(struct cu_emit *e, const struct nest_pass *p)
 {
@@ -150,7 +149,7 @@ cu_pass_lanes(struct cu_emit *e, const struct nest_pass *p)
 	return lanes;
 }
 
-/* ---- trips ---- */
+/* ---- iterations ---- */
 
 static void
 count_loads(struct cu_emit *e, nest_id id, uint64_t loops, uint8_t *seen,
@@ -187,7 +186,7 @@ count_pass(struct cu_emit *e, const struct nest_pass *p, uint8_t *count)
 	}
 }
 
-/* Values of one element that passes over the same elements load, at most. */
+/* The most values of one element that a pass over these elements loads. */
 static int64_t
 most_loads(struct cu_emit *e, const struct nest_pass *p)
 {
@@ -212,7 +211,8 @@ most_loads(struct cu_emit *e, const struct nest_pass *p)
 	return most;
 }
 
-/* Few trips are unrolled, if what they load has room in registers. */
+/* Iterations of a member's loop if they are unrolled: few, whose loads fit
+ * registers.  Else 0. */
 static int64_t
 pass_iterations(struct cu_emit *e, const struct nest_pass *p,
 	      const struct cu_team *t)
@@ -221,7 +221,7 @@ pass_iterations(struct cu_emit *e, const struct nest_pass *p,
 	int64_t all = cu_pass_elems(e, p) / lanes, n;
 
 	n = (all + t->members - 1) / t->members;
-	return t->kind != CU_ONE && n > 0 && n <= TRIPS &&
+	return t->kind != CU_ONE && n > 0 && n <= MOST_UNROLLED &&
 	       (n == 1 || n * lanes * most_loads(e, p) <= LOADS) ? n : 0;
 }
 
@@ -229,27 +229,28 @@ int64_t
 cu_part_sums(struct cu_emit *e, const struct nest_pass *p,
 	     const struct cu_team *t)
 {
-	int64_t trips;
+	int64_t n;
 
 	if (p->nloops == 0) {
 		return 1;
 	}
-	trips = pass_iterations(e, p, t);
-	return trips * cu_pass_lanes(e, p);
+	n = pass_iterations(e, p, t);
+	return n * cu_pass_lanes(e, p);
 }
 
 /* ---- what is kept from pass to pass ---- */
 
-/* The passes over the same elements as pass `first`, alike in all. */
+/* Declares arrays for loads that several passes over the same elements as pass
+ * `first` share. */
 static void
 keep_like(struct cu_emit *e, const struct cu_team *t, uint32_t first,
 	  int64_t *left)
 {
 	const struct nest_pass *p = &e->s->passes.at[first], *q;
 	uint8_t *count = arena_alloc(e->a, e->n->exprs.n);
-	int64_t trips = pass_iterations(e, p, t);
+	int64_t n = pass_iterations(e, p, t);
 	uint32_t lanes = cu_pass_lanes(e, p), i;
-	int64_t each = trips * lanes;
+	int64_t each = n * lanes;
 
 	for (i = first; i < e->s->passes.n; i++) {
 		q = &e->s->passes.at[i];
@@ -257,7 +258,7 @@ keep_like(struct cu_emit *e, const struct cu_team *t, uint32_t first,
 			count_pass(e, q, count);
 		}
 	}
-	for (i = 1; trips && i < e->n->exprs.n && *left >= each; i++) {
+	for (i = 1; n && i < e->n->exprs.n && *left >= each; i++) {
 		const struct nest_expr *x = nest_at(e->n, i);
 
 		if (count[i] < 2 || e->kept[i] || x->op != NEST_LOAD ||
@@ -287,7 +288,8 @@ cu_keep_loads(struct cu_emit *e, const struct cu_team *t)
 
 /* ---- elements ---- */
 
-/* Arrays of lanes that the roots are put from, and what was there. */
+/* Arrays that collect the lanes of roots, with what is stored there already if
+ * they add to it. */
 static void
 root_arrays(struct cu_emit *e, const struct nest_pass *p)
 {
@@ -327,8 +329,8 @@ put_part(struct cu_emit *e, const struct cu_team *t, uint32_t root,
 	}
 }
 
-/* Of one lane; all are computed before any is put: they may be the same
- * tensor. */
+/* Stores the roots of one lane.  All are computed before any is stored, since
+ * they may be the same tensor. */
 static void
 put_roots(struct cu_emit *e, const struct cu_team *t,
 	  const struct nest_pass *p)
@@ -362,7 +364,8 @@ put_roots(struct cu_emit *e, const struct cu_team *t,
 	}
 }
 
-/* Leaves what it made known, but for what is inside of a loop over lanes. */
+/* The body of a pass.  Values that it makes stay in scope, except those made
+ * inside of the loop over lanes. */
 static void
 body(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
 {
@@ -404,9 +407,10 @@ body(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
 
 /* ---- loops of a pass ---- */
 
-/* The end of a loop where it may be nearer than its size; NULL: it is not. */
+/* C text: the end of a loop that may be shorter than its size; NULL: it is
+ * not. */
 static const char *
-nearer(const struct cu_emit *e, uint32_t loop)
+box_end(const struct cu_emit *e, uint32_t loop)
 {
 	int box = e->n->loops.at[loop].box;
 
@@ -414,7 +418,7 @@ nearer(const struct cu_emit *e, uint32_t loop)
 }
 
 static int64_t
-at_most(const struct cu_emit *e, uint32_t loop)
+most_iterations(const struct cu_emit *e, uint32_t loop)
 {
 	int box = e->n->loops.at[loop].box;
 
@@ -422,10 +426,10 @@ at_most(const struct cu_emit *e, uint32_t loop)
 		? e->box->count[box] : cu_loop_size(e, loop);
 }
 
-/* One thread: a loop for each. */
+/* The loops of a pass in one thread. */
 static void
-alone(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p,
-      uint32_t first)
+loops_of_thread(struct cu_emit *e, const struct cu_team *t,
+		const struct nest_pass *p, uint32_t first)
 {
 	uint32_t loop, i;
 	uint64_t inner = 0;
@@ -440,23 +444,23 @@ alone(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p,
 	}
 	nest_scope_hoist_pass(&e->scope, p, inner);
 	loop = p->loops[first];
-	end = nearer(e, loop);
+	end = box_end(e, loop);
 	end = end ? end : arena_printf(e->a, "%lld",
-				       (long long)at_most(e, loop));
+				       (long long)most_iterations(e, loop));
 	e->index[loop] = arena_printf(e->a, "i%u", loop);
 	cu_line(e->f, "for (int i%u = 0; i%u < %s; i%u++) {", loop, loop, end,
 		loop);
 	{
 		uint32_t within = e->scope.order.n;
 
-		alone(e, t, p, first + 1);
+		loops_of_thread(e, t, p, first + 1);
 		nest_scope_leave(&e->scope, within);
 	}
 	cu_line(e->f, "}");
 	e->index[loop] = NULL;
 }
 
-/* Indices of the pass from the number of a group of lanes. */
+/* Indices of the pass from the number of a vector. */
 static void
 set_indices(struct cu_emit *e, struct cu_lazy *l, const struct nest_pass *p,
 	    const char *j, uint32_t lanes)
@@ -486,7 +490,8 @@ set_indices(struct cu_emit *e, struct cu_lazy *l, const struct nest_pass *p,
 	}
 }
 
-/* How many trips of a long loop have their loads under way at once. */
+/* How far a long loop is unrolled: how many iterations have their loads in
+ * flight at once. */
 static const char *
 unrolling(struct cu_emit *e, const struct nest_pass *p, uint32_t lanes)
 {
@@ -496,18 +501,18 @@ unrolling(struct cu_emit *e, const struct nest_pass *p, uint32_t lanes)
 								  : "ROLLED";
 }
 
-/* Opens the member's loop over groups of lanes, at each of which it is. */
+/* Opens the loop over the member's vectors. */
 static void
-open_share(struct cu_emit *e, const struct cu_team *t,
-	   const struct nest_pass *p, uint32_t lanes, struct cu_lazy *l)
+open_team_loop(struct cu_emit *e, const struct cu_team *t,
+	       const struct nest_pass *p, uint32_t lanes, struct cu_lazy *l)
 {
-	int64_t trips = pass_iterations(e, p, t);
+	int64_t n = pass_iterations(e, p, t);
 	int64_t all = cu_pass_elems(e, p) / lanes;
 	const char *j = cu_new_name(e, "j"), *set;
 
 	set = arena_printf(e->a, "int %s = t * %lld + %s;", j,
 			   (long long)t->members, t->me);
-	if (trips == 0) {
+	if (n == 0) {
 		cu_line(e->f, "%s", unrolling(e, p, lanes));
 		cu_line(e->f, "for (int %s = %s; %s < %lld; %s += %lld) {", j,
 			t->me, j, (long long)all, j, (long long)t->members);
@@ -515,7 +520,7 @@ open_share(struct cu_emit *e, const struct cu_team *t,
 	} else {
 		cu_line(e->f, "UNROLL");
 		cu_line(e->f, "for (int t = 0; t < %lld; t++) {",
-			(long long)trips);
+			(long long)n);
 		if (all % t->members != 0) {
 			cu_line(e->f, "%s", set);
 			cu_line(e->f, "if (%s < %lld) {", j, (long long)all);
@@ -531,8 +536,8 @@ open_share(struct cu_emit *e, const struct cu_team *t,
 }
 
 static void
-close_share(struct cu_emit *e, const struct nest_pass *p, uint32_t depth,
-	    struct cu_lazy *l)
+close_team_loop(struct cu_emit *e, const struct nest_pass *p, uint32_t depth,
+		struct cu_lazy *l)
 {
 	uint32_t i;
 
@@ -547,16 +552,17 @@ close_share(struct cu_emit *e, const struct nest_pass *p, uint32_t depth,
 }
 
 static void
-share(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
+loops_of_team(struct cu_emit *e, const struct cu_team *t,
+	      const struct nest_pass *p)
 {
 	uint32_t depth = e->f->depth, since;
 	struct cu_lazy l;
 
 	nest_scope_hoist_pass(&e->scope, p, mask_of(p));
 	since = e->scope.order.n;
-	open_share(e, t, p, cu_pass_lanes(e, p), &l);
+	open_team_loop(e, t, p, cu_pass_lanes(e, p), &l);
 	body(e, t, p);
-	close_share(e, p, depth, &l);
+	close_team_loop(e, p, depth, &l);
 	nest_scope_leave(&e->scope, since);
 }
 
@@ -573,7 +579,7 @@ put_part_sum(struct cu_emit *e, const struct cu_team *t, uint32_t root,
 					    (long long)elems));
 }
 
-/* Warps had rows of their own: one of them has the sum of all. */
+/* If warps have rows of their own, the first warp sums over all warps. */
 static void
 open_first_warp(struct cu_emit *e, uint32_t root, int64_t n)
 {
@@ -603,7 +609,7 @@ cu_part_end(struct cu_emit *e, const struct cu_team *t,
 		nest_scope_leave(&e->scope, since);
 		return;
 	}
-	open_share(e, t, p, cu_pass_lanes(e, p), &l);
+	open_team_loop(e, t, p, cu_pass_lanes(e, p), &l);
 	if (e->lanes > 1) {
 		cu_line(e->f, "UNROLL");
 		cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
@@ -612,15 +618,16 @@ cu_part_end(struct cu_emit *e, const struct cu_team *t,
 	if (e->lanes > 1) {
 		cu_line(e->f, "}");
 	}
-	close_share(e, p, depth, &l);
+	close_team_loop(e, p, depth, &l);
 	nest_scope_leave(&e->scope, since);
 }
 
 /* ---- passes ---- */
 
-/* What is known of the row is put by one member. */
+/* A pass without loops: one member stores its roots. */
 static void
-of_row(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
+pass_of_row(struct cu_emit *e, const struct cu_team *t,
+	    const struct nest_pass *p)
 {
 	uint32_t since = e->scope.order.n;
 
@@ -647,11 +654,11 @@ cu_passes(struct cu_emit *e, const struct cu_team *t)
 			sum_begin(e, p->sums.at[k]);
 		}
 		if (p->nloops == 0) {
-			of_row(e, t, p);
+			pass_of_row(e, t, p);
 		} else if (t->kind == CU_ONE) {
-			alone(e, t, p, 0);
+			loops_of_thread(e, t, p, 0);
 		} else {
-			share(e, t, p);
+			loops_of_team(e, t, p);
 		}
 		for (k = 0; k < p->sums.n; k++) {
 			sum_end(e, p->sums.at[k], t->kind);

@@ -1,19 +1,19 @@
 /*
- * Rows of a nest on a GPU: who computes one.  Where no sum is taken a thread
- * has as many elements as make 16 bytes.  Rows that are side by side in
- * memory have a thread each, or one in every warp of a block if they are long
- * and few; rows whose own elements are side by side have a warp, or a block.
+ * Who computes a row of a nest on a GPU.  Without reductions a thread has as
+ * many elements as make 16 bytes.  Rows that are contiguous across rows have a
+ * thread each or, if they are long and few, one thread in every warp of a
+ * block; rows whose own elements are contiguous have a warp, or a block.
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
 #include <string.h>
 
 #define THREADS 256
-#define SHORT_ROW 8	/* elements of a row that one thread may have */
-#define WARP_ROW 1024	/* ... and a warp */
-#define MANY_ROWS 32768	/* enough for a thread each */
+#define SHORT_ROW 8	/* most elements of a row for one thread */
+#define WARP_ROW 1024	/* ... and for a warp */
+#define MANY_ROWS 32768	/* rows that are enough for a thread each */
 #define STRIPS 16
-#define PART_SUMS 32	/* registers of a thread for one part of a sum */
+#define PART_SUMS 32	/* most registers of a thread for one partial sum */
 
 /* ---- rows of a step ---- */
 
@@ -30,7 +30,7 @@ row_count(const struct nest_step *s)
 }
 
 static int64_t
-longest(const struct cu_emit *e)
+longest_pass(const struct cu_emit *e)
 {
 	int64_t most = 1;
 	uint32_t i;
@@ -63,7 +63,7 @@ all_loops(const struct cu_emit *e)
 				  : ~(uint64_t)0;
 }
 
-/* Indices of rows from the number of one, or of a group of lanes. */
+/* Indices of rows from the number of a row, or of a vector of rows. */
 static void
 set_indices(struct cu_emit *e, struct cu_lazy *l, const char *r, bool wide,
 	    const int64_t *size, uint32_t lanes)
@@ -110,7 +110,7 @@ mark_rows(struct cu_emit *e, const char *text)
 	}
 }
 
-/* Lanes of a step without sums, along its last row loop. */
+/* Lanes of a step without reductions, along its last row loop. */
 static uint32_t
 row_lanes(struct cu_emit *e)
 {
@@ -129,7 +129,7 @@ row_lanes(struct cu_emit *e)
 /* ---- a thread for each ---- */
 
 static void
-say(struct cu_emit *e, const char *who, uint32_t lanes)
+comment_rows(struct cu_emit *e, const char *who, uint32_t lanes)
 {
 	struct buf b;
 	uint32_t i;
@@ -143,7 +143,7 @@ say(struct cu_emit *e, const char *who, uint32_t lanes)
 		buf_printf(&b, ", %u at once", lanes);
 	}
 	cu_comment(e->f, "rows %s of %lld: %s", buf_text(&b),
-		   (long long)longest(e), who);
+		   (long long)longest_pass(e), who);
 }
 
 static void
@@ -157,7 +157,7 @@ rows_alone(struct cu_emit *e)
 
 	e->f->grid->threads = THREADS;
 	e->f->grid->blocks[0] = (n + THREADS - 1) / THREADS;
-	say(e, "a thread each", lanes);
+	comment_rows(e, "a thread each", lanes);
 	cu_line(e->f, wide ? "i64 r = (i64)BLOCK_X * %d + TID;"
 		: "int r = BLOCK_X * %d + TID;", THREADS);
 	cu_line(e->f, "if (r < %lld) {", (long long)n);
@@ -181,7 +181,7 @@ rows_by_warps(struct cu_emit *e)
 
 	e->f->grid->threads = THREADS;
 	e->f->grid->blocks[0] = (n + warps - 1) / warps;
-	say(e, "a warp each", 1);
+	comment_rows(e, "a warp each", 1);
 	cu_line(e->f, "i64 r = (i64)BLOCK_X * %lld + WARP;",
 		(long long)warps);
 	cu_line(e->f, "if (r < %lld) {", (long long)n);
@@ -192,7 +192,7 @@ rows_by_warps(struct cu_emit *e)
 	cu_line(e->f, "}");
 }
 
-/* Threads of a block that has the row: some vectors each. */
+/* Threads of a block that has a row: some vectors each. */
 static int64_t
 block_threads(struct cu_emit *e, int64_t most)
 {
@@ -226,7 +226,7 @@ rows_by_blocks(struct cu_emit *e)
 	e->f->grid->threads = t.members;
 	e->f->grid->blocks[0] = n;
 	e->f->grid->smem_bytes = 32 * 8;
-	say(e, "a block each", 1);
+	comment_rows(e, "a block each", 1);
 	set_indices(e, &l, "BLOCK_X", false, e->s->size, 1);
 	cu_keep_loads(e, &t);
 	cu_passes(e, &t);
@@ -244,7 +244,7 @@ rows_by_strips(struct cu_emit *e)
 	e->f->grid->threads = 32 * STRIPS;
 	e->f->grid->blocks[0] = (n + 31) / 32;
 	e->f->grid->smem_bytes = 32 * STRIPS * 8;
-	say(e, "a thread of each warp", 1);
+	comment_rows(e, "a thread of each warp", 1);
 	cu_line(e->f, "int r = BLOCK_X * 32 + LANE, live = r < %lld;",
 		(long long)n);
 	cu_line(e->f, "r = live ? r : %lld;", (long long)n - 1);
@@ -262,7 +262,7 @@ part_elems(const struct cu_emit *e, const struct nest_root *r)
 	return e->n->temps.at[e->n->memory.at[r->memory].i].elems;
 }
 
-/* The place is the same in all loops of these rows. */
+/* Whether the root's place does not depend on the row. */
 static bool
 same_place(const struct cu_emit *e, const struct nest_root *r)
 {
@@ -291,7 +291,7 @@ pass_of(const struct cu_emit *e, uint32_t root)
 	die("a root of no pass");
 }
 
-/* Whether the part stands in registers through all rows. */
+/* Whether a partial sum stays in registers through all rows. */
 static bool
 part_stays(struct cu_emit *e, const struct cu_team *t, uint32_t root)
 {
@@ -316,8 +316,8 @@ clear_part(struct cu_emit *e, const struct cu_team *t,
 }
 
 /*
- * Registers for sums that stay at a place through all rows; others are added
- * up where they lie, always by the same thread, and are nothing at first.
+ * Declares registers for partial sums that stay in registers.  Others are
+ * added up in memory, always by the same thread, and are cleared first.
  */
 static void
 begin_parts(struct cu_emit *e, struct cu_team *t)
@@ -351,8 +351,8 @@ begin_parts(struct cu_emit *e, struct cu_team *t)
 }
 
 /*
- * Whether warps have rows of their own: a block needs to wait for nobody then,
- * until all rows are done.  Parts must be in registers.
+ * Whether warps have rows of their own, so that a block synchronizes only
+ * after all rows.  Partial sums must then be in registers.
  */
 static bool
 warps_suit(struct cu_emit *e)
@@ -371,11 +371,11 @@ warps_suit(struct cu_emit *e)
 		}
 	}
 	mark_rows(e, NULL);
-	return stay && (longest(e) <= WARP_ROW ||
+	return stay && (longest_pass(e) <= WARP_ROW ||
 			(numbers && e->s->per >= THREADS / 32));
 }
 
-/* What is in registers, to where the item's part is. */
+/* Stores partial sums that are in registers. */
 static void
 end_parts(struct cu_emit *e, struct cu_team *t)
 {
@@ -408,8 +408,11 @@ rows_by_parts(struct cu_emit *e)
 	e->f->grid->threads = warps ? THREADS : t.members;
 	e->f->grid->blocks[0] = s->nitems;
 	e->f->grid->smem_bytes = warps ? THREADS * 8 : 32 * 8;
-	say(e, warps ? "a block has some of them, a warp each; parts of sums"
-	    : "a block has some of them, and parts of sums", 1);
+	comment_rows(
+		e,
+		warps ? "a block has some of them, a warp each; parts of sums" :
+			"a block has some of them, and parts of sums",
+		1);
 	cu_line(e->f, "int item = BLOCK_X;");
 	cu_line(e->f, "%s to = (%s)(item + 1) * %lld;", type, type,
 		(long long)s->per);
@@ -432,8 +435,7 @@ rows_by_parts(struct cu_emit *e)
 /* ---- a whole step ---- */
 
 /*
- * All rows count here: which of them a vector of a CPU's lanes was along does
- * not.
+ * Counts all rows of a step as items: on a CPU, lanes are not counted.
  */
 static void
 own_items(struct cu_emit *e, struct nest_step *s)
@@ -455,7 +457,7 @@ cu_rows_step(struct cu_kernel *k, struct cu_emit *e)
 
 	own_items(e, &s);
 	rows = row_count(e->s);
-	most = longest(e);
+	most = longest_pass(e);
 	if (rows == 0 && !s.parts) {
 		return;
 	}
@@ -499,7 +501,7 @@ box_sizes(const struct cu_emit *e, int64_t *size)
 	return n;
 }
 
-/* "i1 < live1 && i2 < live2"; NULL: all are. */
+/* "i1 < live1 && i2 < live2"; NULL: always true. */
 static const char *
 all_live(struct cu_emit *e)
 {
@@ -526,7 +528,7 @@ cu_rows_box(struct cu_emit *e, int64_t threads, const char *thread)
 {
 	struct cu_lazy l;
 	int64_t size[NEST_LOOPS], n = box_sizes(e, size);
-	bool warps = longest(e) >= 32 && threads % 32 == 0;
+	bool warps = longest_pass(e) >= 32 && threads % 32 == 0;
 	struct cu_team one = { .kind = CU_ONE, .members = 1, .me = "0" };
 	struct cu_team warp = { .kind = CU_WARP, .members = 32,
 				.me = "LANE" };

@@ -1,22 +1,23 @@
 /*
- * Sums of rows by index on a GPU, the gradient of an embedding, without
- * atomic sums of floats: a first step finds the place of each row, a second
- * links each row to the next one of its place, and in a third a block adds up
- * a place's rows, in their order.
+ * Sums of rows by index on a GPU, as in the gradient of an embedding, without
+ * atomic additions of floats: a first step finds the place of each row, a
+ * second links each row to the next row of its place, and in a third a block
+ * sums a place's rows in their order.
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
 #define THREADS 256
 
-struct scatter {
+struct cu_scatter_steps {
 	struct cu_kernel *k;
 	struct nest_scatter of;
-	/* in shared room: i32 by row, by place, by row */
+	/* in shared scratch: i32 by row, by place, by row */
 	int64_t to, head, next;
 };
 
 static void
-begin(struct scatter *s, struct cu_func *f, struct cu_emit *e, int64_t n)
+begin_step(struct cu_scatter_steps *s, struct cu_func *f, struct cu_emit *e,
+	   int64_t n)
 {
 	*f = (struct cu_func){ .k = s->k };
 	*e = (struct cu_emit){ .f = f, .n = s->of.n, .whole = true };
@@ -27,26 +28,26 @@ begin(struct scatter *s, struct cu_func *f, struct cu_emit *e, int64_t n)
 }
 
 static void
-say_room(struct cu_func *f, const char *name, int64_t offset)
+declare_list(struct cu_func *f, const char *name, int64_t offset)
 {
 	cu_line(f, "i32 *%s = (i32 *)(a.shared + %lld);", name,
 		(long long)offset);
 }
 
-/* The place of each row, and no first row of any place. */
+/* Stores the place of each row, and marks all places as empty. */
 static void
-find_places(struct scatter *s)
+find_places(struct cu_scatter_steps *s)
 {
 	int64_t rows = s->of.rows, places = s->of.places;
 	struct cu_emit e;
 	struct cu_func f;
 	const char *to;
 
-	begin(s, &f, &e, rows > places ? rows : places);
+	begin_step(s, &f, &e, rows > places ? rows : places);
 	cu_comment(&f, "%lld rows to %lld places", (long long)rows,
 		   (long long)places);
-	say_room(&f, "to", s->to);
-	say_room(&f, "head", s->head);
+	declare_list(&f, "to", s->to);
+	declare_list(&f, "head", s->head);
 	cu_line(&f, "int row = BLOCK_X * %d + TID;", THREADS);
 	cu_line(&f, "if (row < %lld) {", (long long)places);
 	cu_line(&f, "head[row] = -1;");
@@ -60,20 +61,21 @@ find_places(struct scatter *s)
 }
 
 /*
- * Each row looks at those behind it.  The head of a place is the largest
- * rows - 1 - row, so that it is the first row whoever comes last.
+ * Each row searches the next row of its place.  The head of a place is the
+ * maximum of rows - 1 - row, so that it is the first row whatever the order of
+ * execution.
  */
 static void
-link_rows(struct scatter *s)
+link_rows(struct cu_scatter_steps *s)
 {
 	long long rows = (long long)s->of.rows;
 	struct cu_emit e;
 	struct cu_func f;
 
-	begin(s, &f, &e, s->of.rows);
-	say_room(&f, "to", s->to);
-	say_room(&f, "head", s->head);
-	say_room(&f, "next", s->next);
+	begin_step(s, &f, &e, s->of.rows);
+	declare_list(&f, "to", s->to);
+	declare_list(&f, "head", s->head);
+	declare_list(&f, "next", s->next);
 	cu_line(&f, "int row = BLOCK_X * %d + TID, place, at;", THREADS);
 	cu_line(&f, "if (row < %lld) {", rows);
 	cu_line(&f, "place = to[row];");
@@ -91,29 +93,29 @@ link_rows(struct scatter *s)
 
 /* ---- adding up ---- */
 
-/* The first row of the place at hand, a block's own; opens a block of C. */
+/* Declares the first row of the block's place; opens a block of C. */
 static void
-open_place(struct scatter *s, struct cu_emit *e)
+open_place(struct cu_scatter_steps *s, struct cu_emit *e)
 {
 	long long last = (long long)s->of.rows - 1;
 
-	say_room(e->f, "next", s->next);
-	say_room(e->f, "head", s->head);
+	declare_list(e->f, "next", s->next);
+	declare_list(e->f, "head", s->head);
 	if (s->of.all) {
 		cu_line(e->f, "int place = BLOCK_X, first = head[place];");
 		cu_line(e->f, "first = first < 0 ? -1 : %lld - first;", last);
 		cu_line(e->f, "{");
 		return;
 	}
-	say_room(e->f, "to", s->to);
+	declare_list(e->f, "to", s->to);
 	cu_line(e->f, "int first = BLOCK_X, place = to[first];");
 	cu_line(e->f, "if (place >= 0 && head[place] == %lld - first) {",
 		last);
 }
 
-/* Indices of columns from the number of a group of lanes. */
+/* Indices of columns from the number of a vector. */
 static void
-set_columns(struct scatter *s, struct cu_emit *e, struct cu_lazy *l,
+set_columns(struct cu_scatter_steps *s, struct cu_emit *e, struct cu_lazy *l,
 	    uint32_t lanes)
 {
 	int64_t by = 1, size;
@@ -135,7 +137,7 @@ set_columns(struct scatter *s, struct cu_emit *e, struct cu_lazy *l,
 }
 
 static void
-add_rows(struct scatter *s, struct cu_emit *e)
+add_rows(struct cu_scatter_steps *s, struct cu_emit *e)
 {
 	const char *type = cu_expr_type(e, s->of.x);
 	uint32_t since = e->scope.order.n;
@@ -161,7 +163,7 @@ add_rows(struct scatter *s, struct cu_emit *e)
 }
 
 static void
-put_sums(struct scatter *s, struct cu_emit *e)
+put_sums(struct cu_scatter_steps *s, struct cu_emit *e)
 {
 	const struct nest *n = s->of.n;
 	uint32_t i, since = e->scope.order.n;
@@ -205,7 +207,7 @@ put_sums(struct scatter *s, struct cu_emit *e)
 }
 
 static uint32_t
-lanes_of(struct scatter *s, struct cu_emit *e)
+lanes_of(struct cu_scatter_steps *s, struct cu_emit *e)
 {
 	struct nest *n = s->of.n;
 	uint32_t *roots = arena_alloc(e->a, sizeof *roots * (n->roots.n + 1));
@@ -229,7 +231,7 @@ lanes_of(struct scatter *s, struct cu_emit *e)
 }
 
 static void
-add_up(struct scatter *s)
+add_up(struct cu_scatter_steps *s)
 {
 	int64_t count = s->of.all ? s->of.places : s->of.rows, cols;
 	struct cu_lazy l;
@@ -237,7 +239,7 @@ add_up(struct scatter *s)
 	struct cu_func f;
 	uint32_t lanes;
 
-	begin(s, &f, &e, 0);
+	begin_step(s, &f, &e, 0);
 	lanes = lanes_of(s, &e);
 	cols = s->of.cols / lanes;
 	f.grid->blocks[0] = count;
@@ -263,14 +265,14 @@ cu_scatter(struct cu_kernel *k, const struct cu_nest *x)
 {
 	const struct nest_input like = { .bare = true };
 	struct nest *n = cu_nest_build(k, x, &like);
-	struct scatter s = { .k = k };
-	int64_t room = (k->out->shared_bytes + 63) / 64 * 64;
+	struct cu_scatter_steps s = { .k = k };
+	int64_t at = (k->out->shared_bytes + 63) / 64 * 64;
 
 	if (!n || !nest_scatter(n, &s.of)) {
 		k->why = n && n->why ? n->why : k->why;
 		return false;
 	}
-	s.to = room;
+	s.to = at;
 	s.next = s.to + 4 * s.of.rows;
 	s.head = s.next + 4 * s.of.rows;
 	k->out->shared_bytes = s.head + 4 * s.of.places;

@@ -1,11 +1,14 @@
 /*
- * Scopes.
+ * What a function with a nest is begun with: the nest itself, tables of
+ * constants, values by expression, and variables that are declared only if
+ * they are used.
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
 #include <string.h>
 
-#define PARTS 256	/* of sums over rows: two blocks for each unit */
+/* most partial sums of a sum over rows: two blocks for each multiprocessor */
+#define PARTS 256
 
 struct nest *
 cu_nest_build(struct cu_kernel *k, const struct cu_nest *x,
@@ -39,7 +42,7 @@ cu_nest_build(struct cu_kernel *k, const struct cu_nest *x,
 	return nest_build(n, &in, &k->why) ? n : NULL;
 }
 
-/* Frequencies, ahead of the functions that read them. */
+/* Tables of constants, before the functions that read them. */
 static void
 put_tables(struct cu_emit *e)
 {
@@ -126,7 +129,7 @@ has_name(const char *text, const char *name)
 	return false;
 }
 
-/* A later one may need an earlier one. */
+/* A variable may be used by the declaration of a later one. */
 void
 cu_lazy_close(struct cu_func *f, struct cu_lazy *l)
 {

@@ -4,16 +4,17 @@
  */
 #if __CUDA_ARCH__ >= 900
 
-/* ---- mbarriers (9.7.13.15) ----------------------------------------------
+/*
+ * ---- mbarriers (9.7.13.15) ----------------------------------------------
  *
  * Arriving releases, and waiting acquires, within the block: `.release` and
- * `.acquire` at `.cta` are what these instructions do unless they say
- * otherwise.  At `.cluster` the assembler puts a fence of the whole GPU before
- * each arrival, and drops the first cache behind each wait.  No kernel needs
- * that: a block's plain writes are never read by another block.  What blocks
- * of a cluster tell each other is that a stage may be copied to again, once
- * wg_wait() has seen all reads of it end; and what the copying unit wrote is
- * seen by whoever waits for the mbarrier that counts its bytes.
+ * `.acquire` default to `.cta`.  At `.cluster` the assembler emits a fence of
+ * the whole GPU before each arrival, and invalidates the L1 cache after each
+ * wait.  No kernel needs that: a block's generic writes are never read by
+ * another block.  Blocks of a cluster tell each other only that a stage may be
+ * copied to again, once wg_wait() has waited for all reads of it; and what the
+ * copying unit wrote is visible to whoever waits for the mbarrier that counts
+ * its bytes.
  */
 
 FN void
@@ -23,8 +24,8 @@ mbar_init(u32 bar, int count)
 		     :: "r"(bar), "r"(count) : "memory");
 }
 
-/* Makes those that were initialised known to the copying unit, and to the
- * other blocks of the cluster; a barrier of the threads follows. */
+/* Makes initialised mbarriers visible to the copying unit and to the other
+ * blocks of the cluster; a barrier of the threads follows. */
 FN void
 fence_mbar_init(void)
 {
@@ -40,8 +41,9 @@ mbar_arrive(u32 bar)
 }
 
 /*
- * Of another block of the cluster, at the same place of its memory: says that
- * reads which were waited for are over, and passes on no plain write.
+ * The mbarrier of another block of the cluster, at the same address of its
+ * shared memory: signals that this block's reads are over, and publishes no
+ * generic write.
  */
 FN void
 mbar_arrive_cta(u32 bar, int cta)
@@ -61,9 +63,9 @@ mbar_expect(u32 bar, int bytes)
 }
 
 /*
- * Until the phase of this parity is over.  try_wait sleeps for a time that
- * the machine chooses, and lanes may wake one by one; what threads of this
- * block did before they arrived is seen behind it.
+ * Waits until the phase of this parity is over. try_wait sleeps for a time
+ * that the hardware chooses, and lanes may wake one by one; what threads of
+ * this block did before they arrived is visible afterwards.
  */
 FN void
 mbar_wait(u32 bar, int parity)
@@ -79,8 +81,8 @@ mbar_wait(u32 bar, int parity)
 		     "}" :: "r"(bar), "r"(parity) : "memory");
 }
 
-/* Plain writes of shared memory come before what the copying unit and wgmma
- * read of it; by the thread that wrote, before the barrier (8.6.3). */
+/* Generic writes of shared memory become visible to the copying unit and wgmma;
+ * to be executed by the thread that wrote, before the barrier (8.6.3). */
 FN void
 fence_async(void)
 {
@@ -134,8 +136,8 @@ tma_load5(u32 to, const tensor_map *m, u32 bar, int x, int y, int z, int u,
 		     "r"(u), "r"(v) : "memory");
 }
 
-/* To the same place in each block whose bit is set; each one's mbarrier
- * counts what it got. */
+/* To the same address in each block whose bit is set; each block's mbarrier
+ * counts the bytes that it received. */
 FN void
 tma_load2_multi(u32 to, const tensor_map *m, u32 bar, int x, int y, int mask)
 {

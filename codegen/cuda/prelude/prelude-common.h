@@ -1,6 +1,6 @@
 /*
- * prelude-common.h - what is the same arithmetic everywhere: the generator of
- * random numbers, and sums over a warp.
+ * prelude-common.h - arithmetic that NVRTC and the emulator share: the
+ * generator of random numbers, and reductions of a warp.
  */
 
 /* ---- 16 bytes ----------------------------------------------------------- */
@@ -63,7 +63,7 @@ warp_max_f32(f32 x)
 
 /* ---- elements of 8 bits, where the machine has no instruction ----------- */
 
-/* An exponent that is too small by 120, made right by a product. */
+/* Corrects the exponent, which is too small by 120. */
 FN f32
 e4m3_f32(e4m3 x)
 {
@@ -80,7 +80,7 @@ e5m2_f32(e5m2 x)
 	return f16_f32((f16)(x << 8));
 }
 
-/* Small ones get their last bit by adding what has it as its own last bit. */
+/* Rounds subnormal numbers by adding a number whose last bit is theirs. */
 FN u8
 llmc_to_e4m3(f32 v)
 {
@@ -164,7 +164,7 @@ rng_mix(u64 z)
 	return z ^ (z >> 31);
 }
 
-/* Of the hash of a name, and the run's seed. */
+/* The key of a name's hash and the run's seed. */
 FN u64
 rng_key(u64 hash, u64 seed)
 {

@@ -1,6 +1,6 @@
 /*
  * prelude-device.h - the prelude for NVRTC, sm_80 and later: all PTX that
- * kernels use stands here and in the two files beside it.
+ * kernels use is in this file, prelude-async.h and prelude-wgmma.h.
  */
 
 #define FN static __device__ __forceinline__

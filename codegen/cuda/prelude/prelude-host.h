@@ -1,6 +1,6 @@
 /*
- * prelude-host.h - the prelude for the emulator: gnu11.  What takes more than
- * one thread is done by the emulator, behind `emu`.
+ * prelude-host.h - the prelude for the emulator: gnu11.  What needs more than
+ * one thread is done by the emulator, through `emu`.
  */
 #include "emulate_call.h"
 
@@ -9,7 +9,7 @@
 
 #define FN static inline __attribute__((unused))
 
-/* Of the thread of the system that runs it: ranks may be such threads. */
+/* Thread-local, since ranks may be threads of one process. */
 extern __thread struct emu_thread *emu_self
 	__attribute__((visibility("hidden"), tls_model("initial-exec")));
 extern __thread const struct emu_calls *emu
@@ -41,7 +41,7 @@ extern __thread const struct emu_calls *emu
 #define NBLOCKS_Z (emu_self->blocks[2])
 #define SMEM (emu_self->smem)
 
-/* Not seen as plain loads and stores. */
+/* Not counted as plain loads and stores. */
 #define EMU_UNSEEN __attribute__((noinline, no_sanitize("thread"), unused))
 
 /* ---- bits --------------------------------------------------------------- */
@@ -107,7 +107,7 @@ shfl_xor_f32(f32 x, int mask)
 	return bits_f32(shfl_xor_u32(f32_bits(x), mask));
 }
 
-/* Lanes that would look past the last one get their own. */
+/* Lanes beyond the last one read their own value. */
 FN f32
 shfl_down_f32(f32 x, int n)
 {
@@ -176,7 +176,7 @@ f32_bf16(f32 v)
 	return v != v ? 0x7fff : (bf16)((x + 0x7fff + (x >> 16 & 1)) >> 16);
 }
 
-/* An exponent that is too small by 112, made right by a product. */
+/* Corrects the exponent, which is too small by 112. */
 FN f32
 f16_f32(f16 x)
 {
@@ -187,7 +187,7 @@ f16_f32(f16 x)
 	return x & 0x8000 ? -r : r;
 }
 
-/* Small ones get their last bit by adding what has it as its own last bit. */
+/* Rounds subnormal numbers by adding a number whose last bit is theirs. */
 FN f16
 f32_f16(f32 v)
 {
@@ -217,7 +217,7 @@ pack_f16(f32 lo, f32 hi)
 	return (u32)f32_f16(hi) << 16 | f32_f16(lo);
 }
 
-/* To the nearest, ties away from 0, as cvt.rna has it. */
+/* To the nearest, ties away from 0, as cvt.rna. */
 FN u32
 to_tf32(f32 x)
 {
@@ -385,7 +385,7 @@ f_cos_turns(f64 turns)
 
 /* ---- sm_90a: wgmma ------------------------------------------------------ */
 
-/* As the machine has it: PTX ISA, "Matrix Descriptor Format". */
+/* PTX ISA, "Matrix Descriptor Format". */
 FN u64
 wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 {

@@ -1,6 +1,6 @@
 /*
- * prelude-vector.h - what nests of loops need: several elements that lie side
- * by side, moved at once, and sums over teams of threads.
+ * prelude-vector.h - for loop nests: vector loads and stores of adjacent
+ * elements, and reductions over teams of threads.
  */
 
 #ifdef __CUDACC_RTC__
@@ -80,8 +80,8 @@ VECTOR_4(e4m3)
 VECTOR_4(e5m2)
 
 /*
- * get_bf16_8(to, from) and so on: so many elements at once.  These are plain
- * loads: what a kernel reads may be what it writes over.
+ * get_bf16_8(to, from) and so on: loads and stores of so many elements.  These
+ * are plain loads, since a kernel may overwrite what it reads.
  */
 #define MOVE_16(type, out, n) \
 	FN void fill_##type##_##n(out *to, u32x4 v) \
@@ -200,10 +200,10 @@ shfl_xor_f64(f64 x, int mask)
 #define TEAM_LEAST(a, b) ((a) < (b) ? (a) : (b))
 
 /*
- * over_warp_: the lanes of a warp.  over_block_: all threads of the block.
- * over_strips_: threads of the same lane in all warps.  Every thread gets the
- * same, added up in the same order each time.  The last two use the shared
- * memory and wait before they return.
+ * over_warp_: the lanes of a warp. over_block_: all threads of the block.
+ * over_strips_: the threads of the same lane in all warps.  Every thread gets
+ * the same result, reduced in the same order each time.  The last two use
+ * shared memory, and synchronize before they return.
  */
 #define TEAM(name, type, op, none) \
 	FN type over_warp_##name##_##type(type x) \

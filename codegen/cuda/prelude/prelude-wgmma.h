@@ -1,11 +1,11 @@
 /*
- * prelude-wgmma.h - sm_90a: matrices of a warpgroup (PTX ISA, 9.7.15).  The
- * lists of registers are what makes it long: N / 2 of them for a tile of 64
- * rows and N columns.
+ * prelude-wgmma.h - sm_90a: matrices of a warpgroup (PTX ISA, 9.7.15).  It is
+ * long because of the lists of registers: N / 2 of them for a tile of 64 rows
+ * and N columns.
  */
 #if __CUDA_ARCH__ >= 900
 
-/* Sums that a product without `add` begins are operands all the same. */
+/* Sums are operands of a product without `add`, too. */
 #pragma nv_diag_suppress 549
 
 /* Matrix descriptor: 9.7.15.5.1.2.2. */
@@ -20,7 +20,7 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 		(u64)((u32)stride_bytes >> 4 & 0x3fff) << 32 | mode << 62;
 }
 
-/* Before the first product, and behind plain writes of its registers. */
+/* Before the first product, and after plain writes of its registers. */
 FN void
 wg_fence(void)
 {
@@ -38,8 +38,8 @@ wg_commit(void)
 		     : "memory")
 
 /*
- * Behind wg_wait, before the first use of n sums: compilers see sums in a
- * product's own instruction, and may use them ahead of the wait.
+ * After wg_wait, before the first use of n sums: compilers see sums written by
+ * a product's own instruction, and may read them ahead of the wait.
  */
 #define wg_sums(d, n) \
 	do { \
@@ -49,8 +49,8 @@ wg_commit(void)
 		} \
 	} while (0)
 
-/* The same of a left operand in n registers: behind what made it, so that no
- * part of that comes between wg_fence and the product. */
+/* The same for a left operand in n registers: after the code that computes it,
+ * so that no part of that code moves between wg_fence and the product. */
 #define wg_regs(a, n) \
 	do { \
 		_Pragma("unroll") \
@@ -60,10 +60,11 @@ wg_commit(void)
 	} while (0)
 
 /*
- * All that x, which is never below 0, is made of is made before: else the
- * assembler puts it behind the wait for a product that it could be made
- * beside, since no instruction says that it must not.  What never happens
- * must not leave the function: products would go one by one (ptxas, C7520).
+ * Keeps the code that computes x, which is never below 0, ahead of this place:
+ * otherwise the assembler moves it after the wait for a product that it could
+ * overlap with, since no instruction forbids that.  The branch that is never
+ * taken must not leave the function: products would then be serialized (ptxas,
+ * C7520).
  */
 FN void
 wg_made(f32 x)
@@ -120,8 +121,8 @@ wg_made(f32 x)
 	LLMC_F8(d, 112), LLMC_F8(d, 120)
 
 /*
- * d = a b, or d += a b if `add`.  `add` is any number; whether operands lie
- * turned is a literal: 0: along k, 1: along m or n.
+ * d = a b, or d += a b if `add`. `add` is any number; whether an operand is
+ * transposed is a literal: 0: along k, 1: along m or n.
  */
 #define LLMC_WG(n, c, k, types, d, a, b, add, p0, p1, p2, tail, extra) \
 	asm volatile("{\n\t.reg .pred p;\n\t" \

@@ -1,6 +1,6 @@
 /*
- * prelude.h - what the text of a kernel may use.  All that a machine decides
- * stands in the two files below: PTX for NVRTC, and C for the emulator.
+ * prelude.h - what the text of a kernel may use.  Everything that depends on
+ * the machine is in one of two files: PTX for NVRTC, and C for the emulator.
  */
 #ifndef LLMC_PRELUDE_H
 #define LLMC_PRELUDE_H
@@ -13,7 +13,7 @@ typedef int i32;
 typedef long long i64;
 typedef float f32;
 typedef double f64;
-/* as they lie in memory; see bf16_f32 and the others */
+/* as stored; see bf16_f32 and the others */
 typedef u16 bf16;
 typedef u16 f16;
 typedef u8 e4m3;

@@ -28,7 +28,7 @@ step_of(void)
 	return (i64)NBLOCKS_X * NTHREADS;
 }
 
-/* The position in place i. */
+/* The position of local index i. */
 FN i64
 place_of(const struct pieces *p, i64 i)
 {
@@ -49,7 +49,7 @@ struct copy_args {
 	const i64 *live;
 };
 
-/* Places of operands are aligned, as sizes need not be. */
+/* Operands are aligned; sizes need not be. */
 KERNEL(copy, 256, 0, struct copy_args)
 {
 	i64 bytes = a.num[0], i;
@@ -91,8 +91,8 @@ KERNEL(root, 256, 0, struct root_args)
 /* ---- numbers that are drawn ---- */
 
 /*
- * A rank's part of a tensor at at[0]; pieces by dim.  Each element is drawn
- * by the index that it has in the whole tensor.
+ * A rank's shard of a tensor, at at[0]; pieces by dim.  Each element is drawn
+ * by its index in the whole tensor.
  */
 struct fill_args {
 	char *at[1];
@@ -193,14 +193,14 @@ KERNEL(fill, 256, 0, struct fill_args)
 /* ---- rows of experts elsewhere ---- */
 
 /*
- * Rows at at[0] whose expert, in the index at at[1], is not among pieces[0]
- * are made 0.
+ * Clears rows at at[0] whose expert, in the index at at[1], is not among
+ * pieces[0].
  */
 struct keep_args {
 	char *at[2];
 	const struct pieces *pieces[1];
-	/* rows, bytes of one, dims that choose one, by dim its size, and how
-	 * far apart its places are in the index */
+	/* rows, bytes of a row, dims that select one, by dim its size, and its
+	 * stride in the index */
 	i64 num[19];
 	char *shared;
 	const i64 *live;
@@ -220,7 +220,7 @@ is_among(const struct pieces *p, i64 x)
 	return 0;
 }
 
-/* A warp looks at a row. */
+/* A warp for each row. */
 KERNEL(keep_own, 256, 0, struct keep_args)
 {
 	i64 bytes = a.num[1], row, left, at, i, d;
@@ -304,8 +304,8 @@ KERNEL(move, 256, 0, struct move_args)
 }
 
 /*
- * The sum or maximum of parts, in their order, to at[0]: as ranks of CPUs add
- * up, what is short in f32.
+ * The sum or maximum of parts, in their order, to at[0]: in f32 if elements
+ * are shorter, as ranks of CPUs do.
  */
 struct fold_args {
 	char *at[1];
