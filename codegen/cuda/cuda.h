@@ -110,6 +110,12 @@ void cu_ways_clear(struct cu_ways *w);
  * far. */
 bool cu_ways_add(struct arena *a, struct cu_ways *w,
 		 const struct plan_tile *tile, bool fewer, double cycles);
+/* Adds a candidate with `most` stages, as many as fit, and, if all candidates
+ * are kept, with fewer.  Returns the stages of the choice so far; 0: it is
+ * none of these. */
+int64_t cu_ways_add_stages(struct arena *a, struct cu_ways *w,
+			   const struct plan_tile *tile, int64_t most,
+			   double cycles);
 /*
  * The candidates to measure: the choice first, then the best by cycles, at
  * most two tiles of one size, and with fewer stages than fit only tiles of the
@@ -181,6 +187,8 @@ void cu_func_end(struct cu_func *f);
  * closes one. */
 void cu_line(struct cu_func *f, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* Closes so many blocks. */
+void cu_close(struct cu_func *f, int blocks);
 /* Appends a comment. */
 void cu_comment(struct cu_func *f, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -228,6 +236,12 @@ struct cu_nest {
 	const char *live[IR_MAX_DIMS];
 };
 
+/* All nodes of a kernel, over a space, without leaves. */
+struct cu_nest cu_nest_of(struct arena *a, const struct kernel *x,
+			  const struct ir_type *space);
+/* Adds a leaf whose first indices are the box's. */
+void cu_nest_add_leaf(struct arena *a, struct cu_nest *n,
+		      struct cu_leaf leaf);
 /* Emits steps for the nodes over their whole space. */
 bool cu_nest_steps(struct cu_kernel *k, const struct cu_nest *n);
 /*
@@ -253,6 +267,10 @@ bool cu_view(struct cu_kernel *k, const struct kernel *x, value_id v,
 	     struct cg_view *out);
 /* C text: a pointer to its first element. */
 const char *cu_view_at(struct cu_func *f, const struct cg_view *v);
+/* Appends a dim to a tensor map: size, stride and box in elements of `bytes`
+ * bytes.  False: the copying unit has no such maps. */
+bool cu_map_add(struct cg_map *m, int64_t bytes, int64_t size, int64_t stride,
+		int64_t box);
 /*
  * Whether the copying unit can read it: it needs multiples of 16 bytes, also
  * of the operand's address.  Of that only one thing is known: the stacks of

@@ -49,6 +49,14 @@ cu_line(struct cu_func *f, const char *fmt, ...)
 }
 
 void
+cu_close(struct cu_func *f, int blocks)
+{
+	while (blocks-- > 0) {
+		cu_line(f, "}");
+	}
+}
+
+void
 cu_comment(struct cu_func *f, const char *fmt, ...)
 {
 	va_list ap;

@@ -27,12 +27,8 @@ cu_kernel_reset(struct cu_kernel *k)
 bool
 cu_nest_all(struct cu_kernel *k, const struct kernel *x)
 {
-	struct cu_nest n = { .k = x, .space = *x->work->shape };
-	uint32_t i;
+	struct cu_nest n = cu_nest_of(k->c->a, x, x->work->shape);
 
-	for (i = 0; i < x->nodes.n; i++) {
-		VEC_PUSH(k->c->a, &n.nodes, x->nodes.at[i]);
-	}
 	cu_kernel_reset(k);
 	return cu_nest_steps(k, &n);
 }

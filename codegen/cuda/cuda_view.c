@@ -53,3 +53,19 @@ cu_view_aligned(struct cu_kernel *k, const struct cg_view *v)
 	return bytes % 16 == 0 &&
 	       v->offset * cu_elem_bytes(v->dtype) % 16 == 0 && v->nmoved == 0;
 }
+
+bool
+cu_map_add(struct cg_map *m, int64_t bytes, int64_t size, int64_t stride,
+	   int64_t box)
+{
+	bool inner = m->ndims == 0;
+
+	if (m->ndims == 5 || box > 256 || box < 1 || size > UINT32_MAX ||
+	    (inner ? stride != 1 : stride <= 0 || stride * bytes % 16 != 0)) {
+		return false;
+	}
+	m->size[m->ndims] = size;
+	m->stride[m->ndims] = bytes * stride;
+	m->box[m->ndims++] = box;
+	return true;
+}

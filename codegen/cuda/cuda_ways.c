@@ -14,6 +14,9 @@
 /* most tiles of one contraction that are replaced because they spill */
 #define MOST_SPILLS 8
 
+#define LEAST_STAGES 3
+#define FEWER 0.03	/* part of the time that each stage less costs */
+
 static const struct span nowhere;
 
 /* ---- names ---- */
@@ -297,6 +300,23 @@ cu_ways_add(struct arena *a, struct cu_ways *w, const struct plan_tile *tile,
 	w->least = cycles;
 	w->chosen = *tile;
 	return true;
+}
+
+int64_t
+cu_ways_add_stages(struct arena *a, struct cu_ways *w,
+		   const struct plan_tile *tile, int64_t most, double cycles)
+{
+	struct plan_tile t = *tile;
+	int64_t stages = most, chosen = 0;
+
+	do {
+		t.num[PLAN_TILE_STAGES] = stages;
+		if (cu_ways_add(a, w, &t, stages < most, cycles *
+				(1 + FEWER * (double)(most - stages)))) {
+			chosen = stages;
+		}
+	} while (w->all && --stages >= LEAST_STAGES);
+	return chosen;
 }
 
 static bool

@@ -83,31 +83,30 @@ mul(struct nest *n, nest_id x, nest_id y)
 static nest_id
 map_one(struct nest *n, enum ir_op op, nest_id x)
 {
+	static const uint8_t same[][2] = {
+		{ IR_EXP, NEST_EXP }, { IR_LOG, NEST_LOG },
+		{ IR_SQRT, NEST_SQRT }, { IR_TANH, NEST_TANH },
+		{ IR_SIGMOID, NEST_SIGMOID }, { IR_ERF, NEST_ERF }
+	};
 	nest_id zero = nest_num(n, 0), one;
+	size_t i;
 
+	for (i = 0; i < sizeof same / sizeof *same; i++) {
+		if (same[i][0] == op) {
+			return nest_unary(n, same[i][1], x);
+		}
+	}
 	switch (op) {
 	case IR_CAST:
 	case IR_CACHE:
 		return x;
 	case IR_NEG:
 		return times(n, x, -1);
-	case IR_EXP:
-		return nest_unary(n, NEST_EXP, x);
-	case IR_LOG:
-		return nest_unary(n, NEST_LOG, x);
-	case IR_SQRT:
-		return nest_unary(n, NEST_SQRT, x);
 	case IR_RSQRT:
 		x = nest_unary(n, NEST_SQRT, x);
 		return nest_binary(n, NEST_DIV, nest_num(n, 1), x);
-	case IR_TANH:
-		return nest_unary(n, NEST_TANH, x);
-	case IR_SIGMOID:
-		return nest_unary(n, NEST_SIGMOID, x);
 	case IR_COS:
 		return nest_unary(n, NEST_COS, nest_cast(n, x, NEST_WIDE));
-	case IR_ERF:
-		return nest_unary(n, NEST_ERF, x);
 	case IR_STEP:
 		one = nest_num(n, 1);
 		return nest_select(n, nest_binary(n, NEST_LT, zero, x), one,

@@ -11,17 +11,8 @@
 static bool
 put_dim(struct cg_map *m, int64_t size, int64_t stride, int64_t box)
 {
-	if (m->ndims > 1 && size == 1) {
-		return true;
-	}
-	if (m->ndims == 5 || size > UINT32_MAX ||
-	    (m->ndims > 0 ? stride <= 0 || stride % 8 != 0 : stride != 1)) {
-		return false;
-	}
-	m->size[m->ndims] = size;
-	m->stride[m->ndims] = 2 * stride;
-	m->box[m->ndims++] = box;
-	return true;
+	return (m->ndims > 1 && size == 1) ||
+	       cu_map_add(m, 2, size, stride, box);
 }
 
 /* Dims are columns, rows, heads and sequences; dims of size 1 are left out. */

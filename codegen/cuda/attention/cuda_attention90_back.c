@@ -184,8 +184,7 @@ put_producer(struct back90 *p)
 	} else {
 		cu_line(f, "(void)there;");
 	}
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 }
 
 /* ---- those that multiply ---- */
@@ -294,8 +293,7 @@ put_consumers(struct back90 *p)
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int it = 0; it < count; it++) {");
 	put_turn(p);
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 	return ca_back_put(s);
 }
 

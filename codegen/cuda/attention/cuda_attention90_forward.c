@@ -162,8 +162,7 @@ put_producer(struct forward90 *p)
 		ca_side_load(f, p->s.t, &p->side[in], place(p, in, "stage"),
 			     bar(p, in, false, "stage"), "key0");
 	}
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 }
 
 /* ---- those that multiply ---- */
@@ -270,8 +269,7 @@ next_tile(struct forward90 *p)
 	ca_unrolled_for(f, "j", p->s.form.out / 8);
 	ca_unrolled_for(f, "e", 4);
 	cu_line(f, "o[0][j][e] *= fades[0][e / 2];");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 	ca_wg_pack(f, p->s.t, "p", "s", p->s.form.cols);
 }
 

@@ -93,9 +93,7 @@ put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p,
 		cu_line(f, "*to = %s;", cu_narrow(f->k->c->a, v->dtype,
 						  "*x"));
 	}
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 3);
 }
 
 /* The first index of a block, by dim of a result. */

@@ -483,9 +483,7 @@ ca_back_weigh(struct ca_back *s)
 	cu_line(f, "s[i][j][e] = %s(fma_f32(s[i][j][e], %s, -less%s));",
 		ca_exp2(s->t), ca_f32(f, s->t->scale * CA_LOG2E),
 		s->keys ? "[e % 2]" : "[i][e / 2]");
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 3);
 	mask(s);
 }
 
@@ -502,9 +500,7 @@ ca_back_slope(struct ca_back *s)
 	ca_unrolled_for(f, "e", 4);
 	cu_line(f, "s[i][j][e] *= ds[i][j][e] - delta%s;",
 		s->keys ? "[e % 2]" : "[i][e / 2]");
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 3);
 }
 
 static void

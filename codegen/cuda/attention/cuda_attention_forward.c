@@ -249,8 +249,7 @@ weigh_row(struct ca_forward *s)
 		ca_exp2(s->t), by);
 	cu_line(f, "s[i][j][2 * h + e] = w;");
 	cu_line(f, "add += w;");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 	cu_line(f, "sum[i][h] = fma_f32(sum[i][h], fade, add);");
 	if (s->late) {
 		cu_line(f, "fades[i][h] = fade;");
@@ -273,16 +272,13 @@ ca_forward_weigh(struct ca_forward *s)
 		ca_unrolled_for(f, "e", 4);
 		cu_line(f, "s[i][j][e] *= %s;",
 			ca_f32(f, s->t->scale * CA_LOG2E));
-		cu_line(f, "}");
-		cu_line(f, "}");
-		cu_line(f, "}");
+		cu_close(f, 3);
 	}
 	mask(s);
 	ca_unrolled_for(f, "i", s->form.mt);
 	ca_unrolled_for(f, "h", 2);
 	weigh_row(s);
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 }
 
 static void
@@ -343,9 +339,7 @@ finish_sums(struct ca_forward *s)
 	cu_line(f, "((f32 *)(SMEM + %lld))[wrow + i * 16 + h * 8 + g] = x > "
 		"0 ? fma_f32(most[i][h], %s, f_log(x)) : 0.0f;",
 		(long long)s->lse, unit);
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 3);
 }
 
 bool

@@ -65,8 +65,7 @@ ca_declare_zeros(struct cu_func *f, const struct ca_form *form,
 	ca_unrolled_for(f, "j", n / 8);
 	cu_line(f, "%s[i][j][0] = %s[i][j][1] = 0;", name, name);
 	cu_line(f, "%s[i][j][2] = %s[i][j][3] = 0;", name, name);
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 }
 
 /* ---- loads ---- */
@@ -237,8 +236,7 @@ product_16(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 	cu_line(f, "ldsm4(y, ya + j * %lld + k * 32);",
 		(long long)(16 * p->b_pitch));
 	multiply(f, t, form, p);
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 }
 
 /* A thread has the same elements of sums as of a left operand. */
@@ -266,8 +264,7 @@ product_on_16(struct cu_func *f, const struct attn *t,
 	cu_line(f, "ldsm4_t(y, ya + k * %lld + j * 32);",
 		(long long)(16 * p->b_pitch));
 	multiply(f, t, form, p);
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 }
 
 /* ---- products of f32, one by one ---- */
@@ -290,8 +287,7 @@ multiply_exact(struct cu_func *f, const struct ca_form *form,
 	cu_line(f, "z[1] = fma_f32(x[2 * i], y1, z[1]);");
 	cu_line(f, "z[2] = fma_f32(x[2 * i + 1], y0, z[2]);");
 	cu_line(f, "z[3] = fma_f32(x[2 * i + 1], y1, z[3]);");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 }
 
 static void
@@ -332,8 +328,7 @@ product_on_exact(struct cu_func *f, const struct ca_form *form,
 		8 * ap, p->w);
 	cu_line(f, "pass[i * %lld + j * 8 + c + 1] = "
 		"%s[i / 2][j][i %% 2 * 2 + 1];", 8 * ap, p->w);
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 	cu_line(f, "sync_warp();");
 	cu_line(f, "const f32 *ya = (const f32 *)(SMEM + %lld + %s) + c;",
 		(long long)p->b, more(p));
@@ -399,9 +394,7 @@ ca_stage_sums(struct cu_func *f, const struct ca_form *form, const char *sum,
 			"%s[i][j][%d] * %s;", 8 * h, (long long)pitch, sum,
 			2 * h + 1, times);
 	}
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 3);
 }
 
 /* ---- numbers ---- */

@@ -202,9 +202,7 @@ mask_rows(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 		cu_line(f, "s[i][j][2 * h + %d] = %s;", e, x->none);
 		cu_line(f, "}");
 	}
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 3);
 }
 
 static void
@@ -219,10 +217,7 @@ mask_columns(struct cu_func *f, const struct ca_form *form,
 	ca_unrolled_for(f, "i", 2 * form->mt);
 	cu_line(f, "if (i * 8 < from || i * 8 >= to) {");
 	cu_line(f, "s[i / 2][j][i %% 2 * 2 + e] = %s;", x->none);
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 4);
 }
 
 void

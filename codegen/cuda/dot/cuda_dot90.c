@@ -7,7 +7,6 @@
 #define RESERVE 1024		/* bytes for barriers */
 #define MOST_WAITING 2		/* most boxes of a warp in flight */
 #define MOST_STAGES 6
-#define FEWER 0.03	/* part of the time that each stage less costs */
 /* part of the time that splitting k must gain: the estimate is no more exact */
 #define PARTED 0.02
 
@@ -200,27 +199,21 @@ try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
 	       find_ring(p);
 }
 
-/* Adds the tile with as many stages as fit and, if all candidates are listed,
- * with fewer. */
 static void
-add_ways(struct dot90 *p, struct dot90 *best)
+add_ways(const struct dot90 *p, struct dot90 *best)
 {
-	struct cu_ways *w = p->d->ways;
-	double now = cycles(p);
-	int64_t most = p->ring;
-	struct plan_tile t = { .num = {
+	const struct plan_tile t = { .num = {
 		[PLAN_TILE_M] = p->rows, [PLAN_TILE_N] = p->cols,
 		[PLAN_TILE_K] = dot90_k(p->d), [PLAN_TILE_SPLITS] = p->splits,
 		[PLAN_TILE_CLUSTER] = p->cluster, [PLAN_TILE_TEAMS] = p->teams
 	} };
+	int64_t stages = cu_ways_add_stages(p->d->k->c->a, p->d->ways, &t,
+					    p->ring, cycles(p));
 
-	do {
-		t.num[PLAN_TILE_STAGES] = p->ring;
-		if (cu_ways_add(p->d->k->c->a, w, &t, p->ring < most, now *
-				(1 + FEWER * (double)(most - p->ring)))) {
-			*best = *p;
-		}
-	} while (w->all && --p->ring >= 3);
+	if (stages) {
+		*best = *p;
+		best->ring = stages;
+	}
 }
 
 static bool

@@ -17,21 +17,16 @@ put_dim(struct dot90_side *s, enum dot90_factor factor, uint32_t run,
 	int64_t size, int64_t stride, int64_t box)
 {
 	struct cg_map *m = &s->map;
-	int64_t bytes = cu_elem_bytes(s->dtype);
+	uint32_t at = m->ndims;
 
-	if (m->ndims > 0 && stride == 0 && box == 1) {
+	if (at > 0 && stride == 0 && box == 1) {
 		return true;
 	}
-	if (m->ndims == 5 || box > 256 || box < 1 || size > UINT32_MAX ||
-	    (m->ndims > 0 && (stride * bytes % 16 != 0 || stride <= 0)) ||
-	    (m->ndims == 0 && stride != 1)) {
+	if (!cu_map_add(m, cu_elem_bytes(s->dtype), size, stride, box)) {
 		return false;
 	}
-	s->dim[m->ndims].factor = factor;
-	s->dim[m->ndims].run = run;
-	m->size[m->ndims] = size;
-	m->stride[m->ndims] = bytes * stride;
-	m->box[m->ndims++] = box;
+	s->dim[at].factor = factor;
+	s->dim[at].run = run;
 	return true;
 }
 

@@ -189,13 +189,13 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 {
 	const struct cu_dot *d = p->d;
 	struct arena *a = f->k->c->a;
-	struct cu_nest nest = { .k = d->x };
+	struct cu_nest nest = cu_nest_of(a, d->x,
+					 ir_type(f->k->c->m, d->value));
 	struct cu_leaf leaf = { .value = d->value, .at = "leaf" };
 	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
 				.inner = 1 };
 	struct cg_split cols = cu_split(&d->dims[2], p->part, p->part);
 	struct cu_place batch, n;
-	uint32_t i;
 
 	one.chunks = d->dims[0].size[one.cut];
 	one.blocks = d->batch.size;
@@ -203,18 +203,11 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	batch = cu_place(f, "b", &d->dims[0], &one, "batch");
 	n = cu_place(f, "c", &d->dims[2], &cols, "part");
 	cu_line(f, "(void)b0, (void)c0;");
-	nest.space = *ir_type(f->k->c->m, d->value);
-	for (i = 0; i < d->x->nodes.n; i++) {
-		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
-	}
 	cu_place_leaf(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
 	cu_place_leaf(a, &nest, &leaf, &d->dims[1], &d->rows, m,
 		      dot90_leaf_ld(p));
 	cu_place_leaf(a, &nest, &leaf, &d->dims[2], &cols, &n, 1);
-	for (i = 0; i < IR_MAX_DIMS; i++) {
-		leaf.from[i] = nest.from[i];
-	}
-	VEC_PUSH(a, &nest.leaves, leaf);
+	cu_nest_add_leaf(a, &nest, leaf);
 	return cu_nest_box(f, &nest, dot90_team_threads(p), dot90_thread(p));
 }
 

@@ -104,6 +104,16 @@ dot90_used(struct cu_func *f, const struct cu_place *m,
 	}
 }
 
+/* The next stage of the ring. */
+static void
+put_next_stage(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "if (++stage == %lld) {", (long long)p->ring);
+	cu_line(f, "stage = 0;");
+	cu_line(f, "parity ^= 1;");
+	cu_line(f, "}");
+}
+
 /* ---- the warpgroup that copies ---- */
 
 static void
@@ -139,14 +149,10 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	dot90_load_stage(f, p->d, &p->side[1], n.start, "batch",
 			 arena_printf(f->k->c->a, "to + %lld",
 				      (long long)p->side[0].bytes), half);
-	cu_line(f, "if (++stage == %lld) {", (long long)p->ring);
-	cu_line(f, "stage = 0;");
-	cu_line(f, "parity ^= 1;");
-	cu_line(f, "}");
+	put_next_stage(f, p);
 	cu_line(f, "}");
 	dot90_used(f, &m, &n);
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 	if (p->cluster > 1) {
 		/* lanes must converge before the cluster's barrier */
 		cu_line(f, "sync_warp();");
@@ -252,10 +258,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "for (int q = 1; q < %s; q++) {",
 		p->splits > 1 ? "steps" : dot90_steps_text(f, p, "tile"));
 	cu_line(f, "const int before = stage;");
-	cu_line(f, "if (++stage == %lld) {", ring);
-	cu_line(f, "stage = 0;");
-	cu_line(f, "parity ^= 1;");
-	cu_line(f, "}");
+	put_next_stage(f, p);
 	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
 	put_products(f, p, false);
 	cu_line(f, "wg_wait(1);");
@@ -274,10 +277,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 						    p->cols / 128));
 	put_release(f, p, "stage");
 	if (p->teams == 1) {
-		cu_line(f, "if (++stage == %lld) {", ring);
-		cu_line(f, "stage = 0;");
-		cu_line(f, "parity ^= 1;");
-		cu_line(f, "}");
+		put_next_stage(f, p);
 	}
 }
 

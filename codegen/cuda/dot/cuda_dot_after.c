@@ -138,23 +138,16 @@ cu_dot_epilogue(struct cu_func *f, const struct cu_dot *d,
 		.chunk = arena_printf(a, "(%s %% %lld)", b->batch,
 				      (long long)one.chunks)
 	};
-	struct cu_nest nest = { .k = d->x };
+	struct cu_nest nest = cu_nest_of(a, d->x,
+					 ir_type(f->k->c->m, d->value));
 	struct cu_leaf leaf = { .value = d->value, .at = "((f32 *)SMEM)",
 				.bytes = 16 };
-	uint32_t i;
 
-	nest.space = *ir_type(f->k->c->m, d->value);
-	for (i = 0; i < d->x->nodes.n; i++) {
-		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
-	}
 	cu_place_leaf(a, &nest, &leaf, batch, &one, &p, 0);
 	cu_place_leaf(a, &nest, &leaf, &d->dims[1], b->rows, &b->m,
 		      b->line / 4);
 	cu_place_leaf(a, &nest, &leaf, &d->dims[2], b->cols, &b->n, 1);
-	for (i = 0; i < IR_MAX_DIMS; i++) {
-		leaf.from[i] = nest.from[i];
-	}
-	VEC_PUSH(a, &nest.leaves, leaf);
+	cu_nest_add_leaf(a, &nest, leaf);
 	return cu_nest_box(f, &nest, threads, "TID");
 }
 
@@ -233,8 +226,7 @@ sum_with_nest(struct cu_dot *d)
 				      (long long)d->m.size,
 				      (long long)d->n.size));
 	cu_line(&f, "((f32 *)SMEM)[e] = sum;");
-	cu_line(&f, "}");
-	cu_line(&f, "}");
+	cu_close(&f, 2);
 	cu_line(&f, "sync_block();");
 	if (!cu_dot_epilogue(&f, d, &b, SUM_THREADS)) {
 		return false;
@@ -249,7 +241,7 @@ nest_alone(struct cu_dot *d)
 {
 	struct arena *a = d->k->c->a;
 	const struct ir_type *t = ir_type(d->k->c->m, d->value);
-	struct cu_nest n = { .k = d->x, .space = *d->x->work->shape };
+	struct cu_nest n = cu_nest_of(a, d->x, d->x->work->shape);
 	struct cu_leaf leaf = { .value = d->value };
 	int64_t stride = 1;
 	uint32_t i;
@@ -260,10 +252,7 @@ nest_alone(struct cu_dot *d)
 		leaf.stride[i] = stride;
 		stride *= cu_local_size(d->k->c, t->dims[i], t->cut[i]);
 	}
-	for (i = 0; i < d->x->nodes.n; i++) {
-		VEC_PUSH(a, &n.nodes, d->x->nodes.at[i]);
-	}
-	VEC_PUSH(a, &n.leaves, leaf);
+	cu_nest_add_leaf(a, &n, leaf);
 	return cu_nest_steps(d->k, &n);
 }
 

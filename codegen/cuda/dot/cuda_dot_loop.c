@@ -106,9 +106,7 @@ multiply_fma(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "UNROLL");
 	cu_line(f, "for (j = 0; j < %lld; j++) {", (long long)t->wn);
 	cu_line(f, "acc[i][j] = fma_f32(rows[i], cols[j], acc[i][j]);");
-	cu_line(f, "}");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 3);
 }
 
 static void
@@ -309,8 +307,7 @@ multiply_mma(const struct mma *m)
 	cu_line(f, "for (j = 0; j < %lld; j++) {", (long long)t->wn / 8);
 	cu_line(f, "%s(acc[i][j], rows[q %% 2][i], &cols[q %% 2][j / 2]"
 		"[j %% 2 * 2]);", instruction(m->l->unit));
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 }
 
 /*
@@ -341,8 +338,7 @@ loop_mma(const struct mma *m)
 	cu_loop_next(f, m->l);
 	cu_line(f, "}");
 	multiply_mma(m);
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
 }
 
 static void
@@ -432,9 +428,5 @@ cu_pairs_begin(struct cu_func *f, const struct cu_loop *l)
 void
 cu_pairs_end(struct cu_func *f)
 {
-	int i;
-
-	for (i = 0; i < 4; i++) {
-		cu_line(f, "}");
-	}
+	cu_close(f, 4);
 }

@@ -6,7 +6,6 @@
 
 #define MOST_PARTS ((int64_t)32 << 20)	/* most bytes of partial sums */
 #define MOST_SPLITS 16
-#define FEWER 0.03	/* part of the time that each stage less costs */
 
 /* ---- tiles ---- */
 
@@ -209,29 +208,22 @@ cost_of(const struct cu_dot *d, const struct tile_choice *x)
 			       (units_of(d->k->c) * 16);
 }
 
-/* Adds the tile with as many stages as fit and, if all candidates are listed,
- * with fewer. */
 static void
-add_ways(const struct cu_dot *d, struct tile_choice *x,
+add_ways(const struct cu_dot *d, const struct tile_choice *x,
 	 struct tile_choice *best)
 {
-	int64_t most = x->tile.stages;
-	struct plan_tile t = { .num = {
+	const struct plan_tile t = { .num = {
 		[PLAN_TILE_M] = x->tile.m, [PLAN_TILE_N] = x->tile.n,
 		[PLAN_TILE_K] = x->tile.k, [PLAN_TILE_SPLITS] = x->splits,
 		[PLAN_TILE_WARPS] = x->tile.threads / 32
 	} };
+	int64_t stages = cu_ways_add_stages(d->k->c->a, d->ways, &t,
+					    x->tile.stages, x->cycles);
 
-	do {
-		t.num[PLAN_TILE_STAGES] = x->tile.stages;
-		if (cu_ways_add(d->k->c->a, d->ways, &t,
-				x->tile.stages < most, x->cycles *
-				(1 + FEWER * (double)(most -
-						      x->tile.stages)))) {
-			*best = *x;
-		}
-	} while (d->ways->all && --x->tile.stages >= 3);
-	x->tile.stages = most;
+	if (stages) {
+		*best = *x;
+		best->tile.stages = stages;
+	}
 }
 
 static void

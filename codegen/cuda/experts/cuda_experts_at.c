@@ -30,8 +30,18 @@ put_expert(struct cu_func *f, const struct cu_experts *x)
 	cu_line(f, "expert = mid;");
 	cu_line(f, "} else {");
 	cu_line(f, "last = mid - 1;");
-	cu_line(f, "}");
-	cu_line(f, "}");
+	cu_close(f, 2);
+}
+
+/* Declares the pair of the block's row r, and which of its rows that is. */
+static void
+put_pair(struct cu_func *f, const struct cu_experts *x)
+{
+	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
+		(long long)x->p.rows.size);
+	cu_line(f, "const int in = (row0 + r) %% %lld;",
+		(long long)x->p.rows.size);
+	cu_line(f, "(void)in;");
 }
 
 /* Declares the block's rows and, in shared memory, their offsets. */
@@ -51,11 +61,7 @@ put_rows(struct cu_func *f, const struct cu_experts *x, int64_t table)
 	cu_line(f, "int r;");
 	cu_line(f, "for (r = TID; r < live; r += %lld) {",
 		(long long)d->tile.threads);
-	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
-		(long long)x->p.rows.size);
-	cu_line(f, "const int in = (row0 + r) %% %lld;",
-		(long long)x->p.rows.size);
-	cu_line(f, "(void)in;");
+	put_pair(f, x);
 	cu_line(f, "where[r] = %s;", cu_experts_at(f->k->c->a, x, 0));
 	cu_line(f, "}");
 	cu_line(f, "sync_block();");
@@ -117,31 +123,20 @@ epilogue(struct cu_func *f, const struct cu_experts *x,
 {
 	const struct cu_dot *d = &x->dot;
 	struct arena *a = f->k->c->a;
-	struct cu_nest nest = { .k = d->x };
+	struct cu_nest nest = cu_nest_of(a, d->x,
+					 ir_type(f->k->c->m, d->value));
 	struct cu_leaf leaf = { .value = d->value, .bytes = 16 };
 	bool done;
-	uint32_t i;
 
-	nest.space = *ir_type(f->k->c->m, d->value);
-	for (i = 0; i < d->x->nodes.n; i++) {
-		VEC_PUSH(a, &nest.nodes, d->x->nodes.at[i]);
-	}
 	cu_line(f, "for (r = WARP; r < live; r += %lld) {",
 		(long long)d->tile.threads / 32);
-	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
-		(long long)x->p.rows.size);
-	cu_line(f, "const int in = (row0 + r) %% %lld;",
-		(long long)x->p.rows.size);
-	cu_line(f, "(void)in;");
+	put_pair(f, x);
 	name_coords(f, &nest, &x->p.pairs, "p");
 	name_coords(f, &nest, &x->p.rows, "in");
 	leaf.at = arena_printf(a, "((f32 *)(SMEM + r * %lld))",
 			       (long long)b->line);
 	cu_place_leaf(a, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
-	for (i = 0; i < IR_MAX_DIMS; i++) {
-		leaf.from[i] = nest.from[i];
-	}
-	VEC_PUSH(a, &nest.leaves, leaf);
+	cu_nest_add_leaf(a, &nest, leaf);
 	done = cu_nest_box(f, &nest, 32, "LANE");
 	cu_line(f, "}");
 	return done;
@@ -157,11 +152,7 @@ store(struct cu_func *f, const struct cu_experts *x, const struct cu_loop *l,
 
 	cu_line(f, "for (r = TID; r < live; r += %lld) {",
 		(long long)d->tile.threads);
-	cu_line(f, "const int p = order[first[expert] + (row0 + r) / %lld];",
-		(long long)x->p.rows.size);
-	cu_line(f, "const int in = (row0 + r) %% %lld;",
-		(long long)x->p.rows.size);
-	cu_line(f, "(void)in;");
+	put_pair(f, x);
 	cu_line(f, "where[r] = %s;", cu_experts_at(f->k->c->a, x, 2));
 	cu_line(f, "}");
 	cu_line(f, "sync_block();");

@@ -6,6 +6,27 @@
 
 #include <string.h>
 
+/* ---- nodes and leaves ---- */
+
+struct cu_nest
+cu_nest_of(struct arena *a, const struct kernel *x, const struct ir_type *space)
+{
+	struct cu_nest n = { .k = x, .space = *space };
+	uint32_t i;
+
+	for (i = 0; i < x->nodes.n; i++) {
+		VEC_PUSH(a, &n.nodes, x->nodes.at[i]);
+	}
+	return n;
+}
+
+void
+cu_nest_add_leaf(struct arena *a, struct cu_nest *n, struct cu_leaf leaf)
+{
+	memcpy(leaf.from, n->from, sizeof leaf.from);
+	VEC_PUSH(a, &n->leaves, leaf);
+}
+
 /* ---- steps ---- */
 
 struct step_writer {

@@ -255,8 +255,7 @@ add_up(struct cu_scatter_steps *s)
 	add_rows(s, &e);
 	put_sums(s, &e);
 	cu_lazy_close(&f, &l);
-	cu_line(&f, "}");
-	cu_line(&f, "}");
+	cu_close(&f, 2);
 	cu_func_end(&f);
 }
 
