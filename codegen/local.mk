@@ -5,8 +5,8 @@ noinst_LIBRARIES += %D%/libcodegen.a
 %C%_libcodegen_a_SOURCES = \
 	%D%/attention/attention.c \
 	%D%/attention/attention.h \
-	%D%/attention/attention_after.c \
 	%D%/attention/attention_comm.c \
+	%D%/attention/attention_results.c \
 	%D%/attention/attention_sets.c \
 	%D%/attention/attention_view.c \
 	%D%/cg.h \
@@ -21,11 +21,11 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention/cuda_attention90.h \
 	%D%/cuda/attention/cuda_attention90_back.c \
 	%D%/cuda/attention/cuda_attention90_forward.c \
-	%D%/cuda/attention/cuda_attention_after.c \
 	%D%/cuda/attention/cuda_attention_back.c \
 	%D%/cuda/attention/cuda_attention_back.h \
 	%D%/cuda/attention/cuda_attention_forward.c \
 	%D%/cuda/attention/cuda_attention_forward.h \
+	%D%/cuda/attention/cuda_attention_results.c \
 	%D%/cuda/attention/cuda_attention_tile.c \
 	%D%/cuda/attention/cuda_attention_view.c \
 	%D%/cuda/attention/cuda_attention_ways.c \
@@ -47,7 +47,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_store.c \
 	%D%/cuda/dot/cuda_dot90_sum.c \
 	%D%/cuda/dot/cuda_dot90_text.c \
-	%D%/cuda/dot/cuda_dot_after.c \
+	%D%/cuda/dot/cuda_dot_epilogue.c \
 	%D%/cuda/dot/cuda_dot_load.c \
 	%D%/cuda/dot/cuda_dot_loop.c \
 	%D%/cuda/dot/cuda_dot_plan.c \

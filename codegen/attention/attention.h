@@ -235,7 +235,7 @@ void attn_view_shared(const struct attn *t, const struct ir_type *type,
 bool attn_view_memory(const struct attn *t, value_id v, bool keys,
 		      bool written, struct attn_view *out);
 
-/* ---- attention_after.c -------------------------------------------------- */
+/* ---- attention_results.c ----------------------------------------------- */
 
 /* Decides where each result of a set goes. */
 bool attn_place_results(struct attn *t, uint32_t set);

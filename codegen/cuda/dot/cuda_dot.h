@@ -171,7 +171,7 @@ void cu_side_of(const struct cu_dot *d, int which, struct cu_side *s);
 void cu_side_emit(struct cu_kernel *k, const struct cu_side *s,
 		  const char *name);
 
-/* -- cuda_dot_loop.c, cuda_dot_mma.c, cuda_dot_fma.c: sums in registers -- */
+/* ---- cuda_dot_loop.c: sums in registers --------------------------------- */
 
 struct cu_loop {
 	const struct cu_tile *tile;
@@ -229,7 +229,7 @@ double cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 /* Plans tile, blocks and split k. */
 void cu_dot_plan(struct cu_dot *d);
 
-/* ---- cuda_dot_steps.c, cuda_dot_after.c --------------------------------- */
+/* ---- cuda_dot_steps.c, cuda_dot_epilogue.c --------------------------------- */
 
 /* A tile of the result, and its place. */
 struct cu_block {
