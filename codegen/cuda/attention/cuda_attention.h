@@ -46,7 +46,7 @@ void ca_copy_step(struct attn *t, const struct attn_view *from,
 		  const struct attn_view *to, int64_t heads, int64_t count,
 		  int64_t cols);
 
-/* ---- cuda_attention_results.c --------------------------------------------- */
+/* ---- cuda_attention_results.c */
 
 /* The nest of such nodes; its leaves are results in shared scratch. */
 void ca_nest_of(const struct attn_group *g, const struct attn_nest *from,

@@ -229,7 +229,7 @@ double cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 /* Plans tile, blocks and split k. */
 void cu_dot_plan(struct cu_dot *d);
 
-/* ---- cuda_dot_steps.c, cuda_dot_epilogue.c --------------------------------- */
+/* ---- cuda_dot_steps.c, cuda_dot_epilogue.c */
 
 /* A tile of the result, and its place. */
 struct cu_block {
