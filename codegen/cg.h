@@ -16,12 +16,12 @@
 #include "passes/stage/ranks.h"
 #include "runtime/abi.h"
 
-/* ---- toolchain.c ------------------------------------------------------ */
+/* ---- link/toolchain.c --------------------------------------------------- */
 
 /* One line per back end: the library it was built with, or what is missing. */
 void cg_toolchain(struct buf *out);
 
-/* ---- cpu_names.c ------------------------------------------------------ */
+/* ---- llvm/cpu_names.c, llvm/ll_more.c ----------------------------------- */
 
 /* Whether LLVM has this CPU. False: *why, for the user, with the nearest name
  * and all names, in the arena. */
@@ -31,13 +31,13 @@ const char *cg_cpu_host(struct arena *a);
 /* Whether this CPU has a feature, by LLVM; a machine may hide some. */
 bool cg_cpu_host_has(struct arena *a, const char *feature);
 
-/* ---- cuda/arch.c -------------------------------------------------------- */
+/* ---- cuda/cuda_arch.c --------------------------------------------------- */
 
 /* Whether there are kernels for this GPU architecture, as "sm_90a". False:
  * *why, for the user, in the arena. */
 bool cg_arch_known(const char *name, struct arena *a, const char **why);
 
-/* ---- cuda/ways.c, host/trials.c: tiles of a GPU's kernels ---------------- */
+/* -- cuda/cuda_candidates.c, host/host_trials.c: tiles of a GPU's kernels -- */
 
 /* A file of CUDA C. */
 struct cg_source {
@@ -95,7 +95,7 @@ struct cg_tiling {
 	VEC(struct cg_source) sources;
 };
 
-/* ---- host/code.c; backends_none.c without LLVM -------------------------- */
+/* ---- host/host_code.c; link/backends_none.c without LLVM ---------------- */
 
 /* A plan being compiled. */
 struct cg_code;
@@ -158,7 +158,7 @@ bool cg_code_text(struct cg_code *c, struct buf *out);
 bool cg_code_object(struct cg_code *c, struct buf *out);
 void cg_code_free(struct cg_code *c);
 
-/* ---- images.c ------------------------------------------------------------ */
+/* ---- nvrtc/images.c ----------------------------------------------------- */
 
 struct cg_images;
 
@@ -219,7 +219,7 @@ const char *cg_digest(struct arena *a, const void *at, size_t n);
 void cg_images_object(const struct cg_images *x, const char *name,
 		      struct buf *out);
 
-/* ---- link.c ------------------------------------------------------------- */
+/* ---- link/link.c -------------------------------------------------------- */
 
 #define CG_MAX_OBJECTS 4	/* program and images, sharded and unsharded */
 /* Symbols of images: of the plan, and of the unsharded program. */

@@ -28,7 +28,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention/cuda_attention_results.c \
 	%D%/cuda/attention/cuda_attention_tile.c \
 	%D%/cuda/attention/cuda_attention_view.c \
-	%D%/cuda/attention/cuda_attention_ways.c \
+	%D%/cuda/attention/cuda_attention_candidates.c \
 	%D%/cuda/attention/cuda_attention_where.c \
 	%D%/cuda/cuda.h \
 	%D%/cuda/cuda_arch.c \
@@ -36,7 +36,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/cuda_kernel.c \
 	%D%/cuda/cuda_source.c \
 	%D%/cuda/cuda_view.c \
-	%D%/cuda/cuda_ways.c \
+	%D%/cuda/cuda_candidates.c \
 	%D%/cuda/dot/cuda_dot.c \
 	%D%/cuda/dot/cuda_dot.h \
 	%D%/cuda/dot/cuda_dot90.c \

@@ -44,10 +44,10 @@ const struct cu_arch *cu_arch_find(const char *name);
 
 struct cg_cuda;
 
-/* ---- cuda_ways.c: tiles that a plan gives, and those that there are ----- */
+/* ---- cuda_candidates.c: legal tiles, and those that a plan gives -------- */
 
 /* A legal tile of a contraction, or of a step of attention. */
-struct cu_way {
+struct cu_candidate {
 	struct plan_tile tile;
 	double cycles;
 	bool fewer;		/* fewer stages than fit */
@@ -58,7 +58,7 @@ struct cu_way {
  * adds all legal ones; the choice is the one of least cycles among those that
  * do not spill or, if all spill, among all.
  */
-struct cu_ways {
+struct cu_candidates {
 	const char *what;	/* its name in plans; NULL: nobody needs it */
 	/* the plan's tile, which is then the choice; NULL: none */
 	const struct plan_tile *want;
@@ -70,10 +70,10 @@ struct cu_ways {
 	struct plan_tile chosen;
 	double least;
 	uint32_t first, end;		/* its steps in the kernel */
-	VEC(struct cu_way) at;
+	VEC(struct cu_candidate) at;
 };
 
-struct cu_row {
+struct cu_tile_row {
 	const char *what, *text;
 	struct plan_tile tile;
 	bool used, refused;
@@ -82,13 +82,13 @@ struct cu_row {
 /* Tiles of all kernels of a plan. */
 struct cu_tiling {
 	struct cg_tiling *in;
-	VEC(struct cu_row) rows;
+	VEC(struct cu_tile_row) rows;
 	VEC(const char *) seen;		/* names of contractions, each once */
 	/* for measuring: this tile, whatever rows say, for this name, or for
 	 * all if it is NULL */
 	const struct plan_tile *force;
 	const char *force_what;
-	VEC(struct cu_ways) last;	/* candidates of the last kernel */
+	VEC(struct cu_candidates) last;	/* candidates of the last kernel */
 };
 
 /* Reads the rows of a plan; NULL if `in` is NULL. */
@@ -98,31 +98,33 @@ bool cu_tiling_close(const struct cu_tiling *t, struct ir_module *m);
 struct cu_kernel;
 /* Begins the candidates of what is called `what`, with what the plan says of
  * it; `what` is NULL if there is no plan. */
-void cu_ways_open(struct cu_kernel *k, const char *what, struct cu_ways *w);
+void cu_candidates_open(struct cu_kernel *k, const char *what,
+			struct cu_candidates *w);
 /* After the steps of the choice were emitted: reports a tile of the plan that
  * is not among the candidates. */
-void cu_ways_close(struct cu_kernel *k, struct cu_ways *w);
+void cu_candidates_close(struct cu_kernel *k, struct cu_candidates *w);
 /* Candidates of the last kernel, by name; NULL: there are none of that name. */
-const struct cu_ways *cu_ways_of(const struct cu_tiling *t, const char *what);
+const struct cu_candidates *cu_candidates_of(const struct cu_tiling *t,
+					     const char *what);
 /* Forgets all candidates, before the first is added. */
-void cu_ways_clear(struct cu_ways *w);
+void cu_candidates_clear(struct cu_candidates *w);
 /* Adds a candidate; those of more stages come first.  True: it is the choice so
  * far. */
-bool cu_ways_add(struct arena *a, struct cu_ways *w,
-		 const struct plan_tile *tile, bool fewer, double cycles);
+bool cu_candidates_add(struct arena *a, struct cu_candidates *w,
+		       const struct plan_tile *tile, bool fewer, double cycles);
 /* Adds a candidate with `most` stages, as many as fit, and, if all candidates
  * are kept, with fewer.  Returns the stages of the choice so far; 0: it is
  * none of these. */
-int64_t cu_ways_add_stages(struct arena *a, struct cu_ways *w,
-			   const struct plan_tile *tile, int64_t most,
-			   double cycles);
+int64_t cu_candidates_add_stages(struct arena *a, struct cu_candidates *w,
+				 const struct plan_tile *tile, int64_t most,
+				 double cycles);
 /*
  * The candidates to measure: the choice first, then the best by cycles, at
  * most two tiles of one size, and with fewer stages than fit only tiles of the
  * choice's size.  Returns how many, at most `most`.
  */
-uint32_t cu_ways_best(const struct cu_ways *w, uint32_t most,
-		      struct cu_way *out);
+uint32_t cu_candidates_best(const struct cu_candidates *w, uint32_t most,
+			    struct cu_candidate *out);
 
 /* All kernels of a module, for ranks with the same sizes. */
 struct cg_cuda {

@@ -78,7 +78,7 @@ struct host_kernel {
 	VEC(node_id) nodes;
 	struct ll_value *steps;
 	uint32_t image;		/* of a GPU: its number */
-	VEC(struct cu_ways) ways;	/* and what tiles were chosen */
+	VEC(struct cu_candidates) ways;	/* and what tiles were chosen */
 	int64_t *at_bytes;	/* of operands */
 };
 

@@ -10,7 +10,8 @@
 
 /* Whether the function is one of the steps that the choice is of. */
 static bool
-makes(const struct host_kernel *h, const struct cu_ways *w, const char *func)
+makes(const struct host_kernel *h, const struct cu_candidates *w,
+      const char *func)
 {
 	uint32_t i;
 
@@ -26,7 +27,7 @@ makes(const struct host_kernel *h, const struct cu_ways *w, const char *func)
 
 /* What a plan wants stays as it is, and so does what spills in any case. */
 static bool
-add(struct cg_code *c, const struct cu_ways *w)
+add(struct cg_code *c, const struct cu_candidates *w)
 {
 	struct cg_spill s = { w->what, w->chosen };
 	struct cg_tiling *in = c->in.tiling;

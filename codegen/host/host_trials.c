@@ -114,7 +114,7 @@ tensor_of(const struct host_class *k, const struct cg_operand *o,
 
 static void
 add_trial(const struct host_class *k, const struct cg_kernel *x,
-	  const struct cu_way *way, struct cg_contraction *to)
+	  const struct cu_candidate *way, struct cg_contraction *to)
 {
 	struct cg_tiling *in = k->c->tiling->in;
 	struct cg_source s = { x->name, x->source };
@@ -140,7 +140,7 @@ add_trial(const struct host_class *k, const struct cg_kernel *x,
 }
 
 static bool
-is_way(const struct cu_ways *w, const struct plan_tile *t)
+is_way(const struct cu_candidates *w, const struct plan_tile *t)
 {
 	uint32_t i;
 
@@ -154,7 +154,7 @@ is_way(const struct cu_ways *w, const struct plan_tile *t)
 
 /* One more of that name: what is not legal for it is none for all of them. */
 static void
-keep_common(struct cg_contraction *x, const struct cu_ways *w)
+keep_common(struct cg_contraction *x, const struct cu_candidates *w)
 {
 	uint32_t i, n = 0;
 
@@ -189,7 +189,7 @@ emit_forced(struct cg_code *c, struct host_class *k,
 	    const struct plan_tile *tile, struct cg_kernel *out)
 {
 	struct cu_tiling *t = c->tiling;
-	const struct cu_ways *w;
+	const struct cu_candidates *w;
 	const char *why;
 	bool ok;
 
@@ -197,17 +197,17 @@ emit_forced(struct cg_code *c, struct host_class *k,
 	t->force_what = what;
 	ok = cg_cuda_kernel(&k->cuda, kernel, out, &why);
 	t->force = NULL;
-	w = ok ? cu_ways_of(t, what) : NULL;
+	w = ok ? cu_candidates_of(t, what) : NULL;
 	return w && w->met;
 }
 
 static void
 each_way(struct cg_code *c, struct host_class *k, const struct kernel *kernel,
 	 const struct host_kernel *x, uint32_t nfuncs,
-	 const struct cu_ways *ways)
+	 const struct cu_candidates *ways)
 {
 	struct cg_contraction *had = find(c->tiling->in, ways->what), new;
-	struct cu_way best[MOST_TRIALS];
+	struct cu_candidate best[MOST_TRIALS];
 	struct cg_kernel made;
 	uint32_t n, i;
 
@@ -216,7 +216,7 @@ each_way(struct cg_code *c, struct host_class *k, const struct kernel *kernel,
 		return;
 	}
 	new = (struct cg_contraction){ .what = ways->what, .nkernels = 1 };
-	n = cu_ways_best(ways, MOST_TRIALS, best);
+	n = cu_candidates_best(ways, MOST_TRIALS, best);
 	add_trial(k, &x->k, &best[0], &new);
 	for (i = 1; new.trials.n && i < n; i++) {
 		k->cuda.nfuncs = nfuncs;
@@ -235,7 +235,7 @@ host_trials(struct cg_code *c, struct host_class *k,
 	    uint32_t nfuncs)
 {
 	uint32_t n = c->tiling->last.n, i;
-	struct cu_ways *all = arena_alloc(c->a, n * sizeof *all);
+	struct cu_candidates *all = arena_alloc(c->a, n * sizeof *all);
 
 	memcpy(all, c->tiling->last.at, n * sizeof *all);
 	for (i = 0; i < n; i++) {

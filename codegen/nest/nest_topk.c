@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST 64		/* winners; and groups */
+#define MOST 64		/* most winners, and most groups */
 
 struct ranking {
 	struct nest *n;

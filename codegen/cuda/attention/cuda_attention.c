@@ -46,7 +46,7 @@ forward_steps(struct attn *t)
 {
 	struct ca_forward s = ca_forward_of(t);
 	const struct ca_form *form = NULL;
-	struct cu_ways w;
+	struct cu_candidates w;
 	int64_t cols;
 	bool ok;
 
@@ -54,7 +54,7 @@ forward_steps(struct attn *t)
 		ca_empty_step(t);
 		return true;
 	}
-	ca_ways_begin(t, s.out ? "forward" : "logs", &w);
+	ca_candidates_begin(t, s.out ? "forward" : "logs", &w);
 	cols = ca_forward90_cols(t, &w);
 	if (!cols || w.all) {
 		form = ca_forward_choose(&s, &w);
@@ -66,7 +66,7 @@ forward_steps(struct attn *t)
 	}
 	ok = form ? ca_forward_emit(&s, form) : ca_forward90(t, cols);
 	if (ok) {
-		cu_ways_close(t->k, &w);
+		cu_candidates_close(t->k, &w);
 	}
 	return ok;
 }
@@ -87,7 +87,7 @@ back_step(struct attn *t, bool keys, bool slope, bool weight)
 			     .meet = "sync_block();" };
 	const struct ca_back asked = s;
 	const struct ca_form *form = NULL;
-	struct cu_ways w;
+	struct cu_candidates w;
 	bool wide, ok;
 
 	if ((keys ? t->keys * t->kv : t->queries * t->heads) * t->batches
@@ -95,9 +95,9 @@ back_step(struct attn *t, bool keys, bool slope, bool weight)
 		ca_empty_step(t);
 		return true;
 	}
-	ca_ways_begin(t, !keys ? "queries" : !slope ? "values" : weight
-		      ? "keys+values" : "keys", &w);
-	wide = ca_back90_way(&asked, &w);
+	ca_candidates_begin(t, !keys ? "queries" : !slope ? "values" : weight
+			    ? "keys+values" : "keys", &w);
+	wide = ca_back90_candidate(&asked, &w);
 	s.out_slope = slope ? ca_out_cols(t->d) : 0;
 	s.out_weight = weight ? ca_out_cols(t->dv) : 0;
 	s.out_blocks = ca_out_blocks(slope ? t->d : t->dv);
@@ -111,7 +111,7 @@ back_step(struct attn *t, bool keys, bool slope, bool weight)
 	}
 	ok = form ? ca_back_emit(&s, form) : ca_back90(&asked);
 	if (ok) {
-		cu_ways_close(t->k, &w);
+		cu_candidates_close(t->k, &w);
 	}
 	return ok;
 }

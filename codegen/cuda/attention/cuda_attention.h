@@ -111,15 +111,17 @@ struct ca_sees {
 void ca_mask_scores(struct cu_func *f, const struct attn *t,
 		    const struct ca_form *form, const struct ca_sees *x);
 
-/* ---- cuda_attention_ways.c: ways to cut it up --------------------------- */
+/* ---- cuda_attention_candidates.c ---------------------------------------- */
 
 struct ca_form;
 /* Begins the candidates of a step of t, which is named by what it makes. */
-void ca_ways_begin(const struct attn *t, const char *made, struct cu_ways *w);
+void ca_candidates_begin(const struct attn *t, const char *made,
+			 struct cu_candidates *w);
 /* Adds a candidate with so many multiplications for each pair of a query and a
  * key.  True: it is the choice so far. */
-bool ca_ways_add(const struct attn *t, struct cu_ways *w,
-		 const struct ca_form *form, int64_t rows, int64_t products);
+bool ca_candidates_add(const struct attn *t, struct cu_candidates *w,
+		       const struct ca_form *form, int64_t rows,
+		       int64_t products);
 
 /* ---- cuda_attention_tile.c: matrices in shared memory ------------------- */
 

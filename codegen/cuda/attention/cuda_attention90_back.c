@@ -271,7 +271,7 @@ put_consumers(struct back90 *p)
 	struct cu_func *f = &s->f;
 	int i;
 
-	/* 64512 registers of 65536 */
+	/* 128 threads of 40 and 256 of 232: 64512 of 65536 registers */
 	cu_line(f, "regs_more(232);");
 	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
@@ -300,12 +300,12 @@ put_consumers(struct back90 *p)
 /* ---- all of it ---- */
 
 bool
-ca_back90_way(const struct ca_back *asked, struct cu_ways *w)
+ca_back90_candidate(const struct ca_back *asked, struct cu_candidates *w)
 {
 	struct back90 p = { .s = *asked };
 
-	return suits(&p) && ca_ways_add(p.s.t, w, &p.s.form, p.s.rows,
-					ca_back_products(&p.s));
+	return suits(&p) && ca_candidates_add(p.s.t, w, &p.s.form, p.s.rows,
+					      ca_back_products(&p.s));
 }
 
 bool
@@ -316,7 +316,7 @@ ca_back90(const struct ca_back *asked)
 	bool done;
 
 	if (!suits(&p)) {
-		die("wgmma was among the ways");
+		die("wgmma was a candidate");
 	}
 	cu_func_begin(p.s.t->k,
 		      p.s.keys ? "attention_keys" : "attention_queries", f);

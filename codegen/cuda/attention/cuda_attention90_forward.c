@@ -73,7 +73,7 @@ suits(struct forward90 *p)
 }
 
 int64_t
-ca_forward90_cols(struct attn *t, struct cu_ways *w)
+ca_forward90_cols(struct attn *t, struct cu_candidates *w)
 {
 	static const int64_t cols[] = { 128, 64 };
 	struct forward90 p = { .s = ca_forward_of(t) };
@@ -82,8 +82,8 @@ ca_forward90_cols(struct attn *t, struct cu_ways *w)
 
 	for (i = 0; suits(&p) && i < 2; i++) {
 		if (lay_out(&p, cols[i]) &&
-		    ca_ways_add(t, w, &p.s.form, p.s.rows,
-				ca_forward_products(&p.s))) {
+		    ca_candidates_add(t, w, &p.s.form, p.s.rows,
+				      ca_forward_products(&p.s))) {
 			best = cols[i];
 		}
 	}
@@ -310,7 +310,7 @@ put_consumers(struct forward90 *p)
 {
 	struct cu_func *f = &p->s.f;
 
-	/* 64512 registers of 65536 */
+	/* 128 threads of 40 and 256 of 232: 64512 of 65536 registers */
 	cu_line(f, "regs_more(232);");
 	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
@@ -335,7 +335,7 @@ ca_forward90(struct attn *t, int64_t cols)
 	bool done;
 
 	if (!suits(&p) || !lay_out(&p, cols)) {
-		die("%lld columns were among the ways", (long long)cols);
+		die("%lld columns were a candidate", (long long)cols);
 	}
 	cu_func_begin(t->k, "attention", f);
 	for (i = ATTN_Q; i <= (p.s.out ? ATTN_V : ATTN_K); i++) {

@@ -98,7 +98,7 @@ lay_out(struct ca_back *s, const struct ca_form *form, int64_t most)
 
 /* NULL: none is better than what was taken before. */
 const struct ca_form *
-ca_back_choose(struct ca_back *s, struct cu_ways *w)
+ca_back_choose(struct ca_back *s, struct cu_candidates *w)
 {
 	size_t n = sizeof forms / sizeof forms[0], i;
 	int64_t all = s->t->k->c->arch->smem_bytes;
@@ -110,8 +110,9 @@ ca_back_choose(struct ca_back *s, struct cu_ways *w)
 
 		if (!ca_is_idle(s->t, &forms[i]) &&
 		    (shares || lay_out(s, &forms[i], all)) &&
-		    ca_ways_add(s->t, w, &forms[i], s->rows,
-				ca_back_products(s) * (shares ? 1 : ALONE))) {
+		    ca_candidates_add(s->t, w, &forms[i], s->rows,
+				      ca_back_products(s) *
+					      (shares ? 1 : ALONE))) {
 			best = &forms[i];
 		}
 	}

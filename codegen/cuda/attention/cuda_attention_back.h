@@ -64,7 +64,8 @@ bool ca_back_put(struct ca_back *s);
 
 /* The form of the best candidate with mma; NULL: none is better than those
  * added before. */
-const struct ca_form *ca_back_choose(struct ca_back *s, struct cu_ways *w);
+const struct ca_form *ca_back_choose(struct ca_back *s,
+				     struct cu_candidates *w);
 /* Emits the step in that form. */
 bool ca_back_emit(struct ca_back *s, const struct ca_form *form);
 
@@ -72,7 +73,7 @@ bool ca_back_emit(struct ca_back *s, const struct ca_form *form);
 
 /* Adds the candidate with wgmma.  False: there is none, or it is not the choice
  * so far. */
-bool ca_back90_way(const struct ca_back *asked, struct cu_ways *w);
+bool ca_back90_candidate(const struct ca_back *asked, struct cu_candidates *w);
 bool ca_back90(const struct ca_back *asked);
 
 #endif

@@ -58,7 +58,7 @@ lay_out(struct ca_forward *s, const struct ca_form *form)
 
 /* Few queries, and f32, do not use the largest blocks. */
 const struct ca_form *
-ca_forward_choose(struct ca_forward *s, struct cu_ways *w)
+ca_forward_choose(struct ca_forward *s, struct cu_candidates *w)
 {
 	size_t n = sizeof forms / sizeof forms[0], i;
 	const struct ca_form *best = NULL;
@@ -66,8 +66,8 @@ ca_forward_choose(struct ca_forward *s, struct cu_ways *w)
 	i = s->t->queries <= 64 || s->t->tile == IR_F32 ? 2 : 0;
 	for (; i < n; i++) {
 		if (!ca_is_idle(s->t, &forms[i]) && lay_out(s, &forms[i]) &&
-		    ca_ways_add(s->t, w, &forms[i], s->rows,
-				ca_forward_products(s))) {
+		    ca_candidates_add(s->t, w, &forms[i], s->rows,
+				      ca_forward_products(s))) {
 			best = &forms[i];
 		}
 	}

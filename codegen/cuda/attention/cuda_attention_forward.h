@@ -52,7 +52,7 @@ bool ca_forward_put(struct ca_forward *s);
 /* The form of the best candidate with mma; NULL: none is better than those
  * added before. */
 const struct ca_form *ca_forward_choose(struct ca_forward *s,
-					struct cu_ways *w);
+					struct cu_candidates *w);
 /* Emits the step in that form. */
 bool ca_forward_emit(struct ca_forward *s, const struct ca_form *form);
 
@@ -60,7 +60,7 @@ bool ca_forward_emit(struct ca_forward *s, const struct ca_form *form);
 
 /* Adds the candidates with wgmma.  Returns the columns of the one that is the
  * choice so far; 0: none is. */
-int64_t ca_forward90_cols(struct attn *t, struct cu_ways *w);
+int64_t ca_forward90_cols(struct attn *t, struct cu_candidates *w);
 bool ca_forward90(struct attn *t, int64_t cols);
 
 #endif

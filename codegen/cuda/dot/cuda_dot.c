@@ -136,19 +136,19 @@ find_dot(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 bool
 cu_dot_steps(struct cu_kernel *k, const struct kernel *x)
 {
-	struct cu_ways ways;
+	struct cu_candidates candidates;
 	struct cu_dot d;
 
 	if (!find_dot(k, x, &d)) {
 		return false;
 	}
-	cu_ways_begin(&d, &ways);
+	cu_candidates_begin(&d, &candidates);
 	if (!cu_dot90_steps(&d)) {
 		cu_dot_plan(&d);
 		if (!cu_dot_emit(&d)) {
 			return false;
 		}
 	}
-	cu_ways_end(&d);
+	cu_candidates_end(&d);
 	return true;
 }

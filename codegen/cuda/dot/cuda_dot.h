@@ -104,7 +104,7 @@ struct cu_dot {
 	 * has strides alone: C text as in cu_side; else NULL */
 	const char *row_at[2], *k_at[2], *table[2];
 	/* the plan */
-	struct cu_ways *ways;
+	struct cu_candidates *candidates;
 	struct cu_tile tile;
 	struct cg_split rows, cols;
 	/* split k: into so many parts, whose sums another step adds */
@@ -125,12 +125,12 @@ bool cu_dot90_steps(const struct cu_dot *d);
 enum cu_dot_unit cu_dot_unit_of(const struct cu_arch *arch, enum ir_dtype a,
 				enum ir_dtype b);
 
-/* ---- cuda_ways.c -------------------------------------------------------- */
+/* ---- cuda_candidates.c -------------------------------------------------- */
 
-/* Begins the candidates of a contraction; d->ways becomes w. */
-void cu_ways_begin(struct cu_dot *d, struct cu_ways *w);
+/* Begins the candidates of a contraction; d->candidates becomes w. */
+void cu_candidates_begin(struct cu_dot *d, struct cu_candidates *w);
 /* After its steps: reports a tile of the plan that is not a candidate. */
-void cu_ways_end(struct cu_dot *d);
+void cu_candidates_end(struct cu_dot *d);
 
 /* ---- cuda_dot_load.c: tiles of operands in shared memory ---------------- */
 

@@ -207,8 +207,8 @@ add_ways(const struct dot90 *p, struct dot90 *best)
 		[PLAN_TILE_K] = dot90_k(p->d), [PLAN_TILE_SPLITS] = p->splits,
 		[PLAN_TILE_CLUSTER] = p->cluster, [PLAN_TILE_TEAMS] = p->teams
 	} };
-	int64_t stages = cu_ways_add_stages(p->d->k->c->a, p->d->ways, &t,
-					    p->ring, cycles(p));
+	int64_t stages = cu_candidates_add_stages(
+		p->d->k->c->a, p->d->candidates, &t, p->ring, cycles(p));
 
 	if (stages) {
 		*best = *p;
@@ -224,7 +224,7 @@ choose_plan(struct dot90 *best, int64_t splits)
 	int64_t n;
 	size_t i;
 
-	cu_ways_clear(p.d->ways);
+	cu_candidates_clear(p.d->candidates);
 	for (i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
 		for (n = 1; n <= splits; n++) {
 			if (try_shape(&p, i / 2, i % 2 != 0, n)) {

@@ -318,7 +318,7 @@ put_team(struct cu_func *f, const struct dot90 *p)
 	struct cu_place m, n;
 	bool done;
 
-	/* 64512 registers of 65536 */
+	/* 128 threads of 40 and 256 of 232: 64512 of 65536 registers */
 	cu_line(f, "regs_more(232);");
 	cu_line(f, "f32 d[%lld];", (long long)(dot90_group_rows(p) * p->cols /
 					       128));

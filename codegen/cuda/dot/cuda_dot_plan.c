@@ -217,8 +217,8 @@ add_ways(const struct cu_dot *d, const struct tile_choice *x,
 		[PLAN_TILE_K] = x->tile.k, [PLAN_TILE_SPLITS] = x->splits,
 		[PLAN_TILE_WARPS] = x->tile.threads / 32
 	} };
-	int64_t stages = cu_ways_add_stages(d->k->c->a, d->ways, &t,
-					    x->tile.stages, x->cycles);
+	int64_t stages = cu_candidates_add_stages(d->k->c->a, d->candidates, &t,
+						  x->tile.stages, x->cycles);
 
 	if (stages) {
 		*best = *x;
@@ -252,7 +252,7 @@ choose_tile(const struct cu_dot *d)
 	uint32_t n, i;
 	const struct cu_tile *t = cu_tiles(d->unit, &n);
 
-	cu_ways_clear(d->ways);
+	cu_candidates_clear(d->candidates);
 	for (i = 0; i < n; i++) {
 		x.tile = t[i];
 		if (blocks_of(d, &x)) {

@@ -50,10 +50,10 @@ cu_experts_steps(struct cu_kernel *k, const struct kernel *kernel)
 		return false;
 	}
 	cu_experts_sort(&x);
-	x.ways.first = k->out->steps.n;
+	x.candidates.first = k->out->steps.n;
 	ok = x.to ? cu_experts_to_step(&x) : cu_experts_at_step(&x);
 	if (ok) {
-		cu_ways_end(&x.dot);
+		cu_candidates_end(&x.dot);
 	}
 	return ok;
 }

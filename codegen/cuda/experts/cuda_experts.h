@@ -16,7 +16,7 @@ struct cu_experts {
 	struct cu_dot dot;
 	struct cg_picks p;
 	bool to;		/* dot_to; else dot_at */
-	struct cu_ways ways;
+	struct cu_candidates candidates;
 	int64_t most;		/* most rows of a block */
 	/* lists of i32: bytes in shared scratch.  By expert; the last entry
 	 * counts experts on other ranks: */

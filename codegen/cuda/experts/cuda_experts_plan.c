@@ -66,7 +66,8 @@ add_way(struct cu_experts *x, const struct cu_tile *t, double cycles)
 		[PLAN_TILE_WARPS] = t->threads / 32
 	} };
 
-	return cu_ways_add(x->dot.k->c->a, &x->ways, &tile, false, cycles);
+	return cu_candidates_add(x->dot.k->c->a, &x->candidates, &tile, false,
+				 cycles);
 }
 
 static bool
@@ -79,9 +80,9 @@ choose_tile(struct cu_experts *x)
 	const struct cu_tile *tiles = cu_tiles(d->unit, &n);
 	bool any = false;
 
-	cu_ways_begin(d, &x->ways);
-	cu_ways_clear(&x->ways);
-	x->ways.counted = false;
+	cu_candidates_begin(d, &x->candidates);
+	cu_candidates_clear(&x->candidates);
+	x->candidates.counted = false;
 	for (i = 0; i < n; i++) {
 		t = tiles[i];
 		if (x->to) {

@@ -261,7 +261,7 @@ with_parts(struct tc *c, const char *text, int splits, int cluster,
 	   double most)
 {
 	struct cu_tiling *t = c->c.tiling;
-	struct cu_ways ways;
+	struct cu_candidates ways;
 	uint32_t n = 0, i;
 
 	t->force = NULL;

@@ -50,8 +50,8 @@ each_way(const char *arch, const char *dtype, int m, int n, int k,
 	 double most, uint32_t least)
 {
 	struct cg_tiling in = { .list = true };
-	struct cu_way way[MOST];
-	struct cu_ways ways;
+	struct cu_candidate way[MOST];
+	struct cu_candidates ways;
 	const char *text, *plain;
 	struct tc c;
 	uint32_t i, j;
@@ -66,7 +66,7 @@ each_way(const char *arch, const char *dtype, int m, int n, int k,
 	tc_text(&c, text, most);
 	assert_string_equal(last_source(&c), plain);
 	ways = c.c.tiling->last.at[0];
-	j = cu_ways_best(&ways, MOST, way);
+	j = cu_candidates_best(&ways, MOST, way);
 	assert_true(j >= least);
 	assert_memory_equal(&way[0].tile, &ways.chosen, sizeof ways.chosen);
 	tc_close(&c);
@@ -154,8 +154,8 @@ static void
 each_step(const char *arch, const char *what, uint32_t least)
 {
 	struct cg_tiling in = { .list = true };
-	struct cu_way way[MOST];
-	struct cu_ways ways;
+	struct cu_candidate way[MOST];
+	struct cu_candidates ways;
 	const char *text;
 	uint32_t n, i;
 	struct tc c;
@@ -165,15 +165,15 @@ each_step(const char *arch, const char *what, uint32_t least)
 	add_attention(&c, text);
 	assert_int_equal(c.c.tiling->last.n, 1);
 	ways = c.c.tiling->last.at[0];
-	n = cu_ways_best(&ways, MOST, way);
+	n = cu_candidates_best(&ways, MOST, way);
 	assert_true(n >= least);
 	c.c.tiling->force_what = ways.what;
 	for (i = 0; i < n; i++) {
-		const struct cu_ways *made;
+		const struct cu_candidates *made;
 
 		c.c.tiling->force = &way[i].tile;
 		add_attention(&c, text);
-		made = cu_ways_of(c.c.tiling, ways.what);
+		made = cu_candidates_of(c.c.tiling, ways.what);
 		assert_true(made && made->met);
 		assert_memory_equal(&made->chosen, &way[i].tile,
 				    sizeof way[i].tile);
@@ -250,7 +250,7 @@ with_row(const char *row, bool *closed, char *said, size_t size)
 	n = d->errors;
 	snprintf(said, size, "%s", d->records.n ? d->records.at[0].text : "");
 	if (n == 0) {
-		const struct cu_ways *w = &c.c.tiling->last.at[0];
+		const struct cu_candidates *w = &c.c.tiling->last.at[0];
 
 		assert_true(w->met);
 		assert_string_equal(strstr(row, ": ") + 2,
@@ -290,12 +290,12 @@ test_rows(void **state)
 /* ---- which of many ---- */
 
 static void
-take(struct arena *a, struct cu_ways *w, int64_t m, int64_t stages,
+take(struct arena *a, struct cu_candidates *w, int64_t m, int64_t stages,
      int64_t splits, bool fewer, double cycles)
 {
 	struct plan_tile t = { .num = { m, 32, 16, stages, splits } };
 
-	cu_ways_add(a, w, &t, fewer, cycles);
+	cu_candidates_add(a, w, &t, fewer, cycles);
 }
 
 static void
@@ -305,8 +305,8 @@ test_best(void **state)
 		{ 64, 4, 1 }, { 32, 4, 1 }, { 64, 3, 1 }, { 32, 4, 2 },
 		{ 128, 4, 1 }
 	};
-	struct cu_ways w = { .all = true };
-	struct cu_way out[8];
+	struct cu_candidates w = { .all = true };
+	struct cu_candidate out[8];
 	struct arena a;
 	struct mem mem;
 	uint32_t i;
@@ -322,7 +322,7 @@ test_best(void **state)
 	take(&a, &w, 64, 3, 1, true, 12);
 	take(&a, &w, 128, 4, 1, false, 15);
 	assert_int_equal(w.chosen.num[PLAN_TILE_M], 64);
-	assert_int_equal(cu_ways_best(&w, 8, out), 5);
+	assert_int_equal(cu_candidates_best(&w, 8, out), 5);
 	for (i = 0; i < 5; i++) {
 		assert_int_equal(out[i].tile.num[PLAN_TILE_M], want[i][0]);
 		assert_int_equal(out[i].tile.num[PLAN_TILE_STAGES],
@@ -330,7 +330,7 @@ test_best(void **state)
 		assert_int_equal(out[i].tile.num[PLAN_TILE_SPLITS],
 				 want[i][2]);
 	}
-	assert_int_equal(cu_ways_best(&w, 2, out), 2);
+	assert_int_equal(cu_candidates_best(&w, 2, out), 2);
 	arena_release(&a);
 }
 
@@ -350,10 +350,10 @@ static void
 choose(struct arena *a, const struct cg_tiling *in, const char *what,
        int64_t m, int64_t splits)
 {
-	struct cu_ways w = { .what = what, .in = in };
+	struct cu_candidates w = { .what = what, .in = in };
 	int64_t i;
 
-	cu_ways_clear(&w);
+	cu_candidates_clear(&w);
 	take(a, &w, 32, 4, 1, false, 11);
 	take(a, &w, 64, 4, 2, false, 10);
 	take(a, &w, 64, 3, 1, true, 14);
@@ -405,7 +405,7 @@ test_spills_wanted(void **state)
 {
 	struct plan_tile want = { .num = { 32, 32, 16, 4, 1 } };
 	struct cg_tiling in = { 0 };
-	struct cu_ways w = { .what = "x", .in = &in, .want = &want };
+	struct cu_candidates w = { .what = "x", .in = &in, .want = &want };
 	struct arena a;
 	struct mem mem;
 
@@ -413,7 +413,7 @@ test_spills_wanted(void **state)
 	mem_init(&mem);
 	arena_init(&a, &mem);
 	spill(&a, &in, "x", 32, 4, 1);
-	cu_ways_clear(&w);
+	cu_candidates_clear(&w);
 	take(&a, &w, 64, 4, 1, false, 10);
 	take(&a, &w, 32, 4, 1, false, 11);
 	take(&a, &w, 16, 4, 1, false, 9);

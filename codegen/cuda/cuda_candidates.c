@@ -100,7 +100,7 @@ cu_tiling_open(struct arena *a, struct cg_tiling *in)
 	t = arena_alloc(a, sizeof *t);
 	t->in = in;
 	for (i = 0; i < in->nrows; i++) {
-		struct cu_row r = { .text = in->rows[i] };
+		struct cu_tile_row r = { .text = in->rows[i] };
 
 		if (!plan_tile_read(a, r.text, &r.what, &r.tile, &why)) {
 			die("a plan was read with `%s`: %s", r.text, why);
@@ -131,7 +131,7 @@ span_of(const struct cu_tiling *t, struct ir_module *m, const char *text)
 
 static void
 refuse_row(const struct cu_tiling *t, struct ir_module *m,
-	   const struct cu_row *r)
+	   const struct cu_tile_row *r)
 {
 	struct buf all;
 	uint32_t i;
@@ -163,7 +163,7 @@ cu_tiling_close(const struct cu_tiling *t, struct ir_module *m)
 
 /* ---- going through them ---- */
 
-static struct cu_row *
+static struct cu_tile_row *
 row_of(struct cu_tiling *t, const char *what)
 {
 	uint32_t i;
@@ -190,12 +190,13 @@ see(struct arena *a, struct cu_tiling *t, const char *what)
 }
 
 void
-cu_ways_open(struct cu_kernel *k, const char *what, struct cu_ways *w)
+cu_candidates_open(struct cu_kernel *k, const char *what,
+		   struct cu_candidates *w)
 {
 	struct cu_tiling *t = k->c->tiling;
-	const struct cu_row *r;
+	const struct cu_tile_row *r;
 
-	*w = (struct cu_ways){ .what = what, .counted = true,
+	*w = (struct cu_candidates){ .what = what, .counted = true,
 			       .first = k->out->steps.n };
 	if (!t) {
 		return;
@@ -209,14 +210,14 @@ cu_ways_open(struct cu_kernel *k, const char *what, struct cu_ways *w)
 }
 
 void
-cu_ways_begin(struct cu_dot *d, struct cu_ways *w)
+cu_candidates_begin(struct cu_dot *d, struct cu_candidates *w)
 {
-	cu_ways_open(d->k, d->k->c->tiling ? name_of(d) : NULL, w);
-	d->ways = w;
+	cu_candidates_open(d->k, d->k->c->tiling ? name_of(d) : NULL, w);
+	d->candidates = w;
 }
 
-const struct cu_ways *
-cu_ways_of(const struct cu_tiling *t, const char *what)
+const struct cu_candidates *
+cu_candidates_of(const struct cu_tiling *t, const char *what)
 {
 	uint32_t i;
 
@@ -229,7 +230,7 @@ cu_ways_of(const struct cu_tiling *t, const char *what)
 }
 
 void
-cu_ways_clear(struct cu_ways *w)
+cu_candidates_clear(struct cu_candidates *w)
 {
 	w->met = w->spills = false;
 	w->least = 0;
@@ -264,7 +265,7 @@ alike(const struct plan_tile *a, const struct plan_tile *b)
 /* Whether the tile is known to spill.  Once MOST_SPILLS tiles of the
  * contraction do, none counts as spilling, and the first choice stays. */
 static bool
-spills(const struct cu_ways *w, const struct plan_tile *tile)
+spills(const struct cu_candidates *w, const struct plan_tile *tile)
 {
 	uint32_t i, n = 0;
 	bool found = false;
@@ -281,10 +282,10 @@ spills(const struct cu_ways *w, const struct plan_tile *tile)
 }
 
 bool
-cu_ways_add(struct arena *a, struct cu_ways *w, const struct plan_tile *tile,
-	    bool fewer, double cycles)
+cu_candidates_add(struct arena *a, struct cu_candidates *w,
+		  const struct plan_tile *tile, bool fewer, double cycles)
 {
-	struct cu_way way = { *tile, cycles, fewer };
+	struct cu_candidate way = { *tile, cycles, fewer };
 	bool wanted = w->want && memcmp(w->want, tile, sizeof *tile) == 0;
 	bool bad = spills(w, tile);
 
@@ -303,16 +304,17 @@ cu_ways_add(struct arena *a, struct cu_ways *w, const struct plan_tile *tile,
 }
 
 int64_t
-cu_ways_add_stages(struct arena *a, struct cu_ways *w,
-		   const struct plan_tile *tile, int64_t most, double cycles)
+cu_candidates_add_stages(struct arena *a, struct cu_candidates *w,
+			 const struct plan_tile *tile, int64_t most,
+			 double cycles)
 {
 	struct plan_tile t = *tile;
 	int64_t stages = most, chosen = 0;
 
 	do {
 		t.num[PLAN_TILE_STAGES] = stages;
-		if (cu_ways_add(a, w, &t, stages < most, cycles *
-				(1 + FEWER * (double)(most - stages)))) {
+		if (cu_candidates_add(a, w, &t, stages < most, cycles *
+				      (1 + FEWER * (double)(most - stages)))) {
 			chosen = stages;
 		}
 	} while (w->all && --stages >= LEAST_STAGES);
@@ -320,7 +322,7 @@ cu_ways_add_stages(struct arena *a, struct cu_ways *w,
 }
 
 static bool
-is_chosen(const struct cu_ways *w, const struct cu_way *x)
+is_chosen(const struct cu_candidates *w, const struct cu_candidate *x)
 {
 	return memcmp(&x->tile, &w->chosen, sizeof w->chosen) == 0;
 }
@@ -328,8 +330,8 @@ is_chosen(const struct cu_ways *w, const struct cu_way *x)
 /* Whether a candidate may be taken after the first n: it is not one of them,
  * and not too many have its size. */
 static bool
-may_follow(const struct cu_ways *w, const struct cu_way *x,
-	   const struct cu_way *taken, uint32_t n)
+may_follow(const struct cu_candidates *w, const struct cu_candidate *x,
+	   const struct cu_candidate *taken, uint32_t n)
 {
 	uint32_t alike = 0, i;
 
@@ -344,15 +346,16 @@ may_follow(const struct cu_ways *w, const struct cu_way *x,
 }
 
 uint32_t
-cu_ways_best(const struct cu_ways *w, uint32_t most, struct cu_way *out)
+cu_candidates_best(const struct cu_candidates *w, uint32_t most,
+		   struct cu_candidate *out)
 {
-	const struct cu_way *best;
+	const struct cu_candidate *best;
 	uint32_t n, i;
 
 	for (n = 0; n < most; n++) {
 		best = NULL;
 		for (i = 0; i < w->at.n; i++) {
-			const struct cu_way *x = &w->at.at[i];
+			const struct cu_candidate *x = &w->at.at[i];
 
 			if (may_follow(w, x, out, n) &&
 			    (!best || x->cycles < best->cycles)) {
@@ -370,17 +373,17 @@ cu_ways_best(const struct cu_ways *w, uint32_t most, struct cu_way *out)
 /* ---- what came of it ---- */
 
 static void
-refuse_tile(const struct cg_cuda *c, const struct cu_ways *w,
-	    const struct cu_row *r)
+refuse_tile(const struct cg_cuda *c, const struct cu_candidates *w,
+	    const struct cu_tile_row *r)
 {
 	struct ir_module *m = c->m;
 	struct arena *a = &m->ctx->tmp;
-	struct cu_way best[MOST_SHOWN];
+	struct cu_candidate best[MOST_SHOWN];
 	struct buf legal;
 	uint32_t n, i;
 
 	buf_init(&legal, a);
-	n = cu_ways_best(w, MOST_SHOWN, best);
+	n = cu_candidates_best(w, MOST_SHOWN, best);
 	for (i = 0; i < n; i++) {
 		buf_printf(&legal, "%s`%s`", i ? ", " : "",
 			   plan_tile_text(a, &best[i].tile));
@@ -395,11 +398,11 @@ refuse_tile(const struct cg_cuda *c, const struct cu_ways *w,
 }
 
 void
-cu_ways_close(struct cu_kernel *k, struct cu_ways *w)
+cu_candidates_close(struct cu_kernel *k, struct cu_candidates *w)
 {
 	struct cg_cuda *c = k->c;
 	struct cu_tiling *t = c->tiling;
-	struct cu_row *r;
+	struct cu_tile_row *r;
 
 	if (!t) {
 		return;
@@ -421,7 +424,7 @@ cu_ways_close(struct cu_kernel *k, struct cu_ways *w)
 }
 
 void
-cu_ways_end(struct cu_dot *d)
+cu_candidates_end(struct cu_dot *d)
 {
-	cu_ways_close(d->k, d->ways);
+	cu_candidates_close(d->k, d->candidates);
 }

@@ -1,7 +1,7 @@
 /*
  * Candidates of a step of attention, as plans name them: rows and columns of a
  * block, and columns of d at a time.  All that are legal are added, as for
- * contractions (cuda_ways.c).
+ * contractions (cuda_candidates.c).
  */
 #include "codegen/cuda/attention/cuda_attention.h"
 
@@ -38,17 +38,18 @@ name_of(const struct attn *t, const char *made)
 }
 
 void
-ca_ways_begin(const struct attn *t, const char *made, struct cu_ways *w)
+ca_candidates_begin(const struct attn *t, const char *made,
+		    struct cu_candidates *w)
 {
 	struct cg_cuda *c = t->k->c;
 
-	cu_ways_open(t->k, c->tiling ? name_of(t, made) : NULL, w);
-	cu_ways_clear(w);
+	cu_candidates_open(t->k, c->tiling ? name_of(t, made) : NULL, w);
+	cu_candidates_clear(w);
 }
 
 bool
-ca_ways_add(const struct attn *t, struct cu_ways *w,
-	    const struct ca_form *form, int64_t rows, int64_t products)
+ca_candidates_add(const struct attn *t, struct cu_candidates *w,
+		  const struct ca_form *form, int64_t rows, int64_t products)
 {
 	struct cg_cuda *c = t->k->c;
 	double pairs = (double)(t->batches * t->heads) *
@@ -62,7 +63,9 @@ ca_ways_add(const struct attn *t, struct cu_ways *w,
 		[PLAN_TILE_WARPS] = form->teams ? 0 : form->warps
 	} };
 
-	return cu_ways_add(c->a, w, &tile, false, pairs * (double)products /
-			   (units * form->reached *
-			    (t->tile == IR_F32 ? RATE_FMA : RATE)));
+	return cu_candidates_add(
+		c->a, w, &tile, false,
+		pairs * (double)products /
+			(units * form->reached *
+			 (t->tile == IR_F32 ? RATE_FMA : RATE)));
 }
