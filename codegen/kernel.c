@@ -14,6 +14,15 @@ cg_local_size(const struct ir_module *m, const uint32_t *at, dim_id d,
 	return p.total;
 }
 
+int64_t
+cg_reserve_shared(struct cg_kernel *k, int64_t align, int64_t bytes)
+{
+	int64_t at = (k->shared_bytes + align - 1) / align * align;
+
+	k->shared_bytes = at + bytes;
+	return at;
+}
+
 uint32_t
 cg_operand(struct arena *a, struct cg_kernel *k, value_id value,
 	   node_id sink, bool written)

@@ -93,6 +93,8 @@ struct cg_kernel {
 /* How many positions of a dim the rank at mesh coordinates `at` has. */
 int64_t cg_local_size(const struct ir_module *m, const uint32_t *at, dim_id d,
 		      uint32_t cut);
+/* Reserves shared scratch; returns where, a multiple of `align`. */
+int64_t cg_reserve_shared(struct cg_kernel *k, int64_t align, int64_t bytes);
 /* The index of an operand, a shard or a number in the kernel's lists; appends
  * it if it is new. */
 uint32_t cg_operand(struct arena *a, struct cg_kernel *k, value_id value,

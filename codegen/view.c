@@ -102,19 +102,6 @@ through(struct view_walk *w, const struct ir_node *n)
 	}
 }
 
-static bool
-in_memory(const struct kernel *k, value_id v)
-{
-	uint32_t i;
-
-	for (i = 0; i < k->inputs.n; i++) {
-		if (k->inputs.at[i].value == v) {
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Turns dims into strides of the stored value; false: too many offsets. */
 static bool
 find_strides(struct view_walk *w, value_id v, struct cg_view *out)
@@ -164,7 +151,7 @@ cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 		w.dims[i] = t->dims[i];
 		out->size[i] = cg_local_size(m, s->at, t->dims[i], t->cut[i]);
 	}
-	while (!in_memory(x, v)) {
+	while (!kernel_reads(x, v)) {
 		node_id id = m->values.at[v].node;
 
 		if (!id || !through(&w, ir_node(m, id))) {

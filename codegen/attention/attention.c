@@ -27,7 +27,7 @@ emit_unrelated(struct attn_group *g)
 
 		if (g->from[i] || ir_is(node->op, IRF_PAIRS) ||
 		    !(ir_is(node->op, IRF_SINK) ||
-		      attn_is_output(g, node->result))) {
+		      kernel_makes(g->x, node->result))) {
 			continue;
 		}
 		any = in[i] = true;

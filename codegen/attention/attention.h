@@ -209,7 +209,6 @@ bool attn_find_sets(struct attn_group *g);
 void attn_find_after(struct attn_group *g);
 /* The results that a value is computed from, through views too. */
 attn_bits attn_results_in(const struct attn_group *g, value_id v);
-bool attn_is_output(const struct attn_group *g, value_id v);
 /* Marks all nodes that a value needs, except attention's own. */
 void attn_mark_needed(struct attn_group *g, value_id v, bool *in);
 /* Appends the marked nodes to a nest. */

@@ -90,7 +90,7 @@ place_result(struct attn *t, uint32_t set, uint32_t r)
 				 attn_alloc_shared(g, 4 * n), IR_F32,
 				 &made->scratch);
 	}
-	return !attn_is_output(g, made->value) ||
+	return !kernel_makes(g->x, made->value) ||
 	       attn_view_memory(t, made->value, attn_is_keys(r), true,
 				&made->memory);
 }

@@ -326,10 +326,8 @@ attn_results_in(const struct attn_group *g, value_id v)
 			return g->from[i];
 		}
 	}
-	for (i = 0; i < g->x->inputs.n; i++) {
-		if (g->x->inputs.at[i].value == v) {
-			return 0;
-		}
+	if (kernel_reads(g->x, v)) {
+		return 0;
 	}
 	for (i = 0; i < n->nargs; i++) {
 		bits |= attn_results_in(g, ir_args(g->m, n)[i]);
@@ -378,19 +376,6 @@ attn_find_after(struct attn_group *g)
 
 /* ---- nodes around attention ---- */
 
-bool
-attn_is_output(const struct attn_group *g, value_id v)
-{
-	uint32_t i;
-
-	for (i = 0; v && i < g->x->outputs.n; i++) {
-		if (g->x->outputs.at[i].value == v) {
-			return true;
-		}
-	}
-	return false;
-}
-
 void
 attn_mark_needed(struct attn_group *g, value_id v, bool *in)
 {
@@ -398,13 +383,8 @@ attn_mark_needed(struct attn_group *g, value_id v, bool *in)
 	const struct ir_node *n = ir_node(g->m, id);
 	uint32_t i;
 
-	if (!id || ir_is(n->op, IRF_PAIRS)) {
+	if (!id || ir_is(n->op, IRF_PAIRS) || kernel_reads(g->x, v)) {
 		return;
-	}
-	for (i = 0; i < g->x->inputs.n; i++) {
-		if (g->x->inputs.at[i].value == v) {
-			return;
-		}
 	}
 	for (i = 0; i < g->x->nodes.n; i++) {
 		if (g->x->nodes.at[i] == id) {

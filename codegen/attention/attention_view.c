@@ -107,8 +107,5 @@ attn_view_memory(const struct attn *t, value_id v, bool keys, bool written,
 int64_t
 attn_alloc_shared(struct attn_group *g, int64_t bytes)
 {
-	int64_t at = attn_round_up(g->out->shared_bytes, g->back->align);
-
-	g->out->shared_bytes = at + bytes;
-	return at;
+	return cg_reserve_shared(g->out, g->back->align, bytes);
 }

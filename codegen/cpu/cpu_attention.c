@@ -191,7 +191,7 @@ is_folded(const struct attn_group *g, uint32_t set)
 	value_id lse = t->made[ATTN_LSE].value;
 	uint32_t i;
 
-	if (!lse || t->made[ATTN_OUT].value || attn_is_output(g, lse)) {
+	if (!lse || t->made[ATTN_OUT].value || kernel_makes(g->x, lse)) {
 		return false;
 	}
 	for (i = 0; i < g->after.n; i++) {

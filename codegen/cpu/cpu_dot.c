@@ -60,7 +60,7 @@ find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
 	value_id v = cg_dot_summed(d->c->m, d->k, head, &sink);
 
 	d->result = DOT_BOX;
-	if (f32 && d->k->nodes.n == 1 && cg_dot_is_output(d->k, d->value)) {
+	if (f32 && d->k->nodes.n == 1 && kernel_makes(d->k, d->value)) {
 		d->result = DOT_STORE;
 		d->target = cg_operand(d->c->a, d->out, d->value, 0, true);
 		d->far_bytes = 4;

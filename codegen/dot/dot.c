@@ -27,19 +27,6 @@ cg_dot_head(const struct ir_module *m, const struct kernel *x, bool picks)
 }
 
 bool
-cg_dot_is_output(const struct kernel *x, value_id v)
-{
-	uint32_t i;
-
-	for (i = 0; i < x->outputs.n; i++) {
-		if (x->outputs.at[i].value == v) {
-			return true;
-		}
-	}
-	return false;
-}
-
-bool
 cg_dot_whole_last(const struct ir_module *m, const struct kernel *x,
 		  node_id head)
 {
@@ -61,7 +48,7 @@ cg_dot_summed(const struct ir_module *m, const struct kernel *x, node_id head,
 {
 	const struct ir_node *n;
 
-	if (x->nodes.n != 2 || cg_dot_is_output(x, ir_node(m, head)->result)) {
+	if (x->nodes.n != 2 || kernel_makes(x, ir_node(m, head)->result)) {
 		return 0;
 	}
 	*sink = x->nodes.at[x->nodes.at[0] == head];

@@ -48,8 +48,6 @@ struct cg_split {
  * there is none, or more than one. */
 node_id cg_dot_head(const struct ir_module *m, const struct kernel *x,
 		    bool picks);
-/* Whether the value is an output of the kernel. */
-bool cg_dot_is_output(const struct kernel *x, value_id v);
 /* Whether the epilogue reduces along last dims, which must then be whole. */
 bool cg_dot_whole_last(const struct ir_module *m, const struct kernel *x,
 		       node_id head);

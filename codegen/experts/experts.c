@@ -75,11 +75,8 @@ cg_picks_find(const struct cg_site *s, const struct kernel *x,
 	const struct ir_type *has = to ? ir_type(s->m, p->node->result)
 				       : p->types[1];
 	value_id index = ir_args(s->m, p->node)[to ? 2 : 1];
-	uint32_t i;
 
-	for (i = 0; i < x->inputs.n && x->inputs.at[i].value != index; i++) {
-	}
-	if (i == x->inputs.n) {
+	if (!kernel_reads(x, index)) {
 		return false;
 	}
 	p->index = cg_operand(s->a, s->out, index, 0, false);

@@ -567,6 +567,16 @@ nest_type_loops(struct nest *n, const struct ir_type *t, uint32_t *loops)
 	return count;
 }
 
+bool
+nest_has_node(const struct nest *n, node_id id)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->in.nnodes && n->in.nodes[i] != id; i++) {
+	}
+	return i < n->in.nnodes;
+}
+
 int64_t
 nest_parts(int64_t rows, int64_t most)
 {

@@ -244,6 +244,8 @@ uint32_t nest_loop(struct nest *n, int64_t size, int box);
 /* Writes the loops of the type's dims, in order; returns how many. */
 uint32_t nest_type_loops(struct nest *n, const struct ir_type *t,
 			 uint32_t *loops);
+/* Whether the nest computes this node. */
+bool nest_has_node(const struct nest *n, node_id id);
 /* How many partial sums a sum over so many rows has; `most` as in
  * nest_input.parts.  It depends on nothing else, so neither do the sums. */
 int64_t nest_parts(int64_t rows, int64_t most);

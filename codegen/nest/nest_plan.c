@@ -101,17 +101,6 @@ add_root(struct nest *n, value_id v, node_id sink)
 }
 
 static bool
-is_made(const struct nest *n, value_id v)
-{
-	node_id id = n->in.m->values.at[v].node;
-	uint32_t i;
-
-	for (i = 0; i < n->in.nnodes && n->in.nodes[i] != id; i++) {
-	}
-	return i < n->in.nnodes;
-}
-
-static bool
 add_roots(struct nest *n)
 {
 	const struct kernel *k = n->in.k;
@@ -121,8 +110,10 @@ add_roots(struct nest *n)
 		return add_root(n, n->in.only, 0);
 	}
 	for (i = 0; i < k->outputs.n; i++) {
-		if (is_made(n, k->outputs.at[i].value) &&
-		    !add_root(n, k->outputs.at[i].value, 0)) {
+		value_id v = k->outputs.at[i].value;
+
+		if (nest_has_node(n, n->in.m->values.at[v].node) &&
+		    !add_root(n, v, 0)) {
 			return false;
 		}
 	}

@@ -568,19 +568,6 @@ pull_node(struct nest *n, const struct ir_node *x, const nest_id *at)
 	return e;
 }
 
-static bool
-in_nodes(const struct nest *n, node_id id)
-{
-	uint32_t i;
-
-	for (i = 0; i < n->in.nnodes; i++) {
-		if (n->in.nodes[i] == id) {
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Whether the value is stored: a source, or the result of another kernel or of
  * another step. */
 static bool
@@ -593,13 +580,11 @@ is_there(const struct nest *n, value_id v)
 	if (!id) {
 		return true;
 	}
-	if (in_nodes(n, id)) {
+	if (nest_has_node(n, id)) {
 		return false;
 	}
-	for (i = 0; i < n->in.k->inputs.n; i++) {
-		if (n->in.k->inputs.at[i].value == v) {
-			return true;
-		}
+	if (kernel_reads(n->in.k, v)) {
+		return true;
 	}
 	if (x->nargs == 0) {
 		return ir_op_takes(x->op, IR_ATTR_VALUE) == IR_TAKES_NOT;

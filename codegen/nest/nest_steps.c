@@ -48,8 +48,7 @@ place_temps(struct nest *n, struct cg_kernel *out)
 		struct nest_temp *t = &n->temps.at[i];
 		int64_t parts = t->parts ? t->parts : 1;
 
-		t->offset = (out->shared_bytes + 63) / 64 * 64;
-		out->shared_bytes = t->offset + 4 * parts * t->elems;
+		t->offset = cg_reserve_shared(out, 64, 4 * parts * t->elems);
 	}
 }
 

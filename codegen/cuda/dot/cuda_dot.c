@@ -15,7 +15,7 @@ cu_dot_find_result(struct cu_dot *d, node_id head)
 
 	d->whole_last = cg_dot_whole_last(m, d->x, head);
 	d->result = CU_DOT_BOX;
-	if (d->x->nodes.n == 1 && cg_dot_is_output(d->x, d->value) &&
+	if (d->x->nodes.n == 1 && kernel_makes(d->x, d->value) &&
 	    d->dtype != IR_F64) {
 		d->result = CU_DOT_STORE;
 		d->target = cg_operand(a, d->k->out, d->value, 0, true);

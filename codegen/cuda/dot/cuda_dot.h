@@ -163,13 +163,6 @@ bool cu_unit_is(enum cu_dot_unit u, enum ir_dtype t);
 int64_t cu_side_bytes(const struct cu_side *s);
 /* How d's operand is copied; tile and blocks are planned. */
 void cu_side_of(const struct cu_dot *d, int which, struct cu_side *s);
-/*
- * Writes a function NAME(int to, const T *from, int first, int live, int k,
- * int end, TABLE) that starts to copy a tile to byte `to` of shared memory:
- * rows first .. first + live - 1, and k below end.
- */
-void cu_side_emit(struct cu_kernel *k, const struct cu_side *s,
-		  const char *name);
 
 /* ---- cuda_dot_loop.c: sums in registers --------------------------------- */
 
@@ -186,6 +179,9 @@ struct cu_loop {
 	bool none;		/* k may be empty */
 };
 
+/* Sets how an operand is loaded, and writes the function that does it. */
+void cu_loop_side(struct cu_func *f, const struct cu_dot *d, int which,
+		  struct cu_loop *l);
 /* Emits the loop over k, with sums in `acc`.  Other threads may still read
  * shared memory after it. */
 void cu_loop_emit(struct cu_func *f, const struct cu_loop *l);

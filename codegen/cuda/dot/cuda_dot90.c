@@ -244,43 +244,23 @@ is_dense(const struct cu_dot *d)
 	       2 * d->over.size >= dot90_stages(d) * dot90_k(d);
 }
 
-/* The sink that adds the product alone to a 16-bit gradient; 0: there is
- * none. */
-static node_id
-gradient_sink(const struct cu_dot *d)
-{
-	const struct ir_module *m = d->k->c->m;
-	uint32_t i;
-
-	for (i = 0; i < d->x->outputs.n; i++) {
-		if (d->x->outputs.at[i].value == d->value) {
-			return 0;
-		}
-	}
-	for (i = 0; d->x->nodes.n == 2 && i < 2; i++) {
-		const struct ir_node *n = ir_node(m, d->x->nodes.at[i]);
-
-		if (n->op == IR_ACCUMULATE && ir_args(m, n)[0] == d->value) {
-			return d->x->nodes.at[i];
-		}
-	}
-	return 0;
-}
-
 /* 16-bit results whose rows are multiples of 16 bytes need no nest. */
 static void
 find_rounded(struct cu_dot *d)
 {
 	bool half = d->dtype == IR_BF16 || d->dtype == IR_F16;
-	node_id grown = gradient_sink(d);
+	const struct ir_module *m = d->k->c->m;
+	node_id sink = 0;
+	bool adds = cg_dot_summed(m, d->x, m->values.at[d->value].node,
+				  &sink) == d->value;
 
 	if (d->result == CU_DOT_STORE && d->dtype != IR_F32 &&
 	    !(half && d->n.size % 8 == 0)) {
 		d->result = CU_DOT_BOX;
 	}
-	if (d->result == CU_DOT_BOX && half && d->n.size % 8 == 0 && grown) {
+	if (d->result == CU_DOT_BOX && half && d->n.size % 8 == 0 && adds) {
 		d->result = CU_DOT_ADD;
-		d->target = cg_operand(d->k->c->a, d->k->out, 0, grown, true);
+		d->target = cg_operand(d->k->c->a, d->k->out, 0, sink, true);
 	}
 }
 
@@ -289,8 +269,8 @@ static void
 reserve_parts(struct cu_dot *d, const struct dot90 *p)
 {
 	if (p->splits > 1) {
-		d->parts = (d->k->out->shared_bytes + 255) / 256 * 256;
-		d->k->out->shared_bytes = d->parts + dot90_parts_bytes(p);
+		d->parts = cg_reserve_shared(d->k->out, 256,
+					     dot90_parts_bytes(p));
 	}
 }
 

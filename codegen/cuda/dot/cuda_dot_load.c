@@ -324,7 +324,7 @@ put_chunks(const struct side_text *t)
 /* Transposes: single elements that are contiguous along k, to lines along
  * rows. */
 static void
-put_turned(const struct side_text *t)
+put_transposed(const struct side_text *t)
 {
 	const struct cu_side *s = t->s;
 
@@ -340,8 +340,13 @@ put_turned(const struct side_text *t)
 	buf_puts(t->out, "\t}\n}\n");
 }
 
-void
-cu_side_emit(struct cu_kernel *k, const struct cu_side *s, const char *name)
+/*
+ * Writes a function NAME(int to, const T *from, int first, int live, int k,
+ * int end, TABLE) that starts to copy a tile to byte `to` of shared memory:
+ * rows first .. first + live - 1, and k below end.
+ */
+static void
+emit_side(struct cu_kernel *k, const struct cu_side *s, const char *name)
 {
 	struct side_text t = { .k = k, .s = s, .out = &k->text };
 
@@ -349,8 +354,18 @@ cu_side_emit(struct cu_kernel *k, const struct cu_side *s, const char *name)
 	t.chunk = 16 / t.bytes;
 	put_head(&t, name);
 	if (s->unit == CU_DOT_FMA && s->width == 1) {
-		put_turned(&t);
+		put_transposed(&t);
 	} else {
 		put_chunks(&t);
 	}
+}
+
+void
+cu_loop_side(struct cu_func *f, const struct cu_dot *d, int which,
+	     struct cu_loop *l)
+{
+	cu_side_of(d, which, &l->side[which]);
+	l->load[which] = arena_printf(f->k->c->a, "%s_%s", f->grid->func,
+				      which ? "b" : "a");
+	emit_side(f->k, &l->side[which], l->load[which]);
 }

@@ -284,8 +284,8 @@ cu_dot_plan(struct cu_dot *d)
 	d->splits = x.splits;
 	d->per_split = x.per_split;
 	if (d->splits > 1 || d->apart) {
-		d->parts = up(d->k->out->shared_bytes, 256);
-		d->k->out->shared_bytes = d->parts + 4 * d->splits *
-			d->batch.size * d->m.size * d->n.size;
+		d->parts = cg_reserve_shared(d->k->out, 256, 4 * d->splits *
+					     d->batch.size * d->m.size *
+					     d->n.size);
 	}
 }

@@ -71,13 +71,10 @@ find_loop(struct cu_func *f, const struct cu_dot *d,
 	for (i = 0; i < 2; i++) {
 		const struct cu_place *p = i ? &b->n : &b->m;
 
-		cu_side_of(d, i, &l->side[i]);
-		l->load[i] = arena_printf(a, "%s_%s", f->grid->func,
-					  i ? "b" : "a");
+		cu_loop_side(f, d, i, l);
 		l->args[i] = arena_printf(a, "%s_at, %s, %s", i ? "b" : "a",
 					  p->start, p->live);
 		l->table[i] = "";
-		cu_side_emit(f->k, &l->side[i], l->load[i]);
 	}
 	if (d->splits > 1) {
 		cu_line(f, "const int k0 = s * %lld;",

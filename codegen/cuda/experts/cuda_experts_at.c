@@ -85,10 +85,7 @@ put_loop(struct cu_func *f, const struct cu_experts *x,
 		l->to = l->end;
 	}
 	for (i = 0; i < 2; i++) {
-		cu_side_of(d, i, &l->side[i]);
-		l->load[i] = arena_printf(a, "%s_%s", f->grid->func,
-					  i ? "b" : "a");
-		cu_side_emit(f->k, &l->side[i], l->load[i]);
+		cu_loop_side(f, d, i, l);
 	}
 	l->args[0] = "a_at, 0, live";
 	l->args[1] = arena_printf(a, "b_at, n0, %s", b->n.live);

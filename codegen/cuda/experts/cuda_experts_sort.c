@@ -54,11 +54,10 @@ place_lists(struct cu_experts *x)
 	struct cg_kernel *out = x->dot.k->out;
 
 	x->sorters = (x->p.pairs.size + PART - 1) / PART;
-	x->first = (out->shared_bytes + 255) / 256 * 256;
+	x->first = cg_reserve_shared(out, 256, 8 * (x->p.n + 2));
 	x->block = x->first + 4 * (x->p.n + 2);
-	x->order = x->block + 4 * (x->p.n + 2);
-	x->counts = x->order + 4 * x->p.pairs.size;
-	out->shared_bytes = x->counts + 4 * x->sorters * (x->p.n + 1);
+	x->order = cg_reserve_shared(out, 4, 4 * x->p.pairs.size);
+	x->counts = cg_reserve_shared(out, 4, 4 * x->sorters * (x->p.n + 1));
 }
 
 /* ---- whose a pair is ---- */

@@ -40,10 +40,7 @@ put_loop(struct cu_func *f, struct cu_experts *x, const struct cu_block *b,
 		put_where(f, x, i, name);
 		d->k_at[i] = arena_printf(a, "%s(order, q, end)", name);
 		d->table[i] = "const i32 *order";
-		cu_side_of(d, i, &l->side[i]);
-		l->load[i] = arena_printf(a, "%s_%s", f->grid->func,
-					  i ? "b" : "a");
-		cu_side_emit(f->k, &l->side[i], l->load[i]);
+		cu_loop_side(f, d, i, l);
 		l->args[i] = arena_printf(a, "%s_at, %s, %s", i ? "b" : "a",
 					  p->start, p->live);
 		l->table[i] = ", order";

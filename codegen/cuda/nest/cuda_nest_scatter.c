@@ -265,16 +265,14 @@ cu_scatter(struct cu_kernel *k, const struct cu_nest *x)
 	const struct nest_input like = { .bare = true };
 	struct nest *n = cu_nest_build(k, x, &like);
 	struct cu_scatter_steps s = { .k = k };
-	int64_t at = (k->out->shared_bytes + 63) / 64 * 64;
 
 	if (!n || !nest_scatter(n, &s.of)) {
 		k->why = n && n->why ? n->why : k->why;
 		return false;
 	}
-	s.to = at;
-	s.next = s.to + 4 * s.of.rows;
-	s.head = s.next + 4 * s.of.rows;
-	k->out->shared_bytes = s.head + 4 * s.of.places;
+	s.to = cg_reserve_shared(k->out, 64, 4 * s.of.rows);
+	s.next = cg_reserve_shared(k->out, 4, 4 * s.of.rows);
+	s.head = cg_reserve_shared(k->out, 4, 4 * s.of.places);
 	if (s.of.cols == 0 || (s.of.all ? s.of.places : s.of.rows) == 0) {
 		return true;
 	}
