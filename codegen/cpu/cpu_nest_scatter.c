@@ -214,7 +214,7 @@ emit_scatter(struct asker *a, const struct cg_nest *x, const char **why)
 	struct scatter s = { .a = a };
 
 	s.n = emit_build(a, x, &like, why);
-	if (!s.n || !nest_scatter(s.n, &s.of)) {
+	if (!s.n || !nest_find_scatter(s.n, &s.of)) {
 		*why = s.n && s.n->why ? s.n->why : *why;
 		return false;
 	}

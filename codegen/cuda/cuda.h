@@ -265,8 +265,8 @@ bool cu_nest_value(struct cu_kernel *k, const struct cu_nest *n,
 
 struct cg_site cu_site(const struct cu_kernel *k);
 /* As cg_view.  False: it must be copied. */
-bool cu_view(struct cu_kernel *k, const struct kernel *x, value_id v,
-	     struct cg_view *out);
+bool cu_view_of(struct cu_kernel *k, const struct kernel *x, value_id v,
+		struct cg_view *out);
 /* C text: a pointer to its first element. */
 const char *cu_view_at(struct cu_func *f, const struct cg_view *v);
 /* Appends a dim to a tensor map: size, stride and box in elements of `bytes`

@@ -10,8 +10,8 @@ cu_site(const struct cu_kernel *k)
 }
 
 bool
-cu_view(struct cu_kernel *k, const struct kernel *x, value_id v,
-	struct cg_view *out)
+cu_view_of(struct cu_kernel *k, const struct kernel *x, value_id v,
+	   struct cg_view *out)
 {
 	const struct cg_site s = cu_site(k);
 

@@ -354,7 +354,7 @@ nest_affine(const struct nest *n, nest_id e, struct nest_affine *out)
 /* ---- loops, memory ---- */
 
 uint32_t
-nest_loop(struct nest *n, int64_t size, int box)
+nest_add_loop(struct nest *n, int64_t size, int box)
 {
 	struct nest_loop l = { size, box };
 
@@ -404,7 +404,7 @@ has_halves(const struct nest *n, dim_id d, uint32_t cut)
 }
 
 const struct nest_dim *
-nest_dim(struct nest *n, dim_id d, uint32_t cut)
+nest_dim_of(struct nest *n, dim_id d, uint32_t cut)
 {
 	int64_t size = nest_local_size(n, d, cut);
 	struct nest_dim x = { .dim = d, .cut = cut, .n = 1 };
@@ -424,14 +424,14 @@ nest_dim(struct nest *n, dim_id d, uint32_t cut)
 	}
 	if (has_halves(n, d, cut) && (box < 0 || !n->in.moves[box])) {
 		x.n = 2;
-		x.loop[0] = nest_loop(n, 2, -1);
-		x.loop[1] = nest_loop(n, size / 2, -1);
+		x.loop[0] = nest_add_loop(n, 2, -1);
+		x.loop[1] = nest_add_loop(n, size / 2, -1);
 		low = loop_index(n, x.loop[1]);
 		half = nest_int(n, size / 2);
 		half = nest_binary(n, NEST_MUL, loop_index(n, x.loop[0]), half);
 		x.index = nest_binary(n, NEST_ADD, half, low);
 	} else {
-		x.loop[0] = nest_loop(n, size, box);
+		x.loop[0] = nest_add_loop(n, size, box);
 		x.index = loop_index(n, x.loop[0]);
 		if (box >= 0 && n->in.moves[box]) {
 			x.index = nest_binary(n, NEST_ADD, x.index,
@@ -448,7 +448,7 @@ nest_dim(struct nest *n, dim_id d, uint32_t cut)
 }
 
 uint32_t
-nest_memory(struct nest *n, struct nest_memory m)
+nest_add_memory(struct nest *n, struct nest_memory m)
 {
 	uint32_t i;
 
@@ -558,7 +558,8 @@ nest_type_loops(struct nest *n, const struct ir_type *t, uint32_t *loops)
 	uint32_t i, k, count = 0;
 
 	for (i = 0; i < t->ndims; i++) {
-		const struct nest_dim *d = nest_dim(n, t->dims[i], t->cut[i]);
+		const struct nest_dim *d =
+			nest_dim_of(n, t->dims[i], t->cut[i]);
 
 		for (k = 0; k < d->n; k++) {
 			loops[count++] = d->loop[k];

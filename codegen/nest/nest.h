@@ -238,9 +238,9 @@ struct nest_affine {
 void nest_affine(const struct nest *n, nest_id e, struct nest_affine *out);
 
 /* The loops and the index of a dim with this sharding. */
-const struct nest_dim *nest_dim(struct nest *n, dim_id d, uint32_t cut);
+const struct nest_dim *nest_dim_of(struct nest *n, dim_id d, uint32_t cut);
 int64_t nest_local_size(const struct nest *n, dim_id d, uint32_t cut);
-uint32_t nest_loop(struct nest *n, int64_t size, int box);
+uint32_t nest_add_loop(struct nest *n, int64_t size, int box);
 /* Writes the loops of the type's dims, in order; returns how many. */
 uint32_t nest_type_loops(struct nest *n, const struct ir_type *t,
 			 uint32_t *loops);
@@ -249,7 +249,7 @@ bool nest_has_node(const struct nest *n, node_id id);
 /* How many partial sums a sum over so many rows has; `most` as in
  * nest_input.parts.  It depends on nothing else, so neither do the sums. */
 int64_t nest_parts(int64_t rows, int64_t most);
-uint32_t nest_memory(struct nest *n, struct nest_memory m);
+uint32_t nest_add_memory(struct nest *n, struct nest_memory m);
 /* From a local index to the position in the whole dim, and back; -1: the
  * position is on another rank. */
 nest_id nest_position(struct nest *n, dim_id d, uint32_t cut, nest_id place);
@@ -318,7 +318,7 @@ struct nest_scatter {
 bool nest_is_scatter(struct ir_module *m, const node_id *nodes,
 		     uint32_t nnodes);
 /* Finds the sum in a nest that was built bare.  False: see n->why. */
-bool nest_scatter(struct nest *n, struct nest_scatter *s);
+bool nest_find_scatter(struct nest *n, struct nest_scatter *s);
 
 /* ---- nest_plan.c ---- */
 

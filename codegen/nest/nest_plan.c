@@ -72,7 +72,7 @@ add_root(struct nest *n, value_id v, node_id sink)
 	set_rows(n, t, &root);
 	n->rows = root.row_mask;
 	for (i = 0; i < t->ndims; i++) {
-		at[i] = nest_dim(n, t->dims[i], t->cut[i])->index;
+		at[i] = nest_dim_of(n, t->dims[i], t->cut[i])->index;
 	}
 	root.value = nest_pull(n, v, at);
 	if (!root.value) {
@@ -93,7 +93,7 @@ add_root(struct nest *n, value_id v, node_id sink)
 			.dtype = IR_F32, .written = true, .i = n->temps.n };
 		VEC_PUSH(n->in.a, &n->temps, temp);
 	}
-	root.memory = nest_memory(n, m);
+	root.memory = nest_add_memory(n, m);
 	root.place = nest_offset(n, t, at);
 	root.stage = nest_at(n, root.value)->stage;
 	VEC_PUSH(n->in.a, &n->roots, root);

@@ -33,7 +33,7 @@ from_memory(struct nest *n, value_id v, const nest_id *at)
 
 	nest_id where = nest_offset(n, t, at);
 
-	return load(n, nest_memory(n, m), where);
+	return load(n, nest_add_memory(n, m), where);
 }
 
 static nest_id
@@ -57,7 +57,7 @@ from_leaf(struct nest *n, uint32_t leaf, const nest_id *at)
 		e = nest_binary(n, NEST_ADD, e, nest_binary(n, NEST_MUL, d,
 					nest_int(n, x->stride[i])));
 	}
-	return load(n, nest_memory(n, m), e);
+	return load(n, nest_add_memory(n, m), e);
 }
 
 /* ---- maps ---- */
@@ -232,11 +232,11 @@ frequencies(struct nest *n, const struct ir_node *x, int64_t d)
 		if (n->tables.at[m.i].n == t.n &&
 		    memcmp(n->tables.at[m.i].at, at,
 			   (size_t)t.n * sizeof *at) == 0) {
-			return nest_memory(n, m);
+			return nest_add_memory(n, m);
 		}
 	}
 	VEC_PUSH(n->in.a, &n->tables, t);
-	return nest_memory(n, m);
+	return nest_add_memory(n, m);
 }
 
 /* out: an element's pair, its partner's index, and whether it is the first of
@@ -283,7 +283,7 @@ rope(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	dim_id last = t->dims[t->ndims - 1];
 	dim_id seq = ir_rule_factor(r, "seq")->dims[0];
 	int64_t d = nest_local_size(n, last, t->cut[t->ndims - 1]);
-	struct nest_dim halves = *nest_dim(n, last, t->cut[t->ndims - 1]);
+	struct nest_dim halves = *nest_dim_of(n, last, t->cut[t->ndims - 1]);
 	nest_id pair[3], at, angle, own, other, sin;
 	int64_t i = ir_type_at(t, seq);
 

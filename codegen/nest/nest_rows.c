@@ -94,8 +94,8 @@ bind_node(struct nest *n, const struct ir_node *node, struct rowwise *s)
 
 			o->dims[o->ndims] = f->dims[i];
 			o->cut[o->ndims] = cut_in(n, node, f, f->dims[i]);
-			s->over_mask |= nest_dim(n, f->dims[i],
-						 o->cut[o->ndims++])->mask;
+			s->over_mask |= nest_dim_of(n, f->dims[i],
+						    o->cut[o->ndims++])->mask;
 			s->size *= (double)ir_dim_size(n->in.m, f->dims[i]);
 		}
 	}
@@ -254,7 +254,7 @@ reduce_row(struct rowwise *s, uint32_t part, struct nest_env env, uint64_t over)
 		return label(s, &env);
 	}
 	for (i = 0; i < s->over.ndims; i++) {
-		nest_env_bind(&env, s->over.dims[i], nest_dim(s->n,
+		nest_env_bind(&env, s->over.dims[i], nest_dim_of(s->n,
 			s->over.dims[i], s->over.cut[i])->index);
 	}
 	return nest_reduce(s->n, is_maximum(s, part) ? NEST_MOST : NEST_SUM,
@@ -270,7 +270,7 @@ index_of_rows(struct rowwise *s, struct nest_env *env)
 
 	env->n = 0;
 	for (i = 0; i < s->rows.ndims; i++) {
-		nest_env_bind(env, s->rows.dims[i], nest_dim(s->n,
+		nest_env_bind(env, s->rows.dims[i], nest_dim_of(s->n,
 			s->rows.dims[i], s->rows.cut[i])->index);
 	}
 }
@@ -333,7 +333,7 @@ add_temp(struct rowwise *s, uint32_t part, struct nest_root *root,
 	root->stage = stage > root->stage ? stage : root->stage;
 	temp.stage = root->stage;
 	VEC_PUSH(n->in.a, &n->temps, temp);
-	k.memory = root->memory = nest_memory(n, m);
+	k.memory = root->memory = nest_add_memory(n, m);
 	VEC_PUSH(n->in.a, &n->roots, *root);
 	VEC_PUSH(n->in.a, &n->statistics, k);
 	return k.memory;
@@ -447,7 +447,7 @@ part_loop(struct nest *n, int64_t parts)
 			return i;
 		}
 	}
-	return nest_loop(n, parts, -2);
+	return nest_add_loop(n, parts, -2);
 }
 
 /* Adds a temp with one partial sum per item. */
@@ -466,7 +466,7 @@ store_partials(struct rowwise *s, const struct ir_type *rows,
 	index_of_rows(s, &own);
 	add_loops(n, &root, rows);
 	for (i = 0; i < inside->ndims; i++) {
-		over |= nest_dim(n, inside->dims[i], inside->cut[i])->mask;
+		over |= nest_dim_of(n, inside->dims[i], inside->cut[i])->mask;
 	}
 	if (inside->ndims > 0) {
 		add_loops(n, &root, &s->rows);

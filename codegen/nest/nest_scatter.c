@@ -54,7 +54,7 @@ bind_rows(struct nest_scatter *s, const struct ir_factor *over,
 		s->rows *= nest_local_size(n, over->dims[i],
 			t->cut[ir_type_at(t, over->dims[i])]);
 	}
-	s->row = nest_loop(n, s->rows, -1);
+	s->row = nest_add_loop(n, s->rows, -1);
 	for (i = over->n; i-- > 0; ) {
 		nest_id at = index_of(n, s->row);
 
@@ -78,7 +78,7 @@ bind_columns(struct nest_scatter *s, dim_id of, struct nest_env *env)
 
 	s->cols = 1;
 	for (i = 0; i < t->ndims; i++) {
-		struct nest_dim d = *nest_dim(n, t->dims[i], t->cut[i]);
+		struct nest_dim d = *nest_dim_of(n, t->dims[i], t->cut[i]);
 
 		nest_env_bind(env, t->dims[i], d.index);
 		if (t->dims[i] == of) {
@@ -111,14 +111,14 @@ add_root(struct nest_scatter *s, node_id sink, const struct nest_env *env)
 		at[i] = env->at[k];
 	}
 	root.add = sink && ir_node(n->in.m, sink)->op == IR_ACCUMULATE;
-	root.memory = nest_memory(n, m);
+	root.memory = nest_add_memory(n, m);
 	root.place = nest_offset(n, t, at);
 	s->all |= !root.add;
 	VEC_PUSH(n->in.a, &n->roots, root);
 }
 
 bool
-nest_scatter(struct nest *n, struct nest_scatter *s)
+nest_find_scatter(struct nest *n, struct nest_scatter *s)
 {
 	const struct ir_node *node = ir_node(n->in.m, n->in.nodes[0]);
 	const struct ir_type *t = ir_type(n->in.m,

@@ -112,7 +112,7 @@ nest_topk(struct nest *n, const struct ir_node *node,
 {
 	dim_id of = ir_rule_factor(rule, "of")->dims[0];
 	dim_id to = ir_rule_factor(rule, "to")->dims[0];
-	struct nest_dim d = *nest_dim(n, of, 0);
+	struct nest_dim d = *nest_dim_of(n, of, 0);
 	struct ranking r = { n, 0, d.index, d.mask, ir_dim_size(n->in.m, of) };
 	int64_t wanted = ir_dim_size(n->in.m, to), k;
 	int64_t groups = ir_attr_int(n->in.m, node, IR_ATTR_GROUPS, 1);

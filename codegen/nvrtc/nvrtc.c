@@ -161,37 +161,22 @@ log_of(const struct nv *v, nvrtcProgram p, struct arena *a)
 	return v->f.GetProgramLog(p, log) == NVRTC_SUCCESS ? log : "";
 }
 
+typedef nvrtcResult get_size(nvrtcProgram p, size_t *n);
+typedef nvrtcResult get_bytes(nvrtcProgram p, char *to);
+
 static nvrtcResult
-read_cubin(const struct nv *v, nvrtcProgram p, struct arena *a,
-	   struct nv_made *out)
+read_output(nvrtcProgram p, get_size *size, get_bytes *bytes, struct arena *a,
+	    const char **at, size_t *n)
 {
-	nvrtcResult r = v->f.GetCUBINSize(p, &out->cubin_bytes);
-	char *at;
+	nvrtcResult r = size(p, n);
+	char *to;
 
 	if (r != NVRTC_SUCCESS) {
 		return r;
 	}
-	at = arena_alloc(a, out->cubin_bytes + 1);
-	out->cubin = at;
-	return v->f.GetCUBIN(p, at);
-}
-
-/* PTX is for later devices.  GetPTXSize counts the NUL. */
-static nvrtcResult
-read_ptx(const struct nv *v, nvrtcProgram p, struct arena *a,
-	 struct nv_made *out)
-{
-	nvrtcResult r = v->f.GetPTXSize(p, &out->ptx_bytes);
-	char *at;
-
-	if (r != NVRTC_SUCCESS) {
-		return r;
-	}
-	at = arena_alloc(a, out->ptx_bytes + 1);
-	r = v->f.GetPTX(p, at);
-	out->ptx = at;
-	out->ptx_bytes = strlen(at);
-	return r;
+	to = arena_alloc(a, *n + 1);
+	*at = to;
+	return bytes(p, to);
 }
 
 static nvrtcResult
@@ -204,10 +189,14 @@ compile(const struct nv *v, nvrtcProgram p, const struct cu_arch *arch,
 
 	out->log = log_of(v, p, a);
 	if (r == NVRTC_SUCCESS) {
-		r = read_cubin(v, p, a, out);
+		r = read_output(p, v->f.GetCUBINSize, v->f.GetCUBIN, a,
+				&out->cubin, &out->cubin_bytes);
 	}
+	/* PTX is for later devices; its size counts the NUL */
 	if (r == NVRTC_SUCCESS && arch->fallback[0]) {
-		r = read_ptx(v, p, a, out);
+		r = read_output(p, v->f.GetPTXSize, v->f.GetPTX, a, &out->ptx,
+				&out->ptx_bytes);
+		out->ptx_bytes = r == NVRTC_SUCCESS ? strlen(out->ptx) : 0;
 	}
 	return r;
 }

@@ -115,8 +115,8 @@ find_dot(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 	args = ir_args(m, d->node);
 	d->value = d->node->result;
 	d->dtype = (enum ir_dtype)ir_type(m, d->value)->dtype;
-	if (!cu_view(k, x, args[0], &d->view[0]) ||
-	    !cu_view(k, x, args[1], &d->view[1]) ||
+	if (!cu_view_of(k, x, args[0], &d->view[0]) ||
+	    !cu_view_of(k, x, args[1], &d->view[1]) ||
 	    !cu_dot_can_read(d->view[0].dtype) ||
 	    !cu_dot_can_read(d->view[1].dtype)) {
 		return false;

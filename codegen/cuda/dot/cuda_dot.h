@@ -43,14 +43,15 @@ int64_t cu_view_width(const struct cg_view *v, int64_t most);
 bool cu_blocks_are_boxes(const int64_t *size, uint32_t n, int64_t block);
 /* Blocks of at most `want` positions; of more if one position of the divided
  * dim has more. */
-struct cg_split cu_split(const struct cg_dims *d, int64_t want, int64_t unit);
+struct cg_split cu_split_of(const struct cg_dims *d, int64_t want,
+			    int64_t unit);
 /* Merges all dims into one: for results that are stored without an epilogue. */
 void cu_dims_flatten(struct cg_dims *d);
 /* The place of block `block`, an int variable.  Declares NAME0, and NAME_live
  * if blocks differ in size. */
-struct cu_place cu_place(struct cu_func *f, const char *name,
-			 const struct cg_dims *d, const struct cg_split *s,
-			 const char *block);
+struct cu_place cu_place_of(struct cu_func *f, const char *name,
+			    const struct cg_dims *d, const struct cg_split *s,
+			    const char *block);
 /* Sets the box and the leaf of a tile, in which positions of d are `stride`
  * elements apart. */
 void cu_place_leaf(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,

@@ -186,7 +186,7 @@ try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
 	p->cols = shapes[i].cols;
 	p->teams = shapes[i].teams;
 	p->groups = shapes[i].groups;
-	p->split = cu_split(&d->dims[1], p->rows, 64);
+	p->split = cu_split_of(&d->dims[1], p->rows, 64);
 	p->row_blocks = p->split.blocks;
 	p->col_blocks = (d->n.size + p->cols - 1) / p->cols;
 	p->cluster = multi ? 2 : 1;

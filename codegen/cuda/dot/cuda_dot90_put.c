@@ -194,14 +194,14 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	struct cu_leaf leaf = { .value = d->value, .at = "leaf" };
 	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
 				.inner = 1 };
-	struct cg_split cols = cu_split(&d->dims[2], p->part, p->part);
+	struct cg_split cols = cu_split_of(&d->dims[2], p->part, p->part);
 	struct cu_place batch, n;
 
 	one.chunks = d->dims[0].size[one.cut];
 	one.blocks = d->batch.size;
 	one.most = 1;
-	batch = cu_place(f, "b", &d->dims[0], &one, "batch");
-	n = cu_place(f, "c", &d->dims[2], &cols, "part");
+	batch = cu_place_of(f, "b", &d->dims[0], &one, "batch");
+	n = cu_place_of(f, "c", &d->dims[2], &cols, "part");
 	cu_line(f, "(void)b0, (void)c0;");
 	cu_place_leaf(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
 	cu_place_leaf(a, &nest, &leaf, &d->dims[1], &d->rows, m,

@@ -59,8 +59,8 @@ dot90_places(struct cu_func *f, const struct dot90 *p, struct cu_place *m,
 
 	cols.chunks = cols.blocks = p->col_blocks;
 	cols.most = p->cols;
-	*m = cu_place(f, "m", &d->dims[1], &d->rows, "row");
-	*n = cu_place(f, "n", &flat, &cols, "col");
+	*m = cu_place_of(f, "m", &d->dims[1], &d->rows, "row");
+	*n = cu_place_of(f, "n", &flat, &cols, "col");
 }
 
 /* Opens the loop over items of team `team` or, if it is NULL, of all teams. */

@@ -196,7 +196,7 @@ sum_alone(struct cu_dot *d)
 static bool
 sum_with_nest(struct cu_dot *d)
 {
-	struct cg_split rows = cu_split(&d->dims[1], SUM_ROWS, 1);
+	struct cg_split rows = cu_split_of(&d->dims[1], SUM_ROWS, 1);
 	struct cu_block b = { .rows = &rows, .cols = &d->cols, .batch = "b" };
 	struct cu_func f;
 
@@ -213,8 +213,8 @@ sum_with_nest(struct cu_dot *d)
 		(long long)rows.blocks);
 	cu_line(&f, "const int b = BLOCK_X / %lld;",
 		(long long)(rows.blocks * d->cols.blocks));
-	b.m = cu_place(&f, "m", &d->dims[1], &rows, "bm");
-	b.n = cu_place(&f, "n", &d->dims[2], &d->cols, "bn");
+	b.m = cu_place_of(&f, "m", &d->dims[1], &rows, "bm");
+	b.n = cu_place_of(&f, "n", &d->dims[2], &d->cols, "bn");
 	cu_line(&f, "int e;");
 	cu_line(&f, "for (e = TID; e < %s * %lld; e += %d) {", b.m.live,
 		(long long)b.line / 4, SUM_THREADS);

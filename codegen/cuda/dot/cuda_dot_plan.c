@@ -182,8 +182,8 @@ blocks_of(const struct cu_dot *d, struct tile_choice *x)
 	if (!cu_tile_fit(d->k->c, d->unit, has_box(d), 0, &x->tile)) {
 		return false;
 	}
-	x->rows = cu_split(&d->dims[1], x->tile.m, 16);
-	x->cols = cu_split(n, x->tile.n, 16);
+	x->rows = cu_split_of(&d->dims[1], x->tile.m, 16);
+	x->cols = cu_split_of(n, x->tile.n, 16);
 	x->splits = 1;
 	x->per_split = up(d->over.size, x->tile.k);
 	return cu_tile_suits(d, &x->tile, &x->rows, &x->cols) &&

@@ -161,8 +161,8 @@ multiply(struct cu_dot *d)
 	f.minblocks = (uint32_t)d->tile.blocks;
 	comment_step(&f, d);
 	put_blocks(&f, d);
-	b.m = cu_place(&f, "m", &d->dims[1], &d->rows, "bm");
-	b.n = cu_place(&f, "n", &d->dims[2], &d->cols, "bn");
+	b.m = cu_place_of(&f, "m", &d->dims[1], &d->rows, "bm");
+	b.n = cu_place_of(&f, "n", &d->dims[2], &d->cols, "bn");
 	put_operand(&f, d, 0, "a_at");
 	put_operand(&f, d, 1, "b_at");
 	find_loop(&f, d, &b, &l);

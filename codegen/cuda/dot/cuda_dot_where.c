@@ -110,7 +110,7 @@ cu_blocks_are_boxes(const int64_t *size, uint32_t n, int64_t block)
 }
 
 struct cg_split
-cu_split(const struct cg_dims *d, int64_t want, int64_t unit)
+cu_split_of(const struct cg_dims *d, int64_t want, int64_t unit)
 {
 	struct cg_split s = cg_split_begin(d, want);
 	int64_t even = up((d->size[s.cut] + s.chunks - 1) / s.chunks, unit);
@@ -132,8 +132,8 @@ cu_dims_flatten(struct cg_dims *d)
 }
 
 struct cu_place
-cu_place(struct cu_func *f, const char *name, const struct cg_dims *d,
-	 const struct cg_split *s, const char *block)
+cu_place_of(struct cu_func *f, const char *name, const struct cg_dims *d,
+	    const struct cg_split *s, const char *block)
 {
 	struct arena *a = f->k->c->a;
 	long long size = (long long)d->size[s->cut], all = s->chunks;

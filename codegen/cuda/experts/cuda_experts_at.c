@@ -198,7 +198,7 @@ cu_experts_at_step(struct cu_experts *x)
 	put_expert(&f, x);
 	put_rows(&f, x, table);
 	b.m.live = "live";
-	b.n = cu_place(&f, "n", &d->dims[2], &d->cols, "bn");
+	b.n = cu_place_of(&f, "n", &d->dims[2], &d->cols, "bn");
 	b.line = cu_tile_line(&d->tile);
 	cu_line(&f, "const %s *const a_at = %s;",
 		cu_elem_type(d->view[0].dtype), cu_view_at(&f, &d->view[0]));

@@ -86,9 +86,9 @@ choose_tile(struct cu_experts *x)
 	for (i = 0; i < n; i++) {
 		t = tiles[i];
 		if (x->to) {
-			rows = cu_split(&d->dims[1], t.m, 16);
+			rows = cu_split_of(&d->dims[1], t.m, 16);
 		}
-		cols = cu_split(&d->dims[2], t.n, 16);
+		cols = cu_split_of(&d->dims[2], t.n, 16);
 		if (!cu_tile_fit(d->k->c, d->unit, d->result == CU_DOT_BOX,
 				 x->to ? 0 : 8 * t.m, &t) ||
 		    !cu_tile_suits(d, &t, &rows, &cols) ||

@@ -99,8 +99,8 @@ cu_experts_to_step(struct cu_experts *x)
 	f.grid->smem_bytes = cu_tile_smem(d->unit, &d->tile, box);
 	f.minblocks = (uint32_t)d->tile.blocks;
 	put_head(&f, x);
-	b.m = cu_place(&f, "m", &d->dims[1], &d->rows, "bm");
-	b.n = cu_place(&f, "n", &d->dims[2], &d->cols, "bn");
+	b.m = cu_place_of(&f, "m", &d->dims[1], &d->rows, "bm");
+	b.n = cu_place_of(&f, "n", &d->dims[2], &d->cols, "bn");
 	b.line = cu_tile_line(&d->tile);
 	put_loop(&f, x, &b, &l);
 	if (box) {

@@ -266,7 +266,7 @@ cu_scatter(struct cu_kernel *k, const struct cu_nest *x)
 	struct nest *n = cu_nest_build(k, x, &like);
 	struct cu_scatter_steps s = { .k = k };
 
-	if (!n || !nest_scatter(n, &s.of)) {
+	if (!n || !nest_find_scatter(n, &s.of)) {
 		k->why = n && n->why ? n->why : k->why;
 		return false;
 	}
