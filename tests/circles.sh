@@ -6,18 +6,11 @@
 #
 # A row of this table allows a circle, or less of it: FOLDER: FILES - REASON.
 allowed='
-codegen/attention: attention.c attention_after.c attention_comm.c - found when this test was written
 codegen/cpu: cpu_attention.c cpu_attention_block.c cpu_attention_keys.c cpu_attention_put.c cpu_attention_queries.c - found when this test was written
 codegen/cpu: cpu_experts.c cpu_experts_at.c cpu_experts_to.c - found when this test was written
 codegen/cpu: cpu_nest.c cpu_nest_scatter.c - found when this test was written
-codegen/cuda/attention: cuda_attention.c cuda_attention90_back.c cuda_attention90_forward.c cuda_attention_after.c cuda_attention_back.c cuda_attention_forward.c - found when this test was written
-codegen/cuda/dot: cuda_dot.c cuda_dot90.c cuda_dot90_map.c cuda_dot90_parts.c cuda_dot90_text.c cuda_dot_after.c cuda_dot_fma.c cuda_dot_load.c cuda_dot_loop.c cuda_dot_mma.c cuda_dot_plan.c cuda_dot_steps.c - found when this test was written
-codegen/cuda/experts: cuda_experts.c cuda_experts_at.c cuda_experts_sort.c cuda_experts_to.c - found when this test was written
-codegen/cuda/nest: cuda_nest.c cuda_nest_pass.c cuda_nest_rows.c cuda_nest_scatter.c - found when this test was written
-codegen/cuda/nest: cuda_nest_expr.c cuda_nest_place.c - found when this test was written
 codegen/host: host_canon.c host_comm.c host_func.c host_place.c host_route.c host_scratch.c host_service.c host_spread.c host_sums.c host_trials.c - found when this test was written
 codegen/llvm: ll.c ll_more.c - found when this test was written
-codegen/nest: nest_plan.c nest_pull.c nest_rows.c nest_topk.c - found when this test was written
 frontend/lang: call.c expr.c lang_append.c lang_names.c lang_ops.c scope.c tensors.c - found when this test was written
 frontend/lang: dropout.c functions.c linear.c - found when this test was written
 frontend/lang: lang_plan.c settings.c - found when this test was written

@@ -73,19 +73,20 @@ codegen/attention: attention.h
 	< ir codegen
 codegen/dot: dot.h
 	< ir codegen
-codegen/experts:
+codegen/experts: experts.h
 	< ir codegen/dot
 codegen/nest: nest.h
 	< ir codegen
 codegen/cpu: cpu.h
-	< ir codegen codegen/llvm codegen/attention codegen/dot codegen/nest
+	< ir codegen codegen/llvm codegen/attention codegen/dot
+		codegen/experts codegen/nest
 codegen/cuda/prelude:
 codegen/cuda/attention:
 	< ir codegen/attention codegen/cuda
 codegen/cuda/dot: cuda_dot.h
 	< ir codegen/dot codegen/cuda
 codegen/cuda/experts:
-	< ir codegen/cuda/dot
+	< ir codegen/experts codegen/cuda/dot
 codegen/cuda/nest:
 	< ir codegen/nest codegen/cuda
 codegen/cuda: cuda.h
