@@ -1,6 +1,6 @@
 /*
  * The manual of codegen/attention/: kernel groups of attention, for any back
- * end. cpu/ and cuda/ call attn_steps; it may use ir/, passes/kernels and
+ * end.  cpu/ and cuda/ call attn_steps; it may use ir/, passes/kernels and
  * kernel.h.  It finds which nodes look at the same pairs of queries and keys,
  * where their operands lie, what must be made before them, where results go
  * and which nodes follow.  A back end makes the blocks of scores, and passes a
@@ -57,6 +57,7 @@ struct attn_nest {
 	struct ir_type space;
 };
 
+/* A result of a set, and where it goes. */
 struct attn_made {
 	value_id value;			/* 0: not computed */
 	struct ir_type type;

@@ -1,6 +1,6 @@
 /*
  * The manual of codegen/cuda/: kernels for NVIDIA's GPUs, from a kernel group
- * to the text of CUDA functions. host/, nvrtc/ and tests call it; it may use
+ * to the text of CUDA functions.  host/, nvrtc/ and tests call it; it may use
  * ir/, passes/kernels, passes/plan, cg.h, kernel.h, and the folders that any
  * back end shares (nest/, dot/, attention/, experts/).
  *
@@ -156,7 +156,7 @@ struct cu_func {
 	struct cu_kernel *k;
 	struct cg_grid *grid;
 	struct buf text;
-	uint32_t depth, nlabels;
+	uint32_t depth;
 	/* blocks of a multiprocessor, at least; 0: unspecified */
 	uint32_t minblocks;
 };

@@ -1,5 +1,5 @@
 /*
- * The manual of codegen/dot/: contractions, for any back end. cpu/, cuda/ and
+ * The manual of codegen/dot/: contractions, for any back end.  cpu/, cuda/ and
  * experts/ call it; it may use ir/, passes/kernels and kernel.h.  It finds
  * which node of a group contracts, how its factors lie in both operands and in
  * the result, and how they are divided into blocks.  A back end adds units and

@@ -1,6 +1,6 @@
 /*
  * The manual of codegen/experts/: contractions with experts (dot_at and
- * dot_to), for any back end. cpu/ and cuda/ call it; it may use ir/,
+ * dot_to), for any back end.  cpu/ and cuda/ call it; it may use ir/,
  * passes/kernels and dot/. A pair is a token and one of the choices that the
  * router made for it; rows of a pair are the positions beside it that go to
  * the same expert.

@@ -1,6 +1,6 @@
 /*
  * The manual of codegen/nest/: loop nests around scalar expressions, for any
- * back end. cpu/ and cuda/ call it; it may use ir/, passes/kernels and
+ * back end.  cpu/ and cuda/ call it; it may use ir/, passes/kernels and
  * kernel.h, and has no machine's code in it. nest.c makes expressions,
  * nest_pull.c turns nodes into them, nest_rows.c those that reduce rows,
  * nest_plan.c groups the results into steps, and nest_steps.c makes a kernel
@@ -16,7 +16,7 @@
 
 #include "codegen/kernel.h"
 
-#define NEST_LOOPS 64
+#define NEST_LOOPS 64		/* most loops of a nest: bits of a mask */
 
 typedef uint32_t nest_id;	/* an expression; 0: none */
 

@@ -77,6 +77,7 @@ enum cu_dot_unit {
 	CU_DOT_NUNITS
 };
 
+/* A tile: m x n of the result, k at a time, in elements. */
 struct cu_tile {
 	int64_t m, n, k;
 	int64_t wm, wn;		/* of a warp; of FMA: of a thread */
@@ -90,8 +91,8 @@ struct cu_dot {
 	struct cu_kernel *k;
 	const struct kernel *x;
 	const struct ir_node *node;
-	value_id value;
-	enum ir_dtype dtype;
+	value_id value;		/* the contraction's result */
+	enum ir_dtype dtype;	/* of the result */
 	struct cg_view view[2];
 	/* m has strides in operand 0 only, n in operand 1 */
 	struct cg_factor batch, m, n, over;
