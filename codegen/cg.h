@@ -11,6 +11,7 @@
 #ifndef CODEGEN_CG_H
 #define CODEGEN_CG_H
 
+#include "passes/memory/memory.h"
 #include "passes/plan/plan.h"
 #include "passes/price/price.h"
 #include "passes/stage/ranks.h"
@@ -94,6 +95,14 @@ struct cg_tiling {
 	VEC(struct cg_contraction) found;
 	VEC(struct cg_source) sources;
 };
+
+/* ---- scratch.c ----------------------------------------------------------- */
+
+/*
+ * Upper bounds of the scratch that kernels need, for whoever compares plans
+ * before there is code: of a GPU of that architecture; NULL: of that CPU.
+ */
+const struct memory_scratch *cg_scratch(const char *cpu, const char *arch);
 
 /* ---- host/host_code.c; link/backends_none.c without LLVM ---------------- */
 

@@ -68,6 +68,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/memory/memory_parts.h \
 	%D%/memory/memory_print.c \
 	%D%/memory/memory_saves.c \
+	%D%/memory/memory_scratch.c \
 	%D%/memory/memory_slots.c \
 	%D%/memory/memory_stamp.c \
 	%D%/memory/memory_temps.c \

@@ -140,9 +140,9 @@ bool drv_is_cpu(struct driver *d, const char *name);
 /* There are kernels for devices of that architecture, or for --arch. */
 bool drv_has_kernels(struct driver *d, const char *arch);
 struct search_options;
-/* A search counts the rooms of the code that is to be made.  False after
- * errors. */
-bool drv_set_rooms(struct driver *d, struct search_options *o);
+/* A search counts the scratch of the code that is to be generated.  False
+ * after errors. */
+bool drv_set_scratch(struct driver *d, struct search_options *o);
 
 /* ---- output.c --------------------------------------------------------- */
 

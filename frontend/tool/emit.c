@@ -128,66 +128,40 @@ tell_none(struct driver *d, const struct target_device *device)
 
 /* What code needs beside what a CPU, or a GPU's driver, keeps in any case. */
 static double
-rooms_of(const struct cg_code *code, const struct code_for *x,
-	 const struct target_device *device)
+scratch_beside(const struct cg_code *code, const struct code_for *x,
+	       const struct target_device *device)
 {
-	double rooms = (double)cg_code_reserve(code);
-	double more = x->arch ? rooms : rooms - device->reserve_bytes;
+	double scratch = (double)cg_code_reserve(code);
+	double more = x->arch ? scratch : scratch - device->reserve_bytes;
 
 	return more > 0 ? more : 0;
 }
 
-/* Whose code a search asks about. */
-struct rooms {
-	const struct target_group *target;
-	struct code_for code;
-};
-
-/* Code that cannot be made needs none: once there is a plan that is said. */
-static int64_t
-rooms_for(void *user, const struct ranks *r)
-{
-	const struct rooms *x = user;
-	struct cg_input in = { .ranks = r, .target = x->target,
-			       .cpu = x->code.cpu, .arch = x->code.arch,
-			       .quick = true };
-	struct cg_code *code = cg_code_new(&r->m->ctx->perm, &in);
-	double rooms = 0;
-
-	if (code) {
-		rooms = rooms_of(code, &x->code, &x->target->device);
-		cg_code_free(code);
-	}
-	return (int64_t)rooms;
-}
-
 bool
-drv_set_rooms(struct driver *d, struct search_options *o)
+drv_set_scratch(struct driver *d, struct search_options *o)
 {
-	struct rooms *x = arena_alloc(&d->ctx.perm, sizeof *x);
+	const struct target_device *device =
+		&target_span(o->target, 0, o->target->groups.n - 1)->device;
+	struct code_for x = { NULL, NULL };
 
-	x->target = target_span(o->target, 0, o->target->groups.n - 1);
-	if (!find_arch(d, &x->target->device, &x->code.arch) ||
-	    !find_cpu(d, &x->target->device, &x->code)) {
+	if (!find_arch(d, device, &x.arch) || !find_cpu(d, device, &x)) {
 		return false;
 	}
-	if (x->code.cpu) {
-		o->rooms = rooms_for;
-		o->user = x;
-	}
+	o->scratch = x.cpu ? cg_scratch(x.cpu, x.arch) : NULL;
 	return true;
 }
 
 /* What code needs of each device, which searches did not know of others. */
 static void
-keep_rooms(struct driver *d, const struct code_for *x, struct target *t)
+count_scratch(struct driver *d, const struct code_for *x, struct target *t)
 {
 	struct target_device *device;
 	uint32_t i;
 
 	for (i = 0; i < t->groups.n; i++) {
 		device = &t->groups.at[i].device;
-		device->reserve_bytes += rooms_of(d->code, x, device);
+		device->reserve_bytes += scratch_beside(d->code, x,
+							device);
 	}
 	target_settle(t, &d->ctx.perm);
 	d->reserve_bytes = (int64_t)target_span(t, 0, t->groups.n - 1)
@@ -235,7 +209,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	if (!d->code) {
 		return false;
 	}
-	keep_rooms(d, &x, t);
+	count_scratch(d, &x, t);
 	return true;
 }
 

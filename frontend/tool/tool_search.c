@@ -67,7 +67,7 @@ drv_set_search(struct driver *d, struct ir_module *m)
 	o->target = t ? t : d->pm.target;
 	o->top = top(d);
 	o->report = arena_alloc(&d->ctx.perm, sizeof *o->report);
-	if (d->for_code && !drv_set_rooms(d, o)) {
+	if (d->for_code && !drv_set_scratch(d, o)) {
 		return false;
 	}
 	d->pm.search = o;

@@ -231,6 +231,46 @@ int64_t memory_bound(struct arena *a, const struct memory_block *b,
 /* Gives each an offset; how many bytes that takes. */
 int64_t memory_pack(struct arena *a, struct memory_block *b, uint32_t n);
 
+/* ---- memory_scratch.c ------------------------------------------------- */
+
+/*
+ * An upper bound of what a kernel needs: `base` bytes, and `per_byte` for each
+ * byte that it reads or writes, but never more than `most`.
+ */
+struct memory_scratch_bound {
+	int64_t base;
+	double per_byte;
+	int64_t most;
+};
+
+/*
+ * The scratch that code needs on a rank beside the arena.  A code generator
+ * states it, for all kernels that it can emit.
+ */
+struct memory_scratch {
+	/* of all workers together, and of each alone */
+	struct memory_scratch_bound shared[KERNEL_NKINDS], own[KERNEL_NKINDS];
+	int64_t workers;
+	int64_t fixed;		/* of each program */
+	double per_gathered;	/* for each byte of gathered keys and values */
+	/*
+	 * Of each worker, for attention: for each element along a head's dims
+	 * of keys and values; and the f32 gradient of all queries of a kv
+	 * head, if it takes at most so much.
+	 */
+	double own_per_head_elem;
+	int64_t most_joint;
+	bool packs;		/* collectives pack what is not contiguous */
+	bool in_reserve;	/* the device's reserve has space for it */
+};
+
+/*
+ * At most so many bytes on any rank; `all`: the kernels of the module by
+ * function.
+ */
+int64_t memory_scratch_bytes(const struct ranks *r, struct kernels *const *all,
+			     const struct memory_scratch *s);
+
 /* ---- memory_check.c --------------------------------------------------- */
 
 /*

@@ -13,6 +13,7 @@
 #ifndef PASSES_SEARCH_H
 #define PASSES_SEARCH_H
 
+#include "passes/memory/memory.h"
 #include "passes/plan/plan.h"
 #include "passes/price/price.h"
 
@@ -27,12 +28,8 @@ struct search_options {
 	uint32_t top;		/* plans to report, the best first; 0 is 1 */
 	uint64_t effort;	/* search_effort to stop at; 0: none */
 	struct search_report *report;	/* filled in too, or NULL */
-	/*
-	 * Bytes that code of these programs needs on a rank beside what they
-	 * keep and exchange, which only whoever emits it knows; NULL: none.
-	 */
-	int64_t (*rooms)(void *user, const struct ranks *r);
-	void *user;
+	/* what code needs on a rank beside its arena; NULL: nothing */
+	const struct memory_scratch *scratch;
 };
 
 /* A plan that was found, with all that the search knows of it. */

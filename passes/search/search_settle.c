@@ -2,7 +2,7 @@
  * The end of a search: rank programs are made of the best plans, and have the
  * last word.  What was composed of pieces is their price to the last digit,
  * but an arena may be larger: it has gaps, values wait in it that pieces do
- * not show, and code has rooms of its own beside it.
+ * not show, and code has scratch beside it.
  */
 #include "passes/search/search_parts.h"
 
@@ -51,6 +51,18 @@ take_fullest(const struct memory *mem, const struct target_devs *devs,
 	}
 }
 
+/* Of scratch, what the device's reserve has no space for. */
+static int64_t
+scratch_beside(const struct search *s, const struct ranks *r,
+	       struct kernels *const *all)
+{
+	const struct memory_scratch *x = s->o->scratch;
+	int64_t bytes = memory_scratch_bytes(r, all, x);
+
+	bytes -= x->in_reserve ? (int64_t)s->t->device.reserve_bytes : 0;
+	return bytes > 0 ? bytes : 0;
+}
+
 /* What does not fit is not priced. */
 static bool
 weigh_in(struct search *s, struct ir_module *m, struct arena *a,
@@ -75,8 +87,8 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	}
 	price_devs(&r, s->o->target, a, &devs);
 	take_fullest(&mem, &devs, f);
-	if (s->o->rooms && f->bytes <= f->room) {
-		f->bytes += s->o->rooms(s->o->user, &r);
+	if (s->o->scratch && f->bytes <= f->room) {
+		f->bytes += scratch_beside(s, &r, mem.kernels);
 	}
 	if (f->bytes > f->room) {
 		return true;

@@ -15,7 +15,7 @@ unit_tests += \
 	%D%/codegen/t-host \
 	%D%/codegen/t-ll \
 	%D%/codegen/t-nest \
-	%D%/codegen/t-room \
+	%D%/codegen/t-scratch \
 	%D%/codegen/t-single
 endif
 unit_tests += \

@@ -1,11 +1,18 @@
 /*
- * Rooms of talks: what lies side by side at both ends needs none, and what
- * does not has room for each part, on four ranks of two axes.
+ * Scratch.  What collectives pack, on four ranks of two axes: a part that is
+ * contiguous at both ends needs none, any other is packed.  And the bounds
+ * that codegen states of all scratch, beside the code of random models under
+ * random plans.
  */
 #include "tests/unit/shared/t-object.h"
 
 #include "codegen/host/host.h"
+#include "frontend/frontend.h"
+#include "frontend/tool/tool_target.h"
+#include "passes/pass.h"
+#include "passes/plan/plan.h"
 #include "runtime/device/device.h"
+#include "tests/unit/shared/t-split.h"
 
 #define ROWS 8
 #define COLS 6
@@ -43,9 +50,9 @@ teardown(void **state)
 	return t_object_teardown(state);
 }
 
-/* f32[ROWS, COLS], cut as these say before and behind. */
+/* The scratch of f32[ROWS, COLS], cut as these say before and after. */
 static int64_t
-room(bool sums, uint32_t axes, const uint32_t in[2], const uint32_t out[2])
+packed(bool sums, uint32_t axes, const uint32_t in[2], const uint32_t out[2])
 {
 	struct host_coll t = { .axes = axes, .elem_bytes = 4, .sums = sums,
 			       .ndims = 2 };
@@ -70,14 +77,14 @@ dense_parts_need_none(void **state)
 	const uint32_t on = 1u << tp;
 
 	(void)state;
-	/* alike before and behind, of a sum too */
-	assert_int_equal(room(true, on, CUT(0, 0), CUT(0, 0)), 0);
-	assert_int_equal(room(false, on, CUT(tp, 0), CUT(tp, 0)), 0);
+	/* the same pieces before and after, of a sum too */
+	assert_int_equal(packed(true, on, CUT(0, 0), CUT(0, 0)), 0);
+	assert_int_equal(packed(false, on, CUT(tp, 0), CUT(tp, 0)), 0);
 	/* rows that are gathered, or of which each keeps its own */
-	assert_int_equal(room(false, on, CUT(tp, 0), CUT(0, 0)), 0);
-	assert_int_equal(room(false, on, CUT(0, 0), CUT(tp, 0)), 0);
-	/* nobody to talk to */
-	assert_int_equal(room(false, 0, CUT(0, tp), CUT(0, 0)), 0);
+	assert_int_equal(packed(false, on, CUT(tp, 0), CUT(0, 0)), 0);
+	assert_int_equal(packed(false, on, CUT(0, 0), CUT(tp, 0)), 0);
+	/* a group of one rank */
+	assert_int_equal(packed(false, 0, CUT(0, tp), CUT(0, 0)), 0);
 }
 
 static void
@@ -87,21 +94,21 @@ others_are_packed(void **state)
 
 	(void)state;
 	/* columns come from two ranks; each sends all it has */
-	assert_int_equal(room(false, on, CUT(0, tp), CUT(0, 0)), 2 * PART);
+	assert_int_equal(packed(false, on, CUT(0, tp), CUT(0, 0)), 2 * PART);
 	/* columns for two ranks, which lie side by side there */
-	assert_int_equal(room(false, on, CUT(0, 0), CUT(0, tp)), 2 * PART);
+	assert_int_equal(packed(false, on, CUT(0, 0), CUT(0, tp)), 2 * PART);
 	/* from columns to rows: rows of what is here */
-	assert_int_equal(room(false, on, CUT(0, tp), CUT(tp, 0)), 2 * PART);
-	assert_int_equal(room(false, on, CUT(tp, 0), CUT(0, tp)), 2 * PART);
+	assert_int_equal(packed(false, on, CUT(0, tp), CUT(tp, 0)), 2 * PART);
+	assert_int_equal(packed(false, on, CUT(tp, 0), CUT(0, tp)), 2 * PART);
 	/* what is added up comes beside what is here */
-	assert_int_equal(room(true, on, CUT(0, 0), CUT(tp, 0)), 2 * PART);
-	assert_int_equal(room(true, on, CUT(0, 0), CUT(0, tp)), 4 * PART);
+	assert_int_equal(packed(true, on, CUT(0, 0), CUT(tp, 0)), 2 * PART);
+	assert_int_equal(packed(true, on, CUT(0, 0), CUT(0, tp)), 4 * PART);
 	/* four ranks */
-	assert_int_equal(room(true, on | 1u << dp, CUT(0, 0), CUT(tp, dp)),
+	assert_int_equal(packed(true, on | 1u << dp, CUT(0, 0), CUT(tp, dp)),
 			 8 * PART);
 }
 
-/* Talks that are one call pack at a time. */
+/* Collectives that are one call pack side by side. */
 static void
 joined_add_up(void **state)
 {
@@ -123,7 +130,7 @@ joined_add_up(void **state)
 	assert_int_equal(k->comm_bytes, 2 * 2048 + 2 * 6144);
 }
 
-/* The largest talk counts; a CPU needs none at all. */
+/* The largest collective counts; a CPU packs nothing. */
 static void
 largest_counts(void **state)
 {
@@ -203,6 +210,126 @@ arguments_have_an_end(void **state)
 	code.arch = arch;
 }
 
+/* ---- bounds ---- */
+
+static struct ir_module *
+compile(struct ir_ctx *c, const char *text)
+{
+	uint32_t base;
+
+	assert_true(source_add(&c->sources, "model", text, strlen(text),
+			       &base));
+	return fe_compile(c, c->sources.files.n - 1);
+}
+
+/* As the driver sets it for code: values that are routed hold all rows. */
+static void
+hold_all_rows(struct ir_module *x)
+{
+	struct ir_setting s = { .kind = SET_WORD, .n = 1 };
+
+	s.key = intern_str(&x->ctx->syms, "memory.routed");
+	s.text = intern_str(&x->ctx->syms, "all");
+	VEC_PUSH(&x->ctx->perm, &x->settings, s);
+}
+
+/* How much of the bound is needed, for code of that architecture; 0: none. */
+static double
+needed(struct ir_ctx *c, const struct ranks *r, const char *arch)
+{
+	static struct target t;
+	struct cg_input in = { .ranks = r, .arch = arch, .quick = true,
+			       .cpu = "x86-64-v3" };
+	struct cg_code *made;
+	int64_t bound, bytes;
+
+	assert_true(fe_target(c, "h100x8", &t));
+	in.target = t.groups.at;
+	made = cg_code_new(&c->perm, &in);
+	if (!made) {
+		return 0;
+	}
+	bytes = cg_code_reserve(made);
+	cg_code_free(made);
+	bound = memory_scratch_bytes(r, kernels_all(r->m, &c->perm),
+				     cg_scratch(in.cpu, arch));
+	if (bytes > bound) {
+		fail_msg("%s: %lld bytes are needed, the bound is %lld",
+			 arch ? arch : "cpu", (long long)bytes,
+			 (long long)bound);
+	}
+	return (double)bytes / (double)bound;
+}
+
+/* Emits the model's code as split by the plan; adds to *codes. */
+static void
+assert_bounds(const char *model, const char *plan, uint32_t *codes)
+{
+	static const char *const archs[] = { NULL, "sm_80", "sm_90a" };
+	struct sched *schedule;
+	struct ranks r;
+	struct ir_ctx c;
+	struct ir_module *made;
+	const char *why = "?";
+	uint32_t i;
+
+	ir_ctx_init(&c, NULL);
+	made = compile(&c, model);
+	assert_non_null(made);
+	hold_all_rows(made);
+	if (plan_pin(made, plan) &&
+	    pass_apply(made, "split", false) == PASS_OK) {
+		schedule = ranks_schedule(made, &c.perm);
+		assert_true(ranks_open(&r, made, schedule, &why));
+		for (i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+			*codes += needed(&c, &r, archs[i]) > 0;
+		}
+	}
+	ir_ctx_release(&c);
+}
+
+static const char middle[] =
+	"model m {\n"
+	"  dim hidden = 256, heads = 8, hd = hidden / heads, ffn = 512,\n"
+	"      vocab = 512, seq = 128, batch = 8;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 2 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    q = linear(n -> heads, hd);\n"
+	"    a = attention(q, q, q, causal);\n"
+	"    x = x + linear(a -> hidden);\n"
+	"    x = x + linear(gelu(linear(x -> ffn)) -> hidden);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw; }\n";
+
+static void
+bounds_hold(void **state)
+{
+	static const char *const plans[] = { "dp=4,zero=3", "tp=4,sequence=on",
+					     "cp=4", "tp=2,cp=2", "pp=2,dp=2" };
+	uint32_t codes = 0, i;
+	struct ir_ctx c;
+
+	(void)state;
+	for (i = 0; i < sizeof plans / sizeof plans[0]; i++) {
+		assert_bounds(middle, plans[i], &codes);
+	}
+	assert_true(codes >= 9);
+	ir_ctx_init(&c, NULL);
+	for (i = 1; i <= 30; i++) {
+		struct pair p = random_pair(i);
+
+		assert_bounds(model_text(&c.perm, &p), plan_text(&c.perm, &p),
+			      &codes);
+	}
+	print_message("%u programs\n", codes);
+	assert_true(codes >= 40);
+	ir_ctx_release(&c);
+}
+
 int
 main(void)
 {
@@ -212,6 +339,7 @@ main(void)
 		cmocka_unit_test(others_are_packed),
 		cmocka_unit_test(joined_add_up),
 		cmocka_unit_test(largest_counts),
+		cmocka_unit_test(bounds_hold),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
