@@ -129,8 +129,9 @@ if HAVE_LLVM
 	%D%/cpu/cpu_nest_rows.c \
 	%D%/cpu/cpu_nest_scatter.c \
 	%D%/cpu/cpu_rng.c \
-	%D%/host/host_canon.c \
+	%D%/host/host_kernel.c \
 	%D%/host/host_code.c \
+	%D%/host/host_coll.c \
 	%D%/host/host_comm.c \
 	%D%/host/host_data.c \
 	%D%/host/host_fit.c \
@@ -138,12 +139,11 @@ if HAVE_LLVM
 	%D%/host/host_place.c \
 	%D%/host/host_port.c \
 	%D%/host/host_program.c \
-	%D%/host/host_route.c \
-	%D%/host/host_scratch.c \
 	%D%/host/host_service.c \
 	%D%/host/host_single.c \
 	%D%/host/host_spills.c \
 	%D%/host/host_spread.c \
+	%D%/host/host_stage.c \
 	%D%/host/host_start.c \
 	%D%/host/host_sums.c \
 	%D%/host/host_tensor.c \

@@ -1,8 +1,16 @@
 /*
- * Between the files of codegen/host/: the rank program.  Kernels are emitted
- * first, so that what they need beside the arena is known before memory is
- * planned; then functions, which find everything at constants, and the data
- * that describe all of it to the runtime.
+ * The rank program, between the files of codegen/host/: nobody else includes
+ * this.  What others call is in codegen/cg.h (cg_code_*).
+ *
+ * From rank programs and their kernels this folder makes the LLVM module that
+ * every rank runs.  host_code.c leads: kernels are emitted first, by
+ * codegen/cpu/ or codegen/cuda/, so that their scratch is known before memory
+ * is planned; then functions, which find all operands at constant places of
+ * the arena, and the data of runtime/abi.h that describe everything to the
+ * runtime.
+ *
+ * Sections are named for the .c that defines them, and stand in the order in
+ * which files call each other: each calls those above it.
  */
 #ifndef CODEGEN_HOST_HOST_H
 #define CODEGEN_HOST_HOST_H
@@ -13,22 +21,22 @@
 #include "passes/memory/memory.h"
 #include "passes/price/price.h"
 
-#define HOST_MAX_VARS 8		/* repeats around a launch, and time */
-#define HOST_WORKERS 8		/* on a rank, at most */
-#define HOST_ALIGN 256		/* of rooms: as of the arena */
-#define HOST_NUMS 24		/* that a service takes, at most */
+#define HOST_MAX_VARS 8		/* repeats around a launch, and microbatches */
+#define HOST_WORKERS 8		/* of a rank's CPU, at most */
+#define HOST_ALIGN 256		/* of scratch, as of the arena */
+#define HOST_NUMS 24		/* number arguments of a service, at most */
 /*
- * That a program has tables of: each takes 0.4 kB of it, and compiling them
- * 3 kB and 25 us.
+ * Weights and states of a program.  The program has tables of them: each
+ * takes 0.4 kB there, and 3 kB and 25 us to compile.
  */
 #define HOST_MOST_TENSORS 1048576
 
 /* ---- host_fit.c --------------------------------------------------------- */
 
 /*
- * A function of a few counters, as simply as it can be computed: a sum of
- * one constant, and for each counter a multiple of it or a table; or, if it
- * is no such sum, a table over those counters that matter.
+ * A function of a few counters, in the simplest form that computes it: the
+ * sum of a constant and, for each counter, a multiple of it or a table
+ * lookup; if it is no such sum, one table over all counters that matter.
  */
 struct host_fit {
 	int64_t base;
@@ -42,69 +50,69 @@ struct host_fit {
 	const int64_t *all;
 };
 
-/* From its value at all places of the counters, the last fastest. */
-void host_fit(struct arena *a, const uint32_t *counts, uint32_t n,
-	      const int64_t *at, struct host_fit *out);
+/* Fits the values at all places of the counters, the last one fastest. */
+void host_find_fit(struct arena *a, const uint32_t *counts, uint32_t n,
+		   const int64_t *at, struct host_fit *out);
 bool host_fit_constant(const struct host_fit *f);
-/* Its value, for tests. */
+/* Its value; the compiled form is tested against this. */
 int64_t host_fit_at(const struct host_fit *f, const uint32_t *at);
-/* The same when it runs. */
+/* Emits code that computes it from the counters `at`. */
 struct ll_value *host_fit_value(struct ll *l, const struct host_fit *f,
 				struct ll_value *const *at);
 
 /* ---- the plan being compiled --------------------------------------------- */
 
-/* How ranks share a dim. */
+/* Which positions of a dim ranks have: see rt_spread. */
 struct host_spread {
 	int64_t size;
 	uint32_t cut;
 	bool by_time;
 };
 
-/* What ranks exchange, as far as its room depends on it. */
+/* A collective, as far as the scratch that it packs in depends on it. */
 struct host_coll {
 	uint32_t class, axes;
 	int64_t elem_bytes;
-	bool sums;		/* what comes is added up */
+	bool sums;		/* what is received is added up */
 	uint32_t ndims;
 	struct cg_spread in[IR_MAX_DIMS], out[IR_MAX_DIMS];
-	int64_t bytes;		/* its room */
+	int64_t bytes;		/* its scratch */
 };
 
-/* Kernels that are alike share their steps. */
+/* An emitted kernel.  All launches of equal kernels share it. */
 struct host_kernel {
 	struct cg_kernel k;
-	VEC(value_id) values;	/* of the first, as they were numbered */
+	VEC(value_id) values;	/* of the first such kernel, as numbered */
 	VEC(node_id) nodes;
 	struct ll_value *steps;
 	uint32_t image;		/* of a GPU: its number */
-	VEC(struct cu_candidates) ways;	/* and what tiles were chosen */
+	VEC(struct cu_candidates) ways;	/* of a GPU: which tiles were chosen */
 	int64_t *at_bytes;	/* of operands */
 };
 
-/* What a launch needs of a kernel: its own values in the same order. */
+/* One launch of it: the launch's own values and nodes, in the same order. */
 struct host_use {
 	struct host_kernel *kernel;
 	VEC(value_id) values;
 	VEC(node_id) nodes;
 };
 
-/* Ranks at one place of the pipeline whose sizes all agree. */
+/* Ranks at one place of the pipeline whose pieces all have equal sizes. */
 struct host_class {
 	struct cg_code *c;
-	uint32_t pipe, number;	/* among those there */
-	uint32_t at[IR_MAX_AXES + 1];	/* one of them */
-	struct cg_cpu cpu;	/* unless kernels are a GPU's: */
+	uint32_t pipe, number;	/* among those of the place */
+	uint32_t at[IR_MAX_AXES + 1];	/* coordinates of one of them */
+	struct cg_cpu cpu;	/* what emits kernels: this, or of a GPU that */
 	struct cg_cuda cuda;
-	int64_t comm_bytes, comm_offset;	/* host_scratch.c */
+	int64_t comm_bytes, comm_offset;	/* packing of collectives */
 	int64_t shared_bytes, own_bytes, work_offset, watch_offset;
 	int64_t arena_bytes;
-	bool watches;		/* the update computes a norm */
-	/* by buffer, of each item; NULL: it is made zero before a step */
+	bool watches;		/* the update computes the gradient's norm */
+	/* by buffer, of each item; NULL: it is set to zero before a step */
 	struct host_opener **openers;
 };
 
-/* A tensor that lasts, and what a place of the pipeline has of one. */
+/* A weight or state, and where a place of the pipeline holds one. */
 struct host_tensor {
 	const char *name;
 	node_id node;		/* one that reads it */
@@ -130,22 +138,22 @@ struct cg_code {
 	VEC(struct host_class) classes;
 	uint32_t *class_of;	/* by rank */
 	VEC(struct host_spread) spreads;
-	struct ll_value *spread_data;	/* once all of them are known */
-	VEC(int64_t) groups;
+	struct ll_value *spread_data;	/* NULL: more may be added */
+	VEC(int64_t) groups;	/* of axes that collectives go along */
 	uint32_t most[3];	/* operands, spreads, numbers of a kernel */
-	uint32_t nfuncs;	/* of kernels, for names */
-	const struct cu_arch *arch;	/* NULL: kernels are the host's */
+	uint32_t nfuncs;	/* of kernels so far, for names */
+	const struct cu_arch *arch;	/* NULL: kernels are for CPUs */
 	struct cu_tiling *tiling;	/* of a GPU's, or NULL */
 	VEC(struct cg_source) sources;	/* of a GPU: by image */
-	VEC(struct host_coll) colls;	/* host_scratch.c */
+	VEC(struct host_coll) colls;	/* that were counted */
 	struct pricing pricing;
-	struct ll_value *copy, *place;	/* functions, once they are needed */
+	struct ll_value *copy, *place;	/* functions; NULL: not emitted yet */
 	VEC(struct ll_value *) fills;	/* by key, see host_start.c */
 	VEC(struct host_tensor) tensors;
 	VEC(struct host_hold) holds;
 	struct ll_value *tensor_data;
 	struct intern shared_names;
-	VEC(uint64_t) holders;	/* by shared name, a bit each */
+	VEC(uint64_t) holders;	/* by shared name, a bit for each place */
 };
 
 /* ---- host_data.c: words of structs of abi.h ----------------------------- */
@@ -154,73 +162,95 @@ struct cg_code {
 #define HOST_SET(words, type, member, value) \
 	((words)[offsetof(type, member) / 8] = (value))
 
-/* Zeros, until they are set. */
+/* n words that are 0. */
 struct ll_value **host_words(struct cg_code *c, size_t n);
 struct ll_value *host_data(struct cg_code *c, struct ll_value *const *words,
 			   size_t n);
 struct ll_value *host_double(struct cg_code *c, double v);
-/* RT_ELEM_*, or -1 if there is none. */
+/* RT_ELEM_*; -1: the runtime has no such elements. */
 int host_elem(enum ir_dtype t);
-/* The same of what is only moved: 8 bits, too. */
+/* The same of elements that collectives move: those of 8 bits, too. */
 int host_coll_elem(enum ir_dtype t);
-/* Positions of a dim on a rank of the class; bytes of a value. */
+/* Positions of a dim on a rank of the class; bytes of a value there. */
 int64_t host_local(const struct host_class *k, dim_id d, uint32_t cut);
 int64_t host_bytes(const struct host_class *k, value_id v);
-/* From where a value of the kernel lies to where a part of it does. */
+/* Of a kernel that runs by parts: from the value to this part of it. */
 int64_t host_part_bytes(const struct host_class *k, const struct kernel *x,
 			value_id v, uint32_t part);
 
-/* ---- host_spread.c ------------------------------------------------------ */
+/* ---- host_spread.c: positions of dims, and classes of ranks -------------- */
 
-/* Its number; a new one is added until host_spread_data. */
-uint32_t host_spread(struct cg_code *c, int64_t size, uint32_t cut);
+/* Its number; a new one is added unless host_spread_data was called. */
+uint32_t host_add_spread(struct cg_code *c, int64_t size, uint32_t cut);
 struct ll_value *host_spread_at(struct cg_code *c, uint32_t number);
 /* Pointers to those of all dims of a type. */
 struct ll_value *host_spreads_of(struct cg_code *c, const struct ir_type *t);
-/* The spread whose first position is a rank's coordinate. */
+/* The spread whose first position is a rank's coordinate on the axis. */
 uint32_t host_coordinate(struct cg_code *c, axis_id a);
-/* What a rank has of a dim that is cut so, as the runtime knows it. */
+/* The positions of a rank, as the runtime has them. */
 void host_pieces_of(const struct cg_code *c, int64_t size, uint32_t cut,
-		 uint32_t rank, uint32_t microbatch, struct rt_pieces *out);
-/* All that types of the program ask for, as data. */
+		    uint32_t rank, uint32_t microbatch, struct rt_pieces *out);
+/* How combine `n` cuts the experts' dim among the ranks of its group. */
+uint32_t host_experts_cut(const struct ir_module *m, const struct ir_node *n);
+/* All that types of the program refer to, as data. */
 void host_spread_data(struct cg_code *c);
-/* False if ranks cannot be told into classes: reported. */
-bool host_classes(struct cg_code *c);
+/* False: the sizes of microbatches differ, which is reported. */
+bool host_find_classes(struct cg_code *c);
 
-/* ---- host_trials.c: all ways to make a contraction ---------------------- */
+/* ---- host_coll.c: collectives -------------------------------------------- */
 
-/* It was emitted as x; `nfuncs` is what it began with. */
-void host_trials(struct cg_code *c, struct host_class *k,
-		 const struct kernel *kernel, const struct host_kernel *x,
-		 uint32_t nfuncs);
+/* An rt_coll before it is data. */
+struct host_rt_coll {
+	const char *what;
+	enum rt_coll_op op;
+	uint32_t axes;
+	int elem;
+	uint32_t ndims;
+	struct ll_value *in, *out;
+	uint32_t channel, peer, copies;
+	int64_t holders;
+	struct ll_value *next;	/* NULL: none */
+};
 
-/* ---- host_canon.c ------------------------------------------------------- */
+struct ll_value *host_coll_data(struct cg_code *c,
+				const struct host_rt_coll *t);
+/* That of a step of a kernel. */
+struct ll_value *host_step_coll(struct cg_code *c, const struct cg_step *s,
+				const char *what);
+/* Counts the scratch of n more collectives of the class that are one call. */
+void host_pack_scratch(struct host_class *k, struct host_coll *t, uint32_t n);
 
-/* Emits the kernel, unless one like it was. False: reported. */
-/* Of a function of a GPU: the most that a part of the kernel takes. */
+/* ---- host_trials.c: all tiles of a contraction --------------------------- */
+
+/* The kernel was emitted as x; its first function was number `nfuncs`. */
+void host_add_trials(struct cg_code *c, struct host_class *k,
+		     const struct kernel *kernel, const struct host_kernel *x,
+		     uint32_t nfuncs);
+
+/* ---- host_kernel.c: kernels, each emitted once --------------------------- */
+
+/* Bytes of arguments that a GPU's function gets: the most of all steps. */
 int64_t host_args_bytes(const struct cg_kernel *k);
-/* False and an error there: it is more than a function can take. */
+/* False after an error there: they are more than a function can have. */
 bool host_args_fit(struct cg_code *c, const struct cg_kernel *k,
 		   struct span span);
-bool host_kernel(struct cg_code *c, struct host_class *k,
-		 const struct kernel *x);
-/* Of a kernel that was emitted. */
-void host_use(struct cg_code *c, struct host_class *k,
-	      const struct kernel *x, struct host_use *out);
-/* An rt_kernel; what, flops, bytes and time are its own. */
-struct ll_value *host_kernel_data(struct cg_code *c,
-				  struct host_kernel *h,
+/* Emits the kernel, unless an equal one was emitted.  False: reported. */
+bool host_emit_kernel(struct cg_code *c, struct host_class *k,
+		      const struct kernel *x);
+/* A launch of a kernel that was emitted. */
+void host_use_kernel(struct cg_code *c, struct host_class *k,
+		     const struct kernel *x, struct host_use *out);
+/* The launch's node and value in place of those of the emitted kernel. */
+node_id host_use_node(const struct host_use *u, node_id of);
+value_id host_use_value(const struct host_use *u, value_id of);
+/* An rt_kernel; its name, flops, bytes and time are those of x. */
+struct ll_value *host_kernel_data(struct cg_code *c, struct host_kernel *h,
 				  const struct kernel *x);
-/* One of the host's own, not shared; of a GPU with bytes of operands. */
+/* The same of a kernel of the host program's own. */
 struct ll_value *host_own_kernel(struct cg_code *c, const struct cg_kernel *k,
 				 const int64_t *at_bytes, double bytes);
 
-/* ---- host_scratch.c: what talks of a GPU need beside their operands ----- */
-
-/* More talks of the class, that are one call. */
-void host_scratch(struct host_class *k, struct host_coll *t, uint32_t n);
-
-/* ---- host_func.c -------------------------------------------------------- */
+/* ---- host_func.c: a function, and calls of the runtime ------------------- */
 
 /* A repeat that is being emitted. */
 struct host_scope {
@@ -240,58 +270,45 @@ struct host_func {
 	uint32_t *turn[2];	/* by microbatch: as in memory_run */
 	const struct host_scope *scope;
 	struct ll_value *func, *env, *microbatch, *arena, *all_pieces;
-	struct ll_value *at, *pieces, *num, *call;	/* rooms */
+	struct ll_value *at, *pieces, *num, *call;	/* an rt_call */
 };
 
-/* A new function and what it needs at hand. */
+/* Begins a function, and emits the rt_call that its launches fill in. */
 void host_func_begin(struct cg_code *c, struct host_class *k,
 		     const char *name, struct host_func *f);
 void host_func_end(struct host_func *f);
-/* A field of rt_env. */
-struct ll_value *host_env(struct host_func *f, size_t offset,
-			  enum ll_base base);
-/* This rank's pieces by a spread, and the first position of them. */
+/* A member of rt_env. */
+struct ll_value *host_env_field(struct host_func *f, size_t offset,
+				enum ll_base base);
+/* The rank's pieces of a spread, and the first position of them. */
 struct ll_value *host_pieces(struct host_func *f, uint32_t spread);
-struct ll_value *host_first(struct host_func *f, uint32_t spread);
-/* Stores a word into a room. */
-void host_put(struct host_func *f, struct ll_value *room, uint32_t i,
-	      struct ll_value *word);
-/* With f->at, f->pieces, f->num filled. */
+struct ll_value *host_first_position(struct host_func *f, uint32_t spread);
+/* Stores word i of an array. */
+void host_store(struct host_func *f, struct ll_value *array, uint32_t i,
+		struct ll_value *word);
+/* Returns a status that is not 0 at once. */
+void host_return_if_failed(struct host_func *f, struct ll_value *status);
+/* Launches with what f->at, f->pieces and f->num hold. */
 void host_launch(struct host_func *f, struct ll_value *kernel);
-void host_coll(struct host_func *f, struct ll_value *coll,
-	       struct ll_value *from, struct ll_value *to);
-/* So many bytes, unless both are one place. */
-void host_copy(struct host_func *f, struct ll_value *from,
-	       struct ll_value *to, int64_t bytes);
-/* The launch's node in the place of the kernel's first. */
-node_id host_use_node(const struct host_use *u, node_id of);
-/* Sets f->turn of a stage's function. */
-void host_turns(struct host_func *f);
-/* Stage S's functions, its update. Returns the function. */
-struct ll_value *host_stage(struct cg_code *c, struct host_class *k,
-			    uint32_t stage, uint32_t kind);
-struct ll_value *host_update(struct cg_code *c, struct host_class *k);
+void host_call_coll(struct host_func *f, struct ll_value *coll,
+		    struct ll_value *from, struct ll_value *to);
 
-/* ---- host_service.c: what the host program launches on a GPU ------------ */
+/* ---- host_service.c: kernels of the host program's own ------------------- */
 
+/* Copies so many bytes, unless both are one place. */
+void host_copy(struct host_func *f, struct ll_value *from, struct ll_value *to,
+	       int64_t bytes);
 /*
- * Functions of codegen/cuda/prelude/services.cu; each fills f->at, f->num
- * and f->pieces as that file wants them.
+ * Before combine `n`: rows at `rows` whose expert, by `index`, is on another
+ * rank are set to 0.
  */
-void host_service_copy(struct host_func *f, struct ll_value *from,
-		       struct ll_value *to, int64_t bytes);
-/* The step's number as f32; the root of one f32. */
+void host_keep_own(struct host_func *f, const struct ir_node *n,
+		   struct ll_value *rows, struct ll_value *index);
+
+/* On a GPU: the step's number as f32; the square root of one f32. */
 void host_service_step(struct host_func *f, struct ll_value *to);
 void host_service_root(struct host_func *f, struct ll_value *from,
 		       struct ll_value *to);
-
-/* Rows of routed values, as host_route.c finds them. */
-struct host_rows {
-	int64_t n, bytes, per;		/* rows, of one, in an item */
-	uint32_t ndims;
-	int64_t size[IR_MAX_DIMS];	/* of all dims that choose one */
-	int64_t apart[IR_MAX_DIMS];	/* in the index; 0: not of it */
-};
 
 /* What fills a tensor. */
 struct host_fill {
@@ -303,99 +320,78 @@ struct host_fill {
 	int64_t more, shift;	/* elements between rows, and before them */
 };
 
-/* One of the stacked tensors, at `to`; all dims, if none is stacked. */
+/* On a GPU: one of the stacked tensors, at `to`; all, if none is stacked. */
 void host_service_fill(struct host_func *f, const struct host_fill *x,
 		       struct ll_value *key, struct ll_value *to);
-/* With f->at and f->pieces as host_route.c fills them. */
-void host_service_keep_own(struct host_func *f, const struct host_rows *x);
 
-/* ---- host_place.c ------------------------------------------------------- */
+/* ---- host_place.c: where operands lie ------------------------------------ */
 
-/* A number of each trip and microbatch. */
+/* A number that depends on iterations and the microbatch. */
 typedef int64_t host_sampler(void *user, const struct memory_run *run,
 			     const struct memory_trips *at);
 
+/* Sets f->turn of a stage's function. */
+void host_find_turns(struct host_func *f);
+/* The fit of such a number in the scope at hand; code that computes it. */
 void host_sample(struct host_func *f, host_sampler *fn, void *user,
 		 struct host_fit *out);
-struct ll_value *host_sampled(struct host_func *f, host_sampler *fn,
-			      void *user);
-/* Where a value lies, in the scope at hand. */
-struct ll_value *host_where(struct host_func *f, value_id v);
-/* Where an item of a buffer does. */
-struct ll_value *host_item(struct host_func *f, uint32_t buffer);
-/* `v`, or a view of it, where a talk can take it. */
-struct ll_value *host_view(struct host_func *f, value_id v, value_id base);
-/* The name with trips in place of variables. */
-const char *host_name(struct arena *a, struct ir_module *m, sym_t name,
-		      const struct memory_trips *at);
-/* A copy into a repeat's first trip, or from this one to the next, if it is
- * needed. */
-void host_hand_on(struct host_func *f, uint32_t carry, bool first,
-		  value_id v);
+struct ll_value *host_sampled_value(struct host_func *f, host_sampler *fn,
+				    void *user);
+/* Where a value lies, in the scope at hand; where an item of a buffer does. */
+struct ll_value *host_value_at(struct host_func *f, value_id v);
+struct ll_value *host_item_at(struct host_func *f, uint32_t buffer);
+/* Where `v` lies, a view of `base` along the outermost dim, or base itself. */
+struct ll_value *host_view_at(struct host_func *f, value_id v, value_id base);
+/* The name with iterations in place of variables. */
+const char *host_full_name(struct arena *a, struct ir_module *m, sym_t name,
+			   const struct memory_trips *at);
+/*
+ * Copies a carried value into a repeat's first iteration, or from each to the
+ * next, if it does not lie there already.
+ */
+void host_copy_carried(struct host_func *f, uint32_t carry, bool first,
+		       value_id v);
 
-/* ---- host_comm.c -------------------------------------------------------- */
+/* ---- host_sums.c: which launch is the first to add to a gradient --------- */
 
-/* A kernel that only talks; of one that runs by parts, that part. */
-void host_collective(struct host_func *f, const struct kernel *x,
-		     uint32_t part);
-/* Ahead of that: the room that it needs. */
-void host_coll_scratch(struct host_class *k, const struct kernel *x);
-/* What this function sends over may be overwritten from here on. */
+/* Finds the openers of all classes. */
+void host_find_openers(struct cg_code *c);
+/* CG_OLD: 0 if the node's kernel is to store, as nothing was added yet. */
+struct ll_value *host_has_old(struct host_func *f, node_id id);
+
+/* ---- host_comm.c: collectives, sends and receives ------------------------ */
+
+/* A kernel that only communicates; of one that runs by parts, that part. */
+void host_emit_collective(struct host_func *f, const struct kernel *x,
+			  uint32_t part);
+/* Counts what it packs, before memory is planned. */
+void host_coll_packs(struct host_class *k, const struct kernel *x);
+/* Tells the runtime that what this function sends over is free from here. */
 void host_free_sends(struct host_func *f);
-/* Of a step that talks. */
-struct ll_value *host_step_coll(struct cg_code *c, const struct cg_step *s,
-				const char *what);
-/* Finds who holds what updates share. */
+/* Finds which places hold the tensors that updates share. */
 void host_find_shares(struct cg_code *c);
 
-/* ---- host_route.c ------------------------------------------------------- */
+/* ---- host_stage.c: functions of stages and updates ----------------------- */
 
-/* The experts that a rank of a node's group has, as a cut of their dim. */
-uint32_t host_experts(const struct ir_module *m, const struct ir_node *n);
-/*
- * Before combine `n`: what lies at `rows` is made 0 where the expert that
- * `index` names is on another rank.
- */
-void host_keep_own(struct host_func *f, const struct ir_node *n,
-		   struct ll_value *rows, struct ll_value *index);
+struct ll_value *host_stage_func(struct cg_code *c, struct host_class *k,
+				 uint32_t stage, uint32_t kind);
+struct ll_value *host_update_func(struct cg_code *c, struct host_class *k);
 
-/* ---- host_tensor.c ------------------------------------------------------ */
+/* ---- host_tensor.c: weights and states by name --------------------------- */
 
-/* Whether tables of all that lasts can be made; else reported. */
+/* False: tables of them would be too large, which is reported. */
 bool host_tensors_fit(struct cg_code *c);
-/* Finds what lasts from step to step, and on which places of the pipeline. */
-void host_tensors(struct cg_code *c);
-/* Its part of rt_program, and of rt_plan. */
-void host_holds(struct cg_code *c, const struct host_class *k,
-		struct ll_value **program);
-void host_plan_tensors(struct cg_code *c, struct ll_value **plan);
-/* The outermost dims that stand in the name as {dim}. */
-uint32_t host_stacked(const struct ir_module *m, const struct ir_type *t,
-		      const char *name);
+/* Finds all of them, and which places of the pipeline hold them. */
+void host_find_tensors(struct cg_code *c);
+/* Their members of rt_program, and of rt_plan. */
+void host_put_holds(struct cg_code *c, const struct host_class *k,
+		    struct ll_value **program);
+void host_put_tensors(struct cg_code *c, struct ll_value **plan);
+/* How many of the outermost dims stand in the name as {dim}. */
+uint32_t host_stacked_dims(const struct ir_module *m, const struct ir_type *t,
+			   const char *name);
 
-/* ---- host_sums.c -------------------------------------------------------- */
-
-/* Finds who stores gradients that others add to: openers of all classes. */
-void host_sums(struct cg_code *c);
-/* Whether a node adds to something, or its kernel is to store: CG_OLD. */
-struct ll_value *host_old(struct host_func *f, node_id id);
-
-/* ---- host_port.c -------------------------------------------------------- */
-
-/* Inputs, results, what is zero before a step, what is watched. */
-void host_ports(struct cg_code *c, const struct host_class *k,
-		struct ll_value **program);
-
-/* ---- host_start.c ------------------------------------------------------- */
-
-/* Functions that fill weights and states, and inputs. */
-struct ll_value *host_start(struct cg_code *c, struct host_class *k);
-struct ll_value *host_draw(struct cg_code *c, struct host_class *k);
-
-/* ---- host_program.c ----------------------------------------------------- */
-
-/* All rt_funcs, rt_programs and llmc_plan. False: reported. */
-bool host_program(struct cg_code *c, const struct cg_facts *facts);
+/* ---- host_port.c: inputs, results, what is logged ------------------------ */
 
 /* The inputs of a place of the pipeline, by name, once each. */
 struct host_input {
@@ -407,7 +403,20 @@ struct host_inputs {
 	VEC(struct host_input) at;
 };
 
-void host_inputs(const struct cg_code *c, uint32_t pipe,
-		 struct host_inputs *out);
+void host_find_inputs(const struct cg_code *c, uint32_t pipe,
+		      struct host_inputs *out);
+/* Members of rt_program: inputs, results, what is zero before a step. */
+void host_put_ports(struct cg_code *c, const struct host_class *k,
+		    struct ll_value **program);
+
+/* ---- host_start.c: functions that fill weights and states, and inputs ---- */
+
+struct ll_value *host_start_func(struct cg_code *c, struct host_class *k);
+struct ll_value *host_draw_func(struct cg_code *c, struct host_class *k);
+
+/* ---- host_program.c ----------------------------------------------------- */
+
+/* All rt_funcs, rt_programs and the rt_plan.  False: reported. */
+bool host_put_plan(struct cg_code *c, const struct cg_facts *facts);
 
 #endif

@@ -71,9 +71,9 @@ kernels_of(struct cg_code *c, struct host_class *k,
 		if (x->body) {
 			ok = kernels_of(c, k, x->body);
 		} else if (x->kind == KERNEL_COLLECTIVE) {
-			host_coll_scratch(k, x);
+			host_coll_packs(k, x);
 		} else {
-			ok = host_kernel(c, k, x);
+			ok = host_emit_kernel(c, k, x);
 		}
 		parts_close(c->m, x);
 		if (!ok) {
@@ -132,7 +132,7 @@ find_kernels(struct cg_code *c)
 	static const struct cg_source services = { "services", cu_services };
 	uint32_t i;
 
-	if (!host_classes(c) || !host_tensors_fit(c)) {
+	if (!host_find_classes(c) || !host_tensors_fit(c)) {
 		return false;
 	}
 	for (i = 0; i < c->classes.n; i++) {
@@ -273,9 +273,9 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 	place_rooms(c);
 	host_find_shares(c);
 	host_spread_data(c);
-	host_tensors(c);
-	host_sums(c);
-	if (!host_program(c, facts)) {
+	host_find_tensors(c);
+	host_find_openers(c);
+	if (!host_put_plan(c, facts)) {
 		return false;
 	}
 	if (!ll_verify(c->ll, &why)) {

@@ -6,47 +6,6 @@
 
 #include <string.h>
 
-/* An rt_coll before it is data. */
-struct coll {
-	const char *what;
-	enum rt_coll_op op;
-	uint32_t axes;
-	int elem;
-	uint32_t ndims;
-	struct ll_value *in, *out;
-	uint32_t channel, peer, copies;
-	int64_t holders;
-	struct ll_value *next;	/* NULL: none */
-};
-
-static struct ll_value *
-coll_data(struct cg_code *c, const struct coll *t)
-{
-	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_coll));
-	uint32_t i;
-
-	for (i = 0; i < c->groups.n && c->groups.at[i] != t->axes; i++) {
-	}
-	if (t->axes && i == c->groups.n) {
-		VEC_PUSH(c->a, &c->groups, t->axes);
-	}
-	HOST_SET(w, struct rt_coll, what, ll_text(c->ll, t->what));
-	HOST_SET(w, struct rt_coll, op, ll_i64(c->ll, t->op));
-	HOST_SET(w, struct rt_coll, axes, ll_i64(c->ll, t->axes));
-	HOST_SET(w, struct rt_coll, elem, ll_i64(c->ll, t->elem));
-	HOST_SET(w, struct rt_coll, ndims, ll_i64(c->ll, t->ndims));
-	HOST_SET(w, struct rt_coll, in, t->in);
-	HOST_SET(w, struct rt_coll, out, t->out);
-	HOST_SET(w, struct rt_coll, channel, ll_i64(c->ll, t->channel));
-	HOST_SET(w, struct rt_coll, peer, ll_i64(c->ll, t->peer));
-	HOST_SET(w, struct rt_coll, copies, ll_i64(c->ll, t->copies));
-	HOST_SET(w, struct rt_coll, holders, ll_i64(c->ll, t->holders));
-	if (t->next) {
-		HOST_SET(w, struct rt_coll, next, t->next);
-	}
-	return host_data(c, w, HOST_WORDS(struct rt_coll));
-}
-
 /* "all_reduce x on tp" */
 static const char *
 what_of(struct cg_code *c, const struct ir_node *n, value_id v,
@@ -73,38 +32,6 @@ what_of(struct cg_code *c, const struct ir_node *n, value_id v,
 	return buf_text(&b);
 }
 
-/* ---- inside of kernels ---- */
-
-static struct ll_value *
-some_spreads(struct cg_code *c, const struct cg_spread *s, uint32_t n)
-{
-	struct ll_value **w = host_words(c, n);
-	uint32_t i;
-
-	for (i = 0; i < n; i++) {
-		w[i] = host_spread_at(c, host_spread(c, s[i].size,
-						     s[i].cut));
-	}
-	return host_data(c, w, n);
-}
-
-struct ll_value *
-host_step_coll(struct cg_code *c, const struct cg_step *s, const char *what)
-{
-	struct cg_spread alike = { s->elems, 0 };
-	struct coll t = { .what = what, .op = s->op, .axes = s->axes,
-			  .elem = RT_ELEM_F32, .ndims = 1 };
-
-	if (s->ndims) {
-		t.ndims = s->ndims;
-		t.in = some_spreads(c, s->from, s->ndims);
-		t.out = some_spreads(c, s->to, s->ndims);
-	} else {
-		t.in = t.out = some_spreads(c, &alike, 1);
-	}
-	return coll_data(c, &t);
-}
-
 /* ---- shares ---- */
 
 static uint32_t
@@ -123,7 +50,7 @@ static const char *
 name_of(struct cg_code *c, const struct ir_node *n,
 	const struct memory_trips *at)
 {
-	return host_name(c->a, c->m, ir_attr(c->m, n, IR_ATTR_NAME)->text,
+	return host_full_name(c->a, c->m, ir_attr(c->m, n, IR_ATTR_NAME)->text,
 			 at);
 }
 
@@ -191,12 +118,12 @@ holders_at(void *user, const struct memory_run *run,
 	return (int64_t)*holders_of(s->c, name_of(s->c, s->n, at));
 }
 
-static struct coll
+static struct host_rt_coll
 share_of(struct host_func *f, const struct ir_node *n)
 {
 	struct cg_code *c = f->c;
 	const struct ir_type *t = ir_type(c->m, n->result);
-	struct coll x = { .op = RT_COLL_SUM, .axes = axes_of(c, n),
+	struct host_rt_coll x = { .op = RT_COLL_SUM, .axes = axes_of(c, n),
 			  .elem = host_coll_elem((enum ir_dtype)t->dtype),
 			  .ndims = t->ndims };
 	uint64_t all = ((uint64_t)2 << (c->r->npipes - 1)) - 1;
@@ -251,7 +178,7 @@ stays(const struct cg_code *c, const struct memory_send *s)
 	return c->r->sched->rank_of[s->stage] == c->r->sched->rank_of[s->to];
 }
 
-static struct coll
+static struct host_rt_coll
 message(struct cg_code *c, uint32_t channel, enum rt_coll_op op,
 	uint32_t peer)
 {
@@ -259,7 +186,7 @@ message(struct cg_code *c, uint32_t channel, enum rt_coll_op op,
 	const struct ir_node *n = ir_node(c->m, s->node);
 	value_id v = ir_args(c->m, n)[0];
 	const struct ir_type *t = ir_type(c->m, v);
-	struct coll x = {
+	struct host_rt_coll x = {
 		.op = op, .elem = host_coll_elem((enum ir_dtype)t->dtype),
 		.ndims = t->ndims, .channel = channel,
 		.peer = c->r->sched->rank_of[peer]
@@ -281,18 +208,18 @@ send(struct host_func *f, const struct kernel *x)
 	uint32_t channel = send_of(f->c, n, true, f->run.stage);
 	const struct memory_send *s = &f->c->mem.sends.at[channel];
 	value_id v = ir_args(f->c->m, n)[0];
-	struct ll_value *at = host_view(f, v, s->value);
-	struct coll t;
+	struct ll_value *at = host_view_at(f, v, s->value);
+	struct host_rt_coll t;
 
 	if (s->staged) {
-		struct ll_value *to = host_item(f, s->buffer - 1);
+		struct ll_value *to = host_item_at(f, s->buffer - 1);
 
 		host_copy(f, at, to, host_bytes(f->k, v));
 		at = to;
 	}
 	if (!stays(f->c, s)) {
 		t = message(f->c, channel, RT_COLL_SEND, s->to);
-		host_coll(f, coll_data(f->c, &t), at, at);
+		host_call_coll(f, host_coll_data(f->c, &t), at, at);
 	}
 }
 
@@ -328,23 +255,23 @@ recv(struct host_func *f, const struct kernel *x)
 	const struct ir_node *n = ir_node(f->c->m, x->nodes.at[0]);
 	uint32_t channel = send_of(f->c, n, false, f->run.stage);
 	const struct memory_send *s = &f->c->mem.sends.at[channel];
-	struct ll_value *to = host_where(f, n->result);
+	struct ll_value *to = host_value_at(f, n->result);
 	struct host_func sender;
 	struct sent from = { .s = s };
-	struct coll t;
+	struct host_rt_coll t;
 
 	if (!stays(f->c, s)) {
 		t = message(f->c, channel, RT_COLL_RECV, s->stage);
-		host_coll(f, coll_data(f->c, &t), to, to);
+		host_call_coll(f, host_coll_data(f->c, &t), to, to);
 		return;
 	}
 	sender = *f;
 	sender.run.stage = s->stage;
-	host_turns(&sender);
+	host_find_turns(&sender);
 	from.turn[0] = sender.turn[0];
 	from.turn[1] = sender.turn[1];
 	host_copy(f, ll_plus(f->c->ll, f->arena,
-			     host_sampled(f, sent_at, &from)),
+			     host_sampled_value(f, sent_at, &from)),
 		  to, host_bytes(f->k, n->result));
 }
 
@@ -357,7 +284,7 @@ host_free_sends(struct host_func *f)
 	for (i = 0; i < mem->sends.n; i++) {
 		const struct memory_send *s = &mem->sends.at[i];
 		const struct memory_buffer *b;
-		struct coll t;
+		struct host_rt_coll t;
 
 		uint32_t at = s->buffer ? s->buffer
 			: mem->value[s->value].buffer;
@@ -372,7 +299,7 @@ host_free_sends(struct host_func *f)
 		}
 		t = message(f->c, i, RT_COLL_FREE, s->to);
 		t.copies = b->copies;
-		host_coll(f, coll_data(f->c, &t), f->arena, f->arena);
+		host_call_coll(f, host_coll_data(f->c, &t), f->arena, f->arena);
 	}
 }
 
@@ -389,13 +316,13 @@ op_of(const struct cg_code *c, const struct ir_node *n, uint32_t axes)
 		? RT_COLL_SUM : RT_COLL_COPY;
 }
 
-static struct coll
+static struct host_rt_coll
 exchange(struct host_func *f, const struct ir_node *n)
 {
 	struct cg_code *c = f->c;
 	value_id v = ir_args(c->m, n)[0];
 	const struct ir_type *t = ir_type(c->m, v);
-	struct coll x = { .axes = axes_of(c, n), .ndims = t->ndims,
+	struct host_rt_coll x = { .axes = axes_of(c, n), .ndims = t->ndims,
 			  .elem = host_coll_elem((enum ir_dtype)t->dtype) };
 
 	x.op = op_of(c, n, x.axes);
@@ -442,7 +369,7 @@ next_member(const struct ir_module *m, const struct kernel *x, uint32_t *from,
 
 /* What goes from stage to stage, or is shared, has no parts. */
 void
-host_coll_scratch(struct host_class *k, const struct kernel *x)
+host_coll_packs(struct host_class *k, const struct kernel *x)
 {
 	const struct ir_module *m = k->c->m;
 	const struct ir_node *n = ir_node(m, x->nodes.at[0]);
@@ -465,11 +392,11 @@ host_coll_scratch(struct host_class *k, const struct kernel *x)
 		spreads_of(m, in, t->in);
 		spreads_of(m, ir_type(m, e->result), t->out);
 		for (i = 0; x->parts && i < in->ndims; i++) {
-			host_spread(k->c, t->in[i].size, t->in[i].cut);
-			host_spread(k->c, t->out[i].size, t->out[i].cut);
+			host_add_spread(k->c, t->in[i].size, t->in[i].cut);
+			host_add_spread(k->c, t->out[i].size, t->out[i].cut);
 		}
 	}
-	host_scratch(k, colls, count);
+	host_pack_scratch(k, colls, count);
 }
 
 /* The first tensor that the result is put into, as its buffer, and 1. */
@@ -493,7 +420,7 @@ result_at(struct host_func *f, const struct kernel *x, value_id v)
 	const struct memory_value *at = &f->c->mem.value[v];
 
 	return at->buffer || at->carry || !tensor_of(f, x)
-		? host_where(f, v) : host_item(f, tensor_of(f, x) - 1);
+		? host_value_at(f, v) : host_item_at(f, tensor_of(f, x) - 1);
 }
 
 /* Into all the tensors it is put into, where it is not already. */
@@ -513,7 +440,7 @@ put_result(struct host_func *f, const struct kernel *x, value_id v,
 				   "ranks exchange is not compiled yet",
 				   ir_ops[n->op].name);
 		} else if (b != c->mem.value[v].buffer) {
-			host_copy(f, at, host_item(f, b - 1),
+			host_copy(f, at, host_item_at(f, b - 1),
 				  host_bytes(f->k, v));
 		}
 	}
@@ -542,7 +469,7 @@ operand_of(struct host_func *f, const struct kernel *x,
 {
 	value_id v = ir_args(f->c->m, n)[k];
 
-	return host_view(f, v, base_of(f->c->m, x, v));
+	return host_view_at(f, v, base_of(f->c->m, x, v));
 }
 
 /* Those behind the first one; `from`: the place of the next in nodes. */
@@ -553,25 +480,25 @@ others_of(struct host_func *f, const struct kernel *x, uint32_t from,
 	const struct ir_node *n;
 	struct kernel member;
 	struct ll_value *next, *to;
-	struct coll t;
+	struct host_rt_coll t;
 
 	if (!next_member(f->c->m, x, &from, &member)) {
 		return NULL;
 	}
 	n = ir_node(f->c->m, member.nodes.at[0]);
 	to = result_at(f, &member, n->result);
-	host_put(f, f->at, 2 * number, operand_of(f, x, n, 0));
-	host_put(f, f->at, 2 * number + 1, to);
+	host_store(f, f->at, 2 * number, operand_of(f, x, n, 0));
+	host_store(f, f->at, 2 * number + 1, to);
 	next = others_of(f, x, from, number + 1);
 	t = exchange(f, n);
 	t.next = next;
-	return coll_data(f->c, &t);
+	return host_coll_data(f->c, &t);
 }
 
 /* "all_reduce x and 6 more on tp" */
 static void
 add_others(struct cg_code *c, const struct kernel *x,
-	   const struct ir_node *n, struct coll *t)
+	   const struct ir_node *n, struct host_rt_coll *t)
 {
 	struct kernel member;
 	uint32_t from = 0, count = 0;
@@ -618,14 +545,14 @@ copy_all(struct host_func *f, const struct kernel *x)
 }
 
 void
-host_collective(struct host_func *f, const struct kernel *x, uint32_t part)
+host_emit_collective(struct host_func *f, const struct kernel *x, uint32_t part)
 {
 	struct cg_code *c = f->c;
 	const struct ir_node *n = ir_node(c->m, x->nodes.at[0]);
 	struct ll_value *from, *to;
 	struct kernel first;
 	uint32_t at = 0;
-	struct coll t;
+	struct host_rt_coll t;
 
 	if (n->op == IR_SEND) {
 		send(f, x);
@@ -653,6 +580,6 @@ host_collective(struct host_func *f, const struct kernel *x, uint32_t part)
 	}
 	t.next = others_of(f, x, at, 1);
 	add_others(c, x, n, &t);
-	host_coll(f, coll_data(c, &t), from, to);
+	host_call_coll(f, host_coll_data(c, &t), from, to);
 	put_results(f, x);
 }

@@ -100,7 +100,7 @@ fit_all(struct arena *a, struct host_fit *f, const int64_t *at)
 }
 
 void
-host_fit(struct arena *a, const uint32_t *counts, uint32_t n,
+host_find_fit(struct arena *a, const uint32_t *counts, uint32_t n,
 	 const int64_t *at, struct host_fit *out)
 {
 	uint64_t step[HOST_MAX_VARS];

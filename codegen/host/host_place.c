@@ -6,6 +6,33 @@
 
 #include <string.h>
 
+/* How much the stage sent before it comes to each microbatch. */
+void
+host_find_turns(struct host_func *f)
+{
+	const struct sched *s = f->c->r->sched;
+	const struct sched_list *x = &s->ranks[f->k->pipe];
+	uint32_t sent[2] = { 0, 0 }, i;
+
+	for (i = 0; i < 2; i++) {
+		f->turn[i] = arena_alloc(f->c->a, s->nmicrobatches *
+					 sizeof *f->turn[i]);
+	}
+	for (i = 0; i < x->actions.n; i++) {
+		const struct sched_action *a = &x->actions.at[i];
+
+		if (a->stage != f->run.stage) {
+			continue;
+		}
+		if (a->kind == f->kind) {
+			f->turn[0][a->microbatch] = sent[0];
+			f->turn[1][a->microbatch] = sent[1];
+		}
+		sent[0] += (sched_kinds[a->kind].does & SCHED_FORWARD) != 0;
+		sent[1] += (sched_kinds[a->kind].does & SCHED_INPUT) != 0;
+	}
+}
+
 /* ---- sampling ---- */
 
 struct samples {
@@ -87,11 +114,11 @@ host_sample(struct host_func *f, host_sampler *fn, void *user,
 	struct samples s;
 
 	sample_all(f, fn, user, &s, counts);
-	host_fit(f->c->a, counts, s.nscopes + 1, s.at, out);
+	host_find_fit(f->c->a, counts, s.nscopes + 1, s.at, out);
 }
 
 struct ll_value *
-host_sampled(struct host_func *f, host_sampler *fn, void *user)
+host_sampled_value(struct host_func *f, host_sampler *fn, void *user)
 {
 	struct ll_value *at[HOST_MAX_VARS];
 	const struct host_scope *x;
@@ -136,15 +163,15 @@ in_arena(struct host_func *f, struct ll_value *offset)
 }
 
 struct ll_value *
-host_where(struct host_func *f, value_id v)
+host_value_at(struct host_func *f, value_id v)
 {
-	return in_arena(f, host_sampled(f, where, &v));
+	return in_arena(f, host_sampled_value(f, where, &v));
 }
 
 struct ll_value *
-host_item(struct host_func *f, uint32_t buffer)
+host_item_at(struct host_func *f, uint32_t buffer)
 {
-	return in_arena(f, host_sampled(f, item, &buffer));
+	return in_arena(f, host_sampled_value(f, item, &buffer));
 }
 
 /* ---- views that talks take ---- */
@@ -165,7 +192,7 @@ inner_bytes(const struct host_func *f, const struct ir_type *t)
 static struct ll_value *
 first_position(struct host_func *f, const struct ir_type *t)
 {
-	return host_first(f, host_spread(f->c, ir_dim_size(f->c->m,
+	return host_first_position(f, host_add_spread(f->c, ir_dim_size(f->c->m,
 					 t->dims[0]), t->cut[0]));
 }
 
@@ -187,7 +214,7 @@ piece(struct host_func *f, const struct ir_type *in,
 }
 
 struct ll_value *
-host_view(struct host_func *f, value_id v, value_id base)
+host_view_at(struct host_func *f, value_id v, value_id base)
 {
 	const struct ir_module *m = f->c->m;
 	const struct ir_node *n = ir_node(m, m->values.at[v].node);
@@ -195,12 +222,12 @@ host_view(struct host_func *f, value_id v, value_id base)
 	struct ll_value *at;
 
 	if (v == base) {
-		return host_where(f, base);
+		return host_value_at(f, base);
 	}
 	if (!m->values.at[v].node || n->nargs != 1) {
 		die("value %u is no view of %u", v, base);
 	}
-	at = host_view(f, ir_args(m, n)[0], base);
+	at = host_view_at(f, ir_args(m, n)[0], base);
 	in = ir_type(m, ir_args(m, n)[0]);
 	if (ir_is(n->op, IRF_CONVERTS)) {
 		return piece(f, in, ir_type(m, v), at);
@@ -239,7 +266,7 @@ trip_of(const struct ir_module *m, const char *word, size_t n,
 }
 
 const char *
-host_name(struct arena *a, struct ir_module *m, sym_t name,
+host_full_name(struct arena *a, struct ir_module *m, sym_t name,
 	  const struct memory_trips *at)
 {
 	const char *p = ir_text(m->ctx, name);
@@ -301,7 +328,7 @@ is_elsewhere(void *user, const struct memory_run *run,
 }
 
 void
-host_hand_on(struct host_func *f, uint32_t carry, bool first, value_id v)
+host_copy_carried(struct host_func *f, uint32_t carry, bool first, value_id v)
 {
 	struct handing h = { carry, v, first };
 	int64_t bytes = host_bytes(f->k, v);
@@ -310,7 +337,7 @@ host_hand_on(struct host_func *f, uint32_t carry, bool first, value_id v)
 
 	host_sample(f, is_elsewhere, &h, &copies);
 	if (bytes && (copies.base || !host_fit_constant(&copies))) {
-		from = in_arena(f, host_sampled(f, hand_to, &h));
-		host_copy(f, host_where(f, v), from, bytes);
+		from = in_arena(f, host_sampled_value(f, hand_to, &h));
+		host_copy(f, host_value_at(f, v), from, bytes);
 	}
 }

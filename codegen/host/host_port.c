@@ -42,7 +42,8 @@ find_inputs(const struct cg_code *c, region_id id, struct host_inputs *out)
 }
 
 void
-host_inputs(const struct cg_code *c, uint32_t pipe, struct host_inputs *out)
+host_find_inputs(const struct cg_code *c, uint32_t pipe,
+		 struct host_inputs *out)
 {
 	const struct ranks *r = c->r;
 	uint32_t i, k;
@@ -93,7 +94,7 @@ put_inputs(struct cg_code *c, const struct host_class *k,
 	struct ll_value **w;
 	uint32_t i;
 
-	host_inputs(c, k->pipe, &in);
+	host_find_inputs(c, k->pipe, &in);
 	w = host_words(c, in.at.n * size);
 	for (i = 0; i < in.at.n; i++) {
 		const struct ir_node *n = ir_node(c->m, in.at.at[i].node);
@@ -194,7 +195,7 @@ put_logits(struct cg_code *c, const struct host_class *k,
 	f.k = (struct host_class *)k;
 	f.run = (struct memory_run){ .m = c->m, .mem = &c->mem,
 				     .stage = stage };
-	host_turns(&f);
+	host_find_turns(&f);
 	host_sample(&f, where, &v, &fit);
 	if (fit.all || fit.by[0].table) {	/* slots in no order */
 		return;
@@ -280,7 +281,7 @@ put_watch(struct cg_code *c, const struct host_class *k,
 }
 
 void
-host_ports(struct cg_code *c, const struct host_class *k,
+host_put_ports(struct cg_code *c, const struct host_class *k,
 	   struct ll_value **program)
 {
 	put_inputs(c, k, program);

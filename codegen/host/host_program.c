@@ -40,7 +40,7 @@ stage_func(struct cg_code *c, struct host_class *k, uint32_t stage,
 				   c->r->of_stage[stage][kind]].name);
 
 	return func_data(c, name, stage, sched_kinds[kind].letter[0],
-			 host_stage(c, k, stage, kind),
+			 host_stage_func(c, k, stage, kind),
 			 c->in.price->stage[stage][kind].total_us);
 }
 
@@ -82,12 +82,12 @@ put_funcs(struct cg_code *c, struct host_class *k, struct ll_value **w)
 
 	put_actions(c, k, w);
 	HOST_SET(w, struct rt_program, update,
-		 func_data(c, name, -1, 0, host_update(c, k),
+		 func_data(c, name, -1, 0, host_update_func(c, k),
 			   c->in.price->update[k->pipe].total_us));
 	HOST_SET(w, struct rt_program, start,
-		 func_data(c, "start", -1, 0, host_start(c, k), 0));
+		 func_data(c, "start", -1, 0, host_start_func(c, k), 0));
 	HOST_SET(w, struct rt_program, draw,
-		 func_data(c, "draw", -1, 0, host_draw(c, k), 0));
+		 func_data(c, "draw", -1, 0, host_draw_func(c, k), 0));
 }
 
 static void
@@ -108,8 +108,8 @@ put_program(struct cg_code *c, struct host_class *k, struct ll_value **w)
 			 number(c, k->comm_bytes));
 	}
 	put_funcs(c, k, w);
-	host_holds(c, k, w);
-	host_ports(c, k, w);
+	host_put_holds(c, k, w);
+	host_put_ports(c, k, w);
 }
 
 /* ---- the plan ---- */
@@ -222,7 +222,7 @@ put_facts(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 }
 
 bool
-host_program(struct cg_code *c, const struct cg_facts *facts)
+host_put_plan(struct cg_code *c, const struct cg_facts *facts)
 {
 	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_plan));
 	uint32_t errors = c->m->ctx->diags.errors;
@@ -232,7 +232,7 @@ host_program(struct cg_code *c, const struct cg_facts *facts)
 	put_arch(c, facts->is_whole, w);
 	put_facts(c, facts, w);
 	put_programs(c, w);
-	host_plan_tensors(c, w);
+	host_put_tensors(c, w);
 	HOST_SET(w, struct rt_plan, abi, number(c, RT_ABI_VERSION));
 	HOST_SET(w, struct rt_plan, workers, number(c, HOST_WORKERS));
 	HOST_SET(w, struct rt_plan, nspreads, number(c, c->spreads.n));

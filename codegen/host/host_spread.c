@@ -20,7 +20,7 @@ has_time(const struct cg_code *c, uint32_t cut)
 }
 
 uint32_t
-host_spread(struct cg_code *c, int64_t size, uint32_t cut)
+host_add_spread(struct cg_code *c, int64_t size, uint32_t cut)
 {
 	struct host_spread s = { size, cut, has_time(c, cut) };
 	uint32_t i;
@@ -53,7 +53,7 @@ host_spreads_of(struct cg_code *c, const struct ir_type *t)
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
-		w[i] = host_spread_at(c, host_spread(c,
+		w[i] = host_spread_at(c, host_add_spread(c,
 			ir_dim_size(c->m, t->dims[i]), t->cut[i]));
 	}
 	return host_data(c, w, t->ndims);
@@ -65,7 +65,7 @@ host_coordinate(struct cg_code *c, axis_id a)
 	const struct ir_axis *x = &c->m->axes.at[a];
 
 	/* a balanced axis cuts into twice as many parts */
-	return host_spread(c, x->balanced ? 2 * x->size : x->size, a);
+	return host_add_spread(c, x->balanced ? 2 * x->size : x->size, a);
 }
 
 /* ---- as data ---- */
@@ -106,6 +106,18 @@ pieces_data(struct cg_code *c, const struct host_spread *s)
 	return ll_table(c->ll, w, (uint32_t)(c->r->nranks * times * size));
 }
 
+uint32_t
+host_experts_cut(const struct ir_module *m, const struct ir_node *n)
+{
+	const struct ir_attr *on = ir_attr(m, n, IR_ATTR_ON);
+	uint32_t cut = 0, i;
+
+	for (i = 0; i < on->ndims; i++) {
+		cut |= (uint32_t)on->dims[i] << 4 * i;
+	}
+	return cut;
+}
+
 static void
 find_experts(struct cg_code *c, value_id v)
 {
@@ -114,8 +126,8 @@ find_experts(struct cg_code *c, value_id v)
 
 	if (c->m->values.at[v].node && n->op == IR_COMBINE) {
 		index = ir_type(c->m, ir_args(c->m, n)[1]);
-		host_spread(c, ir_dim_size(c->m, index->of),
-			    host_experts(c->m, n));
+		host_add_spread(c, ir_dim_size(c->m, index->of),
+			    host_experts_cut(c->m, n));
 	}
 }
 
@@ -130,7 +142,7 @@ find_all(struct cg_code *c)
 		const struct ir_type *t = ir_type(c->m, v);
 
 		for (i = 0; i < t->ndims; i++) {
-			host_spread(c, ir_dim_size(c->m, t->dims[i]),
+			host_add_spread(c, ir_dim_size(c->m, t->dims[i]),
 				    t->cut[i]);
 		}
 		find_experts(c, v);
@@ -328,7 +340,7 @@ classes_of(struct cg_code *c, uint32_t pipe)
 }
 
 bool
-host_classes(struct cg_code *c)
+host_find_classes(struct cg_code *c)
 {
 	uint32_t pipe;
 

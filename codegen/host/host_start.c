@@ -286,7 +286,7 @@ slice_of(struct host_func *f, const struct host_fill *x, struct ll_value *i)
 				host_local(f->k, d, x->type.cut[k]));
 		struct ll_value *args[2], *at;
 
-		args[0] = host_pieces(f, host_spread(c, size,
+		args[0] = host_pieces(f, host_add_spread(c, size,
 						     x->type.cut[k]));
 		args[1] = ll_bin(c->ll, LL_REM, i, n);
 		at = ll_call(c->ll, c->place, args, 2);
@@ -322,7 +322,7 @@ fill_slices(struct host_func *f, const struct host_fill *x,
 	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, bytes ? many : 0), 1, NULL,
 		0);
 	at = ll_bin(l, LL_MUL, slice_of(f, x, i.i), ll_i64(l, 8));
-	seed = host_env(f, offsetof(struct rt_env, seed), LL_I64);
+	seed = host_env_field(f, offsetof(struct rt_env, seed), LL_I64);
 	at = ll_plus(l, table, at);
 	key = cg_rng_key(l, ll_load(l, ll_type(LL_I64, 1), at), seed);
 	host_service_fill(f, x, key, ll_plus(l, to, ll_bin(l, LL_MUL, i.i,
@@ -348,12 +348,12 @@ fill(struct host_func *f, const struct host_fill *x, struct ll_value *hashes,
 	if (!kernel) {
 		return;
 	}
-	host_put(f, f->at, 0, to);
-	host_put(f, f->at, 1, hashes);
-	host_put(f, f->num, 0, host_env(f, offsetof(struct rt_env, seed),
-					LL_I64));
+	host_store(f, f->at, 0, to);
+	host_store(f, f->at, 1, hashes);
+	host_store(f, f->num, 0,
+		   host_env_field(f, offsetof(struct rt_env, seed), LL_I64));
 	for (i = 0; i < x->type.ndims; i++) {
-		host_put(f, f->pieces, i, host_pieces(f, host_spread(f->c,
+		host_store(f, f->pieces, i, host_pieces(f, host_add_spread(f->c,
 			 ir_dim_size(f->c->m, x->type.dims[i]),
 			 x->type.cut[i])));
 	}
@@ -414,7 +414,7 @@ fill_of(const struct cg_code *c, const struct host_tensor *t)
 		: strcmp(how, "zeros") == 0 ? '0' : 'n';
 	if (x.how == 'n') {
 		x.std = ir_attr_num(c->m, n, IR_ATTR_STD, 0.02);
-		x.stacked = host_stacked(c->m, &x.type, t->name);
+		x.stacked = host_stacked_dims(c->m, &x.type, t->name);
 	}
 	return x;
 }
@@ -470,7 +470,7 @@ start_alike(struct host_func *f, const struct alike *a)
 	struct host_fit fit;
 	struct ll_loop k;
 
-	host_fit(f->c->a, &a->offsets.n, 1, a->offsets.at, &fit);
+	host_find_fit(f->c->a, &a->offsets.n, 1, a->offsets.at, &fit);
 	hashes = ll_table(l, a->hashes.at, a->hashes.n);
 	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, a->offsets.n), 1, NULL, 0);
 	to = ll_plus(l, f->arena, host_fit_value(l, &fit, &k.i));
@@ -481,7 +481,7 @@ start_alike(struct host_func *f, const struct alike *a)
 }
 
 struct ll_value *
-host_start(struct cg_code *c, struct host_class *k)
+host_start_func(struct cg_code *c, struct host_class *k)
 {
 	struct all_alike all = { { NULL, 0, 0 } };
 	struct host_func f;
@@ -524,11 +524,11 @@ draw_input(struct host_func *f, const struct host_input *in)
 		x.shift = labels && x.type.ndims;
 	}
 	hashes = ll_table(c->ll, &hash, 1);
-	fill(f, &x, hashes, host_item(f, c->mem.tensor[in->node] - 1));
+	fill(f, &x, hashes, host_item_at(f, c->mem.tensor[in->node] - 1));
 }
 
 struct ll_value *
-host_draw(struct cg_code *c, struct host_class *k)
+host_draw_func(struct cg_code *c, struct host_class *k)
 {
 	struct host_inputs in;
 	struct host_func f;
@@ -537,7 +537,7 @@ host_draw(struct cg_code *c, struct host_class *k)
 	host_func_begin(c, k, arena_printf(c->a, "pipe%u_draw", k->pipe), &f);
 	/* microbatches have inputs of their own */
 	f.run.stage = 0;
-	host_inputs(c, k->pipe, &in);
+	host_find_inputs(c, k->pipe, &in);
 	for (i = 0; i < in.at.n; i++) {
 		draw_input(&f, &in.at.at[i]);
 	}

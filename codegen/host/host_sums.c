@@ -54,7 +54,7 @@ note_kernel(struct walk *w, const struct kernel *x)
 	if (x->kind == KERNEL_COLLECTIVE) {
 		return;
 	}
-	host_use(w->c, w->k, x, &u);
+	host_use_kernel(w->c, w->k, x, &u);
 	for (i = 0; i < u.kernel->k.nums.n; i++) {
 		const struct cg_num *n = &u.kernel->k.nums.at[i];
 
@@ -195,7 +195,7 @@ find_openers(struct cg_code *c, struct host_class *k)
 }
 
 void
-host_sums(struct cg_code *c)
+host_find_openers(struct cg_code *c)
 {
 	uint32_t i;
 
@@ -229,9 +229,9 @@ is_old(void *user, const struct memory_run *run,
 }
 
 struct ll_value *
-host_old(struct host_func *f, node_id id)
+host_has_old(struct host_func *f, node_id id)
 {
 	struct adding x = { f, id };
 
-	return host_sampled(f, is_old, &x);
+	return host_sampled_value(f, is_old, &x);
 }

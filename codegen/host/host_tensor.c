@@ -10,7 +10,7 @@
 static const struct span nowhere;
 
 uint32_t
-host_stacked(const struct ir_module *m, const struct ir_type *t,
+host_stacked_dims(const struct ir_module *m, const struct ir_type *t,
 	     const char *name)
 {
 	uint32_t i;
@@ -120,7 +120,7 @@ collect_node(struct collect *x, node_id id, const struct memory_trips *at)
 {
 	struct cg_code *c = x->c;
 	const struct ir_node *n = ir_node(c->m, id);
-	const char *name = host_name(c->a, c->m,
+	const char *name = host_full_name(c->a, c->m,
 				     ir_attr(c->m, n, IR_ATTR_NAME)->text, at);
 	struct host_hold h = { .pipe = x->pipe };
 
@@ -191,7 +191,7 @@ number_all(struct cg_code *c)
 }
 
 void
-host_tensors(struct cg_code *c)
+host_find_tensors(struct cg_code *c)
 {
 	struct collect x = { .c = c };
 	uint32_t i, k;
@@ -240,7 +240,7 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 	HOST_SET(w, struct rt_tensor, sizes,
 		 host_data(c, sizes, type->ndims));
 	HOST_SET(w, struct rt_tensor, stacked, ll_i64(c->ll,
-		 host_stacked(c->m, type, t->name)));
+		 host_stacked_dims(c->m, type, t->name)));
 }
 
 /* Of all programs, at once. */
@@ -280,7 +280,7 @@ put_hold(struct cg_code *c, const struct host_hold *h, struct ll_value **w)
 }
 
 void
-host_holds(struct cg_code *c, const struct host_class *k,
+host_put_holds(struct cg_code *c, const struct host_class *k,
 	   struct ll_value **program)
 {
 	size_t size = HOST_WORDS(struct rt_hold);
@@ -298,7 +298,7 @@ host_holds(struct cg_code *c, const struct host_class *k,
 }
 
 void
-host_plan_tensors(struct cg_code *c, struct ll_value **plan)
+host_put_tensors(struct cg_code *c, struct ll_value **plan)
 {
 	HOST_SET(plan, struct rt_plan, ntensors,
 		 ll_i64(c->ll, c->tensors.n));

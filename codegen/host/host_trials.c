@@ -230,7 +230,7 @@ each_way(struct cg_code *c, struct host_class *k, const struct kernel *kernel,
 
 /* A kernel of attention has several choices: each is tried by itself. */
 void
-host_trials(struct cg_code *c, struct host_class *k,
+host_add_trials(struct cg_code *c, struct host_class *k,
 	    const struct kernel *kernel, const struct host_kernel *x,
 	    uint32_t nfuncs)
 {

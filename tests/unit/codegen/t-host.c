@@ -96,7 +96,7 @@ fits_back(void **state)
 
 	for (i = 0; i < 2000; i++) {
 		draw(&r, *state, &s);
-		host_fit(*state, s.counts, s.n, s.at, &f);
+		host_find_fit(*state, s.counts, s.n, s.at, &f);
 		for (k = 0; k < s.total; k++) {
 			place_of(&s, k, at);
 			assert_int_equal(host_fit_at(&f, at), s.at[k]);
@@ -116,13 +116,13 @@ fits_simply(void **state)
 	for (i = 0; i < 12; i++) {
 		at[i] = 512;
 	}
-	host_fit(*state, counts, 2, at, &f);
+	host_find_fit(*state, counts, 2, at, &f);
 	assert_true(host_fit_constant(&f));
 	assert_int_equal(f.base, 512);
 	for (i = 0; i < 12; i++) {
 		at[i] = 512 + i / 3 * 256;
 	}
-	host_fit(*state, counts, 2, at, &f);
+	host_find_fit(*state, counts, 2, at, &f);
 	assert_false(host_fit_constant(&f));
 	assert_null(f.all);
 	assert_null(f.by[0].table);
@@ -132,13 +132,13 @@ fits_simply(void **state)
 	for (i = 0; i < 12; i++) {
 		at[i] = i % 3 % 2 * 256;
 	}
-	host_fit(*state, counts, 2, at, &f);
+	host_find_fit(*state, counts, 2, at, &f);
 	assert_null(f.all);
 	assert_null(f.by[0].table);
 	assert_non_null(f.by[1].table);
 	/* not a sum of both: a table of both */
 	at[4] = 1 << 20;
-	host_fit(*state, counts, 2, at, &f);
+	host_find_fit(*state, counts, 2, at, &f);
 	assert_non_null(f.all);
 }
 
@@ -162,7 +162,7 @@ emits_what_fits(void **state)
 				"f%u", i), i64, params, MOST, true);
 
 		draw(&r, *state, &s[i]);
-		host_fit(*state, s[i].counts, s[i].n, s[i].at, &f);
+		host_find_fit(*state, s[i].counts, s[i].n, s[i].at, &f);
 		for (k = 0; k < MOST; k++) {
 			args[k] = ll_param(o->l, func, k);
 		}

@@ -65,7 +65,7 @@ packed(bool sums, uint32_t axes, const uint32_t in[2], const uint32_t out[2])
 	}
 	code.classes.at[0] = (struct host_class){ .c = &code };
 	code.colls.n = 0;
-	host_scratch(&code.classes.at[0], &t, 1);
+	host_pack_scratch(&code.classes.at[0], &t, 1);
 	return code.classes.at[0].comm_bytes;
 }
 
@@ -123,10 +123,10 @@ joined_add_up(void **state)
 	t[0].out[0].cut = tp;
 	t[1] = t[0];
 	t[1].in[0].size = t[1].out[0].size = 3000;
-	host_scratch(k, t, 2);
+	host_pack_scratch(k, t, 2);
 	/* two parts of 500 and two of 1500 */
 	assert_int_equal(k->comm_bytes, 2 * 2048 + 2 * 6144);
-	host_scratch(k, t + 1, 1);
+	host_pack_scratch(k, t + 1, 1);
 	assert_int_equal(k->comm_bytes, 2 * 2048 + 2 * 6144);
 }
 
@@ -146,7 +146,7 @@ largest_counts(void **state)
 	for (n = 1; n <= 3; n++) {
 		t.in[0].size = t.out[0].size = 1000 * (n == 2 ? 3 : n);
 		t.out[0].cut = tp;
-		host_scratch(k, &t, 1);
+		host_pack_scratch(k, &t, 1);
 	}
 	assert_int_equal(code.colls.n, 2);
 	/* two parts of 1500 */
@@ -154,7 +154,7 @@ largest_counts(void **state)
 	code.arch = NULL;
 	*k = (struct host_class){ .c = &code };
 	code.colls.n = 0;
-	host_scratch(k, &t, 1);
+	host_pack_scratch(k, &t, 1);
 	assert_int_equal(k->comm_bytes, 0);
 	code.arch = cu_arch_find("sm_80");
 }

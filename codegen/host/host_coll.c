@@ -1,8 +1,72 @@
 /*
- * Rooms of talks on a GPU: the most that any of them takes on any rank of a
- * class, by rt_pack_total, which is what the runtime takes.
+ * Collectives of a rank program: as data, for the runtime, and what they
+ * pack.  A GPU's libraries send and receive only what is contiguous; the rest
+ * is packed in scratch, whose size is the most that any collective needs on
+ * any rank of a class, by rt_pack_total, as the runtime computes it.
  */
 #include "codegen/host/host.h"
+
+/* ---- as data ---- */
+
+struct ll_value *
+host_coll_data(struct cg_code *c, const struct host_rt_coll *t)
+{
+	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_coll));
+	uint32_t i;
+
+	for (i = 0; i < c->groups.n && c->groups.at[i] != t->axes; i++) {
+	}
+	if (t->axes && i == c->groups.n) {
+		VEC_PUSH(c->a, &c->groups, t->axes);
+	}
+	HOST_SET(w, struct rt_coll, what, ll_text(c->ll, t->what));
+	HOST_SET(w, struct rt_coll, op, ll_i64(c->ll, t->op));
+	HOST_SET(w, struct rt_coll, axes, ll_i64(c->ll, t->axes));
+	HOST_SET(w, struct rt_coll, elem, ll_i64(c->ll, t->elem));
+	HOST_SET(w, struct rt_coll, ndims, ll_i64(c->ll, t->ndims));
+	HOST_SET(w, struct rt_coll, in, t->in);
+	HOST_SET(w, struct rt_coll, out, t->out);
+	HOST_SET(w, struct rt_coll, channel, ll_i64(c->ll, t->channel));
+	HOST_SET(w, struct rt_coll, peer, ll_i64(c->ll, t->peer));
+	HOST_SET(w, struct rt_coll, copies, ll_i64(c->ll, t->copies));
+	HOST_SET(w, struct rt_coll, holders, ll_i64(c->ll, t->holders));
+	if (t->next) {
+		HOST_SET(w, struct rt_coll, next, t->next);
+	}
+	return host_data(c, w, HOST_WORDS(struct rt_coll));
+}
+
+static struct ll_value *
+some_spreads(struct cg_code *c, const struct cg_spread *s, uint32_t n)
+{
+	struct ll_value **w = host_words(c, n);
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		w[i] = host_spread_at(c, host_add_spread(c, s[i].size,
+						     s[i].cut));
+	}
+	return host_data(c, w, n);
+}
+
+struct ll_value *
+host_step_coll(struct cg_code *c, const struct cg_step *s, const char *what)
+{
+	struct cg_spread alike = { s->elems, 0 };
+	struct host_rt_coll t = { .what = what, .op = s->op, .axes = s->axes,
+			  .elem = RT_ELEM_F32, .ndims = 1 };
+
+	if (s->ndims) {
+		t.ndims = s->ndims;
+		t.in = some_spreads(c, s->from, s->ndims);
+		t.out = some_spreads(c, s->to, s->ndims);
+	} else {
+		t.in = t.out = some_spreads(c, &alike, 1);
+	}
+	return host_coll_data(c, &t);
+}
+
+/* ---- what they pack ---- */
 
 /* What members have of each dim, or want: [member * ndims + dim]. */
 static const struct rt_pieces **
@@ -141,7 +205,7 @@ room_for(struct host_class *k, struct host_coll *t)
 }
 
 void
-host_scratch(struct host_class *k, struct host_coll *t, uint32_t n)
+host_pack_scratch(struct host_class *k, struct host_coll *t, uint32_t n)
 {
 	int64_t bytes = 0;
 	uint32_t i;

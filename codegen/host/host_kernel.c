@@ -207,7 +207,7 @@ keep_spreads(struct cg_code *c, const struct cg_kernel *x)
 	uint32_t i, k;
 
 	for (i = 0; i < x->spreads.n; i++) {
-		host_spread(c, x->spreads.at[i].size, x->spreads.at[i].cut);
+		host_add_spread(c, x->spreads.at[i].size, x->spreads.at[i].cut);
 	}
 	for (i = 0; i < x->nums.n; i++) {
 		if (x->nums.at[i].kind == CG_AT) {
@@ -221,11 +221,11 @@ keep_spreads(struct cg_code *c, const struct cg_kernel *x)
 			continue;
 		}
 		if (!s->ndims) {
-			host_spread(c, s->elems, 0);
+			host_add_spread(c, s->elems, 0);
 		}
 		for (k = 0; k < s->ndims; k++) {
-			host_spread(c, s->from[k].size, s->from[k].cut);
-			host_spread(c, s->to[k].size, s->to[k].cut);
+			host_add_spread(c, s->from[k].size, s->from[k].cut);
+			host_add_spread(c, s->to[k].size, s->to[k].cut);
 		}
 	}
 }
@@ -247,7 +247,7 @@ keep_colls(struct host_class *k, const struct cg_kernel *x)
 		}
 		memcpy(t.in, s->from, sizeof t.in);
 		memcpy(t.out, s->to, sizeof t.out);
-		host_scratch(k, &t, 1);
+		host_pack_scratch(k, &t, 1);
 	}
 }
 
@@ -347,7 +347,8 @@ emit(struct cg_code *c, struct host_class *k, const struct kernel *x,
 }
 
 bool
-host_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x)
+host_emit_kernel(struct cg_code *c, struct host_class *k,
+		 const struct kernel *x)
 {
 	uint32_t nfuncs = c->nfuncs;
 	struct host_kernel *h;
@@ -377,13 +378,13 @@ host_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x)
 	keep_source(c, h);
 	keep_ways(c, h);
 	if (c->tiling && c->tiling->in->list && c->tiling->last.n > 0) {
-		host_trials(c, k, x, h, nfuncs);
+		host_add_trials(c, k, x, h, nfuncs);
 	}
 	return true;
 }
 
 void
-host_use(struct cg_code *c, struct host_class *k, const struct kernel *x,
+host_use_kernel(struct cg_code *c, struct host_class *k, const struct kernel *x,
 	 struct host_use *out)
 {
 	struct canon w;
@@ -396,6 +397,35 @@ host_use(struct cg_code *c, struct host_class *k, const struct kernel *x,
 	out->values.n = w.values.n;
 	out->nodes.at = w.nodes.at;
 	out->nodes.n = w.nodes.n;
+}
+
+static uint32_t
+known_place(const uint32_t *at, uint32_t n, uint32_t x)
+{
+	uint32_t i;
+
+	for (i = 0; i < n && at[i] != x; i++) {
+	}
+	if (i == n) {
+		die("a kernel uses what it does not name");
+	}
+	return i;
+}
+
+node_id
+host_use_node(const struct host_use *u, node_id of)
+{
+	const struct host_kernel *h = u->kernel;
+
+	return u->nodes.at[known_place(h->nodes.at, h->nodes.n, of)];
+}
+
+value_id
+host_use_value(const struct host_use *u, value_id of)
+{
+	const struct host_kernel *h = u->kernel;
+
+	return u->values.at[known_place(h->values.at, h->values.n, of)];
 }
 
 /* ---- as data ---- */
