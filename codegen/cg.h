@@ -22,7 +22,7 @@
 /* One line per back end: the library it was built with, or what is missing. */
 void cg_toolchain(struct buf *out);
 
-/* ---- llvm/cpu_names.c, llvm/ll_more.c ----------------------------------- */
+/* ---- llvm/ll_cpu.c, llvm/ll_derived.c ------------------------------------ */
 
 /* Whether LLVM has this CPU. False: *why, for the user, with the nearest name
  * and all names, in the arena. */

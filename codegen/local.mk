@@ -78,7 +78,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/link/compile_cache.h \
 	%D%/link/link.c \
 	%D%/link/toolchain.c \
-	%D%/llvm/cpu_names.c \
 	%D%/llvm/ll.def \
 	%D%/llvm/ll.h \
 	%D%/llvm/ll_cpu.c \
@@ -149,7 +148,7 @@ if HAVE_LLVM
 	%D%/host/host_tensor.c \
 	%D%/host/host_trials.c \
 	%D%/llvm/ll.c \
-	%D%/llvm/ll_more.c
+	%D%/llvm/ll_derived.c
 else
 %C%_libcodegen_a_SOURCES += %D%/link/backends_none.c
 endif

@@ -36,7 +36,7 @@ att_begin(struct attn *t, const struct attn_view *v)
 		p = ll_plus_n(t->l, p, (int64_t)offsetof(struct rt_pieces,
 							 at));
 		p = ll_load(t->l, ll_type(LL_I64, 1), p);
-		at = ll_plus(t->l, at, att_mul(t->l, p,
+		at = ll_plus(t->l, at, ll_mul_n(t->l, p,
 			v->memory.moved[i].stride *
 			(ir_dtypes[v->dtype].bits / 8)));
 	}
@@ -119,10 +119,10 @@ att_ptr(struct attn *t, const struct attn_view *v, const struct att_index *i)
 	uint32_t k;
 
 	for (k = 0; k < t->nbatch; k++) {
-		at = att_add(l, at, att_mul(l, i->batch[k], v->batch[k]));
+		at = ll_add(l, at, ll_mul_n(l, i->batch[k], v->batch[k]));
 	}
-	at = att_add(l, at, att_mul(l, i->head, v->head));
-	at = att_add(l, at, att_mul(l, i->pos, v->pos));
+	at = ll_add(l, at, ll_mul_n(l, i->head, v->head));
+	at = ll_add(l, at, ll_mul_n(l, i->pos, v->pos));
 	return att_at(l, v->at, at, bytes);
 }
 

@@ -59,11 +59,6 @@ void att_fill(struct ll *l, struct ll_value *at, int64_t elems, double x);
 
 /* ---- small arithmetic ---- */
 
-struct ll_value *att_add(struct ll *l, struct ll_value *a,
-			 struct ll_value *b);
-struct ll_value *att_mul(struct ll *l, struct ll_value *a, int64_t by);
-struct ll_value *att_min(struct ll *l, struct ll_value *a,
-			 struct ll_value *b);
 struct ll_value *att_max(struct ll *l, struct ll_value *a,
 			 struct ll_value *b);
 /* To a multiple, down. */

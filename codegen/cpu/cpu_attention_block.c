@@ -42,9 +42,9 @@ positions(struct attn *t, struct ll_value *pieces, struct ll_value *first,
 	struct ll_loop i;
 
 	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, count), 1, NULL, 0);
-	at = att_min(l, i.i, att_add(l, live, ll_i64(l, -1)));
-	at = att_position(l, pieces, att_add(l, first, at));
-	at = att_add(l, at, ll_i64(l, more));
+	at = ll_min(l, i.i, ll_add(l, live, ll_i64(l, -1)));
+	at = att_position(l, pieces, ll_add(l, first, at));
+	at = ll_add(l, at, ll_i64(l, more));
 	to = att_at(l, to, i.i, 4);
 	ll_store(l, ll_cast(l, at, LL_I32), to);
 	ll_loop_end(l, &i, NULL);
@@ -120,7 +120,7 @@ static struct ll_value *
 in_block(struct ll *l, struct ll_value *key, const struct att_tile *x)
 {
 	key = ll_bin(l, LL_SUB, key, x->key0);
-	return att_min(l, att_max(l, key, ll_i64(l, 0)),
+	return ll_min(l, att_max(l, key, ll_i64(l, 0)),
 		       ll_i64(l, x->b->nk));
 }
 
@@ -129,8 +129,8 @@ att_see(struct attn *t, struct att_tile *x, struct ll_value *query,
 	struct ll_value *live)
 {
 	struct ll *l = t->l;
-	struct ll_value *last = att_add(l, query,
-					att_add(l, live, ll_i64(l, -1)));
+	struct ll_value *last = ll_add(l, query,
+					ll_add(l, live, ll_i64(l, -1)));
 	struct ll_value *of_first[2], *of_last[2], *a, *b;
 	int64_t rows = att_rows(l);
 
@@ -143,8 +143,8 @@ att_see(struct attn *t, struct att_tile *x, struct ll_value *query,
 		return;
 	}
 	/* all rows of tiles are computed, and all must see, or be masked */
-	a = att_add(l, x->key0, att_down(l, x->first, rows));
-	b = att_add(l, x->key0, att_up(l, x->last, rows));
+	a = ll_add(l, x->key0, att_down(l, x->first, rows));
+	b = ll_add(l, x->key0, att_up(l, x->last, rows));
 	b = ll_test(l, LL_GT, b, of_first[1]);
 	a = ll_test(l, LL_LT, a, of_last[0]);
 	x->masked = ll_bin(l, LL_OR, a, b);

@@ -236,9 +236,9 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	ll_loop(l, &loop, ll_i64(l, 0), ll_i64(l, t->queries), s->b.nq, NULL,
 		0);
 	q.first = loop.i;
-	q.live = att_min(l, ll_i64(l, s->b.nq),
+	q.live = ll_min(l, ll_i64(l, s->b.nq),
 			 ll_bin(l, LL_SUB, ll_i64(l, t->queries), loop.i));
-	row = att_add(l, att_mul(l, nth, s->blocks * s->b.nq), loop.i);
+	row = ll_add(l, ll_mul_n(l, nth, s->blocks * s->b.nq), loop.i);
 	q.dq = att_at(l, att_own_at(t, s->dq), row, 4 * s->b.dp);
 	q.x = (struct att_tile){ .b = &s->b, .key0 = key0 };
 	q.x.q_pos = att_own_at(t, s->pos);
@@ -265,7 +265,7 @@ each_head(struct by_keys *s, struct ll_value *key0)
 	if (t->heads_together) {
 		ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, t->shared), 1, NULL,
 			0);
-		head = att_add(l, att_mul(l, s->at.head, t->shared), h.i);
+		head = ll_add(l, ll_mul_n(l, s->at.head, t->shared), h.i);
 		each_queries(s, head, key0, h.i);
 		ll_loop_end(l, &h, NULL);
 		return;
@@ -286,7 +286,7 @@ keys_block(struct by_keys *s, struct ll_value *key0)
 	bool ok = true;
 
 	i.pos = key0;
-	s->live = att_min(l, ll_i64(l, s->b.nk),
+	s->live = ll_min(l, ll_i64(l, s->b.nk),
 			  ll_bin(l, LL_SUB, ll_i64(l, t->keys), key0));
 	att_read_keys(t, &s->b, &i, s->live, t->in[ATTN_V].place != ATTN_NONE);
 	att_fill(l, att_own_at(t, s->dk), s->b.nk * s->b.dp, 0);
@@ -317,12 +317,12 @@ put_queries(struct by_keys *s)
 
 	ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, t->shared), 1, NULL, 0);
 	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, t->queries), s->b.nq, NULL, 0);
-	i.head = att_add(l, att_mul(l, s->at.head, t->shared), h.i);
+	i.head = ll_add(l, ll_mul_n(l, s->at.head, t->shared), h.i);
 	i.pos = q.i;
-	from = att_add(l, att_mul(l, h.i, s->blocks * s->b.nq), q.i);
+	from = ll_add(l, ll_mul_n(l, h.i, s->blocks * s->b.nq), q.i);
 	from = att_at(l, att_own_at(t, s->dq), from, 4 * s->b.dp);
 	att_turn(l, from, s->b.nq, row, s->b.dp, s->b.dp, s->b.nq, by);
-	live = att_min(l, ll_i64(l, s->b.nq),
+	live = ll_min(l, ll_i64(l, s->b.nq),
 		       ll_bin(l, LL_SUB, ll_i64(l, t->queries), q.i));
 	ok = att_put(t, ATTN_DQ, &i, row, s->b.dp, s->b.nq, live);
 	ll_loop_end(l, &q, NULL);
@@ -342,7 +342,7 @@ open_item(struct by_keys *s, struct ll_value *item)
 	s->at.head = ll_bin(l, LL_REM, item, kv);
 	item = ll_bin(l, LL_DIV, item, kv);
 	att_batch(t, ll_bin(l, LL_REM, item, all), &s->at);
-	return att_mul(l, ll_bin(l, LL_DIV, item, all), s->b.nk);
+	return ll_mul_n(l, ll_bin(l, LL_DIV, item, all), s->b.nk);
 }
 
 bool

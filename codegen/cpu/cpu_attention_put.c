@@ -89,7 +89,7 @@ open_block(struct attn *t, const struct attn_made *made,
 	uint32_t k;
 
 	size = ll_i64(l, attn_divisor((count + BOX_ROWS - 1) / BOX_ROWS));
-	i.pos = att_mul(l, ll_bin(l, LL_REM, item, size), BOX_ROWS);
+	i.pos = ll_mul_n(l, ll_bin(l, LL_REM, item, size), BOX_ROWS);
 	item = ll_bin(l, LL_DIV, item, size);
 	size = ll_i64(l, attn_divisor(heads));
 	i.head = ll_bin(l, LL_REM, item, size);
@@ -99,7 +99,7 @@ open_block(struct attn *t, const struct attn_made *made,
 		n->count[k] = k == made->col_at ? 0 : 1;
 	}
 	n->count[made->pos_at] = BOX_ROWS;
-	n->live[made->pos_at] = att_min(l, ll_i64(l, BOX_ROWS),
+	n->live[made->pos_at] = ll_min(l, ll_i64(l, BOX_ROWS),
 		ll_bin(l, LL_SUB, ll_i64(l, count), i.pos));
 }
 
@@ -154,7 +154,7 @@ att_copy(struct attn *t, const struct attn_view *from,
 			    ll_i64(l, attn_divisor(heads))), &i);
 	ll_loop(l, &row, ll_i64(l, 0), ll_i64(l, count), COPY_ROWS, NULL, 0);
 	i.pos = row.i;
-	live = att_min(l, ll_i64(l, COPY_ROWS),
+	live = ll_min(l, ll_i64(l, COPY_ROWS),
 		       ll_bin(l, LL_SUB, ll_i64(l, count), row.i));
 	a = att_rows_at(t, from, &i, live, cols);
 	b = att_rows_at(t, &there, &i, live, cols);

@@ -76,9 +76,9 @@ open_item(struct queries *s, struct ll_value *item)
 	att_batch(t, ll_bin(l, LL_REM, b, all), &s->at);
 	b = ll_bin(l, LL_SUB, ll_i64(l, s->blocks - 1),
 		   ll_bin(l, LL_DIV, b, all));
-	s->at.pos = att_mul(l, b, size);
+	s->at.pos = ll_mul_n(l, b, size);
 	s->live = ll_bin(l, LL_SUB, ll_i64(l, t->queries), s->at.pos);
-	s->live = att_min(l, s->live, ll_i64(l, size));
+	s->live = ll_min(l, s->live, ll_i64(l, size));
 	s->kv = att_kv(t, s->at.head);
 }
 
@@ -97,9 +97,9 @@ open_block(struct queries *s, struct ll_loop *loop, struct block *x)
 	ll_loop(l, loop, ll_i64(l, 0), s->live, s->b.nq, NULL, 0);
 	x->in_item = loop->i;
 	x->n = ll_bin(l, LL_DIV, loop->i, ll_i64(l, s->b.nq));
-	x->query = att_add(l, s->at.pos, loop->i);
+	x->query = ll_add(l, s->at.pos, loop->i);
 	x->live = ll_bin(l, LL_SUB, s->live, loop->i);
-	x->live = att_min(l, x->live, ll_i64(l, s->b.nq));
+	x->live = ll_min(l, x->live, ll_i64(l, s->b.nq));
 }
 
 /* The part of a room that belongs to the block: so many floats a query. */
@@ -225,18 +225,18 @@ each_keys(struct queries *s)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *end = att_add(l, s->at.pos, s->live);
+	struct ll_value *end = ll_add(l, s->at.pos, s->live);
 	struct ll_value *first, *last, *unused;
 	struct att_index i = s->at;
 	struct ll_loop k;
 
 	att_keys(t, s->at.pos, &first, &unused);
-	att_keys(t, att_add(l, end, ll_i64(l, -1)), &unused, &last);
+	att_keys(t, ll_add(l, end, ll_i64(l, -1)), &unused, &last);
 	ll_loop(l, &k, att_down(l, first, s->b.nk), last, s->b.nk, NULL, 0);
 	i.head = s->kv;
 	i.pos = k.i;
 	att_read_keys(t, &s->b, &i,
-		      att_min(l, ll_i64(l, s->b.nk),
+		      ll_min(l, ll_i64(l, s->b.nk),
 			      ll_bin(l, LL_SUB, ll_i64(l, t->keys), k.i)),
 		      s->back || t->made[ATTN_OUT].value);
 	with_keys(s, k.i);

@@ -9,24 +9,6 @@
 /* ---- small arithmetic ---- */
 
 struct ll_value *
-att_add(struct ll *l, struct ll_value *a, struct ll_value *b)
-{
-	return ll_bin(l, LL_ADD, a, b);
-}
-
-struct ll_value *
-att_mul(struct ll *l, struct ll_value *a, int64_t by)
-{
-	return ll_bin(l, LL_MUL, a, ll_i64(l, by));
-}
-
-struct ll_value *
-att_min(struct ll *l, struct ll_value *a, struct ll_value *b)
-{
-	return ll_select(l, ll_test(l, LL_LT, a, b), a, b);
-}
-
-struct ll_value *
 att_max(struct ll *l, struct ll_value *a, struct ll_value *b)
 {
 	return ll_select(l, ll_test(l, LL_GT, a, b), a, b);
@@ -35,19 +17,19 @@ att_max(struct ll *l, struct ll_value *a, struct ll_value *b)
 struct ll_value *
 att_down(struct ll *l, struct ll_value *a, int64_t to)
 {
-	return att_mul(l, ll_bin(l, LL_DIV, a, ll_i64(l, to)), to);
+	return ll_mul_n(l, ll_bin(l, LL_DIV, a, ll_i64(l, to)), to);
 }
 
 struct ll_value *
 att_up(struct ll *l, struct ll_value *a, int64_t to)
 {
-	return att_down(l, att_add(l, a, ll_i64(l, to - 1)), to);
+	return att_down(l, ll_add(l, a, ll_i64(l, to - 1)), to);
 }
 
 struct ll_value *
 att_at(struct ll *l, struct ll_value *base, struct ll_value *i, int64_t bytes)
 {
-	return ll_plus(l, base, att_mul(l, i, bytes));
+	return ll_plus(l, base, ll_mul_n(l, i, bytes));
 }
 
 void

@@ -55,8 +55,8 @@ att_position(struct ll *l, struct ll_value *pieces, struct ll_value *place)
 	}
 	ll_loop(l, &i, ll_i64(l, 0), piece_count(l, pieces), 1, init, 2);
 	p = piece_at(l, pieces, i.i);
-	at = att_add(l, p.start, ll_bin(l, LL_SUB, place, i.at[0]));
-	next[0] = att_add(l, i.at[0], p.count);
+	at = ll_add(l, p.start, ll_bin(l, LL_SUB, place, i.at[0]));
+	next[0] = ll_add(l, i.at[0], p.count);
 	next[1] = ll_select(l, inside(l, place, i.at[0], p.count), at,
 			    i.at[1]);
 	ll_loop_end(l, &i, next);
@@ -77,8 +77,8 @@ place_of(struct ll *l, struct ll_value *pieces, struct ll_value *position)
 	}
 	ll_loop(l, &i, ll_i64(l, 0), piece_count(l, pieces), 1, init, 2);
 	p = piece_at(l, pieces, i.i);
-	at = att_add(l, i.at[0], ll_bin(l, LL_SUB, position, p.start));
-	next[0] = att_add(l, i.at[0], p.count);
+	at = ll_add(l, i.at[0], ll_bin(l, LL_SUB, position, p.start));
+	next[0] = ll_add(l, i.at[0], p.count);
 	next[1] = ll_select(l, inside(l, position, p.start, p.count), at,
 			    i.at[1]);
 	ll_loop_end(l, &i, next);
@@ -88,7 +88,7 @@ place_of(struct ll *l, struct ll_value *pieces, struct ll_value *position)
 static struct ll_value *
 clamp(struct ll *l, struct ll_value *x, struct ll_value *most)
 {
-	return att_min(l, att_max(l, x, ll_i64(l, 0)), most);
+	return ll_min(l, att_max(l, x, ll_i64(l, 0)), most);
 }
 
 struct ll_value *
@@ -105,7 +105,7 @@ att_below(struct ll *l, struct ll_value *pieces, int64_t n,
 	ll_loop(l, &i, ll_i64(l, 0), piece_count(l, pieces), 1, init, 1);
 	p = piece_at(l, pieces, i.i);
 	x = ll_bin(l, LL_SUB, position, p.start);
-	next[0] = att_add(l, i.at[0], clamp(l, x, p.count));
+	next[0] = ll_add(l, i.at[0], clamp(l, x, p.count));
 	ll_loop_end(l, &i, next);
 	return i.at[0];
 }
@@ -132,7 +132,7 @@ att_keys(struct attn *t, struct ll_value *query, struct ll_value **first,
 	struct ll *l = t->l;
 	struct ll_value *at = att_position(l, t->pieces[ATTN_QUERIES], query);
 
-	at = att_add(l, at, ll_i64(l, t->shift + 1));
+	at = ll_add(l, at, ll_i64(l, t->shift + 1));
 	*first = ll_i64(l, 0);
 	*last = ll_i64(l, t->keys);
 	if (t->causal) {

@@ -170,42 +170,4 @@ void dot_put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
 		   const struct cg_dims *d, const struct cg_split *s,
 		   const struct dot_place *p, int64_t stride);
 
-/* ---- small arithmetic -------------------------------------------------- */
-
-static inline struct ll_value *
-dot_add(struct ll *l, struct ll_value *a, struct ll_value *b)
-{
-	return ll_bin(l, LL_ADD, a, b);
-}
-
-static inline struct ll_value *
-dot_sub(struct ll *l, struct ll_value *a, struct ll_value *b)
-{
-	return ll_bin(l, LL_SUB, a, b);
-}
-
-static inline struct ll_value *
-dot_mul(struct ll *l, struct ll_value *a, int64_t n)
-{
-	return n == 1 ? a : ll_bin(l, LL_MUL, a, ll_i64(l, n));
-}
-
-static inline struct ll_value *
-dot_div(struct ll *l, struct ll_value *a, int64_t n)
-{
-	return n == 1 ? a : ll_bin(l, LL_UDIV, a, ll_i64(l, n));
-}
-
-static inline struct ll_value *
-dot_rem(struct ll *l, struct ll_value *a, int64_t n)
-{
-	return n == 1 ? ll_i64(l, 0) : ll_bin(l, LL_UREM, a, ll_i64(l, n));
-}
-
-static inline struct ll_value *
-dot_min(struct ll *l, struct ll_value *a, struct ll_value *b)
-{
-	return ll_select(l, ll_test(l, LL_LT, a, b), a, b);
-}
-
 #endif

@@ -45,18 +45,18 @@ dot_lister(struct cg_cpu *c, const struct dot_pack *p)
 		first[k] = ll_param(l, f, 2 + 2 * (k == along_k));
 		count[k] = ll_param(l, f, 3 + 2 * (k == along_k));
 	}
-	lines = dot_add(l, dot_mul(l, count[1], bytes), ll_i64(l, LINE - 1));
-	lines = dot_div(l, lines, LINE);
+	lines = ll_add(l, ll_mul_n(l, count[1], bytes), ll_i64(l, LINE - 1));
+	lines = ll_div_n(l, lines, LINE);
 	run = ll_plus(l, ll_param(l, f, 1),
 		      dot_factor_at(l, fast, p->which, first[1], bytes));
 	ll_loop(l, &s, ll_i64(l, 0), count[0], 1, NULL, 0);
 	run = ll_plus(l, run, dot_factor_at(l, slow, p->which,
-					    dot_add(l, first[0], s.i), bytes));
-	to = dot_mul(l, ll_bin(l, LL_MUL, s.i, lines), 8);
+					    ll_add(l, first[0], s.i), bytes));
+	to = ll_mul_n(l, ll_bin(l, LL_MUL, s.i, lines), 8);
 	to = ll_plus(l, ll_param(l, f, 0), to);
 	ll_loop(l, &i, ll_i64(l, 0), lines, 1, NULL, 0);
-	line = ll_plus(l, run, dot_mul(l, i.i, LINE));
-	ll_store(l, line, ll_plus(l, to, dot_mul(l, i.i, 8)));
+	line = ll_plus(l, run, ll_mul_n(l, i.i, LINE));
+	ll_store(l, line, ll_plus(l, to, ll_mul_n(l, i.i, 8)));
 	ll_loop_end(l, &i, NULL);
 	ll_loop_end(l, &s, NULL);
 	ll_return(l, ll_bin(l, LL_MUL, lines, count[0]));

@@ -44,8 +44,8 @@ dot_words(struct ll *l, const struct dot_unit *u, struct ll_value *kn)
 {
 	int64_t elems = (int64_t)u->words * u->per_word;
 
-	kn = dot_add(l, kn, ll_i64(l, elems - 1));
-	return dot_mul(l, dot_div(l, kn, elems), u->words);
+	kn = ll_add(l, kn, ll_i64(l, elems - 1));
+	return ll_mul_n(l, ll_div_n(l, kn, elems), u->words);
 }
 
 /* ---- loading ---- */
@@ -84,10 +84,10 @@ load_along_k(const struct packer *b, uint32_t i, struct ll_value *k, bool part)
 	struct ll_value *at, *left, *mask = NULL;
 
 	at = dot_factor_at(b->l, b->p->k, b->p->which,
-			   dot_add(b->l, b->k, k), b->elem_bytes);
+			   ll_add(b->l, b->k, k), b->elem_bytes);
 	at = ll_plus(b->l, b->row_at[i], at);
 	if (part) {
-		left = dot_sub(b->l, b->kn, k);
+		left = ll_sub(b->l, b->kn, k);
 		left = ll_select(b->l, ll_test(b->l, LL_LT, ll_i64(b->l, i),
 					       b->live),
 				 left, ll_i64(b->l, 0));
@@ -101,7 +101,7 @@ static struct ll_value *
 at_k(const struct packer *b, struct ll_value *k)
 {
 	struct ll_value *at = dot_factor_at(b->l, b->p->k, b->p->which,
-					    dot_add(b->l, b->k, k),
+					    ll_add(b->l, b->k, k),
 					    b->elem_bytes);
 
 	return ll_plus(b->l, b->row_at[0], at);
@@ -134,7 +134,7 @@ load_along_rows(const struct packer *b, struct ll_value *k, bool part)
 	if (b->u->per_word == 1) {
 		return as_words(b, even);
 	}
-	odd = load_rows(b, dot_add(b->l, k, ll_i64(b->l, 1)), part);
+	odd = load_rows(b, ll_add(b->l, k, ll_i64(b->l, 1)), part);
 	for (i = 0; i < b->g; i++) {
 		pick[2 * i] = (int)i;
 		pick[2 * i + 1] = (int)(b->g + i);
@@ -195,7 +195,7 @@ emit_turn(struct cg_cpu *c, const char *name, enum ll_base base, uint32_t g,
 	ll_noalias(l, f, 2);
 	for (i = 0; i < g; i++) {
 		at = ll_plus(l, ll_param(l, f, 0),
-			     dot_mul(l, ll_param(l, f, 1), i));
+			     ll_mul_n(l, ll_param(l, f, 1), i));
 		v[i] = ll_cast(l, ll_load(l, ll_type(base, lanes), at),
 			       LL_F32);
 	}
@@ -205,7 +205,7 @@ emit_turn(struct cg_cpu *c, const char *name, enum ll_base base, uint32_t g,
 			pick[j] = (int)(i / g * g + j);
 		}
 		at = ll_plus(l, ll_param(l, f, 2),
-			     dot_mul(l, ll_param(l, f, 3), i));
+			     ll_mul_n(l, ll_param(l, f, 3), i));
 		ll_store(l, g == lanes ? v[i]
 				       : ll_shuffle(l, v[i % g], v[i % g],
 						    pick, g), at);
@@ -245,9 +245,9 @@ call_turn(const struct packer *b, struct ll_value *turn, struct ll_value *from,
 static struct ll_value *
 place(const struct packer *b, struct ll_value *k)
 {
-	struct ll_value *word = dot_div(b->l, k, b->u->per_word);
+	struct ll_value *word = ll_div_n(b->l, k, b->u->per_word);
 
-	return ll_plus(b->l, b->to, dot_mul(b->l, word, 4 * b->p->width));
+	return ll_plus(b->l, b->to, ll_mul_n(b->l, word, 4 * b->p->width));
 }
 
 /*
@@ -268,12 +268,12 @@ turn_part(const struct packer *b, struct ll_value *k)
 		ll_store(l, load_along_k(b, i, k, true), to);
 	}
 	call_turn(b, b->turn_words, b->room, apart, b->turned, to_apart);
-	left = dot_sub(l, b->words, dot_div(l, k, b->u->per_word));
-	ll_loop(l, &j, ll_i64(l, 0), dot_min(l, left, ll_i64(l, b->u->lanes)),
+	left = ll_sub(l, b->words, ll_div_n(l, k, b->u->per_word));
+	ll_loop(l, &j, ll_i64(l, 0), ll_min(l, left, ll_i64(l, b->u->lanes)),
 		1, NULL, 0);
-	to = dot_mul(l, j.i, 4 * b->p->width);
+	to = ll_mul_n(l, j.i, 4 * b->p->width);
 	to = ll_plus(l, place(b, k), to);
-	from = ll_plus(l, b->turned, dot_mul(l, j.i, to_apart));
+	from = ll_plus(l, b->turned, ll_mul_n(l, j.i, to_apart));
 	ll_store(l, ll_load(l, ll_type(LL_F32, b->g), from), to);
 	ll_loop_end(l, &j, NULL);
 }
@@ -291,7 +291,7 @@ turn_whole(const struct packer *b, struct ll_value *k)
 		return;
 	}
 	at = dot_factor_at(b->l, b->p->k, b->p->which,
-			   dot_add(b->l, b->k, k), b->elem_bytes);
+			   ll_add(b->l, b->k, k), b->elem_bytes);
 	to = place(b, k);
 	call_turn(b, b->turn, ll_plus(b->l, b->row_at[0], at),
 		  apart * b->elem_bytes, to, 4 * b->p->width);
@@ -302,7 +302,7 @@ static struct ll_value *
 tile_at(const struct packer *b, struct ll_value *k)
 {
 	return ll_plus(b->l, b->to,
-		       dot_mul(b->l, dot_div(b->l, k, b->u->per_word),
+		       ll_mul_n(b->l, ll_div_n(b->l, k, b->u->per_word),
 			       4 * b->p->width));
 }
 
@@ -342,7 +342,7 @@ one_block(const struct packer *b, struct ll_value *k, bool part)
 			struct ll_value *at = ll_i64(l, i * b->u->per_word);
 
 			to = ll_plus_n(l, b->room, 4 * i * b->g);
-			at = dot_add(l, k, at);
+			at = ll_add(l, k, at);
 			ll_store(l, load_along_rows(b, at, part), to);
 		}
 		call_turn(b, b->turn_words, b->room, 4 * b->g, tile_at(b, k),
@@ -369,16 +369,16 @@ all_words(struct packer *b)
 	uint32_t i;
 
 	for (i = 0; i < (b->along_k ? b->g : 1); i++) {
-		struct ll_value *at = dot_add(l, b->first, ll_i64(l, i));
+		struct ll_value *at = ll_add(l, b->first, ll_i64(l, i));
 
 		at = dot_factor_at(l, b->p->rows, b->p->which, at,
 				   b->elem_bytes);
 		b->row_at[i] = ll_plus(l, b->src, at);
 	}
-	whole = dot_mul(l, dot_div(l, b->kn, depth(b)), depth(b));
+	whole = ll_mul_n(l, ll_div_n(l, b->kn, depth(b)), depth(b));
 	whole = ll_select(l, ll_test(l, LL_GE, b->live, ll_i64(l, b->g)),
 			  whole, ll_i64(l, 0));
-	end = dot_mul(l, b->words, b->u->per_word);
+	end = ll_mul_n(l, b->words, b->u->per_word);
 	ll_loop(l, &k, ll_i64(l, 0), whole, depth(b), NULL, 0);
 	one_block(b, k.i, false);
 	ll_loop_end(l, &k, NULL);
@@ -397,12 +397,12 @@ one_elem(const struct packer *b, struct ll_value *r, struct ll_value *k)
 
 	is = ll_test(b->l, LL_LT, k, b->kn);
 	is = ll_bin(b->l, LL_AND, ll_test(b->l, LL_LT, r, b->live), is);
-	row = ll_select(b->l, is, dot_add(b->l, b->first, r), zero);
-	k = ll_select(b->l, is, dot_add(b->l, b->k, k), zero);
+	row = ll_select(b->l, is, ll_add(b->l, b->first, r), zero);
+	k = ll_select(b->l, is, ll_add(b->l, b->k, k), zero);
 	at = dot_factor_at(b->l, b->p->k, b->p->which, k, b->elem_bytes);
 	row = dot_factor_at(b->l, b->p->rows, b->p->which, row,
 			    b->elem_bytes);
-	at = dot_add(b->l, row, at);
+	at = ll_add(b->l, row, at);
 	v = ll_load(b->l, ll_type(b->p->base, 1), ll_plus(b->l, b->src, at));
 	if (b->u->per_word == 2) {
 		v = ll_bits(b->l, v, ll_type(LL_I16, 1));
@@ -421,20 +421,20 @@ one_by_one(const struct packer *b)
 	struct ll_value *at, *word, *half;
 	struct ll_loop k, r;
 
-	ll_loop(l, &k, ll_i64(l, 0), dot_mul(l, b->words, b->u->per_word), 1,
+	ll_loop(l, &k, ll_i64(l, 0), ll_mul_n(l, b->words, b->u->per_word), 1,
 		NULL, 0);
 	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, b->g), 1, NULL, 0);
-	word = dot_div(l, k.i, b->u->per_word);
-	half = dot_mul(l, dot_rem(l, k.i, b->u->per_word), bytes);
+	word = ll_div_n(l, k.i, b->u->per_word);
+	half = ll_mul_n(l, ll_rem_n(l, k.i, b->u->per_word), bytes);
 	if (b->p->tiles) {
-		at = dot_mul(l, dot_div(l, word, 16), 4 * 16 * b->p->width);
-		at = dot_add(l, at, dot_mul(l, dot_rem(l, word, 16), 4));
-		at = dot_add(l, at, dot_mul(l, r.i, 64));
+		at = ll_mul_n(l, ll_div_n(l, word, 16), 4 * 16 * b->p->width);
+		at = ll_add(l, at, ll_mul_n(l, ll_rem_n(l, word, 16), 4));
+		at = ll_add(l, at, ll_mul_n(l, r.i, 64));
 	} else {
-		at = dot_mul(l, r.i, 4);
-		at = dot_add(l, dot_mul(l, word, 4 * b->p->width), at);
+		at = ll_mul_n(l, r.i, 4);
+		at = ll_add(l, ll_mul_n(l, word, 4 * b->p->width), at);
 	}
-	at = ll_plus(l, b->to, dot_add(l, at, half));
+	at = ll_plus(l, b->to, ll_add(l, at, half));
 	ll_store(l, one_elem(b, r.i, k.i), at);
 	ll_loop_end(l, &r, NULL);
 	ll_loop_end(l, &k, NULL);
@@ -450,12 +450,12 @@ span_word(struct packer *b, struct ll_value *k, int64_t span, bool part)
 	struct ll_value *to = b->to, *ahead, *at;
 	int64_t per_line = 64 / b->elem_bytes, w = b->p->width;
 
-	ahead = at_k(b, dot_add(l, k, ll_i64(l, AHEAD * b->u->per_word)));
+	ahead = at_k(b, ll_add(l, k, ll_i64(l, AHEAD * b->u->per_word)));
 	for (b->skip = 0; !part && b->skip < span; b->skip += per_line) {
 		ll_prefetch(l, ll_plus_n(l, ahead, b->skip * b->elem_bytes));
 	}
 	for (b->skip = 0; b->skip < span; b->skip += b->g) {
-		b->to = ll_plus(l, to, dot_mul(l, b->words,
+		b->to = ll_plus(l, to, ll_mul_n(l, b->words,
 					       4 * (b->skip / w * w)));
 		b->to = ll_plus_n(l, b->to, 4 * (b->skip % w));
 		at = place(b, k);
@@ -479,19 +479,19 @@ all_spans(struct packer *b, struct ll_value *dst)
 	if (b->p->width > SPAN / 2) {
 		span = b->p->width;
 	}
-	all = dot_mul(l, dot_div(l, b->rows, span), span);
+	all = ll_mul_n(l, ll_div_n(l, b->rows, span), span);
 	ll_loop(l, &s, ll_i64(l, 0), all, span, NULL, 0);
-	b->to = ll_plus(l, dst, dot_mul(l, ll_bin(l, LL_MUL, s.i, b->words),
+	b->to = ll_plus(l, dst, ll_mul_n(l, ll_bin(l, LL_MUL, s.i, b->words),
 					4));
 	at = dot_factor_at(l, b->p->rows, b->p->which,
-			   dot_add(l, b->row, s.i), b->elem_bytes);
+			   ll_add(l, b->row, s.i), b->elem_bytes);
 	b->row_at[0] = ll_plus(l, b->src, at);
 	b->live = ll_i64(l, span);
-	whole = dot_mul(l, dot_div(l, b->kn, step), step);
+	whole = ll_mul_n(l, ll_div_n(l, b->kn, step), step);
 	ll_loop(l, &k, ll_i64(l, 0), whole, step, NULL, 0);
 	span_word(b, k.i, span, false);
 	ll_loop_end(l, &k, NULL);
-	ll_loop(l, &k, whole, dot_mul(l, b->words, step), step, NULL, 0);
+	ll_loop(l, &k, whole, ll_mul_n(l, b->words, step), step, NULL, 0);
 	span_word(b, k.i, span, true);
 	ll_loop_end(l, &k, NULL);
 	ll_loop_end(l, &s, NULL);
@@ -512,16 +512,16 @@ all_panels(struct packer *b, struct ll_value *dst, bool dense)
 		first = all_spans(b, dst);
 	}
 	ll_loop(l, &panel, first, b->rows, b->p->width, NULL, 0);
-	left = dot_sub(l, b->rows, panel.i);
+	left = ll_sub(l, b->rows, panel.i);
 	left = b->p->tiles ? ll_i64(l, b->p->width)
-			   : dot_min(l, left, ll_i64(l, b->p->width));
+			   : ll_min(l, left, ll_i64(l, b->p->width));
 	ll_loop(l, &group, ll_i64(l, 0), left, b->g, NULL, 0);
-	b->to = ll_plus(l, dst, dot_mul(l, ll_bin(l, LL_MUL, panel.i,
+	b->to = ll_plus(l, dst, ll_mul_n(l, ll_bin(l, LL_MUL, panel.i,
 						  b->words), 4));
-	b->to = ll_plus(l, b->to, dot_mul(l, group.i, row_bytes));
-	b->first = dot_add(l, panel.i, group.i);
-	b->live = dot_sub(l, b->rows, b->first);
-	b->first = dot_add(l, b->first, b->row);
+	b->to = ll_plus(l, b->to, ll_mul_n(l, group.i, row_bytes));
+	b->first = ll_add(l, panel.i, group.i);
+	b->live = ll_sub(l, b->rows, b->first);
+	b->first = ll_add(l, b->first, b->row);
 	if (dense) {
 		all_words(b);
 	} else {

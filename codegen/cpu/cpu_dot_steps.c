@@ -16,14 +16,14 @@ dot_place(struct ll *l, const struct cg_dims *d, const struct cg_split *s,
 	struct dot_place p;
 	struct ll_value *first;
 
-	p.outer = dot_div(l, block, s->chunks);
-	p.chunk = dot_rem(l, block, s->chunks);
-	first = dot_mul(l, p.chunk, s->step);
-	p.live = dot_min(l, ll_i64(l, s->step),
-			 dot_sub(l, ll_i64(l, size), first));
-	p.live = dot_mul(l, p.live, s->inner);
-	first = dot_add(l, dot_mul(l, p.outer, size), first);
-	p.start = dot_mul(l, first, s->inner);
+	p.outer = ll_div_n(l, block, s->chunks);
+	p.chunk = ll_rem_n(l, block, s->chunks);
+	first = ll_mul_n(l, p.chunk, s->step);
+	p.live = ll_min(l, ll_i64(l, s->step),
+			 ll_sub(l, ll_i64(l, size), first));
+	p.live = ll_mul_n(l, p.live, s->inner);
+	first = ll_add(l, ll_mul_n(l, p.outer, size), first);
+	p.start = ll_mul_n(l, first, s->inner);
 	return p;
 }
 
@@ -37,9 +37,9 @@ stretch_of(struct ll *l, const struct dot *d, struct ll_value *i)
 {
 	struct stretch s;
 
-	s.from = dot_mul(l, i, d->depth);
-	s.n = dot_min(l, ll_i64(l, d->depth),
-		      dot_sub(l, ll_i64(l, d->over.size), s.from));
+	s.from = ll_mul_n(l, i, d->depth);
+	s.n = ll_min(l, ll_i64(l, d->depth),
+		      ll_sub(l, ll_i64(l, d->over.size), s.from));
 	s.words = dot_words(l, &d->unit, s.n);
 	return s;
 }
@@ -57,9 +57,9 @@ packed_at(struct ll *l, const struct dot *d, int which, struct ll_value *block,
 	int64_t bytes = 4 * dot_words_of(&d->unit, d->depth) *
 			dot_up(most, width);
 
-	block = dot_mul(l, block, which ? d->ndepth : d->chunk_depth);
-	block = dot_mul(l, dot_add(l, block, depth), bytes);
-	return which ? dot_add(l, block, ll_i64(l, d->shared_b)) : block;
+	block = ll_mul_n(l, block, which ? d->ndepth : d->chunk_depth);
+	block = ll_mul_n(l, ll_add(l, block, depth), bytes);
+	return which ? ll_add(l, block, ll_i64(l, d->shared_b)) : block;
 }
 
 /* ---- bodies: steps that are also told which chunk ---- */
@@ -155,22 +155,22 @@ pack_body(struct body *b, int which)
 	to = cg_cpu_shared(d->c, b->func);
 	ll_loop(l, &i, ll_param(l, b->func, 2), ll_param(l, b->func, 3), 1,
 		NULL, 0);
-	group = dot_rem(l, i.i, groups(d, which));
-	at = dot_div(l, i.i, groups(d, which));
-	depth = dot_sub(l, b->end_depth, b->first_depth);
+	group = ll_rem_n(l, i.i, groups(d, which));
+	at = ll_div_n(l, i.i, groups(d, which));
+	depth = ll_sub(l, b->end_depth, b->first_depth);
 	row = ll_bin(l, LL_UDIV, at, depth);
 	depth = ll_bin(l, LL_UREM, at, depth);
 	to = ll_plus(l, to, packed_at(l, d, which, row, depth));
-	row = dot_add(l, row, b->first_row);
-	k = stretch_of(l, d, dot_add(l, depth, b->first_depth));
+	row = ll_add(l, row, b->first_row);
+	k = stretch_of(l, d, ll_add(l, depth, b->first_depth));
 	m = dot_place(l, &d->dims[1 + which], split,
-		      dot_rem(l, row, split->blocks));
-	group = dot_mul(l, group, rows);
-	args[0] = ll_plus(l, to, dot_mul(l, ll_bin(l, LL_MUL, group, k.words),
+		      ll_rem_n(l, row, split->blocks));
+	group = ll_mul_n(l, group, rows);
+	args[0] = ll_plus(l, to, ll_mul_n(l, ll_bin(l, LL_MUL, group, k.words),
 					 4));
-	args[1] = in_batch(b, which, src, dot_div(l, row, split->blocks));
-	args[2] = dot_add(l, m.start, group);
-	args[3] = dot_min(l, ll_i64(l, rows), dot_sub(l, m.live, group));
+	args[1] = in_batch(b, which, src, ll_div_n(l, row, split->blocks));
+	args[2] = ll_add(l, m.start, group);
+	args[3] = ll_min(l, ll_i64(l, rows), ll_sub(l, m.live, group));
 	args[4] = k.from;
 	args[5] = k.n;
 	ll_call(l, b->pack[which], args, 6);
@@ -204,16 +204,16 @@ dot_put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
 			if (s->chunks == 1) {
 				continue;
 			}
-			n->from[at] = dot_mul(l, p->chunk, s->step);
+			n->from[at] = ll_mul_n(l, p->chunk, s->step);
 			n->count[at] = s->step;
 			if (d->size[i] % s->step != 0) {
-				n->live[at] = dot_div(l, p->live, s->inner);
+				n->live[at] = ll_div_n(l, p->live, s->inner);
 			}
 			continue;
 		}
-		n->from[at] = dot_rem(l, outer, d->size[i]);
+		n->from[at] = ll_rem_n(l, outer, d->size[i]);
 		n->count[at] = 1;
-		outer = dot_div(l, outer, d->size[i]);
+		outer = ll_div_n(l, outer, d->size[i]);
 	}
 }
 
@@ -267,14 +267,14 @@ go_to(const struct body *b, struct item *t, struct ll_value *i)
 	struct ll_value *row;
 
 	t->i = i;
-	t->row = dot_div(l, i, d->cols.blocks);
-	row = dot_add(l, t->row, b->first_row);
-	t->batch = dot_div(l, row, d->rows.blocks);
+	t->row = ll_div_n(l, i, d->cols.blocks);
+	row = ll_add(l, t->row, b->first_row);
+	t->batch = ll_div_n(l, row, d->rows.blocks);
 	t->m = dot_place(l, &d->dims[1], &d->rows,
-			 dot_rem(l, row, d->rows.blocks));
-	t->col = dot_rem(l, i, d->cols.blocks);
+			 ll_rem_n(l, row, d->rows.blocks));
+	t->col = ll_rem_n(l, i, d->cols.blocks);
 	t->n = dot_place(l, &d->dims[2], &d->cols, t->col);
-	t->col = dot_add(l, dot_mul(l, t->batch, d->cols.blocks), t->col);
+	t->col = ll_add(l, ll_mul_n(l, t->batch, d->cols.blocks), t->col);
 }
 
 /* What tiles ask for while they multiply. */
@@ -288,18 +288,18 @@ static struct ll_value *
 lines_at(const struct body *b, const struct lines *x, struct ll_value *tile)
 {
 	struct ll *l = b->l;
-	struct ll_value *each = dot_mul(l, x->each, b->d->unit.mr);
+	struct ll_value *each = ll_mul_n(l, x->each, b->d->unit.mr);
 	struct ll_value *at = ll_bin(l, LL_MUL, tile, each);
 
-	at = dot_min(l, at, dot_sub(l, x->n, each));
-	return ll_plus(l, x->at, dot_mul(l, at, 8));
+	at = ll_min(l, at, ll_sub(l, x->n, each));
+	return ll_plus(l, x->at, ll_mul_n(l, at, 8));
 }
 
 /* How many tiles of the unit cover so many positions. */
 static struct ll_value *
 tiles(struct ll *l, struct ll_value *live, int64_t width)
 {
-	return dot_div(l, dot_add(l, live, ll_i64(l, width - 1)), width);
+	return ll_div_n(l, ll_add(l, live, ll_i64(l, width - 1)), width);
 }
 
 /* Where what the tile behind that at (row, col) is added to lies. */
@@ -311,13 +311,13 @@ next_tile(const struct body *b, const struct item *t, struct ll_value *row,
 	struct ll *l = b->l;
 	struct ll_value *last, *at;
 
-	col = dot_add(l, col, ll_i64(l, dot_nr(&b->d->unit)));
+	col = ll_add(l, col, ll_i64(l, dot_nr(&b->d->unit)));
 	last = ll_test(l, LL_GE, col, t->n.live);
 	col = ll_select(l, last, ll_i64(l, 0), col);
-	at = dot_add(l, row, ll_i64(l, b->d->unit.mr));
+	at = ll_add(l, row, ll_i64(l, b->d->unit.mr));
 	row = ll_select(l, last, at, row);
 	at = ll_plus(l, t->far, ll_bin(l, LL_MUL, row, t->far_ld));
-	return ll_plus(l, at, dot_mul(l, col, bytes));
+	return ll_plus(l, at, ll_mul_n(l, col, bytes));
 }
 
 /* Tiles of the microkernel over a stretch of k. */
@@ -334,28 +334,28 @@ multiply(const struct body *b, const struct item *t, struct ll_value *a,
 
 	ll_loop(l, &r, ll_i64(l, 0), t->m.live, mr, NULL, 0);
 	ll_loop(l, &c, ll_i64(l, 0), t->n.live, nr, NULL, 0);
-	args[0] = ll_plus(l, a, dot_mul(l, ll_bin(l, LL_MUL, r.i, words), 4));
+	args[0] = ll_plus(l, a, ll_mul_n(l, ll_bin(l, LL_MUL, r.i, words), 4));
 	args[1] = ll_plus(l, panels,
-			  dot_mul(l, ll_bin(l, LL_MUL, c.i, words), 4));
+			  ll_mul_n(l, ll_bin(l, LL_MUL, c.i, words), 4));
 	args[2] = ll_plus(l, t->to, ll_bin(l, LL_MUL, r.i, t->ld));
-	args[2] = ll_plus(l, args[2], dot_mul(l, c.i, 4));
+	args[2] = ll_plus(l, args[2], ll_mul_n(l, c.i, 4));
 	args[3] = words;
 	args[4] = t->ld;
 	args[5] = add;
 	tile = tiles(l, t->n.live, nr);
-	tile = ll_bin(l, LL_MUL, dot_div(l, r.i, mr), tile);
+	tile = ll_bin(l, LL_MUL, ll_div_n(l, r.i, mr), tile);
 	args[6] = next_tile(b, t, r.i, c.i);
 	args[7] = t->far_ld;
-	args[8] = lines_at(b, lines, dot_add(l, tile, dot_div(l, c.i, nr)));
+	args[8] = lines_at(b, lines, ll_add(l, tile, ll_div_n(l, c.i, nr)));
 	args[9] = lines->each;
-	args[10] = dot_sub(l, t->m.live, r.i);
-	args[11] = dot_sub(l, t->n.live, c.i);
+	args[10] = ll_sub(l, t->m.live, r.i);
+	args[11] = ll_sub(l, t->n.live, c.i);
 	if (d->result == DOT_BOX) {	/* there is room for whole tiles */
 		int64_t lanes = d->unit.lanes;
 
 		args[10] = ll_i64(l, d->unit.mr);
-		args[11] = dot_add(l, args[11], ll_i64(l, lanes - 1));
-		args[11] = dot_mul(l, dot_div(l, args[11], lanes), lanes);
+		args[11] = ll_add(l, args[11], ll_i64(l, lanes - 1));
+		args[11] = ll_mul_n(l, ll_div_n(l, args[11], lanes), lanes);
 	}
 	ll_call(l, b->tile, args, 12);
 	ll_loop_end(l, &c, NULL);
@@ -373,7 +373,7 @@ panels_of(const struct body *b, const struct item *t, int which,
 	struct ll_value *args[6];
 
 	if (!d->own[which]) {
-		depth = dot_sub(l, depth, which ? ll_i64(l, 0)
+		depth = ll_sub(l, depth, which ? ll_i64(l, 0)
 						: b->first_depth);
 		return ll_plus(l, t->shared,
 			       packed_at(l, d, which, which ? t->col : t->row,
@@ -408,10 +408,10 @@ list_next(const struct body *b, const struct item *t, struct ll_value *depth)
 	if (d->own_list < 0) {
 		return x;
 	}
-	depth = dot_add(l, depth, ll_i64(l, 1));
+	depth = ll_add(l, depth, ll_i64(l, 1));
 	last = ll_test(l, LL_EQ, depth, b->end_depth);
 	depth = ll_select(l, last, b->first_depth, depth);
-	is = dot_add(l, t->i, ll_cast(l, last, LL_I64));
+	is = ll_add(l, t->i, ll_cast(l, last, LL_I64));
 	k = stretch_of(l, d, depth);
 	go_to(b, &next, is);
 	p = which ? &next.n : &next.m;
@@ -426,12 +426,12 @@ list_next(const struct body *b, const struct item *t, struct ll_value *depth)
 	x.n = ll_call(l, b->list, args, 6);
 	calls = tiles(l, t->n.live, dot_nr(&d->unit));
 	calls = ll_bin(l, LL_MUL, tiles(l, t->m.live, d->unit.mr), calls);
-	calls = dot_mul(l, calls, d->unit.mr);
-	x.each = dot_add(l, x.n, dot_sub(l, calls, ll_i64(l, 1)));
+	calls = ll_mul_n(l, calls, d->unit.mr);
+	x.each = ll_add(l, x.n, ll_sub(l, calls, ll_i64(l, 1)));
 	x.each = ll_bin(l, LL_UDIV, x.each, calls);
 	/* a few lines are not worth a list */
 	x.each = ll_select(l, ll_test(l, LL_LT, x.n,
-				      dot_mul(l, x.each, d->unit.mr)),
+				      ll_mul_n(l, x.each, d->unit.mr)),
 			   ll_i64(l, 0), x.each);
 	return x;
 }
@@ -467,9 +467,9 @@ put_target(const struct body *b, struct item *t)
 
 	if (d->far_bytes) {
 		t->far_ld = ll_i64(l, d->far_bytes * d->n.size);
-		at = dot_mul(l, t->batch, d->m.size);
-		at = dot_mul(l, dot_add(l, at, t->m.start), d->n.size);
-		at = dot_mul(l, dot_add(l, at, t->n.start), d->far_bytes);
+		at = ll_mul_n(l, t->batch, d->m.size);
+		at = ll_mul_n(l, ll_add(l, at, t->m.start), d->n.size);
+		at = ll_mul_n(l, ll_add(l, at, t->n.start), d->far_bytes);
 		t->far = ll_plus(l, cg_cpu_at(d->c, b->func, d->target), at);
 	}
 	t->ld = ll_i64(l, 4 * d->tile_ld);
@@ -478,7 +478,7 @@ put_target(const struct body *b, struct item *t)
 		t->to = t->far;
 	} else if (d->shared_c >= 0) {
 		t->to = ll_plus_n(l, t->shared, d->shared_c);
-		t->to = ll_plus(l, t->to, dot_mul(l, t->i, dot_up(tile, 64)));
+		t->to = ll_plus(l, t->to, ll_mul_n(l, t->i, dot_up(tile, 64)));
 	} else {
 		t->to = ll_plus_n(l, t->own, d->own_c);
 	}

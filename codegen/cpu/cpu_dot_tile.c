@@ -59,7 +59,7 @@ multiply_add(const struct tile *t, struct ll_value *a, struct ll_value *b,
 		return ll_fma(t->l, a, b, sum);
 	}
 	if (t->u->kind == DOT_FMA) {
-		return dot_add(t->l, ll_bin(t->l, LL_MUL, a, b), sum);
+		return ll_add(t->l, ll_bin(t->l, LL_MUL, a, b), sum);
 	}
 	args[1] = ll_bits(t->l, a, pairs);
 	args[2] = ll_bits(t->l, b, pairs);
@@ -102,7 +102,7 @@ put_sums(const struct tile *t, struct ll_value *const *sum, bool add)
 
 	for (r = 0; r < t->u->mr; r++) {
 		struct ll_value *row = ll_plus(t->l, t->c,
-					       dot_mul(t->l, t->ldc, r));
+					       ll_mul_n(t->l, t->ldc, r));
 
 		for (v = 0; v < t->nv; v++) {
 			struct ll_value *at = ll_plus_n(t->l, row,
@@ -110,7 +110,7 @@ put_sums(const struct tile *t, struct ll_value *const *sum, bool add)
 			struct ll_value *x = sum[r * t->nv + v];
 
 			if (add) {
-				x = dot_add(t->l, x, ll_load(t->l, vec, at));
+				x = ll_add(t->l, x, ll_load(t->l, vec, at));
 			}
 			ll_store(t->l, x, at);
 		}
@@ -133,13 +133,13 @@ ask_row(const struct tile *t, struct ll_value *r)
 
 	row = ll_plus(l, t->next, ll_bin(l, LL_MUL, r, t->next_ld));
 	lines = ll_plus(l, t->lines,
-			dot_mul(l, ll_bin(l, LL_MUL, r, t->nlines), 8));
+			ll_mul_n(l, ll_bin(l, LL_MUL, r, t->nlines), 8));
 	for (v = 0; v < t->nv; v++) {
 		ll_prefetch(l, ll_plus_n(l, row, 4 * v * t->u->lanes));
 	}
 	ll_loop(l, &i, ll_i64(l, 0), t->nlines, 1, NULL, 0);
 	ll_prefetch(l, ll_load(l, ll_type(LL_PTR, 1),
-			       ll_plus(l, lines, dot_mul(l, i.i, 8))));
+			       ll_plus(l, lines, ll_mul_n(l, i.i, 8))));
 	ll_loop_end(l, &i, NULL);
 }
 
@@ -149,8 +149,8 @@ stretch_words(const struct tile *t, struct ll_value *all)
 {
 	int64_t each = (int64_t)t->u->mr * t->u->words;
 
-	all = dot_add(t->l, all, ll_i64(t->l, each - 1));
-	return dot_mul(t->l, dot_div(t->l, all, each), t->u->words);
+	all = ll_add(t->l, all, ll_i64(t->l, each - 1));
+	return ll_mul_n(t->l, ll_div_n(t->l, all, each), t->u->words);
 }
 
 /* Words from .. to of both panels. */
@@ -165,8 +165,8 @@ words(const struct tile *t, struct ll_value *from, struct ll_value *to,
 	uint32_t n = u->mr * t->nv, i;
 
 	ll_loop(l, &k, from, to, u->words, sum, n);
-	a = ll_plus(l, t->a, dot_mul(l, k.i, 4 * u->mr));
-	b = ll_plus(l, t->b, dot_mul(l, k.i, 4 * dot_nr(u)));
+	a = ll_plus(l, t->a, ll_mul_n(l, k.i, 4 * u->mr));
+	b = ll_plus(l, t->b, ll_mul_n(l, k.i, 4 * dot_nr(u)));
 	for (i = 0; i < 4 * u->mr * u->words; i += 64) {
 		ll_prefetch(l, ll_plus_n(l, a, AHEAD + i));
 	}
@@ -195,7 +195,7 @@ in_vectors(const struct tile *t)
 	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, u->mr), 1, sum, n);
 	ask_row(t, r.i);
 	from = ll_bin(l, LL_MUL, r.i, step);
-	to = dot_min(l, t->words, dot_add(l, from, step));
+	to = ll_min(l, t->words, ll_add(l, from, step));
 	memcpy(sum, r.at, n * sizeof *sum);
 	words(t, from, to, sum);
 	ll_loop_end(l, &r, sum);
@@ -233,7 +233,7 @@ static struct ll_value *
 tile_of_c(const struct tile *t, int r, int v)
 {
 	struct ll_value *row = ll_plus(t->l, t->c,
-				       dot_mul(t->l, t->ldc, 16 * r));
+				       ll_mul_n(t->l, t->ldc, 16 * r));
 
 	return ll_plus_n(t->l, row, 64 * v);
 }
@@ -257,7 +257,7 @@ each_sum(const struct tile *t, const char *name, bool memory)
 static void
 load_a(const struct tile *t, int r, struct ll_value *k)
 {
-	struct ll_value *at = ll_plus(t->l, t->a, dot_mul(t->l, k,
+	struct ll_value *at = ll_plus(t->l, t->a, ll_mul_n(t->l, k,
 							  4 * t->u->mr));
 
 	amx(t->l, "llvm.x86.tileloadd64", (int[]){ 4 + r }, 1,
@@ -268,7 +268,7 @@ static void
 load_b(const struct tile *t, int v, struct ll_value *k)
 {
 	int64_t row = 4 * dot_nr(t->u);
-	struct ll_value *at = ll_plus(t->l, t->b, dot_mul(t->l, k, row));
+	struct ll_value *at = ll_plus(t->l, t->b, ll_mul_n(t->l, k, row));
 
 	amx(t->l, "llvm.x86.tileloadd64", (int[]){ 6 + v }, 1,
 	    ll_plus_n(t->l, at, 64 * v), ll_i64(t->l, row));
@@ -288,7 +288,7 @@ ask_panels(const struct tile *t, struct ll_value *k, uint32_t i, uint32_t n)
 
 	for (which = 0; which < 2; which++) {
 		bytes = row[which] * t->u->words;
-		at = ll_plus(t->l, panel[which], dot_mul(t->l, k, row[which]));
+		at = ll_plus(t->l, panel[which], ll_mul_n(t->l, k, row[which]));
 		at = ll_plus_n(t->l, at, TILES_AHEAD * bytes);
 		for (line = bytes * i / n; line < bytes * (i + 1) / n;
 		     line += 64) {
@@ -332,7 +332,7 @@ tile_steps(const struct tile *t)
 {
 	const struct dot_unit *u = t->u;
 	struct ll *l = t->l;
-	struct ll_value *last = dot_sub(l, t->words, ll_i64(l, u->words));
+	struct ll_value *last = ll_sub(l, t->words, ll_i64(l, u->words));
 	struct ll_value *step, *from, *to, *zero = ll_i64(l, 0);
 	struct ll_loop r, k;
 	int i;
@@ -347,9 +347,9 @@ tile_steps(const struct tile *t)
 	ll_loop(l, &r, zero, ll_i64(l, u->mr), 1, NULL, 0);
 	ask_row(t, r.i);
 	from = ll_bin(l, LL_MUL, r.i, step);
-	to = dot_min(l, last, dot_add(l, from, step));
+	to = ll_min(l, last, ll_add(l, from, step));
 	ll_loop(l, &k, from, to, u->words, NULL, 0);
-	products(t, k.i, dot_add(l, k.i, ll_i64(l, u->words)));
+	products(t, k.i, ll_add(l, k.i, ll_i64(l, u->words)));
 	ll_loop_end(l, &k, NULL);
 	ll_loop_end(l, &r, NULL);
 	products(t, last, NULL);
@@ -455,20 +455,20 @@ copy_part(const struct ends *e, struct ll_value *room)
 	uint32_t v;
 
 	ll_loop(l, &r, ll_i64(l, 0),
-		dot_min(l, e->rows, ll_i64(l, e->u->mr)), 1, NULL, 0);
+		ll_min(l, e->rows, ll_i64(l, e->u->mr)), 1, NULL, 0);
 	for (v = 0; v < e->u->nv; v++) {
 		int64_t at = 4 * v * e->u->lanes;
 
-		mask = ll_mask(l, dot_sub(l, e->cols, ll_i64(l, at / 4)),
+		mask = ll_mask(l, ll_sub(l, e->cols, ll_i64(l, at / 4)),
 			       e->u->lanes);
-		from = ll_plus(l, room, dot_mul(l, r.i, 4 * dot_nr(e->u)));
+		from = ll_plus(l, room, ll_mul_n(l, r.i, 4 * dot_nr(e->u)));
 		to = ll_plus(l, e->arg[2], ll_bin(l, LL_MUL, r.i, e->arg[4]));
 		to = ll_plus_n(l, to, at);
 		x = ll_load(l, vec, ll_plus_n(l, from, at));
 		old = ll_load_if(l, vec, to, mask);
 		old = ll_select(l, ll_test(l, LL_NE, e->arg[5], ll_i64(l, 0)),
 				old, ll_zero(l, vec));
-		ll_store_if(l, dot_add(l, x, old), to, mask);
+		ll_store_if(l, ll_add(l, x, old), to, mask);
 	}
 	ll_loop_end(l, &r, NULL);
 	ll_return(l, NULL);

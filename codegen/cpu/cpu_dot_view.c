@@ -43,7 +43,7 @@ dot_source_at(struct cg_cpu *c, struct ll_value *step,
 		p = ll_plus_n(c->ll, p,
 			      (int64_t)offsetof(struct rt_pieces, at));
 		p = ll_load(c->ll, ll_type(LL_I64, 1), p);
-		at = ll_plus(c->ll, at, dot_mul(c->ll, p, v->moved[i].stride *
+		at = ll_plus(c->ll, at, ll_mul_n(c->ll, p, v->moved[i].stride *
 							  bytes));
 	}
 	return at;
@@ -68,10 +68,10 @@ dot_factor_at(struct ll *l, const struct cg_factor *f, int which,
 		struct ll_value *here = i;
 
 		if (r > 0) {
-			here = dot_rem(l, i, f->at[r].size);
-			i = dot_div(l, i, f->at[r].size);
+			here = ll_rem_n(l, i, f->at[r].size);
+			i = ll_div_n(l, i, f->at[r].size);
 		}
-		sum = dot_add(l, sum, dot_mul(l, here,
+		sum = ll_add(l, sum, ll_mul_n(l, here,
 					      f->at[r].stride[which] * bytes));
 	}
 	return sum;

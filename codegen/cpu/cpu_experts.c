@@ -20,8 +20,8 @@ experts_coords(struct ll *l, const struct cg_counted *d, struct ll_value *i,
 	uint32_t k;
 
 	for (k = d->n; k-- > 0; ) {
-		out[k] = k ? dot_rem(l, i, d->at[k].size) : i;
-		i = dot_div(l, i, d->at[k].size);
+		out[k] = k ? ll_rem_n(l, i, d->at[k].size) : i;
+		i = ll_div_n(l, i, d->at[k].size);
 	}
 }
 
@@ -30,7 +30,7 @@ experts_coords(struct ll *l, const struct cg_counted *d, struct ll_value *i,
 static struct ll_value *
 word_at(struct experts_step *s, int64_t list, struct ll_value *i)
 {
-	struct ll_value *bytes = dot_mul(s->l, i, 4);
+	struct ll_value *bytes = ll_mul_n(s->l, i, 4);
 
 	return ll_plus(s->l, ll_plus_n(s->l, s->shared, list), bytes);
 }
@@ -70,14 +70,14 @@ place_of(struct experts_step *s, struct ll_value *expert)
 	carry[0] = ll_i64(l, x->p.n);
 	carry[1] = ll_i64(l, 0);
 	ll_loop(l, &k, ll_i64(l, 0), ll_load(l, i64, pieces), 1, carry, 2);
-	at = ll_plus(l, pieces, dot_mul(l, k.i, 16));
-	i = dot_sub(l, expert, ll_load(l, i64, ll_plus_n(l, at, (int64_t)
+	at = ll_plus(l, pieces, ll_mul_n(l, k.i, 16));
+	i = ll_sub(l, expert, ll_load(l, i64, ll_plus_n(l, at, (int64_t)
 				offsetof(struct rt_pieces, at[0].start))));
 	n = ll_load(l, i64, ll_plus_n(l, at, (int64_t)
 				offsetof(struct rt_pieces, at[0].count)));
-	carry[0] = dot_add(l, k.at[1], i);
+	carry[0] = ll_add(l, k.at[1], i);
 	carry[0] = ll_select(l, ll_test(l, LL_ULT, i, n), carry[0], k.at[0]);
-	carry[1] = dot_add(l, k.at[1], n);
+	carry[1] = ll_add(l, k.at[1], n);
 	ll_loop_end(l, &k, carry);
 	return k.at[0];
 }
@@ -92,7 +92,7 @@ expert_of(struct experts_step *s, struct ll_value *pair)
 	at = cg_cpu_at(s->x->dot.c, s->func, s->x->p.index);
 	experts_coords(s->l, d, pair, coords);
 	for (i = 0; i < d->n; i++) {
-		at = ll_plus(s->l, at, dot_mul(s->l, coords[i],
+		at = ll_plus(s->l, at, ll_mul_n(s->l, coords[i],
 					       4 * d->at[i].index));
 	}
 	return place_of(s, ll_cast(s->l, ll_load(s->l, ll_type(LL_I32, 1),
@@ -113,15 +113,15 @@ add_up(struct experts_step *s)
 	put_word(s, x->first, k.i, k.at[0]);
 	put_word(s, x->fill, k.i, k.at[0]);
 	put_word(s, x->block, k.i, k.at[1]);
-	carry[0] = dot_add(l, k.at[0], n);
-	rows = dot_add(l, dot_mul(l, n, x->p.rows.size),
+	carry[0] = ll_add(l, k.at[0], n);
+	rows = ll_add(l, ll_mul_n(l, n, x->p.rows.size),
 		       ll_i64(l, x->most - 1));
-	rows = dot_div(l, rows, x->most);
+	rows = ll_div_n(l, rows, x->most);
 	if (!x->p.others) {
 		rows = ll_select(l, ll_test(l, LL_LT, k.i, ll_i64(l, x->p.n)),
 				 rows, ll_i64(l, 0));
 	}
-	carry[1] = dot_add(l, k.at[1], rows);
+	carry[1] = ll_add(l, k.at[1], rows);
 	ll_loop_end(l, &k, carry);
 	put_word(s, x->first, ll_i64(l, x->p.n + 1), k.at[0]);
 	put_word(s, x->block, ll_i64(l, x->p.n + 1), k.at[1]);
@@ -145,14 +145,14 @@ sort(struct experts *x)
 	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.pairs.size), 1, NULL, 0);
 	e = expert_of(&s, k.i);
 	at = experts_word(&s, x->fill, e);
-	put_word(&s, x->fill, e, dot_add(l, at, ll_i64(l, 1)));
+	put_word(&s, x->fill, e, ll_add(l, at, ll_i64(l, 1)));
 	ll_loop_end(l, &k, NULL);
 	add_up(&s);
 	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->p.pairs.size), 1, NULL, 0);
 	e = expert_of(&s, k.i);
 	at = experts_word(&s, x->fill, e);
 	put_word(&s, x->order, at, k.i);
-	put_word(&s, x->fill, e, dot_add(l, at, ll_i64(l, 1)));
+	put_word(&s, x->fill, e, ll_add(l, at, ll_i64(l, 1)));
 	ll_loop_end(l, &k, NULL);
 	ll_loop_end(l, &all, NULL);
 	ll_return(l, NULL);
@@ -171,21 +171,21 @@ experts_row(struct experts_step *s, struct ll_value *first,
 	uint32_t k, round;
 
 	offset[0] = offset[1] = ll_i64(l, 0);
-	i = dot_add(l, first, dot_div(l, j, s->x->p.rows.size));
+	i = ll_add(l, first, ll_div_n(l, j, s->x->p.rows.size));
 	i = experts_word(s, s->x->order, i);
 	for (round = 0; round < 2; round++) {
 		experts_coords(l, d, i, coords);
 		for (k = 0; k < d->n; k++) {
-			offset[0] = dot_add(l, offset[0], dot_mul(l,
+			offset[0] = ll_add(l, offset[0], ll_mul_n(l,
 					coords[k], d->at[k].stride[0]));
-			offset[1] = dot_add(l, offset[1], dot_mul(l,
+			offset[1] = ll_add(l, offset[1], ll_mul_n(l,
 					coords[k], d->at[k].stride[1]));
 			if (at && d->at[k].at >= 0) {
 				at[d->at[k].at] = coords[k];
 			}
 		}
 		d = &s->x->p.rows;
-		i = dot_rem(l, j, d->size);
+		i = ll_rem_n(l, j, d->size);
 	}
 }
 
@@ -203,18 +203,18 @@ experts_copy(struct experts_step *s, int which, const struct cg_factor *f,
 	int64_t bytes = experts_bytes(s->x, which);
 	const struct ll_type t = ll_type(bytes == 4 ? LL_I32 : LL_I16, 1);
 	struct ll_value *src = ll_plus(s->l, s->source[which],
-				       dot_mul(s->l, row, bytes)), *at;
+				       ll_mul_n(s->l, row, bytes)), *at;
 	struct ll *l = s->l;
 	struct ll_loop k;
 
 	if (dot_factor_dense(f, which)) {
-		live = dot_mul(l, live, bytes);
-		ll_copy(l, to, ll_plus(l, src, dot_mul(l, from, bytes)), live);
+		live = ll_mul_n(l, live, bytes);
+		ll_copy(l, to, ll_plus(l, src, ll_mul_n(l, from, bytes)), live);
 		return;
 	}
 	ll_loop(l, &k, ll_i64(l, 0), live, 1, NULL, 0);
-	at = dot_factor_at(l, f, which, dot_add(l, from, k.i), bytes);
-	to = ll_plus(l, to, dot_mul(l, k.i, bytes));
+	at = dot_factor_at(l, f, which, ll_add(l, from, k.i), bytes);
+	to = ll_plus(l, to, ll_mul_n(l, k.i, bytes));
 	ll_store(l, ll_load(l, t, ll_plus(l, src, at)), to);
 	ll_loop_end(l, &k, NULL);
 }
@@ -235,12 +235,12 @@ experts_multiply(struct experts_step *s, struct ll_value *rows,
 
 	ll_loop(l, &r, ll_i64(l, 0), s->live[0], d->unit.mr, NULL, 0);
 	ll_loop(l, &c, ll_i64(l, 0), s->live[1], dot_nr(&d->unit), NULL, 0);
-	args[0] = ll_plus(l, rows, dot_mul(l, ll_bin(l, LL_MUL, r.i, words),
+	args[0] = ll_plus(l, rows, ll_mul_n(l, ll_bin(l, LL_MUL, r.i, words),
 					   4));
-	args[1] = ll_plus(l, cols, dot_mul(l, ll_bin(l, LL_MUL, c.i, words),
+	args[1] = ll_plus(l, cols, ll_mul_n(l, ll_bin(l, LL_MUL, c.i, words),
 					   4));
-	args[2] = ll_plus(l, to, dot_mul(l, r.i, 4 * d->tile_ld));
-	args[2] = ll_plus(l, args[2], dot_mul(l, c.i, 4));
+	args[2] = ll_plus(l, to, ll_mul_n(l, r.i, 4 * d->tile_ld));
+	args[2] = ll_plus(l, args[2], ll_mul_n(l, c.i, 4));
 	args[3] = words;
 	args[4] = ll_i64(l, 4 * d->tile_ld);
 	args[5] = add;
@@ -249,9 +249,9 @@ experts_multiply(struct experts_step *s, struct ll_value *rows,
 	args[8] = to;
 	args[9] = ll_i64(l, 0);
 	args[10] = ll_i64(l, d->unit.mr);
-	args[11] = dot_add(l, dot_sub(l, s->live[1], c.i),
+	args[11] = ll_add(l, ll_sub(l, s->live[1], c.i),
 			   ll_i64(l, lanes - 1));
-	args[11] = dot_mul(l, dot_div(l, args[11], lanes), lanes);
+	args[11] = ll_mul_n(l, ll_div_n(l, args[11], lanes), lanes);
 	ll_call(l, s->tile, args, 12);
 	ll_loop_end(l, &c, NULL);
 	ll_loop_end(l, &r, NULL);
@@ -271,7 +271,7 @@ experts_clear(struct experts_step *s, struct ll_value *cond)
 	ll_loop(s->l, &k, ll_i64(s->l, 0), ll_i64(s->l, d->tile_ld *
 		dot_up(d->rows.most, d->unit.mr)), 1, NULL, 0);
 	ll_store(s->l, ll_zero(s->l, ll_type(LL_F32, 1)),
-		 ll_plus(s->l, at, dot_mul(s->l, k.i, 4)));
+		 ll_plus(s->l, at, ll_mul_n(s->l, k.i, 4)));
 	ll_loop_end(s->l, &k, NULL);
 	ll_jump(s->l, no);
 	ll_at(s->l, no);

@@ -73,7 +73,7 @@ expert_of(struct experts_step *s, struct ll_value *block)
 
 	ll_loop(l, &k, ll_i64(l, 1), ll_i64(l, s->x->p.n + 1), 1, &n, 1);
 	begins = ll_test(l, LL_LE, experts_word(s, s->x->block, k.i), block);
-	n = dot_add(l, k.at[0], ll_select(l, begins, ll_i64(l, 1),
+	n = ll_add(l, k.at[0], ll_select(l, begins, ll_i64(l, 1),
 					  ll_i64(l, 0)));
 	ll_loop_end(l, &k, &n);
 	return k.at[0];
@@ -89,11 +89,11 @@ find_rows(struct block *b, struct ll_value *block)
 
 	b->expert = expert_of(s, block);
 	b->first = experts_word(s, x->first, b->expert);
-	all = experts_word(s, x->first, dot_add(l, b->expert, ll_i64(l, 1)));
-	all = dot_mul(l, dot_sub(l, all, b->first), x->p.rows.size);
-	b->row = dot_sub(l, block, experts_word(s, x->block, b->expert));
-	b->row = dot_mul(l, b->row, x->most);
-	b->live = dot_min(l, ll_i64(l, x->most), dot_sub(l, all, b->row));
+	all = experts_word(s, x->first, ll_add(l, b->expert, ll_i64(l, 1)));
+	all = ll_mul_n(l, ll_sub(l, all, b->first), x->p.rows.size);
+	b->row = ll_sub(l, block, experts_word(s, x->block, b->expert));
+	b->row = ll_mul_n(l, b->row, x->most);
+	b->live = ll_min(l, ll_i64(l, x->most), ll_sub(l, all, b->row));
 }
 
 /* A stretch of k of the rows, packed. */
@@ -108,9 +108,9 @@ pack_rows(struct block *b, struct ll_value *from, struct ll_value *n)
 	struct ll_loop r;
 
 	ll_loop(l, &r, ll_i64(l, 0), b->live, 1, NULL, 0);
-	experts_row(s, b->first, dot_add(l, b->row, r.i), offset, NULL);
+	experts_row(s, b->first, ll_add(l, b->row, r.i), offset, NULL);
 	experts_copy(s, 0, &d->over, offset[0], from, n,
-		     ll_plus(l, to, dot_mul(l, r.i, d->depth *
+		     ll_plus(l, to, ll_mul_n(l, r.i, d->depth *
 					    experts_bytes(s->x, 0))));
 	ll_loop_end(l, &r, NULL);
 	args[0] = ll_plus_n(l, s->own, d->own_a);
@@ -135,7 +135,7 @@ all_depths(struct block *b)
 	/* pairs of experts elsewhere come to zeros */
 	none = ll_test(l, LL_EQ, b->expert, ll_i64(l, s->x->p.n));
 	experts_clear(s, none);
-	matrix = dot_mul(l, b->expert, d->source[1].view.stride[at] *
+	matrix = ll_mul_n(l, b->expert, d->source[1].view.stride[at] *
 				       experts_bytes(s->x, 1));
 	matrix = ll_plus(l, s->source[1], matrix);
 	ll_loop(l, &q, ll_i64(l, 0), ll_select(l, none, ll_i64(l, 0),
@@ -145,9 +145,9 @@ all_depths(struct block *b)
 	args[1] = matrix;
 	args[2] = b->n.start;
 	args[3] = b->n.live;
-	args[4] = dot_mul(l, q.i, d->depth);
-	args[5] = dot_min(l, ll_i64(l, d->depth),
-			  dot_sub(l, ll_i64(l, d->over.size), args[4]));
+	args[4] = ll_mul_n(l, q.i, d->depth);
+	args[5] = ll_min(l, ll_i64(l, d->depth),
+			  ll_sub(l, ll_i64(l, d->over.size), args[4]));
 	ll_call(l, s->pack[1], args, 6);
 	pack_rows(b, args[4], args[5]);
 	later = ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
@@ -176,12 +176,12 @@ behind(struct block *b, const char **why)
 		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
 	}
 	ll_loop(l, &r, ll_i64(l, 0), b->live, 1, NULL, 0);
-	experts_row(s, b->first, dot_add(l, b->row, r.i), offset, nest.from);
+	experts_row(s, b->first, ll_add(l, b->row, r.i), offset, nest.from);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		nest.count[i] = nest.from[i] != NULL;
 	}
 	leaf.at = ll_plus_n(l, s->own, d->own_c);
-	leaf.at = ll_plus(l, leaf.at, dot_mul(l, r.i, 4 * d->tile_ld));
+	leaf.at = ll_plus(l, leaf.at, ll_mul_n(l, r.i, 4 * d->tile_ld));
 	dot_put_place(l, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		leaf.from[i] = nest.from[i];
@@ -220,7 +220,7 @@ experts_at(struct experts *x, const char **why)
 	dot_tiles_begin(d->c, &d->unit);
 	ll_loop(l, &item, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
 		NULL, 0);
-	i = dot_div(l, item.i, d->cols.blocks);
+	i = ll_div_n(l, item.i, d->cols.blocks);
 	body = ll_block(l, NULL, "block");
 	next = ll_block(l, NULL, "next");
 	ll_branch(l, ll_test(l, LL_LT, i, experts_word(&s, x->block,
@@ -228,7 +228,7 @@ experts_at(struct experts *x, const char **why)
 	ll_at(l, body);
 	find_rows(&b, i);
 	b.n = dot_place(l, &d->dims[2], &d->cols,
-			dot_rem(l, item.i, d->cols.blocks));
+			ll_rem_n(l, item.i, d->cols.blocks));
 	s.live[0] = b.live;
 	s.live[1] = b.n.live;
 	all_depths(&b);

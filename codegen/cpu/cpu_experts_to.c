@@ -61,14 +61,14 @@ copy_rows(struct block *b, struct ll_value *from, struct ll_value *n)
 	int k;
 
 	ll_loop(l, &r, ll_i64(l, 0), n, 1, NULL, 0);
-	experts_row(s, b->first, dot_add(l, from, r.i), offset, NULL);
+	experts_row(s, b->first, ll_add(l, from, r.i), offset, NULL);
 	for (k = 0; k < 2; k++) {
 		int64_t most = k ? d->cols.most : d->rows.most;
 		struct ll_value *to = ll_plus_n(l, s->own, s->x->own_rows[k]);
 
 		experts_copy(s, k, k ? &d->n : &d->m, offset[k],
 			     b->at[k].start, b->at[k].live,
-			     ll_plus(l, to, dot_mul(l, r.i, most *
+			     ll_plus(l, to, ll_mul_n(l, r.i, most *
 						    experts_bytes(s->x, k))));
 	}
 	ll_loop_end(l, &r, NULL);
@@ -88,7 +88,7 @@ all_rows(struct block *b)
 	to[0] = ll_plus_n(l, s->own, d->own_a);
 	to[1] = ll_plus_n(l, s->own, d->own_b);
 	ll_loop(l, &q, ll_i64(l, 0), b->rows, d->depth, NULL, 0);
-	n = dot_min(l, ll_i64(l, d->depth), dot_sub(l, b->rows, q.i));
+	n = ll_min(l, ll_i64(l, d->depth), ll_sub(l, b->rows, q.i));
 	copy_rows(b, q.i, n);
 	for (k = 0; k < 2; k++) {
 		args[0] = to[k];
@@ -170,16 +170,16 @@ experts_to(struct experts *x, const char **why)
 	dot_tiles_begin(d->c, &d->unit);
 	ll_loop(l, &item, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
 		NULL, 0);
-	b.expert = dot_div(l, item.i, blocks);
-	i = dot_rem(l, item.i, blocks);
+	b.expert = ll_div_n(l, item.i, blocks);
+	i = ll_rem_n(l, item.i, blocks);
 	b.first = experts_word(&s, x->first, b.expert);
 	end = experts_word(&s, x->first,
-			   dot_add(l, b.expert, ll_i64(l, 1)));
-	b.rows = dot_mul(l, dot_sub(l, end, b.first), x->p.rows.size);
+			   ll_add(l, b.expert, ll_i64(l, 1)));
+	b.rows = ll_mul_n(l, ll_sub(l, end, b.first), x->p.rows.size);
 	b.at[0] = dot_place(l, &d->dims[1], &d->rows,
-			    dot_div(l, i, d->cols.blocks));
+			    ll_div_n(l, i, d->cols.blocks));
 	b.at[1] = dot_place(l, &d->dims[2], &d->cols,
-			    dot_rem(l, i, d->cols.blocks));
+			    ll_rem_n(l, i, d->cols.blocks));
 	s.live[0] = b.at[0].live;
 	s.live[1] = b.at[1].live;
 	all_rows(&b);

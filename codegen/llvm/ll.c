@@ -1,7 +1,8 @@
 /*
- * The one file that knows LLVM.  Planning does not need it, and mapping the
- * library takes ten times what planning a model does, so it is loaded when
- * code is generated; functions that it lacks are an error then, not before.
+ * The one file that includes LLVM's headers.  The library is loaded when code
+ * is generated: planning does not need it, and mapping it takes ten times as
+ * long as planning a model.  A function that the library lacks is an error
+ * then.
  */
 #include "config.h"
 
@@ -35,7 +36,7 @@ struct ll {
 	LLVMModuleRef m;
 	LLVMBuilderRef b;
 	LLVMTargetMachineRef tm;
-	/* data that are there already, by what is in them */
+	/* data that were made before, by their content */
 	struct intern texts, words;
 	VEC(LLVMValueRef) text_data, words_data;
 };
@@ -98,7 +99,7 @@ load(struct ll *l, const char **why)
 }
 
 static void
-take_host(struct ll *l)
+read_host_cpu(struct ll *l)
 {
 	char *cpu = l->f.GetHostCPUName();
 	char *features = l->f.GetHostCPUFeatures();
@@ -109,17 +110,19 @@ take_host(struct ll *l)
 	l->f.DisposeMessage(features);
 }
 
-/* What a CPU has; what LLVM must be told of it beside the name. */
+/* Finds the CPU and its features, and in *more_features those that LLVM needs
+ * beside the name. */
 static bool
-take_cpu(struct ll *l, const char *cpu, const char **told, const char **why)
+find_cpu(struct ll *l, const char *cpu, const char **more_features,
+	 const char **why)
 {
 	const char *more, *name = ll_cpu_split(l->a, cpu, &more), *feature;
 	const struct ll_cpu_row *row = ll_cpu_find(name);
 
-	*told = "";
+	*more_features = "";
 	if (strcmp(name, "native") == 0) {
-		take_host(l);
-		*told = l->features;
+		read_host_cpu(l);
+		*more_features = l->features;
 	} else if (row) {
 		l->cpu = row->name;
 		l->features = row->features;
@@ -130,22 +133,23 @@ take_cpu(struct ll *l, const char *cpu, const char **told, const char **why)
 	while ((feature = ll_cpu_next(l->a, &more)) != NULL) {
 		l->features = arena_printf(l->a, "%s +%s", l->features,
 					   feature);
-		*told = arena_printf(l->a, "%s%s+%s", *told,
-				     **told ? "," : "", feature);
+		*more_features = arena_printf(l->a, "%s%s+%s", *more_features,
+					      **more_features ? "," : "",
+					      feature);
 	}
 	return true;
 }
 
 static bool
-machine(struct ll *l, const char *cpu, bool quick, const char **why)
+set_machine(struct ll *l, const char *cpu, bool quick, const char **why)
 {
 	static const char triple[] = "x86_64-pc-linux-gnu";
 	LLVMTargetDataRef layout;
 	LLVMTargetRef target;
-	const char *told;
+	const char *more_features;
 	char *error = NULL;
 
-	if (!take_cpu(l, cpu, &told, why)) {
+	if (!find_cpu(l, cpu, &more_features, why)) {
 		return false;
 	}
 	l->f.InitializeX86TargetInfo();
@@ -158,7 +162,7 @@ machine(struct ll *l, const char *cpu, bool quick, const char **why)
 		return false;
 	}
 	l->wide = ll_cpu_has(l->features, "avx512f");
-	l->tm = l->f.CreateTargetMachine(target, triple, l->cpu, told,
+	l->tm = l->f.CreateTargetMachine(target, triple, l->cpu, more_features,
 					 quick ? LLVMCodeGenLevelNone
 					       : LLVMCodeGenLevelDefault,
 					 LLVMRelocPIC,
@@ -185,7 +189,7 @@ ll_new(struct arena *a, const char *cpu, bool quick, const char **why)
 	l->c = l->f.ContextCreate();
 	l->m = l->f.ModuleCreateWithNameInContext("plan", l->c);
 	l->b = l->f.CreateBuilderInContext(l->c);
-	if (!machine(l, cpu, quick, why)) {
+	if (!set_machine(l, cpu, quick, why)) {
 		ll_free(l);
 		return NULL;
 	}
@@ -221,6 +225,12 @@ ll_features(const struct ll *l)
 	return l->features;
 }
 
+bool
+ll_has(const struct ll *l, const char *feature)
+{
+	return ll_cpu_has(l->features, feature);
+}
+
 static uint32_t
 bits_of(enum ll_base base)
 {
@@ -236,9 +246,9 @@ bits_of(enum ll_base base)
 uint32_t
 ll_lanes(const struct ll *l, enum ll_base base)
 {
-	uint32_t width = l->wide ? 512 : ll_has(l, "avx2") ? 256 : 128;
+	uint32_t bits = l->wide ? 512 : ll_has(l, "avx2") ? 256 : 128;
 
-	return width / bits_of(base);
+	return bits / bits_of(base);
 }
 
 const char *
@@ -426,7 +436,7 @@ ll_func(struct ll *l, const char *name, struct ll_type ret,
 	l->f.SetLinkage(f, shown ? LLVMExternalLinkage : LLVMInternalLinkage);
 	attribute(l, f, LLVMAttributeFunctionIndex, "nounwind");
 	if (l->wide) {
-		/* else LLVM would cut vectors in two on some of them */
+		/* on some CPUs LLVM would split such vectors in two */
 		text_attribute(l, f, "prefer-vector-width", "512");
 		text_attribute(l, f, "min-legal-vector-width", "512");
 	}
@@ -632,9 +642,9 @@ new_data(struct ll *l, const char *name, LLVMTypeRef t)
 	return g;
 }
 
-/* Everything is a word of 64 bits; the linker fills in what is a pointer. */
+/* Data are words of 64 bits; pointers among them are relocated. */
 static LLVMValueRef
-word(struct ll *l, struct ll_value *v)
+as_word(struct ll *l, struct ll_value *v)
 {
 	LLVMTypeRef i64 = base_type(l, LL_I64);
 
@@ -648,34 +658,27 @@ word(struct ll *l, struct ll_value *v)
 	}
 }
 
-struct ll_value *
-ll_data_later(struct ll *l, uint32_t n)
-{
-	return out(new_data(l, NULL, words_type(l, n)));
-}
-
-void
-ll_data_set(struct ll *l, struct ll_value *data,
-	    struct ll_value *const *words, uint32_t n)
+static void
+set_data(struct ll *l, LLVMValueRef data, struct ll_value *const *words,
+	 uint32_t n)
 {
 	LLVMValueRef *at = arena_alloc(l->a, (n + 1) * sizeof *at);
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		at[i] = word(l, words[i]);
+		at[i] = as_word(l, words[i]);
 	}
-	l->f.SetInitializer(in(data), l->f.ConstArray2(base_type(l, LL_I64),
-						       at, n));
+	l->f.SetInitializer(data, l->f.ConstArray2(base_type(l, LL_I64), at,
+						   n));
 }
 
 struct ll_value *
 ll_data(struct ll *l, const char *name, struct ll_value *const *words,
 	uint32_t n)
 {
-	LLVMValueRef *known = NULL;
-	struct ll_value *data;
+	LLVMValueRef *known = NULL, data;
 
-	if (!name && n) {	/* constants that are equal are one pointer */
+	if (!name && n) {	/* equal data are one object */
 		sym_t s = intern(&l->words, (const char *)words,
 				 n * sizeof *words);
 
@@ -687,20 +690,20 @@ ll_data(struct ll *l, const char *name, struct ll_value *const *words,
 			return out(*known);
 		}
 	}
-	data = out(new_data(l, name, words_type(l, n)));
+	data = new_data(l, name, words_type(l, n));
 	if (words) {
-		ll_data_set(l, data, words, n);
+		set_data(l, data, words, n);
 	}
 	if (known) {
-		*known = in(data);
+		*known = data;
 	}
-	return data;
+	return out(data);
 }
 
 struct ll_value *
 ll_data_at(struct ll *l, struct ll_value *data, uint32_t i)
 {
-	LLVMValueRef at = in(ll_i64(l, i));
+	LLVMValueRef at = in(ll_int(l, ll_type(LL_I64, 1), i));
 
 	return out(l->f.ConstGEP2(base_type(l, LL_I64), in(data), &at, 1));
 }
@@ -847,20 +850,11 @@ cast_int(struct ll *l, struct ll_value *v, struct ll_type from,
 }
 
 struct ll_value *
-ll_cast(struct ll *l, struct ll_value *v, enum ll_base base)
+ll_convert(struct ll *l, struct ll_value *v, enum ll_base base)
 {
 	struct ll_type from = ll_typeof(l, v), to = from;
 
 	to.base = (uint8_t)base;
-	if (from.base == base) {
-		return v;
-	}
-	if (from.base == LL_BF16) {
-		return ll_cast(l, ll_from_bf16(l, v), base);
-	}
-	if (base == LL_BF16) {
-		return ll_to_bf16(l, ll_cast(l, v, LL_F32));
-	}
 	if (!is_float(from)) {
 		return cast_int(l, v, from, to);
 	}
@@ -974,7 +968,7 @@ struct ll_value *
 ll_stack(struct ll *l, struct ll_type t, int64_t n)
 {
 	LLVMBasicBlockRef here = l->f.GetInsertBlock(l->b), entry;
-	LLVMValueRef first, room;
+	LLVMValueRef first, array;
 
 	entry = l->f.GetEntryBasicBlock(l->f.GetBasicBlockParent(here));
 	first = l->f.GetFirstInstruction(entry);
@@ -983,11 +977,11 @@ ll_stack(struct ll *l, struct ll_type t, int64_t n)
 	} else {
 		l->f.PositionBuilderAtEnd(l->b, entry);
 	}
-	room = l->f.BuildAlloca(l->b,
+	array = l->f.BuildAlloca(l->b,
 		l->f.ArrayType2(type_of(l, t), (uint64_t)n), "");
-	l->f.SetAlignment(room, 64);
+	l->f.SetAlignment(array, 64);
 	l->f.PositionBuilderAtEnd(l->b, here);
-	return out(room);
+	return out(array);
 }
 
 void

@@ -1,7 +1,9 @@
 /*
- * The CPUs that code is made for by name, and what a program may use there.
- * LLVM knows them all, but its C interface does not say what they have.
+ * CPUs by name, and the features that code may use there.  LLVM knows them
+ * all, but its C interface does not list features, and names are checked
+ * before LLVM is loaded, or where it is missing.
  */
+#include "codegen/cg.h"
 #include "codegen/llvm/ll_cpu.h"
 
 #include <string.h>
@@ -12,7 +14,7 @@
 #define BF16 V4 " avx512vnni avx512bf16"
 #define AMX BF16 " avx512fp16 amx-tile amx-bf16 amx-int8"
 
-/* A row is all that a new one takes. */
+/* To add a CPU, add a row. */
 static const struct ll_cpu_row rows[] = {
 	{ "x86-64-v2", V2 },
 	{ "x86-64-v3", V3 },
@@ -31,8 +33,8 @@ static const struct ll_cpu_row rows[] = {
 	{ "graniterapids", AMX },
 };
 
-/* What code may use beyond plain x86-64, and a rank asks its CPU for. */
-static const char *const asked[] = {
+/* Beyond plain x86-64.  A rank checks that its CPU has those in use. */
+static const char *const checked[] = {
 	"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "bmi",
 	"bmi2", "f16c", "fma", "lzcnt", "movbe", "avx512f", "avx512bw",
 	"avx512cd", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16",
@@ -44,8 +46,8 @@ static const char *const asked[] = {
 const char *const *
 ll_cpu_features(uint32_t *n)
 {
-	*n = sizeof asked / sizeof asked[0];
-	return asked;
+	*n = sizeof checked / sizeof checked[0];
+	return checked;
 }
 
 const struct ll_cpu_row *
@@ -99,10 +101,81 @@ ll_cpu_has(const char *features, const char *feature)
 	for (; (p = strstr(p, feature)) != NULL; p += n) {
 		bool starts = p == features || strchr(" ,+", p[-1]);
 
-		/* as LLVM writes them, what is missing has a minus */
+		/* LLVM writes a minus before a feature that is missing */
 		if (starts && (p[n] == '\0' || p[n] == ' ' || p[n] == ',')) {
 			return true;
 		}
 	}
 	return false;
+}
+
+/* ---- names that a user gives ---- */
+
+/* "a, b and c" */
+static void
+put_name(struct buf *out, const char *name, uint32_t i, uint32_t n)
+{
+	buf_printf(out, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ",
+		   name);
+}
+
+static bool
+feature_known(const char *name, struct arena *a, const char **why)
+{
+	uint32_t n = sizeof checked / sizeof checked[0], i;
+	struct diag_near near;
+	struct buf list;
+
+	diag_near_init(&near, name);
+	buf_init(&list, a);
+	for (i = 0; i < n; i++) {
+		if (strcmp(checked[i], name) == 0) {
+			return true;
+		}
+		diag_near_try(&near, checked[i]);
+		put_name(&list, checked[i], i, n);
+	}
+	*why = arena_printf(a, "there is no feature `%s` of a CPU%s: there are "
+			    "%s", name, diag_near_text(&near, a),
+			    buf_text(&list));
+	return false;
+}
+
+static bool
+name_known(const char *name, struct arena *a, const char **why)
+{
+	uint32_t n = sizeof rows / sizeof rows[0], i;
+	struct diag_near near;
+	struct buf all;
+
+	if (strcmp(name, "native") == 0 || ll_cpu_find(name)) {
+		return true;
+	}
+	diag_near_init(&near, name);
+	buf_init(&all, a);
+	for (i = 0; i <= n; i++) {
+		const char *known = i ? rows[i - 1].name : "native";
+
+		diag_near_try(&near, known);
+		put_name(&all, known, i, n + 1);
+	}
+	*why = arena_printf(a, "there is no CPU `%s`%s: there are %s", name,
+			    diag_near_text(&near, a), buf_text(&all));
+	return false;
+}
+
+bool
+cg_cpu_known(const char *cpu, struct arena *a, const char **why)
+{
+	const char *more, *name = ll_cpu_split(a, cpu, &more);
+
+	if (!name_known(name, a, why)) {
+		return false;
+	}
+	while ((name = ll_cpu_next(a, &more)) != NULL) {
+		if (!feature_known(name, a, why)) {
+			return false;
+		}
+	}
+	return true;
 }

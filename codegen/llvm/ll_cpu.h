@@ -1,38 +1,27 @@
 /*
- * Names of CPUs, and what else the files ll*.c have in common.
+ * CPUs by name.  This needs no LLVM.
  */
 #ifndef CODEGEN_LL_CPU_H
 #define CODEGEN_LL_CPU_H
 
-#include "codegen/llvm/ll.h"
+#include "ir/base.h"
 
 struct ll_cpu_row {
 	const char *name;	/* as LLVM calls it */
-	const char *features;	/* with spaces between */
+	const char *features;	/* separated by spaces */
 };
 
 const struct ll_cpu_row *ll_cpu_rows(uint32_t *n);
 const struct ll_cpu_row *ll_cpu_find(const char *name);
-/* What a program may need, and asks its CPU for before it runs. */
+/* Features that code may use, and that a program checks before it runs. */
 const char *const *ll_cpu_features(uint32_t *n);
 /*
- * "NAME+FEATURE+FEATURE": the name, and in *more what comes behind it, of which
- * ll_cpu_next gives a feature at a time, NULL behind the last.
+ * Of "NAME+FEATURE+FEATURE" the name, and in *more the rest, from which
+ * ll_cpu_next takes a feature at a time; NULL after the last.
  */
 const char *ll_cpu_split(struct arena *a, const char *cpu, const char **more);
 const char *ll_cpu_next(struct arena *a, const char **more);
-/* Whether a list has one; "+a,-b" as LLVM writes it, or "a b". */
+/* Whether a list, "+a,-b" as LLVM writes it or "a b", has the feature. */
 bool ll_cpu_has(const char *features, const char *feature);
-
-struct arena *ll_arena(struct ll *l);
-/* Of LLVM, by their names. False: *why. */
-bool ll_passes(struct ll *l, const char *passes, const char **why);
-/* The object file of the module as it is. */
-bool ll_object(struct ll *l, struct buf *out, const char **why);
-/* What an object depends on beside the module and passes. */
-const char *ll_settings(struct ll *l);
-/* ll.c's casts of vectors of any lanes; ll_more.c has them. */
-struct ll_value *ll_from_bf16(struct ll *l, struct ll_value *v);
-struct ll_value *ll_to_bf16(struct ll *l, struct ll_value *v);
 
 #endif

@@ -115,19 +115,19 @@ static void
 test_data(void **state)
 {
 	struct t_object *o = t_object_begin(*state, "native");
-	struct ll_value *later = ll_data_later(o->l, 2), *words[5];
+	struct ll_value *other, *words[5];
 	const int64_t *at;
 	double num;
 
+	words[0] = ll_i64(o->l, 6);
+	words[1] = ll_i64(o->l, 7);
+	other = ll_data(o->l, NULL, words, 2);
 	words[0] = ll_i64(o->l, -5);
 	words[1] = ll_num(o->l, ll_type(LL_F64, 1), 0.1);
 	words[2] = ll_text(o->l, "a name");
-	words[3] = ll_data_at(o->l, later, 1);
+	words[3] = ll_data_at(o->l, other, 1);
 	words[4] = ll_null(o->l);
 	ll_data(o->l, "shown", words, 5);
-	words[0] = ll_i64(o->l, 6);
-	words[1] = ll_i64(o->l, 7);
-	ll_data_set(o->l, later, words, 2);
 	t_object_end(o);
 	at = t_object_find(o, "shown");
 	memcpy(&num, &at[1], sizeof num);

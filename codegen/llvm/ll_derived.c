@@ -1,10 +1,10 @@
 /*
- * What is made of ll.c's functions alone.
+ * Loops, bf16, masked memory, optimising and compiling: all that is composed
+ * of functions of ll.c and needs no header of LLVM.
  */
 #include "codegen/link/compile_cache.h"
 #include "codegen/cg.h"
 #include "codegen/llvm/ll.h"
-#include "codegen/llvm/ll_cpu.h"
 
 #include <string.h>
 
@@ -37,20 +37,14 @@ cg_cpu_host_has(struct arena *a, const char *feature)
 	return has;
 }
 
-bool
-ll_has(const struct ll *l, const char *feature)
-{
-	return ll_cpu_has(ll_features(l), feature);
-}
-
 /* ---- modules ---- */
 
 /*
- * Loops are vectorised and unrolled where they are emitted, and LLVM doing it
- * once more costs time and code.  Quickly is, with LLVM's quick selection of
- * instructions, a fifth of the time.  Code that only launches kernels is
- * tidied: InstCombine looks at all stores to a room whenever it looks at one,
- * which took 15 s of the launches of GPT-2.
+ * LLVM neither vectorises nor unrolls loops: emitters have done so, and a
+ * second time costs time and code.  LL_QUICKLY, with LLVM's fast instruction
+ * selection, takes a fifth of the time of LL_WELL.  Code that only launches
+ * kernels is LL_TIDILY optimised, without InstCombine, which for each store
+ * into an array of arguments looks at all others: 15 s for GPT-2.
  */
 static const char *const passes_of[] = {
 	[LL_WELL] = "default<O2>",
@@ -66,7 +60,7 @@ ll_optimize(struct ll *l, enum ll_effort e, const char **why)
 	return ll_passes(l, passes_of[e], why);
 }
 
-/* All that an object depends on. */
+/* A hash of all that an object depends on. */
 static struct rt_hash
 key_of(struct ll *l, enum ll_effort e)
 {
@@ -157,25 +151,25 @@ ll_loop_end(struct ll *l, struct ll_loop *k, struct ll_value *const *next)
 /* ---- bf16 ---- */
 
 /*
- * LLVM has instructions for bf16 on few CPUs, which drop tiny numbers, and
- * library calls on the others; so it is whole numbers everywhere: a bf16 is
- * the upper half of an f32.
+ * For bf16 LLVM uses instructions that flush subnormal numbers on some CPUs,
+ * and library calls on all others.  So casts are integer arithmetic on all
+ * CPUs: a bf16 is the upper half of an f32.
  */
-struct ll_value *
-ll_from_bf16(struct ll *l, struct ll_value *v)
+static struct ll_value *
+from_bf16(struct ll *l, struct ll_value *v)
 {
 	uint32_t lanes = ll_typeof(l, v).lanes;
 	struct ll_type i32 = ll_type(LL_I32, lanes);
 
 	v = ll_bits(l, v, ll_type(LL_I16, lanes));
-	v = ll_cast(l, v, LL_I32);	/* what it adds is shifted out */
+	v = ll_convert(l, v, LL_I32);	/* the sign bits are shifted out */
 	v = ll_bin(l, LL_SHL, v, ll_int(l, i32, 16));
 	return ll_bits(l, v, ll_type(LL_F32, lanes));
 }
 
-/* To the nearest, to even on a tie; what is no number stays none. */
-struct ll_value *
-ll_to_bf16(struct ll *l, struct ll_value *v)
+/* Rounded to the nearest, to even on a tie; NaN stays NaN. */
+static struct ll_value *
+to_bf16(struct ll *l, struct ll_value *v)
 {
 	uint32_t lanes = ll_typeof(l, v).lanes;
 	struct ll_type i32 = ll_type(LL_I32, lanes);
@@ -188,8 +182,25 @@ ll_to_bf16(struct ll *l, struct ll_value *v)
 	up = ll_bin(l, LL_ADD, x, up);
 	x = ll_bin(l, LL_OR, x, ll_int(l, i32, 0x400000));
 	x = ll_bin(l, LL_LSHR, ll_select(l, nan, x, up), ll_int(l, i32, 16));
-	x = ll_cast(l, x, LL_I16);
+	x = ll_convert(l, x, LL_I16);
 	return ll_bits(l, x, ll_type(LL_BF16, lanes));
+}
+
+struct ll_value *
+ll_cast(struct ll *l, struct ll_value *v, enum ll_base base)
+{
+	enum ll_base from = (enum ll_base)ll_typeof(l, v).base;
+
+	if (from == base) {
+		return v;
+	}
+	if (from == LL_BF16) {
+		return ll_cast(l, from_bf16(l, v), base);
+	}
+	if (base == LL_BF16) {
+		return to_bf16(l, ll_cast(l, v, LL_F32));
+	}
+	return ll_convert(l, v, base);
 }
 
 /* ---- vectors ---- */
@@ -208,7 +219,7 @@ ll_splat(struct ll *l, struct ll_value *v, uint32_t lanes)
 	return ll_shuffle(l, v, v, first, lanes);
 }
 
-/* The two halves of a vector made one, again and again. */
+/* Combines the two halves of a vector until one lane is left. */
 static struct ll_value *
 fold(struct ll *l, struct ll_value *v,
      struct ll_value *(*both)(struct ll *l, struct ll_value *a,
@@ -268,7 +279,7 @@ ll_mask(struct ll *l, struct ll_value *n, uint32_t lanes)
 	return ll_test(l, LL_LT, ll_iota(l, ll_type(LL_I32, lanes)), n);
 }
 
-/* ---- the rest ---- */
+/* ---- constants, intrinsics, memory ---- */
 
 struct ll_value *
 ll_null(struct ll *l)
@@ -332,7 +343,7 @@ i32_of(struct ll *l, int64_t i)
 	return ll_int(l, ll_type(LL_I32, 1), i);
 }
 
-/* The overloads of most are their result alone. */
+/* Most are overloaded by the type of their result alone. */
 struct ll_value *
 ll_intrinsic(struct ll *l, const char *name, struct ll_type ret,
 	     struct ll_value *const *args, uint32_t n)
@@ -353,8 +364,8 @@ alignment(struct ll *l, struct ll_type t)
 }
 
 /*
- * bf16 goes to and from memory as whole numbers: of masked lanes LLVM makes
- * scalars, and of a scalar bf16 a call of compiler-rt, which nobody links.
+ * bf16 goes to and from memory as integers: LLVM would make scalars of masked
+ * lanes, and of a scalar bf16 a call of compiler-rt, which is not linked.
  */
 static struct ll_type
 in_memory(struct ll_type t)
@@ -407,7 +418,7 @@ ll_gather(struct ll *l, struct ll_type t, struct ll_value *base,
 void
 ll_prefetch(struct ll *l, struct ll_value *ptr)
 {
-	/* to be read, into all caches, data */
+	/* for a read, into all caches, of data */
 	struct ll_value *args[] = { ptr, i32_of(l, 0), i32_of(l, 3),
 				    i32_of(l, 1) };
 	struct ll_type over = ll_type(LL_PTR, 1);
