@@ -108,6 +108,7 @@ if HAVE_LLVM
 	%D%/cpu/cpu_attention_keys.c \
 	%D%/cpu/cpu_attention_put.c \
 	%D%/cpu/cpu_attention_queries.c \
+	%D%/cpu/cpu_attention_step.c \
 	%D%/cpu/cpu_attention_tile.c \
 	%D%/cpu/cpu_attention_where.c \
 	%D%/cpu/cpu_dot.c \
@@ -119,6 +120,7 @@ if HAVE_LLVM
 	%D%/cpu/cpu_dot_view.c \
 	%D%/cpu/cpu_experts.c \
 	%D%/cpu/cpu_experts_at.c \
+	%D%/cpu/cpu_experts_step.c \
 	%D%/cpu/cpu_experts_to.c \
 	%D%/cpu/cpu_group.c \
 	%D%/cpu/cpu_kernel.c \
@@ -127,6 +129,7 @@ if HAVE_LLVM
 	%D%/cpu/cpu_nest_expr.c \
 	%D%/cpu/cpu_nest_rows.c \
 	%D%/cpu/cpu_nest_scatter.c \
+	%D%/cpu/cpu_nest_step.c \
 	%D%/cpu/cpu_rng.c \
 	%D%/host/host_kernel.c \
 	%D%/host/host_code.c \

@@ -1,170 +1,15 @@
 /*
- * A kernel group of attention for a CPU: the parts of a step, and how nests
- * and sets of codegen/attention/attention.c are written here.
+ * Kernel groups of attention on a CPU: codegen/attention/ takes a group apart
+ * and leads; this file says how each set of nodes is emitted here.
  */
 #include "codegen/cpu/cpu_attention.h"
-
-#include <stddef.h>
-#include <string.h>
-
-/* ---- steps ---- */
-
-static enum ll_base
-elem_of(const struct attn_view *v)
-{
-	enum ll_base elem = LL_F32;
-
-	if (!cg_cpu_elem(v->dtype, &elem)) {
-		die("elements that attention has refused");
-	}
-	return elem;
-}
-
-struct ll_value *
-att_begin(struct attn *t, const struct attn_view *v)
-{
-	struct cg_cpu *c = t->g->cpu;
-	struct ll_value *at, *p;
-	uint32_t i;
-
-	if (v->place == ATTN_SHARED) {
-		return ll_plus_n(t->l, cg_cpu_shared(c, t->step), v->shared);
-	}
-	at = cg_cpu_at(c, t->step, v->memory.operand);
-	for (i = 0; i < v->memory.nmoved; i++) {
-		p = cg_cpu_pieces(c, t->step, v->memory.moved[i].spread);
-		p = ll_plus_n(t->l, p, (int64_t)offsetof(struct rt_pieces,
-							 at));
-		p = ll_load(t->l, ll_type(LL_I64, 1), p);
-		at = ll_plus(t->l, at, ll_mul_n(t->l, p,
-			v->memory.moved[i].stride *
-			(ir_dtypes[v->dtype].bits / 8)));
-	}
-	return at;
-}
-
-void
-att_step(struct attn *t, const char *what, int64_t items)
-{
-	uint32_t i;
-
-	t->step = cg_cpu_step(t->g->cpu, t->g->out, what, items);
-	t->own = 0;
-	for (i = 0; i < ATTN_NINPUTS + 2 * ATTN_NRESULTS; i++) {
-		struct attn_view *v = i < ATTN_NINPUTS ? &t->in[i]
-			: i < ATTN_NINPUTS + ATTN_NRESULTS
-			? &t->made[i - ATTN_NINPUTS].memory
-			: &t->made[i - ATTN_NINPUTS - ATTN_NRESULTS].scratch;
-
-		if (v->place != ATTN_NONE) {
-			v->at = att_begin(t, v);
-		}
-	}
-	for (i = 0; i < 4; i++) {
-		t->pieces[i] = t->spread[i] == UINT32_MAX ? NULL
-			: cg_cpu_pieces(t->g->cpu, t->step, t->spread[i]);
-	}
-}
-
-void
-att_step_end(struct attn *t)
-{
-	ll_return(t->l, NULL);
-	if (t->own > t->g->out->own_bytes) {
-		t->g->out->own_bytes = t->own;
-	}
-}
-
-void
-att_items(struct attn *t, struct ll_loop *item)
-{
-	ll_loop(t->l, item, ll_param(t->l, t->step, 2),
-		ll_param(t->l, t->step, 3), 1, NULL, 0);
-}
-
-int64_t
-att_own(struct attn *t, int64_t floats)
-{
-	int64_t at = t->own;
-
-	t->own += attn_round_up(4 * floats, 64);
-	return at;
-}
-
-struct ll_value *
-att_own_at(struct attn *t, int64_t at)
-{
-	return ll_plus_n(t->l, ll_param(t->l, t->step, 1), at);
-}
-
-void
-att_batch(struct attn *t, struct ll_value *b, struct att_index *i)
-{
-	struct ll_value *size;
-	uint32_t k;
-
-	for (k = t->nbatch; k-- > 0; ) {
-		size = ll_i64(t->l, attn_divisor(t->batch_size[k]));
-		i->batch[k] = ll_bin(t->l, LL_REM, b, size);
-		b = ll_bin(t->l, LL_DIV, b, size);
-	}
-}
-
-struct ll_value *
-att_ptr(struct attn *t, const struct attn_view *v, const struct att_index *i)
-{
-	struct ll *l = t->l;
-	int64_t bytes = ir_dtypes[v->dtype].bits / 8;
-	struct ll_value *at = ll_i64(l, v->memory.offset);
-	uint32_t k;
-
-	for (k = 0; k < t->nbatch; k++) {
-		at = ll_add(l, at, ll_mul_n(l, i->batch[k], v->batch[k]));
-	}
-	at = ll_add(l, at, ll_mul_n(l, i->head, v->head));
-	at = ll_add(l, at, ll_mul_n(l, i->pos, v->pos));
-	return att_at(l, v->at, at, bytes);
-}
-
-struct att_rows
-att_rows_at(struct attn *t, const struct attn_view *v,
-	    const struct att_index *i, struct ll_value *live, int64_t cols)
-{
-	return (struct att_rows){ .at = att_ptr(t, v, i), .elem = elem_of(v),
-				  .row = v->pos, .col = v->col,
-				  .live = live, .cols = cols };
-}
-
-/* ---- nests ---- */
-
-void
-att_nest(struct attn *t, const struct attn_nest *from, struct cg_nest *n)
-{
-	struct attn_group *g = t->g;
-	struct ll_value *shared = from->leaves.n
-		? cg_cpu_shared(g->cpu, t->step) : NULL;
-	uint32_t i;
-
-	*n = (struct cg_nest){ .k = from->x, .space = from->space };
-	for (i = 0; i < from->nodes.n; i++) {
-		VEC_PUSH(g->a, &n->nodes, from->nodes.at[i]);
-	}
-	for (i = 0; i < from->leaves.n; i++) {
-		const struct attn_leaf *had = &from->leaves.at[i];
-		struct cg_leaf leaf = { .value = had->value };
-
-		leaf.at = ll_plus_n(t->l, shared, had->shared);
-		memcpy(leaf.stride, had->stride, sizeof leaf.stride);
-		VEC_PUSH(g->a, &n->leaves, leaf);
-	}
-}
 
 static bool
 nest(struct attn_group *g, const struct attn_nest *from)
 {
 	struct cg_nest n;
 
-	att_nest(&g->sets[0], from, &n);
+	att_make_nest(&g->sets[0], from, &n);
 	return cg_nest_steps(g->cpu, g->out, &n, &g->why);
 }
 
@@ -174,7 +19,7 @@ nest_value(struct attn_group *g, const struct attn_nest *from, value_id v,
 {
 	struct cg_nest n;
 
-	att_nest(&g->sets[0], from, &n);
+	att_make_nest(&g->sets[0], from, &n);
 	return cg_nest_value(g->cpu, g->out, &n, v, at, &g->why);
 }
 
@@ -210,7 +55,7 @@ is_folded(const struct attn_group *g, uint32_t set)
 	}
 	return user && att_keys_block(user->keys) >= user->keys &&
 	       (user->made[ATTN_DK].value || user->made[ATTN_DV].value) &&
-	       (!user->made[ATTN_DQ].value || att_joint(user));
+	       (!user->made[ATTN_DQ].value || att_is_joint(user));
 }
 
 static const char *
@@ -240,8 +85,9 @@ emit_set(struct attn *t)
 	if (t->made[ATTN_OUT].value || t->made[ATTN_LSE].value) {
 		return att_forward(t);
 	}
-	return (!keys || att_dkv(t)) &&
-	       (!t->made[ATTN_DQ].value || att_joint(t) || att_dq(t));
+	return (!keys || att_keys_gradients(t)) &&
+	       (!t->made[ATTN_DQ].value || att_is_joint(t) ||
+		att_queries_gradient(t));
 }
 
 static const struct attn_back back = {
@@ -253,7 +99,7 @@ static const struct attn_back back = {
 	.nest = nest,
 	.nest_value = nest_value,
 	.follow = att_follow,
-	.copy = att_copy
+	.copy = att_copy_rows
 };
 
 bool

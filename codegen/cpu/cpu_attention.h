@@ -31,7 +31,7 @@ struct att_product {
 };
 
 /* Rows of a tile. */
-uint32_t att_rows(const struct ll *l);
+uint32_t att_tile_rows(const struct ll *l);
 void att_product(struct ll *l, const struct att_product *p);
 
 /* Rows of `cols` elements in memory. */
@@ -45,14 +45,14 @@ struct att_rows {
 
 /* Into rows of f32 that are `stride` apart, times `by` (NULL: 1), with zeros
  * up to whole vectors and up to `rows`. */
-void att_read(struct ll *l, const struct att_rows *from,
+void att_read_rows(struct ll *l, const struct att_rows *from,
 	      struct ll_value *to, int64_t stride, int64_t rows,
 	      struct ll_value *by);
 /* The other way; only what is live. */
-void att_write(struct ll *l, const struct att_rows *to,
+void att_write_rows(struct ll *l, const struct att_rows *to,
 	       struct ll_value *from, int64_t stride);
 /* rows x cols, whole vectors both, times `by` (NULL: 1). */
-void att_turn(struct ll *l, struct ll_value *from, int64_t from_row,
+void att_transpose(struct ll *l, struct ll_value *from, int64_t from_row,
 	      struct ll_value *to, int64_t to_row, int64_t rows, int64_t cols,
 	      struct ll_value *by);
 void att_fill(struct ll *l, struct ll_value *at, int64_t elems, double x);
@@ -65,30 +65,30 @@ struct ll_value *att_max(struct ll *l, struct ll_value *a,
 struct ll_value *att_down(struct ll *l, struct ll_value *a, int64_t to);
 struct ll_value *att_up(struct ll *l, struct ll_value *a, int64_t to);
 /* Element i of an array. */
-struct ll_value *att_at(struct ll *l, struct ll_value *base,
+struct ll_value *att_elem_at(struct ll *l, struct ll_value *base,
 			struct ll_value *i, int64_t bytes);
 
 /* if (cond) ...; att_if, then att_end. */
 struct att_if {
 	struct ll_block *after;
 };
-void att_if(struct ll *l, struct att_if *f, struct ll_value *cond);
-void att_end(struct ll *l, struct att_if *f);
+void att_if_begin(struct ll *l, struct att_if *f, struct ll_value *cond);
+void att_if_end(struct ll *l, struct att_if *f);
 
 /* ---- cpu_attention.c: steps --------------------------------------------- */
 
 /* The nest of such nodes; results that they follow are its leaves. */
-void att_nest(struct attn *t, const struct attn_nest *from,
+void att_make_nest(struct attn *t, const struct attn_nest *from,
 	      struct cg_nest *n);
 /* Begins a step: finds all views and pieces that it may ask for. */
 void att_step(struct attn *t, const char *what, int64_t items);
 void att_step_end(struct attn *t);
 /* Where a view's first element is, but for an offset that is a constant. */
-struct ll_value *att_begin(struct attn *t, const struct attn_view *v);
+struct ll_value *att_view_at(struct attn *t, const struct attn_view *v);
 /* The loop over the items that the step is called with. */
 void att_items(struct attn *t, struct ll_loop *item);
 /* Room of the worker's own, of floats; in bytes from its beginning. */
-int64_t att_own(struct attn *t, int64_t floats);
+int64_t att_own_alloc(struct attn *t, int64_t floats);
 struct ll_value *att_own_at(struct attn *t, int64_t at);
 
 /* Which elements of a tensor are meant. */
@@ -115,10 +115,10 @@ struct ll_value *att_position(struct ll *l, struct ll_value *pieces,
 struct ll_value *att_below(struct ll *l, struct ll_value *pieces, int64_t n,
 			   struct ll_value *position);
 /* The kv head's place that a head's place looks at. */
-struct ll_value *att_kv(struct attn *t, struct ll_value *head);
+struct ll_value *att_kv_head(struct attn *t, struct ll_value *head);
 /* The keys that a query sees: from *first to before *last. */
-void att_keys(struct attn *t, struct ll_value *query, struct ll_value **first,
-	      struct ll_value **last);
+void att_seen_keys(struct attn *t, struct ll_value *query,
+		   struct ll_value **first, struct ll_value **last);
 
 /* ---- cpu_attention_block.c: a block of queries and keys ----------------- */
 
@@ -142,7 +142,7 @@ struct att_tile {
 	struct ll_value *masked;	/* whether some see less; NULL: no */
 };
 
-void att_block_room(struct attn *t, struct att_block *b, int64_t nk);
+void att_block_scratch(struct attn *t, struct att_block *b, int64_t nk);
 /* Keys (and values, if with_v) of a block, and their positions. */
 void att_read_keys(struct attn *t, const struct att_block *b,
 		   const struct att_index *i, struct ll_value *live,
@@ -158,7 +158,7 @@ void att_read_positions(struct attn *t, const struct att_block *b,
 			struct ll_value *query, struct ll_value *live,
 			struct ll_value *to);
 /* Sets first, last and masked; query: the block's first of so many live. */
-void att_see(struct attn *t, struct att_tile *x, struct ll_value *query,
+void att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
 	     struct ll_value *live);
 void att_scores(struct attn *t, const struct att_tile *x);
 /* Before the first keys: max and sum of so many queries. */
@@ -167,7 +167,7 @@ void att_weigh_begin(struct attn *t, int64_t count, struct ll_value *max,
 /* Scores become weights e^(score - max) of all keys so far; max and sum, a
  * vector pair in room each, go on; *alpha: what was made before counts so
  * much less. */
-void att_weigh_on(struct attn *t, const struct att_tile *x,
+void att_weigh_more(struct attn *t, const struct att_tile *x,
 		  struct ll_value *max, struct ll_value *sum,
 		  struct ll_value *alpha[2]);
 /* Scores become weights, by lse. */
@@ -191,27 +191,27 @@ void att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
 int64_t att_keys_block(int64_t keys);
 /* Items are blocks of queries: OUT and LSE, or DQ. False: *why. */
 bool att_forward(struct attn *t);
-bool att_dq(struct attn *t);
+bool att_queries_gradient(struct attn *t);
 /*
  * Items are blocks of keys, for DK and DV.  If att_joint, an item has all
  * keys of a kv head, and makes DQ too; if there is no lse, that as well.
  */
-bool att_dkv(struct attn *t);
+bool att_keys_gradients(struct attn *t);
 /* Whether DQ comes out of att_dkv. */
-bool att_joint(const struct attn *t);
+bool att_is_joint(const struct attn *t);
 
 /* ---- cpu_attention_put.c: results --------------------------------------- */
 
 /* Rows of f32 in the worker's room, from i->pos on, are the result's. */
-bool att_put(struct attn *t, enum attn_result r, const struct att_index *i,
-	     struct ll_value *rows, int64_t stride, int64_t count,
-	     struct ll_value *live);
+bool att_store_result(struct attn *t, enum attn_result r,
+		      const struct att_index *i, struct ll_value *rows,
+		      int64_t stride, int64_t count, struct ll_value *live);
 /* The step of nodes behind results that lie in shared room. */
 bool att_follow(struct attn *t, const struct attn_made *made,
 		const struct attn_nest *from);
 /* A step that copies rows of each sequence and head; `to` is a view of the
  * set, or in shared room. */
-void att_copy(struct attn *t, const struct attn_view *from,
+void att_copy_rows(struct attn *t, const struct attn_view *from,
 	      const struct attn_view *to, int64_t heads, int64_t count,
 	      int64_t cols);
 

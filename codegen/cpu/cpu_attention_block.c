@@ -11,18 +11,27 @@
 
 /* ---- rooms ---- */
 
+#define KEYS_ALONE 256		/* up to so many keys are one block */
+#define KEYS_BLOCK 128
+
+int64_t
+att_keys_block(int64_t keys)
+{
+	return keys > KEYS_ALONE ? KEYS_BLOCK : keys > 0 ? keys : 1;
+}
+
 void
-att_block_room(struct attn *t, struct att_block *b, int64_t nk)
+att_block_scratch(struct attn *t, struct att_block *b, int64_t nk)
 {
 	b->nq = 2 * (int64_t)t->lanes;
-	b->nk = attn_round_up(nk, att_rows(t->l));
+	b->nk = attn_round_up(nk, att_tile_rows(t->l));
 	b->dp = attn_round_up(t->d, t->lanes);
 	b->vp = attn_round_up(t->dv, t->lanes);
-	b->key = att_own(t, b->nk * b->dp);
-	b->v = att_own(t, b->nk * b->vp);
-	b->key_pos = att_own(t, b->nk);
-	b->score = att_own(t, b->nk * b->nq);
-	b->slope = att_own(t, b->nk * b->nq);
+	b->key = att_own_alloc(t, b->nk * b->dp);
+	b->v = att_own_alloc(t, b->nk * b->vp);
+	b->key_pos = att_own_alloc(t, b->nk);
+	b->score = att_own_alloc(t, b->nk * b->nq);
+	b->slope = att_own_alloc(t, b->nk * b->nq);
 }
 
 static bool
@@ -45,7 +54,7 @@ positions(struct attn *t, struct ll_value *pieces, struct ll_value *first,
 	at = ll_min(l, i.i, ll_add(l, live, ll_i64(l, -1)));
 	at = att_position(l, pieces, ll_add(l, first, at));
 	at = ll_add(l, at, ll_i64(l, more));
-	to = att_at(l, to, i.i, 4);
+	to = att_elem_at(l, to, i.i, 4);
 	ll_store(l, ll_cast(l, at, LL_I32), to);
 	ll_loop_end(l, &i, NULL);
 }
@@ -71,7 +80,7 @@ hide_rest(struct attn *t, const struct att_block *b, struct ll_value *live)
 
 	ll_loop(l, &i, live, ll_i64(l, b->nk), 1, NULL, 0);
 	ll_store(l, ll_int(l, ll_type(LL_I32, 1), INT32_MAX),
-		 att_at(l, to, i.i, 4));
+		 att_elem_at(l, to, i.i, 4));
 	ll_loop_end(l, &i, NULL);
 }
 
@@ -81,10 +90,10 @@ att_read_keys(struct attn *t, const struct att_block *b,
 {
 	struct att_rows rows = att_rows_at(t, &t->in[ATTN_K], i, live, t->d);
 
-	att_read(t->l, &rows, att_own_at(t, b->key), b->dp, b->nk, NULL);
+	att_read_rows(t->l, &rows, att_own_at(t, b->key), b->dp, b->nk, NULL);
 	if (with_v) {
 		rows = att_rows_at(t, &t->in[ATTN_V], i, live, t->dv);
-		att_read(t->l, &rows, att_own_at(t, b->v), b->vp, b->nk,
+		att_read_rows(t->l, &rows, att_own_at(t, b->v), b->vp, b->nk,
 			 NULL);
 	}
 	if (hides(t)) {
@@ -105,12 +114,12 @@ att_read_row(struct attn *t, const struct attn_view *v,
 	struct ll_loop q;
 
 	ll_loop(l, &q, ll_i64(l, 0), live, 1, NULL, 0);
-	put = att_at(l, to, q.i, 4);
-	at = att_at(l, at, q.i, 4 * v->pos);
+	put = att_elem_at(l, to, q.i, 4);
+	at = att_elem_at(l, at, q.i, 4 * v->pos);
 	ll_store(l, ll_load(l, f32, at), put);
 	ll_loop_end(l, &q, NULL);
 	ll_loop(l, &q, live, ll_i64(l, count), 1, NULL, 0);
-	ll_store(l, ll_num(l, f32, rest), att_at(l, to, q.i, 4));
+	ll_store(l, ll_num(l, f32, rest), att_elem_at(l, to, q.i, 4));
 	ll_loop_end(l, &q, NULL);
 }
 
@@ -125,17 +134,17 @@ in_block(struct ll *l, struct ll_value *key, const struct att_tile *x)
 }
 
 void
-att_see(struct attn *t, struct att_tile *x, struct ll_value *query,
+att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
 	struct ll_value *live)
 {
 	struct ll *l = t->l;
 	struct ll_value *last = ll_add(l, query,
 					ll_add(l, live, ll_i64(l, -1)));
 	struct ll_value *of_first[2], *of_last[2], *a, *b;
-	int64_t rows = att_rows(l);
+	int64_t rows = att_tile_rows(l);
 
-	att_keys(t, query, &of_first[0], &of_first[1]);
-	att_keys(t, last, &of_last[0], &of_last[1]);
+	att_seen_keys(t, query, &of_first[0], &of_first[1]);
+	att_seen_keys(t, last, &of_last[0], &of_last[1]);
 	x->first = in_block(l, of_first[0], x);
 	x->last = in_block(l, of_last[1], x);
 	x->masked = NULL;
@@ -157,9 +166,8 @@ seen(struct attn *t, const struct att_tile *x, struct ll_value *j, uint32_t v)
 	struct ll *l = t->l;
 	const struct ll_type i32 = ll_type(LL_I32, 1);
 	struct ll_type many = ll_type(LL_I32, t->lanes);
-	struct ll_value *key = ll_load(l, i32,
-				       att_at(l, att_own_at(t, x->b->key_pos),
-					      j, 4));
+	struct ll_value *key = ll_load(
+		l, i32, att_elem_at(l, att_own_at(t, x->b->key_pos), j, 4));
 	struct ll_value *query = ll_load(l, many,
 		ll_plus_n(l, x->q_pos, 4 * (int64_t)v * t->lanes));
 	struct ll_value *near, *yes = NULL;
@@ -182,7 +190,7 @@ static struct ll_value *
 row_at(struct attn *t, const struct att_tile *x, int64_t room,
        struct ll_value *j, uint32_t v)
 {
-	struct ll_value *at = att_at(t->l, att_own_at(t, room), j,
+	struct ll_value *at = att_elem_at(t->l, att_own_at(t, room), j,
 				     4 * x->b->nq);
 
 	return ll_plus_n(t->l, at, 4 * (int64_t)v * t->lanes);
@@ -211,8 +219,8 @@ rows_of(struct attn *t, const struct att_tile *x, int64_t keys, int64_t stride,
 
 	p.a = att_own_at(t, keys);
 	p.c = att_own_at(t, to);
-	p.m_from = att_down(l, x->first, att_rows(l));
-	p.m_to = att_up(l, x->last, att_rows(l));
+	p.m_from = att_down(l, x->first, att_tile_rows(l));
+	p.m_to = att_up(l, x->last, att_tile_rows(l));
 	p.k_from = ll_i64(l, 0);
 	p.k_to = ll_i64(l, cols);
 	att_product(l, &p);
@@ -284,7 +292,7 @@ either(struct attn *t, const struct att_tile *x, struct ll_value *with,
 }
 
 void
-att_weigh_on(struct attn *t, const struct att_tile *x, struct ll_value *max,
+att_weigh_more(struct attn *t, const struct att_tile *x, struct ll_value *max,
 	     struct ll_value *sum, struct ll_value *alpha[2])
 {
 	struct ll *l = t->l;
@@ -329,7 +337,7 @@ att_weigh_begin(struct attn *t, int64_t count, struct ll_value *max,
 static struct ll_value *
 vector_of(struct attn *t, struct ll_value *at, struct ll_value *i)
 {
-	return ll_load(t->l, vector(t), att_at(t->l, at, i, 4));
+	return ll_load(t->l, vector(t), att_elem_at(t->l, at, i, 4));
 }
 
 void
@@ -345,7 +353,7 @@ att_lse(struct attn *t, int64_t count, struct ll_value *max,
 	log = cg_log(l, s);
 	log = ll_bin(l, LL_ADD, vector_of(t, max, i.i), log);
 	s = ll_select(l, ll_test(l, LL_GT, s, zero), log, zero);
-	ll_store(l, s, att_at(l, to, i.i, 4));
+	ll_store(l, s, att_elem_at(l, to, i.i, 4));
 	ll_loop_end(l, &i, NULL);
 }
 
@@ -367,7 +375,7 @@ att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
 	}
 	ll_loop(l, &j, rows_from, rows_to, 1, NULL, 0);
 	for (v = 0; v < 2; v++) {
-		at = vector_at(t, att_at(l, acc, j.i, 4 * nq), v);
+		at = vector_at(t, att_elem_at(l, acc, j.i, 4 * nq), v);
 		ll_store(l, ll_bin(l, LL_MUL, ll_load(l, vector(t), at),
 				   by[v]), at);
 	}
@@ -381,7 +389,7 @@ weigh(struct attn *t, const struct att_tile *x, struct ll_value *lse,
       bool masked)
 {
 	struct ll *l = t->l;
-	int64_t rows = att_rows(l);
+	int64_t rows = att_tile_rows(l);
 	struct ll_value *sums[2], *to, *p;
 	struct ll_loop j;
 	uint32_t v;
@@ -417,7 +425,7 @@ void
 att_slopes(struct attn *t, const struct att_tile *x, struct ll_value *delta)
 {
 	struct ll *l = t->l;
-	int64_t rows = att_rows(l);
+	int64_t rows = att_tile_rows(l);
 	struct ll_value *less[2], *to, *p, *s;
 	struct ll_loop j;
 	uint32_t v;

@@ -25,7 +25,7 @@ struct by_keys {
 };
 
 /* A block of queries of one head. */
-struct queries {
+struct att_key_queries {
 	struct ll_value *head, *first, *live, *dq;
 	struct att_tile x;
 };
@@ -37,7 +37,7 @@ query_blocks(const struct attn *t)
 }
 
 bool
-att_joint(const struct attn *t)
+att_is_joint(const struct attn *t)
 {
 	int64_t room = attn_round_up(t->d, t->lanes) * 2 * t->lanes * 4 *
 		       query_blocks(t) * t->shared;
@@ -53,21 +53,21 @@ open_keys(struct by_keys *s, struct attn *t)
 {
 	int64_t nq;
 
-	*s = (struct by_keys){ .t = t, .joint = att_joint(t),
+	*s = (struct by_keys){ .t = t, .joint = att_is_joint(t),
 			       .alone = t->in[ATTN_L].place == ATTN_NONE,
 			       .blocks = query_blocks(t) };
-	att_block_room(t, &s->b, att_keys_block(t->keys));
+	att_block_scratch(t, &s->b, att_keys_block(t->keys));
 	nq = s->b.nq;
-	s->q = att_own(t, nq * s->b.dp);
-	s->qt = att_own(t, nq * s->b.dp);
-	s->g = att_own(t, nq * s->b.vp);
-	s->gt = att_own(t, nq * s->b.vp);
-	s->pos = att_own(t, nq);
-	s->max = att_own(t, nq);
-	s->sum = att_own(t, nq);
-	s->dk = att_own(t, s->b.nk * s->b.dp);
-	s->dv = att_own(t, s->b.nk * s->b.vp);
-	s->dq = att_own(t, s->joint ? nq * s->b.dp * s->blocks * t->shared
+	s->q = att_own_alloc(t, nq * s->b.dp);
+	s->qt = att_own_alloc(t, nq * s->b.dp);
+	s->g = att_own_alloc(t, nq * s->b.vp);
+	s->gt = att_own_alloc(t, nq * s->b.vp);
+	s->pos = att_own_alloc(t, nq);
+	s->max = att_own_alloc(t, nq);
+	s->sum = att_own_alloc(t, nq);
+	s->dk = att_own_alloc(t, s->b.nk * s->b.dp);
+	s->dv = att_own_alloc(t, s->b.nk * s->b.vp);
+	s->dq = att_own_alloc(t, s->joint ? nq * s->b.dp * s->blocks * t->shared
 				    : 0);
 }
 
@@ -75,8 +75,8 @@ open_keys(struct by_keys *s, struct attn *t)
 
 static void
 read_matrix(struct by_keys *s, const struct attn_view *v,
-	    const struct queries *q, int64_t cols, double by, int64_t to,
-	    int64_t turned)
+	    const struct att_key_queries *q, int64_t cols, double by,
+	    int64_t to, int64_t turned)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
@@ -88,15 +88,15 @@ read_matrix(struct by_keys *s, const struct attn_view *v,
 	i.head = q->head;
 	i.pos = q->first;
 	rows = att_rows_at(t, v, &i, q->live, cols);
-	att_read(l, &rows, att_own_at(t, to), wide, s->b.nq,
+	att_read_rows(l, &rows, att_own_at(t, to), wide, s->b.nq,
 		 by == 1 ? NULL : ll_num(l, ll_type(LL_F32, 1), by));
 	rows_to = att_own_at(t, turned);
-	att_turn(l, att_own_at(t, to), wide, rows_to, s->b.nq, s->b.nq, wide,
-		 NULL);
+	att_transpose(l, att_own_at(t, to), wide, rows_to, s->b.nq, s->b.nq,
+		      wide, NULL);
 }
 
 static void
-read_block(struct by_keys *s, const struct queries *q)
+read_block(struct by_keys *s, const struct att_key_queries *q)
 {
 	struct attn *t = s->t;
 	struct att_index i = s->at;
@@ -132,8 +132,8 @@ add_keys(struct by_keys *s, const struct att_tile *x, int64_t weights,
 	p.a = att_own_at(t, weights);
 	p.b = att_own_at(t, rows);
 	p.c = att_own_at(t, to);
-	p.m_from = att_down(l, x->first, att_rows(l));
-	p.m_to = att_up(l, x->last, att_rows(l));
+	p.m_from = att_down(l, x->first, att_tile_rows(l));
+	p.m_to = att_up(l, x->last, att_tile_rows(l));
 	p.k_from = ll_i64(l, 0);
 	p.k_to = ll_i64(l, s->b.nq);
 	att_product(l, &p);
@@ -151,7 +151,7 @@ add_queries(struct by_keys *s, const struct att_tile *x, struct ll_value *to)
 	p.a = att_own_at(t, s->b.key);
 	p.b = att_own_at(t, s->b.slope);
 	p.m_from = ll_i64(t->l, 0);
-	p.m_to = ll_i64(t->l, attn_round_up(t->d, att_rows(t->l)));
+	p.m_to = ll_i64(t->l, attn_round_up(t->d, att_tile_rows(t->l)));
 	p.k_from = x->first;
 	p.k_to = x->last;
 	att_product(t->l, &p);
@@ -165,23 +165,23 @@ clear_between(struct by_keys *s, struct ll_value *from, struct ll_value *to)
 	struct ll_loop j;
 
 	ll_loop(l, &j, from, to, 1, NULL, 0);
-	att_fill(l, att_at(l, att_own_at(s->t, s->b.score), j.i,
+	att_fill(l, att_elem_at(l, att_own_at(s->t, s->b.score), j.i,
 			   4 * s->b.nq), s->b.nq, 0);
 	ll_loop_end(l, &j, NULL);
 }
 
 /* Weights of all keys at once, which need no sum from before. */
 static void
-weigh_alone(struct by_keys *s, const struct queries *q)
+weigh_alone(struct by_keys *s, const struct att_key_queries *q)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
 	const struct att_tile *x = &q->x;
 	struct ll_value *max = att_own_at(t, s->max), *unused[2];
 	struct ll_value *sum = att_own_at(t, s->sum);
-	int64_t rows = att_rows(l);
+	int64_t rows = att_tile_rows(l);
 
-	att_weigh_on(t, x, max, sum, unused);
+	att_weigh_more(t, x, max, sum, unused);
 	att_divide(t, att_own_at(t, s->b.score), s->b.nq, x->first, x->last,
 		   sum);
 	clear_between(s, att_down(l, x->first, rows), x->first);
@@ -189,7 +189,7 @@ weigh_alone(struct by_keys *s, const struct queries *q)
 }
 
 static void
-with_tile(struct by_keys *s, const struct queries *q)
+with_tile(struct by_keys *s, const struct att_key_queries *q)
 {
 	struct attn *t = s->t;
 	const struct att_tile *x = &q->x;
@@ -228,7 +228,7 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct queries q = { .head = head };
+	struct att_key_queries q = { .head = head };
 	struct ll_value *row;
 	struct att_if some;
 	struct ll_loop loop;
@@ -239,16 +239,16 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	q.live = ll_min(l, ll_i64(l, s->b.nq),
 			 ll_bin(l, LL_SUB, ll_i64(l, t->queries), loop.i));
 	row = ll_add(l, ll_mul_n(l, nth, s->blocks * s->b.nq), loop.i);
-	q.dq = att_at(l, att_own_at(t, s->dq), row, 4 * s->b.dp);
+	q.dq = att_elem_at(l, att_own_at(t, s->dq), row, 4 * s->b.dp);
 	q.x = (struct att_tile){ .b = &s->b, .key0 = key0 };
 	q.x.q_pos = att_own_at(t, s->pos);
 	q.x.qt = att_own_at(t, s->qt);
 	q.x.gt = att_own_at(t, s->gt);
-	att_see(t, &q.x, q.first, q.live);
-	att_if(l, &some, ll_test(l, LL_LT, q.x.first, q.x.last));
+	att_find_seen(t, &q.x, q.first, q.live);
+	att_if_begin(l, &some, ll_test(l, LL_LT, q.x.first, q.x.last));
 	read_block(s, &q);
 	with_tile(s, &q);
-	att_end(l, &some);
+	att_if_end(l, &some);
 	ll_loop_end(l, &loop, NULL);
 }
 
@@ -271,9 +271,10 @@ each_head(struct by_keys *s, struct ll_value *key0)
 		return;
 	}
 	ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, t->heads), 1, NULL, 0);
-	att_if(l, &mine, ll_test(l, LL_EQ, att_kv(t, h.i), s->at.head));
+	att_if_begin(l, &mine,
+		     ll_test(l, LL_EQ, att_kv_head(t, h.i), s->at.head));
 	each_queries(s, h.i, key0, ll_i64(l, 0));
-	att_end(l, &mine);
+	att_if_end(l, &mine);
 	ll_loop_end(l, &h, NULL);
 }
 
@@ -293,12 +294,12 @@ keys_block(struct by_keys *s, struct ll_value *key0)
 	att_fill(l, att_own_at(t, s->dv), s->b.nk * s->b.vp, 0);
 	each_head(s, key0);
 	if (t->made[ATTN_DK].value) {
-		ok = att_put(t, ATTN_DK, &i, att_own_at(t, s->dk), s->b.dp,
-			     s->b.nk, s->live);
+		ok = att_store_result(t, ATTN_DK, &i, att_own_at(t, s->dk),
+				      s->b.dp, s->b.nk, s->live);
 	}
 	if (ok && t->made[ATTN_DV].value) {
-		ok = att_put(t, ATTN_DV, &i, att_own_at(t, s->dv), s->b.vp,
-			     s->b.nk, s->live);
+		ok = att_store_result(t, ATTN_DV, &i, att_own_at(t, s->dv),
+				      s->b.vp, s->b.nk, s->live);
 	}
 	return ok;
 }
@@ -320,11 +321,11 @@ put_queries(struct by_keys *s)
 	i.head = ll_add(l, ll_mul_n(l, s->at.head, t->shared), h.i);
 	i.pos = q.i;
 	from = ll_add(l, ll_mul_n(l, h.i, s->blocks * s->b.nq), q.i);
-	from = att_at(l, att_own_at(t, s->dq), from, 4 * s->b.dp);
-	att_turn(l, from, s->b.nq, row, s->b.dp, s->b.dp, s->b.nq, by);
+	from = att_elem_at(l, att_own_at(t, s->dq), from, 4 * s->b.dp);
+	att_transpose(l, from, s->b.nq, row, s->b.dp, s->b.dp, s->b.nq, by);
 	live = ll_min(l, ll_i64(l, s->b.nq),
 		       ll_bin(l, LL_SUB, ll_i64(l, t->queries), q.i));
-	ok = att_put(t, ATTN_DQ, &i, row, s->b.dp, s->b.nq, live);
+	ok = att_store_result(t, ATTN_DQ, &i, row, s->b.dp, s->b.nq, live);
 	ll_loop_end(l, &q, NULL);
 	ll_loop_end(l, &h, NULL);
 	return ok;
@@ -346,11 +347,11 @@ open_item(struct by_keys *s, struct ll_value *item)
 }
 
 bool
-att_dkv(struct attn *t)
+att_keys_gradients(struct attn *t)
 {
 	struct ll *l = t->l;
-	int64_t nk = attn_round_up(att_keys_block(t->keys), att_rows(l));
-	int64_t blocks = att_joint(t) ? 1 : (t->keys + nk - 1) / nk;
+	int64_t nk = attn_round_up(att_keys_block(t->keys), att_tile_rows(l));
+	int64_t blocks = att_is_joint(t) ? 1 : (t->keys + nk - 1) / nk;
 	struct ll_loop item, key;
 	struct ll_value *key0;
 	struct by_keys s;

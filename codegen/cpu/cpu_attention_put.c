@@ -36,7 +36,7 @@ put_box(struct attn *t, const struct attn_made *made, const struct att_index *i,
 	struct cg_nest n;
 	uint32_t k;
 
-	att_nest(t, &made->box, &n);
+	att_make_nest(t, &made->box, &n);
 	index_of(t, made, i, leaf.from);
 	leaf.stride[made->pos_at] = stride;
 	if (made->col_at < made->type.ndims) {
@@ -53,7 +53,7 @@ put_box(struct attn *t, const struct attn_made *made, const struct att_index *i,
 }
 
 bool
-att_put(struct attn *t, enum attn_result r, const struct att_index *i,
+att_store_result(struct attn *t, enum attn_result r, const struct att_index *i,
 	struct ll_value *rows, int64_t stride, int64_t count,
 	struct ll_value *live)
 {
@@ -62,11 +62,11 @@ att_put(struct attn *t, enum attn_result r, const struct att_index *i,
 
 	if (made->memory.place != ATTN_NONE && !made->partial) {
 		to = rows_of(t, &made->memory, r, i, live);
-		att_write(t->l, &to, rows, stride);
+		att_write_rows(t->l, &to, rows, stride);
 	}
 	if (made->scratch.place != ATTN_NONE) {
 		to = rows_of(t, &made->scratch, r, i, live);
-		att_write(t->l, &to, rows, stride);
+		att_write_rows(t->l, &to, rows, stride);
 	}
 	return !made->has_box ||
 	       put_box(t, made, i, rows, stride, count, live);
@@ -116,7 +116,7 @@ att_follow(struct attn *t, const struct attn_made *made,
 
 	count = (count + BOX_ROWS - 1) / BOX_ROWS;
 	att_step(t, "attention_after", t->batches * heads * count);
-	att_nest(t, from, &n);
+	att_make_nest(t, from, &n);
 	att_items(t, &item);
 	open_block(t, made, item.i, &n);
 	ok = cg_nest_box(g->cpu, g->out, t->step, &n, &g->why);
@@ -130,7 +130,7 @@ att_follow(struct attn *t, const struct attn_made *made,
 #define COPY_ROWS 64
 
 void
-att_copy(struct attn *t, const struct attn_view *from,
+att_copy_rows(struct attn *t, const struct attn_view *from,
 	 const struct attn_view *to, int64_t heads, int64_t count,
 	 int64_t cols)
 {
@@ -145,9 +145,9 @@ att_copy(struct attn *t, const struct attn_view *from,
 	att_step(t, "attention_keys", t->batches * heads);
 	there = *to;
 	if (!there.at) {
-		there.at = att_begin(t, to);
+		there.at = att_view_at(t, to);
 	}
-	room = att_own(t, COPY_ROWS * wide);
+	room = att_own_alloc(t, COPY_ROWS * wide);
 	att_items(t, &item);
 	i.head = ll_bin(l, LL_REM, item.i, ll_i64(l, attn_divisor(heads)));
 	att_batch(t, ll_bin(l, LL_DIV, item.i,
@@ -158,8 +158,8 @@ att_copy(struct attn *t, const struct attn_view *from,
 		       ll_bin(l, LL_SUB, ll_i64(l, count), row.i));
 	a = att_rows_at(t, from, &i, live, cols);
 	b = att_rows_at(t, &there, &i, live, cols);
-	att_read(l, &a, att_own_at(t, room), wide, COPY_ROWS, NULL);
-	att_write(l, &b, att_own_at(t, room), wide);
+	att_read_rows(l, &a, att_own_at(t, room), wide, COPY_ROWS, NULL);
+	att_write_rows(l, &b, att_own_at(t, room), wide);
 	ll_loop_end(l, &row, NULL);
 	ll_loop_end(l, &item, NULL);
 	att_step_end(t);

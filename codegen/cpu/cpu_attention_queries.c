@@ -7,14 +7,6 @@
 #include "codegen/cpu/cpu_attention.h"
 
 #define MOST_TOGETHER 4		/* blocks of queries of an item */
-#define KEYS_ALONE 256		/* so many keys are one block */
-#define KEYS_BLOCK 128
-
-int64_t
-att_keys_block(int64_t keys)
-{
-	return keys > KEYS_ALONE ? KEYS_BLOCK : keys > 0 ? keys : 1;
-}
 
 /* Blocks of queries on the rank, of which there may be none: still one. */
 static int64_t
@@ -27,7 +19,7 @@ all_blocks(const struct attn *t)
 
 /* ---- what the items of a step share ---- */
 
-struct queries {
+struct att_by_queries {
 	struct attn *t;
 	struct att_block b;
 	bool back;		/* DQ */
@@ -41,29 +33,29 @@ struct queries {
 };
 
 static void
-open_queries(struct queries *s, struct attn *t, bool back)
+open_queries(struct att_by_queries *s, struct attn *t, bool back)
 {
 	int64_t count = all_blocks(t), wide, n;
 
-	*s = (struct queries){ .t = t, .back = back };
-	att_block_room(t, &s->b, att_keys_block(t->keys));
+	*s = (struct att_by_queries){ .t = t, .back = back };
+	att_block_scratch(t, &s->b, att_keys_block(t->keys));
 	s->together = count < MOST_TOGETHER ? count : MOST_TOGETHER;
 	s->blocks = (count + s->together - 1) / s->together;
 	wide = s->b.dp > s->b.vp ? s->b.dp : s->b.vp;
 	n = s->together * s->b.nq;
-	s->row = att_own(t, s->b.nq * wide);
-	s->qt = att_own(t, n * s->b.dp);
-	s->gt = att_own(t, back ? n * s->b.vp : 0);
-	s->pos = att_own(t, n);
-	s->max = att_own(t, n);
-	s->sum = att_own(t, n);
+	s->row = att_own_alloc(t, s->b.nq * wide);
+	s->qt = att_own_alloc(t, n * s->b.dp);
+	s->gt = att_own_alloc(t, back ? n * s->b.vp : 0);
+	s->pos = att_own_alloc(t, n);
+	s->max = att_own_alloc(t, n);
+	s->sum = att_own_alloc(t, n);
 	s->acc_cols = back ? s->b.dp : s->b.vp;
-	s->acc = att_own(t, n * s->acc_cols);
+	s->acc = att_own_alloc(t, n * s->acc_cols);
 }
 
 /* Heavy items first: of causal attention, the last queries. */
 static void
-open_item(struct queries *s, struct ll_value *item)
+open_item(struct att_by_queries *s, struct ll_value *item)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
@@ -79,18 +71,19 @@ open_item(struct queries *s, struct ll_value *item)
 	s->at.pos = ll_mul_n(l, b, size);
 	s->live = ll_bin(l, LL_SUB, ll_i64(l, t->queries), s->at.pos);
 	s->live = ll_min(l, s->live, ll_i64(l, size));
-	s->kv = att_kv(t, s->at.head);
+	s->kv = att_kv_head(t, s->at.head);
 }
 
 /* ---- blocks of queries ---- */
 
 /* Its index in the item, and its first query in the item and on the rank. */
-struct block {
+struct att_query_block {
 	struct ll_value *n, *in_item, *query, *live;
 };
 
 static void
-open_block(struct queries *s, struct ll_loop *loop, struct block *x)
+open_block(struct att_by_queries *s, struct ll_loop *loop,
+	   struct att_query_block *x)
 {
 	struct ll *l = s->t->l;
 
@@ -104,16 +97,17 @@ open_block(struct queries *s, struct ll_loop *loop, struct block *x)
 
 /* The part of a room that belongs to the block: so many floats a query. */
 static struct ll_value *
-part(struct queries *s, int64_t room, const struct block *x, int64_t floats)
+part(struct att_by_queries *s, int64_t room, const struct att_query_block *x,
+     int64_t floats)
 {
-	return att_at(s->t->l, att_own_at(s->t, room), x->in_item,
+	return att_elem_at(s->t->l, att_own_at(s->t, room), x->in_item,
 		      4 * floats);
 }
 
 /* q or dout of a block, turned. */
 static void
-read_turned(struct queries *s, const struct attn_view *v,
-	    const struct block *x, int64_t cols, double by,
+read_turned(struct att_by_queries *s, const struct attn_view *v,
+	    const struct att_query_block *x, int64_t cols, double by,
 	    struct ll_value *to)
 {
 	struct attn *t = s->t;
@@ -124,19 +118,19 @@ read_turned(struct queries *s, const struct attn_view *v,
 
 	i.pos = x->query;
 	rows = att_rows_at(t, v, &i, x->live, cols);
-	att_read(l, &rows, att_own_at(t, s->row), wide, s->b.nq,
+	att_read_rows(l, &rows, att_own_at(t, s->row), wide, s->b.nq,
 		 by == 1 ? NULL : ll_num(l, ll_type(LL_F32, 1), by));
-	att_turn(l, att_own_at(t, s->row), wide, to, s->b.nq, s->b.nq, wide,
-		 NULL);
+	att_transpose(l, att_own_at(t, s->row), wide, to, s->b.nq, s->b.nq,
+		      wide, NULL);
 }
 
 static void
-read_queries(struct queries *s)
+read_queries(struct att_by_queries *s)
 {
 	struct attn *t = s->t;
 	struct ll_loop loop;
 	struct att_index i;
-	struct block x;
+	struct att_query_block x;
 
 	open_block(s, &loop, &x);
 	read_turned(s, &t->in[ATTN_Q], &x, t->d, t->scale,
@@ -165,7 +159,7 @@ read_queries(struct queries *s)
 
 /* acc += (keys or values)^T (slopes or weights). */
 static void
-add_up(struct queries *s, const struct att_tile *x, struct ll_value *acc,
+add_up(struct att_by_queries *s, const struct att_tile *x, struct ll_value *acc,
        struct ll_value *const *by)
 {
 	struct attn *t = s->t;
@@ -178,21 +172,21 @@ add_up(struct queries *s, const struct att_tile *x, struct ll_value *acc,
 	p.b = att_own_at(t, s->back ? s->b.slope : s->b.score);
 	p.m_from = ll_i64(t->l, 0);
 	p.m_to = ll_i64(t->l, attn_round_up(s->back ? t->d : t->dv,
-					att_rows(t->l)));
+					att_tile_rows(t->l)));
 	p.k_from = x->first;
 	p.k_to = x->last;
 	att_product(t->l, &p);
 }
 
 static void
-with_keys(struct queries *s, struct ll_value *key0)
+with_keys(struct att_by_queries *s, struct ll_value *key0)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct att_tile x = { .b = &s->b, .key0 = key0 };
 	struct ll_value *max, *sum, *alpha[2];
 	struct ll_loop loop;
-	struct block q;
+	struct att_query_block q;
 	struct att_if some;
 
 	open_block(s, &loop, &q);
@@ -201,27 +195,27 @@ with_keys(struct queries *s, struct ll_value *key0)
 	x.gt = part(s, s->gt, &q, s->b.vp);
 	max = part(s, s->max, &q, 1);
 	sum = part(s, s->sum, &q, 1);
-	att_see(t, &x, q.query, q.live);
-	att_if(l, &some, ll_test(l, LL_LT, x.first, x.last));
+	att_find_seen(t, &x, q.query, q.live);
+	att_if_begin(l, &some, ll_test(l, LL_LT, x.first, x.last));
 	att_scores(t, &x);
 	if (s->back) {
 		att_weigh(t, &x, max);
 		att_slopes(t, &x, sum);
 		add_up(s, &x, part(s, s->acc, &q, s->acc_cols), NULL);
 	} else {
-		att_weigh_on(t, &x, max, sum, alpha);
+		att_weigh_more(t, &x, max, sum, alpha);
 		if (t->made[ATTN_OUT].value) {
 			add_up(s, &x, part(s, s->acc, &q, s->acc_cols),
 			       alpha);
 		}
 	}
-	att_end(l, &some);
+	att_if_end(l, &some);
 	ll_loop_end(l, &loop, NULL);
 }
 
 /* From the first key that any query of the item sees to the last one. */
 static void
-each_keys(struct queries *s)
+each_keys(struct att_by_queries *s)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
@@ -230,8 +224,8 @@ each_keys(struct queries *s)
 	struct att_index i = s->at;
 	struct ll_loop k;
 
-	att_keys(t, s->at.pos, &first, &unused);
-	att_keys(t, ll_add(l, end, ll_i64(l, -1)), &unused, &last);
+	att_seen_keys(t, s->at.pos, &first, &unused);
+	att_seen_keys(t, ll_add(l, end, ll_i64(l, -1)), &unused, &last);
 	ll_loop(l, &k, att_down(l, first, s->b.nk), last, s->b.nk, NULL, 0);
 	i.head = s->kv;
 	i.pos = k.i;
@@ -246,18 +240,19 @@ each_keys(struct queries *s)
 /* ---- results ---- */
 
 static void
-put_lse(struct queries *s, const struct block *x, struct att_index *i)
+put_lse(struct att_by_queries *s, const struct att_query_block *x,
+	struct att_index *i)
 {
 	struct attn *t = s->t;
 	struct ll_value *to = att_own_at(t, s->row);
 	struct ll_value *sum = part(s, s->sum, x, 1);
 
 	att_lse(t, s->b.nq, part(s, s->max, x, 1), sum, to);
-	att_put(t, ATTN_LSE, i, to, 1, s->b.nq, x->live);
+	att_store_result(t, ATTN_LSE, i, to, 1, s->b.nq, x->live);
 }
 
 static bool
-put_item(struct queries *s)
+put_item(struct att_by_queries *s)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
@@ -266,7 +261,7 @@ put_item(struct queries *s)
 	struct ll_value *by = ll_num(l, ll_type(LL_F32, 1), t->scale);
 	struct att_index i = s->at;
 	struct ll_loop loop;
-	struct block x;
+	struct att_query_block x;
 	bool ok = true;
 
 	open_block(s, &loop, &x);
@@ -278,9 +273,10 @@ put_item(struct queries *s)
 				   ll_i64(l, t->dv),
 				   part(s, s->sum, &x, 1));
 		}
-		att_turn(l, acc, s->b.nq, row, s->acc_cols, s->acc_cols,
+		att_transpose(l, acc, s->b.nq, row, s->acc_cols, s->acc_cols,
 			 s->b.nq, s->back ? by : NULL);
-		ok = att_put(t, r, &i, row, s->acc_cols, s->b.nq, x.live);
+		ok = att_store_result(t, r, &i, row, s->acc_cols, s->b.nq,
+				      x.live);
 	}
 	if (!s->back && t->made[ATTN_LSE].value) {
 		put_lse(s, &x, &i);
@@ -293,7 +289,7 @@ static bool
 step(struct attn *t, bool back)
 {
 	struct ll *l = t->l;
-	struct queries s;
+	struct att_by_queries s;
 	struct ll_loop item;
 	int64_t count = all_blocks(t);
 	bool ok;
@@ -318,7 +314,7 @@ att_forward(struct attn *t)
 }
 
 bool
-att_dq(struct attn *t)
+att_queries_gradient(struct attn *t)
 {
 	return step(t, true);
 }

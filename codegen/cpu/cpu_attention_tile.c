@@ -27,13 +27,14 @@ att_up(struct ll *l, struct ll_value *a, int64_t to)
 }
 
 struct ll_value *
-att_at(struct ll *l, struct ll_value *base, struct ll_value *i, int64_t bytes)
+att_elem_at(struct ll *l, struct ll_value *base, struct ll_value *i,
+	    int64_t bytes)
 {
 	return ll_plus(l, base, ll_mul_n(l, i, bytes));
 }
 
 void
-att_if(struct ll *l, struct att_if *f, struct ll_value *cond)
+att_if_begin(struct ll *l, struct att_if *f, struct ll_value *cond)
 {
 	struct ll_block *yes = ll_block(l, NULL, "if");
 
@@ -43,7 +44,7 @@ att_if(struct ll *l, struct att_if *f, struct ll_value *cond)
 }
 
 void
-att_end(struct ll *l, struct att_if *f)
+att_if_end(struct ll *l, struct att_if *f)
 {
 	ll_jump(l, f->after);
 	ll_at(l, f->after);
@@ -55,13 +56,13 @@ att_end(struct ll *l, struct att_if *f)
 #define MAX_VECTORS 2
 
 uint32_t
-att_rows(const struct ll *l)
+att_tile_rows(const struct ll *l)
 {
 	return ll_lanes(l, LL_F32) >= 16 ? 8 : 4;
 }
 
 /* One tile of c. */
-struct tile {
+struct att_product_tile {
 	const struct att_product *p;
 	struct ll_type vector;
 	uint32_t rows, vectors;
@@ -70,14 +71,15 @@ struct tile {
 };
 
 static struct ll_value *
-c_at(struct ll *l, const struct tile *t, uint32_t i, uint32_t j)
+c_at(struct ll *l, const struct att_product_tile *t, uint32_t i, uint32_t j)
 {
 	return ll_plus_n(l, t->c, 4 * (i * t->p->c_row +
 				       (int64_t)j * t->vector.lanes));
 }
 
 static void
-begin_sums(struct ll *l, const struct tile *t, struct ll_value **sums)
+begin_sums(struct ll *l, const struct att_product_tile *t,
+	   struct ll_value **sums)
 {
 	uint32_t i, j;
 
@@ -97,7 +99,7 @@ begin_sums(struct ll *l, const struct tile *t, struct ll_value **sums)
 }
 
 static void
-emit_tile(struct ll *l, const struct tile *t)
+emit_tile(struct ll *l, const struct att_product_tile *t)
 {
 	struct ll_value *sums[MAX_ROWS * MAX_VECTORS];
 	struct ll_value *b[MAX_VECTORS], *a, *at;
@@ -106,13 +108,13 @@ emit_tile(struct ll *l, const struct tile *t)
 
 	begin_sums(l, t, sums);
 	ll_loop(l, &k, t->p->k_from, t->p->k_to, 1, sums, n);
-	at = att_at(l, t->b, k.i, 4 * t->p->b_row);
+	at = att_elem_at(l, t->b, k.i, 4 * t->p->b_row);
 	for (j = 0; j < t->vectors; j++) {
 		b[j] = ll_load(l, t->vector,
 			       ll_plus_n(l, at, 4 * (int64_t)j *
 						t->vector.lanes));
 	}
-	at = att_at(l, t->a, k.i, 4 * t->p->a_col);
+	at = att_elem_at(l, t->a, k.i, 4 * t->p->a_col);
 	for (i = 0; i < t->rows; i++) {
 		a = ll_load(l, ll_type(LL_F32, 1),
 			    ll_plus_n(l, at, 4 * i * t->p->a_row));
@@ -135,15 +137,15 @@ static void
 emit_column(struct ll *l, const struct att_product *p, struct ll_value *col,
 	    uint32_t first, uint32_t vectors)
 {
-	struct tile t = { .p = p, .vectors = vectors, .by = first };
+	struct att_product_tile t = { .p = p, .vectors = vectors, .by = first };
 	struct ll_loop m;
 
 	t.vector = ll_type(LL_F32, ll_lanes(l, LL_F32));
-	t.rows = att_rows(l);
+	t.rows = att_tile_rows(l);
 	ll_loop(l, &m, p->m_from, p->m_to, t.rows, NULL, 0);
-	t.a = att_at(l, p->a, m.i, 4 * p->a_row);
-	t.b = att_at(l, p->b, col, 4);
-	t.c = att_at(l, att_at(l, p->c, m.i, 4 * p->c_row), col, 4);
+	t.a = att_elem_at(l, p->a, m.i, 4 * p->a_row);
+	t.b = att_elem_at(l, p->b, col, 4);
+	t.c = att_elem_at(l, att_elem_at(l, p->c, m.i, 4 * p->c_row), col, 4);
 	emit_tile(l, &t);
 	ll_loop_end(l, &m, NULL);
 }
@@ -197,9 +199,9 @@ read_single(struct ll *l, const struct att_rows *from, struct ll_value *at,
 
 	ll_loop(l, &c, ll_i64(l, 0), ll_i64(l, from->cols), 1, NULL, 0);
 	x = ll_load(l, ll_type(from->elem, 1),
-		    att_at(l, at, c.i, bytes * from->col));
+		    att_elem_at(l, at, c.i, bytes * from->col));
 	x = from->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
-	to = att_at(l, to, c.i, 4);
+	to = att_elem_at(l, to, c.i, 4);
 	ll_store(l, scaled(l, x, by), to);
 	ll_loop_end(l, &c, NULL);
 }
@@ -214,11 +216,11 @@ read_vector(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	struct ll_type t = ll_type(from->elem, lanes);
 	struct ll_value *x;
 
-	at = att_at(l, at, c, elem_bytes(from->elem));
+	at = att_elem_at(l, at, c, elem_bytes(from->elem));
 	x = live == lanes ? ll_load(l, t, at)
 	    : ll_load_if(l, t, at, ll_mask(l, ll_i64(l, live), lanes));
 	x = from->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
-	to = att_at(l, to, c, 4);
+	to = att_elem_at(l, to, c, 4);
 	ll_store(l, scaled(l, x, by), to);
 }
 
@@ -256,12 +258,12 @@ att_fill(struct ll *l, struct ll_value *at, int64_t elems, double x)
 
 	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, elems), lanes, NULL, 0);
 	ll_store(l, ll_num(l, ll_type(LL_F32, lanes), x),
-		 att_at(l, at, i.i, 4));
+		 att_elem_at(l, at, i.i, 4));
 	ll_loop_end(l, &i, NULL);
 }
 
 void
-att_read(struct ll *l, const struct att_rows *from, struct ll_value *to,
+att_read_rows(struct ll *l, const struct att_rows *from, struct ll_value *to,
 	 int64_t stride, int64_t rows, struct ll_value *by)
 {
 	int64_t bytes = elem_bytes(from->elem);
@@ -269,12 +271,12 @@ att_read(struct ll *l, const struct att_rows *from, struct ll_value *to,
 	struct ll_loop r;
 
 	ll_loop(l, &r, ll_i64(l, 0), from->live, 1, NULL, 0);
-	row = att_at(l, to, r.i, 4 * stride);
-	read_row(l, from, att_at(l, from->at, r.i, bytes * from->row), row,
+	row = att_elem_at(l, to, r.i, 4 * stride);
+	read_row(l, from, att_elem_at(l, from->at, r.i, bytes * from->row), row,
 		 by);
 	ll_loop_end(l, &r, NULL);
 	ll_loop(l, &r, from->live, ll_i64(l, rows), 1, NULL, 0);
-	att_fill(l, att_at(l, to, r.i, 4 * stride),
+	att_fill(l, att_elem_at(l, to, r.i, 4 * stride),
 		 attn_round_up(from->cols, ll_lanes(l, LL_F32)), 0);
 	ll_loop_end(l, &r, NULL);
 }
@@ -285,10 +287,10 @@ write_vector(struct ll *l, const struct att_rows *to, struct ll_value *at,
 {
 	uint32_t lanes = ll_lanes(l, LL_F32);
 	struct ll_value *x = ll_load(l, ll_type(LL_F32, lanes),
-				     att_at(l, from, c, 4));
+				     att_elem_at(l, from, c, 4));
 
 	x = to->elem == LL_F32 ? x : ll_cast(l, x, to->elem);
-	at = att_at(l, at, c, elem_bytes(to->elem));
+	at = att_elem_at(l, at, c, elem_bytes(to->elem));
 	if (live == lanes) {
 		ll_store(l, x, at);
 	} else {
@@ -307,9 +309,10 @@ write_row(struct ll *l, const struct att_rows *to, struct ll_value *at,
 
 	if (to->col != 1 || to->cols == 1) {
 		ll_loop(l, &c, ll_i64(l, 0), ll_i64(l, to->cols), 1, NULL, 0);
-		x = ll_load(l, ll_type(LL_F32, 1), att_at(l, from, c.i, 4));
+		x = ll_load(l, ll_type(LL_F32, 1),
+			    att_elem_at(l, from, c.i, 4));
 		x = to->elem == LL_F32 ? x : ll_cast(l, x, to->elem);
-		ll_store(l, x, att_at(l, at, c.i, bytes * to->col));
+		ll_store(l, x, att_elem_at(l, at, c.i, bytes * to->col));
 		ll_loop_end(l, &c, NULL);
 		return;
 	}
@@ -323,15 +326,15 @@ write_row(struct ll *l, const struct att_rows *to, struct ll_value *at,
 }
 
 void
-att_write(struct ll *l, const struct att_rows *to, struct ll_value *from,
+att_write_rows(struct ll *l, const struct att_rows *to, struct ll_value *from,
 	  int64_t stride)
 {
 	int64_t apart = elem_bytes(to->elem) * to->row;
 	struct ll_loop r;
 
 	ll_loop(l, &r, ll_i64(l, 0), to->live, 1, NULL, 0);
-	from = att_at(l, from, r.i, 4 * stride);
-	write_row(l, to, att_at(l, to->at, r.i, apart), from);
+	from = att_elem_at(l, from, r.i, 4 * stride);
+	write_row(l, to, att_elem_at(l, to->at, r.i, apart), from);
 	ll_loop_end(l, &r, NULL);
 }
 
@@ -370,7 +373,7 @@ turn_square(struct ll *l, struct ll_value **x, uint32_t lanes)
 }
 
 void
-att_turn(struct ll *l, struct ll_value *from, int64_t from_row,
+att_transpose(struct ll *l, struct ll_value *from, int64_t from_row,
 	 struct ll_value *to, int64_t to_row, int64_t rows, int64_t cols,
 	 struct ll_value *by)
 {
@@ -381,8 +384,8 @@ att_turn(struct ll *l, struct ll_value *from, int64_t from_row,
 
 	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, rows), lanes, NULL, 0);
 	ll_loop(l, &c, ll_i64(l, 0), ll_i64(l, cols), lanes, NULL, 0);
-	a = att_at(l, att_at(l, from, r.i, 4 * from_row), c.i, 4);
-	b = att_at(l, att_at(l, to, c.i, 4 * to_row), r.i, 4);
+	a = att_elem_at(l, att_elem_at(l, from, r.i, 4 * from_row), c.i, 4);
+	b = att_elem_at(l, att_elem_at(l, to, c.i, 4 * to_row), r.i, 4);
 	for (i = 0; i < lanes; i++) {
 		x[i] = ll_load(l, t, ll_plus_n(l, a, 4 * i * from_row));
 		x[i] = scaled(l, x[i], by);

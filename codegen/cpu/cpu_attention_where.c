@@ -10,7 +10,7 @@
 /* ---- pieces ---- */
 
 /* Fields of piece i. */
-struct piece {
+struct att_piece {
 	struct ll_value *start, *count;
 };
 
@@ -21,13 +21,13 @@ piece_count(struct ll *l, struct ll_value *pieces)
 		       ll_plus_n(l, pieces, offsetof(struct rt_pieces, n)));
 }
 
-static struct piece
+static struct att_piece
 piece_at(struct ll *l, struct ll_value *pieces, struct ll_value *i)
 {
 	const struct ll_type i64 = ll_type(LL_I64, 1);
-	struct piece p;
+	struct att_piece p;
 
-	pieces = att_at(l, pieces, i, 2 * 8);
+	pieces = att_elem_at(l, pieces, i, 2 * 8);
 	pieces = ll_plus_n(l, pieces, offsetof(struct rt_pieces, at));
 	p.start = ll_load(l, i64, pieces);
 	p.count = ll_load(l, i64, ll_plus_n(l, pieces, 8));
@@ -48,7 +48,7 @@ att_position(struct ll *l, struct ll_value *pieces, struct ll_value *place)
 	struct ll_value *init[2] = { ll_i64(l, 0), ll_i64(l, 0) }, *next[2];
 	struct ll_value *at;
 	struct ll_loop i;
-	struct piece p;
+	struct att_piece p;
 
 	if (!pieces) {
 		return place;
@@ -70,7 +70,7 @@ place_of(struct ll *l, struct ll_value *pieces, struct ll_value *position)
 	struct ll_value *init[2] = { ll_i64(l, 0), ll_i64(l, -1) }, *next[2];
 	struct ll_value *at;
 	struct ll_loop i;
-	struct piece p;
+	struct att_piece p;
 
 	if (!pieces) {
 		return position;
@@ -97,7 +97,7 @@ att_below(struct ll *l, struct ll_value *pieces, int64_t n,
 {
 	struct ll_value *init[1] = { ll_i64(l, 0) }, *next[1], *x;
 	struct ll_loop i;
-	struct piece p;
+	struct att_piece p;
 
 	if (!pieces) {
 		return clamp(l, position, ll_i64(l, n));
@@ -113,7 +113,7 @@ att_below(struct ll *l, struct ll_value *pieces, int64_t n,
 /* ---- heads, and who sees what ---- */
 
 struct ll_value *
-att_kv(struct attn *t, struct ll_value *head)
+att_kv_head(struct attn *t, struct ll_value *head)
 {
 	struct ll *l = t->l;
 
@@ -126,7 +126,7 @@ att_kv(struct attn *t, struct ll_value *head)
 }
 
 void
-att_keys(struct attn *t, struct ll_value *query, struct ll_value **first,
+att_seen_keys(struct attn *t, struct ll_value *query, struct ll_value **first,
 	 struct ll_value **last)
 {
 	struct ll *l = t->l;

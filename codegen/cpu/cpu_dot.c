@@ -122,7 +122,7 @@ find_factors(struct dot *d, node_id head)
 	k = ir_rule_factor(&r, "over");
 	for (i = 0; i < 2; i++) {
 		types[i] = ir_type(m, args[i ^ t]);
-		if (!dot_source(d->c, d->out, d->k, args[i ^ t],
+		if (!dot_find_source(d->c, d->out, d->k, args[i ^ t],
 				&d->source[i])) {
 			return false;
 		}

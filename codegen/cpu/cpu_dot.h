@@ -21,7 +21,7 @@ struct dot_source {
 
 struct cg_site dot_site(const struct cg_cpu *c, struct cg_kernel *out);
 /* False: it is no such view. */
-bool dot_source(struct cg_cpu *c, struct cg_kernel *out,
+bool dot_find_source(struct cg_cpu *c, struct cg_kernel *out,
 		const struct kernel *k, value_id v, struct dot_source *s);
 /* The first element, in the step at hand. */
 struct ll_value *dot_source_at(struct cg_cpu *c, struct ll_value *step,
@@ -63,7 +63,7 @@ dot_nr(const struct dot_unit *u)
  * `nlines` lines whose addresses are listed.  Rows are so many bytes apart.
  * Emitted once.
  */
-struct ll_value *dot_tile(struct cg_cpu *c, const struct dot_unit *u);
+struct ll_value *dot_tile_func(struct cg_cpu *c, const struct dot_unit *u);
 /* What a worker must do before and behind tiles of a step. */
 void dot_tiles_begin(struct cg_cpu *c, const struct dot_unit *u);
 void dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u);
@@ -87,7 +87,7 @@ int64_t dot_words_of(const struct dot_unit *u, int64_t kn);
  * void (dst, src, row, rows, k, kn): panels of those rows, with zeros up to
  * a whole panel and up to whole words.
  */
-struct ll_value *dot_packer(struct cg_cpu *c, const struct dot_pack *p);
+struct ll_value *dot_packer_func(struct cg_cpu *c, const struct dot_pack *p);
 
 /* ---- cpu_dot_ahead.c: lines that will be wanted ------------------------- */
 
@@ -97,7 +97,7 @@ int64_t dot_list_bytes(const struct dot_pack *p, int64_t rows, int64_t k);
  * i64 (list, src, row, rows, k, kn): the addresses of the lines that packing
  * this block will read, and how many they are.
  */
-struct ll_value *dot_lister(struct cg_cpu *c, const struct dot_pack *p);
+struct ll_value *dot_lister_func(struct cg_cpu *c, const struct dot_pack *p);
 
 /* -- cpu_dot.c, cpu_dot_plan.c, cpu_dot_steps.c: a contraction as steps -- */
 
@@ -139,7 +139,7 @@ struct dot_pack dot_packing(const struct dot *d, int which);
 bool dot_plan(struct dot *d);
 bool dot_emit(struct dot *d, const char **why);
 static inline int64_t
-dot_up(int64_t n, int64_t to)
+dot_round_up(int64_t n, int64_t to)
 {
 	return (n + to - 1) / to * to;
 }
@@ -154,7 +154,7 @@ void dot_add_factor(const struct dot *d, const struct ir_factor *f,
 void dot_add_dims(const struct dot *d, const struct ir_factor *f,
 		  struct cg_dims *to);
 /* Blocks of about `want` positions, at least one and whole units of them. */
-struct cg_split dot_split(const struct cg_dims *d, int64_t want,
+struct cg_split dot_split_dims(const struct cg_dims *d, int64_t want,
 			   int64_t unit);
 
 /* A block, and what a nest has to know of it. */
@@ -163,10 +163,10 @@ struct dot_place {
 	struct ll_value *start, *live;	/* positions */
 };
 
-struct dot_place dot_place(struct ll *l, const struct cg_dims *d,
+struct dot_place dot_block_place(struct ll *l, const struct cg_dims *d,
 			   const struct cg_split *s,
 			   struct ll_value *block);
-void dot_put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
+void dot_nest_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
 		   const struct cg_dims *d, const struct cg_split *s,
 		   const struct dot_place *p, int64_t stride);
 

@@ -26,7 +26,7 @@ dot_list_bytes(const struct dot_pack *p, int64_t rows, int64_t k)
 }
 
 struct ll_value *
-dot_lister(struct cg_cpu *c, const struct dot_pack *p)
+dot_lister_func(struct cg_cpu *c, const struct dot_pack *p)
 {
 	const struct ll_type ptr = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
 	const struct ll_type types[] = { ptr, ptr, n, n, n, n };

@@ -470,7 +470,7 @@ static struct ll_value *
 all_spans(struct packer *b, struct ll_value *dst)
 {
 	struct ll *l = b->l;
-	int64_t span = dot_up(b->p->width < SPAN ? SPAN : b->p->width,
+	int64_t span = dot_round_up(b->p->width < SPAN ? SPAN : b->p->width,
 			      b->p->width);
 	int64_t step = b->u->per_word;
 	struct ll_value *all, *whole, *at;
@@ -533,7 +533,7 @@ all_panels(struct packer *b, struct ll_value *dst, bool dense)
 }
 
 struct ll_value *
-dot_packer(struct cg_cpu *c, const struct dot_pack *p)
+dot_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 {
 	const struct ll_type ptr = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
 	const struct ll_type types[] = { ptr, ptr, n, n, n, n };

@@ -13,13 +13,13 @@
 /* ---- blocks that are boxes ---- */
 
 struct cg_split
-dot_split(const struct cg_dims *d, int64_t want, int64_t unit)
+dot_split_dims(const struct cg_dims *d, int64_t want, int64_t unit)
 {
 	struct cg_split s = cg_split_begin(d, want);
 
 	s.step = (d->size[s.cut] + s.chunks - 1) / s.chunks;
 	if (s.inner == 1) {
-		s.step = dot_up(s.step, unit);
+		s.step = dot_round_up(s.step, unit);
 	}
 	cg_split_end(d, &s);
 	return s;
@@ -34,7 +34,7 @@ block_bytes(const struct dot *d, int which)
 	int64_t width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
 
 	return 4 * dot_words_of(&d->unit, d->depth) *
-	       dot_up(which ? d->cols.most : d->rows.most, width);
+	       dot_round_up(which ? d->cols.most : d->rows.most, width);
 }
 
 static int64_t
@@ -43,8 +43,8 @@ tile_bytes(const struct dot *d)
 	if (d->result != DOT_BOX) {
 		return 0;
 	}
-	return dot_up(4 * dot_up(d->rows.most, d->unit.mr) *
-		      dot_up(d->cols.most, d->unit.lanes), 64);
+	return dot_round_up(4 * dot_round_up(d->rows.most, d->unit.mr) *
+		      dot_round_up(d->cols.most, d->unit.lanes), 64);
 }
 
 struct dot_pack
@@ -146,18 +146,18 @@ choose_rooms(struct dot *d)
 {
 	int64_t a = block_bytes(d, 0), c = tile_bytes(d), list = list_bytes(d);
 
-	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
+	d->tile_ld = dot_round_up(d->cols.most, d->unit.lanes);
 	d->own_b = 0;
-	d->own_c = d->own[1] ? dot_up(block_bytes(d, 1), 64) : 0;
+	d->own_c = d->own[1] ? dot_round_up(block_bytes(d, 1), 64) : 0;
 	d->own_a = d->own_c + c;
-	d->own_list = d->own_a + (d->own[0] ? dot_up(a, 64) : 0);
+	d->own_list = d->own_a + (d->own[0] ? dot_round_up(a, 64) : 0);
 	d->out->own_bytes = d->own_list + list;
 	d->own_list = list > 0 ? d->own_list : -1;
 	d->shared_b = d->own[0] ? 0 : d->chunk_rows * d->chunk_depth * a;
 	d->out->shared_bytes = d->shared_b + (d->own[1] ? 0 : all_of_b(d));
 	d->shared_c = -1;
 	if (d->chunk_depth < d->ndepth && c > 0) {
-		d->shared_c = dot_up(d->out->shared_bytes, 64);
+		d->shared_c = dot_round_up(d->out->shared_bytes, 64);
 		d->out->shared_bytes = d->shared_c +
 				       d->chunk_rows * d->cols.blocks * c;
 	}
@@ -187,8 +187,8 @@ choose_rooms(struct dot *d)
 static double
 item_cycles(const struct dot *d)
 {
-	double m = (double)dot_up(d->rows.most, d->unit.mr);
-	double n = (double)dot_up(d->cols.most, d->unit.lanes);
+	double m = (double)dot_round_up(d->rows.most, d->unit.mr);
+	double n = (double)dot_round_up(d->cols.most, d->unit.lanes);
 	double k = (double)d->over.size / d->unit.per_word;
 	bool tiles = d->unit.kind == DOT_TILES;
 	double far = tiles ? TILE_FAR : FAR, put = tiles ? TILE_PUT : PUT;
@@ -267,9 +267,9 @@ choose_blocks(struct dot *d)
 	double least = 0;
 
 	for (i = 0; i < (int64_t)(sizeof tall / sizeof tall[0]); i++) {
-		d->rows = dot_split(&d->dims[1], 8 * tall[i], d->unit.mr);
+		d->rows = dot_split_dims(&d->dims[1], 8 * tall[i], d->unit.mr);
 		for (j = 0; j <= 16; j++) {
-			d->cols = dot_split(&d->dims[2], j ? j * nr : last,
+			d->cols = dot_split_dims(&d->dims[2], j ? j * nr : last,
 					    nr);
 			try_packing(d, &best, &least);
 		}
@@ -305,7 +305,8 @@ dot_plan(struct dot *d)
 		flatten(&d->dims[2]);
 	}
 	d->ndepth = (d->over.size + per_block - 1) / per_block;
-	d->depth = dot_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
+	d->depth =
+		dot_round_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
 	d->ndepth = (d->over.size + d->depth - 1) / d->depth;
 	if (!choose_blocks(d)) {
 		return false;

@@ -9,7 +9,7 @@
 /* ---- positions of a block ---- */
 
 struct dot_place
-dot_place(struct ll *l, const struct cg_dims *d, const struct cg_split *s,
+dot_block_place(struct ll *l, const struct cg_dims *d, const struct cg_split *s,
 	 struct ll_value *block)
 {
 	int64_t size = d->size[s->cut];
@@ -28,14 +28,14 @@ dot_place(struct ll *l, const struct cg_dims *d, const struct cg_split *s,
 }
 
 /* A stretch of k. */
-struct stretch {
+struct dot_stretch {
 	struct ll_value *from, *n, *words;
 };
 
-static struct stretch
+static struct dot_stretch
 stretch_of(struct ll *l, const struct dot *d, struct ll_value *i)
 {
-	struct stretch s;
+	struct dot_stretch s;
 
 	s.from = ll_mul_n(l, i, d->depth);
 	s.n = ll_min(l, ll_i64(l, d->depth),
@@ -55,7 +55,7 @@ packed_at(struct ll *l, const struct dot *d, int which, struct ll_value *block,
 	int64_t width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
 	int64_t most = which ? d->cols.most : d->rows.most;
 	int64_t bytes = 4 * dot_words_of(&d->unit, d->depth) *
-			dot_up(most, width);
+			dot_round_up(most, width);
 
 	block = ll_mul_n(l, block, which ? d->ndepth : d->chunk_depth);
 	block = ll_mul_n(l, ll_add(l, block, depth), bytes);
@@ -64,7 +64,7 @@ packed_at(struct ll *l, const struct dot *d, int which, struct ll_value *block,
 
 /* ---- bodies: steps that are also told which chunk ---- */
 
-struct body {
+struct dot_body {
 	struct dot *d;
 	struct ll *l;
 	struct ll_value *func, *pack[2], *list, *tile;
@@ -72,7 +72,7 @@ struct body {
 };
 
 static void
-open_body(struct body *b, const char *what)
+open_body(struct dot_body *b, const char *what)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
 	const struct ll_type types[] = { p, p, n, n, n, n, n };
@@ -87,7 +87,7 @@ open_body(struct body *b, const char *what)
 
 /* A step that calls the body for a chunk. */
 static void
-add_step(struct body *b, const char *what, int64_t items, int64_t row,
+add_step(struct dot_body *b, const char *what, int64_t items, int64_t row,
 	 int64_t depth, int64_t end)
 {
 	struct ll_value *args[7], *step;
@@ -110,7 +110,7 @@ add_step(struct body *b, const char *what, int64_t items, int64_t row,
 static int64_t
 packed_rows(const struct dot *d, int which)
 {
-	return dot_up(PACKED_ROWS, which ? dot_nr(&d->unit) : d->unit.mr);
+	return dot_round_up(PACKED_ROWS, which ? dot_nr(&d->unit) : d->unit.mr);
 }
 
 static int64_t
@@ -129,7 +129,7 @@ elem_bytes(const struct dot_source *s)
 
 /* Rows of one operand in the batch at hand. */
 static struct ll_value *
-in_batch(const struct body *b, int which, struct ll_value *at,
+in_batch(const struct dot_body *b, int which, struct ll_value *at,
 	 struct ll_value *batch)
 {
 	int64_t bytes = elem_bytes(&b->d->source[which]);
@@ -139,14 +139,14 @@ in_batch(const struct body *b, int which, struct ll_value *at,
 }
 
 static void
-pack_body(struct body *b, int which)
+pack_body(struct dot_body *b, int which)
 {
 	struct dot *d = b->d;
 	const struct cg_split *split = which ? &d->cols : &d->rows;
 	struct ll *l = b->l;
 	struct ll_value *src, *group, *row, *depth, *to, *at, *args[6];
 	int64_t rows = packed_rows(d, which);
-	struct stretch k;
+	struct dot_stretch k;
 	struct dot_place m;
 	struct ll_loop i;
 
@@ -163,7 +163,7 @@ pack_body(struct body *b, int which)
 	to = ll_plus(l, to, packed_at(l, d, which, row, depth));
 	row = ll_add(l, row, b->first_row);
 	k = stretch_of(l, d, ll_add(l, depth, b->first_depth));
-	m = dot_place(l, &d->dims[1 + which], split,
+	m = dot_block_place(l, &d->dims[1 + which], split,
 		      ll_rem_n(l, row, split->blocks));
 	group = ll_mul_n(l, group, rows);
 	args[0] = ll_plus(l, to, ll_mul_n(l, ll_bin(l, LL_MUL, group, k.words),
@@ -181,7 +181,7 @@ pack_body(struct body *b, int which)
 /* ---- what stands behind ---- */
 
 void
-dot_put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
+dot_nest_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
 	  const struct cg_dims *d, const struct cg_split *s,
 	  const struct dot_place *p, int64_t stride)
 {
@@ -218,14 +218,15 @@ dot_put_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
 }
 
 static bool
-behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
-       const struct dot_place *m, const struct dot_place *n, const char **why)
+emit_epilogue(const struct dot_body *b, struct ll_value *tile,
+	      struct ll_value *batch, const struct dot_place *m,
+	      const struct dot_place *n, const char **why)
 {
 	const struct dot *d = b->d;
 	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
 				 .chunks = d->dims[0].size[d->dims[0].n - 1],
 				 .inner = 1 };
-	struct dot_place p = dot_place(b->l, &d->dims[0], &one, batch);
+	struct dot_place p = dot_block_place(b->l, &d->dims[0], &one, batch);
 	struct cg_nest nest = { .k = d->k };
 	struct cg_leaf leaf = { .value = d->value, .at = tile };
 	uint32_t i;
@@ -234,9 +235,10 @@ behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
 	for (i = 0; i < d->k->nodes.n; i++) {
 		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
 	}
-	dot_put_place(b->l, &nest, &leaf, &d->dims[0], &one, &p, 0);
-	dot_put_place(b->l, &nest, &leaf, &d->dims[1], &d->rows, m, d->tile_ld);
-	dot_put_place(b->l, &nest, &leaf, &d->dims[2], &d->cols, n, 1);
+	dot_nest_place(b->l, &nest, &leaf, &d->dims[0], &one, &p, 0);
+	dot_nest_place(b->l, &nest, &leaf, &d->dims[1], &d->rows, m,
+		       d->tile_ld);
+	dot_nest_place(b->l, &nest, &leaf, &d->dims[2], &d->cols, n, 1);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		leaf.from[i] = nest.from[i];
 	}
@@ -247,7 +249,7 @@ behind(const struct body *b, struct ll_value *tile, struct ll_value *batch,
 /* ---- multiplying ---- */
 
 /* One item. */
-struct item {
+struct dot_item {
 	struct ll_value *i, *end;	/* of those that the worker is given */
 	struct ll_value *row, *batch;	/* row: of those in the chunk */
 	struct dot_place m, n;
@@ -260,7 +262,7 @@ struct item {
 };
 
 static void
-go_to(const struct body *b, struct item *t, struct ll_value *i)
+go_to(const struct dot_body *b, struct dot_item *t, struct ll_value *i)
 {
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
@@ -270,22 +272,23 @@ go_to(const struct body *b, struct item *t, struct ll_value *i)
 	t->row = ll_div_n(l, i, d->cols.blocks);
 	row = ll_add(l, t->row, b->first_row);
 	t->batch = ll_div_n(l, row, d->rows.blocks);
-	t->m = dot_place(l, &d->dims[1], &d->rows,
+	t->m = dot_block_place(l, &d->dims[1], &d->rows,
 			 ll_rem_n(l, row, d->rows.blocks));
 	t->col = ll_rem_n(l, i, d->cols.blocks);
-	t->n = dot_place(l, &d->dims[2], &d->cols, t->col);
+	t->n = dot_block_place(l, &d->dims[2], &d->cols, t->col);
 	t->col = ll_add(l, ll_mul_n(l, t->batch, d->cols.blocks), t->col);
 }
 
 /* What tiles ask for while they multiply. */
-struct lines {
+struct dot_lines {
 	struct ll_value *at, *n;	/* of the whole block */
 	struct ll_value *each;		/* of a row of a tile */
 };
 
 /* Where this tile's part of them begins. */
 static struct ll_value *
-lines_at(const struct body *b, const struct lines *x, struct ll_value *tile)
+lines_at(const struct dot_body *b, const struct dot_lines *x,
+	 struct ll_value *tile)
 {
 	struct ll *l = b->l;
 	struct ll_value *each = ll_mul_n(l, x->each, b->d->unit.mr);
@@ -304,8 +307,8 @@ tiles(struct ll *l, struct ll_value *live, int64_t width)
 
 /* Where what the tile behind that at (row, col) is added to lies. */
 static struct ll_value *
-next_tile(const struct body *b, const struct item *t, struct ll_value *row,
-	  struct ll_value *col)
+next_tile(const struct dot_body *b, const struct dot_item *t,
+	  struct ll_value *row, struct ll_value *col)
 {
 	int64_t bytes = b->d->far_bytes ? b->d->far_bytes : 4;
 	struct ll *l = b->l;
@@ -322,9 +325,9 @@ next_tile(const struct body *b, const struct item *t, struct ll_value *row,
 
 /* Tiles of the microkernel over a stretch of k. */
 static void
-multiply(const struct body *b, const struct item *t, struct ll_value *a,
+multiply(const struct dot_body *b, const struct dot_item *t, struct ll_value *a,
 	 struct ll_value *panels, struct ll_value *words,
-	 struct ll_value *add, const struct lines *lines)
+	 struct ll_value *add, const struct dot_lines *lines)
 {
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
@@ -364,8 +367,8 @@ multiply(const struct body *b, const struct item *t, struct ll_value *a,
 
 /* A stretch of an item's block of one operand, packed by whoever does. */
 static struct ll_value *
-panels_of(const struct body *b, const struct item *t, int which,
-	  struct ll_value *depth, const struct stretch *k)
+panels_of(const struct dot_body *b, const struct dot_item *t, int which,
+	  struct ll_value *depth, const struct dot_stretch *k)
 {
 	const struct dot *d = b->d;
 	const struct dot_place *p = which ? &t->n : &t->m;
@@ -393,17 +396,18 @@ panels_of(const struct body *b, const struct item *t, int which,
  * What the item packs after this stretch: its next one, or the first of the
  * next item, if that is this worker's as well.
  */
-static struct lines
-list_next(const struct body *b, const struct item *t, struct ll_value *depth)
+static struct dot_lines
+list_next(const struct dot_body *b, const struct dot_item *t,
+	  struct ll_value *depth)
 {
 	struct dot *d = b->d;
 	int which = d->own[1];
 	struct ll *l = b->l;
-	struct lines x = { t->own, ll_i64(l, 0), ll_i64(l, 0) };
+	struct dot_lines x = { t->own, ll_i64(l, 0), ll_i64(l, 0) };
 	struct ll_value *last, *is, *calls, *args[6];
 	struct dot_place *p;
-	struct stretch k;
-	struct item next = *t;
+	struct dot_stretch k;
+	struct dot_item next = *t;
 
 	if (d->own_list < 0) {
 		return x;
@@ -437,13 +441,13 @@ list_next(const struct body *b, const struct item *t, struct ll_value *depth)
 }
 
 static void
-all_depths(const struct body *b, const struct item *t)
+all_depths(const struct dot_body *b, const struct dot_item *t)
 {
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
 	struct ll_value *rows, *cols, *add;
-	struct lines lines;
-	struct stretch k;
+	struct dot_lines lines;
+	struct dot_stretch k;
 	struct ll_loop q;
 
 	ll_loop(l, &q, b->first_depth, b->end_depth, 1, NULL, 0);
@@ -458,11 +462,11 @@ all_depths(const struct body *b, const struct item *t)
 }
 
 static void
-put_target(const struct body *b, struct item *t)
+put_target(const struct dot_body *b, struct dot_item *t)
 {
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
-	int64_t tile = 4 * d->tile_ld * dot_up(d->rows.most, d->unit.mr);
+	int64_t tile = 4 * d->tile_ld * dot_round_up(d->rows.most, d->unit.mr);
 	struct ll_value *at;
 
 	if (d->far_bytes) {
@@ -478,7 +482,8 @@ put_target(const struct body *b, struct item *t)
 		t->to = t->far;
 	} else if (d->shared_c >= 0) {
 		t->to = ll_plus_n(l, t->shared, d->shared_c);
-		t->to = ll_plus(l, t->to, ll_mul_n(l, t->i, dot_up(tile, 64)));
+		t->to = ll_plus(l, t->to,
+				ll_mul_n(l, t->i, dot_round_up(tile, 64)));
 	} else {
 		t->to = ll_plus_n(l, t->own, d->own_c);
 	}
@@ -490,7 +495,7 @@ put_target(const struct body *b, struct item *t)
 
 /* The epilogue, when the sum over k is complete. */
 static bool
-finish(const struct body *b, const struct item *t, const char **why)
+finish(const struct dot_body *b, const struct dot_item *t, const char **why)
 {
 	const struct dot *d = b->d;
 	struct ll *l = b->l;
@@ -505,18 +510,18 @@ finish(const struct body *b, const struct item *t, const char **why)
 	ll_branch(l, ll_test(l, LL_EQ, b->end_depth, ll_i64(l, d->ndepth)),
 		  yes, no);
 	ll_at(l, yes);
-	done = behind(b, t->to, t->batch, &t->m, &t->n, why);
+	done = emit_epilogue(b, t->to, t->batch, &t->m, &t->n, why);
 	ll_jump(l, no);
 	ll_at(l, no);
 	return done;
 }
 
 static bool
-multiply_body(struct body *b, const char **why)
+multiply_body(struct dot_body *b, const char **why)
 {
 	struct dot *d = b->d;
 	struct ll *l = b->l;
-	struct item t;
+	struct dot_item t;
 	struct ll_loop i;
 	bool done;
 
@@ -545,7 +550,8 @@ multiply_body(struct body *b, const char **why)
 
 /* One chunk of rows: stretches of k, so many at a time. */
 static void
-add_steps(struct body *pack, struct body *mul, int64_t row, int64_t rows)
+add_steps(struct dot_body *pack, struct dot_body *mul, int64_t row,
+	  int64_t rows)
 {
 	const struct dot *d = mul->d;
 	int64_t q, end;
@@ -564,17 +570,17 @@ add_steps(struct body *pack, struct body *mul, int64_t row, int64_t rows)
 bool
 dot_emit(struct dot *d, const char **why)
 {
-	struct body mul = { .d = d, .l = d->c->ll }, pack[2];
+	struct dot_body mul = { .d = d, .l = d->c->ll }, pack[2];
 	int64_t all = d->batch.size * d->rows.blocks, row, n;
 	int i;
 
-	mul.tile = dot_tile(d->c, &d->unit);
+	mul.tile = dot_tile_func(d->c, &d->unit);
 	for (i = 0; i < 2; i++) {
 		struct dot_pack p = dot_packing(d, i);
 
-		mul.pack[i] = dot_packer(d->c, &p);
+		mul.pack[i] = dot_packer_func(d->c, &p);
 		if (d->own_list >= 0 && i == d->own[1]) {
-			mul.list = dot_lister(d->c, &p);
+			mul.list = dot_lister_func(d->c, &p);
 		}
 	}
 	for (i = 0; i < 2; i++) {

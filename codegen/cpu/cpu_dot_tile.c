@@ -39,7 +39,7 @@ dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
 
 /* ---- in vector registers ---- */
 
-struct tile {
+struct dot_tile {
 	struct ll *l;
 	const struct dot_unit *u;
 	uint32_t nv;		/* of this one: at the right end fewer */
@@ -49,7 +49,7 @@ struct tile {
 };
 
 static struct ll_value *
-multiply_add(const struct tile *t, struct ll_value *a, struct ll_value *b,
+multiply_add(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 	     struct ll_value *sum)
 {
 	const struct ll_type pairs = ll_type(LL_BF16, 2 * t->u->lanes);
@@ -69,7 +69,7 @@ multiply_add(const struct tile *t, struct ll_value *a, struct ll_value *b,
 
 /* Word i of both panels. */
 static void
-one_word(const struct tile *t, struct ll_value *a, struct ll_value *b,
+one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 	 uint32_t i, struct ll_value **sum)
 {
 	enum ll_base word = t->u->kind == DOT_FMA ? LL_F32 : LL_I32;
@@ -95,7 +95,7 @@ one_word(const struct tile *t, struct ll_value *a, struct ll_value *b,
 
 /* Puts the sums where the result is, on top of what is there or not. */
 static void
-put_sums(const struct tile *t, struct ll_value *const *sum, bool add)
+put_sums(const struct dot_tile *t, struct ll_value *const *sum, bool add)
 {
 	const struct ll_type vec = ll_type(LL_F32, t->u->lanes);
 	uint32_t r, v;
@@ -124,7 +124,7 @@ put_sums(const struct tile *t, struct ll_value *const *sum, bool add)
  * tile's: this one's would come too late if k is short.
  */
 static void
-ask_row(const struct tile *t, struct ll_value *r)
+ask_row(const struct dot_tile *t, struct ll_value *r)
 {
 	struct ll *l = t->l;
 	struct ll_value *row, *lines;
@@ -145,7 +145,7 @@ ask_row(const struct tile *t, struct ll_value *r)
 
 /* Of `all` words, in as many stretches as the tile has rows. */
 static struct ll_value *
-stretch_words(const struct tile *t, struct ll_value *all)
+stretch_words(const struct dot_tile *t, struct ll_value *all)
 {
 	int64_t each = (int64_t)t->u->mr * t->u->words;
 
@@ -155,7 +155,7 @@ stretch_words(const struct tile *t, struct ll_value *all)
 
 /* Words from .. to of both panels. */
 static void
-words(const struct tile *t, struct ll_value *from, struct ll_value *to,
+words(const struct dot_tile *t, struct ll_value *from, struct ll_value *to,
       struct ll_value **sum)
 {
 	const struct dot_unit *u = t->u;
@@ -179,7 +179,7 @@ words(const struct tile *t, struct ll_value *from, struct ll_value *to,
 }
 
 static void
-in_vectors(const struct tile *t)
+in_vectors(const struct dot_tile *t)
 {
 	const struct dot_unit *u = t->u;
 	struct ll *l = t->l;
@@ -230,7 +230,7 @@ amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
 }
 
 static struct ll_value *
-tile_of_c(const struct tile *t, int r, int v)
+tile_of_c(const struct dot_tile *t, int r, int v)
 {
 	struct ll_value *row = ll_plus(t->l, t->c,
 				       ll_mul_n(t->l, t->ldc, 16 * r));
@@ -239,7 +239,7 @@ tile_of_c(const struct tile *t, int r, int v)
 }
 
 static void
-each_sum(const struct tile *t, const char *name, bool memory)
+each_sum(const struct dot_tile *t, const char *name, bool memory)
 {
 	int r, v;
 
@@ -255,7 +255,7 @@ each_sum(const struct tile *t, const char *name, bool memory)
 
 /* The tile of A, 0 or 1, or of B whose first word along k is word k. */
 static void
-load_a(const struct tile *t, int r, struct ll_value *k)
+load_a(const struct dot_tile *t, int r, struct ll_value *k)
 {
 	struct ll_value *at = ll_plus(t->l, t->a, ll_mul_n(t->l, k,
 							  4 * t->u->mr));
@@ -265,7 +265,7 @@ load_a(const struct tile *t, int r, struct ll_value *k)
 }
 
 static void
-load_b(const struct tile *t, int v, struct ll_value *k)
+load_b(const struct dot_tile *t, int v, struct ll_value *k)
 {
 	int64_t row = 4 * dot_nr(t->u);
 	struct ll_value *at = ll_plus(t->l, t->b, ll_mul_n(t->l, k, row));
@@ -279,7 +279,7 @@ load_b(const struct tile *t, int v, struct ll_value *k)
  * least one of them was packed by another step.
  */
 static void
-ask_panels(const struct tile *t, struct ll_value *k, uint32_t i, uint32_t n)
+ask_panels(const struct dot_tile *t, struct ll_value *k, uint32_t i, uint32_t n)
 {
 	int64_t row[2] = { 4 * t->u->mr, 4 * dot_nr(t->u) };
 	struct ll_value *panel[2] = { t->a, t->b }, *at;
@@ -303,7 +303,7 @@ ask_panels(const struct tile *t, struct ll_value *k, uint32_t i, uint32_t n)
  * loads go on beside products.
  */
 static void
-products(const struct tile *t, struct ll_value *k, struct ll_value *next)
+products(const struct dot_tile *t, struct ll_value *k, struct ll_value *next)
 {
 	uint32_t r, v;
 
@@ -328,7 +328,7 @@ products(const struct tile *t, struct ll_value *k, struct ll_value *next)
 
 /* A loop of stretches, as in vectors; the last step has none behind it. */
 static void
-tile_steps(const struct tile *t)
+tile_steps(const struct dot_tile *t)
 {
 	const struct dot_unit *u = t->u;
 	struct ll *l = t->l;
@@ -356,7 +356,7 @@ tile_steps(const struct tile *t)
 }
 
 static void
-in_tiles(const struct tile *t)
+in_tiles(const struct dot_tile *t)
 {
 	struct ll *l = t->l;
 	struct ll_block *more = ll_block(l, NULL, "more");
@@ -410,7 +410,7 @@ emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
 	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n };
-	struct tile t = { .l = c->ll, .u = u, .nv = nv,
+	struct dot_tile t = { .l = c->ll, .u = u, .nv = nv,
 			  .fused = ll_has(c->ll, "fma") };
 	struct ll_value *f;
 
@@ -520,7 +520,7 @@ emit_ends(const struct ends *e)
 }
 
 struct ll_value *
-dot_tile(struct cg_cpu *c, const struct dot_unit *u)
+dot_tile_func(struct cg_cpu *c, const struct dot_unit *u)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
 	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n, n, n };

@@ -16,7 +16,7 @@ dot_site(const struct cg_cpu *c, struct cg_kernel *out)
 }
 
 bool
-dot_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
+dot_find_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	   value_id v, struct dot_source *s)
 {
 	const struct cg_site site = dot_site(c, out);

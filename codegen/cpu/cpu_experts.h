@@ -32,21 +32,23 @@ struct experts_step {
 	struct ll_value *live[2];	/* rows and columns of the tile */
 };
 
-/* ---- cpu_experts.c ------------------------------------------------------ */
+/* ---- cpu_experts_step.c -------------------------------------------------- */
 
-/* Number i of a list in shared room. */
-struct ll_value *experts_word(struct experts_step *s, int64_t list,
+/* Where number i of a list lies; its value. */
+struct ll_value *experts_word_at(struct experts_step *s, int64_t list,
+				 struct ll_value *i);
+struct ll_value *experts_list_word(struct experts_step *s, int64_t list,
 			      struct ll_value *i);
 /* The place in each dim. */
 void experts_coords(struct ll *l, const struct cg_counted *d,
 		    struct ll_value *i, struct ll_value **out);
 /* Row `j` of an expert whose pairs begin at `first`: where it is in both
  * sources, in elements; `at`: its place by dim of the result, or NULL. */
-void experts_row(struct experts_step *s, struct ll_value *first,
+void experts_find_row(struct experts_step *s, struct ll_value *first,
 		 struct ll_value *j, struct ll_value *offset[2],
 		 struct ll_value **at);
 /* `live` positions of a factor of a source from `from` on, to `to`. */
-void experts_copy(struct experts_step *s, int which,
+void experts_copy_part(struct experts_step *s, int which,
 		  const struct cg_factor *f, struct ll_value *row,
 		  struct ll_value *from, struct ll_value *live,
 		  struct ll_value *to);
@@ -55,11 +57,11 @@ void experts_multiply(struct experts_step *s, struct ll_value *rows,
 		      struct ll_value *cols, struct ll_value *words,
 		      struct ll_value *add);
 /* Zeros into the tile, if `cond`. */
-void experts_clear(struct experts_step *s, struct ll_value *cond);
-void experts_begin(struct experts_step *s, struct experts *x,
+void experts_clear_tile(struct experts_step *s, struct ll_value *cond);
+void experts_begin_step(struct experts_step *s, struct experts *x,
 		   const char *what, int64_t items);
 /* Of an element of a source. */
-int64_t experts_bytes(const struct experts *x, int which);
+int64_t experts_elem_bytes(const struct experts *x, int which);
 struct ll_value *experts_packer(struct experts *x, int which,
 				const struct cg_factor *rows,
 				const struct cg_factor *k);
@@ -77,7 +79,7 @@ bool experts_choose_columns(struct experts *x, bool (*fits)(struct experts *x));
 bool experts_plan_at(struct experts *x);
 bool experts_plan_to(struct experts *x);
 /* The step behind the sorting one. False: *why, of what stands behind. */
-bool experts_at(struct experts *x, const char **why);
-bool experts_to(struct experts *x, const char **why);
+bool experts_emit_at(struct experts *x, const char **why);
+bool experts_emit_to(struct experts *x, const char **why);
 
 #endif

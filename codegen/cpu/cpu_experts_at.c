@@ -16,7 +16,8 @@ choose_depth(struct dot *d)
 	int64_t whole = (int64_t)d->unit.words * d->unit.per_word;
 
 	d->ndepth = (d->over.size + per_block - 1) / per_block;
-	d->depth = dot_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
+	d->depth =
+		dot_round_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
 	d->ndepth = (d->over.size + d->depth - 1) / d->depth;
 }
 
@@ -25,15 +26,16 @@ fits(struct experts *x)
 {
 	struct dot *d = &x->dot;
 	int64_t words = 4 * dot_words_of(&d->unit, d->depth);
-	int64_t rows = dot_up(x->most, d->unit.mr);
+	int64_t rows = dot_round_up(x->most, d->unit.mr);
 
-	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
+	d->tile_ld = dot_round_up(d->cols.most, d->unit.lanes);
 	d->own_b = 0;
-	d->own_c = dot_up(words * dot_up(d->cols.most, dot_nr(&d->unit)), 64);
-	d->own_a = d->own_c + dot_up(4 * rows * d->tile_ld, 64);
-	x->own_rows[0] = d->own_a + dot_up(words * rows, 64);
+	d->own_c = dot_round_up(
+		words * dot_round_up(d->cols.most, dot_nr(&d->unit)), 64);
+	d->own_a = d->own_c + dot_round_up(4 * rows * d->tile_ld, 64);
+	x->own_rows[0] = d->own_a + dot_round_up(words * rows, 64);
 	d->out->own_bytes = x->own_rows[0] + rows * d->depth *
-					     experts_bytes(x, 0);
+					     experts_elem_bytes(x, 0);
 	return d->out->own_bytes <= EXPERTS_OWN;
 }
 
@@ -47,8 +49,8 @@ experts_plan_at(struct experts *x)
 		return false;
 	}
 	choose_depth(d);
-	x->most = dot_up((x->p.pairs.size * x->p.rows.size + all - 1) / all,
-			 d->unit.mr);
+	x->most = dot_round_up(
+		(x->p.pairs.size * x->p.rows.size + all - 1) / all, d->unit.mr);
 	x->most = x->most < MOST ? x->most : MOST;
 	d->rows.most = x->most;
 	return experts_choose_columns(x, fits);
@@ -56,7 +58,7 @@ experts_plan_at(struct experts *x)
 
 /* ---- an item ---- */
 
-struct block {
+struct experts_rows {
 	struct experts_step *s;
 	struct ll_value *expert, *first;	/* its first pair */
 	struct ll_value *row, *live;	/* of the expert's rows */
@@ -72,7 +74,8 @@ expert_of(struct experts_step *s, struct ll_value *block)
 	struct ll_loop k;
 
 	ll_loop(l, &k, ll_i64(l, 1), ll_i64(l, s->x->p.n + 1), 1, &n, 1);
-	begins = ll_test(l, LL_LE, experts_word(s, s->x->block, k.i), block);
+	begins = ll_test(l, LL_LE, experts_list_word(s, s->x->block, k.i),
+			 block);
 	n = ll_add(l, k.at[0], ll_select(l, begins, ll_i64(l, 1),
 					  ll_i64(l, 0)));
 	ll_loop_end(l, &k, &n);
@@ -80,7 +83,7 @@ expert_of(struct experts_step *s, struct ll_value *block)
 }
 
 static void
-find_rows(struct block *b, struct ll_value *block)
+find_rows(struct experts_rows *b, struct ll_value *block)
 {
 	struct experts_step *s = b->s;
 	struct experts *x = s->x;
@@ -88,17 +91,18 @@ find_rows(struct block *b, struct ll_value *block)
 	struct ll_value *all;
 
 	b->expert = expert_of(s, block);
-	b->first = experts_word(s, x->first, b->expert);
-	all = experts_word(s, x->first, ll_add(l, b->expert, ll_i64(l, 1)));
+	b->first = experts_list_word(s, x->first, b->expert);
+	all = experts_list_word(s, x->first,
+				ll_add(l, b->expert, ll_i64(l, 1)));
 	all = ll_mul_n(l, ll_sub(l, all, b->first), x->p.rows.size);
-	b->row = ll_sub(l, block, experts_word(s, x->block, b->expert));
+	b->row = ll_sub(l, block, experts_list_word(s, x->block, b->expert));
 	b->row = ll_mul_n(l, b->row, x->most);
 	b->live = ll_min(l, ll_i64(l, x->most), ll_sub(l, all, b->row));
 }
 
 /* A stretch of k of the rows, packed. */
 static void
-pack_rows(struct block *b, struct ll_value *from, struct ll_value *n)
+pack_rows(struct experts_rows *b, struct ll_value *from, struct ll_value *n)
 {
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
@@ -108,10 +112,10 @@ pack_rows(struct block *b, struct ll_value *from, struct ll_value *n)
 	struct ll_loop r;
 
 	ll_loop(l, &r, ll_i64(l, 0), b->live, 1, NULL, 0);
-	experts_row(s, b->first, ll_add(l, b->row, r.i), offset, NULL);
-	experts_copy(s, 0, &d->over, offset[0], from, n,
+	experts_find_row(s, b->first, ll_add(l, b->row, r.i), offset, NULL);
+	experts_copy_part(s, 0, &d->over, offset[0], from, n,
 		     ll_plus(l, to, ll_mul_n(l, r.i, d->depth *
-					    experts_bytes(s->x, 0))));
+					    experts_elem_bytes(s->x, 0))));
 	ll_loop_end(l, &r, NULL);
 	args[0] = ll_plus_n(l, s->own, d->own_a);
 	args[1] = to;
@@ -123,7 +127,7 @@ pack_rows(struct block *b, struct ll_value *from, struct ll_value *n)
 }
 
 static void
-all_depths(struct block *b)
+all_depths(struct experts_rows *b)
 {
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
@@ -134,9 +138,9 @@ all_depths(struct block *b)
 
 	/* pairs of experts elsewhere come to zeros */
 	none = ll_test(l, LL_EQ, b->expert, ll_i64(l, s->x->p.n));
-	experts_clear(s, none);
+	experts_clear_tile(s, none);
 	matrix = ll_mul_n(l, b->expert, d->source[1].view.stride[at] *
-				       experts_bytes(s->x, 1));
+				       experts_elem_bytes(s->x, 1));
 	matrix = ll_plus(l, s->source[1], matrix);
 	ll_loop(l, &q, ll_i64(l, 0), ll_select(l, none, ll_i64(l, 0),
 					       ll_i64(l, d->ndepth)), 1,
@@ -159,7 +163,7 @@ all_depths(struct block *b)
 }
 
 static bool
-behind(struct block *b, const char **why)
+emit_epilogue(struct experts_rows *b, const char **why)
 {
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
@@ -176,13 +180,14 @@ behind(struct block *b, const char **why)
 		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
 	}
 	ll_loop(l, &r, ll_i64(l, 0), b->live, 1, NULL, 0);
-	experts_row(s, b->first, ll_add(l, b->row, r.i), offset, nest.from);
+	experts_find_row(s, b->first, ll_add(l, b->row, r.i), offset,
+			 nest.from);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		nest.count[i] = nest.from[i] != NULL;
 	}
 	leaf.at = ll_plus_n(l, s->own, d->own_c);
 	leaf.at = ll_plus(l, leaf.at, ll_mul_n(l, r.i, 4 * d->tile_ld));
-	dot_put_place(l, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
+	dot_nest_place(l, &nest, &leaf, &d->dims[2], &d->cols, &b->n, 1);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		leaf.from[i] = nest.from[i];
 	}
@@ -195,14 +200,14 @@ behind(struct block *b, const char **why)
 /* ---- the step ---- */
 
 bool
-experts_at(struct experts *x, const char **why)
+experts_emit_at(struct experts *x, const char **why)
 {
 	struct dot *d = &x->dot;
 	struct cg_factor rows = { .n = 1, .size = x->most }, k = rows;
 	int64_t all = x->p.pairs.size * x->p.rows.size, blocks;
 	struct ll_block *body, *next;
 	struct experts_step s;
-	struct block b = { .s = &s };
+	struct experts_rows b = { .s = &s };
 	struct ll_value *i;
 	struct ll *l = d->c->ll;
 	struct ll_loop item;
@@ -211,28 +216,28 @@ experts_at(struct experts *x, const char **why)
 	rows.at[0] = (struct cg_run){ x->most, { d->depth, d->depth } };
 	k.size = d->depth;
 	k.at[0] = (struct cg_run){ d->depth, { 1, 1 } };
-	s.tile = dot_tile(d->c, &d->unit);
+	s.tile = dot_tile_func(d->c, &d->unit);
 	s.pack[0] = experts_packer(x, 0, &rows, &k);
 	s.pack[1] = experts_packer(x, 1, &d->n, &d->over);
 	/* each expert may have one that is not full */
 	blocks = all / x->most + x->p.n + 1;
-	experts_begin(&s, x, "dot_at", blocks * d->cols.blocks);
+	experts_begin_step(&s, x, "dot_at", blocks * d->cols.blocks);
 	dot_tiles_begin(d->c, &d->unit);
 	ll_loop(l, &item, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
 		NULL, 0);
 	i = ll_div_n(l, item.i, d->cols.blocks);
 	body = ll_block(l, NULL, "block");
 	next = ll_block(l, NULL, "next");
-	ll_branch(l, ll_test(l, LL_LT, i, experts_word(&s, x->block,
+	ll_branch(l, ll_test(l, LL_LT, i, experts_list_word(&s, x->block,
 					ll_i64(l, x->p.n + 1))), body, next);
 	ll_at(l, body);
 	find_rows(&b, i);
-	b.n = dot_place(l, &d->dims[2], &d->cols,
+	b.n = dot_block_place(l, &d->dims[2], &d->cols,
 			ll_rem_n(l, item.i, d->cols.blocks));
 	s.live[0] = b.live;
 	s.live[1] = b.n.live;
 	all_depths(&b);
-	done = behind(&b, why);
+	done = emit_epilogue(&b, why);
 	ll_jump(l, next);
 	ll_at(l, next);
 	ll_loop_end(l, &item, NULL);

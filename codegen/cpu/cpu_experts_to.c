@@ -15,15 +15,21 @@ fits(struct experts *x)
 	struct dot *d = &x->dot;
 	int64_t words = 4 * dot_words_of(&d->unit, d->depth), bytes;
 
-	bytes = d->depth * experts_bytes(x, 0);
-	d->tile_ld = dot_up(d->cols.most, d->unit.lanes);
+	bytes = d->depth * experts_elem_bytes(x, 0);
+	d->tile_ld = dot_round_up(d->cols.most, d->unit.lanes);
 	d->own_b = 0;
-	d->own_c = dot_up(words * dot_up(d->cols.most, dot_nr(&d->unit)), 64);
-	d->own_a = d->own_c + dot_up(4 * d->tile_ld *
-				     dot_up(d->rows.most, d->unit.mr), 64);
-	x->own_rows[0] = d->own_a + dot_up(words * dot_up(d->rows.most,
-							  d->unit.mr), 64);
-	x->own_rows[1] = x->own_rows[0] + dot_up(bytes * d->rows.most, 64);
+	d->own_c = dot_round_up(
+		words * dot_round_up(d->cols.most, dot_nr(&d->unit)), 64);
+	d->own_a = d->own_c +
+		   dot_round_up(4 * d->tile_ld *
+					dot_round_up(d->rows.most, d->unit.mr),
+				64);
+	x->own_rows[0] =
+		d->own_a +
+		dot_round_up(words * dot_round_up(d->rows.most, d->unit.mr),
+			     64);
+	x->own_rows[1] =
+		x->own_rows[0] + dot_round_up(bytes * d->rows.most, 64);
 	d->out->own_bytes = x->own_rows[1] + bytes * d->cols.most;
 	return d->out->own_bytes <= EXPERTS_OWN;
 }
@@ -38,20 +44,20 @@ experts_plan_to(struct experts *x)
 	}
 	d->depth = DEPTH * (int64_t)d->unit.per_word;
 	x->most = d->depth;
-	d->rows = dot_split(&d->dims[1], 64, d->unit.mr);
+	d->rows = dot_split_dims(&d->dims[1], 64, d->unit.mr);
 	return experts_choose_columns(x, fits);
 }
 
 /* ---- an item ---- */
 
-struct block {
+struct experts_matrix {
 	struct experts_step *s;
 	struct ll_value *expert, *first, *rows;
 	struct dot_place at[2];	/* in both factors */
 };
 
 static void
-copy_rows(struct block *b, struct ll_value *from, struct ll_value *n)
+copy_rows(struct experts_matrix *b, struct ll_value *from, struct ll_value *n)
 {
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
@@ -61,21 +67,23 @@ copy_rows(struct block *b, struct ll_value *from, struct ll_value *n)
 	int k;
 
 	ll_loop(l, &r, ll_i64(l, 0), n, 1, NULL, 0);
-	experts_row(s, b->first, ll_add(l, from, r.i), offset, NULL);
+	experts_find_row(s, b->first, ll_add(l, from, r.i), offset, NULL);
 	for (k = 0; k < 2; k++) {
 		int64_t most = k ? d->cols.most : d->rows.most;
 		struct ll_value *to = ll_plus_n(l, s->own, s->x->own_rows[k]);
 
-		experts_copy(s, k, k ? &d->n : &d->m, offset[k],
-			     b->at[k].start, b->at[k].live,
-			     ll_plus(l, to, ll_mul_n(l, r.i, most *
-						    experts_bytes(s->x, k))));
+		experts_copy_part(
+			s, k, k ? &d->n : &d->m, offset[k], b->at[k].start,
+			b->at[k].live,
+			ll_plus(l, to,
+				ll_mul_n(l, r.i,
+					 most * experts_elem_bytes(s->x, k))));
 	}
 	ll_loop_end(l, &r, NULL);
 }
 
 static void
-all_rows(struct block *b)
+all_rows(struct experts_matrix *b)
 {
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
@@ -84,7 +92,7 @@ all_rows(struct block *b)
 	struct ll_loop q;
 	int k;
 
-	experts_clear(s, ll_test(l, LL_EQ, b->rows, ll_i64(l, 0)));
+	experts_clear_tile(s, ll_test(l, LL_EQ, b->rows, ll_i64(l, 0)));
 	to[0] = ll_plus_n(l, s->own, d->own_a);
 	to[1] = ll_plus_n(l, s->own, d->own_b);
 	ll_loop(l, &q, ll_i64(l, 0), b->rows, d->depth, NULL, 0);
@@ -106,7 +114,7 @@ all_rows(struct block *b)
 }
 
 static bool
-behind(struct block *b, const char **why)
+emit_epilogue(struct experts_matrix *b, const char **why)
 {
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
@@ -123,9 +131,9 @@ behind(struct block *b, const char **why)
 	nest.from[at] = b->expert;
 	nest.count[at] = 1;
 	leaf.at = ll_plus_n(s->l, s->own, d->own_c);
-	dot_put_place(s->l, &nest, &leaf, &d->dims[1], &d->rows, &b->at[0],
+	dot_nest_place(s->l, &nest, &leaf, &d->dims[1], &d->rows, &b->at[0],
 		      d->tile_ld);
-	dot_put_place(s->l, &nest, &leaf, &d->dims[2], &d->cols, &b->at[1],
+	dot_nest_place(s->l, &nest, &leaf, &d->dims[2], &d->cols, &b->at[1],
 		      1);
 	for (i = 0; i < IR_MAX_DIMS; i++) {
 		leaf.from[i] = nest.from[i];
@@ -150,40 +158,40 @@ packer(struct experts *x, int which)
 }
 
 bool
-experts_to(struct experts *x, const char **why)
+experts_emit_to(struct experts *x, const char **why)
 {
 	struct dot *d = &x->dot;
 	int64_t blocks = d->rows.blocks * d->cols.blocks;
 	struct experts_step s;
-	struct block b = { .s = &s };
+	struct experts_matrix b = { .s = &s };
 	struct ll *l = d->c->ll;
 	struct ll_value *i, *end;
 	struct ll_loop item;
 	bool done;
 	int k;
 
-	s.tile = dot_tile(d->c, &d->unit);
+	s.tile = dot_tile_func(d->c, &d->unit);
 	for (k = 0; k < 2; k++) {
 		s.pack[k] = packer(x, k);
 	}
-	experts_begin(&s, x, "dot_to", x->p.n * blocks);
+	experts_begin_step(&s, x, "dot_to", x->p.n * blocks);
 	dot_tiles_begin(d->c, &d->unit);
 	ll_loop(l, &item, ll_param(l, s.func, 2), ll_param(l, s.func, 3), 1,
 		NULL, 0);
 	b.expert = ll_div_n(l, item.i, blocks);
 	i = ll_rem_n(l, item.i, blocks);
-	b.first = experts_word(&s, x->first, b.expert);
-	end = experts_word(&s, x->first,
+	b.first = experts_list_word(&s, x->first, b.expert);
+	end = experts_list_word(&s, x->first,
 			   ll_add(l, b.expert, ll_i64(l, 1)));
 	b.rows = ll_mul_n(l, ll_sub(l, end, b.first), x->p.rows.size);
-	b.at[0] = dot_place(l, &d->dims[1], &d->rows,
+	b.at[0] = dot_block_place(l, &d->dims[1], &d->rows,
 			    ll_div_n(l, i, d->cols.blocks));
-	b.at[1] = dot_place(l, &d->dims[2], &d->cols,
+	b.at[1] = dot_block_place(l, &d->dims[2], &d->cols,
 			    ll_rem_n(l, i, d->cols.blocks));
 	s.live[0] = b.at[0].live;
 	s.live[1] = b.at[1].live;
 	all_rows(&b);
-	done = behind(&b, why);
+	done = emit_epilogue(&b, why);
 	ll_loop_end(l, &item, NULL);
 	dot_tiles_end(d->c, &d->unit);
 	ll_return(l, NULL);

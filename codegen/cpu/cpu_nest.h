@@ -7,8 +7,6 @@
 #include "codegen/cpu/cpu.h"
 #include "codegen/nest/nest.h"
 
-#define EMIT_NONE UINT32_MAX
-
 /* A step being emitted. */
 struct emit {
 	struct cg_cpu *c;
@@ -29,22 +27,22 @@ struct emit {
 };
 
 /* What a nest asks of its kernel. */
-struct asker {
+struct emit_target {
 	struct cg_cpu *c;
 	struct cg_kernel *out;
 };
 
-/* ---- cpu_nest.c ---- */
+/* ---- cpu_nest_step.c ---- */
 
 /* NULL: *why. */
-struct nest *emit_build(struct asker *a, const struct cg_nest *x,
+struct nest *emit_build(struct emit_target *a, const struct cg_nest *x,
 			const struct nest_input *like, const char **why);
 /* Ready to emit the step at hand; s NULL: all memory is used. */
-void emit_open(struct emit *e, const struct nest_step *s);
+void emit_open_step(struct emit *e, const struct nest_step *s);
 
 /* ---- cpu_nest_scatter.c ---- */
 
-bool emit_scatter(struct asker *a, const struct cg_nest *x,
+bool emit_scatter_steps(struct emit_target *a, const struct cg_nest *x,
 		  const char **why);
 
 /* ---- cpu_nest_expr.c ---- */
@@ -52,14 +50,14 @@ bool emit_scatter(struct asker *a, const struct cg_nest *x,
 /* The value of an expression here; kept until the scope ends. */
 struct ll_value *emit_expr(struct emit *e, nest_id id);
 /* Gives an expression its value, in the scope at hand. */
-void emit_set(struct emit *e, nest_id id, struct ll_value *v);
-enum ll_base emit_base(enum nest_kind kind);
+void emit_set_value(struct emit *e, nest_id id, struct ll_value *v);
+enum ll_base emit_base_of(enum nest_kind kind);
 /* As many lanes as the other one. */
-void emit_alike(struct emit *e, struct ll_value **a, struct ll_value **b);
+void emit_same_lanes(struct emit *e, struct ll_value **a, struct ll_value **b);
 uint32_t emit_lanes_of(struct emit *e, struct ll_value *v);
 /* Bytes from one element to the next, as stored. */
-int64_t emit_bytes(uint8_t dtype);
-enum ll_base emit_stored(uint8_t dtype);
+int64_t emit_elem_bytes(uint8_t dtype);
+enum ll_base emit_stored_base(uint8_t dtype);
 /* Between an element and what is computed with: I64, F64, F32. */
 struct ll_value *emit_widen(struct emit *e, struct ll_value *v,
 			    uint8_t dtype);
@@ -67,7 +65,7 @@ struct ll_value *emit_narrow(struct emit *e, struct ll_value *v,
 			     uint8_t dtype);
 /* Of a place: the pointer to it, or to its first lane. *step: how far apart
  * lanes are, in elements; lanes whose places are numbers: in *places. */
-struct ll_value *emit_place(struct emit *e, nest_id place, uint32_t memory,
+struct ll_value *emit_address(struct emit *e, nest_id place, uint32_t memory,
 			    int64_t *step, struct ll_value **places);
 struct ll_value *emit_load(struct emit *e, const struct nest_expr *x);
 
@@ -76,12 +74,13 @@ struct ll_value *emit_load(struct emit *e, const struct nest_expr *x);
 /* Rows from .. to - 1 of the step's. */
 void emit_rows(struct emit *e, struct ll_value *from, struct ll_value *to);
 /* Runs body for lanes of a loop from lo to hi; fixed: hi - lo, or -1. */
-void emit_along(struct emit *e, uint32_t loop, struct ll_value *lo,
+void emit_vector_loop(struct emit *e, uint32_t loop, struct ll_value *lo,
 		struct ll_value *hi, int64_t fixed, uint32_t unroll,
 		void (*body)(struct emit *e, uint32_t u, void *user),
 		void *user);
 /* Puts a value away where the root says. */
-void emit_put(struct emit *e, const struct nest_root *r, struct ll_value *v);
+void emit_store_root(struct emit *e, const struct nest_root *r,
+		     struct ll_value *v);
 /* All rows of the box. */
 void emit_box(struct emit *e);
 

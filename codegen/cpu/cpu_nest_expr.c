@@ -10,14 +10,14 @@
 /* ---- types ---- */
 
 enum ll_base
-emit_base(enum nest_kind kind)
+emit_base_of(enum nest_kind kind)
 {
 	return kind == NEST_FLOAT ? LL_F32 : kind == NEST_WIDE ? LL_F64
 		: kind == NEST_INT ? LL_I64 : LL_I1;
 }
 
 enum ll_base
-emit_stored(uint8_t dtype)
+emit_stored_base(uint8_t dtype)
 {
 	switch (dtype) {
 	case IR_F64:
@@ -37,7 +37,7 @@ emit_stored(uint8_t dtype)
 }
 
 int64_t
-emit_bytes(uint8_t dtype)
+emit_elem_bytes(uint8_t dtype)
 {
 	return ir_dtypes[dtype].bits / 8;
 }
@@ -49,7 +49,7 @@ emit_lanes_of(struct emit *e, struct ll_value *v)
 }
 
 void
-emit_alike(struct emit *e, struct ll_value **a, struct ll_value **b)
+emit_same_lanes(struct emit *e, struct ll_value **a, struct ll_value **b)
 {
 	uint32_t x = emit_lanes_of(e, *a), y = emit_lanes_of(e, *b);
 
@@ -139,13 +139,13 @@ emit_narrow(struct emit *e, struct ll_value *v, uint8_t dtype)
 {
 	return ir_dtypes[dtype].bits == 8
 		? to_f8(e, ll_cast(e->l, v, LL_F32), dtype)
-		: ll_cast(e->l, v, emit_stored(dtype));
+		: ll_cast(e->l, v, emit_stored_base(dtype));
 }
 
 /* ---- scopes ---- */
 
 void
-emit_set(struct emit *e, nest_id id, struct ll_value *v)
+emit_set_value(struct emit *e, nest_id id, struct ll_value *v)
 {
 	nest_scope_set(&e->scope, id, v);
 }
@@ -167,15 +167,15 @@ add_to(struct emit *e, struct ll_value **sum, struct ll_value *v)
 		*sum = v;
 		return;
 	}
-	emit_alike(e, sum, &v);
+	emit_same_lanes(e, sum, &v);
 	*sum = ll_bin(e->l, LL_ADD, *sum, v);
 }
 
 struct ll_value *
-emit_place(struct emit *e, nest_id place, uint32_t memory, int64_t *step,
+emit_address(struct emit *e, nest_id place, uint32_t memory, int64_t *step,
 	   struct ll_value **places)
 {
-	int64_t bytes = emit_bytes(e->n->memory.at[memory].dtype);
+	int64_t bytes = emit_elem_bytes(e->n->memory.at[memory].dtype);
 	struct ll_value *one = NULL, *v;
 	struct nest_affine a;
 	uint32_t i;
@@ -211,11 +211,11 @@ struct ll_value *
 emit_load(struct emit *e, const struct nest_expr *x)
 {
 	uint8_t dtype = e->n->memory.at[x->ref].dtype;
-	enum ll_base base = emit_stored(dtype);
+	enum ll_base base = emit_stored_base(dtype);
 	struct ll_value *places, *at, *v;
 	int64_t step;
 
-	at = emit_place(e, x->a, x->ref, &step, &places);
+	at = emit_address(e, x->a, x->ref, &step, &places);
 	if (!places && step == 0) {
 		v = ll_load(e->l, ll_type(base, 1), at);
 	} else if (!places && step == 1) {
@@ -226,7 +226,8 @@ emit_load(struct emit *e, const struct nest_expr *x)
 	} else {
 		places = places ? places : apart(e, step);
 		v = ll_gather(e->l, ll_type(base, e->lanes), at,
-			      scaled(e, places, emit_bytes(dtype)), e->mask);
+			      scaled(e, places, emit_elem_bytes(dtype)),
+			      e->mask);
 	}
 	return emit_widen(e, v, dtype);
 }
@@ -361,7 +362,7 @@ operator_(struct emit *e, const struct nest_expr *x, struct ll_value *a,
 {
 	bool whole = nest_at(e->n, x->a)->kind == NEST_INT;
 
-	emit_alike(e, &a, &b);
+	emit_same_lanes(e, &a, &b);
 	switch (x->op) {
 	case NEST_ADD:
 		return ll_bin(e->l, LL_ADD, a, b);
@@ -410,9 +411,9 @@ fused(struct emit *e, const struct nest_expr *x)
 	c = emit_expr(e, other);
 	a = emit_expr(e, nest_at(e->n, product)->a);
 	b = emit_expr(e, nest_at(e->n, product)->b);
-	emit_alike(e, &a, &b);
-	emit_alike(e, &a, &c);
-	emit_alike(e, &b, &c);
+	emit_same_lanes(e, &a, &b);
+	emit_same_lanes(e, &a, &c);
+	emit_same_lanes(e, &b, &c);
 	return ll_fma(e->l, a, b, c);
 }
 
@@ -423,10 +424,10 @@ pick(struct emit *e, const struct nest_expr *x)
 	struct ll_value *yes = emit_expr(e, x->b);
 	struct ll_value *no = emit_expr(e, x->c);
 
-	emit_alike(e, &yes, &no);
+	emit_same_lanes(e, &yes, &no);
 	if (emit_lanes_of(e, cond) > 1) {
-		emit_alike(e, &cond, &yes);
-		emit_alike(e, &cond, &no);
+		emit_same_lanes(e, &cond, &yes);
+		emit_same_lanes(e, &cond, &no);
 	} else if (emit_lanes_of(e, yes) > 1) {
 		cond = ll_splat(e->l, cond, emit_lanes_of(e, yes));
 	}
@@ -476,7 +477,7 @@ make(struct emit *e, const struct nest_expr *x)
 	switch (x->op) {
 	case NEST_NUM:
 		return x->kind == NEST_INT ? ll_i64(e->l, x->i)
-			: ll_num(e->l, ll_type(emit_base(x->kind), 1),
+			: ll_num(e->l, ll_type(emit_base_of(x->kind), 1),
 				 x->num);
 	case NEST_LOOP:
 		return loop_index(e, (uint32_t)x->i);
@@ -491,7 +492,7 @@ make(struct emit *e, const struct nest_expr *x)
 	case NEST_PICK:
 		return pick(e, x);
 	case NEST_CAST:
-		return ll_cast(e->l, emit_expr(e, x->a), emit_base(x->kind));
+		return ll_cast(e->l, emit_expr(e, x->a), emit_base_of(x->kind));
 	case NEST_KEEPS:
 		a = emit_expr(e, x->a);
 		c = emit_expr(e, x->c);
@@ -520,7 +521,7 @@ emit_expr(struct emit *e, nest_id id)
 	if (!e->scope.made[id]) {
 		struct ll_value *v = make(e, nest_at(e->n, id));
 
-		emit_set(e, id, v);
+		emit_set_value(e, id, v);
 	}
 	return e->scope.made[id];
 }

@@ -14,14 +14,14 @@
 
 /* ---- vectors along a loop ---- */
 
-struct along {
+struct emit_along {
 	uint32_t loop, unroll, lanes;
 	void (*body)(struct emit *e, uint32_t u, void *user);
 	void *user;
 };
 
 static void
-run_body(struct emit *e, const struct along *a, struct ll_value *i,
+run_body(struct emit *e, const struct emit_along *a, struct ll_value *i,
 	 uint32_t unroll)
 {
 	uint32_t u, since;
@@ -37,7 +37,7 @@ run_body(struct emit *e, const struct along *a, struct ll_value *i,
 
 /* Whole vectors: where they end. */
 static struct ll_value *
-whole(struct emit *e, const struct along *a, struct ll_value *lo,
+whole(struct emit *e, const struct emit_along *a, struct ll_value *lo,
       struct ll_value *hi, uint32_t unroll)
 {
 	int64_t step = (int64_t)unroll * a->lanes;
@@ -54,7 +54,7 @@ whole(struct emit *e, const struct along *a, struct ll_value *lo,
 }
 
 static void
-rest(struct emit *e, const struct along *a, struct ll_value *lo,
+rest(struct emit *e, const struct emit_along *a, struct ll_value *lo,
      struct ll_value *hi, bool sure)
 {
 	struct ll_block *yes = NULL, *no = NULL;
@@ -76,11 +76,12 @@ rest(struct emit *e, const struct along *a, struct ll_value *lo,
 }
 
 void
-emit_along(struct emit *e, uint32_t loop, struct ll_value *lo,
+emit_vector_loop(struct emit *e, uint32_t loop, struct ll_value *lo,
 	   struct ll_value *hi, int64_t fixed, uint32_t unroll,
 	   void (*body)(struct emit *e, uint32_t u, void *user), void *user)
 {
-	struct along a = { loop, unroll, ll_lanes(e->l, LL_F32), body, user };
+	struct emit_along a = { loop, unroll, ll_lanes(e->l, LL_F32), body,
+				user };
 	int64_t all = (int64_t)unroll * a.lanes, left = fixed;
 
 	e->vec = loop;
@@ -130,21 +131,21 @@ combine(struct emit *e, const struct nest_expr *x, struct ll_value *a,
 				       : LL_LT, a, b), a, b);
 }
 
-struct pass {
+struct emit_pass {
 	const struct nest_pass *p;
 	uint32_t unroll;
 	bool lanes;		/* its last loop is one of vectors */
 };
 
 static struct ll_type
-sum_type(struct emit *e, const struct pass *p, const struct nest_expr *x)
+sum_type(struct emit *e, const struct emit_pass *p, const struct nest_expr *x)
 {
 	uint64_t loops = nest_at(e->n, x->a)->loops;
 	bool wide = p->lanes
 		? loops >> p->p->loops[p->p->nloops - 1] & 1
 		: e->lanes > 1 && loops >> e->vec & 1;
 
-	return ll_type(emit_base(x->kind),
+	return ll_type(emit_base_of(x->kind),
 		       wide ? ll_lanes(e->l, LL_F32) : 1);
 }
 
@@ -157,7 +158,7 @@ sum_room(struct emit *e, struct ll_value *room, struct ll_type t, uint32_t u)
 }
 
 static void
-start_sums(struct emit *e, const struct pass *p)
+start_sums(struct emit *e, const struct emit_pass *p)
 {
 	uint32_t i, u;
 
@@ -188,14 +189,14 @@ add_product(struct emit *e, const struct nest_expr *x, struct ll_value *acc)
 	}
 	a = emit_expr(e, body->a);
 	b = emit_expr(e, body->b);
-	emit_alike(e, &a, &b);
-	emit_alike(e, &a, &acc);
-	emit_alike(e, &b, &acc);
+	emit_same_lanes(e, &a, &b);
+	emit_same_lanes(e, &a, &acc);
+	emit_same_lanes(e, &b, &acc);
 	return ll_fma(e->l, a, b, acc);
 }
 
 static void
-add_sums(struct emit *e, const struct pass *p, uint32_t u)
+add_sums(struct emit *e, const struct emit_pass *p, uint32_t u)
 {
 	uint32_t i;
 
@@ -209,7 +210,7 @@ add_sums(struct emit *e, const struct pass *p, uint32_t u)
 		v = add_product(e, x, acc);
 		if (!v) {
 			v = emit_expr(e, x->a);
-			emit_alike(e, &v, &acc);
+			emit_same_lanes(e, &v, &acc);
 			if (e->mask && p->lanes && t.lanes > 1) {
 				v = ll_select(e->l, e->mask, v,
 					      neutral(e, x, t));
@@ -240,7 +241,7 @@ over_lanes(struct emit *e, const struct nest_expr *x, struct ll_value *v)
 }
 
 static void
-end_sums(struct emit *e, const struct pass *p)
+end_sums(struct emit *e, const struct emit_pass *p)
 {
 	uint32_t i, u;
 
@@ -254,7 +255,7 @@ end_sums(struct emit *e, const struct pass *p)
 			v = combine(e, x, v, ll_load(e->l, t,
 				sum_room(e, e->sum[id], t, u)));
 		}
-		emit_set(e, id, p->lanes && t.lanes > 1
+		emit_set_value(e, id, p->lanes && t.lanes > 1
 			 ? over_lanes(e, x, v) : v);
 	}
 }
@@ -287,8 +288,8 @@ static struct ll_value *
 old_value(struct emit *e, const struct nest_root *r, struct ll_value *at,
 	  int64_t step)
 {
-	enum ll_base base = emit_stored(e->n->memory.at[r->memory].dtype);
-	int64_t bytes = emit_bytes(e->n->memory.at[r->memory].dtype);
+	enum ll_base base = emit_stored_base(e->n->memory.at[r->memory].dtype);
+	int64_t bytes = emit_elem_bytes(e->n->memory.at[r->memory].dtype);
 	struct ll_type t = ll_type(base, step == 0 ? 1 : e->lanes);
 	struct ll_value *places;
 
@@ -313,13 +314,13 @@ old_or_zero(struct emit *e, const struct nest_root *r, struct ll_value *old)
 }
 
 void
-emit_put(struct emit *e, const struct nest_root *r, struct ll_value *v)
+emit_store_root(struct emit *e, const struct nest_root *r, struct ll_value *v)
 {
 	const struct nest_memory *m = &e->n->memory.at[r->memory];
 	struct ll_value *places, *at, *old;
 	int64_t step;
 
-	at = emit_place(e, r->place, r->memory, &step, &places);
+	at = emit_address(e, r->place, r->memory, &step, &places);
 	if (r->part) {
 		int64_t bytes = 4 * e->n->temps.at[m->i].elems;
 
@@ -332,7 +333,7 @@ emit_put(struct emit *e, const struct nest_root *r, struct ll_value *v)
 			old = old_or_zero(e, r, old);
 		}
 		old = ll_cast(e->l, old, ll_typeof(e->l, v).base);
-		emit_alike(e, &v, &old);
+		emit_same_lanes(e, &v, &old);
 		v = ll_bin(e->l, LL_ADD, old, v);
 	}
 	if (emit_lanes_of(e, v) == 1 && step != 0) {
@@ -340,7 +341,7 @@ emit_put(struct emit *e, const struct nest_root *r, struct ll_value *v)
 	}
 	v = emit_narrow(e, v, m->dtype);
 	if (step > 1 || step < 0) {
-		store_apart(e, v, at, step * emit_bytes(m->dtype));
+		store_apart(e, v, at, step * emit_elem_bytes(m->dtype));
 	} else if (e->mask && step) {
 		ll_store_if(e->l, v, at, e->mask);
 	} else {
@@ -360,7 +361,7 @@ put_roots(struct emit *e, const struct nest_pass *p)
 	for (i = 0; i < p->roots.n; i++) {
 		const struct nest_root *r = &e->n->roots.at[p->roots.at[i]];
 
-		emit_put(e, r, emit_expr(e, r->value));
+		emit_store_root(e, r, emit_expr(e, r->value));
 	}
 }
 
@@ -380,7 +381,7 @@ loops_from(const struct nest_pass *p, uint32_t first)
 static void
 pass_body(struct emit *e, uint32_t u, void *user)
 {
-	const struct pass *p = user;
+	const struct emit_pass *p = user;
 
 	add_sums(e, p, u);
 	put_roots(e, p->p);
@@ -412,7 +413,7 @@ loop_size(struct emit *e, uint32_t loop, int64_t *fixed)
 }
 
 static void
-pass_loops(struct emit *e, const struct pass *p, uint32_t first)
+pass_loops(struct emit *e, const struct emit_pass *p, uint32_t first)
 {
 	struct ll_value *size;
 	struct ll_loop k;
@@ -427,8 +428,8 @@ pass_loops(struct emit *e, const struct pass *p, uint32_t first)
 	loop = p->p->loops[first];
 	size = loop_size(e, loop, &fixed);
 	if (p->lanes && first + 1 == p->p->nloops) {
-		emit_along(e, loop, ll_i64(e->l, 0), size, fixed, p->unroll,
-			   pass_body, (void *)(uintptr_t)p);
+		emit_vector_loop(e, loop, ll_i64(e->l, 0), size, fixed,
+				 p->unroll, pass_body, (void *)(uintptr_t)p);
 	} else {
 		ll_loop(e->l, &k, ll_i64(e->l, 0), size, 1, NULL, 0);
 		e->index[loop] = k.i;
@@ -447,7 +448,7 @@ pass_loops(struct emit *e, const struct pass *p, uint32_t first)
 static void
 run_pass(struct emit *e, const struct nest_pass *p)
 {
-	struct pass x = { p, 1, e->lanes == 1 && p->nloops > 0 };
+	struct emit_pass x = { p, 1, e->lanes == 1 && p->nloops > 0 };
 	int64_t size = x.lanes ? e->n->loops.at[p->loops[p->nloops - 1]].size
 			       : 0;
 	int64_t lanes = ll_lanes(e->l, LL_F32);
@@ -490,7 +491,7 @@ lanes_of_row(struct emit *e)
 	int64_t fixed;
 
 	size = loop_size(e, loop, &fixed);
-	emit_along(e, loop, ll_i64(e->l, 0), size, fixed, 1, row_of_lanes,
+	emit_vector_loop(e, loop, ll_i64(e->l, 0), size, fixed, 1, row_of_lanes,
 		   NULL);
 }
 
@@ -540,7 +541,7 @@ emit_rows(struct emit *e, struct ll_value *from, struct ll_value *to)
 	if (s->row_lanes && s->nrows == 1) {
 		since = e->scope.order.n;
 		rows_ahead(e, 0);
-		emit_along(e, s->rows[0], from, to, -1, 1, row_of_lanes,
+		emit_vector_loop(e, s->rows[0], from, to, -1, 1, row_of_lanes,
 			   NULL);
 		nest_scope_leave(&e->scope, since);
 		return;

@@ -9,8 +9,8 @@
 
 #define ITEM_BYTES 32768
 
-struct scatter {
-	struct asker *a;
+struct emit_scatter {
+	struct emit_target *a;
 	struct nest *n;
 	struct nest_scatter of;
 	int64_t head, next;	/* in shared room: i32 by place, by row */
@@ -34,18 +34,18 @@ load_word(struct emit *e, int64_t base, struct ll_value *i)
 }
 
 static void
-begin(struct scatter *s, struct emit *e, int64_t items)
+begin(struct emit_scatter *s, struct emit *e, int64_t items)
 {
 	*e = (struct emit){ .c = s->a->c, .l = s->a->c->ll,
 			    .out = s->a->out, .n = s->n };
 	e->step = cg_cpu_step(e->c, e->out, "nest", items);
 	e->shared = cg_cpu_shared(e->c, e->step);
-	emit_open(e, NULL);
+	emit_open_step(e, NULL);
 }
 
 /* From the last row to the first, so that a head is its first row. */
 static void
-link_rows(struct scatter *s)
+link_rows(struct emit_scatter *s)
 {
 	const struct ll_type i32 = ll_type(LL_I32, 1);
 	struct ll_value *row, *to, *next, *head;
@@ -80,8 +80,8 @@ link_rows(struct scatter *s)
 
 /* ---- the second ---- */
 
-struct chain {
-	struct scatter *s;
+struct emit_chain {
+	struct emit_scatter *s;
 	struct ll_value *first;	/* row, or -1 */
 };
 
@@ -89,9 +89,9 @@ struct chain {
 static void
 add_chain(struct emit *e, uint32_t u, void *user)
 {
-	const struct chain *c = user;
-	struct scatter *s = c->s;
-	struct ll_type t = ll_type(emit_base(nest_at(s->n, s->of.x)->kind),
+	const struct emit_chain *c = user;
+	struct emit_scatter *s = c->s;
+	struct ll_type t = ll_type(emit_base_of(nest_at(s->n, s->of.x)->kind),
 				   e->lanes);
 	struct ll_value *sum = ll_stack(e->l, t, 1), *v;
 	struct ll_value *at = ll_stack(e->l, ll_type(LL_I64, 1), 1);
@@ -123,20 +123,20 @@ add_chain(struct emit *e, uint32_t u, void *user)
 	e->index[s->of.row] = NULL;
 	v = ll_load(e->l, t, sum);
 	for (i = 0; i < s->n->roots.n; i++) {
-		emit_put(e, &s->n->roots.at[i], v);
+		emit_store_root(e, &s->n->roots.at[i], v);
 	}
 }
 
 static void
-columns(struct emit *e, struct chain *c, uint32_t first)
+columns(struct emit *e, struct emit_chain *c, uint32_t first)
 {
-	struct scatter *s = c->s;
+	struct emit_scatter *s = c->s;
 	uint32_t loop = s->of.col[first];
 	int64_t size = s->n->loops.at[loop].size;
 	struct ll_loop k;
 
 	if (first + 1 == s->of.ncols) {
-		emit_along(e, loop, ll_i64(e->l, 0), ll_i64(e->l, size),
+		emit_vector_loop(e, loop, ll_i64(e->l, 0), ll_i64(e->l, size),
 			   size, 1, add_chain, c);
 		return;
 	}
@@ -149,9 +149,9 @@ columns(struct emit *e, struct chain *c, uint32_t first)
 
 /* The row is the first of its chain: that goes where the row does. */
 static void
-from_row(struct scatter *s, struct emit *e, struct ll_value *row)
+from_row(struct emit_scatter *s, struct emit *e, struct ll_value *row)
 {
-	struct chain c = { s, row };
+	struct emit_chain c = { s, row };
 	struct ll_block *yes, *first, *no;
 	uint32_t since = e->scope.order.n;
 	struct ll_value *to;
@@ -176,12 +176,12 @@ from_row(struct scatter *s, struct emit *e, struct ll_value *row)
 }
 
 static void
-add_up(struct scatter *s)
+add_up(struct emit_scatter *s)
 {
 	int64_t count = s->of.all ? s->of.places : s->of.rows, per, items;
 	struct ll_value *from, *to, *most;
 	struct ll_loop all, k;
-	struct chain c = { .s = s };
+	struct emit_chain c = { .s = s };
 	struct emit e;
 
 	per = ITEM_BYTES / (8 * (s->of.cols > 0 ? s->of.cols : 1));
@@ -208,10 +208,11 @@ add_up(struct scatter *s)
 }
 
 bool
-emit_scatter(struct asker *a, const struct cg_nest *x, const char **why)
+emit_scatter_steps(struct emit_target *a, const struct cg_nest *x,
+		   const char **why)
 {
 	const struct nest_input like = { .bare = true };
-	struct scatter s = { .a = a };
+	struct emit_scatter s = { .a = a };
 
 	s.n = emit_build(a, x, &like, why);
 	if (!s.n || !nest_find_scatter(s.n, &s.of)) {

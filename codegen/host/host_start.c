@@ -11,7 +11,7 @@
 #define ITEM 16384		/* elements that a worker fills at once */
 
 /* A step being emitted; a row is all along the last dim. */
-struct filler {
+struct host_filler {
 	struct cg_code *c;
 	const struct host_fill *x;
 	struct ll *l;
@@ -75,7 +75,7 @@ place_func(struct cg_code *c)
 
 /* One vector of the row's numbers; `index` of the first. */
 static struct ll_value *
-numbers(struct filler *f, struct ll_value *key, struct ll_value *index)
+numbers(struct host_filler *f, struct ll_value *key, struct ll_value *index)
 {
 	const struct ll_type i64 = ll_type(LL_I64, LANES);
 	const struct ll_type f64 = ll_type(LL_F64, LANES);
@@ -99,7 +99,7 @@ numbers(struct filler *f, struct ll_value *key, struct ll_value *index)
 
 /* `count` elements at `to`, whose first is element `index`. */
 static void
-fill_run(struct filler *f, struct ll_value *to, struct ll_value *key,
+fill_run(struct host_filler *f, struct ll_value *to, struct ll_value *key,
 	 struct ll_value *index, struct ll_value *count)
 {
 	int64_t bytes = ir_dtypes[f->x->type.dtype].bits / 8;
@@ -118,7 +118,7 @@ fill_run(struct filler *f, struct ll_value *to, struct ll_value *key,
 
 /* Pieces of the last dim, one behind the other. */
 static void
-fill_row(struct filler *f, struct ll_value *to, struct ll_value *key,
+fill_row(struct host_filler *f, struct ll_value *to, struct ll_value *key,
 	 struct ll_value *index)
 {
 	int64_t bytes = ir_dtypes[f->x->type.dtype].bits / 8;
@@ -142,7 +142,7 @@ fill_row(struct filler *f, struct ll_value *to, struct ll_value *key,
 
 /* Which stored tensor a row is of, and its first element's index there. */
 static void
-find_row(struct filler *f, struct ll_value *row, struct ll_value **slice,
+find_row(struct host_filler *f, struct ll_value *row, struct ll_value **slice,
 	 struct ll_value **index)
 {
 	bool inner = f->nouter < f->x->type.ndims;
@@ -169,7 +169,7 @@ find_row(struct filler *f, struct ll_value *row, struct ll_value **slice,
 }
 
 static void
-fill_rows(struct filler *f, struct ll_value *from, struct ll_value *to)
+fill_rows(struct host_filler *f, struct ll_value *from, struct ll_value *to)
 {
 	int64_t bytes = ir_dtypes[f->x->type.dtype].bits / 8;
 	struct ll_value *slice, *index, *key, *at;
@@ -187,7 +187,7 @@ fill_rows(struct filler *f, struct ll_value *from, struct ll_value *to)
 }
 
 static void
-measure(struct filler *f, const struct host_class *k)
+measure(struct host_filler *f, const struct host_class *k)
 {
 	const struct ir_type *t = &f->x->type;
 	uint32_t i;
@@ -203,7 +203,7 @@ measure(struct filler *f, const struct host_class *k)
 }
 
 static struct ll_value *
-fill_step(struct filler *f, int64_t rows)
+fill_step(struct host_filler *f, int64_t rows)
 {
 	const struct ll_type ptr = ll_type(LL_PTR, 1), i64 = ll_type(LL_I64, 1);
 	const struct ll_type params[] = { ptr, ptr, i64, i64 };
@@ -233,7 +233,7 @@ static struct ll_value *
 fill_kernel(struct host_func *h, const struct host_fill *x)
 {
 	struct cg_code *c = h->c;
-	struct filler f = { .c = c, .x = x, .l = c->ll };
+	struct host_filler f = { .c = c, .x = x, .l = c->ll };
 	struct ll_block *here = ll_here(c->ll);
 	struct cg_kernel k = { 0 };
 	struct cg_step s = { 0 };
@@ -391,15 +391,15 @@ stacked_name(struct cg_code *c, const struct host_tensor *t,
 }
 
 /* Tensors that are filled alike, wherever they lie and whatever their name. */
-struct alike {
+struct host_like_fills {
 	struct host_fill x;
 	int64_t many;		/* stacked in each */
 	VEC(int64_t) offsets;
 	VEC(int64_t) hashes;	/* many of each */
 };
 
-struct all_alike {
-	VEC(struct alike) at;
+struct host_all_fills {
+	VEC(struct host_like_fills) at;
 };
 
 static struct host_fill
@@ -436,18 +436,19 @@ are_alike(const struct host_fill *x, const struct host_fill *y)
 }
 
 static void
-add_hold(struct cg_code *c, struct all_alike *all, const struct host_hold *h)
+add_hold(struct cg_code *c, struct host_all_fills *all,
+	 const struct host_hold *h)
 {
 	const struct host_tensor *t = &c->tensors.at[h->tensor];
 	struct host_fill x = fill_of(c, t);
-	struct alike *a;
+	struct host_like_fills *a;
 	uint32_t i;
 	int64_t k;
 
 	for (i = 0; i < all->at.n && !are_alike(&all->at.at[i].x, &x); i++) {
 	}
 	if (i == all->at.n) {
-		VEC_PUSH(c->a, &all->at, ((struct alike){ .x = x,
+		VEC_PUSH(c->a, &all->at, ((struct host_like_fills){ .x = x,
 							  .many = 1 }));
 	}
 	a = &all->at.at[i];
@@ -463,7 +464,7 @@ add_hold(struct cg_code *c, struct all_alike *all, const struct host_hold *h)
 
 /* A loop over all of them: a model has as many as layers. */
 static void
-start_alike(struct host_func *f, const struct alike *a)
+start_alike(struct host_func *f, const struct host_like_fills *a)
 {
 	struct ll *l = f->c->ll;
 	struct ll_value *hashes, *to;
@@ -483,7 +484,7 @@ start_alike(struct host_func *f, const struct alike *a)
 struct ll_value *
 host_start_func(struct cg_code *c, struct host_class *k)
 {
-	struct all_alike all = { { NULL, 0, 0 } };
+	struct host_all_fills all = { { NULL, 0, 0 } };
 	struct host_func f;
 	uint32_t i;
 

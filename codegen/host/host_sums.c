@@ -13,7 +13,7 @@ struct host_opener {
 	int64_t trip;		/* of all repeats around */
 };
 
-struct walk {
+struct host_sum_walk {
 	struct cg_code *c;
 	struct host_class *k;
 	struct memory_run run;
@@ -46,7 +46,7 @@ opener_of(const struct cg_code *c, const struct host_class *k, node_id id,
 /* ---- what kernels can ---- */
 
 static void
-note_kernel(struct walk *w, const struct kernel *x)
+note_kernel(struct host_sum_walk *w, const struct kernel *x)
 {
 	struct host_use u;
 	uint32_t i;
@@ -65,7 +65,7 @@ note_kernel(struct walk *w, const struct kernel *x)
 }
 
 static void
-note_list(struct walk *w, const struct kernel_list *l)
+note_list(struct host_sum_walk *w, const struct kernel_list *l)
 {
 	uint32_t i;
 
@@ -81,7 +81,7 @@ note_list(struct walk *w, const struct kernel_list *l)
 /* ---- a step, as far as sums go ---- */
 
 static void
-run_kernel(struct walk *w, const struct kernel *x,
+run_kernel(struct host_sum_walk *w, const struct kernel *x,
 	   const struct memory_trips *at)
 {
 	struct cg_code *c = w->c;
@@ -104,7 +104,7 @@ run_kernel(struct walk *w, const struct kernel *x,
 }
 
 static void
-run_list(struct walk *w, const struct kernel_list *l,
+run_list(struct host_sum_walk *w, const struct kernel_list *l,
 	 const struct memory_trips *outer)
 {
 	uint32_t i;
@@ -126,7 +126,7 @@ run_list(struct walk *w, const struct kernel_list *l,
 
 /* What a function adds to it adds to in its first run. */
 static void
-run_step(struct walk *w)
+run_step(struct host_sum_walk *w)
 {
 	struct cg_code *c = w->c;
 	const struct sched_list *l = &c->r->sched->ranks[w->k->pipe];
@@ -158,7 +158,8 @@ items_of(const struct memory_buffer *b)
 }
 
 static bool
-all_stored(const struct walk *w, const struct host_opener *o, int64_t n)
+all_stored(const struct host_sum_walk *w, const struct host_opener *o,
+	   int64_t n)
 {
 	while (n > 0 && o[n - 1].node && w->can_store[o[n - 1].node]) {
 		n--;
@@ -170,7 +171,7 @@ static void
 find_openers(struct cg_code *c, struct host_class *k)
 {
 	uint32_t n = c->mem.buffers.n, i;
-	struct walk w = { .c = c, .k = k };
+	struct host_sum_walk w = { .c = c, .k = k };
 
 	w.run = (struct memory_run){ .m = c->m, .mem = &c->mem };
 	w.can_store = arena_alloc(c->a, c->m->nodes.n);

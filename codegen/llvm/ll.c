@@ -19,14 +19,14 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
-struct api {
+struct ll_api {
 #define FN(name) __typeof__(&LLVM##name) name;
 #include "codegen/llvm/ll.def"
 #undef FN
 };
 
 struct ll {
-	struct api f;
+	struct ll_api f;
 	struct arena *a;
 	const char *file;	/* the library */
 	const char *cpu, *features;
