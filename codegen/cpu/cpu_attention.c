@@ -26,8 +26,8 @@ nest_value(struct attn_group *g, const struct attn_nest *from, value_id v,
 /* ---- all of it ---- */
 
 /*
- * Whether the logs of the sums need no step: one set alone wants them, and
- * sees all keys of a query at once.
+ * Whether LSE needs no step of its own: one set alone uses it, and has all keys
+ * of a query at once.
  */
 static bool
 is_folded(const struct attn_group *g, uint32_t set)

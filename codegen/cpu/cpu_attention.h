@@ -1,10 +1,10 @@
 /*
- * Between the files of attention for a CPU; nobody else includes this.
+ * Attention on a CPU, between the files cpu_attention*.c.
  *
- * Scores lie with a key in each row and queries side by side in the lanes of
- * vectors, so that the largest score, the sum and the scaling of a query are
- * sums of whole vectors, and all products take single numbers of one matrix
- * times vectors of another.
+ * A row of scores has one key, and neighbouring queries in the lanes of its
+ * vectors.  So the maximum, the sum and the scaling of each query's scores are
+ * operations of whole vectors, and every product multiplies single numbers of
+ * one matrix with vectors of another.
  */
 #ifndef CODEGEN_CPU_ATTENTION_H
 #define CODEGEN_CPU_ATTENTION_H
@@ -12,21 +12,21 @@
 #include "codegen/attention/attention.h"
 #include "codegen/cpu/cpu.h"
 
-/* ---- cpu_attention_tile.c: products and copies in a worker's room ------- */
+/* ---- cpu_attention_tile.c: products and copies in a worker's scratch ---- */
 
-/* c (+)= a b, all f32; numbers of a matrix are so many elements apart. */
+/* c = a b, or c += a b, all f32; distances are in elements. */
 struct att_product {
 	struct ll_value *a;
 	int64_t a_row, a_col;
 	struct ll_value *b;
-	int64_t b_row;			/* its columns are side by side */
+	int64_t b_row;			/* its columns are contiguous */
 	struct ll_value *c;
 	int64_t c_row;
 	struct ll_value *m_from, *m_to;	/* rows of c: whole tiles */
 	struct ll_value *k_from, *k_to;
 	int64_t n;			/* columns of c: whole vectors */
 	bool add;
-	/* what c is multiplied with before, by vector of n; NULL: nothing */
+	/* factors of c before the sum, by vector of n; NULL: 1 */
 	struct ll_value *const *by;
 };
 
@@ -43,15 +43,15 @@ struct att_rows {
 	int64_t cols;
 };
 
-/* Into rows of f32 that are `stride` apart, times `by` (NULL: 1), with zeros
- * up to whole vectors and up to `rows`. */
+/* Copies them to rows of f32 that are `stride` apart, times `by` (NULL: 1),
+ * with zeros up to whole vectors and up to `rows`. */
 void att_read_rows(struct ll *l, const struct att_rows *from,
 	      struct ll_value *to, int64_t stride, int64_t rows,
 	      struct ll_value *by);
-/* The other way; only what is live. */
+/* Copies live rows of f32 back. */
 void att_write_rows(struct ll *l, const struct att_rows *to,
 	       struct ll_value *from, int64_t stride);
-/* rows x cols, whole vectors both, times `by` (NULL: 1). */
+/* Transposes rows x cols, both whole vectors, times `by` (NULL: 1). */
 void att_transpose(struct ll *l, struct ll_value *from, int64_t from_row,
 	      struct ll_value *to, int64_t to_row, int64_t rows, int64_t cols,
 	      struct ll_value *by);
@@ -61,37 +61,37 @@ void att_fill(struct ll *l, struct ll_value *at, int64_t elems, double x);
 
 struct ll_value *att_max(struct ll *l, struct ll_value *a,
 			 struct ll_value *b);
-/* To a multiple, down. */
+/* Rounded down, and up, to a multiple. */
 struct ll_value *att_down(struct ll *l, struct ll_value *a, int64_t to);
 struct ll_value *att_up(struct ll *l, struct ll_value *a, int64_t to);
-/* Element i of an array. */
+/* The address of element i of an array. */
 struct ll_value *att_elem_at(struct ll *l, struct ll_value *base,
 			struct ll_value *i, int64_t bytes);
 
-/* if (cond) ...; att_if, then att_end. */
+/* if (cond) { .. }: what is emitted between att_if_begin and att_if_end. */
 struct att_if {
 	struct ll_block *after;
 };
 void att_if_begin(struct ll *l, struct att_if *f, struct ll_value *cond);
 void att_if_end(struct ll *l, struct att_if *f);
 
-/* ---- cpu_attention.c: steps --------------------------------------------- */
+/* ---- cpu_attention_step.c: steps ---------------------------------------- */
 
-/* The nest of such nodes; results that they follow are its leaves. */
+/* The nest of these nodes; its leaves are results in shared scratch. */
 void att_make_nest(struct attn *t, const struct attn_nest *from,
 	      struct cg_nest *n);
-/* Begins a step: finds all views and pieces that it may ask for. */
+/* Begins a step: finds where all views and pieces lie. */
 void att_step(struct attn *t, const char *what, int64_t items);
 void att_step_end(struct attn *t);
-/* Where a view's first element is, but for an offset that is a constant. */
+/* Where a view begins, without its constant offset. */
 struct ll_value *att_view_at(struct attn *t, const struct attn_view *v);
-/* The loop over the items that the step is called with. */
+/* Begins the loop over the items that the step is called with. */
 void att_items(struct attn *t, struct ll_loop *item);
-/* Room of the worker's own, of floats; in bytes from its beginning. */
+/* Allocates floats of the worker's scratch: their offset in bytes. */
 int64_t att_own_alloc(struct attn *t, int64_t floats);
 struct ll_value *att_own_at(struct attn *t, int64_t at);
 
-/* Which elements of a tensor are meant. */
+/* The place of elements of a tensor in all dims but the last. */
 struct att_index {
 	struct ll_value *batch[ATTN_BATCH];
 	struct ll_value *head;
@@ -108,21 +108,18 @@ struct att_rows att_rows_at(struct attn *t, const struct attn_view *v,
 
 /* ---- cpu_attention_where.c: positions ----------------------------------- */
 
-/* The position of a place; pieces NULL: itself. */
+/* The position of a place; pieces NULL: the place itself. */
 struct ll_value *att_position(struct ll *l, struct ll_value *pieces,
 			      struct ll_value *place);
-/* How many of n places have a position below. */
-struct ll_value *att_below(struct ll *l, struct ll_value *pieces, int64_t n,
-			   struct ll_value *position);
-/* The kv head's place that a head's place looks at. */
+/* From the place of a head to that of its kv head. */
 struct ll_value *att_kv_head(struct attn *t, struct ll_value *head);
-/* The keys that a query sees: from *first to before *last. */
+/* The keys that a query attends to: from *first to before *last. */
 void att_seen_keys(struct attn *t, struct ll_value *query,
 		   struct ll_value **first, struct ll_value **last);
 
 /* ---- cpu_attention_block.c: a block of queries and keys ----------------- */
 
-/* Sizes of a step's blocks, and its rooms by offset. */
+/* Sizes of a step's blocks, and where they lie in the worker's scratch. */
 struct att_block {
 	int64_t nq;			/* queries of a block: two vectors */
 	int64_t nk;			/* keys of a block */
@@ -132,85 +129,89 @@ struct att_block {
 	int64_t score, slope;		/* nk rows of nq */
 };
 
-/* What stands in a block, as the emitters pass it on. */
+/* A block of keys and one of queries. */
 struct att_tile {
 	const struct att_block *b;
 	struct ll_value *key0;		/* the place of its first key */
-	struct ll_value *q_pos;		/* i32 of each query, in room */
+	struct ll_value *q_pos;		/* i32 of each query, in scratch */
 	struct ll_value *qt, *gt;	/* d x nq, dv x nq */
-	struct ll_value *first, *last;	/* keys seen by any: of the block */
-	struct ll_value *masked;	/* whether some see less; NULL: no */
+	struct ll_value *first, *last;	/* keys that any query attends to */
+	struct ll_value *masked;	/* not by all queries; NULL: by all */
 };
 
 void att_block_scratch(struct attn *t, struct att_block *b, int64_t nk);
-/* Keys (and values, if with_v) of a block, and their positions. */
+/* Reads the keys (and values, if with_v) of a block, and their positions. */
 void att_read_keys(struct attn *t, const struct att_block *b,
 		   const struct att_index *i, struct ll_value *live,
 		   bool with_v);
-/* A number for each of `count` queries from i on, and `rest` behind the live
- * ones. */
+/* Reads a number for each of `count` queries from i on; `rest` for those that
+ * are not live. */
 #define ATT_FAR 1e30			/* an lse that makes all weights 0 */
 void att_read_row(struct attn *t, const struct attn_view *v,
 		  const struct att_index *i, struct ll_value *live,
 		  int64_t count, double rest, struct ll_value *to);
-/* Positions of a block's queries, the last one's for those behind it. */
+/* Reads the positions of a block's queries; after the last one its own. */
 void att_read_positions(struct attn *t, const struct att_block *b,
 			struct ll_value *query, struct ll_value *live,
 			struct ll_value *to);
-/* Sets first, last and masked; query: the block's first of so many live. */
+/* Sets first, last and masked for `live` queries from `query` on. */
 void att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
 	     struct ll_value *live);
 void att_scores(struct attn *t, const struct att_tile *x);
-/* Before the first keys: max and sum of so many queries. */
+/* Sets max and sum of so many queries, before the first keys. */
 void att_weigh_begin(struct attn *t, int64_t count, struct ll_value *max,
 		     struct ll_value *sum);
-/* Scores become weights e^(score - max) of all keys so far; max and sum, a
- * vector pair in room each, go on; *alpha: what was made before counts so
- * much less. */
+/*
+ * Scores become weights e^(score - max), with the maximum over all keys so
+ * far; max and sum, two vectors each in scratch, are updated.  alpha: the
+ * factors by which sums of earlier weights have to be multiplied.
+ */
 void att_weigh_more(struct attn *t, const struct att_tile *x,
 		  struct ll_value *max, struct ll_value *sum,
 		  struct ll_value *alpha[2]);
-/* Scores become weights, by lse. */
+/* Scores become weights e^(score - lse). */
 void att_weigh(struct attn *t, const struct att_tile *x,
 	       struct ll_value *lse);
-/* What flows back into the scores, from weights and `delta`; v is read. */
+/* The gradient of the scores, from weights, `delta`, and values. */
 void att_slopes(struct attn *t, const struct att_tile *x,
 		struct ll_value *delta);
 
-/* Logs of the sums, of so many queries; 0 of one that saw no key. */
+/* Logarithms of the sums of e^score of so many queries; 0 where there was no
+ * key. */
 void att_lse(struct attn *t, int64_t count, struct ll_value *max,
 	     struct ll_value *sum, struct ll_value *to);
-/* Rows of a block's queries over their sums; 0 of one that saw no key. */
+/* Divides rows of a block's queries by their sums; 0 where there was no key. */
 void att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
 		struct ll_value *rows_from, struct ll_value *rows_to,
 		struct ll_value *sum);
 
 /* ---- cpu_attention_queries.c, cpu_attention_keys.c: steps --------------- */
 
-/* Keys of a block. */
+/* How many keys a block has. */
 int64_t att_keys_block(int64_t keys);
-/* Items are blocks of queries: OUT and LSE, or DQ. False: *why. */
+/* Steps whose items are blocks of queries: OUT and LSE, or DQ. */
 bool att_forward(struct attn *t);
 bool att_queries_gradient(struct attn *t);
 /*
- * Items are blocks of keys, for DK and DV.  If att_joint, an item has all
- * keys of a kv head, and makes DQ too; if there is no lse, that as well.
+ * A step whose items are blocks of keys, for DK and DV.  If att_is_joint, an
+ * item has all keys of a kv head, and computes DQ too, and LSE if it is not an
+ * operand.
  */
 bool att_keys_gradients(struct attn *t);
-/* Whether DQ comes out of att_dkv. */
+/* Whether att_keys_gradients computes DQ. */
 bool att_is_joint(const struct attn *t);
 
 /* ---- cpu_attention_put.c: results --------------------------------------- */
 
-/* Rows of f32 in the worker's room, from i->pos on, are the result's. */
+/* Stores rows of f32 of the worker's scratch, from i->pos on. */
 bool att_store_result(struct attn *t, enum attn_result r,
 		      const struct att_index *i, struct ll_value *rows,
 		      int64_t stride, int64_t count, struct ll_value *live);
-/* The step of nodes behind results that lie in shared room. */
+/* A step for nodes that follow results in shared scratch. */
 bool att_follow(struct attn *t, const struct attn_made *made,
 		const struct attn_nest *from);
 /* A step that copies rows of each sequence and head; `to` is a view of the
- * set, or in shared room. */
+ * set, or lies in shared scratch. */
 void att_copy_rows(struct attn *t, const struct attn_view *from,
 	      const struct attn_view *to, int64_t heads, int64_t count,
 	      int64_t cols);

@@ -1,15 +1,15 @@
 /*
- * A block of queries and a block of keys: scores, weights, and what flows
- * back into the scores.
+ * A block of queries and a block of keys: scores, weights, and the gradient of
+ * scores.
  */
 #include "codegen/cpu/cpu_attention.h"
 
 #include <math.h>
 
-/* Below all scores, and yet no infinity, which has no difference to itself. */
+/* Below all scores; not -inf, as the difference of two infinities is NaN. */
 #define LEAST -1e30
 
-/* ---- rooms ---- */
+/* ---- scratch ---- */
 
 #define KEYS_ALONE 256		/* up to so many keys are one block */
 #define KEYS_BLOCK 128
@@ -40,7 +40,7 @@ hides(const struct attn *t)
 	return t->causal || t->window > 0;
 }
 
-/* i32 positions of places from `first` on, the last live one's behind it. */
+/* i32 positions of places from `first` on; after the last live one its own. */
 static void
 positions(struct attn *t, struct ll_value *pieces, struct ll_value *first,
 	  struct ll_value *live, int64_t count, int64_t more,
@@ -70,7 +70,7 @@ att_read_positions(struct attn *t, const struct att_block *b,
 	}
 }
 
-/* Keys that are not there are nowhere: no query is so far. */
+/* The positions of keys that do not exist are after all queries. */
 static void
 hide_rest(struct attn *t, const struct att_block *b, struct ll_value *live)
 {
@@ -123,7 +123,7 @@ att_read_row(struct attn *t, const struct attn_view *v,
 	ll_loop_end(l, &q, NULL);
 }
 
-/* ---- who sees what ---- */
+/* ---- which keys a query attends to ---- */
 
 static struct ll_value *
 in_block(struct ll *l, struct ll_value *key, const struct att_tile *x)
@@ -151,7 +151,7 @@ att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
 	if (!hides(t)) {
 		return;
 	}
-	/* all rows of tiles are computed, and all must see, or be masked */
+	/* all rows of tiles are computed: each is attended to, or masked */
 	a = ll_add(l, x->key0, att_down(l, x->first, rows));
 	b = ll_add(l, x->key0, att_up(l, x->last, rows));
 	b = ll_test(l, LL_GT, b, of_first[1]);
@@ -159,7 +159,7 @@ att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
 	x->masked = ll_bin(l, LL_OR, a, b);
 }
 
-/* Which of a vector of queries see the key in row j. */
+/* Which of a vector of queries attend to the key in row j. */
 static struct ll_value *
 seen(struct attn *t, const struct att_tile *x, struct ll_value *j, uint32_t v)
 {
@@ -187,10 +187,10 @@ seen(struct attn *t, const struct att_tile *x, struct ll_value *j, uint32_t v)
 /* ---- scores ---- */
 
 static struct ll_value *
-row_at(struct attn *t, const struct att_tile *x, int64_t room,
+row_at(struct attn *t, const struct att_tile *x, int64_t offset,
        struct ll_value *j, uint32_t v)
 {
-	struct ll_value *at = att_elem_at(t->l, att_own_at(t, room), j,
+	struct ll_value *at = att_elem_at(t->l, att_own_at(t, offset), j,
 				     4 * x->b->nq);
 
 	return ll_plus_n(t->l, at, 4 * (int64_t)v * t->lanes);
@@ -232,9 +232,9 @@ att_scores(struct attn *t, const struct att_tile *x)
 	rows_of(t, x, x->b->key, x->b->dp, t->d, x->qt, x->b->score);
 }
 
-/* ---- weights, as more and more keys are known ---- */
+/* ---- weights, block by block of keys ---- */
 
-/* The largest scores so far; scores of keys not seen become -inf. */
+/* Updates the largest scores; those of masked keys become -inf. */
 static void
 largest(struct attn *t, const struct att_tile *x, struct ll_value *max,
 	bool masked)
@@ -265,7 +265,7 @@ largest(struct attn *t, const struct att_tile *x, struct ll_value *max,
 	}
 }
 
-/* Either way, as it is known when the program runs. */
+/* Emits both ways, of which one is chosen when the program runs. */
 static void
 either(struct attn *t, const struct att_tile *x, struct ll_value *with,
        void (*emit)(struct attn *t, const struct att_tile *x,
@@ -382,7 +382,7 @@ att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
 	ll_loop_end(l, &j, NULL);
 }
 
-/* ---- weights, when the sums are known ---- */
+/* ---- weights, from LSE ---- */
 
 static void
 weigh(struct attn *t, const struct att_tile *x, struct ll_value *lse,
@@ -419,7 +419,7 @@ att_weigh(struct attn *t, const struct att_tile *x, struct ll_value *lse)
 	either(t, x, lse, weigh);
 }
 
-/* ---- what flows back ---- */
+/* ---- the gradient of scores ---- */
 
 void
 att_slopes(struct attn *t, const struct att_tile *x, struct ll_value *delta)

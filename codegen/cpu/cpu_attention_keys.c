@@ -1,25 +1,26 @@
 /*
  * The step whose items are blocks of keys: gradients of keys and values,
- * which are sums over all queries that see them, of all heads of a kv head.
+ * which are sums over all queries that attend to them, in all heads of a kv
+ * head.
  *
- * If what the queries get fits the worker's room, an item has all keys of a
- * kv head: then scores are made once for all three gradients, five products
- * in place of seven.  Nobody adds to what another worker adds to, so the
- * same plan makes the same bits.
+ * If the gradient of the queries fits the worker's scratch, an item has all
+ * keys of a kv head: then scores are computed once for all three gradients,
+ * with five products in place of seven.  No two workers add to the same
+ * numbers, so the bits do not depend on how many there are.
  */
 #include "codegen/cpu/cpu_attention.h"
 
-#define JOINT_BYTES (1 << 20)	/* about what a core has to itself */
-#define JOINT_ITEMS 4		/* less would leave workers idle */
+#define JOINT_BYTES (1 << 20)	/* about a core's second-level cache */
+#define JOINT_ITEMS 4		/* with fewer, workers would be idle */
 #define FEW_KEYS 256
 
 struct by_keys {
 	struct attn *t;
 	struct att_block b;
-	bool joint, alone;	/* alone: no lse; an item has all keys */
+	bool joint, alone;	/* alone: without LSE, as it has all keys */
 	int64_t blocks;		/* of queries */
-	int64_t q, qt, g, gt, pos, max, sum;	/* one block's */
-	int64_t dk, dv, dq;	/* dq: of all blocks, turned */
+	int64_t q, qt, g, gt, pos, max, sum;	/* of one block */
+	int64_t dk, dv, dq;	/* dq: of all blocks, transposed */
 	struct att_index at;	/* of the item, its head a kv head */
 	struct ll_value *live;	/* keys of the block */
 };
@@ -39,12 +40,12 @@ query_blocks(const struct attn *t)
 bool
 att_is_joint(const struct attn *t)
 {
-	int64_t room = attn_round_up(t->d, t->lanes) * 2 * t->lanes * 4 *
+	int64_t dq_bytes = attn_round_up(t->d, t->lanes) * 2 * t->lanes * 4 *
 		       query_blocks(t) * t->shared;
 
 	return t->made[ATTN_DQ].value && t->heads_together &&
 	       (t->made[ATTN_DK].value || t->made[ATTN_DV].value) &&
-	       room <= JOINT_BYTES &&
+	       dq_bytes <= JOINT_BYTES &&
 	       (t->batches * t->kv >= JOINT_ITEMS || t->keys <= FEW_KEYS);
 }
 
@@ -119,7 +120,7 @@ read_block(struct by_keys *s, const struct att_key_queries *q)
 
 /* ---- products ---- */
 
-/* to += (weights or slopes) (dout or q), by key. */
+/* to += (weights or their gradients) (dout or q), by key. */
 static void
 add_keys(struct by_keys *s, const struct att_tile *x, int64_t weights,
 	 int64_t rows, int64_t wide, int64_t to)
@@ -157,7 +158,7 @@ add_queries(struct by_keys *s, const struct att_tile *x, struct ll_value *to)
 	att_product(t->l, &p);
 }
 
-/* Rows of tiles that no query sees count nothing. */
+/* Sets rows of tiles that no query attends to to zero. */
 static void
 clear_between(struct by_keys *s, struct ll_value *from, struct ll_value *to)
 {
@@ -170,7 +171,7 @@ clear_between(struct by_keys *s, struct ll_value *from, struct ll_value *to)
 	ll_loop_end(l, &j, NULL);
 }
 
-/* Weights of all keys at once, which need no sum from before. */
+/* Weights of all keys at once, without LSE. */
 static void
 weigh_alone(struct by_keys *s, const struct att_key_queries *q)
 {
@@ -252,7 +253,7 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	ll_loop_end(l, &loop, NULL);
 }
 
-/* All heads whose kv head this is. */
+/* All heads that share this kv head. */
 static void
 each_head(struct by_keys *s, struct ll_value *key0)
 {
@@ -304,7 +305,7 @@ keys_block(struct by_keys *s, struct ll_value *key0)
 	return ok;
 }
 
-/* What the queries of all heads got, turned back. */
+/* Stores the gradient of the queries of all heads, transposed back. */
 static bool
 put_queries(struct by_keys *s)
 {
@@ -331,7 +332,7 @@ put_queries(struct by_keys *s)
 	return ok;
 }
 
-/* The item's sequence and kv head; its block of keys, if they are apart. */
+/* Finds the item's sequence and kv head.  Returns its first key. */
 static struct ll_value *
 open_item(struct by_keys *s, struct ll_value *item)
 {

@@ -1,5 +1,5 @@
 /*
- * Where results go: to memory as they are, to shared room for a later step,
+ * Where results go: to memory as they are, to shared scratch for a later step,
  * and through the nodes that follow, block by block; such a later step; and
  * copies from one view to another.
  */
@@ -12,7 +12,7 @@ rows_of(struct attn *t, const struct attn_view *v, enum attn_result r,
 	return att_rows_at(t, v, i, live, attn_cols(t, r));
 }
 
-/* An index by the dims of a result. */
+/* From an index to places by the dims of a result. */
 static void
 index_of(const struct attn *t, const struct attn_made *made,
 	 const struct att_index *i, struct ll_value *from[IR_MAX_DIMS])
@@ -72,7 +72,7 @@ att_store_result(struct attn *t, enum attn_result r, const struct att_index *i,
 	       put_box(t, made, i, rows, stride, count, live);
 }
 
-/* ---- a step behind results ---- */
+/* ---- a step after results ---- */
 
 #define BOX_ROWS 32
 
@@ -135,7 +135,7 @@ att_copy_rows(struct attn *t, const struct attn_view *from,
 	 int64_t cols)
 {
 	struct ll *l = t->l;
-	int64_t wide = attn_round_up(cols, t->lanes), room;
+	int64_t wide = attn_round_up(cols, t->lanes), rows;
 	struct ll_loop item, row;
 	struct attn_view there;
 	struct ll_value *live;
@@ -147,7 +147,7 @@ att_copy_rows(struct attn *t, const struct attn_view *from,
 	if (!there.at) {
 		there.at = att_view_at(t, to);
 	}
-	room = att_own_alloc(t, COPY_ROWS * wide);
+	rows = att_own_alloc(t, COPY_ROWS * wide);
 	att_items(t, &item);
 	i.head = ll_bin(l, LL_REM, item.i, ll_i64(l, attn_divisor(heads)));
 	att_batch(t, ll_bin(l, LL_DIV, item.i,
@@ -158,8 +158,8 @@ att_copy_rows(struct attn *t, const struct attn_view *from,
 		       ll_bin(l, LL_SUB, ll_i64(l, count), row.i));
 	a = att_rows_at(t, from, &i, live, cols);
 	b = att_rows_at(t, &there, &i, live, cols);
-	att_read_rows(l, &a, att_own_at(t, room), wide, COPY_ROWS, NULL);
-	att_write_rows(l, &b, att_own_at(t, room), wide);
+	att_read_rows(l, &a, att_own_at(t, rows), wide, COPY_ROWS, NULL);
+	att_write_rows(l, &b, att_own_at(t, rows), wide);
 	ll_loop_end(l, &row, NULL);
 	ll_loop_end(l, &item, NULL);
 	att_step_end(t);

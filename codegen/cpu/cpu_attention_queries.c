@@ -1,14 +1,14 @@
 /*
- * Steps whose items are blocks of queries: attention itself, the logs of its
- * sums, and the gradient of the queries where that is made apart.  An item
- * walks over the keys that its queries see, block by block; several blocks
- * of queries share what is read of the keys.
+ * Steps whose items are blocks of queries: attention itself, LSE, and the
+ * gradient of the queries if it is computed alone.  An item goes over the keys
+ * that its queries attend to, block by block; several blocks of queries share
+ * each block of keys that is read.
  */
 #include "codegen/cpu/cpu_attention.h"
 
 #define MOST_TOGETHER 4		/* blocks of queries of an item */
 
-/* Blocks of queries on the rank, of which there may be none: still one. */
+/* Blocks of queries on the rank, but at least one. */
 static int64_t
 all_blocks(const struct attn *t)
 {
@@ -22,14 +22,14 @@ all_blocks(const struct attn *t)
 struct att_by_queries {
 	struct attn *t;
 	struct att_block b;
-	bool back;		/* DQ */
+	bool back;		/* DQ, not OUT and LSE */
 	int64_t together, blocks;	/* of queries; items of a head */
-	/* rooms; all but the first for each block of queries */
+	/* offsets in scratch; all but the first for each block of queries */
 	int64_t row, qt, gt, pos, max, sum, acc;
-	int64_t acc_cols;	/* of what is made, in whole vectors */
-	/* the item's */
+	int64_t acc_cols;	/* of the result, in whole vectors */
+	/* of the item */
 	struct att_index at;	/* of its first query */
-	struct ll_value *kv, *live;	/* queries of it that are there */
+	struct ll_value *kv, *live;	/* kv head; how many queries */
 };
 
 static void
@@ -53,7 +53,7 @@ open_queries(struct att_by_queries *s, struct attn *t, bool back)
 	s->acc = att_own_alloc(t, n * s->acc_cols);
 }
 
-/* Heavy items first: of causal attention, the last queries. */
+/* Items with most keys first: in causal attention, the last queries. */
 static void
 open_item(struct att_by_queries *s, struct ll_value *item)
 {
@@ -95,16 +95,16 @@ open_block(struct att_by_queries *s, struct ll_loop *loop,
 	x->live = ll_min(l, x->live, ll_i64(l, s->b.nq));
 }
 
-/* The part of a room that belongs to the block: so many floats a query. */
+/* The block's part of scratch that has so many floats for each query. */
 static struct ll_value *
-part(struct att_by_queries *s, int64_t room, const struct att_query_block *x,
+part(struct att_by_queries *s, int64_t offset, const struct att_query_block *x,
      int64_t floats)
 {
-	return att_elem_at(s->t->l, att_own_at(s->t, room), x->in_item,
+	return att_elem_at(s->t->l, att_own_at(s->t, offset), x->in_item,
 		      4 * floats);
 }
 
-/* q or dout of a block, turned. */
+/* Reads q or dout of a block, transposed. */
 static void
 read_turned(struct att_by_queries *s, const struct attn_view *v,
 	    const struct att_query_block *x, int64_t cols, double by,
@@ -157,7 +157,7 @@ read_queries(struct att_by_queries *s)
 
 /* ---- blocks of keys ---- */
 
-/* acc += (keys or values)^T (slopes or weights). */
+/* acc += (keys or values)^T (gradients of scores or weights). */
 static void
 add_up(struct att_by_queries *s, const struct att_tile *x, struct ll_value *acc,
        struct ll_value *const *by)
@@ -213,7 +213,7 @@ with_keys(struct att_by_queries *s, struct ll_value *key0)
 	ll_loop_end(l, &loop, NULL);
 }
 
-/* From the first key that any query of the item sees to the last one. */
+/* From the first key that a query of the item attends to, to the last one. */
 static void
 each_keys(struct att_by_queries *s)
 {

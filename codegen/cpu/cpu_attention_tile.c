@@ -1,8 +1,9 @@
 /*
- * Products of small matrices in a worker's room, and what brings them there.
+ * Products of small matrices in a worker's scratch, and copies to and from
+ * there.
  *
- * A product's tile is att_rows rows of two vectors: on AVX-512 16 sums, which
- * keep two multiply-adds a cycle busy at a latency of four, and ten loads.
+ * A product's tile is att_tile_rows rows of two vectors: with AVX-512 16 sums,
+ * enough for two multiply-adds a cycle at a latency of four, and ten loads.
  */
 #include "codegen/cpu/cpu_attention.h"
 
@@ -66,8 +67,8 @@ struct att_product_tile {
 	const struct att_product *p;
 	struct ll_type vector;
 	uint32_t rows, vectors;
-	struct ll_value *a, *b, *c;	/* where its first numbers are */
-	uint32_t by;			/* the first vector's factor */
+	struct ll_value *a, *b, *c;	/* where its first numbers lie */
+	uint32_t by;			/* number of the first factor */
 };
 
 static struct ll_value *
@@ -188,7 +189,7 @@ scaled(struct ll *l, struct ll_value *v, struct ll_value *by)
 				: ll_splat(l, by, t.lanes));
 }
 
-/* One row of elements that are not side by side. */
+/* One row of elements that are not contiguous. */
 static void
 read_single(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	    struct ll_value *to, struct ll_value *by)
@@ -206,7 +207,7 @@ read_single(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	ll_loop_end(l, &c, NULL);
 }
 
-/* A vector from column c on, of which `live` columns are there. */
+/* A vector from column c on, which has `live` columns. */
 static void
 read_vector(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	    struct ll_value *to, struct ll_value *c, int64_t live,
@@ -343,8 +344,8 @@ att_write_rows(struct ll *l, const struct att_rows *to, struct ll_value *from,
 #define MAX_LANES 16
 
 /*
- * A square of vectors: in each round pairs of rows exchange halves, then
- * quarters, and so on.
+ * Transposes a square of vectors: in each round pairs of rows exchange halves,
+ * then quarters, and so on.
  */
 static void
 turn_square(struct ll *l, struct ll_value **x, uint32_t lanes)

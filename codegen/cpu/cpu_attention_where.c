@@ -1,7 +1,8 @@
 /*
- * Where queries, keys and heads of a rank are in their whole dims.  What is
- * not split is where it is; of what is, rt_pieces say it.  Places are in the
- * order of positions, so that those below a position are the first ones.
+ * From places of queries, keys and heads on a rank to positions in their whole
+ * dims, and back.  For a dim that is not split they are the same; for others
+ * rt_pieces has them.  Places are in the order of positions, so those below a
+ * position are the first ones.
  */
 #include "codegen/cpu/cpu_attention.h"
 
@@ -91,9 +92,10 @@ clamp(struct ll *l, struct ll_value *x, struct ll_value *most)
 	return ll_min(l, att_max(l, x, ll_i64(l, 0)), most);
 }
 
-struct ll_value *
-att_below(struct ll *l, struct ll_value *pieces, int64_t n,
-	  struct ll_value *position)
+/* How many of n places have a position below this one. */
+static struct ll_value *
+places_below(struct ll *l, struct ll_value *pieces, int64_t n,
+	     struct ll_value *position)
 {
 	struct ll_value *init[1] = { ll_i64(l, 0) }, *next[1], *x;
 	struct ll_loop i;
@@ -110,7 +112,7 @@ att_below(struct ll *l, struct ll_value *pieces, int64_t n,
 	return i.at[0];
 }
 
-/* ---- heads, and who sees what ---- */
+/* ---- heads, and which keys a query attends to ---- */
 
 struct ll_value *
 att_kv_head(struct attn *t, struct ll_value *head)
@@ -136,10 +138,10 @@ att_seen_keys(struct attn *t, struct ll_value *query, struct ll_value **first,
 	*first = ll_i64(l, 0);
 	*last = ll_i64(l, t->keys);
 	if (t->causal) {
-		*last = att_below(l, t->pieces[ATTN_KEYS], t->keys, at);
+		*last = places_below(l, t->pieces[ATTN_KEYS], t->keys, at);
 	}
 	if (t->window > 0) {
 		at = ll_bin(l, LL_SUB, at, ll_i64(l, t->window));
-		*first = att_below(l, t->pieces[ATTN_KEYS], t->keys, at);
+		*first = places_below(l, t->pieces[ATTN_KEYS], t->keys, at);
 	}
 }

@@ -1,19 +1,19 @@
 /*
- * Contractions: a group whose head is a `dot`, with the maps behind it.
+ * Contractions: a kernel whose head is a `dot`, with the maps that follow.
  *
- * The result is cut into blocks of rows and columns; a block is an item.  Rows
- * of A are packed in a step before, for all items; each item packs the columns
- * of B that it wants, a stretch of k at a time, and so they are read from the
- * second cache.  What stands behind the dot is computed on an item's tile
- * while it is there.
+ * The result is cut into blocks of rows and columns; a block is an item.
+ * Either operand is packed by a step before, for all items, or by each item, a
+ * stretch of k at a time, so that it is read from the second-level cache.  The
+ * nodes that follow the dot are computed on an item's tile while that is in a
+ * cache.
  */
 #include "codegen/cpu/cpu_dot.h"
 
 #include <string.h>
 
-/* ---- what it makes ---- */
+/* ---- its result ---- */
 
-/* The result's last dim is one of A's, if `v` is what is stored of it. */
+/* Whether the last dim of `v`, in which the result is stored, is one of A's. */
 static bool
 is_turned(const struct dot *d, value_id v, const struct ir_factor *rows)
 {
@@ -28,7 +28,7 @@ is_turned(const struct dot *d, value_id v, const struct ir_factor *rows)
 	return false;
 }
 
-/* Whether v is the result, its dims in the order of these factors. */
+/* Whether v is the result, with its dims in the order of these factors. */
 static bool
 lies_as(const struct dot *d, value_id v, const struct ir_factor *const *f)
 {
@@ -51,7 +51,7 @@ lies_as(const struct dot *d, value_id v, const struct ir_factor *const *f)
 	return at == t->ndims;
 }
 
-/* Factors are those of the batch, of rows and of columns. */
+/* The factors are those of the batch, of rows and of columns. */
 static void
 find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
 {
@@ -74,10 +74,10 @@ find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
 	}
 }
 
-/* ---- how it lies ---- */
+/* ---- its dims ---- */
 
-void
-dot_add_factor(const struct dot *d, const struct ir_factor *f,
+static void
+add_factor(const struct dot *d, const struct ir_factor *f,
 	       const dim_id *dims, const struct ir_type *const *types,
 	       struct cg_factor *to)
 {
@@ -87,8 +87,8 @@ dot_add_factor(const struct dot *d, const struct ir_factor *f,
 	cg_factor_find(views, types, f, dims, to);
 }
 
-void
-dot_add_dims(const struct dot *d, const struct ir_factor *f,
+static void
+add_dims(const struct dot *d, const struct ir_factor *f,
 	     struct cg_dims *to)
 {
 	const struct cg_site s = dot_site(d->c, d->out);
@@ -97,7 +97,7 @@ dot_add_dims(const struct dot *d, const struct ir_factor *f,
 }
 
 /*
- * Rows are those of A, unless what is stored wants its own side by side, as
+ * Rows are those of A, unless A's dims are contiguous in what is stored, as in
  * the gradient of a weight that lies as [in, out]: then rows are those of B.
  */
 static bool
@@ -128,14 +128,14 @@ find_factors(struct dot *d, node_id head)
 		}
 	}
 	memcpy(over, k->dims, sizeof over);
-	/* by A's */
+	/* in the order of A's strides */
 	cg_dims_sort(&d->source[t].view, types[t], over, k->n);
-	dot_add_factor(d, f[0], f[0]->dims, types, &d->batch);
-	dot_add_factor(d, f[1], f[1]->dims, types, &d->m);
-	dot_add_factor(d, f[2], f[2]->dims, types, &d->n);
-	dot_add_factor(d, k, over, types, &d->over);
+	add_factor(d, f[0], f[0]->dims, types, &d->batch);
+	add_factor(d, f[1], f[1]->dims, types, &d->m);
+	add_factor(d, f[2], f[2]->dims, types, &d->n);
+	add_factor(d, k, over, types, &d->over);
 	for (i = 0; i < 3; i++) {
-		dot_add_dims(d, f[i], &d->dims[i]);
+		add_dims(d, f[i], &d->dims[i]);
 	}
 	find_result(d, head, f);
 	return true;

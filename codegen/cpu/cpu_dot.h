@@ -1,9 +1,9 @@
 /*
- * Contractions on a CPU, between the files of dot*.c.
+ * Contractions on a CPU, between the files cpu_dot*.c and cpu_experts*.c.
  *
  * Both operands are packed into panels of 4-byte words: a word is a float, or
- * two bf16 that stand side by side along k.  A panel of A has `mr` rows, one
- * of B `nr` columns; the microkernel makes mr x nr floats of two panels.
+ * two bf16 that are neighbours along k.  A panel of A has `mr` rows, one of B
+ * `nr` columns; the microkernel computes mr x nr floats from two panels.
  */
 #ifndef CODEGEN_CPU_DOT_H
 #define CODEGEN_CPU_DOT_H
@@ -20,15 +20,15 @@ struct dot_source {
 };
 
 struct cg_site dot_site(const struct cg_cpu *c, struct cg_kernel *out);
-/* False: it is no such view. */
+/* False: elements along its dims are no fixed distances apart. */
 bool dot_find_source(struct cg_cpu *c, struct cg_kernel *out,
 		const struct kernel *k, value_id v, struct dot_source *s);
-/* The first element, in the step at hand. */
+/* Where its first element lies, in a step. */
 struct ll_value *dot_source_at(struct cg_cpu *c, struct ll_value *step,
 			       const struct dot_source *s);
-/* Whether the operand's elements lie side by side along all of it. */
+/* Whether the operand is contiguous along the factor. */
 bool dot_factor_dense(const struct cg_factor *f, int which);
-/* Bytes from position 0 to position i; `bytes` of an element. */
+/* Bytes from position 0 to position i; an element has `bytes`. */
 struct ll_value *dot_factor_at(struct ll *l, const struct cg_factor *f,
 			       int which, struct ll_value *i, int64_t bytes);
 
@@ -44,12 +44,12 @@ enum dot_kind {
 struct dot_unit {
 	enum dot_kind kind;
 	uint32_t lanes;		/* floats of a vector */
-	uint32_t mr, nv;	/* rows; vectors in a row */
+	uint32_t mr, nv;	/* of a tile: rows, and vectors in a row */
 	uint32_t per_word;	/* elements along k */
-	uint32_t words;		/* k is padded to so many words */
+	uint32_t words;		/* k is padded to a multiple of so many */
 };
 
-/* For operands of that dtype on the module's CPU. */
+/* The unit for operands of that dtype on the module's CPU. */
 struct dot_unit dot_unit(struct cg_cpu *c, enum ir_dtype dtype);
 static inline int64_t
 dot_nr(const struct dot_unit *u)
@@ -57,14 +57,14 @@ dot_nr(const struct dot_unit *u)
 	return (int64_t)u->nv * u->lanes;
 }
 /*
- * void (a, b, c, words, ldc, add, next, next_ld, lines, nlines, rows, cols):
- * c[rows][cols] is the product of two panels, plus what is there if `add`.
- * On the way it asks for what is wanted then: rows at `next`, and `mr` times
- * `nlines` lines whose addresses are listed.  Rows are so many bytes apart.
- * Emitted once.
+ * The function void (a, b, c, words, ldc, add, next, next_ld, lines, nlines,
+ * rows, cols): c[rows][cols] becomes the product of two panels, or is
+ * increased by it if `add`.  Meanwhile it prefetches `mr` rows at `next`, and
+ * `mr` times `nlines` cache lines whose addresses are listed at `lines`.  ldc
+ * and next_ld are bytes from row to row.  It is emitted once.
  */
 struct ll_value *dot_tile_func(struct cg_cpu *c, const struct dot_unit *u);
-/* What a worker must do before and behind tiles of a step. */
+/* Sets up and releases the unit's tiles, around their use in a step. */
 void dot_tiles_begin(struct cg_cpu *c, const struct dot_unit *u);
 void dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u);
 
@@ -72,39 +72,39 @@ void dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u);
 
 struct dot_pack {
 	const struct dot_unit *unit;
-	enum ll_base base;	/* of what is read */
+	enum ll_base base;	/* of the operand's elements */
 	const struct cg_factor *rows, *k;
-	int which;		/* of their strides */
-	int64_t width;		/* rows of a panel */
-	bool tiles;		/* 16 words of a row, then the next row */
+	int which;		/* operand: 0 or 1 */
+	int64_t panel_rows;
+	bool tiles;		/* a row's 16 words, then the next row's */
 };
 
-/* Words that kn elements along k become. */
+/* How many words kn elements along k become. */
 struct ll_value *dot_words(struct ll *l, const struct dot_unit *u,
 			   struct ll_value *kn);
 int64_t dot_words_of(const struct dot_unit *u, int64_t kn);
 /*
- * void (dst, src, row, rows, k, kn): panels of those rows, with zeros up to
- * a whole panel and up to whole words.
+ * The function void (dst, src, row, rows, k, kn), which packs these rows into
+ * panels, with zeros up to whole panels and whole words.
  */
 struct ll_value *dot_packer_func(struct cg_cpu *c, const struct dot_pack *p);
 
-/* ---- cpu_dot_ahead.c: lines that will be wanted ------------------------- */
+/* ---- cpu_dot_ahead.c: lines to prefetch --------------------------------- */
 
-/* Bytes of a list of the lines of a block, so many rows by k elements. */
+/* Bytes of a list of the cache lines of so many rows by k elements. */
 int64_t dot_list_bytes(const struct dot_pack *p, int64_t rows, int64_t k);
 /*
- * i64 (list, src, row, rows, k, kn): the addresses of the lines that packing
- * this block will read, and how many they are.
+ * The function i64 (list, src, row, rows, k, kn), which lists the addresses of
+ * the lines that packing this block will read, and returns their number.
  */
 struct ll_value *dot_lister_func(struct cg_cpu *c, const struct dot_pack *p);
 
 /* -- cpu_dot.c, cpu_dot_plan.c, cpu_dot_steps.c: a contraction as steps -- */
 
 enum dot_result {
-	DOT_BOX,		/* nodes behind it make something of a tile */
-	DOT_STORE,		/* f32, as it is */
-	DOT_ADD			/* on top of what is there, f32 */
+	DOT_BOX,		/* other nodes are computed on each tile */
+	DOT_STORE,		/* it is stored as f32 */
+	DOT_ADD			/* it is added to an f32 tensor */
 };
 
 struct dot {
@@ -117,25 +117,26 @@ struct dot {
 	struct cg_factor batch, m, n, over;
 	struct cg_dims dims[3];	/* of batch, m, n */
 	enum dot_result result;
-	uint32_t target;	/* operand of STORE, ADD, and of far tiles */
-	int64_t far_bytes;	/* of its elements; 0: they lie in none */
-	uint32_t old;		/* ADD: number, 0 if there is nothing yet */
-	bool whole_last;	/* the epilogue wants whole last dims */
+	uint32_t target;	/* the operand that tiles end up in */
+	int64_t far_bytes;	/* of its elements; 0: there is none */
+	uint32_t old;		/* ADD: a number, 0 if it is to be stored */
+	bool whole_last;	/* the epilogue needs whole last dims */
 	/* the plan */
 	struct cg_split rows, cols;
-	int64_t depth, ndepth;	/* along k, of a block of both operands */
-	int64_t tile_ld;	/* floats of a row of a tile in a room */
-	/* by operand: each item packs its block; else a step before does */
+	int64_t depth, ndepth;	/* k of a block, and how many these are */
+	int64_t tile_ld;	/* floats of a row of a tile in scratch */
+	/* by operand: each item packs its block; else an earlier step does */
 	bool own[2];
-	int64_t chunk_rows, chunk_depth;	/* blocks of A at a time */
-	/* offsets in a worker's room; of the list of lines, or -1 */
+	int64_t chunk_rows, chunk_depth;	/* blocks of A in one step */
+	/* offsets in a worker's scratch; of the list of lines, or -1 */
 	int64_t own_b, own_c, own_a, own_list;
-	int64_t shared_b, shared_c;	/* panels; tiles that wait, or -1 */
+	/* in shared scratch: panels; tiles of incomplete sums, or -1 */
+	int64_t shared_b, shared_c;
 };
 
 /* How an operand is packed. */
 struct dot_pack dot_packing(const struct dot *d, int which);
-/* False: another way is better, or the only one. */
+/* Chooses blocks and scratch.  False: no choice fits. */
 bool dot_plan(struct dot *d);
 bool dot_emit(struct dot *d, const char **why);
 static inline int64_t
@@ -144,23 +145,16 @@ dot_round_up(int64_t n, int64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* ---- for experts, which are contractions as well ----------------------- */
+/* ---- also for experts -------------------------------------------------- */
 
-/* Dims of a factor, in the order of `dims`, as they lie in both sources. */
-void dot_add_factor(const struct dot *d, const struct ir_factor *f,
-		    const dim_id *dims, const struct ir_type *const *types,
-		    struct cg_factor *to);
-/* Where they are in the result. */
-void dot_add_dims(const struct dot *d, const struct ir_factor *f,
-		  struct cg_dims *to);
-/* Blocks of about `want` positions, at least one and whole units of them. */
+/* Blocks of about `want` positions: at least one, and multiples of `unit`. */
 struct cg_split dot_split_dims(const struct cg_dims *d, int64_t want,
 			   int64_t unit);
 
-/* A block, and what a nest has to know of it. */
+/* The positions of a block. */
 struct dot_place {
-	struct ll_value *outer, *chunk;	/* of the split */
-	struct ll_value *start, *live;	/* positions */
+	struct ll_value *outer, *chunk;	/* of the split: see cg_split */
+	struct ll_value *start, *live;	/* the first, and how many */
 };
 
 struct dot_place dot_block_place(struct ll *l, const struct cg_dims *d,

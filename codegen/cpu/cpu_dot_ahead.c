@@ -1,9 +1,8 @@
 /*
- * What packing will read next, line by line.  Tiles of the microkernel ask for
- * it while they multiply: a block comes from far behind a strided walk that
- * the processor does not guess, and packing would wait for each of its lines.
- * A list of addresses is the same for every view, and takes the microkernel
- * two instructions a line.
+ * The cache lines that packing will read next.  The microkernel prefetches them
+ * while it multiplies: a block lies at strides that the processor does not
+ * predict, and packing would wait for each line.  A list of addresses works for
+ * every view, and costs the microkernel two instructions for each line.
  */
 #include "codegen/cpu/cpu_dot.h"
 

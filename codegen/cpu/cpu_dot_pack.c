@@ -1,34 +1,34 @@
 /*
- * Packing: from wherever an operand lies to panels of words.
+ * Packing: from an operand in memory to panels of words.
  *
  * A block of an operand is loaded as vectors along k or along its rows,
- * whichever lies side by side, and is transposed in registers if the panel
- * wants the other.  An operand that is dense in neither direction is copied
+ * whichever is contiguous, and transposed in registers if the panel has the
+ * other order.  An operand that is contiguous in neither direction is copied
  * element by element.
  */
 #include "codegen/cpu/cpu_dot.h"
 
 #define MAX_LANES 16
-#define SPAN 64		/* rows that are read side by side, at least */
-#define AHEAD 8		/* along k, of what is asked for in advance */
+#define SPAN 64		/* contiguous rows that are read together, at least */
+#define AHEAD 8		/* words along k that are prefetched in advance */
 
-/* What the functions below emit into. */
+/* A packing function that is being emitted. */
 struct packer {
 	struct ll *l;
 	const struct dot_pack *p;
 	const struct dot_unit *u;
 	uint32_t g;		/* rows of a block */
-	bool along_k;		/* loads are */
+	bool along_k;		/* loads are along k, not along rows */
 	int64_t elem_bytes;
-	struct ll_value *src, *row, *rows, *k, *kn;	/* rows, k from where */
+	struct ll_value *src, *row, *rows, *k, *kn;	/* parameters */
 	struct ll_value *words;
 	struct ll_value *turn, *turn_words;	/* of elements, of words */
-	struct ll_value *room, *turned;	/* a block on the stack, twice */
-	/* of the block at hand */
+	struct ll_value *stack, *turned;	/* a block, twice */
+	/* of the current block */
 	struct ll_value *to;	/* word 0 of its first row */
-	struct ll_value *first, *live;	/* row; rows that there are */
+	struct ll_value *first, *live;	/* its first row; how many */
 	struct ll_value *row_at[MAX_LANES];
-	int64_t skip;			/* rows, all of them dense */
+	int64_t skip;			/* rows, all of them contiguous */
 };
 
 int64_t
@@ -50,7 +50,7 @@ dot_words(struct ll *l, const struct dot_unit *u, struct ll_value *kn)
 
 /* ---- loading ---- */
 
-/* n elements side by side, those of the mask; NULL: all. */
+/* n contiguous elements, those of the mask; NULL: all. */
 static struct ll_value *
 load_elems(const struct packer *b, struct ll_value *at, uint32_t n,
 	   struct ll_value *mask)
@@ -64,7 +64,7 @@ load_elems(const struct packer *b, struct ll_value *at, uint32_t n,
 			      : ll_bits(b->l, v, ll_type(b->p->base, n));
 }
 
-/* Words of what was loaded, which is `per_word` elements for each. */
+/* Loaded elements as words, `per_word` elements in each. */
 static struct ll_value *
 as_words(const struct packer *b, struct ll_value *v)
 {
@@ -96,7 +96,7 @@ load_along_k(const struct packer *b, uint32_t i, struct ll_value *k, bool part)
 	return as_words(b, load_elems(b, at, n, mask));
 }
 
-/* Where element k of the first row is. */
+/* Where element k of the first row lies. */
 static struct ll_value *
 at_k(const struct packer *b, struct ll_value *k)
 {
@@ -147,8 +147,8 @@ load_along_rows(const struct packer *b, struct ll_value *k, bool part)
 /* ---- transposing ---- */
 
 /*
- * Of n vectors, n a power of two that divides their lanes, squares of n x n
- * are transposed: lane q n + j of vector i is lane q n + i of the old j.
+ * Transposes squares of n x n in n vectors; n is a power of two that divides
+ * their lanes.  Lane q n + j of vector i becomes lane q n + i of vector j.
  */
 static void
 transpose(struct ll *l, struct ll_value **v, uint32_t n)
@@ -175,9 +175,9 @@ transpose(struct ll *l, struct ll_value **v, uint32_t n)
 }
 
 /*
- * void (from, bytes from row to row, to, bytes from word to word): `g` rows
- * of as many words as a vector has become words of g rows.  Many shuffles, for
- * which LLVM takes its time: once for all kernels.
+ * The function void (from, bytes from row to row, to, bytes from word to
+ * word), which transposes `g` rows of as many words as a vector has.  LLVM
+ * takes long for its many shuffles: it is emitted once for all kernels.
  */
 static struct ll_value *
 emit_turn(struct cg_cpu *c, const char *name, enum ll_base base, uint32_t g,
@@ -214,7 +214,7 @@ emit_turn(struct cg_cpu *c, const char *name, enum ll_base base, uint32_t g,
 	return f;
 }
 
-/* For rows of elements of that type; LL_F32: of whole words. */
+/* The one for rows of elements of that type; LL_F32: of whole words. */
 static struct ll_value *
 turn_of(struct cg_cpu *c, const struct dot_unit *u, enum ll_base base,
 	uint32_t g)
@@ -247,12 +247,12 @@ place(const struct packer *b, struct ll_value *k)
 {
 	struct ll_value *word = ll_div_n(b->l, k, b->u->per_word);
 
-	return ll_plus(b->l, b->to, ll_mul_n(b->l, word, 4 * b->p->width));
+	return ll_plus(b->l, b->to, ll_mul_n(b->l, word, 4 * b->p->panel_rows));
 }
 
 /*
- * A block in which rows or words are missing: loaded one row at a time, and
- * words behind the last are not stored.
+ * A block with fewer rows or words: it is loaded one row at a time, and words
+ * after the last are not stored.
  */
 static void
 turn_part(const struct packer *b, struct ll_value *k)
@@ -264,21 +264,21 @@ turn_part(const struct packer *b, struct ll_value *k)
 	uint32_t i;
 
 	for (i = 0; i < b->g; i++) {
-		to = ll_plus_n(l, b->room, i * apart);
+		to = ll_plus_n(l, b->stack, i * apart);
 		ll_store(l, load_along_k(b, i, k, true), to);
 	}
-	call_turn(b, b->turn_words, b->room, apart, b->turned, to_apart);
+	call_turn(b, b->turn_words, b->stack, apart, b->turned, to_apart);
 	left = ll_sub(l, b->words, ll_div_n(l, k, b->u->per_word));
 	ll_loop(l, &j, ll_i64(l, 0), ll_min(l, left, ll_i64(l, b->u->lanes)),
 		1, NULL, 0);
-	to = ll_mul_n(l, j.i, 4 * b->p->width);
+	to = ll_mul_n(l, j.i, 4 * b->p->panel_rows);
 	to = ll_plus(l, place(b, k), to);
 	from = ll_plus(l, b->turned, ll_mul_n(l, j.i, to_apart));
 	ll_store(l, ll_load(l, ll_type(LL_F32, b->g), from), to);
 	ll_loop_end(l, &j, NULL);
 }
 
-/* A whole one, if its rows are one distance apart. */
+/* A whole block.  If its rows are a fixed distance apart it is not copied. */
 static void
 turn_whole(const struct packer *b, struct ll_value *k)
 {
@@ -294,16 +294,16 @@ turn_whole(const struct packer *b, struct ll_value *k)
 			   ll_add(b->l, b->k, k), b->elem_bytes);
 	to = place(b, k);
 	call_turn(b, b->turn, ll_plus(b->l, b->row_at[0], at),
-		  apart * b->elem_bytes, to, 4 * b->p->width);
+		  apart * b->elem_bytes, to, 4 * b->p->panel_rows);
 }
 
-/* AMX has rows of 16 words one after the other, 16 of them in a tile. */
+/* A tile of AMX is 16 rows of 16 words, one row after the other. */
 static struct ll_value *
 tile_at(const struct packer *b, struct ll_value *k)
 {
 	return ll_plus(b->l, b->to,
 		       ll_mul_n(b->l, ll_div_n(b->l, k, b->u->per_word),
-			       4 * b->p->width));
+			       4 * b->p->panel_rows));
 }
 
 static void
@@ -319,7 +319,7 @@ store_tile(const struct packer *b, struct ll_value **v, struct ll_value *k)
 
 /* ---- blocks ---- */
 
-/* Elements along k of a block. */
+/* Elements along k in a block. */
 static int64_t
 depth(const struct packer *b)
 {
@@ -341,11 +341,11 @@ one_block(const struct packer *b, struct ll_value *k, bool part)
 		for (i = 0; i < b->u->lanes; i++) {
 			struct ll_value *at = ll_i64(l, i * b->u->per_word);
 
-			to = ll_plus_n(l, b->room, 4 * i * b->g);
+			to = ll_plus_n(l, b->stack, 4 * i * b->g);
 			at = ll_add(l, k, at);
 			ll_store(l, load_along_rows(b, at, part), to);
 		}
-		call_turn(b, b->turn_words, b->room, 4 * b->g, tile_at(b, k),
+		call_turn(b, b->turn_words, b->stack, 4 * b->g, tile_at(b, k),
 			  64);
 	} else if (b->p->tiles) {
 		for (i = 0; i < b->g; i++) {
@@ -359,7 +359,7 @@ one_block(const struct packer *b, struct ll_value *k, bool part)
 	}
 }
 
-/* All words of the block's rows: whole blocks first. */
+/* All words of the block's rows: whole blocks, then the rest. */
 static void
 all_words(struct packer *b)
 {
@@ -387,9 +387,9 @@ all_words(struct packer *b)
 	ll_loop_end(l, &k, NULL);
 }
 
-/* ---- one by one ---- */
+/* ---- element by element ---- */
 
-/* Element k of row r, 0 if there is none. */
+/* Element k of row r; 0 after the last one. */
 static struct ll_value *
 one_elem(const struct packer *b, struct ll_value *r, struct ll_value *k)
 {
@@ -427,12 +427,13 @@ one_by_one(const struct packer *b)
 	word = ll_div_n(l, k.i, b->u->per_word);
 	half = ll_mul_n(l, ll_rem_n(l, k.i, b->u->per_word), bytes);
 	if (b->p->tiles) {
-		at = ll_mul_n(l, ll_div_n(l, word, 16), 4 * 16 * b->p->width);
+		at = ll_mul_n(l, ll_div_n(l, word, 16),
+			      4 * 16 * b->p->panel_rows);
 		at = ll_add(l, at, ll_mul_n(l, ll_rem_n(l, word, 16), 4));
 		at = ll_add(l, at, ll_mul_n(l, r.i, 64));
 	} else {
 		at = ll_mul_n(l, r.i, 4);
-		at = ll_add(l, ll_mul_n(l, word, 4 * b->p->width), at);
+		at = ll_add(l, ll_mul_n(l, word, 4 * b->p->panel_rows), at);
 	}
 	at = ll_plus(l, b->to, ll_add(l, at, half));
 	ll_store(l, one_elem(b, r.i, k.i), at);
@@ -440,15 +441,15 @@ one_by_one(const struct packer *b)
 	ll_loop_end(l, &k, NULL);
 }
 
-/* ---- many rows side by side ---- */
+/* ---- many contiguous rows ---- */
 
-/* Word k of a span of rows, which are those of several panels. */
+/* Word k of a span of rows, which belong to several panels. */
 static void
 span_word(struct packer *b, struct ll_value *k, int64_t span, bool part)
 {
 	struct ll *l = b->l;
 	struct ll_value *to = b->to, *ahead, *at;
-	int64_t per_line = 64 / b->elem_bytes, w = b->p->width;
+	int64_t per_line = 64 / b->elem_bytes, w = b->p->panel_rows;
 
 	ahead = at_k(b, ll_add(l, k, ll_i64(l, AHEAD * b->u->per_word)));
 	for (b->skip = 0; !part && b->skip < span; b->skip += per_line) {
@@ -465,19 +466,20 @@ span_word(struct packer *b, struct ll_value *k, int64_t span, bool part)
 	b->to = to;
 }
 
-/* Whole spans of rows. How many rows these are. */
+/* Packs whole spans of rows.  Returns how many rows these are. */
 static struct ll_value *
 all_spans(struct packer *b, struct ll_value *dst)
 {
 	struct ll *l = b->l;
-	int64_t span = dot_round_up(b->p->width < SPAN ? SPAN : b->p->width,
-			      b->p->width);
+	int64_t span =
+		dot_round_up(b->p->panel_rows < SPAN ? SPAN : b->p->panel_rows,
+			     b->p->panel_rows);
 	int64_t step = b->u->per_word;
 	struct ll_value *all, *whole, *at;
 	struct ll_loop s, k;
 
-	if (b->p->width > SPAN / 2) {
-		span = b->p->width;
+	if (b->p->panel_rows > SPAN / 2) {
+		span = b->p->panel_rows;
 	}
 	all = ll_mul_n(l, ll_div_n(l, b->rows, span), span);
 	ll_loop(l, &s, ll_i64(l, 0), all, span, NULL, 0);
@@ -511,10 +513,10 @@ all_panels(struct packer *b, struct ll_value *dst, bool dense)
 	if (dense && !b->along_k && !b->p->tiles) {
 		first = all_spans(b, dst);
 	}
-	ll_loop(l, &panel, first, b->rows, b->p->width, NULL, 0);
+	ll_loop(l, &panel, first, b->rows, b->p->panel_rows, NULL, 0);
 	left = ll_sub(l, b->rows, panel.i);
-	left = b->p->tiles ? ll_i64(l, b->p->width)
-			   : ll_min(l, left, ll_i64(l, b->p->width));
+	left = b->p->tiles ? ll_i64(l, b->p->panel_rows)
+			   : ll_min(l, left, ll_i64(l, b->p->panel_rows));
 	ll_loop(l, &group, ll_i64(l, 0), left, b->g, NULL, 0);
 	b->to = ll_plus(l, dst, ll_mul_n(l, ll_bin(l, LL_MUL, panel.i,
 						  b->words), 4));
@@ -542,7 +544,7 @@ dot_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	bool dense;
 
 	b.along_k = dot_factor_dense(p->k, p->which);
-	b.g = p->width < b.u->lanes ? (uint32_t)p->width : b.u->lanes;
+	b.g = p->panel_rows < b.u->lanes ? (uint32_t)p->panel_rows : b.u->lanes;
 	dense = b.along_k || dot_factor_dense(p->rows, p->which);
 	if (dense && b.along_k != p->tiles) {
 		b.turn_words = turn_of(c, b.u, LL_F32, b.g);
@@ -560,7 +562,7 @@ dot_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	b.words = dot_words(c->ll, p->unit, b.kn);
 	b.elem_bytes = p->base == LL_F32 ? 4 : 2;
 	if (b.turn) {
-		b.room = ll_stack(c->ll, ll_type(LL_F32, 1), b.g * b.u->lanes);
+		b.stack = ll_stack(c->ll, ll_type(LL_F32, 1), b.g * b.u->lanes);
 		b.turned = ll_stack(c->ll, ll_type(LL_F32, 1),
 				   b.g * b.u->lanes);
 	}

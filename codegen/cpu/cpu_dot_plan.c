@@ -1,14 +1,15 @@
 /*
  * How large the blocks of a contraction are, and where they are kept.
- * Nothing here may depend on the number of workers: sums would come out in
- * another order.  So blocks are chosen to divide well among one to eight.
+ * Nothing here depends on the number of workers, as sums would then have
+ * another order: blocks are chosen to divide well among one to eight.
  */
 #include "codegen/cpu/cpu_dot.h"
 
-#define ROOM ((int64_t)8 << 20)	/* of A packed at a time; of B; of tiles */
+/* See codegen/scratch.c: each of packed A, packed B and tiles; a worker's. */
+#define SHARED ((int64_t)8 << 20)
 #define OWN ((int64_t)960 << 10)	/* below 1 MiB: a worker's L2 */
 
-#define MOST_ROUNDS 32	/* each is two functions of its own */
+#define MOST_ROUNDS 32	/* each is two step functions */
 
 /* ---- blocks that are boxes ---- */
 
@@ -25,16 +26,16 @@ dot_split_dims(const struct cg_dims *d, int64_t want, int64_t unit)
 	return s;
 }
 
-/* ---- rooms ---- */
+/* ---- scratch ---- */
 
 /* Bytes of a block of A or B, and of a tile. */
 static int64_t
 block_bytes(const struct dot *d, int which)
 {
-	int64_t width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
+	int64_t unit = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
 
 	return 4 * dot_words_of(&d->unit, d->depth) *
-	       dot_round_up(which ? d->cols.most : d->rows.most, width);
+	       dot_round_up(which ? d->cols.most : d->rows.most, unit);
 }
 
 static int64_t
@@ -53,14 +54,15 @@ dot_packing(const struct dot *d, int which)
 	return (struct dot_pack){
 		.unit = &d->unit, .base = d->source[which].base,
 		.rows = which ? &d->n : &d->m, .k = &d->over, .which = which,
-		.width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
+		.panel_rows = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
 		.tiles = d->unit.kind == DOT_TILES && which == 0,
 	};
 }
 
 /*
- * Of the lines that an item's next block is read from.  There are none where
- * items do not pack, one packs all at once, or elements lie one by one.
+ * Bytes of the list of lines that an item's next block is read from.  There is
+ * none if items do not pack, if one item packs all at once, or if elements are
+ * not contiguous in either direction.
  */
 static int64_t
 list_bytes(const struct dot *d)
@@ -84,12 +86,12 @@ all_of_b(const struct dot *d)
 	return d->batch.size * d->cols.blocks * d->ndepth * block_bytes(d, 1);
 }
 
-/* How many blocks of rows, and of k, are packed at a time. */
+/* How many blocks of rows, and of k, one step packs. */
 static void
 choose_chunks(struct dot *d)
 {
 	int64_t rows = d->batch.size * d->rows.blocks, c = tile_bytes(d);
-	int64_t fit = ROOM / block_bytes(d, 0);	/* blocks of rows and of k */
+	int64_t fit = SHARED / block_bytes(d, 0); /* blocks of rows and of k */
 
 	d->chunk_depth = d->ndepth;
 	d->chunk_rows = rows;
@@ -100,7 +102,7 @@ choose_chunks(struct dot *d)
 	if (d->chunk_rows == 0) {
 		d->chunk_rows = fit < 4 ? fit : 4;
 		while (d->chunk_rows > 1 &&
-		       d->chunk_rows * d->cols.blocks * c > ROOM) {
+		       d->chunk_rows * d->cols.blocks * c > SHARED) {
 			d->chunk_rows--;
 		}
 		d->chunk_rows = d->chunk_rows < 1 ? 1 : d->chunk_rows;
@@ -109,7 +111,7 @@ choose_chunks(struct dot *d)
 	}
 }
 
-/* How often rows are packed and multiplied. */
+/* How many pairs of steps pack rows and multiply them. */
 static int64_t
 rounds(const struct dot *d)
 {
@@ -132,17 +134,17 @@ fits(const struct dot *d)
 	for (i = 0; i < 2; i++) {
 		bytes += d->own[i] ? block_bytes(d, i) : 0;
 	}
-	/* rows of tiles come back to a block of B that they want near */
+	/* with AMX each row of tiles reads all of a block of B again */
 	if (d->unit.kind == DOT_TILES && block_bytes(d, 1) > OWN) {
 		return false;
 	}
-	return bytes <= OWN && (d->own[1] || all_of_b(d) <= ROOM) &&
-	       (d->own[0] || block_bytes(d, 0) <= ROOM) &&
+	return bytes <= OWN && (d->own[1] || all_of_b(d) <= SHARED) &&
+	       (d->own[0] || block_bytes(d, 0) <= SHARED) &&
 	       rounds(d) <= MOST_ROUNDS;
 }
 
 static void
-choose_rooms(struct dot *d)
+place_scratch(struct dot *d)
 {
 	int64_t a = block_bytes(d, 0), c = tile_bytes(d), list = list_bytes(d);
 
@@ -166,19 +168,19 @@ choose_rooms(struct dot *d)
 /* ---- what a choice costs ---- */
 
 /*
- * Cycles, roughly, of which a multiplication of a vector takes one; measured
- * on Zen 5: of packing a word, of reading one that was packed by another
- * step, of beginning a step.
+ * Cycles, where the product of a vector counts as one; measured on Zen 5: for
+ * packing a word, for reading one that another step packed, for beginning a
+ * step.
  */
 #define PACK 1.4
 #define FAR 0.15
 #define STEP 3000
-#define PUT 0.075	/* of a float of the result, in each stretch of k */
+#define PUT 0.075	/* for a float of the result, in each stretch of k */
 
 /*
- * The same of AMX, by arithmetic: a product of tiles takes 16 cycles, and half
- * of that rate is reached; so fast, the third cache's 10 bytes a cycle of a
- * core are what counts.
+ * The same for AMX, not measured: a product of tiles takes 16 cycles, of which
+ * rate half is assumed; then the 10 bytes that a core gets from the third-level
+ * cache in a cycle limit it.
  */
 #define TILE_WORDS 128
 #define TILE_FAR 0.4
@@ -199,7 +201,7 @@ item_cycles(const struct dot *d)
 	       (double)d->ndepth * (put * m * n + 600);
 }
 
-/* Of one to eight workers, each of whom is idle at the end for a while. */
+/* Summed over one to eight workers; some are idle at the end. */
 static double
 all_cycles(const struct dot *d)
 {
@@ -220,7 +222,7 @@ all_cycles(const struct dot *d)
 	return sum;
 }
 
-/* Keeps the plan at hand if it is the best one so far. */
+/* Keeps the current plan if it is the best one so far. */
 static void
 try_plan(struct dot *d, struct dot *best, double *least)
 {
@@ -237,7 +239,7 @@ try_plan(struct dot *d, struct dot *best, double *least)
 	}
 }
 
-/* Who packs what, for the blocks at hand. */
+/* Tries who packs which operand, for the current blocks. */
 static void
 try_packing(struct dot *d, struct dot *best, double *least)
 {
@@ -247,7 +249,7 @@ try_packing(struct dot *d, struct dot *best, double *least)
 	};
 	uint32_t n = sizeof own / sizeof own[0], i;
 
-	/* so fast are tiles alone that packing twice costs more than reading */
+	/* packing both before pays with AMX alone, whose products are fast */
 	n -= d->unit.kind != DOT_TILES;
 	for (i = 0; i < n; i++) {
 		d->own[0] = own[i][0];
@@ -280,7 +282,7 @@ choose_blocks(struct dot *d)
 	return least > 0;
 }
 
-/* Without boxes to care for a factor is one dim. */
+/* If no box has to be described, a factor is one dim. */
 static void
 flatten(struct cg_dims *d)
 {
@@ -311,6 +313,6 @@ dot_plan(struct dot *d)
 	if (!choose_blocks(d)) {
 		return false;
 	}
-	choose_rooms(d);
+	place_scratch(d);
 	return d->out->own_bytes <= (int64_t)1 << 20;
 }

@@ -1,6 +1,6 @@
 /*
- * The steps of a contraction: one that packs rows, one that multiplies; over
- * and over if what is packed does not fit into its room at once.
+ * The steps of a contraction: one that packs and one that multiplies, several
+ * times if scratch does not hold all that is packed.
  */
 #include "codegen/cpu/cpu_dot.h"
 
@@ -45,24 +45,24 @@ stretch_of(struct ll *l, const struct dot *d, struct ll_value *i)
 }
 
 /*
- * Where block (place, depth) of an operand that is packed for all begins: of A
- * blocks of the chunk, of B those of all of it.
+ * Where a packed block of an operand begins in shared scratch, which has blocks
+ * of one chunk of A, or of all of B.
  */
 static struct ll_value *
 packed_at(struct ll *l, const struct dot *d, int which, struct ll_value *block,
 	  struct ll_value *depth)
 {
-	int64_t width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
+	int64_t unit = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
 	int64_t most = which ? d->cols.most : d->rows.most;
 	int64_t bytes = 4 * dot_words_of(&d->unit, d->depth) *
-			dot_round_up(most, width);
+			dot_round_up(most, unit);
 
 	block = ll_mul_n(l, block, which ? d->ndepth : d->chunk_depth);
 	block = ll_mul_n(l, ll_add(l, block, depth), bytes);
 	return which ? ll_add(l, block, ll_i64(l, d->shared_b)) : block;
 }
 
-/* ---- bodies: steps that are also told which chunk ---- */
+/* ---- bodies: functions of steps, with the chunk as arguments ---- */
 
 struct dot_body {
 	struct dot *d;
@@ -106,7 +106,7 @@ add_step(struct dot_body *b, const char *what, int64_t items, int64_t row,
 
 /* ---- packing ---- */
 
-/* Rows, or columns, of one: whole panels. */
+/* Rows, or columns, that one item packs: whole panels. */
 static int64_t
 packed_rows(const struct dot *d, int which)
 {
@@ -127,7 +127,7 @@ elem_bytes(const struct dot_source *s)
 	return s->base == LL_F32 ? 4 : 2;
 }
 
-/* Rows of one operand in the batch at hand. */
+/* Where the rows of an operand begin in a batch. */
 static struct ll_value *
 in_batch(const struct dot_body *b, int which, struct ll_value *at,
 	 struct ll_value *batch)
@@ -178,7 +178,7 @@ pack_body(struct dot_body *b, int which)
 	ll_return(l, NULL);
 }
 
-/* ---- what stands behind ---- */
+/* ---- the nodes that follow ---- */
 
 void
 dot_nest_place(struct ll *l, struct cg_nest *n, struct cg_leaf *leaf,
@@ -227,14 +227,12 @@ emit_epilogue(const struct dot_body *b, struct ll_value *tile,
 				 .chunks = d->dims[0].size[d->dims[0].n - 1],
 				 .inner = 1 };
 	struct dot_place p = dot_block_place(b->l, &d->dims[0], &one, batch);
-	struct cg_nest nest = { .k = d->k };
+	struct cg_nest nest;
 	struct cg_leaf leaf = { .value = d->value, .at = tile };
 	uint32_t i;
 
+	cg_nest_all(d->c, d->k, &nest);
 	nest.space = *ir_type(d->c->m, d->value);
-	for (i = 0; i < d->k->nodes.n; i++) {
-		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
-	}
 	dot_nest_place(b->l, &nest, &leaf, &d->dims[0], &one, &p, 0);
 	dot_nest_place(b->l, &nest, &leaf, &d->dims[1], &d->rows, m,
 		       d->tile_ld);
@@ -250,13 +248,13 @@ emit_epilogue(const struct dot_body *b, struct ll_value *tile,
 
 /* One item. */
 struct dot_item {
-	struct ll_value *i, *end;	/* of those that the worker is given */
-	struct ll_value *row, *batch;	/* row: of those in the chunk */
+	struct ll_value *i, *end;	/* number; where the worker's end */
+	struct ll_value *row, *batch;	/* row: among those of the chunk */
 	struct dot_place m, n;
 	struct ll_value *to, *ld;	/* the tile; bytes of a row */
-	struct ll_value *far, *far_ld;	/* the same, in the end */
-	struct ll_value *old;		/* 0: nothing is there yet */
-	struct ll_value *col;		/* of all in the batch */
+	struct ll_value *far, *far_ld;	/* where it ends up in memory */
+	struct ll_value *old;		/* 0: store, do not add */
+	struct ll_value *col;		/* among all of the batch */
 	struct ll_value *src[2];
 	struct ll_value *own, *shared;
 };
@@ -279,10 +277,10 @@ go_to(const struct dot_body *b, struct dot_item *t, struct ll_value *i)
 	t->col = ll_add(l, ll_mul_n(l, t->batch, d->cols.blocks), t->col);
 }
 
-/* What tiles ask for while they multiply. */
+/* The lines that tiles prefetch while they multiply. */
 struct dot_lines {
 	struct ll_value *at, *n;	/* of the whole block */
-	struct ll_value *each;		/* of a row of a tile */
+	struct ll_value *each;		/* for a row of a tile */
 };
 
 /* Where this tile's part of them begins. */
@@ -298,14 +296,14 @@ lines_at(const struct dot_body *b, const struct dot_lines *x,
 	return ll_plus(l, x->at, ll_mul_n(l, at, 8));
 }
 
-/* How many tiles of the unit cover so many positions. */
+/* How many tiles of so many positions cover the live ones. */
 static struct ll_value *
-tiles(struct ll *l, struct ll_value *live, int64_t width)
+tiles(struct ll *l, struct ll_value *live, int64_t each)
 {
-	return ll_div_n(l, ll_add(l, live, ll_i64(l, width - 1)), width);
+	return ll_div_n(l, ll_add(l, live, ll_i64(l, each - 1)), each);
 }
 
-/* Where what the tile behind that at (row, col) is added to lies. */
+/* Where the tile after that at (row, col) ends up in memory. */
 static struct ll_value *
 next_tile(const struct dot_body *b, const struct dot_item *t,
 	  struct ll_value *row, struct ll_value *col)
@@ -353,7 +351,7 @@ multiply(const struct dot_body *b, const struct dot_item *t, struct ll_value *a,
 	args[9] = lines->each;
 	args[10] = ll_sub(l, t->m.live, r.i);
 	args[11] = ll_sub(l, t->n.live, c.i);
-	if (d->result == DOT_BOX) {	/* there is room for whole tiles */
+	if (d->result == DOT_BOX) {	/* it has space for whole tiles */
 		int64_t lanes = d->unit.lanes;
 
 		args[10] = ll_i64(l, d->unit.mr);
@@ -365,7 +363,8 @@ multiply(const struct dot_body *b, const struct dot_item *t, struct ll_value *a,
 	ll_loop_end(l, &r, NULL);
 }
 
-/* A stretch of an item's block of one operand, packed by whoever does. */
+/* A packed stretch of an item's block of an operand; packs it if that is the
+ * item's to do. */
 static struct ll_value *
 panels_of(const struct dot_body *b, const struct dot_item *t, int which,
 	  struct ll_value *depth, const struct dot_stretch *k)
@@ -393,8 +392,8 @@ panels_of(const struct dot_body *b, const struct dot_item *t, int which,
 }
 
 /*
- * What the item packs after this stretch: its next one, or the first of the
- * next item, if that is this worker's as well.
+ * The lines of what the item packs after this stretch: its next stretch, or the
+ * first of the next item, if that is the same worker's.
  */
 static struct dot_lines
 list_next(const struct dot_body *b, const struct dot_item *t,
@@ -433,7 +432,7 @@ list_next(const struct dot_body *b, const struct dot_item *t,
 	calls = ll_mul_n(l, calls, d->unit.mr);
 	x.each = ll_add(l, x.n, ll_sub(l, calls, ll_i64(l, 1)));
 	x.each = ll_bin(l, LL_UDIV, x.each, calls);
-	/* a few lines are not worth a list */
+	/* for a few lines a list costs more than it saves */
 	x.each = ll_select(l, ll_test(l, LL_LT, x.n,
 				      ll_mul_n(l, x.each, d->unit.mr)),
 			   ll_i64(l, 0), x.each);
@@ -493,7 +492,7 @@ put_target(const struct dot_body *b, struct dot_item *t)
 	}
 }
 
-/* The epilogue, when the sum over k is complete. */
+/* The nodes that follow, when the sum over k is complete. */
 static bool
 finish(const struct dot_body *b, const struct dot_item *t, const char **why)
 {
@@ -548,7 +547,7 @@ multiply_body(struct dot_body *b, const char **why)
 
 /* ---- all steps ---- */
 
-/* One chunk of rows: stretches of k, so many at a time. */
+/* Steps for one chunk of rows, for some stretches of k each. */
 static void
 add_steps(struct dot_body *pack, struct dot_body *mul, int64_t row,
 	  int64_t rows)

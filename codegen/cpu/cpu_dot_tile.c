@@ -1,8 +1,9 @@
 /*
- * The microkernel: a tile of the result in registers, while a loop over k
- * reads two panels.  Eight rows by three vectors leave, of 32 registers, room
- * for a row of B and a number of A; powers of two, as models have them, are
- * whole tiles then, and so are their triples.  Four by three fill 16.
+ * The microkernel: a tile of the result stays in registers while a loop over k
+ * reads two panels.  Eight rows by three vectors take 24 of 32 registers, and
+ * leave some for a row of B and a number of A; sizes that are powers of two or
+ * their triples, as in most models, are whole tiles.  With 16 registers a tile
+ * has four rows by three vectors.
  */
 #include "codegen/cpu/cpu_dot.h"
 
@@ -11,8 +12,8 @@
 #define UNROLL 4
 #define AHEAD 2048	/* bytes of a panel of A: a microsecond or less */
 /*
- * Steps of AMX: 64 cycles each at best, so that these are 256, about what the
- * third cache takes.
+ * Steps of AMX take 64 cycles each at best, so four are about the latency of
+ * the third-level cache.
  */
 #define TILES_AHEAD 4
 
@@ -42,8 +43,8 @@ dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
 struct dot_tile {
 	struct ll *l;
 	const struct dot_unit *u;
-	uint32_t nv;		/* of this one: at the right end fewer */
-	bool fused;		/* else there is a library call for it */
+	uint32_t nv;		/* vectors; at the right end fewer */
+	bool fused;		/* the CPU has FMA; LLVM calls a library else */
 	struct ll_value *a, *b, *c, *words, *ldc, *add;
 	struct ll_value *next, *next_ld, *lines, *nlines;
 };
@@ -93,7 +94,7 @@ one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 	}
 }
 
-/* Puts the sums where the result is, on top of what is there or not. */
+/* Stores the sums, or adds them to what is there. */
 static void
 put_sums(const struct dot_tile *t, struct ll_value *const *sum, bool add)
 {
@@ -118,13 +119,13 @@ put_sums(const struct dot_tile *t, struct ll_value *const *sum, bool add)
 }
 
 /*
- * What is far away comes while the loop runs, a little in each of as many
- * stretches as the tile has rows: asked for at once it would keep all else
- * that misses the first cache waiting.  Of what is added to these are the next
- * tile's: this one's would come too late if k is short.
+ * Prefetches a part of what is far away, in each of as many stretches of the
+ * loop as the tile has rows: all at once it would delay everything else that
+ * misses the first-level cache.  Of the tensor that is added to, these are the
+ * next tile's rows, as this tile's would come too late if k is short.
  */
 static void
-ask_row(const struct dot_tile *t, struct ll_value *r)
+prefetch_row(const struct dot_tile *t, struct ll_value *r)
 {
 	struct ll *l = t->l;
 	struct ll_value *row, *lines;
@@ -143,7 +144,7 @@ ask_row(const struct dot_tile *t, struct ll_value *r)
 	ll_loop_end(l, &i, NULL);
 }
 
-/* Of `all` words, in as many stretches as the tile has rows. */
+/* Words of a stretch, of which there are as many as the tile has rows. */
 static struct ll_value *
 stretch_words(const struct dot_tile *t, struct ll_value *all)
 {
@@ -153,7 +154,7 @@ stretch_words(const struct dot_tile *t, struct ll_value *all)
 	return ll_mul_n(t->l, ll_div_n(t->l, all, each), t->u->words);
 }
 
-/* Words from .. to of both panels. */
+/* Words `from` to before `to` of both panels. */
 static void
 words(const struct dot_tile *t, struct ll_value *from, struct ll_value *to,
       struct ll_value **sum)
@@ -193,7 +194,7 @@ in_vectors(const struct dot_tile *t)
 	}
 	step = stretch_words(t, t->words);
 	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, u->mr), 1, sum, n);
-	ask_row(t, r.i);
+	prefetch_row(t, r.i);
 	from = ll_bin(l, LL_MUL, r.i, step);
 	to = ll_min(l, t->words, ll_add(l, from, step));
 	memcpy(sum, r.at, n * sizeof *sum);
@@ -275,11 +276,12 @@ load_b(const struct dot_tile *t, int v, struct ll_value *k)
 }
 
 /*
- * The i-th of n parts of a step's lines of both panels, some steps ahead: at
- * least one of them was packed by another step.
+ * Prefetches the i-th of n parts of a step's lines of both panels, some steps
+ * ahead: at least one of them was packed by another step.
  */
 static void
-ask_panels(const struct dot_tile *t, struct ll_value *k, uint32_t i, uint32_t n)
+prefetch_panels(const struct dot_tile *t, struct ll_value *k, uint32_t i,
+		uint32_t n)
 {
 	int64_t row[2] = { 4 * t->u->mr, 4 * dot_nr(t->u) };
 	struct ll_value *panel[2] = { t->a, t->b }, *at;
@@ -298,9 +300,9 @@ ask_panels(const struct dot_tile *t, struct ll_value *k, uint32_t i, uint32_t n)
 }
 
 /*
- * The products of what the tiles hold, step k.  Each tile is loaded anew for
- * step `next` as soon as no product wants it: there are no more than eight, and
- * loads go on beside products.
+ * The products of step k.  Each tile is loaded for step `next` as soon as no
+ * product of step k uses it: there are only eight, and loads run beside
+ * products.
  */
 static void
 products(const struct dot_tile *t, struct ll_value *k, struct ll_value *next)
@@ -317,7 +319,7 @@ products(const struct dot_tile *t, struct ll_value *k, struct ll_value *next)
 				load_b(t, (int)v, next);
 			}
 			if (next) {
-				ask_panels(t, k, r * t->nv + v, 2 * t->nv);
+				prefetch_panels(t, k, r * t->nv + v, 2 * t->nv);
 			}
 		}
 		if (next) {
@@ -326,7 +328,7 @@ products(const struct dot_tile *t, struct ll_value *k, struct ll_value *next)
 	}
 }
 
-/* A loop of stretches, as in vectors; the last step has none behind it. */
+/* A loop of stretches, as with vectors; the last step loads nothing. */
 static void
 tile_steps(const struct dot_tile *t)
 {
@@ -345,7 +347,7 @@ tile_steps(const struct dot_tile *t)
 	}
 	step = stretch_words(t, last);
 	ll_loop(l, &r, zero, ll_i64(l, u->mr), 1, NULL, 0);
-	ask_row(t, r.i);
+	prefetch_row(t, r.i);
 	from = ll_bin(l, LL_MUL, r.i, step);
 	to = ll_min(l, last, ll_add(l, from, step));
 	ll_loop(l, &k, from, to, u->words, NULL, 0);
@@ -436,7 +438,7 @@ emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 	return f;
 }
 
-/* What dot_tile's function calls and is called with. */
+/* The function of dot_tile_func, and those that it calls. */
 struct ends {
 	struct ll *l;
 	const struct dot_unit *u;
@@ -446,7 +448,7 @@ struct ends {
 
 /* Rows one by one, with a mask. */
 static void
-copy_part(const struct ends *e, struct ll_value *room)
+copy_part(const struct ends *e, struct ll_value *stack)
 {
 	const struct ll_type vec = ll_type(LL_F32, e->u->lanes);
 	struct ll *l = e->l;
@@ -461,7 +463,7 @@ copy_part(const struct ends *e, struct ll_value *room)
 
 		mask = ll_mask(l, ll_sub(l, e->cols, ll_i64(l, at / 4)),
 			       e->u->lanes);
-		from = ll_plus(l, room, ll_mul_n(l, r.i, 4 * dot_nr(e->u)));
+		from = ll_plus(l, stack, ll_mul_n(l, r.i, 4 * dot_nr(e->u)));
 		to = ll_plus(l, e->arg[2], ll_bin(l, LL_MUL, r.i, e->arg[4]));
 		to = ll_plus_n(l, to, at);
 		x = ll_load(l, vec, ll_plus_n(l, from, at));
@@ -474,7 +476,7 @@ copy_part(const struct ends *e, struct ll_value *room)
 	ll_return(l, NULL);
 }
 
-/* Calls the tile of nv vectors if that many columns are asked for. */
+/* Calls the tile of nv vectors if there are that many columns. */
 static void
 call_if_whole(const struct ends *e, uint32_t nv)
 {
@@ -497,10 +499,10 @@ emit_ends(const struct ends *e)
 	const struct dot_unit *u = e->u;
 	struct ll_block *rows = ll_block(l, NULL, "rows");
 	struct ll_block *part = ll_block(l, NULL, "part");
-	struct ll_value *room, *args[10];
+	struct ll_value *stack, *args[10];
 	uint32_t nv;
 
-	room = ll_stack(l, ll_type(LL_F32, 1), u->mr * dot_nr(u));
+	stack = ll_stack(l, ll_type(LL_F32, 1), u->mr * dot_nr(u));
 	ll_branch(l, ll_test(l, LL_GE, e->rows, ll_i64(l, u->mr)), rows, part);
 	ll_at(l, rows);
 	for (nv = u->nv; nv > 0; nv--) {
@@ -510,13 +512,13 @@ emit_ends(const struct ends *e)
 	ll_at(l, part);
 	args[0] = e->arg[0];
 	args[1] = e->arg[1];
-	args[2] = room;
+	args[2] = stack;
 	args[3] = e->arg[3];
 	args[4] = ll_i64(l, 4 * dot_nr(u));
 	args[5] = ll_i64(l, 0);
 	memcpy(args + 6, e->arg + 6, 4 * sizeof *args);
 	ll_call(l, e->whole[u->nv], args, 10);
-	copy_part(e, room);
+	copy_part(e, stack);
 }
 
 struct ll_value *

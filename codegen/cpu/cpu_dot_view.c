@@ -1,7 +1,7 @@
 /*
- * Where the operands of a contraction lie.  An operand may be a view of what
- * lies in memory; if elements along each of its dims are a fixed distance
- * apart, packing reads through the view.
+ * Where the operands of a contraction lie.  An operand may be a view of a value
+ * in memory: if elements along each of its dims are a fixed distance apart,
+ * packing reads it in place.
  */
 #include "codegen/cpu/cpu_dot.h"
 

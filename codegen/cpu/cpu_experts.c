@@ -18,7 +18,8 @@ put_word(struct experts_step *s, int64_t list, struct ll_value *i,
 
 /* ---- sorting ---- */
 
-/* An expert's place among those here; their number: it is elsewhere. */
+/* An expert's place among those of this rank, or how many these are, if it is
+ * on another rank. */
 static struct ll_value *
 place_of(struct experts_step *s, struct ll_value *expert)
 {
@@ -64,7 +65,8 @@ expert_of(struct experts_step *s, struct ll_value *pair)
 						 at), LL_I64));
 }
 
-/* From how many pairs experts have to where these and their blocks begin. */
+/* Turns how many pairs each expert has into where these and their blocks
+ * begin. */
 static void
 add_up(struct experts_step *s)
 {
@@ -123,7 +125,7 @@ sort(struct experts *x)
 	ll_return(l, NULL);
 }
 
-/* ---- which ---- */
+/* ---- the kernel ---- */
 
 static void
 place_lists(struct experts *x)

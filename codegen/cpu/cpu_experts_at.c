@@ -1,7 +1,7 @@
 /*
  * dot_at: an item is a block of one expert's rows by a block of columns.  Rows
- * are copied side by side, packed and multiplied as in any contraction; what
- * stands behind is computed row by row, at the places that rows come from.
+ * are copied side by side, packed and multiplied as in any contraction.  The
+ * nodes that follow are computed row by row, at the places that rows come from.
  */
 #include "codegen/cpu/cpu_experts.h"
 
@@ -61,11 +61,11 @@ experts_plan_at(struct experts *x)
 struct experts_rows {
 	struct experts_step *s;
 	struct ll_value *expert, *first;	/* its first pair */
-	struct ll_value *row, *live;	/* of the expert's rows */
+	struct ll_value *row, *live;	/* the first, and how many */
 	struct dot_place n;
 };
 
-/* The expert whose block it is: the last one that begins by then. */
+/* The expert whose block it is: the last one that begins there or before. */
 static struct ll_value *
 expert_of(struct experts_step *s, struct ll_value *block)
 {
@@ -100,7 +100,7 @@ find_rows(struct experts_rows *b, struct ll_value *block)
 	b->live = ll_min(l, ll_i64(l, x->most), ll_sub(l, all, b->row));
 }
 
-/* A stretch of k of the rows, packed. */
+/* Copies and packs a stretch of k of the rows. */
 static void
 pack_rows(struct experts_rows *b, struct ll_value *from, struct ll_value *n)
 {
@@ -136,7 +136,7 @@ all_depths(struct experts_rows *b)
 	int at = ir_type_at(s->x->p.types[1], s->x->p.of);
 	struct ll_loop q;
 
-	/* pairs of experts elsewhere come to zeros */
+	/* the result of pairs of other ranks' experts is zero */
 	none = ll_test(l, LL_EQ, b->expert, ll_i64(l, s->x->p.n));
 	experts_clear_tile(s, none);
 	matrix = ll_mul_n(l, b->expert, d->source[1].view.stride[at] *
@@ -168,17 +168,15 @@ emit_epilogue(struct experts_rows *b, const char **why)
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
 	struct ll *l = s->l;
-	struct cg_nest nest = { .k = d->k };
+	struct cg_nest nest;
 	struct cg_leaf leaf = { .value = d->value };
 	struct ll_value *offset[2];
 	struct ll_loop r;
 	uint32_t i;
 	bool done;
 
+	cg_nest_all(d->c, d->k, &nest);
 	nest.space = *ir_type(d->c->m, d->value);
-	for (i = 0; i < d->k->nodes.n; i++) {
-		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
-	}
 	ll_loop(l, &r, ll_i64(l, 0), b->live, 1, NULL, 0);
 	experts_find_row(s, b->first, ll_add(l, b->row, r.i), offset,
 			 nest.from);
@@ -219,7 +217,7 @@ experts_emit_at(struct experts *x, const char **why)
 	s.tile = dot_tile_func(d->c, &d->unit);
 	s.pack[0] = experts_packer(x, 0, &rows, &k);
 	s.pack[1] = experts_packer(x, 1, &d->n, &d->over);
-	/* each expert may have one that is not full */
+	/* each expert may have a block that is not full */
 	blocks = all / x->most + x->p.n + 1;
 	experts_begin_step(&s, x, "dot_at", blocks * d->cols.blocks);
 	dot_tiles_begin(d->c, &d->unit);

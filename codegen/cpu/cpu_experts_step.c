@@ -19,7 +19,7 @@ experts_coords(struct ll *l, const struct cg_counted *d, struct ll_value *i,
 	}
 }
 
-/* ---- lists in shared room ---- */
+/* ---- lists in shared scratch ---- */
 
 struct ll_value *
 experts_word_at(struct experts_step *s, int64_t list, struct ll_value *i)
@@ -99,7 +99,7 @@ experts_copy_part(struct experts_step *s, int which, const struct cg_factor *f,
 
 /* ---- tiles ---- */
 
-/* There is room for whole panels. */
+/* The tile has space for whole panels. */
 void
 experts_multiply(struct experts_step *s, struct ll_value *rows,
 		 struct ll_value *cols, struct ll_value *words,
@@ -122,7 +122,7 @@ experts_multiply(struct experts_step *s, struct ll_value *rows,
 	args[3] = words;
 	args[4] = ll_i64(l, 4 * d->tile_ld);
 	args[5] = add;
-	args[6] = args[2];	/* its room: all is in a cache */
+	args[6] = args[2];	/* nothing to prefetch: it is in a cache */
 	args[7] = args[4];
 	args[8] = to;
 	args[9] = ll_i64(l, 0);
@@ -180,7 +180,7 @@ experts_packer(struct experts *x, int which, const struct cg_factor *rows,
 	struct dot_pack p = {
 		.unit = &d->unit, .base = d->source[which].base,
 		.rows = rows, .k = k, .which = which,
-		.width = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
+		.panel_rows = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
 		.tiles = d->unit.kind == DOT_TILES && which == 0
 	};
 

@@ -1,11 +1,11 @@
 /*
  * dot_to: an item is a block of one expert's matrix.  It goes over the rows of
- * that expert, so many at a time: what both operands have for its block is
- * copied side by side, packed, and added up in the tile.
+ * that expert, a number of them at a time: both operands' parts for its block
+ * are copied side by side, packed, and their product is added to the tile.
  */
 #include "codegen/cpu/cpu_experts.h"
 
-#define DEPTH 256		/* rows at a time; words */
+#define DEPTH 256		/* rows at a time, in words */
 
 /* ---- the plan ---- */
 
@@ -118,16 +118,14 @@ emit_epilogue(struct experts_matrix *b, const char **why)
 {
 	struct experts_step *s = b->s;
 	struct dot *d = &s->x->dot;
-	struct cg_nest nest = { .k = d->k };
+	struct cg_nest nest;
 	struct cg_leaf leaf = { .value = d->value };
 	int at;
 	uint32_t i;
 
+	cg_nest_all(d->c, d->k, &nest);
 	nest.space = *ir_type(d->c->m, d->value);
 	at = ir_type_at(&nest.space, s->x->p.of);
-	for (i = 0; i < d->k->nodes.n; i++) {
-		VEC_PUSH(d->c->a, &nest.nodes, d->k->nodes.at[i]);
-	}
 	nest.from[at] = b->expert;
 	nest.count[at] = 1;
 	leaf.at = ll_plus_n(s->l, s->own, d->own_c);

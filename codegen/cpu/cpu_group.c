@@ -1,10 +1,10 @@
 /*
- * Which emitter a kernel group goes to.  A nest of loops can do what the
- * emitters of contractions and attention leave.
+ * Which emitter a kernel goes to: the one for its kind, or, if that refuses
+ * it, a nest of loops, which can compute any kernel but attention.
  */
 #include "codegen/cpu/cpu.h"
 
-/* What an emitter asked for that then could not do it. */
+/* Drops the arguments and scratch of an emitter that refused the kernel. */
 static void
 forget(struct cg_kernel *out)
 {
@@ -16,12 +16,10 @@ static bool
 all_as_nest(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	    const char **why)
 {
-	struct cg_nest n = { .k = k, .space = *k->work->shape };
-	uint32_t i;
+	struct cg_nest n;
 
-	for (i = 0; i < k->nodes.n; i++) {
-		VEC_PUSH(c->a, &n.nodes, k->nodes.at[i]);
-	}
+	cg_nest_all(c, k, &n);
+	n.space = *k->work->shape;
 	forget(out);
 	return cg_nest_steps(c, out, &n, why);
 }

@@ -1,18 +1,12 @@
 /*
- * What all emitters for a CPU share: how a step's function gets at what its
- * kernel is called with.
+ * What all emitters for a CPU share: step functions, and how they read the
+ * arguments of their kernel (rt_call).
  */
 #include "codegen/cpu/cpu.h"
 
 #include <stddef.h>
 
-/* ---- sizes ---- */
-
-int64_t
-cg_cpu_local(const struct cg_cpu *c, dim_id d, uint32_t cut)
-{
-	return cg_local_size(c->m, c->at, d, cut);
-}
+/* ---- elements ---- */
 
 bool
 cg_cpu_elem(enum ir_dtype dtype, enum ll_base *elem)
@@ -54,7 +48,7 @@ cg_cpu_step(struct cg_cpu *c, struct cg_kernel *k, const char *what,
 	return s.func;
 }
 
-/* Word `i` of what the member at `offset` of the call points to. */
+/* Word `i` of the array that a member of rt_call points to. */
 static struct ll_value *
 word_of(struct cg_cpu *c, struct ll_value *step, size_t offset, uint32_t i,
 	enum ll_base base)

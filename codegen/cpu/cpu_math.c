@@ -1,23 +1,23 @@
 /*
- * Functions of vectors, and of scalars, without branches or calls.
+ * Functions of vectors and of scalars, without branches or calls.
  *
- * Each is a reduction of the argument to a short interval and a polynomial
- * there.  The coefficients are minimax fits: Remez's exchange in 40 digits,
- * weighted so that the error is one of the function's own relative size, and
- * rounded to f32 from the lowest power up with the others fitted again.  What
- * is said of an error is the polynomial's, before f32 rounds anything.
+ * Each reduces its argument to a short interval and evaluates a polynomial
+ * there.  The coefficients are minimax fits, by Remez's exchange in 40 digits,
+ * of the relative error; they are rounded to f32 one by one from the lowest
+ * power, with the others fitted again.  Errors stated below are those of the
+ * polynomial, without the rounding of f32.
  *
- * NaN goes through all of them.  Comparisons are written so that it takes the
- * arm that keeps it, and no float becomes an integer by a conversion, which
- * LLVM leaves undefined for it: to add 1.5 * 2^23 leaves the nearest whole
- * number in the low bits of a f32, and 1.5 * 2^52 in those of a f64.
+ * NaN gives NaN.  Comparisons are written so that NaN selects the arm that
+ * keeps it.  No float is converted to an integer, which LLVM leaves undefined
+ * for NaN: adding 1.5 * 2^23 leaves the nearest integer in the low bits of an
+ * f32, and adding 1.5 * 2^52 in those of an f64.
  */
 #include "codegen/cpu/cpu.h"
 
 #include <math.h>
 
 #define LOG2E 0x1.715476p+0
-/* ln 2 in two parts: a whole number of 8 bits times the first is exact. */
+/* ln 2 in two parts: an integer of 8 bits times the first is exact. */
 #define LN2_HIGH 0x1.62e4p-1
 #define LN2_LOW 0x1.7f7d1cp-20
 #define ROUND32 0x1.8p+23
@@ -76,8 +76,8 @@ poly(struct ll *l, struct ll_value *x, const double *c, uint32_t n)
 }
 
 /*
- * x = n ln 2 + r with |r| at most ln 2 / 2; n comes as the bits that move an
- * exponent by n.  Returns e^r - 1 = r + r^2 q(r), within 3.2e-9 of e^r.
+ * x = n ln 2 + r with |r| at most ln 2 / 2.  *n is n shifted to an f32's
+ * exponent.  Returns e^r - 1 = r + r^2 q(r), within 3.2e-9 of e^r.
  */
 static struct ll_value *
 exp_part(struct ll *l, struct ll_value *x, struct ll_value **n)
@@ -109,8 +109,8 @@ exp_normal(struct ll *l, struct ll_value *x)
 }
 
 /*
- * 88.72284 is the last x whose e^x is finite, -87.33654 the first whose e^x is
- * no subnormal number: those are 0.  x + inf is inf, or NaN.
+ * 88.72284 is the largest x whose e^x is finite.  Below -87.33654 e^x is
+ * subnormal, and becomes 0.  x + inf is inf, or NaN.
  */
 struct ll_value *
 cg_exp(struct ll *l, struct ll_value *x)
@@ -123,8 +123,8 @@ cg_exp(struct ll *l, struct ll_value *x)
 	return ll_select(l, c, num(l, x, 0), y);
 }
 
-/* log(1 + f) = f - f^2 / 2 + f^3 p(f) between the roots of 1/2 and of 2, to
- * 6.4e-9 of itself. */
+/* log(1 + f) = f - f^2 / 2 + f^3 p(f) for 1 + f between the roots of 1/2 and
+ * of 2, with a relative error of 6.4e-9. */
 static struct ll_value *
 log_part(struct ll *l, struct ll_value *f, struct ll_value *e)
 {
@@ -142,7 +142,7 @@ log_part(struct ll *l, struct ll_value *f, struct ll_value *e)
 	return ll_fma(l, e, num(l, f, LN2_HIGH), y);
 }
 
-/* x = 2^e (1 + f); a subnormal number is made a normal one first. */
+/* x = 2^e (1 + f); a subnormal x is multiplied by 2^23 first. */
 struct ll_value *
 cg_log(struct ll *l, struct ll_value *x)
 {
@@ -168,8 +168,8 @@ cg_log(struct ll *l, struct ll_value *x)
 }
 
 /*
- * e / (e + 2) with e = exp(2 |x|) - 1, which is exact enough near 0 since
- * exp_part leaves out the 1.  From 9.1 on the quotient is 1 in f32.
+ * e / (e + 2) with e = exp(2 |x|) - 1, which is accurate near 0 as exp_part
+ * does not add the 1.  From 9.1 on the quotient is 1 in f32.
  */
 struct ll_value *
 cg_tanh(struct ll *l, struct ll_value *x)
@@ -195,8 +195,8 @@ cg_sigmoid(struct ll *l, struct ll_value *x)
 }
 
 /*
- * Up to 1 it is x + x p(x^2), to 1.5e-9 of itself; beyond it is
- * 1 - exp(-(t + t q(t))), to 2.6e-9, with t = |x|.  At 4 that is 1 in f32.
+ * Up to 1 it is x + x p(x^2), with a relative error of 1.5e-9; beyond it is
+ * 1 - exp(-(t + t q(t))) with t = |x|, to 2.6e-9.  At 4 that is 1 in f32.
  */
 struct ll_value *
 cg_erf(struct ll *l, struct ll_value *x)
@@ -222,7 +222,7 @@ cg_erf(struct ll *l, struct ll_value *x)
 	return ll_select(l, c, large, small);
 }
 
-/* x with the sign turned where bit 1 of i32 q is set. */
+/* -x where bit 1 of the i32 q is set, else x. */
 static struct ll_value *
 turn_sign(struct ll *l, struct ll_value *x, struct ll_value *q)
 {
@@ -233,10 +233,10 @@ turn_sign(struct ll *l, struct ll_value *x, struct ll_value *q)
 }
 
 /*
- * In quarters of a turn, t = n + r with |r| at most 1/2: multiplying by 4 and
- * taking n away are exact, so what is lost is what the caller's turns lost.
- * sin(pi / 2 r) = r s(r^2) to 2.9e-8 of itself, which is the rounding of
- * pi / 2, and cos(pi / 2 r) = 1 + r^2 c(r^2) to 4.4e-10.
+ * In quarters of a turn, t = n + r with |r| at most 1/2.  Multiplying by 4 and
+ * subtracting n are exact, so the reduction adds no error to that of `turns`.
+ * sin(pi / 2 r) = r s(r^2) with a relative error of 2.9e-8, which is the
+ * rounding of pi / 2, and cos(pi / 2 r) = 1 + r^2 c(r^2) to 4.4e-10.
  */
 void
 cg_sincos_turns(struct ll *l, struct ll_value *turns, struct ll_value **sin,

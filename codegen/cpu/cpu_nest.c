@@ -1,6 +1,6 @@
 /*
- * Kernel groups that are loops around scalar expressions: from a nest's steps
- * to functions over items.
+ * Kernels that are loops around scalar expressions: each step of a nest
+ * becomes a function over items.
  */
 #include "codegen/cpu/cpu_nest.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- steps ---- */
 
-/* The item's own parts of sums are nothing at first. */
+/* Sets the item's partial sums to zero. */
 static void
 clear_parts(struct emit *e)
 {

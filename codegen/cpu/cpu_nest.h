@@ -1,5 +1,5 @@
 /*
- * Nests on a CPU: between the files of codegen/cpu/nest*.c.
+ * Nests on a CPU, between the files cpu_nest*.c.
  */
 #ifndef CODEGEN_CPU_NEST_H
 #define CODEGEN_CPU_NEST_H
@@ -18,15 +18,15 @@ struct emit {
 	struct ll_value *step;
 	struct ll_value **at;		/* by memory */
 	struct ll_value *shared, *item;
-	struct ll_value *index[NEST_LOOPS];	/* first of its lanes */
-	uint32_t vec;			/* loop along which lanes run */
-	uint32_t lanes;			/* 1: not now */
-	struct ll_value *mask, *live;	/* NULL: all lanes; how many */
+	struct ll_value *index[NEST_LOOPS];	/* by loop, of lane 0 */
+	uint32_t vec;			/* the loop that lanes go along */
+	uint32_t lanes;			/* 1: code is scalar */
+	struct ll_value *mask, *live;	/* lanes in use; NULL: all */
 	struct nest_scope scope;
-	struct ll_value **sum;		/* by expression: its room */
+	struct ll_value **sum;		/* by expression: its stack slots */
 };
 
-/* What a nest asks of its kernel. */
+/* The kernel that a nest is emitted into. */
 struct emit_target {
 	struct cg_cpu *c;
 	struct cg_kernel *out;
@@ -34,10 +34,10 @@ struct emit_target {
 
 /* ---- cpu_nest_step.c ---- */
 
-/* NULL: *why. */
+/* Builds a nest of the nodes.  NULL: *why. */
 struct nest *emit_build(struct emit_target *a, const struct cg_nest *x,
 			const struct nest_input *like, const char **why);
-/* Ready to emit the step at hand; s NULL: all memory is used. */
+/* Begins to emit a step; s NULL: one that may use all memory. */
 void emit_open_step(struct emit *e, const struct nest_step *s);
 
 /* ---- cpu_nest_scatter.c ---- */
@@ -47,41 +47,44 @@ bool emit_scatter_steps(struct emit_target *a, const struct cg_nest *x,
 
 /* ---- cpu_nest_expr.c ---- */
 
-/* The value of an expression here; kept until the scope ends. */
+/* The value of an expression, computed once in each scope. */
 struct ll_value *emit_expr(struct emit *e, nest_id id);
-/* Gives an expression its value, in the scope at hand. */
+/* Sets the value of an expression in the current scope. */
 void emit_set_value(struct emit *e, nest_id id, struct ll_value *v);
 enum ll_base emit_base_of(enum nest_kind kind);
-/* As many lanes as the other one. */
+/* Gives both as many lanes as the one that has more. */
 void emit_same_lanes(struct emit *e, struct ll_value **a, struct ll_value **b);
 uint32_t emit_lanes_of(struct emit *e, struct ll_value *v);
-/* Bytes from one element to the next, as stored. */
+/* Bytes of an element in memory. */
 int64_t emit_elem_bytes(uint8_t dtype);
 enum ll_base emit_stored_base(uint8_t dtype);
-/* Between an element and what is computed with: I64, F64, F32. */
+/* From an element in memory to the number that is computed with (I64, F64,
+ * F32), and back. */
 struct ll_value *emit_widen(struct emit *e, struct ll_value *v,
 			    uint8_t dtype);
 struct ll_value *emit_narrow(struct emit *e, struct ll_value *v,
 			     uint8_t dtype);
-/* Of a place: the pointer to it, or to its first lane. *step: how far apart
- * lanes are, in elements; lanes whose places are numbers: in *places. */
+/*
+ * The address of a place in memory, of lane 0.  *step: elements from lane to
+ * lane; *places: if lanes are not a fixed distance apart, their offsets in
+ * elements, else NULL.
+ */
 struct ll_value *emit_address(struct emit *e, nest_id place, uint32_t memory,
 			    int64_t *step, struct ll_value **places);
-struct ll_value *emit_load(struct emit *e, const struct nest_expr *x);
 
 /* ---- cpu_nest_rows.c ---- */
 
-/* Rows from .. to - 1 of the step's. */
+/* Rows from `from` to before `to` of the step. */
 void emit_rows(struct emit *e, struct ll_value *from, struct ll_value *to);
-/* Runs body for lanes of a loop from lo to hi; fixed: hi - lo, or -1. */
+/* Emits a loop from lo to hi in vectors; fixed: hi - lo, or -1: not known. */
 void emit_vector_loop(struct emit *e, uint32_t loop, struct ll_value *lo,
 		struct ll_value *hi, int64_t fixed, uint32_t unroll,
 		void (*body)(struct emit *e, uint32_t u, void *user),
 		void *user);
-/* Puts a value away where the root says. */
+/* Stores the value of a root. */
 void emit_store_root(struct emit *e, const struct nest_root *r,
 		     struct ll_value *v);
-/* All rows of the box. */
+/* All rows of the step's box. */
 void emit_box(struct emit *e);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Scalar expressions of a nest as LLVM: a number where they are the same in
- * all lanes, else a vector.
+ * Expressions of a nest as LLVM values: scalars where they are the same in all
+ * lanes, else vectors.
  */
 #include "codegen/cpu/cpu_nest.h"
 
@@ -63,12 +63,13 @@ emit_same_lanes(struct emit *e, struct ll_value **a, struct ll_value **b)
 /* ---- eight bits ---- */
 
 /*
- * The bits of an f8 at the place where f32 has them are the number less the
- * difference of the two biases, subnormal ones too.
+ * The exponent and mantissa bits of an f8, shifted to where f32 has them, are
+ * the number divided by 2 to the difference of the exponents' biases.  That
+ * holds for subnormal numbers, too.
  */
 struct f8 {
-	int shift, bias;	/* of bits; a power of two */
-	int nan;		/* without the sign; what is above is none */
+	int shift, bias;	/* of the bits; the difference of biases */
+	int nan;		/* the least NaN, without its sign */
 };
 
 static struct f8
@@ -102,7 +103,7 @@ from_f8(struct emit *e, struct ll_value *v, uint8_t dtype)
 	return ll_select(e->l, x, ll_neg(e->l, size), size);
 }
 
-/* To the nearest, of two the even one; at most the largest there is. */
+/* Rounded to the nearest, to even on a tie; saturates. */
 static struct ll_value *
 to_f8(struct emit *e, struct ll_value *v, uint8_t dtype)
 {
@@ -200,15 +201,15 @@ emit_address(struct emit *e, nest_id place, uint32_t memory, int64_t *step,
 	return one ? ll_plus(e->l, v, scaled(e, one, bytes)) : v;
 }
 
-/* Places of lanes that are so far apart. */
+/* Offsets of lanes that are `step` elements apart. */
 static struct ll_value *
 apart(struct emit *e, int64_t step)
 {
 	return scaled(e, ll_iota(e->l, ll_type(LL_I64, e->lanes)), step);
 }
 
-struct ll_value *
-emit_load(struct emit *e, const struct nest_expr *x)
+static struct ll_value *
+load(struct emit *e, const struct nest_expr *x)
 {
 	uint8_t dtype = e->n->memory.at[x->ref].dtype;
 	enum ll_base base = emit_stored_base(dtype);
@@ -234,7 +235,7 @@ emit_load(struct emit *e, const struct nest_expr *x)
 
 /* ---- functions ---- */
 
-/* The C library's, a lane at a time. */
+/* Calls a function of the C library for each lane. */
 static struct ll_value *
 wide_call(struct emit *e, const char *name, struct ll_value *x)
 {
@@ -263,7 +264,7 @@ wide_sigmoid(struct emit *e, struct ll_value *x)
 	return ll_bin(e->l, LL_DIV, one, ll_bin(e->l, LL_ADD, one, x));
 }
 
-/* The angle less whole turns, which f32 would not hold. */
+/* The sine or cosine of an f64: whole turns are subtracted first, in f64. */
 static struct ll_value *
 turn(struct emit *e, struct ll_value *x, bool sin)
 {
@@ -326,7 +327,7 @@ log_of(int64_t v)
 	return i;
 }
 
-/* Of numbers that are not negative. */
+/* Division and remainder of integers that are not negative. */
 static struct ll_value *
 divide(struct emit *e, const struct nest_expr *x, struct ll_value *a,
        struct ll_value *b)
@@ -391,7 +392,7 @@ operator_(struct emit *e, const struct nest_expr *x, struct ll_value *a,
 	}
 }
 
-/* a * b + c in one rounding, where the product is for this alone. */
+/* a * b + c in one rounding, if nothing else uses the product; else NULL. */
 static struct ll_value *
 fused(struct emit *e, const struct nest_expr *x)
 {
@@ -488,7 +489,7 @@ make(struct emit *e, const struct nest_expr *x)
 	case NEST_CALL:
 		return cg_cpu_num(e->c, e->step, x->ref);
 	case NEST_LOAD:
-		return emit_load(e, x);
+		return load(e, x);
 	case NEST_PICK:
 		return pick(e, x);
 	case NEST_CAST:
@@ -500,7 +501,7 @@ make(struct emit *e, const struct nest_expr *x)
 	case NEST_SUM:
 	case NEST_MOST:
 	case NEST_LEAST:
-		die("a sum that no pass has made");
+		die("a sum that no pass has computed");
 	default:
 		break;
 	}

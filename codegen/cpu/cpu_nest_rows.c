@@ -1,10 +1,9 @@
 /*
- * Rows of a nest's step: loops, vectors along one of them, sums in registers
- * and what is put away.
+ * Rows of a nest's step: loops, vectors along one of them, sums, and stores.
  *
- * Sums stand in stack rooms that LLVM makes registers of: a long row has
- * several, so that one addition need not wait for the one before.  In which
- * order a row is added up depends on its length alone.
+ * Sums are stack slots, which LLVM turns into registers.  A long row has
+ * several, so that an addition need not wait for the one before.  The order in
+ * which a row is added up depends on its length alone.
  */
 #include "codegen/cpu/cpu_nest.h"
 
@@ -35,7 +34,7 @@ run_body(struct emit *e, const struct emit_along *a, struct ll_value *i,
 	}
 }
 
-/* Whole vectors: where they end. */
+/* A loop over whole vectors.  Returns where they end. */
 static struct ll_value *
 whole(struct emit *e, const struct emit_along *a, struct ll_value *lo,
       struct ll_value *hi, uint32_t unroll)
@@ -55,11 +54,11 @@ whole(struct emit *e, const struct emit_along *a, struct ll_value *lo,
 
 static void
 rest(struct emit *e, const struct emit_along *a, struct ll_value *lo,
-     struct ll_value *hi, bool sure)
+     struct ll_value *hi, bool is_nonempty)
 {
 	struct ll_block *yes = NULL, *no = NULL;
 
-	if (!sure) {
+	if (!is_nonempty) {
 		yes = ll_block(e->l, NULL, "rest");
 		no = ll_block(e->l, NULL, "after");
 		ll_branch(e->l, ll_test(e->l, LL_LT, lo, hi), yes, no);
@@ -69,7 +68,7 @@ rest(struct emit *e, const struct emit_along *a, struct ll_value *lo,
 	e->mask = ll_mask(e->l, e->live, a->lanes);
 	run_body(e, a, lo, 1);
 	e->mask = e->live = NULL;
-	if (!sure) {
+	if (!is_nonempty) {
 		ll_jump(e->l, no);
 		ll_at(e->l, no);
 	}
@@ -134,7 +133,7 @@ combine(struct emit *e, const struct nest_expr *x, struct ll_value *a,
 struct emit_pass {
 	const struct nest_pass *p;
 	uint32_t unroll;
-	bool lanes;		/* its last loop is one of vectors */
+	bool lanes;		/* its last loop goes in vectors */
 };
 
 static struct ll_type
@@ -150,11 +149,11 @@ sum_type(struct emit *e, const struct emit_pass *p, const struct nest_expr *x)
 }
 
 static struct ll_value *
-sum_room(struct emit *e, struct ll_value *room, struct ll_type t, uint32_t u)
+sum_slot(struct emit *e, struct ll_value *slots, struct ll_type t, uint32_t u)
 {
 	int64_t bytes = t.base == LL_F32 ? 4 : 8;
 
-	return ll_plus_n(e->l, room, u * bytes * t.lanes);
+	return ll_plus_n(e->l, slots, u * bytes * t.lanes);
 }
 
 static void
@@ -169,14 +168,14 @@ start_sums(struct emit *e, const struct emit_pass *p)
 
 		e->sum[id] = ll_stack(e->l, t, p->unroll);
 		for (u = 0; u < p->unroll; u++) {
-			struct ll_value *to = sum_room(e, e->sum[id], t, u);
+			struct ll_value *to = sum_slot(e, e->sum[id], t, u);
 
 			ll_store(e->l, neutral(e, x, t), to);
 		}
 	}
 }
 
-/* acc + the product, in one rounding. */
+/* acc + the summand in one rounding, if it is a product; else NULL. */
 static struct ll_value *
 add_product(struct emit *e, const struct nest_expr *x, struct ll_value *acc)
 {
@@ -204,8 +203,8 @@ add_sums(struct emit *e, const struct emit_pass *p, uint32_t u)
 		nest_id id = p->p->sums.at[i];
 		const struct nest_expr *x = nest_at(e->n, id);
 		struct ll_type t = sum_type(e, p, x);
-		struct ll_value *room = sum_room(e, e->sum[id], t, u);
-		struct ll_value *acc = ll_load(e->l, t, room), *v;
+		struct ll_value *slot = sum_slot(e, e->sum[id], t, u);
+		struct ll_value *acc = ll_load(e->l, t, slot), *v;
 
 		v = add_product(e, x, acc);
 		if (!v) {
@@ -217,7 +216,7 @@ add_sums(struct emit *e, const struct emit_pass *p, uint32_t u)
 			}
 			v = combine(e, x, acc, v);
 		}
-		ll_store(e->l, v, room);
+		ll_store(e->l, v, slot);
 	}
 }
 
@@ -253,32 +252,32 @@ end_sums(struct emit *e, const struct emit_pass *p)
 
 		for (u = 1; u < p->unroll; u++) {
 			v = combine(e, x, v, ll_load(e->l, t,
-				sum_room(e, e->sum[id], t, u)));
+				sum_slot(e, e->sum[id], t, u)));
 		}
 		emit_set_value(e, id, p->lanes && t.lanes > 1
 			 ? over_lanes(e, x, v) : v);
 	}
 }
 
-/* ---- putting away ---- */
+/* ---- stores ---- */
 
-/* Lanes that are not side by side, one after the other. */
+/* Stores lanes that are `bytes` apart, one by one. */
 static void
 store_apart(struct emit *e, struct ll_value *v, struct ll_value *at,
 	    int64_t bytes)
 {
 	struct ll_type t = ll_typeof(e->l, v);
-	struct ll_value *room = ll_stack(e->l, t, 1), *n, *size, *i;
+	struct ll_value *slot = ll_stack(e->l, t, 1), *n, *size, *i;
 	struct ll_loop k;
 
-	ll_store(e->l, v, room);
+	ll_store(e->l, v, slot);
 	n = e->live ? e->live : ll_i64(e->l, t.lanes);
 	size = ll_i64(e->l, t.base == LL_F64 ? 8
 		      : t.base == LL_F32 || t.base == LL_I32 ? 4
 		      : t.base == LL_I8 ? 1 : 2);
 	ll_loop(e->l, &k, ll_i64(e->l, 0), n, 1, NULL, 0);
 	i = ll_bin(e->l, LL_MUL, k.i, size);
-	v = ll_load(e->l, ll_type(t.base, 1), ll_plus(e->l, room, i));
+	v = ll_load(e->l, ll_type(t.base, 1), ll_plus(e->l, slot, i));
 	i = ll_bin(e->l, LL_MUL, k.i, ll_i64(e->l, bytes));
 	ll_store(e->l, v, ll_plus(e->l, at, i));
 	ll_loop_end(e->l, &k, NULL);
@@ -303,7 +302,7 @@ old_value(struct emit *e, const struct nest_root *r, struct ll_value *at,
 	return ll_gather(e->l, t, at, places, e->mask);
 }
 
-/* What is there may be of the step before. */
+/* What lies there, or 0 if it is left over from the step before. */
 static struct ll_value *
 old_or_zero(struct emit *e, const struct nest_root *r, struct ll_value *old)
 {
@@ -349,7 +348,7 @@ emit_store_root(struct emit *e, const struct nest_root *r, struct ll_value *v)
 	}
 }
 
-/* All are read before any is written: they may be the same tensor. */
+/* Reads all before any is written: they may lie in one tensor. */
 static void
 put_roots(struct emit *e, const struct nest_pass *p)
 {
@@ -387,7 +386,7 @@ pass_body(struct emit *e, uint32_t u, void *user)
 	put_roots(e, p->p);
 }
 
-/* The end of a loop: of a box it may be nearer. */
+/* Where a loop ends: a box may have fewer positions than the loop. */
 static struct ll_value *
 loop_size(struct emit *e, uint32_t loop, int64_t *fixed)
 {
@@ -495,7 +494,7 @@ lanes_of_row(struct emit *e)
 		   NULL);
 }
 
-/* What changes in no loop from `first` of the rows on. */
+/* Emits what no row loop from number `first` on changes. */
 static void
 rows_ahead(struct emit *e, uint32_t first)
 {
@@ -513,7 +512,7 @@ rows_ahead(struct emit *e, uint32_t first)
 	}
 }
 
-/* Indices of rows from the number of one. */
+/* From the number of a row to the indices of its loops. */
 static void
 set_indices(struct emit *e, struct ll_value *row, uint32_t count)
 {

@@ -1,9 +1,9 @@
 /*
- * Sums of rows by index: the gradient of an embedding.  A first step links
- * the rows that go to the same place, each to the next one; in a second the
- * first of each chain adds up all of it and puts the sum away.  So sums are
- * in f32 and in the order of rows, whoever does them, and a gradient is
- * touched only where a row goes to.
+ * Sums of rows by index, as the gradient of an embedding.  A first step links
+ * the rows that go to one place, each to the next one.  In a second the first
+ * row of each chain adds up the chain and stores the sum.  So sums are in f32
+ * and in the order of rows for any number of workers, and a gradient is
+ * touched only at places that a row goes to.
  */
 #include "codegen/cpu/cpu_nest.h"
 
@@ -13,7 +13,7 @@ struct emit_scatter {
 	struct emit_target *a;
 	struct nest *n;
 	struct nest_scatter of;
-	int64_t head, next;	/* in shared room: i32 by place, by row */
+	int64_t head, next;	/* in scratch: i32 by place, by row */
 };
 
 /* ---- the first step ---- */
@@ -43,7 +43,7 @@ begin(struct emit_scatter *s, struct emit *e, int64_t items)
 	emit_open_step(e, NULL);
 }
 
-/* From the last row to the first, so that a head is its first row. */
+/* Links from the last row to the first, so that a head is its first row. */
 static void
 link_rows(struct emit_scatter *s)
 {
@@ -147,7 +147,7 @@ columns(struct emit *e, struct emit_chain *c, uint32_t first)
 	e->index[loop] = NULL;
 }
 
-/* The row is the first of its chain: that goes where the row does. */
+/* If the row is the first of its chain, the chain's sum goes to its place. */
 static void
 from_row(struct emit_scatter *s, struct emit *e, struct ll_value *row)
 {

@@ -4,7 +4,18 @@
  */
 #include "codegen/cpu/cpu_nest.h"
 
-/* ---- what a nest asks of the kernel ---- */
+/* ---- nests ---- */
+
+void
+cg_nest_all(struct cg_cpu *c, const struct kernel *k, struct cg_nest *n)
+{
+	uint32_t i;
+
+	*n = (struct cg_nest){ .k = k };
+	for (i = 0; i < k->nodes.n; i++) {
+		VEC_PUSH(c->a, &n->nodes, k->nodes.at[i]);
+	}
+}
 
 struct nest *
 emit_build(struct emit_target *a, const struct cg_nest *x,
@@ -53,7 +64,7 @@ table_data(struct emit *e, const struct nest_table *t)
 	return ll_data(e->l, NULL, words, (uint32_t)t->n);
 }
 
-/* Where each memory of the step begins. */
+/* Finds where each piece of memory that the step uses begins. */
 static void
 find_memory(struct emit *e, const bool *used)
 {

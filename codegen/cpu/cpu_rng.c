@@ -1,7 +1,7 @@
 /*
- * The generator of ir/rng.c once more, as code: the same bits, many at a time.
- * Words of 32 bits are held in lanes of 64, whose upper halves are 0: then a
- * product of two is one instruction, and keys need no shuffling.
+ * The random numbers of ir/rng.c as emitted code: the same bits, a vector at a
+ * time.  Words of 32 bits are held in lanes of 64 with upper halves 0, so that
+ * a product of two words is one instruction, and keys need no shuffles.
  */
 #include "codegen/cpu/cpu.h"
 
@@ -38,8 +38,9 @@ spread(struct ll *l, struct ll_value *x, uint32_t lanes)
 	return lanes > 1 ? ll_splat(l, x, lanes) : x;
 }
 
-/* Of a scalar key, a counter's low half of any lanes, and its high half, a
- * scalar.  The keys of the rounds are scalars that a loop computes once. */
+/* Four words of Philox 4x32-10 for a scalar key and a counter, whose low half
+ * has any lanes and whose high half is a scalar.  The keys of the rounds are
+ * scalars, which LLVM moves out of loops. */
 static void
 philox(struct ll *l, struct ll_value *key, struct ll_value *counter,
        struct ll_value *upper, struct ll_value *x[4])
@@ -94,8 +95,8 @@ cg_rng_key(struct ll *l, struct ll_value *hash, struct ll_value *seed)
 	return mix(l, ll_bin(l, LL_XOR, hash, seed));
 }
 
-/* The sum of eight halves of words, as in ir_rng_normal; IEEE 754 rounds the
- * one division the same way here. */
+/* The sum of eight halves of words, as in ir_rng_normal.  The one division is
+ * rounded by IEEE 754 as it is there. */
 struct ll_value *
 cg_rng_normal(struct ll *l, struct ll_value *key, struct ll_value *index)
 {
@@ -108,12 +109,12 @@ cg_rng_normal(struct ll *l, struct ll_value *key, struct ll_value *index)
 		sum = ll_bin(l, LL_ADD, sum, op_num(l, LL_AND, x[i], 0xffff));
 		sum = ll_bin(l, LL_ADD, sum, op_num(l, LL_LSHR, x[i], 16));
 	}
-	/* few CPUs convert lanes of 64 bits; it fits 32 */
+	/* few CPUs convert i64 lanes to f64; the sum fits 32 bits */
 	sum = ll_cast(l, ll_cast(l, sum, LL_I32), LL_F64);
 	return ll_bin(l, LL_DIV, sum, ll_num(l, ll_typeof(l, sum), sd));
 }
 
-/* The upper half of 64 random bits times n. */
+/* The upper half of the product of 64 random bits and n. */
 struct ll_value *
 cg_rng_below(struct ll *l, struct ll_value *key, struct ll_value *index,
 	     int64_t n)
