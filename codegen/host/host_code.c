@@ -1,6 +1,7 @@
 /*
- * A plan from its rank programs to an object file: the kernels of all ranks,
- * then, as soon as it is known what they need beside the arena, the rest.
+ * A plan, from its rank programs to an object file: cg_code_new emits the
+ * kernels of all ranks, then cg_code_finish, which knows their scratch, plans
+ * memory and emits the rest.
  */
 #include "codegen/link/compile_cache.h"
 #include "codegen/host/host.h"
@@ -9,7 +10,7 @@ static const struct span nowhere;
 
 /* ---- what is refused ---- */
 
-/* Ranks hand on elements of 8 bits, and add up none. */
+/* Whether the node only moves elements, as is legal for those of 8 bits. */
 static bool
 only_moves(struct cg_code *c, const struct ir_node *n)
 {
@@ -18,7 +19,7 @@ only_moves(struct cg_code *c, const struct ir_node *n)
 	       (n->nargs == 0 || !ir_type(c->m, ir_args(c->m, n)[0])->sum);
 }
 
-/* What ranks keep or exchange; of all else a kernel says what it can. */
+/* Checks types that ranks keep or exchange; emitters check all others. */
 static bool
 can_hold(struct cg_code *c, const struct ir_node *n)
 {
@@ -113,7 +114,7 @@ aligned(int64_t bytes)
 }
 
 static void
-round_rooms(struct cg_code *c)
+round_scratch(struct cg_code *c)
 {
 	uint32_t i;
 
@@ -140,7 +141,7 @@ find_kernels(struct cg_code *c)
 			return false;
 		}
 	}
-	round_rooms(c);
+	round_scratch(c);
 	if (c->arch) {
 		VEC_PUSH(c->a, &c->sources, services);
 	}
@@ -188,9 +189,9 @@ cg_code_sources(const struct cg_code *c, const struct cg_source **out)
 	return c->sources.n;
 }
 
-/* The kernel's, each worker's, what is watched, talks'. */
+/* Of kernels, of each worker, what is logged, what collectives pack. */
 static int64_t
-rooms_of(const struct host_class *k)
+scratch_of(const struct host_class *k)
 {
 	return k->shared_bytes + k->own_bytes * HOST_WORKERS + HOST_ALIGN +
 	       k->comm_bytes;
@@ -203,7 +204,7 @@ cg_code_reserve(const struct cg_code *c)
 	uint32_t i;
 
 	for (i = 0; i < c->classes.n; i++) {
-		bytes = rooms_of(&c->classes.at[i]);
+		bytes = scratch_of(&c->classes.at[i]);
 		most = bytes > most ? bytes : most;
 	}
 	return most;
@@ -212,26 +213,26 @@ cg_code_reserve(const struct cg_code *c)
 /* ---- the rest ---- */
 
 static void
-place_rooms(struct cg_code *c)
+place_scratch(struct cg_code *c)
 {
-	int64_t rooms = cg_code_reserve(c);
+	int64_t scratch = cg_code_reserve(c);
 	uint32_t i;
 
 	for (i = 0; i < c->classes.n; i++) {
 		struct host_class *k = &c->classes.at[i];
 		const struct memory_rank *x = &c->mem.rank[k->pipe];
 
-		/* a CPU's own memory is the host's */
+		/* of a CPU the host's memory is a part of the arena */
 		k->work_offset = x->total + x->host - x->reserve;
 		k->arena_bytes = k->work_offset +
-				 (c->arch ? rooms : x->reserve);
+				 (c->arch ? scratch : x->reserve);
 		k->watch_offset = k->work_offset + k->shared_bytes +
 				  k->own_bytes * HOST_WORKERS;
 		k->comm_offset = k->watch_offset + HOST_ALIGN;
 	}
 }
 
-/* What a plan keeps in the host's memory needs copies that nobody makes. */
+/* Copies to and from a GPU's host are not compiled: offload is refused. */
 static bool
 is_resident(const struct cg_code *c)
 {
@@ -258,7 +259,7 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 	const char *why = "?";
 
 	if (reserve < cg_code_reserve(c)) {
-		die("rooms of %lld bytes in %lld",
+		die("scratch of %lld bytes in %lld",
 		    (long long)cg_code_reserve(c), (long long)reserve);
 	}
 	if (!memory_plan(c->r, c->all, reserve, c->a, &c->mem, &why)) {
@@ -270,7 +271,7 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 		return false;
 	}
 	memory_give_slots(c->r, c->a, &c->mem);
-	place_rooms(c);
+	place_scratch(c);
 	host_find_shares(c);
 	host_spread_data(c);
 	host_find_tensors(c);

@@ -68,7 +68,7 @@ host_step_coll(struct cg_code *c, const struct cg_step *s, const char *what)
 
 /* ---- what they pack ---- */
 
-/* What members have of each dim, or want: [member * ndims + dim]. */
+/* The positions of members by dim: [member * ndims + dim]. */
 static const struct rt_pieces **
 pieces_of(const struct cg_code *c, struct arena *a, const struct cg_spread *s,
 	  uint32_t ndims, const uint32_t *members, uint32_t n,
@@ -90,7 +90,7 @@ pieces_of(const struct cg_code *c, struct arena *a, const struct cg_spread *s,
 }
 
 static int64_t
-room_of(const struct cg_code *c, const struct host_coll *t, uint32_t rank,
+packed_on(const struct cg_code *c, const struct host_coll *t, uint32_t rank,
 	uint32_t microbatch)
 {
 	uint32_t n = ranks_group_size(c->r, t->axes), me, *members;
@@ -130,7 +130,7 @@ same(const struct host_coll *a, const struct host_coll *b)
 	       alike(a->out, b->out, a->ndims);
 }
 
-/* Axes that parts depend on, as a set. */
+/* The set of axes that the members' pieces depend on. */
 static uint32_t
 axes_of(const struct host_coll *t)
 {
@@ -147,7 +147,7 @@ axes_of(const struct host_coll *t)
 	return axes;
 }
 
-/* Whether the rank stands where the class does on all other axes. */
+/* Whether the rank has the class's coordinates on all other axes. */
 static bool
 stands_for(const struct host_class *k, uint32_t axes, uint32_t rank)
 {
@@ -165,8 +165,8 @@ stands_for(const struct host_class *k, uint32_t axes, uint32_t rank)
 }
 
 /*
- * Of all ranks that may be of the class, as far as it matters; microbatches
- * differ in where, if at all.
+ * The most on any rank that may be of the class.  Microbatches differ in
+ * positions, if at all: the first and the last are looked at.
  */
 static int64_t
 largest(const struct host_class *k, const struct host_coll *t)
@@ -178,7 +178,7 @@ largest(const struct host_class *k, const struct host_coll *t)
 
 	for (rank = 0; rank < c->r->nranks; rank++) {
 		for (i = 0; i < 2 && stands_for(k, axes, rank); i++) {
-			bytes = room_of(c, t, rank, i ? last : 0);
+			bytes = packed_on(c, t, rank, i ? last : 0);
 			most = bytes > most ? bytes : most;
 		}
 	}
@@ -186,7 +186,7 @@ largest(const struct host_class *k, const struct host_coll *t)
 }
 
 static int64_t
-room_for(struct host_class *k, struct host_coll *t)
+packed_bytes(struct host_class *k, struct host_coll *t)
 {
 	struct cg_code *c = k->c;
 	uint32_t i;
@@ -211,7 +211,7 @@ host_pack_scratch(struct host_class *k, struct host_coll *t, uint32_t n)
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		bytes += room_for(k, &t[i]);
+		bytes += packed_bytes(k, &t[i]);
 	}
 	k->comm_bytes = bytes > k->comm_bytes ? bytes : k->comm_bytes;
 }

@@ -1,6 +1,6 @@
 /*
- * What ranks exchange: collectives, what goes from stage to stage, and what
- * kernels exchange on their way.
+ * Kernels that only communicate: collectives, sends and receives between
+ * stages, and sums of tensors that several places of the pipeline share.
  */
 #include "codegen/host/host.h"
 
@@ -171,7 +171,7 @@ send_of(const struct cg_code *c, const struct ir_node *n, bool is_send,
 	die("`%s` is not sent", ir_text(c->m->ctx, name));
 }
 
-/* Both ends are on one rank. */
+/* Whether both ends are on one rank. */
 static bool
 stays(const struct cg_code *c, const struct memory_send *s)
 {
@@ -223,7 +223,7 @@ send(struct host_func *f, const struct kernel *x)
 	}
 }
 
-/* Where the sender put it, in the receiver's order of microbatches. */
+/* Where the sender stored it, for the receiver's microbatch. */
 struct sent {
 	const struct memory_send *s;
 	uint32_t *turn[2];
@@ -292,7 +292,7 @@ host_free_sends(struct host_func *f)
 		if (s->stage != f->run.stage || !at || stays(f->c, s)) {
 			continue;
 		}
-		/* in two places at most, one of several that get it waits */
+		/* only such buffers are reused while a stage may read them */
 		b = &mem->buffers.at[at - 1];
 		if (b->kind != MEMORY_PIPELINE || b->func != f->id) {
 			continue;
@@ -305,13 +305,13 @@ host_free_sends(struct host_func *f)
 
 /* ---- collectives ---- */
 
-/* Adds up what is a part of a sum along one of the axes. */
+/* A sum if the value is one that is still to be added up along the axes. */
 static enum rt_coll_op
 op_of(const struct cg_code *c, const struct ir_node *n, uint32_t axes)
 {
 	const struct ir_type *t = ir_type(c->m, ir_args(c->m, n)[0]);
 
-	/* each row has one expert, and is 0 on all ranks but that one's */
+	/* each row is 0 on all ranks but that of its expert */
 	return (uint32_t)t->sum << 1 & axes || n->op == IR_COMBINE
 		? RT_COLL_SUM : RT_COLL_COPY;
 }
@@ -344,9 +344,10 @@ spreads_of(const struct ir_module *m, const struct ir_type *t,
 	}
 }
 
-_Static_assert(KERNEL_MAX_COLLS <= RT_MAX_JOINED, "a call has such room");
+_Static_assert(KERNEL_MAX_COLLS <= RT_MAX_JOINED, "a call has that many");
 
-/* One of several that are a call, with the tensors that it is put into. */
+/* The next of several collectives that are one call, with the nodes that store
+ * its result. */
 static bool
 next_member(const struct ir_module *m, const struct kernel *x, uint32_t *from,
 	    struct kernel *out)
@@ -367,7 +368,7 @@ next_member(const struct ir_module *m, const struct kernel *x, uint32_t *from,
 	return true;
 }
 
-/* What goes from stage to stage, or is shared, has no parts. */
+/* Sends, receives and shared sums pack nothing. */
 void
 host_coll_packs(struct host_class *k, const struct kernel *x)
 {
@@ -399,7 +400,7 @@ host_coll_packs(struct host_class *k, const struct kernel *x)
 	host_pack_scratch(k, colls, count);
 }
 
-/* The first tensor that the result is put into, as its buffer, and 1. */
+/* The first tensor that the result is stored in, as its buffer + 1. */
 static uint32_t
 tensor_of(const struct host_func *f, const struct kernel *x)
 {
@@ -413,7 +414,7 @@ tensor_of(const struct host_func *f, const struct kernel *x)
 	return 0;
 }
 
-/* What is stored, and nobody else reads, is received in its place. */
+/* A result that is only stored in a tensor is received there. */
 static struct ll_value *
 result_at(struct host_func *f, const struct kernel *x, value_id v)
 {
@@ -423,7 +424,7 @@ result_at(struct host_func *f, const struct kernel *x, value_id v)
 		? host_value_at(f, v) : host_item_at(f, tensor_of(f, x) - 1);
 }
 
-/* Into all the tensors it is put into, where it is not already. */
+/* Stores the result in its tensors, unless it lies there already. */
 static void
 put_result(struct host_func *f, const struct kernel *x, value_id v,
 	   struct ll_value *at)
@@ -446,7 +447,7 @@ put_result(struct host_func *f, const struct kernel *x, value_id v,
 	}
 }
 
-/* What of a kernel's inputs a value is, or is a view of. */
+/* The kernel's input that a value is, or is a view of. */
 static value_id
 base_of(const struct ir_module *m, const struct kernel *x, value_id v)
 {
@@ -472,7 +473,7 @@ operand_of(struct host_func *f, const struct kernel *x,
 	return host_view_at(f, v, base_of(f->c->m, x, v));
 }
 
-/* Those behind the first one; `from`: the place of the next in nodes. */
+/* The collectives after the first one; `from`: the next one's first node. */
 static struct ll_value *
 others_of(struct host_func *f, const struct kernel *x, uint32_t from,
 	  uint32_t number)
@@ -526,7 +527,7 @@ put_results(struct host_func *f, const struct kernel *x)
 	}
 }
 
-/* Ranks that are alone on these axes have what they want. */
+/* A rank that is alone on these axes copies its own. */
 static void
 copy_all(struct host_func *f, const struct kernel *x)
 {

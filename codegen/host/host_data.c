@@ -1,6 +1,6 @@
 /*
- * Structs of abi.h as words: members are set by name, so that a new one is 0
- * until somebody fills it.
+ * Structs of abi.h as words, whose members are set by name; all others are 0.
+ * And sizes on a rank.
  */
 #include "codegen/host/host.h"
 

@@ -1,11 +1,11 @@
 /*
- * From places at each trip and microbatch to the simplest way to compute
- * them.  Slots, values that wait by turns, first and last trips: whatever
- * made an address what it is, here it is only a function of counters.
+ * From the offsets of a value in all iterations and microbatches to the
+ * simplest code that computes them.  Whatever determined an offset (slots,
+ * carried values, the first iteration), here it is a function of counters.
  */
 #include "codegen/host/host.h"
 
-/* How far apart neighbours along each counter stand; how many in all. */
+/* The distance of neighbours along each counter; how many values in all. */
 static uint64_t
 steps_of(const struct host_fit *f, uint64_t step[HOST_MAX_VARS])
 {
@@ -19,7 +19,7 @@ steps_of(const struct host_fit *f, uint64_t step[HOST_MAX_VARS])
 	return total;
 }
 
-/* Whether each counter adds something of its own. */
+/* Whether the values are a sum of functions of one counter each. */
 static bool
 is_sum(const struct host_fit *f, const int64_t *at)
 {
@@ -74,7 +74,7 @@ matters(const struct host_fit *f, uint32_t k, uint64_t step, uint64_t total,
 	return false;
 }
 
-/* A table without what does not matter. */
+/* A table over the counters that matter. */
 static void
 fit_all(struct arena *a, struct host_fit *f, const int64_t *at)
 {

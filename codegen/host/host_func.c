@@ -4,7 +4,7 @@
  */
 #include "codegen/host/host.h"
 
-/* ---- a function and its rooms ---- */
+/* ---- a function and its arguments ---- */
 
 struct ll_value *
 host_env_field(struct host_func *f, size_t offset, enum ll_base base)
@@ -16,12 +16,12 @@ host_env_field(struct host_func *f, size_t offset, enum ll_base base)
 }
 
 void
-host_store(struct host_func *f, struct ll_value *room, uint32_t i,
+host_store(struct host_func *f, struct ll_value *array, uint32_t i,
 	 struct ll_value *word)
 {
 	struct ll *l = f->c->ll;
 
-	ll_store(l, word, ll_plus_n(l, room, 8 * (int64_t)i));
+	ll_store(l, word, ll_plus_n(l, array, 8 * (int64_t)i));
 }
 
 void
@@ -84,7 +84,6 @@ host_first_position(struct host_func *f, uint32_t spread)
 
 /* ---- calls of the runtime ---- */
 
-/* What is not 0 is returned at once. */
 void
 host_return_if_failed(struct host_func *f, struct ll_value *status)
 {
@@ -98,7 +97,7 @@ host_return_if_failed(struct host_func *f, struct ll_value *status)
 	ll_at(l, good);
 }
 
-/* The number of the layer: the outermost repeat's variable. */
+/* The number of the layer: the variable of the outermost repeat. */
 static struct ll_value *
 layer(struct host_func *f)
 {

@@ -1,8 +1,8 @@
 /*
- * Kernels that compute the same are emitted once.  A kernel is written down
- * with its values, dims and nodes numbered as they come, without names; two
- * with one text have one function.  What else tells them apart, as where
- * their operands lie, a launch says.
+ * Kernels that compute the same are emitted once.  A kernel is written as text
+ * without names, with values, dims and nodes numbered in order; kernels with
+ * equal texts share one function.  All in which they differ, as where operands
+ * lie, is an argument of the launch.
  */
 #include "codegen/host/host.h"
 
@@ -58,9 +58,9 @@ put_type(struct canon *w, const struct ir_type *t)
 	}
 }
 
-/* Names tell what to launch it with; init and std what was before. */
+/* Names matter to launches alone; init and std to the start of a run. */
 static bool
-tells(const struct ir_attr *a)
+matters(const struct ir_attr *a)
 {
 	return a->key != IR_ATTR_NAME && a->key != IR_ATTR_INIT &&
 	       a->key != IR_ATTR_STD && a->key != IR_ATTR_VAR &&
@@ -74,7 +74,7 @@ put_attrs(struct canon *w, const struct ir_node *n)
 	uint32_t i, k;
 
 	for (i = 0; i < n->nattrs; i++, a++) {
-		if (!tells(a)) {
+		if (!matters(a)) {
 			continue;
 		}
 		buf_printf(&w->text, " %u=%lld,%a", a->key, (long long)a->i,
@@ -107,7 +107,7 @@ is_input(const struct canon *w, value_id v)
 	return false;
 }
 
-/* What lies in memory is only a number; a view, or a constant, is not. */
+/* A value in memory is a number; a view or a constant is written in full. */
 static void
 put_value(struct canon *w, value_id v)
 {
@@ -186,7 +186,7 @@ key_of(struct cg_code *c, struct canon *w)
 }
 
 static void
-keep_rooms(struct cg_code *c, struct host_class *k,
+keep_scratch(struct cg_code *c, struct host_class *k,
 	   const struct cg_kernel *x)
 {
 	const uint32_t n[] = { x->operands.n, x->spreads.n, x->nums.n };
@@ -230,7 +230,7 @@ keep_spreads(struct cg_code *c, const struct cg_kernel *x)
 	}
 }
 
-/* Ranks that talk in a kernel, in f32. */
+/* Collectives inside of a kernel, which are of f32. */
 static void
 keep_colls(struct host_class *k, const struct cg_kernel *x)
 {
@@ -251,7 +251,8 @@ keep_colls(struct host_class *k, const struct cg_kernel *x)
 	}
 }
 
-/* What its operands take on a GPU, where talks go on beside kernels. */
+/* Bytes of operands: on a GPU collectives run beside kernels, and a kernel
+ * waits for those that touch its operands. */
 static void
 keep_bytes(struct cg_code *c, struct host_class *k, struct host_kernel *h)
 {
@@ -270,7 +271,7 @@ keep_bytes(struct cg_code *c, struct host_class *k, struct host_kernel *h)
 	}
 }
 
-/* The image that its functions will be in. */
+/* The number of the image that its functions will be in. */
 static void
 keep_source(struct cg_code *c, struct host_kernel *h)
 {
@@ -358,7 +359,7 @@ host_emit_kernel(struct cg_code *c, struct host_class *k,
 	write_down(c, k, x, &w);
 	key = key_of(c, &w);
 	if (c->kernels.at[key]) {
-		keep_rooms(c, k, &c->kernels.at[key]->k);
+		keep_scratch(c, k, &c->kernels.at[key]->k);
 		keep_colls(k, &c->kernels.at[key]->k);
 		return true;
 	}
@@ -371,7 +372,7 @@ host_emit_kernel(struct cg_code *c, struct host_class *k,
 	h->nodes.at = w.nodes.at;
 	h->nodes.n = w.nodes.n;
 	c->kernels.at[key] = h;
-	keep_rooms(c, k, &h->k);
+	keep_scratch(c, k, &h->k);
 	keep_colls(k, &h->k);
 	keep_spreads(c, &h->k);
 	keep_bytes(c, k, h);
@@ -430,7 +431,7 @@ host_use_value(const struct host_use *u, value_id of)
 
 /* ---- as data ---- */
 
-/* Columns are for a screen; here one blank will do. */
+/* One blank in place of several. */
 static const char *
 squeezed(struct cg_code *c, const char *p)
 {
@@ -580,7 +581,7 @@ struct ll_value *
 host_own_kernel(struct cg_code *c, const struct cg_kernel *k,
 		const int64_t *at_bytes, double bytes)
 {
-	/* services are the image behind those of kernels */
+	/* services are the image after those of kernels */
 	return kernel_data(c, k->what, k, steps_data(c, k, c->sources.n - 1),
 			   at_bytes, 0, bytes, 0);
 }

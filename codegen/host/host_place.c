@@ -1,12 +1,12 @@
 /*
- * Where things lie in the scope at hand: memory_where, asked for each trip
- * and microbatch, and fitted.
+ * Where operands lie in the scope that is being emitted: memory_where is
+ * called for all iterations and microbatches, and the offsets are fitted.
  */
 #include "codegen/host/host.h"
 
 #include <string.h>
 
-/* How much the stage sent before it comes to each microbatch. */
+/* How often the stage has sent before each microbatch. */
 void
 host_find_turns(struct host_func *f)
 {
@@ -61,7 +61,7 @@ sample_time(struct samples *s, const struct memory_trips *at)
 }
 
 static void
-sample_trips(struct samples *s, uint32_t depth,
+sample_iterations(struct samples *s, uint32_t depth,
 	     const struct memory_trips *outer)
 {
 	struct memory_trips at = { NULL, 0, outer };
@@ -72,11 +72,11 @@ sample_trips(struct samples *s, uint32_t depth,
 	}
 	at.repeat = s->scope[depth]->repeat;
 	for (; at.trip < s->scope[depth]->count; at.trip++) {
-		sample_trips(s, depth + 1, &at);
+		sample_iterations(s, depth + 1, &at);
 	}
 }
 
-/* All samples, the microbatch fastest; counts as host_fit wants them. */
+/* All samples, the microbatch fastest; counts as for host_find_fit. */
 static void
 sample_all(struct host_func *f, host_sampler *fn, void *user,
 	   struct samples *s, uint32_t counts[HOST_MAX_VARS])
@@ -103,7 +103,7 @@ sample_all(struct host_func *f, host_sampler *fn, void *user,
 		total *= counts[i];
 	}
 	s->at = arena_alloc(f->c->a, total * sizeof *s->at);
-	sample_trips(s, 0, NULL);
+	sample_iterations(s, 0, NULL);
 }
 
 void
@@ -174,7 +174,7 @@ host_item_at(struct host_func *f, uint32_t buffer)
 	return in_arena(f, host_sampled_value(f, item, &buffer));
 }
 
-/* ---- views that talks take ---- */
+/* ---- views that are operands of collectives ---- */
 
 static int64_t
 inner_bytes(const struct host_func *f, const struct ir_type *t)
@@ -196,7 +196,7 @@ first_position(struct host_func *f, const struct ir_type *t)
 					 t->dims[0]), t->cut[0]));
 }
 
-/* A piece of what is here: it begins where the rank's positions do. */
+/* A piece of the rank's own, which begins at the piece's first position. */
 static struct ll_value *
 piece(struct host_func *f, const struct ir_type *in,
       const struct ir_type *out, struct ll_value *at)
@@ -232,7 +232,7 @@ host_view_at(struct host_func *f, value_id v, value_id base)
 	if (ir_is(n->op, IRF_CONVERTS)) {
 		return piece(f, in, ir_type(m, v), at);
 	}
-	/* along the outermost dim, or not at all */
+	/* a slice along the outermost dim, or the same elements */
 	return ll_plus_n(f->c->ll, at, inner_bytes(f, in) *
 			 ir_attr_int(m, n, IR_ATTR_AT, 0));
 }
@@ -251,7 +251,7 @@ variable(const struct ir_module *m, const struct memory_trips *at)
 
 /* The innermost repeat of that variable. */
 static const struct memory_trips *
-trip_of(const struct ir_module *m, const char *word, size_t n,
+iteration_of(const struct ir_module *m, const char *word, size_t n,
 	const struct memory_trips *at)
 {
 	for (; at; at = at->outer) {
@@ -276,7 +276,7 @@ host_full_name(struct arena *a, struct ir_module *m, sym_t name,
 	while (*p) {
 		const char *close = *p == '{' ? strchr(p, '}') : NULL;
 		const struct memory_trips *t = close
-			? trip_of(m, p + 1, (size_t)(close - p) - 1, at)
+			? iteration_of(m, p + 1, (size_t)(close - p) - 1, at)
 			: NULL;
 
 		if (t) {
@@ -294,7 +294,7 @@ host_full_name(struct arena *a, struct ir_module *m, sym_t name,
 struct handing {
 	uint32_t carry;
 	value_id v;
-	bool first;	/* into the first trip; else behind each */
+	bool first;	/* into the first iteration; else after each */
 };
 
 /* Where it has to be. */

@@ -1,6 +1,6 @@
 /*
- * What a program takes from outside and what it returns, what is to be zero
- * before a step, and what is worth a log.
+ * The inputs and results of a program, what is set to zero before a step, and
+ * what is logged.
  */
 #include "codegen/host/host.h"
 
@@ -27,7 +27,7 @@ find_inputs(const struct cg_code *c, region_id id, struct host_inputs *out)
 		if (n->region) {
 			find_inputs(c, n->region, out);
 		}
-		/* the runtime counts steps itself */
+		/* the runtime has the step's number */
 		if (n->op != IR_INPUT || strcmp(name_of(c, n), "step") == 0) {
 			continue;
 		}
@@ -111,7 +111,7 @@ put_inputs(struct cg_code *c, const struct host_class *k,
 		 host_data(c, w, in.at.n * size));
 }
 
-/* Buffers of what a function returns stand in the order of that. */
+/* The buffers of results are in the order in which a function returns them. */
 static void
 put_results(struct cg_code *c, const struct host_class *k,
 	    struct ll_value **program)
@@ -153,7 +153,7 @@ where(void *user, const struct memory_run *run, const struct memory_trips *at)
 	return spot.offset;
 }
 
-/* What labels are compared with, if it is kept until backward. */
+/* The logits that labels are compared with, if they are saved for backward. */
 static value_id
 find_logits(const struct cg_code *c, region_id id)
 {
@@ -166,7 +166,7 @@ find_logits(const struct cg_code *c, region_id id)
 
 		v = n->op == IR_CROSS_ENTROPY ? ir_args(c->m, n)[0] : v;
 	}
-	/* through a change of its type, say */
+	/* through a cast, for example */
 	while (v && !c->mem.value[v].buffer) {
 		const struct ir_node *n = ir_node(c->m,
 						  c->m->values.at[v].node);
@@ -197,7 +197,7 @@ put_logits(struct cg_code *c, const struct host_class *k,
 				     .stage = stage };
 	host_find_turns(&f);
 	host_sample(&f, where, &v, &fit);
-	if (fit.all || fit.by[0].table) {	/* slots in no order */
+	if (fit.all || fit.by[0].table) {	/* at no regular distance */
 		return;
 	}
 	w = host_words(c, HOST_WORDS(struct rt_port));

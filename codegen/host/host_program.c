@@ -1,13 +1,13 @@
 /*
- * The data that the runtime starts from: functions, what each place of the
- * pipeline runs, and the plan.
+ * The data that the runtime reads: functions, what each place of the pipeline
+ * runs, and the plan.
  */
 #include "codegen/host/host.h"
 #include "codegen/llvm/ll_cpu.h"
 
 #include <string.h>
 
-/* What the object of a split plan refers to in others. */
+/* The symbol of the plan of one rank, in an object of its own. */
 #define WHOLE "llmc_whole"
 
 static struct ll_value *
@@ -161,7 +161,7 @@ put_cpu(struct cg_code *c, struct ll_value **w)
 	HOST_SET(w, struct rt_plan, features, host_data(c, names, n));
 }
 
-/* Images are an object of their own, made without LLVM's knowing them. */
+/* Images are an object of their own (images_object.c). */
 static void
 put_arch(struct cg_code *c, bool is_whole, struct ll_value **w)
 {

@@ -1,13 +1,21 @@
 /*
- * What the host program itself does with a GPU's memory, which it can only
- * point at: functions of codegen/cuda/prelude/services.cu, whose head says
- * what each is called with.  Their sizes are numbers of the call, so that one
- * of each serves all plans.
+ * Kernels of the host program's own: copies, the step's number, a square root,
+ * fills, and rows that are set to zero.
+ *
+ * The host cannot touch a GPU's memory, so on GPUs they are functions of
+ * codegen/cuda/prelude/services.cu, whose head lists their arguments.  Sizes
+ * are arguments, so that one function of each serves all plans.
+ *
+ * A routed value has the rows of all ranks of the group, each at its own place:
+ * dispatch sends all of them to all ranks, kernels leave out experts of other
+ * ranks, and combine is a sum in which only the expert's rank has a row that is
+ * not zero.  No row is dropped or moved from its place, so results depend on no
+ * capacity; collectives always move as many bytes as in the worst case.
  */
 #include "codegen/host/host.h"
 
 #define THREADS 256
-#define MOST_BLOCKS 1024	/* each goes on with what is left */
+#define MOST_BLOCKS 1024	/* each loops over its share */
 
 /* Rows of routed values. */
 struct routed_rows {
@@ -17,7 +25,7 @@ struct routed_rows {
 	int64_t apart[IR_MAX_DIMS];	/* in the index; 0: not of it */
 };
 
-/* A function of services.cu, and how many threads have something to do. */
+/* A function of services.cu; threads: how many have something to do. */
 struct service {
 	const char *func, *what;
 	uint32_t nat, npieces, nnum;
@@ -146,7 +154,7 @@ host_service_fill(struct host_func *f, const struct host_fill *x,
 		s.threads *= i < n ? host_local(f->k, x->type.dims[d],
 						x->type.cut[d]) : 1;
 		put_num(f, 8 + i, size);
-		/* those of no dim are never looked at */
+		/* pieces of no dim are not read */
 		host_store(f, f->pieces, i, host_pieces(f, n
 			? host_add_spread(f->c, size, x->type.cut[d]) : 0));
 	}
@@ -157,7 +165,7 @@ host_service_fill(struct host_func *f, const struct host_fill *x,
 
 /* ---- rows of routed values ---- */
 
-#define ITEM_BYTES 65536	/* of rows that a worker looks at */
+#define ITEM_BYTES 65536	/* of rows of an item */
 
 static int64_t
 apart(const struct host_class *k, const struct ir_type *index, dim_id d)
@@ -171,7 +179,7 @@ apart(const struct host_class *k, const struct ir_type *index, dim_id d)
 	return i < index->ndims ? n : 0;
 }
 
-/* What stands behind the last dim of the index is one row. */
+/* The dims after the last one of the index are one row. */
 static void
 find_rows(const struct host_class *k, const struct ir_type *t,
 	  const struct ir_type *index, struct routed_rows *out)

@@ -1,8 +1,8 @@
 /*
- * Which tiles spill.  How many registers a function takes only its compiler
- * knows: so a tile is emitted and compiled, and if it spills, all is emitted
- * once more and the next best takes its place.  What comes of it depends on
- * the text of kernels alone.
+ * Which tiles spill.  Only the compiler knows how many registers a function
+ * needs: so all is emitted and compiled, and if a tile spills, all is emitted
+ * again with the next best one.  The result depends on the text of kernels
+ * alone.
  */
 #include "codegen/host/host.h"
 
@@ -25,9 +25,10 @@ makes(const struct host_kernel *h, const struct cu_candidates *w,
 	return false;
 }
 
-/* What a plan wants stays as it is, and so does what spills in any case. */
+/* Adds a tile to those that spill; not one that the plan sets, nor one that was
+ * chosen although it spills, as all others do. */
 static bool
-add(struct cg_code *c, const struct cu_candidates *w)
+add_spill(struct cg_code *c, const struct cu_candidates *w)
 {
 	struct cg_spill s = { w->what, w->chosen };
 	struct cg_tiling *in = c->in.tiling;
@@ -58,7 +59,7 @@ kernel_spills(struct cg_code *c, const struct host_kernel *h,
 		for (j = 0; x->funcs.at[i].spill_bytes > 0 && j < h->ways.n;
 		     j++) {
 			if (makes(h, &h->ways.at[j], x->funcs.at[i].name)) {
-				n += add(c, &h->ways.at[j]);
+				n += add_spill(c, &h->ways.at[j]);
 			}
 		}
 	}

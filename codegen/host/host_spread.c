@@ -1,8 +1,8 @@
 /*
- * Which positions of dims ranks have, as tables; and which ranks are alike.
- * Kernels are made for sizes: ranks at one place of the pipeline whose
- * pieces are not all as large, as where a degree does not divide, run
- * kernels of their own.
+ * Tables of the positions of dims that ranks have; and classes of ranks.
+ * Kernels are emitted for sizes: ranks at one place of the pipeline whose
+ * pieces differ in size, as where a degree does not divide a dim, run kernels
+ * of their own.
  */
 #include "codegen/host/host.h"
 
@@ -64,7 +64,7 @@ host_coordinate(struct cg_code *c, axis_id a)
 {
 	const struct ir_axis *x = &c->m->axes.at[a];
 
-	/* a balanced axis cuts into twice as many parts */
+	/* a balanced axis cuts a dim into twice as many parts */
 	return host_add_spread(c, x->balanced ? 2 * x->size : x->size, a);
 }
 
@@ -131,7 +131,7 @@ find_experts(struct cg_code *c, value_id v)
 	}
 }
 
-/* Those of all types that anything of the program may ask for. */
+/* Those of all types of the program. */
 static void
 find_all(struct cg_code *c)
 {
@@ -207,7 +207,7 @@ note_type(struct sizes *s, const struct ir_type *t)
 	}
 }
 
-/* Of all that a place of the pipeline runs. */
+/* Notes the types of all nodes of a region. */
 static void
 note_region(struct sizes *s, region_id id)
 {
@@ -266,7 +266,7 @@ alike(const struct sizes *s, const uint32_t *a, const uint32_t *b)
 	return k == s->n;
 }
 
-/* A rank's kernels are the same in all microbatches. */
+/* Checks that the rank's sizes are the same in all microbatches. */
 static bool
 even_in_time(const struct sizes *s, const uint32_t *rank)
 {

@@ -118,7 +118,7 @@ put_root(struct host_func *f, struct ll_value *squares)
 	ll_store(l, ll_math(l, "sqrt", &v, 1), to);
 }
 
-/* Before a kernel that reads it: where it lies may be others' later. */
+/* Before a kernel that reads it: later its place may be reused. */
 static void
 watch(struct host_func *f, const struct kernel *x)
 {
@@ -182,9 +182,9 @@ loop(struct host_func *f, const struct kernel *x)
 }
 
 /*
- * An update has a repeat for each run of layers on its rank, as many as an
- * interleaved pipeline has stages there.  Each is a function: what LLVM takes
- * for one grows by more than its length.
+ * An update has a repeat for each run of layers of its rank: as many as an
+ * interleaved pipeline has stages there.  Each is a function, as the time that
+ * LLVM takes for a function grows faster than its length.
  */
 static void
 repeat(struct host_func *f, const struct kernel *x)
@@ -209,7 +209,7 @@ repeat(struct host_func *f, const struct kernel *x)
 	host_return_if_failed(f, ll_call(l, part.func, args, 2));
 }
 
-/* What a contraction makes by parts is talked about part by part. */
+/* The collective of a contraction that runs by parts follows each part. */
 static void
 by_parts(struct host_func *f, const struct kernel_list *x, uint32_t at)
 {
@@ -268,7 +268,7 @@ store_step(struct host_func *f, struct ll_value *to)
 					LL_I64), LL_F32), to);
 }
 
-/* An input of that name is the optimizer's step, as in the interpreter. */
+/* An input named `step` is the optimizer's step, as in the interpreter. */
 static void
 put_step(struct host_func *f, region_id id)
 {

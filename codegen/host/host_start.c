@@ -1,7 +1,7 @@
 /*
- * Numbers that are drawn: weights as a new run has them, and inputs without
- * data.  Each element is that of its place in the whole tensor, so that all
- * plans start alike, and as the interpreter does.
+ * Drawn numbers: weights and states of a new run, and inputs without data.
+ * Each element depends on its place in the whole tensor alone, so that all
+ * plans, and the interpreter, start with the same numbers.
  */
 #include "codegen/host/host.h"
 
@@ -10,7 +10,7 @@
 #define LANES 8
 #define ITEM 16384		/* elements that a worker fills at once */
 
-/* A step being emitted; a row is all along the last dim. */
+/* A step that is being emitted; a row is the whole last dim. */
 struct host_filler {
 	struct cg_code *c;
 	const struct host_fill *x;
@@ -44,7 +44,7 @@ word(struct ll *l, struct ll_value *at, int64_t i, enum ll_base base)
 	return ll_load(l, ll_type(base, 1), ll_plus_n(l, at, 8 * i));
 }
 
-/* `i64 place(pieces, i)`: the position in place i. */
+/* The function i64 place(pieces, i): the position in place i. */
 static struct ll_value *
 place_func(struct cg_code *c)
 {
@@ -116,7 +116,7 @@ fill_run(struct host_filler *f, struct ll_value *to, struct ll_value *key,
 	ll_loop_end(l, &k, NULL);
 }
 
-/* Pieces of the last dim, one behind the other. */
+/* Pieces of the last dim, one after the other. */
 static void
 fill_row(struct host_filler *f, struct ll_value *to, struct ll_value *key,
 	 struct ll_value *index)
@@ -140,7 +140,7 @@ fill_row(struct host_filler *f, struct ll_value *to, struct ll_value *key,
 	ll_loop_end(l, &k, &to);
 }
 
-/* Which stored tensor a row is of, and its first element's index there. */
+/* The stored tensor of a row, and its first element's index there. */
 static void
 find_row(struct host_filler *f, struct ll_value *row, struct ll_value **slice,
 	 struct ll_value **index)
@@ -228,7 +228,7 @@ fill_step(struct host_filler *f, int64_t rows)
 	return f->func;
 }
 
-/* The kernel; those alike are one. */
+/* The kernel; equal ones are emitted once. */
 static struct ll_value *
 fill_kernel(struct host_func *h, const struct host_fill *x)
 {
@@ -270,7 +270,7 @@ fill_kernel(struct host_func *h, const struct host_fill *x)
 
 /* ---- the same on a GPU ---- */
 
-/* Which of the stacked tensors local slice i is: the place of each dim. */
+/* The number of the stacked tensor that local slice i is. */
 static struct ll_value *
 slice_of(struct host_func *f, const struct host_fill *x, struct ll_value *i)
 {
@@ -299,7 +299,7 @@ slice_of(struct host_func *f, const struct host_fill *x, struct ll_value *i)
 	return slice;
 }
 
-/* A launch for each stacked tensor of which the rank has something. */
+/* A launch for each stacked tensor of which the rank has a part. */
 static void
 fill_slices(struct host_func *f, const struct host_fill *x,
 	    struct ll_value *table, struct ll_value *to)
@@ -332,7 +332,7 @@ fill_slices(struct host_func *f, const struct host_fill *x,
 
 /* ---- tensors ---- */
 
-/* `hashes` is a table, of the name of each stacked tensor. */
+/* `hashes`: a table of the hash of each stacked tensor's name. */
 static void
 fill(struct host_func *f, const struct host_fill *x, struct ll_value *hashes,
      struct ll_value *to)
@@ -362,7 +362,7 @@ fill(struct host_func *f, const struct host_fill *x, struct ll_value *hashes,
 
 /* ---- weights ---- */
 
-/* The name of stored tensor i: {dim} is its place in each stacked dim. */
+/* The name of stacked tensor i, with its place for each {dim}. */
 static const char *
 stacked_name(struct cg_code *c, const struct host_tensor *t,
 	     const struct host_fill *x, int64_t i)
@@ -390,7 +390,7 @@ stacked_name(struct cg_code *c, const struct host_tensor *t,
 	return name;
 }
 
-/* Tensors that are filled alike, wherever they lie and whatever their name. */
+/* Tensors that are filled alike: only their places and names differ. */
 struct host_like_fills {
 	struct host_fill x;
 	int64_t many;		/* stacked in each */
@@ -462,7 +462,7 @@ add_hold(struct cg_code *c, struct host_all_fills *all,
 	}
 }
 
-/* A loop over all of them: a model has as many as layers. */
+/* A loop over all of them, of which there may be one in each layer. */
 static void
 start_alike(struct host_func *f, const struct host_like_fills *a)
 {
@@ -504,7 +504,7 @@ host_start_func(struct cg_code *c, struct host_class *k)
 
 /* ---- inputs ---- */
 
-/* Tokens and labels are one sequence, seen from 0 and from 1. */
+/* Tokens and labels are one sequence, from 0 on and from 1 on. */
 static void
 draw_input(struct host_func *f, const struct host_input *in)
 {

@@ -1,8 +1,9 @@
 /*
- * Who is the first in a step to add to a sum.  What it adds to is zero, so a
- * kernel that can (it has a number CG_OLD) stores instead; where all of a
- * tensor begins like that, nobody has to make it zero and read that again.
- * A rank does the same in each step, so its list of actions tells.
+ * Which launch is the first in a step to add to a gradient.  The gradient is
+ * zero then, so a kernel that can (one with a number CG_OLD) stores instead of
+ * adding; if that holds for all items of a tensor, it is not set to zero before
+ * the step.  A rank runs the same actions in each step, so the schedule says
+ * which launch it is.
  */
 #include "codegen/host/host.h"
 
@@ -10,7 +11,7 @@
 struct host_opener {
 	node_id node;		/* 0: nobody does */
 	uint32_t stage, microbatch;
-	int64_t trip;		/* of all repeats around */
+	int64_t iteration;	/* of all repeats around */
 };
 
 struct host_sum_walk {
@@ -21,15 +22,15 @@ struct host_sum_walk {
 };
 
 static int64_t
-trip_of(const struct ir_module *m, const struct memory_trips *at)
+iteration_of(const struct ir_module *m, const struct memory_trips *at)
 {
-	int64_t trip = 0, each = 1;
+	int64_t iteration = 0, each = 1;
 
 	for (; at; at = at->outer) {
-		trip += at->trip * each;
+		iteration += at->trip * each;
 		each *= ir_attr_int(m, at->repeat, IR_ATTR_COUNT, 1);
 	}
-	return trip;
+	return iteration;
 }
 
 static struct host_opener *
@@ -43,7 +44,7 @@ opener_of(const struct cg_code *c, const struct host_class *k, node_id id,
 	return k->openers[b] ? k->openers[b] + offset / x->bytes : NULL;
 }
 
-/* ---- what kernels can ---- */
+/* ---- which kernels can store ---- */
 
 static void
 note_kernel(struct host_sum_walk *w, const struct kernel *x)
@@ -78,7 +79,7 @@ note_list(struct host_sum_walk *w, const struct kernel_list *l)
 	}
 }
 
-/* ---- a step, as far as sums go ---- */
+/* ---- the sums of a step ---- */
 
 static void
 run_kernel(struct host_sum_walk *w, const struct kernel *x,
@@ -98,7 +99,7 @@ run_kernel(struct host_sum_walk *w, const struct kernel *x,
 		if (o && !o->node) {
 			*o = (struct host_opener){ id, w->run.stage,
 						   w->run.microbatch,
-						   trip_of(c->m, at) };
+						   iteration_of(c->m, at) };
 		}
 	}
 }
@@ -124,7 +125,7 @@ run_list(struct host_sum_walk *w, const struct kernel_list *l,
 	}
 }
 
-/* What a function adds to it adds to in its first run. */
+/* A function's first run is enough: later ones add to the same tensors. */
 static void
 run_step(struct host_sum_walk *w)
 {
@@ -149,7 +150,7 @@ run_step(struct host_sum_walk *w)
 	}
 }
 
-/* ---- what follows ---- */
+/* ---- openers ---- */
 
 static int64_t
 items_of(const struct memory_buffer *b)
@@ -226,7 +227,7 @@ is_old(void *user, const struct memory_run *run,
 	o = opener_of(c, x->f->k, x->node, run, at);
 	return !o || o->node != x->node || o->stage != run->stage ||
 	       o->microbatch != run->microbatch ||
-	       o->trip != trip_of(c->m, at);
+	       o->iteration != iteration_of(c->m, at);
 }
 
 struct ll_value *

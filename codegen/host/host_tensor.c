@@ -1,6 +1,7 @@
 /*
- * Weights and what the optimizer keeps: each by the name that a checkpoint
- * has for it, one for each trip, and where a place of the pipeline has it.
+ * Weights and states of the optimizer, by their names in checkpoints: one for
+ * each iteration of the repeats around, and where each place of the pipeline
+ * holds it.
  */
 #include "codegen/host/host.h"
 
@@ -35,8 +36,8 @@ host_stacked_dims(const struct ir_module *m, const struct ir_type *t,
 struct collect {
 	struct cg_code *c;
 	struct intern names;
-	VEC(uint32_t) of;	/* by name: tensor, and 1 */
-	VEC(uint32_t) seen;	/* by tensor: place, and 1 */
+	VEC(uint32_t) of;	/* by name: tensor + 1 */
+	VEC(uint32_t) seen;	/* by tensor: place + 1 */
 	uint32_t pipe;
 	struct memory_run run;
 };
@@ -47,7 +48,7 @@ lasts(const struct ir_node *n)
 	return ir_is(n->op, IRF_STORED) && !ir_is(n->op, IRF_UNIQUE);
 }
 
-/* In a region, all trips of its repeats together. */
+/* In a region, in all iterations of its repeats. */
 static int64_t
 count_region(const struct ir_module *m, region_id id)
 {
@@ -73,7 +74,7 @@ count_func(const struct cg_code *c, func_id f)
 	return f ? count_region(c->m, c->m->funcs.at[f].body) : 0;
 }
 
-/* Updates mention each tensor, and what is never updated a forward does. */
+/* An update has every tensor that is updated, a forward all others. */
 bool
 host_tensors_fit(struct cg_code *c)
 {
@@ -243,7 +244,7 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 		 host_stacked_dims(c->m, type, t->name)));
 }
 
-/* Of all programs, at once. */
+/* One table for all programs. */
 static struct ll_value *
 tensors_data(struct cg_code *c)
 {

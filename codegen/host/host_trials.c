@@ -1,7 +1,7 @@
 /*
- * All that a contraction could be: each legal tile is emitted as the plan
- * would have it, and what it is launched by is laid out as a rank finds it,
- * so that whoever has a GPU can measure it.
+ * All legal tiles of a contraction or a step of attention, for --autotune: the
+ * kernel is emitted with each of them, together with the structs that a rank
+ * launches it by, so that a GPU can measure it.
  */
 #include "codegen/host/host.h"
 
@@ -9,7 +9,7 @@
 
 #define MOST_TRIALS 8		/* of a contraction: the best by the table */
 
-/* ---- what it is launched by ---- */
+/* ---- structs of a launch ---- */
 
 static void
 put_map(const struct cg_map *m, struct rt_map *out)
@@ -41,7 +41,7 @@ grid_of(struct arena *a, const struct cg_grid *g, uint32_t image)
 	return out;
 }
 
-/* NULL: ranks talk in it. */
+/* NULL: ranks communicate in it. */
 static const struct rt_kernel *
 kernel_of(struct arena *a, const struct cg_kernel *k, uint32_t image)
 {
@@ -88,7 +88,7 @@ pieces_of(const struct host_class *k, const struct cg_kernel *x)
 	return out;
 }
 
-/* Another way may ask for operands in another order. */
+/* Another tile may have the operands in another order. */
 static uint32_t
 tensor_of(const struct host_class *k, const struct cg_operand *o,
 	  struct cg_contraction *to)
@@ -152,7 +152,7 @@ is_way(const struct cu_candidates *w, const struct plan_tile *t)
 	return false;
 }
 
-/* One more of that name: what is not legal for it is none for all of them. */
+/* One more kernel of that name: a tile that is not legal for it is dropped. */
 static void
 keep_common(struct cg_contraction *x, const struct cu_candidates *w)
 {
@@ -182,7 +182,7 @@ find(struct cg_tiling *in, const char *what)
 	return NULL;
 }
 
-/* The kernel once more, with this of its choices made so. */
+/* Emits the kernel again with this tile for one of its choices. */
 static bool
 emit_forced(struct cg_code *c, struct host_class *k,
 	    const struct kernel *kernel, const char *what,
