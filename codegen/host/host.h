@@ -164,9 +164,12 @@ struct cg_code {
 
 /* n words that are 0. */
 struct ll_value **host_words(struct cg_code *c, size_t n);
+/* The numbers of a struct of abi.h; its pointers are set by HOST_SET. */
+#define HOST_FILL(c, words, x) host_fill_words(c, words, &(x), sizeof(x))
+void host_fill_words(struct cg_code *c, struct ll_value **words, const void *x,
+		     size_t bytes);
 struct ll_value *host_data(struct cg_code *c, struct ll_value *const *words,
 			   size_t n);
-struct ll_value *host_double(struct cg_code *c, double v);
 /* RT_ELEM_*; -1: the runtime has no such elements. */
 int host_elem(enum ir_dtype t);
 /* The same of elements that collectives move: those of 8 bits, too. */
@@ -199,16 +202,11 @@ bool host_find_classes(struct cg_code *c);
 
 /* ---- host_coll.c: collectives -------------------------------------------- */
 
-/* An rt_coll before it is data. */
+/* An rt_coll before it is data: its numbers, and what its pointers lead to. */
 struct host_rt_coll {
+	struct rt_coll is;
 	const char *what;
-	enum rt_coll_op op;
-	uint32_t axes;
-	int elem;
-	uint32_t ndims;
 	struct ll_value *in, *out;
-	uint32_t channel, peer, copies;
-	int64_t holders;
 	struct ll_value *next;	/* NULL: none */
 };
 
@@ -222,6 +220,8 @@ void host_pack_scratch(struct host_class *k, struct host_coll *t, uint32_t n);
 
 /* ---- host_trials.c: all tiles of a contraction --------------------------- */
 
+/* A map as a rank has it. */
+struct rt_map host_map(const struct cg_map *m);
 /* The kernel was emitted as x; its first function was number `nfuncs`. */
 void host_add_trials(struct cg_code *c, struct host_class *k,
 		     const struct kernel *kernel, const struct host_kernel *x,

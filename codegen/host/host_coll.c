@@ -14,22 +14,15 @@ host_coll_data(struct cg_code *c, const struct host_rt_coll *t)
 	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_coll));
 	uint32_t i;
 
-	for (i = 0; i < c->groups.n && c->groups.at[i] != t->axes; i++) {
+	for (i = 0; i < c->groups.n && c->groups.at[i] != t->is.axes; i++) {
 	}
-	if (t->axes && i == c->groups.n) {
-		VEC_PUSH(c->a, &c->groups, t->axes);
+	if (t->is.axes && i == c->groups.n) {
+		VEC_PUSH(c->a, &c->groups, t->is.axes);
 	}
+	HOST_FILL(c, w, t->is);
 	HOST_SET(w, struct rt_coll, what, ll_text(c->ll, t->what));
-	HOST_SET(w, struct rt_coll, op, ll_i64(c->ll, t->op));
-	HOST_SET(w, struct rt_coll, axes, ll_i64(c->ll, t->axes));
-	HOST_SET(w, struct rt_coll, elem, ll_i64(c->ll, t->elem));
-	HOST_SET(w, struct rt_coll, ndims, ll_i64(c->ll, t->ndims));
 	HOST_SET(w, struct rt_coll, in, t->in);
 	HOST_SET(w, struct rt_coll, out, t->out);
-	HOST_SET(w, struct rt_coll, channel, ll_i64(c->ll, t->channel));
-	HOST_SET(w, struct rt_coll, peer, ll_i64(c->ll, t->peer));
-	HOST_SET(w, struct rt_coll, copies, ll_i64(c->ll, t->copies));
-	HOST_SET(w, struct rt_coll, holders, ll_i64(c->ll, t->holders));
 	if (t->next) {
 		HOST_SET(w, struct rt_coll, next, t->next);
 	}
@@ -53,11 +46,13 @@ struct ll_value *
 host_step_coll(struct cg_code *c, const struct cg_step *s, const char *what)
 {
 	struct cg_spread alike = { s->elems, 0 };
-	struct host_rt_coll t = { .what = what, .op = s->op, .axes = s->axes,
-			  .elem = RT_ELEM_F32, .ndims = 1 };
+	struct host_rt_coll t = {
+		.what = what, .is = { .op = s->op, .axes = s->axes,
+				      .elem = RT_ELEM_F32, .ndims = 1 }
+	};
 
 	if (s->ndims) {
-		t.ndims = s->ndims;
+		t.is.ndims = s->ndims;
 		t.in = some_spreads(c, s->from, s->ndims);
 		t.out = some_spreads(c, s->to, s->ndims);
 	} else {

@@ -123,9 +123,12 @@ share_of(struct host_func *f, const struct ir_node *n)
 {
 	struct cg_code *c = f->c;
 	const struct ir_type *t = ir_type(c->m, n->result);
-	struct host_rt_coll x = { .op = RT_COLL_SUM, .axes = axes_of(c, n),
-			  .elem = host_coll_elem((enum ir_dtype)t->dtype),
-			  .ndims = t->ndims };
+	struct host_rt_coll x = { .is = {
+		.op = RT_COLL_SUM,
+		.axes = axes_of(c, n),
+		.elem = host_coll_elem((enum ir_dtype)t->dtype),
+		.ndims = t->ndims
+	} };
 	uint64_t all = ((uint64_t)2 << (c->r->npipes - 1)) - 1;
 	struct sharing s = { c, n };
 	struct host_fit fit;
@@ -145,7 +148,7 @@ share_of(struct host_func *f, const struct ir_node *n)
 			   "tensors that different places of the pipeline "
 			   "hold is not compiled yet");
 	}
-	x.holders = (uint64_t)fit.base == all ? 0 : fit.base;
+	x.is.holders = (uint64_t)fit.base == all ? 0 : fit.base;
 	return x;
 }
 
@@ -186,11 +189,13 @@ message(struct cg_code *c, uint32_t channel, enum rt_coll_op op,
 	const struct ir_node *n = ir_node(c->m, s->node);
 	value_id v = ir_args(c->m, n)[0];
 	const struct ir_type *t = ir_type(c->m, v);
-	struct host_rt_coll x = {
-		.op = op, .elem = host_coll_elem((enum ir_dtype)t->dtype),
-		.ndims = t->ndims, .channel = channel,
+	struct host_rt_coll x = { .is = {
+		.op = op,
+		.elem = host_coll_elem((enum ir_dtype)t->dtype),
+		.ndims = t->ndims,
+		.channel = channel,
 		.peer = c->r->sched->rank_of[peer]
-	};
+	} };
 
 	x.what = arena_printf(c->a, "%s %s",
 			      op == RT_COLL_RECV ? "recv" :
@@ -298,7 +303,7 @@ host_free_sends(struct host_func *f)
 			continue;
 		}
 		t = message(f->c, i, RT_COLL_FREE, s->to);
-		t.copies = b->copies;
+		t.is.copies = b->copies;
 		host_call_coll(f, host_coll_data(f->c, &t), f->arena, f->arena);
 	}
 }
@@ -322,11 +327,14 @@ exchange(struct host_func *f, const struct ir_node *n)
 	struct cg_code *c = f->c;
 	value_id v = ir_args(c->m, n)[0];
 	const struct ir_type *t = ir_type(c->m, v);
-	struct host_rt_coll x = { .axes = axes_of(c, n), .ndims = t->ndims,
-			  .elem = host_coll_elem((enum ir_dtype)t->dtype) };
+	struct host_rt_coll x = { .is = {
+		.axes = axes_of(c, n),
+		.ndims = t->ndims,
+		.elem = host_coll_elem((enum ir_dtype)t->dtype)
+	} };
 
-	x.op = op_of(c, n, x.axes);
-	x.what = what_of(c, n, n->result, x.axes);
+	x.is.op = op_of(c, n, (uint32_t)x.is.axes);
+	x.what = what_of(c, n, n->result, (uint32_t)x.is.axes);
 	x.in = host_spreads_of(c, t);
 	x.out = host_spreads_of(c, ir_type(c->m, n->result));
 	return x;
@@ -508,9 +516,10 @@ add_others(struct cg_code *c, const struct kernel *x,
 		count++;
 	}
 	if (count > 1) {
-		t->what = arena_printf(c->a, "%s, and %u more",
-				       what_of(c, n, n->result, t->axes),
-				       count - 1);
+		t->what = arena_printf(
+			c->a, "%s, and %u more",
+			what_of(c, n, n->result, (uint32_t)t->is.axes),
+			count - 1);
 	}
 }
 
@@ -566,7 +575,7 @@ host_emit_collective(struct host_func *f, const struct kernel *x, uint32_t part)
 	parts_open(c->m, x);
 	t = n->op == IR_SHARE ? share_of(f, n) : exchange(f, n);
 	parts_close(c->m, x);
-	if (ranks_group_size(c->r, t.axes) == 1) {
+	if (ranks_group_size(c->r, (uint32_t)t.is.axes) == 1) {
 		copy_all(f, x);
 		put_results(f, x);
 		return;

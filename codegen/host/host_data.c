@@ -17,16 +17,22 @@ host_words(struct cg_code *c, size_t n)
 	return w;
 }
 
+void
+host_fill_words(struct cg_code *c, struct ll_value **w, const void *x,
+		size_t bytes)
+{
+	const int64_t *at = x;
+	size_t i;
+
+	for (i = 0; i < bytes / 8; i++) {
+		w[i] = ll_i64(c->ll, at[i]);
+	}
+}
+
 struct ll_value *
 host_data(struct cg_code *c, struct ll_value *const *words, size_t n)
 {
 	return n ? ll_data(c->ll, NULL, words, (uint32_t)n) : ll_null(c->ll);
-}
-
-struct ll_value *
-host_double(struct cg_code *c, double v)
-{
-	return ll_num(c->ll, ll_type(LL_F64, 1), v);
 }
 
 int

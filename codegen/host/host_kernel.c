@@ -456,50 +456,25 @@ what_of(struct cg_code *c, const struct kernel *x)
 	return squeezed(c, buf_text(&wide));
 }
 
-/* Words of an array inside of a struct. */
-static void
-put_all(struct cg_code *c, struct ll_value **w, size_t offset,
-	const int64_t *at, uint32_t n)
-{
-	uint32_t i;
-
-	for (i = 0; i < n; i++) {
-		w[offset / 8 + i] = ll_i64(c->ll, at[i]);
-	}
-}
-
-static void
-put_map(struct cg_code *c, const struct cg_map *m, struct ll_value **w)
-{
-	HOST_SET(w, struct rt_map, operand, ll_i64(c->ll, m->operand));
-	HOST_SET(w, struct rt_map, offset, ll_i64(c->ll, m->offset));
-	HOST_SET(w, struct rt_map, elem, ll_i64(c->ll, m->elem));
-	HOST_SET(w, struct rt_map, ndims, ll_i64(c->ll, m->ndims));
-	put_all(c, w, offsetof(struct rt_map, size), m->size, m->ndims);
-	put_all(c, w, offsetof(struct rt_map, stride), m->stride, m->ndims);
-	put_all(c, w, offsetof(struct rt_map, box), m->box, m->ndims);
-	HOST_SET(w, struct rt_map, swizzle, ll_i64(c->ll, m->swizzle));
-}
-
 static struct ll_value *
 grid_data(struct cg_code *c, const struct cg_grid *g, uint32_t image)
 {
+	struct rt_grid x = { .image = image, .threads = g->threads,
+			     .cluster = g->cluster,
+			     .smem_bytes = g->smem_bytes, .nmaps = g->maps.n };
 	size_t size = HOST_WORDS(struct rt_map);
 	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_grid));
 	struct ll_value **maps = host_words(c, g->maps.n * size);
 	uint32_t i;
 
 	for (i = 0; i < g->maps.n; i++) {
-		put_map(c, &g->maps.at[i], maps + i * size);
+		struct rt_map map = host_map(&g->maps.at[i]);
+
+		HOST_FILL(c, maps + i * size, map);
 	}
-	HOST_SET(w, struct rt_grid, image, ll_i64(c->ll, image));
+	memcpy(x.blocks, g->blocks, sizeof x.blocks);
+	HOST_FILL(c, w, x);
 	HOST_SET(w, struct rt_grid, func, ll_text(c->ll, g->func));
-	put_all(c, w, offsetof(struct rt_grid, blocks), g->blocks, 3);
-	HOST_SET(w, struct rt_grid, threads, ll_i64(c->ll, g->threads));
-	HOST_SET(w, struct rt_grid, cluster, ll_i64(c->ll, g->cluster));
-	HOST_SET(w, struct rt_grid, smem_bytes,
-		 ll_i64(c->ll, g->smem_bytes));
-	HOST_SET(w, struct rt_grid, nmaps, ll_i64(c->ll, g->maps.n));
 	HOST_SET(w, struct rt_grid, maps,
 		 host_data(c, maps, g->maps.n * size));
 	return host_data(c, w, HOST_WORDS(struct rt_grid));
@@ -514,21 +489,19 @@ steps_data(struct cg_code *c, const struct cg_kernel *k, uint32_t image)
 
 	for (i = 0; i < k->steps.n; i++, x += size) {
 		const struct cg_step *s = &k->steps.at[i];
+		struct rt_step step = { .items = s->items, .in = s->in,
+					.out = s->out };
 
-		HOST_SET(x, struct rt_step, items, ll_i64(c->ll, s->items));
+		HOST_FILL(c, x, step);
 		if (s->func) {
 			HOST_SET(x, struct rt_step, run, s->func);
-			continue;
-		}
-		if (s->grid) {
+		} else if (s->grid) {
 			HOST_SET(x, struct rt_step, grid,
 				 grid_data(c, s->grid, image));
-			continue;
+		} else {
+			HOST_SET(x, struct rt_step, coll,
+				 host_step_coll(c, s, squeezed(c, k->what)));
 		}
-		HOST_SET(x, struct rt_step, coll,
-			 host_step_coll(c, s, squeezed(c, k->what)));
-		HOST_SET(x, struct rt_step, in, ll_i64(c->ll, s->in));
-		HOST_SET(x, struct rt_step, out, ll_i64(c->ll, s->out));
 	}
 	return host_data(c, w, k->steps.n * size);
 }
@@ -539,16 +512,13 @@ kernel_data(struct cg_code *c, const char *what, const struct cg_kernel *k,
 	    double bytes, double us)
 {
 	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_kernel));
+	struct rt_kernel x = { .nsteps = k->steps.n, .nat = k->operands.n,
+			       .npieces = k->spreads.n, .nnum = k->nums.n,
+			       .flops = flops, .bytes = bytes, .us = us };
 
+	HOST_FILL(c, w, x);
 	HOST_SET(w, struct rt_kernel, what, ll_text(c->ll, what));
-	HOST_SET(w, struct rt_kernel, nsteps, ll_i64(c->ll, k->steps.n));
 	HOST_SET(w, struct rt_kernel, steps, steps);
-	HOST_SET(w, struct rt_kernel, nat, ll_i64(c->ll, k->operands.n));
-	HOST_SET(w, struct rt_kernel, npieces, ll_i64(c->ll, k->spreads.n));
-	HOST_SET(w, struct rt_kernel, nnum, ll_i64(c->ll, k->nums.n));
-	HOST_SET(w, struct rt_kernel, flops, host_double(c, flops));
-	HOST_SET(w, struct rt_kernel, bytes, host_double(c, bytes));
-	HOST_SET(w, struct rt_kernel, us, host_double(c, us));
 	if (at_bytes && k->operands.n) {
 		HOST_SET(w, struct rt_kernel, at_bytes,
 			 ll_table(c->ll, at_bytes, k->operands.n));

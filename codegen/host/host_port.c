@@ -66,23 +66,20 @@ static void
 put_port(struct cg_code *c, const char *name, const struct ir_type *t,
 	 int64_t offset, int64_t apart, struct ll_value **w)
 {
+	struct rt_port x = { .elem = host_elem((enum ir_dtype)t->dtype),
+			     .offset = offset, .apart = apart,
+			     .below = t->of ? ir_dim_size(c->m, t->of) : 0,
+			     .ndims = t->ndims, .sum = (int64_t)t->sum << 1 };
 	struct ll_value **names = host_words(c, t->ndims);
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
 		names[i] = ll_text(c->ll, ir_dim_name(c->m, t->dims[i]));
 	}
+	HOST_FILL(c, w, x);
 	HOST_SET(w, struct rt_port, name, ll_text(c->ll, name));
-	HOST_SET(w, struct rt_port, elem,
-		 ll_i64(c->ll, host_elem((enum ir_dtype)t->dtype)));
-	HOST_SET(w, struct rt_port, offset, ll_i64(c->ll, offset));
-	HOST_SET(w, struct rt_port, apart, ll_i64(c->ll, apart));
-	HOST_SET(w, struct rt_port, below, ll_i64(c->ll, t->of ?
-		 ir_dim_size(c->m, t->of) : 0));
-	HOST_SET(w, struct rt_port, ndims, ll_i64(c->ll, t->ndims));
 	HOST_SET(w, struct rt_port, names, host_data(c, names, t->ndims));
 	HOST_SET(w, struct rt_port, dims, host_spreads_of(c, t));
-	HOST_SET(w, struct rt_port, sum, ll_i64(c->ll, (int64_t)t->sum << 1));
 }
 
 static void
@@ -267,14 +264,13 @@ put_watch(struct cg_code *c, const struct host_class *k,
 	  struct ll_value **program)
 {
 	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_watch));
+	struct rt_watch x = { .elem = RT_ELEM_F32, .offset = k->watch_offset };
 
 	if (!k->watches) {
 		return;
 	}
+	HOST_FILL(c, w, x);
 	HOST_SET(w, struct rt_watch, name, ll_text(c->ll, "gradient_norm"));
-	HOST_SET(w, struct rt_watch, elem, ll_i64(c->ll, RT_ELEM_F32));
-	HOST_SET(w, struct rt_watch, offset,
-		 ll_i64(c->ll, k->watch_offset));
 	HOST_SET(program, struct rt_program, nwatch, ll_i64(c->ll, 1));
 	HOST_SET(program, struct rt_program, watch,
 		 host_data(c, w, HOST_WORDS(struct rt_watch)));

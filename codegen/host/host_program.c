@@ -10,12 +10,6 @@
 /* The symbol of the plan of one rank, in an object of its own. */
 #define WHOLE "llmc_whole"
 
-static struct ll_value *
-number(struct cg_code *c, int64_t v)
-{
-	return ll_i64(c->ll, v);
-}
-
 /* ---- functions ---- */
 
 static struct ll_value *
@@ -23,12 +17,11 @@ func_data(struct cg_code *c, const char *name, int64_t stage, int64_t kind,
 	  struct ll_value *run, double us)
 {
 	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_func));
+	struct rt_func x = { .stage = stage, .kind = kind, .us = us };
 
+	HOST_FILL(c, w, x);
 	HOST_SET(w, struct rt_func, name, ll_text(c->ll, name));
-	HOST_SET(w, struct rt_func, stage, number(c, stage));
-	HOST_SET(w, struct rt_func, kind, number(c, kind));
 	HOST_SET(w, struct rt_func, run, run);
-	HOST_SET(w, struct rt_func, us, host_double(c, us));
 	return host_data(c, w, HOST_WORDS(struct rt_func));
 }
 
@@ -67,10 +60,10 @@ put_actions(struct cg_code *c, struct host_class *k,
 		}
 		HOST_SET(x, struct rt_action, func, f[at]);
 		HOST_SET(x, struct rt_action, microbatch,
-			 number(c, a->microbatch));
+			 ll_i64(c->ll, a->microbatch));
 	}
 	HOST_SET(program, struct rt_program, nactions,
-		 number(c, l->actions.n));
+		 ll_i64(c->ll, l->actions.n));
 	HOST_SET(program, struct rt_program, actions,
 		 host_data(c, w, l->actions.n * size));
 }
@@ -93,20 +86,17 @@ put_funcs(struct cg_code *c, struct host_class *k, struct ll_value **w)
 static void
 put_program(struct cg_code *c, struct host_class *k, struct ll_value **w)
 {
-	HOST_SET(w, struct rt_program, pipe, number(c, k->pipe));
-	HOST_SET(w, struct rt_program, arena_bytes,
-		 number(c, k->arena_bytes));
-	HOST_SET(w, struct rt_program, work_offset,
-		 number(c, k->work_offset));
-	HOST_SET(w, struct rt_program, shared_bytes,
-		 number(c, k->shared_bytes));
-	HOST_SET(w, struct rt_program, own_bytes, number(c, k->own_bytes));
+	struct rt_program x = { .pipe = k->pipe,
+				.arena_bytes = k->arena_bytes,
+				.work_offset = k->work_offset,
+				.shared_bytes = k->shared_bytes,
+				.own_bytes = k->own_bytes };
+
 	if (c->arch) {
-		HOST_SET(w, struct rt_program, comm_offset,
-			 number(c, k->comm_offset));
-		HOST_SET(w, struct rt_program, comm_bytes,
-			 number(c, k->comm_bytes));
+		x.comm_offset = k->comm_offset;
+		x.comm_bytes = k->comm_bytes;
 	}
+	HOST_FILL(c, w, x);
 	put_funcs(c, k, w);
 	host_put_holds(c, k, w);
 	host_put_ports(c, k, w);
@@ -118,30 +108,20 @@ static void
 put_mesh(struct cg_code *c, struct ll_value **w)
 {
 	size_t size = HOST_WORDS(struct rt_axis);
-	struct ll_value **axes = host_words(c, c->m->axes.n * size), **x;
+	struct ll_value **axes = host_words(c, c->m->axes.n * size);
 	axis_id a;
 
 	for (a = 0; a < c->m->axes.n; a++) {
 		const struct ir_axis *axis = &c->m->axes.at[a];
+		struct rt_axis x = { .size = a ? axis->size : 1,
+				     .time = a && axis->time };
 
-		x = axes + a * size;
-		HOST_SET(x, struct rt_axis, name, ll_text(c->ll, a
-			 ? ir_axis_name(c->m, a) : ""));
-		HOST_SET(x, struct rt_axis, size,
-			 number(c, a ? axis->size : 1));
-		HOST_SET(x, struct rt_axis, time,
-			 number(c, a && axis->time));
+		HOST_FILL(c, axes + a * size, x);
+		HOST_SET(axes + a * size, struct rt_axis, name,
+			 ll_text(c->ll, a ? ir_axis_name(c->m, a) : ""));
 	}
-	HOST_SET(w, struct rt_plan, naxes, number(c, c->m->axes.n));
 	HOST_SET(w, struct rt_plan, axes,
 		 host_data(c, axes, c->m->axes.n * size));
-	HOST_SET(w, struct rt_plan, pp, number(c, c->r->pp));
-	HOST_SET(w, struct rt_plan, time, number(c, c->r->time));
-	HOST_SET(w, struct rt_plan, nranks, number(c, c->r->nranks));
-	HOST_SET(w, struct rt_plan, npipes, number(c, c->r->npipes));
-	HOST_SET(w, struct rt_plan, nstages, number(c, c->r->nstages));
-	HOST_SET(w, struct rt_plan, nmicrobatches,
-		 number(c, c->r->nmicrobatches));
 }
 
 static void
@@ -157,7 +137,7 @@ put_cpu(struct cg_code *c, struct ll_value **w)
 		}
 	}
 	HOST_SET(w, struct rt_plan, cpu, ll_text(c->ll, ll_cpu(c->ll)));
-	HOST_SET(w, struct rt_plan, nfeatures, number(c, n));
+	HOST_SET(w, struct rt_plan, nfeatures, ll_i64(c->ll, n));
 	HOST_SET(w, struct rt_plan, features, host_data(c, names, n));
 }
 
@@ -190,7 +170,6 @@ put_programs(struct cg_code *c, struct ll_value **w)
 	}
 	HOST_SET(w, struct rt_plan, program_of,
 		 ll_table(c->ll, of, c->r->nranks));
-	HOST_SET(w, struct rt_plan, nprograms, number(c, c->classes.n));
 	HOST_SET(w, struct rt_plan, programs,
 		 host_data(c, all, c->classes.n * size));
 }
@@ -201,15 +180,6 @@ put_facts(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 	HOST_SET(w, struct rt_plan, compiler, ll_text(c->ll, f->compiler));
 	HOST_SET(w, struct rt_plan, model, ll_text(c->ll, f->model));
 	HOST_SET(w, struct rt_plan, target, ll_text(c->ll, f->target));
-	HOST_SET(w, struct rt_plan, batch, number(c, f->batch));
-	HOST_SET(w, struct rt_plan, tokens, number(c, f->tokens));
-	HOST_SET(w, struct rt_plan, seed,
-		 number(c, (int64_t)ir_setting_num(c->m, "train.seed", 0)));
-	HOST_SET(w, struct rt_plan, steps,
-		 number(c, (int64_t)ir_setting_num(c->m, "train.steps", 0)));
-	HOST_SET(w, struct rt_plan, step_us, host_double(c, f->step_us));
-	HOST_SET(w, struct rt_plan, flops, host_double(c, f->flops));
-	HOST_SET(w, struct rt_plan, peak, host_double(c, f->peak));
 	HOST_SET(w, struct rt_plan, json, ll_text(c->ll, f->json));
 	HOST_SET(w, struct rt_plan, llp, ll_text(c->ll, f->llp));
 	if (f->has_whole) {
@@ -221,26 +191,42 @@ put_facts(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 	}
 }
 
+/* All numbers that are known before the programs are emitted. */
+static struct rt_plan
+numbers_of(const struct cg_code *c, const struct cg_facts *f)
+{
+	return (struct rt_plan){
+		.abi = RT_ABI_VERSION, .naxes = c->m->axes.n, .pp = c->r->pp,
+		.time = c->r->time, .nranks = c->r->nranks,
+		.npipes = c->r->npipes, .nstages = c->r->nstages,
+		.nmicrobatches = c->r->nmicrobatches, .workers = HOST_WORKERS,
+		.nchannels = c->mem.sends.n, .nprograms = c->classes.n,
+		.batch = f->batch, .tokens = f->tokens,
+		.seed = (int64_t)ir_setting_num(c->m, "train.seed", 0),
+		.steps = (int64_t)ir_setting_num(c->m, "train.steps", 0),
+		.step_us = f->step_us, .flops = f->flops, .peak = f->peak
+	};
+}
+
 bool
 host_put_plan(struct cg_code *c, const struct cg_facts *facts)
 {
 	struct ll_value **w = host_words(c, HOST_WORDS(struct rt_plan));
 	uint32_t errors = c->m->ctx->diags.errors;
+	struct rt_plan x = numbers_of(c, facts);
 
+	HOST_FILL(c, w, x);
 	put_mesh(c, w);
 	put_cpu(c, w);
 	put_arch(c, facts->is_whole, w);
 	put_facts(c, facts, w);
 	put_programs(c, w);
 	host_put_tensors(c, w);
-	HOST_SET(w, struct rt_plan, abi, number(c, RT_ABI_VERSION));
-	HOST_SET(w, struct rt_plan, workers, number(c, HOST_WORKERS));
-	HOST_SET(w, struct rt_plan, nspreads, number(c, c->spreads.n));
+	HOST_SET(w, struct rt_plan, nspreads, ll_i64(c->ll, c->spreads.n));
 	HOST_SET(w, struct rt_plan, spreads, c->spread_data);
-	HOST_SET(w, struct rt_plan, ngroups, number(c, c->groups.n));
+	HOST_SET(w, struct rt_plan, ngroups, ll_i64(c->ll, c->groups.n));
 	HOST_SET(w, struct rt_plan, groups,
 		 ll_table(c->ll, c->groups.at, c->groups.n));
-	HOST_SET(w, struct rt_plan, nchannels, number(c, c->mem.sends.n));
 	ll_data(c->ll, facts->is_whole ? WHOLE : "llmc_plan", w,
 		(uint32_t)HOST_WORDS(struct rt_plan));
 	return c->m->ctx->diags.errors == errors;

@@ -222,6 +222,9 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 {
 	const struct ir_node *n = ir_node(c->m, t->node);
 	const struct ir_type *type = ir_type(c->m, n->result);
+	struct rt_tensor x = { .loaded = ir_is(n->op, IRF_LOADED),
+			       .elem = host_elem((enum ir_dtype)type->dtype),
+			       .ndims = type->ndims };
 	struct ll_value **names = host_words(c, type->ndims);
 	struct ll_value **sizes = host_words(c, type->ndims);
 	uint32_t i;
@@ -230,18 +233,11 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 		names[i] = ll_text(c->ll, ir_dim_name(c->m, type->dims[i]));
 		sizes[i] = ll_i64(c->ll, ir_dim_size(c->m, type->dims[i]));
 	}
+	x.stacked = host_stacked_dims(c->m, type, t->name);
+	HOST_FILL(c, w, x);
 	HOST_SET(w, struct rt_tensor, name, ll_text(c->ll, t->name));
-	HOST_SET(w, struct rt_tensor, loaded,
-		 ll_i64(c->ll, ir_is(n->op, IRF_LOADED)));
-	HOST_SET(w, struct rt_tensor, elem, ll_i64(c->ll,
-		 host_elem((enum ir_dtype)type->dtype)));
-	HOST_SET(w, struct rt_tensor, ndims, ll_i64(c->ll, type->ndims));
-	HOST_SET(w, struct rt_tensor, dims,
-		 host_data(c, names, type->ndims));
-	HOST_SET(w, struct rt_tensor, sizes,
-		 host_data(c, sizes, type->ndims));
-	HOST_SET(w, struct rt_tensor, stacked, ll_i64(c->ll,
-		 host_stacked_dims(c->m, type, t->name)));
+	HOST_SET(w, struct rt_tensor, dims, host_data(c, names, type->ndims));
+	HOST_SET(w, struct rt_tensor, sizes, host_data(c, sizes, type->ndims));
 }
 
 /* One table for all programs. */

@@ -11,15 +11,17 @@
 
 /* ---- structs of a launch ---- */
 
-static void
-put_map(const struct cg_map *m, struct rt_map *out)
+struct rt_map
+host_map(const struct cg_map *m)
 {
-	*out = (struct rt_map){ .operand = m->operand, .offset = m->offset,
-				.elem = m->elem, .ndims = m->ndims,
-				.swizzle = m->swizzle };
-	memcpy(out->size, m->size, sizeof out->size);
-	memcpy(out->stride, m->stride, sizeof out->stride);
-	memcpy(out->box, m->box, sizeof out->box);
+	struct rt_map out = { .operand = m->operand, .offset = m->offset,
+			      .elem = m->elem, .ndims = m->ndims,
+			      .swizzle = m->swizzle };
+
+	memcpy(out.size, m->size, sizeof out.size);
+	memcpy(out.stride, m->stride, sizeof out.stride);
+	memcpy(out.box, m->box, sizeof out.box);
+	return out;
 }
 
 static const struct rt_grid *
@@ -30,7 +32,7 @@ grid_of(struct arena *a, const struct cg_grid *g, uint32_t image)
 	uint32_t i;
 
 	for (i = 0; i < g->maps.n; i++) {
-		put_map(&g->maps.at[i], &maps[i]);
+		maps[i] = host_map(&g->maps.at[i]);
 	}
 	*out = (struct rt_grid){ .image = image, .func = g->func,
 				 .threads = g->threads,
