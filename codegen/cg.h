@@ -27,6 +27,8 @@ void cg_toolchain(struct buf *out);
 /* Whether LLVM has this CPU. False: *why, for the user, with the nearest name
  * and all names, in the arena. */
 bool cg_cpu_known(const char *name, struct arena *a, const char **why);
+/* Whether that CPU, "x86-64-v4+amx-tile", has a feature; true of "native". */
+bool cg_cpu_may_have(const char *cpu, const char *feature);
 /* What LLVM calls this machine's CPU; "native" where LLVM is missing. */
 const char *cg_cpu_host(struct arena *a);
 /* Whether this CPU has a feature, by LLVM; a machine may hide some. */
@@ -96,7 +98,7 @@ struct cg_tiling {
 	VEC(struct cg_source) sources;
 };
 
-/* ---- scratch.c ----------------------------------------------------------- */
+/* ---- scratch_bounds.c ---------------------------------------------------- */
 
 /*
  * Upper bounds of the scratch that kernels need, for whoever compares plans

@@ -95,7 +95,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/nvrtc/images.c \
 	%D%/nvrtc/images.h \
 	%D%/nvrtc/images_object.c \
-	%D%/scratch.c \
+	%D%/scratch_bounds.c \
 	%D%/view.c
 
 # What calls LLVM is built where its headers are; without, cg.h's functions

@@ -6,11 +6,6 @@
 #
 # A row of this table allows a circle, or less of it: FOLDER: FILES - REASON.
 allowed='
-codegen/cpu: cpu_attention.c cpu_attention_block.c cpu_attention_keys.c cpu_attention_put.c cpu_attention_queries.c - found when this test was written
-codegen/cpu: cpu_experts.c cpu_experts_at.c cpu_experts_to.c - found when this test was written
-codegen/cpu: cpu_nest.c cpu_nest_scatter.c - found when this test was written
-codegen/host: host_canon.c host_comm.c host_func.c host_place.c host_route.c host_scratch.c host_service.c host_spread.c host_sums.c host_trials.c - found when this test was written
-codegen/llvm: ll.c ll_more.c - found when this test was written
 frontend/lang: call.c expr.c lang_append.c lang_names.c lang_ops.c scope.c tensors.c - found when this test was written
 frontend/lang: dropout.c functions.c linear.c - found when this test was written
 frontend/lang: lang_plan.c settings.c - found when this test was written

@@ -64,7 +64,7 @@ passes: derive.h pass.h passes.def recompute.h weight_use.h
 		passes/memory passes/search
 codegen: cg.h kernel.h
 	< ir runtime/abi.h passes/plan passes/kernels passes/stage
-		passes/price
+		passes/price passes/memory
 codegen/link: compile_cache.h
 	< ir runtime/cache.h runtime/delay.h runtime/scratch.h codegen
 codegen/llvm: ll.h ll_cpu.h

@@ -8,10 +8,11 @@ export LC_ALL
 
 # Tags that several files define so far.  Nothing may be added.
 tags='
-alike api asker binding block call carry cell chain check course cut dot entry
-finding frame head held holding known level link look made mention moved moving
-name nest operand pass piece pieces place printer queries queue race reader run
-search split step stretch sums tensor term tile turn uses wait walk ways work
+alike api asker binding block call carry cell chain check command course cut
+dot entry finding frame head held holding known level link look made mention
+moved moving name nest operand pass piece pieces place printer queries queue
+race reader run search split step stretch sums tensor term tile turn uses wait
+walk ways work writer
 '
 failed=0
 

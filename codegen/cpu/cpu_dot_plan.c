@@ -5,7 +5,8 @@
  */
 #include "codegen/cpu/cpu_dot.h"
 
-/* See codegen/scratch.c: each of packed A, packed B and tiles; a worker's. */
+/* Bytes of packed A, of packed B and of tiles, each; and of a worker.  They are
+ * stated in codegen/scratch_bounds.c, too. */
 #define SHARED ((int64_t)8 << 20)
 #define OWN ((int64_t)960 << 10)	/* below 1 MiB: a worker's L2 */
 

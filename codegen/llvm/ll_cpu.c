@@ -165,6 +165,21 @@ name_known(const char *name, struct arena *a, const char **why)
 }
 
 bool
+cg_cpu_may_have(const char *cpu, const char *feature)
+{
+	size_t n = strcspn(cpu, "+"), i;
+
+	for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		if (strlen(rows[i].name) == n &&
+		    memcmp(rows[i].name, cpu, n) == 0) {
+			return ll_cpu_has(rows[i].features, feature) ||
+			       strstr(cpu + n, feature);
+		}
+	}
+	return true;
+}
+
+bool
 cg_cpu_known(const char *cpu, struct arena *a, const char **why)
 {
 	const char *more, *name = ll_cpu_split(a, cpu, &more);

@@ -9,10 +9,6 @@
  * bounds with emitted code.
  */
 #include "codegen/cg.h"
-#include "codegen/llvm/ll_cpu.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define KIB ((int64_t)1 << 10)
 #define MIB ((int64_t)1 << 20)
@@ -67,22 +63,9 @@ static const struct memory_scratch gpu = {
 static const struct memory_scratch vectors = CPU(33 * MIB / 2);
 static const struct memory_scratch tiles = CPU(49 * MIB / 2);
 
-/* Whether contractions may use AMX there; of this host that is not known. */
-static bool
-may_use_tiles(const char *cpu)
-{
-	size_t n = strcspn(cpu, "+");
-	const struct ll_cpu_row *row;
-	char name[64];
-
-	snprintf(name, sizeof name, "%.*s", (int)n, cpu);
-	row = ll_cpu_find(name);
-	return !row || ll_cpu_has(row->features, "amx-tile") ||
-	       strstr(cpu, "+amx-tile");
-}
-
 const struct memory_scratch *
 cg_scratch(const char *cpu, const char *arch)
 {
-	return arch ? &gpu : may_use_tiles(cpu) ? &tiles : &vectors;
+	return arch ? &gpu : cg_cpu_may_have(cpu, "amx-tile") ? &tiles
+							: &vectors;
 }
