@@ -105,7 +105,7 @@ amx_text(struct arena *a, uint32_t i)
 		i & 2 ? "k, n" : "n, k", i & 16 ? 4 : 2);
 }
 
-/* Tiles in every order of dims, and behind a sum. */
+/* Tiles in every order of dims, and after a sum. */
 static void
 test_amx(void **state)
 {

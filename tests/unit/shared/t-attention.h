@@ -559,10 +559,10 @@ struct shape {
 	const char *dtype;
 	const char *axes;
 	/*
-	 * behind dims: how they are cut; the dim of keys; where it communicates
+	 * after dims: how they are cut; the dim of keys; where it communicates
 	 */
 	const char *cut_s, *keys, *cut_t, *cut_h, *cut_k, *on;
-	/* behind types: sums that dk and dv are parts of */
+	/* after types: sums that dk and dv are parts of */
 	const char *sum;
 };
 

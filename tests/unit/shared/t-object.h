@@ -118,7 +118,7 @@ t_object_teardown(void **state)
 	return 0;
 }
 
-/* Behind all tests, where they were of code: which CPUs it was run as. */
+/* After all tests of code: prints as which CPUs it was run. */
 static inline int
 t_object_done(void **state)
 {
