@@ -56,8 +56,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels/parts.c \
 	%D%/kernels/parts_choose.c \
 	%D%/manager.c \
-	%D%/memory/holds.c \
-	%D%/memory/holds_print.c \
 	%D%/memory/memory.c \
 	%D%/memory/memory.h \
 	%D%/memory/memory_carry.c \

@@ -244,10 +244,10 @@ drv_print_cost(struct driver *d, struct ir_module *m)
 	return true;
 }
 
-/* ---- --emit=arena ---- */
+/* ---- --emit=memory and --emit=arena ---- */
 
 bool
-drv_print_arena(struct driver *d, struct ir_module *m, bool json)
+drv_print_memory(struct driver *d, struct ir_module *m, drv_memory_print *print)
 {
 	const struct span nowhere = { 0, 0 };
 	bool devs_known = d->opts.at[OPT_TARGET].given;
@@ -276,10 +276,6 @@ drv_print_arena(struct driver *d, struct ir_module *m, bool json)
 			die("the arena is wrong: %s", why);
 		}
 	}
-	if (json) {
-		memory_print_json(&r, &mem, &d->out);
-	} else {
-		memory_print(&r, &mem, &d->out);
-	}
+	print(&r, &mem, &d->out);
 	return true;
 }

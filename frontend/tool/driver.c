@@ -48,7 +48,6 @@ list_passes(struct driver *d)
 
 	if (!text) {
 		text = drv_is_split(d) ? "split" :
-		       drv_counts_memory(d) ? "placed" :
 		       drv_given(d, OPT_STEPS) || drv_wants(d, "kernels") ||
 		       drv_wants(d, "plans") ||
 		       (drv_wants(d, "plan") && drv_given(d, OPT_TARGET))

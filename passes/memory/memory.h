@@ -242,6 +242,12 @@ const char *memory_check(const struct ranks *r, const struct memory *mem);
 
 /* ---- memory_print.c --------------------------------------------------- */
 
+/* By stage, and the kinds of the fullest rank: --emit=memory. */
+void memory_print_stages(const struct ranks *r, const struct memory *mem,
+			 struct buf *out);
+void memory_print_stages_json(const struct ranks *r, const struct memory *mem,
+			      struct buf *out);
+/* By rank, with the largest buffers or as JSON all of them: --emit=arena. */
 void memory_print(const struct ranks *r, const struct memory *mem,
 		  struct buf *out);
 void memory_print_json(const struct ranks *r, const struct memory *mem,
