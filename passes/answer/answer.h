@@ -13,7 +13,13 @@
 #include "passes/price/price.h"
 #include "passes/search/search.h"
 
-#define ANSWER_VERSION 1	/* of plan.json */
+/*
+ * Of plan.json.  Version 1 had plan.places, search.placements and
+ * search.placements_ruled_out for what version 2 calls plan.device_groups,
+ * search.shardings and search.shardings_ruled_out.
+ */
+#define ANSWER_VERSION 2
+#define ANSWER_LABEL 27	/* columns of the longest row of a time */
 /*
  * Written to storage by each node: 2 TB/s held by 2,000 nodes (The Llama 3
  * Herd of Models, arXiv:2407.21783, 3.1).
@@ -31,12 +37,12 @@
 	TIME(MAPS, "maps", "maps and rows") \
 	TIME(RECOMPUTE, "recomputation", "recomputation") \
 	TIME(LAUNCH, "launches", "launches") \
-	TIME(TENSOR, "tensor", "talk: tensor") \
-	TIME(SEQUENCE, "sequence", "talk: sequence") \
-	TIME(CONTEXT, "context", "talk: context") \
-	TIME(EXPERT, "expert", "talk: expert") \
-	TIME(DATA, "data", "talk: data, ZeRO") \
-	TIME(PIPELINE, "pipeline", "talk: pipeline") \
+	TIME(TENSOR, "tensor", "communication: tensor") \
+	TIME(SEQUENCE, "sequence", "communication: sequence") \
+	TIME(CONTEXT, "context", "communication: context") \
+	TIME(EXPERT, "expert", "communication: expert") \
+	TIME(DATA, "data", "communication: data, ZeRO") \
+	TIME(PIPELINE, "pipeline", "communication: pipeline") \
 	TIME(OPTIMIZER, "optimizer", "optimizer") \
 	TIME(HOST, "host", "host transfers") \
 	TIME(BUBBLE, "bubble", "waiting (bubble)")

@@ -119,7 +119,7 @@ add_places(struct json *j, const struct answer *x)
 {
 	uint32_t i;
 
-	begin(j, "places", '[');
+	begin(j, "device_groups", '[');
 	for (i = 0; i < x->nplaces; i++) {
 		const struct answer_place *l = &x->place[i];
 
@@ -232,8 +232,8 @@ add_search(struct json *j, const struct search_report *r)
 	add_int(j, "degrees", (int64_t)r->groups);
 	add_int(j, "degrees_cut", (int64_t)r->groups_cut);
 	add_int(j, "degrees_too_large", (int64_t)r->groups_full);
-	add_int(j, "placements", (int64_t)r->widths);
-	add_int(j, "placements_ruled_out", (int64_t)r->unplaced);
+	add_int(j, "shardings", (int64_t)r->widths);
+	add_int(j, "shardings_ruled_out", (int64_t)r->unplaced);
 	add_int(j, "priced", (int64_t)r->priced);
 	add_int(j, "cut", (int64_t)r->cut);
 	add_int(j, "too_large", (int64_t)r->full);

@@ -254,12 +254,13 @@ print_time(const struct answer *x, struct buf *out)
 {
 	int i;
 
-	buf_printf(out, "\n%-24s %14.3f ms\n", "step", x->step_us / 1e3);
+	buf_printf(out, "\n%-*s %14.3f ms\n", ANSWER_LABEL, "step",
+		   x->step_us / 1e3);
 	for (i = 0; i < ANSWER_NTIMES; i++) {
 		if (!has_time(x, i)) {
 			continue;
 		}
-		buf_printf(out, "  %-22s %14.3f ms %5.1f%%",
+		buf_printf(out, "  %-*s %14.3f ms %5.1f%%", ANSWER_LABEL - 2,
 			   answer_times[i].what, x->us[i] / 1e3,
 			   100 * x->us[i] / x->step_us);
 		if (i == ANSWER_HOST) {
@@ -513,7 +514,7 @@ both(struct buf *out, const char *what, double a, double b, const char *fmt)
 
 	snprintf(x, sizeof x, fmt, a);
 	snprintf(y, sizeof y, fmt, b);
-	buf_printf(out, "%-24s %16s %16s", what, x, y);
+	buf_printf(out, "%-*s %16s %16s", ANSWER_LABEL, what, x, y);
 	if (a > 0 && b > 0) {
 		buf_printf(out, " %+9.1f%%", fabs(more) < 0.05 ? 0 : more);
 	}
