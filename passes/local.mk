@@ -58,16 +58,14 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/manager.c \
 	%D%/memory/memory.c \
 	%D%/memory/memory.h \
+	%D%/memory/memory_buffer.c \
 	%D%/memory/memory_carry.c \
 	%D%/memory/memory_check.c \
-	%D%/memory/memory_check.h \
-	%D%/memory/memory_course.c \
 	%D%/memory/memory_pack.c \
 	%D%/memory/memory_parts.h \
 	%D%/memory/memory_print.c \
 	%D%/memory/memory_saves.c \
 	%D%/memory/memory_slots.c \
-	%D%/memory/memory_stamp.c \
 	%D%/memory/memory_temps.c \
 	%D%/memory/memory_tensors.c \
 	%D%/memory/memory_wait.c \

@@ -313,7 +313,7 @@ void host_service_keep_own(struct host_func *f, const struct host_rows *x);
 
 /* A number of each trip and microbatch. */
 typedef int64_t host_sampler(void *user, const struct memory_run *run,
-			     const struct memory_trips *at);
+			     const struct memory_iterations *at);
 
 void host_sample(struct host_func *f, host_sampler *fn, void *user,
 		 struct host_fit *out);
@@ -327,7 +327,7 @@ struct ll_value *host_item(struct host_func *f, uint32_t buffer);
 struct ll_value *host_view(struct host_func *f, value_id v, value_id base);
 /* The name with trips in place of variables. */
 const char *host_name(struct arena *a, struct ir_module *m, sym_t name,
-		      const struct memory_trips *at);
+		      const struct memory_iterations *at);
 /* A copy into a repeat's first trip, or from this one to the next, if it is
  * needed. */
 void host_hand_on(struct host_func *f, uint32_t carry, bool first,

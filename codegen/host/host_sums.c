@@ -21,12 +21,12 @@ struct walk {
 };
 
 static int64_t
-trip_of(const struct ir_module *m, const struct memory_trips *at)
+trip_of(const struct ir_module *m, const struct memory_iterations *at)
 {
 	int64_t trip = 0, each = 1;
 
 	for (; at; at = at->outer) {
-		trip += at->trip * each;
+		trip += at->index * each;
 		each *= ir_attr_int(m, at->repeat, IR_ATTR_COUNT, 1);
 	}
 	return trip;
@@ -34,7 +34,7 @@ trip_of(const struct ir_module *m, const struct memory_trips *at)
 
 static struct host_opener *
 opener_of(const struct cg_code *c, const struct host_class *k, node_id id,
-	  const struct memory_run *run, const struct memory_trips *at)
+	  const struct memory_run *run, const struct memory_iterations *at)
 {
 	uint32_t b = c->mem.tensor[id] - 1;
 	const struct memory_buffer *x = &c->mem.buffers.at[b];
@@ -82,7 +82,7 @@ note_list(struct walk *w, const struct kernel_list *l)
 
 static void
 run_kernel(struct walk *w, const struct kernel *x,
-	   const struct memory_trips *at)
+	   const struct memory_iterations *at)
 {
 	struct cg_code *c = w->c;
 	uint32_t i;
@@ -105,20 +105,20 @@ run_kernel(struct walk *w, const struct kernel *x,
 
 static void
 run_list(struct walk *w, const struct kernel_list *l,
-	 const struct memory_trips *outer)
+	 const struct memory_iterations *outer)
 {
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *x = &l->at.at[i];
-		struct memory_trips at = { NULL, 0, outer };
+		struct memory_iterations at = { NULL, 0, outer };
 
 		if (!x->body) {
 			run_kernel(w, x, outer);
 			continue;
 		}
 		at.repeat = ir_node(w->c->m, x->nodes.at[0]);
-		for (; at.trip < x->body->count; at.trip++) {
+		for (; at.index < x->body->count; at.index++) {
 			run_list(w, x->body, &at);
 		}
 	}
@@ -154,7 +154,7 @@ run_step(struct walk *w)
 static int64_t
 items_of(const struct memory_buffer *b)
 {
-	return b->bytes > 0 ? b->trips * b->copies : 0;
+	return b->bytes > 0 ? b->items * b->copies : 0;
 }
 
 static bool
@@ -213,7 +213,7 @@ struct adding {
 
 static int64_t
 is_old(void *user, const struct memory_run *run,
-       const struct memory_trips *at)
+       const struct memory_iterations *at)
 {
 	const struct adding *x = user;
 	const struct cg_code *c = x->f->c;

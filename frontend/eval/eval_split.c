@@ -270,7 +270,7 @@ drv_print_memory(struct driver *d, struct ir_module *m, drv_memory_print *print)
 		memory_set_devices(&mem, &devs);
 	}
 	if (d->opts.at[OPT_VERIFY_EACH].given) {
-		memory_give_slots(&r, &d->ctx.perm, &mem);
+		memory_assign_slots(&r, &d->ctx.perm, &mem);
 		why = memory_check(&r, &mem);
 		if (why) {
 			die("the arena is wrong: %s", why);

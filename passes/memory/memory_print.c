@@ -30,22 +30,22 @@ func_name(const struct ir_module *m, func_id f)
 static int64_t
 all_of(const struct memory_buffer *b)
 {
-	return b->bytes * b->trips * b->copies;
+	return b->bytes * b->items * b->copies;
 }
 
 static node_id
-maker(const struct ir_module *m, const struct memory_buffer *b)
+maker_of(const struct ir_module *m, const struct memory_buffer *b)
 {
 	return b->value ? m->values.at[b->value].node : 0;
 }
 
-/* "x", or "gather" of what has no name. */
+/* The name of what lies there, or the op that makes it. */
 static void
 put_what(const struct ir_module *m, const struct memory_buffer *b,
 	 struct buf *out)
 {
 	sym_t hint = b->value ? m->values.at[b->value].hint : 0;
-	node_id n = maker(m, b);
+	node_id n = maker_of(m, b);
 
 	if (b->name && b->kind != MEMORY_SAVES && b->kind != MEMORY_PIPELINE) {
 		buf_puts(out, ir_text(m->ctx, b->name));
@@ -176,7 +176,7 @@ json_int(struct buf *out, const char *key, int64_t v)
 	buf_printf(out, ", \"%s\": %" PRId64, key, v);
 }
 
-/* Tensors of the first three kinds; what is on the host is told apart. */
+/* Tensors of the first three kinds; what lies on the host is 0 there. */
 static void
 json_tensors(const struct memory *mem, const int64_t *by, struct buf *out)
 {
@@ -275,7 +275,7 @@ put_ranks(const struct memory *mem, struct scale u, struct buf *out)
 	}
 }
 
-/* A stage's saves that live so, in repeats and outside. */
+/* Bytes and slots of one span, in repeats and outside. */
 static int64_t
 slot_bytes(const struct memory_stage *s, uint32_t span, uint32_t *slots)
 {
@@ -312,11 +312,6 @@ put_stages(const struct ranks *r, const struct memory *mem, struct scale u,
 	}
 }
 
-struct largest {
-	const struct memory *mem;
-	uint32_t *at, n;
-};
-
 static int
 by_size(const void *x, const void *y)
 {
@@ -327,7 +322,7 @@ by_size(const void *x, const void *y)
 	return p != q ? (p < q) - (p > q) : (a > b) - (a < b);
 }
 
-/* Of temps, those of the function that needs most. */
+/* Buffers of the fullest rank; of temps, those of the function with most. */
 static void
 put_largest(const struct ranks *r, const struct memory *mem, struct buf *out)
 {
@@ -350,9 +345,9 @@ put_largest(const struct ranks *r, const struct memory *mem, struct buf *out)
 		buf_printf(out, "%-9s %#11" PRIx64 " %16" PRId64 "  ",
 			   memory_kind_names[at[i]->kind],
 			   (uint64_t)at[i]->offset, all_of(at[i]));
-		if (at[i]->trips * at[i]->copies > 1) {
+		if (at[i]->items * at[i]->copies > 1) {
 			buf_printf(out, "%" PRId64 " of %" PRId64 ": ",
-				   at[i]->trips * at[i]->copies,
+				   at[i]->items * at[i]->copies,
 				   at[i]->bytes);
 		}
 		put_what(r->m, at[i], out);
@@ -472,7 +467,7 @@ json_buffer(const struct ranks *r, const struct memory *mem, uint32_t i,
 	}
 	json_int(out, "offset", b->offset);
 	json_int(out, "bytes", b->bytes);
-	json_int(out, "trips", b->trips);
+	json_int(out, "items", b->items);
 	json_int(out, "copies", b->copies);
 	json_int(out, "apart", b->apart);
 	if (b->kind == MEMORY_TEMPS) {

@@ -1,6 +1,7 @@
 /*
- * From a value to an address: constants but for the trip, the slot of the
- * microbatch and the turn of what waits.
+ * The address function: from a value, the running iterations, the microbatch
+ * and the number of messages sent to an offset.  Everything that uses an
+ * address calls it: codegen/host/, memory_check.c and the printers.
  */
 #include "passes/memory/memory.h"
 
@@ -12,20 +13,20 @@ count_of(const struct ir_module *m, const struct ir_node *repeat)
 	return ir_attr_int(m, repeat, IR_ATTR_COUNT, 1);
 }
 
-/* What the variable of the repeat is. */
+/* The value of the repeat's variable. */
 static int64_t
-variable(const struct ir_module *m, const struct memory_trips *at)
+variable(const struct ir_module *m, const struct memory_iterations *at)
 {
 	bool back = ir_attr(m, at->repeat, IR_ATTR_REVERSE);
 
 	return ir_attr_int(m, at->repeat, IR_ATTR_START, 0) +
-	       (back ? count_of(m, at->repeat) - 1 - at->trip : at->trip);
+	       (back ? count_of(m, at->repeat) - 1 - at->index : at->index);
 }
 
 /* Whether the item depends on this repeat, `depth` from the outermost. */
 static bool
-counts(const struct ir_module *m, const struct memory_buffer *b,
-       const struct memory_trips *at, uint32_t depth)
+depends_on(const struct ir_module *m, const struct memory_buffer *b,
+	   const struct memory_iterations *at, uint32_t depth)
 {
 	const struct ir_attr *var = ir_attr(m, at->repeat, IR_ATTR_VAR);
 
@@ -37,10 +38,13 @@ counts(const struct ir_module *m, const struct memory_buffer *b,
 			     ir_text(m->ctx, var->text));
 }
 
-/* Trips as one number, the innermost fastest; how many levels counted. */
+/*
+ * The item of the running iterations, the innermost repeat fastest; returns how
+ * many repeats it depends on.
+ */
 static uint32_t
 index_of(const struct ir_module *m, const struct memory_buffer *b,
-	 const struct memory_trips *at, uint32_t *depth, int64_t *index)
+	 const struct memory_iterations *at, uint32_t *depth, int64_t *index)
 {
 	uint32_t levels = 0;
 
@@ -50,7 +54,7 @@ index_of(const struct ir_module *m, const struct memory_buffer *b,
 		return 0;
 	}
 	levels = index_of(m, b, at->outer, depth, index);
-	if (counts(m, b, at, *depth)) {
+	if (depends_on(m, b, at, *depth)) {
 		*index = levels == 0 ? variable(m, at) - b->first
 			: *index * count_of(m, at->repeat) +
 			  variable(m, at) - ir_attr_int(m, at->repeat,
@@ -81,7 +85,7 @@ copy_of(const struct memory_run *run, const struct memory_buffer *b)
 
 struct memory_spot
 memory_item(const struct memory_run *run, uint32_t buffer,
-	    const struct memory_trips *at)
+	    const struct memory_iterations *at)
 {
 	const struct memory_buffer *b = &run->mem->buffers.at[buffer];
 	int64_t index;
@@ -94,11 +98,11 @@ memory_item(const struct memory_run *run, uint32_t buffer,
 
 bool
 memory_carried(const struct memory_run *run, uint32_t carry, int64_t t,
-	       const struct memory_trips *around, struct memory_spot *out)
+	       const struct memory_iterations *around, struct memory_spot *out)
 {
 	const struct memory_carry *c = &run->mem->carries.at[carry];
 	const struct ir_node *n = ir_node(run->m, c->repeat);
-	struct memory_trips at = { n, t + c->shift, around };
+	struct memory_iterations at = { n, t + c->shift, around };
 
 	if (t == 0 && !c->first_here) {
 		return memory_where(run, c->init, around, out);
@@ -115,7 +119,7 @@ memory_carried(const struct memory_run *run, uint32_t carry, int64_t t,
 
 bool
 memory_where(const struct memory_run *run, value_id v,
-	     const struct memory_trips *at, struct memory_spot *out)
+	     const struct memory_iterations *at, struct memory_spot *out)
 {
 	const struct memory_value *x = &run->mem->value[v];
 	const struct memory_carry *c;
@@ -130,8 +134,8 @@ memory_where(const struct memory_run *run, value_id v,
 	}
 	c = &run->mem->carries.at[x->carry - 1];
 	if (x->role == MEMORY_INIT || x->role == MEMORY_RESULT) {
-		/* it may be read from inside of other repeats */
-		const struct memory_trips *a = at;
+		/* the reader may be inside of other repeats */
+		const struct memory_iterations *a = at;
 		uint32_t depth = 0;
 
 		for (; a; a = a->outer) {
@@ -150,6 +154,6 @@ memory_where(const struct memory_run *run, value_id v,
 	if (!at) {
 		return false;
 	}
-	t = at->trip + (x->role == MEMORY_MADE);
+	t = at->index + (x->role == MEMORY_MADE);
 	return memory_carried(run, x->carry - 1, t, at->outer, out);
 }
