@@ -102,16 +102,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/cost_kernel.c \
 	%D%/price/price.c \
 	%D%/price/price.h \
-	%D%/price/price_again.c \
 	%D%/price/price_kernel.c \
 	%D%/price/price_maps.c \
 	%D%/price/price_memo.c \
-	%D%/price/price_offload.c \
 	%D%/price/price_run.c \
 	%D%/price/price_traits.c \
 	%D%/price/target.c \
 	%D%/price/target_groups.c \
-	%D%/price/target_print.c \
 	%D%/price/target_spec.c \
 	%D%/recompute.c \
 	%D%/recompute.h \

@@ -330,9 +330,8 @@ memory_host(const struct memory *m, const struct ranks *r,
 }
 
 static bool
-plan_memory(const struct ranks *r, struct kernels *const *all,
-	    int64_t reserve, struct arena *a, struct memory *out,
-	    const char **why)
+plan_memory(const struct ranks *r, struct kernels *const *all, int64_t reserve,
+	    struct arena *a, struct memory *out, const char **why)
 {
 	struct memory_work w = { .r = r, .m = r->m, .a = a, .out = out };
 
@@ -369,9 +368,8 @@ copy_of(const struct memory *m, struct arena *a)
 }
 
 bool
-memory_plan(const struct ranks *r, struct kernels *const *all,
-	    int64_t reserve, struct arena *a, struct memory *out,
-	    const char **why)
+memory_plan(const struct ranks *r, struct kernels *const *all, int64_t reserve,
+	    struct arena *a, struct memory *out, const char **why)
 {
 	struct ranks_found *x = all || reserve ? NULL : r->found;
 	struct memory copy;

@@ -99,7 +99,7 @@ struct memory_send {
 	node_id node;
 	value_id value;
 	uint32_t stage, to;
-	uint32_t buffer;	/* plus 1: it waits there; 0: in its own place */
+	uint32_t buffer;	/* plus 1: it waits there; 0: where it is */
 	bool staged;		/* it is copied there */
 };
 

@@ -10,7 +10,7 @@ struct carry_work {
 	struct memory_work *w;
 	struct memory_frame *outer, *body;
 	uint32_t number;	/* of the repeat's first carried value */
-	bool copies;		/* some new value is copied, not made in place */
+	bool copies;		/* some new value is made elsewhere */
 };
 
 static struct memory_carry *
@@ -82,8 +82,8 @@ add_carries(struct carry_work *c)
 /* ---- all others ---- */
 
 bool
-memory_in_place(const struct memory_work *w, const struct kernel *k,
-		value_id v, value_id made)
+memory_in_place(const struct memory_work *w, const struct kernel *k, value_id v,
+		value_id made)
 {
 	const struct ir_type *from = ir_type(w->m, v);
 	const struct ir_type *to = ir_type(w->m, made);
@@ -257,7 +257,9 @@ walk_repeats(struct memory_work *w, struct memory_frame *f, bool adds,
 	uint32_t i;
 
 	for (i = 0; i < f->list->at.n; i++) {
-		struct carry_work c = { .w = w, .outer = f, .body = f->inner[i] };
+		struct carry_work c = {
+			.w = w, .outer = f, .body = f->inner[i]
+		};
 
 		if (!c.body) {
 			continue;

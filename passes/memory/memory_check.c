@@ -31,7 +31,7 @@ struct stamped_item {
 	uint32_t pipe;
 };
 
-struct memory_checker {
+struct checker {
 	const struct ranks *r;
 	const struct memory *mem;
 	struct ir_module *m;
@@ -102,8 +102,7 @@ stamp_range(struct arena *a, struct stamped_arena *b, int64_t lo, int64_t hi,
 
 /* Whether all of [lo, hi) has that stamp. */
 static bool
-has_stamp(const struct stamped_arena *b, int64_t lo, int64_t hi,
-	  uint64_t stamp)
+has_stamp(const struct stamped_arena *b, int64_t lo, int64_t hi, uint64_t stamp)
 {
 	uint32_t i = find_range(b, lo);
 
@@ -121,7 +120,7 @@ has_stamp(const struct stamped_arena *b, int64_t lo, int64_t hi,
 
 /* The name of a value, or the op that makes it. */
 static const char *
-name_of(const struct memory_checker *c, value_id v)
+name_of(const struct checker *c, value_id v)
 {
 	sym_t hint = c->m->values.at[v].hint;
 	node_id n = c->m->values.at[v].node;
@@ -131,7 +130,7 @@ name_of(const struct memory_checker *c, value_id v)
 }
 
 static void
-fail(struct memory_checker *c, value_id v, const char *what)
+fail(struct checker *c, value_id v, const char *what)
 {
 	if (!c->why) {
 		c->why = arena_printf(&c->m->ctx->tmp, "%s, microbatch %u: "
@@ -142,7 +141,7 @@ fail(struct memory_checker *c, value_id v, const char *what)
 }
 
 static bool
-spot_of(struct memory_checker *c, value_id v, const struct memory_iterations *at,
+spot_of(struct checker *c, value_id v, const struct memory_iterations *at,
 	struct memory_spot *spot)
 {
 	const struct memory_rank *r = &c->mem->rank[c->pipe];
@@ -166,13 +165,13 @@ spot_of(struct memory_checker *c, value_id v, const struct memory_iterations *at
 }
 
 static int64_t
-size_of(const struct memory_checker *c, value_id v)
+size_of(const struct checker *c, value_id v)
 {
 	return (int64_t)kernel_reserved_bytes(c->m, v);
 }
 
 static void
-write_stamp(struct memory_checker *c, value_id v, const struct memory_iterations *at,
+write_stamp(struct checker *c, value_id v, const struct memory_iterations *at,
 	    uint64_t stamp)
 {
 	struct memory_spot s;
@@ -184,7 +183,7 @@ write_stamp(struct memory_checker *c, value_id v, const struct memory_iterations
 }
 
 static void
-write_value(struct memory_checker *c, value_id v, const struct memory_iterations *at)
+write_value(struct checker *c, value_id v, const struct memory_iterations *at)
 {
 	c->stamp[v] = ++c->next;
 	write_stamp(c, v, at, c->stamp[v]);
@@ -195,7 +194,7 @@ write_value(struct memory_checker *c, value_id v, const struct memory_iterations
  * its place, whichever node names it.
  */
 static bool
-is_tensor(const struct memory_checker *c, value_id v)
+is_tensor(const struct checker *c, value_id v)
 {
 	node_id id = c->m->values.at[v].node;
 	const struct ir_node *n = ir_node(c->m, id);
@@ -207,7 +206,7 @@ is_tensor(const struct memory_checker *c, value_id v)
 }
 
 static struct stamped_item *
-find_item(struct memory_checker *c, uint64_t a, uint64_t b, uint64_t d, bool make)
+find_item(struct checker *c, uint64_t a, uint64_t b, uint64_t d, bool make)
 {
 	uint64_t hash = hash_word(hash_word(hash_word(1, a), b), d);
 	struct stamped_item x = { .key = { a, b, d } }, *k;
@@ -230,7 +229,7 @@ find_item(struct memory_checker *c, uint64_t a, uint64_t b, uint64_t d, bool mak
 
 /* The variables of the running iterations as one number. */
 static uint64_t
-iterations_key(const struct memory_checker *c, const struct memory_iterations *at)
+iterations_key(const struct checker *c, const struct memory_iterations *at)
 {
 	uint64_t v, key;
 
@@ -248,14 +247,14 @@ iterations_key(const struct memory_checker *c, const struct memory_iterations *a
 enum { SAVES, MESSAGES, TENSORS };
 
 static uint64_t
-save_key(const struct memory_checker *c)
+save_key(const struct checker *c)
 {
 	return ((uint64_t)c->run.stage << 32 | c->run.microbatch) * 3 + SAVES;
 }
 
 /* The stamp that a node which reads a save must find. */
 static uint64_t
-save_stamp(struct memory_checker *c, value_id v, const struct memory_iterations *at)
+save_stamp(struct checker *c, value_id v, const struct memory_iterations *at)
 {
 	const struct ir_node *n = ir_node(c->m, c->m->values.at[v].node);
 	struct stamped_item *k = find_item(c, save_key(c),
@@ -269,7 +268,7 @@ save_stamp(struct memory_checker *c, value_id v, const struct memory_iterations 
 }
 
 static struct stamped_item *
-find_tensor(struct memory_checker *c, uint32_t buffer, int64_t offset, bool make)
+find_tensor(struct checker *c, uint32_t buffer, int64_t offset, bool make)
 {
 	return find_item(c, TENSORS, (uint64_t)buffer << 32 | c->pipe,
 		    (uint64_t)offset, make);
@@ -277,7 +276,7 @@ find_tensor(struct memory_checker *c, uint32_t buffer, int64_t offset, bool make
 
 /* Tensors that last for the step are written before it begins. */
 static void
-stamp_tensors(struct memory_checker *c)
+stamp_tensors(struct checker *c)
 {
 	uint32_t i;
 	int64_t k;
@@ -298,7 +297,7 @@ stamp_tensors(struct memory_checker *c)
 }
 
 static uint64_t
-tensor_stamp(struct memory_checker *c, const struct memory_spot *s, value_id v)
+tensor_stamp(struct checker *c, const struct memory_spot *s, value_id v)
 {
 	struct stamped_item *k = find_tensor(c, s->buffer, s->offset, false);
 
@@ -309,7 +308,7 @@ tensor_stamp(struct memory_checker *c, const struct memory_spot *s, value_id v)
 }
 
 static uint64_t
-stamp_of(struct memory_checker *c, value_id v, const struct memory_iterations *at,
+stamp_of(struct checker *c, value_id v, const struct memory_iterations *at,
 	 const struct memory_spot *s)
 {
 	node_id id = c->m->values.at[v].node;
@@ -321,7 +320,7 @@ stamp_of(struct memory_checker *c, value_id v, const struct memory_iterations *a
 }
 
 static uint64_t
-read_value(struct memory_checker *c, value_id v, const struct memory_iterations *at)
+read_value(struct checker *c, value_id v, const struct memory_iterations *at)
 {
 	struct memory_spot s;
 	uint64_t stamp;
@@ -342,8 +341,8 @@ read_value(struct memory_checker *c, value_id v, const struct memory_iterations 
 /* ---- kernels ---- */
 
 static void
-keep_saves(struct memory_checker *c, const struct ir_region *r,
-	       const struct memory_iterations *at, bool only_tensors)
+keep_saves(struct checker *c, const struct ir_region *r,
+	   const struct memory_iterations *at, bool only_tensors)
 {
 	uint32_t i;
 
@@ -367,8 +366,8 @@ keep_saves(struct memory_checker *c, const struct ir_region *r,
  * their value.
  */
 static void
-keep_made(struct memory_checker *c, const struct ir_region *r,
-	      const struct kernel *k, const struct memory_iterations *at)
+keep_made(struct checker *c, const struct ir_region *r, const struct kernel *k,
+	  const struct memory_iterations *at)
 {
 	uint32_t i, j;
 
@@ -390,7 +389,7 @@ keep_made(struct memory_checker *c, const struct ir_region *r,
 }
 
 static uint64_t
-message_key(const struct memory_checker *c, const struct ir_node *n, bool send)
+message_key(const struct checker *c, const struct ir_node *n, bool send)
 {
 	uint64_t other = (uint64_t)ir_attr_int(c->m, n, IR_ATTR_STAGE, 0);
 	uint64_t from = send ? c->run.stage : other;
@@ -401,7 +400,7 @@ message_key(const struct memory_checker *c, const struct ir_node *n, bool send)
 
 /* Keeps where the bytes wait: receive() looks whether they are unchanged. */
 static void
-send(struct memory_checker *c, const struct kernel *k)
+send(struct checker *c, const struct kernel *k)
 {
 	node_id id = k->nodes.at[0];
 	const struct ir_node *n = ir_node(c->m, id);
@@ -427,7 +426,7 @@ send(struct memory_checker *c, const struct kernel *k)
 }
 
 static void
-receive(struct memory_checker *c, const struct ir_node *n)
+receive(struct checker *c, const struct ir_node *n)
 {
 	struct stamped_item *x = find_item(c, message_key(c, n, false),
 			       ir_attr(c->m, n, IR_ATTR_NAME)->text, 0,
@@ -443,7 +442,7 @@ receive(struct memory_checker *c, const struct ir_node *n)
 
 /* A write to a tensor: later reads of it must find its stamp. */
 static void
-sink(struct memory_checker *c, const struct ir_node *n, node_id id,
+sink(struct checker *c, const struct ir_node *n, node_id id,
      const struct memory_iterations *at)
 {
 	const struct memory *mem = c->mem;
@@ -471,7 +470,7 @@ sink(struct memory_checker *c, const struct ir_node *n, node_id id,
 	}
 }
 
-static void run_list(struct memory_checker *c, const struct kernel_list *l,
+static void run_list(struct checker *c, const struct kernel_list *l,
 		     const struct memory_iterations *at);
 
 /*
@@ -479,9 +478,9 @@ static void run_list(struct memory_checker *c, const struct kernel_list *l,
  * instance lies.
  */
 static void
-carry_value(struct memory_checker *c, uint32_t carry, int64_t t,
-	const struct memory_iterations *around, value_id v,
-	const struct memory_iterations *at)
+carry_value(struct checker *c, uint32_t carry, int64_t t,
+	    const struct memory_iterations *around, value_id v,
+	    const struct memory_iterations *at)
 {
 	struct memory_spot to, from;
 	uint64_t stamp = read_value(c, v, at);
@@ -499,7 +498,7 @@ carry_value(struct memory_checker *c, uint32_t carry, int64_t t,
 }
 
 static uint32_t
-first_carry(const struct memory_checker *c, node_id repeat)
+first_carry(const struct checker *c, node_id repeat)
 {
 	uint32_t i;
 
@@ -510,7 +509,7 @@ first_carry(const struct memory_checker *c, node_id repeat)
 }
 
 static void
-run_repeat(struct memory_checker *c, const struct kernel *x,
+run_repeat(struct checker *c, const struct kernel *x,
 	   const struct memory_iterations *outer)
 {
 	const struct ir_node *n = ir_node(c->m, x->nodes.at[0]);
@@ -544,7 +543,7 @@ run_repeat(struct memory_checker *c, const struct kernel *x,
 
 /* Of the inputs of a collective kernel, the operand of `made`. */
 static value_id
-operand_of(const struct memory_checker *c, const struct kernel *x, value_id made)
+operand_of(const struct checker *c, const struct kernel *x, value_id made)
 {
 	value_id v = ir_args(c->m, ir_node(c->m,
 					   c->m->values.at[made].node))[0];
@@ -565,8 +564,8 @@ operand_of(const struct memory_checker *c, const struct kernel *x, value_id made
  * write where another reads.
  */
 static void
-check_overlap(struct memory_checker *c, const struct kernel *x,
-	   const struct memory_iterations *at)
+check_overlap(struct checker *c, const struct kernel *x,
+	      const struct memory_iterations *at)
 {
 	struct memory_spot in, out;
 	uint32_t i, k;
@@ -590,7 +589,7 @@ check_overlap(struct memory_checker *c, const struct kernel *x,
 }
 
 static void
-run_kernel(struct memory_checker *c, const struct kernel *x,
+run_kernel(struct checker *c, const struct kernel *x,
 	   const struct memory_iterations *at)
 {
 	const struct ir_node *n = ir_node(c->m, x->nodes.at[0]);
@@ -628,7 +627,7 @@ run_kernel(struct memory_checker *c, const struct kernel *x,
  * until the last part has arrived: their inputs are read once more there.
  */
 static void
-end_colls(struct memory_checker *c, const struct kernel_list *l, uint32_t place,
+end_colls(struct checker *c, const struct kernel_list *l, uint32_t place,
 	  bool colls, const struct memory_iterations *at)
 {
 	uint32_t i, k;
@@ -644,7 +643,7 @@ end_colls(struct memory_checker *c, const struct kernel_list *l, uint32_t place,
 }
 
 static void
-run_list(struct memory_checker *c, const struct kernel_list *l,
+run_list(struct checker *c, const struct kernel_list *l,
 	 const struct memory_iterations *at)
 {
 	uint32_t i;
@@ -667,7 +666,7 @@ run_list(struct memory_checker *c, const struct kernel_list *l,
 }
 
 static void
-check_func(struct memory_checker *c, func_id f)
+check_func(struct checker *c, func_id f)
 {
 	c->func = f;
 	if (f && !c->why) {
@@ -688,7 +687,7 @@ struct check_progress {
 };
 
 static bool
-may_run(const struct memory_checker *c, const struct check_progress *k,
+may_run(const struct checker *c, const struct check_progress *k,
 	const struct sched_action *x)
 {
 	struct sched_need need[SCHED_MAX_NEEDS];
@@ -709,7 +708,7 @@ may_run(const struct memory_checker *c, const struct check_progress *k,
  * been received by all stages that it was for.
  */
 static bool
-has_free_copy(const struct memory_checker *c, const struct check_progress *k,
+has_free_copy(const struct checker *c, const struct check_progress *k,
 	      const struct sched_action *x)
 {
 	const struct sched *s = c->r->sched;
@@ -747,7 +746,7 @@ has_free_copy(const struct memory_checker *c, const struct check_progress *k,
 }
 
 static bool
-run_rank(struct memory_checker *c, struct check_progress *k, uint32_t rank)
+run_rank(struct checker *c, struct check_progress *k, uint32_t rank)
 {
 	const struct sched *s = c->r->sched;
 	const struct sched_list *l = &s->ranks[rank];
@@ -775,7 +774,7 @@ run_rank(struct memory_checker *c, struct check_progress *k, uint32_t rank)
 }
 
 static void
-run_ranks(struct memory_checker *c)
+run_ranks(struct checker *c)
 {
 	const struct sched *s = c->r->sched;
 	struct check_progress k = {
@@ -795,7 +794,8 @@ run_ranks(struct memory_checker *c)
 	}
 	for (i = 0; i < s->nranks && !c->why; i++) {
 		if (k.at[i] < s->ranks[i].actions.n) {
-			c->why = "ranks stall, as sent values have too few copies";
+			c->why = "ranks stall: sent values have too few "
+				 "copies";
 		}
 	}
 	c->run.stage = UINT32_MAX;
@@ -809,7 +809,7 @@ run_ranks(struct memory_checker *c)
 const char *
 memory_check(const struct ranks *r, const struct memory *mem)
 {
-	struct memory_checker c = { .r = r, .mem = mem, .m = r->m };
+	struct checker c = { .r = r, .mem = mem, .m = r->m };
 
 	arena_init(&c.a, &r->m->ctx->mem);
 	c.run.m = r->m;

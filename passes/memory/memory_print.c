@@ -376,8 +376,7 @@ put_peak(const struct ranks *r, const struct memory *mem, struct buf *out)
 }
 
 void
-memory_print(const struct ranks *r, const struct memory *mem,
-	     struct buf *out)
+memory_print(const struct ranks *r, const struct memory *mem, struct buf *out)
 {
 	double memory_bytes = (double)mem->rank[mem->fullest].device;
 	double total = (double)mem->rank[mem->fullest].total;

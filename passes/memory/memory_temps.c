@@ -11,8 +11,8 @@
 
 static struct memory_frame *
 number_steps(struct memory_work *w, const struct kernel_list *l,
-       const struct ir_node *repeat, struct memory_frame *outer,
-       uint32_t *step)
+	     const struct ir_node *repeat, struct memory_frame *outer,
+	     uint32_t *step)
 {
 	struct memory_frame *f = arena_alloc(&w->tmp, sizeof *f);
 	uint32_t n = l->at.n, i, k;
@@ -175,7 +175,8 @@ place_stores(struct memory_work *w, const struct memory_frame *f)
 			}
 			v = ir_args(w->m, n)[0];
 			if (w->frame[v] == f && w->fresh[v] &&
-			    w->def[v] == f->step[i] && !memory_is_placed(w, v)) {
+			    w->def[v] == f->step[i] &&
+			    !memory_is_placed(w, v)) {
 				w->out->value[v].buffer = w->of_node[id];
 			}
 		}
@@ -290,8 +291,7 @@ place_in_input(struct memory_work *w, const struct kernel *x, uint32_t step,
 }
 
 static void
-place_result(struct memory_work *w, const struct memory_frame *body,
-	     uint32_t k)
+place_result(struct memory_work *w, const struct memory_frame *body, uint32_t k)
 {
 	const struct ir_region *r = &w->m->regions.at[body->list->region];
 	value_id v = body->repeat->result + k, made = r->results.at[k];

@@ -96,7 +96,7 @@ kind_of(const struct memory_work *w, const struct ir_node *n, sym_t name,
 
 static bool
 names_variable(const struct memory_work *w, sym_t name,
-	   const struct ir_node *repeat)
+	       const struct ir_node *repeat)
 {
 	const struct ir_attr *var = ir_attr(w->m, repeat, IR_ATTR_VAR);
 
@@ -210,7 +210,8 @@ is_cut_by_time(const struct memory_work *w, value_id v)
 
 /* One buffer for n uses, from the first of them to hi. */
 static void
-make_buffer(struct memory_work *w, const struct tensor_use *x, uint32_t n, int64_t hi)
+make_buffer(struct memory_work *w, const struct tensor_use *x, uint32_t n,
+	    int64_t hi)
 {
 	uint32_t b = memory_add(w, x->kind, memory_bytes(w, x->value)), i;
 	struct memory_buffer *to = memory_at(w, b);
@@ -277,8 +278,8 @@ state_bytes(struct memory_work *w, uint32_t first)
 }
 
 static void
-count_stage(struct memory_work *w, const struct tensor_uses *all, uint32_t stage,
-	    const int64_t *state)
+count_stage(struct memory_work *w, const struct tensor_uses *all,
+	    uint32_t stage, const int64_t *state)
 {
 	struct memory_stage *s = &w->out->stage[stage];
 	int64_t *hi = arena_alloc(&w->tmp, (w->out->buffers.n + 1) *

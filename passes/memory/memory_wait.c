@@ -40,8 +40,8 @@ is_done(const struct send_run *c, uint32_t stage, uint32_t mb, uint8_t parts)
 
 /* Whether all stages that a message goes to have received it. */
 static bool
-was_received(const struct send_run *c, const struct send_queue *q,
-	     uint32_t dir, uint32_t mb)
+was_received(const struct send_run *c, const struct send_queue *q, uint32_t dir,
+	     uint32_t mb)
 {
 	uint32_t i;
 
