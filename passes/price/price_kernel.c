@@ -176,7 +176,8 @@ price_dot_rate(const struct pricing *p, const struct kernel *k)
 }
 
 static void
-price_contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
+price_contraction(struct pricing *p, const struct kernel *k,
+		  struct price_func *f)
 {
 	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
 	struct cost_contraction x = {
@@ -204,8 +205,8 @@ price_contraction(struct pricing *p, const struct kernel *k, struct price_func *
  * (2 + 1 + 2) and softmax (2 + 2 + 2).
  */
 static void
-price_unfused(const struct pricing *p, const struct cost_attention *a, bool forward,
-	struct price_func *f)
+price_unfused(const struct pricing *p, const struct cost_attention *a,
+	      bool forward, struct price_func *f)
 {
 	double scores = a->batch * a->heads * a->queries * a->keys;
 	double passes = forward ? 1 : 2, bytes = forward ? 9 : 11;
@@ -218,10 +219,10 @@ price_unfused(const struct pricing *p, const struct cost_attention *a, bool forw
 	y.n = a->head_dim;
 	y.k = a->keys;
 	add_part(f, PRICE_ATTENTION, passes *
-	    (cost_contraction(&p->t->device, &x).us +
-	     cost_contraction(&p->t->device, &y).us) +
-	    cost_bytes(&p->t->device, COST_MAP, bytes * scores).us +
-	    p->t->device.launch_us);
+		 (cost_contraction(&p->t->device, &x).us +
+		  cost_contraction(&p->t->device, &y).us) +
+		 cost_bytes(&p->t->device, COST_MAP, bytes * scores).us +
+		 p->t->device.launch_us);
 	f->kernels += forward ? 4 : 6;
 }
 
@@ -267,8 +268,7 @@ price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 /* ---- collectives ---- */
 
 struct cost_group
-price_group(const struct ranks *r, const struct target_group *t,
-	    uint32_t axes)
+price_group(const struct ranks *r, const struct target_group *t, uint32_t axes)
 {
 	uint32_t n = ranks_group_size(r, axes);
 	struct cost_group g = {
@@ -282,8 +282,8 @@ price_group(const struct ranks *r, const struct target_group *t,
 }
 
 double
-price_comm(const struct ranks *r, const struct target_group *t,
-	   enum cost_op op, uint32_t axes, double bytes)
+price_comm(const struct ranks *r, const struct target_group *t, enum cost_op op,
+	   uint32_t axes, double bytes)
 {
 	struct cost_group g;
 	double us = 0;
@@ -322,7 +322,8 @@ comm_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
 
 /* Ring attention is priced as gathering the keys that it passes on. */
 static void
-price_collective(struct pricing *p, const struct kernel *k, struct price_func *f)
+price_collective(struct pricing *p, const struct kernel *k,
+		 struct price_func *f)
 {
 	static const struct {
 		enum ir_op op;

@@ -147,7 +147,8 @@ add_node(struct price_maps *x, node_id id, struct text_op *o)
 #define LOSS_KERNELS 3
 
 static void
-price_op(const struct price_maps *x, const struct text_op *o, struct price_func *f)
+price_op(const struct price_maps *x, const struct text_op *o,
+	 struct price_func *f)
 {
 	enum cost_kind kind = o->rows ? COST_ROWS : COST_MAP;
 	double bytes = o->bytes;
@@ -175,8 +176,7 @@ price_maps_open(struct pricing *p)
 }
 
 void
-price_maps(struct pricing *p, const struct kernel_list *l,
-	   struct price_func *f)
+price_maps(struct pricing *p, const struct kernel_list *l, struct price_func *f)
 {
 	struct price_maps *x = p->maps;
 	uint32_t i, j;

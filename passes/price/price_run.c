@@ -68,8 +68,7 @@ wait_for_coll(struct price_clocks *c, uint32_t until)
 }
 
 static void
-run_coll(struct price_clocks *c, const struct kernel *k, bool beside,
-	 double us)
+run_coll(struct price_clocks *c, const struct kernel *k, bool beside, double us)
 {
 	double begin = later(c->now, c->coll);
 

@@ -18,8 +18,8 @@ const uint32_t price_ntraits =
 #define SEPARATORS ", \t"
 
 static bool
-set_trait(struct price_traits *t, const struct price_trait *row, const char *word,
-	  struct arena *a, const char **why)
+set_trait(struct price_traits *t, const struct price_trait *row,
+	  const char *word, struct arena *a, const char **why)
 {
 	struct diag_near near;
 	int i;

@@ -224,7 +224,8 @@ no_constant(struct ir_module *m, const struct ir_setting *s, const char *name)
 
 /* The words of a text, each the name of a constant. */
 static bool
-set_measured_words(struct ir_module *m, const struct ir_setting *s, uint32_t *measured)
+set_measured_words(struct ir_module *m, const struct ir_setting *s,
+		   uint32_t *measured)
 {
 	const char *at = ir_text(m->ctx, s->text);
 	size_t n;
