@@ -50,11 +50,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels/fuse_order.c \
 	%D%/kernels/fuse_sink.c \
 	%D%/kernels/fuse_template.c \
-	%D%/kernels/joins.c \
 	%D%/kernels/kernels.h \
 	%D%/kernels/kernels_print.c \
 	%D%/kernels/parts.c \
-	%D%/kernels/parts_choose.c \
 	%D%/manager.c \
 	%D%/memory/memory.c \
 	%D%/memory/memory.h \
@@ -102,9 +100,11 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/cost_kernel.c \
 	%D%/price/price.c \
 	%D%/price/price.h \
+	%D%/price/price_joins.c \
 	%D%/price/price_kernel.c \
 	%D%/price/price_maps.c \
 	%D%/price/price_memo.c \
+	%D%/price/price_parts.c \
 	%D%/price/price_run.c \
 	%D%/price/price_traits.c \
 	%D%/price/target.c \

@@ -9,6 +9,7 @@
 #include "frontend/validate/validate.h"
 #include "passes/kernels/kernels.h"
 #include "passes/plan/plan.h"
+#include "passes/price/price.h"
 
 #include <string.h>
 
@@ -157,7 +158,7 @@ for_target(struct driver *d, struct ir_module *m)
 	if (!fe_target(&d->ctx, name, &t)) {
 		return NULL;
 	}
-	kernels_join_for(m, &t);
+	price_set_joins(m, &t);
 	return m;
 }
 

@@ -222,6 +222,12 @@ struct fuse {
 	VEC(value_id) terms;
 };
 
+/* Moves the items of a list to an arena. */
+#define FUSE_KEEP(arena, v) \
+	((v)->cap = (v)->n, \
+	 (void)((v)->at = (v)->n ? arena_dup((arena), (v)->at, \
+		(v)->n * sizeof *(v)->at) : NULL))
+
 /* ---- fuse_facts.c ---- */
 
 /* The class of each node of a region and those inside. */

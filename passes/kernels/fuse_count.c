@@ -423,19 +423,14 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 	}
 }
 
-#define KEEP(arena, v) \
-	((v)->cap = (v)->n, \
-	 (void)((v)->at = (v)->n ? arena_dup((arena), (v)->at, \
-		(v)->n * sizeof *(v)->at) : NULL))
-
 /* A copy of f->making_one, whose lists the next kernel reuses. */
 static void
 keep_kernel(struct fuse *f, const struct kernel *made, struct kernel *k)
 {
 	*k = *made;
-	KEEP(f->a, &k->nodes);
-	KEEP(f->a, &k->inputs);
-	KEEP(f->a, &k->outputs);
+	FUSE_KEEP(f->a, &k->nodes);
+	FUSE_KEEP(f->a, &k->inputs);
+	FUSE_KEEP(f->a, &k->outputs);
 }
 
 /* The total bytes that the kernel reads and writes. */

@@ -3,13 +3,14 @@
  * one call, which synchronises its ranks once (docs/kernels.md).  It runs after
  * fuse_comm.c has moved collectives, since it depends on where they are.
  *
- * Which are joined follows from two numbers of the target (joins.c): the bytes
- * that a link moves while a collective starts, and those that memory moves in
- * that time.  Fewer bytes take less time than the start that is saved.  Either
- * the later collective moves to the earlier one, if its operand is made before;
- * or the earlier one moves to the later, over kernels that take less than a
- * start.  The first reader of one result must not wait long for the other.
- * Sums keep their value: each is added up in the order of ranks as before.
+ * Which are joined follows from two numbers of the target (price_joins.c): the
+ * bytes that a link moves while a collective starts, and those that memory
+ * moves in that time.  Fewer bytes take less time than the start that is
+ * saved.  Either the later collective moves to the earlier one, if its operand
+ * is made before; or the earlier one moves to the later, over kernels that take
+ * less than a start.  The first reader of one result must not wait long for the
+ * other.  Sums keep their value: each is added up in the order of ranks as
+ * before.
  */
 #include "passes/kernels/fuse.h"
 

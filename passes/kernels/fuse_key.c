@@ -389,11 +389,6 @@ open_key(struct fuse_key *key)
 	key->lengths = key->several = 0;
 }
 
-#define KEEP(arena, v) \
-	((v)->cap = (v)->n, \
-	 (void)((v)->at = arena_dup((arena), (v)->at, \
-				    (v)->n * sizeof *(v)->at)))
-
 /* Outer values and names are kept for the region around, in this call. */
 static void
 keep_key(struct fuse *f, const struct fuse_key *made, bool inner,
@@ -401,13 +396,13 @@ keep_key(struct fuse *f, const struct fuse_key *made, bool inner,
 {
 	*key = *made;
 	key->known = true;
-	KEEP(f->scratch, &key->values);
+	FUSE_KEEP(f->scratch, &key->values);
 	key_lens(f, made, key);
 	memset(&key->cuts, 0, sizeof key->cuts);
 	key->outer.n = inner ? key->outer.n : 0;
 	key->names.n = inner ? key->names.n : 0;
-	KEEP(&f->bench, &key->outer);
-	KEEP(&f->bench, &key->names);
+	FUSE_KEEP(&f->bench, &key->outer);
+	FUSE_KEEP(&f->bench, &key->names);
 }
 
 void

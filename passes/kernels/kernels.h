@@ -1,9 +1,10 @@
 /*
  * Which nodes of a function become one kernel, in which order kernels run, and
- * what each of them reads, writes and computes.  An analysis of IR alone: it
- * changes nothing, and the same function has the same kernels for the price,
- * memory, the checker and code generation.  A value that only its own kernel
- * reads never touches memory.  docs/kernels.md is the page about it.
+ * what each of them reads, writes and computes.  An analysis that reads IR and
+ * plan settings and knows no target: it changes nothing, and the same function
+ * has the same kernels for the price, memory, the checker and code
+ * generation.  A value that only its own kernel reads never touches
+ * memory.  docs/kernels.md is the page about it.
  *
  * Sizes are those of one rank's pieces, of the rank that has most.
  *
@@ -144,12 +145,6 @@ const char *kernel_kind_name(enum kernel_kind kind);
  * at again.
  */
 void kernels_keep(struct ir_ctx *c);
-
-/* ---- joins.c ----------------------------------------------------------- */
-
-struct target;
-/* Sets for which sizes collectives of the module are joined on that target. */
-void kernels_join_for(struct ir_module *m, const struct target *t);
 
 /* ---- fuse_facts.c ------------------------------------------------------ */
 

@@ -2,7 +2,7 @@
  * Kernels in parts.  A collective and a contraction, the one that makes its
  * operand or the one that reads its result, can both run a few rows at a time,
  * so that one part is computed while another is communicated.  This file says
- * which pairs can, and what a part is; parts_choose.c chooses their number.
+ * which pairs can, and what a part is; price_parts.c chooses their number.
  *
  * A part is an equal share of the outermost positions of every value that has
  * them, so it is contiguous in the whole and nothing is copied.  It is the same

@@ -26,23 +26,23 @@
 	TRAIT(unfused, "attention", "flash", "unfused", \
 	      "attention writes its scores to memory") \
 	TRAIT(first_flash, "flash", "2", "1", \
-	      "flash attention is that of before FlashAttention-2") \
+	      "flash attention is that before FlashAttention-2") \
 	TRAIT(overlap_data, "dp_overlap", "0", "1", \
-	      "what data parallel ranks exchange goes on behind compute") \
+	      "collectives of data ranks overlap with computation") \
 	TRAIT(overlap_tensor, "tp_overlap", "0", "1", \
-	      "what tensor ranks exchange goes on behind contractions") \
+	      "collectives of tensor ranks overlap with contractions") \
 	TRAIT(lone_maps, "maps", "fused", "alone", \
-	      "no map rides on a contraction") \
+	      "no map is fused with a contraction") \
 	TRAIT(wide_logits, "logits", "fused", "fp32", \
-	      "the loss goes over fp32 logits, kernel by kernel") \
+	      "the loss reads fp32 logits, kernel by kernel") \
 	TRAIT(whole_layers, "rebuild", "needed", "whole", \
-	      "a layer that is built again runs to its end") \
+	      "a layer is recomputed to its end") \
 	TRAIT(lone_sums, "gradients", "fused", "alone", \
-	      "kernels of their own add up gradients, those of bf16 in fp32") \
+	      "separate kernels add up gradients, those of bf16 in fp32") \
 	TRAIT(blocking, "sends", "async", "blocking", \
-	      "a rank waits until what it sends has come in") \
+	      "a rank waits until what it sends is received") \
 	TRAIT(eager, "launches", "native", "eager", \
-	      "a framework's host decides on each kernel as it runs")
+	      "a framework's host launches each kernel as it runs")
 
 struct price_traits {
 #define TRAIT(field, name, no, yes, what) bool field;
@@ -242,13 +242,19 @@ bool price_traits_parse(struct price_traits *t, const char *text, bool lax,
 /* Whether none is set: only llmc's own code runs in parts (kernels/parts.c). */
 bool price_ours(const struct price_traits *t);
 
-/* ---- parts_choose.c --------------------------------------------------- */
+/* ---- price_joins.c ---------------------------------------------------- */
+
+/* Sets below which sizes collectives of a module are joined on that target. */
+void price_set_joins(struct ir_module *m, const struct target *t);
+
+/* ---- price_parts.c ---------------------------------------------------- */
 
 /*
- * Pairs of the list, and of repeats in it, that run by parts: as many as
- * `chunks`, where they can, or, if it is 0, as many as p makes quickest.
+ * Sets in how many parts the pairs of a list and of its repeats run (see
+ * kernels/parts.c): `chunks`, where they can; 0: the quickest number.
  */
-void parts_choose(struct pricing *p, int64_t chunks, struct kernel_list *l);
+void price_choose_parts(struct pricing *p, int64_t chunks,
+			struct kernel_list *l);
 
 /* ---- price_memo.c ----------------------------------------------------- */
 

@@ -5,11 +5,9 @@
  * kernels do not depend on whether a target is at hand.  Without them nothing
  * is joined.
  */
-#include "passes/kernels/kernels.h"
+#include "passes/price/price.h"
 
 #include <math.h>
-
-#include "passes/price/cost.h"
 
 static void
 set_number(struct ir_module *m, const char *key, double v)
@@ -53,7 +51,7 @@ slowest_group(const struct target *t)
 }
 
 void
-kernels_join_for(struct ir_module *m, const struct target *cluster)
+price_set_joins(struct ir_module *m, const struct target *cluster)
 {
 	const struct target_group *t = slowest_group(cluster);
 	const struct target_device *d = &t->device;

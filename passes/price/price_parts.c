@@ -195,7 +195,7 @@ choose_inside(struct pricing *p, int64_t chunks, bool repeats,
 }
 
 void
-parts_choose(struct pricing *p, int64_t chunks, struct kernel_list *l)
+price_choose_parts(struct pricing *p, int64_t chunks, struct kernel_list *l)
 {
 	choose_inside(p, chunks, false, l);
 }
