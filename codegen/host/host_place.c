@@ -51,8 +51,8 @@ sample_trips(struct samples *s, uint32_t depth,
 
 /* All samples, the microbatch fastest; counts as host_fit wants them. */
 static void
-sample_all(struct host_func *f, host_sampler *fn, void *user,
-	   struct samples *s, uint32_t counts[HOST_MAX_VARS])
+sample_all(struct host_func *f, host_sampler *fn, void *user, struct samples *s,
+	   uint32_t counts[HOST_MAX_VARS])
 {
 	const struct host_scope *x;
 	uint64_t total;
@@ -110,7 +110,8 @@ host_sampled(struct host_func *f, host_sampler *fn, void *user)
 /* ---- values and buffers ---- */
 
 static int64_t
-where(void *user, const struct memory_run *run, const struct memory_iterations *at)
+where(void *user, const struct memory_run *run,
+      const struct memory_iterations *at)
 {
 	const value_id *v = user;
 	struct memory_spot spot;
@@ -122,7 +123,8 @@ where(void *user, const struct memory_run *run, const struct memory_iterations *
 }
 
 static int64_t
-item(void *user, const struct memory_run *run, const struct memory_iterations *at)
+item(void *user, const struct memory_run *run,
+     const struct memory_iterations *at)
 {
 	const uint32_t *buffer = user;
 
@@ -171,8 +173,8 @@ first_position(struct host_func *f, const struct ir_type *t)
 
 /* A piece of what is here: it begins where the rank's positions do. */
 static struct ll_value *
-piece(struct host_func *f, const struct ir_type *in,
-      const struct ir_type *out, struct ll_value *at)
+piece(struct host_func *f, const struct ir_type *in, const struct ir_type *out,
+      struct ll_value *at)
 {
 	struct ll *l = f->c->ll;
 	struct ll_value *by;

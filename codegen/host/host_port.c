@@ -143,7 +143,8 @@ put_results(struct cg_code *c, const struct host_class *k,
 /* ---- logits ---- */
 
 static int64_t
-where(void *user, const struct memory_run *run, const struct memory_iterations *at)
+where(void *user, const struct memory_run *run,
+      const struct memory_iterations *at)
 {
 	const value_id *v = user;
 	struct memory_spot spot;

@@ -90,8 +90,8 @@ print_times(const struct answer *x, const struct answer *y, struct buf *out)
 {
 	int i;
 
-	buf_printf(out, "%-*s %13s %13s %13s %9s\n", ANSWER_LABEL, "", "the best",
-		   "with the keys", "more", "of a step");
+	buf_printf(out, "%-*s %13s %13s %13s %9s\n", ANSWER_LABEL, "",
+		   "the best", "with the keys", "more", "of a step");
 	row(out, "step, ms", x->step_us / 1e3, y->step_us / 1e3,
 	    x->step_us / 1e3);
 	for (i = 0; i < ANSWER_NTIMES; i++) {
