@@ -126,19 +126,10 @@ set_link(const struct answer_input *in, enum plan_axis axis, struct answer *out)
 static enum target_rate
 main_rate(const struct answer_input *in)
 {
-	static const struct {
-		uint8_t dtype;
-		enum target_rate rate;
-	} rates[] = {
-		{ IR_BF16, TARGET_BF16 }, { IR_F16, TARGET_FP16 },
-		{ IR_TF32, TARGET_TF32 }, { IR_F8E4M3, TARGET_FP8 },
-		{ IR_F8E5M2, TARGET_FP8 }
-	};
 	const struct ir_module *m = in->ranks->m;
 	uint32_t uses[IR_DTYPE_COUNT] = { 0 }, best = IR_F32;
-	enum target_rate rate = TARGET_FP32;
 	node_id id;
-	size_t i;
+	uint32_t i;
 
 	for (id = 1; id < m->nodes.n; id++) {
 		const struct ir_node *n = ir_node(m, id);
@@ -148,12 +139,9 @@ main_rate(const struct answer_input *in)
 		}
 	}
 	for (i = 0; i < IR_DTYPE_COUNT; i++) {
-		best = uses[i] > uses[best] ? (uint32_t)i : best;
+		best = uses[i] > uses[best] ? i : best;
 	}
-	for (i = 0; i < sizeof rates / sizeof rates[0]; i++) {
-		rate = rates[i].dtype == best ? rates[i].rate : rate;
-	}
-	return rate;
+	return price_rate((uint8_t)best);
 }
 
 /* Dense rates of all devices that have a rank. */

@@ -281,6 +281,16 @@ answer_busiest(const struct ranks *r, const struct price *p)
 	return at;
 }
 
+static struct pricing
+pricing_of(const struct ranks *r, const struct target_devs *t,
+	   const struct price *p, uint32_t rank)
+{
+	return (struct pricing){
+		.r = r, .m = r->m, .t = target_devs_of(t, rank),
+		.across = t->all, .traits = &p->traits
+	};
+}
+
 static void
 share_rank(struct split_time *x, const struct ranks *r, struct arena *a,
 	   uint32_t rank, struct time_share *to)
@@ -414,10 +424,7 @@ answer_split_time(const struct ranks *r, const struct target_devs *t,
 		  double us[ANSWER_NTIMES])
 {
 	uint32_t rank = answer_busiest(r, p);
-	struct pricing at = {
-		.r = r, .m = r->m, .t = target_devs_of(t, rank),
-		.across = t->all, .traits = &p->traits
-	};
+	struct pricing at = pricing_of(r, t, p, rank);
 	struct split_time x;
 	struct time_share s = { 0 };
 	double idle, hops;
@@ -458,10 +465,7 @@ answer_host_us(const struct ranks *r, const struct target_devs *t,
 	       const struct price *p)
 {
 	uint32_t rank = answer_busiest(r, p);
-	struct pricing at = {
-		.r = r, .m = r->m, .t = target_devs_of(t, rank),
-		.across = t->all, .traits = &p->traits
-	};
+	struct pricing at = pricing_of(r, t, p, rank);
 	func_id update = r->update[rank];
 
 	return update && ranks_kernels(r)[update]

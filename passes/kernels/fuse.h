@@ -252,7 +252,6 @@ struct ir_type fuse_rows(const struct fuse *f, const struct ir_node *n);
  * the result is known only once all blocks of the kernel are done.
  */
 bool fuse_needs_all(const struct fuse *f, const struct ir_node *n);
-bool fuse_is_indexed(const struct ir_node *n);
 /*
  * Whether n values together have at least `times` the bytes of another.  All
  * comparisons of sizes on which groups depend are made here and kept, so that

@@ -120,12 +120,6 @@ fuse_needs_all(const struct fuse *f, const struct ir_node *n)
 		ir_type_has(out, in->dims[in->ndims - 1]));
 }
 
-bool
-fuse_is_indexed(const struct ir_node *n)
-{
-	return ir_is(n->op, IRF_INDEXED);
-}
-
 /* ---- views ---- */
 
 const double *

@@ -104,7 +104,7 @@ edge_fits(struct fuse *f, const struct fuse_group *g, uint32_t place,
 	if (g->reduced) {
 		return is_row_local(f, g, place, ir_args(f->m, n)[k], o->base);
 	}
-	return !o->moved && !fuse_is_indexed(n) &&
+	return !o->moved && !ir_is(n->op, IRF_INDEXED) &&
 	       fuse_same_space(ir_type(f->m, o->base), &g->space);
 }
 

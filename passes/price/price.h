@@ -151,7 +151,9 @@ void price_add(struct price_func *to, const struct price_func *from,
 /* Adds one run of a kernel. */
 void price_kernel(struct pricing *p, const struct kernel *k,
 		  struct price_func *f);
-/* The rate of a contraction's operands. */
+/* The rate of the matrix units for operands of that enum ir_dtype. */
+enum target_rate price_rate(uint8_t dtype);
+/* The same of a contraction's operands. */
 enum target_rate price_dot_rate(const struct pricing *p,
 				const struct kernel *k);
 /* Adds n kernels of that kind that move so many bytes together. */

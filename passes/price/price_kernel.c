@@ -24,8 +24,8 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 	to->kernels += times * from->kernels;
 }
 
-static enum target_rate
-rate_of(uint8_t dtype)
+enum target_rate
+price_rate(uint8_t dtype)
 {
 	switch (dtype) {
 	case IR_BF16:
@@ -172,7 +172,7 @@ price_dot_rate(const struct pricing *p, const struct kernel *k)
 {
 	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
 
-	return rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
+	return price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
 }
 
 static void
@@ -243,7 +243,7 @@ price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
 		.head_dim = a->d, .queries = a->s, .keys = a->t,
 		.causal = a->causal, .window = (double)a->window,
-		.rate = rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype)
+		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype)
 	};
 	bool forward = main_node(p, k, IRF_PAIRS, 0)->op == IR_ATTENTION;
 	axis_id i;
@@ -316,7 +316,7 @@ comm_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
 		return k->work->coll.bytes;
 	}
 	return k->work->coll.bytes *
-	       sum_elem_bytes(p, rate_of(ir_type(p->m, v)->dtype)) * 8 /
+	       sum_elem_bytes(p, price_rate(ir_type(p->m, v)->dtype)) * 8 /
 	       ir_dtypes[ir_type(p->m, v)->dtype].bits;
 }
 
