@@ -269,7 +269,7 @@ add_shares(struct keying *x, const struct ir_node *n)
 	}
 }
 
-/* Whether it is an unused view, of which no other node of the key depends. */
+/* An unused view: no other node shows whether its operand is used. */
 static bool
 is_loose(const struct fuse *f, const struct ir_node *n, node_id id)
 {

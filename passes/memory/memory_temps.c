@@ -118,8 +118,10 @@ find_reads(struct memory_work *w, const struct memory_frame *f)
 }
 
 /*
- * A carried value's initial value is read inside the repeat, by the first
- * iteration or by all, unless the repeat saves the value and so has a copy.
+ * The first iteration reads an initial value where it was made, unless each
+ * iteration saves the carried value: then it is copied to a save.  It lives to
+ * the repeat's end if there are several iterations, since all have the same
+ * steps.
  */
 static void
 read_inits(struct memory_work *w, struct memory_frame *f)

@@ -3,15 +3,9 @@
  * and the number of messages sent to an offset.  Everything that uses an
  * address calls it: codegen/host/, memory_check.c and the printers.
  */
-#include "passes/memory/memory.h"
+#include "passes/memory/memory_parts.h"
 
 #include "passes/pass.h"
-
-static int64_t
-count_of(const struct ir_module *m, const struct ir_node *repeat)
-{
-	return ir_attr_int(m, repeat, IR_ATTR_COUNT, 1);
-}
 
 /* The value of the repeat's variable. */
 static int64_t
@@ -19,8 +13,9 @@ variable(const struct ir_module *m, const struct memory_iterations *at)
 {
 	bool back = ir_attr(m, at->repeat, IR_ATTR_REVERSE);
 
-	return ir_attr_int(m, at->repeat, IR_ATTR_START, 0) +
-	       (back ? count_of(m, at->repeat) - 1 - at->index : at->index);
+	return memory_start(m, at->repeat) +
+	       (back ? memory_count(m, at->repeat) - 1 - at->index
+		     : at->index);
 }
 
 /* Whether the item depends on this repeat, `depth` from the outermost. */
@@ -56,9 +51,8 @@ index_of(const struct ir_module *m, const struct memory_buffer *b,
 	levels = index_of(m, b, at->outer, depth, index);
 	if (depends_on(m, b, at, *depth)) {
 		*index = levels == 0 ? variable(m, at) - b->first
-			: *index * count_of(m, at->repeat) +
-			  variable(m, at) - ir_attr_int(m, at->repeat,
-							IR_ATTR_START, 0);
+			: *index * memory_count(m, at->repeat) +
+			  variable(m, at) - memory_start(m, at->repeat);
 		levels++;
 	}
 	++*depth;
@@ -107,7 +101,7 @@ memory_carried(const struct memory_run *run, uint32_t carry, int64_t t,
 	if (t == 0 && !c->first_here) {
 		return memory_where(run, c->init, around, out);
 	}
-	if (t == count_of(run->m, n) && !c->last_here) {
+	if (t == memory_count(run->m, n) && !c->last_here) {
 		return memory_where(run, c->result, around, out);
 	}
 	if (!c->at[t & 1]) {
@@ -145,7 +139,7 @@ memory_where(const struct memory_run *run, value_id v,
 			at = at->outer;
 		}
 		t = x->role == MEMORY_INIT ? 0
-			: count_of(run->m, ir_node(run->m, c->repeat));
+			: memory_count(run->m, ir_node(run->m, c->repeat));
 		return memory_carried(run, x->carry - 1, t, at, out);
 	}
 	while (at && at->repeat != ir_node(run->m, c->repeat)) {

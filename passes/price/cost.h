@@ -1,7 +1,7 @@
 /*
- * The time of one kernel or one collective on a target, in microseconds, by
- * the formulas of docs/cost.md.  Pure functions of their arguments that know
- * no IR: price_kernel.c, placement and `llmc validate` call them.  Sizes are
+ * The time of one kernel or one collective on a target, in microseconds, by the
+ * formulas of docs/cost.md.  Pure functions of their arguments that know no IR:
+ * price_kernel.c, price_joins.c and `llmc validate` call them.  Sizes are
  * doubles, since shards are not always whole.
  *
  * Sections are named for the .c that defines them.

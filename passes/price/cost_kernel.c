@@ -207,8 +207,8 @@ cost_contraction(const struct target_device *d,
 /* ---- attention ---- */
 
 /*
- * A block reads the keys of 128 queries (Dao, arXiv:2307.08691, section 3); a
- * causal one stops after its diagonal, on average half a block too late.
+ * A block of 128 queries runs over their keys (Dao, arXiv:2307.08691, section
+ * 3); a causal one stops after its diagonal, on average half a block too late.
  */
 #define QUERY_BLOCK 128
 

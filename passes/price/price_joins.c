@@ -2,7 +2,7 @@
  * Below which sizes fuse_join.c joins collectives, by the target: the bytes
  * that a link moves while a collective starts, and those that memory moves in
  * the same time.  They are settings of the module, as a plan is, so that its
- * kernels do not depend on whether a target is at hand.  Without them nothing
+ * kernels do not depend on whether a target is given.  Without them nothing
  * is joined.
  */
 #include "passes/price/price.h"

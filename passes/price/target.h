@@ -1,8 +1,8 @@
 /*
  * The machine that a plan is for: its devices, how many a node has, and the
- * links between them.  frontend/tool/ makes one from --target; placement, the
- * price, memory and code generation read it.  Rates are per microsecond, so
- * that sizes over rates are times; docs/target.md describes the keys.
+ * links between them.  frontend/tool/ makes one from --target; the price,
+ * memory and code generation read it.  Rates are per microsecond, so that sizes
+ * over rates are times; docs/target.md describes the keys.
  *
  * Sections are named for the .c that defines them.
  */
